@@ -12,10 +12,10 @@ import (
 	"github.com/phos-gpu/phos/cli/humanize"
 )
 
-// DiffOptions say what is compared: 0 is the newest generation, and the one before it.
+// DiffOptions choose the generations to compare: To 0 is the newest, From 0 the one before To.
 type DiffOptions struct {
 	From, To uint64
-	// All lists every range of memory.
+	// All lists every changed range of memory.
 	All bool
 }
 
@@ -24,7 +24,7 @@ type diffView struct {
 	*store.Difference
 }
 
-// Diff shows what differs between two generations.
+// Diff prints the differences between two generations.
 func Diff(ctx context.Context, out Output, path string, options DiffOptions) error {
 	d, err := openImage(path)
 	if err != nil {
@@ -86,7 +86,7 @@ func (o *DiffOptions) choose(d *store.Dir) error {
 	at := slices.Index(all, o.To)
 	if at < 1 {
 		return fmt.Errorf(
-			"%s: %w before it to compare generation %d with; it has %s",
+			"%s: %w before generation %d to compare it with; the image has %s",
 			d.Path(),
 			store.ErrNoGeneration,
 			o.To,
@@ -97,7 +97,7 @@ func (o *DiffOptions) choose(d *store.Dir) error {
 	return nil
 }
 
-// maxRanges is how many ranges of a memory are listed when not all are asked for.
+// maxRanges is how many ranges of a memory are listed without --all.
 const maxRanges = 8
 
 func diffProcess(to io.Writer, process store.ProcessDifference, all bool) {

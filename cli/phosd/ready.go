@@ -20,13 +20,13 @@ func openReady(fd int) *ready {
 	return &ready{pipe: os.NewFile(uintptr(fd), "ready")}
 }
 
-// send writes the line; only the first one counts.
+// send writes the line and closes the pipe; later calls have no effect.
 func (r *ready) send(format string, values ...any) {
 	if r.pipe == nil {
 		return
 	}
 	line := strings.ReplaceAll(fmt.Sprintf(format, values...), "\n", "; ")
-	// Whoever started phosd may not be there any more.
+	// The process that started phosd may have ended.
 	_, _ = fmt.Fprintln(r.pipe, line)
 	r.close()
 }

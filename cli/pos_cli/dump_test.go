@@ -96,7 +96,7 @@ func TestDump(t *testing.T) {
 				t.Errorf("the directory is %v: %v", info, err)
 			}
 			if !slices.Equal(server.directories(), []string{dir}) {
-				t.Errorf("handed over %q", server.directories())
+				t.Errorf("handed off %q, want %q", server.directories(), dir)
 			}
 		})
 	}
@@ -107,16 +107,16 @@ func TestDumpRefuses(t *testing.T) {
 	for _, test := range []struct{ line, stderr string }{
 		{"--dump --pid 7", "name the image's directory"},
 		{"--dump --dir /x", "name the program"},
-		{"--dump --dir /x --pid 4294967297", "4294967297 is no pid"},
+		{"--dump --dir /x --pid 4294967297", "4294967297 is not a pid"},
 		{"--dump --dir /x --pid 7 --target cuda_event --skip-target cuda_var", "exclude each other"},
 		{"--dump --dir /x --pid 7 --target cuda_dance", `"cuda_dance" is no kind of state`},
 		{"--dump --dir /x --pid 7 --target " + many, "at most 16"},
 		{"--dump --dir /x --pid 7 --budget much", "is no size"},
 		{"--dump --dir /x --pid 7 --deadline -1s", "in the past"},
 		{"--restore", "name the image's directory"},
-		{"--restore --dir /x --generation first", `--generation takes N (the Nth generation; 0: the newest), and not "first"; see: pos_cli help restore`},
-		{"--dump --dir /x --pid 7 --compress=perhaps", `--compress takes true or false (compress what is written), and not "perhaps"`},
-		{"--dump --dir /x --pid", "--pid lacks its PID (PID of the program)"},
+		{"--restore --dir /x --generation first", `--generation takes N (the Nth generation; 0: the newest), not "first"; see: pos_cli help restore`},
+		{"--dump --dir /x --pid 7 --compress=perhaps", `--compress takes true or false (compress the data that is written), not "perhaps"`},
+		{"--dump --dir /x --pid", "--pid needs its PID (PID of the program)"},
 		{"--dump --colour", "there is no flag --colour; see: pos_cli help dump"},
 		{"--pre-restore", "name the image's directory"},
 		{"--trace-resource --pid 7 --dir /x", "--subaction start"},
@@ -146,11 +146,11 @@ func TestDumpFails(t *testing.T) {
 			}
 			said, err := stream.Recv()
 			if err != nil || said.GetCancel() == nil {
-				return fmt.Errorf("in place of a cancel it says %v: %w", said, err)
+				return fmt.Errorf("got %v, want a cancel: %w", said, err)
 			}
 			return fmt.Errorf("taken back: %w", context.Canceled)
 		}},
-		{"left", "cancelled, without waiting", func(stream checkpointStream) error {
+		{"abandoned", "cancelled, without waiting", func(stream checkpointStream) error {
 			if err := interrupt(syscall.SIGINT); err != nil {
 				return err
 			}
@@ -187,17 +187,17 @@ func TestDumpFails(t *testing.T) {
 				t.Errorf("status %d, %q; want %q in it", status, stderr.String(), test.stderr)
 			}
 			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the directory that was made is left: %v", err)
+				t.Errorf("the created directory is still there: %v", err)
 			}
 		})
 	}
 }
 
-// interrupt is a signal to this process, as a terminal sends it.
+// interrupt sends a signal to this process, as a terminal does.
 func interrupt(signal syscall.Signal) error { return syscall.Kill(os.Getpid(), signal) }
 
-// TestTooLate: an image that was complete before phosd was told is one.
-func TestTooLate(t *testing.T) {
+// TestCancelTooLate cancels a checkpoint that phosd completes before it reads the cancel.
+func TestCancelTooLate(t *testing.T) {
 	server := &fakePhosd{checkpoint: func(_ *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
 		if err := interrupt(syscall.SIGINT); err != nil {
 			return err
@@ -234,6 +234,6 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	if !slices.Equal(server.directories(), []string{dir}) {
-		t.Errorf("handed over %q", server.directories())
+		t.Errorf("handed off %q, want %q", server.directories(), dir)
 	}
 }

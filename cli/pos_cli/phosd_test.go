@@ -17,8 +17,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 )
 
-// fakePhosd serves the daemon's API on a socket of its own, with files handed over as to the
-// real one. What it does with a request is the test's to say.
+// fakePhosd serves the daemon's API on a socket of its own, and receives handed-off files as phosd
+// does. The test sets the handlers.
 type fakePhosd struct {
 	api.UnimplementedDaemonServer
 	tokens *fdtoken.Desk
@@ -30,10 +30,10 @@ type fakePhosd struct {
 	trace      func(request *api.TraceResourceRequest, files []*os.File) (*api.TraceReply, error)
 
 	mu    sync.Mutex // guards taken
-	taken []string   // names of directories that were handed over
+	taken []string   // names of the directories that were handed off
 }
 
-// serve makes the environment name the server.
+// serve starts the server and sets the environment to its socket.
 func (p *fakePhosd) serve(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "phosd.sock")

@@ -23,8 +23,8 @@ var preRestoreVerb = verb.Verb{
 	Name:      "pre-restore",
 	Arguments: "--dir DIR",
 	Summary:   "make the next restore of an image fast",
-	About: `Starts what a restore of the image needs and loads its memory, so that the next --restore of it takes little time.
---cancel takes that back.
+	About: `Prepares an image: starts its workers and loads its memory, so that the next --restore of it is fast. The
+prepared image holds that memory until it is restored, or until --cancel releases it.
 
     pos_cli --pre-restore --dir /data/ckpt
     pos_cli --restore --dir /data/ckpt`,
@@ -32,7 +32,7 @@ var preRestoreVerb = verb.Verb{
 		var options preRestoreOptions
 		flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
 		flags.Uint64Var(&options.generation, "generation", 0, "the `N`th generation; 0: the newest")
-		flags.BoolVar(&options.cancel, "cancel", false, "take it back")
+		flags.BoolVar(&options.cancel, "cancel", false, "release what was prepared")
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			if options.dir == "" {
 				return &verb.UsageError{Text: "name the image's directory: --dir DIR"}
@@ -70,7 +70,7 @@ func preRestore(ctx context.Context, to verb.Streams, options preRestoreOptions)
 	case err != nil:
 		return err
 	case options.cancel:
-		_, err = fmt.Fprintln(to.Out, "nothing is kept for a restore any more")
+		_, err = fmt.Fprintln(to.Out, "the image is no longer prepared")
 	case loaded != nil:
 		_, err = fmt.Fprintf(
 			to.Out,
@@ -101,8 +101,8 @@ func (o preRestoreOptions) request(
 	return events, api.FromStatus(err)
 }
 
-// cancelPreRestore gives up what a signal has broken off, and returns when phosd has nothing of it any
-// more.
+// cancelPreRestore undoes a pre-restore that a signal interrupted, and waits until phosd has done
+// it.
 func cancelPreRestore(client *api.Client, dir *os.File, options preRestoreOptions) error {
 	again, stop := signal.NotifyContext(context.Background(), handledSignals()...)
 	defer stop()
@@ -113,14 +113,14 @@ func cancelPreRestore(client *api.Client, dir *os.File, options preRestoreOption
 	}
 	switch {
 	case again.Err() != nil:
-		return fmt.Errorf("%w: phosd takes back what it had made ready", errAbandoned)
+		return fmt.Errorf("%w: phosd releases what was prepared", errAbandoned)
 	case !errors.Is(err, io.EOF):
-		return fmt.Errorf("cancelled, but not taken back: %w", api.FromStatus(err))
+		return fmt.Errorf("cancelled, but what was prepared is not released: %w", api.FromStatus(err))
 	}
-	return errors.New("cancelled: nothing is kept for a restore")
+	return errors.New("cancelled: the image is not prepared")
 }
 
-// followLoad shows how far it is, up to the end of the stream.
+// followLoad shows progress until the stream ends.
 func followLoad(bar *terminal.Bar, receive func() (*api.RestoreEvent, error)) (loaded *api.RestoreLoaded, err error) {
 	defer bar.Clear()
 	for {
@@ -138,7 +138,7 @@ func followLoad(bar *terminal.Bar, receive func() (*api.RestoreEvent, error)) (l
 	}
 }
 
-// showRestore shows what is to be shown of any event.
+// showRestore shows the progress and the notice of an event.
 func showRestore(bar *terminal.Bar, event *api.RestoreEvent) {
 	if step := event.GetStep(); step != nil {
 		bar.Step(step.GetPhase(), step.GetDoneBytes(), step.GetTotalBytes())

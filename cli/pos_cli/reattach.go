@@ -13,7 +13,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// restoreClient is that of a restore.
+// restoreClient is pos_cli's side of a restore's stream.
 type restoreClient = grpc.BidiStreamingClient[api.RestoreCommand, api.RestoreEvent]
 
 func (v *follower) currentStream() restoreClient {
@@ -22,22 +22,22 @@ func (v *follower) currentStream() restoreClient {
 	return v.stream
 }
 
-// errUnknownStatus means that the program has ended, and nobody can say how.
-var errUnknownStatus = errors.New("the program has ended while no phosd ran; its exit status is not known")
+// errUnknownStatus is returned when the program ended and no phosd came that knows its exit status.
+var errUnknownStatus = errors.New("the program ended while no phosd ran; its exit status is unknown")
 
 const (
-	// retryInterval lies between two looks for the next phosd.
+	// retryInterval is the time between two attempts to reach the next phosd.
 	retryInterval = 200 * time.Millisecond
-	// exitStatusTimeout is how long a phosd is waited for that can say how a program has ended: its keeper is
-	// asked for it that long.
+	// exitStatusTimeout is how long reattach waits for a phosd after the program has ended. For that
+	// long the restorer keeps the exit status.
 	exitStatusTimeout = time.Minute
 )
 
-// streamEnded is the end of a conversation without the end of the program. While that runs, its input
-// and output flow on, and the next phosd, which has adopted it, is gone on with.
+// streamEnded handles a stream that ended before the program. If the program runs, its input and
+// output continue, and pos_cli reattaches to the next phosd, which adopts the program.
 func (v *follower) streamEnded(ctx context.Context, err error) error {
 	if errors.Is(err, io.EOF) {
-		err = errors.New("phosd ended the conversation")
+		err = errors.New("phosd closed the connection")
 	}
 	err = api.FromStatus(err)
 	switch {
@@ -46,10 +46,10 @@ func (v *follower) streamEnded(ctx context.Context, err error) error {
 	case ctx.Err() == nil && v.tree != "" && errors.Is(err, api.ErrNoDaemon):
 		return v.reattach(ctx)
 	}
-	return fmt.Errorf("pid %d runs on without pos_cli: %w", v.pid, err)
+	return fmt.Errorf("pid %d keeps running without pos_cli: %w", v.pid, err)
 }
 
-// reattach waits for the next phosd.
+// reattach retries until the next phosd accepts the stream.
 func (v *follower) reattach(ctx context.Context) error {
 	var ended time.Time
 	for {
@@ -72,7 +72,7 @@ func (v *follower) reattach(ctx context.Context) error {
 	}
 }
 
-// redial goes on with the conversation at whatever phosd there is.
+// redial opens a new stream for the same tree.
 func (v *follower) redial(ctx context.Context) error {
 	v.closeClient()
 	client, err := api.Dial(api.Socket())
@@ -87,7 +87,7 @@ func (v *follower) redial(ctx context.Context) error {
 	defer v.mu.Unlock()
 	v.client = client
 	if errors.Is(err, io.EOF) {
-		err = nil // why is told to whoever receives
+		err = nil // Recv returns the reason
 	}
 	if err != nil {
 		return api.FromStatus(err)
@@ -96,12 +96,12 @@ func (v *follower) redial(ctx context.Context) error {
 	return nil
 }
 
-// closeClient closes the connection to a phosd that was found again.
+// closeClient closes the connection that redial made, if any.
 func (v *follower) closeClient() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.client != nil {
-		_ = v.client.Close() // nothing more is expected of it
+		_ = v.client.Close() // the connection is not used again
 		v.client = nil
 	}
 }

@@ -25,28 +25,29 @@ import (
 var restoreVerb = verb.Verb{
 	Name:      "restore",
 	Arguments: "--dir DIR",
-	Summary:   "bring a checkpointed program back",
-	About: `Brings a program back as it was when it was saved. It runs again before all its memory is back; --eager loads
-everything first.
+	Summary:   "restore a checkpointed program",
+	About: `Restores a program as it was when it was saved. It runs before all its memory is loaded; --eager loads all memory
+first.
 
-Without --detach, pos_cli stands between the program and this terminal, or the files that pos_cli has as standard input, output
-and error; passes SIGINT, SIGTERM and SIGHUP on, but for those that it was started to ignore, as by nohup; and ends with the
-program's exit status (128 + n for signal n). It stays when phosd ends, and asks the next one.
-With --detach it returns once the program runs, and what the program writes to a terminal or a pipe goes to the log of phosd.
+Without --detach, pos_cli connects the program to this terminal, or to its own standard input, output and error. It
+forwards SIGINT, SIGTERM and SIGHUP, except those that it was started to ignore, for example by nohup. It ends with the
+program's exit status (128 + n for signal n). If phosd ends, pos_cli keeps running and reattaches to the next phosd.
 
-A pid of the program that is taken by now stands in the way. --new-pids brings the program back in a pid namespace of its own;
-so one image can be restored several times at once. Such programs have a /dev/shm of their own; a file that two of them
-write is written by both.
+With --detach it returns once the program runs, and the program's output to a terminal or a pipe goes to phosd's log.
 
-Called inside of a container, into which phosd's runtime directory is mounted, pos_cli takes --pid as the container counts, and
-a program comes back in that container.
+The program needs its pids. If one is taken, use --new-pids: it restores the program in a pid namespace of its own, so
+one image can be restored several times at once. Such programs have a /dev/shm of their own, but they share all other
+files: two of them may write the same file.
+
+In a container into which phosd's runtime directory is mounted, pos_cli uses the pids of the container, and restores
+programs in that container.
 
     pos_cli --restore --dir /data/ckpt
     pos_cli --restore --dir /data/ckpt --generation 3 --detach --new-pids
 
-With --dir - the image is read from standard input, where --dump --dir - has written it; the program's own input is empty then.
+With --dir - it reads the image that --dump --dir - writes from standard input; the program's own input is empty then.
 
-Ctrl-C before the program runs gives up: no process is left, and the image stays as it is.`,
+Ctrl-C before the program runs cancels: no process is left, and the image stays as it is.`,
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		options := restoreOptions{standard: terminal.Standard{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}}
 		flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
@@ -70,8 +71,8 @@ type restoreOptions struct {
 	standard               terminal.Standard
 }
 
-// programEnded is the end of a restored program that did not end with status 0; it has said why
-// itself.
+// programEnded is returned when the restored program ended with a status other than 0. pos_cli ends
+// with the same status and prints nothing.
 type programEnded struct{ status int }
 
 func (e *programEnded) Error() string {
@@ -108,8 +109,8 @@ func restore(ctx context.Context, to verb.Streams, options restoreOptions) error
 	return followRestore(ctx, to, client, begin, ends)
 }
 
-// open opens the image, and reads its manifest: of the newest generation now, because a newer one
-// may come meanwhile.
+// open opens the image and reads its manifest. It fixes the newest generation now, because another
+// one may be added before phosd opens the image.
 func (o *restoreOptions) open() (*os.File, *image.Manifest, error) {
 	if o.dir == pipe.Dir {
 		if o.generation != 0 {
@@ -119,7 +120,7 @@ func (o *restoreOptions) open() (*os.File, *image.Manifest, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("image from standard input: %w", err)
 		}
-		o.standard.In, err = os.Open(os.DevNull) // the program's own input is none of it
+		o.standard.In, err = os.Open(os.DevNull) // standard input holds the image
 		return stream, manifest, err
 	}
 	dir, err := imagecmd.OpenDirectory(o.dir)
@@ -135,11 +136,11 @@ func (o *restoreOptions) open() (*os.File, *image.Manifest, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, dir.Close())
 	}
-	// The seal is for phosd to judge, which has the keys.
+	// phosd checks the seal, because it has the keys.
 	manifest, _, err := image.Inspect(signed)
 	if err != nil {
 		return nil, nil, errors.Join(
-			fmt.Errorf("image %s: %w; another generation may be whole (--generation N): pos_cli image verify %s",
+			fmt.Errorf("image %s: %w; another generation may be undamaged (--generation N): pos_cli image verify %s",
 				opened.ManifestPath(o.generation), err, o.dir),
 			dir.Close(),
 		)
@@ -147,7 +148,7 @@ func (o *restoreOptions) open() (*os.File, *image.Manifest, error) {
 	return dir, manifest, nil
 }
 
-// ends are those that the image asks for.
+// ends opens the endpoints of the image that pos_cli serves.
 func (o *restoreOptions) ends(manifest *image.Manifest) (*terminal.Endpoints, error) {
 	described := manifest.Endpoints
 	if o.detach {
@@ -156,7 +157,7 @@ func (o *restoreOptions) ends(manifest *image.Manifest) (*terminal.Endpoints, er
 	return terminal.NewEndpoints(described, o.standard)
 }
 
-// followRestore brings the program back and stays with it.
+// followRestore restores the program and follows it until it ends.
 func followRestore(
 	ctx context.Context,
 	to verb.Streams,
@@ -164,7 +165,7 @@ func followRestore(
 	begin *api.RestoreBegin,
 	ends *terminal.Endpoints,
 ) error {
-	// Signals end the attempt as long as nothing runs, and are the program's from then on.
+	// Signals cancel the restore until the program runs, and are forwarded to it after that.
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, handledSignals()...)
 	defer signal.Stop(signals)
@@ -182,21 +183,21 @@ func followRestore(
 		running: make(chan struct{}),
 		stream:  stream,
 	}
-	// A failure to send is told, with its reason, by what is received.
+	// If Send fails, Recv returns the reason.
 	_ = stream.Send(&api.RestoreCommand{Command: &api.RestoreCommand_Begin{Begin: begin}})
-	passed := make(chan struct{})
+	forwarded := make(chan struct{})
 	go func() {
-		defer close(passed)
+		defer close(forwarded)
 		v.forwardSignals(lasting, signals, cancel)
 	}()
 	err = v.follow(lasting)
-	left := errors.Is(context.Cause(lasting), errAbandoned)
+	abandoned := errors.Is(context.Cause(lasting), errAbandoned)
 	cancel(nil)
-	<-passed
+	<-forwarded
 	switch {
-	case left && v.pid == 0:
+	case abandoned && v.pid == 0:
 		return fmt.Errorf(
-			"%w: phosd takes the restore back, unless the program ran again at that moment (see pos_cli --status)",
+			"%w: phosd undoes the restore, unless the program already runs (see pos_cli --status)",
 			errAbandoned,
 		)
 	case v.pid == 0 && errors.Is(err, context.Canceled):
@@ -205,7 +206,7 @@ func followRestore(
 	return err
 }
 
-// follower is the time that pos_cli spends with a restored program.
+// follower shows a restore's progress, then connects the program to the caller until it ends.
 type follower struct {
 	to     verb.Streams
 	bar    *terminal.Bar
@@ -215,42 +216,41 @@ type follower struct {
 	running chan struct{}
 	pid     uint32
 	flow    *terminal.Flow
-	// program is what pid means, tree the name by which the next phosd knows it.
+	// program identifies pid; tree is the id by which the next phosd knows the program.
 	program proc.Identity
 	tree    string
 
 	mu sync.Mutex
-	// stream is the conversation with phosd, client what it goes through where that is another phosd
-	// than the first.
+	// stream is the current stream to phosd; client is its connection if redial made it.
 	stream restoreClient
 	client *api.Client
 }
 
-// forwardSignals hands signals on to the program. One that comes before it runs gives up, a second one does
-// not wait for that.
-func (v *follower) forwardSignals(ctx context.Context, signals <-chan os.Signal, leave context.CancelCauseFunc) {
-	unwanted := false
+// forwardSignals sends signals to the program. Before the program runs, the first signal cancels
+// the restore, and the second one abandons the wait for that.
+func (v *follower) forwardSignals(ctx context.Context, signals <-chan os.Signal, abandon context.CancelCauseFunc) {
+	cancelled := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case got := <-signals:
-			number, _ := got.(syscall.Signal) // all of this system's are
+			number, _ := got.(syscall.Signal) // always so on Linux
 			command := &api.RestoreCommand{Command: &api.RestoreCommand_Signal{Signal: uint32(number)}}
-			// Straight, where the caller may: phosd may have ended, and nobody have noticed yet.
+			// Directly, if the caller may: phosd may have ended unnoticed.
 			if v.started() && v.program.Check() == nil && syscall.Kill(int(v.pid), number) == nil {
 				continue
 			}
 			if !v.started() {
-				if unwanted {
-					leave(errAbandoned)
+				if cancelled {
+					abandon(errAbandoned)
 					return
 				}
-				unwanted = true
+				cancelled = true
 				v.bar.Say(cancelText)
 				command = &api.RestoreCommand{Command: &api.RestoreCommand_Cancel{Cancel: &api.RestoreCancel{}}}
 			}
-			_ = v.currentStream().Send(command) // follow knows why the stream has ended
+			_ = v.currentStream().Send(command) // follow handles the end of the stream
 		}
 	}
 }
@@ -264,7 +264,7 @@ func (v *follower) started() bool {
 	}
 }
 
-// follow reads events up to the end of the program, or, detached, to its beginning.
+// follow reads events until the program ends, or, with --detach, until it runs.
 func (v *follower) follow(ctx context.Context) (err error) {
 	defer func() {
 		v.closeClient()
@@ -297,7 +297,7 @@ func (v *follower) follow(ctx context.Context) (err error) {
 
 func (v *follower) programStarted(running *api.RestoreRunning) (err error) {
 	v.pid, v.tree = running.GetPid(), running.GetTree()
-	v.program, _ = proc.Of(int(v.pid)) // one that has ended already is nobody
+	v.program, _ = proc.Of(int(v.pid)) // an ended program has no identity
 	v.bar.Say(
 		fmt.Sprintf(
 			"pid %d runs again (processes: %d), after %s",
@@ -313,7 +313,7 @@ func (v *follower) programStarted(running *api.RestoreRunning) (err error) {
 	return err
 }
 
-// exit waits for the last words of the program.
+// exit drains the program's output and returns its exit status as an error.
 func (v *follower) exit(status syscall.WaitStatus) error {
 	if v.flow != nil {
 		flow := v.flow

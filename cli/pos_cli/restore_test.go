@@ -24,7 +24,7 @@ import (
 
 type restoreStream = grpc.BidiStreamingServer[api.RestoreCommand, api.RestoreEvent]
 
-// imageWith makes an image directory whose only generation has these outside ends.
+// imageWith creates an image whose only generation has these endpoints.
 func imageWith(t *testing.T, ends []image.Endpoint) string {
 	t.Helper()
 	path := t.TempDir()
@@ -54,9 +54,9 @@ func imageWith(t *testing.T, ends []image.Endpoint) string {
 	return path
 }
 
-// bringBack lets a shell command stand for the restored program: it gets the files that were handed
-// over as its standard ones.
-func bringBack(files map[uint32]*os.File, places [3]uint32, script string, stream restoreStream) error {
+// runScript runs a shell command in place of the restored program, with the handed-off files as its
+// standard files.
+func runScript(files map[uint32]*os.File, places [3]uint32, script string, stream restoreStream) error {
 	command := exec.Command("sh", "-c", script)
 	if file := files[places[0]]; file != nil {
 		command.Stdin = file
@@ -88,12 +88,12 @@ func bringBack(files map[uint32]*os.File, places [3]uint32, script string, strea
 			_ = command.Process.Signal(syscall.Signal(said.GetSignal()))
 		}
 	}()
-	_ = command.Wait() // its status says it
+	_ = command.Wait() // ProcessState has the status
 	status := int32(command.ProcessState.Sys().(syscall.WaitStatus))
 	return stream.Send(&api.RestoreEvent{Event: &api.RestoreEvent_Ended{Ended: &api.RestoreEnded{Status: status}}})
 }
 
-// outcome is what a caller of pos_cli --restore sees.
+// outcome is the result of pos_cli --restore.
 type outcome struct {
 	status           int
 	out, err, stderr string
@@ -173,15 +173,15 @@ func TestRestore(t *testing.T) {
 						given[id] = files[1+i]
 					}
 					if given[elsewhere.ID] != nil {
-						return fmt.Errorf("%w: an end that is nobody's business", api.ErrInvalid)
+						return fmt.Errorf("%w: an endpoint that pos_cli must not open", api.ErrInvalid)
 					}
-					return bringBack(given, test.places, test.script, stream)
+					return runScript(given, test.places, test.script, stream)
 				},
 			}
 			server.serve(t)
 			got := restoreThrough(t, restoreOptions{dir: imageWith(t, test.ends)}, test.input)
 			if !strings.Contains(got.stderr, "runs again") {
-				t.Errorf("it said %q", got.stderr)
+				t.Errorf("stderr is %q, want \"runs again\" in it", got.stderr)
 			}
 			got.stderr = ""
 			if got != test.want {
@@ -207,11 +207,11 @@ func TestRestoreFails(t *testing.T) {
 			}
 			said, err := stream.Recv()
 			if err != nil || said.GetCancel() == nil {
-				return fmt.Errorf("in place of a cancel it says %v: %w", said, err)
+				return fmt.Errorf("got %v, want a cancel: %w", said, err)
 			}
 			return fmt.Errorf("taken back: %w", context.Canceled)
 		}},
-		{"left", "cancelled, without waiting", restoreOptions{}, func(stream restoreStream) error {
+		{"abandoned", "cancelled, without waiting", restoreOptions{}, func(stream restoreStream) error {
 			if err := interrupt(syscall.SIGTERM); err != nil {
 				return err
 			}
@@ -224,7 +224,7 @@ func TestRestoreFails(t *testing.T) {
 			<-stream.Context().Done()
 			return stream.Context().Err()
 		}},
-		{"left alone", "pid 12 runs on without pos_cli: phosd ended", restoreOptions{}, func(stream restoreStream) error {
+		{"connection closed", "pid 12 keeps running without pos_cli: phosd closed", restoreOptions{}, func(stream restoreStream) error {
 			return stream.Send(running)
 		}},
 		{"no such generation", "9", restoreOptions{generation: 9}, nil},
@@ -277,7 +277,7 @@ func TestPreRestore(t *testing.T) {
 	server.serve(t)
 	for flags, want := range map[string]string{
 		"--generation 3": "ready: 3 MiB loaded in 1.25s\n",
-		"--cancel":       "nothing is kept for a restore any more\n",
+		"--cancel":       "the image is no longer prepared\n",
 	} {
 		var stdout, stderr bytes.Buffer
 		arguments := append([]string{"--pre-restore", "--dir", t.TempDir()}, strings.Fields(flags)...)

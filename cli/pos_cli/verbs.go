@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// commands are all that this version can do, in the order of the help text.
+// commands returns all verbs, in the order of the help text.
 func commands() *verb.Set {
 	all := verb.Set{
 		Verbs: []*verb.Verb{

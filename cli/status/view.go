@@ -9,8 +9,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// View is what --status --json prints. Scripts read it: fields may be added, never renamed or taken
-// away.
+// View is what --status --json prints. Scripts read it: fields may be added, never renamed or
+// removed.
 type View struct {
 	Daemon   daemonView    `json:"daemon"`
 	GPUs     []gpuView     `json:"gpus"`
@@ -28,7 +28,7 @@ type daemonView struct {
 	DriverVersion string    `json:"driver_version"`
 	CUDAVersion   string    `json:"cuda_version"`
 	DriverError   string    `json:"driver_error"`
-	// StandbyWorkers counts the workers that wait for programs, and WaitingBytes what they hold of each GPU.
+	// StandbyWorkers counts the standby workers; StandbyBytes is their memory on each GPU.
 	StandbyWorkers uint32   `json:"waiting_workers"`
 	StandbyBytes   []uint64 `json:"waiting_bytes"`
 }
@@ -45,7 +45,7 @@ type gpuView struct {
 	Hardware *hardwareView `json:"hardware"`
 }
 
-// hardwareView is a real GPU as its driver sees it; null stands for what it does not say.
+// hardwareView is a real GPU as its driver reports it; an unknown value is null.
 type hardwareView struct {
 	BusID             string        `json:"bus_id"`
 	State             string        `json:"state"`
@@ -68,7 +68,7 @@ type hardwareView struct {
 	Events            []eventView   `json:"events"`
 }
 
-// foreignView is a process on a GPU that is not phos's.
+// foreignView is a process on a GPU that does not run through phos.
 type foreignView struct {
 	PID       uint32  `json:"pid"`
 	User      string  `json:"user"`
@@ -114,7 +114,7 @@ type programView struct {
 	age time.Duration
 }
 
-// checkpointView is what became of a program's checkpoints, and what will.
+// checkpointView is a program's last checkpoint, its last failure, and its next one.
 type checkpointView struct {
 	AgeSeconds *int64      `json:"age_seconds"`
 	Dir        string      `json:"dir"`
@@ -142,7 +142,7 @@ type pendingView struct {
 	Milliseconds uint64 `json:"milliseconds"`
 }
 
-// Of makes an answer of phosd's a view.
+// Of converts phosd's answer.
 func Of(reply *api.StatusReply, now time.Time) View {
 	daemon := reply.GetDaemon()
 	started := time.UnixMilli(daemon.GetStartedUnixMilliseconds())
@@ -171,7 +171,7 @@ func Of(reply *api.StatusReply, now time.Time) View {
 	return view
 }
 
-// hardwareOf is nil for a GPU that no driver knows.
+// hardwareOf returns nil for a GPU without hardware data.
 func hardwareOf(hardware *api.Hardware, now time.Time) *hardwareView {
 	if hardware == nil {
 		return nil
@@ -215,7 +215,7 @@ func hardwareOf(hardware *api.Hardware, now time.Time) *hardwareView {
 	return view
 }
 
-// stateText is the worst that can be said of a GPU.
+// stateText returns the most severe state of the GPU.
 func (v *hardwareView) stateText() string {
 	switch {
 	case v.Lost != "":
@@ -233,7 +233,7 @@ func (v *hardwareView) stateText() string {
 	return "ok"
 }
 
-// cudaText writes 12040 as 12.4.
+// cudaText formats 12040 as 12.4.
 func cudaText(version uint32) string {
 	if version == 0 {
 		return ""
@@ -313,7 +313,7 @@ func checkpointOf(program *api.Program, now time.Time) checkpointView {
 	return view
 }
 
-// optionalTime is nil for a time that never was.
+// optionalTime returns nil for 0.
 func optionalTime(milliseconds int64) *time.Time {
 	if milliseconds == 0 {
 		return nil
@@ -337,7 +337,7 @@ func stateOf(program *api.Program) string {
 	return "running"
 }
 
-// list is never null in JSON.
+// list returns printable texts; it is never null in JSON.
 func list(texts []string) []string {
 	cleaned := make([]string, len(texts))
 	for i, text := range texts {

@@ -12,42 +12,42 @@ import (
 )
 
 const (
-	// barEvery is how often a bar moves, lineEvery how often lines of the same phase come.
+	// barEvery is the time between updates of a bar, lineEvery between lines of the same phase.
 	barEvery  = 100 * time.Millisecond
 	lineEvery = 2 * time.Second
 	barCells  = 24
 )
 
-// Bar shows how far long work is: a bar that moves on a terminal, a line now and then elsewhere.
-// Several goroutines may use it.
+// Bar shows progress: as a bar on a terminal, as a line every few seconds elsewhere. Several
+// goroutines may use it.
 type Bar struct {
 	out      io.Writer
 	animated bool
-	unit     string // of what is counted; empty for bytes
+	unit     string // empty: bytes
 	now      func() time.Time
 
 	mu         sync.Mutex // guards all below
 	phase      string
-	began      time.Time // of the phase
-	startBytes uint64    // bytes that were done when it began
+	began      time.Time // when the phase began
+	startBytes uint64    // done bytes when the phase began
 	shown      time.Time
 	visible    bool
 }
 
-// NewBar makes a bar. It moves when it is written to a terminal.
+// NewBar returns a bar, which is animated if out is a terminal.
 func NewBar(to io.Writer) *Bar {
 	file, isFile := to.(*os.File)
 	return &Bar{out: to, animated: isFile && IsTerminal(file), now: time.Now}
 }
 
-// NewCounter makes a bar of things that are counted, as "jobs", in place of bytes.
+// NewCounter returns a bar that counts units, for example "jobs", instead of bytes.
 func NewCounter(to io.Writer, unit string) *Bar {
 	b := NewBar(to)
 	b.unit = unit
 	return b
 }
 
-// Step shows where the work is. A total of 0 is not known.
+// Step shows the progress of a phase. A total of 0 is unknown.
 func (b *Bar) Step(phase string, done, total uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,7 +71,7 @@ func (b *Bar) Step(phase string, done, total uint64) {
 	fmt.Fprintf(b.out, "\r\x1b[K%s", b.text(now, done, total))
 }
 
-// Say writes a line of its own.
+// Say prints a line.
 func (b *Bar) Say(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -79,7 +79,7 @@ func (b *Bar) Say(text string) {
 	fmt.Fprintln(b.out, text)
 }
 
-// Clear takes the bar away.
+// Clear erases the bar.
 func (b *Bar) Clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,7 +132,7 @@ type measure struct {
 
 func (m measure) of(n uint64) float64 { return float64(n) / m.size }
 
-// scale is what amounts are written in, and how.
+// scale returns the unit of amounts and their format.
 func (b *Bar) scale() (format string, unit measure) {
 	if b.unit == "" {
 		return "%.2f", measure{"GB", 1e9}

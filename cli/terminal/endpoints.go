@@ -10,13 +10,13 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// Standard are the files that the caller has as its standard input, output and error.
+// Standard is the caller's standard input, output and error.
 type Standard struct {
 	In, Out, Err *os.File
 }
 
-// Endpoints stand between a program and Standard: one end of each goes to the program, the other is
-// copied from and to.
+// Endpoints connect a program to Standard by terminals, pipes and sockets. One end of each goes to
+// the program; Flow copies between the other end and Standard.
 type Endpoints struct {
 	standard     Standard
 	programFiles []*os.File
@@ -24,16 +24,16 @@ type Endpoints struct {
 	pairs        []pair
 }
 
-// pair is an end that stays here.
+// pair is an endpoint whose other end is kept here.
 type pair struct {
 	ours *os.File
 	pty  bool
-	// input is what flows to the program, output where its own bytes go; nil: nothing, nowhere.
+	// input is copied to the program, and the program's output to output; nil: not copied.
 	input, output *os.File
 }
 
-// NewEndpoints makes an end for each of an image's outside ends that is a terminal, or that the root of
-// the tree had as its standard input, output or error. The others are phosd's to stand in for.
+// NewEndpoints opens an endpoint for each one of an image that is a terminal, or that the root of
+// the tree had as its standard input, output or error. phosd replaces the others.
 func NewEndpoints(described []image.Endpoint, standard Standard) (_ *Endpoints, err error) {
 	e := &Endpoints{standard: standard}
 	defer func() {
@@ -62,8 +62,8 @@ func NewEndpoints(described []image.Endpoint, standard Standard) (_ *Endpoints, 
 	return e, nil
 }
 
-// mainTerminal is the terminal that gets what is typed: none when the root's input comes from
-// elsewhere.
+// mainTerminal returns the id of the terminal that gets the caller's input, or 0 if the root's
+// input is not a terminal.
 func mainTerminal(described []image.Endpoint) (id uint32) {
 	for _, end := range described {
 		switch {
@@ -76,8 +76,8 @@ func mainTerminal(described []image.Endpoint) (id uint32) {
 	return id
 }
 
-// open makes the two ends for one end; none for one that is not the caller's business. A terminal
-// shows on standard error when standard output is another end's.
+// open opens one endpoint, or none if phosd replaces it. A terminal's output goes to standard error
+// if another endpoint has standard output.
 func (e *Endpoints) open(end image.Endpoint, piped bool) (given *os.File, p pair, err error) {
 	out := e.output(end.Standard)
 	switch end.Kind {
@@ -124,7 +124,7 @@ func (e *Endpoints) output(standard int) *os.File {
 	return nil
 }
 
-// size is that of the caller's terminal; nil: it has none.
+// size returns the size of the caller's terminal, or nil if it has none.
 func (e *Endpoints) size() *unix.Winsize {
 	for _, file := range []*os.File{e.standard.In, e.standard.Out, e.standard.Err} {
 		if size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ); err == nil {
@@ -134,10 +134,11 @@ func (e *Endpoints) size() *unix.Winsize {
 	return nil
 }
 
-// ProgramFiles are the ends for the program, and which of the image's ends each stands for.
+// ProgramFiles returns the program's ends, and the id of the image's endpoint that each replaces.
 func (e *Endpoints) ProgramFiles() (files []*os.File, ids []uint32) { return e.programFiles, e.ids }
 
-// CloseProgramFiles closes the program's ends here, so that their other ends learn of its end.
+// CloseProgramFiles closes the program's ends here, so that the other ends see EOF when the program
+// ends.
 func (e *Endpoints) CloseProgramFiles() error {
 	var failures []error
 	for _, file := range e.programFiles {
@@ -147,7 +148,7 @@ func (e *Endpoints) CloseProgramFiles() error {
 	return errors.Join(failures...)
 }
 
-// Close closes everything but Standard.
+// Close closes everything except Standard.
 func (e *Endpoints) Close() error {
 	failures := []error{e.CloseProgramFiles()}
 	for _, p := range e.pairs {

@@ -11,22 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// idleTime is how long the outlets of a program that has ended must be silent when something still
-// holds them open.
+// idleTime is how long the outputs of an ended program must be silent before Finish returns, if
+// another process still holds them open.
 const idleTime = 200 * time.Millisecond
 
 // Flow is the copying between Ends and Standard while the program runs.
 type Flow struct {
 	endpoints *Endpoints
-	// copied counts copied bytes, so that Finish sees whether any still come.
+	// copied counts bytes, so that Finish sees whether more arrive.
 	copied        atomic.Uint64
-	outlets       sync.WaitGroup
+	outputs       sync.WaitGroup
 	resizes       chan os.Signal
 	resetTerminal func() error
 }
 
-// Start begins to copy. A caller's terminal is in raw mode from here until Finish when a pseudo
-// terminal reads from it: the program's own terminal makes signals of keys.
+// Start begins to copy. If a pseudo terminal reads from the caller's terminal, that is in raw mode
+// until Finish: the program's terminal turns keys into signals.
 func (e *Endpoints) Start() (*Flow, error) {
 	f := &Flow{endpoints: e, resizes: make(chan os.Signal, 1), resetTerminal: func() error { return nil }}
 	for _, p := range e.pairs {
@@ -40,7 +40,7 @@ func (e *Endpoints) Start() (*Flow, error) {
 	}
 	for _, p := range e.pairs {
 		if p.output != nil {
-			f.outlets.Go(func() { f.copyBytes(p.output, p.ours) })
+			f.outputs.Go(func() { f.copyBytes(p.output, p.ours) })
 		}
 		if p.input != nil {
 			go f.copyInput(p)
@@ -51,12 +51,13 @@ func (e *Endpoints) Start() (*Flow, error) {
 	return f, nil
 }
 
-// copyInput ends with the input, or with the program; a read from the caller's terminal may outlive it.
+// copyInput copies until the input or the program ends. A read from the caller's terminal may block
+// longer than that.
 func (f *Flow) copyInput(p pair) {
 	f.copyBytes(p.ours, p.input)
 	switch {
 	case p.pty:
-		_ = sendEOF(p.ours) // it is gone, or it has been told
+		_ = sendEOF(p.ours) // fails if the program has ended
 	case p.output == nil:
 		_ = p.ours.Close() // the program sees the end
 	default:
@@ -64,8 +65,7 @@ func (f *Flow) copyInput(p pair) {
 	}
 }
 
-// copyBytes moves bytes until one side is closed. A pseudo terminal whose slave is closed fails with
-// EIO, which is its end.
+// copyBytes copies until one side is closed. A pseudo terminal whose slave is closed returns EIO.
 func (f *Flow) copyBytes(to, from *os.File) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -87,19 +87,18 @@ func (f *Flow) resize(pairs []pair) {
 		size := f.endpoints.size()
 		for _, p := range pairs {
 			if size != nil && p.pty {
-				_ = unix.IoctlSetWinsize(int(p.ours.Fd()), unix.TIOCSWINSZ, size) // it may have ended
+				_ = unix.IoctlSetWinsize(int(p.ours.Fd()), unix.TIOCSWINSZ, size) // fails if the program has ended
 			}
 		}
 	}
 }
 
-// Finish waits until what the program wrote is written, and makes the caller's terminal as it was.
-// A child that the program left behind may hold its outlets open: then it waits until they are
-// silent.
+// Finish drains the program's output and resets the caller's terminal. If a child of the program
+// still holds the output open, Finish waits until it is silent.
 func (f *Flow) Finish() error {
 	closed := make(chan struct{})
 	go func() {
-		f.outlets.Wait()
+		f.outputs.Wait()
 		close(closed)
 	}()
 	ticker := time.NewTicker(idleTime)
@@ -116,7 +115,7 @@ func (f *Flow) Finish() error {
 	return f.Stop()
 }
 
-// Stop makes the caller's terminal as it was, and waits for nothing.
+// Stop resets the caller's terminal without waiting.
 func (f *Flow) Stop() error {
 	signal.Stop(f.resizes)
 	close(f.resizes)

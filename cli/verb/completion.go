@@ -38,11 +38,10 @@ func (s *Set) complete(to io.Writer, shell string) error {
 	case "fish":
 		return s.completeFish(to)
 	}
-	return &UsageError{fmt.Sprintf("no completion for %q; there is bash, zsh and fish", shell)}
+	return &UsageError{fmt.Sprintf("no completion for %q; choose bash, zsh or fish", shell)}
 }
 
-// completeBash writes one function: the verbs at first, then the flags of the verb that has been
-// said.
+// completeBash writes one function: it completes verbs first, then the flags of the given verb.
 func (s *Set) completeBash(to io.Writer) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "_pos_cli() {\n\tlocal words word\n\twords=%q\n", strings.Join(s.firstWords(), " "))
@@ -56,7 +55,7 @@ func (s *Set) completeBash(to io.Writer) error {
 	return err
 }
 
-// completeZsh does the same with zsh's own means. The text serves as a file in fpath and for eval.
+// completeZsh does the same for zsh. The text works as a file in fpath and with eval.
 func (s *Set) completeZsh(to io.Writer) error {
 	var text strings.Builder
 	text.WriteString("#compdef pos_cli\n_pos_cli() {\n\tlocal -a candidates\n\tlocal word\n")
@@ -106,7 +105,7 @@ func (s *Set) completeFish(to io.Writer) error {
 	return err
 }
 
-// completions are the words that can follow a verb.
+// completions returns the words that can follow a verb.
 func (s *Set) completions(v *Verb) []string {
 	switch v.Name {
 	case helpName:
@@ -130,7 +129,7 @@ func (s *Set) completions(v *Verb) []string {
 	return words
 }
 
-// lastWord is the one behind which the verb's own words and flags stand.
+// lastWord returns the word after which the verb's own words and flags follow.
 func (v *Verb) lastWord() string {
 	spoken := v.Invocation()
 	return spoken[strings.LastIndex(spoken, " ")+1:]
