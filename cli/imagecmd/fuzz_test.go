@@ -19,8 +19,16 @@ func FuzzManifest(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(signed[16 : len(signed)-96])
-	f.Add([]byte(`{"version":1,"generation":2,"owner":{"uid":1000,"name":"\u001b[2J"},"processes":[{"pid":-1,"gpu":{}}],"files":[{"path":"\u0007"}]}`))
-	f.Add([]byte(`{"version":1,"generation":2,"owner":{"uid":1000},"kinds":["\u009b"],"cpu":{"tree":"00"},"endpoints":[{"standard":7}]}`))
+	f.Add(
+		[]byte(
+			`{"version":1,"generation":2,"owner":{"uid":1000,"name":"\u001b[2J"},"processes":[{"pid":-1,"gpu":{}}],"files":[{"path":"\u0007"}]}`,
+		),
+	)
+	f.Add(
+		[]byte(
+			`{"version":1,"generation":2,"owner":{"uid":1000},"kinds":["\u009b"],"cpu":{"tree":"00"},"endpoints":[{"standard":7}]}`,
+		),
+	)
 	path := filepath.Join(f.TempDir(), "image")
 	if err := os.CopyFS(path, os.DirFS(goldenImage)); err != nil {
 		f.Fatal(err)

@@ -96,7 +96,10 @@ func (l library) resolve() (library, error) {
 			path,
 			func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`"$\'*?[`+"`", r) },
 		) {
-			return library{}, fmt.Errorf("the path %q has characters that $phos cannot contain; move phos elsewhere", path)
+			return library{}, fmt.Errorf(
+				"the path %q has characters that $phos cannot contain; move phos elsewhere",
+				path,
+			)
 		}
 	}
 	return library{file: file, driverDir: dir}, nil

@@ -83,7 +83,7 @@ what to do about it. Nothing is started. The contents are not read: see pos_cli 
 
     pos_cli image check /data/ckpt && pos_cli --restore --dir /data/ckpt
 
-The exit status is 1 if there is an obstacle. With --json it prints one object: dir, generation, restorable and
+The exit status is 1 if an obstacle prevents a restore. With --json it prints one object: dir, generation, restorable and
 obstacles, each with subject, reason, remedy (may be empty) and harmless (true: it does not prevent a restore).`,
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		generation := flags.Uint64("generation", 0, "the `N`th generation; 0: the newest")

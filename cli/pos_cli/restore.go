@@ -45,9 +45,9 @@ programs in that container.
     pos_cli --restore --dir /data/ckpt
     pos_cli --restore --dir /data/ckpt --generation 3 --detach --new-pids
 
-With --dir - it reads the image that --dump --dir - writes from standard input; the program's own input is empty then.
+With --dir - it reads an image from standard input, as --dump --dir - writes it; the program's own input is empty then.
 
-Ctrl-C before the program runs cancels: no process is left, and the image stays as it is.`,
+Ctrl-C before the program runs cancels the restore: no process is left, and the image stays as it is.`,
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		options := restoreOptions{standard: terminal.Standard{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}}
 		flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
