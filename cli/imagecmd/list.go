@@ -92,11 +92,11 @@ func listOf(d *store.Dir) (*listView, error) {
 
 func rowOf(m *image.Manifest) rowView {
 	row := rowView{
-		Generation: m.Generation, Created: m.Created.UTC(), Phos: m.Phos, Host: m.Host.Name, OwnerUID: m.Owner.UID, Owner: m.Owner.Name,
-		Processes: len(
-			m.Processes,
-		), CPUBytes: m.CPU.Bytes, WrittenBytes: m.Stats.WrittenBytes, SharedBytes: m.Stats.SharedBytes,
-		PauseMicroseconds: m.Stats.PauseMicroseconds, Kinds: append([]string{}, m.Kinds...), Group: m.Group, user: userText(m.Owner),
+		Generation: m.Generation, Created: m.Created.UTC(), Phos: m.Phos, Host: m.Host.Name,
+		OwnerUID: m.Owner.UID, Owner: m.Owner.Name,
+		Processes: len(m.Processes), CPUBytes: m.CPU.Bytes, WrittenBytes: m.Stats.WrittenBytes,
+		SharedBytes: m.Stats.SharedBytes, PauseMicroseconds: m.Stats.PauseMicroseconds,
+		Kinds: append([]string{}, m.Kinds...), Group: m.Group, user: userText(m.Owner),
 	}
 	for i, process := range m.Processes {
 		if i == 0 {

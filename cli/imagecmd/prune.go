@@ -43,7 +43,8 @@ func Prune(ctx context.Context, out Output, path string, options PruneOptions) e
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf(
-			"cancelled: some of the generations may be removed already; the others are complete, and the command may be repeated (%w)",
+			"cancelled: some of the generations may be removed already; the others are complete, "+
+				"and the command may be repeated (%w)",
 			ctx.Err(),
 		)
 	case errors.Is(err, contents.ErrMissing):

@@ -110,14 +110,8 @@ func showProcesses(to *tabwriter.Writer, m *image.Manifest) {
 	for _, p := range m.Processes {
 		memory, pinned, gpus, job := "-", "-", "-", "-"
 		if p.GPU != nil {
-			memory, pinned, job = humanize.Bytes(
-				p.GPU.MemoryBytes,
-			), humanize.Bytes(
-				p.GPU.PinnedBytes,
-			), humanize.Shorten(
-				p.GPU.Job,
-				24,
-			)
+			memory, pinned = humanize.Bytes(p.GPU.MemoryBytes), humanize.Bytes(p.GPU.PinnedBytes)
+			job = humanize.Shorten(p.GPU.Job, 24)
 			gpus = gpusText(p.GPU.Devices)
 		}
 		fmt.Fprintf(
@@ -153,7 +147,8 @@ func gpusText(devices []image.Device) string {
 	var texts []string
 	for i := 0; i < len(devices); {
 		same := i
-		for same < len(devices) && devices[same].Name == devices[i].Name && devices[same].MemoryBytes == devices[i].MemoryBytes {
+		for same < len(devices) && devices[same].Name == devices[i].Name &&
+			devices[same].MemoryBytes == devices[i].MemoryBytes {
 			same++
 		}
 		texts = append(

@@ -18,7 +18,7 @@ func TestIn(t *testing.T) {
 		"an end at once": append(image.StreamHeader(), image.Frame{Magic: image.EndMagic}.Encode()...),
 	} {
 		if manifest, file, err := In(bytes.NewReader(text)); err == nil {
-			t.Errorf("%s: %+v", name, manifest)
+			t.Errorf("%s: got %+v, want an error", name, manifest)
 			_ = file.Close()
 		}
 	}

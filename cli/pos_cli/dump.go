@@ -29,24 +29,27 @@ const maxKinds = 16
 
 const dumpDetails = `
 
-The directory is created (mode 0700) if it is missing. A directory that already holds checkpoints gets one more
-generation, which shares unchanged data with the others; see: pos_cli image list DIR. Child processes are saved with
-the program.
+The directory is created (mode 0700) if it is missing. A directory that already holds checkpoints
+gets one more generation, which shares unchanged data with the others; see: pos_cli image list DIR.
+Child processes are saved with the program.
 
 With --dir - the whole image goes to standard output, and the last line to standard error:
 
     pos_cli --dump --dir - --pid 4711 | ssh other pos_cli --restore --dir -
 
---target names the kinds of state to save, --skip-target the kinds to leave out: cuda_context, cuda_module,
-cuda_function, cuda_var, cuda_device, cuda_memory, cuda_stream, cuda_event; separate several by commas. Such a
-generation has no CPU half and no files, is marked as partial, and cannot be restored: it is for inspection only
-(pos_cli image show). Variables are in device memory, so cuda_var and cuda_memory each save all of it. The other kinds
-save the session and its objects, and count the objects of the named kinds.
+--target names the kinds of state to save, --skip-target the kinds to leave out: cuda_context,
+cuda_module, cuda_function, cuda_var, cuda_device, cuda_memory, cuda_stream, cuda_event; separate
+several by commas. Such a generation has no CPU half and no files, is marked as partial, and cannot
+be restored: it is for inspection only (pos_cli image show). Variables are in device memory, so
+cuda_var and cuda_memory each save all of it. The other kinds save the session and its objects, and
+count the objects of the named kinds.
 
-Ctrl-C cancels. After a cancelled or failed checkpoint the program keeps running, and the directory is as it was.
+Ctrl-C cancels. After a cancelled or failed checkpoint the program keeps running, and the directory
+is as it was.
 
-Progress goes to standard error. The last line, on standard output, has the time that the program was paused, the
-total time, the bytes that were written and the bytes that the image already had; with --json it is one object.`
+Progress goes to standard error. The last line, on standard output, has the time that the program
+was paused, the total time, the bytes that were written and the bytes that the image already had;
+with --json it is one object.`
 
 var preDumpVerb = verb.Verb{
 	Name:      "pre-dump",

@@ -26,8 +26,8 @@ func stepEvent(phase string, done, total uint64) *api.CheckpointEvent {
 	}
 }
 
-// tellAll sends what a checkpoint says on its way.
-func tellAll(stream checkpointStream) error {
+// sendEvents sends the events of a checkpoint.
+func sendEvents(stream checkpointStream) error {
 	return errors.Join(
 		stream.Send(stepEvent("copy", 0, 0)),
 		stream.Send(
@@ -70,7 +70,7 @@ func TestDump(t *testing.T) {
 			server := &fakePhosd{
 				checkpoint: func(begin *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
 					got = begin
-					return tellAll(stream)
+					return sendEvents(stream)
 				},
 			}
 			server.serve(t)
@@ -89,11 +89,11 @@ func TestDump(t *testing.T) {
 			}
 			got.Files = nil
 			if got.String() != test.want.String() {
-				t.Errorf("asked for %v, want %v", got, test.want)
+				t.Errorf("request %v, want %v", got, test.want)
 			}
 			info, err := os.Stat(dir)
 			if err != nil || info.Mode() != os.ModeDir|0o700 {
-				t.Errorf("the directory is %v: %v", info, err)
+				t.Errorf("directory: got %v, %v", info, err)
 			}
 			if !slices.Equal(server.directories(), []string{dir}) {
 				t.Errorf("handed off %q, want %q", server.directories(), dir)
@@ -148,7 +148,7 @@ func TestDumpFails(t *testing.T) {
 			if err != nil || said.GetCancel() == nil {
 				return fmt.Errorf("got %v, want a cancel: %w", said, err)
 			}
-			return fmt.Errorf("taken back: %w", context.Canceled)
+			return fmt.Errorf("undone: %w", context.Canceled)
 		}},
 		{"abandoned", "cancelled, without waiting", func(stream checkpointStream) error {
 			if err := interrupt(syscall.SIGINT); err != nil {
@@ -205,13 +205,13 @@ func TestCancelTooLate(t *testing.T) {
 		if _, err := stream.Recv(); err != nil {
 			return err
 		}
-		return tellAll(stream)
+		return sendEvents(stream)
 	}}
 	server.serve(t)
 	var stdout, stderr bytes.Buffer
 	status := run([]string{"--pre-dump", "--pid", "7", "--dir", filepath.Join(t.TempDir(), "image")}, &stdout, &stderr)
 	if status != exitDone || !strings.Contains(stdout.String(), "generation 3") {
-		t.Errorf("status %d, %q %q", status, stdout.String(), stderr.String())
+		t.Errorf("status %d, %q (%s); want generation 3", status, stdout.String(), stderr.String())
 	}
 }
 

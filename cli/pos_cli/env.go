@@ -20,14 +20,17 @@ var envVerb = verb.Verb{
 
     env $phos python3 train.py
 
-runs a program with libphos.so in place of the CUDA driver. This works for programs that link the driver, open it by
-name, or search the library path for it. Earlier values of LD_PRELOAD and LD_LIBRARY_PATH are kept, after those of phos.
+runs a program with libphos.so in place of the CUDA driver. This works for programs that link the
+driver, open it by name, or search the library path for it. Earlier values of LD_PRELOAD and
+LD_LIBRARY_PATH are kept, after those of phos.
 
-The code is for sh, bash and zsh. In zsh write env ${=phos}, which splits at spaces. In fish, which splits at lines only:
+The code is for sh, bash and zsh. In zsh write env ${=phos}, which splits at spaces. In fish, which
+splits at lines only:
 
     bash -c 'eval "$(pos_cli --env)"; env $phos python3 train.py'
 
-libphos.so reads PHOS_SOCKET, PHOS_LOG and PHOS_COPY from the program's environment; see: man pos_cli.`,
+libphos.so reads PHOS_SOCKET, PHOS_LOG and PHOS_COPY from the program's environment; see: man
+pos_cli.`,
 	Prepare: func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return func(_ context.Context, to verb.Streams, _ []string) error {
 			self, err := os.Executable()
@@ -115,7 +118,9 @@ func shellCode(self string) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf(
-		"export phos=\"LD_PRELOAD=%s${LD_PRELOAD:+:$LD_PRELOAD} LD_LIBRARY_PATH=%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} NUMBA_CUDA_DRIVER=%s CUPY_COMPILE_WITH_PTX=1 USE_LIBUV=0\"\n",
+		"export phos=\"LD_PRELOAD=%s${LD_PRELOAD:+:$LD_PRELOAD}"+
+			" LD_LIBRARY_PATH=%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"+
+			" NUMBA_CUDA_DRIVER=%s CUPY_COMPILE_WITH_PTX=1 USE_LIBUV=0\"\n",
 		found.file,
 		found.driverDir,
 		filepath.Join(found.driverDir, "libcuda.so.1"),

@@ -72,7 +72,7 @@ func TestNoLibrary(t *testing.T) {
 	root := t.TempDir()
 	makeFiles(t, root, "bin/pos_cli", "with space/bin/pos_cli", "with space/bin/libphos.so", "with space/bin/lib/x")
 	if _, err := findLibrary(filepath.Join(root, "bin/pos_cli")); !errors.Is(err, errNoLibrary) {
-		t.Errorf("no library: %v", err)
+		t.Errorf("got %v, want %v", err, errNoLibrary)
 	}
 	// The shell would split this path.
 	if _, err := findLibrary(filepath.Join(root, "with space/bin/pos_cli")); err == nil {
@@ -104,7 +104,7 @@ func TestShellCode(t *testing.T) {
 		}
 		for _, want := range append(test.want, "LD_PRELOAD="+root+"/bin/libphos.so\n") {
 			if !strings.Contains(string(output), want) {
-				t.Errorf("%s lacks %s", output, want)
+				t.Errorf("got %s, want %s in it", output, want)
 			}
 		}
 	}

@@ -97,7 +97,7 @@ func TestVerbsAreDescribed(t *testing.T) {
 		}
 	}
 	if !strings.Contains(bash.String(), "\t\t--status) words=\"--json\"") {
-		t.Error("--json is not completed behind --status")
+		t.Error("--json is not completed after --status")
 	}
 }
 
@@ -129,7 +129,7 @@ func TestPhosdEnds(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	if status := run([]string{"--status"}, &stdout, &stderr); status != exitNoDaemon ||
 		!strings.Contains(stderr.String(), errPhosdEnded.Error()) {
-		t.Errorf("status %d: %s", status, stderr.String())
+		t.Errorf("status %d, %q; want status %d, %q in it", status, stderr.String(), exitNoDaemon, errPhosdEnded)
 	}
 }
 

@@ -23,8 +23,8 @@ var preRestoreVerb = verb.Verb{
 	Name:      "pre-restore",
 	Arguments: "--dir DIR",
 	Summary:   "make the next restore of an image fast",
-	About: `Prepares an image: starts its workers and loads its memory, so that the next --restore of it is fast. The
-prepared image holds that memory until it is restored, or until --cancel releases it.
+	About: `Prepares an image: starts its workers and loads its memory, so that the next --restore of it is
+fast. The prepared image holds that memory until it is restored, or until --cancel releases it.
 
     pos_cli --pre-restore --dir /data/ckpt
     pos_cli --restore --dir /data/ckpt`,
@@ -84,7 +84,7 @@ func preRestore(ctx context.Context, to verb.Streams, options preRestoreOptions)
 	return err
 }
 
-// request hands the directory over, and says what shall be done with the image in it.
+// request hands the directory off and asks phosd to prepare the image in it, or to release it.
 func (o preRestoreOptions) request(
 	ctx context.Context,
 	client *api.Client,

@@ -15,21 +15,22 @@ var imagePruneVerb = verb.Verb{
 	Name: "image prune", Word: true,
 	Arguments: "DIR",
 	Summary:   "remove old generations of an image",
-	About: `Removes generations of an image, and the data that only they need. Choose either how many of the newest to keep
-(--keep), or which to remove (--generation, several times or separated by commas). The remaining generations are
-checked first: if any of their data is missing, nothing is removed. Packs of which little is still needed are
-rewritten, which temporarily takes as much free space.
+	About: `Removes generations of an image, and the data that only they need. Choose either how many of the
+newest to keep (--keep), or which to remove (--generation, several times or separated by commas).
+The remaining generations are checked first: if any of their data is missing, nothing is removed.
+Packs of which little is still needed are rewritten, which temporarily takes as much free space.
 
     pos_cli image prune /data/ckpt --keep 3 --dry-run
     pos_cli image prune /data/ckpt --keep 3
     pos_cli image prune /data/ckpt --generation 1,2
 
-A running restore is not disturbed. During a checkpoint nothing is removed: the command fails at once and names the
-process that uses the image. If it is interrupted, run it again. To remove the last generation, remove the image: see
-pos_cli --clean.
+A running restore is not disturbed. During a checkpoint nothing is removed: the command fails at
+once and names the process that uses the image. If it is interrupted, run it again. To remove the
+last generation, remove the image: see pos_cli --clean.
 
-With --json it prints one object: dir, dry_run, removed and kept (generations), packs_removed, packs_rewritten,
-freed_bytes (an estimate with --dry-run), and damage if some data could not be read.`,
+With --json it prints one object: dir, dry_run, removed and kept (generations), packs_removed,
+packs_rewritten, freed_bytes (an estimate with --dry-run), and damage if some data could not be
+read.`,
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		var options imagecmd.PruneOptions
 		flags.UintVar(&options.Keep, "keep", 0, "keep the `N` newest generations")
@@ -50,7 +51,8 @@ freed_bytes (an estimate with --dry-run), and damage if some data could not be r
 		return func(ctx context.Context, to verb.Streams, arguments []string) error {
 			if (options.Keep == 0) == (len(options.Remove) == 0) {
 				return &verb.UsageError{
-					Text: "choose what to keep, --keep N, or what to remove, --generation N; to remove the whole image: pos_cli --clean --dir DIR",
+					Text: "choose what to keep, --keep N, or what to remove, --generation N; " +
+						"to remove the whole image: pos_cli --clean --dir DIR",
 				}
 			}
 			return run(ctx, to, arguments)
@@ -62,16 +64,16 @@ var cleanVerb = verb.Verb{
 	Name:      "clean",
 	Arguments: "--dir DIR",
 	Summary:   "remove an image",
-	About: `Removes the image in a directory: all generations, and what interrupted checkpoints left there. The directory
-itself stays, empty. Nothing is removed if the directory holds anything else or no image, or if a checkpoint, a
-restore, a --pre-restore or another command uses the image. Running programs that were restored from it are not
-affected.
+	About: `Removes the image in a directory: all generations, and what interrupted checkpoints left there. The
+directory itself stays, empty. Nothing is removed if the directory holds anything else or no image,
+or if a checkpoint, a restore, a --pre-restore or another command uses the image. Running programs
+that were restored from it are not affected.
 
     pos_cli --clean --dir /data/ckpt --dry-run
     pos_cli --clean --dir /data/ckpt
 
-It works without phosd, with the rights of the caller. If it is interrupted, run it again. With --json it prints one
-object: dir, dry_run, generations, packs and bytes.`,
+It works without phosd, with the rights of the caller. If it is interrupted, run it again. With
+--json it prints one object: dir, dry_run, generations, packs and bytes.`,
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		dir := flags.String("dir", "", "`DIR` of the image")
 		dryRun := flags.Bool("dry-run", false, "print what would be removed, and remove nothing")

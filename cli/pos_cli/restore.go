@@ -26,28 +26,32 @@ var restoreVerb = verb.Verb{
 	Name:      "restore",
 	Arguments: "--dir DIR",
 	Summary:   "restore a checkpointed program",
-	About: `Restores a program as it was when it was saved. It runs before all its memory is loaded; --eager loads all memory
-first.
+	About: `Restores a program as it was when it was saved. It runs before all its memory is loaded; --eager
+loads all memory first.
 
-Without --detach, pos_cli connects the program to this terminal, or to its own standard input, output and error. It
-forwards SIGINT, SIGTERM and SIGHUP, except those that it was started to ignore, for example by nohup. It ends with the
-program's exit status (128 + n for signal n). If phosd ends, pos_cli keeps running and reattaches to the next phosd.
+Without --detach, pos_cli connects the program to this terminal, or to its own standard input,
+output and error. It forwards SIGINT, SIGTERM and SIGHUP, except those that it was started to
+ignore, for example by nohup. It ends with the program's exit status (128 + n for signal n). If
+phosd ends, pos_cli keeps running and reattaches to the next phosd.
 
-With --detach it returns once the program runs, and the program's output to a terminal or a pipe goes to phosd's log.
+With --detach it returns once the program runs, and the program's output to a terminal or a pipe
+goes to phosd's log.
 
-The program needs its pids. If one is taken, use --new-pids: it restores the program in a pid namespace of its own, so
-one image can be restored several times at once. Such programs have a /dev/shm of their own, but they share all other
-files: two of them may write the same file.
+The program needs its pids. If one is taken, use --new-pids: it restores the program in a pid
+namespace of its own, so one image can be restored several times at once. Such programs have a
+/dev/shm of their own, but they share all other files: two of them may write the same file.
 
-In a container into which phosd's runtime directory is mounted, pos_cli uses the pids of the container, and restores
-programs in that container.
+In a container into which phosd's runtime directory is mounted, pos_cli uses the pids of the
+container, and restores programs in that container.
 
     pos_cli --restore --dir /data/ckpt
     pos_cli --restore --dir /data/ckpt --generation 3 --detach --new-pids
 
-With --dir - it reads an image from standard input, as --dump --dir - writes it; the program's own input is empty then.
+With --dir - it reads an image from standard input, as --dump --dir - writes it; the program's own
+input is empty then.
 
-Ctrl-C before the program runs cancels the restore: no process is left, and the image stays as it is.`,
+Ctrl-C before the program runs cancels the restore: no process is left, and the image stays as it
+is.`,
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		options := restoreOptions{standard: terminal.Standard{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}}
 		flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
@@ -104,7 +108,8 @@ func restore(ctx context.Context, to verb.Streams, options restoreOptions) error
 		return err
 	}
 	begin := &api.RestoreBegin{
-		Files: token, Generation: manifest.Generation, Stream: options.dir == pipe.Dir, Eager: options.eager, Detach: options.detach, NewPids: options.newPIDs, Endpoints: ids,
+		Files: token, Generation: manifest.Generation, Stream: options.dir == pipe.Dir, Endpoints: ids,
+		Eager: options.eager, Detach: options.detach, NewPids: options.newPIDs,
 	}
 	return followRestore(ctx, to, client, begin, ends)
 }

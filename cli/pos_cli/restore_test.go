@@ -209,7 +209,7 @@ func TestRestoreFails(t *testing.T) {
 			if err != nil || said.GetCancel() == nil {
 				return fmt.Errorf("got %v, want a cancel: %w", said, err)
 			}
-			return fmt.Errorf("taken back: %w", context.Canceled)
+			return fmt.Errorf("undone: %w", context.Canceled)
 		}},
 		{"abandoned", "cancelled, without waiting", restoreOptions{}, func(stream restoreStream) error {
 			if err := interrupt(syscall.SIGTERM); err != nil {
@@ -256,10 +256,10 @@ func TestRestoreDetached(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	status := run([]string{"--restore", "--dir", dir, "--detach", "--new-pids", "--eager"}, &stdout, &stderr)
 	if status != exitDone || stderr.String() != "pid 12 runs again (processes: 3), after 0s\n" {
-		t.Errorf("status %d, %q", status, stderr.String())
+		t.Errorf("status %d, %q; want pid 12", status, stderr.String())
 	}
 	if !got.GetDetach() || !got.GetNewPids() || !got.GetEager() || len(got.GetEndpoints()) != 0 {
-		t.Errorf("asked for %v", got)
+		t.Errorf("request %v, want detach, new pids, eager and no endpoints", got)
 	}
 }
 

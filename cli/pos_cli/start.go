@@ -31,8 +31,8 @@ Programs of an earlier phosd that still run are adopted.
     pos_cli --start --target daemon --gpus soft:2,memory=4GiB
     pos_cli --start --target daemon --foreground --log-level debug
 
-Settings come from /etc/phos/phosd.toml; flags override them. --print-config prints the resulting settings and starts
-nothing:
+Settings come from /etc/phos/phosd.toml; flags override them. --print-config prints the resulting
+settings and starts nothing:
 
     pos_cli --start --gpus soft:2 --print-config > /etc/phos/phosd.toml
 
@@ -43,8 +43,8 @@ nothing:
     soft:N    N software GPUs; options follow, separated by commas: deterministic, memory=SIZE, name=TEXT,
               cc=MAJOR.MINOR, cuda=MAJOR.MINOR, cores=N
 
-If real GPUs cannot be used, the error says why and what to do: no driver, a driver older than CUDA 12, MIG mode,
-a compute mode other than Default, a lost GPU.`,
+If real GPUs cannot be used, the error says why and what to do: no driver, a driver older than CUDA
+12, MIG mode, a compute mode other than Default, a lost GPU.`,
 	Prepare: prepareStart,
 }
 

@@ -14,8 +14,8 @@ import (
 var statusVerb = verb.Verb{
 	Name:    "status",
 	Summary: "show phosd, its GPUs, and the programs that run",
-	About: `Shows phosd, its GPUs with the memory that the programs of all users hold, and the caller's programs (root sees
-the programs of all users).
+	About: `Shows phosd, its GPUs with the memory that the programs of all users hold, and the caller's programs
+(root sees the programs of all users).
 
 STATE of a program:
 
@@ -25,16 +25,16 @@ STATE of a program:
                    call of the program fails
     unresponsive   its worker does not answer
 
-CHECKPOINT is the time since the program was last saved. The lines below the table say where to, why the last attempt
-failed, and what the policy in its pos.yaml or in phosd.toml is.
+CHECKPOINT is the time since the program was last saved. The lines below the table say where to, why
+the last attempt failed, and what the policy in its pos.yaml or in phosd.toml is.
 
-Real GPUs have the columns of nvidia-smi: memory in use, the part of it that programs of phos use (OURS), load,
-temperature, power, and processes that do not run through phos. STATE of a GPU is ok, lost (it needs a reset, and
-programs with memory on it have failed), MIG, a compute mode that keeps programs out, or the last error (Xid) that the
-driver reported.
+Real GPUs have the columns of nvidia-smi: memory in use, the part of it that programs of phos use
+(OURS), load, temperature, power, and processes that do not run through phos. STATE of a GPU is ok,
+lost (it needs a reset, and programs with memory on it have failed), MIG, a compute mode that keeps
+programs out, or the last error (Xid) that the driver reported.
 
-With --json it prints one object with daemon, gpus and programs. Times are RFC 3339, sizes are bytes, and a missing
-value is null. These fields say what a program does:
+With --json it prints one object with daemon, gpus and programs. Times are RFC 3339, sizes are
+bytes, and a missing value is null. These fields say what a program does:
 
     calls_made, calls_completed   calls that arrived; calls that were answered or submitted
     pending                       the oldest incomplete call, or work of a stream: call, stream, milliseconds

@@ -18,16 +18,17 @@ import (
 var stopVerb = verb.Verb{
 	Name:    "stop",
 	Summary: "stop phosd",
-	About: `Stops phosd. While programs run, it refuses and names one of them. With --force their sessions end first, and
-every CUDA call that they make from then on fails.
+	About: `Stops phosd. While programs run, it refuses and names one of them. With --force their sessions end
+first, and every CUDA call that they make from then on fails.
 
-To update phosd, end it by a signal instead: programs keep running, and the next phosd adopts them. Programs whose
-checkpoint policy has "on: [exit-signal]" are saved first, and keep running.
+To update phosd, end it by a signal instead: programs keep running, and the next phosd adopts them.
+Programs whose checkpoint policy has "on: [exit-signal]" are saved first, and keep running.
 
-With --drain every program is saved and then stopped. A program whose checkpoint policy has "on: [drain]" is saved in
-the directory of its policy; any other in a directory of its own below --dir, grouped by user. If a program has no such
-directory, or cannot be saved, phosd and that program keep running; with --force the program's session ends instead.
-Ctrl-C stops draining: programs whose images are not complete keep running.
+With --drain every program is saved and then stopped. A program whose checkpoint policy has "on:
+[drain]" is saved in the directory of its policy; any other in a directory of its own below --dir,
+grouped by user. If a program has no such directory, or cannot be saved, phosd and that program keep
+running; with --force the program's session ends instead. Ctrl-C stops draining: programs whose
+images are not complete keep running.
 
     pos_cli --stop
     pos_cli --stop --drain --dir /data/drained

@@ -17,17 +17,18 @@ var traceVerb = verb.Verb{
 	Name:      "trace-resource",
 	Arguments: "--subaction start|stop --pid PID [--dir DIR]",
 	Summary:   "record which calls create, use and destroy which objects",
-	About: `Records, from start to stop, which calls of a program and its child processes create, use and destroy which
-objects. Each process that uses a GPU gets a file trace-PID-TIME.jsonl in DIR. The directory is created (mode 0700) if
-it is missing; --subaction stop needs none. A trace ends by itself with its program, at 1 GiB, or when its file cannot
-be written. It is not part of a checkpoint: to trace a restored program, start a trace again.
+	About: `Records, from start to stop, which calls of a program and its child processes create, use and
+destroy which objects. Each process that uses a GPU gets a file trace-PID-TIME.jsonl in DIR. The
+directory is created (mode 0700) if it is missing; --subaction stop needs none. A trace ends by
+itself with its program, at 1 GiB, or when its file cannot be written. It is not part of a
+checkpoint: to trace a restored program, start a trace again.
 
     pos_cli --trace-resource --subaction start --pid 4711 --dir /tmp/trace
     pos_cli --trace-resource --subaction stop --pid 4711
     jq -r 'select(.makes) | .call' /tmp/trace/*.jsonl | sort | uniq -c
 
-Each line is a JSON object. The first names the process. Lines with "have" are the objects that existed at the start,
-with the calls that created them. Then comes one line for each call, in order:
+Each line is a JSON object. The first names the process. Lines with "have" are the objects that
+existed at the start, with the calls that created them. Then comes one line for each call, in order:
 
     n, us            its number, and its time, in microseconds from the start
     call             its name; missing if an object was destroyed later than the call that requested it

@@ -14,8 +14,10 @@ import (
 func commands() *verb.Set {
 	all := verb.Set{
 		Verbs: []*verb.Verb{
-			&startVerb, &statusVerb, &stopVerb, &envVerb, &preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &cleanVerb, &traceVerb,
-			imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb, &imageVerifyVerb, &imageDiffVerb, &imagePruneVerb, &imageKeyVerb,
+			&startVerb, &statusVerb, &stopVerb, &envVerb,
+			&preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &cleanVerb, &traceVerb,
+			imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb,
+			&imageVerifyVerb, &imageDiffVerb, &imagePruneVerb, &imageKeyVerb,
 			&versionVerb,
 		},
 		Later:     map[string]string{"migrate": "move a program to another GPU or machine; comes with the cluster"},

@@ -90,6 +90,6 @@ func TestSilentDriverTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Contains(text.Bytes(), []byte("warning: no data from the driver: NVML does not answer\n")) {
-		t.Errorf("%s", text.Bytes())
+		t.Errorf("got %s, want a warning in it", text.Bytes())
 	}
 }

@@ -100,7 +100,7 @@ func TestEmptyStatusJSON(t *testing.T) {
 	}
 	for _, want := range []string{`"gpus":[]`, `"programs":[]`, `"warnings":[]`} {
 		if !bytes.Contains(text, []byte(want)) {
-			t.Errorf("%s lacks %s", text, want)
+			t.Errorf("got %s, want %s in it", text, want)
 		}
 	}
 }

@@ -149,11 +149,12 @@ func Of(reply *api.StatusReply, now time.Time) View {
 	view := View{
 		Daemon: daemonView{
 			Version: daemon.GetVersion(), PID: daemon.GetPid(), Socket: daemon.GetSocket(), GPUs: daemon.GetGpus(),
-			Started: started, UptimeSeconds: int64(now.Sub(started).Seconds()), StandbyWorkers: daemon.GetWaitingWorkers(), StandbyBytes: append([]uint64{}, daemon.GetWaitingBytes()...),
-			Warnings: list(daemon.GetWarnings()),
-			DriverVersion: humanize.Printable(
-				daemon.GetDriverVersion(),
-			), CUDAVersion: cudaText(daemon.GetCudaVersion()), DriverError: humanize.Printable(daemon.GetDriverError()),
+			Started: started, UptimeSeconds: int64(now.Sub(started).Seconds()),
+			StandbyWorkers: daemon.GetWaitingWorkers(), StandbyBytes: append([]uint64{}, daemon.GetWaitingBytes()...),
+			Warnings:      list(daemon.GetWarnings()),
+			DriverVersion: humanize.Printable(daemon.GetDriverVersion()),
+			CUDAVersion:   cudaText(daemon.GetCudaVersion()),
+			DriverError:   humanize.Printable(daemon.GetDriverError()),
 		},
 		GPUs:     []gpuView{},
 		Programs: []programView{},
@@ -179,11 +180,10 @@ func hardwareOf(hardware *api.Hardware, now time.Time) *hardwareView {
 	view := &hardwareView{
 		BusID: humanize.Printable(hardware.GetBusId()), Lost: humanize.Printable(hardware.GetLost()),
 		MemoryBytes: hardware.MemoryBytes, UsedBytes: hardware.UsedBytes, FreeBytes: hardware.FreeBytes,
-		BusyPercent: hardware.BusyPercent, MemoryBusyPercent: hardware.MemoryBusyPercent, Temperature: hardware.TemperatureCelsius,
+		BusyPercent: hardware.BusyPercent, MemoryBusyPercent: hardware.MemoryBusyPercent,
+		Temperature:     hardware.TemperatureCelsius,
 		PowerMilliwatts: hardware.PowerMilliwatts, PowerLimit: hardware.PowerLimitMilliwatts,
-		ComputeMode: humanize.Printable(
-			hardware.GetComputeMode(),
-		), MIG: hardware.Mig, ECC: hardware.Ecc, UncorrectedErrors: hardware.UncorrectedErrors,
+		ComputeMode: humanize.Printable(hardware.GetComputeMode()), MIG: hardware.Mig, ECC: hardware.Ecc, UncorrectedErrors: hardware.UncorrectedErrors,
 		Links: hardware.GetLinks(), ActiveLinks: hardware.GetActiveLinks(), Foreign: []foreignView{}, Events: []eventView{},
 	}
 	for _, p := range hardware.GetForeign() {
@@ -249,12 +249,12 @@ func programOf(program *api.Program, now time.Time) programView {
 		PID: program.GetPid(), Session: program.GetSession(), Job: humanize.Printable(description.GetJobName()),
 		User: program.GetUser(), UID: program.GetUid(), Command: humanize.Printable(program.GetCommand()),
 		State: stateOf(program), GPUs: []uint32{},
-		CallsMade: progress.GetCallsMade(), CallsCompleted: progress.GetCallsCompleted(), Kernels: list(progress.GetKernels()),
+		CallsMade: progress.GetCallsMade(), CallsCompleted: progress.GetCallsCompleted(),
+		Kernels: list(progress.GetKernels()),
 		Started: started, WorkerPID: program.GetWorkerPid(),
-		LogPath: humanize.Printable(
-			description.GetLogPath(),
-		), JobFileError: humanize.Printable(description.GetJobFileError()),
-		PinnedBytes: progress.GetPinnedBytes(), Fault: humanize.Printable(progress.GetFault()),
+		LogPath:      humanize.Printable(description.GetLogPath()),
+		JobFileError: humanize.Printable(description.GetJobFileError()),
+		PinnedBytes:  progress.GetPinnedBytes(), Fault: humanize.Printable(progress.GetFault()),
 		age: now.Sub(started),
 	}
 	if failure := program.GetFailure(); failure != "" {
@@ -284,12 +284,11 @@ func programOf(program *api.Program, now time.Time) programView {
 
 func checkpointOf(program *api.Program, now time.Time) checkpointView {
 	view := checkpointView{
-		Dir: humanize.Printable(
-			program.GetCheckpointDir(),
-		), Running: program.GetCheckpointRunning(), Error: humanize.Printable(program.GetCheckpointError()),
-		Failed: optionalTime(
-			program.GetCheckpointFailedUnixMilliseconds(),
-		), Next: optionalTime(program.GetNextCheckpointUnixMilliseconds()),
+		Dir:     humanize.Printable(program.GetCheckpointDir()),
+		Running: program.GetCheckpointRunning(),
+		Error:   humanize.Printable(program.GetCheckpointError()),
+		Failed:  optionalTime(program.GetCheckpointFailedUnixMilliseconds()),
+		Next:    optionalTime(program.GetNextCheckpointUnixMilliseconds()),
 	}
 	if last := optionalTime(program.GetLastCheckpointUnixMilliseconds()); last != nil {
 		view.age = max(now.Sub(*last), 0)
@@ -304,9 +303,8 @@ func checkpointOf(program *api.Program, now time.Time) checkpointView {
 	}
 	if policy := program.GetPolicy(); policy != nil {
 		view.Policy = &policyView{
-			Dir: humanize.Printable(
-				policy.GetDir(),
-			), EverySeconds: float64(policy.GetEveryMilliseconds()) / 1000, Keep: policy.GetKeep(),
+			Dir:          humanize.Printable(policy.GetDir()),
+			EverySeconds: float64(policy.GetEveryMilliseconds()) / 1000, Keep: policy.GetKeep(),
 			BandwidthBytes: policy.GetBandwidthBytes(), On: list(policy.GetOn()),
 		}
 	}

@@ -48,7 +48,7 @@ func TestBar(t *testing.T) {
 			bar.Clear()
 			bar.Clear()
 			if got := out.String(); got != test.want {
-				t.Errorf("it shows %q, want %q", got, test.want)
+				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
 	}

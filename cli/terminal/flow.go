@@ -15,7 +15,7 @@ import (
 // another process still holds them open.
 const idleTime = 200 * time.Millisecond
 
-// Flow is the copying between Ends and Standard while the program runs.
+// Flow copies between Endpoints and Standard while the program runs.
 type Flow struct {
 	endpoints *Endpoints
 	// copied counts bytes, so that Finish sees whether more arrive.
