@@ -29,8 +29,8 @@ splits at lines only:
 
     bash -c 'eval "$(pos_cli --env)"; env $phos python3 train.py'
 
-libphos.so reads PHOS_SOCKET, PHOS_LOG and PHOS_COPY from the program's environment; see: man
-pos_cli.`,
+The manual page (man pos_cli) has the variables that libphos.so reads: PHOS_SOCKET, PHOS_LOG and
+PHOS_COPY.`,
 	Prepare: func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return func(_ context.Context, to verb.Streams, _ []string) error {
 			self, err := os.Executable()
