@@ -201,13 +201,13 @@ func (o *dumpOptions) explain(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, errAbandoned):
 		return fmt.Errorf(
-			"%w: phosd undoes the checkpoint, unless it was already complete; then pid %d runs on%s",
+			"%w: phosd undoes the checkpoint, unless it was already complete; then pid %d keeps running%s",
 			err,
 			o.pid,
 			where,
 		)
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		return fmt.Errorf("cancelled: pid %d runs on%s", o.pid, where)
+		return fmt.Errorf("cancelled: pid %d keeps running%s", o.pid, where)
 	}
 	return err
 }
