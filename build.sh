@@ -22,19 +22,19 @@ usage() {
 		usage: ./build.sh [VERB]
 
 		  (none)            build pos_cli, phosd and libphos.so into bin/
-		  demo              train a small network on the software GPU, save it, kill it, bring it back, compare
+		  demo              train a small network on the software GPU, save, kill and restore it, compare
 		  test              install what the tests need, build, run every test
-		  install [PREFIX]  install into PREFIX (/usr/local); "uninstall [PREFIX]" takes that away again
-		  cover [SUITE...]  run the tests of the backend for real GPUs, and show what of it none of them runs (cover --help)
+		  install [PREFIX]  install into PREFIX (/usr/local); "uninstall [PREFIX]" removes it
+		  cover [SUITE...]  show which code of the backend for real GPUs no test runs (cover --help)
 		  lint              golangci-lint, clang-format, shellcheck
-		  bench [GROUP...]  print the speed table, as ratios measured in one run (bench --help)
-		  gpu [PART...]     what only a machine with an NVIDIA GPU can show: correctness, checkpoints, speed (gpu --help)
-		  gpu-bundle        pack what "gpu" needs for a machine without Go, compilers and the internet
-		  generate          write every generated file again
-		  clean             remove bin/ and what was fetched or built aside
+		  bench [GROUP...]  measure, and print the speed table as ratios of one run (bench --help)
+		  gpu [PART...]     test and measure on this machine's NVIDIA GPU (gpu --help)
+		  gpu-bundle        pack "gpu" for a machine without Go, compilers and the internet
+		  generate          write all generated files
+		  clean             remove bin/ and the cache
 		  help              this text
 
-		What is fetched or built aside goes to .cache/, or to \$PHOS_CACHE.
+		The cache holds downloads and tools that were built for tests: .cache/, or \$PHOS_CACHE.
 	EOF
 }
 

@@ -1,4 +1,3 @@
-// Package humanize says sizes, ages and durations the way pos_cli says them to people, in tables
-// and in last lines. What scripts read is never worded: it is bytes, microseconds and RFC 3339.
-// Read wording.go.
+// Package humanize formats sizes, ages, durations and texts for people, in tables and messages of
+// pos_cli. JSON for scripts has bytes, microseconds and RFC 3339 instead.
 package humanize

@@ -11,17 +11,17 @@ import (
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 )
 
-// ErrObstacles means that an image cannot be restored here.
+// ErrObstacles is returned if an image cannot be restored here.
 var ErrObstacles = errors.New("it cannot be restored here")
 
-// CheckOptions say which restore is asked about.
+// CheckOptions describe the restore to check.
 type CheckOptions struct {
 	Generation uint64
 	NewPIDs    bool
 }
 
 // checkView is what check --json prints. Scripts read it: fields may be added, never renamed or
-// taken away.
+// removed.
 type checkView struct {
 	Dir        string         `json:"dir"`
 	Generation uint64         `json:"generation"`
@@ -36,7 +36,7 @@ type obstacleView struct {
 	Harmless bool   `json:"harmless"`
 }
 
-// Check asks phosd what stands against a restore.
+// Check asks phosd for the obstacles to a restore, and prints them.
 func Check(ctx context.Context, out Output, path string, options CheckOptions) error {
 	view, err := checkOf(ctx, path, options)
 	if err != nil {
@@ -64,14 +64,14 @@ func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView
 		return nil, err
 	}
 	defer dir.Close()
-	d, err := open(path)
+	d, err := openImage(path)
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
 	view := &checkView{Dir: path, Generation: options.Generation, Restorable: true, Obstacles: []obstacleView{}}
 	if view.Generation == 0 {
-		// A newer one may come meanwhile; the answer is about this one.
+		// Fix the generation now: another one may be added before phosd opens the image.
 		if view.Generation, err = d.Newest(); err != nil {
 			return nil, err
 		}
@@ -102,7 +102,7 @@ func (v *checkView) text(out Output) error {
 		text := humanize.Printable(o.Subject + ": " + o.Reason)
 		switch {
 		case o.Harmless:
-			text += " (this does not stand in the way)"
+			text += " (a restore is possible)"
 		case o.Remedy != "":
 			text += "; " + humanize.Printable(o.Remedy)
 		}

@@ -12,10 +12,10 @@ import (
 	"github.com/phos-gpu/phos/cli/humanize"
 )
 
-// DiffOptions say what is compared: 0 is the newest generation, and the one before it.
+// DiffOptions choose the generations to compare: To 0 is the newest, From 0 the one before To.
 type DiffOptions struct {
 	From, To uint64
-	// All lists every range of memory.
+	// All lists every changed range of memory.
 	All bool
 }
 
@@ -24,9 +24,9 @@ type diffView struct {
 	*store.Difference
 }
 
-// Diff shows what differs between two generations.
+// Diff prints the differences between two generations.
 func Diff(ctx context.Context, out Output, path string, options DiffOptions) error {
-	d, err := open(path)
+	d, err := openImage(path)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (o *DiffOptions) choose(d *store.Dir) error {
 	at := slices.Index(all, o.To)
 	if at < 1 {
 		return fmt.Errorf(
-			"%s: %w before it to compare generation %d with; it has %s",
+			"%s: %w before generation %d to compare it with; the image has %s",
 			d.Path(),
 			store.ErrNoGeneration,
 			o.To,
@@ -97,8 +97,8 @@ func (o *DiffOptions) choose(d *store.Dir) error {
 	return nil
 }
 
-// mostRanges is how many ranges of a memory are listed when not all are asked for.
-const mostRanges = 8
+// maxRanges is how many ranges of a memory are listed without --all.
+const maxRanges = 8
 
 func diffProcess(to io.Writer, process store.ProcessDifference, all bool) {
 	for _, memory := range process.Memory {
@@ -111,7 +111,7 @@ func diffProcess(to io.Writer, process store.ProcessDifference, all bool) {
 			plural(len(memory.Ranges), "range", "ranges"),
 		)
 		for i, each := range memory.Ranges {
-			if i == mostRanges && !all {
+			if i == maxRanges && !all {
 				fmt.Fprintf(to, "        and %d more; --all lists them\n", len(memory.Ranges)-i)
 				break
 			}

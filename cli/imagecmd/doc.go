@@ -1,7 +1,6 @@
-// Package imagecmd is what pos_cli does with checkpoint images: it shows them, checks them and
-// thins them out, in tables for people and in JSON for scripts. Everything that an image says may
-// be made up, so nothing of it gets to a terminal unprinted.
+// Package imagecmd implements the image verbs of pos_cli: list, show, check, verify, diff, prune
+// and key, and --clean. It prints tables for people and JSON for scripts. An attacker may have
+// written an image, so every text from an image is made printable before it reaches a terminal.
 //
-// It decides nothing about the format: package ckpt/store does the work, and phosd the judging of
-// seals. Read output.go, then list.go.
+// The format is ckpt/store's, and phosd checks the seals. Read output.go, then list.go.
 package imagecmd

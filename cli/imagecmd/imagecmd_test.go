@@ -19,7 +19,7 @@ import (
 // goldenImage is an image that was committed with the first version of the format.
 const goldenImage = "../../ckpt/store/testdata/golden/v1/image"
 
-// copyImage copies the golden image to where a test may do with it what it likes.
+// copyImage copies the golden image into a temporary directory.
 func copyImage(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "image")
@@ -29,8 +29,8 @@ func copyImage(t *testing.T) string {
 	return path
 }
 
-// standStill makes texts the same whenever and wherever they are written.
-func standStill(t *testing.T) {
+// fixTime sets the clock and the time zone for golden files.
+func fixTime(t *testing.T) {
 	t.Helper()
 	zone := time.Local
 	time.Local = time.UTC
@@ -38,22 +38,22 @@ func standStill(t *testing.T) {
 	t.Cleanup(func() { time.Local, now = zone, time.Now })
 }
 
-// said runs a command and returns what it wrote and how it ended.
-func said(command func(Output) error, asJSON bool) (string, error) {
+// output runs a command and returns its output and its error.
+func output(command func(Output) error, asJSON bool) (string, error) {
 	var out, progress bytes.Buffer
 	err := command(Output{Out: &out, Err: &progress, JSON: asJSON})
 	if asJSON && progress.Len() > 0 {
-		err = errors.Join(err, fmt.Errorf("progress beside JSON: %s", progress.String()))
+		err = errors.Join(err, fmt.Errorf("progress together with JSON: %s", progress.String()))
 	}
 	return out.String(), err
 }
 
-// diskSpace is what a file system makes of the image.
+// diskSpace matches sizes that depend on the file system.
 var diskSpace = regexp.MustCompile(`[0-9.]+ [KMG]?i?B on the disk|"bytes": [0-9]+,\n  "needed`)
 
-// TestTexts compares what each command says of the golden image, to people and to scripts.
+// TestTexts compares the output of each command for the golden image with a golden file.
 func TestTexts(t *testing.T) {
-	standStill(t)
+	fixTime(t)
 	for name, command := range map[string]func(Output) error{
 		"list":   func(out Output) error { return List(out, goldenImage) },
 		"show":   func(out Output) error { return Show(out, goldenImage, 0) },
@@ -62,7 +62,7 @@ func TestTexts(t *testing.T) {
 	} {
 		for _, asJSON := range []bool{false, true} {
 			file := filepath.Join("testdata", name+map[bool]string{false: ".txt", true: ".json"}[asJSON])
-			got, err := said(command, asJSON)
+			got, err := output(command, asJSON)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -72,10 +72,9 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestDamage changes files of an image: what is damaged must be named, whom it touches, and what to
-// do.
+// TestDamage damages an image: the commands name the damage, what is affected, and what to do.
 func TestDamage(t *testing.T) {
-	standStill(t)
+	fixTime(t)
 	path := copyImage(t)
 	var large string
 	packs, err := filepath.Glob(filepath.Join(path, "packs", "*"))
@@ -95,7 +94,7 @@ func TestDamage(t *testing.T) {
 	if err := os.WriteFile(large, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	text, err := said(func(out Output) error { return Verify(t.Context(), out, path) }, false)
+	text, err := output(func(out Output) error { return Verify(t.Context(), out, path) }, false)
 	if !errors.Is(err, ErrDamaged) ||
 		!strings.Contains(err.Error(), "generation 1 can be restored (--restore --generation 1)") {
 		t.Error(err)
@@ -105,7 +104,7 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%q is not in %s", want, text)
 		}
 	}
-	object, err := said(func(out Output) error { return Verify(t.Context(), out, path) }, true)
+	object, err := output(func(out Output) error { return Verify(t.Context(), out, path) }, true)
 	if !errors.Is(err, ErrDamaged) || !strings.Contains(object, `"parts": [`) ||
 		!strings.Contains(object, `"good_generations": [`) {
 		t.Errorf("%s, %v", object, err)
@@ -115,26 +114,26 @@ func TestDamage(t *testing.T) {
 	if err := os.Truncate(manifest, 100); err != nil {
 		t.Fatal(err)
 	}
-	text, err = said(func(out Output) error { return List(out, path) }, false)
+	text, err = output(func(out Output) error { return List(out, path) }, false)
 	if err != nil || !strings.Contains(text, "damaged") || !strings.Contains(text, "pos_cli image verify") ||
 		!strings.Contains(text, "2026-11-21") {
 		t.Errorf("%s, %v", text, err)
 	}
-	if _, err = said(func(out Output) error { return Show(out, path, 1) }, false); err == nil ||
+	if _, err = output(func(out Output) error { return Show(out, path, 1) }, false); err == nil ||
 		!strings.Contains(err.Error(), "generation 1 of "+path) {
 		t.Error(err)
 	}
-	if _, err = said(func(out Output) error { return Show(out, path, 3) }, false); !errors.Is(
+	if _, err = output(func(out Output) error { return Show(out, path, 3) }, false); !errors.Is(
 		err,
 		store.ErrNoGeneration,
 	) {
 		t.Error(err)
 	}
-	if _, err = said(func(out Output) error { return Verify(t.Context(), out, path) }, false); err == nil ||
-		!strings.Contains(err.Error(), "no generation is whole") {
+	if _, err = output(func(out Output) error { return Verify(t.Context(), out, path) }, false); err == nil ||
+		!strings.Contains(err.Error(), "every generation needs the lost data") {
 		t.Error(err)
 	}
-	if _, err = said(func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Remove: []uint64{2}}) }, false); err == nil ||
+	if _, err = output(func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Remove: []uint64{2}}) }, false); err == nil ||
 		!strings.Contains(err.Error(), "nothing was removed") {
 		t.Error(err)
 	}
@@ -142,11 +141,11 @@ func TestDamage(t *testing.T) {
 
 func TestPruneAndClean(t *testing.T) {
 	path := copyImage(t)
-	text, err := said(func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Keep: 5}) }, false)
-	if err != nil || !strings.Contains(text, "no generation has to go") {
+	text, err := output(func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Keep: 5}) }, false)
+	if err != nil || !strings.Contains(text, "nothing to remove") {
 		t.Errorf("%s, %v", text, err)
 	}
-	text, err = said(
+	text, err = output(
 		func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Keep: 1, DryRun: true}) },
 		true,
 	)
@@ -154,13 +153,13 @@ func TestPruneAndClean(t *testing.T) {
 		!strings.Contains(text, "\"removed\": [\n    1\n  ]") {
 		t.Errorf("%s, %v", text, err)
 	}
-	if _, err = said(func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Remove: []uint64{7}}) }, false); !errors.Is(
+	if _, err = output(func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Remove: []uint64{7}}) }, false); !errors.Is(
 		err,
 		store.ErrNoGeneration,
 	) {
 		t.Error(err)
 	}
-	text, err = said(
+	text, err = output(
 		func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Remove: []uint64{1}}) },
 		false,
 	)
@@ -169,40 +168,40 @@ func TestPruneAndClean(t *testing.T) {
 	}
 	if left, err := os.ReadDir(filepath.Join(path, "generations")); err != nil || len(left) != 1 ||
 		left[0].Name() != "000002" {
-		t.Errorf("left: %v, %v", left, err)
+		t.Errorf("left over: %v, %v", left, err)
 	}
-	if _, err := said(func(out Output) error { return Diff(t.Context(), out, path, DiffOptions{}) }, false); !errors.Is(
+	if _, err := output(func(out Output) error { return Diff(t.Context(), out, path, DiffOptions{}) }, false); !errors.Is(
 		err,
 		store.ErrNoGeneration,
 	) {
 		t.Error(err)
 	}
 
-	reader, err := open(path)
+	reader, err := openImage(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, dryRun := range []bool{true, false} {
-		if _, err := said(func(out Output) error { return Clean(out, path, dryRun) }, false); !errors.Is(
+		if _, err := output(func(out Output) error { return Clean(out, path, dryRun) }, false); !errors.Is(
 			err,
 			store.ErrLocked,
 		) {
-			t.Errorf("while somebody reads: %v", err)
+			t.Errorf("while a reader has it open: %v, want %v", err, store.ErrLocked)
 		}
 	}
 	reader.Close()
-	text, err = said(func(out Output) error { return Clean(out, path, true) }, true)
+	text, err = output(func(out Output) error { return Clean(out, path, true) }, true)
 	if err != nil || !strings.Contains(text, `"dry_run": true`) {
 		t.Errorf("%s, %v", text, err)
 	}
-	text, err = said(func(out Output) error { return Clean(out, path, false) }, false)
+	text, err = output(func(out Output) error { return Clean(out, path, false) }, false)
 	if err != nil || !strings.Contains(text, "removed 1 generation,") {
 		t.Errorf("%s, %v", text, err)
 	}
 	if left, err := os.ReadDir(path); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+		t.Errorf("left over: %v, %v", left, err)
 	}
-	if _, err = said(func(out Output) error { return Clean(out, path, false) }, false); !errors.Is(
+	if _, err = output(func(out Output) error { return Clean(out, path, false) }, false); !errors.Is(
 		err,
 		store.ErrNoImage,
 	) {
@@ -210,7 +209,7 @@ func TestPruneAndClean(t *testing.T) {
 	}
 }
 
-// TestForeignTexts: what an image says does not steer the terminal.
+// TestForeignTexts: texts of an image reach the terminal without control characters.
 func TestForeignTexts(t *testing.T) {
 	var out bytes.Buffer
 	evil := rowView{Generation: 1, Command: "\x1b]0;owned\a", user: "x", Damage: ""}

@@ -12,13 +12,13 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// ErrNoKey means that what was read is no key.
-var ErrNoKey = errors.New("this is no key: 64 hexadecimal digits are expected, as \"image key export\" writes them")
+// ErrNoKey is returned for input that is not a key.
+var ErrNoKey = errors.New("not a key: expected 64 hexadecimal digits, as \"image key export\" writes them")
 
-// maxKeyText is more than a key takes.
+// maxKeyText is an upper bound for the text of a key.
 const maxKeyText = 1 << 10
 
-// ExportKey writes the key of this machine.
+// ExportKey prints the key of this machine.
 func ExportKey(ctx context.Context, out Output) error {
 	reply, err := keys(ctx, &api.KeysRequest{Act: &api.KeysRequest_Export{Export: true}})
 	if err == nil {
@@ -27,7 +27,7 @@ func ExportKey(ctx context.Context, out Output) error {
 	return err
 }
 
-// ImportKey reads the key of another machine, and keeps it under a name.
+// ImportKey reads the key of another machine and stores it under a name.
 func ImportKey(ctx context.Context, out Output, from io.Reader, name string) error {
 	text, err := io.ReadAll(io.LimitReader(from, maxKeyText))
 	if err != nil {
@@ -39,21 +39,21 @@ func ImportKey(ctx context.Context, out Output, from io.Reader, name string) err
 	}
 	_, err = keys(ctx, &api.KeysRequest{Act: &api.KeysRequest_Import{Import: &api.KeyImport{Name: name, Key: key}}})
 	if err == nil {
-		_, err = fmt.Fprintf(out.Out, "images of %s can be restored here by their users\n", name)
+		_, err = fmt.Fprintf(out.Out, "images of %s can be restored here by their owners\n", name)
 	}
 	return err
 }
 
-// ForgetKey removes an imported key.
-func ForgetKey(ctx context.Context, out Output, name string) error {
+// RemoveKey removes an imported key.
+func RemoveKey(ctx context.Context, out Output, name string) error {
 	_, err := keys(ctx, &api.KeysRequest{Act: &api.KeysRequest_Remove{Remove: name}})
 	if err == nil {
-		_, err = fmt.Fprintf(out.Out, "images of %s need root here\n", name)
+		_, err = fmt.Fprintf(out.Out, "images of %s can be restored here by root only\n", name)
 	}
 	return err
 }
 
-// ListKeys shows the names of the imported keys.
+// ListKeys prints the names of the imported keys.
 func ListKeys(ctx context.Context, out Output) error {
 	reply, err := keys(ctx, &api.KeysRequest{})
 	if err != nil {

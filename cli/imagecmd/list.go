@@ -11,15 +11,15 @@ import (
 	"github.com/phos-gpu/phos/cli/humanize"
 )
 
-// listView is what list --json prints. Scripts read it: fields may be added, never renamed or taken
-// away.
+// listView is what list --json prints. Scripts read it: fields may be added, never renamed or
+// removed.
 type listView struct {
 	Dir    string `json:"dir"`
 	Store  string `json:"store"`
 	Format int    `json:"format"`
 	Packs  int    `json:"packs"`
 	Bytes  uint64 `json:"bytes"`
-	// NeededBytes is nil when something that generations need is missing.
+	// NeededBytes is nil if data of a generation is missing.
 	NeededBytes *uint64   `json:"needed_bytes"`
 	Generations []rowView `json:"generations"`
 }
@@ -49,9 +49,9 @@ type rowView struct {
 	user string
 }
 
-// List lists the generations of an image.
+// List prints the generations of an image.
 func List(out Output, path string) error {
-	d, err := open(path)
+	d, err := openImage(path)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func listOf(d *store.Dir) (*listView, error) {
 	}
 	v := &listView{Store: d.Store().String(), Format: image.Version, Generations: []rowView{}}
 	for _, n := range all {
-		g, err := read(d, n)
+		g, err := readGeneration(d, n)
 		if err != nil {
 			v.Generations = append(v.Generations, rowView{Generation: n, Kinds: []string{}, Damage: err.Error()})
 			continue
@@ -92,11 +92,11 @@ func listOf(d *store.Dir) (*listView, error) {
 
 func rowOf(m *image.Manifest) rowView {
 	row := rowView{
-		Generation: m.Generation, Created: m.Created.UTC(), Phos: m.Phos, Host: m.Host.Name, OwnerUID: m.Owner.UID, Owner: m.Owner.Name,
-		Processes: len(
-			m.Processes,
-		), CPUBytes: m.CPU.Bytes, WrittenBytes: m.Stats.WrittenBytes, SharedBytes: m.Stats.SharedBytes,
-		PauseMicroseconds: m.Stats.PauseMicroseconds, Kinds: append([]string{}, m.Kinds...), Group: m.Group, user: userText(m.Owner),
+		Generation: m.Generation, Created: m.Created.UTC(), Phos: m.Phos, Host: m.Host.Name,
+		OwnerUID: m.Owner.UID, Owner: m.Owner.Name,
+		Processes: len(m.Processes), CPUBytes: m.CPU.Bytes, WrittenBytes: m.Stats.WrittenBytes,
+		SharedBytes: m.Stats.SharedBytes, PauseMicroseconds: m.Stats.PauseMicroseconds,
+		Kinds: append([]string{}, m.Kinds...), Group: m.Group, user: userText(m.Owner),
 	}
 	for i, process := range m.Processes {
 		if i == 0 {
@@ -114,7 +114,7 @@ func rowOf(m *image.Manifest) rowView {
 func (v *listView) table(out Output) error {
 	to := out.table()
 	if len(v.Generations) == 0 {
-		fmt.Fprintf(to, "%s: nothing was saved there yet\n", v.Dir)
+		fmt.Fprintf(to, "%s: the image has no generation yet\n", v.Dir)
 		return to.Flush()
 	}
 	fmt.Fprintf(to, "GENERATION\tCREATED\tAGE\tPROGRAM\tPROCESSES\tUSER\tGPU\tCPU\tWRITTEN\tSHARED\tPAUSE\tSTATE\n")
@@ -144,9 +144,9 @@ func (v *listView) table(out Output) error {
 	}
 	fmt.Fprintf(to, "\n%s: %s, %s on the disk", v.Dir, plural(v.Packs, "pack", "packs"), humanize.Bytes(v.Bytes))
 	if v.NeededBytes == nil {
-		fmt.Fprintf(to, "; something is missing or damaged: pos_cli image verify %s\n", v.Dir)
+		fmt.Fprintf(to, "; data is missing or damaged: pos_cli image verify %s\n", v.Dir)
 	} else {
-		fmt.Fprintf(to, ", of which generations need %s\n", humanize.Bytes(*v.NeededBytes))
+		fmt.Fprintf(to, ", of which the generations need %s\n", humanize.Bytes(*v.NeededBytes))
 	}
 	for _, row := range v.Generations {
 		if row.Damage != "" {
@@ -156,9 +156,9 @@ func (v *listView) table(out Output) error {
 	return to.Flush()
 }
 
-// state is what a restore would make of the generation, as far as the manifest tells.
+// state says whether the generation can be restored, as far as the manifest shows.
 func (r rowView) state() string {
-	text := "whole"
+	text := "complete"
 	if len(r.Kinds) > 0 {
 		text = "partial"
 	}

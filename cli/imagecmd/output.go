@@ -18,10 +18,10 @@ import (
 	"github.com/phos-gpu/phos/cli/humanize"
 )
 
-// Output is where a command writes its result and its progress, and how.
+// Output is where a command writes its result and its progress.
 type Output struct {
 	Out, Err io.Writer
-	// JSON is for scripts: one object, and no progress.
+	// JSON selects one object for scripts, without progress.
 	JSON bool
 }
 
@@ -34,7 +34,7 @@ func (o Output) json(value any) error {
 
 func (o Output) table() *tabwriter.Writer { return tabwriter.NewWriter(o.Out, 0, 8, 2, ' ', 0) }
 
-// now is replaced by tests.
+// now is replaced in tests.
 var now = time.Now
 
 // OpenDirectory opens the directory of an image, with the caller's rights.
@@ -42,15 +42,15 @@ func OpenDirectory(path string) (*os.File, error) {
 	dir, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		err = fmt.Errorf("%w; name a directory that pos_cli --pre-dump or --dump has written", err)
+		err = fmt.Errorf("%w; name a directory that pos_cli --pre-dump or --dump wrote", err)
 	case errors.Is(err, unix.ENOTDIR):
 		err = fmt.Errorf("%w; an image is a directory, which pos_cli --pre-dump or --dump writes", err)
 	}
 	return dir, err
 }
 
-// open opens the image in a directory.
-func open(path string) (*store.Dir, error) {
+// openImage opens the image in a directory.
+func openImage(path string) (*store.Dir, error) {
 	dir, err := OpenDirectory(path)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func open(path string) (*store.Dir, error) {
 	return store.Open(dir)
 }
 
-// generation is one manifest with what stands around it.
+// generation is a manifest with its seal and its text.
 type generation struct {
 	number   uint64
 	text     []byte
@@ -67,8 +67,8 @@ type generation struct {
 	seal     image.Seal
 }
 
-// read reads a generation, whoever sealed it.
-func read(d *store.Dir, n uint64) (generation, error) {
+// readGeneration reads a generation without checking its seal; 0 is the newest.
+func readGeneration(d *store.Dir, n uint64) (generation, error) {
 	if n == 0 {
 		newest, err := d.Newest()
 		if err != nil {
@@ -82,14 +82,14 @@ func read(d *store.Dir, n uint64) (generation, error) {
 	}
 	g := generation{number: n}
 	if g.manifest, g.seal, err = image.Inspect(signed); err == nil && g.manifest.Generation != n {
-		err = fmt.Errorf("%w: the manifest is that of generation %d", image.ErrMalformed, g.manifest.Generation)
+		err = fmt.Errorf("%w: the manifest belongs to generation %d", image.ErrMalformed, g.manifest.Generation)
 	}
 	if err == nil {
 		g.text, err = image.ManifestText(signed)
 	}
 	if errors.Is(err, image.ErrMalformed) {
 		err = fmt.Errorf(
-			"generation %d of %s: %w; the other generations are not touched: pos_cli image list %s",
+			"generation %d of %s: %w; the other generations are not affected: pos_cli image list %s",
 			n,
 			d.Path(),
 			err,
@@ -106,8 +106,8 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// numbers lists generations: "generation 3", "generations 1, 2".
-func numbers(all []uint64) string {
+// generationsText lists generations: "generation 3", "generations 1, 2".
+func generationsText(all []uint64) string {
 	if len(all) == 1 {
 		return fmt.Sprintf("generation %d", all[0])
 	}
@@ -118,7 +118,7 @@ func numbers(all []uint64) string {
 	return "generations " + strings.Join(texts, ", ")
 }
 
-// userText names a user by what the image says.
+// userText returns the owner's name, as the image has it, or the uid.
 func userText(o image.Owner) string {
 	if o.Name == "" {
 		return fmt.Sprintf("uid %d", o.UID)

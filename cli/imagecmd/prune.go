@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/cli/humanize"
 )
 
-// PruneOptions say what stays: so many of the newest, or all but some.
+// PruneOptions choose what to keep: the newest Keep, or all except Remove.
 type PruneOptions struct {
 	Keep   uint
 	Remove []uint64
@@ -23,9 +23,9 @@ type pruneView struct {
 	*store.Pruned
 }
 
-// Prune removes generations.
+// Prune removes generations of an image.
 func Prune(ctx context.Context, out Output, path string, options PruneOptions) error {
-	d, err := open(path)
+	d, err := openImage(path)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,8 @@ func Prune(ctx context.Context, out Output, path string, options PruneOptions) e
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf(
-			"cancelled: what had to be removed may be removed in part; what stays is whole, and the command may be given again (%w)",
+			"cancelled: some of the generations may be removed already; the others are complete, "+
+				"and the command may be repeated (%w)",
 			ctx.Err(),
 		)
 	case errors.Is(err, contents.ErrMissing):
@@ -57,21 +58,21 @@ func Prune(ctx context.Context, out Output, path string, options PruneOptions) e
 	if done.Damage != "" {
 		fmt.Fprintf(
 			out.Err,
-			"some packs stay as they are, because something in them is damaged: %s; see: pos_cli image verify %s\n",
+			"some packs are kept as they are because they are damaged: %s; see: pos_cli image verify %s\n",
 			humanize.Printable(done.Damage),
 			path,
 		)
 	}
 	if len(done.Removed) == 0 {
-		_, err = fmt.Fprintf(out.Out, "%s: no generation has to go; it has %s\n", path, numbers(done.Kept))
+		_, err = fmt.Fprintf(out.Out, "%s: nothing to remove; it has %s\n", path, generationsText(done.Kept))
 		return err
 	}
 	_, err = fmt.Fprintf(
 		out.Out,
 		text,
 		path,
-		numbers(done.Removed),
-		numbers(done.Kept),
+		generationsText(done.Removed),
+		generationsText(done.Kept),
 		humanize.Bytes(done.FreedBytes),
 	)
 	return err

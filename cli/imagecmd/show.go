@@ -14,8 +14,8 @@ import (
 	"github.com/phos-gpu/phos/cli/humanize"
 )
 
-// showView is what show --json prints. Scripts read it: fields may be added, never renamed or taken
-// away.
+// showView is what show --json prints. Scripts read it: fields may be added, never renamed or
+// removed.
 type showView struct {
 	Dir        string   `json:"dir"`
 	Store      string   `json:"store"`
@@ -23,7 +23,7 @@ type showView struct {
 	Generation uint64   `json:"generation"`
 	Bytes      int      `json:"bytes"`
 	Seal       sealView `json:"seal"`
-	// Manifest is the text of the image, so that fields come through that this pos_cli does not know.
+	// Manifest is the image's own text, which may have fields that this pos_cli does not know.
 	Manifest json.RawMessage `json:"manifest"`
 }
 
@@ -33,14 +33,14 @@ type sealView struct {
 	Key      string `json:"key"`
 }
 
-// Show shows one generation of an image; 0 is the newest.
+// Show prints one generation of an image; 0 is the newest.
 func Show(out Output, path string, n uint64) error {
-	d, err := open(path)
+	d, err := openImage(path)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	g, err := read(d, n)
+	g, err := readGeneration(d, n)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func Show(out Output, path string, n uint64) error {
 
 func showGeneral(to io.Writer, g generation) {
 	m := g.manifest
-	whole := "whole: it can be restored where pos_cli image check says so"
+	whole := "complete; to see whether it can be restored here: pos_cli image check"
 	if m.Partial() {
 		whole = "partial: only " + humanize.Printable(strings.Join(m.Kinds, ", ")) + "; it cannot be restored"
 	}
@@ -92,13 +92,13 @@ func showGeneral(to io.Writer, g generation) {
 	fmt.Fprintf(to, "pause\t%s\n", humanize.Microseconds(m.Stats.PauseMicroseconds))
 	fmt.Fprintf(
 		to,
-		"written\t%s, and %s were there already\n",
+		"written\t%s, and %s shared with older generations\n",
 		humanize.Bytes(m.Stats.WrittenBytes),
 		humanize.Bytes(m.Stats.SharedBytes),
 	)
 	if m.CPU.Tree != "" {
 		by := ""
-		if m.CPU.CRIU != "" { // some images do not say
+		if m.CPU.CRIU != "" { // missing in some images
 			by = ", by CRIU " + humanize.Printable(m.CPU.CRIU)
 		}
 		fmt.Fprintf(to, "cpu half\t%s%s\n", humanize.Bytes(m.CPU.Bytes), by)
@@ -110,14 +110,8 @@ func showProcesses(to *tabwriter.Writer, m *image.Manifest) {
 	for _, p := range m.Processes {
 		memory, pinned, gpus, job := "-", "-", "-", "-"
 		if p.GPU != nil {
-			memory, pinned, job = humanize.Bytes(
-				p.GPU.MemoryBytes,
-			), humanize.Bytes(
-				p.GPU.PinnedBytes,
-			), humanize.Shorten(
-				p.GPU.Job,
-				24,
-			)
+			memory, pinned = humanize.Bytes(p.GPU.MemoryBytes), humanize.Bytes(p.GPU.PinnedBytes)
+			job = humanize.Shorten(p.GPU.Job, 24)
 			gpus = gpusText(p.GPU.Devices)
 		}
 		fmt.Fprintf(
@@ -148,12 +142,13 @@ func showProcesses(to *tabwriter.Writer, m *image.Manifest) {
 	}
 }
 
-// gpusText names each kind of GPU that a process saw, and how many of it.
+// gpusText counts the GPUs that a process saw, by model.
 func gpusText(devices []image.Device) string {
 	var texts []string
 	for i := 0; i < len(devices); {
 		same := i
-		for same < len(devices) && devices[same].Name == devices[i].Name && devices[same].MemoryBytes == devices[i].MemoryBytes {
+		for same < len(devices) && devices[same].Name == devices[i].Name &&
+			devices[same].MemoryBytes == devices[i].MemoryBytes {
 			same++
 		}
 		texts = append(
@@ -178,7 +173,7 @@ func showEndpoints(to io.Writer, ends []image.Endpoint) {
 	if len(ends) == 0 {
 		return
 	}
-	fmt.Fprintf(to, "\nOUTSIDE END\tKIND\tOPEN AS\n")
+	fmt.Fprintf(to, "\nENDPOINT\tKIND\tOPEN AS\n")
 	for _, end := range ends {
 		as := strings.Join(end.Descriptors, ", ")
 		if end.Standard >= 0 {
@@ -200,13 +195,13 @@ func showFiles(to io.Writer, files []image.SavedFile) {
 	}
 	fmt.Fprintf(to, "\nFILE\tSIZE\tAT A RESTORE\n")
 	for _, file := range files {
-		fate := "its content comes back"
+		action := "its content is restored"
 		switch {
 		case file.Library:
-			fate = "this content is used, whatever stands there"
+			action = "exactly this content is used"
 		case file.Hash == "":
-			fate = "must be there; is cut to this length"
+			action = "must exist; is truncated to this length"
 		}
-		fmt.Fprintf(to, "%s\t%s\t%s\n", humanize.Printable(file.Path), humanize.Bytes(file.Bytes), fate)
+		fmt.Fprintf(to, "%s\t%s\t%s\n", humanize.Printable(file.Path), humanize.Bytes(file.Bytes), action)
 	}
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/phos-gpu/phos/cli/terminal"
 )
 
-// ErrDamaged means that an image is not what was written.
+// ErrDamaged is returned if an image is not as it was written.
 var ErrDamaged = errors.New("damaged")
 
 // verifyView is what verify --json prints. Scripts read it: fields may be added, never renamed or
-// taken away.
+// removed.
 type verifyView struct {
 	Dir string `json:"dir"`
 	store.Verified
@@ -26,16 +26,16 @@ type verifyView struct {
 	BadGenerations  []uint64 `json:"bad_generations"`
 }
 
-// Verify reads everything and says what is damaged.
+// Verify reads the whole image and prints what is damaged.
 func Verify(ctx context.Context, out Output, path string) error {
-	d, err := open(path)
+	d, err := openImage(path)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
 	found, err := d.Verify(ctx, progress(out, "verify"))
 	if ctx.Err() != nil {
-		return errors.New("cancelled: not everything was looked at")
+		return errors.New("cancelled: the image was not read to the end")
 	}
 	if err != nil {
 		return err
@@ -62,17 +62,17 @@ func Verify(ctx context.Context, out Output, path string) error {
 		err = view.text(out)
 	}
 	if err == nil && len(found.Problems) > 0 {
-		err = view.damage()
+		err = view.damageError()
 	}
 	return err
 }
 
-// progress shows how far long work is, and takes the bar away at its end.
+// progress returns a function that shows progress, and erases the bar at the end.
 func progress(out Output, phase string) func(done, total uint64) {
 	if out.JSON {
 		return nil
 	}
-	var mu sync.Mutex // guards the bar: several goroutines read
+	var mu sync.Mutex // guards bar: several goroutines call the function
 	bar := terminal.NewBar(out.Err)
 	return func(done, total uint64) {
 		mu.Lock()
@@ -84,7 +84,7 @@ func progress(out Output, phase string) func(done, total uint64) {
 	}
 }
 
-// badGenerations are those that lack something, or whose own file is damaged.
+// badGenerations returns the generations that need lost data, or whose own file is damaged.
 func badGenerations(problems []store.Problem) map[uint64]bool {
 	bad := map[uint64]bool{}
 	for _, problem := range problems {
@@ -98,14 +98,14 @@ func badGenerations(problems []store.Problem) map[uint64]bool {
 	return bad
 }
 
-// mostPerFile is how many problems of one file are listed.
-const mostPerFile = 5
+// maxPerFile is how many problems of a file are listed.
+const maxPerFile = 5
 
 func (v *verifyView) text(out Output) error {
 	if len(v.Problems) == 0 {
 		_, err := fmt.Fprintf(
 			out.Out,
-			"%s: %s, %s, %s, %s: all is as it was written\n",
+			"%s: %s, %s, %s, %s: no damage\n",
 			v.Dir,
 			plural(v.Generations, "generation", "generations"),
 			plural(v.Packs, "pack", "packs"),
@@ -123,14 +123,14 @@ func (v *verifyView) text(out Output) error {
 		fmt.Fprintf(&text, "%s/%s\n", v.Dir, humanize.Printable(file))
 		touched := map[uint64][]string{}
 		for i, problem := range byFile[file] {
-			if i < mostPerFile {
+			if i < maxPerFile {
 				fmt.Fprintf(&text, "    %s\n", humanize.Printable(problem.What))
 			}
 			for _, touch := range problem.Touches {
 				touched[touch.Generation] = append(touched[touch.Generation], touch.Parts...)
 			}
 		}
-		if more := len(byFile[file]) - mostPerFile; more > 0 {
+		if more := len(byFile[file]) - maxPerFile; more > 0 {
 			fmt.Fprintf(&text, "    and %d more\n", more)
 		}
 		for _, n := range slices.Sorted(maps.Keys(touched)) {
@@ -142,8 +142,8 @@ func (v *verifyView) text(out Output) error {
 	return err
 }
 
-// damage is the last word on an image: what is lost, and what to do.
-func (v *verifyView) damage() error {
+// damageError says what is lost, and what to do.
+func (v *verifyView) damageError() error {
 	files := map[string]bool{}
 	for _, problem := range v.Problems {
 		files[problem.File] = true
@@ -151,30 +151,30 @@ func (v *verifyView) damage() error {
 	what := fmt.Sprintf("%s: %s", v.Dir, plural(len(files), "file", "files"))
 	switch {
 	case len(v.BadGenerations) == 0:
-		return fmt.Errorf("%s %w, and no generation lacks anything: each can be restored", what, ErrDamaged)
+		return fmt.Errorf("%s %w, but no generation needs the lost data: each can be restored", what, ErrDamaged)
 	case len(v.GoodGenerations) == 0:
 		return fmt.Errorf(
-			"%s %w, and no generation is whole: restore the files from a copy, or take a new checkpoint into the directory, which "+
-				"writes again what is missing",
+			"%s %w, and every generation needs the lost data: restore the files from a copy, or take a new checkpoint into "+
+				"the directory, which writes the missing data again",
 			what,
 			ErrDamaged,
 		)
 	}
 	last := v.GoodGenerations[len(v.GoodGenerations)-1]
 	return fmt.Errorf(
-		"%s %w: %s not whole; %s can be restored (--restore --generation %d), and a new checkpoint into the directory writes again what "+
-			"is missing",
+		"%s %w: %s damaged; %s can be restored (--restore --generation %d), and a new checkpoint into the directory "+
+			"writes the missing data again",
 		what,
 		ErrDamaged,
 		isAre(v.BadGenerations),
-		numbers(v.GoodGenerations),
+		generationsText(v.GoodGenerations),
 		last,
 	)
 }
 
 func isAre(all []uint64) string {
 	if len(all) == 1 {
-		return numbers(all) + " is"
+		return generationsText(all) + " is"
 	}
-	return numbers(all) + " are"
+	return generationsText(all) + " are"
 }

@@ -1,5 +1,5 @@
-// Command phosd is the daemon: root's process that owns the GPUs of a machine. The same executable,
-// started by itself as "phosd worker", is the process that serves one program.
+// Command phosd is the daemon: the process that owns the GPUs of a machine, as root. It starts the
+// same executable in other roles: "phosd worker" serves one program, and roles.go has the rest.
 //
-// It wires: which GPU backends there are is decided here (gpus.go) and nowhere else.
+// Only this package selects the GPU backend (gpus.go).
 package main

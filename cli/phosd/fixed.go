@@ -7,28 +7,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fixedVariable tells a worker to have the same addresses as any other: where a GPU driver puts
-// variables of a program's code comes from where the kernel puts the driver's own mappings, and a
-// restored program needs them where they were.
-const fixedVariable = "PHOS_FIXED_ADDRESSES"
+// fixedAddressesVariable tells a worker to run without address randomisation. A GPU driver's
+// addresses for variables of code depend on where the kernel puts the driver's mappings, and a
+// restored program needs its variables at their old addresses.
+const fixedAddressesVariable = "PHOS_FIXED_ADDRESSES"
 
-// noRandomAddresses is ADDR_NO_RANDOMIZE of personality(2), and unchanged what asks for the present
-// one.
+// noRandomAddresses is ADDR_NO_RANDOMIZE of personality(2); queryPersonality asks for the current
+// value.
 const (
 	noRandomAddresses = 0x0040000
-	unchanged         = 0xffffffff
+	queryPersonality  = 0xffffffff
 )
 
-// fixAddresses starts this process again without random addresses, if it is told to and has them.
-// Where that is forbidden, it goes on with them: a restore says which variable has moved.
+// fixAddresses executes this program again without address randomisation, if fixedAddressesVariable
+// is set. If that is forbidden, the process goes on; a restore then reports variables that moved.
 func fixAddresses() {
-	if _, told := os.LookupEnv(fixedVariable); !told {
+	if _, ok := os.LookupEnv(fixedAddressesVariable); !ok {
 		return
 	}
-	_ = os.Unsetenv(fixedVariable)
-	runtime.LockOSThread() // the thread that has it is the one that calls exec
+	_ = os.Unsetenv(fixedAddressesVariable)
+	runtime.LockOSThread() // the personality belongs to the thread that calls exec
 	defer runtime.UnlockOSThread()
-	now, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, unchanged, 0, 0)
+	now, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, queryPersonality, 0, 0)
 	if errno != 0 || now&noRandomAddresses != 0 {
 		return
 	}

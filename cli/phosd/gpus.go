@@ -18,16 +18,17 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// withoutGPUs is what "auto" means on a machine that has none.
-const withoutGPUs = "soft:1"
+// defaultSoftGPUs is the meaning of "auto" on a machine without GPUs.
+const defaultSoftGPUs = "soft:1"
 
-// errKind means that somebody asked for GPUs that do not exist.
-var errKind = errors.New("no kind of GPU; say auto, soft:N, cuda or cuda:driver=PATH")
+// errUnknownGPUs is returned for an unknown kind of GPUs.
+var errUnknownGPUs = errors.New("not a kind of GPU; choose auto, soft:N, cuda or cuda:driver=PATH")
 
-// choose makes "auto" the name of a backend: real GPUs where there are any. GPUs that are there and
-// cannot be used are an error: nobody wants a software GPU instead without being told.
-func choose(gpus config.GPUs, log *slog.Logger) (string, error) {
-	named, err := byDriver(gpus)
+// chooseGPUs replaces "auto" by the name of a backend: real GPUs if there are any, else a software
+// GPU. GPUs that exist but cannot be used are an error; a software GPU must not replace them
+// silently.
+func chooseGPUs(gpus config.GPUs, log *slog.Logger) (string, error) {
+	named, err := cudaName(gpus)
 	if gpus.Offer == "cuda" || err != nil {
 		return named, err
 	}
@@ -40,17 +41,17 @@ func choose(gpus config.GPUs, log *slog.Logger) (string, error) {
 		log.Info("GPUs found", "count", len(devices), "first", devices[0].Name)
 		return named, nil
 	case gpus.Driver != "":
-		// Whoever names a driver wants its GPUs.
+		// A driver that is named must work.
 	case errors.Is(err, cudadrv.ErrLibrary), errors.Is(err, abi.NoDevice), errors.Is(err, cudadrv.ErrNoCgo):
-		log.Debug("no GPU is used", "why", err)
-		return withoutGPUs, nil
+		log.Debug("no GPU found", "error", err)
+		return defaultSoftGPUs, nil
 	}
-	return "", fmt.Errorf("%w; --gpus=%s does without it", err, withoutGPUs)
+	return "", fmt.Errorf("%w; --gpus=%s needs no GPU", err, defaultSoftGPUs)
 }
 
-// byDriver names real GPUs by the driver that the settings say. One that is to be opened and is not
-// there is an error.
-func byDriver(gpus config.GPUs) (string, error) {
+// cudaName returns the backend name of real GPUs, with the driver of the settings. A driver that is
+// named and needed must exist.
+func cudaName(gpus config.GPUs) (string, error) {
 	if gpus.Driver == "" {
 		return "cuda", nil
 	}
@@ -58,40 +59,40 @@ func byDriver(gpus config.GPUs) (string, error) {
 		if info, err := os.Stat(gpus.Driver); err != nil {
 			return "", fmt.Errorf("gpus.driver: %w", err)
 		} else if !info.Mode().IsRegular() {
-			return "", fmt.Errorf("gpus.driver: %s is no file", gpus.Driver)
+			return "", fmt.Errorf("gpus.driver: %s is not a file", gpus.Driver)
 		}
 	}
 	return "cuda:driver=" + gpus.Driver, nil
 }
 
-// realGPUs is the driver of "cuda" and "cuda:driver=PATH".
-func realGPUs(name string) (library string, is bool) {
-	kind, rest, more := strings.Cut(name, ":")
+// realGPUs returns the driver's path of "cuda:driver=PATH", and an empty path for "cuda".
+func realGPUs(name string) (library string, ok bool) {
+	kind, rest, hasDriver := strings.Cut(name, ":")
 	if kind != "cuda" {
 		return "", false
 	}
 	library, named := strings.CutPrefix(rest, "driver=")
-	return library, !more || named && library != ""
+	return library, !hasDriver || named && library != ""
 }
 
-// softGPUs tells software GPUs, to be parsed.
-func softGPUs(name string) bool { return name == "soft" || strings.HasPrefix(name, "soft:") }
+// isSoft reports whether the name is that of software GPUs.
+func isSoft(name string) bool { return name == "soft" || strings.HasPrefix(name, "soft:") }
 
-// driverEnvironment is what a worker with these GPUs has of this process's environment.
+// driverEnvironment returns the environment for a worker with these GPUs.
 func driverEnvironment(name string) []string {
-	library, is := realGPUs(name)
-	if !is {
+	library, ok := realGPUs(name)
+	if !ok {
 		return nil
 	}
-	return append(environmentOf(library), fixedVariable+"=1")
+	return append(environmentOf(library), fixedAddressesVariable+"=1")
 }
 
-// environmentOf is what a driver may look at: its own settings, where it lies, and for a library
-// that was named, which may be our own libphos.so, the way to the phosd behind it. Never
-// LD_PRELOAD, by which the machine's driver would be that library too.
+// environmentOf returns the variables of this process that a driver may see: its own settings and
+// its library path. A named library may be our own libphos.so, which also needs the socket of the
+// phosd behind it. LD_PRELOAD is never passed: it would replace the machine's driver.
 func environmentOf(library string) []string {
-	// Code is loaded when a program loads it, and not when it first runs: then the driver's memory
-	// looks the same whenever that is done again. Who sets it otherwise has his way.
+	// Code is loaded when the program loads it, not when it first runs, so that a restore repeats the
+	// driver's allocations. A value in phosd's environment follows and overrides this one.
 	kept := []string{"CUDA_MODULE_LOADING=EAGER"}
 	if path := libraryPath(library); path != "" {
 		kept = append(kept, pathVariable+"="+path)
@@ -104,13 +105,13 @@ func environmentOf(library string) []string {
 	return kept
 }
 
-// inventory lists the GPUs without opening them here.
+// inventory lists the GPUs without opening them in this process.
 func inventory(name string) ([]gpu.DeviceInfo, error) {
-	if library, is := realGPUs(name); is {
+	if library, ok := realGPUs(name); ok {
 		return probe(library)
 	}
-	if !softGPUs(name) {
-		return nil, fmt.Errorf("%q is %w", name, errKind)
+	if !isSoft(name) {
+		return nil, fmt.Errorf("%q is %w", name, errUnknownGPUs)
 	}
 	spec, err := model.Parse(name)
 	if err != nil {
@@ -119,13 +120,13 @@ func inventory(name string) ([]gpu.DeviceInfo, error) {
 	return spec.Devices(), nil
 }
 
-// openBackend is for a worker.
+// openBackend opens the backend in a worker.
 func openBackend(options worker.BackendOptions) (gpu.Backend, error) {
-	if library, is := realGPUs(options.Gpus); is {
+	if library, ok := realGPUs(options.Gpus); ok {
 		return cuda.Open(cuda.Options{Library: library, Ledger: options.Ledger, Slot: options.Slot, Logger: options.Logger})
 	}
-	if !softGPUs(options.Gpus) {
-		return nil, fmt.Errorf("%q is %w", options.Gpus, errKind)
+	if !isSoft(options.Gpus) {
+		return nil, fmt.Errorf("%q is %w", options.Gpus, errUnknownGPUs)
 	}
 	return soft.Open(options.Gpus, soft.Options{Ledger: options.Ledger, Slot: options.Slot, Logger: options.Logger})
 }

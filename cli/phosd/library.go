@@ -10,15 +10,15 @@ import (
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 )
 
-// pathVariable tells the loader where to look for libraries before it looks anywhere else.
+// pathVariable names the folders that the loader searches first.
 const pathVariable = "LD_LIBRARY_PATH"
 
-// loaderCache lists what the loader finds by itself.
+// loaderCache lists the libraries that the loader finds without pathVariable.
 const loaderCache = "/etc/ld.so.cache"
 
-// driverPlaces are folders in which drivers are put that the loader does not find by itself: by
-// makers of container images and of clusters, and by distributions without /usr/lib. What is said
-// of them comes by the environment, which services and sudo do not pass on.
+// driverPlaces are folders for drivers that the loader does not search: of container images, of
+// clusters, and of distributions without /usr/lib. Their users set pathVariable, but services and
+// sudo do not pass it on.
 var driverPlaces = []string{
 	"/usr/local/nvidia/lib64",
 	"/usr/local/nvidia/lib",
@@ -26,20 +26,18 @@ var driverPlaces = []string{
 	"/usr/lib/wsl/lib",
 }
 
-// libraryPath is where who opens a driver has to look for it, as the value of pathVariable; for a
-// driver that was named too, as drivers open more libraries of theirs by name: what compiles PTX is
-// one.
+// libraryPath returns the value of pathVariable for a process that opens a driver. A named driver
+// needs it too, because drivers open further libraries by name, such as the PTX compiler.
 //
-// It is what this process was told, without folders where the driver is our own library, which
-// programs are given to find it instead of the machine's.
+// The value is that of this process, without folders in which the driver is our own library.
 func libraryPath(named string) string {
 	folders := slices.DeleteFunc(filepath.SplitList(os.Getenv(pathVariable)), func(folder string) bool {
-		return !filepath.IsAbs(folder) || pretends(folder)
+		return !filepath.IsAbs(folder) || isLibphos(folder)
 	})
 	switch {
-	case named != "" && !pretends(filepath.Dir(named)):
+	case named != "" && !isLibphos(filepath.Dir(named)):
 		folders = append(folders, filepath.Dir(named))
-	case named == "" && !slices.ContainsFunc(folders, holdsDriver) && !cached(loaderCache):
+	case named == "" && !slices.ContainsFunc(folders, holdsDriver) && !cacheHasDriver(loaderCache):
 		if i := slices.IndexFunc(driverPlaces, holdsDriver); i >= 0 {
 			folders = append(folders, driverPlaces[i])
 		}
@@ -47,20 +45,20 @@ func libraryPath(named string) string {
 	return strings.Join(folders, string(filepath.ListSeparator))
 }
 
-// holdsDriver reports whether there is a driver in a folder, ours or another.
+// holdsDriver reports whether a folder has a driver, ours or another.
 func holdsDriver(folder string) bool {
 	_, err := os.Stat(filepath.Join(folder, cudadrv.DefaultLibrary))
 	return err == nil
 }
 
-// pretends reports whether the driver in a folder is our own library.
-func pretends(folder string) bool {
+// isLibphos reports whether the driver in a folder is our own library.
+func isLibphos(folder string) bool {
 	at, err := filepath.EvalSymlinks(filepath.Join(folder, cudadrv.DefaultLibrary))
 	return err == nil && filepath.Base(at) == "libphos.so"
 }
 
-// cached reports whether the loader's cache has a driver.
-func cached(cache string) bool {
+// cacheHasDriver reports whether the loader's cache lists a driver.
+func cacheHasDriver(cache string) bool {
 	names, err := os.ReadFile(cache)
 	return err == nil && bytes.Contains(names, []byte(cudadrv.DefaultLibrary+"\x00"))
 }

@@ -15,10 +15,11 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory/nvml"
 )
 
-// visibleVariable keeps GPUs from the driver's programs, phosd among them.
+// visibleVariable hides GPUs from CUDA programs, including phosd.
 const visibleVariable = "CUDA_VISIBLE_DEVICES"
 
-// serveInventory asks NVML for phosd, by the library at the path that the arguments name, if any.
+// serveInventory is the role that queries NVML, by the library at the path in the arguments, if
+// any.
 func serveInventory(arguments []string) error {
 	var path string
 	if len(arguments) > 0 {
@@ -27,9 +28,9 @@ func serveInventory(arguments []string) error {
 	return nvidia.Serve(func() (nvidia.Source, error) { return nvml.Open(path) }, os.Stdin, os.Stdout)
 }
 
-// openWatch asks the NVML that belongs to a driver's library, by the role; nil: that driver comes
-// without one. keep is nil where GPUs are open to all.
-func openWatch(library string, keep *guard.Guard, tell func(nvidia.Event)) *nvidia.Watch {
+// openWatch starts the role that queries the NVML of a driver's library. It returns nil if that
+// driver has no NVML. deviceGuard is nil if GPUs are open to all processes.
+func openWatch(library string, deviceGuard *guard.Guard, onEvent func(nvidia.Event)) *nvidia.Watch {
 	command := []string{"/proc/self/exe", nvidia.Role}
 	if library != "" {
 		beside := filepath.Join(filepath.Dir(library), nvml.Library)
@@ -38,36 +39,36 @@ func openWatch(library string, keep *guard.Guard, tell func(nvidia.Event)) *nvid
 		}
 		command = append(command, beside)
 	}
-	watch := nvidia.NewWatch(command, tell)
+	watch := nvidia.NewWatch(command, onEvent)
 	watch.Enter = func(command *exec.Cmd) {
 		command.Env = environmentOf(library)
-		if keep != nil {
-			keep.Enter(command)
+		if deviceGuard != nil {
+			deviceGuard.Enter(command)
 		}
 	}
 	return watch
 }
 
-// openDriver is for phosd, which is told what goes wrong with its real GPUs.
-func openDriver(keep *guard.Guard) func(string, func(nvidia.Event)) phosd.Driver {
-	return func(gpus string, tell func(nvidia.Event)) phosd.Driver {
-		library, is := realGPUs(gpus)
-		if !is {
+// openDriver returns the function by which phosd watches its real GPUs.
+func openDriver(deviceGuard *guard.Guard) func(string, func(nvidia.Event)) phosd.Driver {
+	return func(gpus string, onEvent func(nvidia.Event)) phosd.Driver {
+		library, ok := realGPUs(gpus)
+		if !ok {
 			return nil
 		}
-		if watch := openWatch(library, keep, tell); watch != nil {
+		if watch := openWatch(library, deviceGuard, onEvent); watch != nil {
 			return watch
 		}
 		return nil
 	}
 }
 
-// probe lists the GPUs of a driver's library, or says what keeps them from being served, and what
-// to do. NVML is asked first: it names what CUDA has only a number for, and answers where CUDA
+// probe lists the GPUs of a driver's library, or returns why they cannot be served and what to do.
+// NVML is queried first: it has texts where CUDA has only error numbers, and answers where CUDA
 // hangs.
 func probe(library string) ([]gpu.DeviceInfo, error) {
-	found, asking := askNVML(library)
-	refused := nvidia.Join(nvidia.Refusals(found, asking))
+	found, nvmlErr := askNVML(library)
+	refused := nvidia.Join(nvidia.Refusals(found, nvmlErr))
 	if errors.Is(refused, nvidia.ErrOldDriver) {
 		return nil, refused
 	}
@@ -76,15 +77,15 @@ func probe(library string) ([]gpu.DeviceInfo, error) {
 	case err != nil && (errors.Is(refused, nvidia.ErrNoDriver) || errors.Is(refused, nvidia.ErrNoGPUs)):
 		return nil, fmt.Errorf("%w (%w)", refused, err)
 	case err != nil && refused != nil:
-		// GPUs are there, even if CUDA finds none that it can use.
-		return nil, fmt.Errorf("%w (%v)", refused, err) //nolint:errorlint // not to be taken for a machine without GPUs
+		// There are GPUs, even if CUDA cannot use any.
+		return nil, fmt.Errorf("%w (%v)", refused, err) //nolint:errorlint // must not match abi.NoDevice
 	case err != nil:
 		return nil, err
-	case asking == nil && os.Getenv(visibleVariable) != "":
-		// What is wrong with GPUs that phosd does not get is none of its business.
+	case nvmlErr == nil && os.Getenv(visibleVariable) != "":
+		// Errors of GPUs that are hidden from phosd do not matter.
 		refused = nvidia.Join(nvidia.Refusals(found.Among(uuids(devices)), nil))
-	case asking != nil:
-		refused = nil // CUDA is there without NVML
+	case nvmlErr != nil:
+		refused = nil // CUDA works without NVML
 	}
 	if refused != nil {
 		return nil, refused
@@ -92,13 +93,13 @@ func probe(library string) ([]gpu.DeviceInfo, error) {
 	return devices, nil
 }
 
-// askNVML is nil for a library without one.
+// askNVML queries NVML once.
 func askNVML(library string) (*nvidia.Inventory, error) {
 	watch := openWatch(library, nil, nil)
 	if watch == nil {
 		return nil, nvidia.ErrUnsupported
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), probePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	found, err := watch.Inventory(ctx)
 	return found, errors.Join(err, watch.Close())

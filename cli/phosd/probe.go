@@ -16,20 +16,20 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// probeRole asks a driver for its GPUs. phosd itself never opens one: a driver starts threads,
-// keeps devices open, and may hang.
+// probeRole is the role that queries a CUDA driver. phosd itself never opens a driver, because a
+// driver starts threads, keeps devices open, and may hang.
 const probeRole = "probe-gpus"
 
-// probePatience is how long a driver has to say what GPUs there are. Without a persistence daemon
-// it initialises them first.
-const probePatience = 60 * time.Second
+// probeTimeout is how long a driver may take to list its GPUs. Without a persistence daemon it
+// initialises them first.
+const probeTimeout = 60 * time.Second
 
-// findings is what the role writes to its standard output.
-type findings struct {
+// probeResult is what the role prints.
+type probeResult struct {
 	Devices []gpu.DeviceInfo
-	// Failed is empty when Devices holds.
+	// Failed is the error's text; empty if Devices is valid.
 	Failed string
-	// Missing: there is no driver, as opposed to one that cannot be used.
+	// Missing is set if there is no driver, as opposed to a driver that cannot be used.
 	Missing bool
 	Code    abi.Result
 }
@@ -39,14 +39,14 @@ func probeGPUs(arguments []string) error {
 	if len(arguments) > 0 {
 		library = arguments[0]
 	}
-	if err := cuda.TakeOutput(); err != nil { // what the driver writes is no answer
+	if err := cuda.TakeOutput(); err != nil { // the driver's output must not mix with the answer
 		return err
 	}
 	answer := os.Stdout
-	var found findings
+	var found probeResult
 	var err error
 	if found.Devices, err = cuda.Probe(library); err != nil {
-		found = findings{
+		found = probeResult{
 			Failed:  err.Error(),
 			Missing: errors.Is(err, cudadrv.ErrLibrary) || errors.Is(err, cudadrv.ErrNoCgo),
 			Code:    gpu.Code(err),
@@ -55,43 +55,43 @@ func probeGPUs(arguments []string) error {
 	return json.NewEncoder(answer).Encode(found)
 }
 
-// refusal is what the role says went wrong.
-type refusal struct{ findings }
+// probeError is the error of the role.
+type probeError struct{ probeResult }
 
-func (r *refusal) Error() string { return r.Failed }
+func (r *probeError) Error() string { return r.Failed }
 
-// Unwrap is the kind of error, as far as who asks wants to know.
-func (r *refusal) Unwrap() error {
+// Unwrap returns cudadrv.ErrLibrary or the driver's code, for errors.Is.
+func (r *probeError) Unwrap() error {
 	if r.Missing {
 		return cudadrv.ErrLibrary
 	}
 	return r.Code
 }
 
-// probeCUDA asks the driver of a library, in a process of its own.
+// probeCUDA queries the driver of a library, in a process of its own.
 func probeCUDA(library string) ([]gpu.DeviceInfo, error) {
 	if !cudadrv.Built {
 		return nil, cudadrv.ErrNoCgo
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), probePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, "/proc/self/exe", probeRole, library)
 	command.Env = environmentOf(library)
-	var said, complained bytes.Buffer
-	command.Stdout, command.Stderr = &said, &complained
+	var output, errorOutput bytes.Buffer
+	command.Stdout, command.Stderr = &output, &errorOutput
 	command.WaitDelay = time.Second
 	if err := command.Run(); err != nil {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("the GPU driver has not answered for %v", probePatience)
+			return nil, fmt.Errorf("the GPU driver did not answer within %v", probeTimeout)
 		}
-		return nil, fmt.Errorf("ask the GPU driver: %w: %s", err, bytes.TrimSpace(complained.Bytes()))
+		return nil, fmt.Errorf("query the GPU driver: %w: %s", err, bytes.TrimSpace(errorOutput.Bytes()))
 	}
-	var found findings
-	if err := json.Unmarshal(said.Bytes(), &found); err != nil {
-		return nil, fmt.Errorf("what the GPU driver was said to have: %w", err)
+	var found probeResult
+	if err := json.Unmarshal(output.Bytes(), &found); err != nil {
+		return nil, fmt.Errorf("decode the list of GPUs: %w", err)
 	}
 	if found.Failed != "" {
-		return nil, &refusal{found}
+		return nil, &probeError{found}
 	}
 	return found.Devices, nil
 }

@@ -11,7 +11,7 @@ import (
 // ready is the pipe on which pos_cli waits for one line.
 type ready struct{ pipe *os.File }
 
-func readiness(fd int) *ready {
+func openReady(fd int) *ready {
 	if fd <= 0 {
 		return &ready{}
 	}
@@ -20,13 +20,13 @@ func readiness(fd int) *ready {
 	return &ready{pipe: os.NewFile(uintptr(fd), "ready")}
 }
 
-// say writes the line; only the first one counts.
-func (r *ready) say(format string, values ...any) {
+// send writes the line and closes the pipe; later calls have no effect.
+func (r *ready) send(format string, values ...any) {
 	if r.pipe == nil {
 		return
 	}
 	line := strings.ReplaceAll(fmt.Sprintf(format, values...), "\n", "; ")
-	// Whoever started phosd may not be there any more.
+	// The process that started phosd may have ended.
 	_, _ = fmt.Fprintln(r.pipe, line)
 	r.close()
 }

@@ -27,7 +27,7 @@ const (
 	exitUsage  = 2
 )
 
-// options are the flags that are not settings.
+// options are the flags; settings has those that are settings.
 type options struct {
 	settings             config.Flags
 	printConfig, version bool
@@ -38,25 +38,25 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "worker" {
 		return runWorker(args[1:], stderr)
 	}
-	if status, played := runRole(args, stderr); played {
+	if status, ok := runRole(args, stderr); ok {
 		return status
 	}
 	var chosen options
 	flags := flag.NewFlagSet("phosd", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	chosen.settings.Register(flags)
-	flags.BoolVar(&chosen.printConfig, "print-config", false, "show the configuration that holds, and end")
-	flags.BoolVar(&chosen.version, "version", false, "show the version, and end")
-	flags.IntVar(&chosen.readyFD, "ready-fd", 0, "`descriptor` to tell when phosd answers; for pos_cli")
+	flags.BoolVar(&chosen.printConfig, "print-config", false, "print the resulting configuration, and exit")
+	flags.BoolVar(&chosen.version, "version", false, "print the version, and exit")
+	flags.IntVar(&chosen.readyFD, "ready-fd", 0, "file `descriptor` for a line when phosd is ready; for pos_cli")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		flags.SetOutput(stdout)
 		flags.Usage()
 		return exitDone
 	} else if err != nil {
-		// pos_cli hands flags on, so that its user has them before his eyes, and not phosd's.
+		// pos_cli passes flags on, so the error must not print phosd's own usage.
 		fmt.Fprintf(stderr, "phosd: %v; see: phosd --help\n", err)
-		// pos_cli names the pipe first, so that it learns of this too.
-		readiness(chosen.readyFD).say("%v", err)
+		// --ready-fd comes first, so it is parsed already, and pos_cli gets the error.
+		openReady(chosen.readyFD).send("%v", err)
 		return exitUsage
 	}
 	if flags.NArg() > 0 {
@@ -67,14 +67,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func (o *options) run(stdout, stderr io.Writer) int {
-	ready := readiness(o.readyFD)
+	ready := openReady(o.readyFD)
 	defer ready.close()
 	err := o.serve(stdout, ready)
 	if err == nil {
 		return exitDone
 	}
 	fmt.Fprintf(stderr, "phosd: %v\n", err)
-	ready.say("%v", err)
+	ready.send("%v", err)
 	return exitFailed
 }
 
@@ -95,7 +95,7 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	if err != nil {
 		return err
 	}
-	if settings.Gpus.Offer, err = choose(settings.Gpus, slog.New(settings.Log.Handler(log))); err != nil {
+	if settings.Gpus.Offer, err = chooseGPUs(settings.Gpus, slog.New(settings.Log.Handler(log))); err != nil {
 		return err
 	}
 	failpoints, err := ckpt.ParseFailpoints(os.Getenv(ckpt.FailpointsVariable))
@@ -103,61 +103,61 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 		return err
 	}
 	logger := slog.New(settings.Log.Handler(log))
-	above := findSupervisor(logger)
-	defer provideCgroups(settings, logger)()
-	guard, endGuard, err := openGuard(settings, logger)
+	manager := findSupervisor(logger)
+	defer openCgroups(settings, logger)()
+	guard, closeGuard, err := openGuard(settings, logger)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, endGuard()) }()
+	defer func() { err = errors.Join(err, closeGuard()) }()
 	cpu := openCPU(settings)
 	server, err := phosd.New(phosd.Options{
 		CPU: cpu, Guard: guard, Failpoints: failpoints, Config: settings, Inventory: inventory, Driver: openDriver(guard),
 		Environment: driverEnvironment(settings.Gpus.Offer), Log: logger, WorkerLog: log,
 		Ready: func() {
-			ready.say("ready\t%s\t%s", settings.Socket, settings.Log.File)
-			above.ready(settings.Socket)
+			ready.send("ready\t%s\t%s", settings.Socket, settings.Log.File)
+			manager.ready(settings.Socket)
 		},
 	})
 	if errors.Is(err, rundir.ErrBusy) && ready.pipe != nil && alreadyServes(settings.Socket) {
-		ready.say("running\t%s", settings.Socket)
+		ready.send("running\t%s", settings.Socket)
 	}
 	if err != nil {
 		return err
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
-	// Programs may be saved at the end, which takes a while: a second signal ends phosd at once, and
-	// takes nothing with it.
+	// Programs may be saved at the end, which takes time. A second signal ends phosd at once; programs
+	// keep running.
 	context.AfterFunc(ctx, func() {
 		cancel()
-		above.stopping()
+		manager.stopping()
 	})
 	if err := cpu.Learn(ctx); err != nil {
-		logger.Debug("each run of CRIU asks the kernel anew what it can", "error", err)
+		logger.Debug("kernel probes of CRIU not cached; each run repeats them", "error", err)
 	}
 	return errors.Join(server.Serve(ctx), cpu.Close(), server.Close())
 }
 
-// alreadyServes reports whether the phosd that holds the directory is the one that was asked for.
-// It may just be starting too.
+// alreadyServes reports whether the phosd that holds the runtime directory serves this socket. It
+// polls, because that phosd may still be starting.
 func alreadyServes(socket string) bool {
 	for range 60 {
 		if client, err := api.Dial(socket); err == nil {
 			return client.Close() == nil
 		}
-		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // who starts tells nobody but whoever has started it
+		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // there is no event to wait for
 	}
 	return false
 }
 
 func runWorker(args []string, stderr io.Writer) int {
 	fixAddresses()
-	life := worker.Run
+	serve := worker.Run
 	if len(args) > 0 && args[0] == worker.StandbyArgument {
-		life = worker.Standby
+		serve = worker.Standby
 	}
-	if err := life(openBackend); err != nil {
+	if err := serve(openBackend); err != nil {
 		fmt.Fprintf(stderr, "phosd worker: %v\n", err)
 		return exitFailed
 	}

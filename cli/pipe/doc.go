@@ -1,4 +1,4 @@
-// Package pipe is for images that go through standard input and output, from one pos_cli to
-// another. It only looks at how a stream begins: what is in it is phosd's to read and to judge.
-// Read In.
+// Package pipe sends images through standard output and input, from one pos_cli to another. It
+// reads only the manifest at the beginning of a stream; phosd reads and checks the rest. Read In
+// first.
 package pipe

@@ -10,13 +10,13 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// Dir is the directory's name that stands for standard input or output.
+// Dir is the directory name that means standard input or output.
 const Dir = "-"
 
-// ErrTerminal means that an image would be written to a terminal.
-var ErrTerminal = errors.New("standard output is a terminal: send the image into a file or a pipe")
+// ErrTerminal is returned if an image would be written to a terminal.
+var ErrTerminal = errors.New("standard output is a terminal: redirect it to a file or a pipe")
 
-// Out is where an image is written to.
+// Out returns standard output, for writing an image.
 func Out() (*os.File, error) {
 	if _, err := unix.IoctlGetTermios(int(os.Stdout.Fd()), unix.TCGETS); err == nil {
 		return nil, ErrTerminal
@@ -24,11 +24,11 @@ func Out() (*os.File, error) {
 	return os.Stdout, nil
 }
 
-// In begins to read an image, and returns its manifest, and a pipe in which all of it comes.
+// In reads the manifest of an image, and returns it with a pipe that has the whole image.
 func In(from io.Reader) (*image.Manifest, *os.File, error) {
 	head := make([]byte, image.StreamHeaderBytes+image.FrameBytes)
 	if _, err := io.ReadFull(from, head); err != nil {
-		return nil, nil, endsEarly(err)
+		return nil, nil, explainEOF(err)
 	}
 	if err := image.CheckStreamHeader(head[:image.StreamHeaderBytes]); err != nil {
 		return nil, nil, err
@@ -39,7 +39,7 @@ func In(from io.Reader) (*image.Manifest, *os.File, error) {
 	}
 	signed := make([]byte, frame.N)
 	if _, err := io.ReadFull(from, signed); err != nil {
-		return nil, nil, endsEarly(err)
+		return nil, nil, explainEOF(err)
 	}
 	manifest, _, err := image.Inspect(signed)
 	if err != nil {
@@ -50,7 +50,7 @@ func In(from io.Reader) (*image.Manifest, *os.File, error) {
 		return nil, nil, err
 	}
 	go func() {
-		// Whoever reads finds out himself when something is missing.
+		// The pipe's reader detects a truncated image.
 		defer write.Close()
 		if _, err := write.Write(append(head, signed...)); err == nil {
 			_, _ = io.Copy(write, from)
@@ -59,9 +59,9 @@ func In(from io.Reader) (*image.Manifest, *os.File, error) {
 	return manifest, read, nil
 }
 
-func endsEarly(err error) error {
+func explainEOF(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("standard input ends before there is an image in it")
+		return errors.New("standard input ends before the image's manifest")
 	}
 	return err
 }

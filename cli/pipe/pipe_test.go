@@ -8,8 +8,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// TestIn: what is not the beginning of an image is refused, whatever it is; nothing is taken on
-// trust about its length.
+// TestIn: input that does not begin with an image is refused.
 func TestIn(t *testing.T) {
 	frame := image.Frame{Magic: image.ManifestMagic, N: 100}.Encode()
 	head := append(image.StreamHeader(), frame...)
@@ -19,13 +18,13 @@ func TestIn(t *testing.T) {
 		"an end at once": append(image.StreamHeader(), image.Frame{Magic: image.EndMagic}.Encode()...),
 	} {
 		if manifest, file, err := In(bytes.NewReader(text)); err == nil {
-			t.Errorf("%s: %+v", name, manifest)
+			t.Errorf("%s: got %+v, want an error", name, manifest)
 			_ = file.Close()
 		}
 	}
 }
 
-// TestInPassesAll: phosd gets every byte, those that were looked at too.
+// TestInPassesAll: the pipe has every byte, also those that In has read.
 func TestInPassesAll(t *testing.T) {
 	signed, err := image.Sign(&image.Manifest{Version: image.Version, Generation: 1}, image.NewKey([32]byte{1}))
 	if err != nil {

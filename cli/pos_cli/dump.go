@@ -29,27 +29,33 @@ const maxKinds = 16
 
 const dumpDetails = `
 
-The directory is made (mode 0700) if it is missing. A directory that already holds checkpoints gets one more generation, which
-shares with the others what did not change; see: pos_cli image list DIR. Child processes are saved with the program.
+The directory is created (mode 0700) if it is missing. A directory that already holds checkpoints
+gets one more generation, which shares unchanged data with the others; see: pos_cli image list DIR.
+Child processes are saved with the program.
 
-With --dir - the image goes to standard output, whole, and the last line to standard error:
+With --dir - the whole image goes to standard output, and the last line to standard error:
 
     pos_cli --dump --dir - --pid 4711 | ssh other pos_cli --restore --dir -
 
---target names the only kinds of state to save, --skip-target those to leave out: cuda_context, cuda_module, cuda_function,
-cuda_var, cuda_device, cuda_memory, cuda_stream, cuda_event; several are separated by commas. Such a generation has no CPU half and no
-files, is marked as partial, and cannot be restored: it is there to be looked at (pos_cli image show). Variables stand in device memory,
-so cuda_var and cuda_memory each save all of it; the other kinds save the session and its objects, and count those that are named.
+--target names the kinds of state to save, --skip-target the kinds to leave out: cuda_context,
+cuda_module, cuda_function, cuda_var, cuda_device, cuda_memory, cuda_stream, cuda_event; separate
+several by commas. Such a generation has no CPU half and no files, is marked as partial, and cannot
+be restored: it is for inspection only (pos_cli image show). Variables are in device memory, so
+cuda_var and cuda_memory each save all of it. The other kinds save the session and its objects, and
+count the objects of the named kinds.
 
-Ctrl-C gives up: the program runs on, and the directory is as it was. So does every failure.
-Progress goes to standard error. The last line, on standard output, says how long the program stood still, how long it all took,
-and how many bytes were written and how many were there already; with --json it is one object.`
+Ctrl-C cancels. After a cancelled or failed checkpoint the program keeps running, and the directory
+is as it was.
+
+Progress goes to standard error. The last line, on standard output, has the time that the program
+was paused, the total time, the bytes that were written and the bytes that the image already had;
+with --json it is one object.`
 
 var preDumpVerb = verb.Verb{
 	Name:      "pre-dump",
 	Arguments: "--dir DIR --pid PID",
-	Summary:   "checkpoint a program that keeps running",
-	About: `Saves a program and its GPU state while it runs. It stands still once, briefly, and goes on.
+	Summary:   "checkpoint a program, which keeps running",
+	About: `Saves a program and its GPU state while it runs. The program is paused once, briefly.
 
     pos_cli --pre-dump --dir /data/ckpt --pid 4711` + dumpDetails,
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
@@ -78,7 +84,7 @@ type dumpOptions struct {
 	deadline          time.Duration
 	compress, asJSON  bool
 	stop              bool
-	// partial says that some kind of state is left out.
+	// partial is set if some kinds of state are left out.
 	partial bool
 }
 
@@ -86,22 +92,22 @@ func prepareDump(flags *flag.FlagSet, stop bool) func(context.Context, verb.Stre
 	options := dumpOptions{stop: stop}
 	flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
 	flags.UintVar(&options.pid, "pid", 0, "`PID` of the program")
-	flags.Func("target", "only these `KINDS` of state, separated by commas", appendTo(&options.targets))
-	flags.Func("skip-target", "all but these `KINDS` of state", appendTo(&options.skipped))
-	flags.BoolVar(&options.compress, "compress", false, "compress what is written")
+	flags.Func("target", "save only these `KINDS` of state, separated by commas", appendTo(&options.targets))
+	flags.Func("skip-target", "save all but these `KINDS` of state, separated by commas", appendTo(&options.skipped))
+	flags.BoolVar(&options.compress, "compress", false, "compress the data that is written")
 	flags.TextVar(
 		&options.bandwidth,
 		"bandwidth",
 		config.Size(0),
-		"write at most `BYTES` a second, as 500MiB; 0: phosd's setting",
+		"write at most `BYTES` a second, for example 500MiB; 0: phosd's setting",
 	)
 	flags.TextVar(
 		&options.budget,
 		"budget",
 		config.Size(0),
-		"use at most `BYTES` of memory for copies, as 1GiB; 0: phosd's setting",
+		"use at most `BYTES` of memory for copies, for example 1GiB; 0: phosd's setting",
 	)
-	flags.DurationVar(&options.deadline, "deadline", 0, "give up after `TIME`, as 90s; 0: phosd's setting")
+	flags.DurationVar(&options.deadline, "deadline", 0, "cancel after `TIME`, for example 90s; 0: phosd's setting")
 	flags.BoolVar(&options.asJSON, "json", false, "print the result as JSON, and no progress")
 	return func(ctx context.Context, to verb.Streams, _ []string) error {
 		if err := options.check(); err != nil {
@@ -125,13 +131,13 @@ func (o *dumpOptions) check() error {
 	case o.pid == 0:
 		return &verb.UsageError{Text: "name the program: --pid PID"}
 	case o.pid > math.MaxInt32:
-		return &verb.UsageError{Text: fmt.Sprintf("%d is no pid; name the program: --pid PID", o.pid)}
+		return &verb.UsageError{Text: fmt.Sprintf("%d is not a pid; name the program: --pid PID", o.pid)}
 	case len(o.targets) > 0 && len(o.skipped) > 0:
 		return &verb.UsageError{Text: "--target and --skip-target exclude each other"}
 	case len(o.targets)+len(o.skipped) > maxKinds:
 		return &verb.UsageError{Text: fmt.Sprintf("at most %d kinds of state can be named", maxKinds)}
 	case o.deadline < 0:
-		return &verb.UsageError{Text: "the deadline lies in the past"}
+		return &verb.UsageError{Text: "the deadline is in the past"}
 	}
 	kinds, err := image.ChooseKinds(o.targets, o.skipped)
 	if err != nil {
@@ -147,24 +153,24 @@ func dump(ctx context.Context, to verb.Streams, options dumpOptions) error {
 		return err
 	}
 	defer client.Close()
-	dir, clear, err := options.target()
+	dir, removeDir, err := options.target()
 	if err != nil {
 		return err
 	}
 	if options.dir == pipe.Dir {
-		to.Out = to.Err // its place is the image's
+		to.Out = to.Err // the image goes to standard output
 	} else {
 		defer dir.Close()
 	}
 	token, err := fdtoken.Send(ctx, api.Socket(), []*os.File{dir})
 	if err != nil {
-		clear()
+		removeDir()
 		return err
 	}
 	done, err := followDump(ctx, to, client, &options, token)
 	if err != nil {
-		clear()
-		return options.failure(ctx, err)
+		removeDir()
+		return options.explain(ctx, err)
 	}
 	if options.asJSON {
 		return json.NewEncoder(to.Out).Encode(dumpViewOf(options.dir, done))
@@ -177,8 +183,8 @@ func dump(ctx context.Context, to verb.Streams, options dumpOptions) error {
 	return err
 }
 
-// target is the image's directory, or, for a stream, standard output.
-func (o *dumpOptions) target() (target *os.File, clear func(), err error) {
+// target returns the image's directory, or, for a stream, standard output.
+func (o *dumpOptions) target() (target *os.File, removeDir func(), err error) {
 	if o.dir == pipe.Dir {
 		target, err = pipe.Out()
 		return target, func() {}, err
@@ -186,23 +192,22 @@ func (o *dumpOptions) target() (target *os.File, clear func(), err error) {
 	return makeDirectory(o.dir)
 }
 
-// failure is what the user learns. A checkpoint that does not come to its end is taken back by
-// phosd.
-func (o *dumpOptions) failure(ctx context.Context, err error) error {
+// explain returns the error for the user. phosd undoes a checkpoint that does not complete.
+func (o *dumpOptions) explain(ctx context.Context, err error) error {
 	where := fmt.Sprintf(", and %s is as it was", o.dir)
 	if o.dir == pipe.Dir {
 		where = ""
 	}
 	switch {
-	case errors.Is(err, errLeft):
+	case errors.Is(err, errAbandoned):
 		return fmt.Errorf(
-			"%w: phosd takes the checkpoint back, unless it was complete; then pid %d runs on%s",
+			"%w: phosd undoes the checkpoint, unless it was already complete; then pid %d keeps running%s",
 			err,
 			o.pid,
 			where,
 		)
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
-		return fmt.Errorf("cancelled: pid %d runs on%s", o.pid, where)
+		return fmt.Errorf("cancelled: pid %d keeps running%s", o.pid, where)
 	}
 	return err
 }
@@ -217,8 +222,8 @@ func (o *dumpOptions) begin(token []byte) *api.CheckpointCommand {
 	}}}
 }
 
-// followDump asks for a checkpoint and shows how far it is. When the context ends, phosd is told to
-// take it back, and waited for.
+// followDump requests a checkpoint and shows its progress. When the context ends it sends a cancel,
+// and waits until phosd has undone the checkpoint.
 func followDump(
 	ctx context.Context,
 	to verb.Streams,
@@ -233,14 +238,14 @@ func followDump(
 		return nil, api.FromStatus(err)
 	}
 	if err := stream.Send(options.begin(token)); err != nil {
-		// Why stands in what is received.
+		// The reason arrives with Recv.
 		_, err = stream.Recv()
 		return nil, api.FromStatus(err)
 	}
 	bar := terminal.NewBar(to.Err)
 	defer bar.Clear()
-	defer onGivingUp(ctx, cancel, func() error {
-		bar.Say(givingUp)
+	defer onCancel(ctx, cancel, func() error {
+		bar.Say(cancelText)
 		return stream.Send(
 			&api.CheckpointCommand{Command: &api.CheckpointCommand_Cancel{Cancel: &api.CheckpointCancel{}}},
 		)
@@ -248,8 +253,8 @@ func followDump(
 	for {
 		event, err := stream.Recv()
 		switch {
-		case err != nil && errors.Is(context.Cause(lasting), errLeft):
-			return nil, errLeft
+		case err != nil && errors.Is(context.Cause(lasting), errAbandoned):
+			return nil, errAbandoned
 		case err != nil:
 			return nil, api.FromStatus(err)
 		case event.GetDone() != nil:
@@ -265,7 +270,7 @@ func followDump(
 }
 
 // dumpView is what --dump --json prints. Scripts read it: fields may be added, never renamed or
-// taken away.
+// removed.
 type dumpView struct {
 	Dir               string `json:"dir"`
 	Generation        uint64 `json:"generation"`
@@ -276,7 +281,7 @@ type dumpView struct {
 	WrittenBytes      uint64 `json:"written_bytes"`
 	GPUWrittenBytes   uint64 `json:"gpu_written_bytes"`
 	SharedBytes       uint64 `json:"shared_bytes"`
-	// TookMicroseconds are by the names of steps; what has a dot is a part of the step before the dot.
+	// TookMicroseconds has the durations of steps by name; "a.b" is a part of step a.
 	TookMicroseconds map[string]uint64 `json:"took_microseconds,omitempty"`
 }
 
@@ -295,41 +300,41 @@ func dumpText(done *api.CheckpointDone) string {
 		humanize.Bytes(done.GetWrittenBytes()), humanize.Bytes(done.GetSharedBytes()))
 }
 
-// makeDirectory opens a directory with the caller's rights, and makes it if it is missing. When
-// nothing came of it, clear takes away what was made; a directory that holds anything stays.
-func makeDirectory(path string) (dir *os.File, clear func(), err error) {
-	made := os.Mkdir(path, 0o700)
-	if made != nil && !errors.Is(made, os.ErrExist) {
-		return nil, nil, cannotMake(path, made)
+// makeDirectory opens a directory with the caller's rights, and creates it if it is missing.
+// remove deletes the directory if it was created here and is still empty.
+func makeDirectory(path string) (dir *os.File, remove func(), err error) {
+	mkdirErr := os.Mkdir(path, 0o700)
+	if mkdirErr != nil && !errors.Is(mkdirErr, os.ErrExist) {
+		return nil, nil, explainMkdir(path, mkdirErr)
 	}
-	clear = func() {
-		if made == nil {
-			_ = os.Remove(path) // it only succeeds for an empty one
+	remove = func() {
+		if mkdirErr == nil {
+			_ = os.Remove(path) // fails unless the directory is empty
 		}
 	}
 	if dir, err = os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0); err != nil {
-		clear()
-		return nil, nil, cannotMake(path, err)
+		remove()
+		return nil, nil, explainMkdir(path, err)
 	}
-	return dir, clear, nil
+	return dir, remove, nil
 }
 
-// cannotMake says why a directory can be neither made nor opened, and what to do about it.
-func cannotMake(path string, why error) error {
-	_, nowhere := os.Getwd()
-	_, above := os.Stat(filepath.Dir(path))
+// explainMkdir adds what to do to the error of creating or opening a directory.
+func explainMkdir(path string, err error) error {
+	_, cwdErr := os.Getwd()
+	_, parentErr := os.Stat(filepath.Dir(path))
 	link, _ := os.Readlink(path)
 	switch {
-	case errors.Is(why, unix.ENOTDIR):
-		return fmt.Errorf("%w; name a directory, which need not be there yet", why)
-	case !errors.Is(why, os.ErrNotExist):
-		return why
+	case errors.Is(err, unix.ENOTDIR):
+		return fmt.Errorf("%w; name a directory, which may be missing", err)
+	case !errors.Is(err, os.ErrNotExist):
+		return err
 	case link != "":
-		return fmt.Errorf("%w; it is a link to %s, which is missing", why, link)
-	case nowhere != nil && !filepath.IsAbs(path):
-		return fmt.Errorf("%w; the current directory was removed: name the directory by its whole path", why)
-	case above != nil:
-		return fmt.Errorf("%w; %s is missing: make that first", why, filepath.Dir(path))
+		return fmt.Errorf("%w; it is a link to %s, which is missing", err, link)
+	case cwdErr != nil && !filepath.IsAbs(path):
+		return fmt.Errorf("%w; the current directory was removed: use an absolute path", err)
+	case parentErr != nil:
+		return fmt.Errorf("%w; %s is missing: create it first", err, filepath.Dir(path))
 	}
-	return why
+	return err
 }

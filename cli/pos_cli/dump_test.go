@@ -26,8 +26,8 @@ func stepEvent(phase string, done, total uint64) *api.CheckpointEvent {
 	}
 }
 
-// tellAll sends what a checkpoint says on its way.
-func tellAll(stream checkpointStream) error {
+// sendEvents sends the events of a checkpoint.
+func sendEvents(stream checkpointStream) error {
 	return errors.Join(
 		stream.Send(stepEvent("copy", 0, 0)),
 		stream.Send(
@@ -67,10 +67,10 @@ func TestDump(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got *api.CheckpointBegin
-			server := &phosdForTest{
+			server := &fakePhosd{
 				checkpoint: func(begin *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
 					got = begin
-					return tellAll(stream)
+					return sendEvents(stream)
 				},
 			}
 			server.serve(t)
@@ -89,14 +89,14 @@ func TestDump(t *testing.T) {
 			}
 			got.Files = nil
 			if got.String() != test.want.String() {
-				t.Errorf("asked for %v, want %v", got, test.want)
+				t.Errorf("request %v, want %v", got, test.want)
 			}
 			info, err := os.Stat(dir)
 			if err != nil || info.Mode() != os.ModeDir|0o700 {
-				t.Errorf("the directory is %v: %v", info, err)
+				t.Errorf("directory: got %v, %v", info, err)
 			}
 			if !slices.Equal(server.directories(), []string{dir}) {
-				t.Errorf("handed over %q", server.directories())
+				t.Errorf("handed off %q, want %q", server.directories(), dir)
 			}
 		})
 	}
@@ -107,16 +107,16 @@ func TestDumpRefuses(t *testing.T) {
 	for _, test := range []struct{ line, stderr string }{
 		{"--dump --pid 7", "name the image's directory"},
 		{"--dump --dir /x", "name the program"},
-		{"--dump --dir /x --pid 4294967297", "4294967297 is no pid"},
+		{"--dump --dir /x --pid 4294967297", "4294967297 is not a pid"},
 		{"--dump --dir /x --pid 7 --target cuda_event --skip-target cuda_var", "exclude each other"},
 		{"--dump --dir /x --pid 7 --target cuda_dance", `"cuda_dance" is no kind of state`},
 		{"--dump --dir /x --pid 7 --target " + many, "at most 16"},
 		{"--dump --dir /x --pid 7 --budget much", "is no size"},
 		{"--dump --dir /x --pid 7 --deadline -1s", "in the past"},
 		{"--restore", "name the image's directory"},
-		{"--restore --dir /x --generation first", `--generation takes N (the Nth generation; 0: the newest), and not "first"; see: pos_cli help restore`},
-		{"--dump --dir /x --pid 7 --compress=perhaps", `--compress takes true or false (compress what is written), and not "perhaps"`},
-		{"--dump --dir /x --pid", "--pid lacks its PID (PID of the program)"},
+		{"--restore --dir /x --generation first", `--generation takes N (the Nth generation; 0: the newest), not "first"; see: pos_cli help restore`},
+		{"--dump --dir /x --pid 7 --compress=perhaps", `--compress takes true or false (compress the data that is written), not "perhaps"`},
+		{"--dump --dir /x --pid", "--pid needs its PID (PID of the program)"},
 		{"--dump --colour", "there is no flag --colour; see: pos_cli help dump"},
 		{"--pre-restore", "name the image's directory"},
 		{"--trace-resource --pid 7 --dir /x", "--subaction start"},
@@ -140,17 +140,17 @@ func TestDumpFails(t *testing.T) {
 		{"refused", "not permitted: pid 7 is another user's", func(checkpointStream) error {
 			return fmt.Errorf("%w: pid 7 is another user's", api.ErrNotPermitted)
 		}},
-		{"interrupted", "cancelled: pid 7 runs on", func(stream checkpointStream) error {
+		{"interrupted", "cancelled: pid 7 keeps running", func(stream checkpointStream) error {
 			if err := interrupt(syscall.SIGINT); err != nil {
 				return err
 			}
 			said, err := stream.Recv()
 			if err != nil || said.GetCancel() == nil {
-				return fmt.Errorf("in place of a cancel it says %v: %w", said, err)
+				return fmt.Errorf("got %v, want a cancel: %w", said, err)
 			}
-			return fmt.Errorf("taken back: %w", context.Canceled)
+			return fmt.Errorf("undone: %w", context.Canceled)
 		}},
-		{"left", "cancelled, without waiting", func(stream checkpointStream) error {
+		{"abandoned", "cancelled, without waiting", func(stream checkpointStream) error {
 			if err := interrupt(syscall.SIGINT); err != nil {
 				return err
 			}
@@ -174,7 +174,7 @@ func TestDumpFails(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{
+			server := &fakePhosd{
 				checkpoint: func(_ *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
 					return test.answer(stream)
 				},
@@ -187,36 +187,36 @@ func TestDumpFails(t *testing.T) {
 				t.Errorf("status %d, %q; want %q in it", status, stderr.String(), test.stderr)
 			}
 			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("the directory that was made is left: %v", err)
+				t.Errorf("the created directory is still there: %v", err)
 			}
 		})
 	}
 }
 
-// interrupt is a signal to this process, as a terminal sends it.
+// interrupt sends a signal to this process, as a terminal does.
 func interrupt(signal syscall.Signal) error { return syscall.Kill(os.Getpid(), signal) }
 
-// TestTooLate: an image that was complete before phosd was told is one.
-func TestTooLate(t *testing.T) {
-	server := &phosdForTest{checkpoint: func(_ *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
+// TestCancelTooLate cancels a checkpoint that phosd completes before it reads the cancel.
+func TestCancelTooLate(t *testing.T) {
+	server := &fakePhosd{checkpoint: func(_ *api.CheckpointBegin, _ []*os.File, stream checkpointStream) error {
 		if err := interrupt(syscall.SIGINT); err != nil {
 			return err
 		}
 		if _, err := stream.Recv(); err != nil {
 			return err
 		}
-		return tellAll(stream)
+		return sendEvents(stream)
 	}}
 	server.serve(t)
 	var stdout, stderr bytes.Buffer
 	status := run([]string{"--pre-dump", "--pid", "7", "--dir", filepath.Join(t.TempDir(), "image")}, &stdout, &stderr)
 	if status != exitDone || !strings.Contains(stdout.String(), "generation 3") {
-		t.Errorf("status %d, %q %q", status, stdout.String(), stderr.String())
+		t.Errorf("status %d, %q (%s); want generation 3", status, stdout.String(), stderr.String())
 	}
 }
 
 func TestTrace(t *testing.T) {
-	server := &phosdForTest{trace: func(request *api.TraceResourceRequest, _ []*os.File) (*api.TraceReply, error) {
+	server := &fakePhosd{trace: func(request *api.TraceResourceRequest, _ []*os.File) (*api.TraceReply, error) {
 		return &api.TraceReply{Calls: uint64(request.GetPid()), Names: []string{"one.jsonl"}}, nil
 	}}
 	server.serve(t)
@@ -234,6 +234,6 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	if !slices.Equal(server.directories(), []string{dir}) {
-		t.Errorf("handed over %q", server.directories())
+		t.Errorf("handed off %q, want %q", server.directories(), dir)
 	}
 }

@@ -16,18 +16,21 @@ import (
 var envVerb = verb.Verb{
 	Name:    "env",
 	Summary: "print shell code that sets $phos",
-	About: `Prints shell code for: eval "$(pos_cli --env)". After it,
+	About: `Prints shell code for: eval "$(pos_cli --env)". After that,
 
     env $phos python3 train.py
 
-runs a program with libphos.so in the place of the CUDA driver: for programs that link the driver, open it by name, or
-search the library path for it. What LD_PRELOAD and LD_LIBRARY_PATH held when --env was called stays in effect behind it.
-The code is for sh, bash and zsh; in zsh say env ${=phos}, which splits at spaces.
-fish splits at lines only:
+runs a program with libphos.so in place of the CUDA driver. This works for programs that link the
+driver, open it by name, or search the library path for it. Earlier values of LD_PRELOAD and
+LD_LIBRARY_PATH are kept, after those of phos.
+
+The code is for sh, bash and zsh. In zsh write env ${=phos}, which splits at spaces. In fish, which
+splits at lines only:
 
     bash -c 'eval "$(pos_cli --env)"; env $phos python3 train.py'
 
-libphos.so reads from the program's environment PHOS_SOCKET, PHOS_LOG and PHOS_COPY; see the manual page.`,
+The manual page (man pos_cli) has the variables that libphos.so reads: PHOS_SOCKET, PHOS_LOG and
+PHOS_COPY.`,
 	Prepare: func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return func(_ context.Context, to verb.Streams, _ []string) error {
 			self, err := os.Executable()
@@ -44,17 +47,16 @@ libphos.so reads from the program's environment PHOS_SOCKET, PHOS_LOG and PHOS_C
 	},
 }
 
-// errNoLibrary means that no libphos.so belongs to this pos_cli.
-var errNoLibrary = errors.New("libphos.so is not found")
+// errNoLibrary is returned if this pos_cli has no libphos.so.
+var errNoLibrary = errors.New("libphos.so not found")
 
-// library is where libphos.so stands, and the directory in which it goes by the driver's names.
+// library is the path of libphos.so, and of the directory in which it has the driver's names.
 type library struct {
 	file, driverDir string
 }
 
-// findLibrary looks beside the executable (a build tree) and in ../lib/phos (an installation). The
-// path it returns is that of one version, never a link to the newest: a checkpointed program must
-// find again what it ran with.
+// findLibrary looks beside the executable (a build tree) and in ../lib/phos (an installation). It
+// resolves links to one version, because a restored program needs the version that it ran with.
 func findLibrary(self string) (library, error) {
 	self, err := filepath.EvalSymlinks(self)
 	if err != nil {
@@ -75,7 +77,7 @@ func findLibrary(self string) (library, error) {
 		}
 	}
 	return library{}, fmt.Errorf(
-		"%w: neither %s nor %s; build it with ./build.sh",
+		"%w: neither %s nor %s exists; build it with ./build.sh",
 		errNoLibrary,
 		candidates[0].file,
 		candidates[1].file,
@@ -92,28 +94,33 @@ func (l library) resolve() (library, error) {
 		return library{}, err
 	}
 	for _, path := range []string{file, dir} {
-		// $phos is split at white space by the shell, with no way to quote.
+		// The shell splits $phos at white space, and quotes in it have no effect.
 		if strings.ContainsFunc(
 			path,
 			func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`"$\'*?[`+"`", r) },
 		) {
-			return library{}, fmt.Errorf("the path %q holds characters that $phos cannot; move phos elsewhere", path)
+			return library{}, fmt.Errorf(
+				"the path %q has characters that $phos cannot contain; move phos elsewhere",
+				path,
+			)
 		}
 	}
 	return library{file: file, driverDir: dir}, nil
 }
 
-// shellCode is for sh and its descendants. What the shell had in the two search variables stays in
-// effect. CuPy is told to compile into PTX, which every GPU of phos takes, and not into machine
-// code; PyTorch, to keep the store of its process groups by ordinary calls: libuv keeps an
-// io_uring, which CRIU cannot save.
+// shellCode returns code for sh and its descendants. The shell's own values of the two search
+// variables stay in effect. CUPY_COMPILE_WITH_PTX makes CuPy compile to PTX, which every GPU of
+// phos takes. USE_LIBUV=0 keeps PyTorch's process groups from using libuv, whose io_uring CRIU
+// cannot save.
 func shellCode(self string) (string, error) {
 	found, err := findLibrary(self)
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf(
-		"export phos=\"LD_PRELOAD=%s${LD_PRELOAD:+:$LD_PRELOAD} LD_LIBRARY_PATH=%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} NUMBA_CUDA_DRIVER=%s CUPY_COMPILE_WITH_PTX=1 USE_LIBUV=0\"\n",
+		"export phos=\"LD_PRELOAD=%s${LD_PRELOAD:+:$LD_PRELOAD}"+
+			" LD_LIBRARY_PATH=%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"+
+			" NUMBA_CUDA_DRIVER=%s CUPY_COMPILE_WITH_PTX=1 USE_LIBUV=0\"\n",
 		found.file,
 		found.driverDir,
 		filepath.Join(found.driverDir, "libcuda.so.1"),

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// lay makes empty files and links: "path" or "path -> target".
-func lay(t *testing.T, root string, entries ...string) {
+// makeFiles creates empty files and links: "path" or "path -> target".
+func makeFiles(t *testing.T, root string, entries ...string) {
 	t.Helper()
 	for _, entry := range entries {
 		name, target, link := strings.Cut(entry, " -> ")
@@ -58,7 +58,7 @@ func TestFindLibrary(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			lay(t, root, test.entries...)
+			makeFiles(t, root, test.entries...)
 			got, err := findLibrary(filepath.Join(root, test.self))
 			want := library{filepath.Join(root, test.want.file), filepath.Join(root, test.want.driverDir)}
 			if err != nil || got != want {
@@ -70,20 +70,20 @@ func TestFindLibrary(t *testing.T) {
 
 func TestNoLibrary(t *testing.T) {
 	root := t.TempDir()
-	lay(t, root, "bin/pos_cli", "with space/bin/pos_cli", "with space/bin/libphos.so", "with space/bin/lib/x")
+	makeFiles(t, root, "bin/pos_cli", "with space/bin/pos_cli", "with space/bin/libphos.so", "with space/bin/lib/x")
 	if _, err := findLibrary(filepath.Join(root, "bin/pos_cli")); !errors.Is(err, errNoLibrary) {
-		t.Errorf("no library: %v", err)
+		t.Errorf("got %v, want %v", err, errNoLibrary)
 	}
-	// The shell would split such a path.
+	// The shell would split this path.
 	if _, err := findLibrary(filepath.Join(root, "with space/bin/pos_cli")); err == nil {
 		t.Error("a path with a space was accepted")
 	}
 }
 
-// What a shell makes of the code, with and without variables of its own.
+// TestShellCode runs the code in a shell, with and without earlier values of the variables.
 func TestShellCode(t *testing.T) {
 	root := t.TempDir()
-	lay(t, root, "bin/pos_cli", "bin/libphos.so", "bin/lib/libcuda.so.1 -> ../libphos.so")
+	makeFiles(t, root, "bin/pos_cli", "bin/libphos.so", "bin/lib/libcuda.so.1 -> ../libphos.so")
 	code, err := shellCode(filepath.Join(root, "bin/pos_cli"))
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestShellCode(t *testing.T) {
 		}
 		for _, want := range append(test.want, "LD_PRELOAD="+root+"/bin/libphos.so\n") {
 			if !strings.Contains(string(output), want) {
-				t.Errorf("%s lacks %s", output, want)
+				t.Errorf("got %s, want %s in it", output, want)
 			}
 		}
 	}

@@ -29,22 +29,22 @@ func TestImageCheck(t *testing.T) {
 			"harmless", "image check " + dir + " --generation 1",
 			[]*api.Obstacle{harmless},
 			1, exitDone,
-			"kernel: tracks no dirty pages (this does not stand in the way)\n" + dir + ", generation 1: it can be restored here\n", "",
+			"kernel: tracks no dirty pages (a restore is possible)\n" + dir + ", generation 1: it can be restored here\n", "",
 		},
 		{
 			"bad", "image check " + dir,
 			[]*api.Obstacle{harmless, taken},
 			2, exitFailed,
-			"kernel: tracks no dirty pages (this does not stand in the way)\npid 7: it is taken: ?[31mvi; end that process\n",
+			"kernel: tracks no dirty pages (a restore is possible)\npid 7: it is taken: ?[31mvi; end that process\n",
 			"pos_cli image check: " + dir + ", generation 2: it cannot be restored here\n",
 		},
 		{"as JSON", "image check --json " + dir, []*api.Obstacle{taken}, 2, exitFailed, `"restorable": false`, "it cannot be restored here"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{
+			server := &fakePhosd{
 				check: func(request *api.CheckImageRequest, _ []*os.File) (*api.CheckImageReply, error) {
 					if request.GetGeneration() != test.generation {
-						t.Errorf("asked for generation %d", request.GetGeneration())
+						t.Errorf("generation %d, want %d", request.GetGeneration(), test.generation)
 					}
 					return &api.CheckImageReply{Obstacles: test.obstacles}, nil
 				},
@@ -52,12 +52,12 @@ func TestImageCheck(t *testing.T) {
 			server.serve(t)
 			var stdout, stderr bytes.Buffer
 			if status := run(strings.Fields(test.line), &stdout, &stderr); status != test.status {
-				t.Errorf("status %d: %s", status, stderr.String())
+				t.Errorf("status %d, want %d (%s)", status, test.status, stderr.String())
 			}
 			if out, err := stdout.String(), stderr.String(); !strings.Contains(out, test.stdout) ||
 				!strings.Contains(err, test.stderr) ||
 				(err == "") != (test.stderr == "") {
-				t.Errorf("it says %q and %q", out, err)
+				t.Errorf("got %q and %q, want %q and %q", out, err, test.stdout, test.stderr)
 			}
 		})
 	}

@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
+	"time"
 
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/daemon/api"
@@ -25,27 +24,45 @@ const (
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-// errLost means that phosd has ended in the middle of a request.
-var errLost = errors.New(
-	"phosd ended before it had answered; what it had not completed is taken back, and programs run on",
+// errPhosdEnded is returned when phosd ended during a request.
+var errPhosdEnded = errors.New(
+	"phosd ended before it answered; unfinished work is undone, and programs keep running",
 )
 
-// lost says in words that phosd is, where the connection was there: what gRPC says of that says
-// nothing to a person.
-func lost(err error) error {
-	received := (*api.Error)(nil)
+// probeTimeout is how long explainLost waits for an answer of phosd.
+const probeTimeout = 2 * time.Second
+
+// explainLost returns an error for people if the connection to phosd broke during a request. gRPC
+// uses one status code for a peer that has ended and for one that accepts connections and never
+// speaks; so explainLost asks the socket again. Other errors are returned unchanged.
+func explainLost(ctx context.Context, err error, socket string, timeout time.Duration) error {
+	var received *api.Error
 	switch {
 	case !errors.As(err, &received):
 		return err
-	case strings.Contains(received.Text, "reading server preface") && strings.Contains(received.Text, net.ErrClosed.Error()):
-		return api.ErrMute // gRPC has hung up
+	case silent(ctx, socket, timeout):
+		return api.ErrMute
 	}
-	return errLost
+	return errPhosdEnded
 }
 
-// heeded are the signals that end a command, or are a restored program's. What it was started to
-// ignore, by nohup or in the background of a script, it ignores.
-func heeded() []os.Signal {
+// silent reports whether a process listens at the socket but does not answer.
+func silent(ctx context.Context, socket string, timeout time.Duration) bool {
+	client, err := api.Dial(socket)
+	if err != nil {
+		return errors.Is(err, syscall.EAGAIN) // the listener's queue is full
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	_, err = client.Daemon.Version(ctx, &api.VersionRequest{})
+	return errors.Is(err, context.DeadlineExceeded)
+}
+
+// handledSignals returns the signals that cancel a command, or that are forwarded to a restored
+// program. Signals that pos_cli was started to ignore, by nohup or in the background of a script,
+// stay ignored.
+func handledSignals() []os.Signal {
 	signals := []os.Signal{syscall.SIGTERM}
 	for _, each := range []os.Signal{syscall.SIGINT, syscall.SIGHUP} {
 		if !signal.Ignored(each) {
@@ -56,7 +73,7 @@ func heeded() []os.Signal {
 }
 
 func run(args []string, stdout, stderr io.Writer) int {
-	ctx, cancel := signal.NotifyContext(context.Background(), heeded()...)
+	ctx, cancel := signal.NotifyContext(context.Background(), handledSignals()...)
 	defer cancel()
 	name, err := commands().Run(ctx, args, verb.Streams{Out: stdout, Err: stderr})
 	var ended *programEnded
@@ -69,33 +86,33 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "%s: %v\n", name, err)
 		return exitUsage
 	case errors.Is(err, api.ErrNoDaemon), errors.Is(err, api.ErrMute):
-		fmt.Fprintf(stderr, "%s: %v\n", name, lost(err))
+		fmt.Fprintf(stderr, "%s: %v\n", name, explainLost(ctx, err, api.Socket(), probeTimeout))
 		return exitNoDaemon
 	}
 	fmt.Fprintf(stderr, "%s: %v\n", name, err)
 	return exitFailed
 }
 
-// givingUp is what is said while phosd takes something back.
-const givingUp = "phosd takes it back; to leave without waiting for that, interrupt again"
+// cancelText is printed while phosd undoes a cancelled request.
+const cancelText = "phosd undoes it; to leave without waiting, interrupt again"
 
-// errLeft means that the user did not wait until something was taken back.
-var errLeft = errors.New("cancelled, without waiting for the end")
+// errAbandoned is returned when a second signal ended the wait for the undo.
+var errAbandoned = errors.New("cancelled, without waiting for the end")
 
-// onGivingUp tells phosd when the context ends, because of a signal, and leaves it at a second one.
-// What it returns must be called when phosd's answer is there.
-func onGivingUp(ctx context.Context, leave context.CancelCauseFunc, tell func() error) (answered func()) {
+// onCancel calls sendCancel when a signal ends ctx, and abandon(errAbandoned) at a second signal.
+// The caller must call answered when phosd has answered.
+func onCancel(ctx context.Context, abandon context.CancelCauseFunc, sendCancel func() error) (answered func()) {
 	over := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		again := make(chan os.Signal, 1)
-		signal.Notify(again, heeded()...)
+		signal.Notify(again, handledSignals()...)
 		defer signal.Stop(again)
-		if tell() != nil {
-			return // the stream has ended, and whoever receives knows why
+		if sendCancel() != nil {
+			return // the stream has ended; Recv returns the reason
 		}
 		select {
 		case <-again:
-			leave(errLeft)
+			abandon(errAbandoned)
 		case <-over:
 		}
 	})

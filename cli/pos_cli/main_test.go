@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/phos-gpu/phos/daemon/api"
 )
@@ -45,7 +46,7 @@ func TestCommandLines(t *testing.T) {
 		{"flag behind the directory", "image list /nowhere --json", exitFailed, "", "open /nowhere: no such file or directory"},
 		{"no image", "image verify /dev", exitFailed, "", "open image /dev: no image of phos is there"},
 		{"nothing to keep", "image prune /nowhere", exitUsage, "", "--keep N"},
-		{"no generation", "image prune /nowhere --generation 1,x", exitUsage, "", `"x" is no generation`},
+		{"no generation", "image prune /nowhere --generation 1,x", exitUsage, "", `"x" is not a generation`},
 		{"no daemon to check with", "image check /dev", exitNoDaemon, "", "no phosd runs at " + socket},
 		{"clean without a directory", "--clean", exitUsage, "", "--dir DIR"},
 		{"clean what is no image", "--clean --dir /dev", exitFailed, "", "no image of phos is there"},
@@ -71,7 +72,7 @@ func TestCommandLines(t *testing.T) {
 	}
 }
 
-// Every verb is explained, can be completed, and is in the manual.
+// TestVerbsAreDescribed: every verb has help, completion, and a section in the manual page.
 func TestVerbsAreDescribed(t *testing.T) {
 	var manual, bash, stderr bytes.Buffer
 	if run([]string{"man"}, &manual, &stderr) != exitDone ||
@@ -83,55 +84,79 @@ func TestVerbsAreDescribed(t *testing.T) {
 		if each.Summary == "" || each.About == "" || each.Prepare == nil {
 			t.Errorf("verb %s is not described", each.Name)
 		}
-		synopsis := strings.TrimSpace(each.Spoken() + " " + each.Arguments)
+		synopsis := strings.TrimSpace(each.Invocation() + " " + each.Arguments)
 		if !strings.Contains(manual.String(), ".SS "+strings.ReplaceAll(synopsis, "-", `\-`)+"\n") {
 			t.Errorf("verb %s is not in the manual", each.Name)
 		}
-		words := strings.Fields(each.Spoken())
+		words := strings.Fields(each.Invocation())
 		if !strings.Contains(bash.String(), "\t\t"+words[len(words)-1]+") words=") {
 			t.Errorf("verb %s is not completed", each.Name)
 		}
 		if _, both := all.Later[each.Name]; both {
-			t.Errorf("verb %s is there and is said to come later", each.Name)
+			t.Errorf("verb %s exists and is listed as not built yet", each.Name)
 		}
 	}
 	if !strings.Contains(bash.String(), "\t\t--status) words=\"--json\"") {
-		t.Error("--json is not completed behind --status")
+		t.Error("--json is not completed after --status")
 	}
 }
 
-// TestLost: a phosd that ends in the middle of a request is spoken of in words.
-func TestLost(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "lost.sock")
+// listen serves a socket whose connections are given to handle.
+func listen(t *testing.T, handle func(net.Conn)) (socket string) {
+	t.Helper()
+	socket = filepath.Join(t.TempDir(), "phosd.sock")
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
+	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {
 			conn, err := listener.Accept()
 			if err != nil {
 				return
 			}
-			_ = conn.Close()
+			handle(conn)
 		}
 	}()
+	return socket
+}
+
+// TestPhosdEnds: the error for a phosd that ends during a request says so.
+func TestPhosdEnds(t *testing.T) {
+	socket := listen(t, func(conn net.Conn) { _ = conn.Close() })
 	t.Setenv(api.SocketVariable, socket)
 	var stdout, stderr bytes.Buffer
 	if status := run([]string{"--status"}, &stdout, &stderr); status != exitNoDaemon ||
-		!strings.Contains(stderr.String(), errLost.Error()) {
-		t.Errorf("status %d: %s", status, stderr.String())
+		!strings.Contains(stderr.String(), errPhosdEnded.Error()) {
+		t.Errorf("status %d, %q; want status %d, %q in it", status, stderr.String(), exitNoDaemon, errPhosdEnded)
 	}
 }
 
-// TestMute: the words are those that gRPC has after 20 seconds of silence.
-func TestMute(t *testing.T) {
-	text := `connection error: desc = "error reading server preface: read unix @->/run/x.sock: use of closed network connection"`
-	if err := lost(&api.Error{Text: text, Err: api.ErrNoDaemon}); !errors.Is(err, api.ErrMute) {
-		t.Error(err)
+// TestExplainLost: what the socket does decides, not the text of the error, which is gRPC's.
+func TestExplainLost(t *testing.T) {
+	answering := &fakePhosd{}
+	answering.serve(t)
+	preface := `error reading server preface: read unix @->/run/x.sock: use of closed network connection`
+	for _, test := range []struct {
+		name, socket, text string
+		timeout            time.Duration
+		want               error
+	}{
+		{"silent", listen(t, func(conn net.Conn) { t.Cleanup(func() { _ = conn.Close() }) }), "transport: another text", 50 * time.Millisecond, api.ErrMute},
+		{"ended", filepath.Join(t.TempDir(), "none.sock"), preface, time.Minute, errPhosdEnded},
+		{"closes connections", listen(t, func(conn net.Conn) { _ = conn.Close() }), preface, time.Minute, errPhosdEnded},
+		{"another phosd answers", api.Socket(), preface, time.Minute, errPhosdEnded},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			lost := &api.Error{Text: test.text, Err: api.ErrNoDaemon}
+			if err := explainLost(t.Context(), lost, test.socket, test.timeout); !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+		})
 	}
-	if err := lost(&api.NoDaemonError{Socket: "/x", Err: os.ErrPermission}); !errors.Is(err, os.ErrPermission) {
-		t.Error(err)
+	refused := &api.NoDaemonError{Socket: "/x", Err: os.ErrPermission}
+	if err := explainLost(t.Context(), refused, "/x", time.Minute); !errors.Is(err, os.ErrPermission) {
+		t.Errorf("got %v, want %v", err, os.ErrPermission)
 	}
 }

@@ -1,10 +1,9 @@
 package main
 
-// manualEnd is what stands in the manual page behind the verbs: with the socket and the log where
-// they are filled in.
+// manualEnd follows the verbs in the manual page; the socket and the log are filled in.
 const manualEnd = `.SH EXIT STATUS
-0: done. 1: it did not work, and standard error says why. 2: the command line is wrong. 3: no phosd answers.
-A \-\-restore without \-\-detach ends with the program's status; 128 + n: signal n ended it.
+0: done. 1: failed; standard error has the reason. 2: the command line is wrong. 3: no phosd answers.
+A \-\-restore without \-\-detach ends with the program's exit status, or 128 + n if signal n ended it.
 .SH EXAMPLES
 .nf
 pos_cli \-\-start \-\-target daemon \-\-gpus soft:1
@@ -23,25 +22,26 @@ pos_cli \-\-stop
 .SH ENVIRONMENT
 .TP
 .B PHOS_SOCKET
-the socket of phosd, instead of %s; libphos.so heeds it too. The field daemon_addr of a program's pos.yaml wins over it.
+the socket of phosd, instead of %s; also for libphos.so. The field daemon_addr of a program's pos.yaml overrides it.
 .TP
 .B PHOS_LOG
-what libphos.so says on standard error: error, warn (the default) or debug
+what libphos.so prints on standard error: error, warn (the default) or debug
 .TP
 .B PHOS_COPY
-shim: the program copies everything between its memory and the GPU itself, as it does where the kernel forbids the worker
-to read the program's memory; for tests
+shim: the program copies all memory to and from the GPU itself, as it does if the kernel forbids the worker to read
+the program's memory; for tests
 .SH FILES
 .TP
 .B /etc/phos/phosd.toml
-configuration of phosd; pos_cli \-\-start \-\-print\-config shows all keys
+configuration of phosd; pos_cli \-\-start \-\-print\-config prints all keys
 .TP
 .B pos.yaml
-in a program's working directory: job_name, daemon_addr, log_path, and checkpoint, the policy of checkpoints that nobody asks for:
-dir (where the program would find it; {job}, {pid} and {rank} stand for what they say), every (10m), keep (3), bandwidth (500MiB
-a second) and on (exit\-signal: phosd is told to end; drain: pos_cli \-\-stop \-\-drain). The table checkpoint of phosd.toml has the same
-for programs that say nothing; there each user gets a directory below dir, and each program one below that
+in a program's working directory: job_name, daemon_addr, log_path, and checkpoint, the policy by which phosd saves the
+program by itself. The policy has dir (as the program sees it; {job}, {pid} and {rank} are replaced), every (10m), keep
+(3 generations), bandwidth (500MiB a second) and on (exit\-signal: phosd is told to end; drain: pos_cli \-\-stop
+\-\-drain). The table checkpoint of phosd.toml has the same keys, for programs without a policy; there each user gets a
+directory below dir, and each program one below that
 .TP
 .B %s
-log of a phosd that was started in the background and has no log file of its own
+log of a phosd that runs in the background, unless log.file is set
 `

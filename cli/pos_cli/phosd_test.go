@@ -17,11 +17,11 @@ import (
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 )
 
-// phosdForTest serves the daemon's API on a socket of its own, with files handed over as to the
-// real one. What it does with a request is the test's to say.
-type phosdForTest struct {
+// fakePhosd serves the daemon's API on a socket of its own, and receives handed-off files as phosd
+// does. The test sets the handlers.
+type fakePhosd struct {
 	api.UnimplementedDaemonServer
-	desk *fdtoken.Desk
+	tokens *fdtoken.Desk
 
 	checkpoint func(begin *api.CheckpointBegin, files []*os.File, stream grpc.BidiStreamingServer[api.CheckpointCommand, api.CheckpointEvent]) error
 	restore    func(begin *api.RestoreBegin, files []*os.File, stream grpc.BidiStreamingServer[api.RestoreCommand, api.RestoreEvent]) error
@@ -30,11 +30,11 @@ type phosdForTest struct {
 	trace      func(request *api.TraceResourceRequest, files []*os.File) (*api.TraceReply, error)
 
 	mu    sync.Mutex // guards taken
-	taken []string   // names of directories that were handed over
+	taken []string   // names of the directories that were handed off
 }
 
-// serve makes the environment name the server.
-func (p *phosdForTest) serve(t *testing.T) {
+// serve starts the server and sets the environment to its socket.
+func (p *fakePhosd) serve(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "phosd.sock")
 	t.Setenv(api.SocketVariable, path)
@@ -42,30 +42,30 @@ func (p *phosdForTest) serve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.desk = fdtoken.NewDesk(fdtoken.Limits{Files: 16, Tokens: 4})
+	p.tokens = fdtoken.NewDesk(fdtoken.Limits{Files: 16, Tokens: 4})
 	server := grpc.NewServer(grpc.Creds(api.PeerCredentials{}), grpc.UnaryInterceptor(api.ServerErrors),
 		grpc.StreamInterceptor(api.ServerStreamErrors))
 	api.RegisterDaemonServer(server, p)
 	served := make(chan error, 1)
-	listener, err := fdtoken.NewListener(socket, p.desk, slog.New(slog.DiscardHandler))
+	listener, err := fdtoken.NewListener(socket, p.tokens, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		if err := errors.Join(<-served, p.desk.Close()); err != nil {
+		if err := errors.Join(<-served, p.tokens.Close()); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-func (p *phosdForTest) take(ctx context.Context, token []byte) ([]*os.File, error) {
+func (p *fakePhosd) take(ctx context.Context, token []byte) ([]*os.File, error) {
 	actor, err := api.ActorOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	files, err := p.desk.Take(token, actor)
+	files, err := p.tokens.Take(token, actor)
 	if err != nil {
 		return nil, err
 	}
@@ -75,13 +75,13 @@ func (p *phosdForTest) take(ctx context.Context, token []byte) ([]*os.File, erro
 	return files, nil
 }
 
-func (p *phosdForTest) directories() []string {
+func (p *fakePhosd) directories() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.taken
 }
 
-func (p *phosdForTest) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointCommand, api.CheckpointEvent]) error {
+func (p *fakePhosd) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointCommand, api.CheckpointEvent]) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (p *phosdForTest) Checkpoint(stream grpc.BidiStreamingServer[api.Checkpoint
 	return p.checkpoint(first.GetBegin(), files, stream)
 }
 
-func (p *phosdForTest) Restore(stream grpc.BidiStreamingServer[api.RestoreCommand, api.RestoreEvent]) error {
+func (p *fakePhosd) Restore(stream grpc.BidiStreamingServer[api.RestoreCommand, api.RestoreEvent]) error {
 	first, err := stream.Recv()
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (p *phosdForTest) Restore(stream grpc.BidiStreamingServer[api.RestoreComman
 	return p.restore(first.GetBegin(), files, stream)
 }
 
-func (p *phosdForTest) PreRestore(
+func (p *fakePhosd) PreRestore(
 	request *api.PreRestoreRequest,
 	stream grpc.ServerStreamingServer[api.RestoreEvent],
 ) error {
@@ -119,7 +119,7 @@ func (p *phosdForTest) PreRestore(
 	return p.preRestore(request, files, stream)
 }
 
-func (p *phosdForTest) CheckImage(ctx context.Context, request *api.CheckImageRequest) (*api.CheckImageReply, error) {
+func (p *fakePhosd) CheckImage(ctx context.Context, request *api.CheckImageRequest) (*api.CheckImageReply, error) {
 	files, err := p.take(ctx, request.GetFiles())
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (p *phosdForTest) CheckImage(ctx context.Context, request *api.CheckImageRe
 	return p.check(request, files)
 }
 
-func (p *phosdForTest) TraceResource(ctx context.Context, request *api.TraceResourceRequest) (*api.TraceReply, error) {
+func (p *fakePhosd) TraceResource(ctx context.Context, request *api.TraceResourceRequest) (*api.TraceReply, error) {
 	if !request.GetStart() {
 		return p.trace(request, nil)
 	}

@@ -23,8 +23,8 @@ var preRestoreVerb = verb.Verb{
 	Name:      "pre-restore",
 	Arguments: "--dir DIR",
 	Summary:   "make the next restore of an image fast",
-	About: `Starts what a restore of the image needs and loads its memory, so that the next --restore of it takes little time.
---cancel takes that back.
+	About: `Prepares an image: starts its workers and loads its memory, so that the next --restore of it is
+fast. The prepared image holds that memory until it is restored, or until --cancel releases it.
 
     pos_cli --pre-restore --dir /data/ckpt
     pos_cli --restore --dir /data/ckpt`,
@@ -32,7 +32,7 @@ var preRestoreVerb = verb.Verb{
 		var options preRestoreOptions
 		flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
 		flags.Uint64Var(&options.generation, "generation", 0, "the `N`th generation; 0: the newest")
-		flags.BoolVar(&options.cancel, "cancel", false, "take it back")
+		flags.BoolVar(&options.cancel, "cancel", false, "release what was prepared")
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			if options.dir == "" {
 				return &verb.UsageError{Text: "name the image's directory: --dir DIR"}
@@ -59,18 +59,18 @@ func preRestore(ctx context.Context, to verb.Streams, options preRestoreOptions)
 		return err
 	}
 	defer dir.Close()
-	events, err := options.ask(ctx, client, dir)
+	events, err := options.request(ctx, client, dir)
 	if err != nil {
 		return err
 	}
 	loaded, err := followLoad(terminal.NewBar(to.Err), events.Recv)
 	switch {
 	case err != nil && ctx.Err() != nil && !options.cancel:
-		return takeBack(client, dir, options)
+		return cancelPreRestore(client, dir, options)
 	case err != nil:
 		return err
 	case options.cancel:
-		_, err = fmt.Fprintln(to.Out, "nothing is kept for a restore any more")
+		_, err = fmt.Fprintln(to.Out, "the image is no longer prepared")
 	case loaded != nil:
 		_, err = fmt.Fprintf(
 			to.Out,
@@ -84,8 +84,8 @@ func preRestore(ctx context.Context, to verb.Streams, options preRestoreOptions)
 	return err
 }
 
-// ask hands the directory over, and says what shall be done with the image in it.
-func (o preRestoreOptions) ask(
+// request hands the directory off and asks phosd to prepare the image in it, or to release it.
+func (o preRestoreOptions) request(
 	ctx context.Context,
 	client *api.Client,
 	dir *os.File,
@@ -101,26 +101,26 @@ func (o preRestoreOptions) ask(
 	return events, api.FromStatus(err)
 }
 
-// takeBack gives up what a signal has broken off, and returns when phosd has nothing of it any
-// more.
-func takeBack(client *api.Client, dir *os.File, options preRestoreOptions) error {
-	again, stop := signal.NotifyContext(context.Background(), heeded()...)
+// cancelPreRestore undoes a pre-restore that a signal interrupted, and waits until phosd has done
+// it.
+func cancelPreRestore(client *api.Client, dir *os.File, options preRestoreOptions) error {
+	again, stop := signal.NotifyContext(context.Background(), handledSignals()...)
 	defer stop()
 	options.cancel = true
-	events, err := options.ask(again, client, dir)
+	events, err := options.request(again, client, dir)
 	if err == nil {
 		_, err = events.Recv()
 	}
 	switch {
 	case again.Err() != nil:
-		return fmt.Errorf("%w: phosd takes back what it had made ready", errLeft)
+		return fmt.Errorf("%w: phosd releases what was prepared", errAbandoned)
 	case !errors.Is(err, io.EOF):
-		return fmt.Errorf("cancelled, but not taken back: %w", api.FromStatus(err))
+		return fmt.Errorf("cancelled, but what was prepared is not released: %w", api.FromStatus(err))
 	}
-	return errors.New("cancelled: nothing is kept for a restore")
+	return errors.New("cancelled: the image is not prepared")
 }
 
-// followLoad shows how far it is, up to the end of the stream.
+// followLoad shows progress until the stream ends.
 func followLoad(bar *terminal.Bar, receive func() (*api.RestoreEvent, error)) (loaded *api.RestoreLoaded, err error) {
 	defer bar.Clear()
 	for {
@@ -138,7 +138,7 @@ func followLoad(bar *terminal.Bar, receive func() (*api.RestoreEvent, error)) (l
 	}
 }
 
-// showRestore shows what is to be shown of any event.
+// showRestore shows the progress and the notice of an event.
 func showRestore(bar *terminal.Bar, event *api.RestoreEvent) {
 	if step := event.GetStep(); step != nil {
 		bar.Step(step.GetPhase(), step.GetDoneBytes(), step.GetTotalBytes())

@@ -25,28 +25,33 @@ import (
 var restoreVerb = verb.Verb{
 	Name:      "restore",
 	Arguments: "--dir DIR",
-	Summary:   "bring a checkpointed program back",
-	About: `Brings a program back as it was when it was saved. It runs again before all its memory is back; --eager loads
-everything first.
+	Summary:   "restore a checkpointed program",
+	About: `Restores a program as it was when it was saved. It runs before all its memory is loaded; --eager
+loads all memory first.
 
-Without --detach, pos_cli stands between the program and this terminal, or the files that pos_cli has as standard input, output
-and error; passes SIGINT, SIGTERM and SIGHUP on, but for those that it was started to ignore, as by nohup; and ends with the
-program's exit status (128 + n for signal n). It stays when phosd ends, and asks the next one.
-With --detach it returns once the program runs, and what the program writes to a terminal or a pipe goes to the log of phosd.
+Without --detach, pos_cli connects the program to this terminal, or to its own standard input,
+output and error. It forwards SIGINT, SIGTERM and SIGHUP, except those that it was started to
+ignore, for example by nohup. It ends with the program's exit status (128 + n for signal n). If
+phosd ends, pos_cli keeps running and reattaches to the next phosd.
 
-A pid of the program that is taken by now stands in the way. --new-pids brings the program back in a pid namespace of its own;
-so one image can be restored several times at once. Such programs have a /dev/shm of their own; a file that two of them
-write is written by both.
+With --detach it returns once the program runs, and the program's output to a terminal or a pipe
+goes to phosd's log.
 
-Called inside of a container, into which phosd's runtime directory is mounted, pos_cli takes --pid as the container counts, and
-a program comes back in that container.
+The program needs its pids. If one is taken, use --new-pids: it restores the program in a pid
+namespace of its own, so one image can be restored several times at once. Such programs have a
+/dev/shm of their own, but they share all other files: two of them may write the same file.
+
+In a container into which phosd's runtime directory is mounted, pos_cli uses the pids of the
+container, and restores programs in that container.
 
     pos_cli --restore --dir /data/ckpt
     pos_cli --restore --dir /data/ckpt --generation 3 --detach --new-pids
 
-With --dir - the image is read from standard input, where --dump --dir - has written it; the program's own input is empty then.
+With --dir - it reads an image from standard input, as --dump --dir - writes it; the program's own
+input is empty then.
 
-Ctrl-C before the program runs gives up: no process is left, and the image stays as it is.`,
+Ctrl-C before the program runs cancels the restore: no process is left, and the image stays as it
+is.`,
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		options := restoreOptions{standard: terminal.Standard{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}}
 		flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
@@ -70,8 +75,8 @@ type restoreOptions struct {
 	standard               terminal.Standard
 }
 
-// programEnded is the end of a restored program that did not end with status 0; it has said why
-// itself.
+// programEnded is returned when the restored program ended with a status other than 0. pos_cli ends
+// with the same status and prints nothing.
 type programEnded struct{ status int }
 
 func (e *programEnded) Error() string {
@@ -94,22 +99,23 @@ func restore(ctx context.Context, to verb.Streams, options restoreOptions) error
 		return err
 	}
 	defer ends.Close()
-	given, ids := ends.Given()
+	given, ids := ends.ProgramFiles()
 	token, err := fdtoken.Send(ctx, api.Socket(), append([]*os.File{dir}, given...))
 	if err != nil {
 		return err
 	}
-	if err := ends.Handed(); err != nil {
+	if err := ends.CloseProgramFiles(); err != nil {
 		return err
 	}
 	begin := &api.RestoreBegin{
-		Files: token, Generation: manifest.Generation, Stream: options.dir == pipe.Dir, Eager: options.eager, Detach: options.detach, NewPids: options.newPIDs, Endpoints: ids,
+		Files: token, Generation: manifest.Generation, Stream: options.dir == pipe.Dir, Endpoints: ids,
+		Eager: options.eager, Detach: options.detach, NewPids: options.newPIDs,
 	}
 	return followRestore(ctx, to, client, begin, ends)
 }
 
-// open opens the image, and reads its manifest: of the newest generation now, because a newer one
-// may come meanwhile.
+// open opens the image and reads its manifest. It fixes the newest generation now, because another
+// one may be added before phosd opens the image.
 func (o *restoreOptions) open() (*os.File, *image.Manifest, error) {
 	if o.dir == pipe.Dir {
 		if o.generation != 0 {
@@ -119,7 +125,7 @@ func (o *restoreOptions) open() (*os.File, *image.Manifest, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("image from standard input: %w", err)
 		}
-		o.standard.In, err = os.Open(os.DevNull) // the program's own input is none of it
+		o.standard.In, err = os.Open(os.DevNull) // standard input holds the image
 		return stream, manifest, err
 	}
 	dir, err := imagecmd.OpenDirectory(o.dir)
@@ -135,11 +141,11 @@ func (o *restoreOptions) open() (*os.File, *image.Manifest, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, dir.Close())
 	}
-	// The seal is for phosd to judge, which has the keys.
+	// phosd checks the seal, because it has the keys.
 	manifest, _, err := image.Inspect(signed)
 	if err != nil {
 		return nil, nil, errors.Join(
-			fmt.Errorf("image %s: %w; another generation may be whole (--generation N): pos_cli image verify %s",
+			fmt.Errorf("image %s: %w; another generation may be undamaged (--generation N): pos_cli image verify %s",
 				opened.ManifestPath(o.generation), err, o.dir),
 			dir.Close(),
 		)
@@ -147,26 +153,26 @@ func (o *restoreOptions) open() (*os.File, *image.Manifest, error) {
 	return dir, manifest, nil
 }
 
-// ends are those that the image asks for.
-func (o *restoreOptions) ends(manifest *image.Manifest) (*terminal.Ends, error) {
+// ends opens the endpoints of the image that pos_cli serves.
+func (o *restoreOptions) ends(manifest *image.Manifest) (*terminal.Endpoints, error) {
 	described := manifest.Endpoints
 	if o.detach {
 		described = nil
 	}
-	return terminal.NewEnds(described, o.standard)
+	return terminal.NewEndpoints(described, o.standard)
 }
 
-// followRestore brings the program back and stays with it.
+// followRestore restores the program and follows it until it ends.
 func followRestore(
 	ctx context.Context,
 	to verb.Streams,
 	client *api.Client,
 	begin *api.RestoreBegin,
-	ends *terminal.Ends,
+	ends *terminal.Endpoints,
 ) error {
-	// Signals end the attempt as long as nothing runs, and are the program's from then on.
+	// Signals cancel the restore until the program runs, and are forwarded to it after that.
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, heeded()...)
+	signal.Notify(signals, handledSignals()...)
 	defer signal.Stop(signals)
 	lasting, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
@@ -174,30 +180,30 @@ func followRestore(
 	if err != nil {
 		return api.FromStatus(err)
 	}
-	v := &visit{
-		to:     to,
-		bar:    terminal.NewBar(to.Err),
-		ends:   ends,
-		detach: begin.GetDetach(),
-		began:  make(chan struct{}),
-		stream: stream,
+	v := &follower{
+		to:      to,
+		bar:     terminal.NewBar(to.Err),
+		ends:    ends,
+		detach:  begin.GetDetach(),
+		running: make(chan struct{}),
+		stream:  stream,
 	}
-	// A failure to send is told, with its reason, by what is received.
+	// If Send fails, Recv returns the reason.
 	_ = stream.Send(&api.RestoreCommand{Command: &api.RestoreCommand_Begin{Begin: begin}})
-	passed := make(chan struct{})
+	forwarded := make(chan struct{})
 	go func() {
-		defer close(passed)
-		v.pass(lasting, signals, cancel)
+		defer close(forwarded)
+		v.forwardSignals(lasting, signals, cancel)
 	}()
 	err = v.follow(lasting)
-	left := errors.Is(context.Cause(lasting), errLeft)
+	abandoned := errors.Is(context.Cause(lasting), errAbandoned)
 	cancel(nil)
-	<-passed
+	<-forwarded
 	switch {
-	case left && v.pid == 0:
+	case abandoned && v.pid == 0:
 		return fmt.Errorf(
-			"%w: phosd takes the restore back, unless the program ran again at that moment (see pos_cli --status)",
-			errLeft,
+			"%w: phosd undoes the restore, unless the program already runs (see pos_cli --status)",
+			errAbandoned,
 		)
 	case v.pid == 0 && errors.Is(err, context.Canceled):
 		return errors.New("cancelled: the image is as it was, and no process is left")
@@ -205,87 +211,86 @@ func followRestore(
 	return err
 }
 
-// visit is the time that pos_cli spends with a restored program.
-type visit struct {
+// follower shows a restore's progress, then connects the program to the caller until it ends.
+type follower struct {
 	to     verb.Streams
 	bar    *terminal.Bar
-	ends   *terminal.Ends
+	ends   *terminal.Endpoints
 	detach bool
-	// began is closed when the program runs.
-	began chan struct{}
-	pid   uint32
-	flow  *terminal.Flow
-	// program is what pid means, tree the name by which the next phosd knows it.
+	// running is closed when the program runs.
+	running chan struct{}
+	pid     uint32
+	flow    *terminal.Flow
+	// program identifies pid; tree is the id by which the next phosd knows the program.
 	program proc.Identity
 	tree    string
 
 	mu sync.Mutex
-	// stream is the conversation with phosd, client what it goes through where that is another phosd
-	// than the first.
-	stream conversation
+	// stream is the current stream to phosd; client is its connection if redial made it.
+	stream restoreClient
 	client *api.Client
 }
 
-// pass hands signals on to the program. One that comes before it runs gives up, a second one does
-// not wait for that.
-func (v *visit) pass(ctx context.Context, signals <-chan os.Signal, leave context.CancelCauseFunc) {
-	unwanted := false
+// forwardSignals sends signals to the program. Before the program runs, the first signal cancels
+// the restore, and the second one abandons the wait for that.
+func (v *follower) forwardSignals(ctx context.Context, signals <-chan os.Signal, abandon context.CancelCauseFunc) {
+	cancelled := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case got := <-signals:
-			number, _ := got.(syscall.Signal) // all of this system's are
+			number, _ := got.(syscall.Signal) // always so on Linux
 			command := &api.RestoreCommand{Command: &api.RestoreCommand_Signal{Signal: uint32(number)}}
-			// Straight, where the caller may: phosd may have ended, and nobody have noticed yet.
-			if v.begun() && v.program.Check() == nil && syscall.Kill(int(v.pid), number) == nil {
+			// Directly, if the caller may: phosd may have ended unnoticed.
+			if v.started() && v.program.Check() == nil && syscall.Kill(int(v.pid), number) == nil {
 				continue
 			}
-			if !v.begun() {
-				if unwanted {
-					leave(errLeft)
+			if !v.started() {
+				if cancelled {
+					abandon(errAbandoned)
 					return
 				}
-				unwanted = true
-				v.bar.Say(givingUp)
+				cancelled = true
+				v.bar.Say(cancelText)
 				command = &api.RestoreCommand{Command: &api.RestoreCommand_Cancel{Cancel: &api.RestoreCancel{}}}
 			}
-			_ = v.conversation().Send(command) // follow knows why the stream has ended
+			_ = v.currentStream().Send(command) // follow handles the end of the stream
 		}
 	}
 }
 
-func (v *visit) begun() bool {
+func (v *follower) started() bool {
 	select {
-	case <-v.began:
+	case <-v.running:
 		return true
 	default:
 		return false
 	}
 }
 
-// follow reads events up to the end of the program, or, detached, to its beginning.
-func (v *visit) follow(ctx context.Context) (err error) {
+// follow reads events until the program ends, or, with --detach, until it runs.
+func (v *follower) follow(ctx context.Context) (err error) {
 	defer func() {
-		v.leave()
+		v.closeClient()
 		v.bar.Clear()
 		if v.flow != nil {
 			err = errors.Join(err, v.flow.Stop())
 		}
 	}()
 	for {
-		event, err := v.conversation().Recv()
+		event, err := v.currentStream().Recv()
 		switch {
 		case err != nil:
-			if err = v.broken(ctx, err); err != nil {
+			if err = v.streamEnded(ctx, err); err != nil {
 				return err
 			}
 		case event.GetRunning() != nil && v.pid == 0:
-			if err := v.run(event.GetRunning()); err != nil || v.detach {
+			if err := v.programStarted(event.GetRunning()); err != nil || v.detach {
 				return err
 			}
 		case event.GetEnded() != nil:
-			return v.ended(syscall.WaitStatus(uint32(event.GetEnded().GetStatus())))
+			return v.exit(syscall.WaitStatus(uint32(event.GetEnded().GetStatus())))
 		case v.pid == 0:
 			showRestore(v.bar, event)
 		case event.GetNotice() != "":
@@ -295,9 +300,9 @@ func (v *visit) follow(ctx context.Context) (err error) {
 	}
 }
 
-func (v *visit) run(running *api.RestoreRunning) (err error) {
+func (v *follower) programStarted(running *api.RestoreRunning) (err error) {
 	v.pid, v.tree = running.GetPid(), running.GetTree()
-	v.program, _ = proc.Of(int(v.pid)) // one that has ended already is nobody
+	v.program, _ = proc.Of(int(v.pid)) // an ended program has no identity
 	v.bar.Say(
 		fmt.Sprintf(
 			"pid %d runs again (processes: %d), after %s",
@@ -306,15 +311,15 @@ func (v *visit) run(running *api.RestoreRunning) (err error) {
 			humanize.Microseconds(running.GetTotalMicroseconds()),
 		),
 	)
-	close(v.began)
+	close(v.running)
 	if !v.detach {
 		v.flow, err = v.ends.Start()
 	}
 	return err
 }
 
-// ended waits for the last words of the program.
-func (v *visit) ended(status syscall.WaitStatus) error {
+// exit drains the program's output and returns its exit status as an error.
+func (v *follower) exit(status syscall.WaitStatus) error {
 	if v.flow != nil {
 		flow := v.flow
 		v.flow = nil

@@ -24,7 +24,7 @@ import (
 
 type restoreStream = grpc.BidiStreamingServer[api.RestoreCommand, api.RestoreEvent]
 
-// imageWith makes an image directory whose only generation has these outside ends.
+// imageWith creates an image whose only generation has these endpoints.
 func imageWith(t *testing.T, ends []image.Endpoint) string {
 	t.Helper()
 	path := t.TempDir()
@@ -54,9 +54,9 @@ func imageWith(t *testing.T, ends []image.Endpoint) string {
 	return path
 }
 
-// bringBack lets a shell command stand for the restored program: it gets the files that were handed
-// over as its standard ones.
-func bringBack(files map[uint32]*os.File, places [3]uint32, script string, stream restoreStream) error {
+// runScript runs a shell command in place of the restored program, with the handed-off files as its
+// standard files.
+func runScript(files map[uint32]*os.File, places [3]uint32, script string, stream restoreStream) error {
 	command := exec.Command("sh", "-c", script)
 	if file := files[places[0]]; file != nil {
 		command.Stdin = file
@@ -88,12 +88,12 @@ func bringBack(files map[uint32]*os.File, places [3]uint32, script string, strea
 			_ = command.Process.Signal(syscall.Signal(said.GetSignal()))
 		}
 	}()
-	_ = command.Wait() // its status says it
+	_ = command.Wait() // ProcessState has the status
 	status := int32(command.ProcessState.Sys().(syscall.WaitStatus))
 	return stream.Send(&api.RestoreEvent{Event: &api.RestoreEvent_Ended{Ended: &api.RestoreEnded{Status: status}}})
 }
 
-// outcome is what a caller of pos_cli --restore sees.
+// outcome is the result of pos_cli --restore.
 type outcome struct {
 	status           int
 	out, err, stderr string
@@ -163,7 +163,7 @@ func TestRestore(t *testing.T) {
 		{"signal", []image.Endpoint{in, out}, [3]uint32{1, 2, 0}, fmt.Sprintf("trap 'echo got; exit 5' HUP; read a; kill -HUP %d; while :; do sleep 0.01; done", os.Getpid()), "now\n", outcome{5, "got\n", "", ""}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{
+			server := &fakePhosd{
 				restore: func(begin *api.RestoreBegin, files []*os.File, stream restoreStream) error {
 					if begin.GetGeneration() != 1 || len(files) != 1+len(begin.GetEndpoints()) {
 						return fmt.Errorf("%w: %d files for %v", api.ErrInvalid, len(files), begin)
@@ -173,15 +173,15 @@ func TestRestore(t *testing.T) {
 						given[id] = files[1+i]
 					}
 					if given[elsewhere.ID] != nil {
-						return fmt.Errorf("%w: an end that is nobody's business", api.ErrInvalid)
+						return fmt.Errorf("%w: an endpoint that pos_cli must not open", api.ErrInvalid)
 					}
-					return bringBack(given, test.places, test.script, stream)
+					return runScript(given, test.places, test.script, stream)
 				},
 			}
 			server.serve(t)
 			got := restoreThrough(t, restoreOptions{dir: imageWith(t, test.ends)}, test.input)
 			if !strings.Contains(got.stderr, "runs again") {
-				t.Errorf("it said %q", got.stderr)
+				t.Errorf("stderr is %q, want \"runs again\" in it", got.stderr)
 			}
 			got.stderr = ""
 			if got != test.want {
@@ -207,11 +207,11 @@ func TestRestoreFails(t *testing.T) {
 			}
 			said, err := stream.Recv()
 			if err != nil || said.GetCancel() == nil {
-				return fmt.Errorf("in place of a cancel it says %v: %w", said, err)
+				return fmt.Errorf("got %v, want a cancel: %w", said, err)
 			}
-			return fmt.Errorf("taken back: %w", context.Canceled)
+			return fmt.Errorf("undone: %w", context.Canceled)
 		}},
-		{"left", "cancelled, without waiting", restoreOptions{}, func(stream restoreStream) error {
+		{"abandoned", "cancelled, without waiting", restoreOptions{}, func(stream restoreStream) error {
 			if err := interrupt(syscall.SIGTERM); err != nil {
 				return err
 			}
@@ -224,13 +224,13 @@ func TestRestoreFails(t *testing.T) {
 			<-stream.Context().Done()
 			return stream.Context().Err()
 		}},
-		{"left alone", "pid 12 runs on without pos_cli: phosd ended", restoreOptions{}, func(stream restoreStream) error {
+		{"connection closed", "pid 12 keeps running without pos_cli: phosd closed", restoreOptions{}, func(stream restoreStream) error {
 			return stream.Send(running)
 		}},
 		{"no such generation", "9", restoreOptions{generation: 9}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			server := &phosdForTest{
+			server := &fakePhosd{
 				restore: func(_ *api.RestoreBegin, _ []*os.File, stream restoreStream) error { return test.answer(stream) },
 			}
 			server.serve(t)
@@ -245,7 +245,7 @@ func TestRestoreFails(t *testing.T) {
 
 func TestRestoreDetached(t *testing.T) {
 	var got *api.RestoreBegin
-	server := &phosdForTest{restore: func(begin *api.RestoreBegin, _ []*os.File, stream restoreStream) error {
+	server := &fakePhosd{restore: func(begin *api.RestoreBegin, _ []*os.File, stream restoreStream) error {
 		got = begin
 		return stream.Send(
 			&api.RestoreEvent{Event: &api.RestoreEvent_Running{Running: &api.RestoreRunning{Pid: 12, Processes: 3}}},
@@ -256,15 +256,15 @@ func TestRestoreDetached(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	status := run([]string{"--restore", "--dir", dir, "--detach", "--new-pids", "--eager"}, &stdout, &stderr)
 	if status != exitDone || stderr.String() != "pid 12 runs again (processes: 3), after 0s\n" {
-		t.Errorf("status %d, %q", status, stderr.String())
+		t.Errorf("status %d, %q; want pid 12", status, stderr.String())
 	}
 	if !got.GetDetach() || !got.GetNewPids() || !got.GetEager() || len(got.GetEndpoints()) != 0 {
-		t.Errorf("asked for %v", got)
+		t.Errorf("request %v, want detach, new pids, eager and no endpoints", got)
 	}
 }
 
 func TestPreRestore(t *testing.T) {
-	server := &phosdForTest{
+	server := &fakePhosd{
 		preRestore: func(request *api.PreRestoreRequest, _ []*os.File, stream grpc.ServerStreamingServer[api.RestoreEvent]) error {
 			if request.GetCancel() {
 				return nil
@@ -277,7 +277,7 @@ func TestPreRestore(t *testing.T) {
 	server.serve(t)
 	for flags, want := range map[string]string{
 		"--generation 3": "ready: 3 MiB loaded in 1.25s\n",
-		"--cancel":       "nothing is kept for a restore any more\n",
+		"--cancel":       "the image is no longer prepared\n",
 	} {
 		var stdout, stderr bytes.Buffer
 		arguments := append([]string{"--pre-restore", "--dir", t.TempDir()}, strings.Fields(flags)...)

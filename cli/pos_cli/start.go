@@ -24,27 +24,34 @@ var startVerb = verb.Verb{
 	Name:      "start",
 	Arguments: "--target daemon",
 	Summary:   "start phosd",
-	About: `Starts phosd in the background, as root, and waits until it answers. Where its log is, is printed.
-Programs that a former phosd left running go on and are adopted.
+	About: `Starts phosd in the background, as root, waits until it answers, and prints where its log is.
+Programs of an earlier phosd that still run are adopted.
 
     pos_cli --start --target daemon
     pos_cli --start --target daemon --gpus soft:2,memory=4GiB
     pos_cli --start --target daemon --foreground --log-level debug
 
-Settings come from /etc/phos/phosd.toml; flags win. --print-config shows what holds and starts nothing:
+Settings come from /etc/phos/phosd.toml; flags override them. --print-config prints the resulting
+settings and starts nothing:
 
     pos_cli --start --gpus soft:2 --print-config > /etc/phos/phosd.toml
 
-GPUs: auto takes what the machine has, real GPUs or else one software GPU. soft:N is N software GPUs; behind N, and separated by
-commas, may stand deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR and cores=N. cuda is the real GPUs. What keeps those from being
-served is said with what to do about it: no driver, one from before CUDA 12, MIG mode, a compute mode other than Default, a lost GPU.`,
+--gpus selects the GPUs:
+
+    auto      real GPUs if the machine has any, else one software GPU
+    cuda      real GPUs
+    soft:N    N software GPUs; options follow, separated by commas: deterministic, memory=SIZE, name=TEXT,
+              cc=MAJOR.MINOR, cuda=MAJOR.MINOR, cores=N
+
+If real GPUs cannot be used, the error says why and what to do: no driver, a driver older than CUDA
+12, MIG mode, a compute mode other than Default, a lost GPU.`,
 	Prepare: prepareStart,
 }
 
 type startOptions struct {
 	target                  string
 	foreground, printConfig bool
-	// settings are handed to phosd, which knows what they mean.
+	// settings are flags for phosd, which parses them.
 	settings []string
 }
 
@@ -52,20 +59,20 @@ func prepareStart(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 	var options startOptions
 	flags.StringVar(&options.target, "target", "daemon", "`WHAT` to start: daemon")
 	flags.BoolVar(&options.foreground, "foreground", false, "stay in the foreground, log to standard error")
-	flags.BoolVar(&options.printConfig, "print-config", false, "show the configuration that holds, and start nothing")
+	flags.BoolVar(&options.printConfig, "print-config", false, "print the resulting configuration, and start nothing")
 	for _, passed := range []struct{ name, usage string }{
-		{"gpus", "`GPUS` to offer: auto, soft:N[,deterministic][,memory=8GiB], cuda"},
+		{"gpus", "`GPUS` to serve: auto, soft:N[,deterministic][,memory=8GiB], cuda"},
 		{"config", "configuration `FILE`, instead of /etc/phos/phosd.toml"},
 		{"socket", "`PATH` of the socket"},
 		{"runtime-dir", "`DIR` for sessions and records"},
 		{"log-file", "`FILE` for the log, instead of " + daemonLog},
-		{"log-level", "least `LEVEL` to log: debug, info, warn or error"},
+		{"log-level", "lowest `LEVEL` to log: debug, info, warn or error"},
 		{"log-format", "`FORMAT` of the log: text or json"},
 		{"metrics-listen", "`ADDRESS` for Prometheus: unix:/path or loopback host:port"},
-		{"set", "any `KEY=VALUE` of phosd.toml: --set sessions.per_user=8"},
+		{"set", "set any `KEY=VALUE` of phosd.toml: --set sessions.per_user=8"},
 	} {
 		flags.Func(passed.name, passed.usage, func(value string) error {
-			if passed.name == "config" { // phosd starts in another directory
+			if passed.name == "config" { // phosd runs in another directory
 				absolute, err := filepath.Abs(value)
 				if err != nil {
 					return err
@@ -96,22 +103,22 @@ func start(ctx context.Context, to verb.Streams, options startOptions) error {
 	}
 	switch {
 	case options.printConfig:
-		return runThrough(ctx, to, phosd, append(arguments, "--print-config"))
+		return runPhosd(ctx, to, phosd, append(arguments, "--print-config"))
 	case options.foreground:
 		return syscall.Exec(phosd, append([]string{phosd}, arguments...), os.Environ())
 	}
-	return startBehind(ctx, to, phosd, arguments)
+	return startInBackground(ctx, to, phosd, arguments)
 }
 
-// runThrough runs phosd for what it prints.
-func runThrough(ctx context.Context, to verb.Streams, phosd string, arguments []string) error {
+// runPhosd runs phosd in the foreground and passes its output on.
+func runPhosd(ctx context.Context, to verb.Streams, phosd string, arguments []string) error {
 	command := exec.CommandContext(ctx, phosd, arguments...)
 	command.Stdout, command.Stderr = to.Out, to.Err
-	return quietly(command.Run())
+	return hideExitStatus(command.Run())
 }
 
-// startBehind starts phosd in the background and waits until it is ready or dead.
-func startBehind(ctx context.Context, to verb.Streams, phosd string, arguments []string) error {
+// startInBackground starts phosd and waits until it is ready or has exited.
+func startInBackground(ctx context.Context, to verb.Streams, phosd string, arguments []string) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%w: phosd must be started as root", api.ErrNotPermitted)
 	}
@@ -128,7 +135,7 @@ func startBehind(ctx context.Context, to verb.Streams, phosd string, arguments [
 	command := exec.Command(phosd, append([]string{"--ready-fd=3"}, arguments...)...)
 	command.Stderr, command.ExtraFiles, command.Dir = log, []*os.File{readyEnd}, "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	// Whoever waits for a word of this command's unit must not take phosd's for it.
+	// NOTIFY_SOCKET belongs to this command's unit, not to phosd.
 	command.Env = slices.DeleteFunc(
 		os.Environ(),
 		func(variable string) bool { return strings.HasPrefix(variable, "NOTIFY_SOCKET=") },
@@ -143,15 +150,14 @@ func startBehind(ctx context.Context, to verb.Streams, phosd string, arguments [
 	line, err := bufio.NewReader(ready).ReadString('\n')
 	if err != nil {
 		if line == "" {
-			line = "phosd ended: " + exitText(command.Wait())
+			line = "phosd exited: " + exitText(command.Wait())
 		}
 		return fmt.Errorf("%s (its log is %s)", line, daemonLog)
 	}
 	return reportReady(to, strings.TrimSuffix(line, "\n"))
 }
 
-// reportReady reads what phosd says on its pipe: its socket and its log file, if it has one of its
-// own.
+// reportReady prints phosd's line from its ready pipe: its socket and, if it has one, its log file.
 func reportReady(to verb.Streams, line string) error {
 	fields := strings.Split(line, "\t")
 	switch {
@@ -166,7 +172,7 @@ func reportReady(to verb.Streams, line string) error {
 		if fields[1] != api.Socket() {
 			fmt.Fprintf(
 				to.Out,
-				"that is not where programs look; tell them with: export %s=%s\n",
+				"programs look elsewhere by default; before starting them: export %s=%s\n",
 				api.SocketVariable,
 				fields[1],
 			)
@@ -179,14 +185,13 @@ func reportReady(to verb.Streams, line string) error {
 
 func exitText(err error) string {
 	if err == nil {
-		return "without saying why"
+		return "no error was reported"
 	}
 	return err.Error()
 }
 
-// quietly turns an exit status, which the program has explained already, into an error without
-// words of its own.
-func quietly(err error) error {
+// hideExitStatus replaces an *exec.ExitError: phosd has already printed the reason.
+func hideExitStatus(err error) error {
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
 		return errors.New("phosd refused")
@@ -194,7 +199,7 @@ func quietly(err error) error {
 	return err
 }
 
-// findPhosd looks beside this executable first, so that a build tree works uninstalled.
+// findPhosd looks beside this executable first, so that a build tree works without an installation.
 func findPhosd() (string, error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -14,29 +14,37 @@ import (
 var statusVerb = verb.Verb{
 	Name:    "status",
 	Summary: "show phosd, its GPUs, and the programs that run",
-	About: `Shows phosd, its GPUs with the memory that all users' programs hold, and the caller's programs (root: everybody's).
+	About: `Shows phosd, its GPUs with the memory that the programs of all users hold, and the caller's programs
+(root sees the programs of all users).
 
-A program's state is running, starting (its handshake is not over), failed (a kernel faulted; the line below the table says
-which, where and at what address, and every later call of the program fails) or unresponsive (its worker does not answer).
-What a program has waited for longer than 10 seconds stands behind its state. CHECKPOINT is how long ago it was saved; below the
-table stands where to, what went wrong when it was tried last, and what the policy in its pos.yaml or phosd.toml asks for.
+STATE of a program:
 
-Of real GPUs it shows what nvidia-smi does: memory that anybody holds, and of it what phos's programs do (OURS), use, temperature,
-power, and processes that are not phos's. A GPU's state is ok, lost (it needs a reset, and programs that held its memory have failed), MIG,
-a compute mode that keeps programs out, or the last error (Xid) that its driver has reported.
+    running        it runs; a call that has been pending for more than 10 seconds is named too
+    starting       its handshake is not complete
+    failed         a kernel faulted: the line below the table names kernel, instruction and address; every later
+                   call of the program fails
+    unresponsive   its worker does not answer
 
-With --json it prints one object with daemon, gpus and programs. Times are RFC 3339, sizes are bytes, and null stands where
-there is nothing. What a program is doing is told by:
+CHECKPOINT is the time since the program was last saved. The lines below the table say where to, why
+the last attempt failed, and what the policy in its pos.yaml or in phosd.toml is.
 
-    calls_made, calls_completed   calls that arrived; those answered or submitted
-    pending                       the oldest call, or work of a stream, that is not over: call, stream, milliseconds
+Real GPUs have the columns of nvidia-smi: memory in use, the part of it that programs of phos use
+(OURS), load, temperature, power, and processes that do not run through phos. STATE of a GPU is ok,
+lost (it needs a reset, and programs with memory on it have failed), MIG, a compute mode that keeps
+programs out, or the last error (Xid) that the driver reported.
+
+With --json it prints one object with daemon, gpus and programs. Times are RFC 3339, sizes are
+bytes, and a missing value is null. These fields say what a program does:
+
+    calls_made, calls_completed   calls that arrived; calls that were answered or submitted
+    pending                       the oldest incomplete call, or work of a stream: call, stream, milliseconds
     kernels                       names of the last kernels launched, the newest last
     rank, world_size              its place in a distributed job, from RANK and WORLD_SIZE or the variables of
                                   Open MPI and Slurm
-    memory_bytes, pinned_bytes    what it holds on all GPUs; pinned and managed memory
+    memory_bytes, pinned_bytes    memory on all GPUs; pinned and managed memory
     fault                         what the failed kernel did, or that the GPU is lost
-    last_checkpoint, checkpoint   when it was saved last; age_seconds, dir and generation of that, error and failed when a
-                                  later attempt failed, running, next, and the policy that asks for it
+    last_checkpoint, checkpoint   time of the last checkpoint; its age_seconds, dir and generation; error and failed
+                                  of a later failed attempt; running, next, and the policy
 
     pos_cli --status --json | jq '.programs[] | select(.state == "failed") | .pid, .fault'`,
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {

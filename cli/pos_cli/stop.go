@@ -18,15 +18,17 @@ import (
 var stopVerb = verb.Verb{
 	Name:    "stop",
 	Summary: "stop phosd",
-	About: `Stops phosd. While programs run it refuses and names one; with --force their sessions end first, and every
-CUDA call they make from then on fails. (A phosd that is ended by a signal leaves programs running, for
-the next phosd to adopt: that is how to update it. Programs whose checkpoint policy says "on: [exit-signal]" are saved then,
-and run on.)
+	About: `Stops phosd. While programs run, it refuses and names one of them. With --force their sessions end
+first, and every CUDA call that they make from then on fails.
 
-With --drain every program is saved first, and stopped once its image is complete: where its checkpoint policy says so, if that
-says "on: [drain]", else in a directory for itself below --dir, in one for its user. When there is one that has no such place, or
-cannot be saved, phosd goes on, and so does that program; with --force its session ends. Ctrl-C stops the draining: programs
-that are not complete run on.
+To update phosd, end it by a signal instead: programs keep running, and the next phosd adopts them.
+Programs whose checkpoint policy has "on: [exit-signal]" are saved first, and keep running.
+
+With --drain every program is saved and then stopped. A program whose checkpoint policy has "on:
+[drain]" is saved in the directory of its policy; any other in a directory of its own below --dir,
+grouped by user. If a program has no such directory, or cannot be saved, phosd and that program keep
+running; with --force the program's session ends instead. Ctrl-C stops draining: programs whose
+images are not complete keep running.
 
     pos_cli --stop
     pos_cli --stop --drain --dir /data/drained
@@ -34,11 +36,11 @@ that are not complete run on.
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		var options stopOptions
 		flags.BoolVar(&options.force, "force", false, "end the sessions of running programs")
-		flags.BoolVar(&options.drain, "drain", false, "save running programs and stop them")
-		flags.StringVar(&options.dir, "dir", "", "`DIR` for the images of programs that have no policy, with --drain")
+		flags.BoolVar(&options.drain, "drain", false, "save running programs, then stop them")
+		flags.StringVar(&options.dir, "dir", "", "`DIR` for the images of programs without a policy; with --drain")
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			if options.dir != "" && !options.drain {
-				return &verb.UsageError{Text: "--dir is for --drain"}
+				return &verb.UsageError{Text: "--dir needs --drain"}
 			}
 			return stop(ctx, to, options)
 		}
@@ -50,7 +52,7 @@ type stopOptions struct {
 	dir          string
 }
 
-// begin is the request, with the directory handed over.
+// begin builds the request and hands the directory off to phosd.
 func (o *stopOptions) begin(ctx context.Context) (*api.StopRequest, error) {
 	request := &api.StopRequest{Force: o.force, Drain: o.drain}
 	if o.dir == "" {
@@ -108,7 +110,7 @@ func stop(ctx context.Context, to verb.Streams, options stopOptions) error {
 	return nil
 }
 
-// waitGone returns when phosd has closed its socket: from then on another can be started.
+// waitGone waits until phosd has removed its socket: from then on another phosd can be started.
 func waitGone(ctx context.Context, socket string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -16,32 +16,33 @@ import (
 var traceVerb = verb.Verb{
 	Name:      "trace-resource",
 	Arguments: "--subaction start|stop --pid PID [--dir DIR]",
-	Summary:   "write down which calls make and use which objects",
-	About: `Writes down, from start to stop, which calls of a program and of the processes that it has started make, use and end
-which objects: a file trace-PID-TIME.jsonl in DIR for each process that uses a GPU. The directory is made (mode 0700) if it is
-missing; --subaction stop needs none. A trace ends by itself with its program, at 1 GiB, and when its file takes no more. It is
-not part of a checkpoint: a program that was restored is traced when that is asked for again.
+	Summary:   "record which calls create, use and destroy which objects",
+	About: `Records, from start to stop, which calls of a program and its child processes create, use and
+destroy which objects. Each process that uses a GPU gets a file trace-PID-TIME.jsonl in DIR. The
+directory is created (mode 0700) if it is missing; --subaction stop needs none. A trace ends by
+itself with its program, at 1 GiB, or when its file cannot be written. It is not part of a
+checkpoint: to trace a restored program, start a trace again.
 
     pos_cli --trace-resource --subaction start --pid 4711 --dir /tmp/trace
     pos_cli --trace-resource --subaction stop --pid 4711
     jq -r 'select(.makes) | .call' /tmp/trace/*.jsonl | sort | uniq -c
 
-Each line is a JSON object. The first names the process; those with "have" the objects that there were, with the call that
-had made them. Then comes a line for each call, in order:
+Each line is a JSON object. The first names the process. Lines with "have" are the objects that
+existed at the start, with the calls that created them. Then comes one line for each call, in order:
 
-    n, us            its number, and when it came, in microseconds from the start
-    call             its name; missing where something ended later than the call that asked for it
-    context, thread  the number of the thread's current context; which of the program's threads it was
-    uses             objects that the arguments name (as), or, with as "params+8", an address among a kernel's parameters
-    makes, ends      objects: kind, then id or address and bytes, and what they end with (owner)
-    error            the driver's name of what went wrong
+    n, us            its number, and its time, in microseconds from the start
+    call             its name; missing if an object was destroyed later than the call that requested it
+    context, thread  the number of the thread's current context; the number of the program's thread
+    uses             objects in the arguments (as); as "params+8" is an address in a kernel's parameters
+    makes, ends      objects: kind, then id or address and bytes, and the object that they end with (owner)
+    error            the driver's name of the error
 
-The last line has the number of calls, and under error why the trace did not go on.`,
+The last line has the number of calls, and under error the reason if the trace ended early.`,
 	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		var options traceOptions
 		flags.StringVar(&options.subaction, "subaction", "", "`ACTION`: start or stop")
 		flags.UintVar(&options.pid, "pid", 0, "`PID` of the program")
-		flags.StringVar(&options.dir, "dir", "", "`DIR` that the trace is written into")
+		flags.StringVar(&options.dir, "dir", "", "`DIR` for the trace")
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			if err := options.check(); err != nil {
 				return err
@@ -59,7 +60,7 @@ type traceOptions struct {
 func (o *traceOptions) check() error {
 	switch {
 	case o.subaction != "start" && o.subaction != "stop":
-		return &verb.UsageError{Text: "say what to do: --subaction start or --subaction stop"}
+		return &verb.UsageError{Text: "choose --subaction start or --subaction stop"}
 	case o.pid == 0 || o.pid > math.MaxInt32:
 		return &verb.UsageError{Text: "name the program: --pid PID"}
 	case o.subaction == "start" && o.dir == "":
@@ -82,7 +83,7 @@ func trace(ctx context.Context, to verb.Streams, options traceOptions) error {
 		}
 		if reply.GetError() != "" {
 			return fmt.Errorf(
-				"the trace of pid %d had ended before, after %d calls: %s",
+				"the trace of pid %d had already ended, after %d calls: %s",
 				options.pid,
 				reply.GetCalls(),
 				reply.GetError(),
@@ -91,7 +92,7 @@ func trace(ctx context.Context, to verb.Streams, options traceOptions) error {
 		_, err = fmt.Fprintf(to.Out, "the trace of pid %d has ended, after %d calls\n", options.pid, reply.GetCalls())
 		return err
 	}
-	dir, clear, err := makeDirectory(options.dir)
+	dir, removeDir, err := makeDirectory(options.dir)
 	if err != nil {
 		return err
 	}
@@ -101,7 +102,7 @@ func trace(ctx context.Context, to verb.Streams, options traceOptions) error {
 		reply, err = client.Daemon.TraceResource(ctx, request)
 	}
 	if err != nil {
-		clear()
+		removeDir()
 		return err
 	}
 	for _, name := range reply.GetNames() {

@@ -10,12 +10,14 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// commands are all that this version can do, in the order of the help text.
+// commands returns all verbs, in the order of the help text.
 func commands() *verb.Set {
 	all := verb.Set{
 		Verbs: []*verb.Verb{
-			&startVerb, &statusVerb, &stopVerb, &envVerb, &preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &cleanVerb, &traceVerb,
-			imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb, &imageVerifyVerb, &imageDiffVerb, &imagePruneVerb, &imageKeyVerb,
+			&startVerb, &statusVerb, &stopVerb, &envVerb,
+			&preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &cleanVerb, &traceVerb,
+			imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb,
+			&imageVerifyVerb, &imageDiffVerb, &imagePruneVerb, &imageKeyVerb,
 			&versionVerb,
 		},
 		Later:     map[string]string{"migrate": "move a program to another GPU or machine; comes with the cluster"},
@@ -23,5 +25,5 @@ func commands() *verb.Set {
 	}
 	last := len(all.Verbs) - 1
 	all.Verbs = slices.Insert(all.Verbs, last, append(sim.Verbs(), plan.Verbs()...)...)
-	return all.Introspective()
+	return all.WithHelp()
 }

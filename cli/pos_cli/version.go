@@ -11,14 +11,14 @@ import (
 
 var versionVerb = verb.Verb{
 	Name:    "version",
-	Summary: "print the versions of pos_cli and of the phosd that runs",
-	About:   `Prints this command's version and, where a phosd answers, its version.`,
+	Summary: "print the versions of pos_cli and of the running phosd",
+	About:   `Prints the version of this command and, if phosd answers, of phosd.`,
 	Prepare: func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			fmt.Fprintf(to.Out, "pos_cli %s\n", api.Version)
 			client, err := api.Dial(api.Socket())
 			if err != nil {
-				// A version can be asked for where no phosd runs.
+				// No phosd runs: print only this command's version.
 				return nil
 			}
 			defer client.Close()

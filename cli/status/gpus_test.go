@@ -12,11 +12,11 @@ import (
 	"github.com/phos-gpu/phos/tests/golden"
 )
 
-// mockedInventory is what package inventory/nvml has got out of go-nvml's server of made-up GPUs:
-// one that tells everything, one that tells little, one in MIG mode, one that is lost.
+// mockedInventory is the output of inventory/nvml for go-nvml's mock GPUs: one that reports
+// everything, one that reports little, one in MIG mode, one that is lost.
 const mockedInventory = "../../daemon/phosd/devices/inventory/nvml/testdata/inventory.json"
 
-// realGPUs is a phosd with those; one more GPU of it is unknown to the driver.
+// realGPUs is the answer of a phosd with these GPUs, and one more that the driver does not know.
 func realGPUs(t *testing.T) (*api.StatusReply, time.Time) {
 	t.Helper()
 	text, err := os.ReadFile(mockedInventory)
@@ -81,7 +81,7 @@ func TestRealGPUsJSON(t *testing.T) {
 	golden.Check(t, "testdata/status_gpus.json", append(text, '\n'))
 }
 
-// Why the driver says nothing is said where its words would stand.
+// TestSilentDriverTable: the table says why the driver has no data.
 func TestSilentDriverTable(t *testing.T) {
 	reply, now := example()
 	reply.Daemon.DriverError = "NVML does not answer"
@@ -89,7 +89,7 @@ func TestSilentDriverTable(t *testing.T) {
 	if err := Of(reply, now).Table(&text); err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Contains(text.Bytes(), []byte("warning: the driver cannot be asked: NVML does not answer\n")) {
-		t.Errorf("%s", text.Bytes())
+	if !bytes.Contains(text.Bytes(), []byte("warning: no data from the driver: NVML does not answer\n")) {
+		t.Errorf("got %s, want a warning in it", text.Bytes())
 	}
 }

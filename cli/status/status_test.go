@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/tests/golden"
 )
 
-// example has one program of each kind; one of them tries to write to the terminal.
+// example has a program in each state; one has control characters in its texts.
 func example() (*api.StatusReply, time.Time) {
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	ago := func(age time.Duration) int64 { return now.Add(-age).UnixMilli() }
@@ -92,7 +92,7 @@ func TestStatusTable(t *testing.T) {
 	golden.Check(t, "testdata/status.txt", text.Bytes())
 }
 
-// What is empty is an empty list for scripts, not null.
+// TestEmptyStatusJSON: scripts get empty lists, not null.
 func TestEmptyStatusJSON(t *testing.T) {
 	text, err := json.Marshal(Of(&api.StatusReply{}, time.UnixMilli(0)))
 	if err != nil {
@@ -100,7 +100,7 @@ func TestEmptyStatusJSON(t *testing.T) {
 	}
 	for _, want := range []string{`"gpus":[]`, `"programs":[]`, `"warnings":[]`} {
 		if !bytes.Contains(text, []byte(want)) {
-			t.Errorf("%s lacks %s", text, want)
+			t.Errorf("got %s, want %s in it", text, want)
 		}
 	}
 }

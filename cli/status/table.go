@@ -12,7 +12,7 @@ import (
 	"github.com/phos-gpu/phos/cli/humanize"
 )
 
-// Table writes the view for people.
+// Table prints the view for people.
 func (v View) Table(to io.Writer) error {
 	out := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
 	fmt.Fprintf(out, "phosd %s, pid %d, up %s, %s\n", v.Daemon.Version, v.Daemon.PID,
@@ -20,8 +20,8 @@ func (v View) Table(to io.Writer) error {
 	for _, warning := range v.Daemon.Warnings {
 		fmt.Fprintf(out, "warning: %s\n", warning)
 	}
-	if v.Daemon.Waiting > 0 {
-		fmt.Fprintf(out, "%s\n", v.Daemon.waitingText())
+	if v.Daemon.StandbyWorkers > 0 {
+		fmt.Fprintf(out, "%s\n", v.Daemon.standbyText())
 	}
 	v.gpuTable(out)
 	if len(v.Programs) == 0 {
@@ -56,15 +56,14 @@ func (v View) Table(to io.Writer) error {
 	return out.Flush()
 }
 
-// waitingText is about workers that wait: "2 workers wait for programs; held is 512.0 MiB of GPU
-// 0".
-func (d daemonView) waitingText() string {
-	text := fmt.Sprintf("%d workers wait for programs", d.Waiting)
-	if d.Waiting == 1 {
-		text = "1 worker waits for a program"
+// standbyText describes the standby workers: "2 standby workers hold 512 MiB of GPU 0".
+func (d daemonView) standbyText() string {
+	text, holds := fmt.Sprintf("%d standby workers", d.StandbyWorkers), " hold "
+	if d.StandbyWorkers == 1 {
+		text, holds = "1 standby worker", " holds "
 	}
 	var held []string
-	for gpu, bytes := range d.WaitingBytes {
+	for gpu, bytes := range d.StandbyBytes {
 		if bytes > 0 {
 			held = append(held, fmt.Sprintf("%s of GPU %d", humanize.Bytes(bytes), gpu))
 		}
@@ -72,14 +71,14 @@ func (d daemonView) waitingText() string {
 	if len(held) == 0 {
 		return text
 	}
-	return text + "; held is " + strings.Join(held, ", ")
+	return text + holds + strings.Join(held, ", ")
 }
 
-// gpuTable has a line for each GPU. Real ones have more to tell.
+// gpuTable prints a line for each GPU, with more columns for real GPUs.
 func (v View) gpuTable(out io.Writer) {
 	switch {
 	case v.Daemon.DriverError != "":
-		fmt.Fprintf(out, "warning: the driver cannot be asked: %s\n", v.Daemon.DriverError)
+		fmt.Fprintf(out, "warning: no data from the driver: %s\n", v.Daemon.DriverError)
 	case v.Daemon.DriverVersion != "":
 		fmt.Fprintf(out, "driver %s, CUDA %s\n", v.Daemon.DriverVersion, v.Daemon.CUDAVersion)
 	}
@@ -130,9 +129,9 @@ func (v View) gpuTable(out io.Writer) {
 	}
 }
 
-// foreignTable lists who else is on the GPUs.
+// foreignTable lists processes on the GPUs that do not run through phos.
 func (v View) foreignTable(out io.Writer) {
-	lead := "\nGPU\tNOT OURS: PID\tMEMORY\tUSER\tCOMMAND\n"
+	lead := "\nGPU\tOTHER PID\tMEMORY\tUSER\tCOMMAND\n"
 	for _, gpu := range v.GPUs {
 		if gpu.Hardware == nil {
 			continue
@@ -166,7 +165,7 @@ func orDash(text string) string {
 	return text
 }
 
-// numberText is a dash for what is not known; %% stands for a percent sign.
+// numberText returns a dash for an unknown value. In unit, %% is a percent sign.
 func numberText(value *uint32, unit string) string {
 	if value == nil {
 		return "-"
@@ -192,16 +191,16 @@ func (v *hardwareView) powerText() string {
 	return fmt.Sprintf("%d / %d W", *v.PowerMilliwatts/milli, *v.PowerLimit/milli)
 }
 
-// programsText lists the caller's programs, and counts those of others.
+// programsText lists the caller's programs, and counts those of other users.
 func (g gpuView) programsText() string {
 	text := numbersText(g.PIDs)
 	if others := int(g.Programs) - len(g.PIDs); others > 0 {
-		text += fmt.Sprintf(" and %d", others)
+		text += fmt.Sprintf(" and %d more", others)
 	}
 	return text
 }
 
-// texts are why the GPU is lost, and what happened to it last.
+// texts says why the GPU is lost, and what its last event was.
 func (v *hardwareView) texts() (texts []string) {
 	if v == nil {
 		return nil
@@ -232,8 +231,8 @@ func (p programView) checkpointText() string {
 	return humanize.Age(p.Checkpoint.age) + " ago"
 }
 
-// texts are what does not fit into the table.
-func (s saveView) texts() []string {
+// texts returns the lines below the table.
+func (s checkpointView) texts() []string {
 	var where, failed, policy string
 	if s.Generation != nil && s.Dir != "" {
 		where = fmt.Sprintf("saved in %s, generation %d", s.Dir, *s.Generation)
@@ -247,7 +246,7 @@ func (s saveView) texts() []string {
 	return []string{where, failed, policy}
 }
 
-func (s saveView) policyText() string {
+func (s checkpointView) policyText() string {
 	text := "checkpoints"
 	if s.Policy.EverySeconds > 0 {
 		text += fmt.Sprintf(" every %s", time.Duration(s.Policy.EverySeconds*float64(time.Second)))
@@ -268,10 +267,10 @@ func (s saveView) policyText() string {
 	return text
 }
 
-// stateText adds what the program is waiting for, once that is worth a look.
+// stateText adds a call that has been pending for long.
 func (p programView) stateText() string {
-	const worthALook = 10_000
-	if p.Pending == nil || p.Pending.Milliseconds < worthALook {
+	const longMilliseconds = 10_000
+	if p.Pending == nil || p.Pending.Milliseconds < longMilliseconds {
 		return p.State
 	}
 	return fmt.Sprintf(
@@ -282,7 +281,7 @@ func (p programView) stateText() string {
 	)
 }
 
-// numbersText writes ordinals of GPUs, or pids.
+// numbersText formats a list of GPUs or pids.
 func numbersText(numbers []uint32) string {
 	if len(numbers) == 0 {
 		return "-"

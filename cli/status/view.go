@@ -9,8 +9,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// View is what --status --json prints. Scripts read it: fields may be added, never renamed or taken
-// away.
+// View is what --status --json prints. Scripts read it: fields may be added, never renamed or
+// removed.
 type View struct {
 	Daemon   daemonView    `json:"daemon"`
 	GPUs     []gpuView     `json:"gpus"`
@@ -28,9 +28,9 @@ type daemonView struct {
 	DriverVersion string    `json:"driver_version"`
 	CUDAVersion   string    `json:"cuda_version"`
 	DriverError   string    `json:"driver_error"`
-	// Waiting counts the workers that wait for programs, and WaitingBytes what they hold of each GPU.
-	Waiting      uint32   `json:"waiting_workers"`
-	WaitingBytes []uint64 `json:"waiting_bytes"`
+	// StandbyWorkers counts the standby workers; StandbyBytes is their memory on each GPU.
+	StandbyWorkers uint32   `json:"waiting_workers"`
+	StandbyBytes   []uint64 `json:"waiting_bytes"`
 }
 
 type gpuView struct {
@@ -45,7 +45,7 @@ type gpuView struct {
 	Hardware *hardwareView `json:"hardware"`
 }
 
-// hardwareView is a real GPU as its driver sees it; null stands for what it does not say.
+// hardwareView is a real GPU as its driver reports it; an unknown value is null.
 type hardwareView struct {
 	BusID             string        `json:"bus_id"`
 	State             string        `json:"state"`
@@ -68,7 +68,7 @@ type hardwareView struct {
 	Events            []eventView   `json:"events"`
 }
 
-// foreignView is a process on a GPU that is not phos's.
+// foreignView is a process on a GPU that does not run through phos.
 type foreignView struct {
 	PID       uint32  `json:"pid"`
 	User      string  `json:"user"`
@@ -87,35 +87,35 @@ type eventView struct {
 }
 
 type programView struct {
-	PID            uint32       `json:"pid"`
-	Session        uint64       `json:"session"`
-	Job            string       `json:"job"`
-	State          string       `json:"state"`
-	User           string       `json:"user"`
-	UID            uint32       `json:"uid"`
-	Command        string       `json:"command"`
-	GPUs           []uint32     `json:"gpus"`
-	MemoryBytes    uint64       `json:"memory_bytes"`
-	PinnedBytes    uint64       `json:"pinned_bytes"`
-	CallsMade      uint64       `json:"calls_made"`
-	CallsCompleted uint64       `json:"calls_completed"`
-	Pending        *pendingView `json:"pending"`
-	Kernels        []string     `json:"kernels"`
-	Rank           *uint32      `json:"rank"`
-	WorldSize      *uint32      `json:"world_size"`
-	Started        time.Time    `json:"started"`
-	LastCheckpoint *time.Time   `json:"last_checkpoint"`
-	Checkpoint     saveView     `json:"checkpoint"`
-	WorkerPID      uint32       `json:"worker_pid"`
-	LogPath        string       `json:"log_path"`
-	JobFileError   string       `json:"job_file_error"`
-	Fault          string       `json:"fault"`
+	PID            uint32         `json:"pid"`
+	Session        uint64         `json:"session"`
+	Job            string         `json:"job"`
+	State          string         `json:"state"`
+	User           string         `json:"user"`
+	UID            uint32         `json:"uid"`
+	Command        string         `json:"command"`
+	GPUs           []uint32       `json:"gpus"`
+	MemoryBytes    uint64         `json:"memory_bytes"`
+	PinnedBytes    uint64         `json:"pinned_bytes"`
+	CallsMade      uint64         `json:"calls_made"`
+	CallsCompleted uint64         `json:"calls_completed"`
+	Pending        *pendingView   `json:"pending"`
+	Kernels        []string       `json:"kernels"`
+	Rank           *uint32        `json:"rank"`
+	WorldSize      *uint32        `json:"world_size"`
+	Started        time.Time      `json:"started"`
+	LastCheckpoint *time.Time     `json:"last_checkpoint"`
+	Checkpoint     checkpointView `json:"checkpoint"`
+	WorkerPID      uint32         `json:"worker_pid"`
+	LogPath        string         `json:"log_path"`
+	JobFileError   string         `json:"job_file_error"`
+	Fault          string         `json:"fault"`
 
 	age time.Duration
 }
 
-// saveView is what became of a program's checkpoints, and what will.
-type saveView struct {
+// checkpointView is a program's last checkpoint, its last failure, and its next one.
+type checkpointView struct {
 	AgeSeconds *int64      `json:"age_seconds"`
 	Dir        string      `json:"dir"`
 	Generation *uint64     `json:"generation"`
@@ -142,18 +142,19 @@ type pendingView struct {
 	Milliseconds uint64 `json:"milliseconds"`
 }
 
-// Of makes an answer of phosd's a view.
+// Of converts phosd's answer.
 func Of(reply *api.StatusReply, now time.Time) View {
 	daemon := reply.GetDaemon()
 	started := time.UnixMilli(daemon.GetStartedUnixMilliseconds())
 	view := View{
 		Daemon: daemonView{
 			Version: daemon.GetVersion(), PID: daemon.GetPid(), Socket: daemon.GetSocket(), GPUs: daemon.GetGpus(),
-			Started: started, UptimeSeconds: int64(now.Sub(started).Seconds()), Waiting: daemon.GetWaitingWorkers(), WaitingBytes: append([]uint64{}, daemon.GetWaitingBytes()...),
-			Warnings: list(daemon.GetWarnings()),
-			DriverVersion: humanize.Printable(
-				daemon.GetDriverVersion(),
-			), CUDAVersion: cudaText(daemon.GetCudaVersion()), DriverError: humanize.Printable(daemon.GetDriverError()),
+			Started: started, UptimeSeconds: int64(now.Sub(started).Seconds()),
+			StandbyWorkers: daemon.GetWaitingWorkers(), StandbyBytes: append([]uint64{}, daemon.GetWaitingBytes()...),
+			Warnings:      list(daemon.GetWarnings()),
+			DriverVersion: humanize.Printable(daemon.GetDriverVersion()),
+			CUDAVersion:   cudaText(daemon.GetCudaVersion()),
+			DriverError:   humanize.Printable(daemon.GetDriverError()),
 		},
 		GPUs:     []gpuView{},
 		Programs: []programView{},
@@ -171,7 +172,7 @@ func Of(reply *api.StatusReply, now time.Time) View {
 	return view
 }
 
-// hardwareOf is nil for a GPU that no driver knows.
+// hardwareOf returns nil for a GPU without hardware data.
 func hardwareOf(hardware *api.Hardware, now time.Time) *hardwareView {
 	if hardware == nil {
 		return nil
@@ -179,11 +180,10 @@ func hardwareOf(hardware *api.Hardware, now time.Time) *hardwareView {
 	view := &hardwareView{
 		BusID: humanize.Printable(hardware.GetBusId()), Lost: humanize.Printable(hardware.GetLost()),
 		MemoryBytes: hardware.MemoryBytes, UsedBytes: hardware.UsedBytes, FreeBytes: hardware.FreeBytes,
-		BusyPercent: hardware.BusyPercent, MemoryBusyPercent: hardware.MemoryBusyPercent, Temperature: hardware.TemperatureCelsius,
+		BusyPercent: hardware.BusyPercent, MemoryBusyPercent: hardware.MemoryBusyPercent,
+		Temperature:     hardware.TemperatureCelsius,
 		PowerMilliwatts: hardware.PowerMilliwatts, PowerLimit: hardware.PowerLimitMilliwatts,
-		ComputeMode: humanize.Printable(
-			hardware.GetComputeMode(),
-		), MIG: hardware.Mig, ECC: hardware.Ecc, UncorrectedErrors: hardware.UncorrectedErrors,
+		ComputeMode: humanize.Printable(hardware.GetComputeMode()), MIG: hardware.Mig, ECC: hardware.Ecc, UncorrectedErrors: hardware.UncorrectedErrors,
 		Links: hardware.GetLinks(), ActiveLinks: hardware.GetActiveLinks(), Foreign: []foreignView{}, Events: []eventView{},
 	}
 	for _, p := range hardware.GetForeign() {
@@ -199,7 +199,7 @@ func hardwareOf(hardware *api.Hardware, now time.Time) *hardwareView {
 		)
 	}
 	for _, e := range hardware.GetEvents() {
-		at := moment(e.GetUnixMilliseconds())
+		at := optionalTime(e.GetUnixMilliseconds())
 		each := eventView{
 			Xid:          e.GetXid(),
 			Text:         humanize.Printable(e.GetText()),
@@ -215,7 +215,7 @@ func hardwareOf(hardware *api.Hardware, now time.Time) *hardwareView {
 	return view
 }
 
-// stateText is the worst that can be said of a GPU.
+// stateText returns the most severe state of the GPU.
 func (v *hardwareView) stateText() string {
 	switch {
 	case v.Lost != "":
@@ -233,7 +233,7 @@ func (v *hardwareView) stateText() string {
 	return "ok"
 }
 
-// cudaText writes 12040 as 12.4.
+// cudaText formats 12040 as 12.4.
 func cudaText(version uint32) string {
 	if version == 0 {
 		return ""
@@ -249,12 +249,12 @@ func programOf(program *api.Program, now time.Time) programView {
 		PID: program.GetPid(), Session: program.GetSession(), Job: humanize.Printable(description.GetJobName()),
 		User: program.GetUser(), UID: program.GetUid(), Command: humanize.Printable(program.GetCommand()),
 		State: stateOf(program), GPUs: []uint32{},
-		CallsMade: progress.GetCallsMade(), CallsCompleted: progress.GetCallsCompleted(), Kernels: list(progress.GetKernels()),
+		CallsMade: progress.GetCallsMade(), CallsCompleted: progress.GetCallsCompleted(),
+		Kernels: list(progress.GetKernels()),
 		Started: started, WorkerPID: program.GetWorkerPid(),
-		LogPath: humanize.Printable(
-			description.GetLogPath(),
-		), JobFileError: humanize.Printable(description.GetJobFileError()),
-		PinnedBytes: progress.GetPinnedBytes(), Fault: humanize.Printable(progress.GetFault()),
+		LogPath:      humanize.Printable(description.GetLogPath()),
+		JobFileError: humanize.Printable(description.GetJobFileError()),
+		PinnedBytes:  progress.GetPinnedBytes(), Fault: humanize.Printable(progress.GetFault()),
 		age: now.Sub(started),
 	}
 	if failure := program.GetFailure(); failure != "" {
@@ -277,21 +277,20 @@ func programOf(program *api.Program, now time.Time) programView {
 		rank := description.GetRank()
 		view.Rank, view.WorldSize = &rank, &size
 	}
-	view.Checkpoint = saveOf(program, now)
-	view.LastCheckpoint = moment(program.GetLastCheckpointUnixMilliseconds())
+	view.Checkpoint = checkpointOf(program, now)
+	view.LastCheckpoint = optionalTime(program.GetLastCheckpointUnixMilliseconds())
 	return view
 }
 
-func saveOf(program *api.Program, now time.Time) saveView {
-	view := saveView{
-		Dir: humanize.Printable(
-			program.GetCheckpointDir(),
-		), Running: program.GetCheckpointRunning(), Error: humanize.Printable(program.GetCheckpointError()),
-		Failed: moment(
-			program.GetCheckpointFailedUnixMilliseconds(),
-		), Next: moment(program.GetNextCheckpointUnixMilliseconds()),
+func checkpointOf(program *api.Program, now time.Time) checkpointView {
+	view := checkpointView{
+		Dir:     humanize.Printable(program.GetCheckpointDir()),
+		Running: program.GetCheckpointRunning(),
+		Error:   humanize.Printable(program.GetCheckpointError()),
+		Failed:  optionalTime(program.GetCheckpointFailedUnixMilliseconds()),
+		Next:    optionalTime(program.GetNextCheckpointUnixMilliseconds()),
 	}
-	if last := moment(program.GetLastCheckpointUnixMilliseconds()); last != nil {
+	if last := optionalTime(program.GetLastCheckpointUnixMilliseconds()); last != nil {
 		view.age = max(now.Sub(*last), 0)
 		seconds, generation := int64(view.age.Seconds()), program.GetCheckpointGeneration()
 		view.AgeSeconds, view.Generation = &seconds, &generation
@@ -304,17 +303,16 @@ func saveOf(program *api.Program, now time.Time) saveView {
 	}
 	if policy := program.GetPolicy(); policy != nil {
 		view.Policy = &policyView{
-			Dir: humanize.Printable(
-				policy.GetDir(),
-			), EverySeconds: float64(policy.GetEveryMilliseconds()) / 1000, Keep: policy.GetKeep(),
+			Dir:          humanize.Printable(policy.GetDir()),
+			EverySeconds: float64(policy.GetEveryMilliseconds()) / 1000, Keep: policy.GetKeep(),
 			BandwidthBytes: policy.GetBandwidthBytes(), On: list(policy.GetOn()),
 		}
 	}
 	return view
 }
 
-// moment is nil for a time that never was.
-func moment(milliseconds int64) *time.Time {
+// optionalTime returns nil for 0.
+func optionalTime(milliseconds int64) *time.Time {
 	if milliseconds == 0 {
 		return nil
 	}
@@ -337,7 +335,7 @@ func stateOf(program *api.Program) string {
 	return "running"
 }
 
-// list is never null in JSON.
+// list returns printable texts; it is never null in JSON.
 func list(texts []string) []string {
 	cleaned := make([]string, len(texts))
 	for i, text := range texts {

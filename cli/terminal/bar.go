@@ -12,83 +12,83 @@ import (
 )
 
 const (
-	// barEvery is how often a bar moves, lineEvery how often lines of the same phase come.
+	// barEvery is the time between updates of a bar, lineEvery between lines of the same phase.
 	barEvery  = 100 * time.Millisecond
 	lineEvery = 2 * time.Second
 	barCells  = 24
 )
 
-// Bar shows how far long work is: a bar that moves on a terminal, a line now and then elsewhere.
-// Several goroutines may use it.
+// Bar shows progress: as a bar on a terminal, as a line every few seconds elsewhere. Several
+// goroutines may use it.
 type Bar struct {
-	to    io.Writer
-	moves bool
-	unit  string // of what is counted; empty for bytes
-	now   func() time.Time
+	out      io.Writer
+	animated bool
+	unit     string // empty: bytes
+	now      func() time.Time
 
-	mu      sync.Mutex // guards all below
-	phase   string
-	began   time.Time // of the phase
-	first   uint64    // bytes that were done when it began
-	shown   time.Time
-	visible bool
+	mu         sync.Mutex // guards all below
+	phase      string
+	began      time.Time // when the phase began
+	startBytes uint64    // done bytes when the phase began
+	shown      time.Time
+	visible    bool
 }
 
-// NewBar makes a bar. It moves when it is written to a terminal.
+// NewBar returns a bar, which is animated if out is a terminal.
 func NewBar(to io.Writer) *Bar {
 	file, isFile := to.(*os.File)
-	return &Bar{to: to, moves: isFile && IsTerminal(file), now: time.Now}
+	return &Bar{out: to, animated: isFile && IsTerminal(file), now: time.Now}
 }
 
-// NewCounter makes a bar of things that are counted, as "jobs", in place of bytes.
+// NewCounter returns a bar that counts units, for example "jobs", instead of bytes.
 func NewCounter(to io.Writer, unit string) *Bar {
 	b := NewBar(to)
 	b.unit = unit
 	return b
 }
 
-// Step shows where the work is. A total of 0 is not known.
+// Step shows the progress of a phase. A total of 0 is unknown.
 func (b *Bar) Step(phase string, done, total uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, every := b.now(), lineEvery
-	if b.moves {
+	if b.animated {
 		every = barEvery
 	}
 	began := phase != b.phase
 	if began {
-		b.phase, b.began, b.first = phase, now, done
+		b.phase, b.began, b.startBytes = phase, now, done
 	}
 	if !began && now.Sub(b.shown) < every && (done < total || total == 0) {
 		return
 	}
 	b.shown = now
-	if !b.moves {
-		fmt.Fprintln(b.to, b.text(now, done, total))
+	if !b.animated {
+		fmt.Fprintln(b.out, b.text(now, done, total))
 		return
 	}
 	b.visible = true
-	fmt.Fprintf(b.to, "\r\x1b[K%s", b.text(now, done, total))
+	fmt.Fprintf(b.out, "\r\x1b[K%s", b.text(now, done, total))
 }
 
-// Say writes a line of its own.
+// Say prints a line.
 func (b *Bar) Say(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.clear()
-	fmt.Fprintln(b.to, text)
+	b.erase()
+	fmt.Fprintln(b.out, text)
 }
 
-// Clear takes the bar away.
+// Clear erases the bar.
 func (b *Bar) Clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.clear()
+	b.erase()
 }
 
-func (b *Bar) clear() {
+func (b *Bar) erase() {
 	if b.visible {
-		fmt.Fprint(b.to, "\r\x1b[K")
+		fmt.Fprint(b.out, "\r\x1b[K")
 		b.visible = false
 	}
 }
@@ -99,7 +99,7 @@ func (b *Bar) text(now time.Time, done, total uint64) string {
 	if done == 0 && total == 0 {
 		return text.String()
 	}
-	if b.moves && total > 0 {
+	if b.animated && total > 0 {
 		filled := int(float64(min(done, total)) / float64(total) * barCells)
 		fmt.Fprintf(&text, " [%s%s]", strings.Repeat("#", filled), strings.Repeat(".", barCells-filled))
 	} else {
@@ -112,10 +112,10 @@ func (b *Bar) text(now time.Time, done, total uint64) string {
 	}
 	text.WriteString(" " + unit.name)
 	elapsed := now.Sub(b.began).Seconds()
-	if elapsed <= 0 || done <= b.first {
+	if elapsed <= 0 || done <= b.startBytes {
 		return text.String()
 	}
-	rate := float64(done-b.first) / elapsed
+	rate := float64(done-b.startBytes) / elapsed
 	fmt.Fprintf(&text, ", "+amount+" %s/s", rate/unit.size, unit.name)
 	if total > done {
 		left := time.Duration(float64(total-done) / rate * float64(time.Second))
@@ -132,7 +132,7 @@ type measure struct {
 
 func (m measure) of(n uint64) float64 { return float64(n) / m.size }
 
-// scale is what amounts are written in, and how.
+// scale returns the unit of amounts and their format.
 func (b *Bar) scale() (format string, unit measure) {
 	if b.unit == "" {
 		return "%.2f", measure{"GB", 1e9}

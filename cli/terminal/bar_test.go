@@ -37,7 +37,7 @@ func TestBar(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
 			now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-			bar := &Bar{to: &out, moves: test.moves, now: func() time.Time { return now }}
+			bar := &Bar{out: &out, animated: test.moves, now: func() time.Time { return now }}
 			for i, s := range steps {
 				if i == len(steps)-1 {
 					bar.Say("notice")
@@ -48,7 +48,7 @@ func TestBar(t *testing.T) {
 			bar.Clear()
 			bar.Clear()
 			if got := out.String(); got != test.want {
-				t.Errorf("it shows %q, want %q", got, test.want)
+				t.Errorf("got %q, want %q", got, test.want)
 			}
 		})
 	}

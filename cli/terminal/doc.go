@@ -1,4 +1,4 @@
-// Package terminal is what pos_cli does with terminals: bars that show how far long work is, and
-// standing between a restored program and the terminal or the pipes of the caller. It speaks to no
-// daemon. Read ends.go first.
+// Package terminal has progress bars, and the endpoints that connect a restored program to the
+// caller's terminal or pipes. It does not use phosd. Read endpoints.go first. Endpoints are tested
+// by cli/pos_cli.
 package terminal

@@ -11,39 +11,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// idle is how long the outlets of a program that has ended must be silent when something still
-// holds them open.
-const idle = 200 * time.Millisecond
+// idleTime is how long the outputs of an ended program must be silent before Finish returns, if
+// another process still holds them open.
+const idleTime = 200 * time.Millisecond
 
-// Flow is the copying between Ends and Standard while the program runs.
+// Flow copies between Endpoints and Standard while the program runs.
 type Flow struct {
-	ends *Ends
-	// moved counts copied bytes, so that Finish sees whether any still come.
-	moved   atomic.Uint64
-	outlets sync.WaitGroup
-	resizes chan os.Signal
-	undo    func() error
+	endpoints *Endpoints
+	// copied counts bytes, so that Finish sees whether more arrive.
+	copied        atomic.Uint64
+	outputs       sync.WaitGroup
+	resizes       chan os.Signal
+	resetTerminal func() error
 }
 
-// Start begins to copy. A caller's terminal is in raw mode from here until Finish when a pseudo
-// terminal reads from it: the program's own terminal makes signals of keys.
-func (e *Ends) Start() (*Flow, error) {
-	f := &Flow{ends: e, resizes: make(chan os.Signal, 1), undo: func() error { return nil }}
+// Start begins to copy. If a pseudo terminal reads from the caller's terminal, that is in raw mode
+// until Finish: the program's terminal turns keys into signals.
+func (e *Endpoints) Start() (*Flow, error) {
+	f := &Flow{endpoints: e, resizes: make(chan os.Signal, 1), resetTerminal: func() error { return nil }}
 	for _, p := range e.pairs {
-		if p.pseudo && p.input != nil {
-			undo, err := makeRaw(p.input)
+		if p.pty && p.input != nil {
+			undo, err := setRaw(p.input)
 			if err != nil {
 				return nil, err
 			}
-			f.undo = undo
+			f.resetTerminal = undo
 		}
 	}
 	for _, p := range e.pairs {
 		if p.output != nil {
-			f.outlets.Go(func() { f.copy(p.output, p.outer) })
+			f.outputs.Go(func() { f.copyBytes(p.output, p.ours) })
 		}
 		if p.input != nil {
-			go f.feed(p)
+			go f.copyInput(p)
 		}
 	}
 	signal.Notify(f.resizes, syscall.SIGWINCH)
@@ -51,27 +51,27 @@ func (e *Ends) Start() (*Flow, error) {
 	return f, nil
 }
 
-// feed ends with the input, or with the program; a read from the caller's terminal may outlive it.
-func (f *Flow) feed(p pair) {
-	f.copy(p.outer, p.input)
+// copyInput copies until the input or the program ends. A read from the caller's terminal may block
+// longer than that.
+func (f *Flow) copyInput(p pair) {
+	f.copyBytes(p.ours, p.input)
 	switch {
-	case p.pseudo:
-		_ = endInput(p.outer) // it is gone, or it has been told
+	case p.pty:
+		_ = sendEOF(p.ours) // fails if the program has ended
 	case p.output == nil:
-		_ = p.outer.Close() // the program sees the end
+		_ = p.ours.Close() // the program sees the end
 	default:
-		_ = unix.Shutdown(int(p.outer.Fd()), unix.SHUT_WR)
+		_ = unix.Shutdown(int(p.ours.Fd()), unix.SHUT_WR)
 	}
 }
 
-// copy moves bytes until one side is closed. A pseudo terminal whose slave is closed fails with
-// EIO, which is its end.
-func (f *Flow) copy(to, from *os.File) {
+// copyBytes copies until one side is closed. A pseudo terminal whose slave is closed returns EIO.
+func (f *Flow) copyBytes(to, from *os.File) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			f.moved.Add(uint64(n))
+			f.copied.Add(uint64(n))
 			if _, err := to.Write(buffer[:n]); err != nil {
 				return
 			}
@@ -84,41 +84,40 @@ func (f *Flow) copy(to, from *os.File) {
 
 func (f *Flow) resize(pairs []pair) {
 	for range f.resizes {
-		size := f.ends.size()
+		size := f.endpoints.size()
 		for _, p := range pairs {
-			if size != nil && p.pseudo {
-				_ = unix.IoctlSetWinsize(int(p.outer.Fd()), unix.TIOCSWINSZ, size) // it may have ended
+			if size != nil && p.pty {
+				_ = unix.IoctlSetWinsize(int(p.ours.Fd()), unix.TIOCSWINSZ, size) // fails if the program has ended
 			}
 		}
 	}
 }
 
-// Finish waits until what the program wrote is written, and makes the caller's terminal as it was.
-// A child that the program left behind may hold its outlets open: then it waits until they are
-// silent.
+// Finish drains the program's output and resets the caller's terminal. If a child of the program
+// still holds the output open, Finish waits until it is silent.
 func (f *Flow) Finish() error {
 	closed := make(chan struct{})
 	go func() {
-		f.outlets.Wait()
+		f.outputs.Wait()
 		close(closed)
 	}()
-	ticker := time.NewTicker(idle)
+	ticker := time.NewTicker(idleTime)
 	defer ticker.Stop()
-	for last, open := f.moved.Load(), true; open; {
+	for last, open := f.copied.Load(), true; open; {
 		select {
 		case <-closed:
 			open = false
 		case <-ticker.C:
-			now := f.moved.Load()
+			now := f.copied.Load()
 			open, last = now != last, now
 		}
 	}
 	return f.Stop()
 }
 
-// Stop makes the caller's terminal as it was, and waits for nothing.
+// Stop resets the caller's terminal without waiting.
 func (f *Flow) Stop() error {
 	signal.Stop(f.resizes)
 	close(f.resizes)
-	return f.undo()
+	return f.resetTerminal()
 }

@@ -38,14 +38,13 @@ func (s *Set) complete(to io.Writer, shell string) error {
 	case "fish":
 		return s.completeFish(to)
 	}
-	return &UsageError{fmt.Sprintf("no completion for %q; there is bash, zsh and fish", shell)}
+	return &UsageError{fmt.Sprintf("no completion for %q; choose bash, zsh or fish", shell)}
 }
 
-// completeBash writes one function: the verbs at first, then the flags of the verb that has been
-// said.
+// completeBash writes one function: it completes verbs first, then the flags of the given verb.
 func (s *Set) completeBash(to io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "_pos_cli() {\n\tlocal words word\n\twords=%q\n", strings.Join(s.spokenVerbs(), " "))
+	fmt.Fprintf(&text, "_pos_cli() {\n\tlocal words word\n\twords=%q\n", strings.Join(s.firstWords(), " "))
 	text.WriteString("\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n\t\tcase $word in\n")
 	for _, each := range s.Verbs {
 		fmt.Fprintf(&text, "\t\t%s) words=%q ;;\n", each.lastWord(), strings.Join(s.completions(each), " "))
@@ -56,11 +55,11 @@ func (s *Set) completeBash(to io.Writer) error {
 	return err
 }
 
-// completeZsh does the same with zsh's own means. The text serves as a file in fpath and for eval.
+// completeZsh does the same for zsh. The text works as a file in fpath and with eval.
 func (s *Set) completeZsh(to io.Writer) error {
 	var text strings.Builder
 	text.WriteString("#compdef pos_cli\n_pos_cli() {\n\tlocal -a candidates\n\tlocal word\n")
-	fmt.Fprintf(&text, "\tcandidates=(%s)\n", strings.Join(s.spokenVerbs(), " "))
+	fmt.Fprintf(&text, "\tcandidates=(%s)\n", strings.Join(s.firstWords(), " "))
 	text.WriteString("\tfor word in \"${(@)words[2,CURRENT-1]}\"; do\n\t\tcase $word in\n")
 	for _, each := range s.Verbs {
 		fmt.Fprintf(&text, "\t\t%s) candidates=(%s) ;;\n", each.lastWord(), strings.Join(s.completions(each), " "))
@@ -106,7 +105,7 @@ func (s *Set) completeFish(to io.Writer) error {
 	return err
 }
 
-// completions are the words that can follow a verb.
+// completions returns the words that can follow a verb.
 func (s *Set) completions(v *Verb) []string {
 	switch v.Name {
 	case helpName:
@@ -130,16 +129,16 @@ func (s *Set) completions(v *Verb) []string {
 	return words
 }
 
-// lastWord is the one behind which the verb's own words and flags stand.
+// lastWord returns the word after which the verb's own words and flags follow.
 func (v *Verb) lastWord() string {
-	spoken := v.Spoken()
+	spoken := v.Invocation()
 	return spoken[strings.LastIndex(spoken, " ")+1:]
 }
 
-func (s *Set) spokenVerbs() []string {
+func (s *Set) firstWords() []string {
 	var words []string
 	for _, each := range s.Verbs {
-		if spoken := each.Spoken(); !strings.Contains(spoken, " ") {
+		if spoken := each.Invocation(); !strings.Contains(spoken, " ") {
 			words = append(words, spoken)
 		}
 	}

@@ -1,6 +1,6 @@
-// Package verb is what pos_cli is made of: verbs with their flags, which one a command line means
-// (set.go), and what tells of them, so that help, completion and the manual page follow from the
-// table by themselves.
+// Package verb runs the verbs of pos_cli: it finds the verb of a command line (set.go), parses its
+// flags, and derives help, shell completion and the manual page from the table of verbs.
 //
-// It knows no verb but those that tell of the others; the rest stand in cli/pos_cli. Read Verb.
+// The verbs themselves are in cli/pos_cli, except help, completion and man. Read Verb first. Tested
+// by cli/pos_cli and tests/script.
 package verb

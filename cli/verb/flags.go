@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// parse takes flags wherever they stand among the words.
+// parse accepts flags before, between and after the words.
 func parse(flags *flag.FlagSet, args []string) (words []string, err error) {
 	for {
 		if err := flags.Parse(args); err != nil {
@@ -26,15 +26,15 @@ var (
 	noFlag     = regexp.MustCompile(`^flag provided but not defined: -(.*)$`)
 )
 
-// plainly says what is wrong with flags as a person would: package flag knows neither what a value
-// means nor how they are written here.
-func plainly(flags *flag.FlagSet, err error) string {
+// explainFlagError rewrites an error of package flag: with two dashes, and with the meaning of the
+// value.
+func explainFlagError(flags *flag.FlagSet, err error) string {
 	if match := wrongValue.FindStringSubmatch(err.Error()); match != nil {
 		placeholder, meaning := flag.UnquoteUsage(flags.Lookup(match[2]))
 		if placeholder == "" {
 			placeholder = "true or false"
 		}
-		text := fmt.Sprintf("--%s takes %s (%s), and not %s", match[2], placeholder, meaning, match[1])
+		text := fmt.Sprintf("--%s takes %s (%s), not %s", match[2], placeholder, meaning, match[1])
 		if why := strings.TrimPrefix(match[3], "invalid configuration: "); why != "parse error" {
 			text += ": " + why
 		}
@@ -42,7 +42,7 @@ func plainly(flags *flag.FlagSet, err error) string {
 	}
 	if match := lacksValue.FindStringSubmatch(err.Error()); match != nil {
 		placeholder, meaning := flag.UnquoteUsage(flags.Lookup(match[1]))
-		return fmt.Sprintf("--%s lacks its %s (%s)", match[1], placeholder, meaning)
+		return fmt.Sprintf("--%s needs its %s (%s)", match[1], placeholder, meaning)
 	}
 	if match := noFlag.FindStringSubmatch(err.Error()); match != nil {
 		return fmt.Sprintf("there is no flag --%s", strings.TrimLeft(match[1], "-"))

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Group is a verb that explains those whose names begin with its own, and says so when one is asked
-// for that there is not.
+// Group returns a verb that prints the help of a group of verbs, whose names begin with its own. It
+// returns a usage error for an unknown verb of the group.
 func Group(name, verbs, summary, about string) *Verb {
 	v := &Verb{Name: name, Word: true, Arguments: verbs, Summary: summary, About: about}
 	v.Prepare = func(*flag.FlagSet) func(context.Context, Streams, []string) error {

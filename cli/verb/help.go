@@ -11,7 +11,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// helpName is the verb that takes other verbs for its words.
+// helpName is the verb whose arguments are other verbs.
 const helpName = "help"
 
 func (s *Set) help() *Verb {
@@ -52,7 +52,7 @@ func (s *Set) overview(to io.Writer) error {
 		fmt.Fprintf(out, "  pos_cli %s\t%s\n", synopsis(each), each.Summary)
 	}
 	fmt.Fprintf(out, "\nA program runs through phosd with:\n\n  eval \"$(pos_cli --env)\"\n  env $phos PROGRAM\n\n"+
-		"The socket is %s, or what %s says.\n"+
+		"phosd's socket is %s, or the value of %s.\n"+
 		"Exit status: 0 done, 1 failed, 2 wrong command line, 3 no phosd answers. More: pos_cli help VERB\n",
 		api.DefaultSocket, api.SocketVariable)
 	return out.Flush()
@@ -60,12 +60,12 @@ func (s *Set) overview(to io.Writer) error {
 
 func synopsis(v *Verb) string {
 	if v.Arguments == "" {
-		return v.Spoken()
+		return v.Invocation()
 	}
-	return v.Spoken() + " " + v.Arguments
+	return v.Invocation() + " " + v.Arguments
 }
 
-// Help explains a verb.
+// Help prints the help of a verb.
 func Help(to io.Writer, v *Verb) error {
 	out := tabwriter.NewWriter(to, 0, 8, 3, ' ', 0)
 	fmt.Fprintf(out, "pos_cli %s: %s\n\n%s\n", synopsis(v), v.Summary, v.About)
@@ -84,7 +84,7 @@ func Help(to io.Writer, v *Verb) error {
 	return out.Flush()
 }
 
-// flagsOf lists a verb's flags in the order of the alphabet.
+// flagsOf returns a verb's flags in alphabetical order.
 func flagsOf(v *Verb) []*flag.Flag {
 	flags := flag.NewFlagSet(v.Name, flag.ContinueOnError)
 	v.Prepare(flags)

@@ -14,7 +14,7 @@ func (s *Set) manual() *Verb {
 	return &Verb{
 		Name: "man", Word: true,
 		Summary: "print the manual page, in roff",
-		About:   `Prints the manual page; build.sh install puts it where man finds it.`,
+		About:   `Prints the manual page; build.sh install installs it.`,
 		Prepare: func(*flag.FlagSet) func(context.Context, Streams, []string) error {
 			return func(_ context.Context, to Streams, _ []string) error { return s.writeManual(to.Out) }
 		},
@@ -48,7 +48,7 @@ func roff(text string) string {
 	return strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 }
 
-// roffText sets paragraphs, and indented lines as examples.
+// roffText formats paragraphs, and indented lines as examples.
 func roffText(text string) string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {

@@ -12,24 +12,24 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// Set is all that a command can do.
+// Set is all verbs of a command.
 type Set struct {
-	// Verbs stand in the order of the help text.
+	// Verbs are in the order of the help text.
 	Verbs []*Verb
-	// Later are known by name, so that asking for one gets a clear answer.
+	// Later has the verbs that are not built yet, by name, with a summary.
 	Later map[string]string
-	// ManualEnd is what stands in the manual page behind the verbs, in roff.
+	// ManualEnd follows the verbs in the manual page, in roff.
 	ManualEnd string
 }
 
-// Introspective adds the verbs that tell of the set itself: help, completion and the manual page.
-func (s *Set) Introspective() *Set {
+// WithHelp adds the verbs that describe the set itself: help, completion and man.
+func (s *Set) WithHelp() *Set {
 	s.Verbs = append(s.Verbs, s.help(), s.completion(), s.manual())
 	return s
 }
 
-// Run finds the verb that is meant and runs it. The name it returns is what a complaint begins
-// with.
+// Run finds the verb of the command line and runs it. The name that it returns is the prefix for
+// an error message.
 func (s *Set) Run(ctx context.Context, args []string, to Streams) (string, error) {
 	if len(args) == 0 || slices.Contains([]string{"-h", "-help"}, args[0]) {
 		args = append([]string{helpName}, args[min(1, len(args)):]...)
@@ -39,12 +39,12 @@ func (s *Set) Run(ctx context.Context, args []string, to Streams) (string, error
 		return "pos_cli", err
 	}
 	if chosen.Name == helpName {
-		// "help --stop" means the verb and not a flag.
+		// In "help --stop", --stop is a verb and not a flag.
 		for i := range rest {
 			rest[i] = trimDashes(rest[i])
 		}
 	}
-	name := "pos_cli " + chosen.Spoken()
+	name := "pos_cli " + chosen.Invocation()
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	act := chosen.Prepare(flags)
@@ -52,7 +52,7 @@ func (s *Set) Run(ctx context.Context, args []string, to Streams) (string, error
 	if errors.Is(err, flag.ErrHelp) {
 		return name, Help(to.Out, chosen)
 	} else if err != nil {
-		return name, &UsageError{fmt.Sprintf("%s; see: pos_cli help %s", plainly(flags, err), chosen.Name)}
+		return name, &UsageError{fmt.Sprintf("%s; see: pos_cli help %s", explainFlagError(flags, err), chosen.Name)}
 	}
 	if (!chosen.Word || chosen.Arguments == "") && len(words) > 0 {
 		return name, &UsageError{fmt.Sprintf("unexpected argument %q; see: pos_cli help %s", words[0], chosen.Name)}
@@ -60,8 +60,8 @@ func (s *Set) Run(ctx context.Context, args []string, to Streams) (string, error
 	return name, act(ctx, to, words)
 }
 
-// choose finds the one verb among the arguments, wherever a flag-like one stands, and returns the
-// others.
+// choose finds the verb among the arguments and returns the other arguments. A verb with dashes may
+// be anywhere among the flags.
 func (s *Set) choose(args []string) (*Verb, []string, error) {
 	if len(args) > 1 {
 		if chosen := s.find(args[0] + " " + args[1]); chosen != nil {
@@ -79,13 +79,13 @@ func (s *Set) choose(args []string) (*Verb, []string, error) {
 		if chosen := s.find(name); chosen != nil && (!chosen.Word || name == helpName) {
 			return chosen, slices.Delete(slices.Clone(args), i, i+1), nil
 		}
-		if about, known := s.Later[name]; known {
+		if about, ok := s.Later[name]; ok {
 			return nil, nil, fmt.Errorf("--%s (%s): %w in version %s", name, about, api.ErrNotBuilt, api.Version)
 		}
 	}
-	// Other programs' verbs have no dashes, and one's own may be mistyped as such.
+	// A verb with the wrong dashes.
 	if chosen := s.find(trimDashes(args[0])); chosen != nil {
-		return nil, nil, &UsageError{fmt.Sprintf("%q is written %s", args[0], chosen.Spoken())}
+		return nil, nil, &UsageError{fmt.Sprintf("%q is written %s", args[0], chosen.Invocation())}
 	}
 	return nil, nil, &UsageError{fmt.Sprintf("no verb in %q; see: pos_cli --help", strings.Join(args, " "))}
 }

@@ -171,15 +171,15 @@ func TestModuleFile(t *testing.T) {
 	}
 }
 
-// TestDependenciesExplained wants every direct dependency of the module justified in RATIONALE.md.
+// TestDependenciesExplained wants every direct dependency of the module justified in docs/rationale.
 func TestDependenciesExplained(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	why, err := os.ReadFile(filepath.Join(root, "RATIONALE.md"))
-	if err != nil {
-		t.Fatal(err)
+	var why []byte
+	for _, f := range files(t, func(f file) bool { return f.dir() == "docs/rationale" && f.has(".md") }) {
+		why = append(why, f.text...)
 	}
 	for _, line := range strings.Split(string(text), "\n") {
 		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
@@ -187,7 +187,7 @@ func TestDependenciesExplained(t *testing.T) {
 			continue
 		}
 		if !bytes.Contains(why, []byte(fields[0])) {
-			t.Errorf("RATIONALE.md does not say why phos depends on %s", fields[0])
+			t.Errorf("docs/rationale does not say why phos depends on %s", fields[0])
 		}
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openPair makes a pseudo terminal. Both ends block: the slave's flags are those that the program
-// will see.
-func openPair(rows, columns uint16) (slave, master *os.File, err error) {
+// openPTY opens a pseudo terminal. Both ends are in blocking mode, because the program will see the
+// slave's flags.
+func openPTY(rows, columns uint16) (slave, master *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open a pseudo terminal: %w", err)
@@ -28,16 +28,16 @@ func openPair(rows, columns uint16) (slave, master *os.File, err error) {
 	if errno != 0 {
 		return nil, nil, errors.Join(fmt.Errorf("open the slave of a pseudo terminal: %w", errno), master.Close())
 	}
-	// A terminal without a size is one too.
+	// The size is not essential.
 	_ = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
 	return os.NewFile(opened, "pseudo terminal (slave)"), master, nil
 }
 
-// openPipe makes a pipe whose ends block.
+// openPipe opens a pipe whose ends are in blocking mode.
 func openPipe() (read, write *os.File, err error) {
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return nil, nil, fmt.Errorf("make a pipe: %w", err)
+		return nil, nil, fmt.Errorf("create a pipe: %w", err)
 	}
 	return os.NewFile(uintptr(ends[0]), "pipe"), os.NewFile(uintptr(ends[1]), "pipe"), nil
 }
@@ -45,20 +45,20 @@ func openPipe() (read, write *os.File, err error) {
 func openSockets() (inner, outer *os.File, err error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make a pair of sockets: %w", err)
+		return nil, nil, fmt.Errorf("create a socket pair: %w", err)
 	}
 	return os.NewFile(uintptr(ends[0]), "socket"), os.NewFile(uintptr(ends[1]), "socket"), nil
 }
 
-// makeRaw lets every key of a terminal through, as a byte, and returns what makes it as it was. A
-// file that is no terminal stays as it is.
-func makeRaw(file *os.File) (undo func() error, err error) {
+// setRaw puts a terminal into raw mode and returns a function that resets it. A file that is not a
+// terminal stays as it is.
+func setRaw(file *os.File) (reset func() error, err error) {
 	fd := int(file.Fd())
-	former, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {
-		return func() error { return nil }, nil //nolint:nilerr // it is no terminal
+		return func() error { return nil }, nil //nolint:nilerr // not a terminal
 	}
-	raw := *former
+	raw := *before
 	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
 	raw.Oflag &^= unix.OPOST
 	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
@@ -67,11 +67,11 @@ func makeRaw(file *os.File) (undo func() error, err error) {
 	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &raw); err != nil {
 		return nil, fmt.Errorf("set the terminal's mode: %w", err)
 	}
-	return func() error { return unix.IoctlSetTermios(fd, unix.TCSETSW, former) }, nil
+	return func() error { return unix.IoctlSetTermios(fd, unix.TCSETSW, before) }, nil
 }
 
-// endInput says at a pseudo terminal that no more comes, where the program reads lines.
-func endInput(master *os.File) error {
+// sendEOF sends the end-of-file character, if the program reads lines.
+func sendEOF(master *os.File) error {
 	mode, err := unix.IoctlGetTermios(int(master.Fd()), unix.TCGETS)
 	if err != nil || mode.Lflag&unix.ICANON == 0 {
 		return err

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// Bytes is a size with three digits that matter.
+// Bytes formats a size with three significant digits.
 func Bytes(bytes uint64) string {
 	value, unit := float64(bytes), 0
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
@@ -21,7 +21,7 @@ func Bytes(bytes uint64) string {
 	return fmt.Sprintf("%.3g %s", value, units[unit])
 }
 
-// Age is a duration in its two largest units.
+// Age formats a duration in its two largest units.
 func Age(age time.Duration) string {
 	age = max(age, 0).Truncate(time.Second)
 	days, hours, minutes, seconds := int(age.Hours())/24, int(age.Hours())%24, int(age.Minutes())%60, int(age.Seconds())%60
@@ -36,8 +36,8 @@ func Age(age time.Duration) string {
 	return fmt.Sprintf("%ds", seconds)
 }
 
-// Printable is a text that comes from a program or an image as it may be shown on a terminal: no
-// byte of it steers that.
+// Printable replaces everything in a text that could control a terminal. Use it for texts from
+// programs and images.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -47,7 +47,7 @@ func Printable(text string) string {
 	}, text)
 }
 
-// Shorten makes a text printable and cuts it off; an empty one becomes a dash.
+// Shorten makes a text printable and truncates it; an empty text becomes a dash.
 func Shorten(text string, runes int) string {
 	text = Printable(text)
 	if short := []rune(text); len(short) > runes {
@@ -59,7 +59,7 @@ func Shorten(text string, runes int) string {
 	return text
 }
 
-// Microseconds is a duration with about three digits that matter.
+// Microseconds formats a duration with about three significant digits.
 func Microseconds(count uint64) string {
 	duration := time.Duration(min(count, math.MaxInt64/uint64(time.Microsecond))) * time.Microsecond
 	switch {
