@@ -13,12 +13,12 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Options connect a backend to its surroundings.
+// Options configure a backend.
 type Options struct {
-	// Library is the driver to open; empty for the machine's.
+	// Library is the path of the driver; empty for the default one.
 	Library string
-	// Ledger accounts memory that other processes share, in the row of Slot; nil means that nobody
-	// keeps accounts.
+	// Ledger accounts for memory shared with other processes, in the row of Slot; nil disables
+	// accounting.
 	Ledger *ledger.Ledger
 	Slot   int
 	// Logger gets a line for each fault; nil means slog.Default.
@@ -31,16 +31,16 @@ type Backend struct {
 	options Options
 	infos   []gpu.DeviceInfo
 	devices []*device
-	// lost: a fault has taken the driver from this process, with all that it has there.
+	// lost is set when a fault has made the driver unusable in this process.
 	lost    atomic.Bool
 	aliases aliases
 	pinned  pins
-	// registering is held where host memory becomes or ends to be the driver's, which all devices
-	// share. It comes before a device's mu.
+	// registering is held while host memory is registered with the driver or unregistered, for all
+	// devices. It is locked before a device's mu.
 	registering sync.Mutex
 
 	telling sync.Mutex
-	told    bool // that something is kept; guarded by telling
+	told    bool // last value of Ledger.Keep; guarded by ledgerMu
 
 	mu       sync.Mutex
 	contexts map[*Context]struct{}
@@ -53,21 +53,21 @@ func Open(options Options) (*Backend, error) {
 		options.Logger = slog.Default()
 	}
 	cudadrv.Observe(func(call string, code abi.Result) {
-		options.Logger.Debug("the driver refuses a call", "call", call, "code", code.String())
+		options.Logger.Debug("driver refused a call", "call", call, "code", code.String())
 	})
 	driver, err := cudadrv.Open(options.Library)
 	if err != nil {
 		return nil, err
 	}
 	if err := TakeOutput(); err != nil {
-		return nil, fmt.Errorf("take what kernels print: %w", err)
+		return nil, fmt.Errorf("redirect standard output for device printf: %w", err)
 	}
 	b := &Backend{driver: driver, options: options, contexts: map[*Context]struct{}{}}
 	if b.infos, err = describe(driver); err != nil {
 		return nil, err
 	}
 	if l := options.Ledger; l != nil && l.GPUs() < len(b.infos) {
-		return nil, fmt.Errorf("ledger has %d gpus, the driver %d: %w", l.GPUs(), len(b.infos), abi.InvalidValue)
+		return nil, fmt.Errorf("ledger has %d GPUs, driver has %d: %w", l.GPUs(), len(b.infos), abi.InvalidValue)
 	}
 	for ordinal := range b.infos {
 		d, err := b.newDevice(int32(ordinal))
@@ -83,7 +83,7 @@ func Open(options Options) (*Backend, error) {
 // Devices lists the devices.
 func (b *Backend) Devices() []gpu.DeviceInfo { return b.infos }
 
-// NewContext makes a context on a device.
+// NewContext creates a context on a device.
 func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Context, error) {
 	if ordinal < 0 || ordinal >= len(b.devices) {
 		return nil, &gpu.Error{Op: "create context", Code: abi.InvalidDevice, Detail: fmt.Sprintf("no device %d", ordinal)}
@@ -110,7 +110,7 @@ func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Conte
 	return c, nil
 }
 
-// Close closes all contexts and gives all addresses back.
+// Close closes all contexts and releases all addresses.
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	b.closed = true
@@ -142,7 +142,7 @@ func (b *Backend) forget(c *Context) {
 	delete(b.contexts, c)
 }
 
-// using reports whether a device has a context. mu is held.
+// inUse reports whether a device has a context. mu is held.
 func (b *Backend) using(d *device) bool {
 	for c := range b.contexts {
 		if c.device == d {
@@ -152,7 +152,7 @@ func (b *Backend) using(d *device) bool {
 	return false
 }
 
-// contextsOf lists the contexts of a device.
+// contextsOf returns the contexts of a device.
 func (b *Backend) contextsOf(d *device) (contexts []*Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,13 +14,13 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// changes is what finds changes in a device's memory and puts copies aside there. It is made when
-// the first checkpoint asks.
+// changes finds changed memory of a device and keeps shadows there. Its parts are created by the
+// first checkpoint.
 type changes struct {
 	apart *apart
 
 	mu     sync.Mutex
-	code   gpu.Module // of the kernel
+	code   gpu.Module // of the digest kernel
 	kernel *digest.Kernel
 	room   *shadow.Room
 }
@@ -29,9 +29,9 @@ func newChanges(m *Memory) *changes {
 	return &changes{apart: &apart{memory: m}}
 }
 
-// load loads the kernel's code, if it is not there. It comes before all code of the program's, so
-// that it comes at the same time in each life of a program, whenever its checkpoints are. mu is
-// held, or nobody else knows of s.
+// load loads the digest kernel, unless it is loaded. A context loads it before all code of the
+// program, so that a restore loads modules in the same order, whether or not there were
+// checkpoints. mu is held, except while the context is created.
 func (s *changes) load() (err error) {
 	if s.code == nil {
 		s.code, err = s.apart.memory.context.LoadModule(digest.Image(), gpu.LoadOptions{})
@@ -52,7 +52,7 @@ func (s *changes) digester() (*digest.Kernel, error) {
 	c := s.apart.memory.context
 	address, err := s.apart.Alloc(gpu.ChunkBytes)
 	if err != nil {
-		return nil, fmt.Errorf("memory for digests: %w", err)
+		return nil, fmt.Errorf("allocate memory for digests: %w", err)
 	}
 	multiprocessors := c.backend.infos[c.device.ordinal].Attributes[abi.AttrMultiprocessorCount]
 	kernel, err := digest.Load(
@@ -61,14 +61,15 @@ func (s *changes) digester() (*digest.Kernel, error) {
 		int(multiprocessors),
 	)
 	if err != nil {
-		s.code = nil // unloaded
+		s.code = nil // digest.Load has unloaded it
 		return nil, errors.Join(err, s.apart.Free(address))
 	}
 	s.kernel = kernel
 	return kernel, nil
 }
 
-// shadows returns the room for them; nil, where there never was one, unless it is to be made.
+// shadows returns the room for shadows. If there is none, it returns nil, or a new one if make is
+// set.
 func (s *changes) shadows(make bool) (*shadow.Room, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,14 +78,14 @@ func (s *changes) shadows(make bool) (*shadow.Room, error) {
 	}
 	stream, err := s.apart.memory.context.NewStream(gpu.StreamOptions{NonBlocking: true})
 	if err != nil {
-		return nil, fmt.Errorf("stream for shadows: %w", err)
+		return nil, fmt.Errorf("create stream for shadows: %w", err)
 	}
 	s.room = shadow.NewRoom(s.apart, stream)
 	return s.room, nil
 }
 
-// insist calls allocate, which gets memory for the program: what shadows have is the program's
-// first.
+// insist calls allocate, which gets memory for the program. If it fails, memory of shadows is
+// released for it.
 func (s *changes) insist(allocate func() error) error {
 	room, err := s.shadows(false)
 	if room == nil || err != nil {
@@ -105,11 +106,12 @@ func (m *Memory) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, err
 	digests := make([]gpu.Digest, count)
 	err := m.digest(key, list, digests)
 	if m.context.ended() {
-		return make([]gpu.Digest, count), nil // nothing is there any more
+		return make([]gpu.Digest, count), nil // the memory is gone
 	}
 	return digests, err
 }
 
+// digest runs the digest kernel over the mapped chunks.
 func (m *Memory) digest(key gpu.DigestKey, list []gpu.Range, digests []gpu.Digest) error {
 	kernel, err := m.changes.digester()
 	if err != nil {
@@ -125,8 +127,7 @@ func (m *Memory) digest(key gpu.DigestKey, list []gpu.Range, digests []gpu.Diges
 	return err
 }
 
-// mapped lists those chunks of ranges that have memory behind them, with the place of each among
-// all.
+// mapped returns the mapped chunks of ranges, and the index of each among all chunks.
 func (m *Memory) mapped(list []gpu.Range) (chunks []uint64, places []int) {
 	d := m.device
 	d.mu.Lock()
@@ -143,12 +144,12 @@ func (m *Memory) mapped(list []gpu.Range) (chunks []uint64, places []int) {
 	return chunks, places
 }
 
-// DigestCopy is the digest of a copy of a chunk.
+// DigestCopy returns the digest of a copy of a chunk.
 func (m *Memory) DigestCopy(key gpu.DigestKey, chunk []byte) gpu.Digest {
 	return digest.New(key).Of(chunk)
 }
 
-// NewShadows gets memory for copies of chunks.
+// NewShadows allocates memory for copies of chunks.
 func (m *Memory) NewShadows(chunks int) (gpu.Shadows, int, error) {
 	room, err := m.changes.shadows(true)
 	if err != nil {
@@ -157,7 +158,7 @@ func (m *Memory) NewShadows(chunks int) (gpu.Shadows, int, error) {
 	return room.NewShadows(chunks)
 }
 
-// Settle waits until nobody needs a copy any more.
+// Settle waits until all shadows are released.
 func (m *Memory) Settle() {
 	if room, err := m.changes.shadows(false); err == nil && room != nil {
 		room.Settle()
@@ -177,9 +178,9 @@ func (m *Memory) Pin(memory []byte) (unpin func() error, err error) {
 	}, nil
 }
 
-// apart is memory of the device that the program is told nothing of: what finding changes takes. It
-// is got as the program's is, at addresses of ours; the driver's own heap stays as it would be
-// without us, because variables of modules lie there, and a restore needs them where they were.
+// apart is device memory that is hidden from the program: for the digest kernel and shadows. It is
+// mapped like the program's memory, at addresses of its own. The driver's heap is not used, because
+// the driver places module variables there, and a restore needs them at the same addresses.
 type apart struct {
 	memory *Memory
 
@@ -187,13 +188,13 @@ type apart struct {
 	allocated []*granule // by address
 }
 
-// Where this memory is wanted: behind the windows of all devices. Elsewhere does as well.
+// Preferred addresses: after the windows of all devices. Other addresses work, too.
 const (
 	apartAddress = 0x5c00_0000_0000
-	apartBytes   = 128 << 30 // a device
+	apartBytes   = 128 << 30 // per device
 )
 
-// Alloc gets memory, in whole chunks.
+// Alloc allocates memory, in whole chunks.
 func (a *apart) Alloc(bytes uint64) (uint64, error) {
 	bytes = (bytes + gpu.ChunkBytes - 1) &^ (gpu.ChunkBytes - 1)
 	if err := a.reserve(bytes); err != nil {
@@ -204,7 +205,7 @@ func (a *apart) Alloc(bytes uint64) (uint64, error) {
 	p, err := a.get(bytes)
 	if err != nil {
 		a.release(bytes)
-		return 0, a.memory.context.noted("get memory for a checkpoint", err)
+		return 0, a.memory.context.noted("allocate memory for a checkpoint", err)
 	}
 	at, _ := slices.BinarySearchFunc(
 		a.allocated,
@@ -215,7 +216,7 @@ func (a *apart) Alloc(bytes uint64) (uint64, error) {
 	return p.Address, nil
 }
 
-// reserve takes bytes off the account that all workers share, in a column that programs do not see.
+// reserve charges bytes to this worker in the ledger, in a column that programs do not see.
 func (a *apart) reserve(bytes uint64) error {
 	if o := a.memory.context.backend.options; o.Ledger != nil {
 		return o.Ledger.ReserveOwn(int(a.memory.device.ordinal), o.Slot, bytes)
@@ -229,7 +230,7 @@ func (a *apart) release(bytes uint64) {
 	}
 }
 
-// get makes memory behind all that there is. mu is held.
+// get maps new memory after the existing ranges. mu is held.
 func (a *apart) get(bytes uint64) (p *granule, err error) {
 	d := a.memory.device
 	wanted := apartAddress + uint64(d.ordinal)*apartBytes
@@ -238,7 +239,7 @@ func (a *apart) get(bytes uint64) (p *granule, err error) {
 	}
 	p = &granule{Range: gpu.Range{Bytes: bytes}}
 	if p.Address, err = d.driver.Reserve(bytes, wanted); err != nil && !gpu.Code(err).Sticky() {
-		p.Address, err = d.driver.Reserve(bytes, 0) // some drivers refuse wishes that they cannot fulfil
+		p.Address, err = d.driver.Reserve(bytes, 0) // some drivers fail if the wanted address is in use
 	}
 	if err != nil {
 		return p, err
@@ -255,8 +256,8 @@ func (a *apart) get(bytes uint64) (p *granule, err error) {
 	return p, errors.Join(err, d.driver.Release(p.allocation), d.driver.Unreserve(p.Address, bytes))
 }
 
-// Free gives back what Alloc has returned, unless it went with the context: a checkpoint may end
-// after that. Nothing may be at work on it.
+// Free frees memory of Alloc, unless it was freed with the context: a checkpoint may end after
+// that. The memory must not be in use.
 func (a *apart) Free(address uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -266,7 +267,7 @@ func (a *apart) Free(address uint64) error {
 	}
 	p := a.allocated[at]
 	a.allocated = slices.Delete(a.allocated, at, at+1)
-	return a.memory.context.noted("give back memory of a checkpoint", a.giveBack(p))
+	return a.memory.context.noted("free memory of a checkpoint", a.giveBack(p))
 }
 
 func (a *apart) giveBack(p *granule) error {
@@ -279,7 +280,7 @@ func (a *apart) giveBack(p *granule) error {
 	)
 }
 
-// ReadAt copies out of it.
+// ReadAt copies from this memory.
 func (a *apart) ReadAt(p []byte, address int64) (int, error) {
 	return a.memory.context.copyOut(p, uint64(address))
 }
@@ -287,7 +288,7 @@ func (a *apart) ReadAt(p []byte, address int64) (int, error) {
 // Usage reports free and total bytes of the device.
 func (a *apart) Usage() (free, total uint64) { return a.memory.Usage() }
 
-// releaseAll gives back what the context had. Nothing of it runs any more.
+// releaseAll frees all memory of the context. Its work has ended.
 func (a *apart) releaseAll() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -299,11 +300,11 @@ func (a *apart) releaseAll() error {
 	return errors.Join(errs...)
 }
 
-// digestCode is the kernel that computes digests, as code that is loaded already.
+// digestCode is a digest.Launcher whose module is already loaded.
 type digestCode struct {
 	*Context
 	module gpu.Module
 }
 
-// LoadModule returns the code, and leaves it to who comes next to load it again.
+// LoadModule returns the loaded module.
 func (c *digestCode) LoadModule(gpu.Image, gpu.LoadOptions) (gpu.Module, error) { return c.module, nil }

@@ -21,15 +21,15 @@ type Context struct {
 	device  *device
 	native  cudadrv.Context
 	memory  *Memory
-	// aside is a stream of our own, for what is done at once, whatever the session's streams do, and
-	// is no copy.
+	// aside is a stream of this package, for work that does not wait for the session's streams.
 	aside  cudadrv.Stream
 	output func([]byte)
 	late   func(error)
-	// prints: a module has been loaded whose kernels can print.
+	// prints is set once a module was loaded whose kernels can print.
 	prints atomic.Bool
 	fault  atomic.Pointer[error]
-	// stop is closed when the context is poisoned or closed: nobody waits for the driver any longer.
+	// stop is closed when the context is poisoned or closed. From then on nothing waits for the
+	// driver.
 	stop     chan struct{}
 	stopOnce sync.Once
 	launches atomic.Uint64
@@ -37,13 +37,13 @@ type Context struct {
 	recent   recent
 	clock    clock
 
-	// What the driver makes is used again. It goes with the context.
+	// Pools of driver objects. The driver destroys them with the context.
 	timed, untimed  pool[cudadrv.Event]
 	asides          pool[cudadrv.Stream]
-	buffers, stages pool[[]byte] // of bufferBytes, and of stageBytes
+	buffers, stages pool[[]byte] // of bufferBytes and stageBytes
 
 	mu      sync.Mutex
-	streams map[*Stream]struct{} // open, or closed and not yet done
+	streams map[*Stream]struct{} // open, or closed but not idle yet
 	closed  bool
 }
 
@@ -71,7 +71,7 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, er
 		return nil, fmt.Errorf("create context on GPU %d: %w", d.ordinal, err)
 	}
 	if err := c.memory.changes.load(); err != nil {
-		b.options.Logger.Warn("checkpoints will not be able to find changes", "gpu", d.ordinal, "error", err)
+		b.options.Logger.Warn("cannot load digest kernel; checkpoints cannot find changes", "gpu", d.ordinal, "error", err)
 	}
 	if c.output != nil {
 		prints.add(c)
@@ -79,7 +79,7 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, er
 	return c, nil
 }
 
-// pool keeps what is not in use.
+// pool holds unused driver objects of one kind.
 type pool[T any] struct {
 	make func() (T, error)
 
@@ -105,7 +105,7 @@ func (p *pool[T]) put(one T) {
 	p.free = append(p.free, one)
 }
 
-// preparePools says how each pool gets what it has not.
+// preparePools sets how each pool creates objects.
 func (c *Context) preparePools() {
 	pinned := func(bytes int) func() ([]byte, error) {
 		return func() ([]byte, error) { return c.driver.HostAlloc(c.native, bytes) }
@@ -118,12 +118,12 @@ func (c *Context) preparePools() {
 	}
 }
 
-// contextBytes is about what a context takes of a GPU. What the driver says to be free changes by
-// what others do, too.
+// contextBytes is an estimate of a context's memory on a GPU. The difference in free memory would
+// also show what other processes do.
 const contextBytes = 512 << 20
 
-// Warm makes the context that the next NewContext on a device takes. Nothing of it depends on what
-// that one is for.
+// Warm creates the context that the next NewContext on a device takes. It does not depend on that
+// call's options.
 func (b *Backend) Warm(ordinal int) (bytes uint64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -141,7 +141,7 @@ func (b *Backend) Warm(ordinal int) (bytes uint64, err error) {
 	return contextBytes, nil
 }
 
-// native is a new context of the driver's, or the one that was made beforehand. mu is held.
+// takeContext returns the context created in advance, or a new one. mu is held.
 func (b *Backend) native(d *device) (made cudadrv.Context, err error) {
 	if made, d.spare = d.spare, 0; made != 0 {
 		return made, nil
@@ -149,24 +149,24 @@ func (b *Backend) native(d *device) (made cudadrv.Context, err error) {
 	return b.driver.CtxCreate(0, d.ordinal)
 }
 
-// hint says what to do about an error of the driver, where that is known.
+// hint returns advice for a driver error, or an empty string.
 func hint(err error) string {
 	return hints[gpu.Code(err)]
 }
 
 var hints = map[abi.Result]string{
-	abi.DeviceUnavailable: "another process has the GPU for itself, or its compute mode forbids it",
+	abi.DeviceUnavailable: "another process uses the GPU exclusively, or its compute mode forbids access",
 	abi.ECCUncorrectable:  "the GPU's memory has an uncorrectable error; it needs a reset",
-	abi.OutOfMemory:       "a context takes some hundred MiB, and the GPU has them no more",
+	abi.OutOfMemory:       "a context needs some hundred MiB, and the GPU has less free memory",
 }
 
-// PlacesVariables says that the driver does.
+// PlacesVariables marks the context as a gpu.Placer.
 func (c *Context) PlacesVariables() {}
 
-// Memory is the device's memory.
+// Memory returns the device's memory.
 func (c *Context) Memory() gpu.Memory { return c.memory }
 
-// recent is the names of the kernels that were launched last.
+// recent holds the names of the last launched kernels.
 type recent struct {
 	next  atomic.Uint32
 	names [8]atomic.Pointer[string]
@@ -176,7 +176,7 @@ func (r *recent) note(name *string) {
 	r.names[r.next.Add(1)%uint32(len(r.names))].Store(name)
 }
 
-// list has each name once, the latest first.
+// list returns each name once, latest first.
 func (r *recent) list() []string {
 	var names []string
 	at := r.next.Load()
@@ -189,7 +189,8 @@ func (r *recent) list() []string {
 	return names
 }
 
-// noted passes an error of the driver on, as the context's fault if it is one, and nil as nil.
+// noted converts an error of the driver, and makes it the context's fault if it is sticky. It
+// returns nil for nil.
 func (c *Context) noted(op string, err error) error {
 	if err == nil {
 		return nil
@@ -200,14 +201,14 @@ func (c *Context) noted(op string, err error) error {
 	}
 	detail := fmt.Sprintf("on GPU %d, %s", c.device.ordinal, c.backend.infos[c.device.ordinal].Name)
 	if names := c.recent.list(); len(names) > 0 {
-		detail += "; the last kernels were " + strings.Join(names, ", ")
+		detail += "; last kernels: " + strings.Join(names, ", ")
 	}
 	c.poison(&gpu.Error{Op: op, Code: code, Detail: detail})
 	return c.Fault()
 }
 
-// failLater is for an error of work that was accepted. A driver that has refused something goes on
-// with the rest, and so does the program, once it has been told.
+// failLater handles an error of work that was already accepted. The driver goes on after an error
+// that is not sticky, so the program is only notified.
 func (c *Context) failLater(err error) {
 	switch {
 	case err == nil || c.stopping():
@@ -218,10 +219,10 @@ func (c *Context) failLater(err error) {
 	}
 }
 
-// poison makes err the context's fault if it is the first, and lets go whoever waits.
+// poison makes err the context's fault if it is the first, and wakes all waiters.
 func (c *Context) poison(err error) {
 	if c.stopping() && c.fault.Load() == nil {
-		return // closed: what ended then is no fault
+		return // errors of work cut off by Close are not faults
 	}
 	if !c.fault.CompareAndSwap(nil, &err) {
 		return
@@ -239,9 +240,10 @@ func (c *Context) poison(err error) {
 	c.halt()
 }
 
+// halt closes stop, once.
 func (c *Context) halt() { c.stopOnce.Do(func() { close(c.stop) }) }
 
-// stopping says that what is queued is to be passed over.
+// stopping reports whether queued work must be skipped.
 func (c *Context) stopping() bool {
 	select {
 	case <-c.stop:
@@ -259,7 +261,7 @@ func (c *Context) Fault() error {
 	return nil
 }
 
-// usable returns why nothing new can be made.
+// usable returns an error if the context is poisoned or closed.
 func (c *Context) usable(op string) error {
 	if err := c.Fault(); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
@@ -287,6 +289,7 @@ func (c *Context) Synchronize() error {
 	return c.Fault()
 }
 
+// openStreams returns the streams that are not destroyed yet.
 func (c *Context) openStreams() []*Stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -297,15 +300,15 @@ func (c *Context) openStreams() []*Stream {
 	return open
 }
 
-// closePatience is how long Close waits for a driver that waits for a kernel. Longer, and only the
-// end of the process helps.
+// closePatience is how long Close waits for the driver, which may wait for a kernel. After that,
+// only the end of the process frees the GPU.
 const closePatience = 5 * time.Second
 
-// ErrStuck means that a kernel does not end, and the driver does not end it.
-var ErrStuck = errors.New("the GPU is still at work; the driver ends that with the process")
+// ErrStuck is returned when a kernel does not end and the driver cannot stop it.
+var ErrStuck = errors.New("a kernel is still running; it ends with the process")
 
-// Close passes over what is queued and gives everything back. It waits for calls of the session
-// that are queued in streams: they run all the same.
+// Close skips queued work and releases everything. It waits for queued Calls of the session, which
+// still run.
 func (c *Context) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -340,7 +343,7 @@ func (c *Context) Close() error {
 		return errors.Join(append(errs, ErrStuck)...)
 	}
 	if busy {
-		_ = c.memory.hideAll() // went with the context, or cannot be had back at all
+		_ = c.memory.hideAll() // only the books: the driver has freed it, or never will
 		_ = c.memory.releaseAll()
 	}
 	if !lost {
@@ -349,13 +352,13 @@ func (c *Context) Close() error {
 	return errors.Join(errs...)
 }
 
-// EncodeTensorMap has the driver describe a tensor.
+// EncodeTensorMap encodes a tensor map.
 func (c *Context) EncodeTensorMap(tensor *abi.TensorMap) ([abi.EncodedTensorMapBytes]byte, error) {
 	encoded, err := c.driver.TensorMap(c.native, tensor)
 	return encoded, c.noted("encode tensor map", err)
 }
 
-// ReplaceAddress has the driver describe the same tensor elsewhere.
+// ReplaceAddress returns an encoded tensor map for another address.
 func (c *Context) ReplaceAddress(
 	encoded [abi.EncodedTensorMapBytes]byte,
 	address uint64,
@@ -364,7 +367,7 @@ func (c *Context) ReplaceAddress(
 	return encoded, c.noted("replace address of tensor map", err)
 }
 
-// SetLimit bounds what kernels take.
+// SetLimit sets a limit for kernels.
 func (c *Context) SetLimit(limit int32, value uint64) error {
 	return c.noted("set limit", c.driver.CtxSetLimit(c.native, limit, value))
 }

@@ -11,19 +11,19 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// device is one GPU, its window of addresses, and what lies there.
+// device is one GPU, its window of addresses, and what is mapped there.
 type device struct {
 	ordinal int32
 	driver  *cudadrv.Driver
 	window  gpu.Range
-	// spare is a context that nobody uses yet, or 0. The backend's mu guards it.
+	// spare is a context created in advance, or 0. The backend's mu guards it.
 	spare cudadrv.Context
-	// reading is held while a kernel of ours reads the program's memory, which must stay mapped until
-	// it ends.
+	// reading is held while a kernel of this package reads the program's memory, so that it is not
+	// unmapped.
 	reading sync.RWMutex
 
-	// kept is how many bytes of granules are not in the table. Other processes have asked for that so
-	// often when it was given.
+	// kept is the number of bytes of mappings that are not assigned. answered is the ledger's count
+	// of reclaim requests at the last Compact.
 	kept     atomic.Int64
 	answered atomic.Uint64
 
@@ -31,9 +31,10 @@ type device struct {
 	table    table
 	granules granules
 	hosts    map[uint64]*hostMapping
-	// reached are the devices whose kernels may touch the memory of this one, itself among them.
+	// reached are the devices whose kernels may access the memory of this one, including itself.
 	reached []int32
-	// handles are by which other processes can have its memory, and refusal why there are none.
+	// handles are the handle types for sharing memory with other processes; refusal is why there
+	// are none.
 	handles cudadrv.HandleTypes
 	refusal error
 }
@@ -141,6 +142,7 @@ func Probe(library string) ([]gpu.DeviceInfo, error) {
 	return describe(driver)
 }
 
+// newDevice adds a device and reserves its window.
 func (b *Backend) newDevice(ordinal int32) (*device, error) {
 	d := &device{ordinal: ordinal, driver: b.driver, hosts: map[uint64]*hostMapping{}, reached: []int32{ordinal}}
 	b.devices = append(b.devices, d)
@@ -149,19 +151,19 @@ func (b *Backend) newDevice(ordinal int32) (*device, error) {
 	}
 	granule, err := b.driver.Granularity(ordinal, d.handles)
 	if err != nil {
-		return nil, fmt.Errorf("ask for the granularity of memory: %w", err)
+		return nil, fmt.Errorf("query the granularity of memory: %w", err)
 	}
 	if granule == 0 || gpu.ChunkBytes%granule != 0 {
-		return nil, fmt.Errorf("%w: memory comes in pieces of %d bytes", ErrUnfit, granule)
+		return nil, fmt.Errorf("%w: its memory granularity is %d bytes", ErrUnfit, granule)
 	}
 	return d, d.reserve(len(b.infos))
 }
 
-// leastWindowBytes is the smallest window that is tried.
+// minWindowBytes is the smallest window that reserveWindow tries.
 const leastWindowBytes = 64 << 30
 
-// reserve finds a window of addresses for one of so many devices: the default one if it can be had,
-// then others of its size, each device's first choice its own, then smaller ones.
+// reserveWindow reserves a window of addresses for one of count devices. It tries the default
+// window, then others of the same size that are not another device's default, then smaller ones.
 func (d *device) reserve(count int) error {
 	most := gpu.DefaultWindow(int(d.ordinal), count).Bytes
 	places := gpu.Windows(most)
@@ -169,8 +171,8 @@ func (d *device) reserve(count int) error {
 	for bytes := most; bytes >= leastWindowBytes; bytes /= 2 {
 		for slot := int(d.ordinal); slot < len(places); slot += count {
 			place := places[slot]
-			// Under another phosd, addresses can be had in the upper part only; half of that is left for
-			// memory apart.
+			// Under another phosd, a program can reserve addresses in the upper part only. Half of that is
+			// left for private memory.
 			_, upper := gpu.Split(place)
 			for _, r := range []gpu.Range{{Address: place.Address, Bytes: bytes}, {Address: upper.Address, Bytes: min(bytes, upper.Bytes/2)}} {
 				if failed = d.take(r); failed == nil {
@@ -186,18 +188,18 @@ func (d *device) reserve(count int) error {
 		return nil
 	}
 	return fmt.Errorf(
-		"%w: no range of %d bytes of addresses is free below those of programs (%w)",
+		"%w: no free range of %d bytes of addresses below the program (%w)",
 		ErrUnfit,
 		uint64(leastWindowBytes),
 		failed,
 	)
 }
 
-// programs is from where on programs have their code and what the kernel places.
+// programs is the lowest address of a program's code and of the kernel's mmap area.
 const programs = 0x5555_5555_4000
 
-// reserveAnywhere takes what a driver likes to give, at most so much, of one that takes no wishes.
-// Where programs may have something of their own, a window is of no use.
+// reserveAnywhere reserves at most bytes at an address that the driver chooses, for drivers that
+// ignore hints. The window is useless where the program may have memory.
 func (d *device) reserveAnywhere(most uint64) bool {
 	for bytes := most; bytes >= leastWindowBytes; bytes /= 2 {
 		address, err := d.driver.Reserve(bytes, 0)
@@ -209,15 +211,15 @@ func (d *device) reserveAnywhere(most uint64) bool {
 			d.window = window
 			return true
 		}
-		_ = d.driver.Unreserve(address, bytes) // it is of no use to anybody
+		_ = d.driver.Unreserve(address, bytes)
 	}
 	return false
 }
 
-// errTaken means that the driver has given addresses to somebody else in this process.
-var errTaken = fmt.Errorf("the addresses are taken: %w", abi.OutOfMemory)
+// errTaken is returned when addresses are already reserved in this process.
+var errTaken = fmt.Errorf("the addresses are in use: %w", abi.OutOfMemory)
 
-// take reserves exactly a range, or nothing.
+// reserveExact reserves exactly a range, or nothing.
 func (d *device) take(want gpu.Range) error {
 	got, err := d.driver.Reserve(want.Bytes, want.Address)
 	if err != nil {
@@ -230,19 +232,18 @@ func (d *device) take(want gpu.Range) error {
 	return nil
 }
 
-// move gives a device the window that a session needs, and takes it from devices that are not in
-// use: a session that was saved where there were fewer GPUs had wider ones. The backend's mu is
-// held.
+// moveWindow moves a device's window to want, and releases overlapping windows of unused devices. A
+// session that was saved on a machine with fewer GPUs has wider windows. The backend's mu is held.
 func (b *Backend) move(d *device, want gpu.Range) error {
 	if b.using(d) {
-		return fmt.Errorf("GPU %d has another address window already: %w", d.ordinal, abi.InvalidValue)
+		return fmt.Errorf("GPU %d is in use with another address window: %w", d.ordinal, abi.InvalidValue)
 	}
 	had := map[*device]gpu.Range{}
 	for _, other := range b.devices {
 		if w := other.window; other == d || w.Address < want.End() && want.Address < w.End() && !b.using(other) {
 			had[other] = w
 			if err := other.giveUp(); err != nil {
-				return fmt.Errorf("give up the addresses of GPU %d: %w", other.ordinal, err)
+				return fmt.Errorf("release the addresses of GPU %d: %w", other.ordinal, err)
 			}
 		}
 	}
@@ -253,7 +254,7 @@ func (b *Backend) move(d *device, want gpu.Range) error {
 	}
 	for other, w := range had {
 		if w.Bytes > 0 {
-			_ = other.take(w) // where it cannot be had again, a session that wants it is told
+			_ = other.take(w) // on failure, the next NewContext on that device reports it
 		}
 	}
 	return &gpu.Error{
@@ -266,7 +267,7 @@ func (b *Backend) move(d *device, want gpu.Range) error {
 	}
 }
 
-// giveUp gives the window back, if there is one.
+// releaseWindow releases the window, if there is one.
 func (d *device) giveUp() error {
 	if d.window.Bytes == 0 {
 		return nil

@@ -8,23 +8,23 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// driverGraph is a graph of the driver's, made ready.
+// driverGraph is an instantiated graph of the driver. It is reference-counted.
 type driverGraph struct {
 	context *Context
-	graph   cudadrv.Graph // which exec's nodes are named by
+	graph   cudadrv.Graph // its nodes identify those of exec
 	exec    cudadrv.GraphExec
 	nodes   []cudadrv.GraphNode
-	kernels []*string // their different names, for messages
-	// launches is how many kernels it has.
+	kernels []*string // some distinct names, for error messages
+	// launches is the number of kernels in the graph.
 	launches uint64
-	// users counts the executable and the launches that are queued; queued counts those that the
-	// driver has not got yet.
+	// users counts references: the executable and queued launches. queued counts launches that were
+	// not given to the driver yet.
 	users, queued atomic.Int32
 }
 
-// newDriverGraph has the driver make a graph of an executable's works; nil where it cannot, for
-// whatever reason: then the works are given to it one by one, which may do better, or says what is
-// wrong.
+// newDriverGraph creates a graph of the driver from an executable's works. It returns nil if the
+// driver cannot do that for any reason; the works are then submitted one by one, which may succeed
+// or give a better error.
 func (c *Context) newDriverGraph(e *Executable) *driverGraph {
 	if len(e.works) == 0 || slices.ContainsFunc(e.works, func(w gpu.Work) bool { _, is := c.nodeOf(w); return !is }) {
 		return nil
@@ -35,12 +35,13 @@ func (c *Context) newDriverGraph(e *Executable) *driverGraph {
 	if err != nil {
 		g.drop()
 		_ = c.noted("instantiate graph", err)
-		c.backend.options.Logger.Debug("the driver does not take a graph as a whole", "nodes", len(e.works), "error", err)
+		c.backend.options.Logger.Debug("driver cannot instantiate graph; launching node by node", "nodes", len(e.works), "error", err)
 		return nil
 	}
 	return g
 }
 
+// build adds the nodes in topological order and instantiates the graph.
 func (g *driverGraph) build(e *Executable) (err error) {
 	c := g.context
 	if g.graph, err = c.driver.GraphCreate(c.native, 0); err != nil {
@@ -65,6 +66,7 @@ func (g *driverGraph) build(e *Executable) (err error) {
 	return err
 }
 
+// note counts a kernel and remembers its name.
 func (g *driverGraph) note(kernel *string) {
 	g.launches++
 	if len(g.kernels) < 8 && !slices.Contains(g.kernels, kernel) {
@@ -72,11 +74,11 @@ func (g *driverGraph) note(kernel *string) {
 	}
 }
 
-// place makes a node, or changes one.
+// place adds a node to a graph, or updates one.
 type place func(c *Context, p cudadrv.Placing) (cudadrv.GraphNode, error)
 
-// nodeOf is the node of the driver's that does some work; false where there is none, as the host or
-// another device has its part in it, or the driver would need several.
+// nodeOf returns the driver's node for some work. ok is false if there is none: the work needs the
+// host, another device, or several nodes.
 func (c *Context) nodeOf(work gpu.Work) (place, bool) {
 	switch w := work.(type) {
 	case gpu.Nothing:
@@ -91,11 +93,12 @@ func (c *Context) nodeOf(work gpu.Work) (place, bool) {
 	return nil, false
 }
 
-// emptyNode cannot be changed: there is nothing to change in it.
+// emptyNode adds an empty node. There is nothing to update in one.
 func emptyNode(c *Context, p cudadrv.Placing) (cudadrv.GraphNode, error) {
 	return c.driver.EmptyNode(c.native, p)
 }
 
+// launchNode returns a kernel node.
 func launchNode(w gpu.Launch) place {
 	return func(c *Context, p cudadrv.Placing) (cudadrv.GraphNode, error) {
 		f := w.Function.(*Function) // as checkLaunch found it
@@ -103,12 +106,13 @@ func launchNode(w gpu.Launch) place {
 	}
 }
 
+// copyNode returns a copy node, if one is enough.
 func copyNode(w gpu.Copy) (place, bool) {
 	if w.Dst.Host != nil || w.Src.Host != nil {
 		return nil, false
 	}
 	var boxes []cudadrv.Box
-	_ = w.EachPlane(func(dst, src gpu.Place, width, rows uint64) error { // which never fails, as this does not
+	_ = w.EachPlane(func(dst, src gpu.Place, width, rows uint64) error { // cannot fail
 		if rows == 1 {
 			dst.RowPitch, src.RowPitch = width, width
 		}
@@ -123,6 +127,7 @@ func copyNode(w gpu.Copy) (place, bool) {
 	}, len(boxes) == 1
 }
 
+// fillNode returns a memset node.
 func fillNode(w gpu.Fill) place {
 	size := uint64(w.PatternBytes)
 	if w.Rows > 1 && w.RowPitch == w.Columns*size {
@@ -140,8 +145,8 @@ func fillNode(w gpu.Fill) place {
 	}
 }
 
-// update changes a node from the next launch on; false where that needs another graph: the driver
-// changes less than it makes, and a launch that it has not got yet would change too.
+// update changes a node from the next launch on. It returns false if a new graph is needed: the
+// driver can change only some properties, and a queued launch must not see the change.
 func (g *driverGraph) update(node int, before, work gpu.Work) bool {
 	if nothing(before) != nothing(work) || !sameAttributes(before, work) || g.queued.Load() > 0 {
 		return false
@@ -165,8 +170,8 @@ func (g *driverGraph) update(node int, before, work gpu.Work) bool {
 	return true
 }
 
-// sameAttributes reports whether two launches differ in shape and parameters only: the driver
-// changes no more in a node.
+// sameAttributes reports whether two launches differ only in shape and parameters, which the driver
+// can change.
 func sameAttributes(before, work gpu.Work) bool {
 	old, launched := before.(gpu.Launch)
 	if !launched {
@@ -176,7 +181,7 @@ func sameAttributes(before, work gpu.Work) bool {
 	return launches && old.Cooperative == w.Cooperative && slices.Equal(old.Attributes, w.Attributes)
 }
 
-// nothing reports whether work is an empty node to the driver.
+// nothing reports whether work is an empty node for the driver.
 func nothing(work gpu.Work) bool {
 	switch w := work.(type) {
 	case gpu.Copy:
@@ -189,12 +194,13 @@ func nothing(work gpu.Work) bool {
 	return false
 }
 
-// use is for a launch that is to be queued; launch has the driver do it.
+// use adds a reference for a launch that is about to be queued.
 func (g *driverGraph) use() {
 	g.users.Add(1)
 	g.queued.Add(1)
 }
 
+// launch launches the graph in a stream.
 func (g *driverGraph) launch(s *Stream) error {
 	c := g.context
 	c.launches.Add(g.launches)
@@ -204,7 +210,7 @@ func (g *driverGraph) launch(s *Stream) error {
 	return c.noted("launch graph", c.driver.GraphLaunch(c.native, g.exec, s.native))
 }
 
-// unuse is for a launch that the driver has, or never gets.
+// unuse drops the reference of a launch that was given to the driver or abandoned.
 func (g *driverGraph) unuse() {
 	if g != nil {
 		g.queued.Add(-1)
@@ -212,8 +218,7 @@ func (g *driverGraph) unuse() {
 	}
 }
 
-// drop gives up one use. The last one gives the graph back; in a context that stops, it goes with
-// that.
+// drop drops a reference. The last one destroys the graph; a stopping context destroys it itself.
 func (g *driverGraph) drop() {
 	c := g.context
 	if g.users.Add(-1) > 0 || c.stopping() {

@@ -10,14 +10,13 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// hostMapping is host memory that one or more contexts show at its address. The driver pins it
-// once.
+// hostMapping is host memory that one or more contexts map. The driver pins it once.
 type hostMapping struct {
 	memory []byte
 	users  map[*Context]struct{}
 }
 
-// Memory is a context's view of its device's memory.
+// Memory is the memory of a context's device.
 type Memory struct {
 	context *Context
 	device  *device
@@ -30,13 +29,13 @@ func newMemory(c *Context, d *device) *Memory {
 	return m
 }
 
-// whole refuses what are not whole chunks in the window.
+// checkRange returns an error unless r is made of whole chunks in the window.
 func (m *Memory) whole(op string, r gpu.Range) error {
 	if r.Bytes == 0 || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 || !m.device.window.Contains(r) {
 		return &gpu.Error{
 			Op:     op,
 			Code:   abi.InvalidValue,
-			Detail: fmt.Sprintf("%#x+%#x is not whole chunks of the window", r.Address, r.Bytes),
+			Detail: fmt.Sprintf("%#x+%#x is not a range of whole chunks in the window", r.Address, r.Bytes),
 		}
 	}
 	return nil
@@ -45,7 +44,7 @@ func (m *Memory) whole(op string, r gpu.Range) error {
 // Map backs a range with zeroed memory.
 func (m *Memory) Map(r gpu.Range) error { return m.mapWith(r, false) }
 
-// MapWhole is Map for what will be shown or shared elsewhere.
+// MapWhole is Map for memory that will be aliased or shared.
 func (m *Memory) MapWhole(r gpu.Range) error { return m.mapWith(r, true) }
 
 func (m *Memory) mapWith(r gpu.Range, whole bool) error {
@@ -57,7 +56,7 @@ func (m *Memory) mapWith(r gpu.Range, whole bool) error {
 
 func (m *Memory) mapNow(r gpu.Range, whole bool) error {
 	if err := m.context.usable("map memory"); err != nil {
-		return err // what has failed may have left things where they were
+		return err // after a fault, the table may be out of date
 	}
 	d := m.device
 	d.mu.Lock()
@@ -78,8 +77,8 @@ func (m *Memory) mapNow(r gpu.Range, whole bool) error {
 	return nil
 }
 
-// stands reports whether something that is kept cannot be used for a range, or not for one that
-// must be whole. mu is held.
+// obstructed reports whether an existing mapping prevents r from being mapped, or from becoming one
+// mapping if whole is set. mu is held.
 func (d *device) stands(r gpu.Range, whole bool) bool {
 	kept := d.granules.within(r)
 	for _, g := range kept {
@@ -90,15 +89,15 @@ func (d *device) stands(r gpu.Range, whole bool) bool {
 	return false
 }
 
-// back puts memory at a range: what is kept there, and new memory beside it. The device's mu is
-// held.
+// back assigns memory to a range: unreclaimed mappings are reused, new ones fill the gaps. The
+// device's mu is held.
 func (m *Memory) back(r gpu.Range) error {
 	d, c := m.device, m.context
 	at := r.Address
 	for _, g := range append(d.granules.within(r), &granule{Range: gpu.Range{Address: r.End()}}) {
 		if g.Address > at {
 			if err := m.fresh(gpu.Range{Address: at, Bytes: g.Address - at}); err != nil {
-				return err // what was made before it is kept
+				return err // the mappings made so far can be reclaimed
 			}
 		}
 		at = g.End()
@@ -113,21 +112,21 @@ func (m *Memory) back(r gpu.Range) error {
 	return nil
 }
 
-// use enters a part of a granule in the table. mu is held.
+// assign adds a part of a mapping to the table. mu is held.
 func (d *device) use(r gpu.Range, g *granule, owner *Context) {
 	d.table.add(piece{Range: r, granule: g, owner: owner})
 	g.used += r.Bytes
 	d.kept.Add(-int64(r.Bytes))
 }
 
-// leave is use taken back. mu is held.
+// unassign reverses assign. mu is held.
 func (d *device) leave(p piece) {
 	d.table.remove(p.Address)
 	p.granule.used -= p.Bytes
 	d.kept.Add(int64(p.Bytes))
 }
 
-// fresh makes memory and maps it, for nobody yet. The device's mu is held.
+// newMapping allocates memory and maps it, not yet assigned. The device's mu is held.
 func (m *Memory) fresh(r gpu.Range) error {
 	d := m.device
 	allocation, err := d.create(r.Bytes)
@@ -135,7 +134,7 @@ func (m *Memory) fresh(r gpu.Range) error {
 		if o.Ledger.Owed(int(d.ordinal), o.Slot) {
 			return fmt.Errorf("map memory: GPU %d: %d bytes: %w", d.ordinal, r.Bytes, gpu.ErrOwed)
 		}
-		allocation, err = d.create(r.Bytes) // who owed it may have just given it back
+		allocation, err = d.create(r.Bytes) // another process may have just reclaimed it
 	}
 	if err != nil {
 		return &gpu.Error{
@@ -151,13 +150,13 @@ func (m *Memory) fresh(r gpu.Range) error {
 	return nil
 }
 
-// hold enters what the driver has mapped, all of it kept. mu is held.
+// addMapping adds a mapping, all of it unassigned. mu is held.
 func (d *device) hold(g *granule) {
 	d.granules.add(g)
 	d.kept.Add(int64(g.Bytes))
 }
 
-// show puts memory at a range and lets devices touch it. If that fails, the memory is given back.
+// mapFor maps memory at a range and gives devices access. If that fails, it releases the memory.
 func (d *device) show(r gpu.Range, allocation cudadrv.Allocation, devices []int32) error {
 	err := d.driver.Map(r.Address, r.Bytes, allocation)
 	if err == nil {
@@ -171,7 +170,7 @@ func (d *device) show(r gpu.Range, allocation cudadrv.Allocation, devices []int3
 	return err
 }
 
-// reserve takes bytes off the account that all workers share.
+// reserve charges bytes to this worker in the ledger.
 func (m *Memory) reserve(bytes uint64) error {
 	if o := m.context.backend.options; o.Ledger != nil {
 		return o.Ledger.Reserve(int(m.device.ordinal), o.Slot, bytes)
@@ -185,8 +184,8 @@ func (m *Memory) release(bytes uint64) {
 	}
 }
 
-// Unmap gives memory back, whichever context of the device mapped it: what the driver has of it is
-// kept until GiveBack.
+// Unmap frees memory, whichever context of the device mapped it. The driver's mapping stays until
+// GiveBack.
 func (m *Memory) Unmap(r gpu.Range) error {
 	if err := m.whole("unmap memory", r); err != nil {
 		return err
@@ -204,13 +203,13 @@ func (m *Memory) Unmap(r gpu.Range) error {
 			return &gpu.Error{
 				Op:     "unmap memory",
 				Code:   abi.NotMapped,
-				Detail: fmt.Sprintf("%#x is no memory of its own", p.Address),
+				Detail: fmt.Sprintf("%#x was not mapped by Map", p.Address),
 			}
 		case (g.foreign || g.shared) && !r.Contains(p.Range):
 			return &gpu.Error{
 				Op:     "unmap memory",
 				Code:   abi.NotSupported,
-				Detail: "other processes have it, and this is a part of it",
+				Detail: "memory shared with other processes can only be unmapped whole",
 			}
 		}
 	}
@@ -230,7 +229,7 @@ func (m *Memory) Unmap(r gpu.Range) error {
 	return nil
 }
 
-// tell notes in the ledger whether anything is kept.
+// updateLedger notes in the ledger whether this process has unreclaimed memory.
 func (b *Backend) tell() {
 	if b.options.Ledger == nil {
 		return
@@ -247,19 +246,20 @@ func (b *Backend) tell() {
 	}
 }
 
-// discount takes memory that is freed off the account, if it was on it.
+// uncharge releases freed memory in the ledger, if it was charged.
 func (m *Memory) discount(p piece) {
 	if !p.granule.foreign {
 		m.release(p.Bytes)
 	}
 }
 
-// MapHost makes host memory visible to kernels. It must lie at its address in this process.
+// MapHost makes host memory visible to kernels. It must be mapped at the same address in this
+// process.
 func (m *Memory) MapHost(address uint64, memory []byte) error {
 	if addressOf(memory) != address {
 		return &gpu.Error{
 			Op: "map host memory", Code: abi.NotSupported,
-			Detail: fmt.Sprintf("it lies at %#x, and is to be seen at %#x", addressOf(memory), address),
+			Detail: fmt.Sprintf("it is mapped at %#x, but the program has it at %#x", addressOf(memory), address),
 		}
 	}
 	d := m.device
@@ -287,7 +287,7 @@ func (m *Memory) MapHost(address uint64, memory []byte) error {
 	return nil
 }
 
-// register has the driver show host memory at its own address, unless it does already.
+// register pins host memory and maps it for devices at its own address, if that was not done yet.
 func (m *Memory) register(memory []byte) error {
 	const op = "map host memory"
 	c := m.context
@@ -298,28 +298,28 @@ func (m *Memory) register(memory []byte) error {
 			return noted
 		}
 		return &gpu.Error{Op: op, Code: gpu.Code(err), Detail: fmt.Sprintf(
-			"the driver does not pin %d bytes at %#x; newer kernels let no device write into files of a disk, but into those of a tmpfs",
+			"the driver cannot pin %d bytes at %#x; newer kernels allow devices to write to files on tmpfs only, not on disk",
 			len(memory),
 			addressOf(memory),
 		)}
 	}
-	// Where a device cannot use host pointers, the driver shows the memory elsewhere, and the
-	// program's pointers would lead nowhere.
+	// If a device cannot use host pointers, the driver maps the memory at another address, where the
+	// program's pointers would be invalid.
 	at, err := c.driver.HostAddress(c.native, memory)
 	if err == nil && at == addressOf(memory) {
 		return nil
 	}
 	if !known {
-		_ = c.driver.HostUnregister(c.native, memory) // the first error says more
+		_ = c.driver.HostUnregister(c.native, memory) // the first error is more useful
 	}
 	if err != nil {
 		return c.noted(op, err)
 	}
 	return &gpu.Error{Op: op, Code: abi.NotSupported, Detail: fmt.Sprintf(
-		"the driver shows devices at %#x what lies at %#x: a GPU here cannot use host pointers", at, addressOf(memory))}
+		"the driver maps it for devices at %#x instead of %#x: a GPU here cannot use host pointers", at, addressOf(memory))}
 }
 
-// UnmapHost takes one MapHost of this context back.
+// UnmapHost reverses one MapHost of this context.
 func (m *Memory) UnmapHost(address uint64) error {
 	d := m.device
 	m.context.backend.registering.Lock()
@@ -340,7 +340,7 @@ func (m *Memory) UnmapHost(address uint64) error {
 	delete(d.hosts, address)
 	d.table.remove(address)
 	if m.context.backend.shows(address, d) {
-		return nil // the driver has one registration for all devices, and the last one that shows it ends it
+		return nil // the driver has one registration for all devices; the last device ends it
 	}
 	if err := d.driver.HostUnregister(m.context.native, known.memory); !errors.Is(err, abi.HostMemoryNotRegistered) {
 		return m.context.noted("unmap host memory", err)
@@ -348,8 +348,8 @@ func (m *Memory) UnmapHost(address uint64) error {
 	return nil
 }
 
-// shows reports whether another device shows host memory that begins at an address. registering is
-// held.
+// mappedElsewhere reports whether another device maps host memory that begins at address.
+// registering is held.
 func (b *Backend) shows(address uint64, except *device) bool {
 	for _, d := range b.devices {
 		if d == except {
@@ -365,8 +365,8 @@ func (b *Backend) shows(address uint64, except *device) bool {
 	return false
 }
 
-// keepShown comes after the end of a context, with which the driver may have ended what that one
-// had registered: what other devices show is registered again, if it is not.
+// registerAgain is called after a context ended. The driver may have dropped that context's
+// registrations, so memory that other devices still map is registered again.
 func (b *Backend) keepShown(ended *Context) {
 	b.registering.Lock()
 	defer b.registering.Unlock()
@@ -379,7 +379,7 @@ func (b *Backend) keepShown(ended *Context) {
 		for _, mapping := range d.hosts {
 			if err := contexts[0].memory.register(mapping.memory); err != nil {
 				b.options.Logger.Error(
-					"host memory is lost to a GPU",
+					"cannot register host memory again",
 					"gpu",
 					d.ordinal,
 					"address",
@@ -393,7 +393,7 @@ func (b *Backend) keepShown(ended *Context) {
 	}
 }
 
-// reach is how much of n bytes at an address has memory behind it, and why not all.
+// reach returns how many of n bytes at address are mapped, and an error if not all are.
 func (m *Memory) reach(op string, address int64, n int) (int, error) {
 	if err := m.context.usable(op); err != nil {
 		return 0, err
@@ -405,13 +405,13 @@ func (m *Memory) reach(op string, address int64, n int) (int, error) {
 		return have, &gpu.Error{
 			Op:     op,
 			Code:   abi.IllegalAddress,
-			Detail: fmt.Sprintf("nothing is at %#x", uint64(address)+uint64(have)),
+			Detail: fmt.Sprintf("%#x is not mapped", uint64(address)+uint64(have)),
 		}
 	}
 	return n, nil
 }
 
-// ReadAt copies device memory out.
+// ReadAt copies from device memory.
 func (m *Memory) ReadAt(p []byte, address int64) (int, error) {
 	n, short := m.reach("read memory", address, len(p))
 	if n > 0 {
@@ -424,13 +424,13 @@ func (m *Memory) ReadAt(p []byte, address int64) (int, error) {
 		return 0, &gpu.Error{
 			Op:     "read memory",
 			Code:   abi.IllegalAddress,
-			Detail: "nothing is there since the context has ended",
+			Detail: "the context was closed",
 		}
 	}
 	return n, short
 }
 
-// WriteAt copies into device memory.
+// WriteAt copies to device memory.
 func (m *Memory) WriteAt(p []byte, address int64) (int, error) {
 	n, short := m.reach("write memory", address, len(p))
 	if n == 0 {
@@ -442,7 +442,8 @@ func (m *Memory) WriteAt(p []byte, address int64) (int, error) {
 	return n, short
 }
 
-// Usage reports free and total bytes of the device, as the driver has it.
+// Usage returns the free and total bytes of the device, as reported by the driver. Unreclaimed
+// memory counts as free.
 func (m *Memory) Usage() (free, total uint64) {
 	total = m.context.backend.infos[m.device.ordinal].MemoryBytes
 	free, have, err := m.device.driver.MemGetInfo(m.context.native)
@@ -454,8 +455,8 @@ func (m *Memory) Usage() (free, total uint64) {
 	return min(free+m.device.spared(), total), total
 }
 
-// spared is how much of what is kept the device has for whoever needs it. What other processes have
-// too is not among it.
+// reclaimableBytes returns how much unreclaimed memory the device has, without memory shared with
+// other processes.
 func (d *device) spared() (bytes uint64) {
 	if d.kept.Load() == 0 {
 		return 0
@@ -470,7 +471,7 @@ func (d *device) spared() (bytes uint64) {
 	return bytes
 }
 
-// clear zeroes memory at once.
+// zero fills a range with zeros and waits for it.
 func (c *Context) clear(r gpu.Range) error {
 	if err := c.driver.MemsetD8Async(c.native, r.Address, 0, r.Bytes, c.aside); err != nil {
 		return err
@@ -478,7 +479,7 @@ func (c *Context) clear(r gpu.Range) error {
 	return c.driver.StreamSynchronize(c.native, c.aside)
 }
 
-// releaseAll gives back what the context still has. Nothing of it runs any more.
+// releaseAll releases all memory that the context still has. Its work has ended.
 func (m *Memory) releaseAll() error {
 	errs := []error{m.changes.apart.releaseAll(), m.hideAliases()}
 	d := m.device
@@ -488,7 +489,7 @@ func (m *Memory) releaseAll() error {
 		switch {
 		case p.owner != m.context:
 		case p.granule == nil:
-			d.table.remove(p.Address) // a variable, which goes with its module
+			d.table.remove(p.Address) // a variable, unloaded with its module
 		default:
 			d.leave(p)
 			m.discount(p)
@@ -502,7 +503,7 @@ func (m *Memory) releaseAll() error {
 	return errors.Join(errs...)
 }
 
-// hideAll unmaps all host memory of the context.
+// unmapAllHost unmaps all host memory of the context.
 func (m *Memory) hideAll() error {
 	d := m.device
 	d.mu.Lock()

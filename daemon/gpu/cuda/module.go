@@ -15,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Module is code that the driver has loaded.
+// Module is code loaded by the driver.
 type Module struct {
 	context *Context
 	native  cudadrv.Module
@@ -25,7 +25,7 @@ type Module struct {
 
 	mu        sync.Mutex
 	functions map[string]*Function
-	names     []string // of all kernels, once somebody has asked
+	names     []string // of all kernels; nil until Functions is called
 }
 
 // LoadModule loads machine code if there is any for this device, else PTX. The driver places the
@@ -36,14 +36,14 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 	}
 	if name := codeinfo.Managed(image); name != "" {
 		return nil, &gpu.LoadError{
-			Log: fmt.Sprintf("managed variable %s: a real GPU shares it with no other process", name),
+			Log: fmt.Sprintf("managed variable %s: a real GPU cannot share it with the program's process", name),
 			Err: abi.NotSupported,
 		}
 	}
 	if options.HeapBytes != 0 {
 		if err := c.driver.CtxSetLimit(c.native, cudadrv.LimitMallocHeapSize, options.HeapBytes); err != nil {
 			c.backend.options.Logger.Warn(
-				"the heap of kernels keeps its size",
+				"cannot set heap size of kernels",
 				"bytes",
 				options.HeapBytes,
 				"error",
@@ -64,7 +64,7 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 	return m, nil
 }
 
-// load hands the code to the driver.
+// load gives the code to the driver.
 func (m *Module) load() (err error) {
 	d, ctx := m.context.driver, m.context.native
 	var log string
@@ -72,7 +72,7 @@ func (m *Module) load() (err error) {
 	case len(m.image.Whole) > 0:
 		m.native, log, err = d.ModuleLoad(ctx, m.image.Whole)
 		if errors.Is(err, abi.NoBinaryForGPU) && len(m.image.PTX) > 1 {
-			m.image.Whole, m.image.Cubin = nil, nil // what it was linked from is not in it
+			m.image.Whole, m.image.Cubin = nil, nil // the linked code lacks PTX; load its parts
 			return m.load()
 		}
 	case len(m.image.Cubin) > 0:
@@ -93,7 +93,7 @@ func (m *Module) load() (err error) {
 	return &gpu.LoadError{Log: m.explain(log, gpu.Code(err)), Err: refusal(gpu.Code(err), log)}
 }
 
-// refusal marks what may be loaded when it is linked with more.
+// refusal adds gpu.ErrUndefined to errors of code that may load when linked with more code.
 func refusal(code abi.Result, log string) error {
 	for _, phrase := range []string{"Unresolved extern", "Undefined reference", "not defined", "Unresolved symbol"} {
 		if strings.Contains(log, phrase) {
@@ -103,7 +103,7 @@ func refusal(code abi.Result, log string) error {
 	return code
 }
 
-// explain is the compiler's log, or what else there is to say.
+// explain returns the compiler's log, or an explanation if it is empty.
 func (m *Module) explain(log string, code abi.Result) string {
 	if log != "" {
 		return strings.TrimRight(log, "\n")
@@ -132,7 +132,7 @@ func (m *Module) explain(log string, code abi.Result) string {
 		)
 	}
 	return fmt.Sprintf(
-		"%s: the driver says no more (GPU %d, %s, compute capability %s)",
+		"%s: the driver gives no details (GPU %d, %s, compute capability %s)",
 		code,
 		m.context.device.ordinal,
 		info.Name,
@@ -140,13 +140,13 @@ func (m *Module) explain(log string, code abi.Result) string {
 	)
 }
 
-// findGlobals asks where the driver has put the variables.
+// findGlobals finds where the driver placed the variables.
 func (m *Module) findGlobals() error {
 	d := m.context.device
 	for _, name := range codeinfo.Variables(m.image) {
 		address, size, err := m.context.driver.ModuleGetGlobal(m.context.native, m.native, name)
 		if gpu.Code(err) == abi.NotFound || err == nil && size == 0 {
-			continue // it was not kept
+			continue // the compiler removed it
 		}
 		if err != nil {
 			return m.context.noted("find variable "+name, err)
@@ -170,6 +170,7 @@ func (m *Module) Functions() []string {
 	return m.names
 }
 
+// listFunctions returns the kernels' names, from the driver or from the code.
 func (m *Module) listFunctions() []string {
 	d, ctx := m.context.driver, m.context.native
 	functions, err := d.ModuleFunctions(ctx, m.native)
@@ -182,7 +183,7 @@ func (m *Module) listFunctions() []string {
 		}
 		names = append(names, name)
 	}
-	if err != nil { // an old driver: the code says it too
+	if err != nil { // an old driver cannot list them
 		names = codeinfo.Kernels(m.image)
 	}
 	slices.Sort(names)
@@ -215,7 +216,7 @@ func (m *Module) Function(name string) (gpu.Function, error) {
 // Globals lists the variables.
 func (m *Module) Globals() map[string]gpu.Range { return m.globals }
 
-// Close unloads the code. The driver lets launches that are queued still run.
+// Close unloads the code. Queued launches still run.
 func (m *Module) Close() error {
 	if m.closed.Swap(true) {
 		return &gpu.Error{Op: "unload module", Code: abi.InvalidHandle, Detail: "the module is unloaded"}
@@ -227,7 +228,7 @@ func (m *Module) Close() error {
 	}
 	c.device.mu.Unlock()
 	if c.stopping() {
-		return nil // it goes with the context
+		return nil // the driver unloads it with the context
 	}
 	return c.noted("unload module", c.driver.ModuleUnload(c.native, m.native))
 }
@@ -236,13 +237,14 @@ func (m *Module) Close() error {
 type Function struct {
 	module *Module
 	native cudadrv.Function
-	// maxThreads and maxDynamic are what a launch is checked against.
+	// maxThreads and maxDynamic are limits for launches, copied from info by limit.
 	maxThreads, maxDynamic atomic.Uint32
 
 	mu   sync.Mutex
-	info gpu.FunctionInfo // only its attributes change
+	info gpu.FunctionInfo // only its attributes can change
 }
 
+// newFunction reads what the driver knows of a kernel.
 func newFunction(m *Module, native cudadrv.Function, name string) (*Function, error) {
 	f := &Function{module: m, native: native, info: gpu.FunctionInfo{Name: name}}
 	params, err := f.params()
@@ -256,9 +258,9 @@ func newFunction(m *Module, native cudadrv.Function, name string) (*Function, er
 	c := m.context
 	for i := range f.info.Attributes {
 		value, err := c.driver.FuncGetAttribute(c.native, int32(i), native)
-		// an older driver knows fewer
+		// Older drivers do not know all attributes.
 		if code := gpu.Code(err); err != nil && code != abi.InvalidValue && code != abi.NotSupported {
-			return nil, c.noted("ask for attributes of "+name, err)
+			return nil, c.noted("query attributes of "+name, err)
 		}
 		f.info.Attributes[i] = value
 	}
@@ -266,13 +268,14 @@ func newFunction(m *Module, native cudadrv.Function, name string) (*Function, er
 	return f, nil
 }
 
-// limit takes over what launches are checked against.
+// limit copies the limits for launches from the attributes. mu is held, or f is new.
 func (f *Function) limit() {
 	f.maxThreads.Store(uint32(f.info.Attributes[abi.FuncMaxThreadsPerBlock]))
 	f.maxDynamic.Store(uint32(f.info.Attributes[abi.FuncMaxDynamicSharedBytes]))
 }
 
-// params is the layout of the parameter block: as the driver says it, or one too old to, the code.
+// params returns the layout of the parameter block, from the driver or, for older drivers, from the
+// code.
 func (f *Function) params() ([]gpu.Param, error) {
 	c := f.module.context
 	var params []gpu.Param
@@ -286,19 +289,19 @@ func (f *Function) params() ([]gpu.Param, error) {
 		case code == abi.NotSupported && i == 0:
 			return codeinfo.Params(f.module.image, f.info.Name)
 		default:
-			return nil, c.noted("ask for parameters of "+f.info.Name, err)
+			return nil, c.noted("query parameters of "+f.info.Name, err)
 		}
 	}
 }
 
-// Info is what programs ask about the kernel.
+// Info returns what programs may query about the kernel.
 func (f *Function) Info() gpu.FunctionInfo {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.info
 }
 
-// SetAttribute changes one of the changeable attributes.
+// SetAttribute sets a writable attribute.
 func (f *Function) SetAttribute(attribute, value int32) error {
 	c := f.module.context
 	op := fmt.Sprintf("set attribute %d of %s to %d", attribute, f.info.Name, value)
@@ -308,13 +311,13 @@ func (f *Function) SetAttribute(attribute, value int32) error {
 		return &gpu.Error{Op: op, Code: abi.InvalidValue}
 	}
 	if a := abi.FunctionAttribute(attribute); a == abi.FuncMaxDynamicSharedBytes {
-		// The driver looks at the sum only at the launch.
+		// The driver checks the sum of static and dynamic memory only at the launch.
 		most := c.backend.infos[c.device.ordinal].Attributes[abi.AttrMaxSharedMemoryPerBlockOptin] - f.info.Attributes[abi.FuncSharedBytes]
 		if value < 0 || value > most {
-			return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: fmt.Sprintf("at most %d are possible", most)}
+			return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: fmt.Sprintf("the maximum is %d", most)}
 		}
 	} else if !changeable(a) {
-		return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: "it cannot be set"}
+		return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: "the attribute is read-only"}
 	}
 	if err := c.driver.FuncSetAttribute(c.native, f.native, attribute, value); err != nil {
 		return c.noted(op, err)
@@ -324,12 +327,12 @@ func (f *Function) SetAttribute(attribute, value int32) error {
 	return nil
 }
 
+// changeable reports whether the driver allows setting an attribute.
 func changeable(a abi.FunctionAttribute) bool {
 	return a > abi.FuncMaxDynamicSharedBytes && a != abi.FuncClusterSizeMustBeSet
 }
 
-// ActiveBlocks is the number of blocks of this shape that fit one multiprocessor; 0 where not even
-// one does.
+// ActiveBlocks returns how many blocks of this shape fit on one multiprocessor; 0 if none fits.
 func (f *Function) ActiveBlocks(threadsPerBlock int, dynamicSharedBytes uint64) (int, error) {
 	if threadsPerBlock <= 0 {
 		return 0, &gpu.Error{

@@ -11,23 +11,23 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// piece is a range of addresses with something behind it.
+// piece is a mapped range of addresses.
 type piece struct {
 	gpu.Range
-	// granule is what it is a part of; nil for what is no memory of Map's: host memory, variables of
+	// granule is the mapping that the piece is a part of; nil for host memory and variables of
 	// modules.
 	granule *granule
 	owner   *Context
 	host    []byte
 }
 
-// whole reports whether it is all that the driver has mapped at once.
+// whole reports whether the piece is a whole mapping of the driver.
 func (p *piece) whole() bool { return p.granule != nil && p.granule.Range == p.Range }
 
-// table is all that lies somewhere on a device, by address. Ranges do not overlap.
+// table is all mapped ranges of a device, sorted by address. They do not overlap.
 type table struct{ pieces []piece }
 
-// at returns the index of the first piece that ends behind an address.
+// at returns the index of the first piece that ends after an address.
 func (t *table) at(address uint64) int {
 	i, _ := slices.BinarySearchFunc(t.pieces, address, func(p piece, address uint64) int {
 		if p.End() <= address {
@@ -38,7 +38,7 @@ func (t *table) at(address uint64) int {
 	return i
 }
 
-// find returns the piece that an address lies in, nil where there is none.
+// find returns the piece that contains an address, or nil.
 func (t *table) find(address uint64) *piece {
 	i := t.at(address)
 	if i == len(t.pieces) || t.pieces[i].Address > address {
@@ -47,28 +47,27 @@ func (t *table) find(address uint64) *piece {
 	return &t.pieces[i]
 }
 
-// free reports whether nothing lies in a range.
+// free reports whether nothing in a range is mapped.
 func (t *table) free(r gpu.Range) bool {
 	i := t.at(r.Address)
 	return i == len(t.pieces) || t.pieces[i].Address >= r.End()
 }
 
-// add puts a piece into a range, if it is free.
+// add adds a piece, unless it overlaps others.
 func (t *table) add(p piece) {
 	if t.free(p.Range) {
 		t.pieces = slices.Insert(t.pieces, t.at(p.Address), p)
 	}
 }
 
-// remove takes a piece out by its first address, if there is one.
+// remove removes the piece that begins at an address, if any.
 func (t *table) remove(address uint64) {
 	if i := t.at(address); i < len(t.pieces) && t.pieces[i].Address == address {
 		t.pieces = slices.Delete(t.pieces, i, i+1)
 	}
 }
 
-// covered is how many bytes from an address on, at most so many, have something behind them without
-// a gap.
+// covered returns how many bytes from an address on, at most bytes, are mapped without a gap.
 func (t *table) covered(address, bytes uint64) uint64 {
 	at := address
 	for i := t.at(address); i < len(t.pieces) && t.pieces[i].Address <= at && at-address < bytes; i++ {
@@ -77,7 +76,7 @@ func (t *table) covered(address, bytes uint64) uint64 {
 	return min(at-address, bytes)
 }
 
-// within lists the pieces that overlap a range.
+// within returns the pieces that overlap a range.
 func (t *table) within(r gpu.Range) []piece {
 	from := t.at(r.Address)
 	to := from
@@ -87,20 +86,19 @@ func (t *table) within(r gpu.Range) []piece {
 	return t.pieces[from:to]
 }
 
-// granule is memory as the driver has mapped it, at once. The driver takes all of it back or
-// nothing, and waits for all work first; so what is freed of it is kept until the device rests, or
-// until it is used again.
+// granule is one mapping of the driver. The driver can only unmap it whole, and waits for all work
+// first. So freed parts stay mapped until the device is idle, or until they are assigned again.
 type granule struct {
 	gpu.Range
 	allocation cudadrv.Allocation
-	// used is how many bytes of it are in the table.
+	// used is how many of its bytes are assigned, that is, in the table.
 	used uint64
-	// foreign is memory that another process has made, shared what other processes can have of this
-	// one's. Neither is used again.
+	// foreign is set for memory imported from another process, shared for memory exported to
+	// others. Neither is assigned again.
 	foreign, shared bool
 }
 
-// granules are all that the driver has mapped on a device, by address.
+// granules are all mappings of the driver on a device, by address.
 type granules struct{ all []*granule }
 
 func (x *granules) at(address uint64) int {
@@ -121,7 +119,7 @@ func (x *granules) remove(g *granule) {
 	}
 }
 
-// within lists those that overlap a range.
+// within returns the mappings that overlap a range.
 func (x *granules) within(r gpu.Range) []*granule {
 	from := x.at(r.Address)
 	to := from
@@ -131,19 +129,19 @@ func (x *granules) within(r gpu.Range) []*granule {
 	return slices.Clone(x.all[from:to])
 }
 
-// Kept is how many bytes the driver has mapped for nobody.
+// Kept returns how many bytes are mapped by the driver but not assigned.
 func (m *Memory) Kept() uint64 { return uint64(max(m.device.kept.Load(), 0)) }
 
-// Wanted reports whether another process has asked for it.
+// Wanted reports whether another process has requested unreclaimed memory since the last Compact.
 func (m *Memory) Wanted() bool {
 	o := m.context.backend.options
 	return o.Ledger != nil && o.Ledger.Shortages(int(m.device.ordinal)) != m.device.answered.Load()
 }
 
-// atOnce is how much GiveBack unmaps at a time.
+// atOnce is how many mappings one GiveBack unmaps.
 const atOnce = 16
 
-// GiveBack unmaps what is kept, as far as nothing of the same granule is used.
+// GiveBack unmaps mappings of which no part is used.
 func (m *Memory) GiveBack() (done bool, err error) {
 	d := m.device
 	d.reading.Lock()
@@ -167,7 +165,7 @@ func (m *Memory) GiveBack() (done bool, err error) {
 	return true, nil
 }
 
-// drop unmaps a granule of which nothing is used. The device's mu is held.
+// drop unmaps an unused mapping. The device's mu is held.
 func (m *Memory) drop(g *granule) error {
 	d := m.device
 	if err := d.driver.Unmap(g.Address, g.Bytes); err != nil {
@@ -178,7 +176,7 @@ func (m *Memory) drop(g *granule) error {
 	return m.context.noted("unmap memory", d.driver.Release(g.allocation))
 }
 
-// Gathered reports whether a range is what was mapped at once.
+// Gathered reports whether a range is exactly one mapping.
 func (m *Memory) Gathered(r gpu.Range) bool {
 	d := m.device
 	d.mu.Lock()
@@ -187,7 +185,8 @@ func (m *Memory) Gathered(r gpu.Range) bool {
 	return p != nil && p.Range == r && p.whole()
 }
 
-// Gather maps what lies in a range once more, at once, and each of what shared granules with it.
+// Gather moves a range to one new mapping. Each other piece of the old mappings gets a mapping of
+// its own.
 func (m *Memory) Gather(r gpu.Range) error {
 	d := m.device
 	d.reading.Lock()
@@ -210,8 +209,7 @@ func (m *Memory) Gather(r gpu.Range) error {
 	return move.do()
 }
 
-// Compact maps what is used of granules that are used in part once more, so that all the rest of
-// them is given back.
+// Compact moves the used parts of partly used mappings to new mappings, and unmaps the old ones.
 func (m *Memory) Compact() error {
 	d := m.device
 	if o := m.context.backend.options; o.Ledger != nil {
@@ -233,7 +231,8 @@ func (m *Memory) Compact() error {
 	return nil
 }
 
-// move puts what lies in some granules into others, at the same addresses. The device's mu is held.
+// move moves the content of some mappings to new ones at the same addresses. The device's mu is
+// held.
 type move struct {
 	memory *Memory
 	from   []*granule
@@ -268,7 +267,8 @@ func (x *move) do() error {
 	return nil
 }
 
-// prepare gets the memory and copies the contents, after which little can fail.
+// prepare allocates the new memory and copies the contents to the host. After that, few errors are
+// possible.
 func (x *move) prepare() (contents [][]byte, made []cudadrv.Allocation, err error) {
 	d, c := x.memory.device, x.memory.context
 	for _, p := range x.to {
@@ -279,7 +279,7 @@ func (x *move) prepare() (contents [][]byte, made []cudadrv.Allocation, err erro
 		}
 		if err != nil {
 			for _, allocation := range made {
-				_ = d.driver.Release(allocation) // the first error says more
+				_ = d.driver.Release(allocation) // the first error is more useful
 			}
 			return nil, nil, c.noted("move memory", err)
 		}
@@ -287,15 +287,15 @@ func (x *move) prepare() (contents [][]byte, made []cudadrv.Allocation, err erro
 	return contents, made, nil
 }
 
-// lost is for what cannot be undone: the program must not go on as if its memory were there.
+// lost handles errors that cannot be undone: the program must not go on without its memory.
 func (x *move) lost(err error) error {
 	err = fmt.Errorf("move memory: %w", err)
 	x.memory.context.poison(err)
 	return err
 }
 
-// aliases are the further addresses at which memory is shown, in all devices together: the driver
-// maps once, and each device has rights of its own.
+// aliases are the further addresses of memory, for all devices: the driver maps an alias once, and
+// each device has its own access rights.
 type aliases struct {
 	mu sync.Mutex
 	at map[uint64]*alias
@@ -304,13 +304,13 @@ type aliases struct {
 type alias struct {
 	gpu.Range
 	home uint64
-	// users are the contexts that see it.
+	// users are the contexts with access.
 	users map[*Context]struct{}
 }
 
-// Alias shows the memory of one Map, or its beginning, at a further address.
+// Alias maps the memory of one Map, or its beginning, at a further address.
 func (m *Memory) Alias(address uint64, home gpu.Memory, r gpu.Range, write bool) error {
-	const op = "show memory"
+	const op = "map alias"
 	from, own := home.(*Memory)
 	if !own || address%gpu.ChunkBytes != 0 {
 		return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: fmt.Sprintf("at %#x", address)}
@@ -352,9 +352,9 @@ func (m *Memory) Alias(address uint64, home gpu.Memory, r gpu.Range, write bool)
 	return nil
 }
 
-// newAlias maps memory at an address where nothing is. Nobody may touch it yet.
+// newAlias maps memory at a free address, without access rights yet.
 func (m *Memory) newAlias(address uint64, from *Memory, r gpu.Range) (*alias, error) {
-	const op = "show memory"
+	const op = "map alias"
 	a := &alias{Range: gpu.Range{Address: address, Bytes: r.Bytes}, home: r.Address, users: map[*Context]struct{}{}}
 	for _, d := range m.context.backend.devices {
 		d.mu.Lock()
@@ -371,29 +371,29 @@ func (m *Memory) newAlias(address uint64, from *Memory, r gpu.Range) (*alias, er
 		return nil, &gpu.Error{
 			Op:     op,
 			Code:   abi.InvalidValue,
-			Detail: fmt.Sprintf("%#x+%#x is not what was mapped at once", r.Address, r.Bytes),
+			Detail: fmt.Sprintf("%#x+%#x is not one mapping, or its beginning", r.Address, r.Bytes),
 		}
 	}
 	return a, m.context.noted(op, m.device.driver.Map(address, r.Bytes, p.granule.allocation))
 }
 
-// Unalias takes one Alias back.
+// Unalias removes an alias from this context.
 func (m *Memory) Unalias(address uint64) error {
 	x := &m.context.backend.aliases
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	a := x.at[address]
 	if a == nil {
-		return &gpu.Error{Op: "hide memory", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x", address)}
+		return &gpu.Error{Op: "unmap alias", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x", address)}
 	}
 	return m.hide(a)
 }
 
-// hide ends what this context sees of an alias, and the alias with the last one. The aliases' mu is
-// held.
+// hide removes this context's access to an alias, and unmaps the alias after its last user. The
+// aliases' mu is held.
 func (m *Memory) hide(a *alias) error {
 	if _, seen := a.users[m.context]; !seen {
-		return &gpu.Error{Op: "hide memory", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x", a.Address)}
+		return &gpu.Error{Op: "unmap alias", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x", a.Address)}
 	}
 	d := m.device
 	d.reading.Lock()
@@ -404,12 +404,12 @@ func (m *Memory) hide(a *alias) error {
 	d.mu.Unlock()
 	if len(a.users) == 0 {
 		delete(m.context.backend.aliases.at, a.Address)
-		return m.context.noted("hide memory", d.driver.Unmap(a.Address, a.Bytes))
+		return m.context.noted("unmap alias", d.driver.Unmap(a.Address, a.Bytes))
 	}
-	return m.context.noted("hide memory", d.driver.Grant(a.Address, a.Bytes, d.ordinal, cudadrv.AccessNone))
+	return m.context.noted("unmap alias", d.driver.Grant(a.Address, a.Bytes, d.ordinal, cudadrv.AccessNone))
 }
 
-// hideAliases comes before a context gives its memory back.
+// hideAliases removes all aliases of the context, before it releases its memory.
 func (m *Memory) hideAliases() error {
 	x := &m.context.backend.aliases
 	x.mu.Lock()

@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// prepare checks work at submission, where an error still belongs to the call, and takes note of
-// what events stand for now.
+// prepare checks work at submission, where an error is still returned by the call, and resolves
+// events to their current recordings.
 func (c *Context) prepare(work gpu.Work) (item, error) {
 	it := item{work: work}
 	if err := c.checks.Work(work); err != nil {
@@ -30,7 +30,7 @@ func (c *Context) prepare(work gpu.Work) (item, error) {
 	return it, nil
 }
 
-// checks are those of work for a context.
+// checks returns a context's checks for work.
 func checks(launch func(gpu.Launch) error) gpu.Checks {
 	return gpu.Checks{Launch: launch, Event: func(event gpu.Event, op string) error {
 		_, err := ours(event, op)
@@ -38,9 +38,9 @@ func checks(launch func(gpu.Launch) error) gpu.Checks {
 	}}
 }
 
-// issue gives an item to the driver. mu is held. Refused work is left out, and what comes behind it
-// goes on; but where that was to wait for something, or others wait for it, it would go on too
-// early or they would wait for ever, so that the context ends instead.
+// issue gives an item to the driver. mu is held. Refused work is dropped and later work goes on.
+// But if the work orders other work, the context is poisoned: otherwise later work would run too
+// early, or a waiter would wait forever.
 func (s *Stream) issue(it item) error {
 	err := s.give(it)
 	if err != nil && orders(it.work) {
@@ -49,7 +49,7 @@ func (s *Stream) issue(it item) error {
 	return err
 }
 
-// orders reports whether other work relies on this to know when it may be done.
+// orders reports whether other work relies on this work for ordering.
 func orders(work gpu.Work) bool {
 	switch work.(type) {
 	case gpu.Record, gpu.Await, gpu.MemoryOps:
@@ -58,6 +58,7 @@ func orders(work gpu.Work) bool {
 	return false
 }
 
+// give makes the driver calls of an item. mu is held.
 func (s *Stream) give(it item) error {
 	c := s.context
 	switch work := it.work.(type) {
@@ -85,6 +86,7 @@ func (s *Stream) give(it item) error {
 	return nil
 }
 
+// await makes the driver's stream wait for an event record.
 func (s *Stream) await(m *mark) error {
 	if m == nil {
 		return nil
@@ -104,7 +106,7 @@ func (s *Stream) launch(w gpu.Launch) error {
 	return c.noted("launch "+f.info.Name, c.driver.Launch(c.native, f.native, shapeOf(&w), params, s.native))
 }
 
-// shapeOf is what the driver is told of a launch, or of a node that launches.
+// shapeOf returns the launch configuration as the driver takes it.
 func shapeOf(w *gpu.Launch) cudadrv.Shape {
 	shape := cudadrv.Shape{Grid: w.Grid, Block: w.Block, SharedBytes: w.SharedBytes, Attributes: w.Attributes}
 	if w.Cooperative {
@@ -115,6 +117,7 @@ func shapeOf(w *gpu.Launch) cudadrv.Shape {
 	return shape
 }
 
+// words writes or waits for words of memory.
 func (s *Stream) words(w gpu.MemoryOps) error {
 	d, ctx := s.context.driver, s.context.native
 	for _, op := range w.Ops {
@@ -136,6 +139,7 @@ func (s *Stream) words(w gpu.MemoryOps) error {
 	return nil
 }
 
+// fill issues a fill, in another device's context if this one cannot access the memory.
 func (s *Stream) fill(w gpu.Fill) error {
 	if w.Columns == 0 || w.Rows == 0 {
 		return nil
@@ -146,7 +150,7 @@ func (s *Stream) fill(w gpu.Fill) error {
 	return s.context.fill(w, s.native)
 }
 
-// fill gives a fill of something to the driver.
+// fill issues a fill that is not empty.
 func (c *Context) fill(w gpu.Fill, stream cudadrv.Stream) error {
 	size := uint64(w.PatternBytes)
 	if w.Rows > 1 && w.RowPitch == w.Columns*size {
@@ -168,11 +172,12 @@ func (c *Context) fill(w gpu.Fill, stream cudadrv.Stream) error {
 	return d.MemsetD2D32Async(ctx, w.Address, w.RowPitch, w.Pattern, w.Columns, w.Rows, stream)
 }
 
-// checkLaunch refuses what the driver refuses at the call: in a lane it would be too late.
+// checkLaunch refuses what the driver would refuse: in the host queue the error would come too
+// late.
 func (c *Context) checkLaunch(w gpu.Launch) error {
 	f, known := w.Function.(*Function)
 	if !known || f.module.context != c || f.module.closed.Load() {
-		return &gpu.Error{Op: "launch", Code: abi.InvalidHandle, Detail: "no function of a loaded module of this context"}
+		return &gpu.Error{Op: "launch", Code: abi.InvalidHandle, Detail: "not a function of a loaded module of this context"}
 	}
 	limit := c.backend.infos[c.device.ordinal].Attributes
 	three := func(x, y, z abi.DeviceAttribute) [3]uint32 {
@@ -190,18 +195,18 @@ func (c *Context) checkLaunch(w gpu.Launch) error {
 	})
 }
 
-// peer is the memory of another device, if that is what a place means.
+// peer returns the other device's memory, if the place is in one.
 func peer(p gpu.Place) *Memory {
 	m, _ := p.Host.(*Memory)
 	return m
 }
 
-// onDevices reports whether no end of a copy is the program's own memory.
+// onDevices reports whether neither end of a copy is the program's own memory.
 func onDevices(w gpu.Copy) bool {
 	return (w.Dst.Host == nil || peer(w.Dst) != nil) && (w.Src.Host == nil || peer(w.Src) != nil)
 }
 
-// copyOnDevices gives a copy to the driver.
+// copyOnDevices issues a copy that needs no bounce buffer.
 func (s *Stream) copyOnDevices(w gpu.Copy) error {
 	c := s.context
 	return w.EachPlane(func(dst, src gpu.Place, width, rows uint64) error {
@@ -215,7 +220,7 @@ func (s *Stream) copyOnDevices(w gpu.Copy) error {
 	})
 }
 
-// plane is a box of one slice.
+// plane returns a box of one slice.
 func plane(dst, src gpu.Place, width, rows uint64) cudadrv.Box {
 	return cudadrv.Box{
 		Dst: dst.Address, Src: src.Address, Extent: [3]uint64{width, rows, 1},
@@ -223,9 +228,8 @@ func plane(dst, src gpu.Place, width, rows uint64) cudadrv.Box {
 	}
 }
 
-// copyPeers copies between devices. The driver finds a way, whether they are allowed to reach each
-// other or not; without being told the contexts it would take the memory for its stream's own
-// device's.
+// copyPeers copies between devices, whether or not they can access each other. The driver must be
+// told both contexts; otherwise it takes the addresses for the stream's own device.
 func (s *Stream) copyPeers(dst, src gpu.Place, width, rows uint64) error {
 	c := s.context
 	end := func(p gpu.Place) cudadrv.Context {
@@ -240,14 +244,14 @@ func (s *Stream) copyPeers(dst, src gpu.Place, width, rows uint64) error {
 	return c.driver.CopyPeers(c.native, plane(dst, src, width, rows), end(dst), end(src), s.native)
 }
 
-// ActiveClusters is how many clusters of the launch's size fit the device at once.
+// ActiveClusters returns how many clusters of the launch's size fit on the device at once.
 func (f *Function) ActiveClusters(launch gpu.Launch) (int, error) {
 	c := f.module.context
 	n, err := c.driver.ActiveClusters(c.native, f.native, shapeOf(&launch))
 	return int(n), c.noted("occupancy by clusters", err)
 }
 
-// LargestCluster is how many blocks of the launch's shape a cluster can have.
+// LargestCluster returns the maximum number of blocks in a cluster for the launch's shape.
 func (f *Function) LargestCluster(launch gpu.Launch) (int, error) {
 	c := f.module.context
 	n, err := c.driver.LargestCluster(c.native, f.native, shapeOf(&launch))

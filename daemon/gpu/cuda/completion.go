@@ -5,24 +5,24 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// What a Tell runs is run behind the driver's back: an event of the driver's says where in the
-// stream it belongs, a goroutine waits for that, and the stream goes on meanwhile. Who waits for
-// the stream himself runs what is due without waiting for the goroutine to wake. However many are
-// due at once, it wakes once.
+// A Tell is a completion. The driver does not run it: an event of the driver marks its place in the
+// stream, a goroutine waits for the event, and the stream goes on. Synchronize and queries run due
+// completions themselves, without waiting for the goroutine to wake. The goroutine wakes once,
+// however many completions are due.
 
-// tell is a function of the session, and the mark that has to be reached before it is run; nil when
-// nothing has to be.
+// completion is a function of the session that runs after an event record is reached; at once if
+// after is nil.
 type tell struct {
 	mark *mark
 	do   func()
-	// own ones are not the session's: nobody waits for them.
+	// own is set for functions of this package; nothing waits for them.
 	own bool
 }
 
-// due reports whether its time has come. In a context that stops, nobody waits for the driver.
+// due reports whether the function can run. A stopping context does not wait for the driver.
 func (t *tell) due() bool { return t.mark == nil || gpu.Code(t.mark.query()) != abi.NotReady }
 
-// tell has a function run once the driver has done all that it was given so far. mu is held.
+// addCompletion runs do once all work given to the driver so far is done. mu is held.
 func (s *Stream) tell(do func(), own bool) error {
 	m, err := s.here()
 	if err == nil {
@@ -31,8 +31,8 @@ func (s *Stream) tell(do func(), own bool) error {
 	return err
 }
 
-// tellAt has a function run at a mark, which comes after those of earlier ones or was reached. mu
-// is held.
+// addCompletionAfter adds a completion whose event record is not earlier than those of the ones
+// before. mu is held.
 func (s *Stream) tellAt(t tell) {
 	s.tells = append(s.tells, t)
 	if !s.watched {
@@ -41,9 +41,9 @@ func (s *Stream) tellAt(t tell) {
 	}
 }
 
-// here is a mark at the end of what the driver was given, to be dropped by who has asked: the
-// latest recording of an event, if nothing came after it, else one of our own. It is nil in a
-// context that stops. mu is held.
+// tailRecord returns an event record at the end of the stream; the caller releases it. It is the
+// stream's last event record if no work came after it, or a new one. It is nil in a stopping
+// context. mu is held.
 func (s *Stream) here() (*mark, error) {
 	c := s.context
 	if s.gone || c.stopping() {
@@ -65,8 +65,8 @@ func (s *Stream) here() (*mark, error) {
 	return s.tail, nil
 }
 
-// endsWith notes that the last thing that the driver was given is a mark, or for nil, something
-// else. mu is held.
+// setTail notes the event record that is the last work given to the driver, or nil if other work
+// is. mu is held.
 func (s *Stream) endsWith(m *mark) {
 	if m != nil {
 		m.users.Add(1)
@@ -75,7 +75,7 @@ func (s *Stream) endsWith(m *mark) {
 	s.tail = m
 }
 
-// watch runs what is due until nothing is left.
+// watch runs completions until none are left.
 func (s *Stream) watch() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,20 +83,20 @@ func (s *Stream) watch() {
 		if m := s.tells[0].mark; m != nil {
 			m.users.Add(1)
 			s.mu.Unlock()
-			_ = m.await() // what is wrong, who asks next is told
+			_ = m.await() // an error is sticky and is reported by the next call
 			m.drop()
 			s.mu.Lock()
 		}
 		if !s.tellDue() && s.telling {
-			s.progress.Wait() // somebody else is at it
+			s.progress.Wait() // another goroutine runs completions
 		}
 	}
 	s.watched = false
 	s.progress.Broadcast()
 }
 
-// await returns when the driver has come to a mark that it was given, or the context stops. The
-// error is what the driver says instead of having come there.
+// wait waits until the event record is reached or the context stops. It returns the driver's error
+// if the driver reports one instead. The record must be settled.
 func (m *mark) await() error {
 	c := m.context
 	if err := m.query(); gpu.Code(err) != abi.NotReady {
@@ -113,14 +113,14 @@ func (m *mark) await() error {
 	}
 }
 
-// tellDue runs what is due, one after the other, and reports whether there was any; not while
-// somebody else does. mu is held, but not while a function runs.
+// runDue runs due completions one at a time, and reports whether it ran any. It returns at once
+// while another goroutine runs them. mu is held, but not while a completion runs.
 func (s *Stream) tellDue() (some bool) {
 	if s.telling {
 		return false
 	}
 	s.telling = true
-	due := 0 // how many are known to be due
+	due := 0 // lower bound of the number of due completions
 	if n := len(s.tells); n > 0 && s.tells[n-1].due() {
 		due = n
 	}
@@ -146,7 +146,7 @@ func (s *Stream) tellDue() (some bool) {
 	return some
 }
 
-// awaitTells returns once so many functions were run in all.
+// waitCompletions waits until target completions have run in total.
 func (s *Stream) awaitTells(target uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *Stream) awaitTells(target uint64) {
 	}
 }
 
-// quiet reports whether no function is left to run, after running what is due. mu is held.
+// runAllDue runs due completions and reports whether none are left. mu is held.
 func (s *Stream) quiet() bool {
 	s.tellDue()
 	return len(s.tells) == 0 && !s.telling

@@ -4,14 +4,14 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// lane does what is queued, in order, and ends when nothing is left. While it runs, everything
-// submitted queues behind it.
+// runQueue performs queued items in order, and returns when none are left. While it runs, all
+// submitted work is queued behind it.
 func (s *Stream) lane() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.queue) > 0 {
 		it := s.queue[0]
-		s.queue[0] = item{} // what is done must not be kept alive
+		s.queue[0] = item{} // let the garbage collector free it
 		s.queue = s.queue[1:]
 		s.mu.Unlock()
 		s.perform(it)
@@ -24,7 +24,7 @@ func (s *Stream) lane() {
 	s.progress.Broadcast()
 }
 
-// perform does one item, or once the context stops, only what others may wait for.
+// perform does one item. In a stopping context it only does what others may wait for.
 func (s *Stream) perform(it item) {
 	c := s.context
 	switch work := it.work.(type) {
@@ -58,37 +58,37 @@ func (s *Stream) perform(it item) {
 	c.failLater(err)
 }
 
-// tellLate is tell in the lane. What it belongs behind, the driver has by now.
+// addCompletionQueued is addCompletion for the host queue. All earlier work is with the driver by
+// then.
 func (s *Stream) tellLate(work gpu.Tell, own bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tell(work.Func, own) == nil {
 		return
 	}
-	s.mu.Unlock() // there is no event to be had
+	s.mu.Unlock() // the driver has no more events, so wait here
 	s.drain()
 	s.mu.Lock()
 	s.tellAt(tell{do: work.Func, own: own})
 }
 
-// drain waits until the driver is done with the stream, or the context stops.
+// drain waits until the driver's stream is idle, or the context stops.
 func (s *Stream) drain() {
 	c := s.context
 	if c.stopping() {
 		return
 	}
 	err := c.driver.StreamQuery(c.native, s.native)
-	if err != nil { // it is not ready, or the driver cannot say
+	if err != nil { // busy, or an error
 		err = s.awaitDriver()
 	}
 	if err := c.noted("wait for stream", err); err != nil && !c.stopping() {
-		c.poison(err) // nobody knows what of the stream's work is done
+		c.poison(err) // it is unknown which work is done
 	}
 }
 
-// awaitDriver returns when the driver is done with the stream, or says why it is not. Where the
-// context stops, that is never waited for: what the driver waits for may be among the work that is
-// passed over.
+// waitDriver waits until the driver's stream is idle and returns the driver's error. It returns at
+// once in a stopping context: the driver may wait for work that will be skipped.
 func (s *Stream) awaitDriver() error {
 	c, done := s.context, make(chan error, 1)
 	go func() { done <- c.driver.StreamSynchronize(c.native, s.native) }()
@@ -100,7 +100,7 @@ func (s *Stream) awaitDriver() error {
 	}
 }
 
-// native reports whether the driver can be given the item now.
+// issuable reports whether the driver can be given the item now.
 func (it *item) native() bool {
 	switch work := it.work.(type) {
 	case gpu.Call:
@@ -117,14 +117,14 @@ func (it *item) native() bool {
 	return true
 }
 
-// abandon lets go whoever waits for what will not be done.
+// abandon releases waiters for work that will not be done.
 func (it *item) abandon() {
 	if _, records := it.work.(gpu.Record); records {
 		it.mark.abandon()
 	}
 }
 
-// drop gives up what the item uses.
+// release drops the item's references.
 func (it *item) drop() {
 	it.mark.drop()
 	it.graph.unuse()

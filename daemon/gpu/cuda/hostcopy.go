@@ -6,13 +6,12 @@ import (
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 )
 
-// What a Memory's ReadAt and WriteAt copy goes beside all streams of the session, each call by
-// streams of its own: several at a time, as those of a checkpoint, do not wait for each other, nor
-// for the kernel that digests, so that copying, digesting and writing overlap. The driver never
-// sees memory of Go's, which may move, and lie where the driver looks for a device's: copies go
-// through pinned buffers, two in turn, unless the memory is pinned itself.
+// Memory.ReadAt and WriteAt copy on side streams, apart from the session's streams. Each call uses
+// its own, so that the concurrent copies of a checkpoint wait neither for each other nor for the
+// digest kernel. The driver never sees Go memory, which may move or lie in a device's window:
+// copies go through two pinned buffers, unless the memory itself is pinned.
 
-// copyOut copies at once.
+// copyOut copies from device memory and waits for it.
 func (c *Context) copyOut(p []byte, from uint64) (int, error) {
 	return c.through("read memory", p, way{
 		give: func(stream cudadrv.Stream, buffer []byte, at uint64) error {
@@ -22,7 +21,7 @@ func (c *Context) copyOut(p []byte, from uint64) (int, error) {
 	})
 }
 
-// copyIn is copyOut the other way.
+// copyIn copies to device memory and waits for it.
 func (c *Context) copyIn(to uint64, p []byte) (int, error) {
 	return c.through("write memory", p, way{
 		before: func(piece, buffer []byte) { copy(buffer, piece) },
@@ -32,14 +31,15 @@ func (c *Context) copyIn(to uint64, p []byte) (int, error) {
 	})
 }
 
-// way is how memory is copied: give gives the driver a copy with pinned memory. Where that is a
-// buffer, before fills it, and after empties it; either may be nil.
+// hostCopy is the direction of a copy. issue gives the driver one piece in pinned memory. If that
+// is a bounce buffer, fill fills it before, and drain empties it after; either may be nil.
 type way struct {
 	before, after func(piece, buffer []byte)
 	give          func(stream cudadrv.Stream, buffer []byte, at uint64) error
 }
 
-// through copies p, in pieces of a buffer's size unless it is pinned, and says how far it came.
+// copyHost copies p, in pieces of one buffer unless p is pinned. It returns how many bytes were
+// copied.
 func (c *Context) through(op string, p []byte, w way) (done int, err error) {
 	if c.backend.pinned.holds(p) {
 		t := turn{context: c, way: &way{give: w.give}, buffer: p}
@@ -73,16 +73,16 @@ func (c *Context) through(op string, p []byte, w way) (done int, err error) {
 	return done, nil
 }
 
-// turn is one of the buffers of a copy, and its stream.
+// pieceCopy is one of the two buffers of a copy, with its side stream.
 type turn struct {
 	context *Context
 	way     *way
 	stream  cudadrv.Stream
 	buffer  []byte
-	piece   []byte // under way; nil where nothing is
+	piece   []byte // in flight, or nil
 }
 
-// start gives the driver a piece.
+// start issues the copy of a piece.
 func (t *turn) start(piece []byte, at uint64) (err error) {
 	c := t.context
 	if t.stream == 0 {
@@ -105,7 +105,7 @@ func (t *turn) start(piece []byte, at uint64) (err error) {
 	return nil
 }
 
-// finish waits for what was given.
+// finish waits for the piece in flight.
 func (t *turn) finish() error {
 	if t.piece == nil {
 		return nil
@@ -120,11 +120,12 @@ func (t *turn) finish() error {
 	return nil
 }
 
-// end gives back what the turn has, once the driver is done with it.
+// close returns the stream, and the buffer if it is from the pool, once the driver no longer uses
+// them.
 func (t *turn) end(buffer bool) {
 	c := t.context
 	if t.piece != nil {
-		_ = c.driver.StreamSynchronize(c.native, t.stream) // another error is being reported
+		_ = c.driver.StreamSynchronize(c.native, t.stream) // the caller already reports an error
 	}
 	if t.stream != 0 {
 		c.asides.put(t.stream)
@@ -134,7 +135,7 @@ func (t *turn) end(buffer bool) {
 	}
 }
 
-// pins is memory of this process that is pinned for all devices.
+// pins are the ranges of this process's memory that are pinned for all devices.
 type pins struct {
 	mu    sync.RWMutex
 	bytes map[uint64]uint64 // by address
@@ -155,7 +156,7 @@ func (p *pins) forget(memory []byte) {
 	delete(p.bytes, addressOf(memory))
 }
 
-// holds reports whether memory is the beginning of what was pinned at once, or all of it.
+// contains reports whether memory is a pinned range, or the beginning of one.
 func (p *pins) holds(memory []byte) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

@@ -6,15 +6,15 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// errHost ends a copy whose host side failed. It is no fault of the device; see gpu.HostMemory.
+// errHost ends a copy whose host side failed. It is not a fault of the device; see gpu.HostMemory.
 var errHost = errors.New("the program's memory cannot be accessed")
 
-// errStopping ends a copy in a context that stops, where nobody waits for the driver.
-var errStopping = errors.New("the context stops")
+// errStopping ends a copy in a stopping context.
+var errStopping = errors.New("the context is stopping")
 
-// ferry copies between the device and memory that the driver does not know, by way of pinned
-// buffers: while the driver copies from or to one, the other one is filled or emptied. It returns
-// when the host's side is over.
+// bounceCopy copies between the device and memory that the driver does not know, through bounce
+// buffers. While the driver works on one buffer, the other is filled or drained. It returns when
+// the host's side is done.
 func (s *Stream) ferry(w gpu.Copy) (err error) {
 	var carry func(dst, src gpu.Place, width, rows uint64) error
 	r := &relay{stream: s}
@@ -24,7 +24,7 @@ func (s *Stream) ferry(w gpu.Copy) (err error) {
 	case w.Src.Host == nil:
 		carry = r.download
 	default:
-		s.drain() // another device's memory may be what earlier work has written
+		s.drain() // earlier work may still write the other device's memory
 		carry = r.between
 	}
 	err = w.EachPlane(func(dst, src gpu.Place, width, rows uint64) error {
@@ -39,7 +39,7 @@ func (s *Stream) ferry(w gpu.Copy) (err error) {
 	return err
 }
 
-// eachPart cuts rows into pieces that fit a buffer: many rows, or a part of one.
+// eachPart splits rows into pieces that fit a buffer: many rows, or a part of one.
 func eachPart(dst, src gpu.Place, width, rows uint64, do func(dst, src gpu.Place, width, rows uint64) error) error {
 	part := func(at, row, width, rows uint64) error {
 		d, s := dst, src
@@ -66,7 +66,7 @@ func eachPart(dst, src gpu.Place, width, rows uint64, do func(dst, src gpu.Place
 	return nil
 }
 
-// relay is the two buffers that a copy goes through, in turn. More would not help: the driver is
+// doubleBuffer is the two buffers that a copy uses alternately. More would not help: the driver is
 // faster than the host.
 type relay struct {
 	stream *Stream
@@ -74,16 +74,16 @@ type relay struct {
 	at     int
 }
 
-// slot is one of them.
+// slot is one of the two buffers.
 type slot struct {
 	buffer []byte
-	// mark is where the driver is done with it; nil when it is not at it.
+	// mark is reached when the driver no longer uses the buffer; nil if it does not.
 	mark *mark
-	// empty is what is to be done with what the driver has put there; nil where nothing is.
+	// empty copies the buffer's content to the host; nil if there is none.
 	empty func() error
 }
 
-// next is the slot that was used longest ago, ready to be used again.
+// next returns the slot that was used longest ago, ready for reuse.
 func (r *relay) next() (*slot, error) {
 	t := &r.slots[r.at%len(r.slots)]
 	r.at++
@@ -101,7 +101,7 @@ func (r *relay) next() (*slot, error) {
 	return t, nil
 }
 
-// settle waits until the driver is done with a slot, and empties it.
+// settle waits until the driver no longer uses a slot, and empties it.
 func (r *relay) settle(t *slot) error {
 	if t.mark == nil {
 		return nil
@@ -119,7 +119,7 @@ func (r *relay) settle(t *slot) error {
 	return err
 }
 
-// copy gives the driver a copy from or to a slot.
+// issue gives the driver a copy from or to a slot.
 func (r *relay) copy(t *slot, w gpu.Copy) error {
 	s := r.stream
 	if s.context.stopping() {
@@ -135,8 +135,8 @@ func (r *relay) copy(t *slot, w gpu.Copy) error {
 	return err
 }
 
-// end empties what is not empty yet, oldest first, and gives the buffers back: those that the
-// driver still reads when it is done with them.
+// end empties the remaining slots, oldest first, and returns the buffers to the pool, those in use
+// by the driver later.
 func (r *relay) end() (err error) {
 	for range r.slots {
 		t := &r.slots[r.at%len(r.slots)]
@@ -162,7 +162,7 @@ func (r *relay) release(t *slot) {
 	s.tellAt(tell{mark: t.mark, do: func() { s.context.buffers.put(buffer) }, own: true})
 }
 
-// packed is rows in a buffer, without gaps.
+// packed returns the place of contiguous rows in a buffer.
 func packed(buffer []byte, width uint64) gpu.Place {
 	return gpu.Place{Address: addressOf(buffer), RowPitch: width}
 }
@@ -208,21 +208,20 @@ func (r *relay) between(dst, src gpu.Place, width, rows uint64) error {
 }
 
 const (
-	// bufferBytes is the size of the pinned buffers between the device and memory that is not pinned.
-	// A processor fills one in some 200 microseconds, beside which it does not matter that the driver
-	// is asked for each; and it still finds in its cache what it has put there.
+	// bufferBytes is the size of a bounce buffer. The CPU fills one in some 200 microseconds, so
+	// the cost of a driver call per buffer does not matter, and the content is still in the CPU's
+	// cache.
 	bufferBytes = 2 << 20
-	// stageBytes is what a stream has for small copies, of which the largest fits four times.
+	// stageBytes is the size of a stream's staging buffer, four times the largest staged copy.
 	stageBytes = 4 * gpu.EarlyBytes
 )
 
-// Stages says that small copies out of host memory are as quick as can be: their bytes are taken at
-// once.
+// Stages reports that small copies from host memory are staged at submission.
 func (s *Stream) Stages() bool { return true }
 
-// early takes the bytes of a small copy from host memory to the device, so that the driver can be
-// given the rest, and nothing waits. What is no such copy stays as it is; done says that there is
-// nothing left to do, as the host's side failed. mu is held.
+// early stages the source of a small copy from host memory, so that the copy can go to the driver
+// at once. Other items stay as they are. done is set if the host's side failed and nothing is left
+// to do. mu is held.
 func (s *Stream) early(it *item) (done bool, err error) {
 	w, is := it.work.(gpu.Copy)
 	if !is || w.Src.Host == nil || peer(w.Src) != nil || w.Dst.Host != nil || s.closed || s.context.stopping() {
@@ -244,15 +243,15 @@ func (s *Stream) early(it *item) (done bool, err error) {
 	return false, nil
 }
 
-// room is a part of the stream's staging memory. When it has been handed out, the driver's progress
-// brings it back, and there is other. mu is held.
+// room returns a part of the stream's staging buffer. A full buffer returns to the pool when the
+// driver has passed this point. mu is held.
 func (s *Stream) room(bytes int) ([]byte, error) {
 	const align = 256
 	if s.stage != nil && s.staged+bytes > len(s.stage) {
 		full := s.stage
 		s.stage = nil
 		if err := s.put(item{work: gpu.Tell{Func: func() { s.context.stages.put(full) }}, own: true}); err != nil {
-			return nil, err // and the memory goes with the context
+			return nil, err // the driver frees the buffer with the context
 		}
 	}
 	if s.stage == nil {
