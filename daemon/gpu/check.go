@@ -16,6 +16,15 @@ type Checks struct {
 	Event func(event Event, op string) error
 }
 
+// NewChecks returns the checks of a backend. own converts an event to the backend's type, or returns
+// why that is not possible.
+func NewChecks[E any](launch func(Launch) error, own func(event Event, op string) (E, error)) Checks {
+	return Checks{Launch: launch, Event: func(event Event, op string) error {
+		_, err := own(event, op)
+		return err
+	}}
+}
+
 // Work returns an error for work that no stream can run.
 func (c Checks) Work(work Work) error {
 	switch work := work.(type) {

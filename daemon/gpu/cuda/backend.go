@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda/devicelist"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda/devprintf"
 	"github.com/phos-gpu/phos/daemon/gpu/ledger"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
@@ -59,11 +63,11 @@ func Open(options Options) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := TakeOutput(); err != nil {
+	if err := devprintf.Capture(); err != nil {
 		return nil, fmt.Errorf("redirect standard output for device printf: %w", err)
 	}
 	b := &Backend{driver: driver, options: options, contexts: map[*Context]struct{}{}}
-	if b.infos, err = describe(driver); err != nil {
+	if b.infos, err = devicelist.List(driver); err != nil {
 		return nil, err
 	}
 	if l := options.Ledger; l != nil && l.GPUs() < len(b.infos) {
@@ -79,6 +83,10 @@ func Open(options Options) (*Backend, error) {
 	}
 	return b, nil
 }
+
+// TakeOutput makes standard output a pipe for device printf, once per process; os.Stdout then refers
+// to the previous standard output. Open does this, too.
+func TakeOutput() error { return devprintf.Capture() }
 
 // Devices lists the devices.
 func (b *Backend) Devices() []gpu.DeviceInfo { return b.infos }
@@ -114,10 +122,7 @@ func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Conte
 func (b *Backend) Close() error {
 	b.mu.Lock()
 	b.closed = true
-	var open []*Context
-	for c := range b.contexts {
-		open = append(open, c)
-	}
+	open := slices.Collect(maps.Keys(b.contexts))
 	b.mu.Unlock()
 	var errs []error
 	for _, c := range open {

@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda/devprintf"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
@@ -24,7 +26,9 @@ type Context struct {
 	// aside is a stream of this package, for work that does not wait for the session's streams.
 	aside  cudadrv.Stream
 	output func([]byte)
-	late   func(error)
+	// listener receives device printf for output; nil without output.
+	listener *devprintf.Listener
+	late     func(error)
 	// prints is set once a module was loaded whose kernels can print.
 	prints atomic.Bool
 	fault  atomic.Pointer[error]
@@ -54,7 +58,7 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, er
 	}
 	c.preparePools()
 	c.launches.Store(options.Resumed.Launches)
-	c.memory, c.checks = newMemory(c, d), checks(c.checkLaunch)
+	c.memory, c.checks = newMemory(c, d), gpu.NewChecks(c.checkLaunch, ours)
 	var err error
 	if c.native, err = b.native(d); err != nil {
 		return nil, &gpu.Error{
@@ -74,7 +78,7 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, er
 		b.options.Logger.Warn("cannot load digest kernel; checkpoints cannot find changes", "gpu", d.ordinal, "error", err)
 	}
 	if c.output != nil {
-		prints.add(c)
+		c.listener = devprintf.Listen(c.output)
 	}
 	return c, nil
 }
@@ -293,11 +297,7 @@ func (c *Context) Synchronize() error {
 func (c *Context) openStreams() []*Stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	open := make([]*Stream, 0, len(c.streams))
-	for s := range c.streams {
-		open = append(open, s)
-	}
-	return open
+	return slices.Collect(maps.Keys(c.streams))
 }
 
 // closePatience is how long Close waits for the driver, which may wait for a kernel. After that,
@@ -326,7 +326,7 @@ func (c *Context) Close() error {
 		busy = busy || c.driver.StreamQuery(c.native, s.native) != nil
 	}
 	defer c.backend.forget(c)
-	defer prints.remove(c)
+	defer c.listener.Close()
 	var errs []error
 	if !busy {
 		errs = append(errs, c.memory.hideAll(), c.memory.releaseAll())
@@ -350,6 +350,14 @@ func (c *Context) Close() error {
 		c.backend.keepShown(c)
 	}
 	return errors.Join(errs...)
+}
+
+// flush waits until all device printf so far was delivered.
+func (c *Context) flush() {
+	if c.prints.Load() && c.output != nil {
+		cudadrv.Flush()
+		devprintf.Flush()
+	}
 }
 
 // EncodeTensorMap encodes a tensor map.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda/devicelist"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
@@ -39,99 +40,8 @@ type device struct {
 	refusal error
 }
 
-// ErrNoDevice means that there is a driver, and no GPU.
-var ErrNoDevice = fmt.Errorf("the driver has no GPU: %w", abi.NoDevice)
-
-// ErrUnfit is in the chain of the error about a device that cannot be used.
-var ErrUnfit = fmt.Errorf("GPU cannot be used: %w", abi.NotSupported)
-
-// describe asks the driver for all that programs may ask about its devices.
-func describe(driver *cudadrv.Driver) ([]gpu.DeviceInfo, error) {
-	count, err := driver.DeviceGetCount()
-	if err != nil {
-		return nil, fmt.Errorf("count GPUs: %w", err)
-	}
-	if count == 0 {
-		return nil, ErrNoDevice
-	}
-	infos := make([]gpu.DeviceInfo, count)
-	for i := range infos {
-		if infos[i], err = describeOne(driver, int32(i)); err != nil {
-			return nil, fmt.Errorf("describe GPU %d: %w", i, err)
-		}
-		infos[i].DriverVersion = driver.Version
-		describePeers(driver, int32(i), count, infos[i].Attributes)
-	}
-	return infos, nil
-}
-
-// lastAttribute is beyond all numbers of device attributes that are known.
-const lastAttribute = 160
-
-func describeOne(driver *cudadrv.Driver, device int32) (info gpu.DeviceInfo, err error) {
-	if info.Name, err = driver.DeviceName(device); err != nil {
-		return info, err
-	}
-	if info.UUID, err = driver.DeviceUUID(device); err != nil {
-		return info, err
-	}
-	if info.MemoryBytes, err = driver.DeviceTotalMem(device); err != nil {
-		return info, err
-	}
-	info.Attributes = map[abi.DeviceAttribute]int32{}
-	var failed error
-	for a := range int32(lastAttribute) {
-		value, err := driver.DeviceGetAttribute(a, device)
-		switch {
-		case err == nil:
-			info.Attributes[abi.DeviceAttribute(a)] = value
-		case gpu.Code(err) != abi.InvalidValue: // that is how a driver says that it does not know one
-			failed = err
-		}
-	}
-	if err := fit(&info); err != nil {
-		if failed != nil {
-			return info, fmt.Errorf("ask for attributes: %w", failed)
-		}
-		return info, err
-	}
-	withhold(info.Attributes)
-	info.Attributes[abi.AttrIPCEventSupported] = 1 // by what is no business of the driver's
-	return info, nil
-}
-
-// computeModeProhibited and computeModeExclusive are values of abi.AttrComputeMode.
-const (
-	computeModeProhibited = 2
-	computeModeExclusive  = 3
-)
-
-// fit refuses devices that phos cannot use.
-func fit(info *gpu.DeviceInfo) error {
-	switch {
-	case info.Attributes[abi.AttrVirtualAddressManagementSupported] == 0:
-		return fmt.Errorf(
-			"%w: %s has no virtual memory management; the driver must be 11.2 or later",
-			ErrUnfit,
-			info.Name,
-		)
-	case info.Attributes[abi.AttrUnifiedAddressing] == 0:
-		return fmt.Errorf("%w: %s does not share addresses with the host", ErrUnfit, info.Name)
-	case info.Attributes[abi.AttrComputeMode] == computeModeProhibited:
-		return fmt.Errorf(
-			"%w: %s is in compute mode prohibited; nvidia-smi -c 0 lets programs use it",
-			ErrUnfit,
-			info.Name,
-		)
-	case info.Attributes[abi.AttrComputeMode] == computeModeExclusive:
-		return fmt.Errorf(
-			"%w: %s is in compute mode exclusive, for one process; nvidia-smi -c 0 lets several use it",
-			ErrUnfit,
-			info.Name,
-		)
-	}
-	return nil
-}
+// ErrUnfit is in the error chain when a device cannot be used.
+var ErrUnfit = devicelist.ErrUnfit
 
 // Probe lists the GPUs of a driver without using them.
 func Probe(library string) ([]gpu.DeviceInfo, error) {
@@ -139,7 +49,7 @@ func Probe(library string) ([]gpu.DeviceInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return describe(driver)
+	return devicelist.List(driver)
 }
 
 // newDevice adds a device and reserves its window.
@@ -277,25 +187,4 @@ func (d *device) giveUp() error {
 	}
 	d.window = gpu.Range{}
 	return nil
-}
-
-// withheld are attributes that say of a device what programs under phos cannot have of it: the
-// session refuses the calls.
-var withheld = []abi.DeviceAttribute{
-	abi.AttrPageableMemoryAccess, abi.AttrPageableMemoryAccessUsesHostPageTables, abi.AttrDirectManagedMemAccessFromHost,
-	abi.AttrCanUseHostPointerForRegisteredMem, abi.AttrReadOnlyHostRegisterSupported, abi.AttrCooperativeMultiDeviceLaunch,
-	abi.AttrHandleTypeWIN32HandleSupported, abi.AttrHandleTypeWIN32KMTHandleSupported, abi.AttrHandleTypeFabricSupported,
-	abi.AttrMemPoolSupportedHandleTypes, abi.AttrGenericCompressionSupported, abi.AttrMaxPersistingL2CacheSize,
-	abi.AttrMaxAccessPolicyWindowSize, abi.AttrGPUDirectRDMAWithCUDAVMMSupported, abi.AttrGPUDirectRDMASupported,
-	abi.AttrSparseCUDAArraySupported, abi.AttrDeferredMappingCUDAArraySupported, abi.AttrTimelineSemaphoreInteropSupported,
-	abi.AttrDMABufSupported,
-	abi.AttrMulticastSupported, abi.AttrD3D12CIGSupported, abi.AttrVulkanCIGSupported, abi.AttrMemDecompressAlgorithmMask,
-	abi.AttrMemDecompressMaxLength,
-}
-
-// withhold takes them out.
-func withhold(attributes map[abi.DeviceAttribute]int32) {
-	for _, a := range withheld {
-		delete(attributes, a)
-	}
 }

@@ -27,19 +27,19 @@ func (d *device) create(bytes uint64) (cudadrv.Allocation, error) {
 	return plain, nil
 }
 
+// refuse returns the error for a range that cannot be shared or imported.
+func (d *device) refuse(op string, code abi.Result, r gpu.Range, detail string) error {
+	detail = fmt.Sprintf("%#x+%#x on GPU %d: %s", r.Address, r.Bytes, d.ordinal, detail)
+	return &gpu.Error{Op: op, Code: code, Detail: detail}
+}
+
 // Share exports one mapping as a file descriptor of the driver, without copying.
 func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
 	if err := m.whole("share memory", r); err != nil {
 		return nil, 0, err
 	}
 	d := m.device
-	refuse := func(code abi.Result, detail string) error {
-		return &gpu.Error{
-			Op:     "share memory",
-			Code:   code,
-			Detail: fmt.Sprintf("%#x+%#x on GPU %d: %s", r.Address, r.Bytes, d.ordinal, detail),
-		}
-	}
+	refuse := func(code abi.Result, detail string) error { return d.refuse("share memory", code, r, detail) }
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.table.find(r.Address)
@@ -49,10 +49,8 @@ func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
 	case p.Range != r || !p.whole():
 		return nil, 0, refuse(abi.NotSupported, "it is not exactly one mapping")
 	case d.refusal != nil:
-		return nil, 0, refuse(
-			abi.NotSupported,
-			fmt.Sprintf("the driver cannot allocate shareable memory there (%v)", d.refusal),
-		)
+		detail := fmt.Sprintf("the driver cannot allocate shareable memory there (%v)", d.refusal)
+		return nil, 0, refuse(abi.NotSupported, detail)
 	case d.handles == cudadrv.HandleNone:
 		return nil, 0, refuse(abi.NotSupported, "the driver cannot share memory of this GPU with other processes")
 	}
@@ -70,13 +68,7 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 		return err
 	}
 	d := m.device
-	refuse := func(code abi.Result, detail string) error {
-		return &gpu.Error{
-			Op:     "import memory",
-			Code:   code,
-			Detail: fmt.Sprintf("%#x+%#x on GPU %d: %s", r.Address, r.Bytes, d.ordinal, detail),
-		}
-	}
+	refuse := func(code abi.Result, detail string) error { return d.refuse("import memory", code, r, detail) }
 	if offset != 0 {
 		return refuse(abi.InvalidValue, "the offset of shared memory must be 0")
 	}
@@ -110,24 +102,6 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 	d.use(r, g, m.context)
 	return nil
 }
-
-// describePeers sets the attributes of which devices' memory a device can access.
-func describePeers(driver *cudadrv.Driver, device int32, count int32, attributes map[abi.DeviceAttribute]int32) {
-	for other := range min(count, 31) {
-		can, err := driver.DeviceCanAccessPeer(device, other)
-		if other == device || err != nil || can == 0 {
-			continue
-		}
-		attributes[abi.AttrPeers] |= 1 << other
-		if atomics, err := driver.DeviceGetP2PAttribute(nativeAtomics, device, other); err == nil && atomics != 0 {
-			attributes[abi.AttrPeerAtomics] |= 1 << other
-		}
-	}
-}
-
-// nativeAtomics is a CU_DEVICE_P2P_ATTRIBUTE: one device's atomic operations work in the other's
-// memory.
-const nativeAtomics = 3
 
 // AllowPeer permits or forbids the context's kernels to access another device's memory. Memory
 // mapped by this package has rights per device. For module variables, which the driver placed, peer

@@ -30,14 +30,6 @@ func (c *Context) prepare(work gpu.Work) (item, error) {
 	return it, nil
 }
 
-// checks returns a context's checks for work.
-func checks(launch func(gpu.Launch) error) gpu.Checks {
-	return gpu.Checks{Launch: launch, Event: func(event gpu.Event, op string) error {
-		_, err := ours(event, op)
-		return err
-	}}
-}
-
 // issue gives an item to the driver. mu is held. Refused work is dropped and later work goes on.
 // But if the work orders other work, the context is poisoned: otherwise later work would run too
 // early, or a waiter would wait forever.
