@@ -6,7 +6,7 @@ func (w Copy) EachPlane(do func(dst, src Place, width, rows uint64) error) error
 	if w.Extent[0] == 0 || w.Extent[1] == 0 || w.Extent[2] == 0 {
 		return nil
 	}
-	w = w.flat()
+	w = w.flatten()
 	for slice := range w.Extent[2] {
 		dst, src := w.Dst, w.Src
 		dst.Address += slice * dst.SlicePitch
@@ -18,9 +18,9 @@ func (w Copy) EachPlane(do func(dst, src Place, width, rows uint64) error) error
 	return nil
 }
 
-// flat merges rows, and then slices, that are contiguous on both sides, so that most copies become
+// flatten merges rows, and then slices, that are contiguous on both sides, so that most copies become
 // linear.
-func (w Copy) flat() Copy {
+func (w Copy) flatten() Copy {
 	if w.Extent[1] == 1 {
 		// A row per slice: the slices are the rows.
 		w.Extent = [3]uint64{w.Extent[0], w.Extent[2], 1}
@@ -29,7 +29,7 @@ func (w Copy) flat() Copy {
 	if w.Extent[1] > 1 && w.Dst.RowPitch == w.Extent[0] && w.Src.RowPitch == w.Extent[0] {
 		w.Extent = [3]uint64{w.Extent[0] * w.Extent[1], 1, w.Extent[2]}
 		if w.Extent[2] > 1 {
-			return w.flat()
+			return w.flatten()
 		}
 	}
 	return w

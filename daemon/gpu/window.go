@@ -20,7 +20,7 @@ const (
 	// the device has memory, once per stream, need this much.
 	MostWindowBytes = 4 << 40
 	// StandardWindowBytes is the size of each window on machines with many devices.
-	EnoughWindowBytes = 1 << 40
+	StandardWindowBytes = 1 << 40
 )
 
 // DefaultWindow returns the range of device addresses of a GPU, out of count GPUs, if none was
@@ -28,7 +28,7 @@ const (
 // session keeps the windows that it had.
 func DefaultWindow(ordinal, count int) Range {
 	bytes := uint64(MostWindowBytes)
-	for bytes > EnoughWindowBytes && uint64(count)*bytes > belowPrograms-firstWindow {
+	for bytes > StandardWindowBytes && uint64(count)*bytes > belowPrograms-firstWindow {
 		bytes /= 2
 	}
 	places := Windows(bytes)
@@ -52,7 +52,7 @@ func Windows(bytes uint64) (places []Range) {
 // they map, so the upper part gets most of a wide window.
 func Split(window Range) (heap, program Range) {
 	lower := window.Bytes / 2
-	if window.Bytes > EnoughWindowBytes {
+	if window.Bytes > StandardWindowBytes {
 		lower = window.Bytes / 4
 	}
 	lower &^= ChunkBytes - 1

@@ -24,7 +24,7 @@ func TestWindowsAreApart(t *testing.T) {
 		}
 		for ordinal := range count {
 			w := DefaultWindow(ordinal, count)
-			if w.Bytes < EnoughWindowBytes || w.Bytes > MostWindowBytes || w.Address%EnoughWindowBytes != 0 {
+			if w.Bytes < StandardWindowBytes || w.Bytes > MostWindowBytes || w.Address%StandardWindowBytes != 0 {
 				t.Errorf("GPU %d of %d: %#x+%#x", ordinal, count, w.Address, w.Bytes)
 			}
 			for _, other := range taken {
@@ -65,14 +65,14 @@ func TestWindowsHoldSegments(t *testing.T) {
 			)
 		}
 	}
-	for _, bytes := range []uint64{64 << 30, EnoughWindowBytes, MostWindowBytes / 2, MostWindowBytes} {
+	for _, bytes := range []uint64{64 << 30, StandardWindowBytes, MostWindowBytes / 2, MostWindowBytes} {
 		whole := Range{Address: firstWindow, Bytes: bytes}
 		lower, upper := Split(whole)
 		if lower.Address != whole.Address || lower.End() != upper.Address || upper.End() != whole.End() {
 			t.Errorf("%#x is split into %#x and %#x", whole, lower, upper)
 		}
 		// Images contain windows of this size, so their split must not change.
-		if bytes <= EnoughWindowBytes && lower.Bytes != bytes/2 {
+		if bytes <= StandardWindowBytes && lower.Bytes != bytes/2 {
 			t.Errorf("window of %#x bytes: lower part has %#x", bytes, lower.Bytes)
 		}
 	}

@@ -35,16 +35,16 @@ type Backend struct {
 	options Options
 	infos   []gpu.DeviceInfo
 	devices []*device
-	// lost is set when a fault has made the driver unusable in this process.
-	lost    atomic.Bool
-	aliases aliases
-	pinned  pins
+	// driverLost is set when a fault has made the driver unusable in this process.
+	driverLost atomic.Bool
+	aliases    aliases
+	pinned     pins
 	// registering is held while host memory is registered with the driver or unregistered, for all
 	// devices. It is locked before a device's mu.
 	registering sync.Mutex
 
-	telling sync.Mutex
-	told    bool // last value of Ledger.Keep; guarded by ledgerMu
+	ledgerMu         sync.Mutex
+	notedReclaimable bool // last value of Ledger.Keep; guarded by ledgerMu
 
 	mu       sync.Mutex
 	contexts map[*Context]struct{}
@@ -106,7 +106,7 @@ func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Conte
 		options.Window = b.infos[ordinal].Window
 	}
 	if options.Window != d.window {
-		if err := b.move(d, options.Window); err != nil {
+		if err := b.moveWindow(d, options.Window); err != nil {
 			return nil, fmt.Errorf("create context: %w", err)
 		}
 	}
@@ -129,26 +129,27 @@ func (b *Backend) Close() error {
 		errs = append(errs, c.Close())
 	}
 	for _, d := range b.devices {
-		if b.lost.Load() {
+		if b.driverLost.Load() {
 			break
 		}
-		if d.spare != 0 {
-			errs = append(errs, b.driver.End(d.spare))
-			d.spare = 0
+		if d.prepared != 0 {
+			errs = append(errs, b.driver.End(d.prepared))
+			d.prepared = 0
 		}
-		errs = append(errs, d.giveUp())
+		errs = append(errs, d.releaseWindow())
 	}
 	return errors.Join(errs...)
 }
 
-func (b *Backend) forget(c *Context) {
+// removeContext removes a closed context.
+func (b *Backend) removeContext(c *Context) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.contexts, c)
 }
 
 // inUse reports whether a device has a context. mu is held.
-func (b *Backend) using(d *device) bool {
+func (b *Backend) inUse(d *device) bool {
 	for c := range b.contexts {
 		if c.device == d {
 			return true

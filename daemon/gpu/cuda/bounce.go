@@ -15,9 +15,9 @@ var errStopping = errors.New("the context is stopping")
 // bounceCopy copies between the device and memory that the driver does not know, through bounce
 // buffers. While the driver works on one buffer, the other is filled or drained. It returns when
 // the host's side is done.
-func (s *Stream) ferry(w gpu.Copy) (err error) {
+func (s *Stream) bounceCopy(w gpu.Copy) (err error) {
 	var carry func(dst, src gpu.Place, width, rows uint64) error
-	r := &relay{stream: s}
+	r := &doubleBuffer{stream: s}
 	switch {
 	case w.Dst.Host == nil:
 		carry = r.upload
@@ -25,12 +25,12 @@ func (s *Stream) ferry(w gpu.Copy) (err error) {
 		carry = r.download
 	default:
 		s.drain() // earlier work may still write the other device's memory
-		carry = r.between
+		carry = r.hostToHost
 	}
 	err = w.EachPlane(func(dst, src gpu.Place, width, rows uint64) error {
-		return eachPart(dst, src, width, rows, carry)
+		return forEachPiece(dst, src, width, rows, carry)
 	})
-	if ended := r.end(); err == nil {
+	if ended := r.finish(); err == nil {
 		err = ended
 	}
 	if errors.Is(err, errHost) || errors.Is(err, errStopping) {
@@ -39,8 +39,8 @@ func (s *Stream) ferry(w gpu.Copy) (err error) {
 	return err
 }
 
-// eachPart splits rows into pieces that fit a buffer: many rows, or a part of one.
-func eachPart(dst, src gpu.Place, width, rows uint64, do func(dst, src gpu.Place, width, rows uint64) error) error {
+// forEachPiece splits rows into pieces that fit a buffer: many rows, or a part of one.
+func forEachPiece(dst, src gpu.Place, width, rows uint64, do func(dst, src gpu.Place, width, rows uint64) error) error {
 	part := func(at, row, width, rows uint64) error {
 		d, s := dst, src
 		d.Address += row*d.RowPitch + at
@@ -68,7 +68,7 @@ func eachPart(dst, src gpu.Place, width, rows uint64, do func(dst, src gpu.Place
 
 // doubleBuffer is the two buffers that a copy uses alternately. More would not help: the driver is
 // faster than the host.
-type relay struct {
+type doubleBuffer struct {
 	stream *Stream
 	slots  [2]slot
 	at     int
@@ -77,39 +77,39 @@ type relay struct {
 // slot is one of the two buffers.
 type slot struct {
 	buffer []byte
-	// mark is reached when the driver no longer uses the buffer; nil if it does not.
-	mark *mark
+	// done is reached when the driver no longer uses the buffer; nil if it does not.
+	done *eventRecord
 	// empty copies the buffer's content to the host; nil if there is none.
 	empty func() error
 }
 
 // next returns the slot that was used longest ago, ready for reuse.
-func (r *relay) next() (*slot, error) {
+func (r *doubleBuffer) next() (*slot, error) {
 	t := &r.slots[r.at%len(r.slots)]
 	r.at++
-	if err := r.settle(t); err != nil {
+	if err := r.waitSlot(t); err != nil {
 		return nil, err
 	}
 	if t.buffer == nil {
 		c := r.stream.context
-		buffer, err := c.buffers.take()
+		buffer, err := c.buffers.get()
 		if err != nil {
-			return nil, c.noted("pin a buffer", err)
+			return nil, c.driverErr("pin a buffer", err)
 		}
 		t.buffer = buffer
 	}
 	return t, nil
 }
 
-// settle waits until the driver no longer uses a slot, and empties it.
-func (r *relay) settle(t *slot) error {
-	if t.mark == nil {
+// waitSlot waits until the driver no longer uses a slot, and empties it.
+func (r *doubleBuffer) waitSlot(t *slot) error {
+	if t.done == nil {
 		return nil
 	}
-	err := t.mark.await()
-	t.mark.drop()
+	err := t.done.wait()
+	t.done.release()
 	empty := t.empty
-	t.mark, t.empty = nil, nil
+	t.done, t.empty = nil, nil
 	switch {
 	case r.stream.context.stopping():
 		return errStopping
@@ -120,29 +120,29 @@ func (r *relay) settle(t *slot) error {
 }
 
 // issue gives the driver a copy from or to a slot.
-func (r *relay) copy(t *slot, w gpu.Copy) error {
+func (r *doubleBuffer) issue(t *slot, w gpu.Copy) error {
 	s := r.stream
 	if s.context.stopping() {
 		return errStopping
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.endsWith(nil)
-	err := s.context.noted("copy", s.copyOnDevices(w))
+	s.setTail(nil)
+	err := s.context.driverErr("copy", s.copyOnDevices(w))
 	if err == nil {
-		t.mark, err = s.here()
+		t.done, err = s.tailRecord()
 	}
 	return err
 }
 
-// end empties the remaining slots, oldest first, and returns the buffers to the pool, those in use
+// finish empties the remaining slots, oldest first, and returns the buffers to the pool, those in use
 // by the driver later.
-func (r *relay) end() (err error) {
+func (r *doubleBuffer) finish() (err error) {
 	for range r.slots {
 		t := &r.slots[r.at%len(r.slots)]
 		r.at++
 		if t.empty != nil && err == nil {
-			err = r.settle(t)
+			err = r.waitSlot(t)
 		}
 		if t.buffer != nil {
 			r.release(t)
@@ -151,23 +151,25 @@ func (r *relay) end() (err error) {
 	return err
 }
 
-func (r *relay) release(t *slot) {
+// release returns a slot's buffer to the pool, at once or when the driver no longer uses it.
+func (r *doubleBuffer) release(t *slot) {
 	s, buffer := r.stream, t.buffer
-	if t.mark == nil {
+	if t.done == nil {
 		s.context.buffers.put(buffer)
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tellAt(tell{mark: t.mark, do: func() { s.context.buffers.put(buffer) }, own: true})
+	s.addCompletionAfter(completion{after: t.done, run: func() { s.context.buffers.put(buffer) }, own: true})
 }
 
-// packed returns the place of contiguous rows in a buffer.
-func packed(buffer []byte, width uint64) gpu.Place {
+// packedPlace returns the place of contiguous rows in a buffer.
+func packedPlace(buffer []byte, width uint64) gpu.Place {
 	return gpu.Place{Address: addressOf(buffer), RowPitch: width}
 }
 
-func (r *relay) upload(dst, src gpu.Place, width, rows uint64) error {
+// upload copies rows from host memory to the device.
+func (r *doubleBuffer) upload(dst, src gpu.Place, width, rows uint64) error {
 	t, err := r.next()
 	if err != nil {
 		return err
@@ -176,10 +178,11 @@ func (r *relay) upload(dst, src gpu.Place, width, rows uint64) error {
 	if !src.HostRows(buffer, width, src.Host.ReadAt) {
 		return errHost
 	}
-	return r.copy(t, gpu.Copy{Dst: dst, Src: packed(buffer, width), Extent: [3]uint64{width, rows, 1}})
+	return r.issue(t, gpu.Copy{Dst: dst, Src: packedPlace(buffer, width), Extent: [3]uint64{width, rows, 1}})
 }
 
-func (r *relay) download(dst, src gpu.Place, width, rows uint64) error {
+// download copies rows from the device to host memory.
+func (r *doubleBuffer) download(dst, src gpu.Place, width, rows uint64) error {
 	t, err := r.next()
 	if err != nil {
 		return err
@@ -191,11 +194,11 @@ func (r *relay) download(dst, src gpu.Place, width, rows uint64) error {
 		}
 		return nil
 	}
-	return r.copy(t, gpu.Copy{Dst: packed(buffer, width), Src: src, Extent: [3]uint64{width, rows, 1}})
+	return r.issue(t, gpu.Copy{Dst: packedPlace(buffer, width), Src: src, Extent: [3]uint64{width, rows, 1}})
 }
 
-// between copies from host memory to host memory; one of them may be another device's.
-func (r *relay) between(dst, src gpu.Place, width, rows uint64) error {
+// hostToHost copies from host memory to host memory; one of them may be another device's.
+func (r *doubleBuffer) hostToHost(dst, src gpu.Place, width, rows uint64) error {
 	t, err := r.next()
 	if err != nil {
 		return err
@@ -219,33 +222,33 @@ const (
 // Stages reports that small copies from host memory are staged at submission.
 func (s *Stream) Stages() bool { return true }
 
-// early stages the source of a small copy from host memory, so that the copy can go to the driver
+// stageCopy stages the source of a small copy from host memory, so that the copy can go to the driver
 // at once. Other items stay as they are. done is set if the host's side failed and nothing is left
 // to do. mu is held.
-func (s *Stream) early(it *item) (done bool, err error) {
-	w, is := it.work.(gpu.Copy)
-	if !is || w.Src.Host == nil || peer(w.Src) != nil || w.Dst.Host != nil || s.closed || s.context.stopping() {
+func (s *Stream) stageCopy(it *item) (done bool, err error) {
+	w, ok := it.work.(gpu.Copy)
+	if !ok || w.Src.Host == nil || peerMemory(w.Src) != nil || w.Dst.Host != nil || s.closed || s.context.stopping() {
 		return false, nil
 	}
 	bytes := w.Extent[0] * w.Extent[1]
 	if bytes == 0 || bytes > gpu.EarlyBytes || w.Extent[2] != 1 {
 		return false, nil
 	}
-	buffer, err := s.room(int(bytes))
+	buffer, err := s.stageRoom(int(bytes))
 	if err != nil {
 		return false, err
 	}
 	if !w.Src.HostRows(buffer, w.Extent[0], w.Src.Host.ReadAt) {
 		return true, nil
 	}
-	w.Src = packed(buffer, w.Extent[0])
+	w.Src = packedPlace(buffer, w.Extent[0])
 	it.work = w
 	return false, nil
 }
 
-// room returns a part of the stream's staging buffer. A full buffer returns to the pool when the
+// stageRoom returns a part of the stream's staging buffer. A full buffer returns to the pool when the
 // driver has passed this point. mu is held.
-func (s *Stream) room(bytes int) ([]byte, error) {
+func (s *Stream) stageRoom(bytes int) ([]byte, error) {
 	const align = 256
 	if s.stage != nil && s.staged+bytes > len(s.stage) {
 		full := s.stage
@@ -255,9 +258,9 @@ func (s *Stream) room(bytes int) ([]byte, error) {
 		}
 	}
 	if s.stage == nil {
-		stage, err := s.context.stages.take()
+		stage, err := s.context.stages.get()
 		if err != nil {
-			return nil, s.context.noted("pin a buffer", err)
+			return nil, s.context.driverErr("pin a buffer", err)
 		}
 		s.stage, s.staged = stage, 0
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// changes finds changed memory of a device and keeps shadows there. Its parts are created by the
+// changeFinder finds changed memory of a device and keeps shadows there. Its parts are created by the
 // first checkpoint.
-type changes struct {
-	apart *apart
+type changeFinder struct {
+	private *privateMemory
 
 	mu     sync.Mutex
 	code   gpu.Module // of the digest kernel
@@ -25,32 +25,32 @@ type changes struct {
 	room   *shadow.Room
 }
 
-func newChanges(m *Memory) *changes {
-	return &changes{apart: &apart{memory: m}}
+func newChanges(m *Memory) *changeFinder {
+	return &changeFinder{private: &privateMemory{memory: m}}
 }
 
-// load loads the digest kernel, unless it is loaded. A context loads it before all code of the
+// loadKernel loads the digest kernel, unless it is loaded. A context loads it before all code of the
 // program, so that a restore loads modules in the same order, whether or not there were
 // checkpoints. mu is held, except while the context is created.
-func (s *changes) load() (err error) {
+func (s *changeFinder) loadKernel() (err error) {
 	if s.code == nil {
-		s.code, err = s.apart.memory.context.LoadModule(digest.Image(), gpu.LoadOptions{})
+		s.code, err = s.private.memory.context.LoadModule(digest.Image(), gpu.LoadOptions{})
 	}
 	return err
 }
 
 // digester returns the kernel, with memory to work on.
-func (s *changes) digester() (*digest.Kernel, error) {
+func (s *changeFinder) digester() (*digest.Kernel, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kernel != nil {
 		return s.kernel, nil
 	}
-	if err := s.load(); err != nil {
+	if err := s.loadKernel(); err != nil {
 		return nil, err
 	}
-	c := s.apart.memory.context
-	address, err := s.apart.Alloc(gpu.ChunkBytes)
+	c := s.private.memory.context
+	address, err := s.private.Alloc(gpu.ChunkBytes)
 	if err != nil {
 		return nil, fmt.Errorf("allocate memory for digests: %w", err)
 	}
@@ -62,43 +62,43 @@ func (s *changes) digester() (*digest.Kernel, error) {
 	)
 	if err != nil {
 		s.code = nil // digest.Load has unloaded it
-		return nil, errors.Join(err, s.apart.Free(address))
+		return nil, errors.Join(err, s.private.Free(address))
 	}
 	s.kernel = kernel
 	return kernel, nil
 }
 
-// shadows returns the room for shadows. If there is none, it returns nil, or a new one if make is
+// shadowRoom returns the room for shadows. If there is none, it returns nil, or a new one if create is
 // set.
-func (s *changes) shadows(make bool) (*shadow.Room, error) {
+func (s *changeFinder) shadowRoom(create bool) (*shadow.Room, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.room != nil || !make {
+	if s.room != nil || !create {
 		return s.room, nil
 	}
-	stream, err := s.apart.memory.context.NewStream(gpu.StreamOptions{NonBlocking: true})
+	stream, err := s.private.memory.context.NewStream(gpu.StreamOptions{NonBlocking: true})
 	if err != nil {
 		return nil, fmt.Errorf("create stream for shadows: %w", err)
 	}
-	s.room = shadow.NewRoom(s.apart, stream)
+	s.room = shadow.NewRoom(s.private, stream)
 	return s.room, nil
 }
 
-// insist calls allocate, which gets memory for the program. If it fails, memory of shadows is
+// reclaimFor calls allocate, which gets memory for the program. If it fails, memory of shadows is
 // released for it.
-func (s *changes) insist(allocate func() error) error {
-	room, err := s.shadows(false)
+func (s *changeFinder) reclaimFor(allocate func() error) error {
+	room, err := s.shadowRoom(false)
 	if room == nil || err != nil {
 		return allocate()
 	}
-	return room.Insist(allocate)
+	return room.ReclaimFor(allocate)
 }
 
 // Digests returns the digest of each chunk of a list of ranges, computed by the device.
 func (m *Memory) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, error) {
 	var count uint64
 	for _, r := range list {
-		if err := m.whole("digest", r); err != nil {
+		if err := m.checkRange("digest", r); err != nil {
 			return nil, err
 		}
 		count += r.Bytes / gpu.ChunkBytes
@@ -151,7 +151,7 @@ func (m *Memory) DigestCopy(key gpu.DigestKey, chunk []byte) gpu.Digest {
 
 // NewShadows allocates memory for copies of chunks.
 func (m *Memory) NewShadows(chunks int) (gpu.Shadows, int, error) {
-	room, err := m.changes.shadows(true)
+	room, err := m.changes.shadowRoom(true)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -160,8 +160,8 @@ func (m *Memory) NewShadows(chunks int) (gpu.Shadows, int, error) {
 
 // Settle waits until all shadows are released.
 func (m *Memory) Settle() {
-	if room, err := m.changes.shadows(false); err == nil && room != nil {
-		room.Settle()
+	if room, err := m.changes.shadowRoom(false); err == nil && room != nil {
+		room.WaitReleased()
 	}
 }
 
@@ -169,75 +169,75 @@ func (m *Memory) Settle() {
 func (m *Memory) Pin(memory []byte) (unpin func() error, err error) {
 	c := m.context
 	if err := c.driver.HostRegister(c.native, memory); err != nil {
-		return nil, c.noted("pin memory", err)
+		return nil, c.driverErr("pin memory", err)
 	}
-	c.backend.pinned.note(memory)
+	c.backend.pinned.add(memory)
 	return func() error {
-		c.backend.pinned.forget(memory)
-		return c.noted("unpin memory", c.driver.HostUnregister(c.native, memory))
+		c.backend.pinned.remove(memory)
+		return c.driverErr("unpin memory", c.driver.HostUnregister(c.native, memory))
 	}, nil
 }
 
-// apart is device memory that is hidden from the program: for the digest kernel and shadows. It is
+// privateMemory is device memory that is hidden from the program: for the digest kernel and shadows. It is
 // mapped like the program's memory, at addresses of its own. The driver's heap is not used, because
 // the driver places module variables there, and a restore needs them at the same addresses.
-type apart struct {
+type privateMemory struct {
 	memory *Memory
 
 	mu        sync.Mutex
-	allocated []*granule // by address
+	allocated []*mapping // by address
 }
 
 // Preferred addresses: after the windows of all devices. Other addresses work, too.
 const (
-	apartAddress = 0x5c00_0000_0000
-	apartBytes   = 128 << 30 // per device
+	privateAddress = 0x5c00_0000_0000
+	privateBytes   = 128 << 30 // per device
 )
 
 // Alloc allocates memory, in whole chunks.
-func (a *apart) Alloc(bytes uint64) (uint64, error) {
+func (a *privateMemory) Alloc(bytes uint64) (uint64, error) {
 	bytes = (bytes + gpu.ChunkBytes - 1) &^ (gpu.ChunkBytes - 1)
 	if err := a.reserve(bytes); err != nil {
 		return 0, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p, err := a.get(bytes)
+	p, err := a.mapNew(bytes)
 	if err != nil {
 		a.release(bytes)
-		return 0, a.memory.context.noted("allocate memory for a checkpoint", err)
+		return 0, a.memory.context.driverErr("allocate memory for a checkpoint", err)
 	}
 	at, _ := slices.BinarySearchFunc(
 		a.allocated,
 		p,
-		func(x, y *granule) int { return cmp.Compare(x.Address, y.Address) },
+		func(x, y *mapping) int { return cmp.Compare(x.Address, y.Address) },
 	)
 	a.allocated = slices.Insert(a.allocated, at, p)
 	return p.Address, nil
 }
 
 // reserve charges bytes to this worker in the ledger, in a column that programs do not see.
-func (a *apart) reserve(bytes uint64) error {
+func (a *privateMemory) reserve(bytes uint64) error {
 	if o := a.memory.context.backend.options; o.Ledger != nil {
 		return o.Ledger.ReserveOwn(int(a.memory.device.ordinal), o.Slot, bytes)
 	}
 	return nil
 }
 
-func (a *apart) release(bytes uint64) {
+func (a *privateMemory) release(bytes uint64) {
 	if o := a.memory.context.backend.options; o.Ledger != nil {
 		o.Ledger.ReleaseOwn(int(a.memory.device.ordinal), o.Slot, bytes)
 	}
 }
 
-// get maps new memory after the existing ranges. mu is held.
-func (a *apart) get(bytes uint64) (p *granule, err error) {
+// mapNew maps new memory after the existing ranges. mu is held.
+func (a *privateMemory) mapNew(bytes uint64) (p *mapping, err error) {
 	d := a.memory.device
-	wanted := apartAddress + uint64(d.ordinal)*apartBytes
+	wanted := privateAddress + uint64(d.ordinal)*privateBytes
 	if n := len(a.allocated); n > 0 {
 		wanted = a.allocated[n-1].End()
 	}
-	p = &granule{Range: gpu.Range{Bytes: bytes}}
+	p = &mapping{Range: gpu.Range{Bytes: bytes}}
 	if p.Address, err = d.driver.Reserve(bytes, wanted); err != nil && !gpu.Code(err).Sticky() {
 		p.Address, err = d.driver.Reserve(bytes, 0) // some drivers fail if the wanted address is in use
 	}
@@ -258,19 +258,20 @@ func (a *apart) get(bytes uint64) (p *granule, err error) {
 
 // Free frees memory of Alloc, unless it was freed with the context: a checkpoint may end after
 // that. The memory must not be in use.
-func (a *apart) Free(address uint64) error {
+func (a *privateMemory) Free(address uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at := slices.IndexFunc(a.allocated, func(p *granule) bool { return p.Address == address })
+	at := slices.IndexFunc(a.allocated, func(p *mapping) bool { return p.Address == address })
 	if at < 0 {
 		return nil
 	}
 	p := a.allocated[at]
 	a.allocated = slices.Delete(a.allocated, at, at+1)
-	return a.memory.context.noted("free memory of a checkpoint", a.giveBack(p))
+	return a.memory.context.driverErr("free memory of a checkpoint", a.unmap(p))
 }
 
-func (a *apart) giveBack(p *granule) error {
+// unmap frees a mapping and its addresses.
+func (a *privateMemory) unmap(p *mapping) error {
 	driver := a.memory.device.driver
 	a.release(p.Bytes)
 	return errors.Join(
@@ -281,20 +282,20 @@ func (a *apart) giveBack(p *granule) error {
 }
 
 // ReadAt copies from this memory.
-func (a *apart) ReadAt(p []byte, address int64) (int, error) {
+func (a *privateMemory) ReadAt(p []byte, address int64) (int, error) {
 	return a.memory.context.copyOut(p, uint64(address))
 }
 
 // Usage reports free and total bytes of the device.
-func (a *apart) Usage() (free, total uint64) { return a.memory.Usage() }
+func (a *privateMemory) Usage() (free, total uint64) { return a.memory.Usage() }
 
 // releaseAll frees all memory of the context. Its work has ended.
-func (a *apart) releaseAll() error {
+func (a *privateMemory) releaseAll() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var errs []error
 	for _, p := range a.allocated {
-		errs = append(errs, a.giveBack(p))
+		errs = append(errs, a.unmap(p))
 	}
 	a.allocated = nil
 	return errors.Join(errs...)

@@ -23,15 +23,15 @@ type Context struct {
 	device  *device
 	native  cudadrv.Context
 	memory  *Memory
-	// aside is a stream of this package, for work that does not wait for the session's streams.
-	aside  cudadrv.Stream
+	// side is a stream of this package, for work that does not wait for the session's streams.
+	side   cudadrv.Stream
 	output func([]byte)
 	// listener receives device printf for output; nil without output.
-	listener *devprintf.Listener
-	late     func(error)
-	// prints is set once a module was loaded whose kernels can print.
-	prints atomic.Bool
-	fault  atomic.Pointer[error]
+	listener  *devprintf.Listener
+	onRefused func(error)
+	// canPrint is set once a module was loaded whose kernels can print.
+	canPrint atomic.Bool
+	fault    atomic.Pointer[error]
 	// stop is closed when the context is poisoned or closed. From then on nothing waits for the
 	// driver.
 	stop     chan struct{}
@@ -43,7 +43,7 @@ type Context struct {
 
 	// Pools of driver objects. The driver destroys them with the context.
 	timed, untimed  pool[cudadrv.Event]
-	asides          pool[cudadrv.Stream]
+	sideStreams     pool[cudadrv.Stream]
 	buffers, stages pool[[]byte] // of bufferBytes and stageBytes
 
 	mu      sync.Mutex
@@ -51,30 +51,31 @@ type Context struct {
 	closed  bool
 }
 
+// newContext creates a context of the driver, or takes the one created in advance.
 func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, error) {
 	c := &Context{
-		backend: b, driver: b.driver, device: d, output: options.Output, late: options.Late,
+		backend: b, driver: b.driver, device: d, output: options.Output, onRefused: options.Late,
 		stop: make(chan struct{}), streams: map[*Stream]struct{}{},
 	}
 	c.preparePools()
 	c.launches.Store(options.Resumed.Launches)
-	c.memory, c.checks = newMemory(c, d), gpu.NewChecks(c.checkLaunch, ours)
+	c.memory, c.checks = newMemory(c, d), gpu.NewChecks(c.checkLaunch, ownEvent)
 	var err error
-	if c.native, err = b.native(d); err != nil {
+	if c.native, err = b.takeContext(d); err != nil {
 		return nil, &gpu.Error{
 			Op:     fmt.Sprintf("create context on GPU %d", d.ordinal),
 			Code:   gpu.Code(err),
 			Detail: hint(err),
 		}
 	}
-	if c.aside, err = b.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0); err == nil {
+	if c.side, err = b.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0); err == nil {
 		err = c.clock.start(c, options.Resumed.Clock)
 	}
 	if err != nil {
 		_ = b.driver.End(c.native)
 		return nil, fmt.Errorf("create context on GPU %d: %w", d.ordinal, err)
 	}
-	if err := c.memory.changes.load(); err != nil {
+	if err := c.memory.changes.loadKernel(); err != nil {
 		b.options.Logger.Warn("cannot load digest kernel; checkpoints cannot find changes", "gpu", d.ordinal, "error", err)
 	}
 	if c.output != nil {
@@ -85,13 +86,14 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, er
 
 // pool holds unused driver objects of one kind.
 type pool[T any] struct {
-	make func() (T, error)
+	create func() (T, error)
 
 	mu   sync.Mutex
 	free []T
 }
 
-func (p *pool[T]) take() (T, error) {
+// get returns an unused object, or creates one.
+func (p *pool[T]) get() (T, error) {
 	p.mu.Lock()
 	if n := len(p.free); n > 0 {
 		one := p.free[n-1]
@@ -100,7 +102,7 @@ func (p *pool[T]) take() (T, error) {
 		return one, nil
 	}
 	p.mu.Unlock()
-	return p.make()
+	return p.create()
 }
 
 func (p *pool[T]) put(one T) {
@@ -114,10 +116,10 @@ func (c *Context) preparePools() {
 	pinned := func(bytes int) func() ([]byte, error) {
 		return func() ([]byte, error) { return c.driver.HostAlloc(c.native, bytes) }
 	}
-	c.buffers.make, c.stages.make = pinned(bufferBytes), pinned(stageBytes)
-	c.timed.make = func() (cudadrv.Event, error) { return c.newEvent(true) }
-	c.untimed.make = func() (cudadrv.Event, error) { return c.newEvent(false) }
-	c.asides.make = func() (cudadrv.Stream, error) {
+	c.buffers.create, c.stages.create = pinned(bufferBytes), pinned(stageBytes)
+	c.timed.create = func() (cudadrv.Event, error) { return c.newEvent(true) }
+	c.untimed.create = func() (cudadrv.Event, error) { return c.newEvent(false) }
+	c.sideStreams.create = func() (cudadrv.Stream, error) {
 		return c.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0)
 	}
 }
@@ -132,8 +134,8 @@ func (b *Backend) Warm(ordinal int) (bytes uint64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d := b.devices[ordinal]
-	if d.spare == 0 {
-		d.spare, err = b.driver.CtxCreate(0, d.ordinal)
+	if d.prepared == 0 {
+		d.prepared, err = b.driver.CtxCreate(0, d.ordinal)
 	}
 	if err != nil {
 		return 0, &gpu.Error{
@@ -146,8 +148,8 @@ func (b *Backend) Warm(ordinal int) (bytes uint64, err error) {
 }
 
 // takeContext returns the context created in advance, or a new one. mu is held.
-func (b *Backend) native(d *device) (made cudadrv.Context, err error) {
-	if made, d.spare = d.spare, 0; made != 0 {
+func (b *Backend) takeContext(d *device) (made cudadrv.Context, err error) {
+	if made, d.prepared = d.prepared, 0; made != 0 {
 		return made, nil
 	}
 	return b.driver.CtxCreate(0, d.ordinal)
@@ -176,7 +178,7 @@ type recent struct {
 	names [8]atomic.Pointer[string]
 }
 
-func (r *recent) note(name *string) {
+func (r *recent) add(name *string) {
 	r.names[r.next.Add(1)%uint32(len(r.names))].Store(name)
 }
 
@@ -193,9 +195,9 @@ func (r *recent) list() []string {
 	return names
 }
 
-// noted converts an error of the driver, and makes it the context's fault if it is sticky. It
+// driverErr converts an error of the driver, and makes it the context's fault if it is sticky. It
 // returns nil for nil.
-func (c *Context) noted(op string, err error) error {
+func (c *Context) driverErr(op string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -216,10 +218,10 @@ func (c *Context) noted(op string, err error) error {
 func (c *Context) failLater(err error) {
 	switch {
 	case err == nil || c.stopping():
-	case c.late == nil || gpu.Code(err).Sticky():
+	case c.onRefused == nil || gpu.Code(err).Sticky():
 		c.poison(err)
 	default:
-		c.late(err)
+		c.onRefused(err)
 	}
 }
 
@@ -231,7 +233,7 @@ func (c *Context) poison(err error) {
 	if !c.fault.CompareAndSwap(nil, &err) {
 		return
 	}
-	c.backend.lost.Store(true)
+	c.backend.driverLost.Store(true)
 	c.backend.options.Logger.Error(
 		"fault on GPU",
 		"device",
@@ -300,9 +302,9 @@ func (c *Context) openStreams() []*Stream {
 	return slices.Collect(maps.Keys(c.streams))
 }
 
-// closePatience is how long Close waits for the driver, which may wait for a kernel. After that,
+// closeTimeout is how long Close waits for the driver, which may wait for a kernel. After that,
 // only the end of the process frees the GPU.
-const closePatience = 5 * time.Second
+const closeTimeout = 5 * time.Second
 
 // ErrStuck is returned when a kernel does not end and the driver cannot stop it.
 var ErrStuck = errors.New("a kernel is still running; it ends with the process")
@@ -319,17 +321,17 @@ func (c *Context) Close() error {
 	c.mu.Unlock()
 	c.halt()
 	streams := c.openStreams()
-	lost := c.backend.lost.Load()
+	lost := c.backend.driverLost.Load()
 	busy := lost
 	for _, s := range streams {
-		s.end()
+		s.shutdown()
 		busy = busy || c.driver.StreamQuery(c.native, s.native) != nil
 	}
-	defer c.backend.forget(c)
+	defer c.backend.removeContext(c)
 	defer c.listener.Close()
 	var errs []error
 	if !busy {
-		errs = append(errs, c.memory.hideAll(), c.memory.releaseAll())
+		errs = append(errs, c.memory.unmapAllHost(), c.memory.releaseAll())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.driver.End(c.native) }()
@@ -338,23 +340,23 @@ func (c *Context) Close() error {
 		if !lost {
 			errs = append(errs, err)
 		}
-	case <-time.After(closePatience):
-		c.backend.lost.Store(true)
+	case <-time.After(closeTimeout):
+		c.backend.driverLost.Store(true)
 		return errors.Join(append(errs, ErrStuck)...)
 	}
 	if busy {
-		_ = c.memory.hideAll() // only the books: the driver has freed it, or never will
+		_ = c.memory.unmapAllHost() // only the books: the driver has freed it, or never will
 		_ = c.memory.releaseAll()
 	}
 	if !lost {
-		c.backend.keepShown(c)
+		c.backend.registerAgain(c)
 	}
 	return errors.Join(errs...)
 }
 
 // flush waits until all device printf so far was delivered.
 func (c *Context) flush() {
-	if c.prints.Load() && c.output != nil {
+	if c.canPrint.Load() && c.output != nil {
 		cudadrv.Flush()
 		devprintf.Flush()
 	}
@@ -363,7 +365,7 @@ func (c *Context) flush() {
 // EncodeTensorMap encodes a tensor map.
 func (c *Context) EncodeTensorMap(tensor *abi.TensorMap) ([abi.EncodedTensorMapBytes]byte, error) {
 	encoded, err := c.driver.TensorMap(c.native, tensor)
-	return encoded, c.noted("encode tensor map", err)
+	return encoded, c.driverErr("encode tensor map", err)
 }
 
 // ReplaceAddress returns an encoded tensor map for another address.
@@ -372,10 +374,10 @@ func (c *Context) ReplaceAddress(
 	address uint64,
 ) ([abi.EncodedTensorMapBytes]byte, error) {
 	err := c.driver.TensorMapReplace(c.native, &encoded, address)
-	return encoded, c.noted("replace address of tensor map", err)
+	return encoded, c.driverErr("replace address of tensor map", err)
 }
 
 // SetLimit sets a limit for kernels.
 func (c *Context) SetLimit(limit int32, value uint64) error {
-	return c.noted("set limit", c.driver.CtxSetLimit(c.native, limit, value))
+	return c.driverErr("set limit", c.driver.CtxSetLimit(c.native, limit, value))
 }

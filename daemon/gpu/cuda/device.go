@@ -17,27 +17,27 @@ type device struct {
 	ordinal int32
 	driver  *cudadrv.Driver
 	window  gpu.Range
-	// spare is a context created in advance, or 0. The backend's mu guards it.
-	spare cudadrv.Context
+	// prepared is a context created in advance, or 0. The backend's mu guards it.
+	prepared cudadrv.Context
 	// reading is held while a kernel of this package reads the program's memory, so that it is not
 	// unmapped.
 	reading sync.RWMutex
 
-	// kept is the number of bytes of mappings that are not assigned. answered is the ledger's count
+	// reclaimable is the number of bytes of mappings that are not assigned. answered is the ledger's count
 	// of reclaim requests at the last Compact.
-	kept     atomic.Int64
-	answered atomic.Uint64
+	reclaimable  atomic.Int64
+	requestsSeen atomic.Uint64
 
 	mu       sync.Mutex // guards what follows
 	table    table
-	granules granules
+	mappings mappings
 	hosts    map[uint64]*hostMapping
-	// reached are the devices whose kernels may access the memory of this one, including itself.
-	reached []int32
-	// handles are the handle types for sharing memory with other processes; refusal is why there
+	// accessors are the devices whose kernels may access the memory of this one, including itself.
+	accessors []int32
+	// handleTypes are the handle types for sharing memory with other processes; refusal is why there
 	// are none.
-	handles cudadrv.HandleTypes
-	refusal error
+	handleTypes cudadrv.HandleTypes
+	noHandles   error
 }
 
 // ErrUnfit is in the error chain when a device cannot be used.
@@ -54,38 +54,38 @@ func Probe(library string) ([]gpu.DeviceInfo, error) {
 
 // newDevice adds a device and reserves its window.
 func (b *Backend) newDevice(ordinal int32) (*device, error) {
-	d := &device{ordinal: ordinal, driver: b.driver, hosts: map[uint64]*hostMapping{}, reached: []int32{ordinal}}
+	d := &device{ordinal: ordinal, driver: b.driver, hosts: map[uint64]*hostMapping{}, accessors: []int32{ordinal}}
 	b.devices = append(b.devices, d)
 	if b.infos[ordinal].Attributes[abi.AttrHandleTypePOSIXFileDescriptorSupported] != 0 {
-		d.handles = cudadrv.HandleDescriptor
+		d.handleTypes = cudadrv.HandleDescriptor
 	}
-	granule, err := b.driver.Granularity(ordinal, d.handles)
+	granule, err := b.driver.Granularity(ordinal, d.handleTypes)
 	if err != nil {
 		return nil, fmt.Errorf("query the granularity of memory: %w", err)
 	}
 	if granule == 0 || gpu.ChunkBytes%granule != 0 {
 		return nil, fmt.Errorf("%w: its memory granularity is %d bytes", ErrUnfit, granule)
 	}
-	return d, d.reserve(len(b.infos))
+	return d, d.reserveWindow(len(b.infos))
 }
 
 // minWindowBytes is the smallest window that reserveWindow tries.
-const leastWindowBytes = 64 << 30
+const minWindowBytes = 64 << 30
 
 // reserveWindow reserves a window of addresses for one of count devices. It tries the default
 // window, then others of the same size that are not another device's default, then smaller ones.
-func (d *device) reserve(count int) error {
-	most := gpu.DefaultWindow(int(d.ordinal), count).Bytes
-	places := gpu.Windows(most)
+func (d *device) reserveWindow(count int) error {
+	maxBytes := gpu.DefaultWindow(int(d.ordinal), count).Bytes
+	places := gpu.Windows(maxBytes)
 	var failed error
-	for bytes := most; bytes >= leastWindowBytes; bytes /= 2 {
+	for bytes := maxBytes; bytes >= minWindowBytes; bytes /= 2 {
 		for slot := int(d.ordinal); slot < len(places); slot += count {
 			place := places[slot]
 			// Under another phosd, a program can reserve addresses in the upper part only. Half of that is
 			// left for private memory.
 			_, upper := gpu.Split(place)
 			for _, r := range []gpu.Range{{Address: place.Address, Bytes: bytes}, {Address: upper.Address, Bytes: min(bytes, upper.Bytes/2)}} {
-				if failed = d.take(r); failed == nil {
+				if failed = d.reserveExact(r); failed == nil {
 					return nil
 				}
 			}
@@ -94,30 +94,30 @@ func (d *device) reserve(count int) error {
 			}
 		}
 	}
-	if d.reserveAnywhere(most) {
+	if d.reserveAnywhere(maxBytes) {
 		return nil
 	}
 	return fmt.Errorf(
 		"%w: no free range of %d bytes of addresses below the program (%w)",
 		ErrUnfit,
-		uint64(leastWindowBytes),
+		uint64(minWindowBytes),
 		failed,
 	)
 }
 
-// programs is the lowest address of a program's code and of the kernel's mmap area.
-const programs = 0x5555_5555_4000
+// programsBegin is the lowest address of a program's code and of the kernel's mmap area.
+const programsBegin = 0x5555_5555_4000
 
-// reserveAnywhere reserves at most bytes at an address that the driver chooses, for drivers that
+// reserveAnywhere reserves up to maxBytes at an address that the driver chooses, for drivers that
 // ignore hints. The window is useless where the program may have memory.
-func (d *device) reserveAnywhere(most uint64) bool {
-	for bytes := most; bytes >= leastWindowBytes; bytes /= 2 {
+func (d *device) reserveAnywhere(maxBytes uint64) bool {
+	for bytes := maxBytes; bytes >= minWindowBytes; bytes /= 2 {
 		address, err := d.driver.Reserve(bytes, 0)
 		if err != nil {
 			continue
 		}
 		window := gpu.Range{Address: address, Bytes: bytes}
-		if address%gpu.ChunkBytes == 0 && window.End() <= programs {
+		if address%gpu.ChunkBytes == 0 && window.End() <= programsBegin {
 			d.window = window
 			return true
 		}
@@ -130,7 +130,7 @@ func (d *device) reserveAnywhere(most uint64) bool {
 var errTaken = fmt.Errorf("the addresses are in use: %w", abi.OutOfMemory)
 
 // reserveExact reserves exactly a range, or nothing.
-func (d *device) take(want gpu.Range) error {
+func (d *device) reserveExact(want gpu.Range) error {
 	got, err := d.driver.Reserve(want.Bytes, want.Address)
 	if err != nil {
 		return err
@@ -144,27 +144,27 @@ func (d *device) take(want gpu.Range) error {
 
 // moveWindow moves a device's window to want, and releases overlapping windows of unused devices. A
 // session that was saved on a machine with fewer GPUs has wider windows. The backend's mu is held.
-func (b *Backend) move(d *device, want gpu.Range) error {
-	if b.using(d) {
+func (b *Backend) moveWindow(d *device, want gpu.Range) error {
+	if b.inUse(d) {
 		return fmt.Errorf("GPU %d is in use with another address window: %w", d.ordinal, abi.InvalidValue)
 	}
 	had := map[*device]gpu.Range{}
 	for _, other := range b.devices {
-		if w := other.window; other == d || w.Address < want.End() && want.Address < w.End() && !b.using(other) {
+		if w := other.window; other == d || w.Address < want.End() && want.Address < w.End() && !b.inUse(other) {
 			had[other] = w
-			if err := other.giveUp(); err != nil {
+			if err := other.releaseWindow(); err != nil {
 				return fmt.Errorf("release the addresses of GPU %d: %w", other.ordinal, err)
 			}
 		}
 	}
-	err := d.take(want)
+	err := d.reserveExact(want)
 	if err == nil {
 		b.infos[d.ordinal].Window = want
 		return nil
 	}
 	for other, w := range had {
 		if w.Bytes > 0 {
-			_ = other.take(w) // on failure, the next NewContext on that device reports it
+			_ = other.reserveExact(w) // on failure, the next NewContext on that device reports it
 		}
 	}
 	return &gpu.Error{
@@ -178,7 +178,7 @@ func (b *Backend) move(d *device, want gpu.Range) error {
 }
 
 // releaseWindow releases the window, if there is one.
-func (d *device) giveUp() error {
+func (d *device) releaseWindow() error {
 	if d.window.Bytes == 0 {
 		return nil
 	}

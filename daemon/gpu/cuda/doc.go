@@ -18,7 +18,7 @@
 // address. So this backend is not a gpu.FaultContainer.
 //
 // Lock order, outermost first: aliases.mu, device.reading, Executable.mu, Stream.mu,
-// Backend.registering, Backend.mu, changes.mu, device.mu, Backend.ledgerMu. clock.mu comes before
+// Backend.registering, Backend.mu, changeFinder.mu, device.mu, Backend.ledgerMu. clock.mu comes before
 // pool.mu. All other locks are leaves: no lock is taken while one is held. Two device.mu are held
 // together only under Backend.registering.
 //

@@ -23,10 +23,10 @@ type Executable struct {
 	stale  bool
 	// stream is the stream of native's latest launch.
 	stream *Stream
-	// last is reached when the latest launch is done; the next launch waits for it, because
+	// lastLaunch is reached when the latest launch is done; the next launch waits for it, because
 	// launches of one graph do not overlap. It is nil if the driver orders them itself.
-	last   *mark
-	closed bool
+	lastLaunch *eventRecord
+	closed     bool
 }
 
 // Instantiate checks a graph and prepares it for launching.
@@ -63,7 +63,7 @@ func (e *Executable) Update(node int, work gpu.Work) error {
 	before := e.works[node]
 	e.works[node] = work
 	if e.native != nil && !e.native.update(node, before, work) {
-		e.retire()
+		e.releaseNative()
 	}
 	if e.native == nil {
 		e.stale = true // the driver may be able to run the graph now
@@ -73,8 +73,8 @@ func (e *Executable) Update(node int, work gpu.Work) error {
 
 // Launch queues the whole graph in a stream.
 func (e *Executable) Launch(stream gpu.Stream) error {
-	s, known := stream.(*Stream)
-	if !known || s.context != e.context {
+	s, ok := stream.(*Stream)
+	if !ok || s.context != e.context {
 		return &gpu.Error{Op: "launch graph", Code: abi.InvalidHandle, Detail: "the stream belongs to another context"}
 	}
 	if err := e.context.Fault(); err != nil {
@@ -102,48 +102,48 @@ func (e *Executable) Launch(stream gpu.Stream) error {
 func (e *Executable) launchNative(s *Stream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.last != nil {
-		if err := s.put(item{work: gpu.Await{}, mark: e.last}); err != nil {
-			e.last = nil // put has released it
+	if e.lastLaunch != nil {
+		if err := s.put(item{work: gpu.Await{}, record: e.lastLaunch}); err != nil {
+			e.lastLaunch = nil // put has released it
 			return err
 		}
-		e.last = nil
+		e.lastLaunch = nil
 	}
-	e.native.use()
+	e.native.addLaunch()
 	e.stream = s
-	if err := s.put(item{work: gpu.Nothing{}, graph: e.native}); err != nil || !s.running {
+	if err := s.put(item{work: gpu.Nothing{}, graph: e.native}); err != nil || !s.queueRunning {
 		return err
 	}
-	e.last = e.newLast()
-	return s.put(item{work: gpu.Record{}, mark: e.last})
+	e.lastLaunch = e.newLaunchRecord()
+	return s.put(item{work: gpu.Record{}, record: e.lastLaunch})
 }
 
-// newLast returns an event record for the end of a launch, referenced by the graph and the stream.
-func (e *Executable) newLast() *mark {
-	m := &mark{context: e.context}
-	m.users.Store(2)
+// newLaunchRecord returns an event record for the end of a launch, referenced by the graph and the stream.
+func (e *Executable) newLaunchRecord() *eventRecord {
+	m := &eventRecord{context: e.context}
+	m.references.Store(2)
 	return m
 }
 
 // items returns the items of one launch. mu is held.
 func (e *Executable) items() (items []item, err error) {
-	if e.last != nil {
-		items = append(items, item{work: gpu.Await{}, mark: e.last})
+	if e.lastLaunch != nil {
+		items = append(items, item{work: gpu.Await{}, record: e.lastLaunch})
 	}
 	for _, i := range e.plan.Order {
 		it, err := e.context.prepare(e.works[i])
 		if err != nil {
 			for _, it := range items {
 				it.abandon()
-				it.drop()
+				it.release()
 			}
-			e.last = nil
+			e.lastLaunch = nil
 			return nil, fmt.Errorf("graph node %d: %w", i, err)
 		}
 		items = append(items, it)
 	}
-	e.last = e.newLast()
-	return append(items, item{work: gpu.Record{}, mark: e.last}), nil
+	e.lastLaunch = e.newLaunchRecord()
+	return append(items, item{work: gpu.Record{}, record: e.lastLaunch}), nil
 }
 
 // putAll puts items without other work in between. After the first failure, it only releases the
@@ -154,7 +154,7 @@ func (s *Stream) putAll(items []item) (err error) {
 	for _, it := range items {
 		if err != nil {
 			it.abandon()
-			it.drop()
+			it.release()
 			continue
 		}
 		err = s.put(it)
@@ -162,32 +162,32 @@ func (s *Stream) putAll(items []item) (err error) {
 	return err
 }
 
-// retire destroys the driver's graph after its launches; another graph waits for them. mu is held.
-func (e *Executable) retire() {
+// releaseNative destroys the driver's graph after its launches; another graph waits for them. mu is held.
+func (e *Executable) releaseNative() {
 	native, s := e.native, e.stream
 	e.native, e.stream = nil, nil
 	if native == nil {
 		return
 	}
 	if s == nil {
-		native.drop()
+		native.release()
 		return
 	}
 	s.mu.Lock()
-	if s.gone {
+	if s.destroyed {
 		s.mu.Unlock()
-		native.drop() // all launches are done
+		native.release() // all launches are done
 		return
 	}
 	defer s.mu.Unlock()
-	if e.last == nil {
-		m := e.newLast()
-		if s.accept(item{work: gpu.Record{}, mark: m}) == nil {
-			e.last = m
+	if e.lastLaunch == nil {
+		m := e.newLaunchRecord()
+		if s.accept(item{work: gpu.Record{}, record: m}) == nil {
+			e.lastLaunch = m
 		}
 	}
 	// If the driver has no more events, the graph stays until the context is closed.
-	_ = s.accept(item{work: gpu.Tell{Func: native.drop}, own: true})
+	_ = s.accept(item{work: gpu.Tell{Func: native.release}, own: true})
 }
 
 // Close destroys the graph. Queued launches still run.
@@ -198,7 +198,7 @@ func (e *Executable) Close() error {
 		return &gpu.Error{Op: "destroy graph", Code: abi.InvalidHandle, Detail: "the graph is destroyed"}
 	}
 	e.closed = true
-	e.retire()
-	e.last.drop()
+	e.releaseNative()
+	e.lastLaunch.release()
 	return nil
 }

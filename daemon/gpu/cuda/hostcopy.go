@@ -13,19 +13,19 @@ import (
 
 // copyOut copies from device memory and waits for it.
 func (c *Context) copyOut(p []byte, from uint64) (int, error) {
-	return c.through("read memory", p, way{
-		give: func(stream cudadrv.Stream, buffer []byte, at uint64) error {
+	return c.copyHost("read memory", p, hostCopy{
+		issue: func(stream cudadrv.Stream, buffer []byte, at uint64) error {
 			return c.driver.CopyOut(c.native, buffer, from+at, stream)
 		},
-		after: func(piece, buffer []byte) { copy(piece, buffer) },
+		drain: func(piece, buffer []byte) { copy(piece, buffer) },
 	})
 }
 
 // copyIn copies to device memory and waits for it.
 func (c *Context) copyIn(to uint64, p []byte) (int, error) {
-	return c.through("write memory", p, way{
-		before: func(piece, buffer []byte) { copy(buffer, piece) },
-		give: func(stream cudadrv.Stream, buffer []byte, at uint64) error {
+	return c.copyHost("write memory", p, hostCopy{
+		fill: func(piece, buffer []byte) { copy(buffer, piece) },
+		issue: func(stream cudadrv.Stream, buffer []byte, at uint64) error {
 			return c.driver.CopyIn(c.native, to+at, buffer, stream)
 		},
 	})
@@ -33,39 +33,39 @@ func (c *Context) copyIn(to uint64, p []byte) (int, error) {
 
 // hostCopy is the direction of a copy. issue gives the driver one piece in pinned memory. If that
 // is a bounce buffer, fill fills it before, and drain empties it after; either may be nil.
-type way struct {
-	before, after func(piece, buffer []byte)
-	give          func(stream cudadrv.Stream, buffer []byte, at uint64) error
+type hostCopy struct {
+	fill, drain func(piece, buffer []byte)
+	issue       func(stream cudadrv.Stream, buffer []byte, at uint64) error
 }
 
 // copyHost copies p, in pieces of one buffer unless p is pinned. It returns how many bytes were
 // copied.
-func (c *Context) through(op string, p []byte, w way) (done int, err error) {
-	if c.backend.pinned.holds(p) {
-		t := turn{context: c, way: &way{give: w.give}, buffer: p}
+func (c *Context) copyHost(op string, p []byte, w hostCopy) (done int, err error) {
+	if c.backend.pinned.contains(p) {
+		t := pieceCopy{context: c, ops: &hostCopy{issue: w.issue}, buffer: p}
 		err := t.start(p, 0)
 		if err == nil {
 			err = t.finish()
 		}
-		if t.end(false); err != nil {
-			return 0, c.noted(op, err)
+		if t.close(false); err != nil {
+			return 0, c.driverErr(op, err)
 		}
 		return len(p), nil
 	}
-	turns := [2]turn{{context: c, way: &w}, {context: c, way: &w}}
-	defer turns[0].end(true)
-	defer turns[1].end(true)
+	turns := [2]pieceCopy{{context: c, ops: &w}, {context: c, ops: &w}}
+	defer turns[0].close(true)
+	defer turns[1].close(true)
 	given := 0
 	for i := 0; done < len(p); i++ {
 		t := &turns[i%2]
 		done += len(t.piece)
 		if err := t.finish(); err != nil {
-			return done - len(t.piece), c.noted(op, err)
+			return done - len(t.piece), c.driverErr(op, err)
 		}
 		if given < len(p) {
 			piece := p[given:min(given+bufferBytes, len(p))]
 			if err := t.start(piece, uint64(given)); err != nil {
-				return done, c.noted(op, err)
+				return done, c.driverErr(op, err)
 			}
 			given += len(piece)
 		}
@@ -74,31 +74,31 @@ func (c *Context) through(op string, p []byte, w way) (done int, err error) {
 }
 
 // pieceCopy is one of the two buffers of a copy, with its side stream.
-type turn struct {
+type pieceCopy struct {
 	context *Context
-	way     *way
+	ops     *hostCopy
 	stream  cudadrv.Stream
 	buffer  []byte
 	piece   []byte // in flight, or nil
 }
 
 // start issues the copy of a piece.
-func (t *turn) start(piece []byte, at uint64) (err error) {
+func (t *pieceCopy) start(piece []byte, at uint64) (err error) {
 	c := t.context
 	if t.stream == 0 {
-		if t.stream, err = c.asides.take(); err != nil {
+		if t.stream, err = c.sideStreams.get(); err != nil {
 			return err
 		}
 	}
 	if t.buffer == nil {
-		if t.buffer, err = c.buffers.take(); err != nil {
+		if t.buffer, err = c.buffers.get(); err != nil {
 			return err
 		}
 	}
-	if t.way.before != nil {
-		t.way.before(piece, t.buffer)
+	if t.ops.fill != nil {
+		t.ops.fill(piece, t.buffer)
 	}
-	if err := t.way.give(t.stream, t.buffer[:len(piece)], at); err != nil {
+	if err := t.ops.issue(t.stream, t.buffer[:len(piece)], at); err != nil {
 		return err
 	}
 	t.piece = piece
@@ -106,15 +106,15 @@ func (t *turn) start(piece []byte, at uint64) (err error) {
 }
 
 // finish waits for the piece in flight.
-func (t *turn) finish() error {
+func (t *pieceCopy) finish() error {
 	if t.piece == nil {
 		return nil
 	}
 	if err := t.context.driver.StreamSynchronize(t.context.native, t.stream); err != nil {
 		return err
 	}
-	if t.way.after != nil {
-		t.way.after(t.piece, t.buffer)
+	if t.ops.drain != nil {
+		t.ops.drain(t.piece, t.buffer)
 	}
 	t.piece = nil
 	return nil
@@ -122,13 +122,13 @@ func (t *turn) finish() error {
 
 // close returns the stream, and the buffer if it is from the pool, once the driver no longer uses
 // them.
-func (t *turn) end(buffer bool) {
+func (t *pieceCopy) close(buffer bool) {
 	c := t.context
 	if t.piece != nil {
 		_ = c.driver.StreamSynchronize(c.native, t.stream) // the caller already reports an error
 	}
 	if t.stream != 0 {
-		c.asides.put(t.stream)
+		c.sideStreams.put(t.stream)
 	}
 	if buffer && t.buffer != nil {
 		c.buffers.put(t.buffer)
@@ -141,7 +141,7 @@ type pins struct {
 	bytes map[uint64]uint64 // by address
 }
 
-func (p *pins) note(memory []byte) {
+func (p *pins) add(memory []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.bytes == nil {
@@ -150,14 +150,14 @@ func (p *pins) note(memory []byte) {
 	p.bytes[addressOf(memory)] = uint64(len(memory))
 }
 
-func (p *pins) forget(memory []byte) {
+func (p *pins) remove(memory []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.bytes, addressOf(memory))
 }
 
 // contains reports whether memory is a pinned range, or the beginning of one.
-func (p *pins) holds(memory []byte) bool {
+func (p *pins) contains(memory []byte) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return uint64(len(memory)) <= p.bytes[addressOf(memory)]

@@ -6,7 +6,7 @@ import (
 
 // runQueue performs queued items in order, and returns when none are left. While it runs, all
 // submitted work is queued behind it.
-func (s *Stream) lane() {
+func (s *Stream) runQueue() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.queue) > 0 {
@@ -15,12 +15,12 @@ func (s *Stream) lane() {
 		s.queue = s.queue[1:]
 		s.mu.Unlock()
 		s.perform(it)
-		it.drop()
+		it.release()
 		s.mu.Lock()
 		s.completed++
 		s.progress.Broadcast()
 	}
-	s.queue, s.running = nil, false
+	s.queue, s.queueRunning = nil, false
 	s.progress.Broadcast()
 }
 
@@ -30,16 +30,16 @@ func (s *Stream) perform(it item) {
 	switch work := it.work.(type) {
 	case gpu.Call:
 		s.drain()
-		s.awaitTells(it.after)
+		s.waitCompletions(it.after)
 		work.Func()
 		return
 	case gpu.Tell:
-		s.tellLate(work, it.own)
+		s.addQueuedCompletion(work, it.own)
 		return
 	}
-	if _, awaits := it.work.(gpu.Await); awaits && it.mark != nil {
+	if _, ok := it.work.(gpu.Await); ok && it.record != nil {
 		select {
-		case <-it.mark.wait():
+		case <-it.record.settling():
 		case <-c.stop:
 		}
 	}
@@ -48,8 +48,8 @@ func (s *Stream) perform(it item) {
 		return
 	}
 	var err error
-	if copied, is := it.work.(gpu.Copy); is && !it.native() {
-		err = s.ferry(copied)
+	if w, ok := it.work.(gpu.Copy); ok && !it.issuable() {
+		err = s.bounceCopy(w)
 	} else {
 		s.mu.Lock()
 		err = s.issue(it)
@@ -58,18 +58,18 @@ func (s *Stream) perform(it item) {
 	c.failLater(err)
 }
 
-// addCompletionQueued is addCompletion for the host queue. All earlier work is with the driver by
+// addQueuedCompletion is addCompletion for the host queue. All earlier work is with the driver by
 // then.
-func (s *Stream) tellLate(work gpu.Tell, own bool) {
+func (s *Stream) addQueuedCompletion(work gpu.Tell, own bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.tell(work.Func, own) == nil {
+	if s.addCompletion(work.Func, own) == nil {
 		return
 	}
 	s.mu.Unlock() // the driver has no more events, so wait here
 	s.drain()
 	s.mu.Lock()
-	s.tellAt(tell{do: work.Func, own: own})
+	s.addCompletionAfter(completion{run: work.Func, own: own})
 }
 
 // drain waits until the driver's stream is idle, or the context stops.
@@ -80,16 +80,16 @@ func (s *Stream) drain() {
 	}
 	err := c.driver.StreamQuery(c.native, s.native)
 	if err != nil { // busy, or an error
-		err = s.awaitDriver()
+		err = s.waitDriver()
 	}
-	if err := c.noted("wait for stream", err); err != nil && !c.stopping() {
+	if err := c.driverErr("wait for stream", err); err != nil && !c.stopping() {
 		c.poison(err) // it is unknown which work is done
 	}
 }
 
 // waitDriver waits until the driver's stream is idle and returns the driver's error. It returns at
 // once in a stopping context: the driver may wait for work that will be skipped.
-func (s *Stream) awaitDriver() error {
+func (s *Stream) waitDriver() error {
 	c, done := s.context, make(chan error, 1)
 	go func() { done <- c.driver.StreamSynchronize(c.native, s.native) }()
 	select {
@@ -101,17 +101,17 @@ func (s *Stream) awaitDriver() error {
 }
 
 // issuable reports whether the driver can be given the item now.
-func (it *item) native() bool {
+func (it *item) issuable() bool {
 	switch work := it.work.(type) {
 	case gpu.Call:
 		return false
 	case gpu.Copy:
 		return onDevices(work)
 	case gpu.Await:
-		if it.mark == nil {
+		if it.record == nil {
 			return true
 		}
-		_, settled := it.mark.known()
+		_, settled := it.record.state()
 		return settled
 	}
 	return true
@@ -119,13 +119,13 @@ func (it *item) native() bool {
 
 // abandon releases waiters for work that will not be done.
 func (it *item) abandon() {
-	if _, records := it.work.(gpu.Record); records {
-		it.mark.abandon()
+	if _, ok := it.work.(gpu.Record); ok {
+		it.record.abandon()
 	}
 }
 
 // release drops the item's references.
-func (it *item) drop() {
-	it.mark.drop()
-	it.graph.unuse()
+func (it *item) release() {
+	it.record.release()
+	it.graph.endLaunch()
 }

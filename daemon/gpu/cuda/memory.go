@@ -20,7 +20,7 @@ type hostMapping struct {
 type Memory struct {
 	context *Context
 	device  *device
-	changes *changes
+	changes *changeFinder
 }
 
 func newMemory(c *Context, d *device) *Memory {
@@ -30,7 +30,7 @@ func newMemory(c *Context, d *device) *Memory {
 }
 
 // checkRange returns an error unless r is made of whole chunks in the window.
-func (m *Memory) whole(op string, r gpu.Range) error {
+func (m *Memory) checkRange(op string, r gpu.Range) error {
 	if r.Bytes == 0 || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 || !m.device.window.Contains(r) {
 		return &gpu.Error{
 			Op:     op,
@@ -47,13 +47,15 @@ func (m *Memory) Map(r gpu.Range) error { return m.mapWith(r, false) }
 // MapWhole is Map for memory that will be aliased or shared.
 func (m *Memory) MapWhole(r gpu.Range) error { return m.mapWith(r, true) }
 
+// mapWith maps a range. If memory runs out, it takes memory from shadows.
 func (m *Memory) mapWith(r gpu.Range, whole bool) error {
-	if err := m.whole("map memory", r); err != nil {
+	if err := m.checkRange("map memory", r); err != nil {
 		return err
 	}
-	return m.changes.insist(func() error { return m.mapNow(r, whole) })
+	return m.changes.reclaimFor(func() error { return m.mapNow(r, whole) })
 }
 
+// mapNow maps a range, charged to the ledger.
 func (m *Memory) mapNow(r gpu.Range, whole bool) error {
 	if err := m.context.usable("map memory"); err != nil {
 		return err // after a fault, the table may be out of date
@@ -61,16 +63,16 @@ func (m *Memory) mapNow(r gpu.Range, whole bool) error {
 	d := m.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.table.free(r) {
+	if !d.table.isFree(r) {
 		return &gpu.Error{Op: "map memory", Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x+%#x", r.Address, r.Bytes)}
 	}
-	if d.stands(r, whole) {
+	if d.obstructed(r, whole) {
 		return fmt.Errorf("map memory at %#x: %w", r.Address, gpu.ErrKept)
 	}
 	if err := m.reserve(r.Bytes); err != nil {
 		return err
 	}
-	if err := m.back(r); err != nil {
+	if err := m.populate(r); err != nil {
 		m.release(r.Bytes)
 		return err
 	}
@@ -79,8 +81,8 @@ func (m *Memory) mapNow(r gpu.Range, whole bool) error {
 
 // obstructed reports whether an existing mapping prevents r from being mapped, or from becoming one
 // mapping if whole is set. mu is held.
-func (d *device) stands(r gpu.Range, whole bool) bool {
-	kept := d.granules.within(r)
+func (d *device) obstructed(r gpu.Range, whole bool) bool {
+	kept := d.mappings.overlapping(r)
 	for _, g := range kept {
 		if g.foreign || g.shared || whole && g.Range != r {
 			return true
@@ -89,45 +91,45 @@ func (d *device) stands(r gpu.Range, whole bool) bool {
 	return false
 }
 
-// back assigns memory to a range: unreclaimed mappings are reused, new ones fill the gaps. The
+// populate assigns memory to a range: unreclaimed mappings are reused, new ones fill the gaps. The
 // device's mu is held.
-func (m *Memory) back(r gpu.Range) error {
+func (m *Memory) populate(r gpu.Range) error {
 	d, c := m.device, m.context
 	at := r.Address
-	for _, g := range append(d.granules.within(r), &granule{Range: gpu.Range{Address: r.End()}}) {
+	for _, g := range append(d.mappings.overlapping(r), &mapping{Range: gpu.Range{Address: r.End()}}) {
 		if g.Address > at {
-			if err := m.fresh(gpu.Range{Address: at, Bytes: g.Address - at}); err != nil {
+			if err := m.newMapping(gpu.Range{Address: at, Bytes: g.Address - at}); err != nil {
 				return err // the mappings made so far can be reclaimed
 			}
 		}
 		at = g.End()
 	}
-	if err := c.clear(r); err != nil {
-		return c.noted("map memory", err)
+	if err := c.zero(r); err != nil {
+		return c.driverErr("map memory", err)
 	}
-	for _, g := range d.granules.within(r) {
+	for _, g := range d.mappings.overlapping(r) {
 		from, to := max(g.Address, r.Address), min(g.End(), r.End())
-		d.use(gpu.Range{Address: from, Bytes: to - from}, g, c)
+		d.assign(gpu.Range{Address: from, Bytes: to - from}, g, c)
 	}
 	return nil
 }
 
 // assign adds a part of a mapping to the table. mu is held.
-func (d *device) use(r gpu.Range, g *granule, owner *Context) {
-	d.table.add(piece{Range: r, granule: g, owner: owner})
+func (d *device) assign(r gpu.Range, g *mapping, owner *Context) {
+	d.table.add(piece{Range: r, mapping: g, owner: owner})
 	g.used += r.Bytes
-	d.kept.Add(-int64(r.Bytes))
+	d.reclaimable.Add(-int64(r.Bytes))
 }
 
 // unassign reverses assign. mu is held.
-func (d *device) leave(p piece) {
+func (d *device) unassign(p piece) {
 	d.table.remove(p.Address)
-	p.granule.used -= p.Bytes
-	d.kept.Add(int64(p.Bytes))
+	p.mapping.used -= p.Bytes
+	d.reclaimable.Add(int64(p.Bytes))
 }
 
 // newMapping allocates memory and maps it, not yet assigned. The device's mu is held.
-func (m *Memory) fresh(r gpu.Range) error {
+func (m *Memory) newMapping(r gpu.Range) error {
 	d := m.device
 	allocation, err := d.create(r.Bytes)
 	if o := m.context.backend.options; gpu.Code(err) == abi.OutOfMemory && o.Ledger != nil {
@@ -143,21 +145,21 @@ func (m *Memory) fresh(r gpu.Range) error {
 			Detail: fmt.Sprintf("GPU %d: %d bytes", d.ordinal, r.Bytes),
 		}
 	}
-	if err := d.show(r, allocation, d.reached); err != nil {
-		return m.context.noted("map memory", err)
+	if err := d.mapFor(r, allocation, d.accessors); err != nil {
+		return m.context.driverErr("map memory", err)
 	}
-	d.hold(&granule{Range: r, allocation: allocation})
+	d.addMapping(&mapping{Range: r, allocation: allocation})
 	return nil
 }
 
 // addMapping adds a mapping, all of it unassigned. mu is held.
-func (d *device) hold(g *granule) {
-	d.granules.add(g)
-	d.kept.Add(int64(g.Bytes))
+func (d *device) addMapping(g *mapping) {
+	d.mappings.add(g)
+	d.reclaimable.Add(int64(g.Bytes))
 }
 
 // mapFor maps memory at a range and gives devices access. If that fails, it releases the memory.
-func (d *device) show(r gpu.Range, allocation cudadrv.Allocation, devices []int32) error {
+func (d *device) mapFor(r gpu.Range, allocation cudadrv.Allocation, devices []int32) error {
 	err := d.driver.Map(r.Address, r.Bytes, allocation)
 	if err == nil {
 		if err = d.driver.Allow(r.Address, r.Bytes, devices); err != nil {
@@ -187,7 +189,7 @@ func (m *Memory) release(bytes uint64) {
 // Unmap frees memory, whichever context of the device mapped it. The driver's mapping stays until
 // GiveBack.
 func (m *Memory) Unmap(r gpu.Range) error {
-	if err := m.whole("unmap memory", r); err != nil {
+	if err := m.checkRange("unmap memory", r); err != nil {
 		return err
 	}
 	d := m.device
@@ -196,9 +198,9 @@ func (m *Memory) Unmap(r gpu.Range) error {
 	if d.table.covered(r.Address, r.Bytes) < r.Bytes {
 		return &gpu.Error{Op: "unmap memory", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x+%#x", r.Address, r.Bytes)}
 	}
-	pieces := slices.Clone(d.table.within(r))
+	pieces := slices.Clone(d.table.overlapping(r))
 	for _, p := range pieces {
-		switch g := p.granule; {
+		switch g := p.mapping; {
 		case g == nil:
 			return &gpu.Error{
 				Op:     "unmap memory",
@@ -214,41 +216,41 @@ func (m *Memory) Unmap(r gpu.Range) error {
 		}
 	}
 	for _, p := range pieces {
-		d.leave(p)
+		d.unassign(p)
 		for _, rest := range []gpu.Range{
 			{Address: p.Address, Bytes: r.Address - min(p.Address, r.Address)}, {Address: r.End(), Bytes: p.End() - min(p.End(), r.End())},
 		} {
 			if rest.Bytes > 0 {
-				d.use(rest, p.granule, p.owner)
+				d.assign(rest, p.mapping, p.owner)
 				p.Bytes -= rest.Bytes
 			}
 		}
-		m.discount(p)
+		m.uncharge(p)
 	}
-	m.context.backend.tell()
+	m.context.backend.updateLedger()
 	return nil
 }
 
 // updateLedger notes in the ledger whether this process has unreclaimed memory.
-func (b *Backend) tell() {
+func (b *Backend) updateLedger() {
 	if b.options.Ledger == nil {
 		return
 	}
-	b.telling.Lock()
-	defer b.telling.Unlock()
+	b.ledgerMu.Lock()
+	defer b.ledgerMu.Unlock()
 	keeps := false
 	for _, d := range b.devices {
-		keeps = keeps || d.kept.Load() > 0
+		keeps = keeps || d.reclaimable.Load() > 0
 	}
-	if keeps != b.told {
+	if keeps != b.notedReclaimable {
 		b.options.Ledger.Keep(b.options.Slot, keeps)
-		b.told = keeps
+		b.notedReclaimable = keeps
 	}
 }
 
 // uncharge releases freed memory in the ledger, if it was charged.
-func (m *Memory) discount(p piece) {
-	if !p.granule.foreign {
+func (m *Memory) uncharge(p piece) {
+	if !p.mapping.foreign {
 		m.release(p.Bytes)
 	}
 }
@@ -267,23 +269,23 @@ func (m *Memory) MapHost(address uint64, memory []byte) error {
 	defer m.context.backend.registering.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	known := d.hosts[address]
-	if known == nil {
+	host := d.hosts[address]
+	if host == nil {
 		p := piece{Range: gpu.Range{Address: address, Bytes: uint64(len(memory))}, host: memory}
-		if !d.table.free(p.Range) {
+		if !d.table.isFree(p.Range) {
 			return &gpu.Error{Op: "map host memory", Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x", address)}
 		}
 		if err := m.register(memory); err != nil {
 			return err
 		}
 		d.table.add(p)
-		known = &hostMapping{memory: memory, users: map[*Context]struct{}{}}
-		d.hosts[address] = known
+		host = &hostMapping{memory: memory, users: map[*Context]struct{}{}}
+		d.hosts[address] = host
 	}
-	if _, mine := known.users[m.context]; mine || len(known.memory) != len(memory) {
+	if _, ok := host.users[m.context]; ok || len(host.memory) != len(memory) {
 		return &gpu.Error{Op: "map host memory", Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x", address)}
 	}
-	known.users[m.context] = struct{}{}
+	host.users[m.context] = struct{}{}
 	return nil
 }
 
@@ -292,10 +294,10 @@ func (m *Memory) register(memory []byte) error {
 	const op = "map host memory"
 	c := m.context
 	err := c.driver.HostRegister(c.native, memory)
-	known := errors.Is(err, abi.HostMemoryAlreadyRegistered)
-	if noted := c.noted(op, err); noted != nil && !known {
+	registered := errors.Is(err, abi.HostMemoryAlreadyRegistered)
+	if failure := c.driverErr(op, err); failure != nil && !registered {
 		if gpu.Code(err).Sticky() {
-			return noted
+			return failure
 		}
 		return &gpu.Error{Op: op, Code: gpu.Code(err), Detail: fmt.Sprintf(
 			"the driver cannot pin %d bytes at %#x; newer kernels allow devices to write to files on tmpfs only, not on disk",
@@ -309,11 +311,11 @@ func (m *Memory) register(memory []byte) error {
 	if err == nil && at == addressOf(memory) {
 		return nil
 	}
-	if !known {
+	if !registered {
 		_ = c.driver.HostUnregister(c.native, memory) // the first error is more useful
 	}
 	if err != nil {
-		return c.noted(op, err)
+		return c.driverErr(op, err)
 	}
 	return &gpu.Error{Op: op, Code: abi.NotSupported, Detail: fmt.Sprintf(
 		"the driver maps it for devices at %#x instead of %#x: a GPU here cannot use host pointers", at, addressOf(memory))}
@@ -326,31 +328,31 @@ func (m *Memory) UnmapHost(address uint64) error {
 	defer m.context.backend.registering.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	known := d.hosts[address]
-	if known == nil {
+	host := d.hosts[address]
+	if host == nil {
 		return fmt.Errorf("unmap host memory at %#x: %w", address, abi.NotMapped)
 	}
-	if _, mine := known.users[m.context]; !mine {
+	if _, ok := host.users[m.context]; !ok {
 		return fmt.Errorf("unmap host memory at %#x: %w", address, abi.NotMapped)
 	}
-	delete(known.users, m.context)
-	if len(known.users) > 0 {
+	delete(host.users, m.context)
+	if len(host.users) > 0 {
 		return nil
 	}
 	delete(d.hosts, address)
 	d.table.remove(address)
-	if m.context.backend.shows(address, d) {
+	if m.context.backend.mappedElsewhere(address, d) {
 		return nil // the driver has one registration for all devices; the last device ends it
 	}
-	if err := d.driver.HostUnregister(m.context.native, known.memory); !errors.Is(err, abi.HostMemoryNotRegistered) {
-		return m.context.noted("unmap host memory", err)
+	if err := d.driver.HostUnregister(m.context.native, host.memory); !errors.Is(err, abi.HostMemoryNotRegistered) {
+		return m.context.driverErr("unmap host memory", err)
 	}
 	return nil
 }
 
 // mappedElsewhere reports whether another device maps host memory that begins at address.
 // registering is held.
-func (b *Backend) shows(address uint64, except *device) bool {
+func (b *Backend) mappedElsewhere(address uint64, except *device) bool {
 	for _, d := range b.devices {
 		if d == except {
 			continue
@@ -367,7 +369,7 @@ func (b *Backend) shows(address uint64, except *device) bool {
 
 // registerAgain is called after a context ended. The driver may have dropped that context's
 // registrations, so memory that other devices still map is registered again.
-func (b *Backend) keepShown(ended *Context) {
+func (b *Backend) registerAgain(ended *Context) {
 	b.registering.Lock()
 	defer b.registering.Unlock()
 	for _, d := range b.devices {
@@ -448,22 +450,22 @@ func (m *Memory) Usage() (free, total uint64) {
 	total = m.context.backend.infos[m.device.ordinal].MemoryBytes
 	free, have, err := m.device.driver.MemGetInfo(m.context.native)
 	if err != nil {
-		_ = m.context.noted("ask for free memory", err)
+		_ = m.context.driverErr("ask for free memory", err)
 		return 0, total
 	}
 	total = max(have, total)
-	return min(free+m.device.spared(), total), total
+	return min(free+m.device.reclaimableBytes(), total), total
 }
 
 // reclaimableBytes returns how much unreclaimed memory the device has, without memory shared with
 // other processes.
-func (d *device) spared() (bytes uint64) {
-	if d.kept.Load() == 0 {
+func (d *device) reclaimableBytes() (bytes uint64) {
+	if d.reclaimable.Load() == 0 {
 		return 0
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, g := range d.granules.all {
+	for _, g := range d.mappings.all {
 		if !g.foreign && !g.shared {
 			bytes += g.Bytes - g.used
 		}
@@ -472,44 +474,44 @@ func (d *device) spared() (bytes uint64) {
 }
 
 // zero fills a range with zeros and waits for it.
-func (c *Context) clear(r gpu.Range) error {
-	if err := c.driver.MemsetD8Async(c.native, r.Address, 0, r.Bytes, c.aside); err != nil {
+func (c *Context) zero(r gpu.Range) error {
+	if err := c.driver.MemsetD8Async(c.native, r.Address, 0, r.Bytes, c.side); err != nil {
 		return err
 	}
-	return c.driver.StreamSynchronize(c.native, c.aside)
+	return c.driver.StreamSynchronize(c.native, c.side)
 }
 
 // releaseAll releases all memory that the context still has. Its work has ended.
 func (m *Memory) releaseAll() error {
-	errs := []error{m.changes.apart.releaseAll(), m.hideAliases()}
+	errs := []error{m.changes.private.releaseAll(), m.removeAliases()}
 	d := m.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, p := range slices.Clone(d.table.pieces) {
 		switch {
 		case p.owner != m.context:
-		case p.granule == nil:
+		case p.mapping == nil:
 			d.table.remove(p.Address) // a variable, unloaded with its module
 		default:
-			d.leave(p)
-			m.discount(p)
+			d.unassign(p)
+			m.uncharge(p)
 		}
 	}
-	for _, g := range slices.Clone(d.granules.all) {
+	for _, g := range slices.Clone(d.mappings.all) {
 		if g.used == 0 {
-			errs = append(errs, m.drop(g))
+			errs = append(errs, m.unmapMapping(g))
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // unmapAllHost unmaps all host memory of the context.
-func (m *Memory) hideAll() error {
+func (m *Memory) unmapAllHost() error {
 	d := m.device
 	d.mu.Lock()
 	var mine []uint64
 	for address, mapping := range d.hosts {
-		if _, is := mapping.users[m.context]; is {
+		if _, ok := mapping.users[m.context]; ok {
 			mine = append(mine, address)
 		}
 	}

@@ -59,7 +59,7 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 		return nil, errors.Join(err, m.Close())
 	}
 	if codeinfo.Mentions(image, "vprintf") {
-		c.prints.Store(true)
+		c.canPrint.Store(true)
 	}
 	return m, nil
 }
@@ -87,14 +87,14 @@ func (m *Module) load() (err error) {
 	if err == nil {
 		return nil
 	}
-	if fault := m.context.noted("load module", err); gpu.Code(err).Sticky() {
+	if fault := m.context.driverErr("load module", err); gpu.Code(err).Sticky() {
 		return fault
 	}
-	return &gpu.LoadError{Log: m.explain(log, gpu.Code(err)), Err: refusal(gpu.Code(err), log)}
+	return &gpu.LoadError{Log: m.loadLog(log, gpu.Code(err)), Err: loadCode(gpu.Code(err), log)}
 }
 
-// refusal adds gpu.ErrUndefined to errors of code that may load when linked with more code.
-func refusal(code abi.Result, log string) error {
+// loadCode adds gpu.ErrUndefined to errors of code that may load when linked with more code.
+func loadCode(code abi.Result, log string) error {
 	for _, phrase := range []string{"Unresolved extern", "Undefined reference", "not defined", "Unresolved symbol"} {
 		if strings.Contains(log, phrase) {
 			return fmt.Errorf("%w: %w", code, gpu.ErrUndefined)
@@ -103,8 +103,8 @@ func refusal(code abi.Result, log string) error {
 	return code
 }
 
-// explain returns the compiler's log, or an explanation if it is empty.
-func (m *Module) explain(log string, code abi.Result) string {
+// loadLog returns the compiler's log, or an explanation if it is empty.
+func (m *Module) loadLog(log string, code abi.Result) string {
 	if log != "" {
 		return strings.TrimRight(log, "\n")
 	}
@@ -149,7 +149,7 @@ func (m *Module) findGlobals() error {
 			continue // the compiler removed it
 		}
 		if err != nil {
-			return m.context.noted("find variable "+name, err)
+			return m.context.driverErr("find variable "+name, err)
 		}
 		r := gpu.Range{Address: address, Bytes: size}
 		m.globals[name] = r
@@ -203,7 +203,7 @@ func (m *Module) Function(name string) (gpu.Function, error) {
 		if gpu.Code(err) == abi.NotFound {
 			return nil, &gpu.Error{Op: "find function", Code: abi.NotFound, Detail: fmt.Sprintf("no kernel %q", name)}
 		}
-		return nil, c.noted("find function "+name, err)
+		return nil, c.driverErr("find function "+name, err)
 	}
 	f, err := newFunction(m, native, name)
 	if err != nil {
@@ -230,7 +230,7 @@ func (m *Module) Close() error {
 	if c.stopping() {
 		return nil // the driver unloads it with the context
 	}
-	return c.noted("unload module", c.driver.ModuleUnload(c.native, m.native))
+	return c.driverErr("unload module", c.driver.ModuleUnload(c.native, m.native))
 }
 
 // Function is a kernel of a module.
@@ -260,16 +260,16 @@ func newFunction(m *Module, native cudadrv.Function, name string) (*Function, er
 		value, err := c.driver.FuncGetAttribute(c.native, int32(i), native)
 		// Older drivers do not know all attributes.
 		if code := gpu.Code(err); err != nil && code != abi.InvalidValue && code != abi.NotSupported {
-			return nil, c.noted("query attributes of "+name, err)
+			return nil, c.driverErr("query attributes of "+name, err)
 		}
 		f.info.Attributes[i] = value
 	}
-	f.limit()
+	f.cacheLimits()
 	return f, nil
 }
 
-// limit copies the limits for launches from the attributes. mu is held, or f is new.
-func (f *Function) limit() {
+// cacheLimits copies the limits for launches from the attributes. mu is held, or f is new.
+func (f *Function) cacheLimits() {
 	f.maxThreads.Store(uint32(f.info.Attributes[abi.FuncMaxThreadsPerBlock]))
 	f.maxDynamic.Store(uint32(f.info.Attributes[abi.FuncMaxDynamicSharedBytes]))
 }
@@ -289,7 +289,7 @@ func (f *Function) params() ([]gpu.Param, error) {
 		case code == abi.NotSupported && i == 0:
 			return codeinfo.Params(f.module.image, f.info.Name)
 		default:
-			return nil, c.noted("query parameters of "+f.info.Name, err)
+			return nil, c.driverErr("query parameters of "+f.info.Name, err)
 		}
 	}
 }
@@ -312,23 +312,23 @@ func (f *Function) SetAttribute(attribute, value int32) error {
 	}
 	if a := abi.FunctionAttribute(attribute); a == abi.FuncMaxDynamicSharedBytes {
 		// The driver checks the sum of static and dynamic memory only at the launch.
-		most := c.backend.infos[c.device.ordinal].Attributes[abi.AttrMaxSharedMemoryPerBlockOptin] - f.info.Attributes[abi.FuncSharedBytes]
-		if value < 0 || value > most {
-			return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: fmt.Sprintf("the maximum is %d", most)}
+		limit := c.backend.infos[c.device.ordinal].Attributes[abi.AttrMaxSharedMemoryPerBlockOptin] - f.info.Attributes[abi.FuncSharedBytes]
+		if value < 0 || value > limit {
+			return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: fmt.Sprintf("the maximum is %d", limit)}
 		}
-	} else if !changeable(a) {
+	} else if !writable(a) {
 		return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: "the attribute is read-only"}
 	}
 	if err := c.driver.FuncSetAttribute(c.native, f.native, attribute, value); err != nil {
-		return c.noted(op, err)
+		return c.driverErr(op, err)
 	}
 	f.info.Attributes[attribute] = value
-	f.limit()
+	f.cacheLimits()
 	return nil
 }
 
-// changeable reports whether the driver allows setting an attribute.
-func changeable(a abi.FunctionAttribute) bool {
+// writable reports whether the driver allows setting an attribute.
+func writable(a abi.FunctionAttribute) bool {
 	return a > abi.FuncMaxDynamicSharedBytes && a != abi.FuncClusterSizeMustBeSet
 }
 
@@ -351,5 +351,5 @@ func (f *Function) ActiveBlocks(threadsPerBlock int, dynamicSharedBytes uint64) 
 		int32(threadsPerBlock),
 		dynamicSharedBytes,
 	)
-	return int(n), c.noted("occupancy", err)
+	return int(n), c.driverErr("occupancy", err)
 }

@@ -14,8 +14,8 @@ import (
 // memory allocated without it can never be shared. If the driver cannot do that, create allocates
 // memory without it. The device's mu is held.
 func (d *device) create(bytes uint64) (cudadrv.Allocation, error) {
-	allocation, err := d.driver.Create(bytes, d.ordinal, d.handles)
-	if code := gpu.Code(err); err == nil || d.handles == cudadrv.HandleNone || code == abi.OutOfMemory ||
+	allocation, err := d.driver.Create(bytes, d.ordinal, d.handleTypes)
+	if code := gpu.Code(err); err == nil || d.handleTypes == cudadrv.HandleNone || code == abi.OutOfMemory ||
 		code.Sticky() {
 		return allocation, err
 	}
@@ -23,7 +23,7 @@ func (d *device) create(bytes uint64) (cudadrv.Allocation, error) {
 	if failed != nil {
 		return plain, err
 	}
-	d.handles, d.refusal = cudadrv.HandleNone, err
+	d.handleTypes, d.noHandles = cudadrv.HandleNone, err
 	return plain, nil
 }
 
@@ -35,7 +35,7 @@ func (d *device) refuse(op string, code abi.Result, r gpu.Range, detail string) 
 
 // Share exports one mapping as a file descriptor of the driver, without copying.
 func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
-	if err := m.whole("share memory", r); err != nil {
+	if err := m.checkRange("share memory", r); err != nil {
 		return nil, 0, err
 	}
 	d := m.device
@@ -48,23 +48,23 @@ func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
 		return nil, 0, refuse(abi.NotMapped, "it is not fully mapped")
 	case p.Range != r || !p.whole():
 		return nil, 0, refuse(abi.NotSupported, "it is not exactly one mapping")
-	case d.refusal != nil:
-		detail := fmt.Sprintf("the driver cannot allocate shareable memory there (%v)", d.refusal)
+	case d.noHandles != nil:
+		detail := fmt.Sprintf("the driver cannot allocate shareable memory there (%v)", d.noHandles)
 		return nil, 0, refuse(abi.NotSupported, detail)
-	case d.handles == cudadrv.HandleNone:
+	case d.handleTypes == cudadrv.HandleNone:
 		return nil, 0, refuse(abi.NotSupported, "the driver cannot share memory of this GPU with other processes")
 	}
-	file, err := d.driver.Export(p.granule.allocation)
+	file, err := d.driver.Export(p.mapping.allocation)
 	if err != nil {
 		return nil, 0, refuse(gpu.Code(err), "the driver cannot export it")
 	}
-	p.granule.shared = true
+	p.mapping.shared = true
 	return file, 0, nil
 }
 
 // Adopt maps memory that another process has exported.
 func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
-	if err := m.whole("import memory", r); err != nil {
+	if err := m.checkRange("import memory", r); err != nil {
 		return err
 	}
 	d := m.device
@@ -74,10 +74,10 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.table.free(r) {
+	if !d.table.isFree(r) {
 		return refuse(abi.AlreadyMapped, "the range is in use")
 	}
-	if len(d.granules.within(r)) > 0 {
+	if len(d.mappings.overlapping(r)) > 0 {
 		return fmt.Errorf("import memory: %w", gpu.ErrKept)
 	}
 	allocation, err := d.driver.Import(file)
@@ -87,19 +87,19 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 			"the driver cannot import it: the exporting process must use the same driver and the same whole GPU",
 		)
 	}
-	if err := d.show(r, allocation, []int32{d.ordinal}); err != nil {
+	if err := d.mapFor(r, allocation, []int32{d.ordinal}); err != nil {
 		if code := gpu.Code(err); !code.Sticky() {
 			return refuse(code, "the driver cannot map it; if it is on another GPU, this one must be able to access that")
 		}
-		return m.context.noted("import memory", err)
+		return m.context.driverErr("import memory", err)
 	}
-	for _, other := range d.reached[1:] {
+	for _, other := range d.accessors[1:] {
 		// If the memory is on a third GPU, this device may be unable to access it; its kernels then fault.
 		_ = d.driver.Grant(r.Address, r.Bytes, other, cudadrv.AccessReadWrite)
 	}
-	g := &granule{Range: r, allocation: allocation, foreign: true}
-	d.hold(g)
-	d.use(r, g, m.context)
+	g := &mapping{Range: r, allocation: allocation, foreign: true}
+	d.addMapping(g)
+	d.assign(r, g, m.context)
 	return nil
 }
 
@@ -115,42 +115,42 @@ func (c *Context) AllowPeer(ordinal int, allow bool) error {
 		return &gpu.Error{Op: op, Code: abi.PeerAccessUnsupported}
 	}
 	peer := c.backend.devices[ordinal]
-	if err := peer.open(c.device.ordinal, allow); err != nil {
-		return c.noted(op, err)
+	if err := peer.setAccess(c.device.ordinal, allow); err != nil {
+		return c.driverErr(op, err)
 	}
-	err := c.join(peer, allow)
+	err := c.setPeerAccess(peer, allow)
 	if err != nil && allow {
-		_ = peer.open(c.device.ordinal, false) // the first error is more useful
+		_ = peer.setAccess(c.device.ordinal, false) // the first error is more useful
 	}
-	return c.noted(op, err)
+	return c.driverErr(op, err)
 }
 
-// open grants another device access to all present and future memory of this one, or revokes it.
-func (d *device) open(other int32, allow bool) error {
+// setAccess grants another device access to all present and future memory of this one, or revokes it.
+func (d *device) setAccess(other int32, allow bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	access, before := cudadrv.AccessNone, cudadrv.AccessReadWrite
 	if allow {
 		access, before = before, access
 	}
-	for i, g := range d.granules.all {
+	for i, g := range d.mappings.all {
 		err := d.driver.Grant(g.Address, g.Bytes, other, access)
 		if err != nil && !g.foreign { // imported memory may be on a third device
-			for _, g := range d.granules.all[:i] {
+			for _, g := range d.mappings.all[:i] {
 				_ = d.driver.Grant(g.Address, g.Bytes, other, before)
 			}
 			return err
 		}
 	}
-	d.reached = slices.DeleteFunc(d.reached, func(reached int32) bool { return reached == other })
+	d.accessors = slices.DeleteFunc(d.accessors, func(reached int32) bool { return reached == other })
 	if allow {
-		d.reached = append(d.reached, other)
+		d.accessors = append(d.accessors, other)
 	}
 	return nil
 }
 
-// join enables or disables the driver's peer access to all contexts of another device.
-func (c *Context) join(peer *device, allow bool) error {
+// setPeerAccess enables or disables the driver's peer access to all contexts of another device.
+func (c *Context) setPeerAccess(peer *device, allow bool) error {
 	for _, other := range c.backend.contextsOf(peer) {
 		var err error
 		if allow {
@@ -167,14 +167,14 @@ func (c *Context) join(peer *device, allow bool) error {
 	return nil
 }
 
-// beyond returns a context of the device that has the memory at an address, if this context's
+// remoteContext returns a context of the device that has the memory at an address, if this context's
 // device cannot access that memory; otherwise nil.
-func (c *Context) beyond(address uint64) *Context {
-	if len(c.backend.devices) == 1 || c.device.has(address) {
+func (c *Context) remoteContext(address uint64) *Context {
+	if len(c.backend.devices) == 1 || c.device.hasMapped(address) {
 		return nil
 	}
 	for _, d := range c.backend.devices {
-		if d == c.device || d.letsIn(c.device.ordinal) || !d.window.Contains(gpu.Range{Address: address, Bytes: 1}) {
+		if d == c.device || d.allows(c.device.ordinal) || !d.window.Contains(gpu.Range{Address: address, Bytes: 1}) {
 			continue
 		}
 		if contexts := c.backend.contextsOf(d); len(contexts) > 0 {
@@ -184,8 +184,8 @@ func (c *Context) beyond(address uint64) *Context {
 	return nil
 }
 
-// has reports whether an address is in the device's window or mapped for it.
-func (d *device) has(address uint64) bool {
+// hasMapped reports whether an address is in the device's window or mapped for it.
+func (d *device) hasMapped(address uint64) bool {
 	if d.window.Contains(gpu.Range{Address: address, Bytes: 1}) {
 		return true
 	}
@@ -194,34 +194,34 @@ func (d *device) has(address uint64) bool {
 	return d.table.find(address) != nil
 }
 
-// letsIn reports whether another device may access the memory of this one.
-func (d *device) letsIn(other int32) bool {
+// allows reports whether another device may access the memory of this one.
+func (d *device) allows(other int32) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Contains(d.reached, other)
+	return slices.Contains(d.accessors, other)
 }
 
-// visit runs work in another device's context, in this stream's order. The driver does the same for
+// runInContext runs work in another device's context, in this stream's order. The driver does the same for
 // memory that it has placed.
-func (s *Stream) visit(c *Context, work func(cudadrv.Stream) error) error {
+func (s *Stream) runInContext(c *Context, work func(cudadrv.Stream) error) error {
 	there, err := c.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0)
 	if err != nil {
 		return err
 	}
 	// The driver destroys the stream once its work is done.
 	defer func() { _ = c.driver.StreamDestroy(c.native, there) }()
-	if err := s.context.follow(s.native, c, there); err != nil {
+	if err := s.context.orderAfter(s.native, c, there); err != nil {
 		return err
 	}
 	if err := work(there); err != nil {
 		return err
 	}
-	return c.follow(there, s.context, s.native)
+	return c.orderAfter(there, s.context, s.native)
 }
 
-// follow makes a stream of another context wait for the work now in one of this context's streams.
-func (c *Context) follow(stream cudadrv.Stream, other *Context, waits cudadrv.Stream) error {
-	event, err := c.untimed.take()
+// orderAfter makes a stream of another context wait for the work now in one of this context's streams.
+func (c *Context) orderAfter(stream cudadrv.Stream, other *Context, waits cudadrv.Stream) error {
+	event, err := c.untimed.get()
 	if err != nil {
 		return err
 	}

@@ -13,20 +13,20 @@ type Stream struct {
 	context *Context
 	native  cudadrv.Stream
 
-	mu       sync.Mutex
-	progress sync.Cond
-	queue    []item // the host queue
-	running  bool   // the host queue is being processed: new work must queue behind it
+	mu           sync.Mutex
+	progress     sync.Cond
+	queue        []item // the host queue
+	queueRunning bool   // the host queue is being processed: new work must queue behind it
 	// submitted and completed count the items of the host queue.
 	submitted, completed uint64
-	closed, gone         bool // gone: the driver's stream is destroyed
+	closed, destroyed    bool // gone: the driver's stream is destroyed
 	// tail is the event record that is the last work given to the driver; nil if other work is.
-	tail *mark
-	// completions are pending; watched is set while a goroutine waits for them; completing while a
+	tail *eventRecord
+	// completions are those not run yet; watched is set while a goroutine waits for them; completing while a
 	// goroutine runs one. toComplete and completedCalls count those submitted and those run.
-	tells            []tell
-	watched, telling bool
-	toTell, told     uint64
+	completions                      []completion
+	watched, completing              bool
+	completionsAdded, completionsRun uint64
 	// stage is the staging buffer for small copies; its first staged bytes are used.
 	stage  []byte
 	staged int
@@ -35,9 +35,9 @@ type Stream struct {
 // item is one submitted piece of work.
 type item struct {
 	work gpu.Work
-	// mark is settled by a Record, and waited for by an Await; nil for an event that was never
+	// record is settled by a Record, and waited for by an Await; nil for an event that was never
 	// recorded.
-	mark *mark
+	record *eventRecord
 	// graph is launched if work is Nothing; usually nil.
 	graph *driverGraph
 	// own is set for a Tell of this package.
@@ -54,7 +54,7 @@ func (c *Context) NewStream(options gpu.StreamOptions) (gpu.Stream, error) {
 	}
 	native, err := c.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, options.Priority)
 	if err != nil {
-		return nil, c.noted("create stream", err)
+		return nil, c.driverErr("create stream", err)
 	}
 	s := &Stream{context: c, native: native}
 	s.progress.L = &s.mu
@@ -81,7 +81,7 @@ func (s *Stream) Submit(work gpu.Work) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if done, err := s.early(&it); done || err != nil {
+	if done, err := s.stageCopy(&it); done || err != nil {
 		return err
 	}
 	return s.put(it)
@@ -101,33 +101,33 @@ func (s *Stream) isClosed() bool {
 func (s *Stream) put(it item) error {
 	if s.closed {
 		it.abandon()
-		it.drop()
+		it.release()
 		return errClosedStream()
 	}
 	return s.accept(it)
 }
 
-// accept is put for a stream that may be closed, but not gone. mu is held.
+// accept is put for a stream that may be closed, but not destroyed. mu is held.
 func (s *Stream) accept(it item) error {
-	_, tells := it.work.(gpu.Tell)
-	tells = tells && !it.own
-	if !s.running && !s.context.stopping() && it.native() {
-		defer it.drop()
+	_, counted := it.work.(gpu.Tell)
+	counted = counted && !it.own
+	if !s.queueRunning && !s.context.stopping() && it.issuable() {
+		defer it.release()
 		err := s.issue(it)
-		if tells && err == nil {
-			s.toTell++
+		if counted && err == nil {
+			s.completionsAdded++
 		}
 		return err
 	}
-	if tells {
-		s.toTell++
+	if counted {
+		s.completionsAdded++
 	}
-	it.after = s.toTell
+	it.after = s.completionsAdded
 	s.queue = append(s.queue, it)
 	s.submitted++
-	if !s.running {
-		s.running = true
-		go s.lane()
+	if !s.queueRunning {
+		s.queueRunning = true
+		go s.runQueue()
 	}
 	return nil
 }
@@ -155,30 +155,30 @@ func (s *Stream) Idle() bool {
 func (s *Stream) idle() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running {
+	if s.queueRunning {
 		return false, nil
 	}
 	var err error
-	if !s.gone && !s.context.stopping() {
+	if !s.destroyed && !s.context.stopping() {
 		err = s.context.driver.StreamQuery(s.context.native, s.native)
 		if gpu.Code(err) == abi.NotReady {
 			return false, nil
 		}
-		err = s.context.noted("query stream", err)
+		err = s.context.driverErr("query stream", err)
 	}
-	return s.quiet(), err
+	return s.runAllDue(), err
 }
 
 // Synchronize waits for all work submitted before the call.
 func (s *Stream) Synchronize() error {
 	c := s.context
-	gone, tells := s.awaitLane()
-	if gone || c.stopping() {
-		s.awaitTells(tells)
+	destroyed, completions := s.waitQueue()
+	if destroyed || c.stopping() {
+		s.waitCompletions(completions)
 		return c.Fault()
 	}
-	err := c.noted("synchronize stream", s.awaitDriver())
-	s.awaitTells(tells)
+	err := c.driverErr("synchronize stream", s.waitDriver())
+	s.waitCompletions(completions)
 	if c.stopping() {
 		return c.Fault() // errors of the driver during Close are not faults
 	}
@@ -188,14 +188,14 @@ func (s *Stream) Synchronize() error {
 
 // waitQueue waits until the host queue has done all items submitted before. completions is the
 // total number submitted by then.
-func (s *Stream) awaitLane() (gone bool, tells uint64) {
+func (s *Stream) waitQueue() (destroyed bool, completions uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tells = s.toTell
+	completions = s.completionsAdded
 	for target := s.submitted; s.completed < target; {
 		s.progress.Wait()
 	}
-	return s.gone, tells
+	return s.destroyed, completions
 }
 
 // Close marks the stream closed. It is destroyed once its work is done; Close does not wait for
@@ -209,27 +209,27 @@ func (s *Stream) Close() error {
 	s.closed = true
 	go func() {
 		_ = s.Synchronize()
-		s.forget()
+		s.destroy()
 	}()
 	return nil
 }
 
 // destroy destroys the driver's stream, and removes this one from its context.
-func (s *Stream) forget() {
+func (s *Stream) destroy() {
 	c := s.context
 	s.mu.Lock()
-	for s.watched || s.running {
+	for s.watched || s.queueRunning {
 		s.progress.Wait() // completions still wait for events in this stream
 	}
-	s.endsWith(nil)
+	s.setTail(nil)
 	if s.stage != nil {
 		c.stages.put(s.stage)
 		s.stage = nil
 	}
-	if !s.gone && !c.stopping() {
-		_ = c.noted("destroy stream", c.driver.StreamDestroy(c.native, s.native))
+	if !s.destroyed && !c.stopping() {
+		_ = c.driverErr("destroy stream", c.driver.StreamDestroy(c.native, s.native))
 	}
-	s.gone = true
+	s.destroyed = true
 	s.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,12 +238,12 @@ func (s *Stream) forget() {
 	}
 }
 
-// end closes the stream of a closing context. It waits for the host queue, which skips everything
+// shutdown closes the stream of a closing context. It waits for the host queue, which skips everything
 // but Calls and completions.
-func (s *Stream) end() {
+func (s *Stream) shutdown() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	_, tells := s.awaitLane()
-	s.awaitTells(tells)
+	_, completions := s.waitQueue()
+	s.waitCompletions(completions)
 }

@@ -17,13 +17,13 @@ func (c *Context) prepare(work gpu.Work) (item, error) {
 	}
 	switch work := work.(type) {
 	case gpu.Record:
-		m, err := c.newMark(work.Event)
-		it.mark = m
+		m, err := c.newRecord(work.Event)
+		it.record = m
 		return it, err
 	case gpu.Await:
-		e, err := ours(work.Event, "wait for event")
+		e, err := ownEvent(work.Event, "wait for event")
 		if err == nil {
-			it.mark = e.mark()
+			it.record = e.acquire()
 		}
 		return it, err
 	}
@@ -34,15 +34,15 @@ func (c *Context) prepare(work gpu.Work) (item, error) {
 // But if the work orders other work, the context is poisoned: otherwise later work would run too
 // early, or a waiter would wait forever.
 func (s *Stream) issue(it item) error {
-	err := s.give(it)
-	if err != nil && orders(it.work) {
+	err := s.issueWork(it)
+	if err != nil && ordersOthers(it.work) {
 		s.context.poison(err)
 	}
 	return err
 }
 
-// orders reports whether other work relies on this work for ordering.
-func orders(work gpu.Work) bool {
+// ordersOthers reports whether other work relies on this work for ordering.
+func ordersOthers(work gpu.Work) bool {
 	switch work.(type) {
 	case gpu.Record, gpu.Await, gpu.MemoryOps:
 		return true
@@ -50,16 +50,16 @@ func orders(work gpu.Work) bool {
 	return false
 }
 
-// give makes the driver calls of an item. mu is held.
-func (s *Stream) give(it item) error {
+// issueWork makes the driver calls of an item. mu is held.
+func (s *Stream) issueWork(it item) error {
 	c := s.context
 	switch work := it.work.(type) {
 	case gpu.Tell:
-		return s.tell(work.Func, it.own)
+		return s.addCompletion(work.Func, it.own)
 	case gpu.Record:
-		return c.noted("record event", it.mark.record(s))
+		return c.driverErr("record event", it.record.record(s))
 	}
-	s.endsWith(nil)
+	s.setTail(nil)
 	if it.graph != nil {
 		return it.graph.launch(s)
 	}
@@ -67,39 +67,40 @@ func (s *Stream) give(it item) error {
 	case gpu.Launch:
 		return s.launch(work)
 	case gpu.Copy:
-		return c.noted("copy", s.copyOnDevices(work))
+		return c.driverErr("copy", s.copyOnDevices(work))
 	case gpu.Fill:
-		return c.noted("fill", s.fill(work))
+		return c.driverErr("fill", s.fill(work))
 	case gpu.MemoryOps:
-		return c.noted("write or wait for words", s.words(work))
+		return c.driverErr("write or wait for words", s.memoryOps(work))
 	case gpu.Await:
-		return s.await(it.mark)
+		return s.waitFor(it.record)
 	}
 	return nil
 }
 
-// await makes the driver's stream wait for an event record.
-func (s *Stream) await(m *mark) error {
+// waitFor makes the driver's stream wait for an event record.
+func (s *Stream) waitFor(m *eventRecord) error {
 	if m == nil {
 		return nil
 	}
-	native, _ := m.known()
+	native, _ := m.state()
 	if native == 0 {
 		return nil
 	}
-	return s.context.noted("wait for event", s.context.driver.StreamWaitEvent(s.context.native, s.native, native, 0))
+	return s.context.driverErr("wait for event", s.context.driver.StreamWaitEvent(s.context.native, s.native, native, 0))
 }
 
+// launch launches a kernel.
 func (s *Stream) launch(w gpu.Launch) error {
 	c, f := s.context, w.Function.(*Function) // as checkLaunch found it
 	c.launches.Add(1)
-	c.recent.note(&f.info.Name)
+	c.recent.add(&f.info.Name)
 	params := w.Params[:f.info.ParamBytes]
-	return c.noted("launch "+f.info.Name, c.driver.Launch(c.native, f.native, shapeOf(&w), params, s.native))
+	return c.driverErr("launch "+f.info.Name, c.driver.Launch(c.native, f.native, launchShape(&w), params, s.native))
 }
 
-// shapeOf returns the launch configuration as the driver takes it.
-func shapeOf(w *gpu.Launch) cudadrv.Shape {
+// launchShape returns the launch configuration as the driver takes it.
+func launchShape(w *gpu.Launch) cudadrv.Shape {
 	shape := cudadrv.Shape{Grid: w.Grid, Block: w.Block, SharedBytes: w.SharedBytes, Attributes: w.Attributes}
 	if w.Cooperative {
 		shape.Attributes = append(slices.Clip(shape.Attributes), abi.LaunchAttribute{
@@ -109,8 +110,8 @@ func shapeOf(w *gpu.Launch) cudadrv.Shape {
 	return shape
 }
 
-// words writes or waits for words of memory.
-func (s *Stream) words(w gpu.MemoryOps) error {
+// memoryOps writes or waits for words of memory.
+func (s *Stream) memoryOps(w gpu.MemoryOps) error {
 	d, ctx := s.context.driver, s.context.native
 	for _, op := range w.Ops {
 		var err error
@@ -136,8 +137,8 @@ func (s *Stream) fill(w gpu.Fill) error {
 	if w.Columns == 0 || w.Rows == 0 {
 		return nil
 	}
-	if c := s.context.beyond(w.Address); c != nil {
-		return s.visit(c, func(stream cudadrv.Stream) error { return c.fill(w, stream) })
+	if c := s.context.remoteContext(w.Address); c != nil {
+		return s.runInContext(c, func(stream cudadrv.Stream) error { return c.fill(w, stream) })
 	}
 	return s.context.fill(w, s.native)
 }
@@ -167,8 +168,8 @@ func (c *Context) fill(w gpu.Fill, stream cudadrv.Stream) error {
 // checkLaunch refuses what the driver would refuse: in the host queue the error would come too
 // late.
 func (c *Context) checkLaunch(w gpu.Launch) error {
-	f, known := w.Function.(*Function)
-	if !known || f.module.context != c || f.module.closed.Load() {
+	f, ok := w.Function.(*Function)
+	if !ok || f.module.context != c || f.module.closed.Load() {
 		return &gpu.Error{Op: "launch", Code: abi.InvalidHandle, Detail: "not a function of a loaded module of this context"}
 	}
 	limit := c.backend.infos[c.device.ordinal].Attributes
@@ -187,15 +188,15 @@ func (c *Context) checkLaunch(w gpu.Launch) error {
 	})
 }
 
-// peer returns the other device's memory, if the place is in one.
-func peer(p gpu.Place) *Memory {
+// peerMemory returns the other device's memory, if the place is in one.
+func peerMemory(p gpu.Place) *Memory {
 	m, _ := p.Host.(*Memory)
 	return m
 }
 
 // onDevices reports whether neither end of a copy is the program's own memory.
 func onDevices(w gpu.Copy) bool {
-	return (w.Dst.Host == nil || peer(w.Dst) != nil) && (w.Src.Host == nil || peer(w.Src) != nil)
+	return (w.Dst.Host == nil || peerMemory(w.Dst) != nil) && (w.Src.Host == nil || peerMemory(w.Src) != nil)
 }
 
 // copyOnDevices issues a copy that needs no bounce buffer.
@@ -225,7 +226,7 @@ func plane(dst, src gpu.Place, width, rows uint64) cudadrv.Box {
 func (s *Stream) copyPeers(dst, src gpu.Place, width, rows uint64) error {
 	c := s.context
 	end := func(p gpu.Place) cudadrv.Context {
-		if m := peer(p); m != nil {
+		if m := peerMemory(p); m != nil {
 			return m.context.native
 		}
 		return c.native
@@ -239,13 +240,13 @@ func (s *Stream) copyPeers(dst, src gpu.Place, width, rows uint64) error {
 // ActiveClusters returns how many clusters of the launch's size fit on the device at once.
 func (f *Function) ActiveClusters(launch gpu.Launch) (int, error) {
 	c := f.module.context
-	n, err := c.driver.ActiveClusters(c.native, f.native, shapeOf(&launch))
-	return int(n), c.noted("occupancy by clusters", err)
+	n, err := c.driver.ActiveClusters(c.native, f.native, launchShape(&launch))
+	return int(n), c.driverErr("occupancy by clusters", err)
 }
 
 // LargestCluster returns the maximum number of blocks in a cluster for the launch's shape.
 func (f *Function) LargestCluster(launch gpu.Launch) (int, error) {
 	c := f.module.context
-	n, err := c.driver.LargestCluster(c.native, f.native, shapeOf(&launch))
-	return int(n), c.noted("size of clusters", err)
+	n, err := c.driver.LargestCluster(c.native, f.native, launchShape(&launch))
+	return int(n), c.driverErr("size of clusters", err)
 }

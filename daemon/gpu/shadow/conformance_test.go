@@ -57,7 +57,7 @@ func (c *remoteContext) Close() error {
 }
 
 func (m *remoteMemory) Map(r gpu.Range) error {
-	err := m.Insist(func() error { return m.Memory.Map(r) })
+	err := m.ReclaimFor(func() error { return m.Memory.Map(r) })
 	m.note(r, err == nil)
 	return err
 }

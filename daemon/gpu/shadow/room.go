@@ -49,9 +49,9 @@ func NewRoom(memory Memory, stream gpu.Stream) *Room {
 	return &Room{memory: memory, stream: stream, lent: map[*block]struct{}{}, freed: make(chan struct{})}
 }
 
-// Insist calls allocate, which gives the program memory. Where there is none but what shadows hold,
+// ReclaimFor calls allocate, which gives the program memory. Where there is none but what shadows hold,
 // it gives up their blocks without copies, waits for those with copies, and calls it again.
-func (r *Room) Insist(allocate func() error) error {
+func (r *Room) ReclaimFor(allocate func() error) error {
 	for {
 		err := allocate()
 		if !errors.Is(err, abi.OutOfMemory) {
@@ -73,8 +73,8 @@ func (r *Room) Insist(allocate func() error) error {
 	}
 }
 
-// Settle waits until no block holds a copy.
-func (r *Room) Settle() {
+// WaitReleased waits until no block holds a copy.
+func (r *Room) WaitReleased() {
 	for {
 		r.mu.Lock()
 		wait, held := r.freed, 0

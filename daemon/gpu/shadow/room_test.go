@@ -42,7 +42,7 @@ func openDevice(t *testing.T, chunks int) *device {
 
 // mapped gives the program memory.
 func (d *device) mapped(r gpu.Range) error {
-	return d.room.Insist(func() error { return d.memory.Map(r) })
+	return d.room.ReclaimFor(func() error { return d.memory.Map(r) })
 }
 
 // strict is a stream that copies into one allocation only, as a driver does.
@@ -268,15 +268,15 @@ func TestProgramFirst(t *testing.T) {
 // TestSettle: who is about to end the device waits for the last copy.
 func TestSettle(t *testing.T) {
 	d := openDevice(t, 8)
-	d.room.Settle()
+	d.room.WaitReleased()
 	d.fill(8, 1)
 	s, _, err := d.room.NewShadows(2)
 	must(t, err)
-	d.room.Settle() // memory without copies is no reason to wait
+	d.room.WaitReleased() // memory without copies is no reason to wait
 	copies := d.copy(s, 1, 2)
 	settled := make(chan struct{})
 	go func() {
-		d.room.Settle()
+		d.room.WaitReleased()
 		close(settled)
 	}()
 	for _, c := range copies {

@@ -38,7 +38,7 @@ func Variables(i gpu.Image) []string {
 	if len(i.Cubin) > 0 {
 		return variables(i.Cubin, 0)
 	}
-	return declared(variable, i.PTX)
+	return declaredNames(variable, i.PTX)
 }
 
 // Kernels returns the names of the kernels in code.
@@ -48,12 +48,12 @@ func Kernels(i gpu.Image) []string {
 			return elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Other&symbolKernel != 0
 		})
 	}
-	return declared(entry, i.PTX)
+	return declaredNames(entry, i.PTX)
 }
 
 // Managed returns the name of a managed variable in the code, or an empty string.
 func Managed(i gpu.Image) string {
-	names := declared(managed, i.PTX)
+	names := declaredNames(managed, i.PTX)
 	if len(i.Cubin) > 0 {
 		names = variables(i.Cubin, symbolManaged)
 	}
@@ -63,8 +63,8 @@ func Managed(i gpu.Image) string {
 	return ""
 }
 
-// declared returns the names that a pattern finds in texts.
-func declared(form *regexp.Regexp, texts []string) []string {
+// declaredNames returns the names that a pattern finds in texts.
+func declaredNames(form *regexp.Regexp, texts []string) []string {
 	var names []string
 	for _, text := range texts {
 		for _, found := range form.FindAllStringSubmatch(text, -1) {

@@ -34,10 +34,12 @@ func Params(image gpu.Image, kernel string) ([]gpu.Param, error) {
 	)
 }
 
+// unknownParams returns the error for a kernel whose parameters cannot be determined.
 func unknownParams(kernel, why string) error {
 	return &gpu.Error{Op: "find parameters of " + kernel, Code: abi.NotSupported, Detail: why}
 }
 
+// cubinParams reads the parameters from machine code.
 func cubinParams(cubin []byte, kernel string) ([]gpu.Param, error) {
 	file, err := fatbin.OpenCubin(cubin)
 	if err != nil {

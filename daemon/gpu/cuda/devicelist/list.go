@@ -39,6 +39,7 @@ func List(driver *cudadrv.Driver) ([]gpu.DeviceInfo, error) {
 // attributeCount is greater than all known numbers of device attributes.
 const attributeCount = 160
 
+// describe returns the properties and attributes of one device.
 func describe(driver *cudadrv.Driver, device int32) (info gpu.DeviceInfo, err error) {
 	if info.Name, err = driver.DeviceName(device); err != nil {
 		return info, err
@@ -107,8 +108,8 @@ func checkUsable(info *gpu.DeviceInfo) error {
 // describePeers sets the attributes of which devices' memory a device can access.
 func describePeers(driver *cudadrv.Driver, device int32, count int32, attributes map[abi.DeviceAttribute]int32) {
 	for other := range min(count, 31) {
-		can, err := driver.DeviceCanAccessPeer(device, other)
-		if other == device || err != nil || can == 0 {
+		ok, err := driver.DeviceCanAccessPeer(device, other)
+		if other == device || err != nil || ok == 0 {
 			continue
 		}
 		attributes[abi.AttrPeers] |= 1 << other
