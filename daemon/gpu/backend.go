@@ -32,8 +32,8 @@ type DeviceInfo struct {
 	PTXOnly bool
 }
 
-// Driver versions, as 1000 * major + 10 * minor. A newer driver is reported as NewestDriver, because
-// a CUDA runtime that sees a later version looks for calls that libphos.so does not have.
+// Driver versions, as 1000 * major + 10 * minor. A newer driver is reported as NewestDriver,
+// because a CUDA runtime that sees a later version looks for calls that libphos.so does not have.
 const (
 	DefaultDriver = 12040
 	NewestDriver  = 13000

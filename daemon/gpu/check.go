@@ -16,8 +16,8 @@ type Checks struct {
 	Event func(event Event, op string) error
 }
 
-// NewChecks returns the checks of a backend. own converts an event to the backend's type, or returns
-// why that is not possible.
+// NewChecks returns the checks of a backend. own converts an event to the backend's type, or
+// returns why that is not possible.
 func NewChecks[E any](launch func(Launch) error, own func(event Event, op string) (E, error)) Checks {
 	return Checks{Launch: launch, Event: func(event Event, op string) error {
 		_, err := own(event, op)

@@ -18,8 +18,8 @@ func (w Copy) EachPlane(do func(dst, src Place, width, rows uint64) error) error
 	return nil
 }
 
-// flatten merges rows, and then slices, that are contiguous on both sides, so that most copies become
-// linear.
+// flatten merges rows, and then slices, that are contiguous on both sides, so that most copies
+// become linear.
 func (w Copy) flatten() Copy {
 	if w.Extent[1] == 1 {
 		// A row per slice: the slices are the rows.

@@ -84,8 +84,8 @@ func Open(options Options) (*Backend, error) {
 	return b, nil
 }
 
-// TakeOutput makes standard output a pipe for device printf, once per process; os.Stdout then refers
-// to the previous standard output. Open does this, too.
+// TakeOutput makes standard output a pipe for device printf, once per process; os.Stdout then
+// refers to the previous standard output. Open does this, too.
 func TakeOutput() error { return devprintf.Capture() }
 
 // Devices lists the devices.

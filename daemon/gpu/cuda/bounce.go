@@ -135,8 +135,8 @@ func (r *doubleBuffer) issue(t *slot, w gpu.Copy) error {
 	return err
 }
 
-// finish empties the remaining slots, oldest first, and returns the buffers to the pool, those in use
-// by the driver later.
+// finish empties the remaining slots, oldest first, and returns the buffers to the pool, those in
+// use by the driver later.
 func (r *doubleBuffer) finish() (err error) {
 	for range r.slots {
 		t := &r.slots[r.at%len(r.slots)]
@@ -222,9 +222,9 @@ const (
 // Stages reports that small copies from host memory are staged at submission.
 func (s *Stream) Stages() bool { return true }
 
-// stageCopy stages the source of a small copy from host memory, so that the copy can go to the driver
-// at once. Other items stay as they are. done is set if the host's side failed and nothing is left
-// to do. mu is held.
+// stageCopy stages the source of a small copy from host memory, so that the copy can go to the
+// driver at once. Other items stay as they are. done is set if the host's side failed and nothing
+// is left to do. mu is held.
 func (s *Stream) stageCopy(it *item) (done bool, err error) {
 	w, ok := it.work.(gpu.Copy)
 	if !ok || w.Src.Host == nil || peerMemory(w.Src) != nil || w.Dst.Host != nil || s.closed || s.context.stopping() {
@@ -246,8 +246,8 @@ func (s *Stream) stageCopy(it *item) (done bool, err error) {
 	return false, nil
 }
 
-// stageRoom returns a part of the stream's staging buffer. A full buffer returns to the pool when the
-// driver has passed this point. mu is held.
+// stageRoom returns a part of the stream's staging buffer. A full buffer returns to the pool when
+// the driver has passed this point. mu is held.
 func (s *Stream) stageRoom(bytes int) ([]byte, error) {
 	const align = 256
 	if s.stage != nil && s.staged+bytes > len(s.stage) {

@@ -14,8 +14,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// changeFinder finds changed memory of a device and keeps shadows there. Its parts are created by the
-// first checkpoint.
+// changeFinder finds changed memory of a device and keeps shadows there. Its parts are created by
+// the first checkpoint.
 type changeFinder struct {
 	private *privateMemory
 
@@ -29,8 +29,8 @@ func newChanges(m *Memory) *changeFinder {
 	return &changeFinder{private: &privateMemory{memory: m}}
 }
 
-// loadKernel loads the digest kernel, unless it is loaded. A context loads it before all code of the
-// program, so that a restore loads modules in the same order, whether or not there were
+// loadKernel loads the digest kernel, unless it is loaded. A context loads it before all code of
+// the program, so that a restore loads modules in the same order, whether or not there were
 // checkpoints. mu is held, except while the context is created.
 func (s *changeFinder) loadKernel() (err error) {
 	if s.code == nil {
@@ -68,8 +68,8 @@ func (s *changeFinder) digester() (*digest.Kernel, error) {
 	return kernel, nil
 }
 
-// shadowRoom returns the room for shadows. If there is none, it returns nil, or a new one if create is
-// set.
+// shadowRoom returns the room for shadows. If there is none, it returns nil, or a new one if create
+// is set.
 func (s *changeFinder) shadowRoom(create bool) (*shadow.Room, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,9 +178,10 @@ func (m *Memory) Pin(memory []byte) (unpin func() error, err error) {
 	}, nil
 }
 
-// privateMemory is device memory that is hidden from the program: for the digest kernel and shadows. It is
-// mapped like the program's memory, at addresses of its own. The driver's heap is not used, because
-// the driver places module variables there, and a restore needs them at the same addresses.
+// privateMemory is device memory that is hidden from the program: for the digest kernel and
+// shadows. It is mapped like the program's memory, at addresses of its own. The driver's heap is
+// not used, because the driver places module variables there, and a restore needs them at the same
+// addresses.
 type privateMemory struct {
 	memory *Memory
 

@@ -23,8 +23,8 @@ type device struct {
 	// unmapped.
 	reading sync.RWMutex
 
-	// reclaimable is the number of bytes of mappings that are not assigned. answered is the ledger's count
-	// of reclaim requests at the last Compact.
+	// reclaimable is the number of bytes of mappings that are not assigned. answered is the ledger's
+	// count of reclaim requests at the last Compact.
 	reclaimable  atomic.Int64
 	requestsSeen atomic.Uint64
 

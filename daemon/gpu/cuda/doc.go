@@ -18,9 +18,9 @@
 // address. So this backend is not a gpu.FaultContainer.
 //
 // Lock order, outermost first: aliases.mu, device.reading, Executable.mu, Stream.mu,
-// Backend.registering, Backend.mu, changeFinder.mu, device.mu, Backend.ledgerMu. clock.mu comes before
-// pool.mu. All other locks are leaves: no lock is taken while one is held. Two device.mu are held
-// together only under Backend.registering.
+// Backend.registering, Backend.mu, changeFinder.mu, device.mu, Backend.ledgerMu. clock.mu comes
+// before pool.mu. All other locks are leaves: no lock is taken while one is held. Two device.mu are
+// held together only under Backend.registering.
 //
 // The package knows nothing of sessions, images or the transport. Tested by tests/nested, which
 // also fails each driver call once. Read backend.go, then stream.go and hostqueue.go.

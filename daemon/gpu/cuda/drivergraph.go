@@ -17,8 +17,8 @@ type driverGraph struct {
 	kernels []*string // some distinct names, for error messages
 	// launches is the number of kernels in the graph.
 	launches uint64
-	// references counts references: the executable and queued launches. queued counts launches that were
-	// not given to the driver yet.
+	// references counts references: the executable and queued launches. queued counts launches that
+	// were not given to the driver yet.
 	references, queued atomic.Int32
 }
 
@@ -77,8 +77,8 @@ func (g *driverGraph) addKernel(kernel *string) {
 // nodeFunc adds a node to a graph, or updates one.
 type nodeFunc func(c *Context, p cudadrv.Placing) (cudadrv.GraphNode, error)
 
-// driverNode returns the driver's node for some work. ok is false if there is none: the work needs the
-// host, another device, or several nodes.
+// driverNode returns the driver's node for some work. ok is false if there is none: the work needs
+// the host, another device, or several nodes.
 func (c *Context) driverNode(work gpu.Work) (nodeFunc, bool) {
 	switch w := work.(type) {
 	case gpu.Nothing:
@@ -218,7 +218,8 @@ func (g *driverGraph) endLaunch() {
 	}
 }
 
-// release drops a reference. The last one destroys the graph; a stopping context destroys it itself.
+// release drops a reference. The last one destroys the graph; a stopping context destroys it
+// itself.
 func (g *driverGraph) release() {
 	c := g.context
 	if g.references.Add(-1) > 0 || c.stopping() {

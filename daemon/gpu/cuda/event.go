@@ -256,8 +256,8 @@ func (e *Event) ElapsedSince(start gpu.Event) (float32, error) {
 	return float32(float64(b-a) / float64(time.Millisecond)), err
 }
 
-// relateTimes computes one of two times from the other and the time between them, as reported by the
-// driver. That is more precise than two times from an epoch. Saved event times keep exactly the
+// relateTimes computes one of two times from the other and the time between them, as reported by
+// the driver. That is more precise than two times from an epoch. Saved event times keep exactly the
 // difference that the program was told.
 func (c *Context) relateTimes(from, to *eventRecord) error {
 	_, fromKnown := from.knownTime()

@@ -118,7 +118,8 @@ func (e *Executable) launchNative(s *Stream) error {
 	return s.put(item{work: gpu.Record{}, record: e.lastLaunch})
 }
 
-// newLaunchRecord returns an event record for the end of a launch, referenced by the graph and the stream.
+// newLaunchRecord returns an event record for the end of a launch, referenced by the graph and the
+// stream.
 func (e *Executable) newLaunchRecord() *eventRecord {
 	m := &eventRecord{context: e.context}
 	m.references.Store(2)
@@ -162,7 +163,8 @@ func (s *Stream) putAll(items []item) (err error) {
 	return err
 }
 
-// releaseNative destroys the driver's graph after its launches; another graph waits for them. mu is held.
+// releaseNative destroys the driver's graph after its launches; another graph waits for them. mu is
+// held.
 func (e *Executable) releaseNative() {
 	native, s := e.native, e.stream
 	e.native, e.stream = nil, nil

@@ -94,7 +94,8 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 		return m.context.driverErr("import memory", err)
 	}
 	for _, other := range d.accessors[1:] {
-		// If the memory is on a third GPU, this device may be unable to access it; its kernels then fault.
+		// If the memory is on a third GPU, this device may be unable to access it; its kernels then
+		// fault.
 		_ = d.driver.Grant(r.Address, r.Bytes, other, cudadrv.AccessReadWrite)
 	}
 	g := &mapping{Range: r, allocation: allocation, foreign: true}
@@ -125,7 +126,8 @@ func (c *Context) AllowPeer(ordinal int, allow bool) error {
 	return c.driverErr(op, err)
 }
 
-// setAccess grants another device access to all present and future memory of this one, or revokes it.
+// setAccess grants another device access to all present and future memory of this one, or revokes
+// it.
 func (d *device) setAccess(other int32, allow bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -167,8 +169,8 @@ func (c *Context) setPeerAccess(peer *device, allow bool) error {
 	return nil
 }
 
-// remoteContext returns a context of the device that has the memory at an address, if this context's
-// device cannot access that memory; otherwise nil.
+// remoteContext returns a context of the device that has the memory at an address, if this
+// context's device cannot access that memory; otherwise nil.
 func (c *Context) remoteContext(address uint64) *Context {
 	if len(c.backend.devices) == 1 || c.device.hasMapped(address) {
 		return nil
@@ -201,8 +203,8 @@ func (d *device) allows(other int32) bool {
 	return slices.Contains(d.accessors, other)
 }
 
-// runInContext runs work in another device's context, in this stream's order. The driver does the same for
-// memory that it has placed.
+// runInContext runs work in another device's context, in this stream's order. The driver does the
+// same for memory that it has placed.
 func (s *Stream) runInContext(c *Context, work func(cudadrv.Stream) error) error {
 	there, err := c.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0)
 	if err != nil {
@@ -219,7 +221,8 @@ func (s *Stream) runInContext(c *Context, work func(cudadrv.Stream) error) error
 	return c.orderAfter(there, s.context, s.native)
 }
 
-// orderAfter makes a stream of another context wait for the work now in one of this context's streams.
+// orderAfter makes a stream of another context wait for the work now in one of this context's
+// streams.
 func (c *Context) orderAfter(stream cudadrv.Stream, other *Context, waits cudadrv.Stream) error {
 	event, err := c.untimed.get()
 	if err != nil {

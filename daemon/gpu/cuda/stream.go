@@ -22,8 +22,8 @@ type Stream struct {
 	closed, destroyed    bool // gone: the driver's stream is destroyed
 	// tail is the event record that is the last work given to the driver; nil if other work is.
 	tail *eventRecord
-	// completions are those not run yet; watched is set while a goroutine waits for them; completing while a
-	// goroutine runs one. toComplete and completedCalls count those submitted and those run.
+	// completions are those not run yet; watched is set while a goroutine waits for them; completing
+	// while a goroutine runs one. toComplete and completedCalls count those submitted and those run.
 	completions                      []completion
 	watched, completing              bool
 	completionsAdded, completionsRun uint64
@@ -238,8 +238,8 @@ func (s *Stream) destroy() {
 	}
 }
 
-// shutdown closes the stream of a closing context. It waits for the host queue, which skips everything
-// but Calls and completions.
+// shutdown closes the stream of a closing context. It waits for the host queue, which skips
+// everything but Calls and completions.
 func (s *Stream) shutdown() {
 	s.mu.Lock()
 	s.closed = true

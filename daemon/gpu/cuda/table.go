@@ -232,8 +232,8 @@ func (m *Memory) Compact() error {
 	return nil
 }
 
-// relocation moves the content of some mappings to new ones at the same addresses. The device's mu is
-// held.
+// relocation moves the content of some mappings to new ones at the same addresses. The device's mu
+// is held.
 type relocation struct {
 	memory *Memory
 	from   []*mapping
@@ -392,8 +392,8 @@ func (m *Memory) Unalias(address uint64) error {
 	return m.removeAlias(a)
 }
 
-// removeAlias removes this context's access to an alias, and unmaps the alias after its last user. The
-// aliases' mu is held.
+// removeAlias removes this context's access to an alias, and unmaps the alias after its last user.
+// The aliases' mu is held.
 func (m *Memory) removeAlias(a *alias) error {
 	if _, ok := a.users[m.context]; !ok {
 		return &gpu.Error{Op: "unmap alias", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x", a.Address)}

@@ -1,11 +1,12 @@
 package ledger
 
-// Memory that is freed is on no account any more, but a worker may have it still, until its GPUs
-// rest. Who finds less on a GPU than the accounts say asks all that have such memory for it.
+// Freed memory is not charged any longer, but the worker's driver holds it until the GPUs are idle
+// and it is reclaimed. A worker that finds less memory on a GPU than the ledger says requests that
+// all others reclaim theirs.
 
-// Keep notes whether a slot has memory that is on no account any more.
+// Keep notes whether a slot holds unreclaimed memory.
 func (l *Ledger) Keep(slot int, keeps bool) {
-	word, bit := l.bit(keepsWord, slot)
+	word, bit := l.bit(unreclaimedWord, slot)
 	if keeps {
 		word.Or(bit)
 	} else {
@@ -13,16 +14,17 @@ func (l *Ledger) Keep(slot int, keeps bool) {
 	}
 }
 
-// Owed asks for what others keep of a GPU; false: nobody keeps anything.
+// Owed requests that other slots reclaim memory of a GPU. It reports whether any of them holds
+// some.
 func (l *Ledger) Owed(gpu, slot int) bool {
-	for other := range l.seated() {
-		if word, bit := l.bit(keepsWord, other); other != slot && word.Load()&bit != 0 {
-			l.shortages(gpu).Add(1)
+	for other := range l.usedSlots() {
+		if word, bit := l.bit(unreclaimedWord, other); other != slot && word.Load()&bit != 0 {
+			l.reclaimRequests(gpu).Add(1)
 			return true
 		}
 	}
 	return false
 }
 
-// Shortages counts how often somebody has asked for what others keep of a GPU.
-func (l *Ledger) Shortages(gpu int) uint64 { return l.shortages(gpu).Load() }
+// Shortages returns how often reclaiming was requested on a GPU.
+func (l *Ledger) Shortages(gpu int) uint64 { return l.reclaimRequests(gpu).Load() }

@@ -2,8 +2,9 @@ package ledger
 
 import "testing"
 
-// TestKept: who finds less than the accounts say asks those that keep something, and nobody else.
-func TestKept(t *testing.T) {
+// TestReclaimRequests checks that a request finds the slots with unreclaimed memory, except its
+// own.
+func TestReclaimRequests(t *testing.T) {
 	l := create(t, 100, 100)
 	for _, slot := range []int{2, 5} {
 		if err := l.Reserve(0, slot, 10); err != nil {
@@ -17,16 +18,16 @@ func TestKept(t *testing.T) {
 		owed  bool
 		count uint64
 	}{
-		{"nobody keeps anything", func() {}, 2, false, 0},
-		{"another does", func() { l.Keep(5, true) }, 2, true, 1},
-		{"only it does itself", func() {}, 5, false, 1},
-		{"a further one", func() { l.Keep(2, true) }, 5, true, 2},
-		{"it has given all back", func() { l.Keep(5, false) }, 2, false, 2},
-		{"its worker is dead", func() { l.Clear(2) }, 5, false, 2},
+		{"no unreclaimed memory", func() {}, 2, false, 0},
+		{"in another slot", func() { l.Keep(5, true) }, 2, true, 1},
+		{"in the own slot only", func() {}, 5, false, 1},
+		{"in two slots", func() { l.Keep(2, true) }, 5, true, 2},
+		{"reclaimed", func() { l.Keep(5, false) }, 2, false, 2},
+		{"slot cleared", func() { l.Clear(2) }, 5, false, 2},
 	} {
 		step.do()
 		if owed := l.Owed(1, step.slot); owed != step.owed || l.Shortages(1) != step.count || l.Shortages(0) != 0 {
-			t.Errorf("%s: %v, asked %d times", step.name, owed, l.Shortages(1))
+			t.Errorf("%s: got %v and %d requests, want %v and %d", step.name, owed, l.Shortages(1), step.owed, step.count)
 		}
 	}
 }

@@ -5,43 +5,43 @@ import (
 	"time"
 )
 
-// A worker that waits for a session holds memory for nobody yet. Its slot is spare: where a
-// reservation finds no room, such workers are asked to end, one after the other, as long as that
-// helps. Who ends a slot's being spare, the worker because it was asked to or phosd because it
-// gives it a session, does so by taking one bit away, so that only one of them does.
+// A standby worker holds memory but has no session. Its slot has the standby bit. If a reservation
+// finds no room, standby workers are asked to exit, one at a time, as long as that helps. Both a
+// worker that exits and phosd, when it assigns a session, first claim the slot by clearing the bit,
+// so only one of them succeeds.
 
 const (
-	// roomTime is how long a worker that was asked may take to end. Giving a context back takes the
-	// driver a while.
-	roomTime = 5 * time.Second
-	// roomLook is between two looks whether it has.
-	roomLook = time.Millisecond
+	// exitTimeout is how long a worker may take to exit. The driver needs a while to destroy a
+	// context.
+	exitTimeout = 5 * time.Second
+	// pollInterval is the polling interval.
+	pollInterval = time.Millisecond
 )
 
-// Stand makes a slot spare, before anything is reserved for it.
+// Stand makes a slot a standby slot, before anything is reserved for it.
 func (l *Ledger) Stand(slot int) {
 	wanted, bit := l.bit(wantedWord, slot)
 	wanted.And(^bit)
-	spare, bit := l.bit(spareWord, slot)
-	spare.Or(bit)
+	standby, bit := l.bit(standbyWord, slot)
+	standby.Or(bit)
 }
 
-// Claim ends a slot's being spare. It is false for one that was not, or is no longer: its worker
-// ends.
+// Claim ends the standby state of a slot. It returns false if the slot was not in standby; its
+// worker then exits.
 func (l *Ledger) Claim(slot int) bool {
-	spare, bit := l.bit(spareWord, slot)
-	return spare.And(^bit)&bit != 0
+	standby, bit := l.bit(standbyWord, slot)
+	return standby.And(^bit)&bit != 0
 }
 
-// AwaitWanted waits until the memory of a spare slot is needed and claims the slot; false: it is
-// not spare any more. It keeps a thread.
+// AwaitWanted waits until the memory of a standby slot is needed, and claims the slot. It returns
+// false if the slot is no longer in standby. It blocks an OS thread.
 func (l *Ledger) AwaitWanted(slot int) bool {
-	spare, bit := l.bit(spareWord, slot)
+	standby, bit := l.bit(standbyWord, slot)
 	wanted, _ := l.bit(wantedWord, slot)
 	for {
-		seen := l.calls()
+		seen := l.standbyRequests()
 		switch {
-		case spare.Load()&bit == 0:
+		case standby.Load()&bit == 0:
 			return false
 		case wanted.Load()&bit != 0:
 			return l.Claim(slot)
@@ -50,54 +50,57 @@ func (l *Ledger) AwaitWanted(slot int) bool {
 	}
 }
 
-// Wake has everybody look who is in AwaitWanted.
-func (l *Ledger) Wake() { l.call() }
+// Wake makes all AwaitWanted calls check their slots.
+func (l *Ledger) Wake() { l.requestStandby() }
 
-// makeRoom asks one spare slot for its memory and waits for it; false: there is none, or all
-// together do not have enough.
+// makeRoom asks one standby worker to exit and waits for it. It returns false if there is none, or
+// if all together hold too little.
 func (l *Ledger) makeRoom(full *FullError, slot int) bool {
-	chosen, spareBytes := -1, uint64(0)
-	for other := range l.seated() {
-		spare, bit := l.bit(spareWord, other)
-		held := l.all(full.GPU, other)
-		if other == slot || held == 0 || spare.Load()&bit == 0 {
+	chosen, standbyBytes := -1, uint64(0)
+	for other := range l.usedSlots() {
+		standby, bit := l.bit(standbyWord, other)
+		held := l.total(full.GPU, other)
+		if other == slot || held == 0 || standby.Load()&bit == 0 {
 			continue
 		}
-		chosen, spareBytes = other, spareBytes+held
+		chosen, standbyBytes = other, standbyBytes+held
 	}
-	if chosen < 0 || full.Bytes > full.Capacity || full.Used-min(full.Used, spareBytes) > full.Capacity-full.Bytes {
+	if chosen < 0 || full.Bytes > full.Capacity || full.Used-min(full.Used, standbyBytes) > full.Capacity-full.Bytes {
 		return false
 	}
 	wanted, bit := l.bit(wantedWord, chosen)
 	wanted.Or(bit)
-	l.call()
-	for begun := time.Now(); time.Since(begun) < roomTime; time.Sleep(roomLook) { //nolint:forbidigo // another process decides, and tells nobody
-		if l.all(full.GPU, chosen) == 0 {
+	l.requestStandby()
+	for begun := time.Now(); time.Since(begun) < exitTimeout; time.Sleep(pollInterval) { //nolint:forbidigo // no notification between processes
+		if l.total(full.GPU, chosen) == 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// Reserve takes bytes of a GPU for a slot, or returns a *FullError. Workers that wait for a session
-// end for it, unless this is one of them.
-func (l *Ledger) Reserve(gpu, slot int, bytes uint64) error { return l.take(gpu, slot, bytes, false) }
+// Reserve charges bytes of a GPU to a slot, or returns a *FullError. Standby workers exit to make
+// room, unless the slot itself is in standby.
+func (l *Ledger) Reserve(gpu, slot int, bytes uint64) error {
+	return l.reserveOrMakeRoom(gpu, slot, bytes, false)
+}
 
-func (l *Ledger) take(gpu, slot int, bytes uint64, own bool) error {
+// reserveOrMakeRoom is reserve with room made by standby workers.
+func (l *Ledger) reserveOrMakeRoom(gpu, slot int, bytes uint64, own bool) error {
 	for {
 		err := l.reserve(gpu, slot, bytes, own)
 		var full *FullError
 		if !errors.As(err, &full) {
 			return err
 		}
-		if spare, bit := l.bit(spareWord, slot); spare.Load()&bit != 0 || !l.makeRoom(full, slot) {
+		if standby, bit := l.bit(standbyWord, slot); standby.Load()&bit != 0 || !l.makeRoom(full, slot) {
 			return err
 		}
 	}
 }
 
-// Room reports how much of a GPU a reservation can have, and the whole: what workers have that wait
-// for a session counts as free.
+// Room returns how much of a GPU can be reserved, and its capacity. Memory of standby workers
+// counts as free.
 func (l *Ledger) Room(gpu int) (free, capacity uint64) {
 	used, capacity := l.Usage(gpu)
 	l.mu.Lock()
@@ -105,9 +108,9 @@ func (l *Ledger) Room(gpu int) (free, capacity uint64) {
 	if l.closed {
 		return 0, 0
 	}
-	for slot := range l.seated() {
-		if spare, bit := l.bit(spareWord, slot); spare.Load()&bit != 0 {
-			used -= min(used, l.all(gpu, slot))
+	for slot := range l.usedSlots() {
+		if standby, bit := l.bit(standbyWord, slot); standby.Load()&bit != 0 {
+			used -= min(used, l.total(gpu, slot))
 		}
 	}
 	return capacity - used, capacity

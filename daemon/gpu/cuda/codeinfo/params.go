@@ -60,7 +60,8 @@ func cubinParams(cubin []byte, kernel string) ([]gpu.Param, error) {
 	return params, nil
 }
 
-// Records of a section .nv.info: a byte with the form, a byte with the kind, and a value or a length.
+// Records of a section .nv.info: a byte with the form, a byte with the kind, and a value or a
+// length.
 const (
 	infoSized      = 4
 	infoParam      = 0x17 // index, ordinal, offset, and a word with the size in its upper bits

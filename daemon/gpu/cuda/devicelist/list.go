@@ -1,5 +1,6 @@
 // Package devicelist describes the GPUs of a driver as gpu.DeviceInfo. It refuses devices that phos
-// cannot use, and removes attributes of features that phos does not support. Tested by tests/nested.
+// cannot use, and removes attributes of features that phos does not support. Tested by
+// tests/nested.
 package devicelist
 
 import (
