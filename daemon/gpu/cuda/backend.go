@@ -51,6 +51,29 @@ type Backend struct {
 	closed   bool
 }
 
+// The optional interfaces of package gpu are found by type assertions at run time, so check here that
+// they are implemented.
+var (
+	_ gpu.Warmer = (*Backend)(nil)
+	_ interface {
+		gpu.Keeper
+		gpu.Aliaser
+		gpu.Sharer
+		gpu.Digester
+		gpu.Shadower
+		gpu.Pinner
+	} = (*Memory)(nil)
+	_ interface {
+		gpu.Resumable
+		gpu.Peering
+		gpu.Placer
+		gpu.Limiter
+		gpu.TensorMapper
+	} = (*Context)(nil)
+	_ gpu.Stager          = (*Stream)(nil)
+	_ gpu.ClusterFunction = (*Function)(nil)
+)
+
 // Open opens the driver and reserves a window of addresses on each device.
 func Open(options Options) (*Backend, error) {
 	if options.Logger == nil {
