@@ -1,4 +1,7 @@
-/* The driver's interface for Go, without the driver's headers: entry points by number, and the current context. */
+/*
+ * The driver's interface for Go, without the driver's headers: entry points by number, and the
+ * current context.
+ */
 #ifndef PHOS_CUDADRV_H
 #define PHOS_CUDADRV_H
 
@@ -24,7 +27,10 @@ void phos_flush(void);
 /* Makes a context current on this thread, if it is not. */
 int32_t phos_enter(uint64_t context);
 
-/* Invalidates the known current context of all threads: a context was destroyed, and its handle may be reused. */
+/*
+ * Invalidates the known current context of all threads: a context was destroyed, and its handle may
+ * be reused.
+ */
 void phos_forget(void);
 
 int32_t phos_context_create(uint64_t *context, uint32_t flags, int32_t device);

@@ -21,6 +21,11 @@ type Error struct {
 	Detail string
 }
 
+// Errorf returns an Error with a formatted detail.
+func Errorf(op string, code abi.Result, format string, args ...any) error {
+	return &Error{Op: op, Code: code, Detail: fmt.Sprintf(format, args...)}
+}
+
 func (e *Error) Error() string {
 	if e.Detail == "" {
 		return fmt.Sprintf("%s: %s", e.Op, e.Code)

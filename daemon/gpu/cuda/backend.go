@@ -51,8 +51,8 @@ type Backend struct {
 	closed   bool
 }
 
-// The optional interfaces of package gpu are found by type assertions at run time, so check here that
-// they are implemented.
+// The optional interfaces of package gpu are found by type assertions at run time, so check here
+// that they are implemented.
 var (
 	_ gpu.Warmer = (*Backend)(nil)
 	_ interface {
@@ -117,7 +117,7 @@ func (b *Backend) Devices() []gpu.DeviceInfo { return b.infos }
 // NewContext creates a context on a device.
 func (b *Backend) NewContext(ordinal int, options gpu.ContextOptions) (gpu.Context, error) {
 	if ordinal < 0 || ordinal >= len(b.devices) {
-		return nil, &gpu.Error{Op: "create context", Code: abi.InvalidDevice, Detail: fmt.Sprintf("no device %d", ordinal)}
+		return nil, gpu.Errorf("create context", abi.InvalidDevice, "no device %d", ordinal)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -55,11 +55,8 @@ func (s *changeFinder) digester() (*digest.Kernel, error) {
 		return nil, fmt.Errorf("allocate memory for digests: %w", err)
 	}
 	multiprocessors := c.backend.infos[c.device.ordinal].Attributes[abi.AttrMultiprocessorCount]
-	kernel, err := digest.Load(
-		&digestCode{c, s.code},
-		gpu.Range{Address: address, Bytes: gpu.ChunkBytes},
-		int(multiprocessors),
-	)
+	kernel, err := digest.Load(&digestCode{c, s.code}, gpu.Range{Address: address, Bytes: gpu.ChunkBytes},
+		int(multiprocessors))
 	if err != nil {
 		s.code = nil // digest.Load has unloaded it
 		return nil, errors.Join(err, s.private.Free(address))
@@ -208,11 +205,8 @@ func (a *privateMemory) Alloc(bytes uint64) (uint64, error) {
 		a.release(bytes)
 		return 0, a.memory.context.driverErr("allocate memory for a checkpoint", err)
 	}
-	at, _ := slices.BinarySearchFunc(
-		a.allocated,
-		p,
-		func(x, y *mapping) int { return cmp.Compare(x.Address, y.Address) },
-	)
+	at, _ := slices.BinarySearchFunc(a.allocated, p,
+		func(x, y *mapping) int { return cmp.Compare(x.Address, y.Address) })
 	a.allocated = slices.Insert(a.allocated, at, p)
 	return p.Address, nil
 }
@@ -275,11 +269,8 @@ func (a *privateMemory) Free(address uint64) error {
 func (a *privateMemory) unmap(p *mapping) error {
 	driver := a.memory.device.driver
 	a.release(p.Bytes)
-	return errors.Join(
-		driver.Unmap(p.Address, p.Bytes),
-		driver.Release(p.allocation),
-		driver.Unreserve(p.Address, p.Bytes),
-	)
+	return errors.Join(driver.Unmap(p.Address, p.Bytes), driver.Release(p.allocation),
+		driver.Unreserve(p.Address, p.Bytes))
 }
 
 // ReadAt copies from this memory.

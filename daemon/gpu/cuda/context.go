@@ -62,11 +62,7 @@ func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, er
 	c.memory, c.checks = newMemory(c, d), gpu.NewChecks(c.checkLaunch, ownEvent)
 	var err error
 	if c.native, err = b.takeContext(d); err != nil {
-		return nil, &gpu.Error{
-			Op:     fmt.Sprintf("create context on GPU %d", d.ordinal),
-			Code:   gpu.Code(err),
-			Detail: hint(err),
-		}
+		return nil, d.createErr(err)
 	}
 	if c.side, err = b.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0); err == nil {
 		err = c.clock.start(c, options.Resumed.Clock)
@@ -138,11 +134,7 @@ func (b *Backend) Warm(ordinal int) (bytes uint64, err error) {
 		d.prepared, err = b.driver.CtxCreate(0, d.ordinal)
 	}
 	if err != nil {
-		return 0, &gpu.Error{
-			Op:     fmt.Sprintf("create context on GPU %d", d.ordinal),
-			Code:   gpu.Code(err),
-			Detail: hint(err),
-		}
+		return 0, d.createErr(err)
 	}
 	return contextBytes, nil
 }
@@ -155,11 +147,13 @@ func (b *Backend) takeContext(d *device) (made cudadrv.Context, err error) {
 	return b.driver.CtxCreate(0, d.ordinal)
 }
 
-// hint returns advice for a driver error, or an empty string.
-func hint(err error) string {
-	return hints[gpu.Code(err)]
+// createErr returns the error of a context that cannot be created, with advice if there is some.
+func (d *device) createErr(err error) error {
+	code := gpu.Code(err)
+	return &gpu.Error{Op: fmt.Sprintf("create context on GPU %d", d.ordinal), Code: code, Detail: hints[code]}
 }
 
+// hints is advice for some driver errors.
 var hints = map[abi.Result]string{
 	abi.DeviceUnavailable: "another process uses the GPU exclusively, or its compute mode forbids access",
 	abi.ECCUncorrectable:  "the GPU's memory has an uncorrectable error; it needs a reset",
@@ -234,15 +228,8 @@ func (c *Context) poison(err error) {
 		return
 	}
 	c.backend.driverLost.Store(true)
-	c.backend.options.Logger.Error(
-		"fault on GPU",
-		"device",
-		c.device.ordinal,
-		"code",
-		gpu.Code(err).String(),
-		"error",
-		err,
-	)
+	c.backend.options.Logger.Error("fault on GPU",
+		"device", c.device.ordinal, "code", gpu.Code(err).String(), "error", err)
 	c.halt()
 }
 

@@ -97,12 +97,8 @@ func (d *device) reserveWindow(count int) error {
 	if d.reserveAnywhere(maxBytes) {
 		return nil
 	}
-	return fmt.Errorf(
-		"%w: no free range of %d bytes of addresses below the program (%w)",
-		ErrUnfit,
-		uint64(minWindowBytes),
-		failed,
-	)
+	return fmt.Errorf("%w: no free range of %d bytes of addresses below the program (%w)",
+		ErrUnfit, uint64(minWindowBytes), failed)
 }
 
 // programsBegin is the lowest address of a program's code and of the kernel's mmap area.
@@ -167,14 +163,8 @@ func (b *Backend) moveWindow(d *device, want gpu.Range) error {
 			_ = other.reserveExact(w) // on failure, the next NewContext on that device reports it
 		}
 	}
-	return &gpu.Error{
-		Op: fmt.Sprintf(
-			"reserve addresses %#x to %#x on GPU %d",
-			want.Address,
-			want.End(),
-			d.ordinal,
-		), Code: gpu.Code(err), Detail: err.Error(),
-	}
+	op := fmt.Sprintf("reserve addresses %#x to %#x on GPU %d", want.Address, want.End(), d.ordinal)
+	return &gpu.Error{Op: op, Code: gpu.Code(err), Detail: err.Error()}
 }
 
 // releaseWindow releases the window, if there is one.

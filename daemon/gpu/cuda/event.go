@@ -31,7 +31,7 @@ type eventRecord struct {
 	mu sync.Mutex
 	// settled is set once the driver has recorded it, or once it is abandoned.
 	settled     bool
-	native      cudadrv.Event // zero if abandoned: it was reached at clock
+	native      cudadrv.Event // zero if abandoned: it was reached at reachedTime
 	reachedTime time.Duration // valid if timed
 	timed       bool
 	epoch       *epoch        // start of the time measurement; nil without timing

@@ -32,11 +32,8 @@ func newMemory(c *Context, d *device) *Memory {
 // checkRange returns an error unless r is made of whole chunks in the window.
 func (m *Memory) checkRange(op string, r gpu.Range) error {
 	if r.Bytes == 0 || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 || !m.device.window.Contains(r) {
-		return &gpu.Error{
-			Op:     op,
-			Code:   abi.InvalidValue,
-			Detail: fmt.Sprintf("%#x+%#x is not a range of whole chunks in the window", r.Address, r.Bytes),
-		}
+		return gpu.Errorf(op, abi.InvalidValue,
+			"%#x+%#x is not a range of whole chunks in the window", r.Address, r.Bytes)
 	}
 	return nil
 }
@@ -64,7 +61,7 @@ func (m *Memory) mapNow(r gpu.Range, whole bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.table.isFree(r) {
-		return &gpu.Error{Op: "map memory", Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x+%#x", r.Address, r.Bytes)}
+		return gpu.Errorf("map memory", abi.AlreadyMapped, "%#x+%#x", r.Address, r.Bytes)
 	}
 	if d.obstructed(r, whole) {
 		return fmt.Errorf("map memory at %#x: %w", r.Address, gpu.ErrKept)
@@ -139,11 +136,7 @@ func (m *Memory) newMapping(r gpu.Range) error {
 		allocation, err = d.create(r.Bytes) // another process may have just reclaimed it
 	}
 	if err != nil {
-		return &gpu.Error{
-			Op:     "map memory",
-			Code:   gpu.Code(err),
-			Detail: fmt.Sprintf("GPU %d: %d bytes", d.ordinal, r.Bytes),
-		}
+		return gpu.Errorf("map memory", gpu.Code(err), "GPU %d: %d bytes", d.ordinal, r.Bytes)
 	}
 	if err := d.mapFor(r, allocation, d.accessors); err != nil {
 		return m.context.driverErr("map memory", err)
@@ -196,23 +189,16 @@ func (m *Memory) Unmap(r gpu.Range) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.table.covered(r.Address, r.Bytes) < r.Bytes {
-		return &gpu.Error{Op: "unmap memory", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x+%#x", r.Address, r.Bytes)}
+		return gpu.Errorf("unmap memory", abi.NotMapped, "%#x+%#x", r.Address, r.Bytes)
 	}
 	pieces := slices.Clone(d.table.overlapping(r))
 	for _, p := range pieces {
 		switch g := p.mapping; {
 		case g == nil:
-			return &gpu.Error{
-				Op:     "unmap memory",
-				Code:   abi.NotMapped,
-				Detail: fmt.Sprintf("%#x was not mapped by Map", p.Address),
-			}
+			return gpu.Errorf("unmap memory", abi.NotMapped, "%#x was not mapped by Map", p.Address)
 		case (g.foreign || g.shared) && !r.Contains(p.Range):
-			return &gpu.Error{
-				Op:     "unmap memory",
-				Code:   abi.NotSupported,
-				Detail: "memory shared with other processes can only be unmapped whole",
-			}
+			return gpu.Errorf("unmap memory", abi.NotSupported,
+				"memory shared with other processes can only be unmapped whole")
 		}
 	}
 	for _, p := range pieces {
@@ -259,10 +245,8 @@ func (m *Memory) uncharge(p piece) {
 // process.
 func (m *Memory) MapHost(address uint64, memory []byte) error {
 	if addressOf(memory) != address {
-		return &gpu.Error{
-			Op: "map host memory", Code: abi.NotSupported,
-			Detail: fmt.Sprintf("it is mapped at %#x, but the program has it at %#x", addressOf(memory), address),
-		}
+		return gpu.Errorf("map host memory", abi.NotSupported,
+			"it is mapped at %#x, but the program has it at %#x", addressOf(memory), address)
 	}
 	d := m.device
 	m.context.backend.registering.Lock()
@@ -273,7 +257,7 @@ func (m *Memory) MapHost(address uint64, memory []byte) error {
 	if host == nil {
 		p := piece{Range: gpu.Range{Address: address, Bytes: uint64(len(memory))}, host: memory}
 		if !d.table.isFree(p.Range) {
-			return &gpu.Error{Op: "map host memory", Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x", address)}
+			return gpu.Errorf("map host memory", abi.AlreadyMapped, "%#x", address)
 		}
 		if err := m.register(memory); err != nil {
 			return err
@@ -283,7 +267,7 @@ func (m *Memory) MapHost(address uint64, memory []byte) error {
 		d.hosts[address] = host
 	}
 	if _, ok := host.users[m.context]; ok || len(host.memory) != len(memory) {
-		return &gpu.Error{Op: "map host memory", Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x", address)}
+		return gpu.Errorf("map host memory", abi.AlreadyMapped, "%#x", address)
 	}
 	host.users[m.context] = struct{}{}
 	return nil
@@ -299,11 +283,9 @@ func (m *Memory) register(memory []byte) error {
 		if gpu.Code(err).Sticky() {
 			return failure
 		}
-		return &gpu.Error{Op: op, Code: gpu.Code(err), Detail: fmt.Sprintf(
-			"the driver cannot pin %d bytes at %#x; newer kernels allow devices to write to files on tmpfs only, not on disk",
-			len(memory),
-			addressOf(memory),
-		)}
+		return gpu.Errorf(op, gpu.Code(err),
+			"the driver cannot pin %d bytes at %#x; newer kernels do not let devices write to files on disk, only on tmpfs",
+			len(memory), addressOf(memory))
 	}
 	// If a device cannot use host pointers, the driver maps the memory at another address, where the
 	// program's pointers would be invalid.
@@ -317,8 +299,8 @@ func (m *Memory) register(memory []byte) error {
 	if err != nil {
 		return c.driverErr(op, err)
 	}
-	return &gpu.Error{Op: op, Code: abi.NotSupported, Detail: fmt.Sprintf(
-		"the driver maps it for devices at %#x instead of %#x: a GPU here cannot use host pointers", at, addressOf(memory))}
+	return gpu.Errorf(op, abi.NotSupported,
+		"the driver maps it for devices at %#x instead of %#x: a GPU here cannot use host pointers", at, addressOf(memory))
 }
 
 // UnmapHost reverses one MapHost of this context.
@@ -380,15 +362,8 @@ func (b *Backend) registerAgain(ended *Context) {
 		d.mu.Lock()
 		for _, mapping := range d.hosts {
 			if err := contexts[0].memory.register(mapping.memory); err != nil {
-				b.options.Logger.Error(
-					"cannot register host memory again",
-					"gpu",
-					d.ordinal,
-					"address",
-					addressOf(mapping.memory),
-					"error",
-					err,
-				)
+				b.options.Logger.Error("cannot register host memory again",
+					"gpu", d.ordinal, "address", addressOf(mapping.memory), "error", err)
 			}
 		}
 		d.mu.Unlock()
@@ -404,11 +379,7 @@ func (m *Memory) reach(op string, address int64, n int) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if have := int(d.table.covered(uint64(address), uint64(n))); have < n {
-		return have, &gpu.Error{
-			Op:     op,
-			Code:   abi.IllegalAddress,
-			Detail: fmt.Sprintf("%#x is not mapped", uint64(address)+uint64(have)),
-		}
+		return have, gpu.Errorf(op, abi.IllegalAddress, "%#x is not mapped", uint64(address)+uint64(have))
 	}
 	return n, nil
 }
@@ -423,11 +394,7 @@ func (m *Memory) ReadAt(p []byte, address int64) (int, error) {
 		}
 	}
 	if short != nil && m.context.ended() {
-		return 0, &gpu.Error{
-			Op:     "read memory",
-			Code:   abi.IllegalAddress,
-			Detail: "the context was closed",
-		}
+		return 0, gpu.Errorf("read memory", abi.IllegalAddress, "the context was closed")
 	}
 	return n, short
 }

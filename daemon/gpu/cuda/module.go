@@ -42,13 +42,7 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 	}
 	if options.HeapBytes != 0 {
 		if err := c.driver.CtxSetLimit(c.native, cudadrv.LimitMallocHeapSize, options.HeapBytes); err != nil {
-			c.backend.options.Logger.Warn(
-				"cannot set heap size of kernels",
-				"bytes",
-				options.HeapBytes,
-				"error",
-				err,
-			)
+			c.backend.options.Logger.Warn("cannot set heap size of kernels", "bytes", options.HeapBytes, "error", err)
 		}
 	}
 	m := &Module{context: c, image: image, functions: map[string]*Function{}, globals: map[string]gpu.Range{}}
@@ -109,11 +103,8 @@ func (m *Module) loadLog(log string, code abi.Result) string {
 		return strings.TrimRight(log, "\n")
 	}
 	info := m.context.backend.infos[m.context.device.ordinal]
-	cc := fmt.Sprintf(
-		"%d.%d",
-		info.Attributes[abi.AttrComputeCapabilityMajor],
-		info.Attributes[abi.AttrComputeCapabilityMinor],
-	)
+	cc := fmt.Sprintf("%d.%d", info.Attributes[abi.AttrComputeCapabilityMajor],
+		info.Attributes[abi.AttrComputeCapabilityMinor])
 	if code == abi.NoBinaryForGPU {
 		what := "the code has no PTX"
 		if len(m.image.Cubin) > 0 {
@@ -122,22 +113,11 @@ func (m *Module) loadLog(log string, code abi.Result) string {
 		if m.image.Holds != "" {
 			what += " (it holds " + m.image.Holds + ")"
 		}
-		return fmt.Sprintf(
-			"%s: %s does not run on GPU %d, %s, of compute capability %s",
-			code,
-			what,
-			m.context.device.ordinal,
-			info.Name,
-			cc,
-		)
+		return fmt.Sprintf("%s: %s does not run on GPU %d, %s, of compute capability %s",
+			code, what, m.context.device.ordinal, info.Name, cc)
 	}
-	return fmt.Sprintf(
-		"%s: the driver gives no details (GPU %d, %s, compute capability %s)",
-		code,
-		m.context.device.ordinal,
-		info.Name,
-		cc,
-	)
+	return fmt.Sprintf("%s: the driver gives no details (GPU %d, %s, compute capability %s)",
+		code, m.context.device.ordinal, info.Name, cc)
 }
 
 // findGlobals finds where the driver placed the variables.
@@ -201,7 +181,7 @@ func (m *Module) Function(name string) (gpu.Function, error) {
 	native, err := c.driver.ModuleGetFunction(c.native, m.native, name)
 	if err != nil {
 		if gpu.Code(err) == abi.NotFound {
-			return nil, &gpu.Error{Op: "find function", Code: abi.NotFound, Detail: fmt.Sprintf("no kernel %q", name)}
+			return nil, gpu.Errorf("find function", abi.NotFound, "no kernel %q", name)
 		}
 		return nil, c.driverErr("find function "+name, err)
 	}
@@ -314,7 +294,7 @@ func (f *Function) SetAttribute(attribute, value int32) error {
 		// The driver checks the sum of static and dynamic memory only at the launch.
 		limit := c.backend.infos[c.device.ordinal].Attributes[abi.AttrMaxSharedMemoryPerBlockOptin] - f.info.Attributes[abi.FuncSharedBytes]
 		if value < 0 || value > limit {
-			return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: fmt.Sprintf("the maximum is %d", limit)}
+			return gpu.Errorf(op, abi.InvalidValue, "the maximum is %d", limit)
 		}
 	} else if !writable(a) {
 		return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: "the attribute is read-only"}
@@ -335,21 +315,13 @@ func writable(a abi.FunctionAttribute) bool {
 // ActiveBlocks returns how many blocks of this shape fit on one multiprocessor; 0 if none fits.
 func (f *Function) ActiveBlocks(threadsPerBlock int, dynamicSharedBytes uint64) (int, error) {
 	if threadsPerBlock <= 0 {
-		return 0, &gpu.Error{
-			Op:     "occupancy",
-			Code:   abi.InvalidValue,
-			Detail: fmt.Sprintf("%d threads per block", threadsPerBlock),
-		}
+		return 0, gpu.Errorf("occupancy", abi.InvalidValue, "%d threads per block", threadsPerBlock)
 	}
 	if uint64(threadsPerBlock) > uint64(f.maxThreads.Load()) || dynamicSharedBytes > uint64(f.maxDynamic.Load()) {
 		return 0, nil
 	}
 	c := f.module.context
-	n, err := c.driver.OccupancyMaxActiveBlocksPerMultiprocessor(
-		c.native,
-		f.native,
-		int32(threadsPerBlock),
-		dynamicSharedBytes,
-	)
+	n, err := c.driver.OccupancyMaxActiveBlocksPerMultiprocessor(c.native, f.native, int32(threadsPerBlock),
+		dynamicSharedBytes)
 	return int(n), c.driverErr("occupancy", err)
 }

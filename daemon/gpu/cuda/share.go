@@ -82,10 +82,8 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 	}
 	allocation, err := d.driver.Import(file)
 	if err != nil {
-		return refuse(
-			gpu.Code(err),
-			"the driver cannot import it: the exporting process must use the same driver and the same whole GPU",
-		)
+		return refuse(gpu.Code(err),
+			"the driver cannot import it: the exporting process must use the same driver and the same whole GPU")
 	}
 	if err := d.mapFor(r, allocation, []int32{d.ordinal}); err != nil {
 		if code := gpu.Code(err); !code.Sticky() {

@@ -19,11 +19,12 @@ type Stream struct {
 	queueRunning bool   // the host queue is being processed: new work must queue behind it
 	// submitted and completed count the items of the host queue.
 	submitted, completed uint64
-	closed, destroyed    bool // gone: the driver's stream is destroyed
+	closed, destroyed    bool // destroyed: the driver no longer has the stream
 	// tail is the event record that is the last work given to the driver; nil if other work is.
 	tail *eventRecord
 	// completions are those not run yet; watched is set while a goroutine waits for them; completing
-	// while a goroutine runs one. toComplete and completedCalls count those submitted and those run.
+	// while a goroutine runs one. completionsAdded and
+	// completionsRun count them.
 	completions                      []completion
 	watched, completing              bool
 	completionsAdded, completionsRun uint64

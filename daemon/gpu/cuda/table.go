@@ -316,7 +316,7 @@ func (m *Memory) Alias(address uint64, home gpu.Memory, r gpu.Range, write bool)
 	const op = "map alias"
 	from, ok := home.(*Memory)
 	if !ok || address%gpu.ChunkBytes != 0 {
-		return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: fmt.Sprintf("at %#x", address)}
+		return gpu.Errorf(op, abi.InvalidValue, "at %#x", address)
 	}
 	x := &m.context.backend.aliases
 	x.mu.Lock()
@@ -329,7 +329,7 @@ func (m *Memory) Alias(address uint64, home gpu.Memory, r gpu.Range, write bool)
 			return err
 		}
 	} else if a.home != r.Address || a.Bytes != r.Bytes {
-		return &gpu.Error{Op: op, Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x", address)}
+		return gpu.Errorf(op, abi.AlreadyMapped, "%#x", address)
 	}
 	access := cudadrv.AccessRead
 	if write {
@@ -364,18 +364,14 @@ func (m *Memory) newAlias(address uint64, from *Memory, r gpu.Range) (*alias, er
 		free := d.table.isFree(a.Range)
 		d.mu.Unlock()
 		if !free {
-			return nil, &gpu.Error{Op: op, Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x", address)}
+			return nil, gpu.Errorf(op, abi.AlreadyMapped, "%#x", address)
 		}
 	}
 	from.device.mu.Lock()
 	defer from.device.mu.Unlock()
 	p := from.device.table.find(r.Address)
 	if p == nil || !p.whole() || p.Address != r.Address || r.Bytes > p.Bytes || r.Bytes == 0 {
-		return nil, &gpu.Error{
-			Op:     op,
-			Code:   abi.InvalidValue,
-			Detail: fmt.Sprintf("%#x+%#x is not one mapping, or its beginning", r.Address, r.Bytes),
-		}
+		return nil, gpu.Errorf(op, abi.InvalidValue, "%#x+%#x is not one mapping, or its beginning", r.Address, r.Bytes)
 	}
 	return a, m.context.driverErr(op, m.device.driver.Map(address, r.Bytes, p.mapping.allocation))
 }
@@ -387,7 +383,7 @@ func (m *Memory) Unalias(address uint64) error {
 	defer x.mu.Unlock()
 	a := x.at[address]
 	if a == nil {
-		return &gpu.Error{Op: "unmap alias", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x", address)}
+		return gpu.Errorf("unmap alias", abi.NotMapped, "%#x", address)
 	}
 	return m.removeAlias(a)
 }
@@ -396,7 +392,7 @@ func (m *Memory) Unalias(address uint64) error {
 // The aliases' mu is held.
 func (m *Memory) removeAlias(a *alias) error {
 	if _, ok := a.users[m.context]; !ok {
-		return &gpu.Error{Op: "unmap alias", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x", a.Address)}
+		return gpu.Errorf("unmap alias", abi.NotMapped, "%#x", a.Address)
 	}
 	d := m.device
 	d.reading.Lock()

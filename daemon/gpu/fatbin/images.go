@@ -13,7 +13,7 @@ import (
 // Images is the content of a container, in its order.
 type Images struct {
 	// Texts are alternatives: the same program for several architectures.
-	Texts  []Text
+	Texts []Text
 	// Linked are PTX texts that together make up one program; only phos's own container has them.
 	Linked []string
 	// Cubins are alternatives in machine code.
