@@ -54,7 +54,7 @@ chmod -R 1777 "$work/counts" # workers have the rights of the programs' users
 
 module=$(go list -m)
 # phosd is counted too, because nothing is where main is not. It is passed over later.
-packages=$module/daemon/gpu/cuda,$module/cgo/cudadrv,$module/cli/phosd
+packages=$module/daemon/gpu/cuda,$module/daemon/gpu/cuda/devicelist,$module/daemon/gpu/cuda/devprintf,$module/cgo/cudadrv,$module/cli/phosd
 counted=(-tags "netgo osusergo counted" -ldflags "-X $module/cgo/cudadrv.countsFolder=$work/counts" -cover -covermode=atomic "-coverpkg=$packages")
 
 # counting NAME COMMAND...: a build with notes of the C in it, in a folder of that name. Optimized,

@@ -5,7 +5,7 @@
 
 enum { LOG_INFO = 3, LOG_INFO_BYTES = 4, LOG_ERROR = 5, LOG_ERROR_BYTES = 6, INPUT_PTX = 1 };
 
-/* Asks the compiler for its errors, in the form of its options. */
+/* Options that request the compiler's error log. */
 struct log_options {
 	int32_t names[2];
 	void *values[2];
@@ -61,7 +61,7 @@ int32_t phos_list_functions(uint64_t context, uint64_t module, uint64_t *functio
 	return CALL(PHOS_ENUMERATE, uint64_t *, uint32_t, uint64_t)(functions, count, module);
 }
 
-/* One block of parameters, as the driver's extra argument says it. */
+/* Passes one packed parameter block through the extra argument. */
 #define EXTRA(block, bytes)                                                                        \
 	{                                                                                          \
 		(void *)1, (void *)(block), (void *)2, (void *)(bytes), NULL                       \

@@ -65,11 +65,11 @@ import (
 	"unsafe"
 )
 
-// countsFolder is set when scripts/cover.sh links a program, which then writes there what of the
-// backend for real GPUs it has run: over and over, because most processes of our tests are killed.
+// countsFolder is set when scripts/cover.sh links a program. The program then writes its coverage
+// of the backend for real GPUs there, repeatedly, because most processes of the tests are killed.
 var countsFolder string
 
-// counts is what was written last, by file.
+// counts is the content written last, by file.
 var counts = struct {
 	sync.Mutex
 	process string
@@ -80,7 +80,7 @@ func init() {
 	if countsFolder == "" {
 		return
 	}
-	// At its end a program adds what it has run since, and complains where it cannot.
+	// The runtime writes the final counters at exit; without GOCOVERDIR it prints a warning.
 	_ = os.Setenv("GOCOVERDIR", filepath.Join(countsFolder, "go"))
 	go func() {
 		for {
@@ -90,7 +90,7 @@ func init() {
 	}()
 }
 
-// WriteCounts writes down what has been run until now.
+// WriteCounts writes the coverage so far.
 func WriteCounts() {
 	counts.Lock()
 	defer counts.Unlock()
@@ -112,12 +112,12 @@ func writeGo() {
 	if coverage.WriteMeta(&meta) != nil || coverage.WriteCounters(&counters) != nil {
 		return
 	}
-	hash := hex.EncodeToString(meta.Bytes()[24:40]) // where the header has it
+	hash := hex.EncodeToString(meta.Bytes()[24:40]) // offset of the hash in the header
 	writeCounts("go/covmeta."+hash, meta.Bytes())
 	writeCounts("go/covcounters."+hash+"."+counts.process, counters.Bytes())
 }
 
-// writeCounts replaces a file at once: whoever is killed leaves the one before.
+// writeCounts replaces a file atomically, so that a killed process leaves the previous content.
 func writeCounts(name string, content []byte) {
 	if bytes.Equal(counts.written[name], content) {
 		return

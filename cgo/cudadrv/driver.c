@@ -1,4 +1,4 @@
-/* Opening the library, and which context is current. */
+/* Opens the library, and tracks the current context. */
 #include "table.h"
 
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 void *phos_driver[PHOS_DRIVER_CALLS];
 void *phos_special[PHOS_SPECIAL_CALLS];
 
-/* Counts ends of contexts; what a thread believes holds only for the count at which it learnt it. */
+/* Counts destroyed contexts. A thread's cached current context is valid only for one count. */
 static _Atomic uint64_t ends = 1;
 
 static _Thread_local uint64_t current, believed_at;
@@ -61,7 +61,7 @@ void phos_forget(void)
 int32_t phos_context_create(uint64_t *context, uint32_t flags, int32_t device)
 {
 	int32_t result = CALL(PHOS_CTX_CREATE, uint64_t *, uint32_t, int32_t)(context, flags, device);
-	/* It is current now, as if pushed; nobody will pop it. */
+	/* The driver has made the new context current, so the cached one is stale. */
 	believed_at = 0;
 	return result;
 }

@@ -1,4 +1,7 @@
-/* What the Go side needs of the driver, without the driver's headers: its entry points by number, and the current context. */
+/*
+ * The driver's interface for Go, without the driver's headers: entry points by number, and the
+ * current context.
+ */
 #ifndef PHOS_CUDADRV_H
 #define PHOS_CUDADRV_H
 
@@ -6,25 +9,28 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* A call that this driver does not have. */
+/* The result of a call that this driver lacks. */
 #define PHOS_NO_SUCH_CALL 801
 
 enum { PHOS_DRIVER_CALLS = 128 };
 
-/* The entry points, in the order of names in Go; 0 where the driver lacks an optional one. */
+/* The entry points, in the order of names in Go; NULL if the driver lacks an optional one. */
 extern void *phos_driver[PHOS_DRIVER_CALLS];
 
-/* Opens a library, 0 or an error text to be freed. */
+/* Opens a library. Returns NULL, or an error text that the caller frees. */
 char *phos_open(const char *path, void **library);
 void *phos_find(void *library, const char *name);
 
-/* Writes out what C holds back of standard output. */
+/* Flushes stdout. */
 void phos_flush(void);
 
-/* Makes a context current on this thread, unless it is. */
+/* Makes a context current on this thread, if it is not. */
 int32_t phos_enter(uint64_t context);
 
-/* Forgets, for all threads, which context is current: a context has ended, and its handle may come again. */
+/*
+ * Invalidates the known current context of all threads: a context was destroyed, and its handle may
+ * be reused.
+ */
 void phos_forget(void);
 
 int32_t phos_context_create(uint64_t *context, uint32_t flags, int32_t device);
@@ -52,11 +58,11 @@ struct phos_box {
 
 int32_t phos_copy_box(uint64_t context, const struct phos_box *box, uint64_t stream);
 
-/* The same between devices: what each end is in, a context says. */
+/* The same between devices; the contexts determine the devices. */
 int32_t phos_copy_peers(uint64_t context, const struct phos_box *box, uint64_t dst_context, uint64_t src_context,
 			uint64_t stream);
 
-/* Code. The logs are cut to what fits, and end with 0. */
+/* Code. Logs are truncated to the buffer and end with NUL. */
 int32_t phos_load(uint64_t context, const void *image, char *log, size_t log_bytes, uint64_t *module);
 int32_t phos_link(uint64_t context, const char *const *texts, const size_t *bytes, uint32_t count, char *log,
 		  size_t log_bytes, uint64_t *module);
@@ -86,14 +92,14 @@ struct phos_tensor {
 	uint64_t interleave, swizzle, promotion, fill;
 };
 
-/* encoded is 128 bytes, at any address. */
+/* encoded is 128 bytes, with any alignment. */
 int32_t phos_tensor_map(uint64_t context, const struct phos_tensor *tensor, void *encoded);
 int32_t phos_tensor_replace(uint64_t context, void *encoded, uint64_t address);
 
-/* What a kernel node has besides its shape. Attributes that nodes cannot have are left out. */
+/* Sets a kernel node's attributes, except those that nodes do not support. */
 int32_t phos_node_attributes(uint64_t context, uint64_t node, const void *attributes, uint32_t count);
 
-/* Nodes of graphs. exec is 0 for a new node, or that in which the node changes. */
+/* Nodes of graphs. exec is 0 for a new node, or the executable graph whose node is updated. */
 int32_t phos_kernel_node(uint64_t context, uint64_t graph, uint64_t exec, uint64_t *node, const uint64_t *after,
 			 size_t after_count, uint64_t function, const struct phos_shape *shape, const void *block,
 			 size_t bytes);

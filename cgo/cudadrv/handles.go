@@ -6,14 +6,13 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// ErrNoCgo means that this program was built without cgo.
+// ErrNoCgo is returned by programs built without cgo.
 var ErrNoCgo = errors.New("this build has no cgo and cannot open a GPU driver")
 
-// ErrLibrary is in the chain of Open's error when there is no driver, or none of the kind that is
-// needed.
+// ErrLibrary is in the error chain when Open finds no driver, or an unsuitable one.
 var ErrLibrary = errors.New("no usable GPU driver")
 
-// Handles of the driver. Zero is none of each.
+// Handles of the driver; zero is no handle.
 type (
 	// Context is an address space on a device.
 	Context uint64
@@ -21,17 +20,17 @@ type (
 	Module uint64
 	// Function is a kernel.
 	Function uint64
-	// Stream is an order of work.
+	// Stream is a queue of work.
 	Stream uint64
 	// Event is a point in a stream.
 	Event uint64
 	// Graph is work with dependencies.
 	Graph uint64
-	// GraphNode is one piece of it.
+	// GraphNode is a node of a graph.
 	GraphNode uint64
-	// GraphExec is a graph made ready.
+	// GraphExec is an instantiated graph.
 	GraphExec uint64
-	// Allocation is physical memory that has no address yet.
+	// Allocation is physical memory that is not mapped.
 	Allocation uint64
 )
 
@@ -46,13 +45,13 @@ const (
 	LimitMallocHeapSize = 2
 )
 
-// Box is a copy of rows and slices between places that both have device addresses.
+// Box is a three-dimensional copy between device addresses.
 type Box struct {
 	Dst, Src uint64
-	// Extent is bytes a row, rows, slices.
+	// Extent is bytes per row, rows, slices.
 	Extent               [3]uint64
-	DstPitch, SrcPitch   uint64 // bytes from row to row
-	DstHeight, SrcHeight uint64 // rows from slice to slice
+	DstPitch, SrcPitch   uint64 // bytes per row
+	DstHeight, SrcHeight uint64 // rows per slice
 }
 
 // Shape is a launch without its parameters.
@@ -68,18 +67,18 @@ type MemsetNode struct {
 	Value, ElementBytes           uint32
 }
 
-// Access is what a device may do with a mapping, in the driver's numbers.
+// Access is a device's access right to a mapping, a CUmemAccess_flags.
 type Access int32
 
-// What a device may do.
+// Access rights.
 const (
 	AccessNone      Access = 0
 	AccessRead      Access = 1
 	AccessReadWrite Access = 3
 )
 
-// HandleTypes are kinds of handles by which other processes can have memory, in the driver's
-// numbers.
+// HandleTypes are CUmemAllocationHandleType flags: the kinds of handles for sharing memory with
+// other processes.
 type HandleTypes int32
 
 // Kinds of handles.

@@ -1,4 +1,4 @@
-/* Launches that ask for more than a shape, and tensor maps. */
+/* Launches with attributes, and tensor maps. */
 #include "table.h"
 
 #include <string.h>
@@ -62,7 +62,7 @@ int32_t phos_clusters(uint64_t context, int what, uint64_t function, const struc
 int32_t phos_node_attributes(uint64_t context, uint64_t node, const void *attributes,
 			     uint32_t count)
 {
-	enum { PROGRAMMATIC = 6 }; /* is of launches into streams */
+	enum { PROGRAMMATIC = 6 }; /* allowed for launches into streams only */
 	const struct launch_attribute *a = attributes;
 	int32_t result = phos_enter(context);
 	for (uint32_t i = 0; i < count && result == 0; i++)

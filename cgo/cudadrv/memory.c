@@ -1,4 +1,4 @@
-/* Addresses and the memory behind them; copies of boxes. */
+/* Virtual memory, and copies of boxes. */
 #include "table.h"
 
 #include <string.h>
@@ -24,7 +24,7 @@ struct access {
 	int32_t flags;
 };
 
-/* Contexts are for copies between devices; others have something reserved there. */
+/* The contexts are for copies between devices; other copies have reserved fields there. */
 struct copy_3d {
 	size_t src_x, src_y, src_z, src_lod;
 	int32_t src_type;
@@ -123,7 +123,7 @@ int32_t phos_grant(uint64_t address, uint64_t bytes, int32_t device, int32_t acc
 	return CALL(PHOS_SET_ACCESS, uint64_t, size_t, const void *, size_t)(address, bytes, &one, 1);
 }
 
-/* Whether an end is memory of a device or of the host, the driver knows by its address. */
+/* Memory type unified: the driver derives device or host memory from the address. */
 static struct copy_3d box_copy(const struct phos_box *box)
 {
 	struct copy_3d c;

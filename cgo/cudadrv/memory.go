@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reserve takes a range of addresses, at an address if the driver likes. The range is another where
-// that is taken.
+// Reserve reserves a range of addresses, at wanted if the driver agrees. If wanted is in use, the
+// range is elsewhere.
 func (d *Driver) Reserve(bytes, wanted uint64) (address uint64, err error) {
 	err = result("cuMemAddressReserve", C.phos_reserve((*C.uint64_t)(&address), C.uint64_t(bytes), C.uint64_t(wanted)))
 	return address, err
 }
 
-// Unreserve gives a range of addresses back.
+// Unreserve frees a range of addresses.
 func (d *Driver) Unreserve(address, bytes uint64) error {
 	return result("cuMemAddressFree", C.phos_unreserve(C.uint64_t(address), C.uint64_t(bytes)))
 }
 
-// Granularity is what sizes of allocations on a device are multiples of.
+// Granularity returns the unit of allocation sizes on a device.
 func (d *Driver) Granularity(device int32, kinds HandleTypes) (bytes uint64, err error) {
 	err = result(
 		"cuMemGetAllocationGranularity",
@@ -35,7 +35,7 @@ func (d *Driver) Granularity(device int32, kinds HandleTypes) (bytes uint64, err
 	return bytes, err
 }
 
-// Create makes memory on a device, of which other processes can have handles of some kinds.
+// Create allocates memory on a device that can be exported by some kinds of handles.
 func (d *Driver) Create(bytes uint64, device int32, kinds HandleTypes) (a Allocation, err error) {
 	err = result(
 		"cuMemCreate",
@@ -44,40 +44,40 @@ func (d *Driver) Create(bytes uint64, device int32, kinds HandleTypes) (a Alloca
 	return a, err
 }
 
-// Export makes a file of memory, by which other processes can import it. It is the caller's to
-// close.
+// Export returns a file descriptor by which other processes can import the memory. The caller
+// closes it.
 func (d *Driver) Export(a Allocation) (*os.File, error) {
 	var fd C.int
 	if err := result("cuMemExportToShareableHandle", C.phos_export(&fd, C.uint64_t(a))); err != nil {
 		return nil, err
 	}
-	unix.CloseOnExec(int(fd)) // the driver promises nothing
+	unix.CloseOnExec(int(fd)) // the driver does not guarantee it
 	return os.NewFile(uintptr(fd), "exported device memory"), nil
 }
 
-// Import is memory that another process has exported. It needs the file no longer.
+// Import imports memory that another process has exported. The file can be closed afterwards.
 func (d *Driver) Import(file *os.File) (a Allocation, err error) {
 	err = result("cuMemImportFromShareableHandle", C.phos_import((*C.uint64_t)(&a), C.int(file.Fd())))
 	runtime.KeepAlive(file)
 	return a, err
 }
 
-// Release gives memory up; what is mapped of it stays until it is unmapped.
+// Release frees memory; mappings keep it until they are unmapped.
 func (d *Driver) Release(a Allocation) error {
 	return result("cuMemRelease", C.phos_release(C.uint64_t(a)))
 }
 
-// Map puts memory at reserved addresses. Nobody may touch it before Allow.
+// Map maps memory at reserved addresses, without access rights.
 func (d *Driver) Map(address, bytes uint64, a Allocation) error {
 	return result("cuMemMap", C.phos_map(C.uint64_t(address), C.uint64_t(bytes), C.uint64_t(a)))
 }
 
-// Unmap takes what was mapped from its addresses: whole mappings only.
+// Unmap removes whole mappings.
 func (d *Driver) Unmap(address, bytes uint64) error {
 	return result("cuMemUnmap", C.phos_unmap(C.uint64_t(address), C.uint64_t(bytes)))
 }
 
-// Allow lets devices read and write a mapping.
+// Allow grants devices read and write access to a mapping.
 func (d *Driver) Allow(address, bytes uint64, devices []int32) error {
 	for some := range slices.Chunk(devices, C.PHOS_MOST_DEVICES) {
 		list, count := (*C.int32_t)(unsafe.SliceData(some)), C.int32_t(len(some))
@@ -88,7 +88,7 @@ func (d *Driver) Allow(address, bytes uint64, devices []int32) error {
 	return nil
 }
 
-// Grant sets what a device may do with a mapping: what Access says.
+// Grant sets a device's access right to a mapping.
 func (d *Driver) Grant(address, bytes uint64, device int32, access Access) error {
 	return result(
 		"cuMemSetAccess",
@@ -96,22 +96,22 @@ func (d *Driver) Grant(address, bytes uint64, device int32, access Access) error
 	)
 }
 
-// HostRegister pins host memory and shows it to devices at its own address.
+// HostRegister pins host memory and maps it for devices at its own address.
 func (d *Driver) HostRegister(ctx Context, memory []byte) error {
 	return d.MemHostRegister(ctx, unsafe.Pointer(unsafe.SliceData(memory)), uint64(len(memory)), HostRegisterFlags)
 }
 
-// HostUnregister takes HostRegister back.
+// HostUnregister reverses HostRegister.
 func (d *Driver) HostUnregister(ctx Context, memory []byte) error {
 	return d.MemHostUnregister(ctx, unsafe.Pointer(unsafe.SliceData(memory)))
 }
 
-// HostAddress is where devices see memory that was registered.
+// HostAddress returns the device address of registered memory.
 func (d *Driver) HostAddress(ctx Context, memory []byte) (uint64, error) {
 	return d.MemHostGetDevicePointer(ctx, unsafe.Pointer(unsafe.SliceData(memory)), 0)
 }
 
-// HostAlloc is pinned memory.
+// HostAlloc allocates pinned memory.
 func (d *Driver) HostAlloc(ctx Context, bytes int) ([]byte, error) {
 	at, err := d.MemHostAlloc(ctx, uint64(bytes), HostAllocPortable)
 	if err != nil {
@@ -120,13 +120,13 @@ func (d *Driver) HostAlloc(ctx Context, bytes int) ([]byte, error) {
 	return unsafe.Slice((*byte)(at), bytes), nil
 }
 
-// CopyIn copies to the device, in a stream. From memory that is not pinned, the driver has taken
-// the bytes when it returns.
+// CopyIn copies to the device in a stream. For pageable memory, it returns after the driver has
+// read the bytes.
 func (d *Driver) CopyIn(ctx Context, to uint64, from []byte, stream Stream) error {
 	return d.MemcpyHtoDAsync(ctx, to, unsafe.Pointer(unsafe.SliceData(from)), uint64(len(from)), stream)
 }
 
-// CopyOut copies from the device, in a stream.
+// CopyOut copies from the device in a stream.
 func (d *Driver) CopyOut(ctx Context, to []byte, from uint64, stream Stream) error {
 	return d.MemcpyDtoHAsync(ctx, unsafe.Pointer(unsafe.SliceData(to)), from, uint64(len(to)), stream)
 }
@@ -140,13 +140,13 @@ func (b *Box) c() C.struct_phos_box {
 	}
 }
 
-// CopyBox copies rows and slices, in a stream.
+// CopyBox copies rows and slices in a stream.
 func (d *Driver) CopyBox(ctx Context, box Box, stream Stream) error {
 	c := box.c()
 	return result("cuMemcpy3DAsync_v2", C.phos_copy_box(C.uint64_t(ctx), &c, C.uint64_t(stream)))
 }
 
-// CopyPeers copies rows and slices from one device to another, in a stream.
+// CopyPeers copies rows and slices between devices in a stream.
 func (d *Driver) CopyPeers(ctx Context, box Box, dst, src Context, stream Stream) error {
 	c := box.c()
 	return result(

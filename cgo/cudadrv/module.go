@@ -12,17 +12,17 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// logBytes is what there is room for of a compiler's complaints.
+// logBytes is the size of the buffer for the compiler's log.
 const logBytes = 8192
 
-// errorText is what stands in a log.
+// errorText returns the text in a log buffer.
 func errorText(log []byte) string {
 	text, _, _ := bytes.Cut(log, []byte{0})
 	return string(text)
 }
 
-// ModuleLoad loads an image: machine code, a fat binary, or PTX text that ends with 0. The log is
-// the compiler's.
+// ModuleLoad loads an image: machine code, a fat binary, or PTX text that ends with NUL. It returns
+// the compiler's log.
 func (d *Driver) ModuleLoad(ctx Context, image []byte) (m Module, log string, err error) {
 	var text [logBytes]byte
 	err = result("cuModuleLoadDataEx", C.phos_load(C.uint64_t(ctx), unsafe.Pointer(unsafe.SliceData(image)),
@@ -32,7 +32,7 @@ func (d *Driver) ModuleLoad(ctx Context, image []byte) (m Module, log string, er
 
 // ModuleLink loads several PTX texts as one program.
 func (d *Driver) ModuleLink(ctx Context, texts []string) (m Module, log string, err error) {
-	// The texts lie in C's memory, as Go's must not hold pointers to Go's when C looks at it.
+	// The texts are copied to C memory: Go memory passed to C must not contain Go pointers.
 	list := make([]*C.char, len(texts))
 	sizes := make([]C.size_t, len(texts))
 	for i, text := range texts {
@@ -48,7 +48,7 @@ func (d *Driver) ModuleLink(ctx Context, texts []string) (m Module, log string, 
 	return m, errorText(text[:]), err
 }
 
-// ModuleFunctions lists the kernels of a module; abi.NotSupported where the driver cannot.
+// ModuleFunctions lists the kernels of a module; abi.NotSupported with older drivers.
 func (d *Driver) ModuleFunctions(ctx Context, m Module) ([]Function, error) {
 	count, err := d.ModuleGetFunctionCount(ctx, m)
 	if err != nil || count == 0 {
@@ -67,7 +67,7 @@ func (d *Driver) ModuleFunctions(ctx Context, m Module) ([]Function, error) {
 	return functions, err
 }
 
-// FunctionName is a kernel's name; abi.NotSupported where the driver cannot say.
+// FunctionName returns a kernel's name; abi.NotSupported with older drivers.
 func (d *Driver) FunctionName(ctx Context, f Function) (string, error) {
 	text, err := d.FuncGetName(ctx, f)
 	if err != nil {
@@ -83,12 +83,12 @@ func (s *Shape) c() C.struct_phos_shape {
 	return C.struct_phos_shape{grid: three(s.Grid), block: three(s.Block), shared_bytes: C.uint32_t(s.SharedBytes)}
 }
 
-// attributes are as the driver has them.
+// attributes returns the attributes in the driver's layout.
 func (s *Shape) attributes() (first unsafe.Pointer, count C.uint32_t) {
 	return unsafe.Pointer(unsafe.SliceData(s.Attributes)), C.uint32_t(len(s.Attributes))
 }
 
-// Launch runs a kernel with one block of parameters.
+// Launch launches a kernel with a packed parameter block.
 func (d *Driver) Launch(ctx Context, f Function, shape Shape, params []byte, stream Stream) error {
 	c := shape.c()
 	if first, count := shape.attributes(); count > 0 {
@@ -99,12 +99,12 @@ func (d *Driver) Launch(ctx Context, f Function, shape Shape, params []byte, str
 		unsafe.Pointer(unsafe.SliceData(params)), C.size_t(len(params))))
 }
 
-// ActiveClusters is how many clusters of a launch fit a device.
+// ActiveClusters returns how many clusters of a launch fit on a device.
 func (d *Driver) ActiveClusters(ctx Context, f Function, shape Shape) (n int32, err error) {
 	return d.clusters(ctx, f, shape, C.PHOS_ACTIVE_CLUSTERS)
 }
 
-// LargestCluster is how many blocks of a launch a cluster can have.
+// LargestCluster returns the maximum number of blocks in a cluster of a launch.
 func (d *Driver) LargestCluster(ctx Context, f Function, shape Shape) (n int32, err error) {
 	return d.clusters(ctx, f, shape, C.PHOS_LARGEST_CLUSTER)
 }
@@ -119,7 +119,7 @@ func (d *Driver) clusters(ctx Context, f Function, shape Shape, what int) (n int
 	return n, err
 }
 
-// TensorMap encodes what a kernel is told of a tensor.
+// TensorMap encodes a tensor map.
 func (d *Driver) TensorMap(ctx Context, tensor *abi.TensorMap) (encoded [abi.EncodedTensorMapBytes]byte, err error) {
 	err = result(
 		"cuTensorMapEncode",
@@ -128,7 +128,7 @@ func (d *Driver) TensorMap(ctx Context, tensor *abi.TensorMap) (encoded [abi.Enc
 	return encoded, err
 }
 
-// TensorMapReplace gives an encoded tensor another address.
+// TensorMapReplace changes the address in an encoded tensor map.
 func (d *Driver) TensorMapReplace(ctx Context, encoded *[abi.EncodedTensorMapBytes]byte, address uint64) error {
 	return result(
 		"cuTensorMapReplaceAddress",
@@ -136,8 +136,8 @@ func (d *Driver) TensorMapReplace(ctx Context, encoded *[abi.EncodedTensorMapByt
 	)
 }
 
-// Placing is where a node goes: into a graph, behind others; or for Exec not zero, it is Node there
-// that changes.
+// Placing is the destination of a node. It is added to Graph after other nodes; if Exec is not
+// zero, Node of Exec is updated instead.
 type Placing struct {
 	Graph Graph
 	After []GraphNode
@@ -147,8 +147,8 @@ type Placing struct {
 
 func (p *Placing) after() *C.uint64_t { return (*C.uint64_t)(unsafe.SliceData(p.After)) }
 
-// KernelNode is a launch in a graph. Attributes are for good: a node that changes in an executable
-// graph keeps its own.
+// KernelNode adds or updates a launch in a graph. An update in an executable graph does not change
+// attributes.
 func (d *Driver) KernelNode(ctx Context, p Placing, f Function, shape Shape, params []byte) (GraphNode, error) {
 	c := shape.c()
 	node := p.Node
@@ -166,7 +166,7 @@ func (d *Driver) KernelNode(ctx Context, p Placing, f Function, shape Shape, par
 	return node, err
 }
 
-// CopyNode is a copy in a graph.
+// CopyNode adds or updates a copy in a graph.
 func (d *Driver) CopyNode(ctx Context, p Placing, box Box) (GraphNode, error) {
 	c := box.c()
 	node := p.Node
@@ -178,7 +178,7 @@ func (d *Driver) CopyNode(ctx Context, p Placing, box Box) (GraphNode, error) {
 	return node, err
 }
 
-// FillNode is a fill in a graph.
+// FillNode adds or updates a fill in a graph.
 func (d *Driver) FillNode(ctx Context, p Placing, fill MemsetNode) (GraphNode, error) {
 	c := C.struct_phos_fill{
 		address: C.uint64_t(fill.Address), pitch: C.uint64_t(fill.Pitch), width: C.uint64_t(fill.Width),
@@ -193,7 +193,7 @@ func (d *Driver) FillNode(ctx Context, p Placing, fill MemsetNode) (GraphNode, e
 	return node, err
 }
 
-// EmptyNode joins what it comes after.
+// EmptyNode adds a node that joins its dependencies.
 func (d *Driver) EmptyNode(ctx Context, p Placing) (GraphNode, error) {
 	return d.GraphAddEmptyNode(ctx, p.Graph, unsafe.Pointer(unsafe.SliceData(p.After)), uint64(len(p.After)))
 }

@@ -18,19 +18,19 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Built says whether this program can open a driver at all.
+// Built reports whether this program was built with cgo and can open a driver.
 const Built = true
 
-// Driver is the driver of this process. There is one at most: a driver keeps its state in the
-// process, not in a handle.
+// Driver is the driver of this process. There is at most one, because a driver keeps its state in
+// the process, not in a handle.
 type Driver struct {
-	// Path is the library, as it was named.
+	// Path is the path or name given to Open.
 	Path string
-	// Version is the driver's, as 1000 * major + 10 * minor.
+	// Version is the driver's version, as 1000 * major + 10 * minor.
 	Version int32
 }
 
-// name is an entry point, and whether a driver may lack it.
+// name is an entry point; optional ones may be missing.
 type name struct {
 	symbol   string
 	optional bool
@@ -41,10 +41,10 @@ var (
 	opened *Driver
 )
 
-// DefaultLibrary is what the loader is asked for where no path is given.
+// DefaultLibrary is opened if no path is given.
 const DefaultLibrary = "libcuda.so.1"
 
-// Open opens a driver and initialises it. It can be called again, with the same path.
+// Open opens and initializes a driver. Later calls with the same path return the same Driver.
 func Open(path string) (*Driver, error) {
 	if path == "" {
 		path = DefaultLibrary
@@ -75,6 +75,7 @@ func Open(path string) (*Driver, error) {
 	return d, nil
 }
 
+// load opens the library.
 func load(path string) (library unsafe.Pointer, err error) {
 	text := C.CString(path)
 	defer C.free(unsafe.Pointer(text))
@@ -85,7 +86,8 @@ func load(path string) (library unsafe.Pointer, err error) {
 	return library, nil
 }
 
-// find fills the tables. A driver that lacks calls is too old; the error names what it lacks.
+// find fills the tables of entry points. A driver without a required one is too old; the error
+// names some missing ones.
 func find(library unsafe.Pointer, path string) error {
 	var missing []string
 	look := func(symbol string, optional bool) unsafe.Pointer {
@@ -114,18 +116,18 @@ func find(library unsafe.Pointer, path string) error {
 	return nil
 }
 
-// some names a few of what is missing, first what tells most of a driver's age: an old one lacks
-// dozens.
+// some returns a few missing symbols, the most telling ones first: an old driver lacks dozens.
 func some(missing []string) string {
-	const most = 4
+	const limit = 4
 	slices.SortStableFunc(missing, func(a, b string) int { return telling(a) - telling(b) })
-	text := strings.Join(missing[:min(len(missing), most)], ", ")
-	if more := len(missing) - most; more > 0 {
+	text := strings.Join(missing[:min(len(missing), limit)], ", ")
+	if more := len(missing) - limit; more > 0 {
 		text += fmt.Sprintf(" and %d other calls", more)
 	}
 	return text
 }
 
+// telling returns the sort key of a symbol for some.
 func telling(symbol string) int {
 	if symbol == "cuMemAddressReserve" || symbol == "cuMemMap" {
 		return 0
@@ -133,7 +135,7 @@ func telling(symbol string) int {
 	return 1
 }
 
-// result makes an error of what a call of the driver returned.
+// result converts the return code of a driver call to an error.
 func result(call string, code C.int32_t) error {
 	if code == 0 {
 		return nil
@@ -141,19 +143,19 @@ func result(call string, code C.int32_t) error {
 	return refused(call, abi.Result(code))
 }
 
-// CtxCreate makes a context.
+// CtxCreate creates a context.
 func (d *Driver) CtxCreate(flags uint32, device int32) (ctx Context, err error) {
 	err = result("cuCtxCreate_v2", C.phos_context_create((*C.uint64_t)(&ctx), C.uint32_t(flags), C.int32_t(device)))
 	return ctx, err
 }
 
-// End destroys a context. What was known of threads' contexts is forgotten.
+// End destroys a context, and drops what is known of the threads' current contexts.
 func (d *Driver) End(ctx Context) error {
 	defer C.phos_forget()
 	return d.CtxDestroy(ctx)
 }
 
-// DeviceName is a device's name.
+// DeviceName returns a device's name.
 func (d *Driver) DeviceName(device int32) (string, error) {
 	var text [256]byte
 	if err := d.DeviceGetName(unsafe.Pointer(&text), int32(len(text)), device); err != nil {
@@ -162,11 +164,11 @@ func (d *Driver) DeviceName(device int32) (string, error) {
 	return C.GoString((*C.char)(unsafe.Pointer(&text))), nil
 }
 
-// DeviceUUID is what tells a device from all others.
+// DeviceUUID returns a device's UUID.
 func (d *Driver) DeviceUUID(device int32) (uuid [16]byte, err error) {
 	err = d.DeviceGetUuid(unsafe.Pointer(&uuid), device)
 	return uuid, err
 }
 
-// Flush writes out what the driver has left in C's buffers of standard output.
+// Flush flushes C's buffer of standard output, where the driver writes device printf.
 func Flush() { C.phos_flush() }

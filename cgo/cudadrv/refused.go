@@ -8,17 +8,17 @@ import (
 
 var observer atomic.Pointer[func(call string, code abi.Result)]
 
-// Observe has somebody told of every call that the driver refuses, by its name: an error has the
-// driver's code alone, and most things take several calls.
+// Observe sets a function that is called for each driver call that fails. Errors contain only the
+// driver's code, and most operations take several calls.
 func Observe(tell func(call string, code abi.Result)) { observer.Store(&tell) }
 
-// answers are refusals by which the driver only says that there is no such thing.
+// answers are error codes that are normal answers of a call, not failures.
 var answers = map[string]abi.Result{
 	"cuDeviceGetAttribute": abi.InvalidValue, "cuFuncGetAttribute": abi.InvalidValue, "cuFuncGetParamInfo": abi.InvalidValue,
 	"cuModuleGetGlobal_v2": abi.NotFound,
 }
 
-// refused is the error of a call.
+// refused returns the error of a call, after it was observed.
 func refused(call string, code abi.Result) error {
 	if code == abi.NotReady {
 		return code

@@ -1,4 +1,4 @@
-/* Calls that are made by hand, because they take structures or come in pairs. */
+/* Calls written by hand, because they take structures or come in pairs. */
 #ifndef PHOS_CUDADRV_TABLE_H
 #define PHOS_CUDADRV_TABLE_H
 
@@ -52,7 +52,7 @@ extern void *phos_special[PHOS_SPECIAL_CALLS];
 
 const char *phos_special_name(int index);
 
-/* A call through the table, by its argument types. */
+/* Calls through the table; the arguments are the parameter types. */
 #define CALL(number, ...) ((int32_t(*)(__VA_ARGS__))phos_special[number])
 
 #endif

@@ -1,15 +1,14 @@
 package gpu
 
-// Aliaser shows memory at further addresses: what a program does by mapping one allocation several
-// times.
+// Aliaser maps memory at further addresses, for programs that map one allocation several times.
 type Aliaser interface {
-	// Alias shows a range of home's at address as well: at a chunk boundary of a window, where nothing
-	// else is. home is this memory or another device's of the same backend; the range is what one Map
-	// backed, or the beginning of it. A load or a store by either address reaches the same bytes and
-	// marks the chunk at home. Without write, a store by this one is a fault. Alias of what is shown
-	// already changes only the right to write.
+	// Alias maps a range of home at address as well. address must be a chunk boundary of a window
+	// with nothing mapped. home is this memory or that of another device of the same backend. The
+	// range is what one Map backed, or its beginning. Loads and stores by either address reach the
+	// same bytes; a store makes the chunk dirty at home. If write is false, a store through the
+	// alias is a fault. Alias of an existing alias only changes the write permission.
 	Alias(address uint64, home Memory, r Range, write bool) error
-	// Unalias takes one Alias back, by its first address; home keeps its content. Touching it is a
-	// fault afterwards.
+	// Unalias removes the alias that begins at address; home keeps its content. Any later access to
+	// the alias is a fault.
 	Unalias(address uint64) error
 }

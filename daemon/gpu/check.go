@@ -7,16 +7,25 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// What every backend refuses at submission, where an error still belongs to the call.
+// Checks that every backend makes in Submit, while the error can still be returned by the call.
 
-// Checks are what a backend knows of its own things.
+// Checks are the backend-specific parts of the checks in Submit.
 type Checks struct {
 	Launch func(w Launch) error
-	// Event refuses what is none of the backend's events; op says what for.
+	// Event refuses events of other backends; op names the operation in the error.
 	Event func(event Event, op string) error
 }
 
-// Work refuses what no stream can do.
+// NewChecks returns the checks of a backend. own converts an event to the backend's type, or
+// returns why that is not possible.
+func NewChecks[E any](launch func(Launch) error, own func(event Event, op string) (E, error)) Checks {
+	return Checks{Launch: launch, Event: func(event Event, op string) error {
+		_, err := own(event, op)
+		return err
+	}}
+}
+
+// Work returns an error for work that no stream can run.
 func (c Checks) Work(work Work) error {
 	switch work := work.(type) {
 	case Launch:
@@ -30,10 +39,10 @@ func (c Checks) Work(work Work) error {
 	case Nothing:
 		return nil
 	}
-	return &Error{Op: "submit work", Code: abi.InvalidValue, Detail: fmt.Sprintf("%T is no work", work)}
+	return &Error{Op: "submit work", Code: abi.InvalidValue, Detail: fmt.Sprintf("%T is not a kind of work", work)}
 }
 
-// Graph makes the works of a graph's nodes a list that updates may change.
+// Graph checks the work of all nodes and returns it as a list that updates may change.
 func (c Checks) Graph(graph *Graph) ([]Work, error) {
 	works := make([]Work, len(graph.Nodes))
 	for i, node := range graph.Nodes {
@@ -45,23 +54,23 @@ func (c Checks) Graph(graph *Graph) ([]Work, error) {
 	return works, nil
 }
 
-// LaunchLimits are what a kernel and its device allow.
+// LaunchLimits are the limits of a kernel and its device.
 type LaunchLimits struct {
 	Kernel      string
 	Grid, Block [3]uint32
-	// DeviceThreads and KernelThreads are the most a block can have. Required is the only block that
-	// the kernel allows; zero where it does not care.
+	// DeviceThreads and KernelThreads are the maximum threads per block. Required is the only block
+	// shape that the kernel accepts; zero if it accepts any.
 	DeviceThreads, KernelThreads uint32
 	Required                     [3]uint32
 	DynamicSharedBytes           uint32
 	ParamBytes                   uint32
-	// Clusters says that the device runs clusters of several blocks.
+	// Clusters is set if the device runs clusters of several blocks.
 	Clusters bool
-	// Resident is how many blocks of a cooperative launch fit the device at once.
+	// Resident returns how many blocks of a cooperative launch fit on the device at once.
 	Resident func(threadsPerBlock int, dynamicSharedBytes uint64) (uint64, error)
 }
 
-// Check refuses what the driver refuses at the call.
+// Check returns an error for a launch that the driver would refuse.
 func (w Launch) Check(limit LaunchLimits) error {
 	refuse := func(code abi.Result, format string, args ...any) error {
 		return &Error{Op: "launch " + limit.Kernel, Code: code, Detail: fmt.Sprintf(format, args...)}
@@ -89,7 +98,7 @@ func (w Launch) Check(limit LaunchLimits) error {
 		return refuse(abi.InvalidValue, "%d bytes of parameters, not %d", len(w.Params), limit.ParamBytes)
 	}
 	if cluster := w.Cluster(); cluster != [3]uint32{1, 1, 1} && !limit.Clusters {
-		return refuse(abi.NotSupported, "clusters of %v blocks, which the device has not", cluster)
+		return refuse(abi.NotSupported, "clusters of %v blocks are not supported by the device", cluster)
 	}
 	if w.Cooperative {
 		fit, err := limit.Resident(int(threads), uint64(w.SharedBytes))
@@ -103,15 +112,16 @@ func (w Launch) Check(limit LaunchLimits) error {
 	return nil
 }
 
-// within compares three dimensions with their limits.
+// within reports whether no dimension exceeds its limit.
 func within(size, limit [3]uint32) bool {
 	return size[0] <= limit[0] && size[1] <= limit[1] && size[2] <= limit[2]
 }
 
-// maxBytes bounds extents and pitches, so that sums and products of checked values cannot overflow.
+// maxBytes is an upper bound for extents and pitches, so that sums and products of checked values
+// cannot overflow.
 const maxBytes = 1 << 48
 
-// Check refuses boxes whose rows or slices overlap, and sizes that are beyond any memory.
+// Check refuses copies whose rows or slices overlap, and sizes beyond any memory.
 func (w Copy) Check() error {
 	high, total := bits.Mul64(w.Extent[0], w.Extent[1])
 	high2, total := bits.Mul64(total, w.Extent[2])
@@ -119,7 +129,7 @@ func (w Copy) Check() error {
 		return &Error{
 			Op:     "copy",
 			Code:   abi.InvalidValue,
-			Detail: fmt.Sprintf("extent %v is beyond any memory", w.Extent),
+			Detail: fmt.Sprintf("extent %v is too large", w.Extent),
 		}
 	}
 	if total == 0 || w.Extent[1] == 1 && w.Extent[2] == 1 {
@@ -137,14 +147,14 @@ func (w Copy) Check() error {
 	return nil
 }
 
-// Check refuses patterns that do not exist or do not fit.
+// Check refuses patterns of an invalid size or alignment, and pitches that make rows overlap.
 func (w Fill) Check() error {
 	size := uint64(w.PatternBytes)
 	if size != 1 && size != 2 && size != 4 {
 		return &Error{Op: "fill", Code: abi.InvalidValue, Detail: fmt.Sprintf("pattern of %d bytes", size)}
 	}
 	if w.Columns > maxBytes || w.Rows > maxBytes || w.RowPitch > maxBytes {
-		return &Error{Op: "fill", Code: abi.InvalidValue, Detail: "the size is beyond any memory"}
+		return &Error{Op: "fill", Code: abi.InvalidValue, Detail: "the size is too large"}
 	}
 	if w.Address%size != 0 || w.Rows > 1 && (w.RowPitch < w.Columns*size || w.RowPitch%size != 0) {
 		return &Error{
@@ -160,7 +170,7 @@ func (w Fill) Check() error {
 	return nil
 }
 
-// Check refuses a call of nothing.
+// Check refuses a call without a function.
 func (w Call) Check() error {
 	if w.Func == nil {
 		return &Error{Op: "submit call", Code: abi.InvalidValue, Detail: "no function"}
@@ -168,10 +178,10 @@ func (w Call) Check() error {
 	return nil
 }
 
-// Check is that of a Call.
+// Check refuses a Tell without a function.
 func (w Tell) Check() error { return Call(w).Check() }
 
-// Check refuses words that do not exist, and waits of an unknown kind.
+// Check refuses words of an invalid size or alignment, and unknown comparisons.
 func (w MemoryOps) Check() error {
 	for _, op := range w.Ops {
 		if op.Bytes != 4 && op.Bytes != 8 || op.Address%uint64(op.Bytes) != 0 || op.Until > UntilZeroBit {

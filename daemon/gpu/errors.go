@@ -7,18 +7,23 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// ErrUndefined is in the chain of a module's error when the module uses a name that nothing in it
-// defines. Alone it cannot be loaded; linked with others it may.
+// ErrUndefined is in the error chain when a module uses a name that it does not define. The module
+// cannot be loaded alone; linked with others it may load.
 var ErrUndefined = errors.New("not defined")
 
-// Error is a failed operation that keeps the driver's raw code, because the program must get
-// exactly that number.
+// Error is a failed operation. It keeps the driver's raw code, because the program must get exactly
+// that number.
 type Error struct {
-	// Op is what was being done: "load module", "launch matmul".
+	// Op is the operation that failed: "load module", "launch matmul".
 	Op   string
 	Code abi.Result
-	// Detail says to what, and what to do next; it may be empty.
+	// Detail says what it failed on, and what to do next; it may be empty.
 	Detail string
+}
+
+// Errorf returns an Error with a formatted detail.
+func Errorf(op string, code abi.Result, format string, args ...any) error {
+	return &Error{Op: op, Code: code, Detail: fmt.Sprintf(format, args...)}
 }
 
 func (e *Error) Error() string {
@@ -28,10 +33,11 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s: %s", e.Op, e.Code, e.Detail)
 }
 
-// Unwrap lets errors.Is(err, abi.OutOfMemory) see the code.
+// Unwrap returns the code, for errors.Is(err, abi.OutOfMemory).
 func (e *Error) Unwrap() error { return e.Code }
 
-// Code finds the driver's code in an error: abi.Success for nil, abi.Unknown where there is none.
+// Code returns the driver's code in an error: abi.Success for nil, abi.Unknown if the chain has
+// none.
 func Code(err error) abi.Result {
 	if err == nil {
 		return abi.Success

@@ -1,18 +1,18 @@
 package gpu
 
-// FaultContainer is what a Backend offers when a fault harms nothing but the context that it
-// happened in: the error says at which address it was, all memory can still be read and written,
-// also what the work before the fault has written, and other contexts go on.
+// FaultContainer is implemented by a Backend where a fault affects only its own context. The error
+// names the faulting address. All memory can still be read and written, including the results of
+// work before the fault. Other contexts go on.
 //
-// Real GPUs cannot offer it. After an illegal access NVIDIA's driver leaves the whole process "in
-// an inconsistent state", in which every later call of any context returns the same error until the
-// process ends; it unmaps nothing and copies nothing any more. Another context in a fresh process
-// has other memory, and what was in the lost one went with it. The address is known to the kernel's
-// log (Xid 31) and to debuggers only. So the contract asks of every backend: that the fault has the
-// right code and names the kernel, that everything that waits ends with it, that nothing runs any
-// more, and that each Call does. Whoever wants a program's memory after a fault restores a
-// checkpoint.
+// Real GPUs cannot offer this. After an illegal access NVIDIA's driver leaves the whole process "in
+// an inconsistent state": every later call in any context returns the same error until the process
+// exits. Memory can be neither unmapped nor copied. A new context in another process has other
+// memory, so the content is lost. Only the kernel log (Xid 31) and debuggers show the address.
+//
+// So the contract requires of every backend only this: the fault has the right code and names the
+// kernel, everything that waits returns with it, no more work runs, and every Call still runs. To
+// get a program's memory back after a fault, restore a checkpoint.
 type FaultContainer interface {
-	// ContainsFaults does nothing.
+	// ContainsFaults is a marker and does nothing.
 	ContainsFaults()
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Graph is work with dependencies, as data: node i runs after the nodes that After names. Child
+// Graph is work with dependencies, as data: node i runs after the nodes listed in its After. Child
 // graphs are already inlined.
 type Graph struct {
 	Nodes []Node
@@ -19,25 +19,25 @@ type Node struct {
 	After []int
 }
 
-// Executable is a graph made ready to run.
+// Executable is an instantiated graph.
 type Executable interface {
 	// Launch runs the whole graph as one piece of work in the stream.
 	Launch(stream Stream) error
-	// Update replaces the work of a node, by its index, with work of the same kind, from the next
-	// launch on.
+	// Update replaces the work of a node, given by its index, with work of the same type. It takes
+	// effect at the next launch.
 	Update(node int, work Work) error
 	Close() error
 }
 
-// Plan is a graph's shape, which never changes.
+// Plan is the dependency structure of a graph; it never changes.
 type Plan struct {
-	Order []int   // topological, by index where there is a choice
+	Order []int   // topological, by index where several nodes are ready
 	Next  [][]int // by node: the nodes that wait for it
 	Needs []int32 // by node: how many it waits for
-	Width int     // the most nodes at one depth
+	Width int     // maximum number of nodes at one depth
 }
 
-// Plan orders a graph, or says what is wrong with it.
+// Plan orders the nodes of a graph, or returns why the graph is invalid.
 func (g *Graph) Plan() (*Plan, error) {
 	refuse := func(format string, args ...any) (*Plan, error) {
 		return nil, &Error{Op: "instantiate graph", Code: abi.InvalidValue, Detail: fmt.Sprintf(format, args...)}
@@ -53,12 +53,12 @@ func (g *Graph) Plan() (*Plan, error) {
 		}
 	}
 	if p.sort(); len(p.Order) < len(g.Nodes) {
-		return refuse("the dependencies form a circle")
+		return refuse("the dependencies form a cycle")
 	}
 	return p, nil
 }
 
-// sort puts into the order all nodes that are in no circle.
+// sort appends to Order all nodes that are not part of a cycle.
 func (p *Plan) sort() {
 	left := append([]int32(nil), p.Needs...)
 	depth, counts := make([]int, len(left)), make([]int, len(left))
@@ -83,14 +83,13 @@ func (p *Plan) sort() {
 	}
 }
 
-// CheckUpdate refuses to replace the work of a node that there is not, or that does something of
-// another kind.
+// CheckUpdate returns an error if the node does not exist, or if its new work has another type.
 func CheckUpdate(works []Work, node int, work Work) error {
 	refuse := func(detail string) error {
 		return &Error{Op: "update graph", Code: abi.InvalidValue, Detail: fmt.Sprintf("node %d: %s", node, detail)}
 	}
 	if node < 0 || node >= len(works) {
-		return refuse("there is none")
+		return refuse("no such node")
 	}
 	if reflect.TypeOf(work) != reflect.TypeOf(works[node]) {
 		return refuse(fmt.Sprintf("%T cannot become %T", works[node], work))

@@ -1,9 +1,9 @@
 package gpu
 
-// Peering is what a Context offers whose kernels reach the memory of other devices only when they
-// are allowed to. Which devices can be allowed, DeviceInfo says under abi.AttrPeers. Where a
-// context does not offer it, they may always.
+// Peering is a Context whose kernels need permission to access other devices' memory. Attribute
+// abi.AttrPeers of DeviceInfo lists the devices that can be permitted. Without Peering, access is
+// always permitted.
 type Peering interface {
-	// AllowPeer lets the context's kernels touch the memory of another device, or not any more.
+	// AllowPeer permits or forbids the context's kernels to access another device's memory.
 	AllowPeer(ordinal int, allow bool) error
 }

@@ -2,30 +2,31 @@ package gpu
 
 import "time"
 
-// Resumable is what a Context offers when it can be saved and made again. Memory, modules, streams,
-// events and graphs are made again one by one; this is the rest.
+// Resumable is a Context that can be saved and restored. Memory, modules, streams, events and
+// graphs are recreated one by one; Resumable covers the rest.
 type Resumable interface {
-	// Continuation is what the context knows beside all that is made in it.
+	// Continuation returns the state of the context itself.
 	Continuation() Continuation
-	// Moment is when the latest recording of an event was reached; abi.NotReady while it was not.
+	// Moment returns when the latest recording of an event was reached; abi.NotReady if it is still
+	// pending.
 	Moment(event Event) (Moment, error)
-	// Poison makes err the context's fault, as the context had one whose place it takes.
+	// Poison makes err the context's fault. It is used when the replaced context had one.
 	Poison(err error)
 }
 
-// Continuation is what one context hands on to the next.
+// Continuation is the state that a context hands to its replacement.
 type Continuation struct {
-	// Clock is what events are timed by. It goes on from here: while nobody has the context, no time
-	// passes on it.
+	// Clock is the time base of events. It continues from this value; it stops between checkpoint
+	// and restore.
 	Clock time.Duration
-	// Launches counts kernels, which may ask for their number.
+	// Launches counts launched kernels; device code can read this number.
 	Launches uint64
 }
 
-// Moment is when an event happened.
+// Moment is the time of an event.
 type Moment struct {
-	// Recorded is false for an event that was never recorded.
+	// Recorded is false if the event was never recorded.
 	Recorded bool
-	// Clock is what the context's clock said.
+	// Clock is the context's clock when the event was reached.
 	Clock time.Duration
 }

@@ -1,32 +1,32 @@
 package gpu
 
-// Shadower puts copies of chunks aside in the device's own memory, which takes a small part of the
-// time of copying them out. So a program stands still for no longer than that. A Memory may offer
-// it, as it may offer what track.go lists.
+// Shadower copies chunks to shadow buffers in the device's own memory. This is much faster than
+// copying them to the host, so it shortens the pause of a checkpoint. Like the interfaces in
+// track.go it is optional for a Memory.
 type Shadower interface {
-	// NewShadows gets memory for copies of so many chunks, or of fewer where the device has no more to
-	// spare, and says of how many. It is called while the program runs, as it may take its time.
+	// NewShadows allocates buffers for copies of up to chunks chunks, fewer if the device has less
+	// to spare; room is how many fit. It may be slow, so it is called while the program runs.
 	NewShadows(chunks int) (s Shadows, room int, err error)
-	// Settle waits until nobody needs a copy any more. It comes before the end of a device's context,
-	// with which they go.
+	// Settle waits until all shadows are released. It must return before a device's context is
+	// closed, because closing frees the shadows.
 	Settle()
 }
 
-// Shadows are the copies of one checkpoint. A Map that finds no memory but theirs takes what holds
-// no copy, and waits for the rest until it is released: a checkpoint must not make a program fail.
+// Shadows are the copies of one checkpoint. A Map that runs out of memory takes unused shadow
+// buffers and waits for the release of used ones: a checkpoint must not make a program fail.
 type Shadows interface {
-	// Copy copies chunks, given by their addresses, as they are now, and returns the shadows of the
-	// first of them: as many as there is memory for. Nothing may write the chunks until it returns.
+	// Copy copies chunks, given by address, in their current state. It returns the shadows of the
+	// first chunks, as many as fit. The chunks must not be written until it returns.
 	Copy(chunks []uint64) ([]Shadow, error)
-	// Close gives all memory back, that of shadows which were not released too. Nobody may read one
-	// any more.
+	// Close frees all buffers, including those of unreleased shadows, which must not be read
+	// afterwards.
 	Close() error
 }
 
 // Shadow is the copy of one chunk.
 type Shadow interface {
-	// Read copies it out, a whole chunk.
+	// Read copies the whole chunk to the host.
 	Read(into []byte) error
-	// Release says that it is not needed any more.
+	// Release marks the shadow as no longer needed.
 	Release() error
 }

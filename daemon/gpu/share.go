@@ -2,15 +2,14 @@ package gpu
 
 import "os"
 
-// Sharer is what a Memory offers whose chunks other processes can have too.
+// Sharer is a Memory that can share chunks with other processes.
 type Sharer interface {
-	// Share makes the memory of a range of mapped chunks one that others can adopt, and returns the
-	// file that holds it and the range's offset in there. Content and addresses stay; from now on the
-	// chunks count as written, whatever is cleared. The file is the caller's to close. Sharing what is
-	// shared already returns the same place.
+	// Share exports the memory of a range of mapped chunks. It returns the file that holds the
+	// memory, and the range's offset in it. Content and addresses stay. From then on the chunks
+	// always count as dirty. The caller closes the file. Sharing a shared range again returns the
+	// same place.
 	Share(r Range) (file *os.File, offset int64, err error)
-	// Adopt backs a range with what is shared in a file: a store there, in whichever process, is seen
-	// by all who have it. It is accounted to nobody here, and lives as long as anybody has it. Unmap
-	// takes it back.
+	// Adopt backs a range with memory that another process shared. All processes see each other's
+	// stores. The memory is not charged to this process, and lives until its last user unmaps it.
 	Adopt(r Range, file *os.File, offset int64) error
 }

@@ -10,12 +10,12 @@ type StreamOptions struct {
 
 // Stream runs work in order, concurrently with other streams.
 type Stream interface {
-	// Submit queues work and returns at once. An error is about the request itself; faults of the work
-	// surface later.
+	// Submit queues work and returns at once. Its error is about the request itself; faults are
+	// reported later.
 	Submit(work Work) error
 	// Query returns nil when all work is done, abi.NotReady while it is not, else the fault.
 	Query() error
-	// Idle reports whether all work is over, done or, in a poisoned context, passed over.
+	// Idle reports whether all work is done or, in a poisoned context, skipped.
 	Idle() bool
 	// Synchronize waits until all work submitted before the call is done and returns the context's
 	// fault.
@@ -23,24 +23,24 @@ type Stream interface {
 	Close() error
 }
 
-// Stager is what a Stream offers that takes copies of up to EarlyBytes out of host memory without a
-// wait, so that nothing is gained by writing the device's memory without the stream when that is
-// idle.
+// Stager is a Stream that stages copies of up to EarlyBytes from host memory without waiting. The
+// caller then gains nothing by writing device memory directly while the stream is idle.
 type Stager interface{ Stages() bool }
 
 // EventOptions describe an event.
 type EventOptions struct {
-	// Timing events remember when they happened.
+	// Timing is set for events that record their time.
 	Timing bool
-	// Moment is when the event happened before it was saved; zero for a new one.
+	// Moment is the event's time before it was saved; zero for a new event.
 	Moment Moment
 }
 
-// Event is a point in a stream. An event that was never recorded counts as done.
+// Event is a point in a stream. An event that was never recorded counts as reached.
 type Event interface {
 	Query() error
 	Synchronize() error
-	// ElapsedSince returns the time between two recorded, timing, completed events in milliseconds.
+	// ElapsedSince returns the time between two events in milliseconds. Both must have timing, and
+	// be recorded and reached.
 	ElapsedSince(start Event) (milliseconds float32, err error)
 	Close() error
 }

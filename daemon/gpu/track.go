@@ -1,72 +1,70 @@
 package gpu
 
-// What a Memory may offer beyond the contract, for a checkpoint to find what changed and for a
-// restore to bring memory back little by little (decision 8). A checkpoint asks for each by a type
-// assertion and does without it where there is none.
+// Optional interfaces of a Memory. A checkpoint uses them to find what changed, and a restore to
+// load memory on demand (decision 8). Each is found by a type assertion and may be missing.
 
-// Tracker says which chunks were written. Bit i of a bitmap is chunk i of the range. The marks have
-// one owner: whoever clears them must be the only one who does.
+// Tracker tracks which chunks are dirty. Bit i of a bitmap is chunk i of the range. Only one user
+// at a time may clear dirty bits.
 type Tracker interface {
-	// Written returns the marks of a range.
+	// Written returns the dirty bits of a range.
 	Written(r Range) []uint64
-	// ClearWritten clears the marks and returns those that it has cleared. Clear first, then copy: a
-	// store in between marks the chunk again. It may clear fewer than there are, even none: those
-	// chunks count as written.
+	// ClearWritten clears dirty bits and returns those that it cleared. Clear first, then copy: a
+	// store in between makes the chunk dirty again. It may clear fewer bits than are set, even
+	// none; those chunks stay dirty.
 	ClearWritten(r Range) []uint64
-	// Fresh returns which chunks nobody has written since they were mapped: they hold zeros, whatever
-	// the range held before, and are not marked.
+	// Fresh returns the chunks that were not written since they were mapped. They hold zeros,
+	// whatever the range held before, and are not dirty.
 	Fresh(r Range) []uint64
 }
 
-// Digest is 128 bits that stand for a content under a key.
+// Digest is a 128-bit keyed sum of a chunk's content.
 type Digest [16]byte
 
-// DigestKey is secret and random, so that no content can be made to have the digest of another.
+// DigestKey is secret and random, so that programs cannot construct two contents with the same
+// digest.
 type DigestKey [16]byte
 
-// Digester digests chunks where they lie, faster than they could be copied out. It is the answer to
-// "what changed" of a backend that cannot mark: two contents that differ have the same digest with
-// a probability below 2^-100.
+// Digester computes digests of chunks on the device, faster than the chunks could be copied out.
+// Backends without dirty tracking use it to find changes: two different contents have the same
+// digest with a probability below 2^-100.
 type Digester interface {
-	// Digests returns the digest of each chunk of a list of ranges of whole chunks, in their order:
-	// all in one go, as asking a device costs more than a chunk. The digest of a chunk that is not
-	// mapped is zero; Unmap of one that is being read waits.
+	// Digests returns the digest of each chunk of a list of ranges, in order. One call covers all
+	// ranges, because a request to the device costs more than a chunk. The digest of an unmapped
+	// chunk is zero. Unmap of a chunk waits while it is being read.
 	Digests(key DigestKey, list []Range) ([]Digest, error)
-	// DigestCopy is the same function of a copy. A digest that is compared later must be that of the
-	// bytes that were copied, as the chunk may have changed while they were.
+	// DigestCopy computes the same digest of a copy. A digest that is compared later must be taken
+	// of the copied bytes, because the chunk may have changed during the copy.
 	DigestCopy(key DigestKey, chunk []byte) Digest
 }
 
-// Pinner makes memory of this process known to the device, for copies out of it to go as fast as
-// the link between them. That takes its time, so that it is worth it only for memory that is used
-// often.
+// Pinner pins memory of this process, so that copies use the full bandwidth of the link. Pinning is
+// slow, so it pays only for memory that is reused.
 type Pinner interface {
-	// Pin pins memory until unpin is called, which must be before the memory is given up.
+	// Pin pins memory until unpin is called, which must be before the memory is freed.
 	Pin(memory []byte) (unpin func() error, err error)
 }
 
-// Viewer shows memory where it lies.
+// Viewer gives access to device memory without a copy.
 type Viewer interface {
-	// View calls do for the memory of a range, piece by piece in order. It counts as no touch, but
-	// waits for absent chunks. do may hold up Unmap and ClearWritten, must not call this memory, and
-	// must not keep the piece.
+	// View calls do for the memory of a range, piece by piece in order. It does not count as an
+	// access, but waits for absent chunks. Unmap and ClearWritten may block while do runs. do must
+	// not call this memory, and must not keep the piece.
 	View(r Range, do func(piece []byte) error) error
 }
 
-// Toucher says in which order chunks are touched.
+// Toucher records in which order chunks are accessed.
 type Toucher interface {
-	// RecordTouches begins to record anew, or stops.
+	// RecordTouches starts a new recording, or stops it.
 	RecordTouches(on bool)
-	// Touches returns the chunks that were read or written while the last recording was on, by the
-	// address of each, the first to be touched first.
+	// Touches returns the addresses of the chunks that were read or written during the last
+	// recording, in the order of their first access.
 	Touches() []uint64
 }
 
-// Lazy is what a Memory offers when chunks can stay absent until first touched.
+// Lazy is a Memory whose chunks can stay absent until their first access.
 type Lazy interface {
-	// MapAbsent is Map, but the first touch of each chunk, by a kernel or a copy, waits for fill,
-	// which is called once per chunk with the chunk's memory to fill, all zeros. An error poisons the
-	// context of whoever touches the chunk; its abi.Result is the fault's. Filling marks nothing as
-	// written.
+	// MapAbsent is Map, but the first access to each chunk, by a kernel or a copy, waits for fill.
+	// fill is called once per chunk with its zeroed memory. If fill fails, the context of the
+	// access is poisoned with its abi.Result. Filling does not make a chunk dirty.
 	MapAbsent(r Range, fill func(address uint64, chunk []byte) error) error
 }

@@ -1,41 +1,41 @@
 package gpu
 
-// Nothing else of a program should lie in a window, mapped or not: what does is taken for memory of
-// the device. Go puts its heap at random below 1<<46 and lets it grow upwards; V8 and other
-// allocators that choose addresses stay below, too. The 1 TiB above is left to such heaps.
-// Position-independent programs lie at 2/3 of all addresses, 0x5555_5555_4000, and at random above,
-// by 1 TiB or, as the kernel is told, 16; their small allocations come behind them. What the kernel
-// places comes down from 0x7fff_ffff_f000.
+// A window must not contain other memory of a program, mapped or reserved: its addresses are taken
+// for device memory. Go puts its heap at a random place below 1<<46 and grows it upwards; V8 and
+// other allocators that choose addresses stay below, too. The 1 TiB above is left to such heaps.
+// Position-independent programs lie at 2/3 of all addresses, 0x5555_5555_4000, plus a random offset
+// of up to 1 TiB or, depending on a kernel setting, 16 TiB; their brk heap follows. mmap grows down
+// from 0x7fff_ffff_f000.
 const (
 	firstWindow   = 1<<46 + 1<<40
 	belowPrograms = 0x5500_0000_0000
-	// The pinned arena begins at 0x6000_0000_0000. What is here meets programs only where they lie in
-	// so many places.
+	// The pinned arena begins at 0x6000_0000_0000. Windows here overlap programs only if the kernel
+	// uses the larger random offset.
 	abovePrograms = 0x5800_0000_0000
 	belowArena    = 0x6000_0000_0000
 )
 
 const (
-	// MostWindowBytes is the most that a window may have. Allocators that reserve more addresses than
-	// the device has memory, for each stream anew, find room in it.
+	// MostWindowBytes is the maximum size of a window. Allocators that reserve more addresses than
+	// the device has memory, once per stream, need this much.
 	MostWindowBytes = 4 << 40
-	// EnoughWindowBytes is what each of many devices gets.
-	EnoughWindowBytes = 1 << 40
+	// StandardWindowBytes is the size of each window on machines with many devices.
+	StandardWindowBytes = 1 << 40
 )
 
-// DefaultWindow is the range of device addresses of a GPU, one of so many, where nothing was
-// negotiated: the widest with which all of them lie where programs never do. A session that was
-// saved keeps the windows that it had, wherever they were.
+// DefaultWindow returns the range of device addresses of a GPU, out of count GPUs, if none was
+// negotiated. It is the widest window that keeps all of them apart from programs. A restored
+// session keeps the windows that it had.
 func DefaultWindow(ordinal, count int) Range {
 	bytes := uint64(MostWindowBytes)
-	for bytes > EnoughWindowBytes && uint64(count)*bytes > belowPrograms-firstWindow {
+	for bytes > StandardWindowBytes && uint64(count)*bytes > belowPrograms-firstWindow {
 		bytes /= 2
 	}
 	places := Windows(bytes)
 	return places[ordinal%len(places)]
 }
 
-// Windows are the places that windows of a size may have, those first that are preferred.
+// Windows returns the possible places of windows of a size, in order of preference.
 func Windows(bytes uint64) (places []Range) {
 	for _, r := range []Range{
 		{Address: firstWindow, Bytes: belowPrograms - firstWindow}, {Address: abovePrograms, Bytes: belowArena - abovePrograms},
@@ -47,12 +47,12 @@ func Windows(bytes uint64) (places []Range) {
 	return places
 }
 
-// Split divides the window of a GPU: below, memory lies where the session says, above, the program
-// reserves addresses and says itself what lies there. Who reserves takes more than is ever mapped,
-// so that gets most of a window that is wide.
+// Split divides the window of a GPU. The session places memory in the lower part; the program
+// reserves addresses in the upper part and chooses what to map there. Programs reserve more than
+// they map, so the upper part gets most of a wide window.
 func Split(window Range) (heap, program Range) {
 	lower := window.Bytes / 2
-	if window.Bytes > EnoughWindowBytes {
+	if window.Bytes > StandardWindowBytes {
 		lower = window.Bytes / 4
 	}
 	lower &^= ChunkBytes - 1
@@ -65,7 +65,7 @@ func Split(window Range) (heap, program Range) {
 		}
 }
 
-// WindowOf is where the memory of one of a backend's devices lies.
+// WindowOf returns the address range of a device's memory.
 func WindowOf(devices []DeviceInfo, ordinal int) Range {
 	if w := devices[ordinal].Window; w != (Range{}) {
 		return w

@@ -7,7 +7,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Work is one thing a stream can do. The set is closed: Launch, Copy, Fill, MemoryOps, Record,
+// Work is one operation of a stream. The set is closed: Launch, Copy, Fill, MemoryOps, Record,
 // Await, Call, Tell and Nothing. Values are plain data, so that a captured graph can be kept,
 // copied and replayed.
 type Work interface{ isWork() }
@@ -19,15 +19,15 @@ type Launch struct {
 	// SharedBytes is dynamic shared memory per block.
 	SharedBytes uint32
 	// Params is the packed parameter block; see FunctionInfo.Params for its layout. The stream may
-	// keep it.
+	// keep a reference to it.
 	Params      []byte
 	Cooperative bool
-	// Attributes ask for more, such as clusters of blocks; most launches have none. LaunchCooperative
-	// is not among them.
+	// Attributes are launch attributes, such as cluster dimensions; most launches have none.
+	// LaunchCooperative is not among them.
 	Attributes []abi.LaunchAttribute
 }
 
-// Cluster is how many blocks make a cluster, by dimension; 1, 1, 1 where no attribute says.
+// Cluster returns the blocks per cluster in each dimension; 1, 1, 1 without a cluster attribute.
 func (l *Launch) Cluster() [3]uint32 {
 	for _, a := range l.Attributes {
 		if a.ID == abi.LaunchCluster {
@@ -41,8 +41,8 @@ func (l *Launch) Cluster() [3]uint32 {
 	return [3]uint32{1, 1, 1}
 }
 
-// Copy moves a box of bytes: Extent[0] bytes a row, Extent[1] rows, Extent[2] slices. A linear copy
-// has Extent {n, 1, 1}.
+// Copy copies a box of bytes: Extent[0] bytes per row, Extent[1] rows, Extent[2] slices. A linear
+// copy has Extent {n, 1, 1}.
 type Copy struct {
 	Dst, Src Place
 	Extent   [3]uint64
@@ -50,24 +50,24 @@ type Copy struct {
 
 // Place is one end of a copy. Offsets inside pitched memory are already added to Address.
 type Place struct {
-	// Host is nil for device memory (and for arena memory registered with MapHost, which has device
-	// addresses). Else it is the program's memory; Address is the offset passed to it.
+	// Host is nil for device memory, and for arena memory registered with MapHost, which has device
+	// addresses. Otherwise it is the program's memory, and Address is the offset passed to it.
 	Host    HostMemory
 	Address uint64
-	// RowPitch and SlicePitch are in bytes; ignored where the extent does not need them.
+	// RowPitch and SlicePitch are in bytes; ignored if the extent does not need them.
 	RowPitch, SlicePitch uint64
 }
 
-// HostMemory is memory that is not mapped here: the program's own pages, or bytes that came with a
-// call. What a copy of at most EarlyBytes reads may be read when it is submitted, as the driver
-// does with memory that is not pinned. An error of it ends the copy but does not poison the
-// context, as it is no fault of the device: who needs to know, remembers it in the HostMemory.
+// HostMemory is memory that is not mapped in this process: the program's own pages, or bytes passed
+// with a call. A copy of at most EarlyBytes may read it at submission, as the driver does for
+// pageable memory. An error of HostMemory ends the copy but does not poison the context, because it
+// is not a fault of the device. An implementation that needs the error keeps it.
 type HostMemory interface {
 	io.ReaderAt
 	io.WriterAt
 }
 
-// EarlyBytes is the size of the largest copy that may read host memory when it is submitted.
+// EarlyBytes is the maximum size of a copy that may read host memory at submission.
 const EarlyBytes = 64 << 10
 
 // Fill repeats a pattern of 1, 2 or 4 bytes: Columns patterns a row, Rows rows RowPitch bytes
@@ -79,16 +79,16 @@ type Fill struct {
 	Columns, Rows     uint64
 }
 
-// MemoryOps writes words of device memory, and waits until words have a value, one after the other.
-// Whoever else writes such a word, a kernel, a copy or the program's processor, is seen without
-// further ado.
+// MemoryOps writes words of device memory, or waits until a word has a value, one operation after
+// the other. Writes of such a word by a kernel, a copy or the CPU are visible to it without
+// synchronization.
 type MemoryOps struct{ Ops []MemoryOp }
 
-// MemoryOp is one step of MemoryOps.
+// MemoryOp is one operation of MemoryOps.
 type MemoryOp struct {
-	// Wait says that the step waits; else it writes.
+	// Wait selects waiting; otherwise the operation writes.
 	Wait bool
-	// Until is what a step that waits compares by.
+	// Until is the comparison of a wait.
 	Until Comparison
 	// Bytes is 4 or 8; Address is a multiple of it.
 	Bytes          uint8
@@ -100,13 +100,13 @@ type Comparison uint8
 
 // Comparisons of a word with a value.
 const (
-	UntilReached Comparison = 0 // the word minus the value is not negative, as a signed number
+	UntilReached Comparison = 0 // the word minus the value, as a signed number, is not negative
 	UntilEqual   Comparison = 1
-	UntilAnyBit  Comparison = 2 // word and value have a bit in common
-	UntilZeroBit Comparison = 3 // a bit is in neither
+	UntilAnyBit  Comparison = 2 // word & value is not zero
+	UntilZeroBit Comparison = 3 // ^(word | value) is not zero
 )
 
-// Met reports whether a word has what a step waits for.
+// Met reports whether a word satisfies the comparison.
 func (o *MemoryOp) Met(word uint64) bool {
 	switch o.Until {
 	case UntilReached:
@@ -127,25 +127,25 @@ func (o *MemoryOp) Met(word uint64) bool {
 	return false
 }
 
-// Record marks an event once everything before it in the stream is done.
+// Record records an event: the event is reached when everything before it in the stream is done.
 type Record struct{ Event Event }
 
-// Await holds the stream until what the event had recorded at submission is done.
+// Await blocks the stream until the recording that the event had at submission is reached.
 type Await struct{ Event Event }
 
 // Call runs a function of the session in stream order; the stream waits for it to return. It runs
-// even when the context is poisoned or closing, so that a session can always release what waits for
-// it. It must not wait for the stream it is in.
+// even if the context is poisoned or closing, so that a session can always release its waiters. It
+// must not wait for its own stream.
 type Call struct{ Func func() }
 
-// Tell runs a function of the session once everything before it in the stream is done, but what
-// comes after it need not wait: it may run meanwhile, and may be done first. Those of a stream run
-// one after the other, in order, and before a Call that comes later. Synchronize waits for them,
-// and a stream is not idle while one is left. Otherwise it is as Call. Func may be run by who asks
-// for the stream's state, and must not ask for it itself.
+// Tell runs a function of the session once everything before it in the stream is done. Later work
+// does not wait for it, and may even finish first. The functions of a stream run one at a time, in
+// order, and before a later Call. Synchronize waits for them, and a stream with pending functions
+// is not idle. Like Call, it also runs in a poisoned context. A caller that queries the stream may
+// run Func, so Func must not query the stream itself.
 type Tell struct{ Func func() }
 
-// Always reports whether work is run even when the context is poisoned or closing.
+// Always reports whether work runs even if the context is poisoned or closing.
 func Always(work Work) bool {
 	switch work.(type) {
 	case Call, Tell:
@@ -154,7 +154,7 @@ func Always(work Work) bool {
 	return false
 }
 
-// Nothing is an empty node, for joining dependencies in a graph.
+// Nothing is an empty node, which joins dependencies in a graph.
 type Nothing struct{}
 
 func (Launch) isWork()    {}

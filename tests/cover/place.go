@@ -9,7 +9,9 @@ import (
 )
 
 // measured are the packages that are.
-var measured = []string{"daemon/gpu/cuda", "cgo/cudadrv"}
+var measured = []string{
+	"daemon/gpu/cuda", "daemon/gpu/cuda/devicelist", "daemon/gpu/cuda/devprintf", "cgo/cudadrv",
+}
 
 // counting is the file that does the counting, which is in no program otherwise.
 const counting = "cgo/cudadrv/counted.go"

@@ -151,16 +151,16 @@ func (d *denied) opening() {
 	}
 	for range 10 {
 		_, err := d.during("cuMemGetAllocationGranularity", 2, once, abi.OutOfMemory, open)
-		d.says("no granularity", err, abi.OutOfMemory, "GPU 1: ask for the granularity")
+		d.says("no granularity", err, abi.OutOfMemory, "GPU 1: query the granularity")
 	}
 	d.must(open())
 	err := d.failing("cuMemAddressReserve", 1, alwaysThis, abi.OutOfMemory, open)
-	d.says("no addresses", err, abi.NotSupported, "no range of 68719476736 bytes")
+	d.says("no addresses", err, abi.NotSupported, "no free range of 68719476736 bytes")
 	d.must(open())
 	d.says("no attributes", d.failing("cuDeviceGetAttribute", 1, alwaysThis, abi.SystemNotReady, func() error {
 		_, err := cuda.Probe(d.driver.library)
 		return err
-	}), abi.SystemNotReady, "ask for attributes")
+	}), abi.SystemNotReady, "query attributes")
 
 	b, err := d.open(cuda.Options{})
 	d.must(err)
@@ -185,7 +185,7 @@ func (d *denied) opening() {
 		return err
 	}
 	_, err = d.during("cuMemAddressFree", 1, once, abi.OutOfMemory, func() error { return move(half) })
-	d.says("to another window", err, abi.OutOfMemory, "give up the addresses of GPU 0")
+	d.says("to another window", err, abi.OutOfMemory, "release the addresses of GPU 0")
 	d.must(move(had))
 	d.must(move(half))
 	d.must(b.Close())

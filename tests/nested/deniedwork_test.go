@@ -66,7 +66,7 @@ func (d *denied) sharing() {
 	d.must(d.other.(gpu.Peering).AllowPeer(0, true))
 	d.must(memory.Map(there))
 	d.must(memory.Unmap(there))
-	d.says("where memory is kept", sharer.Adopt(there, file, 0), abi.AlreadyMapped, "is kept there until the GPU rests")
+	d.says("where memory is kept", sharer.Adopt(there, file, 0), abi.AlreadyMapped, "is not reclaimed until the GPU is idle")
 	d.giveBack()
 	d.refuses("cuMemMap", 1, func() error { return sharer.Adopt(there, file, 0) })
 	if visits := d.fillAll(d.other, there, 5); visits != 0 {
@@ -166,7 +166,7 @@ func (d *denied) plainMemory() {
 		"share",
 		share(context),
 		abi.NotSupported,
-		"the driver makes no memory there that other processes can have (CUDA_ERROR_NOT_PERMITTED)",
+		"the driver cannot allocate shareable memory there (CUDA_ERROR_NOT_PERMITTED)",
 	)
 	d.must(b.Close())
 
@@ -186,7 +186,7 @@ func (d *denied) plainMemory() {
 		"share",
 		share(context),
 		abi.NotSupported,
-		"the driver says that other processes cannot have memory of this GPU",
+		"the driver cannot share memory of this GPU with other processes",
 	)
 	d.must(b.Close())
 
@@ -266,7 +266,7 @@ func (d *denied) aliases() {
 	d.must(other.Unalias(shown.Address))
 	d.fillAll(d.context, first, 8)
 	d.holds(d.context, shown, 8)
-	d.says("what is shown", home.Unmap(shown), abi.NotMapped, "is no memory of its own")
+	d.says("what is shown", home.Unmap(shown), abi.NotMapped, "was not mapped by Map")
 	d.must(home.(gpu.Aliaser).Unalias(shown.Address))
 }
 
@@ -295,7 +295,7 @@ func (d *denied) hosts() {
 	d.driver.fail("cuMemHostRegister_v2", 1, once, abi.OutOfMemory)
 	d.must(contexts[0].Close())
 	d.driver.none()
-	if !strings.Contains(log.String(), "host memory is lost to a GPU") || !strings.Contains(log.String(), "gpu=1") {
+	if !strings.Contains(log.String(), "cannot register host memory again") || !strings.Contains(log.String(), "gpu=1") {
 		d.Errorf("it is not said what is lost: %s", log.String())
 	}
 	d.driver.fail("cuMemHostUnregister", 1, once, abi.HostMemoryNotRegistered)

@@ -67,7 +67,7 @@ func TestShownElsewhere(t *testing.T) {
 // TestUnfit: a driver whose GPUs are of no use is refused, and what it has given is given back.
 func TestUnfit(t *testing.T) {
 	for name, says := range map[string]string{
-		"PIECES": "memory comes in pieces of 12582912 bytes", "FAR": "no range of 68719476736 bytes of addresses is free below those of programs",
+		"PIECES": "memory granularity is 12582912 bytes", "FAR": "no free range of 68719476736 bytes of addresses below the program",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !ownProcess(t, faulty("unfit.c", "-D"+name)) {

@@ -157,7 +157,7 @@ func TestNoOutput(t *testing.T) {
 	for files := range 3 {
 		enough := scarce.Files(t, files)
 		_, err := cuda.Open(cuda.Options{Library: library(), Logger: logger()})
-		if !errors.Is(err, unix.EMFILE) || !strings.HasPrefix(err.Error(), "take what kernels print: ") {
+		if !errors.Is(err, unix.EMFILE) || !strings.HasPrefix(err.Error(), "redirect standard output for device printf: ") {
 			t.Errorf("with %d more files it says %v", files, err)
 		}
 		enough()

@@ -169,7 +169,7 @@ func (d *denied) watched() {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		return slices.ContainsFunc(bytes.Split(stacks, []byte("\n\n")), func(stack []byte) bool {
-			return bytes.Contains(stack, []byte("cuda.(*Stream).forget(")) &&
+			return bytes.Contains(stack, []byte("cuda.(*Stream).destroy(")) &&
 				bytes.Contains(stack, []byte("sync.(*Cond).Wait("))
 		})
 	})

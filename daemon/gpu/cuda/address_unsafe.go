@@ -2,7 +2,7 @@ package cuda
 
 import "unsafe"
 
-// addressOf is where memory lies.
+// addressOf returns the address of memory.
 func addressOf(memory []byte) uint64 {
 	return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(memory))))
 }

@@ -14,90 +14,88 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// changes is what finds changes in a device's memory and puts copies aside there. It is made when
-// the first checkpoint asks.
-type changes struct {
-	apart *apart
+// changeFinder finds changed memory of a device and keeps shadows there. Its parts are created by
+// the first checkpoint.
+type changeFinder struct {
+	private *privateMemory
 
 	mu     sync.Mutex
-	code   gpu.Module // of the kernel
+	code   gpu.Module // of the digest kernel
 	kernel *digest.Kernel
 	room   *shadow.Room
 }
 
-func newChanges(m *Memory) *changes {
-	return &changes{apart: &apart{memory: m}}
+func newChanges(m *Memory) *changeFinder {
+	return &changeFinder{private: &privateMemory{memory: m}}
 }
 
-// load loads the kernel's code, if it is not there. It comes before all code of the program's, so
-// that it comes at the same time in each life of a program, whenever its checkpoints are. mu is
-// held, or nobody else knows of s.
-func (s *changes) load() (err error) {
+// loadKernel loads the digest kernel, unless it is loaded. A context loads it before all code of
+// the program, so that a restore loads modules in the same order, whether or not there were
+// checkpoints. mu is held, except while the context is created.
+func (s *changeFinder) loadKernel() (err error) {
 	if s.code == nil {
-		s.code, err = s.apart.memory.context.LoadModule(digest.Image(), gpu.LoadOptions{})
+		s.code, err = s.private.memory.context.LoadModule(digest.Image(), gpu.LoadOptions{})
 	}
 	return err
 }
 
 // digester returns the kernel, with memory to work on.
-func (s *changes) digester() (*digest.Kernel, error) {
+func (s *changeFinder) digester() (*digest.Kernel, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kernel != nil {
 		return s.kernel, nil
 	}
-	if err := s.load(); err != nil {
+	if err := s.loadKernel(); err != nil {
 		return nil, err
 	}
-	c := s.apart.memory.context
-	address, err := s.apart.Alloc(gpu.ChunkBytes)
+	c := s.private.memory.context
+	address, err := s.private.Alloc(gpu.ChunkBytes)
 	if err != nil {
-		return nil, fmt.Errorf("memory for digests: %w", err)
+		return nil, fmt.Errorf("allocate memory for digests: %w", err)
 	}
 	multiprocessors := c.backend.infos[c.device.ordinal].Attributes[abi.AttrMultiprocessorCount]
-	kernel, err := digest.Load(
-		&digestCode{c, s.code},
-		gpu.Range{Address: address, Bytes: gpu.ChunkBytes},
-		int(multiprocessors),
-	)
+	kernel, err := digest.Load(&digestCode{c, s.code}, gpu.Range{Address: address, Bytes: gpu.ChunkBytes},
+		int(multiprocessors))
 	if err != nil {
-		s.code = nil // unloaded
-		return nil, errors.Join(err, s.apart.Free(address))
+		s.code = nil // digest.Load has unloaded it
+		return nil, errors.Join(err, s.private.Free(address))
 	}
 	s.kernel = kernel
 	return kernel, nil
 }
 
-// shadows returns the room for them; nil, where there never was one, unless it is to be made.
-func (s *changes) shadows(make bool) (*shadow.Room, error) {
+// shadowRoom returns the room for shadows. If there is none, it returns nil, or a new one if create
+// is set.
+func (s *changeFinder) shadowRoom(create bool) (*shadow.Room, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.room != nil || !make {
+	if s.room != nil || !create {
 		return s.room, nil
 	}
-	stream, err := s.apart.memory.context.NewStream(gpu.StreamOptions{NonBlocking: true})
+	stream, err := s.private.memory.context.NewStream(gpu.StreamOptions{NonBlocking: true})
 	if err != nil {
-		return nil, fmt.Errorf("stream for shadows: %w", err)
+		return nil, fmt.Errorf("create stream for shadows: %w", err)
 	}
-	s.room = shadow.NewRoom(s.apart, stream)
+	s.room = shadow.NewRoom(s.private, stream)
 	return s.room, nil
 }
 
-// insist calls allocate, which gets memory for the program: what shadows have is the program's
-// first.
-func (s *changes) insist(allocate func() error) error {
-	room, err := s.shadows(false)
+// reclaimFor calls allocate, which gets memory for the program. If it fails, memory of shadows is
+// released for it.
+func (s *changeFinder) reclaimFor(allocate func() error) error {
+	room, err := s.shadowRoom(false)
 	if room == nil || err != nil {
 		return allocate()
 	}
-	return room.Insist(allocate)
+	return room.ReclaimFor(allocate)
 }
 
 // Digests returns the digest of each chunk of a list of ranges, computed by the device.
 func (m *Memory) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, error) {
 	var count uint64
 	for _, r := range list {
-		if err := m.whole("digest", r); err != nil {
+		if err := m.checkRange("digest", r); err != nil {
 			return nil, err
 		}
 		count += r.Bytes / gpu.ChunkBytes
@@ -105,11 +103,12 @@ func (m *Memory) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, err
 	digests := make([]gpu.Digest, count)
 	err := m.digest(key, list, digests)
 	if m.context.ended() {
-		return make([]gpu.Digest, count), nil // nothing is there any more
+		return make([]gpu.Digest, count), nil // the memory is gone
 	}
 	return digests, err
 }
 
+// digest runs the digest kernel over the mapped chunks.
 func (m *Memory) digest(key gpu.DigestKey, list []gpu.Range, digests []gpu.Digest) error {
 	kernel, err := m.changes.digester()
 	if err != nil {
@@ -125,8 +124,7 @@ func (m *Memory) digest(key gpu.DigestKey, list []gpu.Range, digests []gpu.Diges
 	return err
 }
 
-// mapped lists those chunks of ranges that have memory behind them, with the place of each among
-// all.
+// mapped returns the mapped chunks of ranges, and the index of each among all chunks.
 func (m *Memory) mapped(list []gpu.Range) (chunks []uint64, places []int) {
 	d := m.device
 	d.mu.Lock()
@@ -143,24 +141,24 @@ func (m *Memory) mapped(list []gpu.Range) (chunks []uint64, places []int) {
 	return chunks, places
 }
 
-// DigestCopy is the digest of a copy of a chunk.
+// DigestCopy returns the digest of a copy of a chunk.
 func (m *Memory) DigestCopy(key gpu.DigestKey, chunk []byte) gpu.Digest {
 	return digest.New(key).Of(chunk)
 }
 
-// NewShadows gets memory for copies of chunks.
+// NewShadows allocates memory for copies of chunks.
 func (m *Memory) NewShadows(chunks int) (gpu.Shadows, int, error) {
-	room, err := m.changes.shadows(true)
+	room, err := m.changes.shadowRoom(true)
 	if err != nil {
 		return nil, 0, err
 	}
 	return room.NewShadows(chunks)
 }
 
-// Settle waits until nobody needs a copy any more.
+// Settle waits until all shadows are released.
 func (m *Memory) Settle() {
-	if room, err := m.changes.shadows(false); err == nil && room != nil {
-		room.Settle()
+	if room, err := m.changes.shadowRoom(false); err == nil && room != nil {
+		room.WaitReleased()
 	}
 }
 
@@ -168,77 +166,75 @@ func (m *Memory) Settle() {
 func (m *Memory) Pin(memory []byte) (unpin func() error, err error) {
 	c := m.context
 	if err := c.driver.HostRegister(c.native, memory); err != nil {
-		return nil, c.noted("pin memory", err)
+		return nil, c.driverErr("pin memory", err)
 	}
-	c.backend.pinned.note(memory)
+	c.backend.pinned.add(memory)
 	return func() error {
-		c.backend.pinned.forget(memory)
-		return c.noted("unpin memory", c.driver.HostUnregister(c.native, memory))
+		c.backend.pinned.remove(memory)
+		return c.driverErr("unpin memory", c.driver.HostUnregister(c.native, memory))
 	}, nil
 }
 
-// apart is memory of the device that the program is told nothing of: what finding changes takes. It
-// is got as the program's is, at addresses of ours; the driver's own heap stays as it would be
-// without us, because variables of modules lie there, and a restore needs them where they were.
-type apart struct {
+// privateMemory is device memory that is hidden from the program: for the digest kernel and
+// shadows. It is mapped like the program's memory, at addresses of its own. The driver's heap is
+// not used, because the driver places module variables there, and a restore needs them at the same
+// addresses.
+type privateMemory struct {
 	memory *Memory
 
 	mu        sync.Mutex
-	allocated []*granule // by address
+	allocated []*mapping // by address
 }
 
-// Where this memory is wanted: behind the windows of all devices. Elsewhere does as well.
+// Preferred addresses: after the windows of all devices. Other addresses work, too.
 const (
-	apartAddress = 0x5c00_0000_0000
-	apartBytes   = 128 << 30 // a device
+	privateAddress = 0x5c00_0000_0000
+	privateBytes   = 128 << 30 // per device
 )
 
-// Alloc gets memory, in whole chunks.
-func (a *apart) Alloc(bytes uint64) (uint64, error) {
+// Alloc allocates memory, in whole chunks.
+func (a *privateMemory) Alloc(bytes uint64) (uint64, error) {
 	bytes = (bytes + gpu.ChunkBytes - 1) &^ (gpu.ChunkBytes - 1)
 	if err := a.reserve(bytes); err != nil {
 		return 0, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	p, err := a.get(bytes)
+	p, err := a.mapNew(bytes)
 	if err != nil {
 		a.release(bytes)
-		return 0, a.memory.context.noted("get memory for a checkpoint", err)
+		return 0, a.memory.context.driverErr("allocate memory for a checkpoint", err)
 	}
-	at, _ := slices.BinarySearchFunc(
-		a.allocated,
-		p,
-		func(x, y *granule) int { return cmp.Compare(x.Address, y.Address) },
-	)
+	at, _ := slices.BinarySearchFunc(a.allocated, p,
+		func(x, y *mapping) int { return cmp.Compare(x.Address, y.Address) })
 	a.allocated = slices.Insert(a.allocated, at, p)
 	return p.Address, nil
 }
 
-// reserve takes bytes off the account that all workers share, in a column that programs do not see.
-func (a *apart) reserve(bytes uint64) error {
+// reserve charges bytes to this worker in the ledger, in a column that programs do not see.
+func (a *privateMemory) reserve(bytes uint64) error {
 	if o := a.memory.context.backend.options; o.Ledger != nil {
 		return o.Ledger.ReserveOwn(int(a.memory.device.ordinal), o.Slot, bytes)
 	}
 	return nil
 }
 
-func (a *apart) release(bytes uint64) {
+func (a *privateMemory) release(bytes uint64) {
 	if o := a.memory.context.backend.options; o.Ledger != nil {
 		o.Ledger.ReleaseOwn(int(a.memory.device.ordinal), o.Slot, bytes)
 	}
 }
 
-// get makes memory behind all that there is. mu is held.
-func (a *apart) get(bytes uint64) (p *granule, err error) {
+// mapNew maps new memory after the existing ranges. mu is held.
+func (a *privateMemory) mapNew(bytes uint64) (p *mapping, err error) {
 	d := a.memory.device
-	wanted := apartAddress + uint64(d.ordinal)*apartBytes
+	wanted := privateAddress + uint64(d.ordinal)*privateBytes
 	if n := len(a.allocated); n > 0 {
 		wanted = a.allocated[n-1].End()
 	}
-	p = &granule{Range: gpu.Range{Bytes: bytes}}
+	p = &mapping{Range: gpu.Range{Bytes: bytes}}
 	if p.Address, err = d.driver.Reserve(bytes, wanted); err != nil && !gpu.Code(err).Sticky() {
-		p.Address, err = d.driver.Reserve(bytes, 0) // some drivers refuse wishes that they cannot fulfil
+		p.Address, err = d.driver.Reserve(bytes, 0) // some drivers fail if the wanted address is in use
 	}
 	if err != nil {
 		return p, err
@@ -255,55 +251,53 @@ func (a *apart) get(bytes uint64) (p *granule, err error) {
 	return p, errors.Join(err, d.driver.Release(p.allocation), d.driver.Unreserve(p.Address, bytes))
 }
 
-// Free gives back what Alloc has returned, unless it went with the context: a checkpoint may end
-// after that. Nothing may be at work on it.
-func (a *apart) Free(address uint64) error {
+// Free frees memory of Alloc, unless it was freed with the context: a checkpoint may end after
+// that. The memory must not be in use.
+func (a *privateMemory) Free(address uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at := slices.IndexFunc(a.allocated, func(p *granule) bool { return p.Address == address })
+	at := slices.IndexFunc(a.allocated, func(p *mapping) bool { return p.Address == address })
 	if at < 0 {
 		return nil
 	}
 	p := a.allocated[at]
 	a.allocated = slices.Delete(a.allocated, at, at+1)
-	return a.memory.context.noted("give back memory of a checkpoint", a.giveBack(p))
+	return a.memory.context.driverErr("free memory of a checkpoint", a.unmap(p))
 }
 
-func (a *apart) giveBack(p *granule) error {
+// unmap frees a mapping and its addresses.
+func (a *privateMemory) unmap(p *mapping) error {
 	driver := a.memory.device.driver
 	a.release(p.Bytes)
-	return errors.Join(
-		driver.Unmap(p.Address, p.Bytes),
-		driver.Release(p.allocation),
-		driver.Unreserve(p.Address, p.Bytes),
-	)
+	return errors.Join(driver.Unmap(p.Address, p.Bytes), driver.Release(p.allocation),
+		driver.Unreserve(p.Address, p.Bytes))
 }
 
-// ReadAt copies out of it.
-func (a *apart) ReadAt(p []byte, address int64) (int, error) {
+// ReadAt copies from this memory.
+func (a *privateMemory) ReadAt(p []byte, address int64) (int, error) {
 	return a.memory.context.copyOut(p, uint64(address))
 }
 
 // Usage reports free and total bytes of the device.
-func (a *apart) Usage() (free, total uint64) { return a.memory.Usage() }
+func (a *privateMemory) Usage() (free, total uint64) { return a.memory.Usage() }
 
-// releaseAll gives back what the context had. Nothing of it runs any more.
-func (a *apart) releaseAll() error {
+// releaseAll frees all memory of the context. Its work has ended.
+func (a *privateMemory) releaseAll() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var errs []error
 	for _, p := range a.allocated {
-		errs = append(errs, a.giveBack(p))
+		errs = append(errs, a.unmap(p))
 	}
 	a.allocated = nil
 	return errors.Join(errs...)
 }
 
-// digestCode is the kernel that computes digests, as code that is loaded already.
+// digestCode is a digest.Launcher whose module is already loaded.
 type digestCode struct {
 	*Context
 	module gpu.Module
 }
 
-// LoadModule returns the code, and leaves it to who comes next to load it again.
+// LoadModule returns the loaded module.
 func (c *digestCode) LoadModule(gpu.Image, gpu.LoadOptions) (gpu.Module, error) { return c.module, nil }

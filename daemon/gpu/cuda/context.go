@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda/devprintf"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
@@ -21,15 +23,17 @@ type Context struct {
 	device  *device
 	native  cudadrv.Context
 	memory  *Memory
-	// aside is a stream of our own, for what is done at once, whatever the session's streams do, and
-	// is no copy.
-	aside  cudadrv.Stream
+	// side is a stream of this package, for work that does not wait for the session's streams.
+	side   cudadrv.Stream
 	output func([]byte)
-	late   func(error)
-	// prints: a module has been loaded whose kernels can print.
-	prints atomic.Bool
-	fault  atomic.Pointer[error]
-	// stop is closed when the context is poisoned or closed: nobody waits for the driver any longer.
+	// listener receives device printf for output; nil without output.
+	listener  *devprintf.Listener
+	onRefused func(error)
+	// canPrint is set once a module was loaded whose kernels can print.
+	canPrint atomic.Bool
+	fault    atomic.Pointer[error]
+	// stop is closed when the context is poisoned or closed. From then on nothing waits for the
+	// driver.
 	stop     chan struct{}
 	stopOnce sync.Once
 	launches atomic.Uint64
@@ -37,57 +41,55 @@ type Context struct {
 	recent   recent
 	clock    clock
 
-	// What the driver makes is used again. It goes with the context.
+	// Pools of driver objects. The driver destroys them with the context.
 	timed, untimed  pool[cudadrv.Event]
-	asides          pool[cudadrv.Stream]
-	buffers, stages pool[[]byte] // of bufferBytes, and of stageBytes
+	sideStreams     pool[cudadrv.Stream]
+	buffers, stages pool[[]byte] // of bufferBytes and stageBytes
 
 	mu      sync.Mutex
-	streams map[*Stream]struct{} // open, or closed and not yet done
+	streams map[*Stream]struct{} // open, or closed but not idle yet
 	closed  bool
 }
 
+// newContext creates a context of the driver, or takes the one created in advance.
 func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, error) {
 	c := &Context{
-		backend: b, driver: b.driver, device: d, output: options.Output, late: options.Late,
+		backend: b, driver: b.driver, device: d, output: options.Output, onRefused: options.Late,
 		stop: make(chan struct{}), streams: map[*Stream]struct{}{},
 	}
 	c.preparePools()
 	c.launches.Store(options.Resumed.Launches)
-	c.memory, c.checks = newMemory(c, d), checks(c.checkLaunch)
+	c.memory, c.checks = newMemory(c, d), gpu.NewChecks(c.checkLaunch, ownEvent)
 	var err error
-	if c.native, err = b.native(d); err != nil {
-		return nil, &gpu.Error{
-			Op:     fmt.Sprintf("create context on GPU %d", d.ordinal),
-			Code:   gpu.Code(err),
-			Detail: hint(err),
-		}
+	if c.native, err = b.takeContext(d); err != nil {
+		return nil, d.createErr(err)
 	}
-	if c.aside, err = b.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0); err == nil {
+	if c.side, err = b.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0); err == nil {
 		err = c.clock.start(c, options.Resumed.Clock)
 	}
 	if err != nil {
 		_ = b.driver.End(c.native)
 		return nil, fmt.Errorf("create context on GPU %d: %w", d.ordinal, err)
 	}
-	if err := c.memory.changes.load(); err != nil {
-		b.options.Logger.Warn("checkpoints will not be able to find changes", "gpu", d.ordinal, "error", err)
+	if err := c.memory.changes.loadKernel(); err != nil {
+		b.options.Logger.Warn("cannot load digest kernel; checkpoints cannot find changes", "gpu", d.ordinal, "error", err)
 	}
 	if c.output != nil {
-		prints.add(c)
+		c.listener = devprintf.Listen(c.output)
 	}
 	return c, nil
 }
 
-// pool keeps what is not in use.
+// pool holds unused driver objects of one kind.
 type pool[T any] struct {
-	make func() (T, error)
+	create func() (T, error)
 
 	mu   sync.Mutex
 	free []T
 }
 
-func (p *pool[T]) take() (T, error) {
+// get returns an unused object, or creates one.
+func (p *pool[T]) get() (T, error) {
 	p.mu.Lock()
 	if n := len(p.free); n > 0 {
 		one := p.free[n-1]
@@ -96,7 +98,7 @@ func (p *pool[T]) take() (T, error) {
 		return one, nil
 	}
 	p.mu.Unlock()
-	return p.make()
+	return p.create()
 }
 
 func (p *pool[T]) put(one T) {
@@ -105,78 +107,76 @@ func (p *pool[T]) put(one T) {
 	p.free = append(p.free, one)
 }
 
-// preparePools says how each pool gets what it has not.
+// preparePools sets how each pool creates objects.
 func (c *Context) preparePools() {
 	pinned := func(bytes int) func() ([]byte, error) {
 		return func() ([]byte, error) { return c.driver.HostAlloc(c.native, bytes) }
 	}
-	c.buffers.make, c.stages.make = pinned(bufferBytes), pinned(stageBytes)
-	c.timed.make = func() (cudadrv.Event, error) { return c.newEvent(true) }
-	c.untimed.make = func() (cudadrv.Event, error) { return c.newEvent(false) }
-	c.asides.make = func() (cudadrv.Stream, error) {
+	c.buffers.create, c.stages.create = pinned(bufferBytes), pinned(stageBytes)
+	c.timed.create = func() (cudadrv.Event, error) { return c.newEvent(true) }
+	c.untimed.create = func() (cudadrv.Event, error) { return c.newEvent(false) }
+	c.sideStreams.create = func() (cudadrv.Stream, error) {
 		return c.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0)
 	}
 }
 
-// contextBytes is about what a context takes of a GPU. What the driver says to be free changes by
-// what others do, too.
+// contextBytes is an estimate of a context's memory on a GPU. The difference in free memory would
+// also show what other processes do.
 const contextBytes = 512 << 20
 
-// Warm makes the context that the next NewContext on a device takes. Nothing of it depends on what
-// that one is for.
+// Warm creates the context that the next NewContext on a device takes. It does not depend on that
+// call's options.
 func (b *Backend) Warm(ordinal int) (bytes uint64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d := b.devices[ordinal]
-	if d.spare == 0 {
-		d.spare, err = b.driver.CtxCreate(0, d.ordinal)
+	if d.prepared == 0 {
+		d.prepared, err = b.driver.CtxCreate(0, d.ordinal)
 	}
 	if err != nil {
-		return 0, &gpu.Error{
-			Op:     fmt.Sprintf("create context on GPU %d", d.ordinal),
-			Code:   gpu.Code(err),
-			Detail: hint(err),
-		}
+		return 0, d.createErr(err)
 	}
 	return contextBytes, nil
 }
 
-// native is a new context of the driver's, or the one that was made beforehand. mu is held.
-func (b *Backend) native(d *device) (made cudadrv.Context, err error) {
-	if made, d.spare = d.spare, 0; made != 0 {
+// takeContext returns the context created in advance, or a new one. mu is held.
+func (b *Backend) takeContext(d *device) (made cudadrv.Context, err error) {
+	if made, d.prepared = d.prepared, 0; made != 0 {
 		return made, nil
 	}
 	return b.driver.CtxCreate(0, d.ordinal)
 }
 
-// hint says what to do about an error of the driver, where that is known.
-func hint(err error) string {
-	return hints[gpu.Code(err)]
+// createErr returns the error of a context that cannot be created, with advice if there is some.
+func (d *device) createErr(err error) error {
+	code := gpu.Code(err)
+	return &gpu.Error{Op: fmt.Sprintf("create context on GPU %d", d.ordinal), Code: code, Detail: hints[code]}
 }
 
+// hints is advice for some driver errors.
 var hints = map[abi.Result]string{
-	abi.DeviceUnavailable: "another process has the GPU for itself, or its compute mode forbids it",
+	abi.DeviceUnavailable: "another process uses the GPU exclusively, or its compute mode forbids access",
 	abi.ECCUncorrectable:  "the GPU's memory has an uncorrectable error; it needs a reset",
-	abi.OutOfMemory:       "a context takes some hundred MiB, and the GPU has them no more",
+	abi.OutOfMemory:       "a context needs some hundred MiB, and the GPU has less free memory",
 }
 
-// PlacesVariables says that the driver does.
+// PlacesVariables marks the context as a gpu.Placer.
 func (c *Context) PlacesVariables() {}
 
-// Memory is the device's memory.
+// Memory returns the device's memory.
 func (c *Context) Memory() gpu.Memory { return c.memory }
 
-// recent is the names of the kernels that were launched last.
+// recent holds the names of the last launched kernels.
 type recent struct {
 	next  atomic.Uint32
 	names [8]atomic.Pointer[string]
 }
 
-func (r *recent) note(name *string) {
+func (r *recent) add(name *string) {
 	r.names[r.next.Add(1)%uint32(len(r.names))].Store(name)
 }
 
-// list has each name once, the latest first.
+// list returns each name once, latest first.
 func (r *recent) list() []string {
 	var names []string
 	at := r.next.Load()
@@ -189,8 +189,9 @@ func (r *recent) list() []string {
 	return names
 }
 
-// noted passes an error of the driver on, as the context's fault if it is one, and nil as nil.
-func (c *Context) noted(op string, err error) error {
+// driverErr converts an error of the driver, and makes it the context's fault if it is sticky. It
+// returns nil for nil.
+func (c *Context) driverErr(op string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -200,48 +201,42 @@ func (c *Context) noted(op string, err error) error {
 	}
 	detail := fmt.Sprintf("on GPU %d, %s", c.device.ordinal, c.backend.infos[c.device.ordinal].Name)
 	if names := c.recent.list(); len(names) > 0 {
-		detail += "; the last kernels were " + strings.Join(names, ", ")
+		detail += "; last kernels: " + strings.Join(names, ", ")
 	}
 	c.poison(&gpu.Error{Op: op, Code: code, Detail: detail})
 	return c.Fault()
 }
 
-// failLater is for an error of work that was accepted. A driver that has refused something goes on
-// with the rest, and so does the program, once it has been told.
+// failLater handles an error of work that was already accepted. The driver goes on after an error
+// that is not sticky, so the program is only notified.
 func (c *Context) failLater(err error) {
 	switch {
 	case err == nil || c.stopping():
-	case c.late == nil || gpu.Code(err).Sticky():
+	case c.onRefused == nil || gpu.Code(err).Sticky():
 		c.poison(err)
 	default:
-		c.late(err)
+		c.onRefused(err)
 	}
 }
 
-// poison makes err the context's fault if it is the first, and lets go whoever waits.
+// poison makes err the context's fault if it is the first, and wakes all waiters.
 func (c *Context) poison(err error) {
 	if c.stopping() && c.fault.Load() == nil {
-		return // closed: what ended then is no fault
+		return // errors of work cut off by Close are not faults
 	}
 	if !c.fault.CompareAndSwap(nil, &err) {
 		return
 	}
-	c.backend.lost.Store(true)
-	c.backend.options.Logger.Error(
-		"fault on GPU",
-		"device",
-		c.device.ordinal,
-		"code",
-		gpu.Code(err).String(),
-		"error",
-		err,
-	)
+	c.backend.driverLost.Store(true)
+	c.backend.options.Logger.Error("fault on GPU",
+		"device", c.device.ordinal, "code", gpu.Code(err).String(), "error", err)
 	c.halt()
 }
 
+// halt closes stop, once.
 func (c *Context) halt() { c.stopOnce.Do(func() { close(c.stop) }) }
 
-// stopping says that what is queued is to be passed over.
+// stopping reports whether queued work must be skipped.
 func (c *Context) stopping() bool {
 	select {
 	case <-c.stop:
@@ -259,7 +254,7 @@ func (c *Context) Fault() error {
 	return nil
 }
 
-// usable returns why nothing new can be made.
+// usable returns an error if the context is poisoned or closed.
 func (c *Context) usable(op string) error {
 	if err := c.Fault(); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
@@ -287,25 +282,22 @@ func (c *Context) Synchronize() error {
 	return c.Fault()
 }
 
+// openStreams returns the streams that are not destroyed yet.
 func (c *Context) openStreams() []*Stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	open := make([]*Stream, 0, len(c.streams))
-	for s := range c.streams {
-		open = append(open, s)
-	}
-	return open
+	return slices.Collect(maps.Keys(c.streams))
 }
 
-// closePatience is how long Close waits for a driver that waits for a kernel. Longer, and only the
-// end of the process helps.
-const closePatience = 5 * time.Second
+// closeTimeout is how long Close waits for the driver, which may wait for a kernel. After that,
+// only the end of the process frees the GPU.
+const closeTimeout = 5 * time.Second
 
-// ErrStuck means that a kernel does not end, and the driver does not end it.
-var ErrStuck = errors.New("the GPU is still at work; the driver ends that with the process")
+// ErrStuck is returned when a kernel does not end and the driver cannot stop it.
+var ErrStuck = errors.New("a kernel is still running; it ends with the process")
 
-// Close passes over what is queued and gives everything back. It waits for calls of the session
-// that are queued in streams: they run all the same.
+// Close skips queued work and releases everything. It waits for queued Calls of the session, which
+// still run.
 func (c *Context) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -316,17 +308,17 @@ func (c *Context) Close() error {
 	c.mu.Unlock()
 	c.halt()
 	streams := c.openStreams()
-	lost := c.backend.lost.Load()
+	lost := c.backend.driverLost.Load()
 	busy := lost
 	for _, s := range streams {
-		s.end()
+		s.shutdown()
 		busy = busy || c.driver.StreamQuery(c.native, s.native) != nil
 	}
-	defer c.backend.forget(c)
-	defer prints.remove(c)
+	defer c.backend.removeContext(c)
+	defer c.listener.Close()
 	var errs []error
 	if !busy {
-		errs = append(errs, c.memory.hideAll(), c.memory.releaseAll())
+		errs = append(errs, c.memory.unmapAllHost(), c.memory.releaseAll())
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.driver.End(c.native) }()
@@ -335,36 +327,44 @@ func (c *Context) Close() error {
 		if !lost {
 			errs = append(errs, err)
 		}
-	case <-time.After(closePatience):
-		c.backend.lost.Store(true)
+	case <-time.After(closeTimeout):
+		c.backend.driverLost.Store(true)
 		return errors.Join(append(errs, ErrStuck)...)
 	}
 	if busy {
-		_ = c.memory.hideAll() // went with the context, or cannot be had back at all
+		_ = c.memory.unmapAllHost() // only the books: the driver has freed it, or never will
 		_ = c.memory.releaseAll()
 	}
 	if !lost {
-		c.backend.keepShown(c)
+		c.backend.registerAgain(c)
 	}
 	return errors.Join(errs...)
 }
 
-// EncodeTensorMap has the driver describe a tensor.
-func (c *Context) EncodeTensorMap(tensor *abi.TensorMap) ([abi.EncodedTensorMapBytes]byte, error) {
-	encoded, err := c.driver.TensorMap(c.native, tensor)
-	return encoded, c.noted("encode tensor map", err)
+// flush waits until all device printf so far was delivered.
+func (c *Context) flush() {
+	if c.canPrint.Load() && c.output != nil {
+		cudadrv.Flush()
+		devprintf.Flush()
+	}
 }
 
-// ReplaceAddress has the driver describe the same tensor elsewhere.
+// EncodeTensorMap encodes a tensor map.
+func (c *Context) EncodeTensorMap(tensor *abi.TensorMap) ([abi.EncodedTensorMapBytes]byte, error) {
+	encoded, err := c.driver.TensorMap(c.native, tensor)
+	return encoded, c.driverErr("encode tensor map", err)
+}
+
+// ReplaceAddress returns an encoded tensor map for another address.
 func (c *Context) ReplaceAddress(
 	encoded [abi.EncodedTensorMapBytes]byte,
 	address uint64,
 ) ([abi.EncodedTensorMapBytes]byte, error) {
 	err := c.driver.TensorMapReplace(c.native, &encoded, address)
-	return encoded, c.noted("replace address of tensor map", err)
+	return encoded, c.driverErr("replace address of tensor map", err)
 }
 
-// SetLimit bounds what kernels take.
+// SetLimit sets a limit for kernels.
 func (c *Context) SetLimit(limit int32, value uint64) error {
-	return c.noted("set limit", c.driver.CtxSetLimit(c.native, limit, value))
+	return c.driverErr("set limit", c.driver.CtxSetLimit(c.native, limit, value))
 }

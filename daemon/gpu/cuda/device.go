@@ -8,129 +8,40 @@ import (
 
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/cuda/devicelist"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// device is one GPU, its window of addresses, and what lies there.
+// device is one GPU, its window of addresses, and what is mapped there.
 type device struct {
 	ordinal int32
 	driver  *cudadrv.Driver
 	window  gpu.Range
-	// spare is a context that nobody uses yet, or 0. The backend's mu guards it.
-	spare cudadrv.Context
-	// reading is held while a kernel of ours reads the program's memory, which must stay mapped until
-	// it ends.
+	// prepared is a context created in advance, or 0. The backend's mu guards it.
+	prepared cudadrv.Context
+	// reading is held while a kernel of this package reads the program's memory, so that it is not
+	// unmapped.
 	reading sync.RWMutex
 
-	// kept is how many bytes of granules are not in the table. Other processes have asked for that so
-	// often when it was given.
-	kept     atomic.Int64
-	answered atomic.Uint64
+	// reclaimable is the number of bytes of mappings that are not assigned. answered is the ledger's
+	// count of reclaim requests at the last Compact.
+	reclaimable  atomic.Int64
+	requestsSeen atomic.Uint64
 
 	mu       sync.Mutex // guards what follows
 	table    table
-	granules granules
+	mappings mappings
 	hosts    map[uint64]*hostMapping
-	// reached are the devices whose kernels may touch the memory of this one, itself among them.
-	reached []int32
-	// handles are by which other processes can have its memory, and refusal why there are none.
-	handles cudadrv.HandleTypes
-	refusal error
+	// accessors are the devices whose kernels may access the memory of this one, including itself.
+	accessors []int32
+	// handleTypes are the handle types for sharing memory with other processes; refusal is why there
+	// are none.
+	handleTypes cudadrv.HandleTypes
+	noHandles   error
 }
 
-// ErrNoDevice means that there is a driver, and no GPU.
-var ErrNoDevice = fmt.Errorf("the driver has no GPU: %w", abi.NoDevice)
-
-// ErrUnfit is in the chain of the error about a device that cannot be used.
-var ErrUnfit = fmt.Errorf("GPU cannot be used: %w", abi.NotSupported)
-
-// describe asks the driver for all that programs may ask about its devices.
-func describe(driver *cudadrv.Driver) ([]gpu.DeviceInfo, error) {
-	count, err := driver.DeviceGetCount()
-	if err != nil {
-		return nil, fmt.Errorf("count GPUs: %w", err)
-	}
-	if count == 0 {
-		return nil, ErrNoDevice
-	}
-	infos := make([]gpu.DeviceInfo, count)
-	for i := range infos {
-		if infos[i], err = describeOne(driver, int32(i)); err != nil {
-			return nil, fmt.Errorf("describe GPU %d: %w", i, err)
-		}
-		infos[i].DriverVersion = driver.Version
-		describePeers(driver, int32(i), count, infos[i].Attributes)
-	}
-	return infos, nil
-}
-
-// lastAttribute is beyond all numbers of device attributes that are known.
-const lastAttribute = 160
-
-func describeOne(driver *cudadrv.Driver, device int32) (info gpu.DeviceInfo, err error) {
-	if info.Name, err = driver.DeviceName(device); err != nil {
-		return info, err
-	}
-	if info.UUID, err = driver.DeviceUUID(device); err != nil {
-		return info, err
-	}
-	if info.MemoryBytes, err = driver.DeviceTotalMem(device); err != nil {
-		return info, err
-	}
-	info.Attributes = map[abi.DeviceAttribute]int32{}
-	var failed error
-	for a := range int32(lastAttribute) {
-		value, err := driver.DeviceGetAttribute(a, device)
-		switch {
-		case err == nil:
-			info.Attributes[abi.DeviceAttribute(a)] = value
-		case gpu.Code(err) != abi.InvalidValue: // that is how a driver says that it does not know one
-			failed = err
-		}
-	}
-	if err := fit(&info); err != nil {
-		if failed != nil {
-			return info, fmt.Errorf("ask for attributes: %w", failed)
-		}
-		return info, err
-	}
-	withhold(info.Attributes)
-	info.Attributes[abi.AttrIPCEventSupported] = 1 // by what is no business of the driver's
-	return info, nil
-}
-
-// computeModeProhibited and computeModeExclusive are values of abi.AttrComputeMode.
-const (
-	computeModeProhibited = 2
-	computeModeExclusive  = 3
-)
-
-// fit refuses devices that phos cannot use.
-func fit(info *gpu.DeviceInfo) error {
-	switch {
-	case info.Attributes[abi.AttrVirtualAddressManagementSupported] == 0:
-		return fmt.Errorf(
-			"%w: %s has no virtual memory management; the driver must be 11.2 or later",
-			ErrUnfit,
-			info.Name,
-		)
-	case info.Attributes[abi.AttrUnifiedAddressing] == 0:
-		return fmt.Errorf("%w: %s does not share addresses with the host", ErrUnfit, info.Name)
-	case info.Attributes[abi.AttrComputeMode] == computeModeProhibited:
-		return fmt.Errorf(
-			"%w: %s is in compute mode prohibited; nvidia-smi -c 0 lets programs use it",
-			ErrUnfit,
-			info.Name,
-		)
-	case info.Attributes[abi.AttrComputeMode] == computeModeExclusive:
-		return fmt.Errorf(
-			"%w: %s is in compute mode exclusive, for one process; nvidia-smi -c 0 lets several use it",
-			ErrUnfit,
-			info.Name,
-		)
-	}
-	return nil
-}
+// ErrUnfit is in the error chain when a device cannot be used.
+var ErrUnfit = devicelist.ErrUnfit
 
 // Probe lists the GPUs of a driver without using them.
 func Probe(library string) ([]gpu.DeviceInfo, error) {
@@ -138,42 +49,43 @@ func Probe(library string) ([]gpu.DeviceInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return describe(driver)
+	return devicelist.List(driver)
 }
 
+// newDevice adds a device and reserves its window.
 func (b *Backend) newDevice(ordinal int32) (*device, error) {
-	d := &device{ordinal: ordinal, driver: b.driver, hosts: map[uint64]*hostMapping{}, reached: []int32{ordinal}}
+	d := &device{ordinal: ordinal, driver: b.driver, hosts: map[uint64]*hostMapping{}, accessors: []int32{ordinal}}
 	b.devices = append(b.devices, d)
 	if b.infos[ordinal].Attributes[abi.AttrHandleTypePOSIXFileDescriptorSupported] != 0 {
-		d.handles = cudadrv.HandleDescriptor
+		d.handleTypes = cudadrv.HandleDescriptor
 	}
-	granule, err := b.driver.Granularity(ordinal, d.handles)
+	granule, err := b.driver.Granularity(ordinal, d.handleTypes)
 	if err != nil {
-		return nil, fmt.Errorf("ask for the granularity of memory: %w", err)
+		return nil, fmt.Errorf("query the granularity of memory: %w", err)
 	}
 	if granule == 0 || gpu.ChunkBytes%granule != 0 {
-		return nil, fmt.Errorf("%w: memory comes in pieces of %d bytes", ErrUnfit, granule)
+		return nil, fmt.Errorf("%w: its memory granularity is %d bytes", ErrUnfit, granule)
 	}
-	return d, d.reserve(len(b.infos))
+	return d, d.reserveWindow(len(b.infos))
 }
 
-// leastWindowBytes is the smallest window that is tried.
-const leastWindowBytes = 64 << 30
+// minWindowBytes is the smallest window that reserveWindow tries.
+const minWindowBytes = 64 << 30
 
-// reserve finds a window of addresses for one of so many devices: the default one if it can be had,
-// then others of its size, each device's first choice its own, then smaller ones.
-func (d *device) reserve(count int) error {
-	most := gpu.DefaultWindow(int(d.ordinal), count).Bytes
-	places := gpu.Windows(most)
+// reserveWindow reserves a window of addresses for one of count devices. It tries the default
+// window, then others of the same size that are not another device's default, then smaller ones.
+func (d *device) reserveWindow(count int) error {
+	maxBytes := gpu.DefaultWindow(int(d.ordinal), count).Bytes
+	places := gpu.Windows(maxBytes)
 	var failed error
-	for bytes := most; bytes >= leastWindowBytes; bytes /= 2 {
+	for bytes := maxBytes; bytes >= minWindowBytes; bytes /= 2 {
 		for slot := int(d.ordinal); slot < len(places); slot += count {
 			place := places[slot]
-			// Under another phosd, addresses can be had in the upper part only; half of that is left for
-			// memory apart.
+			// Under another phosd, a program can reserve addresses in the upper part only. Half of that is
+			// left for private memory.
 			_, upper := gpu.Split(place)
 			for _, r := range []gpu.Range{{Address: place.Address, Bytes: bytes}, {Address: upper.Address, Bytes: min(bytes, upper.Bytes/2)}} {
-				if failed = d.take(r); failed == nil {
+				if failed = d.reserveExact(r); failed == nil {
 					return nil
 				}
 			}
@@ -182,43 +94,39 @@ func (d *device) reserve(count int) error {
 			}
 		}
 	}
-	if d.reserveAnywhere(most) {
+	if d.reserveAnywhere(maxBytes) {
 		return nil
 	}
-	return fmt.Errorf(
-		"%w: no range of %d bytes of addresses is free below those of programs (%w)",
-		ErrUnfit,
-		uint64(leastWindowBytes),
-		failed,
-	)
+	return fmt.Errorf("%w: no free range of %d bytes of addresses below the program (%w)",
+		ErrUnfit, uint64(minWindowBytes), failed)
 }
 
-// programs is from where on programs have their code and what the kernel places.
-const programs = 0x5555_5555_4000
+// programsBegin is the lowest address of a program's code and of the kernel's mmap area.
+const programsBegin = 0x5555_5555_4000
 
-// reserveAnywhere takes what a driver likes to give, at most so much, of one that takes no wishes.
-// Where programs may have something of their own, a window is of no use.
-func (d *device) reserveAnywhere(most uint64) bool {
-	for bytes := most; bytes >= leastWindowBytes; bytes /= 2 {
+// reserveAnywhere reserves up to maxBytes at an address that the driver chooses, for drivers that
+// ignore hints. The window is useless where the program may have memory.
+func (d *device) reserveAnywhere(maxBytes uint64) bool {
+	for bytes := maxBytes; bytes >= minWindowBytes; bytes /= 2 {
 		address, err := d.driver.Reserve(bytes, 0)
 		if err != nil {
 			continue
 		}
 		window := gpu.Range{Address: address, Bytes: bytes}
-		if address%gpu.ChunkBytes == 0 && window.End() <= programs {
+		if address%gpu.ChunkBytes == 0 && window.End() <= programsBegin {
 			d.window = window
 			return true
 		}
-		_ = d.driver.Unreserve(address, bytes) // it is of no use to anybody
+		_ = d.driver.Unreserve(address, bytes)
 	}
 	return false
 }
 
-// errTaken means that the driver has given addresses to somebody else in this process.
-var errTaken = fmt.Errorf("the addresses are taken: %w", abi.OutOfMemory)
+// errTaken is returned when addresses are already reserved in this process.
+var errTaken = fmt.Errorf("the addresses are in use: %w", abi.OutOfMemory)
 
-// take reserves exactly a range, or nothing.
-func (d *device) take(want gpu.Range) error {
+// reserveExact reserves exactly a range, or nothing.
+func (d *device) reserveExact(want gpu.Range) error {
 	got, err := d.driver.Reserve(want.Bytes, want.Address)
 	if err != nil {
 		return err
@@ -230,44 +138,37 @@ func (d *device) take(want gpu.Range) error {
 	return nil
 }
 
-// move gives a device the window that a session needs, and takes it from devices that are not in
-// use: a session that was saved where there were fewer GPUs had wider ones. The backend's mu is
-// held.
-func (b *Backend) move(d *device, want gpu.Range) error {
-	if b.using(d) {
-		return fmt.Errorf("GPU %d has another address window already: %w", d.ordinal, abi.InvalidValue)
+// moveWindow moves a device's window to want, and releases overlapping windows of unused devices. A
+// session that was saved on a machine with fewer GPUs has wider windows. The backend's mu is held.
+func (b *Backend) moveWindow(d *device, want gpu.Range) error {
+	if b.inUse(d) {
+		return fmt.Errorf("GPU %d is in use with another address window: %w", d.ordinal, abi.InvalidValue)
 	}
 	had := map[*device]gpu.Range{}
 	for _, other := range b.devices {
-		if w := other.window; other == d || w.Address < want.End() && want.Address < w.End() && !b.using(other) {
+		if w := other.window; other == d || w.Address < want.End() && want.Address < w.End() && !b.inUse(other) {
 			had[other] = w
-			if err := other.giveUp(); err != nil {
-				return fmt.Errorf("give up the addresses of GPU %d: %w", other.ordinal, err)
+			if err := other.releaseWindow(); err != nil {
+				return fmt.Errorf("release the addresses of GPU %d: %w", other.ordinal, err)
 			}
 		}
 	}
-	err := d.take(want)
+	err := d.reserveExact(want)
 	if err == nil {
 		b.infos[d.ordinal].Window = want
 		return nil
 	}
 	for other, w := range had {
 		if w.Bytes > 0 {
-			_ = other.take(w) // where it cannot be had again, a session that wants it is told
+			_ = other.reserveExact(w) // on failure, the next NewContext on that device reports it
 		}
 	}
-	return &gpu.Error{
-		Op: fmt.Sprintf(
-			"reserve addresses %#x to %#x on GPU %d",
-			want.Address,
-			want.End(),
-			d.ordinal,
-		), Code: gpu.Code(err), Detail: err.Error(),
-	}
+	op := fmt.Sprintf("reserve addresses %#x to %#x on GPU %d", want.Address, want.End(), d.ordinal)
+	return &gpu.Error{Op: op, Code: gpu.Code(err), Detail: err.Error()}
 }
 
-// giveUp gives the window back, if there is one.
-func (d *device) giveUp() error {
+// releaseWindow releases the window, if there is one.
+func (d *device) releaseWindow() error {
 	if d.window.Bytes == 0 {
 		return nil
 	}
@@ -276,25 +177,4 @@ func (d *device) giveUp() error {
 	}
 	d.window = gpu.Range{}
 	return nil
-}
-
-// withheld are attributes that say of a device what programs under phos cannot have of it: the
-// session refuses the calls.
-var withheld = []abi.DeviceAttribute{
-	abi.AttrPageableMemoryAccess, abi.AttrPageableMemoryAccessUsesHostPageTables, abi.AttrDirectManagedMemAccessFromHost,
-	abi.AttrCanUseHostPointerForRegisteredMem, abi.AttrReadOnlyHostRegisterSupported, abi.AttrCooperativeMultiDeviceLaunch,
-	abi.AttrHandleTypeWIN32HandleSupported, abi.AttrHandleTypeWIN32KMTHandleSupported, abi.AttrHandleTypeFabricSupported,
-	abi.AttrMemPoolSupportedHandleTypes, abi.AttrGenericCompressionSupported, abi.AttrMaxPersistingL2CacheSize,
-	abi.AttrMaxAccessPolicyWindowSize, abi.AttrGPUDirectRDMAWithCUDAVMMSupported, abi.AttrGPUDirectRDMASupported,
-	abi.AttrSparseCUDAArraySupported, abi.AttrDeferredMappingCUDAArraySupported, abi.AttrTimelineSemaphoreInteropSupported,
-	abi.AttrDMABufSupported,
-	abi.AttrMulticastSupported, abi.AttrD3D12CIGSupported, abi.AttrVulkanCIGSupported, abi.AttrMemDecompressAlgorithmMask,
-	abi.AttrMemDecompressMaxLength,
-}
-
-// withhold takes them out.
-func withhold(attributes map[abi.DeviceAttribute]int32) {
-	for _, a := range withheld {
-		delete(attributes, a)
-	}
 }

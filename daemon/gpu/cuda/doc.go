@@ -1,23 +1,27 @@
-// Package cuda is the backend for real GPUs: gpu.Backend by the NVIDIA driver, or by any library
-// with its interface.
+// Package cuda is the backend for real GPUs: it implements gpu.Backend by calls of the NVIDIA
+// driver, or of any library with the same interface.
 //
-// Memory lies where the session wants it: a window of addresses is reserved for each device when
-// the backend opens, and what Map backs is physical memory put there. Variables of modules are the
-// exception; the driver places them.
+// The session chooses the addresses of memory. Open reserves a window of addresses for each device,
+// and Map puts physical memory there. The driver places only the variables of modules.
 //
-// A checkpoint finds changes by digests that a kernel of ours computes, and puts copies aside in
-// memory of the device (changes.go).
+// A checkpoint finds changes by digests that a kernel of this package computes, and copies chunks
+// to shadow buffers in device memory (changes.go).
 //
-// Work goes to the driver's own streams at once, as long as the driver can order it: launches,
-// copies and fills of device memory, events. What needs the host in the middle of a stream, a Call
-// or a copy with the program's own memory, goes to the stream's lane (lane.go), a goroutine that
-// waits for the driver, does it, and lets what follows go on. What a Tell runs waits beside the
-// stream, which goes on (tell.go). So no function of ours ever runs on a thread of the driver's,
-// and a fault never loses a Call.
+// Work that the driver can order goes to the driver's streams at once: launches, copies and fills
+// of device memory, events. Work that needs the host in the middle of a stream, a Call or a copy
+// with pageable memory, goes to the stream's host queue (hostqueue.go). Its goroutine waits for the
+// driver, does the work, and lets later work proceed. A Tell is a completion, which runs beside the
+// stream (completion.go). So no function of the session runs on a thread of the driver, and every
+// Call runs even after a fault.
 //
-// A fault ends all contexts of the process, with their memory, and nobody says at which address it
-// was: that is the driver's rule, and why this is no gpu.FaultContainer.
+// A fault ends all contexts of the process, with their memory, and the driver does not report its
+// address. So this backend is not a gpu.FaultContainer.
 //
-// It knows no sessions, no images of checkpoints and no transport. Read backend.go, then stream.go
-// and lane.go.
+// Lock order, outermost first: aliases.mu, device.reading, Executable.mu, Stream.mu,
+// Backend.registering, Backend.mu, changeFinder.mu, device.mu, Backend.ledgerMu. clock.mu comes
+// before pool.mu. All other locks are leaves: no lock is taken while one is held. Two device.mu are
+// held together only under Backend.registering.
+//
+// The package knows nothing of sessions, images or the transport. Tested by tests/nested, which
+// also fails each driver call once. Read backend.go, then stream.go and hostqueue.go.
 package cuda

@@ -8,39 +8,40 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// driverGraph is a graph of the driver's, made ready.
+// driverGraph is an instantiated graph of the driver. It is reference-counted.
 type driverGraph struct {
 	context *Context
-	graph   cudadrv.Graph // which exec's nodes are named by
+	graph   cudadrv.Graph // its nodes identify those of exec
 	exec    cudadrv.GraphExec
 	nodes   []cudadrv.GraphNode
-	kernels []*string // their different names, for messages
-	// launches is how many kernels it has.
+	kernels []*string // some distinct names, for error messages
+	// launches is the number of kernels in the graph.
 	launches uint64
-	// users counts the executable and the launches that are queued; queued counts those that the
-	// driver has not got yet.
-	users, queued atomic.Int32
+	// references counts references: the executable and queued launches. queued counts launches that
+	// were not given to the driver yet.
+	references, queued atomic.Int32
 }
 
-// newDriverGraph has the driver make a graph of an executable's works; nil where it cannot, for
-// whatever reason: then the works are given to it one by one, which may do better, or says what is
-// wrong.
+// newDriverGraph creates a graph of the driver from an executable's works. It returns nil if the
+// driver cannot do that for any reason; the works are then submitted one by one, which may succeed
+// or give a better error.
 func (c *Context) newDriverGraph(e *Executable) *driverGraph {
-	if len(e.works) == 0 || slices.ContainsFunc(e.works, func(w gpu.Work) bool { _, is := c.nodeOf(w); return !is }) {
+	if len(e.works) == 0 || slices.ContainsFunc(e.works, func(w gpu.Work) bool { _, ok := c.driverNode(w); return !ok }) {
 		return nil
 	}
 	g := &driverGraph{context: c, nodes: make([]cudadrv.GraphNode, len(e.works))}
-	g.users.Store(1)
+	g.references.Store(1)
 	err := g.build(e)
 	if err != nil {
-		g.drop()
-		_ = c.noted("instantiate graph", err)
-		c.backend.options.Logger.Debug("the driver does not take a graph as a whole", "nodes", len(e.works), "error", err)
+		g.release()
+		_ = c.driverErr("instantiate graph", err)
+		c.backend.options.Logger.Debug("driver cannot instantiate graph; launching node by node", "nodes", len(e.works), "error", err)
 		return nil
 	}
 	return g
 }
 
+// build adds the nodes in topological order and instantiates the graph.
 func (g *driverGraph) build(e *Executable) (err error) {
 	c := g.context
 	if g.graph, err = c.driver.GraphCreate(c.native, 0); err != nil {
@@ -53,31 +54,32 @@ func (g *driverGraph) build(e *Executable) (err error) {
 		}
 		slices.Sort(after)
 		placing := cudadrv.Placing{Graph: g.graph, After: slices.Compact(after)}
-		node, _ := c.nodeOf(e.works[i])
+		node, _ := c.driverNode(e.works[i])
 		if g.nodes[i], err = node(c, placing); err != nil {
 			return err
 		}
-		if launch, is := e.works[i].(gpu.Launch); is {
-			g.note(&launch.Function.(*Function).info.Name)
+		if launch, ok := e.works[i].(gpu.Launch); ok {
+			g.addKernel(&launch.Function.(*Function).info.Name)
 		}
 	}
 	g.exec, err = c.driver.GraphInstantiateWithFlags(c.native, g.graph, 0)
 	return err
 }
 
-func (g *driverGraph) note(kernel *string) {
+// addKernel counts a kernel and remembers its name.
+func (g *driverGraph) addKernel(kernel *string) {
 	g.launches++
 	if len(g.kernels) < 8 && !slices.Contains(g.kernels, kernel) {
 		g.kernels = append(g.kernels, kernel)
 	}
 }
 
-// place makes a node, or changes one.
-type place func(c *Context, p cudadrv.Placing) (cudadrv.GraphNode, error)
+// nodeFunc adds a node to a graph, or updates one.
+type nodeFunc func(c *Context, p cudadrv.Placing) (cudadrv.GraphNode, error)
 
-// nodeOf is the node of the driver's that does some work; false where there is none, as the host or
-// another device has its part in it, or the driver would need several.
-func (c *Context) nodeOf(work gpu.Work) (place, bool) {
+// driverNode returns the driver's node for some work. ok is false if there is none: the work needs
+// the host, another device, or several nodes.
+func (c *Context) driverNode(work gpu.Work) (nodeFunc, bool) {
 	switch w := work.(type) {
 	case gpu.Nothing:
 		return emptyNode, true
@@ -86,29 +88,31 @@ func (c *Context) nodeOf(work gpu.Work) (place, bool) {
 	case gpu.Copy:
 		return copyNode(w)
 	case gpu.Fill:
-		return fillNode(w), c.beyond(w.Address) == nil
+		return fillNode(w), c.remoteContext(w.Address) == nil
 	}
 	return nil, false
 }
 
-// emptyNode cannot be changed: there is nothing to change in it.
+// emptyNode adds an empty node. There is nothing to update in one.
 func emptyNode(c *Context, p cudadrv.Placing) (cudadrv.GraphNode, error) {
 	return c.driver.EmptyNode(c.native, p)
 }
 
-func launchNode(w gpu.Launch) place {
+// launchNode returns a kernel node.
+func launchNode(w gpu.Launch) nodeFunc {
 	return func(c *Context, p cudadrv.Placing) (cudadrv.GraphNode, error) {
 		f := w.Function.(*Function) // as checkLaunch found it
-		return c.driver.KernelNode(c.native, p, f.native, shapeOf(&w), w.Params[:f.info.ParamBytes])
+		return c.driver.KernelNode(c.native, p, f.native, launchShape(&w), w.Params[:f.info.ParamBytes])
 	}
 }
 
-func copyNode(w gpu.Copy) (place, bool) {
+// copyNode returns a copy node, if one is enough.
+func copyNode(w gpu.Copy) (nodeFunc, bool) {
 	if w.Dst.Host != nil || w.Src.Host != nil {
 		return nil, false
 	}
 	var boxes []cudadrv.Box
-	_ = w.EachPlane(func(dst, src gpu.Place, width, rows uint64) error { // which never fails, as this does not
+	_ = w.EachPlane(func(dst, src gpu.Place, width, rows uint64) error { // cannot fail
 		if rows == 1 {
 			dst.RowPitch, src.RowPitch = width, width
 		}
@@ -123,7 +127,8 @@ func copyNode(w gpu.Copy) (place, bool) {
 	}, len(boxes) == 1
 }
 
-func fillNode(w gpu.Fill) place {
+// fillNode returns a memset node.
+func fillNode(w gpu.Fill) nodeFunc {
 	size := uint64(w.PatternBytes)
 	if w.Rows > 1 && w.RowPitch == w.Columns*size {
 		w.Columns, w.Rows = w.Columns*w.Rows, 1
@@ -140,33 +145,33 @@ func fillNode(w gpu.Fill) place {
 	}
 }
 
-// update changes a node from the next launch on; false where that needs another graph: the driver
-// changes less than it makes, and a launch that it has not got yet would change too.
+// update changes a node from the next launch on. It returns false if a new graph is needed: the
+// driver can change only some properties, and a queued launch must not see the change.
 func (g *driverGraph) update(node int, before, work gpu.Work) bool {
-	if nothing(before) != nothing(work) || !sameAttributes(before, work) || g.queued.Load() > 0 {
+	if isEmpty(before) != isEmpty(work) || !sameAttributes(before, work) || g.queued.Load() > 0 {
 		return false
 	}
-	place, is := g.context.nodeOf(work)
-	if !is {
+	place, ok := g.context.driverNode(work)
+	if !ok {
 		return false
 	}
-	if nothing(work) {
+	if isEmpty(work) {
 		return true
 	}
 	c := g.context
 	if _, err := place(c, cudadrv.Placing{Exec: g.exec, Node: g.nodes[node]}); err != nil {
-		_ = c.noted("update graph", err)
+		_ = c.driverErr("update graph", err)
 		return false
 	}
-	if launch, is := work.(gpu.Launch); is {
+	if launch, ok := work.(gpu.Launch); ok {
 		g.launches--
-		g.note(&launch.Function.(*Function).info.Name)
+		g.addKernel(&launch.Function.(*Function).info.Name)
 	}
 	return true
 }
 
-// sameAttributes reports whether two launches differ in shape and parameters only: the driver
-// changes no more in a node.
+// sameAttributes reports whether two launches differ only in shape and parameters, which the driver
+// can change.
 func sameAttributes(before, work gpu.Work) bool {
 	old, launched := before.(gpu.Launch)
 	if !launched {
@@ -176,8 +181,8 @@ func sameAttributes(before, work gpu.Work) bool {
 	return launches && old.Cooperative == w.Cooperative && slices.Equal(old.Attributes, w.Attributes)
 }
 
-// nothing reports whether work is an empty node to the driver.
-func nothing(work gpu.Work) bool {
+// isEmpty reports whether work is an empty node for the driver.
+func isEmpty(work gpu.Work) bool {
 	switch w := work.(type) {
 	case gpu.Copy:
 		return w.Extent[0] == 0 || w.Extent[1] == 0 || w.Extent[2] == 0
@@ -189,40 +194,41 @@ func nothing(work gpu.Work) bool {
 	return false
 }
 
-// use is for a launch that is to be queued; launch has the driver do it.
-func (g *driverGraph) use() {
-	g.users.Add(1)
+// addLaunch adds a reference for a launch that is about to be queued.
+func (g *driverGraph) addLaunch() {
+	g.references.Add(1)
 	g.queued.Add(1)
 }
 
+// launch launches the graph in a stream.
 func (g *driverGraph) launch(s *Stream) error {
 	c := g.context
 	c.launches.Add(g.launches)
 	for _, name := range g.kernels {
-		c.recent.note(name)
+		c.recent.add(name)
 	}
-	return c.noted("launch graph", c.driver.GraphLaunch(c.native, g.exec, s.native))
+	return c.driverErr("launch graph", c.driver.GraphLaunch(c.native, g.exec, s.native))
 }
 
-// unuse is for a launch that the driver has, or never gets.
-func (g *driverGraph) unuse() {
+// endLaunch drops the reference of a launch that was given to the driver or abandoned.
+func (g *driverGraph) endLaunch() {
 	if g != nil {
 		g.queued.Add(-1)
-		g.drop()
+		g.release()
 	}
 }
 
-// drop gives up one use. The last one gives the graph back; in a context that stops, it goes with
-// that.
-func (g *driverGraph) drop() {
+// release drops a reference. The last one destroys the graph; a stopping context destroys it
+// itself.
+func (g *driverGraph) release() {
 	c := g.context
-	if g.users.Add(-1) > 0 || c.stopping() {
+	if g.references.Add(-1) > 0 || c.stopping() {
 		return
 	}
 	if g.exec != 0 {
-		_ = c.noted("destroy graph", c.driver.GraphExecDestroy(c.native, g.exec))
+		_ = c.driverErr("destroy graph", c.driver.GraphExecDestroy(c.native, g.exec))
 	}
 	if g.graph != 0 {
-		_ = c.noted("destroy graph", c.driver.GraphDestroy(c.native, g.graph))
+		_ = c.driverErr("destroy graph", c.driver.GraphDestroy(c.native, g.graph))
 	}
 }

@@ -11,65 +11,65 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Event is a point in a stream: what it stands for is its latest mark.
+// Event is a point in a stream: its latest event record.
 type Event struct {
 	context *Context
 	timing  bool
 
 	mu     sync.Mutex
-	latest *mark // nil: never recorded
+	latest *eventRecord // nil if never recorded
 	closed bool
 }
 
-// mark is one recording of an event. Each has an event of the driver's to itself, so that who waits
-// for it never waits for a later one.
-type mark struct {
-	context *Context
-	timing  bool
-	users   atomic.Int32
+// eventRecord is one recording of an event. Each has its own event of the driver, so that a wait
+// for it never waits for a later recording. It is reference-counted.
+type eventRecord struct {
+	context    *Context
+	timing     bool
+	references atomic.Int32
 
 	mu sync.Mutex
-	// settled: the driver has it, or nobody will ever record it.
-	settled bool
-	native  cudadrv.Event // zero: it is over since clock
-	clock   time.Duration // once timed
-	timed   bool
-	epoch   *epoch        // from which native is timed; nil where nobody asks when it was
-	ready   chan struct{} // made by the first who waits for settled
+	// settled is set once the driver has recorded it, or once it is abandoned.
+	settled     bool
+	native      cudadrv.Event // zero if abandoned: it was reached at reachedTime
+	reachedTime time.Duration // valid if timed
+	timed       bool
+	epoch       *epoch        // start of the time measurement; nil without timing
+	ready       chan struct{} // closed when settled; made by the first waiter
 }
 
-// newMark makes the next recording of an event.
-func (c *Context) newMark(event gpu.Event) (*mark, error) {
-	e, err := ours(event, "record event")
+// newRecord makes the next recording of an event.
+func (c *Context) newRecord(event gpu.Event) (*eventRecord, error) {
+	e, err := ownEvent(event, "record event")
 	if err == nil && e.context != c {
 		err = &gpu.Error{Op: "record event", Code: abi.InvalidHandle, Detail: "the event belongs to another context"}
 	}
 	if err != nil {
 		return nil, err
 	}
-	m := &mark{context: c, timing: e.timing}
-	m.users.Store(2) // the event, and the stream that will reach it
+	m := &eventRecord{context: c, timing: e.timing}
+	m.references.Store(2) // the event and the stream
 	e.mu.Lock()
 	old := e.latest
 	e.latest = m
 	e.mu.Unlock()
-	old.drop()
+	old.release()
 	return m, nil
 }
 
-// mark is the event's latest recording, to be dropped by who has asked; nil where there is none.
-func (e *Event) mark() *mark {
+// acquire returns the event's latest recording, or nil; the caller releases it.
+func (e *Event) acquire() *eventRecord {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.latest != nil {
-		e.latest.users.Add(1)
+		e.latest.references.Add(1)
 	}
 	return e.latest
 }
 
-// drop gives up one use of a mark. The last one gives the driver's event back.
-func (m *mark) drop() {
-	if m == nil || m.users.Add(-1) > 0 {
+// release drops a reference. The last one returns the driver's event to the pool.
+func (m *eventRecord) release() {
+	if m == nil || m.references.Add(-1) > 0 {
 		return
 	}
 	c := m.context
@@ -77,17 +77,17 @@ func (m *mark) drop() {
 		c.eventsFor(m.timing).put(m.native)
 	}
 	if m.epoch != nil {
-		c.clock.leave(c, m.epoch)
+		c.clock.releaseEpoch(c, m.epoch)
 	}
 }
 
-// record has the driver record the mark, once, in a stream, whose mu is held.
-func (m *mark) record(s *Stream) error {
+// record records the driver's event in a stream, once. The stream's mu is held.
+func (m *eventRecord) record(s *Stream) error {
 	c := m.context
 	if m.timing {
-		m.epoch = c.clock.epoch(c)
+		m.epoch = c.clock.acquireEpoch(c)
 	}
-	native, err := c.eventsFor(m.timing).take()
+	native, err := c.eventsFor(m.timing).get()
 	if err == nil {
 		err = c.driver.EventRecord(c.native, native, s.native)
 	}
@@ -96,25 +96,25 @@ func (m *mark) record(s *Stream) error {
 		return err
 	}
 	m.settle(native, 0)
-	s.endsWith(m)
+	s.setTail(m)
 	return nil
 }
 
-// abandon is for a mark that no stream will reach: it counts as reached now.
-func (m *mark) abandon() { m.settle(0, m.context.clock.now()) }
+// abandon settles a recording that no stream will reach: it counts as reached now.
+func (m *eventRecord) abandon() { m.settle(0, m.context.clock.now()) }
 
-// settle is done once: a mark is recorded or abandoned.
-func (m *mark) settle(native cudadrv.Event, at time.Duration) {
+// settle is called once, when the event is recorded or abandoned.
+func (m *eventRecord) settle(native cudadrv.Event, at time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.settled, m.native, m.clock, m.timed = true, native, at, native == 0
+	m.settled, m.native, m.reachedTime, m.timed = true, native, at, native == 0
 	if m.ready != nil {
 		close(m.ready)
 	}
 }
 
-// known reports whether the mark is settled, and what the driver has for it.
-func (m *mark) known() (native cudadrv.Event, settled bool) {
+// state returns the driver's event, and whether the recording is settled.
+func (m *eventRecord) state() (native cudadrv.Event, settled bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.native, m.settled
@@ -126,8 +126,8 @@ var closedChannel = func() chan struct{} {
 	return c
 }()
 
-// wait returns a channel that is closed once the mark is settled.
-func (m *mark) wait() <-chan struct{} {
+// settling returns a channel that is closed when the recording is settled.
+func (m *eventRecord) settling() <-chan struct{} {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.settled {
@@ -139,9 +139,9 @@ func (m *mark) wait() <-chan struct{} {
 	return m.ready
 }
 
-// query returns nil when the mark is reached, abi.NotReady while it is not.
-func (m *mark) query() error {
-	native, settled := m.known()
+// query returns nil when the recording is reached, abi.NotReady while it is not.
+func (m *eventRecord) query() error {
+	native, settled := m.state()
 	switch {
 	case !settled:
 		return abi.NotReady
@@ -152,135 +152,135 @@ func (m *mark) query() error {
 	if gpu.Code(err) == abi.NotReady {
 		return abi.NotReady
 	}
-	return m.context.noted("query event", err)
+	return m.context.driverErr("query event", err)
 }
 
-// NewEvent makes an event.
+// NewEvent creates an event.
 func (c *Context) NewEvent(options gpu.EventOptions) (gpu.Event, error) {
 	if err := c.usable("create event"); err != nil {
 		return nil, err
 	}
 	e := &Event{context: c, timing: options.Timing}
 	if options.Moment.Recorded {
-		e.latest = &mark{context: c, timing: options.Timing, settled: true, clock: options.Moment.Clock, timed: true}
-		e.latest.users.Store(1)
+		e.latest = &eventRecord{context: c, timing: options.Timing, settled: true, reachedTime: options.Moment.Clock, timed: true}
+		e.latest.references.Store(1)
 	}
 	return e, nil
 }
 
-// ours is the event as this backend's, if it is open.
-func ours(event gpu.Event, op string) (*Event, error) {
-	e, known := event.(*Event)
-	if known {
+// ownEvent returns the event as this backend's, if it is open.
+func ownEvent(event gpu.Event, op string) (*Event, error) {
+	e, ok := event.(*Event)
+	if ok {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 	}
-	if !known || e.closed {
+	if !ok || e.closed {
 		return nil, &gpu.Error{Op: op, Code: abi.InvalidHandle, Detail: "no such event"}
 	}
 	return e, nil
 }
 
-// Query tells whether the latest recording is reached.
+// Query returns nil when the latest recording is reached, abi.NotReady while it is not.
 func (e *Event) Query() error {
 	if err := e.context.Fault(); err != nil {
 		return err
 	}
-	m := e.mark()
+	m := e.acquire()
 	if m == nil {
 		return nil
 	}
-	defer m.drop()
+	defer m.release()
 	return m.query()
 }
 
 // Synchronize waits for the latest recording.
 func (e *Event) Synchronize() error {
-	m := e.mark()
+	m := e.acquire()
 	if m == nil {
 		return e.context.Fault()
 	}
-	defer m.drop()
-	<-m.wait()
-	err := m.awaitEagerly()
-	if c := m.context; err == nil && c.prints.Load() {
-		// Only to who waits, the driver shows what kernels have printed.
-		if native, _ := m.known(); native != 0 && !c.stopping() {
-			err = c.noted("wait for event", c.driver.EventSynchronize(c.native, native))
+	defer m.release()
+	<-m.settling()
+	err := m.spinWait()
+	if c := m.context; err == nil && c.canPrint.Load() {
+		// The driver flushes device printf only on a synchronizing call.
+		if native, _ := m.state(); native != 0 && !c.stopping() {
+			err = c.driverErr("wait for event", c.driver.EventSynchronize(c.native, native))
 		}
 		c.flush()
 	}
 	return err
 }
 
-// awaitEagerly is await for a mark that is settled.
-func (m *mark) awaitEagerly() error {
-	for asked := time.Now(); time.Since(asked) < eagerness; {
+// spinWait is wait that polls for spinTime first.
+func (m *eventRecord) spinWait() error {
+	for asked := time.Now(); time.Since(asked) < spinTime; {
 		if err := m.query(); gpu.Code(err) != abi.NotReady {
 			return err
 		}
 	}
-	return m.await()
+	return m.wait()
 }
 
-// eagerness is how long who waits for an event keeps asking: the driver wakes a sleeper some ten
-// microseconds late. All our events let him sleep, as most who wait are in no hurry; a driver that
-// spins would spend a processor on each.
-const eagerness = 200 * time.Microsecond
+// spinTime is how long Synchronize polls before it blocks. The driver wakes a blocked thread some
+// ten microseconds late. All events of this package block, because most waits are not urgent, and a
+// driver that spins would occupy a CPU core for each.
+const spinTime = 200 * time.Microsecond
 
 // ElapsedSince returns the milliseconds from start to e.
 func (e *Event) ElapsedSince(start gpu.Event) (float32, error) {
-	s, is := start.(*Event)
-	if !is || !s.timing || !e.timing {
-		return 0, &gpu.Error{Op: "elapsed time", Code: abi.InvalidHandle, Detail: "an event without timing"}
+	s, ok := start.(*Event)
+	if !ok || !s.timing || !e.timing {
+		return 0, &gpu.Error{Op: "elapsed time", Code: abi.InvalidHandle, Detail: "the event has no timing"}
 	}
-	from, to := s.mark(), e.mark()
-	defer from.drop()
-	defer to.drop()
+	from, to := s.acquire(), e.acquire()
+	defer from.release()
+	defer to.release()
 	if from == nil || to == nil {
-		return 0, &gpu.Error{Op: "elapsed time", Code: abi.InvalidHandle, Detail: "an event that was never recorded"}
+		return 0, &gpu.Error{Op: "elapsed time", Code: abi.InvalidHandle, Detail: "the event was never recorded"}
 	}
-	for _, m := range []*mark{from, to} {
+	for _, m := range []*eventRecord{from, to} {
 		if err := m.query(); err != nil {
 			return 0, err
 		}
 	}
-	if err := e.context.relate(from, to); err != nil {
+	if err := e.context.relateTimes(from, to); err != nil {
 		return 0, err
 	}
-	a, err := from.moment()
+	a, err := from.reachedAt()
 	if err != nil {
 		return 0, err
 	}
-	b, err := to.moment()
+	b, err := to.reachedAt()
 	return float32(float64(b-a) / float64(time.Millisecond)), err
 }
 
-// relate finds out when one of two marks was by the time between them, as the driver says it: that
-// is more precise than both times from an epoch are, and what is saved of events says of these two
-// for ever what their program is told now.
-func (c *Context) relate(from, to *mark) error {
-	_, begun := from.time()
-	_, ended := to.time()
-	if from == to || begun && ended || from.native == 0 || to.native == 0 {
+// relateTimes computes one of two times from the other and the time between them, as reported by
+// the driver. That is more precise than two times from an epoch. Saved event times keep exactly the
+// difference that the program was told.
+func (c *Context) relateTimes(from, to *eventRecord) error {
+	_, fromKnown := from.knownTime()
+	_, toKnown := to.knownTime()
+	if from == to || fromKnown && toKnown || from.native == 0 || to.native == 0 {
 		return nil
 	}
 	ms, err := c.driver.EventElapsedTime(c.native, from.native, to.native)
 	if err != nil {
-		return c.noted("elapsed time", err)
+		return c.driverErr("elapsed time", err)
 	}
 	one, other, between := from, to, duration(ms)
-	if ended {
+	if toKnown {
 		one, other, between = to, from, -between
 	}
-	at, err := one.moment()
+	at, err := one.reachedAt()
 	if err == nil {
-		other.timedAt(at + between)
+		other.setTime(at + between)
 	}
 	return err
 }
 
-// Close ends the event. Recordings under way are still reached for those who wait already.
+// Close destroys the event. Pending waits for its recordings still end.
 func (e *Event) Close() error {
 	e.mu.Lock()
 	if e.closed {
@@ -291,11 +291,11 @@ func (e *Event) Close() error {
 	latest := e.latest
 	e.latest = nil
 	e.mu.Unlock()
-	latest.drop()
+	latest.release()
 	return nil
 }
 
-// newEvent makes an event of the driver's, for marks with timing or without.
+// newEvent creates an event of the driver, for recordings with or without timing.
 func (c *Context) newEvent(timing bool) (cudadrv.Event, error) {
 	var flags uint32 = cudadrv.EventBlockingSync
 	if !timing {
@@ -304,7 +304,7 @@ func (c *Context) newEvent(timing bool) (cudadrv.Event, error) {
 	return c.driver.EventCreate(c.native, flags)
 }
 
-// eventsFor are the driver's events for marks with timing, or without.
+// eventsFor returns the pool of the driver's events with or without timing.
 func (c *Context) eventsFor(timing bool) *pool[cudadrv.Event] {
 	if timing {
 		return &c.timed
@@ -312,34 +312,33 @@ func (c *Context) eventsFor(timing bool) *pool[cudadrv.Event] {
 	return &c.untimed
 }
 
-// clock is what a context's events are timed by: the driver's timer. The driver says times between
-// two events only, as a float of milliseconds, which tells microseconds apart for some seconds; so
-// each recording is timed from an epoch that is not much older.
+// clock is the time base of a context's events: the driver's timer. The driver only reports the
+// time between two events, as float milliseconds, which has a resolution of microseconds for some
+// seconds. So each recording is timed from an epoch that is not much older.
 type clock struct {
-	zero time.Time // when the clock said 0, by this machine's
+	zero time.Time // host time at which the clock was 0
 
 	mu     sync.Mutex
 	latest *epoch
 }
 
-// epoch is an event of our own, from which later ones are timed. The clock's mu guards it.
+// epoch is a driver event from which later ones are timed. The clock's mu guards it.
 type epoch struct {
 	native cudadrv.Event
 	made   time.Time
-	// before is the epoch that this one is timed from; nil once at, what the clock said here, is
-	// known.
-	before *epoch
-	at     time.Duration
-	users  int // marks, a later epoch, and the clock
+	// before is the epoch that this one is timed from; nil once at, its time, is known.
+	before     *epoch
+	at         time.Duration
+	references int // references of event records, a later epoch, and the clock
 }
 
-// epochAge is how old an epoch is before there is another. A float has 24 bits: 61 nanoseconds at
-// this age.
+// epochAge is the age at which an epoch is replaced. A float has 24 bits: 61 nanoseconds at this
+// age.
 const epochAge = time.Second
 
-// start lets a clock go on from what an earlier one said.
+// start starts the clock at the time of an earlier one.
 func (k *clock) start(c *Context, from time.Duration) error {
-	begun := time.Now() // before the first event, so that now is never behind what an event has said
+	begun := time.Now() // before the first event, so that now is never earlier than an event's time
 	first, err := c.newEpoch()
 	if err != nil {
 		return err
@@ -352,40 +351,40 @@ func (k *clock) start(c *Context, from time.Duration) error {
 	return nil
 }
 
+// newEpoch records an epoch in the side stream.
 func (c *Context) newEpoch() (*epoch, error) {
-	native, err := c.timed.take()
+	native, err := c.timed.get()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.driver.EventRecord(c.native, native, c.aside); err != nil {
+	if err := c.driver.EventRecord(c.native, native, c.side); err != nil {
 		c.timed.put(native)
 		return nil, err
 	}
-	return &epoch{native: native, made: time.Now(), users: 1}, nil
+	return &epoch{native: native, made: time.Now(), references: 1}, nil
 }
 
-// now is what the clock says for what no event of the driver was recorded.
+// now returns the host's estimate of the clock, for recordings without a driver event.
 func (k *clock) now() time.Duration { return time.Since(k.zero) }
 
-// epoch is what a recording that is made now is to be timed from; whoever asks gives it back by
-// leave. Where the driver makes no new one, an old one does, less precisely.
-func (k *clock) epoch(c *Context) *epoch {
+// acquireEpoch returns the epoch for a new recording; the caller releases it. If the driver cannot
+// create a new one, it returns the old one, which is less precise.
+func (k *clock) acquireEpoch(c *Context) *epoch {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// An epoch comes only after the one before is timed, so that there are never more than two whose
-	// time is unknown.
+	// The old epoch is timed before a new one is made, so at most two epochs have an unknown time.
 	if old := k.latest; time.Since(old.made) > epochAge && c.driver.EventQuery(c.native, old.native) == nil &&
-		k.settle(c, old) == nil {
+		k.fixTime(c, old) == nil {
 		if next, err := c.newEpoch(); err == nil {
-			next.before, k.latest = old, next // old's use by the clock is next's now
+			next.before, k.latest = old, next // the clock's reference to old passes to next
 		}
 	}
-	k.latest.users++
+	k.latest.references++
 	return k.latest
 }
 
-// settle finds out when an epoch was, which it must have been. mu is held.
-func (k *clock) settle(c *Context, e *epoch) error {
+// fixTime computes the time of an epoch, which must be reached. mu is held.
+func (k *clock) fixTime(c *Context, e *epoch) error {
 	if e.before == nil {
 		return nil
 	}
@@ -394,99 +393,99 @@ func (k *clock) settle(c *Context, e *epoch) error {
 		return err
 	}
 	e.at = e.before.at + duration(ms)
-	k.release(c, e.before)
+	k.releaseLocked(c, e.before)
 	e.before = nil
 	return nil
 }
 
-// leave gives up one use of an epoch.
-func (k *clock) leave(c *Context, e *epoch) {
+// releaseEpoch drops a reference to an epoch.
+func (k *clock) releaseEpoch(c *Context, e *epoch) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.release(c, e)
+	k.releaseLocked(c, e)
 }
 
-// release is leave with mu held.
-func (k *clock) release(c *Context, e *epoch) {
-	if e.users--; e.users == 0 {
+// releaseLocked is releaseEpoch with mu held.
+func (k *clock) releaseLocked(c *Context, e *epoch) {
+	if e.references--; e.references == 0 {
 		c.timed.put(e.native)
 	}
 }
 
-// time is what the clock said when something happened that was timed from an epoch.
-func (k *clock) time(c *Context, from *epoch, happened cudadrv.Event) (time.Duration, error) {
+// timeOf returns the clock at a driver event that is timed from an epoch.
+func (k *clock) timeOf(c *Context, from *epoch, happened cudadrv.Event) (time.Duration, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if from.before != nil {
-		// It was recorded before what has happened, but in another stream.
+		// The epoch was recorded before the event, but in another stream.
 		if err := c.driver.EventSynchronize(c.native, from.native); err != nil {
 			return 0, err
 		}
 	}
-	if err := k.settle(c, from); err != nil {
+	if err := k.fixTime(c, from); err != nil {
 		return 0, err
 	}
 	ms, err := c.driver.EventElapsedTime(c.native, from.native, happened)
 	return from.at + duration(ms), err
 }
 
-// duration is a time as the driver says it, who counts in whole nanoseconds.
+// duration converts float milliseconds of the driver to whole nanoseconds.
 func duration(ms float32) time.Duration {
 	return time.Duration(math.Round(float64(ms) * float64(time.Millisecond)))
 }
 
-// time is what the clock said when the mark was reached, if that is known already.
-func (m *mark) time() (at time.Duration, known bool) {
+// knownTime returns the time at which the recording was reached, if it is known already.
+func (m *eventRecord) knownTime() (at time.Duration, known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.clock, m.timed || !m.timing
+	return m.reachedTime, m.timed || !m.timing
 }
 
-// timedAt says when the mark was reached, and is heard once: who asks again gets the same answer.
-func (m *mark) timedAt(at time.Duration) time.Duration {
+// setTime sets the recording's time and returns it. Only the first call has an effect.
+func (m *eventRecord) setTime(at time.Duration) time.Duration {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.timed {
-		m.clock, m.timed = at, true
+		m.reachedTime, m.timed = at, true
 	}
-	return m.clock
+	return m.reachedTime
 }
 
-// moment is what the clock said when the mark was reached, which it is.
-func (m *mark) moment() (time.Duration, error) {
-	if at, known := m.time(); known {
+// reachedAt returns the time of a recording that is reached.
+func (m *eventRecord) reachedAt() (time.Duration, error) {
+	if at, ok := m.knownTime(); ok {
 		return at, nil
 	}
 	c := m.context
-	at, err := c.clock.time(c, m.epoch, m.native)
+	at, err := c.clock.timeOf(c, m.epoch, m.native)
 	if err != nil {
-		return 0, c.noted("ask when an event happened", err)
+		return 0, c.driverErr("query event time", err)
 	}
-	return m.timedAt(at), nil
+	return m.setTime(at), nil
 }
 
-// Continuation is what a context that takes this one's place has to know.
+// Continuation returns the state for the context that replaces this one.
 func (c *Context) Continuation() gpu.Continuation {
 	return gpu.Continuation{Clock: c.clock.now(), Launches: c.launches.Load()}
 }
 
-// Moment is when the latest recording of an event was reached.
+// Moment returns when the latest recording of an event was reached.
 func (c *Context) Moment(event gpu.Event) (gpu.Moment, error) {
-	e, err := ours(event, "ask when an event happened")
+	e, err := ownEvent(event, "query event time")
 	if err != nil {
 		return gpu.Moment{}, err
 	}
-	m := e.mark()
+	m := e.acquire()
 	if m == nil {
 		return gpu.Moment{}, nil
 	}
-	defer m.drop()
+	defer m.release()
 	if err := m.query(); gpu.Code(err) == abi.NotReady {
 		return gpu.Moment{}, err
 	}
-	at, err := m.moment()
+	at, err := m.reachedAt()
 	if c.Fault() != nil {
-		return gpu.Moment{Recorded: true, Clock: c.clock.now()}, nil // the driver tells no times any more
+		return gpu.Moment{Recorded: true, Clock: c.clock.now()}, nil // after a fault the driver reports no times
 	}
 	return gpu.Moment{Recorded: true, Clock: at}, err
 }

@@ -8,28 +8,28 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Executable is a checked graph: the driver's own where the driver can do all of it alone, else
-// work to be queued node by node.
+// Executable is a checked graph. It is launched as a graph of the driver if the driver can do all
+// of it, else node by node.
 type Executable struct {
 	context *Context
 	plan    *gpu.Plan
-	nodes   []gpu.Node // whose work is what it was at first
+	nodes   []gpu.Node // with their original work
 
 	mu    sync.Mutex
 	works []gpu.Work // by node
-	// native is the graph as the driver has it; nil where the driver cannot, or stale says that it is
-	// to be made anew.
+	// native is the driver's graph; nil if the driver cannot run the graph, or if stale is set and
+	// it must be made again.
 	native *driverGraph
 	stale  bool
-	// stream is that of the latest launch of native.
+	// stream is the stream of native's latest launch.
 	stream *Stream
-	// last is reached when the latest launch is done: launches of one graph do not overlap. It is nil
-	// when the driver knows of that launch, and keeps them apart itself.
-	last   *mark
-	closed bool
+	// lastLaunch is reached when the latest launch is done; the next launch waits for it, because
+	// launches of one graph do not overlap. It is nil if the driver orders them itself.
+	lastLaunch *eventRecord
+	closed     bool
 }
 
-// Instantiate checks a graph and makes it ready.
+// Instantiate checks a graph and prepares it for launching.
 func (c *Context) Instantiate(graph *gpu.Graph) (gpu.Executable, error) {
 	if err := c.usable("instantiate graph"); err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (c *Context) Instantiate(graph *gpu.Graph) (gpu.Executable, error) {
 	return e, nil
 }
 
-// Update replaces the work of a node from the next launch on.
+// Update replaces the work of a node, from the next launch on.
 func (e *Executable) Update(node int, work gpu.Work) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -63,18 +63,18 @@ func (e *Executable) Update(node int, work gpu.Work) error {
 	before := e.works[node]
 	e.works[node] = work
 	if e.native != nil && !e.native.update(node, before, work) {
-		e.retire()
+		e.releaseNative()
 	}
 	if e.native == nil {
-		e.stale = true // perhaps the driver can do all of it now
+		e.stale = true // the driver may be able to run the graph now
 	}
 	return nil
 }
 
 // Launch queues the whole graph in a stream.
 func (e *Executable) Launch(stream gpu.Stream) error {
-	s, known := stream.(*Stream)
-	if !known || s.context != e.context {
+	s, ok := stream.(*Stream)
+	if !ok || s.context != e.context {
 		return &gpu.Error{Op: "launch graph", Code: abi.InvalidHandle, Detail: "the stream belongs to another context"}
 	}
 	if err := e.context.Fault(); err != nil {
@@ -98,63 +98,64 @@ func (e *Executable) Launch(stream gpu.Stream) error {
 	return s.putAll(items)
 }
 
-// launchNative is one call of the driver, unless the lane comes first. mu is held.
+// launchNative launches the driver's graph, at once or through the host queue. mu is held.
 func (e *Executable) launchNative(s *Stream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.last != nil {
-		if err := s.put(item{work: gpu.Await{}, mark: e.last}); err != nil {
-			e.last = nil // put has dropped it
+	if e.lastLaunch != nil {
+		if err := s.put(item{work: gpu.Await{}, record: e.lastLaunch}); err != nil {
+			e.lastLaunch = nil // put has released it
 			return err
 		}
-		e.last = nil
+		e.lastLaunch = nil
 	}
-	e.native.use()
+	e.native.addLaunch()
 	e.stream = s
-	if err := s.put(item{work: gpu.Nothing{}, graph: e.native}); err != nil || !s.running {
+	if err := s.put(item{work: gpu.Nothing{}, graph: e.native}); err != nil || !s.queueRunning {
 		return err
 	}
-	e.last = e.newLast()
-	return s.put(item{work: gpu.Record{}, mark: e.last})
+	e.lastLaunch = e.newLaunchRecord()
+	return s.put(item{work: gpu.Record{}, record: e.lastLaunch})
 }
 
-// newLast is a mark for the end of a launch, used by this graph's next launch and the stream.
-func (e *Executable) newLast() *mark {
-	m := &mark{context: e.context}
-	m.users.Store(2)
+// newLaunchRecord returns an event record for the end of a launch, referenced by the graph and the
+// stream.
+func (e *Executable) newLaunchRecord() *eventRecord {
+	m := &eventRecord{context: e.context}
+	m.references.Store(2)
 	return m
 }
 
-// items is what one launch submits. mu is held.
+// items returns the items of one launch. mu is held.
 func (e *Executable) items() (items []item, err error) {
-	if e.last != nil {
-		items = append(items, item{work: gpu.Await{}, mark: e.last})
+	if e.lastLaunch != nil {
+		items = append(items, item{work: gpu.Await{}, record: e.lastLaunch})
 	}
 	for _, i := range e.plan.Order {
 		it, err := e.context.prepare(e.works[i])
 		if err != nil {
 			for _, it := range items {
 				it.abandon()
-				it.drop()
+				it.release()
 			}
-			e.last = nil
+			e.lastLaunch = nil
 			return nil, fmt.Errorf("graph node %d: %w", i, err)
 		}
 		items = append(items, it)
 	}
-	e.last = e.newLast()
-	return append(items, item{work: gpu.Record{}, mark: e.last}), nil
+	e.lastLaunch = e.newLaunchRecord()
+	return append(items, item{work: gpu.Record{}, record: e.lastLaunch}), nil
 }
 
-// putAll puts items one behind the other, with nothing between. After the first that fails, the
-// rest only lets go who waits.
+// putAll puts items without other work in between. After the first failure, it only releases the
+// waiters of the rest.
 func (s *Stream) putAll(items []item) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, it := range items {
 		if err != nil {
 			it.abandon()
-			it.drop()
+			it.release()
 			continue
 		}
 		err = s.put(it)
@@ -162,36 +163,36 @@ func (s *Stream) putAll(items []item) (err error) {
 	return err
 }
 
-// retire gives the driver's graph up once its launches are done, for which another one has to wait.
-// mu is held.
-func (e *Executable) retire() {
+// releaseNative destroys the driver's graph after its launches; another graph waits for them. mu is
+// held.
+func (e *Executable) releaseNative() {
 	native, s := e.native, e.stream
 	e.native, e.stream = nil, nil
 	if native == nil {
 		return
 	}
 	if s == nil {
-		native.drop()
+		native.release()
 		return
 	}
 	s.mu.Lock()
-	if s.gone {
+	if s.destroyed {
 		s.mu.Unlock()
-		native.drop() // its launches are done
+		native.release() // all launches are done
 		return
 	}
 	defer s.mu.Unlock()
-	if e.last == nil {
-		m := e.newLast()
-		if s.accept(item{work: gpu.Record{}, mark: m}) == nil {
-			e.last = m
+	if e.lastLaunch == nil {
+		m := e.newLaunchRecord()
+		if s.accept(item{work: gpu.Record{}, record: m}) == nil {
+			e.lastLaunch = m
 		}
 	}
-	// Where not even an event is to be had, the graph stays with the driver until the context ends.
-	_ = s.accept(item{work: gpu.Tell{Func: native.drop}, own: true})
+	// If the driver has no more events, the graph stays until the context is closed.
+	_ = s.accept(item{work: gpu.Tell{Func: native.release}, own: true})
 }
 
-// Close ends the graph. Launches that are queued still run.
+// Close destroys the graph. Queued launches still run.
 func (e *Executable) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -199,7 +200,7 @@ func (e *Executable) Close() error {
 		return &gpu.Error{Op: "destroy graph", Code: abi.InvalidHandle, Detail: "the graph is destroyed"}
 	}
 	e.closed = true
-	e.retire()
-	e.last.drop()
+	e.releaseNative()
+	e.lastLaunch.release()
 	return nil
 }

@@ -10,18 +10,17 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// hostMapping is host memory that one or more contexts show at its address. The driver pins it
-// once.
+// hostMapping is host memory that one or more contexts map. The driver pins it once.
 type hostMapping struct {
 	memory []byte
 	users  map[*Context]struct{}
 }
 
-// Memory is a context's view of its device's memory.
+// Memory is the memory of a context's device.
 type Memory struct {
 	context *Context
 	device  *device
-	changes *changes
+	changes *changeFinder
 }
 
 func newMemory(c *Context, d *device) *Memory {
@@ -30,14 +29,11 @@ func newMemory(c *Context, d *device) *Memory {
 	return m
 }
 
-// whole refuses what are not whole chunks in the window.
-func (m *Memory) whole(op string, r gpu.Range) error {
+// checkRange returns an error unless r is made of whole chunks in the window.
+func (m *Memory) checkRange(op string, r gpu.Range) error {
 	if r.Bytes == 0 || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 || !m.device.window.Contains(r) {
-		return &gpu.Error{
-			Op:     op,
-			Code:   abi.InvalidValue,
-			Detail: fmt.Sprintf("%#x+%#x is not whole chunks of the window", r.Address, r.Bytes),
-		}
+		return gpu.Errorf(op, abi.InvalidValue,
+			"%#x+%#x is not a range of whole chunks in the window", r.Address, r.Bytes)
 	}
 	return nil
 }
@@ -45,43 +41,45 @@ func (m *Memory) whole(op string, r gpu.Range) error {
 // Map backs a range with zeroed memory.
 func (m *Memory) Map(r gpu.Range) error { return m.mapWith(r, false) }
 
-// MapWhole is Map for what will be shown or shared elsewhere.
+// MapWhole is Map for memory that will be aliased or shared.
 func (m *Memory) MapWhole(r gpu.Range) error { return m.mapWith(r, true) }
 
+// mapWith maps a range. If memory runs out, it takes memory from shadows.
 func (m *Memory) mapWith(r gpu.Range, whole bool) error {
-	if err := m.whole("map memory", r); err != nil {
+	if err := m.checkRange("map memory", r); err != nil {
 		return err
 	}
-	return m.changes.insist(func() error { return m.mapNow(r, whole) })
+	return m.changes.reclaimFor(func() error { return m.mapNow(r, whole) })
 }
 
+// mapNow maps a range, charged to the ledger.
 func (m *Memory) mapNow(r gpu.Range, whole bool) error {
 	if err := m.context.usable("map memory"); err != nil {
-		return err // what has failed may have left things where they were
+		return err // after a fault, the table may be out of date
 	}
 	d := m.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.table.free(r) {
-		return &gpu.Error{Op: "map memory", Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x+%#x", r.Address, r.Bytes)}
+	if !d.table.isFree(r) {
+		return gpu.Errorf("map memory", abi.AlreadyMapped, "%#x+%#x", r.Address, r.Bytes)
 	}
-	if d.stands(r, whole) {
+	if d.obstructed(r, whole) {
 		return fmt.Errorf("map memory at %#x: %w", r.Address, gpu.ErrKept)
 	}
 	if err := m.reserve(r.Bytes); err != nil {
 		return err
 	}
-	if err := m.back(r); err != nil {
+	if err := m.populate(r); err != nil {
 		m.release(r.Bytes)
 		return err
 	}
 	return nil
 }
 
-// stands reports whether something that is kept cannot be used for a range, or not for one that
-// must be whole. mu is held.
-func (d *device) stands(r gpu.Range, whole bool) bool {
-	kept := d.granules.within(r)
+// obstructed reports whether an existing mapping prevents r from being mapped, or from becoming one
+// mapping if whole is set. mu is held.
+func (d *device) obstructed(r gpu.Range, whole bool) bool {
+	kept := d.mappings.overlapping(r)
 	for _, g := range kept {
 		if g.foreign || g.shared || whole && g.Range != r {
 			return true
@@ -90,75 +88,71 @@ func (d *device) stands(r gpu.Range, whole bool) bool {
 	return false
 }
 
-// back puts memory at a range: what is kept there, and new memory beside it. The device's mu is
-// held.
-func (m *Memory) back(r gpu.Range) error {
+// populate assigns memory to a range: unreclaimed mappings are reused, new ones fill the gaps. The
+// device's mu is held.
+func (m *Memory) populate(r gpu.Range) error {
 	d, c := m.device, m.context
 	at := r.Address
-	for _, g := range append(d.granules.within(r), &granule{Range: gpu.Range{Address: r.End()}}) {
+	for _, g := range append(d.mappings.overlapping(r), &mapping{Range: gpu.Range{Address: r.End()}}) {
 		if g.Address > at {
-			if err := m.fresh(gpu.Range{Address: at, Bytes: g.Address - at}); err != nil {
-				return err // what was made before it is kept
+			if err := m.newMapping(gpu.Range{Address: at, Bytes: g.Address - at}); err != nil {
+				return err // the mappings made so far can be reclaimed
 			}
 		}
 		at = g.End()
 	}
-	if err := c.clear(r); err != nil {
-		return c.noted("map memory", err)
+	if err := c.zero(r); err != nil {
+		return c.driverErr("map memory", err)
 	}
-	for _, g := range d.granules.within(r) {
+	for _, g := range d.mappings.overlapping(r) {
 		from, to := max(g.Address, r.Address), min(g.End(), r.End())
-		d.use(gpu.Range{Address: from, Bytes: to - from}, g, c)
+		d.assign(gpu.Range{Address: from, Bytes: to - from}, g, c)
 	}
 	return nil
 }
 
-// use enters a part of a granule in the table. mu is held.
-func (d *device) use(r gpu.Range, g *granule, owner *Context) {
-	d.table.add(piece{Range: r, granule: g, owner: owner})
+// assign adds a part of a mapping to the table. mu is held.
+func (d *device) assign(r gpu.Range, g *mapping, owner *Context) {
+	d.table.add(piece{Range: r, mapping: g, owner: owner})
 	g.used += r.Bytes
-	d.kept.Add(-int64(r.Bytes))
+	d.reclaimable.Add(-int64(r.Bytes))
 }
 
-// leave is use taken back. mu is held.
-func (d *device) leave(p piece) {
+// unassign reverses assign. mu is held.
+func (d *device) unassign(p piece) {
 	d.table.remove(p.Address)
-	p.granule.used -= p.Bytes
-	d.kept.Add(int64(p.Bytes))
+	p.mapping.used -= p.Bytes
+	d.reclaimable.Add(int64(p.Bytes))
 }
 
-// fresh makes memory and maps it, for nobody yet. The device's mu is held.
-func (m *Memory) fresh(r gpu.Range) error {
+// newMapping allocates memory and maps it, not yet assigned. The device's mu is held.
+func (m *Memory) newMapping(r gpu.Range) error {
 	d := m.device
 	allocation, err := d.create(r.Bytes)
 	if o := m.context.backend.options; gpu.Code(err) == abi.OutOfMemory && o.Ledger != nil {
 		if o.Ledger.Owed(int(d.ordinal), o.Slot) {
 			return fmt.Errorf("map memory: GPU %d: %d bytes: %w", d.ordinal, r.Bytes, gpu.ErrOwed)
 		}
-		allocation, err = d.create(r.Bytes) // who owed it may have just given it back
+		allocation, err = d.create(r.Bytes) // another process may have just reclaimed it
 	}
 	if err != nil {
-		return &gpu.Error{
-			Op:     "map memory",
-			Code:   gpu.Code(err),
-			Detail: fmt.Sprintf("GPU %d: %d bytes", d.ordinal, r.Bytes),
-		}
+		return gpu.Errorf("map memory", gpu.Code(err), "GPU %d: %d bytes", d.ordinal, r.Bytes)
 	}
-	if err := d.show(r, allocation, d.reached); err != nil {
-		return m.context.noted("map memory", err)
+	if err := d.mapFor(r, allocation, d.accessors); err != nil {
+		return m.context.driverErr("map memory", err)
 	}
-	d.hold(&granule{Range: r, allocation: allocation})
+	d.addMapping(&mapping{Range: r, allocation: allocation})
 	return nil
 }
 
-// hold enters what the driver has mapped, all of it kept. mu is held.
-func (d *device) hold(g *granule) {
-	d.granules.add(g)
-	d.kept.Add(int64(g.Bytes))
+// addMapping adds a mapping, all of it unassigned. mu is held.
+func (d *device) addMapping(g *mapping) {
+	d.mappings.add(g)
+	d.reclaimable.Add(int64(g.Bytes))
 }
 
-// show puts memory at a range and lets devices touch it. If that fails, the memory is given back.
-func (d *device) show(r gpu.Range, allocation cudadrv.Allocation, devices []int32) error {
+// mapFor maps memory at a range and gives devices access. If that fails, it releases the memory.
+func (d *device) mapFor(r gpu.Range, allocation cudadrv.Allocation, devices []int32) error {
 	err := d.driver.Map(r.Address, r.Bytes, allocation)
 	if err == nil {
 		if err = d.driver.Allow(r.Address, r.Bytes, devices); err != nil {
@@ -171,7 +165,7 @@ func (d *device) show(r gpu.Range, allocation cudadrv.Allocation, devices []int3
 	return err
 }
 
-// reserve takes bytes off the account that all workers share.
+// reserve charges bytes to this worker in the ledger.
 func (m *Memory) reserve(bytes uint64) error {
 	if o := m.context.backend.options; o.Ledger != nil {
 		return o.Ledger.Reserve(int(m.device.ordinal), o.Slot, bytes)
@@ -185,172 +179,162 @@ func (m *Memory) release(bytes uint64) {
 	}
 }
 
-// Unmap gives memory back, whichever context of the device mapped it: what the driver has of it is
-// kept until GiveBack.
+// Unmap frees memory, whichever context of the device mapped it. The driver's mapping stays until
+// GiveBack.
 func (m *Memory) Unmap(r gpu.Range) error {
-	if err := m.whole("unmap memory", r); err != nil {
+	if err := m.checkRange("unmap memory", r); err != nil {
 		return err
 	}
 	d := m.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.table.covered(r.Address, r.Bytes) < r.Bytes {
-		return &gpu.Error{Op: "unmap memory", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x+%#x", r.Address, r.Bytes)}
+		return gpu.Errorf("unmap memory", abi.NotMapped, "%#x+%#x", r.Address, r.Bytes)
 	}
-	pieces := slices.Clone(d.table.within(r))
+	pieces := slices.Clone(d.table.overlapping(r))
 	for _, p := range pieces {
-		switch g := p.granule; {
+		switch g := p.mapping; {
 		case g == nil:
-			return &gpu.Error{
-				Op:     "unmap memory",
-				Code:   abi.NotMapped,
-				Detail: fmt.Sprintf("%#x is no memory of its own", p.Address),
-			}
+			return gpu.Errorf("unmap memory", abi.NotMapped, "%#x was not mapped by Map", p.Address)
 		case (g.foreign || g.shared) && !r.Contains(p.Range):
-			return &gpu.Error{
-				Op:     "unmap memory",
-				Code:   abi.NotSupported,
-				Detail: "other processes have it, and this is a part of it",
-			}
+			return gpu.Errorf("unmap memory", abi.NotSupported,
+				"memory shared with other processes can only be unmapped whole")
 		}
 	}
 	for _, p := range pieces {
-		d.leave(p)
+		d.unassign(p)
 		for _, rest := range []gpu.Range{
 			{Address: p.Address, Bytes: r.Address - min(p.Address, r.Address)}, {Address: r.End(), Bytes: p.End() - min(p.End(), r.End())},
 		} {
 			if rest.Bytes > 0 {
-				d.use(rest, p.granule, p.owner)
+				d.assign(rest, p.mapping, p.owner)
 				p.Bytes -= rest.Bytes
 			}
 		}
-		m.discount(p)
+		m.uncharge(p)
 	}
-	m.context.backend.tell()
+	m.context.backend.updateLedger()
 	return nil
 }
 
-// tell notes in the ledger whether anything is kept.
-func (b *Backend) tell() {
+// updateLedger notes in the ledger whether this process has unreclaimed memory.
+func (b *Backend) updateLedger() {
 	if b.options.Ledger == nil {
 		return
 	}
-	b.telling.Lock()
-	defer b.telling.Unlock()
+	b.ledgerMu.Lock()
+	defer b.ledgerMu.Unlock()
 	keeps := false
 	for _, d := range b.devices {
-		keeps = keeps || d.kept.Load() > 0
+		keeps = keeps || d.reclaimable.Load() > 0
 	}
-	if keeps != b.told {
+	if keeps != b.notedReclaimable {
 		b.options.Ledger.Keep(b.options.Slot, keeps)
-		b.told = keeps
+		b.notedReclaimable = keeps
 	}
 }
 
-// discount takes memory that is freed off the account, if it was on it.
-func (m *Memory) discount(p piece) {
-	if !p.granule.foreign {
+// uncharge releases freed memory in the ledger, if it was charged.
+func (m *Memory) uncharge(p piece) {
+	if !p.mapping.foreign {
 		m.release(p.Bytes)
 	}
 }
 
-// MapHost makes host memory visible to kernels. It must lie at its address in this process.
+// MapHost makes host memory visible to kernels. It must be mapped at the same address in this
+// process.
 func (m *Memory) MapHost(address uint64, memory []byte) error {
 	if addressOf(memory) != address {
-		return &gpu.Error{
-			Op: "map host memory", Code: abi.NotSupported,
-			Detail: fmt.Sprintf("it lies at %#x, and is to be seen at %#x", addressOf(memory), address),
-		}
+		return gpu.Errorf("map host memory", abi.NotSupported,
+			"it is mapped at %#x, but the program has it at %#x", addressOf(memory), address)
 	}
 	d := m.device
 	m.context.backend.registering.Lock()
 	defer m.context.backend.registering.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	known := d.hosts[address]
-	if known == nil {
+	host := d.hosts[address]
+	if host == nil {
 		p := piece{Range: gpu.Range{Address: address, Bytes: uint64(len(memory))}, host: memory}
-		if !d.table.free(p.Range) {
-			return &gpu.Error{Op: "map host memory", Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x", address)}
+		if !d.table.isFree(p.Range) {
+			return gpu.Errorf("map host memory", abi.AlreadyMapped, "%#x", address)
 		}
 		if err := m.register(memory); err != nil {
 			return err
 		}
 		d.table.add(p)
-		known = &hostMapping{memory: memory, users: map[*Context]struct{}{}}
-		d.hosts[address] = known
+		host = &hostMapping{memory: memory, users: map[*Context]struct{}{}}
+		d.hosts[address] = host
 	}
-	if _, mine := known.users[m.context]; mine || len(known.memory) != len(memory) {
-		return &gpu.Error{Op: "map host memory", Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x", address)}
+	if _, ok := host.users[m.context]; ok || len(host.memory) != len(memory) {
+		return gpu.Errorf("map host memory", abi.AlreadyMapped, "%#x", address)
 	}
-	known.users[m.context] = struct{}{}
+	host.users[m.context] = struct{}{}
 	return nil
 }
 
-// register has the driver show host memory at its own address, unless it does already.
+// register pins host memory and maps it for devices at its own address, if that was not done yet.
 func (m *Memory) register(memory []byte) error {
 	const op = "map host memory"
 	c := m.context
 	err := c.driver.HostRegister(c.native, memory)
-	known := errors.Is(err, abi.HostMemoryAlreadyRegistered)
-	if noted := c.noted(op, err); noted != nil && !known {
+	registered := errors.Is(err, abi.HostMemoryAlreadyRegistered)
+	if failure := c.driverErr(op, err); failure != nil && !registered {
 		if gpu.Code(err).Sticky() {
-			return noted
+			return failure
 		}
-		return &gpu.Error{Op: op, Code: gpu.Code(err), Detail: fmt.Sprintf(
-			"the driver does not pin %d bytes at %#x; newer kernels let no device write into files of a disk, but into those of a tmpfs",
-			len(memory),
-			addressOf(memory),
-		)}
+		return gpu.Errorf(op, gpu.Code(err),
+			"the driver cannot pin %d bytes at %#x; newer kernels do not let devices write to files on disk, only on tmpfs",
+			len(memory), addressOf(memory))
 	}
-	// Where a device cannot use host pointers, the driver shows the memory elsewhere, and the
-	// program's pointers would lead nowhere.
+	// If a device cannot use host pointers, the driver maps the memory at another address, where the
+	// program's pointers would be invalid.
 	at, err := c.driver.HostAddress(c.native, memory)
 	if err == nil && at == addressOf(memory) {
 		return nil
 	}
-	if !known {
-		_ = c.driver.HostUnregister(c.native, memory) // the first error says more
+	if !registered {
+		_ = c.driver.HostUnregister(c.native, memory) // the first error is more useful
 	}
 	if err != nil {
-		return c.noted(op, err)
+		return c.driverErr(op, err)
 	}
-	return &gpu.Error{Op: op, Code: abi.NotSupported, Detail: fmt.Sprintf(
-		"the driver shows devices at %#x what lies at %#x: a GPU here cannot use host pointers", at, addressOf(memory))}
+	return gpu.Errorf(op, abi.NotSupported,
+		"the driver maps it for devices at %#x instead of %#x: a GPU here cannot use host pointers", at, addressOf(memory))
 }
 
-// UnmapHost takes one MapHost of this context back.
+// UnmapHost reverses one MapHost of this context.
 func (m *Memory) UnmapHost(address uint64) error {
 	d := m.device
 	m.context.backend.registering.Lock()
 	defer m.context.backend.registering.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	known := d.hosts[address]
-	if known == nil {
+	host := d.hosts[address]
+	if host == nil {
 		return fmt.Errorf("unmap host memory at %#x: %w", address, abi.NotMapped)
 	}
-	if _, mine := known.users[m.context]; !mine {
+	if _, ok := host.users[m.context]; !ok {
 		return fmt.Errorf("unmap host memory at %#x: %w", address, abi.NotMapped)
 	}
-	delete(known.users, m.context)
-	if len(known.users) > 0 {
+	delete(host.users, m.context)
+	if len(host.users) > 0 {
 		return nil
 	}
 	delete(d.hosts, address)
 	d.table.remove(address)
-	if m.context.backend.shows(address, d) {
-		return nil // the driver has one registration for all devices, and the last one that shows it ends it
+	if m.context.backend.mappedElsewhere(address, d) {
+		return nil // the driver has one registration for all devices; the last device ends it
 	}
-	if err := d.driver.HostUnregister(m.context.native, known.memory); !errors.Is(err, abi.HostMemoryNotRegistered) {
-		return m.context.noted("unmap host memory", err)
+	if err := d.driver.HostUnregister(m.context.native, host.memory); !errors.Is(err, abi.HostMemoryNotRegistered) {
+		return m.context.driverErr("unmap host memory", err)
 	}
 	return nil
 }
 
-// shows reports whether another device shows host memory that begins at an address. registering is
-// held.
-func (b *Backend) shows(address uint64, except *device) bool {
+// mappedElsewhere reports whether another device maps host memory that begins at address.
+// registering is held.
+func (b *Backend) mappedElsewhere(address uint64, except *device) bool {
 	for _, d := range b.devices {
 		if d == except {
 			continue
@@ -365,9 +349,9 @@ func (b *Backend) shows(address uint64, except *device) bool {
 	return false
 }
 
-// keepShown comes after the end of a context, with which the driver may have ended what that one
-// had registered: what other devices show is registered again, if it is not.
-func (b *Backend) keepShown(ended *Context) {
+// registerAgain is called after a context ended. The driver may have dropped that context's
+// registrations, so memory that other devices still map is registered again.
+func (b *Backend) registerAgain(ended *Context) {
 	b.registering.Lock()
 	defer b.registering.Unlock()
 	for _, d := range b.devices {
@@ -378,22 +362,15 @@ func (b *Backend) keepShown(ended *Context) {
 		d.mu.Lock()
 		for _, mapping := range d.hosts {
 			if err := contexts[0].memory.register(mapping.memory); err != nil {
-				b.options.Logger.Error(
-					"host memory is lost to a GPU",
-					"gpu",
-					d.ordinal,
-					"address",
-					addressOf(mapping.memory),
-					"error",
-					err,
-				)
+				b.options.Logger.Error("cannot register host memory again",
+					"gpu", d.ordinal, "address", addressOf(mapping.memory), "error", err)
 			}
 		}
 		d.mu.Unlock()
 	}
 }
 
-// reach is how much of n bytes at an address has memory behind it, and why not all.
+// reach returns how many of n bytes at address are mapped, and an error if not all are.
 func (m *Memory) reach(op string, address int64, n int) (int, error) {
 	if err := m.context.usable(op); err != nil {
 		return 0, err
@@ -402,16 +379,12 @@ func (m *Memory) reach(op string, address int64, n int) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if have := int(d.table.covered(uint64(address), uint64(n))); have < n {
-		return have, &gpu.Error{
-			Op:     op,
-			Code:   abi.IllegalAddress,
-			Detail: fmt.Sprintf("nothing is at %#x", uint64(address)+uint64(have)),
-		}
+		return have, gpu.Errorf(op, abi.IllegalAddress, "%#x is not mapped", uint64(address)+uint64(have))
 	}
 	return n, nil
 }
 
-// ReadAt copies device memory out.
+// ReadAt copies from device memory.
 func (m *Memory) ReadAt(p []byte, address int64) (int, error) {
 	n, short := m.reach("read memory", address, len(p))
 	if n > 0 {
@@ -421,16 +394,12 @@ func (m *Memory) ReadAt(p []byte, address int64) (int, error) {
 		}
 	}
 	if short != nil && m.context.ended() {
-		return 0, &gpu.Error{
-			Op:     "read memory",
-			Code:   abi.IllegalAddress,
-			Detail: "nothing is there since the context has ended",
-		}
+		return 0, gpu.Errorf("read memory", abi.IllegalAddress, "the context was closed")
 	}
 	return n, short
 }
 
-// WriteAt copies into device memory.
+// WriteAt copies to device memory.
 func (m *Memory) WriteAt(p []byte, address int64) (int, error) {
 	n, short := m.reach("write memory", address, len(p))
 	if n == 0 {
@@ -442,27 +411,28 @@ func (m *Memory) WriteAt(p []byte, address int64) (int, error) {
 	return n, short
 }
 
-// Usage reports free and total bytes of the device, as the driver has it.
+// Usage returns the free and total bytes of the device, as reported by the driver. Unreclaimed
+// memory counts as free.
 func (m *Memory) Usage() (free, total uint64) {
 	total = m.context.backend.infos[m.device.ordinal].MemoryBytes
 	free, have, err := m.device.driver.MemGetInfo(m.context.native)
 	if err != nil {
-		_ = m.context.noted("ask for free memory", err)
+		_ = m.context.driverErr("ask for free memory", err)
 		return 0, total
 	}
 	total = max(have, total)
-	return min(free+m.device.spared(), total), total
+	return min(free+m.device.reclaimableBytes(), total), total
 }
 
-// spared is how much of what is kept the device has for whoever needs it. What other processes have
-// too is not among it.
-func (d *device) spared() (bytes uint64) {
-	if d.kept.Load() == 0 {
+// reclaimableBytes returns how much unreclaimed memory the device has, without memory shared with
+// other processes.
+func (d *device) reclaimableBytes() (bytes uint64) {
+	if d.reclaimable.Load() == 0 {
 		return 0
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, g := range d.granules.all {
+	for _, g := range d.mappings.all {
 		if !g.foreign && !g.shared {
 			bytes += g.Bytes - g.used
 		}
@@ -470,45 +440,45 @@ func (d *device) spared() (bytes uint64) {
 	return bytes
 }
 
-// clear zeroes memory at once.
-func (c *Context) clear(r gpu.Range) error {
-	if err := c.driver.MemsetD8Async(c.native, r.Address, 0, r.Bytes, c.aside); err != nil {
+// zero fills a range with zeros and waits for it.
+func (c *Context) zero(r gpu.Range) error {
+	if err := c.driver.MemsetD8Async(c.native, r.Address, 0, r.Bytes, c.side); err != nil {
 		return err
 	}
-	return c.driver.StreamSynchronize(c.native, c.aside)
+	return c.driver.StreamSynchronize(c.native, c.side)
 }
 
-// releaseAll gives back what the context still has. Nothing of it runs any more.
+// releaseAll releases all memory that the context still has. Its work has ended.
 func (m *Memory) releaseAll() error {
-	errs := []error{m.changes.apart.releaseAll(), m.hideAliases()}
+	errs := []error{m.changes.private.releaseAll(), m.removeAliases()}
 	d := m.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, p := range slices.Clone(d.table.pieces) {
 		switch {
 		case p.owner != m.context:
-		case p.granule == nil:
-			d.table.remove(p.Address) // a variable, which goes with its module
+		case p.mapping == nil:
+			d.table.remove(p.Address) // a variable, unloaded with its module
 		default:
-			d.leave(p)
-			m.discount(p)
+			d.unassign(p)
+			m.uncharge(p)
 		}
 	}
-	for _, g := range slices.Clone(d.granules.all) {
+	for _, g := range slices.Clone(d.mappings.all) {
 		if g.used == 0 {
-			errs = append(errs, m.drop(g))
+			errs = append(errs, m.unmapMapping(g))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// hideAll unmaps all host memory of the context.
-func (m *Memory) hideAll() error {
+// unmapAllHost unmaps all host memory of the context.
+func (m *Memory) unmapAllHost() error {
 	d := m.device
 	d.mu.Lock()
 	var mine []uint64
 	for address, mapping := range d.hosts {
-		if _, is := mapping.users[m.context]; is {
+		if _, ok := mapping.users[m.context]; ok {
 			mine = append(mine, address)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Module is code that the driver has loaded.
+// Module is code loaded by the driver.
 type Module struct {
 	context *Context
 	native  cudadrv.Module
@@ -25,7 +25,7 @@ type Module struct {
 
 	mu        sync.Mutex
 	functions map[string]*Function
-	names     []string // of all kernels, once somebody has asked
+	names     []string // of all kernels; nil until Functions is called
 }
 
 // LoadModule loads machine code if there is any for this device, else PTX. The driver places the
@@ -36,19 +36,13 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 	}
 	if name := codeinfo.Managed(image); name != "" {
 		return nil, &gpu.LoadError{
-			Log: fmt.Sprintf("managed variable %s: a real GPU shares it with no other process", name),
+			Log: fmt.Sprintf("managed variable %s: a real GPU cannot share it with the program's process", name),
 			Err: abi.NotSupported,
 		}
 	}
 	if options.HeapBytes != 0 {
 		if err := c.driver.CtxSetLimit(c.native, cudadrv.LimitMallocHeapSize, options.HeapBytes); err != nil {
-			c.backend.options.Logger.Warn(
-				"the heap of kernels keeps its size",
-				"bytes",
-				options.HeapBytes,
-				"error",
-				err,
-			)
+			c.backend.options.Logger.Warn("cannot set heap size of kernels", "bytes", options.HeapBytes, "error", err)
 		}
 	}
 	m := &Module{context: c, image: image, functions: map[string]*Function{}, globals: map[string]gpu.Range{}}
@@ -59,12 +53,12 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 		return nil, errors.Join(err, m.Close())
 	}
 	if codeinfo.Mentions(image, "vprintf") {
-		c.prints.Store(true)
+		c.canPrint.Store(true)
 	}
 	return m, nil
 }
 
-// load hands the code to the driver.
+// load gives the code to the driver.
 func (m *Module) load() (err error) {
 	d, ctx := m.context.driver, m.context.native
 	var log string
@@ -72,7 +66,7 @@ func (m *Module) load() (err error) {
 	case len(m.image.Whole) > 0:
 		m.native, log, err = d.ModuleLoad(ctx, m.image.Whole)
 		if errors.Is(err, abi.NoBinaryForGPU) && len(m.image.PTX) > 1 {
-			m.image.Whole, m.image.Cubin = nil, nil // what it was linked from is not in it
+			m.image.Whole, m.image.Cubin = nil, nil // the linked code lacks PTX; load its parts
 			return m.load()
 		}
 	case len(m.image.Cubin) > 0:
@@ -87,14 +81,14 @@ func (m *Module) load() (err error) {
 	if err == nil {
 		return nil
 	}
-	if fault := m.context.noted("load module", err); gpu.Code(err).Sticky() {
+	if fault := m.context.driverErr("load module", err); gpu.Code(err).Sticky() {
 		return fault
 	}
-	return &gpu.LoadError{Log: m.explain(log, gpu.Code(err)), Err: refusal(gpu.Code(err), log)}
+	return &gpu.LoadError{Log: m.loadLog(log, gpu.Code(err)), Err: loadCode(gpu.Code(err), log)}
 }
 
-// refusal marks what may be loaded when it is linked with more.
-func refusal(code abi.Result, log string) error {
+// loadCode adds gpu.ErrUndefined to errors of code that may load when linked with more code.
+func loadCode(code abi.Result, log string) error {
 	for _, phrase := range []string{"Unresolved extern", "Undefined reference", "not defined", "Unresolved symbol"} {
 		if strings.Contains(log, phrase) {
 			return fmt.Errorf("%w: %w", code, gpu.ErrUndefined)
@@ -103,17 +97,14 @@ func refusal(code abi.Result, log string) error {
 	return code
 }
 
-// explain is the compiler's log, or what else there is to say.
-func (m *Module) explain(log string, code abi.Result) string {
+// loadLog returns the compiler's log, or an explanation if it is empty.
+func (m *Module) loadLog(log string, code abi.Result) string {
 	if log != "" {
 		return strings.TrimRight(log, "\n")
 	}
 	info := m.context.backend.infos[m.context.device.ordinal]
-	cc := fmt.Sprintf(
-		"%d.%d",
-		info.Attributes[abi.AttrComputeCapabilityMajor],
-		info.Attributes[abi.AttrComputeCapabilityMinor],
-	)
+	cc := fmt.Sprintf("%d.%d", info.Attributes[abi.AttrComputeCapabilityMajor],
+		info.Attributes[abi.AttrComputeCapabilityMinor])
 	if code == abi.NoBinaryForGPU {
 		what := "the code has no PTX"
 		if len(m.image.Cubin) > 0 {
@@ -122,34 +113,23 @@ func (m *Module) explain(log string, code abi.Result) string {
 		if m.image.Holds != "" {
 			what += " (it holds " + m.image.Holds + ")"
 		}
-		return fmt.Sprintf(
-			"%s: %s does not run on GPU %d, %s, of compute capability %s",
-			code,
-			what,
-			m.context.device.ordinal,
-			info.Name,
-			cc,
-		)
+		return fmt.Sprintf("%s: %s does not run on GPU %d, %s, of compute capability %s",
+			code, what, m.context.device.ordinal, info.Name, cc)
 	}
-	return fmt.Sprintf(
-		"%s: the driver says no more (GPU %d, %s, compute capability %s)",
-		code,
-		m.context.device.ordinal,
-		info.Name,
-		cc,
-	)
+	return fmt.Sprintf("%s: the driver gives no details (GPU %d, %s, compute capability %s)",
+		code, m.context.device.ordinal, info.Name, cc)
 }
 
-// findGlobals asks where the driver has put the variables.
+// findGlobals finds where the driver placed the variables.
 func (m *Module) findGlobals() error {
 	d := m.context.device
 	for _, name := range codeinfo.Variables(m.image) {
 		address, size, err := m.context.driver.ModuleGetGlobal(m.context.native, m.native, name)
 		if gpu.Code(err) == abi.NotFound || err == nil && size == 0 {
-			continue // it was not kept
+			continue // the compiler removed it
 		}
 		if err != nil {
-			return m.context.noted("find variable "+name, err)
+			return m.context.driverErr("find variable "+name, err)
 		}
 		r := gpu.Range{Address: address, Bytes: size}
 		m.globals[name] = r
@@ -170,6 +150,7 @@ func (m *Module) Functions() []string {
 	return m.names
 }
 
+// listFunctions returns the kernels' names, from the driver or from the code.
 func (m *Module) listFunctions() []string {
 	d, ctx := m.context.driver, m.context.native
 	functions, err := d.ModuleFunctions(ctx, m.native)
@@ -182,7 +163,7 @@ func (m *Module) listFunctions() []string {
 		}
 		names = append(names, name)
 	}
-	if err != nil { // an old driver: the code says it too
+	if err != nil { // an old driver cannot list them
 		names = codeinfo.Kernels(m.image)
 	}
 	slices.Sort(names)
@@ -200,9 +181,9 @@ func (m *Module) Function(name string) (gpu.Function, error) {
 	native, err := c.driver.ModuleGetFunction(c.native, m.native, name)
 	if err != nil {
 		if gpu.Code(err) == abi.NotFound {
-			return nil, &gpu.Error{Op: "find function", Code: abi.NotFound, Detail: fmt.Sprintf("no kernel %q", name)}
+			return nil, gpu.Errorf("find function", abi.NotFound, "no kernel %q", name)
 		}
-		return nil, c.noted("find function "+name, err)
+		return nil, c.driverErr("find function "+name, err)
 	}
 	f, err := newFunction(m, native, name)
 	if err != nil {
@@ -215,7 +196,7 @@ func (m *Module) Function(name string) (gpu.Function, error) {
 // Globals lists the variables.
 func (m *Module) Globals() map[string]gpu.Range { return m.globals }
 
-// Close unloads the code. The driver lets launches that are queued still run.
+// Close unloads the code. Queued launches still run.
 func (m *Module) Close() error {
 	if m.closed.Swap(true) {
 		return &gpu.Error{Op: "unload module", Code: abi.InvalidHandle, Detail: "the module is unloaded"}
@@ -227,22 +208,23 @@ func (m *Module) Close() error {
 	}
 	c.device.mu.Unlock()
 	if c.stopping() {
-		return nil // it goes with the context
+		return nil // the driver unloads it with the context
 	}
-	return c.noted("unload module", c.driver.ModuleUnload(c.native, m.native))
+	return c.driverErr("unload module", c.driver.ModuleUnload(c.native, m.native))
 }
 
 // Function is a kernel of a module.
 type Function struct {
 	module *Module
 	native cudadrv.Function
-	// maxThreads and maxDynamic are what a launch is checked against.
+	// maxThreads and maxDynamic are limits for launches, copied from info by limit.
 	maxThreads, maxDynamic atomic.Uint32
 
 	mu   sync.Mutex
-	info gpu.FunctionInfo // only its attributes change
+	info gpu.FunctionInfo // only its attributes can change
 }
 
+// newFunction reads what the driver knows of a kernel.
 func newFunction(m *Module, native cudadrv.Function, name string) (*Function, error) {
 	f := &Function{module: m, native: native, info: gpu.FunctionInfo{Name: name}}
 	params, err := f.params()
@@ -256,23 +238,24 @@ func newFunction(m *Module, native cudadrv.Function, name string) (*Function, er
 	c := m.context
 	for i := range f.info.Attributes {
 		value, err := c.driver.FuncGetAttribute(c.native, int32(i), native)
-		// an older driver knows fewer
+		// Older drivers do not know all attributes.
 		if code := gpu.Code(err); err != nil && code != abi.InvalidValue && code != abi.NotSupported {
-			return nil, c.noted("ask for attributes of "+name, err)
+			return nil, c.driverErr("query attributes of "+name, err)
 		}
 		f.info.Attributes[i] = value
 	}
-	f.limit()
+	f.cacheLimits()
 	return f, nil
 }
 
-// limit takes over what launches are checked against.
-func (f *Function) limit() {
+// cacheLimits copies the limits for launches from the attributes. mu is held, or f is new.
+func (f *Function) cacheLimits() {
 	f.maxThreads.Store(uint32(f.info.Attributes[abi.FuncMaxThreadsPerBlock]))
 	f.maxDynamic.Store(uint32(f.info.Attributes[abi.FuncMaxDynamicSharedBytes]))
 }
 
-// params is the layout of the parameter block: as the driver says it, or one too old to, the code.
+// params returns the layout of the parameter block, from the driver or, for older drivers, from the
+// code.
 func (f *Function) params() ([]gpu.Param, error) {
 	c := f.module.context
 	var params []gpu.Param
@@ -286,19 +269,19 @@ func (f *Function) params() ([]gpu.Param, error) {
 		case code == abi.NotSupported && i == 0:
 			return codeinfo.Params(f.module.image, f.info.Name)
 		default:
-			return nil, c.noted("ask for parameters of "+f.info.Name, err)
+			return nil, c.driverErr("query parameters of "+f.info.Name, err)
 		}
 	}
 }
 
-// Info is what programs ask about the kernel.
+// Info returns what programs may query about the kernel.
 func (f *Function) Info() gpu.FunctionInfo {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.info
 }
 
-// SetAttribute changes one of the changeable attributes.
+// SetAttribute sets a writable attribute.
 func (f *Function) SetAttribute(attribute, value int32) error {
 	c := f.module.context
 	op := fmt.Sprintf("set attribute %d of %s to %d", attribute, f.info.Name, value)
@@ -308,45 +291,37 @@ func (f *Function) SetAttribute(attribute, value int32) error {
 		return &gpu.Error{Op: op, Code: abi.InvalidValue}
 	}
 	if a := abi.FunctionAttribute(attribute); a == abi.FuncMaxDynamicSharedBytes {
-		// The driver looks at the sum only at the launch.
-		most := c.backend.infos[c.device.ordinal].Attributes[abi.AttrMaxSharedMemoryPerBlockOptin] - f.info.Attributes[abi.FuncSharedBytes]
-		if value < 0 || value > most {
-			return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: fmt.Sprintf("at most %d are possible", most)}
+		// The driver checks the sum of static and dynamic memory only at the launch.
+		limit := c.backend.infos[c.device.ordinal].Attributes[abi.AttrMaxSharedMemoryPerBlockOptin] - f.info.Attributes[abi.FuncSharedBytes]
+		if value < 0 || value > limit {
+			return gpu.Errorf(op, abi.InvalidValue, "the maximum is %d", limit)
 		}
-	} else if !changeable(a) {
-		return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: "it cannot be set"}
+	} else if !writable(a) {
+		return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: "the attribute is read-only"}
 	}
 	if err := c.driver.FuncSetAttribute(c.native, f.native, attribute, value); err != nil {
-		return c.noted(op, err)
+		return c.driverErr(op, err)
 	}
 	f.info.Attributes[attribute] = value
-	f.limit()
+	f.cacheLimits()
 	return nil
 }
 
-func changeable(a abi.FunctionAttribute) bool {
+// writable reports whether the driver allows setting an attribute.
+func writable(a abi.FunctionAttribute) bool {
 	return a > abi.FuncMaxDynamicSharedBytes && a != abi.FuncClusterSizeMustBeSet
 }
 
-// ActiveBlocks is the number of blocks of this shape that fit one multiprocessor; 0 where not even
-// one does.
+// ActiveBlocks returns how many blocks of this shape fit on one multiprocessor; 0 if none fits.
 func (f *Function) ActiveBlocks(threadsPerBlock int, dynamicSharedBytes uint64) (int, error) {
 	if threadsPerBlock <= 0 {
-		return 0, &gpu.Error{
-			Op:     "occupancy",
-			Code:   abi.InvalidValue,
-			Detail: fmt.Sprintf("%d threads per block", threadsPerBlock),
-		}
+		return 0, gpu.Errorf("occupancy", abi.InvalidValue, "%d threads per block", threadsPerBlock)
 	}
 	if uint64(threadsPerBlock) > uint64(f.maxThreads.Load()) || dynamicSharedBytes > uint64(f.maxDynamic.Load()) {
 		return 0, nil
 	}
 	c := f.module.context
-	n, err := c.driver.OccupancyMaxActiveBlocksPerMultiprocessor(
-		c.native,
-		f.native,
-		int32(threadsPerBlock),
-		dynamicSharedBytes,
-	)
-	return int(n), c.noted("occupancy", err)
+	n, err := c.driver.OccupancyMaxActiveBlocksPerMultiprocessor(c.native, f.native, int32(threadsPerBlock),
+		dynamicSharedBytes)
+	return int(n), c.driverErr("occupancy", err)
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// create makes memory on the device, such that other processes can have it: it costs nothing, and
-// what was made otherwise can never be shared, whatever the program asks for later. Where the
-// driver makes none of that kind, it is made without. The device's mu is held.
+// create allocates device memory that can be exported to other processes. This costs nothing, and
+// memory allocated without it can never be shared. If the driver cannot do that, create allocates
+// memory without it. The device's mu is held.
 func (d *device) create(bytes uint64) (cudadrv.Allocation, error) {
-	allocation, err := d.driver.Create(bytes, d.ordinal, d.handles)
-	if code := gpu.Code(err); err == nil || d.handles == cudadrv.HandleNone || code == abi.OutOfMemory ||
+	allocation, err := d.driver.Create(bytes, d.ordinal, d.handleTypes)
+	if code := gpu.Code(err); err == nil || d.handleTypes == cudadrv.HandleNone || code == abi.OutOfMemory ||
 		code.Sticky() {
 		return allocation, err
 	}
@@ -23,117 +23,88 @@ func (d *device) create(bytes uint64) (cudadrv.Allocation, error) {
 	if failed != nil {
 		return plain, err
 	}
-	d.handles, d.refusal = cudadrv.HandleNone, err
+	d.handleTypes, d.noHandles = cudadrv.HandleNone, err
 	return plain, nil
 }
 
-// Share exports what one Map has backed, as the driver does: a file that stands for the whole of
-// it. Nothing moves.
+// refuse returns the error for a range that cannot be shared or imported.
+func (d *device) refuse(op string, code abi.Result, r gpu.Range, detail string) error {
+	detail = fmt.Sprintf("%#x+%#x on GPU %d: %s", r.Address, r.Bytes, d.ordinal, detail)
+	return &gpu.Error{Op: op, Code: code, Detail: detail}
+}
+
+// Share exports one mapping as a file descriptor of the driver, without copying.
 func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
-	if err := m.whole("share memory", r); err != nil {
+	if err := m.checkRange("share memory", r); err != nil {
 		return nil, 0, err
 	}
 	d := m.device
-	refuse := func(code abi.Result, detail string) error {
-		return &gpu.Error{
-			Op:     "share memory",
-			Code:   code,
-			Detail: fmt.Sprintf("%#x+%#x on GPU %d: %s", r.Address, r.Bytes, d.ordinal, detail),
-		}
-	}
+	refuse := func(code abi.Result, detail string) error { return d.refuse("share memory", code, r, detail) }
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.table.find(r.Address)
 	switch {
 	case p == nil || d.table.covered(r.Address, r.Bytes) < r.Bytes:
-		return nil, 0, refuse(abi.NotMapped, "not all of it is mapped")
+		return nil, 0, refuse(abi.NotMapped, "it is not fully mapped")
 	case p.Range != r || !p.whole():
-		return nil, 0, refuse(abi.NotSupported, "it is not what was mapped at once")
-	case d.refusal != nil:
-		return nil, 0, refuse(
-			abi.NotSupported,
-			fmt.Sprintf("the driver makes no memory there that other processes can have (%v)", d.refusal),
-		)
-	case d.handles == cudadrv.HandleNone:
-		return nil, 0, refuse(abi.NotSupported, "the driver says that other processes cannot have memory of this GPU")
+		return nil, 0, refuse(abi.NotSupported, "it is not exactly one mapping")
+	case d.noHandles != nil:
+		detail := fmt.Sprintf("the driver cannot allocate shareable memory there (%v)", d.noHandles)
+		return nil, 0, refuse(abi.NotSupported, detail)
+	case d.handleTypes == cudadrv.HandleNone:
+		return nil, 0, refuse(abi.NotSupported, "the driver cannot share memory of this GPU with other processes")
 	}
-	file, err := d.driver.Export(p.granule.allocation)
+	file, err := d.driver.Export(p.mapping.allocation)
 	if err != nil {
-		return nil, 0, refuse(gpu.Code(err), "the driver does not export it")
+		return nil, 0, refuse(gpu.Code(err), "the driver cannot export it")
 	}
-	p.granule.shared = true
+	p.mapping.shared = true
 	return file, 0, nil
 }
 
-// Adopt backs a range with what another process has exported.
+// Adopt maps memory that another process has exported.
 func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
-	if err := m.whole("adopt memory", r); err != nil {
+	if err := m.checkRange("import memory", r); err != nil {
 		return err
 	}
 	d := m.device
-	refuse := func(code abi.Result, detail string) error {
-		return &gpu.Error{
-			Op:     "adopt memory",
-			Code:   code,
-			Detail: fmt.Sprintf("%#x+%#x on GPU %d: %s", r.Address, r.Bytes, d.ordinal, detail),
-		}
-	}
+	refuse := func(code abi.Result, detail string) error { return d.refuse("import memory", code, r, detail) }
 	if offset != 0 {
-		return refuse(abi.InvalidValue, "what is shared begins where its file does")
+		return refuse(abi.InvalidValue, "the offset of shared memory must be 0")
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.table.free(r) {
-		return refuse(abi.AlreadyMapped, "something lies there")
+	if !d.table.isFree(r) {
+		return refuse(abi.AlreadyMapped, "the range is in use")
 	}
-	if len(d.granules.within(r)) > 0 {
-		return fmt.Errorf("adopt memory: %w", gpu.ErrKept)
+	if len(d.mappings.overlapping(r)) > 0 {
+		return fmt.Errorf("import memory: %w", gpu.ErrKept)
 	}
 	allocation, err := d.driver.Import(file)
 	if err != nil {
-		return refuse(
-			gpu.Code(err),
-			"the driver does not import it: the process that shares it must have the same GPU, whole, with the same driver",
-		)
+		return refuse(gpu.Code(err),
+			"the driver cannot import it: the exporting process must use the same driver and the same whole GPU")
 	}
-	if err := d.show(r, allocation, []int32{d.ordinal}); err != nil {
+	if err := d.mapFor(r, allocation, []int32{d.ordinal}); err != nil {
 		if code := gpu.Code(err); !code.Sticky() {
-			return refuse(code, "the driver does not map it; on another GPU it must be one that this one can reach")
+			return refuse(code, "the driver cannot map it; if it is on another GPU, this one must be able to access that")
 		}
-		return m.context.noted("adopt memory", err)
+		return m.context.driverErr("import memory", err)
 	}
-	for _, other := range d.reached[1:] {
-		// Where the memory is on a third GPU, these may be unable to reach it, and then their kernels are
-		// told so.
+	for _, other := range d.accessors[1:] {
+		// If the memory is on a third GPU, this device may be unable to access it; its kernels then
+		// fault.
 		_ = d.driver.Grant(r.Address, r.Bytes, other, cudadrv.AccessReadWrite)
 	}
-	g := &granule{Range: r, allocation: allocation, foreign: true}
-	d.hold(g)
-	d.use(r, g, m.context)
+	g := &mapping{Range: r, allocation: allocation, foreign: true}
+	d.addMapping(g)
+	d.assign(r, g, m.context)
 	return nil
 }
 
-// describePeers says which devices a device's kernels can be allowed to reach.
-func describePeers(driver *cudadrv.Driver, device int32, count int32, attributes map[abi.DeviceAttribute]int32) {
-	for other := range min(count, 31) {
-		can, err := driver.DeviceCanAccessPeer(device, other)
-		if other == device || err != nil || can == 0 {
-			continue
-		}
-		attributes[abi.AttrPeers] |= 1 << other
-		if atomics, err := driver.DeviceGetP2PAttribute(nativeAtomics, device, other); err == nil && atomics != 0 {
-			attributes[abi.AttrPeerAtomics] |= 1 << other
-		}
-	}
-}
-
-// nativeAtomics is an attribute of two devices: that atomic operations of one work in the other's
-// memory.
-const nativeAtomics = 3
-
-// AllowPeer lets the context's kernels touch the memory of another device, or not any more. What
-// this package has mapped has rights by device; for variables of modules, which the driver has
-// placed, it asks that contexts may reach each other.
+// AllowPeer permits or forbids the context's kernels to access another device's memory. Memory
+// mapped by this package has rights per device. For module variables, which the driver placed, peer
+// access between the contexts is enabled.
 func (c *Context) AllowPeer(ordinal int, allow bool) error {
 	const op = "allow peer access"
 	if ordinal < 0 || ordinal >= len(c.backend.devices) || ordinal == int(c.device.ordinal) {
@@ -143,42 +114,43 @@ func (c *Context) AllowPeer(ordinal int, allow bool) error {
 		return &gpu.Error{Op: op, Code: abi.PeerAccessUnsupported}
 	}
 	peer := c.backend.devices[ordinal]
-	if err := peer.open(c.device.ordinal, allow); err != nil {
-		return c.noted(op, err)
+	if err := peer.setAccess(c.device.ordinal, allow); err != nil {
+		return c.driverErr(op, err)
 	}
-	err := c.join(peer, allow)
+	err := c.setPeerAccess(peer, allow)
 	if err != nil && allow {
-		_ = peer.open(c.device.ordinal, false) // the first error says more
+		_ = peer.setAccess(c.device.ordinal, false) // the first error is more useful
 	}
-	return c.noted(op, err)
+	return c.driverErr(op, err)
 }
 
-// open gives another device the right to all memory of this one, now and later, or takes it away.
-func (d *device) open(other int32, allow bool) error {
+// setAccess grants another device access to all present and future memory of this one, or revokes
+// it.
+func (d *device) setAccess(other int32, allow bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	access, before := cudadrv.AccessNone, cudadrv.AccessReadWrite
 	if allow {
 		access, before = before, access
 	}
-	for i, g := range d.granules.all {
+	for i, g := range d.mappings.all {
 		err := d.driver.Grant(g.Address, g.Bytes, other, access)
-		if err != nil && !g.foreign { // which may lie on a third one
-			for _, g := range d.granules.all[:i] {
+		if err != nil && !g.foreign { // imported memory may be on a third device
+			for _, g := range d.mappings.all[:i] {
 				_ = d.driver.Grant(g.Address, g.Bytes, other, before)
 			}
 			return err
 		}
 	}
-	d.reached = slices.DeleteFunc(d.reached, func(reached int32) bool { return reached == other })
+	d.accessors = slices.DeleteFunc(d.accessors, func(reached int32) bool { return reached == other })
 	if allow {
-		d.reached = append(d.reached, other)
+		d.accessors = append(d.accessors, other)
 	}
 	return nil
 }
 
-// join lets the context reach those of another device, or not any more, by the driver's own rules.
-func (c *Context) join(peer *device, allow bool) error {
+// setPeerAccess enables or disables the driver's peer access to all contexts of another device.
+func (c *Context) setPeerAccess(peer *device, allow bool) error {
 	for _, other := range c.backend.contextsOf(peer) {
 		var err error
 		if allow {
@@ -195,14 +167,14 @@ func (c *Context) join(peer *device, allow bool) error {
 	return nil
 }
 
-// beyond returns a context of the device that has the memory at an address, where this one's device
-// may not touch it; nil where it may, and where there is no memory.
-func (c *Context) beyond(address uint64) *Context {
-	if len(c.backend.devices) == 1 || c.device.has(address) {
+// remoteContext returns a context of the device that has the memory at an address, if this
+// context's device cannot access that memory; otherwise nil.
+func (c *Context) remoteContext(address uint64) *Context {
+	if len(c.backend.devices) == 1 || c.device.hasMapped(address) {
 		return nil
 	}
 	for _, d := range c.backend.devices {
-		if d == c.device || d.letsIn(c.device.ordinal) || !d.window.Contains(gpu.Range{Address: address, Bytes: 1}) {
+		if d == c.device || d.allows(c.device.ordinal) || !d.window.Contains(gpu.Range{Address: address, Bytes: 1}) {
 			continue
 		}
 		if contexts := c.backend.contextsOf(d); len(contexts) > 0 {
@@ -212,8 +184,8 @@ func (c *Context) beyond(address uint64) *Context {
 	return nil
 }
 
-// has reports whether an address is the device's own, or shown to it.
-func (d *device) has(address uint64) bool {
+// hasMapped reports whether an address is in the device's window or mapped for it.
+func (d *device) hasMapped(address uint64) bool {
 	if d.window.Contains(gpu.Range{Address: address, Bytes: 1}) {
 		return true
 	}
@@ -222,38 +194,39 @@ func (d *device) has(address uint64) bool {
 	return d.table.find(address) != nil
 }
 
-// letsIn reports whether another device may touch the memory of this one.
-func (d *device) letsIn(other int32) bool {
+// allows reports whether another device may access the memory of this one.
+func (d *device) allows(other int32) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Contains(d.reached, other)
+	return slices.Contains(d.accessors, other)
 }
 
-// visit has work done by another device's context, in this stream's order: what a driver does by
-// itself for memory that it has placed, whoever may touch it.
-func (s *Stream) visit(c *Context, work func(cudadrv.Stream) error) error {
+// runInContext runs work in another device's context, in this stream's order. The driver does the
+// same for memory that it has placed.
+func (s *Stream) runInContext(c *Context, work func(cudadrv.Stream) error) error {
 	there, err := c.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, 0)
 	if err != nil {
 		return err
 	}
-	// It ends once it is done.
+	// The driver destroys the stream once its work is done.
 	defer func() { _ = c.driver.StreamDestroy(c.native, there) }()
-	if err := s.context.follow(s.native, c, there); err != nil {
+	if err := s.context.orderAfter(s.native, c, there); err != nil {
 		return err
 	}
 	if err := work(there); err != nil {
 		return err
 	}
-	return c.follow(there, s.context, s.native)
+	return c.orderAfter(there, s.context, s.native)
 }
 
-// follow lets a stream of another context wait for what is in one of this one's now.
-func (c *Context) follow(stream cudadrv.Stream, other *Context, waits cudadrv.Stream) error {
-	event, err := c.untimed.take()
+// orderAfter makes a stream of another context wait for the work now in one of this context's
+// streams.
+func (c *Context) orderAfter(stream cudadrv.Stream, other *Context, waits cudadrv.Stream) error {
+	event, err := c.untimed.get()
 	if err != nil {
 		return err
 	}
-	defer c.untimed.put(event) // a later recording is none of the waiting stream's business
+	defer c.untimed.put(event) // a wait is not affected by later recordings
 	if err := c.driver.EventRecord(c.native, event, stream); err != nil {
 		return err
 	}

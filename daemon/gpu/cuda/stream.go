@@ -8,52 +8,54 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Stream is a stream of the driver, with a lane for what the driver cannot do alone.
+// Stream is a stream of the driver, with a host queue for work that the driver cannot do alone.
 type Stream struct {
 	context *Context
 	native  cudadrv.Stream
 
-	mu       sync.Mutex
-	progress sync.Cond
-	queue    []item // for the lane
-	running  bool   // the lane is at work: what is submitted must queue behind it
-	// submitted and completed count what went through the lane.
+	mu           sync.Mutex
+	progress     sync.Cond
+	queue        []item // the host queue
+	queueRunning bool   // the host queue is being processed: new work must queue behind it
+	// submitted and completed count the items of the host queue.
 	submitted, completed uint64
-	closed, gone         bool // gone: the driver has it no more
-	// tail is the mark that is the last thing the driver was given; nil when that is something else.
-	tail *mark
-	// tells is what the driver was asked to get to before it is run; watched: a goroutine waits for
-	// that; telling: somebody is running some. toTell and told count those submitted and those run.
-	tells            []tell
-	watched, telling bool
-	toTell, told     uint64
-	// stage is pinned memory for small copies, of which staged bytes were handed out.
+	closed, destroyed    bool // destroyed: the driver no longer has the stream
+	// tail is the event record that is the last work given to the driver; nil if other work is.
+	tail *eventRecord
+	// completions are those not run yet; watched is set while a goroutine waits for them; completing
+	// while a goroutine runs one. completionsAdded and
+	// completionsRun count them.
+	completions                      []completion
+	watched, completing              bool
+	completionsAdded, completionsRun uint64
+	// stage is the staging buffer for small copies; its first staged bytes are used.
 	stage  []byte
 	staged int
 }
 
-// item is one thing submitted.
+// item is one submitted piece of work.
 type item struct {
 	work gpu.Work
-	// mark is what a Record settles or an Await waits for; nil for an event never recorded.
-	mark *mark
-	// graph is launched, with work that is Nothing; nil in most.
+	// record is settled by a Record, and waited for by an Await; nil for an event that was never
+	// recorded.
+	record *eventRecord
+	// graph is launched if work is Nothing; usually nil.
 	graph *driverGraph
-	// own says of a Tell that it is not the session's.
+	// own is set for a Tell of this package.
 	own bool
-	// after is how many functions a Call in the lane comes after.
+	// after is how many completions must run before a Call in the host queue.
 	after uint64
 }
 
-// NewStream makes a stream. The session orders it with the default stream, so to the driver they
-// are all apart.
+// NewStream creates a stream. The session orders streams with the default stream, so all are
+// non-blocking for the driver.
 func (c *Context) NewStream(options gpu.StreamOptions) (gpu.Stream, error) {
 	if err := c.usable("create stream"); err != nil {
 		return nil, err
 	}
 	native, err := c.driver.StreamCreateWithPriority(c.native, cudadrv.StreamNonBlocking, options.Priority)
 	if err != nil {
-		return nil, c.noted("create stream", err)
+		return nil, c.driverErr("create stream", err)
 	}
 	s := &Stream{context: c, native: native}
 	s.progress.L = &s.mu
@@ -63,7 +65,7 @@ func (c *Context) NewStream(options gpu.StreamOptions) (gpu.Stream, error) {
 	return s, nil
 }
 
-// Submit checks work and gives it to the driver, or to the lane.
+// Submit checks work and gives it to the driver or the host queue.
 func (s *Stream) Submit(work gpu.Work) error {
 	c := s.context
 	if err := c.Fault(); err != nil {
@@ -80,7 +82,7 @@ func (s *Stream) Submit(work gpu.Work) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if done, err := s.early(&it); done || err != nil {
+	if done, err := s.stageCopy(&it); done || err != nil {
 		return err
 	}
 	return s.put(it)
@@ -96,42 +98,42 @@ func (s *Stream) isClosed() bool {
 	return s.closed
 }
 
-// put gives one item to the driver where that can be, else to the lane. mu is held.
+// put gives one item to the driver if possible, else to the host queue. mu is held.
 func (s *Stream) put(it item) error {
 	if s.closed {
 		it.abandon()
-		it.drop()
+		it.release()
 		return errClosedStream()
 	}
 	return s.accept(it)
 }
 
-// accept is put for a stream that may be closed, but is not gone. mu is held.
+// accept is put for a stream that may be closed, but not destroyed. mu is held.
 func (s *Stream) accept(it item) error {
-	_, tells := it.work.(gpu.Tell)
-	tells = tells && !it.own
-	if !s.running && !s.context.stopping() && it.native() {
-		defer it.drop()
+	_, counted := it.work.(gpu.Tell)
+	counted = counted && !it.own
+	if !s.queueRunning && !s.context.stopping() && it.issuable() {
+		defer it.release()
 		err := s.issue(it)
-		if tells && err == nil {
-			s.toTell++
+		if counted && err == nil {
+			s.completionsAdded++
 		}
 		return err
 	}
-	if tells {
-		s.toTell++
+	if counted {
+		s.completionsAdded++
 	}
-	it.after = s.toTell
+	it.after = s.completionsAdded
 	s.queue = append(s.queue, it)
 	s.submitted++
-	if !s.running {
-		s.running = true
-		go s.lane()
+	if !s.queueRunning {
+		s.queueRunning = true
+		go s.runQueue()
 	}
 	return nil
 }
 
-// Query tells whether all work is done.
+// Query returns nil when all work is done, abi.NotReady while it is not.
 func (s *Stream) Query() error {
 	if err := s.context.Fault(); err != nil {
 		return err
@@ -143,60 +145,62 @@ func (s *Stream) Query() error {
 	return err
 }
 
-// Idle tells whether all work is over.
+// Idle reports whether all work is done or skipped.
 func (s *Stream) Idle() bool {
 	idle, err := s.idle()
 	return idle && (err == nil || s.context.stopping())
 }
 
-// idle is Idle, or what the driver says instead. After a fault all work is over.
+// idle reports whether all work is done, or returns the driver's error. After a fault all work
+// counts as done.
 func (s *Stream) idle() (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.running {
+	if s.queueRunning {
 		return false, nil
 	}
 	var err error
-	if !s.gone && !s.context.stopping() {
+	if !s.destroyed && !s.context.stopping() {
 		err = s.context.driver.StreamQuery(s.context.native, s.native)
 		if gpu.Code(err) == abi.NotReady {
 			return false, nil
 		}
-		err = s.context.noted("query stream", err)
+		err = s.context.driverErr("query stream", err)
 	}
-	return s.quiet(), err
+	return s.runAllDue(), err
 }
 
 // Synchronize waits for all work submitted before the call.
 func (s *Stream) Synchronize() error {
 	c := s.context
-	gone, tells := s.awaitLane()
-	if gone || c.stopping() {
-		s.awaitTells(tells)
+	destroyed, completions := s.waitQueue()
+	if destroyed || c.stopping() {
+		s.waitCompletions(completions)
 		return c.Fault()
 	}
-	err := c.noted("synchronize stream", s.awaitDriver())
-	s.awaitTells(tells)
+	err := c.driverErr("synchronize stream", s.waitDriver())
+	s.waitCompletions(completions)
 	if c.stopping() {
-		return c.Fault() // what the driver says of a context that is being closed is no fault
+		return c.Fault() // errors of the driver during Close are not faults
 	}
 	c.flush()
 	return err
 }
 
-// awaitLane waits until the lane has done what was submitted before. tells is how many functions
-// were, in all.
-func (s *Stream) awaitLane() (gone bool, tells uint64) {
+// waitQueue waits until the host queue has done all items submitted before. completions is the
+// total number submitted by then.
+func (s *Stream) waitQueue() (destroyed bool, completions uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	tells = s.toTell
+	completions = s.completionsAdded
 	for target := s.submitted; s.completed < target; {
 		s.progress.Wait()
 	}
-	return s.gone, tells
+	return s.destroyed, completions
 }
 
-// Close lets the stream end once its work is done, without waiting for it.
+// Close marks the stream closed. It is destroyed once its work is done; Close does not wait for
+// that.
 func (s *Stream) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -206,27 +210,27 @@ func (s *Stream) Close() error {
 	s.closed = true
 	go func() {
 		_ = s.Synchronize()
-		s.forget()
+		s.destroy()
 	}()
 	return nil
 }
 
-// forget gives the driver's stream back, and takes this one out of the context's.
-func (s *Stream) forget() {
+// destroy destroys the driver's stream, and removes this one from its context.
+func (s *Stream) destroy() {
 	c := s.context
 	s.mu.Lock()
-	for s.watched || s.running {
-		s.progress.Wait() // its marks are in this stream
+	for s.watched || s.queueRunning {
+		s.progress.Wait() // completions still wait for events in this stream
 	}
-	s.endsWith(nil)
+	s.setTail(nil)
 	if s.stage != nil {
 		c.stages.put(s.stage)
 		s.stage = nil
 	}
-	if !s.gone && !c.stopping() {
-		_ = c.noted("destroy stream", c.driver.StreamDestroy(c.native, s.native))
+	if !s.destroyed && !c.stopping() {
+		_ = c.driverErr("destroy stream", c.driver.StreamDestroy(c.native, s.native))
 	}
-	s.gone = true
+	s.destroyed = true
 	s.mu.Unlock()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,12 +239,12 @@ func (s *Stream) forget() {
 	}
 }
 
-// end is for a context that is being closed: it waits for the lane, which passes over what is no
-// Call.
-func (s *Stream) end() {
+// shutdown closes the stream of a closing context. It waits for the host queue, which skips
+// everything but Calls and completions.
+func (s *Stream) shutdown() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	_, tells := s.awaitLane()
-	s.awaitTells(tells)
+	_, completions := s.waitQueue()
+	s.waitCompletions(completions)
 }

@@ -11,24 +11,24 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// piece is a range of addresses with something behind it.
+// piece is a mapped range of addresses.
 type piece struct {
 	gpu.Range
-	// granule is what it is a part of; nil for what is no memory of Map's: host memory, variables of
+	// mapping is the mapping that the piece is a part of; nil for host memory and variables of
 	// modules.
-	granule *granule
+	mapping *mapping
 	owner   *Context
 	host    []byte
 }
 
-// whole reports whether it is all that the driver has mapped at once.
-func (p *piece) whole() bool { return p.granule != nil && p.granule.Range == p.Range }
+// whole reports whether the piece is a whole mapping of the driver.
+func (p *piece) whole() bool { return p.mapping != nil && p.mapping.Range == p.Range }
 
-// table is all that lies somewhere on a device, by address. Ranges do not overlap.
+// table is all mapped ranges of a device, sorted by address. They do not overlap.
 type table struct{ pieces []piece }
 
-// at returns the index of the first piece that ends behind an address.
-func (t *table) at(address uint64) int {
+// index returns the index of the first piece that ends after an address.
+func (t *table) index(address uint64) int {
 	i, _ := slices.BinarySearchFunc(t.pieces, address, func(p piece, address uint64) int {
 		if p.End() <= address {
 			return -1
@@ -38,48 +38,47 @@ func (t *table) at(address uint64) int {
 	return i
 }
 
-// find returns the piece that an address lies in, nil where there is none.
+// find returns the piece that contains an address, or nil.
 func (t *table) find(address uint64) *piece {
-	i := t.at(address)
+	i := t.index(address)
 	if i == len(t.pieces) || t.pieces[i].Address > address {
 		return nil
 	}
 	return &t.pieces[i]
 }
 
-// free reports whether nothing lies in a range.
-func (t *table) free(r gpu.Range) bool {
-	i := t.at(r.Address)
+// isFree reports whether nothing in a range is mapped.
+func (t *table) isFree(r gpu.Range) bool {
+	i := t.index(r.Address)
 	return i == len(t.pieces) || t.pieces[i].Address >= r.End()
 }
 
-// add puts a piece into a range, if it is free.
+// add adds a piece, unless it overlaps others.
 func (t *table) add(p piece) {
-	if t.free(p.Range) {
-		t.pieces = slices.Insert(t.pieces, t.at(p.Address), p)
+	if t.isFree(p.Range) {
+		t.pieces = slices.Insert(t.pieces, t.index(p.Address), p)
 	}
 }
 
-// remove takes a piece out by its first address, if there is one.
+// remove removes the piece that begins at an address, if any.
 func (t *table) remove(address uint64) {
-	if i := t.at(address); i < len(t.pieces) && t.pieces[i].Address == address {
+	if i := t.index(address); i < len(t.pieces) && t.pieces[i].Address == address {
 		t.pieces = slices.Delete(t.pieces, i, i+1)
 	}
 }
 
-// covered is how many bytes from an address on, at most so many, have something behind them without
-// a gap.
+// covered returns how many bytes from an address on, at most bytes, are mapped without a gap.
 func (t *table) covered(address, bytes uint64) uint64 {
 	at := address
-	for i := t.at(address); i < len(t.pieces) && t.pieces[i].Address <= at && at-address < bytes; i++ {
+	for i := t.index(address); i < len(t.pieces) && t.pieces[i].Address <= at && at-address < bytes; i++ {
 		at = t.pieces[i].End()
 	}
 	return min(at-address, bytes)
 }
 
-// within lists the pieces that overlap a range.
-func (t *table) within(r gpu.Range) []piece {
-	from := t.at(r.Address)
+// overlapping returns the pieces that overlap a range.
+func (t *table) overlapping(r gpu.Range) []piece {
+	from := t.index(r.Address)
 	to := from
 	for to < len(t.pieces) && t.pieces[to].Address < r.End() {
 		to++
@@ -87,24 +86,24 @@ func (t *table) within(r gpu.Range) []piece {
 	return t.pieces[from:to]
 }
 
-// granule is memory as the driver has mapped it, at once. The driver takes all of it back or
-// nothing, and waits for all work first; so what is freed of it is kept until the device rests, or
-// until it is used again.
-type granule struct {
+// mapping is one mapping of the driver. The driver can only unmap it whole, and waits for all work
+// first. So freed parts stay mapped until the device is idle, or until they are assigned again.
+type mapping struct {
 	gpu.Range
 	allocation cudadrv.Allocation
-	// used is how many bytes of it are in the table.
+	// used is how many of its bytes are assigned, that is, in the table.
 	used uint64
-	// foreign is memory that another process has made, shared what other processes can have of this
-	// one's. Neither is used again.
+	// foreign is set for memory imported from another process, shared for memory exported to
+	// others. Neither is assigned again.
 	foreign, shared bool
 }
 
-// granules are all that the driver has mapped on a device, by address.
-type granules struct{ all []*granule }
+// mappings are all mappings of the driver on a device, by address.
+type mappings struct{ all []*mapping }
 
-func (x *granules) at(address uint64) int {
-	i, _ := slices.BinarySearchFunc(x.all, address, func(g *granule, address uint64) int {
+// index returns the index of the first mapping that ends after an address.
+func (x *mappings) index(address uint64) int {
+	i, _ := slices.BinarySearchFunc(x.all, address, func(g *mapping, address uint64) int {
 		if g.End() <= address {
 			return -1
 		}
@@ -113,17 +112,17 @@ func (x *granules) at(address uint64) int {
 	return i
 }
 
-func (x *granules) add(g *granule) { x.all = slices.Insert(x.all, x.at(g.Address), g) }
+func (x *mappings) add(g *mapping) { x.all = slices.Insert(x.all, x.index(g.Address), g) }
 
-func (x *granules) remove(g *granule) {
-	if i := x.at(g.Address); i < len(x.all) && x.all[i] == g {
+func (x *mappings) remove(g *mapping) {
+	if i := x.index(g.Address); i < len(x.all) && x.all[i] == g {
 		x.all = slices.Delete(x.all, i, i+1)
 	}
 }
 
-// within lists those that overlap a range.
-func (x *granules) within(r gpu.Range) []*granule {
-	from := x.at(r.Address)
+// overlapping returns the mappings that overlap a range.
+func (x *mappings) overlapping(r gpu.Range) []*mapping {
+	from := x.index(r.Address)
 	to := from
 	for to < len(x.all) && x.all[to].Address < r.End() {
 		to++
@@ -131,28 +130,28 @@ func (x *granules) within(r gpu.Range) []*granule {
 	return slices.Clone(x.all[from:to])
 }
 
-// Kept is how many bytes the driver has mapped for nobody.
-func (m *Memory) Kept() uint64 { return uint64(max(m.device.kept.Load(), 0)) }
+// Kept returns how many bytes are mapped by the driver but not assigned.
+func (m *Memory) Kept() uint64 { return uint64(max(m.device.reclaimable.Load(), 0)) }
 
-// Wanted reports whether another process has asked for it.
+// Wanted reports whether another process has requested unreclaimed memory since the last Compact.
 func (m *Memory) Wanted() bool {
 	o := m.context.backend.options
-	return o.Ledger != nil && o.Ledger.Shortages(int(m.device.ordinal)) != m.device.answered.Load()
+	return o.Ledger != nil && o.Ledger.Shortages(int(m.device.ordinal)) != m.device.requestsSeen.Load()
 }
 
-// atOnce is how much GiveBack unmaps at a time.
-const atOnce = 16
+// maxReclaims is how many mappings one GiveBack unmaps.
+const maxReclaims = 16
 
-// GiveBack unmaps what is kept, as far as nothing of the same granule is used.
+// GiveBack unmaps mappings of which no part is used.
 func (m *Memory) GiveBack() (done bool, err error) {
 	d := m.device
 	d.reading.Lock()
 	defer d.reading.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	defer m.context.backend.tell()
-	left := atOnce
-	for _, g := range slices.Clone(d.granules.all) {
+	defer m.context.backend.updateLedger()
+	left := maxReclaims
+	for _, g := range slices.Clone(d.mappings.all) {
 		if g.used > 0 {
 			continue
 		}
@@ -160,25 +159,25 @@ func (m *Memory) GiveBack() (done bool, err error) {
 			return false, nil
 		}
 		left--
-		if err := m.drop(g); err != nil {
+		if err := m.unmapMapping(g); err != nil {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// drop unmaps a granule of which nothing is used. The device's mu is held.
-func (m *Memory) drop(g *granule) error {
+// unmapMapping unmaps an unused mapping. The device's mu is held.
+func (m *Memory) unmapMapping(g *mapping) error {
 	d := m.device
 	if err := d.driver.Unmap(g.Address, g.Bytes); err != nil {
-		return m.context.noted("unmap memory", err)
+		return m.context.driverErr("unmap memory", err)
 	}
-	d.granules.remove(g)
-	d.kept.Add(-int64(g.Bytes))
-	return m.context.noted("unmap memory", d.driver.Release(g.allocation))
+	d.mappings.remove(g)
+	d.reclaimable.Add(-int64(g.Bytes))
+	return m.context.driverErr("unmap memory", d.driver.Release(g.allocation))
 }
 
-// Gathered reports whether a range is what was mapped at once.
+// Gathered reports whether a range is exactly one mapping.
 func (m *Memory) Gathered(r gpu.Range) bool {
 	d := m.device
 	d.mu.Lock()
@@ -187,7 +186,8 @@ func (m *Memory) Gathered(r gpu.Range) bool {
 	return p != nil && p.Range == r && p.whole()
 }
 
-// Gather maps what lies in a range once more, at once, and each of what shared granules with it.
+// Gather moves a range to one new mapping. Each other piece of the old mappings gets a mapping of
+// its own.
 func (m *Memory) Gather(r gpu.Range) error {
 	d := m.device
 	d.reading.Lock()
@@ -197,79 +197,81 @@ func (m *Memory) Gather(r gpu.Range) error {
 	if p := d.table.find(r.Address); p != nil && p.Range == r && p.whole() {
 		return nil
 	}
-	move := &move{memory: m}
-	for _, g := range d.granules.within(r) {
+	move := &relocation{memory: m}
+	for _, g := range d.mappings.overlapping(r) {
 		move.from = append(move.from, g)
-		for _, p := range d.table.within(g.Range) {
+		for _, p := range d.table.overlapping(g.Range) {
 			if !r.Contains(p.Range) {
 				move.to = append(move.to, p)
 			}
 		}
 	}
 	move.to = append(move.to, piece{Range: r, owner: m.context})
-	return move.do()
+	return move.run()
 }
 
-// Compact maps what is used of granules that are used in part once more, so that all the rest of
-// them is given back.
+// Compact moves the used parts of partly used mappings to new mappings, and unmaps the old ones.
 func (m *Memory) Compact() error {
 	d := m.device
 	if o := m.context.backend.options; o.Ledger != nil {
-		d.answered.Store(o.Ledger.Shortages(int(d.ordinal)))
+		d.requestsSeen.Store(o.Ledger.Shortages(int(d.ordinal)))
 	}
 	d.reading.Lock()
 	defer d.reading.Unlock()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	defer m.context.backend.tell()
-	for _, g := range slices.Clone(d.granules.all) {
+	defer m.context.backend.updateLedger()
+	for _, g := range slices.Clone(d.mappings.all) {
 		if g.used == 0 || g.used == g.Bytes || g.foreign || g.shared {
 			continue
 		}
-		if err := (&move{m, []*granule{g}, slices.Clone(d.table.within(g.Range))}).do(); err != nil {
+		if err := (&relocation{m, []*mapping{g}, slices.Clone(d.table.overlapping(g.Range))}).run(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// move puts what lies in some granules into others, at the same addresses. The device's mu is held.
-type move struct {
+// relocation moves the content of some mappings to new ones at the same addresses. The device's mu
+// is held.
+type relocation struct {
 	memory *Memory
-	from   []*granule
+	from   []*mapping
 	to     []piece
 }
 
-func (x *move) do() error {
+// run moves the content. After an error that cannot be undone, the context is poisoned.
+func (x *relocation) run() error {
 	d, c := x.memory.device, x.memory.context
 	contents, made, err := x.prepare()
 	if err != nil {
 		return err
 	}
 	for _, g := range x.from {
-		for _, p := range slices.Clone(d.table.within(g.Range)) {
-			d.leave(p)
+		for _, p := range slices.Clone(d.table.overlapping(g.Range)) {
+			d.unassign(p)
 		}
-		if err := x.memory.drop(g); err != nil {
-			return x.lost(err)
+		if err := x.memory.unmapMapping(g); err != nil {
+			return x.fail(err)
 		}
 	}
 	for i, p := range x.to {
-		if err := d.show(p.Range, made[i], d.reached); err != nil {
-			return x.lost(err)
+		if err := d.mapFor(p.Range, made[i], d.accessors); err != nil {
+			return x.fail(err)
 		}
-		g := &granule{Range: p.Range, allocation: made[i]}
-		d.hold(g)
-		d.use(p.Range, g, p.owner)
+		g := &mapping{Range: p.Range, allocation: made[i]}
+		d.addMapping(g)
+		d.assign(p.Range, g, p.owner)
 		if _, err := c.copyIn(p.Address, contents[i]); err != nil {
-			return x.lost(err)
+			return x.fail(err)
 		}
 	}
 	return nil
 }
 
-// prepare gets the memory and copies the contents, after which little can fail.
-func (x *move) prepare() (contents [][]byte, made []cudadrv.Allocation, err error) {
+// prepare allocates the new memory and copies the contents to the host. After that, few errors are
+// possible.
+func (x *relocation) prepare() (contents [][]byte, made []cudadrv.Allocation, err error) {
 	d, c := x.memory.device, x.memory.context
 	for _, p := range x.to {
 		allocation, err := d.create(p.Bytes)
@@ -279,41 +281,42 @@ func (x *move) prepare() (contents [][]byte, made []cudadrv.Allocation, err erro
 		}
 		if err != nil {
 			for _, allocation := range made {
-				_ = d.driver.Release(allocation) // the first error says more
+				_ = d.driver.Release(allocation) // the first error is more useful
 			}
-			return nil, nil, c.noted("move memory", err)
+			return nil, nil, c.driverErr("move memory", err)
 		}
 	}
 	return contents, made, nil
 }
 
-// lost is for what cannot be undone: the program must not go on as if its memory were there.
-func (x *move) lost(err error) error {
+// fail handles errors that cannot be undone: the program must not go on without its memory.
+func (x *relocation) fail(err error) error {
 	err = fmt.Errorf("move memory: %w", err)
 	x.memory.context.poison(err)
 	return err
 }
 
-// aliases are the further addresses at which memory is shown, in all devices together: the driver
-// maps once, and each device has rights of its own.
+// aliases are the further addresses of memory, for all devices: the driver maps an alias once, and
+// each device has its own access rights.
 type aliases struct {
 	mu sync.Mutex
 	at map[uint64]*alias
 }
 
+// alias is a further address of the memory at home.
 type alias struct {
 	gpu.Range
 	home uint64
-	// users are the contexts that see it.
+	// users are the contexts with access.
 	users map[*Context]struct{}
 }
 
-// Alias shows the memory of one Map, or its beginning, at a further address.
+// Alias maps the memory of one Map, or its beginning, at a further address.
 func (m *Memory) Alias(address uint64, home gpu.Memory, r gpu.Range, write bool) error {
-	const op = "show memory"
-	from, own := home.(*Memory)
-	if !own || address%gpu.ChunkBytes != 0 {
-		return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: fmt.Sprintf("at %#x", address)}
+	const op = "map alias"
+	from, ok := home.(*Memory)
+	if !ok || address%gpu.ChunkBytes != 0 {
+		return gpu.Errorf(op, abi.InvalidValue, "at %#x", address)
 	}
 	x := &m.context.backend.aliases
 	x.mu.Lock()
@@ -326,7 +329,7 @@ func (m *Memory) Alias(address uint64, home gpu.Memory, r gpu.Range, write bool)
 			return err
 		}
 	} else if a.home != r.Address || a.Bytes != r.Bytes {
-		return &gpu.Error{Op: op, Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x", address)}
+		return gpu.Errorf(op, abi.AlreadyMapped, "%#x", address)
 	}
 	access := cudadrv.AccessRead
 	if write {
@@ -337,13 +340,13 @@ func (m *Memory) Alias(address uint64, home gpu.Memory, r gpu.Range, write bool)
 		if fresh {
 			err = errors.Join(err, m.device.driver.Unmap(address, r.Bytes))
 		}
-		return m.context.noted(op, err)
+		return m.context.driverErr(op, err)
 	}
 	if x.at == nil {
 		x.at = map[uint64]*alias{}
 	}
 	x.at[address] = a
-	if _, seen := a.users[m.context]; !seen {
+	if _, ok := a.users[m.context]; !ok {
 		a.users[m.context] = struct{}{}
 		m.device.mu.Lock()
 		m.device.table.add(piece{Range: a.Range, owner: m.context})
@@ -352,48 +355,44 @@ func (m *Memory) Alias(address uint64, home gpu.Memory, r gpu.Range, write bool)
 	return nil
 }
 
-// newAlias maps memory at an address where nothing is. Nobody may touch it yet.
+// newAlias maps memory at a free address, without access rights yet.
 func (m *Memory) newAlias(address uint64, from *Memory, r gpu.Range) (*alias, error) {
-	const op = "show memory"
+	const op = "map alias"
 	a := &alias{Range: gpu.Range{Address: address, Bytes: r.Bytes}, home: r.Address, users: map[*Context]struct{}{}}
 	for _, d := range m.context.backend.devices {
 		d.mu.Lock()
-		free := d.table.free(a.Range)
+		free := d.table.isFree(a.Range)
 		d.mu.Unlock()
 		if !free {
-			return nil, &gpu.Error{Op: op, Code: abi.AlreadyMapped, Detail: fmt.Sprintf("%#x", address)}
+			return nil, gpu.Errorf(op, abi.AlreadyMapped, "%#x", address)
 		}
 	}
 	from.device.mu.Lock()
 	defer from.device.mu.Unlock()
 	p := from.device.table.find(r.Address)
 	if p == nil || !p.whole() || p.Address != r.Address || r.Bytes > p.Bytes || r.Bytes == 0 {
-		return nil, &gpu.Error{
-			Op:     op,
-			Code:   abi.InvalidValue,
-			Detail: fmt.Sprintf("%#x+%#x is not what was mapped at once", r.Address, r.Bytes),
-		}
+		return nil, gpu.Errorf(op, abi.InvalidValue, "%#x+%#x is not one mapping, or its beginning", r.Address, r.Bytes)
 	}
-	return a, m.context.noted(op, m.device.driver.Map(address, r.Bytes, p.granule.allocation))
+	return a, m.context.driverErr(op, m.device.driver.Map(address, r.Bytes, p.mapping.allocation))
 }
 
-// Unalias takes one Alias back.
+// Unalias removes an alias from this context.
 func (m *Memory) Unalias(address uint64) error {
 	x := &m.context.backend.aliases
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	a := x.at[address]
 	if a == nil {
-		return &gpu.Error{Op: "hide memory", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x", address)}
+		return gpu.Errorf("unmap alias", abi.NotMapped, "%#x", address)
 	}
-	return m.hide(a)
+	return m.removeAlias(a)
 }
 
-// hide ends what this context sees of an alias, and the alias with the last one. The aliases' mu is
-// held.
-func (m *Memory) hide(a *alias) error {
-	if _, seen := a.users[m.context]; !seen {
-		return &gpu.Error{Op: "hide memory", Code: abi.NotMapped, Detail: fmt.Sprintf("%#x", a.Address)}
+// removeAlias removes this context's access to an alias, and unmaps the alias after its last user.
+// The aliases' mu is held.
+func (m *Memory) removeAlias(a *alias) error {
+	if _, ok := a.users[m.context]; !ok {
+		return gpu.Errorf("unmap alias", abi.NotMapped, "%#x", a.Address)
 	}
 	d := m.device
 	d.reading.Lock()
@@ -404,20 +403,20 @@ func (m *Memory) hide(a *alias) error {
 	d.mu.Unlock()
 	if len(a.users) == 0 {
 		delete(m.context.backend.aliases.at, a.Address)
-		return m.context.noted("hide memory", d.driver.Unmap(a.Address, a.Bytes))
+		return m.context.driverErr("unmap alias", d.driver.Unmap(a.Address, a.Bytes))
 	}
-	return m.context.noted("hide memory", d.driver.Grant(a.Address, a.Bytes, d.ordinal, cudadrv.AccessNone))
+	return m.context.driverErr("unmap alias", d.driver.Grant(a.Address, a.Bytes, d.ordinal, cudadrv.AccessNone))
 }
 
-// hideAliases comes before a context gives its memory back.
-func (m *Memory) hideAliases() error {
+// removeAliases removes all aliases of the context, before it releases its memory.
+func (m *Memory) removeAliases() error {
 	x := &m.context.backend.aliases
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var errs []error
 	for _, a := range x.at {
-		if _, seen := a.users[m.context]; seen {
-			errs = append(errs, m.hide(a))
+		if _, ok := a.users[m.context]; ok {
+			errs = append(errs, m.removeAlias(a))
 		}
 	}
 	return errors.Join(errs...)

@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// prepare checks work at submission, where an error still belongs to the call, and takes note of
-// what events stand for now.
+// prepare checks work at submission, where an error is still returned by the call, and resolves
+// events to their current recordings.
 func (c *Context) prepare(work gpu.Work) (item, error) {
 	it := item{work: work}
 	if err := c.checks.Work(work); err != nil {
@@ -17,40 +17,32 @@ func (c *Context) prepare(work gpu.Work) (item, error) {
 	}
 	switch work := work.(type) {
 	case gpu.Record:
-		m, err := c.newMark(work.Event)
-		it.mark = m
+		m, err := c.newRecord(work.Event)
+		it.record = m
 		return it, err
 	case gpu.Await:
-		e, err := ours(work.Event, "wait for event")
+		e, err := ownEvent(work.Event, "wait for event")
 		if err == nil {
-			it.mark = e.mark()
+			it.record = e.acquire()
 		}
 		return it, err
 	}
 	return it, nil
 }
 
-// checks are those of work for a context.
-func checks(launch func(gpu.Launch) error) gpu.Checks {
-	return gpu.Checks{Launch: launch, Event: func(event gpu.Event, op string) error {
-		_, err := ours(event, op)
-		return err
-	}}
-}
-
-// issue gives an item to the driver. mu is held. Refused work is left out, and what comes behind it
-// goes on; but where that was to wait for something, or others wait for it, it would go on too
-// early or they would wait for ever, so that the context ends instead.
+// issue gives an item to the driver. mu is held. Refused work is dropped and later work goes on.
+// But if the work orders other work, the context is poisoned: otherwise later work would run too
+// early, or a waiter would wait forever.
 func (s *Stream) issue(it item) error {
-	err := s.give(it)
-	if err != nil && orders(it.work) {
+	err := s.issueWork(it)
+	if err != nil && ordersOthers(it.work) {
 		s.context.poison(err)
 	}
 	return err
 }
 
-// orders reports whether other work relies on this to know when it may be done.
-func orders(work gpu.Work) bool {
+// ordersOthers reports whether other work relies on this work for ordering.
+func ordersOthers(work gpu.Work) bool {
 	switch work.(type) {
 	case gpu.Record, gpu.Await, gpu.MemoryOps:
 		return true
@@ -58,15 +50,16 @@ func orders(work gpu.Work) bool {
 	return false
 }
 
-func (s *Stream) give(it item) error {
+// issueWork makes the driver calls of an item. mu is held.
+func (s *Stream) issueWork(it item) error {
 	c := s.context
 	switch work := it.work.(type) {
 	case gpu.Tell:
-		return s.tell(work.Func, it.own)
+		return s.addCompletion(work.Func, it.own)
 	case gpu.Record:
-		return c.noted("record event", it.mark.record(s))
+		return c.driverErr("record event", it.record.record(s))
 	}
-	s.endsWith(nil)
+	s.setTail(nil)
 	if it.graph != nil {
 		return it.graph.launch(s)
 	}
@@ -74,38 +67,40 @@ func (s *Stream) give(it item) error {
 	case gpu.Launch:
 		return s.launch(work)
 	case gpu.Copy:
-		return c.noted("copy", s.copyOnDevices(work))
+		return c.driverErr("copy", s.copyOnDevices(work))
 	case gpu.Fill:
-		return c.noted("fill", s.fill(work))
+		return c.driverErr("fill", s.fill(work))
 	case gpu.MemoryOps:
-		return c.noted("write or wait for words", s.words(work))
+		return c.driverErr("write or wait for words", s.memoryOps(work))
 	case gpu.Await:
-		return s.await(it.mark)
+		return s.waitFor(it.record)
 	}
 	return nil
 }
 
-func (s *Stream) await(m *mark) error {
+// waitFor makes the driver's stream wait for an event record.
+func (s *Stream) waitFor(m *eventRecord) error {
 	if m == nil {
 		return nil
 	}
-	native, _ := m.known()
+	native, _ := m.state()
 	if native == 0 {
 		return nil
 	}
-	return s.context.noted("wait for event", s.context.driver.StreamWaitEvent(s.context.native, s.native, native, 0))
+	return s.context.driverErr("wait for event", s.context.driver.StreamWaitEvent(s.context.native, s.native, native, 0))
 }
 
+// launch launches a kernel.
 func (s *Stream) launch(w gpu.Launch) error {
 	c, f := s.context, w.Function.(*Function) // as checkLaunch found it
 	c.launches.Add(1)
-	c.recent.note(&f.info.Name)
+	c.recent.add(&f.info.Name)
 	params := w.Params[:f.info.ParamBytes]
-	return c.noted("launch "+f.info.Name, c.driver.Launch(c.native, f.native, shapeOf(&w), params, s.native))
+	return c.driverErr("launch "+f.info.Name, c.driver.Launch(c.native, f.native, launchShape(&w), params, s.native))
 }
 
-// shapeOf is what the driver is told of a launch, or of a node that launches.
-func shapeOf(w *gpu.Launch) cudadrv.Shape {
+// launchShape returns the launch configuration as the driver takes it.
+func launchShape(w *gpu.Launch) cudadrv.Shape {
 	shape := cudadrv.Shape{Grid: w.Grid, Block: w.Block, SharedBytes: w.SharedBytes, Attributes: w.Attributes}
 	if w.Cooperative {
 		shape.Attributes = append(slices.Clip(shape.Attributes), abi.LaunchAttribute{
@@ -115,7 +110,8 @@ func shapeOf(w *gpu.Launch) cudadrv.Shape {
 	return shape
 }
 
-func (s *Stream) words(w gpu.MemoryOps) error {
+// memoryOps writes or waits for words of memory.
+func (s *Stream) memoryOps(w gpu.MemoryOps) error {
 	d, ctx := s.context.driver, s.context.native
 	for _, op := range w.Ops {
 		var err error
@@ -136,17 +132,18 @@ func (s *Stream) words(w gpu.MemoryOps) error {
 	return nil
 }
 
+// fill issues a fill, in another device's context if this one cannot access the memory.
 func (s *Stream) fill(w gpu.Fill) error {
 	if w.Columns == 0 || w.Rows == 0 {
 		return nil
 	}
-	if c := s.context.beyond(w.Address); c != nil {
-		return s.visit(c, func(stream cudadrv.Stream) error { return c.fill(w, stream) })
+	if c := s.context.remoteContext(w.Address); c != nil {
+		return s.runInContext(c, func(stream cudadrv.Stream) error { return c.fill(w, stream) })
 	}
 	return s.context.fill(w, s.native)
 }
 
-// fill gives a fill of something to the driver.
+// fill issues a fill that is not empty.
 func (c *Context) fill(w gpu.Fill, stream cudadrv.Stream) error {
 	size := uint64(w.PatternBytes)
 	if w.Rows > 1 && w.RowPitch == w.Columns*size {
@@ -168,11 +165,12 @@ func (c *Context) fill(w gpu.Fill, stream cudadrv.Stream) error {
 	return d.MemsetD2D32Async(ctx, w.Address, w.RowPitch, w.Pattern, w.Columns, w.Rows, stream)
 }
 
-// checkLaunch refuses what the driver refuses at the call: in a lane it would be too late.
+// checkLaunch refuses what the driver would refuse: in the host queue the error would come too
+// late.
 func (c *Context) checkLaunch(w gpu.Launch) error {
-	f, known := w.Function.(*Function)
-	if !known || f.module.context != c || f.module.closed.Load() {
-		return &gpu.Error{Op: "launch", Code: abi.InvalidHandle, Detail: "no function of a loaded module of this context"}
+	f, ok := w.Function.(*Function)
+	if !ok || f.module.context != c || f.module.closed.Load() {
+		return &gpu.Error{Op: "launch", Code: abi.InvalidHandle, Detail: "not a function of a loaded module of this context"}
 	}
 	limit := c.backend.infos[c.device.ordinal].Attributes
 	three := func(x, y, z abi.DeviceAttribute) [3]uint32 {
@@ -190,18 +188,18 @@ func (c *Context) checkLaunch(w gpu.Launch) error {
 	})
 }
 
-// peer is the memory of another device, if that is what a place means.
-func peer(p gpu.Place) *Memory {
+// peerMemory returns the other device's memory, if the place is in one.
+func peerMemory(p gpu.Place) *Memory {
 	m, _ := p.Host.(*Memory)
 	return m
 }
 
-// onDevices reports whether no end of a copy is the program's own memory.
+// onDevices reports whether neither end of a copy is the program's own memory.
 func onDevices(w gpu.Copy) bool {
-	return (w.Dst.Host == nil || peer(w.Dst) != nil) && (w.Src.Host == nil || peer(w.Src) != nil)
+	return (w.Dst.Host == nil || peerMemory(w.Dst) != nil) && (w.Src.Host == nil || peerMemory(w.Src) != nil)
 }
 
-// copyOnDevices gives a copy to the driver.
+// copyOnDevices issues a copy that needs no bounce buffer.
 func (s *Stream) copyOnDevices(w gpu.Copy) error {
 	c := s.context
 	return w.EachPlane(func(dst, src gpu.Place, width, rows uint64) error {
@@ -215,7 +213,7 @@ func (s *Stream) copyOnDevices(w gpu.Copy) error {
 	})
 }
 
-// plane is a box of one slice.
+// plane returns a box of one slice.
 func plane(dst, src gpu.Place, width, rows uint64) cudadrv.Box {
 	return cudadrv.Box{
 		Dst: dst.Address, Src: src.Address, Extent: [3]uint64{width, rows, 1},
@@ -223,13 +221,12 @@ func plane(dst, src gpu.Place, width, rows uint64) cudadrv.Box {
 	}
 }
 
-// copyPeers copies between devices. The driver finds a way, whether they are allowed to reach each
-// other or not; without being told the contexts it would take the memory for its stream's own
-// device's.
+// copyPeers copies between devices, whether or not they can access each other. The driver must be
+// told both contexts; otherwise it takes the addresses for the stream's own device.
 func (s *Stream) copyPeers(dst, src gpu.Place, width, rows uint64) error {
 	c := s.context
 	end := func(p gpu.Place) cudadrv.Context {
-		if m := peer(p); m != nil {
+		if m := peerMemory(p); m != nil {
 			return m.context.native
 		}
 		return c.native
@@ -240,16 +237,16 @@ func (s *Stream) copyPeers(dst, src gpu.Place, width, rows uint64) error {
 	return c.driver.CopyPeers(c.native, plane(dst, src, width, rows), end(dst), end(src), s.native)
 }
 
-// ActiveClusters is how many clusters of the launch's size fit the device at once.
+// ActiveClusters returns how many clusters of the launch's size fit on the device at once.
 func (f *Function) ActiveClusters(launch gpu.Launch) (int, error) {
 	c := f.module.context
-	n, err := c.driver.ActiveClusters(c.native, f.native, shapeOf(&launch))
-	return int(n), c.noted("occupancy by clusters", err)
+	n, err := c.driver.ActiveClusters(c.native, f.native, launchShape(&launch))
+	return int(n), c.driverErr("occupancy by clusters", err)
 }
 
-// LargestCluster is how many blocks of the launch's shape a cluster can have.
+// LargestCluster returns the maximum number of blocks in a cluster for the launch's shape.
 func (f *Function) LargestCluster(launch gpu.Launch) (int, error) {
 	c := f.module.context
-	n, err := c.driver.LargestCluster(c.native, f.native, shapeOf(&launch))
-	return int(n), c.noted("size of clusters", err)
+	n, err := c.driver.LargestCluster(c.native, f.native, launchShape(&launch))
+	return int(n), c.driverErr("size of clusters", err)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// TestFirstLevelInSmall counts lemmas 1 and 2 out, for words of 3 bits, sums modulo 2^6, columns of
-// two words and two lanes: of all keys, at most one in 2^3 for each lane makes two contents agree.
+// TestFirstLevelInSmall checks lemmas 1 and 2 exhaustively for words of 3 bits, sums modulo 2^6,
+// columns of two words, and two lanes: at most one key in 2^3 per lane makes two contents agree.
 func TestFirstLevelInSmall(t *testing.T) {
 	const words, keys = 8, 8 * 8 * 8
 	sum := func(m, k, lane int) int {
@@ -21,7 +21,7 @@ func TestFirstLevelInSmall(t *testing.T) {
 	}
 	for m := range words * words {
 		for other := range m {
-			var agree [4]int // by the lanes that must agree
+			var agree [4]int // by set of lanes that must agree
 			for k := range keys {
 				for set := range 4 {
 					if (set&1 == 0 || sum(m, k, 0) == sum(other, k, 0)) && (set&2 == 0 || sum(m, k, 1) == sum(other, k, 1)) {
@@ -38,8 +38,8 @@ func TestFirstLevelInSmall(t *testing.T) {
 	}
 }
 
-// TestSecondLevelInSmall counts lemma 3 out, for words of 2 bits and keys of 4: exactly one key in
-// 4 makes two different inputs agree.
+// TestSecondLevelInSmall checks lemma 3 exhaustively for words of 2 bits and keys of 4: exactly one
+// key in 4 makes two different inputs agree.
 func TestSecondLevelInSmall(t *testing.T) {
 	for x := range 16 {
 		for other := range x {
@@ -57,8 +57,8 @@ func TestSecondLevelInSmall(t *testing.T) {
 	}
 }
 
-// TestEveryBit flips each bit of a content that has some rows, and bits all over a chunk: no digest
-// comes twice.
+// TestEveryBit flips each bit of a content of some rows, and bits all over a chunk: all digests
+// differ.
 func TestEveryBit(t *testing.T) {
 	f := New(gpu.DigestKey{1})
 	for _, c := range []struct{ bytes, flips int }{{6*rowBytes + 100, 0}, {gpu.ChunkBytes, 1500}} {
@@ -70,7 +70,7 @@ func TestEveryBit(t *testing.T) {
 			d := f.Of(content)
 			content[bit/8] ^= 1 << (bit % 8)
 			if first, found := seen[d]; found && first != bit {
-				t.Errorf("%d bytes: bits %d and %d, flipped, have the digest %x", c.bytes, first, bit, d)
+				t.Errorf("%d bytes: flipping bit %d or bit %d gives the same digest %x", c.bytes, first, bit, d)
 			}
 			seen[d] = bit
 		}
@@ -85,8 +85,9 @@ func TestEveryBit(t *testing.T) {
 	}
 }
 
-// TestBitsAreEven: over many keys, a flipped bit flips every bit of the digest about half of the
-// time, and over many contents a lane of 32 bits agrees about as often as chance has it.
+// TestBitsAreEven checks that over many keys, a flipped bit flips every bit of the digest about
+// half of the time. Over many contents, a lane of 32 bits agrees about as often as expected by
+// chance.
 func TestBitsAreEven(t *testing.T) {
 	const keys = 4000
 	var flipped [128]int
@@ -106,12 +107,12 @@ func TestBitsAreEven(t *testing.T) {
 		}
 	}
 	for bit, n := range flipped {
-		if n < keys/2-190 || n > keys/2+190 { // six times the deviation of fair coins
+		if n < keys/2-190 || n > keys/2+190 { // six standard deviations of a fair coin
 			t.Errorf("bit %d of the digest: flipped %d times of %d", bit, n, keys)
 		}
 	}
 
-	const contents = 1 << 15 // so that chance has 0.125 pairs agree in a lane
+	const contents = 1 << 15 // expected number of agreeing pairs per lane: 0.125
 	f := New(gpu.DigestKey{7})
 	var seen [lanes]map[uint32]int
 	agreed := 0
@@ -127,12 +128,11 @@ func TestBitsAreEven(t *testing.T) {
 		}
 	}
 	if agreed > 8 {
-		t.Errorf("%d pairs of contents agree in a lane; chance has half of one", agreed)
+		t.Errorf("%d pairs of contents agree in a lane, want about 0.5", agreed)
 	}
 }
 
-// TestPlain: the definition and what the processor has for it add up to the same, for any number of
-// rows.
+// TestPlain compares addRows with its definition for any number of rows.
 func TestPlain(t *testing.T) {
 	f := New(NewKey())
 	for _, rows := range []int{1, 2, 15, 16, 17, stripRows} {
@@ -146,7 +146,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// BenchmarkChunk is the digest beside what it could be compared with: a copy, and GMAC.
+// BenchmarkChunk measures the digest, a copy and GMAC.
 func BenchmarkChunk(b *testing.B) {
 	key, chunk := NewKey(), noise(1, gpu.ChunkBytes)
 	into := make([]byte, gpu.ChunkBytes)

@@ -19,19 +19,19 @@ const (
 	lanes          = 4 // of 32 bits each, independent of each other
 )
 
-// NewKey makes a key.
+// NewKey returns a random key.
 func NewKey() (key gpu.DigestKey) {
-	_, _ = rand.Read(key[:]) // never fails: the process would end
+	_, _ = rand.Read(key[:]) // never returns an error
 	return key
 }
 
 // Func digests contents under one key. It is safe for concurrent use.
 type Func struct{ keys *keys }
 
-// New makes the function of a key.
+// New returns the function of a key.
 func New(key gpu.DigestKey) Func { return Func{expand(key)} }
 
-// Of returns the digest of a content, which is at most a chunk long.
+// Of returns the digest of a content of at most one chunk.
 func (f Func) Of(content []byte) (d gpu.Digest) {
 	if len(content) > gpu.ChunkBytes {
 		panic(fmt.Sprintf("digest of %d bytes, more than a chunk", len(content)))

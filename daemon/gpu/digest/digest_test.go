@@ -10,11 +10,11 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// byDocument computes the digest as DESIGN.md says it, with integers of any size and the plain
-// block cipher, and nothing of what this package is made of.
+// byDocument computes the digest by the definition in DESIGN.md, with big integers and the plain
+// block cipher, without code of this package.
 func byDocument(key gpu.DigestKey, content []byte) (d gpu.Digest) {
 	block, _ := aes.NewCipher(key[:])
-	stream := func(at, n int) *big.Int { // n bytes of the key stream from byte at, the least significant first
+	stream := func(at, n int) *big.Int { // n little-endian bytes of the key stream from byte at
 		value := new(big.Int)
 		for i := n - 1; i >= 0; i-- {
 			var counter, out [16]byte
@@ -80,12 +80,12 @@ func TestByDocument(t *testing.T) {
 	for seed, bytes := range []int{0, 1, 3, 15, 16, 17, 511, 512, 4096, 5000, 262144, 262145, 600003, gpu.ChunkBytes} {
 		key, content := NewKey(), noise(uint64(seed), bytes)
 		if got, want := New(key).Of(content), byDocument(key, content); got != want {
-			t.Errorf("%d bytes under %x: %x, want %x", bytes, key, got, want)
+			t.Errorf("%d bytes, key %x: got %x, want %x", bytes, key, got, want)
 		}
 	}
 }
 
-// TestExtremes: the largest words and keys do not overflow anything that must not.
+// TestExtremes checks the largest words and keys for overflow.
 func TestExtremes(t *testing.T) {
 	content := make([]byte, gpu.ChunkBytes)
 	for i := range content {
@@ -93,6 +93,6 @@ func TestExtremes(t *testing.T) {
 	}
 	var f gpu.DigestKey
 	if got, want := New(f).Of(content), byDocument(f, content); got != want {
-		t.Errorf("%x, want %x", got, want)
+		t.Errorf("got %x, want %x", got, want)
 	}
 }

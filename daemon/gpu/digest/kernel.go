@@ -15,37 +15,37 @@ var kernelText string
 
 const threadsPerBlock = 256
 
-// bytesPerChunk is what a chunk takes of a Kernel's memory: its address, and its digest.
+// bytesPerChunk is a chunk's share of a Kernel's memory: its address and its digest.
 const bytesPerChunk = 8 + 16
 
-// Launcher is what of a gpu.Context runs the kernel.
+// Launcher is the part of gpu.Context that the kernel needs.
 type Launcher interface {
 	LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Module, error)
 	NewStream(options gpu.StreamOptions) (gpu.Stream, error)
 }
 
-// Kernel digests chunks on a GPU, where they lie. It is safe for concurrent use.
+// Kernel digests chunks in place on a GPU. It is safe for concurrent use.
 type Kernel struct {
 	module   gpu.Module
 	function gpu.Function
 	stream   gpu.Stream
-	// area is device memory for the key stream, the addresses of capacity chunks, and their digests,
-	// in this order.
+	// area is device memory for the key stream, the addresses of capacity chunks, and their
+	// digests, in this order.
 	area     gpu.Range
 	capacity int
-	blocks   int // that the device runs at once; 0 where that is not known
+	blocks   int // that fit on the device at once; 0 if unknown
 
 	mu    sync.Mutex
-	key   gpu.DigestKey // that the key stream in the area is of
+	key   gpu.DigestKey // of the key stream in the area
 	keyed bool
 }
 
-// Image is the kernel's code, which Load has its context load.
+// Image returns the kernel's code.
 func Image() gpu.Image { return gpu.Image{PTX: []string{kernelText}} }
 
-// Load loads the kernel into a context. area is mapped device memory that nothing else uses: 2 MiB
-// are enough for 160 GiB of chunks at once. multiprocessors is how many the device has, 0 for a
-// block per chunk.
+// Load loads the kernel into a context. area is mapped device memory that nothing else uses; 2 MiB
+// are enough for 160 GiB of chunks at once. multiprocessors is the device's number of them, 0 for
+// one block per chunk.
 func Load(context Launcher, area gpu.Range, multiprocessors int) (_ *Kernel, err error) {
 	k := &Kernel{area: area}
 	if room := keysBytes + 8; area.Bytes > uint64(room) { // 8 bytes may be lost between addresses and digests
@@ -65,6 +65,7 @@ func Load(context Launcher, area gpu.Range, multiprocessors int) (_ *Kernel, err
 	return k, nil
 }
 
+// prepare finds the function and creates the kernel's stream.
 func (k *Kernel) prepare(context Launcher, multiprocessors int) (err error) {
 	if k.function, err = k.module.Function("digest_chunks"); err != nil {
 		return err
@@ -78,8 +79,8 @@ func (k *Kernel) prepare(context Launcher, multiprocessors int) (err error) {
 	return err
 }
 
-// Digests returns the digest of each chunk, given by its address: all of them must be mapped and
-// stay so until it returns. What the kernel cannot read poisons the context.
+// Digests returns the digest of each chunk, given by address. All chunks must be mapped until it
+// returns: if the kernel cannot read one, the context is poisoned.
 func (k *Kernel) Digests(key gpu.DigestKey, chunks []uint64) ([]gpu.Digest, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -88,7 +89,7 @@ func (k *Kernel) Digests(key gpu.DigestKey, chunks []uint64) ([]gpu.Digest, erro
 		n := min(len(chunks), k.capacity)
 		some, err := k.launch(key, chunks[:n])
 		if err != nil {
-			k.keyed = false // whether the key has arrived is not known
+			k.keyed = false // the key may not have been copied
 			return nil, fmt.Errorf("digest %d chunks: %w", n, err)
 		}
 		digests, chunks = append(digests, some...), chunks[n:]
@@ -96,6 +97,7 @@ func (k *Kernel) Digests(key gpu.DigestKey, chunks []uint64) ([]gpu.Digest, erro
 	return digests, nil
 }
 
+// launch digests at most capacity chunks.
 func (k *Kernel) launch(key gpu.DigestKey, chunks []uint64) ([]gpu.Digest, error) {
 	addresses := make(region, 0, 8*len(chunks))
 	for _, address := range chunks {
@@ -109,15 +111,15 @@ func (k *Kernel) launch(key gpu.DigestKey, chunks []uint64) ([]gpu.Digest, error
 	params = binary.LittleEndian.AppendUint64(params, k.area.Address)
 	params = binary.LittleEndian.AppendUint32(params, uint32(len(chunks)))
 	work := []gpu.Work{
-		addresses.to(list),
+		addresses.copyTo(list),
 		gpu.Launch{
 			Function: k.function, Params: params,
 			Grid: [3]uint32{k.grid(len(chunks)), 1, 1}, Block: [3]uint32{threadsPerBlock, 1, 1},
 		},
-		results.from(out),
+		results.copyFrom(out),
 	}
 	if !k.keyed || k.key != key {
-		work = append([]gpu.Work{region(streamOf(key)).to(k.area.Address)}, work...)
+		work = append([]gpu.Work{region(keyStream(key)).copyTo(k.area.Address)}, work...)
 	}
 	for _, w := range work {
 		if err := k.stream.Submit(w); err != nil {
@@ -135,7 +137,7 @@ func (k *Kernel) launch(key gpu.DigestKey, chunks []uint64) ([]gpu.Digest, error
 	return digests, nil
 }
 
-// grid is how many blocks share so many chunks.
+// grid returns the number of blocks for a number of chunks.
 func (k *Kernel) grid(chunks int) uint32 {
 	if k.blocks > 0 {
 		return uint32(min(chunks, k.blocks))
@@ -143,7 +145,7 @@ func (k *Kernel) grid(chunks int) uint32 {
 	return uint32(chunks)
 }
 
-// Close unloads the kernel. The area stays the caller's.
+// Close unloads the kernel. The caller still owns the area.
 func (k *Kernel) Close() error {
 	if k.stream != nil {
 		if err := k.stream.Close(); err != nil {

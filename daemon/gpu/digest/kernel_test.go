@@ -15,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// device is a software GPU with so many chunks of memory, and one more for the kernel.
+// device is a software GPU with some chunks of memory, and one more for the kernel.
 type device struct {
 	t      testing.TB
 	memory gpu.Memory
@@ -59,8 +59,8 @@ func noise(seed uint64) []byte {
 	return content
 }
 
-// TestKernel: the kernel's digests are those of Func, for several keys, contents and orders of
-// chunks; and whatever the size of the grid and however many launches it takes.
+// TestKernel compares the kernel's digests with those of Func, for several keys, contents, orders
+// of chunks, grid sizes and numbers of launches.
 func TestKernel(t *testing.T) {
 	const chunks = 5
 	for name, c := range map[string]struct {
@@ -101,8 +101,8 @@ func TestKernel(t *testing.T) {
 	}
 }
 
-// TestAssembles: NVIDIA's own assembler takes the kernel, for the oldest GPUs and newer ones, and
-// spills no register.
+// TestAssembles checks that NVIDIA's assembler accepts the kernel for the oldest and for newer
+// GPUs, without register spills.
 func TestAssembles(t *testing.T) {
 	nvcc := os.Getenv("NVCC")
 	if nvcc == "" {
@@ -126,19 +126,18 @@ func TestAssembles(t *testing.T) {
 	}
 }
 
-// TestFault: a chunk that is not mapped is a fault of the device, and what comes after it fails
-// too.
+// TestFault checks that an unmapped chunk is a fault, and that later calls fail too.
 func TestFault(t *testing.T) {
 	d := openDevice(t, 2, 0, gpu.ChunkBytes)
 	if _, err := d.kernel.Digests(digest.NewKey(), []uint64{d.at(0), d.at(7)}); gpu.Code(err) != abi.IllegalAddress {
-		t.Errorf("digested what is not mapped: %v", err)
+		t.Errorf("digest of an unmapped chunk: %v", err)
 	}
 	if _, err := d.kernel.Digests(digest.NewKey(), []uint64{d.at(0)}); gpu.Code(err) != abi.IllegalAddress {
 		t.Errorf("after a fault: %v", err)
 	}
 }
 
-// TestArea: memory that is too small for the kernel, or lies askew, is refused.
+// TestArea checks that memory that is too small or misaligned for the kernel is refused.
 func TestArea(t *testing.T) {
 	backend, err := soft.Open("soft:1,memory=64MiB", soft.Options{Logger: slog.New(slog.DiscardHandler)})
 	must(t, err)

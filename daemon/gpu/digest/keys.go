@@ -8,26 +8,25 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// firstWords is the key words of the first level: four for each row of a strip, and one more for
-// each lane beyond the first, and one that fills up 16 bytes.
+// firstWords is the number of key words of the first level: four for each row of a strip, one for
+// each lane beyond the first, and one for padding to 16 bytes.
 const firstWords = stripRows*wordsPerColumn + lanes
 
-// keys is the key stream of a key, in the order in which it is taken from the stream.
+// keys is the expanded key stream of a key, in the order of the stream.
 type keys struct {
-	// first has the multipliers of words. Word w of row r has first[4r+w+lane], whatever its column
-	// and strip.
+	// first has the multipliers of words. Word w of row r has first[4r+w+lane], in every column and
+	// strip.
 	first [firstWords]uint32
-	// second has the multipliers of the sums of columns: the column of a strip, counted through.
+	// second has the multipliers of column sums. Columns are numbered across strips.
 	second [strips * columns][lanes]struct{ low, high uint64 }
 	last   [lanes]struct{ add, bytes uint64 }
 }
 
-// keysBytes is their length in the stream.
+// keysBytes is the length of the key stream in bytes.
 const keysBytes = firstWords*4 + strips*columns*lanes*16 + lanes*16
 
-// streamOf returns the key stream: AES-128 in counter mode, the counter in big-endian order and
-// from 0.
-func streamOf(key gpu.DigestKey) []byte {
+// keyStream returns the key stream: AES-128 in counter mode, with a big-endian counter from 0.
+func keyStream(key gpu.DigestKey) []byte {
 	block, err := aes.NewCipher(key[:])
 	if err != nil {
 		panic(err) // only a key of another length is refused
@@ -37,8 +36,9 @@ func streamOf(key gpu.DigestKey) []byte {
 	return stream
 }
 
+// expand reads the key stream into keys.
 func expand(key gpu.DigestKey) *keys {
-	stream := streamOf(key)
+	stream := keyStream(key)
 	word := func() (w uint64) {
 		w, stream = binary.LittleEndian.Uint64(stream), stream[8:]
 		return w

@@ -6,10 +6,10 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// region is memory of this process as the other end of a stream's copy.
+// region is memory of this process as the host side of a copy.
 type region []byte
 
-// ReadAt copies out of it.
+// ReadAt copies from it.
 func (r region) ReadAt(p []byte, at int64) (int, error) {
 	n := copy(p, r[min(at, int64(len(r))):])
 	if n < len(p) {
@@ -18,7 +18,7 @@ func (r region) ReadAt(p []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// WriteAt copies into it.
+// WriteAt copies to it.
 func (r region) WriteAt(p []byte, at int64) (int, error) {
 	n := copy(r[min(at, int64(len(r))):], p)
 	if n < len(p) {
@@ -27,10 +27,10 @@ func (r region) WriteAt(p []byte, at int64) (int, error) {
 	return n, nil
 }
 
-func (r region) to(address uint64) gpu.Copy {
+func (r region) copyTo(address uint64) gpu.Copy {
 	return gpu.Copy{Dst: gpu.Place{Address: address}, Src: gpu.Place{Host: r}, Extent: [3]uint64{uint64(len(r)), 1, 1}}
 }
 
-func (r region) from(address uint64) gpu.Copy {
+func (r region) copyFrom(address uint64) gpu.Copy {
 	return gpu.Copy{Dst: gpu.Place{Host: r}, Src: gpu.Place{Address: address}, Extent: [3]uint64{uint64(len(r)), 1, 1}}
 }

@@ -2,18 +2,18 @@ package digest
 
 import "encoding/binary"
 
-// sums are the first level of a strip: for each column and lane the sum of words times key words,
-// modulo 2^64. The sum of a column stands in two parts, of its words 0 and 1 and of its words 2 and
-// 3, and two columns stand together, as vectors of 256 bits have them.
+// sums is the first level of a strip: for each column and lane the sum of words times key words,
+// modulo 2^64. The sum of a column has two parts: words 0 and 1, and words 2 and 3. Two columns are
+// stored together, in the layout of 256-bit vectors.
 type sums [columns / 2][lanes][4]uint64
 
-// of is the whole sum of a column.
+// of returns the whole sum of a column.
 func (s *sums) of(column, lane int) uint64 {
 	pair := s[column/2][lane][column%2*2:]
 	return pair[0] + pair[1]
 }
 
-// addStrip adds a strip, which may end early; what is missing counts as zeros.
+// addStrip adds a strip. A short strip is padded with zeros.
 func (s *sums) addStrip(content []byte, first *[firstWords]uint32) {
 	rows := len(content) / rowBytes
 	if rows > 0 {
@@ -26,8 +26,8 @@ func (s *sums) addStrip(content []byte, first *[firstWords]uint32) {
 	}
 }
 
-// addRowsPlain adds whole rows, the first of which has the first key words. It is the definition;
-// addRows may be faster.
+// addRowsPlain adds whole rows; key begins with the key words of the first row. It is the
+// definition; addRows may be faster.
 func addRowsPlain(s *sums, rows []byte, key []uint32) {
 	for ; len(rows) > 0; rows, key = rows[rowBytes:], key[wordsPerColumn:] {
 		for column := range columns {

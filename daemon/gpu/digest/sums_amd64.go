@@ -4,11 +4,11 @@ import "golang.org/x/sys/cpu"
 
 var vector = cpu.X86.HasAVX2
 
-// burstRows is how many rows are gone over in strips of one cache line: few enough to stay in the
-// first cache.
+// burstRows is how many rows are processed in columns of one cache line: few enough to stay in the
+// L1 cache.
 const burstRows = 16
 
-// addRows adds whole rows, the first of which has the first key words.
+// addRows adds whole rows; key begins with the key words of the first row.
 func addRows(s *sums, rows []byte, key []uint32) {
 	if !vector {
 		addRowsPlain(s, rows, key)
@@ -23,7 +23,7 @@ func addRows(s *sums, rows []byte, key []uint32) {
 	}
 }
 
-// lineBytes is the bytes of the four columns that addLines adds.
+// lineBytes is the size of the four columns that addLines adds.
 const lineBytes = 64
 
 // addLines adds four columns of so many rows to their sums, two pairs.

@@ -18,7 +18,7 @@ const (
 	flagFamily   = 0x20_0000 // for sm_100f
 )
 
-// binBytes is the length of the fat binary that starts with this header of at least 16 bytes.
+// binBytes returns the length of the fat binary that starts with this header of at least 16 bytes.
 func binBytes(header []byte) (uint64, error) {
 	if len(header) < binHeaderBytes {
 		return 0, refuse(0, ErrTruncated, "a fat binary header has %d bytes, not %d", binHeaderBytes, len(header))
@@ -95,7 +95,7 @@ func parseEntry(data []byte, at uint64) (*entry, error) {
 	e := &entry{
 		offset:   at,
 		kind:     binary.LittleEndian.Uint16(left),
-		sm:       int(binary.LittleEndian.Uint16(left[28:])), // the upper half carries marks of newer tools
+		sm:       int(binary.LittleEndian.Uint16(left[28:])), // the upper half has flags of newer tools
 		flags:    binary.LittleEndian.Uint64(left[40:]),
 		packed:   left[headerBytes : headerBytes+payload],
 		unpacked: payload,
@@ -118,8 +118,7 @@ func parseEntry(data []byte, at uint64) (*entry, error) {
 	return e, nil
 }
 
-// add unpacks an entry of a known kind; other kinds (intermediate code of other compilers) are
-// passed over.
+// add unpacks an entry of a known kind and skips others (intermediate code of other compilers).
 func (i *Images) add(e *entry) error {
 	if e.kind != kindPTX && e.kind != kindELF {
 		return nil

@@ -1,7 +1,7 @@
 // Package fatbin unpacks the containers that hold GPU code: NVIDIA's fat binaries with their
 // compressed entries, bare cubins, PTX text, and phos's own container of linked PTX texts.
 //
-// Read Parse, then Images.Best. Bytes come from a program and are hostile until checked: every size
-// is bounded before anything is allocated, and every refusal is an *Error. What the code means is
-// not looked at; that is package ptx.
+// Read Parse, then Images.Best. The input comes from a program and is not trusted: every size is
+// checked before memory is allocated, and every refusal is an *Error. The package does not
+// interpret the code; that is package ptx.
 package fatbin

@@ -11,7 +11,7 @@ const (
 	elfHeaderBytes  = 64
 	elfMachineCUDA  = 190
 	elfVersionAt    = 20
-	elfABIVersionV2 = 8 // since then the architecture stands in the second byte of the flags
+	elfABIVersionV2 = 8 // from this version on, the second byte of the flags has the architecture
 )
 
 func parseELF(data []byte) (*Images, error) {
@@ -28,11 +28,11 @@ func parseELF(data []byte) (*Images, error) {
 	return &Images{Cubins: []Cubin{newCubin(data[:size])}}, nil
 }
 
-// The mark of code for exactly its architecture (sm_90a) in the flags, by the version of the ABI.
-// Compilers of CUDA 13 write it into a record of the section .nv.compat in their place.
+// The flags of code for exactly one architecture (sm_90a), by ABI version. Compilers of CUDA 13
+// write a record of the section .nv.compat instead.
 const (
 	elfSpecificV1     = 0x800
-	firstSpecific     = 90 // before, the bit says something else
+	firstSpecific     = 90 // for earlier architectures the bit has another meaning
 	elfSpecificV2     = 0x8
 	compatSection     = ".nv.compat"
 	compatSpecific    = 0x09
@@ -54,8 +54,8 @@ func newCubin(code []byte) Cubin {
 	return cubin
 }
 
-// OpenCubin reads machine code as an ELF file. Its header has the compiler's version where others
-// have the format's, which would be refused.
+// OpenCubin opens machine code as an ELF file. Its header has the compiler's version where
+// debug/elf expects version 1.
 func OpenCubin(code []byte) (*elf.File, error) {
 	if CubinSM(code) == 0 {
 		return nil, refuse(0, ErrUnknownFormat, "no machine code of a GPU")
@@ -65,7 +65,7 @@ func OpenCubin(code []byte) (*elf.File, error) {
 	return elf.NewFile(&headed{header, code})
 }
 
-// headed are bytes that begin otherwise.
+// headed is bytes with a replaced beginning.
 type headed struct{ head, all []byte }
 
 func (h *headed) ReadAt(p []byte, at int64) (n int, err error) {
@@ -75,8 +75,8 @@ func (h *headed) ReadAt(p []byte, at int64) (n int, err error) {
 	return n, err
 }
 
-// compatible reads the records of what code needs of its architecture; those that have a length of
-// their own are passed over.
+// compatible reads the records that say what the code needs of its architecture. Records with a
+// length field are skipped.
 func compatible(code []byte) map[byte]byte {
 	file, err := OpenCubin(code)
 	if err != nil {
@@ -103,7 +103,7 @@ func compatible(code []byte) map[byte]byte {
 	return found
 }
 
-// CubinSM reads the architecture from a cubin's header, 90 for sm_90; 0 where the bytes are no
+// CubinSM returns the architecture in a cubin's header, 90 for sm_90; 0 if the bytes are not a
 // cubin.
 func CubinSM(data []byte) int {
 	if len(data) < elfHeaderBytes || string(data[:4]) != "\x7fELF" ||
@@ -117,8 +117,8 @@ func CubinSM(data []byte) int {
 	return int(flags & 0xff)
 }
 
-// elfBytes is the length of an ELF file as its header tells it: the end of the section header table
-// or of the program header table, whichever is later. Sections of a cubin lie before its tables.
+// elfBytes returns the length of an ELF file by its header: the end of the section or program
+// header table, whichever is later. Sections of a cubin come before its tables.
 func elfBytes(header []byte) (uint64, error) {
 	if len(header) < elfHeaderBytes {
 		return 0, refuse(0, ErrTruncated, "an ELF header has %d bytes, not %d", elfHeaderBytes, len(header))

@@ -18,7 +18,7 @@ var (
 
 // Error is a refused image.
 type Error struct {
-	// Offset is where in the image the trouble starts.
+	// Offset is the position of the error in the image.
 	Offset uint64
 	// Reason is one of the sentinels above.
 	Reason error

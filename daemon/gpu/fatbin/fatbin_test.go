@@ -19,7 +19,7 @@ func ptxFor(target string) string {
 	)
 }
 
-// cubinFor makes the smallest ELF file that passes for machine code.
+// cubinFor returns the smallest ELF file that is accepted as machine code.
 func cubinFor(sm int, abiVersion byte) []byte {
 	elf := make([]byte, 128)
 	copy(elf, "\x7fELF\x02\x01\x01\x33")
@@ -204,7 +204,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// fatbins packs what a separately compiled program brings.
+// fatbins packs the parts of a separately compiled program.
 func fatbins(binaries ...[]byte) []byte {
 	texts := make([]string, len(binaries))
 	for i, each := range binaries {
@@ -215,7 +215,7 @@ func fatbins(binaries ...[]byte) []byte {
 	return out
 }
 
-// TestParts takes a separately compiled program apart: linked machine code, and the PTX that it was
+// TestParts parses a separately compiled program: linked machine code, and the PTX that it was
 // linked from.
 func TestParts(t *testing.T) {
 	var cubin, first, second, newer Builder
@@ -231,7 +231,7 @@ func TestParts(t *testing.T) {
 		"linked code and parts": {fatbins(cubin.Bytes(), first.Bytes(), second.Bytes()), []string{ptxFor("sm_80"), ptxFor("sm_75")}},
 		"parts alone":           {fatbins(nil, second.Bytes()), []string{ptxFor("sm_75")}},
 		"linked text":           {fatbins(second.Bytes(), first.Bytes()), []string{ptxFor("sm_75")}},
-		"a part for nobody":     {fatbins(cubin.Bytes(), first.Bytes(), newer.Bytes()), nil},
+		"a part without code":   {fatbins(cubin.Bytes(), first.Bytes(), newer.Bytes()), nil},
 		"no parts":              {fatbins(cubin.Bytes()), nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -10,11 +10,11 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Images is what a container holds, in its order.
+// Images is the content of a container, in its order.
 type Images struct {
 	// Texts are alternatives: the same program for several architectures.
 	Texts []Text
-	// Linked are PTX texts that make up one program together; only phos's own container has them.
+	// Linked are PTX texts that together make up one program; only phos's own container has them.
 	Linked []string
 	// Cubins are alternatives in machine code.
 	Cubins []Cubin
@@ -44,12 +44,12 @@ type Cubin struct {
 	ELF      []byte
 }
 
-// Best picks what a device of compute capability cc (90 for 9.0) should load: the machine code that
-// a driver would take, and PTX of the highest architecture that the device has, linked texts as
-// they are. Where the device has the machine code's architecture, PTX for later ones comes with it
-// for want of another: a program that brings both runs on such a device, so it must run on one that
-// executes PTX only. Where nothing fits, it is any machine code, for the refusal to name. The
-// error's code is abi.NoBinaryForGPU.
+// Best selects what a device of compute capability cc (90 for 9.0) should load. That is the machine
+// code that a driver would choose, and the PTX of the highest architecture that the device
+// supports; linked texts stay as they are. If the device supports the machine code, but only PTX
+// for later architectures exists, that PTX is included: the program runs on such a device, so it
+// must also run on one that executes only PTX. If nothing fits, Best returns any machine code, for
+// the error message. The error's code is abi.NoBinaryForGPU.
 func (i *Images) Best(cc int) (gpu.Image, error) {
 	if len(i.Linked) > 0 {
 		return gpu.Image{PTX: i.Linked}, nil
@@ -76,8 +76,8 @@ func (i *Images) Best(cc int) (gpu.Image, error) {
 	}
 }
 
-// partTexts is one text of every part that has code; none where a part has none that the device
-// could run.
+// partTexts returns one text of every part that has code; none if some part has no text for the
+// device.
 func (i *Images) partTexts(cc int) []string {
 	var texts []string
 	for _, part := range i.Parts {
@@ -99,7 +99,7 @@ func (i *Images) bestText(cc int) *Text {
 		if !text.fits(cc) {
 			continue
 		}
-		// Of equals the portable one wins: a text for sm_90a uses what is in no other ISA.
+		// Prefer the portable one of equals: a text for sm_90a may use instructions of that ISA only.
 		if best == nil || text.SM > best.SM || text.SM == best.SM && !best.portable() && text.portable() {
 			best = text
 		}
@@ -107,7 +107,7 @@ func (i *Images) bestText(cc int) *Text {
 	return best
 }
 
-// laterText is the text for the first architecture after cc that any later device has, too.
+// laterText returns the text for the first architecture after cc that later devices also support.
 func (i *Images) laterText(cc int) *Text {
 	var first *Text
 	for n := range i.Texts {
@@ -119,23 +119,23 @@ func (i *Images) laterText(cc int) *Text {
 	return first
 }
 
-// fits says whether a device of capability cc runs it: same major version, minor not above; code
-// for exactly one, on that.
+// fits reports whether a device of capability cc runs the code: same major version, minor version
+// not above; arch-specific code on exactly one.
 func (c *Cubin) fits(cc int) bool {
 	return c.SM/10 == cc/10 && (c.SM == cc || c.SM < cc && !c.Specific)
 }
 
-// fits says whether it can be compiled for a device of capability cc.
+// fits reports whether the text can be compiled for a device of capability cc.
 func (t *Text) fits(cc int) bool {
 	return t.SM == cc || t.SM < cc && !t.Specific && (!t.Family || t.SM/10 == cc/10)
 }
 
-// portable texts are for all later architectures.
+// portable reports whether the text runs on all later architectures.
 func (t *Text) portable() bool { return !t.Specific && !t.Family }
 
-// BestCubin picks machine code that runs on a device of capability cc: same major version, highest
-// minor not above it. Where none fits it returns any, so that the refusal can say what the program
-// brought; nil where there is none at all.
+// BestCubin selects machine code for a device of capability cc: same major version, highest minor
+// version not above it. If none fits, it returns any machine code, for the error message; nil if
+// there is none.
 func (i *Images) BestCubin(cc int) *Cubin {
 	var best *Cubin
 	for n := range i.Cubins {
@@ -150,7 +150,7 @@ func (i *Images) BestCubin(cc int) *Cubin {
 	return best
 }
 
-// architecture is one as it is written: sm_90a.
+// architecture is an architecture name such as sm_90a.
 type architecture struct {
 	sm     int
 	suffix string
@@ -173,7 +173,7 @@ func (c *Cubin) suffix() string {
 	return ""
 }
 
-// Describe lists what there is, for messages: "PTX sm_75, machine code sm_80 sm_90".
+// Describe lists the content for messages: "PTX sm_75, machine code sm_80 sm_90".
 func (i *Images) Describe() string {
 	var texts, cubins []architecture
 	for _, text := range i.Texts {

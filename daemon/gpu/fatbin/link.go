@@ -2,9 +2,9 @@ package fatbin
 
 import "encoding/binary"
 
-// The container that cuLinkComplete gives the program: PTX texts that make up one program. The shim
-// builds the same. Version 2 is what the shim makes of a separately compiled program: fat binaries,
-// a linked one and then its parts.
+// The container that cuLinkComplete returns: PTX texts that make up one program. The shim builds
+// the same. The shim uses version 2 for a separately compiled program: a linked fat binary,
+// followed by its parts.
 const (
 	linkMagic       = "\x7fPHOSLNK"
 	linkVersion     = 1
@@ -38,7 +38,7 @@ func parseLink(data []byte) (*Images, error) {
 	return images, nil
 }
 
-// linkEntries takes a container apart.
+// linkEntries splits a container into its entries.
 func linkEntries(data []byte, count uint32) (entries [][]byte, err error) {
 	at := uint64(linkHeaderBytes)
 	for range count {
@@ -57,7 +57,7 @@ func linkEntries(data []byte, count uint32) (entries [][]byte, err error) {
 	return entries, nil
 }
 
-// parseParts reads a linked fat binary, which may be missing, and its parts.
+// parseParts reads a linked fat binary, which may be empty, and its parts.
 func parseParts(entries [][]byte) (*Images, error) {
 	var all []*Images
 	unpacked := 0

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Limits on what is believed. Real images stay far below: cuBLAS's largest fat binary is under 100
-// MB.
+// Limits for untrusted sizes. Real images are much smaller: the largest fat binary of cuBLAS is
+// under 100 MB.
 const (
 	// MaxImageBytes bounds a whole image.
 	MaxImageBytes = 1 << 30
@@ -40,15 +40,14 @@ func Parse(data []byte) (*Images, error) {
 	return nil, refuse(0, ErrUnknownFormat, "starts with % x", data[:min(len(data), 8)])
 }
 
-// looksLikeText is generous: broken PTX should reach the PTX parser, whose message has a line and a
+// looksLikeText accepts broken PTX, too, so that the PTX parser reports the error with line and
 // column.
 func looksLikeText(data []byte) bool {
 	trimmed := bytes.TrimLeft(data, " \t\r\n")
 	return len(trimmed) > 0 && (trimmed[0] == '.' || trimmed[0] == '/' || trimmed[0] >= 'a' && trimmed[0] <= 'z')
 }
 
-// newText makes a Text of bytes that may have NULs behind them. sm is what the container claims, 0
-// if there is none.
+// newText makes a Text of bytes that may end with NULs. sm is the container's claim, or 0.
 func newText(data []byte, sm int) Text {
 	if end := bytes.IndexByte(data, 0); end >= 0 {
 		data = data[:end]
@@ -62,8 +61,8 @@ func newText(data []byte, sm int) Text {
 	return text
 }
 
-// targetOf reads the .target directive: what it says of the architecture, without the text. One
-// that cannot be read gives 0.
+// targetOf reads the .target directive: a Text with the architecture only. SM is 0 if it cannot be
+// read.
 func targetOf(ptx string) (target Text) {
 	_, rest, found := strings.Cut(ptx, ".target")
 	if !found {

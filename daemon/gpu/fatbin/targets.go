@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// How a Target begins: PTX for a virtual architecture and all later ones, machine code for a real
-// one.
+// Prefixes of targets: PTX for a virtual architecture and later ones, machine code for a real one.
 const (
 	targetPTX    = "compute_"
 	targetBinary = "sm_"
 )
 
-// Targets lists what the code is for, each once, as nvcc names it: "compute_75" for PTX, "sm_90a"
-// for machine code. Runs judges by it whether a device can load the code, without the code.
+// Targets lists the targets of the code, each once, in nvcc's notation: "compute_75" for PTX,
+// "sm_90a" for machine code. Runs decides by it, without the code, whether a device can load the
+// code.
 func (i *Images) Targets() []string {
 	if len(i.Linked) > 0 {
 		linked := Images{}
@@ -42,14 +42,14 @@ func (t *Text) target() string {
 	return targetPTX + strconv.Itoa(t.SM) + t.suffix()
 }
 
-// latestText is the target of that text which needs the latest architecture.
+// latestText returns the target of the text with the highest architecture.
 func (i *Images) latestText() string {
 	latest := slices.MaxFunc(i.Texts, func(a, b Text) int { return cmp.Or(a.SM-b.SM, len(a.suffix())-len(b.suffix())) })
 	return latest.target()
 }
 
-// partsTarget is the PTX that all parts have together, empty where one of them has none: the
-// earliest of each, of these the latest.
+// partsTarget returns the PTX target that all parts support: the highest of each part's lowest
+// target. It is empty if a part has no PTX.
 func (i *Images) partsTarget() string {
 	var needed Images
 	for _, part := range i.Parts {
@@ -68,8 +68,8 @@ func (i *Images) partsTarget() string {
 }
 
 // Runs reports whether code with these targets runs on a device of capability cc (90 for 9.0).
-// ptxOnly says that the device runs no machine code; where it has that of the device's
-// architecture, PTX for later ones serves, as in Best.
+// ptxOnly is set if the device cannot run machine code. Such a device may use PTX for later
+// architectures if there is machine code for it, as in Best.
 func Runs(targets []string, cc int, ptxOnly bool) bool {
 	var images Images
 	for _, target := range targets {
@@ -82,7 +82,7 @@ func Runs(targets []string, cc int, ptxOnly bool) bool {
 	return cubin != nil && cubin.fits(cc) && (!ptxOnly || images.laterText(cc) != nil)
 }
 
-// addTarget passes over what it does not know: nothing is known to run that.
+// addTarget adds a target to Images. It ignores unknown targets, which no device runs.
 func (i *Images) addTarget(target string) {
 	if number, is := strings.CutPrefix(target, targetPTX); is {
 		number, specific := strings.CutSuffix(number, "a")

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestRuns goes by NVIDIA's rules: machine code runs on its major version from its minor one on,
-// PTX on all later ones, with "a" on exactly one, with "f" on the later ones of its major version.
+// TestRuns checks NVIDIA's rules: machine code runs on its major version from its minor version on,
+// PTX on all later ones, with "a" on exactly one, with "f" on later ones of its major version.
 func TestRuns(t *testing.T) {
 	for _, test := range []struct {
 		targets       string

@@ -8,15 +8,15 @@ import (
 	"github.com/pierrec/lz4/v4"
 )
 
-// What a compressed byte can become at most: a byte that lengthens a match, and a block of 128 KiB
-// in four bytes. The claimed size of an entry is allocated only where its input can really grow to
-// it.
+// Maximum compression ratios: LZ4 has match length bytes of 255, zstd has blocks of 128 KiB in four
+// bytes. The claimed size of an entry is allocated only if its input can expand to it.
 const (
 	maxLZ4Ratio  = 255
 	maxZstdRatio = 128 << 10 / 4
 )
 
-// unzstd is made on first use: most programs have no zstd entries, and the decoder holds tables.
+// unzstd is created on first use: most programs have no zstd entries, and the decoder has large
+// tables.
 var unzstd = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true))
 })
@@ -48,10 +48,11 @@ func (e *entry) unpackZstd() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("zstd decoder: %w", err)
 	}
-	out, err := decoder.DecodeAll(e.packed, make([]byte, 0, e.unpacked)) // stops at the capacity
+	out, err := decoder.DecodeAll(e.packed, make([]byte, 0, e.unpacked)) // limited to the capacity
 	return e.exactly(out, len(out), err)
 }
 
+// credible checks that the claimed size is possible for a compression ratio.
 func (e *entry) credible(ratio uint64) error {
 	if e.unpacked > uint64(len(e.packed))*ratio {
 		return refuse(e.offset, ErrCompression, "%d bytes cannot become %d", len(e.packed), e.unpacked)

@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// bench is a backend with one context and memory given out from its window, from the front, never
-// again.
+// bench is a backend with one context. It allocates memory from the beginning of the window and
+// never reuses it.
 type bench struct {
 	t       *testing.T
 	backend gpu.Backend
@@ -35,7 +35,7 @@ func newBench(t *testing.T, backend gpu.Backend) *bench {
 	return b
 }
 
-// windowOf is where the first device can have its memory.
+// windowOf returns the window of the first device.
 func windowOf(backend gpu.Backend) gpu.Range {
 	return gpu.WindowOf(backend.Devices(), 0)
 }
@@ -72,18 +72,18 @@ func (b *bench) want(what string, err, code error) {
 	}
 }
 
-// driven says that a driver does the work, which has ways of its own: it keeps books and tables in
-// the device's memory, and what CUDA leaves undefined it does as it likes.
+// driven reports whether the backend uses a driver. A driver keeps tables in device memory, and may
+// do anything in cases that CUDA leaves undefined.
 func (b *bench) driven() bool {
 	_, contained := b.backend.(gpu.FaultContainer)
 	return !contained
 }
 
-// tableBytes is more than a driver takes or keeps of a device for tables of a few mappings, and
-// less than what tests map to see whether it comes back.
+// tableBytes is more than a driver needs for tables of a few mappings, and less than the tests map
+// to check that memory is freed.
 const tableBytes = 16 << 20
 
-// free compares what the device has free with what it should have.
+// free checks how much memory the device has free.
 func (b *bench) free(when string, got, want uint64) {
 	b.t.Helper()
 	var slack uint64
@@ -91,15 +91,15 @@ func (b *bench) free(when string, got, want uint64) {
 		slack = tableBytes
 	}
 	if got+slack < want || got > want+slack {
-		b.t.Errorf("%s: %d bytes are free, should be %d", when, got, want)
+		b.t.Errorf("%s: got %d bytes free, want %d", when, got, want)
 	}
 }
 
-// rest has given back what is kept, now that nothing is at work.
-func (b *bench) rest() {
+// reclaim reclaims all freed memory. The device must be idle.
+func (b *bench) reclaim() {
 	b.t.Helper()
-	keeper, keeps := b.context.Memory().(gpu.Keeper)
-	for done := !keeps; !done; {
+	keeper, ok := b.context.Memory().(gpu.Keeper)
+	for done := !ok; !done; {
 		var err error
 		done, err = keeper.GiveBack()
 		b.must(err)
@@ -115,7 +115,7 @@ func (b *bench) alloc(bytes int) uint64 {
 	return r.Address
 }
 
-// load allocates memory with this content.
+// load allocates memory and fills it.
 func (b *bench) load(data []byte) uint64 {
 	b.t.Helper()
 	address := b.alloc(len(data))
@@ -184,7 +184,7 @@ func (b *bench) same(what string, got, want []byte) {
 	}
 }
 
-// noise is bytes that look random and are the same in every run.
+// noise returns pseudo-random bytes, the same in every run.
 func noise(seed uint64, n int) []byte {
 	data := make([]byte, n)
 	generator := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8)})
@@ -217,7 +217,7 @@ func (h host) WriteAt(p []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// linear is a copy without pitches.
+// linear returns a copy without pitches.
 func linear(dst, src gpu.Place, n int) gpu.Copy {
 	return gpu.Copy{Dst: dst, Src: src, Extent: [3]uint64{uint64(n), 1, 1}}
 }

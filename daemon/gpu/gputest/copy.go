@@ -18,10 +18,10 @@ func testCopyLines(t *testing.T, b *bench) {
 			linear(device(to), device(from), n),
 			linear(program(back, 2), device(to), n),
 		)
-		b.same("there and back", back[2:2+n], data)
-		b.same("beside it", append(back[:2:2], back[2+n:]...), make([]byte, 8))
+		b.same("copied to the device and back", back[2:2+n], data)
+		b.same("bytes around the copy", append(back[:2:2], back[2+n:]...), make([]byte, 8))
 		if n > 100 && !b.driven() {
-			// Copies that overlap themselves, both ways: undefined in CUDA.
+			// Copies with overlapping source and destination, undefined in CUDA.
 			b.run(linear(device(from+50), device(from), n-50), linear(device(to), device(to+50), n-50))
 			b.same("forward overlap", b.read(from+50, n-50), data[:n-50])
 			b.same("backward overlap", b.read(to, n-50), data[50:])
@@ -29,7 +29,7 @@ func testCopyLines(t *testing.T, b *bench) {
 	}
 }
 
-// box is memory with pitches, and where in it a copy starts.
+// box describes pitched memory, and the start of a copy in it.
 type box struct{ start, row, slice uint64 }
 
 func testCopyBoxes(t *testing.T, b *bench) {
@@ -88,7 +88,7 @@ func testCopyHostError(t *testing.T, b *bench) {
 		gpu.Copy{Dst: off, Src: on, Extent: [3]uint64{width, rows, 1}},
 	)
 	if err := b.context.Fault(); err != nil {
-		t.Errorf("a bad program address poisons the context: %v", err)
+		t.Errorf("context poisoned by an invalid program address: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 // Package gputest is the conformance suite that every gpu.Backend passes unchanged.
 //
-// A backend's test calls Run with a function that opens the backend. What a Memory may offer beyond
-// the contract (marks, absent chunks) is tested where it is offered. The suite knows devices only
-// through package gpu: it brings PTX of its own and compares every result with one computed here.
+// A backend's test calls Run with a function that opens the backend. Optional interfaces of a
+// Memory (dirty tracking, absent chunks) are tested if they are implemented. The suite accesses
+// devices only through package gpu: it brings its own PTX and compares every result with one
+// computed on the host.
 package gputest

@@ -16,22 +16,22 @@ func testFault(t *testing.T, b *bench) {
 	later, out := b.event(false), b.alloc(4)
 	bad := windowOf(b.backend).Address + 0xdead_0000
 	b.submit(s, launch(f, 1, 1, out, uint32(1)), launch(f, 1, 1, bad, uint32(1)))
-	// What follows a fault is not run; submitting it may already say so.
+	// Work after a fault does not run; Submit may already return the fault.
 	_ = s.Submit(launch(f, 1, 1, out, uint32(2)))
 	_ = s.Submit(gpu.Record{Event: later})
 	err := s.Synchronize()
-	b.want("synchronise after a stray store", err, abi.IllegalAddress)
+	b.want("Synchronize after a stray store", err, abi.IllegalAddress)
 	_, contained := b.backend.(gpu.FaultContainer)
 	if err != nil &&
 		(!strings.Contains(err.Error(), "store") || contained && !strings.Contains(err.Error(), fmt.Sprintf("%x", bad))) {
-		t.Errorf("the error names neither kernel nor address: %v", err)
+		t.Errorf("error does not name kernel and address: %v", err)
 	}
 	if contained {
 		b.same("work before the fault", b.read(out, 4), words(1))
 	}
 	b.want("query", s.Query(), abi.IllegalAddress)
 	if !s.Idle() {
-		t.Error("not idle after synchronise said what went wrong")
+		t.Error("not idle after Synchronize returned the fault")
 	}
 	b.want("submit", s.Submit(gpu.Nothing{}), abi.IllegalAddress)
 	b.want("event", later.Synchronize(), abi.IllegalAddress)
@@ -62,11 +62,11 @@ func testCallsAfterFault(t *testing.T, b *bench) {
 		gpu.Tell{Func: func() { told.Store(true) }},
 		gpu.Call{Func: func() { ran.Store(told.Load()) }},
 	)
-	b.arrives("gate", reached)
+	b.waitClosed("gate", reached)
 	open()
 	b.want("null address", s.Synchronize(), abi.IllegalAddress)
 	if !ran.Load() {
-		t.Error("a call of the session was dropped")
+		t.Error("a call of the session did not run")
 	}
 	b.submit(s, gpu.Call{Func: func() { ran.Store(false) }}, gpu.Tell{Func: func() { told.Store(false) }})
 	_ = s.Synchronize()
@@ -84,5 +84,5 @@ func testEndlessKernel(_ *testing.T, b *bench) {
 		defer close(closed)
 		_ = b.context.Close()
 	}()
-	b.arrives("end of close", closed)
+	b.waitClosed("end of close", closed)
 }

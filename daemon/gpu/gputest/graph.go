@@ -60,7 +60,7 @@ func testGraphUpdate(_ *testing.T, b *bench) {
 	s := b.stream()
 	var want []uint32
 	for i := range uint32(100) {
-		if i%3 != 0 { // a launch that is queued keeps the work it was launched with
+		if i%3 != 0 { // a queued launch is not affected by updates
 			b.must(e.Update(0, fill(i)))
 			want = append(want, i)
 		} else {
@@ -77,9 +77,9 @@ func testGraphUpdate(_ *testing.T, b *bench) {
 	b.want("no such node", e.Update(2, gpu.Nothing{}), abi.InvalidValue)
 }
 
-// testGraphQueued updates a graph of every kind of node while launches of it wait behind a gate,
-// and has it launched in two streams: each launch does what the graph did then, one after the
-// other.
+// testGraphQueued updates a graph with every kind of node while its launches are blocked behind a
+// gate, and launches it in two streams. Each launch must use the graph's state at the call, and
+// launches must not overlap.
 func testGraphQueued(_ *testing.T, b *bench) {
 	data := b.load(noise(9, 1000))
 	address, log := b.alloc(1000), b.alloc(8000)
@@ -121,19 +121,19 @@ func testGraphQueued(_ *testing.T, b *bench) {
 		}
 		if i == 3 {
 			b.submit(first, held)
-			b.arrives("gate", reached)
+			b.waitClosed("gate", reached)
 		}
 		b.must(e.Launch(stream))
 	}
 	b.must(e.Close())
 	open()
 	b.must(b.context.Synchronize())
-	b.same("what each launch did", b.read(log, len(want)), want)
+	b.same("results of all launches", b.read(log, len(want)), want)
 }
 
 func testGraphRefused(_ *testing.T, b *bench) {
 	for name, nodes := range map[string][]gpu.Node{
-		"circle":       {{Work: gpu.Nothing{}, After: []int{1}}, {Work: gpu.Nothing{}, After: []int{0}}},
+		"cycle":        {{Work: gpu.Nothing{}, After: []int{1}}, {Work: gpu.Nothing{}, After: []int{0}}},
 		"itself":       {{Work: gpu.Nothing{}, After: []int{0}}},
 		"out of range": {{Work: gpu.Nothing{}, After: []int{-1}}},
 		"bad work":     {{Work: gpu.Fill{PatternBytes: 3}}},
@@ -144,7 +144,7 @@ func testGraphRefused(_ *testing.T, b *bench) {
 	}
 }
 
-// testGraphEvents: events recorded and awaited inside graphs order them with what is outside.
+// testGraphEvents checks events that are recorded and awaited inside graphs.
 func testGraphEvents(t *testing.T, b *bench) {
 	start, end := b.event(false), b.event(false)
 	address := b.alloc(4)
@@ -159,9 +159,9 @@ func testGraphEvents(t *testing.T, b *bench) {
 	outside, inside, last := b.stream(), b.stream(), b.stream()
 	work, reached, open := gate()
 	b.submit(outside, work, fill(3), gpu.Record{Event: start})
-	b.arrives("gate", reached)
+	b.waitClosed("gate", reached)
 	b.must(e.Launch(inside))
-	b.want("event of a graph that waits", end.Query(), abi.NotReady)
+	b.want("event of a blocked graph", end.Query(), abi.NotReady)
 	b.submit(last, gpu.Await{Event: end}, gpu.Fill{Address: address + 2, Pattern: 1, PatternBytes: 1, Columns: 1, Rows: 1})
 	open()
 	b.must(b.context.Synchronize())

@@ -7,9 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hostMemory is memory that lies at an address in this process and can be shared with others: a
-// mapped file, as the arena of a session is, and as that in a tmpfs, because newer kernels pin
-// files of disks for no device that writes.
+// hostMemory maps shared memory at an address in this process. Like the arena of a session it is a
+// file mapping on tmpfs, because newer kernels cannot pin files on disk for devices that write.
 func (b *bench) hostMemory(address uintptr, bytes int) []byte {
 	b.t.Helper()
 	file, err := os.CreateTemp("/dev/shm", "phos-gputest-")

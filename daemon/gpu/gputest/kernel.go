@@ -12,7 +12,7 @@ import (
 //go:embed kernels.ptx
 var kernelsPTX string
 
-// module loads PTX texts and places their variables in memory of their own.
+// module loads PTX texts and allocates their variables.
 func (b *bench) module(texts ...string) (gpu.Module, error) {
 	return b.context.LoadModule(
 		gpu.Image{PTX: texts},
@@ -45,7 +45,7 @@ func (b *bench) function(m gpu.Module, name string) gpu.Function {
 	return f
 }
 
-// launch makes a one-dimensional launch with parameters in the order and with the alignment of C.
+// launch returns a one-dimensional launch. Parameters have the order and alignment of C.
 func launch(f gpu.Function, grid, block uint32, args ...any) gpu.Launch {
 	return gpu.Launch{Function: f, Grid: [3]uint32{grid, 1, 1}, Block: [3]uint32{block, 1, 1}, Params: pack(args...)}
 }

@@ -31,7 +31,7 @@ func testDevices(t *testing.T, b *bench) {
 		}
 	}
 	_, err := b.backend.NewContext(len(devices), gpu.ContextOptions{})
-	b.want("context on a device that is not there", err, abi.InvalidDevice)
+	b.want("context on a device that does not exist", err, abi.InvalidDevice)
 }
 
 func testMap(t *testing.T, b *bench) {
@@ -41,7 +41,7 @@ func testMap(t *testing.T, b *bench) {
 	b.same("fresh memory", b.read(r.Address, int(r.Bytes)), make([]byte, r.Bytes))
 
 	data := noise(1, gpu.ChunkBytes+100)
-	at := r.Address + gpu.ChunkBytes - 50 // over two boundaries
+	at := r.Address + gpu.ChunkBytes - 50 // across two chunk boundaries
 	b.write(at, data)
 	b.same("written memory", b.read(at, len(data)), data)
 
@@ -78,17 +78,17 @@ func testAccount(t *testing.T, b *bench) {
 	b.must(m.Unmap(gpu.Range{Address: r.Address + gpu.ChunkBytes, Bytes: gpu.ChunkBytes}))
 	b.must(m.Map(gpu.Range{Address: r.Address + gpu.ChunkBytes, Bytes: gpu.ChunkBytes}))
 	after, _ = m.Usage()
-	b.free("a part given back and mapped again", after, free-r.Bytes)
+	b.free("a part unmapped and mapped again", after, free-r.Bytes)
 	b.must(m.Unmap(r))
 	after, _ = m.Usage()
-	b.free("given back", after, free)
+	b.free("unmapped", after, free)
 }
 
 func testOutOfMemory(_ *testing.T, b *bench) {
 	m := b.context.Memory()
 	free, _ := m.Usage()
 	r := gpu.Range{Address: b.next, Bytes: (free + gpu.ChunkBytes) &^ (gpu.ChunkBytes - 1)}
-	b.want("more than there is", m.Map(r), abi.OutOfMemory)
+	b.want("map more than the device has", m.Map(r), abi.OutOfMemory)
 	after, _ := m.Usage()
 	b.free("a refused mapping", after, free)
 	address := b.alloc(1)
@@ -120,7 +120,7 @@ func testHostMemory(t *testing.T, b *bench) {
 	b.want("unmap twice", m.UnmapHost(address), abi.NotMapped)
 }
 
-func marked(marks []uint64, n int) string {
+func bits(marks []uint64, n int) string {
 	out := make([]byte, n)
 	for i := range out {
 		out[i] = '0' + byte(marks[i/64]>>(i%64)&1)
@@ -128,10 +128,10 @@ func marked(marks []uint64, n int) string {
 	return string(out)
 }
 
-func testMarks(t *testing.T, b *bench) {
-	tracker, offers := b.context.Memory().(gpu.Tracker)
-	if !offers {
-		t.Skip("this backend does not mark written chunks")
+func testDirty(t *testing.T, b *bench) {
+	tracker, ok := b.context.Memory().(gpu.Tracker)
+	if !ok {
+		t.Skip("this backend has no dirty tracking")
 	}
 	r := gpu.Range{Address: b.alloc(6 * gpu.ChunkBytes), Bytes: 6 * gpu.ChunkBytes}
 	kernel := b.kernel("store")
@@ -153,15 +153,15 @@ func testMarks(t *testing.T, b *bench) {
 	} {
 		tracker.ClearWritten(r)
 		step.do()
-		if got := marked(tracker.Written(r), 6); got != step.want {
-			t.Errorf("%s: marks %s, want %s", step.name, got, step.want)
+		if got := bits(tracker.Written(r), 6); got != step.want {
+			t.Errorf("%s: dirty %s, want %s", step.name, got, step.want)
 		}
 	}
 }
 
 func testAbsent(t *testing.T, b *bench) {
-	lazy, offers := b.context.Memory().(gpu.Lazy)
-	if !offers {
+	lazy, ok := b.context.Memory().(gpu.Lazy)
+	if !ok {
 		t.Skip("this backend has no absent chunks")
 	}
 	r := gpu.Range{Address: b.next, Bytes: 5 * gpu.ChunkBytes}
@@ -186,7 +186,7 @@ func testAbsent(t *testing.T, b *bench) {
 	b.same("read", b.read(r.Address+gpu.ChunkBytes+10, 100), content[gpu.ChunkBytes+10:][:100])
 	b.write(r.Address+2*gpu.ChunkBytes, []byte{9})
 	if got := counts(); got != [5]int32{0, 1, 1, 0, 0} {
-		t.Errorf("fills after two touches: %v", got)
+		t.Errorf("fills after two accesses: %v", got)
 	}
 	b.run(launch(b.kernel("store"), 1, 1, r.Address, uint32(0x01020304)))
 	copy(content, []byte{4, 3, 2, 1})
@@ -204,6 +204,6 @@ func testAbsent(t *testing.T, b *bench) {
 		t.Errorf("fills in the end: %v", got)
 	}
 	if _, err := b.context.Memory().ReadAt(make([]byte, 1), int64(r.Address+4*gpu.ChunkBytes)); err == nil {
-		t.Error("read a chunk that could not be filled")
+		t.Error("read of a chunk whose fill failed succeeded")
 	}
 }

@@ -52,7 +52,7 @@ func testGlobals(t *testing.T, b *bench) {
 		t.Errorf("functions: %v", functions)
 	}
 	_, err := m.Function("absent")
-	b.want("function that is not there", err, abi.NotFound)
+	b.want("function that does not exist", err, abi.NotFound)
 }
 
 func testLinkedTexts(_ *testing.T, b *bench) {
@@ -90,7 +90,7 @@ func testLinkedTexts(_ *testing.T, b *bench) {
 	b.run(launch(b.function(b.mustModule(main, library), "both"), 1, 1, out))
 	b.same("result of both texts", b.read(out, 4), words(42))
 	_, err := b.module(main)
-	b.want("a text with nothing to link to", err, abi.InvalidPTX)
+	b.want("text with unresolved symbols", err, abi.InvalidPTX)
 }
 
 func testPrintf(t *testing.T, b *bench) {
@@ -100,7 +100,7 @@ func testPrintf(t *testing.T, b *bench) {
 	if got := strings.Join(lines, "|"); got != "block 0|block 1|block 2|block 3|block 4" {
 		t.Errorf("printed %q", got)
 	}
-	// Who waits for an event sees it, too.
+	// Waiting for an event also flushes device printf.
 	s, e, before := b.stream(), b.event(false), len(b.printed())
 	b.submit(s, launch(b.kernel("say"), 1, 1), gpu.Record{Event: e})
 	b.must(e.Synchronize())
@@ -131,17 +131,17 @@ func testRefusedModules(t *testing.T, b *bench) {
 			b.want(name, err, c.code)
 			var refused *gpu.LoadError
 			if !errors.As(err, &refused) {
-				t.Fatalf("%v is no LoadError", err)
+				t.Fatalf("got %v, want a LoadError", err)
 			}
 			for _, part := range c.log {
 				if !strings.Contains(refused.Log, part) {
-					t.Errorf("log %q does not say %q", refused.Log, part)
+					t.Errorf("log %q does not contain %q", refused.Log, part)
 				}
 			}
 		})
 	}
 	if _, err := b.context.LoadModule(gpu.Image{}, gpu.LoadOptions{}); err == nil {
-		t.Error("loaded nothing")
+		t.Error("an empty image was loaded")
 	}
 	m := b.mustModule(kernelsPTX)
 	f := b.function(m, "count")
@@ -186,7 +186,7 @@ func testFunctionAttributes(t *testing.T, b *bench) {
 		bounded.SetAttribute(int32(abi.FuncMaxDynamicSharedBytes), 1<<30),
 		abi.InvalidValue,
 	)
-	b.want("set what cannot be set", bounded.SetAttribute(int32(abi.FuncNumRegs), 8), abi.InvalidValue)
+	b.want("set a read-only attribute", bounded.SetAttribute(int32(abi.FuncNumRegs), 8), abi.InvalidValue)
 }
 
 func testOccupancy(t *testing.T, b *bench) {

@@ -7,7 +7,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// neighbour is the second device, with some memory.
+// neighbour is a context on the second device, with some memory.
 type neighbour struct {
 	context gpu.Context
 	memory  gpu.Memory
@@ -38,8 +38,8 @@ func (n *neighbour) place(offset uint64) gpu.Place {
 	return gpu.Place{Host: n.memory, Address: n.home.Address + offset}
 }
 
-// testPeerCopies has copies and fills, which work whether or not the devices may touch each other's
-// memory.
+// testPeerCopies checks copies and fills, which work whether or not the devices may access each
+// other's memory.
 func testPeerCopies(t *testing.T, b *bench) {
 	n := newNeighbour(t, b)
 	data := noise(31, 1<<20)
@@ -82,12 +82,12 @@ func testPeerCopies(t *testing.T, b *bench) {
 	b.same("the box copied back", b.read(box.Dst.Address, 4200), content)
 }
 
-// testPeerAccess has kernels of one device that touch the memory of another.
+// testPeerAccess accesses one device's memory in kernels of another.
 func testPeerAccess(t *testing.T, b *bench) {
 	n := newNeighbour(t, b)
-	b.mayReach(t)
-	peering, asks := b.context.(gpu.Peering)
-	if asks {
+	b.needsPeerAccess(t)
+	peering, ok := b.context.(gpu.Peering)
+	if ok {
 		b.want("a device and itself", peering.AllowPeer(0, true), abi.InvalidDevice)
 		b.want("no device", peering.AllowPeer(99, true), abi.InvalidDevice)
 		b.must(peering.AllowPeer(1, true))
@@ -100,17 +100,17 @@ func testPeerAccess(t *testing.T, b *bench) {
 	b.must(n.memory.Map(later))
 	b.run(launch(store, 1, 1, later.Address, uint32(78)),
 		gpu.Fill{Address: later.Address + 4, Pattern: 79, PatternBytes: 4, Columns: 1, Rows: 1})
-	n.holds(b, "in memory that came later", n.home.Bytes, words(78, 79))
-	if asks {
+	n.holds(b, "stores to memory mapped later", n.home.Bytes, words(78, 79))
+	if ok {
 		b.must(peering.AllowPeer(1, false))
 		b.must(peering.AllowPeer(1, true))
 		b.run(launch(store, 1, 1, later.Address, uint32(80)))
-		n.holds(b, "allowed again", n.home.Bytes, words(80))
+		n.holds(b, "a store after permission was granted again", n.home.Bytes, words(80))
 	}
 }
 
-// testPeerHost has host memory that two devices show: it stays with one when the other one ends,
-// whichever was first.
+// testPeerHost maps host memory on two devices and closes the context of one. The other must keep
+// the mapping, whichever was first.
 func testPeerHost(t *testing.T, b *bench) {
 	for i, address := range []uint64{0x6300_0000_0000, 0x6400_0000_0000} {
 		n := newNeighbour(t, b)
@@ -125,21 +125,21 @@ func testPeerHost(t *testing.T, b *bench) {
 	}
 }
 
-// mayReach skips the test where the first device cannot be allowed to touch the second one's
+// needsPeerAccess skips the test if the first device cannot be allowed to access the second one's
 // memory.
-func (b *bench) mayReach(t *testing.T) {
+func (b *bench) needsPeerAccess(t *testing.T) {
 	if b.backend.Devices()[0].Attributes[abi.AttrPeers]&2 == 0 {
-		t.Skip("these devices cannot touch each other's memory")
+		t.Skip("these devices cannot access each other's memory")
 	}
 }
 
-// testPeerFault ends with a kernel that touches what it is not allowed to any more.
+// testPeerFault accesses another device's memory after permission was revoked.
 func testPeerFault(t *testing.T, b *bench) {
 	n := newNeighbour(t, b)
-	b.mayReach(t)
-	peering, asks := b.context.(gpu.Peering)
-	if !asks {
-		t.Skip("kernels of this backend always reach other devices")
+	b.needsPeerAccess(t)
+	peering, ok := b.context.(gpu.Peering)
+	if !ok {
+		t.Skip("kernels of this backend can always access other devices")
 	}
 	store := b.kernel("store")
 	b.must(peering.AllowPeer(1, true))
@@ -147,5 +147,5 @@ func testPeerFault(t *testing.T, b *bench) {
 	b.must(peering.AllowPeer(1, false))
 	s := b.stream()
 	_ = s.Submit(launch(store, 1, 1, n.home.Address, uint32(78)))
-	b.want("a store that is not allowed any more", s.Synchronize(), abi.IllegalAddress)
+	b.want("a store after permission was revoked", s.Synchronize(), abi.IllegalAddress)
 }

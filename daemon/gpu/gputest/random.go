@@ -8,12 +8,12 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// model is a random program and what it must do: buffers on the device, and the same here.
+// model is a random program: buffers on the device, and their expected content.
 type model struct {
 	*bench
 	random  *rand.Rand
 	streams []gpu.Stream
-	// touched[i] is recorded after the latest work that touched buffer i, in stream[i].
+	// touched[i] is recorded after the latest work on buffer i, in stream[i].
 	touched []gpu.Event
 	stream  []int
 	address []uint64
@@ -22,8 +22,8 @@ type model struct {
 
 const modelBufferBytes = 10_000
 
-// testRandomPrograms runs work on random buffers in random streams, ordered only by events where
-// two streams touch the same buffer, and compares with the same work done one by one.
+// testRandomPrograms runs work on random buffers in random streams. Streams that use the same
+// buffer are ordered only by events. It compares with the same work done sequentially on the host.
 func testRandomPrograms(t *testing.T, b *bench) {
 	for seed := range uint64(4) {
 		m := &model{bench: b, random: rand.New(rand.NewPCG(seed, 7))}
@@ -52,7 +52,7 @@ func testRandomPrograms(t *testing.T, b *bench) {
 	}
 }
 
-// step does one random thing to one or two buffers.
+// step does one random operation on one or two buffers.
 func (m *model) step(scale gpu.Function) {
 	m.t.Helper()
 	dst, src, s := m.random.IntN(len(m.want)), m.random.IntN(len(m.want)), m.random.IntN(len(m.streams))
@@ -108,7 +108,7 @@ func (m *model) step(scale gpu.Function) {
 	}
 }
 
-// scaleWords is what the kernel scale does with k = 1 and bias = 0: every word times three.
+// scaleWords computes the kernel scale with k = 1 and bias = 0: every word times three.
 func scaleWords(to, from []byte) {
 	for i := 0; i < len(to); i += 4 {
 		word := uint32(from[i]) | uint32(from[i+1])<<8 | uint32(from[i+2])<<16 | uint32(from[i+3])<<24

@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// Run tests a backend. open is called once per test; the suite closes what it opens. The backend
-// must have a device of compute capability 7.0 or better with at least 64 MiB to spare.
+// Run tests a backend. open is called once per test; the suite closes the backend. The first device
+// must have compute capability 7.0 or higher and at least 64 MiB of free memory.
 func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 	for _, c := range []struct {
 		name string
@@ -16,21 +16,21 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"devices", testDevices},
 		{"memory/map", testMap},
 		{"memory/account", testAccount},
-		{"memory/kept", testKept},
-		{"memory/kept at work", testKeptAtWork},
+		{"memory/reclaim", testReclaim},
+		{"memory/reclaim while busy", testReclaimWhileBusy},
 		{"memory/out of memory", testOutOfMemory},
 		{"memory/alias", testAlias},
-		{"memory/alias marks", testAliasMarks},
+		{"memory/alias dirty", testAliasDirty},
 		{"memory/host", testHostMemory},
-		{"memory/marks", testMarks},
+		{"memory/dirty", testDirty},
 		{"memory/absent", testAbsent},
-		{"memory/fresh", testFresh},
+		{"memory/never written", testNeverWritten},
 		{"memory/digests", testDigests},
 		{"memory/shadows", testShadows},
 		{"memory/shadows left behind", testShadowsLeft},
 		{"memory/ended", testEnded},
 		{"memory/pinned", testPinned},
-		{"memory/touches", testTouches},
+		{"memory/accesses", testAccesses},
 		{"memory/shared", testShared},
 		{"peer/copies", testPeerCopies},
 		{"peer/access", testPeerAccess},
@@ -44,8 +44,8 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"stream/concurrency", testConcurrency},
 		{"stream/query", testQuery},
 		{"stream/words", testWords},
-		{"stream/tell", testTell},
-		{"stream/tell left", testTellLeft},
+		{"stream/completion", testCompletion},
+		{"stream/completion pending", testCompletionPending},
 		{"stream/close", testStreamClose},
 		{"event/await", testAwait},
 		{"event/rerecord", testRerecord},

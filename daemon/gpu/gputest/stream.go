@@ -9,20 +9,20 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// patience is how long a test waits for what should come soon, before it calls that a hang.
-const patience = 30 * time.Second
+// timeout is how long a test waits for an event before it fails.
+const timeout = 30 * time.Second
 
-// arrives waits for a channel.
-func (b *bench) arrives(what string, c <-chan struct{}) {
+// waitClosed waits until a channel is closed.
+func (b *bench) waitClosed(what string, c <-chan struct{}) {
 	b.t.Helper()
 	select {
 	case <-c:
-	case <-time.After(patience):
-		b.t.Fatalf("%s did not come", what)
+	case <-time.After(timeout):
+		b.t.Fatalf("%s: timeout", what)
 	}
 }
 
-// gate is work that holds a stream until it is opened.
+// gate returns work that blocks a stream until open is called.
 func gate() (work gpu.Work, reached <-chan struct{}, open func()) {
 	in, out := make(chan struct{}), make(chan struct{})
 	return gpu.Call{Func: func() { close(in); <-out }}, in, func() { close(out) }
@@ -41,17 +41,17 @@ func testOrder(t *testing.T, b *bench) {
 	}
 	b.must(s.Synchronize())
 	if len(seen) != n {
-		t.Fatalf("%d of %d calls after synchronising", len(seen), n)
+		t.Fatalf("%d of %d calls ran before Synchronize returned", len(seen), n)
 	}
 	for i, value := range seen {
 		if value != byte(i) {
-			t.Fatalf("call %d saw %d", i, value)
+			t.Fatalf("call %d: memory is %d", i, value)
 		}
 	}
 }
 
-// testConcurrency has two streams, of which one is held. A backend that runs all streams in one
-// order has a method Serial that says so.
+// testConcurrency runs two streams, one of which is blocked. A backend that runs all streams in one
+// order has a method Serial.
 func testConcurrency(t *testing.T, b *bench) {
 	if serial, asks := b.backend.(interface{ Serial() bool }); asks && serial.Serial() {
 		t.Skip("this backend runs all streams in one order")
@@ -59,14 +59,14 @@ func testConcurrency(t *testing.T, b *bench) {
 	first, second := b.stream(), b.stream()
 	work, reached, open := gate()
 	b.submit(first, work)
-	b.arrives("first stream", reached)
+	b.waitClosed("first stream", reached)
 	done := make(chan struct{})
 	b.submit(
 		second,
 		gpu.Fill{Address: b.alloc(4), PatternBytes: 4, Columns: 1, Rows: 1},
 		gpu.Call{Func: func() { close(done) }},
 	)
-	b.arrives("second stream beside a held one", done)
+	b.waitClosed("second stream beside a blocked one", done)
 	open()
 	b.must(b.context.Synchronize())
 }
@@ -75,11 +75,11 @@ func testQuery(t *testing.T, b *bench) {
 	s, e := b.stream(), b.event(false)
 	b.must(s.Query())
 	idle := s.Idle()
-	b.must(e.Query()) // never recorded counts as done
+	b.must(e.Query()) // never recorded counts as reached
 	b.must(e.Synchronize())
 	work, reached, open := gate()
 	b.submit(s, work, gpu.Record{Event: e})
-	b.arrives("gate", reached)
+	b.waitClosed("gate", reached)
 	b.want("query of a busy stream", s.Query(), abi.NotReady)
 	b.want("query of an event not reached", e.Query(), abi.NotReady)
 	busy := !s.Idle()
@@ -89,7 +89,7 @@ func testQuery(t *testing.T, b *bench) {
 	b.must(s.Synchronize())
 	b.must(s.Query())
 	if !idle || !busy || !s.Idle() {
-		t.Errorf("idle at first %v, busy behind a gate %v, idle at last %v", idle, busy, s.Idle())
+		t.Errorf("idle: got %v before, %v behind a gate, %v after", idle, busy, s.Idle())
 	}
 }
 
@@ -98,13 +98,13 @@ func testStreamClose(t *testing.T, b *bench) {
 	work, reached, open := gate()
 	var ran atomic.Bool
 	b.submit(s, work, gpu.Call{Func: func() { ran.Store(true) }})
-	b.arrives("gate", reached)
+	b.waitClosed("gate", reached)
 	b.must(s.Close()) // does not wait
 	b.want("work for a closed stream", s.Submit(gpu.Nothing{}), abi.InvalidHandle)
 	open()
 	b.must(b.context.Synchronize())
 	if !ran.Load() {
-		t.Error("the context is idle before the work of a closed stream is done")
+		t.Error("Synchronize of the context returned before the work of a closed stream")
 	}
 	b.want("close twice", s.Close(), abi.InvalidHandle)
 }
@@ -131,14 +131,13 @@ func testAwait(t *testing.T, b *bench) {
 		)
 		b.submit(first, gpu.Await{Event: e})
 		if got := <-saw; got != uint32(byte(i)) {
-			t.Fatalf("round %d saw %d", i, got)
+			t.Fatalf("round %d: memory is %d", i, got)
 		}
 	}
 	b.must(b.context.Synchronize())
 }
 
-// testRerecord: a wait holds for what was recorded when it was submitted, not for what is recorded
-// later.
+// testRerecord checks that a wait is for the recording at submission, not for a later one.
 func testRerecord(_ *testing.T, b *bench) {
 	first, second, e := b.stream(), b.stream(), b.event(false)
 	b.submit(first, gpu.Record{Event: e})
@@ -146,7 +145,7 @@ func testRerecord(_ *testing.T, b *bench) {
 	b.submit(second, gpu.Await{Event: e})
 	work, reached, open := gate()
 	b.submit(first, work, gpu.Record{Event: e})
-	b.arrives("gate", reached)
+	b.waitClosed("gate", reached)
 	b.must(second.Synchronize())
 	b.want("event recorded again", e.Query(), abi.NotReady)
 	open()
@@ -160,7 +159,7 @@ func testElapsed(t *testing.T, b *bench) {
 	b.want("time of events never recorded", err, abi.InvalidHandle)
 	work, reached, open := gate()
 	b.submit(s, gpu.Record{Event: start}, gpu.Record{Event: plain}, work, gpu.Record{Event: end})
-	b.arrives("gate", reached)
+	b.waitClosed("gate", reached)
 	_, err = end.ElapsedSince(start)
 	b.want("time of an event not reached", err, abi.NotReady)
 	const pause = 20 * time.Millisecond
@@ -170,10 +169,10 @@ func testElapsed(t *testing.T, b *bench) {
 	milliseconds, err := end.ElapsedSince(start)
 	b.must(err)
 	if milliseconds < float32(pause/time.Millisecond) {
-		t.Errorf("%v ms, but the stream was held for %v", milliseconds, pause)
+		t.Errorf("got %v ms, but the stream was blocked for %v", milliseconds, pause)
 	}
 	if back, err := start.ElapsedSince(end); err != nil || back != -milliseconds {
-		t.Errorf("backwards: %v, %v", back, err)
+		t.Errorf("time in reverse order: got %v, %v", back, err)
 	}
 	_, err = end.ElapsedSince(plain)
 	b.want("time of an event without timing", err, abi.InvalidHandle)
@@ -199,7 +198,7 @@ func testClose(t *testing.T, b *bench) {
 		gpu.Call{Func: func() { ran.Store(true) }},
 		gpu.Tell{Func: func() { told.Store(true) }},
 	)
-	b.arrives("gate", reached)
+	b.waitClosed("gate", reached)
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -208,16 +207,16 @@ func testClose(t *testing.T, b *bench) {
 		}
 	}()
 	open()
-	b.arrives("end of close", closed)
+	b.waitClosed("end of close", closed)
 	if !ran.Load() || !told.Load() {
-		t.Error("a call of the session was dropped")
+		t.Error("a call of the session did not run")
 	}
-	b.must(e.Synchronize()) // whoever waits for an event of a closed context is let go
+	b.must(e.Synchronize()) // waits for events of a closed context end
 	if s.Submit(gpu.Nothing{}) == nil {
-		t.Error("work for a closed context")
+		t.Error("Submit in a closed context succeeded")
 	}
 	if _, err := c.NewStream(gpu.StreamOptions{}); err == nil {
-		t.Error("stream in a closed context")
+		t.Error("NewStream in a closed context succeeded")
 	}
 	after, _ := b.context.Memory().Usage()
 	b.free("closed", after, free)

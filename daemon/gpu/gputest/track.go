@@ -10,21 +10,21 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-func testFresh(t *testing.T, b *bench) {
+func testNeverWritten(t *testing.T, b *bench) {
 	tracker, offers := b.context.Memory().(gpu.Tracker)
 	if !offers {
-		t.Skip("this backend does not mark written chunks")
+		t.Skip("this backend has no dirty tracking")
 	}
 	m := b.context.Memory()
 	r := gpu.Range{Address: b.alloc(4 * gpu.ChunkBytes), Bytes: 4 * gpu.ChunkBytes}
 	second := gpu.Range{Address: r.Address + gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
 	check := func(when, fresh, written string) {
 		t.Helper()
-		if got := marked(tracker.Fresh(r), 4); got != fresh {
-			t.Errorf("%s: fresh %s, want %s", when, got, fresh)
+		if got := bits(tracker.Fresh(r), 4); got != fresh {
+			t.Errorf("%s: never written %s, want %s", when, got, fresh)
 		}
-		if got := marked(tracker.Written(r), 4); got != written {
-			t.Errorf("%s: written %s, want %s", when, got, written)
+		if got := bits(tracker.Written(r), 4); got != written {
+			t.Errorf("%s: dirty %s, want %s", when, got, written)
 		}
 	}
 	check("mapped", "1111", "0000")
@@ -32,11 +32,11 @@ func testFresh(t *testing.T, b *bench) {
 	check("read", "1111", "0000")
 	b.write(second.Address, []byte{1})
 	check("written", "1011", "0100")
-	if got := marked(tracker.ClearWritten(r), 4); got != "0100" {
-		t.Errorf("cleared %s", got)
+	if got := bits(tracker.ClearWritten(r), 4); got != "0100" {
+		t.Errorf("cleared %s, want 0100", got)
 	}
-	if got := marked(tracker.ClearWritten(r), 4); got != "0000" {
-		t.Errorf("cleared twice: %s", got)
+	if got := bits(tracker.ClearWritten(r), 4); got != "0000" {
+		t.Errorf("second clear: got %s, want 0000", got)
 	}
 	check("cleared", "1011", "0000")
 	b.must(m.Unmap(second))
@@ -49,14 +49,14 @@ func testFresh(t *testing.T, b *bench) {
 		b.must(lazy.MapAbsent(second, func(uint64, []byte) error { return nil }))
 		check("absent", "0011", "1000")
 		b.read(second.Address, 1)
-		check("brought", "0011", "1000")
+		check("filled", "0011", "1000")
 	}
 }
 
 func testDigests(t *testing.T, b *bench) {
 	digester, offers := b.context.Memory().(gpu.Digester)
 	if !offers {
-		t.Skip("this backend does not digest")
+		t.Skip("this backend has no digests")
 	}
 	const chunks = 5
 	data := noise(11, chunks*gpu.ChunkBytes)
@@ -65,7 +65,7 @@ func testDigests(t *testing.T, b *bench) {
 	key := digest.NewKey()
 	take := func(key gpu.DigestKey) []gpu.Digest {
 		t.Helper()
-		// The last chunk first, and between them one that is not mapped.
+		// The last chunk first, and an unmapped chunk in between.
 		last, gone := r.Address+r.Bytes-gpu.ChunkBytes, b.alloc(gpu.ChunkBytes)
 		b.must(b.context.Memory().Unmap(gpu.Range{Address: gone, Bytes: gpu.ChunkBytes}))
 		digests, err := digester.Digests(key, []gpu.Range{
@@ -76,26 +76,26 @@ func testDigests(t *testing.T, b *bench) {
 		})
 		b.must(err)
 		if len(digests) != chunks+1 {
-			t.Fatalf("%d digests", len(digests))
+			t.Fatalf("got %d digests", len(digests))
 		}
 		if digests[1] != (gpu.Digest{}) {
-			t.Errorf("what is not mapped has the digest %x", digests[1])
+			t.Errorf("digest of an unmapped chunk: got %x, want 0", digests[1])
 		}
 		return append(digests[2:], digests[0])
 	}
 	before := take(key)
 	for i, d := range before {
 		if d != digester.DigestCopy(key, data[i*gpu.ChunkBytes:][:gpu.ChunkBytes]) {
-			t.Errorf("chunk %d: the digest of a copy is another", i)
+			t.Errorf("chunk %d: digest of a copy differs", i)
 		}
 		if (d == before[0]) != (i == 0 || i == 3) {
-			t.Errorf("chunk %d: %x; only 0 and 3 are the same", i, d)
+			t.Errorf("chunk %d: got %x, want equal digests for chunks 0 and 3 only", i, d)
 		}
 	}
 	if other := take(digest.NewKey()); other[0] == before[0] {
-		t.Error("the key makes no difference")
+		t.Error("digests under different keys are equal")
 	}
-	// One bit, anywhere.
+	// Flip one bit, anywhere.
 	for i, at := range []uint64{0, gpu.ChunkBytes + 1, 3*gpu.ChunkBytes - 1, 4*gpu.ChunkBytes + 12345} {
 		b.write(r.Address+at, []byte{data[at] ^ 1<<i})
 		for chunk, d := range take(key) {
@@ -106,18 +106,18 @@ func testDigests(t *testing.T, b *bench) {
 		b.write(r.Address+at, data[at:at+1])
 	}
 	if !slices.Equal(take(key), before) {
-		t.Error("the same content has other digests")
+		t.Error("digests of the same content differ")
 	}
 	r.Address += 512
 	if _, err := digester.Digests(key, []gpu.Range{r}); err == nil {
-		t.Error("digested parts of chunks")
+		t.Error("a range of partial chunks was digested")
 	}
 }
 
 func testShadows(t *testing.T, b *bench) {
 	shadower, offers := b.context.Memory().(gpu.Shadower)
 	if !offers {
-		t.Skip("this backend puts no copies aside")
+		t.Skip("this backend has no shadows")
 	}
 	const chunks = 3
 	data := noise(12, chunks*gpu.ChunkBytes)
@@ -133,14 +133,14 @@ func testShadows(t *testing.T, b *bench) {
 	copies, err := shadows.Copy(addresses)
 	b.must(err)
 	if len(copies) > chunks || len(copies) < min(room, chunks) {
-		t.Fatalf("room for %d, %d copies of %d chunks", room, len(copies), chunks)
+		t.Fatalf("room for %d, got %d copies of %d chunks", room, len(copies), chunks)
 	}
 	b.write(address, noise(13, chunks*gpu.ChunkBytes))
 	content := make([]byte, gpu.ChunkBytes)
 	for i, c := range copies {
 		b.must(c.Read(content))
 		if !bytes.Equal(content, data[order[i]*gpu.ChunkBytes:][:gpu.ChunkBytes]) {
-			t.Errorf("the copy of chunk %d is not what it held", order[i])
+			t.Errorf("copy of chunk %d differs", order[i])
 		}
 		b.must(c.Release())
 	}
@@ -149,12 +149,12 @@ func testShadows(t *testing.T, b *bench) {
 	b.free("without shadows", after, before)
 }
 
-// testShadowsLeft: a context may end when no copy is held any more, and before the checkpoint that
-// has made them.
+// testShadowsLeft closes a context after all shadows are released, and before the checkpoint closes
+// its Shadows.
 func testShadowsLeft(t *testing.T, b *bench) {
 	shadower, offers := b.context.Memory().(gpu.Shadower)
 	if !offers {
-		t.Skip("this backend puts no copies aside")
+		t.Skip("this backend has no shadows")
 	}
 	before, _ := b.context.Memory().Usage()
 	address := b.load(noise(12, gpu.ChunkBytes))
@@ -175,8 +175,8 @@ func testShadowsLeft(t *testing.T, b *bench) {
 	b.must(next.Close())
 }
 
-// testEnded: a checkpoint that comes upon a context that has ended meanwhile finds nothing there
-// any more, and not that it has failed.
+// testEnded closes a context during a checkpoint. The checkpoint must find no memory, but no error
+// either.
 func testEnded(t *testing.T, b *bench) {
 	for _, before := range []bool{true, false} {
 		context := b.newContext()
@@ -188,14 +188,14 @@ func testEnded(t *testing.T, b *bench) {
 			digests, err := digester.Digests(digest.NewKey(), []gpu.Range{r})
 			b.must(err)
 			if slices.Contains(digests, gpu.Digest{}) {
-				t.Errorf("what is mapped has the digests %x", digests)
+				t.Errorf("digests of mapped memory are %x", digests)
 			}
 		}
 		b.must(context.Close())
 		n, err := m.ReadAt(make([]byte, r.Bytes), int64(r.Address))
 		b.want("read", err, abi.IllegalAddress)
 		if n != 0 {
-			t.Errorf("%d bytes were read", n)
+			t.Errorf("read %d bytes from a closed context", n)
 		}
 		if !offers {
 			continue
@@ -203,7 +203,7 @@ func testEnded(t *testing.T, b *bench) {
 		digests, err := digester.Digests(digest.NewKey(), []gpu.Range{r})
 		b.must(err)
 		if !slices.Equal(digests, make([]gpu.Digest, 2)) {
-			t.Errorf("what is gone has the digests %x", digests)
+			t.Errorf("digests of a closed context are %x", digests)
 		}
 	}
 }
@@ -211,7 +211,7 @@ func testEnded(t *testing.T, b *bench) {
 func testPinned(t *testing.T, b *bench) {
 	pinner, offers := b.context.Memory().(gpu.Pinner)
 	if !offers {
-		t.Skip("this backend has no use for pinned memory")
+		t.Skip("this backend cannot pin memory")
 	}
 	data := noise(14, gpu.ChunkBytes)
 	address := b.load(data)
@@ -227,13 +227,13 @@ func testPinned(t *testing.T, b *bench) {
 	}
 	_, err := b.context.Memory().ReadAt(into[gpu.ChunkBytes:], int64(address))
 	b.must(err)
-	b.same("read beside it", into[gpu.ChunkBytes:], data)
+	b.same("read into the rest", into[gpu.ChunkBytes:], data)
 }
 
-func testTouches(t *testing.T, b *bench) {
+func testAccesses(t *testing.T, b *bench) {
 	toucher, offers := b.context.Memory().(gpu.Toucher)
 	if !offers {
-		t.Skip("this backend does not record touches")
+		t.Skip("this backend does not record accesses")
 	}
 	const chunks = 8
 	address := b.alloc(chunks * gpu.ChunkBytes)
@@ -246,7 +246,7 @@ func testTouches(t *testing.T, b *bench) {
 			got[i] = (got[i] - address) / gpu.ChunkBytes
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: touched %v, want %v", when, got, want)
+			t.Errorf("%s: accessed %v, want %v", when, got, want)
 		}
 	}
 	kernel := b.kernel("store")
@@ -264,6 +264,6 @@ func testTouches(t *testing.T, b *bench) {
 	check("stopped", 5, 2, 6, 0)
 	toucher.RecordTouches(true)
 	b.read(at(0), chunks*gpu.ChunkBytes)
-	check("in one sweep", 0, 1, 2, 3, 4, 5, 6, 7)
+	check("in one copy", 0, 1, 2, 3, 4, 5, 6, 7)
 	toucher.RecordTouches(false)
 }

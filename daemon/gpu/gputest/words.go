@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// testWords has one stream wait, by each comparison, for what another one writes.
+// testWords lets one stream wait, by each comparison, for a value that another one writes.
 func testWords(t *testing.T, b *bench) {
 	word := b.alloc(16)
 	for _, c := range []struct {
@@ -17,7 +17,7 @@ func testWords(t *testing.T, b *bench) {
 		value, before, met uint64
 	}{
 		{gpu.UntilReached, 4, 7, 6, 7},
-		{gpu.UntilReached, 4, 1, 0xffff_fff0, 5}, // counters go round
+		{gpu.UntilReached, 4, 1, 0xffff_fff0, 5}, // counters wrap around
 		{gpu.UntilReached, 8, 1 << 40, 1<<40 - 1, 1<<40 + 1},
 		{gpu.UntilEqual, 4, 7, 8, 7},
 		{gpu.UntilEqual, 8, 7<<32 | 1, 1, 7<<32 | 1},

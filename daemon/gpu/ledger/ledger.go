@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// MaxGPUs is the number of GPUs a ledger can have.
+	// MaxGPUs is the maximum number of GPUs in a ledger.
 	MaxGPUs = 24
-	// Slots is the number of workers that can share the GPUs of a machine.
+	// Slots is the maximum number of workers that share the GPUs of a machine.
 	Slots = 1024
 
 	magic       = 0x52474c534f4850 // "PHOSLGR"
@@ -23,24 +23,24 @@ const (
 	cellBytes   = 24
 )
 
-// ErrDamaged says that a file is not a ledger of this version.
+// ErrDamaged is returned for files that are not ledgers of this version.
 var ErrDamaged = errors.New("not a memory ledger of this version")
 
-// FullError is a reservation that the GPU has no room for.
+// FullError is returned by a reservation that exceeds the GPU's capacity.
 type FullError struct {
 	GPU                   int
 	Bytes, Used, Capacity uint64
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("gpu %d: %d bytes wanted, %d of %d in use", e.GPU, e.Bytes, e.Used, e.Capacity)
+	return fmt.Sprintf("GPU %d: cannot reserve %d bytes, %d of %d in use", e.GPU, e.Bytes, e.Used, e.Capacity)
 }
 
-// Unwrap gives the driver's code.
+// Unwrap returns the driver's code.
 func (e *FullError) Unwrap() error { return abi.OutOfMemory }
 
-// Ledger is a mapped ledger. Its methods may be called from several goroutines; a slot belongs to
-// one process.
+// Ledger is a mapped ledger. Its methods are safe for concurrent use; a slot belongs to one
+// process.
 type Ledger struct {
 	file  *os.File
 	words []word
@@ -50,12 +50,12 @@ type Ledger struct {
 	closed bool
 }
 
-// Create makes a ledger file, replacing what was there, with one capacity in bytes per GPU.
+// Create creates a ledger file, replacing an existing one, with one capacity in bytes per GPU.
 func Create(path string, capacities []uint64) (*Ledger, error) {
 	if len(capacities) == 0 || len(capacities) > MaxGPUs {
-		return nil, fmt.Errorf("create ledger %s: %d gpus, 1 to %d possible", path, len(capacities), MaxGPUs)
+		return nil, fmt.Errorf("create ledger %s: %d GPUs, want 1 to %d", path, len(capacities), MaxGPUs)
 	}
-	// A new file, not the old one truncated: a worker of a former daemon may still have that mapped.
+	// Do not truncate the old file: a worker of an earlier phosd may still have it mapped.
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("create ledger: %w", err)
 	}
@@ -80,7 +80,7 @@ func Create(path string, capacities []uint64) (*Ledger, error) {
 	return l, nil
 }
 
-// Open maps the ledger in a file, which it keeps and closes with Close.
+// Open maps the ledger in a file. The ledger takes over the file and closes it with Close.
 func Open(file *os.File) (*Ledger, error) {
 	var header [16]byte
 	if _, err := file.ReadAt(header[:], 0); err != nil {
@@ -102,10 +102,10 @@ func Open(file *os.File) (*Ledger, error) {
 
 func fileBytes(gpus int) int64 { return headerBytes + int64(gpus)*Slots*cellBytes }
 
-// File is the open file, for passing to a worker.
+// File returns the open file, for passing to a worker.
 func (l *Ledger) File() *os.File { return l.file }
 
-// GPUs is the number of GPUs.
+// GPUs returns the number of GPUs.
 func (l *Ledger) GPUs() int { return l.gpus }
 
 // Close unmaps the ledger and closes its file. Reservations stay.
@@ -119,20 +119,20 @@ func (l *Ledger) Close() error {
 	return errors.Join(l.unmapWords(), l.file.Close())
 }
 
-// attempts bounds how often a reservation steps back before other undecided ones. They are decided
-// within microseconds, so the bound is met only where a worker died undecided and phosd has not
-// cleared its slot.
-const attempts = 2000
+// maxAttempts is how often a reservation retries because of undecided claims of others. Claims are
+// decided within microseconds, so this is reached only if a worker died in between and phosd has
+// not cleared its slot yet.
+const maxAttempts = 2000
 
-// reserve takes bytes of a GPU for a slot, or returns a *FullError. They are the program's, or the
-// worker's own.
+// reserve charges bytes of a GPU to a slot, for the program or for the worker itself, or returns a
+// *FullError.
 //
-// A claim is written into the slot's claim word before the sum over all slots is taken. Of two
-// claims that race, the one that sums later sees the other, so both cannot pass where there is room
-// for one. When neither passes although one could, both have seen an undecided claim; they step
-// back and try again after a random time. They also do where another reservation was granted during
-// the sum, which may then count bytes twice: as the one slot had them and as the other has them
-// now.
+// It writes the claim into the slot's claim word before it sums up all slots. If two claims race,
+// the one that sums up later sees the other, so both cannot succeed if there is room for only one.
+// If both fail although one would fit, each has seen an undecided claim: both withdraw and retry
+// after a random time. A reservation is also retried if another one was granted during the sum,
+// because the sum may have counted its bytes twice: in a slot that released them, and in the slot
+// that has them now.
 func (l *Ledger) reserve(gpu, slot int, bytes uint64, own bool) error {
 	if err := l.check(gpu, slot); err != nil {
 		return err
@@ -142,68 +142,69 @@ func (l *Ledger) reserve(gpu, slot int, bytes uint64, own bool) error {
 	if l.closed {
 		return os.ErrClosed
 	}
-	held, claim, capacity := l.part(gpu, slot, own), l.claim(gpu, slot), l.capacity(gpu).Load()
+	held, claim, capacity := l.heldOrOwn(gpu, slot, own), l.claim(gpu, slot), l.capacity(gpu).Load()
 	for attempt := 0; ; attempt++ {
 		if bytes > capacity {
 			return &FullError{GPU: gpu, Bytes: bytes, Used: l.settled(gpu), Capacity: capacity}
 		}
 		before := l.grants(gpu).Load()
-		l.seat(slot)
+		l.include(slot)
 		claim.Store(bytes)
 		others, undecided := l.others(gpu, slot)
-		if mine := l.all(gpu, slot); others <= capacity && mine <= capacity-others && bytes <= capacity-others-mine {
-			l.grants(gpu).Add(1) // before the grant itself, so that who sees this one in a sum sees that it is new
-			held.Add(bytes)      // before the claim goes: between the two it counts twice, never not at all
+		if mine := l.total(gpu, slot); others <= capacity && mine <= capacity-others && bytes <= capacity-others-mine {
+			l.grants(gpu).Add(1) // first, so that a sum that counts the grant sees the new count
+			held.Add(bytes)      // before the claim is cleared: it may count twice, but is never missed
 			claim.Store(0)
 			return nil
 		}
 		claim.Store(0)
 		moved := undecided || l.grants(gpu).Load() != before
-		if !moved || attempt == attempts {
+		if !moved || attempt == maxAttempts {
 			return &FullError{GPU: gpu, Bytes: bytes, Used: l.settled(gpu), Capacity: capacity}
 		}
-		// Nothing tells when another process has decided.
+		// There is no notification when another process has decided.
 		time.Sleep(time.Duration(rand.IntN(50*(1+attempt/10))) * time.Microsecond) //nolint:forbidigo // see above
 	}
 }
 
-// seat makes sums reach a slot. It comes before the slot's claim: a sum that misses the claim was
-// then taken by one that this slot's own sum sees.
-func (l *Ledger) seat(slot int) {
+// include makes sums include a slot. It is called before the slot's claim: a sum that does not
+// include the slot was then taken before this slot's own sum, which sees the other claim.
+func (l *Ledger) include(slot int) {
 	for {
-		seats := l.seats().Load()
-		if uint64(slot) < seats || l.seats().CompareAndSwap(seats, uint64(slot)+1) {
+		seats := l.slotsUsed().Load()
+		if uint64(slot) < seats || l.slotsUsed().CompareAndSwap(seats, uint64(slot)+1) {
 			return
 		}
 	}
 }
 
-// seated is the number of slots, from the first, that were ever used. The word may hold anything
-// after a worker went mad.
-func (l *Ledger) seated() int { return int(min(l.seats().Load(), Slots)) }
+// usedSlots returns the number of slots, from the first, that were ever used. A misbehaving worker
+// may have overwritten the word, so it is clamped.
+func (l *Ledger) usedSlots() int { return int(min(l.slotsUsed().Load(), Slots)) }
 
-// others sums what all other slots hold and claim, and says whether a claim was among it.
+// others returns the sum of what all other slots hold and claim, and whether it includes a claim.
 func (l *Ledger) others(gpu, slot int) (sum uint64, undecided bool) {
-	for other := range l.seated() {
+	for other := range l.usedSlots() {
 		if other == slot {
 			continue
 		}
-		// The claim first: in the other order a claim that becomes held in between would be missed.
+		// Read the claim first: otherwise a claim that is granted in between would be missed.
 		claimed := l.claim(gpu, other).Load()
 		undecided = undecided || claimed != 0
-		sum += claimed + l.all(gpu, other)
+		sum += claimed + l.total(gpu, other)
 	}
 	return sum, undecided
 }
 
-// settled sums what is held, claims aside. A sum during which something was granted is taken again,
-// for the reason given at Reserve; where that never ends, the capacity bounds the answer.
+// settled returns the sum of what is held, without claims. It is repeated if a reservation was
+// granted during the sum, for the reason given at reserve. If that does not end, the capacity is
+// the upper bound.
 func (l *Ledger) settled(gpu int) (sum uint64) {
-	for range attempts {
+	for range maxAttempts {
 		before := l.grants(gpu).Load()
 		sum = 0
-		for slot := range l.seated() {
-			sum += l.all(gpu, slot)
+		for slot := range l.usedSlots() {
+			sum += l.total(gpu, slot)
 		}
 		if l.grants(gpu).Load() == before {
 			break
@@ -212,8 +213,7 @@ func (l *Ledger) settled(gpu int) (sum uint64) {
 	return min(sum, l.capacity(gpu).Load())
 }
 
-// Release gives bytes back. More than the slot holds is a bug of the caller and leaves the slot at
-// 0.
+// Release releases bytes. Releasing more than the slot holds is a bug of the caller and leaves 0.
 func (l *Ledger) Release(gpu, slot int, bytes uint64) { l.release(gpu, slot, bytes, false) }
 
 func (l *Ledger) release(gpu, slot int, bytes uint64, own bool) {
@@ -225,18 +225,18 @@ func (l *Ledger) release(gpu, slot int, bytes uint64, own bool) {
 	if l.closed {
 		return
 	}
-	held := l.part(gpu, slot, own)
+	held := l.heldOrOwn(gpu, slot, own)
 	held.Store(held.Load() - min(bytes, held.Load()))
 }
 
-// Clear empties a slot whose worker is dead, or before a new worker gets it.
+// Clear empties the slot of a dead worker, or a slot before its reuse.
 func (l *Ledger) Clear(slot int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || slot < 0 || slot >= Slots {
 		return
 	}
-	for _, first := range []int{spareWord, wantedWord, keepsWord} {
+	for _, first := range []int{standbyWord, wantedWord, unreclaimedWord} {
 		word, bit := l.bit(first, slot)
 		word.And(^bit)
 	}
@@ -247,8 +247,8 @@ func (l *Ledger) Clear(slot int) {
 	}
 }
 
-// Usage reports the bytes in use of a GPU by all slots, and its capacity; zeroes for a GPU that is
-// not there.
+// Usage returns the bytes of a GPU in use by all slots, and its capacity; zeros if the GPU does not
+// exist.
 func (l *Ledger) Usage(gpu int) (used, capacity uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -258,20 +258,21 @@ func (l *Ledger) Usage(gpu int) (used, capacity uint64) {
 	return l.settled(gpu), l.capacity(gpu).Load()
 }
 
-// SlotUsage reports the bytes that one slot holds of a GPU.
+// SlotUsage returns the bytes of a GPU that a slot holds.
 func (l *Ledger) SlotUsage(gpu, slot int) uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.check(gpu, slot) != nil {
 		return 0
 	}
-	return l.all(gpu, slot)
+	return l.total(gpu, slot)
 }
 
+// check returns an error if the GPU or the slot does not exist.
 func (l *Ledger) check(gpu, slot int) error {
 	if gpu < 0 || gpu >= l.gpus || slot < 0 || slot >= Slots {
 		return fmt.Errorf(
-			"ledger of %d gpus and %d slots has no gpu %d, slot %d: %w",
+			"ledger of %d GPUs and %d slots has no GPU %d, slot %d: %w",
 			l.gpus,
 			Slots,
 			gpu,

@@ -99,8 +99,8 @@ func TestOpenRefusesDamage(t *testing.T) {
 	}
 }
 
-// TestDeadClaim: a worker that died while its claim was undecided costs room, but nobody waits for
-// it for ever.
+// TestDeadClaim checks that the undecided claim of a dead worker counts as used until it is
+// cleared, and that no reservation waits for it.
 func TestDeadClaim(t *testing.T) {
 	l := create(t, 100)
 	l.claim(0, 7).Store(30)
@@ -128,9 +128,9 @@ func TestGoroutinesFillExactly(t *testing.T) {
 	}
 }
 
-// TestProcesses lets real processes fight for one GPU: the sum of what they say they got is exactly
-// the capacity, since each goes on until it is refused one byte; then one is killed and cleared and
-// another gets exactly its share.
+// TestProcesses lets real processes compete for one GPU. Each reserves until it is refused a single
+// byte, so the sum is exactly the capacity. Then one is killed and cleared, and another one gets
+// exactly its share.
 func TestProcesses(t *testing.T) {
 	const processes, capacity = 4, 5000
 	l := create(t, capacity)

@@ -10,23 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// word is one 64-bit word of the file. Atomic operations on it order the processes that share the
-// mapping.
+// word is one 64-bit word of the file. Atomic operations on words order the processes that share
+// the mapping.
 type word = atomic.Uint64
 
-// The header: magic, version and number of GPUs, then the capacities, the counts of grants, the
-// number of slots ever used, and of each slot a bit that it is spare, and one that it is wanted,
-// with a count of such wishes; of each slot a bit that it keeps memory that is on no account, and
-// of each GPU how often somebody has asked for that. Cells follow at headerBytes.
+// The header: magic, version and number of GPUs, capacities, counts of grants, number of slots ever
+// used; per slot a bit for standby and a bit for a wanted standby slot, with a count of such
+// requests; per slot a bit for unreclaimed memory; per GPU a count of reclaim requests. Cells
+// follow at headerBytes.
 const (
-	capacityWord = 2
-	grantsWord   = capacityWord + MaxGPUs
-	seatsWord    = grantsWord + MaxGPUs
-	spareWord    = seatsWord + 1
-	wantedWord   = spareWord + Slots/64
-	callsWord    = wantedWord + Slots/64
-	keepsWord    = callsWord + 1
-	shortWord    = keepsWord + Slots/64
+	capacityWord        = 2
+	grantsWord          = capacityWord + MaxGPUs
+	slotsUsedWord       = grantsWord + MaxGPUs
+	standbyWord         = slotsUsedWord + 1
+	wantedWord          = standbyWord + Slots/64
+	requestsWord        = wantedWord + Slots/64
+	unreclaimedWord     = requestsWord + 1
+	reclaimRequestsWord = unreclaimedWord + Slots/64
 )
 
 func readHeader(header [16]byte) (gpus int, err error) {
@@ -38,8 +38,8 @@ func readHeader(header [16]byte) (gpus int, err error) {
 	return gpus, nil
 }
 
-// mapWords maps the file and lays words over it. The slice never outlives the mapping: Close ends
-// both under mu.
+// mapWords maps the file as words. Close removes both under mu, so the slice never outlives the
+// mapping.
 func (l *Ledger) mapWords() error {
 	memory, err := unix.Mmap(int(l.file.Fd()), 0, int(fileBytes(l.gpus)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
@@ -57,52 +57,52 @@ func (l *Ledger) unmapWords() error {
 
 func (l *Ledger) capacity(gpu int) *word { return &l.words[capacityWord+gpu] }
 
-// grants counts the reservations that were granted.
+// grants counts granted reservations.
 func (l *Ledger) grants(gpu int) *word { return &l.words[grantsWord+gpu] }
 
-// shortages counts the wishes for what others keep of a GPU.
-func (l *Ledger) shortages(gpu int) *word { return &l.words[shortWord+gpu] }
+// reclaimRequests counts reclaim requests on a GPU.
+func (l *Ledger) reclaimRequests(gpu int) *word { return &l.words[reclaimRequestsWord+gpu] }
 
-// seats is one more than the highest slot that ever reserved anything, so that sums need not read
-// the others.
-func (l *Ledger) seats() *word { return &l.words[seatsWord] }
+// slotsUsed is one more than the highest slot that ever reserved, so that sums can skip the others.
+func (l *Ledger) slotsUsed() *word { return &l.words[slotsUsedWord] }
 
-// held is what a slot has of a GPU because its program wants it.
+// held is what a slot holds for its program.
 func (l *Ledger) held(gpu, slot int) *word { return &l.words[cell(gpu, slot)] }
 
-// claim is what a slot is about to take, while that is undecided.
+// claim is what a slot is about to reserve, while undecided.
 func (l *Ledger) claim(gpu, slot int) *word { return &l.words[cell(gpu, slot)+1] }
 
-// own is what a slot has besides.
+// own is what a slot holds for the worker itself.
 func (l *Ledger) own(gpu, slot int) *word { return &l.words[cell(gpu, slot)+2] }
 
-// bit is that of a slot in a table of bits.
+// bit returns the word and the mask of a slot in a bitmap.
 func (l *Ledger) bit(first, slot int) (*word, uint64) {
 	return &l.words[first+slot/64], 1 << (slot % 64)
 }
 
-// calls counts the wishes for memory of spare slots.
-func (l *Ledger) calls() uint32 { return uint32(l.words[callsWord].Load()) }
+// standbyRequests counts requests for memory of standby slots.
+func (l *Ledger) standbyRequests() uint32 { return uint32(l.words[requestsWord].Load()) }
 
-// callsWait is the half of the word that counts, on which processes sleep: machines that phos runs
-// on have it first.
-func (l *Ledger) callsWait() *uint32 { return (*uint32)(unsafe.Pointer(&l.words[callsWord])) }
+// standbyFutex returns the futex: the lower half of the word, which comes first on all supported
+// (little-endian) machines.
+func (l *Ledger) standbyFutex() *uint32 { return (*uint32)(unsafe.Pointer(&l.words[requestsWord])) }
 
-// call wakes all who sleep.
-func (l *Ledger) call() {
-	l.words[callsWord].Add(1)
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(l.callsWait())), futexWake, math.MaxInt32, 0, 0, 0)
+// requestStandby counts a request and wakes all sleepers.
+func (l *Ledger) requestStandby() {
+	l.words[requestsWord].Add(1)
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(l.standbyFutex())), futexWake, math.MaxInt32, 0, 0, 0)
 }
 
-// sleep returns when there is another count than was seen, or for no reason.
+// sleep returns when the count differs from seen, or spuriously.
 func (l *Ledger) sleep(seen uint32) {
-	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(l.callsWait())), futexWait, uintptr(seen), 0, 0, 0)
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(l.standbyFutex())), futexWait, uintptr(seen), 0, 0, 0)
 }
 
-// Between processes: neither is a private one.
+// Futex operations between processes, so without FUTEX_PRIVATE_FLAG.
 const (
 	futexWait = 0
 	futexWake = 1
 )
 
+// cell returns the index of the first word of a GPU and slot.
 func cell(gpu, slot int) int { return (headerBytes + (gpu*Slots+slot)*cellBytes) / 8 }

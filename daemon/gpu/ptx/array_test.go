@@ -2,8 +2,8 @@ package ptx
 
 import "testing"
 
-// An index into an array counts elements, as NVIDIA's assembler has it: a[3] of .b32 lies 12 bytes
-// in.
+// TestArrayElementAddress checks that an index into an array counts elements, as in NVIDIA's
+// assembler: a[3] of .b32 is at offset 12.
 func TestArrayElementAddress(t *testing.T) {
 	module, err := Parse(`.version 7.0
 .target sm_70

@@ -1,7 +1,6 @@
 package ptx
 
-// labelled parses the directives that a label names; false if the current directive is none of
-// them.
+// labelled parses the directives that follow a label; it returns false for other directives.
 func (p *parser) labelled(name string, pos Pos) bool {
 	s := symbol{pos: pos}
 	switch p.lex.Text {
@@ -24,6 +23,7 @@ func (p *parser) labelled(name string, pos Pos) bool {
 	return true
 }
 
+// labelList parses a list of labels.
 func (p *parser) labelList() (refs []labelRef) {
 	for !p.bad {
 		name, pos := p.name()
@@ -59,7 +59,7 @@ func (p *parser) callTargets() (first *Func) {
 // prototype parses (ret) _ (params), the signature of an indirect call.
 func (p *parser) prototype() *Func {
 	f := &Func{}
-	// Its registers and names belong to nobody.
+	// Its registers and names are discarded.
 	outer, saved := p.scope, p.fn.f.Registers
 	p.scope = &scope{parent: outer}
 	if p.at('(') {
@@ -125,7 +125,7 @@ func (p *parser) call(inst *Inst) {
 	inst.Call = c
 }
 
-// callSignature takes the name of a .callprototype or .calltargets.
+// callSignature parses the name of a .callprototype or .calltargets.
 func (p *parser) callSignature() *Func {
 	name, pos := p.name()
 	s, _ := p.lookup(name)
@@ -135,7 +135,7 @@ func (p *parser) callSignature() *Func {
 	return s.fn
 }
 
-// callList parses (a, b, ...); never nil.
+// callList parses (a, b, ...); the result is never nil.
 func (p *parser) callList() []rawOperand {
 	list := []rawOperand{}
 	p.expect('(')
@@ -155,7 +155,7 @@ func (p *parser) callList() []rawOperand {
 	return list
 }
 
-// passed checks arguments or return values against the callee's and converts them.
+// passed checks arguments or return values against the callee's parameters and converts them.
 func (p *parser) passed(raw []rawOperand, formal []*Var, pos Pos, results bool) []Operand {
 	if len(raw) != len(formal) {
 		what := "arguments"
@@ -191,7 +191,7 @@ func (p *parser) pass(o *rawOperand, formal *Var, result bool) Operand {
 	return Operand{}
 }
 
-// passedBits are a constant's bits in a parameter of some size.
+// passedBits returns a constant's bits in a parameter of some size.
 func passedBits(v value, bytes uint64) uint64 {
 	if v.float && bytes == 4 {
 		return uint64(narrow(v.bits))

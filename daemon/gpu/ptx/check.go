@@ -2,7 +2,7 @@ package ptx
 
 import "github.com/phos-gpu/phos/daemon/gpu/ptx/token"
 
-// guarded parses @p or @!p and the instruction behind it.
+// guarded parses @p or @!p and the instruction after it.
 func (p *parser) guarded() {
 	p.next()
 	if p.at('@') { // @@DWARF
@@ -24,7 +24,7 @@ func (p *parser) guarded() {
 	}
 }
 
-// labelOrInstruction parses what begins with an identifier.
+// labelOrInstruction parses a statement that begins with an identifier.
 func (p *parser) labelOrInstruction() {
 	pos := p.lex.Pos()
 	word := p.opcode()
@@ -40,7 +40,7 @@ func (p *parser) labelOrInstruction() {
 	p.labelAtEnd = true
 }
 
-// opcode takes an opcode with all its modifiers.
+// opcode parses an opcode with all its modifiers.
 func (p *parser) opcode() string {
 	if !p.at(token.Ident) {
 		p.errorf("expected an instruction, found %s", p.found())
@@ -55,7 +55,7 @@ func (p *parser) opcode() string {
 	return word
 }
 
-// typeOrModifier reports whether a dot behind word can only continue an opcode.
+// typeOrModifier reports whether a dot after word can only continue an opcode.
 func typeOrModifier(word string) bool { return forms[firstWord(word)] != nil }
 
 func firstWord(word string) string {
@@ -134,6 +134,7 @@ func (p *parser) checkOperands(d *decoded, inst *Inst) {
 	p.checkRanges(inst)
 }
 
+// checkCount checks the number of operands.
 func (p *parser) checkCount(f *form, inst *Inst, n int) bool {
 	switch {
 	case n >= f.required && n <= f.required+f.optional:
@@ -146,7 +147,7 @@ func (p *parser) checkCount(f *form, inst *Inst, n int) bool {
 	return false
 }
 
-// dropPolicy checks the cache policy, which is the last operand, and forgets it.
+// dropPolicy checks the cache policy, which is the last operand, and drops it.
 func (p *parser) dropPolicy(inst *Inst) {
 	if len(p.ops) == 0 {
 		p.errorAt(inst.Pos, "'.L2::cache_hint' needs a cache policy")
@@ -155,7 +156,7 @@ func (p *parser) dropPolicy(inst *Inst) {
 	p.source(&p.ops[len(p.ops)-1], B64, Type.accepts)
 }
 
-// binder fills one instruction's operands.
+// binder stores the operands of one instruction.
 type binder struct {
 	p        *parser
 	d        *decoded
@@ -163,7 +164,7 @@ type binder struct {
 	dst, src []Operand
 }
 
-// reserve takes the memory for all operands at once.
+// reserve allocates all operands at once.
 func (b *binder) reserve() {
 	dst, src := 0, 0
 	for i := range b.d.form.rules {
@@ -230,7 +231,7 @@ func (b *binder) destination(r *rule, o *rawOperand, t Type) {
 	b.dst = append(b.dst, b.p.destination(second, PredType, Type.accepts))
 }
 
-// vector stores the elements of a vector operand, or a scalar where the instruction has no vector.
+// vector stores the elements of a vector operand, or a scalar if the instruction has no vector.
 func (b *binder) vector(o *rawOperand, t Type, dst bool, accepts func(t, reg Type) bool) {
 	elements := b.p.ops[:0:0]
 	switch {
@@ -261,7 +262,7 @@ func (b *binder) vector(o *rawOperand, t Type, dst bool, accepts func(t, reg Typ
 	}
 }
 
-// scalar is a source that, in cvt, may be a special register.
+// scalar returns a source operand; in cvt it may be a special register.
 func (b *binder) scalar(o *rawOperand, t Type, accepts func(t, reg Type) bool) Operand {
 	if b.inst.Op == OpCvt && o.kind == rawSpecial && o.special.readableAs(t) {
 		return Operand{Kind: SpecialOperand, Special: o.special.special}
@@ -269,7 +270,7 @@ func (b *binder) scalar(o *rawOperand, t Type, accepts func(t, reg Type) bool) O
 	return b.p.source(o, t, accepts)
 }
 
-// checkRanges checks what types cannot: barrier numbers and thread counts.
+// checkRanges checks what types cannot express: barrier numbers and thread counts.
 func (p *parser) checkRanges(inst *Inst) {
 	if inst.Op != OpBar || p.bad {
 		return

@@ -27,7 +27,7 @@ func boolValue(b bool) value {
 
 func (v value) float64() float64 { return math.Float64frombits(v.bits) }
 
-// isTrue is the C rule.
+// isTrue reports whether the value is not zero, as in C.
 func (v value) isTrue() bool {
 	if v.float {
 		return v.float64() != 0
@@ -83,8 +83,8 @@ func parseFloat(text string) (value, bool) {
 	return value{float: true, bits: math.Float64bits(f)}, true
 }
 
-// widen and narrow convert between the bits of float32 and float64 and keep the payload of a NaN,
-// quiet or not, which the processor's own conversion would make quiet.
+// widen and narrow convert between the bits of float32 and float64. They keep signalling NaNs,
+// which the CPU's conversion would make quiet.
 func widen(bits uint32) uint64 {
 	if bits&0x7F800000 == 0x7F800000 {
 		return uint64(bits>>31)<<63 | 0x7FF<<52 | uint64(bits&0x7FFFFF)<<29
@@ -103,8 +103,8 @@ func narrow(bits uint64) uint32 {
 	return math.Float32bits(float32(math.Float64frombits(bits)))
 }
 
-// immediate converts a constant to the bits of a type, as Operand.Imm wants them. It says whether
-// the type takes such a constant: floats want floats, integers integers, bits either.
+// immediate converts a constant to the bits of a type, as in Operand.Imm. It reports whether the
+// type accepts the constant: floats need floats, integers need integers, untyped bits accept both.
 func (v value) immediate(t Type) (uint64, bool) {
 	switch {
 	case t == F32:
@@ -211,6 +211,7 @@ func (p *parser) unary() value {
 	return p.literal()
 }
 
+// literal parses an integer or float literal.
 func (p *parser) literal() value {
 	v, ok := value{}, false
 	switch p.lex.Kind {
@@ -230,6 +231,7 @@ func (p *parser) literal() value {
 	return v
 }
 
+// applyUnary computes a unary operator.
 func (p *parser) applyUnary(op token.Kind, v value, pos Pos) value {
 	switch {
 	case op == '!':
@@ -303,6 +305,7 @@ func (p *parser) apply(op string, a, b value, pos Pos) value {
 	return v
 }
 
+// divide computes / and % on integers.
 func (p *parser) divide(op string, a, b value, pos Pos) value {
 	v := value{unsigned: a.unsigned || b.unsigned}
 	switch {
@@ -320,6 +323,7 @@ func (p *parser) divide(op string, a, b value, pos Pos) value {
 	return v
 }
 
+// applyFloat computes a binary operator on floats.
 func (p *parser) applyFloat(op string, a, b value, pos Pos) value {
 	x, y := a.float64(), b.float64()
 	switch op {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// decoded is an opcode with its modifiers, "add.rn.f32", worked out once per text.
+// decoded is an opcode with its modifiers, "add.rn.f32". It is decoded once per text.
 type decoded struct {
 	form *form
 	// inst is the instruction without operands.
@@ -34,7 +34,7 @@ func (d *decoded) addType(t Type) {
 	d.types++
 }
 
-// decode works out an opcode.
+// decode returns the decoded opcode, from the cache or new.
 func (p *parser) decode(opcode string) *decoded {
 	if d, ok := p.decoded[opcode]; ok {
 		return d
@@ -66,7 +66,7 @@ func decodeOpcode(opcode string) *decoded {
 	return &decoded{err: "illegal combination of modifiers and types in '" + opcode + "'"}
 }
 
-// refuse says why an opcode that is not in the table is refused.
+// refuse returns the error for an opcode that is not in the table.
 func refuse(opcode, base string) *decoded {
 	if slices.Contains(unsupported, base) {
 		return &decoded{err: "instruction '" + opcode + "' is not supported"}
@@ -74,7 +74,7 @@ func refuse(opcode, base string) *decoded {
 	return &decoded{err: "unknown instruction '" + opcode + "'"}
 }
 
-// match fits modifiers into the form's slots; nil if they do not fit.
+// match matches modifiers with the form's slots; nil if they do not fit.
 func (f *form) match(words []string) *decoded {
 	d := &decoded{form: f, inst: Inst{Op: f.op, Vec: 1, Target: -1, Guard: Guard{Reg: -1}, Addr: Address{Reg: NoReg}}}
 	used := make([]bool, len(f.slots))
@@ -94,7 +94,7 @@ func (f *form) match(words []string) *decoded {
 	return d
 }
 
-// fit puts one modifier into the first free slot that takes it.
+// fit assigns one modifier to the first free slot that accepts it.
 func (f *form) fit(word string, used []bool, d *decoded) bool {
 	for i, s := range f.slots {
 		if used[i] {
@@ -125,14 +125,14 @@ func (f *form) knows(word string) bool {
 	return slices.ContainsFunc(f.slots, func(s slot) bool { return s.find(word) != nil })
 }
 
-// verifiers refuse combinations of modifiers that a form's words let through.
+// verifiers refuse combinations of modifiers that a form cannot express.
 var verifiers = map[Op]func(*decoded) bool{
 	OpCvt: verifyCvt, OpLd: verifyMemory, OpSt: verifyMemory, OpLdu: verifyMemory, OpAtom: verifyMemory, OpRed: verifyMemory,
 	OpAddc: verifyCarry, OpSubc: verifyCarry, OpMadc: verifyCarry,
 	OpMad: verifyMad, OpMad24: verifyMad, OpMma: verifyMatrix,
 }
 
-// verifyCarry marks what reads the carry.
+// verifyCarry sets CarryIn for opcodes that read the carry flag.
 func verifyCarry(d *decoded) bool {
 	d.inst.Flags |= CarryIn
 	return true
@@ -141,8 +141,8 @@ func verifyCarry(d *decoded) bool {
 // verifyMad allows saturation in mad.hi only.
 func verifyMad(d *decoded) bool { return d.inst.Flags&Sat == 0 || d.inst.Mode == MulHi }
 
-// verifyMemory bounds vectors: 16 bytes, or 32 of global memory, where v8 is of 32-bit elements
-// only.
+// verifyMemory checks vector sizes: 16 bytes, or 32 bytes in global memory, with v8 for 32-bit
+// elements only.
 func verifyMemory(d *decoded) bool {
 	bits := int(d.inst.Vec) * d.inst.Type.Bits()
 	switch {
@@ -156,7 +156,7 @@ func verifyMemory(d *decoded) bool {
 	return bits <= 128
 }
 
-// verifyCvt holds the matrix of conversions: which need rounding, and of which kind.
+// verifyCvt checks which conversions need a rounding mode, and which modes they accept.
 func verifyCvt(d *decoded) bool {
 	to, from, i := d.inst.Type, d.inst.SrcType, &d.inst
 	integral := i.Round >= RNI

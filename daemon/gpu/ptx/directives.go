@@ -20,14 +20,14 @@ func (p *parser) parseModule() {
 		p.moduleStatement()
 		if p.bad {
 			p.recover()
-			if p.at('{') { // the body of a function whose head was wrong
+			if p.at('{') { // the body of a function with an error in its header
 				p.skipBraces()
 			}
 		}
 	}
 }
 
-// version parses the .version directive, which comes first.
+// version parses the .version directive, which must come first.
 func (p *parser) version() {
 	if !p.acceptDot(".version") {
 		p.errorf("expected '.version' first, found %s", p.found())
@@ -69,7 +69,7 @@ func (p *parser) moduleStatement() {
 	}
 }
 
-// moduleSetting parses the directives that declare nothing; false if word is none of them.
+// moduleSetting parses directives that declare nothing; it returns false for other words.
 func (p *parser) moduleSetting(word string) bool {
 	switch word {
 	case ".target":
@@ -96,7 +96,7 @@ func (p *parser) moduleSetting(word string) bool {
 	return true
 }
 
-// target takes the architecture and checks the options behind it.
+// target parses the architecture and checks the options.
 func (p *parser) target() {
 	for !p.bad {
 		name, pos := p.name()
@@ -120,7 +120,7 @@ func (p *parser) pragma() {
 	p.expect(';')
 }
 
-// linkage parses the linkage words in front of a declaration.
+// linkage parses the linkage words before a declaration.
 func (p *parser) linkage() Linkage {
 	linkage := Internal
 	for p.at(token.Dot) {
@@ -141,8 +141,7 @@ func (p *parser) linkage() Linkage {
 	return linkage
 }
 
-// variableSpace is the state space that the current directive declares variables in, Generic if it
-// does not.
+// variableSpace returns the state space of a variable directive, or Generic for other directives.
 func (p *parser) variableSpace() Space {
 	switch p.lex.Text {
 	case ".global":
@@ -159,16 +158,16 @@ func (p *parser) variableSpace() Space {
 	return Generic
 }
 
-// declaration is a variable's declaration while it is parsed.
+// declaration is the state of a variable declaration being parsed.
 type declaration struct {
 	v       Var
 	element Type
 	vector  uint64
 	dims    []uint64
-	open    bool // the first dimension is [], its size still to be found
+	open    bool // the first dimension is [], and its size follows from the initializer
 }
 
-// variables parses `.global .align 4 .b32 a[4] = {...}, b;`, the linkage already taken.
+// variables parses `.global .align 4 .b32 a[4] = {...}, b;` after the linkage.
 func (p *parser) variables(linkage Linkage) {
 	space := p.variableSpace()
 	p.next()
@@ -191,10 +190,10 @@ func (p *parser) variables(linkage Linkage) {
 	p.expect(';')
 }
 
-// variableHead parses what stands between space and name: alignment, attributes, vector and type.
+// variableHead parses what is between space and name: alignment, attributes, vector and type.
 func (p *parser) variableHead(d *declaration) {
 	d.vector = 1
-	pointee := false // what follows .ptr describes what the parameter points to
+	pointee := false // what follows .ptr describes the target of the pointer
 	for p.at(token.Dot) && !p.bad {
 		switch word := p.lex.Text; word {
 		case ".align":
@@ -232,7 +231,7 @@ func (p *parser) variableHead(d *declaration) {
 	}
 }
 
-// attribute takes .attribute(.managed).
+// attribute parses .attribute(.managed).
 func (p *parser) attribute(d *declaration) {
 	p.next()
 	p.expect('(')
@@ -243,13 +242,13 @@ func (p *parser) attribute(d *declaration) {
 	p.expect(')')
 }
 
-// typeName takes a type directive.
+// typeName parses a type directive.
 func (p *parser) typeName() Type {
 	t, ok := NoType, false
 	if p.at(token.Dot) {
 		t, ok = typesByName[p.lex.Text[1:]]
 	}
-	if !ok || t >= TF32 { // which are ways to read 16 or 32 bits, and no types of variables
+	if !ok || t >= TF32 { // these are interpretations of 16 or 32 bits, not types of variables
 		p.errorf("expected a type, found %s", p.found())
 		return NoType
 	}
@@ -281,7 +280,7 @@ func (p *parser) declarator(d *declaration) {
 	p.size(d)
 }
 
-// elementBytes is what an index into the variable counts by.
+// elementBytes returns the unit of an index into the variable.
 func (d *declaration) elementBytes() uint64 { return d.element.Bytes() * d.vector }
 
 // size computes the bytes of a declaration from its dimensions.
@@ -305,7 +304,7 @@ func (p *parser) size(d *declaration) {
 	}
 }
 
-// addVariable enters a variable into module or function.
+// addVariable adds a variable to the module or function.
 func (p *parser) addVariable(d *declaration) {
 	v := &d.v
 	incomplete := d.open && d.v.Init == nil
@@ -323,7 +322,7 @@ func (p *parser) addVariable(d *declaration) {
 	}
 }
 
-// addGlobal enters a variable of the module. A definition completes an .extern declaration, or
+// addGlobal adds a variable to the module. A definition completes an .extern declaration, or
 // repeats a weak one.
 func (p *parser) addGlobal(d *declaration) {
 	v := d.v

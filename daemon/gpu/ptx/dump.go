@@ -27,8 +27,8 @@ var flagNames = []struct {
 	{Uniform, ".uni"},
 }
 
-// String prints the instruction like PTX, with registers by class and number: %p3 a predicate, %h
-// 16 bits, %r 32, %d 64.
+// String formats the instruction like PTX, with registers by class and number: %p3 is a predicate,
+// %h has 16 bits, %r 32, %d 64.
 func (i *Inst) String() string {
 	var b strings.Builder
 	if i.Guard.Reg >= 0 {
@@ -82,7 +82,7 @@ func (i *Inst) writeOpcode(b *strings.Builder) {
 	}
 }
 
-// operandTexts are the operands in the order of the text.
+// operandTexts formats the operands in PTX order.
 func (i *Inst) operandTexts() (texts []string) {
 	switch i.Op {
 	case OpBra:
@@ -112,9 +112,10 @@ func (i *Inst) operandTexts() (texts []string) {
 	return texts
 }
 
-// typeOf guesses how to print immediates: floats as floats.
+// typeOf returns the type for formatting immediates: floats as floats.
 func (i *Inst) typeOf() Type { return i.Type }
 
+// addressed reports whether the instruction has a memory operand.
 func (i *Inst) addressed() bool {
 	switch i.Op {
 	case OpLd, OpLdu, OpSt, OpAtom, OpRed, OpPrefetch, OpLdmatrix, OpStmatrix, OpCopyAsync:
@@ -123,7 +124,7 @@ func (i *Inst) addressed() bool {
 	return false
 }
 
-// operandList prints operands, in braces if they are a vector's elements.
+// operandList formats operands, in braces if they are a vector's elements.
 func operandList(ops []Operand, typ func() Type, vector bool) (texts []string) {
 	for i := range ops {
 		if ops[i].Kind != NoOperand {
@@ -163,7 +164,7 @@ func (o *Operand) text(t Type) string {
 	return ""
 }
 
-// String prints a register by class and number; "_" for none.
+// String formats a register by class and number; "_" for none.
 func (r Reg) String() string {
 	if r.Index < 0 {
 		return "_"
@@ -171,7 +172,7 @@ func (r Reg) String() string {
 	return fmt.Sprintf("%%%s%d", r.Class, r.Index)
 }
 
-// String prints the address in brackets.
+// String formats the address in brackets.
 func (a Address) String() string {
 	switch {
 	case a.Reg.Index >= 0:
@@ -200,7 +201,7 @@ func (c *Call) texts() []string {
 	return []string{list(c.Rets), name, list(c.Args)}
 }
 
-// Func finds a function by name; nil if there is none.
+// Func returns the function with a name; nil if there is none.
 func (m *Module) Func(name string) *Func {
 	for _, f := range m.Funcs {
 		if f.Name == name {
@@ -210,8 +211,8 @@ func (m *Module) Func(name string) *Func {
 	return nil
 }
 
-// Dump prints the whole module for tests and for people: what was declared, where it lies, and
-// every instruction.
+// Dump formats the whole module, for tests and debugging: declarations, offsets, and every
+// instruction.
 func (m *Module) Dump() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "version %d.%d target %s\n", m.Version.Major, m.Version.Minor, m.Target)

@@ -9,7 +9,7 @@ import (
 
 const head = ".version 8.4\n.target sm_90\n.address_size 64\n"
 
-// kernel puts statements into a kernel; the first is on line 7.
+// kernel wraps statements in a kernel; the first one is on line 7.
 func kernel(statements string) string {
 	return head + ".global .b32 g[4]; .shared .b32 s[4]; .func (.param .b32 r) f (.param .b64 a);\n" +
 		".visible .entry k(.param .u64 in) {\n" +
@@ -17,8 +17,8 @@ func kernel(statements string) string {
 		statements + "\n}\n"
 }
 
-// statementErrors are wrong statements of a kernel with the error they must give. The assembler
-// refuses each of them too, except those marked lenient, which are PTX but not supported here.
+// statementErrors are invalid statements with the expected error. NVIDIA's assembler also refuses
+// them, except those marked lenient, which are valid PTX but not supported here.
 var statementErrors = []struct {
 	statement, want string
 	lenient         bool
@@ -195,7 +195,7 @@ func firstError(err error) string {
 	return fmt.Sprint(err)
 }
 
-// TestAssemblerRefuses makes sure that what is refused here is not PTX.
+// TestAssemblerRefuses checks that statements refused here are not valid PTX.
 func TestAssemblerRefuses(t *testing.T) {
 	for i, test := range statementErrors {
 		if test.lenient {
@@ -249,7 +249,7 @@ func TestModuleErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsGoOn checks that one mistake is told once and the next one still.
+// TestErrorsGoOn checks that each error is reported once, and that later errors are reported, too.
 func TestErrorsGoOn(t *testing.T) {
 	text := kernel(
 		"foo;\nadd.u32 %r1, {%r2, %x}, 1;\nmov.u32 %r1, %r2;\n{ bad.b32 %r1; }\nld.v2.u32 {%q, %r2}, [%rd1];\nret;",

@@ -6,16 +6,16 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
 )
 
-// funcState is the function being parsed.
+// funcState is the state of the function being parsed.
 type funcState struct {
 	f *Func
-	// insts collects instructions; the function gets an exact copy.
+	// insts is a buffer for instructions; the function gets an exact copy.
 	insts     []Inst
 	callBytes uint64 // of the call-parameter frame in use
 	numbered  int64  // registers declared one by one, see declareRange
 }
 
-// function parses an .entry or .func, the keyword already taken.
+// function parses an .entry or .func after the keyword.
 func (p *parser) function(entry bool, linkage Linkage, pos Pos) {
 	f := &Func{Entry: entry, Linkage: linkage, Pos: pos}
 	p.fn = &funcState{f: f, insts: p.instBuffer()}
@@ -51,7 +51,7 @@ func (p *parser) function(entry bool, linkage Linkage, pos Pos) {
 	}
 }
 
-// instBuffer takes the buffer of the last function.
+// instBuffer returns the buffer of the last function for reuse.
 func (p *parser) instBuffer() []Inst {
 	buffer := p.insts
 	p.insts = nil
@@ -88,7 +88,7 @@ func (p *parser) enterFunction(f *Func, defined bool, pos Pos) *Func {
 	return s.fn
 }
 
-// sameSignature compares sizes and places of parameters, which is what a caller depends on.
+// sameSignature compares sizes and offsets of parameters, which callers depend on.
 func sameSignature(a, b *Func) bool {
 	same := func(v, w *Var) bool { return v.Space == w.Space && v.Bytes == w.Bytes && v.Offset == w.Offset }
 	return a.Entry == b.Entry && slices.EqualFunc(a.Params, b.Params, same) &&
@@ -141,7 +141,7 @@ func (p *parser) param() (*Var, Reg) {
 	return &d.v, NoReg
 }
 
-// performance parses the directives between head and body.
+// performance parses the directives between header and body.
 func (p *parser) performance(f *Func) {
 	for p.at(token.Dot) && !p.bad {
 		word := p.lex.Text
@@ -192,7 +192,7 @@ func (p *parser) body() {
 	p.pop()
 	f := p.fn.f
 	if n := len(p.fn.insts); n == 0 || !p.fn.insts[n-1].endsFlow() || p.labelAtEnd {
-		// The end of a body is a return, so that no executor has to look for it.
+		// Add a return at the end of a body, so that executors need not check for the end.
 		p.fn.insts = append(
 			p.fn.insts,
 			Inst{Op: OpRet, Guard: Guard{Reg: -1}, Addr: Address{Reg: NoReg}, Target: -1, Pos: p.lex.Pos()},
@@ -205,7 +205,7 @@ func (p *parser) body() {
 	p.recover()
 }
 
-// endsFlow reports whether control never passes to the next instruction.
+// endsFlow reports whether control never reaches the next instruction.
 func (i *Inst) endsFlow() bool {
 	switch i.Op {
 	case OpRet, OpExit, OpBra, OpBrx, OpTrap:
@@ -214,7 +214,7 @@ func (i *Inst) endsFlow() bool {
 	return false
 }
 
-// statements parses up to a closing brace, which stays.
+// statements parses up to a closing brace, which is not consumed.
 func (p *parser) statements() {
 	for !p.at('}') && !p.at(token.EOF) {
 		p.statement()
@@ -287,7 +287,7 @@ func (p *parser) bodyDirective() {
 // alignUp rounds up to a power of two.
 func alignUp(n, align uint64) uint64 { return (n + align - 1) &^ (align - 1) }
 
-// place gives v the next place of a frame and returns false if the frame grows too large.
+// place assigns v the next offset in a frame. It returns false if the frame grows too large.
 func place(v *Var, frameBytes *uint64) bool {
 	v.Offset = alignUp(*frameBytes, max(v.Align, 1))
 	if v.Bytes > maxFrameBytes || v.Offset > maxFrameBytes {
@@ -297,14 +297,14 @@ func place(v *Var, frameBytes *uint64) bool {
 	return *frameBytes <= maxFrameBytes
 }
 
-// addFrameVariable enters a variable declared in a function. Shared and local variables have places
-// of their own in the function's frame, whatever their scope; call parameters, which live no longer
-// than their scope, share.
+// addFrameVariable adds a variable declared in a function. Shared and local variables have separate
+// offsets in the function's frame, whatever their scope. Call parameters live only as long as their
+// scope, so their offsets are reused.
 func (p *parser) addFrameVariable(d *declaration) {
 	v, f := d.v, p.fn.f
 	kept := &v
 	if v.Space == Shared && v.Linkage == Extern {
-		// Dynamic shared memory: it has no place in a frame.
+		// Dynamic shared memory has no offset in a frame.
 		f.Shared = append(f.Shared, kept)
 		p.declare(v.Name, symbol{kind: varSymbol, variable: kept, element: d.elementBytes(), pos: v.Pos})
 		return
@@ -326,7 +326,7 @@ func (p *parser) addFrameVariable(d *declaration) {
 	p.declare(v.Name, symbol{kind: varSymbol, variable: kept, element: d.elementBytes(), pos: v.Pos})
 }
 
-// layoutParams gives parameters, then return values, their places in a function's parameter block.
+// layoutParams assigns offsets to parameters, then return values, in a function's parameter block.
 func (p *parser) layoutParams(f *Func) {
 	f.ParamBytes = 0
 	for _, list := range [][]*Var{f.Params, f.Returns} {

@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/tests/golden"
 )
 
-// FuzzParse feeds foreign text: it must never panic, and what it accepts must hold together.
+// FuzzParse checks that arbitrary text never panics, and that accepted text is consistent.
 func FuzzParse(f *testing.F) {
 	for _, file := range texts(f) {
 		f.Add(read(f, file))
@@ -39,7 +39,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// checkFunc verifies what an executor relies on.
+// checkFunc checks the properties that executors rely on.
 func checkFunc(t *testing.T, f *Func) {
 	for i := range f.Insts {
 		inst := &f.Insts[i]

@@ -10,8 +10,8 @@ import (
 	"github.com/phos-gpu/phos/tests/golden"
 )
 
-// texts are the PTX files of testdata: written by hand to have every instruction once, or made by
-// compilers.
+// texts returns the PTX files of testdata: written by hand to use every instruction, or generated
+// by compilers.
 func texts(t testing.TB) []string {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.ptx")
@@ -42,7 +42,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestEveryOpcode keeps testdata complete: each opcode and each sub-operation stands in some file.
+// TestEveryOpcode checks that testdata contains each opcode and each sub-operation.
 func TestEveryOpcode(t *testing.T) {
 	ops, modes, specials, atoms := map[Op]bool{}, map[Mode]bool{}, map[Special]bool{}, map[AtomOp]bool{}
 	for _, file := range texts(t) {
@@ -86,8 +86,8 @@ func TestEveryOpcode(t *testing.T) {
 	}
 }
 
-// assemble runs NVIDIA's assembler, where there is one, on a text: the independent opinion on what
-// is PTX.
+// assemble runs NVIDIA's assembler on a text, if it is installed, as an independent check of valid
+// PTX.
 func assemble(t *testing.T, text string) error {
 	t.Helper()
 	assembler, err := exec.LookPath("ptxas")
@@ -105,7 +105,7 @@ func assemble(t *testing.T, text string) error {
 	return err
 }
 
-// TestAssemblerAccepts makes sure that testdata is PTX, not only what this package takes for it.
+// TestAssemblerAccepts checks that testdata is valid PTX.
 func TestAssemblerAccepts(t *testing.T) {
 	for _, file := range texts(t) {
 		t.Run(filepath.Base(file), func(t *testing.T) {

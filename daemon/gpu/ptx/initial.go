@@ -10,7 +10,7 @@ import (
 func (p *parser) initialiser(d *declaration) {
 	in := initial{declaration: d, width: d.element.Bytes()}
 	if d.open {
-		// The rows that appear decide the size.
+		// The number of rows determines the size.
 		in.limit = maxArrayBytes
 	} else {
 		in.limit = d.v.Bytes
@@ -34,7 +34,7 @@ func (p *parser) initialiser(d *declaration) {
 	d.v.Relocs = in.relocs
 }
 
-// takeInit keeps the sum of all initialisers within bounds.
+// takeInit limits the sum of all initializers.
 func (p *parser) takeInit(bytes uint64, pos Pos) bool {
 	if bytes > p.initLeft {
 		p.errorAt(pos, "initial values are too large")
@@ -44,7 +44,7 @@ func (p *parser) takeInit(bytes uint64, pos Pos) bool {
 	return true
 }
 
-// initial is an initialiser while it is parsed.
+// initial is the state of an initializer being parsed.
 type initial struct {
 	*declaration
 	width  uint64 // bytes of an element
@@ -53,7 +53,7 @@ type initial struct {
 	relocs []Relocation
 }
 
-// row is the number of bytes that one element at a nesting level spans.
+// row returns the number of bytes of one element at a nesting level.
 func (in *initial) row(level int) uint64 {
 	bytes := in.width
 	if level < len(in.dims) {
@@ -65,7 +65,7 @@ func (in *initial) row(level int) uint64 {
 	return bytes
 }
 
-// initList parses { ... } of one dimension; what is missing at the end of a row stays zero.
+// initList parses { ... } of one dimension; missing elements at the end of a row are zero.
 func (p *parser) initList(in *initial, level int) {
 	if !p.at('{') {
 		p.errorf("expected '{', found %s", p.found())
@@ -100,7 +100,7 @@ func (p *parser) initList(in *initial, level int) {
 	p.closeBrace()
 }
 
-// pad fills up with zeroes.
+// pad fills up with zeros.
 func (p *parser) pad(in *initial, end uint64) {
 	n := uint64(len(in.data))
 	if p.bad || end <= n || end > in.limit {
@@ -172,7 +172,7 @@ func (p *parser) initSymbol(in *initial) {
 	in.relocs = append(in.relocs, r)
 }
 
-// symbolOffset parses the +n or -n behind a symbol or register, several if there are.
+// symbolOffset parses one or more +n or -n after a symbol or register.
 func (p *parser) symbolOffset() (offset int64) {
 	for !p.bad {
 		negative := p.at('-')

@@ -35,7 +35,7 @@ type Inst struct {
 	Pos  Pos
 }
 
-// Guard is the @p or @!p in front of an instruction.
+// Guard is the @p or @!p before an instruction.
 type Guard struct {
 	Reg     int32 // predicate register number; -1 where unguarded
 	Negated bool
@@ -392,6 +392,6 @@ const (
 	NclusteridX
 	NclusteridY
 	NclusteridZ
-	Envreg1 // the upper and the lower half of the address of a cooperative launch's workspace
+	Envreg1 // upper and lower half of the address of a cooperative launch's workspace
 	Envreg2
 )

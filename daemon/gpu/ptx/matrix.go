@@ -11,8 +11,8 @@ var matrixShapes = map[Mode][2]int{
 	MmaM16N8K32: {16, 32},
 }
 
-// MatrixShape gives the sizes of an mma, which computes d = a b + c: rows of a, c and d, and
-// columns of a, which are the rows of b. b, c and d have 8 columns.
+// MatrixShape returns the sizes of an mma, which computes d = a b + c: the rows of a, c and d, and
+// the columns of a, which are the rows of b. b, c and d have 8 columns.
 func (i *Inst) MatrixShape() (rows, inner int) {
 	shape := matrixShapes[i.Mode]
 	return shape[0], shape[1]
@@ -26,14 +26,14 @@ func (i *Inst) Fragments() (a, b, c []Operand) {
 	return i.Src[:inA], i.Src[inA : inA+inB], i.Src[inA+inB:]
 }
 
-// fragmentRegisters is how many registers of each lane hold a matrix; narrow elements share 32
+// fragmentRegisters returns how many registers of each lane hold a matrix; narrow elements share 32
 // bits.
 func fragmentRegisters(elements int, t Type) int {
 	return elements / 32 * t.Bits() / max(t.Bits(), 32)
 }
 
-// fragmentType is what a register of a matrix must be. Halves and bytes are in registers of 32
-// bits.
+// fragmentType returns the register type of a matrix fragment. Halves and bytes are in 32-bit
+// registers.
 func fragmentType(t Type) Type {
 	switch t {
 	case F16, BF16:
@@ -44,7 +44,7 @@ func fragmentType(t Type) Type {
 	return t
 }
 
-// verifyMatrix wants c like d; a and b may differ in their sign only.
+// verifyMatrix checks that c has the type of d, and that a and b differ at most in their sign.
 func verifyMatrix(d *decoded) bool {
 	i := &d.inst
 	return d.fourth == i.Type && (i.SrcType == i.ThirdType || i.Type == S32)
@@ -90,7 +90,7 @@ func (p *parser) fragment(o *rawOperand, into []Operand, t Type, dst bool) {
 	}
 }
 
-// fragmentTexts are the four vectors of mma for a dump.
+// fragmentTexts formats the four vectors of mma.
 func (i *Inst) fragmentTexts() (texts []string) {
 	a, b, c := i.Fragments()
 	for _, list := range [][]Operand{i.Dst, a, b, c} {
@@ -99,8 +99,8 @@ func (i *Inst) fragmentTexts() (texts []string) {
 	return texts
 }
 
-// copyAsync checks cp.async: where to, where from, how many bytes, and maybe how many of them are
-// read, the rest being zeroes, or a predicate that says to read none.
+// copyAsync checks cp.async: destination, source, number of bytes, and optionally how many of them
+// are read, the rest being zeros, or a predicate to read none.
 func (p *parser) copyAsync(d *decoded, inst *Inst) {
 	n := len(p.ops)
 	if d.policy {
@@ -136,7 +136,7 @@ func (p *parser) copyAsync(d *decoded, inst *Inst) {
 	}
 }
 
-// waitGroup checks the number of groups of cp.async.wait_group, which nothing has to wait for.
+// waitGroup checks the number of groups of cp.async.wait_group, which has no effect.
 func (p *parser) waitGroup(inst *Inst) {
 	if p.need(inst, 1) {
 		if o := &p.ops[0]; o.kind != rawConst || o.val.float {

@@ -2,7 +2,7 @@ package ptx
 
 import "github.com/phos-gpu/phos/daemon/gpu/ptx/token"
 
-// Pos is a place in PTX text.
+// Pos is a position in PTX text.
 type Pos = token.Pos
 
 // Module is one parsed and checked PTX text.
@@ -12,7 +12,7 @@ type Module struct {
 	Globals []*Var // .global, .const and module-scope .shared, in order of appearance
 	Funcs   []*Func
 
-	parser *parser // of an outline, to go on with
+	parser *parser // of an outline, to read bodies later
 }
 
 // Version is the PTX ISA version of a text.
@@ -21,7 +21,7 @@ type Version struct{ Major, Minor int }
 // Space is a state space.
 type Space uint8
 
-// State spaces. Generic is what an address without a space means.
+// State spaces. Generic is the space of addresses without a space.
 const (
 	Generic Space = iota
 	Global
@@ -31,7 +31,7 @@ const (
 	ParamSpace
 )
 
-// Linkage says who may see a symbol.
+// Linkage is the visibility of a symbol.
 type Linkage uint8
 
 // Linkages of functions and variables.
@@ -65,8 +65,8 @@ type Var struct {
 	Pos       Pos
 }
 
-// Relocation asks for the address of a symbol plus Addend to be stored at Offset of an initialiser,
-// Bytes wide.
+// Relocation stores the address of a symbol plus Addend at Offset of an initializer. Bytes is its
+// width.
 type Relocation struct {
 	Offset  uint64
 	Bytes   uint8
@@ -104,7 +104,7 @@ type Func struct {
 	MinBlocks, MaxRegisters     uint32
 	Pos                         Pos
 
-	unread *unread // where Outline has left the body
+	unread *unread // the body skipped by Outline
 }
 
 // Class is a register class.

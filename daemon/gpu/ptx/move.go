@@ -1,6 +1,6 @@
 package ptx
 
-// checkSpecially checks the instructions whose operands follow rules of their own.
+// checkSpecially checks instructions whose operands have special rules.
 func (p *parser) checkSpecially(d *decoded, inst *Inst) {
 	switch inst.Op {
 	case OpMov:
@@ -77,8 +77,8 @@ func (p *parser) movSource(o *rawOperand, t Type) Operand {
 	return p.source(o, t, Type.accepts)
 }
 
-// symbolAddress is the address of a variable within its space. Those of shared and local memory fit
-// 32 bits.
+// symbolAddress returns the address of a variable within its space. Addresses of shared and local
+// memory fit into 32 bits.
 func (p *parser) symbolAddress(o *rawOperand, t Type) Operand {
 	bits := 64
 	if space := o.variable.Space; space == Shared || space == Local || space == ParamSpace {
@@ -129,7 +129,7 @@ func (p *parser) packed(inst *Inst, dst, src *rawOperand) {
 	}
 }
 
-// packElement is the type of one of n parts of t.
+// packElement returns the type of one of n parts of t.
 func packElement(t Type, n int) Type {
 	if types[t].family != familyBits || n != 2 && n != 4 {
 		return NoType
@@ -145,7 +145,7 @@ func packElement(t Type, n int) Type {
 	return NoType
 }
 
-// createPolicy makes a cache policy, which nothing looks at.
+// createPolicy creates a cache policy, which is ignored.
 func (p *parser) createPolicy(inst *Inst) {
 	if n := len(p.ops); n != 1 && n != 2 {
 		p.errorAt(inst.Pos, "'createpolicy' takes 1 to 2 operands, found %d", n)
@@ -187,7 +187,7 @@ func (p *parser) isspacep(inst *Inst) {
 	p.set1(inst, p.destination(&p.ops[0], PredType, Type.accepts), p.source(&p.ops[1], inst.Type, Type.accepts))
 }
 
-// bra notes the label, which pop resolves.
+// bra records the label, which pop resolves.
 func (p *parser) bra(inst *Inst) {
 	if !p.need(inst, 1) {
 		return

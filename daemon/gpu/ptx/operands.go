@@ -2,7 +2,7 @@ package ptx
 
 import "github.com/phos-gpu/phos/daemon/gpu/ptx/token"
 
-// rawKind tells the forms of an operand as it is written.
+// rawKind is the syntactic form of an operand.
 type rawKind uint8
 
 const (
@@ -15,10 +15,10 @@ const (
 	rawVector
 	rawMemory
 	rawSink
-	rawName // not declared: a label that may follow
+	rawName // not declared yet: possibly a label
 )
 
-// rawOperand is an operand as it is written, names already looked up.
+// rawOperand is an operand as written, with names looked up.
 type rawOperand struct {
 	kind     rawKind
 	negated  bool
@@ -66,7 +66,7 @@ func (p *parser) operand(o *rawOperand) {
 	}
 }
 
-// simple parses what may also stand in a vector: a name or a constant.
+// simple parses what may also be in a vector: a name or a constant.
 func (p *parser) simple(o *rawOperand) {
 	o.pos = p.lex.Pos()
 	if p.at('!') {
@@ -110,7 +110,7 @@ func (p *parser) simple(o *rawOperand) {
 	}
 }
 
-// resolve looks an operand's name up.
+// resolve looks up an operand's name.
 func (p *parser) resolve(o *rawOperand) {
 	if o.name == "_" {
 		o.kind, o.reg = rawSink, NoReg
@@ -181,7 +181,7 @@ func (p *parser) memory(o *rawOperand) {
 	p.expect(']')
 }
 
-// takeOperands returns n fresh operands with capacity n.
+// takeOperands returns n new operands with capacity n.
 func (p *parser) takeOperands(n int) []Operand {
 	if n > len(p.slab) {
 		p.slab = make([]Operand, max(256, n))
@@ -191,7 +191,7 @@ func (p *parser) takeOperands(n int) []Operand {
 	return taken
 }
 
-// constant turns a written constant into an operand of a type.
+// constant converts a constant to an operand of a type.
 func (p *parser) constant(o *rawOperand, t Type) Operand {
 	bits, ok := o.val.immediate(t)
 	if !ok {
@@ -200,7 +200,7 @@ func (p *parser) constant(o *rawOperand, t Type) Operand {
 	return Operand{Kind: ImmOperand, Imm: bits}
 }
 
-// source turns a written operand into a source of a type: a register or a constant.
+// source converts a written operand to a source of a type: a register or a constant.
 func (p *parser) source(o *rawOperand, t Type, accepts func(t, reg Type) bool) Operand {
 	switch o.kind {
 	case rawReg:
@@ -221,7 +221,7 @@ func (p *parser) source(o *rawOperand, t Type, accepts func(t, reg Type) bool) O
 	return Operand{}
 }
 
-// destination turns a written operand into a destination of a type.
+// destination converts a written operand to a destination of a type.
 func (p *parser) destination(o *rawOperand, t Type, accepts func(t, reg Type) bool) Operand {
 	switch {
 	case o.kind != rawReg:
@@ -234,7 +234,7 @@ func (p *parser) destination(o *rawOperand, t Type, accepts func(t, reg Type) bo
 	return Operand{Kind: RegOperand, Reg: o.reg}
 }
 
-// describe names an operand for a message.
+// describe returns the operand's form for a message.
 func (o *rawOperand) describe() string {
 	switch o.kind {
 	case rawName:

@@ -7,7 +7,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
 )
 
-// unread is a body that Outline has passed over: where the parser goes on, and in which state.
+// unread is a body that Outline has skipped: the parser's position and state.
 type unread struct {
 	lex   token.Lexer
 	fn    *funcState
@@ -15,16 +15,15 @@ type unread struct {
 	err   error // why it could not be read
 }
 
-// Outline reads a text as Parse does, but passes over the bodies of functions: libraries bring
-// megabytes of them, of which a program runs a few. Complete reads one. What is wrong within a body
-// is found only there.
+// Outline reads a text like Parse, but skips the bodies of functions: libraries have megabytes of
+// them, and a program runs few. Complete reads a body; errors in it are only found there.
 func Outline(text string) (*Module, error) { return parse(text, true) }
 
 // Defined reports whether a function has a body, read or not.
 func (f *Func) Defined() bool { return len(f.Insts) > 0 || f.unread != nil }
 
-// Complete reads the body of a function where Outline has left it. The error is an ErrorList.
-// Nothing else may use the module meanwhile.
+// Complete reads the body of a function that Outline has skipped. The error is an ErrorList.
+// Nothing else may use the module during the call.
 func (m *Module) Complete(f *Func) error {
 	u := f.unread
 	if u == nil {
@@ -47,7 +46,7 @@ func (m *Module) Declares(function string) bool {
 	return slices.ContainsFunc(m.Funcs, func(f *Func) bool { return f.Name == function })
 }
 
-// Mentions reports whether an outlined text holds a word, in whatever place, comments too.
+// Mentions reports whether an outlined text contains a word, even in a comment.
 func (m *Module) Mentions(word string) bool {
 	for text := m.parser.text; ; {
 		_, rest, found := strings.Cut(text, word)
@@ -58,7 +57,7 @@ func (m *Module) Mentions(word string) bool {
 	}
 }
 
-// resume parses a body that was passed over.
+// resume parses a skipped body.
 func (p *parser) resume(u *unread) (err error) {
 	p.errors, p.bad, p.braces, p.depth = nil, false, 0, 0
 	p.lex, p.fn, p.scope = u.lex, u.fn, u.scope
@@ -76,8 +75,8 @@ func (p *parser) resume(u *unread) (err error) {
 	return nil
 }
 
-// passOver leaves the body that starts here for later. It declines one that declares variables of
-// the module: linkers must know of them.
+// passOver skips the body that starts here. It returns false if the body declares variables of the
+// module, because linkers must know them.
 func (p *parser) passOver() bool {
 	ahead := p.lex
 	if !ahead.SkipBody() {

@@ -7,7 +7,7 @@ import (
 	"github.com/phos-gpu/phos/tests/golden"
 )
 
-// completed is an outline with all of its bodies read.
+// completed returns an outline with all of its bodies read.
 func completed(t testing.TB, text string) *Module {
 	t.Helper()
 	m, err := Outline(text)
@@ -22,7 +22,7 @@ func completed(t testing.TB, text string) *Module {
 	return m
 }
 
-// TestOutline reads all texts by way of their outlines.
+// TestOutline reads all texts through their outlines.
 func TestOutline(t *testing.T) {
 	for _, file := range texts(t) {
 		m := completed(t, read(t, file))
@@ -75,7 +75,7 @@ func TestOutlineLeavesBodies(t *testing.T) {
 	}
 }
 
-// TestOutlineHeads: what is wrong outside of bodies is found at once.
+// TestOutlineHeads checks that errors outside of bodies are reported by Outline.
 func TestOutlineHeads(t *testing.T) {
 	for _, text := range []string{
 		".entry k() { ret; } .entry k() { ret; }", ".entry k(.param .u65 x) { ret; }", ".entry k() { ret;", ".entry k() { /* ret; }",

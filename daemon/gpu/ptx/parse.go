@@ -7,7 +7,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
 )
 
-// Limits that bound the memory a text can make the parser or an executor take.
+// Limits for the memory that a text can make the parser or an executor use.
 const (
 	maxRegisters  = 1 << 20 // per class and function
 	maxNumbered   = 1 << 14 // of them, those in ranges whose prefix ends in a digit
@@ -17,8 +17,8 @@ const (
 	maxInitBytes  = 64 << 20
 )
 
-// parser holds the state of one Parse. A statement that has an error sets bad; every loop ends on
-// it, and the nearest enclosing list of statements gets back in step with recover.
+// parser is the state of one Parse. An error in a statement sets bad. Every loop ends on it, and
+// the innermost list of statements resynchronizes by recover.
 type parser struct {
 	text   string
 	lex    token.Lexer
@@ -38,17 +38,17 @@ type parser struct {
 	ops     []rawOperand        // of the current instruction
 	elems   []rawOperand        // of its vectors
 	slab    []Operand           // unused operands, handed out by takeOperands
-	insts   []Inst              // buffer that functions take turns with
-	// labelAtEnd: a label stands behind the last instruction so far.
+	insts   []Inst              // buffer reused by all functions
+	// labelAtEnd is set if a label follows the last instruction so far.
 	labelAtEnd bool
 	outline    bool
 }
 
-// Parse reads one PTX text. The error is an ErrorList.
+// Parse parses one PTX text. The error is an ErrorList.
 func Parse(text string) (*Module, error) { return parse(text, false) }
 
 func parse(text string, outline bool) (module *Module, err error) {
-	// The driver takes text with its final NUL counted in.
+	// The driver accepts text with a final NUL.
 	text = strings.TrimRight(text, "\x00")
 	p := &parser{
 		text:     text,
@@ -74,7 +74,7 @@ func parse(text string, outline bool) (module *Module, err error) {
 	return p.module, nil
 }
 
-// caught makes an error of the panic that ends a parse after too many.
+// caught returns an error for the panic that ends a parse after too many errors.
 func (p *parser) caught(r any) error {
 	switch r.(type) {
 	case nil:
@@ -89,7 +89,7 @@ func (p *parser) next() { p.lex.Next() }
 
 func (p *parser) at(kind token.Kind) bool { return p.lex.Kind == kind }
 
-// accept steps over a token if it is the one given.
+// accept consumes a token if it is of this kind.
 func (p *parser) accept(kind token.Kind) bool {
 	if p.lex.Kind != kind || p.bad {
 		return false
@@ -136,7 +136,7 @@ func (p *parser) name() (string, Pos) {
 	return text, pos
 }
 
-// enter guards against nesting without bound; each true answer needs a leave.
+// enter limits the nesting depth; each call that returns true needs a leave.
 func (p *parser) enter() bool {
 	if p.depth >= maxNesting {
 		p.errorf("nested deeper than %d", maxNesting)
@@ -148,16 +148,15 @@ func (p *parser) enter() bool {
 
 func (p *parser) leave() { p.depth-- }
 
-// closeBrace ends a vector or initialiser. After an error its brace still stands open, for recover
-// to see.
+// closeBrace ends a vector or initializer. After an error the brace stays open, for recover.
 func (p *parser) closeBrace() {
 	if p.expect('}'); !p.bad {
 		p.braces--
 	}
 }
 
-// recover gets back in step after an error: behind the next ';', or in front of a brace that is not
-// part of the statement.
+// recover resynchronizes after an error: after the next ';', or before a brace that is not part of
+// the statement.
 func (p *parser) recover() {
 	if !p.bad {
 		return
@@ -181,7 +180,7 @@ func (p *parser) recover() {
 	}
 }
 
-// vectorAhead tells the braces of a vector from those of a scope: there is no statement in them.
+// vectorAhead reports whether a brace begins a vector, not a scope: it contains no statement.
 func (p *parser) vectorAhead() bool {
 	ahead := p.lex
 	for {
@@ -217,7 +216,7 @@ func (p *parser) skipLine() {
 // maxErrors is how many errors Parse collects before it gives up on a text.
 const maxErrors = 10
 
-// Error is one thing wrong with a text.
+// Error is one error in a text.
 type Error struct {
 	Pos Pos
 	Msg string
@@ -225,10 +224,10 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Pos.String() + ": " + e.Msg }
 
-// ErrorList is what Parse returns: the first errors of a text, in its order, never empty.
+// ErrorList is returned by Parse: the first errors of a text, in order, never empty.
 type ErrorList []*Error
 
-// Error gives one line per error, which is the form of a JIT error log.
+// Error returns one line per error, in the form of a JIT error log.
 func (l ErrorList) Error() string {
 	var b strings.Builder
 	for i, e := range l {
@@ -252,8 +251,8 @@ func (l ErrorList) Unwrap() []error {
 // tooMany is the panic value that ends a parse after maxErrors; Parse recovers it.
 type tooMany struct{}
 
-// errorAt notes an error and marks the current statement bad: until the parser is in step again,
-// nothing more is reported.
+// errorAt reports an error and marks the current statement bad. No further errors are reported
+// until the parser has resynchronized.
 func (p *parser) errorAt(pos Pos, format string, args ...any) {
 	if p.bad {
 		return
@@ -265,5 +264,5 @@ func (p *parser) errorAt(pos Pos, format string, args ...any) {
 	}
 }
 
-// errorf is errorAt the current token.
+// errorf is errorAt for the current token.
 func (p *parser) errorf(format string, args ...any) { p.errorAt(p.lex.Pos(), format, args...) }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// only parses a kernel of the given statements and returns its first instruction.
+// only parses a kernel with these statements and returns its first instruction.
 func only(t *testing.T, statements string) *Inst {
 	t.Helper()
 	m, err := Parse(kernel(statements))
@@ -63,7 +63,7 @@ func TestImmediates(t *testing.T) {
 	}
 }
 
-// TestDecoding spells out what executors read for instructions that are easy to get wrong.
+// TestDecoding checks the decoded form of instructions that are easy to get wrong.
 func TestDecoding(t *testing.T) {
 	inst := only(t, "@!%p3 ld.global.nc.L1::evict_last.v2.f32 {%f1, _}, [%rd1+-8];")
 	if inst.Guard != (Guard{3, true}) || inst.Vec != 2 || inst.Type != F32 || inst.Space != Global ||
@@ -106,7 +106,8 @@ func TestDecoding(t *testing.T) {
 	}
 }
 
-// TestAnyOrder accepts modifiers as the assembler does, in any order, types in theirs.
+// TestAnyOrder checks that modifiers are accepted in any order, except types, as in NVIDIA's
+// assembler.
 func TestAnyOrder(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"add.rn.ftz.sat.f32 %f1, %f2, %f3;", "add.sat.f32.ftz.rn %f1, %f2, %f3;"},
@@ -147,7 +148,8 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// TestRedeclaration completes what was declared before, under the same pointer.
+// TestRedeclaration checks that a definition completes an earlier declaration, under the same
+// pointer.
 func TestRedeclaration(t *testing.T) {
 	m, err := Parse(head + `.extern .global .b32 v;
 .visible .func (.param .b32 r) f (.param .b32 a);
@@ -168,7 +170,7 @@ func TestRedeclaration(t *testing.T) {
 	}
 }
 
-// TestMemoryBounds feeds small texts that ask for a lot.
+// TestMemoryBounds parses small texts that ask for a lot of memory.
 func TestMemoryBounds(t *testing.T) {
 	for name, text := range map[string]string{
 		"registers":   kernel(strings.Repeat("{ .reg .b32 %x<1000000>; }\n", 100)),

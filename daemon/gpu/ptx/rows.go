@@ -184,8 +184,8 @@ var moveRows = []row{
 	{OpPrefetch, "prefetch", "global|local? L1|L2", "m"},
 	{OpPrefetch, "prefetch", "global L2::evict_last|L2::evict_normal", "m"},
 	{OpPrefetch, "prefetchu", "L1", "m"},
-	// Hints about a cache that is not there. What discard leaves in memory is undefined, so leaving it
-	// as it is will do.
+	// Hints for a cache, which the executor does not have. Memory is undefined after discard, so it
+	// may keep its content.
 	{OpPrefetch, "discard", "global? L2", "m a.u32"},
 	{OpPrefetch, "applypriority", "global? L2::evict_normal", "m a.u32"},
 	{OpMov, "createpolicy", "fractional $evict2 $evict2? b64", "*"},

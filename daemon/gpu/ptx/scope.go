@@ -6,7 +6,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
 )
 
-// symbolKind tells what a name stands for.
+// symbolKind is the kind of a symbol.
 type symbolKind uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 	prototypeSymbol // of .callprototype and .calltargets
 )
 
-// symbol is what a name stands for. Kind selects the fields that hold.
+// symbol is the meaning of a name. Kind selects the valid fields.
 type symbol struct {
 	kind      symbolKind
 	typ       Type // of a register
@@ -33,7 +33,7 @@ type symbol struct {
 	undefined bool // a variable or function that was only declared so far
 }
 
-// registers is what `.reg .b32 %r<100>` declares: %r0 to %r99, without a map entry each.
+// registers is the result of `.reg .b32 %r<100>`: %r0 to %r99, without a map entry each.
 type registers struct {
 	prefix string
 	typ    Type
@@ -42,7 +42,7 @@ type registers struct {
 	pos    Pos
 }
 
-// labelRef is a branch to a label that may come later: store its index there.
+// labelRef is a branch to a label that may follow later: its index is stored there.
 type labelRef struct {
 	name string
 	pos  Pos
@@ -61,7 +61,7 @@ type scope struct {
 	callBytes uint64
 }
 
-// declare enters a name in the current scope. It reports a duplicate.
+// declare adds a name to the current scope. It reports duplicates.
 func (p *parser) declare(name string, s symbol) {
 	if name == "_" {
 		return
@@ -76,7 +76,7 @@ func (p *parser) declare(name string, s symbol) {
 	p.scope.names[name] = s
 }
 
-// find looks in this scope only.
+// find searches this scope only.
 func (s *scope) find(name string) (symbol, bool) {
 	if name == "" { // where a name was expected and not found
 		return symbol{}, false
@@ -96,7 +96,7 @@ func (s *scope) find(name string) (symbol, bool) {
 	return found, ok
 }
 
-// findRange looks for a numbered register. Leading zeroes make another name.
+// findRange finds a numbered register. Leading zeros make a different name.
 func (s *scope) findRange(prefix, digits string) (symbol, bool) {
 	for i := range s.ranges {
 		r := &s.ranges[i]
@@ -122,7 +122,7 @@ func decimal(digits string) (n int32, ok bool) {
 	return n, true
 }
 
-// lookup finds a name in the current scope and those around it.
+// lookup finds a name in the current scope and its parents.
 func (p *parser) lookup(name string) (symbol, bool) {
 	for s := p.scope; s != nil; s = s.parent {
 		if found, ok := s.find(name); ok {
@@ -135,8 +135,8 @@ func (p *parser) lookup(name string) (symbol, bool) {
 // push opens a scope.
 func (p *parser) push() { p.scope = &scope{parent: p.scope, callBytes: p.fn.callBytes} }
 
-// pop closes the current scope: branches to labels not found in it look further out. A function's
-// outermost scope has nowhere further.
+// pop closes the current scope. Branches to labels that were not found in it are looked up in its
+// parent; a function's outermost scope has no parent.
 func (p *parser) pop() {
 	inner := p.scope
 	p.scope = inner.parent
@@ -157,7 +157,7 @@ func (p *parser) pop() {
 	}
 }
 
-// bind stores where a label is.
+// bind stores the index of a label.
 func (f *funcState) bind(ref labelRef, label int32) {
 	inst := &f.insts[ref.inst]
 	if ref.target < 0 {
@@ -210,7 +210,7 @@ func (p *parser) declareRange(prefix string, t Type, pos Pos) {
 		p.scope.ranges = append(p.scope.ranges, registers{prefix, t, first, int32(count), pos})
 		return
 	}
-	// The number cannot be told from a prefix that ends in a digit, so these are declared one by one.
+	// If the prefix ends in a digit, prefix and number are ambiguous, so declare these one by one.
 	p.fn.numbered += count
 	for i := range int32(count) {
 		p.declare(fmt.Sprint(prefix, i), symbol{kind: regSymbol, typ: t, reg: Reg{first.Class, first.Index + i}, pos: pos})

@@ -15,10 +15,10 @@ import (
 //
 //	d      destination of the instruction's type     d|p   the same, and maybe a predicate behind '|'
 //	a      source register or constant               i     a constant from 0 to 255
-//	m      address                                   c     cache policy, present iff .L2::cache_hint is; dropped
+//	m      address                                   c     cache policy of .L2::cache_hint; dropped
 //	*      operands with a check of their own in code
-//	D, A   as d and a; a vector if .v2 .v4 .v8 is there; ld, st and cvt rules: the register may be wider
-//	V, W   as d and a, vectors if .v2 .v4 .v8 is there
+//	D, A   as d and a; a vector with .v2 .v4 .v8; the register may be wider (ld, st, cvt)
+//	V, W   as d and a, vectors with .v2 .v4 .v8
 //
 // followed by .TYPE where it is not the instruction's: d.u32, a.wide (twice as wide), a.src (the
 // second type). A final _ allows the sink, a final ? makes an operand optional.
@@ -82,7 +82,8 @@ var forms = func() map[string][]*form {
 	return byName
 }()
 
-// compileRow panics on a mistake in a table: it runs before main, so no test can miss it.
+// compileRow compiles a row. It panics on errors in a table; it runs at initialization, so any test
+// finds them.
 func compileRow(r row) *form {
 	f := &form{row: r}
 	for _, word := range strings.Fields(r.mods) {
@@ -121,7 +122,7 @@ func compileSlot(word string) slot {
 	return s
 }
 
-// plainChoice is a modifier that means the same for every opcode.
+// plainChoice returns a modifier that means the same for every opcode.
 func plainChoice(name string) choice {
 	if t, ok := typesByName[name]; ok {
 		return choice{name, func(d *decoded) { d.addType(t) }}
@@ -155,7 +156,7 @@ func compileRule(word string) rule {
 	return r
 }
 
-// of is the type an operand must have.
+// of returns the type that an operand must have.
 func (r *rule) of(d *decoded) Type {
 	switch r.typ {
 	case ofSource:
@@ -310,7 +311,7 @@ func atoms(names string) (choices []choice) {
 
 func setBool(b BoolOp) func(*decoded) { return func(d *decoded) { d.inst.Bool = b } }
 
-// indexOf panics where a table has a name that does not exist.
+// indexOf panics if a table has a name that does not exist.
 func indexOf(names []string, name string) int {
 	i := slices.Index(names, name)
 	if i < 0 {
@@ -333,7 +334,7 @@ func ignored(names string) (choices []choice) {
 	return choices
 }
 
-// hints are ignored, but only global memory takes them.
+// hints returns modifiers that are ignored, but only allowed for global memory.
 func hints(names string) (choices []choice) {
 	for _, name := range strings.Fields(names) {
 		choices = append(choices, choice{name, func(d *decoded) { d.hinted = true }})

@@ -60,10 +60,10 @@ func (t Type) String() string {
 	return "invalid"
 }
 
-// Bits is the width of a value of the type; 1 for a predicate.
+// Bits returns the width of a value of the type; 1 for a predicate.
 func (t Type) Bits() int { return int(types[t].bits) }
 
-// Bytes is the size in memory; 0 for a predicate, which has none.
+// Bytes returns the size in memory; 0 for a predicate, which has none.
 func (t Type) Bytes() uint64 { return uint64(types[t].bits) / 8 }
 
 // IsFloat reports whether the type is a floating point type, packed ones included.
@@ -72,7 +72,7 @@ func (t Type) IsFloat() bool { return types[t].family == familyFloat && t != U16
 // IsSigned reports whether the type is a signed integer.
 func (t Type) IsSigned() bool { return types[t].signed }
 
-// class is the register class that holds values of the type.
+// class returns the register class for values of the type.
 func (t Type) class() Class {
 	switch t.Bits() {
 	case 1:
@@ -85,7 +85,7 @@ func (t Type) class() Class {
 	return R64
 }
 
-// wide is the type of twice the width, for mul.wide and mad.wide.
+// wide returns the type of twice the width, for mul.wide and mad.wide.
 func (t Type) wide() Type {
 	switch t {
 	case U16:
@@ -101,8 +101,8 @@ func (t Type) wide() Type {
 }
 
 // accepts reports whether an instruction operand of type t may be a register declared with type
-// reg. Untyped bits go with everything of their size, the two kinds of integers with each other,
-// floats only with themselves.
+// reg. Untyped bits match everything of their size, signed and unsigned integers match each other,
+// floats match only themselves.
 func (t Type) accepts(reg Type) bool {
 	return types[t].bits == types[reg].bits && t.mixes(reg)
 }
@@ -210,7 +210,7 @@ var opNames = [...]string{
 
 func (o Op) String() string { return nameOf(opNames[:], o) }
 
-// String gives the letter that a dump prefixes registers with.
+// String returns the letter that a dump prefixes registers with.
 func (c Class) String() string {
 	return nameOf([]string{"p", "h", "r", "d"}, c)
 }
@@ -259,15 +259,15 @@ var specialRegisters = func() map[string]specialRegister {
 	return table
 }()
 
-// refusedSpecials exist in the ISA but not here, numbers at the end left off. An error names them
-// as what they are.
+// refusedSpecials exist in the ISA but not here, listed without trailing numbers. Errors name them
+// as special registers.
 var refusedSpecials = map[string]bool{
 	"%envreg": true, "%pm": true, "%is_explicit_cluster": true, "%aggr_smem_size": true, "%current_graph_exec": true,
 	"%reserved_smem_offset_begin": true, "%reserved_smem_offset_end": true, "%reserved_smem_offset_cap": true,
 	"%reserved_smem_offset_": true, "%tid": true, "%ntid": true, "%ctaid": true, "%nctaid": true,
 }
 
-// specialStem is a name without the number at its end.
+// specialStem returns a name without the number at its end.
 func specialStem(name string) string {
 	return strings.TrimRight(strings.TrimSuffix(name, "_64"), "0123456789")
 }
@@ -280,7 +280,7 @@ func (s specialRegister) readableAs(t Type) bool {
 	}
 	switch t.Bits() {
 	case 16:
-		return s.typ == U32 // as in texts from before these registers had 32 bits
+		return s.typ == U32 // in old texts, these registers had 16 bits
 	case 32:
 		return s.typ == U32 || s.special == GridID
 	}

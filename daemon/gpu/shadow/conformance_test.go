@@ -13,8 +13,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// remote is software GPUs whose memory offers what that of a real one can: digests by the kernel,
-// and shadows.
+// remote is a backend of software GPUs with the memory interfaces of a real GPU: digests computed
+// by the kernel, and shadows.
 type remote struct{ gpu.Backend }
 
 type remoteContext struct {
@@ -29,7 +29,7 @@ type remoteMemory struct {
 	context gpu.Context
 
 	mu     sync.Mutex
-	kernel *digest.Kernel // from the first time on that it is needed
+	kernel *digest.Kernel // nil until first used
 	mapped map[uint64]bool
 }
 
@@ -57,7 +57,7 @@ func (c *remoteContext) Close() error {
 }
 
 func (m *remoteMemory) Map(r gpu.Range) error {
-	err := m.Insist(func() error { return m.Memory.Map(r) })
+	err := m.ReclaimFor(func() error { return m.Memory.Map(r) })
 	m.note(r, err == nil)
 	return err
 }
@@ -76,7 +76,7 @@ func (m *remoteMemory) note(r gpu.Range, mapped bool) {
 	}
 }
 
-// forget comes before the end of the context.
+// forget is called before the context is closed.
 func (m *remoteMemory) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,7 +126,8 @@ func (m *remoteMemory) DigestCopy(key gpu.DigestKey, chunk []byte) gpu.Digest {
 	return digest.New(key).Of(chunk)
 }
 
-// TestConformance: a backend with digests and shadows, and no marks, keeps the contract.
+// TestConformance checks the contract for a backend with digests and shadows, and without dirty
+// tracking.
 func TestConformance(t *testing.T) {
 	gputest.Run(t, func(t testing.TB) gpu.Backend {
 		backend, err := soft.Open("soft:1,marks=off", soft.Options{Logger: slog.New(slog.DiscardHandler)})

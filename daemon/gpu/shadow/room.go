@@ -10,55 +10,55 @@ import (
 )
 
 const (
-	// blockChunks is how many chunks are got and given back together.
+	// blockChunks is how many chunks are allocated and freed together.
 	blockChunks = 32
 	blockBytes  = blockChunks * gpu.ChunkBytes
 )
 
-// Memory is memory of a device apart from the program's.
+// Memory is device memory apart from the program's.
 type Memory interface {
-	// Alloc returns the address of so many bytes; abi.OutOfMemory where there are none. It does not
-	// wait for shadows.
+	// Alloc allocates memory; the error is abi.OutOfMemory if there is too little. It does not wait
+	// for shadows.
 	Alloc(bytes uint64) (address uint64, err error)
-	// Free gives it back, unless it went with the context.
+	// Free frees memory, unless it was freed with the context.
 	Free(address uint64) error
 	ReadAt(p []byte, address int64) (int, error)
 	Usage() (free, total uint64)
 }
 
-// Room is where shadows are. It is safe for concurrent use.
+// Room holds the shadows of a device. It is safe for concurrent use.
 type Room struct {
 	memory Memory
 	stream gpu.Stream
 
-	mu    sync.Mutex
-	lent  map[*block]struct{}
-	freed chan struct{} // closed, and made anew, when a block holds no copy any more
+	mu      sync.Mutex
+	blocks  map[*block]struct{}
+	changed chan struct{} // closed and replaced when a block's last copy is released
 }
 
 // block is memory for some chunks.
 type block struct {
 	address uint64
 	owner   *shadows
-	taken   int // slots that were handed out, from the first on
-	held    int // of them that have not been released
+	taken   int // used slots, from the first on
+	held    int // used slots that are not released
 }
 
-// NewRoom makes a room. stream is one that nothing else uses.
+// NewRoom returns an empty room. Nothing else may use the stream.
 func NewRoom(memory Memory, stream gpu.Stream) *Room {
-	return &Room{memory: memory, stream: stream, lent: map[*block]struct{}{}, freed: make(chan struct{})}
+	return &Room{memory: memory, stream: stream, blocks: map[*block]struct{}{}, changed: make(chan struct{})}
 }
 
-// Insist calls allocate, which gives the program memory. Where there is none but what shadows hold,
-// it gives up their blocks without copies, waits for those with copies, and calls it again.
-func (r *Room) Insist(allocate func() error) error {
+// ReclaimFor calls allocate, which gets memory for the program. If it fails because shadows hold
+// the memory, ReclaimFor frees blocks without copies, waits for blocks with copies, and retries.
+func (r *Room) ReclaimFor(allocate func() error) error {
 	for {
 		err := allocate()
 		if !errors.Is(err, abi.OutOfMemory) {
 			return err
 		}
 		r.mu.Lock()
-		wait, lent := r.freed, len(r.lent)
+		wait, lent := r.changed, len(r.blocks)
 		reclaimed, failed := r.reclaim()
 		r.mu.Unlock()
 		switch {
@@ -73,12 +73,12 @@ func (r *Room) Insist(allocate func() error) error {
 	}
 }
 
-// Settle waits until no block holds a copy.
-func (r *Room) Settle() {
+// WaitReleased waits until no block holds a copy.
+func (r *Room) WaitReleased() {
 	for {
 		r.mu.Lock()
-		wait, held := r.freed, 0
-		for b := range r.lent {
+		wait, held := r.changed, 0
+		for b := range r.blocks {
 			held += b.held
 		}
 		r.mu.Unlock()
@@ -89,11 +89,11 @@ func (r *Room) Settle() {
 	}
 }
 
-// reclaim gives back the blocks that hold no copy.
+// reclaim frees the blocks that hold no copy. mu is held.
 func (r *Room) reclaim() (some bool, err error) {
-	for b := range r.lent {
+	for b := range r.blocks {
 		if b.held == 0 {
-			if err := r.giveBack(b); err != nil {
+			if err := r.free(b); err != nil {
 				return some, err
 			}
 			some = true
@@ -102,24 +102,26 @@ func (r *Room) reclaim() (some bool, err error) {
 	return some, nil
 }
 
-func (r *Room) giveBack(b *block) error {
+// free frees a block. mu is held.
+func (r *Room) free(b *block) error {
 	if err := r.memory.Free(b.address); err != nil {
-		return fmt.Errorf("give back memory of shadows: %w", err)
+		return fmt.Errorf("free memory of shadows: %w", err)
 	}
-	delete(r.lent, b)
-	r.announce()
+	delete(r.blocks, b)
+	r.wakeWaiters()
 	return nil
 }
 
-// announce lets those look again who wait for memory.
-func (r *Room) announce() {
-	close(r.freed)
-	r.freed = make(chan struct{})
+// wakeWaiters wakes all waiters for memory. mu is held.
+func (r *Room) wakeWaiters() {
+	close(r.changed)
+	r.changed = make(chan struct{})
 }
 
-// lend gets one more block, unless that left others less than shadows have.
-func (r *Room) lend(to *shadows) (*block, error) {
-	if free, _ := r.memory.Usage(); free < uint64(len(r.lent)+2)*blockBytes {
+// allocate allocates a block. It returns nil if that would leave others less memory than shadows
+// have. mu is held.
+func (r *Room) allocate(to *shadows) (*block, error) {
+	if free, _ := r.memory.Usage(); free < uint64(len(r.blocks)+2)*blockBytes {
 		return nil, nil
 	}
 	address, err := r.memory.Alloc(blockBytes)
@@ -127,9 +129,9 @@ func (r *Room) lend(to *shadows) (*block, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("get memory for shadows: %w", err)
+		return nil, fmt.Errorf("allocate memory for shadows: %w", err)
 	}
 	b := &block{address: address, owner: to}
-	r.lent[b] = struct{}{}
+	r.blocks[b] = struct{}{}
 	return b, nil
 }

@@ -40,12 +40,12 @@ func openDevice(t *testing.T, chunks int) *device {
 	return d
 }
 
-// mapped gives the program memory.
+// mapped maps memory for the program.
 func (d *device) mapped(r gpu.Range) error {
-	return d.room.Insist(func() error { return d.memory.Map(r) })
+	return d.room.ReclaimFor(func() error { return d.memory.Map(r) })
 }
 
-// strict is a stream that copies into one allocation only, as a driver does.
+// strict is a stream that refuses copies across allocations, like a driver.
 type strict struct{ gpu.Stream }
 
 func (s strict) Submit(work gpu.Work) error {
@@ -55,18 +55,18 @@ func (s strict) Submit(work gpu.Work) error {
 	return s.Stream.Submit(work)
 }
 
-// strideBits puts allocations of a block's size one behind the other.
+// strideBits makes allocations of a block's size adjacent.
 const strideBits = 26
 
-// apart is memory far from the program's.
+// apart is memory at other addresses than the program's.
 type apart struct {
 	gpu.Memory
 	mu        sync.Mutex
-	allocated []gpu.Range // at each place, the bytes there; none where it is free
-	gone      bool        // with the context
+	allocated []gpu.Range // by place; zero if free
+	gone      bool        // freed with the context
 }
 
-// far is where it lies.
+// far is its address.
 var far = gpu.DefaultWindow(0, 1).Address + 1<<39
 
 func (a *apart) Alloc(bytes uint64) (uint64, error) {
@@ -107,13 +107,13 @@ func (d *device) chunks(first, count int) gpu.Range {
 	return gpu.Range{Address: d.base + uint64(first)*gpu.ChunkBytes, Bytes: uint64(count) * gpu.ChunkBytes}
 }
 
-// used is how many chunks of the device are in use.
+// used returns the number of chunks in use.
 func (d *device) used() int {
 	free, total := d.memory.Usage()
 	return int((total - free) / gpu.ChunkBytes)
 }
 
-// fill gives each chunk a content of its own and returns the beginnings of all.
+// fill fills each chunk with different content and returns their first bytes.
 func (d *device) fill(chunks int, seed byte) (beginnings [][]byte) {
 	d.t.Helper()
 	random := rand.NewChaCha8([32]byte{seed})
@@ -156,8 +156,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// TestCopies: shadows keep what chunks held, in any order and beyond what was prepared for, and
-// cost nothing in the end.
+// TestCopies checks that shadows keep the chunks' content, in any order and beyond the prepared
+// room, and that all memory is freed in the end.
 func TestCopies(t *testing.T) {
 	const chunks = 70
 	d := openDevice(t, chunks)
@@ -165,7 +165,7 @@ func TestCopies(t *testing.T) {
 	s, room, err := d.room.NewShadows(3)
 	must(t, err)
 	if room != blockChunks {
-		t.Errorf("prepared: room for %d", room)
+		t.Errorf("prepared: room for %d chunks", room)
 	}
 	if used := d.used(); used != chunks+blockChunks {
 		t.Errorf("prepared: %d chunks in use", used)
@@ -174,7 +174,7 @@ func TestCopies(t *testing.T) {
 	order := rand.Perm(chunks)
 	second := d.copy(s, order...)
 	if len(first) != 3 || len(second) != chunks {
-		t.Fatalf("%d and %d copies", len(first), len(second))
+		t.Fatalf("got %d and %d copies", len(first), len(second))
 	}
 	d.fill(chunks, 2)
 	d.check(first, before[5], before[3], before[4])
@@ -187,7 +187,7 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestReleasedAgain: what was released holds other copies, without more memory.
+// TestReleasedAgain checks that released slots are reused without more memory.
 func TestReleasedAgain(t *testing.T) {
 	const chunks = blockChunks
 	d := openDevice(t, chunks)
@@ -210,9 +210,9 @@ func TestReleasedAgain(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestHalf: shadows take no more than they leave to others, and say how far they came.
+// TestHalf checks that shadows take at most half of the free memory and report how many fit.
 func TestHalf(t *testing.T) {
-	const chunks = 160 // of 320: 160 are free, 80 of them for shadows, in whole blocks
+	const chunks = 160 // 160 of 320 chunks are free, 80 of them for shadows, in whole blocks
 	d := openDevice(t, chunks)
 	before := d.fill(chunks, 1)
 	s, room, err := d.room.NewShadows(chunks)
@@ -229,13 +229,13 @@ func TestHalf(t *testing.T) {
 		d.check(copies[i:i+1], before[chunk])
 	}
 	if more := d.copy(s, 1); len(more) != 0 {
-		t.Errorf("%d copies more", len(more))
+		t.Errorf("got %d additional copies", len(more))
 	}
 	must(t, s.Close())
 }
 
-// TestProgramFirst: memory that the program asks for is taken from shadows: at once where they hold
-// nothing, and when what they hold was released.
+// TestProgramFirst checks that the program gets memory from shadows: at once from blocks without
+// copies, else when their copies are released.
 func TestProgramFirst(t *testing.T) {
 	const chunks = 160
 	d := openDevice(t, chunks)
@@ -243,7 +243,7 @@ func TestProgramFirst(t *testing.T) {
 	s, _, err := d.room.NewShadows(2 * blockChunks)
 	must(t, err)
 	copies := d.copy(s, 1, 2)
-	must(t, d.mapped(d.chunks(chunks, 160-blockChunks))) // only without the block that holds nothing
+	must(t, d.mapped(d.chunks(chunks, 160-blockChunks))) // fits only if the block without copies is freed
 	mapped := make(chan error)
 	rest := d.chunks(320-blockChunks, blockChunks)
 	go func() { mapped <- d.mapped(rest) }()
@@ -256,7 +256,7 @@ func TestProgramFirst(t *testing.T) {
 	must(t, copies[0].Release())
 	must(t, <-mapped)
 	if err := d.mapped(d.chunks(320, 1)); !errors.Is(err, abi.OutOfMemory) {
-		t.Errorf("more than there is: %v", err)
+		t.Errorf("map more than the device has: %v", err)
 	}
 	must(t, d.memory.Unmap(rest))
 	must(t, s.Close())
@@ -265,24 +265,24 @@ func TestProgramFirst(t *testing.T) {
 	}
 }
 
-// TestSettle: who is about to end the device waits for the last copy.
+// TestSettle checks that WaitReleased waits for the last copy.
 func TestSettle(t *testing.T) {
 	d := openDevice(t, 8)
-	d.room.Settle()
+	d.room.WaitReleased()
 	d.fill(8, 1)
 	s, _, err := d.room.NewShadows(2)
 	must(t, err)
-	d.room.Settle() // memory without copies is no reason to wait
+	d.room.WaitReleased() // does not wait for memory without copies
 	copies := d.copy(s, 1, 2)
 	settled := make(chan struct{})
 	go func() {
-		d.room.Settle()
+		d.room.WaitReleased()
 		close(settled)
 	}()
 	for _, c := range copies {
 		select {
 		case <-settled:
-			t.Fatal("settled while a copy is held")
+			t.Fatal("WaitReleased returned while a copy is held")
 		default:
 		}
 		must(t, c.Release())
@@ -291,8 +291,7 @@ func TestSettle(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestFault: a chunk that cannot be copied is an error, and leaves nothing behind. TestAcrossBlocks
-// copies more chunks than a block has, again and again, as blocks are taken in any order.
+// TestFault checks that a chunk that cannot be copied is an error and leaks no memory.
 func TestAcrossBlocks(t *testing.T) {
 	const chunks = 3 * blockChunks
 	d := openDevice(t, chunks)
@@ -314,7 +313,7 @@ func TestFault(t *testing.T) {
 	s, _, err := d.room.NewShadows(1)
 	must(t, err)
 	if _, err := s.Copy([]uint64{d.chunks(0, 1).Address, d.chunks(9, 1).Address}); !errors.Is(err, abi.IllegalAddress) {
-		t.Errorf("copied what is not mapped: %v", err)
+		t.Errorf("copy of an unmapped chunk: %v", err)
 	}
 	must(t, s.Close())
 	if d.used() != 4 {

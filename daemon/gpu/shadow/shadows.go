@@ -10,21 +10,21 @@ import (
 // shadows are the copies of one checkpoint.
 type shadows struct{ room *Room }
 
-// slot is a place for a chunk in a block, and then its copy.
+// slot is the place of a chunk's copy in a block.
 type slot struct {
 	block   *block
 	address uint64
 }
 
-// NewShadows gets memory for copies of so many chunks.
+// NewShadows allocates memory for copies of up to chunks chunks.
 func (r *Room) NewShadows(chunks int) (_ gpu.Shadows, room int, err error) {
 	s := &shadows{r}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for ; room < chunks; room += blockChunks {
-		b, err := r.lend(s)
+		b, err := r.allocate(s)
 		if err != nil {
-			return nil, 0, errors.Join(err, s.giveAll())
+			return nil, 0, errors.Join(err, s.freeAll())
 		}
 		if b == nil {
 			break
@@ -33,7 +33,7 @@ func (r *Room) NewShadows(chunks int) (_ gpu.Shadows, room int, err error) {
 	return s, room, nil
 }
 
-// Copy copies chunks aside.
+// Copy copies chunks to free slots.
 func (s *shadows) Copy(chunks []uint64) ([]gpu.Shadow, error) {
 	slots, err := s.reserve(len(chunks))
 	if err == nil {
@@ -52,7 +52,7 @@ func (s *shadows) Copy(chunks []uint64) ([]gpu.Shadow, error) {
 	return out, nil
 }
 
-// reserve hands out as many slots as there are, up to count, those of a block one behind the other.
+// reserve takes up to count slots, consecutive ones of each block.
 func (s *shadows) reserve(count int) (slots []slot, err error) {
 	r := s.room
 	r.mu.Lock()
@@ -63,13 +63,13 @@ func (s *shadows) reserve(count int) (slots []slot, err error) {
 			b.held++
 		}
 	}
-	for b := range r.lent {
+	for b := range r.blocks {
 		if b.owner == s {
 			take(b)
 		}
 	}
 	for len(slots) < count {
-		b, err := r.lend(s)
+		b, err := r.allocate(s)
 		if b == nil {
 			return slots, err
 		}
@@ -78,8 +78,8 @@ func (s *shadows) reserve(count int) (slots []slot, err error) {
 	return slots, nil
 }
 
-// fill copies chunks into slots, those that lie one behind the other on both sides at once. Blocks
-// may lie so too, but are memory that was got at different times: a driver does not copy across.
+// fill copies chunks to slots, with one copy for slots and chunks that are consecutive. It does not
+// merge across blocks: they are separate allocations, which a driver does not copy as one.
 func (s *shadows) fill(slots []slot, chunks []uint64) error {
 	for first := 0; first < len(slots); {
 		end := first + 1
@@ -91,47 +91,48 @@ func (s *shadows) fill(slots []slot, chunks []uint64) error {
 			Extent: [3]uint64{uint64(end-first) * gpu.ChunkBytes, 1, 1},
 		})
 		if err != nil {
-			return fmt.Errorf("copy %d chunks aside: %w", end-first, err)
+			return fmt.Errorf("copy %d chunks to shadows: %w", end-first, err)
 		}
 		first = end
 	}
 	if err := s.room.stream.Synchronize(); err != nil {
-		return fmt.Errorf("copy %d chunks aside: %w", len(slots), err)
+		return fmt.Errorf("copy %d chunks to shadows: %w", len(slots), err)
 	}
 	return nil
 }
 
-// Close gives all memory back.
+// Close frees all memory.
 func (s *shadows) Close() error {
 	s.room.mu.Lock()
 	defer s.room.mu.Unlock()
-	return s.giveAll()
+	return s.freeAll()
 }
 
-func (s *shadows) giveAll() (err error) {
-	for b := range s.room.lent {
+// freeAll frees the blocks of this checkpoint. mu is held.
+func (s *shadows) freeAll() (err error) {
+	for b := range s.room.blocks {
 		if b.owner == s {
-			err = errors.Join(err, s.room.giveBack(b))
+			err = errors.Join(err, s.room.free(b))
 		}
 	}
 	return err
 }
 
-// Read copies a shadow out.
+// Read copies a shadow to the host.
 func (c *slot) Read(into []byte) error {
 	_, err := c.block.owner.room.memory.ReadAt(into[:gpu.ChunkBytes], int64(c.address))
 	return err
 }
 
-// Release lets go of a copy. A block without copies stays for others, until somebody needs the
-// memory.
+// Release releases a copy. A block without copies stays allocated for other copies until the
+// program needs the memory.
 func (c *slot) Release() error {
 	r := c.block.owner.room
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c.block.held--; c.block.held == 0 {
 		c.block.taken = 0
-		r.announce()
+		r.wakeWaiters()
 	}
 	return nil
 }

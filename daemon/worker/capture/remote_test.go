@@ -48,7 +48,7 @@ type remoteOptions struct {
 
 // Map gives the program memory before shadows.
 func (r *remote) Map(m gpu.Range) error {
-	return r.Insist(func() error { return r.Memory.Map(m) })
+	return r.ReclaimFor(func() error { return r.Memory.Map(m) })
 }
 
 // apart is memory for shadows, at addresses that are not used twice.

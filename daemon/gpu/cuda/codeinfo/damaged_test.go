@@ -65,10 +65,10 @@ func TestDamagedCode(t *testing.T) {
 	}{
 		"whole":           {gpu.Image{Cubin: machineCode(t, good, uint64(len(good)))}, "k", ""},
 		"no machine code": {gpu.Image{Cubin: []byte("none")}, "k", "no machine code"},
-		"another kernel":  {gpu.Image{Cubin: machineCode(t, good, uint64(len(good)))}, "other", "no description"},
+		"another kernel":  {gpu.Image{Cubin: machineCode(t, good, uint64(len(good)))}, "other", "does not describe it"},
 		"cut off":         {gpu.Image{Cubin: machineCode(t, good, 1<<20)}, "k", "EOF"},
-		"no records":      {gpu.Image{Cubin: machineCode(t, good[:9], 9)}, "k", "a record of 12 bytes in 5"},
-		"no PTX":          {gpu.Image{PTX: []string{"}{", text}}, "absent", "its PTX cannot be read"},
+		"no records":      {gpu.Image{Cubin: machineCode(t, good[:9], 9)}, "k", "record of 12 bytes in section rest of 5"},
+		"no PTX":          {gpu.Image{PTX: []string{"}{", text}}, "absent", "cannot parse its PTX"},
 		"PTX beside":      {gpu.Image{PTX: []string{"}{", text}}, "both", ""},
 	} {
 		params, err := Params(test.image, test.kernel)

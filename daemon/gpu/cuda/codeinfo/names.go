@@ -20,40 +20,40 @@ var (
 	)
 )
 
-// What the compilers say of a symbol in the bits of its visibility that are free for processors.
+// Processor-specific bits of a symbol's st_other field.
 const (
 	symbolManaged    = 0x04
 	symbolKernel     = 0x10
 	symbolVisibility = 0x03
 )
 
-// symbolVariable is the type of variables in code that is not linked yet.
+// symbolVariable is the type of variables in relocatable code.
 const symbolVariable elf.SymType = 13
 
-// sharedSection begins the names of sections with what each block has of its own.
+// sharedSection is the name prefix of sections with shared memory.
 const sharedSection = ".nv.shared"
 
-// Variables lists the variables that code declares.
+// Variables returns the names of the variables that code declares.
 func Variables(i gpu.Image) []string {
 	if len(i.Cubin) > 0 {
 		return variables(i.Cubin, 0)
 	}
-	return declared(variable, i.PTX)
+	return declaredNames(variable, i.PTX)
 }
 
-// Kernels lists the kernels in code.
+// Kernels returns the names of the kernels in code.
 func Kernels(i gpu.Image) []string {
 	if len(i.Cubin) > 0 {
 		return symbols(i.Cubin, func(_ *elf.File, s elf.Symbol) bool {
 			return elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Other&symbolKernel != 0
 		})
 	}
-	return declared(entry, i.PTX)
+	return declaredNames(entry, i.PTX)
 }
 
-// Managed is the name of a managed variable in the code, empty where there is none.
+// Managed returns the name of a managed variable in the code, or an empty string.
 func Managed(i gpu.Image) string {
-	names := declared(managed, i.PTX)
+	names := declaredNames(managed, i.PTX)
 	if len(i.Cubin) > 0 {
 		names = variables(i.Cubin, symbolManaged)
 	}
@@ -63,7 +63,8 @@ func Managed(i gpu.Image) string {
 	return ""
 }
 
-func declared(form *regexp.Regexp, texts []string) []string {
+// declaredNames returns the names that a pattern finds in texts.
+func declaredNames(form *regexp.Regexp, texts []string) []string {
 	var names []string
 	for _, text := range texts {
 		for _, found := range form.FindAllStringSubmatch(text, -1) {
@@ -73,7 +74,7 @@ func declared(form *regexp.Regexp, texts []string) []string {
 	return names
 }
 
-// variables lists those of machine code that have a mark.
+// variables returns the variables of machine code that have all bits of mark.
 func variables(cubin []byte, mark byte) []string {
 	return symbols(cubin, func(file *elf.File, s elf.Symbol) bool {
 		if kind := elf.ST_TYPE(s.Info); kind != elf.STT_OBJECT && kind != symbolVariable || s.Other&mark != mark ||
@@ -85,12 +86,12 @@ func variables(cubin []byte, mark byte) []string {
 	})
 }
 
-// symbols lists symbols of machine code. Most variables, and the kernels that C++ calls static, are
-// local symbols: only code that was compiled to be linked has others.
+// symbols returns the names of wanted symbols of machine code. Most variables, and C++ static
+// kernels, are local symbols; only relocatable code has others.
 func symbols(cubin []byte, wanted func(*elf.File, elf.Symbol) bool) []string {
 	file, err := fatbin.OpenCubin(cubin)
 	if err != nil {
-		return nil // the driver takes forms that this does not know
+		return nil // the driver accepts more formats
 	}
 	all, err := file.Symbols()
 	if err != nil {
@@ -105,7 +106,7 @@ func symbols(cubin []byte, wanted func(*elf.File, elf.Symbol) bool) []string {
 	return names
 }
 
-// Mentions reports whether a name is in the code.
+// Mentions reports whether the code contains a name.
 func Mentions(i gpu.Image, name string) bool {
 	for _, text := range i.PTX {
 		if strings.Contains(text, name) {

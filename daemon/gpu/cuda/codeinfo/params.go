@@ -12,7 +12,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Params reads the layout of a kernel's parameters from its code.
+// Params returns the layout of a kernel's parameters.
 func Params(image gpu.Image, kernel string) ([]gpu.Param, error) {
 	if len(image.Cubin) > 0 {
 		return cubinParams(image.Cubin, kernel)
@@ -30,14 +30,16 @@ func Params(image gpu.Image, kernel string) ([]gpu.Param, error) {
 	}
 	return nil, unknownParams(
 		kernel,
-		"its PTX cannot be read here, and this driver does not say; one of CUDA 12.4 or later does",
+		"phos cannot parse its PTX, and this driver does not report them; use a driver of CUDA 12.4 or later",
 	)
 }
 
+// unknownParams returns the error for a kernel whose parameters cannot be determined.
 func unknownParams(kernel, why string) error {
 	return &gpu.Error{Op: "find parameters of " + kernel, Code: abi.NotSupported, Detail: why}
 }
 
+// cubinParams reads the parameters from machine code.
 func cubinParams(cubin []byte, kernel string) ([]gpu.Param, error) {
 	file, err := fatbin.OpenCubin(cubin)
 	if err != nil {
@@ -45,7 +47,7 @@ func cubinParams(cubin []byte, kernel string) ([]gpu.Param, error) {
 	}
 	section := file.Section(".nv.info." + kernel)
 	if section == nil {
-		return nil, unknownParams(kernel, "the machine code has no description of it")
+		return nil, unknownParams(kernel, "the machine code does not describe it")
 	}
 	data, err := section.Data()
 	if err != nil {
@@ -58,8 +60,8 @@ func cubinParams(cubin []byte, kernel string) ([]gpu.Param, error) {
 	return params, nil
 }
 
-// Records of a section .nv.info: a byte that says how long it is, one that says what it is, and a
-// value or a length.
+// Records of a section .nv.info: a byte with the form, a byte with the kind, and a value or a
+// length.
 const (
 	infoSized      = 4
 	infoParam      = 0x17 // index, ordinal, offset, and a word with the size in its upper bits
@@ -68,6 +70,7 @@ const (
 	infoSizeShift  = 18
 )
 
+// parseInfo reads the parameters from a section .nv.info.
 func parseInfo(data []byte) ([]gpu.Param, error) {
 	var params []gpu.Param
 	for len(data) >= 4 {
@@ -76,7 +79,7 @@ func parseInfo(data []byte) ([]gpu.Param, error) {
 		if form == infoSized {
 			n := int(binary.LittleEndian.Uint16(data[2:]))
 			if len(data)-4 < n {
-				return nil, fmt.Errorf("a record of %d bytes in %d", n, len(data)-4)
+				return nil, fmt.Errorf("record of %d bytes in section rest of %d", n, len(data)-4)
 			}
 			value = data[4 : 4+n]
 		}
@@ -85,7 +88,7 @@ func parseInfo(data []byte) ([]gpu.Param, error) {
 			continue
 		}
 		if len(value) != infoParamBytes {
-			return nil, fmt.Errorf("a parameter's record has %d bytes", len(value))
+			return nil, fmt.Errorf("parameter record of %d bytes", len(value))
 		}
 		size := binary.LittleEndian.Uint32(value[8:])
 		if kind == infoParam {
@@ -97,7 +100,7 @@ func parseInfo(data []byte) ([]gpu.Param, error) {
 	return params, nil
 }
 
-// entryParams is the layout that the parser of PTX has found.
+// entryParams converts the layout found by the PTX parser.
 func entryParams(f *ptx.Func) []gpu.Param {
 	params := make([]gpu.Param, len(f.Params))
 	for i, p := range f.Params {

@@ -2,8 +2,8 @@ package token
 
 import "strings"
 
-// SkipBody moves from behind an opening brace behind the closing one. It declines where there is
-// none, and where a directive within concerns more than the function.
+// SkipBody moves from after an opening brace to after the closing one. It returns false if there is
+// no closing brace, or if a directive in the body affects the module.
 func (l *Lexer) SkipBody() bool {
 	for depth := 1; depth > 0; {
 		if !l.skipSpace() || l.off >= len(l.src) {
@@ -39,7 +39,7 @@ func (l *Lexer) skipPlain() {
 	}
 }
 
-// concernsModule tells directives that declare something beyond the function from others.
+// concernsModule reports whether a directive declares something outside the function.
 func concernsModule(directive string) bool {
 	for _, word := range [...]string{"global", "const", "extern", "visible", "weak", "common"} {
 		rest, found := strings.CutPrefix(directive, word)

@@ -1,4 +1,5 @@
-// Package token cuts PTX text into words, and finds the end of a function without doing so.
+// Package token splits PTX text into tokens. It can also skip a function body without tokenizing
+// it.
 //
-// Lexer is the type to read first. What the words mean is package ptx's.
+// Read Lexer first. Package ptx interprets the tokens.
 package token

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Pos is a place in a text, both counted from 1.
+// Pos is a position in a text; both numbers start at 1.
 type Pos struct{ Line, Column int32 }
 
 func (p Pos) String() string { return fmt.Sprintf("line %d, column %d", p.Line, p.Column) }
 
-// Kind tells tokens apart. Single-character tokens have their character as kind.
+// Kind is the kind of a token. A single-character token has its character as kind.
 type Kind uint8
 
-// The kinds of tokens of more than one character, and of none.
+// Kinds of tokens that are not a single character.
 const (
 	EOF    Kind = 0
 	Ident  Kind = iota + 128 // name, %name, $name, %name.x
@@ -25,7 +25,7 @@ const (
 	Bad
 )
 
-// Lexer cuts a text into tokens. The fields Kind, Text and start describe the current one.
+// Lexer splits a text into tokens. Kind, Text and the start position describe the current token.
 type Lexer struct {
 	src       string
 	off       int // of the first unread byte
@@ -35,11 +35,12 @@ type Lexer struct {
 	Kind  Kind
 	Text  string
 	start int
-	// startLine and startColumn belong to the current token: a string or comment can move line on.
+	// startLine and startColumn are the start of the current token: a string or comment may span
+	// lines.
 	startLine, startColumn int32
 }
 
-// New makes a lexer that stands before the first token of a text.
+// New returns a lexer before the first token of a text.
 func New(src string) Lexer { return Lexer{src: src, line: 1} }
 
 // Character classes.
@@ -68,16 +69,16 @@ var classes = func() (table [256]uint8) {
 
 const classWord = classLetter | classDigit | classSymbol
 
-// InWord reports whether a byte may stand within a name.
+// InWord reports whether a byte may be part of a name.
 func InWord(c byte) bool { return classes[c]&classWord != 0 }
 
 // IsDigit reports whether a byte is a decimal digit.
 func IsDigit(c byte) bool { return classes[c] == classDigit }
 
-// Pos is where the current token starts.
+// Pos returns the start of the current token.
 func (l *Lexer) Pos() Pos { return Pos{l.startLine, l.startColumn} }
 
-// skipSpace skips blanks, comments and lines of a C preprocessor. It returns false in an unended
+// skipSpace skips blanks, comments and C preprocessor lines. It returns false in an unterminated
 // comment.
 func (l *Lexer) skipSpace() bool {
 	for l.off < len(l.src) {
@@ -133,7 +134,7 @@ func (l *Lexer) advanceOver(end int) {
 	l.off = end
 }
 
-// following is the byte behind the current one, 0 at the end.
+// following returns the byte after the current one, 0 at the end.
 func (l *Lexer) following() byte {
 	if l.off+1 < len(l.src) {
 		return l.src[l.off+1]
@@ -141,7 +142,7 @@ func (l *Lexer) following() byte {
 	return 0
 }
 
-// mark makes the next byte the start of the current token.
+// mark starts the current token at the next byte.
 func (l *Lexer) mark() {
 	l.start = l.off
 	l.startLine = l.line
@@ -218,7 +219,7 @@ func (l *Lexer) Opcode() string {
 	return l.Text
 }
 
-// number takes a literal as far as it looks like one; literal.go finds out whether it is.
+// number takes a literal as far as it looks like one; the parser validates it.
 func (l *Lexer) number() {
 	kind, i := Int, l.off
 	hexFloat := l.src[i] == '0' && (l.following()|0x20 == 'f' || l.following()|0x20 == 'd')

@@ -8,9 +8,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// testTell: each function runs after the work before it, once, in order, and before what comes
-// later and holds the stream.
-func testTell(t *testing.T, b *bench) {
+// testCompletion checks that each function runs once, in order, after all earlier work, and before
+// a later Call.
+func testCompletion(t *testing.T, b *bench) {
 	const n = 500
 	s, e := b.stream(), b.event(false)
 	address := b.alloc(n)
@@ -22,7 +22,7 @@ func testTell(t *testing.T, b *bench) {
 		}
 		b.submit(s, gpu.Tell{Func: func() {
 			if got := b.read(address+uint64(i), 1)[0]; got != byte(i%250+1) {
-				t.Errorf("function %d saw %d", i, got)
+				t.Errorf("function %d: memory is %d", i, got)
 			}
 			told = append(told, i)
 		}})
@@ -40,13 +40,14 @@ func testTell(t *testing.T, b *bench) {
 	}
 	for i, j := range told {
 		if i != j {
-			t.Fatalf("function %d ran as number %d", j, i)
+			t.Fatalf("function %d ran in position %d", j, i)
 		}
 	}
 }
 
-// testTellLeft: a stream is not over before its functions are, and none runs before its turn.
-func testTellLeft(t *testing.T, b *bench) {
+// testCompletionPending checks that a stream with pending functions is not idle, and that none runs
+// too early.
+func testCompletionPending(t *testing.T, b *bench) {
 	s := b.stream()
 	held, reached, open := gate()
 	in, out := make(chan struct{}), make(chan struct{})
@@ -54,16 +55,16 @@ func testTellLeft(t *testing.T, b *bench) {
 	early.Store(true)
 	b.submit(s, held, gpu.Tell{Func: func() {
 		if early.Load() {
-			t.Error("a function ran before what it comes after")
+			t.Error("a function ran before earlier work")
 		}
 		close(in)
 		<-out
 	}})
-	b.arrives("gate", reached)
+	b.waitClosed("gate", reached)
 	b.want("query before a function", s.Query(), abi.NotReady)
 	early.Store(false)
 	open()
-	b.arrives("function", in)
+	b.waitClosed("function", in)
 	b.want("query while a function runs", s.Query(), abi.NotReady)
 	ended := make(chan struct{})
 	go func() {
@@ -72,13 +73,13 @@ func testTellLeft(t *testing.T, b *bench) {
 	}()
 	select {
 	case <-ended:
-		t.Error("synchronized while a function runs")
+		t.Error("Synchronize returned while a function runs")
 	default:
 	}
 	close(out)
-	b.arrives("end of synchronize", ended)
+	b.waitClosed("end of Synchronize", ended)
 	if !s.Idle() {
-		t.Error("not idle when all is done")
+		t.Error("not idle after all work is done")
 	}
 	b.want("no function", s.Submit(gpu.Tell{}), abi.InvalidValue)
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// part is some chunks of a range.
+// part returns some chunks of a range.
 func part(r gpu.Range, from, count uint64) gpu.Range {
 	return gpu.Range{Address: r.Address + from*gpu.ChunkBytes, Bytes: count * gpu.ChunkBytes}
 }
 
-// testKept: memory that is kept is nobody's, and used again in any pieces.
-func testKept(t *testing.T, b *bench) {
+// testReclaim checks that unreclaimed memory is inaccessible, and is reused in any pieces.
+func testReclaim(t *testing.T, b *bench) {
 	m := b.context.Memory()
-	keeper, keeps := m.(gpu.Keeper)
-	if !keeps {
-		t.Skip("this backend gives memory back at once")
+	keeper, ok := m.(gpu.Keeper)
+	if !ok {
+		t.Skip("this backend frees memory at once")
 	}
 	free, _ := m.Usage()
 	r := gpu.Range{Address: b.next, Bytes: 8 * gpu.ChunkBytes}
@@ -25,53 +25,54 @@ func testKept(t *testing.T, b *bench) {
 	b.write(r.Address, noise(1, 6*gpu.ChunkBytes))
 	b.must(m.Unmap(part(r, 0, 6)))
 	if keeper.Kept() != 6*gpu.ChunkBytes {
-		t.Errorf("%d bytes are kept", keeper.Kept())
+		t.Errorf("got %d bytes to reclaim, want %d", keeper.Kept(), 6*gpu.ChunkBytes)
 	}
 	now, _ := m.Usage()
-	b.free("kept memory", now, free)
+	b.free("unreclaimed memory", now, free)
 	if _, err := m.ReadAt(make([]byte, 1), int64(r.Address)); err == nil {
-		t.Error("read memory that was freed")
+		t.Error("read of freed memory succeeded")
 	}
-	b.want("whole memory where some is kept", keeper.MapWhole(part(r, 5, 2)), gpu.ErrKept)
+	b.want("MapWhole over unreclaimed memory", keeper.MapWhole(part(r, 5, 2)), gpu.ErrKept)
 
 	b.must(m.Map(part(r, 1, 2)))
-	b.must(m.Map(part(r, 4, 4))) // beyond what is kept
-	b.same("memory used again", b.read(part(r, 1, 1).Address, 2*gpu.ChunkBytes), make([]byte, 2*gpu.ChunkBytes))
+	b.must(m.Map(part(r, 4, 4))) // partly new memory
+	b.same("reused memory", b.read(part(r, 1, 1).Address, 2*gpu.ChunkBytes), make([]byte, 2*gpu.ChunkBytes))
 	b.same(
-		"memory used again, and new",
+		"reused and new memory",
 		b.read(part(r, 4, 1).Address, 4*gpu.ChunkBytes),
 		make([]byte, 4*gpu.ChunkBytes),
 	)
 	first, second := noise(2, 2*gpu.ChunkBytes), noise(3, 4*gpu.ChunkBytes)
 	b.write(part(r, 1, 1).Address, first)
 	b.write(part(r, 4, 1).Address, second)
-	b.rest()
+	b.reclaim()
 	if keeper.Kept() != 2*gpu.ChunkBytes || keeper.Gathered(part(r, 4, 4)) {
-		t.Errorf("%d bytes are kept beside what is used", keeper.Kept())
+		t.Errorf("%d bytes to reclaim, or a range is one mapping already", keeper.Kept())
 	}
 	b.must(keeper.Gather(part(r, 4, 4)))
 	if !keeper.Gathered(part(r, 4, 4)) {
-		t.Error("what was gathered is in pieces")
+		t.Error("range is not one mapping after Gather")
 	}
 	b.must(m.Unmap(part(r, 2, 1)))
 	b.must(keeper.Compact())
 	if keeper.Kept() != 0 {
-		t.Errorf("%d bytes are kept after compacting", keeper.Kept())
+		t.Errorf("%d bytes to reclaim after Compact", keeper.Kept())
 	}
-	b.same("what was moved", b.read(part(r, 1, 1).Address, gpu.ChunkBytes), first[:gpu.ChunkBytes])
-	b.same("what was gathered", b.read(part(r, 4, 1).Address, 4*gpu.ChunkBytes), second)
+	b.same("moved memory", b.read(part(r, 1, 1).Address, gpu.ChunkBytes), first[:gpu.ChunkBytes])
+	b.same("gathered memory", b.read(part(r, 4, 1).Address, 4*gpu.ChunkBytes), second)
 	b.must(m.Unmap(part(r, 1, 1)))
 	b.must(m.Unmap(part(r, 4, 4)))
-	b.rest()
+	b.reclaim()
 	if keeper.Kept() != 0 {
-		t.Errorf("%d bytes are kept in the end", keeper.Kept())
+		t.Errorf("%d bytes to reclaim in the end", keeper.Kept())
 	}
 	now, _ = m.Usage()
 	b.free("in the end", now, free)
 }
 
-// testKeptAtWork: memory comes and goes while a stream waits for a word that is written after that.
-func testKeptAtWork(_ *testing.T, b *bench) {
+// testReclaimWhileBusy maps and unmaps memory while a stream waits for a word that is written
+// later.
+func testReclaimWhileBusy(_ *testing.T, b *bench) {
 	m := b.context.Memory()
 	word := b.alloc(16)
 	waiting, writing := b.stream(), b.stream()
@@ -86,11 +87,11 @@ func testKeptAtWork(_ *testing.T, b *bench) {
 		b.must(m.Unmap(part(r, i, 2-i%2)))
 	}
 	b.must(m.Map(r))
-	b.same("memory used again", b.read(r.Address, int(r.Bytes)), make([]byte, r.Bytes))
-	b.want("work that waits", waiting.Query(), abi.NotReady)
+	b.same("reused memory", b.read(r.Address, int(r.Bytes)), make([]byte, r.Bytes))
+	b.want("blocked stream", waiting.Query(), abi.NotReady)
 	b.submit(writing, gpu.MemoryOps{Ops: []gpu.MemoryOp{{Bytes: 8, Address: word, Value: 1}}})
 	b.must(waiting.Synchronize())
 	b.must(writing.Synchronize())
 	b.must(m.Unmap(r))
-	b.rest()
+	b.reclaim()
 }

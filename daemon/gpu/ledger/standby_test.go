@@ -9,8 +9,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// again maps the same ledger once more, as another process does.
-func again(t *testing.T, path string) *Ledger {
+// mapAgain maps the same ledger a second time, like another process.
+func mapAgain(t *testing.T, path string) *Ledger {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -24,19 +24,19 @@ func again(t *testing.T, path string) *Ledger {
 	return l
 }
 
-// TestSpare: memory of spare slots is given up for a reservation that it helps, by as few as it
-// takes, and for no other.
-func TestSpare(t *testing.T) {
+// TestStandby checks that as few standby workers as needed exit for a reservation, and none if that
+// does not help.
+func TestStandby(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")
 	phosd, err := Create(path, []uint64{100})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = phosd.Close() })
-	const spares = 3
-	var ended [spares]chan bool
-	for slot := range spares {
-		waiter := again(t, path)
+	const workers = 3
+	var ended [workers]chan bool
+	for slot := range workers {
+		waiter := mapAgain(t, path)
 		waiter.Stand(slot)
 		if err := waiter.Reserve(0, slot, 20); err != nil {
 			t.Fatal(err)
@@ -50,15 +50,15 @@ func TestSpare(t *testing.T) {
 			ended[slot] <- wanted
 		}()
 	}
-	program := again(t, path)
+	program := mapAgain(t, path)
 	const own = 7
 	for _, step := range []struct {
 		bytes uint64
 		fits  bool
 		used  uint64
 	}{
-		{101, false, 60}, // it would not help
-		{40, true, 100},  // nobody need end
+		{101, false, 60}, // more than the capacity
+		{40, true, 100},  // fits
 		{1, true, 81},
 		{20, true, 81},
 	} {
@@ -67,26 +67,26 @@ func TestSpare(t *testing.T) {
 			t.Fatalf("%d bytes: %v", step.bytes, err)
 		}
 		if used, _ := phosd.Usage(0); used != step.used {
-			t.Errorf("after %d bytes %d are used, want %d", step.bytes, used, step.used)
+			t.Errorf("after %d bytes: %d in use, want %d", step.bytes, used, step.used)
 		}
 	}
-	// The slots 2 and 1 were asked, in this order; the last one gets a session.
-	for slot := 1; slot < spares; slot++ {
+	// Slots 2 and 1 were asked, in this order; slot 0 gets a session.
+	for slot := 1; slot < workers; slot++ {
 		if !<-ended[slot] {
 			t.Errorf("slot %d was not wanted", slot)
 		}
 	}
 	if !phosd.Claim(0) {
-		t.Error("slot 0 is not spare any more")
+		t.Error("slot 0 is no longer in standby")
 	}
 	phosd.Wake()
 	if <-ended[0] {
 		t.Error("slot 0 was wanted although it has a session")
 	}
 	if phosd.Claim(0) || phosd.Claim(1) {
-		t.Error("a slot is claimed twice")
+		t.Error("a slot was claimed twice")
 	}
 	if err := program.Reserve(0, own, 30); !errors.Is(err, abi.OutOfMemory) {
-		t.Errorf("what a session has is taken: %v", err)
+		t.Errorf("memory of a session was reserved: %v", err)
 	}
 }
