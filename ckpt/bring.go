@@ -21,23 +21,23 @@ import (
 type Source struct {
 	Manifest *image.Manifest
 	Reader   *contents.Reader
-	// Packs are what Reader reads.
+	// Packs are the files that Reader reads.
 	Packs []*os.File
-	// Release closes all of it. Prepare calls it when it fails, else the Prepared does when it is
-	// brought or dropped.
+	// Release closes the packs and the reader. Prepare calls it on failure; after that Commit or
+	// Close of the Prepared does.
 	Release func()
 }
 
-// PrepareOrder says what is needed to make everything of an image ready but its processes.
+// PrepareOrder says how to prepare an image: everything of a restore except the processes.
 type PrepareOrder struct {
 	Source Source
 	CPU    CPU
-	// Worker starts what brings the GPU half of a process back.
+	// Worker starts the worker that restores the GPU half of a process.
 	Worker func(ctx context.Context, half *image.GPUHalf, source Source, eager bool) (Returning, error)
-	// Work makes a private directory, as in SaveOrder.
+	// Work creates a private directory, as in CheckpointOptions.
 	Work func(bytes uint64, uid, gid uint32) (Work, error)
-	// Library opens a file with the content of a saved library; it is only asked when there is none at
-	// the library's path.
+	// Library opens a file with the content of a saved library. It is called only if the library's
+	// path holds another content.
 	Library func(saved image.SavedFile, content io.Reader) (*os.File, error)
 	// Eager loads all memory before the programs run.
 	Eager    bool
@@ -45,46 +45,46 @@ type PrepareOrder struct {
 	Progress func(Step)
 	Log      *slog.Logger
 	Fail     Failpoints
-	// Place is as in RestoreOrder.
+	// Place is as in RestoreOptions.
 	Place proc.Identity
 }
 
-// Returning is the GPU half of a process on its way back: a worker that was started for it.
+// Returning is the worker that restores the GPU half of one process.
 type Returning interface {
-	// Files are those that take the place of paths that the process had mapped.
+	// Files returns the files that replace paths which the process had mapped.
 	Files() map[string]*os.File
-	// Ready waits until the process may run.
+	// Ready blocks until the process may run.
 	Ready(ctx context.Context, progress func(Step)) error
-	// Attach gives the worker its program, which stands still, and makes the session one like any
-	// other.
+	// Attach gives the worker its program, which is still frozen. From then on the session is a
+	// normal one.
 	Attach(ctx context.Context, program proc.Identity) error
-	// Loaded waits until all memory is back, and says how much it was.
+	// Loaded blocks until all memory is loaded and returns its size.
 	Loaded(ctx context.Context) (bytes uint64, err error)
-	// Abort ends it with everything that it has. After Attach it ends the session.
+	// Abort ends the worker and frees what it holds. After Attach it ends the session.
 	Abort()
 }
 
-// BringOrder says how the processes of a prepared image come back.
+// BringOrder says how to restore the processes of a prepared image.
 type BringOrder struct {
-	// Endpoints are files for the image's outside ends, by Endpoint.ID.
+	// Endpoints are files for the ends that lead out of the image, by Endpoint.ID.
 	Endpoints map[uint32]*os.File
 	NewPids   bool
 	Detach    bool
-	// Control makes a place where the keeper of a tree shall be found later.
+	// Control returns a path at which a later phosd can find the restorer of a tree.
 	Control func() string
 	Cgroup  string
 	Output  *os.File
-	// Hold, if not nil, is called when all but the processes is there, and the workers are ready.
+	// Hold, if not nil, is called when the workers are ready and only the processes are missing.
 	Hold     func(context.Context) error
 	Progress func(Step)
-	// Notice, if not nil, is told what is worth knowing.
+	// Notice, if not nil, gets messages for the user.
 	Notice func(text string)
-	// Place is as in RestoreOrder.
+	// Place is as in RestoreOptions.
 	Place proc.Identity
 }
 
-// Prepared is an image of which everything is there but its processes. It is either brought or
-// dropped.
+// Prepared is an image of which everything is restored but the processes. The caller either commits
+// or closes it.
 type Prepared struct {
 	order     PrepareOrder
 	steps     *sequence
@@ -94,23 +94,23 @@ type Prepared struct {
 	returning map[int]Returning
 	files     map[string]*os.File // saved libraries that are not at their paths
 
-	mu sync.Mutex // guards returning and work while they are being made
+	mu sync.Mutex // guards returning and work while Prepare fills them
 }
 
-// Brought is a tree that runs again.
+// Brought is a restored, running tree.
 type Brought struct {
-	// Trees are one for each root of the image, in its order.
+	// Trees has one element for each root of the image, in its order.
 	Trees []Restored
-	// Root is the first tree's.
+	// Root is the root process of the first tree.
 	Root      proc.Identity
 	Processes int
-	// Took says how long each step took.
+	// Took is the duration of each step.
 	Took      map[string]time.Duration
 	returning map[int]Returning
 }
 
-// Prepare unpacks the processes' files, and starts the workers; eager ones have loaded everything
-// when it returns. When it fails nothing is left of it.
+// Prepare unpacks CRIU's files and starts the workers. With Eager set it returns when all memory is
+// loaded. On failure it leaves nothing behind.
 func Prepare(ctx context.Context, order PrepareOrder) (*Prepared, error) {
 	meter := newGauge(order.Progress)
 	p := &Prepared{
@@ -123,15 +123,16 @@ func Prepare(ctx context.Context, order PrepareOrder) (*Prepared, error) {
 	return p, nil
 }
 
-// The steps of a restore come in two halves: what makes everything of an image ready but its
-// processes, which a pre-restore does ahead, and what brings the processes.
+// A restore has two halves. Prepare makes everything ready but the processes; a pre-restore runs it
+// in advance. Commit restores the processes.
 //
-// The workers are waited for once, by the step "ready", as late as may be. Eager ones load
-// everything, which takes long, and processes do not wait for that: it is the end of the first
-// half. Who holds wants to know that nothing but the processes is missing: it comes before. Else
-// what a worker does is over while the processes come, so it is waited for afterwards.
+// The step "ready", which waits for the workers, runs once and as late as possible. An eager
+// restore loads all memory, which takes long and does not need the processes, so "ready" ends the
+// first half. With Hold set, "ready" runs before Hold, because Hold's caller expects that only the
+// processes are missing. Otherwise workers load while CRIU restores the processes, and "ready"
+// comes after that.
 
-// preparing is the first half.
+// prepareSteps returns the steps of the first half.
 func (p *Prepared) preparing() []step {
 	steps := []step{
 		{"prepare", p.checkRoots, p.release},
@@ -144,7 +145,7 @@ func (p *Prepared) preparing() []step {
 	return steps
 }
 
-// bringing is the second half.
+// commitSteps returns the steps of the second half.
 func (b *bringing) bringing() (steps []step) {
 	eager, held := b.Prepared.order.Eager, b.order.Hold != nil
 	if held && !eager {
@@ -159,14 +160,14 @@ func (b *bringing) bringing() (steps []step) {
 
 func (p *Prepared) readyStep() step { return step{"ready", p.ready, nil} }
 
-// release lets the image go.
+// release closes the image.
 func (p *Prepared) release() {
 	if p.order.Source.Release != nil {
 		p.order.Source.Release()
 	}
 }
 
-// rootsOf are the processes whose parents are not in the image.
+// rootsOf returns the processes whose parents are not in the image.
 func rootsOf(m *image.Manifest) (roots []int) {
 	inside := make(map[int]bool, len(m.Processes))
 	for _, p := range m.Processes {
@@ -180,7 +181,7 @@ func rootsOf(m *image.Manifest) (roots []int) {
 	return roots
 }
 
-// checkRoots refuses what a manifest may say and no checkpoint has written.
+// checkRoots rejects manifests from which no process tree can be restored.
 func (p *Prepared) checkRoots(context.Context) error {
 	m := p.order.Source.Manifest
 	if m.CPU.Tree == "" && !m.Partial() {
@@ -195,10 +196,10 @@ func (p *Prepared) checkRoots(context.Context) error {
 	return nil
 }
 
-// ErrPartial means that an image does not have all that a restore needs.
-var ErrPartial = errors.New("a partial image")
+// ErrPartial is returned when an image lacks something that a restore needs.
+var ErrPartial = errors.New("partial image")
 
-// unpackAll writes CRIU's files where only CRIU gets to them.
+// unpackAll writes CRIU's files into directories that only CRIU can enter.
 func (p *Prepared) unpackAll(ctx context.Context) error {
 	m := p.order.Source.Manifest
 	for _, root := range p.roots {
@@ -208,7 +209,7 @@ func (p *Prepared) unpackAll(ctx context.Context) error {
 		}
 		p.work = append(p.work, work)
 		if err := unpack(ctx, p.order.Source.Reader, m.CPU.Tree, work.Descriptor(), root); err != nil {
-			return fmt.Errorf("unpack the processes: %w", err)
+			return fmt.Errorf("unpack processes: %w", err)
 		}
 	}
 	for _, saved := range m.Files {
@@ -219,7 +220,7 @@ func (p *Prepared) unpackAll(ctx context.Context) error {
 	return nil
 }
 
-// findLibrary makes a copy of a saved library when its path has another content by now.
+// findLibrary makes a copy of a saved library if the file at its path is missing or has changed.
 func (p *Prepared) findLibrary(saved image.SavedFile) error {
 	owner := p.order.Source.Manifest.Owner
 	if !saved.Library ||
@@ -255,7 +256,7 @@ func (p *Prepared) startWorkers(ctx context.Context) error {
 	return parallel(ctx, work...)
 }
 
-// ready waits until the programs may run.
+// ready blocks until the programs may run.
 func (p *Prepared) ready(ctx context.Context) error {
 	var work []func(context.Context) error
 	for pid, each := range p.returning {
@@ -269,7 +270,7 @@ func (p *Prepared) ready(ctx context.Context) error {
 	return parallel(ctx, work...)
 }
 
-// Drop takes back what Prepare has made.
+// Drop undoes Prepare.
 func (p *Prepared) Drop() { p.steps.undo() }
 
 func (p *Prepared) endWorkers() {
@@ -279,22 +280,21 @@ func (p *Prepared) endWorkers() {
 	clear(p.returning)
 }
 
-// clear removes what is only needed until the processes are there.
+// removeTemporary removes the files that are needed only until the processes are restored.
 func (p *Prepared) clear() {
 	for _, work := range p.work {
 		if err := work.Remove(); err != nil {
-			p.steps.log.Error("clear up after a restore", "error", err)
+			p.steps.log.Error("cannot remove temporary files of a restore", "error", err)
 		}
 	}
 	p.work = nil
 	for _, file := range p.files {
-		_ = file.Close() // only read
+		_ = file.Close() // opened for reading only
 	}
 	clear(p.files)
 }
 
-// Bring brings the processes back. When it fails nothing is left of the image's workers and
-// processes.
+// Bring restores the processes. On failure it ends the image's workers and processes.
 func (p *Prepared) Bring(ctx context.Context, order BringOrder) (*Brought, error) {
 	p.gauge.tell = func(Step) {}
 	if order.Progress != nil {
@@ -313,7 +313,7 @@ func (p *Prepared) Bring(ctx context.Context, order BringOrder) (*Brought, error
 	}, nil
 }
 
-// Loaded waits until all memory is back.
+// Loaded blocks until all memory is loaded.
 func (b *Brought) Loaded(ctx context.Context) (bytes uint64, err error) {
 	var mu sync.Mutex
 	var work []func(context.Context) error

@@ -12,13 +12,14 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// bringing is a prepared image whose processes are on their way back.
+// restore is the second half of a restore: the processes of a prepared image.
 type bringing struct {
 	*Prepared
 	order BringOrder
 	trees []Restored
 }
 
+// hold calls the Hold of the options, with the deadline.
 func (b *bringing) hold(ctx context.Context) error {
 	if b.order.Hold == nil {
 		return nil
@@ -28,7 +29,7 @@ func (b *bringing) hold(ctx context.Context) error {
 	return b.order.Hold(ctx)
 }
 
-// processes has CRIU make the processes. They stand still.
+// processes runs CRIU to restore the processes. They stay frozen.
 func (b *bringing) processes(ctx context.Context) error {
 	m := b.Prepared.order.Source.Manifest
 	limit := b.Prepared.order.Deadline + time.Duration(m.CPU.Bytes/dumpSecondBytes)*time.Second
@@ -49,14 +50,14 @@ func (b *bringing) processes(ctx context.Context) error {
 		}
 		restored, err := b.Prepared.order.CPU.Restore(ctx, order)
 		if err != nil {
-			return fmt.Errorf("restore the processes: %w", err)
+			return fmt.Errorf("restore processes: %w", err)
 		}
 		b.trees = append(b.trees, restored)
 	}
 	return nil
 }
 
-// remap is what takes the place of which path.
+// remap returns the files that replace mapped paths, by path.
 func (b *bringing) remap() map[string]*os.File {
 	remap := make(map[string]*os.File)
 	for _, each := range b.returning {
@@ -70,8 +71,8 @@ func (b *bringing) remap() map[string]*os.File {
 	return remap
 }
 
-// written are the files that must be what they were; they are brought back once, with the first
-// tree.
+// writtenFiles returns the files whose content must be restored. They are restored once, with the
+// first tree.
 func (b *bringing) written(first bool) (files []FileContent, err error) {
 	if !first {
 		return nil, nil
@@ -94,7 +95,7 @@ func (b *bringing) written(first bool) (files []FileContent, err error) {
 func (b *bringing) kill() {
 	for _, tree := range b.trees {
 		if err := tree.Kill(); err != nil {
-			b.steps.log.Error("end a tree that did not come back", "error", err)
+			b.steps.log.Error("cannot kill a tree after a failed restore", "error", err)
 		}
 	}
 	b.trees = nil
@@ -113,7 +114,7 @@ func (b *bringing) attach(ctx context.Context) error {
 		work = append(work, func(ctx context.Context) error {
 			id, found := all[pid]
 			if !found {
-				return fmt.Errorf("pid %d: %w: the processes came back without it", pid, image.ErrMalformed)
+				return fmt.Errorf("pid %d: %w: CRIU did not restore this process", pid, image.ErrMalformed)
 			}
 			if err := worker.Attach(ctx, id); err != nil {
 				return fmt.Errorf("pid %d: %w", pid, err)
@@ -124,17 +125,17 @@ func (b *bringing) attach(ctx context.Context) error {
 	return parallel(ctx, work...)
 }
 
-// keep lets all trees run. When one cannot, none does for long.
+// keepTrees lets all trees run. If it fails, the undo of an earlier step kills them.
 func (b *bringing) keep(context.Context) error {
 	for _, tree := range b.trees {
 		if err := tree.Keep(); err != nil {
-			return fmt.Errorf("let the processes run: %w", err)
+			return fmt.Errorf("resume processes: %w", err)
 		}
 	}
 	return nil
 }
 
-// RootOf is the path of the root directory of a place; of this process for none.
+// RootOf returns the path of the root directory of place, or of this process if place is unset.
 func RootOf(place proc.Identity) string {
 	if place.PID == 0 {
 		return "/"
@@ -142,7 +143,7 @@ func RootOf(place proc.Identity) string {
 	return fmt.Sprintf("/proc/%d/root", place.PID)
 }
 
-// sameContent says whether a library is at its path as it was saved.
+// sameContent reports whether the library at its path is unchanged since the checkpoint.
 func sameContent(root string, as fsuid.Rights, saved image.SavedFile) bool {
 	file, info, err := openOf(as, root, saved.Path)
 	if err != nil {
@@ -156,7 +157,7 @@ func sameContent(root string, as fsuid.Rights, saved image.SavedFile) bool {
 	return err == nil && hash == saved.Hash
 }
 
-// hashWhole is the name that putWhole gives to a content.
+// hashWhole returns the digest that putWhole would store for content.
 func hashWhole(name string, content io.Reader, bytes uint64) (string, error) {
 	entry := image.Entry{Kind: image.File, Name: name, Bytes: bytes}
 	buffer := make([]byte, image.ChunkBytes)

@@ -15,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// write puts what CRIU has written into the image. An entry is called ROOT/FILE by the pid of its
+// write puts CRIU's files into the image. An entry is named ROOT/FILE, where ROOT is the pid of the
 // tree's root.
 func (v *saving) write(ctx context.Context) error {
 	if len(v.work) == 0 {
@@ -26,7 +26,7 @@ func (v *saving) write(ctx context.Context) error {
 	for i, work := range v.work {
 		entries, err := v.putTree(ctx, work.Descriptor(), v.trees[i].Processes[0])
 		if err != nil {
-			return fmt.Errorf("write the processes: %w", err)
+			return fmt.Errorf("write processes: %w", err)
 		}
 		tree.Entries = append(tree.Entries, entries...)
 	}
@@ -36,14 +36,14 @@ func (v *saving) write(ctx context.Context) error {
 	}
 	hash, err := v.image.writer.PutTree(ctx, tree)
 	if err != nil {
-		return fmt.Errorf("write the processes: %w", err)
+		return fmt.Errorf("write processes: %w", err)
 	}
 	v.cpu.Tree, v.cpu.CRIU = hash.String(), v.trees[0].CRIU
-	// What lies in memory is not needed any longer.
+	// Free files that lie in memory as early as possible.
 	return v.clear()
 }
 
-// putTree stores the files of one tree: those of the dump, and those that were written beforehand.
+// putTree stores the files of one tree: those of the dump and those of the precopy.
 func (v *saving) putTree(ctx context.Context, dir *os.File, root Process) ([]image.Entry, error) {
 	prefix := strconv.Itoa(root.PID) + "/"
 	entries, err := v.putDirectory(ctx, dir, root.UID, prefix)
@@ -91,7 +91,7 @@ func (v *saving) putDirectory(ctx context.Context, dir *os.File, uid uint32, pre
 	return entries, parallel(ctx, work...)
 }
 
-// commit names everything, seals it, and makes it last.
+// commit completes the manifest, seals it and commits the transaction.
 func (v *saving) commit(ctx context.Context) error {
 	if err := v.image.writer.Close(); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (v *saving) commit(ctx context.Context) error {
 	m.Files = v.files
 	m.Processes, m.Endpoints = v.described()
 	if v.order.Stop {
-		v.pause = time.Since(v.paused) // it ends with the program, right after this
+		v.pause = time.Since(v.paused) // the program ends right after this
 	}
 	m.Stats = image.Stats{
 		PauseMicroseconds: uint64(v.pause.Microseconds()), WrittenBytes: stats.StoredBytes, SharedBytes: stats.SharedBytes,
@@ -116,16 +116,16 @@ func (v *saving) commit(ctx context.Context) error {
 		m.Stats.WrittenBytes += half.WrittenBytes
 		m.Stats.SharedBytes += half.SharedBytes
 	}
-	// What takes its time can still be left; a program that stands still until the end may have to go
-	// on.
+	// Flush may take long, so it must end with the context: a stopped program may have to be
+	// resumed.
 	if err := leaving(ctx, v.image.transaction.Flush); err != nil {
 		return err
 	}
 	return v.image.commit(ctx, m)
 }
 
-// described are the processes and the outside ends of all trees; ends are numbered anew, because
-// each tree counts from 1.
+// describe returns the processes and the outside ends of all trees. Ends are numbered again,
+// because each tree counts from 1.
 func (v *saving) described() (processes []image.Process, endpoints []image.Endpoint) {
 	for _, tree := range v.trees {
 		v.order.Manifest.Contained = v.order.Manifest.Contained || tree.Contained

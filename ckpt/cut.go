@@ -12,18 +12,18 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// device is a Device with how far it is.
+// device is a Device and its state.
 type device struct {
 	Device
 	number int
 	begun  bool
-	// closed: its gate is closed.
+	// closed is set while the device's gate is closed.
 	closed bool
-	// pack is what it writes, since it was begun with.
+	// pack is the file that the device writes; it is set by Begin.
 	pack *os.File
 }
 
-// giveUp takes back what a device has begun: it may be begun with again.
+// abortDevice aborts a device and drops its pack. The device may begin again.
 func (v *saving) giveUp(d *device) {
 	d.Abort()
 	d.begun = false
@@ -31,7 +31,7 @@ func (v *saving) giveUp(d *device) {
 		return
 	}
 	if err := v.image.drop(d.pack); err != nil {
-		v.steps.log.Error("drop a pack", "pid", d.Process(), "error", err)
+		v.steps.log.Error("cannot drop a pack", "pid", d.Process(), "error", err)
 	}
 	d.pack = nil
 }
@@ -40,15 +40,14 @@ const (
 	firstPatience = 5 * time.Millisecond
 	shortestDrain = 100 * time.Millisecond
 	mostPatience  = 500 * time.Millisecond
-	// dumpSecondBytes is a speed that every disk has: by it CRIU's deadline grows with what it has to
-	// write.
+	// dumpSecondBytes is a write speed that every disk reaches. CRIU's deadline grows by it.
 	dumpSecondBytes = 16 << 20
-	// precopiedBytes is how much memory is worth the trouble of a copy beforehand, which stops each
-	// process for a moment more.
+	// minPrecopyBytes is the least memory for which a precopy pays: it stops each process once
+	// more, for a moment.
 	precopiedBytes = 64 << 20
 )
 
-// precopy copies while the programs run.
+// precopy copies GPU and CPU memory while the programs run.
 func (v *saving) precopy(ctx context.Context) error {
 	work := []func(context.Context) error{func(ctx context.Context) error {
 		return v.patiently(ctx, time.Now().Add(v.order.Deadline), v.beginDevices)
@@ -59,8 +58,8 @@ func (v *saving) precopy(ctx context.Context) error {
 	return parallel(ctx, work...)
 }
 
-// precopyTree copies the memory of processes beforehand, where that shortens the pause. If it
-// fails, the pause is longer.
+// precopyTree copies the memory of processes before the pause, if that shortens the pause. A
+// failure only makes the pause longer.
 func (v *saving) precopyTree(ctx context.Context, tree *Tree, work Work) error {
 	if v.order.Options.StopTheWorld || residentBytes(tree) < precopiedBytes {
 		return nil
@@ -77,11 +76,11 @@ func (v *saving) precopyTree(ctx context.Context, tree *Tree, work Work) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	v.steps.log.Warn("memory of processes is not copied beforehand", "pid", tree.Processes[0].PID, "error", err)
+	v.steps.log.Warn("precopy of process memory failed", "pid", tree.Processes[0].PID, "error", err)
 	return emptyDirectory(work.Descriptor())
 }
 
-// beginDevices begins with all devices that there are and are not begun yet.
+// beginDevices begins the devices of all processes that use a GPU now, except those already begun.
 func (v *saving) beginDevices(ctx context.Context) error {
 	found, err := v.order.Devices(v.trees)
 	if err != nil {
@@ -118,7 +117,8 @@ func (v *saving) beginDevices(ctx context.Context) error {
 	return parallel(ctx, work...)
 }
 
-// match takes over which devices there are now: those that are known already keep what they have.
+// match replaces v.devices by found. Devices that are already known keep their state; those that
+// are gone are aborted.
 func (v *saving) match(found []Device) {
 	known := v.devices
 	v.devices = nil
@@ -131,7 +131,7 @@ func (v *saving) match(found []Device) {
 		v.devices = append(v.devices, known[at])
 		known = slices.Delete(known, at, at+1)
 		if each != v.devices[len(v.devices)-1].Device {
-			each.Abort() // it is the same one again
+			each.Abort() // the same device, found again
 		}
 	}
 	for _, gone := range known {
@@ -139,7 +139,7 @@ func (v *saving) match(found []Device) {
 	}
 }
 
-// patiently tries something again that is busy, until a time.
+// retryBusy calls try until it returns no ErrBusy, or until the time is over.
 func (v *saving) patiently(ctx context.Context, until time.Time, try func(context.Context) error) error {
 	for wait := firstPatience; ; wait = min(2*wait, mostPatience) {
 		err := try(ctx)
@@ -148,7 +148,7 @@ func (v *saving) patiently(ctx context.Context, until time.Time, try func(contex
 		}
 		v.steps.log.Debug("busy", "why", err)
 		if time.Now().Add(wait).After(until) {
-			return &LateError{"the program did not come to rest", v.order.Deadline, err}
+			return &LateError{"the program did not become idle", v.order.Deadline, err}
 		}
 		select {
 		case <-time.After(wait):
@@ -158,7 +158,7 @@ func (v *saving) patiently(ctx context.Context, until time.Time, try func(contex
 	}
 }
 
-// pauseAll ends with everything at rest, frozen and cut.
+// pauseAll ends with all trees quiesced, frozen and cut.
 func (v *saving) pauseAll(ctx context.Context) error {
 	v.prepareAll(ctx)
 	v.waiting = time.Now()
@@ -179,17 +179,17 @@ func (v *saving) pauseAll(ctx context.Context) error {
 	})
 }
 
-// quiesce closes all gates and waits until everything that was called is done.
+// quiesce closes all gates and waits until all calls are done.
 func (v *saving) quiesce(ctx context.Context, until time.Time) error {
-	// A process may have begun to use a GPU since the copying began.
+	// A process may have begun to use a GPU after the precopy began.
 	if err := v.beginDevices(ctx); err != nil {
 		return err
 	}
 	v.gauge.phase(Step{Phase: "drain"})
 	patience := max(time.Until(until), firstPatience)
 	if len(v.devices) > 1 {
-		// No program shall stand still for long because another one is busy. Each try is as long as all
-		// before it.
+		// A busy program must not keep the others paused for long. Each try may take as long as all
+		// tries before it.
 		patience = min(patience, max(time.Since(v.waiting), shortestDrain))
 	}
 	var work []func(context.Context) error
@@ -198,7 +198,7 @@ func (v *saving) quiesce(ctx context.Context, until time.Time) error {
 			d.closed = true
 			err := d.Quiesce(ctx, patience)
 			if errors.Is(err, ErrBusy) {
-				d.closed = false // it has opened its gate itself
+				d.closed = false // the device opened its gate again
 			}
 			return about(d, err)
 		})
@@ -206,6 +206,7 @@ func (v *saving) quiesce(ctx context.Context, until time.Time) error {
 	return parallel(ctx, work...)
 }
 
+// withPID adds the device's process to the error.
 func about(d *device, err error) error {
 	if err == nil {
 		return nil
@@ -213,9 +214,9 @@ func about(d *device, err error) error {
 	return fmt.Errorf("pid %d: %w", d.Process(), err)
 }
 
-// openGates lets all programs call again.
+// openGates lets all programs make calls again.
 func (v *saving) openGates() {
-	// It happens also when whoever asked for the checkpoint has given up.
+	// The gates are opened even if the caller has cancelled the checkpoint.
 	ctx, cancel := context.WithTimeout(context.Background(), openTime)
 	defer cancel()
 	var all sync.WaitGroup
@@ -231,13 +232,13 @@ func (v *saving) openGate(ctx context.Context, d *device) {
 	d.closed = false
 	if err := d.Resume(ctx); err != nil {
 		v.steps.log.Error("open a gate", "pid", d.Process(), "error", err)
-		// The worker opens it by itself when its checkpoint is taken back.
+		// Aborting its checkpoint makes the worker open the gate by itself.
 		v.giveUp(d)
 	}
 }
 
-// openTime is how long a worker may take to open a gate. One that a disk holds up opens it by
-// itself when it is given up.
+// openGateTimeout is how long a worker may take to open a gate. A worker that hangs on a disk opens
+// its gate when it is aborted.
 const openTime = 3 * time.Second
 
 func (v *saving) freeze(ctx context.Context) error {
@@ -248,13 +249,13 @@ func (v *saving) freeze(ctx context.Context) error {
 		}
 		v.frozen = append(v.frozen, frozen)
 	}
-	// Now that nothing moves any more: what is there to be saved?
+	// Everything is stopped now: inspect again.
 	trees, err := v.look(ctx)
 	if err != nil {
 		return err
 	}
 	v.trees = trees
-	// Later its owner may have ended.
+	// The process may be gone when the manifest is written.
 	if v.groups, err = trees[0].Processes[0].Groups(); err != nil {
 		return err
 	}
@@ -264,7 +265,7 @@ func (v *saving) freeze(ctx context.Context) error {
 	}
 	defer v.match(slices.Clone(found))
 	if len(found) != len(v.devices) {
-		return Busy(errors.New("a process began or ended to use a GPU"))
+		return Busy(errors.New("a process started or stopped using a GPU"))
 	}
 	return nil
 }
@@ -272,13 +273,13 @@ func (v *saving) freeze(ctx context.Context) error {
 func (v *saving) thaw() {
 	for _, frozen := range v.frozen {
 		if err := frozen.Thaw(); err != nil {
-			v.steps.log.Error("thaw", "error", err)
+			v.steps.log.Error("cannot thaw", "error", err)
 		}
 	}
 	v.frozen = nil
 }
 
-// cut saves what changed, the processes, and the files that they write, all at the same time.
+// cut saves dirty memory, the processes and the files that they write, all in parallel.
 func (v *saving) cut(ctx context.Context, until time.Time) error {
 	v.gauge.phase(Step{Phase: "cut"})
 	v.files = nil
@@ -299,12 +300,12 @@ func (v *saving) cut(ctx context.Context, until time.Time) error {
 	return err
 }
 
-// dump has CRIU write the processes of one tree.
+// dump runs CRIU to write the processes of one tree.
 func (v *saving) dump(ctx context.Context, frozen Frozen, work Work, tree *Tree) error {
 	limit := v.dumpTime(tree)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if v.dumped { // that attempt has also begun to track anew
+	if v.dumped { // the failed dump has reset CRIU's dirty tracking, too
 		if err := emptyDirectory(work.Descriptor()); err != nil {
 			return err
 		}
@@ -328,7 +329,7 @@ func (v *saving) hold(ctx context.Context) error {
 	return v.order.Hold(ctx)
 }
 
-// goOn lets the programs run again, unless they are to end here.
+// resumeAll thaws the trees and opens the gates, unless the programs end with this checkpoint.
 func (v *saving) goOn(ctx context.Context) error {
 	if v.order.Stop {
 		return nil
@@ -350,12 +351,12 @@ func (v *saving) goOn(ctx context.Context) error {
 	err := parallel(ctx, work...)
 	v.pause = time.Since(v.paused)
 	if dropped := v.dropPrepared(); dropped != nil {
-		v.steps.log.Error("clear up after a pause", "error", dropped)
+		v.steps.log.Error("cannot release what was prepared for the pause", "error", dropped)
 	}
 	return err
 }
 
-// finish has the workers write what they put aside.
+// finish makes the workers write what they had only copied to buffers.
 func (v *saving) finish(ctx context.Context) error {
 	v.gauge.phase(Step{Phase: "write"})
 	halves := make([]image.GPUHalf, len(v.devices))
@@ -363,7 +364,7 @@ func (v *saving) finish(ctx context.Context) error {
 	for i, d := range v.devices {
 		work = append(work, func(ctx context.Context) (err error) {
 			if halves[i], err = d.Finish(ctx); err == nil {
-				// Its worker has let go: the gate is open, and the pack is the transaction's.
+				// The worker is done: the gate is open, and the pack belongs to the transaction.
 				d.begun, d.closed, d.pack = false, false, nil
 			}
 			return about(d, err)

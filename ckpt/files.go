@@ -17,9 +17,9 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// saveFiles saves what the frozen trees have open for writing, and the libraries that they have
-// mapped. A disk that does not answer keeps nobody standing for longer than processes may take to
-// be written: what still waits for it then comes to nothing.
+// saveFiles saves the files that the frozen trees have open for writing, and the libraries that
+// they have mapped. A disk that hangs must not keep the programs paused for longer than a dump may
+// take: saveFiles then fails, and the attempt is abandoned.
 func (v *saving) saveFiles(ctx context.Context) error {
 	if len(v.order.Manifest.Kinds) > 0 {
 		return nil
@@ -44,8 +44,8 @@ func (v *saving) saveFiles(ctx context.Context) error {
 	return err
 }
 
-// filesSaving is one attempt at it, which touches nothing of the checkpoint's when nobody waits for
-// it any more.
+// filesAttempt is one attempt to save the files. It has its own state, because it may go on after
+// the checkpoint has abandoned it.
 type filesSaving struct {
 	*saving
 	writer *imageWriter
@@ -53,8 +53,8 @@ type filesSaving struct {
 	files  []image.SavedFile
 }
 
-// all saves the files. They are read with the rights of the process that has them open: what its
-// user may not read does not get into an image of his.
+// saveAll saves the files. It opens them with the rights of the process that uses them: a user's
+// image must not contain what that user cannot read.
 func (v *filesSaving) all(ctx context.Context) error {
 	saved := make(map[string]bool)
 	for _, tree := range v.trees {
@@ -93,9 +93,9 @@ func (v *filesSaving) saveWritten(ctx context.Context, as fsuid.Rights, pid int,
 	file, info, err := openOf(as, fmt.Sprintf("/proc/%d/root", pid), written.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // deleted while open: CRIU saves it
+		return nil // deleted while open; CRIU saves it
 	case errors.Is(err, fs.ErrPermission):
-		v.notice(fmt.Sprintf("file %s: its content is not saved: its user may write it, and not read it", written.Path))
+		v.notice(fmt.Sprintf("file %s: content not saved: its user may write but not read it", written.Path))
 		v.files = append(v.files, image.SavedFile{Path: written.Path, Bytes: uint64(max(written.Bytes, 0))})
 		return nil
 	case err != nil:
@@ -117,7 +117,7 @@ func (v *filesSaving) saveWritten(ctx context.Context, as fsuid.Rights, pid int,
 	return v.putFile(ctx, saved, file)
 }
 
-// saveLibrary saves the very file that a process has mapped, whatever stands at its path by now.
+// saveLibrary saves the file that a process has mapped, even if its path holds another file now.
 func (v *filesSaving) saveLibrary(ctx context.Context, p Process) error {
 	file, err := openMapped(p)
 	if err != nil {
@@ -136,7 +136,7 @@ func (v *filesSaving) saveLibrary(ctx context.Context, p Process) error {
 }
 
 func (v *filesSaving) putFile(ctx context.Context, saved image.SavedFile, content io.Reader) error {
-	// The writer of a file that grows while it is read is frozen; another program's may not be.
+	// The process that writes this file is frozen, but other programs may make it grow.
 	entry, err := v.writer.writer.PutFile(ctx, saved.Path, io.LimitReader(content, int64(saved.Bytes)))
 	if err != nil {
 		return fmt.Errorf("save %s: %w", saved.Path, err)
@@ -149,7 +149,8 @@ func (v *filesSaving) putFile(ctx context.Context, saved image.SavedFile, conten
 	return nil
 }
 
-// openOf opens a regular file by its path below a root, with a user's rights, through no link.
+// openRegular opens a regular file by its path below a root, with a user's rights, and follows no
+// link.
 func openOf(as fsuid.Rights, rootPath, path string) (file *os.File, info os.FileInfo, err error) {
 	err = as.Do(func() error {
 		root, err := unix.Open(rootPath, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -172,7 +173,7 @@ func openOf(as fsuid.Rights, rootPath, path string) (file *os.File, info os.File
 		return nil, nil, err
 	}
 	if info, err = file.Stat(); err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("open %s: it is no regular file", path)
+		err = fmt.Errorf("open %s: not a regular file", path)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, file.Close())
@@ -180,7 +181,7 @@ func openOf(as fsuid.Rights, rootPath, path string) (file *os.File, info os.File
 	return file, info, nil
 }
 
-// openMapped opens a file through a mapping of it.
+// openMapped opens a file through one of its mappings.
 func openMapped(p Process) (*os.File, error) {
 	for m, err := range proc.EachMapping(p.PID) {
 		if err != nil {
@@ -193,7 +194,7 @@ func openMapped(p Process) (*os.File, error) {
 	return nil, fmt.Errorf("%s is not mapped: %w", p.Library, fs.ErrNotExist)
 }
 
-// wholeFile opens what putWhole has stored.
+// wholeFile opens a file that putWhole has stored.
 func wholeFile(reader *contents.Reader, saved image.SavedFile) (io.Reader, error) {
 	hash, err := image.ParseHash(saved.Hash)
 	if err != nil {
@@ -207,7 +208,7 @@ func wholeFile(reader *contents.Reader, saved image.SavedFile) (io.Reader, error
 			return nil, fmt.Errorf("file %s: %w", saved.Path, err)
 		}
 		if len(tree.Entries) != 1 || tree.Entries[0].Kind != image.File || tree.Entries[0].Bytes != saved.Bytes {
-			return nil, fmt.Errorf("file %s: %w: its tree holds something else", saved.Path, image.ErrMalformed)
+			return nil, fmt.Errorf("file %s: %w: unexpected tree", saved.Path, image.ErrMalformed)
 		}
 		entry = tree.Entries[0]
 	case saved.Bytes > 0:

@@ -2,11 +2,11 @@ package ckpt
 
 import "sync"
 
-// gauge adds up how far the parts of a phase are.
+// progress sums the progress of the parts of a phase.
 type gauge struct {
 	tell func(Step)
 
-	mu    sync.Mutex // guards name and parts, and keeps the order of what is told
+	mu    sync.Mutex // guards name and parts; held while report runs, so that reports stay in order
 	name  string
 	parts map[int]Step
 }
@@ -31,7 +31,7 @@ func (g *gauge) begin(name string) {
 	clear(g.parts)
 }
 
-// part takes what one of several tells of itself.
+// part records the progress of one part and reports the sum.
 func (g *gauge) part(number int, now Step) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

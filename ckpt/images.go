@@ -15,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// unpack writes the files of one tree's processes into a private directory, verified.
+// unpack writes the files of one tree's processes into a private directory and verifies them.
 func unpack(ctx context.Context, reader *contents.Reader, hash string, into *os.File, root int) error {
 	name, err := image.ParseHash(hash)
 	if err != nil {
@@ -44,7 +44,7 @@ func unpack(ctx context.Context, reader *contents.Reader, hash string, into *os.
 			where, file = earlier, name
 		}
 		if entry.Kind != image.File || file == "" || file[0] == '.' || strings.ContainsAny(file, "/\x00") {
-			return fmt.Errorf("%w: %q cannot be a file of CRIU's", image.ErrMalformed, entry.Name)
+			return fmt.Errorf("%w: %q is not a valid name of a CRIU file", image.ErrMalformed, entry.Name)
 		}
 		work = append(work, func(ctx context.Context) error {
 			return unpackFile(ctx, reader, entry, where, file)
@@ -53,7 +53,7 @@ func unpack(ctx context.Context, reader *contents.Reader, hash string, into *os.
 	return parallel(ctx, work...)
 }
 
-// MakeEarlier makes EarlierImages in a private directory, for the owner of that.
+// MakeEarlier creates EarlierImages in a private directory, with the same owner.
 func MakeEarlier(into *os.File) (*os.File, error) {
 	var owner unix.Stat_t
 	if err := unix.Fstat(int(into.Fd()), &owner); err != nil {
@@ -94,7 +94,7 @@ func unpackFile(ctx context.Context, reader *contents.Reader, entry image.Entry,
 	return nil
 }
 
-// OpenEarlier opens EarlierImages; fs.ErrNotExist when nothing was written beforehand.
+// OpenEarlier opens EarlierImages; the error is fs.ErrNotExist if there was no precopy.
 func OpenEarlier(dir *os.File) (*os.File, error) {
 	fd, err := unix.Openat(
 		int(dir.Fd()),
@@ -115,8 +115,8 @@ func namesIn(dir *os.File) ([]string, error) {
 	return dir.Readdirnames(-1)
 }
 
-// openPlain opens what CRIU wrote as its user: a file of that user's, or of root's, and nothing
-// that only points to one.
+// openPlain opens a file that CRIU wrote. It accepts only regular files of this user or of root,
+// with one link.
 func openPlain(dir *os.File, name string, uid uint32) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -134,8 +134,8 @@ func openPlain(dir *os.File, name string, uid uint32) (*os.File, error) {
 	return file, nil
 }
 
-// errNotPlain means that something in a private directory was not put there by CRIU.
-var errNotPlain = errors.New("not a plain file of its user")
+// errNotPlain is returned when a private directory contains a file that CRIU did not write.
+var errNotPlain = errors.New("not a regular file of this user")
 
 func emptyDirectory(dir *os.File) error {
 	names, err := namesIn(dir)

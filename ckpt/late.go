@@ -7,26 +7,27 @@ import (
 	"time"
 )
 
-// busy marks an error as ErrBusy, and says nothing more than it does.
+// busy marks an error as ErrBusy and keeps its text.
 type busy struct{ error }
 
-// Busy makes an error one that may pass: it is ErrBusy then, with the same text.
+// Busy marks err as transient: it is ErrBusy then, with the same text.
 func Busy(err error) error { return busy{err} }
 
-// Is reports that the error is ErrBusy too.
+// Is reports whether target is ErrBusy.
 func (busy) Is(target error) bool { return target == ErrBusy }
 
-// Unwrap is the error that was marked.
+// Unwrap returns the marked error.
 func (b busy) Unwrap() error { return b.error }
 
-// hangTime is how much longer than it may take a disk is waited for that does not answer at all.
+// abandonDelay is how long runAbandonable waits after the context has ended.
 const hangTime = time.Second
 
-// errHangs means that something waits in the kernel, where no context reaches it.
-var errHangs = errors.New("the disk does not answer")
+// errDiskHangs is returned when an operation blocks in the kernel and ignores its context.
+var errHangs = errors.New("the disk does not respond")
 
-// leaving does something that a disk may hold up. When the context has ended and that does not
-// return all the same, it is left alone: it must touch nothing then that anybody uses.
+// runAbandonable calls do, which a disk may block. If do does not return after ctx has ended,
+// runAbandonable returns and do goes on alone. So do must not touch anything that is used
+// elsewhere.
 func leaving(ctx context.Context, do func(context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- do(ctx) }()
@@ -43,12 +44,12 @@ func leaving(ctx context.Context, do func(context.Context) error) error {
 	}
 }
 
-// LateError means that something took longer than it was given. It is context.DeadlineExceeded too.
+// LateError is returned when an operation exceeded its limit. It wraps context.DeadlineExceeded.
 type LateError struct {
-	// What did not happen: "the program did not come to rest".
+	// What says what did not happen: "the program did not become idle".
 	What  string
 	Limit time.Duration
-	// Err is how far it was.
+	// Err is the last error before the limit.
 	Err error
 }
 
@@ -61,5 +62,5 @@ func (e *LateError) Error() string {
 	)
 }
 
-// Unwrap makes the error what it comes from, and context.DeadlineExceeded.
+// Unwrap returns the cause and context.DeadlineExceeded.
 func (e *LateError) Unwrap() []error { return []error{e.Err, context.DeadlineExceeded} }

@@ -8,22 +8,22 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// NeededFile is a program or a library of the machine that the processes of an image open again.
+// NeededFile is a program or library of the host that the processes of an image open again.
 type NeededFile struct {
 	Path    string
 	BuildID []byte
 }
 
-// Examiner is a CPU that can say of its images, before they are restored, which these are.
+// Examiner is a CPU that can list the needed files of its images before a restore.
 type Examiner interface {
-	// Needed reads files that Dump has written by their names; fs.ErrNotExist where there is none.
+	// Needed reads files of a dump by their names; read returns fs.ErrNotExist if there is none.
 	Needed(read func(name string) ([]byte, error)) ([]NeededFile, error)
 }
 
-// longestList is more than any list of files has.
+// maxListBytes is an upper bound for a list of files.
 const longestList = 64 << 20
 
-// Needed are those of all processes; none where the CPU cannot say.
+// Needed returns the needed files of all processes; none if the CPU is not an Examiner.
 func (s *Source) Needed(cpu CPU) (found []NeededFile, err error) {
 	examiner, can := cpu.(Examiner)
 	if !can || s.Manifest.CPU.Tree == "" {
@@ -49,7 +49,7 @@ func (s *Source) Needed(cpu CPU) (found []NeededFile, err error) {
 	return found, nil
 }
 
-// fileOf is a small file of a tree.
+// readFile returns the content of a small file of a tree.
 func (s *Source) fileOf(tree *image.Tree, name string) ([]byte, error) {
 	for _, entry := range tree.Entries {
 		if entry.Name != name || entry.Kind != image.File {

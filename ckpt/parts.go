@@ -11,148 +11,146 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// ErrUntracked means that the kernel does not tell which pages a process has written, so that its
-// memory has to be written as a whole while it stands still.
+// ErrUntracked is returned when the kernel does not report which pages a process has written. All
+// memory must be written during the pause then.
 var ErrUntracked = errors.New("the kernel does not track written pages")
 
-// EarlierImages is the directory, below the images of a dump, with those that a Precopy has
-// written.
+// EarlierImages is the directory, inside a dump's directory, with the images of a Precopy. CRIU
+// calls them parent images.
 const EarlierImages = "parent"
 
-// ErrBusy means that something is going on that must end before the cut. The step may be tried
-// again until the deadline.
+// ErrBusy is returned when something in flight must end before the cut. The step may be retried
+// until the deadline.
 var ErrBusy = errors.New("busy")
 
-// ErrEnded means that a process ended while its GPU half was saved. What is left of its tree may be
-// saved anew.
+// ErrEnded is returned when a process ended while its GPU half was saved. The rest of its tree can
+// be checkpointed again.
 var ErrEnded = errors.New("the program has ended")
 
-// Tree is a process tree as it is found before anything is stopped.
+// Tree is a process tree as found before it is stopped.
 type Tree struct {
 	// Processes begin with the root; parents come before their children.
 	Processes []Process
-	// Endpoints are the ends of things that lead out of the tree: terminals, pipes, sockets.
+	// Endpoints are the ends that lead out of the tree: terminals, pipes, sockets.
 	Endpoints []image.Endpoint
-	// Written are regular files that the tree has open for writing.
+	// Written are the regular files that the tree has open for writing.
 	Written []WrittenFile
-	// Contained: its root directory is another one than phosd's.
+	// Contained is set if the tree's root directory is not phosd's.
 	Contained bool
-	// CRIU is the version of the one that will write it; empty when it does not say.
+	// CRIU is the version of CRIU that will write the tree; empty if unknown.
 	CRIU string
-	// Obstacles are all that stands against saving the tree; empty, or only harmless ones, when it can
-	// be saved.
+	// Obstacles are the reasons why the tree cannot be saved. The tree can be saved if all are
+	// harmless.
 	Obstacles []Obstacle
 }
 
-// Process is one of a tree.
+// Process is one process of a tree.
 type Process struct {
 	proc.Identity
 	Parent   int
 	UID, GID uint32
 	Command  string
 	Threads  int
-	// ResidentBytes is what CRIU may have to write of it.
+	// ResidentBytes is an upper bound for the memory that CRIU writes.
 	ResidentBytes uint64
-	// Inner is the pid that it has for itself: another one in a container.
+	// Inner is the pid in the process's own pid namespace.
 	Inner int
 	// Library is the path of the libphos.so that it has mapped; empty for none.
 	Library string
-	// Mapped are the paths of the files that it had mapped when it was looked at, each with "
-	// (deleted)" behind it if it had no name any more.
+	// Mapped are the paths of the mapped files, with the suffix " (deleted)" if the file had no
+	// name.
 	Mapped []string
 }
 
-// WrittenFile is a file that a restore must bring back to what it was.
+// WrittenFile is a file that a restore must reset to its content at the cut.
 type WrittenFile struct {
 	Path  string
 	Bytes int64
 }
 
-// Obstacle is why something cannot be saved or restored.
+// Obstacle is a reason why something cannot be saved or restored.
 type Obstacle struct {
 	Subject, Reason, Remedy string
-	// Harmless ones are only worth knowing, Passing ones go away by themselves, and soon.
+	// Harmless obstacles are only reported. Passing ones are expected to end soon.
 	Harmless, Passing bool
 }
 
-// CPU is the half of a checkpoint that is the processes themselves.
+// CPU is the half of a checkpoint that saves the processes themselves.
 type CPU interface {
-	// Inspect looks at the tree of a root, and stops nothing.
+	// Inspect reads the state of the tree of a root and stops nothing.
 	Inspect(ctx context.Context, root proc.Identity) (*Tree, error)
-	// Precopy writes the memory of a running tree into the directory EarlierImages, which it makes in
-	// the private directory of the dump that comes. The next Dump into it then writes only what
-	// changed; only that one, for it tracks anew. ErrUntracked where the kernel cannot tell what
-	// changed.
+	// Precopy writes the memory of a running tree into the directory EarlierImages, which it
+	// creates in the dump's private directory. Only the next Dump into that directory writes just
+	// what changed since, because a dump resets the dirty tracking. The error is ErrUntracked if
+	// the kernel cannot track written pages.
 	Precopy(ctx context.Context, tree *Tree, images *os.File) error
-	// Freeze stops the processes of a tree where they are. Should this phosd die, a watchdog lets them
-	// go.
+	// Freeze stops the processes of a tree. If this phosd dies, a watchdog thaws them.
 	Freeze(ctx context.Context, tree *Tree) (Frozen, error)
-	// Restore brings processes back from images that Dump has written. They stand still until Keep.
+	// Restore restores processes from images that Dump has written. They stay frozen until Keep.
 	Restore(ctx context.Context, order RestoreOrder) (Restored, error)
-	// Adopt finds a tree again that an earlier phosd has restored, by the Control of its order;
-	// process.ErrGone when nobody keeps it any more.
+	// Adopt finds a tree that an earlier phosd has restored, by the Control of its options. The
+	// error is proc.ErrGone if its restorer has ended.
 	Adopt(ctx context.Context, control string) (Restored, error)
-	// Sweep takes back what is left of freezing and restoring by a phosd that was killed together with
-	// its helpers.
+	// Sweep releases what is left of freezing and restoring after phosd and its helpers were
+	// killed.
 	Sweep(ctx context.Context) error
-	// Check says what CRIU here cannot do; nil: it works.
+	// Check returns an error that says what CRIU cannot do on this host, or nil.
 	Check(ctx context.Context) error
 }
 
-// Preparer is a CPU that does beforehand, while the programs run, what needs none of their time.
+// Preparer is a CPU that can do part of its work before the pause, while the programs run.
 type Preparer interface {
-	// Prepare makes the next Freeze of a tree, and its Dump into this directory, quick. Drop takes
-	// back what is left of it once nothing is frozen any more. When it fails, Freeze and Dump only
-	// take longer.
+	// Prepare makes the next Freeze of a tree and its Dump into this directory quicker. The caller
+	// calls drop after the tree was thawed or killed. If Prepare fails, Freeze and Dump only take
+	// longer.
 	Prepare(ctx context.Context, tree *Tree, images *os.File) (drop func() error, err error)
 }
 
-// Frozen is a tree that stands still.
+// Frozen is a frozen tree.
 type Frozen interface {
-	// Dump writes the processes' images into a private directory. They stay frozen. The tree may have
-	// changed between Inspect and Freeze (new children, other open files): Dump goes by what it finds
-	// now. Inspect works on a frozen tree too.
+	// Dump writes the processes' images into a private directory; they stay frozen. The tree may
+	// have changed between Inspect and Freeze (new children, other open files): Dump saves what it
+	// finds. Inspect works on a frozen tree too.
 	Dump(ctx context.Context, images *os.File) error
-	// Thaw lets them go on, as if nothing had been.
+	// Thaw resumes the processes.
 	Thaw() error
-	// Kill ends them all where they are, without their running once more.
+	// Kill ends all processes without letting them run again.
 	Kill() error
 }
 
-// RestoreOrder is what a CPU needs to bring a tree back.
+// RestoreOrder is what a CPU needs to restore a tree.
 type RestoreOrder struct {
-	// Images is the private directory with what Dump wrote, verified.
+	// Images is the private directory with the verified files of Dump.
 	Images *os.File
-	// UID, GID and Groups are the user's whose processes they are; CRIU runs as this user.
+	// UID, GID and Groups are those of the owner; CRIU runs with them.
 	UID, GID uint32
 	Groups   []uint32
-	// Root is the pid that the root of the tree had; NewPids gives it a pid namespace of its own, in
-	// which it has that again.
+	// Root is the pid that the root of the tree had. With NewPids the tree gets its own pid
+	// namespace, in which it has this pid again.
 	Root    int
 	NewPids bool
-	// Remap names files that take the place of paths that the processes had mapped or open: session
-	// files, libphos.so.
+	// Remap names files that replace paths which the processes had mapped or open: session files,
+	// libphos.so.
 	Remap map[string]*os.File
-	// Endpoints are what takes the place of the things that led out of the tree, by Endpoint.ID. One
-	// that is missing becomes /dev/null or an end of file.
+	// Endpoints are files that replace the ends that led out of the tree, by Endpoint.ID. A missing
+	// one becomes /dev/null or an end of file.
 	Endpoints map[uint32]*os.File
 	Described []image.Endpoint
-	// Files are brought back, with the user's rights, before the processes open them.
+	// Files are restored, with the user's rights, before the processes open them.
 	Files []FileContent
-	// Control is where the tree's keeper shall be found by a later phosd: a path in a directory that
-	// only root may enter, at which nothing is.
+	// Control is the path at which a later phosd finds the tree's restorer. It must not exist, in a
+	// directory that only root may enter.
 	Control string
-	// Cgroup is the directory of the cgroup (version 2) in which the tree shall be; empty: that of
-	// this phosd.
+	// Cgroup is the directory of the tree's cgroup (version 2); empty means that of this phosd.
 	Cgroup string
-	// Log gets what the tree writes to a terminal, pipe or socket that has no Endpoints; nil: nobody.
+	// Log gets what the tree writes to an end without an entry in Endpoints; nil discards it.
 	Log *os.File
-	// Detach: nobody waits for the tree.
+	// Detach is set if no caller waits for the tree.
 	Detach bool
-	// Notice, if not nil, is told what is worth knowing.
+	// Notice, if not nil, gets messages for the user.
 	Notice func(text string)
-	// Place is a process in whose namespaces the tree shall be, which may be those of a container;
-	// none: where phosd is.
+	// Place is a process whose namespaces (perhaps of a container) the tree joins. If unset, the
+	// tree runs in phosd's namespaces.
 	Place proc.Identity
 }
 
@@ -161,58 +159,58 @@ type FileContent struct {
 	Path  string
 	Bytes int64
 	Mode  uint32
-	// Content is nil for a file that was too large to be saved: what lies beyond Bytes is cut off
-	// then, and it must not be shorter.
+	// Content is nil for a file that was too large to be saved. The file must have at least Bytes
+	// bytes then, and is truncated to them.
 	Content io.Reader
 }
 
-// Restored is a tree that has come back.
+// Restored is a restored tree.
 type Restored interface {
-	// Processes are those of the tree as seen from here, by the pid that each has in the image.
+	// Processes returns the processes of the tree, as seen from phosd, by their pids in the image.
 	Processes() map[int]proc.Identity
-	// Keep lets the tree run, and outlive this phosd. Before, it stands still as it was at the cut,
-	// and ends with phosd: a restore that is not complete leaves no process and no trace of one.
+	// Keep lets the tree run and outlive this phosd. Until then it is frozen and ends with phosd:
+	// an incomplete restore leaves no process behind.
 	Keep() error
-	// Kill ends them all.
+	// Kill ends all processes.
 	Kill() error
-	// Signal sends one to the root.
+	// Signal sends a signal to the root.
 	Signal(signal int) error
-	// Wait returns the root's exit status, as of waitpid, once it has ended.
+	// Wait blocks until the root has ended and returns its exit status, as of waitpid.
 	Wait(ctx context.Context) (status int, err error)
 }
 
-// Device is the GPU half of one process: its worker. After a Resume it may be quiesced and cut
-// again, when another one was busy: the last cut counts.
+// Device is the GPU half of one process: its worker. After Resume it may be quiesced and cut again,
+// if another device was busy. The last cut counts.
 type Device interface {
-	// Process is the pid of the program, as Tree has it.
+	// Process is the pid of the program, as in Tree.
 	Process() int
-	// Begin copies while the program runs. packs[0] is written, the others are read.
+	// Begin copies while the program runs. It writes packs[0] and reads the others.
 	Begin(ctx context.Context, packs []*os.File, options DeviceOptions) error
-	// Quiesce closes the gate and waits until all that was called is done; ErrBusy when the deadline
-	// passes, the gate is open then.
+	// Quiesce closes the gate and waits until all calls are done. If the deadline passes it opens
+	// the gate and returns ErrBusy.
 	Quiesce(ctx context.Context, deadline time.Duration) error
-	// Cut saves what changed; ErrBusy when a call came in between and needs its program.
+	// Cut saves what is dirty. It returns ErrBusy if a call is in flight that needs its program.
 	Cut(ctx context.Context, deadline time.Duration) error
 	// Resume opens the gate.
 	Resume(ctx context.Context) error
-	// Finish writes what is left and names the tree of the GPU half.
+	// Finish writes what is left and returns the tree of the GPU half.
 	Finish(ctx context.Context) (image.GPUHalf, error)
-	// Abort takes everything back. It may be called at any time, and more than once.
+	// Abort undoes everything. It may be called at any time, and more than once.
 	Abort()
 }
 
-// DeviceOptions are how a Device saves.
+// DeviceOptions say how a Device saves.
 type DeviceOptions struct {
 	BudgetBytes    uint64
 	BandwidthBytes uint64
 	Compress       bool
 	Kinds          []string
 	StopTheWorld   bool
-	// Progress is called now and then.
+	// Progress is called from time to time.
 	Progress func(Step)
 }
 
-// Step is how far something is.
+// Step is the progress of a phase.
 type Step struct {
 	Phase                 string
 	DoneBytes, TotalBytes uint64

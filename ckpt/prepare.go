@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// prepareTime is how long it may take to get ready for a pause.
+// prepareTimeout is how long the preparation of a pause may take.
 const prepareTime = 10 * time.Second
 
-// prepareAll has everything ready that the pause would wait for. What cannot be made ready now is
-// made later.
+// prepareAll prepares what would otherwise prolong the pause. What fails here is done during the
+// pause.
 func (v *saving) prepareAll(ctx context.Context) {
 	preparer, offers := v.order.CPU.(Preparer)
 	if !offers {
@@ -28,7 +28,7 @@ func (v *saving) prepareAll(ctx context.Context) {
 	}
 }
 
-// dropPrepared takes back what was prepared.
+// dropPrepared releases what was prepared.
 func (v *saving) dropPrepared() error {
 	var failures []error
 	for _, drop := range v.prepared {

@@ -15,37 +15,35 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// SaveOrder says what is to be saved, and by whom.
+// SaveOrder says what to save, where, and how.
 type SaveOrder struct {
 	// Roots of the process trees; each is saved whole.
 	Roots []proc.Identity
 	CPU   CPU
-	// Admit, if not nil, may refuse trees before anything else happens.
+	// Admit, if not nil, may reject trees before anything else happens.
 	Admit func(trees []*Tree) error
-	// Devices finds the GPU halves of the processes of trees.
+	// Devices returns the GPU halves of the processes of trees.
 	Devices func(trees []*Tree) ([]Device, error)
-	// Work makes a private directory for about so many bytes, which a user's CRIU writes into.
+	// Work creates a private directory for about so many bytes, into which the user's CRIU writes.
 	Work func(bytes uint64, uid, gid uint32) (Work, error)
-	// Image is where everything goes.
+	// Image is where the image is written.
 	Image Target
-	// Manifest is what is known of the image beforehand: version, host, group, kinds.
+	// Manifest holds what is known of the image in advance: version, host, group, kinds.
 	Manifest image.Manifest
 	Options  DeviceOptions
-	// FileBytes is how large a file may be to be saved with its content.
+	// FileBytes is the largest size at which a file is saved with its content.
 	FileBytes uint64
-	// Deadline is how long the programs may take to come to rest.
+	// Deadline is how long the programs may take to become idle.
 	Deadline time.Duration
 	// Stop ends the programs once the image is complete.
 	Stop bool
-	// Hold, if not nil, is called when everything is cut; what it waits for decides whether the image
-	// will be.
+	// Hold, if not nil, is called after the cut. If it fails, so does the checkpoint.
 	Hold func(context.Context) error
-	// Publish, if not nil, is called with the generation that was written, before a program is ended.
+	// Publish, if not nil, is called with the written generation, before a program is ended.
 	Publish func(ctx context.Context, generation uint64) error
-	// Untracked, if not nil, is called when the memory of processes cannot be copied beforehand on
-	// this machine.
+	// Untracked, if not nil, is called if this host cannot precopy the memory of processes.
 	Untracked func()
-	// Notice is told what is worth knowing, once.
+	// Notice gets messages for the user, each once.
 	Notice func(text string)
 	Log    *slog.Logger
 	Fail   Failpoints
@@ -55,27 +53,28 @@ type SaveOrder struct {
 type Work interface {
 	// Descriptor is the open directory.
 	Descriptor() *os.File
-	// MemoryBytes is how much memory its files may take; 0: they lie on a disk.
+	// MemoryBytes is how much memory its files may take; 0 means that they lie on a disk.
 	MemoryBytes() uint64
-	// Remove deletes it with what is in it.
+	// Remove deletes the directory and its content.
 	Remove() error
 }
 
-// Saved says what came of it.
+// Saved is the result of a checkpoint.
 type Saved struct {
 	Manifest *image.Manifest
-	// Pause is from the first gate that closed until all were open again, or the programs were ended.
+	// Pause is from the first closed gate until all gates were open again, or the programs were
+	// ended.
 	Pause, Total time.Duration
-	// GPUWrittenBytes are those of the written ones that the GPU halves took.
+	// GPUWrittenBytes is the part of the written bytes that belongs to the GPU halves.
 	GPUWrittenBytes, MemoryBytes uint64
-	// Took says how long each step took.
+	// Took is the duration of each step.
 	Took map[string]time.Duration
-	// Within says how long the parts of the cut took, which are done at the same time: "processes",
-	// "gpu", "files"; of several programs' the longest.
+	// Within is the duration of the parallel parts of the cut: "processes", "gpu", "files". With
+	// several programs it is the longest.
 	Within map[string]time.Duration
 }
 
-// ObstacleError is everything that stands against saving or restoring a tree.
+// ObstacleError lists everything that prevents saving or restoring a tree.
 type ObstacleError struct {
 	Obstacles []Obstacle
 }
@@ -91,12 +90,12 @@ func (e *ObstacleError) Error() string {
 	return strings.Join(said, "; ")
 }
 
-// Serious are the obstacles that stand in the way.
+// Serious returns the obstacles that are not harmless.
 func Serious(obstacles []Obstacle) []Obstacle {
 	return slices.DeleteFunc(slices.Clone(obstacles), func(o Obstacle) bool { return o.Harmless })
 }
 
-// saving is a checkpoint on its way.
+// checkpoint is a checkpoint in progress.
 type saving struct {
 	order   SaveOrder
 	steps   *sequence
@@ -106,14 +105,14 @@ type saving struct {
 	image   *imageWriter
 	work    []Work
 	frozen  []Frozen
-	// dumped: the processes were written once, in vain.
+	// dumped is set after a first dump, which must be discarded before the next one.
 	dumped bool
-	// prepared takes back what was prepared for the pause.
+	// prepared are the functions that release what was prepared for the pause.
 	prepared []func() error
 	files    []image.SavedFile
 	halves   map[int]image.GPUHalf
 	cpu      image.CPUHalf
-	// waiting is when the first attempt at the pause began, paused when the last one did.
+	// firstPause is when the first attempt at the pause began, lastPause when the last one did.
 	waiting, paused time.Time
 	pause           time.Duration
 	within          within
@@ -121,11 +120,11 @@ type saving struct {
 	groups []uint32
 
 	mu sync.Mutex // guards noticed
-	// noticed are the notices that were given.
+	// noticed are the notices that were already given.
 	noticed map[string]bool
 }
 
-// Save takes a checkpoint. When it fails the programs run on and the image directory is as it was.
+// Save takes a checkpoint. On failure the programs run on, and the image directory is as before.
 func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 	begin := time.Now()
 	meter := newGauge(order.Options.Progress)
@@ -150,8 +149,7 @@ func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The image is complete: nothing that goes wrong from here on takes it back, and a caller who
-	// gives up comes too late.
+	// The image is complete. A failure from here on does not undo it, and cancelling has no effect.
 	v.steps.keep()
 	err = v.steps.run(context.WithoutCancel(ctx), step{"end", v.end, v.thaw})
 	v.abortDevices()
@@ -170,7 +168,7 @@ func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 	return saved, err
 }
 
-// inspect looks at everything before anything is stopped.
+// inspect inspects everything before anything is stopped.
 func (v *saving) inspect(ctx context.Context) (err error) {
 	var trees []*Tree
 	err = v.patiently(ctx, time.Now().Add(v.order.Deadline), func(ctx context.Context) error {
@@ -189,7 +187,7 @@ func (v *saving) inspect(ctx context.Context) (err error) {
 	return nil
 }
 
-// look inspects all trees. A root that stands in another one's tree is saved with it.
+// inspectAll inspects all trees. A root that is inside another root's tree is saved with that tree.
 func (v *saving) look(ctx context.Context) ([]*Tree, error) {
 	var trees []*Tree
 	var obstacles []Obstacle
@@ -213,7 +211,7 @@ func (v *saving) look(ctx context.Context) ([]*Tree, error) {
 		obstacles = append(obstacles, Serious(tree.Obstacles)...)
 		trees = append(trees, tree)
 	}
-	// A partial image needs nothing of the processes but that they stand still.
+	// A partial image saves nothing of the processes, so obstacles do not matter.
 	if len(obstacles) > 0 && len(v.order.Manifest.Kinds) == 0 {
 		err := fmt.Errorf("cannot be saved: %w", &ObstacleError{obstacles})
 		if !slices.ContainsFunc(obstacles, func(o Obstacle) bool { return !o.Passing }) {
@@ -221,7 +219,7 @@ func (v *saving) look(ctx context.Context) ([]*Tree, error) {
 		}
 		return nil, err
 	}
-	// A later root may have been the parent of an earlier one's.
+	// Drop trees whose root is inside a tree that was found later.
 	return slices.DeleteFunc(trees, func(t *Tree) bool {
 		return slices.ContainsFunc(trees, func(other *Tree) bool {
 			return other != t &&
@@ -230,6 +228,7 @@ func (v *saving) look(ctx context.Context) ([]*Tree, error) {
 	}), nil
 }
 
+// notice passes a notice on, once.
 func (v *saving) notice(text string) {
 	v.mu.Lock()
 	known := v.noticed[text]
@@ -240,7 +239,7 @@ func (v *saving) notice(text string) {
 	}
 }
 
-// begin opens the transaction, and a private directory for each tree's CRIU.
+// begin opens the transaction and a private directory for each tree's CRIU.
 func (v *saving) begin(ctx context.Context) (err error) {
 	if v.image, err = v.order.Image.begin(ctx, v.order.Options); err != nil {
 		return err
@@ -259,7 +258,7 @@ func (v *saving) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// dumpBytes is about what CRIU will write: pages, and its own records of each process.
+// dumpBytes estimates what CRIU will write: pages and its own records of each process.
 func dumpBytes(tree *Tree) uint64 {
 	const recordBytes = 4 << 20
 	return residentBytes(tree) + uint64(len(tree.Processes))*recordBytes
@@ -282,11 +281,11 @@ func (v *saving) abort() {
 		v.image.abort()
 	}
 	if err := errors.Join(v.dropPrepared(), v.clear()); err != nil {
-		v.steps.log.Error("clear up after a checkpoint", "error", err)
+		v.steps.log.Error("cannot remove temporary files of a checkpoint", "error", err)
 	}
 }
 
-// clear removes the private directories.
+// removeWork removes the private directories.
 func (v *saving) clear() error {
 	var failures []error
 	for _, work := range v.work {
@@ -301,13 +300,13 @@ func (v *saving) publish(ctx context.Context) error {
 	return v.order.Publish(ctx, v.order.Manifest.Generation)
 }
 
-// end ends the programs where they stand, when that was asked for.
+// endPrograms kills the frozen programs, if the options say so.
 func (v *saving) end(context.Context) error {
 	if !v.order.Stop {
 		return nil
 	}
 	var failures []error
-	// What cannot be ended goes on: nothing may stand still for ever.
+	// What cannot be killed is thawed by the undo of this step; nothing may stay frozen.
 	v.frozen = slices.DeleteFunc(v.frozen, func(frozen Frozen) bool {
 		err := frozen.Kill()
 		failures = append(failures, err)
@@ -315,7 +314,7 @@ func (v *saving) end(context.Context) error {
 	})
 	v.pause = time.Since(v.paused)
 	if err := errors.Join(failures...); err != nil {
-		return fmt.Errorf("the image is complete, but the program could not be ended: %w", err)
+		return fmt.Errorf("the image is complete, but the program cannot be killed: %w", err)
 	}
 	return nil
 }

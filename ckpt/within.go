@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// within is how long parts of one step took that are done at the same time.
+// timing records how long the parallel parts of a step took.
 type within struct {
 	mu      sync.Mutex
 	longest map[string]time.Duration
 }
 
-// timed makes a work count as a part. A part that was tried again counts with its last try.
+// timed wraps work so that its duration counts for part. Of several calls the longest counts.
 func (w *within) timed(part string, do func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		begin := time.Now()
@@ -25,7 +25,7 @@ func (w *within) timed(part string, do func(context.Context) error) func(context
 	}
 }
 
-// anew forgets what was measured.
+// reset forgets all durations, before a retry.
 func (w *within) anew() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

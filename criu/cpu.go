@@ -19,31 +19,32 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Options are what a CPU is made of.
+// Options configure a CPU.
 type Options struct {
-	// Roles is the command that becomes a watchdog or a keeper when the name of the role is added:
-	// phosd itself.
+	// Roles is the command line of phosd without arguments. With the name of a role added it
+	// becomes a watchdog or a restorer.
 	Roles []string
 	// Program is CRIU's executable.
 	Program string
-	// Ours reports whether a path is one of the files by which phos serves its programs.
+	// Ours reports whether a path is a file through which phos serves its programs.
 	Ours func(path string) bool
-	// Knowledge is the place of CRIU's answers about the kernel, as in engine.Knowledge; empty: none.
+	// Knowledge is the directory for CRIU's cached kernel features, as in runner.KernelCache; empty
+	// disables the cache.
 	Knowledge string
 }
 
-// CPU saves and restores processes by CRIU.
+// CPU saves and restores processes with CRIU.
 type CPU struct {
 	options  Options
 	version  version
 	sharing  sharing
 	tracking tracking
 	prepared preparations
-	// knowledge is nil where it is not kept.
+	// knowledge is nil if the cache is disabled.
 	knowledge *runner.Knowledge
 }
 
-// New makes a CPU.
+// New returns a CPU.
 func New(options Options) *CPU {
 	c := &CPU{options: options}
 	if options.Knowledge != "" {
@@ -52,7 +53,7 @@ func New(options Options) *CPU {
 	return c
 }
 
-// Close takes away what Learn has kept.
+// Close removes what Learn has cached.
 func (c *CPU) Close() error {
 	if c.knowledge == nil {
 		return nil
@@ -60,8 +61,8 @@ func (c *CPU) Close() error {
 	return c.knowledge.Withdraw()
 }
 
-// Learn has CRIU ask the kernel what it can, and keeps that for all that it does later. Where it
-// cannot be kept, each run takes longer, and that is all.
+// Learn makes CRIU probe the kernel's features and caches the result for later runs. Without the
+// cache each run takes longer.
 func (c *CPU) Learn(ctx context.Context) error {
 	if c.knowledge == nil || c.options.Program == "" {
 		return nil
@@ -76,7 +77,7 @@ var (
 	_ ckpt.Preparer = (*CPU)(nil)
 )
 
-// Deadlines of those who name none.
+// Deadlines of calls whose context has none.
 const (
 	freezeTime  = 10 * time.Second
 	dumpTime    = 10 * time.Minute
@@ -84,6 +85,7 @@ const (
 	checkTime   = time.Minute
 )
 
+// deadline returns the deadline of ctx, or one in otherwise from now.
 func deadline(ctx context.Context, otherwise time.Duration) time.Time {
 	if at, ok := ctx.Deadline(); ok {
 		return at
@@ -91,7 +93,7 @@ func deadline(ctx context.Context, otherwise time.Duration) time.Time {
 	return time.Now().Add(otherwise)
 }
 
-// Inspect looks at a tree, and stops nothing.
+// Inspect reads the state of a tree and stops nothing.
 func (c *CPU) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, error) {
 	found, err := c.look(ctx, root)
 	if err != nil {
@@ -111,7 +113,7 @@ func (c *CPU) look(ctx context.Context, root proc.Identity) (*inspect.Findings, 
 	return inspect.Look(ctx, root, inspect.Options{Ours: c.options.Ours})
 }
 
-// Check says what CRIU here cannot do.
+// Check returns an error that says what CRIU cannot do on this host.
 func (c *CPU) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
@@ -125,19 +127,19 @@ func (c *CPU) Check(ctx context.Context) error {
 	return err
 }
 
-// Sweep takes back what a phosd has left that was killed together with its helpers.
+// Sweep releases what is left after phosd and its helpers were killed.
 func (c *CPU) Sweep(context.Context) error { return errors.Join(watchdog.Sweep(), restorer.Sweep()) }
 
-// frozen is a tree that stands still.
+// frozen is a frozen tree.
 type frozen struct {
 	cpu   *CPU
 	root  proc.Identity
-	from  *preparation // nil: nothing was prepared
+	from  *preparation // nil if nothing was prepared
 	mu    sync.Mutex
 	guard *watchdog.Client
 }
 
-// Freeze makes a tree stand still.
+// Freeze freezes a tree.
 func (c *CPU) Freeze(ctx context.Context, tree *ckpt.Tree) (ckpt.Frozen, error) {
 	root := tree.Processes[0].Identity
 	guard, from, err := c.guard(root)
@@ -150,8 +152,8 @@ func (c *CPU) Freeze(ctx context.Context, tree *ckpt.Tree) (ckpt.Frozen, error) 
 	return &frozen{cpu: c, root: root, from: from, guard: guard}, nil
 }
 
-// Dump writes images of the frozen tree, as it is now. Of memory that a Precopy has written there,
-// only what changed.
+// Dump writes images of the frozen tree as it is now. Of memory that a Precopy has written there,
+// it writes only what has changed.
 func (f *frozen) Dump(ctx context.Context, images *os.File) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,7 +173,7 @@ func (f *frozen) Dump(ctx context.Context, images *os.File) error {
 	return f.guard.Dump(ctx, f.cpu.order(found, images, deadline(ctx, dumpTime)), images)
 }
 
-// order is how CRIU shall dump what was found.
+// dumpOrder returns the watchdog's order to dump what was found.
 func (c *CPU) order(found *inspect.Findings, images *os.File, deadline time.Time) watchdog.Dump {
 	return watchdog.Dump{
 		Program: c.options.Program, User: found.User, Root: found.Root, External: found.External, ShellJob: found.ShellJob,
@@ -180,7 +182,7 @@ func (c *CPU) order(found *inspect.Findings, images *os.File, deadline time.Time
 	}
 }
 
-// refusal makes an error of obstacles that are not harmless.
+// obstacleError returns an error for the obstacles that are not harmless, or nil.
 func refusal(obstacles []ckpt.Obstacle) error {
 	var serious []ckpt.Obstacle
 	for _, o := range obstacles {
@@ -194,12 +196,13 @@ func refusal(obstacles []ckpt.Obstacle) error {
 	return &ckpt.ObstacleError{Obstacles: serious}
 }
 
-// Thaw lets the tree go on.
+// Thaw resumes the tree.
 func (f *frozen) Thaw() error { return f.finish((*watchdog.Client).Thaw) }
 
 // Kill ends the tree.
 func (f *frozen) Kill() error { return f.finish((*watchdog.Client).Kill) }
 
+// finish ends the use of the watchdog, once.
 func (f *frozen) finish(how func(*watchdog.Client) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

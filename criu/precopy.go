@@ -15,8 +15,7 @@ import (
 	"github.com/phos-gpu/phos/criu/watchdog"
 )
 
-// Precopy writes the memory of a running tree, where the kernel can tell what is written from then
-// on.
+// Precopy writes the memory of a running tree, if the kernel can track writes from then on.
 func (c *CPU) Precopy(ctx context.Context, tree *ckpt.Tree, images *os.File) error {
 	if err := c.tracks(ctx); err != nil {
 		return err
@@ -27,7 +26,7 @@ func (c *CPU) Precopy(ctx context.Context, tree *ckpt.Tree, images *os.File) err
 		return err
 	}
 	if found.User.UID != 0 {
-		// CRIU with a user's rights cannot see whether the kernel tracks, and refuses.
+		// CRIU needs root to detect whether the kernel tracks writes.
 		return fmt.Errorf("processes of user %d: %w", found.User.UID, ckpt.ErrUntracked)
 	}
 	into, err := ckpt.MakeEarlier(images)
@@ -45,13 +44,14 @@ func (c *CPU) Precopy(ctx context.Context, tree *ckpt.Tree, images *os.File) err
 	return errors.Join(guard.Precopy(ctx, how, into), guard.Close())
 }
 
-// tracking says whether the kernel tracks written pages, once CRIU has been asked.
+// tracking caches whether the kernel tracks written pages.
 type tracking struct {
 	mu    sync.Mutex // guards known
 	known *bool
 }
 
-// tracks asks CRIU, once, whether the kernel tracks which pages are written.
+// checkTracking returns ErrUntracked if the kernel does not track written pages. CRIU is asked
+// once.
 func (c *CPU) tracks(ctx context.Context) error {
 	c.tracking.mu.Lock()
 	defer c.tracking.mu.Unlock()
@@ -72,12 +72,12 @@ func (c *CPU) tracks(ctx context.Context) error {
 	return nil
 }
 
-// earlierIn is the directory among the images in which a Precopy is; empty for none.
+// parentImages returns the name of the directory with a Precopy's images, or "" if there is none.
 func earlierIn(images *os.File) string {
 	earlier, err := ckpt.OpenEarlier(images)
 	if err != nil {
 		return ""
 	}
-	_ = earlier.Close() // only looked for
+	_ = earlier.Close() // only its existence matters
 	return ckpt.EarlierImages
 }

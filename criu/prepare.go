@@ -11,9 +11,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Prepare starts the watchdog of the next Freeze, and its CRIU, which waits until the tree stands
-// still. When the tree has changed by then in what CRIU must be told of it, another CRIU is
-// started.
+// Prepare starts the watchdog of the next Freeze, and its CRIU, which waits until the tree is
+// frozen. If CRIU's options have changed by then, another CRIU is started.
 func (c *CPU) Prepare(ctx context.Context, tree *ckpt.Tree, images *os.File) (drop func() error, err error) {
 	root := tree.Processes[0].Identity
 	found, err := c.look(ctx, root)
@@ -37,19 +36,20 @@ func (c *CPU) Prepare(ctx context.Context, tree *ckpt.Tree, images *os.File) (dr
 	return func() error { return c.drop(root, p) }, nil
 }
 
-// preparation is what waits for a Freeze of a tree. There is one for each tree.
+// preparation is a watchdog that waits for the Freeze of a tree. Each tree has at most one.
 type preparation struct {
-	// guard is nil while it is in use.
+	// client is nil while it is in use.
 	guard   *watchdog.Client
 	dropped bool
 }
 
-// preparations are all there are, by the roots of the trees.
+// preparations are those of all trees, by their roots.
 type preparations struct {
 	mu     sync.Mutex
 	byRoot map[proc.Identity]*preparation
 }
 
+// addPrepared stores p, unless the tree already has a preparation.
 func (c *CPU) keep(root proc.Identity, p *preparation) bool {
 	c.prepared.mu.Lock()
 	defer c.prepared.mu.Unlock()
@@ -63,7 +63,7 @@ func (c *CPU) keep(root proc.Identity, p *preparation) bool {
 	return true
 }
 
-// guard is the watchdog that was prepared for a tree, or a new one.
+// takeWatchdog returns the watchdog that was prepared for a tree, or a new one.
 func (c *CPU) guard(root proc.Identity) (guard *watchdog.Client, from *preparation, err error) {
 	c.prepared.mu.Lock()
 	if from = c.prepared.byRoot[root]; from != nil {
@@ -76,8 +76,8 @@ func (c *CPU) guard(root proc.Identity) (guard *watchdog.Client, from *preparati
 	return guard, from, err
 }
 
-// giveBack keeps a watchdog for the next Freeze, or until it is dropped: its end is waited for when
-// the tree goes on already.
+// returnWatchdog keeps a watchdog for the next Freeze, or until it is dropped. Its exit need not be
+// waited for while the tree is frozen.
 func (c *CPU) giveBack(from *preparation, guard *watchdog.Client) bool {
 	c.prepared.mu.Lock()
 	defer c.prepared.mu.Unlock()
@@ -88,6 +88,7 @@ func (c *CPU) giveBack(from *preparation, guard *watchdog.Client) bool {
 	return true
 }
 
+// dropPrepared removes the preparation and ends its watchdog.
 func (c *CPU) drop(root proc.Identity, p *preparation) error {
 	c.prepared.mu.Lock()
 	guard := p.guard

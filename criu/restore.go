@@ -23,24 +23,26 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// plan is a keeper's order while it is put together.
+// plan collects a restorer's order and its files.
 type plan struct {
 	restorer.Order
 	files []*os.File
-	// own are those that were opened for it.
+	// own are files that were opened for the plan.
 	own []*os.File
-	// flows are the contents that go through pipes.
+	// flows are contents that go through pipes.
 	flows []flow
 }
 
 // none stands for no file.
 const none = -1
 
+// add appends a file and returns its index.
 func (p *plan) add(file *os.File) int {
 	p.files = append(p.files, file)
 	return len(p.files) - 1
 }
 
+// addOwn appends a file that the plan closes.
 func (p *plan) addOwn(file *os.File) int {
 	p.own = append(p.own, file)
 	return p.add(file)
@@ -48,24 +50,24 @@ func (p *plan) addOwn(file *os.File) int {
 
 func (p *plan) close() { fdpass.Close(p.own) }
 
-// drop closes a plan that nobody follows.
+// drop closes the pipes of a plan that is not carried out.
 func (p *plan) drop() {
 	for _, each := range p.flows {
 		_ = each.to.Close()
 	}
 }
 
-// restored is a tree that has come back.
+// restored is a restored tree.
 type restored struct {
 	client *restorer.Client
-	// control is the place of the keeper's socket.
+	// control is the path of the restorer's socket.
 	control string
 	kept    bool
 	record  *record
 	found   map[int]proc.Identity
 }
 
-// Restore brings a tree back, to stand still until Keep.
+// Restore restores a tree, which stays frozen until Keep.
 func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restored, error) {
 	r, err := readRecord(order.Images)
 	if err != nil {
@@ -101,6 +103,7 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restor
 	return back, nil
 }
 
+// removeSocket removes the restorer's socket.
 func forget(control string) error {
 	if err := os.Remove(control); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -123,12 +126,13 @@ func (c *CPU) Adopt(_ context.Context, control string) (ckpt.Restored, error) {
 	case err == nil:
 		c.sharing.add(back)
 	case errors.Is(err, proc.ErrGone):
-		// It has answered, and ended after that.
+		// The restorer has ended after its answer.
 		err = errors.Join(err, forget(control))
 	}
 	return back, err
 }
 
+// plan builds the restorer's order.
 func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*plan, error) {
 	p := &plan{Order: restorer.Order{
 		Program: c.options.Program, User: runner.User{UID: order.UID, GID: order.GID, Groups: order.Groups}, Root: r.Root,
@@ -150,7 +154,7 @@ func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*pl
 		p.Log = p.add(order.Log)
 	}
 	for _, path := range slices.Sorted(maps.Keys(order.Remap)) {
-		// CRIU's names of files are paths without the first slash.
+		// CRIU's file names are paths without the leading slash.
 		p.Inherit = append(
 			p.Inherit,
 			restorer.Inherited{Key: strings.TrimPrefix(path, "/"), File: p.add(order.Remap[path])},
@@ -172,10 +176,10 @@ func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*pl
 	return p, p.contents(order.Files, shared)
 }
 
-// ErrPlace means that a tree cannot be restored where it was asked for.
+// ErrPlace is returned when a tree cannot be restored in the requested namespaces.
 var ErrPlace = errors.New("cannot be restored here")
 
-// place opens the namespaces in which the tree shall be, where they are not those of phosd.
+// place opens the namespaces of the tree that differ from phosd's.
 func (p *plan) place(place proc.Identity) error {
 	if place.PID == 0 {
 		return nil
@@ -199,15 +203,15 @@ func (p *plan) place(place proc.Identity) error {
 	}
 	if p.NewPids && len(p.Namespaces) > 0 {
 		return fmt.Errorf(
-			"%w: a program that comes back in a container has the container's pid namespace: restore without --new-pids",
+			"%w: a program that is restored in a container has the container's pid namespace: restore without --new-pids",
 			ErrPlace,
 		)
 	}
 	return nil
 }
 
-// foreign finds the files that the tree had through mounts of other namespaces. With the user's
-// rights: CRIU opens what it is given without looking at the way there.
+// foreign opens the files that the tree had through mounts of other namespaces. They are opened
+// with the user's rights, because CRIU does not check the path of inherited files.
 func (p *plan) foreign(order ckpt.RestoreOrder, r *record) error {
 	for _, f := range r.Foreign {
 		if file := order.Remap[f.Path]; file != nil {
@@ -232,16 +236,16 @@ func (p *plan) foreign(order ckpt.RestoreOrder, r *record) error {
 	return nil
 }
 
-// ends finds something to take the place of each outside end.
+// ends opens a replacement for each outside end.
 func (p *plan) ends(order ckpt.RestoreOrder, r *record) error {
 	for _, end := range order.Described {
 		if !slices.Contains(r.Ends, end.Key) {
-			// Another tree's of the same image.
+			// It belongs to another tree of the same image.
 			continue
 		}
 		index, err := p.end(end, order.Endpoints[end.ID])
 		if err != nil {
-			return fmt.Errorf("stand-in for %s (%s): %w", strings.Join(end.Descriptors, ", "), end.Kind, err)
+			return fmt.Errorf("replacement for %s (%s): %w", strings.Join(end.Descriptors, ", "), end.Kind, err)
 		}
 		if end.Key == r.JobTerminal {
 			p.Terminal = index
@@ -269,8 +273,8 @@ func (p *plan) end(end image.Endpoint, given *os.File) (int, error) {
 	return p.addOwn(file), nil
 }
 
-// handOver makes a pipe or a terminal the user's: his CRIU opens pipes anew, and his program may
-// open its terminal.
+// chown gives a pipe or a terminal to the user: CRIU opens pipes again with the user's rights, and
+// the program may open its terminal.
 func (p *plan) handOver(end image.Endpoint, file *os.File) error {
 	var info unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &info); err != nil {
@@ -283,17 +287,17 @@ func (p *plan) handOver(end image.Endpoint, file *os.File) error {
 	return file.Chown(int(p.User.UID), -1)
 }
 
-// firstSlaveMajor is the device number from which on terminals are pseudo ones.
+// firstSlaveMajor is the first device number of pseudo terminals.
 const firstSlaveMajor = 136
 
-// flow is the content of a file on its way to the keeper.
+// flow is the content of a file that is sent to the restorer.
 type flow struct {
 	ckpt.FileContent
 	to *os.File
 }
 
-// run ends with the pipe. Who reads too little finds out himself, and why stands in dry before he
-// can.
+// run copies the content and closes the pipe. On failure the reader sees a short file; the cause is
+// in failed before that.
 func (f flow) run(dry *dryness) {
 	if _, err := io.Copy(f.to, f.Content); err != nil {
 		dry.note(fmt.Errorf("content of %s: %w", f.Path, err))
@@ -301,14 +305,13 @@ func (f flow) run(dry *dryness) {
 	_ = f.to.Close()
 }
 
-// dryness is why contents did not flow to their ends.
+// flowError is the first error of all flows.
 type dryness struct {
 	mu    sync.Mutex
 	first error
 }
 
-// note keeps what a reading failed with. That nobody takes the content any more is no reason for
-// anything.
+// note keeps the first read error. EPIPE is ignored: the reader has gone away.
 func (d *dryness) note(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -317,8 +320,7 @@ func (d *dryness) note(err error) {
 	}
 }
 
-// cause is a failure with what it comes from: who reads a content to its end knows only that it is
-// too short.
+// cause adds the read error to failure: the reader only knows that a content was too short.
 func (d *dryness) cause(failure error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -328,7 +330,8 @@ func (d *dryness) cause(failure error) error {
 	return fmt.Errorf("%w: %w", failure, d.first)
 }
 
-// contents lets the contents of files flow to the keeper, which writes them one after the other.
+// contents creates pipes for the contents of files. The restorer writes the files one after the
+// other.
 func (p *plan) contents(files []ckpt.FileContent, shared map[string]bool) error {
 	for _, file := range files {
 		written := restorer.Written{
@@ -363,7 +366,7 @@ func (r *restored) look() (map[int]proc.Identity, error) {
 	return found, nil
 }
 
-// Processes are those of the tree.
+// Processes returns the processes of the tree.
 func (r *restored) Processes() map[int]proc.Identity { return r.found }
 
 // Keep lets the tree run.
@@ -389,11 +392,11 @@ func (r *restored) Kill() error {
 // Signal sends a signal to the root.
 func (r *restored) Signal(signal int) error { return r.client.Signal(signal) }
 
-// Wait waits for the root's end.
+// Wait waits until the root has ended.
 func (r *restored) Wait(ctx context.Context) (int, error) { return r.client.Wait(ctx) }
 
-// standIn makes what takes the place of an end that nobody has given. What the program writes there
-// comes out of drained.
+// standIn returns a replacement for an end that the caller did not provide. What the program writes
+// to it can be read from drained.
 func standIn(end image.Endpoint) (file, drained *os.File, err error) {
 	switch end.Kind {
 	case "pipe-read":
@@ -411,6 +414,7 @@ func standIn(end image.Endpoint) (file, drained *os.File, err error) {
 	return file, drained, err
 }
 
+// pseudoTerminal opens a new pseudo terminal with a window size.
 func pseudoTerminal(rows, columns uint16) (slave, master *os.File, err error) {
 	master, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -424,7 +428,7 @@ func pseudoTerminal(rows, columns uint16) (slave, master *os.File, err error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, master.Close())
 	}
-	// A terminal without a size is one too.
+	// Not fatal: a terminal works without a size.
 	_ = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
 	return os.NewFile(uintptr(opened), "pts"), master, nil
 }

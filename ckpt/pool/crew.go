@@ -9,24 +9,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Crew is how many goroutines do a work. Quiet ones yield to the program: their threads have a low
-// priority, and end with the work, as what an unprivileged thread has given up it cannot take back.
+// Workers says how many goroutines share some work. Background workers yield to the program: their
+// threads have a low priority and exit afterwards, because an unprivileged thread cannot raise its
+// priority again.
 type Crew struct {
 	Count int
 	Quiet bool
 }
 
-// All is a crew for a time in which nothing else runs.
+// All returns workers for a time in which nothing else runs.
 func All() Crew { return Crew{Count: cores()} }
 
-// Some is a quiet one that leaves half of the processors alone.
+// Background returns background workers that leave half of the processors free.
 func Some() Crew { return Crew{Count: max(cores()/2, 1), Quiet: true} }
 
-// quietNice leaves the copying a quarter of a processor that the program keeps busy too, so that it
-// ends all the same.
+// backgroundNice leaves background workers about a quarter of a busy processor, so that their work
+// still ends.
 const quietNice = 5
 
-// Each calls do for all items until one fails.
+// Each calls do for all items until one call fails.
 func Each[T any](ctx context.Context, workers Crew, items []T, do func(T) error) error {
 	var (
 		next  atomic.Int64
@@ -68,10 +69,10 @@ func Each[T any](ctx context.Context, workers Crew, items []T, do func(T) error)
 	return first
 }
 
-// beQuiet makes the calling thread give way to the others of its process. Without it the copy is
-// only less polite.
+// lowerPriority lowers the priority of the calling thread. Errors are ignored: the copy then only
+// competes with the program.
 func beQuiet() {
-	if lent, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil { // 20 less the nice value, as system calls have it
+	if lent, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil { // 20 minus the nice value, as the system call returns it
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, min(20-lent+quietNice, 19))
 	}
 }

@@ -5,22 +5,22 @@ import (
 	"sync"
 )
 
-// room is what Go's scheduler may run at once. A quiet thread that the kernel has put aside still
-// holds its place there, and the program's goroutines would wait for it although a processor is
-// free; so quiet goroutines bring places with them.
+// procs is how many threads Go's scheduler may run at once. A background thread that the kernel has
+// preempted still occupies one of them, and the program's goroutines would wait for it although a
+// processor is free. So each background worker raises GOMAXPROCS by one.
 var room struct {
 	mu     sync.Mutex
-	places int // that quiet goroutines have brought
+	added int // by background workers
 }
 
-// cores is how many goroutines can run at once when no quiet ones do.
+// cores returns GOMAXPROCS without the background workers' share.
 func cores() int {
 	room.mu.Lock()
 	defer room.mu.Unlock()
 	return runtime.GOMAXPROCS(0) - room.places
 }
 
-// bring adds places until the returned function is called.
+// raiseProcs raises GOMAXPROCS by n until the returned function is called.
 func bring(places int) (takeAway func()) {
 	add := func(n int) {
 		room.mu.Lock()

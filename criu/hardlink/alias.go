@@ -1,6 +1,6 @@
-// Package hardlink gives files second names for the time of a dump or a restore. A file that was
-// opened under a name that was removed, while another name of it is left, as POSIX semaphores are
-// made, is known to CRIU by the removed name only; so it gets that name again.
+// Package hardlink gives removed names back to files for the time of a dump or a restore. CRIU
+// knows a file only by the name under which it was opened. If that name was removed while the file
+// has another one (POSIX semaphores are created like this), CRIU needs the removed name again.
 package hardlink
 
 import (
@@ -16,33 +16,31 @@ import (
 
 // Alias is a removed name of a file that has another one.
 type Alias struct {
-	// Path is the removed name, as the kernel shows it: with " (deleted)" at its end, which here is a
-	// part of it.
+	// Path is the removed name, as the kernel shows it. The suffix " (deleted)" is part of it here.
 	Path string `json:"path"`
-	// Name is the one that is left.
+	// Name is the name that the file still has.
 	Name string `json:"name"`
 }
 
-// Made are aliases that are there.
+// Made are links that were created.
 type Made struct {
 	user  fsuid.Rights
 	top   string
 	paths []string
 }
 
-// Make makes the second names, with a user's rights; top is the root directory below which the
-// paths are.
+// Make creates the links with a user's rights. The paths are relative to the root directory top.
 func Make(user fsuid.Rights, top string, aliases []Alias) (*Made, error) {
 	made := &Made{user: user, top: top}
 	err := user.Do(func() error {
 		for _, a := range aliases {
 			path := filepath.Join(top, a.Path)
-			// One that an interrupted dump has left.
+			// An interrupted dump may have left this link.
 			if err := unix.Unlink(path); err != nil && !errors.Is(err, unix.ENOENT) {
-				return fmt.Errorf("second name of %s: %w", a.Name, err)
+				return fmt.Errorf("link to %s: %w", a.Name, err)
 			}
 			if err := os.Link(filepath.Join(top, a.Name), path); err != nil {
-				return fmt.Errorf("second name of %s: %w", a.Name, err)
+				return fmt.Errorf("link to %s: %w", a.Name, err)
 			}
 			made.paths = append(made.paths, path)
 		}
@@ -54,7 +52,7 @@ func Make(user fsuid.Rights, top string, aliases []Alias) (*Made, error) {
 	return made, nil
 }
 
-// Remove takes them away again.
+// Remove removes the links.
 func (m *Made) Remove() error {
 	return m.user.Do(func() error {
 		var failures []error

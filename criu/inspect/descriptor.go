@@ -12,30 +12,30 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Kinds of descriptors without a file that CRIU knows.
+// knownKinds are the kinds of descriptors without a file that CRIU supports.
 var known = []string{"eventfd", "eventpoll", "signalfd", "timerfd", "inotify", "fanotify", "pidfd"}
 
-// refused are kinds with a word of their own on why.
+// rejectedKinds are kinds with their own reason and remedy.
 var refused = map[string][2]string{
 	"io_uring": {
-		"is an io_uring; what it has under way cannot be saved",
+		"is an io_uring; its requests in flight cannot be saved",
 		"have the program use ordinary input and output (PyTorch: USE_LIBUV=0, or use_libuv=False for a TCPStore; libuv: UV_USE_IO_URING=0)",
 	},
 	"userfaultfd": {"is a userfaultfd; memory that it serves cannot be saved", ""},
 	"perf_event":  {"is a performance counter", "end the profiler"},
 }
 
-// Device numbers that never change: /dev/null and the like, NVIDIA's GPUs, and those of the
-// kernel's own drivers.
+// Fixed device numbers: /dev/null and the like, NVIDIA's GPUs, and the kernel's own GPU drivers.
 const (
 	memoryMajor = 1
 	nvidiaMajor = 195
 	renderMajor = 226
 )
 
-// gpuDevice are device files of other GPU libraries.
+// gpuDevice matches device files of other GPU libraries.
 var gpuDevice = regexp.MustCompile(`^/dev/(nvidia|dri/|kfd|dxg|davinci|infiniband/)`)
 
+// judgeDescriptors checks the open files of a process.
 func (s *survey) judgeDescriptors(m *member) {
 	for i := range m.descriptors {
 		d := &m.descriptors[i]
@@ -57,14 +57,14 @@ func (s *survey) judgeDescriptors(m *member) {
 	}
 }
 
-// judgeNameless judges what has no file: "anon_inode:[eventfd]".
+// judgeNameless checks a descriptor without a file, such as "anon_inode:[eventfd]".
 func (s *survey) judgeNameless(m *member, d *proc.Descriptor) {
 	kind := strings.Trim(strings.TrimPrefix(d.Target, "anon_inode:"), "[]")
 	if kind == "inotify" && s.User.UID != 0 {
 		s.refuse(
 			s.at(m, d.Number),
 			"is an inotify, which is saved only for root",
-			"close it, or have the program look by itself",
+			"close it, or have the program poll",
 		)
 		return
 	}
@@ -73,11 +73,12 @@ func (s *survey) judgeNameless(m *member, d *proc.Descriptor) {
 	}
 	why, ok := refused[kind]
 	if !ok {
-		why = [2]string{fmt.Sprintf("is a %s, which CRIU does not know", kind), "close it"}
+		why = [2]string{fmt.Sprintf("is a %s, which CRIU does not support", kind), "close it"}
 	}
 	s.refuse(s.at(m, d.Number), why[0], why[1])
 }
 
+// judgeCharacters checks a character device.
 func (s *survey) judgeCharacters(m *member, d *proc.Descriptor) {
 	path := strings.TrimSuffix(d.Target, " (deleted)")
 	switch {
@@ -87,7 +88,7 @@ func (s *survey) judgeCharacters(m *member, d *proc.Descriptor) {
 		s.refuse(
 			s.at(m, d.Number),
 			path+" belongs to another GPU library: the program uses a GPU past phos",
-			"start it so that it finds phos's library alone",
+			"start it so that it finds only phos's library",
 		)
 	case unix.Major(d.Stat.Rdev) == memoryMajor:
 	case path == "/dev/net/tun":
@@ -96,7 +97,7 @@ func (s *survey) judgeCharacters(m *member, d *proc.Descriptor) {
 	}
 }
 
-// judgeMappings looks at what is mapped and not open any more.
+// judgeMappings checks mapped files, which need not be open.
 func (s *survey) judgeMappings(m *member) {
 	for i := range m.mappings {
 		area := &m.mappings[i]
@@ -108,7 +109,7 @@ func (s *survey) judgeMappings(m *member) {
 			if why, ok := refused[kind]; ok {
 				s.refuse(subject, why[0], why[1])
 			} else {
-				s.refuse(subject, fmt.Sprintf("is memory of a %s, which CRIU does not know", kind), "")
+				s.refuse(subject, fmt.Sprintf("is memory of a %s, which CRIU does not support", kind), "")
 			}
 		case strings.HasPrefix(path, "/SYSV"):
 			s.refuse(
@@ -120,7 +121,7 @@ func (s *survey) judgeMappings(m *member) {
 			s.refuse(
 				subject,
 				path+" belongs to another GPU library: the program uses a GPU past phos",
-				"start it so that it finds phos's library alone",
+				"start it so that it finds only phos's library",
 			)
 		case strings.HasPrefix(path, "/dev/") && !memoryFile(path):
 			s.refuse(subject, path+" is memory of a device", "close it")
@@ -130,15 +131,14 @@ func (s *survey) judgeMappings(m *member) {
 	}
 }
 
-// memoryFile says that something under /dev is not a device's memory but ordinary one.
+// memoryFile reports whether a path below /dev is ordinary memory and not a device's.
 func memoryFile(path string) bool {
 	path = strings.TrimSuffix(path, " (deleted)")
 	return path == "/dev/zero" || strings.HasPrefix(path, "/dev/shm/") || strings.HasPrefix(path, "/dev/hugepages/") ||
 		strings.HasPrefix(path, "/dev/mqueue/")
 }
 
-// mapped are the paths of all files that a process has mapped, each once where its parts follow
-// each other.
+// mappedPaths returns the paths of all mapped files. Adjacent mappings of one file count once.
 func mapped(mappings []proc.Mapping) (paths []string) {
 	for i := range mappings {
 		if path := mappings[i].Path; strings.HasPrefix(path, "/") && (len(paths) == 0 || paths[len(paths)-1] != path) {
@@ -148,7 +148,7 @@ func mapped(mappings []proc.Mapping) (paths []string) {
 	return paths
 }
 
-// library finds the libphos.so that a process has mapped.
+// findLibrary returns the path of the libphos.so that a process has mapped.
 func library(mappings []proc.Mapping) string {
 	for i := range mappings {
 		if name := filepath.Base(mappings[i].Path); strings.HasPrefix(name, "libphos.so") {

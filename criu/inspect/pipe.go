@@ -11,7 +11,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// pipe is a pipe of which the tree has an end.
+// pipe is a pipe of which the tree holds an end.
 type pipe struct {
 	places
 	target           string
@@ -20,7 +20,7 @@ type pipe struct {
 
 func (s *survey) addPipe(m *member, d *proc.Descriptor) {
 	if !strings.HasPrefix(d.Target, "pipe:[") {
-		// One with a name: it is opened again by it.
+		// A named pipe; CRIU opens it again by its name.
 		return
 	}
 	p := s.pipes[d.Stat.Ino]
@@ -34,14 +34,14 @@ func (s *survey) addPipe(m *member, d *proc.Descriptor) {
 	p.writers = p.writers || mode != unix.O_RDONLY
 }
 
-// closed says that nobody anywhere has the other end open. What such a pipe still holds is in the
-// tree's hands alone: it is saved with it.
+// peerClosed reports whether no process has the other end open. Then only the tree can read what
+// the pipe still holds, so it is saved with the tree.
 func (s *survey) closed(p *pipe) bool {
 	for i, pid := range p.pids {
 		file, err := proc.Borrow(pid, p.numbers[i])
 		s.look(err)
 		if err != nil {
-			continue // the process has ended; another one may have it too
+			continue // the process has ended; another one may have the pipe, too
 		}
 		asked := []unix.PollFd{{Fd: int32(file.Fd())}}
 		_, err = unix.Poll(asked, 0)
@@ -53,7 +53,7 @@ func (s *survey) closed(p *pipe) bool {
 	return false
 }
 
-// judgePipes finds those with an end outside: the tree has only one.
+// judgePipes adds an endpoint for each pipe whose other end is outside of the tree.
 func (s *survey) judgePipes() {
 	for _, inode := range slices.Sorted(maps.Keys(s.pipes)) {
 		p := s.pipes[inode]

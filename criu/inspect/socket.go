@@ -17,16 +17,16 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// socket is a socket of which the tree has an end.
+// socket is a socket of which the tree holds an end.
 type socket struct {
 	places
 	inode        uint64
 	domain, kind int
 	listening    bool
-	// local and remote are empty for unix sockets and where there is none.
+	// local and remote are unset for unix sockets and unconnected ones.
 	local, remote netip.AddrPort
-	// peerName is the name of a unix socket's other end, which the kernel knows also before that is
-	// accepted and after it is closed.
+	// peerName is the name of a unix socket's other end. The kernel knows it even before accept and
+	// after close.
 	peerName string
 	peerPID  int
 	gone     bool
@@ -44,7 +44,7 @@ func (s *survey) addSocket(m *member, d *proc.Descriptor) {
 	found.add(m.PID, d.Number)
 }
 
-// ask asks the kernel what a socket is.
+// query reads the properties of a socket from the kernel.
 func (k *socket) ask(pid, number int) error {
 	file, err := proc.Borrow(pid, number)
 	if err != nil {
@@ -72,6 +72,7 @@ func (k *socket) ask(pid, number int) error {
 	return nil
 }
 
+// addrPort returns an internet address, or the zero value.
 func name(address unix.Sockaddr, err error) netip.AddrPort {
 	if err != nil {
 		return netip.AddrPort{}
@@ -85,6 +86,7 @@ func name(address unix.Sockaddr, err error) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
+// judgeSockets checks all sockets.
 func (s *survey) judgeSockets() error {
 	if len(s.sockets) == 0 {
 		return nil
@@ -105,7 +107,7 @@ func (s *survey) judgeSockets() error {
 		default:
 			s.refuse(
 				s.subject(&k.places),
-				fmt.Sprintf("is a socket of family %d, which CRIU does not know", k.domain),
+				fmt.Sprintf("is a socket of family %d, which CRIU does not support", k.domain),
 				"close it",
 			)
 		}
@@ -113,12 +115,13 @@ func (s *survey) judgeSockets() error {
 	return nil
 }
 
+// judgeInternet checks a TCP or UDP socket.
 func (s *survey) judgeInternet(k *socket) {
 	if k.listening || !k.remote.IsValid() {
 		return
 	}
 	if k.kind != unix.SOCK_STREAM {
-		// It has no state but two addresses.
+		// A datagram socket has no state but its two addresses.
 		return
 	}
 	inside := slices.ContainsFunc(slices.Collect(maps.Values(s.sockets)), func(other *socket) bool {
@@ -134,17 +137,18 @@ func (s *survey) judgeInternet(k *socket) {
 	case s.User.UID != 0:
 		s.refuse(
 			s.subject(&k.places),
-			fmt.Sprintf("is a TCP connection from %s to %s; such ones are saved only for root", k.local, k.remote),
-			"have the processes talk by unix sockets or pipes",
+			fmt.Sprintf("is a TCP connection from %s to %s; only root's can be saved", k.local, k.remote),
+			"let the processes use unix sockets or pipes",
 		)
 	default:
 		s.Connected = true
 	}
 }
 
-// journal is where systemd's journal listens.
+// journal is the directory of the systemd journal's sockets.
 const journal = "/run/systemd/journal/"
 
+// judgeUnix checks a unix socket.
 func (s *survey) judgeUnix(k *socket, diag map[uint32]unixSocket) {
 	entry, there := diag[uint32(k.inode)]
 	if room := filepath.Dir(entry.name); filepath.IsAbs(entry.name) && !slices.Contains(s.Rooms, room) {
@@ -187,7 +191,7 @@ func (s *survey) judgeUnix(k *socket, diag map[uint32]unixSocket) {
 func processName(pid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {
-		return "gone"
+		return "exited"
 	}
 	return strings.TrimSpace(string(text))
 }

@@ -15,46 +15,45 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Findings are a tree, and what CRIU must be told of it.
+// Findings describe a tree and the options that CRIU needs for it.
 type Findings struct {
 	ckpt.Tree
 	User runner.User
-	// Root is the root's pid as the tree sees it.
+	// Root is the root's pid in the tree's own pid namespace.
 	Root int
-	// PIDs are those of all processes and threads as the tree sees them.
+	// PIDs are those of all processes and threads in the tree's own pid namespace.
 	PIDs []int
-	// Outside are the pids that processes have here, by those that they have for themselves, where
-	// they differ.
+	// Outside maps pids of the tree's own namespace to phosd's, where they differ.
 	Outside map[int]int
-	// ShellJob: the session of the root is another process's.
+	// ShellJob is set if the root's session leader is another process.
 	ShellJob bool
-	// JobTerminal is the Endpoint that is the controlling terminal of a session outside of the tree;
-	// 0: none.
+	// JobTerminal is the Endpoint of the controlling terminal of a session outside of the tree; 0
+	// means none.
 	JobTerminal uint32
-	// External are CRIU's names of what it must leave alone.
+	// External are CRIU's names of files that it must not save.
 	External []string
-	// Connected: both ends of a TCP connection are in the tree.
+	// Connected is set if both ends of a TCP connection are in the tree.
 	Connected bool
-	// Datagrams: datagram sockets are connected to sockets outside, which have names.
+	// Datagrams is set if datagram sockets are connected to named sockets outside.
 	Datagrams bool
-	// Aliases are second names that files must have while CRIU looks at them.
+	// Aliases are removed names of files that CRIU needs during the dump.
 	Aliases []hardlink.Alias
-	// Rooms are the directories of the tree's unix sockets, where they must be made anew.
+	// Rooms are the directories in which the tree's unix sockets are bound.
 	Rooms []string
-	// Namespaces are those kinds that CRIU must enter.
+	// Namespaces are the kinds of namespaces that CRIU must enter.
 	Namespaces []string
 	// Foreign are files of other mount namespaces.
 	Foreign []Foreign
 }
 
-// Options are what a survey must know of this phosd.
+// Options configure an inspection.
 type Options struct {
-	// Ours reports whether a path is one of the files by which phos serves its programs, which are
-	// restored another way, or its socket, to which programs connect for a moment.
+	// Ours reports whether a path is a file through which phos serves its programs, which is
+	// restored in another way, or phosd's socket, to which programs connect for a moment.
 	Ours func(path string) bool
 }
 
-// survey is a survey under way.
+// inspection is an inspection in progress.
 type survey struct {
 	Options
 	Findings
@@ -68,7 +67,7 @@ type survey struct {
 	written  map[string]int64
 	opened   map[string]opened
 	obstacle map[string]bool
-	// unseen is why something could not be looked at; nil: everything was.
+	// readErr is the first cause why something could not be read; nil if all was.
 	unseen error
 }
 
@@ -84,7 +83,7 @@ type member struct {
 
 func (m *member) String() string { return fmt.Sprintf("pid %d (%s)", m.PID, m.name) }
 
-// Look surveys the tree of a root.
+// Look inspects the tree of a root.
 func Look(ctx context.Context, root proc.Identity, options Options) (*Findings, error) {
 	if options.Ours == nil {
 		options.Ours = func(string) bool { return false }
@@ -121,15 +120,15 @@ func Look(ctx context.Context, root proc.Identity, options Options) (*Findings, 
 	return &s.Findings, nil
 }
 
-// look keeps an error that says nothing about the tree: what is found without what it hides is
-// worth nothing. Another one may mean that somebody has ended.
+// noteUnknown keeps an error that leaves the tree's state unknown, because then the findings are
+// incomplete. Other errors may mean that a process has ended.
 func (s *survey) look(err error) {
 	if proc.Unknown(err) {
 		s.unseen = err
 	}
 }
 
-// gather reads everything about everybody. Who has ended meanwhile is left out.
+// readProcesses reads the state of all processes. Those that end in the meantime are left out.
 func (s *survey) gather(ctx context.Context, root proc.Identity) (err error) {
 	if s.self, err = readNamespaces("thread-self"); err != nil {
 		return err
@@ -155,8 +154,8 @@ func (s *survey) gather(ctx context.Context, root proc.Identity) (err error) {
 	return s.describe()
 }
 
-// readLiving reads about one process. One that is just ending has no namespaces any more, and is no
-// zombie yet: it is waited for.
+// readProcess reads the state of one process. A process that is exiting has no namespaces but is
+// not a zombie yet: wait until it is.
 func readLiving(ctx context.Context, stat *proc.Stat) (*member, error) {
 	for {
 		m, err := readMember(stat)
@@ -166,7 +165,7 @@ func readLiving(ctx context.Context, stat *proc.Stat) (*member, error) {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("pid %d: %w: %w", stat.PID, err, context.Cause(ctx))
 		}
-		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel has no event for it
 		now, err := proc.ReadStat(stat.PID)
 		if err != nil {
 			return nil, err
@@ -196,7 +195,7 @@ func readMember(stat *proc.Stat) (*member, error) {
 	return m, err
 }
 
-// describe fills in what everybody may know of the processes.
+// describe fills in the findings that need no checks.
 func (s *survey) describe() error {
 	root := s.members[0]
 	s.User = runner.User{UID: root.status.UIDs[0], GID: root.status.GIDs[0], Groups: root.status.Groups}
@@ -231,7 +230,7 @@ func (s *survey) describe() error {
 	return nil
 }
 
-// refuse notes an obstacle, once.
+// refuse adds an obstacle, once.
 func (s *survey) refuse(subject, reason, remedy string) {
 	s.note(ckpt.Obstacle{Subject: subject, Reason: reason, Remedy: remedy})
 }
@@ -243,14 +242,14 @@ func (s *survey) note(o ckpt.Obstacle) {
 	}
 }
 
-// endpoint adds one, and returns its number.
+// addEndpoint adds an endpoint and returns its number.
 func (s *survey) endpoint(e image.Endpoint) uint32 {
 	e.ID = uint32(len(s.Endpoints) + 1)
 	s.Endpoints = append(s.Endpoints, e)
 	return e.ID
 }
 
-// places are where something is open.
+// places are the descriptors under which something is open.
 type places struct {
 	pids, numbers []int
 }
@@ -266,7 +265,7 @@ func (p *places) list() (texts []string) {
 	return texts
 }
 
-// standard is the number under which the root has it as one of its standard descriptors, else -1.
+// standard returns the number under which the root has it as a standard descriptor, or -1.
 func (p *places) standard(root int) int {
 	for i, pid := range p.pids {
 		if pid == root && p.numbers[i] <= 2 {
@@ -276,11 +275,13 @@ func (p *places) standard(root int) int {
 	return -1
 }
 
-// anyStandard says that some process has it as a standard descriptor.
+// anyStandard reports whether a process has it as a standard descriptor.
 func (p *places) anyStandard() bool {
 	return slices.ContainsFunc(p.numbers, func(number int) bool { return number <= 2 })
 }
 
+// descriptorSubject names a descriptor of a process in an obstacle.
 func (s *survey) at(m *member, number int) string { return fmt.Sprintf("%s, descriptor %d", m, number) }
 
+// subject names the first descriptor of p in an obstacle.
 func (s *survey) subject(p *places) string { return s.at(s.byPID[p.pids[0]], p.numbers[0]) }

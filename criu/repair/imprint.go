@@ -9,25 +9,26 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// codeBytes is more than CRIU writes over code: a system call, and behind it the name of a file.
+// codeBytes is an upper bound for what CRIU overwrites: a system call followed by the name of a
+// file.
 const codeBytes = 64
 
-// Imprint is what must be as it was in processes that CRIU has left.
+// Imprint is the state of processes that CRIU must not change.
 type Imprint struct {
 	processes []imprint
 }
 
-// imprint is that of one process.
+// imprint is the state of one process.
 type imprint struct {
 	proc.Identity
-	// at is where CRIU puts its code, code what belongs there.
+	// at is the address where CRIU puts its code, code the original bytes there.
 	at   uint64
 	code []byte
-	// blocked are each thread's blocked signals.
+	// blocked is the signal mask of each thread.
 	blocked map[int]uint64
 }
 
-// Take remembers processes that stand still. Those that have ended already are left out.
+// Take captures frozen processes. Those that have ended are left out.
 func Take(pids []int) (*Imprint, error) {
 	var all Imprint
 	for _, pid := range pids {
@@ -45,6 +46,7 @@ func Take(pids []int) (*Imprint, error) {
 	return &all, nil
 }
 
+// take captures one process; nil for a zombie.
 func take(pid int) (*imprint, error) {
 	stat, err := proc.ReadStat(pid)
 	if err != nil || stat.Zombie() {
@@ -55,7 +57,7 @@ func take(pid int) (*imprint, error) {
 	if err != nil {
 		return nil, err
 	}
-	// CRIU takes the first code that there is.
+	// CRIU uses the first executable mapping.
 	if i := slices.IndexFunc(mappings, func(m proc.Mapping) bool { return m.Executable() }); i >= 0 {
 		one.at, one.code = mappings[i].Start, make([]byte, codeBytes)
 		if err := one.memory(os.O_RDONLY, func(memory *os.File) (int, error) {
@@ -78,7 +80,7 @@ func take(pid int) (*imprint, error) {
 	return one, nil
 }
 
-// memory does something with the process's memory.
+// withMemory opens the process's memory for do.
 func (p *imprint) memory(how int, do func(*os.File) (int, error)) error {
 	memory, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", p.PID), how, 0)
 	if err != nil {
@@ -89,10 +91,10 @@ func (p *imprint) memory(how int, do func(*os.File) (int, error)) error {
 	return err
 }
 
-// parasite is how the kernel names the memory that CRIU's code lies in.
+// parasite is the kernel's name of the memory with CRIU's code.
 const parasite = "/memfd:CRIUMFD"
 
-// Inside reports whether a thread is in CRIU's code.
+// Inside reports whether a thread executes CRIU's code.
 func (all *Imprint) Inside() (bool, error) {
 	for _, p := range all.processes {
 		inside, err := p.inside()

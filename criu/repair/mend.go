@@ -12,14 +12,14 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// ErrEnded means that a process did not survive CRIU's death.
-var ErrEnded = errors.New("it has ended in CRIU's code")
+// ErrEnded is returned when a process did not survive CRIU's death.
+var ErrEnded = errors.New("process ended inside CRIU's code")
 
-// silenced are the blocked signals of a thread that CRIU has run: all but SIGTRAP, and those that
-// cannot be blocked.
+// parasiteMask is the signal mask that CRIU sets while its code runs: all but SIGTRAP and those
+// that cannot be blocked.
 const silenced = ^uint64(1<<(unix.SIGTRAP-1) | 1<<(unix.SIGKILL-1) | 1<<(unix.SIGSTOP-1))
 
-// Mend gives processes that stand still, and are not Inside, back what CRIU has taken.
+// Mend restores what CRIU has changed. The processes must be frozen and not Inside.
 func (all *Imprint) Mend() error {
 	var failures []error
 	for _, p := range all.processes {
@@ -53,7 +53,7 @@ func (p *imprint) mend() error {
 	return nil
 }
 
-// mendCode writes the program's own code back.
+// mendCode restores the program's code.
 func (p *imprint) mendCode() error {
 	found := make([]byte, len(p.code))
 	return p.memory(os.O_RDWR, func(memory *os.File) (int, error) {
@@ -64,7 +64,7 @@ func (p *imprint) mendCode() error {
 	})
 }
 
-// mendSignals lets a thread have the signals again that it had not blocked.
+// mendSignals restores the signal mask of a thread.
 func (p *imprint) mendSignals(thread int) error {
 	before, known := p.blocked[thread]
 	if !known || before == silenced {
@@ -80,9 +80,9 @@ func (p *imprint) mendSignals(thread int) error {
 	return stopped(thread, func() error { return setBlocked(thread, before) })
 }
 
-// stopped does something to a thread that ptrace has stopped.
+// whileStopped calls do while ptrace has stopped the thread.
 func stopped(thread int, do func() error) error {
-	// The tracer is a thread, not a process.
+	// A tracer is a thread, not a process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := unix.PtraceSeize(thread); err != nil {

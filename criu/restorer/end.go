@@ -11,15 +11,15 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 )
 
-// lingering is how long a keeper waits for somebody to ask how the tree has ended.
+// lingerTime is how long a restorer waits for a request for the exit status.
 const lingering = 10 * time.Minute
 
-// end is how the root has ended.
+// exitStatus is the root's exit status.
 type end struct {
 	mu     sync.Mutex
 	status unix.WaitStatus
 	ended  chan struct{}
-	// told is closed when somebody knows.
+	// told is closed when a client has received the status.
 	told     chan struct{}
 	tellOnce sync.Once
 }
@@ -40,7 +40,7 @@ func (e *end) get() unix.WaitStatus {
 	return e.status
 }
 
-// linger waits until the end has been told.
+// linger waits until a client has received the status.
 func (e *end) linger() {
 	timer := time.NewTimer(lingering)
 	defer timer.Stop()
@@ -50,7 +50,7 @@ func (e *end) linger() {
 	}
 }
 
-// reap buries all children, those too that were left to the keeper by parents who died, until there
+// reap waits for all children, including those inherited from parents that have ended, until there
 // are none.
 func (k *keeper) reap() {
 	for {
@@ -66,7 +66,7 @@ func (k *keeper) reap() {
 	}
 }
 
-// answerAll serves those who come by the socket: one request each.
+// answerAll answers one request per connection.
 func (k *keeper) answerAll(listener *fdpass.Listening) {
 	for {
 		conn, err := listener.Accept()
@@ -76,7 +76,7 @@ func (k *keeper) answerAll(listener *fdpass.Listening) {
 		go func() {
 			defer conn.Close()
 			var asked request
-			_ = conn.Deadline(time.Now().Add(patience)) // of a socket that is open; who says nothing is left
+			_ = conn.Deadline(time.Now().Add(patience)) // the socket is open; a silent client times out
 			files, err := conn.Receive(&asked)
 			if err != nil {
 				return
@@ -84,7 +84,7 @@ func (k *keeper) answerAll(listener *fdpass.Listening) {
 			fdpass.Close(files)
 			said := k.answer(asked)
 			_ = conn.Deadline(time.Now().Add(patience))
-			// Who has it killed knows how it ends.
+			// A client that kills the tree knows how it ends.
 			if conn.Send(said) == nil && (said.Ended || asked.Kill && said.Error == "") {
 				k.end.tellOnce.Do(func() { close(k.end.told) })
 			}
@@ -106,8 +106,8 @@ func (k *keeper) answer(asked request) answer {
 	return newAnswer(ErrOrder)
 }
 
-// drain copies what the tree writes to ends that nobody has taken into the log. The channel closes
-// when all is written.
+// drain copies what the tree writes to ends without a reader into the log. The channel closes when
+// all is written.
 func (k *keeper) drain() <-chan struct{} {
 	done := make(chan struct{})
 	var all sync.WaitGroup
@@ -121,6 +121,7 @@ func (k *keeper) drain() <-chan struct{} {
 	return done
 }
 
+// copyAll copies until from ends.
 func pour(from, to *os.File) {
 	buffer := make([]byte, 32<<10)
 	for {

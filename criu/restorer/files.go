@@ -11,9 +11,9 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
-// bringBackFiles makes the files that the tree had open for writing what they were, and the
-// directories of its sockets. It is done with the user's rights: an image, or a link that somebody
-// has put where a file was, must not make root write for a user.
+// restoreFiles restores the files that the tree had open for writing, and the directories of its
+// sockets. It runs with the user's rights: neither an image nor a symbolic link may make root write
+// files for a user.
 func (k *keeper) bringBackFiles() error {
 	if len(k.order.Written)+len(k.order.Rooms) == 0 {
 		return nil
@@ -26,7 +26,7 @@ func (k *keeper) bringBackFiles() error {
 		}
 		for _, written := range k.order.Written {
 			if err := written.bringBack(k.file(written.Content)); err != nil {
-				return fmt.Errorf("bring back %s: %w", written.Path, err)
+				return fmt.Errorf("restore %s: %w", written.Path, err)
 			}
 		}
 		return nil
@@ -46,13 +46,14 @@ func (w *Written) bringBack(content *os.File) error {
 	return errors.Join(w.fill(file, content), file.Close())
 }
 
+// fill writes the content and sets the size.
 func (w *Written) fill(file, content *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return errors.New("is no regular file any more")
+		return errors.New("is not a regular file")
 	}
 	if content != nil {
 		if err := w.copy(file, content); err != nil {
@@ -63,11 +64,11 @@ func (w *Written) fill(file, content *os.File) error {
 		return err
 	}
 	if w.Shared {
-		// Only what the tree has mapped must be there.
+		// Only the mapped part must exist.
 		return file.Truncate(max(info.Size(), w.Bytes))
 	}
 	if info.Size() < w.Bytes {
-		return fmt.Errorf("has %d bytes; it had %d, which are not in the image", info.Size(), w.Bytes)
+		return fmt.Errorf("has %d bytes instead of %d, and its content is not in the image", info.Size(), w.Bytes)
 	}
 	return file.Truncate(w.Bytes)
 }

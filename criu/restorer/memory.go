@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharedMemory is where processes that know each other share memory and semaphores by name.
+// sharedMemory is the directory of POSIX shared memory and semaphores.
 const sharedMemory = "/dev/shm"
 
-// mostShown is how many files of others a clone still sees in there.
+// maxShown is the largest number of other programs' files that a clone still sees there.
 const mostShown = 256
 
-// Private reports whether a file at a path is a clone's own: two programs that come of one image
-// must not take each other's semaphores for theirs.
+// Private reports whether a clone gets its own copy of the file at path. Two programs from one
+// image must not share semaphores.
 func Private(path string) bool { return strings.HasPrefix(path, sharedMemory+"/") }
 
-// ownMemory gives a clone a shared memory of its own, into which its files are brought back. What
-// else lies in the outer one is seen as before.
+// mountSharedMemory gives a clone its own /dev/shm, into which its files are restored. Other files
+// of the outer directory stay visible.
 func (k *keeper) ownMemory() error {
 	if !k.order.NewPids || !slices.ContainsFunc(k.order.Written, func(w Written) bool { return Private(w.Path) }) {
 		return nil
@@ -53,8 +53,8 @@ func (k *keeper) ownMemory() error {
 	return nil
 }
 
-// show makes a file of the outer directory seen at a path. One that is gone by then, or no file, is
-// left out.
+// bindFile makes a file of the outer directory visible at path. Files that have been removed, and
+// everything that is not a regular file, are left out.
 func show(outer *os.File, name, path string) error {
 	fd, err := unix.Openat(int(outer.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {

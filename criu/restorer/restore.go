@@ -20,10 +20,10 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
-// ErrOrder means that an order contradicts itself.
-var ErrOrder = errors.New("order of a restore")
+// ErrOrder is returned when an order is inconsistent.
+var ErrOrder = errors.New("invalid order of a restore")
 
-// restore brings the tree back. It stands still then.
+// restore restores the tree and leaves it frozen.
 func (k *keeper) restore(ctx context.Context) error {
 	if err := k.prepare(ctx); err != nil {
 		return err
@@ -45,12 +45,12 @@ func (k *keeper) restore(ctx context.Context) error {
 	})
 	err = errors.Join(err, second.Remove())
 	if err == nil && k.group == nil {
-		err = errors.New("CRIU did not say when the processes were complete")
+		err = errors.New("CRIU did not report that the processes are restored")
 	}
 	return err
 }
 
-// check looks at what the order says of its files.
+// check validates the file indices of the order.
 func (k *keeper) check() error {
 	indices := []int{k.order.Images, k.order.Socket}
 	indices = append(append(indices, k.order.Drain...), k.order.Namespaces...)
@@ -73,6 +73,7 @@ func (k *keeper) check() error {
 	return nil
 }
 
+// file returns the file with an index, or nil.
 func (k *keeper) file(index int) *os.File {
 	if index < 0 {
 		return nil
@@ -80,7 +81,7 @@ func (k *keeper) file(index int) *os.File {
 	return k.files[index]
 }
 
-// prepare makes of this process what the tree's parent must be.
+// prepare makes this process a suitable parent for the tree.
 func (k *keeper) prepare(ctx context.Context) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become reaper: %w", err)
@@ -99,8 +100,8 @@ func (k *keeper) prepare(ctx context.Context) error {
 	return k.bringBackFiles()
 }
 
-// free makes sure that no pid of the tree is another process's. Those that have ended are given a
-// moment to be buried: they may be the very ones that were saved.
+// checkPIDs checks that no other process has a pid of the tree. Zombies get some time to be reaped:
+// they may be the processes that were saved.
 func (k *keeper) free(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, burial)
 	defer cancel()
@@ -118,11 +119,11 @@ func (k *keeper) free(ctx context.Context) error {
 		if err != nil && ctx.Err() != nil {
 			return &PIDTaken{PID: pid, Name: "a thread"}
 		}
-		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel has no event for it
 	}
 }
 
-// taken finds a pid of the tree that somebody has, and who; 0 for none.
+// findTaken returns a pid of the tree that is in use, and the process that has it; 0 for none.
 func (k *keeper) taken() (pid, holder int, err error) {
 	if !k.order.Place.Elsewhere("pid") {
 		for _, pid := range k.order.PIDs {
@@ -144,11 +145,11 @@ func (k *keeper) taken() (pid, holder int, err error) {
 	return 0, 0, nil
 }
 
-// burial is how long parents may take to ask for their dead.
+// zombieTimeout is how long a parent may take to reap a zombie.
 const burial = 2 * time.Second
 
-// hold freezes the tree before it has run at all: all its threads are complete, and CRIU still
-// holds them.
+// freeze freezes the tree before it has run: all its threads are complete, and CRIU still holds
+// them.
 func (k *keeper) hold(ctx context.Context) error {
 	var err error
 	if k.root, err = k.find(); err != nil {
@@ -160,7 +161,7 @@ func (k *keeper) hold(ctx context.Context) error {
 	return nil
 }
 
-// find finds the root among the keeper's children.
+// findRoot returns the root of the tree, a child of the restorer.
 func (k *keeper) find() (proc.Identity, error) {
 	if len(k.order.Namespaces) == 0 {
 		return proc.Of(k.order.Root)
@@ -177,7 +178,8 @@ func (k *keeper) find() (proc.Identity, error) {
 	return proc.Identity{}, fmt.Errorf("pid %d: %w", k.order.Root, proc.ErrGone)
 }
 
-// enter moves the calling thread to the place of the tree; nil where that is the keeper's.
+// enter returns a function that moves the calling thread to the tree's namespaces; nil if those are
+// the restorer's.
 func (k *keeper) enter() func() error {
 	if len(k.order.Namespaces) == 0 {
 		return nil
@@ -213,7 +215,7 @@ func (k *keeper) options() (*rpc.CriuOpts, []*os.File) {
 	return options, files
 }
 
-// clear ends whatever there is of the tree.
+// abort kills everything that exists of the tree, and reaps it.
 func (k *keeper) clear() error {
 	if k.group != nil {
 		if err := k.group.Kill(); err != nil {
@@ -235,14 +237,14 @@ func (k *keeper) clear() error {
 		case errors.Is(err, unix.ECHILD):
 			return nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("%d processes of the tree do not end: %w", len(tree)-1, ctx.Err())
+			return fmt.Errorf("%d processes of the tree cannot be killed: %w", len(tree)-1, ctx.Err())
 		case pid == 0:
-			time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
+			time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel has no event for it
 		}
 	}
 }
 
-// killAll ends the tree; its end is found by reap.
+// killAll kills the tree; reap sees its end.
 func (k *keeper) killAll() error {
 	ctx, cancel := context.WithTimeout(context.Background(), freezer.Patience)
 	defer cancel()
@@ -259,10 +261,10 @@ func (k *keeper) killAll() error {
 		if !alive {
 			return nil
 		}
-		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel has no event for it
 	}
 	return fmt.Errorf("kill the tree: %w", ctx.Err())
 }
 
-// groupKind is that of the cgroups in which keepers make trees.
+// groupKind is the kind of the cgroups in which trees are restored.
 const groupKind = "restored"

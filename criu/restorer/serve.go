@@ -13,23 +13,23 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// keeper is the state of the process.
+// server is the state of the restorer process.
 type keeper struct {
 	self  proc.Identity
 	order Order
 	files []*os.File
 	group *freezer.Group
-	// root is the tree's, once it is there, as the keeper sees it.
+	// root is the tree's root in the restorer's pid namespace, once it exists.
 	root proc.Identity
 	end  *end
 }
 
-// Serve is the keeper's whole life. Arguments are those behind its role.
+// Serve runs the restorer until its tree has ended. arguments are those after its role.
 func Serve(arguments []string) error {
 	if err := settle(arguments); err != nil {
 		return err
 	}
-	// The terminal's end is the tree's affair; a keeper has to say how the tree ended.
+	// The terminal may hang up, but the restorer must still report how the tree ended.
 	fdpass.Deafen()
 	runner.Unbind()
 	conn, err := fdpass.Inherited(orderFD)
@@ -47,13 +47,12 @@ func Serve(arguments []string) error {
 	return k.keep(conn)
 }
 
-// keep restores the tree, waits for phosd's word, and then for the tree's end.
+// run restores the tree, waits for phosd's commit, and then for the tree's end.
 func (k *keeper) keep(conn *fdpass.Conn) error {
 	ctx, cancel := context.WithDeadline(context.Background(), k.order.Deadline)
 	defer cancel()
 	orders := k.listen(conn, cancel)
-	// Taken over before anything is answered: whoever connects from then on finds this process at the
-	// other end.
+	// Listen before the first answer, so that every later connection reaches this process.
 	listener, err := k.takeSocket()
 	if err != nil {
 		return errors.Join(err, conn.Send(newAnswer(err)))
@@ -81,7 +80,7 @@ func (k *keeper) keep(conn *fdpass.Conn) error {
 	return nil
 }
 
-// takeSocket becomes the one who listens where later phosds look for this keeper.
+// takeSocket returns the listener at which later phosds find this restorer.
 func (k *keeper) takeSocket() (*fdpass.Listening, error) {
 	if err := k.check(); err != nil {
 		return nil, err
@@ -89,8 +88,8 @@ func (k *keeper) takeSocket() (*fdpass.Listening, error) {
 	return fdpass.Listener(k.files[k.order.Socket])
 }
 
-// listen reads what the phosd says that has started this keeper; when it is gone, what it waits for
-// is cancelled.
+// listen receives the requests of the phosd that started this restorer. When that phosd has gone,
+// listen cancels the restore.
 func (k *keeper) listen(conn *fdpass.Conn, gone func()) <-chan request {
 	orders := make(chan request, 1)
 	go func() {
@@ -109,10 +108,10 @@ func (k *keeper) listen(conn *fdpass.Conn, gone func()) <-chan request {
 	return orders
 }
 
-// commitTime is how long a phosd that is there may take to say whether all of a restore went well.
+// commitTime is how long phosd may take to commit or abort a restore.
 const commitTime = 15 * time.Minute
 
-// committed waits for that word.
+// waitCommit waits for phosd's commit.
 func (k *keeper) committed(orders <-chan request) bool {
 	select {
 	case next, there := <-orders:
@@ -122,22 +121,22 @@ func (k *keeper) committed(orders <-chan request) bool {
 	}
 }
 
-// live answers until the tree has ended, and somebody knows how.
+// serve answers requests until the tree has ended and a client has received its exit status.
 func (k *keeper) live(listener *fdpass.Listening, drained <-chan struct{}) {
 	k.closeFiles()
 	go k.answerAll(listener)
 	k.reap()
 	select {
 	case <-drained:
-	case <-time.After(lingering): // a process that is none of the tree's has an end of it
+	case <-time.After(lingering): // a process outside of the tree holds an end of it
 	}
 	if !k.order.Detach {
 		k.end.linger()
 	}
 }
 
-// closeFiles closes what only the restore needed: the end of a pipe held here would never end for
-// its reader.
+// closeFiles closes what only the restore needed. An open end of a pipe would keep its reader
+// waiting.
 func (k *keeper) closeFiles() {
 	keep := map[int]bool{k.order.Socket: true}
 	if k.order.Log >= 0 {

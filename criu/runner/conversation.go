@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// longestMessage is longer than any answer of CRIU.
+// maxMessageBytes is an upper bound for CRIU's messages.
 const longestMessage = 64 << 10
 
 func socketPair() (near, far *os.File, err error) {
@@ -18,14 +18,14 @@ func socketPair() (near, far *os.File, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("socketpair: %w", err)
 	}
-	// So a read of this end has an end when somebody closes it. CRIU's end blocks, as it expects.
+	// With a nonblocking end, Close interrupts a Read. CRIU expects its own end to block.
 	if err := unix.SetNonblock(pair[0], true); err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("socketpair: %w", err), unix.Close(pair[0]), unix.Close(pair[1]))
 	}
 	return os.NewFile(uintptr(pair[0]), "criu"), os.NewFile(uintptr(pair[1]), "criu"), nil
 }
 
-// converse sends the request and answers notifications until CRIU has said how it went.
+// converse sends the request and answers notifications until CRIU has sent its result.
 func (r *Request) converse(socket *os.File) (*rpc.CriuResp, error) {
 	message := &rpc.CriuReq{Type: &r.Type, Opts: r.options(), Features: r.Features}
 	for {
@@ -45,7 +45,7 @@ func (r *Request) converse(socket *os.File) (*rpc.CriuResp, error) {
 	}
 }
 
-// refuse tells CRIU that a notification was not answered well, and lets it clean up.
+// refuse reports a failed notification to CRIU and lets it clean up.
 func refuse(socket *os.File, message *rpc.CriuReq) {
 	for {
 		response, err := exchange(socket, message)
@@ -62,6 +62,7 @@ func (r *Request) notify(notice *rpc.CriuNotify) error {
 	return r.Notify(notice.GetScript(), int(notice.GetPid()))
 }
 
+// check returns an error unless the response is a success.
 func (r *Request) judge(response *rpc.CriuResp) error {
 	if response.GetSuccess() && response.GetType() == r.Type {
 		return nil
@@ -70,7 +71,7 @@ func (r *Request) judge(response *rpc.CriuResp) error {
 	if number := response.GetCrErrno(); number != 0 {
 		reason = ": " + unix.Errno(number).Error()
 	}
-	return fmt.Errorf("CRIU refuses to %s%s", verb(r.Type), reason)
+	return fmt.Errorf("CRIU failed to %s%s", verb(r.Type), reason)
 }
 
 func verb(request rpc.CriuReqType) string {
@@ -78,7 +79,7 @@ func verb(request rpc.CriuReqType) string {
 	case rpc.CriuReqType_DUMP:
 		return "dump"
 	case rpc.CriuReqType_SINGLE_PRE_DUMP:
-		return "dump memory beforehand"
+		return "pre-dump"
 	case rpc.CriuReqType_RESTORE:
 		return "restore"
 	case rpc.CriuReqType_CHECK:
@@ -103,7 +104,7 @@ func exchange(socket *os.File, message *rpc.CriuReq) (*rpc.CriuResp, error) {
 	}
 	response := new(rpc.CriuResp)
 	if err := proto.Unmarshal(answer[:n], response); err != nil {
-		return nil, fmt.Errorf("answer of CRIU: %w", err)
+		return nil, fmt.Errorf("response of CRIU: %w", err)
 	}
 	return response, nil
 }

@@ -15,11 +15,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// ErrTorn means that CRIU ended in the middle of its work, without an answer: what it was working
-// on may be damaged.
+// ErrTorn is returned when CRIU ended without an answer while it was working. The processes may be
+// damaged.
 var ErrTorn = errors.New("CRIU ended in the middle of its work")
 
-// User is whose rights CRIU has. With UID 0 it has root's.
+// User is the account with whose rights CRIU runs. With UID 0 it runs as root.
 type User struct {
 	UID    uint32   `json:"uid"`
 	GID    uint32   `json:"gid"`
@@ -33,22 +33,22 @@ type Request struct {
 	User    User
 	Type    rpc.CriuReqType
 	Options *rpc.CriuOpts
-	// Features are asked for by a FEATURE_CHECK.
+	// Features are those that a FEATURE_CHECK asks for.
 	Features *rpc.CriuFeatures
-	// Images is where the images lie. CRIU works with the descriptor and sees no path.
+	// Images is the directory of the images. CRIU gets the descriptor and sees no path.
 	Images *os.File
-	// Stdin is the terminal of a shell's job; nil: /dev/null.
+	// Stdin is the terminal of a shell's job; nil means /dev/null.
 	Stdin *os.File
-	// Inherited are found in CRIU at Descriptor(0) and the following.
+	// Inherited are open in CRIU as Descriptor(0) and the following numbers.
 	Inherited []*os.File
 	// Namespaces are entered before CRIU is started.
 	Namespaces []*os.File
-	// Inside, if not nil, reports whether CRIU may be at work inside of processes. It is not killed
-	// there when the context ends, but made to fail, and has LeaveTime to come out of them. SIGXFSZ
-	// must be ignored by this process for that.
+	// Inside, if not nil, reports whether CRIU may be working inside processes. When ctx ends then,
+	// CRIU is not killed but made to fail, and gets LeaveTime to leave them. For that this process
+	// must ignore SIGXFSZ.
 	Inside func() bool
-	// Notify is told at which point CRIU is, and the pid of the root where it has one; an error ends
-	// the work.
+	// Notify is called with the name of each stage that CRIU reaches, and with the root's pid if
+	// there is one. An error makes CRIU fail.
 	Notify func(script string, pid int) error
 }
 
@@ -58,20 +58,19 @@ const (
 	programFD = 5
 )
 
-// noPlugins is a directory that there always is, with no library in it. Where plugins are
-// installed, one may be for GPUs: it asks the driver of each process whether that has any, for
-// seconds and with the program standing still. Those of programs here are not theirs.
+// noPlugins is a directory that always exists and holds no library. An installed GPU plugin would
+// ask the driver about each process, for seconds and while the program is frozen. The GPUs of these
+// programs are not its business.
 const noPlugins = "/proc/self/task"
 
-// Descriptor is the number that an inherited file has in CRIU.
+// Descriptor returns the number of an inherited file in CRIU.
 func Descriptor(index int) int32 { return int32(programFD + 1 + index) }
 
-// LeaveTime is how long CRIU may take to come out of processes by itself: in what it does there
-// nothing waits for anything.
+// LeaveTime is how long CRIU may take to leave processes by itself. It waits for nothing there.
 const LeaveTime = 5 * time.Second
 
-// Run has CRIU carry out a request. When the context ends, CRIU is killed; the error is then
-// ErrTorn, unless it could come out of processes by itself.
+// Run runs CRIU for a request. When ctx ends, CRIU is killed; the error is then ErrAborted, unless
+// CRIU could leave the processes by itself.
 func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 	log, err := newLog()
 	if err != nil {
@@ -102,8 +101,8 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 	}
 	go func() {
 		<-gone
-		// What it has said can still be read; nothing more comes, even if its children have the other end
-		// still.
+		// CRIU's last message can still be read. The deadline is needed because its children may
+		// keep the socket open.
 		_ = near.SetDeadline(time.Now().Add(lastWords))
 	}()
 	stop := context.AfterFunc(ctx, func() {
@@ -115,13 +114,13 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 			}
 		}
 		_ = command.Process.Kill()
-		// Its children may have the other end still.
+		// Its children may keep the socket open.
 		_ = near.SetDeadline(time.Unix(1, 0))
 	})
 	defer stop()
 	response, err := request.converse(near)
 	if err != nil {
-		// It may still wait for an answer.
+		// CRIU may still wait for an answer.
 		_ = near.Close()
 	}
 	ended := command.Wait()
@@ -137,8 +136,8 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 	return nil, fmt.Errorf("%w%s", err, log.suffix())
 }
 
-// fail lets CRIU write no file any longer. It takes that for a full disk, gives all processes back
-// what is theirs, and ends; killed, it would leave them in its own code now and then.
+// denyWrites makes CRIU's writes fail. CRIU handles that like a full disk: it restores all
+// processes and exits. Killed, it could leave them in its own code.
 func fail(pid int) error { return unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{}, nil) }
 
 // cause is why CRIU ended, in words.
@@ -175,10 +174,10 @@ func signaled(err error) bool {
 	return ok && status.Signaled()
 }
 
-// command is CRIU's process. It is in the session and the process group of this one: a restored
-// shell's job gets them, and whoever cleans up finds it by them.
+// command returns CRIU's command. CRIU stays in the caller's session and process group: a restored
+// shell's job inherits them, and cleaning up finds CRIU by them.
 //
-// The program is started by its descriptor: the user may not reach its path.
+// The program is started by its descriptor, because the user may not be able to reach its path.
 func (r *Request) command(log *log, socket, program *os.File) *exec.Cmd {
 	command := exec.Command(fmt.Sprintf("/proc/self/fd/%d", programFD), "swrk", fmt.Sprint(socketFD))
 	command.Args[0] = r.Program
@@ -195,7 +194,7 @@ func (r *Request) command(log *log, socket, program *os.File) *exec.Cmd {
 	command.ExtraFiles = append([]*os.File{socket, images, program}, r.Inherited...)
 	command.SysProcAttr = &syscall.SysProcAttr{}
 	if len(r.Namespaces) == 0 {
-		// In another pid namespace it has no parent that it could see, and would take it for dead.
+		// In another pid namespace CRIU sees no parent and would exit at once.
 		command.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}
 	if r.User.UID != 0 {
@@ -205,12 +204,12 @@ func (r *Request) command(log *log, socket, program *os.File) *exec.Cmd {
 	return command
 }
 
-// lastWords is how long it may take to read what CRIU said before it ended.
+// drainTime is how long Run reads what CRIU sent before it ended.
 const lastWords = time.Second
 
-// start starts a command, and tells when its process has ended. Its thread is not used for anything
-// else: the death of the thread is what Pdeathsig means, and one that has entered namespaces must
-// not run other goroutines.
+// start starts a command; gone is closed when its process has ended. It uses a thread of its own:
+// Pdeathsig refers to the thread, and a thread that has entered namespaces must not run other
+// goroutines.
 func start(command *exec.Cmd, namespaces []*os.File) (gone <-chan struct{}, err error) {
 	result, ended := make(chan error), make(chan struct{})
 	go func() {
@@ -224,13 +223,13 @@ func start(command *exec.Cmd, namespaces []*os.File) (gone <-chan struct{}, err 
 		if err != nil {
 			return
 		}
-		// The thread lives as long as the process.
+		// Keep the thread until the process ends.
 		_ = unix.Waitid(unix.P_PID, command.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 	}()
 	return ended, <-result
 }
 
-// options completes what the caller has set.
+// options completes the caller's options.
 func (r *Request) options() *rpc.CriuOpts {
 	options := r.Options
 	if options == nil {

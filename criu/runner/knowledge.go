@@ -15,34 +15,34 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Knowledge is what CRIU has found out about the kernel. As root it makes network namespaces for
-// that and waits for their end: two thirds of the time of a small restore. It keeps the answers by
-// itself, but only where /run is a tmpfs, so that they end with the kernel that gave them.
-// Elsewhere, as in containers and small virtual machines, they lie in a tmpfs of ours, and a link
-// leads CRIU there: after the next boot it leads nowhere.
+// Knowledge caches what CRIU finds out about the kernel. As root, CRIU creates network namespaces
+// for that and waits for their end, which takes two thirds of the time of a small restore. CRIU
+// itself caches the result only if /run is a tmpfs, so that the cache ends with the kernel.
+// Elsewhere, as in containers and small virtual machines, this cache lies in its own tmpfs, and a
+// symbolic link at CRIU's path points to it. After the next boot the link dangles.
 type Knowledge struct {
 	// Program is CRIU's executable.
 	Program string
-	// Place is where it lies: a directory that is made for it, with a tmpfs, where only root writes.
+	// Place is the cache's directory. It is created, with a tmpfs, and only root may write there.
 	Place string
-	// Link is where CRIU looks; empty: in its own directory.
+	// Link is the path where CRIU looks; empty means CRIU's default.
 	Link string
 
 	mu     sync.Mutex
 	failed bool
 }
 
-// CRIU has this built in.
+// These names are built into CRIU.
 const (
 	ownDirectory  = "/run"
 	knowledgeName = "criu.kdat"
 )
 
-// ErrNotKept means that CRIU asks the kernel each time.
-var ErrNotKept = errors.New("what CRIU knows of the kernel cannot be kept")
+// ErrNotKept is returned when the features cannot be cached. CRIU then probes the kernel each time.
+var ErrNotKept = errors.New("cannot cache the kernel's features for CRIU")
 
-// Provide sees to it that CRIU finds it. What has failed once is not tried again: CRIU then asks
-// the kernel each time.
+// Provide fills the cache if it is empty. After a failure it does nothing: CRIU then probes the
+// kernel each time.
 func (k *Knowledge) Provide(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -54,7 +54,8 @@ func (k *Knowledge) Provide(ctx context.Context) error {
 	return err
 }
 
-// there says that CRIU finds it, or will keep it by itself. That of another CRIU it removes.
+// exists reports whether CRIU finds the cache or will create it by itself. CRIU removes a cache of
+// another version.
 func (k *Knowledge) there() bool {
 	_, err := os.Stat(k.link())
 	return err == nil || inMemory(filepath.Dir(k.link()))
@@ -75,7 +76,8 @@ func (k *Knowledge) provide(ctx context.Context) error {
 	if err := k.keep(found); err != nil {
 		return errors.Join(err, k.clear())
 	}
-	// One that leads nowhere is in the way. Whoever makes another one meanwhile has the same in mind.
+	// Remove a dangling link. If another process creates the link at the same time, both are the
+	// same.
 	if _, err := os.Readlink(k.link()); err == nil {
 		if err := k.remove(k.link()); err != nil {
 			return err
@@ -89,7 +91,7 @@ func (k *Knowledge) provide(ctx context.Context) error {
 
 func (k *Knowledge) file() string { return filepath.Join(k.Place, knowledgeName) }
 
-// keep writes it where it ends with the kernel. It is complete there, or not at all.
+// store writes the file, atomically, to a place that ends with the kernel.
 func (k *Knowledge) keep(found []byte) error {
 	if err := os.Mkdir(k.Place, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -106,9 +108,9 @@ func (k *Knowledge) keep(found []byte) error {
 	return os.Rename(unfinished, k.file())
 }
 
-// clear takes the place away.
+// removeDir removes the cache's directory.
 func (k *Knowledge) clear() error {
-	// Where the directory itself is in memory, nothing was mounted.
+	// If the parent directory is a tmpfs, nothing was mounted.
 	if err := unix.Unmount(k.Place, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) &&
 		!errors.Is(err, unix.ENOENT) {
 		return fmt.Errorf("unmount %s: %w", k.Place, err)
@@ -116,7 +118,7 @@ func (k *Knowledge) clear() error {
 	return os.RemoveAll(k.Place)
 }
 
-// Withdraw takes away what Provide has made, and has it make nothing more.
+// Withdraw removes the cache and disables it.
 func (k *Knowledge) Withdraw() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,7 +138,7 @@ func (k *Knowledge) remove(path string) error {
 	return nil
 }
 
-// ask has CRIU ask the kernel, at a place where it keeps the answers.
+// ask makes CRIU probe the kernel in a namespace where CRIU caches the result.
 func (k *Knowledge) ask(ctx context.Context) ([]byte, error) {
 	place, err := newApart()
 	if err != nil {
@@ -152,19 +154,19 @@ func (k *Knowledge) ask(ctx context.Context) ([]byte, error) {
 	}
 	found, err := place.read(knowledgeName)
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("%w: CRIU has written none", ErrNotKept)
+		err = fmt.Errorf("%w: CRIU wrote no file", ErrNotKept)
 	}
 	return found, err
 }
 
-// apart is a mount namespace in which CRIU's own directory is an empty tmpfs.
+// scratch is a mount namespace in which CRIU's directory is an empty tmpfs.
 type apart struct{ namespace, directory *os.File }
 
 func newApart() (place *apart, err error) {
 	made := make(chan struct{})
 	go func() {
 		defer close(made)
-		runtime.LockOSThread() // for ever: a thread with mounts of its own ends here
+		runtime.LockOSThread() // never unlocked: the thread has private mounts and must end here
 		place, err = makeApart()
 	}()
 	<-made
@@ -176,7 +178,7 @@ func makeApart() (*apart, error) {
 		return nil, fmt.Errorf("unshare: %w", err)
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-		return nil, fmt.Errorf("own mounts: %w", err)
+		return nil, fmt.Errorf("private mounts: %w", err)
 	}
 	if err := unix.Mount("phos", ownDirectory, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700,size=1m"); err != nil {
 		return nil, fmt.Errorf("mount tmpfs: %w", err)
@@ -193,24 +195,24 @@ func makeApart() (*apart, error) {
 }
 
 func (a *apart) close() {
-	_ = a.namespace.Close() // both were only looked at
+	_ = a.namespace.Close() // both were opened for reading only
 	_ = a.directory.Close()
 }
 
-// mostBytes is many times what CRIU writes.
+// maxCacheBytes is many times the size of CRIU's cache file.
 const mostBytes = 64 << 10
 
 func (a *apart) read(name string) ([]byte, error) {
 	fd, err := unix.Openat(int(a.directory.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%w: CRIU has written none: %w", ErrNotKept, err)
+		return nil, fmt.Errorf("%w: CRIU wrote no file: %w", ErrNotKept, err)
 	}
 	file := os.NewFile(uintptr(fd), name)
 	defer file.Close()
 	return io.ReadAll(io.LimitReader(file, mostBytes))
 }
 
-// inMemory says that what lies in a directory does not outlive the kernel.
+// inMemory reports whether a directory is in a tmpfs.
 func inMemory(directory string) bool {
 	var info unix.Statfs_t
 	return unix.Statfs(directory, &info) == nil && info.Type == unix.TMPFS_MAGIC

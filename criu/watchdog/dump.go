@@ -18,9 +18,10 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// largestGhost is how much of a file that has no name any more is saved.
+// maxGhostBytes is the largest size of a file without a name that is saved.
 const largestGhost = 1 << 30
 
+// dump runs CRIU for a dump, or continues the one that Ready started.
 func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error {
 	if w.group == nil || len(files) != 1 {
 		return fmt.Errorf("dump: %w", ErrOrder)
@@ -51,7 +52,7 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	return errors.Join(w.settle(err, before), second.Remove())
 }
 
-// anywhere says that CRIU may be inside of processes from its beginning on.
+// always reports that CRIU may be inside processes from the start.
 func anywhere() bool { return true }
 
 // run runs CRIU for a dump.
@@ -68,7 +69,7 @@ func (w *watchdog) run(ctx context.Context, request runner.Request, order Dump) 
 	defer group.Close()
 	options := w.options(order)
 	if len(namespaces) > 0 {
-		// In a container its path may lead nowhere.
+		// In a container the cgroup's path may not exist.
 		options.FreezeCgroup = proto.String(fmt.Sprintf("/proc/self/fd/%d", runner.Descriptor(0)))
 	}
 	request.Program, request.User, request.Type, request.Options = order.Program, order.User, rpc.CriuReqType_DUMP, options
@@ -80,8 +81,7 @@ func (w *watchdog) run(ctx context.Context, request runner.Request, order Dump) 
 func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 	options := &rpc.CriuOpts{
 		Pid: proto.Int32(int32(order.Root)),
-		// They stay as they were before: frozen. Whether they go on is decided when the image is
-		// complete.
+		// The processes stay frozen. phosd decides later whether they are resumed or killed.
 		LeaveRunning: proto.Bool(true),
 		FreezeCgroup: proto.String(w.group.Path),
 		Timeout:      proto.Uint32(secondsLeft(order.Deadline)),
@@ -89,11 +89,11 @@ func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 		ShellJob:     proto.Bool(order.ShellJob),
 		FileLocks:    proto.Bool(true),
 		GhostLimit:   proto.Uint32(largestGhost),
-		// The tree is restored into the cgroup of whoever restores it.
+		// The tree is restored into the cgroup of the restore's caller.
 		ManageCgroupsMode: rpc.CriuCgMode_IGNORE.Enum(),
 		TcpEstablished:    proto.Bool(order.Connected),
 		ExtUnixSk:         proto.Bool(order.Datagrams),
-		// Only connections within the tree are saved, and both of their ends stand still.
+		// Only connections inside the tree are saved, and both of their ends are frozen.
 		NetworkLock: rpc.CriuNetworkLockMethod_SKIP.Enum(),
 	}
 	if order.Earlier != "" {
@@ -102,7 +102,7 @@ func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 	return options
 }
 
-// namespaces are those of the tree, where they are not this process's.
+// namespaces opens the given kinds of namespaces of the tree.
 func namespaces(root proc.Identity, kinds []string) (files []*os.File, err error) {
 	for _, kind := range kinds {
 		file, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", root.PID, kind))
@@ -114,7 +114,7 @@ func namespaces(root proc.Identity, kinds []string) (files []*os.File, err error
 	return files, nil
 }
 
-// imprint remembers how the tree was before CRIU came.
+// snapshot captures the tree's state before CRIU runs.
 func (w *watchdog) imprint() (*repair.Imprint, error) {
 	pids, err := w.group.Processes()
 	if err != nil {
@@ -123,12 +123,12 @@ func (w *watchdog) imprint() (*repair.Imprint, error) {
 	return repair.Take(pids)
 }
 
-// settle brings the tree back to a stand after CRIU, however it ended.
+// refreeze freezes the tree again after CRIU has ended.
 func (w *watchdog) settle(failure error, before *repair.Imprint) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()
 	if errors.Is(failure, runner.ErrTorn) {
-		// Its children may be at work still.
+		// Its children may still be working.
 		failure = errors.Join(failure, orphans.EndSession(w.self), w.heal(ctx, before))
 	}
 	if w.group == nil || w.group.Frozen() {

@@ -10,18 +10,17 @@ import (
 )
 
 const (
-	// settleTime is how long it may take until processes that CRIU left are themselves again, and
-	// stand.
+	// refreezeTime is how long it may take until processes that CRIU left are repaired and frozen.
 	settleTime = 10 * time.Second
-	// recovery is how long they run at a time, to leave CRIU's code.
+	// runTime is how long they run at a time, to leave CRIU's code.
 	recovery = 5 * time.Millisecond
-	// healTime is how long they may take for it; a parasite that nobody talks to any more returns at
-	// once.
+	// leaveTimeout is how long they may take to leave it. A parasite whose connection is closed
+	// returns at once.
 	healTime = 2 * time.Second
 )
 
-// heal mends what CRIU, dying, has left in the processes of the tree. A tree that cannot be mended
-// is ended as a whole.
+// repair undoes what a killed CRIU has left in the processes of the tree. A tree that cannot be
+// repaired is killed.
 func (w *watchdog) heal(ctx context.Context, before *repair.Imprint) error {
 	err := w.recover(ctx, before)
 	if err == nil {
@@ -33,7 +32,7 @@ func (w *watchdog) heal(ctx context.Context, before *repair.Imprint) error {
 	return errors.Join(fmt.Errorf("%w: %w", ErrDamaged, err), w.kill())
 }
 
-// recover ends when all stand still and none is in CRIU's code.
+// leaveParasite runs the tree until no frozen process is inside CRIU's code.
 func (w *watchdog) recover(ctx context.Context, before *repair.Imprint) error {
 	for end := time.Now().Add(healTime); ; {
 		if err := w.group.Stop(ctx); err != nil {
@@ -44,11 +43,11 @@ func (w *watchdog) recover(ctx context.Context, before *repair.Imprint) error {
 			return err
 		}
 		if time.Now().After(end) {
-			return errors.New("it does not leave CRIU's code")
+			return errors.New("a process does not leave CRIU's code")
 		}
 		if err := w.group.Start(); err != nil {
 			return err
 		}
-		time.Sleep(recovery) //nolint:forbidigo // whether they have left can be seen only when they stand
+		time.Sleep(recovery) // whether they have left is visible only while they are frozen
 	}
 }

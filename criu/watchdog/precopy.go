@@ -18,8 +18,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// precopy has CRIU dump the memory of a tree that runs. CRIU stops each process for a moment, by
-// ptrace, and writes when it has let it go again.
+// precopy runs CRIU to dump the memory of a running tree. CRIU stops each process for a moment, by
+// ptrace, and writes its pages after resuming it.
 func (w *watchdog) precopy(ctx context.Context, order Precopy, files []*os.File) error {
 	if w.group != nil || len(files) != 1 {
 		return fmt.Errorf("precopy: %w", ErrOrder)
@@ -61,7 +61,7 @@ func imprintRunning(order Precopy) (*repair.Imprint, error) {
 	return repair.Take(pids)
 }
 
-// healRunning mends what CRIU has left in a tree that ran; for that it stands still once.
+// repairRunning repairs a tree that was running. For that it freezes the tree once.
 func (w *watchdog) healRunning(order Precopy, before *repair.Imprint) error {
 	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 	defer cancel()

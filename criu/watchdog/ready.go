@@ -15,24 +15,24 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/freezer"
 )
 
-// beforeDump is the moment at which CRIU has found out what the kernel can do, and has looked at no
-// process yet.
+// beforeDump is the stage at which CRIU knows the kernel's features but has not inspected a process
+// yet.
 const beforeDump = "pre-dump"
 
-// errNotWanted ends a CRIU that was started for a dump which does not come.
-var errNotWanted = errors.New("the dump is another one")
+// errNotWanted ends a CRIU that was started for a dump that is not requested.
+var errNotWanted = errors.New("another dump was requested")
 
-// waiting is a CRIU that was started before the tree was frozen. What it does until then takes as
-// long as the rest of a small program's dump, and none of it needs the program to stand still.
+// waiting is a CRIU that was started before the tree was frozen. What it does until it waits takes
+// as long as the rest of a small program's dump, and does not need the program to be frozen.
 type waiting struct {
 	order Dump
-	// release lets it go on.
+	// release is closed to let it continue.
 	release chan struct{}
 	cancel  context.CancelCauseFunc
 	ended   chan error
 }
 
-// makeReady gathers the tree, starts CRIU, and returns when that waits.
+// makeReady moves the tree to its cgroup, starts CRIU, and returns when CRIU waits.
 func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File) error {
 	if w.group != nil || w.waiting != nil || len(files) != 1 {
 		return fmt.Errorf("make ready: %w", ErrOrder)
@@ -66,7 +66,7 @@ func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File
 		return nil
 	case err := <-first.ended:
 		cancel(nil)
-		// Whoever killed it has left its children.
+		// If CRIU was killed, it has left its children.
 		return fmt.Errorf("make ready: %w", errors.Join(err, errNeverWaited, orphans.EndSession(w.self)))
 	case <-ctx.Done():
 		cancel(context.Cause(ctx))
@@ -75,10 +75,10 @@ func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File
 	}
 }
 
-// errNeverWaited means that CRIU did not come to the moment at which it should wait.
-var errNeverWaited = errors.New("CRIU has not waited")
+// errNeverWaited is returned when CRIU ended before the stage at which it should wait.
+var errNeverWaited = errors.New("CRIU ended before its dump")
 
-// released reports whether it was let go on.
+// released reports whether CRIU may continue.
 func (f *waiting) released() bool {
 	select {
 	case <-f.release:
@@ -97,7 +97,7 @@ func (f *waiting) await(ctx context.Context) error {
 	}
 }
 
-// take returns the CRIU that waits, if it waits for this dump.
+// take returns the waiting CRIU if its options match the order; otherwise it ends it.
 func (w *watchdog) take(order Dump) *waiting {
 	if w.waiting == nil {
 		return nil
@@ -113,7 +113,7 @@ func (w *watchdog) take(order Dump) *waiting {
 	return first
 }
 
-// run lets it dump.
+// run lets CRIU continue with the dump.
 func (f *waiting) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { f.cancel(context.Cause(ctx)) })
 	defer stop()
@@ -122,7 +122,7 @@ func (f *waiting) run(ctx context.Context) error {
 	return <-f.ended
 }
 
-// dismiss ends the CRIU that waits. It has touched nothing.
+// dismiss ends the waiting CRIU, which has not touched the tree.
 func (w *watchdog) dismiss() {
 	if w.waiting == nil {
 		return
@@ -130,5 +130,5 @@ func (w *watchdog) dismiss() {
 	w.waiting.cancel(errNotWanted)
 	<-w.waiting.ended
 	w.waiting = nil
-	_ = orphans.EndSession(w.self) // its children, had it any: they are no reason to fail
+	_ = orphans.EndSession(w.self) // it may have left children; failing to end them is harmless
 }
