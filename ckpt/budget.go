@@ -1,26 +1,26 @@
 package ckpt
 
 const (
-	// ownBytes is the memory that phosd and its helpers take for a checkpoint, whatever its size:
-	// CRIU, the watchdog, what is read of the image.
-	ownBytes = 24 << 20
-	// deviceBytes is what a worker takes beside its copies of memory: the saved session, and what is
-	// being written.
+	// fixedBytes is the memory that phosd and its helpers take for any checkpoint: CRIU, the
+	// watchdog, and what they read of the image.
+	fixedBytes = 24 << 20
+	// deviceBytes is what a worker takes beside its copies of memory: the saved session and write
+	// buffers.
 	deviceBytes = 24 << 20
 )
 
-// budget is what is left of the memory that the checkpoint may take, without what is taken already.
-func (v *saving) budget() uint64 {
-	left := v.order.Options.BudgetBytes
-	for _, work := range v.work {
+// budget returns the rest of the memory that the checkpoint may take.
+func (c *checkpoint) budget() uint64 {
+	left := c.order.Options.BudgetBytes
+	for _, work := range c.workDirs {
 		left -= min(left, work.MemoryBytes())
 	}
 	return left
 }
 
-// share is a device's part of the memory for copies. A small budget goes to them with its half:
-// without any copies nothing is saved while the program runs.
-func (v *saving) share(devices int) uint64 {
-	left, others := v.budget(), uint64(ownBytes+devices*deviceBytes)
+// share returns a device's part of the memory for copies. At least half of a small budget is for
+// copies: without copies nothing can be saved while the program runs.
+func (c *checkpoint) share(devices int) uint64 {
+	left, others := c.budget(), uint64(fixedBytes+devices*deviceBytes)
 	return max(left/2, left-min(left, others)) / uint64(devices)
 }

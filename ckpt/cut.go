@@ -10,66 +10,66 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/pool"
 )
 
-// device is a Device with how far it is.
+// device is a Device and its state.
 type device struct {
 	Device
 	number int
 	begun  bool
-	// closed: its gate is closed.
+	// closed is set while the device's gate is closed.
 	closed bool
-	// pack is what it writes, since it was begun with.
+	// pack is the file that the device writes; it is set by Begin.
 	pack *os.File
 }
 
-// giveUp takes back what a device has begun: it may be begun with again.
-func (v *saving) giveUp(d *device) {
+// abortDevice aborts a device and drops its pack. The device may begin again.
+func (c *checkpoint) abortDevice(d *device) {
 	d.Abort()
 	d.begun = false
 	if d.pack == nil {
 		return
 	}
-	if err := v.image.drop(d.pack); err != nil {
-		v.steps.log.Error("drop a pack", "pid", d.Process(), "error", err)
+	if err := c.image.dropPack(d.pack); err != nil {
+		c.steps.log.Error("cannot drop a pack", "pid", d.Process(), "error", err)
 	}
 	d.pack = nil
 }
 
 const (
-	firstPatience = 5 * time.Millisecond
-	shortestDrain = 100 * time.Millisecond
-	mostPatience  = 500 * time.Millisecond
-	// dumpSecondBytes is a speed that every disk has: by it CRIU's deadline grows with what it has to
-	// write.
+	minRetryDelay = 5 * time.Millisecond
+	minDrain      = 100 * time.Millisecond
+	maxRetryDelay = 500 * time.Millisecond
+	// dumpSecondBytes is a write speed that every disk reaches. CRIU's deadline grows by it.
 	dumpSecondBytes = 16 << 20
-	// precopiedBytes is how much memory is worth the trouble of a copy beforehand, which stops each
-	// process for a moment more.
-	precopiedBytes = 64 << 20
+	// minPrecopyBytes is the least memory for which a precopy pays: it stops each process once
+	// more, for a moment.
+	minPrecopyBytes = 64 << 20
 )
 
-// precopy copies while the programs run.
-func (v *saving) precopy(ctx context.Context) error {
+// precopy copies GPU and CPU memory while the programs run.
+func (c *checkpoint) precopy(ctx context.Context) error {
 	work := []func(context.Context) error{func(ctx context.Context) error {
-		return v.patiently(ctx, time.Now().Add(v.order.Deadline), v.beginDevices)
+		return c.retryBusy(ctx, time.Now().Add(c.order.Deadline), c.beginDevices)
 	}}
-	for i := range v.work {
-		work = append(work, func(ctx context.Context) error { return v.precopyTree(ctx, v.trees[i], v.work[i]) })
+	for i := range c.workDirs {
+		work = append(work, func(ctx context.Context) error { return c.precopyTree(ctx, c.trees[i], c.workDirs[i]) })
 	}
-	return parallel(ctx, work...)
+	return pool.Run(ctx, work...)
 }
 
-// precopyTree copies the memory of processes beforehand, where that shortens the pause. If it
-// fails, the pause is longer.
-func (v *saving) precopyTree(ctx context.Context, tree *Tree, work Work) error {
-	if v.order.Options.StopTheWorld || residentBytes(tree) < precopiedBytes {
+// precopyTree copies the memory of processes before the pause, if that shortens the pause. A
+// failure only makes the pause longer.
+func (c *checkpoint) precopyTree(ctx context.Context, tree *Tree, work Work) error {
+	if c.order.Options.StopTheWorld || residentBytes(tree) < minPrecopyBytes {
 		return nil
 	}
-	limited, cancel := context.WithTimeout(ctx, v.dumpTime(tree))
+	limited, cancel := context.WithTimeout(ctx, c.dumpTime(tree))
 	defer cancel()
-	err := v.order.CPU.Precopy(limited, tree, work.Descriptor())
-	if errors.Is(err, ErrUntracked) && v.order.Untracked != nil {
-		v.order.Untracked()
+	err := c.order.CPU.Precopy(limited, tree, work.Descriptor())
+	if errors.Is(err, ErrUntracked) && c.order.Untracked != nil {
+		c.order.Untracked()
 	}
 	if err == nil || errors.Is(err, ErrUntracked) {
 		return nil
@@ -77,78 +77,79 @@ func (v *saving) precopyTree(ctx context.Context, tree *Tree, work Work) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	v.steps.log.Warn("memory of processes is not copied beforehand", "pid", tree.Processes[0].PID, "error", err)
+	c.steps.log.Warn("precopy of process memory failed", "pid", tree.Processes[0].PID, "error", err)
 	return emptyDirectory(work.Descriptor())
 }
 
-// beginDevices begins with all devices that there are and are not begun yet.
-func (v *saving) beginDevices(ctx context.Context) error {
-	found, err := v.order.Devices(v.trees)
+// beginDevices begins the devices of all processes that use a GPU now, except those already begun.
+func (c *checkpoint) beginDevices(ctx context.Context) error {
+	found, err := c.order.Devices(c.trees)
 	if err != nil {
 		return err
 	}
-	v.match(found)
-	options := v.order.Options
-	options.StopTheWorld = options.StopTheWorld || len(v.devices) == 0
-	if len(v.devices) > 0 {
-		options.BudgetBytes = v.share(len(v.devices))
-		options.BandwidthBytes /= uint64(len(v.devices))
+	c.match(found)
+	options := c.order.Options
+	options.StopTheWorld = options.StopTheWorld || len(c.devices) == 0
+	if len(c.devices) > 0 {
+		options.BudgetBytes = c.share(len(c.devices))
+		options.BandwidthBytes /= uint64(len(c.devices))
 	}
 	var work []func(context.Context) error
-	for _, d := range v.devices {
+	for _, d := range c.devices {
 		if d.begun {
 			continue
 		}
 		mine := options
-		mine.Progress = func(now Step) { v.gauge.part(d.number, now) }
+		mine.Progress = func(now Step) { c.progress.part(d.number, now) }
 		work = append(work, func(ctx context.Context) error {
-			packs, err := v.image.packs()
+			packs, err := c.image.packs()
 			if err != nil {
 				return err
 			}
 			d.pack = packs[0]
 			if err := d.Begin(ctx, packs, mine); err != nil {
-				v.giveUp(d)
-				return about(d, err)
+				c.abortDevice(d)
+				return withPID(d, err)
 			}
 			d.begun = true
 			return nil
 		})
 	}
-	return parallel(ctx, work...)
+	return pool.Run(ctx, work...)
 }
 
-// match takes over which devices there are now: those that are known already keep what they have.
-func (v *saving) match(found []Device) {
-	known := v.devices
-	v.devices = nil
+// match replaces v.devices by found. Devices that are already known keep their state; those that
+// are gone are aborted.
+func (c *checkpoint) match(found []Device) {
+	known := c.devices
+	c.devices = nil
 	for _, each := range found {
 		at := slices.IndexFunc(known, func(d *device) bool { return d.Process() == each.Process() })
 		if at < 0 {
-			v.devices = append(v.devices, &device{Device: each, number: each.Process()})
+			c.devices = append(c.devices, &device{Device: each, number: each.Process()})
 			continue
 		}
-		v.devices = append(v.devices, known[at])
+		c.devices = append(c.devices, known[at])
 		known = slices.Delete(known, at, at+1)
-		if each != v.devices[len(v.devices)-1].Device {
-			each.Abort() // it is the same one again
+		if each != c.devices[len(c.devices)-1].Device {
+			each.Abort() // the same device, found again
 		}
 	}
 	for _, gone := range known {
-		v.giveUp(gone)
+		c.abortDevice(gone)
 	}
 }
 
-// patiently tries something again that is busy, until a time.
-func (v *saving) patiently(ctx context.Context, until time.Time, try func(context.Context) error) error {
-	for wait := firstPatience; ; wait = min(2*wait, mostPatience) {
+// retryBusy calls try until it returns no ErrBusy, or until the time is over.
+func (c *checkpoint) retryBusy(ctx context.Context, until time.Time, try func(context.Context) error) error {
+	for wait := minRetryDelay; ; wait = min(2*wait, maxRetryDelay) {
 		err := try(ctx)
 		if err == nil || !errors.Is(err, ErrBusy) {
 			return err
 		}
-		v.steps.log.Debug("busy", "why", err)
+		c.steps.log.Debug("busy", "why", err)
 		if time.Now().Add(wait).After(until) {
-			return &LateError{"the program did not come to rest", v.order.Deadline, err}
+			return &DeadlineError{"the program did not come to rest", c.order.Deadline, err}
 		}
 		select {
 		case <-time.After(wait):
@@ -158,153 +159,155 @@ func (v *saving) patiently(ctx context.Context, until time.Time, try func(contex
 	}
 }
 
-// pauseAll ends with everything at rest, frozen and cut.
-func (v *saving) pauseAll(ctx context.Context) error {
-	v.prepareAll(ctx)
-	v.waiting = time.Now()
-	until := v.waiting.Add(v.order.Deadline)
-	return v.patiently(ctx, until, func(ctx context.Context) error {
-		v.paused = time.Now()
-		attempt := v.steps.branch()
+// pauseAll ends with all trees quiesced, frozen and cut.
+func (c *checkpoint) pauseAll(ctx context.Context) error {
+	c.prepareAll(ctx)
+	c.firstPause = time.Now()
+	until := c.firstPause.Add(c.order.Deadline)
+	return c.retryBusy(ctx, until, func(ctx context.Context) error {
+		c.lastPause = time.Now()
+		attempt := c.steps.branch()
 		err := attempt.run(ctx,
-			step{"quiesce", func(ctx context.Context) error { return v.quiesce(ctx, until) }, v.openGates},
-			step{"freeze", v.freeze, v.thaw},
-			step{"cut", func(ctx context.Context) error { return v.cut(ctx, until) }, nil},
-			step{"hold", v.hold, nil},
+			step{"quiesce", func(ctx context.Context) error { return c.quiesce(ctx, until) }, c.openGates},
+			step{"freeze", c.freeze, c.thaw},
+			step{"cut", func(ctx context.Context) error { return c.cut(ctx, until) }, nil},
+			step{"hold", c.hold, nil},
 		)
 		if err == nil {
-			v.steps.join(attempt)
+			c.steps.join(attempt)
 		}
 		return err
 	})
 }
 
-// quiesce closes all gates and waits until everything that was called is done.
-func (v *saving) quiesce(ctx context.Context, until time.Time) error {
-	// A process may have begun to use a GPU since the copying began.
-	if err := v.beginDevices(ctx); err != nil {
+// quiesce closes all gates and waits until all calls are done.
+func (c *checkpoint) quiesce(ctx context.Context, until time.Time) error {
+	// A process may have begun to use a GPU after the precopy began.
+	if err := c.beginDevices(ctx); err != nil {
 		return err
 	}
-	v.gauge.phase(Step{Phase: "drain"})
-	patience := max(time.Until(until), firstPatience)
-	if len(v.devices) > 1 {
-		// No program shall stand still for long because another one is busy. Each try is as long as all
-		// before it.
-		patience = min(patience, max(time.Since(v.waiting), shortestDrain))
+	c.progress.phase(Step{Phase: "drain"})
+	patience := max(time.Until(until), minRetryDelay)
+	if len(c.devices) > 1 {
+		// A busy program must not keep the others paused for long. Each try may take as long as all
+		// tries before it.
+		patience = min(patience, max(time.Since(c.firstPause), minDrain))
 	}
 	var work []func(context.Context) error
-	for _, d := range v.devices {
+	for _, d := range c.devices {
 		work = append(work, func(ctx context.Context) error {
 			d.closed = true
 			err := d.Quiesce(ctx, patience)
 			if errors.Is(err, ErrBusy) {
-				d.closed = false // it has opened its gate itself
+				d.closed = false // the device opened its gate again
 			}
-			return about(d, err)
+			return withPID(d, err)
 		})
 	}
-	return parallel(ctx, work...)
+	return pool.Run(ctx, work...)
 }
 
-func about(d *device, err error) error {
+// withPID adds the device's process to the error.
+func withPID(d *device, err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("pid %d: %w", d.Process(), err)
 }
 
-// openGates lets all programs call again.
-func (v *saving) openGates() {
-	// It happens also when whoever asked for the checkpoint has given up.
-	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+// openGates lets all programs make calls again.
+func (c *checkpoint) openGates() {
+	// The gates are opened even if the caller has cancelled the checkpoint.
+	ctx, cancel := context.WithTimeout(context.Background(), openGateTimeout)
 	defer cancel()
 	var all sync.WaitGroup
-	for _, d := range v.devices {
+	for _, d := range c.devices {
 		if d.closed {
-			all.Go(func() { v.openGate(ctx, d) })
+			all.Go(func() { c.openGate(ctx, d) })
 		}
 	}
 	all.Wait()
 }
 
-func (v *saving) openGate(ctx context.Context, d *device) {
+// openGate opens the gate of one device, or else aborts the device.
+func (c *checkpoint) openGate(ctx context.Context, d *device) {
 	d.closed = false
 	if err := d.Resume(ctx); err != nil {
-		v.steps.log.Error("open a gate", "pid", d.Process(), "error", err)
-		// The worker opens it by itself when its checkpoint is taken back.
-		v.giveUp(d)
+		c.steps.log.Error("open a gate", "pid", d.Process(), "error", err)
+		// Aborting its checkpoint makes the worker open the gate by itself.
+		c.abortDevice(d)
 	}
 }
 
-// openTime is how long a worker may take to open a gate. One that a disk holds up opens it by
-// itself when it is given up.
-const openTime = 3 * time.Second
+// openGateTimeout is how long a worker may take to open a gate. A worker that hangs on a disk opens
+// its gate when it is aborted.
+const openGateTimeout = 3 * time.Second
 
-func (v *saving) freeze(ctx context.Context) error {
-	for _, tree := range v.trees {
-		frozen, err := v.order.CPU.Freeze(ctx, tree)
+func (c *checkpoint) freeze(ctx context.Context) error {
+	for _, tree := range c.trees {
+		frozen, err := c.order.CPU.Freeze(ctx, tree)
 		if err != nil {
 			return fmt.Errorf("freeze: %w", err)
 		}
-		v.frozen = append(v.frozen, frozen)
+		c.frozen = append(c.frozen, frozen)
 	}
-	// Now that nothing moves any more: what is there to be saved?
-	trees, err := v.look(ctx)
+	// Everything is stopped now: inspect again.
+	trees, err := c.inspectAll(ctx)
 	if err != nil {
 		return err
 	}
-	v.trees = trees
-	// Later its owner may have ended.
-	if v.groups, err = trees[0].Processes[0].Groups(); err != nil {
+	c.trees = trees
+	// The process may be gone when the manifest is written.
+	if c.groups, err = trees[0].Processes[0].Groups(); err != nil {
 		return err
 	}
-	found, err := v.order.Devices(trees)
+	found, err := c.order.Devices(trees)
 	if err != nil {
 		return err
 	}
-	defer v.match(slices.Clone(found))
-	if len(found) != len(v.devices) {
-		return Busy(errors.New("a process began or ended to use a GPU"))
+	defer c.match(slices.Clone(found))
+	if len(found) != len(c.devices) {
+		return Busy(errors.New("a process started or stopped using a GPU"))
 	}
 	return nil
 }
 
-func (v *saving) thaw() {
-	for _, frozen := range v.frozen {
+func (c *checkpoint) thaw() {
+	for _, frozen := range c.frozen {
 		if err := frozen.Thaw(); err != nil {
-			v.steps.log.Error("thaw", "error", err)
+			c.steps.log.Error("cannot thaw", "error", err)
 		}
 	}
-	v.frozen = nil
+	c.frozen = nil
 }
 
-// cut saves what changed, the processes, and the files that they write, all at the same time.
-func (v *saving) cut(ctx context.Context, until time.Time) error {
-	v.gauge.phase(Step{Phase: "cut"})
-	v.files = nil
-	v.within.anew()
-	work := []func(context.Context) error{v.within.timed("files", v.saveFiles)}
-	for _, d := range v.devices {
-		work = append(work, v.within.timed("gpu", func(ctx context.Context) error {
-			return about(d, d.Cut(ctx, max(time.Until(until), firstPatience)))
+// cut saves dirty memory, the processes and the files that they write, all in parallel.
+func (c *checkpoint) cut(ctx context.Context, until time.Time) error {
+	c.progress.phase(Step{Phase: "cut"})
+	c.files = nil
+	c.timing.reset()
+	work := []func(context.Context) error{c.timing.timed("files", c.saveFiles)}
+	for _, d := range c.devices {
+		work = append(work, c.timing.timed("gpu", func(ctx context.Context) error {
+			return withPID(d, d.Cut(ctx, max(time.Until(until), minRetryDelay)))
 		}))
 	}
-	for i, work1 := range v.work {
-		work = append(work, v.within.timed("processes", func(ctx context.Context) error {
-			return v.dump(ctx, v.frozen[i], work1, v.trees[i])
+	for i, work1 := range c.workDirs {
+		work = append(work, c.timing.timed("processes", func(ctx context.Context) error {
+			return c.dump(ctx, c.frozen[i], work1, c.trees[i])
 		}))
 	}
-	err := parallel(ctx, work...)
-	v.dumped = true
+	err := pool.Run(ctx, work...)
+	c.dumped = true
 	return err
 }
 
-// dump has CRIU write the processes of one tree.
-func (v *saving) dump(ctx context.Context, frozen Frozen, work Work, tree *Tree) error {
-	limit := v.dumpTime(tree)
+// dump runs CRIU to write the processes of one tree.
+func (c *checkpoint) dump(ctx context.Context, frozen Frozen, work Work, tree *Tree) error {
+	limit := c.dumpTime(tree)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if v.dumped { // that attempt has also begun to track anew
+	if c.dumped { // the failed dump has reset CRIU's dirty tracking, too
 		if err := emptyDirectory(work.Descriptor()); err != nil {
 			return err
 		}
@@ -314,72 +317,77 @@ func (v *saving) dump(ctx context.Context, frozen Frozen, work Work, tree *Tree)
 	case err == nil:
 		return nil
 	case ctx.Err() == nil && (limited.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
-		return &LateError{fmt.Sprintf("the processes of pid %d were not written", tree.Processes[0].PID), limit, err}
+		return &DeadlineError{
+			fmt.Sprintf("the processes of pid %d were not written", tree.Processes[0].PID),
+			limit,
+			err,
+		}
 	}
 	return fmt.Errorf("dump: %w", err)
 }
 
-func (v *saving) hold(ctx context.Context) error {
-	if v.order.Hold == nil {
+// hold calls the Hold of the options, with the deadline.
+func (c *checkpoint) hold(ctx context.Context) error {
+	if c.order.Hold == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, v.order.Deadline)
+	ctx, cancel := context.WithTimeout(ctx, c.order.Deadline)
 	defer cancel()
-	return v.order.Hold(ctx)
+	return c.order.Hold(ctx)
 }
 
-// goOn lets the programs run again, unless they are to end here.
-func (v *saving) goOn(ctx context.Context) error {
-	if v.order.Stop {
+// resumeAll thaws the trees and opens the gates, unless the programs end with this checkpoint.
+func (c *checkpoint) resumeAll(ctx context.Context) error {
+	if c.order.Stop {
 		return nil
 	}
-	for len(v.frozen) > 0 {
-		if err := v.frozen[0].Thaw(); err != nil {
+	for len(c.frozen) > 0 {
+		if err := c.frozen[0].Thaw(); err != nil {
 			return fmt.Errorf("thaw: %w", err)
 		}
-		v.frozen = v.frozen[1:]
+		c.frozen = c.frozen[1:]
 	}
 	var work []func(context.Context) error
-	for _, d := range v.devices {
+	for _, d := range c.devices {
 		work = append(work, func(ctx context.Context) error {
 			err := d.Resume(ctx)
 			d.closed = err != nil
-			return about(d, err)
+			return withPID(d, err)
 		})
 	}
-	err := parallel(ctx, work...)
-	v.pause = time.Since(v.paused)
-	if dropped := v.dropPrepared(); dropped != nil {
-		v.steps.log.Error("clear up after a pause", "error", dropped)
+	err := pool.Run(ctx, work...)
+	c.pause = time.Since(c.lastPause)
+	if dropped := c.dropPrepared(); dropped != nil {
+		c.steps.log.Error("cannot release what was prepared for the pause", "error", dropped)
 	}
 	return err
 }
 
-// finish has the workers write what they put aside.
-func (v *saving) finish(ctx context.Context) error {
-	v.gauge.phase(Step{Phase: "write"})
-	halves := make([]image.GPUHalf, len(v.devices))
+// finish makes the workers write what they had only copied to buffers.
+func (c *checkpoint) finish(ctx context.Context) error {
+	c.progress.phase(Step{Phase: "write"})
+	halves := make([]image.GPUHalf, len(c.devices))
 	var work []func(context.Context) error
-	for i, d := range v.devices {
+	for i, d := range c.devices {
 		work = append(work, func(ctx context.Context) (err error) {
 			if halves[i], err = d.Finish(ctx); err == nil {
-				// Its worker has let go: the gate is open, and the pack is the transaction's.
+				// The worker is done: the gate is open, and the pack belongs to the transaction.
 				d.begun, d.closed, d.pack = false, false, nil
 			}
-			return about(d, err)
+			return withPID(d, err)
 		})
 	}
-	if err := parallel(ctx, work...); err != nil {
+	if err := pool.Run(ctx, work...); err != nil {
 		return err
 	}
-	for i, d := range v.devices {
-		v.halves[d.Process()] = halves[i]
+	for i, d := range c.devices {
+		c.halves[d.Process()] = halves[i]
 	}
 	return nil
 }
 
-func (v *saving) abortDevices() {
-	for _, d := range v.devices {
+func (c *checkpoint) abortDevices() {
+	for _, d := range c.devices {
 		d.Abort()
 	}
 }

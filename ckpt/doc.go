@@ -1,12 +1,15 @@
-// Package ckpt is the order of steps in which a process tree is saved and brought back. It knows
-// neither CRIU nor GPUs: the CPU half is a CPU, the GPU half of each process a Device, and the
-// image a directory of package ckpt/store.
+// Package ckpt runs the steps of a checkpoint and of a restore of a process tree. It depends
+// neither on CRIU nor on GPUs: the CPU half is a CPU, the GPU half of each process is a Device, and
+// the image is a directory of package ckpt/store.
 //
-// A checkpoint copies while everything runs, closes the gate for new calls, lets what was called
-// finish, freezes the tree, saves what changed and the CPU half, and lets it go on; what was only
-// put aside is written afterwards, and the manifest comes last of all. Every step has its way back,
-// and each is a failpoint. Read parts.go first.
+// A checkpoint copies memory while the programs run. Then it closes the gates, waits for calls in
+// flight, freezes the tree, saves what is dirty and the CPU half, and resumes the tree. Afterwards
+// it writes the data that was only copied to buffers, and commits the manifest last. Every step can
+// be undone and is a failpoint. Read interfaces.go first.
 //
-// Below it: ckpt/image is the format, ckpt/store its files, daemon/worker/capture and
-// daemon/worker/load move memory out and in.
+// Packages below: ckpt/image is the format and ckpt/store its files; daemon/worker/capture and
+// daemon/worker/load copy memory out and in.
+//
+// Locks: imageWriter.mu is held while store.Transaction takes its lock, and progress.mu while the
+// caller's Progress function runs. Prepared.mu, checkpoint.mu and timing.mu are leaves.
 package ckpt

@@ -16,35 +16,37 @@ import (
 // "cut=kill,commit=error,freeze=until:/tmp/go".
 const FailpointsVariable = "PHOS_FAILPOINTS"
 
-// ErrFailpoint is why a step failed that was told to.
+// ErrFailpoint is returned by a step that fails because of a failpoint.
 var ErrFailpoint = errors.New("failpoint")
 
-// Failpoints say what happens just before a step, by the step's name. The zero value does nothing.
+// Failpoints maps names of steps to actions that run just before the step. The zero value does
+// nothing.
 type Failpoints struct {
 	actions map[string]action
 }
 
-// SaveSteps are the names of all steps of a checkpoint, in their order. "publish" is only taken on
-// the way to a stream.
+// SaveSteps returns the names of all steps of a checkpoint, in order. "publish" runs only if the
+// image goes to a stream.
 func SaveSteps() []string {
 	return []string{
-		"inspect", "begin", "precopy", "pause", "quiesce", "freeze", "cut", "hold", "go-on", "write", "finish", "commit", "publish", "end",
+		"inspect", "begin", "precopy", "pause", "quiesce", "freeze", "cut", "hold", "go-on", "write", "finish",
+		"commit", "publish", "end",
 	}
 }
 
-// BringSteps are the names of all steps of a restore, in their order.
+// BringSteps returns the names of all steps of a restore, in order.
 func BringSteps() []string {
 	return []string{"prepare", "unpack", "workers", "ready", "restore-hold", "processes", "attach", "keep"}
 }
 
-// action is done once a step is reached.
+// action runs when a step is reached.
 type action struct {
 	kind string // "kill", "error" or "until"
-	file string // which "until" waits for
+	file string // the file that "until" waits for
 }
 
-// ParseFailpoints reads a list of NAME=ACTION with commas between. The actions are kill (of this
-// process, as by kill -9), error, and until:FILE, which waits for a file with that name.
+// ParseFailpoints parses a comma-separated list of NAME=ACTION. The actions are kill (this process,
+// as by kill -9), error, and until:FILE, which waits until the file exists.
 func ParseFailpoints(text string) (Failpoints, error) {
 	points := Failpoints{actions: make(map[string]action)}
 	for entry := range strings.SplitSeq(text, ",") {
@@ -57,7 +59,7 @@ func ParseFailpoints(text string) (Failpoints, error) {
 		var err error
 		switch {
 		case !slices.Contains(SaveSteps(), name) && !slices.Contains(BringSteps(), name):
-			err = errors.New("no step is called so")
+			err = errors.New("no step has this name")
 		case kind == "until" && file != "":
 		case kind != "kill" && kind != "error", named:
 			err = errors.New("the actions are kill, error and until:FILE")
@@ -70,7 +72,7 @@ func ParseFailpoints(text string) (Failpoints, error) {
 	return points, nil
 }
 
-// Hit is called when a step is reached.
+// Hit runs the action of a step, if it has one.
 func (f Failpoints) Hit(ctx context.Context, name string) error {
 	act, set := f.actions[name]
 	if !set {
@@ -78,19 +80,19 @@ func (f Failpoints) Hit(ctx context.Context, name string) error {
 	}
 	switch act.kind {
 	case "kill":
-		// Nothing may run any more: neither deferred functions nor other goroutines.
+		// No deferred function and no other goroutine may run after this.
 		if err := unix.Kill(os.Getpid(), unix.SIGKILL); err != nil {
 			return err
 		}
 		select {}
 	case "until":
-		return appears(ctx, act.file)
+		return waitForFile(ctx, act.file)
 	}
 	return fmt.Errorf("%w %s", ErrFailpoint, name)
 }
 
-// appears waits for a file, as long as somebody wants to.
-func appears(ctx context.Context, path string) error {
+// waitForFile blocks until a file exists or ctx ends.
+func waitForFile(ctx context.Context, path string) error {
 	for {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			return err

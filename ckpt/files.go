@@ -17,47 +17,47 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// saveFiles saves what the frozen trees have open for writing, and the libraries that they have
-// mapped. A disk that does not answer keeps nobody standing for longer than processes may take to
-// be written: what still waits for it then comes to nothing.
-func (v *saving) saveFiles(ctx context.Context) error {
-	if len(v.order.Manifest.Kinds) > 0 {
+// saveFiles saves the files that the frozen trees have open for writing, and the libraries that
+// they have mapped. A disk that hangs must not keep the programs paused for longer than a dump may
+// take: saveFiles then fails, and the attempt is abandoned.
+func (c *checkpoint) saveFiles(ctx context.Context) error {
+	if len(c.order.Manifest.Kinds) > 0 {
 		return nil
 	}
-	limit := v.dumpTime(v.trees[0])
+	limit := c.dumpTime(c.trees[0])
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	attempt := &filesSaving{saving: v, writer: v.image, trees: v.trees}
-	err := leaving(limited, attempt.all)
-	if errors.Is(err, errHangs) {
-		err = errHangs
+	attempt := &filesAttempt{checkpoint: c, writer: c.image, trees: c.trees}
+	err := runAbandonable(limited, attempt.saveAll)
+	if errors.Is(err, errDiskHangs) {
+		err = errDiskHangs
 	}
 	switch {
 	case err == nil:
-		v.files = attempt.files
+		c.files = attempt.files
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case limited.Err() != nil:
-		return &LateError{"files of the program were not saved", limit, err}
+		return &DeadlineError{"files of the program were not saved", limit, err}
 	}
 	return err
 }
 
-// filesSaving is one attempt at it, which touches nothing of the checkpoint's when nobody waits for
-// it any more.
-type filesSaving struct {
-	*saving
+// filesAttempt is one attempt to save the files. It has its own state, because it may go on after
+// the checkpoint has abandoned it.
+type filesAttempt struct {
+	*checkpoint
 	writer *imageWriter
 	trees  []*Tree
 	files  []image.SavedFile
 }
 
-// all saves the files. They are read with the rights of the process that has them open: what its
-// user may not read does not get into an image of his.
-func (v *filesSaving) all(ctx context.Context) error {
+// saveAll saves the files. It opens them with the rights of the process that uses them: a user's
+// image must not contain what that user cannot read.
+func (a *filesAttempt) saveAll(ctx context.Context) error {
 	saved := make(map[string]bool)
-	for _, tree := range v.trees {
+	for _, tree := range a.trees {
 		as, err := rightsOf(tree.Processes[0])
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ func (v *filesSaving) all(ctx context.Context) error {
 				continue
 			}
 			saved[file.Path] = true
-			if err := v.saveWritten(ctx, as, tree.Processes[0].PID, file); err != nil {
+			if err := a.saveWritten(ctx, as, tree.Processes[0].PID, file); err != nil {
 				return err
 			}
 		}
@@ -76,7 +76,7 @@ func (v *filesSaving) all(ctx context.Context) error {
 				continue
 			}
 			saved[p.Library] = true
-			if err := v.saveLibrary(ctx, p); err != nil {
+			if err := a.saveLibrary(ctx, p); err != nil {
 				return err
 			}
 		}
@@ -84,41 +84,44 @@ func (v *filesSaving) all(ctx context.Context) error {
 	return nil
 }
 
+// rightsOf returns the rights of a process to files.
 func rightsOf(p Process) (fsuid.Rights, error) {
 	groups, err := p.Groups()
 	return fsuid.Rights{UID: p.UID, GID: p.GID, Groups: groups}, err
 }
 
-func (v *filesSaving) saveWritten(ctx context.Context, as fsuid.Rights, pid int, written WrittenFile) error {
-	file, info, err := openOf(as, fmt.Sprintf("/proc/%d/root", pid), written.Path)
+// saveWritten saves a file that the tree has open for writing, unless it is too large or
+// unreadable.
+func (a *filesAttempt) saveWritten(ctx context.Context, as fsuid.Rights, pid int, written WrittenFile) error {
+	file, info, err := openRegular(as, fmt.Sprintf("/proc/%d/root", pid), written.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // deleted while open: CRIU saves it
+		return nil // deleted while open; CRIU saves it
 	case errors.Is(err, fs.ErrPermission):
-		v.notice(fmt.Sprintf("file %s: its content is not saved: its user may write it, and not read it", written.Path))
-		v.files = append(v.files, image.SavedFile{Path: written.Path, Bytes: uint64(max(written.Bytes, 0))})
+		a.notice(fmt.Sprintf("file %s: content not saved: its user may write but not read it", written.Path))
+		a.files = append(a.files, image.SavedFile{Path: written.Path, Bytes: uint64(max(written.Bytes, 0))})
 		return nil
 	case err != nil:
 		return err
 	}
 	defer file.Close()
 	saved := image.SavedFile{Path: written.Path, Bytes: uint64(info.Size()), Mode: uint32(info.Mode().Perm())}
-	if saved.Bytes > v.order.FileBytes {
-		v.notice(
+	if saved.Bytes > a.order.FileBytes {
+		a.notice(
 			fmt.Sprintf(
 				"file %s: its %d bytes are more than are saved; a restore cuts it to that length",
 				written.Path,
 				saved.Bytes,
 			),
 		)
-		v.files = append(v.files, saved)
+		a.files = append(a.files, saved)
 		return nil
 	}
-	return v.putFile(ctx, saved, file)
+	return a.putFile(ctx, saved, file)
 }
 
-// saveLibrary saves the very file that a process has mapped, whatever stands at its path by now.
-func (v *filesSaving) saveLibrary(ctx context.Context, p Process) error {
+// saveLibrary saves the file that a process has mapped, even if its path holds another file now.
+func (a *filesAttempt) saveLibrary(ctx context.Context, p Process) error {
 	file, err := openMapped(p)
 	if err != nil {
 		return fmt.Errorf("library of pid %d: %w", p.PID, err)
@@ -128,29 +131,30 @@ func (v *filesSaving) saveLibrary(ctx context.Context, p Process) error {
 	if err != nil {
 		return err
 	}
-	return v.putFile(
+	return a.putFile(
 		ctx,
 		image.SavedFile{Path: p.Library, Bytes: uint64(info.Size()), Mode: uint32(info.Mode().Perm()), Library: true},
 		file,
 	)
 }
 
-func (v *filesSaving) putFile(ctx context.Context, saved image.SavedFile, content io.Reader) error {
-	// The writer of a file that grows while it is read is frozen; another program's may not be.
-	entry, err := v.writer.writer.PutFile(ctx, saved.Path, io.LimitReader(content, int64(saved.Bytes)))
+func (a *filesAttempt) putFile(ctx context.Context, saved image.SavedFile, content io.Reader) error {
+	// The process that writes this file is frozen, but other programs may make it grow.
+	entry, err := a.writer.writer.PutFile(ctx, saved.Path, io.LimitReader(content, int64(saved.Bytes)))
 	if err != nil {
 		return fmt.Errorf("save %s: %w", saved.Path, err)
 	}
 	saved.Bytes = entry.Bytes
-	if saved.Hash, err = v.writer.putWhole(ctx, entry); err != nil {
+	if saved.Hash, err = a.writer.putWhole(ctx, entry); err != nil {
 		return fmt.Errorf("save %s: %w", saved.Path, err)
 	}
-	v.files = append(v.files, saved)
+	a.files = append(a.files, saved)
 	return nil
 }
 
-// openOf opens a regular file by its path below a root, with a user's rights, through no link.
-func openOf(as fsuid.Rights, rootPath, path string) (file *os.File, info os.FileInfo, err error) {
+// openRegular opens a regular file by its path below a root, with a user's rights, and follows no
+// link.
+func openRegular(as fsuid.Rights, rootPath, path string) (file *os.File, info os.FileInfo, err error) {
 	err = as.Do(func() error {
 		root, err := unix.Open(rootPath, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
@@ -172,7 +176,7 @@ func openOf(as fsuid.Rights, rootPath, path string) (file *os.File, info os.File
 		return nil, nil, err
 	}
 	if info, err = file.Stat(); err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("open %s: it is no regular file", path)
+		err = fmt.Errorf("open %s: not a regular file", path)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, file.Close())
@@ -180,7 +184,7 @@ func openOf(as fsuid.Rights, rootPath, path string) (file *os.File, info os.File
 	return file, info, nil
 }
 
-// openMapped opens a file through a mapping of it.
+// openMapped opens a file through one of its mappings.
 func openMapped(p Process) (*os.File, error) {
 	for m, err := range proc.EachMapping(p.PID) {
 		if err != nil {
@@ -193,7 +197,7 @@ func openMapped(p Process) (*os.File, error) {
 	return nil, fmt.Errorf("%s is not mapped: %w", p.Library, fs.ErrNotExist)
 }
 
-// wholeFile opens what putWhole has stored.
+// wholeFile opens a file that putWhole has stored.
 func wholeFile(reader *contents.Reader, saved image.SavedFile) (io.Reader, error) {
 	hash, err := image.ParseHash(saved.Hash)
 	if err != nil {
@@ -207,7 +211,7 @@ func wholeFile(reader *contents.Reader, saved image.SavedFile) (io.Reader, error
 			return nil, fmt.Errorf("file %s: %w", saved.Path, err)
 		}
 		if len(tree.Entries) != 1 || tree.Entries[0].Kind != image.File || tree.Entries[0].Bytes != saved.Bytes {
-			return nil, fmt.Errorf("file %s: %w: its tree holds something else", saved.Path, image.ErrMalformed)
+			return nil, fmt.Errorf("file %s: %w: unexpected tree", saved.Path, image.ErrMalformed)
 		}
 		entry = tree.Entries[0]
 	case saved.Bytes > 0:

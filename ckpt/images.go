@@ -12,10 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/pool"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// unpack writes the files of one tree's processes into a private directory, verified.
+// unpack writes the files of one tree's processes into a private directory and verifies them.
 func unpack(ctx context.Context, reader *contents.Reader, hash string, into *os.File, root int) error {
 	name, err := image.ParseHash(hash)
 	if err != nil {
@@ -34,9 +35,9 @@ func unpack(ctx context.Context, reader *contents.Reader, hash string, into *os.
 			continue
 		}
 		where := into
-		if name, copied := strings.CutPrefix(file, EarlierImages+"/"); copied {
+		if name, copied := strings.CutPrefix(file, ParentImages+"/"); copied {
 			if earlier == nil {
-				if earlier, err = MakeEarlier(into); err != nil {
+				if earlier, err = MakeParentImages(into); err != nil {
 					return err
 				}
 				defer earlier.Close()
@@ -44,25 +45,25 @@ func unpack(ctx context.Context, reader *contents.Reader, hash string, into *os.
 			where, file = earlier, name
 		}
 		if entry.Kind != image.File || file == "" || file[0] == '.' || strings.ContainsAny(file, "/\x00") {
-			return fmt.Errorf("%w: %q cannot be a file of CRIU's", image.ErrMalformed, entry.Name)
+			return fmt.Errorf("%w: %q is not a valid name of a CRIU file", image.ErrMalformed, entry.Name)
 		}
 		work = append(work, func(ctx context.Context) error {
 			return unpackFile(ctx, reader, entry, where, file)
 		})
 	}
-	return parallel(ctx, work...)
+	return pool.Run(ctx, work...)
 }
 
-// MakeEarlier makes EarlierImages in a private directory, for the owner of that.
-func MakeEarlier(into *os.File) (*os.File, error) {
+// MakeParentImages creates EarlierImages in a private directory, with the same owner.
+func MakeParentImages(into *os.File) (*os.File, error) {
 	var owner unix.Stat_t
 	if err := unix.Fstat(int(into.Fd()), &owner); err != nil {
 		return nil, err
 	}
-	if err := unix.Mkdirat(int(into.Fd()), EarlierImages, 0o700); err != nil {
-		return nil, &os.PathError{Op: "make", Path: EarlierImages, Err: err}
+	if err := unix.Mkdirat(int(into.Fd()), ParentImages, 0o700); err != nil {
+		return nil, &os.PathError{Op: "make", Path: ParentImages, Err: err}
 	}
-	earlier, err := OpenEarlier(into)
+	earlier, err := OpenParentImages(into)
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +73,7 @@ func MakeEarlier(into *os.File) (*os.File, error) {
 	return earlier, nil
 }
 
+// unpackFile writes one file, with the owner of its directory.
 func unpackFile(ctx context.Context, reader *contents.Reader, entry image.Entry, into *os.File, name string) error {
 	var owner unix.Stat_t
 	if err := unix.Fstat(int(into.Fd()), &owner); err != nil {
@@ -94,20 +96,21 @@ func unpackFile(ctx context.Context, reader *contents.Reader, entry image.Entry,
 	return nil
 }
 
-// OpenEarlier opens EarlierImages; fs.ErrNotExist when nothing was written beforehand.
-func OpenEarlier(dir *os.File) (*os.File, error) {
+// OpenParentImages opens EarlierImages; the error is fs.ErrNotExist if there was no precopy.
+func OpenParentImages(dir *os.File) (*os.File, error) {
 	fd, err := unix.Openat(
 		int(dir.Fd()),
-		EarlierImages,
+		ParentImages,
 		unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC,
 		0,
 	)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: EarlierImages, Err: err}
+		return nil, &os.PathError{Op: "open", Path: ParentImages, Err: err}
 	}
-	return os.NewFile(uintptr(fd), EarlierImages), nil
+	return os.NewFile(uintptr(fd), ParentImages), nil
 }
 
+// namesIn lists a directory.
 func namesIn(dir *os.File) ([]string, error) {
 	if _, err := dir.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -115,8 +118,8 @@ func namesIn(dir *os.File) ([]string, error) {
 	return dir.Readdirnames(-1)
 }
 
-// openPlain opens what CRIU wrote as its user: a file of that user's, or of root's, and nothing
-// that only points to one.
+// openPlain opens a file that CRIU wrote. It accepts only regular files of this user or of root,
+// with one link.
 func openPlain(dir *os.File, name string, uid uint32) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -134,8 +137,8 @@ func openPlain(dir *os.File, name string, uid uint32) (*os.File, error) {
 	return file, nil
 }
 
-// errNotPlain means that something in a private directory was not put there by CRIU.
-var errNotPlain = errors.New("not a plain file of its user")
+// errNotPlain is returned when a private directory contains a file that CRIU did not write.
+var errNotPlain = errors.New("not a regular file of this user")
 
 func emptyDirectory(dir *os.File) error {
 	names, err := namesIn(dir)
@@ -144,8 +147,8 @@ func emptyDirectory(dir *os.File) error {
 	}
 	for _, name := range names {
 		how := 0
-		if name == EarlierImages {
-			if err := emptyEarlier(dir); err != nil {
+		if name == ParentImages {
+			if err := emptyParentImages(dir); err != nil {
 				return err
 			}
 			how = unix.AT_REMOVEDIR
@@ -157,8 +160,8 @@ func emptyDirectory(dir *os.File) error {
 	return nil
 }
 
-func emptyEarlier(dir *os.File) error {
-	earlier, err := OpenEarlier(dir)
+func emptyParentImages(dir *os.File) error {
+	earlier, err := OpenParentImages(dir)
 	if err != nil {
 		return err
 	}

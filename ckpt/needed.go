@@ -8,25 +8,25 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// NeededFile is a program or a library of the machine that the processes of an image open again.
+// NeededFile is a program or library of the host that the processes of an image open again.
 type NeededFile struct {
 	Path    string
 	BuildID []byte
 }
 
-// Examiner is a CPU that can say of its images, before they are restored, which these are.
+// Examiner is a CPU that can list the needed files of its images before a restore.
 type Examiner interface {
-	// Needed reads files that Dump has written by their names; fs.ErrNotExist where there is none.
+	// Needed reads files of a dump by their names; read returns fs.ErrNotExist if there is none.
 	Needed(read func(name string) ([]byte, error)) ([]NeededFile, error)
 }
 
-// longestList is more than any list of files has.
-const longestList = 64 << 20
+// maxListBytes is an upper bound for a list of files.
+const maxListBytes = 64 << 20
 
-// Needed are those of all processes; none where the CPU cannot say.
+// Needed returns the needed files of all processes; none if the CPU is not an Examiner.
 func (s *Source) Needed(cpu CPU) (found []NeededFile, err error) {
-	examiner, can := cpu.(Examiner)
-	if !can || s.Manifest.CPU.Tree == "" {
+	examiner, ok := cpu.(Examiner)
+	if !ok || s.Manifest.CPU.Tree == "" {
 		return nil, nil
 	}
 	hash, err := image.ParseHash(s.Manifest.CPU.Tree)
@@ -39,7 +39,7 @@ func (s *Source) Needed(cpu CPU) (found []NeededFile, err error) {
 	}
 	for _, root := range rootsOf(s.Manifest) {
 		needed, err := examiner.Needed(func(name string) ([]byte, error) {
-			return s.fileOf(tree, strconv.Itoa(root)+"/"+name)
+			return s.readFile(tree, strconv.Itoa(root)+"/"+name)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("files of pid %d: %w", root, err)
@@ -49,13 +49,13 @@ func (s *Source) Needed(cpu CPU) (found []NeededFile, err error) {
 	return found, nil
 }
 
-// fileOf is a small file of a tree.
-func (s *Source) fileOf(tree *image.Tree, name string) ([]byte, error) {
+// readFile returns the content of a small file of a tree.
+func (s *Source) readFile(tree *image.Tree, name string) ([]byte, error) {
 	for _, entry := range tree.Entries {
 		if entry.Name != name || entry.Kind != image.File {
 			continue
 		}
-		if entry.Bytes > longestList {
+		if entry.Bytes > maxListBytes {
 			return nil, fmt.Errorf("%w: %s has %d bytes", image.ErrMalformed, name, entry.Bytes)
 		}
 		content := make([]byte, entry.Bytes)

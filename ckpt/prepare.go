@@ -6,34 +6,34 @@ import (
 	"time"
 )
 
-// prepareTime is how long it may take to get ready for a pause.
-const prepareTime = 10 * time.Second
+// prepareTimeout is how long the preparation of a pause may take.
+const prepareTimeout = 10 * time.Second
 
-// prepareAll has everything ready that the pause would wait for. What cannot be made ready now is
-// made later.
-func (v *saving) prepareAll(ctx context.Context) {
-	preparer, offers := v.order.CPU.(Preparer)
-	if !offers {
+// prepareAll prepares what would otherwise prolong the pause. What fails here is done during the
+// pause.
+func (c *checkpoint) prepareAll(ctx context.Context) {
+	preparer, ok := c.order.CPU.(Preparer)
+	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, prepareTime)
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
-	for i, work := range v.work {
-		drop, err := preparer.Prepare(ctx, v.trees[i], work.Descriptor())
+	for i, work := range c.workDirs {
+		drop, err := preparer.Prepare(ctx, c.trees[i], work.Descriptor())
 		if err != nil {
-			v.steps.log.Debug("prepare for the pause", "pid", v.trees[i].Processes[0].PID, "error", err)
+			c.steps.log.Debug("prepare for the pause", "pid", c.trees[i].Processes[0].PID, "error", err)
 			continue
 		}
-		v.prepared = append(v.prepared, drop)
+		c.prepared = append(c.prepared, drop)
 	}
 }
 
-// dropPrepared takes back what was prepared.
-func (v *saving) dropPrepared() error {
+// dropPrepared releases what was prepared.
+func (c *checkpoint) dropPrepared() error {
 	var failures []error
-	for _, drop := range v.prepared {
+	for _, drop := range c.prepared {
 		failures = append(failures, drop())
 	}
-	v.prepared = nil
+	c.prepared = nil
 	return errors.Join(failures...)
 }

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// step is one thing that is done, and how to take it back.
+// step is an action and its undo.
 type step struct {
 	// name is also the step's failpoint.
 	name string
 	do   func(context.Context) error
-	// undo is called when the step has failed, or a later one. It must cope with a do that ended half
-	// way or never began; nil: nothing to take back.
+	// undo is called if this step or a later one fails. do may have stopped half way or never
+	// begun. It may be nil.
 	undo func()
 }
 
-// sequence is a row of steps on its way.
+// sequence runs steps and keeps what must be undone.
 type sequence struct {
 	fail Failpoints
 	log  *slog.Logger
-	// took says how long each step took; a step that was tried again counts with all its tries.
+	// took is the duration of each step; a retried step counts with all its tries.
 	took map[string]time.Duration
-	// progress is told when a step begins.
+	// progress is called when a step begins.
 	progress func(Step)
 	undone   []step
 }
@@ -39,11 +39,11 @@ func newSequence(fail Failpoints, log *slog.Logger, progress func(Step)) *sequen
 	return &sequence{fail: fail, log: log, took: make(map[string]time.Duration), progress: progress}
 }
 
-// run does the steps in order. When one fails, everything of this sequence is taken back, the last
-// step first.
+// run runs the steps in order. If one fails, it undoes all steps of this sequence, the last one
+// first.
 func (s *sequence) run(ctx context.Context, steps ...step) error {
 	for _, each := range steps {
-		if err := s.one(ctx, each); err != nil {
+		if err := s.runStep(ctx, each); err != nil {
 			s.undo()
 			return err
 		}
@@ -51,7 +51,8 @@ func (s *sequence) run(ctx context.Context, steps ...step) error {
 	return nil
 }
 
-func (s *sequence) one(ctx context.Context, each step) error {
+// runStep registers the step's undo, hits its failpoint and runs it.
+func (s *sequence) runStep(ctx context.Context, each step) error {
 	begin := time.Now()
 	defer func() { s.took[each.name] += time.Since(begin) }()
 	s.log.Debug("step", "name", each.name)
@@ -61,14 +62,14 @@ func (s *sequence) one(ctx context.Context, each step) error {
 	if err := s.fail.Hit(ctx, each.name); err != nil {
 		return err
 	}
-	// Whoever gave up does not want what comes next.
+	// Do not begin a step for a caller that has cancelled.
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("%s: %w", each.name, err)
 	}
 	return each.do(ctx)
 }
 
-// undo takes everything back.
+// undo undoes all steps.
 func (s *sequence) undo() {
 	steps := s.undone
 	s.undone = nil
@@ -78,10 +79,10 @@ func (s *sequence) undo() {
 	}
 }
 
-// keep makes what has been done stay.
+// keep discards the undo functions: the steps stay done.
 func (s *sequence) keep() { s.undone = nil }
 
-// branch is a sequence that can be taken back alone; join makes its steps part of this one.
+// branch returns an empty sequence that is undone separately; join moves its steps into s.
 func (s *sequence) branch() *sequence {
 	return &sequence{fail: s.fail, log: s.log, took: s.took, progress: s.progress}
 }

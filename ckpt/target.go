@@ -13,15 +13,15 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// Target is where an image goes.
+// Target is where an image is written.
 type Target struct {
 	Dir *store.Dir
-	// Seal turns a manifest into what is committed.
+	// Seal encodes and signs a manifest.
 	Seal func(*image.Manifest) ([]byte, error)
 }
 
-// imageWriter is the transaction of one checkpoint. The CPU half and the saved files go into a pack
-// of its own.
+// imageWriter is the transaction of one checkpoint. The CPU half and the saved files share one
+// pack.
 type imageWriter struct {
 	target      Target
 	transaction *store.Transaction
@@ -30,7 +30,7 @@ type imageWriter struct {
 	writer      *contents.Writer
 
 	mu    sync.Mutex // guards fresh
-	fresh []*os.File // new packs, each some writer's
+	fresh []*os.File // new packs: one of this writer, one of each device
 }
 
 func (t Target) begin(ctx context.Context, options DeviceOptions) (_ *imageWriter, err error) {
@@ -67,7 +67,7 @@ func (w *imageWriter) newPack() (*os.File, error) {
 	return pack, err
 }
 
-// packs are those of a device: a new one to write, and all that were there before.
+// packs returns the packs for a device: a new one to write, and all old ones.
 func (w *imageWriter) packs() ([]*os.File, error) {
 	pack, err := w.newPack()
 	if err != nil {
@@ -76,8 +76,8 @@ func (w *imageWriter) packs() ([]*os.File, error) {
 	return append([]*os.File{pack}, w.old...), nil
 }
 
-// drop forgets a device's new pack. When the transaction is over, it has none any more.
-func (w *imageWriter) drop(pack *os.File) error {
+// dropPack removes a device's new pack. After the end of the transaction it does nothing.
+func (w *imageWriter) dropPack(pack *os.File) error {
 	if w.transaction == nil {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (w *imageWriter) drop(pack *os.File) error {
 	return errors.Join(w.transaction.Drop(pack), pack.Close())
 }
 
-// putWhole stores a content under one name: that of its only chunk, or of a tree where it has more.
+// putWhole stores a file under one digest: that of its only chunk, or of a tree if it has more.
 func (w *imageWriter) putWhole(ctx context.Context, entry image.Entry) (string, error) {
 	if len(entry.Chunks) <= 1 {
 		var only image.Hash
@@ -100,7 +100,7 @@ func (w *imageWriter) putWhole(ctx context.Context, entry image.Entry) (string, 
 	return hash.String(), err
 }
 
-// commit writes everything down for good.
+// commit seals the manifest and commits the transaction.
 func (w *imageWriter) commit(ctx context.Context, manifest *image.Manifest) error {
 	signed, err := w.target.Seal(manifest)
 	if err != nil {
@@ -117,7 +117,7 @@ func (w *imageWriter) commit(ctx context.Context, manifest *image.Manifest) erro
 // abort makes the directory what it was. After a commit it does nothing.
 func (w *imageWriter) abort() {
 	if w.transaction != nil {
-		_ = w.transaction.Abort() // what it leaves is cleared by the next one
+		_ = w.transaction.Abort() // the next transaction removes the rest
 		w.transaction = nil
 	}
 	w.close()
@@ -125,7 +125,7 @@ func (w *imageWriter) abort() {
 
 func (w *imageWriter) close() {
 	for _, pack := range append(w.old, w.fresh...) {
-		_ = pack.Close() // the transaction has descriptors of its own
+		_ = pack.Close() // the transaction has its own descriptors
 	}
 	w.old, w.fresh = nil, nil
 }

@@ -19,49 +19,50 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Options are what a CPU is made of.
+// Options configure a CPU.
 type Options struct {
-	// Roles is the command that becomes a watchdog or a keeper when the name of the role is added:
-	// phosd itself.
+	// Roles is the command line of phosd without arguments. With the name of a role added it
+	// becomes a watchdog or a restorer.
 	Roles []string
 	// Program is CRIU's executable.
 	Program string
-	// Ours reports whether a path is one of the files by which phos serves its programs.
+	// Ours reports whether a path is a file through which phos serves its programs.
 	Ours func(path string) bool
-	// Knowledge is the place of CRIU's answers about the kernel, as in engine.Knowledge; empty: none.
+	// Knowledge is the directory for CRIU's cached kernel features, as in runner.KernelCache; empty
+	// disables the cache.
 	Knowledge string
 }
 
-// CPU saves and restores processes by CRIU.
+// CPU saves and restores processes with CRIU.
 type CPU struct {
 	options  Options
 	version  version
 	sharing  sharing
 	tracking tracking
 	prepared preparations
-	// knowledge is nil where it is not kept.
-	knowledge *runner.Knowledge
+	// knowledge is nil if the cache is disabled.
+	knowledge *runner.KernelCache
 }
 
-// New makes a CPU.
+// New returns a CPU.
 func New(options Options) *CPU {
 	c := &CPU{options: options}
 	if options.Knowledge != "" {
-		c.knowledge = &runner.Knowledge{Program: options.Program, Place: options.Knowledge}
+		c.knowledge = &runner.KernelCache{Program: options.Program, Dir: options.Knowledge}
 	}
 	return c
 }
 
-// Close takes away what Learn has kept.
+// Close removes what Learn has cached.
 func (c *CPU) Close() error {
 	if c.knowledge == nil {
 		return nil
 	}
-	return c.knowledge.Withdraw()
+	return c.knowledge.Remove()
 }
 
-// Learn has CRIU ask the kernel what it can, and keeps that for all that it does later. Where it
-// cannot be kept, each run takes longer, and that is all.
+// Learn makes CRIU probe the kernel's features and caches the result for later runs. Without the
+// cache each run takes longer.
 func (c *CPU) Learn(ctx context.Context) error {
 	if c.knowledge == nil || c.options.Program == "" {
 		return nil
@@ -76,7 +77,7 @@ var (
 	_ ckpt.Preparer = (*CPU)(nil)
 )
 
-// Deadlines of those who name none.
+// Deadlines of calls whose context has none.
 const (
 	freezeTime  = 10 * time.Second
 	dumpTime    = 10 * time.Minute
@@ -84,6 +85,7 @@ const (
 	checkTime   = time.Minute
 )
 
+// deadline returns the deadline of ctx, or one in otherwise from now.
 func deadline(ctx context.Context, otherwise time.Duration) time.Time {
 	if at, ok := ctx.Deadline(); ok {
 		return at
@@ -91,13 +93,13 @@ func deadline(ctx context.Context, otherwise time.Duration) time.Time {
 	return time.Now().Add(otherwise)
 }
 
-// Inspect looks at a tree, and stops nothing.
+// Inspect reads the state of a tree and stops nothing.
 func (c *CPU) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, error) {
-	found, err := c.look(ctx, root)
+	found, err := c.inspect(ctx, root)
 	if err != nil {
 		return nil, err
 	}
-	found.CRIU, err = c.version.of(ctx, c.options.Program)
+	found.CRIU, err = c.version.get(ctx, c.options.Program)
 	if errors.Is(err, ErrNoProgram) || errors.Is(err, ErrOld) {
 		found.Obstacles, err = append(
 			found.Obstacles,
@@ -107,81 +109,83 @@ func (c *CPU) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, erro
 	return &found.Tree, err
 }
 
-func (c *CPU) look(ctx context.Context, root proc.Identity) (*inspect.Findings, error) {
-	return inspect.Look(ctx, root, inspect.Options{Ours: c.options.Ours})
+func (c *CPU) inspect(ctx context.Context, root proc.Identity) (*inspect.Findings, error) {
+	return inspect.Inspect(ctx, root, inspect.Options{Ours: c.options.Ours})
 }
 
-// Check says what CRIU here cannot do.
+// Check returns an error that says what CRIU cannot do on this host.
 func (c *CPU) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	if _, err := c.version.of(ctx, c.options.Program); err != nil {
+	if _, err := c.version.get(ctx, c.options.Program); err != nil {
 		return err
 	}
-	if _, err := ask(ctx, c.options.Program, rpc.CriuReqType_CHECK); err != nil {
+	if _, err := query(ctx, c.options.Program, rpc.CriuReqType_CHECK); err != nil {
 		return fmt.Errorf("%s: %w", c.options.Program, err)
 	}
 	_, err := cgroup.Of(os.Getpid())
 	return err
 }
 
-// Sweep takes back what a phosd has left that was killed together with its helpers.
+// Sweep releases what is left after phosd and its helpers were killed.
 func (c *CPU) Sweep(context.Context) error { return errors.Join(watchdog.Sweep(), restorer.Sweep()) }
 
-// frozen is a tree that stands still.
+// frozen is a frozen tree.
 type frozen struct {
-	cpu   *CPU
-	root  proc.Identity
-	from  *preparation // nil: nothing was prepared
-	mu    sync.Mutex
-	guard *watchdog.Client
+	cpu    *CPU
+	root   proc.Identity
+	from   *preparation // nil if nothing was prepared
+	mu     sync.Mutex
+	client *watchdog.Client
 }
 
-// Freeze makes a tree stand still.
+// Freeze freezes a tree.
 func (c *CPU) Freeze(ctx context.Context, tree *ckpt.Tree) (ckpt.Frozen, error) {
 	root := tree.Processes[0].Identity
-	guard, from, err := c.guard(root)
+	guard, from, err := c.takeWatchdog(root)
 	if err != nil {
 		return nil, err
 	}
 	if err := guard.Freeze(ctx, root, deadline(ctx, freezeTime)); err != nil {
 		return nil, errors.Join(err, guard.Close())
 	}
-	return &frozen{cpu: c, root: root, from: from, guard: guard}, nil
+	return &frozen{cpu: c, root: root, from: from, client: guard}, nil
 }
 
-// Dump writes images of the frozen tree, as it is now. Of memory that a Precopy has written there,
-// only what changed.
+// Dump writes images of the frozen tree as it is now. Of memory that a Precopy has written there,
+// it writes only what has changed.
 func (f *frozen) Dump(ctx context.Context, images *os.File) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.guard == nil {
+	if f.client == nil {
 		return fmt.Errorf("dump: %w", watchdog.ErrOrder)
 	}
-	found, err := f.cpu.look(ctx, f.root)
+	found, err := f.cpu.inspect(ctx, f.root)
 	if err != nil {
 		return err
 	}
-	if err := refusal(found.Obstacles); err != nil {
+	if err := obstacleError(found.Obstacles); err != nil {
 		return err
 	}
 	if err := writeRecord(images, newRecord(found)); err != nil {
 		return err
 	}
-	return f.guard.Dump(ctx, f.cpu.order(found, images, deadline(ctx, dumpTime)), images)
+	return f.client.Dump(ctx, f.cpu.dumpOrder(found, images, deadline(ctx, dumpTime)), images)
 }
 
-// order is how CRIU shall dump what was found.
-func (c *CPU) order(found *inspect.Findings, images *os.File, deadline time.Time) watchdog.Dump {
+// dumpOrder returns the watchdog's order to dump what was found.
+func (c *CPU) dumpOrder(found *inspect.Findings, images *os.File, deadline time.Time) watchdog.Dump {
 	return watchdog.Dump{
-		Program: c.options.Program, User: found.User, Root: found.Root, External: found.External, ShellJob: found.ShellJob,
-		Aliases: found.Aliases, Connected: found.Connected, Datagrams: found.Datagrams, Namespaces: found.Namespaces, Deadline: deadline,
-		Earlier: earlierIn(images),
+		Program: c.options.Program, User: found.User, Root: found.Root, External: found.External,
+		ShellJob: found.ShellJob,
+		Links:    found.Links, Connected: found.Connected, Datagrams: found.Datagrams,
+		Namespaces: found.Namespaces, Deadline: deadline,
+		Earlier: parentImages(images),
 	}
 }
 
-// refusal makes an error of obstacles that are not harmless.
-func refusal(obstacles []ckpt.Obstacle) error {
+// obstacleError returns an error for the obstacles that are not harmless, or nil.
+func obstacleError(obstacles []ckpt.Obstacle) error {
 	var serious []ckpt.Obstacle
 	for _, o := range obstacles {
 		if !o.Harmless {
@@ -194,24 +198,25 @@ func refusal(obstacles []ckpt.Obstacle) error {
 	return &ckpt.ObstacleError{Obstacles: serious}
 }
 
-// Thaw lets the tree go on.
+// Thaw resumes the tree.
 func (f *frozen) Thaw() error { return f.finish((*watchdog.Client).Thaw) }
 
 // Kill ends the tree.
 func (f *frozen) Kill() error { return f.finish((*watchdog.Client).Kill) }
 
+// finish ends the use of the watchdog, once.
 func (f *frozen) finish(how func(*watchdog.Client) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.guard == nil {
+	if f.client == nil {
 		return nil
 	}
-	if err := how(f.guard); err != nil {
+	if err := how(f.client); err != nil {
 		return err
 	}
-	guard := f.guard
-	f.guard = nil
-	if f.cpu.giveBack(f.from, guard) {
+	guard := f.client
+	f.client = nil
+	if f.cpu.returnWatchdog(f.from, guard) {
 		return nil
 	}
 	return guard.Close()

@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/criu/filelist"
 )
 
-// Needed are the programs and libraries that the processes open again.
+// Needed returns the programs and libraries that the processes open again.
 func (c *CPU) Needed(read func(name string) ([]byte, error)) (found []ckpt.NeededFile, err error) {
 	list, err := read(filelist.List)
 	if err != nil {

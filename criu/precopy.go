@@ -15,22 +15,21 @@ import (
 	"github.com/phos-gpu/phos/criu/watchdog"
 )
 
-// Precopy writes the memory of a running tree, where the kernel can tell what is written from then
-// on.
+// Precopy writes the memory of a running tree, if the kernel can track writes from then on.
 func (c *CPU) Precopy(ctx context.Context, tree *ckpt.Tree, images *os.File) error {
-	if err := c.tracks(ctx); err != nil {
+	if err := c.checkTracking(ctx); err != nil {
 		return err
 	}
 	root := tree.Processes[0]
-	found, err := c.look(ctx, root.Identity)
+	found, err := c.inspect(ctx, root.Identity)
 	if err != nil {
 		return err
 	}
 	if found.User.UID != 0 {
-		// CRIU with a user's rights cannot see whether the kernel tracks, and refuses.
+		// CRIU needs root to detect whether the kernel tracks writes.
 		return fmt.Errorf("processes of user %d: %w", found.User.UID, ckpt.ErrUntracked)
 	}
-	into, err := ckpt.MakeEarlier(images)
+	into, err := ckpt.MakeParentImages(images)
 	if err != nil {
 		return fmt.Errorf("precopy: %w", err)
 	}
@@ -40,26 +39,29 @@ func (c *CPU) Precopy(ctx context.Context, tree *ckpt.Tree, images *os.File) err
 		return err
 	}
 	how := watchdog.Precopy{Tree: root.Identity, Dump: watchdog.Dump{
-		Program: c.options.Program, User: found.User, Root: found.Root, Namespaces: found.Namespaces, Deadline: deadline(ctx, dumpTime),
+		Program: c.options.Program, User: found.User, Root: found.Root, Namespaces: found.Namespaces,
+		Deadline: deadline(ctx, dumpTime),
 	}}
 	return errors.Join(guard.Precopy(ctx, how, into), guard.Close())
 }
 
-// tracking says whether the kernel tracks written pages, once CRIU has been asked.
+// tracking caches whether the kernel tracks written pages.
 type tracking struct {
 	mu    sync.Mutex // guards known
 	known *bool
 }
 
-// tracks asks CRIU, once, whether the kernel tracks which pages are written.
-func (c *CPU) tracks(ctx context.Context) error {
+// checkTracking returns ErrUntracked if the kernel does not track written pages. CRIU is asked
+// once.
+func (c *CPU) checkTracking(ctx context.Context) error {
 	c.tracking.mu.Lock()
 	defer c.tracking.mu.Unlock()
 	if c.tracking.known == nil {
 		ctx, cancel := context.WithTimeout(ctx, checkTime)
 		defer cancel()
 		answer, err := runner.Run(ctx, runner.Request{
-			Program: c.options.Program, Type: rpc.CriuReqType_FEATURE_CHECK, Features: &rpc.CriuFeatures{MemTrack: proto.Bool(true)},
+			Program: c.options.Program, Type: rpc.CriuReqType_FEATURE_CHECK,
+			Features: &rpc.CriuFeatures{MemTrack: proto.Bool(true)},
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.options.Program, err)
@@ -72,12 +74,12 @@ func (c *CPU) tracks(ctx context.Context) error {
 	return nil
 }
 
-// earlierIn is the directory among the images in which a Precopy is; empty for none.
-func earlierIn(images *os.File) string {
-	earlier, err := ckpt.OpenEarlier(images)
+// parentImages returns the name of the directory with a Precopy's images, or "" if there is none.
+func parentImages(images *os.File) string {
+	earlier, err := ckpt.OpenParentImages(images)
 	if err != nil {
 		return ""
 	}
-	_ = earlier.Close() // only looked for
-	return ckpt.EarlierImages
+	_ = earlier.Close() // only its existence matters
+	return ckpt.ParentImages
 }

@@ -16,20 +16,20 @@ import (
 	"github.com/phos-gpu/phos/criu/runner"
 )
 
-// ErrNoProgram means that there is no CRIU.
+// ErrNoProgram is returned when CRIU is not installed.
 var ErrNoProgram = errors.New("no CRIU is installed")
 
-// ErrOld means that CRIU does not know what phos asks of it.
+// ErrOld is returned when CRIU lacks features that phos needs.
 var ErrOld = errors.New("too old")
 
-// The first CRIU that knows what phos asks of it.
+// The oldest CRIU with all features that phos needs.
 const oldestMajor, oldestMinor = 4, 1
 
-// remedy is what can be done about both.
+// remedy says what to do about both.
 const remedy = "install criu 4.1 or newer, or name one by criu in phosd.toml"
 
-// Find looks for CRIU. A configured path is taken as it is; a name means the program that was
-// installed with phosd, else the one that PATH names. It is empty where there is none.
+// Find returns the path of CRIU, or "" if there is none. A configured path is used as it is. A name
+// means the program that was installed with phosd, or the first one in PATH.
 func Find(configured string) string {
 	if strings.Contains(configured, "/") {
 		return configured
@@ -47,9 +47,9 @@ func Find(configured string) string {
 	return found
 }
 
-// ask puts a question to CRIU that is about no process.
-func ask(ctx context.Context, program string, question rpc.CriuReqType) (*rpc.CriuResp, error) {
-	// CRIU 4.1 wants a directory for images here too. In this one it can leave nothing.
+// query sends CRIU a request that concerns no process.
+func query(ctx context.Context, program string, question rpc.CriuReqType) (*rpc.CriuResp, error) {
+	// CRIU 4.1 requires a directory for images here, too. It cannot create files in this one.
 	nowhere, err := os.Open("/proc")
 	if err != nil {
 		return nil, err
@@ -58,15 +58,15 @@ func ask(ctx context.Context, program string, question rpc.CriuReqType) (*rpc.Cr
 	return runner.Run(ctx, runner.Request{Program: program, Type: question, Images: nowhere, Options: &rpc.CriuOpts{}})
 }
 
-// version is what a CRIU calls itself; it is asked once, until another one takes its place.
+// version caches CRIU's version until its file changes.
 type version struct {
 	mu   sync.Mutex
 	file os.FileInfo
 	text string
 }
 
-// of fails with ErrNoProgram or ErrOld where phos cannot work with the program.
-func (v *version) of(ctx context.Context, program string) (string, error) {
+// get returns the version of program. The error is ErrNoProgram or ErrOld if phos cannot use it.
+func (v *version) get(ctx context.Context, program string) (string, error) {
 	if program == "" {
 		return "", ErrNoProgram
 	}
@@ -80,19 +80,19 @@ func (v *version) of(ctx context.Context, program string) (string, error) {
 		return "", fmt.Errorf("CRIU: %w", err)
 	}
 	if v.file == nil || !os.SameFile(v.file, file) || !v.file.ModTime().Equal(file.ModTime()) {
-		// Not by a request: old ones do not understand those.
-		said, err := exec.CommandContext(ctx, program, "--version").Output()
+		// Not by a request, which old versions do not understand.
+		output, err := exec.CommandContext(ctx, program, "--version").Output()
 		if err != nil {
 			return "", fmt.Errorf("CRIU: %s --version: %w", program, err)
 		}
-		v.file, v.text = file, versionIn(string(said))
+		v.file, v.text = file, parseVersion(string(output))
 	}
-	return v.text, suits(v.text, program)
+	return v.text, checkVersion(v.text, program)
 }
 
-// versionIn is empty for a program that gives none.
-func versionIn(said string) string {
-	for line := range strings.Lines(said) {
+// parseVersion returns "" if the output has no version.
+func parseVersion(output string) string {
+	for line := range strings.Lines(output) {
 		if text, found := strings.CutPrefix(line, "Version: "); found {
 			return strings.TrimSpace(text)
 		}
@@ -100,10 +100,11 @@ func versionIn(said string) string {
 	return ""
 }
 
-func suits(version, program string) error {
+// checkVersion returns ErrOld for an old version.
+func checkVersion(version, program string) error {
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
-		return nil // one that is made for somebody gets its chance
+		return nil // a custom build without a version number is accepted
 	}
 	if major > oldestMajor || major == oldestMajor && minor >= oldestMinor {
 		return nil

@@ -15,29 +15,28 @@ import (
 	"github.com/phos-gpu/phos/criu/inspect"
 )
 
-// recordName is the record's file among the images.
+// recordName is the record's file name among the images.
 const recordName = "phos.json"
 
-// longestRecord is more than any record has.
-const longestRecord = 16 << 20
+// maxRecordBytes is an upper bound for the size of a record.
+const maxRecordBytes = 16 << 20
 
-// record is how a tree was dumped.
+// record says how a tree was dumped.
 type record struct {
-	// Root is the root's pid as the tree sees it.
+	// Root is the root's pid in the tree's own pid namespace.
 	Root int `json:"root"`
-	// Outside are the pids that the processes had for phosd, by those that they have for themselves,
-	// where they differ.
+	// Outside maps pids of the tree's own namespace to those in phosd's, where they differ.
 	Outside   map[int]int `json:"outside,omitempty"`
 	ShellJob  bool        `json:"shell_job,omitempty"`
 	Connected bool        `json:"connected,omitempty"`
 	Datagrams bool        `json:"datagrams,omitempty"`
-	// Aliases are second names that files had while they were dumped.
-	Aliases []hardlink.Alias `json:"aliases,omitempty"`
-	// Rooms are the directories of unix sockets.
-	Rooms []string `json:"rooms,omitempty"`
-	// JobTerminal is the key of the terminal that the shell's job had.
+	// Links are removed names that files had during the dump.
+	Links []hardlink.Link `json:"aliases,omitempty"`
+	// SocketDirs are the directories of unix sockets.
+	SocketDirs []string `json:"rooms,omitempty"`
+	// JobTerminal is the key of the terminal of the shell's job.
 	JobTerminal string `json:"job_terminal,omitempty"`
-	// Ends are the keys of all that led out of the tree.
+	// Ends are the keys of all ends that led out of the tree.
 	Ends []string `json:"ends,omitempty"`
 	// Foreign are files that the tree had through mounts of other namespaces.
 	Foreign []inspect.Foreign `json:"foreign,omitempty"`
@@ -45,8 +44,9 @@ type record struct {
 
 func newRecord(found *inspect.Findings) *record {
 	r := &record{
-		Root: found.Root, ShellJob: found.ShellJob, Connected: found.Connected, Datagrams: found.Datagrams, Outside: found.Outside,
-		Aliases: found.Aliases, Foreign: found.Foreign, Rooms: found.Rooms,
+		Root: found.Root, ShellJob: found.ShellJob, Connected: found.Connected, Datagrams: found.Datagrams,
+		Outside: found.Outside,
+		Links:   found.Links, Foreign: found.Foreign, SocketDirs: found.SocketDirs,
 	}
 	for _, end := range found.Endpoints {
 		r.Ends = append(r.Ends, end.Key)
@@ -79,8 +79,8 @@ func writeRecord(images *os.File, r *record) error {
 	return nil
 }
 
-// ErrRecord means that what lies in the directory was not written by Dump.
-var ErrRecord = errors.New("not images of a dump by phos")
+// ErrRecord is returned when a directory holds no valid record of a dump.
+var ErrRecord = errors.New("not images dumped by phos")
 
 func readRecord(images *os.File) (*record, error) {
 	fd, err := unix.Openat(
@@ -94,7 +94,7 @@ func readRecord(images *os.File) (*record, error) {
 	}
 	file := os.NewFile(uintptr(fd), recordName)
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, longestRecord))
+	text, err := io.ReadAll(io.LimitReader(file, maxRecordBytes))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRecord, err)
 	}
@@ -112,7 +112,7 @@ func parseRecord(text []byte) (*record, error) {
 	return r, nil
 }
 
-// outside is the pid that a process had for phosd when it was dumped.
+// outside returns the pid that a process had in phosd's pid namespace at the dump.
 func (r *record) outside(pid int) int {
 	if outside, ok := r.Outside[pid]; ok {
 		return outside
@@ -120,7 +120,7 @@ func (r *record) outside(pid int) int {
 	return pid
 }
 
-// threads lists the ids of all threads in the images: each has a file named for it.
+// threads returns the ids of all threads in the images; each has a file named after it.
 func threads(images *os.File) ([]int, error) {
 	if _, err := images.Seek(0, io.SeekStart); err != nil {
 		return nil, err

@@ -23,24 +23,26 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// plan is a keeper's order while it is put together.
+// plan collects a restorer's order and its files.
 type plan struct {
 	restorer.Order
 	files []*os.File
-	// own are those that were opened for it.
+	// own are files that were opened for the plan.
 	own []*os.File
-	// flows are the contents that go through pipes.
+	// flows are contents that go through pipes.
 	flows []flow
 }
 
 // none stands for no file.
 const none = -1
 
+// add appends a file and returns its index.
 func (p *plan) add(file *os.File) int {
 	p.files = append(p.files, file)
 	return len(p.files) - 1
 }
 
+// addOwn appends a file that the plan closes.
 func (p *plan) addOwn(file *os.File) int {
 	p.own = append(p.own, file)
 	return p.add(file)
@@ -48,24 +50,24 @@ func (p *plan) addOwn(file *os.File) int {
 
 func (p *plan) close() { fdpass.Close(p.own) }
 
-// drop closes a plan that nobody follows.
-func (p *plan) drop() {
+// closeFlows closes the pipes of a plan that is not carried out.
+func (p *plan) closeFlows() {
 	for _, each := range p.flows {
 		_ = each.to.Close()
 	}
 }
 
-// restored is a tree that has come back.
+// restored is a restored tree.
 type restored struct {
 	client *restorer.Client
-	// control is the place of the keeper's socket.
-	control string
-	kept    bool
-	record  *record
-	found   map[int]proc.Identity
+	// control is the path of the restorer's socket.
+	control   string
+	committed bool
+	record    *record
+	found     map[int]proc.Identity
 }
 
-// Restore brings a tree back, to stand still until Keep.
+// Restore restores a tree, which stays frozen until Keep.
 func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restored, error) {
 	r, err := readRecord(order.Images)
 	if err != nil {
@@ -79,29 +81,30 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restor
 	if err := filelist.ForgetSizes(order.Images, pathsOf(order.Files)); err != nil {
 		return nil, err
 	}
-	p, err := c.plan(ctx, order, r)
+	p, err := c.newPlan(ctx, order, r)
 	defer p.close()
 	if err != nil {
-		p.drop()
-		return nil, errors.Join(err, forget(order.Control))
+		p.closeFlows()
+		return nil, errors.Join(err, removeSocket(order.Control))
 	}
-	var dry dryness
+	var failed flowError
 	for _, each := range p.flows {
-		go each.run(&dry)
+		go each.run(&failed)
 	}
 	client, err := restorer.Start(ctx, c.options.Roles, order.Control, p.Order, p.files)
 	if err != nil {
-		return nil, errors.Join(dry.cause(err), forget(order.Control))
+		return nil, errors.Join(failed.cause(err), removeSocket(order.Control))
 	}
 	back := &restored{client: client, control: order.Control, record: r}
-	if back.found, err = back.look(); err != nil {
+	if back.found, err = back.readProcesses(); err != nil {
 		return nil, errors.Join(err, back.Kill())
 	}
 	c.sharing.add(back)
 	return back, nil
 }
 
-func forget(control string) error {
+// removeSocket removes the restorer's socket.
+func removeSocket(control string) error {
 	if err := os.Remove(control); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -112,28 +115,31 @@ func forget(control string) error {
 func (c *CPU) Adopt(_ context.Context, control string) (ckpt.Restored, error) {
 	client, err := restorer.Adopt(control)
 	if errors.Is(err, proc.ErrGone) {
-		return nil, errors.Join(err, forget(control))
+		return nil, errors.Join(err, removeSocket(control))
 	}
 	if err != nil {
 		return nil, err
 	}
-	back := &restored{client: client, kept: true, record: &record{Outside: client.Outside()}}
-	back.found, err = back.look()
+	back := &restored{client: client, committed: true, record: &record{Outside: client.Outside()}}
+	back.found, err = back.readProcesses()
 	switch {
 	case err == nil:
 		c.sharing.add(back)
 	case errors.Is(err, proc.ErrGone):
-		// It has answered, and ended after that.
-		err = errors.Join(err, forget(control))
+		// The restorer has ended after its answer.
+		err = errors.Join(err, removeSocket(control))
 	}
 	return back, err
 }
 
-func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*plan, error) {
+// newPlan builds the restorer's order.
+func (c *CPU) newPlan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*plan, error) {
 	p := &plan{Order: restorer.Order{
-		Program: c.options.Program, User: runner.User{UID: order.UID, GID: order.GID, Groups: order.Groups}, Root: r.Root,
+		Program: c.options.Program, User: runner.User{UID: order.UID, GID: order.GID, Groups: order.Groups},
+		Root:    r.Root,
 		Outside: r.Outside, NewPids: order.NewPids, Cgroup: order.Cgroup, ShellJob: r.ShellJob, Connected: r.Connected,
-		Datagrams: r.Datagrams, Aliases: r.Aliases, Rooms: r.Rooms, Detach: order.Detach, Terminal: none, Log: none, Deadline: deadline(ctx, restoreTime),
+		Datagrams: r.Datagrams, Links: r.Links, SocketDirs: r.SocketDirs, Detach: order.Detach, Terminal: none,
+		Log: none, Deadline: deadline(ctx, restoreTime),
 	}}
 	pids, err := threads(order.Images)
 	if err != nil {
@@ -150,33 +156,33 @@ func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*pl
 		p.Log = p.add(order.Log)
 	}
 	for _, path := range slices.Sorted(maps.Keys(order.Remap)) {
-		// CRIU's names of files are paths without the first slash.
+		// CRIU's file names are paths without the leading slash.
 		p.Inherit = append(
 			p.Inherit,
 			restorer.Inherited{Key: strings.TrimPrefix(path, "/"), File: p.add(order.Remap[path])},
 		)
 	}
-	if err := p.place(order.Place); err != nil {
+	if err := p.addNamespaces(order.Place); err != nil {
 		return p, err
 	}
-	if err := p.foreign(order, r); err != nil {
+	if err := p.addForeign(order, r); err != nil {
 		return p, err
 	}
-	if err := p.ends(order, r); err != nil {
+	if err := p.addEnds(order, r); err != nil {
 		return p, err
 	}
-	shared, err := c.share(order, r)
+	shared, err := c.sharedFiles(order, r)
 	if err != nil {
 		return p, err
 	}
-	return p, p.contents(order.Files, shared)
+	return p, p.addContents(order.Files, shared)
 }
 
-// ErrPlace means that a tree cannot be restored where it was asked for.
+// ErrPlace is returned when a tree cannot be restored in the requested namespaces.
 var ErrPlace = errors.New("cannot be restored here")
 
-// place opens the namespaces in which the tree shall be, where they are not those of phosd.
-func (p *plan) place(place proc.Identity) error {
+// addNamespaces opens the namespaces of the tree that differ from phosd's.
+func (p *plan) addNamespaces(place proc.Identity) error {
 	if place.PID == 0 {
 		return nil
 	}
@@ -199,16 +205,16 @@ func (p *plan) place(place proc.Identity) error {
 	}
 	if p.NewPids && len(p.Namespaces) > 0 {
 		return fmt.Errorf(
-			"%w: a program that comes back in a container has the container's pid namespace: restore without --new-pids",
+			"%w: in a container a program gets the container's pid namespace: restore without --new-pids",
 			ErrPlace,
 		)
 	}
 	return nil
 }
 
-// foreign finds the files that the tree had through mounts of other namespaces. With the user's
-// rights: CRIU opens what it is given without looking at the way there.
-func (p *plan) foreign(order ckpt.RestoreOrder, r *record) error {
+// addForeign opens the files that the tree had through mounts of other namespaces. They are opened
+// with the user's rights, because CRIU does not check the path of inherited files.
+func (p *plan) addForeign(order ckpt.RestoreOrder, r *record) error {
 	for _, f := range r.Foreign {
 		if file := order.Remap[f.Path]; file != nil {
 			p.Inherit = append(p.Inherit, restorer.Inherited{Key: f.Key, File: p.add(file)})
@@ -232,16 +238,16 @@ func (p *plan) foreign(order ckpt.RestoreOrder, r *record) error {
 	return nil
 }
 
-// ends finds something to take the place of each outside end.
-func (p *plan) ends(order ckpt.RestoreOrder, r *record) error {
+// addEnds opens a replacement for each outside end.
+func (p *plan) addEnds(order ckpt.RestoreOrder, r *record) error {
 	for _, end := range order.Described {
 		if !slices.Contains(r.Ends, end.Key) {
-			// Another tree's of the same image.
+			// It belongs to another tree of the same image.
 			continue
 		}
-		index, err := p.end(end, order.Endpoints[end.ID])
+		index, err := p.addEnd(end, order.Endpoints[end.ID])
 		if err != nil {
-			return fmt.Errorf("stand-in for %s (%s): %w", strings.Join(end.Descriptors, ", "), end.Kind, err)
+			return fmt.Errorf("replacement for %s (%s): %w", strings.Join(end.Descriptors, ", "), end.Kind, err)
 		}
 		if end.Key == r.JobTerminal {
 			p.Terminal = index
@@ -252,15 +258,15 @@ func (p *plan) ends(order ckpt.RestoreOrder, r *record) error {
 	return nil
 }
 
-func (p *plan) end(end image.Endpoint, given *os.File) (int, error) {
+func (p *plan) addEnd(end image.Endpoint, given *os.File) (int, error) {
 	if given != nil {
-		return p.add(given), p.handOver(end, given)
+		return p.add(given), p.chown(end, given)
 	}
-	file, drained, err := standIn(end)
+	file, drained, err := replacement(end)
 	if err != nil {
 		return none, err
 	}
-	if err := p.handOver(end, file); err != nil {
+	if err := p.chown(end, file); err != nil {
 		return none, errors.Join(err, file.Close(), drained.Close())
 	}
 	if drained != nil {
@@ -269,9 +275,9 @@ func (p *plan) end(end image.Endpoint, given *os.File) (int, error) {
 	return p.addOwn(file), nil
 }
 
-// handOver makes a pipe or a terminal the user's: his CRIU opens pipes anew, and his program may
-// open its terminal.
-func (p *plan) handOver(end image.Endpoint, file *os.File) error {
+// chown gives a pipe or a terminal to the user: CRIU opens pipes again with the user's rights, and
+// the program may open its terminal.
+func (p *plan) chown(end image.Endpoint, file *os.File) error {
 	var info unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &info); err != nil {
 		return err
@@ -283,33 +289,32 @@ func (p *plan) handOver(end image.Endpoint, file *os.File) error {
 	return file.Chown(int(p.User.UID), -1)
 }
 
-// firstSlaveMajor is the device number from which on terminals are pseudo ones.
+// firstSlaveMajor is the first device number of pseudo terminals.
 const firstSlaveMajor = 136
 
-// flow is the content of a file on its way to the keeper.
+// flow is the content of a file that is sent to the restorer.
 type flow struct {
 	ckpt.FileContent
 	to *os.File
 }
 
-// run ends with the pipe. Who reads too little finds out himself, and why stands in dry before he
-// can.
-func (f flow) run(dry *dryness) {
+// run copies the content and closes the pipe. On failure the reader sees a short file; the cause is
+// in failed before that.
+func (f flow) run(failed *flowError) {
 	if _, err := io.Copy(f.to, f.Content); err != nil {
-		dry.note(fmt.Errorf("content of %s: %w", f.Path, err))
+		failed.note(fmt.Errorf("content of %s: %w", f.Path, err))
 	}
 	_ = f.to.Close()
 }
 
-// dryness is why contents did not flow to their ends.
-type dryness struct {
+// flowError is the first error of all flows.
+type flowError struct {
 	mu    sync.Mutex
 	first error
 }
 
-// note keeps what a reading failed with. That nobody takes the content any more is no reason for
-// anything.
-func (d *dryness) note(err error) {
+// note keeps the first read error. EPIPE is ignored: the reader has gone away.
+func (d *flowError) note(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.first == nil && !errors.Is(err, unix.EPIPE) {
@@ -317,9 +322,8 @@ func (d *dryness) note(err error) {
 	}
 }
 
-// cause is a failure with what it comes from: who reads a content to its end knows only that it is
-// too short.
-func (d *dryness) cause(failure error) error {
+// cause adds the read error to failure: the reader only knows that a content was too short.
+func (d *flowError) cause(failure error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.first == nil {
@@ -328,8 +332,9 @@ func (d *dryness) cause(failure error) error {
 	return fmt.Errorf("%w: %w", failure, d.first)
 }
 
-// contents lets the contents of files flow to the keeper, which writes them one after the other.
-func (p *plan) contents(files []ckpt.FileContent, shared map[string]bool) error {
+// addContents creates pipes for the contents of files. The restorer writes the files one after the
+// other.
+func (p *plan) addContents(files []ckpt.FileContent, shared map[string]bool) error {
 	for _, file := range files {
 		written := restorer.Written{
 			Path:    file.Path,
@@ -351,7 +356,7 @@ func (p *plan) contents(files []ckpt.FileContent, shared map[string]bool) error 
 	return nil
 }
 
-func (r *restored) look() (map[int]proc.Identity, error) {
+func (r *restored) readProcesses() (map[int]proc.Identity, error) {
 	inner, err := r.client.Processes()
 	if err != nil {
 		return nil, err
@@ -363,7 +368,7 @@ func (r *restored) look() (map[int]proc.Identity, error) {
 	return found, nil
 }
 
-// Processes are those of the tree.
+// Processes returns the processes of the tree.
 func (r *restored) Processes() map[int]proc.Identity { return r.found }
 
 // Keep lets the tree run.
@@ -371,14 +376,14 @@ func (r *restored) Keep() error {
 	if err := r.client.Commit(); err != nil {
 		return err
 	}
-	r.kept = true
+	r.committed = true
 	return nil
 }
 
 // Kill ends the tree.
 func (r *restored) Kill() error {
-	if !r.kept {
-		return errors.Join(r.client.Abandon(), forget(r.control))
+	if !r.committed {
+		return errors.Join(r.client.Abandon(), removeSocket(r.control))
 	}
 	if err := r.client.Kill(); err != nil && !errors.Is(err, proc.ErrGone) {
 		return err
@@ -389,12 +394,12 @@ func (r *restored) Kill() error {
 // Signal sends a signal to the root.
 func (r *restored) Signal(signal int) error { return r.client.Signal(signal) }
 
-// Wait waits for the root's end.
+// Wait waits until the root has ended.
 func (r *restored) Wait(ctx context.Context) (int, error) { return r.client.Wait(ctx) }
 
-// standIn makes what takes the place of an end that nobody has given. What the program writes there
-// comes out of drained.
-func standIn(end image.Endpoint) (file, drained *os.File, err error) {
+// replacement returns a replacement for an end that the caller did not provide. What the program
+// writes to it can be read from drained.
+func replacement(end image.Endpoint) (file, drained *os.File, err error) {
 	switch end.Kind {
 	case "pipe-read":
 		file, err = os.Open(os.DevNull)
@@ -411,6 +416,7 @@ func standIn(end image.Endpoint) (file, drained *os.File, err error) {
 	return file, drained, err
 }
 
+// pseudoTerminal opens a new pseudo terminal with a window size.
 func pseudoTerminal(rows, columns uint16) (slave, master *os.File, err error) {
 	master, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -424,7 +430,7 @@ func pseudoTerminal(rows, columns uint16) (slave, master *os.File, err error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, master.Close())
 	}
-	// A terminal without a size is one too.
+	// Not fatal: a terminal works without a size.
 	_ = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
 	return os.NewFile(uintptr(opened), "pts"), master, nil
 }

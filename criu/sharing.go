@@ -18,19 +18,18 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
-// sharing keeps restored trees from taking each other's files away. A file that the program itself,
-// or another tree of the same image, is writing stays as it is: whoever restores beside it wants
-// two programs, and what both write into one file is his affair. Any other file is brought back,
-// and while it is, no second restore does the same.
+// sharing coordinates the files of restored trees. A file that the saved program or another tree of
+// the same image is writing is not restored: both programs write to it from then on. Any other file
+// is restored, and no second restore does the same at the same time.
 type sharing struct {
 	mu    sync.Mutex
 	trees map[*restored]bool
 	busy  map[string]bool
-	// changed is closed, and made anew, when files are free again.
+	// changed is closed and replaced when files become free.
 	changed chan struct{}
 }
 
-// reserve waits until nobody else brings any of these files back.
+// reserve waits until no other restore uses any of these files.
 func (s *sharing) reserve(ctx context.Context, files []ckpt.FileContent) (release func(), err error) {
 	for {
 		s.mu.Lock()
@@ -49,7 +48,7 @@ func (s *sharing) reserve(ctx context.Context, files []ckpt.FileContent) (releas
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, fmt.Errorf("another restore brings the same files back: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("another restore is restoring the same files: %w", context.Cause(ctx))
 		}
 	}
 }
@@ -64,7 +63,7 @@ func (s *sharing) release(files []ckpt.FileContent) {
 	s.changed = make(chan struct{})
 }
 
-// add notes a tree that has come back.
+// add adds a restored tree.
 func (s *sharing) add(r *restored) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +73,7 @@ func (s *sharing) add(r *restored) {
 	s.trees[r] = true
 }
 
-// living are the processes of all trees that are still there.
+// living returns the processes of all trees that still exist.
 func (s *sharing) living() (found []proc.Identity) {
 	s.mu.Lock()
 	trees := slices.Collect(maps.Keys(s.trees))
@@ -91,8 +90,8 @@ func (s *sharing) living() (found []proc.Identity) {
 	return found
 }
 
-// writers finds who writes which of the files, by their paths: of the restored trees, and of the
-// processes that were saved.
+// writers returns which of the files are being written, and by which process: one of a restored
+// tree or of the saved processes.
 func (s *sharing) writers(
 	user fsuid.Rights,
 	root string,
@@ -120,19 +119,19 @@ func (s *sharing) writers(
 		if user.Do(func() error { return unix.Stat(filepath.Join(root, file.Path), &now) }) != nil {
 			continue
 		}
-		if id, is := written[fileID{now.Dev, now.Ino}]; is {
+		if id, ok := written[fileID{now.Dev, now.Ino}]; ok {
 			found[file.Path] = id
 		}
 	}
 	return found
 }
 
-// fileID names a file, whatever its path.
+// fileID identifies a file independent of its path.
 type fileID struct{ device, inode uint64 }
 
-// writtenBy are the files that a process may write: those open for it, and those mapped for it.
+// writtenBy returns the files that a process has open or mapped for writing.
 func writtenBy(pid int) (files []fileID) {
-	// Who ends meanwhile writes nothing any more.
+	// Errors mean that the process has ended: it no longer writes.
 	descriptors, _ := proc.Descriptors(pid)
 	for i := range descriptors {
 		if d := &descriptors[i]; d.Format() == unix.S_IFREG && d.Writable() {
@@ -153,8 +152,8 @@ func writtenBy(pid int) (files []fileID) {
 	return files
 }
 
-// share finds out which files of an order stay as they are, and says so.
-func (c *CPU) share(order ckpt.RestoreOrder, r *record) (map[string]bool, error) {
+// sharedFiles returns which files of an order are not restored, and gives notice of them.
+func (c *CPU) sharedFiles(order ckpt.RestoreOrder, r *record) (map[string]bool, error) {
 	pids, err := threads(order.Images)
 	if err != nil {
 		return nil, fmt.Errorf("images: %w", err)
@@ -178,7 +177,7 @@ func (c *CPU) share(order ckpt.RestoreOrder, r *record) (map[string]bool, error)
 			id := writers[path]
 			order.Notice(
 				fmt.Sprintf(
-					"file %s: pid %d (%s), of the same image, writes it too; it stays as it is, and both write into it",
+					"file %s: pid %d (%s), of the same image, writes it, too; it is not restored, and both write to it",
 					path,
 					id.PID,
 					id.Name(),
@@ -189,7 +188,7 @@ func (c *CPU) share(order ckpt.RestoreOrder, r *record) (map[string]bool, error)
 	return shared, nil
 }
 
-// pathsOf are the files that CRIU must open whatever their length is.
+// pathsOf returns the paths of the files that CRIU must open whatever their size is.
 func pathsOf(files []ckpt.FileContent) map[string]bool {
 	paths := make(map[string]bool, len(files))
 	for _, file := range files {

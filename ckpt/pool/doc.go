@@ -1,3 +1,4 @@
-// Package pool shares a list of work among goroutines, which are quiet where a program runs beside
-// them.
+// Package pool runs work in several goroutines: Run starts a goroutine for each function, and Each
+// shares a list of items among a fixed number. Background workers have a low priority, so that
+// programs run undisturbed.
 package pool

@@ -1,13 +1,12 @@
 // Package filelist edits the list of open files that CRIU has written, before CRIU reads it again.
-// It knows of that list what it must: the frame of records, and of a regular file its name and its
-// size.
+// It parses only what it needs: the frames of records, and the path and size of regular files.
 //
-// It also reads which programs and libraries will be opened again, for whoever wants to know
-// beforehand whether they are there.
+// It also lists which programs and libraries the processes will open again, so that missing ones
+// can be reported before a restore.
 //
-// CRIU refuses to open a file that is not as long as it was. Files that are brought back are made
-// that long; but when another program writes into the same file at that moment, as a clone of the
-// same image does, the length is past already.
+// CRIU refuses to open a file whose size has changed. Restored files get their old size; but
+// another program may be writing to the same file at that moment, for example a clone of the same
+// image.
 package filelist
 
 import (
@@ -21,17 +20,17 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// name is the list's file among CRIU's images.
+// name is the list's file name among CRIU's images.
 const name = "files.img"
 
 const (
 	magicBytes = 8
-	// commonMagic begins every image of CRIU's, filesMagic follows in this one.
+	// commonMagic begins every image of CRIU; filesMagic follows in this one.
 	commonMagic = 0x54564319
 	filesMagic  = 0x56303138
 	frameBytes  = 4
-	// longest is more than any list has.
-	longest = 256 << 20
+	// maxBytes is an upper bound for the size of a list.
+	maxBytes = 256 << 20
 )
 
 // Numbers of fields in CRIU's messages.
@@ -41,11 +40,11 @@ const (
 	regularSize  = 8
 )
 
-// ErrMalformed means that a list is not what CRIU writes.
+// ErrMalformed is returned when a list is not what CRIU writes.
 var ErrMalformed = errors.New("list of open files: malformed")
 
-// ForgetSizes makes CRIU open files of some paths whatever their length is. Images is the directory
-// of the images.
+// ForgetSizes makes CRIU open the files at paths whatever their size is. images is the directory of
+// the images.
 func ForgetSizes(images *os.File, paths map[string]bool) error {
 	if len(paths) == 0 {
 		return nil
@@ -58,8 +57,9 @@ func ForgetSizes(images *os.File, paths map[string]bool) error {
 	return errors.Join(rewrite(file, paths), file.Close())
 }
 
+// rewrite replaces the list in file.
 func rewrite(file *os.File, paths map[string]bool) error {
-	old, err := io.ReadAll(io.LimitReader(file, longest))
+	old, err := io.ReadAll(io.LimitReader(file, maxBytes))
 	if err != nil {
 		return err
 	}
@@ -73,10 +73,10 @@ func rewrite(file *os.File, paths map[string]bool) error {
 	return file.Truncate(int64(len(fresh)))
 }
 
-// forgetSizes copies a list without the sizes of those files.
+// forgetSizes copies a list without the sizes of the files at paths.
 func forgetSizes(list []byte, paths map[string]bool) ([]byte, error) {
 	if len(list) < magicBytes || binary.LittleEndian.Uint32(list[magicBytes/2:]) != filesMagic {
-		return nil, fmt.Errorf("%w: it begins with another mark", ErrMalformed)
+		return nil, fmt.Errorf("%w: wrong magic number", ErrMalformed)
 	}
 	fresh := append([]byte(nil), list[:magicBytes]...)
 	err := records(list, func(record []byte) error {
@@ -96,7 +96,7 @@ func forgetSizes(list []byte, paths map[string]bool) ([]byte, error) {
 	return fresh, nil
 }
 
-// withoutSize copies what is said of a regular file, without its size if it is one of those.
+// withoutSize copies the record of a regular file, without its size if its path is in paths.
 func withoutSize(regular []byte, paths map[string]bool) ([]byte, error) {
 	ours := false
 	var fresh []byte
@@ -113,7 +113,7 @@ func withoutSize(regular []byte, paths map[string]bool) ([]byte, error) {
 	return fresh, nil
 }
 
-// edit copies a message; those of its fields that are bytes may change on the way.
+// edit copies a message and applies change to its fields of type bytes.
 func edit(message []byte, change func(protowire.Number, []byte) ([]byte, error)) ([]byte, error) {
 	var fresh []byte
 	err := fields(message, func(f field) error {

@@ -8,19 +8,19 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// records goes through the records of one of CRIU's images.
+// records calls each for every record of a CRIU image.
 func records(text []byte, each func(record []byte) error) error {
 	order := binary.LittleEndian
 	if len(text) < magicBytes || order.Uint32(text) != commonMagic {
-		return fmt.Errorf("%w: it begins with another mark", ErrMalformed)
+		return fmt.Errorf("%w: wrong magic number", ErrMalformed)
 	}
 	for rest := text[magicBytes:]; len(rest) > 0; {
 		if len(rest) < frameBytes {
-			return fmt.Errorf("%w: cut off", ErrMalformed)
+			return fmt.Errorf("%w: truncated", ErrMalformed)
 		}
 		bytes := order.Uint32(rest)
 		if uint64(bytes) > uint64(len(rest)-frameBytes) || bytes > math.MaxInt32 {
-			return fmt.Errorf("%w: cut off", ErrMalformed)
+			return fmt.Errorf("%w: truncated", ErrMalformed)
 		}
 		if err := each(rest[frameBytes : frameBytes+bytes]); err != nil {
 			return err
@@ -30,8 +30,8 @@ func records(text []byte, each func(record []byte) error) error {
 	return nil
 }
 
-// field is one of a message's: value is what a number is, bytes what a string or a message is, raw
-// all of it.
+// field is a field of a message. value is set for a number, bytes for a string or a message; raw is
+// the encoded field.
 type field struct {
 	number     protowire.Number
 	kind       protowire.Type
@@ -39,7 +39,7 @@ type field struct {
 	bytes, raw []byte
 }
 
-// fields goes through those of a message.
+// fields calls each for every field of a message.
 func fields(message []byte, each func(field) error) error {
 	for rest := message; len(rest) > 0; {
 		number, kind, tagBytes := protowire.ConsumeTag(rest)

@@ -9,8 +9,8 @@ import (
 // Names of CRIU's images that ReadNeeded reads.
 const (
 	List = name
-	// Replaced is the list of files that are brought back in another way than by their names: removed
-	// ones, above all.
+	// Replaced is the list of files that CRIU restores in another way than by their names, mainly
+	// removed ones.
 	Replaced = "remap-fpath.img"
 )
 
@@ -21,19 +21,20 @@ const (
 	replacedFile   = 1
 )
 
-// longestBuildID is more than any has.
+// maxBuildIDBytes is an upper bound for the size of a build ID.
 const (
-	longestBuildID  = 64
+	maxBuildIDBytes = 64
 	buildIDWordSize = 4
 )
 
-// Needed is a program or a library that processes open again by its name. It must be the very one.
+// Needed is a program or a library that processes open again by its name. It must be the same file
+// as before.
 type Needed struct {
 	Path    string
 	BuildID []byte
 }
 
-// ReadNeeded reads which there are. Replaced may be empty.
+// ReadNeeded returns the needed files of both lists. replaced may be empty.
 func ReadNeeded(list, replaced []byte) ([]Needed, error) {
 	elsewhere := make(map[uint64]bool)
 	if len(replaced) > 0 {
@@ -67,7 +68,7 @@ func ReadNeeded(list, replaced []byte) ([]Needed, error) {
 				id = f.value
 			case f.number == regularName:
 				file.Path = string(f.bytes)
-			case f.number == regularBuildID && len(file.BuildID) < longestBuildID:
+			case f.number == regularBuildID && len(file.BuildID) < maxBuildIDBytes:
 				file.BuildID = binary.LittleEndian.AppendUint32(file.BuildID, uint32(f.value))
 			}
 			return nil

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unixSocket is what the kernel says of one.
+// unixSocket is the kernel's description of a unix socket.
 type unixSocket struct {
 	state byte
 	peer  uint32
@@ -45,7 +45,7 @@ func unixSockets(pid int, elsewhere bool) (map[uint32]unixSocket, error) {
 	}
 	done := make(chan result)
 	go func() {
-		// The thread is not given back: it is in another namespace.
+		// The goroutine ends with its thread locked, because the thread is in another namespace.
 		runtime.LockOSThread()
 		found, err := enterAndAsk(pid)
 		done <- result{found, err}
@@ -54,6 +54,7 @@ func unixSockets(pid int, elsewhere bool) (map[uint32]unixSocket, error) {
 	return r.found, r.err
 }
 
+// enterAndAsk lists the unix sockets of another process's network namespace.
 func enterAndAsk(pid int) (map[uint32]unixSocket, error) {
 	space, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
 	if err != nil {
@@ -92,6 +93,7 @@ func askUnixSockets() (map[uint32]unixSocket, error) {
 	}
 }
 
+// diagRequest returns the request for all unix sockets with their names and peers.
 func diagRequest() []byte {
 	const bytes = headerBytes + 24
 	request := make([]byte, bytes)
@@ -105,7 +107,7 @@ func diagRequest() []byte {
 	return request
 }
 
-// parseDiag reads messages; more says that others will follow.
+// parseDiag reads messages; more is set if others will follow.
 func parseDiag(answer []byte, found map[uint32]unixSocket) (more bool, err error) {
 	order := binary.NativeEndian
 	for len(answer) >= headerBytes {
@@ -128,6 +130,7 @@ func parseDiag(answer []byte, found map[uint32]unixSocket) (more bool, err error
 	return true, nil
 }
 
+// align rounds up to the alignment of netlink.
 func align(length int) int { return (length + 3) &^ 3 }
 
 func parseSocket(message []byte, found map[uint32]unixSocket) error {

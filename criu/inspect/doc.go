@@ -1,7 +1,7 @@
-// Package inspect looks at a process tree, stops nothing, and says what CRIU will find: processes,
-// what leads out of the tree, files that must be saved with it, and every obstacle, by pid and
-// descriptor, with what to do about it. Whatever CRIU would refuse only when the program already
-// stands still is meant to be found here.
+// Package inspect reads the state of a process tree, without stopping it. It finds what CRIU must
+// know: processes, ends that lead out of the tree, files that must be saved with it. It lists every
+// obstacle, by pid and descriptor, with a remedy. Whatever CRIU would reject only after the program
+// was frozen should be found here.
 //
-// Read survey.go first.
+// Tested by its own tests and those of package criu. Read inspect.go first.
 package inspect

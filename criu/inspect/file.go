@@ -18,11 +18,11 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
-// largestGhost is how large a file may be that has no name any more: it is saved in the image
-// whole.
-const largestGhost = 1 << 30
+// maxGhostBytes is the largest size of a file without a name that can be saved; its whole content
+// goes into the image.
+const maxGhostBytes = 1 << 30
 
-// Magic numbers of file systems whose files are the kernel's state, or its memory.
+// Magic numbers of file systems whose files are kernel state or memory.
 const (
 	procMagic    = 0x9fa0
 	sysMagic     = 0x62656572
@@ -30,8 +30,8 @@ const (
 	mqueueMagic  = 0x19800202
 )
 
-// judgeRegular looks at a regular file.
-func (s *survey) judgeRegular(m *member, d *proc.Descriptor) {
+// checkRegular checks an open regular file.
+func (s *inspection) checkRegular(m *member, d *proc.Descriptor) {
 	if strings.HasPrefix(d.Target, "/memfd:") || s.Ours(d.Target) {
 		return
 	}
@@ -41,7 +41,7 @@ func (s *survey) judgeRegular(m *member, d *proc.Descriptor) {
 		switch where.Type {
 		case mqueueMagic:
 			s.refuse(
-				s.at(m, d.Number),
+				s.descriptorSubject(m, d.Number),
 				"is a message queue, which is saved only with a whole IPC namespace",
 				"close it",
 			)
@@ -50,11 +50,11 @@ func (s *survey) judgeRegular(m *member, d *proc.Descriptor) {
 			return
 		}
 	}
-	s.addFile(s.at(m, d.Number), d.Target, &d.Stat, d.Flags&unix.O_ACCMODE)
+	s.addFile(s.descriptorSubject(m, d.Number), d.Target, &d.Stat, d.Flags&unix.O_ACCMODE)
 }
 
-// addMapped looks at a file that is mapped, shared and writable, whether open or not.
-func (s *survey) addMapped(m *member, area *proc.Mapping) {
+// addMapped checks a shared writable mapping of a file, open or not.
+func (s *inspection) addMapped(m *member, area *proc.Mapping) {
 	if strings.HasPrefix(area.Path, "/memfd:") || strings.HasPrefix(area.Path, "/dev/zero") || s.Ours(area.Path) {
 		return
 	}
@@ -65,19 +65,20 @@ func (s *survey) addMapped(m *member, area *proc.Mapping) {
 	s.addFile(fmt.Sprintf("%s, mapping at %x", m, area.Start), area.Path, &stat, unix.O_RDWR)
 }
 
-func (s *survey) addFile(subject, path string, stat *unix.Stat_t, mode int) {
+// addFile records a regular file that CRIU will open by its path.
+func (s *inspection) addFile(subject, path string, stat *unix.Stat_t, mode int) {
 	if stat.Nlink == 0 {
-		if stat.Size > largestGhost {
+		if stat.Size > maxGhostBytes {
 			s.refuse(
 				subject,
-				fmt.Sprintf("is a deleted file of %d bytes; up to %d can be saved", stat.Size, largestGhost),
-				"keep the file until the program has ended",
+				fmt.Sprintf("is a deleted file of %d bytes; up to %d can be saved", stat.Size, maxGhostBytes),
+				"keep the file until the program ends",
 			)
 		}
 		return
 	}
-	if strings.HasSuffix(path, " (deleted)") && !s.named(path, stat) {
-		name, found := s.otherName(path, stat)
+	if strings.HasSuffix(path, " (deleted)") && !s.stillNamed(path, stat) {
+		name, found := s.findOtherName(path, stat)
 		if !found {
 			s.refuse(
 				subject,
@@ -86,25 +87,25 @@ func (s *survey) addFile(subject, path string, stat *unix.Stat_t, mode int) {
 			)
 			return
 		}
-		s.alias(hardlink.Alias{Path: path, Name: name})
-		// Whoever opens it anew finds by that name what the program holds: it must be brought back,
-		// whoever writes it.
+		s.addLink(hardlink.Link{Path: path, Name: name})
+		// A process that opens the file again by the other name expects the program's content. So
+		// it must be restored, whatever the access mode was.
 		path, mode = name, unix.O_RDWR
 	}
-	s.open(subject, path, mode)
+	s.addOpened(subject, path, mode)
 	if mode != unix.O_RDONLY {
 		s.written[path] = stat.Size
 	}
 }
 
-// opened says where a file is open, and what its user must be allowed to do with it when it is
-// opened again.
+// opened says where a file is open, and which access its user needs to open it again.
 type opened struct {
 	subject string
 	access  uint32
 }
 
-func (s *survey) open(subject, path string, mode int) {
+// addOpened records a path and the access that a restore needs.
+func (s *inspection) addOpened(subject, path string, mode int) {
 	file := s.opened[path]
 	if file.subject == "" {
 		file.subject = subject
@@ -118,17 +119,17 @@ func (s *survey) open(subject, path string, mode int) {
 	s.opened[path] = file
 }
 
-// judgeAccess finds files that were opened with more rights than the program's user has: a restore
-// could not.
-func (s *survey) judgeAccess() error {
+// checkAccess finds files that the program's user may not open: a restore could not open them
+// either.
+func (s *inspection) checkAccess() error {
 	if s.User.UID == 0 {
 		return nil
 	}
 	return fsuid.Rights(s.User).Do(func() error {
 		for _, path := range slices.Sorted(maps.Keys(s.opened)) {
 			file := s.opened[path]
-			// Not access: that goes by the real user, who is root here.
-			if err := unix.Faccessat2(unix.AT_FDCWD, s.outside(path), file.access, unix.AT_EACCESS); errors.Is(
+			// not access(2): that checks the real user, which is root here
+			if err := unix.Faccessat2(unix.AT_FDCWD, s.hostPath(path), file.access, unix.AT_EACCESS); errors.Is(
 				err,
 				unix.EACCES,
 			) {
@@ -143,48 +144,49 @@ func (s *survey) judgeAccess() error {
 	})
 }
 
-// named reports whether a file has a name that only looks deleted.
-func (s *survey) named(path string, stat *unix.Stat_t) bool {
+// stillNamed reports whether the file is still at path, whose suffix only looks like that of a
+// deleted file.
+func (s *inspection) stillNamed(path string, stat *unix.Stat_t) bool {
 	var now unix.Stat_t
-	return unix.Lstat(s.outside(path), &now) == nil && now.Ino == stat.Ino && now.Dev == stat.Dev
+	return unix.Lstat(s.hostPath(path), &now) == nil && now.Ino == stat.Ino && now.Dev == stat.Dev
 }
 
-// otherName finds the name that is left of a file, beside the one that was removed: the C library
-// makes a semaphore under a name of its own, links it to the name that was asked for, and removes
-// the first one.
-func (s *survey) otherName(path string, stat *unix.Stat_t) (string, bool) {
+// findOtherName returns the name that a file still has after one was removed. The C library creates
+// a semaphore under a temporary name, links it to the requested name, and removes the first one.
+func (s *inspection) findOtherName(path string, stat *unix.Stat_t) (string, bool) {
 	directory := filepath.Dir(path)
-	entries, err := os.ReadDir(s.outside(directory))
-	s.look(err)
+	entries, err := os.ReadDir(s.hostPath(directory))
+	s.noteUnknown(err)
 	if err != nil {
 		return "", false
 	}
 	for _, entry := range entries {
 		var other unix.Stat_t
 		name := filepath.Join(directory, entry.Name())
-		if unix.Lstat(s.outside(name), &other) == nil && other.Ino == stat.Ino && other.Dev == stat.Dev {
+		if unix.Lstat(s.hostPath(name), &other) == nil && other.Ino == stat.Ino && other.Dev == stat.Dev {
 			return name, true
 		}
 	}
 	return "", false
 }
 
-func (s *survey) alias(a hardlink.Alias) {
-	if !slices.Contains(s.Aliases, a) {
-		s.Aliases = append(s.Aliases, a)
+// addLink records a removed name that CRIU needs, once.
+func (s *inspection) addLink(a hardlink.Link) {
+	if !slices.Contains(s.Links, a) {
+		s.Links = append(s.Links, a)
 	}
 }
 
-// outside is a path of the tree's as this process can open it.
-func (s *survey) outside(path string) string {
+// hostPath returns a path of the tree as this process can open it.
+func (s *inspection) hostPath(path string) string {
 	return filepath.Join(fmt.Sprintf("/proc/%d/root", s.members[0].PID), path)
 }
 
-// judgeFiles lists the files that a restore must bring back.
-func (s *survey) judgeFiles() {
+// listFiles lists the files that a restore must restore.
+func (s *inspection) listFiles() {
 	for _, path := range slices.Sorted(maps.Keys(s.written)) {
 		size := s.written[path]
-		if info, err := os.Stat(s.outside(path)); err == nil {
+		if info, err := os.Stat(s.hostPath(path)); err == nil {
 			size = info.Size()
 		}
 		s.Written = append(s.Written, ckpt.WrittenFile{Path: path, Bytes: size})

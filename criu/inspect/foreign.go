@@ -11,18 +11,18 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Foreign is a file that the tree has through a mount of another mount namespace: what was open
-// before the tree, or whoever started it, entered its own. CRIU takes such a file for one of ours
+// Foreign is a file that the tree has through a mount of another mount namespace: it was open
+// before the tree, or its parent, entered its own namespace. CRIU treats such a file as external
 // and wants it back by its key.
 type Foreign struct {
 	Key string `json:"key"`
-	// Path is the file's here, outside of the tree's mount namespace.
+	// Path is the path outside of the tree's mount namespace.
 	Path string `json:"path"`
 }
 
-// findForeign looks for files of other mount namespaces. A tree can have them even in that of
-// phosd, from whoever started both.
-func (s *survey) findForeign() error {
+// findForeign finds files of other mount namespaces. Even a tree in phosd's namespace can have
+// inherited them.
+func (s *inspection) findForeign() error {
 	root := s.members[0]
 	mounts, err := proc.Mounts(root.PID)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *survey) findForeign() error {
 			if d := &m.descriptors[i]; !isTerminal(d) {
 				s.addForeign(
 					mounts,
-					s.at(m, d.Number),
+					s.descriptorSubject(m, d.Number),
 					fmt.Sprintf("/proc/%d/fd/%d", m.PID, d.Number),
 					d.Target,
 					d.Writable(),
@@ -60,13 +60,13 @@ func (s *survey) findForeign() error {
 	return nil
 }
 
-// unmounted are the names of memory that the kernel keeps in file systems of its own, which nobody
-// mounts.
+// unmounted are the names of memory in file systems that are internal to the kernel and never
+// mounted.
 var unmounted = []string{"/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage"}
 
-// addForeign takes a file that a process has, by a path below /proc and by the name that the kernel
-// gives it.
-func (s *survey) addForeign(mounts map[uint64]bool, subject, at, name string, written bool) {
+// addForeign checks one file of a process; at is a path below /proc, name the kernel's name of the
+// file.
+func (s *inspection) addForeign(mounts map[uint64]bool, subject, at, name string, written bool) {
 	if !strings.HasPrefix(name, "/") ||
 		slices.ContainsFunc(unmounted, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 		return
@@ -82,7 +82,7 @@ func (s *survey) addForeign(mounts map[uint64]bool, subject, at, name string, wr
 	}
 	if !sameFile(name, &info) {
 		if now, err := os.Readlink(at); err != nil || now != name {
-			return // it has something else there by now: who is not frozen goes on opening files
+			return // a running process has opened another file in the meantime
 		}
 		s.refuse(
 			subject,
@@ -91,7 +91,7 @@ func (s *survey) addForeign(mounts map[uint64]bool, subject, at, name string, wr
 		)
 		return
 	}
-	if written && info.Mode&unix.S_IFMT == unix.S_IFREG && !s.Ours(name) && !sameFile(s.outside(name), &info) {
+	if written && info.Mode&unix.S_IFMT == unix.S_IFREG && !s.Ours(name) && !sameFile(s.hostPath(name), &info) {
 		s.refuse(subject, "writes "+name+", which lies outside of its container", "pipe the output")
 		return
 	}

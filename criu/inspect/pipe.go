@@ -11,16 +11,16 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// pipe is a pipe of which the tree has an end.
+// pipe is a pipe of which the tree holds an end.
 type pipe struct {
 	places
 	target           string
 	readers, writers bool
 }
 
-func (s *survey) addPipe(m *member, d *proc.Descriptor) {
+func (s *inspection) addPipe(m *member, d *proc.Descriptor) {
 	if !strings.HasPrefix(d.Target, "pipe:[") {
-		// One with a name: it is opened again by it.
+		// A named pipe; CRIU opens it again by its name.
 		return
 	}
 	p := s.pipes[d.Stat.Ino]
@@ -34,36 +34,38 @@ func (s *survey) addPipe(m *member, d *proc.Descriptor) {
 	p.writers = p.writers || mode != unix.O_RDONLY
 }
 
-// closed says that nobody anywhere has the other end open. What such a pipe still holds is in the
-// tree's hands alone: it is saved with it.
-func (s *survey) closed(p *pipe) bool {
+// peerClosed reports whether no process has the other end open. Then only the tree can read what
+// the pipe still holds, so it is saved with the tree.
+func (s *inspection) peerClosed(p *pipe) bool {
 	for i, pid := range p.pids {
 		file, err := proc.Borrow(pid, p.numbers[i])
-		s.look(err)
+		s.noteUnknown(err)
 		if err != nil {
-			continue // the process has ended; another one may have it too
+			continue // the process has ended; another one may have the pipe, too
 		}
-		asked := []unix.PollFd{{Fd: int32(file.Fd())}}
-		_, err = unix.Poll(asked, 0)
+		polled := []unix.PollFd{{Fd: int32(file.Fd())}}
+		_, err = unix.Poll(polled, 0)
 		_ = file.Close()
 		if err == nil {
-			return asked[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+			return polled[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
 		}
 	}
 	return false
 }
 
-// judgePipes finds those with an end outside: the tree has only one.
-func (s *survey) judgePipes() {
+// checkPipes adds an endpoint for each pipe whose other end is outside of the tree.
+func (s *inspection) checkPipes() {
 	for _, inode := range slices.Sorted(maps.Keys(s.pipes)) {
 		p := s.pipes[inode]
-		if p.readers && p.writers || s.closed(p) {
+		if p.readers && p.writers || s.peerClosed(p) {
 			continue
 		}
 		kind := "pipe-write"
 		if p.readers {
 			kind = "pipe-read"
 		}
-		s.endpoint(image.Endpoint{Kind: kind, Key: p.target, Descriptors: p.list(), Standard: p.standard(s.members[0].PID)})
+		s.addEndpoint(
+			image.Endpoint{Kind: kind, Key: p.target, Descriptors: p.list(), Standard: p.standard(s.members[0].PID)},
+		)
 	}
 }

@@ -12,28 +12,28 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// judgeProcesses looks at the rights of the processes, and at who else holds them.
-func (s *survey) judgeProcesses() {
+// checkProcesses checks the state and the rights of the processes, and whether they are traced.
+func (s *inspection) checkProcesses() {
 	for _, m := range s.members {
 		if m.Zombie() {
 			threads, err := proc.Threads(m.PID)
-			s.look(err)
+			s.noteUnknown(err)
 			if len(threads) > 1 {
 				s.refuse(
 					m.String(),
-					"its first thread has ended, while others go on; CRIU cannot save such a process",
+					"its first thread has ended while others run; CRIU cannot save such a process",
 					"",
 				)
 			}
 			continue
 		}
-		s.judgeTracer(m)
-		s.judgeUser(m)
+		s.checkTracer(m)
+		s.checkUser(m)
 	}
 }
 
-// judgeTracer finds debuggers: a process has one at most, and CRIU wants to be it.
-func (s *survey) judgeTracer(m *member) {
+// checkTracer finds debuggers: a process has at most one tracer, and CRIU must be it.
+func (s *inspection) checkTracer(m *member) {
 	if m.status.Tracer == 0 {
 		return
 	}
@@ -48,15 +48,15 @@ func (s *survey) judgeTracer(m *member) {
 	s.refuse(m.String(), fmt.Sprintf("is traced by pid %d (%s)", tracer, processName(tracer)), "detach the debugger")
 }
 
-// judgeUser wants that a process has no right that its user has not: CRIU restores it with this
-// user's rights.
-func (s *survey) judgeUser(m *member) {
+// checkUser checks that a process has no more rights than its user, because CRIU restores it with
+// the user's rights.
+func (s *inspection) checkUser(m *member) {
 	uid, gid := s.User.UID, s.User.GID
 	if uid == 0 {
 		if m.status.UIDs[0] != 0 && !haveResource() {
 			s.refuse(
 				m.String(),
-				fmt.Sprintf("belongs to user %d, the root of the tree to root", m.status.UIDs[0]),
+				fmt.Sprintf("belongs to user %d, but the root of the tree to root", m.status.UIDs[0]),
 				"phosd needs CAP_SYS_RESOURCE for such a tree",
 			)
 		}
@@ -75,7 +75,7 @@ func (s *survey) judgeUser(m *member) {
 		return
 	}
 	if m.status.Permitted|m.status.Effective|m.status.Ambient != 0 {
-		s.refuse(m.String(), "has privileges that its user has not", "only root can save it")
+		s.refuse(m.String(), "has privileges that its user does not have", "only root can save it")
 		return
 	}
 	if m.status.Seccomp != 0 {
@@ -84,13 +84,14 @@ func (s *survey) judgeUser(m *member) {
 	if !dumpable(m.PID, uid) {
 		s.refuse(
 			m.String(),
-			"is not dumpable: its memory is none of its user's business",
+			"is not dumpable: its user may not read its memory",
 			"run it from a file that its user may read, without raised rights",
 		)
 	}
 }
 
-// dumpable: the files of a process that is not belong to root.
+// dumpable reports whether the user may read the process. The files in /proc of an undumpable
+// process belong to root.
 func dumpable(pid int, uid uint32) bool {
 	info, err := os.Stat(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
@@ -100,19 +101,20 @@ func dumpable(pid int, uid uint32) bool {
 	return !ok || stat.Uid == uid
 }
 
+// haveResource reports whether phosd has CAP_SYS_RESOURCE.
 func haveResource() bool {
 	status, err := proc.ReadStatus(os.Getpid())
 	return err == nil && status.Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
 
-// kinds of namespaces that matter.
+// namespaceKinds are the kinds of namespaces that matter.
 var namespaceKinds = []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"}
 
-// errEnding means that a process is about to be a zombie.
-var errEnding = errors.New("it does not end")
+// errEnding is returned while a process is exiting but not yet a zombie.
+var errEnding = errors.New("process is still exiting")
 
-// readNamespaces reads those of a process; "thread-self" is this one, whose first thread may be in
-// others.
+// readNamespaces reads the namespaces of a process. "thread-self" is the calling thread, which may
+// be in other namespaces than the first one.
 func readNamespaces(process string) (*member, error) {
 	m := &member{namespaces: map[string]string{}}
 	for _, kind := range namespaceKinds {
@@ -124,18 +126,19 @@ func readNamespaces(process string) (*member, error) {
 			m.namespaces[kind] = target
 		}
 	}
-	// They go all at once: where there still is one, all were there that the kernel knows.
+	// The kernel drops all namespaces at once: if one is left, all were there.
 	if _, err := os.Readlink(fmt.Sprintf("/proc/%s/ns/mnt", process)); errors.Is(err, unix.ENOENT) {
 		return nil, errEnding
 	}
 	return m, nil
 }
 
-// judgeNamespaces finds out which namespaces CRIU must enter. A tree must be in one set of them.
-func (s *survey) judgeNamespaces() {
+// checkNamespaces finds the namespaces that CRIU must enter. All processes must be in the same
+// ones.
+func (s *inspection) checkNamespaces() {
 	root := s.members[0]
 	for _, kind := range namespaceKinds {
-		// Every restored tree has a time namespace; CRIU looks into it from outside.
+		// Every restored tree has its own time namespace; CRIU reads it from outside.
 		if kind != "time" && root.namespaces[kind] != s.self.namespaces[kind] {
 			s.Namespaces = append(s.Namespaces, kind)
 		}
@@ -156,7 +159,7 @@ func (s *survey) judgeNamespaces() {
 			"run it outside, or in a container without user namespaces",
 		)
 	}
-	s.judgeSessions()
+	s.checkSessions()
 	if len(root.status.PIDs) > 1 && s.Root == 1 {
 		s.refuse(
 			root.String(),
@@ -166,15 +169,16 @@ func (s *survey) judgeNamespaces() {
 	}
 }
 
-// judgeSessions wants the leader of every session in sight: CRIU knows a session by its leader's
-// pid, and has none for one of another pid namespace.
-func (s *survey) judgeSessions() {
+// checkSessions checks that the leader of every session is in the pid namespace. CRIU identifies a
+// session by its leader's pid, which is 0 if the leader is in another pid namespace.
+func (s *inspection) checkSessions() {
 	for _, m := range s.members {
 		if m.status.Session == 0 {
 			s.refuse(
 				m.String(),
 				"belongs to a session whose leader is outside of its pid namespace",
-				"start it with setsid, or from a shell that was started so; a shell's job that came back in a container has lost its shell, and can be restored only from the image it came from",
+				"start it with setsid, or from a shell that was started with it; a shell's job that was restored "+
+					"in a container has lost its shell, and can only be restored from its old image",
 			)
 		}
 	}

@@ -17,35 +17,35 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// socket is a socket of which the tree has an end.
+// socket is a socket of which the tree holds an end.
 type socket struct {
 	places
 	inode        uint64
 	domain, kind int
 	listening    bool
-	// local and remote are empty for unix sockets and where there is none.
+	// local and remote are unset for unix sockets and unconnected ones.
 	local, remote netip.AddrPort
-	// peerName is the name of a unix socket's other end, which the kernel knows also before that is
-	// accepted and after it is closed.
-	peerName string
-	peerPID  int
-	gone     bool
+	// peerName is the name of a unix socket's other end. The kernel knows it even before accept and
+	// after close.
+	peerName   string
+	peerPID    int
+	unreadable bool
 }
 
-func (s *survey) addSocket(m *member, d *proc.Descriptor) {
+func (s *inspection) addSocket(m *member, d *proc.Descriptor) {
 	found := s.sockets[d.Stat.Ino]
 	if found == nil {
 		found = &socket{inode: d.Stat.Ino}
-		err := found.ask(m.PID, d.Number)
-		s.look(err)
-		found.gone = err != nil
+		err := found.query(m.PID, d.Number)
+		s.noteUnknown(err)
+		found.unreadable = err != nil
 		s.sockets[d.Stat.Ino] = found
 	}
 	found.add(m.PID, d.Number)
 }
 
-// ask asks the kernel what a socket is.
-func (k *socket) ask(pid, number int) error {
+// query reads the properties of a socket from the kernel.
+func (k *socket) query(pid, number int) error {
 	file, err := proc.Borrow(pid, number)
 	if err != nil {
 		return err
@@ -60,19 +60,20 @@ func (k *socket) ask(pid, number int) error {
 	}
 	accepts, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
 	k.listening = accepts == 1
-	k.local, k.remote = name(unix.Getsockname(fd)), name(unix.Getpeername(fd))
+	k.local, k.remote = addrPort(unix.Getsockname(fd)), addrPort(unix.Getpeername(fd))
 	if peer, err := unix.Getpeername(fd); err == nil {
-		if at, is := peer.(*unix.SockaddrUnix); is {
+		if at, ok := peer.(*unix.SockaddrUnix); ok {
 			k.peerName = at.Name
 		}
 	}
-	if who, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-		k.peerPID = int(who.Pid)
+	if cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+		k.peerPID = int(cred.Pid)
 	}
 	return nil
 }
 
-func name(address unix.Sockaddr, err error) netip.AddrPort {
+// addrPort returns an internet address, or the zero value.
+func addrPort(address unix.Sockaddr, err error) netip.AddrPort {
 	if err != nil {
 		return netip.AddrPort{}
 	}
@@ -85,7 +86,8 @@ func name(address unix.Sockaddr, err error) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-func (s *survey) judgeSockets() error {
+// checkSockets checks all sockets.
+func (s *inspection) checkSockets() error {
 	if len(s.sockets) == 0 {
 		return nil
 	}
@@ -96,16 +98,16 @@ func (s *survey) judgeSockets() error {
 	for _, inode := range slices.Sorted(maps.Keys(s.sockets)) {
 		k := s.sockets[inode]
 		switch {
-		case k.gone:
+		case k.unreadable:
 		case k.domain == unix.AF_UNIX:
-			s.judgeUnix(k, diag)
+			s.checkUnix(k, diag)
 		case k.domain == unix.AF_INET || k.domain == unix.AF_INET6:
-			s.judgeInternet(k)
+			s.checkInternet(k)
 		case k.domain == unix.AF_NETLINK || k.domain == unix.AF_PACKET && s.User.UID == 0:
 		default:
 			s.refuse(
 				s.subject(&k.places),
-				fmt.Sprintf("is a socket of family %d, which CRIU does not know", k.domain),
+				fmt.Sprintf("is a socket of family %d, which CRIU does not support", k.domain),
 				"close it",
 			)
 		}
@@ -113,12 +115,13 @@ func (s *survey) judgeSockets() error {
 	return nil
 }
 
-func (s *survey) judgeInternet(k *socket) {
+// checkInternet checks a TCP or UDP socket.
+func (s *inspection) checkInternet(k *socket) {
 	if k.listening || !k.remote.IsValid() {
 		return
 	}
 	if k.kind != unix.SOCK_STREAM {
-		// It has no state but two addresses.
+		// A datagram socket has no state but its two addresses.
 		return
 	}
 	inside := slices.ContainsFunc(slices.Collect(maps.Values(s.sockets)), func(other *socket) bool {
@@ -134,35 +137,36 @@ func (s *survey) judgeInternet(k *socket) {
 	case s.User.UID != 0:
 		s.refuse(
 			s.subject(&k.places),
-			fmt.Sprintf("is a TCP connection from %s to %s; such ones are saved only for root", k.local, k.remote),
-			"have the processes talk by unix sockets or pipes",
+			fmt.Sprintf("is a TCP connection from %s to %s; only root's can be saved", k.local, k.remote),
+			"let the processes use unix sockets or pipes",
 		)
 	default:
 		s.Connected = true
 	}
 }
 
-// journal is where systemd's journal listens.
+// journal is the directory of the systemd journal's sockets.
 const journal = "/run/systemd/journal/"
 
-func (s *survey) judgeUnix(k *socket, diag map[uint32]unixSocket) {
+// checkUnix checks a unix socket.
+func (s *inspection) checkUnix(k *socket, diag map[uint32]unixSocket) {
 	entry, there := diag[uint32(k.inode)]
-	if room := filepath.Dir(entry.name); filepath.IsAbs(entry.name) && !slices.Contains(s.Rooms, room) {
-		s.Rooms = append(s.Rooms, room)
+	if room := filepath.Dir(entry.name); filepath.IsAbs(entry.name) && !slices.Contains(s.SocketDirs, room) {
+		s.SocketDirs = append(s.SocketDirs, room)
 	}
 	if !there || k.listening || entry.state != established && entry.peer == 0 {
 		return
 	}
-	if _, inside := s.sockets[uint64(entry.peer)]; inside && entry.peer != 0 {
+	if _, ok := s.sockets[uint64(entry.peer)]; ok && entry.peer != 0 {
 		return
 	}
 	peer := diag[entry.peer]
-	who := "whose other end is closed"
+	other := "to an end that is closed"
 	switch {
 	case entry.peer != 0 && peer.name != "":
-		who = fmt.Sprintf("to %s", peer.name)
+		other = fmt.Sprintf("to %s", peer.name)
 	case entry.peer != 0:
-		who = fmt.Sprintf("to pid %d (%s)", k.peerPID, processName(k.peerPID))
+		other = fmt.Sprintf("to pid %d (%s)", k.peerPID, processName(k.peerPID))
 	}
 	switch {
 	case s.Ours(cmp.Or(peer.name, k.peerName)):
@@ -170,7 +174,7 @@ func (s *survey) judgeUnix(k *socket, diag map[uint32]unixSocket) {
 	case k.kind == unix.SOCK_DGRAM && strings.HasPrefix(peer.name, "/"):
 		s.Datagrams = true
 	case k.kind == unix.SOCK_STREAM && (k.anyStandard() || strings.HasPrefix(peer.name, journal)):
-		s.endpoint(image.Endpoint{
+		s.addEndpoint(image.Endpoint{
 			Kind: "stream-socket", Key: fmt.Sprintf("socket:[%d]", k.inode), Descriptors: k.list(),
 			Standard: k.standard(s.members[0].PID),
 		})
@@ -178,7 +182,7 @@ func (s *survey) judgeUnix(k *socket, diag map[uint32]unixSocket) {
 	default:
 		s.refuse(
 			s.subject(&k.places),
-			"is a unix socket connected "+who+", outside of the program",
+			"is a unix socket connected "+other+", outside of the program",
 			"close the connection before",
 		)
 	}
@@ -187,7 +191,7 @@ func (s *survey) judgeUnix(k *socket, diag map[uint32]unixSocket) {
 func processName(pid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {
-		return "gone"
+		return "exited"
 	}
 	return strings.TrimSpace(string(text))
 }

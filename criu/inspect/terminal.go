@@ -23,13 +23,13 @@ const (
 	slavesPerMajor   = 256
 )
 
-// terminal is one whose other side may be outside.
+// terminal is a terminal whose master may be outside of the tree.
 type terminal struct {
 	places
 	key string
-	// index is the number of a pseudo terminal, else -1.
+	// index is the number of a pseudo terminal, or -1.
 	index int
-	// device is as in a process's state.
+	// major and minor are the device number, as in a process's stat.
 	major, minor uint32
 }
 
@@ -38,17 +38,17 @@ func isTerminal(d *proc.Descriptor) bool {
 	return major == ttyMajor || major == ttyAuxMajor || major >= firstSlaveMajor && major <= lastSlaveMajor
 }
 
-func (s *survey) addTerminal(m *member, d *proc.Descriptor) {
+func (s *inspection) addTerminal(m *member, d *proc.Descriptor) {
 	major, minor := unix.Major(d.Stat.Rdev), unix.Minor(d.Stat.Rdev)
 	if d.Terminal >= 0 {
 		s.masters[d.Terminal] = true
 		return
 	}
 	if major == ttyAuxMajor && (minor == multiplexerMinor || minor == controllingMinor) {
-		s.judgeControlling(m, d, minor)
+		s.checkControlling(m, d, minor)
 		return
 	}
-	// The format is CRIU's.
+	// CRIU's format.
 	key := fmt.Sprintf("tty[%x:%x]", d.Stat.Rdev, d.Stat.Dev)
 	t := s.ttys[key]
 	if t == nil {
@@ -61,21 +61,20 @@ func (s *survey) addTerminal(m *member, d *proc.Descriptor) {
 	t.add(m.PID, d.Number)
 }
 
-// judgeControlling judges /dev/tty: whichever terminal it stands for, CRIU finds it only with a
-// leader in the tree.
-func (s *survey) judgeControlling(m *member, d *proc.Descriptor, minor uint32) {
+// checkControlling checks /dev/tty. CRIU can resolve it only if the session leader is in the tree.
+func (s *inspection) checkControlling(m *member, d *proc.Descriptor, minor uint32) {
 	if minor == controllingMinor && s.byPID[m.Session] == nil {
 		s.refuse(
-			s.at(m, d.Number),
+			s.descriptorSubject(m, d.Number),
 			"is /dev/tty, which stands for the terminal of a shell outside of the tree",
-			"close it, or save the program when it does not ask at the terminal",
+			"close it, or save the program while it does not read from the terminal",
 		)
 	}
 }
 
-// judgeTerminals sorts terminals into those that the tree has both sides of, the one of a shell's
-// job, and others.
-func (s *survey) judgeTerminals() {
+// checkTerminals adds endpoints for terminals whose master is outside of the tree. One of them may
+// be the terminal of a shell's job.
+func (s *inspection) checkTerminals() {
 	for _, key := range slices.Sorted(maps.Keys(s.ttys)) {
 		t := s.ttys[key]
 		if t.index >= 0 && s.masters[t.index] {
@@ -87,9 +86,9 @@ func (s *survey) judgeTerminals() {
 			Descriptors: t.list(),
 			Standard:    t.standard(s.members[0].PID),
 		}
-		end.Rows, end.Columns = s.window(t)
-		id := s.endpoint(end)
-		if s.ofJob(t) && s.JobTerminal == 0 {
+		end.Rows, end.Columns = s.windowSize(t)
+		id := s.addEndpoint(end)
+		if s.isJobTerminal(t) && s.JobTerminal == 0 {
 			s.JobTerminal = id
 			continue
 		}
@@ -97,18 +96,18 @@ func (s *survey) judgeTerminals() {
 	}
 }
 
-// ofJob says that a terminal is the controlling one of processes whose session leader is outside:
-// that of a shell.
-func (s *survey) ofJob(t *terminal) bool {
+// isJobTerminal reports whether t is the controlling terminal of processes whose session leader is
+// outside of the tree, for example a shell.
+func (s *inspection) isJobTerminal(t *terminal) bool {
 	return slices.ContainsFunc(s.members, func(m *member) bool {
 		return unix.Major(m.Terminal) == t.major && unix.Minor(m.Terminal) == t.minor && s.byPID[m.Session] == nil
 	})
 }
 
-// window is the size of a terminal.
-func (s *survey) window(t *terminal) (rows, columns uint16) {
+// windowSize returns the size of a terminal, or zeros.
+func (s *inspection) windowSize(t *terminal) (rows, columns uint16) {
 	file, err := proc.Borrow(t.pids[0], t.numbers[0])
-	s.look(err)
+	s.noteUnknown(err)
 	if err != nil {
 		return 0, 0
 	}

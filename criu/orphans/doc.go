@@ -1,3 +1,3 @@
-// Package orphans ends what a helper that works CRIU has left when it was killed: CRIU, its own
-// helpers, a tree half made.
+// Package orphans kills what a watchdog or restorer left behind when it was killed: CRIU, CRIU's
+// helpers, a partly restored tree.
 package orphans

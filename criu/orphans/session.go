@@ -9,11 +9,11 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// EndSession ends all that is in the session of a helper, and not the helper itself: CRIU, what
-// CRIU has started to look at the kernel or at a program, what CRIU has made of a tree.
+// EndSession kills all processes in the session of leader, but not leader itself: CRIU, CRIU's
+// helpers, and a partly restored tree.
 func EndSession(leader proc.Identity) error {
 	if now, err := proc.Of(leader.PID); err == nil && now != leader {
-		return nil // a pid is not given away while there are processes of its session
+		return nil // the kernel does not reuse a pid while it is the id of a session
 	}
 	pids, err := proc.All()
 	if err != nil {
@@ -35,17 +35,17 @@ func EndSession(leader proc.Identity) error {
 	return nil
 }
 
-// patience is how long it may take until a process that was killed has ended.
-const patience = 10 * time.Second
+// endTimeout is how long a killed process may take to end.
+const endTimeout = 10 * time.Second
 
-// End ends one process, and returns when it has ended or takes too long for that.
+// End kills one process and waits until it has ended or endTimeout is over.
 func End(id proc.Identity) error {
 	handle, err := proc.Open(id)
 	if proc.Unknown(err) {
 		return err
 	}
 	if err != nil {
-		return nil // it has ended
+		return nil // it has already ended
 	}
 	if err := handle.Signal(unix.SIGKILL); err != nil {
 		_ = handle.Close()
@@ -54,8 +54,8 @@ func End(id proc.Identity) error {
 		}
 		return err
 	}
-	stop := time.AfterFunc(patience, func() { _ = handle.Close() })
-	_ = handle.Wait() // returns when it is closed, too
+	stop := time.AfterFunc(endTimeout, func() { _ = handle.Close() })
+	_ = handle.Wait() // also returns when the handle is closed
 	stop.Stop()
 	_ = handle.Close()
 	return nil

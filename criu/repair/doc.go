@@ -1,12 +1,12 @@
-// Package repair finds and mends what CRIU leaves in processes when it is killed while it works
-// inside of them.
+// Package repair finds and undoes what CRIU leaves in processes when it is killed while it works
+// inside them.
 //
-// CRIU borrows a process: it stops every thread, writes a few bytes over the start of the program's
-// code to make system calls in its name, maps a parasite, blocks all signals and runs it. Killed in
-// between, it can give nothing back. An Imprint taken before says what was there, and Mend
-// compares. A parasite that was running notices that nobody talks to it any more and returns to the
-// program by itself; Inside tells when that has happened.
+// CRIU stops every thread of a process, overwrites a few bytes at the start of the program's code
+// to make system calls, maps a parasite, blocks all signals and runs the parasite. A killed CRIU
+// cannot undo this. A Snapshot taken in advance holds the original state, and Repair restores it. A
+// running parasite notices that its connection is closed and returns to the program by itself;
+// Inside reports whether that has happened.
 //
-// It freezes nothing: the processes stand still while they are imprinted and mended. Read
-// imprint.go first.
+// The package freezes nothing: the caller keeps the processes frozen while they are captured and
+// repaired. Read snapshot.go first.
 package repair

@@ -19,36 +19,36 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// patience is how long a keeper may take to answer what it can answer at once.
-const patience = 30 * time.Second
+// replyTimeout is how long a restorer may take to answer a request that needs no waiting.
+const replyTimeout = 30 * time.Second
 
-// lastWords is how long it may take a keeper to say why it did not meet its deadline.
-const lastWords = 5 * time.Second
+// errorGrace is how long a restorer may take to report why it missed its deadline.
+const errorGrace = 5 * time.Second
 
-// Client is a keeper as phosd has it.
+// Client is phosd's connection to a restorer.
 type Client struct {
 	socket  string
 	id      proc.Identity
 	outside map[int]int
-	// pids are those that the tree is to have; none where they all end with the keeper.
+	// pids are those of the future tree; none if all its processes end with the restorer.
 	pids []int
-	// conn and command are nil for a keeper that another phosd has started.
+	// conn and command are nil for a restorer that another phosd has started.
 	conn    *fdpass.Conn
 	command *exec.Cmd
 }
 
-// Start starts a keeper by the command that makes phosd one, and returns when the tree is back and
-// stands still.
+// Start starts a restorer and returns when the tree is restored and frozen. program is the command
+// line of phosd.
 func Start(ctx context.Context, program []string, socket string, order Order, files []*os.File) (*Client, error) {
 	near, far, err := fdpass.Pair()
 	if err != nil {
-		return nil, fmt.Errorf("start keeper: %w", err)
+		return nil, fmt.Errorf("start restorer: %w", err)
 	}
-	command := spawn(program, order, far)
+	command := newCommand(program, order, far)
 	err = startIn(order.Cgroup, command)
 	_ = far.Close()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start keeper: %w", err), near.Close())
+		return nil, errors.Join(fmt.Errorf("start restorer: %w", err), near.Close())
 	}
 	c := &Client{socket: socket, conn: near, command: command}
 	if !order.NewPids && len(order.Namespaces) == 0 {
@@ -63,22 +63,23 @@ func Start(ctx context.Context, program []string, socket string, order Order, fi
 	return c, nil
 }
 
-func spawn(program []string, order Order, far *os.File) *exec.Cmd {
+// newCommand returns the restorer's command.
+func newCommand(program []string, order Order, far *os.File) *exec.Cmd {
 	command := exec.Command(program[0], append(program[1:], Role)...)
 	command.Env, command.Dir, command.Stderr = []string{}, "/", os.Stderr
 	command.ExtraFiles = []*os.File{far}
-	// The session is the one that a restored shell's job is in.
+	// A restored shell's job gets this session.
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if order.NewPids {
-		command.Args = append(command.Args, strconv.Itoa(gap(order.PIDs)))
+		command.Args = append(command.Args, strconv.Itoa(freeRange(order.PIDs)))
 		command.SysProcAttr.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS
 	}
 	return command
 }
 
-// startIn starts a keeper in the cgroup in which its tree shall be, or in this process's. To be
-// born there takes nothing; to move there would take the kernel milliseconds, and everybody who
-// starts threads would wait with it.
+// startIn starts a restorer in the cgroup of its tree, or in this process's cgroup. Starting in a
+// cgroup is cheap; moving there would take the kernel milliseconds, during which no process can
+// start threads.
 func startIn(directory string, command *exec.Cmd) error {
 	if directory == "" {
 		return command.Start()
@@ -91,7 +92,7 @@ func startIn(directory string, command *exec.Cmd) error {
 	command.SysProcAttr.UseCgroupFD, command.SysProcAttr.CgroupFD = true, int(group.Fd())
 	err = command.Start()
 	if errors.Is(err, unix.EBADF) {
-		// What is moved in the new process, to a number above all others, finds none.
+		// If the process has no free descriptor, the child gets an invalid one.
 		err = fmt.Errorf("%w: %w", err, unix.EMFILE)
 	}
 	if err != nil {
@@ -100,42 +101,42 @@ func startIn(directory string, command *exec.Cmd) error {
 	return nil
 }
 
-// begin hands the order over and waits for the tree. When the context ends the keeper sees the end
-// of the conversation.
+// begin sends the order and waits for the tree. If ctx ends it closes the connection to the
+// restorer.
 func (c *Client) begin(ctx context.Context, order Order, files []*os.File) error {
-	if err := c.conn.Deadline(order.Deadline.Add(2 * patience)); err != nil {
-		return fmt.Errorf("keeper: %w", err)
+	if err := c.conn.Deadline(order.Deadline.Add(2 * replyTimeout)); err != nil {
+		return fmt.Errorf("restorer: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() {
 		giveUp := time.Unix(1, 0)
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			giveUp = time.Now().Add(lastWords) // the keeper has the same deadline, and knows what took so long
+			giveUp = time.Now().Add(errorGrace) // the restorer has the same deadline and knows what took so long
 		}
 		_ = c.conn.Deadline(giveUp)
 	})
 	defer stop()
 	order.Group = cgroup.Name(groupKind, c.id)
 	if err := c.conn.Send(order, files...); err != nil {
-		return fmt.Errorf("keeper: %w", err)
+		return fmt.Errorf("restorer: %w", err)
 	}
-	var said answer
-	if _, err := c.conn.Receive(&said); err != nil {
+	var reply answer
+	if _, err := c.conn.Receive(&reply); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return fmt.Errorf("keeper: %w", err)
+		return fmt.Errorf("restorer: %w", err)
 	}
-	return said.err()
+	return reply.err()
 }
 
-// abandon ends the conversation, and with it the keeper and the tree; it returns when both are
-// gone.
+// abandon closes the connection, which makes the restorer kill the tree and exit. It returns when
+// both have ended.
 func (c *Client) abandon() error {
 	_ = c.conn.Close()
-	killed := time.AfterFunc(patience, func() { _ = c.command.Process.Kill() })
+	killed := time.AfterFunc(replyTimeout, func() { _ = c.command.Process.Kill() })
 	err := c.command.Wait()
 	if !killed.Stop() {
-		// It could not end the tree, which has not run yet.
+		// The restorer could not kill the tree, which has not run yet.
 		return errors.Join(Sweep(), c.endOrphans())
 	}
 	var exit *exec.ExitError
@@ -145,23 +146,24 @@ func (c *Client) abandon() error {
 	case !errors.As(err, &exit):
 		return err
 	}
-	// Whoever killed it has left the tree, which stands still or is half made.
+	// The restorer was killed. The tree is frozen or partly restored.
 	return errors.Join(Sweep(), c.endOrphans())
 }
 
-// Commit lets the tree run, and outlive this phosd.
+// Commit lets the tree run and outlive this phosd.
 func (c *Client) Commit() error {
-	if err := errors.Join(c.conn.Deadline(time.Now().Add(patience)), c.conn.Send(request{Commit: true})); err != nil {
-		return fmt.Errorf("keeper: %w", err)
+	err := errors.Join(c.conn.Deadline(time.Now().Add(replyTimeout)), c.conn.Send(request{Commit: true}))
+	if err != nil {
+		return fmt.Errorf("restorer: %w", err)
 	}
-	var said answer
-	if _, err := c.conn.Receive(&said); err != nil {
-		return fmt.Errorf("keeper: %w", err)
+	var reply answer
+	if _, err := c.conn.Receive(&reply); err != nil {
+		return fmt.Errorf("restorer: %w", err)
 	}
-	if err := said.err(); err != nil {
+	if err := reply.err(); err != nil {
 		return err
 	}
-	// It is a child that nobody waits for otherwise.
+	// Reap the restorer, which is a child of this phosd.
 	go func() { _ = c.command.Wait() }()
 	return c.conn.Close()
 }
@@ -169,38 +171,38 @@ func (c *Client) Commit() error {
 // Abandon ends a tree that was not committed.
 func (c *Client) Abandon() error { return c.abandon() }
 
-// Adopt finds a keeper by its socket; process.ErrGone when there is none any more.
+// Adopt connects to a restorer by its socket. The error is proc.ErrGone if it has ended.
 func Adopt(socket string) (*Client, error) {
 	conn, err := dial(socket)
 	if err != nil {
-		return nil, fmt.Errorf("keeper at %s: %w", socket, err)
+		return nil, fmt.Errorf("restorer at %s: %w", socket, err)
 	}
 	defer conn.Close()
 	pid, err := conn.Peer()
 	if err != nil {
-		return nil, fmt.Errorf("keeper at %s: %w", socket, err)
+		return nil, fmt.Errorf("restorer at %s: %w", socket, err)
 	}
 	c := &Client{socket: socket}
 	if c.id, err = proc.Of(pid); err != nil {
 		return nil, err
 	}
-	said, err := c.ask(context.Background(), request{Describe: true})
-	c.outside = said.Outside
+	reply, err := c.ask(context.Background(), request{Describe: true})
+	c.outside = reply.Outside
 	return c, err
 }
 
-// dial reaches a keeper; process.ErrGone when there is none. That this process cannot reach anybody
-// is another matter.
+// dial connects to a restorer. The error is proc.ErrGone only if the restorer has ended, not if
+// this process failed to connect for another reason.
 func dial(socket string) (*fdpass.Conn, error) {
-	conn, err := fdpass.Dial(socket, patience)
+	conn, err := fdpass.Dial(socket, replyTimeout)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
 		err = fmt.Errorf("%w: %w", proc.ErrGone, err)
 	}
 	return conn, err
 }
 
-// Outside are the pids that the processes had for the phosd that dumped them, by those in the
-// image, where they differ.
+// Outside maps pids in the image to those in the pid namespace of the phosd that dumped them, where
+// they differ.
 func (c *Client) Outside() map[int]int { return c.outside }
 
 // Kill ends the tree.
@@ -209,7 +211,7 @@ func (c *Client) Kill() error {
 	return err
 }
 
-// Signal sends one to the root.
+// Signal sends a signal to the root.
 func (c *Client) Signal(signal int) error {
 	_, err := c.ask(context.Background(), request{Signal: signal})
 	return err
@@ -217,48 +219,49 @@ func (c *Client) Signal(signal int) error {
 
 // Wait waits until the root has ended.
 func (c *Client) Wait(ctx context.Context) (status int, err error) {
-	said, err := c.ask(ctx, request{Wait: true})
+	reply, err := c.ask(ctx, request{Wait: true})
 	if err != nil {
 		return 0, err
 	}
-	return said.Status, nil
+	return reply.Status, nil
 }
 
+// ask sends one request over a connection of its own.
 func (c *Client) ask(ctx context.Context, what request) (answer, error) {
 	conn, err := dial(c.socket)
 	if err != nil {
-		return answer{}, fmt.Errorf("keeper: %w", err)
+		return answer{}, fmt.Errorf("restorer: %w", err)
 	}
 	defer conn.Close()
 	if !what.Wait {
-		// All else it can answer at once.
-		if err := conn.Deadline(time.Now().Add(patience)); err != nil {
-			return answer{}, fmt.Errorf("keeper: %w", err)
+		// All other requests are answered at once.
+		if err := conn.Deadline(time.Now().Add(replyTimeout)); err != nil {
+			return answer{}, fmt.Errorf("restorer: %w", err)
 		}
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Deadline(time.Unix(1, 0)) })
 	defer stop()
 	if err := conn.Send(what); err != nil {
-		return answer{}, fmt.Errorf("keeper: %w", err)
+		return answer{}, fmt.Errorf("restorer: %w", err)
 	}
-	var said answer
-	_, err = conn.Receive(&said)
+	var reply answer
+	_, err = conn.Receive(&reply)
 	switch {
 	case ctx.Err() != nil:
 		return answer{}, context.Cause(ctx)
 	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET):
-		return answer{}, fmt.Errorf("keeper: %w", proc.ErrGone)
+		return answer{}, fmt.Errorf("restorer: %w", proc.ErrGone)
 	case err != nil:
-		return answer{}, fmt.Errorf("keeper: %w", err)
+		return answer{}, fmt.Errorf("restorer: %w", err)
 	}
-	return said, said.err()
+	return reply, reply.err()
 }
 
-// Identity is the keeper's process.
+// Identity returns the restorer's process.
 func (c *Client) Identity() proc.Identity { return c.id }
 
-// Processes are those of the tree, by the pid that they have in their innermost namespace: that of
-// the image.
+// Processes returns the processes of the tree by their pids in their innermost namespace, which are
+// those in the image.
 func (c *Client) Processes() (map[int]proc.Identity, error) {
 	tree, err := proc.Tree(c.id)
 	if err != nil {

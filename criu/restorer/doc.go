@@ -1,9 +1,10 @@
-// Package restorer is the process of root's that brings a tree back and stays its parent: it has
-// CRIU restore it, waits for its root, and tells whoever asks how it ended. It outlives phosd; the
-// next one finds it by its socket. In a pid namespace of the tree's own it is pid 1.
+// Package restorer is a root process that runs CRIU to restore a tree and stays the tree's parent.
+// It waits for the tree's root and reports its exit status on request. It outlives phosd; the next
+// phosd finds it by its socket. If the tree has its own pid namespace, the restorer is its pid 1.
 //
-// Until phosd says that the restore is complete the tree stands still, and should phosd be gone
-// before that, the keeper ends the tree and itself: a restore that fails leaves nothing.
+// The tree is frozen until phosd commits the restore. If phosd dies before that, the restorer kills
+// the tree and exits: a failed restore leaves nothing behind.
 //
-// Read order.go first, then serve.go.
+// Most of it is tested by package criu, with a real CRIU, and by tests/crash. Read order.go first,
+// then serve.go.
 package restorer

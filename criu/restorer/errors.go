@@ -10,16 +10,16 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// ErrPIDTaken means that a pid of the image is another process's now.
+// ErrPIDTaken is returned when a pid of the image belongs to another process.
 var ErrPIDTaken = errors.New("pid is taken")
 
-// PIDTaken says which, and by whom.
+// PIDTaken says which pid is taken, and by which process.
 type PIDTaken struct {
 	PID  int
 	Name string
-	// Zombie: it has ended, and its parent has not asked how.
+	// Zombie is set if the process has ended but was not waited for.
 	Zombie bool
-	// Parent is that parent's pid, ParentName its name.
+	// Parent and ParentName identify its parent.
 	Parent     int
 	ParentName string
 }
@@ -27,7 +27,8 @@ type PIDTaken struct {
 func (e *PIDTaken) Error() string {
 	if e.Zombie {
 		return fmt.Sprintf(
-			"pid %d (%s) has ended, but it is a zombie until its parent, pid %d (%s), asks how: have that do so, end it, or restore with --new-pids",
+			"pid %d (%s) is a zombie until its parent, pid %d (%s), waits for it: "+
+				"end the parent, or restore with --new-pids",
 			e.PID,
 			e.Name,
 			e.Parent,
@@ -35,20 +36,20 @@ func (e *PIDTaken) Error() string {
 		)
 	}
 	return fmt.Sprintf(
-		"pid %d is taken by another process (%s): end that one, or restore with --new-pids",
+		"pid %d is taken by another process (%s): end it, or restore with --new-pids",
 		e.PID,
 		e.Name,
 	)
 }
 
-// Is makes it an ErrPIDTaken.
+// Is reports whether target is ErrPIDTaken.
 func (e *PIDTaken) Is(target error) bool { return target == ErrPIDTaken }
 
-// kinds are the errors that phosd tells apart.
+// kinds are the errors that phosd distinguishes.
 var kinds = fdpass.Kinds{
 	{Name: "pid", Err: ErrPIDTaken},
-	{Name: "torn", Err: runner.ErrTorn},
-	{Name: "restless", Err: freezer.ErrRestless},
+	{Name: "torn", Err: runner.ErrAborted},
+	{Name: "restless", Err: freezer.ErrNotFrozen},
 	{Name: "gone", Err: proc.ErrGone},
 }
 

@@ -11,29 +11,29 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
-// bringBackFiles makes the files that the tree had open for writing what they were, and the
-// directories of its sockets. It is done with the user's rights: an image, or a link that somebody
-// has put where a file was, must not make root write for a user.
-func (k *keeper) bringBackFiles() error {
-	if len(k.order.Written)+len(k.order.Rooms) == 0 {
+// restoreFiles restores the files that the tree had open for writing, and the directories of its
+// sockets. It runs with the user's rights: neither an image nor a symbolic link may make root write
+// files for a user.
+func (s *server) restoreFiles() error {
+	if len(s.order.Written)+len(s.order.SocketDirs) == 0 {
 		return nil
 	}
-	return fsuid.Rights(k.order.User).DoAfter(k.enter(), func() error {
-		for _, room := range k.order.Rooms {
+	return fsuid.Rights(s.order.User).DoAfter(s.enter(), func() error {
+		for _, room := range s.order.SocketDirs {
 			if err := os.MkdirAll(room, 0o700); err != nil {
 				return fmt.Errorf("directory of a socket: %w", err)
 			}
 		}
-		for _, written := range k.order.Written {
-			if err := written.bringBack(k.file(written.Content)); err != nil {
-				return fmt.Errorf("bring back %s: %w", written.Path, err)
+		for _, written := range s.order.Written {
+			if err := written.restore(s.file(written.Content)); err != nil {
+				return fmt.Errorf("restore %s: %w", written.Path, err)
 			}
 		}
 		return nil
 	})
 }
 
-func (w *Written) bringBack(content *os.File) error {
+func (w *Written) restore(content *os.File) error {
 	fd, err := unix.Open(
 		w.Path,
 		unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY,
@@ -46,16 +46,17 @@ func (w *Written) bringBack(content *os.File) error {
 	return errors.Join(w.fill(file, content), file.Close())
 }
 
+// fill writes the content and sets the size.
 func (w *Written) fill(file, content *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return errors.New("is no regular file any more")
+		return errors.New("is not a regular file")
 	}
 	if content != nil {
-		if err := w.copy(file, content); err != nil {
+		if err := w.copyContent(file, content); err != nil {
 			return err
 		}
 	}
@@ -63,16 +64,16 @@ func (w *Written) fill(file, content *os.File) error {
 		return err
 	}
 	if w.Shared {
-		// Only what the tree has mapped must be there.
+		// Only the mapped part must exist.
 		return file.Truncate(max(info.Size(), w.Bytes))
 	}
 	if info.Size() < w.Bytes {
-		return fmt.Errorf("has %d bytes; it had %d, which are not in the image", info.Size(), w.Bytes)
+		return fmt.Errorf("has %d bytes instead of %d, and its content is not in the image", info.Size(), w.Bytes)
 	}
 	return file.Truncate(w.Bytes)
 }
 
-func (w *Written) copy(file, content *os.File) error {
+func (w *Written) copyContent(file, content *os.File) error {
 	copied, err := io.Copy(file, io.LimitReader(content, w.Bytes))
 	if err == nil && copied != w.Bytes {
 		err = io.ErrUnexpectedEOF

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sharedMemory is where processes that know each other share memory and semaphores by name.
+// sharedMemory is the directory of POSIX shared memory and semaphores.
 const sharedMemory = "/dev/shm"
 
-// mostShown is how many files of others a clone still sees in there.
-const mostShown = 256
+// maxShown is the largest number of other programs' files that a clone still sees there.
+const maxShown = 256
 
-// Private reports whether a file at a path is a clone's own: two programs that come of one image
-// must not take each other's semaphores for theirs.
+// Private reports whether a clone gets its own copy of the file at path. Two programs from one
+// image must not share semaphores.
 func Private(path string) bool { return strings.HasPrefix(path, sharedMemory+"/") }
 
-// ownMemory gives a clone a shared memory of its own, into which its files are brought back. What
-// else lies in the outer one is seen as before.
-func (k *keeper) ownMemory() error {
-	if !k.order.NewPids || !slices.ContainsFunc(k.order.Written, func(w Written) bool { return Private(w.Path) }) {
+// mountSharedMemory gives a clone its own /dev/shm, into which its files are restored. Other files
+// of the outer directory stay visible.
+func (s *server) mountSharedMemory() error {
+	if !s.order.NewPids || !slices.ContainsFunc(s.order.Written, func(w Written) bool { return Private(w.Path) }) {
 		return nil
 	}
 	outer, err := os.Open(sharedMemory)
@@ -42,20 +42,20 @@ func (k *keeper) ownMemory() error {
 	shown := 0
 	for _, name := range names {
 		path := filepath.Join(sharedMemory, name)
-		if shown == mostShown || slices.ContainsFunc(k.order.Written, func(w Written) bool { return w.Path == path }) {
+		if shown == maxShown || slices.ContainsFunc(s.order.Written, func(w Written) bool { return w.Path == path }) {
 			continue
 		}
 		shown++
-		if err := show(outer, name, path); err != nil {
+		if err := bindFile(outer, name, path); err != nil {
 			return fmt.Errorf("own shared memory: %w", err)
 		}
 	}
 	return nil
 }
 
-// show makes a file of the outer directory seen at a path. One that is gone by then, or no file, is
-// left out.
-func show(outer *os.File, name, path string) error {
+// bindFile makes a file of the outer directory visible at path. Files that have been removed, and
+// everything that is not a regular file, are left out.
+func bindFile(outer *os.File, name, path string) error {
 	fd, err := unix.Openat(int(outer.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil

@@ -9,24 +9,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stageVariable tells the second start from the first.
+// stageVariable is set in the second start.
 const stageVariable = "PHOS_KEEPER_STAGE"
 
-// settle arranges a new pid namespace, where this is its pid 1. The one argument is the pid after
-// which it counts on: the threads of this process must not have the pids that the tree will need,
-// so once the counter is set, the process starts itself again, and only pid 1 remains of what it
-// had.
-func settle(arguments []string) error {
+// initNamespace prepares a new pid namespace, in which this process is pid 1. Its argument is the
+// pid after which the kernel continues to count: this process's threads must not take pids
+// that the tree needs. After setting the counter the process executes itself again, so that only
+// pid 1 is left.
+func initNamespace(arguments []string) error {
 	if len(arguments) == 0 || os.Getenv(stageVariable) != "" {
 		return nil
 	}
 	last, err := strconv.Atoi(arguments[0])
 	if err != nil || os.Getpid() != 1 {
-		return fmt.Errorf("%w: keeper of a pid namespace, but its pid is %d", ErrOrder, os.Getpid())
+		return fmt.Errorf("%w: pid namespace: pid is %d, want 1", ErrOrder, os.Getpid())
 	}
-	// What is mounted outside later is seen inside, never the other way round.
+	// Later mounts outside appear inside, but not the other way round.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
-		return fmt.Errorf("own mounts: %w", err)
+		return fmt.Errorf("private mounts: %w", err)
 	}
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
@@ -40,18 +40,18 @@ func settle(arguments []string) error {
 	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), stageVariable+"=1"))
 }
 
-// roomForThreads is how many pids a keeper and CRIU may need for themselves.
-const roomForThreads = 400
+// reservedPIDs is how many pids the restorer and CRIU may need for themselves.
+const reservedPIDs = 400
 
-// gap finds a pid such that the following ones are used by nobody in the image: where a new pid
-// namespace counts on.
-func gap(pids []int) int {
+// freeRange returns a pid that is followed by reservedPIDs pids which the image does not use. The
+// new pid namespace starts to count there.
+func freeRange(pids []int) int {
 	used := map[int]bool{}
 	for _, pid := range pids {
 		used[pid] = true
 	}
 	start := 1 << 10
-	for candidate := start; candidate < start+roomForThreads; candidate++ {
+	for candidate := start; candidate < start+reservedPIDs; candidate++ {
 		if used[candidate] {
 			start = candidate + 1
 		}

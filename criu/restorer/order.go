@@ -9,67 +9,67 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Role is the argument with which phosd starts itself as a keeper.
+// Role is the argument with which phosd starts itself as a restorer. Like the other words that
+// other versions of phosd may see, it keeps its old name.
 const Role = "keeper"
 
-// orderFD is the keeper's end of the conversation with the phosd that started it.
+// orderFD is the restorer's connection to the phosd that started it.
 const orderFD = 3
 
-// Order is what a keeper is for. Fields of type File are indices into the files that come beside
-// it; -1: none.
+// Order is sent to a restorer by phosd. Fields that name a file are indices into the files that are
+// sent with it; -1 means none.
 type Order struct {
-	// Group is the name of the cgroup in which the tree is made. It says what the keeper's process is
-	// to phosd.
+	// Group is the name of the tree's cgroup. It contains the restorer's process as phosd sees it.
 	Group string `json:"group"`
 	// Program is CRIU's executable.
 	Program string      `json:"program"`
 	User    runner.User `json:"user"`
-	// Root is the pid that the root had, PIDs are those of all processes and threads in the image.
+	// Root is the pid that the root had; PIDs are those of all processes and threads in the image.
 	Root int   `json:"root"`
 	PIDs []int `json:"pids"`
-	// NewPids: the keeper is pid 1 of a new pid namespace.
+	// NewPids is set if the restorer is pid 1 of a new pid namespace.
 	NewPids bool `json:"new_pids,omitempty"`
-	// Cgroup is the directory of the cgroup in which the keeper is started, and with it the tree;
-	// empty: this process's.
+	// Cgroup is the directory of the cgroup in which the restorer and so the tree start; empty
+	// means phosd's own.
 	Cgroup string `json:"-"`
 	Images int    `json:"images"`
-	// Inherit are files under the names by which CRIU looks for them.
+	// Inherit are files by the names under which CRIU looks for them.
 	Inherit []Inherited `json:"inherit,omitempty"`
-	// External are the names of those among them that CRIU must be told to leave alone.
+	// External are the names of those that CRIU must treat as external.
 	External []string `json:"external,omitempty"`
-	// Terminal is the controlling terminal of the shell's job that the tree was.
+	// Terminal is the controlling terminal of the shell's job.
 	Terminal int `json:"terminal"`
-	// ShellJob: the tree was part of a session or process group of another process.
+	// ShellJob is set if the tree was in a session or process group of another process.
 	ShellJob bool `json:"shell_job,omitempty"`
-	// Connected: both ends of a TCP connection are in the tree.
+	// Connected is set if both ends of a TCP connection are in the tree.
 	Connected bool `json:"connected,omitempty"`
-	// Datagrams: datagram sockets were connected to sockets outside, which have names.
+	// Datagrams is set if datagram sockets were connected to named sockets outside.
 	Datagrams bool `json:"datagrams,omitempty"`
-	// Outside are pids that processes had for the phosd that dumped them, by those in the image, where
-	// they differ.
+	// Outside maps pids in the image to those in the pid namespace of the phosd that dumped them,
+	// where they differ.
 	Outside map[int]int `json:"outside,omitempty"`
-	// Detach: nobody asks how the tree ends.
+	// Detach is set if no client will ask for the exit status.
 	Detach bool `json:"detach,omitempty"`
-	// Place is a process where the tree shall be, Namespaces are those of its namespaces that are not
-	// the keeper's.
+	// Place is a process whose namespaces the tree joins. Namespaces are those that differ from the
+	// restorer's.
 	Place      proc.Identity `json:"place"`
 	Namespaces []int         `json:"namespaces,omitempty"`
-	// Written are files to be brought back, with the user's rights.
+	// Written are files to restore, with the user's rights.
 	Written []Written `json:"written,omitempty"`
-	// Aliases are second names that files must have while CRIU opens them.
-	Aliases []hardlink.Alias `json:"aliases,omitempty"`
-	// Rooms are directories in which unix sockets are made anew. A temporary one is gone once its
-	// program has ended.
-	Rooms []string `json:"rooms,omitempty"`
-	// Socket is the listening socket by which later phosds find the keeper.
+	// Links are removed names that files need while CRIU opens them.
+	Links []hardlink.Link `json:"aliases,omitempty"`
+	// SocketDirs are directories in which unix sockets are bound again. A temporary one may have been
+	// removed with its program.
+	SocketDirs []string `json:"rooms,omitempty"`
+	// Socket is the listening socket by which later phosds find the restorer.
 	Socket int `json:"socket"`
-	// Drain are ends whose content nobody takes: it goes to the file Log, or nowhere.
+	// Drain are ends without a reader. Their output is copied to the file Log, if there is one.
 	Drain    []int     `json:"drain,omitempty"`
 	Log      int       `json:"log"`
 	Deadline time.Time `json:"deadline"`
 }
 
-// Inherited is a file that takes the place of one that the tree had.
+// Inherited is a file that replaces one that the tree had.
 type Inherited struct {
 	Key  string `json:"key"`
 	File int    `json:"file"`
@@ -80,16 +80,16 @@ type Written struct {
 	Path  string `json:"path"`
 	Bytes int64  `json:"bytes"`
 	Mode  uint32 `json:"mode"`
-	// Content is a file or pipe with what it held; -1: it must not be shorter than it was, and what is
-	// longer is cut off.
+	// Content is a file or pipe with the file's content. With -1 the file must not be shorter than
+	// Bytes, and is truncated to it.
 	Content int `json:"content"`
-	// Shared: somebody else is writing it, so it stays as it is.
+	// Shared is set if another program is writing the file; then its content is left alone.
 	Shared bool `json:"shared,omitempty"`
 }
 
-// request is what somebody asks of a keeper whose tree is there. Only one field is set.
+// request is sent to a restorer that has restored its tree. Only one field is set.
 type request struct {
-	// Commit: the restore is complete; the tree goes on, and the keeper with it.
+	// Commit: the restore is complete; the restorer resumes the tree.
 	Commit bool `json:"commit,omitempty"`
 	Kill   bool `json:"kill,omitempty"`
 	Signal int  `json:"signal,omitempty"`
@@ -99,12 +99,12 @@ type request struct {
 	Describe bool `json:"describe,omitempty"`
 }
 
-// answer is what it says.
+// answer is the restorer's reply.
 type answer struct {
 	fdpass.Outcome
 	// Outside is as in the Order.
 	Outside map[int]int `json:"outside,omitempty"`
-	// Ended says that Status is the root's, as of waitpid.
+	// Ended is set if Status is the root's exit status, as of waitpid.
 	Ended  bool `json:"ended,omitempty"`
 	Status int  `json:"status,omitempty"`
 }

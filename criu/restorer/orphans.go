@@ -10,14 +10,13 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// endOrphans ends what a keeper has left that was killed while CRIU was at work: its session, and
-// processes with pids of the tree, which were free when the keeper began, and which nobody else has
-// made since.
+// endOrphans kills what a restorer left behind that was killed while CRIU ran: its session, and
+// processes with pids of the tree. Those pids were free when the restorer started.
 func (c *Client) endOrphans() error {
 	if err := orphans.EndSession(c.id); err != nil {
 		return err
 	}
-	for range looks {
+	for range maxLooks {
 		left := c.orphans()
 		if len(left) == 0 {
 			return nil
@@ -27,14 +26,15 @@ func (c *Client) endOrphans() error {
 				return err
 			}
 		}
-		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel has no event for it
 	}
-	return errors.New("keeper: processes of a restore that failed do not end")
+	return errors.New("restorer: cannot kill the processes of a failed restore")
 }
 
-// looks is how often it is looked for orphans, which may have made others meanwhile.
-const looks = 5000
+// maxLooks is how often endOrphans looks for orphans, which may fork in the meantime.
+const maxLooks = 5000
 
+// orphans returns the processes of the tree that are still there.
 func (c *Client) orphans() (found []proc.Identity) {
 	foster := ancestors(os.Getpid())
 	for _, pid := range c.pids {
@@ -48,7 +48,8 @@ func (c *Client) orphans() (found []proc.Identity) {
 	return found
 }
 
-// ancestors are who may have got the children of a process that has ended, the nearest first.
+// ancestors returns the processes that may have inherited the children of a process that has ended,
+// the nearest first.
 func ancestors(pid int) (all []int) {
 	for pid > 1 {
 		stat, err := proc.ReadStat(pid)

@@ -20,210 +20,214 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
-// ErrOrder means that an order contradicts itself.
-var ErrOrder = errors.New("order of a restore")
+// ErrOrder is returned when an order is inconsistent.
+var ErrOrder = errors.New("invalid order of a restore")
 
-// restore brings the tree back. It stands still then.
-func (k *keeper) restore(ctx context.Context) error {
-	if err := k.prepare(ctx); err != nil {
+// restore restores the tree and leaves it frozen.
+func (s *server) restore(ctx context.Context) error {
+	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	second, err := hardlink.Make(fsuid.Rights(k.order.User), ckpt.RootOf(k.order.Place), k.order.Aliases)
+	second, err := hardlink.Create(fsuid.Rights(s.order.User), ckpt.RootOf(s.order.Place), s.order.Links)
 	if err != nil {
 		return err
 	}
-	options, inherited := k.options()
+	options, inherited := s.options()
 	_, err = runner.Run(ctx, runner.Request{
-		Program: k.order.Program, User: k.order.User, Type: rpc.CriuReqType_RESTORE, Options: options,
-		Images: k.files[k.order.Images], Stdin: k.file(k.order.Terminal), Inherited: inherited, Namespaces: k.namespaces(),
+		Program: s.order.Program, User: s.order.User, Type: rpc.CriuReqType_RESTORE, Options: options,
+		Images: s.files[s.order.Images], Stdin: s.file(s.order.Terminal), Inherited: inherited,
+		Namespaces: s.namespaces(),
 		Notify: func(script string, _ int) error {
 			if script != "pre-resume" {
 				return nil
 			}
-			return k.hold(ctx)
+			return s.freeze(ctx)
 		},
 	})
 	err = errors.Join(err, second.Remove())
-	if err == nil && k.group == nil {
-		err = errors.New("CRIU did not say when the processes were complete")
+	if err == nil && s.group == nil {
+		err = errors.New("CRIU did not report that the processes are restored")
 	}
 	return err
 }
 
-// check looks at what the order says of its files.
-func (k *keeper) check() error {
-	indices := []int{k.order.Images, k.order.Socket}
-	indices = append(append(indices, k.order.Drain...), k.order.Namespaces...)
-	for _, inherited := range k.order.Inherit {
+// check validates the file indices of the order.
+func (s *server) check() error {
+	indices := []int{s.order.Images, s.order.Socket}
+	indices = append(append(indices, s.order.Drain...), s.order.Namespaces...)
+	for _, inherited := range s.order.Inherit {
 		indices = append(indices, inherited.File)
 	}
 	for _, index := range indices {
-		if index < 0 || index >= len(k.files) {
+		if index < 0 || index >= len(s.files) {
 			return fmt.Errorf("%w: no file %d", ErrOrder, index)
 		}
 	}
-	for _, written := range k.order.Written {
-		if written.Content >= len(k.files) {
+	for _, written := range s.order.Written {
+		if written.Content >= len(s.files) {
 			return fmt.Errorf("%w: no file %d", ErrOrder, written.Content)
 		}
 	}
-	if k.order.Terminal >= len(k.files) || k.order.Log >= len(k.files) {
+	if s.order.Terminal >= len(s.files) || s.order.Log >= len(s.files) {
 		return fmt.Errorf("%w: no terminal or log", ErrOrder)
 	}
 	return nil
 }
 
-func (k *keeper) file(index int) *os.File {
+// file returns the file with an index, or nil.
+func (s *server) file(index int) *os.File {
 	if index < 0 {
 		return nil
 	}
-	return k.files[index]
+	return s.files[index]
 }
 
-// prepare makes of this process what the tree's parent must be.
-func (k *keeper) prepare(ctx context.Context) error {
+// prepare makes this process a suitable parent for the tree.
+func (s *server) prepare(ctx context.Context) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become reaper: %w", err)
 	}
-	if terminal := k.file(k.order.Terminal); terminal != nil {
+	if terminal := s.file(s.order.Terminal); terminal != nil {
 		if err := unix.IoctlSetInt(int(terminal.Fd()), unix.TIOCSCTTY, 0); err != nil {
 			return fmt.Errorf("take the terminal: %w", err)
 		}
 	}
-	if err := k.free(ctx); err != nil {
+	if err := s.checkPIDs(ctx); err != nil {
 		return err
 	}
-	if err := k.ownMemory(); err != nil {
+	if err := s.mountSharedMemory(); err != nil {
 		return err
 	}
-	return k.bringBackFiles()
+	return s.restoreFiles()
 }
 
-// free makes sure that no pid of the tree is another process's. Those that have ended are given a
-// moment to be buried: they may be the very ones that were saved.
-func (k *keeper) free(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, burial)
+// checkPIDs checks that no other process has a pid of the tree. Zombies get some time to be reaped:
+// they may be the processes that were saved.
+func (s *server) checkPIDs(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, zombieTimeout)
 	defer cancel()
 	for {
-		pid, holder, err := k.taken()
+		pid, holder, err := s.findTaken()
 		if err != nil || pid == 0 {
 			return err
 		}
 		stat, err := proc.ReadStat(holder)
 		if err == nil && (!stat.Zombie() || ctx.Err() != nil) {
 			return &PIDTaken{
-				PID: pid, Name: stat.Name(), Zombie: stat.Zombie(), Parent: stat.Parent, ParentName: proc.Identity{PID: stat.Parent}.Name(),
+				PID: pid, Name: stat.Name(), Zombie: stat.Zombie(), Parent: stat.Parent,
+				ParentName: proc.Identity{PID: stat.Parent}.Name(),
 			}
 		}
 		if err != nil && ctx.Err() != nil {
 			return &PIDTaken{PID: pid, Name: "a thread"}
 		}
-		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel has no event for it
 	}
 }
 
-// taken finds a pid of the tree that somebody has, and who; 0 for none.
-func (k *keeper) taken() (pid, holder int, err error) {
-	if !k.order.Place.Elsewhere("pid") {
-		for _, pid := range k.order.PIDs {
+// findTaken returns a pid of the tree that is in use, and the process that has it; 0 for none.
+func (s *server) findTaken() (pid, holder int, err error) {
+	if !s.order.Place.Elsewhere("pid") {
+		for _, pid := range s.order.PIDs {
 			if !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 				return pid, pid, nil
 			}
 		}
 		return 0, 0, nil
 	}
-	inside, err := proc.Inside(k.order.Place)
+	inside, err := proc.Inside(s.order.Place)
 	if err != nil {
 		return 0, 0, err
 	}
-	for _, pid := range k.order.PIDs {
-		if holder, is := inside[pid]; is {
+	for _, pid := range s.order.PIDs {
+		if holder, ok := inside[pid]; ok {
 			return pid, holder, nil
 		}
 	}
 	return 0, 0, nil
 }
 
-// burial is how long parents may take to ask for their dead.
-const burial = 2 * time.Second
+// zombieTimeout is how long a parent may take to reap a zombie.
+const zombieTimeout = 2 * time.Second
 
-// hold freezes the tree before it has run at all: all its threads are complete, and CRIU still
-// holds them.
-func (k *keeper) hold(ctx context.Context) error {
+// freeze freezes the tree before it has run: all its threads are complete, and CRIU still holds
+// them.
+func (s *server) freeze(ctx context.Context) error {
 	var err error
-	if k.root, err = k.find(); err != nil {
+	if s.root, err = s.findRoot(); err != nil {
 		return err
 	}
-	if k.group, err = freezer.Freeze(ctx, k.root, k.order.Group); err != nil {
+	if s.group, err = freezer.Freeze(ctx, s.root, s.order.Group); err != nil {
 		return err
 	}
 	return nil
 }
 
-// find finds the root among the keeper's children.
-func (k *keeper) find() (proc.Identity, error) {
-	if len(k.order.Namespaces) == 0 {
-		return proc.Of(k.order.Root)
+// findRoot returns the root of the tree, a child of the restorer.
+func (s *server) findRoot() (proc.Identity, error) {
+	if len(s.order.Namespaces) == 0 {
+		return proc.Of(s.order.Root)
 	}
-	tree, err := proc.Tree(k.self)
+	tree, err := proc.Tree(s.self)
 	if err != nil {
 		return proc.Identity{}, err
 	}
 	for _, stat := range tree[1:] {
-		if stat.Parent == k.self.PID && stat.Innermost() == k.order.Root {
+		if stat.Parent == s.self.PID && stat.Innermost() == s.order.Root {
 			return stat.Identity, nil
 		}
 	}
-	return proc.Identity{}, fmt.Errorf("pid %d: %w", k.order.Root, proc.ErrGone)
+	return proc.Identity{}, fmt.Errorf("pid %d: %w", s.order.Root, proc.ErrGone)
 }
 
-// enter moves the calling thread to the place of the tree; nil where that is the keeper's.
-func (k *keeper) enter() func() error {
-	if len(k.order.Namespaces) == 0 {
+// enter returns a function that moves the calling thread to the tree's namespaces; nil if those are
+// the restorer's.
+func (s *server) enter() func() error {
+	if len(s.order.Namespaces) == 0 {
 		return nil
 	}
-	return func() error { return runner.Enter(k.namespaces()) }
+	return func() error { return runner.Enter(s.namespaces()) }
 }
 
-func (k *keeper) namespaces() (files []*os.File) {
-	for _, index := range k.order.Namespaces {
-		files = append(files, k.files[index])
+func (s *server) namespaces() (files []*os.File) {
+	for _, index := range s.order.Namespaces {
+		files = append(files, s.files[index])
 	}
 	return files
 }
 
-func (k *keeper) options() (*rpc.CriuOpts, []*os.File) {
+func (s *server) options() (*rpc.CriuOpts, []*os.File) {
 	options := &rpc.CriuOpts{
 		RstSibling:        proto.Bool(true),
-		External:          k.order.External,
-		ShellJob:          proto.Bool(k.order.ShellJob),
+		External:          s.order.External,
+		ShellJob:          proto.Bool(s.order.ShellJob),
 		FileLocks:         proto.Bool(true),
 		ManageCgroupsMode: rpc.CriuCgMode_IGNORE.Enum(),
-		TcpEstablished:    proto.Bool(k.order.Connected),
-		ExtUnixSk:         proto.Bool(k.order.Datagrams),
+		TcpEstablished:    proto.Bool(s.order.Connected),
+		ExtUnixSk:         proto.Bool(s.order.Datagrams),
 		NetworkLock:       rpc.CriuNetworkLockMethod_SKIP.Enum(),
 	}
 	var files []*os.File
-	for _, inherited := range k.order.Inherit {
+	for _, inherited := range s.order.Inherit {
 		options.InheritFd = append(options.InheritFd, &rpc.InheritFd{
 			Key: proto.String(inherited.Key), Fd: proto.Int32(runner.Descriptor(len(files))),
 		})
-		files = append(files, k.files[inherited.File])
+		files = append(files, s.files[inherited.File])
 	}
 	return options, files
 }
 
-// clear ends whatever there is of the tree.
-func (k *keeper) clear() error {
-	if k.group != nil {
-		if err := k.group.Kill(); err != nil {
+// abort kills everything that exists of the tree, and reaps it.
+func (s *server) abort() error {
+	if s.group != nil {
+		if err := s.group.Kill(); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), freezer.Patience)
 	defer cancel()
 	for {
-		tree, err := proc.Tree(k.self)
+		tree, err := proc.Tree(s.self)
 		if err != nil {
 			return err
 		}
@@ -235,19 +239,19 @@ func (k *keeper) clear() error {
 		case errors.Is(err, unix.ECHILD):
 			return nil
 		case ctx.Err() != nil:
-			return fmt.Errorf("%d processes of the tree do not end: %w", len(tree)-1, ctx.Err())
+			return fmt.Errorf("%d processes of the tree cannot be killed: %w", len(tree)-1, ctx.Err())
 		case pid == 0:
-			time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
+			time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel has no event for it
 		}
 	}
 }
 
-// killAll ends the tree; its end is found by reap.
-func (k *keeper) killAll() error {
+// killAll kills the tree; reap sees its end.
+func (s *server) killAll() error {
 	ctx, cancel := context.WithTimeout(context.Background(), freezer.Patience)
 	defer cancel()
 	for ctx.Err() == nil {
-		tree, err := proc.Tree(k.self)
+		tree, err := proc.Tree(s.self)
 		if err != nil {
 			return err
 		}
@@ -259,10 +263,10 @@ func (k *keeper) killAll() error {
 		if !alive {
 			return nil
 		}
-		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel tells nobody
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel has no event for it
 	}
 	return fmt.Errorf("kill the tree: %w", ctx.Err())
 }
 
-// groupKind is that of the cgroups in which keepers make trees.
+// groupKind is the kind of the cgroups in which trees are restored.
 const groupKind = "restored"

@@ -13,85 +13,84 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// keeper is the state of the process.
-type keeper struct {
+// server is the state of the restorer process.
+type server struct {
 	self  proc.Identity
 	order Order
 	files []*os.File
 	group *freezer.Group
-	// root is the tree's, once it is there, as the keeper sees it.
-	root proc.Identity
-	end  *end
+	// root is the tree's root in the restorer's pid namespace, once it exists.
+	root   proc.Identity
+	status *exitStatus
 }
 
-// Serve is the keeper's whole life. Arguments are those behind its role.
+// Serve runs the restorer until its tree has ended. arguments are those after its role.
 func Serve(arguments []string) error {
-	if err := settle(arguments); err != nil {
+	if err := initNamespace(arguments); err != nil {
 		return err
 	}
-	// The terminal's end is the tree's affair; a keeper has to say how the tree ended.
-	fdpass.Deafen()
-	runner.Unbind()
+	// The terminal may hang up, but the restorer must still report how the tree ended.
+	fdpass.IgnoreSignals()
+	runner.RaiseLimits()
 	conn, err := fdpass.Inherited(orderFD)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	k := &keeper{end: newEnd()}
+	k := &server{status: newExitStatus()}
 	if k.self, err = proc.Of(os.Getpid()); err != nil {
 		return err
 	}
 	if k.files, err = conn.Receive(&k.order); err != nil {
 		return fmt.Errorf("order: %w", err)
 	}
-	return k.keep(conn)
+	return k.run(conn)
 }
 
-// keep restores the tree, waits for phosd's word, and then for the tree's end.
-func (k *keeper) keep(conn *fdpass.Conn) error {
-	ctx, cancel := context.WithDeadline(context.Background(), k.order.Deadline)
+// run restores the tree, waits for phosd's commit, and then for the tree's end.
+func (s *server) run(conn *fdpass.Conn) error {
+	ctx, cancel := context.WithDeadline(context.Background(), s.order.Deadline)
 	defer cancel()
-	orders := k.listen(conn, cancel)
-	// Taken over before anything is answered: whoever connects from then on finds this process at the
-	// other end.
-	listener, err := k.takeSocket()
+	orders := s.listen(conn, cancel)
+	// Listen before the first answer, so that every later connection reaches this process.
+	listener, err := s.takeSocket()
 	if err != nil {
 		return errors.Join(err, conn.Send(newAnswer(err)))
 	}
 	defer listener.Close()
-	if err := k.restore(ctx); err != nil {
-		err = errors.Join(err, k.clear())
+	if err := s.restore(ctx); err != nil {
+		err = errors.Join(err, s.abort())
 		return errors.Join(err, conn.Send(newAnswer(err)))
 	}
-	drained := k.drain()
+	drained := s.drain()
 	if err := conn.Send(answer{}); err != nil {
-		return errors.Join(err, k.clear())
+		return errors.Join(err, s.abort())
 	}
-	if !k.committed(orders) {
-		return k.clear()
+	if !s.waitCommit(orders) {
+		return s.abort()
 	}
-	err = k.group.Thaw()
+	err = s.group.Thaw()
 	if err != nil {
-		err = errors.Join(err, k.clear())
+		err = errors.Join(err, s.abort())
 	}
 	if sent := conn.Send(newAnswer(err)); err != nil {
 		return errors.Join(err, sent)
 	}
-	k.live(listener, drained)
+	s.serve(listener, drained)
 	return nil
 }
 
-// takeSocket becomes the one who listens where later phosds look for this keeper.
-func (k *keeper) takeSocket() (*fdpass.Listening, error) {
-	if err := k.check(); err != nil {
+// takeSocket returns the listener at which later phosds find this restorer.
+func (s *server) takeSocket() (*fdpass.Listener, error) {
+	if err := s.check(); err != nil {
 		return nil, err
 	}
-	return fdpass.Listener(k.files[k.order.Socket])
+	return fdpass.TakeListener(s.files[s.order.Socket])
 }
 
-// listen reads what the phosd says that has started this keeper; when it is gone, what it waits for
-// is cancelled.
-func (k *keeper) listen(conn *fdpass.Conn, gone func()) <-chan request {
+// listen receives the requests of the phosd that started this restorer. When that phosd has gone,
+// listen cancels the restore.
+func (s *server) listen(conn *fdpass.Conn, gone func()) <-chan request {
 	orders := make(chan request, 1)
 	go func() {
 		defer close(orders)
@@ -109,44 +108,44 @@ func (k *keeper) listen(conn *fdpass.Conn, gone func()) <-chan request {
 	return orders
 }
 
-// commitTime is how long a phosd that is there may take to say whether all of a restore went well.
+// commitTime is how long phosd may take to commit or abort a restore.
 const commitTime = 15 * time.Minute
 
-// committed waits for that word.
-func (k *keeper) committed(orders <-chan request) bool {
+// waitCommit waits for phosd's commit.
+func (s *server) waitCommit(orders <-chan request) bool {
 	select {
-	case next, there := <-orders:
-		return there && next.Commit
+	case next, ok := <-orders:
+		return ok && next.Commit
 	case <-time.After(commitTime):
 		return false
 	}
 }
 
-// live answers until the tree has ended, and somebody knows how.
-func (k *keeper) live(listener *fdpass.Listening, drained <-chan struct{}) {
-	k.closeFiles()
-	go k.answerAll(listener)
-	k.reap()
+// serve answers requests until the tree has ended and a client has received its exit status.
+func (s *server) serve(listener *fdpass.Listener, drained <-chan struct{}) {
+	s.closeFiles()
+	go s.answerAll(listener)
+	s.reap()
 	select {
 	case <-drained:
-	case <-time.After(lingering): // a process that is none of the tree's has an end of it
+	case <-time.After(lingerTime): // a process outside of the tree holds an end of it
 	}
-	if !k.order.Detach {
-		k.end.linger()
+	if !s.order.Detach {
+		s.status.linger()
 	}
 }
 
-// closeFiles closes what only the restore needed: the end of a pipe held here would never end for
-// its reader.
-func (k *keeper) closeFiles() {
-	keep := map[int]bool{k.order.Socket: true}
-	if k.order.Log >= 0 {
-		keep[k.order.Log] = true
+// closeFiles closes what only the restore needed. An open end of a pipe would keep its reader
+// waiting.
+func (s *server) closeFiles() {
+	keep := map[int]bool{s.order.Socket: true}
+	if s.order.Log >= 0 {
+		keep[s.order.Log] = true
 	}
-	for _, index := range k.order.Drain {
+	for _, index := range s.order.Drain {
 		keep[index] = true
 	}
-	for i, file := range k.files {
+	for i, file := range s.files {
 		if !keep[i] {
 			_ = file.Close()
 		}

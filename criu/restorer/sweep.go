@@ -7,7 +7,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/freezer"
 )
 
-// Sweep ends trees whose keeper was killed before they had run.
+// Sweep kills trees whose restorer was killed before they were committed.
 func Sweep() error {
 	orphans, err := cgroup.Orphans(groupKind)
 	failures := []error{err}

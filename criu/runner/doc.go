@@ -1,10 +1,10 @@
 // Package runner runs CRIU for one request: it starts the program with the rights that the request
-// needs and no more, speaks go-criu's messages with it, and turns its log into an error. It knows
-// nothing of freezing, watching or keeping; packages watchdog and keeper do that around it.
+// needs and no more, exchanges go-criu's messages with it, and turns its log into an error.
+// Freezing the tree and surviving phosd are tasks of packages watchdog and restorer.
 //
-// It has its own loop over go-criu's messages instead of go-criu's client, because the client
-// neither passes on the moment between "restored" and "running" nor lets its caller choose
-// credentials, namespaces and descriptors of CRIU.
+// It has its own message loop instead of go-criu's client, because the client neither passes on the
+// notification between "restored" and "running" nor lets its caller choose CRIU's credentials,
+// namespaces and descriptors.
 //
-// Read engine.go first.
+// Read runner.go first.
 package runner

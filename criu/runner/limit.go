@@ -2,13 +2,13 @@ package runner
 
 import "golang.org/x/sys/unix"
 
-// Unbind gives this process, and the CRIU that it starts, as many descriptors as it may have at
-// all. CRIU keeps its own above those of the programs, and needs room there, also where phosd has
-// few; a program gets its own limit back from its image.
-func Unbind() {
+// RaiseLimits raises the limit of open files to its maximum, for this process and the CRIU that it
+// starts. CRIU keeps its own descriptors above those of the programs. A restored program gets its
+// own limit from its image.
+func RaiseLimits() {
 	var files unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) == nil {
 		files.Cur = files.Max
-		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &files) // where it fails, CRIU says what it lacks
+		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &files) // if it fails, CRIU reports what it lacks
 	}
 }

@@ -14,18 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// libraryPaths are where the libraries of a machine lie, whatever its loader's cache says.
+// libraryPaths are the usual library directories, independent of the loader's cache.
 var libraryPaths = []string{
 	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
 	"/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib",
 }
 
-// loader is the program that loads another one, as it says itself; empty for one that needs none.
+// loader returns the path of the program's ELF interpreter, or "" if it needs none.
 func loader(program io.ReaderAt) (string, error) {
 	file, err := elf.NewFile(program)
 	var other *elf.FormatError
 	if errors.As(err, &other) {
-		return "", nil // the kernel knows what it is
+		return "", nil // not ELF; the kernel knows how to run it
 	}
 	if err != nil {
 		return "", err
@@ -38,19 +38,19 @@ func loader(program io.ReaderAt) (string, error) {
 		if _, err := header.ReadAt(name, 0); err != nil {
 			return "", err
 		}
-		// Links on the way may be absolute: they lead elsewhere in a container.
+		// Resolve links here: absolute ones point elsewhere inside a container.
 		return filepath.EvalSymlinks(strings.TrimRight(string(name), "\x00"))
 	}
 	return "", nil
 }
 
-// maxLoader is longer than any loader's path.
+// maxLoader is an upper bound for the length of a loader's path.
 const maxLoader = 4096
 
-// goAbroad makes a command one that works where the program's loader and libraries are not: in a
-// container. They are found below a descriptor of the root directory here, which is the caller's to
-// close.
-func goAbroad(command *exec.Cmd, program *os.File) (root *os.File, err error) {
+// runInContainer changes a command so that it works in a container, where the program's loader and
+// libraries do not exist. They are found below a descriptor of the host's root directory, which the
+// caller must close.
+func runInContainer(command *exec.Cmd, program *os.File) (root *os.File, err error) {
 	name, err := loader(program)
 	if err != nil || name == "" {
 		return nil, err

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// warnings is the level of CRIU's log at which it names errors and warnings.
+	// warnings is the log level at which CRIU prints errors and warnings.
 	warnings = 2
-	// shownErrors are the last ones: the first cause stands among them, before what follows from it.
+	// shownErrors is how many of the last errors are shown. The first cause is usually among them.
 	shownErrors = 6
-	// longestTail is how much of the end of a log is looked at.
-	longestTail = 64 << 10
+	// maxTailBytes is how much of the end of a log is read.
+	maxTailBytes = 64 << 10
 )
 
-// log is what CRIU says. It is kept in memory: the directory of images is for images.
+// log is CRIU's output. It is kept in memory, because the directory of images holds only images.
 type log struct{ file *os.File }
 
 func newLog() (*log, error) {
@@ -32,16 +32,17 @@ func newLog() (*log, error) {
 
 func (l *log) Close() { _ = l.file.Close() }
 
+// tail returns the end of the log.
 func (l *log) tail() string {
 	info, err := l.file.Stat()
 	if err != nil {
 		return ""
 	}
-	text, _ := io.ReadAll(io.NewSectionReader(l.file, max(0, info.Size()-longestTail), longestTail))
+	text, _ := io.ReadAll(io.NewSectionReader(l.file, max(0, info.Size()-maxTailBytes), maxTailBytes))
 	return string(text)
 }
 
-// suffix is what CRIU's last errors add to an error.
+// suffix returns CRIU's last errors as the end of an error message.
 func (l *log) suffix() string {
 	if lines := errorLines(l.tail()); len(lines) > 0 {
 		return ": " + strings.Join(lines, "; ")
@@ -49,12 +50,12 @@ func (l *log) suffix() string {
 	return ""
 }
 
-// errorLine is one that tells of an error: "(00.012345) Error (criu/files.c:123): text", in a
-// restored process with its pid before it.
+// errorLine matches an error: "(00.012345) Error (criu/files.c:123): text". In a restored process
+// its pid precedes it.
 var errorLine = regexp.MustCompile(`^(?:\(\d+\.\d+\)\s*)?(?:\s*\d+:\s*)?(?:pie: *\d+: *)?Error (?:\([^)]*\): )?(.*)$`)
 
-// errorLines are the last errors of a log, without times and places in CRIU's source, each once.
-// That a limit of its own could not be raised is none.
+// errorLines returns the last errors of a log, each once, without times and source positions.
+// Failures to raise CRIU's own limits do not count.
 func errorLines(text string) []string {
 	var found []string
 	seen := map[string]bool{}

@@ -8,13 +8,13 @@ import (
 )
 
 // Enter moves the calling thread, and the processes that it starts, into namespaces. The thread
-// must be locked to its goroutine and never be given back.
+// must be locked to its goroutine and must never be unlocked.
 func Enter(namespaces []*os.File) error {
 	if len(namespaces) == 0 {
 		return nil
 	}
-	// A mount namespace is entered only by one who shares no root and working directory with other
-	// threads.
+	// Only a thread that shares its root and working directory with no other thread may enter a
+	// mount namespace.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return fmt.Errorf("unshare: %w", err)
 	}

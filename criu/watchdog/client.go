@@ -16,14 +16,14 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Client is a watchdog as phosd has it.
+// Client is phosd's connection to a watchdog.
 type Client struct {
 	conn    *fdpass.Conn
 	command *exec.Cmd
 	id      proc.Identity
 }
 
-// Start starts a watchdog by the command that makes phosd one.
+// Start starts a watchdog. program is the command line of phosd.
 func Start(program []string) (*Client, error) {
 	near, far, err := fdpass.Pair()
 	if err != nil {
@@ -33,7 +33,8 @@ func Start(program []string) (*Client, error) {
 	command := exec.Command(program[0], append(program[1:], Role)...)
 	command.Env, command.Dir, command.Stderr = []string{}, "/", os.Stderr
 	command.ExtraFiles = []*os.File{far}
-	// A session of its own: what happens to phosd's does not happen to it, and CRIU is found by it.
+	// A session of its own: signals to phosd's session do not reach it, and CRIU can be found by
+	// the session.
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start watchdog: %w", err), near.Close())
@@ -42,17 +43,16 @@ func Start(program []string) (*Client, error) {
 	return &Client{conn: near, command: command, id: id}, err
 }
 
-// grace is how long a watchdog may take, beyond what it was given, to take back what it could not
-// do.
-const grace = runner.LeaveTime + settleTime + 2*freezer.Patience
+// grace is how long a watchdog may take, beyond its deadline, to undo what it has begun.
+const grace = runner.LeaveTime + refreezeTime + 2*freezer.Patience
 
-// Ready gathers a tree, which runs on, and starts the CRIU of a dump that will come, up to where it
-// would look at the tree. If the dump is another one then, this CRIU is of no use and no harm.
+// Ready moves a running tree into a cgroup and starts CRIU for a later dump, up to the point where
+// CRIU would inspect the tree. If the later dump has other options, this CRIU is discarded.
 func (c *Client) Ready(ctx context.Context, root proc.Identity, how Dump, images *os.File) error {
 	return c.ask(ctx, deadlineOf(ctx, how.Deadline), order{Ready: &ready{Root: root, Dump: how}}, images)
 }
 
-// deadlineOf is a context's, if it has one.
+// deadlineOf returns the deadline of ctx, or otherwise.
 func deadlineOf(ctx context.Context, otherwise time.Time) time.Time {
 	if at, ok := ctx.Deadline(); ok {
 		return at
@@ -60,7 +60,7 @@ func deadlineOf(ctx context.Context, otherwise time.Time) time.Time {
 	return otherwise
 }
 
-// Freeze makes a tree stand still.
+// Freeze freezes a tree.
 func (c *Client) Freeze(ctx context.Context, root proc.Identity, deadline time.Time) error {
 	return c.ask(ctx, deadline, order{Freeze: &freeze{Root: root, Deadline: deadline}})
 }
@@ -70,48 +70,47 @@ func (c *Client) Dump(ctx context.Context, how Dump, images *os.File) error {
 	return c.ask(ctx, how.Deadline, order{Dump: &how}, images)
 }
 
-// Precopy writes the memory of a tree that runs into a directory, and has the kernel track what is
-// written from then on.
+// Precopy writes the memory of a running tree into a directory, and makes the kernel track later
+// writes.
 func (c *Client) Precopy(ctx context.Context, how Precopy, images *os.File) error {
 	return c.ask(ctx, how.Deadline, order{Precopy: &how}, images)
 }
 
-// Thaw lets the tree go on.
+// Thaw resumes the tree.
 func (c *Client) Thaw() error { return c.ask(context.Background(), time.Now(), order{Thaw: true}) }
 
 // Kill ends the tree.
 func (c *Client) Kill() error {
-	if c.killed() {
-		// The tree stands where it stood: what is meant by the order can be done without it.
+	if c.hasEnded() {
+		// The tree is still frozen, so it can be killed without the watchdog.
 		return killFor(c.id)
 	}
 	return c.ask(context.Background(), time.Now(), order{Kill: true})
 }
 
-// killed says that somebody has ended the watchdog.
-func (c *Client) killed() bool {
+// hasEnded reports whether the watchdog has ended.
+func (c *Client) hasEnded() bool {
 	stat, err := proc.ReadStat(c.id.PID)
 	return proc.Gone(err) || err == nil && (stat.Zombie() || stat.Identity != c.id)
 }
 
-// Close ends the watchdog, which takes back what is not taken back yet. It returns once that is
-// done.
+// Close ends the watchdog, which undoes what is left, and waits for it.
 func (c *Client) Close() error {
 	closed := c.conn.Close()
 	killed := time.AfterFunc(grace, func() { _ = c.command.Process.Kill() })
 	err := c.command.Wait()
 	if !killed.Stop() {
-		return errors.Join(errors.New("watchdog: it does not end"), sweep(c.id))
+		return errors.Join(errors.New("watchdog does not end"), sweep(c.id))
 	}
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
-		// Killed, or at the end of what it can do: what it has left is taken back from here.
+		// It was killed or failed: undo here what it has left.
 		err = sweep(c.id)
 	}
 	return errors.Join(closed, err)
 }
 
-// ask sends an order and waits for the answer. Each order has a deadline of its own, so a watchdog
-// that says nothing for longer is as good as dead.
+// ask sends an order and waits for the answer. Each order has its own deadline; a watchdog that
+// stays silent for longer counts as dead.
 func (c *Client) ask(ctx context.Context, deadline time.Time, what order, files ...*os.File) error {
 	if err := errors.Join(c.conn.Deadline(deadline.Add(grace)), c.conn.Send(what, files...)); err != nil {
 		return c.lost(err)
@@ -127,10 +126,10 @@ func (c *Client) ask(ctx context.Context, deadline time.Time, what order, files 
 	return kinds.Err(answer)
 }
 
-// lost cleans up after a watchdog that somebody has killed.
+// lost cleans up after a watchdog that has ended unexpectedly.
 func (c *Client) lost(err error) error {
 	if errors.Is(err, io.EOF) {
-		err = errors.New("it has ended")
+		err = errors.New("process has ended")
 	}
 	return errors.Join(fmt.Errorf("watchdog: %w", err), sweep(c.id))
 }

@@ -1,9 +1,9 @@
-// Package watchdog is the process of root's that freezes a tree and has CRIU dump it. It carries
-// out what phosd says, and when phosd is gone, however that came, it takes everything back: CRIU
-// ends, the processes go on where they were, their cgroup is removed. It dies last, and knows
-// nothing of images and GPUs.
+// Package watchdog is a root process that freezes a tree and runs CRIU to dump it. It carries out
+// phosd's orders. If phosd dies, the watchdog undoes everything: it ends CRIU, resumes the
+// processes, and removes their cgroup. It does not depend on images and GPUs.
 //
-// Should it be killed itself, the next one calls Sweep.
+// If the watchdog itself is killed, the next phosd calls Sweep.
 //
-// Read order.go first, then serve.go.
+// Most of it is tested by package criu, with a real CRIU, and by tests/crash. Read order.go first,
+// then serve.go.
 package watchdog

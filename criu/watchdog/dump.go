@@ -18,9 +18,10 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// largestGhost is how much of a file that has no name any more is saved.
-const largestGhost = 1 << 30
+// maxGhostBytes is the largest size of a file without a name that is saved.
+const maxGhostBytes = 1 << 30
 
+// dump runs CRIU for a dump, or continues the one that Ready started.
 func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error {
 	if w.group == nil || len(files) != 1 {
 		return fmt.Errorf("dump: %w", ErrOrder)
@@ -35,24 +36,24 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	}
 	ctx, cancel := context.WithDeadline(ctx, order.Deadline)
 	defer cancel()
-	second, err := hardlink.Make(fsuid.Rights(order.User), fmt.Sprintf("/proc/%d/root", w.root.PID), order.Aliases)
+	second, err := hardlink.Create(fsuid.Rights(order.User), fmt.Sprintf("/proc/%d/root", w.root.PID), order.Links)
 	if err != nil {
 		return fmt.Errorf("dump: %w", err)
 	}
-	before, err := w.imprint()
+	before, err := w.snapshot()
 	if err != nil {
 		return errors.Join(fmt.Errorf("dump: %w", err), second.Remove())
 	}
-	if first := w.take(order); first != nil {
+	if first := w.takePrepared(order); first != nil {
 		err = first.run(ctx)
 	} else {
-		err = w.run(ctx, runner.Request{Images: files[0], Inside: anywhere}, order)
+		err = w.run(ctx, runner.Request{Images: files[0], Inside: always}, order)
 	}
-	return errors.Join(w.settle(err, before), second.Remove())
+	return errors.Join(w.refreeze(err, before), second.Remove())
 }
 
-// anywhere says that CRIU may be inside of processes from its beginning on.
-func anywhere() bool { return true }
+// always reports that CRIU may be inside processes from the start.
+func always() bool { return true }
 
 // run runs CRIU for a dump.
 func (w *watchdog) run(ctx context.Context, request runner.Request, order Dump) error {
@@ -68,10 +69,11 @@ func (w *watchdog) run(ctx context.Context, request runner.Request, order Dump) 
 	defer group.Close()
 	options := w.options(order)
 	if len(namespaces) > 0 {
-		// In a container its path may lead nowhere.
+		// In a container the cgroup's path may not exist.
 		options.FreezeCgroup = proto.String(fmt.Sprintf("/proc/self/fd/%d", runner.Descriptor(0)))
 	}
-	request.Program, request.User, request.Type, request.Options = order.Program, order.User, rpc.CriuReqType_DUMP, options
+	request.Program, request.User = order.Program, order.User
+	request.Type, request.Options = rpc.CriuReqType_DUMP, options
 	request.Namespaces, request.Inherited = namespaces, []*os.File{group}
 	_, err = runner.Run(ctx, request)
 	return err
@@ -80,20 +82,19 @@ func (w *watchdog) run(ctx context.Context, request runner.Request, order Dump) 
 func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 	options := &rpc.CriuOpts{
 		Pid: proto.Int32(int32(order.Root)),
-		// They stay as they were before: frozen. Whether they go on is decided when the image is
-		// complete.
+		// The processes stay frozen. phosd decides later whether they are resumed or killed.
 		LeaveRunning: proto.Bool(true),
 		FreezeCgroup: proto.String(w.group.Path),
 		Timeout:      proto.Uint32(secondsLeft(order.Deadline)),
 		External:     order.External,
 		ShellJob:     proto.Bool(order.ShellJob),
 		FileLocks:    proto.Bool(true),
-		GhostLimit:   proto.Uint32(largestGhost),
-		// The tree is restored into the cgroup of whoever restores it.
+		GhostLimit:   proto.Uint32(maxGhostBytes),
+		// The tree is restored into the cgroup of the restore's caller.
 		ManageCgroupsMode: rpc.CriuCgMode_IGNORE.Enum(),
 		TcpEstablished:    proto.Bool(order.Connected),
 		ExtUnixSk:         proto.Bool(order.Datagrams),
-		// Only connections within the tree are saved, and both of their ends stand still.
+		// Only connections inside the tree are saved, and both of their ends are frozen.
 		NetworkLock: rpc.CriuNetworkLockMethod_SKIP.Enum(),
 	}
 	if order.Earlier != "" {
@@ -102,7 +103,7 @@ func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 	return options
 }
 
-// namespaces are those of the tree, where they are not this process's.
+// namespaces opens the given kinds of namespaces of the tree.
 func namespaces(root proc.Identity, kinds []string) (files []*os.File, err error) {
 	for _, kind := range kinds {
 		file, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", root.PID, kind))
@@ -114,8 +115,8 @@ func namespaces(root proc.Identity, kinds []string) (files []*os.File, err error
 	return files, nil
 }
 
-// imprint remembers how the tree was before CRIU came.
-func (w *watchdog) imprint() (*repair.Imprint, error) {
+// snapshot captures the tree's state before CRIU runs.
+func (w *watchdog) snapshot() (*repair.Snapshot, error) {
 	pids, err := w.group.Processes()
 	if err != nil {
 		return nil, err
@@ -123,13 +124,13 @@ func (w *watchdog) imprint() (*repair.Imprint, error) {
 	return repair.Take(pids)
 }
 
-// settle brings the tree back to a stand after CRIU, however it ended.
-func (w *watchdog) settle(failure error, before *repair.Imprint) error {
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+// refreeze freezes the tree again after CRIU has ended.
+func (w *watchdog) refreeze(failure error, before *repair.Snapshot) error {
+	ctx, cancel := context.WithTimeout(context.Background(), refreezeTime)
 	defer cancel()
-	if errors.Is(failure, runner.ErrTorn) {
-		// Its children may be at work still.
-		failure = errors.Join(failure, orphans.EndSession(w.self), w.heal(ctx, before))
+	if errors.Is(failure, runner.ErrAborted) {
+		// Its children may still be working.
+		failure = errors.Join(failure, orphans.EndSession(w.self), w.repair(ctx, before))
 	}
 	if w.group == nil || w.group.Frozen() {
 		return failure

@@ -16,24 +16,24 @@ import (
 // Role is the argument with which phosd starts itself as a watchdog.
 const Role = "watchdog"
 
-// orderFD is the watchdog's end of the conversation.
+// orderFD is the watchdog's connection to phosd.
 const orderFD = 3
 
-// order is what phosd says. Only one field is set.
+// order is a request of phosd. Only one field is set.
 type order struct {
 	Ready  *ready  `json:"ready,omitempty"`
 	Freeze *freeze `json:"freeze,omitempty"`
 	Dump   *Dump   `json:"dump,omitempty"`
-	// Precopy is for a tree that runs.
+	// Precopy is for a running tree.
 	Precopy *Precopy `json:"precopy,omitempty"`
 	Cancel  bool     `json:"cancel,omitempty"`
-	// Late says of a Cancel that the time is over.
+	// Late is set in a Cancel if the deadline is over.
 	Late bool `json:"late,omitempty"`
 	Thaw bool `json:"thaw,omitempty"`
 	Kill bool `json:"kill,omitempty"`
 }
 
-// ready asks for a CRIU that is about to dump. The images' directory comes beside it.
+// ready asks for a CRIU that waits before its dump. The images' directory is sent with it.
 type ready struct {
 	Root proc.Identity `json:"root"`
 	Dump Dump          `json:"dump"`
@@ -44,50 +44,49 @@ type freeze struct {
 	Deadline time.Time     `json:"deadline"`
 }
 
-// Precopy is how CRIU shall dump the memory of a tree that runs.
+// Precopy says how CRIU dumps the memory of a running tree.
 type Precopy struct {
 	Tree proc.Identity `json:"tree"`
 	Dump
 }
 
-// Dump is how CRIU shall dump. The images' directory comes beside it.
+// Dump says how CRIU dumps a tree. The images' directory is sent with it.
 type Dump struct {
 	// Program is CRIU's executable.
 	Program string      `json:"program"`
 	User    runner.User `json:"user"`
 	// Root is the pid of the tree's root as CRIU sees it.
 	Root int `json:"root"`
-	// External are descriptors that lead out of the tree, in CRIU's words.
+	// External are CRIU's names of descriptors that lead out of the tree.
 	External []string `json:"external,omitempty"`
-	// ShellJob: the session or the process group of the root is another process's.
+	// ShellJob is set if the root's session or process group is another process's.
 	ShellJob bool `json:"shell_job,omitempty"`
-	// Connected: both ends of a TCP connection are in the tree.
+	// Connected is set if both ends of a TCP connection are in the tree.
 	Connected bool `json:"connected,omitempty"`
-	// Datagrams: datagram sockets are connected to sockets outside, which have names.
+	// Datagrams is set if datagram sockets are connected to named sockets outside.
 	Datagrams bool `json:"datagrams,omitempty"`
-	// Aliases are second names that files must have while CRIU looks at them.
-	Aliases []hardlink.Alias `json:"aliases,omitempty"`
-	// Namespaces are the kinds that CRIU must enter, because the tree has others than this process.
+	// Links are removed names of files that CRIU needs during the dump.
+	Links []hardlink.Link `json:"aliases,omitempty"`
+	// Namespaces are the kinds that CRIU must enter, because they differ from the watchdog's.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// Earlier is the directory among the images in which a Precopy is, from which on changes were
-	// tracked.
+	// Earlier is the directory, among the images, of a Precopy since which writes were tracked.
 	Earlier  string    `json:"earlier,omitempty"`
 	Deadline time.Time `json:"deadline"`
 }
 
-// ErrDamaged means that CRIU died while it worked inside of a process, and left it broken. The tree
-// has been ended.
-var ErrDamaged = errors.New("CRIU died inside of a process; the program was ended, for it could not have gone on")
+// ErrDamaged is returned when CRIU died inside a process and left it broken. The tree has been
+// killed.
+var ErrDamaged = errors.New("CRIU died inside a process; the program was killed, because it could not have continued")
 
-// kinds are the errors that phosd tells apart.
+// kinds are the errors that phosd distinguishes.
 var kinds = fdpass.Kinds{
 	{Name: "damaged", Err: ErrDamaged},
 	{Name: "late", Err: context.DeadlineExceeded},
-	{Name: "torn", Err: runner.ErrTorn},
-	{Name: "restless", Err: freezer.ErrRestless},
+	{Name: "torn", Err: runner.ErrAborted},
+	{Name: "restless", Err: freezer.ErrNotFrozen},
 	{Name: "gone", Err: proc.ErrGone},
 	{Name: "cgroups", Err: cgroup.ErrNone},
 }
 
-// groupKind is that of the cgroups of all watchdogs.
+// groupKind is the kind of the cgroups of all watchdogs.
 const groupKind = "frozen"

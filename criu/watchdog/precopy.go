@@ -18,8 +18,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// precopy has CRIU dump the memory of a tree that runs. CRIU stops each process for a moment, by
-// ptrace, and writes when it has let it go again.
+// precopy runs CRIU to dump the memory of a running tree. CRIU stops each process for a moment, by
+// ptrace, and writes its pages after resuming it.
 func (w *watchdog) precopy(ctx context.Context, order Precopy, files []*os.File) error {
 	if w.group != nil || len(files) != 1 {
 		return fmt.Errorf("precopy: %w", ErrOrder)
@@ -31,25 +31,27 @@ func (w *watchdog) precopy(ctx context.Context, order Precopy, files []*os.File)
 		return fmt.Errorf("precopy: %w", err)
 	}
 	defer fdpass.Close(spaces)
-	before, err := imprintRunning(order)
+	before, err := snapshotRunning(order)
 	if err != nil {
 		return fmt.Errorf("precopy: %w", err)
 	}
 	_, err = runner.Run(ctx, runner.Request{
-		Program: order.Program, User: order.User, Type: rpc.CriuReqType_SINGLE_PRE_DUMP, Images: files[0], Namespaces: spaces,
-		Inside: anywhere,
+		Program: order.Program, User: order.User, Type: rpc.CriuReqType_SINGLE_PRE_DUMP, Images: files[0],
+		Namespaces: spaces,
+		Inside:     always,
 		Options: &rpc.CriuOpts{
 			Pid: proto.Int32(int32(order.Root)), TrackMem: proto.Bool(true),
 			Timeout: proto.Uint32(secondsLeft(order.Deadline)),
 		},
 	})
-	if !errors.Is(err, runner.ErrTorn) {
+	if !errors.Is(err, runner.ErrAborted) {
 		return err
 	}
-	return errors.Join(err, w.healRunning(order, before))
+	return errors.Join(err, w.repairRunning(order, before))
 }
 
-func imprintRunning(order Precopy) (*repair.Imprint, error) {
+// snapshotRunning captures the state of a running tree.
+func snapshotRunning(order Precopy) (*repair.Snapshot, error) {
 	tree, err := proc.Tree(order.Tree)
 	if err != nil {
 		return nil, err
@@ -61,9 +63,9 @@ func imprintRunning(order Precopy) (*repair.Imprint, error) {
 	return repair.Take(pids)
 }
 
-// healRunning mends what CRIU has left in a tree that ran; for that it stands still once.
-func (w *watchdog) healRunning(order Precopy, before *repair.Imprint) error {
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+// repairRunning repairs a tree that was running. For that it freezes the tree once.
+func (w *watchdog) repairRunning(order Precopy, before *repair.Snapshot) error {
+	ctx, cancel := context.WithTimeout(context.Background(), refreezeTime)
 	defer cancel()
 	failure := orphans.EndSession(w.self)
 	group, err := freezer.Freeze(ctx, order.Tree, cgroup.Name(groupKind, w.self))
@@ -71,5 +73,5 @@ func (w *watchdog) healRunning(order Precopy, before *repair.Imprint) error {
 		return errors.Join(failure, err)
 	}
 	w.group, w.root = group, order.Tree
-	return errors.Join(failure, w.heal(ctx, before), w.undo())
+	return errors.Join(failure, w.repair(ctx, before), w.undo())
 }

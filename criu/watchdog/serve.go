@@ -17,7 +17,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// ErrOrder means that something was asked for that cannot come now.
+// ErrOrder is returned when an order is not possible in the current state.
 var ErrOrder = errors.New("out of order")
 
 // watchdog is the state of the process.
@@ -26,24 +26,24 @@ type watchdog struct {
 	self  proc.Identity
 	group *freezer.Group
 	root  proc.Identity
-	// gathered: the tree is in its cgroup whether it is frozen or not, until the watchdog ends.
+	// gathered is set if the tree stays in its cgroup until the watchdog ends, frozen or not.
 	gathered bool
-	// waiting is a CRIU that was started beforehand; nil: none.
-	waiting *waiting
+	// prepared is a CRIU that was started in advance, or nil.
+	prepared *preparedCRIU
 }
 
-// parcelled is an order with its files.
-type parcelled struct {
+// message is an order with its files.
+type message struct {
 	order order
 	files []*os.File
 }
 
-// Serve is the watchdog's whole life. It returns when phosd is gone.
+// Serve runs the watchdog until phosd has gone.
 func Serve() error {
-	// It dies last: a signal to phosd's terminal or group is none to it.
-	fdpass.Deafen()
-	signal.Ignore(unix.SIGXFSZ) // by CRIU, which inherits it
-	runner.Unbind()
+	// The watchdog must outlive phosd, so signals to phosd's terminal or process group are ignored.
+	fdpass.IgnoreSignals()
+	signal.Ignore(unix.SIGXFSZ) // inherited by CRIU
+	runner.RaiseLimits()
 	conn, err := fdpass.Inherited(orderFD)
 	if err != nil {
 		return err
@@ -54,27 +54,27 @@ func Serve() error {
 		return err
 	}
 	w := &watchdog{conn: conn, self: self}
-	orders := make(chan parcelled)
+	orders := make(chan message)
 	go w.receive(orders)
 	for next := range orders {
 		if next.order.Cancel {
-			// What it was meant for has just ended.
+			// Its order has just ended.
 			continue
 		}
-		answer := kinds.Outcome(w.obey(next, orders))
+		answer := kinds.Outcome(w.handle(next, orders))
 		fdpass.Close(next.files)
 		if err := conn.Send(answer); err != nil {
 			break
 		}
 	}
-	w.dismiss()
+	w.dropPrepared()
 	return w.undo()
 }
 
-func (w *watchdog) receive(orders chan<- parcelled) {
+func (w *watchdog) receive(orders chan<- message) {
 	defer close(orders)
 	for {
-		var next parcelled
+		var next message
 		var err error
 		if next.files, err = w.conn.Receive(&next.order); err != nil {
 			return
@@ -83,7 +83,8 @@ func (w *watchdog) receive(orders chan<- parcelled) {
 	}
 }
 
-func (w *watchdog) obey(next parcelled, orders <-chan parcelled) error {
+// handle carries out one order.
+func (w *watchdog) handle(next message, orders <-chan message) error {
 	switch {
 	case next.order.Ready != nil:
 		return w.whileWatching(
@@ -110,8 +111,8 @@ func (w *watchdog) obey(next parcelled, orders <-chan parcelled) error {
 	return ErrOrder
 }
 
-// whileWatching does something that ends early when phosd says so, or is gone.
-func (w *watchdog) whileWatching(orders <-chan parcelled, do func(ctx context.Context) error) error {
+// whileWatching calls do, and cancels it if phosd says so or has gone.
+func (w *watchdog) whileWatching(orders <-chan message, do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	done := make(chan error, 1)
@@ -123,7 +124,7 @@ func (w *watchdog) whileWatching(orders <-chan parcelled, do func(ctx context.Co
 		case next, ok := <-orders:
 			fdpass.Close(next.files)
 			if !ok {
-				cancel(errors.New("phosd is gone"))
+				cancel(errors.New("phosd has exited"))
 				orders = nil
 			} else if next.order.Late {
 				cancel(context.DeadlineExceeded)
@@ -139,7 +140,7 @@ func (w *watchdog) freeze(order *freeze) error {
 	defer cancel()
 	if w.gathered && w.root == order.Root {
 		if err := w.group.Hold(ctx, order.Root); err != nil {
-			return errors.Join(err, w.group.Loosen())
+			return errors.Join(err, w.group.Resume())
 		}
 		return nil
 	}
@@ -154,16 +155,16 @@ func (w *watchdog) freeze(order *freeze) error {
 	return nil
 }
 
-// thaw lets all go on. To move them back, which the kernel takes its time for, is left to the end
-// where they were moved beforehand.
+// thaw resumes the tree. If the tree was gathered it stays in its cgroup until the watchdog ends,
+// because moving it back takes long.
 func (w *watchdog) thaw() error {
 	if w.gathered {
-		return w.group.Loosen()
+		return w.group.Resume()
 	}
 	return w.undo()
 }
 
-// undo lets all go on as if nothing had been.
+// undo resumes the tree and moves it back to its cgroups.
 func (w *watchdog) undo() error {
 	if w.group == nil {
 		return nil
@@ -186,8 +187,8 @@ func (w *watchdog) kill() error {
 	return nil
 }
 
-// secondsLeft is how long CRIU may wait by its own clock: longer than until the deadline, so that
-// it is the deadline that strikes.
+// secondsLeft returns CRIU's own timeout. It is longer than the deadline, so that the deadline is
+// reached first.
 func secondsLeft(deadline time.Time) uint32 {
 	return uint32(max(time.Until(deadline), 0).Seconds()) + 2
 }

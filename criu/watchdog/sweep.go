@@ -12,7 +12,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Sweep takes back what watchdogs have left that were killed themselves: for a phosd that starts.
+// Sweep undoes what killed watchdogs have left. phosd calls it at its start.
 func Sweep() error {
 	left, err := cgroup.Orphans(groupKind)
 	failures := []error{err}
@@ -22,7 +22,7 @@ func Sweep() error {
 	return errors.Join(failures...)
 }
 
-// sweep takes back what one watchdog has left.
+// sweep undoes what one watchdog has left.
 func sweep(owner proc.Identity) error {
 	if owner.Check() == nil {
 		_ = unix.Kill(owner.PID, unix.SIGKILL)
@@ -35,11 +35,11 @@ func sweep(owner proc.Identity) error {
 	return errors.Join(failures...)
 }
 
-// killFor ends the tree that a watchdog has left frozen.
+// killFor kills the tree that a watchdog has left frozen.
 func killFor(owner proc.Identity) error {
 	groups, err := cgroup.Find(cgroup.Name(groupKind, owner))
 	if err == nil && len(groups) == 0 {
-		err = fmt.Errorf("kill: %w: the tree is not frozen any more", ErrOrder)
+		err = fmt.Errorf("kill: %w: the tree is no longer frozen", ErrOrder)
 	}
 	failures := []error{err, orphans.EndSession(owner)}
 	for _, group := range groups {

@@ -8,28 +8,30 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// forgetChanged forgets the names of pieces whose content may not be what it was when it was named.
-func (m *memory) forgetChanged(ctx context.Context, pieces []gpu.Range, workers pool.Crew) error {
-	if tracker, marks := m.source.Memory.(gpu.Tracker); marks {
-		m.forgetMarked(tracker, pieces)
+// forgetChanged forgets the digests of pieces that may have changed since they were copied.
+func (m *memory) forgetChanged(ctx context.Context, pieces []gpu.Range, workers pool.Workers) error {
+	if tracker, ok := m.source.Memory.(gpu.Tracker); ok {
+		m.forgetDirty(tracker, pieces)
 		return nil
 	}
 	return wrap("compare", m, m.forgetDiffering(ctx, pieces, workers))
 }
 
+// bit reports whether bit i of a bitmap is set.
 func bit(bitmap []uint64, i uint64) bool {
 	return i/64 < uint64(len(bitmap)) && bitmap[i/64]>>(i%64)&1 == 1
 }
 
-func (m *memory) forgetMarked(tracker gpu.Tracker, pieces []gpu.Range) {
+// forgetDirty forgets dirty pieces, by the dirty bits of the memory.
+func (m *memory) forgetDirty(tracker gpu.Tracker, pieces []gpu.Range) {
 	for _, run := range runs(pieces) {
-		// Fresh chunks first: one that is written in between is then found written, and never taken for
-		// zeros that it no longer has.
+		// Read Fresh first. A chunk that is written between the two calls is then reported as dirty
+		// and not taken for zeros.
 		fresh, written := tracker.Fresh(run), tracker.Written(run)
 		for i := range run.Bytes / gpu.ChunkBytes {
 			r := gpu.Range{Address: run.Address + i*gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
 			if bit(fresh, i) {
-				m.learn(r, content{}) // the zero hash; a name from before it was mapped again is forgotten
+				m.learn(r, content{}) // the zero hash replaces the digest of an earlier mapping
 			}
 			if bit(written, i) {
 				m.forget(r.Address)
@@ -38,12 +40,12 @@ func (m *memory) forgetMarked(tracker gpu.Tracker, pieces []gpu.Range) {
 	}
 }
 
-// forgetDiffering compares what was digested before. A name without a digest is good for nothing
-// here.
-func (m *memory) forgetDiffering(ctx context.Context, pieces []gpu.Range, workers pool.Crew) error {
+// forgetDiffering compares digests with the ones at the last copy. Pieces without an old digest are
+// forgotten.
+func (m *memory) forgetDiffering(ctx context.Context, pieces []gpu.Range, workers pool.Workers) error {
 	var compare []gpu.Range
 	for _, r := range pieces {
-		if c, known := m.lookUp(r); known && c.digested {
+		if c, ok := m.lookUp(r); ok && c.digested {
 			compare = append(compare, r)
 		} else {
 			m.forget(r.Address)
@@ -61,10 +63,10 @@ func (m *memory) forgetDiffering(ctx context.Context, pieces []gpu.Range, worker
 	return nil
 }
 
-// digestsOf computes digests of pieces where they lie. A piece that is not mapped any more has one
-// that matches nothing.
-func (m *memory) digestsOf(ctx context.Context, list []gpu.Range, workers pool.Crew) ([]gpu.Digest, error) {
-	if digester, offers := m.source.Memory.(gpu.Digester); offers {
+// digestsOf computes digests of pieces in place. A piece that is no longer mapped gets one that
+// matches nothing.
+func (m *memory) digestsOf(ctx context.Context, list []gpu.Range, workers pool.Workers) ([]gpu.Digest, error) {
+	if digester, ok := m.source.Memory.(gpu.Digester); ok {
 		return digester.Digests(m.key, runs(list))
 	}
 	digests := make([]gpu.Digest, len(list))

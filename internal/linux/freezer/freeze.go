@@ -15,27 +15,26 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// ErrRestless means that processes did not come to a stand, or never stopped making new ones.
-var ErrRestless = errors.New("the processes do not come to a stand")
+// ErrNotFrozen is returned when processes could not be frozen in time, or kept creating new ones.
+var ErrNotFrozen = errors.New("process tree did not freeze")
 
-// Patience is how long going back may take: thawing and moving never wait for a program, only for
-// the kernel.
+// Patience is how long thawing and moving back may take. They wait only for the kernel, never for a
+// program.
 const Patience = cgroup.Patience
 
-// look is how long to wait for news of a cgroup before looking anyway.
-const look = 20 * time.Millisecond
+// pollTime is how long to wait for an event of a cgroup before checking anyway.
+const pollTime = 20 * time.Millisecond
 
 // Group is the cgroup in which a tree is frozen.
 type Group struct {
 	// Path is its directory.
 	Path   string
 	parent string
-	// origin says where processes were that did not come from parent.
+	// origin is the cgroup of each process that did not come from parent.
 	origin map[int]string
 }
 
-// Freeze makes the tree of a root stand still in a new cgroup of that name. When it fails, nothing
-// has changed.
+// Freeze freezes the tree of a root in a new cgroup with that name. On failure nothing has changed.
 func Freeze(ctx context.Context, root proc.Identity, name string) (*Group, error) {
 	group, err := Gather(root, name)
 	if err != nil {
@@ -47,9 +46,9 @@ func Freeze(ctx context.Context, root proc.Identity, name string) (*Group, error
 	return group, nil
 }
 
-// Gather moves the tree of a root into a new cgroup of that name, where it runs on. A move takes
-// the kernel milliseconds; a tree that was gathered is frozen without any. When it fails, nothing
-// has changed.
+// Gather moves the tree of a root into a new cgroup with that name, without freezing it. Moving
+// takes the kernel milliseconds; freezing a gathered tree does not need it. On failure nothing has
+// changed.
 func Gather(root proc.Identity, name string) (*Group, error) {
 	parent, err := cgroup.Of(root.PID)
 	if err != nil {
@@ -61,7 +60,7 @@ func Gather(root proc.Identity, name string) (*Group, error) {
 	}
 	tree, err := proc.Tree(root)
 	if err == nil {
-		_, err = group.take(tree)
+		_, err = group.moveIn(tree)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("freeze pid %d: %w", root.PID, err), group.Thaw())
@@ -69,7 +68,7 @@ func Gather(root proc.Identity, name string) (*Group, error) {
 	return group, nil
 }
 
-// Hold makes the tree of a root, which was gathered, stand still. When it fails, some of it may.
+// Hold freezes a gathered tree. On failure some processes may be frozen.
 func (g *Group) Hold(ctx context.Context, root proc.Identity) error {
 	if err := g.hold(ctx, root); err != nil {
 		return fmt.Errorf("freeze pid %d: %w", root.PID, err)
@@ -77,21 +76,21 @@ func (g *Group) Hold(ctx context.Context, root proc.Identity) error {
 	return nil
 }
 
-// hold moves processes until a frozen tree has none outside: what was born while others were moved
-// is found then.
+// hold moves processes until a frozen tree has none outside. Processes created while others were
+// moved are found by the next iteration.
 func (g *Group) hold(ctx context.Context, root proc.Identity) error {
 	for frozen := false; ctx.Err() == nil; frozen = true {
 		tree, err := proc.Tree(root)
 		if err != nil {
 			return err
 		}
-		moved, err := g.take(tree)
+		moved, err := g.moveIn(tree)
 		if err != nil {
 			return err
 		}
-		// A tree that was listed while it ran may have more processes by now.
+		// A tree that was listed while it was running may have more processes now.
 		if moved == 0 && frozen {
-			return g.release(tree)
+			return g.moveOut(tree)
 		}
 		if err := cgroup.Write(g.Path, "cgroup.freeze", "1"); err != nil {
 			return err
@@ -100,11 +99,11 @@ func (g *Group) hold(ctx context.Context, root proc.Identity) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: %w", ErrRestless, context.Cause(ctx))
+	return fmt.Errorf("%w: %w", ErrNotFrozen, context.Cause(ctx))
 }
 
-// take moves those processes of a tree that are elsewhere.
-func (g *Group) take(tree []*proc.Stat) (moved int, err error) {
+// moveIn moves the processes of a tree that are in other cgroups.
+func (g *Group) moveIn(tree []*proc.Stat) (moved int, err error) {
 	for _, stat := range tree {
 		if stat.Zombie() {
 			continue
@@ -127,8 +126,8 @@ func (g *Group) take(tree []*proc.Stat) (moved int, err error) {
 	return moved, nil
 }
 
-// release puts out those that are no longer of the tree: a process whose parent ended meanwhile.
-func (g *Group) release(tree []*proc.Stat) error {
+// moveOut moves processes out that no longer belong to the tree, because their parent has ended.
+func (g *Group) moveOut(tree []*proc.Stat) error {
 	pids, err := cgroup.Processes(g.Path)
 	if err != nil {
 		return err
@@ -137,20 +136,20 @@ func (g *Group) release(tree []*proc.Stat) error {
 		if slices.ContainsFunc(tree, func(stat *proc.Stat) bool { return stat.PID == pid }) {
 			continue
 		}
-		if err := g.back(pid); err != nil {
+		if err := g.moveBack(pid); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// back moves a process where it was.
-func (g *Group) back(pid int) error {
+// moveBack moves a process to its original cgroup.
+func (g *Group) moveBack(pid int) error {
 	if origin := g.origin[pid]; origin != "" {
-		if err := cgroup.Put(origin, pid); err == nil || proc.Gone(err) && live(origin) {
+		if err := cgroup.Put(origin, pid); err == nil || proc.Gone(err) && exists(origin) {
 			return nil
 		}
-		// Its cgroup was removed while it was away.
+		// The original cgroup was removed in the meantime.
 	}
 	if err := cgroup.Put(g.parent, pid); err != nil && !proc.Gone(err) {
 		return fmt.Errorf("move pid %d back to %s: %w", pid, g.parent, err)
@@ -158,16 +157,18 @@ func (g *Group) back(pid int) error {
 	return nil
 }
 
-func live(directory string) bool {
+// exists reports whether a cgroup exists.
+func exists(directory string) bool {
 	_, err := os.Stat(directory)
 	return err == nil
 }
 
-// await waits until all stand still.
+// await waits until all processes are frozen.
 func (g *Group) await(ctx context.Context) error {
 	return g.expect(ctx, func(events *os.File) (bool, error) { return cgroup.Event(events, "frozen") })
 }
 
+// expect waits until a condition on cgroup.events holds.
 func (g *Group) expect(ctx context.Context, holds func(events *os.File) (bool, error)) error {
 	events, err := os.Open(filepath.Join(g.Path, "cgroup.events"))
 	if err != nil {
@@ -179,17 +180,18 @@ func (g *Group) expect(ctx context.Context, holds func(events *os.File) (bool, e
 			return err
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("%w: %w%s", ErrRestless, context.Cause(ctx), g.blame())
+			return fmt.Errorf("%w: %w%s", ErrNotFrozen, context.Cause(ctx), g.describeBlocked())
 		}
 		watch := []unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}
-		if _, err := unix.Poll(watch, int(look.Milliseconds())); err != nil && !errors.Is(err, unix.EINTR) {
+		if _, err := unix.Poll(watch, int(pollTime.Milliseconds())); err != nil && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("watch %s: %w", events.Name(), err)
 		}
 	}
 }
 
-// blame names processes that wait for a device or a file system, and cannot be stopped there.
-func (g *Group) blame() (text string) {
+// describeBlocked names processes that wait uninterruptibly, for a device or a file system, and so
+// cannot be frozen.
+func (g *Group) describeBlocked() (text string) {
 	pids, _ := cgroup.Processes(g.Path)
 	for _, pid := range pids {
 		if stat, err := proc.ReadStat(pid); err == nil && stat.State == 'D' {

@@ -1,0 +1,321 @@
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// SaveOrder says what to save, where, and how.
+type SaveOrder struct {
+	// Roots of the process trees; each is saved whole.
+	Roots []proc.Identity
+	CPU   CPU
+	// Admit, if not nil, may reject trees before anything else happens.
+	Admit func(trees []*Tree) error
+	// Devices returns the GPU halves of the processes of trees.
+	Devices func(trees []*Tree) ([]Device, error)
+	// Work creates a private directory for about so many bytes, into which the user's CRIU writes.
+	Work func(bytes uint64, uid, gid uint32) (Work, error)
+	// Image is where the image is written.
+	Image Target
+	// Manifest holds what is known of the image in advance: version, host, group, kinds.
+	Manifest image.Manifest
+	Options  DeviceOptions
+	// FileBytes is the largest size at which a file is saved with its content.
+	FileBytes uint64
+	// Deadline is how long the programs may take to become idle.
+	Deadline time.Duration
+	// Stop ends the programs once the image is complete.
+	Stop bool
+	// Hold, if not nil, is called after the cut. If it fails, so does the checkpoint.
+	Hold func(context.Context) error
+	// Publish, if not nil, is called with the written generation, before a program is ended.
+	Publish func(ctx context.Context, generation uint64) error
+	// Untracked, if not nil, is called if this host cannot precopy the memory of processes.
+	Untracked func()
+	// Notice gets messages for the user, each once.
+	Notice func(text string)
+	Log    *slog.Logger
+	Fail   Failpoints
+}
+
+// Work is a private directory.
+type Work interface {
+	// Descriptor is the open directory.
+	Descriptor() *os.File
+	// MemoryBytes is how much memory its files may take; 0 means that they lie on a disk.
+	MemoryBytes() uint64
+	// Remove deletes the directory and its content.
+	Remove() error
+}
+
+// Saved is the result of a checkpoint.
+type Saved struct {
+	Manifest *image.Manifest
+	// Pause is from the first closed gate until all gates were open again, or the programs were
+	// ended.
+	Pause, Total time.Duration
+	// GPUWrittenBytes is the part of the written bytes that belongs to the GPU halves.
+	GPUWrittenBytes, MemoryBytes uint64
+	// Took is the duration of each step.
+	Took map[string]time.Duration
+	// Within is the duration of the parallel parts of the cut: "processes", "gpu", "files". With
+	// several programs it is the longest.
+	Within map[string]time.Duration
+}
+
+// ObstacleError lists everything that prevents saving or restoring a tree.
+type ObstacleError struct {
+	Obstacles []Obstacle
+}
+
+func (e *ObstacleError) Error() string {
+	texts := make([]string, len(e.Obstacles))
+	for i, o := range e.Obstacles {
+		texts[i] = o.Subject + ": " + o.Reason
+		if o.Remedy != "" {
+			texts[i] += " (" + o.Remedy + ")"
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Serious returns the obstacles that are not harmless.
+func Serious(obstacles []Obstacle) []Obstacle {
+	return slices.DeleteFunc(slices.Clone(obstacles), func(o Obstacle) bool { return o.Harmless })
+}
+
+// checkpoint is a checkpoint in progress.
+type checkpoint struct {
+	order    SaveOrder
+	steps    *sequence
+	progress *progress
+	trees    []*Tree
+	devices  []*device
+	image    *imageWriter
+	workDirs []Work
+	frozen   []Frozen
+	// dumped is set after a first dump, which must be discarded before the next one.
+	dumped bool
+	// prepared are the functions that release what was prepared for the pause.
+	prepared []func() error
+	files    []image.SavedFile
+	halves   map[int]image.GPUHalf
+	cpu      image.CPUHalf
+	// firstPause is when the first attempt at the pause began, lastPause when the last one did.
+	firstPause, lastPause time.Time
+	pause                 time.Duration
+	timing                timing
+	// groups are those of the first tree's root.
+	groups []uint32
+
+	mu sync.Mutex // guards noticed
+	// noticed are the notices that were already given.
+	noticed map[string]bool
+}
+
+// Save takes a checkpoint. On failure the programs run on, and the image directory is as before.
+func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
+	begin := time.Now()
+	progress := newProgress(order.Options.Progress)
+	c := &checkpoint{
+		order: order, progress: progress, steps: newSequence(order.Fail, order.Log, progress.phase),
+		halves: make(map[int]image.GPUHalf), noticed: make(map[string]bool),
+	}
+	steps := []step{
+		{"inspect", c.inspect, nil},
+		{"begin", c.begin, c.abort},
+		{"precopy", c.precopy, c.abortDevices},
+		{"pause", c.pauseAll, nil},
+		{"go-on", c.resumeAll, nil},
+		{"write", func(ctx context.Context) error { return runAbandonable(ctx, c.write) }, nil},
+		{"finish", c.finish, nil},
+		{"commit", c.commit, nil},
+	}
+	if order.Publish != nil {
+		steps = append(steps, step{"publish", c.publish, nil})
+	}
+	err := c.steps.run(ctx, steps...)
+	if err != nil {
+		return nil, err
+	}
+	// The image is complete. A failure from here on does not undo it, and cancelling has no effect.
+	c.steps.keep()
+	err = c.steps.run(context.WithoutCancel(ctx), step{"end", c.endPrograms, c.thaw})
+	c.abortDevices()
+	err = errors.Join(err, c.dropPrepared(), c.removeWork())
+	saved := &Saved{
+		Manifest: &c.order.Manifest,
+		Pause:    c.pause,
+		Total:    time.Since(begin),
+		Took:     c.steps.took,
+		Within:   c.timing.longest,
+	}
+	for _, half := range c.halves {
+		saved.GPUWrittenBytes += half.WrittenBytes
+		saved.MemoryBytes += half.MemoryBytes
+	}
+	return saved, err
+}
+
+// inspect inspects everything before anything is stopped.
+func (c *checkpoint) inspect(ctx context.Context) (err error) {
+	var trees []*Tree
+	err = c.retryBusy(ctx, time.Now().Add(c.order.Deadline), func(ctx context.Context) error {
+		trees, err = c.inspectAll(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if c.order.Admit != nil {
+		if err := c.order.Admit(trees); err != nil {
+			return err
+		}
+	}
+	c.trees = trees
+	return nil
+}
+
+// inspectAll inspects all trees. A root that is inside another root's tree is saved with that tree.
+func (c *checkpoint) inspectAll(ctx context.Context) ([]*Tree, error) {
+	var trees []*Tree
+	var obstacles []Obstacle
+	covered := make(map[int]bool)
+	for _, root := range c.order.Roots {
+		if covered[root.PID] {
+			continue
+		}
+		tree, err := c.order.CPU.Inspect(ctx, root)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range tree.Processes {
+			covered[p.PID] = true
+		}
+		for _, o := range tree.Obstacles {
+			if o.Harmless {
+				c.notice(o.Subject + ": " + o.Reason)
+			}
+		}
+		obstacles = append(obstacles, Serious(tree.Obstacles)...)
+		trees = append(trees, tree)
+	}
+	// A partial image saves nothing of the processes, so obstacles do not matter.
+	if len(obstacles) > 0 && len(c.order.Manifest.Kinds) == 0 {
+		err := fmt.Errorf("cannot be saved: %w", &ObstacleError{obstacles})
+		if !slices.ContainsFunc(obstacles, func(o Obstacle) bool { return !o.Passing }) {
+			err = Busy(err)
+		}
+		return nil, err
+	}
+	// Drop trees whose root is inside a tree that was found later.
+	return slices.DeleteFunc(trees, func(t *Tree) bool {
+		return slices.ContainsFunc(trees, func(other *Tree) bool {
+			return other != t &&
+				slices.ContainsFunc(other.Processes[1:], func(p Process) bool { return p.PID == t.Processes[0].PID })
+		})
+	}), nil
+}
+
+// notice passes a notice on, once.
+func (c *checkpoint) notice(text string) {
+	c.mu.Lock()
+	known := c.noticed[text]
+	c.noticed[text] = true
+	c.mu.Unlock()
+	if c.order.Notice != nil && !known {
+		c.order.Notice(text)
+	}
+}
+
+// begin opens the transaction and a private directory for each tree's CRIU.
+func (c *checkpoint) begin(ctx context.Context) (err error) {
+	if c.image, err = c.order.Image.begin(ctx, c.order.Options); err != nil {
+		return err
+	}
+	if len(c.order.Manifest.Kinds) > 0 {
+		return nil
+	}
+	for _, tree := range c.trees {
+		root := tree.Processes[0]
+		work, err := c.order.Work(dumpBytes(tree), root.UID, root.GID)
+		if err != nil {
+			return err
+		}
+		c.workDirs = append(c.workDirs, work)
+	}
+	return nil
+}
+
+// dumpBytes estimates what CRIU will write: pages and its own records of each process.
+func dumpBytes(tree *Tree) uint64 {
+	const recordBytes = 4 << 20
+	return residentBytes(tree) + uint64(len(tree.Processes))*recordBytes
+}
+
+// residentBytes returns the memory of a tree that CRIU may have to write.
+func residentBytes(tree *Tree) (bytes uint64) {
+	for _, p := range tree.Processes {
+		bytes += p.ResidentBytes
+	}
+	return bytes
+}
+
+// dumpTime is how long CRIU may take for a tree.
+func (c *checkpoint) dumpTime(tree *Tree) time.Duration {
+	return c.order.Deadline + time.Duration(dumpBytes(tree)/dumpSecondBytes)*time.Second
+}
+
+func (c *checkpoint) abort() {
+	if c.image != nil {
+		c.image.abort()
+	}
+	if err := errors.Join(c.dropPrepared(), c.removeWork()); err != nil {
+		c.steps.log.Error("cannot remove temporary files of a checkpoint", "error", err)
+	}
+}
+
+// removeWork removes the private directories.
+func (c *checkpoint) removeWork() error {
+	var failures []error
+	for _, work := range c.workDirs {
+		failures = append(failures, work.Remove())
+	}
+	c.workDirs = nil
+	return errors.Join(failures...)
+}
+
+// publish passes the image on.
+func (c *checkpoint) publish(ctx context.Context) error {
+	return c.order.Publish(ctx, c.order.Manifest.Generation)
+}
+
+// endPrograms kills the frozen programs, if the options say so.
+func (c *checkpoint) endPrograms(context.Context) error {
+	if !c.order.Stop {
+		return nil
+	}
+	var failures []error
+	// What cannot be killed is thawed by the undo of this step; nothing may stay frozen.
+	c.frozen = slices.DeleteFunc(c.frozen, func(frozen Frozen) bool {
+		err := frozen.Kill()
+		failures = append(failures, err)
+		return err == nil
+	})
+	c.pause = time.Since(c.lastPause)
+	if err := errors.Join(failures...); err != nil {
+		return fmt.Errorf("the image is complete, but the program cannot be killed: %w", err)
+	}
+	return nil
+}

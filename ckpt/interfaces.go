@@ -1,0 +1,217 @@
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// ErrUntracked is returned when the kernel does not report which pages a process has written. All
+// memory must be written during the pause then.
+var ErrUntracked = errors.New("the kernel does not track written pages")
+
+// ParentImages is the directory, inside a dump's directory, with the images of a Precopy. CRIU
+// calls them parent images.
+const ParentImages = "parent"
+
+// ErrBusy is returned when something in flight must end before the cut. The step may be retried
+// until the deadline.
+var ErrBusy = errors.New("busy")
+
+// ErrEnded is returned when a process ended while its GPU half was saved. The rest of its tree can
+// be checkpointed again.
+var ErrEnded = errors.New("the program has ended")
+
+// Tree is a process tree as found before it is stopped.
+type Tree struct {
+	// Processes begin with the root; parents come before their children.
+	Processes []Process
+	// Endpoints are the ends that lead out of the tree: terminals, pipes, sockets.
+	Endpoints []image.Endpoint
+	// Written are the regular files that the tree has open for writing.
+	Written []WrittenFile
+	// Contained is set if the tree's root directory is not phosd's.
+	Contained bool
+	// CRIU is the version of CRIU that will write the tree; empty if unknown.
+	CRIU string
+	// Obstacles are the reasons why the tree cannot be saved. The tree can be saved if all are
+	// harmless.
+	Obstacles []Obstacle
+}
+
+// Process is one process of a tree.
+type Process struct {
+	proc.Identity
+	Parent   int
+	UID, GID uint32
+	Command  string
+	Threads  int
+	// ResidentBytes is an upper bound for the memory that CRIU writes.
+	ResidentBytes uint64
+	// Inner is the pid in the process's own pid namespace.
+	Inner int
+	// Library is the path of the libphos.so that it has mapped; empty for none.
+	Library string
+	// Mapped are the paths of the mapped files, with the suffix " (deleted)" if the file had no
+	// name.
+	Mapped []string
+}
+
+// WrittenFile is a file that a restore must reset to its content at the cut.
+type WrittenFile struct {
+	Path  string
+	Bytes int64
+}
+
+// Obstacle is a reason why something cannot be saved or restored.
+type Obstacle struct {
+	Subject, Reason, Remedy string
+	// Harmless obstacles are only reported. Passing ones are expected to end soon.
+	Harmless, Passing bool
+}
+
+// CPU is the half of a checkpoint that saves the processes themselves.
+type CPU interface {
+	// Inspect reads the state of the tree of a root and stops nothing.
+	Inspect(ctx context.Context, root proc.Identity) (*Tree, error)
+	// Precopy writes the memory of a running tree into the directory EarlierImages, which it
+	// creates in the dump's private directory. Only the next Dump into that directory writes just
+	// what changed since, because a dump resets the dirty tracking. The error is ErrUntracked if
+	// the kernel cannot track written pages.
+	Precopy(ctx context.Context, tree *Tree, images *os.File) error
+	// Freeze stops the processes of a tree. If this phosd dies, a watchdog thaws them.
+	Freeze(ctx context.Context, tree *Tree) (Frozen, error)
+	// Restore restores processes from images that Dump has written. They stay frozen until Keep.
+	Restore(ctx context.Context, order RestoreOrder) (Restored, error)
+	// Adopt finds a tree that an earlier phosd has restored, by the Control of its options. The
+	// error is proc.ErrGone if its restorer has ended.
+	Adopt(ctx context.Context, control string) (Restored, error)
+	// Sweep releases what is left of freezing and restoring after phosd and its helpers were
+	// killed.
+	Sweep(ctx context.Context) error
+	// Check returns an error that says what CRIU cannot do on this host, or nil.
+	Check(ctx context.Context) error
+}
+
+// Preparer is a CPU that can do part of its work before the pause, while the programs run.
+type Preparer interface {
+	// Prepare makes the next Freeze of a tree and its Dump into this directory quicker. The caller
+	// calls drop after the tree was thawed or killed. If Prepare fails, Freeze and Dump only take
+	// longer.
+	Prepare(ctx context.Context, tree *Tree, images *os.File) (drop func() error, err error)
+}
+
+// Frozen is a frozen tree.
+type Frozen interface {
+	// Dump writes the processes' images into a private directory; they stay frozen. The tree may
+	// have changed between Inspect and Freeze (new children, other open files): Dump saves what it
+	// finds. Inspect works on a frozen tree too.
+	Dump(ctx context.Context, images *os.File) error
+	// Thaw resumes the processes.
+	Thaw() error
+	// Kill ends all processes without letting them run again.
+	Kill() error
+}
+
+// RestoreOrder is what a CPU needs to restore a tree.
+type RestoreOrder struct {
+	// Images is the private directory with the verified files of Dump.
+	Images *os.File
+	// UID, GID and Groups are those of the owner; CRIU runs with them.
+	UID, GID uint32
+	Groups   []uint32
+	// Root is the pid that the root of the tree had. With NewPids the tree gets its own pid
+	// namespace, in which it has this pid again.
+	Root    int
+	NewPids bool
+	// Remap names files that replace paths which the processes had mapped or open: session files,
+	// libphos.so.
+	Remap map[string]*os.File
+	// Endpoints are files that replace the ends that led out of the tree, by Endpoint.ID. A missing
+	// one becomes /dev/null or an end of file.
+	Endpoints map[uint32]*os.File
+	Described []image.Endpoint
+	// Files are restored, with the user's rights, before the processes open them.
+	Files []FileContent
+	// Control is the path at which a later phosd finds the tree's restorer. It must not exist, in a
+	// directory that only root may enter.
+	Control string
+	// Cgroup is the directory of the tree's cgroup (version 2); empty means that of this phosd.
+	Cgroup string
+	// Log gets what the tree writes to an end without an entry in Endpoints; nil discards it.
+	Log *os.File
+	// Detach is set if no caller waits for the tree.
+	Detach bool
+	// Notice, if not nil, gets messages for the user.
+	Notice func(text string)
+	// Place is a process whose namespaces (perhaps of a container) the tree joins. If unset, the
+	// tree runs in phosd's namespaces.
+	Place proc.Identity
+}
+
+// FileContent is a file that the tree had open for writing, as it was at the cut.
+type FileContent struct {
+	Path  string
+	Bytes int64
+	Mode  uint32
+	// Content is nil for a file that was too large to be saved. The file must have at least Bytes
+	// bytes then, and is truncated to them.
+	Content io.Reader
+}
+
+// Restored is a restored tree.
+type Restored interface {
+	// Processes returns the processes of the tree, as seen from phosd, by their pids in the image.
+	Processes() map[int]proc.Identity
+	// Keep lets the tree run and outlive this phosd. Until then it is frozen and ends with phosd:
+	// an incomplete restore leaves no process behind.
+	Keep() error
+	// Kill ends all processes.
+	Kill() error
+	// Signal sends a signal to the root.
+	Signal(signal int) error
+	// Wait blocks until the root has ended and returns its exit status, as of waitpid.
+	Wait(ctx context.Context) (status int, err error)
+}
+
+// Device is the GPU half of one process: its worker. After Resume it may be quiesced and cut again,
+// if another device was busy. The last cut counts.
+type Device interface {
+	// Process is the pid of the program, as in Tree.
+	Process() int
+	// Begin copies while the program runs. It writes packs[0] and reads the others.
+	Begin(ctx context.Context, packs []*os.File, options DeviceOptions) error
+	// Quiesce closes the gate and waits until all calls are done. If the deadline passes it opens
+	// the gate and returns ErrBusy.
+	Quiesce(ctx context.Context, deadline time.Duration) error
+	// Cut saves what is dirty. It returns ErrBusy if a call is in flight that needs its program.
+	Cut(ctx context.Context, deadline time.Duration) error
+	// Resume opens the gate.
+	Resume(ctx context.Context) error
+	// Finish writes what is left and returns the tree of the GPU half.
+	Finish(ctx context.Context) (image.GPUHalf, error)
+	// Abort undoes everything. It may be called at any time, and more than once.
+	Abort()
+}
+
+// DeviceOptions say how a Device saves.
+type DeviceOptions struct {
+	BudgetBytes    uint64
+	BandwidthBytes uint64
+	Compress       bool
+	Kinds          []string
+	StopTheWorld   bool
+	// Progress is called from time to time.
+	Progress func(Step)
+}
+
+// Step is the progress of a phase.
+type Step struct {
+	Phase                 string
+	DoneBytes, TotalBytes uint64
+}

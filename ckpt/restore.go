@@ -1,0 +1,333 @@
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/pool"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// Source is an image to restore from: one generation, verified.
+type Source struct {
+	Manifest *image.Manifest
+	Reader   *contents.Reader
+	// Packs are the files that Reader reads.
+	Packs []*os.File
+	// Release closes the packs and the reader. Prepare calls it on failure; after that Commit or
+	// Close of the Prepared does.
+	Release func()
+}
+
+// PrepareOrder says how to prepare an image: everything of a restore except the processes.
+type PrepareOrder struct {
+	Source Source
+	CPU    CPU
+	// Worker starts the worker that restores the GPU half of a process.
+	Worker func(ctx context.Context, half *image.GPUHalf, source Source, eager bool) (Returning, error)
+	// Work creates a private directory, as in CheckpointOptions.
+	Work func(bytes uint64, uid, gid uint32) (Work, error)
+	// Library opens a file with the content of a saved library. It is called only if the library's
+	// path holds another content.
+	Library func(saved image.SavedFile, content io.Reader) (*os.File, error)
+	// Eager loads all memory before the programs run.
+	Eager    bool
+	Deadline time.Duration
+	Progress func(Step)
+	Log      *slog.Logger
+	Fail     Failpoints
+	// Place is as in RestoreOptions.
+	Place proc.Identity
+}
+
+// Returning is the worker that restores the GPU half of one process.
+type Returning interface {
+	// Files returns the files that replace paths which the process had mapped.
+	Files() map[string]*os.File
+	// Ready blocks until the process may run.
+	Ready(ctx context.Context, progress func(Step)) error
+	// Attach gives the worker its program, which is still frozen. From then on the session is a
+	// normal one.
+	Attach(ctx context.Context, program proc.Identity) error
+	// Loaded blocks until all memory is loaded and returns its size.
+	Loaded(ctx context.Context) (bytes uint64, err error)
+	// Abort ends the worker and frees what it holds. After Attach it ends the session.
+	Abort()
+}
+
+// BringOrder says how to restore the processes of a prepared image.
+type BringOrder struct {
+	// Endpoints are files for the ends that lead out of the image, by Endpoint.ID.
+	Endpoints map[uint32]*os.File
+	NewPids   bool
+	Detach    bool
+	// Control returns a path at which a later phosd can find the restorer of a tree.
+	Control func() string
+	Cgroup  string
+	Output  *os.File
+	// Hold, if not nil, is called when the workers are ready and only the processes are missing.
+	Hold     func(context.Context) error
+	Progress func(Step)
+	// Notice, if not nil, gets messages for the user.
+	Notice func(text string)
+	// Place is as in RestoreOptions.
+	Place proc.Identity
+}
+
+// Prepared is an image of which everything is restored but the processes. The caller either commits
+// or closes it.
+type Prepared struct {
+	order    PrepareOrder
+	steps    *sequence
+	progress *progress
+	roots    []int
+	workDirs []Work
+	workers  map[int]Returning
+	files    map[string]*os.File // saved libraries that are not at their paths
+
+	mu sync.Mutex // guards returning and work while Prepare fills them
+}
+
+// Brought is a restored, running tree.
+type Brought struct {
+	// Trees has one element for each root of the image, in its order.
+	Trees []Restored
+	// Root is the root process of the first tree.
+	Root      proc.Identity
+	Processes int
+	// Took is the duration of each step.
+	Took    map[string]time.Duration
+	workers map[int]Returning
+}
+
+// Prepare unpacks CRIU's files and starts the workers. With Eager set it returns when all memory is
+// loaded. On failure it leaves nothing behind.
+func Prepare(ctx context.Context, order PrepareOrder) (*Prepared, error) {
+	progress := newProgress(order.Progress)
+	p := &Prepared{
+		order: order, progress: progress, steps: newSequence(order.Fail, order.Log, progress.phase),
+		roots: rootsOf(order.Source.Manifest), workers: make(map[int]Returning), files: make(map[string]*os.File),
+	}
+	if err := p.steps.run(ctx, p.prepareSteps()...); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// A restore has two halves. Prepare makes everything ready but the processes; a pre-restore runs it
+// in advance. Commit restores the processes.
+//
+// The step "ready", which waits for the workers, runs once and as late as possible. An eager
+// restore loads all memory, which takes long and does not need the processes, so "ready" ends the
+// first half. With Hold set, "ready" runs before Hold, because Hold's caller expects that only the
+// processes are missing. Otherwise workers load while CRIU restores the processes, and "ready"
+// comes after that.
+
+// prepareSteps returns the steps of the first half.
+func (p *Prepared) prepareSteps() []step {
+	steps := []step{
+		{"prepare", p.checkRoots, p.release},
+		{"unpack", p.unpackAll, p.removeTemporary},
+		{"workers", p.startWorkers, p.endWorkers},
+	}
+	if p.order.Eager {
+		steps = append(steps, p.readyStep())
+	}
+	return steps
+}
+
+// commitSteps returns the steps of the second half.
+func (r *restore) commitSteps() (steps []step) {
+	eager, held := r.Prepared.order.Eager, r.order.Hold != nil
+	if held && !eager {
+		steps = append(steps, r.readyStep())
+	}
+	steps = append(steps, step{"restore-hold", r.hold, nil}, step{"processes", r.processes, r.killTrees})
+	if !held && !eager {
+		steps = append(steps, r.readyStep())
+	}
+	return append(steps, step{"attach", r.attach, nil}, step{"keep", r.keepTrees, nil})
+}
+
+func (p *Prepared) readyStep() step { return step{"ready", p.ready, nil} }
+
+// release closes the image.
+func (p *Prepared) release() {
+	if p.order.Source.Release != nil {
+		p.order.Source.Release()
+	}
+}
+
+// rootsOf returns the processes whose parents are not in the image.
+func rootsOf(m *image.Manifest) (roots []int) {
+	inside := make(map[int]bool, len(m.Processes))
+	for _, p := range m.Processes {
+		inside[p.PID] = true
+	}
+	for _, p := range m.Processes {
+		if !inside[p.Parent] || p.Parent == p.PID {
+			roots = append(roots, p.PID)
+		}
+	}
+	return roots
+}
+
+// checkRoots rejects manifests from which no process tree can be restored.
+func (p *Prepared) checkRoots(context.Context) error {
+	m := p.order.Source.Manifest
+	if m.CPU.Tree == "" && !m.Partial() {
+		return fmt.Errorf("%w: the processes were not saved", ErrPartial)
+	}
+	if m.Partial() {
+		return fmt.Errorf("%w: only %s were saved", ErrPartial, strings.Join(m.Kinds, ", "))
+	}
+	if len(p.roots) == 0 {
+		return fmt.Errorf("%w: no process is the root", image.ErrMalformed)
+	}
+	return nil
+}
+
+// ErrPartial is returned when an image lacks something that a restore needs.
+var ErrPartial = errors.New("partial image")
+
+// unpackAll writes CRIU's files into directories that only CRIU can enter.
+func (p *Prepared) unpackAll(ctx context.Context) error {
+	m := p.order.Source.Manifest
+	for _, root := range p.roots {
+		work, err := p.order.Work(m.CPU.Bytes, m.Owner.UID, m.Owner.GID)
+		if err != nil {
+			return err
+		}
+		p.workDirs = append(p.workDirs, work)
+		if err := unpack(ctx, p.order.Source.Reader, m.CPU.Tree, work.Descriptor(), root); err != nil {
+			return fmt.Errorf("unpack processes: %w", err)
+		}
+	}
+	for _, saved := range m.Files {
+		if err := p.findLibrary(saved); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findLibrary makes a copy of a saved library if the file at its path is missing or has changed.
+func (p *Prepared) findLibrary(saved image.SavedFile) error {
+	owner := p.order.Source.Manifest.Owner
+	if !saved.Library ||
+		sameContent(RootOf(p.order.Place), fsuid.Rights{UID: owner.UID, GID: owner.GID, Groups: owner.Groups}, saved) {
+		return nil
+	}
+	content, err := wholeFile(p.order.Source.Reader, saved)
+	if err != nil {
+		return err
+	}
+	p.files[saved.Path], err = p.order.Library(saved, content)
+	return err
+}
+
+// startWorkers starts a worker for each process that used a GPU.
+func (p *Prepared) startWorkers(ctx context.Context) error {
+	var work []func(context.Context) error
+	for _, each := range p.order.Source.Manifest.Processes {
+		if each.GPU == nil {
+			continue
+		}
+		work = append(work, func(ctx context.Context) error {
+			made, err := p.order.Worker(ctx, each.GPU, p.order.Source, p.order.Eager)
+			if err != nil {
+				return fmt.Errorf("pid %d: %w", each.PID, err)
+			}
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.workers[each.PID] = made
+			return nil
+		})
+	}
+	return pool.Run(ctx, work...)
+}
+
+// ready blocks until the programs may run.
+func (p *Prepared) ready(ctx context.Context) error {
+	var work []func(context.Context) error
+	for pid, each := range p.workers {
+		work = append(work, func(ctx context.Context) error {
+			if err := each.Ready(ctx, func(now Step) { p.progress.part(pid, now) }); err != nil {
+				return fmt.Errorf("pid %d: %w", pid, err)
+			}
+			return nil
+		})
+	}
+	return pool.Run(ctx, work...)
+}
+
+// Drop undoes Prepare.
+func (p *Prepared) Drop() { p.steps.undo() }
+
+// endWorkers aborts all workers.
+func (p *Prepared) endWorkers() {
+	for _, each := range p.workers {
+		each.Abort()
+	}
+	clear(p.workers)
+}
+
+// removeTemporary removes the files that are needed only until the processes are restored.
+func (p *Prepared) removeTemporary() {
+	for _, work := range p.workDirs {
+		if err := work.Remove(); err != nil {
+			p.steps.log.Error("cannot remove temporary files of a restore", "error", err)
+		}
+	}
+	p.workDirs = nil
+	for _, file := range p.files {
+		_ = file.Close() // opened for reading only
+	}
+	clear(p.files)
+}
+
+// Bring restores the processes. On failure it ends the image's workers and processes.
+func (p *Prepared) Bring(ctx context.Context, order BringOrder) (*Brought, error) {
+	p.progress.report = func(Step) {}
+	if order.Progress != nil {
+		p.progress.report = order.Progress
+	}
+	r := &restore{Prepared: p, order: order}
+	if err := p.steps.run(ctx, r.commitSteps()...); err != nil {
+		return nil, err
+	}
+	p.steps.keep()
+	p.removeTemporary()
+	p.release()
+	root := r.trees[0].Processes()[p.roots[0]]
+	return &Brought{
+		Trees: r.trees, Root: root, Processes: len(p.order.Source.Manifest.Processes), Took: p.steps.took,
+		workers: p.workers,
+	}, nil
+}
+
+// Loaded blocks until all memory is loaded.
+func (b *Brought) Loaded(ctx context.Context) (bytes uint64, err error) {
+	var mu sync.Mutex
+	var work []func(context.Context) error
+	for _, each := range b.workers {
+		work = append(work, func(ctx context.Context) error {
+			loaded, err := each.Loaded(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			bytes += loaded
+			return err
+		})
+	}
+	return bytes, pool.Run(ctx, work...)
+}

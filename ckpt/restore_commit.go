@@ -1,0 +1,186 @@
+package ckpt
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/pool"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// restore is the second half of a restore: the processes of a prepared image.
+type restore struct {
+	*Prepared
+	order BringOrder
+	trees []Restored
+}
+
+// hold calls the Hold of the options, with the deadline.
+func (r *restore) hold(ctx context.Context) error {
+	if r.order.Hold == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.Prepared.order.Deadline)
+	defer cancel()
+	return r.order.Hold(ctx)
+}
+
+// processes runs CRIU to restore the processes. They stay frozen.
+func (r *restore) processes(ctx context.Context) error {
+	m := r.Prepared.order.Source.Manifest
+	limit := r.Prepared.order.Deadline + time.Duration(m.CPU.Bytes/dumpSecondBytes)*time.Second
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for i, root := range r.roots {
+		files, err := r.writtenFiles(i == 0)
+		if err != nil {
+			return err
+		}
+		order := RestoreOrder{
+			Images: r.workDirs[i].Descriptor(),
+			UID:    m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups,
+			Root: root, NewPids: r.order.NewPids, Remap: r.remap(),
+			Endpoints: r.order.Endpoints, Described: m.Endpoints, Files: files,
+			Control: r.order.Control(), Cgroup: r.order.Cgroup, Log: r.order.Output, Detach: r.order.Detach,
+			Notice: r.order.Notice, Place: r.order.Place,
+		}
+		restored, err := r.Prepared.order.CPU.Restore(ctx, order)
+		if err != nil {
+			return fmt.Errorf("restore processes: %w", err)
+		}
+		r.trees = append(r.trees, restored)
+	}
+	return nil
+}
+
+// remap returns the files that replace mapped paths, by path.
+func (r *restore) remap() map[string]*os.File {
+	remap := make(map[string]*os.File)
+	for _, each := range r.workers {
+		for path, file := range each.Files() {
+			remap[path] = file
+		}
+	}
+	for path, file := range r.files {
+		remap[path] = file
+	}
+	return remap
+}
+
+// writtenFiles returns the files whose content must be restored. They are restored once, with the
+// first tree.
+func (r *restore) writtenFiles(first bool) (files []FileContent, err error) {
+	if !first {
+		return nil, nil
+	}
+	for _, saved := range r.Prepared.order.Source.Manifest.Files {
+		if saved.Library {
+			continue
+		}
+		var content io.Reader
+		if saved.Hash != "" {
+			if content, err = wholeFile(r.Prepared.order.Source.Reader, saved); err != nil {
+				return nil, err
+			}
+		}
+		files = append(
+			files,
+			FileContent{Path: saved.Path, Bytes: int64(saved.Bytes), Mode: saved.Mode, Content: content},
+		)
+	}
+	return files, nil
+}
+
+// killTrees kills the trees that were restored so far.
+func (r *restore) killTrees() {
+	for _, tree := range r.trees {
+		if err := tree.Kill(); err != nil {
+			r.steps.log.Error("cannot kill a tree after a failed restore", "error", err)
+		}
+	}
+	r.trees = nil
+}
+
+// attach gives each worker its program.
+func (r *restore) attach(ctx context.Context) error {
+	all := make(map[int]proc.Identity)
+	for _, tree := range r.trees {
+		for pid, id := range tree.Processes() {
+			all[pid] = id
+		}
+	}
+	var work []func(context.Context) error
+	for pid, worker := range r.workers {
+		work = append(work, func(ctx context.Context) error {
+			id, found := all[pid]
+			if !found {
+				return fmt.Errorf("pid %d: %w: CRIU did not restore this process", pid, image.ErrMalformed)
+			}
+			if err := worker.Attach(ctx, id); err != nil {
+				return fmt.Errorf("pid %d: %w", pid, err)
+			}
+			return nil
+		})
+	}
+	return pool.Run(ctx, work...)
+}
+
+// keepTrees lets all trees run. If it fails, the undo of an earlier step kills them.
+func (r *restore) keepTrees(context.Context) error {
+	for _, tree := range r.trees {
+		if err := tree.Keep(); err != nil {
+			return fmt.Errorf("resume processes: %w", err)
+		}
+	}
+	return nil
+}
+
+// RootOf returns the path of the root directory of place, or of this process if place is unset.
+func RootOf(place proc.Identity) string {
+	if place.PID == 0 {
+		return "/"
+	}
+	return fmt.Sprintf("/proc/%d/root", place.PID)
+}
+
+// sameContent reports whether the library at its path is unchanged since the checkpoint.
+func sameContent(root string, as fsuid.Rights, saved image.SavedFile) bool {
+	file, info, err := openRegular(as, root, saved.Path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	if uint64(info.Size()) != saved.Bytes {
+		return false
+	}
+	hash, err := hashWhole(saved.Path, file, saved.Bytes)
+	return err == nil && hash == saved.Hash
+}
+
+// hashWhole returns the digest that putWhole would store for content.
+func hashWhole(name string, content io.Reader, bytes uint64) (string, error) {
+	entry := image.Entry{Kind: image.File, Name: name, Bytes: bytes}
+	buffer := make([]byte, image.ChunkBytes)
+	for at := uint64(0); at < bytes; {
+		piece := buffer[:min(uint64(len(buffer)), bytes-at)]
+		if _, err := io.ReadFull(content, piece); err != nil {
+			return "", err
+		}
+		entry.Chunks = append(entry.Chunks, image.Chunk{Address: at, Bytes: uint32(len(piece)), Hash: image.Sum(piece)})
+		at += uint64(len(piece))
+	}
+	switch len(entry.Chunks) {
+	case 0:
+		return image.Hash{}.String(), nil
+	case 1:
+		return entry.Chunks[0].Hash.String(), nil
+	}
+	tree := image.Tree{Entries: []image.Entry{entry}}
+	encoded, err := tree.Encode()
+	return image.Sum(encoded).String(), err
+}

@@ -1,0 +1,76 @@
+package ckpt_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// A process that ends after the precopy has begun leaves an unfinished pack. The checkpoint
+// succeeds without it.
+func TestCheckpointLosesProcess(t *testing.T) {
+	p := newPlay(t, t.TempDir(), fault{})
+	all, asked := p.order.Devices, 0
+	p.order.Devices = func(trees []*ckpt.Tree) ([]ckpt.Device, error) {
+		found, err := all(trees)
+		if asked++; asked == 1 || err != nil {
+			return found, err
+		}
+		if asked == 2 {
+			if _, err := found[1].(*gpu).pack.WriteAt(make([]byte, 10000), 1<<12); err != nil {
+				t.Error(err)
+			}
+		}
+		return found[:1], nil
+	}
+	saved, err := ckpt.Save(p.ctx, p.order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	halves := 0
+	for _, each := range saved.Manifest.Processes {
+		if each.GPU != nil {
+			halves++
+		}
+	}
+	if halves != 1 {
+		t.Errorf("%d GPU halves were saved", halves)
+	}
+}
+
+// passing is a CPU that reports an obstacle a few times.
+type passing struct {
+	*cpu
+	looks int
+}
+
+func (c *passing) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, error) {
+	tree, err := c.cpu.Inspect(ctx, root)
+	if c.looks--; c.looks >= 0 && err == nil {
+		seen := *tree
+		seen.Obstacles = []ckpt.Obstacle{{Subject: "pid 7", Reason: "is connecting", Passing: true}}
+		tree = &seen
+	}
+	return tree, err
+}
+
+// A transient obstacle is waited for until the deadline.
+func TestCheckpointWaitsForTransientObstacle(t *testing.T) {
+	p := newPlay(t, t.TempDir(), fault{})
+	p.order.CPU = &passing{p.order.CPU.(*cpu), 5}
+	if _, err := ckpt.Save(p.ctx, p.order); err != nil {
+		t.Fatal(err)
+	}
+	p = newPlay(t, t.TempDir(), fault{})
+	p.order.CPU = &passing{p.order.CPU.(*cpu), 1 << 30}
+	p.order.Deadline = 50 * time.Millisecond
+	var refused *ckpt.ObstacleError
+	if _, err := ckpt.Save(p.ctx, p.order); !errors.Is(err, ckpt.ErrBusy) || !errors.As(err, &refused) {
+		t.Errorf("got error %v", err)
+	}
+	p.checkUndone()
+}

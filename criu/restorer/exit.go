@@ -1,0 +1,140 @@
+package restorer
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/fdpass"
+)
+
+// lingerTime is how long a restorer waits for a request for the exit status.
+const lingerTime = 10 * time.Minute
+
+// exitStatus is the root's exit status.
+type exitStatus struct {
+	mu     sync.Mutex
+	status unix.WaitStatus
+	ended  chan struct{}
+	// reported is closed when a client has received the status.
+	reported   chan struct{}
+	reportOnce sync.Once
+}
+
+func newExitStatus() *exitStatus {
+	return &exitStatus{ended: make(chan struct{}), reported: make(chan struct{})}
+}
+
+func (e *exitStatus) set(status unix.WaitStatus) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.status = status
+	close(e.ended)
+}
+
+func (e *exitStatus) get() unix.WaitStatus {
+	<-e.ended
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.status
+}
+
+// linger waits until a client has received the status.
+func (e *exitStatus) linger() {
+	timer := time.NewTimer(lingerTime)
+	defer timer.Stop()
+	select {
+	case <-e.reported:
+	case <-timer.C:
+	}
+}
+
+// reap waits for all children, including those inherited from parents that have ended, until there
+// are none.
+func (s *server) reap() {
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return
+		case pid == s.root.PID:
+			s.status.set(status)
+		}
+	}
+}
+
+// answerAll answers one request per connection.
+func (s *server) answerAll(listener *fdpass.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer conn.Close()
+			var received request
+			_ = conn.Deadline(time.Now().Add(replyTimeout)) // the socket is open; a silent client times out
+			files, err := conn.Receive(&received)
+			if err != nil {
+				return
+			}
+			fdpass.Close(files)
+			reply := s.answer(received)
+			_ = conn.Deadline(time.Now().Add(replyTimeout))
+			// A client that kills the tree knows how it ends.
+			if conn.Send(reply) == nil && (reply.Ended || received.Kill && reply.Error == "") {
+				s.status.reportOnce.Do(func() { close(s.status.reported) })
+			}
+		}()
+	}
+}
+
+// answer carries out a request.
+func (s *server) answer(received request) answer {
+	switch {
+	case received.Describe:
+		return answer{Outside: s.order.Outside}
+	case received.Wait:
+		return answer{Ended: true, Status: int(s.status.get())}
+	case received.Kill:
+		return newAnswer(s.killAll())
+	case received.Signal > 0:
+		return newAnswer(unix.Kill(s.root.PID, unix.Signal(received.Signal)))
+	}
+	return newAnswer(ErrOrder)
+}
+
+// drain copies what the tree writes to ends without a reader into the log. The channel closes when
+// all is written.
+func (s *server) drain() <-chan struct{} {
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	for _, index := range s.order.Drain {
+		all.Go(func() { copyAll(s.files[index], s.file(s.order.Log)) })
+	}
+	go func() {
+		all.Wait()
+		close(done)
+	}()
+	return done
+}
+
+// copyAll copies until from ends.
+func copyAll(from, to *os.File) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 && to != nil {
+			// A full disk must not stop the program.
+			_, _ = to.Write(buffer[:n])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
