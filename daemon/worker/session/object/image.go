@@ -63,7 +63,7 @@ func (s *Images) release(image *Image) {
 // All yields the images, sorted by hash.
 func (s *Images) All() iter.Seq[*Image] {
 	return func(yield func(*Image) bool) {
-				compare := func(a, b Hash) int { return bytes.Compare(a[:], b[:]) }
+		compare := func(a, b Hash) int { return bytes.Compare(a[:], b[:]) }
 		for _, hash := range slices.SortedFunc(maps.Keys(s.byHash), compare) {
 			if !yield(s.byHash[hash]) {
 				return
