@@ -146,7 +146,7 @@ func (w *Worker) dispatchAll(ctx context.Context, j *activeSession) (err error) 
 		}
 		j.session.Dispatch(&call)
 		if call.Long() {
-			j.ring.Rest()
+			j.ring.SkipSpin()
 		}
 	})
 }
