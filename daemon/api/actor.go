@@ -10,24 +10,24 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// Actor is who makes a request, by the kernel's word.
+// Actor is the process that makes a request, as the kernel identifies it (SO_PEERCRED).
 type Actor struct {
 	UID, GID uint32
 	PID      int32
-	// Groups are the supplementary ones that the caller had when it connected.
+	// Groups are the supplementary groups that the caller had when it connected.
 	Groups []uint32
 }
 
-// AuthType makes an Actor the credentials.AuthInfo of its connection.
+// AuthType implements credentials.AuthInfo: an Actor is the AuthInfo of its connection.
 func (Actor) AuthType() string { return "unix peer" }
 
-// Root reports whether the actor may touch everything.
+// Root reports whether the actor is root, which may access everything.
 func (a Actor) Root() bool { return a.UID == 0 }
 
-// May reports whether the actor may see and touch what belongs to a user.
+// May reports whether the actor may see and control what belongs to a user.
 func (a Actor) May(uid uint32) bool { return a.Root() || a.UID == uid }
 
-// RequireRoot is nil for root.
+// RequireRoot returns an error unless the actor is root. what completes "only root may".
 func (a Actor) RequireRoot(what string) error {
 	if a.Root() {
 		return nil
@@ -35,10 +35,10 @@ func (a Actor) RequireRoot(what string) error {
 	return fmt.Errorf("%w: only root may %s", ErrNotPermitted, what)
 }
 
-// ActorOf finds the caller of a request. A connection without credentials gets none of the rights.
+// ActorOf returns the caller of a request. It fails for a connection without credentials.
 func ActorOf(ctx context.Context) (Actor, error) {
-	from, known := peer.FromContext(ctx)
-	if known {
+	from, ok := peer.FromContext(ctx)
+	if ok {
 		switch info := from.AuthInfo.(type) {
 		case Actor:
 			return info, nil
@@ -52,16 +52,16 @@ func ActorOf(ctx context.Context) (Actor, error) {
 // PeerCredentials authenticates connections by SO_PEERCRED and exchanges no bytes.
 type PeerCredentials struct{}
 
-// ServerHandshake reads who connected. It fails for anything but a unix socket.
+// ServerHandshake reads the peer's credentials. It fails for anything but a unix socket.
 func (PeerCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	actor, err := PeerOf(conn)
-	if counted, is := conn.(*CountedConn); is && counted.refused != nil {
+	if counted, ok := conn.(*CountedConn); ok && counted.refused != nil {
 		return conn, refused{counted.refused}, err
 	}
 	return conn, actor, err
 }
 
-// ClientHandshake does nothing: a client trusts the path that it dials.
+// ClientHandshake does nothing: a client trusts the socket path.
 func (PeerCredentials) ClientHandshake(
 	_ context.Context,
 	_ string,
@@ -70,7 +70,7 @@ func (PeerCredentials) ClientHandshake(
 	return conn, Actor{}, nil
 }
 
-// Info describes the protocol.
+// Info returns the name of the protocol.
 func (PeerCredentials) Info() credentials.ProtocolInfo {
 	return credentials.ProtocolInfo{SecurityProtocol: "unix peer"}
 }
@@ -81,9 +81,9 @@ func (PeerCredentials) Clone() credentials.TransportCredentials { return PeerCre
 // OverrideServerName is part of the gRPC interface and means nothing here.
 func (PeerCredentials) OverrideServerName(string) error { return nil }
 
-// PeerOf asks the kernel who is at the other end.
+// PeerOf returns the credentials of a unix socket's peer.
 func PeerOf(conn net.Conn) (Actor, error) {
-	if counted, is := conn.(*CountedConn); is {
+	if counted, ok := conn.(*CountedConn); ok {
 		conn = counted.UnixConn
 	}
 	stream, isUnix := conn.(*net.UnixConn)

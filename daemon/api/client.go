@@ -14,14 +14,13 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// DefaultSocket is where phosd listens unless it is told otherwise.
+// DefaultSocket is the default path of phosd's socket.
 const DefaultSocket = "/run/phos/phosd.sock"
 
-// SocketVariable is the environment variable that names another socket, for libphos.so and pos_cli
-// alike.
+// SocketVariable is the environment variable with another socket path, for libphos.so and pos_cli.
 const SocketVariable = "PHOS_SOCKET"
 
-// Socket is the path that a client uses: the environment's, else the default.
+// Socket returns the path that a client uses: from the environment, or the default.
 func Socket() string {
 	if path := os.Getenv(SocketVariable); path != "" {
 		return path
@@ -29,14 +28,14 @@ func Socket() string {
 	return DefaultSocket
 }
 
-// Client speaks to one phosd.
+// Client is a connection to one phosd.
 type Client struct {
 	// Daemon has one method for each request.
 	Daemon DaemonClient
 	conn   *grpc.ClientConn
 }
 
-// NoDaemonError says that nothing answers at a socket, why, and what to do.
+// NoDaemonError is returned when no phosd answers at a socket. Its text says why and what to do.
 type NoDaemonError struct {
 	Socket string
 	Err    error
@@ -52,14 +51,13 @@ func (e *NoDaemonError) Error() string {
 	return fmt.Sprintf("no phosd answers at %s: %v", e.Socket, e.Err)
 }
 
-// Unwrap gives both ErrNoDaemon and the cause.
+// Unwrap returns both ErrNoDaemon and the cause.
 func (e *NoDaemonError) Unwrap() []error { return []error{ErrNoDaemon, e.Err} }
 
-// Dial connects to the phosd at a socket. It fails at once, with a *NoDaemonError when there is
-// none.
+// Dial connects to the phosd at a socket. If there is none it fails at once with a *NoDaemonError.
 func Dial(socket string) (*Client, error) {
 	probe, err := net.Dial("unix", socket)
-	if proc.Unknown(err) { // a phosd may be there
+	if proc.Unknown(err) { // the error does not say whether a phosd is there
 		return nil, fmt.Errorf("reach phosd: %w", err)
 	}
 	if err != nil {
@@ -82,7 +80,7 @@ type WorkerConn struct {
 	conn   *grpc.ClientConn
 }
 
-// DialWorker prepares a connection to a worker's control socket; it is made at the first request.
+// DialWorker returns a client for a worker's control socket. It connects at the first request.
 func DialWorker(socket string) (*WorkerConn, error) {
 	conn, err := dial(socket, nil)
 	if err != nil {
@@ -94,7 +92,7 @@ func DialWorker(socket string) (*WorkerConn, error) {
 // Close ends the connection.
 func (c *WorkerConn) Close() error { return c.conn.Close() }
 
-// dial uses first, if not nil, as its first connection, so that a probe is not wasted.
+// dial returns a gRPC connection to a socket. It uses first, if not nil, as its first connection.
 func dial(socket string, first net.Conn) (*grpc.ClientConn, error) {
 	ready := make(chan net.Conn, 1)
 	if first != nil {

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// refusedTime is how long a connection that is not served may take to hear why.
+// refusedTime is how long a refused connection stays open, so that the client receives the reason.
 const refusedTime = 5 * time.Second
 
-// CountedConn is a connection that its server keeps count of.
+// CountedConn is a connection that its server counts.
 type CountedConn struct {
 	*net.UnixConn
 	// Closed is called once, when the connection is closed.
 	Closed func()
 
-	refused error // what every request gets that needs to know its caller; nil for a connection that is served
+	refused error // the error of every request on a refused connection; else nil
 	once    sync.Once
 }
 
-// Refuse has requests answered with a reason, and closes the connection soon. It must not be in use
-// yet.
+// Refuse makes every request fail with a reason, and closes the connection after refusedTime. It
+// must be called before the connection is used.
 func (c *CountedConn) Refuse(reason error) {
 	c.refused = reason
 	time.AfterFunc(refusedTime, func() { _ = c.Close() })
@@ -32,8 +32,8 @@ func (c *CountedConn) Close() error {
 	return c.UnixConn.Close()
 }
 
-// refused is the credentials.AuthInfo of a connection that is not served.
+// refused is the credentials.AuthInfo of a refused connection.
 type refused struct{ reason error }
 
-// AuthType is part of the gRPC interface.
+// AuthType implements credentials.AuthInfo.
 func (refused) AuthType() string { return "unix peer, refused" }

@@ -1,9 +1,10 @@
-// Package api is how phosd is spoken to: the messages and services of its gRPC API (daemon.proto),
+// Package api is the local API of phosd: the messages and services of its gRPC API (daemon.proto),
 // those between phosd and its workers (worker.proto), a typed client, and the mapping of errors to
 // gRPC codes and back.
 //
-// It knows no mechanism: the servers are in daemon and daemon/worker. The zz_ files come from the
-// .proto files by generate.sh. Read Client first, then ActorOf.
+// This package and package scheduler are the ones that other modules may import. It contains no
+// mechanism: the servers are in daemon/phosd and daemon/worker. generate.sh generates the zz_ files
+// from the .proto files. Read Client first, then ActorOf.
 package api
 
 //go:generate ./generate.sh

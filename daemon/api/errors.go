@@ -11,29 +11,29 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// What can be wrong with a request. Both sides use errors.Is with these; on the wire each is one
-// gRPC code.
+// Sentinel errors of requests. Both sides use errors.Is with them; on the wire each is one gRPC
+// code.
 var (
-	// ErrNoDaemon means that nothing answers at the socket.
+	// ErrNoDaemon is returned when no phosd answers at the socket.
 	ErrNoDaemon = errors.New("no phosd answers")
-	// ErrMute means that somebody has the socket and says nothing.
+	// ErrMute is returned when the socket accepts connections but does not answer.
 	ErrMute = errors.New("phosd does not answer: it is stopped or stuck, and its log may say why; programs run on")
-	// ErrNotPermitted means that the program belongs to another user, or that only root may do this.
+	// ErrNotPermitted is returned when the program belongs to another user, or only root may do this.
 	ErrNotPermitted = errors.New("not permitted")
-	// ErrNoProgram means that no program with this pid runs through this phosd, as far as the caller
-	// may know.
+	// ErrNoProgram is returned when this phosd serves no program with this pid that the caller may
+	// see.
 	ErrNoProgram = errors.New("no such program")
-	// ErrProgramsRunning means that programs stand in the way.
+	// ErrProgramsRunning is returned when running programs prevent the request.
 	ErrProgramsRunning = errors.New("programs are running")
-	// ErrInvalid means that the request itself makes no sense.
+	// ErrInvalid is returned when the request itself is invalid.
 	ErrInvalid = errors.New("invalid request")
-	// ErrExhausted means that a quota or a resource is used up.
+	// ErrExhausted is returned when a quota or a resource is exhausted.
 	ErrExhausted = errors.New("resources exhausted")
-	// ErrNotBuilt means that this version cannot do it.
+	// ErrNotBuilt is returned when this version does not implement the request.
 	ErrNotBuilt = errors.New("not built yet")
 )
 
-// codeTable is the one place where sentinels and gRPC codes meet.
+// codeTable maps sentinel errors to gRPC codes and back.
 var codeTable = []struct {
 	err  error
 	code codes.Code
@@ -49,8 +49,7 @@ var codeTable = []struct {
 	{context.Canceled, codes.Canceled},
 }
 
-// Error is an error that came over the wire: the server's words, and one of the sentinels in its
-// chain.
+// Error is an error that was received from a server: its text, and one of the sentinels.
 type Error struct {
 	Text string
 	Err  error
@@ -60,14 +59,14 @@ func (e *Error) Error() string { return e.Text }
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// ToStatus makes the gRPC error that a server returns.
+// ToStatus converts an error to the gRPC error that a server returns.
 func ToStatus(err error) error {
 	if err == nil {
 		return nil
 	}
 	for _, row := range codeTable {
 		if errors.Is(err, row.err) {
-			return status.Error(row.code, wordsOf(err))
+			return status.Error(row.code, textOf(err))
 		}
 	}
 	if _, isStatus := status.FromError(err); isStatus {
@@ -76,15 +75,17 @@ func ToStatus(err error) error {
 	return status.Error(codes.Unknown, err.Error())
 }
 
-// wordsOf is what a person is told: that a request is invalid is said by what is wrong with it.
-func wordsOf(err error) string {
+// textOf returns the error's text for users. It omits "invalid request", because the rest says what
+// is wrong.
+func textOf(err error) string {
 	if !errors.Is(err, ErrInvalid) {
 		return err.Error()
 	}
 	return strings.Replace(err.Error(), ErrInvalid.Error()+": ", "", 1)
 }
 
-// FromStatus is the inverse, on the client's side. What is no known code stays as it is.
+// FromStatus is the inverse of ToStatus, for clients. An error with an unknown code keeps only its
+// text.
 func FromStatus(err error) error {
 	if err == nil {
 		return nil
@@ -101,8 +102,8 @@ func FromStatus(err error) error {
 	return errors.New(received.Message())
 }
 
-// ServerErrors is the interceptor that lets handlers return plain errors. A panic in a handler
-// fails that request only.
+// ServerErrors is a server interceptor: it converts the errors that handlers return. A panic in a
+// handler fails only that request.
 func ServerErrors(
 	ctx context.Context,
 	request any,
@@ -118,7 +119,7 @@ func ServerErrors(
 	return reply, ToStatus(err)
 }
 
-// ServerStreamErrors is the same for streams.
+// ServerStreamErrors is ServerErrors for streams.
 func ServerStreamErrors(
 	service any,
 	stream grpc.ServerStream,
@@ -133,6 +134,7 @@ func ServerStreamErrors(
 	return ToStatus(handle(service, stream))
 }
 
+// clientErrors is a client interceptor that converts errors with FromStatus.
 func clientErrors(
 	ctx context.Context,
 	method string,

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes the zz_ files from the .proto files here. Needs protoc (Debian: protobuf-compiler); the Go plugins are the
-# versions that go.mod's tool lines pin. Called by `go generate ./daemon/api`.
+# Generates the zz_ files from the .proto files. Needs protoc (Debian: protobuf-compiler); the
+# versions of the Go plugins are pinned in go.mod. Called by `go generate ./daemon/api`.
 set -eu
 cd "$(dirname "$0")"
 command -v protoc >/dev/null || { echo "daemon/api: protoc is missing; install protobuf-compiler" >&2; exit 1; }
@@ -13,8 +13,8 @@ protoc -I . \
 	--go-grpc_out="$out" --go-grpc_opt=paths=source_relative \
 	worker.proto daemon.proto
 for file in "$out"/*.go; do
-	# The version of protoc differs between distributions and changes nothing else.
-	# The sum of the source is for generate_test.go, which finds files that are out of date without protoc.
+		# Drop the version of protoc, which differs between distributions. Add the sum of the source: with it
+	# generate_test.go finds files that are out of date, without protoc.
 	source=$(basename "$file" | sed 's/\(_grpc\)*\.pb\.go$/.proto/')
 	sed -e '/^\/\/.*protoc  *v[0-9]/d' -e "1a // sha256 of $source: $(sha256sum <"$source" | cut -d ' ' -f 1)" "$file" \
 		>"zz_$(basename "$file" | tr . _ | sed 's/_go$/.go/')"

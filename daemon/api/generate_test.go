@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestGeneratedFiles: the files that generate.sh writes are those of the .proto files as they are.
+// TestGeneratedFiles checks that the generated files are up to date with the .proto files.
 func TestGeneratedFiles(t *testing.T) {
 	for _, name := range []string{"daemon", "worker"} {
 		source, err := os.ReadFile(name + ".proto")

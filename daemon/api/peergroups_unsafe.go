@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerGroups are the supplementary groups that the peer of a socket had when it connected.
+// peerGroups returns the supplementary groups that a socket's peer had when it connected.
 func peerGroups(fd uintptr) ([]uint32, error) {
 	groups := make([]uint32, 64)
 	for {

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Every sentinel must come out of the client as what went into the server, with the server's words.
+// Every sentinel must reach the client unchanged, with the server's text.
 func TestErrorsCrossTheWire(t *testing.T) {
 	seen := map[string]error{}
 	for _, row := range codeTable {
@@ -28,7 +28,7 @@ func TestErrorsCrossTheWire(t *testing.T) {
 		seen[row.code.String()] = row.err
 	}
 	if got := FromStatus(ToStatus(errors.New("odd"))); got == nil || got.Error() != "odd" {
-		t.Errorf("an error without a code became %v", got)
+		t.Errorf("error without code: got %v, want odd", got)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestNoDaemon(t *testing.T) {
 	}
 }
 
-// echo answers with the caller's credentials, and can be told to fault.
+// echo answers Version with the caller's credentials, and panics in Status.
 type echo struct {
 	UnimplementedDaemonServer
 }
@@ -85,10 +85,10 @@ func TestCallerIsKnown(t *testing.T) {
 	}
 	if _, err := client.Daemon.Status(t.Context(), &StatusRequest{}); err == nil ||
 		!strings.Contains(err.Error(), "a fault") {
-		t.Errorf("a request that panics: %v", err)
+		t.Errorf("request that panics: got %v, want an error with \"a fault\"", err)
 	}
 	if _, err := client.Daemon.Stop(t.Context(), &StopRequest{}); !errors.Is(err, ErrNotBuilt) {
-		t.Errorf("a request that is not served: %v", err)
+		t.Errorf("unimplemented request: got %v, want ErrNotBuilt", err)
 	}
 }
 
@@ -97,16 +97,21 @@ func TestRights(t *testing.T) {
 		actor Actor
 		uid   uint32
 		may   bool
-	}{{Actor{UID: 0}, 1000, true}, {Actor{UID: 1000}, 1000, true}, {Actor{UID: 1000}, 0, false}, {Actor{UID: 1000}, 1001, false}} {
+	}{
+		{Actor{UID: 0}, 1000, true},
+		{Actor{UID: 1000}, 1000, true},
+		{Actor{UID: 1000}, 0, false},
+		{Actor{UID: 1000}, 1001, false},
+	} {
 		if got := test.actor.May(test.uid); got != test.may {
-			t.Errorf("%+v may touch %d: %v", test.actor, test.uid, got)
+			t.Errorf("%+v.May(%d) = %v", test.actor, test.uid, got)
 		}
 	}
 	if err := (Actor{UID: 5}).RequireRoot("fly"); !errors.Is(err, ErrNotPermitted) ||
 		!strings.Contains(err.Error(), "fly") {
-		t.Errorf("not root: %v", err)
+		t.Errorf("RequireRoot: got %v, want ErrNotPermitted with the action", err)
 	}
 	if _, err := ActorOf(context.Background()); !errors.Is(err, ErrNotPermitted) {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("no peer: got %v, want ErrNotPermitted", err)
 	}
 }

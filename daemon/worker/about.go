@@ -9,31 +9,31 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// errImage means that an image has no session that could be made again here.
+// errImage is returned when an image holds no session that can be restored here.
 var errImage = errors.New("image cannot be used")
 
-// maxAbout bounds what an image may say about its worker.
+// maxAbout bounds the size of the worker entry of an image.
 const maxAbout = 16 << 10
 
-// about is what a worker writes into an image about itself and its program: what the handshake
-// told, which does not come again.
+// about is the worker entry of an image: what the handshake said about the program. A restored
+// program does not repeat its handshake.
 type about struct {
 	Wire uint32 `json:"wire"`
-	// CookieAddress is 0 where nobody may look into the program.
+	// CookieAddress is 0 if the worker may not read the program's memory.
 	CookieAddress uint64 `json:"cookie_address"`
 	Cookie        uint64 `json:"cookie"`
 	CopyByShim    bool   `json:"copy_by_shim,omitempty"`
 	JobName       string `json:"job_name,omitempty"`
 }
 
-func (w *Worker) about(j *joined) about {
+func (w *Worker) about(j *activeSession) about {
 	return about{
 		Wire: wire.Version, CookieAddress: j.cookie.address, Cookie: j.cookie.value, CopyByShim: j.link.copyByShim,
 		JobName: w.currentJob().name,
 	}
 }
 
-// decodeAbout reads what about wrote, or whatever an image has in its place.
+// decodeAbout parses the worker entry of an image. The image is not trusted.
 func decodeAbout(data []byte) (about, error) {
 	var read about
 	if len(data) > maxAbout {
@@ -44,14 +44,14 @@ func decodeAbout(data []byte) (about, error) {
 	}
 	if read.Wire != wire.Version {
 		return about{}, fmt.Errorf(
-			"%w: its session is of version %d, this phosd of version %d",
+			"%w: the session has wire version %d, this phosd has version %d",
 			errImage,
 			read.Wire,
 			wire.Version,
 		)
 	}
 	if !utf8.ValidString(read.JobName) {
-		return about{}, fmt.Errorf("%w: the job's name is no text", errImage)
+		return about{}, fmt.Errorf("%w: the job name is not valid UTF-8", errImage)
 	}
 	return read, nil
 }

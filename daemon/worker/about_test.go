@@ -9,7 +9,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// FuzzAbout is for what stands in an image in the place of a worker's words about itself.
+// FuzzAbout decodes arbitrary bytes as the worker entry of an image.
 func FuzzAbout(f *testing.F) {
 	good, err := json.Marshal(
 		about{Wire: wire.Version, CookieAddress: 1 << 40, Cookie: 7, CopyByShim: true, JobName: "night"},
@@ -27,7 +27,7 @@ func FuzzAbout(f *testing.F) {
 			return
 		}
 		if read.Wire != wire.Version || !utf8.ValidString(read.JobName) || len(data) > maxAbout {
-			t.Errorf("%q is taken as %+v", data, read)
+			t.Errorf("decodeAbout(%q) = %+v, want an error", data, read)
 		}
 	})
 }

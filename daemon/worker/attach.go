@@ -14,34 +14,35 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// errNotRestored means that the worker was not started to make a session again.
+// errNotRestored is returned by a worker that was not started to restore a session.
 var errNotRestored = fmt.Errorf("%w: this session was not restored", api.ErrInvalid)
 
-// attachment brings a program to its session.
+// attachment is a request to attach a program; answer receives the result.
 type attachment struct {
 	program *proc.Handle
 	answer  chan error
 }
 
-// Restored reports how the session comes back, until all of it is there.
+// Restored streams the progress of the restore until all memory is loaded.
 func (c *control) Restored(_ *api.RestoredRequest, stream grpc.ServerStreamingServer[api.RestoredEvent]) error {
 	if err := rootOnly(stream.Context()); err != nil {
 		return api.ToStatus(err)
 	}
-	r := c.worker.revival
+	r := c.worker.restoring
 	if r == nil {
 		return api.ToStatus(errNotRestored)
 	}
 	return api.ToStatus(r.report(stream))
 }
 
-func (r *revival) report(stream grpc.ServerStreamingServer[api.RestoredEvent]) error {
+// report sends the progress until all memory is loaded or the restore fails.
+func (r *workerRestore) report(stream grpc.ServerStreamingServer[api.RestoredEvent]) error {
 	tick := time.NewTicker(reportTime)
 	defer tick.Stop()
 	for {
 		now, failure, changed := r.state.look()
 		if failure != nil {
-			r.state.tell()
+			r.state.setReported()
 			return failure
 		}
 		event := &api.RestoredEvent{Ready: now.ready, Done: now.loaded}
@@ -57,17 +58,17 @@ func (r *revival) report(stream grpc.ServerStreamingServer[api.RestoredEvent]) e
 		case <-stream.Context().Done():
 			return stream.Context().Err()
 		case <-r.worker.over:
-			return fmt.Errorf("%w: its session ends", api.ErrNoProgram)
+			return fmt.Errorf("%w: the session ends", api.ErrNoProgram)
 		}
 	}
 }
 
-// Attach gives a session that was restored its program.
+// Attach connects a restored session to its program.
 func (c *control) Attach(ctx context.Context, request *api.AttachRequest) (*api.AttachReply, error) {
 	if err := rootOnly(ctx); err != nil {
 		return nil, err
 	}
-	r := c.worker.revival
+	r := c.worker.restoring
 	if r == nil {
 		return nil, errNotRestored
 	}
@@ -75,19 +76,19 @@ func (c *control) Attach(ctx context.Context, request *api.AttachRequest) (*api.
 	if err != nil {
 		return nil, err
 	}
-	if err := r.offer(ctx, program); err != nil {
+	if err := r.submit(ctx, program); err != nil {
 		return nil, errors.Join(err, program.Close())
 	}
 	return &api.AttachReply{}, nil
 }
 
-// program is the process that a request speaks of.
-func (r *revival) program(ctx context.Context, request *api.AttachRequest) (*proc.Handle, error) {
+// program returns the process that a request names. It arrives as a pidfd.
+func (r *workerRestore) program(ctx context.Context, request *api.AttachRequest) (*proc.Handle, error) {
 	actor, err := api.ActorOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	files, err := r.worker.desk.Take(request.GetFiles(), actor)
+	files, err := r.worker.tokens.Take(request.GetFiles(), actor)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +96,7 @@ func (r *revival) program(ctx context.Context, request *api.AttachRequest) (*pro
 		for _, file := range files {
 			_ = file.Close()
 		}
-		return nil, fmt.Errorf("%w: %d files in place of one pidfd", api.ErrInvalid, len(files))
+		return nil, fmt.Errorf("%w: got %d files, want one pidfd", api.ErrInvalid, len(files))
 	}
 	id := proc.Identity{PID: int(request.GetPid()), StartTicks: request.GetStartTicks()}
 	program, err := proc.Take(id, files[0])
@@ -108,14 +109,15 @@ func (r *revival) program(ctx context.Context, request *api.AttachRequest) (*pro
 	return program, nil
 }
 
-// offer brings a program to the session, once it is ready, and waits until its calls are served.
-func (r *revival) offer(ctx context.Context, program *proc.Handle) error {
+// submit waits until the session is ready, hands the program to run and waits until its calls are
+// served.
+func (r *workerRestore) submit(ctx context.Context, program *proc.Handle) error {
 	a := attachment{program: program, answer: make(chan error, 1)}
 	for {
 		now, failure, changed := r.state.look()
 		switch {
 		case now.attached:
-			return fmt.Errorf("%w: it has its program already", api.ErrInvalid)
+			return fmt.Errorf("%w: the session already has its program", api.ErrInvalid)
 		case failure != nil && !now.ready:
 			return failure
 		}
@@ -130,14 +132,14 @@ func (r *revival) offer(ctx context.Context, program *proc.Handle) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-r.worker.over:
-			return fmt.Errorf("%w: its session ends", api.ErrNoProgram)
+			return fmt.Errorf("%w: the session ends", api.ErrNoProgram)
 		}
 	}
 }
 
-// take makes a program that has come back the session's.
-func (r *revival) take(a attachment) error {
-	w, live := r.worker, r.joined.link
+// commit connects the restored program to the session, and opens the gate.
+func (r *workerRestore) commit(a attachment) error {
+	w, live := r.worker, r.active.link
 	w.program = a.program
 	live.memory.program = a.program.Identity
 	live.file.Word32(wire.WordWorker).Store(visiblePid(a.program.Identity))
@@ -147,17 +149,18 @@ func (r *revival) take(a attachment) error {
 	}
 	w.job.Store(&found)
 	r.log.Set(found.logger(w.phosdLog(a.program.PID), w.config.Log).Handler())
-	go w.followProgram(w.log)
-	if err := r.joined.session.Return(); err != nil {
+	go w.watchProgram(w.log)
+	if err := r.active.session.Return(); err != nil {
 		return err
 	}
-	r.state.attach()
-	w.log.Info("program is back", "backend", w.config.Gpus)
+	r.state.setAttached()
+	w.log.Info("session resumed", "backend", w.config.Gpus)
 	live.file.SetGate(false)
 	return nil
 }
 
-// visiblePid is the pid of this process as a program sees it, 0 where it sees other pids.
+// visiblePid returns the pid of this process as the program sees it, or 0 if the program is in
+// another pid namespace.
 func visiblePid(program proc.Identity) uint32 {
 	status, err := proc.ReadStatus(program.PID)
 	if err != nil || len(status.PIDs) != 1 {

@@ -15,19 +15,19 @@ import (
 )
 
 const (
-	// shutTime is how long the gate may be shut before the cut comes: freezing a program takes
-	// milliseconds.
-	shutTime = time.Minute
-	// reportTime is between two reports of how far a command is.
+	// closedTime is how long the gate may be closed before the cut command comes. Freezing a program
+	// takes milliseconds.
+	closedTime = time.Minute
+	// reportTime is the interval between progress reports.
 	reportTime = 100 * time.Millisecond
-	// beatTime is between two signs of life: a worker that gives none stands still, whatever it is at.
+	// beatTime is the interval between heartbeats. phosd considers a worker without heartbeats stuck.
 	beatTime = time.Second
 )
 
-// errOrder means that a command came before the one that it builds on.
+// errOrder is returned when a command comes before one that it depends on.
 var errOrder = fmt.Errorf("%w: commands of a checkpoint out of order", api.ErrInvalid)
 
-// Checkpoint saves the session. Whatever ends the stream, the program goes on afterwards.
+// Checkpoint saves the session. When the stream ends, for any reason, the program resumes.
 func (c *control) Checkpoint(stream grpc.BidiStreamingServer[api.SaveCommand, api.SaveEvent]) error {
 	if err := rootOnly(stream.Context()); err != nil {
 		return api.ToStatus(err)
@@ -38,16 +38,16 @@ func (c *control) Checkpoint(stream grpc.BidiStreamingServer[api.SaveCommand, ap
 func (w *Worker) checkpoint(stream grpc.BidiStreamingServer[api.SaveCommand, api.SaveEvent]) (err error) {
 	if !w.checkpointing.TryLock() {
 		w.discard(stream)
-		return fmt.Errorf("%w: another checkpoint of this program is under way", api.ErrExhausted)
+		return fmt.Errorf("%w: another checkpoint of this program is in progress", api.ErrExhausted)
 	}
 	defer w.checkpointing.Unlock()
 	ctx, cancel := context.WithCancel(stream.Context())
 	defer cancel()
-	s := &saving{worker: w, events: &events{stream: stream}}
+	s := &workerCheckpoint{worker: w, events: &events{stream: stream}}
 	defer s.close()
 	defer func() {
 		if fault := recover(); fault != nil {
-			w.log.Error("panic in a checkpoint; the program goes on", "panic", fault, "stack", string(debug.Stack()))
+			w.log.Error("panic in checkpoint; program resumes", "panic", fault, "stack", string(debug.Stack()))
 			err = fmt.Errorf("%w: %v", errFault, fault)
 		}
 	}()
@@ -62,15 +62,15 @@ func (w *Worker) checkpoint(stream grpc.BidiStreamingServer[api.SaveCommand, api
 		if err != nil {
 			return err
 		}
-		if err := s.obey(ctx, command); err != nil {
-			w.log.Warn("checkpoint", "error", err)
+		if err := s.execute(ctx, command); err != nil {
+			w.log.Warn("checkpoint failed", "error", err)
 			return err
 		}
 	}
 }
 
-// discard takes the files of a checkpoint that cannot be now: nobody else would, and there is room
-// for few that wait.
+// discard takes and closes the files of a checkpoint that is refused. Otherwise they would stay in
+// the token store, which holds only a few.
 func (w *Worker) discard(stream grpc.BidiStreamingServer[api.SaveCommand, api.SaveEvent]) {
 	first, err := stream.Recv()
 	if err != nil {
@@ -80,18 +80,19 @@ func (w *Worker) discard(stream grpc.BidiStreamingServer[api.SaveCommand, api.Sa
 	if err != nil {
 		return
 	}
-	files, _ := w.desk.Take(first.GetBegin().GetFiles(), actor)
+	files, _ := w.tokens.Take(first.GetBegin().GetFiles(), actor)
 	for _, file := range files {
 		_ = file.Close()
 	}
 }
 
-// received is what a stream brings.
+// received is one result of stream.Recv.
 type received struct {
 	command *api.SaveCommand
 	err     error
 }
 
+// receive reads commands from the stream into a channel until the stream fails or ctx ends.
 func receive(ctx context.Context, stream grpc.BidiStreamingServer[api.SaveCommand, api.SaveEvent]) <-chan received {
 	commands := make(chan received)
 	go func() {
@@ -110,27 +111,27 @@ func receive(ctx context.Context, stream grpc.BidiStreamingServer[api.SaveComman
 	return commands
 }
 
-// next waits for a command, and not for long while the program waits too.
-func (s *saving) next(ctx context.Context, commands <-chan received) (*api.SaveCommand, error) {
+// next waits for a command. While the gate is closed it waits at most closedTime, because the
+// program waits too.
+func (s *workerCheckpoint) next(ctx context.Context, commands <-chan received) (*api.SaveCommand, error) {
 	var impatient <-chan time.Time
-	if s.at == shut {
-		impatient = time.After(shutTime)
+	if s.phase == quiesced {
+		impatient = time.After(closedTime)
 	}
 	select {
 	case got := <-commands:
 		return got.command, got.err
-	case <-ctx.Done(): // whoever asked is gone
+	case <-ctx.Done(): // phosd has gone away
 		return nil, ctx.Err()
 	case <-impatient:
-		return nil, fmt.Errorf("%w: the gate has been shut for %s and no cut comes", context.DeadlineExceeded, shutTime)
+		return nil, fmt.Errorf("%w: gate was closed for %s without a cut command", context.DeadlineExceeded, closedTime)
 	case <-s.worker.over:
-		return nil, fmt.Errorf("%w: its session ends", api.ErrNoProgram)
+		return nil, fmt.Errorf("%w: the session ends", api.ErrNoProgram)
 	}
 }
 
-// obey carries a command out and answers it. What is busy is an answer, everything else that fails
-// ends the checkpoint.
-func (s *saving) obey(ctx context.Context, command *api.SaveCommand) error {
+// execute runs a command and answers it. Busy is an answer; every other error ends the checkpoint.
+func (s *workerCheckpoint) execute(ctx context.Context, command *api.SaveCommand) error {
 	done := &api.SaveDone{}
 	var err error
 	switch what := command.GetCommand().(type) {
@@ -145,7 +146,7 @@ func (s *saving) obey(ctx context.Context, command *api.SaveCommand) error {
 	case *api.SaveCommand_Finish:
 		done.Result, err = s.finish(ctx)
 	default:
-		err = fmt.Errorf("%w: no such command", api.ErrInvalid)
+		err = fmt.Errorf("%w: unknown command", api.ErrInvalid)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -160,17 +161,17 @@ func (s *saving) obey(ctx context.Context, command *api.SaveCommand) error {
 }
 
 func milliseconds(count uint64) time.Duration {
-	const most = 24 * time.Hour
-	return time.Duration(min(count, uint64(most.Milliseconds()))) * time.Millisecond
+	const maxTime = 24 * time.Hour
+	return time.Duration(min(count, uint64(maxTime.Milliseconds()))) * time.Millisecond
 }
 
-// events sends what a checkpoint reports; any goroutine may.
+// events sends the events of a checkpoint. It is safe for concurrent use.
 type events struct {
 	mu     sync.Mutex
 	stream grpc.BidiStreamingServer[api.SaveCommand, api.SaveEvent]
 	now    *api.SaveProgress
 	last   time.Time
-	over   bool
+	closed bool
 }
 
 func (e *events) send(event *api.SaveEvent) error {
@@ -179,7 +180,8 @@ func (e *events) send(event *api.SaveEvent) error {
 	return e.stream.Send(event)
 }
 
-// progress reports now and then. Whether anybody hears it is found out by the answer.
+// progress reports progress at most every reportTime. Send errors are ignored; the answer to the
+// command will fail too.
 func (e *events) progress(phase string, done, total uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -191,13 +193,14 @@ func (e *events) progress(phase string, done, total uint64) {
 	e.tell()
 }
 
+// tell sends the last progress. The caller holds e.mu.
 func (e *events) tell() {
-	if !e.over {
+	if !e.closed {
 		_ = e.stream.Send(&api.SaveEvent{Event: &api.SaveEvent_Progress{Progress: e.now}})
 	}
 }
 
-// beat repeats the last report.
+// beat repeats the last report every beatTime, as a heartbeat.
 func (e *events) beat(ctx context.Context) {
 	tick := time.NewTicker(beatTime)
 	defer tick.Stop()
@@ -215,9 +218,9 @@ func (e *events) beat(ctx context.Context) {
 	}
 }
 
-// end is before the stream ends: nothing is sent afterwards.
+// end stops all progress reports. It is called before the stream ends.
 func (e *events) end() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.over = true
+	e.closed = true
 }

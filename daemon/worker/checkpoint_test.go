@@ -13,18 +13,18 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// Threads that compute on go on rightly, however often they are checkpointed, and stopped and made
-// again from the image.
+// Threads compute the right results while they are checkpointed repeatedly, and killed and restored
+// from the image.
 func TestCheckpointAndRestore(t *testing.T) {
-	s := newStand(t, "soft:1")
-	work := startWork(t, s.program, 3)
+	s := newTestWorker(t, "soft:1")
+	work := startWorkload(t, s.program, 3)
 	random := rand.New(rand.NewPCG(5, 5))
 	for round := range 8 {
 		await(t, work, 10)
 		d := s.dump()
 		d.begin()
 		d.cut()
-		if round%2 == 0 { // it keeps running
+		if round%2 == 0 { // the program keeps running
 			s.program.Thaw()
 			d.must(resume())
 			await(t, work, uint64(random.IntN(10)))
@@ -45,60 +45,60 @@ func TestCheckpointAndRestore(t *testing.T) {
 	}
 }
 
-// await waits until the threads have done so many more steps.
-func await(t *testing.T, w *work, steps uint64) {
+// await waits until the threads have done the given number of further steps.
+func await(t *testing.T, w *workload, steps uint64) {
 	t.Helper()
 	for want, began := w.steps.Load()+steps, time.Now(); w.steps.Load() < want; time.Sleep(time.Millisecond) {
 		if t.Failed() || time.Since(began) > time.Minute {
-			t.Fatal("the program does not go on")
+			t.Fatal("the program makes no progress")
 		}
 	}
 }
 
-// However often a program is asked for that is just starting, it is only busy, and saved once it
-// has started.
+// A checkpoint of a program that is still starting is busy, any number of times. It succeeds once
+// the program has started.
 func TestStarting(t *testing.T) {
-	s := newStand(t, "soft:1")
+	s := newTestWorker(t, "soft:1")
 	pack, err := s.images.NewPack()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer pack.Close()
-	awaitJoined(t, s.worker)
-	started := s.worker.joined.Swap(nil)
-	for range 3 * handedTokens {
+	awaitActive(t, s.worker)
+	started := s.worker.active.Swap(nil)
+	for range 3 * maxTokens {
 		d := s.dump()
-		if done, err := d.do(begin(s.hand(pack))); err != nil || done.GetBusy() == "" {
-			t.Errorf("it is not busy: %v, %v", done, err)
+		if done, err := d.do(begin(s.handOff(pack))); err != nil || done.GetBusy() == "" {
+			t.Errorf("begin while starting: got %v, %v, want busy", done, err)
 		}
 		_ = d.stream.CloseSend()
 		for ended := error(nil); ended == nil; {
 			_, ended = d.stream.Recv()
 		}
 	}
-	s.worker.joined.Store(started)
+	s.worker.active.Store(started)
 	d := s.dump()
 	d.begin()
 	d.end()
 }
 
-// awaitJoined waits until a program has joined the worker.
-func awaitJoined(t *testing.T, w *Worker) {
+// awaitActive waits until the worker has an active session.
+func awaitActive(t *testing.T, w *Worker) {
 	t.Helper()
-	for began := time.Now(); w.joined.Load() == nil; time.Sleep(time.Millisecond) {
+	for began := time.Now(); w.active.Load() == nil; time.Sleep(time.Millisecond) {
 		if time.Since(began) > time.Minute {
-			t.Fatal("the program never joins")
+			t.Fatal("the session did not become active")
 		}
 	}
 }
 
-// However a checkpoint ends, the gate is open afterwards and the program goes on; another one may
-// follow.
+// After a checkpoint is cancelled at any phase the gate is open, the program runs, and another
+// checkpoint succeeds.
 func TestUndo(t *testing.T) {
-	s := newStand(t, "soft:1")
-	work := startWork(t, s.program, 2)
+	s := newTestWorker(t, "soft:1")
+	work := startWorkload(t, s.program, 2)
 	quiet := func(d *dump) {
-		for d.must2(quiesce(20*time.Second)).GetBusy() != "" {
+		for d.doOrBusy(quiesce(20*time.Second)).GetBusy() != "" {
 		}
 	}
 	for name, until := range map[string]func(d *dump){
@@ -119,18 +119,18 @@ func TestUndo(t *testing.T) {
 			d := s.dump()
 			until(d)
 			frozen := name == "after cut" || name == "after finish"
-			d.cancel() // phosd is gone
+			d.cancel() // phosd exits
 			file := s.files[0]
 			for began := time.Now(); file.Word32(wire.WordGate).Load()&wire.GateClosed != 0; time.Sleep(time.Millisecond) {
 				if time.Since(began) > time.Minute {
-					t.Fatal("the gate stays shut")
+					t.Fatal("the gate is still closed")
 				}
 			}
 			if frozen {
-				s.program.Thaw() // the watchdog
+				s.program.Thaw() // as the watchdog does
 			}
 			await(t, work, 3)
-			s.settle()
+			s.awaitCheckpointEnd()
 		})
 	}
 	s.t = t
@@ -144,22 +144,22 @@ func TestUndo(t *testing.T) {
 	work.end()
 }
 
-// Commands that come in the wrong order end the checkpoint, not the program.
+// Commands in the wrong order end the checkpoint but not the program.
 func TestOrder(t *testing.T) {
-	s := newStand(t, "soft:1")
+	s := newTestWorker(t, "soft:1")
 	thread := caller{t, s.program.NewThread()}
 	for name, commands := range map[string][]*api.SaveCommand{
-		"nothing at all":     {{}},
-		"finish first":       {finish()},
-		"cut first":          {cutNow(time.Second)},
-		"quiesce first":      {quiesce(time.Second)},
-		"resume first":       {resume()},
-		"begin without pack": {begin(nil)},
-		"begin by a guess":   {begin(make([]byte, fdtoken.TokenBytes))},
-		"cut before quiesce": {nil, cutNow(time.Second)},
-		"finish before cut":  {nil, quiesce(time.Second), finish()},
-		"begin twice":        {nil, begin(make([]byte, fdtoken.TokenBytes))},
-		"quiesce twice":      {nil, quiesce(time.Second), quiesce(time.Second)},
+		"empty command":          {{}},
+		"finish first":           {finish()},
+		"cut first":              {cutNow(time.Second)},
+		"quiesce first":          {quiesce(time.Second)},
+		"resume first":           {resume()},
+		"begin without pack":     {begin(nil)},
+		"begin with wrong token": {begin(make([]byte, fdtoken.TokenBytes))},
+		"cut before quiesce":     {nil, cutNow(time.Second)},
+		"finish before cut":      {nil, quiesce(time.Second), finish()},
+		"begin twice":            {nil, begin(make([]byte, fdtoken.TokenBytes))},
+		"quiesce twice":          {nil, quiesce(time.Second), quiesce(time.Second)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.t = t
@@ -172,25 +172,25 @@ func TestOrder(t *testing.T) {
 				d.must(command)
 			}
 			if done, err := d.do(commands[len(commands)-1]); !errors.Is(err, api.ErrInvalid) {
-				t.Errorf("%v, %v, want ErrInvalid", done, err)
+				t.Errorf("got %v, %v, want ErrInvalid", done, err)
 			}
 			d.cancel()
 			thread.ok(abi.CallPing, nil, nil)
-			s.settle()
+			s.awaitCheckpointEnd()
 		})
 	}
 	s.t = t
 	d := s.dump()
 	d.begin()
 	if _, err := s.dump().do(finish()); !errors.Is(err, api.ErrExhausted) {
-		t.Errorf("a second checkpoint at a time: %v, want ErrExhausted", err)
+		t.Errorf("concurrent checkpoint: got %v, want ErrExhausted", err)
 	}
 	d.end()
 }
 
-// While a stream is being captured the gate stays open, or the capture would never end.
+// During a stream capture the gate stays open, or the capture would never end.
 func TestQuiesceDuringCapture(t *testing.T) {
-	s := newStand(t, "soft:1")
+	s := newTestWorker(t, "soft:1")
 	c := caller{t, s.program.NewThread()}
 	c.Context = 1
 	c.ok(abi.CallDevicePrimaryCtxRetain, &wire.DevicePrimaryCtxRetain{}, &wire.DevicePrimaryCtxRetainReply{})
@@ -199,17 +199,17 @@ func TestQuiesceDuringCapture(t *testing.T) {
 	c.ok(abi.CallStreamBeginCapture, &wire.StreamBeginCapture{HStream: stream.PhStream}, nil)
 	d := s.dump()
 	d.begin()
-	if done := d.must2(quiesce(30 * time.Millisecond)); !strings.Contains(done.GetBusy(), "captured") {
+	if done := d.doOrBusy(quiesce(30 * time.Millisecond)); !strings.Contains(done.GetBusy(), "captured") {
 		t.Errorf("busy %q", done.GetBusy())
 	}
 	answer := make(chan *api.SaveDone)
-	go func() { answer <- d.must2(quiesce(time.Minute)) }()
+	go func() { answer <- d.doOrBusy(quiesce(time.Minute)) }()
 	for range 100 {
 		c.ok(abi.CallPing, nil, nil)
 		time.Sleep(time.Millisecond)
 		select {
 		case <-answer:
-			t.Fatal("quiet although a stream is being captured")
+			t.Fatal("quiesce succeeded while a stream was being captured")
 		default:
 		}
 	}
@@ -226,24 +226,23 @@ func TestQuiesceDuringCapture(t *testing.T) {
 	c.ok(abi.CallPing, nil, nil)
 }
 
-// A function of the program that waits for what a thread at the gate holds: no checkpoint, and no
-// deadlock.
+// A host function that does not return makes quiesce busy; it does not deadlock.
 func TestQuiesceGivesUp(t *testing.T) {
-	s := newStand(t, "soft:1")
+	s := newTestWorker(t, "soft:1")
 	c := caller{t, s.program.NewThread()}
 	c.Context = 1
 	c.ok(abi.CallDevicePrimaryCtxRetain, &wire.DevicePrimaryCtxRetain{}, &wire.DevicePrimaryCtxRetainReply{})
-	c.Post(abi.CallHostFunc, &wire.HostFunc{Function: 1}) // nobody runs it
+	c.Post(abi.CallHostFunc, &wire.HostFunc{Function: 1}) // not run until below
 	d := s.dump()
 	d.begin()
-	done := d.must2(quiesce(50 * time.Millisecond))
+	done := d.doOrBusy(quiesce(50 * time.Millisecond))
 	if !strings.Contains(done.GetBusy(), "host functions") {
 		t.Errorf("busy %q", done.GetBusy())
 	}
 	c.ok(abi.CallPing, nil, nil) // the gate is open
 	callback, found := s.program.TakeCallback()
 	if !found {
-		t.Fatal("no host function")
+		t.Fatal("no host function was posted")
 	}
 	c.PostInternal(abi.CallCallbackDone, &wire.CallbackDone{Id: callback.ID})
 	d.must(quiesce(time.Minute))
@@ -251,9 +250,10 @@ func TestQuiesceGivesUp(t *testing.T) {
 	c.ok(abi.CallPing, nil, nil)
 }
 
-// A thread that was past the gate already posts what needs the program: the cut says so at once.
+// A thread that had passed the gate posts a call that needs the program. The cut reports busy at
+// once.
 func TestCutNeedsTheProgram(t *testing.T) {
-	s := newStand(t, "soft:1")
+	s := newTestWorker(t, "soft:1")
 	c := caller{t, s.program.NewThread()}
 	c.Context = 1
 	c.ok(abi.CallDevicePrimaryCtxRetain, &wire.DevicePrimaryCtxRetain{}, &wire.DevicePrimaryCtxRetainReply{})
@@ -262,7 +262,7 @@ func TestCutNeedsTheProgram(t *testing.T) {
 	d.must(quiesce(time.Minute))
 	c.PostInternal(abi.CallHostFunc, &wire.HostFunc{Function: 1})
 	s.program.Freeze()
-	if done := d.must2(cutNow(time.Hour)); !strings.Contains(done.GetBusy(), "has not returned") {
+	if done := d.doOrBusy(cutNow(time.Hour)); !strings.Contains(done.GetBusy(), "has not returned") {
 		t.Errorf("busy %q", done.GetBusy())
 	}
 	s.program.Thaw()
@@ -274,7 +274,7 @@ func TestCutNeedsTheProgram(t *testing.T) {
 	d.must(cutNow(time.Minute))
 	s.program.Thaw()
 	d.must(resume())
-	// Another program of the same checkpoint was busy: once more.
+	// Another program of the same checkpoint was busy, so phosd repeats quiesce and cut.
 	c.ok(abi.CallPing, nil, nil)
 	d.must(quiesce(time.Minute))
 	s.program.Freeze()

@@ -15,19 +15,20 @@ import (
 	"github.com/phos-gpu/phos/daemon/worker/mirror"
 )
 
-// What phosd may hand over at a time: the packs of an image, above all.
+// Limits on the files that phosd may have handed off at a time. Most are the packs of an image.
 const (
-	handedFiles  = 4096
-	handedTokens = 4
+	maxTokenFiles = 4096
+	maxTokens     = 4
 )
 
-// control answers phosd.
+// control serves the requests of phosd.
 type control struct {
 	api.UnimplementedWorkerServer
 	worker *Worker
 }
 
-// serveControl answers on the listening socket that phosd made; it may come and go.
+// serveControl serves gRPC on the listening socket that phosd made. phosd may disconnect and
+// connect again.
 func (w *Worker) serveControl() error {
 	file := w.files.control
 	listener, err := net.FileListener(file)
@@ -37,14 +38,15 @@ func (w *Worker) serveControl() error {
 	_ = file.Close() // the listener has a copy
 	socket, isUnix := listener.(*net.UnixListener)
 	if !isUnix {
-		return fmt.Errorf("%w: the control socket is no unix socket", api.ErrInvalid)
+		return fmt.Errorf("%w: the control socket is not a unix socket", api.ErrInvalid)
 	}
 	socket.SetUnlinkOnClose(false)
 	return w.serveOn(socket)
 }
 
+// serveOn serves gRPC and file tokens on the socket.
 func (w *Worker) serveOn(socket *net.UnixListener) error {
-	listener, err := fdtoken.NewListener(socket, w.desk, w.log)
+	listener, err := fdtoken.NewListener(socket, w.tokens, w.log)
 	if err != nil {
 		return err
 	}
@@ -54,7 +56,7 @@ func (w *Worker) serveOn(socket *net.UnixListener) error {
 	return nil
 }
 
-// Describe tells how the session stands.
+// Describe returns the status of the session.
 func (c *control) Describe(ctx context.Context, _ *api.DescribeRequest) (*api.Description, error) {
 	if err := rootOnly(ctx); err != nil {
 		return nil, err
@@ -62,7 +64,7 @@ func (c *control) Describe(ctx context.Context, _ *api.DescribeRequest) (*api.De
 	return c.worker.describe(), nil
 }
 
-// Stop ends the worker once the answer is on its way.
+// Stop ends the session; the worker exits after the answer.
 func (c *control) Stop(ctx context.Context, request *api.WorkerStopRequest) (*api.WorkerStopReply, error) {
 	if err := rootOnly(ctx); err != nil {
 		return nil, err
@@ -71,7 +73,7 @@ func (c *control) Stop(ctx context.Context, request *api.WorkerStopRequest) (*ap
 	return &api.WorkerStopReply{}, nil
 }
 
-// Lend tells phosd what the worker may not open itself of its program's memory.
+// Lend asks phosd for files of the program's memory that the worker may not open itself.
 func (c *control) Lend(stream grpc.BidiStreamingServer[api.Loan, api.Want]) error {
 	actor, err := api.ActorOf(stream.Context())
 	if err == nil {
@@ -81,16 +83,16 @@ func (c *control) Lend(stream grpc.BidiStreamingServer[api.Loan, api.Want]) erro
 		return api.ToStatus(err)
 	}
 	w := c.worker
-	take := func(token []byte) ([]*os.File, error) { return w.desk.Take(token, actor) }
+	take := func(token []byte) ([]*os.File, error) { return w.tokens.Take(token, actor) }
 	return api.ToStatus(w.borrower.Serve(stream, take, w.over))
 }
 
-// borrow has phosd open what the program has mapped.
+// borrow asks phosd to open the files behind a range of the program's memory.
 func (w *Worker) borrow(address, bytes uint64) ([]mirror.Part, error) {
 	parts, err := w.borrower.Borrow(address, bytes)
 	if errors.Is(err, lending.ErrNoLender) {
 		w.log.Warn(
-			"memory that the program registers stays out of kernels' reach",
+			"registered memory is not accessible to kernels",
 			"address",
 			address,
 			"bytes",
@@ -102,7 +104,8 @@ func (w *Worker) borrow(address, bytes uint64) ([]mirror.Part, error) {
 	return parts, err
 }
 
-// rootOnly is a second lock on the door: the socket's directory is the first.
+// rootOnly returns an error unless the caller is root. It is a second barrier: only root can search
+// the socket's directory.
 func rootOnly(ctx context.Context) error {
 	actor, err := api.ActorOf(ctx)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 
 const cookieTime = 500 * time.Millisecond
 
-// cookie is a word in the program's memory that exec takes away. Without an address there is none.
+// cookie is a word in the program's memory that does not survive exec. Without an address there is
+// no cookie.
 type cookie struct{ address, value uint64 }
 
 func cookieOf(hello wire.Hello) cookie {
@@ -20,10 +21,10 @@ func cookieOf(hello wire.Hello) cookie {
 	return cookie{hello.CookieAddress, hello.Cookie}
 }
 
-// followCookie ends the session when the program has replaced itself by exec: the process lives,
-// but the word in its memory is gone. A program that is not to be looked into is found out when it
-// starts its next session.
-func (w *Worker) followCookie(j *joined) {
+// watchCookie ends the session after the program calls exec: the process lives, but the word in its
+// memory is gone. If the worker may not read the program's memory, exec is detected when the
+// program starts its next session.
+func (w *Worker) watchCookie(j *activeSession) {
 	if j.cookie.address == 0 {
 		return
 	}
@@ -36,7 +37,8 @@ func (w *Worker) followCookie(j *joined) {
 		}
 		_, err := j.link.memory.ReadAt(seen[:], int64(j.cookie.address))
 		if errors.Is(err, ErrRefused) {
-			// Right after a restore the program has not said yet that this process may look.
+			// Right after a restore the program has not yet allowed this process to read its memory
+			// (PR_SET_PTRACER).
 			if j.link.file.Word32(wire.WordGate).Load()&wire.GateRestored != 0 {
 				continue
 			}

@@ -11,10 +11,10 @@ import (
 	"github.com/phos-gpu/phos/daemon/worker/session"
 )
 
-// describe is what pos_cli --status shows of the program.
+// describe returns what pos_cli --status shows of the program.
 func (w *Worker) describe() *api.Description {
 	known := w.currentJob()
-	description := &api.Description{JobName: known.name, LogPath: known.logPath, JobFileError: known.complaint()}
+	description := &api.Description{JobName: known.name, LogPath: known.logPath, JobFileError: known.errorText()}
 	if known.policy != nil {
 		description.Policy = policyOf(*known.policy)
 	}
@@ -27,7 +27,7 @@ func (w *Worker) describe() *api.Description {
 	return description
 }
 
-// logger sends everything to phosd's log and to the one that the job asked for.
+// logger returns a logger that writes to phosd's log and to the job's log_path.
 func (j job) logger(phosd *slog.Logger, settings config.Log) *slog.Logger {
 	phosd = phosd.With("job", j.name)
 	if j.log == nil {
@@ -36,21 +36,22 @@ func (j job) logger(phosd *slog.Logger, settings config.Log) *slog.Logger {
 	return slog.New(joblog.NewLimited(slog.NewMultiHandler(phosd.Handler(), settings.Handler(j.log))))
 }
 
-// progressTime is how long the session may take to tell; a call that loads a large module keeps it
-// busy for longer.
+// progressTime is how long to wait for the session's progress. A call that loads a large module
+// holds the session's lock for longer.
 const progressTime = 300 * time.Millisecond
 
-// progress is the session's progress, or the one before when the session is too busy to tell.
+// progress returns the session's progress, or the last known one if the session is too busy to
+// answer.
 func (w *Worker) progress(live *session.Session) session.Progress {
-	told := make(chan session.Progress, 1)
-	go func() { told <- live.Progress() }()
+	answer := make(chan session.Progress, 1)
+	go func() { answer <- live.Progress() }()
 	select {
-	case now := <-told:
-		w.last.Store(&now)
+	case now := <-answer:
+		w.lastProgress.Store(&now)
 		return now
 	case <-time.After(progressTime):
 	}
-	if before := w.last.Load(); before != nil {
+	if before := w.lastProgress.Load(); before != nil {
 		return *before
 	}
 	return session.Progress{}

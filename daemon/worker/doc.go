@@ -1,11 +1,13 @@
 // Package worker is the process that serves one program: it finishes the handshake, holds the
 // session and the GPU backend, and runs the program's calls from the ring.
 //
-// It runs as the program's user without any further privilege, and it does not need phosd once it
-// runs, but for what it may not open itself of its program's memory (package lending). It ends when
-// the program does (by its pidfd) or when the program has replaced itself (the cookie in its memory
-// is gone). Every fault in here, a panic included, costs this one program its session and nobody
-// else anything.
+// A worker runs as the program's user without further privileges. Once it runs, it needs phosd only
+// to open files of the program's memory that it may not open itself (package lending). It exits
+// when the program exits (its pidfd says so) or calls exec (the cookie in the program's memory is
+// gone). A fault of the worker, a panic included, ends only this one session.
+//
+// Lock order: checkpointing, then the session's locks; tracing.mu, then the session's locks. The
+// mutexes of events, restoreState and helpThrottle are leaves.
 //
 // Read Run first.
 package worker

@@ -9,27 +9,27 @@ import (
 	"github.com/phos-gpu/phos/daemon/worker/session"
 )
 
-// errBusy means that something must end before the session can be saved; trying again may help.
+// errBusy is returned when something must end before the session can be saved. A retry may succeed.
 var errBusy = errors.New("busy")
 
-// busy is errBusy for a reason, which is all that it says.
-type busy struct{ error }
+// busyError is errBusy with a reason. Its text is the reason only.
+type busyError struct{ error }
 
-func (busy) Is(target error) bool { return target == errBusy }
+func (busyError) Is(target error) bool { return target == errBusy }
 
-func (b busy) Unwrap() error { return b.error }
+func (b busyError) Unwrap() error { return b.error }
 
-// stillBusy is what was going on when a wait ended. That the time was over needs not be said: who
-// set it knows.
+// stillBusy returns a busyError for what was still going on when a wait ended. It adds the
+// context's cause unless that is the deadline, which the caller knows.
 func stillBusy(ctx context.Context, what error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.DeadlineExceeded) &&
 		!errors.Is(what, cause) {
 		what = fmt.Errorf("%w: %w", cause, what)
 	}
-	return busy{what}
+	return busyError{what}
 }
 
-// gate brings a session to rest, and lets it go on.
+// gate quiesces a session and resumes it.
 type gate struct {
 	live    *link
 	ring    interface{ Empty() bool }
@@ -40,19 +40,20 @@ type gate struct {
 	}
 }
 
-// lookTime is between looks at what nobody announces.
-const lookTime = 500 * time.Microsecond
+// pollTime is the interval at which conditions are polled that have no notification: the ring, the
+// slots and the host functions change in memory shared with the program.
+const pollTime = 500 * time.Microsecond
 
-// shut lets no new call in and returns when all those before are done. On an error the gate is
-// open; it wraps errBusy when the deadline has passed.
-func (g *gate) shut(ctx context.Context) error {
+// quiesce closes the gate and returns when all earlier calls are done. If it fails the gate is
+// open; the error wraps errBusy if the deadline has passed.
+func (g *gate) quiesce(ctx context.Context) error {
 	for {
-		// What captures a stream must be let in, or the capture never ends.
-		if err := g.until(ctx, func() bool { return !g.session.Capturing() }); err != nil {
+		// The gate stays open during a stream capture, or the capture would never end.
+		if err := g.poll(ctx, func() bool { return !g.session.Capturing() }); err != nil {
 			return stillBusy(ctx, session.ErrCapturing)
 		}
 		g.live.file.SetGate(true)
-		err := g.settle(ctx)
+		err := g.drain(ctx)
 		if err == nil {
 			return nil
 		}
@@ -63,12 +64,13 @@ func (g *gate) shut(ctx context.Context) error {
 	}
 }
 
-// settle waits until everything that was posted is done. With the gate shut a thread that was past
-// it may still post one call, also after this: whoever froze the program settles once more.
-func (g *gate) settle(ctx context.Context) error {
+// drain waits until all posted calls are done. A thread that passed the gate before it was closed
+// may still post one call, even after drain returns. So the caller drains again once the program is
+// frozen.
+func (g *gate) drain(ctx context.Context) error {
 	for {
-		if err := g.until(ctx, g.ring.Empty); err != nil {
-			return stillBusy(ctx, errors.New("calls are not taken yet"))
+		if err := g.poll(ctx, g.ring.Empty); err != nil {
+			return stillBusy(ctx, errors.New("calls are still in the ring"))
 		}
 		if err := g.session.Quiet(ctx); err != nil {
 			return stillBusy(ctx, err)
@@ -79,14 +81,14 @@ func (g *gate) settle(ctx context.Context) error {
 	}
 }
 
-// settleFrozen is settle while the program stands still: what needs it to go on is known at once.
-func (g *gate) settleFrozen(ctx context.Context) error {
+// drainFrozen is drain for a frozen program. It fails at once if a call needs the program to run.
+func (g *gate) drainFrozen(ctx context.Context) error {
 	g.live.frozen.Store(true)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	settled := make(chan error, 1)
-	go func() { settled <- g.settle(ctx) }()
-	look := time.NewTicker(lookTime)
+	go func() { settled <- g.drain(ctx) }()
+	look := time.NewTicker(pollTime)
 	defer look.Stop()
 	for {
 		select {
@@ -100,24 +102,25 @@ func (g *gate) settleFrozen(ctx context.Context) error {
 			case g.live.slots.Serving():
 				cancel(errors.New("a call waits for the program to copy"))
 			case g.ring.Empty() && g.session.HostFunctions() > 0: // the ring may hold the end of one
-				cancel(errors.New("a function of the program has not returned"))
+				cancel(errors.New("a host function of the program has not returned"))
 			}
 		}
 	}
 }
 
-// thawed says that the program moves again.
+// thawed records that the program runs again.
 func (g *gate) thawed() { g.live.frozen.Store(false) }
 
-// open lets calls in again. It may be open already.
+// open opens the gate. It may be open already.
 func (g *gate) open() { g.live.file.SetGate(false) }
 
-// until waits for something that nobody announces.
-func (g *gate) until(ctx context.Context, holds func() bool) error {
+// poll waits until a condition holds. It polls because the condition is in memory that the program
+// writes without a wake-up.
+func (g *gate) poll(ctx context.Context, holds func() bool) error {
 	if holds() {
 		return nil
 	}
-	look := time.NewTicker(lookTime)
+	look := time.NewTicker(pollTime)
 	defer look.Stop()
 	for {
 		select {

@@ -14,14 +14,14 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// maxPlaces bounds how often a program may propose an address for the arena.
-const maxPlaces = 64
+// maxProposals is how often a program may propose an address for the arena.
+const maxProposals = 64
 
-// errVersion means that libphos.so and phosd were not installed together.
+// errVersion is returned when libphos.so and phosd have different wire versions.
 var errVersion = errors.New("another version")
 
-// greet reads the first message and checks it.
-func greet(conn net.Conn) (wire.Hello, error) {
+// readHello reads and checks the program's first message.
+func readHello(conn net.Conn) (wire.Hello, error) {
 	var hello wire.Hello
 	message := make([]byte, wire.HelloBytes)
 	if _, err := io.ReadFull(conn, message); err != nil {
@@ -31,14 +31,14 @@ func greet(conn net.Conn) (wire.Hello, error) {
 		return hello, err
 	}
 	if hello.Version != wire.Version {
-		return hello, fmt.Errorf("%w: libphos.so speaks version %d and phosd version %d; install them together",
+		return hello, fmt.Errorf("%w: libphos.so speaks version %d and phosd version %d; install both from the same release",
 			errVersion, hello.Version, wire.Version)
 	}
 	return hello, nil
 }
 
-// welcome tells the program where its session is.
-func (w *Worker) welcome(conn net.Conn, hello wire.Hello) error {
+// sendWelcome tells the program where its session's files are.
+func (w *Worker) sendWelcome(conn net.Conn, hello wire.Hello) error {
 	message := wire.Welcome{
 		WorkerPID:    w.pidFor(hello),
 		Session:      w.config.Session,
@@ -47,14 +47,15 @@ func (w *Worker) welcome(conn net.Conn, hello wire.Hello) error {
 		SessionPath:  w.config.SessionPath,
 		ArenaPath:    w.config.ArenaPath,
 	}
-	message.Message = w.currentJob().complaint()
+	message.Message = w.currentJob().errorText()
 	if _, err := conn.Write(message.Append(nil)); err != nil {
 		return fmt.Errorf("handshake: %w", err)
 	}
 	return nil
 }
 
-// pidFor is what a program must name this process by, 0 for one that sees other pids than we do.
+// pidFor returns the pid of this process as the program sees it, or 0 if the program is in another
+// pid namespace.
 func (w *Worker) pidFor(hello wire.Hello) uint32 {
 	if int(hello.PID) != w.config.Program.PID {
 		return 0
@@ -62,20 +63,21 @@ func (w *Worker) pidFor(hello wire.Hello) uint32 {
 	return uint32(os.Getpid())
 }
 
-// The program may place the arena only where neither device windows nor Go's own memory lie.
+// Bounds of the arena's address. Device windows and Go's heap are outside of them.
 const (
 	lowestArena  = 0x5000_0000_0000
 	highestArena = 0x7000_0000_0000
 )
 
-// place agrees with the program on an address that is free on both sides. The program proposes.
-func (w *Worker) place(conn net.Conn) (*wire.Arena, error) {
+// placeArena maps the arena at an address that is free in both processes. The program proposes
+// addresses.
+func (w *Worker) placeArena(conn net.Conn) (*wire.Arena, error) {
 	arena, err := wire.OpenArena(w.config.ArenaPath)
 	if err != nil {
 		return nil, err
 	}
 	var proposal [wire.MappedBytes]byte
-	for range maxPlaces {
+	for range maxProposals {
 		if _, err := io.ReadFull(conn, proposal[:]); err != nil {
 			return nil, fmt.Errorf("handshake: %w", err)
 		}
@@ -83,28 +85,29 @@ func (w *Worker) place(conn net.Conn) (*wire.Arena, error) {
 		if address == 0 {
 			return nil, fmt.Errorf("handshake: the program found no place for the arena: %w", abi.OutOfMemory)
 		}
-		err := fmt.Errorf("%w: %#x is outside of what arenas may use", wire.ErrTaken, address)
+		err := fmt.Errorf("%w: %#x is outside of the range for arenas", wire.ErrTaken, address)
 		if address >= lowestArena && address <= highestArena-w.config.ArenaBytes {
 			err = arena.Place(address)
 		}
 		if !errors.Is(err, wire.ErrTaken) {
 			return arena, err
 		}
-		if _, err := conn.Write(placed(true)); err != nil {
+		if _, err := conn.Write(placedReply(true)); err != nil {
 			return nil, fmt.Errorf("handshake: %w", err)
 		}
 	}
-	return nil, fmt.Errorf("handshake: no common place for the arena in %d proposals: %w", maxPlaces, abi.MapFailed)
+	return nil, fmt.Errorf("handshake: no common place for the arena in %d proposals: %w", maxProposals, abi.MapFailed)
 }
 
-func placed(taken bool) []byte {
+// placedReply is the answer to a proposed address.
+func placedReply(taken bool) []byte {
 	if taken {
 		return binary.LittleEndian.AppendUint32(nil, 1)
 	}
 	return binary.LittleEndian.AppendUint32(nil, 0)
 }
 
-// refuse tells a program that waits for its welcome that there is none.
+// refuse sends the program an error instead of the welcome.
 func (w *Worker) refuse(reason error) error {
 	conn, err := w.connection()
 	if err != nil {
@@ -124,7 +127,7 @@ func sendRefusal(conn net.Conn, reason error) error {
 	return err
 }
 
-// connection is the program's socket, for as long as the handshake may take.
+// connection returns the program's socket, with the handshake's deadline set.
 func (w *Worker) connection() (net.Conn, error) {
 	file := w.files.first
 	conn, err := net.FileConn(file)

@@ -10,11 +10,11 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// faultResult is what a program gets after a fault of its worker.
+// faultResult is the result of every call after a fault of the worker.
 const faultResult = abi.LaunchFailed
 
-// link joins the session to the program: it is session.Program and session.Answers over the session
-// file.
+// link connects the session to the program: it implements session.Program and session.Answers on
+// the session file.
 type link struct {
 	file      *wire.File
 	slots     *wire.Slots
@@ -22,12 +22,12 @@ type link struct {
 	output    *wire.Output
 	arena     *wire.Arena
 	memory    processMemory
-	patience  patience
-	// frozen: the program stands still and can copy nothing.
+	throttle  helpThrottle
+	// frozen is set while the program is frozen and cannot copy.
 	frozen atomic.Bool
-	// borrow has phosd open what this process may not; nil: nobody does.
+	// borrow asks phosd to open files that this process may not open. It may be nil.
 	borrow mirror.Borrow
-	// copyByShim makes the program copy everything itself.
+	// copyByShim makes libphos.so do all copies.
 	copyByShim bool
 }
 
@@ -38,8 +38,8 @@ func newLink(file *wire.File, memory processMemory, copyByShim bool) *link {
 	}
 }
 
-// Memory is the program's memory: read and written from here, or, where the kernel refuses that, by
-// the thread that waits on the slot.
+// Memory returns the program's memory. Copies are made from this process or, if the kernel refuses
+// that, by the thread that waits on the slot.
 func (l *link) Memory(slot uint32) gpu.HostMemory {
 	switch {
 	case slot == session.NoThread && l.copyByShim:
@@ -49,10 +49,10 @@ func (l *link) Memory(slot uint32) gpu.HostMemory {
 	case l.copyByShim:
 		return l.slots.Memory(slot)
 	}
-	return eitherMemory{direct: l.memory, served: l.slots.Memory(slot), patience: &l.patience, frozen: &l.frozen}
+	return combinedMemory{direct: l.memory, served: l.slots.Memory(slot), throttle: &l.throttle, frozen: &l.frozen}
 }
 
-// share maps memory of the program here, where it is a file's.
+// share maps memory of the program into this process if it is a shared mapping of a file.
 func (l *link) share(r gpu.Range) (session.Shared, error) {
 	m, err := mirror.Open(l.memory.program, r.Address, r.Bytes, l.borrow)
 	if err != nil {
@@ -66,16 +66,16 @@ func (l *link) Reply(slot uint32, sequence uint64, code abi.Result, data []byte)
 	l.slots.Reply(slot, sequence, code, data)
 }
 
-// Fail stores the error of a call that nobody waits for.
+// Fail stores the error of an asynchronous call.
 func (l *link) Fail(code abi.Result) { l.file.Fail(code) }
 
-// Capturing says how many streams are being captured.
+// Capturing publishes how many streams are being captured.
 func (l *link) Capturing(streams int) { l.file.SetCapturing(streams) }
 
 // Full asks the program to post no more work for now.
 func (l *link) Full(full bool) { l.file.SetFull(full) }
 
-// Complete stores an event's record count.
+// Complete publishes an event's record count.
 func (l *link) Complete(word uint32, count uint64) { l.file.CompleteEvent(word, count) }
 
 // Callback asks the program to run a function.
@@ -83,10 +83,10 @@ func (l *link) Callback(callback wire.Callback) error {
 	return l.callbacks.Post(callback)
 }
 
-// Print passes on what kernels print. The ring never blocks and never fails.
+// Print passes on the output of device printf. The output ring never blocks and never fails.
 func (l *link) Print(text []byte) { _, _ = l.output.Write(text) }
 
-// refusedMemory stands for memory that nobody can copy.
+// refusedMemory refuses every copy: neither this process nor a thread of the program can do it.
 type refusedMemory struct{}
 
 func (refusedMemory) ReadAt([]byte, int64) (int, error) { return 0, ErrRefused }

@@ -22,7 +22,7 @@ type processMemory struct {
 // maxVector is the most that the kernel moves in one call.
 const maxVector = 1 << 30
 
-// ErrRefused means that the kernel does not let this process touch the program's memory.
+// ErrRefused is returned when the kernel does not let this process access the program's memory.
 var ErrRefused = fmt.Errorf(
 	"the program's memory may not be touched from outside, and no thread of it waits that could copy: %w",
 	abi.NotPermitted,
@@ -54,7 +54,7 @@ func (m processMemory) move(p []byte, address int64, what string, call vectorCal
 		case errors.Is(err, unix.EPERM):
 			return moved, fmt.Errorf("%s %d bytes at %#x: %w", what, len(p), address, ErrRefused)
 		case err != nil || got <= 0:
-			// Where the driver would end the program with a signal, it gets an error.
+			// The driver would kill the program with a signal here; the program gets an error instead.
 			return moved, fmt.Errorf(
 				"%s %d bytes of the program at %#x: %w (%w)",
 				what,
@@ -69,37 +69,37 @@ func (m processMemory) move(p []byte, address int64, what string, call vectorCal
 	return moved, nil
 }
 
-// eitherMemory copies small pieces by itself, and asks the program's help for large ones, or once
-// the kernel has refused.
-type eitherMemory struct {
+// combinedMemory copies small ranges directly. Large ranges, and all ranges that the kernel
+// refuses, are copied by the program's waiting thread.
+type combinedMemory struct {
 	direct   processMemory
 	served   *wire.SlotMemory
-	patience *patience
+	throttle *helpThrottle
 	frozen   *atomic.Bool
 }
 
-// servedBytes is the least size of a copy that the waiting thread helps with: it copies at the
-// speed of memory, beside this process, while the kernel's way looks every page up, which takes
-// twice as long as the copy itself.
-const servedBytes = 512 << 10
+// minServedBytes is the minimum size of a copy that the waiting thread helps with. The thread
+// copies at memory speed in parallel. process_vm_readv looks up every page, which takes twice as
+// long as the copy itself.
+const minServedBytes = 512 << 10
 
-// Where two threads do not get two cores, they wait for each other, and the kernel's way is the
-// faster one: after a helped copy below slowRate the next one is done without help, and twice as
-// many with each that is slow again.
+// If the two threads do not get two cores they wait for each other, and a direct copy is faster.
+// After a helped copy below slowRate the next copy is direct. The number of direct copies doubles
+// with each further slow one, up to maxPauses.
 const (
-	slowRate   = 2 // bytes a nanosecond
-	mostPauses = 16
+	slowRate  = 2 // bytes a nanosecond
+	maxPauses = 16
 )
 
-// patience says for which copies the program's help is asked.
-type patience struct {
+// helpThrottle decides which copies are done with the program's help.
+type helpThrottle struct {
 	mu    sync.Mutex
-	left  int // so many copies do without
-	pause int // and so many did after the last slow one
+	left  int // copies that remain to be done without help
+	pause int // copies without help after the last slow one
 }
 
-// asks reports whether the next copy is to be helped.
-func (p *patience) asks() bool {
+// allow reports whether the next copy is done with help.
+func (p *helpThrottle) allow() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.left > 0 {
@@ -109,33 +109,34 @@ func (p *patience) asks() bool {
 	return true
 }
 
-// note takes in how a helped copy went.
-func (p *patience) note(fast bool) {
+// record notes whether a helped copy was fast.
+func (p *helpThrottle) record(fast bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if fast {
 		p.pause = 0
 		return
 	}
-	p.pause = min(max(1, 2*p.pause), mostPauses)
+	p.pause = min(max(1, 2*p.pause), maxPauses)
 	p.left = p.pause
 }
 
-func (m eitherMemory) ReadAt(p []byte, address int64) (int, error) {
+func (m combinedMemory) ReadAt(p []byte, address int64) (int, error) {
 	return m.move(p, address, m.direct.ReadAt, m.served.ReadAt)
 }
 
-func (m eitherMemory) WriteAt(p []byte, address int64) (int, error) {
+func (m combinedMemory) WriteAt(p []byte, address int64) (int, error) {
 	return m.move(p, address, m.direct.WriteAt, m.served.WriteAt)
 }
 
-type moving func(p []byte, address int64) (int, error)
+type copyFunc func(p []byte, address int64) (int, error)
 
-func (m eitherMemory) move(p []byte, address int64, direct, served moving) (int, error) {
-	if len(p) >= servedBytes && !m.frozen.Load() && m.patience.asks() {
+// move copies by one of the two ways.
+func (m combinedMemory) move(p []byte, address int64, direct, served copyFunc) (int, error) {
+	if len(p) >= minServedBytes && !m.frozen.Load() && m.throttle.allow() {
 		began := time.Now()
 		count, err := moveServed(p, address, direct, served)
-		m.patience.note(time.Since(began).Nanoseconds() <= int64(len(p))/slowRate)
+		m.throttle.record(time.Since(began).Nanoseconds() <= int64(len(p))/slowRate)
 		return count, err
 	}
 	count, err := direct(p, address)
@@ -145,10 +146,10 @@ func (m eitherMemory) move(p []byte, address int64, direct, served moving) (int,
 	return count, err
 }
 
-// moveServed moves the first and the last byte the kernel's way first: a range that may not be
-// touched is an error then, where it would end the helping program by a signal, as the driver does.
-// Holes between them the helping thread finds.
-func moveServed(p []byte, address int64, direct, served moving) (int, error) {
+// moveServed copies the first and the last byte directly before it asks for help. So a bad range is
+// an error, not a signal that kills the helping program. Holes inside the range still raise the
+// signal, as they do with the driver.
+func moveServed(p []byte, address int64, direct, served copyFunc) (int, error) {
 	for _, at := range [...]int{0, len(p) - 1} {
 		if _, err := direct(p[at:at+1], address+int64(at)); err != nil && !errors.Is(err, ErrRefused) {
 			return 0, err

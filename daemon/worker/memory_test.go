@@ -14,7 +14,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// The environment of a child lies in its memory at a place that the kernel tells.
+// The environment of a child is memory at a known address: /proc/PID/stat has it.
 func TestProcessMemory(t *testing.T) {
 	const secret = "PHOS_TEST_WORD=abcdefgh"
 	child := exec.Command("sleep", "1000")
@@ -28,8 +28,8 @@ func TestProcessMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	memory := processMemory{program: id}
-	// Start returns as soon as the child has closed what it inherited, a little before its environment
-	// is in place.
+	// Start returns once exec has closed the inherited descriptors, shortly before the kernel sets
+	// env_start.
 	begin := environmentStart(t, id.PID)
 	for begin == 0 {
 		begin = environmentStart(t, id.PID)
@@ -43,14 +43,14 @@ func TestProcessMemory(t *testing.T) {
 	}
 	seen, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", id.PID))
 	if err != nil || !bytes.Contains(seen, []byte("PHOS_TEST_WORD=ABCDefgh")) {
-		t.Errorf("the child has %q, %v", seen, err)
+		t.Errorf("environment is %q, %v", seen, err)
 	}
 	if _, err := memory.ReadAt(got, 16); !errors.Is(err, abi.InvalidValue) {
 		t.Errorf("read of an unmapped page: %v, want InvalidValue", err)
 	}
 }
 
-// environmentStart is field 50 of the stat line.
+// environmentStart returns field 50 of the stat line, env_start.
 func environmentStart(t *testing.T, pid int) int64 {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -13,24 +13,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// renounce gives up what a worker must never have: new privileges by exec, and being looked into by
-// other processes of the same user, who could take its descriptors. It runs before become, so that
-// there is no moment at which that user may look.
-func renounce() error {
+// dropPrivileges makes sure that the worker gains no privileges by exec, and that other processes
+// of the same user cannot ptrace it and take its file descriptors. It runs before becomeUser, so
+// that user never has a chance to ptrace it.
+func dropPrivileges() error {
 	if err := noNewPrivileges(); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
 	if err := notDumpable(); err != nil {
 		return err
 	}
-	// A worker outlives phosd, and so the terminal and the pipe of its standard error.
+	// A worker outlives phosd, and with it the terminal and the pipe of its standard error.
 	signal.Ignore(unix.SIGPIPE, unix.SIGHUP, unix.SIGINT)
 	return nil
 }
 
-// noNewPrivileges sees to it that all threads have the bit. phosd starts a worker with it. One that
-// somebody else has started, and that has cgo in it, cannot give it to threads that run already:
-// then the one thread that has it becomes a new program, and all its threads inherit it.
+// noNewPrivileges sets no_new_privs on all threads. phosd starts workers with it set. A worker that
+// was started otherwise and contains cgo cannot set it on threads that already run. Then one thread
+// sets it and executes the same program again, whose threads inherit it.
 func noNewPrivileges() error {
 	set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 	if err != nil || set == 1 {
@@ -57,38 +57,40 @@ func notDumpable() error {
 	return nil
 }
 
-// firstStranger is where the users begin that workers are while they wait: nobody's on a machine
-// whose users are numbered by hand or by systemd. Each has one of its own, so that the driver tells
-// them apart by it, as it does programs of several users.
-const firstStranger = 0x7e00_0000
+// firstStandbyUID is the first of the UIDs that standby workers use. Neither people nor systemd
+// assign UIDs in this range. Each worker has its own, because the driver tells clients of different
+// users apart.
+const firstStandbyUID = 0x7e00_0000
 
-// stepAside makes this process of root's act as a stranger, without capabilities: whatever the
-// driver notes of whoever opens it is not root's. It stays able to step forward.
-func stepAside() error {
-	stranger := firstStranger + os.Getpid()
+// assumeStandbyUser makes this root process run as an unused user without capabilities, so the
+// driver does not record root as the one that opened the device. The saved UID stays root, for
+// regainRoot.
+func assumeStandbyUser() error {
+	uid := firstStandbyUID + os.Getpid()
 	if err := syscall.Setgroups(nil); err != nil {
-		return fmt.Errorf("wait as user %d: groups: %w", stranger, err)
+		return fmt.Errorf("become standby user %d: groups: %w", uid, err)
 	}
-	if err := syscall.Setresgid(stranger, stranger, 0); err != nil {
-		return fmt.Errorf("wait as user %d: group: %w", stranger, err)
+	if err := syscall.Setresgid(uid, uid, 0); err != nil {
+		return fmt.Errorf("become standby user %d: group: %w", uid, err)
 	}
-	// With the effective user the capabilities go; as the saved one is root, they can be had again.
-	if err := syscall.Setresuid(stranger, stranger, 0); err != nil {
-		return fmt.Errorf("wait as user %d: %w", stranger, err)
+	// Changing the effective UID drops the capabilities. The saved UID stays root, so that they can be
+	// regained.
+	if err := syscall.Setresuid(uid, uid, 0); err != nil {
+		return fmt.Errorf("become standby user %d: %w", uid, err)
 	}
 	return notDumpable()
 }
 
-// stepForward makes this process root's again, for as long as it takes to become a program's user.
-func stepForward() error {
+// regainRoot makes this process root again, until it becomes a program's user.
+func regainRoot() error {
 	if err := syscall.Setresuid(0, 0, 0); err != nil {
 		return fmt.Errorf("become root: %w", err)
 	}
 	return nil
 }
 
-// become turns this process of root's into one of the program's user, for good.
-func become(config Config) error {
+// becomeUser switches this root process permanently to the program's user.
+func becomeUser(config Config) error {
 	groups := make([]int, len(config.Groups))
 	for i, group := range config.Groups {
 		groups[i] = int(group)
@@ -103,16 +105,16 @@ func become(config Config) error {
 	if err := syscall.Setresuid(uid, uid, uid); err != nil {
 		return fmt.Errorf("become user %d: %w", config.UID, err)
 	}
-	settle(uid)
-	// The change of user sets it to what fs.suid_dumpable says.
+	setHome(uid)
+	// The change of user resets the flag to fs.suid_dumpable.
 	return notDumpable()
 }
 
-// settle tells the driver where its user is at home. It keeps there what it has compiled, for all
-// programs of the user, with phos and without; where nobody knows, it compiles each time.
-func settle(uid int) {
-	known, err := user.LookupId(strconv.Itoa(uid))
-	if err == nil && known.HomeDir != "" {
-		_ = os.Setenv("HOME", known.HomeDir) // without it works, too
+// setHome sets HOME to the user's home directory. The driver caches compiled code there, for all
+// programs of the user, with and without phos. Without HOME it compiles each time.
+func setHome(uid int) {
+	account, err := user.LookupId(strconv.Itoa(uid))
+	if err == nil && account.HomeDir != "" {
+		_ = os.Setenv("HOME", account.HomeDir) // only a cache depends on it
 	}
 }

@@ -12,70 +12,70 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// errFault means that the worker itself is broken: the session cannot go on.
+// errFault is returned after a panic in the worker: the session cannot continue.
 var errFault = errors.New("internal fault")
 
-// serve is the session from the handshake to its end. It marks the session dead before it returns,
-// so that the program does not wait for a worker that will not answer.
+// serve runs the session from the handshake to its end. It marks the session dead before it
+// returns, so that the program does not wait for a worker that will not answer.
 func (w *Worker) serve() error {
 	file, err := wire.Open(w.config.SessionPath)
 	if err != nil {
 		return errors.Join(err, w.refuse(err))
 	}
 	defer markDead(file)
-	live, hello, err := w.shakeHands(file)
+	live, hello, err := w.handshake(file)
 	if err != nil {
 		return err
 	}
 	w.log.Info("program joined", "backend", w.config.Gpus)
-	if wrong := w.currentJob().wrong; wrong != nil {
-		w.log.Warn("job file", "error", wrong)
+	if wrong := w.currentJob().err; wrong != nil {
+		w.log.Warn("invalid job file", "error", wrong)
 	}
-	return w.run(w.join(live, w.session.Load(), cookieOf(hello)))
+	return w.run(w.activate(live, w.session.Load(), cookieOf(hello)))
 }
 
-// markDead makes every later call of the program fail. phosd does the same when this process dies
-// without doing it.
+// markDead makes every later call of the program fail. phosd does the same if this process dies
+// before it can.
 func markDead(file *wire.File) { file.Word32(wire.WordDead).Store(1) }
 
-// shakeHands ends with a session that the program uses, or with a program that knows why it has
-// none.
-func (w *Worker) shakeHands(file *wire.File) (live *link, hello wire.Hello, err error) {
+// handshake sets up the session with the program. If it fails early it sends the program the
+// reason.
+func (w *Worker) handshake(file *wire.File) (live *link, hello wire.Hello, err error) {
 	conn, err := w.connection()
 	if err != nil {
 		return nil, hello, err
 	}
 	defer conn.Close()
-	if hello, err = greet(conn); err != nil {
+	if hello, err = readHello(conn); err != nil {
 		return nil, hello, errors.Join(err, sendRefusal(conn, err))
 	}
-	if err := w.welcome(conn, hello); err != nil {
+	if err := w.sendWelcome(conn, hello); err != nil {
 		return nil, hello, err
 	}
 	live = newLink(file, processMemory{program: w.program.Identity}, hello.Flags&wire.HelloCopyByShim != 0)
 	live.borrow = w.borrow
-	if live.arena, err = w.place(conn); err != nil {
+	if live.arena, err = w.placeArena(conn); err != nil {
 		return nil, hello, err
 	}
 	if err := w.begin(live); err != nil {
 		return nil, hello, err
 	}
-	if _, err := conn.Write(placed(false)); err != nil {
+	if _, err := conn.Write(placedReply(false)); err != nil {
 		return nil, hello, fmt.Errorf("handshake: %w", err)
 	}
-	return live, hello, lingerUntilClosed(conn)
+	return live, hello, awaitClose(conn)
 }
 
-// lingerUntilClosed waits until the program has read everything and closed its end: from then on it
-// holds no descriptor.
-func lingerUntilClosed(conn net.Conn) error {
+// awaitClose waits until the program has read everything and closed its end. From then on
+// the program holds no file descriptor of phos.
+func awaitClose(conn net.Conn) error {
 	if _, err := conn.Read(make([]byte, 1)); err == nil {
-		return fmt.Errorf("handshake: %w: more than was agreed", wire.ErrHandshake)
+		return fmt.Errorf("handshake: %w: unexpected data after the handshake", wire.ErrHandshake)
 	}
 	return nil
 }
 
-// begin fills the header and makes the session.
+// begin creates the session and writes the session file's header.
 func (w *Worker) begin(live *link) error {
 	header := wire.Header{
 		Session:       w.config.Session,
@@ -91,7 +91,8 @@ func (w *Worker) begin(live *link) error {
 		})
 	}
 	made, err := session.New(session.Options{
-		Backend: w.backend, Program: live, Arena: live.arena, Answers: live, Share: live.share, Getenv: w.getenv, Logger: w.log,
+		Backend: w.backend, Program: live, Arena: live.arena, Answers: live,
+		Share: live.share, Getenv: w.getenv, Logger: w.log,
 	})
 	if err != nil {
 		return fmt.Errorf("open session: %w", err)
@@ -101,16 +102,16 @@ func (w *Worker) begin(live *link) error {
 	return nil
 }
 
-// run dispatches what the program posts until somebody ends the session or the ring makes no sense.
-func (w *Worker) run(j *joined) error {
-	w.joined.Store(j)
-	go w.followCookie(j)
+// run dispatches the program's calls until the session is ended or the ring is corrupt.
+func (w *Worker) run(j *activeSession) error {
+	w.active.Store(j)
+	go w.watchCookie(j)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	context.AfterFunc(ctx, func() { w.end("the ring has ended") })
+	context.AfterFunc(ctx, func() { w.end("the ring was closed") })
 	go func() {
 		<-w.over
-		j.link.slots.Close() // a call may be waiting for a copy that never comes
+		j.link.slots.Close() // a call may wait for a copy that never comes
 		cancel()
 	}()
 	err := w.dispatchAll(ctx, j)
@@ -119,20 +120,21 @@ func (w *Worker) run(j *joined) error {
 	case errors.Is(err, errFault):
 		j.link.file.Fail(faultResult)
 	case err != nil:
-		w.log.Error("the program broke its session", "error", err)
+		w.log.Error("session corrupted by the program", "error", err)
 		return nil
 	}
 	if err == nil {
-		w.log.Info("session ends", "why", w.why)
+		w.log.Info("session ended", "why", w.why)
 	}
 	return err
 }
 
-// dispatchAll turns a panic of a handler into the end of this one session.
-func (w *Worker) dispatchAll(ctx context.Context, j *joined) (err error) {
+// dispatchAll dispatches calls from the ring. It turns a panic of a handler into an error that ends
+// the session.
+func (w *Worker) dispatchAll(ctx context.Context, j *activeSession) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			w.log.Error("panic in a call; the session ends", "panic", fault, "stack", string(debug.Stack()))
+			w.log.Error("panic in call; session ends", "panic", fault, "stack", string(debug.Stack()))
 			err = fmt.Errorf("%w: %v", errFault, fault)
 		}
 	}()
@@ -144,7 +146,7 @@ func (w *Worker) dispatchAll(ctx context.Context, j *joined) (err error) {
 		}
 		j.session.Dispatch(&call)
 		if call.Long() {
-			j.ring.Rest()
+			j.ring.SkipSpin()
 		}
 	})
 }

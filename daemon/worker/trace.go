@@ -11,13 +11,13 @@ import (
 	"github.com/phos-gpu/phos/daemon/worker/session/trace"
 )
 
-// tracing is the one trace that there may be at a time.
+// tracing holds the trace in progress; there is at most one.
 type tracing struct {
 	mu  sync.Mutex // guards log
 	log *trace.Log
 }
 
-// Trace begins a trace into a file that phosd hands over, or ends the one that is there.
+// Trace starts a trace into a file that phosd handed off, or ends the current trace.
 func (c *control) Trace(ctx context.Context, request *api.TraceRequest) (*api.TraceReply, error) {
 	if err := rootOnly(ctx); err != nil {
 		return nil, err
@@ -30,13 +30,13 @@ func (c *control) Trace(ctx context.Context, request *api.TraceRequest) (*api.Tr
 	if err != nil {
 		return nil, err
 	}
-	files, err := w.desk.Take(request.GetFiles(), actor)
+	files, err := w.tokens.Take(request.GetFiles(), actor)
 	if err != nil {
 		return nil, err
 	}
 	if len(files) != 1 {
 		closeAll(files)
-		return nil, fmt.Errorf("%w: %d files in place of one to write into", api.ErrInvalid, len(files))
+		return nil, fmt.Errorf("%w: got %d files, want one to write to", api.ErrInvalid, len(files))
 	}
 	if err := w.beginTrace(files[0]); err != nil {
 		return nil, err
@@ -50,24 +50,24 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// beginTrace takes the file over.
+// beginTrace starts a trace and takes ownership of the file.
 func (w *Worker) beginTrace(file *os.File) error {
 	w.tracing.mu.Lock()
 	defer w.tracing.mu.Unlock()
-	joined := w.joined.Load()
-	if joined == nil || w.program == nil || w.tracing.log != nil {
+	active := w.active.Load()
+	if active == nil || w.program == nil || w.tracing.log != nil {
 		closeAll([]*os.File{file})
 		if w.tracing.log != nil {
-			return fmt.Errorf("%w: this program is being traced already; stop that first", api.ErrInvalid)
+			return fmt.Errorf("%w: the program is already being traced; stop that trace first", api.ErrInvalid)
 		}
-		return fmt.Errorf("%w: the program has not begun yet", api.ErrInvalid)
+		return fmt.Errorf("%w: the program is still starting", api.ErrInvalid)
 	}
 	head := trace.Head{
 		Trace: trace.Version, PID: w.program.PID, Session: w.config.Session, Job: w.currentJob().name, Begun: time.Now(),
 	}
 	w.tracing.log = trace.New(file, trace.DefaultLimit, head)
-	joined.session.Trace(w.tracing.log)
-	w.log.Info("trace begins", "file", file.Name())
+	active.session.Trace(w.tracing.log)
+	w.log.Info("trace started", "file", file.Name())
 	return nil
 }
 
@@ -75,14 +75,14 @@ func (w *Worker) endTrace() (*api.TraceReply, error) {
 	w.tracing.mu.Lock()
 	defer w.tracing.mu.Unlock()
 	if w.tracing.log == nil {
-		return nil, fmt.Errorf("%w: this program is not being traced", api.ErrInvalid)
+		return nil, fmt.Errorf("%w: the program is not being traced", api.ErrInvalid)
 	}
-	if joined := w.joined.Load(); joined != nil {
-		joined.session.Trace(nil)
+	if active := w.active.Load(); active != nil {
+		active.session.Trace(nil)
 	}
 	calls, err := w.tracing.log.Close()
 	w.tracing.log = nil
-	w.log.Info("trace ends", "calls", calls, "error", err)
+	w.log.Info("trace ended", "calls", calls, "error", err)
 	reply := &api.TraceReply{Calls: calls}
 	if err != nil {
 		reply.Error = err.Error()
@@ -90,15 +90,15 @@ func (w *Worker) endTrace() (*api.TraceReply, error) {
 	return reply, nil
 }
 
-// flushTrace writes what is left of a trace, when the process is about to end. A session that is
-// busy is not waited for: its lock is not taken.
+// flushTrace writes the rest of a trace before the process exits. It does not wait for a busy
+// session and takes no lock of it.
 func (w *Worker) flushTrace() {
 	if !w.tracing.mu.TryLock() {
 		return
 	}
 	defer w.tracing.mu.Unlock()
 	if w.tracing.log != nil {
-		_, _ = w.tracing.log.Close() // nobody is left to be told
+		_, _ = w.tracing.log.Close() // the process exits; there is no caller for the error
 		w.tracing.log = nil
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// BackendOptions say which backend a worker needs, and how it accounts memory.
+// BackendOptions say which backend a worker needs and where it accounts memory.
 type BackendOptions struct {
 	Gpus   string
 	Ledger *ledger.Ledger
@@ -34,76 +34,76 @@ type BackendOptions struct {
 	Logger *slog.Logger
 }
 
-// Open makes a backend. The main program hands it in, so that this package knows none.
+// Open opens a backend. The main program passes it in, so that this package imports no backend.
 type Open func(options BackendOptions) (gpu.Backend, error)
 
 // Worker serves one program.
 type Worker struct {
 	config  Config
-	files   handed
+	files   sessionFiles
 	log     *slog.Logger
 	program *proc.Handle
-	job     atomic.Pointer[job] // nil as long as the program is not known
+	job     atomic.Pointer[job] // nil until the program is known
 	backend gpu.Backend
-	// early is the log of a backend that was opened before its session was known.
-	early    joblog.Late
+	// earlyLog is the log of a backend that a standby worker opened before its session was known.
+	earlyLog joblog.Late
 	accounts *ledger.Ledger
 	// session is nil until the handshake is over.
 	session atomic.Pointer[session.Session]
-	// joined is nil until the program uses the session.
-	joined atomic.Pointer[joined]
-	// revival is nil in the worker of a program that has just started.
-	revival *revival
-	server  *grpc.Server
-	// checkpointing is held by the one checkpoint that there may be at a time.
+	// active is nil until the program uses the session.
+	active atomic.Pointer[activeSession]
+	// restoring is nil unless the worker restores a session.
+	restoring *workerRestore
+	server    *grpc.Server
+	// checkpointing is held by the checkpoint in progress; there is at most one.
 	checkpointing sync.Mutex
 	tracing       tracing
-	// last is the progress that the session told last.
-	last atomic.Pointer[session.Progress]
+	// lastProgress is the last known progress of the session.
+	lastProgress atomic.Pointer[session.Progress]
 
-	// desk keeps what phosd hands over.
-	desk *fdtoken.Desk
-	// borrower asks phosd for what this process may not open.
+	// tokens holds the files that phosd handed off.
+	tokens *fdtoken.Desk
+	// borrower asks phosd to open files that this process may not open.
 	borrower *lending.Borrower
-	// over is closed when the session is to end; why says why.
+	// over is closed when the session shall end; why is the reason.
 	over chan struct{}
 	once sync.Once
 	why  string
 }
 
-// Run is the whole life of a worker process. It returns when the session has ended; the program may
-// still run.
+// Run is the main function of a worker process. It returns when the session has ended; the program
+// may still run.
 func Run(open Open) error {
-	if err := renounce(); err != nil {
+	if err := dropPrivileges(); err != nil {
 		return err
 	}
 	config, err := ReadConfig(os.NewFile(ConfigFD, "config"))
 	if errors.Is(err, io.EOF) {
-		return nil // phosd gave up before there was a session
+		return nil // phosd gave up before the session began
 	}
 	if err != nil {
 		return err
 	}
 	w := newWorker(config)
-	w.files = inherited(config)
-	return w.live(open)
+	w.files = inheritedFiles(config)
+	return w.start(open)
 }
 
-// live is the life of a worker from the moment in which it knows what for.
-func (w *Worker) live(open Open) (err error) {
+// start runs the worker once its configuration is known.
+func (w *Worker) start(open Open) (err error) {
 	defer w.flushTrace()
 	config := w.config
-	if err := become(config); err != nil {
+	if err := becomeUser(config); err != nil {
 		return err
 	}
 	if config.Restore != nil {
-		return w.revive(open)
+		return w.restore(open)
 	}
 	w.log = w.phosdLog(config.Program.PID)
 	if w.program, err = proc.Take(config.Program, w.files.pidfd); err != nil {
 		return err
 	}
-	go w.followProgram(w.log)
+	go w.watchProgram(w.log)
 	found := readJob(w.program.Identity)
 	w.job.Store(&found)
 	w.log = found.logger(w.log, config.Log)
@@ -116,10 +116,9 @@ func (w *Worker) live(open Open) (err error) {
 	return w.serve()
 }
 
-// Standby is the whole life of a worker that is there before its program: it waits with GPUs that
-// are open.
+// Standby is the main function of a standby worker. It opens the GPUs, then waits for a session.
 func Standby(open Open) error {
-	if err := renounce(); err != nil {
+	if err := dropPrivileges(); err != nil {
 		return err
 	}
 	phosd, err := fdpass.Inherited(StandbyFD)
@@ -143,12 +142,13 @@ func Standby(open Open) error {
 	if err := phosd.Send(ready); err != nil {
 		return err
 	}
-	go w.makeRoom(order.LedgerSlot, ready.MemoryBytes)
-	return w.await(phosd, open)
+	go w.yieldMemory(order.LedgerSlot, ready.MemoryBytes)
+	return w.awaitSession(phosd, open)
 }
 
-// makeRoom ends a worker that waits when a program needs its memory.
-func (w *Worker) makeRoom(slot int, held []uint64) {
+// yieldMemory waits until a program needs the memory of this standby worker, then gives the memory
+// back and exits.
+func (w *Worker) yieldMemory(slot int, held []uint64) {
 	if !w.accounts.AwaitWanted(slot) {
 		return
 	}
@@ -156,17 +156,18 @@ func (w *Worker) makeRoom(slot int, held []uint64) {
 	for ordinal, bytes := range held {
 		w.accounts.Release(ordinal, slot, bytes)
 	}
-	slog.New(w.early).Info("a worker that waited makes room for a program", "bytes", held, "error", err)
+	slog.New(w.earlyLog).Info("standby worker exited to free memory for a program", "bytes", held, "error", err)
 	os.Exit(0)
 }
 
-// warmUp opens the GPUs and does what takes long, with few rights: it is nobody's yet.
+// warmUp opens the GPUs and does the slow parts of initialization, as an unprivileged user that
+// owns no program.
 func (w *Worker) warmUp(open Open, order Preparation) (ready Prepared, err error) {
-	if err := stepAside(); err != nil {
+	if err := assumeStandbyUser(); err != nil {
 		return ready, err
 	}
-	w.early = joblog.NewLate(order.Log.Handler(os.Stderr))
-	if err := w.openAs(open, slog.New(w.early)); err != nil {
+	w.earlyLog = joblog.NewLate(order.Log.Handler(os.Stderr))
+	if err := w.openLedgerAndBackend(open, slog.New(w.earlyLog)); err != nil {
 		return ready, err
 	}
 	w.accounts.Stand(order.LedgerSlot)
@@ -189,8 +190,8 @@ func (w *Worker) warmUp(open Open, order Preparation) (ready Prepared, err error
 	return ready, nil
 }
 
-// await waits for a session. When phosd ends, nobody needs this worker any more.
-func (w *Worker) await(phosd *fdpass.Conn, open Open) error {
+// awaitSession waits for a session and serves it. It returns nil if phosd exits first.
+func (w *Worker) awaitSession(phosd *fdpass.Conn, open Open) error {
 	var config Config
 	files, err := phosd.Receive(&config)
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
@@ -202,26 +203,26 @@ func (w *Worker) await(phosd *fdpass.Conn, open Open) error {
 	if err := phosd.Close(); err != nil {
 		return err
 	}
-	w.accounts.Wake() // the slot is not spare any more
+	w.accounts.Wake() // the slot is no longer spare
 	w.config = config
-	if w.files, err = sent(config, files); err != nil {
+	if w.files, err = receivedFiles(config, files); err != nil {
 		return err
 	}
-	if err := stepForward(); err != nil {
+	if err := regainRoot(); err != nil {
 		return err
 	}
-	return w.live(open)
+	return w.start(open)
 }
 
 func newWorker(config Config) *Worker {
 	return &Worker{
 		config: config, over: make(chan struct{}),
-		desk:     fdtoken.NewDesk(fdtoken.Limits{Files: handedFiles, Tokens: handedTokens}),
+		tokens:   fdtoken.NewDesk(fdtoken.Limits{Files: maxTokenFiles, Tokens: maxTokens}),
 		borrower: lending.NewBorrower(),
 	}
 }
 
-// phosdLog is phosd's log, for what concerns the session.
+// phosdLog returns a logger to phosd's log, with the session's attributes.
 func (w *Worker) phosdLog(pid int) *slog.Logger {
 	log := slog.New(w.config.Log.Handler(os.Stderr)).With("session", w.config.Session)
 	if pid != 0 {
@@ -230,16 +231,17 @@ func (w *Worker) phosdLog(pid int) *slog.Logger {
 	return log
 }
 
-// openBackend does nothing in a worker that has waited with it.
+// openBackend opens the backend. A standby worker has already done so.
 func (w *Worker) openBackend(open Open) error {
 	if w.backend != nil {
-		w.early.Set(w.log.Handler())
+		w.earlyLog.Set(w.log.Handler())
 		return nil
 	}
-	return w.openAs(open, w.log)
+	return w.openLedgerAndBackend(open, w.log)
 }
 
-func (w *Worker) openAs(open Open, log *slog.Logger) error {
+// openLedgerAndBackend opens the ledger and the backend, which logs to log.
+func (w *Worker) openLedgerAndBackend(open Open, log *slog.Logger) error {
 	accounts, err := ledger.Open(w.files.ledger)
 	if err != nil {
 		return err
@@ -252,19 +254,19 @@ func (w *Worker) openAs(open Open, log *slog.Logger) error {
 	return nil
 }
 
-// followProgram ends the process with its program, at once and whatever it is doing: the kernel
-// takes back what it had.
-func (w *Worker) followProgram(log *slog.Logger) {
+// watchProgram exits the process at once when the program exits. The kernel frees everything it
+// held.
+func (w *Worker) watchProgram(log *slog.Logger) {
 	if err := w.program.Wait(); err != nil {
-		log.Error("watch program", "error", err)
+		log.Error("cannot watch program", "error", err)
 		return
 	}
-	log.Debug("the program has ended")
+	log.Debug("program exited")
 	w.flushTrace()
 	os.Exit(0)
 }
 
-// end makes the session end while the program runs on.
+// end ends the session. The program may still run.
 func (w *Worker) end(why string) {
 	w.once.Do(func() {
 		w.why = why
@@ -272,21 +274,21 @@ func (w *Worker) end(why string) {
 	})
 }
 
-// job is what a program's surroundings say about it.
+// job is what is known about a program from its pos.yaml and its environment.
 type job struct {
 	name string
-	// named: by its pos.yaml.
+	// named is set if name comes from pos.yaml.
 	named   bool
 	logPath string
-	// policy is what pos.yaml says about checkpoints, nil for nothing.
+	// policy is the checkpoint policy in pos.yaml; nil if there is none.
 	policy *config.Policy
-	// wrong is what is wrong with pos.yaml.
-	wrong  error
+	// err is the error in pos.yaml, or nil.
+	err    error
 	log    *os.File
 	getenv func(string) string
 }
 
-// currentJob is what is known of the program's surroundings.
+// currentJob returns the program's job, or an empty one while it is not known.
 func (w *Worker) currentJob() job {
 	if known := w.job.Load(); known != nil {
 		return *known
@@ -302,22 +304,22 @@ func (w *Worker) getenv(name string) string {
 	return ""
 }
 
-// complaint is what is wrong with pos.yaml, on one line; empty for nothing.
-func (j job) complaint() string {
-	if j.wrong == nil {
+// errorText returns the error in pos.yaml on one line; empty if there is none.
+func (j job) errorText() string {
+	if j.err == nil {
 		return ""
 	}
-	return strings.ReplaceAll(j.wrong.Error(), "\n", "; ")
+	return strings.ReplaceAll(j.err.Error(), "\n", "; ")
 }
 
-// readJob reads with the program's rights, because the worker has no others. Nothing in it can
-// fail: a program with a wrong file still starts.
+// readJob reads pos.yaml and the environment with the program's rights; the worker has no others.
+// It never fails: a program with an invalid file still starts.
 func readJob(program proc.Identity) job {
 	at := fmt.Sprintf("/proc/%d/cwd", program.PID)
 	file, err := jobfile.Load(at + "/" + jobfile.Name)
 	if _, closed := os.Readlink(at); errors.Is(closed, fs.ErrPermission) {
 		err = fmt.Errorf(
-			"no %s is read: the program is not dumpable, so nobody but root may see its directory",
+			"%s was not read: the program is not dumpable, so only root may see its directory",
 			jobfile.Name,
 		)
 	}
@@ -325,14 +327,14 @@ func readJob(program proc.Identity) job {
 		name:    file.JobName,
 		named:   file.JobName != "",
 		logPath: file.LogPath,
-		wrong:   err,
+		err:     err,
 		getenv:  func(string) string { return "" },
 	}
 	if j.name == "" {
 		j.name = program.Name()
 	}
 	if file.Checkpoint != nil {
-		policy, _ := file.Checkpoint.Policy() // what is wrong with it is in err
+		policy, _ := file.Checkpoint.Policy() // an invalid policy is already in err
 		j.policy = &policy
 	}
 	if environment, err := program.Environment(); err == nil {
@@ -340,7 +342,7 @@ func readJob(program proc.Identity) job {
 	}
 	var logError error
 	if j.log, logError = joblog.Open(program, j.logPath); logError != nil {
-		j.wrong = errors.Join(j.wrong, logError)
+		j.err = errors.Join(j.err, logError)
 	}
 	return j
 }

@@ -1,10 +1,10 @@
 package abi
 
-// DeviceAttribute is a CUdevice_attribute number.
+// DeviceAttribute is a CUdevice_attribute.
 type DeviceAttribute int32
 
-// The device attributes of CUDA 12.8, in the driver's order. Numbers that are missing belong to
-// later drivers.
+// The device attributes of CUDA 12.8, in the driver's order. Missing numbers belong to later
+// drivers.
 const (
 	AttrMaxThreadsPerBlock                     DeviceAttribute = 1
 	AttrMaxBlockDimX                           DeviceAttribute = 2
@@ -148,10 +148,10 @@ const (
 	AttrGPUPCISubsystemID                      DeviceAttribute = 140
 	AttrHostNUMAMultinodeIPCSupported          DeviceAttribute = 143
 
-	// AttrPeerAtomics and AttrPeers are none of the driver's, and programs are not told them.
-	// AttrPeerAtomics is a bit for each device in whose memory atomic operations of this one's kernels
-	// work.
+	// AttrPeerAtomics and AttrPeers are not the driver's, and programs cannot query them.
+	// AttrPeerAtomics has a bit for each device in whose memory this device's kernels can do atomic
+	// operations.
 	AttrPeerAtomics DeviceAttribute = 298
-	// AttrPeers is a bit for each device whose memory the kernels of this one can be allowed to reach.
+	// AttrPeers has a bit for each device whose memory this device's kernels can be allowed to access.
 	AttrPeers DeviceAttribute = 299
 )

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Call is the permanent number of a call that travels from libphos to a worker. 0 is padding.
+// Call is the permanent number of a call from libphos to a worker. 0 is padding.
 type Call uint16
 
 // Class says how a call is served; hijack/spec/README.md explains.
 type Class uint8
 
-// Classes of calls. The others of the specification never travel.
+// Classes of calls. Calls of the specification's other classes are never sent.
 const (
 	ClassNone  Class = iota
 	ClassAsync       // posted, never answered
 	ClassSync        // answered by the handler without waiting for a GPU
-	ClassWait        // answered, perhaps after waiting for a GPU
+	ClassWait        // answered, possibly after waiting for a GPU
 )
 
 type callInfo struct {
@@ -25,7 +25,7 @@ type callInfo struct {
 	arguments string
 }
 
-// Class is ClassNone for a number that is no call.
+// Class returns the class of a call, or ClassNone for an unused number.
 func (c Call) Class() Class {
 	if int(c) < len(calls) {
 		return calls[c].class
@@ -33,8 +33,8 @@ func (c Call) Class() Class {
 	return ClassNone
 }
 
-// Arguments names what travels with the call, in the order in which it lies in a frame: words, then
-// arrays, which have a mark behind the name: [] for one of words, * for bytes.
+// Arguments returns the names of the call's arguments, in the order of the frame: words, then
+// arrays. An array's name ends with [] for words or * for bytes.
 func (c Call) Arguments() []string {
 	if int(c) < len(calls) {
 		return strings.Fields(calls[c].arguments)
@@ -42,7 +42,7 @@ func (c Call) Arguments() []string {
 	return nil
 }
 
-// Calls lists all calls in the order of their numbers.
+// Calls returns all calls, sorted by number.
 func Calls() []Call {
 	var list []Call
 	for number, info := range calls {
@@ -53,7 +53,7 @@ func Calls() []Call {
 	return list
 }
 
-// String is the name in the specification: "cuMemAlloc_v2", "launch".
+// String returns the name in the specification: "cuMemAlloc_v2", "launch".
 func (c Call) String() string {
 	if c.Class() == ClassNone {
 		return fmt.Sprintf("call %d", uint16(c))

@@ -1,7 +1,6 @@
-// Package abi is the vocabulary of the CUDA driver interface: result codes, attribute numbers and,
+// Package abi defines the numbers of the CUDA driver interface: result codes, attributes and,
 // generated from hijack/spec, the permanent numbers of the calls that libphos forwards.
 //
-// It holds numbers and names only. Behaviour lives in daemon/worker/session, encoding in
-// hijack/wire. Names here follow the driver's own, so that a reader can hold them against its
-// manual.
+// It contains only numbers and names. The behaviour is in daemon/worker/session, the encoding in
+// hijack/wire. Names follow the driver's, so that readers can find them in its manual.
 package abi

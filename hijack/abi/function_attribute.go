@@ -1,6 +1,6 @@
 package abi
 
-// FunctionAttribute is a CUfunction_attribute number, an index of gpu.FunctionInfo.Attributes.
+// FunctionAttribute is a CUfunction_attribute, an index of gpu.FunctionInfo.Attributes.
 type FunctionAttribute int32
 
 // The function attributes. Those from FuncMaxDynamicSharedBytes on can be set, except

@@ -2,12 +2,12 @@ package abi
 
 import "fmt"
 
-// Handle is what a program holds instead of a driver pointer: 0x7000_0000_0000 | kind<<32 | index.
-// Indices begin at 1 and are never used again within a session, so a stale handle can never mean
-// something else.
+// Handle replaces the driver's object pointers in a program: 0x7000_0000_0000 | kind<<32 | index.
+// Indices begin at 1 and are never reused within a session, so a stale handle never refers to a new
+// object.
 type Handle uint64
 
-// Kind says what a handle stands for.
+// Kind is the kind of object that a handle refers to.
 type Kind uint8
 
 // Kinds of handles. A kernel is accepted wherever a function is.
@@ -30,7 +30,7 @@ const (
 	kindEnd
 )
 
-// LastKind is the highest of them.
+// LastKind is the highest kind.
 const LastKind = kindEnd - 1
 
 // The special stream handles of the driver.
@@ -40,19 +40,19 @@ const (
 	StreamPerThread Handle = 2
 )
 
-// HandleBase is the part that all handles share; the kind is added above bit 32.
+// HandleBase is common to all handles; the kind is added at bit 32.
 const HandleBase = 0x7000_0000_0000
 
-// NewHandle makes the handle of a kind and an index.
+// NewHandle returns the handle with a kind and an index.
 func NewHandle(kind Kind, index uint32) Handle {
 	return HandleBase | Handle(kind)<<32 | Handle(index)
 }
 
-// PrimaryContext is the handle of a device's primary context, which is known before the context
-// exists.
+// PrimaryContext returns the handle of a device's primary context. It is the same whether or not
+// the context exists.
 func PrimaryContext(device int) Handle { return NewHandle(KindContext, uint32(device)+1) }
 
-// Kind returns what the handle stands for, KindNone where it is none of ours.
+// Kind returns the handle's kind, or KindNone if it is not a handle of phos.
 func (h Handle) Kind() Kind {
 	kind := Kind(h >> 32 & 0xff)
 	if h>>40 != HandleBase>>40 || kind > LastKind {

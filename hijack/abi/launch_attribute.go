@@ -1,7 +1,6 @@
 package abi
 
-// LaunchAttribute asks something more of a launch than its shape: a CUlaunchAttribute, laid out as
-// the driver has it.
+// LaunchAttribute is a CUlaunchAttribute, in the driver's layout.
 type LaunchAttribute struct {
 	ID    LaunchAttributeID
 	_     [4]byte
@@ -14,15 +13,15 @@ const (
 	LaunchValueBytes     = 64
 )
 
-// LaunchAttributeID is a CUlaunchAttributeID number.
+// LaunchAttributeID is a CUlaunchAttributeID.
 type LaunchAttributeID int32
 
-// Launch attributes that hold neither handles nor addresses, and mean something to a device.
+// Launch attributes that are relevant to a device and contain no handles or addresses.
 const (
 	LaunchCooperative      LaunchAttributeID = 2
 	LaunchCluster          LaunchAttributeID = 4
 	LaunchClusterPolicy    LaunchAttributeID = 5
-	LaunchProgrammatic     LaunchAttributeID = 6 // may begin before the kernel in front of it has ended
+	LaunchProgrammatic     LaunchAttributeID = 6 // may begin before the previous kernel has ended
 	LaunchPriority         LaunchAttributeID = 8
 	LaunchMemSyncDomainMap LaunchAttributeID = 9
 	LaunchMemSyncDomain    LaunchAttributeID = 10
@@ -31,11 +30,11 @@ const (
 	LaunchNVLinkCentric    LaunchAttributeID = 16
 )
 
-// OfNodes reports whether the attribute is one of graph nodes too; the others are of launches into
-// a stream.
+// OfNodes reports whether the attribute also applies to graph nodes. The others apply only to
+// launches into a stream.
 func (id LaunchAttributeID) OfNodes() bool { return id != LaunchProgrammatic }
 
-// Passed reports whether backends get to see the attribute.
+// Passed reports whether the attribute is passed to backends.
 func (id LaunchAttributeID) Passed() bool {
 	switch id {
 	case LaunchCooperative, LaunchCluster, LaunchClusterPolicy, LaunchProgrammatic, LaunchPriority, LaunchMemSyncDomainMap,

@@ -2,7 +2,7 @@ package abi
 
 import "fmt"
 
-// Result is a CUresult: what every driver call returns, 0 for success.
+// Result is a CUresult, the result of every driver call; 0 is success.
 type Result int32
 
 // The driver's result codes that phos itself produces or passes on.
@@ -76,8 +76,8 @@ const (
 	Unknown                     Result = 999
 )
 
-// Sticky reports whether the code poisons its context: on hardware every later call of the process
-// then fails too.
+// Sticky reports whether the error poisons its context: then, as on hardware, every later call of
+// the process fails.
 func (r Result) Sticky() bool {
 	switch r {
 	case IllegalAddress, LaunchTimeout, Assert, HardwareStackError, IllegalInstruction,
@@ -89,11 +89,11 @@ func (r Result) Sticky() bool {
 	}
 }
 
-// Error makes a Result usable as an error; use errors.Is(err, abi.OutOfMemory).
+// Error implements error; use errors.Is(err, abi.OutOfMemory).
 func (r Result) Error() string { return r.String() }
 
 func (r Result) String() string {
-	if name, known := resultNames[r]; known {
+	if name, ok := resultNames[r]; ok {
 		return name
 	}
 	return fmt.Sprintf("CUDA_ERROR_%d", int32(r))

@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// TestSticky holds Sticky to what CUDA's header says: those are the codes after which "the process
-// must be terminated and relaunched", and besides them two of hardware and one of device code that
-// poison a context just so.
+// TestSticky compares Sticky with CUDA's header: the codes after which "the process must be
+// terminated and relaunched". Two hardware errors and one of device code poison a context too.
 func TestSticky(t *testing.T) {
 	header := []Result{226, 700, 702, 714, 715, 716, 717, 718, 719, 721, 810, 911}
 	besides := []Result{214, 220, 710}

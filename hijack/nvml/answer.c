@@ -8,7 +8,7 @@
 
 #include "../shim/connection.h"
 
-/* Places in the device table that the session file has too. */
+/* Offsets in an entry of the device table, as in the session file. */
 enum { DEVICE_ATTRIBUTES = 280, ATTRIBUTE_COUNT = 300 };
 
 uint32_t phos_u32(const unsigned char *entry, size_t place)
@@ -37,13 +37,13 @@ const unsigned char *phos_entry(const struct phos_answer *answer, uint32_t index
 	return answer->bytes + PHOS_ANSWER_HEAD_BYTES + (size_t)index * PHOS_ANSWER_DEVICE_BYTES;
 }
 
-/* Reads the head, checks it, and then reads what it announces. */
+/* Reads and checks the head, then reads the rest. */
 static nvmlReturn_t receive(int fd, struct phos_answer *answer)
 {
 	unsigned char head[PHOS_ANSWER_HEAD_BYTES];
 	if (!phos_receive_all(fd, head, sizeof head) ||
 	    phos_u32(head, PHOS_ANSWER_MAGIC) != PHOS_INQUIRY_MAGIC)
-		return NVML_DRIVER_NOT_LOADED; /* no phosd, or one that does not know the question
+		return NVML_DRIVER_NOT_LOADED; /* no phosd, or one that does not know inquiries
 						*/
 	if (phos_u32(head, PHOS_ANSWER_VERSION) != PHOS_VERSION)
 		return NVML_VERSION_MISMATCH;
@@ -111,7 +111,7 @@ uint32_t phos_ask_version(void)
 	enum { RESTART_MILLISECONDS = 1000 };
 	struct phos_answer answer = {0};
 	uint32_t version = ask(&answer, RESTART_MILLISECONDS) == NVML_SUCCESS ? answer.cuda : 0;
-	phos_forget(&answer);
+	phos_release_answer(&answer);
 	return version;
 }
 
@@ -121,7 +121,7 @@ nvmlReturn_t phos_ask(struct phos_answer *answer)
 	return phos_ask_now(answer, RESTART_MILLISECONDS);
 }
 
-void phos_forget(struct phos_answer *answer)
+void phos_release_answer(struct phos_answer *answer)
 {
 	free(answer->bytes);
 	*answer = (struct phos_answer){0};
@@ -150,7 +150,7 @@ nvmlReturn_t phos_gpu_of(nvmlDevice_t handle, struct phos_gpu *gpu)
 		result = NVML_INVALID_ARGUMENT;
 	else
 		memcpy(gpu->entry, phos_entry(&answer, gpu->index), sizeof gpu->entry);
-	phos_forget(&answer);
+	phos_release_answer(&answer);
 	return result;
 }
 

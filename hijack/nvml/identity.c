@@ -1,4 +1,4 @@
-/* Which GPUs there are: finding one, and what it is called. */
+/* Listing and finding GPUs, and their names. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,7 +15,7 @@ enum {
 	COMPUTE_MODE = 20,
 };
 
-/* Places in the device table. */
+/* Offsets in an entry of the device table. */
 enum { DEVICE_NAME = 0, DEVICE_NAME_BYTES = 256, DEVICE_UUID = 256, UUID_BYTES = 16 };
 
 enum { BRAND_NVIDIA = 14, ARCHITECTURE_UNKNOWN = -1 };
@@ -30,7 +30,7 @@ nvmlReturn_t nvmlDeviceGetCount_v2(unsigned *count)
 	nvmlReturn_t result = phos_ask(&answer);
 	if (result == NVML_SUCCESS)
 		*count = answer.devices;
-	phos_forget(&answer);
+	phos_release_answer(&answer);
 	return result;
 }
 
@@ -39,7 +39,7 @@ nvmlReturn_t nvmlDeviceGetCount(unsigned *count)
 	return nvmlDeviceGetCount_v2(count);
 }
 
-/* Finds the first GPU of which a function says that it is the one. */
+/* Finds the first GPU for which is() returns true. */
 static nvmlReturn_t find(bool (*is)(const unsigned char *entry, uint32_t index, const void *wanted),
 			 const void *wanted, nvmlReturn_t otherwise, nvmlDevice_t *device)
 {
@@ -55,7 +55,7 @@ static nvmlReturn_t find(bool (*is)(const unsigned char *entry, uint32_t index, 
 				result = NVML_SUCCESS;
 			}
 	}
-	phos_forget(&answer);
+	phos_release_answer(&answer);
 	return result;
 }
 
@@ -186,7 +186,7 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t *info)
 	return NVML_SUCCESS;
 }
 
-/* The older forms of the structure end earlier. */
+/* Older forms of the structure are shorter. */
 static nvmlReturn_t pci_info(nvmlDevice_t device, nvmlPciInfo_t *info, size_t bytes)
 {
 	nvmlPciInfo_t whole;
@@ -242,7 +242,7 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int *major,
 	return result;
 }
 
-/* NVML's numbers of architectures, by compute capability. */
+/* Returns NVML's number of an architecture, by compute capability. */
 static int architecture(int major, int minor)
 {
 	enum { PASCAL = 4, VOLTA, TURING, AMPERE, ADA, HOPPER, BLACKWELL };
@@ -280,8 +280,8 @@ nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, unsigned *found)
 	return result;
 }
 
-/* One number of an entry that needs no more than a place to write it. */
-static nvmlReturn_t yield(nvmlDevice_t device, int attribute, int value, int *to)
+/* Writes one number of an entry to *value. */
+static nvmlReturn_t put_number(nvmlDevice_t device, int attribute, int value, int *to)
 {
 	struct phos_gpu gpu;
 	if (to == NULL)
@@ -294,16 +294,16 @@ static nvmlReturn_t yield(nvmlDevice_t device, int attribute, int value, int *to
 
 nvmlReturn_t nvmlDeviceGetBrand(nvmlDevice_t device, int *brand)
 {
-	return yield(device, 0, BRAND_NVIDIA, brand);
+	return put_number(device, 0, BRAND_NVIDIA, brand);
 }
 
 nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, int *mode)
 {
-	return yield(device, COMPUTE_MODE, 0, mode);
+	return put_number(device, COMPUTE_MODE, 0, mode);
 }
 
-/* What a GPU may do with the memory of another, or its own. NCCL asks, and starts without no
- * answer. */
+/* The access of a GPU to the memory of another, or its own. NCCL does not start without an answer.
+ */
 nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device, nvmlDevice_t peer, int capability,
 				    int *status)
 {

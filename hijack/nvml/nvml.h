@@ -1,8 +1,8 @@
 /*
- * The part of NVIDIA's management library (NVML) that phos answers: its numbers and structures, as
- * programs that were compiled against NVIDIA's header expect them. libphos.so is also found as
- * libnvidia-ml.so.1 and exports every name that a real one has; those that are not here
- * (zz_refuse.c) return NOT_SUPPORTED, which callers know, because no GPU supports everything.
+ * The part of NVIDIA's management library (NVML) that phos implements: its numbers and structures,
+ * compatible with NVIDIA's header. libphos.so is also installed as libnvidia-ml.so.1 and exports
+ * all of its names. The others (zz_refuse.c) return NOT_SUPPORTED, which callers handle, because no
+ * GPU supports everything.
  */
 #ifndef PHOS_NVML_H
 #define PHOS_NVML_H
@@ -25,13 +25,13 @@ typedef enum {
 	NVML_UNKNOWN = 999,
 } nvmlReturn_t;
 
-/* A handle is 1 and more, by the GPU's index. */
+/* A handle is the GPU's index plus 1. */
 typedef struct phos_nvml_handle *nvmlDevice_t;
 
 #define NVML_NOT_AVAILABLE UINT64_MAX
 #define NVML_NO_INSTANCE   UINT32_MAX
 
-/* The size of a structure and its version, as its first word must hold them. */
+/* The first word of a structure: its size and version. */
 #define NVML_VERSIONED(type, version) ((uint32_t)sizeof(type) | (uint32_t)(version) << 24)
 
 typedef struct {
@@ -74,7 +74,7 @@ typedef struct {
 	int32_t sensor, celsius;
 } nvmlTemperature_t;
 
-/* Says, to who asks for it, that a name was asked for that is not built. */
+/* Logs at debug level that a call is not implemented, and returns NOT_SUPPORTED. */
 nvmlReturn_t phos_nvml_refuse(const char *name);
 
 #endif

@@ -1,9 +1,9 @@
-/* Who holds memory on a GPU. phosd lists the programs that its caller may see, and they compute:
- * nobody draws. */
+/* Processes with memory on a GPU. phosd lists the programs that the caller may see; all are compute
+ * processes, none uses graphics. */
 #include "answer.h"
 #include "calls.h"
 
-/* Writes process i to where a program wants it, in one of the forms that the structure has had. */
+/* Writes process i to a program's array, in one of the structure's versions. */
 typedef void (*writer)(void *infos, unsigned i, uint32_t pid, uint64_t used);
 
 static void write_v1(void *infos, unsigned i, uint32_t pid, uint64_t used)
@@ -21,7 +21,7 @@ static void write_v2(void *infos, unsigned i, uint32_t pid, uint64_t used)
 	};
 }
 
-/* count holds the room, and then how many there are, also where the room is too small. */
+/* *count is the capacity, and then the number of processes, even if that is larger. */
 static nvmlReturn_t list(nvmlDevice_t device, unsigned *count, void *infos, writer write)
 {
 	struct phos_answer answer;
@@ -46,7 +46,7 @@ static nvmlReturn_t list(nvmlDevice_t device, unsigned *count, void *infos, writ
 		result = NVML_INVALID_ARGUMENT;
 	else if (found > *count)
 		result = NVML_INSUFFICIENT_SIZE;
-	phos_forget(&answer);
+	phos_release_answer(&answer);
 	if (result != NVML_INVALID_ARGUMENT)
 		*count = found;
 	return result;

@@ -1,4 +1,4 @@
-/* Beginning and ending, errors in words, and what holds for all GPUs. */
+/* Initialisation and shutdown, error texts, and system-wide queries. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,10 +8,10 @@
 #include "answer.h"
 #include "calls.h"
 
-/* What nvmlSystemGetNVMLVersion says: the newest structures that are answered here. */
+/* The result of nvmlSystemGetNVMLVersion: the newest version whose structures are supported. */
 #define NVML_VERSION "12.550"
 
-enum { KNOWN_FLAGS = 1 | 2 }; /* NO_GPUS, NO_ATTACH: phosd has them, and nothing is attached */
+enum { KNOWN_FLAGS = 1 | 2 }; /* NO_GPUS, NO_ATTACH: no effect here */
 
 static _Atomic uint32_t users;
 
@@ -29,13 +29,13 @@ nvmlReturn_t phos_nvml_refuse(const char *name)
 	return NVML_NOT_SUPPORTED;
 }
 
-/* Succeeds where a driver would: where phosd answers. */
+/* Succeeds if phosd answers. */
 nvmlReturn_t nvmlInit_v2(void)
 {
 	struct phos_answer answer;
 	atomic_fetch_add(&users, 1);
 	nvmlReturn_t result = phos_ask_now(&answer, 0);
-	phos_forget(&answer);
+	phos_release_answer(&answer);
 	if (result != NVML_SUCCESS)
 		atomic_fetch_sub(&users, 1);
 	return result;
@@ -98,11 +98,11 @@ nvmlReturn_t nvmlSystemGetDriverVersion(char *version, unsigned length)
 	nvmlReturn_t result = phos_ask(&answer);
 	if (result == NVML_SUCCESS)
 		result = phos_text(answer.driver, version, length);
-	phos_forget(&answer);
+	phos_release_answer(&answer);
 	return result;
 }
 
-/* Needs no nvmlInit, as with the real one. */
+/* As with the real library, nvmlInit is not needed. */
 nvmlReturn_t nvmlSystemGetNVMLVersion(char *version, unsigned length)
 {
 	return phos_text(NVML_VERSION, version, length);
@@ -116,7 +116,7 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion(int *version)
 	nvmlReturn_t result = phos_ask(&answer);
 	if (result == NVML_SUCCESS)
 		*version = (int)answer.cuda;
-	phos_forget(&answer);
+	phos_release_answer(&answer);
 	return result;
 }
 
@@ -125,7 +125,8 @@ nvmlReturn_t nvmlSystemGetCudaDriverVersion_v2(int *version)
 	return nvmlSystemGetCudaDriverVersion(version);
 }
 
-/* The first word of its command line. Cut where it does not fit, as the real one does. */
+/* Returns the first word of the process's command line. As in the real library, it is truncated to
+ * fit. */
 nvmlReturn_t nvmlSystemGetProcessName(unsigned pid, char *name, unsigned length)
 {
 	char path[32];

@@ -1,11 +1,11 @@
-/* How a GPU does: memory, use, temperature, power. What phosd does not know is NOT_SUPPORTED. */
+/* The state of a GPU: memory, utilization, temperature, power. Unknown values are NOT_SUPPORTED. */
 #include "answer.h"
 #include "calls.h"
 
-/* Place in the device table. */
+/* Offset in an entry of the device table. */
 enum { DEVICE_MEMORY = 272 };
 
-/* Gets the entry, if what is asked for is known. */
+/* Gets the entry, if the requested value is known. */
 static nvmlReturn_t look(nvmlDevice_t device, uint32_t known, struct phos_gpu *gpu)
 {
 	nvmlReturn_t result = phos_gpu_of(device, gpu);
@@ -32,7 +32,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t *memory)
 	return result;
 }
 
-/* What neither programs hold nor is free is the driver's. */
+/* Memory that is neither used by programs nor free is reserved by the driver. */
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t *memory)
 {
 	nvmlMemory_t plain;
@@ -65,7 +65,7 @@ nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_
 	return result;
 }
 
-/* One number at a place. */
+/* Returns the number at an offset of the entry. */
 static nvmlReturn_t number(nvmlDevice_t device, uint32_t known, size_t place, unsigned *to)
 {
 	struct phos_gpu gpu;

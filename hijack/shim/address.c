@@ -12,8 +12,8 @@
 
 static const char field[] = "daemon_addr";
 
-/* Copies text without surrounding blanks. What does not fit is cut: it is no address that could be
- * used, and the error shows what there is of it. False: it is empty. */
+/* Copies text without surrounding blanks. Text that does not fit is truncated: such an address is
+ * invalid anyway, and the error message shows its beginning. Returns false if it is empty. */
 static bool copy_trimmed(const char *from, size_t bytes, char *to, size_t to_bytes)
 {
 	while (bytes > 0 && isspace((unsigned char)from[0])) {
@@ -31,7 +31,7 @@ static bool copy_trimmed(const char *from, size_t bytes, char *to, size_t to_byt
 	return true;
 }
 
-/* Reads what follows "daemon_addr:" on its line: a quoted or a plain scalar, and perhaps a comment.
+/* Reads the rest of the line after "daemon_addr:": a quoted or plain scalar, and maybe a comment.
  */
 static bool read_scalar(const char *from, size_t bytes, char *value, size_t value_bytes)
 {
@@ -77,7 +77,7 @@ bool phos_yaml_daemon_addr(const char *text, size_t bytes, char *value, size_t v
 	return false;
 }
 
-/* Whether the host of HOST, HOST:PORT or [HOST]:PORT is this machine by a loopback name. */
+/* Whether the host of HOST, HOST:PORT or [HOST]:PORT is a loopback name or address. */
 static bool is_loopback(const char *address)
 {
 	char host[ADDRESS_BYTES];
@@ -116,7 +116,8 @@ bool phos_socket_of_address(const char *address, const char *local, char *path, 
 	return written > 0 && (size_t)written < path_bytes;
 }
 
-/* Reads daemon_addr of the working directory's pos.yaml, where there is such a file and field. */
+/* Reads daemon_addr of the working directory's pos.yaml. Returns false if there is no such file or
+ * field. */
 static bool read_pos_yaml(char *value, size_t value_bytes)
 {
 	int fd = open("pos.yaml", O_RDONLY | O_CLOEXEC | O_NONBLOCK);

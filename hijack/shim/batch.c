@@ -1,4 +1,4 @@
-/* Batches of copies, and of hints about managed memory. */
+/* Batches of copies, and of hints for managed memory. */
 #include <stdbool.h>
 
 #include "copy.h"
@@ -15,7 +15,7 @@ static bool is_order(CUmemcpySrcAccessOrder order)
 	return order == ORDER_STREAM || order == ORDER_DURING_CALL || order == ORDER_ANY;
 }
 
-/* What every batch needs: a context, and a stream that is not the legacy one. */
+/* Checks what every batch needs: a context, and a stream other than the legacy one. */
 static CUresult enter(CUstream stream)
 {
 	CUresult result = phos_enter_context();
@@ -24,7 +24,7 @@ static CUresult enter(CUstream stream)
 	return stream == 0 || stream == LEGACY_STREAM ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
-/* Attributes belong to runs of copies: each index is where the next run begins. */
+/* Attributes apply to runs of copies: each index is the beginning of a run. */
 static CUresult check_attributes(const CUmemcpyAttributes *all, const size_t *from, size_t runs,
 				 size_t count)
 {
@@ -111,7 +111,7 @@ CUresult cuMemcpy3DBatchAsync_v2(size_t count, CUDA_MEMCPY3D_BATCH_OP *all,
 	return cuMemcpy3DBatchAsync(count, all, NULL, flags, stream);
 }
 
-/* Ranges of managed memory, which lies in host memory and need not move. */
+/* Checks ranges of managed memory. It lies in host memory and need not move. */
 static CUresult check_ranges(const CUdeviceptr *all, const size_t *sizes, size_t count,
 			     unsigned long long flags, CUstream stream)
 {

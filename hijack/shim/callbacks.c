@@ -1,7 +1,7 @@
 /*
  * The callback thread takes records from the callback ring, runs the program's function of each,
- * and tells the worker. It is made when the first function is submitted, and sleeps on the ring's
- * head.
+ * and reports its end to the worker. It is created when the first function is submitted, and sleeps
+ * on the ring's head.
  */
 #include "callbacks.h"
 
@@ -14,7 +14,7 @@
 #include "thread.h"
 
 #define SLICE_MILLISECONDS 1000
-#define STACK_BYTES        (8u << 20) /* what a thread of the program would have */
+#define STACK_BYTES        (8u << 20) /* as a thread of the program would have */
 
 struct record {
 	uint32_t kind, reserved;
@@ -41,9 +41,9 @@ static void run(const struct record *r)
 		((CUhostFn)(uintptr_t)r->function)(user_data);
 }
 
-/* Tells the worker that a function has returned. A closed gate must not stop this: a checkpoint
+/* Reports to the worker that a function has returned. It passes a closed gate, because a checkpoint
  * waits for it. */
-static void tell_done(uint64_t id)
+static void post_done(uint64_t id)
 {
 	struct phos_call c;
 	if (!phos_begin(&c, PHOS_CALL_callbackDone, PHOS_INTERNAL, PHOS_WORDS(1)))
@@ -70,12 +70,13 @@ static void *serve(void *unused)
 		memcpy(&r, phos.file + PHOS_CALLBACK_OFFSET + at % PHOS_CALLBACK_BYTES, sizeof r);
 		atomic_store_explicit(tail, at + sizeof r, memory_order_release);
 		run(&r);
-		tell_done(r.id);
+		post_done(r.id);
 	}
 	return NULL;
 }
 
-/* Starts the thread with all signals blocked: the program's handlers are for its own threads. */
+/* Starts the thread with all signals blocked: the program's signal handlers must run on its own
+ * threads. */
 static int start_thread(void)
 {
 	pthread_t thread;

@@ -1,4 +1,4 @@
-/* Stream capture. While the session's count of open captures is 0, all questions are answered here.
+/* Stream capture. While the session's count of active captures is 0, all queries are answered here.
  */
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ static bool nothing_captures(void)
 	return atomic_load_explicit(phos_word(PHOS_WORD_CAPTURING), memory_order_acquire) == 0;
 }
 
-/* All that is known of a stream's capture. */
+/* The state of a stream's capture. */
 struct capture {
 	CUstreamCaptureStatus status;
 	uint64_t id;
@@ -24,8 +24,8 @@ struct capture {
 	uint64_t count;
 };
 
-/* Asks the session, with room for the nodes when the program wants them. The pointer it gets is
- * good until its thread asks again. */
+/* Asks the session, with space for the nodes if the program wants them. The returned pointer is
+ * valid until the thread's next query. */
 static CUresult ask(CUstream stream, bool nodes, struct capture *capture)
 {
 	struct phos_thread *t = &phos_self;
@@ -93,7 +93,7 @@ CUresult cuStreamGetCaptureInfo_v3(CUstream stream, CUstreamCaptureStatus *statu
 				   CUgraph *graph, const CUgraphNode **nodes,
 				   const CUgraphEdgeData **edges, size_t *count)
 {
-	/* Edges carry no data here. */
+	/* Edges have no data here. */
 	if (edges != NULL)
 		*edges = NULL;
 	return cuStreamGetCaptureInfo_v2(stream, status, id, graph, nodes, count);
@@ -115,7 +115,7 @@ CUresult cuStreamUpdateCaptureDependencies_v2(CUstream stream, CUgraphNode *depe
 	return cuStreamUpdateCaptureDependencies(stream, dependencies, count, flags);
 }
 
-/* The mode belongs to the thread and travels in the flags of its frames. */
+/* The mode belongs to the thread and is sent in the flags of its frames. */
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode *mode)
 {
 	if (mode == NULL || *mode < MODE_GLOBAL || *mode > MODE_RELAXED)

@@ -1,4 +1,4 @@
-/* A connection with phosd, for the moment that a question takes. */
+/* A short-lived connection to phosd, for one request. */
 #ifndef PHOS_CONNECTION_H
 #define PHOS_CONNECTION_H
 
@@ -15,15 +15,17 @@ struct phos_connection {
 
 #define PHOS_HINT_LOG "see its log"
 
-/* Connects with the daemon that serves this program. On failure one line on stderr, the first time,
- * says what is wrong and what to do; quiet: not that nobody listens. The caller closes fd. */
+/* Connects to the phosd that serves this program. The first failure is reported in one line on
+ * stderr, with what to do. If quiet is set, a socket without a listener is not reported. The caller
+ * closes fd. */
 CUresult phos_connect(struct phos_connection *to, bool quiet);
 
-/* Whole messages; false: the other end is gone, or silent for too long. */
+/* Send and receive whole messages. Return false if the peer has closed the connection or does not
+ * answer in time. */
 bool phos_send_all(int fd, const void *data, size_t bytes);
 bool phos_receive_all(int fd, void *data, size_t bytes);
 
-/* Says what keeps us from a daemon, the first time: programs ask again and again. */
+/* Reports why phosd cannot be reached, only the first time: programs retry often. */
 CUresult phos_no_daemon(const char *what, const char *path, const char *hint);
 
 #endif

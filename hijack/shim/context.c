@@ -1,5 +1,5 @@
-/* Contexts: creating and ending them asks the session; which one is current is each thread's own
- * stack. */
+/* Contexts: the session creates and destroys them; each thread keeps its own stack of current ones.
+ */
 #include <stdlib.h>
 
 #include "objects.h"
@@ -21,7 +21,7 @@ static CUresult push(uint64_t handle)
 			return CUDA_ERROR_OUT_OF_MEMORY;
 		t->below = below;
 		t->room = room;
-		/* So that the stack is given back at the thread's end. */
+		/* So that the stack is freed when the thread ends. */
 		if (!t->ready)
 			phos_thread_join(t);
 	}
@@ -38,14 +38,14 @@ static uint64_t pop(void)
 	return top;
 }
 
-/* Finds a context that can be made current. 0 is none, and may be. */
+/* Checks that a context can be made current. 0, no context, is valid. */
 static CUresult usable(CUcontext context)
 {
 	struct phos_context *found = phos_context_find(context);
 	if (found == NULL)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	/* A primary context that has ended comes back when it is retained; being current does not
-	 * matter till then. */
+	/* A destroyed primary context exists again once it is retained; until then it may be
+	 * current. */
 	if (atomic_load(&found->ended) && (uint32_t)found->handle > PHOS_DEVICE_MAX)
 		return CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	return CUDA_SUCCESS;
@@ -127,7 +127,7 @@ CUresult cuCtxDestroy_v2(CUcontext context)
 		return CUDA_ERROR_INVALID_CONTEXT;
 	if ((uint32_t)handle <= PHOS_DEVICE_MAX)
 		return CUDA_ERROR_INVALID_CONTEXT;
-	/* Destructors of its storage may still use the context. */
+	/* Destructors of the context's local storage may still use the context. */
 	phos_context_end(handle);
 	CUresult result = phos_call_cuCtxDestroy_v2(context);
 	if (phos_self.current == handle)
@@ -147,7 +147,7 @@ CUresult cuCtxAttach(CUcontext *context, unsigned int flags)
 
 CUresult cuCtxDetach(CUcontext context)
 {
-	/* Deprecated: the only attachment left is the one that made it. */
+	/* Deprecated: the only attachment left is that of its creation. */
 	return cuCtxDestroy_v2(context);
 }
 
@@ -195,9 +195,9 @@ CUresult cuCtxGetCurrent(CUcontext *context)
 	return result;
 }
 
-/* numba calls the newest suffix that a driver exports, and passes these two no context though their
- * suffix came with one (CUDA 13): what stands in its register then is anything. All but a context
- * means the current one. */
+/* numba calls the newest suffix that a driver exports. It passes no context to these two, although
+ * the newest suffix (CUDA 13) takes one, so the register holds an arbitrary value. Every value that
+ * is not a context means the current context. */
 static CUcontext named_or_current(CUcontext context)
 {
 	return phos_kind_of(context) == PHOS_KIND_CONTEXT ? context : 0;

@@ -1,4 +1,4 @@
-/* What can be asked and set about contexts and is of no consequence to the session. */
+/* Queries and settings of contexts that do not affect the session. */
 #include "objects.h"
 #include "session.h"
 #include "thread.h"
@@ -16,7 +16,7 @@ CUresult cuCtxGetFlags(unsigned int *flags)
 	if (result != CUDA_SUCCESS)
 		return result;
 	struct phos_context *context = phos_context_find(phos_self.current);
-	/* The flags of a primary context can be set before it is known here. */
+	/* The flags of a primary context can be set before it exists here. */
 	int active;
 	if (context == NULL || (uint32_t)context->handle <= PHOS_DEVICE_MAX)
 		return cuDevicePrimaryCtxGetState((CUdevice)((uint32_t)phos_self.current - 1),
@@ -69,8 +69,8 @@ CUresult cuCtxGetApiVersion(CUcontext context, unsigned int *version)
 	return CUDA_SUCCESS;
 }
 
-/* Preferences of caches and banks: the devices here have no use for them, so the answer is always
- * "none". */
+/* Preferences for caches and banks: the devices here ignore them, so the answer is always "none".
+ */
 
 CUresult cuCtxGetCacheConfig(CUfunc_cache *config)
 {

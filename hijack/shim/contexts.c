@@ -1,4 +1,4 @@
-/* Contexts as the shim knows them, and the storage that runtimes keep in them. */
+/* The shim's table of contexts, and the local storage that runtimes keep in them. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -34,14 +34,14 @@ struct phos_context *phos_context_find(uint64_t handle)
 	struct phos_context *context = phos_object_find(handle);
 	if (context != NULL)
 		return context;
-	/* The handle of a primary context is known, and used, before it is retained. */
+	/* The handle of a primary context is valid, and used, before it is retained. */
 	uint32_t index = (uint32_t)handle;
 	if (index < 1 || index > phos.device_count)
 		return NULL;
 	return phos_context_enter(handle, (int)index - 1, 0, API_VERSION);
 }
 
-/* Empties the context's storage, calling what was to be called. */
+/* Clears the context's local storage and calls the destructors. */
 static void end_locals(struct phos_context *context)
 {
 	struct phos_local *local = atomic_load(&context->locals);
@@ -89,7 +89,7 @@ CUresult phos_local_get(void **value, CUcontext handle, void *key)
 	return CUDA_SUCCESS;
 }
 
-/* Finds the entry of key, a free one, or makes one. The lock is held. */
+/* Finds the entry of key or a free one, or creates one. The caller holds the lock. */
 static struct phos_local *place_local(struct phos_context *context, void *key)
 {
 	struct phos_local *local = find_local(context, key);

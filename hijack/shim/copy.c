@@ -1,7 +1,7 @@
 /*
  * Copies between memory that the worker can address (device windows, the pinned arena) are posted
- * and not waited for. The program's own pages are another matter: small sources travel in the
- * frame, for the rest the worker copies from or to this process while the call waits.
+ * without waiting. The program's own pages are different: small sources are sent in the frame. For
+ * the rest the worker copies from or to this process while the call waits.
  */
 #include "copy.h"
 
@@ -35,7 +35,7 @@ static struct phos_end end_at(uint64_t address)
 	return (struct phos_end){.program = is_program(address), .address = address};
 }
 
-/* A device pointer must be one: a wrong one would make the shim or the worker touch the program's
+/* Device pointers are checked: a wrong one would make the shim or the worker access the program's
  * pages. */
 static bool is_device_pointer(uint64_t address)
 {
@@ -52,7 +52,7 @@ static CUresult post_waiting(const struct phos_copy *c, CUstream stream)
 				    c->width, c->height, c->depth, stream);
 }
 
-/* Both ends are the program's own: wait for the stream and copy here. */
+/* Both ends are the program's own memory: waits for the stream and copies here. */
 static CUresult copy_here(const struct phos_copy *c, CUstream stream)
 {
 	CUresult result = cuStreamSynchronize(stream);
@@ -68,9 +68,9 @@ static CUresult copy_here(const struct phos_copy *c, CUstream stream)
 	return CUDA_SUCCESS;
 }
 
-/* The program's pages are read before the call returns, as the driver reads those that it does not
- * know. Registered ones it reads when the stream comes to the copy: earlier work, a host function,
- * may be what fills them. */
+/* Unregistered pages of the program are read before the call returns, as the driver does.
+ * Registered pages are read when the stream reaches the copy: earlier work, such as a host
+ * function, may fill them. */
 static CUresult await_source(const struct phos_copy *c, CUstream stream)
 {
 	struct phos_range range;
@@ -91,8 +91,7 @@ CUresult phos_copy_run(const struct phos_copy *c, CUstream stream, bool async)
 		CUresult result = await_source(c, stream);
 		if (result != CUDA_SUCCESS)
 			return result;
-		/* While a stream is captured, the session must see where the bytes come from, not
-		 * what they are. */
+		/* During a stream capture the session needs the source's address, not its bytes. */
 		bool small = !c->to.program && c->height == 1 && c->depth == 1 &&
 			     c->width <= PHOS_INLINE_MAX;
 		if (small && (!phos_live() || atomic_load(phos_word(PHOS_WORD_CAPTURING)) == 0))
@@ -101,8 +100,8 @@ CUresult phos_copy_run(const struct phos_copy *c, CUstream stream, bool async)
 				(const unsigned char *)(uintptr_t)c->from.address, c->width);
 		return post_waiting(c, stream);
 	}
-	/* The driver too returns early from a copy within device memory, but not from one with host
-	 * memory. */
+	/* Like the driver, return early from a copy within device memory, but not from one with
+	 * host memory. */
 	if (!async && (is_pinned(c->to.address) || is_pinned(c->from.address)))
 		return post_waiting(c, stream);
 	return phos_call_memcpy(c->to.address, c->to.pitch, c->to.slice, c->from.address,
@@ -124,7 +123,7 @@ static CUresult copy_line(uint64_t to, uint64_t from, size_t bytes, CUstream str
 	return phos_copy_run(&copy, stream, async);
 }
 
-/* Finds where one end of a box begins. */
+/* Finds the start address of one end of a box. */
 static CUresult place_end(struct phos_end *end, CUmemorytype type, uint64_t host, uint64_t device)
 {
 	switch ((enum memory_type)type) {
@@ -144,7 +143,7 @@ static CUresult place_end(struct phos_end *end, CUmemorytype type, uint64_t host
 	return CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Applies offsets, pitch and height, with the driver's meaning of 0. */
+/* Applies offsets, pitch and height; 0 has the driver's meaning. */
 static CUresult shape_end(struct phos_end *end, const struct phos_copy *copy, size_t x, size_t y,
 			  size_t z, size_t pitch, size_t height)
 {
@@ -230,7 +229,7 @@ static CUresult run_2d(const CUDA_MEMCPY2D *d, CUstream stream, bool async)
 	return run_3d(&box, stream, async);
 }
 
-/* The peer's contexts do not matter: addresses say which device they are on. */
+/* The contexts are ignored: the addresses determine the devices. */
 static CUresult run_3d_peer(const CUDA_MEMCPY3D_PEER *description, CUstream stream, bool async)
 {
 	CUDA_MEMCPY3D box;
@@ -251,7 +250,7 @@ CUresult cuMemcpyAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream 
 	return copy_line(to, from, bytes, stream, true);
 }
 
-/* A copy that names one side as device memory. */
+/* A copy with one side declared as device memory. */
 static CUresult copy_checked(CUdeviceptr device, uint64_t to, uint64_t from, size_t bytes,
 			     CUstream stream, bool async)
 {

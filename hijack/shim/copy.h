@@ -1,4 +1,4 @@
-/* Copies: what every entry point's arguments become before a frame is posted. Graphs use it too. */
+/* Copies in a common form, to which the entry points convert their arguments. Graphs use it too. */
 #ifndef PHOS_COPY_H
 #define PHOS_COPY_H
 
@@ -22,16 +22,16 @@ struct phos_copy {
 };
 
 /* Whether the worker can use an address: device memory, the arena, registered memory that kernels
- * reach, and variables outside of all windows. */
+ * can access, and variables outside of all windows. */
 bool phos_for_worker(uint64_t address);
 
-/* Takes the driver's description apart. */
+/* Converts the driver's description. */
 CUresult phos_copy_of_3d(const CUDA_MEMCPY3D *description, struct phos_copy *copy);
 
-/* Does the reverse, as far as it can be told. */
+/* Converts back, as far as possible. */
 void phos_3d_of_copy(const struct phos_copy *copy, CUDA_MEMCPY3D *description);
 
-/* Posts a copy. Unless async, it is complete, or its source may be used again, when this returns.
+/* Posts a copy. If async is false, the copy is complete or its source is reusable on return.
  */
 CUresult phos_copy_run(const struct phos_copy *copy, CUstream stream, bool async);
 

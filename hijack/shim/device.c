@@ -1,4 +1,4 @@
-/* Questions about devices: all are answered from the table in the session's header. */
+/* Queries of devices: all are answered from the device table in the session's header. */
 #include <stdio.h>
 #include <string.h>
 
@@ -22,8 +22,7 @@ enum attribute {
 	PCI_DOMAIN_ID = 50,
 	COMPUTE_CAPABILITY_MAJOR = 75,
 	COMPUTE_CAPABILITY_MINOR = 76,
-	/* None of the driver's: a bit for each device, where atomic operations work, and that can
-	   be a peer. */
+	/* Not the driver's: a bit for each device that supports peer atomics, or can be a peer. */
 	PEER_ATOMICS = 298,
 	PEERS = 299,
 };
@@ -32,7 +31,7 @@ enum { P2P_ACCESS_SUPPORTED = 2, P2P_NATIVE_ATOMICS = 3 };
 
 #define PCI_ID_BYTES 13 /* "dddd:bb:dd.f" and its end */
 
-/* Finds a device for an entry, with the checks that come first. */
+/* Finds a device, after an entry's usual checks. */
 static CUresult find(CUdevice ordinal, const struct phos_device **device)
 {
 	CUresult result = phos_enter();
@@ -92,7 +91,7 @@ CUresult cuDeviceGetUuid(CUuuid *uuid, CUdevice ordinal)
 
 CUresult cuDeviceGetLuid(char *luid, unsigned int *mask, CUdevice ordinal)
 {
-	/* Only Windows has these. */
+	/* LUIDs exist only on Windows. */
 	(void)luid;
 	(void)mask;
 	(void)ordinal;
@@ -198,7 +197,7 @@ CUresult cuDeviceGetByPCIBusId(CUdevice *ordinal, const char *id)
 	return CUDA_ERROR_INVALID_DEVICE;
 }
 
-/* What the backend says of the kernels of one device and the memory of another one. Both exist. */
+/* Returns the backend's answer on kernels of one device and memory of another. Both must exist. */
 static int is_peer(CUdevice ordinal, CUdevice peer, int how)
 {
 	return phos_device_find(ordinal)->attributes[how] >> peer & 1;

@@ -7,7 +7,7 @@
 #include "tables.h"
 #include "zz_calls.h"
 
-/* Where nobody says otherwise. Runtimes ask for the version before they initialise. */
+/* The default. Runtimes query the version before they initialise. */
 #define DRIVER_VERSION 12040
 #define LOADING_LAZY   2
 
@@ -21,7 +21,8 @@ CUresult cuInit(unsigned int flags)
 	return result;
 }
 
-/* What phosd says, once: to start a session for it would make a fork afterwards an error. */
+/* Returns phosd's answer, queried once. It does not start a session, because a fork after that is
+ * an error. */
 static int version_of_phosd(void)
 {
 	static _Atomic int known;
@@ -68,7 +69,7 @@ CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode *mode)
 	return CUDA_SUCCESS;
 }
 
-/* Nothing profiles here, and programs do not mind. */
+/* No profiler is supported; programs tolerate that. */
 
 CUresult cuProfilerInitialize(const char *config, const char *output, int mode)
 {

@@ -1,4 +1,4 @@
-/* What the driver's result codes are called and mean, in our own words. */
+/* Names and descriptions of the driver's result codes. */
 #include "session.h"
 #include "zz_calls.h"
 

@@ -1,8 +1,8 @@
 /*
- * Events. Each has a completion word in the session file where one was left. A record carries a
- * count that the worker stores there when the stream reaches it, so a query costs a load. The count
- * is taken while the ring is locked: counts and frames of several threads are then in the same
- * order.
+ * Events. Each has a completion word in the session file, if one was free. A record has a count
+ * that the worker stores in the word when the stream reaches it, so a query costs one load. The
+ * count is assigned while the ring is locked, so that counts and frames of several threads have the
+ * same order.
  */
 #include <stdlib.h>
 
@@ -15,13 +15,13 @@
 struct event {
 	uint32_t word;
 	_Atomic uint64_t records;
-	_Atomic bool ask; /* last recorded while a stream was captured: only the session knows */
-	bool shared;      /* other processes may have it */
+	_Atomic bool ask; /* last recorded during a capture: query the session */
+	bool shared;      /* other processes may use it */
 };
 
 enum { INTERPROCESS = 4 };
 
-/* An event of another process, without a word. */
+/* Adds an event of another process, which has no completion word. */
 CUresult phos_event_enter(CUevent handle)
 {
 	struct event *event = calloc(1, sizeof *event);
@@ -34,9 +34,9 @@ CUresult phos_event_enter(CUevent handle)
 	return CUDA_SUCCESS;
 }
 
-/* What was posted about a shared event must have been taken before the call returns: the program
- * may tell another process of it, by ways that the worker does not know. */
-static CUresult settle(const struct event *event, CUresult result)
+/* Calls on a shared event must reach the worker before they return: the program may signal another
+ * process by means that the worker does not see. */
+static CUresult await_taken(const struct event *event, CUresult result)
 {
 	return result == CUDA_SUCCESS && event != NULL && event->shared ? phos_call_ping() : result;
 }
@@ -57,7 +57,7 @@ CUresult cuEventCreate(CUevent *handle, unsigned int flags)
 	event->word = word < PHOS_EVENT_COUNT ? word : NO_WORD;
 	event->shared = (flags & INTERPROCESS) != 0;
 	if (phos_object_enter(*handle, event) != event)
-		free(event); /* then every query asks the session */
+		free(event); /* without an entry every query asks the session */
 	return CUDA_SUCCESS;
 }
 
@@ -81,17 +81,17 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream, unsigned int fl
 	phos_put_u64(&c, stream);
 	phos_put_u64(&c, flags);
 	phos_put_u64(&c, count);
-	return settle(event, phos_post(&c));
+	return await_taken(event, phos_post(&c));
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent handle, unsigned int flags)
 {
 	CUresult result = phos_call_cuStreamWaitEvent(stream, handle, flags);
 	bool is_event = phos_kind_of(handle) == PHOS_KIND_EVENT;
-	return settle(is_event ? phos_object_find(handle) : NULL, result);
+	return await_taken(is_event ? phos_object_find(handle) : NULL, result);
 }
 
-/* Whether the completion word answers for the event, and what it says. */
+/* Whether the completion word is valid for the event, and its answer. */
 static bool look(CUevent handle, bool *complete)
 {
 	struct event *event =
@@ -105,7 +105,8 @@ static bool look(CUevent handle, bool *complete)
 	return reached != PHOS_EVENT_ASK;
 }
 
-/* A program that only polls would never learn that its worker is gone: now and then it asks. */
+/* A program that only polls would never notice that its worker has exited: so some queries are sent
+ * to the worker. */
 static bool ask_anyway(void)
 {
 	enum { POLLS_BETWEEN_QUESTIONS = 1024 };

@@ -1,4 +1,4 @@
-/* Functions and kernels: their cached descriptions, and the questions that these answer. */
+/* Functions and kernels: their cached descriptions, and queries that these answer. */
 #include "function.h"
 
 #include <stdlib.h>
@@ -27,7 +27,7 @@ static const int32_t *current_device(void)
 	return device == NULL ? NULL : device->attributes;
 }
 
-/* Whether the parameters follow each other without a gap, so that a block needs no clearing. */
+/* Whether there are no gaps between the parameters. Then a block need not be zeroed. */
 static bool is_dense(const struct phos_function *f)
 {
 	uint32_t end = 0;
@@ -39,7 +39,7 @@ static bool is_dense(const struct phos_function *f)
 	return end == f->parameter_bytes;
 }
 
-/* Builds a description from the session's. NULL: it makes no sense, or no memory. */
+/* Builds a description from the session's. Returns NULL if it is invalid or there is no memory. */
 static struct phos_function *describe(const unsigned char *info, size_t bytes)
 {
 	if (bytes < INFO_HEADER_BYTES)
@@ -71,7 +71,7 @@ static struct phos_function *describe(const unsigned char *info, size_t bytes)
 	return f;
 }
 
-/* Asks the session about a function, again with more room if it must. */
+/* Asks the session about a function, and retries with a larger buffer if needed. */
 static CUresult fetch(uint64_t handle, struct phos_function **function)
 {
 	unsigned char first[FIRST_TRY_BYTES], *info = first;

@@ -1,4 +1,4 @@
-/* What the shim caches of a function or kernel when it first meets its handle. */
+/* The shim's cached description of a function or kernel. */
 #ifndef PHOS_FUNCTION_H
 #define PHOS_FUNCTION_H
 
@@ -25,14 +25,14 @@ struct phos_parameter {
 struct phos_function {
 	uint32_t parameter_count;
 	uint32_t parameter_bytes;
-	bool dense;            /* the parameters leave no gaps in their block */
+	bool dense;            /* there are no gaps between the parameters */
 	const int32_t *device; /* attributes of the device it runs on */
 	_Atomic int32_t attributes[PHOS_FUNCTION_ATTRIBUTES];
 	const char *name;
 	struct phos_parameter parameters[];
 };
 
-/* Finds a function or kernel; the first time, by asking the session. */
+/* Finds a function or kernel; the first time it asks the session. */
 CUresult phos_function_find(uint64_t handle, struct phos_function **function);
 
 /* Writes a function's parameter block of parameter_bytes bytes from the arguments of a launch. */
@@ -45,7 +45,7 @@ struct phos_arguments {
 	const unsigned char *block; /* function's parameter_bytes long */
 };
 
-/* Sorts out kernelParams and extra. */
+/* Converts kernelParams and extra. */
 CUresult phos_arguments_of(const struct phos_function *function, void **kernel_parameters,
 			   void **extra, struct phos_arguments *arguments);
 

@@ -1,4 +1,4 @@
-/* Kernels answer like functions, and settings without consequence are checked and taken. */
+/* Attributes of kernels as for functions; settings without effect are checked and accepted. */
 #include "function.h"
 #include "session.h"
 
@@ -13,7 +13,7 @@ CUresult cuFuncLoad(CUfunction function)
 	return check(function);
 }
 
-/* Preferences of caches and banks: there is nothing to prefer. */
+/* Preferences for caches and banks are ignored. */
 
 CUresult cuFuncSetCacheConfig(CUfunction function, CUfunc_cache config)
 {
@@ -25,7 +25,7 @@ CUresult cuFuncSetSharedMemConfig(CUfunction function, CUsharedconfig config)
 	return config < 0 || config > 2 ? CUDA_ERROR_INVALID_VALUE : check(function);
 }
 
-/* The shape of a launch as programs for CUDA 3 set it. They too launch with an explicit one today.
+/* The launch shape as programs for CUDA 3 set it. Today these too launch with an explicit shape.
  */
 
 CUresult cuFuncSetBlockShape(CUfunction function, int x, int y, int z)

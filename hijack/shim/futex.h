@@ -1,4 +1,4 @@
-/* Futexes, without touching errno. */
+/* Futexes. They keep errno. */
 #ifndef PHOS_FUTEX_H
 #define PHOS_FUTEX_H
 
@@ -29,7 +29,7 @@ static inline void phos_futex_wake(_Atomic uint32_t *word, int threads)
 	errno = saved;
 }
 
-/* One turn of a spinning loop. */
+/* One iteration of a spin loop. */
 static inline void phos_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)

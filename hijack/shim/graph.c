@@ -1,4 +1,4 @@
-/* Graphs: walking them, and what else is more than one plain frame. */
+/* Graphs: listing their nodes and edges, and other calls that are more than one frame. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -13,8 +13,8 @@ enum { UPDATE_SUCCESS = 0 };
 
 #define MOST_EDGES (1u << 24)
 
-/* Lists nodes the driver's way: without an array only their number is told; with one, *count is its
- * room, and then how many there are, or were written. What the array has more is set to 0. */
+/* Lists nodes as the driver does. Without an array it only returns their number. With one, *count
+ * is its capacity, and then the number of nodes. The rest of the array is set to 0. */
 static CUresult list(CUgraph graph, CUgraphNode node, enum listing what, CUgraphNode *first,
 		     CUgraphNode *second, size_t *count)
 {
@@ -64,7 +64,7 @@ CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode *nodes, size
 			     : list(0, node, DEPENDENTS, nodes, NULL, count);
 }
 
-/* Edges carry no data here: where the driver would tell some, it is the plain kind. */
+/* Edges have no data here: the driver would return that of plain dependencies. */
 
 static void plain_edges(CUgraphEdgeData *edges, const CUgraphNode *nodes, const size_t *count)
 {
@@ -72,7 +72,7 @@ static void plain_edges(CUgraphEdgeData *edges, const CUgraphNode *nodes, const 
 		memset(edges, 0, *count * sizeof *edges);
 }
 
-/* Whether edges ask for nothing but plain dependencies. */
+/* Whether all edges are plain dependencies. */
 static bool are_plain(const CUgraphEdgeData *edges, size_t count)
 {
 	for (size_t i = 0; edges != NULL && i < count; i++)
@@ -182,7 +182,7 @@ CUresult cuGraphDebugDotPrint(CUgraph graph, const char *path, unsigned int flag
 	if (path == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = phos_call_graphDot(graph, flags, 0, 0, &bytes);
-	/* Once more when the graph has grown in between. */
+	/* Retry if the graph has grown in between. */
 	do {
 		room = bytes;
 		char *grown = result == CUDA_SUCCESS ? realloc(text, room + 1) : NULL;

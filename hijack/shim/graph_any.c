@@ -1,4 +1,4 @@
-/* The calls of CUDA 12 that add or change a node of any type. */
+/* Calls of CUDA 12 that add or change a node of any type. */
 #include "session.h"
 #include "zz_calls.h"
 

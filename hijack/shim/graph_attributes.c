@@ -1,4 +1,4 @@
-/* What kernel nodes have besides a shape: the attributes of cuLaunchKernelEx. */
+/* Launch attributes of kernel nodes, as in cuLaunchKernelEx. */
 #include <string.h>
 
 #include "session.h"

@@ -1,13 +1,13 @@
-/* Kernel nodes. Their parameters travel as one block, like those of a launch. */
+/* Kernel nodes. Their parameters are sent as one block, like those of a launch. */
 #include <stdlib.h>
 
 #include "function.h"
 #include "objects.h"
 #include "session.h"
 
-/* What cuGraphKernelNodeGetParams points a program to: good until the node is destroyed or asked
- * about again. */
-struct told {
+/* The parameters that cuGraphKernelNodeGetParams returns a pointer to. They are valid until the
+ * node is destroyed or queried again. */
+struct node_parameters {
 	unsigned char *block;
 	void **each;
 };
@@ -110,18 +110,18 @@ CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
 	return result;
 }
 
-/* Room for the parameters of a node, in the form that a program expects to find them. */
-static struct told *place(CUgraphNode node, const struct phos_function *f)
+/* Allocates the parameters of a node, in the form that programs expect. */
+static struct node_parameters *place(CUgraphNode node, const struct phos_function *f)
 {
-	struct told *fresh = malloc(sizeof *fresh + f->parameter_count * sizeof fresh->each[0] +
-				    f->parameter_bytes);
+	struct node_parameters *fresh = malloc(
+		sizeof *fresh + f->parameter_count * sizeof fresh->each[0] + f->parameter_bytes);
 	if (fresh == NULL)
 		return NULL;
 	fresh->each = (void **)(fresh + 1);
 	fresh->block = (unsigned char *)(fresh->each + f->parameter_count);
 	for (uint32_t i = 0; i < f->parameter_count; i++)
 		fresh->each[i] = fresh->block + f->parameters[i].offset;
-	/* The function may have changed since, and with it the layout. */
+	/* The node's function, and with it the layout, may have changed. */
 	free(phos_object_remove(node));
 	if (phos_object_enter(node, fresh) == fresh)
 		return fresh;
@@ -143,23 +143,23 @@ CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, CUDA_KERNEL_NODE_PARAMS
 		result = phos_function_find(function, &f);
 	if (result != CUDA_SUCCESS)
 		return result;
-	struct told *told = place(node, f);
-	if (told == NULL)
+	struct node_parameters *shown = place(node, f);
+	if (shown == NULL)
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	if (f->parameter_bytes > 0)
 		result = phos_call_graphKernelNodeGet(
-			node, (uintptr_t)told->block, f->parameter_bytes, &function, &p->gridDimX,
+			node, (uintptr_t)shown->block, f->parameter_bytes, &function, &p->gridDimX,
 			&p->gridDimY, &p->gridDimZ, &p->blockDimX, &p->blockDimY, &p->blockDimZ,
 			&p->sharedMemBytes, &bytes);
 	if (phos_kind_of(function) == PHOS_KIND_KERNEL)
 		p->kern = function;
 	else
 		p->func = function;
-	p->kernelParams = told->each;
+	p->kernelParams = shown->each;
 	return result;
 }
 
-/* The forms of CUDA 11 and before. */
+/* The forms of CUDA 11 and earlier. */
 
 CUresult cuGraphAddKernelNode(CUgraphNode *node, CUgraph graph, const CUgraphNode *dependencies,
 			      size_t count, const CUDA_KERNEL_NODE_PARAMS_v1 *old)

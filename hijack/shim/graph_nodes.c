@@ -1,5 +1,4 @@
-/* Copy, fill and host nodes: their structs are taken apart into plain frames, and put together
- * again. */
+/* Copy, fill and host nodes: their structs are converted to plain frames and back. */
 #include "callbacks.h"
 #include "copy.h"
 
@@ -95,7 +94,7 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
 						p->elementSize, p->width, p->height);
 }
 
-/* Host nodes run on the callback thread, which must be there before the first launch. */
+/* Host nodes run on the callback thread, which must exist before the first launch. */
 
 static CUresult check_host(const CUDA_HOST_NODE_PARAMS *p)
 {

@@ -1,4 +1,4 @@
-/* Partitions of a device, of which there are none: questions about the whole have an answer. */
+/* Partitions of a device are not supported, but queries of the whole device are answered. */
 #include <string.h>
 
 #include "objects.h"

@@ -39,7 +39,7 @@ _Static_assert(offsetof(struct welcome, session_path) == 40 &&
 		       sizeof(struct welcome) <= PHOS_WELCOME_BYTES,
 	       "welcome");
 
-/* The worker looks at this word in our memory: exec makes it vanish while the process lives on. */
+/* The worker polls this word in our memory: exec removes it while the process lives on. */
 static volatile uint64_t cookie;
 
 static uint64_t hello_flags(void)
@@ -48,7 +48,7 @@ static uint64_t hello_flags(void)
 	return copy != NULL && strcmp(copy, "shim") == 0 ? 1 : 0;
 }
 
-/* Sends our half and checks the answer. */
+/* Sends the Hello and checks the Welcome. */
 static CUresult exchange(int fd, const char *path, struct welcome *welcome)
 {
 	union {
@@ -87,7 +87,7 @@ static CUresult exchange(int fd, const char *path, struct welcome *welcome)
 		phos_log(PHOS_ERROR, "phosd refuses this program: %s", welcome->message);
 		return (CUresult)welcome->status;
 	}
-	/* Not in the way of a session, but worth a line: a wrong pos.yaml. */
+	/* Not an obstacle to the session, but worth a line: an invalid pos.yaml. */
 	if (welcome->message[0] != '\0')
 		phos_log(PHOS_WARN, "%s", welcome->message);
 	return CUDA_SUCCESS;
@@ -122,14 +122,15 @@ static CUresult map_session(const struct welcome *welcome, struct phos_shared *s
 		phos_log(PHOS_ERROR, "no room to map the session: %s", strerror(errno));
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	/* A child made without the fork handlers must not be able to disturb its parent either. */
+	/* A child that was created without the fork handlers must not be able to disturb its parent
+	 * either. */
 	shared->inherited = madvise(at, PHOS_SESSION_BYTES, MADV_DONTFORK) != 0;
 	shared->file = at;
 	shared->file_bytes = PHOS_SESSION_BYTES;
 	return CUDA_SUCCESS;
 }
 
-/* Maps the arena at the first candidate that is free here and in the worker. */
+/* Maps the arena at the first candidate address that is free here and in the worker. */
 static CUresult place_arena(int socket, int fd, const char *path, struct phos_shared *shared)
 {
 	for (int n = 0; n < ARENA_CANDIDATES; n++) {
@@ -163,7 +164,7 @@ static CUresult place_arena(int socket, int fd, const char *path, struct phos_sh
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void phos_name_worker(uint32_t pid)
+void phos_allow_worker(uint32_t pid)
 {
 	if (pid != 0)
 		prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0);
@@ -175,7 +176,7 @@ static CUresult map_all(int socket, const char *path, struct phos_shared *shared
 	CUresult result = exchange(socket, path, &welcome);
 	if (result != CUDA_SUCCESS)
 		return result;
-	phos_name_worker(welcome.worker);
+	phos_allow_worker(welcome.worker);
 	result = map_session(&welcome, shared);
 	if (result != CUDA_SUCCESS)
 		return result;

@@ -8,7 +8,7 @@
 #define SECTION_NOBITS 8
 #define WRAPPER_PARTS  2 /* the version of wrappers with a list of further fat binaries */
 
-/* Images lie at any address: everything is read by copying. */
+/* Images may be unaligned: all reads copy. */
 static uint16_t read16(const unsigned char *at)
 {
 	uint16_t v;
@@ -40,7 +40,7 @@ static size_t greater(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
-/* An ELF file ends with the last of its headers' tables and its sections. */
+/* An ELF file ends with the last of its header tables and sections. */
 static size_t elf_bytes(const unsigned char *elf)
 {
 	if (elf[4] != 2 || elf[5] != 1) /* 64 bits, little endian */
@@ -68,7 +68,7 @@ static size_t container_bytes(const unsigned char *container)
 	return bytes;
 }
 
-/* Compares byte by byte, since a text may end before a magic number does. */
+/* Compares byte by byte, because a text may be shorter than the magic number. */
 static bool begins(const unsigned char *at, const char *magic, size_t bytes)
 {
 	for (size_t i = 0; i < bytes; i++)
@@ -112,7 +112,7 @@ static const unsigned char *pointer_at(const unsigned char *at)
 	return (const unsigned char *)(uintptr_t)read64(at);
 }
 
-/* Appends a part to a container, or only counts its bytes where there is none yet. */
+/* Appends a part to a container, or only counts its bytes if container is NULL. */
 static size_t put_part(unsigned char *container, size_t at, const unsigned char *part)
 {
 	uint64_t bytes = is_fatbin(part) ? fatbin_bytes(part) : 0;

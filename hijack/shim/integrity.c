@@ -1,6 +1,7 @@
 /*
- * The answer is a constant for two kinds of version, else a keyed digest (HMAC over MD2) of the
- * request, of this process and of the devices, as they were described to the runtime before.
+ * The answer is a constant for two kinds of version. Otherwise it is a keyed digest (HMAC over MD2)
+ * of the request, of this process and of the devices, as they were described to the runtime
+ * earlier.
  */
 #include "integrity.h"
 

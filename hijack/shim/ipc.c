@@ -1,5 +1,5 @@
-/* Memory of other processes. What a handle holds is a token of the session's; whoever has it may
- * open it, if he is the same user. */
+/* Memory of other processes. A handle holds a token of the exporting session; any process of the
+ * same user that has the token may open it. */
 #include "objects.h"
 #include "ranges.h"
 #include "session.h"
@@ -54,7 +54,7 @@ CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, unsi
 		.device = context == NULL ? 0 : context->device,
 	};
 	if (phos_range_find(*address, &known) && known.kind == PHOS_RANGE_IMPORTED)
-		return CUDA_SUCCESS; /* opened once more */
+		return CUDA_SUCCESS; /* opened again */
 	return phos_range_add(&range) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 

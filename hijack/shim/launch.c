@@ -1,4 +1,4 @@
-/* Launches: the most frequent call of all, so its frame is written by hand, straight into the ring.
+/* Launches: the most frequent call, so its frame is written by hand, directly into the ring.
  */
 #include "copy.h"
 #include "function.h"
@@ -11,7 +11,7 @@ enum { LAUNCH_COOPERATIVE = 1 };
 
 enum device_attribute {
 	MAX_THREADS_PER_BLOCK = 1,
-	MAX_BLOCK_DIM = 2, /* x, and then y and z */
+	MAX_BLOCK_DIM = 2, /* x, followed by y and z */
 	MAX_GRID_DIM = 5,
 	WARP_SIZE = 10,
 	MULTIPROCESSORS = 16,
@@ -29,14 +29,14 @@ enum launch_attribute {
 	ATTRIBUTE_KNOWN = 16,
 };
 
-/* What is launched besides the function. */
+/* The parameters of a launch besides the function. */
 struct shape {
 	uint32_t grid[3], block[3];
 	uint32_t shared_bytes, flags;
 	const struct attributes *attributes; /* NULL: none */
 };
 
-/* Attributes that the session is told. */
+/* The attributes that are sent to the session. */
 struct attributes {
 	uint32_t count;
 	CUlaunchAttribute each[16];
@@ -50,7 +50,7 @@ static bool within(const uint32_t size[3], const int32_t *limits)
 	       size[2] <= (uint32_t)limits[2];
 }
 
-/* Finds what the driver refuses at once. The session would too, but only later. */
+/* Finds errors that the driver reports at once. The session would find them too, but only later. */
 static CUresult check_shape(const struct phos_function *f, const struct shape *s)
 {
 	if (s->grid[0] == 0 || s->grid[1] == 0 || s->grid[2] == 0 || s->block[0] == 0 ||
@@ -83,7 +83,7 @@ static CUresult post_launch(CUfunction function, const struct phos_function *f,
 	uint64_t packed[SMALL_BLOCK / 8];
 	uint32_t bytes = f->parameter_bytes;
 	const unsigned char *block = arguments->block;
-	/* The program's memory is read before the ring is locked; see phos_touch. */
+	/* Read the program's memory before the ring is locked; see phos_touch. */
 	if (block != NULL) {
 		phos_touch(block, bytes);
 	} else if (__builtin_expect(bytes <= sizeof packed, 1)) {
@@ -161,8 +161,8 @@ CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, uns
 	return launch(function, &shape, stream, kernel_parameters, NULL);
 }
 
-/* Takes the attributes of a launch apart. Those that are left out are hints, and such that have
- * nothing to say: a policy of waiting, a window of a cache that no device is said to have. */
+/* Converts the attributes of a launch. The omitted ones are hints, or have no effect here: a wait
+ * policy, or a window of a cache that no device reports. */
 static CUresult take_attributes(const CUlaunchConfig *config, struct shape *shape,
 				struct attributes *more)
 {
@@ -249,7 +249,7 @@ CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction function,
 	return clusters(size, LARGEST_CLUSTER, function, config);
 }
 
-/* The block size that keeps most threads on a multiprocessor; of equals the largest. */
+/* Returns the block size with the most threads on a multiprocessor, the largest among equals. */
 CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction function,
 						   CUoccupancyB2DSize shared_of_block,
 						   size_t shared_bytes, int limit,

@@ -1,4 +1,4 @@
-/* Libraries: modules that belong to no context. */
+/* Libraries: modules without a context. */
 #include "module.h"
 #include "session.h"
 
@@ -30,9 +30,9 @@ CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *nam
 	return phos_call_cuLibraryGetKernel(kernel, library, name);
 }
 
-/* What both kinds of variable have in common. */
-static CUresult hand_out(CUlibrary library, CUdeviceptr found, size_t found_bytes,
-			 CUdeviceptr *address, size_t *bytes)
+/* Returns a variable of either kind to the program, and notes it. */
+static CUresult return_variable(CUlibrary library, CUdeviceptr found, size_t found_bytes,
+				CUdeviceptr *address, size_t *bytes)
 {
 	phos_note_variable(library, found, found_bytes);
 	if (address != NULL)
@@ -48,7 +48,7 @@ CUresult cuLibraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary libra
 	CUdeviceptr found = 0;
 	size_t found_bytes = 0;
 	CUresult result = phos_call_cuLibraryGetGlobal(&found, &found_bytes, library, name);
-	return result == CUDA_SUCCESS ? hand_out(library, found, found_bytes, address, bytes)
+	return result == CUDA_SUCCESS ? return_variable(library, found, found_bytes, address, bytes)
 				      : result;
 }
 
@@ -58,7 +58,7 @@ CUresult cuLibraryGetManaged(CUdeviceptr *address, size_t *bytes, CUlibrary libr
 	CUdeviceptr found = 0;
 	size_t found_bytes = 0;
 	CUresult result = phos_call_cuLibraryGetManaged(&found, &found_bytes, library, name);
-	return result == CUDA_SUCCESS ? hand_out(library, found, found_bytes, address, bytes)
+	return result == CUDA_SUCCESS ? return_variable(library, found, found_bytes, address, bytes)
 				      : result;
 }
 

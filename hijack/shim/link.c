@@ -1,6 +1,6 @@
 /*
- * The linker. Each text is checked by the worker when it is added and kept here; the "cubin" that
- * comes out is a container of the texts, which module loading takes apart again.
+ * The linker. The worker checks each text when it is added; the shim keeps it. The resulting
+ * "cubin" is a container of the texts, which module loading unpacks.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "module.h"
 #include "session.h"
 
-#define LIVE 0x4b4e494c534f4850u /* what a state begins with, so that a stale one is noticed */
+#define LIVE 0x4b4e494c534f4850u /* first word of a state, to detect stale ones */
 
 enum input_type { INPUT_PTX = 1 };
 

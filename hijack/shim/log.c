@@ -49,21 +49,21 @@ void phos_log(enum phos_level level, const char *format, ...)
 	if (bytes > sizeof line - 1)
 		bytes = sizeof line - 1;
 	line[bytes++] = '\n';
-	/* stderr may be closed; there is nobody left to tell. */
+	/* stderr may be closed; the error cannot be reported. */
 	ssize_t ignored = write(STDERR_FILENO, line, bytes);
 	(void)ignored;
 	errno = saved;
 }
 
-/* Names already told about, in order; few programs ever meet more than a handful. Without a lock,
- * because a child made by fork may come here. */
-static _Atomic(const char *) told[256];
+/* Names already reported, in order; few programs have more than a handful. There is no lock,
+ * because a forked child may run this. */
+static _Atomic(const char *) reported[256];
 
 bool phos_first_time(const char *name)
 {
-	for (size_t i = 0; i < sizeof told / sizeof told[0]; i++) {
+	for (size_t i = 0; i < sizeof reported / sizeof reported[0]; i++) {
 		const char *known = NULL;
-		if (atomic_compare_exchange_strong(&told[i], &known, name))
+		if (atomic_compare_exchange_strong(&reported[i], &known, name))
 			return true;
 		if (strcmp(known, name) == 0)
 			return false;

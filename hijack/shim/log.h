@@ -1,5 +1,5 @@
-/* One-line messages on stderr, each beginning "phos: ". PHOS_LOG=error|warn|debug chooses how many;
- * warn unless set. */
+/* One-line messages on stderr, each beginning with "phos: ". PHOS_LOG=error|warn|debug is the
+ * lowest level that is written; the default is warn. */
 #ifndef PHOS_LOG_H
 #define PHOS_LOG_H
 
@@ -10,10 +10,11 @@ enum phos_level { PHOS_ERROR, PHOS_WARN, PHOS_DEBUG };
 /* Writes one line, newline added, in one write(2). Keeps errno. */
 void phos_log(enum phos_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Whether a message of this level would be written: ask before building an expensive one. */
+/* Whether a message of this level would be written. Check it before building an expensive message.
+ */
 bool phos_logs(enum phos_level level);
 
-/* True the first time it sees name, which must live for ever. */
+/* Returns true the first time it is called with name, which must live forever. */
 bool phos_first_time(const char *name);
 
 #endif

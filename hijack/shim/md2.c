@@ -5,7 +5,7 @@
 #define BLOCK  16
 #define ROUNDS 18
 
-/* The permutation of 0..255 that RFC 1319 makes from the digits of pi. */
+/* The permutation of 0..255 from RFC 1319, derived from the digits of pi. */
 static const uint8_t permutation[256] = {
 	41,  46,  67,  201, 162, 216, 124, 1,   61,  54,  84,  161, 236, 240, 6,   19,  98,  167,
 	5,   243, 192, 199, 115, 140, 152, 147, 43,  217, 188, 76,  130, 202, 30,  155, 87,  60,

@@ -1,5 +1,5 @@
-/* MD2 (RFC 1319) and HMAC (RFC 2104) over it: what one private table of the driver is checked with.
- * Not for secrets. */
+/* MD2 (RFC 1319) and HMAC (RFC 2104) over it: the check of a private table of the driver uses them.
+ * Not secure. */
 #ifndef PHOS_MD2_H
 #define PHOS_MD2_H
 

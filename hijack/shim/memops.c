@@ -1,4 +1,4 @@
-/* Waits for words of memory and writes of them, in stream order and in graphs. */
+/* Waits for and writes of words in memory, in stream order and in graphs. */
 #include <stdlib.h>
 
 #include "copy.h"
@@ -14,14 +14,14 @@ enum { MOST = 256, WORDS = 3 };
 #define NO_BARRIER    1u
 #define BARRIER_KNOWN 1u
 
-/* Operations as they travel. */
+/* Operations in the format of the wire. */
 struct packed {
 	size_t words;
 	uint64_t each[MOST * WORDS];
 };
 
-/* Finds fault with one operation. Barriers and flushes have nothing to do: the operations of a
- * stream happen one after the other, for everybody to see. */
+/* Checks one operation. Barriers and flushes do nothing: a stream's operations execute in order and
+ * are visible everywhere. */
 static CUresult check(const CUstreamBatchMemOpParams *p)
 {
 	uint64_t bytes = p->operation == WAIT_64 || p->operation == WRITE_64 ? 8 : 4;
@@ -150,7 +150,8 @@ CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node,
 	return phos_call_graphExecMemOpsNodeSet(exec, node, packed.each, packed.words);
 }
 
-/* The array is the node's: good until the node is destroyed or asked about again. */
+/* The returned array belongs to the node: it is valid until the node is destroyed or queried again.
+ */
 CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode node, CUDA_BATCH_MEM_OP_NODE_PARAMS *p)
 {
 	struct packed packed;

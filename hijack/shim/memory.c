@@ -1,4 +1,4 @@
-/* Allocation. The session hands out addresses; the shim notes them. */
+/* Allocation. The session allocates addresses; the shim notes the ranges. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ static int current_device(void)
 	return context == NULL ? 0 : context->device;
 }
 
-/* Notes memory that the current context has just been given. */
+/* Notes a new allocation in the current context. */
 static CUresult note(uint64_t base, uint64_t bytes, uint32_t kind, uint32_t flags, uint64_t pool)
 {
 	struct phos_range range = {
@@ -80,7 +80,7 @@ CUresult cuMemAllocFromPoolAsync(CUdeviceptr *address, size_t bytes, CUmemoryPoo
 	return result == CUDA_SUCCESS ? note(*address, bytes, PHOS_RANGE_DEVICE, 0, pool) : result;
 }
 
-/* Memory is forgotten before the session frees it: it may hand the address out again at once. */
+/* Remove the range before the session frees it: the session may reuse the address at once. */
 
 CUresult cuMemFree_v2(CUdeviceptr address)
 {
@@ -132,7 +132,7 @@ CUresult cuMemFreeHost(void *address)
 	return result;
 }
 
-/* Whether the program has all pages of a range mapped. */
+/* Whether all pages of a range are mapped in the program. */
 static bool is_mapped(const void *address, size_t bytes)
 {
 	int saved = errno;
@@ -143,8 +143,8 @@ static bool is_mapped(const void *address, size_t bytes)
 	return mapped;
 }
 
-/* Registered memory stays where it is. Kernels reach what is shared with a file; copies treat the
- * rest like any other. */
+/* Registered memory stays at its address. Kernels can access it only if it is a shared mapping of a
+ * file; for copies other registered memory is like any host memory. */
 CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned int flags)
 {
 	uint64_t base = (uintptr_t)address;
@@ -222,12 +222,12 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *address)
 	if (!phos_range_find((uintptr_t)address, &range) ||
 	    (range.kind & (PHOS_RANGE_HOST | PHOS_RANGE_REGISTERED)) == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* With one address space for all, host memory is always mapped for the device. */
+	/* With unified addressing host memory is always mapped for the device. */
 	*flags = range.flags | HOST_DEVICEMAP;
 	return CUDA_SUCCESS;
 }
 
-/* Managed memory does not move: what follows checks its arguments and is done. */
+/* Managed memory does not move: the calls below only check their arguments. */
 
 static CUresult check_managed(CUdeviceptr address, size_t bytes)
 {

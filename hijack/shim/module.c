@@ -1,4 +1,4 @@
-/* Modules: the image stays in the program's memory, the worker reads it from there. */
+/* Modules: the worker reads the image from the program's memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -25,7 +25,7 @@ enum jit_option {
 
 static const struct phos_jit no_options;
 
-/* The value of an option, NULL where it is not given. */
+/* Returns the value of an option, or NULL if it is not given. */
 static void **find_option(const struct phos_jit *jit, enum jit_option option)
 {
 	if (jit->options == NULL || jit->values == NULL)
@@ -143,7 +143,7 @@ void phos_note_variable(uint64_t module, uint64_t address, uint64_t bytes)
 		.device = context == NULL ? 0 : context->device,
 		.placed = !phos_in_arena(address) && !phos_in_window(address),
 	};
-	/* Asked for again, it is there already. */
+	/* A repeated query finds the range already there. */
 	phos_range_add(&range);
 }
 

@@ -1,4 +1,4 @@
-/* Loading code, whatever the entry point. */
+/* Loading of code, for all entry points. */
 #ifndef PHOS_MODULE_H
 #define PHOS_MODULE_H
 
@@ -6,23 +6,23 @@
 
 #include "zz_calls.h"
 
-/* Longest log of a load that comes back, with its end. */
+/* Maximum length of the log of a load, with its NUL. */
 #define PHOS_LOG_BYTES 801
 
-/* Options of the driver's compiler and linker that phos honours: where to write logs. */
+/* The JIT options that phos supports: where to write logs. */
 struct phos_jit {
 	unsigned int count;
 	CUjit_option *options;
 	void **values;
-	/* Room for the log where many reports go to one buffer, 0 where one does: a report writes
-	 * how much it used where the room was given. */
+	/* Capacity of the log buffer if several reports are written to it, else 0. With one report,
+	 * the option for the capacity receives the used size. */
 	size_t room;
 };
 
-/* The room for a log that the options give. */
+/* The capacity of the log buffer in the options. */
 size_t phos_jit_room(const struct phos_jit *jit);
 
-/* Hands a log to the program, or to stderr when it gave no place for one. */
+/* Copies a log to the program's buffer, or to stderr if it gave none. */
 void phos_jit_report(const struct phos_jit *jit, const char *log);
 
 /* Loads an image: a module of the current context, or a library. */
@@ -32,10 +32,10 @@ CUresult phos_load(const void *image, const struct phos_jit *jit, bool library, 
 CUresult phos_load_file(const char *path, const struct phos_jit *jit, bool library,
 			uint64_t *handle);
 
-/* Reads a whole file and puts a zero behind it. The caller frees it. */
+/* Reads a whole file and appends a NUL. The caller frees the content. */
 CUresult phos_read_file(const char *path, char **content, size_t *bytes);
 
-/* Notes a variable that the session has placed, for questions about pointers. */
+/* Notes a variable that the session has placed, for pointer queries. */
 void phos_note_variable(uint64_t module, uint64_t address, uint64_t bytes);
 
 #endif

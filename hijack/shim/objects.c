@@ -12,7 +12,7 @@ struct page {
 	_Atomic(void *) objects[PAGE_OBJECTS];
 };
 
-/* Indices are never used twice, so a page all of whose objects have come and gone is given back. */
+/* Indices are never reused, so a page is freed once all its objects were created and removed. */
 static _Atomic(struct page *) tables[PHOS_KINDS][PAGES];
 
 static _Atomic(struct page *) *page_of(uint64_t handle)

@@ -1,10 +1,10 @@
 /*
- * Private tables of which hardly a slot is understood. A program that is refused a whole table
- * gives up, while one that is refused a call mostly goes on.
+ * Private tables of which few slots are understood. A program gives up if a whole table is missing,
+ * but usually continues if a single call is refused.
  */
 #include "slots.h"
 
-/* A table without a public name that cuBLASLt needs. */
+/* A table without a public name, which cuBLASLt needs. */
 
 static CUresult tools_flag(void *tools, uint32_t *answer)
 {

@@ -1,4 +1,4 @@
-/* Questions about pointers, answered from the ranges that the shim knows. */
+/* Pointer queries, answered from the shim's ranges. */
 #include <string.h>
 
 #include "objects.h"
@@ -35,7 +35,7 @@ enum { TYPE_HOST = 1, TYPE_DEVICE = 2, ACCESS_READ_WRITE = 3, NO_DEVICE = -2 };
 
 #define ON_HOST (PHOS_RANGE_HOST | PHOS_RANGE_MANAGED | PHOS_RANGE_REGISTERED)
 
-/* An answer: its value and how many bytes the program has room for. */
+/* An answer: its value, and its size in the program. */
 struct answer {
 	uint64_t value;
 	size_t bytes;
@@ -51,7 +51,7 @@ static struct answer number(uint64_t value)
 	return (struct answer){value, 4};
 }
 
-/* Answers that are the same for all known memory. */
+/* Answers attributes that are the same for all known memory. */
 static bool describe_any(CUpointer_attribute attribute, struct answer *answer)
 {
 	switch ((enum attribute)attribute) {
@@ -67,8 +67,8 @@ static bool describe_any(CUpointer_attribute attribute, struct answer *answer)
 	}
 }
 
-/* What the current context's device may do with a range. */
-static unsigned may(const struct phos_range *range)
+/* Returns the access of the current context's device to a range. */
+static unsigned access_of(const struct phos_range *range)
 {
 	if (range->kind != PHOS_RANGE_MAPPED)
 		return ACCESS_READ_WRITE;
@@ -76,7 +76,7 @@ static unsigned may(const struct phos_range *range)
 	return phos_range_access(range, context == NULL ? range->device : context->device);
 }
 
-/* Answers about a known range. False: the attribute does not apply to it. */
+/* Answers an attribute of a known range. Returns false if it does not apply to the range. */
 static bool describe(const struct phos_range *range, CUpointer_attribute attribute,
 		     uint64_t address, struct answer *answer)
 {
@@ -128,15 +128,15 @@ static bool describe(const struct phos_range *range, CUpointer_attribute attribu
 		*answer = number(range->kind == PHOS_RANGE_DEVICE && range->pool == 0);
 		return true;
 	case ACCESS_FLAGS:
-		*answer = number(may(range));
+		*answer = number(access_of(range));
 		return true;
 	default:
 		return describe_any(attribute, answer);
 	}
 }
 
-/* What an attribute is of memory that CUDA does not know. */
-static struct answer nothing(CUpointer_attribute attribute)
+/* Returns the value of an attribute for memory that CUDA does not know. */
+static struct answer unknown_answer(CUpointer_attribute attribute)
 {
 	switch ((enum attribute)attribute) {
 	case DEVICE_ORDINAL:
@@ -170,7 +170,7 @@ CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdevi
 	return CUDA_SUCCESS;
 }
 
-/* Unlike the question for one attribute, this one succeeds for memory that CUDA does not know. */
+/* Unlike the query of one attribute, this succeeds for memory that CUDA does not know. */
 CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attributes, void **data,
 				CUdeviceptr address)
 {
@@ -187,7 +187,7 @@ CUresult cuPointerGetAttributes(unsigned int count, CUpointer_attribute *attribu
 		    attributes[i] > IS_DECOMPRESS_CAPABLE)
 			return CUDA_ERROR_INVALID_VALUE;
 		if (!known || !describe(&range, attributes[i], address, &answer))
-			answer = nothing(attributes[i]);
+			answer = unknown_answer(attributes[i]);
 		memcpy(data[i], &answer.value, answer.bytes);
 	}
 	return CUDA_SUCCESS;

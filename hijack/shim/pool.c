@@ -1,4 +1,4 @@
-/* Memory pools: structs and untyped values are taken apart here. */
+/* Memory pools: structs and untyped values are converted here. */
 #include <string.h>
 
 #include "objects.h"
@@ -39,7 +39,8 @@ CUresult cuMemPoolGetAttribute(CUmemoryPool pool, CUmemPool_attribute attribute,
 	return result;
 }
 
-/* Devices cannot reach each other's memory yet; a pool's own device always can. */
+/* Only the pool's own device can have access, and always has it; peer access to pools is not
+ * supported. */
 
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count)
 {

@@ -1,8 +1,8 @@
 /*
- * The runtime under every forwarded call: what the generated stubs (zz_stubs.c) and the
- * hand-written halves use to post a frame, wait for its reply and read it. The encoding is that of
- * package wire: scalars are 8-byte little-endian words, arrays and strings are a u64 byte count,
- * the bytes, and padding to 8.
+ * The basis of every forwarded call. The generated stubs (zz_stubs.c) and the hand-written calls
+ * use it to post a frame, wait for its reply and read it. The encoding is that of package wire:
+ * scalars are 8-byte little-endian words; arrays and strings are a u64 byte count, the bytes, and
+ * padding to 8.
  *
  *     struct phos_call c;
  *     if (!phos_begin(&c, PHOS_CALL_cuMemAlloc_v2, PHOS_WAIT, PHOS_WORDS(1)))
@@ -14,8 +14,8 @@
  *     return result;
  *
  * Between phos_begin and phos_post or phos_wait the ring is locked: only phos_put_* may be called,
- * and exactly payload_bytes must be put. What is put from the program's memory must have been given
- * to phos_touch before phos_begin. errno is left as it was.
+ * and exactly payload_bytes must be put. Before phos_begin call phos_touch on all memory of the
+ * program that is put. errno is kept.
  */
 #ifndef PHOS_POST_H
 #define PHOS_POST_H
@@ -35,7 +35,7 @@ enum {
 	PHOS_BLOCKS =
 		1 << 17, /* class wait: also returns the first error of asynchronous calls so far */
 	PHOS_INTERNAL =
-		1 << 18, /* the shim's own: passes the gate, and earlier errors do not stop it */
+		1 << 18, /* the shim's own call: passes the gate and ignores earlier errors */
 };
 
 /* Payload bytes of n scalars, and of one array of n bytes. */
@@ -52,12 +52,12 @@ struct phos_call {
 	uint64_t head;              /* ring position after this frame */
 	uint64_t sequence;          /* of this frame */
 	unsigned flags;             /* as given to phos_begin */
-	CUresult result;            /* why phos_begin said no */
+	CUresult result;            /* why phos_begin failed */
 };
 
-/* Reads a byte of every page of the program's memory that a frame will be filled from. Where that
- * is no memory, the signal comes now, and not while the ring is locked: a program may catch it and
- * jump out of the call. */
+/* Reads a byte of every page of the program's memory that will be copied into a frame. If a page is
+ * not mapped, the signal is raised here and not while the ring is locked: a program may catch it
+ * and jump out of the call. */
 static inline void phos_touch(const void *p, size_t n)
 {
 	enum { LEAST_PAGE = 4096 };
@@ -69,18 +69,18 @@ static inline void phos_touch(const void *p, size_t n)
 		(void)at[i];
 }
 
-/* Reserves a frame and locks the ring. False: nothing is locked and c->result is what the call must
- * return. */
+/* Reserves a frame and locks the ring. Returns false if the call must return c->result; then
+ * nothing is locked. */
 bool phos_begin(struct phos_call *c, uint16_t op, unsigned flags, size_t payload_bytes);
 
 /* Publishes the frame and returns at once. */
 CUresult phos_post(struct phos_call *c);
 
-/* Publishes the frame, waits for its reply and returns the call's result; the reply is then read by
- * phos_take_*, before the thread makes another call. */
+/* Publishes the frame, waits for its reply and returns the call's result. Read the reply by
+ * phos_take_* before the thread makes another call. */
 CUresult phos_wait(struct phos_call *c);
 
-/* Answers a call that is exported and not implemented: says so once per name, returns
+/* Refuses a call that is exported but not implemented: reports that once per name and returns
  * NOT_SUPPORTED. */
 CUresult phos_refuse(const char *name);
 
@@ -91,7 +91,7 @@ static inline void phos_put_u64(struct phos_call *c, uint64_t v)
 	c->at += 8;
 }
 
-/* Appends an array: count, bytes, padding. A NULL p stands for an array of zero bytes. */
+/* Appends an array: count, bytes, padding. A NULL p is an empty array. */
 static inline void phos_put_bytes(struct phos_call *c, const void *p, size_t n)
 {
 	phos_put_u64(c, p == NULL ? 0 : n);
@@ -101,7 +101,7 @@ static inline void phos_put_bytes(struct phos_call *c, const void *p, size_t n)
 	c->at += (n + 7) & ~(size_t)7;
 }
 
-/* Reads one scalar of the reply; 0 when the reply is shorter than expected. */
+/* Reads one scalar of the reply; 0 if the reply is shorter than expected. */
 static inline uint64_t phos_take_u64(struct phos_call *c)
 {
 	uint64_t v;

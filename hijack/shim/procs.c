@@ -1,4 +1,4 @@
-/* cuGetProcAddress: entry points by name, version of the caller's headers, and kind of default
+/* cuGetProcAddress: entry points by name, version of the caller's headers, and type of default
  * stream. */
 #include <stdbool.h>
 #include <string.h>
@@ -13,7 +13,7 @@ enum { FLAG_LEGACY_STREAM = 1, FLAG_PER_THREAD_STREAM = 2 };
 
 #define ROWS (sizeof phos_procs / sizeof phos_procs[0])
 
-/* The first row of a name. */
+/* Returns the first row of a name. */
 static const struct phos_proc *first_row(const char *name)
 {
 	size_t low = 0, high = ROWS;
@@ -27,8 +27,8 @@ static const struct phos_proc *first_row(const char *name)
 	return low < ROWS && strcmp(phos_procs[low].name, name) == 0 ? &phos_procs[low] : NULL;
 }
 
-/* Finds the newest variant that the caller's version knows. A name without a per-thread variant has
- * one for all. */
+/* Finds the newest variant up to the caller's version. A name without a per-thread variant has one
+ * variant for both. */
 static const struct phos_proc *find(const char *name, int version, bool per_thread, int *status)
 {
 	const struct phos_proc *plain = NULL, *special = NULL, *row = first_row(name);

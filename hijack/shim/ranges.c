@@ -16,7 +16,7 @@ struct node {
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct node *root;
 static uint64_t last_id;
-static atomic_uint shown, placed; /* ranges that are */
+static atomic_uint shown, placed; /* numbers of such ranges */
 static uint32_t random_state = 2463534242u;
 
 static uint32_t next_priority(void)
@@ -27,7 +27,7 @@ static uint32_t next_priority(void)
 	return random_state;
 }
 
-/* The range with the highest base that is not above address; it need not reach it. */
+/* Returns the range with the highest base that is not above address. It may end before address. */
 static struct node *at_or_below(uint64_t address)
 {
 	struct node *best = NULL;
@@ -57,7 +57,7 @@ static bool overlaps(uint64_t base, uint64_t bytes)
 	       (n->range.base >= base || base - n->range.base < n->range.bytes);
 }
 
-/* Splits a tree into the bases below and the bases at or above key. */
+/* Splits a tree into bases below key and bases at or above key. */
 static void split(struct node *tree, uint64_t key, struct node **below, struct node **above)
 {
 	while (tree != NULL) {
@@ -74,7 +74,7 @@ static void split(struct node *tree, uint64_t key, struct node **below, struct n
 	*below = *above = NULL;
 }
 
-/* Joins two trees of which the first has the lower bases. */
+/* Joins two trees; all bases in low are lower. */
 static struct node *join(struct node *low, struct node *high)
 {
 	struct node *top = NULL, **link = &top;
@@ -118,8 +118,8 @@ static struct node *take_out(uint64_t base, uint32_t kinds)
 	return found;
 }
 
-/* Makes room for memory that the session has just handed out: whatever was known there has ended
- * without our being told, as the variables of an unloaded module do. */
+/* Removes all ranges where the session has just allocated memory. They are stale: for example, the
+ * shim does not learn when the variables of an unloaded module end. */
 static void evict(uint64_t base, uint64_t bytes)
 {
 	while (overlaps(base, bytes))
@@ -132,7 +132,7 @@ static bool same_variable(const struct phos_range *a, const struct phos_range *b
 	       (a->module == b->module || a->context == b->context);
 }
 
-/* The same for a variable, where others were whose modules have been unloaded. */
+/* The same for a variable: removes variables of unloaded modules there. */
 static void evict_variables(const struct phos_range *range)
 {
 	while (overlaps(range->base, range->bytes)) {
@@ -209,7 +209,7 @@ bool phos_range_remove(uint64_t base, uint32_t kinds)
 	return gone != NULL;
 }
 
-/* Takes the ranges of a context out of a tree; what is left is returned. */
+/* Removes the ranges of a context from a tree and returns the rest. */
 static struct node *without_context(struct node *tree, uint64_t context)
 {
 	if (tree == NULL)

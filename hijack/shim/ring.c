@@ -1,4 +1,4 @@
-/* Posting: the producing side of the submission ring. */
+/* Posting: the producer's side of the submission ring. */
 #include <pthread.h>
 #include <sched.h>
 
@@ -11,8 +11,8 @@
 #define NAP_MILLISECONDS        1
 #define GATE_SLICE_MILLISECONDS 100
 
-/* The lock is a futex: 0 free, 1 held, 2 held and somebody sleeps. It lies in the session file so
- * that whoever looks at a stopped program sees whether it was posting. */
+/* The lock is a futex: 0 free, 1 held, 2 held with sleepers. It is in the session file so that a
+ * debugger of a stopped program sees whether it was posting. */
 static void lock_slowly(_Atomic uint32_t *lock)
 {
 	for (int turn = 0; turn < SPIN_TURNS; turn++) {
@@ -43,7 +43,7 @@ static inline void ring_unlock(void)
 		phos_futex_wake(lock, 1);
 }
 
-/* Waits until the ring has room for need more bytes. False: the worker is gone. */
+/* Waits until the ring has space for need more bytes. Returns false if the worker is gone. */
 static bool watch_for_room(uint64_t need)
 {
 	struct phos_pulse pulse = {0};
@@ -59,15 +59,15 @@ static bool watch_for_room(uint64_t need)
 			sched_yield();
 			continue;
 		}
-		/* Nobody wakes a futex here, so this is a nap: a full ring is two mebibytes of work
-		 * ahead. */
+		/* The worker wakes no futex here, so poll: a full ring is 2 MiB of pending work. */
 		phos_nap(NAP_MILLISECONDS);
-		if (!phos_still_there(&pulse, NAP_MILLISECONDS))
+		if (!phos_worker_alive(&pulse, NAP_MILLISECONDS))
 			return false;
 	}
 }
 
-/* The same with the lock held: a thread that is cancelled in its sleep would hold it for ever. */
+/* The same with the lock held. Cancellation is disabled: a thread cancelled in its sleep would hold
+ * the lock forever. */
 static bool wait_for_room(uint64_t need)
 {
 	int cancelling;
@@ -95,7 +95,8 @@ static void put_padding(uint64_t position, uint64_t bytes)
 	put32(frame, (uint32_t)bytes);
 }
 
-/* Finds room for a frame of length bytes. NULL: the worker is gone. The lock is held. */
+/* Reserves a frame of length bytes. Returns NULL if the worker is gone. The caller holds the lock.
+ */
 static inline unsigned char *reserve(struct phos_call *c, uint64_t length)
 {
 	uint64_t rounded = (length + PHOS_FRAME_ALIGN - 1) & ~(uint64_t)(PHOS_FRAME_ALIGN - 1);
@@ -113,10 +114,10 @@ static inline unsigned char *reserve(struct phos_call *c, uint64_t length)
 	return phos.file + PHOS_RING_OFFSET + position;
 }
 
-/* Waits at the gate. A closed one means that a checkpoint is being taken, which ends with a wake;
- * the worker lifts it when phosd is gone. A full one stops only calls that are not answered: they
- * would pile up in the worker without end, while the others, and above all the end of host
- * functions, must pass for the pile to shrink. */
+/* Waits at the gate. It is closed during a checkpoint, which ends with a wake-up; the worker opens
+ * it if phosd exits. A full gate stops only asynchronous calls, which would queue up in the worker
+ * without limit. Other calls, above all the end of host functions, must pass so that the queue can
+ * drain. */
 static CUresult pass_gate(unsigned flags)
 {
 	struct phos_pulse pulse = {0};
@@ -126,17 +127,17 @@ static CUresult pass_gate(unsigned flags)
 		uint32_t seen = atomic_load_explicit(gate, memory_order_acquire);
 		if ((seen & stops) == 0) {
 			if ((seen & PHOS_GATE_RESTORED) != 0)
-				phos_rejoin();
+				phos_notice_restore();
 			return CUDA_SUCCESS;
 		}
 		phos_futex_wait(gate, seen, GATE_SLICE_MILLISECONDS);
-		if (!phos_still_there(&pulse, GATE_SLICE_MILLISECONDS))
+		if (!phos_worker_alive(&pulse, GATE_SLICE_MILLISECONDS))
 			return phos_enter();
 	}
 }
 
-/* Everything unusual at an entry: not initialised, worker gone, an earlier error, a checkpoint, a
- * new thread. */
+/* The slow path of an entry: not initialised, worker gone, an earlier error, a checkpoint, a new
+ * thread. */
 static CUresult enter_slowly(struct phos_thread *t, unsigned flags)
 {
 	CUresult result = CUDA_SUCCESS;
@@ -157,8 +158,7 @@ static CUresult enter_slowly(struct phos_thread *t, unsigned flags)
 	return pass_gate(flags);
 }
 
-/* One look at the four words of the shared header that can stop an entry: error, sticky, dead,
- * gate. */
+/* Whether none of the four words of the shared header stops an entry: error, sticky, dead, gate. */
 static inline bool entry_is_plain(const struct phos_thread *t)
 {
 	if (atomic_load_explicit(&phos.state, memory_order_acquire) != PHOS_LIVE)
@@ -217,8 +217,8 @@ void phos_publish(struct phos_call *c)
 	phos.head = c->head;
 	atomic_store_explicit(phos_word64(PHOS_WORD_HEAD), c->head, memory_order_release);
 	ring_unlock();
-	/* The worker sets the doorbell, then looks at the head once more; we set the head, then
-	 * look at the doorbell. */
+	/* The worker sets the doorbell, then reads the head again; we set the head, then read the
+	 * doorbell. */
 	atomic_thread_fence(memory_order_seq_cst);
 	_Atomic uint32_t *doorbell = phos_word(PHOS_WORD_DOORBELL);
 	if (__builtin_expect(atomic_load_explicit(doorbell, memory_order_relaxed) != 0, 0) &&

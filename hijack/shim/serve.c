@@ -1,4 +1,5 @@
-/* Copies between this process and the bounce area that the worker asks a waiting thread for. */
+/* Copies between this process and the bounce area, which the worker requests from a waiting thread.
+ */
 #include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,7 +17,7 @@
 #define TURNS_PER_LOOK   32
 
 struct copying {
-	_Atomic uint32_t *state, *here, *there; /* here and there: pieces done by each side */
+	_Atomic uint32_t *state, *here, *there; /* pieces done by this side and by the worker */
 	bool to_bounce;
 	unsigned char *program, *bounce;
 	uint64_t bytes;
@@ -27,10 +28,10 @@ static _Atomic uint32_t *word(unsigned char *slot, size_t offset)
 	return (_Atomic uint32_t *)(void *)(slot + offset);
 }
 
-/* Whether memory is mapped everywhere in a range: the driver answers a copy of one with a hole by
- * an error, and copying it here would end the program. Asking the kernel to write back what no file
- * needs looks at mappings only, not at pages. What may not be read or written although it is mapped
- * would cost more than the copy to find. */
+/* Whether a range is mapped without holes. For a range with a hole the driver returns an error,
+ * while copying it here would kill the program. msync with MS_ASYNC only checks mappings, not
+ * pages. Mapped memory without the needed permission is not detected: that would cost more than the
+ * copy. */
 static bool mapped(const unsigned char *program, size_t bytes)
 {
 	size_t before = (uintptr_t)program & ((size_t)sysconf(_SC_PAGESIZE) - 1);
@@ -53,9 +54,9 @@ static bool given_up(const struct copying *c)
 	return atomic_load_explicit(c->state, memory_order_acquire) != PHOS_SLOT_PIECES;
 }
 
-/* Waits until piece n is this side's to do. That takes about as long as sleeping and being woken
- * would, but on a busy machine the worker may need this very core. False: it has given up, or is
- * gone. */
+/* Waits until this side may copy piece n. The wait is about as long as a sleep and a wake-up, so it
+ * spins and yields: on a busy machine the worker may need this core. Returns false if the worker
+ * has given up or is gone. */
 static bool await_turn(const struct copying *c, uint32_t n)
 {
 	struct phos_pulse pulse = {0};
@@ -75,21 +76,21 @@ static bool await_turn(const struct copying *c, uint32_t n)
 			continue;
 		}
 		phos_nap(1);
-		if (!phos_still_there(&pulse, 1))
+		if (!phos_worker_alive(&pulse, 1))
 			return false;
 	}
 }
 
-/* What is larger than this does not stay in a cache anyway. */
+/* Larger copies do not stay in a cache. */
 #define CACHED_BYTES (UINT64_C(32) << 20)
 
-/* As memcpy, but past the caches where the processor can: no time goes into reading what is
- * overwritten, and the program's other data stays where it is. */
+/* As memcpy, but with non-temporal stores if the processor has them: these neither read the
+ * destination nor evict the program's other data from the caches. */
 static void copy_past(unsigned char *to, const unsigned char *from, size_t bytes)
 {
 #ifdef __SSE2__
 	size_t odd = -(uintptr_t)to % sizeof(__m128i);
-	if (odd <= bytes) { /* else the loop below does nothing */
+	if (odd <= bytes) { /* otherwise the loop below does nothing */
 		memcpy(to, from, odd);
 		to += odd, from += odd, bytes -= odd;
 	}
@@ -115,7 +116,7 @@ static bool copy_piece(const struct copying *c, uint64_t at, unsigned char *boun
 	return true;
 }
 
-/* What becomes of the slot's state. */
+/* Returns the slot's new state. */
 static uint32_t copy_in_pieces(const struct copying *c)
 {
 	for (uint32_t n = 0; (uint64_t)n * PHOS_BOUNCE_PIECE < c->bytes; n++) {
@@ -153,7 +154,7 @@ void phos_serve_copy(unsigned char *slot, uint32_t asked)
 	};
 	uint32_t answer =
 		asked == PHOS_SLOT_PIECES ? copy_in_pieces(&c) : copy_at_once(&c, request[3]);
-	/* Unless the worker has given up meanwhile, and answered the call. */
+	/* Unless the worker has given up and answered the call. */
 	if (atomic_compare_exchange_strong(c.state, &asked, answer))
 		phos_futex_wake(c.state, 1);
 }

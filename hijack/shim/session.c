@@ -15,7 +15,7 @@ static struct phos_shared shared;
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t output_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What every call returns in a state that is not live. */
+/* The result of every call in a state other than live. */
 static CUresult result_of_state(uint32_t state)
 {
 	switch (state) {
@@ -28,8 +28,8 @@ static CUresult result_of_state(uint32_t state)
 	}
 }
 
-/* Copies what the handshake made to where the fast paths look, and opens the gate for them. */
-static CUresult adopt(void)
+/* Publishes the result of the handshake to the fast paths. */
+static CUresult publish_session(void)
 {
 	phos.file = shared.file;
 	phos.arena = shared.arena;
@@ -68,7 +68,7 @@ CUresult phos_start(void)
 		return phos_enter();
 	int saved = errno, cancelling;
 	phos_watch_fork();
-	/* Sockets and files are where threads get cancelled, and the lock would stay. */
+	/* Sockets and files are cancellation points; a cancelled thread would keep the lock. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelling);
 	pthread_mutex_lock(&start_lock);
 	uint32_t state = atomic_load(&phos.state);
@@ -76,7 +76,7 @@ CUresult phos_start(void)
 	if (state == PHOS_FRESH) {
 		result = phos_shake_hands(&shared);
 		if (result == CUDA_SUCCESS)
-			result = adopt();
+			result = publish_session();
 	}
 	pthread_mutex_unlock(&start_lock);
 	pthread_setcancelstate(cancelling, NULL);
@@ -113,12 +113,12 @@ CUresult phos_lose(const char *why)
 	return result_of_state(atomic_load(&phos.state));
 }
 
-void phos_rejoin(void)
+void phos_notice_restore(void)
 {
 	int saved = errno;
 	atomic_store(&phos.number, atomic_load(phos_word64(PHOS_WORD_SESSION)));
-	phos_name_worker(atomic_load(phos_word(PHOS_WORD_WORKER)));
-	/* Last: who finds the bit clear relies on the rest. */
+	phos_allow_worker(atomic_load(phos_word(PHOS_WORD_WORKER)));
+	/* Last: a thread that finds the bit clear relies on the rest. */
 	atomic_fetch_and(phos_word(PHOS_WORD_GATE), ~(uint32_t)PHOS_GATE_RESTORED);
 	errno = saved;
 }
@@ -163,8 +163,8 @@ void phos_drain_output(void)
 	errno = saved;
 }
 
-/* Fork: the child of an initialised process has no CUDA, as with the real driver, and must not be
- * able to touch what its parent shares with the worker. */
+/* Fork: as with the real driver, the child of an initialised process cannot use CUDA. It must not
+ * access what its parent shares with the worker. */
 static void before_fork(void)
 {
 	pthread_mutex_lock(&start_lock);

@@ -1,6 +1,6 @@
 /*
  * The session of this process: two mappings that it shares with its worker (layout: package wire),
- * and what the posting side keeps to itself. There is one, made by the first cuInit.
+ * and the private state of the posting side. There is one session, created by the first cuInit.
  */
 #ifndef PHOS_SESSION_H
 #define PHOS_SESSION_H
@@ -15,9 +15,9 @@
 
 enum phos_state {
 	PHOS_FRESH,  /* cuInit has not succeeded yet */
-	PHOS_LIVE,   /* connected */
-	PHOS_LOST,   /* the worker is gone: every call fails from now on */
-	PHOS_FORKED, /* a child made by fork after cuInit: CUDA is not available in it */
+	PHOS_LIVE,   /* connected to a worker */
+	PHOS_LOST,   /* the worker has exited: every call fails from now on */
+	PHOS_FORKED, /* a child forked after cuInit: CUDA is not available in it */
 };
 
 struct phos_session {
@@ -28,9 +28,9 @@ struct phos_session {
 	uint64_t arena_bytes;
 	struct {
 		uint64_t base, bytes;
-	} windows[PHOS_DEVICE_MAX]; /* where each device's memory lies */
-	_Atomic uint64_t number;    /* another one after a restore */
-	/* Under the ring's lock. */
+	} windows[PHOS_DEVICE_MAX]; /* address range of each device's memory */
+	_Atomic uint64_t number;    /* changes with a restore */
+	/* Guarded by the ring's lock. */
 	uint64_t head;     /* bytes posted */
 	uint64_t tail;     /* bytes consumed, as last seen */
 	uint64_t sequence; /* of the last frame */
@@ -53,32 +53,30 @@ static inline bool phos_live(void)
 	return atomic_load_explicit(&phos.state, memory_order_acquire) == PHOS_LIVE;
 }
 
-/* Makes the session, once; later calls return the same answer while it lives. */
+/* Creates the session, once; later calls return the same result while it lives. */
 CUresult phos_start(void);
 
-/* What an entry that needs no frame returns before it does anything: not initialised, worker gone,
- * sticky fault. */
+/* The checks of an entry that needs no frame: not initialised, worker gone, sticky fault. */
 CUresult phos_enter(void);
 
-/* As phos_enter, when the entry also needs a current context. */
+/* As phos_enter, for an entry that also needs a current context. */
 CUresult phos_enter_context(void);
 
-/* Declares the worker gone and says so once. Returns what calls return from now on. */
+/* Marks the session as lost and reports it once. Returns the result of all later calls. */
 CUresult phos_lose(const char *why);
 
-/* Takes over what a restore has changed: the session's number and its worker. Threads may do it at
- * the same time. */
-void phos_rejoin(void);
+/* Adapts to a restored session: reads its number and allows its worker to access our memory.
+ * Thread-safe. */
+void phos_notice_restore(void);
 
-/* A wait's view of the worker's heartbeat. Begins zeroed. */
+/* A wait's state of the worker's heartbeat. Must be zeroed first. */
 struct phos_pulse {
 	uint64_t beat;
 	long silent_milliseconds;
 };
 
-/* Called after each sleep of a wait: whether the worker still lives. Loses the session when it does
- * not. */
-bool phos_still_there(struct phos_pulse *pulse, long slept_milliseconds);
+/* Called after each sleep of a wait. Whether the worker is alive; if not, the session is lost. */
+bool phos_worker_alive(struct phos_pulse *pulse, long slept_milliseconds);
 
 /* Sleeps. Keeps errno. */
 void phos_nap(long milliseconds);
@@ -86,16 +84,16 @@ void phos_nap(long milliseconds);
 /* The monotonic clock. */
 int64_t phos_nanoseconds(void);
 
-/* Does the copy that the worker asks for in a slot, by its state. */
+/* Does the copy that the worker requests in a slot; asked is the slot's state. */
 void phos_serve_copy(unsigned char *slot, uint32_t asked);
 
-/* Publishes a frame and unlocks the ring: what phos_post and phos_wait begin with. */
+/* Publishes a frame and unlocks the ring; the first step of phos_post and phos_wait. */
 void phos_publish(struct phos_call *c);
 
-/* Takes the first error of an asynchronous call, if there is one. A sticky fault stays. */
+/* Returns and clears the first error of an asynchronous call. A sticky fault stays. */
 CUresult phos_take_error(void);
 
-/* Writes to stdout what kernels have printed. Keeps errno. */
+/* Writes the output of device printf to stdout. Keeps errno. */
 void phos_drain_output(void);
 
 /* Registers the fork handlers; called once by phos_start. */

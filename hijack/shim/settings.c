@@ -1,4 +1,4 @@
-/* Attributes that are accepted and change nothing, and what they are before they are set. */
+/* Attributes that are accepted without effect, and their defaults. */
 #include <string.h>
 
 #include "objects.h"
@@ -17,14 +17,15 @@ enum stream_attribute {
 };
 enum { NO_DEVICE = -2, POLICY_AUTO = 1, ATTRIBUTE_BYTES = 64 };
 
-/* Nothing was advised: not read mostly, nowhere preferred, accessed by nobody in particular. */
+/* Returns the defaults, as if no advice was given: not read-mostly, no preferred location, no
+ * accessing devices. */
 static CUresult describe_range(void *data, size_t bytes, CUmem_range_attribute attribute)
 {
 	int32_t none = NO_DEVICE, zero = 0;
 	if (data == NULL || attribute < 1 || attribute > RANGE_LAST || bytes == 0 ||
 	    bytes % 4 != 0 || (attribute != ACCESSED_BY && bytes != 4))
 		return CUDA_ERROR_INVALID_VALUE;
-	/* The numbers from 5 on are types and ids of locations: type 0 is none. */
+	/* Attributes from 5 on are types and ids of locations: type 0 is no location. */
 	bool is_device = attribute > READ_MOSTLY && attribute <= 4;
 	for (size_t i = 0; i < bytes; i += 4)
 		memcpy((char *)data + i, is_device ? &none : &zero, 4);
@@ -68,7 +69,7 @@ CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attr
 	return result;
 }
 
-/* The high marks can be set back, to 0. */
+/* The high-water marks can only be reset, to 0. */
 CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute attribute, void *value)
 {
 	uint64_t to = 0;
@@ -117,7 +118,7 @@ static CUresult find_attribute(CUstream stream, CUlaunchAttributeID attribute, i
 	    attribute != ATTRIBUTE_PRIORITY && attribute != ATTRIBUTE_SYNC_DOMAIN_MAP &&
 	    attribute != ATTRIBUTE_SYNC_DOMAIN)
 		return CUDA_ERROR_INVALID_VALUE;
-	return cuStreamGetPriority(stream, priority); /* also says whether there is such a stream */
+	return cuStreamGetPriority(stream, priority); /* also checks that the stream exists */
 }
 
 CUresult cuStreamGetAttribute(CUstream stream, CUlaunchAttributeID attribute, void *value)

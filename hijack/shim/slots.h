@@ -1,5 +1,5 @@
-/* How a private table is written down: an array of functions whose first element is the size of all
- * in bytes. */
+/* The form of a private table: an array of functions whose first element is the table's size in
+ * bytes. */
 #ifndef PHOS_SLOTS_H
 #define PHOS_SLOTS_H
 
@@ -9,8 +9,7 @@
 
 typedef void (*phos_slot)(void);
 
-/* Logs the call of a slot that has no meaning here, and refuses it. Six words cover the arguments
- * seen so far. */
+/* Logs a call of an unused slot, and refuses it. Six words cover the arguments seen so far. */
 CUresult phos_unused_slot(const char *table, unsigned slot, const uint64_t argument[6]);
 
 /* Defines TABLE_N, a function for an unused slot. */

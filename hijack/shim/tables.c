@@ -1,7 +1,7 @@
 /*
- * A table is an array of pointers whose first is the table's size in bytes (context local storage
- * has no size and begins with a function). Slots nobody was seen to use are filled with functions
- * that log and refuse: that is how the next runtime's surprises will be found.
+ * A table is an array of pointers; the first one is the table's size in bytes (context local
+ * storage has no size and begins with a function). Slots that no known runtime uses log and refuse
+ * the call, which shows what a new runtime needs.
  */
 #include "tables.h"
 
@@ -70,7 +70,7 @@ static const phos_slot runtime_table[13] = {
 	[4] = SLOT(runtime_4),
 	[5] = SLOT(runtime_5),
 	[6] = SLOT(runtime_load), /* three more arguments, always 0 */
-	[7] = SLOT(succeed),      /* (wrapper): it is about to be unloaded */
+	[7] = SLOT(succeed),      /* (wrapper): will be unloaded */
 	[8] = SLOT(runtime_load_fatbin),
 	[9] = SLOT(runtime_9),
 	[10] = SLOT(runtime_10),
@@ -78,8 +78,8 @@ static const phos_slot runtime_table[13] = {
 	[12] = SLOT(succeed), /* load the compilers */
 };
 
-/* TOOLS_RUNTIME_CALLBACK_HOOKS: two buffers of flags that say whether a profiler listens. None
- * does. */
+/* TOOLS_RUNTIME_CALLBACK_HOOKS: two buffers of flags that say whether a profiler is attached. None
+ * is. */
 
 static uint64_t hooks_buffer[1024], hooks_second_buffer[14];
 
@@ -122,7 +122,7 @@ UNUSED(tools_tls, 3)
 static const phos_slot tools_tls_table[4] = {SIZED(4), SLOT(tools_tls_1), SLOT(tools_local),
 					     SLOT(tools_tls_3)};
 
-/* CONTEXT_LOCAL_STORAGE, the one without a size */
+/* CONTEXT_LOCAL_STORAGE, the table without a size */
 
 UNUSED(context_storage, 3)
 

@@ -1,5 +1,5 @@
-/* Tensor maps. What they are described by is packed into words; the 128 bytes come from the driver
- * behind the session. */
+/* Tensor maps. Their descriptions are packed into words; the driver behind the session encodes the
+ * 128 bytes. */
 #include <stdint.h>
 #include <string.h>
 
@@ -25,13 +25,13 @@ static bool is_placed(const CUtensorMap *map)
 	return map != NULL && (uintptr_t)map % MAP_ALIGNMENT == 0;
 }
 
-/* What all kinds are told under the same names, as a beginning of a description. */
+/* The arguments that all kinds have under the same names: the beginning of a description. */
 #define DESCRIBED_AS(kind_)                                                                   \
 	.kind = (kind_), .type = (uint32_t)type, .rank = rank, .address = (uintptr_t)address, \
 	.interleave = (uint32_t)interleave, .swizzle = (uint32_t)swizzle,                     \
 	.promotion = (uint32_t)promotion, .fill = (uint32_t)fill
 
-/* Fills in what all kinds have as lists. */
+/* Fills in the lists that all kinds have. */
 static CUresult describe(struct description *d, const CUtensorMap *map, const uint64_t *sizes,
 			 const uint64_t *strides, const uint32_t *steps)
 {

@@ -8,8 +8,8 @@
 
 __thread struct phos_thread phos_self __attribute__((tls_model("initial-exec")));
 
-/* Slots 0 to SHARED-1 belong to one thread each; the last is shared by the threads that found none
- * free. */
+/* Slots below SHARED_SLOT belong to one thread each; the last is shared by all threads that found
+ * no free slot. */
 #define SHARED_SLOT (PHOS_SLOT_COUNT - 1)
 #define SLOT_WORDS  (PHOS_SLOT_COUNT / 64)
 
@@ -18,7 +18,7 @@ static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t exit_key;
 
-/* Runs at the end of a thread that ever joined. */
+/* Runs at the end of a thread that had a slot. */
 static void thread_leave(void *argument)
 {
 	struct phos_thread *t = argument;
@@ -38,8 +38,8 @@ static void thread_leave(void *argument)
 
 static void make_key(void)
 {
-	/* Without a key slots are never given back: threads then share the last one, slower but
-	 * right. */
+	/* Without a key slots are never freed: more threads share the last one, which is slower but
+	 * correct. */
 	if (pthread_key_create(&exit_key, thread_leave) != 0)
 		exit_key = (pthread_key_t)-1;
 }

@@ -1,5 +1,4 @@
-/* Memory that the program places itself: structs are taken apart here, and mappings noted for
- * questions about pointers. */
+/* Virtual memory management: structs are converted here, and mappings noted for pointer queries. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -150,7 +149,7 @@ CUresult cuMemGetAccess(unsigned long long *flags, const CUmemLocation *location
 	return CUDA_SUCCESS;
 }
 
-/* What a program passes on as a descriptor is a file that holds this, and cannot be changed. */
+/* An exported file descriptor is a sealed file with this content. */
 struct token {
 	uint64_t magic;
 	uint64_t exporter[2], key[2];
@@ -159,7 +158,7 @@ struct token {
 
 #define TOKEN_MAGIC UINT64_C(0x6b636f6c62736f68)
 
-/* Makes the file. The descriptor, or -1. */
+/* Creates the file. Returns its file descriptor, or -1. */
 static int write_token(const struct token *token)
 {
 	int fd = memfd_create("phos-allocation", MFD_CLOEXEC | MFD_ALLOW_SEALING);

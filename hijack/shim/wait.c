@@ -1,4 +1,4 @@
-/* Waiting for replies: the thread's slot, and noticing that the worker is gone. */
+/* Waiting for replies in the thread's slot, and detecting that the worker has exited. */
 #include <sched.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,10 +29,10 @@ void phos_nap(long milliseconds)
 	errno = saved;
 }
 
-/* The time that counts is the time slept here, not the clock's: after a restore or a suspended
- * machine the clock has jumped and the worker had no chance. A closed gate is a checkpoint, during
- * which the worker may stand still. */
-bool phos_still_there(struct phos_pulse *pulse, long slept_milliseconds)
+/* Count the time slept here, not the clock's: after a restore or a suspend the clock has jumped
+ * although the worker could not run. A closed gate means a checkpoint, during which the worker may
+ * be stopped. */
+bool phos_worker_alive(struct phos_pulse *pulse, long slept_milliseconds)
 {
 	if (atomic_load(phos_word(PHOS_WORD_DEAD)) != 0) {
 		phos_lose("its worker has ended");
@@ -58,9 +58,9 @@ static bool asks_for_copy(uint32_t state)
 	return state == PHOS_SLOT_SERVICE || state == PHOS_SLOT_PIECES;
 }
 
-/* Spins for a while, or until the state asks for something. copied: after a copy for the worker the
- * reply or the next copy is near. That takes about as long as sleeping and being woken would, but
- * on a busy machine the worker may need this very core. */
+/* Spins for a while, or until the state changes. copied: after a copy for the worker the reply or
+ * the next copy comes soon. The wait is about as long as a sleep and a wake-up, so it yields: on a
+ * busy machine the worker may need this core. */
 static void spin(_Atomic uint32_t *state, bool copied)
 {
 	int64_t until = 0;
@@ -81,7 +81,7 @@ static void spin(_Atomic uint32_t *state, bool copied)
 	}
 }
 
-/* Waits until the reply is complete. False: the worker is gone. */
+/* Waits until the reply is complete. Returns false if the worker is gone. */
 static bool await_reply(unsigned char *slot)
 {
 	_Atomic uint32_t *state = (_Atomic uint32_t *)(void *)slot;
@@ -96,7 +96,7 @@ static bool await_reply(unsigned char *slot)
 			spin(state, true);
 			continue;
 		}
-		/* Says that it sleeps, so that a reply to a spinning thread needs no wake. */
+		/* Announce the sleep, so that a reply to a spinning thread needs no wake-up. */
 		if (seen == PHOS_SLOT_IDLE) {
 			if (!atomic_compare_exchange_strong(state, &seen, PHOS_SLOT_ASLEEP))
 				continue;
@@ -104,7 +104,7 @@ static bool await_reply(unsigned char *slot)
 		}
 		phos_futex_wait(state, seen, SLICE_MILLISECONDS);
 		if (atomic_load_explicit(state, memory_order_acquire) == seen &&
-		    !phos_still_there(&pulse, SLICE_MILLISECONDS))
+		    !phos_worker_alive(&pulse, SLICE_MILLISECONDS))
 			return false;
 	}
 }

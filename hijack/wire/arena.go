@@ -10,24 +10,24 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// ErrTaken means that something else is mapped where the arena should go.
+// ErrTaken is returned when the arena's address range is in use.
 var ErrTaken = errors.New("address range is taken")
 
-// Where libphos tries to put the arena: candidate n lies ArenaStride times n above ArenaFirst.
+// Candidate addresses of the arena: candidate n is ArenaFirst + n*ArenaStride.
 const (
 	ArenaFirst  = 0x6000_0000_0000
 	ArenaStride = 1 << 40
 )
 
-// Arena is the pinned memory that a program and its worker share at one address: a sparse file in
-// which pages are allocated before anybody may touch them.
+// Arena is the pinned memory that a program and its worker share at the same address: a sparse file
+// whose pages are allocated before they are used.
 type Arena struct {
 	file    *os.File
 	address uint64
 	data    []byte
 }
 
-// CreateArena makes a sparse arena file. phosd makes its own; this is for tests and tools.
+// CreateArena creates a sparse arena file, for tests and tools. phosd creates its files itself.
 func CreateArena(path string, bytes uint64) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -45,7 +45,7 @@ func OpenArena(path string) (*Arena, error) {
 	return &Arena{file: file}, nil
 }
 
-// Place maps the whole file at an address, ErrTaken where that is not free.
+// Place maps the whole file at an address. It returns ErrTaken if the range is in use.
 func (a *Arena) Place(address uint64) error {
 	info, err := a.file.Stat()
 	if err != nil {
@@ -62,14 +62,14 @@ func (a *Arena) Place(address uint64) error {
 	return nil
 }
 
-// Address is where the arena lies in both processes, 0 before Place.
+// Address returns the arena's address in both processes, 0 before Place.
 func (a *Arena) Address() uint64 { return a.address }
 
-// Bytes is the arena itself. Only reserved pages may be touched: on a full file system another one
-// is a SIGBUS.
+// Bytes returns the arena's memory. Access only reserved pages: on a full file system any other
+// page raises SIGBUS.
 func (a *Arena) Bytes() []byte { return a.data }
 
-// Reserve allocates pages; abi.OutOfMemory when the file system is full.
+// Reserve allocates pages. It returns abi.OutOfMemory if the file system is full.
 func (a *Arena) Reserve(offset, bytes uint64) error {
 	err := unix.Fallocate(int(a.file.Fd()), 0, int64(offset), int64(bytes))
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
@@ -81,7 +81,7 @@ func (a *Arena) Reserve(offset, bytes uint64) error {
 	return nil
 }
 
-// Punch gives pages back; they read as zero afterwards.
+// Punch frees pages; afterwards they read as zeros.
 func (a *Arena) Punch(offset, bytes uint64) error {
 	err := unix.Fallocate(
 		int(a.file.Fd()),
@@ -90,7 +90,7 @@ func (a *Arena) Punch(offset, bytes uint64) error {
 		int64(bytes),
 	)
 	if err != nil {
-		return fmt.Errorf("give back %d bytes of pinned memory: %w: %w", bytes, err, abi.OperatingSystem)
+		return fmt.Errorf("free %d bytes of pinned memory: %w: %w", bytes, err, abi.OperatingSystem)
 	}
 	return nil
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire/wiretest"
 )
 
-// BenchmarkPost measures a launch of 8 arguments on the program's side, the worker keeping up.
+// BenchmarkPost measures a launch with 8 arguments on the program's side, while the worker keeps
+// up.
 func BenchmarkPost(b *testing.B) {
 	file := newFile(b)
 	serve(b, file, func(*wire.Frame) (abi.Result, wire.Reply) { return 0, nil })
@@ -57,8 +58,8 @@ func BenchmarkTake(b *testing.B) {
 	}
 }
 
-// BenchmarkCall measures a synchronous call beside a bare ping-pong on two words of the same file;
-// the ratio is what the transport costs.
+// BenchmarkCall measures a synchronous call and a bare ping-pong on two words of the same file. The
+// ratio is the cost of the transport.
 func BenchmarkCall(b *testing.B) {
 	file := newFile(b)
 	serve(b, file, echo)

@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Callback asks the program to run one of its functions on its callback thread, which then posts
+// Callback is a request to run a function of the program on its callback thread, which then posts
 // callbackDone with ID.
 type Callback struct {
 	Kind     uint32 // CallbackHost, CallbackStream or CallbackDestroy
@@ -22,13 +22,13 @@ type Callback struct {
 // Callbacks is the worker's end of the callback ring. It is safe for concurrent use.
 type Callbacks struct {
 	head, tail *atomic.Uint64
-	low        *atomic.Uint32 // of head: what the program sleeps on
+	low        *atomic.Uint32 // low half of head, on which the program sleeps
 	data       []byte
 
 	mu sync.Mutex
 }
 
-// Callbacks is the file's callback ring.
+// Callbacks returns the file's callback ring.
 func (f *File) Callbacks() *Callbacks {
 	return &Callbacks{
 		head: f.Word64(WordCallbackHead), tail: f.Word64(WordCallbackTail), low: f.Word32(WordCallbackHead),
@@ -36,7 +36,8 @@ func (f *File) Callbacks() *Callbacks {
 	}
 }
 
-// Post hands a callback to the program; abi.NotReady means that the ring is full and to try again.
+// Post sends a callback to the program. It returns abi.NotReady if the ring is full; then the
+// caller retries.
 func (c *Callbacks) Post(callback Callback) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -39,7 +39,7 @@ func TestHeader(t *testing.T) {
 	want.Devices[1].Attributes[300] = 1
 	file.SetHeader(want)
 	if got := file.Header().Devices; len(got) != 2 || len(got[1].Name) != 255 || len(got[1].Attributes) != 0 {
-		t.Errorf("what does not fit: %+v", got[1])
+		t.Errorf("truncated device: %+v", got[1])
 	}
 }
 
@@ -50,7 +50,7 @@ func TestOpenWrongSize(t *testing.T) {
 	}
 	if file, err := wire.Open(path); err == nil {
 		file.Close()
-		t.Error("opened a file of another size")
+		t.Error("Open of a file with a wrong size succeeded")
 	}
 }
 
@@ -107,7 +107,7 @@ func TestCallbacks(t *testing.T) {
 	if err := ring.Post(wire.Callback{}); !errors.Is(err, abi.NotReady) {
 		t.Errorf("full ring: %v", err)
 	}
-	file.Word64(wire.WordCallbackHead).Store(3) // a hostile program
+	file.Word64(wire.WordCallbackHead).Store(3) // as a hostile program may do
 	file.Word64(wire.WordCallbackTail).Store(1 << 63)
 	ring.Post(wire.Callback{})
 }
@@ -126,7 +126,7 @@ func TestOutput(t *testing.T) {
 		output.Write(line)
 	}
 	if got := program.Output(); len(got)%len(line) != 0 {
-		t.Errorf("part of a line came through: %d bytes", len(got))
+		t.Errorf("got part of a line: %d bytes", len(got))
 	}
 	output.Write([]byte("next\n"))
 	if got := program.Output(); got != "[phos: 20000 bytes of kernel output lost]\nnext\n" {
@@ -146,7 +146,7 @@ func TestArena(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := second.Place(address); !errors.Is(err, wire.ErrTaken) {
-		t.Errorf("placed twice: %v", err)
+		t.Errorf("second Place: got %v, want ErrTaken", err)
 	}
 	if err := second.Place(address + wire.ArenaStride); err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func openArena(t *testing.T, path string) *wire.Arena {
 	return arena
 }
 
-// bytesAt is a piece of pretended program memory.
+// bytesAt is a piece of simulated program memory.
 type bytesAt []byte
 
 func (b bytesAt) ReadAt(p []byte, at int64) (int, error) {
@@ -194,8 +194,7 @@ func (b bytesAt) WriteAt(p []byte, at int64) (int, error) {
 	return copy(b[at:], p), nil
 }
 
-// TestServedCopy has the worker read and write more of the program's memory than the bounce area
-// holds.
+// TestServedCopy copies more than the bounce area holds.
 func TestServedCopy(t *testing.T) {
 	t.Run("at once", func(t *testing.T) { testServedCopy(t, 0) })
 	t.Run("in pieces", func(t *testing.T) { testServedCopy(t, wire.CopiesInPieces) })
@@ -219,9 +218,10 @@ func testServedCopy(t *testing.T, way uint32) {
 		if n, err := program.WriteAt(buffer, 0); err != nil || n != len(buffer) {
 			t.Errorf("wrote %d bytes: %v", n, err)
 		}
-		for what, move := range map[string]func([]byte, int64) (int, error){"read": program.ReadAt, "write": program.WriteAt} {
+		moves := map[string]func([]byte, int64) (int, error){"read": program.ReadAt, "write": program.WriteAt}
+		for what, move := range moves {
 			if _, err := move(buffer[:200], int64(len(memory))-100); !errors.Is(err, abi.InvalidValue) {
-				t.Errorf("%s of more than is there: %v, want InvalidValue", what, err)
+				t.Errorf("%s past the end: got %v, want InvalidValue", what, err)
 			}
 		}
 		return abi.Success, nil
@@ -230,11 +230,11 @@ func testServedCopy(t *testing.T, way uint32) {
 		t.Fatal(result)
 	}
 	if !bytes.Equal(memory[:len(memory)-10], want[10:]) {
-		t.Error("the program's memory is not what was written")
+		t.Error("the program's memory differs from the written bytes")
 	}
 }
 
-// TestNotServed: a program that never copies keeps nothing but its own call.
+// TestNotServed checks that a program that never copies blocks only its own call.
 func TestNotServed(t *testing.T) {
 	slots := newFile(t).Slots()
 	if _, err := slots.Memory(wire.SlotCount).WriteAt(make([]byte, 8), 0); !errors.Is(err, wire.ErrNotServed) {

@@ -15,7 +15,7 @@ const (
 	futexWake = 1
 )
 
-// SleepOn sleeps until the word is woken, is not expected any more, or the limit has passed. It may
+// SleepOn sleeps until the word is woken, differs from expected, or the limit has passed. It may
 // return early.
 func SleepOn(word *atomic.Uint32, expected uint32, limit time.Duration) {
 	timeout := unix.NsecToTimespec(int64(limit))
@@ -30,16 +30,16 @@ func SleepOn(word *atomic.Uint32, expected uint32, limit time.Duration) {
 	)
 }
 
-// Wake wakes all that sleep on the word: a hostile sleeper must not be able to swallow the wake of
-// another.
+// Wake wakes all sleepers on the word, so that a hostile sleeper cannot consume another one's
+// wake-up.
 func Wake(word *atomic.Uint32) {
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, math.MaxInt32, 0, 0, 0)
 }
 
-// yield lets another thread have the core.
+// yield yields the core to another thread.
 func yield() { _, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// currentCore is the core that this thread runs on.
+// currentCore returns the core that this thread runs on.
 func currentCore() (core uint32) {
 	_, _, _ = unix.RawSyscall(unix.SYS_GETCPU, uintptr(unsafe.Pointer(&core)), 0, 0)
 	return core

@@ -9,10 +9,10 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// ErrHandshake is a handshake message that makes no sense.
+// ErrHandshake is returned for an invalid handshake message.
 var ErrHandshake = errors.New("bad handshake")
 
-// HelloCopyByShim in Hello.Flags asks the worker never to touch the program's memory itself.
+// HelloCopyByShim in Hello.Flags forbids the worker to access the program's memory directly.
 const HelloCopyByShim = 1
 
 // Sizes of the texts in a Welcome, each with a terminating zero.
@@ -22,18 +22,18 @@ const (
 	welcomeMessage = 200
 )
 
-// Hello is what a program says first.
+// Hello is the first message of a program.
 type Hello struct {
 	Version       uint32
 	Flags         uint64
 	CookieAddress uint64
 	Cookie        uint64
-	// PID is the program's own view of itself; phosd trusts only the socket's credentials.
+	// PID is the program's pid in its own namespace; phosd trusts only the socket's credentials.
 	PID uint32
 }
 
-// Decode reads HelloBytes bytes. A version other than ours is no error here: the answer must still
-// be sent.
+// Decode decodes HelloBytes bytes. A different version is not an error here, because the answer
+// must still be sent.
 func (h *Hello) Decode(data []byte) error {
 	if len(data) != HelloBytes || binary.LittleEndian.Uint32(data) != Magic {
 		return fmt.Errorf("%w: hello of %d bytes", ErrHandshake, len(data))
@@ -48,7 +48,7 @@ func (h *Hello) Decode(data []byte) error {
 	return nil
 }
 
-// Append writes HelloBytes bytes.
+// Append appends HelloBytes bytes.
 func (h *Hello) Append(data []byte) []byte {
 	begin := len(data)
 	data = binary.LittleEndian.AppendUint32(data, Magic)
@@ -60,26 +60,27 @@ func (h *Hello) Append(data []byte) []byte {
 	return append(data, make([]byte, begin+HelloBytes-len(data))...)
 }
 
-// Welcome is the answer: a session, or why there is none.
+// Welcome is the answer to Hello: a session, or a refusal.
 type Welcome struct {
-	// Status is not abi.Success in a refusal; Message then says why.
+	// Status is abi.Success or, in a refusal, an error; then Message is the reason.
 	Status abi.Result
-	// WorkerPID is for PR_SET_PTRACER; 0 where the program sees other pids.
+	// WorkerPID is for PR_SET_PTRACER; 0 if the program is in another pid namespace.
 	WorkerPID    uint32
 	Session      uint64
 	SessionBytes uint64
 	ArenaBytes   uint64
 	SessionPath  string
 	ArenaPath    string
-	// Message is for the program's standard error, also when all is well (a wrong pos.yaml).
+	// Message is for the program's standard error. It may be set without a refusal, for an invalid
+	// pos.yaml.
 	Message string
 }
 
-// cutOff ends a message that was too long. Whoever sends one has its whole text in the log, and of
-// a pos.yaml in the status.
+// cutOff replaces the end of a message that is too long. phosd's log has the whole text; the status
+// has that of a pos.yaml.
 const cutOff = "...; all of it: pos_cli --status, or phosd's log"
 
-// Append writes WelcomeBytes bytes. A text that is too long is cut.
+// Append appends WelcomeBytes bytes. Texts that are too long are truncated.
 func (w *Welcome) Append(data []byte) []byte {
 	begin := len(data)
 	data = binary.LittleEndian.AppendUint32(data, Magic)
@@ -102,7 +103,7 @@ func (w *Welcome) Append(data []byte) []byte {
 	return append(data, make([]byte, begin+WelcomeBytes-len(data))...)
 }
 
-// Decode reads WelcomeBytes bytes; version is the sender's.
+// Decode decodes WelcomeBytes bytes; version is the sender's.
 func (w *Welcome) Decode(data []byte) (version uint32, err error) {
 	if len(data) != WelcomeBytes || binary.LittleEndian.Uint32(data) != Magic {
 		return 0, fmt.Errorf("%w: welcome of %d bytes", ErrHandshake, len(data))
@@ -120,6 +121,7 @@ func (w *Welcome) Decode(data []byte) (version uint32, err error) {
 	return binary.LittleEndian.Uint32(data[4:]), nil
 }
 
+// text returns the text of a NUL-padded field.
 func text(field []byte) string {
 	if end := bytes.IndexByte(field, 0); end >= 0 {
 		field = field[:end]

@@ -5,9 +5,11 @@ import (
 	"testing"
 )
 
-// A message that is too long says so, and where the rest is.
+// A message that is too long is truncated and says where the rest is.
 func TestLongMessage(t *testing.T) {
-	for length, want := range map[int]string{0: "", welcomeMessage - 1: strings.Repeat("x", welcomeMessage-1), welcomeMessage: cutOff, 5000: cutOff} {
+	for length, want := range map[int]string{
+		0: "", welcomeMessage - 1: strings.Repeat("x", welcomeMessage-1), welcomeMessage: cutOff, 5000: cutOff,
+	} {
 		sent := Welcome{Message: strings.Repeat("x", length), ArenaPath: "/a"}
 		data := sent.Append(nil)
 		var got Welcome
@@ -15,7 +17,7 @@ func TestLongMessage(t *testing.T) {
 			t.Errorf("%d bytes: %+v, version %d, %v", length, got, version, err)
 		}
 		if !strings.HasSuffix(got.Message, want) || len(got.Message) != min(length, welcomeMessage-1) {
-			t.Errorf("%d bytes arrive as %q", length, got.Message)
+			t.Errorf("message of %d bytes is decoded as %q", length, got.Message)
 		}
 	}
 }

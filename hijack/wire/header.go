@@ -6,7 +6,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Header is what a worker writes before it answers the handshake.
+// Header is the content of the header, which a worker writes before it answers the handshake.
 type Header struct {
 	Session       uint64
 	ArenaBase     uint64
@@ -15,19 +15,18 @@ type Header struct {
 	Devices       []Device
 }
 
-// Device is one entry of the device table: all that libphos answers about a device without asking.
+// Device is one entry of the device table. libphos answers questions about a device from it.
 type Device struct {
 	Name        string
 	UUID        [16]byte
 	MemoryBytes uint64
-	// Attributes by number; those from DeviceAttributes on do not fit and are left out.
+	// Attributes by number; those from DeviceAttributes on are omitted.
 	Attributes map[abi.DeviceAttribute]int32
-	// Window is where the device's memory lies in the program's eyes: an address and a number of
-	// bytes.
+	// Window and WindowBytes are the address range of the device's memory, as the program sees it.
 	Window, WindowBytes uint64
 }
 
-// Places inside an entry of the device table.
+// Offsets in an entry of the device table.
 const (
 	DeviceName       = 0
 	DeviceNameBytes  = 256
@@ -39,7 +38,7 @@ const (
 	DeviceWindowSize = 1488
 )
 
-// SetHeader writes the header. Devices past DeviceMax are left out.
+// SetHeader writes the header. Devices past DeviceMax are omitted.
 func (f *File) SetHeader(h Header) {
 	devices := h.Devices[:min(len(h.Devices), DeviceMax)]
 	for i, d := range devices {

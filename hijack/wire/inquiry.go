@@ -1,14 +1,14 @@
 package wire
 
-// An inquiry is what libphos asks for programs that look at GPUs and do not compute (NVML): over
-// the same socket as the handshake, without a session. phosd answers at once, from what it knows,
-// and the program closes the connection.
+// libphos sends an inquiry for NVML, for programs that query GPUs and do not compute: over the same
+// socket as the handshake, without a session. phosd answers at once, from its current state, and
+// the program closes the connection.
 //
 //	program  Inquiry  magic "PHOI", version, pad
 //	phosd    Answer   head, then an entry for each GPU, then one for each holding: a GPU and a program that holds memory on it
 //
-// A GPU's entry is that of the device table in the session file, so that NVML and cuDevice* agree,
-// and how the GPU does. AnswerKnown has a bit for each number there that is known.
+// A GPU's entry is its entry in the session file's device table, so that NVML and cuDevice* agree,
+// followed by the GPU's state. AnswerKnown has a bit for each number that is known.
 const (
 	InquiryMagic = 0x494f4850 // "PHOI"
 	InquiryBytes = 16         // magic u32, version u32, pad
@@ -37,10 +37,10 @@ const (
 	AnswerKnowsTemperature = 2
 	AnswerKnowsPower       = 4
 	AnswerKnowsPowerLimit  = 8
-	AnswerKnowsLost        = 16 // the GPU is lost; nothing else of it counts
+	AnswerKnowsLost        = 16 // the GPU is lost; ignore its other numbers
 
 	AnswerHoldingDevice = 0 // u32; the places below are within a holding's entry
-	AnswerHolder        = 4 // u32: the program's pid as who asks sees it
+	AnswerHolder        = 4 // u32: the program's pid in the caller's namespace
 	AnswerHeld          = 8 // u64
 	AnswerHoldingBytes  = 16
 )

@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Answer is what a program learns of the GPUs without a session.
+// Answer is the information on GPUs that a program gets without a session.
 type Answer struct {
 	DriverVersion string
 	CUDAVersion   uint32
@@ -10,11 +10,11 @@ type Answer struct {
 	Holdings      []Holding
 }
 
-// AnsweredDevice is a GPU and how it does.
+// AnsweredDevice is a GPU and its state.
 type AnsweredDevice struct {
 	Device
 	UsedBytes, FreeBytes uint64
-	// Known says, by AnswerKnows*, which of the numbers below hold.
+	// Known says, by AnswerKnows*, which of the numbers below are set.
 	Known                uint32
 	BusyPercent          uint32
 	MemoryBusyPercent    uint32
@@ -23,14 +23,14 @@ type AnsweredDevice struct {
 	PowerLimitMilliwatts uint32
 }
 
-// Holding is what a program holds on a GPU.
+// Holding is the memory of a program on a GPU.
 type Holding struct {
 	Device    uint32
 	PID       uint32
 	UsedBytes uint64
 }
 
-// Append writes the whole answer. Devices past DeviceMax are left out.
+// Append appends the whole answer. Devices past DeviceMax are omitted.
 func (a *Answer) Append(data []byte) []byte {
 	order := binary.LittleEndian
 	devices := a.Devices[:min(len(a.Devices), DeviceMax)]

@@ -1,7 +1,7 @@
 package wire
 
-// Version is the version of everything in this package. A shim and a phosd of different versions
-// refuse each other at the handshake.
+// Version is the version of this package's formats. A shim and a phosd with different versions
+// refuse each other in the handshake.
 const Version = 2
 
 // The session file, regions in order. hijack/gen writes the same numbers for C into
@@ -19,9 +19,9 @@ const (
 	EventsOffset   = CallbackOffset + CallbackBytes
 	EventCount     = 32 << 10 // completion words of events, u64 each
 	OutputOffset   = EventsOffset + 8*EventCount
-	OutputBytes    = 1 << 20 // byte ring of what kernels print
+	OutputBytes    = 1 << 20 // byte ring of device printf
 	BounceOffset   = OutputOffset + OutputBytes
-	BounceBytes    = 4 << 20 // copies that process_vm_readv may not do
+	BounceBytes    = 4 << 20 // bounce area, for copies that process_vm_readv may not do
 	SessionBytes   = BounceOffset + BounceBytes
 )
 
@@ -33,19 +33,19 @@ const (
 	WordArenaBase     = 16  // u64 address of the pinned arena
 	WordArenaBytes    = 24  // u64
 	WordDeviceCount   = 32  // u32, and then the device table at DeviceTable
-	WordDriverVersion = 36  // u32 what cuDriverGetVersion says
+	WordDriverVersion = 36  // u32 the result of cuDriverGetVersion
 	WordHead          = 64  // u64 bytes ever posted; written by the program
 	WordTail          = 128 // u64 bytes ever consumed; written by the worker
 	WordDoorbell      = 192 // u32 worker: 1 asleep, 0 awake; futex
 	WordLock          = 256 // u32 the program's spin lock around posting
 	WordError         = 320 // u32 first error of an asynchronous call, cleared when reported unless sticky
 	WordSticky        = 324 // u32 sticky fault: every later call returns it
-	WordDead          = 328 // u32 set by phosd when the worker is gone
+	WordDead          = 328 // u32 set by phosd when the worker has exited
 	WordGate          = 332 // u32 bits GateClosed, GateFull and GateRestored; futex
 	WordCapturing     = 336 // u32 number of streams being captured in this process
 	WordEpoch         = 340 // u32 how often the session was restored
 	WordWorker        = 344 // u32 after a restore, the worker's pid as the program sees it; 0: in another pid namespace
-	WordCopies        = 348 // u32 CopiesInPieces where the program knows SlotPieces; set by the program
+	WordCopies        = 348 // u32 CopiesInPieces if the program knows SlotPieces; set by the program
 	WordHeartbeat     = 384 // u64 the worker increments it while alive
 	WordCompleted     = 448 // u64 sequence of the last completed frame
 	WordCallbackHead  = 512 // u64 bytes ever posted to the callback ring; written by the worker; futex on the low half
@@ -60,9 +60,9 @@ const (
 // Bits of WordGate.
 const (
 	GateClosed = 1 // every call waits here: a checkpoint is being taken
-	GateFull   = 2 // calls that are not answered wait here: too much of what they asked for is not done yet
-	// GateRestored stops nothing: the first entry that sees it takes over what changed with the
-	// restore, and clears it.
+	GateFull   = 2 // calls without an answer wait here: too much of the posted work is pending
+	// GateRestored stops nothing. The first entry that sees it adapts to the restored session and
+	// clears it.
 	GateRestored = 4
 )
 
@@ -78,8 +78,8 @@ const (
 	SlotDataBytes = SlotBytes - SlotHeader
 )
 
-// EventAsk in an event's completion word says that the word does not know: graphs record the event,
-// and the program does not count that.
+// EventAsk in an event's completion word means that the word does not have the answer: graphs
+// record the event, and the program does not count these records.
 const EventAsk = 1<<63 - 1
 
 // Reply slot states.
@@ -89,16 +89,14 @@ const (
 	SlotService = 2
 	SlotServed  = 3
 	SlotAsleep  = 4 // as idle, and the thread sleeps on the state
-	SlotAbsent  = 5 // in place of served: a part of the range is no memory of the program
-	SlotPieces  = 6 // as service, and the worker copies its half meanwhile
+	SlotAbsent  = 5 // instead of served: part of the range is not mapped in the program
+	SlotPieces  = 6 // as service, but the worker copies its half at the same time
 )
 
-// CopiesInPieces says that the program knows SlotPieces. Programs of old images have a libphos that
-// does not.
+// CopiesInPieces means that the program knows SlotPieces. The libphos of old images does not.
 const CopiesInPieces = 1
 
-// Words of a slot while its thread copies in pieces: offsets in the slot, on cache lines of their
-// own.
+// Words of a slot while its thread copies in pieces: offsets in the slot, on separate cache lines.
 const (
 	SlotProgramPieces = 128 // u32 how many pieces the program has done
 	SlotProgramCore   = 132 // u32 the core that it did the last one on
@@ -108,7 +106,7 @@ const (
 // The bounce area of a copy in pieces.
 const (
 	BouncePiece  = 128 << 10
-	BouncePieces = 4 // all of them fit a core's cache
+	BouncePieces = 4 // all of them fit in a core's cache
 )
 
 // The callback ring: records of CallbackRecord bytes.
@@ -116,5 +114,5 @@ const (
 	CallbackRecord  = 64
 	CallbackHost    = 0 // void function(void *userData)
 	CallbackStream  = 1 // void function(stream, status, void *userData)
-	CallbackDestroy = 2 // as CallbackHost, for a user object; no stream waits for it
+	CallbackDestroy = 2 // as CallbackHost, for a user object; no stream waits
 )

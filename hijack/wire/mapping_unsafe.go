@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File is a mapped session file. Its words may change at any moment and hold anything: the program
+// File is a mapped session file. Its words may change at any time and have any value: the program
 // writes them too.
 type File struct {
 	data []byte
@@ -25,15 +25,15 @@ func Open(path string) (*File, error) {
 	return mapFile(file)
 }
 
-// Create makes, allocates and maps a session file of this version. phosd makes its own; this is for
-// tests and tools.
+// Create creates, allocates and maps a session file of this version, for tests and tools. phosd
+// creates its files itself.
 func Create(path string) (*File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("create session file: %w", err)
 	}
 	defer file.Close()
-	// Allocated now, or touching it later could be a SIGBUS on a full file system.
+	// Allocate now: on a full file system a later access would raise SIGBUS.
 	if err := unix.Fallocate(int(file.Fd()), 0, 0, SessionBytes); err != nil {
 		os.Remove(path)
 		return nil, fmt.Errorf("allocate session file %s: %w", path, err)
@@ -62,23 +62,23 @@ func mapFile(file *os.File) (*File, error) {
 	return &File{data}, nil
 }
 
-// Close unmaps the file. Nothing that was made from it may be used any more.
+// Close unmaps the file. Objects that were made from it must not be used afterwards.
 func (f *File) Close() error { return unix.Munmap(f.data) }
 
-// Word32 is a word of the file; offset is a multiple of 4.
+// Word32 returns a word of the file; offset is a multiple of 4.
 func (f *File) Word32(offset int) *atomic.Uint32 {
 	return (*atomic.Uint32)(unsafe.Pointer(&f.data[offset : offset+4][0]))
 }
 
-// Word64 is a word of the file; offset is a multiple of 8.
+// Word64 returns a word of the file; offset is a multiple of 8.
 func (f *File) Word64(offset int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&f.data[offset : offset+8][0]))
 }
 
-// Region is a part of the file, as it is.
+// Region returns a part of the mapping.
 func (f *File) Region(offset, bytes int) []byte { return f.data[offset : offset+bytes : offset+bytes] }
 
-// mapAt maps a file at exactly this address, or fails with unix.EEXIST where something is.
+// mapAt maps a file at exactly this address. It fails with unix.EEXIST if the range is in use.
 func mapAt(fd int, address, bytes uint64) ([]byte, error) {
 	want := unsafe.Add(nil, address)
 	got, err := unix.MmapPtr(fd, 0, want, uintptr(bytes), unix.PROT_READ|unix.PROT_WRITE,
@@ -86,7 +86,7 @@ func mapAt(fd int, address, bytes uint64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if got != want { // a kernel that takes the address as a hint
+	if got != want { // kernels before 4.17 take the address as a hint
 		_ = unix.MunmapPtr(got, uintptr(bytes))
 		return nil, unix.EEXIST
 	}

@@ -15,15 +15,15 @@ type Message interface {
 	Decode(payload []byte) error
 }
 
-// Reply is what a handler gives back: something that encodes itself behind data.
+// Reply is the result of a handler. Append appends its encoding to data.
 type Reply interface {
 	Append(data []byte) []byte
 }
 
-// ErrPayload is in the chain of every error about a payload that does not fit its call.
+// ErrPayload is wrapped by every error about an invalid payload.
 var ErrPayload = errors.New("malformed payload")
 
-// PayloadError says what is wrong with a payload. To the program it is abi.InvalidValue.
+// PayloadError is an error in a payload. The program gets abi.InvalidValue.
 type PayloadError struct {
 	Message string // name of the Go struct
 	Detail  string
@@ -33,23 +33,24 @@ func (e *PayloadError) Error() string {
 	return fmt.Sprintf("%s: %s: %s", e.Message, ErrPayload, e.Detail)
 }
 
-// Unwrap makes both the sentinel and the driver's code visible.
+// Unwrap returns both the sentinel and the driver's code.
 func (e *PayloadError) Unwrap() []error { return []error{ErrPayload, abi.InvalidValue} }
 
+// wrongLength returns the error of a payload with a wrong length.
 func wrongLength(message string, have, want int) error {
 	return &PayloadError{message, fmt.Sprintf("%d bytes, want %d", have, want)}
 }
 
-// Words is an inline array of 8-byte elements, as it lies in the payload.
+// Words is an inline array of 8-byte elements in a payload.
 type Words []byte
 
-// Len is the number of elements.
+// Len returns the number of elements.
 func (w Words) Len() int { return len(w) / 8 }
 
-// At is element i.
+// At returns element i.
 func (w Words) At(i int) uint64 { return binary.LittleEndian.Uint64(w[8*i:]) }
 
-// Handle is element i as a handle.
+// Handle returns element i as a handle.
 func (w Words) Handle(i int) abi.Handle { return abi.Handle(w.At(i)) }
 
 // MakeWords encodes elements.
@@ -61,7 +62,7 @@ func MakeWords[T ~uint64](elements ...T) Words {
 	return w
 }
 
-// appendArray encodes an array: its bytes counted, itself, zeros up to 8.
+// appendArray encodes an array: its length in bytes, its content, and zeros up to a multiple of 8.
 func appendArray[T ~string | ~[]byte](data []byte, array T) []byte {
 	data = binary.LittleEndian.AppendUint64(data, uint64(len(array)))
 	data = append(data, array...)
@@ -71,7 +72,7 @@ func appendArray[T ~string | ~[]byte](data []byte, array T) []byte {
 	return data
 }
 
-// arrayReader takes arrays off the end of a payload; it remembers the first thing that is wrong.
+// arrayReader decodes the arrays at the end of a payload. problem is the first error.
 type arrayReader struct {
 	rest    []byte
 	problem string
@@ -82,17 +83,17 @@ func (r *arrayReader) array(element int) []byte {
 		return nil
 	}
 	if len(r.rest) < 8 {
-		r.problem = "array without a length"
+		r.problem = "array length is missing"
 		return nil
 	}
 	length := binary.LittleEndian.Uint64(r.rest)
 	r.rest = r.rest[8:]
 	if length > uint64(len(r.rest)) || (length+7)&^7 > uint64(len(r.rest)) {
-		r.problem = fmt.Sprintf("array of %d bytes in the last %d", length, len(r.rest))
+		r.problem = fmt.Sprintf("array of %d bytes exceeds the remaining %d", length, len(r.rest))
 		return nil
 	}
 	if length%uint64(element) != 0 {
-		r.problem = fmt.Sprintf("array of %d bytes with elements of %d", length, element)
+		r.problem = fmt.Sprintf("array of %d bytes is not a multiple of %d", length, element)
 		return nil
 	}
 	array := r.rest[:length:length]
@@ -100,6 +101,7 @@ func (r *arrayReader) array(element int) []byte {
 	return array
 }
 
+// end returns the first error, or one if there are bytes left.
 func (r *arrayReader) end(message string) error {
 	if r.problem == "" && len(r.rest) > 0 {
 		r.problem = fmt.Sprintf("%d bytes too many", len(r.rest))

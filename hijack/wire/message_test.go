@@ -12,7 +12,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// TestGolden holds the encoding against bytes written down by hand from the description in doc.go.
+// TestGolden compares encodings with bytes that were written by hand after doc.go.
 func TestGolden(t *testing.T) {
 	for _, test := range []struct {
 		message wire.Message
@@ -21,9 +21,15 @@ func TestGolden(t *testing.T) {
 		{&wire.MemAlloc{Bytesize: 0x1234}, "3412000000000000"},
 		{&wire.EventElapsedTimeReply{PMilliseconds: 1.5}, "0000c03f00000000"},
 		{&wire.OccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply{NumBlocks: -1}, "ffffffffffffffff"},
-		{&wire.ModuleGetFunction{Hmod: 0x7002_0000_0001, Name: "add"}, "0100000002700000" + "0300000000000000" + "6164640000000000"},
 		{
-			&wire.Launch{Function: 1, GridX: 2, GridY: 3, GridZ: 4, BlockX: 5, BlockY: 6, BlockZ: 7, SharedBytes: 8, Stream: 9, Flags: 1, Params: []byte("12345678")},
+			&wire.ModuleGetFunction{Hmod: 0x7002_0000_0001, Name: "add"},
+			"0100000002700000" + "0300000000000000" + "6164640000000000",
+		},
+		{
+			&wire.Launch{
+				Function: 1, GridX: 2, GridY: 3, GridZ: 4, BlockX: 5, BlockY: 6, BlockZ: 7,
+				SharedBytes: 8, Stream: 9, Flags: 1, Params: []byte("12345678"),
+			},
 			"0100000000000000" + "0200000000000000" + "0300000000000000" + "0400000000000000" + "0500000000000000" +
 				"0600000000000000" + "0700000000000000" + "0800000000000000" + "0900000000000000" + "0100000000000000" +
 				"0800000000000000" + "3132333435363738",
@@ -58,7 +64,7 @@ func messages() []wire.Message {
 	return all
 }
 
-// fill sets every field to something of its own.
+// fill sets every field to a different value.
 func fill(m wire.Message) {
 	v := reflect.ValueOf(m).Elem()
 	for i := range v.NumField() {
@@ -77,7 +83,7 @@ func fill(m wire.Message) {
 	}
 }
 
-// TestEveryCall takes each message there and back, and cuts it short at every length.
+// TestEveryCall encodes and decodes each message, and truncates it at every length.
 func TestEveryCall(t *testing.T) {
 	if len(messages()) < 100 {
 		t.Fatalf("only %d messages", len(messages()))
@@ -91,16 +97,16 @@ func TestEveryCall(t *testing.T) {
 		}
 		for n := range data {
 			if err := back.Decode(data[:n]); !errors.Is(err, wire.ErrPayload) || !errors.Is(err, abi.InvalidValue) {
-				t.Errorf("%T: %d of %d bytes: %v", m, n, len(data), err)
+				t.Errorf("%T: decode %d of %d bytes: %v", m, n, len(data), err)
 			}
 		}
 		if err := back.Decode(append(data, 0)); !errors.Is(err, wire.ErrPayload) {
-			t.Errorf("%T: a byte too many: %v", m, err)
+			t.Errorf("%T: decode with an extra byte: %v", m, err)
 		}
 	}
 }
 
-// TestRepliesFit: no reply may be longer than its slot.
+// TestRepliesFit checks that every reply fits in its slot.
 func TestRepliesFit(t *testing.T) {
 	for _, call := range abi.Calls() {
 		m := wire.NewReply(call)
@@ -116,7 +122,7 @@ func TestRepliesFit(t *testing.T) {
 	}
 }
 
-// TestCalls checks the list of numbers for holes and doubles that the tables would hide.
+// TestCalls checks the numbers of calls for gaps and duplicates.
 func TestCalls(t *testing.T) {
 	names := map[string]bool{}
 	for _, call := range abi.Calls() {
@@ -126,7 +132,7 @@ func TestCalls(t *testing.T) {
 		names[call.String()] = true
 	}
 	if abi.Call(0).Class() != abi.ClassNone || abi.Call(0xffff).Class() != abi.ClassNone {
-		t.Error("numbers that are no calls have a class")
+		t.Error("unused numbers have a class")
 	}
 }
 

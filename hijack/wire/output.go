@@ -6,16 +6,16 @@ import (
 	"sync/atomic"
 )
 
-// Output is the worker's end of the ring of what kernels print. It is safe for concurrent use.
+// Output is the worker's end of the output ring for device printf. It is safe for concurrent use.
 type Output struct {
 	head, tail *atomic.Uint64
 	data       []byte
 
 	mu   sync.Mutex
-	lost uint64 // bytes that found no room, and of which the program has not been told
+	lost uint64 // dropped bytes that were not yet reported to the program
 }
 
-// Output is the file's output ring.
+// Output returns the file's output ring.
 func (f *File) Output() *Output {
 	return &Output{
 		head: f.Word64(WordOutputHead),
@@ -24,8 +24,8 @@ func (f *File) Output() *Output {
 	}
 }
 
-// Write passes text on to the program, which prints it when it next waits for something. It never
-// blocks: as on hardware, what finds no room is lost, and a line says so.
+// Write passes text to the program, which prints it at its next synchronizing call. It never
+// blocks. As on hardware, text that does not fit is dropped; a later line says so.
 func (o *Output) Write(text []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -33,7 +33,7 @@ func (o *Output) Write(text []byte) (int, error) {
 	if o.lost > 0 {
 		whole = fmt.Appendf(nil, "[phos: %d bytes of kernel output lost]\n%s", o.lost, text)
 	}
-	if o.put(whole) {
+	if o.write(whole) {
 		o.lost = 0
 	} else {
 		o.lost += uint64(len(text))
@@ -41,7 +41,8 @@ func (o *Output) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-func (o *Output) put(text []byte) bool {
+// write writes text to the ring, and reports whether it fit.
+func (o *Output) write(text []byte) bool {
 	head := o.head.Load()
 	used := head - o.tail.Load()
 	if used > OutputBytes || uint64(len(text)) > OutputBytes-used {

@@ -2,8 +2,8 @@
 
 package wire
 
-// pause tells the processor that this is a spinning loop, so that its twin gets the execution
-// units.
+// pause tells the processor that this is a spin loop, so that the sibling hyperthread gets the
+// execution units.
 //
 //go:noescape
 func pause()

@@ -12,9 +12,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// halves is one copy between here and the program's memory, by way of the bounce area: the
-// program's thread does one half of each piece, this side the other.
-type halves struct {
+// slotCopy is one copy between this process and the program's memory, through the bounce area. The
+// program's thread copies one half of the way, this side the other.
+type slotCopy struct {
 	slots     *Slots
 	slot      uint32
 	here      []byte
@@ -22,38 +22,40 @@ type halves struct {
 	direction uint64
 }
 
+// move copies p from or to the program's memory, by the thread that waits on the slot.
 func (s *Slots) move(slot uint32, p []byte, address uint64, direction uint64) (int, error) {
 	if slot >= SlotCount {
-		return 0, fmt.Errorf("copy %d bytes at %#x: %w: no thread waits", len(p), address, ErrNotServed)
+		return 0, fmt.Errorf("copy %d bytes at %#x: %w: no thread is waiting", len(p), address, ErrNotServed)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := halves{slots: s, slot: slot, here: p, address: address, direction: direction}
+	h := slotCopy{slots: s, slot: slot, here: p, address: address, direction: direction}
 	if s.file.Word32(WordCopies).Load() == CopiesInPieces {
-		return h.together()
+		return h.copyConcurrently()
 	}
-	return h.byTurns()
+	return h.copyInTurns()
 }
 
-// word is one of the slot's.
-func (h *halves) word(offset int) *atomic.Uint32 {
+// word returns a word of the slot.
+func (h *slotCopy) word(offset int) *atomic.Uint32 {
 	return h.slots.file.Word32(SlotsOffset + int(h.slot)*SlotBytes + offset)
 }
 
-// together has the program copy pieces while this side copies others.
-func (h *halves) together() (int, error) {
+// copyConcurrently copies in pieces: the program and this side copy different pieces at the same
+// time.
+func (h *slotCopy) copyConcurrently() (int, error) {
 	here, there := h.word(SlotWorkerPieces), h.word(SlotProgramPieces)
 	here.Store(0)
 	there.Store(0)
 	h.ask(SlotPieces, h.here, 0)
-	var core apart
+	var core coreSeparator
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	defer core.end()
+	defer core.restore()
 	for n := uint32(0); int(n)*BouncePiece < len(h.here); n++ {
 		piece := h.here[int(n)*BouncePiece : min(len(h.here), int(n+1)*BouncePiece)]
 		bounce := h.slots.file.Region(BounceOffset+int(n%BouncePieces)*BouncePiece, len(piece))
-		if err := h.await(&core, func() bool { return h.mayDo(n, there.Load()) }); err != nil {
+		if err := h.await(&core, func() bool { return h.mayCopy(n, there.Load()) }); err != nil {
 			return int(n) * BouncePiece, err
 		}
 		if h.direction == CopyOut {
@@ -66,17 +68,17 @@ func (h *halves) together() (int, error) {
 	return len(h.here), h.await(&core, h.served)
 }
 
-// mayDo reports whether piece n is this side's to do, now that the program has done so many.
-func (h *halves) mayDo(n, done uint32) bool {
+// mayCopy reports whether this side may copy piece n, given how many pieces the program has done.
+func (h *slotCopy) mayCopy(n, done uint32) bool {
 	if h.direction == CopyOut {
 		return done > n
 	}
 	return n < done+BouncePieces
 }
 
-// byTurns has the program copy a piece, then this side, as a libphos without CopiesInPieces needs
-// it.
-func (h *halves) byTurns() (int, error) {
+// copyInTurns copies in turns: the program one half, then this side the other. A libphos without
+// CopiesInPieces needs that.
+func (h *slotCopy) copyInTurns() (int, error) {
 	for at := 0; at < len(h.here); {
 		piece := h.here[at:min(len(h.here), at+BounceBytes)]
 		bounce := h.slots.file.Region(BounceOffset, len(piece))
@@ -95,9 +97,8 @@ func (h *halves) byTurns() (int, error) {
 	return len(h.here), nil
 }
 
-// ask asks the waiting thread for its half of the copy of a part, which begins so many bytes behind
-// the whole.
-func (h *halves) ask(how uint32, part []byte, at int) {
+// ask asks the waiting thread to copy a part, which begins at bytes after the start.
+func (h *slotCopy) ask(how uint32, part []byte, at int) {
 	area := h.slots.file.Region(SlotsOffset+int(h.slot)*SlotBytes+SlotHeader, SlotDataBytes)
 	for i, word := range []uint64{h.direction, h.address + uint64(at), uint64(len(part)), 0} {
 		binary.LittleEndian.PutUint64(area[8*i:], word)
@@ -108,23 +109,22 @@ func (h *halves) ask(how uint32, part []byte, at int) {
 // asked reports whether a state asks the program to copy.
 func asked(state uint32) bool { return state == SlotService || state == SlotPieces }
 
-// served reports whether the program is done with what it was asked for.
-func (h *halves) served() bool { return h.slots.state(h.slot).Load() == SlotServed }
+// served reports whether the program has done the requested copy.
+func (h *slotCopy) served() bool { return h.slots.state(h.slot).Load() == SlotServed }
 
-// A piece takes some seven microseconds, about as long as it takes to sleep and be woken: the wait
-// for one is spent looking, after yieldTime letting others have the core, and sleeping only after
-// pieceTime.
+// A piece takes about 7 us, as long as a sleep and a wake-up. So the wait for a piece spins, yields
+// the core after yieldTime, and sleeps only after pieceTime.
 const (
 	yieldTime = 3 * time.Microsecond
 	pieceTime = time.Millisecond
 )
 
-// await waits for something that the program does; an error says that it never will. core is nil
-// where both sides do not copy at the same time.
-func (h *halves) await(core *apart, holds func() bool) error {
+// await waits until a condition holds that the program causes. It fails if the program cannot cause
+// it any longer. core is nil if the two sides do not copy at the same time.
+func (h *slotCopy) await(core *coreSeparator, holds func() bool) error {
 	state := h.slots.state(h.slot)
 	for start := time.Now(); !holds(); {
-		// What the program did last may have come before it ended.
+		// The condition may have become true just before the state changed.
 		if seen := state.Load(); !asked(seen) && !holds() {
 			return h.unserved(seen)
 		}
@@ -135,7 +135,7 @@ func (h *halves) await(core *apart, holds func() bool) error {
 		case waited < yieldTime:
 			pause()
 		case waited < pieceTime:
-			core.from(h.word(SlotProgramCore).Load())
+			core.leave(h.word(SlotProgramCore).Load())
 			yield() // on a busy machine the program's thread may need this very core
 		default:
 			SleepOn(state, state.Load(), pieceTime)
@@ -144,46 +144,47 @@ func (h *halves) await(core *apart, holds func() bool) error {
 	return nil
 }
 
-// unserved is the error of a slot whose thread copies no more.
-func (h *halves) unserved(state uint32) error {
+// unserved returns the error of a slot whose thread no longer copies.
+func (h *slotCopy) unserved(state uint32) error {
 	if state == SlotAbsent {
-		return fmt.Errorf("%w: not all of it is memory of the program", h.failed(abi.InvalidValue))
+		return fmt.Errorf("%w: part of the range is not mapped in the program", h.failed(abi.InvalidValue))
 	}
 	return fmt.Errorf("%w: slot state %d", h.failed(ErrNotServed), state)
 }
 
-func (h *halves) failed(why error) error {
+// failed returns an error with the range of the copy.
+func (h *slotCopy) failed(why error) error {
 	return fmt.Errorf("copy %d bytes at %#x: %w", len(h.here), h.address, why)
 }
 
-// apart keeps this thread off the core that the program's thread copies on. The scheduler likes to
-// wake one beside the other, and moves neither away while each lets the other have the core in
-// turns: both halves of a copy then take twice as long as they would on two cores.
-type apart struct {
-	moved, cannot bool
+// coreSeparator keeps this thread off the core on which the program's thread copies. The scheduler
+// often wakes both threads on one core and does not separate them while they yield to each other.
+// Then a copy takes twice as long as on two cores.
+type coreSeparator struct {
+	moved, failed bool
 	before        unix.CPUSet
 }
 
-// from moves this thread away if it is on the core that is named. Nil does nothing.
-func (a *apart) from(core uint32) {
-	if a == nil || a.cannot || currentCore() != core {
+// leave moves this thread to another core if it runs on the given one. It does nothing if a is nil.
+func (a *coreSeparator) leave(core uint32) {
+	if a == nil || a.failed || currentCore() != core {
 		return
 	}
 	if !a.moved && unix.SchedGetaffinity(0, &a.before) != nil {
-		a.cannot = true
+		a.failed = true
 		return
 	}
 	others := a.before
 	others.Clear(int(core))
 	if others.Count() == 0 || unix.SchedSetaffinity(0, &others) != nil {
-		a.cannot = true
+		a.failed = true
 		return
 	}
 	a.moved = true
 }
 
-// end lets the thread be anywhere again.
-func (a *apart) end() {
+// restore restores the thread's affinity.
+func (a *coreSeparator) restore() {
 	if a.moved {
 		_ = unix.SchedSetaffinity(0, &a.before)
 	}

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program is the other process of TestTwoProcesses.
+// program runs the second process of TestTwoProcesses.
 func program(path string) error {
 	file, err := wire.Open(path)
 	if err != nil {
@@ -69,14 +69,13 @@ func TestTwoProcesses(t *testing.T) {
 	if output, err := child.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
-	stop() // the count is the ring's goroutine's
+	stop() // before reading the count of the ring's goroutine
 	if launches != 20_000 {
 		t.Errorf("%d launches", launches)
 	}
 }
 
-// BenchmarkIdle reports the processor time that an idle worker's loop takes, as a percentage of a
-// core.
+// BenchmarkIdle reports the CPU time of an idle worker's loop, in percent of a core.
 func BenchmarkIdle(b *testing.B) {
 	file := newFile(b)
 	serve(b, file, echo)

@@ -12,10 +12,10 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// ErrRing is in the chain of every error about a ring whose content cannot be what libphos writes.
+// ErrRing is wrapped by every error about a ring with invalid content.
 var ErrRing = errors.New("damaged submission ring")
 
-// RingError says what is wrong in the ring and where.
+// RingError is an error in the ring, with its position.
 type RingError struct {
 	Position uint64 // bytes consumed before it
 	Detail   string
@@ -27,8 +27,7 @@ func (e *RingError) Error() string {
 
 func (e *RingError) Unwrap() error { return ErrRing }
 
-// Frame is one call as it came through the ring. It is private: the program cannot change it any
-// more.
+// Frame is one call from the ring. It is a private copy that the program cannot change.
 type Frame struct {
 	Call     abi.Call
 	Flags    uint16
@@ -41,14 +40,14 @@ type Frame struct {
 
 // Limits of waiting and batching.
 const (
-	spinTime   = 50 * time.Microsecond // after the last frame, before sleeping
-	spinLooks  = 64                    // looks at the head between looks at the clock
-	sleepLimit = time.Second           // so that a swallowed wake costs at most this
-	batchBytes = RingBytes / 16        // consumed before the program is told so in the middle of a batch
+	spinTime   = 50 * time.Microsecond // spinning after the last frame, before sleeping
+	spinLooks  = 64                    // polls of the head per look at the clock
+	sleepLimit = time.Second           // a lost wake-up costs at most this
+	batchBytes = RingBytes / 16        // the tail is published after so many consumed bytes
 	beatTime   = time.Second
 )
 
-// FrameMax is the longest frame libphos posts.
+// FrameMax is the length of the longest frame.
 const FrameMax = RingBytes / 4
 
 // Ring is the worker's end of the submission ring. One goroutine uses it.
@@ -58,16 +57,16 @@ type Ring struct {
 	heartbeat  *atomic.Uint64
 	doorbell   *atomic.Uint32
 	stopped    atomic.Bool
-	rests      bool // the next wait is a sleep from the start
+	skipSpin   bool // the next wait sleeps without spinning
 
 	data      []byte
-	consumed  uint64        // what tail will be
-	published atomic.Uint64 // what tail is
+	consumed  uint64        // the next value of tail
+	published atomic.Uint64 // the current value of tail
 	copy      []byte        // the current frame
 	frame     Frame
 }
 
-// Ring is the file's submission ring, where an earlier reader left it.
+// Ring returns the file's submission ring, at the position of the previous reader.
 func (f *File) Ring() *Ring {
 	r := &Ring{
 		head: f.Word64(WordHead), tail: f.Word64(WordTail), completed: f.Word64(WordCompleted),
@@ -79,12 +78,12 @@ func (f *File) Ring() *Ring {
 	return r
 }
 
-// Empty reports whether all that was posted so far has been handled. Any goroutine may ask.
+// Empty reports whether all frames posted so far have been handled. It is safe for concurrent use.
 func (r *Ring) Empty() bool { return r.head.Load() == r.published.Load() }
 
-// Run hands every frame to handle, in order, until ctx is done (nil) or the ring is damaged (a
-// RingError). It keeps an operating system thread to itself: it spins for a while when the ring
-// runs dry, then sleeps.
+// Run calls handle for every frame, in order. It returns nil when ctx is done, or a RingError if
+// the ring is damaged. It occupies an operating system thread: when the ring is empty it spins for
+// a while, then sleeps.
 func (r *Ring) Run(ctx context.Context, handle func(*Frame)) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -102,14 +101,14 @@ func (r *Ring) Run(ctx context.Context, handle func(*Frame)) error {
 	return nil
 }
 
+// stop makes Run return.
 func (r *Ring) stop() {
 	r.stopped.Store(true)
 	r.doorbell.Store(0)
 	Wake(r.doorbell)
 }
 
-// beat tells the program once a second that this process moves, until the returned function is
-// called.
+// beat increments the heartbeat once a second until the returned function is called.
 func (r *Ring) beat() (stop func()) {
 	ticker := time.NewTicker(beatTime)
 	done := make(chan struct{})
@@ -127,7 +126,7 @@ func (r *Ring) beat() (stop func()) {
 	return func() { ticker.Stop(); close(done) }
 }
 
-// drain handles what the ring holds.
+// drain handles all frames in the ring.
 func (r *Ring) drain(handle func(*Frame)) (took bool, err error) {
 	for !r.stopped.Load() {
 		frame, err := r.Next()
@@ -148,7 +147,7 @@ func (r *Ring) drain(handle func(*Frame)) (took bool, err error) {
 	return took, nil
 }
 
-// publish gives the consumed bytes back to the program.
+// publish frees the consumed bytes for the program.
 func (r *Ring) publish() {
 	if r.published.Load() != r.consumed {
 		r.tail.Store(r.consumed)
@@ -156,15 +155,15 @@ func (r *Ring) publish() {
 	}
 }
 
-// Rest is for a handler whose call keeps the program waiting for long: looking for more frames
-// would keep a core from the work.
-func (r *Ring) Rest() { r.rests = true }
+// SkipSpin makes the next wait sleep at once. Call it while the program waits for a long call:
+// spinning would take a core from that work.
+func (r *Ring) SkipSpin() { r.skipSpin = true }
 
-// await returns when there may be a frame.
+// await waits until there may be a frame.
 func (r *Ring) await() {
-	start, rests := time.Now(), r.rests
-	r.rests = false
-	for !rests && time.Since(start) < spinTime {
+	start, skip := time.Now(), r.skipSpin
+	r.skipSpin = false
+	for !skip && time.Since(start) < spinTime {
 		for range spinLooks {
 			if r.head.Load() != r.consumed {
 				return
@@ -176,15 +175,15 @@ func (r *Ring) await() {
 		}
 	}
 	r.doorbell.Store(1)
-	// A program that posts now sees the doorbell; one that posted before is seen here.
+	// A program that posts from now on sees the doorbell; an earlier post is seen here.
 	if r.head.Load() == r.consumed && !r.stopped.Load() {
 		SleepOn(r.doorbell, 1, sleepLimit)
 	}
 	r.doorbell.Store(0)
 }
 
-// Next takes the next frame without waiting, nil where there is none. The frame is valid until the
-// next call.
+// Next takes the next frame without waiting. It returns nil if there is none. The frame is valid
+// until the next call.
 func (r *Ring) Next() (*Frame, error) {
 	for {
 		head := r.head.Load()
@@ -205,8 +204,8 @@ func (r *Ring) Next() (*Frame, error) {
 	}
 }
 
-// take copies the frame at the reading position, checks the copy and moves on. Every look at the
-// ring itself happens once: what the program changes afterwards is not seen.
+// take copies the frame at the read position, checks the copy and advances. It reads each byte of
+// the ring only once, so later changes by the program have no effect.
 func (r *Ring) take(available uint64) (padding bool, err error) {
 	position := r.consumed % RingBytes
 	header := r.copy[:FrameHeader]
@@ -243,6 +242,7 @@ func (r *Ring) take(available uint64) (padding bool, err error) {
 	return false, nil
 }
 
+// damaged returns a RingError at the current position.
 func (r *Ring) damaged(format string, args ...any) error {
 	return &RingError{Position: r.consumed, Detail: fmt.Sprintf(format, args...)}
 }

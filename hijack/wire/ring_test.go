@@ -26,8 +26,8 @@ func newFile(t testing.TB) *wire.File {
 	return file
 }
 
-// serve runs a worker's loop until the test ends, or stop is called; every call that waits is
-// answered with what reply returns.
+// serve runs a worker's loop until the test ends or stop is called. It answers every waiting call
+// with the result of reply.
 func serve(t testing.TB, file *wire.File, reply func(*wire.Frame) (abi.Result, wire.Reply)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -83,8 +83,8 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestAsleep lets both sides fall asleep between calls: a lost wake would show as a call that takes
-// a slice of sleep, and a wake that never comes as a hanging test.
+// TestAsleep lets both sides fall asleep between calls. A lost wake-up makes a call slow, or the
+// test hang.
 func TestAsleep(t *testing.T) {
 	file := newFile(t)
 	serve(t, file, func(f *wire.Frame) (abi.Result, wire.Reply) {
@@ -102,8 +102,8 @@ func TestAsleep(t *testing.T) {
 	}
 }
 
-// TestOrder posts frames of every length from several threads, many times round the ring, and
-// checks that each arrives whole and in its thread's order.
+// TestOrder posts frames of every length from several threads, many times around the ring. It
+// checks that each arrives complete and in its thread's order.
 func TestOrder(t *testing.T) {
 	const threads, rounds = 3, 4000
 	file := newFile(t)
@@ -143,7 +143,7 @@ func TestOrder(t *testing.T) {
 
 func pattern(n int, seed byte) []byte { return bytes.Repeat([]byte{seed + byte(n)}, n) }
 
-// TestLargest posts frames of the largest size, which leave long paddings at the end of the ring.
+// TestLargest posts frames of the maximum size, which leave long padding at the end of the ring.
 func TestLargest(t *testing.T) {
 	file := newFile(t)
 	seen := make(chan int, 32)
@@ -157,7 +157,7 @@ func TestLargest(t *testing.T) {
 	}
 }
 
-// TestDamage checks that every kind of nonsense is found, named and ends the loop.
+// TestDamage checks that every kind of invalid content is detected, reported and ends the loop.
 func TestDamage(t *testing.T) {
 	frame := func(length, slot uint32, call uint16) []byte {
 		b := make([]byte, wire.FrameHeader)
@@ -198,8 +198,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestChanging flips bytes of the ring while it is read. Whatever comes out must be inside its
-// bounds, and the loop must end by an error or go on; under no circumstances may it panic.
+// TestChanging flips bytes of the ring while it is read. Frames must stay within their bounds, and
+// the loop must continue or end with an error; it must not panic.
 func TestChanging(t *testing.T) {
 	file := newFile(t)
 	ring := file.Region(wire.RingOffset, wire.RingBytes)
@@ -255,7 +255,7 @@ func FuzzRing(f *testing.F) {
 		for range 100_000 {
 			frame, err := r.Next()
 			if err != nil && !errors.Is(err, wire.ErrRing) {
-				t.Fatalf("error of another kind: %v", err)
+				t.Fatalf("unexpected error: %v", err)
 			}
 			if err != nil || frame == nil {
 				return
@@ -264,6 +264,6 @@ func FuzzRing(f *testing.F) {
 				in.Decode(frame.Payload)
 			}
 		}
-		t.Fatal("the ring never runs dry")
+		t.Fatal("the ring did not become empty")
 	})
 }

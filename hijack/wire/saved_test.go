@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzSaved puts a few bytes over a session file that was saved: it is refused, or makes a file
-// that is closed to calls, has the number that it was given, and can be saved again.
+// FuzzSaved overwrites bytes of a saved session file. Restore refuses it, or the restored file has
+// a closed gate and the given number, and can be saved again.
 func FuzzSaved(f *testing.F) {
 	f.Add(uint32(WordMagic), []byte{1})
 	f.Add(uint32(WordHead), []byte{1, 0, 0, 0, 0, 0, 0, 0x80})
@@ -35,7 +35,7 @@ func FuzzSaved(f *testing.F) {
 			t.Errorf("%d bytes at %d open a session file", len(over), at)
 		}
 		if err := CheckSaved(file.Save()); err != nil {
-			t.Errorf("what was restored cannot be saved: %v", err)
+			t.Errorf("save the restored file: %v", err)
 		}
 	})
 }

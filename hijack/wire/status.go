@@ -2,8 +2,8 @@ package wire
 
 import "github.com/phos-gpu/phos/hijack/abi"
 
-// Fail stores the error of a call that nobody waits for. The first one stays until the program has
-// seen it; a sticky one stays for ever.
+// Fail stores the error of an asynchronous call. The first error stays until the program has read
+// it; a sticky one stays forever.
 func (f *File) Fail(code abi.Result) {
 	if code == abi.Success {
 		return
@@ -14,7 +14,7 @@ func (f *File) Fail(code abi.Result) {
 	f.Word32(WordError).CompareAndSwap(0, uint32(code))
 }
 
-// SetCapturing says how many streams are being captured.
+// SetCapturing publishes how many streams are being captured.
 func (f *File) SetCapturing(streams int) { f.Word32(WordCapturing).Store(uint32(streams)) }
 
 // SetGate closes (true) or opens the gate at which the program's entries wait.
@@ -22,7 +22,7 @@ func (f *File) SetGate(closed bool) {
 	f.setGate(GateClosed, closed)
 }
 
-// SetFull says that the program must not post more work for now, or that it may again.
+// SetFull stops (true) or allows further asynchronous calls of the program.
 func (f *File) SetFull(full bool) { f.setGate(GateFull, full) }
 
 func (f *File) setGate(bit uint32, set bool) {
@@ -35,8 +35,7 @@ func (f *File) setGate(bit uint32, set bool) {
 	Wake(word)
 }
 
-// CompleteEvent stores what an event's completion word says from now on. A word that is none of
-// ours is ignored.
+// CompleteEvent stores the value of an event's completion word. An index out of range is ignored.
 func (f *File) CompleteEvent(word uint32, count uint64) {
 	if word < EventCount {
 		f.Word64(EventsOffset + 8*int(word)).Store(count)

@@ -16,19 +16,19 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 )
 
-// acceptTime is how long a connection may take to hand its files over.
+// acceptTime is the timeout for the handoff on a connection.
 const acceptTime = 5 * time.Second
 
-// Accept serves a connection that begins with Magic, and closes it. Its error is for the log: the
-// peer has been told.
+// Accept serves a connection that begins with Magic, and closes it. The error is for the log; the
+// peer has received it too.
 func (d *Desk) Accept(conn *net.UnixConn) error {
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(acceptTime)); err != nil {
-		return fmt.Errorf("take files over: %w", err)
+		return fmt.Errorf("accept files: %w", err)
 	}
 	owner, err := api.PeerOf(conn)
 	if err != nil {
-		return fmt.Errorf("take files over: %w", err)
+		return fmt.Errorf("accept files: %w", err)
 	}
 	files, err := d.receive(conn)
 	var name token
@@ -37,15 +37,15 @@ func (d *Desk) Accept(conn *net.UnixConn) error {
 	}
 	_, failure := conn.Write(appendAnswer(nil, name, err))
 	if err == nil && failure != nil {
-		d.expire(name) // nobody knows the token
+		d.expire(name) // the peer did not get the token
 	}
 	if err = errors.Join(err, failure); err != nil {
-		return fmt.Errorf("take files over from pid %d of user %d: %w", owner.PID, owner.UID, err)
+		return fmt.Errorf("accept files from pid %d of user %d: %w", owner.PID, owner.UID, err)
 	}
 	return nil
 }
 
-// receive reads all files of a connection, or none.
+// receive reads all files of a connection. If it fails it closes them.
 func (d *Desk) receive(conn *net.UnixConn) (files []*os.File, err error) {
 	defer func() {
 		if err != nil {
@@ -62,7 +62,7 @@ func (d *Desk) receive(conn *net.UnixConn) (files []*os.File, err error) {
 	case binary.LittleEndian.Uint32(head[:]) != Magic || count == 0:
 		return nil, fmt.Errorf("%w: no files", errMessage)
 	case uint64(count) > uint64(d.limits.Files):
-		return nil, fmt.Errorf("%w: %d, of at most %d", ErrTooMany, count, d.limits.Files)
+		return nil, fmt.Errorf("%w: %d, at most %d", ErrTooMany, count, d.limits.Files)
 	}
 	for len(files) < int(count) {
 		group, err := receiveGroup(conn)
@@ -71,13 +71,14 @@ func (d *Desk) receive(conn *net.UnixConn) (files []*os.File, err error) {
 			return files, err
 		}
 		if len(files) > int(count) {
-			return files, fmt.Errorf("%w: %d files instead of %d", errMessage, len(files), count)
+			return files, fmt.Errorf("%w: got %d files, want %d", errMessage, len(files), count)
 		}
 	}
 	return files, nil
 }
 
-// receiveGroup reads one message. Its files are returned in any case: they are open here.
+// receiveGroup reads one message. It returns the received files also with an error, for the caller
+// to close.
 func receiveGroup(conn *net.UnixConn) ([]*os.File, error) {
 	var content [groupBytes]byte
 	control := make([]byte, unix.CmsgSpace(4*groupFiles))

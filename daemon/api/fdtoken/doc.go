@@ -1,9 +1,8 @@
-// Package fdtoken moves open files over the unix sockets that gRPC is served on, beside gRPC: a
-// connection of its own carries them and is answered with a token, and a later message names the
-// token. phosd so works with directories and terminals that its callers opened with their rights,
-// and never opens a path on a user's word.
+// Package fdtoken passes open files over the unix sockets that also serve gRPC. A separate
+// connection carries the files and is answered with a token; a later gRPC message names the token.
+// So phosd uses directories and terminals that its callers opened with their own rights, and never
+// opens a path for a user.
 //
-// Files are kept for the very process that sent them, are given out once, and are closed when
-// nobody asks for them. It is no message format: what the files are for stands in the request. Read
-// desk.go first.
+// A token is valid only for the process that sent the files, can be used once, and expires. What
+// the files are for is said in the gRPC request. Read store.go first.
 package fdtoken

@@ -15,22 +15,22 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/accept"
 )
 
-// peekTime is how long a connection may say nothing.
+// peekTime is how long a new connection may send nothing.
 const peekTime = 5 * time.Second
 
-// Listener takes the connections of a socket that hand files over to a Desk out of those that it
-// accepts.
+// Listener is a net.Listener for gRPC. It filters out connections that hand off files, and serves
+// them with a Store.
 type Listener struct {
 	socket *net.UnixListener
 	intake *accept.Intake
-	desk   *Desk
+	store  *Desk
 	log    *slog.Logger
 	others chan net.Conn
 	closed chan struct{}
 	once   sync.Once
 }
 
-// NewListener begins to accept connections.
+// NewListener starts to accept connections.
 func NewListener(socket *net.UnixListener, desk *Desk, log *slog.Logger) (*Listener, error) {
 	connections, err := accept.New(socket, log)
 	if err != nil {
@@ -39,7 +39,7 @@ func NewListener(socket *net.UnixListener, desk *Desk, log *slog.Logger) (*Liste
 	l := &Listener{
 		socket: socket,
 		intake: connections,
-		desk:   desk,
+		store:  desk,
 		log:    log,
 		others: make(chan net.Conn),
 		closed: make(chan struct{}),
@@ -48,6 +48,7 @@ func NewListener(socket *net.UnixListener, desk *Desk, log *slog.Logger) (*Liste
 	return l, nil
 }
 
+// accept dispatches connections until the socket is closed.
 func (l *Listener) accept() {
 	defer l.Close()
 	for {
@@ -55,26 +56,27 @@ func (l *Listener) accept() {
 		if err != nil {
 			return
 		}
-		go l.sort(conn, full)
+		go l.dispatch(conn, full)
 	}
 }
 
-func (l *Listener) sort(conn *net.UnixConn, full error) {
+// dispatch serves a connection that begins with Magic, and passes on all others.
+func (l *Listener) dispatch(conn *net.UnixConn, full error) {
 	first, err := Peek(conn)
 	switch {
 	case err != nil:
 		_ = conn.Close()
 	case first == Magic:
-		if err := l.desk.Accept(conn); err != nil {
-			l.log.Warn("handover", "error", err)
+		if err := l.store.Accept(conn); err != nil {
+			l.log.Warn("file handoff failed", "error", err)
 		}
 	default:
 		l.pass(conn, full)
 	}
 }
 
-// pass gives a connection on that hands nothing over. The last that there is a descriptor for only
-// hears of that.
+// pass hands a gRPC connection to Accept. If full is set, the connection holds the last free file
+// descriptor, so its requests are refused.
 func (l *Listener) pass(accepted *net.UnixConn, full error) {
 	conn := &api.CountedConn{UnixConn: accepted, Closed: func() {}}
 	if full != nil {
@@ -87,7 +89,7 @@ func (l *Listener) pass(accepted *net.UnixConn, full error) {
 	}
 }
 
-// Accept is the next connection that hands nothing over.
+// Accept returns the next gRPC connection.
 func (l *Listener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.others:
@@ -106,10 +108,10 @@ func (l *Listener) Close() (err error) {
 	return err
 }
 
-// Addr is the socket's.
+// Addr returns the socket's address.
 func (l *Listener) Addr() net.Addr { return l.socket.Addr() }
 
-// Peek reads the first four bytes of a connection, as a little-endian word, and leaves them in the
+// Peek returns the first four bytes of a connection as a little-endian word. They stay in the
 // socket.
 func Peek(conn *net.UnixConn) (first uint32, err error) {
 	raw, err := conn.SyscallConn()

@@ -15,17 +15,17 @@ import (
 //	u32 "PHFD", u32 number of files
 //	for each group of at most groupFiles files: u32 number of files, with the files as SCM_RIGHTS on that message
 //
-// and is answered with u32 status, u32 length, and the token (status 0) or the reason in words.
+// and is answered with u32 status, u32 length, and the token (status 0) or an error text.
 
-// Magic is how a connection that hands files over begins, as a little-endian word: "PHFD".
+// Magic is the first word, little-endian, of a connection that hands off files: "PHFD".
 const Magic = 'P' | 'H'<<8 | 'F'<<16 | 'D'<<24
 
 const (
 	headBytes  = 8
 	groupBytes = 4
-	// groupFiles is below what the kernel takes in one message.
+	// groupFiles is below the kernel's limit for one message (SCM_MAX_FD, 253).
 	groupFiles = 128
-	// textBytes bounds the reason of a refusal.
+	// textBytes is the maximum length of an error text.
 	textBytes = 1 << 10
 )
 
@@ -37,9 +37,10 @@ const (
 	answerHeadSize = 8
 )
 
-// errMessage is in the chain of everything that is wrong with the bytes of a connection.
-var errMessage = errors.New("malformed handover")
+// errMessage is wrapped by every error about the bytes of a connection.
+var errMessage = errors.New("malformed handoff")
 
+// appendAnswer appends the answer with a token, or with the reason of a refusal.
 func appendAnswer(data []byte, name token, reason error) []byte {
 	if reason == nil {
 		data = binary.LittleEndian.AppendUint32(data, statusKept)
@@ -56,7 +57,7 @@ func appendAnswer(data []byte, name token, reason error) []byte {
 	return append(data, text...)
 }
 
-// readAnswer reads what Accept wrote.
+// readAnswer reads the answer of Accept.
 func readAnswer(conn net.Conn) ([]byte, error) {
 	var head [answerHeadSize]byte
 	if _, err := io.ReadFull(conn, head[:]); err != nil {
@@ -64,7 +65,7 @@ func readAnswer(conn net.Conn) ([]byte, error) {
 	}
 	status, length := binary.LittleEndian.Uint32(head[:]), binary.LittleEndian.Uint32(head[4:])
 	if length > textBytes || status == statusKept && length != TokenBytes {
-		return nil, fmt.Errorf("%w: an answer of %d bytes", errMessage, length)
+		return nil, fmt.Errorf("%w: answer has %d bytes", errMessage, length)
 	}
 	content := make([]byte, length)
 	if _, err := io.ReadFull(conn, content); err != nil {

@@ -16,29 +16,32 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// answerTime is how long nobody needs to take files over, as long as gRPC waits for a first word.
+// answerTime is the timeout of a handoff. It equals gRPC's timeout for a server's first frame.
 const answerTime = 20 * time.Second
 
-// Send hands files over at a socket and returns the token to name them by in a request of this same
-// process. The files stay open here.
+// Send hands off files at a socket and returns their token, for a request of this same process. The
+// files stay open in the caller.
 func Send(ctx context.Context, socket string, files []*os.File) (token []byte, err error) {
 	return send(ctx, socket, files, answerTime)
 }
 
-func send(ctx context.Context, socket string, files []*os.File, patience time.Duration) (token []byte, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, api.ErrMute)
+// send is Send with a timeout.
+func send(ctx context.Context, socket string, files []*os.File, timeout time.Duration) (token []byte, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, api.ErrMute)
 	defer cancel()
 	var dialer net.Dialer
 	dialed, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {
-		return nil, fmt.Errorf("hand files over: %w", err)
+		return nil, fmt.Errorf("hand off files: %w", err)
 	}
 	defer dialed.Close()
 	conn := dialed.(*net.UnixConn) // the network is "unix"
-	// A peer that reads nothing, or answers nothing, is not waited for longer than the caller wants.
+	// The end of ctx closes the connection, so a peer that neither reads nor answers cannot block the
+	// caller.
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	sent := sendFiles(conn, files)
-	// Who refuses says why before it closes.
+	// A peer that refuses sends the reason before it closes, so prefer the answer over the write
+	// error.
 	var refused *api.Error
 	if token, err = readAnswer(conn); err != nil && sent != nil && !errors.As(err, &refused) {
 		err = sent
@@ -49,13 +52,15 @@ func send(ctx context.Context, socket string, files []*os.File, patience time.Du
 	return token, nil
 }
 
+// sendError replaces the error by the context's cause if the context has ended.
 func sendError(ctx context.Context, socket string, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return fmt.Errorf("hand files over at %s: %w", socket, err)
+	return fmt.Errorf("hand off files at %s: %w", socket, err)
 }
 
+// sendFiles sends the files in groups.
 func sendFiles(conn *net.UnixConn, files []*os.File) error {
 	head := binary.LittleEndian.AppendUint32(nil, Magic)
 	head = binary.LittleEndian.AppendUint32(head, uint32(len(files)))

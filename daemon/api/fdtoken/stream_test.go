@@ -15,8 +15,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// couple is both ends of something that waits, blocking as a program has them by default.
-func couple(t *testing.T, kind string) (read, write *os.File) {
+// pipeOrSocketPair returns both ends of a blocking pipe or socket pair.
+func pipeOrSocketPair(t *testing.T, kind string) (read, write *os.File) {
 	t.Helper()
 	var fds [2]int
 	var err error
@@ -33,10 +33,10 @@ func couple(t *testing.T, kind string) (read, write *os.File) {
 	return read, write
 }
 
-// TestStreamWaits: nobody who is waited for keeps anybody for longer than he wants.
+// TestStreamWaits checks that the end of the context ends a blocked read or write.
 func TestStreamWaits(t *testing.T) {
 	for _, kind := range []string{"pipe", "socket"} {
-		read, write := couple(t, kind)
+		read, write := pipeOrSocketPair(t, kind)
 		ctx, cancel := context.WithCancel(context.Background())
 		in, err := OpenStream(ctx, read, false)
 		if err != nil {
@@ -58,19 +58,19 @@ func TestStreamWaits(t *testing.T) {
 			_, err := in.Read(got)
 			ended <- err
 		}()
-		_, other := couple(t, kind)
+		_, other := pipeOrSocketPair(t, kind)
 		full, err := OpenStream(ctx, other, true)
 		if err != nil {
 			t.Fatal(err)
 		}
 		go func() {
-			_, err := full.Write(make([]byte, 16<<20)) // which nobody reads
+			_, err := full.Write(make([]byte, 16<<20)) // blocks: the other end is not read
 			ended <- err
 		}()
 		cancel()
 		for range 2 {
 			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("%s: it ends with %v", kind, err)
+				t.Errorf("%s: got %v, want context.Canceled", kind, err)
 			}
 		}
 		for _, stream := range []*Stream{in, out, full} {
@@ -80,7 +80,7 @@ func TestStreamWaits(t *testing.T) {
 		}
 		if flags, err := unix.FcntlInt(read.Fd(), unix.F_GETFL, 0); kind == "pipe" &&
 			(err != nil || flags&unix.O_NONBLOCK != 0) {
-			t.Errorf("the caller's pipe has the flags %#x, %v", flags, err)
+			t.Errorf("flags of the caller's pipe are %#x, %v", flags, err)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestStreamOfFiles(t *testing.T) {
 	if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	read, write := couple(t, "pipe")
+	read, write := pipeOrSocketPair(t, "pipe")
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestStreamOfFiles(t *testing.T) {
 		write bool
 	}{{read, true}, {write, false}, {dir, false}} {
 		if stream, err := OpenStream(t.Context(), test.file, test.write); !errors.Is(err, api.ErrInvalid) {
-			t.Errorf("%s, write %v: %v, %v", test.file.Name(), test.write, stream, err)
+			t.Errorf("%s, write %v: got %v, %v, want ErrInvalid", test.file.Name(), test.write, stream, err)
 		}
 	}
 }

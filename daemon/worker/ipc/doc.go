@@ -1,11 +1,12 @@
-// Package ipc passes memory from one worker to another of the same user: what a program exports by
-// cuIpcGetMemHandle and another one opens. A token is what travels between the programs, in 64
-// bytes of which they know nothing; it names the exporting session, and a grant of that session, by
-// random numbers.
+// Package ipc shares device memory and events between sessions of the same user, as CUDA IPC does:
+// one program exports by cuIpcGetMemHandle or cuIpcGetEventHandle, and another one opens the
+// handle. A handle holds a token: two random numbers that name the exporting session and one of its
+// grants.
 //
-// A session that exports serves its grants on an abstract socket that is named by its random
-// number: so the name needs no folder, ends with the worker, and is the same again after a restore.
-// Both sides ask the kernel who the other one is, and refuse another user. phosd has no part in it.
+// An exporting session serves its grants on an abstract unix socket that is named by its random
+// number. So the socket needs no directory, disappears with the worker, and has the same name after
+// a restore. Both sides check the peer's credentials and refuse other users. phosd is not involved.
 //
-// It does not know what memory is: a grant is a file and a few numbers. Read message.go first.
+// The package knows nothing about memory: a grant is a file and a few numbers. Read message.go
+// first.
 package ipc

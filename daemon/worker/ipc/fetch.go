@@ -13,34 +13,34 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 )
 
-// ErrGone means that no session serves a token's grants.
-var ErrGone = errors.New("the session that shares it is not there")
+// ErrGone is returned when no session serves a token's grants.
+var ErrGone = errors.New("no session exports this memory or event")
 
-// Fetch asks for what a token stands for.
+// Fetch requests the grant of a token from the exporting session.
 func Fetch(kind Kind, token Token) (Grant, error) {
 	if token.Exporter == (ID{}) {
-		return Grant{}, fmt.Errorf("a token of nobody: %w", abi.InvalidHandle) // nor will there ever be anybody
+		return Grant{}, fmt.Errorf("token without exporter: %w", abi.InvalidHandle) // ErrGone would make Await wait
 	}
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: address(token.Exporter)})
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
 		return Grant{}, fmt.Errorf("%w: %w", ErrGone, abi.InvalidHandle)
 	case err != nil:
-		return Grant{}, fmt.Errorf("ask for shared memory: %w: %w", err, abi.OperatingSystem)
+		return Grant{}, fmt.Errorf("fetch shared memory: %w: %w", err, abi.OperatingSystem)
 	}
 	defer conn.Close()
 	if err := sameUser(conn); err != nil {
-		return Grant{}, fmt.Errorf("ask for shared memory: %w", err)
+		return Grant{}, fmt.Errorf("fetch shared memory: %w", err)
 	}
 	_ = conn.SetDeadline(time.Now().Add(talkTime))
 	if _, err := conn.Write(request(kind, token.Key)); err != nil {
-		return Grant{}, fmt.Errorf("ask for shared memory: %w: %w", err, abi.OperatingSystem)
+		return Grant{}, fmt.Errorf("fetch shared memory: %w: %w", err, abi.OperatingSystem)
 	}
 	return receive(conn, kind)
 }
 
-// Await is Fetch, but waits for the session to come: it may be on its way back, as the one that
-// asks is.
+// Await is Fetch, but waits until the exporting session exists: it may be restored at the same time
+// as the caller's.
 func Await(ctx context.Context, kind Kind, token Token) (Grant, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		g, err := Fetch(kind, token)
@@ -55,17 +55,17 @@ func Await(ctx context.Context, kind Kind, token Token) (Grant, error) {
 	}
 }
 
-// receive takes the answer and its file.
+// receive reads the reply and its file.
 func receive(conn *net.UnixConn, kind Kind) (Grant, error) {
 	frame, control := make([]byte, replyBytes+1), make([]byte, unix.CmsgSpace(4))
 	n, m, _, _, err := conn.ReadMsgUnix(frame, control)
 	if err != nil {
-		return Grant{}, fmt.Errorf("ask for shared memory: %w: %w", err, abi.OperatingSystem)
+		return Grant{}, fmt.Errorf("fetch shared memory: %w: %w", err, abi.OperatingSystem)
 	}
 	files, _ := fdpass.Files(control[:m]) // a reply without its file is refused below
 	g, err := parseReply(frame[:n])
 	if err == nil && (len(files) != 1 || g.Kind != kind) {
-		err = fmt.Errorf("the grant is not what was asked for: %w", abi.InvalidHandle)
+		err = fmt.Errorf("reply does not match the request: %w", abi.InvalidHandle)
 	}
 	if err != nil {
 		fdpass.Close(files)
@@ -75,8 +75,8 @@ func receive(conn *net.UnixConn, kind Kind) (Grant, error) {
 	return g, nil
 }
 
-// Alive reports whether a session serves an exporter's grants, or may do so: who cannot ask, for
-// want of a descriptor, does not know that it has ended.
+// Alive reports whether a session serves an exporter's grants. It also returns true if it cannot
+// tell, for example because no file descriptor is free.
 func Alive(exporter ID) bool {
 	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: address(exporter)})
 	if err != nil {

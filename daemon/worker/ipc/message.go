@@ -10,10 +10,10 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// ID is a random number that nobody can guess.
+// ID is a random number that cannot be guessed.
 type ID [16]byte
 
-// NewID makes one.
+// NewID returns a new ID.
 func NewID() (id ID) {
 	_, _ = rand.Read(id[:]) // never fails
 	return id
@@ -21,11 +21,11 @@ func NewID() (id ID) {
 
 // Token names a grant.
 type Token struct {
-	// Exporter is who grants, Key what.
+	// Exporter names the exporting session, Key the grant.
 	Exporter, Key ID
 }
 
-// Kind says what a grant is of.
+// Kind says what a grant shares.
 type Kind uint32
 
 // Kinds of grants.
@@ -34,16 +34,16 @@ const (
 	Event  Kind = 2
 )
 
-// Grant is what a token stands for.
+// Grant is the memory or the event that a token names.
 type Grant struct {
 	Kind Kind
-	// Ordinal is the GPU that the memory is on.
+	// Ordinal is the GPU of the memory.
 	Ordinal int32
-	// Offset and FileBytes are where the file has it.
+	// Offset and FileBytes are the range of the file that holds it.
 	Offset, FileBytes uint64
-	// Within and Bytes are what is granted, from Offset on: allocations share chunks.
+	// Within and Bytes are the granted range, relative to Offset: allocations share chunks.
 	Within, Bytes uint64
-	// File is the receiver's to close.
+	// File is closed by the receiver.
 	File *os.File
 }
 
@@ -52,20 +52,20 @@ const (
 	replyBytes   = 4 + 4 + 4 + 4*8
 )
 
-// request is a frame that asks for a grant.
+// request returns the frame that requests a grant.
 func request(kind Kind, key ID) []byte {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(kind)), key[:]...)
 }
 
 func parseRequest(frame []byte) (kind Kind, key ID, err error) {
 	if len(frame) != requestBytes {
-		return 0, key, fmt.Errorf("request of %d bytes: %w", len(frame), abi.InvalidHandle)
+		return 0, key, fmt.Errorf("request has %d bytes: %w", len(frame), abi.InvalidHandle)
 	}
 	copy(key[:], frame[4:])
 	return Kind(binary.LittleEndian.Uint32(frame)), key, nil
 }
 
-// reply is the frame that answers; the file goes beside it.
+// reply returns the frame of a reply. The file is sent with it as SCM_RIGHTS.
 func (g *Grant) reply(code abi.Result) []byte {
 	frame := binary.LittleEndian.AppendUint32(nil, uint32(code))
 	frame = binary.LittleEndian.AppendUint32(frame, uint32(g.Kind))
@@ -78,10 +78,10 @@ func (g *Grant) reply(code abi.Result) []byte {
 
 func parseReply(frame []byte) (g Grant, err error) {
 	if len(frame) != replyBytes {
-		return g, fmt.Errorf("reply of %d bytes: %w", len(frame), abi.InvalidHandle)
+		return g, fmt.Errorf("reply has %d bytes: %w", len(frame), abi.InvalidHandle)
 	}
 	if code := abi.Result(binary.LittleEndian.Uint32(frame)); code != abi.Success {
-		return g, fmt.Errorf("the session that shares it refuses: %w", code)
+		return g, fmt.Errorf("refused by the exporting session: %w", code)
 	}
 	word := func(i int) uint64 { return binary.LittleEndian.Uint64(frame[12+8*i:]) }
 	g = Grant{
@@ -89,10 +89,10 @@ func parseReply(frame []byte) (g Grant, err error) {
 		Offset: word(0), FileBytes: word(1), Within: word(2), Bytes: word(3),
 	}
 	if g.Within > g.FileBytes || g.Bytes > g.FileBytes-g.Within || g.FileBytes > 1<<50 || g.Offset > 1<<50 {
-		return g, fmt.Errorf("a grant of %d bytes from %d on, of %d: %w", g.Bytes, g.Within, g.FileBytes, abi.InvalidHandle)
+		return g, fmt.Errorf("grant of %d bytes at %d exceeds %d: %w", g.Bytes, g.Within, g.FileBytes, abi.InvalidHandle)
 	}
 	return g, nil
 }
 
-// address is the abstract socket of an exporter.
+// address returns the abstract socket address of an exporter.
 func address(exporter ID) string { return "@phos-sharing-" + hex.EncodeToString(exporter[:]) }

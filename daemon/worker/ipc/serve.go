@@ -14,45 +14,46 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/accept"
 )
 
-// ErrTaken means that another session serves the same grants: the one that a restored session was
-// saved from.
-var ErrTaken = errors.New("another session shares memory under the same tokens")
+// ErrTaken is returned when another session serves the same grants. It is the session from which a
+// restored one was saved.
+var ErrTaken = errors.New("another session exports memory under the same tokens")
 
-// talkTime is how long a worker of the same user may take to ask or to answer.
+// talkTime is the timeout for a request or a reply.
 const talkTime = 20 * time.Second
 
-// Server hands out grants.
+// Server serves the grants of a session.
 type Server struct {
 	socket *net.UnixListener
 	intake *accept.Intake
 	grant  func(kind Kind, key ID) (Grant, error)
 }
 
-// Serve begins to hand out what grant returns, to workers of the same user. grant may be called by
-// several goroutines at once.
+// Serve starts a server that sends what grant returns to workers of the same user. grant may be
+// called concurrently.
 func Serve(exporter ID, grant func(kind Kind, key ID) (Grant, error)) (*Server, error) {
 	socket, err := net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: address(exporter)})
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
 		return nil, ErrTaken
 	case err != nil:
-		return nil, fmt.Errorf("share memory: %w", err)
+		return nil, fmt.Errorf("export memory: %w", err)
 	}
 	connections, err := accept.New(socket, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("share memory: %w", err), socket.Close())
+		return nil, errors.Join(fmt.Errorf("export memory: %w", err), socket.Close())
 	}
 	s := &Server{socket, connections, grant}
 	go s.accept()
 	return s, nil
 }
 
-// Close hands out nothing more.
+// Close stops the server.
 func (s *Server) Close() { _ = s.socket.Close() }
 
+// accept serves each connection until the socket is closed.
 func (s *Server) accept() {
 	for {
-		conn, _, err := s.intake.Next() // an answer is a file that is open already
+		conn, _, err := s.intake.Next() // a reply needs no new file descriptor
 		if err != nil {
 			return
 		}
@@ -84,6 +85,7 @@ func (s *Server) answer(conn *net.UnixConn) {
 	_, _, _ = conn.WriteMsgUnix(g.reply(abi.Success), unix.UnixRights(int(g.File.Fd())), nil)
 }
 
+// codeOf returns the result in err, or Unknown.
 func codeOf(err error) abi.Result {
 	var code abi.Result
 	if errors.As(err, &code) && code != abi.Success {
@@ -92,7 +94,7 @@ func codeOf(err error) abi.Result {
 	return abi.Unknown
 }
 
-// sameUser refuses the other end when it is not the same user's.
+// sameUser returns an error if the peer is a process of another user.
 func sameUser(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -107,7 +109,7 @@ func sameUser(conn *net.UnixConn) error {
 	case failed != nil:
 		return failed
 	case int(peer.Uid) != os.Geteuid():
-		return fmt.Errorf("it is user %d's: %w", peer.Uid, abi.NotPermitted)
+		return fmt.Errorf("peer has uid %d: %w", peer.Uid, abi.NotPermitted)
 	}
 	return nil
 }

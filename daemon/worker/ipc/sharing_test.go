@@ -16,7 +16,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness/scarce"
 )
 
-// file is a temporary one with a content.
+// file returns a temporary file with the given content.
 func file(t *testing.T, content string) *os.File {
 	t.Helper()
 	f, err := os.CreateTemp(t.TempDir(), "shared")
@@ -63,29 +63,29 @@ func TestFetch(t *testing.T) {
 		t.Errorf("got %+v, want %+v", g, want)
 	}
 	if _, err := Fetch(Memory, Token{token.Exporter, NewID()}); !errors.Is(err, abi.InvalidHandle) {
-		t.Errorf("another key: %v", err)
+		t.Errorf("wrong key: got %v, want InvalidHandle", err)
 	}
 	if _, err := Fetch(Event, token); !errors.Is(err, abi.InvalidHandle) {
-		t.Errorf("another kind: %v", err)
+		t.Errorf("wrong kind: got %v, want InvalidHandle", err)
 	}
 	if _, err := Serve(token.Exporter, nil); !errors.Is(err, ErrTaken) {
-		t.Errorf("the same name twice: %v", err)
+		t.Errorf("second Serve: got %v, want ErrTaken", err)
 	}
 	if !Alive(token.Exporter) || Alive(NewID()) {
-		t.Error("who is alive is not told right")
+		t.Error("Alive is wrong")
 	}
 	enough := scarce.Files(t, 0)
 	if !Alive(token.Exporter) {
-		t.Error("who cannot ask says that it has ended")
+		t.Error("Alive without free descriptors: got false, want true")
 	}
 	enough()
 	server.Close()
 	if _, err := Fetch(Memory, token); !errors.Is(err, ErrGone) {
-		t.Errorf("after the end: %v", err)
+		t.Errorf("after Close: got %v, want ErrGone", err)
 	}
 }
 
-// TestAwait has the one that shares come later than the one that asks.
+// TestAwait starts the exporter after the importer.
 func TestAwait(t *testing.T) {
 	token := Token{NewID(), NewID()}
 	served := make(chan *Server, 1)
@@ -104,7 +104,7 @@ func TestAwait(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := Await(ctx, Memory, Token{NewID(), NewID()}); !errors.Is(err, ErrGone) {
-		t.Errorf("nobody comes: %v", err)
+		t.Errorf("no exporter: got %v, want ErrGone", err)
 	}
 }
 
@@ -122,10 +122,10 @@ func FuzzParseReply(f *testing.F) {
 			return
 		}
 		if g.Within+g.Bytes > g.FileBytes || g.Within > g.FileBytes {
-			t.Errorf("%+v reaches beyond its file", g)
+			t.Errorf("%+v exceeds its file", g)
 		}
 		if again := g.reply(abi.Success); !bytes.Equal(again, frame) {
-			t.Errorf("%x becomes %x", frame, again)
+			t.Errorf("encoded %x, want %x", frame, again)
 		}
 	})
 }
@@ -136,12 +136,12 @@ func FuzzParseRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		kind, key, err := parseRequest(frame)
 		if err == nil && !bytes.Equal(request(kind, key), frame) {
-			t.Errorf("%x is not what it was made of", frame)
+			t.Errorf("%x does not encode to itself", frame)
 		}
 	})
 }
 
-// TestOtherUser asks as another user, who knows the token.
+// TestOtherUser fetches as another user that knows the token.
 func TestOtherUser(t *testing.T) {
 	const nobody = 65534
 	if text := os.Getenv("SHARING_TOKEN"); text != "" {
@@ -153,10 +153,10 @@ func TestOtherUser(t *testing.T) {
 		copy(token.Exporter[:], raw)
 		copy(token.Key[:], raw[16:])
 		if g, err := Fetch(Memory, token); !errors.Is(err, abi.NotPermitted) {
-			t.Errorf("%+v, %v", g, err)
+			t.Errorf("got %+v, %v, want NotPermitted", g, err)
 		}
 		if Alive(token.Exporter) {
-			t.Error("he sees that it is there")
+			t.Error("Alive for another user: got true, want false")
 		}
 		return
 	}

@@ -8,30 +8,28 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
-// Checkpoint is what pos.yaml says about checkpoints that are taken without being asked for. It is
-// all that holds for the program: what phosd's own configuration says about them is for programs
-// that say nothing.
+// Checkpoint is the checkpoint policy in pos.yaml. It replaces phosd's own policy, which applies
+// only to programs without one.
 type Checkpoint struct {
-	// Dir is the image's directory, as the program would name it; {job}, {pid} and {rank} stand for
-	// what they say.
+	// Dir is the image directory, as the program would name it; {job}, {pid} and {rank} are replaced.
 	Dir string `yaml:"dir"`
-	// Every is how often.
+	// Every is the interval.
 	Every string `yaml:"every"`
-	// Keep is how many generations stay; 0: all.
+	// Keep is how many generations are kept; 0 means all.
 	Keep *int `yaml:"keep"`
-	// Bandwidth is how many bytes a second are read and written at most.
+	// Bandwidth is the maximum number of bytes per second read and written.
 	Bandwidth string `yaml:"bandwidth"`
-	// On are further occasions.
+	// On lists further events that cause a checkpoint.
 	On []string `yaml:"on"`
 }
 
 const checkpointFields = "dir, every, keep, bandwidth, on"
 
-// Policy is the section in numbers.
+// Policy parses and checks the section.
 func (c Checkpoint) Policy() (policy config.Policy, err error) {
 	policy = config.Policy{Dir: c.Dir, Keep: config.DefaultKeep, On: config.Moments(c.On)}
 	if strings.ContainsRune(c.Dir, 0) {
-		return policy, &fieldError{"dir", "it holds a zero byte"}
+		return policy, &fieldError{"dir", "it contains a zero byte"}
 	}
 	if c.Every != "" {
 		if err := policy.Every.UnmarshalText([]byte(c.Every)); err != nil {
@@ -60,12 +58,12 @@ func (c Checkpoint) Policy() (policy config.Policy, err error) {
 		}
 	}
 	if policy.Aimless() {
-		return policy, &fieldError{"dir", "it is missing, so nothing is saved, whatever else stands here"}
+		return policy, &fieldError{"dir", "it is missing, so no checkpoint would be taken"}
 	}
 	return policy, nil
 }
 
-// fieldError is about one field of the section.
+// fieldError is an error in one field of the section.
 type fieldError struct{ field, text string }
 
 func (e *fieldError) Error() string { return e.field + ": " + e.text }

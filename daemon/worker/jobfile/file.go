@@ -20,31 +20,32 @@ const Name = "pos.yaml"
 // MaxBytes is the size of the largest file that is read.
 const MaxBytes = 64 << 10
 
-// File is what pos.yaml says.
+// File is the content of pos.yaml.
 type File struct {
 	// JobName names the program in pos_cli --status and in images.
 	JobName string `yaml:"job_name"`
-	// DaemonAddr is the socket to use: a unix path, or a loopback host, which means the local socket.
+	// DaemonAddr is the socket to use: a unix path, or a loopback address, which means the default
+	// socket.
 	DaemonAddr string `yaml:"daemon_addr"`
-	// LogPath receives what phos has to say about this program.
+	// LogPath is the file for phos's log about this program.
 	LogPath string `yaml:"log_path"`
-	// Checkpoint is nil where the file says nothing about checkpoints.
+	// Checkpoint is nil if the file has no such section.
 	Checkpoint *Checkpoint `yaml:"checkpoint"`
 }
 
 const fields = "job_name, daemon_addr, log_path, checkpoint: {" + checkpointFields + "}"
 
-// maxJobName bounds what others get to see in their status tables.
+// maxJobName bounds the name, because status tables show it to other users.
 const maxJobName = 128
 
-// ErrInvalid is in the chain of every complaint about a file.
+// ErrInvalid is wrapped by every error about a file's content.
 var ErrInvalid = errors.New("invalid " + Name)
 
-// Error says where a file is wrong.
+// Error is an error in the file, with its position.
 type Error struct {
 	Path string
 	Line int
-	// Field is the key that stands on the line; empty where there is none.
+	// Field is the key on the line; it may be empty.
 	Field string
 	Text  string
 }
@@ -60,12 +61,12 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s (the fields are %s)", where, e.Text, fields)
 }
 
-// Unwrap lets errors.Is(err, ErrInvalid) see what it is.
+// Unwrap returns ErrInvalid.
 func (e *Error) Unwrap() error { return ErrInvalid }
 
-// Load reads the file at a path. It returns an empty File and no error where there is none.
+// Load reads the file at a path. It returns an empty File and no error if there is no file.
 func Load(path string) (File, error) {
-	// Non-blocking, because the path may be a pipe that nobody writes.
+	// Non-blocking, because the path may be a pipe without a writer.
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return File{}, nil
@@ -79,7 +80,7 @@ func Load(path string) (File, error) {
 		return File{}, fmt.Errorf("open %s: %w", Name, err)
 	}
 	if !info.Mode().IsRegular() {
-		return File{}, &Error{Path: Name, Text: "it is no regular file"}
+		return File{}, &Error{Path: Name, Text: "it is not a regular file"}
 	}
 	text, err := io.ReadAll(io.LimitReader(file, MaxBytes+1))
 	if err != nil {
@@ -88,18 +89,18 @@ func Load(path string) (File, error) {
 	return Parse(Name, text)
 }
 
-// Parse reads a file's text; path is for the errors.
+// Parse parses a file's text; path is for the errors.
 func Parse(path string, text []byte) (file File, err error) {
 	if len(text) > MaxBytes {
 		return File{}, &Error{Path: path, Text: fmt.Sprintf("it is larger than %d bytes", MaxBytes)}
 	}
-	// The text is foreign: a fault of the parser must not be more than an error of this file.
+	// The text is not trusted: a panic in the parser must be no more than an error in this file.
 	defer func() {
 		if fault := recover(); fault != nil {
 			file, err = File{}, &Error{Path: path, Text: fmt.Sprintf("it cannot be parsed: %v", fault)}
 		}
 	}()
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin a file so
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors write a byte order mark
 	decoder := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
 	if err := decoder.Decode(&file); err != nil && !errors.Is(err, io.EOF) {
 		return File{}, parseError(path, text, err)
@@ -107,13 +108,13 @@ func Parse(path string, text []byte) (file File, err error) {
 	return file, file.check(path, text)
 }
 
-// check takes away a name that nobody may get to see.
+// check validates the fields. It clears an invalid job name, so that it is never shown.
 func (f *File) check(path string, text []byte) error {
 	if len(f.JobName) > maxJobName || strings.ContainsFunc(f.JobName, notPrintable) {
 		f.JobName = ""
 		return &Error{
 			Path: path, Line: lineOf(text, "job_name"), Field: "job_name",
-			Text: fmt.Sprintf("it must be at most %d printable bytes", maxJobName),
+			Text: fmt.Sprintf("it must be at most %d printable bytes long", maxJobName),
 		}
 	}
 	if strings.ContainsRune(f.LogPath, 0) {
@@ -128,19 +129,19 @@ func (f *File) check(path string, text []byte) error {
 	return nil
 }
 
-// ownLine is how libphos.so, which is no reader of YAML, finds the address.
+// ownLine matches the address as libphos.so finds it without a YAML parser.
 var ownLine = regexp.MustCompile(`(?m)^["']?daemon_addr["']?[ \t]*:(\s|$)`)
 
-// checkAddress says what is wrong with the address; nothing when it is good.
+// checkAddress returns what is wrong with the address, or "".
 func (f *File) checkAddress(text []byte) string {
 	switch {
 	case !local(f.DaemonAddr):
 		return fmt.Sprintf(
-			"%q is another host; phosd is only reached by a unix path or a loopback address",
+			"%q is another host; use a unix path or a loopback address",
 			f.DaemonAddr,
 		)
 	case f.DaemonAddr != "" && !ownLine.Match(text):
-		return "it must stand at the beginning of a line: so it is not found by the program"
+		return "it must stand at the beginning of a line, or the program does not find it"
 	}
 	return ""
 }
@@ -158,8 +159,7 @@ func (c *Checkpoint) check(path string, text []byte) error {
 	return &Error{Path: path, Line: line, Field: "checkpoint." + wrong.field, Text: wrong.text}
 }
 
-// local accepts a path, and host[:port] where the host is this machine by any name for its
-// loopback.
+// local reports whether an address is a path or host[:port] with a loopback host.
 func local(address string) bool {
 	if address == "" || strings.ContainsAny(address[:1], "/.") || strings.HasPrefix(address, "unix:") {
 		return true
@@ -172,6 +172,7 @@ func local(address string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// parseError turns a parser's error into one with a line, a field and a text for users.
 func parseError(path string, text []byte, err error) error {
 	wrong := &Error{Path: path, Text: err.Error()}
 	var located yaml.Error
@@ -187,16 +188,16 @@ func parseError(path string, text []byte, err error) error {
 	}
 	if strings.Contains(wrong.Text, "cannot unmarshal") ||
 		wrong.Field != "" && strings.Contains(wrong.Text, "was used where") {
-		wrong.Text = mustBe(wrong.Field) // the parser says so in words about Go
+		wrong.Text = mustBe(wrong.Field) // the parser's text names Go types
 	}
 	return wrong
 }
 
-// mustBe is what stands in a field.
+// mustBe returns what a field must hold.
 func mustBe(field string) string {
 	switch field {
 	case "checkpoint":
-		return "it must be a table with " + checkpointFields + ", or a field in it is of another kind than it must be"
+		return "it must be a table with " + checkpointFields + ", and its fields must have the right types"
 	case "keep":
 		return "it must be a whole number"
 	case "on":
@@ -205,7 +206,7 @@ func mustBe(field string) string {
 	return "it must be text"
 }
 
-// keyOn is the key that stands on a line, for naming it.
+// keyOn returns the key on a line, for error messages.
 func keyOn(text []byte, line int) string {
 	lines := bytes.Split(text, []byte("\n"))
 	if line < 1 || line > len(lines) {
@@ -219,7 +220,7 @@ func keyOn(text []byte, line int) string {
 	return string(key)
 }
 
-// lineOf finds the line of a key that is known to be there.
+// lineOf returns the line of a key, or 0.
 func lineOf(text []byte, key string) int {
 	for i, line := range bytes.Split(text, []byte("\n")) {
 		if bytes.HasPrefix(bytes.TrimLeft(line, " {\"'"), []byte(key)) {

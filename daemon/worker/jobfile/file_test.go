@@ -22,32 +22,65 @@ func TestParse(t *testing.T) {
 	}{
 		{name: "empty"},
 		{name: "comment only", text: "# nothing\n"},
-		{name: "all", text: "job_name: resnet\ndaemon_addr: /tmp/x.sock\nlog_path: phos.log\n", want: File{JobName: "resnet", DaemonAddr: "/tmp/x.sock", LogPath: "phos.log"}},
+		{
+			name: "all", text: "job_name: resnet\ndaemon_addr: /tmp/x.sock\nlog_path: phos.log\n",
+			want: File{JobName: "resnet", DaemonAddr: "/tmp/x.sock", LogPath: "phos.log"},
+		},
 		{name: "number as name", text: "job_name: 17\n", want: File{JobName: "17"}},
 		{name: "loopback", text: "daemon_addr: 127.0.0.1:5000\n", want: File{DaemonAddr: "127.0.0.1:5000"}},
 		{name: "loopback 6", text: "daemon_addr: \"[::1]:5000\"\n", want: File{DaemonAddr: "[::1]:5000"}},
 		{name: "relative path", text: "daemon_addr: ../run/x.sock\n", want: File{DaemonAddr: "../run/x.sock"}},
 		{name: "byte order mark", text: "\ufeffdaemon_addr : /x.sock\n", want: File{DaemonAddr: "/x.sock"}},
 		{name: "quoted field", text: "'daemon_addr': /x.sock\n", want: File{DaemonAddr: "/x.sock"}},
-		{name: "indented address", text: "  daemon_addr: /x.sock\n", wrong: "pos.yaml:1: daemon_addr: it must stand at the beginning of a line"},
-		{name: "address in braces", text: "{daemon_addr: /x.sock}\n", wrong: "pos.yaml:1: daemon_addr: it must stand at the beginning of a line"},
+		{
+			name: "indented address", text: "  daemon_addr: /x.sock\n",
+			wrong: "pos.yaml:1: daemon_addr: it must stand at the beginning of a line",
+		},
+		{
+			name: "address in braces", text: "{daemon_addr: /x.sock}\n",
+			wrong: "pos.yaml:1: daemon_addr: it must stand at the beginning of a line",
+		},
 		{name: "unknown field", text: "job_name: a\n\njob_nmae: b\n", wrong: "pos.yaml:3: job_nmae: unknown field"},
-		{name: "fields are named", text: "x: b\n", wrong: "(the fields are job_name, daemon_addr, log_path, checkpoint: {dir, every, keep, bandwidth, on})"},
-		{name: "interval", text: "job_name: a\ncheckpoint:\n  dir: c\n  every: soon\n", wrong: "pos.yaml:4: checkpoint.every: \"soon\" is no time span"},
-		{name: "interval on one line", text: "job_name: a\ncheckpoint: {dir: c, every: 5ms}\n", wrong: "pos.yaml:2: checkpoint.every: it is below a second"},
+		{
+			name: "fields are named", text: "x: b\n",
+			wrong: "(the fields are job_name, daemon_addr, log_path, checkpoint: {dir, every, keep, bandwidth, on})",
+		},
+		{
+			name: "interval", text: "job_name: a\ncheckpoint:\n  dir: c\n  every: soon\n",
+			wrong: "pos.yaml:4: checkpoint.every: \"soon\" is no time span",
+		},
+		{
+			name: "interval on one line", text: "job_name: a\ncheckpoint: {dir: c, every: 5ms}\n",
+			wrong: "pos.yaml:2: checkpoint.every: it is below a second",
+		},
 		{name: "bandwidth", text: "checkpoint:\n  bandwidth: 10 furlongs\n", wrong: "pos.yaml:2: checkpoint.bandwidth: "},
 		{name: "keep", text: "checkpoint:\n  keep: -1\n", wrong: "pos.yaml:2: checkpoint.keep: it must not be negative"},
 		{name: "keep in words", text: "checkpoint:\n  keep: few\n", wrong: "pos.yaml:2: keep: it must be a whole number"},
-		{name: "moment", text: "checkpoint:\n  dir: c\n  on: [drain, never]\n", wrong: "pos.yaml:3: checkpoint.on: \"never\" is no occasion"},
+		{
+			name: "moment", text: "checkpoint:\n  dir: c\n  on: [drain, never]\n",
+			wrong: "pos.yaml:3: checkpoint.on: \"never\" is no occasion",
+		},
 		{name: "moment alone", text: "checkpoint:\n  on: drain\n", wrong: "pos.yaml:2: on: it must be a list"},
-		{name: "no directory", text: "job_name: a\ncheckpoint:\n  every: 10m\n", wrong: "pos.yaml:2: checkpoint.dir: it is missing"},
-		{name: "no directory for an occasion", text: "checkpoint: {on: [drain]}\n", wrong: "pos.yaml:1: checkpoint.dir: it is missing"},
-		{name: "unknown field of a section", text: "checkpoint:\n  dir: c\n  evry: 5m\n", wrong: "pos.yaml:3: evry: unknown field"},
+		{
+			name: "no directory", text: "job_name: a\ncheckpoint:\n  every: 10m\n",
+			wrong: "pos.yaml:2: checkpoint.dir: it is missing",
+		},
+		{
+			name: "no directory for an occasion", text: "checkpoint: {on: [drain]}\n",
+			wrong: "pos.yaml:1: checkpoint.dir: it is missing",
+		},
+		{
+			name: "unknown field of a section", text: "checkpoint:\n  dir: c\n  evry: 5m\n",
+			wrong: "pos.yaml:3: evry: unknown field",
+		},
 		{name: "section as text", text: "checkpoint: often\n", wrong: "pos.yaml:1: checkpoint: it must be a table"},
 		{name: "list as name", text: "log_path: a\njob_name: [1, 2]\n", wrong: "pos.yaml:2: job_name: it must be text"},
 		{name: "table as name", text: "job_name: {a: b}\n", wrong: "pos.yaml:1: job_name: it must be text"},
 		{name: "syntax", text: "job_name: a\n  bad: [\n", wrong: "pos.yaml:"},
-		{name: "other host", text: "job_name: a\ndaemon_addr: gpu7:5000\n", wrong: "pos.yaml:2: daemon_addr: \"gpu7:5000\" is another host"},
+		{
+			name: "other host", text: "job_name: a\ndaemon_addr: gpu7:5000\n",
+			wrong: "pos.yaml:2: daemon_addr: \"gpu7:5000\" is another host",
+		},
 		{name: "control character", text: "job_name: \"a\\e[2J\"\n", wrong: "pos.yaml:1: job_name: "},
 		{name: "scalar", text: "hello\n", wrong: "pos.yaml:1"},
 		{name: "too large", text: strings.Repeat("#", MaxBytes+1), wrong: "larger than"},
@@ -74,9 +107,15 @@ func TestCheckpoint(t *testing.T) {
 	}{
 		{
 			"checkpoint: {dir: 'c/{rank}', every: 10m, keep: 5, bandwidth: 500MiB, on: [exit-signal, drain]}\n",
-			config.Policy{Dir: "c/{rank}", Every: config.Interval(10 * time.Minute), Keep: 5, Bandwidth: 500 << 20, On: config.Moments{"exit-signal", "drain"}},
+			config.Policy{
+				Dir: "c/{rank}", Every: config.Interval(10 * time.Minute),
+				Keep: 5, Bandwidth: 500 << 20, On: config.Moments{"exit-signal", "drain"},
+			},
 		},
-		{"checkpoint:\n  dir: /c\n  every: 1h30m\n", config.Policy{Dir: "/c", Every: config.Interval(90 * time.Minute), Keep: 3}},
+		{
+			"checkpoint:\n  dir: /c\n  every: 1h30m\n",
+			config.Policy{Dir: "/c", Every: config.Interval(90 * time.Minute), Keep: 3},
+		},
 		{"checkpoint: {keep: 0, bandwidth: 1000}\n", config.Policy{Bandwidth: 1000}},
 		{"checkpoint: {}\n", config.Policy{Keep: 3}},
 	} {
@@ -101,7 +140,7 @@ func TestLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Load(path); !errors.Is(err, ErrInvalid) {
-		t.Errorf("a pipe: %v, want ErrInvalid", err)
+		t.Errorf("pipe: got %v, want ErrInvalid", err)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
@@ -115,13 +154,21 @@ func TestLoad(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"job_name: a\n", "a: &a [*a]\n", "job_name: !!binary eA==\n", "? [\n", "checkpoint: {every: 10m, on: [drain]}\n", "---\n---\n", "job_name: |\n  x\n"} {
+	for _, seed := range []string{
+		"job_name: a\n",
+		"a: &a [*a]\n",
+		"job_name: !!binary eA==\n",
+		"? [\n",
+		"checkpoint: {every: 10m, on: [drain]}\n",
+		"---\n---\n",
+		"job_name: |\n  x\n",
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		file, err := Parse(Name, text)
 		if err != nil && !errors.Is(err, ErrInvalid) {
-			t.Errorf("%v is no ErrInvalid", err)
+			t.Errorf("error %v does not wrap ErrInvalid", err)
 		}
 		if strings.ContainsFunc(file.JobName, notPrintable) {
 			t.Errorf("job name %q was accepted (%v)", file.JobName, err)

@@ -1,3 +1,4 @@
-// Package joblog is where a worker's log goes: to phosd's, no more of it than a program may cause,
-// and to the file that the job asked for, opened with the program's rights. Read log.go first.
+// Package joblog provides the handlers of a worker's log. Records go to phosd's log, at a limited
+// rate, and to the file that the job's log_path names, opened with the program's rights. Read
+// log.go first.
 package joblog

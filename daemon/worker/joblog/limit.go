@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Limited is a log that a program cannot flood by making errors: beyond a burst, so many records a
-// second pass, and the next that passes says how many did not.
+// Limited is a rate-limited log handler, so that a program cannot flood the log with errors. After
+// a burst it passes logPerSecond records a second. The next record that passes says how many were
+// dropped.
 type Limited struct {
 	slog.Handler
 	bucket *bucket
@@ -26,12 +27,12 @@ type bucket struct {
 	dropped int
 }
 
-// NewLimited limits what reaches a handler.
+// NewLimited returns a handler that limits the rate of records to another one.
 func NewLimited(handler slog.Handler) Limited {
 	return Limited{handler, &bucket{left: logBurst}}
 }
 
-// take says whether a record may pass at a time, and how many before it could not.
+// take reports whether a record may pass now, and how many were dropped before it.
 func (b *bucket) take(now time.Time) (dropped int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,7 +49,7 @@ func (b *bucket) take(now time.Time) (dropped int, ok bool) {
 	return dropped, true
 }
 
-// Handle passes a record on, or counts it.
+// Handle passes a record on, or drops and counts it.
 func (l Limited) Handle(ctx context.Context, record slog.Record) error {
 	dropped, ok := l.bucket.take(record.Time)
 	if !ok {
@@ -61,12 +62,12 @@ func (l Limited) Handle(ctx context.Context, record slog.Record) error {
 	return l.Handler.Handle(ctx, record)
 }
 
-// WithAttrs shares the limit.
+// WithAttrs returns a handler that shares the limit.
 func (l Limited) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return Limited{l.Handler.WithAttrs(attrs), l.bucket}
 }
 
-// WithGroup shares the limit.
+// WithGroup returns a handler that shares the limit.
 func (l Limited) WithGroup(name string) slog.Handler {
 	return Limited{l.Handler.WithGroup(name), l.bucket}
 }

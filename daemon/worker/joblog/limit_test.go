@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestLogLimit floods a log at one moment, and looks at what passes then and later.
+// TestLogLimit floods a log and checks what passes at once and a second later.
 func TestLogLimit(t *testing.T) {
 	var text bytes.Buffer
 	var handler slog.Handler = NewLimited(slog.NewTextHandler(&text, nil))
@@ -36,6 +36,6 @@ func TestLogLimit(t *testing.T) {
 		t.Errorf("%d records passed a second later, want %d", got, logPerSecond)
 	}
 	if !strings.Contains(text.String(), "dropped=200") {
-		t.Errorf("it does not say how many were dropped: %s", text.String())
+		t.Errorf("no count of dropped records in %s", text.String())
 	}
 }

@@ -13,9 +13,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Open opens what log_path names: relative to the program's working directory, seen through its
-// root directory. The worker has the program's rights and no others, so this is what the program
-// could have opened.
+// Open opens the file that log_path names, relative to the program's working and root directory.
+// The worker has only the program's rights, so the program could have opened the file too.
 func Open(program proc.Identity, path string) (*os.File, error) {
 	if path == "" {
 		return nil, nil
@@ -24,12 +23,12 @@ func Open(program proc.Identity, path string) (*os.File, error) {
 	if filepath.IsAbs(path) {
 		base = fmt.Sprintf("/proc/%d/root", program.PID)
 	}
-	// Never waits: the path may be a pipe that nobody reads.
+	// O_NONBLOCK: the path may be a pipe without a reader.
 	file, err := os.OpenFile(base+"/"+path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NONBLOCK|unix.O_NOCTTY, 0o644)
 	if err != nil {
 		var at *fs.PathError
 		if errors.As(err, &at) {
-			err = at.Err // its path is how this process reaches the file, not the one that the user wrote
+			err = at.Err // its path is below /proc, not the one in pos.yaml
 		}
 		return nil, fmt.Errorf("%s: log_path: open %s: %w", jobfile.Name, path, err)
 	}

@@ -1,9 +1,8 @@
-// Package mirror maps in this process what a program has mapped of files, so that the GPU's work
-// reaches the memory that the program shares: pages of a file are the same pages in both.
+// Package mirror maps shared file mappings of a program into this process, so that GPU work can
+// access that memory: both processes see the same pages of the file.
 //
-// The file is found by what the kernel says of the program's mappings, opened with this process's
-// rights, which are the program's, and taken only when device and inode are those of the mapping.
-// What the kernel does not let this process see (of a program that is not dumpable), and a file
-// whose name is gone and which the program has not left open, it borrows (package lending). Private
-// memory has no such way. Read mirror.go first.
+// The file is found through /proc/PID/maps and opened with this process's rights, which are the
+// program's. It is used only if device and inode match the mapping. The worker borrows files from
+// phosd (package lending) if the program is not dumpable, or if the file was removed and the
+// program has closed it. Private memory cannot be mirrored. Read mirror.go first.
 package mirror

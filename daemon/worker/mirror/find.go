@@ -14,12 +14,12 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// ErrUnreachable means that whoever asks may not see what a program has mapped, or may not open a
-// file of it.
-var ErrUnreachable = errors.New("what the program has mapped cannot be opened from here")
+// ErrUnreachable is returned when this process may not read the program's mappings or not open a
+// mapped file.
+var ErrUnreachable = errors.New("the program's mapped files cannot be opened")
 
-// Part is a piece of a program's memory, in whole pages, and the file that it is of. All parts of a
-// range touch.
+// Part is a piece of a program's memory, in whole pages, and its file. The parts of a range are
+// adjacent.
 type Part struct {
 	Start, End, Offset uint64
 	File               *os.File
@@ -37,13 +37,13 @@ func Close(parts []Part) error {
 // Opener opens the file of a mapping for reading and writing.
 type Opener func(m *proc.Mapping) (*os.File, error)
 
-// Find opens the files behind a range of a program's memory. The error is ErrPrivate where there is
-// no file that the program could write, or not for all of it, and ErrUnreachable where it cannot be
-// known or opened.
+// Find opens the files behind a range of a program's memory. It returns ErrPrivate if part of the
+// range is not a writable shared file mapping, and ErrUnreachable if the mappings cannot be read or
+// a file cannot be opened.
 func Find(program proc.Identity, address, bytes uint64, open Opener) (parts []Part, err error) {
 	start, end := pages(address, bytes)
 	if bytes == 0 || address+bytes < address || end < start {
-		return nil, fmt.Errorf("%w: it is no range", ErrPrivate)
+		return nil, fmt.Errorf("%w: invalid range", ErrPrivate)
 	}
 	areas, err := areasOf(proc.EachMapping(program.PID), start, end)
 	if err != nil {
@@ -51,7 +51,7 @@ func Find(program proc.Identity, address, bytes uint64, open Opener) (parts []Pa
 	}
 	for i := range areas {
 		if a := &areas[i]; !a.Shared() || !a.Readable() || !a.Writable() || a.Inode == 0 {
-			return nil, fmt.Errorf("%w: %#x is private or may not be written", ErrPrivate, a.Start)
+			return nil, fmt.Errorf("%w: %#x is private or not writable", ErrPrivate, a.Start)
 		}
 	}
 	for i := range areas {
@@ -69,7 +69,7 @@ func Find(program proc.Identity, address, bytes uint64, open Opener) (parts []Pa
 	return parts, nil
 }
 
-// areasOf returns the mappings that a range lies in, all of it, without gaps.
+// areasOf returns the mappings that cover a range without gaps.
 func areasOf(mappings iter.Seq2[proc.Mapping, error], start, end uint64) ([]proc.Mapping, error) {
 	var found []proc.Mapping
 	next := start
@@ -88,14 +88,14 @@ func areasOf(mappings iter.Seq2[proc.Mapping, error], start, end uint64) ([]proc
 			return found, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: it is not all mapped", ErrPrivate)
+	return nil, fmt.Errorf("%w: range is not fully mapped", ErrPrivate)
 }
 
-// openFlags: a file may be another by now than the one that was looked at, and even one that blocks
-// who opens it.
+// openFlags has O_NONBLOCK because the path may have been replaced by a file whose open blocks,
+// such as a pipe.
 const openFlags = os.O_RDWR | unix.O_NONBLOCK | unix.O_NOCTTY
 
-// openItself finds files by their paths, or among those that the program has open, with this
+// openItself opens files by their paths, or through the program's open file descriptors, with this
 // process's rights.
 func openItself(program proc.Identity) Opener {
 	return func(a *proc.Mapping) (*os.File, error) {
@@ -120,12 +120,12 @@ func openItself(program proc.Identity) Opener {
 			}
 			_ = file.Close()
 		}
-		return nil, errors.New("it has no name, and is not open")
+		return nil, errors.New("file was removed and is not open in the program")
 	}
 }
 
-// OpenMapped finds files by the kernel's own links, which are for root alone, and opens them with a
-// user's rights: what he could not open if it had a name for him, he does not get.
+// OpenMapped opens files through /proc/PID/map_files, which only root may use, but with a user's
+// rights. So the user gets only files that the user could open by name.
 func OpenMapped(program proc.Identity, as fsuid.Rights) Opener {
 	return func(a *proc.Mapping) (file *os.File, err error) {
 		there, err := unix.Open(a.File(program.PID), unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -138,7 +138,7 @@ func OpenMapped(program proc.Identity, as fsuid.Rights) Opener {
 			return nil, err
 		}
 		if stat.Mode&unix.S_IFMT != unix.S_IFREG {
-			return nil, errors.New("it is no regular file") // others do something when they are opened
+			return nil, errors.New("not a regular file") // opening other files may have side effects
 		}
 		err = as.Do(func() error {
 			fd, err := unix.Open(fmt.Sprintf("/proc/thread-self/fd/%d", there), openFlags|unix.O_CLOEXEC, 0)
@@ -151,12 +151,13 @@ func OpenMapped(program proc.Identity, as fsuid.Rights) Opener {
 	}
 }
 
-// isAt reports whether a path leads to the file of an area.
+// isAt reports whether a path names the file of an area.
 func isAt(path string, a *proc.Mapping) bool {
 	var stat unix.Stat_t
 	return unix.Stat(path, &stat) == nil && matches(&stat, a)
 }
 
+// isOf reports whether an open file is the file of an area.
 func isOf(file *os.File, a *proc.Mapping) bool {
 	var stat unix.Stat_t
 	return unix.Fstat(int(file.Fd()), &stat) == nil && matches(&stat, a)

@@ -14,7 +14,7 @@ import (
 
 const fileBytes = 16 * pageBytes
 
-// share maps part of a file, as a program would.
+// share maps part of a file, as a program does.
 func share(t *testing.T, file *os.File, prot, flags int) []byte {
 	t.Helper()
 	if err := file.Truncate(fileBytes); err != nil {
@@ -47,8 +47,8 @@ func self(t *testing.T) proc.Identity {
 	return id
 }
 
-// Files are found by a name, strange ones too, and without one as long as they are open; what this
-// process maps of itself lies elsewhere, and is the same memory.
+// Open finds files by unusual names too, and removed files while they are open. The mirror has
+// another address and the same memory.
 func TestOpen(t *testing.T) {
 	const both = unix.PROT_READ | unix.PROT_WRITE
 	removed := create(t, "removed")
@@ -67,11 +67,11 @@ func TestOpen(t *testing.T) {
 		memory[at], memory[at+bytes-1] = 11, 12
 		seen := m.Memory()
 		if len(seen) != bytes || seen[0] != 11 || seen[bytes-1] != 12 {
-			t.Errorf("%q: %d bytes, which are not those of the program", file.Name(), len(seen))
+			t.Errorf("%q: %d mirrored bytes differ from the program's", file.Name(), len(seen))
 		}
 		seen[5] = 13
 		if memory[at+5] != 13 {
-			t.Errorf("%q: a store here is not seen there", file.Name())
+			t.Errorf("%q: a store to the mirror is not visible in the program", file.Name())
 		}
 		if err := m.Close(); err != nil {
 			t.Error(err)
@@ -79,8 +79,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses: private memory is never mapped; what this process cannot find by itself it can
-// when it is root, by the kernel's links.
+// TestOpenRefuses checks that private memory is never mirrored, and that files which this process
+// cannot find are found by root through map_files.
 func TestOpenRefuses(t *testing.T) {
 	const both = unix.PROT_READ | unix.PROT_WRITE
 	gone := create(t, "gone")
@@ -90,7 +90,10 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	replaced := create(t, "replaced")
 	old := share(t, replaced, both, unix.MAP_SHARED)
-	if err := errors.Join(os.Remove(replaced.Name()), os.WriteFile(replaced.Name(), make([]byte, fileBytes), 0o600), replaced.Close()); err != nil {
+	err := errors.Join(
+		os.Remove(replaced.Name()), os.WriteFile(replaced.Name(), make([]byte, fileBytes), 0o600), replaced.Close(),
+	)
+	if err != nil {
 		t.Fatal(err)
 	}
 	short := create(t, "short")
@@ -107,20 +110,22 @@ func TestOpenRefuses(t *testing.T) {
 	for name, memory := range map[string][]byte{
 		"shorter than what is mapped": cut,
 		"private":                     share(t, file, both, unix.MAP_PRIVATE),
-		"not written":                 share(t, file, unix.PROT_READ, unix.MAP_SHARED),
+		"read-only":                   share(t, file, unix.PROT_READ, unix.MAP_SHARED),
 	} {
 		if _, err := Open(self(t), addressOf(memory), 8*pageBytes, nil); !errors.Is(err, ErrPrivate) {
-			t.Errorf("%s: %v, want ErrPrivate", name, err)
+			t.Errorf("%s: got %v, want ErrPrivate", name, err)
 		}
 	}
 	for _, r := range [][2]uint64{{0, pageBytes}, {^uint64(0) - 10, 100}, {addressOf(old), 0}} {
 		if _, err := Open(self(t), r[0], r[1], nil); !errors.Is(err, ErrPrivate) {
-			t.Errorf("%#x+%#x: %v, want ErrPrivate", r[0], r[1], err)
+			t.Errorf("%#x+%#x: got %v, want ErrPrivate", r[0], r[1], err)
 		}
 	}
-	for name, memory := range map[string][]byte{"no name, not open": lost, "another file of that name": old, "no file": anonymous} {
+	for name, memory := range map[string][]byte{
+		"removed and closed": lost, "replaced": old, "anonymous": anonymous,
+	} {
 		if _, err := Open(self(t), addressOf(memory), 8*pageBytes, nil); !errors.Is(err, ErrUnreachable) {
-			t.Errorf("%s: %v, want ErrUnreachable", name, err)
+			t.Errorf("%s: got %v, want ErrUnreachable", name, err)
 		}
 		if os.Geteuid() == 0 {
 			borrows(t, name, memory)
@@ -138,14 +143,14 @@ func borrows(t *testing.T, name string, memory []byte) {
 		return
 	}
 	if memory[pageBytes] = 21; m.Memory()[pageBytes] != 21 {
-		t.Errorf("%s, borrowed: it is other memory", name)
+		t.Errorf("%s, borrowed: mirror is not the same memory", name)
 	}
 	if err := m.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestBorrowedTooMuch: a part that was not asked for is mapped nowhere.
+// TestBorrowedTooMuch checks that a part outside of the requested range is refused.
 func TestBorrowedTooMuch(t *testing.T) {
 	memory, err := unix.Mmap(-1, 0, pageBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 	if err != nil {
@@ -154,7 +159,10 @@ func TestBorrowedTooMuch(t *testing.T) {
 	t.Cleanup(func() { _ = unix.Munmap(memory) })
 	at := addressOf(memory)
 	for part, fits := range map[Part]bool{
-		{Start: at, End: at + pageBytes}: true, {Start: at, End: at + 2*pageBytes}: false, {Start: at - pageBytes, End: at}: false, {Start: at, End: at}: false,
+		{Start: at, End: at + pageBytes}:   true,
+		{Start: at, End: at + 2*pageBytes}: false,
+		{Start: at - pageBytes, End: at}:   false,
+		{Start: at, End: at}:               false,
 	} {
 		part.File = create(t, "file")
 		if err := part.File.Truncate(fileBytes); err != nil {
@@ -168,22 +176,30 @@ func TestBorrowedTooMuch(t *testing.T) {
 			err = m.Close()
 		}
 		if _, open := part.File.Stat(); err == nil && open == nil {
-			t.Error("the file is left open")
+			t.Error("file was not closed")
 		}
 	}
 }
 
-// Areas that touch, of one file or of several, are one range; with a gap they are not.
+// Adjacent areas form one range, also of several files; areas with a gap do not.
 func TestAreas(t *testing.T) {
 	mapped := func(yield func(proc.Mapping, error) bool) {
-		for _, m := range []proc.Mapping{{Start: 0x1000, End: 0x3000}, {Start: 0x3000, End: 0x4000}, {Start: 0x5000, End: 0x6000}} {
+		for _, m := range []proc.Mapping{
+			{Start: 0x1000, End: 0x3000}, {Start: 0x3000, End: 0x4000}, {Start: 0x5000, End: 0x6000},
+		} {
 			if !yield(m, nil) {
 				return
 			}
 		}
 	}
 	for _, c := range []struct{ start, end, areas uint64 }{
-		{0x1000, 0x3000, 1}, {0x2000, 0x4000, 2}, {0x3000, 0x5000, 0}, {0x3000, 0x6000, 0}, {0x5000, 0x6000, 1}, {0x0, 0x2000, 0}, {0x6000, 0x7000, 0},
+		{0x1000, 0x3000, 1},
+		{0x2000, 0x4000, 2},
+		{0x3000, 0x5000, 0},
+		{0x3000, 0x6000, 0},
+		{0x5000, 0x6000, 1},
+		{0x0, 0x2000, 0},
+		{0x6000, 0x7000, 0},
 	} {
 		found, err := areasOf(mapped, c.start, c.end)
 		if uint64(len(found)) != c.areas || (err == nil) != (c.areas > 0) {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve takes addresses without memory: those that are asked for where they are free, else
-// others.
+// reserve reserves address space without memory: at the given address if that is free, else
+// elsewhere.
 func reserve(address, bytes uint64) ([]byte, error) {
 	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE
 	got, err := unix.MmapPtr(
@@ -29,7 +29,7 @@ func reserve(address, bytes uint64) ([]byte, error) {
 	return unsafe.Slice((*byte)(got), bytes), nil
 }
 
-// over maps part of a file over pages that were reserved.
+// over maps part of a file over reserved pages.
 func over(pages []byte, file *os.File, offset int64) error {
 	_, err := unix.MmapPtr(int(file.Fd()), offset, unsafe.Pointer(&pages[0]), uintptr(len(pages)),
 		unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED)

@@ -1,4 +1,4 @@
-/* The one line of pos.yaml that the shim reads, and what may stand there. */
+/* The one line of pos.yaml that the shim reads, and its valid values. */
 #include "../address.h"
 
 #include "expect.h"
@@ -33,7 +33,7 @@ static void test_yaml(void)
 	};
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		char value[64] = "";
-		/* An exact copy on the heap, so that a read past the end is seen. */
+		/* An exact copy on the heap, so that the sanitizer detects a read past the end. */
 		size_t bytes = strlen(cases[i].text);
 		char *text = malloc(bytes + 1);
 		memcpy(text, cases[i].text, bytes);

@@ -45,7 +45,7 @@ static void test_stack(void)
 	EXPECT(created == CREATED && current() == created);
 	EXPECT_EQUAL(cuCtxGetDevice(&device), CUDA_SUCCESS);
 	EXPECT_EQUAL(device, 0);
-	/* A caller that does not know of the second argument. */
+	/* A caller that passes no second argument. */
 	device = -1;
 	EXPECT_EQUAL(cuCtxGetDevice_v2(&device, 0x7fff12345678), CUDA_SUCCESS);
 	EXPECT_EQUAL(device, 0);
@@ -125,7 +125,7 @@ static void test_tables(void)
 	EXPECT(found == NULL);
 }
 
-/* The answer against its description, spelled out byte by byte for the lab's device. */
+/* Compares the answer with its definition, spelled out byte by byte for the lab's device. */
 static void test_integrity(void)
 {
 	struct phos_integrity about = {12040, 1, 2, 3, 4, 5};
@@ -165,7 +165,7 @@ static void test_callbacks(void)
 	static int argument = 41;
 	EXPECT_EQUAL(cuLaunchHostFunc(0, host_function, &argument), CUDA_SUCCESS);
 	EXPECT_EQUAL(cuLaunchHostFunc(0, NULL, &argument), CUDA_ERROR_INVALID_VALUE);
-	/* What the worker does when the stream gets there. */
+	/* As the worker does when the stream reaches the function. */
 	uint64_t record[8] = {
 		PHOS_CALLBACK_HOST, (uintptr_t)host_function, (uintptr_t)&argument, 0, 0, 77};
 	memcpy(phos.file + PHOS_CALLBACK_OFFSET, record, sizeof record);

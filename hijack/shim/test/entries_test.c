@@ -1,5 +1,4 @@
-/* Entry points that decide something themselves: where a copy goes, what a pointer is, whether an
- * event is complete. */
+/* Entry points with their own logic: the way of a copy, pointer queries, event completion. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -65,7 +64,7 @@ static uint64_t word(size_t i)
 	return v;
 }
 
-/* Waits until everything posted was seen by the worker. */
+/* Waits until the worker has seen all posted frames. */
 static void settle(void)
 {
 	while (lab_consumed() != phos.sequence)
@@ -133,7 +132,7 @@ static void test_pointers(void)
 	free(program);
 }
 
-/* Which frame each kind of copy becomes. The device memory is that of test_pointers. */
+/* The frames of each kind of copy. The device memory is that of test_pointers. */
 static void test_copies(void)
 {
 	static unsigned char big[PHOS_INLINE_MAX + 1];
@@ -178,7 +177,7 @@ static void test_copies(void)
 	EXPECT_EQUAL(cuMemcpy((uintptr_t)big + 1, (uintptr_t)big, 1), CUDA_SUCCESS);
 	EXPECT_EQUAL(last_call, PHOS_CALL_cuStreamSynchronize);
 	EXPECT_EQUAL(big[1], 1);
-	/* A device pointer that is none must not make anybody touch the program's memory. */
+	/* An invalid device pointer must not lead to an access to the program's memory. */
 	EXPECT_EQUAL(cuMemcpyHtoD_v2((uintptr_t)big, big, 4), CUDA_ERROR_INVALID_VALUE);
 	EXPECT_EQUAL(cuMemcpyDtoH_v2(big, 4096, 4), CUDA_ERROR_INVALID_VALUE);
 	EXPECT_EQUAL(cuMemcpyHtoD_v2(MEMORY, NULL, 4), CUDA_ERROR_INVALID_VALUE);
@@ -237,13 +236,13 @@ static void test_events(void)
 	uint64_t before = lab_consumed();
 	EXPECT_EQUAL(cuEventSynchronize(event), CUDA_SUCCESS);
 	EXPECT_EQUAL(lab_consumed(), before);
-	/* Recorded in a capture: only the session knows. */
+	/* Recorded in a capture: queries go to the session. */
 	atomic_store(phos_word(PHOS_WORD_CAPTURING), 1);
 	EXPECT_EQUAL(cuEventRecord(event, 4), CUDA_SUCCESS);
 	atomic_store(phos_word(PHOS_WORD_CAPTURING), 0);
 	EXPECT_EQUAL(cuEventQuery(event), CUDA_SUCCESS);
 	EXPECT_EQUAL(last_call, PHOS_CALL_eventQuery);
-	/* Recorded by a graph: the word does not know. */
+	/* Recorded by a graph: the completion word has no answer. */
 	EXPECT_EQUAL(cuEventRecord(event, 4), CUDA_SUCCESS);
 	settle();
 	atomic_store(done, PHOS_EVENT_ASK);
@@ -309,7 +308,7 @@ static void jump_out(int number)
 	siglongjmp(before_fault, 1);
 }
 
-/* A program that catches the signal of its own bad pointer, and jumps out of the call, goes on. */
+/* A program may catch the signal of its own bad pointer, jump out of the call, and continue. */
 static void test_fault_in_post(void)
 {
 	struct sigaction jumps = {.sa_handler = jump_out}, saved;
@@ -330,7 +329,7 @@ static void test_fault_in_post(void)
 		}
 		EXPECT(faulted);
 		EXPECT_EQUAL(atomic_load(phos_word(PHOS_WORD_LOCK)), 0);
-		atomic_store(phos_word(PHOS_WORD_LOCK), 0); /* without it, all else hangs */
+		atomic_store(phos_word(PHOS_WORD_LOCK), 0); /* otherwise all later calls hang */
 		settle();
 	}
 	EXPECT_EQUAL(sigaction(SIGSEGV, &saved, NULL), 0);

@@ -1,4 +1,4 @@
-/* Checks for the unit tests: each failure is reported with its place, and the program ends with 1.
+/* Checks for the unit tests: a failure is reported with its location, and the exit status is 1.
  */
 #ifndef PHOS_EXPECT_H
 #define PHOS_EXPECT_H

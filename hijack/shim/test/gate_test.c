@@ -1,4 +1,4 @@
-/* The gate: closed for a checkpoint, and what the first entries after a restore take over. */
+/* The gate: closed for a checkpoint, and how the first entries after a restore adapt. */
 #include <errno.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -74,7 +74,7 @@ static void join(pthread_t *threads)
 	atomic_store(&finished, 0);
 }
 
-/* No call passes a closed gate, except the shim's own; all go on when it opens. */
+/* No call passes a closed gate, except the shim's own; all continue when it opens. */
 static void test_closed(void)
 {
 	pthread_t threads[THREADS];
@@ -82,7 +82,7 @@ static void test_closed(void)
 	uint64_t before = lab_consumed();
 	atomic_fetch_or(phos_word(PHOS_WORD_GATE), PHOS_GATE_CLOSED);
 	start(threads);
-	usleep(250000); /* longer than they sleep at a time */
+	usleep(250000); /* longer than one sleep */
 	EXPECT_EQUAL(lab_consumed(), before);
 	EXPECT_EQUAL(atomic_load(&finished), 0);
 	EXPECT_EQUAL(post(OP_DONE, PHOS_INTERNAL), CUDA_SUCCESS);
@@ -94,8 +94,7 @@ static void test_closed(void)
 	EXPECT_EQUAL(lab_consumed(), before + 2 + 2 * THREADS * CALLS);
 }
 
-/* Threads that come to a gate that a restore left, closed or open, take its session over; once is
- * enough. */
+/* After a restore, threads adapt to the new session at the gate, closed or open, once. */
 static void test_restored(uint32_t closed, uint64_t number)
 {
 	pthread_t threads[THREADS];
@@ -118,7 +117,7 @@ static void test_restored(uint32_t closed, uint64_t number)
 	EXPECT_EQUAL(errno, 78);
 }
 
-/* A full gate still stops what is not answered, and does not keep the restore from being seen. */
+/* A full gate still stops asynchronous calls, and does not hide a restore. */
 static void test_restored_and_full(void)
 {
 	atomic_store(phos_word64(PHOS_WORD_SESSION), 500);

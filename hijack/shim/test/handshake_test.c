@@ -1,5 +1,4 @@
-/* The handshake with a phosd of the test's own, good and bad ones, and what a fork before and after
- * it finds. */
+/* The handshake with a fake phosd, correct and faulty ones, and forks before and after it. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +36,7 @@ static void make_file(const char *path, off_t bytes)
 	close(fd);
 }
 
-/* Fills in the header that a worker writes before it answers. */
+/* Writes the header, as a worker does before it answers. */
 static void make_session(enum manner manner)
 {
 	make_file(session_path, manner == SMALL_FILE ? PHOS_SESSION_BYTES / 2 : PHOS_SESSION_BYTES);
@@ -50,7 +49,7 @@ static void make_session(enum manner manner)
 	close(fd);
 }
 
-/* What phosd says without a session: no GPUs, CUDA 12.8. */
+/* Answers an inquiry: no GPUs, CUDA 12.8. */
 static void answer(int fd)
 {
 	uint32_t head[PHOS_ANSWER_HEAD_BYTES / 4] = {PHOS_INQUIRY_MAGIC, PHOS_VERSION};
@@ -58,7 +57,7 @@ static void answer(int fd)
 	send(fd, head, sizeof head, MSG_NOSIGNAL);
 }
 
-/* Serves one program. The answers to Mapped are its whole state. */
+/* Serves one program. The count of answers to Mapped is the only state. */
 static void serve(int fd, enum manner manner)
 {
 	unsigned char hello[PHOS_HELLO_BYTES];
@@ -133,8 +132,8 @@ static int open_descriptors(void)
 	return count;
 }
 
-/* Runs a part of the test in a child, so that each has a fresh process; returns whether it held
- * there. */
+/* Runs a part of the test in a child, so that each part has a new process. Returns whether it
+ * passed. */
 static bool in_child(void (*part)(void))
 {
 	int status = 0;
@@ -183,7 +182,7 @@ static void test_manners(void)
 		stop_phosd(phosd);
 	}
 	init_result = CUDA_ERROR_NO_DEVICE;
-	EXPECT(in_child(init_gives)); /* nobody listens */
+	EXPECT(in_child(init_gives)); /* without a listener */
 }
 
 static void no_cuda_here(void)
@@ -213,7 +212,7 @@ static void forks_after_init(void)
 	unsigned char *file = phos.file;
 	memset((void *)(uintptr_t)arena, 5, 4096);
 	EXPECT(in_child(no_cuda_here));
-	/* The parent goes on, and the child had none of its memory. */
+	/* The parent continues, and the child had no access to its memory. */
 	int count;
 	EXPECT_EQUAL(cuDeviceGetCount(&count), CUDA_SUCCESS);
 	EXPECT_EQUAL(*(unsigned char *)(uintptr_t)arena, 5);

@@ -1,5 +1,5 @@
-/* Lengths of images. Each is placed at the end of a heap block, so that reading past what it says
- * is seen. */
+/* Lengths of images. Each is at the end of a heap block, so that the sanitizer detects a read past
+ * its end. */
 #include "../image.h"
 
 #include "expect.h"
@@ -79,7 +79,7 @@ static void test_elf(void)
 	put64(elf + 168 + 64 + 24, 64);
 	put64(elf + 168 + 64 + 32, 100);
 	expect_image(elf, elf, whole);
-	/* A section behind the table counts; one without content in the file does not. */
+	/* A section after the table counts; one without content in the file does not. */
 	put64(elf + 168 + 64 + 24, 168 + 128);
 	expect_image(elf, elf, whole + 100);
 	put32(elf + 168 + 64 + 4, 8);
@@ -107,7 +107,7 @@ static void test_container(void)
 	free(container);
 }
 
-/* A wrapper with a list: the linked fat binary and its parts come in one container. */
+/* A wrapper with a list: the linked fat binary and its parts are joined in one container. */
 static void test_parts(void)
 {
 	unsigned char *fatbin = calloc(1, 16 + 5);

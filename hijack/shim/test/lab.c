@@ -105,7 +105,7 @@ uint32_t lab_copy(const struct lab_frame *frame, uint64_t direction, void *progr
 	return atomic_load(state);
 }
 
-/* Takes one frame apart; dies of what a real worker would end the session for. */
+/* Decodes one frame; aborts on errors for which a real worker would end the session. */
 static uint64_t consume(uint64_t tail, uint64_t head)
 {
 	unsigned char *at = phos.file + PHOS_RING_OFFSET + tail % PHOS_RING_BYTES;
@@ -136,7 +136,7 @@ static uint64_t consume(uint64_t tail, uint64_t head)
 			(unsigned long long)atomic_load(&consumed));
 		abort();
 	}
-	/* Before the reply, after which a test may look. */
+	/* Before the reply: afterwards a test may read it. */
 	atomic_store_explicit(&consumed, frame.sequence, memory_order_release);
 	handle(&frame);
 	return tail + rounded;

@@ -9,7 +9,7 @@
 #include "../thread.h"
 #include "../zz_calls.h"
 
-/* Where the memory of the one device lies. */
+/* The address of the one device's memory. */
 #define LAB_WINDOW UINT64_C(0x410000000000)
 
 struct lab_frame {
@@ -23,10 +23,11 @@ struct lab_frame {
 /* Called by the worker thread for each frame, in order. */
 typedef void (*lab_handler)(const struct lab_frame *frame);
 
-/* Makes a session with one device, and makes its primary context current in the calling thread. */
+/* Creates a session with one device, and makes its primary context current in the calling thread.
+ */
 void lab_begin(lab_handler handler);
 
-/* Stops the worker. The session stays as it is. */
+/* Stops the worker. The session stays. */
 void lab_end(void);
 
 /* Frames consumed so far. */
@@ -38,18 +39,18 @@ uint64_t lab_pads(void);
 /* Answers a frame with some words. */
 void lab_reply(const struct lab_frame *frame, CUresult result, const uint64_t *words, size_t count);
 
-/* Asks the waiting thread for a copy, waits until it is done, and returns the slot's state then. */
+/* Requests a copy from the waiting thread, waits until it is done, and returns the slot's state. */
 uint32_t lab_copy(const struct lab_frame *frame, uint64_t direction, void *program, uint64_t bytes,
 		  uint64_t offset);
 
-/* The same in pieces, with the worker's half: what is copied comes from or goes to far. */
+/* The same in pieces, with the worker's half: far is the worker's end of the copy. */
 uint32_t lab_copy_pieces(const struct lab_frame *frame, uint64_t direction, void *program,
 			 unsigned char *far, uint64_t bytes);
 
 /* Word i of a frame's payload. */
 uint64_t lab_word(const struct lab_frame *frame, size_t i);
 
-/* Makes a function with count parameters of 8 bytes known, as if the session had described it. */
+/* Adds a function with count parameters of 8 bytes, as if the session had described it. */
 void lab_function(CUfunction function, uint32_t count);
 
 /* While true, the worker consumes nothing. */

@@ -1,5 +1,4 @@
-/* The digests are those of RFC 1319, appendix A.5; the HMAC is checked by its definition, spelled
- * out. */
+/* The digests are from RFC 1319, appendix A.5; the HMAC is compared with its definition. */
 #include "../md2.h"
 
 #include "expect.h"

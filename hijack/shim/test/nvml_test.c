@@ -1,5 +1,4 @@
-/* NVML over a phosd of the test's own: good answers, senseless ones, and callers that ask for too
- * much. */
+/* NVML with a fake phosd: valid answers, invalid ones, and invalid arguments. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -36,7 +35,7 @@ static size_t compose(enum manner how, unsigned char *to)
 	put32(to + PHOS_ANSWER_DEVICES, how == TOO_MANY ? PHOS_DEVICE_MAX + 1 : 2);
 	put32(to + PHOS_ANSWER_HOLDINGS, how == TOO_LONG ? UINT32_MAX : 2);
 	put32(to + PHOS_ANSWER_SERVES, 12040);
-	/* No NUL: the reader must not run on. */
+	/* No NUL: the reader must stop at the end of the field. */
 	memset(to + PHOS_ANSWER_DRIVER, '5', PHOS_ANSWER_TEXT);
 	for (int i = 0; i < 2; i++, gpu += PHOS_ANSWER_DEVICE_BYTES) {
 		memset(gpu, 'n', 256);
@@ -49,7 +48,7 @@ static size_t compose(enum manner how, unsigned char *to)
 		put32(gpu + PHOS_ANSWER_TEMPERATURE, 40 + (uint32_t)i);
 		put32(gpu + PHOS_ANSWER_POWER, 7);
 		put32(gpu + 280 + 4 * 33, 0x40 + (uint32_t)i);
-		put32(gpu + 280 + 4 * 299, i == 0 ? 2 : 0); /* who reaches whom */
+		put32(gpu + 280 + 4 * 299, i == 0 ? 2 : 0); /* peer access */
 	}
 	for (uint32_t i = 0; i < 2; i++, gpu += PHOS_ANSWER_HOLDING_BYTES) {
 		put32(gpu + PHOS_ANSWER_HOLDING_DEVICE, 1);
@@ -146,7 +145,7 @@ static void test_handles(void)
 	EXPECT(nvmlDeviceGetHandleByPciBusId_v2("00000000:42:00.0", &device) == NVML_NOT_FOUND);
 	EXPECT(nvmlDeviceGetHandleByPciBusId_v2("nonsense", &device) == NVML_INVALID_ARGUMENT);
 	EXPECT(nvmlDeviceGetHandleByUUID(NULL, &device) == NVML_INVALID_ARGUMENT);
-	/* Programs of NVML's first form have no room for what came later. */
+	/* Programs for NVML's first version have smaller structures. */
 	nvmlPciInfo_t info;
 	memset(&info, 0x55, sizeof info);
 	EXPECT(nvmlDeviceGetPciInfo(phos_handle(0), &info) == NVML_SUCCESS);

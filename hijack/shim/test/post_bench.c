@@ -1,4 +1,5 @@
-/* What a launch and a round trip cost the program, with the worker a thread on another core. */
+/* The program's cost of a launch and of a round trip, with the worker as a thread on another core.
+ */
 #include <stdio.h>
 #include <time.h>
 

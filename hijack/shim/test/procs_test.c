@@ -1,4 +1,4 @@
-/* The look-up of entry points, with the cases that have bitten real runtimes. */
+/* The lookup of entry points, with cases that broke real runtimes. */
 #include "../zz_calls.h"
 
 #include "expect.h"

@@ -92,8 +92,8 @@ static void test_eviction(void)
 	EXPECT(phos_range_remove(memory.base, PHOS_RANGE_DEVICE));
 }
 
-/* A module that is loaded where another one was has its variables there, and they stay when the
- * other one's context ends. */
+/* A module loaded at the addresses of an unloaded one: its variables stay when the other one's
+ * context is destroyed. */
 static void test_variables(void)
 {
 	struct phos_range found, first = {.base = 8192,
@@ -114,7 +114,7 @@ static void test_variables(void)
 	EXPECT(phos_range_add(&first));
 	phos_range_drop_context(8);
 	EXPECT(phos_range_placed(8192 + 32));
-	first.context = 9; /* asked for again in another context */
+	first.context = 9; /* queried again in another context */
 	EXPECT(!phos_range_add(&first));
 	EXPECT(phos_range_find(8192 + 32, &found) && found.context == 7);
 	struct phos_range memory = {.base = 16384, .bytes = 512, .kind = PHOS_RANGE_DEVICE};

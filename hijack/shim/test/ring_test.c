@@ -12,7 +12,7 @@
 #define CROWD       300
 #define CROWD_CALLS 20
 
-/* The tests post the numbers of real calls with payloads of their own. */
+/* The tests post the numbers of real calls with their own payloads. */
 enum { OP_CHECKED = 1, OP_ECHO = 2 };
 
 static uint64_t last_of_poster[POSTERS];
@@ -93,8 +93,8 @@ static void *unpause(void *unused)
 	return NULL;
 }
 
-/* More than the ring holds is posted while nothing is consumed: the poster must wait, and lose
- * nothing. */
+/* Posts more than the ring holds while nothing is consumed: the poster must wait, and lose nothing.
+ */
 static void test_full(void)
 {
 	pthread_t helper;
@@ -150,7 +150,7 @@ static void test_crowd(void)
 		pthread_barrier_destroy(&crowd);
 	}
 	EXPECT_EQUAL(atomic_load(&bad), 0);
-	/* Their slots came back. */
+	/* Their slots were freed. */
 	phos_thread_join(&phos_self);
 	EXPECT(!phos_self.shares);
 }

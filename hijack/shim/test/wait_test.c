@@ -1,5 +1,5 @@
-/* Replies: copies on the worker's behalf, sleeping, errors of asynchronous calls, output, and a
- * worker that is gone. */
+/* Replies: copies for the worker, sleeping, errors of asynchronous calls, output, and a worker that
+ * has exited. */
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -19,9 +19,9 @@ enum {
 };
 
 static unsigned char source[5000], target[5000];
-static unsigned char *holed; /* three pages, the one in the middle of which is not there */
+static unsigned char *holed; /* three pages; the middle one is not mapped */
 static uint32_t holed_state[2];
-enum { MANY = 11 * PHOS_BOUNCE_PIECE + 77 }; /* more pieces than the area holds, and a short one */
+enum { MANY = 11 * PHOS_BOUNCE_PIECE + 77 }; /* more pieces than fit the area, and a short one */
 static unsigned char many[MANY], taken[MANY], back[MANY];
 
 static void handle(const struct lab_frame *frame)
@@ -43,7 +43,7 @@ static void handle(const struct lab_frame *frame)
 				lab_copy(frame, direction, holed + 100, 2 * 4096 + 200, 0);
 		break;
 	case OP_SLOW:
-		usleep(150000); /* longer than a spin and a slice */
+		usleep(150000); /* longer than a spin and one sleep */
 		break;
 	case OP_NEVER:
 		return;
@@ -75,7 +75,7 @@ static void test_copies(void)
 	EXPECT(memcmp(source, target, sizeof source) == 0);
 }
 
-/* A copy of what is not all memory is refused, and the program goes on. */
+/* A copy of a range with a hole is refused, and the program continues. */
 static void test_hole(void)
 {
 	struct phos_call c;
@@ -98,7 +98,7 @@ static void test_pieces(void)
 	EXPECT(memcmp(many, taken, MANY) == 0);
 	EXPECT(memcmp(many, back, MANY) == 0);
 	memset(back, 0, MANY);
-	phos_self.copied_bytes = UINT64_C(1) << 30; /* another way for what no cache holds */
+	phos_self.copied_bytes = UINT64_C(1) << 30; /* the way for copies beyond the caches */
 	EXPECT_EQUAL(call(OP_PIECES, PHOS_WAIT, &c), CUDA_SUCCESS);
 	EXPECT(memcmp(many, back, MANY) == 0);
 	phos_self.copied_bytes = 0;
@@ -155,7 +155,7 @@ static void test_errors(void)
 	phos_self.callback = false;
 }
 
-/* What kernels print comes out on stdout, also across the end of its ring. */
+/* The output of device printf is written to stdout, also across the end of its ring. */
 static void test_output(void)
 {
 	struct phos_call c;
@@ -193,7 +193,7 @@ static void test_sticky(void)
 static void test_dead(void)
 {
 	struct phos_call c;
-	/* The word comes while a call waits, as when the worker is killed in the middle of one. */
+	/* The word is set while a call waits, as when the worker is killed during a call. */
 	atomic_store(phos_word(PHOS_WORD_DEAD), 0);
 	EXPECT(phos_begin(&c, OP_NEVER, PHOS_WAIT, 0));
 	atomic_store(phos_word(PHOS_WORD_DEAD), 1);

@@ -1,6 +1,7 @@
-// Package wiretest is the program's half of the transport in Go, for tests and benchmarks of the
-// worker's half. It does what hijack/shim does with the session file, one goroutine to a Thread in
-// place of a C thread; it has none of the driver interface. Start with New.
+// Package wiretest is the program's side of the transport in Go, for tests and benchmarks of the
+// worker's side. It uses the session file as hijack/shim does, with a goroutine for each Thread
+// instead of a C thread. It has no driver interface. Start with New. Tested by the tests of package
+// wire.
 package wiretest
 
 import (
@@ -18,10 +19,10 @@ import (
 // Program posts frames into a session file.
 type Program struct {
 	memory Memory
-	// view is the file; another one after a restore.
+	// view is the session file; a restore replaces it.
 	view atomic.Pointer[view]
 
-	mu       sync.Mutex // what WordLock is between threads of one process
+	mu       sync.Mutex // stands for WordLock
 	position uint64
 	sequence uint64
 	threads  uint32
@@ -39,8 +40,9 @@ type view struct {
 
 func newView(file *wire.File) *view {
 	return &view{
-		file: file, head: file.Word64(wire.WordHead), tail: file.Word64(wire.WordTail), doorbell: file.Word32(wire.WordDoorbell),
-		gate: file.Word32(wire.WordGate), ring: file.Region(wire.RingOffset, wire.RingBytes),
+		file: file, head: file.Word64(wire.WordHead), tail: file.Word64(wire.WordTail),
+		doorbell: file.Word32(wire.WordDoorbell),
+		gate:     file.Word32(wire.WordGate), ring: file.Region(wire.RingOffset, wire.RingBytes),
 	}
 }
 
@@ -50,15 +52,15 @@ type Memory interface {
 	io.WriterAt
 }
 
-// New makes the program of a session file; memory may be nil. It copies at once what it is asked
-// for, as old programs do, unless the file's WordCopies is set.
+// New returns the program of a session file; memory may be nil. It copies in turns, as old programs
+// do, unless the file's WordCopies is set.
 func New(file *wire.File, memory Memory) *Program {
 	p := &Program{memory: memory, position: file.Word64(wire.WordHead).Load()}
 	p.view.Store(newView(file))
 	return p
 }
 
-// Thread is one thread of the program, with a reply slot of its own.
+// Thread is one thread of the program, with its own reply slot.
 type Thread struct {
 	*Program
 	// Context is the low half of the current context's handle.
@@ -67,7 +69,7 @@ type Thread struct {
 	buffer  []byte
 }
 
-// NewThread makes a thread.
+// NewThread returns a new thread.
 func (p *Program) NewThread() *Thread {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,13 +82,13 @@ func (t *Thread) state(v *view) *atomic.Uint32 {
 	return v.file.Word32(wire.SlotsOffset + int(t.slot)*wire.SlotBytes)
 }
 
-// Post sends a call that is not answered; in is nil for a call without parameters.
+// Post sends an asynchronous call; in is nil for a call without parameters.
 func (t *Thread) Post(call abi.Call, in wire.Reply) {
 	t.passGate(0)
 	t.post(call, 0, in)
 }
 
-// PostInternal is Post for the end of a host function, which no gate stops.
+// PostInternal is Post without the gate, for the end of a host function.
 func (t *Thread) PostInternal(call abi.Call, in wire.Reply) { t.post(call, 0, in) }
 
 // Call sends a call and waits for its reply, which it decodes into out unless that is nil. A reply
@@ -100,7 +102,7 @@ func (t *Thread) Call(call abi.Call, in wire.Reply, out wire.Message) (abi.Resul
 	if out == nil {
 		return result, nil
 	}
-	// The reply has no length: as much as the message needs, which its own encoding tells.
+	// The reply has no length; the message's encoding says how much is needed.
 	return result, decodePrefix(out, area[wire.SlotHeader:])
 }
 
@@ -156,7 +158,7 @@ func (t *Thread) postFrame(call abi.Call, flags uint16, frame []byte) *view {
 	return v
 }
 
-// reserve finds room for a frame of so many bytes and moves the writing position behind it.
+// reserve waits for space for a frame and moves the write position past it.
 func (p *Program) reserve(v *view, length uint64) []byte {
 	rounded := (length + wire.FrameAlign - 1) &^ (wire.FrameAlign - 1)
 	at := p.position % wire.RingBytes
@@ -177,7 +179,7 @@ func (p *Program) reserve(v *view, length uint64) []byte {
 	return v.ring[at:]
 }
 
-// await spins, then sleeps, until the reply is there; it copies when asked to.
+// await spins, then sleeps, until the reply is complete; it does requested copies.
 func (t *Thread) await(v *view) {
 	state, start := t.state(v), time.Now()
 	for turn := 0; ; turn++ {
@@ -199,7 +201,7 @@ func (t *Thread) await(v *view) {
 	}
 }
 
-// serve does one copy for the worker, as libphos does.
+// serve does a requested copy, as libphos does.
 func (t *Thread) serve(v *view) {
 	request := v.file.Region(wire.SlotsOffset+int(t.slot)*wire.SlotBytes+wire.SlotHeader, 32)
 	direction, address := binary.LittleEndian.Uint64(request), binary.LittleEndian.Uint64(request[8:])
@@ -212,17 +214,13 @@ func (t *Thread) serve(v *view) {
 func (t *Thread) servePieces(v *view) {
 	at := wire.SlotsOffset + int(t.slot)*wire.SlotBytes
 	request := v.file.Region(at+wire.SlotHeader, 32)
-	direction, address, bytes := binary.LittleEndian.Uint64(
-		request,
-	), binary.LittleEndian.Uint64(
-		request[8:],
-	), binary.LittleEndian.Uint64(
-		request[16:],
-	)
+	direction, address := binary.LittleEndian.Uint64(request), binary.LittleEndian.Uint64(request[8:])
+	bytes := binary.LittleEndian.Uint64(request[16:])
 	here, there := v.file.Word32(at+wire.SlotProgramPieces), v.file.Word32(at+wire.SlotWorkerPieces)
 	var err error
 	for n := uint32(0); uint64(n)*wire.BouncePiece < bytes && err == nil; n++ {
-		for direction == wire.CopyOut && n >= there.Load()+wire.BouncePieces || direction == wire.CopyIn && n >= there.Load() {
+		for direction == wire.CopyOut && n >= there.Load()+wire.BouncePieces ||
+			direction == wire.CopyIn && n >= there.Load() {
 			runtime.Gosched()
 		}
 		done := uint64(n) * wire.BouncePiece

@@ -6,7 +6,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// passGate waits at the gate, and sees that the session was restored.
+// passGate waits at the gate, and clears GateRestored.
 func (t *Thread) passGate(flags uint16) {
 	stops := uint32(wire.GateClosed)
 	if flags&wire.FlagWait == 0 {
@@ -25,19 +25,17 @@ func (t *Thread) passGate(flags uint16) {
 	}
 }
 
-// Freeze stops the program as a frozen cgroup does, as far as the session sees: no thread posts,
-// served copies excepted.
+// Freeze stops the program like a frozen cgroup: no thread posts. Requested copies are still done.
 func (p *Program) Freeze() { p.mu.Lock() }
 
-// Thaw lets a frozen program go on.
+// Thaw resumes a frozen program.
 func (p *Program) Thaw() { p.mu.Unlock() }
 
-// Move makes a frozen program find another session file where it had the first one, as after a
-// restore. The first one must stay open.
+// Move replaces a frozen program's session file, as a restore does. The first file must stay open.
 func (p *Program) Move(file *wire.File) {
 	p.view.Store(newView(file))
 	p.position = file.Word64(wire.WordHead).Load()
 }
 
-// Session is the number of the program's session.
+// Session returns the number of the program's session.
 func (p *Program) Session() uint64 { return p.view.Load().file.Word64(wire.WordSession).Load() }

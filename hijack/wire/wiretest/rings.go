@@ -7,7 +7,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// TakeCallback takes the oldest callback, false where there is none.
+// TakeCallback takes the oldest callback. It returns false if there is none.
 func (p *Program) TakeCallback() (wire.Callback, bool) {
 	file := p.view.Load().file
 	head, tail := file.Word64(wire.WordCallbackHead), file.Word64(wire.WordCallbackTail)
@@ -28,7 +28,7 @@ func (p *Program) TakeCallback() (wire.Callback, bool) {
 	return callback, true
 }
 
-// Output takes what kernels have printed.
+// Output takes the output of device printf.
 func (p *Program) Output() string {
 	file := p.view.Load().file
 	head, tail := file.Word64(wire.WordOutputHead), file.Word64(wire.WordOutputTail)

@@ -7,7 +7,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Mode is a CUstreamCaptureMode number: which calls are refused while a capture goes on.
+// Mode is a CUstreamCaptureMode: which calls are refused during a capture.
 type Mode uint32
 
 // Modes of capture, and of a thread.
@@ -17,7 +17,7 @@ const (
 	ModeRelaxed     Mode = 2
 )
 
-// Status is a CUstreamCaptureStatus number.
+// Status is a CUstreamCaptureStatus.
 type Status uint32
 
 // States of a stream.
@@ -27,18 +27,18 @@ const (
 	StatusInvalidated Status = 2
 )
 
-// Captures is all captures of a session that have begun and not ended.
+// Captures holds the active captures of a session.
 type Captures struct {
 	active []*Capture
 	lastID uint64
 }
 
-// Capture is one capture: a graph that grows, and the streams that take part.
+// Capture is one capture: the graph that it builds, and the streams that take part.
 type Capture struct {
 	ID    uint64
 	graph *Graph
 	mode  Mode
-	// thread began the capture; another may end it in relaxed mode only.
+	// thread began the capture; another thread may end it in relaxed mode only.
 	thread  uint32
 	origin  *Line
 	lines   []*Line
@@ -46,11 +46,11 @@ type Capture struct {
 	ended   bool
 }
 
-// Line is what a stream has to do with capturing. Its zero value is a stream that is not captured;
-// Context and Blocking are the session's to fill in.
+// Line is the capture state of a stream. The zero value is a stream that is not captured. The
+// session sets Context and Blocking.
 type Line struct {
 	Context abi.Handle
-	// Blocking streams order themselves with the legacy default stream.
+	// Blocking streams synchronize with the legacy default stream.
 	Blocking bool
 	// Legacy is the default stream itself, which cannot be captured.
 	Legacy bool
@@ -59,7 +59,7 @@ type Line struct {
 	tip     []*Node // what the next node runs after
 }
 
-// Mark is the point of a capture that an event was recorded at; its zero value is none.
+// Mark is the point of a capture at which an event was recorded. The zero value is none.
 type Mark struct {
 	capture *Capture
 	tip     []*Node
@@ -68,6 +68,7 @@ type Mark struct {
 // Captured reports whether the event was last recorded in a captured stream.
 func (m Mark) Captured() bool { return m.capture != nil }
 
+// illegal returns the error of a call that a capture forbids.
 func illegal(code abi.Result, detail string) error {
 	return &gpu.Error{Op: "stream capture", Code: code, Detail: detail}
 }
@@ -93,7 +94,7 @@ func (c *Captures) Begin(l *Line, g *Graph, tip []*Node, mode Mode, thread uint3
 	}
 	for i, n := range tip {
 		if n.graph != g || slices.Contains(tip[:i], n) {
-			return refuse("begin stream capture", "a dependency is of another graph, or named twice")
+			return refuse("begin stream capture", "a dependency is in another graph or listed twice")
 		}
 	}
 	c.lastID++
@@ -103,15 +104,16 @@ func (c *Captures) Begin(l *Line, g *Graph, tip []*Node, mode Mode, thread uint3
 	return nil
 }
 
+// join makes a stream take part in the capture.
 func (capture *Capture) join(l *Line, tip []*Node) {
 	l.capture = capture
 	l.tip = slices.Clone(tip)
 	capture.lines = append(capture.lines, l)
 }
 
-// End finishes the capture that began in this stream and returns its graph. The capture is over
-// after an error too, unless the error is that it is not this stream's or this thread's to end;
-// discard then gets the unfinished graph.
+// End finishes the capture that began in this stream and returns its graph. An error ends the
+// capture too, and discard gets the unfinished graph. Only if the stream or the thread may not end
+// the capture, it stays active.
 func (c *Captures) End(l *Line, thread uint32, discard func(*Graph)) (*Graph, error) {
 	capture := l.capture
 	switch {
@@ -136,8 +138,8 @@ func (c *Captures) End(l *Line, thread uint32, discard func(*Graph)) (*Graph, er
 	return capture.graph, nil
 }
 
-// Abandon ends the captures that a stream takes part in without asking, because the stream is being
-// destroyed: the capture that began there is over, another one only becomes invalid.
+// Abandon removes a stream that is being destroyed from its capture. If the capture began in that
+// stream it ends; otherwise it becomes invalid.
 func (c *Captures) Abandon(l *Line, discard func(*Graph)) {
 	capture := l.capture
 	switch {
@@ -161,8 +163,7 @@ func (c *Captures) finish(capture *Capture) {
 	c.active = slices.DeleteFunc(c.active, func(other *Capture) bool { return other == capture })
 }
 
-// joined reports whether everything captured in other streams comes before the tip of the first
-// one.
+// joined reports whether all nodes captured in other streams precede the tip of the first stream.
 func (capture *Capture) joined() bool {
 	before := map[*Node]bool{}
 	todo := slices.Clone(capture.origin.tip)
@@ -184,11 +185,11 @@ func (capture *Capture) joined() bool {
 	return true
 }
 
-// Capturing reports whether what is submitted to the stream goes into a graph.
+// Capturing reports whether the stream is captured.
 func (l *Line) Capturing() bool { return l.capture != nil }
 
-// Status returns whether and into what the stream is captured. The nodes are those that the next
-// one would run after.
+// Status returns the stream's capture status and graph. tip holds the dependencies of the next
+// node.
 func (l *Line) Status() (status Status, id uint64, g *Graph, tip []*Node) {
 	switch {
 	case l.capture == nil:
@@ -205,13 +206,13 @@ func (l *Line) Add(op Op) (*Node, error) {
 		return nil, illegal(abi.StreamCaptureInvalidated, "an earlier call made it invalid")
 	}
 	g := l.capture.graph
-	l.tip = slices.DeleteFunc(l.tip, func(n *Node) bool { return n.graph != g }) // destroyed meanwhile
-	n := g.append(op, l.tip)
+	l.tip = slices.DeleteFunc(l.tip, func(n *Node) bool { return n.graph != g }) // destroyed since
+	n := g.addNode(op, l.tip)
 	l.tip = append(l.tip[:0], n)
 	return n, nil
 }
 
-// Mark is what an event remembers that is recorded in the captured stream.
+// Mark returns the mark of an event that is recorded in the captured stream.
 func (l *Line) Mark() (Mark, error) {
 	if l.capture.invalid {
 		return Mark{}, illegal(abi.StreamCaptureInvalidated, "an earlier call made it invalid")
@@ -219,8 +220,9 @@ func (l *Line) Mark() (Mark, error) {
 	return Mark{capture: l.capture, tip: slices.Clone(l.tip)}, nil
 }
 
-// Wait makes a stream wait for an event: the stream joins the event's capture, or the event's
-// branch joins the stream's. At least one of the two must be captured.
+// Wait makes a stream wait for an event. Either the stream joins the event's capture, or the
+// event's nodes become dependencies in the stream's capture. At least one of the two must be
+// captured.
 func (l *Line) Wait(m Mark) error {
 	switch {
 	case m.capture == nil:
@@ -240,7 +242,7 @@ func (l *Line) Wait(m Mark) error {
 		return nil
 	case l.capture != m.capture:
 		l.capture.invalid, m.capture.invalid = true, true
-		return illegal(abi.StreamCaptureMerge, "two captures cannot become one")
+		return illegal(abi.StreamCaptureMerge, "two captures cannot be merged")
 	}
 	for _, n := range m.tip {
 		if !slices.Contains(l.tip, n) {
@@ -250,7 +252,7 @@ func (l *Line) Wait(m Mark) error {
 	return nil
 }
 
-// SetTip changes what the next node runs after: in addition to what it does now, or instead.
+// SetTip adds to or, if instead is set, replaces the dependencies of the stream's next node.
 func (l *Line) SetTip(nodes []*Node, instead bool) error {
 	switch {
 	case l.capture == nil:
@@ -264,7 +266,7 @@ func (l *Line) SetTip(nodes []*Node, instead bool) error {
 	}
 	for _, n := range nodes {
 		if n.graph != l.capture.graph {
-			return refuse("update capture dependencies", "a node is of another graph")
+			return refuse("update capture dependencies", "a node is in another graph")
 		}
 		if !slices.Contains(tip, n) {
 			tip = append(tip, n)
@@ -274,44 +276,44 @@ func (l *Line) SetTip(nodes []*Node, instead bool) error {
 	return nil
 }
 
-// Invalidate spoils the capture that the stream takes part in, because of a call that is illegal
-// meanwhile.
+// Invalidate invalidates the stream's capture, after a call that is illegal during a capture.
 func (l *Line) Invalidate() {
 	if l.capture != nil {
 		l.capture.invalid = true
 	}
 }
 
-// Invalidate spoils the capture that an event was recorded in.
+// Invalidate invalidates the capture in which the event was recorded.
 func (m Mark) Invalidate() {
 	if m.capture != nil {
 		m.capture.invalid = true
 	}
 }
 
-// Implicit is called before the legacy default stream of a context is used. That would order itself
-// with every blocking stream, so it is illegal while one of them is captured, and spoils those
-// captures.
+// Implicit is called before the legacy default stream of a context is used. That stream
+// synchronizes with every blocking stream. So the use is illegal while one of them is captured, and
+// invalidates those captures.
 func (c *Captures) Implicit(context abi.Handle) error {
-	return c.spoil(abi.StreamCaptureImplicit, func(capture *Capture) bool {
+	return c.invalidate(abi.StreamCaptureImplicit, func(capture *Capture) bool {
 		return slices.ContainsFunc(capture.lines, func(l *Line) bool { return l.Blocking && l.Context == context })
 	})
 }
 
-// Synchronizing is called before a whole context is waited for; a captured stream never finishes.
+// Synchronizing is called before a whole context is synchronized. It is illegal while a stream of
+// the context is captured, because a captured stream never becomes idle.
 func (c *Captures) Synchronizing(context abi.Handle) error {
-	return c.spoil(abi.StreamCaptureUnsupported, func(capture *Capture) bool {
+	return c.invalidate(abi.StreamCaptureUnsupported, func(capture *Capture) bool {
 		return slices.ContainsFunc(capture.lines, func(l *Line) bool { return l.Context == context })
 	})
 }
 
-// Unsafe is called before a call that may do more than its stream, such as allocating memory.
-// thread is the caller, mode what it set with cuThreadExchangeStreamCaptureMode.
+// Unsafe is called before a call that may affect more than its stream, such as an allocation.
+// thread is the calling thread, mode its mode from cuThreadExchangeStreamCaptureMode.
 func (c *Captures) Unsafe(thread uint32, mode Mode) error {
 	if mode == ModeRelaxed {
 		return nil
 	}
-	return c.spoil(abi.StreamCaptureUnsupported, func(capture *Capture) bool {
+	return c.invalidate(abi.StreamCaptureUnsupported, func(capture *Capture) bool {
 		if capture.thread == thread {
 			return capture.mode != ModeRelaxed
 		}
@@ -319,7 +321,8 @@ func (c *Captures) Unsafe(thread uint32, mode Mode) error {
 	})
 }
 
-func (c *Captures) spoil(code abi.Result, concerned func(*Capture) bool) error {
+// invalidate invalidates all captures concerned, and returns an error if there is one.
+func (c *Captures) invalidate(code abi.Result, concerned func(*Capture) bool) error {
 	var err error
 	for _, capture := range c.active {
 		if !concerned(capture) {

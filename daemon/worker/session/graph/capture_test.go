@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// bench is a set of graphs with a few streams of one context.
+// bench is a graph set with a few streams of one context.
 type bench struct {
 	t        *testing.T
 	set      *Set
@@ -95,7 +95,7 @@ func TestCaptureForkAndJoin(t *testing.T) {
 	g, err := b.end(&b.a, 1)
 	b.want(err, nil)
 	if !slices.Equal(last.Dependencies(), []*Node{left, right}) || !slices.Equal(right.Dependencies(), []*Node{root}) {
-		t.Error("the edges are not those of fork and join")
+		t.Error("wrong edges after fork and join")
 	}
 	if b.b.Capturing() {
 		t.Error("the forked stream is still captured")
@@ -107,12 +107,13 @@ func TestCaptureForkAndJoin(t *testing.T) {
 	}
 }
 
-// captureRules are the driver's documentation of what is illegal and what it does to the capture.
+// captureRules are the rules in the driver's documentation: which calls are illegal, and what they
+// do to the capture.
 var captureRules = []struct {
 	name string
 	do   func(b *bench) error // stream a is captured by thread 1 in global mode
 	want error
-	end  error // what ending the capture gives then
+	end  error // the error of ending the capture afterwards
 }{
 	{
 		"begin twice",
@@ -281,7 +282,7 @@ func TestEventOfAnEndedCapture(t *testing.T) {
 	b.want(err, nil)
 	b.want(b.b.Wait(m), abi.CapturedEvent)
 	if b.b.Capturing() {
-		t.Error("joined a capture that is over")
+		t.Error("joined a capture that has ended")
 	}
 }
 
@@ -301,6 +302,6 @@ func TestCaptureToGraphAndSetTip(t *testing.T) {
 	b.want(err, nil)
 	if got != g || !slices.Equal(second.Dependencies(), []*Node{first}) ||
 		!slices.Equal(third.Dependencies(), []*Node{second, first}) || len(fourth.Dependencies()) != 0 {
-		t.Error("edges are not what was set")
+		t.Error("wrong edges after SetTip")
 	}
 }

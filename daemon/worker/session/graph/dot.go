@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Dot prints the graph for graphviz. name says what a node does, beyond its type; it may return "".
+// Dot returns the graph in graphviz's format. name returns details on an operation, or "".
 func (g *Graph) Dot(name func(Op) string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "digraph \"graph %d\" {\n", g.Handle.Index())
@@ -22,7 +22,7 @@ func (g *Graph) dotInto(b *strings.Builder, name func(Op) string) {
 			label += " " + more
 		}
 		fmt.Fprintf(b, "n%d [label=%q]\n", n.Handle.Index(), label)
-		if child, is := n.Op.(Child); is {
+		if child, ok := n.Op.(Child); ok {
 			child.Graph.dotInto(b, name)
 		}
 	}

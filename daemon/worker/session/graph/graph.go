@@ -7,18 +7,19 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Set is all graphs of a session; it knows their nodes by handle.
+// Set is all graphs of a session, with an index of their nodes.
 type Set struct {
 	nextNode func() abi.Handle
 	nodes    map[abi.Handle]*Node
 }
 
-// NewSet returns an empty set; nextNode makes handles for nodes.
+// NewSet returns an empty set. nextNode returns handles for new nodes.
 func NewSet(nextNode func() abi.Handle) *Set {
 	return &Set{nextNode: nextNode, nodes: map[abi.Handle]*Node{}}
 }
 
-// Node returns a node by its handle; abi.InvalidValue where there is none, as the driver has it.
+// Node returns a node by its handle. It fails with abi.InvalidValue, as the driver does, if there
+// is none.
 func (s *Set) Node(h abi.Handle) (*Node, error) {
 	if n := s.nodes[h]; n != nil {
 		return n, nil
@@ -41,14 +42,14 @@ func (s *Set) Nodes(handles []abi.Handle) ([]*Node, error) {
 
 // Graph is a set of nodes with edges between them.
 type Graph struct {
-	// Handle is what the program calls the graph, for Set and the session.
+	// Handle is the program's handle of the graph.
 	Handle abi.Handle
-	// References counts what the graph holds of each user object.
+	// References counts the graph's references to each user object.
 	References map[abi.Handle]uint32
 
 	set   *Set
 	nodes []*Node // in the order of creation
-	// parent is the node that this graph is the child of, nil for a graph of its own.
+	// parent is the node whose child graph this is, or nil.
 	parent *Node
 }
 
@@ -58,7 +59,7 @@ type Node struct {
 	Op     Op
 
 	graph        *Graph
-	origin       *Node // what it was cloned from
+	origin       *Node // the node it was cloned from
 	dependencies []*Node
 	dependents   []*Node
 }
@@ -66,28 +67,30 @@ type Node struct {
 // NewGraph returns an empty graph.
 func (s *Set) NewGraph(h abi.Handle) *Graph { return &Graph{Handle: h, set: s} }
 
+// refuse returns an error with abi.InvalidValue.
 func refuse(op, detail string) error {
 	return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: detail}
 }
 
-// Add makes a node that runs after others. They must be different nodes of this graph.
+// Add adds a node that runs after others. They must be different nodes of this graph.
 func (g *Graph) Add(op Op, after []*Node) (*Node, error) {
 	for i, d := range after {
 		if d.graph != g || slices.Contains(after[:i], d) {
-			return nil, refuse("add graph node", "a dependency is of another graph, or named twice")
+			return nil, refuse("add graph node", "a dependency is in another graph or listed twice")
 		}
 	}
-	return g.append(op, after), nil
+	return g.addNode(op, after), nil
 }
 
-func (g *Graph) append(op Op, after []*Node) *Node {
+// addNode adds a node whose dependencies are already checked.
+func (g *Graph) addNode(op Op, after []*Node) *Node {
 	n := &Node{Handle: g.set.nextNode(), Op: op, graph: g, dependencies: slices.Clone(after)}
 	for _, d := range after {
 		d.dependents = append(d.dependents, n)
 	}
 	g.nodes = append(g.nodes, n)
 	g.set.nodes[n.Handle] = n
-	if child, is := op.(Child); is {
+	if child, ok := op.(Child); ok {
 		child.Graph.parent = n
 	}
 	return n
@@ -170,12 +173,12 @@ func (g *Graph) Remove(n *Node) error {
 
 func (g *Graph) release(n *Node) {
 	delete(g.set.nodes, n.Handle)
-	if child, is := n.Op.(Child); is {
+	if child, ok := n.Op.(Child); ok {
 		child.Graph.Release()
 	}
 }
 
-// Release forgets the handles of all nodes; the graph is of no use afterwards.
+// Release removes the handles of all nodes. The graph must not be used afterwards.
 func (g *Graph) Release() {
 	for _, n := range g.nodes {
 		g.release(n)
@@ -183,11 +186,11 @@ func (g *Graph) Release() {
 	g.nodes = nil
 }
 
-// Children yields the graphs of child nodes, at every depth.
+// Children returns the graphs of child nodes, at every depth.
 func (g *Graph) Children() []*Graph {
 	var children []*Graph
 	for _, n := range g.nodes {
-		if child, is := n.Op.(Child); is {
+		if child, ok := n.Op.(Child); ok {
 			children = append(children, child.Graph)
 			children = append(children, child.Graph.Children()...)
 		}
@@ -195,19 +198,20 @@ func (g *Graph) Children() []*Graph {
 	return children
 }
 
-// IsChild reports whether the graph belongs to a node of another one, which alone may destroy it.
+// IsChild reports whether the graph belongs to a node of another graph. Then only that node may
+// destroy it.
 func (g *Graph) IsChild() bool { return g.parent != nil }
 
-// Clone copies the graph, child graphs too. handle makes the handles of the copies.
+// Clone copies the graph, including child graphs. handle returns the handles of the copies.
 func (g *Graph) Clone(handle func() abi.Handle) *Graph {
 	clone := g.set.NewGraph(handle())
 	copies := make(map[*Node]*Node, len(g.nodes))
 	for _, n := range g.nodes {
 		op := n.Op
-		if child, is := op.(Child); is {
+		if child, ok := op.(Child); ok {
 			op = Child{Graph: child.Graph.Clone(handle)}
 		}
-		c := clone.append(op, nil)
+		c := clone.addNode(op, nil)
 		c.origin = n
 		copies[n] = c
 	}
@@ -228,16 +232,16 @@ func (g *Graph) FindInClone(original *Node) (*Node, error) {
 		if n.origin == original {
 			return n, nil
 		}
-		if child, is := n.Op.(Child); is {
+		if child, ok := n.Op.(Child); ok {
 			if found, err := child.Graph.FindInClone(original); err == nil {
 				return found, nil
 			}
 		}
 	}
-	return nil, refuse("find graph node in clone", "the graph has no copy of it")
+	return nil, refuse("find graph node in clone", "the graph has no copy of the node")
 }
 
-// SetOp replaces what a node does. The type must stay.
+// SetOp replaces a node's operation. The type must stay the same.
 func (n *Node) SetOp(op Op) error {
 	if n.Op.Type() != op.Type() {
 		return refuse("set graph node parameters", "the node is a "+n.Op.Type().String()+" node")

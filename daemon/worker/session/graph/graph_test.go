@@ -29,7 +29,7 @@ func TestGraphRefuses(t *testing.T) {
 		"dependency twice":     func() error { _, err := g.Add(Empty{}, []*Node{x, x}); return err },
 		"edge elsewhere":       func() error { return g.Connect(x, z) },
 		"edge to itself":       func() error { return g.Connect(x, x) },
-		"edge that is none":    func() error { return g.Disconnect(x, y) },
+		"missing edge":         func() error { return g.Disconnect(x, y) },
 		"edge twice":           func() error { return errors.Join(g.Connect(x, y), g.Connect(x, y)) },
 		"node of another":      func() error { return g.Remove(z) },
 		"other type":           func() error { return x.SetOp(Host{}) },
@@ -54,7 +54,7 @@ func TestGraphRefuses(t *testing.T) {
 	b.want(err, abi.InvalidValue)
 	b.want(g.Remove(x), nil)
 	if len(g.Nodes()) != 1 || len(y.Dependencies()) != 0 || len(y.Dependents()) != 0 {
-		t.Error("a removed node left edges")
+		t.Error("removed node still has edges")
 	}
 	_, err = b.set.Node(x.Handle)
 	b.want(err, abi.InvalidValue)
@@ -73,7 +73,7 @@ func TestPlanInlinesChildren(t *testing.T) {
 	last := mustAdd(t, g, Host{Function: 20}, empty)
 	plan, err := g.Plan()
 	b.want(err, nil)
-	// reach[i] are the host functions that step i certainly runs after.
+	// reach[i] are the host functions that must have run before step i.
 	reach := make([]map[uint64]bool, len(plan.Steps))
 	for i, step := range plan.Steps {
 		reach[i] = map[uint64]bool{}
@@ -84,7 +84,7 @@ func TestPlanInlinesChildren(t *testing.T) {
 			for f := range reach[d] {
 				reach[i][f] = true
 			}
-			if h, is := plan.Steps[d].Op.(Host); is {
+			if h, ok := plan.Steps[d].Op.(Host); ok {
 				reach[i][h.Function] = true
 			}
 		}
@@ -100,8 +100,8 @@ func TestPlanInlinesChildren(t *testing.T) {
 	}
 }
 
-// TestPlanKeepsEveryEdge checks random graphs: every node once, and every path of edges kept as a
-// path of steps.
+// TestPlanKeepsEveryEdge checks on random graphs that every node is in the plan once and every edge
+// is kept.
 func TestPlanKeepsEveryEdge(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 9))
@@ -147,7 +147,7 @@ func TestCloneIsDeepAndFindable(t *testing.T) {
 	copied, err := clone.FindInClone(child)
 	b.want(err, nil)
 	if len(copied.Dependencies()) != 1 || copied.Dependencies()[0].Graph() != clone {
-		t.Error("edges of the clone lead elsewhere")
+		t.Error("edges of the clone leave the clone")
 	}
 	_, err = clone.FindInClone(mustAdd(t, g, Empty{}))
 	b.want(err, abi.InvalidValue)

@@ -7,10 +7,10 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Type is a CUgraphNodeType number.
+// Type is a CUgraphNodeType.
 type Type uint32
 
-// Types of nodes that can be made here; the driver's others are refused by name.
+// Supported node types. The driver's other types are refused.
 const (
 	TypeKernel      Type = 0
 	TypeMemcpy      Type = 1
@@ -32,9 +32,9 @@ func (t Type) known() bool { return int(t) < len(typeNames) && typeNames[t] != "
 
 func (t Type) String() string { return typeNames[t] }
 
-// Op is what a node does. The set is closed: Kernel, Copy, Memset, Host, Child, Empty, EventWait,
-// EventRecord and MemoryOps. Ops are plain data that hold handles and addresses, never live
-// objects, so that a graph outlives what it names.
+// Op is the operation of a node. The set is closed: Kernel, Copy, Memset, Host, Child, Empty,
+// EventWait, EventRecord and MemoryOps. Ops are plain data with handles and addresses, never live
+// objects, so a graph may outlive the objects that it names.
 type Op interface{ Type() Type }
 
 // Kernel launches a function.
@@ -43,13 +43,13 @@ type Kernel struct {
 	Grid, Block [3]uint32
 	SharedBytes uint32
 	Cooperative bool
-	// Params is the packed parameter block; nobody writes into it once it is part of an op.
+	// Params is the packed parameter block. It is immutable once it is part of an op.
 	Params []byte
 	// Attributes are gpu.Launch's.
 	Attributes []abi.LaunchAttribute
 }
 
-// Copy moves a box of bytes, as gpu.Copy does.
+// Copy copies a box of bytes, as gpu.Copy does.
 type Copy struct {
 	Dst, Src End
 	Extent   [3]uint64
@@ -57,47 +57,47 @@ type Copy struct {
 
 // End is one end of a copy.
 type End struct {
-	// Program means the program's own memory, else device memory or the arena.
+	// Program is set for the program's own memory; otherwise it is device memory or the arena.
 	Program              bool
 	Address              uint64
 	RowPitch, SlicePitch uint64
-	// Inline holds the source's bytes where they came with the call.
+	// Inline holds the source's bytes if they came with the call.
 	Inline []byte
 }
 
 // Memset fills memory.
 type Memset struct{ gpu.Fill }
 
-// Host runs a function of the program, on a thread of the program.
+// Host runs a host function of the program, on a thread of the program.
 type Host struct{ Function, UserData uint64 }
 
 // Child runs a whole graph that belongs to the node.
 type Child struct{ Graph *Graph }
 
-// Empty does nothing; it joins edges.
+// Empty does nothing; it only joins edges.
 type Empty struct{}
 
 // EventWait waits for an event that is recorded outside the graph.
 type EventWait struct{ Event abi.Handle }
 
-// EventRecord records an event that others outside the graph may wait for.
+// EventRecord records an event, for waits outside the graph.
 type EventRecord struct{ Event abi.Handle }
 
-// MemoryOps writes words and waits for words.
+// MemoryOps writes words in memory and waits for words.
 type MemoryOps struct{ gpu.MemoryOps }
 
 // Type returns TypeMemoryOps.
 func (MemoryOps) Type() Type { return TypeMemoryOps }
 
-// Attribute is the place of an attribute among Attributes, -1 where it is missing.
+// Attribute returns the index of an attribute in Attributes, or -1.
 func (k *Kernel) Attribute(id abi.LaunchAttributeID) int {
 	return slices.IndexFunc(k.Attributes, func(a abi.LaunchAttribute) bool { return a.ID == id })
 }
 
-// As is the launch with what another one has besides shape and parameters, which calls that change
-// nodes do not name.
+// As returns the launch with the other attributes of op: calls that change nodes set only shape and
+// parameters.
 func (k Kernel) As(other Op) Kernel {
-	if before, is := other.(Kernel); is {
+	if before, ok := other.(Kernel); ok {
 		k.Cooperative, k.Attributes = before.Cooperative, before.Attributes
 	}
 	return k

@@ -2,12 +2,12 @@ package graph
 
 import "github.com/phos-gpu/phos/hijack/abi"
 
-// Plan is a graph made flat: child graphs inlined, each step after those it depends on.
+// Plan is a flattened graph: child graphs are inlined, and each step follows its dependencies.
 type Plan struct {
 	Steps []Step
-	// Index finds the step of a node, at every depth.
+	// Index maps nodes to steps, at every depth.
 	Index map[abi.Handle]int
-	// shape is the graph as it was, for comparing.
+	// shape is the shape of the graph when the plan was made, for Match.
 	shape shape
 }
 
@@ -17,7 +17,7 @@ type Step struct {
 	After []int
 }
 
-// shape is what an update of an executable must leave alone.
+// shape is the part of a graph that an update of an executable must not change.
 type shape struct {
 	nodes []shapeNode
 }
@@ -39,8 +39,8 @@ func (g *Graph) Plan() (*Plan, error) {
 	return p, nil
 }
 
-// inline appends the graph's nodes, its roots after the given steps, and returns the steps that end
-// it.
+// inline appends the graph's nodes, with its roots after the given steps, and returns its last
+// steps.
 func (p *Plan) inline(g *Graph, after []int) (ends []int, err error) {
 	order, err := g.sorted()
 	if err != nil {
@@ -55,18 +55,18 @@ func (p *Plan) inline(g *Graph, after []int) (ends []int, err error) {
 				deps[i] = last[d]
 			}
 		}
-		child, is := n.Op.(Child)
-		if is {
-			entry := p.append(Empty{}, deps)
+		child, ok := n.Op.(Child)
+		if ok {
+			entry := p.addStep(Empty{}, deps)
 			if deps, err = p.inline(child.Graph, []int{entry}); err != nil {
 				return nil, err
 			}
 			if len(deps) == 0 {
 				deps = []int{entry}
 			}
-			last[n] = p.append(Empty{}, deps)
+			last[n] = p.addStep(Empty{}, deps)
 		} else {
-			last[n] = p.append(n.Op, deps)
+			last[n] = p.addStep(n.Op, deps)
 		}
 		p.Index[n.Handle] = last[n]
 	}
@@ -78,13 +78,12 @@ func (p *Plan) inline(g *Graph, after []int) (ends []int, err error) {
 	return ends, nil
 }
 
-func (p *Plan) append(op Op, after []int) int {
+func (p *Plan) addStep(op Op, after []int) int {
 	p.Steps = append(p.Steps, Step{Op: op, After: after})
 	return len(p.Steps) - 1
 }
 
-// sorted returns the nodes so that each comes after its dependencies, otherwise in the order of
-// creation.
+// sorted returns the nodes in topological order, otherwise in the order of creation.
 func (g *Graph) sorted() ([]*Node, error) {
 	const (
 		begun = 1
@@ -100,7 +99,7 @@ func (g *Graph) sorted() ([]*Node, error) {
 		if state[root] == done {
 			continue
 		}
-		// A stack of our own: captured graphs are chains of thousands of nodes.
+		// An explicit stack instead of recursion: captured graphs are chains of thousands of nodes.
 		stack := []frame{{node: root}}
 		state[root] = begun
 		for len(stack) > 0 {
@@ -125,6 +124,7 @@ func (g *Graph) sorted() ([]*Node, error) {
 	return order, nil
 }
 
+// shape returns the graph's shape, with node indices in the order of creation.
 func (g *Graph) shape() shape {
 	at := make(map[*Node]int, len(g.nodes))
 	for i, n := range g.nodes {
@@ -137,7 +137,7 @@ func (g *Graph) shape() shape {
 			after[j] = at[d]
 		}
 		s.nodes[i] = shapeNode{handle: n.Handle, kind: n.Op.Type(), after: after}
-		if child, is := n.Op.(Child); is {
+		if child, ok := n.Op.(Child); ok {
 			inner := child.Graph.shape()
 			s.nodes[i].child = &inner
 		}

@@ -7,35 +7,35 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// MaxDepth is how deep graphs may lie in each other to be saved.
+// MaxDepth is the maximum nesting of graphs that can be saved.
 const MaxDepth = 1000
 
-// Record is a graph as data, by which it is saved and made again. It shares the memory of ops with
-// the graph.
+// Record is a graph as plain data, for saving and restoring. It shares the ops' memory with the
+// graph.
 type Record struct {
 	Handle     abi.Handle
 	References []Reference
 	Nodes      []NodeRecord
 }
 
-// Reference counts what a graph holds of a user object.
+// Reference is a graph's reference count on a user object.
 type Reference struct {
 	Object abi.Handle
 	Count  uint32
 }
 
-// NodeRecord is a node of a Record. Other nodes of the graph are named by their place in it.
+// NodeRecord is a node of a Record. It names other nodes of the graph by their indices.
 type NodeRecord struct {
 	Handle abi.Handle
-	// Op is nil where Child is set.
+	// Op is nil if Child is set.
 	Op    Op
 	Child *Record
-	// Origin is the living node that this one was cloned from, or 0.
+	// Origin is the node that this one was cloned from; 0 if there is none or it was destroyed.
 	Origin                   abi.Handle
 	Dependencies, Dependents []uint32
 }
 
-// Record writes the graph down.
+// Record returns the graph as plain data.
 func (g *Graph) Record() *Record {
 	at := make(map[*Node]uint32, len(g.nodes))
 	for i, n := range g.nodes {
@@ -54,7 +54,7 @@ func (g *Graph) Record() *Record {
 		if n.origin != nil && g.set.nodes[n.origin.Handle] == n.origin {
 			node.Origin = n.origin.Handle
 		}
-		if child, is := n.Op.(Child); is {
+		if child, ok := n.Op.(Child); ok {
 			node.Op, node.Child = nil, child.Graph.Record()
 		}
 		r.Nodes[i] = node
@@ -62,7 +62,7 @@ func (g *Graph) Record() *Record {
 	return r
 }
 
-// ListReferences puts references in the order of their objects.
+// ListReferences returns references as a list, sorted by object.
 func ListReferences(references map[abi.Handle]uint32) []Reference {
 	var list []Reference
 	for object, count := range references {
@@ -72,7 +72,7 @@ func ListReferences(references map[abi.Handle]uint32) []Reference {
 	return list
 }
 
-// MapReferences is ListReferences taken back.
+// MapReferences is the inverse of ListReferences.
 func MapReferences(list []Reference) map[abi.Handle]uint32 {
 	references := make(map[abi.Handle]uint32, len(list))
 	for _, r := range list {
@@ -81,24 +81,25 @@ func MapReferences(list []Reference) map[abi.Handle]uint32 {
 	return references
 }
 
+// damaged returns an error about an invalid record.
 func damaged(format string, args ...any) error {
 	return refuse("restore graph", fmt.Sprintf(format, args...))
 }
 
-// Restore makes a graph of a record, all child graphs included. Where its nodes were cloned from,
-// Relate says, when all graphs are there.
+// Restore returns the graph of a record, including child graphs. Call Relate for the origins of
+// cloned nodes once all graphs are restored.
 func (s *Set) Restore(r *Record) (*Graph, error) { return s.restore(r, 0) }
 
 func (s *Set) restore(r *Record, depth int) (*Graph, error) {
 	if depth > MaxDepth {
-		return nil, damaged("more than %d graphs lie in each other", MaxDepth)
+		return nil, damaged("graphs are nested more than %d deep", MaxDepth)
 	}
 	g := s.NewGraph(r.Handle)
 	g.References = MapReferences(r.References)
 	for i := range r.Nodes {
 		record := &r.Nodes[i]
 		if record.Handle.Kind() != abi.KindGraphNode || s.nodes[record.Handle] != nil {
-			return nil, damaged("%v is no new node", record.Handle)
+			return nil, damaged("node %v is invalid or exists", record.Handle)
 		}
 		n := &Node{Handle: record.Handle, Op: record.Op, graph: g}
 		s.nodes[n.Handle] = n
@@ -112,13 +113,13 @@ func (s *Set) restore(r *Record, depth int) (*Graph, error) {
 			n.Op = Child{Graph: child}
 		}
 		if n.Op == nil {
-			return nil, damaged("%v does nothing known", n.Handle)
+			return nil, damaged("node %v has no operation", n.Handle)
 		}
 	}
 	return g, g.connect(r)
 }
 
-// connect adds the edges of a record, which must name each from both ends.
+// connect adds the edges of a record. The record must list each edge at both nodes.
 func (g *Graph) connect(r *Record) error {
 	type edge struct{ from, to uint32 }
 	edges := map[edge]bool{}
@@ -126,7 +127,7 @@ func (g *Graph) connect(r *Record) error {
 		for _, from := range r.Nodes[i].Dependencies {
 			e := edge{from, uint32(i)}
 			if uint64(from) >= uint64(len(g.nodes)) || from == e.to || edges[e] {
-				return damaged("%v depends on what is not there", r.Nodes[i].Handle)
+				return damaged("node %v has an invalid dependency", r.Nodes[i].Handle)
 			}
 			edges[e] = true
 			g.nodes[i].dependencies = append(g.nodes[i].dependencies, g.nodes[from])
@@ -136,19 +137,19 @@ func (g *Graph) connect(r *Record) error {
 		for _, to := range r.Nodes[i].Dependents {
 			e := edge{uint32(i), to}
 			if !edges[e] {
-				return damaged("an edge of %v has one end", r.Nodes[i].Handle)
+				return damaged("an edge of node %v is listed at one end only", r.Nodes[i].Handle)
 			}
 			delete(edges, e)
 			g.nodes[i].dependents = append(g.nodes[i].dependents, g.nodes[to])
 		}
 	}
 	if len(edges) > 0 {
-		return damaged("%d edges have one end", len(edges))
+		return damaged("%d edges are listed at one end only", len(edges))
 	}
 	return nil
 }
 
-// Relate tells the nodes of a record what they were cloned from.
+// Relate sets the origins of the nodes of a record.
 func (s *Set) Relate(r *Record) error {
 	for i := range r.Nodes {
 		node := &r.Nodes[i]
@@ -168,33 +169,33 @@ func (s *Set) Relate(r *Record) error {
 	return nil
 }
 
-// PlanRecord is a plan as data. Steps are without their ops, which an executable has replaced
-// since.
+// PlanRecord is a plan as plain data, without the ops of its steps: the executable may have
+// replaced them.
 type PlanRecord struct {
 	After [][]uint32
 	Index []StepOf
 	Shape ShapeRecord
 }
 
-// StepOf is the step of a node.
+// StepOf maps a node to its step.
 type StepOf struct {
 	Node abi.Handle
 	Step uint32
 }
 
-// ShapeRecord is what an update of an executable must leave alone.
+// ShapeRecord is the part of a graph that an update of an executable must not change.
 type ShapeRecord struct{ Nodes []ShapeNodeRecord }
 
-// ShapeNodeRecord is a node of it.
+// ShapeNodeRecord is a node of a ShapeRecord.
 type ShapeNodeRecord struct {
 	Handle abi.Handle
 	Type   Type
 	After  []uint32
-	// Child is nil for nodes that are no graphs.
+	// Child is nil unless the node is a child graph.
 	Child *ShapeRecord
 }
 
-// Record writes the plan down.
+// Record returns the plan as plain data.
 func (p *Plan) Record() PlanRecord {
 	r := PlanRecord{After: make([][]uint32, len(p.Steps)), Shape: p.shape.record()}
 	for i, step := range p.Steps {
@@ -227,10 +228,10 @@ func narrow(list []int) []uint32 {
 	return out
 }
 
-// RestorePlan makes a plan of a record, for an executable whose steps do ops now.
+// RestorePlan returns the plan of a record, with the current ops of the executable.
 func RestorePlan(r *PlanRecord, ops []Op) (*Plan, error) {
 	if len(r.After) != len(ops) {
-		return nil, damaged("%d steps and %d ops", len(r.After), len(ops))
+		return nil, damaged("plan has %d steps but %d ops", len(r.After), len(ops))
 	}
 	p := &Plan{Steps: make([]Step, len(ops)), Index: make(map[abi.Handle]int, len(r.Index))}
 	for i, op := range ops {
@@ -242,7 +243,7 @@ func RestorePlan(r *PlanRecord, ops []Op) (*Plan, error) {
 	}
 	for _, at := range r.Index {
 		if uint64(at.Step) >= uint64(len(ops)) {
-			return nil, damaged("%v has no step", at.Node)
+			return nil, damaged("node %v has an invalid step", at.Node)
 		}
 		p.Index[at.Node] = int(at.Step)
 	}
@@ -254,12 +255,12 @@ func RestorePlan(r *PlanRecord, ops []Op) (*Plan, error) {
 	return p, nil
 }
 
-// widen checks that every place is below a limit.
+// widen converts indices and checks that each is below a limit.
 func widen(list []uint32, limit int) ([]int, error) {
 	out := make([]int, len(list))
 	for i, v := range list {
 		if uint64(v) >= uint64(limit) {
-			return nil, damaged("a step runs after one that does not come before it")
+			return nil, damaged("a step depends on a later one")
 		}
 		out[i] = int(v)
 	}
@@ -268,13 +269,13 @@ func widen(list []uint32, limit int) ([]int, error) {
 
 func (p *Plan) restoreShape(r *ShapeRecord, depth int) (*shape, error) {
 	if depth > MaxDepth {
-		return nil, damaged("more than %d graphs lie in each other", MaxDepth)
+		return nil, damaged("graphs are nested more than %d deep", MaxDepth)
 	}
 	s := &shape{nodes: make([]shapeNode, len(r.Nodes))}
 	for i := range r.Nodes {
 		n := &r.Nodes[i]
-		if _, known := p.Index[n.Handle]; !known || !n.Type.known() || (n.Child != nil) != (n.Type == TypeChild) {
-			return nil, damaged("%v is no node of the executable", n.Handle)
+		if _, ok := p.Index[n.Handle]; !ok || !n.Type.known() || (n.Child != nil) != (n.Type == TypeChild) {
+			return nil, damaged("node %v is not part of the executable", n.Handle)
 		}
 		after, err := widen(n.After, len(r.Nodes))
 		if err != nil {
@@ -290,11 +291,11 @@ func (p *Plan) restoreShape(r *ShapeRecord, depth int) (*shape, error) {
 	return s, nil
 }
 
-// PastCapture marks an event that was recorded in a capture which has ended.
+// PastCapture returns the mark of an event that was recorded in an ended capture.
 func PastCapture() Mark { return Mark{capture: &Capture{ended: true}} }
 
-// LastID is the id of the capture that began last.
+// LastID returns the id of the newest capture.
 func (c *Captures) LastID() uint64 { return c.lastID }
 
-// Resume makes the ids of new captures go on after one.
+// Resume sets the id after which new captures are numbered.
 func (c *Captures) Resume(lastID uint64) { c.lastID = lastID }

@@ -6,10 +6,10 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// UpdateResult is a CUgraphExecUpdateResult number.
+// UpdateResult is a CUgraphExecUpdateResult.
 type UpdateResult uint32
 
-// Answers of an update.
+// Results of an update.
 const (
 	UpdateSuccess          UpdateResult = 0
 	UpdateError            UpdateResult = 1
@@ -20,16 +20,15 @@ const (
 	UpdateNotSupported     UpdateResult = 6
 )
 
-// Mismatch says where two graphs differ. Node is the new graph's, Was the one of the graph that was
-// instantiated, 0 where there is none.
+// Mismatch says where two graphs differ. Node is the node of the new graph, Was that of the
+// instantiated graph; either may be 0.
 type Mismatch struct {
 	Result    UpdateResult
 	Node, Was abi.Handle
 }
 
-// Match compares a graph with the one a plan was made of: nodes pair in the order of creation, and
-// must be of the same type with the same edges. It returns the step of each node that is to be
-// replaced with its new op.
+// Match compares a graph with the one of the plan. Nodes are paired in the order of creation and
+// must have the same types and edges. It returns the new op of each step.
 func (p *Plan) Match(g *Graph) (map[int]Op, *Mismatch) {
 	ops := map[int]Op{}
 	if miss := p.match(&p.shape, g, ops); miss != nil {
@@ -57,7 +56,7 @@ func (p *Plan) match(was *shape, g *Graph, ops map[int]Op) *Mismatch {
 		if !sameSet(old.after, now.nodes[i].after) {
 			return &Mismatch{Result: UpdateTopologyChanged, Node: n.Handle, Was: old.handle}
 		}
-		if child, is := n.Op.(Child); is {
+		if child, ok := n.Op.(Child); ok {
 			if miss := p.match(old.child, child.Graph, ops); miss != nil {
 				return miss
 			}
@@ -76,7 +75,7 @@ func sameSet(a, b []int) bool {
 	return slices.Equal(a, b)
 }
 
-// MatchChild is Match for the graph of one child node of the plan.
+// MatchChild is Match for the child graph of one node of the plan.
 func (p *Plan) MatchChild(node abi.Handle, g *Graph) (map[int]Op, *Mismatch) {
 	was := p.shape.child(node)
 	if was == nil {
@@ -89,7 +88,7 @@ func (p *Plan) MatchChild(node abi.Handle, g *Graph) (map[int]Op, *Mismatch) {
 	return ops, nil
 }
 
-// child finds the shape of the graph of a child node, at every depth.
+// child returns the shape of a node's child graph, at any depth.
 func (s *shape) child(node abi.Handle) *shape {
 	for i := range s.nodes {
 		n := &s.nodes[i]

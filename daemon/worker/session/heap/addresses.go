@@ -7,11 +7,11 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Addresses hands out ranges of whole chunks in which there is no memory. It is not safe for
-// concurrent use.
+// Addresses allocates address ranges of whole chunks without memory. It is not safe for concurrent
+// use.
 type Addresses struct{ free freeList }
 
-// NewAddresses makes an allocator of a range that begins and ends at chunk boundaries.
+// NewAddresses returns an allocator for a range that begins and ends at chunk boundaries.
 func NewAddresses(whole gpu.Range) *Addresses {
 	a := &Addresses{}
 	a.free.add(whole)
@@ -46,5 +46,5 @@ func (a *Addresses) TakeAt(r gpu.Range) bool {
 	return a.free.takeAt(r)
 }
 
-// Give takes a range back.
+// Give frees a range.
 func (a *Addresses) Give(r gpu.Range) { a.free.add(r) }

@@ -8,16 +8,16 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// PageBytes is the granule of the arena.
+// PageBytes is the granularity of the arena.
 const PageBytes = 4096
 
-// Store gives pages of the arena's file real memory and takes it back. Offsets are from the start
-// of the arena.
+// Store allocates and frees the memory of the arena's file. Offsets are from the start of the
+// arena.
 type Store interface {
-	// Reserve allocates the pages, so that touching them can never fail later; abi.OutOfMemory when
+	// Reserve allocates the pages, so that later accesses cannot fail. It returns abi.OutOfMemory if
 	// the file system is full.
 	Reserve(offset, bytes uint64) error
-	// Punch gives the pages back; they read as zero afterwards.
+	// Punch frees the pages; afterwards they read as zeros.
 	Punch(offset, bytes uint64) error
 }
 
@@ -31,7 +31,7 @@ type Arena struct {
 	live live
 }
 
-// NewArena makes an allocator for an arena at an address.
+// NewArena returns an allocator for an arena.
 func NewArena(arena gpu.Range, store Store) *Arena {
 	a := &Arena{base: arena.Address, store: store}
 	a.free.add(arena)
@@ -55,7 +55,7 @@ func (a *Arena) Allocate(bytes uint64) (gpu.Range, error) {
 	return a.reserve(pages, bytes)
 }
 
-// AllocateAt takes exactly this range, as a restore does.
+// AllocateAt allocates exactly this range, for a restore.
 func (a *Arena) AllocateAt(r gpu.Range) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -71,6 +71,7 @@ func (a *Arena) AllocateAt(r gpu.Range) error {
 	return err
 }
 
+// reserve allocates the memory of pages that were taken from the free list.
 func (a *Arena) reserve(pages gpu.Range, bytes uint64) (gpu.Range, error) {
 	if err := a.store.Reserve(pages.Address-a.base, pages.Bytes); err != nil {
 		a.free.add(pages)
@@ -81,7 +82,7 @@ func (a *Arena) reserve(pages gpu.Range, bytes uint64) (gpu.Range, error) {
 	return r, nil
 }
 
-// Free gives an allocation back by its first address.
+// Free frees an allocation by its first address.
 func (a *Arena) Free(address uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -98,21 +99,21 @@ func (a *Arena) Free(address uint64) error {
 	return a.store.Punch(pages.Address-a.base, pages.Bytes)
 }
 
-// Find returns the allocation that an address lies in.
+// Find returns the allocation that contains an address.
 func (a *Arena) Find(address uint64) (gpu.Range, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.live.find(address)
 }
 
-// Allocations yields what is allocated now, by address.
+// Allocations yields the current allocations, by address.
 func (a *Arena) Allocations() iter.Seq[gpu.Range] {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.live.all()
 }
 
-// Usage returns the bytes that the program asked for.
+// Usage returns the number of allocated bytes.
 func (a *Arena) Usage() (allocated uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

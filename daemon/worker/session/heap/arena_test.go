@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// pageMap is a store that remembers every page and refuses beyond a limit.
+// pageMap is a Store that tracks every page and fails beyond a limit.
 type pageMap struct {
 	t     *testing.T
 	pages map[uint64]bool
@@ -81,29 +81,29 @@ func TestArenaAgainstModel(t *testing.T) {
 	again := NewArena(whole, &pageMap{t: t, pages: map[uint64]bool{}, limit: 200})
 	for _, m := range model {
 		if err := again.AllocateAt(m); err != nil {
-			t.Errorf("place %#x again: %v", m.Address, err)
+			t.Errorf("AllocateAt(%#x): %v", m.Address, err)
 		}
 	}
 	if !slices.Equal(slices.Collect(again.Allocations()), slices.Collect(a.Allocations())) || again.Usage() != a.Usage() {
-		t.Error("the replayed arena differs")
+		t.Error("the restored arena differs")
 	}
 }
 
 func TestArenaRefuses(t *testing.T) {
 	a := NewArena(gpu.Range{Address: arenaBase, Bytes: 16 * PageBytes}, &pageMap{t: t, pages: map[uint64]bool{}, limit: 8})
 	if _, err := a.Allocate(0); !errors.Is(err, abi.InvalidValue) {
-		t.Errorf("zero bytes: %v", err)
+		t.Errorf("zero bytes: got %v, want InvalidValue", err)
 	}
 	if _, err := a.Allocate(17 * PageBytes); !errors.Is(err, abi.OutOfMemory) {
-		t.Errorf("too much: %v", err)
+		t.Errorf("more than the arena: got %v, want OutOfMemory", err)
 	}
 	if _, err := a.Allocate(9 * PageBytes); !errors.Is(err, abi.OutOfMemory) {
-		t.Errorf("a full file system: %v", err)
+		t.Errorf("full file system: got %v, want OutOfMemory", err)
 	}
 	if got, err := a.Allocate(8 * PageBytes); err != nil || got.Address != arenaBase {
-		t.Errorf("a refusal leaked pages: %#x, %v", got.Address, err)
+		t.Errorf("after failed allocations: got %#x, %v", got.Address, err)
 	}
 	if err := a.Free(arenaBase + PageBytes); !errors.Is(err, abi.InvalidValue) {
-		t.Errorf("free inside: %v", err)
+		t.Errorf("free inside an allocation: got %v, want InvalidValue", err)
 	}
 }

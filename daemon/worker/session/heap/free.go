@@ -7,15 +7,15 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// freeList is a set of disjoint spans, kept in two orders: by address to join neighbours, by size
-// to find the best fit. Sorted slices beat trees here: a program has thousands of live spans, and
-// one memmove of them costs less than a few cache misses.
+// freeList is a set of disjoint spans in two orders: by address to join neighbours, by size to find
+// the best fit. Sorted slices are faster than trees here: a program has thousands of spans, and one
+// memmove of them costs less than a few cache misses.
 type freeList struct {
 	byAddress []gpu.Range
 	bySize    []gpu.Range
-	// wall, when not 0, keeps spans on both sides of its multiples apart, so that a whole chunk can be
-	// given back.
-	wall uint64
+	// barrier, if not 0, keeps spans from joining across its multiples, so that a whole chunk can be
+	// freed.
+	barrier uint64
 }
 
 func compareAddress(a, b gpu.Range) int { return cmp.Compare(a.Address, b.Address) }
@@ -24,7 +24,7 @@ func compareSize(a, b gpu.Range) int {
 	return cmp.Or(cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Address, b.Address))
 }
 
-// add puts a span in, joins it with its neighbours, and returns what it became.
+// add adds a span, joins it with its neighbours, and returns the joined span.
 func (f *freeList) add(r gpu.Range) gpu.Range {
 	at, _ := slices.BinarySearchFunc(f.byAddress, r, compareAddress)
 	if at < len(f.byAddress) && f.joins(r.End()) && f.byAddress[at].Address == r.End() {
@@ -41,9 +41,9 @@ func (f *freeList) add(r gpu.Range) gpu.Range {
 }
 
 // joins reports whether two spans that meet at address may become one.
-func (f *freeList) joins(address uint64) bool { return f.wall == 0 || address%f.wall != 0 }
+func (f *freeList) joins(address uint64) bool { return f.barrier == 0 || address%f.barrier != 0 }
 
-// take cuts a span of the given size from the smallest one it fits into, the lowest among equals.
+// take takes a span of the given size from the smallest span that fits, the lowest among equals.
 func (f *freeList) take(bytes uint64) (gpu.Range, bool) {
 	at, _ := slices.BinarySearchFunc(f.bySize, gpu.Range{Bytes: bytes}, compareSize)
 	if at == len(f.bySize) {
@@ -54,7 +54,7 @@ func (f *freeList) take(bytes uint64) (gpu.Range, bool) {
 	return r, true
 }
 
-// takeAt cuts exactly r out. It reports false when not all of r is free.
+// takeAt takes exactly r. It reports whether all of r was free.
 func (f *freeList) takeAt(r gpu.Range) bool {
 	at, exact := slices.BinarySearchFunc(f.byAddress, r, compareAddress)
 	if !exact {

@@ -11,54 +11,53 @@ import (
 )
 
 const (
-	// Align is the alignment of every allocation in bytes, that of the real driver.
+	// Align is the alignment of every allocation in bytes; the real driver has the same.
 	Align = 512
 	// SmallBytes is the largest allocation that shares a chunk with others.
 	SmallBytes = gpu.ChunkBytes / 2
 )
 
-// Backing puts memory behind addresses; gpu.Memory is one. Ranges are whole chunks. Where a Map
-// says gpu.ErrKept, there may be room elsewhere.
+// Backing maps memory at addresses; gpu.Memory is one. Ranges are whole chunks. If Map fails
+// because memory at the range is not yet reclaimed, another range may work.
 type Backing interface {
 	Map(r gpu.Range) error
 	Unmap(r gpu.Range) error
 }
 
-// Wholer is a Backing to which it matters whether memory is to be shown elsewhere; gpu.Keeper is
-// one.
+// Wholer is a Backing that must know in advance if memory will be mapped at a second address.
 type Wholer interface{ MapWhole(r gpu.Range) error }
 
-// Heap allocates device memory in one window of addresses. Small allocations share chunks, larger
-// ones have chunks of their own, which go back to the device as soon as they are freed. It is safe
-// for concurrent use.
+// Heap allocates device memory in one window of addresses. Small allocations share chunks. Larger
+// ones have their own chunks, which are unmapped as soon as they are freed. It is safe for
+// concurrent use.
 type Heap struct {
 	window  gpu.Range
 	backing Backing
 
 	mu     sync.Mutex
-	chunks freeList // addresses without memory, in whole chunks
-	homes  freeList // the same, in the part of the window that is for homes
-	small  freeList // backed spans inside shared chunks
+	chunks freeList // free addresses without memory, in whole chunks
+	homes  freeList // the same, in the part of the window for homes
+	small  freeList // free spans with memory inside shared chunks
 	live   live
 	backed uint64 // bytes of chunks that are mapped
-	spare  uint64 // a shared chunk that is empty and kept, against thrashing; 0 for none
+	spare  uint64 // an empty shared chunk that stays mapped, to avoid thrashing; 0 for none
 }
 
-// New makes a heap for a window, which must begin and end at a chunk boundary.
+// New returns a heap for a window, which must begin and end at chunk boundaries.
 func New(window gpu.Range, backing Backing) *Heap {
-	h := &Heap{window: window, backing: backing, small: freeList{wall: gpu.ChunkBytes}}
+	h := &Heap{window: window, backing: backing, small: freeList{barrier: gpu.ChunkBytes}}
 	border := h.border()
 	h.chunks.add(gpu.Range{Address: window.Address, Bytes: border - window.Address})
 	h.homes.add(gpu.Range{Address: border, Bytes: window.End() - border})
 	return h
 }
 
-// border is where the part for homes begins: 3/8 of the window.
+// border returns where the part for homes begins: the last 3/8 of the window.
 func (h *Heap) border() uint64 {
 	return h.window.End() - h.window.Bytes/8*3&^(gpu.ChunkBytes-1)
 }
 
-// part is the list that chunks of an address belong to.
+// part returns the free list for chunks at an address.
 func (h *Heap) part(address uint64) *freeList {
 	if address >= h.border() {
 		return &h.homes
@@ -66,7 +65,7 @@ func (h *Heap) part(address uint64) *freeList {
 	return &h.chunks
 }
 
-// takeChunks cuts exactly r out of what has no memory.
+// takeChunks takes exactly r from the free addresses, and reports whether all of it was free.
 func (h *Heap) takeChunks(r gpu.Range) bool {
 	border := h.border()
 	if r.Address >= border || r.End() <= border {
@@ -83,7 +82,7 @@ func (h *Heap) takeChunks(r gpu.Range) bool {
 	return false
 }
 
-// giveChunks is takeChunks undone.
+// giveChunks undoes takeChunks.
 func (h *Heap) giveChunks(r gpu.Range) {
 	if border := h.border(); r.Address < border && r.End() > border {
 		h.homes.add(gpu.Range{Address: border, Bytes: r.End() - border})
@@ -92,8 +91,8 @@ func (h *Heap) giveChunks(r gpu.Range) {
 	h.part(r.Address).add(r)
 }
 
-// Allocate returns backed memory of at least the given size. What the backing says, abi.OutOfMemory
-// for one, passes through.
+// Allocate returns memory of at least the given size. It returns errors of the backing unchanged,
+// for example abi.OutOfMemory.
 func (h *Heap) Allocate(bytes uint64) (gpu.Range, error) {
 	if bytes == 0 {
 		return gpu.Range{}, &gpu.Error{Op: "allocate 0 bytes", Code: abi.InvalidValue}
@@ -126,7 +125,7 @@ func (h *Heap) AllocateHome(bytes uint64) (gpu.Range, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	back := h.backing.Map
-	if w, is := h.backing.(Wholer); is {
+	if w, ok := h.backing.(Wholer); ok {
 		back = w.MapWhole
 	}
 	address, err := h.allocateChunks(bytes, back, &h.homes, &h.chunks)
@@ -164,8 +163,8 @@ func (h *Heap) allocateLarge(bytes uint64) (uint64, error) {
 	return h.allocateChunks(bytes, h.backing.Map, &h.chunks, &h.homes)
 }
 
-// allocateChunks has chunks backed that are free in one of two parts, elsewhere if something is
-// kept there.
+// allocateChunks takes and maps free chunks from the first part that has some. It skips ranges
+// whose memory is not yet reclaimed.
 func (h *Heap) allocateChunks(bytes uint64, back func(gpu.Range) error, parts ...*freeList) (uint64, error) {
 	if bytes > 1<<62 { // rounding up must not overflow
 		return 0, abi.OutOfMemory
@@ -192,7 +191,7 @@ func (h *Heap) allocateChunks(bytes uint64, back func(gpu.Range) error, parts ..
 	return 0, &gpu.Error{Op: "allocate device memory", Code: abi.OutOfMemory, Detail: "no address range is free"}
 }
 
-// mapChunks has chunks backed that are taken.
+// mapChunks maps chunks that were taken. If that fails it frees the spare chunk and retries.
 func (h *Heap) mapChunks(r gpu.Range, back func(gpu.Range) error) error {
 	err := back(r)
 	if err != nil && !errors.Is(err, gpu.ErrKept) && h.releaseSpare() {
@@ -204,8 +203,7 @@ func (h *Heap) mapChunks(r gpu.Range, back func(gpu.Range) error) error {
 	return err
 }
 
-// Free gives an allocation back by its first address. It fails with abi.InvalidValue when there is
-// none.
+// Free frees an allocation by its first address. It fails with abi.InvalidValue if there is none.
 func (h *Heap) Free(address uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -232,19 +230,21 @@ func (h *Heap) Free(address uint64) error {
 	return h.unmap(joined)
 }
 
+// unmap frees chunks and unmaps their memory.
 func (h *Heap) unmap(r gpu.Range) error {
 	h.giveChunks(r)
 	h.backed -= r.Bytes
 	return h.backing.Unmap(r)
 }
 
-// Trim gives the empty chunk back that is otherwise kept for the next small allocation.
+// Trim frees the empty chunk that is otherwise kept for the next small allocation.
 func (h *Heap) Trim() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.releaseSpare()
 }
 
+// releaseSpare frees the spare chunk, and reports whether there was one.
 func (h *Heap) releaseSpare() bool {
 	if h.spare == 0 {
 		return false
@@ -255,22 +255,21 @@ func (h *Heap) releaseSpare() bool {
 	return h.unmap(r) == nil
 }
 
-// Find returns the allocation that an address lies in.
+// Find returns the allocation that contains an address.
 func (h *Heap) Find(address uint64) (gpu.Range, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.live.find(address)
 }
 
-// Allocations yields what is allocated now, by address.
+// Allocations yields the current allocations, by address.
 func (h *Heap) Allocations() iter.Seq[gpu.Range] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.live.all()
 }
 
-// Usage returns the bytes that the program asked for and the bytes that the device had to give for
-// them.
+// Usage returns the number of allocated bytes and of mapped bytes.
 func (h *Heap) Usage() (allocated, backed uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

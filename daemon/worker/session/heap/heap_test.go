@@ -10,8 +10,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// chunkMap is a backing that remembers every chunk by itself and refuses beyond a limit: the
-// brute-force truth.
+// chunkMap is a Backing that tracks every single chunk and fails beyond a limit.
 type chunkMap struct {
 	t      *testing.T
 	mapped map[uint64]bool
@@ -48,7 +47,7 @@ const base = 0x3000_0000_0000
 
 var window = gpu.Range{Address: base, Bytes: 64 * gpu.ChunkBytes}
 
-// randomBytes favours the borders of the two size classes.
+// randomBytes returns sizes that are often near the limits of the two size classes.
 func randomBytes(r *rand.Rand) uint64 {
 	switch r.IntN(4) {
 	case 0:
@@ -93,7 +92,7 @@ func TestHeapAgainstModel(t *testing.T) {
 			t.Fatalf("seed %d: %d chunks left after everything was freed", seed, len(chunks.mapped))
 		}
 		if whole, err := h.Allocate(40 * gpu.ChunkBytes); err != nil || whole.Address != base {
-			t.Fatalf("seed %d: addresses did not join again: %#x, %v", seed, whole.Address, err)
+			t.Fatalf("seed %d: addresses were not joined: %#x, %v", seed, whole.Address, err)
 		}
 	}
 }
@@ -105,8 +104,8 @@ func allocateSome(h *Heap, r *rand.Rand) (gpu.Range, error) {
 	return h.Allocate(randomBytes(r))
 }
 
-// TestHomesAreApart: where memory comes to lie does not depend on the homes that there are, as long
-// as there is room for both.
+// TestHomesAreApart checks that the addresses of allocations do not depend on homes, as long as
+// both parts have space.
 func TestHomesAreApart(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 1))
 	wide := gpu.Range{Address: base, Bytes: 1 << 40}
@@ -143,7 +142,7 @@ func TestHomesAreApart(t *testing.T) {
 		}
 	}
 	if len(homes) == 0 || len(live) == 0 {
-		t.Error("nothing was compared")
+		t.Error("the test compared nothing")
 	}
 }
 
@@ -214,7 +213,7 @@ func TestHeapRefuses(t *testing.T) {
 		}
 	}
 	if _, err := h.Allocate(4 * gpu.ChunkBytes); err != nil {
-		t.Errorf("a refusal leaked memory: %v", err)
+		t.Errorf("Allocate after failed calls: %v", err)
 	}
 }
 
@@ -250,8 +249,8 @@ type freeBacking struct{}
 func (freeBacking) Map(gpu.Range) error   { return nil }
 func (freeBacking) Unmap(gpu.Range) error { return nil }
 
-// keeping is a backing in which something is kept at some chunks. Some is in the way of whole
-// memory only.
+// keeping is a Backing in which some chunks are not yet reclaimed. kept fails only MapWhole,
+// foreign fails both.
 type keeping struct {
 	chunkMap
 	kept, foreign uint64
@@ -271,8 +270,8 @@ func (k *keeping) MapWhole(r gpu.Range) error {
 	return k.Map(r)
 }
 
-// TestKept: what cannot be where it would be goes elsewhere, and there again when nothing is in the
-// way.
+// TestKept checks that an allocation avoids chunks that are not yet reclaimed, and uses them again
+// later.
 func TestKept(t *testing.T) {
 	k := &keeping{chunkMap: chunkMap{t: t, mapped: map[uint64]bool{}, limit: 64}}
 	h := New(window, k)
@@ -290,19 +289,19 @@ func TestKept(t *testing.T) {
 	memory, home := place(h.Allocate), place(h.AllocateHome)
 	k.kept = home
 	if at := place(h.AllocateHome); at == home {
-		t.Error("whole memory lies where something is kept")
+		t.Error("a home was placed at a chunk that is not reclaimed")
 	}
 	k.kept = memory
 	if at := place(h.Allocate); at != memory {
-		t.Errorf("memory lies at %#x, and what is kept there is not used again", at)
+		t.Errorf("got %#x, want the chunk that only homes must avoid", at)
 	}
 	k.foreign = memory + gpu.ChunkBytes
 	if at := place(h.Allocate); at == memory {
-		t.Error("memory lies where something is kept that is others' too")
+		t.Error("memory was placed at another process's chunk")
 	}
 	k.kept, k.foreign = 0, 0
 	if place(h.Allocate) != memory || place(h.AllocateHome) != home {
-		t.Error("what was in the way for a while changes where memory lies later")
+		t.Error("addresses differ after all chunks were reclaimed")
 	}
 	if len(k.mapped) != 0 {
 		t.Errorf("%d chunks are left", len(k.mapped))

@@ -7,8 +7,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// live is the set of what is handed out, sorted by address. Each range has the size that was asked
-// for.
+// live is the set of allocations, sorted by address. Each range has the requested size.
 type live struct {
 	ranges []gpu.Range
 	bytes  uint64
@@ -20,7 +19,7 @@ func (l *live) add(r gpu.Range) {
 	l.bytes += r.Bytes
 }
 
-// remove takes out the range that begins exactly at address.
+// remove removes the range that begins exactly at address.
 func (l *live) remove(address uint64) (gpu.Range, bool) {
 	at, exact := slices.BinarySearchFunc(l.ranges, gpu.Range{Address: address}, compareAddress)
 	if !exact {
@@ -32,7 +31,7 @@ func (l *live) remove(address uint64) (gpu.Range, bool) {
 	return r, true
 }
 
-// find returns the range that address lies in.
+// find returns the range that contains an address.
 func (l *live) find(address uint64) (gpu.Range, bool) {
 	at, exact := slices.BinarySearchFunc(l.ranges, gpu.Range{Address: address}, compareAddress)
 	if !exact {

@@ -8,15 +8,15 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Spare is the address of the chunk that has memory though nothing lies in it, 0 for none. With
-// what is allocated, it is all that a heap is.
+// Spare returns the address of the empty chunk that is still mapped, or 0. Together with the
+// allocations it is the whole state of a heap.
 func (h *Heap) Spare() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.spare
 }
 
-// Mapped yields the ranges of chunks that have memory, by address.
+// Mapped yields the ranges of mapped chunks, by address.
 func (h *Heap) Mapped() iter.Seq[gpu.Range] {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -34,12 +34,12 @@ func (h *Heap) Mapped() iter.Seq[gpu.Range] {
 	return slices.Values(mapped)
 }
 
-// Restore makes a heap in which exactly these ranges are allocated, by address, and which will
-// place what comes as the heap would that had them. It fails with abi.InvalidValue where no heap
-// can have come to that.
+// Restore returns a heap with exactly these allocations, sorted by address. It places later
+// allocations as the original heap would. It fails with abi.InvalidValue if no heap can have this
+// state.
 func Restore(window gpu.Range, backing Backing, allocated []gpu.Range, spare uint64) (*Heap, error) {
 	h := New(window, backing)
-	shared := uint64(0) // the shared chunk that was mapped last
+	shared := uint64(0) // the last shared chunk that was mapped
 	for _, r := range allocated {
 		if err := h.restore(r, &shared); err != nil {
 			return nil, err
@@ -55,18 +55,20 @@ func Restore(window gpu.Range, backing Backing, allocated []gpu.Range, spare uin
 	return h, nil
 }
 
-func misplaced(detail string) error {
-	return &gpu.Error{Op: "place memory again", Code: abi.InvalidValue, Detail: detail}
+// invalidSaved returns an error about an invalid saved allocation.
+func invalidSaved(detail string) error {
+	return &gpu.Error{Op: "restore allocation", Code: abi.InvalidValue, Detail: detail}
 }
 
+// restore allocates one range. shared is the shared chunk that was mapped last.
 func (h *Heap) restore(r gpu.Range, shared *uint64) error {
 	if r.Bytes == 0 || r.Bytes > 1<<62 || r.Address%Align != 0 {
-		return misplaced("no allocation looks like this")
+		return invalidSaved("size or address is invalid")
 	}
 	if r.Bytes > SmallBytes {
 		whole := gpu.Range{Address: r.Address, Bytes: roundUp(r.Bytes, gpu.ChunkBytes)}
 		if r.Address%gpu.ChunkBytes != 0 || !h.takeChunks(whole) {
-			return misplaced("the chunks are in use")
+			return invalidSaved("the chunks are in use")
 		}
 		if err := h.mapChunks(whole, h.backing.Map); err != nil {
 			return err
@@ -81,7 +83,7 @@ func (h *Heap) restore(r gpu.Range, shared *uint64) error {
 		*shared = chunk
 	}
 	if !h.small.takeAt(gpu.Range{Address: r.Address, Bytes: roundUp(r.Bytes, Align)}) {
-		return misplaced("the range is in use")
+		return invalidSaved("the range is in use")
 	}
 	h.live.add(r)
 	return nil
@@ -91,7 +93,7 @@ func (h *Heap) restore(r gpu.Range, shared *uint64) error {
 func (h *Heap) share(address uint64) error {
 	chunk := gpu.Range{Address: address, Bytes: gpu.ChunkBytes}
 	if address%gpu.ChunkBytes != 0 || !h.takeChunks(chunk) {
-		return misplaced("the chunk is in use")
+		return invalidSaved("the chunk is in use")
 	}
 	if err := h.mapChunks(chunk, h.backing.Map); err != nil {
 		return err

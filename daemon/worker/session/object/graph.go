@@ -9,45 +9,47 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Kinds of objects that are known by their address, beside the kinds of handles in package abi.
+// Kinds of objects that are identified by address, in addition to the kinds of handles in package
+// abi.
 const (
-	// KindMemory is device memory, of cuMemAlloc and of pools.
+	// KindMemory is device memory from cuMemAlloc and from pools.
 	KindMemory abi.Kind = 0x40 + iota
 	// KindPinned is memory in the arena, pinned or managed.
 	KindPinned
-	// KindRegistered is the program's own memory that kernels reach.
+	// KindRegistered is the program's own memory, registered for kernels.
 	KindRegistered
 	// KindImported is device memory of another process.
 	KindImported
 )
 
-// Maker is the call that made an object, as it came over the wire.
+// Maker is the call that created an object, as it came over the wire.
 type Maker struct {
 	// Call is the permanent number of the call.
 	Call abi.Call
-	// Payload holds the call's arguments as package wire encodes them; the owner of a Graph gives it a
-	// copy to keep.
+	// Payload holds the call's arguments as package wire encodes them. The caller passes a copy that
+	// the Graph keeps.
 	Payload []byte
 	// Image is code that the call loaded, nil for other calls.
 	Image *Image
 }
 
-// Object is one thing that the program holds a handle or an address of.
+// Object is an object for which the program has a handle or an address.
 type Object struct {
-	// ID is the handle, or for memory the address.
+	// ID is the handle or, for memory, the address.
 	ID   uint64
 	Kind abi.Kind
 	// Sequence is the place in the order of creation, from 1.
 	Sequence uint64
 	Maker    Maker
-	// Owner destroys this object when it is destroyed itself; nil for a context.
+	// Owner is the parent: it destroys this object when it is destroyed itself. It is nil for a
+	// context.
 	Owner *Object
-	// Needs are further objects that must exist when this one is made again.
+	// Needs are further objects that must exist when this one is created again.
 	Needs []*Object
-	// State is what package session keeps with the object.
+	// State is package session's state of the object.
 	State any
 
-	users         int // objects whose owner or need this is
+	users         int // objects that have this one as parent or need
 	retired       bool
 	newer, older  *Object // neighbours in the order of creation
 	firstOwned    *Object // newest first
@@ -56,8 +58,7 @@ type Object struct {
 	destroyed     bool
 }
 
-// Retired reports whether the program has destroyed the object while a younger one still needs its
-// record.
+// Retired reports whether the object is destroyed but a younger one still needs its record.
 func (o *Object) Retired() bool { return o.retired }
 
 // Handle returns the ID as a handle.
@@ -65,10 +66,9 @@ func (o *Object) Handle() abi.Handle { return abi.Handle(o.ID) }
 
 // Graph is the set of all objects of a session.
 type Graph struct {
-	// Images holds the code that was loaded, one copy of each.
+	// Images holds the loaded code, one copy of each.
 	Images Images
-	// Watch, if not nil, is told of every object that is made, and of every one that ends, before it
-	// does.
+	// Watch, if not nil, is called after each object is created and before it is destroyed.
 	Watch func(o *Object, made bool)
 
 	byID           map[uint64]*Object
@@ -77,7 +77,7 @@ type Graph struct {
 	index          [abi.LastKind + 1]uint32
 }
 
-// ReservedContexts is how many context indices stand for primary contexts.
+// ReservedContexts is the number of context indices that are reserved for primary contexts.
 const ReservedContexts = 24
 
 // NewGraph returns an empty graph.
@@ -93,18 +93,18 @@ func (g *Graph) NextHandle(kind abi.Kind) abi.Handle {
 	return abi.NewHandle(kind, g.index[kind])
 }
 
-// ReserveHandle makes sure that NextHandle will not give this one, as a restore needs.
+// ReserveHandle makes sure that NextHandle does not return this handle; a restore needs that.
 func (g *Graph) ReserveHandle(h abi.Handle) {
 	if kind := h.Kind(); kind != abi.KindNone {
 		g.index[kind] = max(g.index[kind], h.Index())
 	}
 }
 
-// LastIndices are the last indices that NextHandle gave, by kind.
+// LastIndices returns the last index that NextHandle used, by kind.
 func (g *Graph) LastIndices() []uint32 { return slices.Clone(g.index[:]) }
 
-// Add enters a new object. The fields up to State are the caller's, but for Sequence. An ID in use
-// is a bug of the caller.
+// Add adds a new object. The caller sets the fields up to State except Sequence. It panics if the
+// ID is in use.
 func (g *Graph) Add(o *Object) *Object {
 	if g.byID[o.ID] != nil {
 		panic(fmt.Sprintf("object %#x exists", o.ID))
@@ -121,7 +121,7 @@ func (g *Graph) Add(o *Object) *Object {
 	g.newest = o
 	if o.Owner != nil {
 		o.Owner.users++
-		o.Owner.own(o)
+		o.Owner.link(o)
 	}
 	for _, need := range o.Needs {
 		need.users++
@@ -132,7 +132,8 @@ func (g *Graph) Add(o *Object) *Object {
 	return o
 }
 
-func (o *Object) own(child *Object) {
+// link links a child into the list of owned objects.
+func (o *Object) link(child *Object) {
 	child.nextOwned = o.firstOwned
 	if o.firstOwned != nil {
 		o.firstOwned.previousOwned = child
@@ -140,7 +141,8 @@ func (o *Object) own(child *Object) {
 	o.firstOwned = child
 }
 
-func (o *Object) disown(child *Object) {
+// unlink unlinks a child from the list of owned objects.
+func (o *Object) unlink(child *Object) {
 	if child.previousOwned != nil {
 		child.previousOwned.nextOwned = child.nextOwned
 	} else if o.firstOwned == child {
@@ -152,10 +154,11 @@ func (o *Object) disown(child *Object) {
 	child.nextOwned, child.previousOwned = nil, nil
 }
 
-// Get returns the living object of an ID, nil where there is none.
+// Get returns the live object with an ID, or nil.
 func (g *Graph) Get(id uint64) *Object { return g.byID[id] }
 
-// Find returns the living object of a handle; Missing where there is none or it is of another kind.
+// Find returns the live object with a handle. It fails with Missing if there is none or its kind
+// differs.
 func (g *Graph) Find(kind abi.Kind, h abi.Handle) (*Object, error) {
 	if o := g.byID[uint64(h)]; o != nil && o.Kind == kind {
 		return o, nil
@@ -163,10 +166,10 @@ func (g *Graph) Find(kind abi.Kind, h abi.Handle) (*Object, error) {
 	return nil, Missing(kind, h)
 }
 
-// values are the kinds of which the driver takes a wrong handle for a wrong value.
+// values are the kinds for which the driver reports an invalid handle as an invalid value.
 var values = []abi.Kind{abi.KindAllocation, abi.KindGraph, abi.KindGraphExec, abi.KindMemoryPool, abi.KindUserObject}
 
-// Missing says that a handle stands for nothing of its kind, in the driver's way.
+// Missing returns the driver's error for a handle without an object.
 func Missing(kind abi.Kind, h abi.Handle) error {
 	code := abi.InvalidHandle
 	if slices.Contains(values, kind) {
@@ -175,8 +178,8 @@ func Missing(kind abi.Kind, h abi.Handle) error {
 	return &gpu.Error{Op: "find " + kind.String(), Code: code, Detail: h.String() + " does not exist"}
 }
 
-// Destroy takes an object away with all that it owns, newest first, and calls release for each as
-// it goes. Destroying an object twice does nothing.
+// Destroy destroys an object and all that it owns, newest first, and calls release for each.
+// Destroying an object again does nothing.
 func (g *Graph) Destroy(o *Object, release func(*Object)) {
 	if o.destroyed {
 		return
@@ -187,7 +190,7 @@ func (g *Graph) Destroy(o *Object, release func(*Object)) {
 	}
 	delete(g.byID, o.ID)
 	if o.Owner != nil {
-		o.Owner.disown(o)
+		o.Owner.unlink(o)
 	}
 	if g.Watch != nil {
 		g.Watch(o, false)
@@ -198,11 +201,11 @@ func (g *Graph) Destroy(o *Object, release func(*Object)) {
 		o.retired = true
 		return
 	}
-	g.forget(o)
+	g.remove(o)
 }
 
-// forget drops a record that nothing refers to any more, and then those that only it referred to.
-func (g *Graph) forget(o *Object) {
+// remove removes a record without users, and then the records that only it used.
+func (g *Graph) remove(o *Object) {
 	if o.older != nil {
 		o.older.newer = o.newer
 	} else {
@@ -217,22 +220,23 @@ func (g *Graph) forget(o *Object) {
 		g.Images.release(o.Maker.Image)
 	}
 	if o.Owner != nil {
-		g.drop(o.Owner)
+		g.unuse(o.Owner)
 	}
 	for _, need := range o.Needs {
-		g.drop(need)
+		g.unuse(need)
 	}
 }
 
-func (g *Graph) drop(o *Object) {
+// unuse releases one use of a record.
+func (g *Graph) unuse(o *Object) {
 	o.users--
 	if o.users == 0 && o.retired {
-		g.forget(o)
+		g.remove(o)
 	}
 }
 
-// Records yields every record in the order of creation, retired ones included: made again in this
-// order, each object finds what it needs.
+// Records yields all records, also retired ones, in the order of creation. In this order each
+// object can be created again, because all that it needs comes first.
 func (g *Graph) Records() iter.Seq[*Object] {
 	return func(yield func(*Object) bool) {
 		for o := g.oldest; o != nil; o = o.newer {
@@ -243,7 +247,7 @@ func (g *Graph) Records() iter.Seq[*Object] {
 	}
 }
 
-// Owned yields the living objects of a kind that o owns directly, newest first.
+// Owned yields the live objects of a kind that o owns directly, newest first.
 func (o *Object) Owned(kind abi.Kind) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) {
 		for child := o.firstOwned; child != nil; child = child.nextOwned {
@@ -254,5 +258,5 @@ func (o *Object) Owned(kind abi.Kind) iter.Seq[*Object] {
 	}
 }
 
-// Len returns the number of living objects.
+// Len returns the number of live objects.
 func (g *Graph) Len() int { return len(g.byID) }

@@ -24,16 +24,16 @@ func TestHandlesAreNeverReused(t *testing.T) {
 	g := NewGraph()
 	context := add(g, abi.KindContext, nil)
 	if context.Handle().Index() != 25 {
-		t.Errorf("first created context is %v; 1 to 24 are primary ones", context.Handle())
+		t.Errorf("first created context is %v, want index 25; 1 to 24 are primary contexts", context.Handle())
 	}
 	first := add(g, abi.KindStream, context)
 	g.Destroy(first, func(*Object) {})
 	if second := add(g, abi.KindStream, context); second.ID == first.ID {
-		t.Errorf("%v came back", second.Handle())
+		t.Errorf("handle %v was reused", second.Handle())
 	}
 	g.ReserveHandle(abi.NewHandle(abi.KindStream, 100))
 	if got := g.NextHandle(abi.KindStream); got.Index() != 101 {
-		t.Errorf("after reserving stream 100 came %v", got)
+		t.Errorf("NextHandle after reserving stream 100 = %v", got)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestContextTakesEverythingAlong(t *testing.T) {
 		t.Errorf("destroyed %v, want %v", order, want)
 	}
 	if got := records(g); !slices.Equal(got, []abi.Handle{keep.Handle()}) {
-		t.Errorf("left %v", got)
+		t.Errorf("remaining records %v", got)
 	}
 }
 
@@ -97,15 +97,15 @@ func TestNeededRecordsAreRetired(t *testing.T) {
 	g.Destroy(graph, none)
 	g.Destroy(module, none)
 	if g.Get(function.ID) != nil || !module.Retired() || !graph.Retired() {
-		t.Error("the destroyed are still found, or not retired")
+		t.Error("destroyed objects are still found or not retired")
 	}
 	want := []abi.Handle{context.Handle(), module.Handle(), function.Handle(), graph.Handle(), exec.Handle()}
 	if got := records(g); !slices.Equal(got, want) {
-		t.Errorf("to replay %v, want %v", got, want)
+		t.Errorf("records %v, want %v", got, want)
 	}
 	g.Destroy(exec, none)
 	if got := records(g); !slices.Equal(got, []abi.Handle{context.Handle()}) {
-		t.Errorf("left %v", got)
+		t.Errorf("remaining records %v", got)
 	}
 	if n := len(slices.Collect(g.Images.All())); n != 0 {
 		t.Errorf("%d images left", n)
@@ -117,24 +117,24 @@ func TestImagesKeepOneCopy(t *testing.T) {
 	content := []byte("some code")
 	a, b := g.Images.Keep(content), g.Images.Keep(slices.Clone(content))
 	if a != b {
-		t.Error("two copies of one content")
+		t.Error("two copies of the same content")
 	}
 	content[0] = 'X'
 	if string(a.Bytes) != "some code" {
-		t.Error("the image follows the caller's bytes")
+		t.Error("the image shares the caller's memory")
 	}
 	g.Images.Discard(a)
 	if len(slices.Collect(g.Images.All())) != 1 {
-		t.Error("gone while in use")
+		t.Error("image removed while in use")
 	}
 	g.Images.Discard(b)
 	if len(slices.Collect(g.Images.All())) != 0 {
-		t.Error("kept without users")
+		t.Error("image kept without users")
 	}
 }
 
-// TestRecordsStaySound makes and destroys at random, and checks after each step that the records
-// are in order of creation and that whatever a record refers to comes before it.
+// TestRecordsStaySound creates and destroys objects at random. After each step it checks that the
+// records are in the order of creation and that references point to earlier records.
 func TestRecordsStaySound(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	g := NewGraph()

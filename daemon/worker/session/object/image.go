@@ -14,23 +14,22 @@ type Hash [sha256.Size]byte
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 
-// Image is code as the program gave it, kept because a restore loads it again.
+// Image is code as the program loaded it. It is kept because a restore loads it again.
 type Image struct {
 	Hash  Hash
 	Bytes []byte
 	users int
 }
 
-// NewImage is an image that nobody keeps. It has the content for its own.
+// NewImage returns an image outside of any Images. It takes ownership of the content.
 func NewImage(content []byte) *Image { return &Image{Hash: sha256.Sum256(content), Bytes: content} }
 
-// Images keeps one copy of each content. Frameworks load the same code again and again.
+// Images holds one copy of each content, because frameworks load the same code repeatedly.
 type Images struct {
 	byHash map[Hash]*Image
 }
 
-// Keep returns the image of this content and counts one user of it. It takes a copy when the
-// content is new.
+// Keep returns the image with this content and adds a reference to it. It copies new content.
 func (s *Images) Keep(content []byte) *Image {
 	hash := Hash(sha256.Sum256(content))
 	image := s.byHash[hash]
@@ -45,13 +44,13 @@ func (s *Images) Keep(content []byte) *Image {
 	return image
 }
 
-// Use counts one more user of an image that is kept.
+// Use adds a reference to an image.
 func (s *Images) Use(image *Image) *Image {
 	image.users++
 	return image
 }
 
-// Discard takes one Keep back, for an image that did not become part of an object.
+// Discard releases a reference of Keep, for an image that did not become part of an object.
 func (s *Images) Discard(image *Image) { s.release(image) }
 
 func (s *Images) release(image *Image) {
@@ -61,10 +60,11 @@ func (s *Images) release(image *Image) {
 	}
 }
 
-// All yields the images in the order of their hashes.
+// All yields the images, sorted by hash.
 func (s *Images) All() iter.Seq[*Image] {
 	return func(yield func(*Image) bool) {
-		for _, hash := range slices.SortedFunc(maps.Keys(s.byHash), func(a, b Hash) int { return bytes.Compare(a[:], b[:]) }) {
+		compare := func(a, b Hash) int { return bytes.Compare(a[:], b[:]) }
+		for _, hash := range slices.SortedFunc(maps.Keys(s.byHash), compare) {
 			if !yield(s.byHash[hash]) {
 				return
 			}

@@ -7,22 +7,23 @@ import (
 	"slices"
 )
 
-// ErrDamaged means that bytes are no saved session.
-var ErrDamaged = errors.New("the saved session is damaged")
+// ErrDamaged is returned when bytes are not a valid saved session.
+var ErrDamaged = errors.New("saved session is damaged")
 
-// ErrVersion means that a session was saved by a newer phos.
+// ErrVersion is returned when a session was saved by a newer phos.
 var ErrVersion = errors.New("the session was saved by a newer version")
 
-// coder goes over a session and writes or reads what it meets.
+// coder encodes or decodes a session, field by field.
 type coder struct {
 	reading bool
 	version uint32
-	out     []byte // what is written so far
-	in      []byte // what is left to read
+	out     []byte // the output so far
+	in      []byte // the rest of the input
 	depth   int    // of graphs in graphs
-	err     error  // the first; nothing is done after it
+	err     error  // the first error; nothing is done after it
 }
 
+// fail sets the error unless there is one already.
 func (c *coder) fail(format string, args ...any) {
 	if c.err == nil {
 		c.err = fmt.Errorf("%w: %s", ErrDamaged, fmt.Sprintf(format, args...))
@@ -30,7 +31,7 @@ func (c *coder) fail(format string, args ...any) {
 	c.in = nil
 }
 
-// number is any integer, short when it is small.
+// number codes an integer as a varint.
 func number[T ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](c *coder, v *T) {
 	if !c.reading {
 		c.out = binary.AppendUvarint(c.out, uint64(*v))
@@ -38,27 +39,28 @@ func number[T ~int | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64](c *
 	}
 	u, n := binary.Uvarint(c.in)
 	if n <= 0 || c.err != nil {
-		c.fail("a number is cut off")
+		c.fail("a number is truncated")
 		return
 	}
 	c.in = c.in[n:]
 	if *v = T(u); uint64(*v) != u {
-		c.fail("the number %d is too large", u)
+		c.fail("number %d is too large", u)
 	}
 }
 
-func (c *coder) flag(v *bool) {
+// boolean codes a bool.
+func (c *coder) boolean(v *bool) {
 	var u uint8
 	if *v {
 		u = 1
 	}
 	if number(c, &u); u > 1 {
-		c.fail("%d is neither yes nor no", u)
+		c.fail("%d is not a bool", u)
 	}
 	*v = u == 1
 }
 
-// shared is bytes; what is read shares its memory with the input.
+// shared codes bytes. When reading, they share memory with the input.
 func (c *coder) shared(v *[]byte) {
 	n := uint64(len(*v))
 	number(c, &n)
@@ -66,13 +68,13 @@ func (c *coder) shared(v *[]byte) {
 	case !c.reading:
 		c.out = append(c.out, *v...)
 	case n > uint64(len(c.in)):
-		c.fail("%d bytes are cut off", n)
+		c.fail("%d bytes are truncated", n)
 	default:
 		*v, c.in = c.in[:n:n], c.in[n:]
 	}
 }
 
-// bytes is bytes; what is read is a copy. None come back as nil.
+// bytes codes bytes. When reading, they are copied; empty bytes are nil.
 func (c *coder) bytes(v *[]byte) {
 	c.shared(v)
 	if c.reading {
@@ -80,6 +82,7 @@ func (c *coder) bytes(v *[]byte) {
 	}
 }
 
+// text codes a string.
 func (c *coder) text(v *string) {
 	raw := []byte(*v)
 	c.shared(&raw)
@@ -88,7 +91,8 @@ func (c *coder) text(v *string) {
 	}
 }
 
-// list is a sequence of anything that takes at least a byte.
+// list codes a list. Each element must take at least a byte, which bounds the allocation for
+// damaged input.
 func list[T any](c *coder, v *[]T, each func(c *coder, v *T)) {
 	n := uint64(len(*v))
 	number(c, &n)
@@ -99,7 +103,7 @@ func list[T any](c *coder, v *[]T, each func(c *coder, v *T)) {
 		return
 	}
 	if n > uint64(len(c.in)) {
-		c.fail("a list of %d is cut off", n)
+		c.fail("a list of %d elements is truncated", n)
 	}
 	*v = nil
 	for range n {
@@ -112,15 +116,15 @@ func list[T any](c *coder, v *[]T, each func(c *coder, v *T)) {
 	*v = slices.Clip(*v)
 }
 
-// numbers is a list of integers.
+// numbers codes a list of integers.
 func numbers[T ~int | ~int32 | ~uint8 | ~uint32 | ~uint64](c *coder, v *[]T) { list(c, v, number[T]) }
 
-// deeper runs f one level further down.
-func (c *coder) deeper(most int, f func()) {
+// nested runs f one nesting level deeper.
+func (c *coder) nested(limit int, f func()) {
 	c.depth++
 	defer func() { c.depth-- }()
-	if c.depth > most {
-		c.fail("more than %d graphs lie in each other", most)
+	if c.depth > limit {
+		c.fail("graphs are nested more than %d deep", limit)
 		return
 	}
 	f()

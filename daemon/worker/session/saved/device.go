@@ -5,30 +5,30 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Device is what a session keeps of a GPU.
+// Device is a session's state of a GPU.
 type Device struct {
 	Window gpu.Range
-	// Retained and Flags are the primary context's, whether it exists or not.
+	// Retained and Flags belong to the primary context, even if it does not exist.
 	Retained, Flags uint32
 	// DefaultPool and CurrentPool are the GPU's memory pools.
 	DefaultPool, CurrentPool abi.Handle
-	// Spare is the address of a chunk that has memory though nothing lies in it; 0 for none.
+	// Spare is the address of a chunk that has memory but no allocation; 0 for none.
 	Spare uint64
-	// Continuation is the backend's; of meaning while there are contexts on the device.
+	// Continuation is the backend's state. It is used only if there are contexts on the device.
 	Continuation gpu.Continuation
 	Fault        Fault
-	// Loads are how code came and went, where the driver places variables.
+	// Loads are the loads and unloads of code, in order, if the driver places variables.
 	Loads []Load
 }
 
-// Load is code that was loaded, or unloaded.
+// Load is a load or an unload of code.
 type Load struct {
-	// Module is what was loaded, if it is still there; else there are Image and HeapBytes, as a Module
-	// has them.
+	// Module is the loaded module if it still exists. Otherwise Image and HeapBytes are set, as in
+	// Module.
 	Module    abi.Handle
 	Image     int
 	HeapBytes uint64
-	// Unloads is the number of the load, the first of all being 1, that is taken back; 0 for a load.
+	// Unloads is the number, from 1, of the load that is undone; 0 for a load.
 	Unloads int
 }
 
@@ -39,7 +39,8 @@ func (l *Load) code(c *coder) {
 	number(c, &l.Unloads)
 }
 
-// Fault is what poisoned a device's contexts; abi.Success while they are healthy.
+// Fault is the fault that poisoned a device's contexts. Its code is abi.Success while they are
+// healthy.
 type Fault struct {
 	Code abi.Result
 	Text string
@@ -67,13 +68,13 @@ type Context struct {
 	Flags  uint32
 	// Limits are by their CUlimit numbers.
 	Limits []uint64
-	// HeapBytes is that of the heap of kernels once it was set, else 0.
+	// HeapBytes is the size of the kernels' heap if it was set, else 0.
 	HeapBytes uint64
-	// Legacy says that the default stream exists; PerThread are the reply slots of threads that have a
-	// default stream of their own.
+	// Legacy is set if the legacy default stream exists. PerThread are the reply slots of threads with
+	// a per-thread default stream.
 	Legacy    bool
 	PerThread []uint32
-	// Peers are contexts of other GPUs whose memory kernels may touch.
+	// Peers are contexts of other GPUs whose memory kernels may access.
 	Peers []abi.Handle
 }
 
@@ -82,7 +83,7 @@ func (x *Context) code(c *coder) {
 	number(c, &x.Flags)
 	numbers(c, &x.Limits)
 	number(c, &x.HeapBytes)
-	c.flag(&x.Legacy)
+	c.boolean(&x.Legacy)
 	numbers(c, &x.PerThread)
 	if c.version >= 3 {
 		numbers(c, &x.Peers)

@@ -8,25 +8,25 @@ import (
 // Event is a driver event.
 type Event struct {
 	Timing bool
-	// Moment is when it was last reached.
+	// Moment is the time at which it was last reached.
 	Moment gpu.Moment
-	// Word is the completion word, and the counts are what the program and the word agree on; see the
-	// session's event.
+	// Word is the completion word. The counts are described at package session's event.
 	Word                              uint32
 	Recorded, Counted, Asked, Reached uint64
-	// InGraph events are recorded by graphs.
+	// InGraph is set if graphs record the event.
 	InGraph bool
-	// Captured ones were last recorded in a capture, which has ended since.
+	// Captured is set if the event was last recorded in a capture that has ended.
 	Captured bool
-	// Shared is what other processes have of it, nil for an event that is not for them.
+	// Shared is set for an event that other processes may open.
 	Shared *SharedEvent
 }
 
-// SharedEvent is an event between processes.
+// SharedEvent is the interprocess part of an event.
 type SharedEvent struct {
-	// Count is how often it was recorded, by whomever.
+	// Count is how often it was recorded, by all processes.
 	Count uint64
-	// Export is the number under which others can have it, Token where it was had from; zero for none.
+	// Export is the key under which it is exported, Token that of an imported event; either may be
+	// zero.
 	Export ipc.ID
 	Token  ipc.Token
 }
@@ -39,16 +39,16 @@ func codeShared(c *coder, e *SharedEvent) {
 }
 
 func (e *Event) code(c *coder) {
-	c.flag(&e.Timing)
-	c.flag(&e.Moment.Recorded)
+	c.boolean(&e.Timing)
+	c.boolean(&e.Moment.Recorded)
 	number(c, &e.Moment.Clock)
 	number(c, &e.Word)
 	number(c, &e.Recorded)
 	number(c, &e.Counted)
 	number(c, &e.Asked)
 	number(c, &e.Reached)
-	c.flag(&e.InGraph)
-	c.flag(&e.Captured)
+	c.boolean(&e.InGraph)
+	c.boolean(&e.Captured)
 	if c.version >= 3 {
 		optional(c, &e.Shared, codeShared)
 	}

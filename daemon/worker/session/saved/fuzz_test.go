@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzDecode: what is accepted is written again as it was, and nothing takes much more memory than
-// it is long.
+// FuzzDecode checks that accepted input is encoded again unchanged, and that decoding takes memory
+// in proportion to the input.
 func FuzzDecode(f *testing.F) {
 	old, err := os.ReadFile("../testdata/version1.session")
 	if err != nil {
@@ -28,18 +28,18 @@ func FuzzDecode(f *testing.F) {
 		s, err := Decode(data)
 		runtime.ReadMemStats(&after)
 		if took := after.TotalAlloc - before.TotalAlloc; took > uint64(len(data))*256+1<<20 {
-			t.Errorf("%d bytes took %d to decode", len(data), took)
+			t.Errorf("decoding %d bytes allocated %d", len(data), took)
 		}
 		if err != nil {
 			return
 		}
 		again, err := Encode(s)
 		if err != nil {
-			t.Fatalf("what was decoded cannot be encoded: %v", err)
+			t.Fatalf("encode the decoded session: %v", err)
 		}
 		s2, err := Decode(again)
 		if err != nil {
-			t.Fatalf("what was encoded cannot be decoded: %v", err)
+			t.Fatalf("decode the encoded session: %v", err)
 		}
 		if third, err := Encode(s2); err != nil || !bytes.Equal(third, again) {
 			t.Errorf("one session has two encodings: %v", err)

@@ -6,18 +6,18 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Graph is a graph that the program can name.
+// Graph is a graph with a handle.
 type Graph struct {
-	// Record is nil for the graph of a child node, which is in the record of another graph.
+	// Record is nil for a child graph, which is in the record of its parent.
 	Record *graph.Record
 }
 
 func (g *Graph) code(c *coder) { optional(c, &g.Record, codeGraph) }
 
-// optional is something that may be missing.
+// optional codes a pointer that may be nil.
 func optional[T any](c *coder, v **T, code func(*coder, *T)) {
-	there := *v != nil
-	if c.flag(&there); !there || c.err != nil {
+	set := *v != nil
+	if c.boolean(&set); !set || c.err != nil {
 		return
 	}
 	if c.reading {
@@ -27,7 +27,7 @@ func optional[T any](c *coder, v **T, code func(*coder, *T)) {
 }
 
 func codeGraph(c *coder, g *graph.Record) {
-	c.deeper(graph.MaxDepth, func() {
+	c.nested(graph.MaxDepth, func() {
 		number(c, &g.Handle)
 		list(c, &g.References, codeReference)
 		list(c, &g.Nodes, codeNode)
@@ -49,7 +49,7 @@ func codeNode(c *coder, n *graph.NodeRecord) {
 	}
 }
 
-// codeOp walks over what a node does: its type, then the fields of that.
+// codeOp codes an operation: its type, then the fields of that type.
 func codeOp(c *coder, op *graph.Op) {
 	kind := graph.TypeEmpty
 	if !c.reading {
@@ -77,12 +77,11 @@ func codeOp(c *coder, op *graph.Op) {
 	case graph.TypeMemoryOps:
 		codeAs(c, op, func(c *coder, m *graph.MemoryOps) { list(c, &m.Ops, codeMemoryOp) })
 	default:
-		c.fail("nodes of type %d are unknown", uint32(kind))
+		c.fail("unknown node type %d", uint32(kind))
 	}
 }
 
-// codeAs walks over an op of a known type. Ops are values that nobody changes, so it works on a
-// copy.
+// codeAs codes an op of a known type. Ops are immutable values, so it works on a copy.
 func codeAs[O graph.Op](c *coder, op *graph.Op, code func(*coder, *O)) {
 	var o O
 	if !c.reading {
@@ -99,7 +98,7 @@ func codeKernel(c *coder, k *graph.Kernel) {
 		number(c, &k.Block[i])
 	}
 	number(c, &k.SharedBytes)
-	c.flag(&k.Cooperative)
+	c.boolean(&k.Cooperative)
 	c.bytes(&k.Params)
 	if c.version >= 7 {
 		list(c, &k.Attributes, codeLaunchAttribute)
@@ -111,7 +110,7 @@ func codeLaunchAttribute(c *coder, a *abi.LaunchAttribute) {
 	value := a.Value[:]
 	c.shared(&value)
 	if len(value) != len(a.Value) {
-		c.fail("a launch attribute of %d bytes", len(value))
+		c.fail("launch attribute has %d bytes", len(value))
 		return
 	}
 	copy(a.Value[:], value)
@@ -126,7 +125,7 @@ func codeCopy(c *coder, v *graph.Copy) {
 }
 
 func codeEnd(c *coder, e *graph.End) {
-	c.flag(&e.Program)
+	c.boolean(&e.Program)
 	number(c, &e.Address)
 	number(c, &e.RowPitch)
 	number(c, &e.SlicePitch)
@@ -143,19 +142,19 @@ func codeMemset(c *coder, m *graph.Memset) {
 }
 
 func codeMemoryOp(c *coder, o *gpu.MemoryOp) {
-	c.flag(&o.Wait)
+	c.boolean(&o.Wait)
 	number(c, &o.Until)
 	number(c, &o.Bytes)
 	number(c, &o.Address)
 	number(c, &o.Value)
 }
 
-// Executable is a graph made ready to run.
+// Executable is an instantiated graph.
 type Executable struct {
 	Flags uint64
-	// Stale ones are made ready again before their next launch.
+	// Stale is set if it must be instantiated again before the next launch.
 	Stale bool
-	// Ops are what the steps do now, Off the places of those that are switched off.
+	// Ops are the steps' current operations, Off the indices of disabled steps.
 	Ops        []graph.Op
 	Off        []int
 	Plan       graph.PlanRecord
@@ -164,7 +163,7 @@ type Executable struct {
 
 func (x *Executable) code(c *coder) {
 	number(c, &x.Flags)
-	c.flag(&x.Stale)
+	c.boolean(&x.Stale)
 	list(c, &x.Ops, codeOp)
 	numbers(c, &x.Off)
 	list(c, &x.Plan.After, func(c *coder, after *[]uint32) { numbers(c, after) })
@@ -177,7 +176,7 @@ func (x *Executable) code(c *coder) {
 }
 
 func codeShape(c *coder, s *graph.ShapeRecord) {
-	c.deeper(graph.MaxDepth, func() {
+	c.nested(graph.MaxDepth, func() {
 		list(c, &s.Nodes, func(c *coder, n *graph.ShapeNodeRecord) {
 			number(c, &n.Handle)
 			number(c, &n.Type)
@@ -187,7 +186,7 @@ func codeShape(c *coder, s *graph.ShapeRecord) {
 	})
 }
 
-// UserObject is a destructor of the program with a count of references.
+// UserObject is a destructor of the program with a reference count.
 type UserObject struct {
 	Argument, Destroy, Count uint64
 }

@@ -5,14 +5,14 @@ import (
 	"github.com/phos-gpu/phos/daemon/worker/ipc"
 )
 
-// Import is device memory of another process. Its content is saved there.
+// Import is device memory of another process. The other process saves its content.
 type Import struct {
 	Token ipc.Token
-	// Home is where whole chunks of it are; the object's ID lies in there.
+	// Home is the range of its whole chunks; it contains the object's ID.
 	Home gpu.Range
-	// Bytes is the size of the other's allocation.
+	// Bytes is the size of the other process's allocation.
 	Bytes uint64
-	// References is how often the program has opened it.
+	// References is how often the program has opened the memory.
 	References uint32
 }
 
@@ -24,7 +24,7 @@ func (i *Import) code(c *coder) {
 	number(c, &i.References)
 }
 
-// codeID writes a number that is not 0, or nothing.
+// codeID codes an ID; a zero ID takes no bytes.
 func codeID(c *coder, id *ipc.ID) {
 	var raw []byte
 	if *id != (ipc.ID{}) {
@@ -33,7 +33,7 @@ func codeID(c *coder, id *ipc.ID) {
 	c.bytes(&raw)
 	if c.reading && c.err == nil {
 		if len(raw) != len(id) && len(raw) != 0 {
-			c.fail("a random number of %d bytes", len(raw))
+			c.fail("id has %d bytes", len(raw))
 		}
 		copy(id[:], raw)
 	}

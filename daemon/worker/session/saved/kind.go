@@ -5,7 +5,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// newState is an empty state for an object of a kind; nil for kinds that no object has.
+// newState returns an empty state for a kind of objects, or nil for an unknown kind.
 func newState(kind abi.Kind) State {
 	switch kind {
 	case abi.KindContext:

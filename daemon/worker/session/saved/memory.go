@@ -8,24 +8,24 @@ import (
 // Memory is an allocation, in a GPU's window or in the arena.
 type Memory struct {
 	Bytes uint64
-	// Pool is where it was taken from; 0 for none, and for one that was destroyed.
+	// Pool is the pool that it came from; 0 for none or a destroyed one.
 	Pool abi.Handle
-	// Managed says of memory in the arena that it is managed, and not only pinned.
+	// Managed is set if memory in the arena is managed, not only pinned.
 	Managed bool
-	// Export is the number under which other processes can have it; zero for none.
+	// Export is the key under which it is exported; zero for none.
 	Export ipc.ID
 }
 
 func (m *Memory) code(c *coder) {
 	number(c, &m.Bytes)
 	number(c, &m.Pool)
-	c.flag(&m.Managed)
+	c.boolean(&m.Managed)
 	if c.version >= 3 {
 		codeID(c, &m.Export)
 	}
 }
 
-// Registered is memory of the program's own, at its address, that kernels reach.
+// Registered is the program's own memory, at its address, that is registered for kernels.
 type Registered struct{ Bytes uint64 }
 
 func (r *Registered) code(c *coder) { number(c, &r.Bytes) }
@@ -43,7 +43,7 @@ func (p *Pool) code(c *coder) {
 	number(c, &p.Device)
 	number(c, &p.MaxBytes)
 	for i := range p.Reuse {
-		c.flag(&p.Reuse[i])
+		c.boolean(&p.Reuse[i])
 	}
 	number(c, &p.Threshold)
 	number(c, &p.Used)

@@ -5,9 +5,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Library is code that belongs to no context.
+// Library is code without a context.
 type Library struct {
-	// Image is its place among the images.
+	// Image is its index in Session.Images.
 	Image int
 }
 
@@ -20,26 +20,26 @@ func (k *Kernel) code(c *coder) { c.text(&k.Name) }
 
 // Module is code in a context.
 type Module struct {
-	// Library is the library whose code it is; 0 for a module of its own, whose code is Image.
+	// Library is the library that contains the code; 0 for a separate module with code Image.
 	Library abi.Handle
 	Image   int
-	// HeapBytes is the heap of its kernels, 0 for the default.
+	// HeapBytes is the heap size of its kernels; 0 for the default.
 	HeapBytes uint64
-	// Variables have memory, in the order in which the linker asked for it.
+	// Variables are the variables with memory, in the order of the linker's requests.
 	Variables []Variable
-	// Placed are the variables that lie where the backend has put them.
+	// Placed are the variables whose addresses the backend chose.
 	Placed []Placed
 }
 
-// Variable is memory of a module: the range is that of the allocation.
+// Variable is a variable of a module; Range is its allocation.
 type Variable struct {
 	Name  string
 	Range gpu.Range
-	// Managed ones lie in the arena.
+	// Managed variables lie in the arena.
 	Managed bool
 }
 
-// Placed is a variable that the backend found a place for, with its content.
+// Placed is a variable at an address that the backend chose, with its content.
 type Placed struct {
 	Name    string
 	Address uint64
@@ -53,7 +53,7 @@ func (m *Module) code(c *coder) {
 	list(c, &m.Variables, func(c *coder, v *Variable) {
 		c.text(&v.Name)
 		codeRange(c, &v.Range)
-		c.flag(&v.Managed)
+		c.boolean(&v.Managed)
 	})
 	if c.version >= 5 {
 		list(c, &m.Placed, func(c *coder, v *Placed) {
@@ -67,11 +67,11 @@ func (m *Module) code(c *coder) {
 // Function is a kernel of a module.
 type Function struct {
 	Name string
-	// Attributes are those that can be set.
+	// Attributes are the attributes that can be set.
 	Attributes []Attribute
 }
 
-// Attribute is one of a function.
+// Attribute is an attribute of a function.
 type Attribute struct {
 	Number abi.FunctionAttribute
 	Value  int32

@@ -9,38 +9,37 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Version is the version of the encoding that is written. All older ones are read. The second added
-// reservations, blocks and registered memory, the third memory shared with other processes and
-// peers, the fourth blocks that are shared, the fifth variables that the backend has placed, the
-// sixth in which order code came and went where it does so, the seventh attributes of launches in
-// graphs.
+// Version is the version of the encoding that is written. All older ones can be read. Version 2
+// added reservations, blocks and registered memory; 3 memory shared with other processes, and
+// peers; 4 shared blocks; 5 variables that the backend placed; 6 the order of their loads and
+// unloads; 7 launch attributes in graphs.
 const Version = 7
 
-// magic begins every saved session.
+// magic is the beginning of every saved session.
 const magic = "phos session\n"
 
-// Session is everything but the content of memory.
+// Session is a whole session except the content of memory.
 type Session struct {
-	// Images is code, one copy of each content; objects name it by its place here.
+	// Images is the code, one copy of each content; objects refer to it by index.
 	Images [][]byte
 	// Made and Completed count calls.
 	Made, Completed uint64
-	// Handles is the last index given out of each kind of handle: none is ever given out again.
+	// Handles is the last index used for each kind of handle. Indices are never reused.
 	Handles []uint32
-	// LastCapture and LastCallback are ids given out last.
+	// LastCapture and LastCallback are the last ids used.
 	LastCapture, LastCallback uint64
 	Words                     Words
 	Devices                   []Device
-	// Objects are the living ones, in the order of creation.
+	// Objects are the live objects, in the order of creation.
 	Objects []Object
-	// Reservations are by address.
+	// Reservations are sorted by address.
 	Reservations []Reservation
-	// Exporter is the session's name for those who share its memory; zero for none.
+	// Exporter is the session's ID for processes that import its memory; zero for none.
 	Exporter ipc.ID
 }
 
-// Words is which completion words of events are free: those in Free, last to first, then those from
-// Next on.
+// Words says which completion words of events are free: those in Free, used from the end, then
+// those from Next on.
 type Words struct {
 	Free []uint32
 	Next uint32
@@ -51,18 +50,18 @@ func (w *Words) code(c *coder) {
 	number(c, &w.Next)
 }
 
-// Object is one thing that the program has a handle or an address of.
+// Object is an object for which the program has a handle or an address.
 type Object struct {
-	// ID is the handle, or for memory the address.
+	// ID is the handle or, for memory, the address.
 	ID   uint64
 	Kind abi.Kind
-	// Owner is the ID of the object that takes this one along when it is destroyed; 0 for none.
+	// Owner is the ID of the parent, which destroys this object with itself; 0 for none.
 	Owner uint64
-	// State is that of its kind.
+	// State is the kind's state.
 	State State
 }
 
-// State is what is kept of an object of some kind.
+// State is the saved state of an object; each kind has its own type.
 type State interface{ code(c *coder) }
 
 func (o *Object) code(c *coder) {
@@ -71,7 +70,7 @@ func (o *Object) code(c *coder) {
 	number(c, &o.Owner)
 	if c.reading && c.err == nil {
 		if o.State = newState(o.Kind); o.State == nil {
-			c.fail("objects of %v are unknown", o.Kind)
+			c.fail("unknown object kind %v", o.Kind)
 		}
 	}
 	if c.err == nil {
@@ -79,7 +78,7 @@ func (o *Object) code(c *coder) {
 	}
 }
 
-// code walks over the session behind the header.
+// code codes the session after the header.
 func (s *Session) code(c *coder) {
 	list(c, &s.Images, func(c *coder, image *[]byte) { c.shared(image) })
 	number(c, &s.Made)
@@ -98,33 +97,32 @@ func (s *Session) code(c *coder) {
 	}
 }
 
-// Encode writes a session down. It fails when the session is one that Decode would refuse.
+// Encode encodes a session. It fails for a session that Decode would refuse.
 func Encode(s *Session) ([]byte, error) {
-	room := 4096 + 64*len(s.Objects)
+	size := 4096 + 64*len(s.Objects)
 	for _, image := range s.Images {
-		room += len(image) + 8
+		size += len(image) + 8
 	}
-	c := &coder{out: append(make([]byte, 0, room), magic...)}
+	c := &coder{out: append(make([]byte, 0, size), magic...)}
 	c.version = Version
 	number(c, &c.version)
 	s.code(c)
 	return c.out, c.err
 }
 
-// Decode reads what Encode wrote. Images share their memory with data. The error is ErrDamaged or
-// ErrVersion.
+// Decode decodes a session. Images share memory with data. It returns ErrDamaged or ErrVersion.
 func Decode(data []byte) (*Session, error) {
 	if !bytes.HasPrefix(data, []byte(magic)) {
-		return nil, fmt.Errorf("%w: it does not begin like one", ErrDamaged)
+		return nil, fmt.Errorf("%w: wrong magic", ErrDamaged)
 	}
 	c := &coder{reading: true, in: data[len(magic):]}
 	if number(c, &c.version); c.err == nil && (c.version < 1 || c.version > Version) {
-		return nil, fmt.Errorf("%w: %d, the newest known is %d", ErrVersion, c.version, Version)
+		return nil, fmt.Errorf("%w: version %d, newest known is %d", ErrVersion, c.version, Version)
 	}
 	s := &Session{}
 	s.code(c)
 	if c.err == nil && len(c.in) > 0 {
-		c.fail("%d bytes are left over", len(c.in))
+		c.fail("%d bytes after the end", len(c.in))
 	}
 	if c.err != nil {
 		return nil, c.err

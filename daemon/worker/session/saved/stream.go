@@ -1,6 +1,6 @@
 package saved
 
-// Stream is a stream that the program made.
+// Stream is a stream that the program created.
 type Stream struct {
 	Flags    uint32
 	Priority int32

@@ -6,17 +6,17 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Block is memory that the program maps where it likes.
+// Block is an allocation of cuMemCreate, which the program maps itself.
 type Block struct {
 	Device int32
-	// Home is where the session has it, in the heap's part of the GPU's window.
+	// Home is its range in the heap's part of the GPU's window.
 	Home        gpu.Range
 	HandleTypes uint32
 	Capable     bool
-	// References is 0 when the program has released the handle and only mappings are left.
+	// References is 0 if the program has released the handle and only mappings remain.
 	References uint32
-	// Token is how other sessions have it; with an exporter, how this one has another's. Its content
-	// is saved there then.
+	// Token names an exported block. If it has an exporter, the block is imported from that session,
+	// which saves its content.
 	Token ipc.Token
 }
 
@@ -24,7 +24,7 @@ func (b *Block) code(c *coder) {
 	number(c, &b.Device)
 	codeRange(c, &b.Home)
 	number(c, &b.HandleTypes)
-	c.flag(&b.Capable)
+	c.boolean(&b.Capable)
 	number(c, &b.References)
 	if c.version >= 4 {
 		codeID(c, &b.Token.Exporter)
@@ -32,7 +32,7 @@ func (b *Block) code(c *coder) {
 	}
 }
 
-// Reservation is a range of addresses that the program asked for.
+// Reservation is a range of addresses that the program reserved.
 type Reservation struct {
 	gpu.Range
 	Mappings []Mapping
@@ -43,11 +43,11 @@ func (r *Reservation) code(c *coder) {
 	list(c, &r.Mappings, func(c *coder, m *Mapping) { m.code(c) })
 }
 
-// Mapping is a block, or the beginning of one, behind reserved addresses.
+// Mapping is a block, or the beginning of one, mapped at reserved addresses.
 type Mapping struct {
 	gpu.Range
 	Allocation abi.Handle
-	// Access is what each GPU may do, in the driver's numbers.
+	// Access is the access of each GPU, as CUmemAccess_flags.
 	Access []uint8
 }
 

@@ -1,10 +1,10 @@
-// Package trace is the record of which calls of a program make, use and end which objects: JSON,
+// Package trace records which calls of a program create, use and destroy which objects: as JSON,
 // one object a line.
 //
-// The first line is a Head. Have lines follow, one for each object that there is already. Then
-// comes a Call line for each call that arrives, in the order in which they are carried out; one
-// without a name tells what ended later than the call that asked for it. The last line is a Tail:
-// without it, the program or its worker ended first.
+// The first line is a Head. Then follows a Have line for each object that already exists. Then
+// comes a Call line for each call, in the order of execution. A Call line without a name reports
+// objects that were destroyed after the call that requested it. The last line is a Tail; if it is
+// missing, the program or its worker exited first.
 //
 //	{"trace":1,"pid":4711,"session":3,"begun":"2026-01-02T15:04:05Z"}
 //	{"have":{"kind":"context","id":1},"call":"cuDevicePrimaryCtxRetain"}
@@ -13,9 +13,9 @@
 //	{"n":3,"us":5200,"call":"cuStreamDestroy_v2","context":1,"thread":0,"uses":[...],"ends":[{"kind":"stream","id":3}]}
 //	{"calls":3}
 //
-// What stands under uses is named as the argument in the call; memory among the bytes for a kernel
-// ("params+8") is what looks like an address of living memory. It is a way of looking, and nothing
-// that a checkpoint relies on.
+// Objects under "uses" have the name of the call's argument. Memory with the name "params+8" was
+// found in the parameters of a kernel: the value at that offset looks like an address of live
+// memory. A trace is for people; no checkpoint depends on it.
 //
-// The package knows nothing of sessions. Read Log; package session fills it.
+// The package knows nothing about sessions. Read Log; package session writes to it.
 package trace

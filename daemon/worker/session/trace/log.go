@@ -10,27 +10,28 @@ import (
 )
 
 const (
-	// bufferBytes are written at a time, and no later than flushTime after they came.
+	// The buffer is written when it holds bufferBytes, and at least every flushTime.
 	bufferBytes = 64 << 10
 	flushTime   = 200 * time.Millisecond
-	// buffers may wait for a slow file; then the program does, for as long as patience lasts.
-	buffers  = 64
-	patience = time.Second
-	// tailBytes are kept free below the limit for the last line.
+	// buffers is how many buffers may wait for a slow file. When all are full the program waits, up to
+	// patience.
+	buffers = 64
+	maxWait = time.Second
+	// tailBytes are reserved below the limit for the last line.
 	tailBytes = 1 << 10
 )
 
-// DefaultLimit is how long the file of a trace may become.
+// DefaultLimit is the maximum size of a trace's file.
 const DefaultLimit = 1 << 30
 
 // Errors that end a trace before it is stopped.
 var (
-	ErrFull = errors.New("the trace has reached its limit")
-	ErrSlow = errors.New("the trace's file takes nothing more for too long")
+	ErrFull = errors.New("trace has reached its limit")
+	ErrSlow = errors.New("trace file is too slow")
 )
 
-// Log writes the lines of one trace. A program that is traced never waits for long: a file that is
-// slower, full or faulty ends the trace and not the program.
+// Log writes the lines of one trace. A traced program never waits for long: a file that is slow,
+// full or faulty ends the trace, not the program.
 type Log struct {
 	file   io.WriteCloser
 	limit  int
@@ -46,18 +47,18 @@ type Log struct {
 	closed bool
 }
 
-// New begins a trace of at most limit bytes. The file is the Log's from here on.
+// New begins a trace of at most limit bytes. It takes ownership of the file.
 func New(file io.WriteCloser, limit int, head Head) *Log {
 	l := &Log{file: file, limit: limit, begun: head.Begun, chunks: make(chan []byte, buffers), done: make(chan struct{})}
 	l.Write(head)
-	go l.write()
+	go l.run()
 	return l
 }
 
-// Begun is when the trace began.
+// Begun returns when the trace began.
 func (l *Log) Begun() time.Time { return l.begun }
 
-// Write adds a line. Once something has gone wrong it does nothing.
+// Write adds a line. After an error it does nothing.
 func (l *Log) Write(line any) {
 	text, err := json.Marshal(line)
 	l.mu.Lock()
@@ -72,22 +73,22 @@ func (l *Log) Write(line any) {
 		l.failed = err
 		return
 	}
-	if call, is := line.(*Call); is && call.N > 0 {
+	if call, ok := line.(*Call); ok && call.N > 0 {
 		l.calls++
 	}
-	l.add(text)
+	l.appendLine(text)
 	if len(l.buffer) >= bufferBytes {
-		l.pass()
+		l.flush()
 	}
 }
 
-func (l *Log) add(text []byte) {
+func (l *Log) appendLine(text []byte) {
 	l.buffer = append(append(l.buffer, text...), '\n')
 	l.bytes += len(text) + 1
 }
 
-// pass hands the buffer over to be written. mu is held.
-func (l *Log) pass() {
+// flush hands the buffer to the writing goroutine. The caller holds mu.
+func (l *Log) flush() {
 	if len(l.buffer) == 0 {
 		return
 	}
@@ -100,13 +101,13 @@ func (l *Log) pass() {
 	}
 	select {
 	case l.chunks <- full:
-	case <-time.After(patience):
+	case <-time.After(maxWait):
 		l.failed = errors.Join(l.failed, ErrSlow)
 	}
 }
 
-// write is the goroutine that writes.
-func (l *Log) write() {
+// run is the writing goroutine.
+func (l *Log) run() {
 	defer close(l.done)
 	tick := time.NewTicker(flushTime)
 	defer tick.Stop()
@@ -116,7 +117,7 @@ func (l *Log) write() {
 			if !more {
 				return
 			}
-			l.put(chunk)
+			l.writeChunk(chunk)
 		case <-tick.C:
 			l.mu.Lock()
 			var late []byte
@@ -124,23 +125,24 @@ func (l *Log) write() {
 				late, l.buffer = l.buffer, nil
 			}
 			l.mu.Unlock()
-			l.put(late)
+			l.writeChunk(late)
 		}
 	}
 }
 
-func (l *Log) put(chunk []byte) {
+func (l *Log) writeChunk(chunk []byte) {
 	if len(chunk) == 0 {
 		return
 	}
 	if _, err := l.file.Write(chunk); err != nil {
 		l.mu.Lock()
-		l.failed = errors.Join(l.failed, fmt.Errorf("write the trace: %w", err))
+		l.failed = errors.Join(l.failed, fmt.Errorf("write trace: %w", err))
 		l.mu.Unlock()
 	}
 }
 
-// Close writes the last line and says how many calls were written down, and why no more.
+// Close writes the last line. It returns the number of recorded calls and the error that ended the
+// trace early.
 func (l *Log) Close() (calls uint64, err error) {
 	l.mu.Lock()
 	if l.closed {
@@ -154,19 +156,19 @@ func (l *Log) Close() (calls uint64, err error) {
 		tail.Error = l.failed.Error()
 	}
 	text, _ := json.Marshal(tail) // a number and a text
-	l.add(text)
-	l.pass()
+	l.appendLine(text)
+	l.flush()
 	close(l.chunks)
 	l.mu.Unlock()
 	select {
 	case <-l.done:
-	case <-time.After(patience):
+	case <-time.After(maxWait):
 		return l.calls, ErrSlow
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.file.Close(); err != nil {
-		l.failed = errors.Join(l.failed, fmt.Errorf("write the trace: %w", err))
+		l.failed = errors.Join(l.failed, fmt.Errorf("write trace: %w", err))
 	}
 	return l.calls, l.failed
 }

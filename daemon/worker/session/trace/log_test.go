@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// kept is a file in memory.
-type kept struct{ bytes.Buffer }
+// memoryFile is an in-memory file.
+type memoryFile struct{ bytes.Buffer }
 
-func (*kept) Close() error { return nil }
+func (*memoryFile) Close() error { return nil }
 
-// last is the tail of a trace, every line of which must be JSON.
+// last returns the tail of a trace and checks that every line is JSON.
 func last(t *testing.T, text []byte) (tail Tail, lines int) {
 	t.Helper()
 	for line := range bytes.Lines(text) {
@@ -30,7 +30,7 @@ func last(t *testing.T, text []byte) (tail Tail, lines int) {
 
 func TestLimit(t *testing.T) {
 	const limit = 10_000
-	var file kept
+	var file memoryFile
 	log := New(&file, limit, Head{Trace: Version, Begun: time.Now()})
 	for n := range uint64(1000) {
 		log.Write(&Call{N: n + 1, Call: "launch"})
@@ -46,10 +46,10 @@ func TestLimit(t *testing.T) {
 }
 
 func TestClosedTwice(t *testing.T) {
-	var file kept
+	var file memoryFile
 	log := New(&file, DefaultLimit, Head{Trace: Version})
 	log.Write(&Call{N: 1})
-	log.Write(&Call{}) // what is no call does not count
+	log.Write(&Call{}) // events outside of calls do not count
 	for range 2 {
 		if calls, err := log.Close(); calls != 1 || err != nil {
 			t.Errorf("%d calls, %v", calls, err)
@@ -61,7 +61,7 @@ func TestClosedTwice(t *testing.T) {
 	}
 }
 
-// TestStuck: a pipe that nobody reads ends the trace, not the program.
+// TestStuck checks that a pipe without a reader ends the trace and does not block the program.
 func TestStuck(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -69,11 +69,11 @@ func TestStuck(t *testing.T) {
 	}
 	log := New(write, DefaultLimit, Head{Trace: Version})
 	line := &Call{N: 1, Call: string(bytes.Repeat([]byte("x"), bufferBytes/2))}
-	for range 4 * buffers { // it would wait for ever if it waited for each
+	for range 4 * buffers { // must not wait for each write
 		log.Write(line)
 	}
 	if _, err := log.Close(); !errors.Is(err, ErrSlow) {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("Close: got %v, want ErrSlow", err)
 	}
 	go func() { _, _ = io.Copy(io.Discard, read) }()
 	<-log.done

@@ -11,34 +11,34 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Access is what a GPU may do with mapped memory, in the numbers of the driver's CUmemAccess_flags.
+// Access is a GPU's access to mapped memory, as CUmemAccess_flags.
 type Access uint8
 
-// What a GPU may do.
+// Access rights of a GPU.
 const (
 	None      Access = 0
 	Read      Access = 1
 	ReadWrite Access = 3
 )
 
-// Mapping is an allocation, or the beginning of one, behind reserved addresses.
+// Mapping is an allocation, or the beginning of one, mapped at reserved addresses.
 type Mapping struct {
 	gpu.Range
-	// Allocation is the handle of what is mapped; the program may have released it.
+	// Allocation is the handle of the mapped allocation; the program may have released it.
 	Allocation abi.Handle
-	// Access is by GPU.
+	// Access is indexed by GPU.
 	Access []Access
 }
 
-// Reservation is a range of addresses that the program asked for.
+// Reservation is a range of addresses that the program reserved.
 type Reservation struct {
-	// Range has the size that was asked for; it is taken in whole chunks.
+	// Range has the requested size; whole chunks are taken.
 	gpu.Range
-	// Mappings are by address.
+	// Mappings are sorted by address.
 	Mappings []*Mapping
 }
 
-// Space is everything of one program. The session's lock guards it.
+// Space is the virtual memory state of one program. The session's lock guards it.
 type Space struct {
 	gpus         int
 	program      []part         // by GPU
@@ -46,7 +46,7 @@ type Space struct {
 	reservations []*Reservation // by address
 }
 
-// part is a range of addresses, and which of them are free.
+// part is a range of addresses with an allocator.
 type part struct {
 	gpu.Range
 	*heap.Addresses
@@ -59,27 +59,28 @@ func parts(windows []gpu.Range) (out []part) {
 	return out
 }
 
-// New makes the space of a program that has reserved nothing, in one range of addresses for each
-// GPU. In another range for each, the program cannot reserve any: they are for memory of other
-// processes, however much the program takes.
+// New returns a space without reservations. windows are the ranges for the program's reservations,
+// by GPU. guests are ranges in which the program cannot reserve: they are kept for memory of other
+// processes.
 func New(windows, guests []gpu.Range) *Space {
 	return &Space{gpus: len(windows), program: parts(windows), guests: parts(guests)}
 }
 
+// invalid returns an error with abi.InvalidValue.
 func invalid(op, format string, args ...any) error {
 	return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Reserve takes addresses: at a place that the program would like, where it is free, else near
-// those of a GPU.
-func (s *Space) Reserve(device int, bytes, align, wish uint64) (*Reservation, error) {
+// Reserve reserves addresses: at the requested address if that is free, otherwise in the GPU's
+// window.
+func (s *Space) Reserve(device int, bytes, align, fixed uint64) (*Reservation, error) {
 	const op, pageBytes = "reserve addresses", 4096
-	if bytes == 0 || bytes%pageBytes != 0 || wish%pageBytes != 0 {
-		return nil, invalid(op, "size %#x, address %#x: not whole pages", bytes, wish)
+	if bytes == 0 || bytes%pageBytes != 0 || fixed%pageBytes != 0 {
+		return nil, invalid(op, "size %#x, address %#x: not whole pages", bytes, fixed)
 	}
-	r := gpu.Range{Address: wish, Bytes: bytes}
-	if wish != 0 && align&(align-1) == 0 && (align == 0 || wish%align == 0) && s.reserveIn(s.program, r) {
-		return s.reservationAt(wish), nil
+	r := gpu.Range{Address: fixed, Bytes: bytes}
+	if fixed != 0 && align&(align-1) == 0 && (align == 0 || fixed%align == 0) && s.reserveIn(s.program, r) {
+		return s.reservationAt(fixed), nil
 	}
 	taken, err := s.program[device].Take(bytes, align)
 	if err != nil {
@@ -88,7 +89,7 @@ func (s *Space) Reserve(device int, bytes, align, wish uint64) (*Reservation, er
 	return s.add(gpu.Range{Address: taken.Address, Bytes: bytes}), nil
 }
 
-// Admit takes addresses for whole chunks of another process.
+// Admit reserves addresses for whole chunks of another process.
 func (s *Space) Admit(device int, bytes uint64) (gpu.Range, error) {
 	taken, err := s.program[device].Take(bytes, 0)
 	if err != nil {
@@ -100,7 +101,7 @@ func (s *Space) Admit(device int, bytes uint64) (gpu.Range, error) {
 	return s.add(taken).Range, nil
 }
 
-// ReserveAt takes exactly these addresses, abi.InvalidValue where they are not free.
+// ReserveAt reserves exactly these addresses. It fails with abi.InvalidValue if they are not free.
 func (s *Space) ReserveAt(r gpu.Range) error {
 	if s.reserveIn(s.program, r) || s.reserveIn(s.guests, r) {
 		return nil
@@ -108,6 +109,7 @@ func (s *Space) ReserveAt(r gpu.Range) error {
 	return invalid("reserve addresses", "%#x+%#x is not free", r.Address, r.Bytes)
 }
 
+// reserveIn reserves a range in the part that contains it, and reports whether it was free.
 func (s *Space) reserveIn(parts []part, r gpu.Range) bool {
 	for _, p := range parts {
 		if p.Contains(r) && r.Bytes > 0 && p.TakeAt(taken(r)) {
@@ -118,7 +120,7 @@ func (s *Space) reserveIn(parts []part, r gpu.Range) bool {
 	return false
 }
 
-// taken is what a reservation takes of its window.
+// taken returns a reservation's range, rounded up to whole chunks.
 func taken(r gpu.Range) gpu.Range {
 	r.Bytes = (r.Bytes + gpu.ChunkBytes - 1) &^ (gpu.ChunkBytes - 1)
 	return r
@@ -131,7 +133,7 @@ func (s *Space) add(r gpu.Range) *Reservation {
 	return added
 }
 
-// reservationAt is the reservation that an address lies in, nil for none.
+// reservationAt returns the reservation that contains an address, or nil.
 func (s *Space) reservationAt(address uint64) *Reservation {
 	at := sort.Search(len(s.reservations), func(i int) bool { return s.reservations[i].End() > address })
 	if at < len(s.reservations) && s.reservations[at].Address <= address {
@@ -144,7 +146,7 @@ func (s *Space) reservationAt(address uint64) *Reservation {
 func (s *Space) Free(r gpu.Range) error {
 	found := s.reservationAt(r.Address)
 	if found == nil || found.Range != r {
-		return invalid("free addresses", "%#x+%#x is no reservation", r.Address, r.Bytes)
+		return invalid("free addresses", "%#x+%#x is not a reservation", r.Address, r.Bytes)
 	}
 	if len(found.Mappings) > 0 {
 		return invalid("free addresses", "memory is mapped at %#x", found.Mappings[0].Address)
@@ -158,8 +160,7 @@ func (s *Space) Free(r gpu.Range) error {
 	return nil
 }
 
-// Map puts an allocation behind reserved addresses that have nothing yet. Nobody may touch them
-// until somebody is allowed to.
+// Map maps an allocation at reserved addresses that have no mapping. At first no GPU has access.
 func (s *Space) Map(r gpu.Range, allocation abi.Handle) (*Mapping, error) {
 	const op = "map memory"
 	if r.Bytes == 0 || (r.Address|r.Bytes)%gpu.ChunkBytes != 0 {
@@ -178,12 +179,12 @@ func (s *Space) Map(r gpu.Range, allocation abi.Handle) (*Mapping, error) {
 	return m, nil
 }
 
-// first is the place of the first mapping that ends behind an address.
+// first returns the index of the first mapping that ends after an address.
 func (r *Reservation) first(address uint64) int {
 	return sort.Search(len(r.Mappings), func(i int) bool { return r.Mappings[i].End() > address })
 }
 
-// Whole returns the mappings that a range consists of: whole ones, without gaps.
+// Whole returns the mappings of a range, which must be whole mappings without gaps.
 func (s *Space) Whole(r gpu.Range) ([]*Mapping, error) {
 	found := s.reservationAt(r.Address)
 	if found == nil || r.Bytes == 0 || !found.Contains(r) {
@@ -200,7 +201,7 @@ func (s *Space) Whole(r gpu.Range) ([]*Mapping, error) {
 	return nil, invalid("find mappings", "%#x+%#x is not whole mappings without gaps", r.Address, r.Bytes)
 }
 
-// Unmap takes out what Whole found.
+// Unmap removes mappings that Whole returned.
 func (s *Space) Unmap(mappings []*Mapping) {
 	for _, m := range mappings {
 		if found := s.reservationAt(m.Address); found != nil {
@@ -209,7 +210,7 @@ func (s *Space) Unmap(mappings []*Mapping) {
 	}
 }
 
-// At returns the mapping that an address lies in, nil for none.
+// At returns the mapping that contains an address, or nil.
 func (s *Space) At(address uint64) *Mapping {
 	found := s.reservationAt(address)
 	if found == nil {
@@ -236,10 +237,10 @@ func (s *Space) Covers(r gpu.Range) bool {
 	return false
 }
 
-// Reservations yields all by address.
+// Reservations yields all reservations by address.
 func (s *Space) Reservations() iter.Seq[*Reservation] { return slices.Values(s.reservations) }
 
-// Mappings yields all by address.
+// Mappings yields all mappings by address.
 func (s *Space) Mappings() iter.Seq[*Mapping] {
 	return func(yield func(*Mapping) bool) {
 		for _, r := range s.reservations {

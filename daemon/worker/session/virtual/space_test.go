@@ -22,11 +22,11 @@ func window() []gpu.Range {
 	return []gpu.Range{chunks(0, 64), {Address: base + 1<<40, Bytes: 64 * chunk}}
 }
 
-// model says of each chunk which reservation and which mapping it belongs to, by the first chunk of
-// each plus one.
+// model holds for each chunk its reservation and its mapping, each as the index of its first chunk
+// plus one.
 type model struct{ reserved, mapped [64]int }
 
-// owned reports whether a span is exactly one whole of what a table says.
+// owned reports whether a span is exactly one entry of a table.
 func owned(table *[64]int, first, n int) bool {
 	if n <= 0 || first+n > 64 {
 		return false
@@ -39,7 +39,7 @@ func owned(table *[64]int, first, n int) bool {
 	return first+n == 64 || table[first+n] != first+1
 }
 
-// whole reports whether a span is whole mappings of one reservation without gaps.
+// whole reports whether a span consists of whole mappings of one reservation without gaps.
 func (m *model) whole(first, n int) bool {
 	if n <= 0 || first+n > 64 || m.mapped[first] != first+1 ||
 		first+n < 64 && m.mapped[first+n] != 0 && m.mapped[first+n] <= first+n {
@@ -80,8 +80,7 @@ func fill(table *[64]int, first, n, with int) {
 	}
 }
 
-// TestSpaceAgainstModel does things at random and compares whether they were allowed with a table
-// of chunks.
+// TestSpaceAgainstModel runs random operations and compares their success with a model.
 func TestSpaceAgainstModel(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 5))
@@ -142,7 +141,7 @@ func check(t *testing.T, s *Space, m *model) {
 		}
 		covered := i+2 <= 64 && m.mapped[i] != 0 && m.mapped[i+1] != 0 && m.reserved[i] == m.reserved[i+1]
 		if got := s.Covers(gpu.Range{Address: at.Address + 100, Bytes: chunk}); got != covered {
-			t.Fatalf("chunk %d and the next are covered: %v", i, got)
+			t.Fatalf("Covers at chunk %d = %v", i, got)
 		}
 	}
 }
@@ -153,7 +152,7 @@ func TestReserve(t *testing.T) {
 	if err != nil || first.Address != base+1<<40 || first.Bytes != 3*chunk-4096 {
 		t.Fatalf("%+v, %v", first, err)
 	}
-	second, err := s.Reserve(1, chunk, 0, first.Address) // taken: another one comes
+	second, err := s.Reserve(1, chunk, 0, first.Address) // taken, so another address is used
 	if err != nil || second.Address == first.Address {
 		t.Fatalf("%+v, %v", second, err)
 	}
@@ -161,7 +160,7 @@ func TestReserve(t *testing.T) {
 	if err != nil || aligned.Address%(8*chunk) != 0 {
 		t.Fatalf("%+v, %v", aligned, err)
 	}
-	wished, err := s.Reserve(1, chunk, 0, base+10*chunk) // at the other GPU's, where it is free
+	wished, err := s.Reserve(1, chunk, 0, base+10*chunk) // a free address in the other GPU's window
 	if err != nil || wished.Address != base+10*chunk {
 		t.Fatalf("%+v, %v", wished, err)
 	}
@@ -170,13 +169,13 @@ func TestReserve(t *testing.T) {
 		bytes, align, wish uint64
 		want               abi.Result
 	}{
-		{"nothing", 0, 0, 0, abi.InvalidValue},
+		{"zero bytes", 0, 0, 0, abi.InvalidValue},
 		{"odd bytes", 4097, 0, 0, abi.InvalidValue},
 		{"odd alignment", chunk, 3 * chunk, 0, abi.InvalidValue},
-		{"odd wish", chunk, 0, 12345, abi.InvalidValue},
+		{"odd address", chunk, 0, 12345, abi.InvalidValue},
 		{"too much", 65 * chunk, 0, 0, abi.OutOfMemory},
 		{"far too much", 1 << 63, 0, 0, abi.OutOfMemory},
-		{"alignment beyond all", chunk, 1 << 60, 0, abi.OutOfMemory},
+		{"huge alignment", chunk, 1 << 60, 0, abi.OutOfMemory},
 	} {
 		if _, err := s.Reserve(0, c.bytes, c.align, c.wish); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
@@ -184,7 +183,8 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestAdmit has a program that reserves all it can.
+// TestAdmit checks that memory of other processes finds addresses although the program has reserved
+// all it can.
 func TestAdmit(t *testing.T) {
 	s := New([]gpu.Range{chunks(0, 60)}, []gpu.Range{chunks(60, 4)})
 	first, err := s.Admit(0, chunk)
@@ -196,19 +196,19 @@ func TestAdmit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Reserve(0, chunk, 0, base+60*chunk); !errors.Is(err, abi.OutOfMemory) {
-		t.Errorf("the program gets what is not for it: %v", err)
+		t.Errorf("Reserve in the guests' range: got %v, want OutOfMemory", err)
 	}
 	second, err := s.Admit(0, 3*chunk)
 	if err != nil || second != chunks(60, 3) {
 		t.Errorf("%+v, %v", second, err)
 	}
 	if _, err := s.Admit(0, 2*chunk); !errors.Is(err, abi.OutOfMemory) {
-		t.Errorf("more than there is: %v", err)
+		t.Errorf("Admit beyond the range: got %v, want OutOfMemory", err)
 	}
 	if err := errors.Join(s.Free(second), s.ReserveAt(chunks(61, 2)), s.Free(all.Range), s.Free(first)); err != nil {
 		t.Error(err)
 	}
 	if err := s.ReserveAt(chunks(60, 2)); !errors.Is(err, abi.InvalidValue) {
-		t.Errorf("a place that is taken: %v", err)
+		t.Errorf("taken range: got %v, want InvalidValue", err)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// open makes a desk behind a socket.
+// open returns a store that serves a socket.
 func open(t *testing.T, limits Limits) (socket string, desk *Desk, others *Listener) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "socket")
@@ -39,7 +39,7 @@ func open(t *testing.T, limits Limits) (socket string, desk *Desk, others *Liste
 	return socket, desk, others
 }
 
-// contents makes files that hold their numbers.
+// contents returns files that contain their indices.
 func contents(t *testing.T, count int) []*os.File {
 	t.Helper()
 	dir := t.TempDir()
@@ -83,11 +83,11 @@ func TestSend(t *testing.T) {
 					t.Errorf("file %d holds %q: %v", i, got, err)
 				}
 				if file.Name() != files[i].Name() {
-					t.Errorf("file %d is called %s, not %s", i, file.Name(), files[i].Name())
+					t.Errorf("file %d has name %s, want %s", i, file.Name(), files[i].Name())
 				}
 			}
 			if _, err := desk.Take(token, self()); !errors.Is(err, ErrToken) {
-				t.Errorf("taken twice: %v", err)
+				t.Errorf("second Take: got %v, want ErrToken", err)
 			}
 		})
 	}
@@ -101,18 +101,18 @@ func TestTakeRefuses(t *testing.T) {
 	}
 	other, longer := append([]byte{}, token...), append([]byte{0}, token...)
 	other[7]++
-	stranger, neighbour := self(), self()
-	stranger.UID++
-	neighbour.PID++
+	otherUser, otherProcess := self(), self()
+	otherUser.UID++
+	otherProcess.PID++
 	for name, wrong := range map[string]struct {
 		token []byte
 		actor api.Actor
 	}{
-		"another token":          {other, self()},
-		"no token":               {nil, self()},
-		"a longer token":         {longer, self()},
-		"another user":           {token, stranger},
-		"another process of his": {token, neighbour},
+		"wrong token":                 {other, self()},
+		"no token":                    {nil, self()},
+		"a longer token":              {longer, self()},
+		"another user":                {token, otherUser},
+		"another process of the user": {token, otherProcess},
 	} {
 		if files, err := desk.Take(wrong.token, wrong.actor); !errors.Is(err, ErrToken) || files != nil {
 			t.Errorf("%s: %v, want ErrToken", name, err)
@@ -120,7 +120,7 @@ func TestTakeRefuses(t *testing.T) {
 	}
 	files, err := desk.Take(token, self())
 	if err != nil {
-		t.Fatalf("what others tried took it away: %v", err)
+		t.Fatalf("Take after refused attempts: %v", err)
 	}
 	closeAll(files)
 }
@@ -149,11 +149,11 @@ func TestLimits(t *testing.T) {
 	}
 	closeAll(files)
 	if _, err := Send(t.Context(), socket, contents(t, 1)); err != nil {
-		t.Errorf("there is room again: %v", err)
+		t.Errorf("Send after Take: %v", err)
 	}
 }
 
-// Another user's limit is another.
+// TestLimitsAreEachUsers checks that the limit of tokens applies to each user.
 func TestLimitsAreEachUsers(t *testing.T) {
 	desk := NewDesk(Limits{Files: 1, Tokens: 1})
 	defer desk.Close()
@@ -180,7 +180,7 @@ func TestExpiry(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if _, err := desk.Take(first[:], self()); !errors.Is(err, ErrToken) {
-			t.Errorf("taken too late: %v", err)
+			t.Errorf("expired token: got %v, want ErrToken", err)
 		}
 		if _, err := old[0].Stat(); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("the file is still open: %v", err)
@@ -191,13 +191,13 @@ func TestExpiry(t *testing.T) {
 		}
 		time.Sleep(2 * keepTime)
 		if _, err := files[0].Stat(); err != nil {
-			t.Errorf("what was taken does not expire: %v", err)
+			t.Errorf("taken file was closed: %v", err)
 		}
 		closeAll(files)
 	})
 }
 
-// What a peer sends wrong leaves no file open and nothing kept.
+// A malformed handoff leaves no file open and no token.
 func TestMalformed(t *testing.T) {
 	file := contents(t, 1)[0]
 	word := func(values ...uint32) (data []byte) {
@@ -210,13 +210,13 @@ func TestMalformed(t *testing.T) {
 		data  []byte
 		files int
 	}{
-		"fewer files than said":    {{word(Magic, 2), 0}, {word(2), 1}},
-		"more files than said":     {{word(Magic, 1), 0}, {word(2), 2}},
-		"a group of none":          {{word(Magic, 1), 0}, {word(0), 0}},
-		"files with the head":      {{word(Magic, 1), 1}, {word(1), 0}},
-		"a connection that ends":   {{word(Magic, 2), 0}, {word(1), 1}},
-		"a group cut short":        {{word(Magic, 1), 0}, {[]byte{1, 0}, 1}},
-		"more than fit in a group": {{word(Magic, 200), 0}, {word(200), 200}},
+		"fewer files than announced": {{word(Magic, 2), 0}, {word(2), 1}},
+		"more files than announced":  {{word(Magic, 1), 0}, {word(2), 2}},
+		"an empty group":             {{word(Magic, 1), 0}, {word(0), 0}},
+		"files with the head":        {{word(Magic, 1), 1}, {word(1), 0}},
+		"a connection that ends":     {{word(Magic, 2), 0}, {word(1), 1}},
+		"a group cut short":          {{word(Magic, 1), 0}, {[]byte{1, 0}, 1}},
+		"more than fit in a group":   {{word(Magic, 200), 0}, {word(200), 200}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			socket, desk, _ := open(t, Limits{Files: 250, Tokens: 1})
@@ -244,17 +244,17 @@ func TestMalformed(t *testing.T) {
 				t.Fatal(err)
 			}
 			if token, err := readAnswer(peer); err == nil {
-				t.Errorf("kept under %x", token)
+				t.Errorf("got token %x, want an error", token)
 			}
-			// It closes after it has answered.
+			// The server closes the connection after the answer.
 			if _, err := io.ReadAll(peer); err != nil && !errors.Is(err, unix.ECONNRESET) {
 				t.Error(err)
 			}
 			if len(desk.kept) != 0 {
-				t.Error("something is kept")
+				t.Error("the store holds a token")
 			}
 			if after := descriptors(t); after > before+1 { // the peer's own
-				t.Errorf("%d descriptors, %d before", after, before)
+				t.Errorf("%d open descriptors, %d before", after, before)
 			}
 		})
 	}
@@ -269,7 +269,7 @@ func descriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// Connections for gRPC come through untouched.
+// gRPC connections reach Accept with all their data.
 func TestListenerPassesOthersOn(t *testing.T) {
 	socket, _, others := open(t, Limits{Files: 1, Tokens: 1})
 	conn, err := net.Dial("unix", socket)
@@ -291,7 +291,7 @@ func TestListenerPassesOthersOn(t *testing.T) {
 	}
 }
 
-// A server that never answers is not waited for.
+// Send does not wait forever for a server that never answers.
 func TestSendEnds(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "silent")
 	listener, err := net.Listen("unix", socket)

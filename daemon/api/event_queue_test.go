@@ -9,14 +9,14 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// A caller who takes nothing holds nobody up; what he gets in the end is what matters, in its
-// order.
-func TestTellerDoesNotWait(t *testing.T) {
-	takes, entered := make(chan struct{}), make(chan struct{}, 10)
+// A client that reads nothing does not block the sender. In the end it gets all events that are not
+// replaceable, in order.
+func TestEventQueueDoesNotBlock(t *testing.T) {
+	reads, entered := make(chan struct{}), make(chan struct{}, 10)
 	var got []string
 	out := &api.Teller[string]{Send: func(event string) error {
 		entered <- struct{}{}
-		<-takes
+		<-reads
 		got = append(got, event)
 		return nil
 	}}
@@ -30,7 +30,7 @@ func TestTellerDoesNotWait(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	close(takes)
+	close(reads)
 	if err := out.Finish(); err != nil {
 		t.Error(err)
 	}
@@ -42,20 +42,20 @@ func TestTellerDoesNotWait(t *testing.T) {
 	}
 }
 
-func TestTellerFails(t *testing.T) {
+func TestEventQueueSendFails(t *testing.T) {
 	errGone := errors.New("gone")
 	out := &api.Teller[int]{Send: func(int) error { return errGone }}
 	_ = out.Tell(1)
 	if err := out.Finish(); !errors.Is(err, errGone) {
-		t.Errorf("Finish: %v", err)
+		t.Errorf("got %v, want %v", err, errGone)
 	}
 	if err := out.Tell(2); !errors.Is(err, errGone) {
-		t.Errorf("Tell: %v", err)
+		t.Errorf("after failure: got %v, want %v", err, errGone)
 	}
 }
 
-func TestTellerLeavesOut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // in which time stands still meanwhile
+func TestEventQueueDropsReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the bubble's clock does not advance
 		sent := make(chan int, 1000)
 		out := &api.Teller[int]{Send: func(event int) error {
 			sent <- event
@@ -65,7 +65,7 @@ func TestTellerLeavesOut(t *testing.T) {
 			out.TellLatest("copy", i)
 		}
 		if err := out.Finish(); err != nil || len(sent) != 1 {
-			t.Errorf("sent %d: %v", len(sent), err)
+			t.Errorf("sent %d, %v, want 1 event", len(sent), err)
 		}
 	})
 }

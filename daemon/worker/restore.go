@@ -24,33 +24,34 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// maxObjects bounds the saved session, modules included.
+// maxObjects bounds the size of the saved session, modules included.
 const maxObjects = 1 << 30
 
-// goodbyeTime is how long a worker that could not make its session waits for somebody to ask why.
-const goodbyeTime = 30 * time.Second
+// failureTime is how long a worker that could not restore its session waits for phosd to fetch the
+// error.
+const failureTime = 30 * time.Second
 
-// lifeTime is how long a worker that nobody wants any more may take to end.
-const lifeTime = 2 * time.Second
+// exitTime is how long a worker may take to exit after its lifeline was closed.
+const exitTime = 2 * time.Second
 
-// revival is a session on its way back from an image.
-type revival struct {
+// workerRestore is the restore of a session from an image.
+type workerRestore struct {
 	worker *Worker
 	log    joblog.Late
-	state  state
+	state  restoreState
 	loader atomic.Pointer[load.Loader]
 	attach chan attachment
 
 	reader *contents.Reader
 	tree   *image.Tree
 	about  about
-	joined *joined
+	active *activeSession
 }
 
-// revive is the life of a worker that makes a session again.
-func (w *Worker) revive(open Open) error {
-	r := newRevival(w)
-	go r.followLife(w.files.first)
+// restore runs a worker that restores a session, until the session ends.
+func (w *Worker) restore(open Open) error {
+	r := newWorkerRestore(w)
+	go r.watchLifeline(w.files.first)
 	if err := w.serveControl(); err != nil {
 		return fmt.Errorf("control socket: %w", err)
 	}
@@ -63,24 +64,24 @@ func (w *Worker) revive(open Open) error {
 	}
 	if !r.state.isAttached() && err != nil {
 		r.state.fail(err)
-		r.awaitGoodbye()
+		r.awaitReported()
 	}
 	return err
 }
 
-func newRevival(w *Worker) *revival {
-	r := &revival{
+func newWorkerRestore(w *Worker) *workerRestore {
+	r := &workerRestore{
 		worker: w,
 		log:    joblog.NewLate(w.phosdLog(0).Handler()),
-		state:  newState(),
+		state:  newRestoreState(),
 		attach: make(chan attachment),
 	}
-	w.revival, w.log = r, slog.New(r.log)
+	w.restoring, w.log = r, slog.New(r.log)
 	return r
 }
 
-// run is the session from its making to its end.
-func (r *revival) run(packs []*os.File) error {
+// run prepares the session, waits for Attach, and serves the program until the session ends.
+func (r *workerRestore) run(packs []*os.File) error {
 	w := r.worker
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -91,50 +92,50 @@ func (r *revival) run(packs []*os.File) error {
 		case <-ctx.Done():
 		}
 	}()
-	if err := r.bringBack(ctx, packs); err != nil {
+	if err := r.prepare(ctx, packs); err != nil {
 		return err
 	}
-	defer markDead(r.joined.link.file)
-	r.state.ready()
-	w.log.Info("session is there again", "backend", w.config.Gpus)
-	go r.loadRest(ctx)
+	defer markDead(r.active.link.file)
+	r.state.setReady()
+	w.log.Info("session restored", "backend", w.config.Gpus)
+	go r.prefetch(ctx)
 	select {
 	case a := <-r.attach:
-		err := r.take(a)
+		err := r.commit(a)
 		a.answer <- err
 		if err != nil {
 			return err
 		}
-		return w.run(r.joined)
+		return w.run(r.active)
 	case <-w.over:
-		w.log.Info("session ends before its program came", "why", w.why)
+		w.log.Info("session ended before its program was attached", "why", w.why)
 		return nil
 	}
 }
 
-// followLife ends a worker without a program when phosd ends.
-func (r *revival) followLife(line *os.File) {
+// watchLifeline ends a worker without a program when phosd exits.
+func (r *workerRestore) watchLifeline(line *os.File) {
 	defer line.Close()
 	_, _ = line.Read(make([]byte, 1)) // nothing is ever sent
 	if !r.state.isAttached() {
-		r.worker.end("phosd has ended, or wants no program here")
-		// It may be in the middle of something that takes long, with all the memory that it has already.
-		time.AfterFunc(lifeTime, func() { os.Exit(1) })
+		r.worker.end("phosd exited or cancelled the restore")
+		// The worker may be in a long operation and hold much memory.
+		time.AfterFunc(exitTime, func() { os.Exit(1) })
 	}
 }
 
-// awaitGoodbye waits until phosd has heard what went wrong.
-func (r *revival) awaitGoodbye() {
+// awaitReported waits until phosd has fetched the error.
+func (r *workerRestore) awaitReported() {
 	select {
-	case <-r.state.heard:
+	case <-r.state.reported:
 	case <-r.worker.over:
-	case <-time.After(goodbyeTime):
+	case <-time.After(failureTime):
 	}
-	stopGently(r.worker.server)
+	stopServer(r.worker.server)
 }
 
-// stopGently lets requests finish whose answers are under way.
-func stopGently(server *grpc.Server) {
+// stopServer stops the server and gives requests in flight a second to finish.
+func stopServer(server *grpc.Server) {
 	done := make(chan struct{})
 	go func() {
 		server.GracefulStop()
@@ -147,8 +148,8 @@ func stopGently(server *grpc.Server) {
 	}
 }
 
-// bringBack makes the session.
-func (r *revival) bringBack(ctx context.Context, packs []*os.File) error {
+// prepare restores the session up to the point where the program can be attached.
+func (r *workerRestore) prepare(ctx context.Context, packs []*os.File) error {
 	w := r.worker
 	if err := r.openTree(packs); err != nil {
 		return err
@@ -177,13 +178,13 @@ func (r *revival) bringBack(ctx context.Context, packs []*os.File) error {
 			return err
 		}
 	}
-	r.joined = w.join(live, made, cookie{r.about.CookieAddress, r.about.Cookie})
+	r.active = w.activate(live, made, cookie{r.about.CookieAddress, r.about.Cookie})
 	r.seed(loader)
 	w.session.Store(made)
 	return nil
 }
 
-// named gives packs the names of their files.
+// named reopens inherited packs as files that have the names of their paths.
 func named(files []*os.File) ([]*os.File, error) {
 	packs := make([]*os.File, len(files))
 	for i, file := range files {
@@ -201,8 +202,8 @@ func named(files []*os.File) ([]*os.File, error) {
 	return packs, nil
 }
 
-// openTree finds the session's GPU half in the packs.
-func (r *revival) openTree(packs []*os.File) error {
+// openTree opens the tree with the session's GPU half in the packs.
+func (r *workerRestore) openTree(packs []*os.File) error {
 	name, err := image.ParseHash(r.worker.config.Restore.Tree)
 	if err != nil {
 		return fmt.Errorf("%w: tree: %w", errImage, err)
@@ -221,15 +222,15 @@ func (r *revival) openTree(packs []*os.File) error {
 	return err
 }
 
-// What was saved may be longer than what is stored for it, by zeros and by compression, but so much
-// only when somebody wants it to take memory.
+// An entry may be longer than what is stored for it, because of zeros and compression. An entry
+// that grows by more is an attempt to exhaust memory.
 const (
-	mostGrowth = 256
-	freeBytes  = 64 << 20
+	maxGrowth      = 256
+	minGrowthBytes = 64 << 20
 )
 
 // readEntry reads a whole file of the tree.
-func (r *revival) readEntry(name string, limitBytes uint64) ([]byte, error) {
+func (r *workerRestore) readEntry(name string, limitBytes uint64) ([]byte, error) {
 	for _, entry := range r.tree.Entries {
 		if entry.Name != name || entry.Kind != image.File {
 			continue
@@ -237,31 +238,31 @@ func (r *revival) readEntry(name string, limitBytes uint64) ([]byte, error) {
 		if entry.Bytes > limitBytes {
 			return nil, fmt.Errorf("%w: entry %q has %d bytes, of at most %d", errImage, name, entry.Bytes, limitBytes)
 		}
-		if stored := r.reader.StoredBytes(entry); entry.Bytes > stored*mostGrowth+freeBytes {
+		if stored := r.reader.StoredBytes(entry); entry.Bytes > stored*maxGrowth+minGrowthBytes {
 			return nil, fmt.Errorf(
-				"%w: entry %q has %d bytes, of %d that are stored",
+				"%w: entry %q has %d bytes, but only %d are stored",
 				errImage,
 				name,
 				entry.Bytes,
 				stored,
 			)
 		}
-		if entry.Bytes <= freeBytes {
+		if entry.Bytes <= minGrowthBytes {
 			content := make([]byte, entry.Bytes)
 			return content, r.reader.ReadFile(entry, content)
 		}
-		// It grows with what was really there.
+		// ReadAll allocates in proportion to what is really stored.
 		content, err := io.ReadAll(io.NewSectionReader(r.reader.Open(entry), 0, int64(entry.Bytes)))
 		if err != nil {
 			return nil, fmt.Errorf("read entry %q: %w", name, err)
 		}
 		return content, nil
 	}
-	return nil, fmt.Errorf("%w: it has no entry %q", errImage, name)
+	return nil, fmt.Errorf("%w: image has no entry %q", errImage, name)
 }
 
-// openFile fills the new session file.
-func (r *revival) openFile() (*wire.File, error) {
+// openFile opens the new session file and fills it with the saved content.
+func (r *workerRestore) openFile() (*wire.File, error) {
 	saved, err := r.readEntry(sessionEntry, wire.SessionBytes)
 	if err != nil {
 		return nil, err
@@ -273,14 +274,14 @@ func (r *revival) openFile() (*wire.File, error) {
 	return file, file.Restore(saved, r.worker.config.Session)
 }
 
-// openArena maps the new arena where the program has had its own, and will have it again.
-func (r *revival) openArena(header wire.Header) (*wire.Arena, error) {
+// openArena maps the new arena at the address of the old one.
+func (r *workerRestore) openArena(header wire.Header) (*wire.Arena, error) {
 	bytes := r.worker.config.ArenaBytes
 	if header.ArenaBytes != bytes {
-		return nil, fmt.Errorf("%w: its arena has %d bytes, not %d", errImage, header.ArenaBytes, bytes)
+		return nil, fmt.Errorf("%w: arena has %d bytes, want %d", errImage, header.ArenaBytes, bytes)
 	}
 	if header.ArenaBase < lowestArena || header.ArenaBase > highestArena-bytes {
-		return nil, fmt.Errorf("%w: its arena lies at %#x", errImage, header.ArenaBase)
+		return nil, fmt.Errorf("%w: arena address %#x is out of range", errImage, header.ArenaBase)
 	}
 	arena, err := wire.OpenArena(r.worker.config.ArenaPath)
 	if err != nil {
@@ -289,20 +290,24 @@ func (r *revival) openArena(header wire.Header) (*wire.Arena, error) {
 	return arena, arena.Place(header.ArenaBase)
 }
 
-func (r *revival) openSession(live *link, loader *load.Loader) (*session.Session, error) {
+func (r *workerRestore) openSession(live *link, loader *load.Loader) (*session.Session, error) {
 	objects, err := r.readEntry(objectsEntry, maxObjects)
 	if err != nil {
 		return nil, err
 	}
 	return session.Restore(session.Options{
 		Backend: r.worker.backend, Program: live, Arena: live.arena, Answers: live,
-		Backing: func(ordinal int, memory gpu.Memory) heap.Backing { return loader.Backing(gpuEntry(ordinal), memory) },
-		Share:   live.share, Getenv: r.worker.getenv, Logger: r.worker.log,
+		Backing: func(ordinal int, memory gpu.Memory) heap.Backing {
+			return loader.Backing(gpuEntry(ordinal), memory)
+		},
+		Share: live.share, Getenv: r.worker.getenv, Logger: r.worker.log,
 	}, objects)
 }
 
-// fillArena brings back what program and worker touch without asking.
-func (r *revival) fillArena(ctx context.Context, loader *load.Loader, arena *wire.Arena, made *session.Session) error {
+// fillArena loads the arena, which program and worker access without a fault handler.
+func (r *workerRestore) fillArena(
+	ctx context.Context, loader *load.Loader, arena *wire.Arena, made *session.Session,
+) error {
 	spans := joinRanges(made.ArenaRanges())
 	err := loader.Fill(ctx, arenaEntry, func(address, bytes uint64) ([]byte, error) {
 		want := gpu.Range{Address: address, Bytes: bytes}
@@ -312,7 +317,7 @@ func (r *revival) fillArena(ctx context.Context, loader *load.Loader, arena *wir
 				return arena.Bytes()[at : at+bytes], nil
 			}
 		}
-		return nil, fmt.Errorf("%w: nothing is allocated there", errImage)
+		return nil, fmt.Errorf("%w: nothing is allocated at %#x", errImage, address)
 	})
 	if errors.Is(err, load.ErrNoEntry) && len(spans) == 0 {
 		return nil
@@ -320,7 +325,7 @@ func (r *revival) fillArena(ctx context.Context, loader *load.Loader, arena *wir
 	return err
 }
 
-// joinRanges joins ranges that touch; they are sorted by address.
+// joinRanges merges adjacent ranges; they must be sorted by address.
 func joinRanges(ranges []gpu.Range) (joined []gpu.Range) {
 	for _, r := range ranges {
 		if last := len(joined) - 1; last >= 0 && joined[last].End() == r.Address {
@@ -332,22 +337,22 @@ func joinRanges(ranges []gpu.Range) (joined []gpu.Range) {
 	return joined
 }
 
-// seed tells the next checkpoint what the image knows already.
-func (r *revival) seed(loader *load.Loader) {
-	for _, source := range sources(r.joined.session, r.joined.arena) {
-		r.joined.capture.Seed(source, loader.Chunks(source.Name))
+// seed tells the next checkpoint which chunks the image already contains.
+func (r *workerRestore) seed(loader *load.Loader) {
+	for _, source := range sources(r.active.session, r.active.arena) {
+		r.active.capture.Seed(source, loader.Chunks(source.Name))
 	}
 }
 
-// loadRest brings back what nobody has touched yet.
-func (r *revival) loadRest(ctx context.Context) {
+// prefetch loads all memory that was not touched yet.
+func (r *workerRestore) prefetch(ctx context.Context) {
 	err := r.loader.Load().Prefetch(ctx)
 	if err == nil {
-		r.state.done()
+		r.state.setLoaded()
 		return
 	}
 	if ctx.Err() == nil {
-		r.worker.log.Error("memory could not be brought back; who touches it gets an error", "error", err)
+		r.worker.log.Error("load memory failed; kernels that touch the missing memory fail", "error", err)
 	}
 	r.state.fail(err)
 }

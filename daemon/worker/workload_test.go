@@ -39,11 +39,11 @@ DONE:
 }` + "\x00"
 
 const (
-	wordCount = 140_000 // of a worker's buffer: above what is copied without help
+	wordCount = 140_000 // of a buffer: large enough to be copied with help
 	blockSize = 128
 )
 
-// pages is memory of the program at a place that stays.
+// pages returns memory of the program at a fixed address.
 func pages(t *testing.T, bytes int) []byte {
 	t.Helper()
 	got, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
@@ -54,7 +54,7 @@ func pages(t *testing.T, bytes int) []byte {
 	return got
 }
 
-// caller makes calls that must succeed.
+// caller is a thread of the program whose calls must succeed.
 type caller struct {
 	t *testing.T
 	*wiretest.Thread
@@ -69,8 +69,9 @@ func (c caller) ok(call abi.Call, in wire.Reply, out wire.Message) {
 
 var errStopped = fmt.Errorf("a call failed")
 
-// work is a program with threads that each step through a computation whose every step they check.
-type work struct {
+// workload is a program with threads. Each thread steps through a computation and checks it against
+// a model.
+type workload struct {
 	t        *testing.T
 	program  *wiretest.Program
 	function abi.Handle
@@ -82,9 +83,9 @@ type work struct {
 	quit     chan struct{}
 }
 
-func startWork(t *testing.T, p *wiretest.Program, threads int) *work {
+func startWorkload(t *testing.T, p *wiretest.Program, threads int) *workload {
 	t.Helper()
-	w := &work{t: t, program: p, quit: make(chan struct{})}
+	w := &workload{t: t, program: p, quit: make(chan struct{})}
 	main := caller{t, p.NewThread()}
 	main.Context = 1
 	main.ok(abi.CallDevicePrimaryCtxRetain, &wire.DevicePrimaryCtxRetain{}, &wire.DevicePrimaryCtxRetainReply{})
@@ -108,7 +109,7 @@ func startWork(t *testing.T, p *wiretest.Program, threads int) *work {
 }
 
 // end stops the threads and waits for them.
-func (w *work) end() {
+func (w *workload) end() {
 	if w.stop.Swap(true) {
 		return
 	}
@@ -117,8 +118,8 @@ func (w *work) end() {
 	w.serving.Wait()
 }
 
-// serveCallbacks is the program's callback thread.
-func (w *work) serveCallbacks() {
+// serveCallbacks runs the program's callback thread.
+func (w *workload) serveCallbacks() {
 	thread := w.program.NewThread()
 	for {
 		callback, found := w.program.TakeCallback()
@@ -136,11 +137,11 @@ func (w *work) serveCallbacks() {
 	}
 }
 
-// thread is one thread of the program.
-func (w *work) thread(seed uint64) {
+// thread runs one thread of the program.
+func (w *workload) thread(seed uint64) {
 	defer func() {
 		fault := recover()
-		if err, is := fault.(error); fault != nil && (!is || !errors.Is(err, errStopped)) {
+		if err, ok := fault.(error); fault != nil && (!ok || !errors.Is(err, errStopped)) {
 			panic(fault)
 		}
 	}()
@@ -155,10 +156,10 @@ func (w *work) thread(seed uint64) {
 	b.check()
 }
 
-// buffer is memory of a GPU, and what must be in it.
+// buffer is device memory and a model of its content.
 type buffer struct {
 	caller
-	work   *work
+	work   *workload
 	stream abi.Handle
 	device uint64
 	pinned uint64
@@ -166,7 +167,7 @@ type buffer struct {
 	want   []uint32
 }
 
-func newBuffer(c caller, w *work, random *rand.Rand) *buffer {
+func newBuffer(c caller, w *workload, random *rand.Rand) *buffer {
 	b := &buffer{caller: c, work: w, host: pages(w.t, 4*wordCount), want: make([]uint32, wordCount)}
 	var stream wire.StreamCreateWithPriorityReply
 	c.ok(abi.CallStreamCreateWithPriority, &wire.StreamCreateWithPriority{Flags: 1}, &stream)
@@ -182,7 +183,7 @@ func newBuffer(c caller, w *work, random *rand.Rand) *buffer {
 	return b
 }
 
-// fill brings what the model says into the GPU.
+// fill copies the model into device memory.
 func (b *buffer) fill() {
 	for i, v := range b.want {
 		binary.LittleEndian.PutUint32(b.host[4*i:], v)
@@ -202,7 +203,7 @@ func (b *buffer) fill() {
 	)
 }
 
-// check compares the GPU's memory with the model.
+// check compares device memory with the model.
 func (b *buffer) check() { b.checkAt(b.device) }
 
 func (b *buffer) checkAt(address uint64) {
@@ -228,7 +229,7 @@ func (b *buffer) checkAt(address uint64) {
 	}
 }
 
-// step does something and keeps the model.
+// step does a random operation and updates the model.
 func (b *buffer) step(random *rand.Rand) {
 	switch random.IntN(6) {
 	case 0:
@@ -256,16 +257,17 @@ func (b *buffer) step(random *rand.Rand) {
 	}
 }
 
-// launch steps the GPU's memory.
+// launch runs the step kernel on device memory.
 func (b *buffer) launch() {
 	params := binary.LittleEndian.AppendUint64(nil, b.device)
 	b.Post(abi.CallLaunch, &wire.Launch{
 		Function: uint64(b.work.function), GridX: (wordCount + blockSize - 1) / blockSize, GridY: 1, GridZ: 1,
-		BlockX: blockSize, BlockY: 1, BlockZ: 1, Stream: b.stream, Params: binary.LittleEndian.AppendUint32(params, wordCount),
+		BlockX: blockSize, BlockY: 1, BlockZ: 1, Stream: b.stream,
+		Params: binary.LittleEndian.AppendUint32(params, wordCount),
 	})
 }
 
-// model steps what must be in it.
+// model applies the same step to the model.
 func (b *buffer) model() {
 	for i := range b.want {
 		b.want[i] = b.want[i]*1664525 + uint32(i)

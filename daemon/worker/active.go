@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// joined is a session that its program uses.
-type joined struct {
+// activeSession is a session with its program attached.
+type activeSession struct {
 	link    *link
 	ring    *wire.Ring
 	session *session.Session
@@ -18,15 +18,15 @@ type joined struct {
 	cookie  cookie
 }
 
-// join makes a session whose program is there one that can be saved.
-func (w *Worker) join(live *link, made *session.Session, from cookie) *joined {
-	j := &joined{link: live, ring: live.file.Ring(), session: made, cookie: from}
+// activate returns the active session for a session and its program. It can be checkpointed.
+func (w *Worker) activate(live *link, made *session.Session, from cookie) *activeSession {
+	j := &activeSession{link: live, ring: live.file.Ring(), session: made, cookie: from}
 	j.arena = &capture.Host{Address: live.arena.Address(), Memory: live.arena.Bytes()}
 	j.capture = capture.New(func() []capture.Source { return sources(made, j.arena) })
 	return j
 }
 
-// sources are the memories of a session as they are now.
+// sources returns the current memories of a session, as sources for capture.
 func sources(made *session.Session, arena *capture.Host) []capture.Source {
 	var list []capture.Source
 	for _, memory := range made.Memories() {
@@ -35,7 +35,7 @@ func sources(made *session.Session, arena *capture.Host) []capture.Source {
 	return append(list, capture.Source{Name: arenaEntry, Memory: arena, Ranges: made.ArenaRanges()})
 }
 
-// gpuEntry is the name of the entry with the memory of a GPU.
+// gpuEntry returns the name of the image entry with a GPU's memory.
 func gpuEntry(ordinal int) string { return "gpu" + strconv.Itoa(ordinal) }
 
-func (j *joined) gate() *gate { return &gate{live: j.link, ring: j.ring, session: j.session} }
+func (j *activeSession) gate() *gate { return &gate{live: j.link, ring: j.ring, session: j.session} }

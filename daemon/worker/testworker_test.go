@@ -23,9 +23,9 @@ import (
 
 const arenaBytes = 64 << 20
 
-// stand is a worker in this process, whose program is this process too. Its memory stays where it
-// is when the worker is replaced by another one, as a restored program's does.
-type stand struct {
+// testWorker runs a worker in the test process; the test process is also the program. Its memory
+// keeps its addresses when the worker is replaced, as that of a restored program does.
+type testWorker struct {
 	t       *testing.T
 	dir     string
 	spec    string
@@ -42,12 +42,12 @@ type stand struct {
 	packs  []*os.File
 }
 
-func newStand(t *testing.T, spec string) *stand {
+func newTestWorker(t *testing.T, spec string) *testWorker {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("only root controls a worker")
+		t.Skip("needs root: only root may control a worker")
 	}
-	s := &stand{t: t, dir: t.TempDir(), spec: spec}
+	s := &testWorker{t: t, dir: t.TempDir(), spec: spec}
 	s.openImages()
 	config := s.config(1)
 	file, err := wire.Create(config.SessionPath)
@@ -73,7 +73,7 @@ func newStand(t *testing.T, spec string) *stand {
 	}
 	s.files = append(s.files, file)
 	s.program = wiretest.New(file, processMemory{program: self(t)})
-	j := w.join(live, w.session.Load(), cookie{})
+	j := w.activate(live, w.session.Load(), cookie{})
 	s.start(w, func() error { return w.run(j) })
 	t.Cleanup(s.close)
 	return s
@@ -88,8 +88,8 @@ func self(t *testing.T) proc.Identity {
 	return id
 }
 
-// config makes the arena of a session and says where its files are.
-func (s *stand) config(session uint64) Config {
+// config creates the arena of a session and returns its configuration.
+func (s *testWorker) config(session uint64) Config {
 	s.t.Helper()
 	config := Config{
 		Session: session, ArenaBytes: arenaBytes, Gpus: s.spec,
@@ -102,7 +102,7 @@ func (s *stand) config(session uint64) Config {
 	return config
 }
 
-func (s *stand) newWorker(config Config) *Worker {
+func (s *testWorker) newWorker(config Config) *Worker {
 	s.t.Helper()
 	w := newWorker(config)
 	w.log = slog.New(slog.NewTextHandler(s.t.Output(), nil))
@@ -113,8 +113,8 @@ func (s *stand) newWorker(config Config) *Worker {
 	return w
 }
 
-// start lets a worker serve its control socket, and run.
-func (s *stand) start(w *Worker, run func() error) {
+// start serves the worker's control socket and runs the worker.
+func (s *testWorker) start(w *Worker, run func() error) {
 	s.t.Helper()
 	s.worker, s.ended = w, make(chan error, 1)
 	s.socket = filepath.Join(s.dir, fmt.Sprint("control", w.config.Session))
@@ -132,13 +132,13 @@ func (s *stand) start(w *Worker, run func() error) {
 	go func() { ended <- run() }()
 }
 
-// stop ends the worker as the end of its process would.
-func (s *stand) stop() {
+// stop ends the worker and releases what its process would have held.
+func (s *testWorker) stop() {
 	s.t.Helper()
 	if s.worker == nil {
 		return
 	}
-	s.worker.end("the test is over")
+	s.worker.end("end of test")
 	if err := <-s.ended; err != nil {
 		s.t.Errorf("worker: %v", err)
 	}
@@ -149,12 +149,12 @@ func (s *stand) stop() {
 			s.t.Error(err)
 		}
 	}
-	if j := s.worker.joined.Load(); j != nil {
+	if j := s.worker.active.Load(); j != nil {
 		if err := j.link.arena.Close(); err != nil {
 			s.t.Error(err)
 		}
 	}
-	if closer, closes := s.worker.backend.(io.Closer); closes {
+	if closer, ok := s.worker.backend.(io.Closer); ok {
 		if err := closer.Close(); err != nil {
 			s.t.Error(err)
 		}
@@ -162,7 +162,7 @@ func (s *stand) stop() {
 	s.worker = nil
 }
 
-func (s *stand) close() {
+func (s *testWorker) close() {
 	s.stop()
 	if err := s.images.Abort(); err != nil {
 		s.t.Error(err)
@@ -172,8 +172,8 @@ func (s *stand) close() {
 	}
 }
 
-// openImages begins a transaction for as many packs as the test wants.
-func (s *stand) openImages() {
+// openImages begins a transaction, for any number of packs.
+func (s *testWorker) openImages() {
 	s.t.Helper()
 	dir, err := os.Open(s.t.TempDir())
 	if err != nil {
@@ -190,8 +190,8 @@ func (s *stand) openImages() {
 	}
 }
 
-// hand hands files to the worker.
-func (s *stand) hand(files ...*os.File) []byte {
+// handOff hands off files to the worker and returns their token.
+func (s *testWorker) handOff(files ...*os.File) []byte {
 	s.t.Helper()
 	token, err := fdtoken.Send(s.t.Context(), s.socket, files)
 	if err != nil {
@@ -200,15 +200,15 @@ func (s *stand) hand(files ...*os.File) []byte {
 	return token
 }
 
-// dump is a checkpoint as phosd takes it.
+// dump is a checkpoint, driven as phosd drives it.
 type dump struct {
-	s      *stand
+	s      *testWorker
 	stream api.Worker_CheckpointClient
 	cancel context.CancelFunc
 	pack   *os.File
 }
 
-func (s *stand) dump() *dump {
+func (s *testWorker) dump() *dump {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	s.t.Cleanup(cancel)
@@ -234,7 +234,7 @@ func (d *dump) do(command *api.SaveCommand) (*api.SaveDone, error) {
 	}
 }
 
-// must does a command that cannot fail.
+// must executes a command that must succeed.
 func (d *dump) must(command *api.SaveCommand) *api.SaveDone {
 	d.s.t.Helper()
 	done, err := d.do(command)
@@ -270,7 +270,7 @@ func finish() *api.SaveCommand {
 	return &api.SaveCommand{Command: &api.SaveCommand_Finish{Finish: &api.SaveFinish{}}}
 }
 
-// begin begins with a new pack, beside all that are there.
+// begin starts the checkpoint with a new pack and all existing ones.
 func (d *dump) begin() {
 	d.s.t.Helper()
 	pack, err := d.s.images.NewPack()
@@ -278,19 +278,19 @@ func (d *dump) begin() {
 		d.s.t.Fatal(err)
 	}
 	d.pack = pack
-	d.must(begin(d.s.hand(append([]*os.File{pack}, d.s.packs...)...)))
+	d.must(begin(d.s.handOff(append([]*os.File{pack}, d.s.packs...)...)))
 }
 
-// cut brings the program to a stand at an instant that is saved. It stays frozen.
+// cut quiesces, freezes and cuts, and retries while the worker is busy. The program stays frozen.
 func (d *dump) cut() {
 	d.s.t.Helper()
 	for {
-		if done := d.must2(quiesce(20 * time.Second)); done.GetBusy() != "" {
+		if done := d.doOrBusy(quiesce(20 * time.Second)); done.GetBusy() != "" {
 			d.s.t.Logf("quiesce: %s", done.GetBusy())
 			continue
 		}
 		d.s.program.Freeze()
-		done := d.must2(cutNow(20 * time.Second))
+		done := d.doOrBusy(cutNow(20 * time.Second))
 		if done.GetBusy() == "" {
 			return
 		}
@@ -299,8 +299,8 @@ func (d *dump) cut() {
 	}
 }
 
-// must2 does a command that may only be busy.
-func (d *dump) must2(command *api.SaveCommand) *api.SaveDone {
+// doOrBusy executes a command that must succeed or be busy.
+func (d *dump) doOrBusy(command *api.SaveCommand) *api.SaveDone {
 	d.s.t.Helper()
 	done, err := d.do(command)
 	if err != nil {
@@ -309,7 +309,7 @@ func (d *dump) must2(command *api.SaveCommand) *api.SaveDone {
 	return done
 }
 
-// end ends the stream as phosd does after the last answer.
+// end closes the stream, as phosd does after the last answer.
 func (d *dump) end() {
 	d.s.t.Helper()
 	if err := d.stream.CloseSend(); err != nil {
@@ -327,14 +327,14 @@ func (d *dump) end() {
 	d.cancel()
 }
 
-// settle waits until a checkpoint that was broken off is over.
-func (s *stand) settle() {
+// awaitCheckpointEnd waits until a cancelled checkpoint has ended.
+func (s *testWorker) awaitCheckpointEnd() {
 	s.worker.checkpointing.Lock()
 	defer s.worker.checkpointing.Unlock()
 }
 
-// restore replaces the worker of a program that stands still by one that makes its session again.
-func (s *stand) restore(tree []byte, eager bool) {
+// restore replaces the worker of the frozen program by one that restores its session.
+func (s *testWorker) restore(tree []byte, eager bool) {
 	s.t.Helper()
 	s.stop()
 	config := s.config(uint64(len(s.files) + 1))
@@ -345,15 +345,15 @@ func (s *stand) restore(tree []byte, eager bool) {
 	}
 	w := s.newWorker(config)
 	log := w.log
-	r := newRevival(w)
+	r := newWorkerRestore(w)
 	w.log = log
 	s.files = append(s.files, file)
 	s.start(w, func() error { return r.run(s.packs) })
 	s.attach()
 }
 
-// attach brings the program to its session again.
-func (s *stand) attach() {
+// attach connects the program to the restored session.
+func (s *testWorker) attach() {
 	s.t.Helper()
 	handle, err := proc.OpenPID(os.Getpid())
 	if err != nil {
@@ -365,7 +365,7 @@ func (s *stand) attach() {
 	defer cancel()
 	_, err = s.control.Worker.Attach(
 		ctx,
-		&api.AttachRequest{Files: s.hand(handle.File()), Pid: uint32(id.PID), StartTicks: id.StartTicks},
+		&api.AttachRequest{Files: s.handOff(handle.File()), Pid: uint32(id.PID), StartTicks: id.StartTicks},
 	)
 	if err != nil {
 		s.t.Fatal(err)

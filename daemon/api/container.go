@@ -6,9 +6,9 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Place is the actor's process, if it is in a container: it knows processes by other pids, files by
-// other paths, and what is restored for it belongs there. It is nobody for an actor who is where
-// phosd is.
+// Place returns the actor's process if it is in another pid or mount namespace than phosd: then its
+// pids and paths differ from phosd's, and trees are restored into its namespaces. Otherwise it
+// returns the zero Identity.
 func (a Actor) Place() proc.Identity {
 	id, err := proc.Of(int(a.PID))
 	if err != nil || !id.Elsewhere("pid", "mnt") {
@@ -17,19 +17,19 @@ func (a Actor) Place() proc.Identity {
 	return id
 }
 
-// Seen is an error for an actor whom phosd cannot see, as that of another container when phosd runs
-// in one: what he knows by pids and paths is then known to nobody here.
+// Seen returns an error if the actor's process is not visible to phosd, for example because phosd
+// runs in another container. Then phosd cannot translate its pids and paths.
 func (a Actor) Seen() error {
 	if a.PID <= 0 {
 		return fmt.Errorf(
-			"%w: the caller is in a pid namespace that phosd cannot see: call from where phosd runs, or from below",
+			"%w: the caller is in a pid namespace that phosd cannot see: call from phosd's pid namespace, or from one below it",
 			ErrNotPermitted,
 		)
 	}
 	return nil
 }
 
-// Means is the process that the actor means by a pid.
+// Means translates a pid from the actor's namespace to phosd's.
 func (a Actor) Means(pid uint32) (uint32, error) {
 	if err := a.Seen(); err != nil {
 		return 0, err
@@ -45,7 +45,8 @@ func (a Actor) Means(pid uint32) (uint32, error) {
 	return uint32(id.PID), nil
 }
 
-// Calls is the pid by which the actor knows a process, if it can see it.
+// Calls returns the pid of a process in the actor's namespace, or phosd's pid if the actor cannot
+// see the process.
 func (a Actor) Calls(id proc.Identity) uint32 {
 	place := a.Place()
 	if place.PID != 0 {

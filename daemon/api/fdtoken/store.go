@@ -11,27 +11,27 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// keepTime is how long files wait for the request that names them.
+// keepTime is how long a token is valid.
 const keepTime = 30 * time.Second
 
 // TokenBytes is the length of a token.
 const TokenBytes = 32
 
-// ErrToken means that a token stands for no files of this caller: wrong, used already, or too old.
-var ErrToken = fmt.Errorf("%w: no files were handed over under this token", api.ErrInvalid)
+// ErrToken is returned for a token that is wrong, used, expired or another caller's.
+var ErrToken = fmt.Errorf("%w: no files were handed off with this token", api.ErrInvalid)
 
-// ErrTooMany means that more was handed over than is kept.
-var ErrTooMany = fmt.Errorf("%w: too many files handed over", api.ErrExhausted)
+// ErrTooMany is returned when a handoff exceeds the limits.
+var ErrTooMany = fmt.Errorf("%w: too many files handed off", api.ErrExhausted)
 
-// Limits bound what a Desk keeps.
+// Limits bound what a Store holds.
 type Limits struct {
-	// Files is the most that one token may stand for.
+	// Files is the maximum number of files for one token.
 	Files int
-	// Tokens is the most that wait at a time for one user.
+	// Tokens is the maximum number of unused tokens for one user.
 	Tokens int
 }
 
-// Desk keeps files that were handed over until they are taken.
+// Desk holds files that were handed off until they are taken.
 type Desk struct {
 	limits Limits
 
@@ -41,19 +41,19 @@ type Desk struct {
 
 type token [TokenBytes]byte
 
-// bundle is what one connection brought.
+// bundle is the files of one token.
 type bundle struct {
 	owner  api.Actor
 	files  []*os.File
 	expiry *time.Timer
 }
 
-// NewDesk makes a desk.
+// NewDesk returns an empty store.
 func NewDesk(limits Limits) *Desk {
 	return &Desk{limits: limits, kept: make(map[token]*bundle)}
 }
 
-// keep takes files over. They are closed when they may not stay.
+// keep stores files under a new token. It closes them if the limits are exceeded.
 func (d *Desk) keep(owner api.Actor, files []*os.File) (token, error) {
 	var name token
 	_, _ = rand.Read(name[:]) // it never fails
@@ -61,12 +61,13 @@ func (d *Desk) keep(owner api.Actor, files []*os.File) (token, error) {
 	defer d.mu.Unlock()
 	if d.count(owner.UID) >= d.limits.Tokens {
 		closeAll(files)
-		return token{}, fmt.Errorf("%w: %d tokens of user %d wait already", ErrTooMany, d.limits.Tokens, owner.UID)
+		return token{}, fmt.Errorf("%w: %d unused tokens of user %d", ErrTooMany, d.limits.Tokens, owner.UID)
 	}
 	d.kept[name] = &bundle{owner: owner, files: files, expiry: time.AfterFunc(keepTime, func() { d.expire(name) })}
 	return name, nil
 }
 
+// count returns how many unused tokens a user has.
 func (d *Desk) count(uid uint32) (tokens int) {
 	for _, b := range d.kept {
 		if b.owner.UID == uid {
@@ -76,6 +77,7 @@ func (d *Desk) count(uid uint32) (tokens int) {
 	return tokens
 }
 
+// expire removes a token and closes its files.
 func (d *Desk) expire(name token) {
 	d.mu.Lock()
 	old := d.kept[name]
@@ -86,24 +88,24 @@ func (d *Desk) expire(name token) {
 	}
 }
 
-// Take gives the files of a token to the process that handed them over, once; they are the caller's
-// to close. A token that is somebody else's stays where it is.
-func (d *Desk) Take(named []byte, actor api.Actor) ([]*os.File, error) {
-	if len(named) != TokenBytes {
+// Take returns the files of a token to the process that handed them off, once. The caller closes
+// them. A token of another process stays valid.
+func (d *Desk) Take(name []byte, actor api.Actor) ([]*os.File, error) {
+	if len(name) != TokenBytes {
 		return nil, ErrToken
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	found := d.kept[token(named)]
+	found := d.kept[token(name)]
 	if found == nil || found.owner.UID != actor.UID || found.owner.PID != actor.PID {
 		return nil, ErrToken
 	}
-	delete(d.kept, token(named))
+	delete(d.kept, token(name))
 	found.expiry.Stop()
 	return found.files, nil
 }
 
-// Close closes what nobody has taken.
+// Close closes all files that were not taken.
 func (d *Desk) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

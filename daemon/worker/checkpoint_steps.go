@@ -27,32 +27,32 @@ const (
 	arenaEntry   = "arena"
 )
 
-// place is how far a checkpoint is.
-type place int
+// phase is how far a checkpoint has come.
+type phase int
 
 const (
-	fresh  place = iota
-	copied       // Begin was done
-	shut         // nothing new comes in
-	cut          // everything is saved, the program stands still
+	fresh    phase = iota
+	copied         // Begin is done
+	quiesced       // the gate is closed and the streams are drained
+	cut            // the state is captured; the program may still be frozen
 )
 
-// saving is one checkpoint of a session.
-type saving struct {
+// workerCheckpoint is one checkpoint of a session.
+type workerCheckpoint struct {
 	worker *Worker
 	events *events
-	at     place
-	// resumed: the program goes on, for all that phosd says.
+	phase  phase
+	// resumed is set after Resume: phosd says that the program runs again.
 	resumed bool
 
-	joined   *joined
+	active   *activeSession
 	gate     *gate
 	files    []*os.File
 	writer   *contents.Writer
 	snapshot *capture.Snapshot // nil in a checkpoint without memory
-	kinds    chosen
+	kinds    stateKinds
 
-	// content is what the last cut has saved besides memory.
+	// content is what the last cut saved besides memory.
 	content struct {
 		session, objects []byte
 		counts           map[string]uint64
@@ -62,24 +62,24 @@ type saving struct {
 	}
 }
 
-// begin copies while the program runs.
-func (s *saving) begin(ctx context.Context, in *api.SaveBegin) error {
-	if s.at != fresh || s.files != nil {
-		return fmt.Errorf("%w: begun already", errOrder)
+// begin takes the packs and copies memory while the program runs.
+func (s *workerCheckpoint) begin(ctx context.Context, in *api.SaveBegin) error {
+	if s.phase != fresh || s.files != nil {
+		return fmt.Errorf("%w: already begun", errOrder)
 	}
-	// Also of a checkpoint that cannot be yet: nobody else takes its files, and there is room for few
-	// that wait.
+	// Take the files even if the checkpoint is then refused as busy. Otherwise they would stay in the
+	// token store, which holds only a few.
 	if err := s.openPacks(in); err != nil {
 		return err
 	}
-	if s.joined = s.worker.joined.Load(); s.joined == nil {
-		return busy{errors.New("the program is just starting")}
+	if s.active = s.worker.active.Load(); s.active == nil {
+		return busyError{errors.New("the program is still starting")}
 	}
-	s.gate = s.joined.gate()
+	s.gate = s.active.gate()
 	s.kinds = in.GetKinds()
 	if s.kinds.memory() {
 		var err error
-		s.snapshot, err = s.joined.capture.Begin(s.writer, capture.Options{
+		s.snapshot, err = s.active.capture.Begin(s.writer, capture.Options{
 			BudgetBytes: in.GetBudgetBytes(), BandwidthBytes: in.GetBandwidthBytes(),
 			Direct: in.GetStopTheWorld(), Progress: s.events.progress,
 		})
@@ -92,16 +92,17 @@ func (s *saving) begin(ctx context.Context, in *api.SaveBegin) error {
 			}
 		}
 	}
-	s.at = copied
+	s.phase = copied
 	return nil
 }
 
-func (s *saving) openPacks(in *api.SaveBegin) (err error) {
+// openPacks takes the handed-off packs: the first is written, the others already have chunks.
+func (s *workerCheckpoint) openPacks(in *api.SaveBegin) (err error) {
 	actor, err := api.ActorOf(s.events.stream.Context())
 	if err != nil {
 		return err
 	}
-	if s.files, err = s.worker.desk.Take(in.GetFiles(), actor); err != nil {
+	if s.files, err = s.worker.tokens.Take(in.GetFiles(), actor); err != nil {
 		return err
 	}
 	known, err := contents.NewReader(s.files[1:])
@@ -112,33 +113,33 @@ func (s *saving) openPacks(in *api.SaveBegin) (err error) {
 	return nil
 }
 
-// quiesce lets nothing new in, and returns when everything is done.
-func (s *saving) quiesce(ctx context.Context, deadline time.Duration) error {
-	if s.at == fresh || s.at == shut || s.at == cut && !s.resumed {
+// quiesce closes the gate and returns when all calls and streams are drained.
+func (s *workerCheckpoint) quiesce(ctx context.Context, deadline time.Duration) error {
+	if s.phase == fresh || s.phase == quiesced || s.phase == cut && !s.resumed {
 		return fmt.Errorf("%w: quiesce", errOrder)
 	}
-	s.at = copied // after a cut too: another program of the same checkpoint was busy
+	s.phase = copied // also after a cut, if another program of the same checkpoint was busy
 	limited, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	s.events.progress("drain", 0, 0)
-	if err := s.gate.shut(limited); err != nil {
+	if err := s.gate.quiesce(limited); err != nil {
 		return err
 	}
-	s.at, s.resumed = shut, false
+	s.phase, s.resumed = quiesced, false
 	return nil
 }
 
-// cut saves what there is at this instant.
-func (s *saving) cut(ctx context.Context, deadline time.Duration) error {
-	if s.at != shut {
+// cut captures the state of the frozen program.
+func (s *workerCheckpoint) cut(ctx context.Context, deadline time.Duration) error {
+	if s.phase != quiesced {
 		return fmt.Errorf("%w: cut", errOrder)
 	}
-	// A disk that does not answer holds up who writes to it, and not the program once the checkpoint
-	// is not wanted any more.
-	defer context.AfterFunc(ctx, s.letGo)()
+	// A stuck disk may block this goroutine. Once the checkpoint is cancelled it must not block the
+	// program too.
+	defer context.AfterFunc(ctx, s.release)()
 	limited, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	if err := s.gate.settleFrozen(limited); err != nil {
+	if err := s.gate.drainFrozen(limited); err != nil {
 		return errors.Join(err, s.resume())
 	}
 	memory := make(chan error, 1)
@@ -152,18 +153,18 @@ func (s *saving) cut(ctx context.Context, deadline time.Duration) error {
 	err := s.saveRest()
 	if err = errors.Join(err, <-memory); err != nil {
 		if errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrCapturing) {
-			err = busy{err}
+			err = busyError{err}
 		}
 		return errors.Join(err, s.resume())
 	}
-	s.at = cut
+	s.phase = cut
 	return nil
 }
 
-// saveRest saves what is no memory.
-func (s *saving) saveRest() (err error) {
-	j := s.joined
-	s.content.counts, s.content.arenaBytes = s.kinds.of(j.session.Counts()), 0
+// saveRest saves the session and its objects: all except memory.
+func (s *workerCheckpoint) saveRest() (err error) {
+	j := s.active
+	s.content.counts, s.content.arenaBytes = s.kinds.filter(j.session.Counts()), 0
 	if s.kinds.memory() {
 		for _, r := range j.session.ArenaRanges() {
 			s.content.arenaBytes += r.Bytes
@@ -192,32 +193,32 @@ func (s *saving) saveRest() (err error) {
 	return wire.CheckSaved(s.content.session)
 }
 
-// letGo opens the gate, whatever the checkpoint is at: nothing will become of it.
-func (s *saving) letGo() {
+// release opens the gate of a cancelled checkpoint, at any phase.
+func (s *workerCheckpoint) release() {
 	s.gate.thawed()
 	s.gate.open()
 }
 
 // resume lets the program go on. What is saved stays saved, until the next cut.
-func (s *saving) resume() error {
+func (s *workerCheckpoint) resume() error {
 	if s.gate == nil {
 		return fmt.Errorf("%w: resume", errOrder)
 	}
 	s.gate.thawed()
 	s.gate.open()
 	s.resumed = true
-	if s.at == shut {
-		s.at = copied
+	if s.phase == quiesced {
+		s.phase = copied
 	}
 	return nil
 }
 
-// finish writes what the cut has put aside.
-func (s *saving) finish(ctx context.Context) (*api.SaveResult, error) {
-	if s.at != cut || s.writer == nil {
+// finish writes what the cut captured into the pack, and returns the image's tree.
+func (s *workerCheckpoint) finish(ctx context.Context) (*api.SaveResult, error) {
+	if s.phase != cut || s.writer == nil {
 		return nil, fmt.Errorf("%w: finish", errOrder)
 	}
-	defer context.AfterFunc(ctx, s.letGo)()
+	defer context.AfterFunc(ctx, s.release)()
 	tree := &image.Tree{}
 	var stats capture.Stats
 	if s.snapshot != nil {
@@ -250,9 +251,9 @@ func (s *saving) finish(ctx context.Context) (*api.SaveResult, error) {
 	}, nil
 }
 
-// putRest writes what is no memory.
-func (s *saving) putRest(ctx context.Context, tree *image.Tree) error {
-	self, err := json.Marshal(s.worker.about(s.joined))
+// putRest writes the entries other than memory.
+func (s *workerCheckpoint) putRest(ctx context.Context, tree *image.Tree) error {
+	self, err := json.Marshal(s.worker.about(s.active))
 	if err != nil {
 		return fmt.Errorf("describe worker: %w", err)
 	}
@@ -272,8 +273,8 @@ func (s *saving) putRest(ctx context.Context, tree *image.Tree) error {
 	return nil
 }
 
-// close takes everything back that is not finished.
-func (s *saving) close() {
+// close undoes a checkpoint that is not finished: it opens the gate and closes all files.
+func (s *workerCheckpoint) close() {
 	if s.gate != nil {
 		s.gate.thawed()
 		s.gate.open()
@@ -282,21 +283,21 @@ func (s *saving) close() {
 		s.snapshot.Abort()
 	}
 	for _, file := range s.files {
-		_ = file.Close() // who commits the image syncs it
+		_ = file.Close() // phosd syncs them when it commits the image
 	}
 }
 
-// chosen are the kinds of state that a checkpoint saves; none: all. What is saved of only some is
-// there to be looked at, and no session is made of it again.
-type chosen []string
+// stateKinds are the kinds of state that a checkpoint saves; empty means all. An image with only
+// some kinds is for inspection and cannot be restored.
+type stateKinds []string
 
-// memoryKinds lie in device memory and in the arena. Variables stand among allocations, so either
-// brings both.
+// memoryKinds are the kinds that are stored as device memory and arena. Variables lie among the
+// allocations, so each of the two saves both.
 var memoryKinds = []string{"cuda_memory", "cuda_var"}
 
-// counted are the names that session.Counts has for what belongs to a kind. Devices and variables
-// are no objects of a session.
-var counted = map[string][]string{
+// countNames maps each kind to its names in session.Counts. Devices and variables are not objects
+// of a session.
+var countNames = map[string][]string{
 	"cuda_context":  {"context"},
 	"cuda_module":   {"module", "library"},
 	"cuda_function": {"function", "kernel"},
@@ -306,24 +307,24 @@ var counted = map[string][]string{
 }
 
 // memory reports whether the content of memory is saved.
-func (c chosen) memory() bool {
+func (c stateKinds) memory() bool {
 	return len(c) == 0 || slices.ContainsFunc(c, func(kind string) bool { return slices.Contains(memoryKinds, kind) })
 }
 
 // objects reports whether the session and its objects are saved.
-func (c chosen) objects() bool {
+func (c stateKinds) objects() bool {
 	return len(c) == 0 || slices.ContainsFunc(c, func(kind string) bool { return !slices.Contains(memoryKinds, kind) })
 }
 
-// of leaves the counts of what is saved.
-func (c chosen) of(all map[string]uint64) map[string]uint64 {
+// filter returns the counts of the chosen kinds.
+func (c stateKinds) filter(all map[string]uint64) map[string]uint64 {
 	if len(c) == 0 {
 		return all
 	}
 	some := map[string]uint64{}
 	for _, kind := range c {
-		for _, name := range counted[kind] {
-			if n, there := all[name]; there {
+		for _, name := range countNames[kind] {
+			if n, ok := all[name]; ok {
 				some[name] = n
 			}
 		}
