@@ -156,7 +156,7 @@ func goDispatch(s *spec) ([]byte, error) {
 		goBanner + "package session\n\nimport (\n\t\"github.com/phos-gpu/phos/hijack/abi\"\n\t\"github.com/phos-gpu/phos/hijack/wire\"\n)\n\n",
 	)
 	b.WriteString(
-		"// dispatch decodes a call, runs its handler and finishes it.\nfunc (s *Session) dispatch(call *Call) {\n\tswitch call.Number {\n",
+		"// dispatch decodes a call and runs its handler.\nfunc (s *Session) dispatch(call *Call) (wire.Reply, error) {\n\tswitch call.Number {\n",
 	)
 	for _, c := range s.framedCalls() {
 		fmt.Fprintf(&b, "\tcase abi.Call%s:\n", c.goName())
@@ -166,7 +166,7 @@ func goDispatch(s *spec) ([]byte, error) {
 		if len(sentScalars)+len(sentArrays) > 0 {
 			fmt.Fprintf(
 				&b,
-				"\t\tvar in wire.%s\n\t\tif err := in.Decode(call.Payload); err != nil {\n\t\t\ts.finish(call, err, nil)\n\t\t\treturn\n\t\t}\n",
+				"\t\tvar in wire.%s\n\t\tif err := in.Decode(call.Payload); err != nil {\n\t\t\treturn nil, err\n\t\t}\n",
 				c.goName(),
 			)
 			args += ", &in"
@@ -175,8 +175,8 @@ func goDispatch(s *spec) ([]byte, error) {
 			fmt.Fprintf(&b, "\t\tout := new(wire.%sReply)\n", c.goName())
 			args, reply = args+", out", "out"
 		}
-		fmt.Fprintf(&b, "\t\ts.finish(call, s.%s(%s), %s)\n", lower(c.goName()), args, reply)
+		fmt.Fprintf(&b, "\t\treturn %s, s.%s(%s)\n", reply, lower(c.goName()), args)
 	}
-	b.WriteString("\tdefault:\n\t\ts.unknown(call)\n\t}\n}\n")
+	b.WriteString("\t}\n\treturn nil, unknown()\n}\n")
 	return format.Source([]byte(b.String()))
 }

@@ -184,13 +184,13 @@ func (b *block) save(k *saving) saved.State {
 	}
 }
 
-// block finds memory that place has taken already.
-func (r *restoring) block(o *object.Object, in *saved.Block) (*block, error) {
-	d, err := r.s.device(in.Device)
+// restoreBlock finds memory that place has taken already.
+func (s *Session) restoreBlock(r *restoring, o *object.Object, in *saved.Block) (*block, error) {
+	d, err := s.device(in.Device)
 	if err != nil {
 		return nil, err
 	}
-	if r.s.holder(in.Home.Address) != d || in.Home.Bytes == 0 || (in.Home.Address|in.Home.Bytes)%gpu.ChunkBytes != 0 ||
+	if s.holder(in.Home.Address) != d || in.Home.Bytes == 0 || (in.Home.Address|in.Home.Bytes)%gpu.ChunkBytes != 0 ||
 		o.Owner != nil {
 		return nil, damaged("it is no memory of GPU %d", in.Device)
 	}
@@ -206,5 +206,5 @@ func (r *restoring) block(o *object.Object, in *saved.Block) (*block, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b, r.export(b.token.Key, what)
+	return b, s.exportAgain2(r, b.token.Key, what)
 }

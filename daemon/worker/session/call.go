@@ -76,7 +76,8 @@ func (s *Session) Dispatch(call *Call) {
 		s.traced.begin(s, call)
 		defer s.traced.end()
 	}
-	s.dispatch(call)
+	out, err := s.dispatch(call)
+	s.finish(call, err, out)
 }
 
 // finish answers a call after its handler, or starts what the handler left to be done beside the
@@ -123,7 +124,7 @@ func (s *Session) answer(flags uint16, slot uint32, sequence uint64, err error, 
 	s.answers.Reply(slot, sequence, code, data)
 }
 
-// unknown answers a number that the dispatch table does not have.
-func (s *Session) unknown(call *Call) {
-	s.finish(call, &gpu.Error{Op: "dispatch", Code: abi.NotSupported, Detail: "unknown call"}, nil)
+// unknown is the answer to a number that no call has.
+func unknown() error {
+	return &gpu.Error{Op: "dispatch", Code: abi.NotSupported, Detail: "unknown call"}
 }

@@ -311,9 +311,41 @@ func (u *userObject) save(*saving) saved.State {
 	return &saved.UserObject{Argument: u.argument, Destroy: u.destroy, Count: u.count}
 }
 
-func (r *restoring) userObject(o *object.Object, in *saved.UserObject) (*userObject, error) {
+func (s *Session) restoreUserObject(r *restoring, o *object.Object, in *saved.UserObject) (*userObject, error) {
 	if in.Count == 0 {
 		return nil, damaged("it has no references")
 	}
 	return &userObject{object: o, argument: in.Argument, destroy: in.Destroy, count: in.Count}, nil
+}
+
+// saveStreams writes what is beside the objects.
+func (s *Session) saveStreams(k *saving) {
+	k.out.LastCallback, k.out.Words = s.callbacks.last(), s.words.save()
+}
+
+// restoreWords brings what is beside the objects.
+func (s *Session) restoreWords(r *restoring) error {
+	s.callbacks.resume(r.in.LastCallback)
+	return s.words.restore(&r.in.Words)
+}
+
+// restoreStreams makes the state of an object, nil for an object of another topic.
+func (s *Session) restoreStreams(r *restoring, o *object.Object, in saved.State) (any, error) {
+	switch in := in.(type) {
+	case *saved.Stream:
+		return s.restoreStream(r, o, in)
+	case *saved.Event:
+		return s.restoreEvent(r, o, in)
+	}
+	return nil, nil
+}
+
+// releaseStreams frees what an object held when it is destroyed, by itself or with its parent.
+func (s *Session) releaseStreams(o *object.Object) {
+	switch state := o.State.(type) {
+	case *stream:
+		state.close()
+	case *event:
+		state.drop(s)
+	}
 }

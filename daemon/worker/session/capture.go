@@ -46,7 +46,7 @@ func (s *Session) streamEndCapture(call *Call, in *wire.StreamEndCapture, out *w
 	if err != nil {
 		return err
 	}
-	g, err := s.captures.End(&st.line, call.Slot, s.discardGraph)
+	g, err := s.captures.End(&st.line, call.Slot, s.discard)
 	s.tellCapturing()
 	if err != nil {
 		return err

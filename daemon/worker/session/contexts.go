@@ -116,7 +116,7 @@ func (s *Session) endContext(call *Call, c *context) error {
 		st.users.Add(1)
 	}
 	for _, st := range c.streams {
-		s.captures.Abandon(&st.line, s.discardGraph)
+		s.captures.Abandon(&st.line, s.discard)
 	}
 	s.tellCapturing()
 	return call.Beside(func() error {
@@ -168,31 +168,19 @@ func (s *Session) conclude(c *context) error {
 	}
 	s.leave(c.device)
 	if c.object.Handle() == abi.PrimaryContext(c.device.ordinal) {
-		close(c.device.primary.ending)
-		c.device.primary.ending = nil
+		close(s.primaries[c.device.ordinal].ending)
+		s.primaries[c.device.ordinal].ending = nil
 	}
 	return nil
 }
 
 // release frees what an object held when it is destroyed, by itself or with its owner.
 func (s *Session) release(o *object.Object) {
-	switch state := o.State.(type) {
-	case *stream:
-		state.close()
-	case *event:
-		state.drop(s)
-	case *module:
-		s.forsake(state)
-		state.close(s)
-	case *allocation:
-		state.free(s)
-	case *imported:
-		state.drop(s)
-	case *executable:
-		state.close(s)
-	case *hosted:
-		state.release(s)
-	}
+	s.releaseStreams(o)
+	s.releaseMemory(o)
+	s.releaseContexts(o)
+	s.releaseCode(o)
+	s.releaseGraphs(o)
 }
 
 func (s *Session) devicePrimaryCtxRetain(
@@ -204,14 +192,14 @@ func (s *Session) devicePrimaryCtxRetain(
 	if err != nil {
 		return err
 	}
-	if d.primary.ending == nil {
+	if s.primaries[d.ordinal].ending == nil {
 		return s.retain(call, d, out)
 	}
 	return call.Beside(func() error { // its handle is given out again when it is free
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		for d.primary.ending != nil {
-			ending := d.primary.ending
+		for s.primaries[d.ordinal].ending != nil {
+			ending := s.primaries[d.ordinal].ending
 			s.mu.Unlock()
 			<-ending
 			s.mu.Lock()
@@ -221,15 +209,15 @@ func (s *Session) devicePrimaryCtxRetain(
 }
 
 func (s *Session) retain(call *Call, d *device, out *wire.DevicePrimaryCtxRetainReply) error {
-	if d.primary.context == nil {
-		c, err := s.newContext(call, d, abi.PrimaryContext(d.ordinal), d.primary.flags)
+	if s.primaries[d.ordinal].context == nil {
+		c, err := s.newContext(call, d, abi.PrimaryContext(d.ordinal), s.primaries[d.ordinal].flags)
 		if err != nil {
 			return err
 		}
-		d.primary.context = c
+		s.primaries[d.ordinal].context = c
 	}
-	d.primary.retained++
-	out.Pctx = d.primary.context.object.Handle()
+	s.primaries[d.ordinal].retained++
+	out.Pctx = s.primaries[d.ordinal].context.object.Handle()
 	return nil
 }
 
@@ -238,11 +226,11 @@ func (s *Session) devicePrimaryCtxRelease(call *Call, in *wire.DevicePrimaryCtxR
 	if err != nil {
 		return err
 	}
-	if d.primary.retained == 0 {
+	if s.primaries[d.ordinal].retained == 0 {
 		return &gpu.Error{Op: "release primary context", Code: abi.InvalidContext, Detail: "it is not retained"}
 	}
-	d.primary.retained--
-	if d.primary.retained > 0 {
+	s.primaries[d.ordinal].retained--
+	if s.primaries[d.ordinal].retained > 0 {
 		return nil
 	}
 	return s.endPrimary(call, d)
@@ -250,16 +238,16 @@ func (s *Session) devicePrimaryCtxRelease(call *Call, in *wire.DevicePrimaryCtxR
 
 func (s *Session) devicePrimaryCtxReset(call *Call, in *wire.DevicePrimaryCtxReset) error {
 	d, err := s.device(in.Dev)
-	if err != nil || d.primary.context == nil {
+	if err != nil || s.primaries[d.ordinal].context == nil {
 		return err
 	}
-	d.primary.retained = 0
+	s.primaries[d.ordinal].retained = 0
 	return s.endPrimary(call, d)
 }
 
 func (s *Session) endPrimary(call *Call, d *device) error {
-	c := d.primary.context
-	d.primary.context, d.primary.flags, d.primary.ending = nil, 0, make(chan struct{})
+	c := s.primaries[d.ordinal].context
+	s.primaries[d.ordinal].context, s.primaries[d.ordinal].flags, s.primaries[d.ordinal].ending = nil, 0, make(chan struct{})
 	return s.endContext(call, c)
 }
 
@@ -268,9 +256,9 @@ func (s *Session) devicePrimaryCtxSetFlags(_ *Call, in *wire.DevicePrimaryCtxSet
 	if err != nil {
 		return err
 	}
-	d.primary.flags = in.Flags
-	if d.primary.context != nil {
-		d.primary.context.flags = in.Flags | flagMapHost
+	s.primaries[d.ordinal].flags = in.Flags
+	if s.primaries[d.ordinal].context != nil {
+		s.primaries[d.ordinal].context.flags = in.Flags | flagMapHost
 	}
 	return nil
 }
@@ -284,8 +272,8 @@ func (s *Session) devicePrimaryCtxGetState(
 	if err != nil {
 		return err
 	}
-	out.Flags = d.primary.flags
-	if d.primary.context != nil {
+	out.Flags = s.primaries[d.ordinal].flags
+	if s.primaries[d.ordinal].context != nil {
 		out.Active = 1
 	}
 	return nil
@@ -311,7 +299,7 @@ func (s *Session) ctxDestroy(call *Call, in *wire.CtxDestroy) error {
 	if err != nil {
 		return err
 	}
-	if c.device.primary.context == c {
+	if s.primaries[c.device.ordinal].context == c {
 		return &gpu.Error{
 			Op:     "destroy context",
 			Code:   abi.InvalidContext,
@@ -417,8 +405,8 @@ func (c *context) save(*saving) saved.State {
 	}
 }
 
-func (r *restoring) context(o *object.Object, in *saved.Context) (*context, error) {
-	s, h := r.s, o.Handle()
+func (s *Session) restoreContext(r *restoring, o *object.Object, in *saved.Context) (*context, error) {
+	h := o.Handle()
 	d, err := s.device(in.Device)
 	if err != nil {
 		return nil, err
@@ -443,12 +431,42 @@ func (r *restoring) context(o *object.Object, in *saved.Context) (*context, erro
 		}
 	}
 	if primary {
-		d.primary.context = c
+		s.primaries[d.ordinal].context = c
 	}
 	d.users++
 	s.contexts[h.Index()] = c
 	if len(in.Peers) > 0 {
-		r.settle = append(r.settle, func() error { return r.peers(c, in.Peers) })
+		r.settle = append(r.settle, func() error { return s.restorePeers(r, c, in.Peers) })
 	}
 	return c, nil
 }
+
+// saveContexts writes what is beside the objects.
+func (s *Session) saveContexts(k *saving) {
+	for i := range s.devices {
+		k.out.Devices[i].Retained, k.out.Devices[i].Flags = s.primaries[i].retained, s.primaries[i].flags
+	}
+}
+
+// restoreContexts makes the state of an object, nil for an object of another topic.
+func (s *Session) restoreContexts(r *restoring, o *object.Object, in saved.State) (any, error) {
+	if in, ok := in.(*saved.Context); ok {
+		return s.restoreContext(r, o, in)
+	}
+	return nil, nil
+}
+
+// restorePrimaries brings what is beside the objects, once these are there.
+func (s *Session) restorePrimaries(r *restoring) error {
+	for i := range s.devices {
+		p, in := &s.primaries[i], &r.in.Devices[i]
+		p.retained, p.flags = in.Retained, in.Flags
+		if (p.retained > 0) != (p.context != nil) {
+			return damaged("the primary context of GPU %d is retained %d times", i, p.retained)
+		}
+	}
+	return nil
+}
+
+// releaseContexts has nothing to free: a context ends with endContext.
+func (s *Session) releaseContexts(*object.Object) {}

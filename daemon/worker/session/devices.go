@@ -21,23 +21,18 @@ type device struct {
 	// context and heap are nil while the program has no context on the device.
 	context gpu.Context
 	heap    *heap.Heap
-	// loads is how code came and went in the context, nil where the session itself places variables.
-	loads *loads
 	// opened is context once more, for those who hold no lock.
 	opened  atomic.Pointer[gpu.Context]
-	users   int // contexts of the program
-	blocks  int // allocations of the program that belong to no context
-	primary primary
-	// pools: the default one is never destroyed, the current one serves cuMemAllocAsync.
-	defaultPool, currentPool *pool
+	users  int // contexts of the program
+	blocks int // allocations of the program that belong to no context
 }
 
 // addDefaultPool gives a new device the pool that it has from the first.
 func (s *Session) addDefaultPool(d *device) {
 	o := s.objects.Add(&object.Object{ID: uint64(s.objects.NextHandle(abi.KindMemoryPool)), Kind: abi.KindMemoryPool})
-	d.defaultPool = &pool{object: o, device: d, reuse: [3]bool{true, true, true}}
-	o.State = d.defaultPool
-	d.currentPool = d.defaultPool
+	p := &pool{object: o, device: d, reuse: [3]bool{true, true, true}}
+	o.State = p
+	s.pools[d.ordinal] = devicePools{standard: p, current: p}
 }
 
 // capability is the compute capability times ten.
@@ -104,10 +99,8 @@ func (s *Session) connect(d *device, resumed gpu.Continuation, makeHeap func(gpu
 	if err != nil {
 		return err
 	}
-	d.context, d.loads = c, nil
-	if _, places := c.(gpu.Placer); places {
-		d.loads = &loads{}
-	}
+	d.context = c
+	s.loader.Opened(d)
 	if _, keeps := c.Memory().(gpu.Keeper); keeps {
 		s.leisure.keeps.Store(true)
 	}
@@ -161,28 +154,26 @@ func mapHost(c gpu.Context, arena Arena, r gpu.Range) error {
 	return c.Memory().MapHost(r.Address, arena.Bytes()[offset:offset+r.Bytes])
 }
 
-// save writes down what the device keeps beside its objects.
-func (d *device) save(k *saving) saved.Device {
-	out := saved.Device{
-		Window: d.window, Retained: d.primary.retained, Flags: d.primary.flags,
-		DefaultPool: d.defaultPool.object.Handle(), CurrentPool: d.currentPool.object.Handle(),
-	}
+// saveDevice writes down what the device keeps beside its objects.
+func (s *Session) saveDevice(k *saving, d *device, out *saved.Device) {
+	pools := s.pools[d.ordinal]
+	out.Window = d.window
+	out.DefaultPool, out.CurrentPool = pools.standard.object.Handle(), pools.current.object.Handle()
 	if d.context == nil {
-		return out
+		return
 	}
-	out.Spare, out.Loads = d.heap.Spare(), d.loads.save(k)
+	out.Spare = d.heap.Spare()
 	out.Continuation = k.resumable(d).Continuation()
 	if err := d.context.Fault(); err != nil {
 		out.Fault = saved.Fault{Code: gpu.Code(err), Text: err.Error()}
 	}
-	return out
 }
 
-// windows gives the devices the addresses that they had, which need not be those that a new session
+// restoreWindows gives the devices the addresses that they had, which need not be those that a new session
 // gets: the program knows pointers into them.
-func (r *restoring) windows() error {
-	taken := []gpu.Range{{Address: r.s.options.Arena.Address(), Bytes: uint64(len(r.s.options.Arena.Bytes()))}}
-	for i, d := range r.s.devices {
+func (s *Session) restoreWindows(r *restoring) error {
+	taken := []gpu.Range{{Address: s.options.Arena.Address(), Bytes: uint64(len(s.options.Arena.Bytes()))}}
+	for i, d := range s.devices {
 		w := r.in.Devices[i].Window
 		if w.Bytes == 0 || w.Bytes > gpu.MostWindowBytes || w.Address > addressLimit-w.Bytes ||
 			(w.Address|w.Bytes)%gpu.ChunkBytes != 0 {
@@ -195,50 +186,49 @@ func (r *restoring) windows() error {
 		}
 		d.window, taken = w, append(taken, w)
 	}
-	r.s.newSpace()
+	s.newSpace()
 	return nil
 }
 
 // addressLimit is beyond all addresses that a process can have.
 const addressLimit = 1 << 47
 
-// device makes a device what it was, but for its objects: it is open if any context is on it.
-func (r *restoring) device(d *device, in *saved.Device, open bool) error {
-	d.primary.retained, d.primary.flags = in.Retained, in.Flags
-	live := r.memory[d]
+// restoreDevice makes a device what it was, but for its objects: it is open if any context is on it.
+func (s *Session) restoreDevice(r *restoring, d *device, in *saved.Device, open bool) error {
+	live := s.live[d]
 	if !open {
 		if len(live) > 0 {
 			return damaged("memory of GPU %d has no context", d.ordinal)
 		}
 		return nil
 	}
-	return r.s.connect(d, in.Continuation, func(memory gpu.Memory) (*heap.Heap, error) {
-		if err := r.reload(d, in.Loads); err != nil {
+	return s.connect(d, in.Continuation, func(memory gpu.Memory) (*heap.Heap, error) {
+		if err := s.loader.Reload(r, d); err != nil {
 			return nil, err
 		}
 		var backing heap.Backing = memory
-		if r.s.options.Backing != nil {
-			backing = r.s.options.Backing(d.ordinal, memory)
+		if s.options.Backing != nil {
+			backing = s.options.Backing(d.ordinal, memory)
 		}
 		lower, _ := gpu.Split(d.window)
 		return heap.Restore(lower, backing, live, in.Spare)
 	})
 }
 
-// pools gives the device its pools, once they are made.
-func (r *restoring) pools(d *device, in *saved.Device) error {
-	for _, p := range []struct {
-		pool   **pool
-		handle abi.Handle
-	}{{&d.defaultPool, in.DefaultPool}, {&d.currentPool, in.CurrentPool}} {
-		found, err := r.s.pool(p.handle)
-		if err != nil || found.device != d {
-			return damaged("GPU %d has no pool %v", d.ordinal, p.handle)
+// restorePools gives the device its pools, once they are made.
+func (s *Session) restorePools(r *restoring) error {
+	for i, d := range s.devices {
+		in := &r.in.Devices[i]
+		for _, p := range []struct {
+			pool   **pool
+			handle abi.Handle
+		}{{&s.pools[i].standard, in.DefaultPool}, {&s.pools[i].current, in.CurrentPool}} {
+			found, err := s.pool(p.handle)
+			if err != nil || found.device != d {
+				return damaged("GPU %d has no pool %v", d.ordinal, p.handle)
+			}
+			*p.pool = found
 		}
-		*p.pool = found
-	}
-	if (d.primary.retained > 0) != (d.primary.context != nil) {
-		return damaged("the primary context of GPU %d is retained %d times", d.ordinal, d.primary.retained)
 	}
 	return nil
 }
@@ -252,7 +242,7 @@ func (f *fault) Error() string { return f.Text }
 func (f *fault) Unwrap() error { return f.Code }
 
 // poison gives the device back the fault that it had. Nothing can be made on it afterwards.
-func (d *device) poison(in saved.Fault) error {
+func poison(d *device, in saved.Fault) error {
 	if in.Code == abi.Success {
 		return nil
 	}
@@ -263,4 +253,59 @@ func (d *device) poison(in saved.Fault) error {
 	f := fault(in)
 	c.Poison(&f)
 	return nil
+}
+
+// saveMemory writes what is beside the objects.
+func (s *Session) saveMemory(k *saving) {
+	for i, d := range s.devices {
+		s.saveDevice(k, d, &k.out.Devices[i])
+	}
+	k.out.Reservations = s.saveReservations()
+}
+
+// restoreMemory makes the state of an object, nil for an object of another topic.
+func (s *Session) restoreMemory(r *restoring, o *object.Object, in saved.State) (any, error) {
+	switch in := in.(type) {
+	case *saved.Memory:
+		return s.restoreAllocation(r, o, in)
+	case *saved.Pool:
+		return s.restorePool(r, o, in)
+	case *saved.Block:
+		return s.restoreBlock(r, o, in)
+	case *saved.Registered:
+		return s.restoreRegistered(r, o, in)
+	case *saved.Import:
+		return s.restoreImported(r, o, in)
+	}
+	return nil, nil
+}
+
+// releaseMemory frees what an object held when it is destroyed, by itself or with its parent.
+func (s *Session) releaseMemory(o *object.Object) {
+	switch state := o.State.(type) {
+	case *allocation:
+		state.free(s)
+	case *imported:
+		state.drop(s)
+	}
+}
+
+// restoreFaults gives the devices back the faults that they had. Nothing can be made on them
+// afterwards.
+func (s *Session) restoreFaults(r *restoring) error {
+	for i, d := range s.devices {
+		if err := poison(d, r.in.Devices[i].Fault); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Loader is told of devices that open, for code that a driver places there.
+type Loader interface {
+	// Opened is called when a device has been opened, before anything is loaded there.
+	Opened(d *device)
+	// Reload loads code again as it was loaded before, first of all that a restored session does with
+	// a device.
+	Reload(r *restoring, d *device) error
 }

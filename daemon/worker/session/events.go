@@ -396,9 +396,9 @@ func (e *event) save(k *saving) saved.State {
 	}
 }
 
-// event makes an event that was recorded when it was. Its completion word is the program's, and
+// restoreEvent makes an event that was recorded when it was. Its completion word is the program's, and
 // says already what it should.
-func (r *restoring) event(o *object.Object, in *saved.Event) (*event, error) {
+func (s *Session) restoreEvent(r *restoring, o *object.Object, in *saved.Event) (*event, error) {
 	c, err := ownerOf[*context](o)
 	if err != nil {
 		return nil, err
@@ -418,5 +418,5 @@ func (r *restoring) event(o *object.Object, in *saved.Event) (*event, error) {
 		e.captured = graph.PastCapture()
 	}
 	e.users.Store(1)
-	return e, r.shared(e, in.Shared)
+	return e, s.restoreShared(r, e, in.Shared)
 }

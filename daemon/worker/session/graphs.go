@@ -432,26 +432,29 @@ func (h *hosted) save(*saving) saved.State {
 	return &saved.Graph{Record: h.graph.Record()}
 }
 
-func (r *restoring) graph(o *object.Object, in *saved.Graph) (*hosted, error) {
+func (s *Session) restoreGraph(r *restoring, o *object.Object, in *saved.Graph) (*hosted, error) {
+	if s.children == nil {
+		s.children = map[abi.Handle]*graph.Graph{}
+	}
 	if in.Record == nil {
-		g := r.children[o.Handle()]
+		g := s.children[o.Handle()]
 		if _, err := ownerOf[*hosted](o); err != nil || g == nil {
 			return nil, damaged("no node has it as its child")
 		}
-		delete(r.children, o.Handle())
+		delete(s.children, o.Handle())
 		return &hosted{object: o, graph: g}, nil
 	}
-	g, err := r.s.graphs.Restore(in.Record)
+	g, err := s.graphs.Restore(in.Record)
 	if err != nil {
 		return nil, err
 	}
 	for _, child := range g.Children() {
-		if r.children[child.Handle] != nil || r.s.objects.Get(uint64(child.Handle)) != nil ||
+		if s.children[child.Handle] != nil || s.objects.Get(uint64(child.Handle)) != nil ||
 			child.Handle.Kind() != abi.KindGraph {
 			return nil, damaged("%v is no new graph", child.Handle)
 		}
-		r.children[child.Handle] = child
-		r.s.objects.ReserveHandle(child.Handle)
+		s.children[child.Handle] = child
+		s.objects.ReserveHandle(child.Handle)
 	}
 	if g.Handle != o.Handle() {
 		return nil, damaged("it says that it is %v", g.Handle)
@@ -471,7 +474,7 @@ func (x *executable) save(*saving) saved.State {
 	return out
 }
 
-func (r *restoring) executable(o *object.Object, in *saved.Executable) (*executable, error) {
+func (s *Session) restoreExecutable(r *restoring, o *object.Object, in *saved.Executable) (*executable, error) {
 	c, err := ownerOf[*context](o)
 	if err != nil {
 		return nil, err
@@ -489,18 +492,18 @@ func (r *restoring) executable(o *object.Object, in *saved.Executable) (*executa
 		}
 		x.off[step] = true
 	}
-	r.instantiate = append(r.instantiate, func() error { return r.ready(x) })
+	r.instantiate = append(r.instantiate, func() error { return s.restoreReady(r, x) })
 	return x, nil
 }
 
-// ready makes the backend's half of an executable. What its steps name was checked when they were
+// restoreReady makes the backend's half of an executable. What its steps name was checked when they were
 // made, and may be gone since: then the executable does what it would have done.
-func (r *restoring) ready(x *executable) (err error) {
+func (s *Session) restoreReady(r *restoring, x *executable) (err error) {
 	flat := &gpu.Graph{Nodes: make([]gpu.Node, len(x.ops))}
 	for i, op := range x.ops {
 		var work gpu.Work = gpu.Nothing{}
 		if !x.off[i] && !x.stale {
-			if work, err = r.work(x, op); err != nil {
+			if work, err = s.restoreWork(r, x, op); err != nil {
 				return err
 			}
 		}
@@ -510,12 +513,12 @@ func (r *restoring) ready(x *executable) (err error) {
 	return err
 }
 
-// work makes the work again that an executable had of an op.
-func (r *restoring) work(x *executable, op graph.Op) (gpu.Work, error) {
-	s, d := r.s, x.context.device
+// restoreWork makes the work again that an executable had of an op.
+func (s *Session) restoreWork(r *restoring, x *executable, op graph.Op) (gpu.Work, error) {
+	d := x.context.device
 	switch op := op.(type) {
 	case graph.Kernel:
-		f := r.present(x.context, op.Function)
+		f := s.restorePresent(r, x.context, op.Function)
 		if f == nil {
 			x.stale = true // the next launch says what is missing
 			return gpu.Nothing{}, nil
@@ -535,18 +538,18 @@ func (r *restoring) work(x *executable, op graph.Op) (gpu.Work, error) {
 	case graph.MemoryOps:
 		return op.MemoryOps, nil
 	case graph.EventRecord:
-		e, err := r.eventWork(d, op.Event)
+		e, err := s.restoreEventWork(r, d, op.Event)
 		return gpu.Record{Event: e}, err
 	case graph.EventWait:
-		e, err := r.eventWork(d, op.Event)
+		e, err := s.restoreEventWork(r, d, op.Event)
 		return gpu.Await{Event: e}, err
 	}
 	return s.work(x.context, op)
 }
 
-// present is a function as it is in a context, nil where it is not there.
-func (r *restoring) present(c *context, h abi.Handle) *function {
-	o := r.s.objects.Get(uint64(h))
+// restorePresent is a function as it is in a context, nil where it is not there.
+func (s *Session) restorePresent(r *restoring, c *context, h abi.Handle) *function {
+	o := s.objects.Get(uint64(h))
 	if o == nil {
 		return nil
 	}
@@ -570,10 +573,10 @@ func (f *function) allow(sharedBytes uint32) error {
 	return f.code.SetAttribute(int32(limit), int32(sharedBytes))
 }
 
-// eventWork is the backend's half of an event. Where the event is gone it is one that will be
+// restoreEventWork is the backend's half of an event. Where the event is gone it is one that will be
 // closed when the executables are made, so that launches are refused because of it.
-func (r *restoring) eventWork(d *device, h abi.Handle) (gpu.Event, error) {
-	if o := r.s.objects.Get(uint64(h)); o != nil {
+func (s *Session) restoreEventWork(r *restoring, d *device, h abi.Handle) (gpu.Event, error) {
+	if o := s.objects.Get(uint64(h)); o != nil {
 		if e, is := o.State.(*event); is {
 			return e.work, nil
 		}
@@ -584,3 +587,29 @@ func (r *restoring) eventWork(d *device, h abi.Handle) (gpu.Event, error) {
 	}
 	return gone, err
 }
+
+// restoreGraphs makes the state of an object, nil for an object of another topic.
+func (s *Session) restoreGraphs(r *restoring, o *object.Object, in saved.State) (any, error) {
+	switch in := in.(type) {
+	case *saved.Graph:
+		return s.restoreGraph(r, o, in)
+	case *saved.Executable:
+		return s.restoreExecutable(r, o, in)
+	case *saved.UserObject:
+		return s.restoreUserObject(r, o, in)
+	}
+	return nil, nil
+}
+
+// releaseGraphs frees what an object held when it is destroyed, by itself or with its parent.
+func (s *Session) releaseGraphs(o *object.Object) {
+	switch state := o.State.(type) {
+	case *executable:
+		state.close(s)
+	case *hosted:
+		state.release(s)
+	}
+}
+
+// saveGraphs has nothing beside the objects.
+func (s *Session) saveGraphs(*saving) {}

@@ -170,8 +170,11 @@ func spoil(r *rand.Rand, all []reflect.Value) {
 // something else, or nothing. It must end with an error or with a session that works; and nothing
 // of one that failed may be left.
 func TestRestoreOfNonsense(t *testing.T) {
-	rounds := 40000
-	if testing.Short() {
+	rounds := 1000 // FuzzRestore goes on from there
+	switch {
+	case os.Getenv("CRASH") == "full":
+		rounds = 40000
+	case testing.Short():
 		rounds = 200
 	}
 	r := rand.New(rand.NewPCG(3, 5))

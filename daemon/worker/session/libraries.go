@@ -303,8 +303,8 @@ func (l *library) save(k *saving) saved.State {
 	return &saved.Library{Image: k.image(l.object.Maker.Image)}
 }
 
-func (r *restoring) library(o *object.Object, in *saved.Library) (*library, error) {
-	images, err := r.image(o, in.Image)
+func (s *Session) restoreLibrary(r *restoring, o *object.Object, in *saved.Library) (*library, error) {
+	images, err := s.restoreImage(r, o, in.Image)
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +313,7 @@ func (r *restoring) library(o *object.Object, in *saved.Library) (*library, erro
 
 func (n *kernel) save(*saving) saved.State { return &saved.Kernel{Name: n.name} }
 
-func (r *restoring) kernel(o *object.Object, in *saved.Kernel) (*kernel, error) {
+func (s *Session) restoreKernel(r *restoring, o *object.Object, in *saved.Kernel) (*kernel, error) {
 	l, err := ownerOf[*library](o)
 	if err != nil {
 		return nil, err

@@ -132,9 +132,18 @@ func (l *loads) save(k *saving) (out []saved.Load) {
 	return out
 }
 
-// reload repeats how code came and went, before anything else happens in a context.
-func (r *restoring) reload(d *device, in []saved.Load) error {
-	if d.loads == nil {
+// Opened is called when a device has been opened, before anything is loaded there.
+func (s *Session) Opened(d *device) {
+	s.loads[d.ordinal] = nil
+	if _, places := d.context.(gpu.Placer); places {
+		s.loads[d.ordinal] = &loads{}
+	}
+}
+
+// Reload repeats how code came and went, before anything else happens in a context.
+func (s *Session) Reload(r *restoring, d *device) error {
+	in := r.in.Devices[d.ordinal].Loads
+	if s.loads[d.ordinal] == nil {
 		return nil
 	}
 	if len(in) > len(r.in.Objects)+2*mostGone {
@@ -142,16 +151,16 @@ func (r *restoring) reload(d *device, in []saved.Load) error {
 	}
 	came := make([]*module, len(in))
 	for i := range in {
-		if err := r.reloadOne(d, &in[i], came[:i+1]); err != nil {
+		if err := s.restoreReloadOne(r, d, &in[i], came[:i+1]); err != nil {
 			return fmt.Errorf("load %d of %d: %w", i+1, len(in), err)
 		}
 	}
 	return nil
 }
 
-// reloadOne repeats the last of some steps. came are the modules of the steps before, nil where
+// restoreReloadOne repeats the last of some steps. came are the modules of the steps before, nil where
 // there are none.
-func (r *restoring) reloadOne(d *device, in *saved.Load, came []*module) error {
+func (s *Session) restoreReloadOne(r *restoring, d *device, in *saved.Load, came []*module) error {
 	last := len(came) - 1
 	switch {
 	case in.Unloads > 0:
@@ -160,30 +169,33 @@ func (r *restoring) reloadOne(d *device, in *saved.Load, came []*module) error {
 		}
 		gone := came[in.Unloads-1]
 		came[in.Unloads-1] = nil
-		return d.loads.unloaded(gone.load, gone.code.Close)
+		return s.loads[d.ordinal].unloaded(gone.load, gone.code.Close)
 	case in.Module != 0:
-		if r.reloaded[in.Module] != nil {
+		if s.reloaded[in.Module] != nil {
 			return damaged("%v is loaded twice", in.Module)
 		}
-		m, err := r.again(d, in.Module)
+		m, err := s.restoreAgain(r, d, in.Module)
 		if err == nil {
-			r.reloaded[in.Module] = m
+			if s.reloaded == nil {
+				s.reloaded = map[abi.Handle]*module{}
+			}
+			s.reloaded[in.Module] = m
 		}
 		return err
 	case in.Image < 0 || in.Image >= len(r.images):
 		return damaged("its code is not there")
 	}
-	m, err := r.load(d, in.HeapBytes, r.images[in.Image])
+	m, err := s.restoreLoad(r, d, in.HeapBytes, r.images[in.Image])
 	if err != nil {
-		r.s.log.Warn("code that is not used any more cannot be loaded: what came after it may lie elsewhere", "error", err)
+		s.log.Warn("code that is not used any more cannot be loaded: what came after it may lie elsewhere", "error", err)
 		return nil
 	}
 	came[last] = m
 	return nil
 }
 
-// again loads the code of a module that is still there.
-func (r *restoring) again(d *device, handle abi.Handle) (*module, error) {
+// restoreAgain loads the code of a module that is still there.
+func (s *Session) restoreAgain(r *restoring, d *device, handle abi.Handle) (*module, error) {
 	at := slices.IndexFunc(r.in.Objects, func(o saved.Object) bool { return o.ID == uint64(handle) })
 	if at < 0 {
 		return nil, damaged("there is no %v", handle)
@@ -207,7 +219,7 @@ func (r *restoring) again(d *device, handle abi.Handle) (*module, error) {
 	if code < 0 || code >= len(r.images) {
 		return nil, damaged("its code is not there")
 	}
-	m, err := r.meet(d, in, r.images[code])
+	m, err := s.restoreMeet(r, d, in, r.images[code])
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", handle, err)
 	}
@@ -217,25 +229,25 @@ func (r *restoring) again(d *device, handle abi.Handle) (*module, error) {
 // mostCopies is how often code is loaded until its variables lie where they were.
 const mostCopies = 8
 
-// meet loads code so that its variables lie where they were: where a gap before them is unknown,
+// restoreMeet loads code so that its variables lie where they were: where a gap before them is unknown,
 // copies of the code fill it. Where nothing helps, the error is a MovedError about where they lay
 // at first.
-func (r *restoring) meet(d *device, in *saved.Module, image restoredImage) (*module, error) {
-	m, err := r.load(d, in.HeapBytes, image)
+func (s *Session) restoreMeet(r *restoring, d *device, in *saved.Module, image restoredImage) (*module, error) {
+	m, err := s.restoreLoad(r, d, in.HeapBytes, image)
 	if err != nil {
 		return nil, err
 	}
 	first := moved(m, in.Placed)
 	var misplaced []*module
 	for moved(m, in.Placed) != nil && len(misplaced) < mostCopies {
-		next, err := r.load(d, in.HeapBytes, image)
+		next, err := s.restoreLoad(r, d, in.HeapBytes, image)
 		if err != nil {
 			break // there is no room for more
 		}
 		misplaced, m = append(misplaced, m), next
 	}
 	for _, other := range slices.Backward(misplaced) {
-		if err := d.loads.unloaded(other.load, other.code.Close); err != nil {
+		if err := s.loads[d.ordinal].unloaded(other.load, other.code.Close); err != nil {
 			return nil, err
 		}
 	}
@@ -245,14 +257,14 @@ func (r *restoring) meet(d *device, in *saved.Module, image restoredImage) (*mod
 	return m, nil
 }
 
-// load loads code for which there is no handle yet.
-func (r *restoring) load(d *device, heapBytes uint64, image restoredImage) (*module, error) {
+// restoreLoad loads code for which there is no handle yet.
+func (s *Session) restoreLoad(r *restoring, d *device, heapBytes uint64, image restoredImage) (*module, error) {
 	best, err := image.parsed.Best(d.capability())
 	if err != nil {
 		return nil, err
 	}
-	m := &module{heapBytes: heapBytes, loads: d.loads}
-	err = d.loads.loaded(m, func() (err error) {
+	m := &module{heapBytes: heapBytes, loads: s.loads[d.ordinal]}
+	err = s.loads[d.ordinal].loaded(m, func() (err error) {
 		m.code, err = d.context.LoadModule(best, gpu.LoadOptions{HeapBytes: heapBytes})
 		return err
 	})

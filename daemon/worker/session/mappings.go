@@ -221,20 +221,20 @@ func (s *Session) saveReservations() (out []saved.Reservation) {
 	return out
 }
 
-// reservations reserves and maps again what was, once the allocations are there.
-func (r *restoring) reservations() error {
+// restoreReservations reserves and maps again what was, once the allocations are there.
+func (s *Session) restoreReservations(r *restoring) error {
 	for i := range r.in.Reservations {
 		in := &r.in.Reservations[i]
-		if err := r.s.virtual.ReserveAt(in.Range); err != nil {
+		if err := s.virtual.ReserveAt(in.Range); err != nil {
 			return damaged("addresses: %v", err)
 		}
 		for j := range in.Mappings {
-			if err := r.mapping(&in.Mappings[j]); err != nil {
+			if err := s.restoreMapping(r, &in.Mappings[j]); err != nil {
 				return fmt.Errorf("map memory at %#x: %w", in.Mappings[j].Address, err)
 			}
 		}
 	}
-	for o := range r.s.objects.Records() {
+	for o := range s.objects.Records() {
 		if b, is := o.State.(*block); is && b.references == 0 && b.mappings == 0 {
 			return damaged("nothing leads to %v", o.Handle())
 		}
@@ -242,16 +242,16 @@ func (r *restoring) reservations() error {
 	return nil
 }
 
-func (r *restoring) mapping(in *saved.Mapping) error {
-	o := r.s.objects.Get(uint64(in.Allocation))
-	if o == nil || len(in.Access) != len(r.s.devices) {
+func (s *Session) restoreMapping(r *restoring, in *saved.Mapping) error {
+	o := s.objects.Get(uint64(in.Allocation))
+	if o == nil || len(in.Access) != len(s.devices) {
 		return damaged("there is no %v", in.Allocation)
 	}
 	b, is := o.State.(*block)
 	if !is || in.Bytes > b.home.Bytes {
 		return damaged("%v is smaller", in.Allocation)
 	}
-	m, err := r.s.virtual.Map(in.Range, in.Allocation)
+	m, err := s.virtual.Map(in.Range, in.Allocation)
 	if err != nil {
 		return damaged("%v", err)
 	}
@@ -261,7 +261,7 @@ func (r *restoring) mapping(in *saved.Mapping) error {
 			return damaged("access %d", access)
 		} else if b.foreign() {
 			m.Access[ordinal] = a // shown when the memory is there
-		} else if err := r.s.allow(r.s.devices[ordinal], m, a); err != nil {
+		} else if err := s.allow(s.devices[ordinal], m, a); err != nil {
 			return err
 		}
 	}

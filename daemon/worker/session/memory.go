@@ -343,24 +343,24 @@ func (a *allocation) save(*saving) saved.State {
 	return out
 }
 
-// allocation finds memory that place has taken already.
-func (r *restoring) allocation(o *object.Object, in *saved.Memory) (*allocation, error) {
+// restoreAllocation finds memory that place has taken already.
+func (s *Session) restoreAllocation(r *restoring, o *object.Object, in *saved.Memory) (*allocation, error) {
 	if _, err := ownerOf[*context](o); err != nil {
 		return nil, err
 	}
 	a := &allocation{object: o, bounds: gpu.Range{Address: o.ID, Bytes: in.Bytes}, managed: in.Managed}
 	if o.Kind == object.KindMemory {
-		a.heap = r.s.holder(o.ID).heap
+		a.heap = s.holder(o.ID).heap
 	}
 	if in.Pool != 0 {
-		p, err := r.s.pool(in.Pool)
+		p, err := s.pool(in.Pool)
 		if err != nil {
 			return nil, err
 		}
 		a.pool = p
 	}
 	if in.Export != (ipc.ID{}) {
-		return a, r.exportAgain(a, in.Export)
+		return a, s.restoreExportAgain(r, a, in.Export)
 	}
 	return a, nil
 }

@@ -61,7 +61,7 @@ const logBytes = 800 // what a reply slot has room for
 
 // close unloads the code. It needs no lock.
 func (m *module) close(s *Session) {
-	s.placed.remove(m)
+	s.removePlaced(m)
 	if err := m.loads.unloaded(m.load, m.code.Close); err != nil {
 		s.log.Warn("unload module", "error", err)
 	}
@@ -90,7 +90,7 @@ func (s *Session) load(c *context, images *fatbin.Images) (*module, error) {
 		context:   c,
 		functions: map[string]*function{},
 		heap:      d.heap,
-		loads:     d.loads,
+		loads:     s.loads[d.ordinal],
 		heapBytes: c.heapBytes.Load(),
 		targets:   images.Targets(),
 	}
@@ -125,7 +125,7 @@ func (s *Session) load(c *context, images *fatbin.Images) (*module, error) {
 		m.free(s)
 		return nil, err
 	}
-	s.placed.add(s, m)
+	s.addPlaced(m)
 	return m, nil
 }
 
@@ -251,7 +251,7 @@ func (s *Session) launches(c *context, op graph.Op, m *module) bool {
 }
 
 func (s *Session) unload(m *module) {
-	s.forsake(m)
+	s.unloading(m)
 	s.objects.Destroy(m.object, func(*object.Object) {})
 	s.afterAll(m.context.device, func() { m.close(s) })
 }
@@ -467,16 +467,16 @@ func (m *module) save(k *saving) saved.State {
 	return out
 }
 
-// image is code that an object uses, by its place among what was saved.
-func (r *restoring) image(o *object.Object, at int) (*fatbin.Images, error) {
+// restoreImage is code that an object uses, by its place among what was saved.
+func (s *Session) restoreImage(r *restoring, o *object.Object, at int) (*fatbin.Images, error) {
 	if at < 0 || at >= len(r.images) {
 		return nil, damaged("its code is not there")
 	}
-	o.Maker.Image = r.s.objects.Images.Use(r.images[at].kept)
+	o.Maker.Image = s.objects.Images.Use(r.images[at].kept)
 	return r.images[at].parsed, nil
 }
 
-func (r *restoring) module(o *object.Object, in *saved.Module) (*module, error) {
+func (s *Session) restoreModule(r *restoring, o *object.Object, in *saved.Module) (*module, error) {
 	c, err := ownerOf[*context](o)
 	if err != nil {
 		return nil, err
@@ -486,33 +486,33 @@ func (r *restoring) module(o *object.Object, in *saved.Module) (*module, error) 
 		context:   c,
 		functions: map[string]*function{},
 		heap:      c.device.heap,
-		loads:     c.device.loads,
+		loads:     s.loads[c.device.ordinal],
 		heapBytes: in.HeapBytes,
 	}
 	var images *fatbin.Images
 	if in.Library != 0 {
-		if m.library, err = r.s.library(in.Library); err != nil {
+		if m.library, err = s.library(in.Library); err != nil {
 			return nil, err
 		}
 		if m.library.modules[c] != nil {
 			return nil, damaged("its library is twice in one context")
 		}
 		images, m.library.modules[c] = m.library.images, m
-	} else if images, err = r.image(o, in.Image); err != nil {
+	} else if images, err = s.restoreImage(r, o, in.Image); err != nil {
 		return nil, err
 	}
 	m.targets = images.Targets()
-	if beforehand := r.reloaded[o.Handle()]; beforehand != nil {
+	if beforehand := s.reloaded[o.Handle()]; beforehand != nil {
 		if err := m.take(beforehand); err != nil {
 			return nil, err
 		}
-		return m, r.placed(m, in.Placed)
+		return m, s.restorePlaced(r, m, in.Placed)
 	}
-	return m, r.code(m, images, in)
+	return m, s.restoreCode(r, m, images, in)
 }
 
-// code loads a module's code with its variables where they were.
-func (r *restoring) code(m *module, images *fatbin.Images, in *saved.Module) error {
+// restoreCode loads a module's code with its variables where they were.
+func (s *Session) restoreCode(r *restoring, m *module, images *fatbin.Images, in *saved.Module) error {
 	image, err := images.Best(m.context.device.capability())
 	if err != nil {
 		return err
@@ -548,7 +548,7 @@ func (r *restoring) code(m *module, images *fatbin.Images, in *saved.Module) err
 	} else {
 		m.know(m.object.Maker.Image)
 	}
-	return r.placed(m, in.Placed)
+	return s.restorePlaced(r, m, in.Placed)
 }
 
 // settable are the attributes of functions that can be set.
@@ -566,7 +566,7 @@ func (f *function) save(*saving) saved.State {
 	return out
 }
 
-func (r *restoring) function(o *object.Object, in *saved.Function) (*function, error) {
+func (s *Session) restoreFunction(r *restoring, o *object.Object, in *saved.Function) (*function, error) {
 	m, err := ownerOf[*module](o)
 	if err != nil {
 		return nil, err
@@ -600,4 +600,36 @@ func (f *function) settle(attributes []saved.Attribute) error {
 		}
 	}
 	return nil
+}
+
+// saveCode writes what is beside the objects.
+func (s *Session) saveCode(k *saving) {
+	for i := range s.devices {
+		if s.devices[i].context != nil {
+			k.out.Devices[i].Loads = s.loads[i].save(k)
+		}
+	}
+}
+
+// restoreCodes makes the state of an object, nil for an object of another topic.
+func (s *Session) restoreCodes(r *restoring, o *object.Object, in saved.State) (any, error) {
+	switch in := in.(type) {
+	case *saved.Module:
+		return s.restoreModule(r, o, in)
+	case *saved.Function:
+		return s.restoreFunction(r, o, in)
+	case *saved.Library:
+		return s.restoreLibrary(r, o, in)
+	case *saved.Kernel:
+		return s.restoreKernel(r, o, in)
+	}
+	return nil, nil
+}
+
+// releaseCode frees what an object held when it is destroyed, by itself or with its parent.
+func (s *Session) releaseCode(o *object.Object) {
+	if m, ok := o.State.(*module); ok {
+		s.unloading(m)
+		m.close(s)
+	}
 }

@@ -123,14 +123,14 @@ func (c *context) savePeers() (out []abi.Handle) {
 	return out
 }
 
-// peers is for when all contexts are there.
-func (r *restoring) peers(c *context, in []abi.Handle) error {
+// restorePeers is for when all contexts are there.
+func (s *Session) restorePeers(r *restoring, c *context, in []abi.Handle) error {
 	for _, h := range in {
-		peer := r.s.contexts[h.Index()]
+		peer := s.contexts[h.Index()]
 		if peer == nil || peer.object.Handle() != h || peer.device == c.device {
 			return damaged("%v is no peer", h)
 		}
-		if err := r.s.enablePeer(c, peer); err != nil {
+		if err := s.enablePeer(c, peer); err != nil {
 			return fmt.Errorf("peer %v: %w", h, err)
 		}
 	}

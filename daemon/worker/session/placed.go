@@ -25,18 +25,15 @@ type placedRange struct {
 	device *device
 }
 
-// add enters a module's variables as far as they lie outside.
-func (p *placements) add(s *Session, m *module) {
+// addPlaced enters a module's variables as far as they lie outside.
+func (s *Session) addPlaced(m *module) {
 	for _, name := range slices.Sorted(maps.Keys(m.code.Globals())) {
 		r := m.code.Globals()[name]
 		if s.inWindow(r.Address) || s.inArena(r) || r.Bytes == 0 {
 			continue
 		}
 		m.placed = append(m.placed, variable{name: name, bounds: r})
-		p.mu.Lock()
-		at, _ := p.find(r.Address)
-		p.ranges = slices.Insert(p.ranges, at, placedRange{r, m.context.device})
-		p.mu.Unlock()
+		s.placed.add(m.context.device, r)
 	}
 }
 
@@ -48,13 +45,27 @@ func (p *placements) find(address uint64) (int, bool) {
 	)
 }
 
-func (p *placements) remove(m *module) {
+// add enters a variable.
+func (p *placements) add(d *device, r gpu.Range) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	at, _ := p.find(r.Address)
+	p.ranges = slices.Insert(p.ranges, at, placedRange{r, d})
+}
+
+// remove takes a variable out.
+func (p *placements) remove(address uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if at, found := p.find(address); found {
+		p.ranges = slices.Delete(p.ranges, at, at+1)
+	}
+}
+
+// removePlaced takes a module's variables out.
+func (s *Session) removePlaced(m *module) {
 	for _, v := range m.placed {
-		if at, found := p.find(v.bounds.Address); found {
-			p.ranges = slices.Delete(p.ranges, at, at+1)
-		}
+		s.placed.remove(v.bounds.Address)
 	}
 }
 
@@ -97,10 +108,10 @@ func (m *module) savePlaced(k *saving) []saved.Placed {
 	return out
 }
 
-// placed gives variables their content back, if the driver has put them where they were: the
+// restorePlaced gives variables their content back, if the driver has put them where they were: the
 // program may know their addresses.
-func (r *restoring) placed(m *module, in []saved.Placed) error {
-	r.s.placed.add(r.s, m)
+func (s *Session) restorePlaced(r *restoring, m *module, in []saved.Placed) error {
+	s.addPlaced(m)
 	now := m.code.Globals()
 	for _, v := range in {
 		at, found := now[v.Name]

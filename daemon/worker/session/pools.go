@@ -25,6 +25,10 @@ type pool struct {
 	used, high uint64
 }
 
+// devicePools are the pools that a device always has: the standard one is never destroyed, the
+// current one serves cuMemAllocAsync.
+type devicePools struct{ standard, current *pool }
+
 // Attributes of pools, CUmemPool_attribute numbers.
 const (
 	poolReuseFirst   = 1
@@ -59,7 +63,7 @@ func (s *Session) deviceGetDefaultMemPool(
 ) error {
 	d, err := s.device(in.Dev)
 	if err == nil {
-		out.PoolOut = d.defaultPool.object.Handle()
+		out.PoolOut = s.pools[d.ordinal].standard.object.Handle()
 	}
 	return err
 }
@@ -67,7 +71,7 @@ func (s *Session) deviceGetDefaultMemPool(
 func (s *Session) deviceGetMemPool(_ *Call, in *wire.DeviceGetMemPool, out *wire.DeviceGetMemPoolReply) error {
 	d, err := s.device(in.Dev)
 	if err == nil {
-		out.Pool = d.currentPool.object.Handle()
+		out.Pool = s.pools[d.ordinal].current.object.Handle()
 	}
 	return err
 }
@@ -84,7 +88,7 @@ func (s *Session) deviceSetMemPool(_ *Call, in *wire.DeviceSetMemPool) error {
 	if p.device != d {
 		return invalid("set memory pool", "it is on another GPU")
 	}
-	d.currentPool = p
+	s.pools[d.ordinal].current = p
 	return nil
 }
 
@@ -108,11 +112,12 @@ func (s *Session) memPoolDestroy(_ *Call, in *wire.MemPoolDestroy) error {
 	if err != nil {
 		return err
 	}
-	if p == p.device.defaultPool {
+	pools := &s.pools[p.device.ordinal]
+	if p == pools.standard {
 		return invalid("destroy memory pool", "it is the GPU's default pool")
 	}
-	if p.device.currentPool == p {
-		p.device.currentPool = p.device.defaultPool
+	if pools.current == p {
+		pools.current = pools.standard
 	}
 	s.objects.Destroy(p.object, s.release)
 	return nil
@@ -179,7 +184,7 @@ func (s *Session) memAllocFromPoolAsync(
 	if err != nil {
 		return err
 	}
-	p := st.context.device.currentPool
+	p := s.pools[st.context.device.ordinal].current
 	if in.Pool != 0 {
 		if p, err = s.pool(in.Pool); err != nil {
 			return err
@@ -248,8 +253,8 @@ func (p *pool) save(*saving) saved.State {
 	}
 }
 
-func (r *restoring) pool(o *object.Object, in *saved.Pool) (*pool, error) {
-	d, err := r.s.device(in.Device)
+func (s *Session) restorePool(r *restoring, o *object.Object, in *saved.Pool) (*pool, error) {
+	d, err := s.device(in.Device)
 	if err != nil {
 		return nil, err
 	}

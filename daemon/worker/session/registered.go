@@ -156,10 +156,10 @@ func (s *Session) Return() error {
 
 func (g *registered) save(*saving) saved.State { return &saved.Registered{Bytes: g.bounds.Bytes} }
 
-func (r *restoring) registered(o *object.Object, in *saved.Registered) (*registered, error) {
+func (s *Session) restoreRegistered(r *restoring, o *object.Object, in *saved.Registered) (*registered, error) {
 	bounds := gpu.Range{Address: o.ID, Bytes: in.Bytes}
-	if r.s.options.Share == nil || in.Bytes == 0 || bounds.End() < o.ID || r.s.holder(o.ID) != nil ||
-		r.s.inArena(bounds) ||
+	if s.options.Share == nil || in.Bytes == 0 || bounds.End() < o.ID || s.holder(o.ID) != nil ||
+		s.inArena(bounds) ||
 		o.Owner != nil {
 		return nil, damaged("it is no memory of the program")
 	}

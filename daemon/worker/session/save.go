@@ -9,7 +9,6 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/fatbin"
 	"github.com/phos-gpu/phos/daemon/worker/ipc"
-	"github.com/phos-gpu/phos/daemon/worker/session/graph"
 	"github.com/phos-gpu/phos/daemon/worker/session/heap"
 	"github.com/phos-gpu/phos/daemon/worker/session/object"
 	"github.com/phos-gpu/phos/daemon/worker/session/saved"
@@ -38,17 +37,18 @@ func (s *Session) Save() ([]byte, error) {
 	k := &saving{images: map[*object.Image]int{}}
 	k.out.Made, k.out.Completed = s.made.Load(), s.completed.Load()
 	k.out.Handles = s.objects.LastIndices()
-	k.out.LastCapture, k.out.LastCallback = s.captures.LastID(), s.callbacks.last()
-	k.out.Words = s.words.save()
-	for _, d := range s.devices {
-		k.out.Devices = append(k.out.Devices, d.save(k))
-	}
+	k.out.LastCapture = s.captures.LastID()
+	k.out.Devices = make([]saved.Device, len(s.devices))
+	s.saveStreams(k)
+	s.saveMemory(k)
+	s.saveContexts(k)
+	s.saveCode(k)
 	for o := range s.objects.Records() {
 		if !o.Retired() {
 			k.out.Objects = append(k.out.Objects, k.object(o))
 		}
 	}
-	k.out.Reservations, k.out.Exporter = s.saveReservations(), s.shares.name()
+	k.out.Exporter = s.shares.name()
 	if k.err != nil {
 		return nil, k.err
 	}
@@ -100,17 +100,8 @@ func (nothing) Poison(error)                         {}
 
 // restoring is a session on its way back from bytes.
 type restoring struct {
-	s      *Session
 	in     *saved.Session
 	images []restoredImage
-	// memory is what is allocated on each device, by address.
-	memory map[*device][]gpu.Range
-	// reloaded is code that was loaded before anything else, by the handles of its modules.
-	reloaded map[abi.Handle]*module
-	// children are the graphs of child nodes that no object names yet.
-	children map[abi.Handle]*graph.Graph
-	// events are those of other processes, which are not there yet.
-	events []*event
 	// instantiate makes executables ready, settle gives functions their attributes: when everything is
 	// there.
 	instantiate, settle []func() error
@@ -139,16 +130,10 @@ func Restore(options Options, data []byte) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &restoring{
-		s:        s,
-		in:       in,
-		memory:   map[*device][]gpu.Range{},
-		children: map[abi.Handle]*graph.Graph{},
-		reloaded: map[abi.Handle]*module{},
-	}
-	err = r.all()
+	r := &restoring{in: in}
+	err = s.restoreAll(r)
 	if err == nil {
-		err = r.rejoin()
+		err = s.restoreRejoin(r)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("restore session: %w", err), s.Close())
@@ -156,12 +141,15 @@ func Restore(options Options, data []byte) (*Session, error) {
 	return s, nil
 }
 
-func (r *restoring) all() error {
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
-	steps := []func() error{r.counters, r.windows, r.place, r.parse, r.devices, r.objects, r.reservations, r.related}
+func (s *Session) restoreAll(r *restoring) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	steps := []func(*restoring) error{
+		s.restoreCounters, s.restoreWindows, s.restorePlace, s.restoreParse, s.restoreDevices, s.restoreObjects,
+		s.restoreReservations, s.restoreRelated,
+	}
 	for _, step := range steps {
-		if err := step(); err != nil {
+		if err := step(r); err != nil {
 			return err
 		}
 	}
@@ -175,22 +163,17 @@ func (r *restoring) all() error {
 			return err
 		}
 	}
-	for i, d := range r.s.devices {
-		if err := d.poison(r.in.Devices[i].Fault); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.restoreFaults(r)
 }
 
 // indexLimit is far above what any program reaches, and leaves room for going on.
 const indexLimit = 1 << 31
 
-func (r *restoring) counters() error {
-	if len(r.in.Devices) == 0 || len(r.in.Devices) > len(r.s.devices) {
-		return damaged("it had %d GPUs, there are %d", len(r.in.Devices), len(r.s.devices))
+func (s *Session) restoreCounters(r *restoring) error {
+	if len(r.in.Devices) == 0 || len(r.in.Devices) > len(s.devices) {
+		return damaged("it had %d GPUs, there are %d", len(r.in.Devices), len(s.devices))
 	}
-	r.s.devices = r.s.devices[:len(r.in.Devices)] // the program knows no others
+	s.devices = s.devices[:len(r.in.Devices)] // the program knows no others
 	for kind, index := range r.in.Handles {
 		if kind == 0 || kind > int(abi.LastKind) || index > indexLimit {
 			if index != 0 {
@@ -198,60 +181,60 @@ func (r *restoring) counters() error {
 			}
 			continue
 		}
-		r.s.objects.ReserveHandle(abi.NewHandle(abi.Kind(kind), index))
+		s.objects.ReserveHandle(abi.NewHandle(abi.Kind(kind), index))
 	}
-	r.s.made.Store(r.in.Made)
-	r.s.completed.Store(r.in.Completed)
-	r.s.captures.Resume(r.in.LastCapture)
-	r.s.callbacks.resume(r.in.LastCallback)
-	return r.s.words.restore(&r.in.Words)
+	s.made.Store(r.in.Made)
+	s.completed.Store(r.in.Completed)
+	s.captures.Resume(r.in.LastCapture)
+	return s.restoreWords(r)
 }
 
-// place takes the addresses of everything in the arena, and finds those of each device.
-func (r *restoring) place() error {
+// restorePlace takes the addresses of everything in the arena, and finds those of each device.
+func (s *Session) restorePlace(r *restoring) error {
+	s.live = map[*device][]gpu.Range{}
 	for i := range r.in.Objects {
 		o := &r.in.Objects[i]
 		switch state := o.State.(type) {
 		case *saved.Memory:
-			if err := r.placeAt(gpu.Range{Address: o.ID, Bytes: state.Bytes}, o.Kind == object.KindPinned); err != nil {
+			if err := s.restorePlaceAt(r, gpu.Range{Address: o.ID, Bytes: state.Bytes}, o.Kind == object.KindPinned); err != nil {
 				return err
 			}
 		case *saved.Block:
 			if state.Token.Exporter != (ipc.ID{}) {
 				continue // it is not the heap's
 			}
-			if err := r.placeAt(state.Home, false); err != nil {
+			if err := s.restorePlaceAt(r, state.Home, false); err != nil {
 				return err
 			}
 		case *saved.Module:
 			for _, v := range state.Variables {
-				if err := r.placeAt(v.Range, v.Managed); err != nil {
+				if err := s.restorePlaceAt(r, v.Range, v.Managed); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	for _, ranges := range r.memory {
+	for _, ranges := range s.live {
 		slices.SortFunc(ranges, func(a, b gpu.Range) int { return cmp.Compare(a.Address, b.Address) })
 	}
 	return nil
 }
 
-func (r *restoring) placeAt(at gpu.Range, inArena bool) error {
+func (s *Session) restorePlaceAt(r *restoring, at gpu.Range, inArena bool) error {
 	if inArena {
-		return r.s.arena.AllocateAt(at)
+		return s.arena.AllocateAt(at)
 	}
-	d := r.s.holder(at.Address)
+	d := s.holder(at.Address)
 	if d == nil {
 		return damaged("%#x is no address of a GPU", at.Address)
 	}
-	r.memory[d] = append(r.memory[d], at)
+	s.live[d] = append(s.live[d], at)
 	return nil
 }
 
-// devices opens those that have contexts, or memory that belongs to none.
-func (r *restoring) devices() error {
-	open := make([]bool, len(r.s.devices))
+// restoreDevices opens those that have contexts, or memory that belongs to none.
+func (s *Session) restoreDevices(r *restoring) error {
+	open := make([]bool, len(s.devices))
 	for i := range r.in.Objects {
 		device := int32(-1)
 		switch state := r.in.Objects[i].State.(type) {
@@ -264,35 +247,35 @@ func (r *restoring) devices() error {
 			open[device] = true
 		}
 	}
-	for i, d := range r.s.devices {
-		if err := r.device(d, &r.in.Devices[i], open[i]); err != nil {
+	for i, d := range s.devices {
+		if err := s.restoreDevice(r, d, &r.in.Devices[i], open[i]); err != nil {
 			return fmt.Errorf("GPU %d: %w", i, err)
 		}
 	}
 	return nil
 }
 
-// parse takes apart all code.
-func (r *restoring) parse() error {
+// restoreParse takes apart all code.
+func (s *Session) restoreParse(r *restoring) error {
 	for _, image := range r.in.Images {
 		parsed, err := fatbin.Parse(image)
 		if err != nil {
 			return damaged("code: %v", err)
 		}
-		r.images = append(r.images, restoredImage{r.s.objects.Images.Keep(image), parsed})
+		r.images = append(r.images, restoredImage{s.objects.Images.Keep(image), parsed})
 	}
 	return nil
 }
 
-// objects makes every object, in the order in which they were made.
-func (r *restoring) objects() error {
+// restoreObjects makes every object, in the order in which they were made.
+func (s *Session) restoreObjects(r *restoring) error {
 	for i := range r.in.Objects {
-		if err := r.object(&r.in.Objects[i]); err != nil {
+		if err := s.restoreObject(r, &r.in.Objects[i]); err != nil {
 			return fmt.Errorf("%s: %w", name(r.in.Objects[i].Kind, r.in.Objects[i].ID), err)
 		}
 	}
 	for _, image := range r.images { // who uses one has counted itself
-		r.s.objects.Images.Discard(image.kept)
+		s.objects.Images.Discard(image.kept)
 	}
 	return nil
 }
@@ -304,65 +287,44 @@ func name(kind abi.Kind, id uint64) string {
 	return abi.Handle(id).String()
 }
 
-func (r *restoring) object(in *saved.Object) error {
+func (s *Session) restoreObject(r *restoring, in *saved.Object) error {
 	o := &object.Object{ID: in.ID, Kind: in.Kind}
 	if in.Kind <= abi.LastKind {
 		if o.Handle().Kind() != in.Kind || o.Handle().Index() == 0 || o.Handle().Index() > indexLimit {
 			return damaged("it is no %v", in.Kind)
 		}
-		r.s.objects.ReserveHandle(o.Handle())
+		s.objects.ReserveHandle(o.Handle())
 	}
-	if r.s.objects.Get(in.ID) != nil {
+	if s.objects.Get(in.ID) != nil {
 		return damaged("it is there twice")
 	}
 	if in.Owner != 0 {
-		if o.Owner = r.s.objects.Get(in.Owner); o.Owner == nil {
+		if o.Owner = s.objects.Get(in.Owner); o.Owner == nil {
 			return damaged("its owner %#x is not there", in.Owner)
 		}
 	}
 	var err error
-	if o.State, err = r.state(o, in.State); err != nil {
+	if o.State, err = s.restoreState(r, o, in.State); err != nil {
 		return err
 	}
-	r.s.objects.Add(o)
+	s.objects.Add(o)
 	return nil
 }
 
-// state makes what the session keeps with an object.
-func (r *restoring) state(o *object.Object, in saved.State) (any, error) {
-	switch in := in.(type) {
-	case *saved.Context:
-		return r.context(o, in)
-	case *saved.Stream:
-		return r.stream(o, in)
-	case *saved.Event:
-		return r.event(o, in)
-	case *saved.Memory:
-		return r.allocation(o, in)
-	case *saved.Pool:
-		return r.pool(o, in)
-	case *saved.Module:
-		return r.module(o, in)
-	case *saved.Function:
-		return r.function(o, in)
-	case *saved.Library:
-		return r.library(o, in)
-	case *saved.Kernel:
-		return r.kernel(o, in)
-	case *saved.Graph:
-		return r.graph(o, in)
-	case *saved.Executable:
-		return r.executable(o, in)
-	case *saved.UserObject:
-		return r.userObject(o, in)
-	case *saved.Block:
-		return r.block(o, in)
-	case *saved.Registered:
-		return r.registered(o, in)
-	case *saved.Import:
-		return r.imported(o, in)
+// restoreState makes what the session keeps with an object.
+func (s *Session) restoreState(r *restoring, o *object.Object, in saved.State) (any, error) {
+	for _, t := range s.topics() {
+		if state, err := t(r, o, in); state != nil || err != nil {
+			return state, err
+		}
 	}
 	return nil, damaged("it is of an unknown kind")
+}
+
+func (s *Session) topics() []func(r *restoring, o *object.Object, in saved.State) (any, error) {
+	return []func(r *restoring, o *object.Object, in saved.State) (any, error){
+		s.restoreStreams, s.restoreMemory, s.restoreContexts, s.restoreCodes, s.restoreGraphs,
+	}
 }
 
 // ownerOf is the state of an object's owner, which must be of a certain kind.
@@ -375,16 +337,22 @@ func ownerOf[T any](o *object.Object) (owner T, err error) {
 	return owner, damaged("its owner is not what it must be")
 }
 
-// related finishes what had to wait for younger objects.
-func (r *restoring) related() error {
-	for i, d := range r.s.devices {
-		if err := r.pools(d, &r.in.Devices[i]); err != nil {
-			return err
-		}
+// restoreRelated finishes what had to wait for younger objects.
+func (s *Session) restoreRelated(r *restoring) error {
+	if err := s.restorePools(r); err != nil {
+		return err
 	}
+	if err := s.restorePrimaries(r); err != nil {
+		return err
+	}
+	return s.restoreRelations(r)
+}
+
+// restoreRelations finishes graphs that name younger ones.
+func (s *Session) restoreRelations(r *restoring) error {
 	for i := range r.in.Objects {
 		if g, is := r.in.Objects[i].State.(*saved.Graph); is && g.Record != nil {
-			if err := r.s.graphs.Relate(g.Record); err != nil {
+			if err := s.graphs.Relate(g.Record); err != nil {
 				return err
 			}
 		}

@@ -98,6 +98,16 @@ type Session struct {
 	captures  graph.Captures
 	capturing int // what Answers.Capturing was told last
 	devices   []*device
+	primaries []primary
+	pools     []devicePools
+	loads     []*loads
+	loader    Loader
+	unloading func(m *module)
+	discard   func(g *graph.Graph)
+	live      map[*device][]gpu.Range
+	reloaded  map[abi.Handle]*module
+	children  map[abi.Handle]*graph.Graph
+	absent    []*event
 	virtual   *virtual.Space
 	imports   []*imported
 	placed    placements
@@ -148,6 +158,8 @@ func newSession(options Options) (*Session, error) {
 	for ordinal, info := range infos {
 		s.devices = append(s.devices, &device{ordinal: ordinal, info: info, window: gpu.WindowOf(infos, ordinal)})
 	}
+	s.primaries, s.pools, s.loads = make([]primary, len(infos)), make([]devicePools, len(infos)), make([]*loads, len(infos))
+	s.loader, s.unloading, s.discard = s, s.forsake, s.discardGraph
 	s.newSpace()
 	return s, nil
 }

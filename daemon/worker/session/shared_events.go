@@ -173,8 +173,8 @@ func (e *event) saveShared() *saved.SharedEvent {
 	return out
 }
 
-// shared makes an event again that is for other processes. One of theirs comes when they are there.
-func (r *restoring) shared(e *event, in *saved.SharedEvent) (err error) {
+// restoreShared makes an event again that is for other processes. One of theirs comes when they are there.
+func (s *Session) restoreShared(r *restoring, e *event, in *saved.SharedEvent) (err error) {
 	if in == nil {
 		return nil
 	}
@@ -184,9 +184,9 @@ func (r *restoring) shared(e *event, in *saved.SharedEvent) (err error) {
 	}
 	switch {
 	case e.token != (ipc.Token{}):
-		r.events = append(r.events, e)
+		s.absent = append(s.absent, e)
 	case e.export != (ipc.ID{}):
-		return r.export(e.export, exported{counter: e.counter})
+		return s.exportAgain2(r, e.export, exported{counter: e.counter})
 	}
 	return nil
 }

@@ -183,25 +183,25 @@ func (s *Session) exportable(address uint64) (*allocation, *device) {
 	return nil, nil
 }
 
-// exportAgain offers an allocation again that had a key when it was saved.
-func (r *restoring) exportAgain(a *allocation, key ipc.ID) error {
+// restoreExportAgain offers an allocation again that had a key when it was saved.
+func (s *Session) restoreExportAgain(r *restoring, a *allocation, key ipc.ID) error {
 	if a.heap == nil {
 		return damaged("it cannot have been exported")
 	}
 	a.export = key
-	what, err := share(a, r.s.holder(a.bounds.Address))
+	what, err := share(a, s.holder(a.bounds.Address))
 	if err != nil {
 		return err
 	}
-	return r.export(key, what)
+	return s.exportAgain2(r, key, what)
 }
 
-// export offers memory under a key. The name comes when all is there.
-func (r *restoring) export(key ipc.ID, what exported) error {
+// exportAgain2 offers memory under a key. The name comes when all is there.
+func (s *Session) exportAgain2(r *restoring, key ipc.ID, what exported) error {
 	if r.in.Exporter == (ipc.ID{}) {
 		return damaged("it cannot have been exported")
 	}
-	r.s.shares.put(key, what)
+	s.shares.put(key, what)
 	return nil
 }
 
@@ -394,8 +394,8 @@ func (i *imported) save(k *saving) saved.State {
 	return &saved.Import{Token: i.token, Home: i.home, Bytes: i.bounds.Bytes, References: i.references}
 }
 
-// imported makes what stands for the memory; rejoin brings the memory itself.
-func (r *restoring) imported(o *object.Object, in *saved.Import) (*imported, error) {
+// restoreImported makes what stands for the memory; rejoin brings the memory itself.
+func (s *Session) restoreImported(r *restoring, o *object.Object, in *saved.Import) (*imported, error) {
 	c, err := ownerOf[*context](o)
 	if err != nil {
 		return nil, err
@@ -407,17 +407,16 @@ func (r *restoring) imported(o *object.Object, in *saved.Import) (*imported, err
 	if !in.Home.Contains(i.bounds) || in.References == 0 {
 		return nil, damaged("it is no memory of another process")
 	}
-	r.s.imports = append(r.s.imports, i)
+	s.imports = append(s.imports, i)
 	return i, nil
 }
 
 // rejoinTime is how long the sessions that share memory with one another may take to come back.
 const rejoinTime = 60 * time.Second
 
-// rejoin shares again what was shared: first what others wait for, then what this one has of
+// restoreRejoin shares again what was shared: first what others wait for, then what this one has of
 // others. No lock is held, and nothing runs yet.
-func (r *restoring) rejoin() error {
-	s := r.s
+func (s *Session) restoreRejoin(r *restoring) error {
 	if r.in.Exporter != (ipc.ID{}) {
 		if err := s.shares.resume(r.in.Exporter); err != nil {
 			return err
@@ -437,7 +436,7 @@ func (r *restoring) rejoin() error {
 			}
 		}
 	}
-	for _, e := range r.events {
+	for _, e := range s.absent {
 		if err := e.rejoinShared(ctx); err != nil {
 			return fmt.Errorf("%v of another program: %w", e.object.Handle(), err)
 		}

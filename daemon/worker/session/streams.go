@@ -302,7 +302,7 @@ func (s *Session) streamDestroy(_ *Call, in *wire.StreamDestroy) error {
 		return err
 	}
 	st := o.State.(*stream)
-	s.captures.Abandon(&st.line, s.discardGraph)
+	s.captures.Abandon(&st.line, s.discard)
 	s.tellCapturing()
 	if st.idle() {
 		s.objects.Destroy(o, s.release)
@@ -447,12 +447,12 @@ func (st *stream) save(*saving) saved.State {
 	return &saved.Stream{Flags: st.flags, Priority: st.priority}
 }
 
-func (r *restoring) stream(o *object.Object, in *saved.Stream) (*stream, error) {
+func (s *Session) restoreStream(r *restoring, o *object.Object, in *saved.Stream) (*stream, error) {
 	c, err := ownerOf[*context](o)
 	if err != nil {
 		return nil, err
 	}
-	st, err := r.s.newStream(c, in.Flags, in.Priority)
+	st, err := s.newStream(c, in.Flags, in.Priority)
 	if err != nil {
 		return nil, err
 	}

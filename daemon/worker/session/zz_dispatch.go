@@ -7,1204 +7,1045 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// dispatch decodes a call, runs its handler and finishes it.
-func (s *Session) dispatch(call *Call) {
+// dispatch decodes a call and runs its handler.
+func (s *Session) dispatch(call *Call) (wire.Reply, error) {
 	switch call.Number {
 	case abi.CallDeviceGetDefaultMemPool:
 		var in wire.DeviceGetDefaultMemPool
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.DeviceGetDefaultMemPoolReply)
-		s.finish(call, s.deviceGetDefaultMemPool(call, &in, out), out)
+		return out, s.deviceGetDefaultMemPool(call, &in, out)
 	case abi.CallDeviceGetMemPool:
 		var in wire.DeviceGetMemPool
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.DeviceGetMemPoolReply)
-		s.finish(call, s.deviceGetMemPool(call, &in, out), out)
+		return out, s.deviceGetMemPool(call, &in, out)
 	case abi.CallDeviceSetMemPool:
 		var in wire.DeviceSetMemPool
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.deviceSetMemPool(call, &in), nil)
+		return nil, s.deviceSetMemPool(call, &in)
 	case abi.CallDevicePrimaryCtxRetain:
 		var in wire.DevicePrimaryCtxRetain
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.DevicePrimaryCtxRetainReply)
-		s.finish(call, s.devicePrimaryCtxRetain(call, &in, out), out)
+		return out, s.devicePrimaryCtxRetain(call, &in, out)
 	case abi.CallDevicePrimaryCtxRelease:
 		var in wire.DevicePrimaryCtxRelease
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.devicePrimaryCtxRelease(call, &in), nil)
+		return nil, s.devicePrimaryCtxRelease(call, &in)
 	case abi.CallDevicePrimaryCtxReset:
 		var in wire.DevicePrimaryCtxReset
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.devicePrimaryCtxReset(call, &in), nil)
+		return nil, s.devicePrimaryCtxReset(call, &in)
 	case abi.CallDevicePrimaryCtxSetFlags:
 		var in wire.DevicePrimaryCtxSetFlags
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.devicePrimaryCtxSetFlags(call, &in), nil)
+		return nil, s.devicePrimaryCtxSetFlags(call, &in)
 	case abi.CallDevicePrimaryCtxGetState:
 		var in wire.DevicePrimaryCtxGetState
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.DevicePrimaryCtxGetStateReply)
-		s.finish(call, s.devicePrimaryCtxGetState(call, &in, out), out)
+		return out, s.devicePrimaryCtxGetState(call, &in, out)
 	case abi.CallCtxCreate:
 		var in wire.CtxCreate
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.CtxCreateReply)
-		s.finish(call, s.ctxCreate(call, &in, out), out)
+		return out, s.ctxCreate(call, &in, out)
 	case abi.CallCtxDestroy:
 		var in wire.CtxDestroy
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.ctxDestroy(call, &in), nil)
+		return nil, s.ctxDestroy(call, &in)
 	case abi.CallCtxGetLimit:
 		var in wire.CtxGetLimit
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.CtxGetLimitReply)
-		s.finish(call, s.ctxGetLimit(call, &in, out), out)
+		return out, s.ctxGetLimit(call, &in, out)
 	case abi.CallCtxSetLimit:
 		var in wire.CtxSetLimit
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.ctxSetLimit(call, &in), nil)
+		return nil, s.ctxSetLimit(call, &in)
 	case abi.CallCtxSynchronize:
 		var in wire.CtxSynchronize
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.ctxSynchronize(call, &in), nil)
+		return nil, s.ctxSynchronize(call, &in)
 	case abi.CallCtxEnablePeerAccess:
 		var in wire.CtxEnablePeerAccess
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.ctxEnablePeerAccess(call, &in), nil)
+		return nil, s.ctxEnablePeerAccess(call, &in)
 	case abi.CallCtxDisablePeerAccess:
 		var in wire.CtxDisablePeerAccess
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.ctxDisablePeerAccess(call, &in), nil)
+		return nil, s.ctxDisablePeerAccess(call, &in)
 	case abi.CallMemGetInfo:
 		out := new(wire.MemGetInfoReply)
-		s.finish(call, s.memGetInfo(call, out), out)
+		return out, s.memGetInfo(call, out)
 	case abi.CallMemAlloc:
 		var in wire.MemAlloc
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.MemAllocReply)
-		s.finish(call, s.memAlloc(call, &in, out), out)
+		return out, s.memAlloc(call, &in, out)
 	case abi.CallMemAllocPitch:
 		var in wire.MemAllocPitch
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.MemAllocPitchReply)
-		s.finish(call, s.memAllocPitch(call, &in, out), out)
+		return out, s.memAllocPitch(call, &in, out)
 	case abi.CallMemFree:
 		var in wire.MemFree
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.memFree(call, &in), nil)
+		return nil, s.memFree(call, &in)
 	case abi.CallMemAllocManaged:
 		var in wire.MemAllocManaged
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.MemAllocManagedReply)
-		s.finish(call, s.memAllocManaged(call, &in, out), out)
+		return out, s.memAllocManaged(call, &in, out)
 	case abi.CallMemHostAlloc:
 		var in wire.MemHostAlloc
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.MemHostAllocReply)
-		s.finish(call, s.memHostAlloc(call, &in, out), out)
+		return out, s.memHostAlloc(call, &in, out)
 	case abi.CallMemFreeHost:
 		var in wire.MemFreeHost
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.memFreeHost(call, &in), nil)
+		return nil, s.memFreeHost(call, &in)
 	case abi.CallMemAllocFromPoolAsync:
 		var in wire.MemAllocFromPoolAsync
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.MemAllocFromPoolAsyncReply)
-		s.finish(call, s.memAllocFromPoolAsync(call, &in, out), out)
+		return out, s.memAllocFromPoolAsync(call, &in, out)
 	case abi.CallMemFreeAsync:
 		var in wire.MemFreeAsync
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.memFreeAsync(call, &in), nil)
+		return nil, s.memFreeAsync(call, &in)
 	case abi.CallMemPoolCreate:
 		var in wire.MemPoolCreate
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.MemPoolCreateReply)
-		s.finish(call, s.memPoolCreate(call, &in, out), out)
+		return out, s.memPoolCreate(call, &in, out)
 	case abi.CallMemPoolDestroy:
 		var in wire.MemPoolDestroy
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.memPoolDestroy(call, &in), nil)
+		return nil, s.memPoolDestroy(call, &in)
 	case abi.CallMemPoolTrimTo:
 		var in wire.MemPoolTrimTo
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.memPoolTrimTo(call, &in), nil)
+		return nil, s.memPoolTrimTo(call, &in)
 	case abi.CallMemPoolSetAttribute:
 		var in wire.MemPoolSetAttribute
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.memPoolSetAttribute(call, &in), nil)
+		return nil, s.memPoolSetAttribute(call, &in)
 	case abi.CallMemPoolGetAttribute:
 		var in wire.MemPoolGetAttribute
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.MemPoolGetAttributeReply)
-		s.finish(call, s.memPoolGetAttribute(call, &in, out), out)
+		return out, s.memPoolGetAttribute(call, &in, out)
 	case abi.CallEventCreate:
 		var in wire.EventCreate
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.EventCreateReply)
-		s.finish(call, s.eventCreate(call, &in, out), out)
+		return out, s.eventCreate(call, &in, out)
 	case abi.CallEventRecord:
 		var in wire.EventRecord
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.eventRecord(call, &in), nil)
+		return nil, s.eventRecord(call, &in)
 	case abi.CallEventQuery:
 		var in wire.EventQuery
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.eventQuery(call, &in), nil)
+		return nil, s.eventQuery(call, &in)
 	case abi.CallEventSynchronize:
 		var in wire.EventSynchronize
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.eventSynchronize(call, &in), nil)
+		return nil, s.eventSynchronize(call, &in)
 	case abi.CallEventDestroy:
 		var in wire.EventDestroy
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.eventDestroy(call, &in), nil)
+		return nil, s.eventDestroy(call, &in)
 	case abi.CallEventElapsedTime:
 		var in wire.EventElapsedTime
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.EventElapsedTimeReply)
-		s.finish(call, s.eventElapsedTime(call, &in, out), out)
+		return out, s.eventElapsedTime(call, &in, out)
 	case abi.CallStreamCreateWithPriority:
 		var in wire.StreamCreateWithPriority
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.StreamCreateWithPriorityReply)
-		s.finish(call, s.streamCreateWithPriority(call, &in, out), out)
+		return out, s.streamCreateWithPriority(call, &in, out)
 	case abi.CallStreamDestroy:
 		var in wire.StreamDestroy
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.streamDestroy(call, &in), nil)
+		return nil, s.streamDestroy(call, &in)
 	case abi.CallStreamQuery:
 		var in wire.StreamQuery
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.streamQuery(call, &in), nil)
+		return nil, s.streamQuery(call, &in)
 	case abi.CallStreamSynchronize:
 		var in wire.StreamSynchronize
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.streamSynchronize(call, &in), nil)
+		return nil, s.streamSynchronize(call, &in)
 	case abi.CallStreamWaitEvent:
 		var in wire.StreamWaitEvent
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.streamWaitEvent(call, &in), nil)
+		return nil, s.streamWaitEvent(call, &in)
 	case abi.CallStreamGetPriority:
 		var in wire.StreamGetPriority
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.StreamGetPriorityReply)
-		s.finish(call, s.streamGetPriority(call, &in, out), out)
+		return out, s.streamGetPriority(call, &in, out)
 	case abi.CallStreamGetFlags:
 		var in wire.StreamGetFlags
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.StreamGetFlagsReply)
-		s.finish(call, s.streamGetFlags(call, &in, out), out)
+		return out, s.streamGetFlags(call, &in, out)
 	case abi.CallStreamGetId:
 		var in wire.StreamGetId
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.StreamGetIdReply)
-		s.finish(call, s.streamGetId(call, &in, out), out)
+		return out, s.streamGetId(call, &in, out)
 	case abi.CallStreamGetCtx:
 		var in wire.StreamGetCtx
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.StreamGetCtxReply)
-		s.finish(call, s.streamGetCtx(call, &in, out), out)
+		return out, s.streamGetCtx(call, &in, out)
 	case abi.CallStreamGetDevice:
 		var in wire.StreamGetDevice
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.StreamGetDeviceReply)
-		s.finish(call, s.streamGetDevice(call, &in, out), out)
+		return out, s.streamGetDevice(call, &in, out)
 	case abi.CallHostFunc:
 		var in wire.HostFunc
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.hostFunc(call, &in), nil)
+		return nil, s.hostFunc(call, &in)
 	case abi.CallCallbackDone:
 		var in wire.CallbackDone
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.callbackDone(call, &in), nil)
+		return nil, s.callbackDone(call, &in)
 	case abi.CallPing:
-		s.finish(call, s.ping(call), nil)
+		return nil, s.ping(call)
 	case abi.CallStreamBeginCapture:
 		var in wire.StreamBeginCapture
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.streamBeginCapture(call, &in), nil)
+		return nil, s.streamBeginCapture(call, &in)
 	case abi.CallStreamEndCapture:
 		var in wire.StreamEndCapture
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.StreamEndCaptureReply)
-		s.finish(call, s.streamEndCapture(call, &in, out), out)
+		return out, s.streamEndCapture(call, &in, out)
 	case abi.CallStreamBeginCaptureToGraph:
 		var in wire.StreamBeginCaptureToGraph
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.streamBeginCaptureToGraph(call, &in), nil)
+		return nil, s.streamBeginCaptureToGraph(call, &in)
 	case abi.CallStreamCaptureInfo:
 		var in wire.StreamCaptureInfo
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.StreamCaptureInfoReply)
-		s.finish(call, s.streamCaptureInfo(call, &in, out), out)
+		return out, s.streamCaptureInfo(call, &in, out)
 	case abi.CallStreamUpdateCaptureDependencies:
 		var in wire.StreamUpdateCaptureDependencies
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.streamUpdateCaptureDependencies(call, &in), nil)
+		return nil, s.streamUpdateCaptureDependencies(call, &in)
 	case abi.CallModuleLoad:
 		var in wire.ModuleLoad
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.ModuleLoadReply)
-		s.finish(call, s.moduleLoad(call, &in, out), out)
+		return out, s.moduleLoad(call, &in, out)
 	case abi.CallModuleUnload:
 		var in wire.ModuleUnload
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.moduleUnload(call, &in), nil)
+		return nil, s.moduleUnload(call, &in)
 	case abi.CallModuleGetFunction:
 		var in wire.ModuleGetFunction
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.ModuleGetFunctionReply)
-		s.finish(call, s.moduleGetFunction(call, &in, out), out)
+		return out, s.moduleGetFunction(call, &in, out)
 	case abi.CallModuleGetGlobal:
 		var in wire.ModuleGetGlobal
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.ModuleGetGlobalReply)
-		s.finish(call, s.moduleGetGlobal(call, &in, out), out)
+		return out, s.moduleGetGlobal(call, &in, out)
 	case abi.CallModuleGetFunctionCount:
 		var in wire.ModuleGetFunctionCount
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.ModuleGetFunctionCountReply)
-		s.finish(call, s.moduleGetFunctionCount(call, &in, out), out)
+		return out, s.moduleGetFunctionCount(call, &in, out)
 	case abi.CallListFunctions:
 		var in wire.ListFunctions
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.ListFunctionsReply)
-		s.finish(call, s.listFunctions(call, &in, out), out)
+		return out, s.listFunctions(call, &in, out)
 	case abi.CallFunctionInfo:
 		var in wire.FunctionInfo
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.FunctionInfoReply)
-		s.finish(call, s.functionInfo(call, &in, out), out)
+		return out, s.functionInfo(call, &in, out)
 	case abi.CallFuncGetModule:
 		var in wire.FuncGetModule
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.FuncGetModuleReply)
-		s.finish(call, s.funcGetModule(call, &in, out), out)
+		return out, s.funcGetModule(call, &in, out)
 	case abi.CallFuncSetAttribute:
 		var in wire.FuncSetAttribute
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.funcSetAttribute(call, &in), nil)
+		return nil, s.funcSetAttribute(call, &in)
 	case abi.CallLibraryUnload:
 		var in wire.LibraryUnload
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.libraryUnload(call, &in), nil)
+		return nil, s.libraryUnload(call, &in)
 	case abi.CallLibraryGetModule:
 		var in wire.LibraryGetModule
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.LibraryGetModuleReply)
-		s.finish(call, s.libraryGetModule(call, &in, out), out)
+		return out, s.libraryGetModule(call, &in, out)
 	case abi.CallLibraryGetKernel:
 		var in wire.LibraryGetKernel
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.LibraryGetKernelReply)
-		s.finish(call, s.libraryGetKernel(call, &in, out), out)
+		return out, s.libraryGetKernel(call, &in, out)
 	case abi.CallLibraryGetGlobal:
 		var in wire.LibraryGetGlobal
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.LibraryGetGlobalReply)
-		s.finish(call, s.libraryGetGlobal(call, &in, out), out)
+		return out, s.libraryGetGlobal(call, &in, out)
 	case abi.CallLibraryGetManaged:
 		var in wire.LibraryGetManaged
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.LibraryGetManagedReply)
-		s.finish(call, s.libraryGetManaged(call, &in, out), out)
+		return out, s.libraryGetManaged(call, &in, out)
 	case abi.CallLibraryGetKernelCount:
 		var in wire.LibraryGetKernelCount
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.LibraryGetKernelCountReply)
-		s.finish(call, s.libraryGetKernelCount(call, &in, out), out)
+		return out, s.libraryGetKernelCount(call, &in, out)
 	case abi.CallKernelGetFunction:
 		var in wire.KernelGetFunction
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.KernelGetFunctionReply)
-		s.finish(call, s.kernelGetFunction(call, &in, out), out)
+		return out, s.kernelGetFunction(call, &in, out)
 	case abi.CallKernelGetLibrary:
 		var in wire.KernelGetLibrary
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.KernelGetLibraryReply)
-		s.finish(call, s.kernelGetLibrary(call, &in, out), out)
+		return out, s.kernelGetLibrary(call, &in, out)
 	case abi.CallLinkCheck:
 		var in wire.LinkCheck
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.LinkCheckReply)
-		s.finish(call, s.linkCheck(call, &in, out), out)
+		return out, s.linkCheck(call, &in, out)
 	case abi.CallLaunch:
 		var in wire.Launch
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.launch(call, &in), nil)
+		return nil, s.launch(call, &in)
 	case abi.CallOccupancyMaxActiveBlocksPerMultiprocessorWithFlags:
 		var in wire.OccupancyMaxActiveBlocksPerMultiprocessorWithFlags
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.OccupancyMaxActiveBlocksPerMultiprocessorWithFlagsReply)
-		s.finish(call, s.occupancyMaxActiveBlocksPerMultiprocessorWithFlags(call, &in, out), out)
+		return out, s.occupancyMaxActiveBlocksPerMultiprocessorWithFlags(call, &in, out)
 	case abi.CallOccupancyAvailableDynamicSMemPerBlock:
 		var in wire.OccupancyAvailableDynamicSMemPerBlock
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.OccupancyAvailableDynamicSMemPerBlockReply)
-		s.finish(call, s.occupancyAvailableDynamicSMemPerBlock(call, &in, out), out)
+		return out, s.occupancyAvailableDynamicSMemPerBlock(call, &in, out)
 	case abi.CallOccupancyMaxActiveClusters:
 		var in wire.OccupancyMaxActiveClusters
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.OccupancyMaxActiveClustersReply)
-		s.finish(call, s.occupancyMaxActiveClusters(call, &in, out), out)
+		return out, s.occupancyMaxActiveClusters(call, &in, out)
 	case abi.CallMemcpy:
 		var in wire.Memcpy
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.memcpy(call, &in), nil)
+		return nil, s.memcpy(call, &in)
 	case abi.CallMemcpyWait:
 		var in wire.MemcpyWait
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.memcpyWait(call, &in), nil)
+		return nil, s.memcpyWait(call, &in)
 	case abi.CallMemcpyInline:
 		var in wire.MemcpyInline
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.memcpyInline(call, &in), nil)
+		return nil, s.memcpyInline(call, &in)
 	case abi.CallMemset:
 		var in wire.Memset
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.memset(call, &in), nil)
+		return nil, s.memset(call, &in)
 	case abi.CallGraphCreate:
 		var in wire.GraphCreate
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphCreateReply)
-		s.finish(call, s.graphCreate(call, &in, out), out)
+		return out, s.graphCreate(call, &in, out)
 	case abi.CallGraphDestroy:
 		var in wire.GraphDestroy
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphDestroy(call, &in), nil)
+		return nil, s.graphDestroy(call, &in)
 	case abi.CallGraphClone:
 		var in wire.GraphClone
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphCloneReply)
-		s.finish(call, s.graphClone(call, &in, out), out)
+		return out, s.graphClone(call, &in, out)
 	case abi.CallGraphNodeFindInClone:
 		var in wire.GraphNodeFindInClone
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphNodeFindInCloneReply)
-		s.finish(call, s.graphNodeFindInClone(call, &in, out), out)
+		return out, s.graphNodeFindInClone(call, &in, out)
 	case abi.CallGraphNodeGetType:
 		var in wire.GraphNodeGetType
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphNodeGetTypeReply)
-		s.finish(call, s.graphNodeGetType(call, &in, out), out)
+		return out, s.graphNodeGetType(call, &in, out)
 	case abi.CallGraphDestroyNode:
 		var in wire.GraphDestroyNode
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphDestroyNode(call, &in), nil)
+		return nil, s.graphDestroyNode(call, &in)
 	case abi.CallGraphNodes:
 		var in wire.GraphNodes
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphNodesReply)
-		s.finish(call, s.graphNodes(call, &in, out), out)
+		return out, s.graphNodes(call, &in, out)
 	case abi.CallGraphAddDependencies:
 		var in wire.GraphAddDependencies
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphAddDependencies(call, &in), nil)
+		return nil, s.graphAddDependencies(call, &in)
 	case abi.CallGraphRemoveDependencies:
 		var in wire.GraphRemoveDependencies
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphRemoveDependencies(call, &in), nil)
+		return nil, s.graphRemoveDependencies(call, &in)
 	case abi.CallGraphAddEmptyNode:
 		var in wire.GraphAddEmptyNode
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphAddEmptyNodeReply)
-		s.finish(call, s.graphAddEmptyNode(call, &in, out), out)
+		return out, s.graphAddEmptyNode(call, &in, out)
 	case abi.CallGraphAddChildGraphNode:
 		var in wire.GraphAddChildGraphNode
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphAddChildGraphNodeReply)
-		s.finish(call, s.graphAddChildGraphNode(call, &in, out), out)
+		return out, s.graphAddChildGraphNode(call, &in, out)
 	case abi.CallGraphAddEventRecordNode:
 		var in wire.GraphAddEventRecordNode
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphAddEventRecordNodeReply)
-		s.finish(call, s.graphAddEventRecordNode(call, &in, out), out)
+		return out, s.graphAddEventRecordNode(call, &in, out)
 	case abi.CallGraphAddEventWaitNode:
 		var in wire.GraphAddEventWaitNode
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphAddEventWaitNodeReply)
-		s.finish(call, s.graphAddEventWaitNode(call, &in, out), out)
+		return out, s.graphAddEventWaitNode(call, &in, out)
 	case abi.CallGraphAddKernelNode:
 		var in wire.GraphAddKernelNode
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphAddKernelNodeReply)
-		s.finish(call, s.graphAddKernelNode(call, &in, out), out)
+		return out, s.graphAddKernelNode(call, &in, out)
 	case abi.CallGraphKernelNodeGet:
 		var in wire.GraphKernelNodeGet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphKernelNodeGetReply)
-		s.finish(call, s.graphKernelNodeGet(call, &in, out), out)
+		return out, s.graphKernelNodeGet(call, &in, out)
 	case abi.CallGraphKernelNodeSet:
 		var in wire.GraphKernelNodeSet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphKernelNodeSet(call, &in), nil)
+		return nil, s.graphKernelNodeSet(call, &in)
 	case abi.CallGraphExecKernelNodeSet:
 		var in wire.GraphExecKernelNodeSet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphExecKernelNodeSet(call, &in), nil)
+		return nil, s.graphExecKernelNodeSet(call, &in)
 	case abi.CallGraphAddMemcpyNode:
 		var in wire.GraphAddMemcpyNode
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphAddMemcpyNodeReply)
-		s.finish(call, s.graphAddMemcpyNode(call, &in, out), out)
+		return out, s.graphAddMemcpyNode(call, &in, out)
 	case abi.CallGraphMemcpyNodeGet:
 		var in wire.GraphMemcpyNodeGet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphMemcpyNodeGetReply)
-		s.finish(call, s.graphMemcpyNodeGet(call, &in, out), out)
+		return out, s.graphMemcpyNodeGet(call, &in, out)
 	case abi.CallGraphMemcpyNodeSet:
 		var in wire.GraphMemcpyNodeSet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphMemcpyNodeSet(call, &in), nil)
+		return nil, s.graphMemcpyNodeSet(call, &in)
 	case abi.CallGraphExecMemcpyNodeSet:
 		var in wire.GraphExecMemcpyNodeSet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphExecMemcpyNodeSet(call, &in), nil)
+		return nil, s.graphExecMemcpyNodeSet(call, &in)
 	case abi.CallGraphAddMemsetNode:
 		var in wire.GraphAddMemsetNode
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphAddMemsetNodeReply)
-		s.finish(call, s.graphAddMemsetNode(call, &in, out), out)
+		return out, s.graphAddMemsetNode(call, &in, out)
 	case abi.CallGraphMemsetNodeGet:
 		var in wire.GraphMemsetNodeGet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphMemsetNodeGetReply)
-		s.finish(call, s.graphMemsetNodeGet(call, &in, out), out)
+		return out, s.graphMemsetNodeGet(call, &in, out)
 	case abi.CallGraphMemsetNodeSet:
 		var in wire.GraphMemsetNodeSet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphMemsetNodeSet(call, &in), nil)
+		return nil, s.graphMemsetNodeSet(call, &in)
 	case abi.CallGraphExecMemsetNodeSet:
 		var in wire.GraphExecMemsetNodeSet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphExecMemsetNodeSet(call, &in), nil)
+		return nil, s.graphExecMemsetNodeSet(call, &in)
 	case abi.CallGraphAddHostNode:
 		var in wire.GraphAddHostNode
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphAddHostNodeReply)
-		s.finish(call, s.graphAddHostNode(call, &in, out), out)
+		return out, s.graphAddHostNode(call, &in, out)
 	case abi.CallGraphHostNodeGet:
 		var in wire.GraphHostNodeGet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphHostNodeGetReply)
-		s.finish(call, s.graphHostNodeGet(call, &in, out), out)
+		return out, s.graphHostNodeGet(call, &in, out)
 	case abi.CallGraphHostNodeSet:
 		var in wire.GraphHostNodeSet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphHostNodeSet(call, &in), nil)
+		return nil, s.graphHostNodeSet(call, &in)
 	case abi.CallGraphExecHostNodeSet:
 		var in wire.GraphExecHostNodeSet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphExecHostNodeSet(call, &in), nil)
+		return nil, s.graphExecHostNodeSet(call, &in)
 	case abi.CallGraphChildGraphNodeGetGraph:
 		var in wire.GraphChildGraphNodeGetGraph
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphChildGraphNodeGetGraphReply)
-		s.finish(call, s.graphChildGraphNodeGetGraph(call, &in, out), out)
+		return out, s.graphChildGraphNodeGetGraph(call, &in, out)
 	case abi.CallGraphExecChildGraphNodeSetParams:
 		var in wire.GraphExecChildGraphNodeSetParams
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphExecChildGraphNodeSetParams(call, &in), nil)
+		return nil, s.graphExecChildGraphNodeSetParams(call, &in)
 	case abi.CallGraphEventRecordNodeGetEvent:
 		var in wire.GraphEventRecordNodeGetEvent
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphEventRecordNodeGetEventReply)
-		s.finish(call, s.graphEventRecordNodeGetEvent(call, &in, out), out)
+		return out, s.graphEventRecordNodeGetEvent(call, &in, out)
 	case abi.CallGraphEventRecordNodeSetEvent:
 		var in wire.GraphEventRecordNodeSetEvent
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphEventRecordNodeSetEvent(call, &in), nil)
+		return nil, s.graphEventRecordNodeSetEvent(call, &in)
 	case abi.CallGraphExecEventRecordNodeSetEvent:
 		var in wire.GraphExecEventRecordNodeSetEvent
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphExecEventRecordNodeSetEvent(call, &in), nil)
+		return nil, s.graphExecEventRecordNodeSetEvent(call, &in)
 	case abi.CallGraphEventWaitNodeGetEvent:
 		var in wire.GraphEventWaitNodeGetEvent
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphEventWaitNodeGetEventReply)
-		s.finish(call, s.graphEventWaitNodeGetEvent(call, &in, out), out)
+		return out, s.graphEventWaitNodeGetEvent(call, &in, out)
 	case abi.CallGraphEventWaitNodeSetEvent:
 		var in wire.GraphEventWaitNodeSetEvent
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphEventWaitNodeSetEvent(call, &in), nil)
+		return nil, s.graphEventWaitNodeSetEvent(call, &in)
 	case abi.CallGraphExecEventWaitNodeSetEvent:
 		var in wire.GraphExecEventWaitNodeSetEvent
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphExecEventWaitNodeSetEvent(call, &in), nil)
+		return nil, s.graphExecEventWaitNodeSetEvent(call, &in)
 	case abi.CallGraphNodeSetEnabled:
 		var in wire.GraphNodeSetEnabled
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphNodeSetEnabled(call, &in), nil)
+		return nil, s.graphNodeSetEnabled(call, &in)
 	case abi.CallGraphNodeGetEnabled:
 		var in wire.GraphNodeGetEnabled
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphNodeGetEnabledReply)
-		s.finish(call, s.graphNodeGetEnabled(call, &in, out), out)
+		return out, s.graphNodeGetEnabled(call, &in, out)
 	case abi.CallGraphInstantiateWithFlags:
 		var in wire.GraphInstantiateWithFlags
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphInstantiateWithFlagsReply)
-		s.finish(call, s.graphInstantiateWithFlags(call, &in, out), out)
+		return out, s.graphInstantiateWithFlags(call, &in, out)
 	case abi.CallGraphExecGetFlags:
 		var in wire.GraphExecGetFlags
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphExecGetFlagsReply)
-		s.finish(call, s.graphExecGetFlags(call, &in, out), out)
+		return out, s.graphExecGetFlags(call, &in, out)
 	case abi.CallGraphUpload:
 		var in wire.GraphUpload
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphUpload(call, &in), nil)
+		return nil, s.graphUpload(call, &in)
 	case abi.CallGraphLaunch:
 		var in wire.GraphLaunch
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphLaunch(call, &in), nil)
+		return nil, s.graphLaunch(call, &in)
 	case abi.CallGraphExecDestroy:
 		var in wire.GraphExecDestroy
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphExecDestroy(call, &in), nil)
+		return nil, s.graphExecDestroy(call, &in)
 	case abi.CallGraphExecUpdate:
 		var in wire.GraphExecUpdate
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphExecUpdateReply)
-		s.finish(call, s.graphExecUpdate(call, &in, out), out)
+		return out, s.graphExecUpdate(call, &in, out)
 	case abi.CallGraphDot:
 		var in wire.GraphDot
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphDotReply)
-		s.finish(call, s.graphDot(call, &in, out), out)
+		return out, s.graphDot(call, &in, out)
 	case abi.CallUserObjectCreate:
 		var in wire.UserObjectCreate
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.UserObjectCreateReply)
-		s.finish(call, s.userObjectCreate(call, &in, out), out)
+		return out, s.userObjectCreate(call, &in, out)
 	case abi.CallUserObjectRetain:
 		var in wire.UserObjectRetain
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.userObjectRetain(call, &in), nil)
+		return nil, s.userObjectRetain(call, &in)
 	case abi.CallUserObjectRelease:
 		var in wire.UserObjectRelease
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.userObjectRelease(call, &in), nil)
+		return nil, s.userObjectRelease(call, &in)
 	case abi.CallGraphRetainUserObject:
 		var in wire.GraphRetainUserObject
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphRetainUserObject(call, &in), nil)
+		return nil, s.graphRetainUserObject(call, &in)
 	case abi.CallGraphReleaseUserObject:
 		var in wire.GraphReleaseUserObject
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphReleaseUserObject(call, &in), nil)
+		return nil, s.graphReleaseUserObject(call, &in)
 	case abi.CallMemAddressReserve:
 		var in wire.MemAddressReserve
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.MemAddressReserveReply)
-		s.finish(call, s.memAddressReserve(call, &in, out), out)
+		return out, s.memAddressReserve(call, &in, out)
 	case abi.CallMemAddressFree:
 		var in wire.MemAddressFree
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.memAddressFree(call, &in), nil)
+		return nil, s.memAddressFree(call, &in)
 	case abi.CallVmmCreate:
 		var in wire.VmmCreate
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.VmmCreateReply)
-		s.finish(call, s.vmmCreate(call, &in, out), out)
+		return out, s.vmmCreate(call, &in, out)
 	case abi.CallMemRelease:
 		var in wire.MemRelease
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.memRelease(call, &in), nil)
+		return nil, s.memRelease(call, &in)
 	case abi.CallVmmMap:
 		var in wire.VmmMap
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.VmmMapReply)
-		s.finish(call, s.vmmMap(call, &in, out), out)
+		return out, s.vmmMap(call, &in, out)
 	case abi.CallMemUnmap:
 		var in wire.MemUnmap
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.memUnmap(call, &in), nil)
+		return nil, s.memUnmap(call, &in)
 	case abi.CallVmmSetAccess:
 		var in wire.VmmSetAccess
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.vmmSetAccess(call, &in), nil)
+		return nil, s.vmmSetAccess(call, &in)
 	case abi.CallMemRetainAllocationHandle:
 		var in wire.MemRetainAllocationHandle
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.MemRetainAllocationHandleReply)
-		s.finish(call, s.memRetainAllocationHandle(call, &in, out), out)
+		return out, s.memRetainAllocationHandle(call, &in, out)
 	case abi.CallVmmProperties:
 		var in wire.VmmProperties
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.VmmPropertiesReply)
-		s.finish(call, s.vmmProperties(call, &in, out), out)
+		return out, s.vmmProperties(call, &in, out)
 	case abi.CallHostRegister:
 		var in wire.HostRegister
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.HostRegisterReply)
-		s.finish(call, s.hostRegister(call, &in, out), out)
+		return out, s.hostRegister(call, &in, out)
 	case abi.CallHostUnregister:
 		var in wire.HostUnregister
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.hostUnregister(call, &in), nil)
+		return nil, s.hostUnregister(call, &in)
 	case abi.CallVmmExport:
 		var in wire.VmmExport
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.VmmExportReply)
-		s.finish(call, s.vmmExport(call, &in, out), out)
+		return out, s.vmmExport(call, &in, out)
 	case abi.CallVmmImport:
 		var in wire.VmmImport
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.VmmImportReply)
-		s.finish(call, s.vmmImport(call, &in, out), out)
+		return out, s.vmmImport(call, &in, out)
 	case abi.CallStreamMemOps:
 		var in wire.StreamMemOps
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.streamMemOps(call, &in), nil)
+		return nil, s.streamMemOps(call, &in)
 	case abi.CallGraphAddMemOpsNode:
 		var in wire.GraphAddMemOpsNode
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphAddMemOpsNodeReply)
-		s.finish(call, s.graphAddMemOpsNode(call, &in, out), out)
+		return out, s.graphAddMemOpsNode(call, &in, out)
 	case abi.CallGraphMemOpsNodeGet:
 		var in wire.GraphMemOpsNodeGet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.GraphMemOpsNodeGetReply)
-		s.finish(call, s.graphMemOpsNodeGet(call, &in, out), out)
+		return out, s.graphMemOpsNodeGet(call, &in, out)
 	case abi.CallGraphMemOpsNodeSet:
 		var in wire.GraphMemOpsNodeSet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphMemOpsNodeSet(call, &in), nil)
+		return nil, s.graphMemOpsNodeSet(call, &in)
 	case abi.CallGraphExecMemOpsNodeSet:
 		var in wire.GraphExecMemOpsNodeSet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphExecMemOpsNodeSet(call, &in), nil)
+		return nil, s.graphExecMemOpsNodeSet(call, &in)
 	case abi.CallIpcExport:
 		var in wire.IpcExport
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.IpcExportReply)
-		s.finish(call, s.ipcExport(call, &in, out), out)
+		return out, s.ipcExport(call, &in, out)
 	case abi.CallIpcOpen:
 		var in wire.IpcOpen
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.IpcOpenReply)
-		s.finish(call, s.ipcOpen(call, &in, out), out)
+		return out, s.ipcOpen(call, &in, out)
 	case abi.CallIpcClose:
 		var in wire.IpcClose
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.IpcCloseReply)
-		s.finish(call, s.ipcClose(call, &in, out), out)
+		return out, s.ipcClose(call, &in, out)
 	case abi.CallIpcExportEvent:
 		var in wire.IpcExportEvent
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.IpcExportEventReply)
-		s.finish(call, s.ipcExportEvent(call, &in, out), out)
+		return out, s.ipcExportEvent(call, &in, out)
 	case abi.CallIpcOpenEvent:
 		var in wire.IpcOpenEvent
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.IpcOpenEventReply)
-		s.finish(call, s.ipcOpenEvent(call, &in, out), out)
+		return out, s.ipcOpenEvent(call, &in, out)
 	case abi.CallLaunchWith:
 		var in wire.LaunchWith
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.launchWith(call, &in), nil)
+		return nil, s.launchWith(call, &in)
 	case abi.CallOccupancyClusters:
 		var in wire.OccupancyClusters
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
 		out := new(wire.OccupancyClustersReply)
-		s.finish(call, s.occupancyClusters(call, &in, out), out)
+		return out, s.occupancyClusters(call, &in, out)
 	case abi.CallTensorMap:
 		var in wire.TensorMap
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.tensorMap(call, &in), nil)
+		return nil, s.tensorMap(call, &in)
 	case abi.CallTensorMapReplace:
 		var in wire.TensorMapReplace
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.tensorMapReplace(call, &in), nil)
+		return nil, s.tensorMapReplace(call, &in)
 	case abi.CallGraphNodeAttributeGet:
 		var in wire.GraphNodeAttributeGet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphNodeAttributeGet(call, &in), nil)
+		return nil, s.graphNodeAttributeGet(call, &in)
 	case abi.CallGraphNodeAttributeSet:
 		var in wire.GraphNodeAttributeSet
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphNodeAttributeSet(call, &in), nil)
+		return nil, s.graphNodeAttributeSet(call, &in)
 	case abi.CallGraphKernelNodeCopyAttributes:
 		var in wire.GraphKernelNodeCopyAttributes
 		if err := in.Decode(call.Payload); err != nil {
-			s.finish(call, err, nil)
-			return
+			return nil, err
 		}
-		s.finish(call, s.graphKernelNodeCopyAttributes(call, &in), nil)
-	default:
-		s.unknown(call)
+		return nil, s.graphKernelNodeCopyAttributes(call, &in)
 	}
+	return nil, unknown()
 }
