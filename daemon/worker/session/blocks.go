@@ -206,5 +206,5 @@ func (s *Session) restoreBlock(r *restoring, o *object.Object, in *saved.Block) 
 	if err != nil {
 		return nil, err
 	}
-	return b, s.exportAgain2(r, b.token.Key, what)
+	return b, s.restoreExport(r, b.token.Key, what)
 }

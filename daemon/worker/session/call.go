@@ -43,6 +43,18 @@ func (c *Call) maker() object.Maker {
 	return object.Maker{Call: c.Number, Payload: append([]byte(nil), c.Payload...)}
 }
 
+// setLong notes that the program waits for work that takes all cores for long.
+func (c *Call) setLong(long bool) { c.long = long }
+
+// rest returns what the handler gave to Beside, nil for nothing.
+func (c *Call) rest() func() error { return c.beside }
+
+// waiting returns the stream that the call waits for, 0 for none.
+func (c *Call) waiting() abi.Handle { return c.waitsFor }
+
+// reset is called before the handler.
+func (c *Call) reset() { c.beside, c.waitsFor = nil, 0 }
+
 // Beside hands over the part of a call that waits. It runs on a goroutine of its own, without the
 // session's lock, after the handler has returned; then the program gets its answer. A handler
 // returns what Beside returns.
@@ -61,7 +73,7 @@ func (s *Session) Dispatch(call *Call) {
 	s.made.Add(1)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	call.beside, call.waitsFor = nil, 0
+	call.reset()
 	if len(s.pending) >= pendingCalls {
 		s.answer(
 			call.Flags,
@@ -86,12 +98,12 @@ func (s *Session) finish(call *Call, err error, out wire.Reply) {
 	if s.traced != nil {
 		s.traced.failed(err)
 	}
-	if err != nil || call.beside == nil {
+	if err != nil || call.rest() == nil {
 		s.answer(call.Flags, call.Slot, call.Sequence, err, out)
 		return
 	}
-	rest, flags, slot, sequence := call.beside, call.Flags, call.Slot, call.Sequence
-	s.pending[sequence] = &pendingCall{number: call.Number, stream: call.waitsFor, since: time.Now()}
+	rest, flags, slot, sequence := call.rest(), call.Flags, call.Slot, call.Sequence
+	s.pending[sequence] = &pendingCall{number: call.Number, stream: call.waiting(), since: time.Now()}
 	go func() {
 		err := rest()
 		s.mu.Lock()

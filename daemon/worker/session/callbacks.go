@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"maps"
 	"sync"
 	"time"
 
@@ -178,11 +177,14 @@ func (s *Session) hostFunc(call *Call, in *wire.HostFunc) error {
 		return err
 	}
 	callback := wire.Callback{Kind: in.Kind, Function: in.Function, UserData: in.UserData, Stream: in.Stream}
-	return s.enqueue(st, gpu.Call{Func: s.hostFunction(st.context, callback)})
+	return st.enqueue(gpu.Call{Func: s.hostFunction(st.context, callback)})
 }
 
+// finishCallback lets go of the stream that waits for a function. It reports false when none does.
+func (s *Session) finishCallback(id uint64) bool { return s.callbacks.finish(id) }
+
 func (s *Session) callbackDone(_ *Call, in *wire.CallbackDone) error {
-	if in.Id != 0 && !s.callbacks.finish(in.Id) { // 0 is a destructor's, which nobody waits for
+	if in.Id != 0 && !s.finishCallback(in.Id) { // 0 is a destructor's, which nobody waits for
 		return invalid("finish host function", "no such function is running")
 	}
 	return nil
@@ -191,132 +193,6 @@ func (s *Session) callbackDone(_ *Call, in *wire.CallbackDone) error {
 // ping does nothing.
 func (s *Session) ping(*Call) error { return nil }
 
-// userObject is a destructor of the program with a count of references.
-type userObject struct {
-	object            *object.Object
-	argument, destroy uint64
-	count             uint64
-}
-
-func (s *Session) userObject(h abi.Handle) (*userObject, error) {
-	return find[*userObject](s, abi.KindUserObject, h)
-}
-
-func (s *Session) userObjectCreate(call *Call, in *wire.UserObjectCreate, out *wire.UserObjectCreateReply) error {
-	const noDestructorSync = 1
-	if in.Flags != noDestructorSync || in.InitialRefcount == 0 || in.Destroy == 0 {
-		return invalid("create user object", "flags, count or destructor")
-	}
-	u := &userObject{argument: in.Ptr, destroy: in.Destroy, count: uint64(in.InitialRefcount)}
-	u.object = s.objects.Add(&object.Object{
-		ID: uint64(s.objects.NextHandle(abi.KindUserObject)), Kind: abi.KindUserObject,
-		Maker: call.maker(), State: u,
-	})
-	out.ObjectOut = u.object.Handle()
-	return nil
-}
-
-func (s *Session) userObjectRetain(_ *Call, in *wire.UserObjectRetain) error {
-	u, err := s.userObject(in.Object)
-	if err == nil {
-		u.count += uint64(in.Count)
-	}
-	return err
-}
-
-func (s *Session) userObjectRelease(_ *Call, in *wire.UserObjectRelease) error {
-	u, err := s.userObject(in.Object)
-	if err != nil {
-		return err
-	}
-	return s.dropUserObject(u, in.Count)
-}
-
-// dropUserObject takes references away; with the last one the program's destructor is called, some
-// time later.
-func (s *Session) dropUserObject(u *userObject, count uint32) error {
-	if uint64(count) > u.count {
-		return invalid("release user object", "more references than there are")
-	}
-	u.count -= uint64(count)
-	if u.count > 0 {
-		return nil
-	}
-	destructor := wire.Callback{Kind: wire.CallbackDestroy, Function: u.destroy, UserData: u.argument}
-	s.objects.Destroy(u.object, s.release)
-	s.callbacks.send(destructor)
-	return nil
-}
-
-func (s *Session) graphRetainUserObject(_ *Call, in *wire.GraphRetainUserObject) error {
-	const move = 1
-	h, err := s.hosted(in.Graph)
-	if err != nil {
-		return err
-	}
-	u, err := s.userObject(in.Object)
-	if err != nil {
-		return err
-	}
-	if in.Count == 0 || in.Flags > move {
-		return invalid("retain user object", "count or flags")
-	}
-	if in.Flags != move {
-		u.count += uint64(in.Count)
-	}
-	if h.graph.References == nil {
-		h.graph.References = map[abi.Handle]uint32{}
-	}
-	h.graph.References[in.Object] += in.Count
-	return nil
-}
-
-func (s *Session) graphReleaseUserObject(_ *Call, in *wire.GraphReleaseUserObject) error {
-	h, err := s.hosted(in.Graph)
-	if err != nil {
-		return err
-	}
-	u, err := s.userObject(in.Object)
-	if err != nil {
-		return err
-	}
-	if in.Count == 0 || in.Count > h.graph.References[in.Object] {
-		return invalid("release user object", "the graph has fewer references")
-	}
-	if h.graph.References[in.Object] -= in.Count; h.graph.References[in.Object] == 0 {
-		delete(h.graph.References, in.Object)
-	}
-	return s.dropUserObject(u, in.Count)
-}
-
-// shareReferences gives a copy of a graph references of its own.
-func (s *Session) shareReferences(references map[abi.Handle]uint32) map[abi.Handle]uint32 {
-	for h, count := range references {
-		if u, err := s.userObject(h); err == nil {
-			u.count += uint64(count)
-		}
-	}
-	return maps.Clone(references)
-}
-
-func (s *Session) dropReferences(references map[abi.Handle]uint32) {
-	for h, count := range references {
-		if u, err := s.userObject(h); err == nil {
-			_ = s.dropUserObject(u, count) // cannot be more than there are
-		}
-	}
-}
-
-func (u *userObject) save(*saving) saved.State {
-	return &saved.UserObject{Argument: u.argument, Destroy: u.destroy, Count: u.count}
-}
-
-func (s *Session) restoreUserObject(r *restoring, o *object.Object, in *saved.UserObject) (*userObject, error) {
-	if in.Count == 0 {
-		return nil, damaged("it has no references")
-	}
-	return &userObject{object: o, argument: in.Argument, destroy: in.Destroy, count: in.Count}, nil
-}
 
 // saveStreams writes what is beside the objects.
 func (s *Session) saveStreams(k *saving) {

@@ -61,7 +61,7 @@ func (s *Session) streamEndCapture(call *Call, in *wire.StreamEndCapture, out *w
 // discardGraph drops the graph of a capture that failed. One that the program made itself stays.
 func (s *Session) discardGraph(g *graph.Graph) {
 	if h, err := s.hosted(g.Handle); err == nil && h.captured {
-		s.objects.Destroy(h.object, s.release)
+		s.destroy(h.object)
 	}
 }
 

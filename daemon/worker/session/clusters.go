@@ -3,10 +3,8 @@ package session
 import (
 	"bytes"
 	"encoding/binary"
-	"slices"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/worker/session/graph"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -102,65 +100,3 @@ func (s *Session) tensorMapReplace(call *Call, in *wire.TensorMapReplace) error 
 	return s.put(call, in.Into, abi.EncodedTensorMapBytes, encoded[:])
 }
 
-// kernelNode finds a node that launches.
-func (s *Session) kernelNode(h abi.Handle) (*graph.Node, graph.Kernel, error) {
-	k, err := opOf[graph.Kernel](s, h)
-	if err != nil {
-		return nil, k, err
-	}
-	n, err := s.graphs.Node(h)
-	return n, k, err
-}
-
-func (s *Session) graphNodeAttributeGet(call *Call, in *wire.GraphNodeAttributeGet) error {
-	_, k, err := s.kernelNode(in.Node)
-	if err != nil {
-		return err
-	}
-	var value [abi.LaunchValueBytes]byte
-	if id := abi.LaunchAttributeID(in.Id); id == abi.LaunchCooperative && k.Cooperative {
-		value[0] = 1
-	} else if i := k.Attribute(id); i >= 0 {
-		value = k.Attributes[i].Value
-	}
-	return s.put(call, in.Into, abi.LaunchValueBytes, value[:])
-}
-
-func (s *Session) graphNodeAttributeSet(_ *Call, in *wire.GraphNodeAttributeSet) error {
-	n, k, err := s.kernelNode(in.Node)
-	if err != nil {
-		return err
-	}
-	if len(in.Attribute) == abi.LaunchAttributeBytes &&
-		abi.LaunchAttributeID(binary.LittleEndian.Uint32(in.Attribute)) == abi.LaunchCooperative {
-		k.Cooperative = in.Attribute[abi.LaunchAttributeBytes-abi.LaunchValueBytes] != 0
-		return n.SetOp(k)
-	}
-	given, err := launchAttributes(in.Attribute)
-	switch {
-	case err != nil:
-		return err
-	case len(given) != 1 || !given[0].ID.OfNodes():
-		return invalid("set graph node attribute", "it is none of nodes")
-	}
-	k.Attributes = slices.Clone(k.Attributes)
-	if i := k.Attribute(given[0].ID); i >= 0 {
-		k.Attributes[i] = given[0]
-	} else {
-		k.Attributes = append(k.Attributes, given[0])
-	}
-	return n.SetOp(k)
-}
-
-func (s *Session) graphKernelNodeCopyAttributes(_ *Call, in *wire.GraphKernelNodeCopyAttributes) error {
-	_, from, err := s.kernelNode(in.Src)
-	if err != nil {
-		return err
-	}
-	to, k, err := s.kernelNode(in.Dst)
-	if err != nil {
-		return err
-	}
-	k.Attributes, k.Cooperative = from.Attributes, from.Cooperative
-	return to.SetOp(k)
-}

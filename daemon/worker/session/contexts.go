@@ -125,7 +125,7 @@ func (s *Session) endContext(call *Call, c *context) error {
 			st.drop()
 		}
 		c.waiters.Wait()
-		if s.leisure.keeps.Load() && s.closes(c) {
+		if s.defers() && s.closes(c) {
 			c.device.settle()
 			return s.atRest(func() error { return s.conclude(c) })
 		}
@@ -162,7 +162,7 @@ func (d *device) settle() {
 func (s *Session) conclude(c *context) error {
 	delete(s.ending, c)
 	s.unpeer(c)
-	s.objects.Destroy(c.object, s.release)
+	s.destroy(c.object)
 	for _, st := range slices.Clone(c.streams) {
 		st.close() // the default streams, which are nobody's
 	}
@@ -173,6 +173,9 @@ func (s *Session) conclude(c *context) error {
 	}
 	return nil
 }
+
+// destroy destroys an object and what it owns, and frees what these held.
+func (s *Session) destroy(o *object.Object) { s.objects.Destroy(o, s.release) }
 
 // release frees what an object held when it is destroyed, by itself or with its owner.
 func (s *Session) release(o *object.Object) {

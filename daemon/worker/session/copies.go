@@ -83,6 +83,9 @@ type reported struct {
 	session *Session
 }
 
+// unwatched is the program's memory for copies that no call waits for.
+func (s *Session) unwatched() gpu.HostMemory { return reported{s.program.Memory(NoThread), s} }
+
 func (r reported) note(err error) {
 	if err != nil {
 		r.session.failLater(&gpu.Error{Op: "copy program memory in a graph", Code: gpu.Code(err), Detail: err.Error()})
@@ -233,7 +236,7 @@ func (s *Session) submitCopy(st *stream, c graph.Copy, program gpu.HostMemory) e
 	if err != nil {
 		return err
 	}
-	return s.enqueue(st, work)
+	return st.enqueue(work)
 }
 
 const kindProgram = 1
@@ -273,7 +276,7 @@ func (s *Session) memcpyWait(call *Call, in *wire.MemcpyWait) error {
 	if err := s.submitCopy(st, c, program); err != nil {
 		return err
 	}
-	call.long = c.Extent[0]*c.Extent[1]*c.Extent[2] >= longBytes
+	call.setLong(c.Extent[0]*c.Extent[1]*c.Extent[2] >= longBytes)
 	return st.beside(call, func() error {
 		if err := st.work.Synchronize(); err != nil {
 			return err
@@ -322,7 +325,7 @@ func (s *Session) copyNow(st *stream, c graph.Copy, program *watched) (done bool
 }
 
 // stages reports whether the stream takes small copies as quickly as memory is written without it.
-func (st *stream) stages() bool {
+func stages(st *stream) bool {
 	stager, offers := st.work.(gpu.Stager)
 	return offers && stager.Stages()
 }
@@ -337,7 +340,7 @@ func (s *Session) memcpyInline(call *Call, in *wire.MemcpyInline) error {
 	if n == 0 {
 		return nil
 	}
-	if !st.line.Capturing() && !st.stages() && st.quiet() && st.context.device.context.Fault() == nil {
+	if !st.line.Capturing() && !stages(st) && st.quiet() && st.context.device.context.Fault() == nil {
 		if err := s.uncaptured(st, "copy"); err != nil {
 			return err
 		}
@@ -386,7 +389,7 @@ func (s *Session) memset(call *Call, in *wire.Memset) error {
 	if err != nil {
 		return err
 	}
-	return s.enqueue(st, work)
+	return st.enqueue(work)
 }
 
 func checkFill(patternBytes uint32, fill gpu.Fill) error {

@@ -102,7 +102,7 @@ func (s *Session) connect(d *device, resumed gpu.Continuation, makeHeap func(gpu
 	d.context = c
 	s.loader.Opened(d)
 	if _, keeps := c.Memory().(gpu.Keeper); keeps {
-		s.leisure.keeps.Store(true)
+		s.deferFrees()
 	}
 	if d.heap, err = makeHeap(c.Memory()); err != nil {
 		_ = c.Close() // the first error says more
@@ -138,7 +138,7 @@ func (s *Session) rest(d *device) {
 		}
 	}
 	for _, o := range orphans {
-		s.objects.Destroy(o, s.release)
+		s.destroy(o)
 	}
 	s.hideMappings(d)
 	s.showNothing(d)

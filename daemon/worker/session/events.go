@@ -157,7 +157,7 @@ func (s *Session) eventDestroy(_ *Call, in *wire.EventDestroy) error {
 	if err != nil {
 		return err
 	}
-	s.objects.Destroy(e.object, s.release)
+	s.destroy(e.object)
 	return nil
 }
 
@@ -256,7 +256,7 @@ func (s *Session) record(call *Call, e *event, in *wire.EventRecord) error {
 	if err := s.uncaptured(st, "record event"); err != nil {
 		return err
 	}
-	if err := s.enqueue(st, gpu.Record{Event: e.work}); err != nil {
+	if err := st.enqueue(gpu.Record{Event: e.work}); err != nil {
 		return err
 	}
 	e.captured = graph.Mark{}

@@ -88,7 +88,7 @@ func (s *Session) graphDestroyNode(_ *Call, in *wire.GraphDestroyNode) error {
 	}
 	for _, g := range gone {
 		if h, err := s.hosted(g.Handle); err == nil {
-			s.objects.Destroy(h.object, s.release)
+			s.destroy(h.object)
 		}
 	}
 	return nil
@@ -115,11 +115,11 @@ func (s *Session) graphNodes(call *Call, in *wire.GraphNodes, out *wire.GraphNod
 	if err := s.putHandles(call, in.Second, in.Capacity, handlesOf(second)); err != nil {
 		return err
 	}
-	ends := call.beside
+	ends := call.rest()
 	if err := s.putHandles(call, in.Address, in.Capacity, handlesOf(first)); err != nil || ends == nil {
 		return err
 	}
-	starts := call.beside
+	starts := call.rest()
 	return call.Beside(func() error {
 		if err := starts(); err != nil {
 			return err

@@ -86,7 +86,7 @@ func (s *Session) graphDestroy(_ *Call, in *wire.GraphDestroy) error {
 	if h.graph.IsChild() || h.captured {
 		return invalid("destroy graph", "it belongs to a node or to a capture")
 	}
-	s.objects.Destroy(h.object, s.release)
+	s.destroy(h.object)
 	return nil
 }
 
@@ -179,7 +179,7 @@ func (s *Session) work(c *context, op graph.Op) (gpu.Work, error) {
 		}
 		return f.work(&op), f.accepts(&op, len(op.Params))
 	case graph.Copy:
-		return s.copyWork(c.device, op, reported{s.program.Memory(NoThread), s})
+		return s.copyWork(c.device, op, s.unwatched())
 	case graph.Memset:
 		return s.fillWork(c.device, op.Fill)
 	case graph.MemoryOps:
@@ -257,7 +257,7 @@ func (s *Session) graphLaunch(call *Call, in *wire.GraphLaunch) error {
 			return err
 		}
 	}
-	if err := s.order(st); err != nil {
+	if err := st.order(); err != nil {
 		return err
 	}
 	if x.last != nil && x.last != st {
@@ -305,7 +305,7 @@ func (s *Session) graphExecDestroy(_ *Call, in *wire.GraphExecDestroy) error {
 	if err != nil {
 		return err
 	}
-	s.objects.Destroy(x.object, s.release)
+	s.destroy(x.object)
 	return nil
 }
 
@@ -523,12 +523,12 @@ func (s *Session) restoreWork(r *restoring, x *executable, op graph.Op) (gpu.Wor
 			x.stale = true // the next launch says what is missing
 			return gpu.Nothing{}, nil
 		}
-		return f.work(&op), f.allow(op.SharedBytes)
+		return f.work(&op), allowShared(f, op.SharedBytes)
 	case graph.Copy:
 		if slices.Contains(op.Extent[:], 0) {
 			return gpu.Copy{}, nil
 		}
-		program := reported{s.program.Memory(NoThread), s}
+		program := s.unwatched()
 		return gpu.Copy{Dst: s.resolve(d, op.Dst, program), Src: s.resolve(d, op.Src, program), Extent: op.Extent}, nil
 	case graph.Memset:
 		if op.Columns == 0 || op.Rows == 0 {
@@ -564,8 +564,8 @@ func (s *Session) restorePresent(r *restoring, c *context, h abi.Handle) *functi
 	return nil
 }
 
-// allow raises the function's limit of shared memory to what an executable was made with.
-func (f *function) allow(sharedBytes uint32) error {
+// allowShared raises the function's limit of shared memory to what an executable was made with.
+func allowShared(f *function, sharedBytes uint32) error {
 	const limit = abi.FuncMaxDynamicSharedBytes
 	if int64(f.code.Info().Attributes[limit]) >= int64(sharedBytes) {
 		return nil

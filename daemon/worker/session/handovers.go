@@ -146,7 +146,7 @@ func (s *Session) adoptAt(d *device, g *ipc.Grant) (gpu.Range, error) {
 // rejoin brings the memory of another session back, and shows it where it was mapped.
 func (b *block) rejoin(ctx gocontext.Context, s *Session) error {
 	whole := func(g *ipc.Grant) bool { return g.Bytes == b.home.Bytes && g.Within == 0 }
-	if err := b.device.adoptAgain(ctx, b.token, b.home, whole); err != nil {
+	if err := adoptAgain(ctx, b.device, b.token, b.home, whole); err != nil {
 		return err
 	}
 	for m := range s.virtual.Mappings() {

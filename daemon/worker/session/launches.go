@@ -80,7 +80,7 @@ func (s *Session) launchKernel(call *Call, stream abi.Handle, k *graph.Kernel) e
 	}
 	s.recent.note(f)
 	st.keeps(len(k.Params))
-	return s.enqueue(st, f.work(k))
+	return st.enqueue(f.work(k))
 }
 
 // accepts checks what every backend would have to check. Shapes that only some devices can run are

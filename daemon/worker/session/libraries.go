@@ -93,7 +93,7 @@ func (s *Session) libraryUnload(_ *Call, in *wire.LibraryUnload) error {
 			s.unload(m)
 		}
 	}
-	s.objects.Destroy(l.object, s.release)
+	s.destroy(l.object)
 	return nil
 }
 

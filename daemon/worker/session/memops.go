@@ -101,48 +101,6 @@ func (s *Session) streamMemOps(call *Call, in *wire.StreamMemOps) error {
 	if err := s.uncaptured(st, "memory operations"); err != nil {
 		return err
 	}
-	return s.enqueue(st, ops)
+	return st.enqueue(ops)
 }
 
-// memOpsNode is the op of the arguments that every call about such a node has.
-func memOpsNode(words wire.Words) (graph.MemoryOps, error) {
-	ops, err := memoryOps(words)
-	return graph.MemoryOps{MemoryOps: ops}, err
-}
-
-func (s *Session) graphAddMemOpsNode(_ *Call, in *wire.GraphAddMemOpsNode, out *wire.GraphAddMemOpsNodeReply) error {
-	op, err := memOpsNode(in.Ops)
-	if err != nil {
-		return err
-	}
-	out.Node, err = s.addNode(in.Graph, in.Dependencies, op)
-	return err
-}
-
-// graphMemOpsNodeGet writes as many operations as there is room for, and tells how many words there
-// are.
-func (s *Session) graphMemOpsNodeGet(call *Call, in *wire.GraphMemOpsNodeGet, out *wire.GraphMemOpsNodeGetReply) error {
-	op, err := opOf[graph.MemoryOps](s, in.Node)
-	if err != nil {
-		return err
-	}
-	frame := memOpFrame(op.MemoryOps)
-	out.Words = uint64(len(frame)) / 8
-	return s.put(call, in.Address, in.Capacity, frame)
-}
-
-func (s *Session) graphMemOpsNodeSet(_ *Call, in *wire.GraphMemOpsNodeSet) error {
-	op, err := memOpsNode(in.Ops)
-	if err != nil {
-		return err
-	}
-	return s.setNode(in.Node, op)
-}
-
-func (s *Session) graphExecMemOpsNodeSet(_ *Call, in *wire.GraphExecMemOpsNodeSet) error {
-	op, err := memOpsNode(in.Ops)
-	if err != nil {
-		return err
-	}
-	return s.replaceNode(in.Exec, in.Node, op)
-}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"sync"
-	"sync/atomic"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/worker/ipc"
@@ -47,40 +46,6 @@ func (a *allocation) free(s *Session) {
 		s.log.Warn("free memory", "address", a.bounds.Address, "error", err)
 	}
 	s.freed()
-}
-
-// afterAll runs f when everything is done that was submitted so far, on one device or, for nil, on
-// all of them. f runs without the lock and must not take it.
-func (s *Session) afterAll(d *device, f func()) {
-	var busy []*stream
-	for _, c := range s.contexts {
-		if d != nil && c.device != d {
-			continue
-		}
-		for _, st := range c.streams {
-			if !st.idle() {
-				busy = append(busy, st)
-			}
-		}
-	}
-	if len(busy) == 0 {
-		f()
-		return
-	}
-	var left atomic.Int64
-	left.Store(int64(len(busy)))
-	s.leisure.frees.Add(1)
-	arrive := func() {
-		if left.Add(-1) == 0 {
-			f()
-			s.leisure.frees.Add(-1)
-		}
-	}
-	for _, st := range busy {
-		if st.submit(gpu.Tell{Func: arrive}) != nil {
-			arrive()
-		}
-	}
 }
 
 // unsafe is the rule for calls that a capture in global mode forbids everywhere.
@@ -270,10 +235,10 @@ func (s *Session) freePinned(r gpu.Range) error {
 		defer s.shown.mu.Unlock()
 		return s.hideAndFree(r)
 	}
-	if !s.leisure.keeps.Load() {
+	if !s.defers() {
 		return free()
 	}
-	s.leisure.put(r.Bytes, func() {
+	s.later(r.Bytes, func() {
 		if err := free(); err != nil {
 			s.log.Warn("free pinned memory", "address", r.Address, "error", err)
 		}

@@ -41,7 +41,7 @@ func (d *device) canReach(ordinal int) bool {
 // enablePeer tells the backend where the context is the first of its GPU.
 func (s *Session) enablePeer(c, peer *context) error {
 	if !s.peered(c.device, peer.device) {
-		if err := c.device.allowPeer(peer.device, true); err != nil {
+		if err := allowPeer(c.device, peer.device, true); err != nil {
 			return err
 		}
 	}
@@ -58,7 +58,7 @@ func (s *Session) disablePeer(c, peer *context) {
 	if c.device.context == nil || s.peered(c.device, peer.device) {
 		return
 	}
-	if err := c.device.allowPeer(peer.device, false); err != nil {
+	if err := allowPeer(c.device, peer.device, false); err != nil {
 		s.log.Warn("disable peer access", "gpu", c.device.ordinal, "peer", peer.device.ordinal, "error", err)
 	}
 }
@@ -75,7 +75,7 @@ func (s *Session) peered(d, other *device) bool {
 	return false
 }
 
-func (d *device) allowPeer(other *device, allow bool) error {
+func allowPeer(d, other *device, allow bool) error {
 	if c, asks := d.context.(gpu.Peering); asks {
 		return c.AllowPeer(other.ordinal, allow)
 	}

@@ -119,7 +119,7 @@ func (s *Session) memPoolDestroy(_ *Call, in *wire.MemPoolDestroy) error {
 	if pools.current == p {
 		pools.current = pools.standard
 	}
-	s.objects.Destroy(p.object, s.release)
+	s.destroy(p.object)
 	return nil
 }
 
@@ -230,13 +230,13 @@ func (s *Session) memFreeAsync(call *Call, in *wire.MemFreeAsync) error {
 		a.free(s)
 		return nil
 	}
-	s.leisure.frees.Add(1)
-	err = s.enqueue(st, gpu.Tell{Func: func() {
+	s.freeing(1)
+	err = st.enqueue(gpu.Tell{Func: func() {
 		a.free(s)
-		s.leisure.frees.Add(-1)
+		s.freeing(-1)
 	}})
 	if err != nil {
-		s.leisure.frees.Add(-1) // it is never freed
+		s.freeing(-1) // it is never freed
 	}
 	return err
 }

@@ -99,7 +99,7 @@ const patience = 100 * time.Millisecond
 // only what is known without the lock.
 func (s *Session) Progress() Progress {
 	p := Progress{Made: s.made.Load(), Completed: s.completed.Load(), PinnedBytes: s.arena.Usage()}
-	p.PinnedBytes -= min(p.PinnedBytes, s.leisure.pinned())
+	p.PinnedBytes -= min(p.PinnedBytes, s.deferredPinned())
 	p.Rank, p.WorldSize = rank(s.options.Getenv)
 	p.Fault = s.fault()
 	if !s.lockSoon() {

@@ -58,7 +58,7 @@ func (l *leisure) empty() bool {
 
 // keepers are the memories that keep what is freed. It needs no lock.
 func (s *Session) keepers() (keepers []gpu.Keeper) {
-	if !s.leisure.keeps.Load() {
+	if !s.defers() {
 		return nil
 	}
 	for _, d := range s.devices {
@@ -162,6 +162,55 @@ func (s *Session) tidy(all bool) (done bool) {
 	return done
 }
 
+// defers reports whether a device keeps what it cannot give back yet.
+func (s *Session) defers() bool { return s.leisure.keeps.Load() }
+
+// deferFrees is called when a device is opened that keeps what it cannot give back yet.
+func (s *Session) deferFrees() { s.leisure.keeps.Store(true) }
+
+// later puts off what gives pinned memory back.
+func (s *Session) later(bytes uint64, do func()) { s.leisure.put(bytes, do) }
+
+// deferredPinned is how much pinned memory is freed, and not given back yet.
+func (s *Session) deferredPinned() uint64 { return s.leisure.pinned() }
+
+// freeing counts what will be freed when work is done that was submitted.
+func (s *Session) freeing(count int64) { s.leisure.frees.Add(count) }
+
+// afterAll runs f when everything is done that was submitted so far, on one device or, for nil, on
+// all of them. f runs without the lock and must not take it.
+func (s *Session) afterAll(d *device, f func()) {
+	var busy []*stream
+	for _, c := range s.contexts {
+		if d != nil && c.device != d {
+			continue
+		}
+		for _, st := range c.streams {
+			if !st.idle() {
+				busy = append(busy, st)
+			}
+		}
+	}
+	if len(busy) == 0 {
+		f()
+		return
+	}
+	var left atomic.Int64
+	left.Store(int64(len(busy)))
+	s.freeing(1)
+	arrive := func() {
+		if left.Add(-1) == 0 {
+			f()
+			s.freeing(-1)
+		}
+	}
+	for _, st := range busy {
+		if st.submit(gpu.Tell{Func: arrive}) != nil {
+			arrive()
+		}
+	}
+}
+
 // How freed memory is given back.
 const (
 	// grace is how long memory that is freed stays for the program's next allocations, while its GPUs
@@ -178,7 +227,7 @@ const (
 
 // freed comes after everything that may have left something for a rest. It needs no lock.
 func (s *Session) freed() {
-	if !s.leisure.keeps.Load() || !s.untidy() {
+	if !s.defers() || !s.untidy() {
 		return
 	}
 	s.leisure.more.Store(true)
@@ -309,7 +358,7 @@ func (w *wish) try() (done bool, err error) {
 		return false, nil
 	case !s.hopes():
 		return true, err
-	case !s.leisure.keeps.Load() || !s.restsWithin(w.hold):
+	case !s.defers() || !s.restsWithin(w.hold):
 		if s.leisure.frees.Load() == 0 && len(s.ending) == 0 { // only a rest helps
 			w.hold = min(2*w.hold+time.Millisecond, longestHold/4)
 		}
@@ -328,7 +377,7 @@ func (w *wish) try() (done bool, err error) {
 // behind does something with the lock when the work is done that was submitted before; where
 // devices keep what is freed, when all GPUs rest.
 func (s *Session) behind(call *Call, do func() error) error {
-	keeps := s.leisure.keeps.Load()
+	keeps := s.defers()
 	if keeps {
 		whatever := do
 		do = func() error { // what it has freed need not be kept
@@ -340,9 +389,9 @@ func (s *Session) behind(call *Call, do func() error) error {
 	if len(busy) == 0 {
 		return do()
 	}
-	s.leisure.frees.Add(1)
+	s.freeing(1)
 	return call.Beside(func() error {
-		defer s.leisure.frees.Add(-1)
+		defer s.freeing(-1)
 		await(busy, letGo)
 		if keeps {
 			return s.atRest(do)

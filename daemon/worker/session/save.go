@@ -2,9 +2,11 @@ package session
 
 import (
 	"cmp"
+	gocontext "context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/fatbin"
@@ -133,7 +135,7 @@ func Restore(options Options, data []byte) (*Session, error) {
 	r := &restoring{in: in}
 	err = s.restoreAll(r)
 	if err == nil {
-		err = s.restoreRejoin(r)
+		err = s.reopen(r)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("restore session: %w", err), s.Close())
@@ -164,6 +166,25 @@ func (s *Session) restoreAll(r *restoring) error {
 		}
 	}
 	return s.restoreFaults(r)
+}
+
+// reopenTime is how long the sessions that share memory with one another may take to come back.
+const reopenTime = 60 * time.Second
+
+// reopen shares again what was shared: first what others wait for, then what this session has
+// of others. No lock is held, and nothing runs yet.
+func (s *Session) reopen(r *restoring) error {
+	if r.in.Exporter != (ipc.ID{}) {
+		if err := s.shares.resume(r.in.Exporter); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := gocontext.WithTimeout(gocontext.Background(), cmp.Or(s.options.Patience, reopenTime))
+	defer cancel()
+	if err := s.reopenMemory(ctx); err != nil {
+		return err
+	}
+	return s.reopenEvents(ctx)
 }
 
 // indexLimit is far above what any program reaches, and leaves room for going on.

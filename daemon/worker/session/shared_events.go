@@ -2,6 +2,7 @@ package session
 
 import (
 	gocontext "context"
+	"fmt"
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -109,11 +110,11 @@ func (s *Session) waitShared(st *stream, e *event) error {
 	case e.counter.Reached(target):
 		return nil
 	case e.ours == target:
-		return s.enqueue(st, gpu.Await{Event: e.work})
+		return st.enqueue(gpu.Await{Event: e.work})
 	}
 	e.users.Add(1)
 	device := st.context.device.context
-	err := s.enqueue(st, gpu.Call{Func: func() {
+	err := st.enqueue(gpu.Call{Func: func() {
 		defer e.drop(s)
 		e.await(s, device, target)
 	}})
@@ -186,7 +187,7 @@ func (s *Session) restoreShared(r *restoring, e *event, in *saved.SharedEvent) (
 	case e.token != (ipc.Token{}):
 		s.absent = append(s.absent, e)
 	case e.export != (ipc.ID{}):
-		return s.exportAgain2(r, e.export, exported{counter: e.counter})
+		return s.restoreExport(r, e.export, exported{counter: e.counter})
 	}
 	return nil
 }
@@ -199,5 +200,16 @@ func (e *event) rejoinShared(ctx gocontext.Context) error {
 	}
 	_ = e.counter.Close() // nobody has seen it
 	e.counter = counter
+	return nil
+}
+
+// reopenEvents opens the events of other sessions again.
+func (s *Session) reopenEvents(ctx gocontext.Context) error {
+	for _, e := range s.absent {
+		if err := e.rejoinShared(ctx); err != nil {
+			return fmt.Errorf("%v of another program: %w", e.object.Handle(), err)
+		}
+	}
+	s.absent = nil
 	return nil
 }

@@ -1,14 +1,12 @@
 package session
 
 import (
-	"cmp"
 	gocontext "context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/worker/ipc"
@@ -193,11 +191,11 @@ func (s *Session) restoreExportAgain(r *restoring, a *allocation, key ipc.ID) er
 	if err != nil {
 		return err
 	}
-	return s.exportAgain2(r, key, what)
+	return s.restoreExport(r, key, what)
 }
 
-// exportAgain2 offers memory under a key. The name comes when all is there.
-func (s *Session) exportAgain2(r *restoring, key ipc.ID, what exported) error {
+// restoreExport offers memory under a key. The name comes when all is there.
+func (s *Session) restoreExport(r *restoring, key ipc.ID, what exported) error {
 	if r.in.Exporter == (ipc.ID{}) {
 		return damaged("it cannot have been exported")
 	}
@@ -361,7 +359,7 @@ func (s *Session) ipcClose(call *Call, in *wire.IpcClose, out *wire.IpcCloseRepl
 	out.Closed = 1
 	return s.behind(call, func() error {
 		if i.references == 0 && slices.Contains(s.imports, i) {
-			s.objects.Destroy(i.object, s.release)
+			s.destroy(i.object)
 		}
 		return nil
 	})
@@ -411,19 +409,8 @@ func (s *Session) restoreImported(r *restoring, o *object.Object, in *saved.Impo
 	return i, nil
 }
 
-// rejoinTime is how long the sessions that share memory with one another may take to come back.
-const rejoinTime = 60 * time.Second
-
-// restoreRejoin shares again what was shared: first what others wait for, then what this one has of
-// others. No lock is held, and nothing runs yet.
-func (s *Session) restoreRejoin(r *restoring) error {
-	if r.in.Exporter != (ipc.ID{}) {
-		if err := s.shares.resume(r.in.Exporter); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := gocontext.WithTimeout(gocontext.Background(), cmp.Or(s.options.Patience, rejoinTime))
-	defer cancel()
+// reopenMemory opens the memory of other sessions again.
+func (s *Session) reopenMemory(ctx gocontext.Context) error {
 	for _, i := range s.imports {
 		if err := i.rejoin(ctx); err != nil {
 			return fmt.Errorf("memory at %#x of another program: %w", i.bounds.Address, err)
@@ -434,11 +421,6 @@ func (s *Session) restoreRejoin(r *restoring) error {
 			if err := b.rejoin(ctx, s); err != nil {
 				return fmt.Errorf("%v of another program: %w", o.Handle(), err)
 			}
-		}
-	}
-	for _, e := range s.absent {
-		if err := e.rejoinShared(ctx); err != nil {
-			return fmt.Errorf("%v of another program: %w", e.object.Handle(), err)
 		}
 	}
 	return nil
@@ -452,14 +434,14 @@ func (x *shares) resume(name ipc.ID) error {
 }
 
 func (i *imported) rejoin(ctx gocontext.Context) error {
-	return i.context.device.adoptAgain(ctx, i.token, i.home, func(g *ipc.Grant) bool {
+	return adoptAgain(ctx, i.context.device, i.token, i.home, func(g *ipc.Grant) bool {
 		return i.home.Address+g.Within == i.bounds.Address && g.Bytes == i.bounds.Bytes
 	})
 }
 
 // adoptAgain has memory of another session where it was, once that session is back; same says
 // whether it is what it was.
-func (d *device) adoptAgain(ctx gocontext.Context, token ipc.Token, home gpu.Range, same func(*ipc.Grant) bool) error {
+func adoptAgain(ctx gocontext.Context, d *device, token ipc.Token, home gpu.Range, same func(*ipc.Grant) bool) error {
 	memory, err := d.sharer()
 	if err != nil {
 		return err

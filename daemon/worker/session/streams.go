@@ -146,8 +146,8 @@ func (st *stream) beside(call *Call, f func() error) error {
 
 // enqueue gives work to a stream that is not captured, in its place among the default stream's and
 // the blocking ones'.
-func (s *Session) enqueue(st *stream, work gpu.Work) error {
-	if err := s.order(st); err != nil {
+func (st *stream) enqueue(work gpu.Work) error {
+	if err := st.order(); err != nil {
 		return err
 	}
 	return st.submit(work)
@@ -168,7 +168,7 @@ func (st *stream) submit(work gpu.Work) error {
 // order makes the next work of a stream wait for what the driver's implicit rule says: that of the
 // legacy stream for all blocking streams of the context, that of a blocking one for the legacy
 // stream.
-func (s *Session) order(st *stream) error {
+func (st *stream) order() error {
 	c := st.context
 	switch {
 	case st.line.Legacy:
@@ -305,12 +305,12 @@ func (s *Session) streamDestroy(_ *Call, in *wire.StreamDestroy) error {
 	s.captures.Abandon(&st.line, s.discard)
 	s.tellCapturing()
 	if st.idle() {
-		s.objects.Destroy(o, s.release)
+		s.destroy(o)
 		return nil
 	}
 	// Others may still have to wait for it, so it stays in the context's list until it is done.
 	o.State = nil
-	s.objects.Destroy(o, s.release)
+	s.destroy(o)
 	s.backlog.add(markUnits)
 	go func() {
 		defer s.backlog.done(markUnits)
@@ -356,7 +356,7 @@ func (s *Session) wait(call *Call, st *stream) error {
 		return st.context.device.context.Fault()
 	}
 	if st.line.Legacy { // it is done when the blocking ones are, too
-		if err := s.order(st); err != nil {
+		if err := st.order(); err != nil {
 			return err
 		}
 	}
@@ -391,7 +391,7 @@ func (s *Session) streamWaitEvent(call *Call, in *wire.StreamWaitEvent) error {
 	if e.recorded == 0 {
 		return nil
 	}
-	return s.enqueue(st, gpu.Await{Event: e.work})
+	return st.enqueue(gpu.Await{Event: e.work})
 }
 
 func (s *Session) streamGetPriority(call *Call, in *wire.StreamGetPriority, out *wire.StreamGetPriorityReply) error {

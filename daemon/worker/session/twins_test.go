@@ -75,7 +75,7 @@ func (p *program) make(c sent) got {
 		p.mu.Lock()
 		out.callbacks = append(out.callbacks, callback)
 		p.mu.Unlock()
-		p.session.callbacks.finish(callback.ID)
+		p.session.finishCallback(callback.ID)
 	}
 	p.session.Dispatch(call)
 	if reply != nil {
