@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/session/copies"
 	"github.com/phos-gpu/phos/daemon/worker/session/graph"
+	"github.com/phos-gpu/phos/daemon/worker/session/graphs"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -170,7 +172,7 @@ func TestCallsDuringCapture(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProgram(t)
 			st := p.stream(0)
-			before := p.session.objects.Len()
+			before := p.session.core.Objects.Len()
 			p.begin(st)
 			if err := c.do(p, st); !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
@@ -180,7 +182,7 @@ func TestCallsDuringCapture(t *testing.T) {
 				t.Errorf("%d streams still captured", p.capturing)
 			}
 			if c.end != nil {
-				for o := range p.session.objects.Records() {
+				for o := range p.session.core.Objects.Records() {
 					if o.Kind == abi.KindGraph {
 						t.Errorf("the failed capture left %v, %d objects before", o.Handle(), before)
 					}
@@ -204,17 +206,17 @@ func TestGraphByHand(t *testing.T) {
 		&wire.GraphAddDependencies{HGraph: g, From: wire.MakeWords(second), To: wire.MakeWords(first)},
 		nil,
 	)
-	if got := p.graphNodes(&wire.GraphNodes{Graph: g, What: listRoots}); !slices.Equal(got, []abi.Handle{second}) {
+	if got := p.graphNodes(&wire.GraphNodes{Graph: g, What: graphs.ListRoots}); !slices.Equal(got, []abi.Handle{second}) {
 		t.Errorf("roots %v", got)
 	}
-	if got := p.graphNodes(&wire.GraphNodes{Graph: g, What: listEdges, Second: programBase + 4096}); !slices.Equal(
+	if got := p.graphNodes(&wire.GraphNodes{Graph: g, What: graphs.ListEdges, Second: programBase + 4096}); !slices.Equal(
 		got,
 		[]abi.Handle{second},
 	) ||
 		abi.Handle(binary.LittleEndian.Uint64(p.memory[4096:])) != first {
 		t.Errorf("edges from %v", got)
 	}
-	if got := p.graphNodes(&wire.GraphNodes{Node: first, What: listDependencies}); !slices.Equal(
+	if got := p.graphNodes(&wire.GraphNodes{Node: first, What: graphs.ListDependencies}); !slices.Equal(
 		got,
 		[]abi.Handle{second},
 	) {
@@ -408,7 +410,7 @@ func TestBrokenCode(t *testing.T) {
 			t.Errorf("%s: log %q", c.name, out.Log)
 		}
 	}
-	if n := len(slices.Collect(p.session.objects.Images.All())); n != 0 {
+	if n := len(slices.Collect(p.session.core.Objects.Images.All())); n != 0 {
 		t.Errorf("%d images kept", n)
 	}
 }
@@ -489,7 +491,7 @@ func TestGraphCopyFails(t *testing.T) {
 	address, stream := p.alloc(4096), p.stream(0)
 	copyIn := &wire.MemcpyWait{
 		Dst:     address,
-		SrcKind: kindProgram,
+		SrcKind: copies.KindProgram,
 		Src:     1,
 		Width:   100,
 		Height:  1,

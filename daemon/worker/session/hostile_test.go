@@ -64,7 +64,7 @@ func revive(t testing.TB, data []byte) error {
 	defer s.Close()
 	p.session, p.context = s, abi.PrimaryContext(0)
 	p.make(sent{number: abi.CallMemAlloc, payload: (&wire.MemAlloc{Bytesize: 100}).Append(nil), context: p.context})
-	for o := range s.objects.Records() {
+	for o := range s.core.Objects.Records() {
 		switch o.Kind {
 		case abi.KindGraph:
 			p.make(

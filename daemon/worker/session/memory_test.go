@@ -5,7 +5,10 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/session/copies"
+	"github.com/phos-gpu/phos/daemon/worker/session/core"
 	"github.com/phos-gpu/phos/daemon/worker/session/graph"
+	"github.com/phos-gpu/phos/daemon/worker/session/memory"
 	"github.com/phos-gpu/phos/daemon/worker/session/object"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -40,7 +43,7 @@ func (p *program) copyOut(at int, src uint64, n int) error {
 
 func TestCopiesThereAndBack(t *testing.T) {
 	const far = 4 << 20
-	for _, n := range []int{1, 4, quickBytes, quickBytes + 1, 3 << 20} {
+	for _, n := range []int{1, 4, copies.QuickBytes, copies.QuickBytes + 1, 3 << 20} {
 		for _, busy := range []bool{false, true} {
 			p := newProgram(t)
 			var order log
@@ -161,7 +164,7 @@ func TestFreeWaits(t *testing.T) {
 	gate, open := p.gate()
 	defer open()
 	device := p.alloc(8 * gpu.ChunkBytes)
-	other := p.stream(streamNonBlocking)
+	other := p.stream(core.NonBlocking)
 	p.ok(abi.CallLaunch, launchOf(gate, other, 0), nil)
 	p.ok(abi.CallMemFree, &wire.MemFree{Dptr: device}, nil)
 	p.want(abi.InvalidValue, abi.CallMemFree, &wire.MemFree{Dptr: device}, nil)
@@ -226,13 +229,13 @@ func TestPools(t *testing.T) {
 	p.want(abi.InvalidValue, abi.CallMemPoolDestroy, &wire.MemPoolDestroy{Pool: def.PoolOut}, nil)
 	p.ok(
 		abi.CallMemPoolSetAttribute,
-		&wire.MemPoolSetAttribute{Pool: def.PoolOut, Attribute: poolThreshold, Value: 1 << 30},
+		&wire.MemPoolSetAttribute{Pool: def.PoolOut, Attribute: memory.PoolThreshold, Value: 1 << 30},
 		nil,
 	)
 	p.want(
 		abi.InvalidValue,
 		abi.CallMemPoolSetAttribute,
-		&wire.MemPoolSetAttribute{Pool: def.PoolOut, Attribute: poolUsed},
+		&wire.MemPoolSetAttribute{Pool: def.PoolOut, Attribute: memory.PoolUsed},
 		nil,
 	)
 	gate, open := p.gate()
@@ -247,13 +250,13 @@ func TestPools(t *testing.T) {
 		p.ok(abi.CallMemPoolGetAttribute, &wire.MemPoolGetAttribute{Pool: def.PoolOut, Attribute: attribute}, &value)
 		return value.Value
 	}
-	if get(poolThreshold) != 1<<30 || get(poolUsed) != 1000 || get(poolReuseFirst) != 1 {
+	if get(memory.PoolThreshold) != 1<<30 || get(memory.PoolUsed) != 1000 || get(memory.PoolReuseFirst) != 1 {
 		t.Error("attributes")
 	}
 	open()
 	syncContext(p)
-	if get(poolUsed) != 0 || get(poolUsedHigh) != 1000 {
-		t.Errorf("used %d, high %d", get(poolUsed), get(poolUsedHigh))
+	if get(memory.PoolUsed) != 0 || get(memory.PoolUsedHigh) != 1000 {
+		t.Errorf("used %d, high %d", get(memory.PoolUsed), get(memory.PoolUsedHigh))
 	}
 	var small wire.MemPoolCreateReply
 	p.ok(abi.CallMemPoolCreate, &wire.MemPoolCreate{MaxBytes: 4096}, &small)
@@ -301,7 +304,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Errorf("left: %d contexts, %d events, %d streams, %d modules", b.open, b.events, b.streams, b.modules)
 	}
 	p.freesReach(2)
-	for o := range p.session.objects.Records() {
+	for o := range p.session.core.Objects.Records() {
 		if o.Kind != abi.KindMemoryPool {
 			t.Errorf("%v is left", o.Handle())
 		}
@@ -317,7 +320,7 @@ func TestRecordsCanBeReplayed(t *testing.T) {
 	var maker object.Maker
 	var functionSeen bool
 	var last uint64
-	for o := range p.session.objects.Records() {
+	for o := range p.session.core.Objects.Records() {
 		if o.Sequence <= last {
 			t.Fatal("not in the order of creation")
 		}

@@ -24,9 +24,9 @@ func (s *Session) Quiet(ctx gocontext.Context) error {
 		err := s.lockBefore(ctx.Done())
 		if err == nil {
 			if err = s.restless(); err == nil {
-				s.tidy(true)
+				s.reclaim.Reclaim(true)
 			}
-			s.mu.Unlock()
+			s.core.Mu.Unlock()
 		}
 		if err == nil || errors.Is(err, ErrCapturing) {
 			return err
@@ -54,14 +54,14 @@ func (g gaveUp) Unwrap() []error { return []error{g.why, g.busy} }
 
 // Capturing reports whether a stream is being captured.
 func (s *Session) Capturing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.captures.Active() > 0
+	s.core.Mu.Lock()
+	defer s.core.Mu.Unlock()
+	return s.core.Captures.Active() > 0
 }
 
 // restless says why the session is not quiet; nil when it is.
 func (s *Session) restless() error {
-	if s.captures.Active() > 0 {
+	if s.core.Captures.Active() > 0 {
 		return ErrCapturing
 	}
 	return s.busy()
@@ -75,35 +75,21 @@ func (s *Session) busy() error {
 		call := s.pending[sequence]
 		left = append(left, fmt.Sprintf("%v has waited for %v", call.number, at.Sub(call.since).Round(time.Millisecond)))
 	}
-	for _, index := range slices.Sorted(maps.Keys(s.contexts)) {
-		for _, st := range s.contexts[index].streams {
-			if what := st.restless(); what != "" {
+	for _, index := range slices.Sorted(maps.Keys(s.core.Contexts)) {
+		for _, st := range s.core.Contexts[index].Streams {
+			if what := st.Restless(); what != "" {
 				left = append(left, what)
 			}
 		}
 	}
-	if n := s.callbacks.outstanding(); n > 0 {
+	if n := s.streams.HostFunctions(); n > 0 {
 		left = append(left, fmt.Sprintf("%d host functions have not returned", n))
 	}
 	if len(left) == 0 {
 		return nil
 	}
-	if names := s.recent.names(); len(names) > 0 {
+	if names := s.code.Recent.Names(); len(names) > 0 {
 		left = append(left, "the last kernels were "+strings.Join(names, ", "))
 	}
 	return fmt.Errorf("%w: %s", ErrBusy, strings.Join(left, "; "))
-}
-
-func (st *stream) restless() string {
-	name := "the default stream of " + st.context.object.Handle().String()
-	if st.object != nil {
-		name = st.object.Handle().String()
-	}
-	switch {
-	case !st.work.Idle():
-		return name + " is not done"
-	case st.object != nil && st.object.State == nil:
-		return name + " is being destroyed"
-	}
-	return ""
 }

@@ -75,7 +75,7 @@ func (p *program) make(c sent) got {
 		p.mu.Lock()
 		out.callbacks = append(out.callbacks, callback)
 		p.mu.Unlock()
-		p.session.finishCallback(callback.ID)
+		p.session.streams.FinishCallback(callback.ID)
 	}
 	p.session.Dispatch(call)
 	if reply != nil {
@@ -104,8 +104,8 @@ func (p *program) settle() {
 	p.t.Helper()
 	s := p.session
 	p.eventually("the session is at rest", func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
+		s.core.Mu.Lock()
+		defer s.core.Mu.Unlock()
 		return s.busy() == nil
 	})
 }
@@ -260,9 +260,9 @@ func (c *caller) endCaptures(t testing.TB, p *program) {
 	if _, err := p.session.Save(); !errors.Is(err, ErrCapturing) {
 		t.Fatalf("saved in a capture: %v", err)
 	}
-	p.session.mu.Lock()
-	contexts := slices.Collect(maps.Values(p.session.contexts))
-	p.session.mu.Unlock()
+	p.session.core.Mu.Lock()
+	contexts := slices.Collect(maps.Values(p.session.core.Contexts))
+	p.session.core.Mu.Unlock()
 	for _, h := range append(slices.Clone(c.handles[abi.KindStream]), 2) {
 		for slot := range uint32(3) {
 			for _, x := range contexts {
@@ -271,7 +271,7 @@ func (c *caller) endCaptures(t testing.TB, p *program) {
 						number:  abi.CallStreamEndCapture,
 						payload: (&wire.StreamEndCapture{HStream: abi.Handle(h)}).Append(nil),
 						slot:    slot,
-						context: x.object.Handle(),
+						context: x.Object.Handle(),
 					},
 				)
 			}
