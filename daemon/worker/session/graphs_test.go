@@ -10,7 +10,6 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/worker/session/copies"
 	"github.com/phos-gpu/phos/daemon/worker/session/graph"
-	"github.com/phos-gpu/phos/daemon/worker/session/graphs"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -206,17 +205,17 @@ func TestGraphByHand(t *testing.T) {
 		&wire.GraphAddDependencies{HGraph: g, From: wire.MakeWords(second), To: wire.MakeWords(first)},
 		nil,
 	)
-	if got := p.graphNodes(&wire.GraphNodes{Graph: g, What: graphs.ListRoots}); !slices.Equal(got, []abi.Handle{second}) {
+	if got := p.graphNodes(&wire.GraphNodes{Graph: g, What: listRoots}); !slices.Equal(got, []abi.Handle{second}) {
 		t.Errorf("roots %v", got)
 	}
-	if got := p.graphNodes(&wire.GraphNodes{Graph: g, What: graphs.ListEdges, Second: programBase + 4096}); !slices.Equal(
+	if got := p.graphNodes(&wire.GraphNodes{Graph: g, What: listEdges, Second: programBase + 4096}); !slices.Equal(
 		got,
 		[]abi.Handle{second},
 	) ||
 		abi.Handle(binary.LittleEndian.Uint64(p.memory[4096:])) != first {
 		t.Errorf("edges from %v", got)
 	}
-	if got := p.graphNodes(&wire.GraphNodes{Node: first, What: graphs.ListDependencies}); !slices.Equal(
+	if got := p.graphNodes(&wire.GraphNodes{Node: first, What: listDependencies}); !slices.Equal(
 		got,
 		[]abi.Handle{second},
 	) {

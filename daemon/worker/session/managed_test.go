@@ -30,7 +30,7 @@ func TestManagedVariable(t *testing.T) {
 	p.want(abi.NotFound, abi.CallLibraryGetManaged, &wire.LibraryGetManaged{Library: library, Name: "none"}, nil)
 	p.ok(abi.CallLibraryUnload, &wire.LibraryUnload{Library: library}, nil)
 	p.ok(abi.CallCtxSynchronize, &wire.CtxSynchronize{}, nil)
-	for r := range p.session.memory.Arena.Allocations() {
+	for _, r := range p.session.ArenaRanges() {
 		t.Errorf("%v is still allocated", r)
 	}
 }

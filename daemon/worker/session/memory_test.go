@@ -5,10 +5,8 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/worker/session/copies"
 	"github.com/phos-gpu/phos/daemon/worker/session/core"
 	"github.com/phos-gpu/phos/daemon/worker/session/graph"
-	"github.com/phos-gpu/phos/daemon/worker/session/memory"
 	"github.com/phos-gpu/phos/daemon/worker/session/object"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -43,7 +41,7 @@ func (p *program) copyOut(at int, src uint64, n int) error {
 
 func TestCopiesThereAndBack(t *testing.T) {
 	const far = 4 << 20
-	for _, n := range []int{1, 4, copies.QuickBytes, copies.QuickBytes + 1, 3 << 20} {
+	for _, n := range []int{1, 4, gpu.EarlyBytes, gpu.EarlyBytes + 1, 3 << 20} {
 		for _, busy := range []bool{false, true} {
 			p := newProgram(t)
 			var order log
@@ -229,13 +227,13 @@ func TestPools(t *testing.T) {
 	p.want(abi.InvalidValue, abi.CallMemPoolDestroy, &wire.MemPoolDestroy{Pool: def.PoolOut}, nil)
 	p.ok(
 		abi.CallMemPoolSetAttribute,
-		&wire.MemPoolSetAttribute{Pool: def.PoolOut, Attribute: memory.PoolThreshold, Value: 1 << 30},
+		&wire.MemPoolSetAttribute{Pool: def.PoolOut, Attribute: poolThreshold, Value: 1 << 30},
 		nil,
 	)
 	p.want(
 		abi.InvalidValue,
 		abi.CallMemPoolSetAttribute,
-		&wire.MemPoolSetAttribute{Pool: def.PoolOut, Attribute: memory.PoolUsed},
+		&wire.MemPoolSetAttribute{Pool: def.PoolOut, Attribute: poolUsed},
 		nil,
 	)
 	gate, open := p.gate()
@@ -250,13 +248,13 @@ func TestPools(t *testing.T) {
 		p.ok(abi.CallMemPoolGetAttribute, &wire.MemPoolGetAttribute{Pool: def.PoolOut, Attribute: attribute}, &value)
 		return value.Value
 	}
-	if get(memory.PoolThreshold) != 1<<30 || get(memory.PoolUsed) != 1000 || get(memory.PoolReuseFirst) != 1 {
+	if get(poolThreshold) != 1<<30 || get(poolUsed) != 1000 || get(poolReuseFirst) != 1 {
 		t.Error("attributes")
 	}
 	open()
 	syncContext(p)
-	if get(memory.PoolUsed) != 0 || get(memory.PoolUsedHigh) != 1000 {
-		t.Errorf("used %d, high %d", get(memory.PoolUsed), get(memory.PoolUsedHigh))
+	if get(poolUsed) != 0 || get(poolUsedHigh) != 1000 {
+		t.Errorf("used %d, high %d", get(poolUsed), get(poolUsedHigh))
 	}
 	var small wire.MemPoolCreateReply
 	p.ok(abi.CallMemPoolCreate, &wire.MemPoolCreate{MaxBytes: 4096}, &small)
@@ -329,8 +327,8 @@ func TestRecordsCanBeReplayed(t *testing.T) {
 		case o.ID == device:
 			maker = o.Maker
 		case o.Handle() == f:
-			functionSeen = o.Owner.Kind == abi.KindModule && o.Owner.Maker.Image != nil &&
-				len(o.Owner.Maker.Image.Bytes) > 0
+			functionSeen = o.Parent.Kind == abi.KindModule && o.Parent.Maker.Image != nil &&
+				len(o.Parent.Maker.Image.Bytes) > 0
 		}
 	}
 	var in wire.MemAlloc

@@ -63,8 +63,7 @@ const patience = 100 * time.Millisecond
 // that saw it. A program can keep a handler busy by not serving a copy; whoever asks meanwhile gets
 // only what is known without the lock.
 func (s *Session) Progress() Progress {
-	p := Progress{Made: s.made.Load(), Completed: s.completed.Load(), PinnedBytes: s.memory.Arena.Usage()}
-	p.PinnedBytes -= min(p.PinnedBytes, s.reclaim.PinnedBytes())
+	p := Progress{Made: s.made.Load(), Completed: s.completed.Load(), PinnedBytes: s.memory.PinnedBytes()}
 	p.Rank, p.WorldSize = rank(s.core.Options.Getenv)
 	p.Fault = s.fault()
 	if !s.lockSoon() {
@@ -119,7 +118,7 @@ func (s *Session) lockBefore(deadline <-chan struct{}) error {
 
 // look fills in what takes the lock.
 func (s *Session) look(p *Progress) {
-	p.Kernels, p.Objects = s.code.Recent.Names(), s.core.Objects.Len()
+	p.Kernels, p.Objects = s.code.RecentKernels(), s.core.Objects.Len()
 	for _, d := range s.core.Devices {
 		use := GPUUse{Ordinal: d.Ordinal, Name: d.Info.Name, Contexts: d.Users}
 		if d.Heap != nil {

@@ -23,7 +23,7 @@ func (s *Session) Quiet(ctx gocontext.Context) error {
 	for wait := 20 * time.Microsecond; ; wait = min(2*wait, time.Millisecond) {
 		err := s.lockBefore(ctx.Done())
 		if err == nil {
-			if err = s.restless(); err == nil {
+			if err = s.checkQuiet(); err == nil {
 				s.reclaim.Reclaim(true)
 			}
 			s.core.Mu.Unlock()
@@ -34,23 +34,23 @@ func (s *Session) Quiet(ctx gocontext.Context) error {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return gaveUp{gocontext.Cause(ctx), err}
+			return quietError{gocontext.Cause(ctx), err}
 		}
 	}
 }
 
-// gaveUp is a wait that ended without a rest.
-type gaveUp struct{ why, busy error }
+// quietError is a wait that ended without a rest.
+type quietError struct{ why, busy error }
 
 // Error says why only where it is news: who set a deadline knows it.
-func (g gaveUp) Error() string {
+func (g quietError) Error() string {
 	if errors.Is(g.why, gocontext.DeadlineExceeded) {
 		return g.busy.Error()
 	}
 	return fmt.Sprintf("%v: %v", g.why, g.busy)
 }
 
-func (g gaveUp) Unwrap() []error { return []error{g.why, g.busy} }
+func (g quietError) Unwrap() []error { return []error{g.why, g.busy} }
 
 // Capturing reports whether a stream is being captured.
 func (s *Session) Capturing() bool {
@@ -59,8 +59,8 @@ func (s *Session) Capturing() bool {
 	return s.core.Captures.Active() > 0
 }
 
-// restless says why the session is not quiet; nil when it is.
-func (s *Session) restless() error {
+// checkQuiet says why the session is not quiet; nil when it is.
+func (s *Session) checkQuiet() error {
 	if s.core.Captures.Active() > 0 {
 		return ErrCapturing
 	}
@@ -77,7 +77,7 @@ func (s *Session) busy() error {
 	}
 	for _, index := range slices.Sorted(maps.Keys(s.core.Contexts)) {
 		for _, st := range s.core.Contexts[index].Streams {
-			if what := st.Restless(); what != "" {
+			if what := st.Unfinished(); what != "" {
 				left = append(left, what)
 			}
 		}
@@ -88,7 +88,7 @@ func (s *Session) busy() error {
 	if len(left) == 0 {
 		return nil
 	}
-	if names := s.code.Recent.Names(); len(names) > 0 {
+	if names := s.code.RecentKernels(); len(names) > 0 {
 		left = append(left, "the last kernels were "+strings.Join(names, ", "))
 	}
 	return fmt.Errorf("%w: %s", ErrBusy, strings.Join(left, "; "))

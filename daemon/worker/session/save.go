@@ -12,7 +12,6 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/fatbin"
 	"github.com/phos-gpu/phos/daemon/worker/ipc"
 	"github.com/phos-gpu/phos/daemon/worker/session/core"
-	"github.com/phos-gpu/phos/daemon/worker/session/heap"
 	"github.com/phos-gpu/phos/daemon/worker/session/object"
 	"github.com/phos-gpu/phos/daemon/worker/session/saved"
 	"github.com/phos-gpu/phos/hijack/abi"
@@ -23,7 +22,7 @@ import (
 func (s *Session) Save() ([]byte, error) {
 	s.core.Mu.Lock()
 	defer s.core.Mu.Unlock()
-	if err := s.restless(); err != nil {
+	if err := s.checkQuiet(); err != nil {
 		return nil, err
 	}
 	e := core.NewEncoder(len(s.core.Devices))
@@ -35,7 +34,7 @@ func (s *Session) Save() ([]byte, error) {
 	}
 	for o := range s.core.Objects.Records() {
 		if !o.Retired() {
-			e.Object(o)
+			e.Add(o)
 		}
 	}
 	e.Out.Exporter = s.core.Exports.Name()
@@ -176,7 +175,7 @@ func (s *Session) restoreObject(r *core.Decoder, in *saved.Object) error {
 		return core.Damaged("it is there twice")
 	}
 	if in.Owner != 0 {
-		if o.Owner = s.core.Objects.Get(in.Owner); o.Owner == nil {
+		if o.Parent = s.core.Objects.Get(in.Owner); o.Parent == nil {
 			return core.Damaged("its owner %#x is not there", in.Owner)
 		}
 	}
@@ -234,14 +233,7 @@ func (s *Session) Memories() []Memory {
 }
 
 // ArenaRanges lists the pages of the arena that are in use, by address.
-func (s *Session) ArenaRanges() []gpu.Range {
-	var ranges []gpu.Range
-	for r := range s.memory.Arena.Allocations() {
-		r.Bytes = (r.Bytes + heap.PageBytes - 1) &^ (heap.PageBytes - 1)
-		ranges = append(ranges, r)
-	}
-	return ranges
-}
+func (s *Session) ArenaRanges() []gpu.Range { return s.memory.ArenaRanges() }
 
 // Counts returns how many objects of each kind are living.
 func (s *Session) Counts() map[string]uint64 {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/worker/session/core"
 	"github.com/phos-gpu/phos/daemon/worker/session/graph"
-	"github.com/phos-gpu/phos/daemon/worker/session/streams"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -142,7 +141,7 @@ func TestEventErrors(t *testing.T) {
 	p := newProgram(t)
 	timed, _ := p.event()
 	var untimed wire.EventCreateReply
-	p.ok(abi.CallEventCreate, &wire.EventCreate{Flags: streams.EventDisableTiming}, &untimed)
+	p.ok(abi.CallEventCreate, &wire.EventCreate{Flags: eventDisableTiming}, &untimed)
 	for _, e := range []abi.Handle{timed, untimed.Event} {
 		p.ok(abi.CallEventRecord, &wire.EventRecord{Event: e}, nil)
 	}
@@ -154,7 +153,7 @@ func TestEventErrors(t *testing.T) {
 	p.want(
 		abi.InvalidValue,
 		abi.CallEventCreate,
-		&wire.EventCreate{Flags: streams.EventInterprocess},
+		&wire.EventCreate{Flags: eventInterprocess},
 		nil,
 	) // they have no times
 	p.want(abi.InvalidHandle, abi.CallEventRecord, &wire.EventRecord{Event: 1234}, nil)

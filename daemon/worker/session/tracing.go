@@ -9,7 +9,6 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/worker/session/core"
-	"github.com/phos-gpu/phos/daemon/worker/session/memory"
 	"github.com/phos-gpu/phos/daemon/worker/session/object"
 	"github.com/phos-gpu/phos/daemon/worker/session/trace"
 	"github.com/phos-gpu/phos/hijack/abi"
@@ -91,8 +90,8 @@ func (t *traced) watch(o *object.Object, made bool) {
 // uses finds what a call's arguments name. A call that does not fit its number has none: it fails
 // anyway.
 func (t *traced) uses(s *Session, call *core.Call) {
-	names, known := t.arguments[call.Number]
-	if !known {
+	names, ok := t.arguments[call.Number]
+	if !ok {
 		names = call.Number.Arguments()
 		t.arguments[call.Number] = names
 	}
@@ -159,11 +158,11 @@ func describe(o *object.Object) trace.Object {
 		told = trace.Object{Kind: "pinned memory", Address: fmt.Sprintf("%#x", o.ID)}
 	default:
 	}
-	if a, is := o.State.(*memory.Allocation); is {
-		told.Bytes = a.Bounds.Bytes
+	if memory, ok := o.State.(interface{ Size() uint64 }); ok {
+		told.Bytes = memory.Size()
 	}
-	if o.Owner != nil {
-		told.Owner = o.Owner.Handle().String()
+	if o.Parent != nil {
+		told.Owner = o.Parent.Handle().String()
 	}
 	return told
 }

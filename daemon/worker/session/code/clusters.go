@@ -21,18 +21,18 @@ func (s *Code) occupancyClusters(call *core.Call, in *wire.OccupancyClusters, ou
 	if err != nil {
 		return err
 	}
-	attributes, err := LaunchAttributes(in.Attributes)
+	attributes, err := ParseLaunchAttributes(in.Attributes)
 	if err != nil {
 		return err
 	}
 	launch := gpu.Launch{
-		Function: f.Code, SharedBytes: in.SharedBytes, Attributes: attributes,
+		Function: f.code, SharedBytes: in.SharedBytes, Attributes: attributes,
 		Grid: [3]uint32{in.GridX, in.GridY, in.GridZ}, Block: [3]uint32{in.BlockX, in.BlockY, in.BlockZ},
 	}
-	code, able := f.Code.(gpu.ClusterFunction)
+	code, ok := f.code.(gpu.ClusterFunction)
 	count := 0
 	switch {
-	case !able:
+	case !ok:
 		return &gpu.Error{
 			Op:     "compute occupancy",
 			Code:   abi.NotSupported,
@@ -55,8 +55,8 @@ func (s *Code) tensorMapper(call *core.Call) (gpu.TensorMapper, error) {
 	if err != nil {
 		return nil, err
 	}
-	mapper, able := c.Device.GPU.(gpu.TensorMapper)
-	if !able {
+	mapper, ok := c.Device.GPU.(gpu.TensorMapper)
+	if !ok {
 		return nil, &gpu.Error{
 			Op:     "encode tensor map",
 			Code:   abi.NotSupported,

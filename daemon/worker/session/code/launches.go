@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	launchCooperative    = 1
-	mostLaunchAttributes = 16
+	launchCooperative   = 1
+	maxLaunchAttributes = 16
 )
 
 // launch runs a kernel. This is the call that programs make most; what it costs here they pay a
@@ -27,7 +27,7 @@ func (s *Code) launch(call *core.Call, in *wire.Launch) error {
 }
 
 func (s *Code) launchWith(call *core.Call, in *wire.LaunchWith) error {
-	attributes, err := LaunchAttributes(in.Attributes)
+	attributes, err := ParseLaunchAttributes(in.Attributes)
 	if err != nil {
 		return err
 	}
@@ -38,10 +38,10 @@ func (s *Code) launchWith(call *core.Call, in *wire.LaunchWith) error {
 	})
 }
 
-// LaunchAttributes reads what the program wrote. Of what it names, all must be something that a
-// backend can be trusted with.
-func LaunchAttributes(data []byte) ([]abi.LaunchAttribute, error) {
-	if len(data)%abi.LaunchAttributeBytes != 0 || len(data) > mostLaunchAttributes*abi.LaunchAttributeBytes {
+// ParseLaunchAttributes reads what the program wrote. Of what it names, all must be something that
+// a backend can be trusted with.
+func ParseLaunchAttributes(data []byte) ([]abi.LaunchAttribute, error) {
+	if len(data)%abi.LaunchAttributeBytes != 0 || len(data) > maxLaunchAttributes*abi.LaunchAttributeBytes {
 		return nil, core.Invalid("launch", "attributes of no possible size")
 	}
 	attributes := make([]abi.LaunchAttribute, len(data)/abi.LaunchAttributeBytes)
@@ -74,13 +74,13 @@ func (s *Code) launchKernel(call *core.Call, stream abi.Handle, k *graph.Kernel)
 		_, err := st.Line.Add(*k)
 		return err
 	}
-	if st.Line.Legacy && s.Captured > 0 {
+	if st.Line.Legacy && s.Capturing() {
 		if err := s.Captures.Implicit(st.Line.Context); err != nil {
 			return err
 		}
 	}
-	s.Recent.note(f)
-	st.Keeps(len(k.Params))
+	s.recent.note(f)
+	st.CountBytes(len(k.Params))
 	return st.Enqueue(f.Work(k))
 }
 
@@ -89,11 +89,11 @@ func (s *Code) launchKernel(call *core.Call, stream abi.Handle, k *graph.Kernel)
 func (f *Function) Accepts(k *graph.Kernel, paramBytes int) error {
 	for i := range 3 {
 		if k.Grid[i] == 0 || k.Block[i] == 0 {
-			return core.Invalid("launch "+f.Info.Name, "a dimension is 0")
+			return core.Invalid("launch "+f.info.Name, "a dimension is 0")
 		}
 	}
-	if paramBytes < int(f.Info.ParamBytes) {
-		return core.Invalid("launch "+f.Info.Name, "the parameter block is too short")
+	if paramBytes < int(f.info.ParamBytes) {
+		return core.Invalid("launch "+f.info.Name, "the parameter block is too short")
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (f *Function) Accepts(k *graph.Kernel, paramBytes int) error {
 // Work makes work of a kernel that f accepts.
 func (f *Function) Work(k *graph.Kernel) gpu.Launch {
 	return gpu.Launch{
-		Function: f.Code, Grid: k.Grid, Block: k.Block, SharedBytes: k.SharedBytes, Params: k.Params, Cooperative: k.Cooperative,
+		Function: f.code, Grid: k.Grid, Block: k.Block, SharedBytes: k.SharedBytes, Params: k.Params, Cooperative: k.Cooperative,
 		Attributes: k.Attributes,
 	}
 }
@@ -111,7 +111,7 @@ func (s *Code) funcSetAttribute(call *core.Call, in *wire.FuncSetAttribute) erro
 	if err != nil {
 		return err
 	}
-	return f.Code.SetAttribute(in.Attrib, in.Value)
+	return f.code.SetAttribute(in.Attrib, in.Value)
 }
 
 func (s *Code) occupancyMaxActiveBlocksPerMultiprocessorWithFlags(
@@ -126,7 +126,7 @@ func (s *Code) occupancyMaxActiveBlocksPerMultiprocessorWithFlags(
 	if in.BlockSize <= 0 {
 		return core.Invalid("compute occupancy", "block size")
 	}
-	blocks, err := f.Code.ActiveBlocks(int(in.BlockSize), in.DynamicSMemSize)
+	blocks, err := f.code.ActiveBlocks(int(in.BlockSize), in.DynamicSMemSize)
 	out.NumBlocks = int32(blocks)
 	return err
 }
@@ -146,7 +146,7 @@ func (s *Code) occupancyAvailableDynamicSMemPerBlock(call *core.Call,
 	attributes := f.module.context.Device.Info.Attributes
 	each := attributes[abi.AttrMaxSharedMemoryPerMultiprocessor] / in.NumBlocks
 	each = min(each-attributes[abi.AttrReservedSharedMemoryPerBlock], attributes[abi.AttrMaxSharedMemoryPerBlockOptin])
-	each = (each - f.Info.Attributes[abi.FuncSharedBytes]) &^ 127
+	each = (each - f.info.Attributes[abi.FuncSharedBytes]) &^ 127
 	out.DynamicSmemSize = uint64(max(each, 0))
 	return nil
 }
@@ -165,7 +165,7 @@ func (s *Code) occupancyMaxActiveClusters(
 	if threads == 0 || threads > 1024 || cluster > 16 {
 		return core.Invalid("compute occupancy", "block or cluster shape")
 	}
-	blocks, err := f.Code.ActiveBlocks(int(threads), uint64(in.SharedBytes))
+	blocks, err := f.code.ActiveBlocks(int(threads), uint64(in.SharedBytes))
 	out.NumClusters = int32(
 		blocks,
 	) * f.module.context.Device.Info.Attributes[abi.AttrMultiprocessorCount] / int32(

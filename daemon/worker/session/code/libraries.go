@@ -19,20 +19,20 @@ type library struct {
 	object  *object.Object
 	images  *fatbin.Images
 	modules map[*core.Context]*Module
-	kernels map[string]*Kernel
+	kernels map[string]*kernel
 }
 
-// Kernel is a function of a library, another gpu.Function in each context.
-type Kernel struct {
+// kernel is a function of a library, another gpu.Function in each context.
+type kernel struct {
 	object  *object.Object
 	library *library
-	Name    string
+	name    string
 }
 
 // addLibrary enters a library. m is its code in the context that loaded it, nil where there was
 // none.
 func (s *Code) addLibrary(maker object.Maker, images *fatbin.Images, m *Module) abi.Handle {
-	l := &library{images: images, modules: map[*core.Context]*Module{}, kernels: map[string]*Kernel{}}
+	l := &library{images: images, modules: map[*core.Context]*Module{}, kernels: map[string]*kernel{}}
 	l.object = s.Objects.Add(
 		&object.Object{
 			ID:    uint64(s.Objects.NextHandle(abi.KindLibrary)),
@@ -42,7 +42,7 @@ func (s *Code) addLibrary(maker object.Maker, images *fatbin.Images, m *Module) 
 		},
 	)
 	if m != nil {
-		m.know(maker.Image)
+		m.setImage(maker.Image)
 		s.addModule(m, object.Maker{Call: maker.Call}, l.object)
 		m.library, l.modules[m.context] = l, m
 	}
@@ -62,7 +62,7 @@ func (l *library) in(s *Code, c *core.Context) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.know(l.object.Maker.Image)
+	m.setImage(l.object.Maker.Image)
 	s.addModule(m, object.Maker{Call: abi.CallLibraryGetModule}, l.object)
 	m.library, l.modules[c] = l, m
 	return m, nil
@@ -115,17 +115,17 @@ func (s *Code) libraryGetModule(call *core.Call, in *wire.LibraryGetModule, out 
 }
 
 // kernel enters a kernel of the library; the module shows that it exists.
-func (l *library) kernel(s *Code, m *Module, name string, maker object.Maker) (*Kernel, error) {
+func (l *library) kernel(s *Code, m *Module, name string, maker object.Maker) (*kernel, error) {
 	if k := l.kernels[name]; k != nil {
 		return k, nil
 	}
 	if _, found := slices.BinarySearch(m.code.Functions(), name); !found {
 		return nil, &gpu.Error{Op: "find kernel " + name, Code: abi.NotFound}
 	}
-	k := &Kernel{library: l, Name: name}
+	k := &kernel{library: l, name: name}
 	k.object = s.Objects.Add(&object.Object{
 		ID: uint64(s.Objects.NextHandle(abi.KindKernel)), Kind: abi.KindKernel,
-		Maker: maker, Owner: l.object, State: k,
+		Maker: maker, Parent: l.object, State: k,
 	})
 	l.kernels[name] = k
 	return k, nil
@@ -171,15 +171,15 @@ func (s *Code) kernelsOf(call *core.Call, h abi.Handle, wanted uint64) ([]abi.Ha
 }
 
 // kernelIn returns a kernel's function in a context.
-func (s *Code) kernelIn(k *Kernel, c *core.Context) (*Function, error) {
+func (s *Code) kernelIn(k *kernel, c *core.Context) (*Function, error) {
 	m, err := k.library.in(s, c)
 	if err != nil {
 		return nil, err
 	}
-	if f := m.functions[k.Name]; f != nil {
+	if f := m.functions[k.name]; f != nil {
 		return f, nil
 	}
-	return m.find(s, k.Name, object.Maker{Call: abi.CallKernelGetFunction})
+	return m.find(s, k.name, object.Maker{Call: abi.CallKernelGetFunction})
 }
 
 func (s *Code) libraryGlobal(call *core.Call, h abi.Handle, name string) (gpu.Range, error) {
@@ -238,8 +238,8 @@ func (s *Code) libraryGetKernelCount(
 	return err
 }
 
-func (s *Code) kernel(h abi.Handle) (*Kernel, error) {
-	return core.Find[*Kernel](s.Core, abi.KindKernel, h)
+func (s *Code) kernel(h abi.Handle) (*kernel, error) {
+	return core.Find[*kernel](s.Core, abi.KindKernel, h)
 }
 
 func (s *Code) kernelGetFunction(call *core.Call, in *wire.KernelGetFunction, out *wire.KernelGetFunctionReply) error {
@@ -274,12 +274,12 @@ func (s *Code) linkCheck(call *core.Call, in *wire.LinkCheck, out *wire.LinkChec
 		c = s.AnyContext()
 	}
 	program, address, bytes := s.Program.Memory(call.Slot), in.Address, in.Size
-	letGo := func() {}
+	release := func() {}
 	if c != nil {
-		letGo = c.Hold(nil)
+		release = c.Hold(nil)
 	}
 	return call.Beside(func() error {
-		defer letGo()
+		defer release()
 		content, err := readImage(program, address, bytes)
 		if err != nil {
 			return err
@@ -288,7 +288,7 @@ func (s *Code) linkCheck(call *core.Call, in *wire.LinkCheck, out *wire.LinkChec
 		if err == nil && c != nil {
 			var m *Module
 			if m, err = s.load(c, images); err == nil {
-				m.know(object.NewImage(content))
+				m.setImage(object.NewImage(content))
 				m.close(s)
 			}
 		}
@@ -302,6 +302,7 @@ func (s *Code) linkCheck(call *core.Call, in *wire.LinkCheck, out *wire.LinkChec
 	})
 }
 
+// Save writes the library.
 func (l *library) Save(k *core.Encoder) saved.State {
 	return &saved.Library{Image: k.Image(l.object.Maker.Image)}
 }
@@ -311,12 +312,13 @@ func (s *Code) restoreLibrary(r *core.Decoder, o *object.Object, in *saved.Libra
 	if err != nil {
 		return nil, err
 	}
-	return &library{object: o, images: images, modules: map[*core.Context]*Module{}, kernels: map[string]*Kernel{}}, nil
+	return &library{object: o, images: images, modules: map[*core.Context]*Module{}, kernels: map[string]*kernel{}}, nil
 }
 
-func (n *Kernel) Save(*core.Encoder) saved.State { return &saved.Kernel{Name: n.Name} }
+// Save writes the kernel.
+func (n *kernel) Save(*core.Encoder) saved.State { return &saved.Kernel{Name: n.name} }
 
-func (s *Code) restoreKernel(r *core.Decoder, o *object.Object, in *saved.Kernel) (*Kernel, error) {
+func (s *Code) restoreKernel(o *object.Object, in *saved.Kernel) (*kernel, error) {
 	l, err := core.ParentOf[*library](o)
 	if err != nil {
 		return nil, err
@@ -324,7 +326,7 @@ func (s *Code) restoreKernel(r *core.Decoder, o *object.Object, in *saved.Kernel
 	if l.kernels[in.Name] != nil {
 		return nil, core.Damaged("its library has kernel %q twice", in.Name)
 	}
-	n := &Kernel{object: o, library: l, Name: in.Name}
+	n := &kernel{object: o, library: l, name: in.Name}
 	l.kernels[in.Name] = n
 	return n, nil
 }

@@ -30,13 +30,13 @@ type load struct {
 	unloads   *load
 }
 
-// here says that the step is code that has not gone.
-func (x *load) here() bool { return x.module != nil }
+// loaded says that the step is code that has not gone.
+func (x *load) loaded() bool { return x.module != nil }
 
 // How much is remembered of code that has gone: so many loads, with so much code.
 const (
-	mostGone      = 256
-	mostGoneBytes = 64 << 20
+	maxGone      = 256
+	maxGoneBytes = 64 << 20
 )
 
 // loaded calls come, which loads the module's code.
@@ -75,7 +75,7 @@ func (l *loads) forget() {
 		gone, bytes := 0, 0
 		seen := map[*object.Image]bool{}
 		for _, x := range l.steps {
-			if x.here() || x.unloads != nil {
+			if x.loaded() || x.unloads != nil {
 				continue
 			}
 			if gone++; oldest == nil {
@@ -86,15 +86,15 @@ func (l *loads) forget() {
 				bytes += len(x.image.Bytes)
 			}
 		}
-		if gone <= mostGone && bytes <= mostGoneBytes {
+		if gone <= maxGone && bytes <= maxGoneBytes {
 			return
 		}
 		l.steps = slices.DeleteFunc(l.steps, func(x *load) bool { return x == oldest || x.unloads == oldest })
 	}
 }
 
-// know tells whose code came. Of each content, one copy is kept.
-func (m *Module) know(image *object.Image) {
+// setImage tells whose code came. Of each content, one copy is kept.
+func (m *Module) setImage(image *object.Image) {
 	if m.load == nil {
 		return
 	}
@@ -122,7 +122,7 @@ func (l *loads) Save(k *core.Encoder) (out []saved.Load) {
 			step.Unloads = numbers[x.unloads]
 		case x.image == nil:
 			continue // it could not be told: the session has ended its context meanwhile
-		case x.here():
+		case x.loaded():
 			step.Module = x.module.object.Handle()
 		default:
 			step.Image, step.HeapBytes = k.Image(x.image), x.heapBytes
@@ -136,7 +136,7 @@ func (l *loads) Save(k *core.Encoder) (out []saved.Load) {
 // Opened is called when a device has been opened, before anything is loaded there.
 func (s *Code) Opened(d *core.Device) {
 	s.loads[d.Ordinal] = nil
-	if _, places := d.GPU.(gpu.Placer); places {
+	if _, ok := d.GPU.(gpu.Placer); ok {
 		s.loads[d.Ordinal] = &loads{}
 	}
 }
@@ -147,7 +147,7 @@ func (s *Code) Reload(r *core.Decoder, d *core.Device) error {
 	if s.loads[d.Ordinal] == nil {
 		return nil
 	}
-	if len(in) > len(r.In.Objects)+2*mostGone {
+	if len(in) > len(r.In.Objects)+2*maxGone {
 		return core.Damaged("code was loaded and unloaded %d times", len(in))
 	}
 	came := make([]*Module, len(in))
@@ -159,8 +159,8 @@ func (s *Code) Reload(r *core.Decoder, d *core.Device) error {
 	return nil
 }
 
-// restoreReloadOne repeats the last of some steps. came are the modules of the steps before, nil where
-// there are none.
+// restoreReloadOne repeats the last of some steps. came are the modules of the steps before, nil
+// where there are none.
 func (s *Code) restoreReloadOne(r *core.Decoder, d *core.Device, in *saved.Load, came []*Module) error {
 	last := len(came) - 1
 	switch {
@@ -186,7 +186,7 @@ func (s *Code) restoreReloadOne(r *core.Decoder, d *core.Device, in *saved.Load,
 	case in.Image < 0 || in.Image >= len(r.Images):
 		return core.Damaged("its code is not there")
 	}
-	m, err := s.restoreLoad(r, d, in.HeapBytes, r.Images[in.Image])
+	m, err := s.restoreLoad(d, in.HeapBytes, r.Images[in.Image])
 	if err != nil {
 		s.Log.Warn("code that is not used any more cannot be loaded: what came after it may lie elsewhere", "error", err)
 		return nil
@@ -201,8 +201,8 @@ func (s *Code) restoreAgain(r *core.Decoder, d *core.Device, handle abi.Handle) 
 	if at < 0 {
 		return nil, core.Damaged("there is no %v", handle)
 	}
-	in, is := r.In.Objects[at].State.(*saved.Module)
-	if !is {
+	in, ok := r.In.Objects[at].State.(*saved.Module)
+	if !ok {
 		return nil, core.Damaged("%v is no module", handle)
 	}
 	code := in.Image
@@ -220,28 +220,28 @@ func (s *Code) restoreAgain(r *core.Decoder, d *core.Device, handle abi.Handle) 
 	if code < 0 || code >= len(r.Images) {
 		return nil, core.Damaged("its code is not there")
 	}
-	m, err := s.restoreMeet(r, d, in, r.Images[code])
+	m, err := s.restoreMeet(d, in, r.Images[code])
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", handle, err)
 	}
 	return m, nil
 }
 
-// mostCopies is how often code is loaded until its variables lie where they were.
-const mostCopies = 8
+// maxCopies is how often code is loaded until its variables lie where they were.
+const maxCopies = 8
 
-// restoreMeet loads code so that its variables lie where they were: where a gap before them is unknown,
-// copies of the code fill it. Where nothing helps, the error is a MovedError about where they lay
-// at first.
-func (s *Code) restoreMeet(r *core.Decoder, d *core.Device, in *saved.Module, image core.Image) (*Module, error) {
-	m, err := s.restoreLoad(r, d, in.HeapBytes, image)
+// restoreMeet loads code so that its variables lie where they were: where a gap before them is
+// unknown, copies of the code fill it. Where nothing helps, the error is a MovedError about where
+// they lay at first.
+func (s *Code) restoreMeet(d *core.Device, in *saved.Module, image core.Image) (*Module, error) {
+	m, err := s.restoreLoad(d, in.HeapBytes, image)
 	if err != nil {
 		return nil, err
 	}
 	first := moved(m, in.Placed)
 	var misplaced []*Module
-	for moved(m, in.Placed) != nil && len(misplaced) < mostCopies {
-		next, err := s.restoreLoad(r, d, in.HeapBytes, image)
+	for moved(m, in.Placed) != nil && len(misplaced) < maxCopies {
+		next, err := s.restoreLoad(d, in.HeapBytes, image)
 		if err != nil {
 			break // there is no room for more
 		}
@@ -259,7 +259,7 @@ func (s *Code) restoreMeet(r *core.Decoder, d *core.Device, in *saved.Module, im
 }
 
 // restoreLoad loads code for which there is no handle yet.
-func (s *Code) restoreLoad(r *core.Decoder, d *core.Device, heapBytes uint64, image core.Image) (*Module, error) {
+func (s *Code) restoreLoad(d *core.Device, heapBytes uint64, image core.Image) (*Module, error) {
 	best, err := image.Parsed.Best(d.Capability())
 	if err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func TestLoadsAgain(t *testing.T) {
 			if err := l.loaded(m, func() error { living[m] = driver.come(t, bytes); return nil }); err != nil {
 				t.Fatal(err)
 			}
-			m.know(object.NewImage([]byte(fmt.Sprint(bytes))))
+			m.setImage(object.NewImage([]byte(fmt.Sprint(bytes))))
 			order = append(order, m)
 		}
 		k := core.NewEncoder(0)
@@ -96,9 +96,9 @@ func TestLoadsForget(t *testing.T) {
 	for _, test := range []struct {
 		bytes, different, want int
 	}{
-		{1, 1 << 20, mostGone},
-		{1 << 20, 1 << 20, mostGoneBytes >> 20},
-		{1 << 20, 8, mostGone}, // one copy of each
+		{1, 1 << 20, maxGone},
+		{1 << 20, 1 << 20, maxGoneBytes >> 20},
+		{1 << 20, 8, maxGone}, // one copy of each
 	} {
 		l := &loads{}
 		nothing := func() error { return nil }
@@ -109,11 +109,11 @@ func TestLoadsForget(t *testing.T) {
 			}
 			image := object.NewImage(binary.LittleEndian.AppendUint64(nil, uint64(content)))
 			image.Bytes = make([]byte, test.bytes)
-			m.know(image)
+			m.setImage(image)
 			return m
 		}
 		const living = 50
-		for n := range 2 * mostGone {
+		for n := range 2 * maxGone {
 			m := come(n % test.different)
 			if n < living {
 				continue
@@ -125,7 +125,7 @@ func TestLoadsForget(t *testing.T) {
 		here, gone := 0, 0
 		for _, x := range l.steps {
 			switch {
-			case x.here():
+			case x.loaded():
 				here++
 			case x.unloads == nil:
 				gone++

@@ -18,23 +18,6 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// Present is a function as it is in a context, nil where it is not there.
-func (s *Code) Present(r *core.Decoder, c *core.Context, h abi.Handle) *Function {
-	o := s.Objects.Get(uint64(h))
-	if o == nil {
-		return nil
-	}
-	switch state := o.State.(type) {
-	case *Function:
-		return state
-	case *Kernel:
-		if m := state.library.modules[c]; m != nil {
-			return m.functions[state.Name]
-		}
-	}
-	return nil
-}
-
 // Module is code loaded into a context.
 type Module struct {
 	object  *object.Object
@@ -71,8 +54,8 @@ type variable struct {
 type Function struct {
 	object *object.Object
 	module *Module
-	Code   gpu.Function
-	Info   gpu.FunctionInfo
+	code   gpu.Function
+	info   gpu.FunctionInfo
 }
 
 const logBytes = 800 // what a reply slot has room for
@@ -90,7 +73,7 @@ func (m *Module) close(s *Code) {
 func (m *Module) free(s *Code) {
 	for _, v := range m.variables {
 		if v.managed {
-			_ = s.memory.FreePinned(v.bounds)
+			_ = s.memory.FreePages(v.bounds)
 		} else {
 			_ = m.heap.Free(v.bounds.Address) // with the device gone, it is free already
 		}
@@ -125,7 +108,7 @@ func (s *Code) load(c *core.Context, images *fatbin.Images) (*Module, error) {
 		return r.Address, nil
 	}
 	placeManaged := func(name string, bytes uint64) (uint64, error) {
-		r, err := s.memory.ShowArena(bytes)
+		r, err := s.memory.AllocatePages(bytes)
 		if err != nil {
 			return 0, fmt.Errorf("place managed variable %s: %w", name, err)
 		}
@@ -166,12 +149,12 @@ func (s *Code) moduleLoad(call *core.Call, in *wire.ModuleLoad, out *wire.Module
 	}
 	program, maker := s.Program.Memory(call.Slot), call.Maker()
 	address, bytes, library := in.Address, in.Size, in.Library != 0
-	letGo := func() {}
+	release := func() {}
 	if c != nil {
-		letGo = c.Hold(nil)
+		release = c.Hold(nil)
 	}
 	return call.Beside(func() error {
-		defer letGo()
+		defer release()
 		content, err := readImage(program, address, bytes)
 		if err != nil {
 			return err
@@ -208,7 +191,7 @@ func (s *Code) loadImage(c *core.Context, content []byte, maker object.Maker, as
 	if asLibrary {
 		return s.addLibrary(maker, images, m), nil
 	}
-	m.know(maker.Image)
+	m.setImage(maker.Image)
 	s.addModule(m, maker)
 	return m.object.Handle(), nil
 }
@@ -216,7 +199,7 @@ func (s *Code) loadImage(c *core.Context, content []byte, maker object.Maker, as
 func (s *Code) addModule(m *Module, maker object.Maker, needs ...*object.Object) {
 	m.object = s.Objects.Add(&object.Object{
 		ID: uint64(s.Objects.NextHandle(abi.KindModule)), Kind: abi.KindModule,
-		Maker: maker, Owner: m.context.Object, Needs: needs, State: m,
+		Maker: maker, Parent: m.context.Object, Needs: needs, State: m,
 	})
 }
 
@@ -241,8 +224,8 @@ func (s *Code) moduleUnload(_ *core.Call, in *wire.ModuleUnload) error {
 
 // Launches reports whether an op launches a function of a module in a context.
 func (s *Code) Launches(c *core.Context, op graph.Op, m *Module) bool {
-	k, is := op.(graph.Kernel)
-	if !is {
+	k, ok := op.(graph.Kernel)
+	if !ok {
 		return false
 	}
 	o := s.Objects.Get(uint64(k.Function))
@@ -252,7 +235,7 @@ func (s *Code) Launches(c *core.Context, op graph.Op, m *Module) bool {
 	switch state := o.State.(type) {
 	case *Function:
 		return state.module == m
-	case *Kernel:
+	case *kernel:
 		return state.library.modules[c] == m
 	}
 	return false
@@ -276,10 +259,10 @@ func (m *Module) find(s *Code, name string, maker object.Maker) (*Function, erro
 		}
 		return nil, err
 	}
-	f := &Function{module: m, Code: code, Info: code.Info()}
+	f := &Function{module: m, code: code, info: code.Info()}
 	f.object = s.Objects.Add(&object.Object{
 		ID: uint64(s.Objects.NextHandle(abi.KindFunction)), Kind: abi.KindFunction,
-		Maker: maker, Owner: m.object, State: f,
+		Maker: maker, Parent: m.object, State: f,
 	})
 	m.functions[name] = f
 	return f, nil
@@ -295,7 +278,7 @@ func (s *Code) Function(c *core.Context, h abi.Handle) (*Function, error) {
 	switch state := o.State.(type) {
 	case *Function:
 		return state, nil
-	case *Kernel:
+	case *kernel:
 		return s.kernelIn(state, c)
 	}
 	return nil, &gpu.Error{Op: "find function", Code: abi.InvalidHandle, Detail: h.String() + " is no function"}
@@ -395,7 +378,7 @@ func (s *Code) functionInfo(call *core.Call, in *wire.FunctionInfo, out *wire.Fu
 	if err != nil {
 		return err
 	}
-	data := encodeInfo(f.Code.Info())
+	data := encodeInfo(f.code.Info())
 	out.Size = uint64(len(data))
 	return s.Put(call, in.Address, in.Capacity, data)
 }
@@ -426,6 +409,7 @@ func (s *Code) funcGetModule(_ *core.Call, in *wire.FuncGetModule, out *wire.Fun
 	return err
 }
 
+// Save writes the module.
 func (m *Module) Save(k *core.Encoder) saved.State {
 	out := &saved.Module{HeapBytes: m.heapBytes}
 	if image := m.object.Maker.Image; image != nil {
@@ -479,13 +463,13 @@ func (s *Code) restoreModule(r *core.Decoder, o *object.Object, in *saved.Module
 		if err := m.take(beforehand); err != nil {
 			return nil, err
 		}
-		return m, s.restorePlaced(r, m, in.Placed)
+		return m, s.restorePlaced(m, in.Placed)
 	}
-	return m, s.restoreCode(r, m, images, in)
+	return m, s.restoreCode(m, images, in)
 }
 
 // restoreCode loads a module's code with its variables where they were.
-func (s *Code) restoreCode(r *core.Decoder, m *Module, images *fatbin.Images, in *saved.Module) error {
+func (s *Code) restoreCode(m *Module, images *fatbin.Images, in *saved.Module) error {
 	image, err := images.Best(m.context.Device.Capability())
 	if err != nil {
 		return err
@@ -517,11 +501,11 @@ func (s *Code) restoreCode(r *core.Decoder, m *Module, images *fatbin.Images, in
 		return err
 	}
 	if m.library != nil {
-		m.know(m.library.object.Maker.Image)
+		m.setImage(m.library.object.Maker.Image)
 	} else {
-		m.know(m.object.Maker.Image)
+		m.setImage(m.object.Maker.Image)
 	}
-	return s.restorePlaced(r, m, in.Placed)
+	return s.restorePlaced(m, in.Placed)
 }
 
 // settable are the attributes of functions that can be set.
@@ -530,9 +514,10 @@ var settable = []abi.FunctionAttribute{
 	abi.FuncRequiredClusterDepth, abi.FuncNonPortableClusterSizeAllowed, abi.FuncClusterSchedulingPolicy,
 }
 
+// Save writes the function.
 func (f *Function) Save(*core.Encoder) saved.State {
-	out := &saved.Function{Name: f.Info.Name}
-	now := f.Code.Info().Attributes
+	out := &saved.Function{Name: f.info.Name}
+	now := f.code.Info().Attributes
 	for _, a := range settable {
 		out.Attributes = append(out.Attributes, saved.Attribute{Number: a, Value: now[a]})
 	}
@@ -551,7 +536,7 @@ func (s *Code) restoreFunction(r *core.Decoder, o *object.Object, in *saved.Func
 	if err != nil {
 		return nil, err
 	}
-	f := &Function{object: o, module: m, Code: code, Info: code.Info()}
+	f := &Function{object: o, module: m, code: code, info: code.Info()}
 	m.functions[in.Name] = f
 	r.Settle = append(r.Settle, func() error { return f.settle(in.Attributes) })
 	return f, nil
@@ -560,16 +545,55 @@ func (s *Code) restoreFunction(r *core.Decoder, o *object.Object, in *saved.Func
 // settle gives the function the attributes that it had. Executables come before: they were checked
 // against what the attributes were when they were made.
 func (f *Function) settle(attributes []saved.Attribute) error {
-	now := f.Code.Info().Attributes
+	now := f.code.Info().Attributes
 	for _, a := range attributes {
 		if a.Number < 0 || int(a.Number) >= len(now) {
-			return core.Damaged("%s has no attribute %d", f.Info.Name, a.Number)
+			return core.Damaged("%s has no attribute %d", f.info.Name, a.Number)
 		}
 		if now[a.Number] == a.Value {
 			continue
 		}
-		if err := f.Code.SetAttribute(int32(a.Number), a.Value); err != nil {
+		if err := f.code.SetAttribute(int32(a.Number), a.Value); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// FunctionName returns the name of a function or a kernel, nothing where the handle is of neither.
+func (s *Code) FunctionName(h abi.Handle) string {
+	if o := s.Objects.Get(uint64(h)); o != nil {
+		switch state := o.State.(type) {
+		case *Function:
+			return state.info.Name
+		case *kernel:
+			return state.name
+		}
+	}
+	return ""
+}
+
+// AllowShared raises the function's limit of shared memory to what an executable was made with.
+func (f *Function) AllowShared(sharedBytes uint32) error {
+	const limit = abi.FuncMaxDynamicSharedBytes
+	if int64(f.code.Info().Attributes[limit]) >= int64(sharedBytes) {
+		return nil
+	}
+	return f.code.SetAttribute(int32(limit), int32(sharedBytes))
+}
+
+// Present is a function as it is in a context, nil where it is not there.
+func (s *Code) Present(c *core.Context, h abi.Handle) *Function {
+	o := s.Objects.Get(uint64(h))
+	if o == nil {
+		return nil
+	}
+	switch state := o.State.(type) {
+	case *Function:
+		return state
+	case *kernel:
+		if m := state.library.modules[c]; m != nil {
+			return m.functions[state.name]
 		}
 	}
 	return nil

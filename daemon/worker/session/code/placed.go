@@ -14,18 +14,16 @@ import (
 func (s *Code) addPlaced(m *Module) {
 	for _, name := range slices.Sorted(maps.Keys(m.code.Globals())) {
 		r := m.code.Globals()[name]
-		if s.memory.InWindow(r.Address) || s.memory.InArena(r) || r.Bytes == 0 {
-			continue
+		if s.memory.AddVariable(m.context.Device, r) {
+			m.placed = append(m.placed, variable{name: name, bounds: r})
 		}
-		m.placed = append(m.placed, variable{name: name, bounds: r})
-		s.memory.Placed.Add(m.context.Device, r)
 	}
 }
 
 // removePlaced takes a module's variables out.
 func (s *Code) removePlaced(m *Module) {
 	for _, v := range m.placed {
-		s.memory.Placed.Remove(v.bounds.Address)
+		s.memory.RemoveVariable(v.bounds.Address)
 	}
 }
 
@@ -48,7 +46,7 @@ func (m *Module) savePlaced(k *core.Encoder) []saved.Placed {
 
 // restorePlaced gives variables their content back, if the driver has put them where they were: the
 // program may know their addresses.
-func (s *Code) restorePlaced(r *core.Decoder, m *Module, in []saved.Placed) error {
+func (s *Code) restorePlaced(m *Module, in []saved.Placed) error {
 	s.addPlaced(m)
 	now := m.code.Globals()
 	for _, v := range in {

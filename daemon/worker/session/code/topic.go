@@ -14,11 +14,10 @@ type Code struct {
 	*core.Core
 	// Unloading is called before a module is unloaded.
 	Unloading func(m *Module)
-	// Recent are the last kernels launched.
-	Recent Recent
 
 	memory  *memory.Memory
 	reclaim *reclaim.Reclaimer
+	recent  recent
 	loads   []*loads // by the ordinal of the device
 	// reloaded is code that a restore has loaded before anything else, by the handles of its modules.
 	reloaded map[abi.Handle]*Module
@@ -48,7 +47,7 @@ func (s *Code) Restore(r *core.Decoder, o *object.Object, in saved.State) (core.
 	case *saved.Library:
 		return s.restoreLibrary(r, o, in)
 	case *saved.Kernel:
-		return s.restoreKernel(r, o, in)
+		return s.restoreKernel(o, in)
 	}
 	return nil, nil
 }

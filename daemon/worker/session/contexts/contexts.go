@@ -24,7 +24,7 @@ type primary struct {
 const flagMapHost = 8 // always on, as on every 64-bit device
 
 func (s *Contexts) newContext(call *core.Call, d *core.Device, h abi.Handle, flags uint32) (*core.Context, error) {
-	if err := s.memory.Open(d); err != nil {
+	if err := s.memory.OpenDevice(d); err != nil {
 		return nil, err
 	}
 	c := &core.Context{Device: d, Flags: flags | flagMapHost, Limits: core.DefaultLimits, PerThread: map[uint32]*core.Stream{}}
@@ -43,28 +43,28 @@ func (s *Contexts) endContext(call *core.Call, c *core.Context) error {
 		st.Users.Add(1)
 	}
 	for _, st := range c.Streams {
-		s.Captures.Abandon(&st.Line, s.Discard)
+		s.Captures.Abandon(&st.Line, s.DiscardGraph)
 	}
-	s.TellCapturing()
+	s.ReportCapturing()
 	return call.Beside(func() error {
 		for _, st := range streams {
 			_ = st.Work.Synchronize() // a fault ends here, with the context
 			st.Drop()
 		}
 		c.Waiters.Wait()
-		if s.reclaim.Defers() && s.closes(c) {
+		if s.reclaim.Defers() && s.needsIdle(c) {
 			c.Device.Settle()
-			return s.reclaim.WhenIdle(func() error { return s.conclude(c) })
+			return s.reclaim.WhenIdle(func() error { return s.finishContext(c) })
 		}
 		s.Mu.Lock()
 		defer s.Mu.Unlock()
-		return s.conclude(c)
+		return s.finishContext(c)
 	})
 }
 
-// closes reports whether the end of a context is also that of more, for which a driver may wait for
-// all GPUs.
-func (s *Contexts) closes(c *core.Context) bool {
+// needsIdle reports whether the end of a context is also that of more, for which a driver may wait
+// for all GPUs.
+func (s *Contexts) needsIdle(c *core.Context) bool {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	for _, other := range s.Contexts {
@@ -75,15 +75,15 @@ func (s *Contexts) closes(c *core.Context) bool {
 	return c.Device.Users == 1 && c.Device.Blocks == 0 || len(c.Peers) > 0
 }
 
-// conclude ends a context whose work is over.
-func (s *Contexts) conclude(c *core.Context) error {
+// finishContext ends a context whose work is over.
+func (s *Contexts) finishContext(c *core.Context) error {
 	delete(s.Ending, c)
-	s.unpeer(c)
+	s.disablePeers(c)
 	s.Destroy(c.Object)
 	for _, st := range slices.Clone(c.Streams) {
 		st.Close() // the default streams, which are nobody's
 	}
-	s.memory.Leave(c.Device)
+	s.memory.CloseDevice(c.Device)
 	if c.Object.Handle() == abi.PrimaryContext(c.Device.Ordinal) {
 		close(s.primaries[c.Device.Ordinal].ending)
 		s.primaries[c.Device.Ordinal].ending = nil
@@ -238,8 +238,8 @@ func (s *Contexts) ctxSetLimit(call *core.Call, in *wire.CtxSetLimit) error {
 	if in.Limit < 0 || in.Limit >= core.LimitCount {
 		return &gpu.Error{Op: "set limit", Code: abi.UnsupportedLimit}
 	}
-	limiter, limited := c.Device.GPU.(gpu.Limiter)
-	if !limited || !core.LimitsKernels(in.Limit) {
+	limiter, ok := c.Device.GPU.(gpu.Limiter)
+	if !ok || !core.IsKernelLimit(in.Limit) {
 		c.SetLimit(in.Limit, in.Value)
 		return nil
 	}
@@ -267,9 +267,9 @@ func (s *Contexts) ctxSynchronize(call *core.Call, in *wire.CtxSynchronize) erro
 	if len(busy) == 0 {
 		return c.Device.GPU.Fault()
 	}
-	letGo, device := c.Hold(busy), c.Device.GPU
+	release, device := c.Hold(busy), c.Device.GPU
 	return call.Beside(func() error {
-		defer letGo()
+		defer release()
 		for _, st := range busy {
 			if err := st.Work.Synchronize(); err != nil {
 				return err
@@ -286,12 +286,12 @@ func (s *Contexts) restoreContext(r *core.Decoder, o *object.Object, in *saved.C
 		return nil, err
 	}
 	primary := h == abi.PrimaryContext(d.Ordinal)
-	if len(in.Limits) != core.LimitCount || !primary && h.Index() <= object.ReservedContexts || o.Owner != nil {
+	if len(in.Limits) != core.LimitCount || !primary && h.Index() <= object.ReservedContexts || o.Parent != nil {
 		return nil, core.Damaged("it is no context of GPU %d", d.Ordinal)
 	}
 	c := &core.Context{Object: o, Device: d, Flags: in.Flags, Limits: core.Limits(in.Limits), PerThread: map[uint32]*core.Stream{}}
 	c.HeapBytes.Store(in.HeapBytes)
-	if err := c.Limit(); err != nil {
+	if err := c.ApplyLimits(); err != nil {
 		return nil, err
 	}
 	if in.Legacy {
@@ -310,7 +310,7 @@ func (s *Contexts) restoreContext(r *core.Decoder, o *object.Object, in *saved.C
 	d.Users++
 	s.Contexts[h.Index()] = c
 	if len(in.Peers) > 0 {
-		r.Settle = append(r.Settle, func() error { return s.restorePeers(r, c, in.Peers) })
+		r.Settle = append(r.Settle, func() error { return s.restorePeers(c, in.Peers) })
 	}
 	return c, nil
 }

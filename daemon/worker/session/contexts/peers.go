@@ -71,7 +71,7 @@ func (s *Contexts) peered(d, other *core.Device) bool {
 }
 
 func allowPeer(d, other *core.Device, allow bool) error {
-	if c, asks := d.GPU.(gpu.Peering); asks {
+	if c, ok := d.GPU.(gpu.Peering); ok {
 		return c.AllowPeer(other.Ordinal, allow)
 	}
 	return nil
@@ -97,8 +97,8 @@ func (s *Contexts) ctxDisablePeerAccess(call *core.Call, in *wire.CtxDisablePeer
 	})
 }
 
-// unpeer ends all access by and to a context that ends.
-func (s *Contexts) unpeer(c *core.Context) {
+// disablePeers ends all access by and to a context that ends.
+func (s *Contexts) disablePeers(c *core.Context) {
 	for peer := range maps.Clone(c.Peers) {
 		s.disablePeer(c, peer)
 	}
@@ -110,7 +110,7 @@ func (s *Contexts) unpeer(c *core.Context) {
 }
 
 // restorePeers is for when all contexts are there.
-func (s *Contexts) restorePeers(r *core.Decoder, c *core.Context, in []abi.Handle) error {
+func (s *Contexts) restorePeers(c *core.Context, in []abi.Handle) error {
 	for _, h := range in {
 		peer := s.Contexts[h.Index()]
 		if peer == nil || peer.Object.Handle() != h || peer.Device == c.Device {

@@ -83,8 +83,8 @@ type reported struct {
 	session *Copies
 }
 
-// Unwatched is the program's memory for copies that no call waits for.
-func (s *Copies) Unwatched() gpu.HostMemory { return reported{s.Program.Memory(core.NoThread), s} }
+// GraphMemory is the program's memory for copies that no call waits for.
+func (s *Copies) GraphMemory() gpu.HostMemory { return reported{s.Program.Memory(core.NoThread), s} }
 
 func (r reported) note(err error) {
 	if err != nil {
@@ -135,14 +135,14 @@ func (s *Copies) place(
 	if !ok {
 		return place, core.Invalid("copy", "the box is larger than the address space")
 	}
-	_, err := s.memory.Holds(d, gpu.Range{Address: end.Address, Bytes: bytes}, write)
+	_, err := s.memory.CheckRange(d, gpu.Range{Address: end.Address, Bytes: bytes}, write)
 	return place, err
 }
 
 // Resolve makes one end of a copy one that a device's stream understands, whatever is there.
 func (s *Copies) Resolve(d *core.Device, end graph.End, program gpu.HostMemory) gpu.Place {
 	place := gpu.Place{Address: end.Address, RowPitch: end.RowPitch, SlicePitch: end.SlicePitch}
-	switch holder := s.memory.Reaches(d, end.Address); {
+	switch holder := s.memory.DeviceFor(d, end.Address); {
 	case end.Inline != nil:
 		place.Host, place.Address = inline(end.Inline), 0
 	case end.Program:
@@ -192,7 +192,7 @@ func (s *Copies) submitCopy(st *core.Stream, c graph.Copy, program gpu.HostMemor
 		_, err := st.Line.Add(c)
 		return err
 	}
-	if err := s.Uncaptured(st, "copy"); err != nil {
+	if err := s.RequireUncaptured(st, "copy"); err != nil {
 		return err
 	}
 	work, err := s.CopyWork(st.Context.Device, c, program)
@@ -204,8 +204,8 @@ func (s *Copies) submitCopy(st *core.Stream, c graph.Copy, program gpu.HostMemor
 
 const KindProgram = 1
 
-// CopyEnds reads the arguments that every copy has which may touch the program's memory.
-func CopyEnds(in *wire.MemcpyWait) graph.Copy {
+// ParseCopy reads the arguments that every copy has which may touch the program's memory.
+func ParseCopy(in *wire.MemcpyWait) graph.Copy {
 	return graph.Copy{
 		Dst: graph.End{
 			Program:    in.DstKind == KindProgram,
@@ -228,7 +228,7 @@ func (s *Copies) memcpyWait(call *core.Call, in *wire.MemcpyWait) error {
 	if err != nil {
 		return err
 	}
-	c := CopyEnds(in)
+	c := ParseCopy(in)
 	if st.Line.Capturing() {
 		return s.submitCopy(st, c, nil)
 	}
@@ -253,17 +253,17 @@ func (s *Copies) memcpyWait(call *core.Call, in *wire.MemcpyWait) error {
 func (s *Copies) copyNow(st *core.Stream, c graph.Copy, program *watched) (done bool, err error) {
 	n := c.Extent[0]
 	if n == 0 || n > QuickBytes || c.Extent[1] != 1 || c.Extent[2] != 1 || c.Dst.Program == c.Src.Program ||
-		!st.Quiet() {
+		!st.Ready() {
 		return false, nil
 	}
-	if err := s.Uncaptured(st, "copy"); err != nil {
+	if err := s.RequireUncaptured(st, "copy"); err != nil {
 		return true, err
 	}
 	end, back := c.Dst, false
 	if c.Dst.Program {
 		end, back = c.Src, true
 	}
-	d, err := s.memory.Holds(st.Context.Device, gpu.Range{Address: end.Address, Bytes: n}, !back)
+	d, err := s.memory.CheckRange(st.Context.Device, gpu.Range{Address: end.Address, Bytes: n}, !back)
 	if err != nil {
 		return true, err
 	}
@@ -289,8 +289,8 @@ func (s *Copies) copyNow(st *core.Stream, c graph.Copy, program *watched) (done 
 
 // stages reports whether the stream takes small copies as quickly as memory is written without it.
 func stages(st *core.Stream) bool {
-	stager, offers := st.Work.(gpu.Stager)
-	return offers && stager.Stages()
+	stager, ok := st.Work.(gpu.Stager)
+	return ok && stager.Stages()
 }
 
 // memcpyInline writes bytes that came with the call.
@@ -303,11 +303,11 @@ func (s *Copies) memcpyInline(call *core.Call, in *wire.MemcpyInline) error {
 	if n == 0 {
 		return nil
 	}
-	if !st.Line.Capturing() && !stages(st) && st.Quiet() && st.Context.Device.GPU.Fault() == nil {
-		if err := s.Uncaptured(st, "copy"); err != nil {
+	if !st.Line.Capturing() && !stages(st) && st.Ready() && st.Context.Device.GPU.Fault() == nil {
+		if err := s.RequireUncaptured(st, "copy"); err != nil {
 			return err
 		}
-		d, err := s.memory.Holds(st.Context.Device, gpu.Range{Address: in.Dst, Bytes: n}, true)
+		d, err := s.memory.CheckRange(st.Context.Device, gpu.Range{Address: in.Dst, Bytes: n}, true)
 		if err != nil {
 			return err
 		}
@@ -316,7 +316,7 @@ func (s *Copies) memcpyInline(call *core.Call, in *wire.MemcpyInline) error {
 			return err
 		}
 	}
-	st.Keeps(len(in.Bytes))
+	st.CountBytes(len(in.Bytes))
 	c := graph.Copy{
 		Dst:    graph.End{Address: in.Dst},
 		Src:    graph.End{Inline: s.Params.Keep(in.Bytes)},
@@ -345,7 +345,7 @@ func (s *Copies) memset(call *core.Call, in *wire.Memset) error {
 		_, err := st.Line.Add(graph.Memset{Fill: fill})
 		return err
 	}
-	if err := s.Uncaptured(st, "memset"); err != nil {
+	if err := s.RequireUncaptured(st, "memset"); err != nil {
 		return err
 	}
 	work, err := s.FillWork(st.Context.Device, fill)
@@ -355,6 +355,7 @@ func (s *Copies) memset(call *core.Call, in *wire.Memset) error {
 	return st.Enqueue(work)
 }
 
+// CheckFill returns an error for a fill that the driver would refuse.
 func CheckFill(patternBytes uint32, fill gpu.Fill) error {
 	switch {
 	case patternBytes != 1 && patternBytes != 2 && patternBytes != 4:
@@ -380,7 +381,7 @@ func (s *Copies) FillWork(d *core.Device, fill gpu.Fill) (gpu.Work, error) {
 	if !ok {
 		return nil, core.Invalid("memset", "the box is larger than the address space")
 	}
-	if _, err := s.memory.Holds(d, gpu.Range{Address: fill.Address, Bytes: bytes}, true); err != nil {
+	if _, err := s.memory.CheckRange(d, gpu.Range{Address: fill.Address, Bytes: bytes}, true); err != nil {
 		return nil, err
 	}
 	return fill, nil

@@ -27,8 +27,8 @@ const memOpWords = 3
 // processors' writes.
 const comparison = 3
 
-// MemoryOps reads operations as they come in a frame.
-func MemoryOps(words wire.Words) (gpu.MemoryOps, error) {
+// ParseMemoryOps reads operations as they come in a frame.
+func ParseMemoryOps(words wire.Words) (gpu.MemoryOps, error) {
 	var out gpu.MemoryOps
 	if words.Len()%memOpWords != 0 {
 		return out, core.Invalid("read memory operations", "one is cut off")
@@ -55,8 +55,8 @@ func MemoryOps(words wire.Words) (gpu.MemoryOps, error) {
 	return out, nil
 }
 
-// MemOpFrame is the reverse of memoryOps.
-func MemOpFrame(ops gpu.MemoryOps) []byte {
+// EncodeMemoryOps is the reverse of memoryOps.
+func EncodeMemoryOps(ops gpu.MemoryOps) []byte {
 	var out []byte
 	for _, op := range ops.Ops {
 		kind := uint64(memOpWrite32)
@@ -73,10 +73,10 @@ func MemOpFrame(ops gpu.MemoryOps) []byte {
 	return out
 }
 
-// CheckWords finds words that are no memory of the session's.
-func (s *Copies) CheckWords(d *core.Device, ops gpu.MemoryOps) error {
+// CheckMemoryOps finds words that are no memory of the session's.
+func (s *Copies) CheckMemoryOps(d *core.Device, ops gpu.MemoryOps) error {
 	for _, op := range ops.Ops {
-		if _, err := s.memory.Holds(d, gpu.Range{Address: op.Address, Bytes: uint64(op.Bytes)}, !op.Wait); err != nil {
+		if _, err := s.memory.CheckRange(d, gpu.Range{Address: op.Address, Bytes: uint64(op.Bytes)}, !op.Wait); err != nil {
 			return err
 		}
 	}
@@ -88,18 +88,18 @@ func (s *Copies) streamMemOps(call *core.Call, in *wire.StreamMemOps) error {
 	if err != nil {
 		return err
 	}
-	ops, err := MemoryOps(in.Ops)
+	ops, err := ParseMemoryOps(in.Ops)
 	if err != nil {
 		return err
 	}
-	if err := s.CheckWords(st.Context.Device, ops); err != nil {
+	if err := s.CheckMemoryOps(st.Context.Device, ops); err != nil {
 		return err
 	}
 	if st.Line.Capturing() {
 		_, err := st.Line.Add(graph.MemoryOps{MemoryOps: ops})
 		return err
 	}
-	if err := s.Uncaptured(st, "memory operations"); err != nil {
+	if err := s.RequireUncaptured(st, "memory operations"); err != nil {
 		return err
 	}
 	return st.Enqueue(ops)

@@ -44,8 +44,8 @@ func (b *backlog) Done(units int) {
 	}
 }
 
-// Keeps counts the bytes that the stream's next work keeps.
-func (st *Stream) Keeps(bytes int) { st.units += bytes / UnitBytes }
+// CountBytes counts the bytes that the stream's next work keeps.
+func (st *Stream) CountBytes(bytes int) { st.units += bytes / UnitBytes }
 
 // count adds the work that was just submitted to the backlog, in pieces, and lets the stream say
 // when each is done.

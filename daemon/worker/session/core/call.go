@@ -46,8 +46,8 @@ func (c *Call) Maker() object.Maker {
 // SetLong notes that the program waits for work that takes all cores for long.
 func (c *Call) SetLong(long bool) { c.long = long }
 
-// Rest returns what the handler gave to Beside, nil for nothing.
-func (c *Call) Rest() func() error { return c.beside }
+// Deferred returns what the handler gave to Beside, nil for nothing.
+func (c *Call) Deferred() func() error { return c.beside }
 
 // Waiting returns the stream that the call waits for, 0 for none.
 func (c *Call) Waiting() abi.Handle { return c.waitsFor }

@@ -12,23 +12,23 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Context is a driver context: an owner of streams, modules and memory on a device.
+// Context is a driver context: the parent of streams, modules and memory on a device.
 type Context struct {
 	Object *object.Object
 	Device *Device
 	Flags  uint32
 	Limits Limits
-	// heapBytes is limits[limitHeap] once it was set, for loads, which hold no lock.
+	// HeapBytes is Limits[LimitHeap] once it was set, for loads, which hold no lock.
 	HeapBytes atomic.Uint64
 	Legacy    *Stream
 	PerThread map[uint32]*Stream
 	Streams   []*Stream // in the order of creation, the two kinds above included
-	// peers are the contexts of other devices whose memory kernels may touch; nil for none.
+	// Peers are the contexts of other devices whose memory kernels may touch; nil for none.
 	Peers map[*Context]struct{}
 	// blocking counts what was submitted to blocking streams, for the order with the legacy stream.
 	blocking uint64
-	// ending is set when the context is being destroyed: nothing new may use it. waiters are calls
-	// that still do.
+	// Ending is set when the context is being destroyed: new calls must not use it. Waiters counts the
+	// calls that still do.
 	Ending  bool
 	Waiters sync.WaitGroup
 }
@@ -45,9 +45,10 @@ const (
 	LimitCount     = 7
 )
 
+// Limits are the values of all limits, by their number.
 type Limits [LimitCount]uint64
 
-// defaultLimits are those of a real device.
+// DefaultLimits are those of a real device.
 var DefaultLimits = Limits{
 	LimitStack:     1024,
 	LimitPrintf:    1 << 20,
@@ -83,17 +84,17 @@ func (s *Core) Context(call *Call, h abi.Handle) (*Context, error) {
 	return nil, &gpu.Error{Op: "find context", Code: abi.InvalidContext, Detail: h.String() + " does not exist"}
 }
 
-// LimitsKernels reports whether a limit is one that gpu.Limiter has.
-func LimitsKernels(limit int32) bool {
+// IsKernelLimit reports whether a limit is one that gpu.Limiter has.
+func IsKernelLimit(limit int32) bool {
 	return limit == LimitStack || limit == limitSyncDepth || limit == limitLaunches
 }
 
-// Limit sets again what the program had set: the device's contexts share their limits, so the last
+// ApplyLimits sets what the program had set: the device's contexts share their limits, so the last
 // one that differs from the default counts.
-func (c *Context) Limit() error {
-	limiter, limited := c.Device.GPU.(gpu.Limiter)
+func (c *Context) ApplyLimits() error {
+	limiter, ok := c.Device.GPU.(gpu.Limiter)
 	for limit, value := range c.Limits {
-		if limited && LimitsKernels(int32(limit)) && value != DefaultLimits[limit] {
+		if ok && IsKernelLimit(int32(limit)) && value != DefaultLimits[limit] {
 			if err := limiter.SetLimit(int32(limit), value); err != nil {
 				return err
 			}
@@ -110,6 +111,7 @@ func (c *Context) SetLimit(limit int32, value uint64) {
 	}
 }
 
+// Save writes the context.
 func (c *Context) Save(*Encoder) saved.State {
 	return &saved.Context{
 		Device: int32(c.Device.Ordinal), Flags: c.Flags, Limits: c.Limits[:], HeapBytes: c.HeapBytes.Load(),
@@ -117,6 +119,7 @@ func (c *Context) Save(*Encoder) saved.State {
 	}
 }
 
+// AnyContext returns the oldest context, nil for none.
 func (s *Core) AnyContext() *Context {
 	var first *Context
 	for _, c := range s.Contexts {
@@ -136,8 +139,9 @@ func (c *Context) savePeers() (out []abi.Handle) {
 	return out
 }
 
-// Hold keeps streams of a context usable for a call that waits beside the ring; letGo ends that.
-func (c *Context) Hold(streams []*Stream) (letGo func()) {
+// Hold keeps the context and some of its streams open for a call that waits beside the ring, until
+// release is called.
+func (c *Context) Hold(streams []*Stream) (release func()) {
 	for _, st := range streams {
 		st.Users.Add(1)
 	}

@@ -32,15 +32,15 @@ type Core struct {
 	Contexts map[uint32]*Context
 	// Ending contexts are being destroyed: their handles mean nothing any more.
 	Ending map[*Context]struct{}
-	// Discard drops the graph of a capture that failed.
-	Discard func(g *graph.Graph)
+	// DiscardGraph drops the graph of a capture that failed.
+	DiscardGraph func(g *graph.Graph)
 	// Params holds bytes of calls that work keeps.
 	Params slab
 	Closed bool
 	// Ended is closed when the session closes.
 	Ended chan struct{}
-	// Captured is what Answers.Capturing was told last.
-	Captured int
+	// capturing is what Answers.Capturing was told last.
+	capturing int
 }
 
 // New returns the core of a session without objects, on all GPUs of the backend.
@@ -81,10 +81,13 @@ func (s *Core) FailLater(err error) {
 	}
 }
 
-// TellCapturing keeps the program's count of captured streams right.
-func (s *Core) TellCapturing() {
-	if n := s.Captures.Active(); n != s.Captured {
-		s.Captured = n
+// Capturing reports whether a stream is being captured, as the program was told.
+func (s *Core) Capturing() bool { return s.capturing > 0 }
+
+// ReportCapturing keeps the program's count of captured streams right.
+func (s *Core) ReportCapturing() {
+	if n := s.Captures.Active(); n != s.capturing {
+		s.capturing = n
 		s.Answers.Capturing(n)
 	}
 }

@@ -9,16 +9,6 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Settle waits until no checkpoint needs what lies on the device, which may be closed. It needs no
-// lock.
-func (d *Device) Settle() {
-	if opened := d.Opened.Load(); opened != nil {
-		if m, is := (*opened).Memory().(gpu.Shadower); is {
-			m.Settle()
-		}
-	}
-}
-
 // Device is one GPU. All contexts of the program on it share one gpu.Context, so that an address
 // means the same memory in all of them; it is open while any of them exists, or memory that belongs
 // to none.
@@ -26,22 +16,19 @@ type Device struct {
 	Ordinal int
 	Info    gpu.DeviceInfo
 	Window  gpu.Range
-	// context and heap are nil while the program has no context on the device.
+	// GPU and Heap are nil while the device is not open.
 	GPU  gpu.Context
 	Heap *heap.Heap
-	// opened is context once more, for those who hold no lock.
+	// Opened is GPU again, for readers without the lock.
 	Opened atomic.Pointer[gpu.Context]
-	Users  int // contexts of the program
-	Blocks int // allocations of the program that belong to no context
+	Users  int // contexts on the device
+	Blocks int // allocations that belong to no context
 }
 
 // Capability is the compute capability times ten.
 func (d *Device) Capability() int {
-	return int(
-		d.Info.Attributes[abi.AttrComputeCapabilityMajor],
-	)*10 + int(
-		d.Info.Attributes[abi.AttrComputeCapabilityMinor],
-	)
+	major, minor := d.Info.Attributes[abi.AttrComputeCapabilityMajor], d.Info.Attributes[abi.AttrComputeCapabilityMinor]
+	return int(major)*10 + int(minor)
 }
 
 // Device returns a GPU by its ordinal.
@@ -66,9 +53,10 @@ func (d *Device) CanShare() bool {
 	return d.Info.Attributes[abi.AttrHandleTypePOSIXFileDescriptorSupported] != 0
 }
 
+// Sharer returns the device's memory as other sessions can import it.
 func (d *Device) Sharer() (gpu.Sharer, error) {
-	memory, can := d.GPU.Memory().(gpu.Sharer)
-	if !can || !d.CanShare() {
+	memory, ok := d.GPU.Memory().(gpu.Sharer)
+	if !ok || !d.CanShare() {
 		return nil, &gpu.Error{
 			Op:     "share memory",
 			Code:   abi.NotSupported,
@@ -76,4 +64,14 @@ func (d *Device) Sharer() (gpu.Sharer, error) {
 		}
 	}
 	return memory, nil
+}
+
+// Settle waits until no checkpoint reads the device's memory any longer: the device may then be
+// closed. It needs no lock.
+func (d *Device) Settle() {
+	if opened := d.Opened.Load(); opened != nil {
+		if m, ok := (*opened).Memory().(gpu.Shadower); ok {
+			m.Settle()
+		}
+	}
 }

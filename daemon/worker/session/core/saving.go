@@ -12,11 +12,10 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Encoder is a session on its way to bytes. What each kind of object writes down stands beside the
-// kind.
+// Encoder collects what is saved of a session. How an object is saved stands beside its kind.
 type Encoder struct {
 	Out    saved.Session
-	images map[*object.Image]int // places in out.Images
+	images map[*object.Image]int // places in Out.Images
 	err    error                 // the first
 }
 
@@ -35,11 +34,11 @@ func (e *Encoder) Bytes() ([]byte, error) {
 	return saved.Encode(&e.Out)
 }
 
-// Object appends an object.
-func (e *Encoder) Object(o *object.Object) {
+// Add appends an object.
+func (e *Encoder) Add(o *object.Object) {
 	out := saved.Object{ID: o.ID, Kind: o.Kind, State: o.State.(State).Save(e)}
-	if o.Owner != nil {
-		out.Owner = o.Owner.ID
+	if o.Parent != nil {
+		out.Owner = o.Parent.ID
 	}
 	e.Out.Objects = append(e.Out.Objects, out)
 }
@@ -54,8 +53,8 @@ func (e *Encoder) Fail(err error) {
 // Image returns the place of an image among those that are saved. The first to come stand first, so
 // that code which is there for long stays where it is from one time to the next.
 func (e *Encoder) Image(image *object.Image) int {
-	at, known := e.images[image]
-	if !known {
+	at, ok := e.images[image]
+	if !ok {
 		at = len(e.Out.Images)
 		e.images[image] = at
 		e.Out.Images = append(e.Out.Images, image.Bytes)
@@ -65,8 +64,8 @@ func (e *Encoder) Image(image *object.Image) int {
 
 // Resumable is a device's context as one that can be saved.
 func (e *Encoder) Resumable(d *Device) gpu.Resumable {
-	c, can := d.GPU.(gpu.Resumable)
-	if !can {
+	c, ok := d.GPU.(gpu.Resumable)
+	if !ok {
 		e.Fail(&gpu.Error{Op: "save session", Code: abi.NotSupported, Detail: d.Info.Name + " cannot be saved"})
 		return nothing{}
 	}
@@ -80,37 +79,38 @@ func (nothing) Continuation() gpu.Continuation       { return gpu.Continuation{}
 func (nothing) Moment(gpu.Event) (gpu.Moment, error) { return gpu.Moment{}, nil }
 func (nothing) Poison(error)                         {}
 
-// Decoder is a session on its way back from bytes.
+// Decoder holds a saved session while it is restored.
 type Decoder struct {
 	In     *saved.Session
 	Images []Image
-	// instantiate makes executables ready, settle gives functions their attributes: when everything is
-	// there.
+	// Instantiate and Settle run when all objects are there: first the former, which make executables
+	// ready, then the latter, which set attributes of functions and peer access.
 	Instantiate, Settle []func() error
 }
 
-// Image is code that objects name by its place.
+// Image is code that saved objects name by its place.
 type Image struct {
 	Kept   *object.Image
 	Parsed *fatbin.Images
 }
 
-// Damaged is an error about a saved session that decodes, and of which no session can be made.
+// Damaged returns an error about a saved session that decodes but cannot be restored.
 func Damaged(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", saved.ErrDamaged, fmt.Sprintf(format, args...))
 }
 
-// ParentOf is the state of an object's owner, which must be of a certain kind.
-func ParentOf[T any](o *object.Object) (owner T, err error) {
-	if o.Owner != nil {
-		if owner, is := o.Owner.State.(T); is {
-			return owner, nil
+// ParentOf returns the state of an object's parent, which must be of a certain kind.
+func ParentOf[T any](o *object.Object) (parent T, err error) {
+	if o.Parent != nil {
+		if parent, ok := o.Parent.State.(T); ok {
+			return parent, nil
 		}
 	}
-	return owner, Damaged("its owner is not what it must be")
+	return parent, Damaged("its parent is not what it must be")
 }
 
-// RestoreExport offers memory under a key. The name comes when all is there.
+// RestoreExport offers memory or an event under the key that it had. Other sessions can import it
+// once Exports.Resume is called.
 func (s *Core) RestoreExport(r *Decoder, key ipc.ID, what exports.Export) error {
 	if r.In.Exporter == (ipc.ID{}) {
 		return Damaged("it cannot have been exported")

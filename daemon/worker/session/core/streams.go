@@ -30,11 +30,12 @@ type Stream struct {
 	fence    fence
 	backlog  *backlog
 	units    int // of the backlog, not counted there yet
-	// users counts the stream itself and the calls that wait for it; the last one closes what the
+	// Users counts the stream itself and the calls that wait for it; the last one closes what the
 	// backend has.
 	Users atomic.Int32
 }
 
+// NonBlocking is the flag of streams that do not wait for the legacy stream.
 const NonBlocking = 1
 
 // Stream returns the stream of a handle, as the calling thread means it.
@@ -80,6 +81,7 @@ func (s *Core) NewLegacy(c *Context) (*Stream, error) {
 	return st, err
 }
 
+// NewStream makes a stream of a context.
 func (s *Core) NewStream(c *Context, flags uint32, priority int32) (*Stream, error) {
 	work, err := c.Device.GPU.NewStream(
 		gpu.StreamOptions{NonBlocking: flags&NonBlocking != 0, Priority: priority},
@@ -120,10 +122,10 @@ func (st *Stream) Drop() {
 
 // Beside runs f, which waits for the stream, beside the ring.
 func (st *Stream) Beside(call *Call, f func() error) error {
-	letGo := st.Context.Hold([]*Stream{st})
+	release := st.Context.Hold([]*Stream{st})
 	call.waitsFor = st.Handle()
 	return call.Beside(func() error {
-		defer letGo()
+		defer release()
 		return f()
 	})
 }
@@ -137,6 +139,7 @@ func (st *Stream) Enqueue(work gpu.Work) error {
 	return st.Submit(work)
 }
 
+// Submit gives work to the stream.
 func (st *Stream) Submit(work gpu.Work) error {
 	st.submitted++
 	if st.Line.Blocking {
@@ -226,14 +229,14 @@ func (st *Stream) Done() bool {
 	return true
 }
 
-// Quiet reports whether work given to the stream now would begin at once.
-func (st *Stream) Quiet() bool {
+// Ready reports whether work given to the stream now would begin at once.
+func (st *Stream) Ready() bool {
 	return st.Done() && (!st.Line.Blocking || st.Context.Legacy == nil || st.Context.Legacy.Idle())
 }
 
-// Uncaptured is the rule for calls that a captured stream cannot take, and for any use of the
-// legacy stream.
-func (s *Core) Uncaptured(st *Stream, op string) error {
+// RequireUncaptured is the rule for calls that a captured stream cannot take, and for any use of
+// the legacy stream.
+func (s *Core) RequireUncaptured(st *Stream, op string) error {
 	if st.Line.Legacy {
 		return s.Captures.Implicit(st.Line.Context)
 	}

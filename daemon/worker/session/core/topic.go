@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// Topic handles the calls about some kinds of objects; it saves, restores and releases these. All of
-// its methods are called with Core.Mu held.
+// Topic handles the calls about some kinds of objects; it saves, restores and releases these. All
+// of its methods are called with Core.Mu held.
 type Topic interface {
 	// Dispatch runs the handler of a call and returns its reply, nil for none.
 	Dispatch(call *Call) (wire.Reply, error)

@@ -15,6 +15,7 @@ type fence struct {
 	open  bool
 }
 
+// Handle returns the stream's handle, 0 for a default stream.
 func (st *Stream) Handle() abi.Handle {
 	if st.Object == nil {
 		return 0
@@ -22,7 +23,7 @@ func (st *Stream) Handle() abi.Handle {
 	return st.Object.Handle()
 }
 
-// Watch reports since when the oldest work that it knows of is in the stream.
+// Watch reports since when the stream has had work, counted from the first call that saw it busy.
 func (st *Stream) Watch(at time.Time) (since time.Time, busy bool) {
 	if st.Idle() {
 		st.fence.open = false
@@ -45,7 +46,8 @@ func (st *Stream) Watch(at time.Time) (since time.Time, busy bool) {
 	return at, true
 }
 
-func (st *Stream) Restless() string {
+// Unfinished says what of the stream is not over, in words; nothing where all is.
+func (st *Stream) Unfinished() string {
 	name := "the default stream of " + st.Context.Object.Handle().String()
 	if st.Object != nil {
 		name = st.Object.Handle().String()

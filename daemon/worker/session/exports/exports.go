@@ -74,6 +74,7 @@ func (x *Exports) Withdraw(key ipc.ID) {
 	delete(x.things, key)
 }
 
+// Name returns the name under which this session exports, zero if nothing was ever exported.
 func (x *Exports) Name() ipc.ID {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -92,14 +93,14 @@ func (x *Exports) Close() {
 // grant answers another session.
 func (x *Exports) grant(kind ipc.Kind, key ipc.ID) (ipc.Grant, error) {
 	x.mu.Lock()
-	what, known := x.things[key]
-	if known && kind == ipc.Event && what.Counter != nil {
+	what, ok := x.things[key]
+	if ok && kind == ipc.Event && what.Counter != nil {
 		defer x.mu.Unlock() // so that it is not closed meanwhile
 		file, err := what.Counter.File()
 		return ipc.Grant{Kind: kind, File: file}, err
 	}
 	x.mu.Unlock()
-	if !known || kind != ipc.Memory || what.Counter != nil {
+	if !ok || kind != ipc.Memory || what.Counter != nil {
 		return ipc.Grant{}, abi.InvalidHandle
 	}
 	file, offset, err := what.Memory.Share(what.Chunks)
@@ -112,10 +113,12 @@ func (x *Exports) grant(kind ipc.Kind, key ipc.ID) (ipc.Grant, error) {
 	}, nil
 }
 
+// Halves splits an ID into the two words by which it travels.
 func Halves(id ipc.ID) (a, b uint64) {
 	return binary.LittleEndian.Uint64(id[:8]), binary.LittleEndian.Uint64(id[8:])
 }
 
+// Join is the reverse of Halves.
 func Join(a, b uint64) (id ipc.ID) {
 	binary.LittleEndian.PutUint64(id[:8], a)
 	binary.LittleEndian.PutUint64(id[8:], b)

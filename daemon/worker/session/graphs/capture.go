@@ -18,7 +18,7 @@ func (s *Graphs) streamBeginCapture(call *core.Call, in *wire.StreamBeginCapture
 		s.discardGraph(h.graph)
 		return err
 	}
-	s.TellCapturing()
+	s.ReportCapturing()
 	return nil
 }
 
@@ -38,7 +38,7 @@ func (s *Graphs) streamBeginCaptureToGraph(call *core.Call, in *wire.StreamBegin
 	if err := s.Captures.Begin(&st.Line, h.graph, tip, graph.Mode(in.Mode), call.Slot); err != nil {
 		return err
 	}
-	s.TellCapturing()
+	s.ReportCapturing()
 	return nil
 }
 
@@ -47,8 +47,8 @@ func (s *Graphs) streamEndCapture(call *core.Call, in *wire.StreamEndCapture, ou
 	if err != nil {
 		return err
 	}
-	g, err := s.Captures.End(&st.Line, call.Slot, s.Discard)
-	s.TellCapturing()
+	g, err := s.Captures.End(&st.Line, call.Slot, s.DiscardGraph)
+	s.ReportCapturing()
 	if err != nil {
 		return err
 	}

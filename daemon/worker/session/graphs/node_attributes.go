@@ -46,7 +46,7 @@ func (s *Graphs) graphNodeAttributeSet(_ *core.Call, in *wire.GraphNodeAttribute
 		k.Cooperative = in.Attribute[abi.LaunchAttributeBytes-abi.LaunchValueBytes] != 0
 		return n.SetOp(k)
 	}
-	given, err := code.LaunchAttributes(in.Attribute)
+	given, err := code.ParseLaunchAttributes(in.Attribute)
 	switch {
 	case err != nil:
 		return err
@@ -77,7 +77,7 @@ func (s *Graphs) graphKernelNodeCopyAttributes(_ *core.Call, in *wire.GraphKerne
 
 // memOpsNode is the op of the arguments that every call about such a node has.
 func memOpsNode(words wire.Words) (graph.MemoryOps, error) {
-	ops, err := copies.MemoryOps(words)
+	ops, err := copies.ParseMemoryOps(words)
 	return graph.MemoryOps{MemoryOps: ops}, err
 }
 
@@ -97,7 +97,7 @@ func (s *Graphs) graphMemOpsNodeGet(call *core.Call, in *wire.GraphMemOpsNodeGet
 	if err != nil {
 		return err
 	}
-	frame := copies.MemOpFrame(op.MemoryOps)
+	frame := copies.EncodeMemoryOps(op.MemoryOps)
 	out.Words = uint64(len(frame)) / 8
 	return s.Put(call, in.Address, in.Capacity, frame)
 }

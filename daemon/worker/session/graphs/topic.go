@@ -28,7 +28,7 @@ type Graphs struct {
 func New(c *core.Core, r *reclaim.Reclaimer, st *streams.Streams, co *copies.Copies, k *code.Code) *Graphs {
 	s := &Graphs{Core: c, reclaim: r, streams: st, copies: co, code: k}
 	s.set = graph.NewSet(func() abi.Handle { return c.Objects.NextHandle(abi.KindGraphNode) })
-	c.Discard, k.Unloading = s.discardGraph, s.forsake
+	c.DiscardGraph, k.Unloading = s.discardGraph, s.markStale
 	return s
 }
 
@@ -36,11 +36,11 @@ func New(c *core.Core, r *reclaim.Reclaimer, st *streams.Streams, co *copies.Cop
 func (s *Graphs) Restore(r *core.Decoder, o *object.Object, in saved.State) (core.State, error) {
 	switch in := in.(type) {
 	case *saved.Graph:
-		return s.restoreGraph(r, o, in)
+		return s.restoreGraph(o, in)
 	case *saved.Executable:
 		return s.restoreExecutable(r, o, in)
 	case *saved.UserObject:
-		return s.restoreUserObject(r, o, in)
+		return s.restoreUserObject(o, in)
 	}
 	return nil, nil
 }

@@ -130,7 +130,7 @@ func (u *userObject) Save(*core.Encoder) saved.State {
 	return &saved.UserObject{Argument: u.argument, Destroy: u.destroy, Count: u.count}
 }
 
-func (s *Graphs) restoreUserObject(r *core.Decoder, o *object.Object, in *saved.UserObject) (*userObject, error) {
+func (s *Graphs) restoreUserObject(o *object.Object, in *saved.UserObject) (*userObject, error) {
 	if in.Count == 0 {
 		return nil, core.Damaged("it has no references")
 	}

@@ -62,12 +62,12 @@ func (s *Memory) vmmCreate(call *core.Call, in *wire.VmmCreate, out *wire.VmmCre
 	}
 	maker := call.Maker()
 	return s.reclaim.Retry(call, func() error {
-		if err := s.wake(d); err != nil {
+		if err := s.ensureOpen(d); err != nil {
 			return err
 		}
 		b, err := s.newBlock(d, in, maker)
 		if err != nil {
-			s.rest(d)
+			s.closeUnused(d)
 			return err
 		}
 		out.Handle = b.object.Handle()
@@ -76,7 +76,7 @@ func (s *Memory) vmmCreate(call *core.Call, in *wire.VmmCreate, out *wire.VmmCre
 }
 
 func (s *Memory) newBlock(d *core.Device, in *wire.VmmCreate, maker object.Maker) (*block, error) {
-	if _, can := d.GPU.Memory().(gpu.Aliaser); !can {
+	if _, ok := d.GPU.Memory().(gpu.Aliaser); !ok {
 		return nil, cannotMap(d)
 	}
 	home, err := d.Heap.AllocateHome(in.Size)
@@ -131,7 +131,7 @@ func (s *Memory) dropBlock(b *block) {
 	}
 	s.reclaim.Freed()
 	b.device.Blocks--
-	s.rest(b.device)
+	s.closeUnused(b.device)
 }
 
 func (s *Memory) freeBlock(b *block) error {
@@ -192,7 +192,7 @@ func (s *Memory) restoreBlock(r *core.Decoder, o *object.Object, in *saved.Block
 		return nil, err
 	}
 	if s.holder(in.Home.Address) != d || in.Home.Bytes == 0 || (in.Home.Address|in.Home.Bytes)%gpu.ChunkBytes != 0 ||
-		o.Owner != nil {
+		o.Parent != nil {
 		return nil, core.Damaged("it is no memory of GPU %d", in.Device)
 	}
 	d.Blocks++

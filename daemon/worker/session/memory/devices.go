@@ -26,24 +26,24 @@ func (s *Memory) holder(address uint64) *core.Device {
 			return d
 		}
 	}
-	if v, found := s.Placed.at(address); found {
+	if v, found := s.placed.at(address); found {
 		return v.device
 	}
 	return nil
 }
 
-// Open makes the device ready for one more context of the program.
-func (s *Memory) Open(d *core.Device) error {
-	err := s.wake(d)
+// OpenDevice makes the device ready for one more context of the program.
+func (s *Memory) OpenDevice(d *core.Device) error {
+	err := s.ensureOpen(d)
 	if err == nil {
 		d.Users++
 	}
 	return err
 }
 
-// wake opens a device that is not open. Who calls it counts himself in users or blocks, or calls
-// rest.
-func (s *Memory) wake(d *core.Device) error {
+// ensureOpen opens a device that is not open. Who calls it counts himself in users or blocks, or
+// calls rest.
+func (s *Memory) ensureOpen(d *core.Device) error {
 	if d.GPU != nil {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (s *Memory) connect(d *core.Device, resumed gpu.Continuation, makeHeap func
 	}
 	d.GPU = c
 	s.Loader.Opened(d)
-	if _, keeps := c.Memory().(gpu.Keeper); keeps {
+	if _, ok := c.Memory().(gpu.Keeper); ok {
 		s.reclaim.DeferFrees()
 	}
 	if d.Heap, err = makeHeap(c.Memory()); err != nil {
@@ -82,20 +82,20 @@ func (s *Memory) connect(d *core.Device, resumed gpu.Continuation, makeHeap func
 	return err
 }
 
-// Leave is open taken back.
-func (s *Memory) Leave(d *core.Device) {
+// CloseDevice is open taken back.
+func (s *Memory) CloseDevice(d *core.Device) {
 	d.Users--
-	s.rest(d)
+	s.closeUnused(d)
 }
 
-// rest closes a device that nobody needs any more. Everything that lives on it is gone then.
-func (s *Memory) rest(d *core.Device) {
+// closeUnused closes a device that nobody needs any more. Everything that lives on it is gone then.
+func (s *Memory) closeUnused(d *core.Device) {
 	if d.Users > 0 || d.Blocks > 0 || d.GPU == nil {
 		return
 	}
 	var orphans []*object.Object // what contexts of other devices have from a pool of this one goes with its memory
 	for o := range s.Objects.Records() {
-		if a, is := o.State.(*Allocation); is && a.heap == d.Heap {
+		if a, ok := o.State.(*allocation); ok && a.heap == d.Heap {
 			orphans = append(orphans, o)
 		}
 	}
@@ -145,13 +145,13 @@ func (s *Memory) Restore(r *core.Decoder, o *object.Object, in saved.State) (cor
 	case *saved.Memory:
 		return s.restoreAllocation(r, o, in)
 	case *saved.Pool:
-		return s.restorePool(r, o, in)
+		return s.restorePool(o, in)
 	case *saved.Block:
 		return s.restoreBlock(r, o, in)
 	case *saved.Registered:
-		return s.restoreRegistered(r, o, in)
+		return s.restoreRegistered(o, in)
 	case *saved.Import:
-		return s.restoreImported(r, o, in)
+		return s.restoreImported(o, in)
 	}
 	return nil, nil
 }
@@ -159,7 +159,7 @@ func (s *Memory) Restore(r *core.Decoder, o *object.Object, in saved.State) (cor
 // Release frees what an object held when it is destroyed, by itself or with its parent.
 func (s *Memory) Release(o *object.Object) {
 	switch state := o.State.(type) {
-	case *Allocation:
+	case *allocation:
 		state.free(s)
 	case *imported:
 		state.drop(s)

@@ -12,11 +12,11 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// Holds returns the device that work of device d finds a range of memory on, nil for the arena;
-// abi.InvalidValue when it is not all allocated.
-func (s *Memory) Holds(d *core.Device, r gpu.Range, write bool) (*core.Device, error) {
+// CheckRange returns the device that work of device d finds a range of memory on, nil for the
+// arena; abi.InvalidValue when it is not all allocated.
+func (s *Memory) CheckRange(d *core.Device, r gpu.Range, write bool) (*core.Device, error) {
 	if m := s.virtual.At(r.Address); m != nil {
-		through := s.Reaches(d, r.Address)
+		through := s.DeviceFor(d, r.Address)
 		return through, s.mayTouch(through, r, write)
 	}
 	if i := s.importAt(r.Address); i != nil {
@@ -30,14 +30,14 @@ func (s *Memory) Holds(d *core.Device, r gpu.Range, write bool) (*core.Device, e
 	var ok bool
 	switch {
 	case holder == nil:
-		if found, ok = s.Arena.Find(r.Address); !ok {
+		if found, ok = s.arena.Find(r.Address); !ok {
 			found, ok = s.registeredAt(r)
 		}
 	case holder.Heap != nil && holder.Window.Contains(r):
 		found, ok = holder.Heap.Find(r.Address)
 	default:
 		var v placedRange
-		v, ok = s.Placed.at(r.Address)
+		v, ok = s.placed.at(r.Address)
 		found = v.Range
 	}
 	if !ok || !found.Contains(r) {
@@ -162,8 +162,8 @@ func (s *Memory) showMapping(d *core.Device, m *virtual.Mapping, access virtual.
 	if d.GPU == nil {
 		return nil
 	}
-	memory, can := d.GPU.Memory().(gpu.Aliaser)
-	if !can {
+	memory, ok := d.GPU.Memory().(gpu.Aliaser)
+	if !ok {
 		return cannotMap(d)
 	}
 	b := s.mapped(m)
@@ -216,9 +216,9 @@ func (s *Memory) hideMappings(d *core.Device) {
 	}
 }
 
-// Reaches returns the device by which work of a device gets to an address: itself where that may
+// DeviceFor returns the device by which work of a device gets to an address: itself where that may
 // touch it, else the one that has the memory, or nil for what is on none.
-func (s *Memory) Reaches(d *core.Device, address uint64) *core.Device {
+func (s *Memory) DeviceFor(d *core.Device, address uint64) *core.Device {
 	m := s.virtual.At(address)
 	if m == nil {
 		return s.holder(address)
@@ -267,26 +267,26 @@ func (s *Memory) RestoreReservations(r *core.Decoder) error {
 			return core.Damaged("addresses: %v", err)
 		}
 		for j := range in.Mappings {
-			if err := s.restoreMapping(r, &in.Mappings[j]); err != nil {
+			if err := s.restoreMapping(&in.Mappings[j]); err != nil {
 				return fmt.Errorf("map memory at %#x: %w", in.Mappings[j].Address, err)
 			}
 		}
 	}
 	for o := range s.Objects.Records() {
-		if b, is := o.State.(*block); is && b.references == 0 && b.mappings == 0 {
+		if b, ok := o.State.(*block); ok && b.references == 0 && b.mappings == 0 {
 			return core.Damaged("nothing leads to %v", o.Handle())
 		}
 	}
 	return nil
 }
 
-func (s *Memory) restoreMapping(r *core.Decoder, in *saved.Mapping) error {
+func (s *Memory) restoreMapping(in *saved.Mapping) error {
 	o := s.Objects.Get(uint64(in.Allocation))
 	if o == nil || len(in.Access) != len(s.Devices) {
 		return core.Damaged("there is no %v", in.Allocation)
 	}
-	b, is := o.State.(*block)
-	if !is || in.Bytes > b.home.Bytes {
+	b, ok := o.State.(*block)
+	if !ok || in.Bytes > b.home.Bytes {
 		return core.Damaged("%v is smaller", in.Allocation)
 	}
 	m, err := s.virtual.Map(in.Range, in.Allocation)

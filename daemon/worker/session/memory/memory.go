@@ -15,10 +15,10 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// Allocation is memory that the program asked for.
-type Allocation struct {
+// allocation is memory that the program asked for.
+type allocation struct {
 	object *object.Object
-	Bounds gpu.Range
+	bounds gpu.Range
 	// heap is nil for memory in the arena.
 	heap *heap.Heap
 	// pool is nil for what is in no pool.
@@ -29,22 +29,25 @@ type Allocation struct {
 	export ipc.ID
 }
 
+// Size is what the program asked for.
+func (a *allocation) Size() uint64 { return a.bounds.Bytes }
+
 // free gives the memory back at once. It needs no lock.
-func (a *Allocation) free(s *Memory) {
+func (a *allocation) free(s *Memory) {
 	if a.export != (ipc.ID{}) {
 		s.Exports.Withdraw(a.export)
 	}
 	var err error
 	if a.heap == nil {
-		err = s.FreePinned(a.Bounds)
+		err = s.FreePages(a.bounds)
 	} else {
-		err = a.heap.Free(a.Bounds.Address)
+		err = a.heap.Free(a.bounds.Address)
 		if a.pool != nil {
-			a.pool.count(-int64(a.Bounds.Bytes))
+			a.pool.count(-int64(a.bounds.Bytes))
 		}
 	}
 	if err != nil {
-		s.Log.Warn("free memory", "address", a.Bounds.Address, "error", err)
+		s.Log.Warn("free memory", "address", a.bounds.Address, "error", err)
 	}
 	s.reclaim.Freed()
 }
@@ -54,9 +57,9 @@ func (s *Memory) unsafe(call *core.Call) error { return s.Captures.Unsafe(call.S
 
 // request is an allocation of device memory on its way.
 type request struct {
-	owner *object.Object
-	maker object.Maker
-	pool  *pool
+	parent *object.Object
+	maker  object.Maker
+	pool   *pool
 	// placed is told where the memory is.
 	placed func(r gpu.Range)
 }
@@ -71,17 +74,17 @@ func (s *Memory) allocate(call *core.Call, d *core.Device, bytes uint64, request
 		if err != nil {
 			return err
 		}
-		a := &Allocation{Bounds: r, heap: d.Heap, pool: request.pool}
+		a := &allocation{bounds: r, heap: d.Heap, pool: request.pool}
 		if a.pool != nil {
 			a.pool.count(int64(bytes))
 		}
 		a.object = s.Objects.Add(
 			&object.Object{
-				ID:    r.Address,
-				Kind:  object.KindMemory,
-				Maker: request.maker,
-				Owner: request.owner,
-				State: a,
+				ID:     r.Address,
+				Kind:   object.KindMemory,
+				Maker:  request.maker,
+				Parent: request.parent,
+				State:  a,
 			},
 		)
 		request.placed(r)
@@ -106,7 +109,7 @@ func (s *Memory) memAlloc(call *core.Call, in *wire.MemAlloc, out *wire.MemAlloc
 		return err
 	}
 	return s.allocate(call, c.Device, in.Bytesize, request{
-		owner: c.Object, maker: call.Maker(),
+		parent: c.Object, maker: call.Maker(),
 		placed: func(r gpu.Range) { out.Dptr = r.Address },
 	})
 }
@@ -128,7 +131,7 @@ func (s *Memory) memAllocPitch(call *core.Call, in *wire.MemAllocPitch, out *wir
 		return abi.OutOfMemory
 	}
 	return s.allocate(call, c.Device, bytes, request{
-		owner: c.Object, maker: call.Maker(),
+		parent: c.Object, maker: call.Maker(),
 		placed: func(r gpu.Range) { out.Dptr, out.PPitch = r.Address, pitch },
 	})
 }
@@ -145,15 +148,15 @@ func (s *Memory) memFree(call *core.Call, in *wire.MemFree) error {
 	if o == nil {
 		return core.Invalid("free device memory", "the address is not that of an allocation")
 	}
-	a, is := o.State.(*Allocation)
-	if !is || a.heap == nil && !a.managed {
+	a, ok := o.State.(*allocation)
+	if !ok || a.heap == nil && !a.managed {
 		return core.Invalid("free device memory", "the address is that of pinned memory")
 	}
 	s.freeLater(a, s.holder(in.Dptr))
 	return nil
 }
 
-func (s *Memory) freeLater(a *Allocation, d *core.Device) {
+func (s *Memory) freeLater(a *allocation, d *core.Device) {
 	s.Objects.Destroy(a.object, func(*object.Object) {})
 	s.reclaim.AfterAll(d, func() { a.free(s) })
 }
@@ -185,33 +188,33 @@ func (s *Memory) allocatePinned(call *core.Call, bytes uint64, managed bool, pla
 	}
 	maker := call.Maker()
 	return s.reclaim.Retry(call, func() error {
-		r, err := s.ShowArena(bytes)
+		r, err := s.AllocatePages(bytes)
 		if err != nil {
 			return err
 		}
-		a := &Allocation{Bounds: r, managed: managed}
+		a := &allocation{bounds: r, managed: managed}
 		a.object = s.Objects.Add(
-			&object.Object{ID: r.Address, Kind: object.KindPinned, Maker: maker, Owner: c.Object, State: a},
+			&object.Object{ID: r.Address, Kind: object.KindPinned, Maker: maker, Parent: c.Object, State: a},
 		)
 		placed(r)
 		return nil
 	})
 }
 
-// shown keeps pages of the arena and open devices in step: every device that is open has every
-// allocation mapped. Modules with managed variables are loaded while no lock of the session is
-// held, and devices open and close meanwhile.
-type shown struct {
+// hostMappings keeps pages of the arena and open devices in step: every device that is open has
+// every allocation mapped. Modules with managed variables are loaded while no lock of the session
+// is held, and devices open and close meanwhile.
+type hostMappings struct {
 	mu         sync.Mutex             // guards the devices' opened, and what is mapped in them
 	registered map[uint64]*registered // the program's own memory, by address
 }
 
-// ShowArena takes pages of the arena and maps them in every device that is open. It needs no lock
-// of the session.
-func (s *Memory) ShowArena(bytes uint64) (gpu.Range, error) {
+// AllocatePages takes pages of the arena and maps them in every device that is open. It needs no
+// lock of the session.
+func (s *Memory) AllocatePages(bytes uint64) (gpu.Range, error) {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
-	r, err := s.Arena.Allocate(bytes)
+	r, err := s.arena.Allocate(bytes)
 	if err != nil {
 		return gpu.Range{}, err
 	}
@@ -228,9 +231,9 @@ func (s *Memory) ShowArena(bytes uint64) (gpu.Range, error) {
 	return r, nil
 }
 
-// FreePinned hides pages from the devices and gives them back, where that has to wait for a rest,
+// FreePages hides pages from the devices and gives them back, where that has to wait for a rest,
 // then. It needs no lock of the session.
-func (s *Memory) FreePinned(r gpu.Range) error {
+func (s *Memory) FreePages(r gpu.Range) error {
 	free := func() error {
 		s.shown.mu.Lock()
 		defer s.shown.mu.Unlock()
@@ -239,7 +242,7 @@ func (s *Memory) FreePinned(r gpu.Range) error {
 	if !s.reclaim.Defers() {
 		return free()
 	}
-	s.reclaim.Later(r.Bytes, func() {
+	s.reclaim.Defer(r.Bytes, func() {
 		if err := free(); err != nil {
 			s.Log.Warn("free pinned memory", "address", r.Address, "error", err)
 		}
@@ -249,7 +252,7 @@ func (s *Memory) FreePinned(r gpu.Range) error {
 
 func (s *Memory) hideAndFree(r gpu.Range) error {
 	s.hideEverywhere(r.Address)
-	return s.Arena.Free(r.Address)
+	return s.arena.Free(r.Address)
 }
 
 func (s *Memory) hideEverywhere(address uint64) {
@@ -266,7 +269,7 @@ func (s *Memory) showAll(d *core.Device, c gpu.Context) error {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()
 	d.Opened.Store(&c)
-	for r := range s.Arena.Allocations() {
+	for r := range s.arena.Allocations() {
 		if err := mapHost(c, s.Options.Arena, r); err != nil {
 			return fmt.Errorf("show pinned memory to GPU %d: %w", d.Ordinal, err)
 		}
@@ -294,15 +297,16 @@ func (s *Memory) memFreeHost(call *core.Call, in *wire.MemFreeHost) error {
 		return err
 	}
 	o := s.Objects.Get(in.P)
-	if o == nil || o.Kind != object.KindPinned || o.State.(*Allocation).managed {
+	if o == nil || o.Kind != object.KindPinned || o.State.(*allocation).managed {
 		return core.Invalid("free pinned memory", "the address is not that of a pinned allocation")
 	}
-	s.freeLater(o.State.(*Allocation), nil)
+	s.freeLater(o.State.(*allocation), nil)
 	return nil
 }
 
-func (a *Allocation) Save(*core.Encoder) saved.State {
-	out := &saved.Memory{Bytes: a.Bounds.Bytes, Managed: a.managed, Export: a.export}
+// Save writes the allocation.
+func (a *allocation) Save(*core.Encoder) saved.State {
+	out := &saved.Memory{Bytes: a.bounds.Bytes, Managed: a.managed, Export: a.export}
 	if a.pool != nil && a.pool.object.State == a.pool {
 		out.Pool = a.pool.object.Handle()
 	}
@@ -310,11 +314,11 @@ func (a *Allocation) Save(*core.Encoder) saved.State {
 }
 
 // restoreAllocation finds memory that place has taken already.
-func (s *Memory) restoreAllocation(r *core.Decoder, o *object.Object, in *saved.Memory) (*Allocation, error) {
+func (s *Memory) restoreAllocation(r *core.Decoder, o *object.Object, in *saved.Memory) (*allocation, error) {
 	if _, err := core.ParentOf[*core.Context](o); err != nil {
 		return nil, err
 	}
-	a := &Allocation{object: o, Bounds: gpu.Range{Address: o.ID, Bytes: in.Bytes}, managed: in.Managed}
+	a := &allocation{object: o, bounds: gpu.Range{Address: o.ID, Bytes: in.Bytes}, managed: in.Managed}
 	if o.Kind == object.KindMemory {
 		a.heap = s.holder(o.ID).Heap
 	}
@@ -340,6 +344,22 @@ func (s *Memory) AllocationAt(address uint64) (start uint64, found bool) {
 		r, found := d.Heap.Find(address)
 		return r.Address, found
 	}
-	r, found := s.Arena.Find(address)
+	r, found := s.arena.Find(address)
 	return r.Address, found
+}
+
+// PinnedBytes is what the program has of the arena.
+func (s *Memory) PinnedBytes() uint64 {
+	used := s.arena.Usage()
+	return used - min(used, s.reclaim.PinnedBytes())
+}
+
+// ArenaRanges lists the pages of the arena that are in use, by address.
+func (s *Memory) ArenaRanges() []gpu.Range {
+	var ranges []gpu.Range
+	for r := range s.arena.Allocations() {
+		r.Bytes = (r.Bytes + heap.PageBytes - 1) &^ (heap.PageBytes - 1)
+		ranges = append(ranges, r)
+	}
+	return ranges
 }

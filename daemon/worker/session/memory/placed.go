@@ -30,16 +30,16 @@ func (p *placements) find(address uint64) (int, bool) {
 	)
 }
 
-// Add enters a variable.
-func (p *placements) Add(d *core.Device, r gpu.Range) {
+// add enters a variable.
+func (p *placements) add(d *core.Device, r gpu.Range) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at, _ := p.find(r.Address)
 	p.ranges = slices.Insert(p.ranges, at, placedRange{r, d})
 }
 
-// Remove takes a variable out.
-func (p *placements) Remove(address uint64) {
+// remove takes a variable out.
+func (p *placements) remove(address uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if at, found := p.find(address); found {
@@ -61,10 +61,23 @@ func (p *placements) at(address uint64) (placedRange, bool) {
 	return p.ranges[at], true
 }
 
-// InWindow reports whether an address lies in the window of a device.
-func (s *Memory) InWindow(address uint64) bool {
+// inWindow reports whether an address lies in the window of a device.
+func (s *Memory) inWindow(address uint64) bool {
 	return slices.ContainsFunc(
 		s.Devices,
 		func(d *core.Device) bool { return d.Window.Contains(gpu.Range{Address: address, Bytes: 1}) },
 	)
 }
+
+// AddVariable enters a variable of a module. It reports false for a variable whose place the
+// session has chosen: that one lies in a window or in the arena.
+func (s *Memory) AddVariable(d *core.Device, r gpu.Range) bool {
+	if r.Bytes == 0 || s.inWindow(r.Address) || s.inArena(r) {
+		return false
+	}
+	s.placed.add(d, r)
+	return true
+}
+
+// RemoveVariable takes out what AddVariable has entered.
+func (s *Memory) RemoveVariable(address uint64) { s.placed.remove(address) }

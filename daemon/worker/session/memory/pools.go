@@ -32,13 +32,13 @@ type devicePools struct{ standard, current *pool }
 
 // Attributes of pools, CUmemPool_attribute numbers.
 const (
-	PoolReuseFirst   = 1
+	poolReuseFirst   = 1
 	poolReuseLast    = 3
-	PoolThreshold    = 4
+	poolThreshold    = 4
 	poolReserved     = 5
 	poolReservedHigh = 6
-	PoolUsed         = 7
-	PoolUsedHigh     = 8
+	poolUsed         = 7
+	poolUsedHigh     = 8
 )
 
 // count adds to what the pool has handed out.
@@ -141,11 +141,11 @@ func (s *Memory) memPoolSetAttribute(_ *core.Call, in *wire.MemPoolSetAttribute)
 		return err
 	}
 	switch a := in.Attribute; {
-	case a >= PoolReuseFirst && a <= poolReuseLast:
-		p.reuse[a-PoolReuseFirst] = in.Value != 0
-	case a == PoolThreshold:
+	case a >= poolReuseFirst && a <= poolReuseLast:
+		p.reuse[a-poolReuseFirst] = in.Value != 0
+	case a == poolThreshold:
 		p.threshold = in.Value
-	case (a == poolReservedHigh || a == PoolUsedHigh) && in.Value == 0:
+	case (a == poolReservedHigh || a == poolUsedHigh) && in.Value == 0:
 		p.mu.Lock()
 		p.high = p.used
 		p.mu.Unlock()
@@ -162,15 +162,15 @@ func (s *Memory) memPoolGetAttribute(_ *core.Call, in *wire.MemPoolGetAttribute,
 	}
 	used, high := p.usage()
 	switch a := in.Attribute; {
-	case a >= PoolReuseFirst && a <= poolReuseLast:
-		if p.reuse[a-PoolReuseFirst] {
+	case a >= poolReuseFirst && a <= poolReuseLast:
+		if p.reuse[a-poolReuseFirst] {
 			out.Value = 1
 		}
-	case a == PoolThreshold:
+	case a == poolThreshold:
 		out.Value = p.threshold
-	case a == poolReserved || a == PoolUsed:
+	case a == poolReserved || a == poolUsed:
 		out.Value = used
-	case a == poolReservedHigh || a == PoolUsedHigh:
+	case a == poolReservedHigh || a == poolUsedHigh:
 		out.Value = high
 	default:
 		return core.Invalid("get memory pool attribute", fmt.Sprintf("there is no attribute %d", a))
@@ -197,7 +197,7 @@ func (s *Memory) memAllocFromPoolAsync(
 		return &gpu.Error{Op: "allocate from a pool", Code: abi.OutOfMemory, Detail: "the pool's limit is reached"}
 	}
 	return s.allocate(call, p.device, in.Bytesize, request{
-		owner: st.Context.Object, maker: call.Maker(), pool: p,
+		parent: st.Context.Object, maker: call.Maker(), pool: p,
 		placed: func(r gpu.Range) { out.Dptr = r.Address },
 	})
 }
@@ -212,7 +212,7 @@ func (s *Memory) poolStream(call *core.Call, h abi.Handle, op string) (*core.Str
 		st.Line.Invalidate()
 		return nil, &gpu.Error{Op: op, Code: abi.NotSupported, Detail: "memory nodes in graphs are not built"}
 	}
-	return st, s.Uncaptured(st, op)
+	return st, s.RequireUncaptured(st, op)
 }
 
 func (s *Memory) memFreeAsync(call *core.Call, in *wire.MemFreeAsync) error {
@@ -227,19 +227,19 @@ func (s *Memory) memFreeAsync(call *core.Call, in *wire.MemFreeAsync) error {
 	if o == nil || o.Kind != object.KindMemory {
 		return core.Invalid("free in stream order", "the address is not that of device memory")
 	}
-	a := o.State.(*Allocation)
+	a := o.State.(*allocation)
 	s.Objects.Destroy(o, func(*object.Object) {})
-	if st.Quiet() {
+	if st.Ready() {
 		a.free(s)
 		return nil
 	}
-	s.reclaim.Freeing(1)
+	s.reclaim.CountFrees(1)
 	err = st.Enqueue(gpu.Tell{Func: func() {
 		a.free(s)
-		s.reclaim.Freeing(-1)
+		s.reclaim.CountFrees(-1)
 	}})
 	if err != nil {
-		s.reclaim.Freeing(-1) // it is never freed
+		s.reclaim.CountFrees(-1) // it is never freed
 	}
 	return err
 }
@@ -256,7 +256,7 @@ func (p *pool) Save(*core.Encoder) saved.State {
 	}
 }
 
-func (s *Memory) restorePool(r *core.Decoder, o *object.Object, in *saved.Pool) (*pool, error) {
+func (s *Memory) restorePool(o *object.Object, in *saved.Pool) (*pool, error) {
 	d, err := s.Device(in.Device)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func (s *Memory) hostRegister(call *core.Call, in *wire.HostRegister, out *wire.
 	if s.Options.Share == nil {
 		return nil
 	}
-	if s.holder(r.Address) != nil || s.InArena(r) {
+	if s.holder(r.Address) != nil || s.inArena(r) {
 		return core.Invalid("register memory", "it is the session's")
 	}
 	maker := call.Maker()
@@ -53,7 +53,7 @@ func (s *Memory) hostRegister(call *core.Call, in *wire.HostRegister, out *wire.
 	})
 }
 
-func (s *Memory) InArena(r gpu.Range) bool {
+func (s *Memory) inArena(r gpu.Range) bool {
 	arena := gpu.Range{Address: s.Options.Arena.Address(), Bytes: uint64(len(s.Options.Arena.Bytes()))}
 	return arena.Contains(gpu.Range{Address: r.Address, Bytes: 1})
 }
@@ -126,14 +126,14 @@ func (s *Memory) registeredAt(r gpu.Range) (gpu.Range, bool) {
 	return gpu.Range{}, false
 }
 
-// ShowRegistered is for a restored session when the program is back and stands still: what it shares is
-// shown again.
+// ShowRegistered is for a restored session when the program is back and stands still: what it
+// shares is shown again.
 func (s *Memory) ShowRegistered() error {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
 	for o := range s.Objects.Records() {
-		g, is := o.State.(*registered)
-		if !is || o.Retired() || g.shared != nil {
+		g, ok := o.State.(*registered)
+		if !ok || o.Retired() || g.shared != nil {
 			continue
 		}
 		shared, err := s.Options.Share(g.bounds)
@@ -150,11 +150,11 @@ func (s *Memory) ShowRegistered() error {
 
 func (g *registered) Save(*core.Encoder) saved.State { return &saved.Registered{Bytes: g.bounds.Bytes} }
 
-func (s *Memory) restoreRegistered(r *core.Decoder, o *object.Object, in *saved.Registered) (*registered, error) {
+func (s *Memory) restoreRegistered(o *object.Object, in *saved.Registered) (*registered, error) {
 	bounds := gpu.Range{Address: o.ID, Bytes: in.Bytes}
 	if s.Options.Share == nil || in.Bytes == 0 || bounds.End() < o.ID || s.holder(o.ID) != nil ||
-		s.InArena(bounds) ||
-		o.Owner != nil {
+		s.inArena(bounds) ||
+		o.Parent != nil {
 		return nil, core.Damaged("it is no memory of the program")
 	}
 	return &registered{object: o, bounds: bounds}, nil

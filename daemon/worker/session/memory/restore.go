@@ -14,8 +14,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// RestoreWindows gives the devices the addresses that they had, which need not be those that a new session
-// gets: the program knows pointers into them.
+// RestoreWindows gives the devices the addresses that they had, which need not be those that a new
+// session gets: the program knows pointers into them.
 func (s *Memory) RestoreWindows(r *core.Decoder) error {
 	taken := []gpu.Range{{Address: s.Options.Arena.Address(), Bytes: uint64(len(s.Options.Arena.Bytes()))}}
 	for i, d := range s.Devices {
@@ -38,7 +38,8 @@ func (s *Memory) RestoreWindows(r *core.Decoder) error {
 // addressLimit is beyond all addresses that a process can have.
 const addressLimit = 1 << 47
 
-// restoreDevice makes a device what it was, but for its objects: it is open if any context is on it.
+// restoreDevice makes a device what it was, but for its objects: it is open if any context is on
+// it.
 func (s *Memory) restoreDevice(r *core.Decoder, d *core.Device, in *saved.Device, open bool) error {
 	live := s.live[d]
 	if !open {
@@ -91,8 +92,8 @@ func poison(d *core.Device, in saved.Fault) error {
 	if in.Code == abi.Success {
 		return nil
 	}
-	c, can := d.GPU.(gpu.Resumable)
-	if !can {
+	c, ok := d.GPU.(gpu.Resumable)
+	if !ok {
 		return core.Damaged("GPU %d has a fault and no context that can have it", d.Ordinal)
 	}
 	f := fault(in)
@@ -118,19 +119,19 @@ func (s *Memory) RestorePlaces(r *core.Decoder) error {
 		o := &r.In.Objects[i]
 		switch state := o.State.(type) {
 		case *saved.Memory:
-			if err := s.placeAt(r, gpu.Range{Address: o.ID, Bytes: state.Bytes}, o.Kind == object.KindPinned); err != nil {
+			if err := s.placeAt(gpu.Range{Address: o.ID, Bytes: state.Bytes}, o.Kind == object.KindPinned); err != nil {
 				return err
 			}
 		case *saved.Block:
 			if state.Token.Exporter != (ipc.ID{}) {
 				continue // it is not the heap's
 			}
-			if err := s.placeAt(r, state.Home, false); err != nil {
+			if err := s.placeAt(state.Home, false); err != nil {
 				return err
 			}
 		case *saved.Module:
 			for _, v := range state.Variables {
-				if err := s.placeAt(r, v.Range, v.Managed); err != nil {
+				if err := s.placeAt(v.Range, v.Managed); err != nil {
 					return err
 				}
 			}
@@ -142,9 +143,9 @@ func (s *Memory) RestorePlaces(r *core.Decoder) error {
 	return nil
 }
 
-func (s *Memory) placeAt(r *core.Decoder, at gpu.Range, inArena bool) error {
+func (s *Memory) placeAt(at gpu.Range, inArena bool) error {
 	if inArena {
-		return s.Arena.AllocateAt(at)
+		return s.arena.AllocateAt(at)
 	}
 	d := s.holder(at.Address)
 	if d == nil {

@@ -13,13 +13,11 @@ type Memory struct {
 	*core.Core
 	// Loader is set before the first device is opened.
 	Loader Loader
-	// Arena has a lock of its own.
-	Arena *heap.Arena
-	// Placed has a lock of its own.
-	Placed placements
 
 	reclaim *reclaim.Reclaimer
-	shown   shown
+	arena   *heap.Arena // has a lock of its own
+	placed  placements
+	shown   hostMappings
 	pools   []devicePools // by the ordinal of the device
 	virtual *virtual.Space
 	imports []*imported
@@ -31,7 +29,7 @@ type Memory struct {
 func New(c *core.Core, r *reclaim.Reclaimer) *Memory {
 	s := &Memory{Core: c, reclaim: r, pools: make([]devicePools, len(c.Devices))}
 	arena := c.Options.Arena
-	s.Arena = heap.NewArena(gpu.Range{Address: arena.Address(), Bytes: uint64(len(arena.Bytes()))}, arena)
+	s.arena = heap.NewArena(gpu.Range{Address: arena.Address(), Bytes: uint64(len(arena.Bytes()))}, arena)
 	s.newSpace()
 	return s
 }

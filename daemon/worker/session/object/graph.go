@@ -40,8 +40,8 @@ type Object struct {
 	// Sequence is the place in the order of creation, from 1.
 	Sequence uint64
 	Maker    Maker
-	// Owner destroys this object when it is destroyed itself; nil for a context.
-	Owner *Object
+	// Parent destroys this object when it is destroyed itself; nil for a context.
+	Parent *Object
 	// Needs are further objects that must exist when this one is made again.
 	Needs []*Object
 	// State is what package session keeps with the object.
@@ -119,9 +119,9 @@ func (g *Graph) Add(o *Object) *Object {
 		g.oldest = o
 	}
 	g.newest = o
-	if o.Owner != nil {
-		o.Owner.users++
-		o.Owner.own(o)
+	if o.Parent != nil {
+		o.Parent.users++
+		o.Parent.own(o)
 	}
 	for _, need := range o.Needs {
 		need.users++
@@ -186,8 +186,8 @@ func (g *Graph) Destroy(o *Object, release func(*Object)) {
 		g.Destroy(child, release)
 	}
 	delete(g.byID, o.ID)
-	if o.Owner != nil {
-		o.Owner.disown(o)
+	if o.Parent != nil {
+		o.Parent.disown(o)
 	}
 	if g.Watch != nil {
 		g.Watch(o, false)
@@ -216,8 +216,8 @@ func (g *Graph) forget(o *Object) {
 	if o.Maker.Image != nil {
 		g.Images.release(o.Maker.Image)
 	}
-	if o.Owner != nil {
-		g.drop(o.Owner)
+	if o.Parent != nil {
+		g.drop(o.Parent)
 	}
 	for _, need := range o.Needs {
 		g.drop(need)

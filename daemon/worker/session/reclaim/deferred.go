@@ -5,22 +5,18 @@ import (
 	"sync/atomic"
 )
 
-// Some drivers wait for all work before they take memory back, and work may wait for a word that
-// the program's next call writes. So whoever handles the program's calls never asks for that while
-// anything is at work: what is freed then is kept (gpu.Keeper), or put off, until all GPUs rest.
-
-// deferred is what is put off until all GPUs rest.
+// deferred is what waits until all GPUs are idle. Its methods need no lock of the session.
 type deferred struct {
-	// keeps says that there is a device that keeps what it cannot give back yet.
+	// keeps is set when a device opens whose memory keeps what it cannot give back yet.
 	keeps atomic.Bool
-	// watched: somebody waits for a rest, in which more can be given back than when he looked last.
+	// watched is set while watch runs, more when there may be more to reclaim than at its last look.
 	watched, more atomic.Bool
-	// frees counts what will be freed when work is done that was submitted.
+	// frees counts frees that wait for submitted work.
 	frees atomic.Int64
 
 	mu    sync.Mutex
 	later []func()
-	bytes uint64 // of pinned memory among it
+	bytes uint64 // of pinned memory in later
 }
 
 func (l *deferred) put(bytes uint64, do func()) {
@@ -37,7 +33,7 @@ func (l *deferred) take() (later []func()) {
 	return later
 }
 
-// pinned is how much pinned memory is freed, and not given back yet.
+// pinned returns how much pinned memory is freed but not given back yet.
 func (l *deferred) pinned() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,17 +46,17 @@ func (l *deferred) empty() bool {
 	return len(l.later) == 0
 }
 
-// Defers reports whether a device keeps what it cannot give back yet.
+// Defers reports whether frees must wait until all GPUs are idle. It needs no lock.
 func (s *Reclaimer) Defers() bool { return s.state.keeps.Load() }
 
-// DeferFrees is called when a device is opened that keeps what it cannot give back yet.
+// DeferFrees is called when a device opens whose memory keeps what it cannot give back yet.
 func (s *Reclaimer) DeferFrees() { s.state.keeps.Store(true) }
 
-// Later puts off what gives pinned memory back.
-func (s *Reclaimer) Later(bytes uint64, do func()) { s.state.put(bytes, do) }
+// Defer runs do, which gives back pinned memory, when all GPUs are idle. It needs no lock.
+func (s *Reclaimer) Defer(bytes uint64, do func()) { s.state.put(bytes, do) }
 
-// PinnedBytes is how much pinned memory is freed, and not given back yet.
+// PinnedBytes returns how much pinned memory is freed but not given back yet. It needs no lock.
 func (s *Reclaimer) PinnedBytes() uint64 { return s.state.pinned() }
 
-// Freeing counts what will be freed when work is done that was submitted.
-func (s *Reclaimer) Freeing(count int64) { s.state.frees.Add(count) }
+// CountFrees adds to the number of frees that wait for submitted work. It needs no lock.
+func (s *Reclaimer) CountFrees(count int64) { s.state.frees.Add(count) }

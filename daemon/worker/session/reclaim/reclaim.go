@@ -10,14 +10,14 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// keepers are the memories that keep what is freed. It needs no lock.
+// keepers returns the memories that keep what is freed. It needs no lock.
 func (s *Reclaimer) keepers() (keepers []gpu.Keeper) {
 	if !s.Defers() {
 		return nil
 	}
 	for _, d := range s.Devices {
 		if c := d.Opened.Load(); c != nil {
-			if k, is := (*c).Memory().(gpu.Keeper); is {
+			if k, ok := (*c).Memory().(gpu.Keeper); ok {
 				keepers = append(keepers, k)
 			}
 		}
@@ -25,7 +25,7 @@ func (s *Reclaimer) keepers() (keepers []gpu.Keeper) {
 	return keepers
 }
 
-// kept reports whether anything waits for a rest. It needs no lock.
+// kept reports whether freed memory waits for idle GPUs. It needs no lock.
 func (s *Reclaimer) kept() bool {
 	for _, k := range s.keepers() {
 		if k.Kept() > 0 {
@@ -35,7 +35,7 @@ func (s *Reclaimer) kept() bool {
 	return !s.state.empty()
 }
 
-// idle reports whether nothing is at work on any GPU.
+// idle reports whether no stream has work.
 func (s *Reclaimer) idle() bool {
 	for _, c := range s.Contexts {
 		if len(c.Busy()) > 0 {
@@ -50,11 +50,13 @@ func (s *Reclaimer) idle() bool {
 	return true
 }
 
-// waitIdle waits for a rest with the lock held, in which nothing new comes: so not for long, as
-// what is at work may wait for that.
-func (s *Reclaimer) waitIdle(most time.Duration) bool {
+// waitIdle waits up to limit for all streams to become idle. It holds Mu, so no new calls arrive;
+// keep max short, because running work may depend on the next call. It polls: the gpu contract has
+// no notification of an idle stream. A gpu.Tell is work itself, so the stream is not idle while its
+// function runs, and a backend may run that only when the stream's state is asked for.
+func (s *Reclaimer) waitIdle(limit time.Duration) bool {
 	for begun := time.Now(); !s.idle(); {
-		if time.Since(begun) >= most {
+		if time.Since(begun) >= limit {
 			return false
 		}
 		<-time.After(100 * time.Microsecond)
@@ -62,12 +64,12 @@ func (s *Reclaimer) waitIdle(most time.Duration) bool {
 	return true
 }
 
-// longestHold is how long the program's calls are held up at most, at a time, so that its GPUs come
-// to rest.
+// maxHold is how long the program's calls are held up at most, at a time, so that its GPUs become
+// idle.
 const maxHold = time.Second
 
-// WhenIdle does something with the lock when nothing is at work on any GPU. A program that always has
-// something there is held up for longer and longer. It is called without the lock.
+// WhenIdle runs do with the lock when no stream has work. A program that always has work is held up
+// for longer and longer. It is called without the lock.
 func (s *Reclaimer) WhenIdle(do func() error) error {
 	for hold := time.Duration(0); ; hold = min(2*hold+time.Millisecond, maxHold) {
 		done, err := s.tryIdle(hold, do)
@@ -75,13 +77,13 @@ func (s *Reclaimer) WhenIdle(do func() error) error {
 			return err
 		}
 		s.Mu.Lock()
-		busy, letGo := s.holdBusy()
+		busy, release := s.holdBusy()
 		s.Mu.Unlock()
-		await(busy, letGo)
+		await(busy, release)
 	}
 }
 
-// tryIdle does something with the lock, if the GPUs come to rest soon.
+// tryIdle takes the lock and runs do if all streams become idle soon.
 func (s *Reclaimer) tryIdle(soon time.Duration, do func() error) (done bool, err error) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
@@ -94,7 +96,8 @@ func (s *Reclaimer) tryIdle(soon time.Duration, do func() error) (done bool, err
 	return true, do()
 }
 
-// Reclaim gives back what was freed, now that the GPUs rest: all of it, or some.
+// Reclaim gives back what was freed: all of it, or some. All GPUs are idle. It reports whether
+// nothing is left.
 func (s *Reclaimer) Reclaim(all bool) (done bool) {
 	for _, do := range s.state.take() {
 		do()
@@ -116,7 +119,7 @@ func (s *Reclaimer) Reclaim(all bool) (done bool) {
 	return done
 }
 
-// AfterAll runs f when everything is done that was submitted so far, on one device or, for nil, on
+// AfterAll runs f when all work is done that was submitted so far, on one device or, for nil, on
 // all of them. f runs without the lock and must not take it.
 func (s *Reclaimer) AfterAll(d *core.Device, f func()) {
 	var busy []*core.Stream
@@ -136,11 +139,11 @@ func (s *Reclaimer) AfterAll(d *core.Device, f func()) {
 	}
 	var left atomic.Int64
 	left.Store(int64(len(busy)))
-	s.Freeing(1)
+	s.CountFrees(1)
 	arrive := func() {
 		if left.Add(-1) == 0 {
 			f()
-			s.Freeing(-1)
+			s.CountFrees(-1)
 		}
 	}
 	for _, st := range busy {
@@ -152,19 +155,18 @@ func (s *Reclaimer) AfterAll(d *core.Device, f func()) {
 
 // How freed memory is given back.
 const (
-	// grace is how long memory that is freed stays for the program's next allocations, while its GPUs
-	// rest.
+	// grace is how long freed memory stays for the program's next allocations while its GPUs are idle.
 	grace = 20 * time.Millisecond
-	// longestLook is between two looks whether they do.
+	// maxLook is the longest time between two looks whether they are.
 	maxLook = 200 * time.Millisecond
-	// longestGrace is how long pinned memory waits for a rest that comes by itself.
+	// maxGrace is how long pinned memory waits for GPUs that become idle by themselves.
 	maxGrace = 2 * time.Second
-	// owedTime is how long to wait for memory that other programs have freed, and owedLook between two
-	// looks.
+	// owedTime is how long to wait for memory that other programs have freed, owedLook the time
+	// between two looks.
 	owedTime, owedLook = 2 * time.Second, 5 * time.Millisecond
 )
 
-// Freed comes after everything that may have left something for a rest. It needs no lock.
+// Freed is called after each free that may have left something to reclaim. It needs no lock.
 func (s *Reclaimer) Freed() {
 	if !s.Defers() || !s.kept() {
 		return
@@ -175,8 +177,9 @@ func (s *Reclaimer) Freed() {
 	}
 }
 
-// watch tidies up in rests, as long as there is anything. What others want, and pinned memory,
-// which nothing can use before, is worth holding up a program that never rests.
+// watch reclaims while all GPUs are idle, until nothing is left. A program that is never idle is
+// held up only for memory that other processes want, and for pinned memory, which cannot be reused
+// before it is given back.
 func (s *Reclaimer) watch() {
 	look, hold, since := grace, time.Duration(0), time.Now()
 	for {
@@ -192,7 +195,7 @@ func (s *Reclaimer) watch() {
 			look = owedLook
 			hold = min(2*hold+time.Millisecond, maxHold)
 		case !s.state.more.Load():
-			since, hold = time.Now(), 0 // what is left lies beside what is used
+			since, hold = time.Now(), 0 // what is left shares chunks with memory in use
 		case time.Since(since) > maxGrace && !s.state.empty():
 			hold = min(2*hold+time.Millisecond, maxHold)
 		}
@@ -202,7 +205,7 @@ func (s *Reclaimer) watch() {
 		over := false
 		rested, _ := s.tryIdle(hold, func() error {
 			if over = s.reclaimSome(wanted); over {
-				s.state.watched.Store(false) // who frees something after this starts anew
+				s.state.watched.Store(false) // the next Freed starts another watch
 			}
 			return nil
 		})
@@ -218,7 +221,8 @@ func (s *Reclaimer) watch() {
 	}
 }
 
-// reclaimSome tidies up for a moment, or for others, and reports whether nothing is left.
+// reclaimSome reclaims a part, or all if other processes want it, and reports whether nothing is
+// left.
 func (s *Reclaimer) reclaimSome(wanted bool) (over bool) {
 	s.state.more.Store(false)
 	if !s.Reclaim(wanted) {
@@ -232,12 +236,12 @@ func (s *Reclaimer) reclaimSome(wanted bool) (over bool) {
 	return !s.kept()
 }
 
-// wanted reports whether other processes need what is kept.
+// wanted reports whether other processes need memory that is kept.
 func (s *Reclaimer) wanted() bool {
 	return slices.ContainsFunc(s.keepers(), gpu.Keeper.Wanted)
 }
 
-// compact gives back what is kept beside what is used.
+// compact gives back freed memory that shares chunks with memory in use.
 func (s *Reclaimer) compact() error {
 	for _, k := range s.keepers() {
 		if err := k.Compact(); err != nil {
@@ -247,25 +251,25 @@ func (s *Reclaimer) compact() error {
 	return nil
 }
 
-// AfterWork does something with the lock when the work is done that was submitted before; where
-// devices keep what is freed, when all GPUs rest.
+// AfterWork runs do with the lock when all work is done that was submitted before; if frees are
+// deferred, when all GPUs are idle.
 func (s *Reclaimer) AfterWork(call *core.Call, do func() error) error {
 	keeps := s.Defers()
 	if keeps {
-		whatever := do
-		do = func() error { // what it has freed need not be kept
+		inner := do
+		do = func() error { // what it frees need not be kept
 			defer s.Reclaim(true)
-			return whatever()
+			return inner()
 		}
 	}
-	busy, letGo := s.holdBusy()
+	busy, release := s.holdBusy()
 	if len(busy) == 0 {
 		return do()
 	}
-	s.Freeing(1)
+	s.CountFrees(1)
 	return call.Beside(func() error {
-		defer s.Freeing(-1)
-		await(busy, letGo)
+		defer s.CountFrees(-1)
+		await(busy, release)
 		if keeps {
 			return s.WhenIdle(do)
 		}
@@ -275,30 +279,30 @@ func (s *Reclaimer) AfterWork(call *core.Call, do func() error) error {
 	})
 }
 
-// holdBusy keeps all streams that have work, until await has waited for them.
-func (s *Reclaimer) holdBusy() (busy []*core.Stream, letGo []func()) {
+// holdBusy keeps all streams that have work open until await has waited for them.
+func (s *Reclaimer) holdBusy() (busy []*core.Stream, release []func()) {
 	for _, c := range s.Contexts {
 		if streams := c.Busy(); len(streams) > 0 {
 			busy = append(busy, streams...)
-			letGo = append(letGo, c.Hold(streams))
+			release = append(release, c.Hold(streams))
 		}
 	}
 	for c := range s.Ending {
 		for _, st := range c.Busy() {
 			busy = append(busy, st)
 			st.Users.Add(1)
-			letGo = append(letGo, st.Drop)
+			release = append(release, st.Drop)
 		}
 	}
-	return busy, letGo
+	return busy, release
 }
 
-// await needs no lock.
-func await(busy []*core.Stream, letGo []func()) {
+// await waits for streams of holdBusy and releases them. It needs no lock.
+func await(busy []*core.Stream, release []func()) {
 	for _, st := range busy {
 		_ = st.Work.Synchronize() // a fault will be the next call's
 	}
-	for _, f := range letGo {
+	for _, f := range release {
 		f()
 	}
 }

@@ -172,7 +172,7 @@ func (s *Streams) hostFunc(call *core.Call, in *wire.HostFunc) error {
 		_, err := st.Line.Add(graph.Host{Function: in.Function, UserData: in.UserData})
 		return err
 	}
-	if err := s.Uncaptured(st, "add stream callback"); err != nil {
+	if err := s.RequireUncaptured(st, "add stream callback"); err != nil {
 		return err
 	}
 	callback := wire.Callback{Kind: in.Kind, Function: in.Function, UserData: in.UserData, Stream: in.Stream}

@@ -16,17 +16,17 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// Event is a driver event. Its completion word holds the count of the last record that was reached,
+// event is a driver event. Its completion word holds the count of the last record that was reached,
 // so that the program can query it without a call.
-type Event struct {
+type event struct {
 	object  *object.Object
 	context *core.Context
 	device  *core.Device
-	Work    gpu.Event
+	work    gpu.Event
 	timing  bool
 	word    uint32
 	// recorded is the count of the last record submitted, 0 for none.
-	Recorded uint64
+	recorded uint64
 	// captured is where in a capture the event was recorded, when that was the last record.
 	captured graph.Mark
 	// users counts the program's handle and the records that are under way; the last one frees word
@@ -35,7 +35,7 @@ type Event struct {
 	// counter is what other processes have too of an event that is for them, nil of any other. ours is
 	// the last recording that was made here. export is the key under which others can have it, token
 	// where it was had from; zero for none.
-	Counter *ipc.Counter
+	counter *ipc.Counter
 	ours    uint64
 	export  ipc.ID
 	token   ipc.Token
@@ -51,8 +51,8 @@ type Event struct {
 // Flags of events.
 const (
 	eventBlocking      = 1
-	EventDisableTiming = 2
-	EventInterprocess  = 4
+	eventDisableTiming = 2
+	eventInterprocess  = 4
 	recordExternal     = 1
 )
 
@@ -90,8 +90,8 @@ func (w *words) give(word uint32) {
 	w.free = append(w.free, word)
 }
 
-func (s *Streams) Event(h abi.Handle) (*Event, error) {
-	e, err := core.Find[*Event](s.Core, abi.KindEvent, h)
+func (s *Streams) event(h abi.Handle) (*event, error) {
+	e, err := core.Find[*event](s.Core, abi.KindEvent, h)
 	if err != nil {
 		return nil, err
 	}
@@ -107,14 +107,14 @@ func (s *Streams) eventCreate(call *core.Call, in *wire.EventCreate, out *wire.E
 		return err
 	}
 	switch {
-	case in.Flags&^(eventBlocking|EventDisableTiming|EventInterprocess) != 0,
-		in.Flags&(EventDisableTiming|EventInterprocess) == EventInterprocess:
+	case in.Flags&^(eventBlocking|eventDisableTiming|eventInterprocess) != 0,
+		in.Flags&(eventDisableTiming|eventInterprocess) == eventInterprocess:
 		return core.Invalid("create event", fmt.Sprintf("unknown flags %#x", in.Flags))
 	}
-	e := &Event{context: c, device: c.Device, timing: in.Flags&EventDisableTiming == 0, word: noWord}
-	if in.Flags&EventInterprocess == 0 {
+	e := &event{context: c, device: c.Device, timing: in.Flags&eventDisableTiming == 0, word: noWord}
+	if in.Flags&eventInterprocess == 0 {
 		e.word = s.words.take()
-	} else if e.Counter, err = ipc.NewCounter(0); err != nil {
+	} else if e.counter, err = ipc.NewCounter(0); err != nil {
 		return err
 	}
 	if err := s.addEvent(call, e); err != nil {
@@ -128,33 +128,33 @@ func (s *Streams) eventCreate(call *core.Call, in *wire.EventCreate, out *wire.E
 }
 
 // addEvent makes the backend's half of an event and enters it.
-func (s *Streams) addEvent(call *core.Call, e *Event) (err error) {
-	if e.Work, err = e.device.GPU.NewEvent(gpu.EventOptions{Timing: e.timing}); err != nil {
+func (s *Streams) addEvent(call *core.Call, e *event) (err error) {
+	if e.work, err = e.device.GPU.NewEvent(gpu.EventOptions{Timing: e.timing}); err != nil {
 		s.words.give(e.word)
-		if e.Counter != nil {
-			_ = e.Counter.Close() // the first error says more
+		if e.counter != nil {
+			_ = e.counter.Close() // the first error says more
 		}
 		return err
 	}
 	e.users.Store(1)
 	e.object = s.Objects.Add(&object.Object{
 		ID: uint64(s.Objects.NextHandle(abi.KindEvent)), Kind: abi.KindEvent,
-		Maker: call.Maker(), Owner: e.context.Object, State: e,
+		Maker: call.Maker(), Parent: e.context.Object, State: e,
 	})
 	return nil
 }
 
 // drop gives up one use of the event.
-func (e *Event) drop(s *Streams) {
+func (e *event) drop(s *Streams) {
 	if e.users.Add(-1) == 0 {
 		s.words.give(e.word)
-		_ = e.Work.Close()
+		_ = e.work.Close()
 		e.unshare(s)
 	}
 }
 
 func (s *Streams) eventDestroy(_ *core.Call, in *wire.EventDestroy) error {
-	e, err := s.Event(in.HEvent)
+	e, err := s.event(in.HEvent)
 	if err != nil {
 		return err
 	}
@@ -163,30 +163,30 @@ func (s *Streams) eventDestroy(_ *core.Call, in *wire.EventDestroy) error {
 }
 
 func (s *Streams) eventRecord(call *core.Call, in *wire.EventRecord) error {
-	e, err := s.Event(in.Event)
+	e, err := s.event(in.Event)
 	if err != nil {
 		return err
 	}
 	if err := s.record(call, e, in); err != nil {
-		e.refused(s, in.Count)
+		e.countRefused(s, in.Count)
 		return err
 	}
 	return nil
 }
 
-// refused makes the word right after a record that did not happen: the program has counted it
+// countRefused makes the word right after a record that did not happen: the program has counted it
 // already, and would wait for ever for a stream to reach it.
-func (e *Event) refused(s *Streams, count uint64) {
+func (e *event) countRefused(s *Streams, count uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.counted = max(e.counted, count)
 	if e.reached == e.asked {
-		e.tell(s, e.counted)
+		e.writeWord(s, e.counted)
 	}
 }
 
 // ask notes that a stream will reach a count.
-func (e *Event) ask(count uint64) {
+func (e *event) ask(count uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.asked, e.counted = count, max(e.counted, count)
@@ -194,7 +194,7 @@ func (e *Event) ask(count uint64) {
 
 // reach says in the word that a stream has reached a count, and with the last one, all that were
 // refused since.
-func (e *Event) reach(s *Streams, count uint64) {
+func (e *event) reach(s *Streams, count uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.reached = max(e.reached, count)
@@ -202,37 +202,37 @@ func (e *Event) reach(s *Streams, count uint64) {
 	if e.reached == e.asked {
 		count = e.counted
 	}
-	e.tell(s, count)
+	e.writeWord(s, count)
 }
 
-// tell stores what the word says. The event's mu is held.
-func (e *Event) tell(s *Streams, count uint64) {
+// writeWord stores what the word says. The event's mu is held.
+func (e *event) writeWord(s *Streams, count uint64) {
 	if e.word != noWord && !e.inGraph {
 		s.Answers.Complete(e.word, count)
 	}
 }
 
-// JoinGraph makes the program ask from now on, and not look at the word. It must come before the
+// joinGraph makes the program ask from now on, and not look at the word. It must come before the
 // answer to the call that puts the event into an executable graph: the program may launch that and
 // query the event at once.
-func (e *Event) JoinGraph(s *Streams) {
+func (e *event) joinGraph(s *Streams) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.tell(s, wire.EventAsk)
+	e.writeWord(s, wire.EventAsk)
 	e.inGraph = true
 }
 
-// settled is the answer to a question about the event. When it has been reached, the word says so
+// answer is the answer to a question about the event. When it has been reached, the word says so
 // before the program hears of it, or its next query, which looks at the word alone, could go back
 // on the answer: the stream writes the word a little later than the backend knows.
-func (e *Event) settled(s *Streams, count uint64, err error) error {
+func (e *event) answer(s *Streams, count uint64, err error) error {
 	if err == nil {
 		e.reach(s, count)
 	}
 	return err
 }
 
-func (s *Streams) record(call *core.Call, e *Event, in *wire.EventRecord) error {
+func (s *Streams) record(call *core.Call, e *event, in *wire.EventRecord) error {
 	st, err := s.Stream(call, in.Stream)
 	if err != nil {
 		return err
@@ -241,8 +241,8 @@ func (s *Streams) record(call *core.Call, e *Event, in *wire.EventRecord) error 
 		return &gpu.Error{Op: "record event", Code: abi.InvalidHandle, Detail: "event and stream are on different GPUs"}
 	}
 	if st.Line.Capturing() {
-		if e.Counter != nil {
-			return NotInGraphs("record event")
+		if e.counter != nil {
+			return notInGraphs("record event")
 		}
 		if in.Flags&recordExternal != 0 {
 			_, err := st.Line.Add(graph.EventRecord{Event: in.Event})
@@ -254,23 +254,23 @@ func (s *Streams) record(call *core.Call, e *Event, in *wire.EventRecord) error 
 		}
 		return err
 	}
-	if err := s.Uncaptured(st, "record event"); err != nil {
+	if err := s.RequireUncaptured(st, "record event"); err != nil {
 		return err
 	}
-	if err := st.Enqueue(gpu.Record{Event: e.Work}); err != nil {
+	if err := st.Enqueue(gpu.Record{Event: e.work}); err != nil {
 		return err
 	}
 	e.captured = graph.Mark{}
-	e.Recorded = max(in.Count, e.Recorded+1)
-	e.ask(e.Recorded)
-	if e.Counter != nil {
-		e.ours = e.Counter.Ask()
+	e.recorded = max(in.Count, e.recorded+1)
+	e.ask(e.recorded)
+	if e.counter != nil {
+		e.ours = e.counter.Ask()
 	}
-	return st.Submit(gpu.Tell{Func: s.reached(e, e.Recorded)})
+	return st.Submit(gpu.Tell{Func: s.reached(e, e.recorded)})
 }
 
 // reached is what a stream runs after it has recorded an event.
-func (s *Streams) reached(e *Event, count uint64) func() {
+func (s *Streams) reached(e *event, count uint64) func() {
 	e.users.Add(1)
 	context, ours := e.device.GPU, e.ours
 	return func() {
@@ -278,15 +278,16 @@ func (s *Streams) reached(e *Event, count uint64) func() {
 			s.Answers.Fail(gpu.Code(err)) // before the program believes the word
 		}
 		e.reach(s, count)
-		if e.Counter != nil {
-			e.Counter.Reach(ours)
+		if e.counter != nil {
+			e.counter.Reach(ours)
 		}
 		e.drop(s)
 	}
 }
 
-// known refuses questions about an event that was recorded into a capture, which they spoil.
-func (e *Event) known(op string) error {
+// checkUncaptured refuses questions about an event that was recorded into a capture, which they
+// spoil.
+func (e *event) checkUncaptured(op string) error {
 	if !e.captured.Captured() {
 		return nil
 	}
@@ -295,71 +296,71 @@ func (e *Event) known(op string) error {
 }
 
 func (s *Streams) eventQuery(call *core.Call, in *wire.EventQuery) error {
-	e, err := s.Event(in.Event)
+	e, err := s.event(in.Event)
 	if err != nil {
 		return err
 	}
-	if err := e.known("query event"); err != nil {
+	if err := e.checkUncaptured("query event"); err != nil {
 		return err
 	}
 	if err := s.Captures.Unsafe(call.Slot, call.Mode()); err != nil {
 		return err
 	}
-	if e.Counter != nil {
+	if e.counter != nil {
 		return e.queryShared()
 	}
-	return e.settled(s, e.Recorded, e.Work.Query())
+	return e.answer(s, e.recorded, e.work.Query())
 }
 
 func (s *Streams) eventSynchronize(call *core.Call, in *wire.EventSynchronize) error {
-	e, err := s.Event(in.Event)
+	e, err := s.event(in.Event)
 	if err != nil {
 		return err
 	}
-	if err := e.known("synchronize event"); err != nil {
+	if err := e.checkUncaptured("synchronize event"); err != nil {
 		return err
 	}
 	if err := s.Captures.Unsafe(call.Slot, call.Mode()); err != nil {
 		return err
 	}
-	if e.Counter != nil {
+	if e.counter != nil {
 		return s.synchronizeShared(call, e)
 	}
-	count := e.Recorded
-	if err := e.Work.Query(); gpu.Code(err) != abi.NotReady {
-		return e.settled(s, count, err)
+	count := e.recorded
+	if err := e.work.Query(); gpu.Code(err) != abi.NotReady {
+		return e.answer(s, count, err)
 	}
 	e.users.Add(1)
-	letGo := e.context.Hold(nil)
+	release := e.context.Hold(nil)
 	return call.Beside(func() error {
-		defer letGo()
+		defer release()
 		defer e.drop(s)
-		return e.settled(s, count, e.Work.Synchronize())
+		return e.answer(s, count, e.work.Synchronize())
 	})
 }
 
 func (s *Streams) eventElapsedTime(_ *core.Call, in *wire.EventElapsedTime, out *wire.EventElapsedTimeReply) error {
-	start, err := s.Event(in.HStart)
+	start, err := s.event(in.HStart)
 	if err != nil {
 		return err
 	}
-	end, err := s.Event(in.HEnd)
+	end, err := s.event(in.HEnd)
 	if err != nil {
 		return err
 	}
-	if !start.timing || !end.timing || start.Recorded == 0 || end.Recorded == 0 || start.device != end.device {
+	if !start.timing || !end.timing || start.recorded == 0 || end.recorded == 0 || start.device != end.device {
 		return &gpu.Error{
 			Op:     "measure elapsed time",
 			Code:   abi.InvalidHandle,
 			Detail: "an event has no time, or was never recorded",
 		}
 	}
-	for _, e := range []*Event{start, end} {
-		if err := e.Work.Query(); err != nil {
+	for _, e := range []*event{start, end} {
+		if err := e.work.Query(); err != nil {
 			return err
 		}
 	}
-	out.PMilliseconds, err = end.Work.ElapsedSince(start.Work)
+	out.PMilliseconds, err = end.work.ElapsedSince(start.work)
 	return err
 }
 
@@ -382,24 +383,25 @@ func (w *words) restore(in *saved.Words) error {
 	return nil
 }
 
-func (e *Event) Save(k *core.Encoder) saved.State {
+// Save writes the event.
+func (e *event) Save(k *core.Encoder) saved.State {
 	shared := e.saveShared()
-	moment, err := k.Resumable(e.device).Moment(e.Work)
+	moment, err := k.Resumable(e.device).Moment(e.work)
 	if err != nil {
 		k.Fail(err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return &saved.Event{
-		Timing: e.timing, Moment: moment, Word: e.word, Recorded: e.Recorded,
+		Timing: e.timing, Moment: moment, Word: e.word, Recorded: e.recorded,
 		Counted: e.counted, Asked: e.asked, Reached: e.reached,
 		InGraph: e.inGraph, Captured: e.captured.Captured(), Shared: shared,
 	}
 }
 
-// restoreEvent makes an event that was recorded when it was. Its completion word is the program's, and
-// says already what it should.
-func (s *Streams) restoreEvent(r *core.Decoder, o *object.Object, in *saved.Event) (*Event, error) {
+// restoreEvent makes an event that was recorded when it was. Its completion word is the program's,
+// and says already what it should.
+func (s *Streams) restoreEvent(r *core.Decoder, o *object.Object, in *saved.Event) (*event, error) {
 	c, err := core.ParentOf[*core.Context](o)
 	if err != nil {
 		return nil, err
@@ -411,8 +413,8 @@ func (s *Streams) restoreEvent(r *core.Decoder, o *object.Object, in *saved.Even
 	if err != nil {
 		return nil, err
 	}
-	e := &Event{
-		object: o, context: c, device: c.Device, Work: work, timing: in.Timing, word: in.Word, Recorded: in.Recorded,
+	e := &event{
+		object: o, context: c, device: c.Device, work: work, timing: in.Timing, word: in.Word, recorded: in.Recorded,
 		counted: in.Counted, asked: in.Asked, reached: in.Reached, inGraph: in.InGraph,
 	}
 	if in.Captured {
@@ -420,4 +422,46 @@ func (s *Streams) restoreEvent(r *core.Decoder, o *object.Object, in *saved.Even
 	}
 	e.users.Store(1)
 	return e, s.restoreShared(r, e, in.Shared)
+}
+
+// CheckEvent returns an error where a handle is not that of an event.
+func (s *Streams) CheckEvent(h abi.Handle) error {
+	_, err := s.event(h)
+	return err
+}
+
+// RecordInGraph returns the work of a node that records an event.
+func (s *Streams) RecordInGraph(h abi.Handle) (gpu.Work, error) {
+	e, err := s.event(h)
+	if err != nil {
+		return nil, err
+	}
+	if e.counter != nil {
+		return nil, notInGraphs("record event in a graph")
+	}
+	e.recorded = max(e.recorded, 1)
+	e.joinGraph(s)
+	return gpu.Record{Event: e.work}, nil
+}
+
+// AwaitInGraph returns the work of a node that waits for an event.
+func (s *Streams) AwaitInGraph(h abi.Handle) (gpu.Work, error) {
+	e, err := s.event(h)
+	if err != nil {
+		return nil, err
+	}
+	if e.counter != nil {
+		return nil, notInGraphs("wait for event in a graph")
+	}
+	return gpu.Await{Event: e.work}, nil
+}
+
+// EventWork returns the backend's half of an event, nil where the event does not exist.
+func (s *Streams) EventWork(h abi.Handle) gpu.Event {
+	if o := s.Objects.Get(uint64(h)); o != nil {
+		if e, ok := o.State.(*event); ok {
+			return e.work
+		}
+	}
+	return nil
 }

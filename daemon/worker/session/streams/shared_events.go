@@ -14,16 +14,16 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-func NotInGraphs(op string) error {
+func notInGraphs(op string) error {
 	return &gpu.Error{Op: op, Code: abi.NotSupported, Detail: "events between processes in graphs are not built"}
 }
 
 func (s *Streams) ipcExportEvent(_ *core.Call, in *wire.IpcExportEvent, out *wire.IpcExportEventReply) error {
-	e, err := s.Event(in.Event)
+	e, err := s.event(in.Event)
 	if err != nil {
 		return err
 	}
-	if e.Counter == nil || e.token != (ipc.Token{}) {
+	if e.counter == nil || e.token != (ipc.Token{}) {
 		return &gpu.Error{
 			Op:     "export event",
 			Code:   abi.InvalidHandle,
@@ -32,7 +32,7 @@ func (s *Streams) ipcExportEvent(_ *core.Call, in *wire.IpcExportEvent, out *wir
 	}
 	if e.export == (ipc.ID{}) {
 		key := ipc.NewID()
-		if err := s.Exports.Offer(key, exports.Export{Counter: e.Counter}); err != nil {
+		if err := s.Exports.Offer(key, exports.Export{Counter: e.counter}); err != nil {
 			return err
 		}
 		e.export = key
@@ -51,16 +51,16 @@ func (s *Streams) ipcOpenEvent(call *core.Call, in *wire.IpcOpenEvent, out *wire
 	if token.Exporter == s.Exports.Name() {
 		return &gpu.Error{Op: "open shared event", Code: abi.InvalidContext, Detail: "it is this process's own"}
 	}
-	letGo := c.Hold(nil)
+	release := c.Hold(nil)
 	return call.Beside(func() error {
-		defer letGo()
+		defer release()
 		counter, err := fetchCounter(func() (ipc.Grant, error) { return ipc.Fetch(ipc.Event, token) })
 		if err != nil {
 			return err
 		}
 		s.Mu.Lock()
 		defer s.Mu.Unlock()
-		e := &Event{context: c, device: c.Device, word: noWord, Counter: counter, token: token}
+		e := &event{context: c, device: c.Device, word: noWord, counter: counter, token: token}
 		if err := s.addEvent(call, e); err != nil {
 			return err
 		}
@@ -78,26 +78,26 @@ func fetchCounter(fetch func() (ipc.Grant, error)) (*ipc.Counter, error) {
 }
 
 // queryShared says whether the latest recording, wherever it was made, was reached.
-func (e *Event) queryShared() error {
+func (e *event) queryShared() error {
 	if err := e.device.GPU.Fault(); err != nil {
 		return err
 	}
-	if !e.Counter.Reached(e.Counter.Asked()) {
+	if !e.counter.Reached(e.counter.Asked()) {
 		return abi.NotReady
 	}
 	return nil
 }
 
-func (s *Streams) synchronizeShared(call *core.Call, e *Event) error {
-	target := e.Counter.Asked()
-	if e.Counter.Reached(target) {
+func (s *Streams) synchronizeShared(call *core.Call, e *event) error {
+	target := e.counter.Asked()
+	if e.counter.Reached(target) {
 		return e.device.GPU.Fault()
 	}
 	e.users.Add(1)
-	letGo := e.context.Hold(nil)
+	release := e.context.Hold(nil)
 	device := e.device.GPU
 	return call.Beside(func() error {
-		defer letGo()
+		defer release()
 		defer e.drop(s)
 		e.await(s, device, target)
 		return device.Fault()
@@ -106,13 +106,13 @@ func (s *Streams) synchronizeShared(call *core.Call, e *Event) error {
 
 // waitShared is streamWaitEvent: for what was recorded here, as for any event, else the stream
 // looks at the counter.
-func (s *Streams) waitShared(st *core.Stream, e *Event) error {
-	target := e.Counter.Asked()
+func (s *Streams) waitShared(st *core.Stream, e *event) error {
+	target := e.counter.Asked()
 	switch {
-	case e.Counter.Reached(target):
+	case e.counter.Reached(target):
 		return nil
 	case e.ours == target:
-		return st.Enqueue(gpu.Await{Event: e.Work})
+		return st.Enqueue(gpu.Await{Event: e.work})
 	}
 	e.users.Add(1)
 	device := st.Context.Device.GPU
@@ -131,9 +131,9 @@ const aliveEvery = time.Second
 
 // await returns when a recording was reached, or nobody is left who would reach it, or nothing here
 // may wait any more. It holds no lock.
-func (e *Event) await(s *Streams, device gpu.Context, target uint64) {
+func (e *event) await(s *Streams, device gpu.Context, target uint64) {
 	asked := time.Now()
-	for wait := 10 * time.Microsecond; !e.Counter.Reached(target); wait = min(2*wait, time.Millisecond) {
+	for wait := 10 * time.Microsecond; !e.counter.Reached(target); wait = min(2*wait, time.Millisecond) {
 		select {
 		case <-s.Ended:
 			return
@@ -153,65 +153,66 @@ func (e *Event) await(s *Streams, device gpu.Context, target uint64) {
 }
 
 // unshare gives up the event's part in other processes.
-func (e *Event) unshare(s *Streams) {
-	if e.Counter == nil {
+func (e *event) unshare(s *Streams) {
+	if e.counter == nil {
 		return
 	}
 	if e.export != (ipc.ID{}) {
 		s.Exports.Withdraw(e.export)
 	}
-	_ = e.Counter.Close() // nothing depends on it
+	_ = e.counter.Close() // nothing depends on it
 }
 
 // saveShared notes what others have of the event. One whose maker has ended is this session's own
 // from then on.
-func (e *Event) saveShared() *saved.SharedEvent {
-	if e.Counter == nil {
+func (e *event) saveShared() *saved.SharedEvent {
+	if e.counter == nil {
 		return nil
 	}
-	out := &saved.SharedEvent{Count: e.Counter.Asked(), Export: e.export, Token: e.token}
+	out := &saved.SharedEvent{Count: e.counter.Asked(), Export: e.export, Token: e.token}
 	if e.token != (ipc.Token{}) && !ipc.Alive(e.token.Exporter) {
 		out.Token = ipc.Token{}
 	}
 	return out
 }
 
-// restoreShared makes an event again that is for other processes. One of theirs comes when they are there.
-func (s *Streams) restoreShared(r *core.Decoder, e *Event, in *saved.SharedEvent) (err error) {
+// restoreShared makes an event again that is for other processes. One of theirs comes when they are
+// there.
+func (s *Streams) restoreShared(r *core.Decoder, e *event, in *saved.SharedEvent) (err error) {
 	if in == nil {
 		return nil
 	}
 	e.export, e.token = in.Export, in.Token
-	if e.Counter, err = ipc.NewCounter(in.Count); err != nil {
+	if e.counter, err = ipc.NewCounter(in.Count); err != nil {
 		return err
 	}
 	switch {
 	case e.token != (ipc.Token{}):
-		s.absent = append(s.absent, e)
+		s.unopened = append(s.unopened, e)
 	case e.export != (ipc.ID{}):
-		return s.RestoreExport(r, e.export, exports.Export{Counter: e.Counter})
+		return s.RestoreExport(r, e.export, exports.Export{Counter: e.counter})
 	}
 	return nil
 }
 
-// rejoinShared has the counter of another session in place of the one that stood for it.
-func (e *Event) rejoinShared(ctx gocontext.Context) error {
+// reopen has the counter of another session in place of the one that stood for it.
+func (e *event) reopen(ctx gocontext.Context) error {
 	counter, err := fetchCounter(func() (ipc.Grant, error) { return ipc.Await(ctx, ipc.Event, e.token) })
 	if err != nil {
 		return err
 	}
-	_ = e.Counter.Close() // nobody has seen it
-	e.Counter = counter
+	_ = e.counter.Close() // nobody has seen it
+	e.counter = counter
 	return nil
 }
 
 // Reopen opens the events of other sessions again.
 func (s *Streams) Reopen(ctx gocontext.Context) error {
-	for _, e := range s.absent {
-		if err := e.rejoinShared(ctx); err != nil {
+	for _, e := range s.unopened {
+		if err := e.reopen(ctx); err != nil {
 			return fmt.Errorf("%v of another program: %w", e.object.Handle(), err)
 		}
 	}
-	s.absent = nil
+	s.unopened = nil
 	return nil
 }

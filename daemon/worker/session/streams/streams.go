@@ -30,7 +30,7 @@ func (s *Streams) streamCreateWithPriority(
 	}
 	st.Object = s.Objects.Add(&object.Object{
 		ID: uint64(s.Objects.NextHandle(abi.KindStream)), Kind: abi.KindStream,
-		Maker: call.Maker(), Owner: c.Object, State: st,
+		Maker: call.Maker(), Parent: c.Object, State: st,
 	})
 	out.PhStream = st.Object.Handle()
 	return nil
@@ -43,8 +43,8 @@ func (s *Streams) streamDestroy(_ *core.Call, in *wire.StreamDestroy) error {
 		return err
 	}
 	st := o.State.(*core.Stream)
-	s.Captures.Abandon(&st.Line, s.Discard)
-	s.TellCapturing()
+	s.Captures.Abandon(&st.Line, s.DiscardGraph)
+	s.ReportCapturing()
 	if st.Idle() {
 		s.Destroy(o)
 		return nil
@@ -68,7 +68,7 @@ func (s *Streams) streamQuery(call *core.Call, in *wire.StreamQuery) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Uncaptured(st, "query stream"); err != nil {
+	if err := s.RequireUncaptured(st, "query stream"); err != nil {
 		return err
 	}
 	if st.Done() {
@@ -85,7 +85,7 @@ func (s *Streams) streamSynchronize(call *core.Call, in *wire.StreamSynchronize)
 	if err != nil {
 		return err
 	}
-	if err := s.Uncaptured(st, "synchronize stream"); err != nil {
+	if err := s.RequireUncaptured(st, "synchronize stream"); err != nil {
 		return err
 	}
 	return s.wait(call, st)
@@ -109,7 +109,7 @@ func (s *Streams) streamWaitEvent(call *core.Call, in *wire.StreamWaitEvent) err
 	if err != nil {
 		return err
 	}
-	e, err := s.Event(in.HEvent)
+	e, err := s.event(in.HEvent)
 	if err != nil {
 		return err
 	}
@@ -120,19 +120,19 @@ func (s *Streams) streamWaitEvent(call *core.Call, in *wire.StreamWaitEvent) err
 	}
 	if st.Line.Capturing() || e.captured.Captured() {
 		err := st.Line.Wait(e.captured)
-		s.TellCapturing()
+		s.ReportCapturing()
 		return err
 	}
-	if err := s.Uncaptured(st, "wait for event"); err != nil {
+	if err := s.RequireUncaptured(st, "wait for event"); err != nil {
 		return err
 	}
-	if e.Counter != nil {
+	if e.counter != nil {
 		return s.waitShared(st, e)
 	}
-	if e.Recorded == 0 {
+	if e.recorded == 0 {
 		return nil
 	}
-	return st.Enqueue(gpu.Await{Event: e.Work})
+	return st.Enqueue(gpu.Await{Event: e.work})
 }
 
 func (s *Streams) streamGetPriority(call *core.Call, in *wire.StreamGetPriority, out *wire.StreamGetPriorityReply) error {
@@ -183,7 +183,7 @@ func (s *Streams) streamGetDevice(call *core.Call, in *wire.StreamGetDevice, out
 	return err
 }
 
-func (s *Streams) restoreStream(r *core.Decoder, o *object.Object, in *saved.Stream) (*core.Stream, error) {
+func (s *Streams) restoreStream(o *object.Object, in *saved.Stream) (*core.Stream, error) {
 	c, err := core.ParentOf[*core.Context](o)
 	if err != nil {
 		return nil, err

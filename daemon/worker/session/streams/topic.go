@@ -12,8 +12,8 @@ type Streams struct {
 	*core.Core
 	callbacks callbacks
 	words     words
-	// absent are events of other sessions that a restore has not opened again yet.
-	absent []*Event
+	// unopened are events of other sessions that a restore has not opened again yet.
+	unopened []*event
 }
 
 // New returns the topic of a session.
@@ -44,7 +44,7 @@ func (s *Streams) RestoreCounters(r *core.Decoder) error {
 func (s *Streams) Restore(r *core.Decoder, o *object.Object, in saved.State) (core.State, error) {
 	switch in := in.(type) {
 	case *saved.Stream:
-		return s.restoreStream(r, o, in)
+		return s.restoreStream(o, in)
 	case *saved.Event:
 		return s.restoreEvent(r, o, in)
 	}
@@ -56,7 +56,7 @@ func (s *Streams) Release(o *object.Object) {
 	switch state := o.State.(type) {
 	case *core.Stream:
 		state.Close()
-	case *Event:
+	case *event:
 		state.drop(s)
 	}
 }

@@ -78,7 +78,7 @@ func (s *Memory) vmmImport(call *core.Call, in *wire.VmmImport, out *wire.VmmImp
 		defer s.Mu.Unlock()
 		b := s.importedBlock(token)
 		if b == nil {
-			if b, err = s.adoptBlock(token, &g, maker); err != nil {
+			if b, err = s.importBlock(token, &g, maker); err != nil {
 				return err
 			}
 		}
@@ -91,16 +91,16 @@ func (s *Memory) vmmImport(call *core.Call, in *wire.VmmImport, out *wire.VmmImp
 func (s *Memory) importedBlock(token ipc.Token) *block {
 	own := token.Exporter == s.Exports.Name()
 	for o := range s.Objects.Records() {
-		b, is := o.State.(*block)
-		if is && b.token.Key == token.Key && (b.token.Exporter == token.Exporter || own && !b.foreign()) {
+		b, ok := o.State.(*block)
+		if ok && b.token.Key == token.Key && (b.token.Exporter == token.Exporter || own && !b.foreign()) {
 			return b
 		}
 	}
 	return nil
 }
 
-// adoptBlock makes a block of memory that another session has granted. Nobody refers to it yet.
-func (s *Memory) adoptBlock(token ipc.Token, g *ipc.Grant, maker object.Maker) (*block, error) {
+// importBlock makes a block of memory that another session has granted. Nobody refers to it yet.
+func (s *Memory) importBlock(token ipc.Token, g *ipc.Grant, maker object.Maker) (*block, error) {
 	d, err := s.Device(g.Ordinal)
 	if err != nil {
 		return nil, err
@@ -108,12 +108,12 @@ func (s *Memory) adoptBlock(token ipc.Token, g *ipc.Grant, maker object.Maker) (
 	if g.Within != 0 || g.Bytes != g.FileBytes || g.Bytes%gpu.ChunkBytes != 0 {
 		return nil, core.Invalid("import memory", "it is not that of cuMemCreate")
 	}
-	if err := s.wake(d); err != nil {
+	if err := s.ensureOpen(d); err != nil {
 		return nil, err
 	}
-	place, err := s.adoptAt(d, g)
+	place, err := s.mapImport(d, g)
 	if err != nil {
-		s.rest(d)
+		s.closeUnused(d)
 		return nil, err
 	}
 	b := &block{device: d, home: place, handleTypes: 1, token: token}
@@ -129,7 +129,7 @@ func (s *Memory) adoptBlock(token ipc.Token, g *ipc.Grant, maker object.Maker) (
 	return b, nil
 }
 
-func (s *Memory) adoptAt(d *core.Device, g *ipc.Grant) (gpu.Range, error) {
+func (s *Memory) mapImport(d *core.Device, g *ipc.Grant) (gpu.Range, error) {
 	memory, err := d.Sharer()
 	if err != nil {
 		return gpu.Range{}, err
@@ -145,10 +145,10 @@ func (s *Memory) adoptAt(d *core.Device, g *ipc.Grant) (gpu.Range, error) {
 	return place, nil
 }
 
-// rejoin brings the memory of another session back, and shows it where it was mapped.
-func (b *block) rejoin(ctx gocontext.Context, s *Memory) error {
+// reopen brings the memory of another session back, and shows it where it was mapped.
+func (b *block) reopen(ctx gocontext.Context, s *Memory) error {
 	whole := func(g *ipc.Grant) bool { return g.Bytes == b.home.Bytes && g.Within == 0 }
-	if err := adoptAgain(ctx, b.device, b.token, b.home, whole); err != nil {
+	if err := reopenAt(ctx, b.device, b.token, b.home, whole); err != nil {
 		return err
 	}
 	for m := range s.virtual.Mappings() {

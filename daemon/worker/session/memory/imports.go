@@ -46,8 +46,8 @@ func (s *Memory) ipcExport(call *core.Call, in *wire.IpcExport, out *wire.IpcExp
 		tell()
 		return nil
 	}
-	k, keeps := what.Memory.(gpu.Keeper)
-	if !keeps || k.Gathered(what.Chunks) {
+	k, ok := what.Memory.(gpu.Keeper)
+	if !ok || k.Gathered(what.Chunks) {
 		return offer()
 	}
 	return s.reclaim.AfterWork(call, func() error {
@@ -62,7 +62,7 @@ func (s *Memory) ipcExport(call *core.Call, in *wire.IpcExport, out *wire.IpcExp
 }
 
 // exportable is the allocation that an address lies in, if it can be exported.
-func (s *Memory) exportable(address uint64) (*Allocation, *core.Device) {
+func (s *Memory) exportable(address uint64) (*allocation, *core.Device) {
 	d := s.holder(address)
 	if d == nil || d.Heap == nil {
 		return nil, nil
@@ -72,7 +72,7 @@ func (s *Memory) exportable(address uint64) (*Allocation, *core.Device) {
 		return nil, nil
 	}
 	if o := s.Objects.Get(r.Address); o != nil {
-		if a, is := o.State.(*Allocation); is && a.heap != nil && a.pool == nil {
+		if a, ok := o.State.(*allocation); ok && a.heap != nil && a.pool == nil {
 			return a, d
 		}
 	}
@@ -80,12 +80,12 @@ func (s *Memory) exportable(address uint64) (*Allocation, *core.Device) {
 }
 
 // restoreExportAgain offers an allocation again that had a key when it was saved.
-func (s *Memory) restoreExportAgain(r *core.Decoder, a *Allocation, key ipc.ID) error {
+func (s *Memory) restoreExportAgain(r *core.Decoder, a *allocation, key ipc.ID) error {
 	if a.heap == nil {
 		return core.Damaged("it cannot have been exported")
 	}
 	a.export = key
-	what, err := share(a, s.holder(a.Bounds.Address))
+	what, err := share(a, s.holder(a.bounds.Address))
 	if err != nil {
 		return err
 	}
@@ -93,13 +93,13 @@ func (s *Memory) restoreExportAgain(r *core.Decoder, a *Allocation, key ipc.ID) 
 }
 
 // share is an allocation as others can have it.
-func share(a *Allocation, d *core.Device) (exports.Export, error) {
+func share(a *allocation, d *core.Device) (exports.Export, error) {
 	memory, err := d.Sharer()
-	first := a.Bounds.Address &^ (gpu.ChunkBytes - 1)
-	end := (a.Bounds.End() + gpu.ChunkBytes - 1) &^ (gpu.ChunkBytes - 1)
+	first := a.bounds.Address &^ (gpu.ChunkBytes - 1)
+	end := (a.bounds.End() + gpu.ChunkBytes - 1) &^ (gpu.ChunkBytes - 1)
 	return exports.Export{
 		Ordinal: d.Ordinal, Memory: memory, Chunks: gpu.Range{Address: first, Bytes: end - first},
-		Within: a.Bounds.Address - first, Bytes: a.Bounds.Bytes,
+		Within: a.bounds.Address - first, Bytes: a.bounds.Bytes,
 	}, err
 }
 
@@ -138,9 +138,9 @@ func (s *Memory) ipcOpen(call *core.Call, in *wire.IpcOpen, out *wire.IpcOpenRep
 	if done, err := s.openAgain(c, token, out); done {
 		return err
 	}
-	letGo := c.Hold(nil)
+	release := c.Hold(nil)
 	return call.Beside(func() error {
-		defer letGo()
+		defer release()
 		g, err := ipc.Fetch(ipc.Memory, token)
 		if err != nil {
 			return err
@@ -151,7 +151,7 @@ func (s *Memory) ipcOpen(call *core.Call, in *wire.IpcOpen, out *wire.IpcOpenRep
 		if done, err := s.openAgain(c, token, out); done {
 			return err
 		}
-		i, err := s.adopt(c, token, &g)
+		i, err := s.addImport(c, token, &g)
 		if err == nil {
 			out.Dptr, out.Bytes = i.bounds.Address, i.bounds.Bytes
 		}
@@ -179,8 +179,8 @@ func (s *Memory) openAgain(c *core.Context, token ipc.Token, out *wire.IpcOpenRe
 	return false, nil
 }
 
-// adopt enters what was granted.
-func (s *Memory) adopt(c *core.Context, token ipc.Token, g *ipc.Grant) (*imported, error) {
+// addImport enters what was granted.
+func (s *Memory) addImport(c *core.Context, token ipc.Token, g *ipc.Grant) (*imported, error) {
 	if c.Ending || c.Device.GPU == nil {
 		return nil, &gpu.Error{Op: "open shared memory", Code: abi.ContextIsDestroyed}
 	}
@@ -204,7 +204,7 @@ func (s *Memory) adopt(c *core.Context, token ipc.Token, g *ipc.Grant) (*importe
 		context: c, token: token, home: place, references: 1,
 		bounds: gpu.Range{Address: place.Address + g.Within, Bytes: g.Bytes},
 	}
-	i.object = s.Objects.Add(&object.Object{ID: i.bounds.Address, Kind: object.KindImported, Owner: c.Object, State: i})
+	i.object = s.Objects.Add(&object.Object{ID: i.bounds.Address, Kind: object.KindImported, Parent: c.Object, State: i})
 	s.imports = append(s.imports, i)
 	return i, nil
 }
@@ -255,7 +255,7 @@ func (i *imported) Save(k *core.Encoder) saved.State {
 }
 
 // restoreImported makes what stands for the memory; rejoin brings the memory itself.
-func (s *Memory) restoreImported(r *core.Decoder, o *object.Object, in *saved.Import) (*imported, error) {
+func (s *Memory) restoreImported(o *object.Object, in *saved.Import) (*imported, error) {
 	c, err := core.ParentOf[*core.Context](o)
 	if err != nil {
 		return nil, err
@@ -274,13 +274,13 @@ func (s *Memory) restoreImported(r *core.Decoder, o *object.Object, in *saved.Im
 // Reopen opens the memory of other sessions again.
 func (s *Memory) Reopen(ctx gocontext.Context) error {
 	for _, i := range s.imports {
-		if err := i.rejoin(ctx); err != nil {
+		if err := i.reopen(ctx); err != nil {
 			return fmt.Errorf("memory at %#x of another program: %w", i.bounds.Address, err)
 		}
 	}
 	for o := range s.Objects.Records() {
-		if b, is := o.State.(*block); is && b.foreign() {
-			if err := b.rejoin(ctx, s); err != nil {
+		if b, ok := o.State.(*block); ok && b.foreign() {
+			if err := b.reopen(ctx, s); err != nil {
 				return fmt.Errorf("%v of another program: %w", o.Handle(), err)
 			}
 		}
@@ -288,15 +288,15 @@ func (s *Memory) Reopen(ctx gocontext.Context) error {
 	return nil
 }
 
-func (i *imported) rejoin(ctx gocontext.Context) error {
-	return adoptAgain(ctx, i.context.Device, i.token, i.home, func(g *ipc.Grant) bool {
+func (i *imported) reopen(ctx gocontext.Context) error {
+	return reopenAt(ctx, i.context.Device, i.token, i.home, func(g *ipc.Grant) bool {
 		return i.home.Address+g.Within == i.bounds.Address && g.Bytes == i.bounds.Bytes
 	})
 }
 
-// adoptAgain has memory of another session where it was, once that session is back; same says
+// reopenAt has memory of another session where it was, once that session is back; same says
 // whether it is what it was.
-func adoptAgain(ctx gocontext.Context, d *core.Device, token ipc.Token, home gpu.Range, same func(*ipc.Grant) bool) error {
+func reopenAt(ctx gocontext.Context, d *core.Device, token ipc.Token, home gpu.Range, same func(*ipc.Grant) bool) error {
 	memory, err := d.Sharer()
 	if err != nil {
 		return err

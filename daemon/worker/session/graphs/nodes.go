@@ -42,8 +42,8 @@ func opOf[O graph.Op](s *Graphs, node abi.Handle) (op O, err error) {
 	if err != nil {
 		return op, err
 	}
-	op, is := n.Op.(O)
-	if !is {
+	op, ok := n.Op.(O)
+	if !ok {
 		return op, core.Invalid("get graph node parameters", "the node is a "+n.Op.Type().String()+" node")
 	}
 	return op, nil
@@ -83,7 +83,7 @@ func (s *Graphs) graphDestroyNode(_ *core.Call, in *wire.GraphDestroyNode) error
 		return err
 	}
 	var gone []*graph.Graph // which the node takes along, at every depth
-	if child, is := n.Op.(graph.Child); is {
+	if child, ok := n.Op.(graph.Child); ok {
 		gone = append(child.Graph.Children(), child.Graph)
 	}
 	if err := n.Graph().Remove(n); err != nil {
@@ -100,9 +100,9 @@ func (s *Graphs) graphDestroyNode(_ *core.Call, in *wire.GraphDestroyNode) error
 // What graphNodes lists.
 const (
 	listNodes        = 0
-	ListRoots        = 1
-	ListEdges        = 2
-	ListDependencies = 3
+	listRoots        = 1
+	listEdges        = 2
+	listDependencies = 3
 	listDependents   = 4
 )
 
@@ -112,17 +112,17 @@ func (s *Graphs) graphNodes(call *core.Call, in *wire.GraphNodes, out *wire.Grap
 		return err
 	}
 	out.Count = uint64(len(first))
-	if in.What != ListEdges {
+	if in.What != listEdges {
 		return s.PutHandles(call, in.Address, in.Capacity, handlesOf(first))
 	}
 	if err := s.PutHandles(call, in.Second, in.Capacity, handlesOf(second)); err != nil {
 		return err
 	}
-	ends := call.Rest()
+	ends := call.Deferred()
 	if err := s.PutHandles(call, in.Address, in.Capacity, handlesOf(first)); err != nil || ends == nil {
 		return err
 	}
-	starts := call.Rest()
+	starts := call.Deferred()
 	return call.Beside(func() error {
 		if err := starts(); err != nil {
 			return err
@@ -132,12 +132,12 @@ func (s *Graphs) graphNodes(call *core.Call, in *wire.GraphNodes, out *wire.Grap
 }
 
 func (s *Graphs) listed(in *wire.GraphNodes) (first, second []*graph.Node, err error) {
-	if in.What >= ListDependencies {
+	if in.What >= listDependencies {
 		n, err := s.set.Node(in.Node)
 		switch {
 		case err != nil:
 			return nil, nil, err
-		case in.What == ListDependencies:
+		case in.What == listDependencies:
 			return n.Dependencies(), nil, nil
 		case in.What == listDependents:
 			return n.Dependents(), nil, nil
@@ -151,7 +151,7 @@ func (s *Graphs) listed(in *wire.GraphNodes) (first, second []*graph.Node, err e
 	switch in.What {
 	case listNodes:
 		return h.graph.Nodes(), nil, nil
-	case ListRoots:
+	case listRoots:
 		return h.graph.Roots(), nil, nil
 	}
 	first, second = h.graph.Edges()
@@ -272,7 +272,7 @@ func (s *Graphs) kernelOp(f uint64, grid, block [3]uint32, shared uint32, params
 			Detail: k.Function.String() + " is no function",
 		}
 	}
-	if known, is := o.State.(*code.Function); is {
+	if known, ok := o.State.(*code.Function); ok {
 		return k, known.Accepts(&k, len(params))
 	}
 	return k, nil
@@ -345,7 +345,7 @@ func (s *Graphs) graphAddMemcpyNode(
 	in *wire.GraphAddMemcpyNode,
 	out *wire.GraphAddMemcpyNodeReply,
 ) (err error) {
-	out.Node, err = s.addNode(in.Graph, in.Dependencies, copies.CopyEnds(&wire.MemcpyWait{
+	out.Node, err = s.addNode(in.Graph, in.Dependencies, copies.ParseCopy(&wire.MemcpyWait{
 		DstKind: in.DstKind, Dst: in.Dst, DstPitch: in.DstPitch, DstSlice: in.DstSlice,
 		SrcKind: in.SrcKind, Src: in.Src, SrcPitch: in.SrcPitch, SrcSlice: in.SrcSlice,
 		Width: in.Width, Height: in.Height, Depth: in.Depth,
@@ -371,7 +371,7 @@ func (s *Graphs) graphMemcpyNodeGet(_ *core.Call, in *wire.GraphMemcpyNodeGet, o
 }
 
 func (s *Graphs) graphMemcpyNodeSet(_ *core.Call, in *wire.GraphMemcpyNodeSet) error {
-	return s.setNode(in.Node, copies.CopyEnds(&wire.MemcpyWait{
+	return s.setNode(in.Node, copies.ParseCopy(&wire.MemcpyWait{
 		DstKind: in.DstKind, Dst: in.Dst, DstPitch: in.DstPitch, DstSlice: in.DstSlice,
 		SrcKind: in.SrcKind, Src: in.Src, SrcPitch: in.SrcPitch, SrcSlice: in.SrcSlice,
 		Width: in.Width, Height: in.Height, Depth: in.Depth,
@@ -379,7 +379,7 @@ func (s *Graphs) graphMemcpyNodeSet(_ *core.Call, in *wire.GraphMemcpyNodeSet) e
 }
 
 func (s *Graphs) graphExecMemcpyNodeSet(_ *core.Call, in *wire.GraphExecMemcpyNodeSet) error {
-	return s.replaceNode(in.Exec, in.Node, copies.CopyEnds(&wire.MemcpyWait{
+	return s.replaceNode(in.Exec, in.Node, copies.ParseCopy(&wire.MemcpyWait{
 		DstKind: in.DstKind, Dst: in.Dst, DstPitch: in.DstPitch, DstSlice: in.DstSlice,
 		SrcKind: in.SrcKind, Src: in.Src, SrcPitch: in.SrcPitch, SrcSlice: in.SrcSlice,
 		Width: in.Width, Height: in.Height, Depth: in.Depth,
@@ -477,8 +477,7 @@ func (s *Graphs) graphExecHostNodeSet(_ *core.Call, in *wire.GraphExecHostNodeSe
 
 // eventOp checks that an event exists before a node names it.
 func eventOp[O graph.Op](s *Graphs, event abi.Handle, op O) (O, error) {
-	_, err := s.streams.Event(event)
-	return op, err
+	return op, s.streams.CheckEvent(event)
 }
 
 func (s *Graphs) graphAddEventRecordNode(

@@ -25,9 +25,9 @@ type Loaded struct {
 }
 
 const (
-	mostKernels = 4
-	// mostCode is more than any program has; the rest is left out.
-	mostCode = 256
+	maxKernels = 4
+	// maxCode is more than any program has; the rest is left out.
+	maxCode = 256
 	// imageBytes limits what is read of a program's memory as code, against lengths that are lies.
 	imageBytes = 2 << 30
 	readBytes  = 16 << 20
@@ -45,16 +45,16 @@ func (s *Code) List() []Loaded {
 			continue
 		}
 		key := strings.Join(one.Targets, " ")
-		i, known := at[key]
-		if !known {
-			if len(all) == mostCode {
+		i, ok := at[key]
+		if !ok {
+			if len(all) == maxCode {
 				continue
 			}
 			i = len(all)
 			at[key], all = i, append(all, Loaded{Name: one.Name, Targets: one.Targets})
 		}
 		all[i].Modules++
-		all[i].Kernels = append(all[i].Kernels, one.Kernels[:min(len(one.Kernels), mostKernels-len(all[i].Kernels))]...)
+		all[i].Kernels = append(all[i].Kernels, one.Kernels[:min(len(one.Kernels), maxKernels-len(all[i].Kernels))]...)
 	}
 	return all
 }
