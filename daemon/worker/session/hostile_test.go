@@ -166,13 +166,16 @@ func spoil(r *rand.Rand, all []reflect.Value) {
 	}
 }
 
+// full reports whether the tests make all their rounds; see CONTRIBUTING.md.
+func full() bool { return os.Getenv("CRASH") == "full" }
+
 // TestRestoreOfNonsense changes a few values of saved sessions, which then decode and mean
 // something else, or nothing. It must end with an error or with a session that works; and nothing
 // of one that failed may be left.
 func TestRestoreOfNonsense(t *testing.T) {
 	rounds := 1000 // FuzzRestore goes on from there
 	switch {
-	case os.Getenv("CRASH") == "full":
+	case full():
 		rounds = 40000
 	case testing.Short():
 		rounds = 200

@@ -51,7 +51,7 @@ func (s *Reclaimer) idle() bool {
 }
 
 // waitIdle waits up to limit for all streams to become idle. It holds Mu, so no new calls arrive;
-// keep max short, because running work may depend on the next call. It polls: the gpu contract has
+// keep limit short, because running work may depend on the next call. It polls: the gpu contract has
 // no notification of an idle stream. A gpu.Tell is work itself, so the stream is not idle while its
 // function runs, and a backend may run that only when the stream's state is asked for.
 func (s *Reclaimer) waitIdle(limit time.Duration) bool {
