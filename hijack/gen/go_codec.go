@@ -148,35 +148,3 @@ func (s *spec) goDecoders(b *strings.Builder) {
 	}
 	b.WriteString("\t}\n\treturn nil\n}\n")
 }
-
-// goDispatch writes package session's switch from numbers to handlers.
-func goDispatch(s *spec) ([]byte, error) {
-	var b strings.Builder
-	b.WriteString(
-		goBanner + "package session\n\nimport (\n\t\"github.com/phos-gpu/phos/hijack/abi\"\n\t\"github.com/phos-gpu/phos/hijack/wire\"\n)\n\n",
-	)
-	b.WriteString(
-		"// dispatch decodes a call, runs its handler and finishes it.\nfunc (s *Session) dispatch(call *Call) {\n\tswitch call.Number {\n",
-	)
-	for _, c := range s.framedCalls() {
-		fmt.Fprintf(&b, "\tcase abi.Call%s:\n", c.goName())
-		sentScalars, sentArrays := c.sent()
-		backScalars, backArrays := c.returned()
-		args, reply := "call", "nil"
-		if len(sentScalars)+len(sentArrays) > 0 {
-			fmt.Fprintf(
-				&b,
-				"\t\tvar in wire.%s\n\t\tif err := in.Decode(call.Payload); err != nil {\n\t\t\ts.finish(call, err, nil)\n\t\t\treturn\n\t\t}\n",
-				c.goName(),
-			)
-			args += ", &in"
-		}
-		if len(backScalars)+len(backArrays) > 0 {
-			fmt.Fprintf(&b, "\t\tout := new(wire.%sReply)\n", c.goName())
-			args, reply = args+", out", "out"
-		}
-		fmt.Fprintf(&b, "\t\ts.finish(call, s.%s(%s), %s)\n", lower(c.goName()), args, reply)
-	}
-	b.WriteString("\tdefault:\n\t\ts.unknown(call)\n\t}\n}\n")
-	return format.Source([]byte(b.String()))
-}

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 func main() {
@@ -46,15 +47,18 @@ type file struct {
 	content []byte
 }
 
-// outputs lists what is generated, in the order it is written.
-var outputs = []struct {
+// output is a file and the function that writes it.
+type output struct {
 	path  string
 	write func(s *spec) ([]byte, error)
-}{
+}
+
+// outputs lists what is generated, in the order it is written; dispatchers lists more.
+var outputs = []output{
 	{"hijack/abi/zz_calls.go", goCalls},
 	{"hijack/abi/zz_result_names.go", goResultNames},
 	{"hijack/wire/zz_codec.go", goCodec},
-	{"daemon/worker/session/zz_dispatch.go", goDispatch},
+	{sessionDir + "/zz_topics.go", goTopics},
 	{"hijack/shim/zz_layout.h", cLayout},
 	{"hijack/shim/zz_abi.h", cTypes},
 	{"hijack/shim/zz_calls.h", cCalls},
@@ -81,7 +85,7 @@ func generate(root string) ([]file, error) {
 		return nil, err
 	}
 	var files []file
-	for _, o := range outputs {
+	for _, o := range append(slices.Clone(outputs), dispatchers()...) {
 		content, err := o.write(s)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", o.path, err)

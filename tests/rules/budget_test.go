@@ -119,10 +119,7 @@ func TestInterfaceSize(t *testing.T) {
 	wideInterfaces.check(t, breaches)
 }
 
-// largePackages are exceptions to the size of packages.
-var largePackages = exceptions{
-	"daemon/worker/session": "the handlers of every forwarded call, and beside each how it is saved",
-}
+var largePackages = exceptions{}
 
 func TestPackageSize(t *testing.T) {
 	count, lines := map[string]int{}, map[string]int{}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/phos-gpu/phos/daemon/worker/session/core"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -25,10 +26,10 @@ func TestBacklog(t *testing.T) {
 				defer p.mu.Unlock()
 				return slices.Clone(p.full)
 			}
-			for ; len(told()) == 0 && submitted < 2*fullUnits; submitted++ {
+			for ; len(told()) == 0 && submitted < 2*core.FullUnits; submitted++ {
 				p.ok(abi.CallMemcpyInline, &wire.MemcpyInline{Dst: address, Stream: abi.StreamLegacy, Bytes: content}, nil)
 			}
-			if want := fullUnits / (1 + bytes/unitBytes); submitted < want || submitted > want+2*markUnits {
+			if want := core.FullUnits / (1 + bytes/core.UnitBytes); submitted < want || submitted > want+2*core.MarkUnits {
 				t.Errorf("full after %d copies of %d bytes, want %d", submitted, bytes, want)
 			}
 			open()

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/session/core"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -50,11 +51,11 @@ func TestRefusedRecord(t *testing.T) {
 func TestTellingHoldsNothing(t *testing.T) {
 	p := newProgram(t)
 	event, word := p.event()
-	stream, address := p.stream(streamNonBlocking), p.alloc(4096)
+	stream, address := p.stream(core.NonBlocking), p.alloc(4096)
 	gate, open := p.gate()
 	defer open()
 	p.ok(abi.CallLaunch, launchOf(gate, stream, 0), nil)
-	const rounds = 2 * markUnits
+	const rounds = 2 * core.MarkUnits
 	nothing := p.kernel("nothing", func(gpu.Memory, []byte) error { return nil })
 	for i := range uint64(rounds) {
 		p.ok(abi.CallLaunch, launchOf(nothing, stream, 0), nil)

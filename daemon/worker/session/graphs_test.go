@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/session/copies"
 	"github.com/phos-gpu/phos/daemon/worker/session/graph"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -170,7 +171,7 @@ func TestCallsDuringCapture(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := newProgram(t)
 			st := p.stream(0)
-			before := p.session.objects.Len()
+			before := p.session.core.Objects.Len()
 			p.begin(st)
 			if err := c.do(p, st); !errors.Is(err, c.want) {
 				t.Errorf("got %v, want %v", err, c.want)
@@ -180,7 +181,7 @@ func TestCallsDuringCapture(t *testing.T) {
 				t.Errorf("%d streams still captured", p.capturing)
 			}
 			if c.end != nil {
-				for o := range p.session.objects.Records() {
+				for o := range p.session.core.Objects.Records() {
 					if o.Kind == abi.KindGraph {
 						t.Errorf("the failed capture left %v, %d objects before", o.Handle(), before)
 					}
@@ -408,7 +409,7 @@ func TestBrokenCode(t *testing.T) {
 			t.Errorf("%s: log %q", c.name, out.Log)
 		}
 	}
-	if n := len(slices.Collect(p.session.objects.Images.All())); n != 0 {
+	if n := len(slices.Collect(p.session.core.Objects.Images.All())); n != 0 {
 		t.Errorf("%d images kept", n)
 	}
 }
@@ -489,7 +490,7 @@ func TestGraphCopyFails(t *testing.T) {
 	address, stream := p.alloc(4096), p.stream(0)
 	copyIn := &wire.MemcpyWait{
 		Dst:     address,
-		SrcKind: kindProgram,
+		SrcKind: copies.KindProgram,
 		Src:     1,
 		Width:   100,
 		Height:  1,

@@ -64,7 +64,7 @@ func revive(t testing.TB, data []byte) error {
 	defer s.Close()
 	p.session, p.context = s, abi.PrimaryContext(0)
 	p.make(sent{number: abi.CallMemAlloc, payload: (&wire.MemAlloc{Bytesize: 100}).Append(nil), context: p.context})
-	for o := range s.objects.Records() {
+	for o := range s.core.Objects.Records() {
 		switch o.Kind {
 		case abi.KindGraph:
 			p.make(
@@ -166,12 +166,18 @@ func spoil(r *rand.Rand, all []reflect.Value) {
 	}
 }
 
+// full reports whether the tests make all their rounds; see CONTRIBUTING.md.
+func full() bool { return os.Getenv("CRASH") == "full" }
+
 // TestRestoreOfNonsense changes a few values of saved sessions, which then decode and mean
 // something else, or nothing. It must end with an error or with a session that works; and nothing
 // of one that failed may be left.
 func TestRestoreOfNonsense(t *testing.T) {
-	rounds := 40000
-	if testing.Short() {
+	rounds := 1000 // FuzzRestore goes on from there
+	switch {
+	case full():
+		rounds = 40000
+	case testing.Short():
 		rounds = 200
 	}
 	r := rand.New(rand.NewPCG(3, 5))

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"testing"
 
+	"github.com/phos-gpu/phos/daemon/worker/session/core"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -51,7 +52,7 @@ func TestHeapLimit(t *testing.T) {
 	normal := load()
 	limit := func(bytes uint64) {
 		t.Helper()
-		p.ok(abi.CallCtxSetLimit, &wire.CtxSetLimit{Limit: limitHeap, Value: bytes}, nil)
+		p.ok(abi.CallCtxSetLimit, &wire.CtxSetLimit{Limit: core.LimitHeap, Value: bytes}, nil)
 	}
 	limit(64 << 20)
 	large := load()
@@ -80,27 +81,27 @@ func TestHeapLimit(t *testing.T) {
 // TestLimitsAreRemembered: each context has its own limits, and says what it was told.
 func TestLimitsAreRemembered(t *testing.T) {
 	p := newProgram(t)
-	get := func() (values limits) {
+	get := func() (values core.Limits) {
 		t.Helper()
-		for limit := range int32(limitCount) {
+		for limit := range int32(core.LimitCount) {
 			var out wire.CtxGetLimitReply
 			p.ok(abi.CallCtxGetLimit, &wire.CtxGetLimit{Limit: limit}, &out)
 			values[limit] = out.Pvalue
 		}
 		return values
 	}
-	if got := get(); got != defaultLimits {
-		t.Errorf("at first %v, want %v", got, defaultLimits)
+	if got := get(); got != core.DefaultLimits {
+		t.Errorf("at first %v, want %v", got, core.DefaultLimits)
 	}
-	want := defaultLimits
-	for limit, value := range map[int32]uint64{limitStack: 4096, limitPrintf: 3 << 20, limitHeap: 5 << 20} {
+	want := core.DefaultLimits
+	for limit, value := range map[int32]uint64{core.LimitStack: 4096, core.LimitPrintf: 3 << 20, core.LimitHeap: 5 << 20} {
 		p.ok(abi.CallCtxSetLimit, &wire.CtxSetLimit{Limit: limit, Value: value}, nil)
 		want[limit] = value
 	}
 	if got := get(); got != want {
 		t.Errorf("then %v, want %v", got, want)
 	}
-	for _, unknown := range []int32{-1, limitCount} {
+	for _, unknown := range []int32{-1, core.LimitCount} {
 		p.want(abi.UnsupportedLimit, abi.CallCtxSetLimit, &wire.CtxSetLimit{Limit: unknown, Value: 1}, nil)
 		p.want(abi.UnsupportedLimit, abi.CallCtxGetLimit, &wire.CtxGetLimit{Limit: unknown}, &wire.CtxGetLimitReply{})
 	}

@@ -30,7 +30,7 @@ func TestManagedVariable(t *testing.T) {
 	p.want(abi.NotFound, abi.CallLibraryGetManaged, &wire.LibraryGetManaged{Library: library, Name: "none"}, nil)
 	p.ok(abi.CallLibraryUnload, &wire.LibraryUnload{Library: library}, nil)
 	p.ok(abi.CallCtxSynchronize, &wire.CtxSynchronize{}, nil)
-	for r := range p.session.arena.Allocations() {
+	for _, r := range p.session.ArenaRanges() {
 		t.Errorf("%v is still allocated", r)
 	}
 }
@@ -40,7 +40,7 @@ func TestManagedVariable(t *testing.T) {
 func TestManagedWhileDeviceOpens(t *testing.T) {
 	p := newProgram(t)
 	memoryOf := func(device int) *fakeMemory {
-		c := *p.session.devices[device].opened.Load()
+		c := *p.session.core.Devices[device].Opened.Load()
 		return c.Memory().(*fakeMemory)
 	}
 	reached, goOn := make(chan struct{}), make(chan struct{})

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/session/core"
 	"github.com/phos-gpu/phos/daemon/worker/session/graph"
 	"github.com/phos-gpu/phos/daemon/worker/session/object"
 	"github.com/phos-gpu/phos/hijack/abi"
@@ -40,7 +41,7 @@ func (p *program) copyOut(at int, src uint64, n int) error {
 
 func TestCopiesThereAndBack(t *testing.T) {
 	const far = 4 << 20
-	for _, n := range []int{1, 4, quickBytes, quickBytes + 1, 3 << 20} {
+	for _, n := range []int{1, 4, gpu.EarlyBytes, gpu.EarlyBytes + 1, 3 << 20} {
 		for _, busy := range []bool{false, true} {
 			p := newProgram(t)
 			var order log
@@ -161,7 +162,7 @@ func TestFreeWaits(t *testing.T) {
 	gate, open := p.gate()
 	defer open()
 	device := p.alloc(8 * gpu.ChunkBytes)
-	other := p.stream(streamNonBlocking)
+	other := p.stream(core.NonBlocking)
 	p.ok(abi.CallLaunch, launchOf(gate, other, 0), nil)
 	p.ok(abi.CallMemFree, &wire.MemFree{Dptr: device}, nil)
 	p.want(abi.InvalidValue, abi.CallMemFree, &wire.MemFree{Dptr: device}, nil)
@@ -301,7 +302,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Errorf("left: %d contexts, %d events, %d streams, %d modules", b.open, b.events, b.streams, b.modules)
 	}
 	p.freesReach(2)
-	for o := range p.session.objects.Records() {
+	for o := range p.session.core.Objects.Records() {
 		if o.Kind != abi.KindMemoryPool {
 			t.Errorf("%v is left", o.Handle())
 		}
@@ -317,7 +318,7 @@ func TestRecordsCanBeReplayed(t *testing.T) {
 	var maker object.Maker
 	var functionSeen bool
 	var last uint64
-	for o := range p.session.objects.Records() {
+	for o := range p.session.core.Objects.Records() {
 		if o.Sequence <= last {
 			t.Fatal("not in the order of creation")
 		}
@@ -326,8 +327,8 @@ func TestRecordsCanBeReplayed(t *testing.T) {
 		case o.ID == device:
 			maker = o.Maker
 		case o.Handle() == f:
-			functionSeen = o.Owner.Kind == abi.KindModule && o.Owner.Maker.Image != nil &&
-				len(o.Owner.Maker.Image.Bytes) > 0
+			functionSeen = o.Parent.Kind == abi.KindModule && o.Parent.Maker.Image != nil &&
+				len(o.Parent.Maker.Image.Bytes) > 0
 		}
 	}
 	var in wire.MemAlloc

@@ -3,11 +3,9 @@ package session
 import (
 	gocontext "context"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
@@ -58,39 +56,6 @@ type pendingCall struct {
 	since  time.Time
 }
 
-// fence is an event that Progress puts at the end of a stream to see how long its work takes to get
-// there.
-type fence struct {
-	event gpu.Event
-	since time.Time
-	open  bool
-}
-
-// recent remembers the last kernels launched.
-type recent struct {
-	functions [8]*function
-	at        int
-}
-
-// note is called at every launch: the same kernel again costs one comparison.
-func (r *recent) note(f *function) {
-	if r.functions[r.at] != f {
-		r.at = (r.at + 1) % len(r.functions)
-		r.functions[r.at] = f
-	}
-}
-
-func (r *recent) names() []string {
-	var names []string
-	for i := range r.functions {
-		f := r.functions[(r.at-i+len(r.functions))%len(r.functions)]
-		if f != nil && !slices.Contains(names, f.info.Name) {
-			names = append(names, f.info.Name)
-		}
-	}
-	return names
-}
-
 // patience is how long Progress waits for a handler to end.
 const patience = 100 * time.Millisecond
 
@@ -98,23 +63,22 @@ const patience = 100 * time.Millisecond
 // that saw it. A program can keep a handler busy by not serving a copy; whoever asks meanwhile gets
 // only what is known without the lock.
 func (s *Session) Progress() Progress {
-	p := Progress{Made: s.made.Load(), Completed: s.completed.Load(), PinnedBytes: s.arena.Usage()}
-	p.PinnedBytes -= min(p.PinnedBytes, s.leisure.pinned())
-	p.Rank, p.WorldSize = rank(s.options.Getenv)
+	p := Progress{Made: s.made.Load(), Completed: s.completed.Load(), PinnedBytes: s.memory.PinnedBytes()}
+	p.Rank, p.WorldSize = rank(s.core.Options.Getenv)
 	p.Fault = s.fault()
 	if !s.lockSoon() {
 		p.Busy = true
 		return p
 	}
-	defer s.mu.Unlock()
+	defer s.core.Mu.Unlock()
 	s.look(&p)
 	return p
 }
 
 // fault is the first fault of a GPU context. It needs no lock.
 func (s *Session) fault() string {
-	for _, d := range s.devices {
-		if c := d.opened.Load(); c != nil {
+	for _, d := range s.core.Devices {
+		if c := d.Opened.Load(); c != nil {
 			if err := (*c).Fault(); err != nil {
 				return err.Error()
 			}
@@ -125,7 +89,7 @@ func (s *Session) fault() string {
 
 // lockSoon takes the lock if it can be had within patience.
 func (s *Session) lockSoon() bool {
-	if s.mu.TryLock() {
+	if s.core.Mu.TryLock() {
 		return true
 	}
 	soon, cancel := gocontext.WithTimeout(gocontext.Background(), patience)
@@ -135,7 +99,7 @@ func (s *Session) lockSoon() bool {
 
 // lockBefore takes the lock if it can be had before the deadline; ErrBusy where it cannot.
 func (s *Session) lockBefore(deadline <-chan struct{}) error {
-	if s.mu.TryLock() {
+	if s.core.Mu.TryLock() {
 		return nil
 	}
 	again := time.NewTicker(time.Millisecond)
@@ -143,7 +107,7 @@ func (s *Session) lockBefore(deadline <-chan struct{}) error {
 	for {
 		select {
 		case <-again.C:
-			if s.mu.TryLock() {
+			if s.core.Mu.TryLock() {
 				return nil
 			}
 		case <-deadline:
@@ -154,11 +118,11 @@ func (s *Session) lockBefore(deadline <-chan struct{}) error {
 
 // look fills in what takes the lock.
 func (s *Session) look(p *Progress) {
-	p.Kernels, p.Objects = s.recent.names(), s.objects.Len()
-	for _, d := range s.devices {
-		use := GPUUse{Ordinal: d.ordinal, Name: d.info.Name, Contexts: d.users}
-		if d.heap != nil {
-			use.AllocatedBytes, use.BackedBytes = d.heap.Usage()
+	p.Kernels, p.Objects = s.code.RecentKernels(), s.core.Objects.Len()
+	for _, d := range s.core.Devices {
+		use := GPUUse{Ordinal: d.Ordinal, Name: d.Info.Name, Contexts: d.Users}
+		if d.Heap != nil {
+			use.AllocatedBytes, use.BackedBytes = d.Heap.Usage()
 		}
 		p.GPUs = append(p.GPUs, use)
 	}
@@ -168,46 +132,16 @@ func (s *Session) look(p *Progress) {
 			p.Oldest = &Pending{Call: call, Stream: stream, Age: age}
 		}
 	}
-	for _, c := range s.contexts {
-		for _, st := range c.streams {
-			if since, busy := st.watch(at); busy {
-				older("work", st.handle(), since)
+	for _, c := range s.core.Contexts {
+		for _, st := range c.Streams {
+			if since, busy := st.Watch(at); busy {
+				older("work", st.Handle(), since)
 			}
 		}
 	}
 	for _, call := range s.pending {
 		older(call.number.String(), call.stream, call.since)
 	}
-}
-
-func (st *stream) handle() abi.Handle {
-	if st.object == nil {
-		return 0
-	}
-	return st.object.Handle()
-}
-
-// watch reports since when the oldest work that it knows of is in the stream.
-func (st *stream) watch(at time.Time) (since time.Time, busy bool) {
-	if st.idle() {
-		st.fence.open = false
-		return since, false
-	}
-	if st.fence.open && gpu.Code(st.fence.event.Query()) == abi.NotReady {
-		return st.fence.since, true
-	}
-	if st.fence.event == nil {
-		event, err := st.context.device.context.NewEvent(gpu.EventOptions{})
-		if err != nil {
-			return since, false
-		}
-		st.fence.event = event
-	}
-	if st.submit(gpu.Record{Event: st.fence.event}) != nil {
-		return since, false
-	}
-	st.fence.since, st.fence.open = at, true
-	return at, true
 }
 
 // ranks are the variables of the launchers in use: torchrun, Open MPI, Slurm.

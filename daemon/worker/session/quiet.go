@@ -23,10 +23,10 @@ func (s *Session) Quiet(ctx gocontext.Context) error {
 	for wait := 20 * time.Microsecond; ; wait = min(2*wait, time.Millisecond) {
 		err := s.lockBefore(ctx.Done())
 		if err == nil {
-			if err = s.restless(); err == nil {
-				s.tidy(true)
+			if err = s.checkQuiet(); err == nil {
+				s.reclaim.Reclaim(true)
 			}
-			s.mu.Unlock()
+			s.core.Mu.Unlock()
 		}
 		if err == nil || errors.Is(err, ErrCapturing) {
 			return err
@@ -34,34 +34,34 @@ func (s *Session) Quiet(ctx gocontext.Context) error {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return gaveUp{gocontext.Cause(ctx), err}
+			return quietError{gocontext.Cause(ctx), err}
 		}
 	}
 }
 
-// gaveUp is a wait that ended without a rest.
-type gaveUp struct{ why, busy error }
+// quietError is a wait that ended without a rest.
+type quietError struct{ why, busy error }
 
 // Error says why only where it is news: who set a deadline knows it.
-func (g gaveUp) Error() string {
+func (g quietError) Error() string {
 	if errors.Is(g.why, gocontext.DeadlineExceeded) {
 		return g.busy.Error()
 	}
 	return fmt.Sprintf("%v: %v", g.why, g.busy)
 }
 
-func (g gaveUp) Unwrap() []error { return []error{g.why, g.busy} }
+func (g quietError) Unwrap() []error { return []error{g.why, g.busy} }
 
 // Capturing reports whether a stream is being captured.
 func (s *Session) Capturing() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.captures.Active() > 0
+	s.core.Mu.Lock()
+	defer s.core.Mu.Unlock()
+	return s.core.Captures.Active() > 0
 }
 
-// restless says why the session is not quiet; nil when it is.
-func (s *Session) restless() error {
-	if s.captures.Active() > 0 {
+// checkQuiet says why the session is not quiet; nil when it is.
+func (s *Session) checkQuiet() error {
+	if s.core.Captures.Active() > 0 {
 		return ErrCapturing
 	}
 	return s.busy()
@@ -75,35 +75,21 @@ func (s *Session) busy() error {
 		call := s.pending[sequence]
 		left = append(left, fmt.Sprintf("%v has waited for %v", call.number, at.Sub(call.since).Round(time.Millisecond)))
 	}
-	for _, index := range slices.Sorted(maps.Keys(s.contexts)) {
-		for _, st := range s.contexts[index].streams {
-			if what := st.restless(); what != "" {
+	for _, index := range slices.Sorted(maps.Keys(s.core.Contexts)) {
+		for _, st := range s.core.Contexts[index].Streams {
+			if what := st.Unfinished(); what != "" {
 				left = append(left, what)
 			}
 		}
 	}
-	if n := s.callbacks.outstanding(); n > 0 {
+	if n := s.streams.HostFunctions(); n > 0 {
 		left = append(left, fmt.Sprintf("%d host functions have not returned", n))
 	}
 	if len(left) == 0 {
 		return nil
 	}
-	if names := s.recent.names(); len(names) > 0 {
+	if names := s.code.RecentKernels(); len(names) > 0 {
 		left = append(left, "the last kernels were "+strings.Join(names, ", "))
 	}
 	return fmt.Errorf("%w: %s", ErrBusy, strings.Join(left, "; "))
-}
-
-func (st *stream) restless() string {
-	name := "the default stream of " + st.context.object.Handle().String()
-	if st.object != nil {
-		name = st.object.Handle().String()
-	}
-	switch {
-	case !st.work.Idle():
-		return name + " is not done"
-	case st.object != nil && st.object.State == nil:
-		return name + " is being destroyed"
-	}
-	return ""
 }

@@ -74,7 +74,7 @@ func TestRandomCalls(t *testing.T) {
 func randomCalls(t *testing.T, seed uint64, calls int) {
 	p := softProgram(t, "soft:1,memory=256MiB", 8<<20)
 	n := &nonsense{Rand: rand.New(rand.NewPCG(seed, 1)), memory: p.alloc(1 << 20)}
-	p.callback = func(callback wire.Callback) { p.session.callbacks.finish(callback.ID) }
+	p.callback = func(callback wire.Callback) { p.session.streams.FinishCallback(callback.ID) }
 	module := p.load(doubleText)
 	p.ok(
 		abi.CallModuleGetFunction,

@@ -2,135 +2,49 @@ package session
 
 import (
 	"cmp"
+	gocontext "context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/fatbin"
 	"github.com/phos-gpu/phos/daemon/worker/ipc"
-	"github.com/phos-gpu/phos/daemon/worker/session/graph"
-	"github.com/phos-gpu/phos/daemon/worker/session/heap"
+	"github.com/phos-gpu/phos/daemon/worker/session/core"
 	"github.com/phos-gpu/phos/daemon/worker/session/object"
 	"github.com/phos-gpu/phos/daemon/worker/session/saved"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// saving is a session on its way to bytes. What each kind of object writes down stands beside the
-// kind.
-type saving struct {
-	out    saved.Session
-	images map[*object.Image]int // places in out.Images
-	err    error                 // the first
-}
-
-// savable is the state of an object of any kind.
-type savable interface{ save(k *saving) saved.State }
-
 // Save writes down everything but the content of memory. The session must be quiet; the error is
 // ErrBusy or ErrCapturing where it is not.
 func (s *Session) Save() ([]byte, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err := s.restless(); err != nil {
+	s.core.Mu.Lock()
+	defer s.core.Mu.Unlock()
+	if err := s.checkQuiet(); err != nil {
 		return nil, err
 	}
-	k := &saving{images: map[*object.Image]int{}}
-	k.out.Made, k.out.Completed = s.made.Load(), s.completed.Load()
-	k.out.Handles = s.objects.LastIndices()
-	k.out.LastCapture, k.out.LastCallback = s.captures.LastID(), s.callbacks.last()
-	k.out.Words = s.words.save()
-	for _, d := range s.devices {
-		k.out.Devices = append(k.out.Devices, d.save(k))
+	e := core.NewEncoder(len(s.core.Devices))
+	e.Out.Made, e.Out.Completed = s.made.Load(), s.completed.Load()
+	e.Out.Handles = s.core.Objects.LastIndices()
+	e.Out.LastCapture = s.core.Captures.LastID()
+	for _, t := range s.core.Topics {
+		t.Save(e)
 	}
-	for o := range s.objects.Records() {
+	for o := range s.core.Objects.Records() {
 		if !o.Retired() {
-			k.out.Objects = append(k.out.Objects, k.object(o))
+			e.Add(o)
 		}
 	}
-	k.out.Reservations, k.out.Exporter = s.saveReservations(), s.shares.name()
-	if k.err != nil {
-		return nil, k.err
-	}
-	return saved.Encode(&k.out)
-}
-
-func (k *saving) object(o *object.Object) saved.Object {
-	out := saved.Object{ID: o.ID, Kind: o.Kind, State: o.State.(savable).save(k)}
-	if o.Owner != nil {
-		out.Owner = o.Owner.ID
-	}
-	return out
-}
-
-func (k *saving) fail(err error) {
-	if k.err == nil {
-		k.err = err
-	}
-}
-
-// image returns the place of an image among those that are saved. The first to come stand first, so
-// that code which is there for long stays where it is from one time to the next.
-func (k *saving) image(image *object.Image) int {
-	at, known := k.images[image]
-	if !known {
-		at = len(k.out.Images)
-		k.images[image] = at
-		k.out.Images = append(k.out.Images, image.Bytes)
-	}
-	return at
-}
-
-// resumable is a device's context as one that can be saved.
-func (k *saving) resumable(d *device) gpu.Resumable {
-	c, can := d.context.(gpu.Resumable)
-	if !can {
-		k.fail(&gpu.Error{Op: "save session", Code: abi.NotSupported, Detail: d.info.Name + " cannot be saved"})
-		return nothing{}
-	}
-	return c
-}
-
-// nothing stands for a context that cannot be saved, after the error is noted.
-type nothing struct{}
-
-func (nothing) Continuation() gpu.Continuation       { return gpu.Continuation{} }
-func (nothing) Moment(gpu.Event) (gpu.Moment, error) { return gpu.Moment{}, nil }
-func (nothing) Poison(error)                         {}
-
-// restoring is a session on its way back from bytes.
-type restoring struct {
-	s      *Session
-	in     *saved.Session
-	images []restoredImage
-	// memory is what is allocated on each device, by address.
-	memory map[*device][]gpu.Range
-	// reloaded is code that was loaded before anything else, by the handles of its modules.
-	reloaded map[abi.Handle]*module
-	// children are the graphs of child nodes that no object names yet.
-	children map[abi.Handle]*graph.Graph
-	// events are those of other processes, which are not there yet.
-	events []*event
-	// instantiate makes executables ready, settle gives functions their attributes: when everything is
-	// there.
-	instantiate, settle []func() error
-}
-
-// restoredImage is code that objects name by its place.
-type restoredImage struct {
-	kept   *object.Image
-	parsed *fatbin.Images
-}
-
-// damaged is an error about a saved session that decodes, and of which no session can be made.
-func damaged(format string, args ...any) error {
-	return fmt.Errorf("%w: %s", saved.ErrDamaged, fmt.Sprintf(format, args...))
+	e.Out.Exporter = s.core.Exports.Name()
+	return e.Bytes()
 }
 
 // Restore makes the session again that Save wrote down. The content of device memory is what
 // options.Backing brings, that of the arena must be there already. The program hears nothing of it:
 // words and replies are not touched.
-func Restore(options Options, data []byte) (*Session, error) {
+func Restore(options core.Options, data []byte) (*Session, error) {
 	in, err := saved.Decode(data)
 	if err != nil {
 		return nil, err
@@ -139,16 +53,10 @@ func Restore(options Options, data []byte) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &restoring{
-		s:        s,
-		in:       in,
-		memory:   map[*device][]gpu.Range{},
-		children: map[abi.Handle]*graph.Graph{},
-		reloaded: map[abi.Handle]*module{},
-	}
-	err = r.all()
+	r := &core.Decoder{In: in}
+	err = s.restoreAll(r)
 	if err == nil {
-		err = r.rejoin()
+		err = s.reopen(r)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("restore session: %w", err), s.Close())
@@ -156,143 +64,94 @@ func Restore(options Options, data []byte) (*Session, error) {
 	return s, nil
 }
 
-func (r *restoring) all() error {
-	r.s.mu.Lock()
-	defer r.s.mu.Unlock()
-	steps := []func() error{r.counters, r.windows, r.place, r.parse, r.devices, r.objects, r.reservations, r.related}
+func (s *Session) restoreAll(r *core.Decoder) error {
+	s.core.Mu.Lock()
+	defer s.core.Mu.Unlock()
+	steps := []func(*core.Decoder) error{
+		s.restoreCounters, s.memory.RestoreWindows, s.memory.RestorePlaces, s.restoreParse, s.memory.RestoreDevices, s.restoreObjects,
+		s.memory.RestoreReservations, s.restoreRelated,
+	}
 	for _, step := range steps {
+		if err := step(r); err != nil {
+			return err
+		}
+	}
+	for _, step := range r.Instantiate {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	for _, step := range r.instantiate {
+	for _, step := range r.Settle {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	for _, step := range r.settle {
-		if err := step(); err != nil {
+	return s.memory.RestoreFaults(r)
+}
+
+// reopenTime is how long the sessions that share memory with one another may take to come back.
+const reopenTime = 60 * time.Second
+
+// reopen shares again what was shared: first what others wait for, then what this session has
+// of others. No lock is held, and nothing runs yet.
+func (s *Session) reopen(r *core.Decoder) error {
+	if r.In.Exporter != (ipc.ID{}) {
+		if err := s.core.Exports.Resume(r.In.Exporter); err != nil {
 			return err
 		}
 	}
-	for i, d := range r.s.devices {
-		if err := d.poison(r.in.Devices[i].Fault); err != nil {
-			return err
-		}
+	ctx, cancel := gocontext.WithTimeout(gocontext.Background(), cmp.Or(s.core.Options.Patience, reopenTime))
+	defer cancel()
+	if err := s.memory.Reopen(ctx); err != nil {
+		return err
 	}
-	return nil
+	return s.streams.Reopen(ctx)
 }
 
 // indexLimit is far above what any program reaches, and leaves room for going on.
 const indexLimit = 1 << 31
 
-func (r *restoring) counters() error {
-	if len(r.in.Devices) == 0 || len(r.in.Devices) > len(r.s.devices) {
-		return damaged("it had %d GPUs, there are %d", len(r.in.Devices), len(r.s.devices))
+func (s *Session) restoreCounters(r *core.Decoder) error {
+	if len(r.In.Devices) == 0 || len(r.In.Devices) > len(s.core.Devices) {
+		return core.Damaged("it had %d GPUs, there are %d", len(r.In.Devices), len(s.core.Devices))
 	}
-	r.s.devices = r.s.devices[:len(r.in.Devices)] // the program knows no others
-	for kind, index := range r.in.Handles {
+	s.core.Devices = s.core.Devices[:len(r.In.Devices)] // the program knows no others
+	for kind, index := range r.In.Handles {
 		if kind == 0 || kind > int(abi.LastKind) || index > indexLimit {
 			if index != 0 {
-				return damaged("%d objects of kind %d were made", index, kind)
+				return core.Damaged("%d objects of kind %d were made", index, kind)
 			}
 			continue
 		}
-		r.s.objects.ReserveHandle(abi.NewHandle(abi.Kind(kind), index))
+		s.core.Objects.ReserveHandle(abi.NewHandle(abi.Kind(kind), index))
 	}
-	r.s.made.Store(r.in.Made)
-	r.s.completed.Store(r.in.Completed)
-	r.s.captures.Resume(r.in.LastCapture)
-	r.s.callbacks.resume(r.in.LastCallback)
-	return r.s.words.restore(&r.in.Words)
+	s.made.Store(r.In.Made)
+	s.completed.Store(r.In.Completed)
+	s.core.Captures.Resume(r.In.LastCapture)
+	return s.streams.RestoreCounters(r)
 }
 
-// place takes the addresses of everything in the arena, and finds those of each device.
-func (r *restoring) place() error {
-	for i := range r.in.Objects {
-		o := &r.in.Objects[i]
-		switch state := o.State.(type) {
-		case *saved.Memory:
-			if err := r.placeAt(gpu.Range{Address: o.ID, Bytes: state.Bytes}, o.Kind == object.KindPinned); err != nil {
-				return err
-			}
-		case *saved.Block:
-			if state.Token.Exporter != (ipc.ID{}) {
-				continue // it is not the heap's
-			}
-			if err := r.placeAt(state.Home, false); err != nil {
-				return err
-			}
-		case *saved.Module:
-			for _, v := range state.Variables {
-				if err := r.placeAt(v.Range, v.Managed); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	for _, ranges := range r.memory {
-		slices.SortFunc(ranges, func(a, b gpu.Range) int { return cmp.Compare(a.Address, b.Address) })
-	}
-	return nil
-}
-
-func (r *restoring) placeAt(at gpu.Range, inArena bool) error {
-	if inArena {
-		return r.s.arena.AllocateAt(at)
-	}
-	d := r.s.holder(at.Address)
-	if d == nil {
-		return damaged("%#x is no address of a GPU", at.Address)
-	}
-	r.memory[d] = append(r.memory[d], at)
-	return nil
-}
-
-// devices opens those that have contexts, or memory that belongs to none.
-func (r *restoring) devices() error {
-	open := make([]bool, len(r.s.devices))
-	for i := range r.in.Objects {
-		device := int32(-1)
-		switch state := r.in.Objects[i].State.(type) {
-		case *saved.Context:
-			device = state.Device
-		case *saved.Block:
-			device = state.Device
-		}
-		if device >= 0 && int(device) < len(open) {
-			open[device] = true
-		}
-	}
-	for i, d := range r.s.devices {
-		if err := r.device(d, &r.in.Devices[i], open[i]); err != nil {
-			return fmt.Errorf("GPU %d: %w", i, err)
-		}
-	}
-	return nil
-}
-
-// parse takes apart all code.
-func (r *restoring) parse() error {
-	for _, image := range r.in.Images {
+// restoreParse takes apart all code.
+func (s *Session) restoreParse(r *core.Decoder) error {
+	for _, image := range r.In.Images {
 		parsed, err := fatbin.Parse(image)
 		if err != nil {
-			return damaged("code: %v", err)
+			return core.Damaged("code: %v", err)
 		}
-		r.images = append(r.images, restoredImage{r.s.objects.Images.Keep(image), parsed})
+		r.Images = append(r.Images, core.Image{Kept: s.core.Objects.Images.Keep(image), Parsed: parsed})
 	}
 	return nil
 }
 
-// objects makes every object, in the order in which they were made.
-func (r *restoring) objects() error {
-	for i := range r.in.Objects {
-		if err := r.object(&r.in.Objects[i]); err != nil {
-			return fmt.Errorf("%s: %w", name(r.in.Objects[i].Kind, r.in.Objects[i].ID), err)
+// restoreObjects makes every object, in the order in which they were made.
+func (s *Session) restoreObjects(r *core.Decoder) error {
+	for i := range r.In.Objects {
+		if err := s.restoreObject(r, &r.In.Objects[i]); err != nil {
+			return fmt.Errorf("%s: %w", name(r.In.Objects[i].Kind, r.In.Objects[i].ID), err)
 		}
 	}
-	for _, image := range r.images { // who uses one has counted itself
-		r.s.objects.Images.Discard(image.kept)
+	for _, image := range r.Images { // who uses one has counted itself
+		s.core.Objects.Images.Discard(image.Kept)
 	}
 	return nil
 }
@@ -304,92 +163,49 @@ func name(kind abi.Kind, id uint64) string {
 	return abi.Handle(id).String()
 }
 
-func (r *restoring) object(in *saved.Object) error {
+func (s *Session) restoreObject(r *core.Decoder, in *saved.Object) error {
 	o := &object.Object{ID: in.ID, Kind: in.Kind}
 	if in.Kind <= abi.LastKind {
 		if o.Handle().Kind() != in.Kind || o.Handle().Index() == 0 || o.Handle().Index() > indexLimit {
-			return damaged("it is no %v", in.Kind)
+			return core.Damaged("it is no %v", in.Kind)
 		}
-		r.s.objects.ReserveHandle(o.Handle())
+		s.core.Objects.ReserveHandle(o.Handle())
 	}
-	if r.s.objects.Get(in.ID) != nil {
-		return damaged("it is there twice")
+	if s.core.Objects.Get(in.ID) != nil {
+		return core.Damaged("it is there twice")
 	}
 	if in.Owner != 0 {
-		if o.Owner = r.s.objects.Get(in.Owner); o.Owner == nil {
-			return damaged("its owner %#x is not there", in.Owner)
+		if o.Parent = s.core.Objects.Get(in.Owner); o.Parent == nil {
+			return core.Damaged("its owner %#x is not there", in.Owner)
 		}
 	}
 	var err error
-	if o.State, err = r.state(o, in.State); err != nil {
+	if o.State, err = s.restoreState(r, o, in.State); err != nil {
 		return err
 	}
-	r.s.objects.Add(o)
+	s.core.Objects.Add(o)
 	return nil
 }
 
-// state makes what the session keeps with an object.
-func (r *restoring) state(o *object.Object, in saved.State) (any, error) {
-	switch in := in.(type) {
-	case *saved.Context:
-		return r.context(o, in)
-	case *saved.Stream:
-		return r.stream(o, in)
-	case *saved.Event:
-		return r.event(o, in)
-	case *saved.Memory:
-		return r.allocation(o, in)
-	case *saved.Pool:
-		return r.pool(o, in)
-	case *saved.Module:
-		return r.module(o, in)
-	case *saved.Function:
-		return r.function(o, in)
-	case *saved.Library:
-		return r.library(o, in)
-	case *saved.Kernel:
-		return r.kernel(o, in)
-	case *saved.Graph:
-		return r.graph(o, in)
-	case *saved.Executable:
-		return r.executable(o, in)
-	case *saved.UserObject:
-		return r.userObject(o, in)
-	case *saved.Block:
-		return r.block(o, in)
-	case *saved.Registered:
-		return r.registered(o, in)
-	case *saved.Import:
-		return r.imported(o, in)
+// restoreState makes what the topic of an object keeps with it.
+func (s *Session) restoreState(r *core.Decoder, o *object.Object, in saved.State) (core.State, error) {
+	for _, t := range s.core.Topics {
+		if state, err := t.Restore(r, o, in); state != nil || err != nil {
+			return state, err
+		}
 	}
-	return nil, damaged("it is of an unknown kind")
+	return nil, core.Damaged("it is of an unknown kind")
 }
 
-// ownerOf is the state of an object's owner, which must be of a certain kind.
-func ownerOf[T any](o *object.Object) (owner T, err error) {
-	if o.Owner != nil {
-		if owner, is := o.Owner.State.(T); is {
-			return owner, nil
-		}
+// restoreRelated finishes what had to wait for younger objects.
+func (s *Session) restoreRelated(r *core.Decoder) error {
+	if err := s.memory.RestorePools(r); err != nil {
+		return err
 	}
-	return owner, damaged("its owner is not what it must be")
-}
-
-// related finishes what had to wait for younger objects.
-func (r *restoring) related() error {
-	for i, d := range r.s.devices {
-		if err := r.pools(d, &r.in.Devices[i]); err != nil {
-			return err
-		}
+	if err := s.contexts.RestorePrimaries(r); err != nil {
+		return err
 	}
-	for i := range r.in.Objects {
-		if g, is := r.in.Objects[i].State.(*saved.Graph); is && g.Record != nil {
-			if err := r.s.graphs.Relate(g.Record); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	return s.graphs.RestoreRelations(r)
 }
 
 // Memory is the memory of a GPU that the program uses.
@@ -401,37 +217,30 @@ type Memory struct {
 }
 
 // GPUs is how many the program knows.
-func (s *Session) GPUs() int { return len(s.devices) }
+func (s *Session) GPUs() int { return len(s.core.Devices) }
 
 // Memories lists the memory of the GPUs that are open.
 func (s *Session) Memories() []Memory {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.core.Mu.Lock()
+	defer s.core.Mu.Unlock()
 	var memories []Memory
-	for _, d := range s.devices {
-		if d.context != nil {
-			memories = append(memories, Memory{d.ordinal, d.context.Memory(), slices.Collect(d.heap.Mapped())})
+	for _, d := range s.core.Devices {
+		if d.GPU != nil {
+			memories = append(memories, Memory{d.Ordinal, d.GPU.Memory(), slices.Collect(d.Heap.Mapped())})
 		}
 	}
 	return memories
 }
 
 // ArenaRanges lists the pages of the arena that are in use, by address.
-func (s *Session) ArenaRanges() []gpu.Range {
-	var ranges []gpu.Range
-	for r := range s.arena.Allocations() {
-		r.Bytes = (r.Bytes + heap.PageBytes - 1) &^ (heap.PageBytes - 1)
-		ranges = append(ranges, r)
-	}
-	return ranges
-}
+func (s *Session) ArenaRanges() []gpu.Range { return s.memory.ArenaRanges() }
 
 // Counts returns how many objects of each kind are living.
 func (s *Session) Counts() map[string]uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.core.Mu.Lock()
+	defer s.core.Mu.Unlock()
 	counts := map[string]uint64{}
-	for o := range s.objects.Records() {
+	for o := range s.core.Objects.Records() {
 		switch {
 		case o.Retired():
 		case o.Kind == object.KindMemory:

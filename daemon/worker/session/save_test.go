@@ -93,7 +93,7 @@ func (p *program) twin(spec string, lazy bool) *program {
 	if q.session, err = Restore(options, data); err != nil {
 		p.t.Fatal(err)
 	}
-	if err := q.session.Return(); err != nil {
+	if err := q.session.memory.ShowRegistered(); err != nil {
 		p.t.Fatal(err)
 	}
 	settled = true
@@ -305,8 +305,8 @@ var disturbances = []struct {
 		return func() { p.ok(abi.CallCallbackDone, &wire.CallbackDone{Id: id}, nil) }
 	}},
 	{"a handler that is held up", "a call is being handled", func(p *program) func() {
-		p.session.mu.Lock()
-		return p.session.mu.Unlock
+		p.session.core.Mu.Lock()
+		return p.session.core.Mu.Unlock
 	}},
 }
 

@@ -2,115 +2,57 @@ package session
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/worker/session/graph"
-	"github.com/phos-gpu/phos/daemon/worker/session/heap"
+	"github.com/phos-gpu/phos/daemon/worker/session/code"
+	"github.com/phos-gpu/phos/daemon/worker/session/contexts"
+	"github.com/phos-gpu/phos/daemon/worker/session/copies"
+	"github.com/phos-gpu/phos/daemon/worker/session/core"
+	"github.com/phos-gpu/phos/daemon/worker/session/graphs"
+	"github.com/phos-gpu/phos/daemon/worker/session/memory"
 	"github.com/phos-gpu/phos/daemon/worker/session/object"
-	"github.com/phos-gpu/phos/daemon/worker/session/virtual"
-	"github.com/phos-gpu/phos/hijack/abi"
-	"github.com/phos-gpu/phos/hijack/wire"
+	"github.com/phos-gpu/phos/daemon/worker/session/reclaim"
+	"github.com/phos-gpu/phos/daemon/worker/session/streams"
 )
 
-// Options are what a session is made of.
-type Options struct {
-	Backend gpu.Backend
-	// Program reads and writes the memory of the program.
-	Program Program
-	Arena   Arena
-	Answers Answers
-	// Backing puts what a restored session has in memory behind its addresses; nil for a backend's
-	// plain memory.
-	Backing func(ordinal int, memory gpu.Memory) heap.Backing
-	// Share maps memory of the program in this process, where it is shared with a file; nil where
-	// there is no way.
-	Share func(r gpu.Range) (Shared, error)
-	// Patience is how long a restored session waits for others whose memory it has; 0 for a minute.
-	Patience time.Duration
-	// Getenv reads the program's environment, for rank and world size; nil for none.
-	Getenv func(name string) string
-	Logger *slog.Logger
-}
+// What callers of a session need of package core.
+type (
+	// Options are what a session is made of.
+	Options = core.Options
+	// Program is the program's memory.
+	Program = core.Program
+	// Arena is the pinned memory that program and worker share at one address.
+	Arena = core.Arena
+	// Answers is the way back to the program.
+	Answers = core.Answers
+	// Shared is memory of the program that this process has too: the pages of a file.
+	Shared = core.Shared
+	// Call is one frame on its way through the session.
+	Call = core.Call
+)
 
-// Program is the program's memory.
-type Program interface {
-	// Memory returns the program's memory as it is reached while the thread of a reply slot waits.
-	// NoThread stands for work that no thread waits for; it fails where copying takes the program's
-	// help.
-	Memory(slot uint32) gpu.HostMemory
-}
-
-// NoThread is the slot of calls that nobody waits for.
-const NoThread = ^uint32(0)
-
-// Arena is the pinned memory that program and worker share at one address.
-type Arena interface {
-	heap.Store
-	// Address is where both have it.
-	Address() uint64
-	// Bytes is all of it; pages that are not reserved must not be touched.
-	Bytes() []byte
-}
-
-// Answers is the way back to the program.
-type Answers interface {
-	// Reply completes a waiting call.
-	Reply(slot uint32, sequence uint64, code abi.Result, data []byte)
-	// Fail stores the error of a call that nobody waits for; a sticky one is returned by every later
-	// call.
-	Fail(code abi.Result)
-	// Capturing says how many streams are being captured.
-	Capturing(streams int)
-	// Full asks the program to post no more work for now, or to go on.
-	Full(full bool)
-	// Complete stores an event's record count in its completion word.
-	Complete(word uint32, count uint64)
-	// Callback asks the program to run a function; abi.NotReady when the ring is full.
-	Callback(callback wire.Callback) error
-	// Print passes on what kernels print.
-	Print(text []byte)
-}
+// NoThread is the slot of calls that no thread waits for.
+const NoThread = core.NoThread
 
 // Session is everything a program has on its GPUs.
 type Session struct {
-	options   Options
-	log       *slog.Logger
-	program   Program
-	answers   Answers
-	arena     *heap.Arena
-	callbacks callbacks
-	backlog   backlog
-	shown     shown
-	shares    shares
-	leisure   leisure
+	core      *core.Core
+	reclaim   *reclaim.Reclaimer
+	streams   *streams.Streams
+	memory    *memory.Memory
+	copies    *copies.Copies
+	contexts  *contexts.Contexts
+	code      *code.Code
+	graphs    *graphs.Graphs
+	topics    [topicCount]core.Topic // by the numbers of zz_topics.go
 	made      atomic.Uint64
 	completed atomic.Uint64
 
-	mu        sync.Mutex
-	objects   *object.Graph
-	graphs    *graph.Set
-	captures  graph.Captures
-	capturing int // what Answers.Capturing was told last
-	devices   []*device
-	virtual   *virtual.Space
-	imports   []*imported
-	placed    placements
-	contexts  map[uint32]*context // by the low half of the handle
-	ending    map[*context]struct{}
-	words     words
-	params    keeper
-	scratch   []byte
-	recent    recent
-	pending   map[uint64]*pendingCall // calls that wait, by sequence
-	traced    *traced                 // nil: nobody wants to know
-	closed    bool
-	ended     chan struct{} // closed when the session closes
+	// The session's lock, core.Mu, guards what follows.
+	pending map[uint64]*pendingCall // calls that wait, by sequence
+	traced  *traced                 // nil: calls are not traced
 }
 
 // New makes the session of a program that has just started.
@@ -119,131 +61,70 @@ func New(options Options) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range s.devices {
-		s.addDefaultPool(d)
-	}
+	s.memory.AddDefaultPools()
 	return s, nil
 }
 
 // newSession makes a session without any objects.
 func newSession(options Options) (*Session, error) {
-	s := &Session{
-		options: options, log: options.Logger, program: options.Program, answers: options.Answers,
-		objects: object.NewGraph(), contexts: map[uint32]*context{}, ending: map[*context]struct{}{}, ended: make(chan struct{}), pending: map[uint64]*pendingCall{},
+	c, err := core.New(options)
+	if err != nil {
+		return nil, err
 	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
+	s := &Session{core: c, pending: map[uint64]*pendingCall{}}
+	s.reclaim = reclaim.New(c)
+	s.streams = streams.New(c)
+	s.memory = memory.New(c, s.reclaim)
+	s.copies = copies.New(c, s.memory)
+	s.contexts = contexts.New(c, s.memory, s.reclaim)
+	s.code = code.New(c, s.memory, s.reclaim)
+	s.graphs = graphs.New(c, s.reclaim, s.streams, s.copies, s.code)
+	s.memory.Loader = s.code
+	s.topics = [topicCount]core.Topic{
+		streamsTopic: s.streams, memoryTopic: s.memory, copiesTopic: s.copies, contextsTopic: s.contexts,
+		codeTopic: s.code, graphsTopic: s.graphs,
 	}
-	s.callbacks.session = s
-	s.backlog.tell = options.Answers.Full
-	s.graphs = graph.NewSet(func() abi.Handle { return s.objects.NextHandle(abi.KindGraphNode) })
-	s.arena = heap.NewArena(
-		gpu.Range{Address: options.Arena.Address(), Bytes: uint64(len(options.Arena.Bytes()))},
-		options.Arena,
-	)
-	infos := options.Backend.Devices()
-	if len(infos) == 0 {
-		return nil, &gpu.Error{Op: "open session", Code: abi.NoDevice, Detail: "the backend has no GPU"}
-	}
-	for ordinal, info := range infos {
-		s.devices = append(s.devices, &device{ordinal: ordinal, info: info, window: gpu.WindowOf(infos, ordinal)})
-	}
-	s.newSpace()
+	c.Topics = s.topics[1:]
 	return s, nil
-}
-
-// newSpace gives the program its part of each device's window, to reserve addresses there, but for
-// the last part of that.
-func (s *Session) newSpace() {
-	var forProgram, forGuests []gpu.Range
-	for _, d := range s.devices {
-		_, upper := gpu.Split(d.window)
-		guests := upper.Bytes / 16 &^ (gpu.ChunkBytes - 1)
-		upper.Bytes -= guests
-		forProgram = append(forProgram, upper)
-		forGuests = append(forGuests, gpu.Range{Address: upper.End(), Bytes: guests})
-	}
-	s.virtual = virtual.New(forProgram, forGuests)
 }
 
 // Close ends everything, waiting for nothing longer than a kernel takes to be cancelled.
 func (s *Session) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
+	s.core.Mu.Lock()
+	defer s.core.Mu.Unlock()
+	if s.core.Closed {
 		return nil
 	}
-	s.closed = true
-	close(s.ended)
-	s.callbacks.close()
-	s.shares.close()
+	s.core.Closed = true
+	close(s.core.Ended)
+	s.streams.Close()
+	s.core.Exports.Close()
 	var first error
-	for _, handle := range slices.Sorted(maps.Keys(s.contexts)) {
-		if c := s.contexts[handle]; c != nil {
-			s.objects.Destroy(c.object, func(*object.Object) {})
+	for _, handle := range slices.Sorted(maps.Keys(s.core.Contexts)) {
+		if c := s.core.Contexts[handle]; c != nil {
+			s.core.Objects.Destroy(c.Object, func(*object.Object) {})
 		}
 	}
-	clear(s.contexts)
-	for _, d := range s.devices {
-		if d.context != nil {
-			d.opened.Store(nil)
-			if err := d.context.Close(); err != nil && first == nil {
-				first = fmt.Errorf("close GPU %d: %w", d.ordinal, err)
+	clear(s.core.Contexts)
+	for _, d := range s.core.Devices {
+		if d.GPU != nil {
+			d.Opened.Store(nil)
+			if err := d.GPU.Close(); err != nil && first == nil {
+				first = fmt.Errorf("close GPU %d: %w", d.Ordinal, err)
 			}
-			d.context = nil
+			d.GPU = nil
 		}
 	}
-	for _, g := range s.shown.registered {
-		_ = g.shared.Close()
-	}
-	clear(s.shown.registered)
+	s.memory.Close()
 	return first
 }
 
-// failLater reports an error of work that no call waits for.
-func (s *Session) failLater(err error) {
-	if code := gpu.Code(err); code != abi.Success {
-		s.log.Warn("asynchronous call failed", "error", err)
-		s.answers.Fail(code)
-	}
-}
+// HostFunctions is how many functions of the program streams wait for.
+func (s *Session) HostFunctions() int { return s.streams.HostFunctions() }
 
-// tellCapturing keeps the program's count of captured streams right.
-func (s *Session) tellCapturing() {
-	if n := s.captures.Active(); n != s.capturing {
-		s.capturing = n
-		s.answers.Capturing(n)
-	}
-}
+// Code lists the code that the program has loaded.
+func (s *Session) Code() []code.Loaded { return s.code.List() }
 
-// invalid is an argument that the driver would refuse.
-func invalid(op, detail string) error {
-	return &gpu.Error{Op: op, Code: abi.InvalidValue, Detail: detail}
-}
-
-// keeper copies small byte slices into large blocks, which costs a fraction of an allocation each.
-type keeper struct{ room []byte }
-
-const keeperBytes = 64 << 10
-
-func (k *keeper) keep(b []byte) []byte {
-	if len(b) > len(k.room) {
-		if len(b) > keeperBytes/4 {
-			return slices.Clone(b)
-		}
-		k.room = make([]byte, keeperBytes)
-	}
-	n := copy(k.room, b)
-	kept := k.room[:n:n]
-	k.room = k.room[(n+7)&^7:]
-	return kept
-}
-
-// find returns what a handle stands for.
-func find[T any](s *Session, kind abi.Kind, h abi.Handle) (state T, err error) {
-	o, err := s.objects.Find(kind, h)
-	if err != nil {
-		return state, err
-	}
-	return o.State.(T), nil
-}
+// Return is for a restored session when the program is back and stands still: what it shares is
+// shown again.
+func (s *Session) Return() error { return s.memory.ShowRegistered() }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/phos-gpu/phos/daemon/worker/session/core"
 	"github.com/phos-gpu/phos/daemon/worker/session/graph"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -17,7 +18,7 @@ func syncContext(p *program) {
 // TestLegacyStreamOrder holds one stream at a gate and sees whether work of another waits for it.
 func TestLegacyStreamOrder(t *testing.T) {
 	blocking := func(p *program) abi.Handle { return p.stream(0) }
-	nonBlocking := func(p *program) abi.Handle { return p.stream(streamNonBlocking) }
+	nonBlocking := func(p *program) abi.Handle { return p.stream(core.NonBlocking) }
 	legacy := func(*program) abi.Handle { return abi.StreamDefault }
 	explicit := func(*program) abi.Handle { return abi.StreamLegacy }
 	perThread := func(*program) abi.Handle { return abi.StreamPerThread }
@@ -86,7 +87,7 @@ func TestEventsOrderStreams(t *testing.T) {
 	gate, open := p.gate()
 	defer open()
 	note := order.kernel(p)
-	a, b := p.stream(streamNonBlocking), p.stream(streamNonBlocking)
+	a, b := p.stream(core.NonBlocking), p.stream(core.NonBlocking)
 	event, word := p.event()
 	p.want(nil, abi.CallEventQuery, &wire.EventQuery{Event: event}, nil) // never recorded counts as done
 	p.ok(abi.CallLaunch, launchOf(gate, a, 0), nil)
@@ -269,11 +270,11 @@ func BenchmarkLaunch(b *testing.B) {
 	p := newProgram(b)
 	f := p.kernel("nothing", nil)
 	payload := launchOf(f, 0, 1).Append(nil)
-	st, err := p.session.stream(&Call{Context: uint32(p.context), Slot: 1}, 0)
+	st, err := p.session.core.Stream(&Call{Context: uint32(p.context), Slot: 1}, 0)
 	if err != nil {
 		b.Fatal(err)
 	}
-	st.work = nullStream{}
+	st.Work = nullStream{}
 	call := &Call{Number: abi.CallLaunch, Slot: 1, Context: uint32(p.context), Payload: payload}
 	b.ReportAllocs()
 	for b.Loop() {

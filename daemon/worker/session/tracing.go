@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/session/core"
 	"github.com/phos-gpu/phos/daemon/worker/session/object"
 	"github.com/phos-gpu/phos/daemon/worker/session/trace"
 	"github.com/phos-gpu/phos/hijack/abi"
@@ -24,14 +25,14 @@ type traced struct {
 
 // Trace writes down, from now on, which calls make, use and end which objects; nil ends that.
 func (s *Session) Trace(log *trace.Log) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.core.Mu.Lock()
+	defer s.core.Mu.Unlock()
 	if log == nil {
-		s.traced, s.objects.Watch = nil, nil
+		s.traced, s.core.Objects.Watch = nil, nil
 		return
 	}
 	t := &traced{log: log, arguments: map[abi.Call][]string{}}
-	for o := range s.objects.Records() {
+	for o := range s.core.Objects.Records() {
 		if o.Retired() {
 			continue
 		}
@@ -41,11 +42,11 @@ func (s *Session) Trace(log *trace.Log) {
 		}
 		log.Write(&have)
 	}
-	s.traced, s.objects.Watch = t, t.watch
+	s.traced, s.core.Objects.Watch = t, t.watch
 }
 
 // begin notes a call before it is carried out: afterwards, what it uses may be gone.
-func (t *traced) begin(s *Session, call *Call) {
+func (t *traced) begin(s *Session, call *core.Call) {
 	t.count++
 	t.now = &trace.Call{
 		N: t.count, Microseconds: time.Since(t.log.Begun()).Microseconds(), Call: call.Number.String(),
@@ -88,9 +89,9 @@ func (t *traced) watch(o *object.Object, made bool) {
 
 // uses finds what a call's arguments name. A call that does not fit its number has none: it fails
 // anyway.
-func (t *traced) uses(s *Session, call *Call) {
-	names, known := t.arguments[call.Number]
-	if !known {
+func (t *traced) uses(s *Session, call *core.Call) {
+	names, ok := t.arguments[call.Number]
+	if !ok {
 		names = call.Number.Arguments()
 		t.arguments[call.Number] = names
 	}
@@ -137,28 +138,15 @@ func (t *traced) use(s *Session, name string, word uint64) {
 		t.now.Uses = append(t.now.Uses, used)
 		return
 	}
-	start, found := s.allocationAt(word)
+	start, found := s.memory.AllocationAt(word)
 	if !found {
 		return
 	}
-	if o := s.objects.Get(start); o != nil {
+	if o := s.core.Objects.Get(start); o != nil {
 		used := describe(o)
 		used.As, used.Owner = name, ""
 		t.now.Uses = append(t.now.Uses, used)
 	}
-}
-
-// allocationAt is the start of the memory that an address lies in.
-func (s *Session) allocationAt(address uint64) (start uint64, found bool) {
-	for _, d := range s.devices {
-		if d.heap == nil || address < d.window.Address || address >= d.window.End() {
-			continue
-		}
-		r, found := d.heap.Find(address)
-		return r.Address, found
-	}
-	r, found := s.arena.Find(address)
-	return r.Address, found
 }
 
 func describe(o *object.Object) trace.Object {
@@ -170,11 +158,11 @@ func describe(o *object.Object) trace.Object {
 		told = trace.Object{Kind: "pinned memory", Address: fmt.Sprintf("%#x", o.ID)}
 	default:
 	}
-	if a, is := o.State.(*allocation); is {
-		told.Bytes = a.bounds.Bytes
+	if memory, ok := o.State.(interface{ Size() uint64 }); ok {
+		told.Bytes = memory.Size()
 	}
-	if o.Owner != nil {
-		told.Owner = o.Owner.Handle().String()
+	if o.Parent != nil {
+		told.Owner = o.Parent.Handle().String()
 	}
 	return told
 }

@@ -41,9 +41,8 @@ type Object struct {
 	// Sequence is the place in the order of creation, from 1.
 	Sequence uint64
 	Maker    Maker
-	// Owner is the parent: it destroys this object when it is destroyed itself. It is nil for a
-	// context.
-	Owner *Object
+	// Parent destroys this object when it is destroyed itself. It is nil for a context.
+	Parent *Object
 	// Needs are further objects that must exist when this one is created again.
 	Needs []*Object
 	// State is package session's state of the object.
@@ -119,9 +118,9 @@ func (g *Graph) Add(o *Object) *Object {
 		g.oldest = o
 	}
 	g.newest = o
-	if o.Owner != nil {
-		o.Owner.users++
-		o.Owner.link(o)
+	if o.Parent != nil {
+		o.Parent.users++
+		o.Parent.link(o)
 	}
 	for _, need := range o.Needs {
 		need.users++
@@ -189,8 +188,8 @@ func (g *Graph) Destroy(o *Object, release func(*Object)) {
 		g.Destroy(child, release)
 	}
 	delete(g.byID, o.ID)
-	if o.Owner != nil {
-		o.Owner.unlink(o)
+	if o.Parent != nil {
+		o.Parent.unlink(o)
 	}
 	if g.Watch != nil {
 		g.Watch(o, false)
@@ -219,8 +218,8 @@ func (g *Graph) remove(o *Object) {
 	if o.Maker.Image != nil {
 		g.Images.release(o.Maker.Image)
 	}
-	if o.Owner != nil {
-		g.unuse(o.Owner)
+	if o.Parent != nil {
+		g.unuse(o.Parent)
 	}
 	for _, need := range o.Needs {
 		g.unuse(need)

@@ -10,7 +10,7 @@ import (
 )
 
 func add(g *Graph, kind abi.Kind, owner *Object, needs ...*Object) *Object {
-	return g.Add(&Object{ID: uint64(g.NextHandle(kind)), Kind: kind, Owner: owner, Needs: needs})
+	return g.Add(&Object{ID: uint64(g.NextHandle(kind)), Kind: kind, Parent: owner, Needs: needs})
 }
 
 func records(g *Graph) (handles []abi.Handle) {
@@ -84,10 +84,10 @@ func TestNeededRecordsAreRetired(t *testing.T) {
 	image := g.Images.Keep([]byte("code"))
 	module := g.Add(
 		&Object{
-			ID:    uint64(g.NextHandle(abi.KindModule)),
-			Kind:  abi.KindModule,
-			Owner: context,
-			Maker: Maker{Image: image},
+			ID:     uint64(g.NextHandle(abi.KindModule)),
+			Kind:   abi.KindModule,
+			Parent: context,
+			Maker:  Maker{Image: image},
 		},
 	)
 	function := add(g, abi.KindFunction, module)
@@ -165,7 +165,7 @@ func TestRecordsStaySound(t *testing.T) {
 		seen := map[*Object]bool{}
 		last := uint64(0)
 		for o := range g.Records() {
-			if o.Sequence <= last || o.Owner != nil && !seen[o.Owner] || len(o.Needs) > 0 && !seen[o.Needs[0]] {
+			if o.Sequence <= last || o.Parent != nil && !seen[o.Parent] || len(o.Needs) > 0 && !seen[o.Needs[0]] {
 				t.Fatalf("%v is out of order", o.Handle())
 			}
 			if living[o] == o.Retired() {

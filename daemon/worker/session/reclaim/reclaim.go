@@ -1,0 +1,308 @@
+package reclaim
+
+import (
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/session/core"
+	"github.com/phos-gpu/phos/hijack/abi"
+)
+
+// keepers returns the memories that keep what is freed. It needs no lock.
+func (s *Reclaimer) keepers() (keepers []gpu.Keeper) {
+	if !s.Defers() {
+		return nil
+	}
+	for _, d := range s.Devices {
+		if c := d.Opened.Load(); c != nil {
+			if k, ok := (*c).Memory().(gpu.Keeper); ok {
+				keepers = append(keepers, k)
+			}
+		}
+	}
+	return keepers
+}
+
+// kept reports whether freed memory waits for idle GPUs. It needs no lock.
+func (s *Reclaimer) kept() bool {
+	for _, k := range s.keepers() {
+		if k.Kept() > 0 {
+			return true
+		}
+	}
+	return !s.state.empty()
+}
+
+// idle reports whether no stream has work.
+func (s *Reclaimer) idle() bool {
+	for _, c := range s.Contexts {
+		if len(c.Busy()) > 0 {
+			return false
+		}
+	}
+	for c := range s.Ending {
+		if len(c.Busy()) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// waitIdle waits up to limit for all streams to become idle. It holds Mu, so no new calls arrive;
+// keep limit short, because running work may depend on the next call. It polls: the gpu contract has
+// no notification of an idle stream. A gpu.Tell is work itself, so the stream is not idle while its
+// function runs, and a backend may run that only when the stream's state is asked for.
+func (s *Reclaimer) waitIdle(limit time.Duration) bool {
+	for begun := time.Now(); !s.idle(); {
+		if time.Since(begun) >= limit {
+			return false
+		}
+		<-time.After(100 * time.Microsecond)
+	}
+	return true
+}
+
+// maxHold is how long the program's calls are held up at most, at a time, so that its GPUs become
+// idle.
+const maxHold = time.Second
+
+// WhenIdle runs do with the lock when no stream has work. A program that always has work is held up
+// for longer and longer. It is called without the lock.
+func (s *Reclaimer) WhenIdle(do func() error) error {
+	for hold := time.Duration(0); ; hold = min(2*hold+time.Millisecond, maxHold) {
+		done, err := s.tryIdle(hold, do)
+		if done {
+			return err
+		}
+		s.Mu.Lock()
+		busy, release := s.holdBusy()
+		s.Mu.Unlock()
+		await(busy, release)
+	}
+}
+
+// tryIdle takes the lock and runs do if all streams become idle soon.
+func (s *Reclaimer) tryIdle(soon time.Duration, do func() error) (done bool, err error) {
+	s.Mu.Lock()
+	defer s.Mu.Unlock()
+	switch {
+	case s.Closed:
+		return true, abi.Deinitialized
+	case !s.waitIdle(soon):
+		return false, nil
+	}
+	return true, do()
+}
+
+// Reclaim gives back what was freed: all of it, or some. All GPUs are idle. It reports whether
+// nothing is left.
+func (s *Reclaimer) Reclaim(all bool) (done bool) {
+	for _, do := range s.state.take() {
+		do()
+	}
+	done = true
+	for _, k := range s.keepers() {
+		for {
+			given, err := k.GiveBack()
+			if err != nil {
+				s.Log.Warn("give memory back", "error", err)
+				break
+			}
+			if given || !all {
+				done = done && given
+				break
+			}
+		}
+	}
+	return done
+}
+
+// AfterAll runs f when all work is done that was submitted so far, on one device or, for nil, on
+// all of them. f runs without the lock and must not take it.
+func (s *Reclaimer) AfterAll(d *core.Device, f func()) {
+	var busy []*core.Stream
+	for _, c := range s.Contexts {
+		if d != nil && c.Device != d {
+			continue
+		}
+		for _, st := range c.Streams {
+			if !st.Idle() {
+				busy = append(busy, st)
+			}
+		}
+	}
+	if len(busy) == 0 {
+		f()
+		return
+	}
+	var left atomic.Int64
+	left.Store(int64(len(busy)))
+	s.CountFrees(1)
+	arrive := func() {
+		if left.Add(-1) == 0 {
+			f()
+			s.CountFrees(-1)
+		}
+	}
+	for _, st := range busy {
+		if st.Submit(gpu.Tell{Func: arrive}) != nil {
+			arrive()
+		}
+	}
+}
+
+// How freed memory is given back.
+const (
+	// grace is how long freed memory stays for the program's next allocations while its GPUs are idle.
+	grace = 20 * time.Millisecond
+	// maxLook is the longest time between two looks whether they are.
+	maxLook = 200 * time.Millisecond
+	// maxGrace is how long pinned memory waits for GPUs that become idle by themselves.
+	maxGrace = 2 * time.Second
+	// owedTime is how long to wait for memory that other programs have freed, owedLook the time
+	// between two looks.
+	owedTime, owedLook = 2 * time.Second, 5 * time.Millisecond
+)
+
+// Freed is called after each free that may have left something to reclaim. It needs no lock.
+func (s *Reclaimer) Freed() {
+	if !s.Defers() || !s.kept() {
+		return
+	}
+	s.state.more.Store(true)
+	if !s.state.watched.Swap(true) {
+		go s.watch()
+	}
+}
+
+// watch reclaims while all GPUs are idle, until nothing is left. A program that is never idle is
+// held up only for memory that other processes want, and for pinned memory, which cannot be reused
+// before it is given back.
+func (s *Reclaimer) watch() {
+	look, hold, since := grace, time.Duration(0), time.Now()
+	for {
+		select {
+		case <-s.Ended:
+			return
+		case <-time.After(look):
+		}
+		wanted := s.wanted()
+		look = min(2*look, maxLook)
+		switch {
+		case wanted:
+			look = owedLook
+			hold = min(2*hold+time.Millisecond, maxHold)
+		case !s.state.more.Load():
+			since, hold = time.Now(), 0 // what is left shares chunks with memory in use
+		case time.Since(since) > maxGrace && !s.state.empty():
+			hold = min(2*hold+time.Millisecond, maxHold)
+		}
+		if !wanted && !s.state.more.Load() && s.kept() {
+			continue
+		}
+		over := false
+		rested, _ := s.tryIdle(hold, func() error {
+			if over = s.reclaimSome(wanted); over {
+				s.state.watched.Store(false) // the next Freed starts another watch
+			}
+			return nil
+		})
+		if over {
+			return
+		}
+		if rested {
+			hold = 0
+			if s.state.more.Load() {
+				look = time.Millisecond
+			}
+		}
+	}
+}
+
+// reclaimSome reclaims a part, or all if other processes want it, and reports whether nothing is
+// left.
+func (s *Reclaimer) reclaimSome(wanted bool) (over bool) {
+	s.state.more.Store(false)
+	if !s.Reclaim(wanted) {
+		s.state.more.Store(true)
+	}
+	if wanted {
+		if err := s.compact(); err != nil {
+			s.Log.Warn("give memory to others", "error", err)
+		}
+	}
+	return !s.kept()
+}
+
+// wanted reports whether other processes need memory that is kept.
+func (s *Reclaimer) wanted() bool {
+	return slices.ContainsFunc(s.keepers(), gpu.Keeper.Wanted)
+}
+
+// compact gives back freed memory that shares chunks with memory in use.
+func (s *Reclaimer) compact() error {
+	for _, k := range s.keepers() {
+		if err := k.Compact(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AfterWork runs do with the lock when all work is done that was submitted before; if frees are
+// deferred, when all GPUs are idle.
+func (s *Reclaimer) AfterWork(call *core.Call, do func() error) error {
+	keeps := s.Defers()
+	if keeps {
+		inner := do
+		do = func() error { // what it frees need not be kept
+			defer s.Reclaim(true)
+			return inner()
+		}
+	}
+	busy, release := s.holdBusy()
+	if len(busy) == 0 {
+		return do()
+	}
+	s.CountFrees(1)
+	return call.Beside(func() error {
+		defer s.CountFrees(-1)
+		await(busy, release)
+		if keeps {
+			return s.WhenIdle(do)
+		}
+		s.Mu.Lock()
+		defer s.Mu.Unlock()
+		return do()
+	})
+}
+
+// holdBusy keeps all streams that have work open until await has waited for them.
+func (s *Reclaimer) holdBusy() (busy []*core.Stream, release []func()) {
+	for _, c := range s.Contexts {
+		if streams := c.Busy(); len(streams) > 0 {
+			busy = append(busy, streams...)
+			release = append(release, c.Hold(streams))
+		}
+	}
+	for c := range s.Ending {
+		for _, st := range c.Busy() {
+			busy = append(busy, st)
+			st.Users.Add(1)
+			release = append(release, st.Drop)
+		}
+	}
+	return busy, release
+}
+
+// await waits for streams of holdBusy and releases them. It needs no lock.
+func await(busy []*core.Stream, release []func()) {
+	for _, st := range busy {
+		_ = st.Work.Synchronize() // a fault will be the next call's
+	}
+	for _, f := range release {
+		f()
+	}
+}
