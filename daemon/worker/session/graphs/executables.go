@@ -293,7 +293,11 @@ func (s *Graphs) graphNodeSetEnabled(_ *core.Call, in *wire.GraphNodeSetEnabled)
 	return nil
 }
 
-func (s *Graphs) graphNodeGetEnabled(_ *core.Call, in *wire.GraphNodeGetEnabled, out *wire.GraphNodeGetEnabledReply) error {
+func (s *Graphs) graphNodeGetEnabled(
+	_ *core.Call,
+	in *wire.GraphNodeGetEnabled,
+	out *wire.GraphNodeGetEnabledReply,
+) error {
 	x, step, err := s.switchable(in.HGraphExec, in.HNode)
 	if err == nil && !x.off[step] {
 		out.IsEnabled = 1
