@@ -176,7 +176,7 @@ func (s *Session) restoreObject(r *core.Decoder, in *saved.Object) error {
 	}
 	if in.Owner != 0 {
 		if o.Parent = s.core.Objects.Get(in.Owner); o.Parent == nil {
-			return core.Damaged("its owner %#x is not there", in.Owner)
+			return core.Damaged("its parent %#x is not there", in.Owner)
 		}
 	}
 	var err error

@@ -420,7 +420,7 @@ func (s *Graphs) restoreEventWork(r *core.Decoder, d *core.Device, h abi.Handle)
 // and not find them. What the functions work on goes with the module.
 func (s *Graphs) markStale(m *code.Module) {
 	for _, c := range s.Contexts {
-		for o := range c.Object.Owned(abi.KindGraphExec) {
+		for o := range c.Object.Children(abi.KindGraphExec) {
 			x := o.State.(*executable)
 			x.stale = x.stale ||
 				slices.ContainsFunc(x.ops, func(op graph.Op) bool { return s.code.Launches(x.context, op, m) })

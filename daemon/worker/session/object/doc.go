@@ -6,7 +6,7 @@
 // The package knows nothing of GPUs: package session hangs its own state on an object and does the
 // work. Nothing here locks; the session's lock guards a Graph.
 //
-// Two relations lead from an object to older ones. Its Owner destroys it: a context takes its
+// Two relations lead from an object to older ones. Its Parent destroys it: a context takes its
 // streams along. What it Needs may be destroyed before it, as a graph may while an executable made
 // from it lives on; the record is then kept, retired, because replaying the younger object takes
 // the older one.

@@ -25,7 +25,7 @@ const (
 type Maker struct {
 	// Call is the permanent number of the call.
 	Call abi.Call
-	// Payload holds the call's arguments as package wire encodes them; the owner of a Graph gives it a
+	// Payload holds the call's arguments as package wire encodes them; the user of a Graph gives it a
 	// copy to keep.
 	Payload []byte
 	// Image is code that the call loaded, nil for other calls.
@@ -47,13 +47,13 @@ type Object struct {
 	// State is what package session keeps with the object.
 	State any
 
-	users         int // objects whose owner or need this is
-	retired       bool
-	newer, older  *Object // neighbours in the order of creation
-	firstOwned    *Object // newest first
-	nextOwned     *Object
-	previousOwned *Object
-	destroyed     bool
+	users           int // objects whose parent or need this is
+	retired         bool
+	newer, older    *Object // neighbours in the order of creation
+	firstChild      *Object // newest first
+	nextSibling     *Object
+	previousSibling *Object
+	destroyed       bool
 }
 
 // Retired reports whether the program has destroyed the object while a younger one still needs its
@@ -121,7 +121,7 @@ func (g *Graph) Add(o *Object) *Object {
 	g.newest = o
 	if o.Parent != nil {
 		o.Parent.users++
-		o.Parent.own(o)
+		o.Parent.addChild(o)
 	}
 	for _, need := range o.Needs {
 		need.users++
@@ -132,24 +132,24 @@ func (g *Graph) Add(o *Object) *Object {
 	return o
 }
 
-func (o *Object) own(child *Object) {
-	child.nextOwned = o.firstOwned
-	if o.firstOwned != nil {
-		o.firstOwned.previousOwned = child
+func (o *Object) addChild(child *Object) {
+	child.nextSibling = o.firstChild
+	if o.firstChild != nil {
+		o.firstChild.previousSibling = child
 	}
-	o.firstOwned = child
+	o.firstChild = child
 }
 
-func (o *Object) disown(child *Object) {
-	if child.previousOwned != nil {
-		child.previousOwned.nextOwned = child.nextOwned
-	} else if o.firstOwned == child {
-		o.firstOwned = child.nextOwned
+func (o *Object) removeChild(child *Object) {
+	if child.previousSibling != nil {
+		child.previousSibling.nextSibling = child.nextSibling
+	} else if o.firstChild == child {
+		o.firstChild = child.nextSibling
 	}
-	if child.nextOwned != nil {
-		child.nextOwned.previousOwned = child.previousOwned
+	if child.nextSibling != nil {
+		child.nextSibling.previousSibling = child.previousSibling
 	}
-	child.nextOwned, child.previousOwned = nil, nil
+	child.nextSibling, child.previousSibling = nil, nil
 }
 
 // Get returns the living object of an ID, nil where there is none.
@@ -182,12 +182,12 @@ func (g *Graph) Destroy(o *Object, release func(*Object)) {
 		return
 	}
 	o.destroyed = true
-	for child := o.firstOwned; child != nil; child = o.firstOwned {
+	for child := o.firstChild; child != nil; child = o.firstChild {
 		g.Destroy(child, release)
 	}
 	delete(g.byID, o.ID)
 	if o.Parent != nil {
-		o.Parent.disown(o)
+		o.Parent.removeChild(o)
 	}
 	if g.Watch != nil {
 		g.Watch(o, false)
@@ -243,10 +243,10 @@ func (g *Graph) Records() iter.Seq[*Object] {
 	}
 }
 
-// Owned yields the living objects of a kind that o owns directly, newest first.
-func (o *Object) Owned(kind abi.Kind) iter.Seq[*Object] {
+// Children yields the living objects of a kind that o owns directly, newest first.
+func (o *Object) Children(kind abi.Kind) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) {
-		for child := o.firstOwned; child != nil; child = child.nextOwned {
+		for child := o.firstChild; child != nil; child = child.nextSibling {
 			if child.Kind == kind && !yield(child) {
 				return
 			}
