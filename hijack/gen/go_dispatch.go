@@ -38,7 +38,11 @@ func topicOf(c *call) (topic, error) {
 			return t, nil
 		}
 	}
-	return topic{}, fmt.Errorf("%s: %s belongs to no topic: name its file in hijack/gen/go_dispatch.go", c.where, c.name)
+	return topic{}, fmt.Errorf(
+		"%s: %s belongs to no topic: name its file in hijack/gen/go_dispatch.go",
+		c.where,
+		c.name,
+	)
 }
 
 // checkTopics finds names in the table of topics that the specification does not have.

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -130,5 +131,29 @@ func TestProblems(t *testing.T) {
 		if _, err := load(dir); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%q: %v, want %q", test.file, err, test.want)
 		}
+	}
+}
+
+// TestTopics wants exactly one topic for each forwarded call, and an error for a call of an unknown
+// file.
+func TestTopics(t *testing.T) {
+	s := loadSpec(t)
+	if err := s.checkTopics(); err != nil {
+		t.Error(err)
+	}
+	for _, c := range s.framedCalls() {
+		found := 0
+		for _, topic := range topics {
+			if slices.Contains(topic.files, c.topic) {
+				found++
+			}
+		}
+		if _, err := topicOf(c); err != nil || found > 1 {
+			t.Errorf("%s: %s has %d topics: %v", c.where, c.name, found, err)
+		}
+	}
+	s.calls = append(s.calls, &call{name: "lost", number: 0xffff, class: sync, topic: "nothing"})
+	if _, err := goTopics(s); err == nil {
+		t.Error("a call without a topic is no error")
 	}
 }

@@ -27,9 +27,14 @@ func TestBacklog(t *testing.T) {
 				return slices.Clone(p.full)
 			}
 			for ; len(told()) == 0 && submitted < 2*core.FullUnits; submitted++ {
-				p.ok(abi.CallMemcpyInline, &wire.MemcpyInline{Dst: address, Stream: abi.StreamLegacy, Bytes: content}, nil)
+				p.ok(
+					abi.CallMemcpyInline,
+					&wire.MemcpyInline{Dst: address, Stream: abi.StreamLegacy, Bytes: content},
+					nil,
+				)
 			}
-			if want := core.FullUnits / (1 + bytes/core.UnitBytes); submitted < want || submitted > want+2*core.MarkUnits {
+			if want := core.FullUnits / (1 + bytes/core.UnitBytes); submitted < want ||
+				submitted > want+2*core.MarkUnits {
 				t.Errorf("full after %d copies of %d bytes, want %d", submitted, bytes, want)
 			}
 			open()

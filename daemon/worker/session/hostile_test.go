@@ -215,7 +215,7 @@ func TestRestoreOfNonsense(t *testing.T) {
 	}
 }
 
-// FuzzRestore is for bytes that nobody would write.
+// FuzzRestore restores arbitrary bytes.
 func FuzzRestore(f *testing.F) {
 	for seed := range uint64(3) {
 		f.Add(someSession(f, seed, 60))

@@ -1,7 +1,7 @@
 package session
 
 import (
-	gocontext "context"
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -92,7 +92,7 @@ func (s *Session) lockSoon() bool {
 	if s.core.Mu.TryLock() {
 		return true
 	}
-	soon, cancel := gocontext.WithTimeout(gocontext.Background(), patience)
+	soon, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return s.lockBefore(soon.Done()) == nil
 }

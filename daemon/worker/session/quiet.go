@@ -1,7 +1,7 @@
 package session
 
 import (
-	gocontext "context"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -19,7 +19,7 @@ var ErrBusy = errors.New("what was called is not over")
 // Quiet waits until everything that was called is done, frees and host functions included. Nothing
 // new may be called meanwhile, except for what host functions end with. When ctx ends first, the
 // error says what was still going on.
-func (s *Session) Quiet(ctx gocontext.Context) error {
+func (s *Session) Quiet(ctx context.Context) error {
 	for wait := 20 * time.Microsecond; ; wait = min(2*wait, time.Millisecond) {
 		err := s.lockBefore(ctx.Done())
 		if err == nil {
@@ -34,17 +34,17 @@ func (s *Session) Quiet(ctx gocontext.Context) error {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return quietError{gocontext.Cause(ctx), err}
+			return quietError{context.Cause(ctx), err}
 		}
 	}
 }
 
-// quietError is a wait that ended without a rest.
+// quietError is the error of a Quiet that was given up.
 type quietError struct{ why, busy error }
 
-// Error says why only where it is news: who set a deadline knows it.
+// Error leaves the reason out if it is a deadline, which the caller has set.
 func (g quietError) Error() string {
-	if errors.Is(g.why, gocontext.DeadlineExceeded) {
+	if errors.Is(g.why, context.DeadlineExceeded) {
 		return g.busy.Error()
 	}
 	return fmt.Sprintf("%v: %v", g.why, g.busy)
@@ -73,7 +73,10 @@ func (s *Session) busy() error {
 	at := time.Now()
 	for _, sequence := range slices.Sorted(maps.Keys(s.pending)) {
 		call := s.pending[sequence]
-		left = append(left, fmt.Sprintf("%v has waited for %v", call.number, at.Sub(call.since).Round(time.Millisecond)))
+		left = append(
+			left,
+			fmt.Sprintf("%v has waited for %v", call.number, at.Sub(call.since).Round(time.Millisecond)),
+		)
 	}
 	for _, index := range slices.Sorted(maps.Keys(s.core.Contexts)) {
 		for _, st := range s.core.Contexts[index].Streams {

@@ -2,7 +2,7 @@ package session
 
 import (
 	"cmp"
-	gocontext "context"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -100,7 +100,7 @@ func (s *Session) reopen(r *core.Decoder) error {
 			return err
 		}
 	}
-	ctx, cancel := gocontext.WithTimeout(gocontext.Background(), cmp.Or(s.core.Options.Patience, reopenTime))
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(s.core.Options.Patience, reopenTime))
 	defer cancel()
 	if err := s.memory.Reopen(ctx); err != nil {
 		return err
@@ -150,7 +150,7 @@ func (s *Session) restoreObjects(r *core.Decoder) error {
 			return fmt.Errorf("%s: %w", name(r.In.Objects[i].Kind, r.In.Objects[i].ID), err)
 		}
 	}
-	for _, image := range r.Images { // who uses one has counted itself
+	for _, image := range r.Images { // each user holds its own reference
 		s.core.Objects.Images.Discard(image.Kept)
 	}
 	return nil
@@ -176,7 +176,7 @@ func (s *Session) restoreObject(r *core.Decoder, in *saved.Object) error {
 	}
 	if in.Owner != 0 {
 		if o.Parent = s.core.Objects.Get(in.Owner); o.Parent == nil {
-			return core.Damaged("its owner %#x is not there", in.Owner)
+			return core.Damaged("its parent %#x is not there", in.Owner)
 		}
 	}
 	var err error

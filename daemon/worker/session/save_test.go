@@ -2,7 +2,7 @@ package session
 
 import (
 	"bytes"
-	gocontext "context"
+	"context"
 	"errors"
 	"log/slog"
 	"maps"
@@ -22,7 +22,7 @@ import (
 
 func (p *program) quiet() {
 	p.t.Helper()
-	ctx, cancel := gocontext.WithTimeout(gocontext.Background(), mostWait)
+	ctx, cancel := context.WithTimeout(context.Background(), mostWait)
 	defer cancel()
 	if err := p.session.Quiet(ctx); err != nil {
 		p.t.Fatal(err)
@@ -313,8 +313,8 @@ var disturbances = []struct {
 // TestQuiet: it waits for all that is going on, names it when its time is over, and leaves it
 // alone.
 func TestQuiet(t *testing.T) {
-	soon := func() (gocontext.Context, gocontext.CancelFunc) {
-		return gocontext.WithTimeout(gocontext.Background(), 30*time.Millisecond)
+	soon := func() (context.Context, context.CancelFunc) {
+		return context.WithTimeout(context.Background(), 30*time.Millisecond)
 	}
 	for _, c := range disturbances {
 		t.Run(c.name, func(t *testing.T) {
@@ -324,7 +324,7 @@ func TestQuiet(t *testing.T) {
 			ctx, cancel := soon()
 			defer cancel()
 			err := p.session.Quiet(ctx)
-			if !errors.Is(err, ErrBusy) || !errors.Is(err, gocontext.DeadlineExceeded) ||
+			if !errors.Is(err, ErrBusy) || !errors.Is(err, context.DeadlineExceeded) ||
 				!strings.Contains(err.Error(), c.says) {
 				t.Errorf("while it goes on: %v; want %q", err, c.says)
 			}

@@ -121,7 +121,7 @@ func (l *loads) Save(k *core.Encoder) (out []saved.Load) {
 		case x.unloads != nil && numbers[x.unloads] != 0:
 			step.Unloads = numbers[x.unloads]
 		case x.image == nil:
-			continue // it could not be told: the session has ended its context meanwhile
+			continue // its context was destroyed while it was loaded
 		case x.loaded():
 			step.Module = x.module.object.Handle()
 		default:
@@ -188,7 +188,11 @@ func (s *Code) restoreReloadOne(r *core.Decoder, d *core.Device, in *saved.Load,
 	}
 	m, err := s.restoreLoad(d, in.HeapBytes, r.Images[in.Image])
 	if err != nil {
-		s.Log.Warn("code that is not used any more cannot be loaded: what came after it may lie elsewhere", "error", err)
+		s.Log.Warn(
+			"cannot load code that was unloaded since: later code may get other addresses",
+			"error",
+			err,
+		)
 		return nil
 	}
 	came[last] = m
@@ -276,7 +280,7 @@ func (s *Code) restoreLoad(d *core.Device, heapBytes uint64, image core.Image) (
 	return m, nil
 }
 
-// take gives a module the code that was loaded for it beforehand.
+// take gives a module the code that Reload has loaded for it.
 func (m *Module) take(other *Module) error {
 	if other.loads != m.loads {
 		return core.Damaged("its code was loaded on another GPU")

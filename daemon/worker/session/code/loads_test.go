@@ -132,7 +132,14 @@ func TestLoadsForget(t *testing.T) {
 			}
 		}
 		if here != living || gone != test.want || len(l.steps) != here+2*gone {
-			t.Errorf("%d steps: %d loads are there, %d gone, want %d and %d", len(l.steps), here, gone, living, test.want)
+			t.Errorf(
+				"%d steps: %d loads are there, %d gone, want %d and %d",
+				len(l.steps),
+				here,
+				gone,
+				living,
+				test.want,
+			)
 		}
 	}
 }

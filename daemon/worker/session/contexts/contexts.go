@@ -27,7 +27,12 @@ func (s *Contexts) newContext(call *core.Call, d *core.Device, h abi.Handle, fla
 	if err := s.memory.OpenDevice(d); err != nil {
 		return nil, err
 	}
-	c := &core.Context{Device: d, Flags: flags | flagMapHost, Limits: core.DefaultLimits, PerThread: map[uint32]*core.Stream{}}
+	c := &core.Context{
+		Device:    d,
+		Flags:     flags | flagMapHost,
+		Limits:    core.DefaultLimits,
+		PerThread: map[uint32]*core.Stream{},
+	}
 	c.Object = s.Objects.Add(&object.Object{ID: uint64(h), Kind: abi.KindContext, Maker: call.Maker(), State: c})
 	s.Contexts[h.Index()] = c
 	return c, nil
@@ -81,7 +86,7 @@ func (s *Contexts) finishContext(c *core.Context) error {
 	s.disablePeers(c)
 	s.Destroy(c.Object)
 	for _, st := range slices.Clone(c.Streams) {
-		st.Close() // the default streams, which are nobody's
+		st.Close() // the default streams, which are no objects
 	}
 	s.memory.CloseDevice(c.Device)
 	if c.Object.Handle() == abi.PrimaryContext(c.Device.Ordinal) {
@@ -155,7 +160,9 @@ func (s *Contexts) devicePrimaryCtxReset(call *core.Call, in *wire.DevicePrimary
 
 func (s *Contexts) endPrimary(call *core.Call, d *core.Device) error {
 	c := s.primaries[d.Ordinal].context
-	s.primaries[d.Ordinal].context, s.primaries[d.Ordinal].flags, s.primaries[d.Ordinal].ending = nil, 0, make(chan struct{})
+	s.primaries[d.Ordinal].context, s.primaries[d.Ordinal].flags, s.primaries[d.Ordinal].ending = nil, 0, make(
+		chan struct{},
+	)
 	return s.endContext(call, c)
 }
 
@@ -289,7 +296,13 @@ func (s *Contexts) restoreContext(r *core.Decoder, o *object.Object, in *saved.C
 	if len(in.Limits) != core.LimitCount || !primary && h.Index() <= object.ReservedContexts || o.Parent != nil {
 		return nil, core.Damaged("it is no context of GPU %d", d.Ordinal)
 	}
-	c := &core.Context{Object: o, Device: d, Flags: in.Flags, Limits: core.Limits(in.Limits), PerThread: map[uint32]*core.Stream{}}
+	c := &core.Context{
+		Object:    o,
+		Device:    d,
+		Flags:     in.Flags,
+		Limits:    core.Limits(in.Limits),
+		PerThread: map[uint32]*core.Stream{},
+	}
 	c.HeapBytes.Store(in.HeapBytes)
 	if err := c.ApplyLimits(); err != nil {
 		return nil, err

@@ -76,8 +76,8 @@ func (w *watched) failure() error {
 	return w.err
 }
 
-// reported is the program's memory as copies of graphs use it. Nobody waits for one of them, so
-// that an error is stored for a later call to return.
+// reported is the program's memory as copies of graphs use it. No call waits for such a copy, so an
+// error is stored for a later call to return.
 type reported struct {
 	gpu.HostMemory
 	session *Copies

@@ -26,7 +26,7 @@ type Call struct {
 	Payload []byte
 
 	beside func() error
-	// waitsFor is the stream that beside waits for, for people who look.
+	// waitsFor is the stream that beside waits for, for Progress.
 	waitsFor abi.Handle
 	long     bool
 }

@@ -30,7 +30,7 @@ type Core struct {
 	Devices  []*Device
 	// Contexts are found by the low half of the handle.
 	Contexts map[uint32]*Context
-	// Ending contexts are being destroyed: their handles mean nothing any more.
+	// Ending contexts are being destroyed: their handles are no longer valid.
 	Ending map[*Context]struct{}
 	// DiscardGraph drops the graph of a capture that failed.
 	DiscardGraph func(g *graph.Graph)

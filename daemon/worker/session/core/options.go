@@ -45,7 +45,7 @@ type Program interface {
 	Memory(slot uint32) gpu.HostMemory
 }
 
-// NoThread is the slot of calls that nobody waits for.
+// NoThread is the slot of calls that no thread waits for.
 const NoThread = ^uint32(0)
 
 // Arena is the pinned memory that program and worker share at one address.
@@ -61,8 +61,8 @@ type Arena interface {
 type Answers interface {
 	// Reply completes a waiting call.
 	Reply(slot uint32, sequence uint64, code abi.Result, data []byte)
-	// Fail stores the error of a call that nobody waits for; a sticky one is returned by every later
-	// call.
+	// Fail stores the error of a call that no thread waits for; a sticky one is returned by every
+	// later call.
 	Fail(code abi.Result)
 	// Capturing says how many streams are being captured.
 	Capturing(streams int)

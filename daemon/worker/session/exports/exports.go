@@ -67,7 +67,7 @@ func (x *Exports) Put(key ipc.ID, what Export) {
 	x.enter(key, what)
 }
 
-// Withdraw is for memory that is freed. Who has it keeps it.
+// Withdraw ends an offer. Sessions that have imported the memory keep it.
 func (x *Exports) Withdraw(key ipc.ID) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -95,7 +95,7 @@ func (x *Exports) grant(kind ipc.Kind, key ipc.ID) (ipc.Grant, error) {
 	x.mu.Lock()
 	what, ok := x.things[key]
 	if ok && kind == ipc.Event && what.Counter != nil {
-		defer x.mu.Unlock() // so that it is not closed meanwhile
+		defer x.mu.Unlock() // keeps the counter open until its file is duplicated
 		file, err := what.Counter.File()
 		return ipc.Grant{Kind: kind, File: file}, err
 	}

@@ -66,7 +66,11 @@ func (s *Graphs) discardGraph(g *graph.Graph) {
 	}
 }
 
-func (s *Graphs) streamCaptureInfo(call *core.Call, in *wire.StreamCaptureInfo, out *wire.StreamCaptureInfoReply) error {
+func (s *Graphs) streamCaptureInfo(
+	call *core.Call,
+	in *wire.StreamCaptureInfo,
+	out *wire.StreamCaptureInfoReply,
+) error {
 	st, err := s.Stream(call, in.Stream)
 	if err != nil {
 		return err

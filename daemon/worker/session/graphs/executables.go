@@ -293,7 +293,11 @@ func (s *Graphs) graphNodeSetEnabled(_ *core.Call, in *wire.GraphNodeSetEnabled)
 	return nil
 }
 
-func (s *Graphs) graphNodeGetEnabled(_ *core.Call, in *wire.GraphNodeGetEnabled, out *wire.GraphNodeGetEnabledReply) error {
+func (s *Graphs) graphNodeGetEnabled(
+	_ *core.Call,
+	in *wire.GraphNodeGetEnabled,
+	out *wire.GraphNodeGetEnabledReply,
+) error {
 	x, step, err := s.switchable(in.HGraphExec, in.HNode)
 	if err == nil && !x.off[step] {
 		out.IsEnabled = 1
@@ -416,7 +420,7 @@ func (s *Graphs) restoreEventWork(r *core.Decoder, d *core.Device, h abi.Handle)
 // and not find them. What the functions work on goes with the module.
 func (s *Graphs) markStale(m *code.Module) {
 	for _, c := range s.Contexts {
-		for o := range c.Object.Owned(abi.KindGraphExec) {
+		for o := range c.Object.Children(abi.KindGraphExec) {
 			x := o.State.(*executable)
 			x.stale = x.stale ||
 				slices.ContainsFunc(x.ops, func(op graph.Op) bool { return s.code.Launches(x.context, op, m) })

@@ -29,12 +29,12 @@ func (s *Graphs) addGraph(call *core.Call, g *graph.Graph) *hosted {
 }
 
 // addChildren enters the graphs of child nodes, so that the program can have their handles.
-func (s *Graphs) addChildren(g *graph.Graph, owner *object.Object) {
+func (s *Graphs) addChildren(g *graph.Graph, parent *object.Object) {
 	for _, child := range g.Children() {
 		if s.Objects.Get(uint64(child.Handle)) == nil {
 			h := &hosted{graph: child}
 			h.object = s.Objects.Add(
-				&object.Object{ID: uint64(child.Handle), Kind: abi.KindGraph, Parent: owner, State: h},
+				&object.Object{ID: uint64(child.Handle), Kind: abi.KindGraph, Parent: parent, State: h},
 			)
 		}
 	}

@@ -81,7 +81,11 @@ func memOpsNode(words wire.Words) (graph.MemoryOps, error) {
 	return graph.MemoryOps{MemoryOps: ops}, err
 }
 
-func (s *Graphs) graphAddMemOpsNode(_ *core.Call, in *wire.GraphAddMemOpsNode, out *wire.GraphAddMemOpsNodeReply) error {
+func (s *Graphs) graphAddMemOpsNode(
+	_ *core.Call,
+	in *wire.GraphAddMemOpsNode,
+	out *wire.GraphAddMemOpsNodeReply,
+) error {
 	op, err := memOpsNode(in.Ops)
 	if err != nil {
 		return err
@@ -92,7 +96,11 @@ func (s *Graphs) graphAddMemOpsNode(_ *core.Call, in *wire.GraphAddMemOpsNode, o
 
 // graphMemOpsNodeGet writes as many operations as there is room for, and tells how many words there
 // are.
-func (s *Graphs) graphMemOpsNodeGet(call *core.Call, in *wire.GraphMemOpsNodeGet, out *wire.GraphMemOpsNodeGetReply) error {
+func (s *Graphs) graphMemOpsNodeGet(
+	call *core.Call,
+	in *wire.GraphMemOpsNodeGet,
+	out *wire.GraphMemOpsNodeGetReply,
+) error {
 	op, err := opOf[graph.MemoryOps](s, in.Node)
 	if err != nil {
 		return err

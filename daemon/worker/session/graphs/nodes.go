@@ -192,7 +192,11 @@ func (s *Graphs) graphRemoveDependencies(_ *core.Call, in *wire.GraphRemoveDepen
 	return s.edges(in.HGraph, in.From, in.To, (*graph.Graph).Disconnect)
 }
 
-func (s *Graphs) graphAddEmptyNode(_ *core.Call, in *wire.GraphAddEmptyNode, out *wire.GraphAddEmptyNodeReply) (err error) {
+func (s *Graphs) graphAddEmptyNode(
+	_ *core.Call,
+	in *wire.GraphAddEmptyNode,
+	out *wire.GraphAddEmptyNodeReply,
+) (err error) {
 	out.PhGraphNode, err = s.addNode(in.HGraph, in.Dependencies, graph.Empty{})
 	return err
 }
@@ -278,7 +282,11 @@ func (s *Graphs) kernelOp(f uint64, grid, block [3]uint32, shared uint32, params
 	return k, nil
 }
 
-func (s *Graphs) graphAddKernelNode(_ *core.Call, in *wire.GraphAddKernelNode, out *wire.GraphAddKernelNodeReply) error {
+func (s *Graphs) graphAddKernelNode(
+	_ *core.Call,
+	in *wire.GraphAddKernelNode,
+	out *wire.GraphAddKernelNodeReply,
+) error {
 	op, err := s.kernelOp(
 		in.Function,
 		[3]uint32{in.GridX, in.GridY, in.GridZ},
@@ -293,7 +301,11 @@ func (s *Graphs) graphAddKernelNode(_ *core.Call, in *wire.GraphAddKernelNode, o
 	return err
 }
 
-func (s *Graphs) graphKernelNodeGet(call *core.Call, in *wire.GraphKernelNodeGet, out *wire.GraphKernelNodeGetReply) error {
+func (s *Graphs) graphKernelNodeGet(
+	call *core.Call,
+	in *wire.GraphKernelNodeGet,
+	out *wire.GraphKernelNodeGetReply,
+) error {
 	k, err := opOf[graph.Kernel](s, in.Node)
 	if err != nil {
 		return err
@@ -353,7 +365,11 @@ func (s *Graphs) graphAddMemcpyNode(
 	return err
 }
 
-func (s *Graphs) graphMemcpyNodeGet(_ *core.Call, in *wire.GraphMemcpyNodeGet, out *wire.GraphMemcpyNodeGetReply) error {
+func (s *Graphs) graphMemcpyNodeGet(
+	_ *core.Call,
+	in *wire.GraphMemcpyNodeGet,
+	out *wire.GraphMemcpyNodeGetReply,
+) error {
 	c, err := opOf[graph.Copy](s, in.Node)
 	if err != nil {
 		return err
@@ -395,7 +411,11 @@ func fillOp(in *wire.Memset) (graph.Memset, error) {
 	return op, copies.CheckFill(in.PatternBytes, op.Fill)
 }
 
-func (s *Graphs) graphAddMemsetNode(_ *core.Call, in *wire.GraphAddMemsetNode, out *wire.GraphAddMemsetNodeReply) error {
+func (s *Graphs) graphAddMemsetNode(
+	_ *core.Call,
+	in *wire.GraphAddMemsetNode,
+	out *wire.GraphAddMemsetNodeReply,
+) error {
 	op, err := fillOp(
 		&wire.Memset{
 			Address:      in.Address,
@@ -413,7 +433,11 @@ func (s *Graphs) graphAddMemsetNode(_ *core.Call, in *wire.GraphAddMemsetNode, o
 	return err
 }
 
-func (s *Graphs) graphMemsetNodeGet(_ *core.Call, in *wire.GraphMemsetNodeGet, out *wire.GraphMemsetNodeGetReply) error {
+func (s *Graphs) graphMemsetNodeGet(
+	_ *core.Call,
+	in *wire.GraphMemsetNodeGet,
+	out *wire.GraphMemsetNodeGetReply,
+) error {
 	m, err := opOf[graph.Memset](s, in.Node)
 	if err == nil {
 		out.Address, out.Pitch, out.Pattern = m.Address, m.RowPitch, m.Pattern
@@ -456,7 +480,11 @@ func (s *Graphs) graphExecMemsetNodeSet(_ *core.Call, in *wire.GraphExecMemsetNo
 	return s.replaceNode(in.Exec, in.Node, op)
 }
 
-func (s *Graphs) graphAddHostNode(_ *core.Call, in *wire.GraphAddHostNode, out *wire.GraphAddHostNodeReply) (err error) {
+func (s *Graphs) graphAddHostNode(
+	_ *core.Call,
+	in *wire.GraphAddHostNode,
+	out *wire.GraphAddHostNodeReply,
+) (err error) {
 	out.Node, err = s.addNode(in.Graph, in.Dependencies, graph.Host{Function: in.Function, UserData: in.UserData})
 	return err
 }

@@ -1,7 +1,7 @@
 package memory
 
 import (
-	gocontext "context"
+	"context"
 	"fmt"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -99,7 +99,7 @@ func (s *Memory) importedBlock(token ipc.Token) *block {
 	return nil
 }
 
-// importBlock makes a block of memory that another session has granted. Nobody refers to it yet.
+// importBlock makes a block of memory that another session has granted. It has no references yet.
 func (s *Memory) importBlock(token ipc.Token, g *ipc.Grant, maker object.Maker) (*block, error) {
 	d, err := s.Device(g.Ordinal)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *Memory) mapImport(d *core.Device, g *ipc.Grant) (gpu.Range, error) {
 }
 
 // reopen brings the memory of another session back, and shows it where it was mapped.
-func (b *block) reopen(ctx gocontext.Context, s *Memory) error {
+func (b *block) reopen(ctx context.Context, s *Memory) error {
 	whole := func(g *ipc.Grant) bool { return g.Bytes == b.home.Bytes && g.Within == 0 }
 	if err := reopenAt(ctx, b.device, b.token, b.home, whole); err != nil {
 		return err

@@ -120,7 +120,7 @@ func (s *Memory) memRelease(_ *core.Call, in *wire.MemRelease) error {
 	return nil
 }
 
-// dropBlock frees memory that nothing leads to any more.
+// dropBlock frees a block that has no references and no mappings.
 func (s *Memory) dropBlock(b *block) {
 	if b.references > 0 || b.mappings > 0 {
 		return

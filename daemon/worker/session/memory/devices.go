@@ -41,8 +41,8 @@ func (s *Memory) OpenDevice(d *core.Device) error {
 	return err
 }
 
-// ensureOpen opens a device that is not open. Who calls it counts himself in users or blocks, or
-// calls rest.
+// ensureOpen opens a device that is not open. The caller must count itself in Users or Blocks, or
+// call closeUnused.
 func (s *Memory) ensureOpen(d *core.Device) error {
 	if d.GPU != nil {
 		return nil
@@ -54,7 +54,11 @@ func (s *Memory) ensureOpen(d *core.Device) error {
 }
 
 // connect makes the GPU context of a device, and the heap in its memory.
-func (s *Memory) connect(d *core.Device, resumed gpu.Continuation, makeHeap func(gpu.Memory) (*heap.Heap, error)) error {
+func (s *Memory) connect(
+	d *core.Device,
+	resumed gpu.Continuation,
+	makeHeap func(gpu.Memory) (*heap.Heap, error),
+) error {
 	c, err := s.Options.Backend.NewContext(d.Ordinal, gpu.ContextOptions{
 		Window: d.Window, Output: s.Answers.Print, Late: s.FailLater, Resumed: resumed,
 	})
@@ -88,7 +92,7 @@ func (s *Memory) CloseDevice(d *core.Device) {
 	s.closeUnused(d)
 }
 
-// closeUnused closes a device that nobody needs any more. Everything that lives on it is gone then.
+// closeUnused closes a device that has no contexts and no blocks, and frees all memory on it.
 func (s *Memory) closeUnused(d *core.Device) {
 	if d.Users > 0 || d.Blocks > 0 || d.GPU == nil {
 		return

@@ -1,7 +1,7 @@
 package memory
 
 import (
-	gocontext "context"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -52,7 +52,7 @@ func (s *Memory) ipcExport(call *core.Call, in *wire.IpcExport, out *wire.IpcExp
 	}
 	return s.reclaim.AfterWork(call, func() error {
 		if still, _ := s.exportable(in.Dptr); still != a {
-			return core.Invalid("export memory", "it was freed meanwhile")
+			return core.Invalid("export memory", "it was freed by another thread")
 		}
 		if err := k.Gather(what.Chunks); err != nil {
 			return err
@@ -204,7 +204,9 @@ func (s *Memory) addImport(c *core.Context, token ipc.Token, g *ipc.Grant) (*imp
 		context: c, token: token, home: place, references: 1,
 		bounds: gpu.Range{Address: place.Address + g.Within, Bytes: g.Bytes},
 	}
-	i.object = s.Objects.Add(&object.Object{ID: i.bounds.Address, Kind: object.KindImported, Parent: c.Object, State: i})
+	i.object = s.Objects.Add(
+		&object.Object{ID: i.bounds.Address, Kind: object.KindImported, Parent: c.Object, State: i},
+	)
 	s.imports = append(s.imports, i)
 	return i, nil
 }
@@ -272,7 +274,7 @@ func (s *Memory) restoreImported(o *object.Object, in *saved.Import) (*imported,
 }
 
 // Reopen opens the memory of other sessions again.
-func (s *Memory) Reopen(ctx gocontext.Context) error {
+func (s *Memory) Reopen(ctx context.Context) error {
 	for _, i := range s.imports {
 		if err := i.reopen(ctx); err != nil {
 			return fmt.Errorf("memory at %#x of another program: %w", i.bounds.Address, err)
@@ -288,7 +290,7 @@ func (s *Memory) Reopen(ctx gocontext.Context) error {
 	return nil
 }
 
-func (i *imported) reopen(ctx gocontext.Context) error {
+func (i *imported) reopen(ctx context.Context) error {
 	return reopenAt(ctx, i.context.Device, i.token, i.home, func(g *ipc.Grant) bool {
 		return i.home.Address+g.Within == i.bounds.Address && g.Bytes == i.bounds.Bytes
 	})
@@ -296,7 +298,13 @@ func (i *imported) reopen(ctx gocontext.Context) error {
 
 // reopenAt has memory of another session where it was, once that session is back; same says
 // whether it is what it was.
-func reopenAt(ctx gocontext.Context, d *core.Device, token ipc.Token, home gpu.Range, same func(*ipc.Grant) bool) error {
+func reopenAt(
+	ctx context.Context,
+	d *core.Device,
+	token ipc.Token,
+	home gpu.Range,
+	same func(*ipc.Grant) bool,
+) error {
 	memory, err := d.Sharer()
 	if err != nil {
 		return err

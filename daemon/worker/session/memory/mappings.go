@@ -49,7 +49,11 @@ func (s *Memory) CheckRange(d *core.Device, r gpu.Range, write bool) (*core.Devi
 	return holder, nil
 }
 
-func (s *Memory) memAddressReserve(call *core.Call, in *wire.MemAddressReserve, out *wire.MemAddressReserveReply) error {
+func (s *Memory) memAddressReserve(
+	call *core.Call,
+	in *wire.MemAddressReserve,
+	out *wire.MemAddressReserveReply,
+) error {
 	if in.Flags != 0 {
 		return core.Invalid("reserve addresses", "flags")
 	}

@@ -282,7 +282,7 @@ func (s *Memory) showAll(d *core.Device, c gpu.Context) error {
 	return nil
 }
 
-// showNothing comes before a device is closed: nobody maps anything there any more.
+// showNothing is called before a device is closed: from now on nothing is mapped there.
 func (s *Memory) showNothing(d *core.Device) {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()

@@ -155,7 +155,11 @@ func (s *Memory) memPoolSetAttribute(_ *core.Call, in *wire.MemPoolSetAttribute)
 	return nil
 }
 
-func (s *Memory) memPoolGetAttribute(_ *core.Call, in *wire.MemPoolGetAttribute, out *wire.MemPoolGetAttributeReply) error {
+func (s *Memory) memPoolGetAttribute(
+	_ *core.Call,
+	in *wire.MemPoolGetAttribute,
+	out *wire.MemPoolGetAttributeReply,
+) error {
 	p, err := s.pool(in.Pool)
 	if err != nil {
 		return err

@@ -87,7 +87,7 @@ func (s *Memory) show(g *registered) error {
 	return nil
 }
 
-// hideRegistered takes it back. Nobody uses the memory any more.
+// hideRegistered unmaps registered memory that no work uses.
 func (s *Memory) hideRegistered(g *registered) {
 	s.shown.mu.Lock()
 	defer s.shown.mu.Unlock()

@@ -48,13 +48,13 @@ type Object struct {
 	// State is package session's state of the object.
 	State any
 
-	users         int // objects that have this one as parent or need
-	retired       bool
-	newer, older  *Object // neighbours in the order of creation
-	firstOwned    *Object // newest first
-	nextOwned     *Object
-	previousOwned *Object
-	destroyed     bool
+	users           int // objects that have this one as parent or need
+	retired         bool
+	newer, older    *Object // neighbours in the order of creation
+	firstChild      *Object // newest first
+	nextSibling     *Object
+	previousSibling *Object
+	destroyed       bool
 }
 
 // Retired reports whether the object is destroyed but a younger one still needs its record.
@@ -131,26 +131,26 @@ func (g *Graph) Add(o *Object) *Object {
 	return o
 }
 
-// link links a child into the list of owned objects.
+// link links a child into the list of children.
 func (o *Object) link(child *Object) {
-	child.nextOwned = o.firstOwned
-	if o.firstOwned != nil {
-		o.firstOwned.previousOwned = child
+	child.nextSibling = o.firstChild
+	if o.firstChild != nil {
+		o.firstChild.previousSibling = child
 	}
-	o.firstOwned = child
+	o.firstChild = child
 }
 
-// unlink unlinks a child from the list of owned objects.
+// unlink unlinks a child from the list of children.
 func (o *Object) unlink(child *Object) {
-	if child.previousOwned != nil {
-		child.previousOwned.nextOwned = child.nextOwned
-	} else if o.firstOwned == child {
-		o.firstOwned = child.nextOwned
+	if child.previousSibling != nil {
+		child.previousSibling.nextSibling = child.nextSibling
+	} else if o.firstChild == child {
+		o.firstChild = child.nextSibling
 	}
-	if child.nextOwned != nil {
-		child.nextOwned.previousOwned = child.previousOwned
+	if child.nextSibling != nil {
+		child.nextSibling.previousSibling = child.previousSibling
 	}
-	child.nextOwned, child.previousOwned = nil, nil
+	child.nextSibling, child.previousSibling = nil, nil
 }
 
 // Get returns the live object with an ID, or nil.
@@ -184,7 +184,7 @@ func (g *Graph) Destroy(o *Object, release func(*Object)) {
 		return
 	}
 	o.destroyed = true
-	for child := o.firstOwned; child != nil; child = o.firstOwned {
+	for child := o.firstChild; child != nil; child = o.firstChild {
 		g.Destroy(child, release)
 	}
 	delete(g.byID, o.ID)
@@ -249,7 +249,7 @@ func (g *Graph) Records() iter.Seq[*Object] {
 // Owned yields the live objects of a kind that o owns directly, newest first.
 func (o *Object) Owned(kind abi.Kind) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) {
-		for child := o.firstOwned; child != nil; child = child.nextOwned {
+		for child := o.firstChild; child != nil; child = child.nextSibling {
 			if child.Kind == kind && !yield(child) {
 				return
 			}

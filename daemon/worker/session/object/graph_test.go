@@ -9,8 +9,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-func add(g *Graph, kind abi.Kind, owner *Object, needs ...*Object) *Object {
-	return g.Add(&Object{ID: uint64(g.NextHandle(kind)), Kind: kind, Parent: owner, Needs: needs})
+func add(g *Graph, kind abi.Kind, parent *Object, needs ...*Object) *Object {
+	return g.Add(&Object{ID: uint64(g.NextHandle(kind)), Kind: kind, Parent: parent, Needs: needs})
 }
 
 func records(g *Graph) (handles []abi.Handle) {

@@ -24,7 +24,7 @@ type callbacks struct {
 	mu      sync.Mutex
 	waiting map[uint64]chan struct{}
 	lastID  uint64
-	sending int // functions that nobody waits for and that are not in the ring yet
+	sending int // functions that no stream waits for and that are not in the ring yet
 	stop    chan struct{}
 	room    chan struct{}
 	closed  bool
@@ -148,7 +148,7 @@ func (c *callbacks) close() {
 }
 
 // HostFunction is what a stream runs for a function of the program. After a fault host functions
-// are not called any more, stream callbacks are, with the fault as their status.
+// are no longer called; stream callbacks are, with the fault as their status.
 func (s *Streams) HostFunction(c *core.Context, callback wire.Callback) func() {
 	backend := c.Device.GPU
 	return func() {
@@ -183,7 +183,7 @@ func (s *Streams) hostFunc(call *core.Call, in *wire.HostFunc) error {
 func (s *Streams) FinishCallback(id uint64) bool { return s.callbacks.finish(id) }
 
 func (s *Streams) callbackDone(_ *core.Call, in *wire.CallbackDone) error {
-	if in.Id != 0 && !s.FinishCallback(in.Id) { // 0 is a destructor's, which nobody waits for
+	if in.Id != 0 && !s.FinishCallback(in.Id) { // 0 is a destructor's, which no stream waits for
 		return core.Invalid("finish host function", "no such function is running")
 	}
 	return nil

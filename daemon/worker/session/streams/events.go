@@ -175,7 +175,7 @@ func (s *Streams) eventRecord(call *core.Call, in *wire.EventRecord) error {
 }
 
 // countRefused makes the word right after a record that did not happen: the program has counted it
-// already, and would wait for ever for a stream to reach it.
+// already, and would wait forever for a stream to reach it.
 func (e *event) countRefused(s *Streams, count uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,7 +1,7 @@
 package streams
 
 import (
-	gocontext "context"
+	"context"
 	"fmt"
 	"time"
 
@@ -126,11 +126,11 @@ func (s *Streams) waitShared(st *core.Stream, e *event) error {
 	return err
 }
 
-// aliveEvery is how often who waits for another process looks whether that one is there.
+// aliveEvery is how often a wait for another process checks that the process is alive.
 const aliveEvery = time.Second
 
-// await returns when a recording was reached, or nobody is left who would reach it, or nothing here
-// may wait any more. It holds no lock.
+// await returns when a recording was reached, when its exporter has ended, or when the session or
+// the device must not wait any longer. It holds no lock.
 func (e *event) await(s *Streams, device gpu.Context, target uint64) {
 	asked := time.Now()
 	for wait := 10 * time.Microsecond; !e.counter.Reached(target); wait = min(2*wait, time.Millisecond) {
@@ -196,18 +196,18 @@ func (s *Streams) restoreShared(r *core.Decoder, e *event, in *saved.SharedEvent
 }
 
 // reopen has the counter of another session in place of the one that stood for it.
-func (e *event) reopen(ctx gocontext.Context) error {
+func (e *event) reopen(ctx context.Context) error {
 	counter, err := fetchCounter(func() (ipc.Grant, error) { return ipc.Await(ctx, ipc.Event, e.token) })
 	if err != nil {
 		return err
 	}
-	_ = e.counter.Close() // nobody has seen it
+	_ = e.counter.Close() // it stood in for the real one
 	e.counter = counter
 	return nil
 }
 
 // Reopen opens the events of other sessions again.
-func (s *Streams) Reopen(ctx gocontext.Context) error {
+func (s *Streams) Reopen(ctx context.Context) error {
 	for _, e := range s.unopened {
 		if err := e.reopen(ctx); err != nil {
 			return fmt.Errorf("%v of another program: %w", e.object.Handle(), err)

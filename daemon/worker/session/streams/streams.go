@@ -135,7 +135,11 @@ func (s *Streams) streamWaitEvent(call *core.Call, in *wire.StreamWaitEvent) err
 	return st.Enqueue(gpu.Await{Event: e.work})
 }
 
-func (s *Streams) streamGetPriority(call *core.Call, in *wire.StreamGetPriority, out *wire.StreamGetPriorityReply) error {
+func (s *Streams) streamGetPriority(
+	call *core.Call,
+	in *wire.StreamGetPriority,
+	out *wire.StreamGetPriorityReply,
+) error {
 	st, err := s.Stream(call, in.HStream)
 	if err == nil {
 		out.Priority = st.Priority
