@@ -131,6 +131,7 @@ func (d *Driver) CopyOut(ctx Context, to []byte, from uint64, stream Stream) err
 	return d.MemcpyDtoHAsync(ctx, unsafe.Pointer(unsafe.SliceData(to)), from, uint64(len(to)), stream)
 }
 
+// c converts the box to C.
 func (b *Box) c() C.struct_phos_box {
 	return C.struct_phos_box{
 		dst: C.uint64_t(b.Dst), src: C.uint64_t(b.Src),

@@ -76,6 +76,7 @@ func (d *Driver) FunctionName(ctx Context, f Function) (string, error) {
 	return C.GoString((*C.char)(text)), nil
 }
 
+// c converts the shape to C.
 func (s *Shape) c() C.struct_phos_shape {
 	three := func(n [3]uint32) [3]C.uint32_t {
 		return [3]C.uint32_t{C.uint32_t(n[0]), C.uint32_t(n[1]), C.uint32_t(n[2])}
@@ -109,6 +110,7 @@ func (d *Driver) LargestCluster(ctx Context, f Function, shape Shape) (n int32, 
 	return d.clusters(ctx, f, shape, C.PHOS_LARGEST_CLUSTER)
 }
 
+// clusters queries one property of a launch with clusters.
 func (d *Driver) clusters(ctx Context, f Function, shape Shape, what int) (n int32, err error) {
 	c := shape.c()
 	first, count := shape.attributes()
@@ -145,6 +147,7 @@ type Placing struct {
 	Node  GraphNode
 }
 
+// after returns the dependencies as a C array.
 func (p *Placing) after() *C.uint64_t { return (*C.uint64_t)(unsafe.SliceData(p.After)) }
 
 // KernelNode adds or updates a launch in a graph. An update in an executable graph does not change

@@ -36,6 +36,6 @@ type Keeper interface {
 // device was not idle since.
 var ErrKept = fmt.Errorf("freed memory in the range is not reclaimed until the GPU is idle: %w", abi.AlreadyMapped)
 
-// ErrOwed is returned when another process holds unreclaimed memory and was asked for it: retry
-// later.
+// ErrOwed is returned when another process holds unreclaimed memory and was asked to reclaim it:
+// retry later.
 var ErrOwed = fmt.Errorf("another process holds freed memory until its GPU is idle: %w", abi.OutOfMemory)

@@ -219,6 +219,7 @@ func (a *privateMemory) reserve(bytes uint64) error {
 	return nil
 }
 
+// release releases bytes in the ledger.
 func (a *privateMemory) release(bytes uint64) {
 	if o := a.memory.context.backend.options; o.Ledger != nil {
 		o.Ledger.ReleaseOwn(int(a.memory.device.ordinal), o.Slot, bytes)

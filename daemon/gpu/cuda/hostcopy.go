@@ -8,7 +8,7 @@ import (
 
 // Memory.ReadAt and WriteAt copy on side streams, apart from the session's streams. Each call uses
 // its own, so that the concurrent copies of a checkpoint wait neither for each other nor for the
-// digest kernel. The driver never sees Go memory, which may move or lie in a device's window:
+// digest kernel. The driver never sees Go memory, which may move or be in a device's window:
 // copies go through two pinned buffers, unless the memory itself is pinned.
 
 // copyOut copies from device memory and waits for it.

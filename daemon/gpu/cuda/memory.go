@@ -173,6 +173,7 @@ func (m *Memory) reserve(bytes uint64) error {
 	return nil
 }
 
+// release releases bytes in the ledger.
 func (m *Memory) release(bytes uint64) {
 	if o := m.context.backend.options; o.Ledger != nil {
 		o.Ledger.Release(int(m.device.ordinal), o.Slot, bytes)

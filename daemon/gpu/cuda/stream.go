@@ -88,6 +88,7 @@ func (s *Stream) Submit(work gpu.Work) error {
 	return s.put(it)
 }
 
+// errClosedStream returns the error for work submitted to a closed stream.
 func errClosedStream() error {
 	return &gpu.Error{Op: "submit work", Code: abi.InvalidHandle, Detail: "the stream is closed"}
 }

@@ -27,10 +27,12 @@ func (r region) WriteAt(p []byte, at int64) (int, error) {
 	return n, nil
 }
 
+// copyTo returns a copy from the region to device memory.
 func (r region) copyTo(address uint64) gpu.Copy {
 	return gpu.Copy{Dst: gpu.Place{Address: address}, Src: gpu.Place{Host: r}, Extent: [3]uint64{uint64(len(r)), 1, 1}}
 }
 
+// copyFrom returns a copy from device memory to the region.
 func (r region) copyFrom(address uint64) gpu.Copy {
 	return gpu.Copy{Dst: gpu.Place{Host: r}, Src: gpu.Place{Address: address}, Extent: [3]uint64{uint64(len(r)), 1, 1}}
 }

@@ -26,7 +26,7 @@ func addRows(s *sums, rows []byte, key []uint32) {
 // lineBytes is the size of the four columns that addLines adds.
 const lineBytes = 64
 
-// addLines adds four columns of so many rows to their sums, two pairs.
+// addLines adds four columns of rows to two pairs of sums.
 //
 //go:noescape
 func addLines(pairs *[lanes][4]uint64, columns *byte, rows int, key *uint32)

@@ -40,6 +40,7 @@ const (
 	compatHeaderBytes = 4
 )
 
+// newCubin makes a Cubin of an ELF file.
 func newCubin(code []byte) Cubin {
 	cubin := Cubin{SM: CubinSM(code), ELF: code}
 	if cubin.SM == 0 {

@@ -36,6 +36,7 @@ func (e *Error) Error() string {
 // Unwrap gives errors.Is the reason and the driver's code.
 func (e *Error) Unwrap() []error { return []error{e.Reason, abi.InvalidImage} }
 
+// refuse returns an Error.
 func refuse(offset uint64, reason error, detail string, args ...any) error {
 	return &Error{Offset: offset, Reason: reason, Detail: fmt.Sprintf(detail, args...)}
 }

@@ -18,8 +18,8 @@ type Images struct {
 	Linked []string
 	// Cubins are alternatives in machine code.
 	Cubins []Cubin
-	// Parts are what the above was linked from, each with its own alternatives; only separately
-	// compiled programs have them, whose linked code is often machine code alone.
+	// Parts are what the above was linked from, each with its own alternatives. Only separately
+	// compiled programs have them; their linked code is often machine code only.
 	Parts []*Images
 	// Whole is the fat binary as it came, for drivers, which choose themselves; nil for other forms.
 	Whole []byte
@@ -27,11 +27,11 @@ type Images struct {
 
 // Text is one PTX text.
 type Text struct {
-	// SM is the architecture that the text needs at least, times ten: 90 for sm_90. 0 where the text
-	// does not say.
+	// SM is the lowest architecture that the text supports, 90 for sm_90; 0 if the text does not
+	// specify it.
 	SM int
-	// Specific marks texts for exactly that architecture (sm_90a), Family those for the later ones of
-	// its major version (sm_100f).
+	// Specific is set for texts that support exactly that architecture (sm_90a), Family for texts that
+	// support later ones of its major version (sm_100f).
 	Specific, Family bool
 	PTX              string
 }
@@ -39,7 +39,7 @@ type Text struct {
 // Cubin is one machine code file.
 type Cubin struct {
 	SM int
-	// Specific marks code for exactly that architecture (sm_90a).
+	// Specific is set for code that runs on exactly that architecture (sm_90a).
 	Specific bool
 	ELF      []byte
 }
@@ -92,6 +92,7 @@ func (i *Images) partTexts(cc int) []string {
 	return texts
 }
 
+// bestText returns the text of the highest architecture that a device of capability cc supports.
 func (i *Images) bestText(cc int) *Text {
 	var best *Text
 	for n := range i.Texts {
@@ -156,6 +157,7 @@ type architecture struct {
 	suffix string
 }
 
+// suffix returns the letter of architecture-specific or family-specific texts.
 func (t *Text) suffix() string {
 	switch {
 	case t.Specific:
@@ -166,6 +168,7 @@ func (t *Text) suffix() string {
 	return ""
 }
 
+// suffix returns the letter of architecture-specific code.
 func (c *Cubin) suffix() string {
 	if c.Specific {
 		return "a"

@@ -38,6 +38,7 @@ func (i *Images) Targets() []string {
 	return slices.Compact(targets)
 }
 
+// target returns the text's target in nvcc's notation.
 func (t *Text) target() string {
 	return targetPTX + strconv.Itoa(t.SM) + t.suffix()
 }

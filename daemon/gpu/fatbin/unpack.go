@@ -21,6 +21,7 @@ var unzstd = sync.OnceValues(func() (*zstd.Decoder, error) {
 	return zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true))
 })
 
+// unpack returns the entry's decompressed payload.
 func (e *entry) unpack() ([]byte, error) {
 	switch {
 	case e.flags&flagLZ4 != 0:
@@ -60,6 +61,7 @@ func (e *entry) credible(ratio uint64) error {
 	return nil
 }
 
+// exactly returns out if it has the claimed size.
 func (e *entry) exactly(out []byte, n int, err error) ([]byte, error) {
 	if err != nil {
 		return nil, refuse(e.offset, ErrCompression, "%s", err)

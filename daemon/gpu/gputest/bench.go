@@ -160,7 +160,7 @@ func (b *bench) submit(s gpu.Stream, works ...gpu.Work) {
 	}
 }
 
-// run submits work to a stream of its own and waits for it.
+// run submits work to a new stream and waits for it.
 func (b *bench) run(works ...gpu.Work) {
 	b.t.Helper()
 	s := b.stream()

@@ -100,6 +100,7 @@ func Open(file *os.File) (*Ledger, error) {
 	return l, nil
 }
 
+// fileBytes returns the size of a ledger file.
 func fileBytes(gpus int) int64 { return headerBytes + int64(gpus)*Slots*cellBytes }
 
 // File returns the open file, for passing to a worker.
@@ -216,6 +217,7 @@ func (l *Ledger) settled(gpu int) (sum uint64) {
 // Release releases bytes. Releasing more than the slot holds is a bug of the caller and leaves 0.
 func (l *Ledger) Release(gpu, slot int, bytes uint64) { l.release(gpu, slot, bytes, false) }
 
+// release is Release, for the worker's own memory if own is set.
 func (l *Ledger) release(gpu, slot int, bytes uint64, own bool) {
 	if l.check(gpu, slot) != nil {
 		return

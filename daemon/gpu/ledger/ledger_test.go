@@ -168,9 +168,8 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestKilledAnywhere kills workers in the middle of reserving and releasing. Whatever they were at,
-// clearing their slot brings everything back, and a worker beside them never sees more than the
-// capacity in use.
+// TestKilledAnywhere kills workers while they reserve and release. Clearing their slots must free
+// everything, and another worker must never see more than the capacity in use.
 func TestKilledAnywhere(t *testing.T) {
 	const capacity = 1000
 	l := create(t, capacity)

@@ -29,6 +29,7 @@ const (
 	reclaimRequestsWord = unreclaimedWord + Slots/64
 )
 
+// readHeader checks the header and returns the number of GPUs.
 func readHeader(header [16]byte) (gpus int, err error) {
 	second := binary.NativeEndian.Uint64(header[8:])
 	gpus = int(second >> 32)

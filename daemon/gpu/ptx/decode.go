@@ -20,6 +20,7 @@ type decoded struct {
 	err    string // why the opcode is refused; empty if it is not
 }
 
+// addType sets the next type of the instruction.
 func (d *decoded) addType(t Type) {
 	switch d.types {
 	case 0:
@@ -44,6 +45,7 @@ func (p *parser) decode(opcode string) *decoded {
 	return d
 }
 
+// decodeOpcode decodes an opcode by the first form that fits.
 func decodeOpcode(opcode string) *decoded {
 	words := strings.Split(opcode, ".")
 	candidates := forms[words[0]]
@@ -112,6 +114,7 @@ func (f *form) fit(word string, used []bool, d *decoded) bool {
 	return false
 }
 
+// find returns the choice for a modifier, or nil.
 func (s *slot) find(word string) *choice {
 	for i := range s.choices {
 		if s.choices[i].name == word {
@@ -121,6 +124,7 @@ func (s *slot) find(word string) *choice {
 	return nil
 }
 
+// knows reports whether some slot of the form accepts a modifier.
 func (f *form) knows(word string) bool {
 	return slices.ContainsFunc(f.slots, func(s slot) bool { return s.find(word) != nil })
 }

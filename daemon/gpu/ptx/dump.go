@@ -183,6 +183,7 @@ func (a Address) String() string {
 	return fmt.Sprintf("[%#x]", uint64(a.Offset))
 }
 
+// signed formats an offset with its sign.
 func signed(offset int64) string {
 	if offset == 0 {
 		return ""

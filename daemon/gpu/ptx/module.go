@@ -157,7 +157,7 @@ const (
 	U16X2 // two 16-bit integers in 32 bits, of add, min and max
 	S16X2
 	TF32 // float32 with 10 bits of fraction, in the upper bits of 32: of cvt and mma
-	// E4M3X2 and E5M2X2 are two floats of 8 bits, with so many bits of exponent and fraction: of cvt.
+	// E4M3X2 and E5M2X2 are two 8-bit floats, named by their exponent and fraction bits: of cvt.
 	E4M3X2
 	E5M2X2
 )

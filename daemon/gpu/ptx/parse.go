@@ -47,6 +47,7 @@ type parser struct {
 // Parse parses one PTX text. The error is an ErrorList.
 func Parse(text string) (*Module, error) { return parse(text, false) }
 
+// parse parses a text; with outline, it skips the bodies of functions.
 func parse(text string, outline bool) (module *Module, err error) {
 	// The driver accepts text with a final NUL.
 	text = strings.TrimRight(text, "\x00")
@@ -98,6 +99,7 @@ func (p *parser) accept(kind token.Kind) bool {
 	return true
 }
 
+// acceptDot consumes a dot and a word if they follow.
 func (p *parser) acceptDot(word string) bool {
 	if p.lex.Kind != token.Dot || p.lex.Text != word || p.bad {
 		return false
@@ -106,6 +108,7 @@ func (p *parser) acceptDot(word string) bool {
 	return true
 }
 
+// expect consumes a token, or reports an error.
 func (p *parser) expect(kind token.Kind) {
 	if !p.accept(kind) {
 		p.errorf("expected '%c', found %s", rune(kind), p.found())

@@ -80,6 +80,7 @@ func sumRows(op Op, name string) []row {
 	}
 }
 
+// signRows are the float forms of abs and neg.
 func signRows(op Op, name string) []row {
 	return []row{
 		{op, name, "ftz? f32|f16|f16x2", "d a"},
@@ -87,6 +88,7 @@ func signRows(op Op, name string) []row {
 	}
 }
 
+// extremeRows are the float forms of min and max.
 func extremeRows(op Op, name string) []row {
 	return []row{
 		{op, name, "ftz? NaN? f32|f16|f16x2", "d a a"},

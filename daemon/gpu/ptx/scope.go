@@ -112,6 +112,7 @@ func (s *scope) findRange(prefix, digits string) (symbol, bool) {
 	return symbol{}, false
 }
 
+// decimal parses a decimal number without sign.
 func decimal(digits string) (n int32, ok bool) {
 	if len(digits) > 8 || digits[0] == '0' && len(digits) > 1 {
 		return 0, false

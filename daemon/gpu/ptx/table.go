@@ -103,6 +103,7 @@ func compileRow(r row) *form {
 	return f
 }
 
+// compileSlot compiles a word of a row's modifiers.
 func compileSlot(word string) slot {
 	word, optional := strings.CutSuffix(word, "?")
 	s := slot{optional: optional}
@@ -134,6 +135,7 @@ func plainChoice(name string) choice {
 	return choice{name, apply}
 }
 
+// compileRule compiles a word of a row's operands.
 func compileRule(word string) rule {
 	var r rule
 	word, r.optional = strings.CutSuffix(word, "?")
@@ -169,6 +171,7 @@ func (r *rule) of(d *decoded) Type {
 	return d.inst.Type
 }
 
+// nothing is the effect of modifiers that are ignored.
 func nothing(*decoded) {}
 
 func setFlag(f Flag) func(*decoded) { return func(d *decoded) { d.inst.Flags |= f } }
@@ -285,6 +288,7 @@ type pair[T any] struct {
 	value T
 }
 
+// modes returns the choices of a list of modes.
 func modes(list ...pair[Mode]) (choices []choice) {
 	for _, m := range list {
 		choices = append(choices, choice{m.name, setMode(m.value)})
@@ -320,6 +324,7 @@ func indexOf(names []string, name string) int {
 	return i
 }
 
+// plain returns modifiers that mean the same for every opcode.
 func plain(names string) (choices []choice) {
 	for _, name := range strings.Fields(names) {
 		choices = append(choices, plainChoice(name))
@@ -327,6 +332,7 @@ func plain(names string) (choices []choice) {
 	return choices
 }
 
+// ignored returns modifiers without effect.
 func ignored(names string) (choices []choice) {
 	for _, name := range strings.Fields(names) {
 		choices = append(choices, choice{name, nothing})

@@ -60,7 +60,7 @@ func TestParamsOfText(t *testing.T) {
 	}
 }
 
-// record is one of a section .nv.info.
+// record returns a record of a section .nv.info.
 func record(kind byte, value ...uint32) []byte {
 	out := []byte{infoSized, kind, byte(4 * len(value)), 0}
 	for _, word := range value {
@@ -71,7 +71,7 @@ func record(kind byte, value ...uint32) []byte {
 
 func TestParseInfo(t *testing.T) {
 	data := slices.Concat(
-		[]byte{3, 0x1b, 0xff, 0}, // the most registers: a value in the record's own four bytes
+		[]byte{3, 0x1b, 0xff, 0}, // maximum registers: the value is in the record header
 		record(infoParam, 0, 16<<16|1, 4<<infoSizeShift|0x1f00),
 		record(0x0a, 7, 0x160),
 		record(infoLargeParam, 0, 0, 12),

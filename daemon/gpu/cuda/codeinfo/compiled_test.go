@@ -13,12 +13,11 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// assemblersVariable names more assemblers to look at than nvcc's own, with colons between: those
-// of other versions of CUDA.
+// assemblersVariable lists assemblers of other CUDA versions to test, separated by colons.
 const assemblersVariable = "PHOS_TEST_PTXAS"
 
-// TestCompiled reads machine code of real compilers, and holds what it finds to the declarations in
-// the text that it was made from.
+// TestCompiled reads machine code of real compilers and compares the result with the declarations
+// in its source text.
 func TestCompiled(t *testing.T) {
 	nvcc := needNVCC(t)
 	assemblers := []string{filepath.Join(filepath.Dir(nvcc), "ptxas")}
@@ -41,8 +40,8 @@ func TestCompiled(t *testing.T) {
 	}
 }
 
-// TestLinked is for kernels that were compiled apart and linked, which have other names and other
-// symbols.
+// TestLinked reads kernels that were compiled separately and linked, which have other section names
+// and symbols.
 func TestLinked(t *testing.T) {
 	nvcc := needNVCC(t)
 	dir := t.TempDir()
@@ -91,8 +90,8 @@ func read(t *testing.T, path string) []byte {
 	return data
 }
 
-// targets are those of many that an assembler knows.
-func targets(t *testing.T, assembler string) (known []string) {
+// targets returns the targets that an assembler supports.
+func targets(t *testing.T, assembler string) (supported []string) {
 	t.Helper()
 	help, err := exec.Command(assembler, "--help").Output()
 	if err != nil {
@@ -100,13 +99,13 @@ func targets(t *testing.T, assembler string) (known []string) {
 	}
 	for _, target := range []string{"sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_103", "sm_110", "sm_120", "sm_120a", "sm_121"} {
 		if strings.Contains(string(help), "'"+target+"'") {
-			known = append(known, target)
+			supported = append(supported, target)
 		}
 	}
-	if len(known) < 3 {
-		t.Fatalf("%s knows only %v", assembler, known)
+	if len(supported) < 3 {
+		t.Fatalf("%s knows only %v", assembler, supported)
 	}
-	return known
+	return supported
 }
 
 func testAssembled(t *testing.T, assembler, text, target, option string) {
@@ -115,7 +114,7 @@ func testAssembled(t *testing.T, assembler, text, target, option string) {
 	agree(t, read(t, text), read(t, cubin))
 }
 
-// agree holds machine code to its text.
+// agree compares machine code with its source text.
 func agree(t *testing.T, text, cubin []byte) {
 	t.Helper()
 	module, err := ptx.Parse(string(text))

@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// machineCode is a file of machine code that has nothing but a section with the description of the
-// kernel k: as many bytes as it says, of which some may be missing.
+// machineCode returns a cubin with only the section that describes kernel k. The section header
+// says size bytes; some may be missing.
 func machineCode(t *testing.T, info []byte, said uint64) []byte {
 	t.Helper()
 	names := "\x00.nv.info.k\x00.shstrtab\x00"
@@ -54,14 +54,14 @@ func machineCode(t *testing.T, info []byte, said uint64) []byte {
 	return out.Bytes()
 }
 
-// TestDamagedCode: what cannot be read in the place of a driver that does not say is refused by
-// name.
+// TestDamagedCode checks the error for kernels whose parameters neither the driver nor the code
+// reports.
 func TestDamagedCode(t *testing.T) {
 	good := record(infoParam, 0, 8<<16, 8<<infoSizeShift)
 	for name, test := range map[string]struct {
 		image  gpu.Image
 		kernel string
-		says   string // nothing: it is read
+		says   string // empty: no error
 	}{
 		"whole":           {gpu.Image{Cubin: machineCode(t, good, uint64(len(good)))}, "k", ""},
 		"no machine code": {gpu.Image{Cubin: []byte("none")}, "k", "no machine code"},
@@ -79,7 +79,7 @@ func TestDamagedCode(t *testing.T) {
 			t.Errorf("%s: it says %v, want %q", name, err, test.says)
 		}
 	}
-	// It has no table of symbols.
+	// The file has no symbol table.
 	if names := Kernels(gpu.Image{Cubin: machineCode(t, good, uint64(len(good)))}); len(names) != 0 {
 		t.Errorf("kernels %q in code that names none", names)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/fatbin"
 )
 
-// librariesVariable names libraries with GPU code (libcublas.so.12, libnccl.so.2, ...), with colons
-// between. They are too large to be part of every run.
+// librariesVariable lists libraries with GPU code (libcublas.so.12, libnccl.so.2, ...), separated
+// by colons. They are too large for every run.
 const librariesVariable = "PHOS_TEST_LIBRARIES"
 
 // Fat binaries begin at multiples of fatbinAlign in the sections with data, mostly in
@@ -25,7 +25,7 @@ const (
 	fatbinAlign       = 8
 )
 
-// TestLibraries: of all kernels of a real library the code says where the parameters lie.
+// TestLibraries reads the parameters of all kernels of real libraries.
 func TestLibraries(t *testing.T) {
 	if os.Getenv(librariesVariable) == "" {
 		t.Skip(librariesVariable + " names none")
@@ -69,8 +69,7 @@ type counts struct {
 	targets                                      map[string]int
 }
 
-// all walks over fat binaries. Between them there may be zeros, or where there are not only such,
-// anything.
+// all iterates over fat binaries. Other bytes, mostly zeros, may be in between.
 func (c *counts) all(t *testing.T, data []byte, only bool) {
 	for len(data) >= fatbinHeaderBytes {
 		if binary.LittleEndian.Uint32(data) != fatbinMagic {

@@ -114,6 +114,7 @@ func (l *Lexer) SkipLine() {
 	}
 }
 
+// skipComment skips a comment; it returns false if it is not terminated.
 func (l *Lexer) skipComment() bool {
 	n := strings.Index(l.src[l.off+2:], "*/")
 	if n < 0 {
@@ -178,10 +179,12 @@ func (l *Lexer) Next() {
 	}
 }
 
+// finish ends the current token at an offset.
 func (l *Lexer) finish(kind Kind, end int) {
 	l.Kind, l.Text, l.off = kind, l.src[l.off:end], end
 }
 
+// wordEnd returns the end of the word at an offset.
 func (l *Lexer) wordEnd(i int) int {
 	for i < len(l.src) && classes[l.src[i]]&classWord != 0 {
 		i++
@@ -251,6 +254,7 @@ func (l *Lexer) number() {
 	l.finish(kind, i)
 }
 
+// quoted takes a string literal.
 func (l *Lexer) quoted() {
 	for i := l.off + 1; i < len(l.src) && l.src[i] != '\n'; i++ {
 		switch l.src[i] {
@@ -264,6 +268,7 @@ func (l *Lexer) quoted() {
 	l.finish(Bad, l.off+1)
 }
 
+// operator takes an operator of one or two characters.
 func (l *Lexer) operator(c byte) {
 	switch d := l.following(); {
 	case (c == '<' || c == '>' || c == '&' || c == '|') && d == c,
