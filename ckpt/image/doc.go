@@ -1,9 +1,9 @@
-// Package image is the format of checkpoint images: names of chunks, trees of what was saved,
-// manifests and their seals. It reads and writes bytes and touches no file; package ckpt/store
-// keeps them. FORMAT.md has it byte by byte.
+// Package image is the format of checkpoint images: digests of contents, trees of saved entries,
+// manifests and their seals. It encodes and decodes bytes and touches no file; package ckpt/store
+// does that. FORMAT.md specifies every byte.
 //
-// Everything decoded here may have been made by an enemy: no input makes a decoder panic, or
-// allocate more than a small multiple of its own length.
+// Input may come from an attacker: no input makes a decoder panic, or allocate more than a small
+// multiple of the input's length.
 //
 // Read tree.go, then manifest.go.
 package image

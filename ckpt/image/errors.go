@@ -5,12 +5,13 @@ import (
 	"fmt"
 )
 
-// ErrMalformed means bytes that are not what they should be: damaged, cut off, or made up.
+// ErrMalformed is returned for bytes that are damaged, truncated or invalid.
 var ErrMalformed = errors.New("malformed")
 
-// ErrVersion means a format that is newer than this phos.
-var ErrVersion = errors.New("format version is not known")
+// ErrVersion is returned for a format version that is newer than this phos.
+var ErrVersion = errors.New("unknown format version")
 
+// malformed returns an ErrMalformed with a text.
 func malformed(format string, arguments ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrMalformed}, arguments...)...)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image/treehash"
 )
 
-// Sum names a content. Contents that are all zeros, and empty ones, have the zero Hash.
+// Sum returns the digest of a content. Empty contents and those of zeros have the zero Hash.
 func Sum(content []byte) Hash {
 	if Zeros(content) {
 		return Hash{}
@@ -18,11 +18,11 @@ func Sum(content []byte) Hash {
 	return treehash.Sum(content)
 }
 
-// ParseHash reads what String writes.
+// ParseHash parses the output of String.
 func ParseHash(text string) (Hash, error) {
 	var h Hash
 	if raw, err := hex.DecodeString(text); err != nil || len(raw) != len(h) {
-		return Hash{}, fmt.Errorf("%w: %.80q names no content", ErrMalformed, text)
+		return Hash{}, fmt.Errorf("%w: %.80q is not a digest", ErrMalformed, text)
 	} else {
 		copy(h[:], raw)
 	}
@@ -34,7 +34,7 @@ func (h Hash) Compare(other Hash) int { return bytes.Compare(h[:], other[:]) }
 
 var zeros [4096]byte
 
-// Zeros reports whether a content has no bit set. It looks no further than the first one.
+// Zeros reports whether all bytes of a content are zero. It stops at the first one that is not.
 func Zeros(content []byte) bool {
 	for len(content) > len(zeros) {
 		if !bytes.Equal(content[:len(zeros)], zeros[:]) {
@@ -45,7 +45,7 @@ func Zeros(content []byte) bool {
 	return bytes.Equal(content, zeros[:len(content)])
 }
 
-// check is what fills the check fields of headers: the beginning of the BLAKE3 of parts.
+// check returns the value of a header's check field: the first n bytes of the BLAKE3 of parts.
 func check(n int, parts ...[]byte) []byte {
 	h := blake3.New()
 	for _, part := range parts {

@@ -5,27 +5,27 @@ import (
 	"fmt"
 )
 
-// MarkerBytes is the length of the file that makes a directory an image.
+// MarkerBytes is the length of the file that marks a directory as an image.
 const MarkerBytes = 94
 
-// Marker is that file. It is text, so that who finds it knows what it belongs to.
+// Marker is the content of that file. It is text, so that it is understandable for people.
 type Marker struct{ Store ID }
 
-// Encode returns its bytes.
+// Encode returns the marker's bytes.
 func (m Marker) Encode() []byte {
 	head := fmt.Sprintf("phos-image %04d\nstore %s\n", Version, m.Store)
 	return fmt.Appendf(nil, "%scheck %s\n", head, hex.EncodeToString(check(16, []byte(head))))
 }
 
-// DecodeMarker reads the bytes of a marker.
+// DecodeMarker decodes a marker.
 func DecodeMarker(raw []byte) (Marker, error) {
 	var version uint32
 	var store string
 	if len(raw) != MarkerBytes {
-		return Marker{}, malformed("this is no marker of an image")
+		return Marker{}, malformed("not an image marker")
 	}
 	if _, err := fmt.Sscanf(string(raw[:55]), "phos-image %04d\nstore %32s\n", &version, &store); err != nil {
-		return Marker{}, malformed("this is no marker of an image")
+		return Marker{}, malformed("not an image marker")
 	}
 	if err := checkVersion("image", version); err != nil {
 		return Marker{}, err

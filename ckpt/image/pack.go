@@ -6,10 +6,10 @@ import (
 	"encoding/hex"
 )
 
-// A pack is slots of ChunkBytes, an index and a trailer. A slot is a whole chunk as it is, named
-// only by the index, or part of a run: a header and records. The first run begins with the pack's
-// own header. So a chunk stands at a multiple of its own length, which a file system writes and
-// reads in one piece.
+// A pack consists of slots of ChunkBytes, an index and a trailer. A slot is either a whole chunk,
+// which only the index names, or part of a run: a header and records. The first run begins with the
+// pack's own header. So a whole chunk lies at a multiple of its own length, and a file system reads
+// and writes it in one piece.
 const (
 	packMagic    = "phospack"
 	runMagic     = "phosrun\n"
@@ -17,23 +17,22 @@ const (
 
 	// RecordMagic begins every record.
 	RecordMagic = "chnk"
-	// PackHeaderBytes is where the first record stands.
+	// PackHeaderBytes is the offset of the first record.
 	PackHeaderBytes = 64
-	// RecordHeaderBytes stands before a stored content, less its padding. Records begin at multiples
-	// of it.
+	// RecordHeaderBytes is the length of a record's header. Records begin at multiples of it.
 	RecordHeaderBytes = 64
-	// IndexEntryBytes is one place in the index.
+	// IndexEntryBytes is the length of an index entry.
 	IndexEntryBytes = 56
-	// TrailerBytes is the end of a pack.
+	// TrailerBytes is the length of a pack's trailer.
 	TrailerBytes = 64
-	// PageBytes is what the content of a large record is aligned to, so that writing it touches whole
+	// PageBytes is the alignment of a large record's content, so that writing it touches whole
 	// pages.
 	PageBytes = 4096
-	// LargeBytes is from where on a record's content is aligned.
+	// LargeBytes is the length from which a record's content is aligned.
 	LargeBytes = 64 << 10
-	// SumBytes is the sum over a compressed content that stands before it.
+	// SumBytes is the length of the checksum before a compressed content.
 	SumBytes = 16
-	// MaxStoredBytes is the longest stored content: a chunk that is not compressed.
+	// MaxStoredBytes is the longest stored content: an uncompressed chunk.
 	MaxStoredBytes = ChunkBytes
 )
 
@@ -44,21 +43,22 @@ type Encoding uint8
 const (
 	// Raw is the content itself.
 	Raw Encoding = 0
-	// Zstd is SumBytes of the BLAKE3 of a zstd frame, and the frame. It is shorter than the content.
+	// Zstd is SumBytes of the BLAKE3 of a zstd frame, followed by the frame. Both together are
+	// shorter than the content.
 	Zstd Encoding = 1
 )
 
-// ID is a random name, of a store or a pack.
+// ID is the random name of a store or a pack.
 type ID [16]byte
 
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// ParseID reads what String writes.
+// ParseID parses the output of String.
 func ParseID(text string) (ID, error) {
 	var id ID
 	raw, err := hex.DecodeString(text)
 	if err != nil || len(raw) != len(id) || hex.EncodeToString(raw) != text {
-		return ID{}, malformed("%.80q is no name of a pack or a store", text)
+		return ID{}, malformed("%.80q is not the ID of a pack or a store", text)
 	}
 	copy(id[:], raw)
 	return id, nil
@@ -67,7 +67,7 @@ func ParseID(text string) (ID, error) {
 // PackHeader is the beginning of a pack.
 type PackHeader struct{ Store, Pack ID }
 
-// Encode returns its bytes.
+// Encode returns the header's bytes.
 func (h PackHeader) Encode() []byte {
 	out := append(make([]byte, 0, PackHeaderBytes), packMagic...)
 	out = binary.LittleEndian.AppendUint32(out, Version)
@@ -77,10 +77,10 @@ func (h PackHeader) Encode() []byte {
 	return append(out, check(16, out)...)
 }
 
-// DecodePackHeader reads PackHeaderBytes.
+// DecodePackHeader decodes PackHeaderBytes bytes.
 func DecodePackHeader(raw []byte) (PackHeader, error) {
 	if len(raw) != PackHeaderBytes || string(raw[:8]) != packMagic {
-		return PackHeader{}, malformed("this is no pack")
+		return PackHeader{}, malformed("not a pack")
 	}
 	if err := checkVersion("pack", binary.LittleEndian.Uint32(raw[8:])); err != nil {
 		return PackHeader{}, err
@@ -92,10 +92,10 @@ func DecodePackHeader(raw []byte) (PackHeader, error) {
 	return h, nil
 }
 
-// RunHeaderBytes begin a run, the pack's header the first one.
+// RunHeaderBytes is the length of a run's header; the first run begins with the pack's header.
 const RunHeaderBytes = PackHeaderBytes
 
-// EncodeRun returns the header of a run that begins at an offset of a pack.
+// EncodeRun returns the header of a run at an offset of a pack.
 func EncodeRun(pack ID, offset int64) []byte {
 	out := append(make([]byte, 0, RunHeaderBytes), runMagic...)
 	out = binary.LittleEndian.AppendUint32(out, Version)
@@ -106,19 +106,19 @@ func EncodeRun(pack ID, offset int64) []byte {
 	return append(out, check(16, out)...)
 }
 
-// IsRun reports whether RunHeaderBytes at an offset of a pack begin a run.
+// IsRun reports whether raw is the header of a run at an offset of a pack.
 func IsRun(raw []byte, pack ID, offset int64) bool { return bytes.Equal(raw, EncodeRun(pack, offset)) }
 
 // Record describes one stored content.
 type Record struct {
 	Hash     Hash
 	Encoding Encoding
-	// ContentBytes is the length of the content, StoredBytes what is stored for it, PadBytes the zeros
-	// before that.
+	// ContentBytes is the length of the content, StoredBytes that of its stored form, PadBytes that
+	// of the padding before it.
 	ContentBytes, StoredBytes, PadBytes uint32
 }
 
-// valid reports whether the lengths agree.
+// valid reports whether the lengths are consistent.
 func (r Record) valid() bool {
 	if r.Hash.IsZero() || r.ContentBytes == 0 || r.ContentBytes > ChunkBytes || r.PadBytes >= PageBytes {
 		return false
@@ -143,10 +143,10 @@ func (r Record) Encode() []byte {
 	return append(append(out, check(8, out, r.Hash[:])...), r.Hash[:]...)
 }
 
-// DecodeRecord reads RecordHeaderBytes.
+// DecodeRecord decodes RecordHeaderBytes bytes.
 func DecodeRecord(raw []byte) (Record, error) {
 	if len(raw) != RecordHeaderBytes || string(raw[:4]) != RecordMagic {
-		return Record{}, malformed("no record stands here")
+		return Record{}, malformed("not a record")
 	}
 	r := Record{
 		Hash: Hash(raw[32:]), Encoding: Encoding(raw[4]), ContentBytes: binary.LittleEndian.Uint32(raw[8:]),
@@ -158,12 +158,12 @@ func DecodeRecord(raw []byte) (Record, error) {
 	return r, nil
 }
 
-// Bytes is the length of the whole record, up to where the next may begin.
+// Bytes is the length of the whole record, up to where the next one may begin.
 func (r Record) Bytes() int64 {
 	return RoundUp(RecordHeaderBytes+int64(r.PadBytes)+int64(r.StoredBytes), RecordHeaderBytes)
 }
 
-// PadFor is the padding of a record of so many stored bytes that begins at an offset.
+// PadFor returns the padding of a record with so many stored bytes at an offset.
 func PadFor(offset int64, storedBytes int) uint32 {
 	if storedBytes < LargeBytes {
 		return 0
@@ -172,25 +172,24 @@ func PadFor(offset int64, storedBytes int) uint32 {
 	return uint32(RoundUp(at, PageBytes) - at)
 }
 
-// RoundUp is the next multiple of a power of two.
+// RoundUp returns the next multiple of a power of two.
 func RoundUp(n, multiple int64) int64 { return (n + multiple - 1) &^ (multiple - 1) }
 
-// Slot reports whether a content stands where a slot begins, and fills it. It may be part of a run
-// all the same.
+// Slot reports whether the content begins at a slot and fills it. It may still be part of a run.
 func (p Place) Slot() bool {
 	return p.Offset%ChunkBytes == 0 && p.StoredBytes == ChunkBytes && p.Encoding == Raw
 }
 
-// Place is where a pack has a content.
+// Place is the location of a content in a pack.
 type Place struct {
 	Hash Hash
-	// Offset is that of the stored bytes themselves.
+	// Offset is that of the stored bytes.
 	Offset                    uint64
 	StoredBytes, ContentBytes uint32
 	Encoding                  Encoding
 }
 
-// AppendPlace appends the IndexEntryBytes of a place.
+// AppendPlace appends the index entry of a place.
 func AppendPlace(out []byte, p Place) []byte {
 	out = append(out, p.Hash[:]...)
 	out = binary.LittleEndian.AppendUint64(out, p.Offset)
@@ -199,7 +198,7 @@ func AppendPlace(out []byte, p Place) []byte {
 	return append(out, byte(p.Encoding), 0, 0, 0, 0, 0, 0, 0)
 }
 
-// DecodePlace reads IndexEntryBytes of the index that begins at an offset of its pack.
+// DecodePlace decodes an index entry. index is the offset of the index in its pack.
 func DecodePlace(raw []byte, index int64) (Place, error) {
 	if len(raw) != IndexEntryBytes {
 		return Place{}, malformed("an index entry of %d bytes", len(raw))
@@ -223,7 +222,7 @@ func DecodePlace(raw []byte, index int64) (Place, error) {
 type Trailer struct {
 	// Index is the offset of the index, Entries the number of its entries.
 	Index, Entries uint64
-	// Sum is the BLAKE3 of the index and of the trailer before it.
+	// Sum is the BLAKE3 of the index and of the trailer's head.
 	Sum Hash
 }
 
@@ -236,7 +235,7 @@ func (t Trailer) Head() []byte {
 	return binary.LittleEndian.AppendUint64(out, t.Entries)
 }
 
-// DecodeTrailer reads the TrailerBytes at the end of a pack of a length.
+// DecodeTrailer decodes the last TrailerBytes of a pack with the length packBytes.
 func DecodeTrailer(raw []byte, packBytes int64) (Trailer, error) {
 	if len(raw) != TrailerBytes || string(raw[:8]) != trailerMagic {
 		return Trailer{}, malformed("the pack has no index")

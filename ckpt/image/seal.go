@@ -13,32 +13,32 @@ import (
 	"github.com/zeebo/blake3"
 )
 
-// A signed manifest, the content of a generation's file: header, the manifest's JSON, seal.
+// A signed manifest is the content of a generation's file: header, the manifest's JSON, seal.
 const (
 	signedMagic       = "phosgen\n"
 	sealMagic         = "phosseal"
 	signedHeaderBytes = 16 // magic, version, length of the manifest
 	sealBytes         = 96 // magic, version, owner, key, tag, check
-	sealedHeadBytes   = 32 // the seal's part that the tag covers as well
+	sealedHeadBytes   = 32 // the part of the seal that the tag covers
 
 	// MaxManifestBytes is the longest manifest.
 	MaxManifestBytes = 16 << 20
 	// MaxSignedBytes is the longest file of a generation.
 	MaxSignedBytes = MaxManifestBytes + signedHeaderBytes + sealBytes
-	// An object of a manifest takes more memory than its shortest text; real ones are longer than this
-	// on average.
-	leastObjectBytes = 24
+	// An object of a manifest takes more memory than its shortest text. In valid manifests objects
+	// are longer than this on average.
+	minObjectBytes = 24
 )
 
 // Errors of seals.
 var (
-	// ErrUnknownKey means that a manifest was sealed with a key that is not here.
-	ErrUnknownKey = errors.New("sealed with a key that is not known here")
-	// ErrForged means a seal that its key did not make, or not for this manifest.
-	ErrForged = errors.New("the seal does not belong to the manifest")
+	// ErrUnknownKey is returned if none of the keys has sealed the manifest.
+	ErrUnknownKey = errors.New("sealed with a key that is unknown here")
+	// ErrForged is returned if the seal is not one of its key for this manifest.
+	ErrForged = errors.New("the seal does not match the manifest")
 )
 
-// KeyID names a key and does not tell it.
+// KeyID identifies a key without revealing it.
 type KeyID [16]byte
 
 func (id KeyID) String() string { return hex.EncodeToString(id[:]) }
@@ -46,20 +46,20 @@ func (id KeyID) String() string { return hex.EncodeToString(id[:]) }
 // Key seals manifests.
 type Key struct{ secret [32]byte }
 
-// NewKey makes a key of its secret.
+// NewKey returns the key with a secret.
 func NewKey(secret [32]byte) Key { return Key{secret} }
 
-// GenerateKey makes a new key.
+// GenerateKey returns a new random key.
 func GenerateKey() Key {
 	var k Key
-	_, _ = rand.Read(k.secret[:]) // it never fails
+	_, _ = rand.Read(k.secret[:]) // never fails
 	return k
 }
 
-// Secret is what NewKey makes the key of again.
+// Secret returns the secret for NewKey.
 func (k Key) Secret() [32]byte { return k.secret }
 
-// ID names the key.
+// ID identifies the key.
 func (k Key) ID() KeyID {
 	var id KeyID
 	blake3.DeriveKey("phos 2026 name of a key that seals manifests", k.secret[:], id[:])
@@ -70,7 +70,7 @@ func (k Key) ID() KeyID {
 func (k Key) tag(parts ...[]byte) []byte {
 	h, err := blake3.NewKeyed(k.secret[:])
 	if err != nil {
-		panic(err) // a secret is always as long as it must be
+		panic(err) // the secret has the right length
 	}
 	for _, part := range parts {
 		_, _ = h.Write(part)
@@ -78,14 +78,14 @@ func (k Key) tag(parts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// Seal says who vouches for a manifest.
+// Seal identifies the key and the owner of a manifest.
 type Seal struct {
 	Key KeyID
-	// OwnerUID is the user for whom the image may be restored.
+	// OwnerUID is the user to whom the image may be restored.
 	OwnerUID uint32
 }
 
-// Sign returns the manifest and its seal, as a generation's file holds them.
+// Sign returns the manifest with its seal: the content of a generation's file.
 func Sign(m *Manifest, key Key) ([]byte, error) {
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
@@ -107,10 +107,10 @@ func Sign(m *Manifest, key Key) ([]byte, error) {
 	return append(out, check(32, out)...), nil
 }
 
-// ManifestText returns the exact JSON within a signed manifest.
+// ManifestText returns the exact JSON inside a signed manifest.
 func ManifestText(signed []byte) ([]byte, error) {
 	if len(signed) < signedHeaderBytes+sealBytes || string(signed[:8]) != signedMagic {
-		return nil, malformed("this is no manifest")
+		return nil, malformed("not a manifest")
 	}
 	if err := checkVersion("manifest", binary.LittleEndian.Uint32(signed[8:])); err != nil {
 		return nil, err
@@ -120,13 +120,12 @@ func ManifestText(signed []byte) ([]byte, error) {
 		return nil, malformed("a manifest of %d bytes in %d", length, len(signed))
 	}
 	if body := signed[:len(signed)-32]; !bytes.Equal(check(32, body), signed[len(body):]) {
-		return nil, malformed("the manifest's check sum is wrong")
+		return nil, malformed("the manifest's checksum is wrong")
 	}
 	return signed[signedHeaderBytes : signedHeaderBytes+length], nil
 }
 
-// Inspect reads a signed manifest and trusts its seal, whoever made it: damage is found, forgery is
-// not.
+// Inspect decodes a signed manifest without checking its seal: it detects damage but no forgery.
 func Inspect(signed []byte) (*Manifest, Seal, error) {
 	text, err := ManifestText(signed)
 	if err != nil {
@@ -150,8 +149,8 @@ func Inspect(signed []byte) (*Manifest, Seal, error) {
 	return m, seal, nil
 }
 
-// OpenSigned reads a signed manifest that one of the keys must have sealed. The error is
-// ErrUnknownKey or ErrForged when none has.
+// OpenSigned decodes a manifest that must be sealed by one of the keys. The error is ErrUnknownKey
+// or ErrForged if it is not.
 func OpenSigned(signed []byte, keys []Key) (*Manifest, Seal, error) {
 	m, seal, err := Inspect(signed)
 	if err != nil {
@@ -184,12 +183,12 @@ func decodeManifest(text []byte) (*Manifest, error) {
 	return &m, checkVersion("manifest", uint32(min(uint64(m.Version), 1<<32-1)))
 }
 
-// checkManifest refuses what would take much more memory than its text.
+// checkManifest rejects texts that would take much more memory than their length.
 func checkManifest(text []byte) error {
 	if len(text) > MaxManifestBytes {
 		return malformed("a manifest of %d bytes; at most %d", len(text), MaxManifestBytes)
 	}
-	if objects := bytes.Count(text, []byte("{")); objects*leastObjectBytes > len(text)+4096 {
+	if objects := bytes.Count(text, []byte("{")); objects*minObjectBytes > len(text)+4096 {
 		return malformed("a manifest of %d objects in %d bytes", objects, len(text))
 	}
 	return nil

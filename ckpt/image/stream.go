@@ -5,22 +5,22 @@ import (
 	"encoding/binary"
 )
 
-// A stream is a header, frames in any order, and an end. Frames are records without padding, each
-// with its stored bytes, and one manifest.
+// A stream is a header, frames in any order, and an end. The frames are one manifest, and records
+// without padding, each with its stored bytes.
 const (
 	streamMagic = "phosstrm"
 
-	// ManifestMagic and EndMagic begin the frames that are no records.
+	// ManifestMagic and EndMagic begin the frames that are not records.
 	ManifestMagic = "mnfs"
 	EndMagic      = "end\n"
 
-	// StreamHeaderBytes begin a stream.
+	// StreamHeaderBytes is the length of a stream's header.
 	StreamHeaderBytes = 32
-	// FrameBytes begin a frame with the manifest. The end is as long.
+	// FrameBytes is the length of the header of the manifest's frame, and of the end.
 	FrameBytes = 16
 )
 
-// StreamHeader returns the beginning of a stream.
+// StreamHeader returns the header of a stream.
 func StreamHeader() []byte {
 	out := append(make([]byte, 0, StreamHeaderBytes), streamMagic...)
 	out = binary.LittleEndian.AppendUint32(out, Version)
@@ -28,10 +28,10 @@ func StreamHeader() []byte {
 	return append(out, check(16, out)...)
 }
 
-// CheckStreamHeader reads StreamHeaderBytes.
+// CheckStreamHeader checks StreamHeaderBytes bytes.
 func CheckStreamHeader(raw []byte) error {
 	if len(raw) != StreamHeaderBytes || string(raw[:8]) != streamMagic {
-		return malformed("this is no image in a stream")
+		return malformed("not an image stream")
 	}
 	if err := checkVersion("stream", binary.LittleEndian.Uint32(raw[8:])); err != nil {
 		return err
@@ -42,21 +42,21 @@ func CheckStreamHeader(raw []byte) error {
 	return nil
 }
 
-// Frame is the beginning of a frame that is no record: of the signed manifest, whose length is N,
-// or the end, before which came N records.
+// Frame is the header of the signed manifest, whose length is N, or the end of a stream with N
+// records.
 type Frame struct {
 	Magic string
 	N     uint64
 }
 
-// Encode returns its bytes.
+// Encode returns the frame's bytes.
 func (f Frame) Encode() []byte {
 	out := append(make([]byte, 0, FrameBytes), f.Magic...)
 	out = binary.LittleEndian.AppendUint64(out, f.N)
 	return append(out, check(4, out)...)
 }
 
-// DecodeFrame reads FrameBytes.
+// DecodeFrame decodes FrameBytes bytes.
 func DecodeFrame(raw []byte) (Frame, error) {
 	if len(raw) != FrameBytes {
 		return Frame{}, malformed("a frame of %d bytes", len(raw))

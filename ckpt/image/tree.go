@@ -2,12 +2,12 @@ package image
 
 import "encoding/hex"
 
-// ChunkBytes is the longest content that is stored under one name; memory and files are cut at its
-// multiples.
+// ChunkBytes is the length of the longest content with one digest. Memory and files are divided at
+// its multiples.
 const ChunkBytes = 2 << 20
 
-// Hash names a content: its BLAKE3, 32 bytes. The zero Hash stands for a content of zeros, which is
-// stored nowhere.
+// Hash is the digest of a content: its BLAKE3, 32 bytes. The zero Hash stands for zeros, which are
+// not stored.
 type Hash [32]byte
 
 func (h Hash) String() string { return hex.EncodeToString(h[:]) }
@@ -15,7 +15,7 @@ func (h Hash) String() string { return hex.EncodeToString(h[:]) }
 // IsZero reports whether the content is all zeros.
 func (h Hash) IsZero() bool { return h == Hash{} }
 
-// Kind says what an entry of a tree is.
+// Kind is the kind of an entry of a tree.
 type Kind uint8
 
 // Kinds of entries.
@@ -26,7 +26,7 @@ const (
 	Memory Kind = 2
 )
 
-// Chunk is a piece of an entry.
+// Chunk is a part of an entry.
 type Chunk struct {
 	// Address is the offset in a file, or the address in memory.
 	Address uint64
@@ -34,17 +34,17 @@ type Chunk struct {
 	Hash    Hash
 }
 
-// Entry is a file, or the content of a memory.
+// Entry is a file or memory.
 type Entry struct {
 	Kind Kind
-	// Name is unique in its tree. It is a label and never a path to open.
+	// Name is unique in its tree. It is a label, never a path to open.
 	Name   string
 	Bytes  uint64
 	Chunks []Chunk
 }
 
-// Tree is a list of entries, in the order of their names. It is stored as a content of its own, so
-// a manifest that names it vouches for everything in it.
+// Tree is a list of entries, ordered by name. It is stored as a content with its own digest, so a
+// manifest with the digest covers all entries.
 type Tree struct {
 	Entries []Entry
 }

@@ -14,13 +14,13 @@ const (
 	chunkBytes       = 44
 	listHeaderBytes  = 24
 
-	// MaxTreeBytes is the longest tree: of 6 TiB in whole chunks.
+	// MaxTreeBytes is the longest tree: it describes 6 TiB of whole chunks.
 	MaxTreeBytes = 128 << 20
 	// MaxNameBytes is the longest name of an entry.
 	MaxNameBytes = 4095
 )
 
-// Encode returns the bytes of a tree. It refuses what Decode would refuse.
+// Encode returns the bytes of a tree. It rejects what Decode would reject.
 func (t *Tree) Encode() ([]byte, error) {
 	length := treeHeaderBytes
 	for i := range t.Entries {
@@ -58,10 +58,10 @@ func (e *Entry) append(out []byte) []byte {
 	return out
 }
 
-// DecodeTree reads the bytes of a tree.
+// DecodeTree decodes a tree.
 func DecodeTree(raw []byte) (*Tree, error) {
 	if len(raw) < treeHeaderBytes || string(raw[:8]) != treeMagic {
-		return nil, malformed("this is no tree")
+		return nil, malformed("not a tree")
 	}
 	if err := checkVersion("tree", binary.LittleEndian.Uint32(raw[8:])); err != nil {
 		return nil, err
@@ -84,12 +84,12 @@ func DecodeTree(raw []byte) (*Tree, error) {
 		raw, last = rest, entry.Name
 	}
 	if len(raw) > 0 {
-		return nil, malformed("%d bytes behind the tree", len(raw))
+		return nil, malformed("%d bytes after the tree", len(raw))
 	}
 	return tree, nil
 }
 
-// decode reads one entry and returns what follows it.
+// decode decodes one entry and returns the bytes after it.
 func (e *Entry) decode(raw []byte) ([]byte, error) {
 	if len(raw) < entryHeaderBytes {
 		return nil, malformed("the tree ends within an entry")
@@ -122,7 +122,7 @@ type List struct {
 	Parts []Hash
 }
 
-// IsList reports whether bytes are a list of a tree's parts, and not the tree.
+// IsList reports whether raw is a list of a tree's parts and not the tree.
 func IsList(raw []byte) bool { return strings.HasPrefix(string(raw[:min(len(raw), 8)]), listMagic) }
 
 // Encode returns the bytes of a list.
@@ -137,11 +137,11 @@ func (l *List) Encode() []byte {
 	return out
 }
 
-// DecodeList reads the bytes of a list. Its parts are different from each other, so that what they
-// hold together is no more than what is stored.
+// DecodeList decodes a list. All parts must differ, so that the tree is not longer than the stored
+// parts.
 func DecodeList(raw []byte) (*List, error) {
 	if len(raw) < listHeaderBytes || !IsList(raw) {
-		return nil, malformed("this is no list of a tree's parts")
+		return nil, malformed("not a list of a tree's parts")
 	}
 	if err := checkVersion("list of a tree's parts", binary.LittleEndian.Uint32(raw[8:])); err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func DecodeList(raw []byte) (*List, error) {
 	for i := range list.Parts {
 		part := Hash(raw[i*len(Hash{}):])
 		if part.IsZero() || seen[part] {
-			return nil, malformed("part %d of a tree is empty, or there twice", i)
+			return nil, malformed("part %d of a tree is zero or a duplicate", i)
 		}
 		list.Parts[i], seen[part] = part, true
 	}

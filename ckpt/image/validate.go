@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// validate checks an entry that stands behind one with the name last.
+// validate checks an entry that follows one with the name last.
 func (e *Entry) validate(last string) error {
 	switch {
 	case e.Name == "" || len(e.Name) > MaxNameBytes || strings.ContainsRune(e.Name, 0):
 		return malformed("%.80q cannot be the name of an entry", e.Name)
 	case e.Name <= last:
-		return malformed("entry %.80q stands behind %.80q", e.Name, last)
+		return malformed("entry %.80q comes after %.80q", e.Name, last)
 	case e.Kind == File:
 		return e.validateFile()
 	case e.Kind == Memory:
@@ -21,7 +21,8 @@ func (e *Entry) validate(last string) error {
 	return malformed("entry %.80q is of kind %d", e.Name, e.Kind)
 }
 
-// validateFile: the chunks of a file are all there, in order, cut at multiples of ChunkBytes.
+// validateFile checks that the chunks of a file are complete, in order, and divided at multiples of
+// ChunkBytes.
 func (e *Entry) validateFile() error {
 	if e.Bytes/ChunkBytes > uint64(len(e.Chunks)) || uint64(len(e.Chunks)) != (e.Bytes+ChunkBytes-1)/ChunkBytes {
 		return malformed("file %.80q of %d bytes has %d chunks", e.Name, e.Bytes, len(e.Chunks))
@@ -35,7 +36,7 @@ func (e *Entry) validateFile() error {
 	return nil
 }
 
-// validateMemory: no chunk of a memory crosses a multiple of ChunkBytes, and none overlaps another.
+// validateMemory checks that no chunk crosses a multiple of ChunkBytes and no two chunks overlap.
 func (e *Entry) validateMemory() error {
 	var total uint64
 	starts := make([]uint64, len(e.Chunks))
@@ -64,8 +65,7 @@ func (e *Entry) validateMemory() error {
 	return nil
 }
 
-// overlaps looks at chunks in the order of their addresses; a nil order is the one in which they
-// are.
+// overlaps compares neighbouring chunks in the given order; nil means their current order.
 func (e *Entry) overlaps(order []int) bool {
 	var end uint64
 	for i := range e.Chunks {
@@ -76,8 +76,8 @@ func (e *Entry) overlaps(order []int) bool {
 		if i > 0 && chunk.Address < end {
 			return true
 		}
-		// The end of the last chunk of all addresses is 0: any address behind it is an overlap all the
-		// same.
+		// A chunk at the end of the address space ends at 0. Any address after it is an overlap,
+		// too.
 		if end = chunk.Address + uint64(chunk.Bytes); end == 0 {
 			end = ^uint64(0)
 		}

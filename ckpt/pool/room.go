@@ -9,7 +9,7 @@ import (
 // preempted still occupies one of them, and the program's goroutines would wait for it although a
 // processor is free. So each background worker raises GOMAXPROCS by one.
 var room struct {
-	mu     sync.Mutex
+	mu    sync.Mutex
 	added int // by background workers
 }
 
@@ -17,7 +17,7 @@ var room struct {
 func cores() int {
 	room.mu.Lock()
 	defer room.mu.Unlock()
-	return runtime.GOMAXPROCS(0) - room.places
+	return runtime.GOMAXPROCS(0) - room.added
 }
 
 // raiseProcs raises GOMAXPROCS by n until the returned function is called.
@@ -25,7 +25,7 @@ func bring(places int) (takeAway func()) {
 	add := func(n int) {
 		room.mu.Lock()
 		defer room.mu.Unlock()
-		room.places += n
+		room.added += n
 		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + n)
 	}
 	add(places)

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folder is an open directory of an image. Everything in it is reached by a name without a slash,
-// below its descriptor, and through no link.
+// folder is an open directory of an image. Files in it are opened by names without a slash,
+// relative to its descriptor, without following links.
 type folder struct {
 	file *os.File
-	// as runs what touches names with the rights of whom the image belongs to.
+	// as runs operations on names with the rights of the image's owner.
 	as func(func() error) error
 }
 
@@ -31,7 +31,7 @@ const (
 
 func (d folder) path(name string) string { return filepath.Join(d.file.Name(), name) }
 
-// fd is valid for as long as the folder is open, which outlasts every call of this file.
+// fd is valid while the folder is open, which outlasts every call of this file.
 func (d folder) fd() int { return int(d.file.Fd()) }
 
 func (d folder) fail(what, name string, err error) error {
@@ -41,7 +41,7 @@ func (d folder) fail(what, name string, err error) error {
 	return &os.PathError{Op: what, Path: d.path(name), Err: err}
 }
 
-// openat opens a name. The kernel asks to try again when something was renamed meanwhile.
+// openat opens a name. The kernel returns EAGAIN if something was renamed at the same time.
 func (d folder) openat(name string, flags int, mode uint32) (*os.File, error) {
 	fd := -1
 	err := d.as(func() (err error) {
@@ -60,7 +60,7 @@ func (d folder) openat(name string, flags int, mode uint32) (*os.File, error) {
 	return os.NewFile(uintptr(fd), d.path(name)), nil
 }
 
-// open opens a regular file. Nothing else is waited for or read from, whatever stands there.
+// open opens a regular file. It never blocks on or reads from a file of another type.
 func (d folder) open(name string, flags int) (*os.File, error) {
 	file, err := d.openat(name, flags|unix.O_NONBLOCK, modeFor(flags))
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENXIO) {
@@ -96,7 +96,7 @@ func (d folder) folder(name string) (folder, error) {
 	return folder{file, d.as}, err
 }
 
-// makeFolder makes a directory if it is not there.
+// makeFolder opens a directory, creating it if necessary.
 func (d folder) makeFolder(name string) (folder, error) {
 	made := d.as(func() error { return unix.Mkdirat(d.fd(), name, privateDir) })
 	if made != nil && !errors.Is(made, unix.EEXIST) {
@@ -104,7 +104,7 @@ func (d folder) makeFolder(name string) (folder, error) {
 	}
 	opened, err := d.folder(name)
 	if err != nil && made == nil {
-		_ = d.removeFolder(name) // of no use to anybody
+		_ = d.removeFolder(name) // unusable
 	}
 	return opened, err
 }
@@ -126,7 +126,7 @@ func (d folder) read(name string, limitBytes int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, limitBytes+1))
 }
 
-// create writes a new file and brings it to the disk.
+// create writes a new file and syncs it.
 func (d folder) create(name string, content []byte) error {
 	file, err := d.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
 	if err != nil {
@@ -145,8 +145,8 @@ func (d folder) create(name string, content []byte) error {
 	return err
 }
 
-// rename moves a file to where nothing is yet. Where the file system cannot make sure of that (NFS,
-// FAT), a look must do: who renames holds the lock.
+// rename moves a file to a name that must not exist. If the file system cannot guarantee that (NFS,
+// FAT), rename checks it before; the caller holds the lock.
 func (d folder) rename(name string, to folder, newName string) error {
 	return to.fail("create", newName, d.as(func() error {
 		err := renameNew(d.fd(), name, to.fd(), newName)
@@ -164,7 +164,7 @@ func (d folder) rename(name string, to folder, newName string) error {
 	}))
 }
 
-// renameNew is replaced by tests: not every file system has it.
+// renameNew is replaced by tests, because not every file system supports it.
 var renameNew = func(from int, name string, to int, newName string) error {
 	return unix.Renameat2(from, name, to, newName, unix.RENAME_NOREPLACE)
 }
@@ -177,7 +177,7 @@ func (d folder) removeFolder(name string) error {
 	return d.fail("remove", name, d.as(func() error { return unix.Unlinkat(d.fd(), name, unix.AT_REMOVEDIR) }))
 }
 
-// sync brings names to the disk. Some file systems do so by themselves and refuse to be asked.
+// sync syncs the directory. Some file systems do not support that and need none.
 func (d folder) sync() error {
 	err := unix.Fsync(d.fd())
 	if errors.Is(err, unix.EINVAL) {
@@ -186,7 +186,7 @@ func (d folder) sync() error {
 	return d.fail("sync", "", err)
 }
 
-// names lists what is in the folder.
+// names lists the directory.
 func (d folder) names() ([]string, error) {
 	file, err := d.openat(".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {

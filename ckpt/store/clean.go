@@ -16,9 +16,8 @@ type Cleaned struct {
 	Bytes       uint64   `json:"bytes"`
 }
 
-// Clean removes an image, and leaves the directory empty. It removes only what belongs to the
-// image: when anything else lies in the directory, or when somebody uses the image, it removes
-// nothing. Cut off, it may be called again.
+// Clean removes an image and leaves the directory empty. If the directory holds anything else, or
+// the image is in use, it removes nothing. After an interruption it may be called again.
 func (d *Dir) Clean() (Cleaned, error) {
 	removed, err := d.clean()
 	if err != nil {
@@ -27,7 +26,7 @@ func (d *Dir) Clean() (Cleaned, error) {
 	return removed, err
 }
 
-// PlanClean says what Clean would remove, or why it would not, and removes nothing.
+// PlanClean returns what Clean would remove, or why it would fail. It removes nothing.
 func (d *Dir) PlanClean() (Cleaned, error) {
 	all, err := d.emptied(func(held) error { return nil })
 	if err != nil {
@@ -38,7 +37,7 @@ func (d *Dir) PlanClean() (Cleaned, error) {
 
 func (d *Dir) clean() (Cleaned, error) { return d.emptied(d.removeAll) }
 
-// emptied lists what is to go while nobody else can use it, and hands the rest on.
+// emptied locks the image against all other users, lists what must be removed, and calls act.
 func (d *Dir) emptied(act func(held) error) (removed Cleaned, err error) {
 	writer, err := d.lock()
 	if err != nil {
@@ -56,16 +55,16 @@ func (d *Dir) emptied(act func(held) error) (removed Cleaned, err error) {
 	return removed, act(writer)
 }
 
-// alone makes sure that nobody else has the image open, and keeps it so until the end.
+// alone locks out all other users of the image until end is called.
 func (d *Dir) alone() (end func(), err error) {
 	marker, err := d.root.open(markerName, unix.O_RDWR)
 	if err != nil {
 		return nil, err
 	}
-	_ = flock(int(d.marker.Fd()), unix.LOCK_UN) // else this one would be in its own way
+	_ = flock(int(d.marker.Fd()), unix.LOCK_UN) // otherwise this Dir's own lock would conflict
 	end = func() {
 		unlock(marker)
-		_ = lock(d.marker, d.Path(), unix.LOCK_SH) // of a file that may be gone
+		_ = lock(d.marker, d.Path(), unix.LOCK_SH) // the file may have been removed
 	}
 	if err := lock(marker, d.Path(), unix.LOCK_EX); err != nil {
 		end()
@@ -74,7 +73,7 @@ func (d *Dir) alone() (end func(), err error) {
 	return end, nil
 }
 
-// inventory lists what is to go, and refuses when it finds anything else.
+// inventory lists what must be removed. It fails if it finds anything else.
 func (d *Dir) inventory(writer held) (Cleaned, error) {
 	var all Cleaned
 	for _, place := range []struct {
@@ -130,7 +129,7 @@ func isPackName(name string) bool {
 	return ours
 }
 
-// removeAll begins with the generations: what nobody can find any more, nobody misses.
+// removeAll removes the generations first: after that nothing refers to the packs.
 func (d *Dir) removeAll(writer held) error {
 	for _, place := range []struct {
 		folder
@@ -152,8 +151,8 @@ func (d *Dir) removeAll(writer held) error {
 	return d.unmake(writer)
 }
 
-// unmake takes an Init back, if there is nothing but what Init made. It is for who holds the lock.
-// Cut off, it leaves what Init takes for an empty directory, and Remove for the rest of an image.
+// unmake undoes an Init, if nothing was added since. The caller holds the lock. If it is
+// interrupted, Init accepts the directory as empty, and Remove removes the rest.
 func (d *Dir) unmake(held) error {
 	for _, step := range []func() error{
 		func() error { return d.root.remove(markerName) },
@@ -169,7 +168,7 @@ func (d *Dir) unmake(held) error {
 	return d.root.sync()
 }
 
-// Discard takes an Init back that nothing came of, as if the directory had never been looked at.
+// Discard undoes an Init after which nothing was committed.
 func (d *Dir) Discard() error {
 	if !d.fresh {
 		return nil
@@ -177,7 +176,7 @@ func (d *Dir) Discard() error {
 	d.fresh = false
 	writer, err := d.lock()
 	if errors.Is(err, ErrLocked) || errors.Is(err, ErrNoImage) {
-		return nil // it is of use to somebody else, or gone
+		return nil // in use by another process, or already removed
 	}
 	if err != nil {
 		return err
@@ -192,8 +191,8 @@ func (d *Dir) Discard() error {
 	return d.unmake(writer)
 }
 
-// Remove removes the image in a directory, as Clean does, or what is left of one whose removal, or
-// making, was cut off.
+// Remove removes the image in a directory, as Clean does, or the rest of an image whose removal or
+// creation was interrupted.
 func Remove(dir *os.File, options ...Option) (Cleaned, error) {
 	return withRemains(dir, options, (*Dir).Clean, func(d *Dir) error {
 		writer, err := d.lock()
@@ -208,12 +207,12 @@ func Remove(dir *os.File, options ...Option) (Cleaned, error) {
 	})
 }
 
-// PlanRemove says what Remove would remove, or why it would not, and removes nothing.
+// PlanRemove returns what Remove would remove, or why it would fail. It removes nothing.
 func PlanRemove(dir *os.File, options ...Option) (Cleaned, error) {
 	return withRemains(dir, options, (*Dir).PlanClean, func(*Dir) error { return nil })
 }
 
-// withRemains does one thing with an image, and another with what is left of one.
+// withRemains calls whole for an image, and remains for the rest of one.
 func withRemains(
 	dir *os.File,
 	options []Option,

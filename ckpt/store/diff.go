@@ -21,9 +21,9 @@ type Difference struct {
 		CPU   Total `json:"cpu"`
 		Files Total `json:"files"`
 	} `json:"totals"`
-	// Processes are those that differ, and those that only one generation has.
+	// Processes are those that differ, or that only one generation has.
 	Processes []ProcessDifference `json:"processes"`
-	// CPU are CRIU's files; Files the regular files that were saved, by path.
+	// CPU are CRIU's files; Files are the saved regular files, by path.
 	CPU   []FileDifference `json:"cpu"`
 	Files []FileDifference `json:"files"`
 }
@@ -43,17 +43,17 @@ type ProcessDifference struct {
 	PID     int    `json:"pid"`
 	Command string `json:"command"`
 	Change  Change `json:"change"`
-	// Memory is by the name of the memory, Files what else the GPU half has.
+	// Memory is by name; Files is the rest of the GPU half.
 	Memory []MemoryDifference `json:"memory,omitempty"`
 	Files  []FileDifference   `json:"files,omitempty"`
-	// Objects are living objects by kind, before and after.
+	// Objects are the numbers of objects by kind, before and after.
 	Objects map[string][2]uint64 `json:"objects,omitempty"`
 }
 
 // MemoryDifference is what differs in one memory.
 type MemoryDifference struct {
 	Name string `json:"name"`
-	// TotalBytes is what the later generation has.
+	// TotalBytes is the size in the later generation.
 	TotalBytes   uint64  `json:"total_bytes"`
 	ChangedBytes uint64  `json:"changed_bytes"`
 	Ranges       []Range `json:"ranges"`
@@ -72,11 +72,11 @@ type FileDifference struct {
 	Change      Change `json:"change"`
 	BytesBefore uint64 `json:"bytes_before"`
 	BytesAfter  uint64 `json:"bytes_after"`
-	// ChangedBytes are those of its chunks that differ.
+	// ChangedBytes is the size of the chunks that differ.
 	ChangedBytes uint64 `json:"changed_bytes"`
 }
 
-// Diff compares two generations. Only names of contents are compared, which takes no time.
+// Diff compares two generations. It compares only digests, which is fast.
 func (d *Dir) Diff(ctx context.Context, from, to uint64) (*Difference, error) {
 	reader, done, err := d.Reader()
 	if err != nil {
@@ -117,7 +117,7 @@ type side struct {
 	reader   *contents.Reader
 }
 
-// tree reads a tree; an empty one where none is named.
+// tree reads a tree; an empty one for an empty name.
 func (s side) tree(name string) (*image.Tree, error) {
 	if name == "" {
 		return &image.Tree{}, nil
@@ -205,7 +205,7 @@ func diffObjects(before, after *image.Process) map[string][2]uint64 {
 	return counts
 }
 
-// diffTrees compares entries by name, and adds them to a total.
+// diffTrees compares entries by name and adds them to a total.
 func diffTrees(before, after *image.Tree, total *Total) (memory []MemoryDifference, files []FileDifference) {
 	files = []FileDifference{}
 	type pair struct{ was, is image.Entry }
@@ -250,7 +250,7 @@ func diffFile(name string, was, is image.Entry) (f FileDifference, differs bool)
 	return f, f.Change != Changed || f.BytesBefore != f.BytesAfter || f.ChangedBytes > 0
 }
 
-// diffMemory compares chunks by address, and puts neighbours with the same fate together.
+// diffMemory compares chunks by address and merges adjacent ranges with the same change.
 func diffMemory(name string, before, after []image.Chunk) MemoryDifference {
 	out := MemoryDifference{Name: name, Ranges: []Range{}}
 	was := make(map[uint64]image.Chunk, len(before))

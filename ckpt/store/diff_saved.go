@@ -8,12 +8,12 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// Total is how much of one kind of state two generations have.
+// Total is the size of one kind of state in two generations.
 type Total struct {
 	BytesBefore uint64 `json:"bytes_before"`
 	BytesAfter  uint64 `json:"bytes_after"`
-	// ChangedBytes of BytesAfter are new or different, SharedBytes are the same in the same place.
-	// Chunks count as a whole.
+	// ChangedBytes of BytesAfter are new or different; SharedBytes are the same at the same
+	// address. Only whole chunks count.
 	ChangedBytes uint64 `json:"changed_bytes"`
 	SharedBytes  uint64 `json:"shared_bytes"`
 }
@@ -35,7 +35,7 @@ func (t *Total) add(before, after []image.Chunk) {
 	}
 }
 
-// saved compares the regular files that were saved, by path.
+// saved compares the saved regular files, by path.
 func (d *Difference) saved(sides [2]side) error {
 	d.Files = []FileDifference{}
 	pairs := map[string]*[2]image.SavedFile{}
@@ -63,8 +63,8 @@ func (d *Difference) saved(sides [2]side) error {
 	return nil
 }
 
-// savedEntry is a saved file as the entry of a tree would be; none for a file that is not there. A
-// content that was not saved counts as one that nobody knows.
+// savedEntry returns a saved file as an entry of a tree; an empty one for a missing file. A content
+// that was not saved differs from every other.
 func (s side) savedEntry(saved image.SavedFile) (image.Entry, error) {
 	entry := image.Entry{Kind: image.File, Name: saved.Path, Bytes: saved.Bytes}
 	switch {
@@ -78,7 +78,7 @@ func (s side) savedEntry(saved image.SavedFile) (image.Entry, error) {
 			return entry, err
 		}
 		if len(tree.Entries) != 1 || tree.Entries[0].Kind != image.File {
-			return entry, fmt.Errorf("%w: its tree holds something else", image.ErrMalformed)
+			return entry, fmt.Errorf("%w: unexpected tree", image.ErrMalformed)
 		}
 		return tree.Entries[0], nil
 	}

@@ -12,13 +12,12 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// Dir is an open image directory. It may be used by several goroutines. As long as it is open,
-// Clean leaves the image alone.
+// Dir is an open image directory. It is safe for concurrent use. While it is open, Clean fails.
 type Dir struct {
 	root, generations, packs folder
 	marker                   *os.File
 	store                    image.ID
-	// fresh: Init has made the image, and there is no generation yet.
+	// fresh is set if Init has created the image and no generation was committed yet.
 	fresh bool
 }
 
@@ -26,11 +25,10 @@ type Dir struct {
 type Option func(*folder)
 
 // As makes everything that touches names in the directory (open, create, rename, remove) run
-// through a function, which may give the calling thread the rights of the directory's owner
-// meanwhile.
+// through a function. The function may run it with the rights of the directory's owner.
 func As(run func(func() error) error) Option { return func(d *folder) { d.as = run } }
 
-// Open opens an image. The descriptor stays the caller's.
+// Open opens an image. The caller keeps the descriptor.
 func Open(dir *os.File, options ...Option) (*Dir, error) {
 	root, err := rootOf(dir, options)
 	if err != nil {
@@ -44,8 +42,8 @@ func Open(dir *os.File, options ...Option) (*Dir, error) {
 	return d, nil
 }
 
-// Init opens an image, and makes an empty directory one. It refuses a directory with anything else
-// in it.
+// Init opens an image, or creates one in an empty directory. It fails if the directory holds
+// anything else.
 func Init(dir *os.File, options ...Option) (*Dir, error) {
 	if d, err := Open(dir, options...); !errors.Is(err, ErrNoImage) {
 		return d, err
@@ -69,7 +67,7 @@ func Init(dir *os.File, options ...Option) (*Dir, error) {
 	return d, nil
 }
 
-// takeBack unmakes an image that was just made, and cannot be opened.
+// takeBack removes an image that was just created and cannot be opened.
 func (d *Dir) takeBack() {
 	if d.marker != nil {
 		unlock(d.marker)
@@ -77,7 +75,7 @@ func (d *Dir) takeBack() {
 	}
 	writer, err := d.lock()
 	if err != nil {
-		return // somebody else has it, or the disk does nothing any more
+		return // another process has the lock, or the disk fails
 	}
 	defer writer.close()
 	generations, err := d.root.folder(generationsName)
@@ -91,7 +89,7 @@ func (d *Dir) takeBack() {
 	}
 }
 
-// rootOf takes a descriptor of its own: the caller may close his.
+// rootOf duplicates the descriptor, because the caller may close it.
 func rootOf(dir *os.File, options []Option) (folder, error) {
 	fd, err := unix.FcntlInt(dir.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -113,7 +111,7 @@ func (d *Dir) open() error {
 		return err
 	}
 	d.marker = marker
-	// It holds off Clean, which does not work without locks either.
+	// The lock keeps Clean out, which fails on file systems without locks, too.
 	if err := lock(marker, d.Path(), unix.LOCK_SH); err != nil && !errors.Is(err, ErrNoLocks) {
 		return err
 	}
@@ -133,8 +131,8 @@ func (d *Dir) open() error {
 	return err
 }
 
-// make lays an image out. The marker comes last: without it, the rest is nothing, and may be made
-// again.
+// create lays an image out. The marker comes last: without it the directory is not an image, and
+// create may be repeated.
 func (d *Dir) make() (made bool, err error) {
 	if err := d.checkEmpty(); err != nil {
 		return false, err
@@ -146,7 +144,7 @@ func (d *Dir) make() (made bool, err error) {
 	defer writer.close()
 	defer func() {
 		if err != nil {
-			_ = d.unmake(writer) // the disk may be full: as much as can be is taken back
+			_ = d.unmake(writer) // undo as much as possible; the disk may be full
 		}
 	}()
 	for _, name := range []string{generationsName, packsName} {
@@ -163,14 +161,14 @@ func (d *Dir) make() (made bool, err error) {
 	if err := writer.tmp.rename(name, d.root, markerName); err != nil {
 		_ = writer.tmp.remove(name)
 		if errors.Is(err, os.ErrExist) {
-			return false, nil // somebody else was quicker
+			return false, nil // another process was faster
 		}
 		return false, err
 	}
 	return true, d.root.sync()
 }
 
-// checkEmpty accepts what an Init leaves that does not come to its end.
+// checkEmpty accepts a directory that is empty or holds the rest of an interrupted Init.
 func (d *Dir) checkEmpty() error {
 	names, err := d.root.names()
 	if err != nil {
@@ -199,16 +197,16 @@ func (d *Dir) checkEmpty() error {
 }
 
 func (d *Dir) foreign(path string) error {
-	return fmt.Errorf("%w: %s; an image needs a directory that is empty, or not there yet", ErrForeign, path)
+	return fmt.Errorf("%w: %s; an image needs a new or empty directory", ErrForeign, path)
 }
 
-// Path is the directory's name, for messages.
+// Path returns the directory's name, for messages.
 func (d *Dir) Path() string { return d.root.file.Name() }
 
-// Store is the random name that the image got when it was made.
+// Store returns the random ID of the image.
 func (d *Dir) Store() image.ID { return d.store }
 
-// Close lets the image go.
+// Close closes the image.
 func (d *Dir) Close() {
 	for _, each := range []folder{d.root, d.generations, d.packs} {
 		each.close()
@@ -218,7 +216,7 @@ func (d *Dir) Close() {
 	}
 }
 
-// Generations lists what was committed, the oldest first.
+// Generations lists the committed generations, the oldest first.
 func (d *Dir) Generations() ([]uint64, error) {
 	names, err := d.generations.names()
 	if err != nil {
@@ -234,19 +232,19 @@ func (d *Dir) Generations() ([]uint64, error) {
 	return all, nil
 }
 
-// Newest is the generation that was committed last.
+// Newest returns the generation that was committed last.
 func (d *Dir) Newest() (uint64, error) {
 	all, err := d.Generations()
 	if err != nil {
 		return 0, err
 	}
 	if len(all) == 0 {
-		return 0, fmt.Errorf("%s: %w: nothing was saved there yet", d.Path(), ErrNoGeneration)
+		return 0, fmt.Errorf("%s: %w: nothing has been saved there yet", d.Path(), ErrNoGeneration)
 	}
 	return all[len(all)-1], nil
 }
 
-// Manifest returns the signed manifest of a generation; of the newest for 0.
+// Manifest returns the signed manifest of a generation; 0 means the newest.
 func (d *Dir) Manifest(n uint64) (signed []byte, err error) {
 	if n == 0 {
 		if n, err = d.Newest(); err != nil {
@@ -260,15 +258,15 @@ func (d *Dir) Manifest(n uint64) (signed []byte, err error) {
 	return signed, err
 }
 
-// ManifestPath is the name of the file that Manifest reads, for messages.
+// ManifestPath returns the name of the file that Manifest reads, for messages.
 func (d *Dir) ManifestPath(n uint64) string {
 	if n == 0 {
-		n, _ = d.Newest() // whoever had a manifest of it had its number
+		n, _ = d.Newest() // cannot fail: the caller has read a manifest
 	}
 	return d.generations.path(generationName(n))
 }
 
-// Inspect reads the manifest of a generation, whoever sealed it.
+// Inspect reads the manifest of a generation without checking its seal.
 func (d *Dir) Inspect(n uint64) (_ *image.Manifest, err error) {
 	if n == 0 {
 		if n, err = d.Newest(); err != nil {
@@ -289,7 +287,7 @@ func (d *Dir) Inspect(n uint64) (_ *image.Manifest, err error) {
 	return m, nil
 }
 
-// Reader reads all packs. close lets them go.
+// Reader returns a reader of all packs. The caller must call closePacks.
 func (d *Dir) Reader() (reader *contents.Reader, closePacks func(), err error) {
 	packs, err := d.Packs()
 	if err != nil {
@@ -302,8 +300,8 @@ func (d *Dir) Reader() (reader *contents.Reader, closePacks func(), err error) {
 	return reader, func() { closeAll(packs) }, nil
 }
 
-// Packs opens all packs for reading. They are the caller's to close, and stay good when the image
-// is pruned or removed.
+// Packs opens all packs for reading. The caller closes them. They remain readable if the image is
+// pruned or removed.
 func (d *Dir) Packs() ([]*os.File, error) { return d.packsUpTo(maxPacks) }
 
 func (d *Dir) packsUpTo(most int) ([]*os.File, error) {
@@ -312,12 +310,12 @@ func (d *Dir) packsUpTo(most int) ([]*os.File, error) {
 		if !errors.Is(err, os.ErrNotExist) {
 			return packs, err
 		}
-		// Pruned between the listing and the opening.
+		// A pack was pruned between listing and opening.
 	}
-	return nil, fmt.Errorf("open packs of %s: they change all the time", d.Path())
+	return nil, fmt.Errorf("open packs of %s: they keep changing", d.Path())
 }
 
-// maxPacks is how many packs are opened at a time, but by who removes some.
+// maxPacks is how many packs are opened at a time, except for removing some.
 const maxPacks = 4000
 
 func (d *Dir) openPacks(most int) (packs []*os.File, err error) {

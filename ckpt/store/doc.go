@@ -1,15 +1,14 @@
-// Package store keeps checkpoint images in directories: generations of manifests, and packs of
-// content-addressed chunks that they share. FORMAT.md at the root of the repository has it byte by
-// byte.
+// Package store keeps checkpoint images in directories: generations of manifests, and the packs of
+// content-addressed chunks that they share. FORMAT.md specifies every byte.
 //
-// A directory may belong to somebody whom the caller does not trust, who changes it meanwhile.
-// Everything is opened below one descriptor, through no link, and is a regular file or nothing;
-// every content is verified against its name when it is read; what is decoded is bounded by what
-// was read. A change is made complete beside what is there, brought to the disk, and takes effect
-// by one rename.
+// A directory may belong to an untrusted user who changes it at the same time. Everything is opened
+// relative to one descriptor without following links, and must be a regular file. Every content is
+// verified against its digest when it is read, and memory is bounded by what was read. A change is
+// completed beside the existing files, synced, and takes effect by one rename.
 //
-// It knows no processes and no GPUs, and it does not judge seals: package ckpt/image does, with
-// keys that its caller has.
+// The package does not depend on processes and GPUs. It does not check seals: package ckpt/image
+// does, with its caller's keys.
 //
-// Read dir.go and transaction.go first; package contents below it is what moves the bytes.
+// Locks: Transaction.mu is the only mutex. The directory's flock is taken before it, by Begin, and
+// released under it. Read dir.go and transaction.go first; package contents below moves the bytes.
 package store

@@ -7,32 +7,32 @@ import (
 
 // Errors of image directories. Damage is image.ErrMalformed.
 var (
-	// ErrNoImage means that the directory holds no image.
-	ErrNoImage = errors.New("no image of phos is there; pos_cli --pre-dump and --dump make one")
-	// ErrForeign means that something lies in the directory that is not part of an image.
-	ErrForeign = errors.New("something else is in the directory")
-	// ErrLocked means that somebody else writes into the image, or, for what removes it, uses it.
+	// ErrNoImage is returned when the directory holds no image.
+	ErrNoImage = errors.New("no phos image; pos_cli --pre-dump and --dump create one")
+	// ErrForeign is returned when the directory holds something that is not part of an image.
+	ErrForeign = errors.New("directory is not empty and not a phos image")
+	// ErrLocked is returned when another process writes to the image, or, for a removal, uses it.
 	ErrLocked = errors.New("in use")
-	// ErrNoLocks means a file system without flock. Images are read there all the same, and not
+	// ErrNoLocks is returned on a file system without flock, where images can be read but not
 	// written.
-	ErrNoLocks = errors.New("the file system gives no locks")
-	// ErrOwner means an image of one user that another one would write into, who could not read all of
-	// it then, or let him.
+	ErrNoLocks = errors.New("file system has no locks")
+	// ErrOwner is returned when one user would write into another user's image. Afterwards neither
+	// could read all of it.
 	ErrOwner = errors.New("another user's image")
-	// ErrNoGeneration means a generation that is not there.
+	// ErrNoGeneration is returned for a generation that does not exist.
 	ErrNoGeneration = errors.New("no such generation")
-	// ErrOlder means a generation that comes before one that is there.
+	// ErrOlder is returned for a generation that precedes an existing one.
 	ErrOlder = errors.New("older")
-	// ErrEnded means a transaction that was committed or taken back.
+	// ErrEnded is returned for a transaction that was committed or aborted.
 	ErrEnded = errors.New("the transaction has ended")
-	// ErrNotRegular means that something other than a file of its own kind stands where one belongs.
+	// ErrNotRegular is returned when a name is not a regular file or directory, as it should be.
 	ErrNotRegular = errors.New("not a regular file")
 )
 
-// LockedError says who has the lock.
+// LockedError says which process holds the lock.
 type LockedError struct {
 	Path string
-	// PID is 0 where the kernel does not tell.
+	// PID is 0 if the kernel does not report it.
 	PID     int
 	Command string
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// The journal of a commit stands in tmp from before the first pack is put in its place until after
-// the generation is. When a writer finds one, a commit did not come to its end: the packs that it
-// names belong to the generation, or to nobody.
+// journal is the journal of a commit. It exists in tmp from before the first pack is moved to its
+// place until the generation exists. A writer that finds a journal knows that a commit was
+// interrupted: unless the generation exists, the packs in the journal are garbage.
 type journal struct {
 	generation uint64
 	packs      []image.ID
@@ -27,8 +27,8 @@ func (j journal) encode() []byte {
 	return append(text, "end\n"...)
 }
 
-// decodeJournal reads a journal. One that is cut off was being written: nothing had been moved
-// then.
+// decodeJournal decodes a journal. A truncated one was still being written, so no pack had been
+// moved.
 func decodeJournal(raw []byte) (journal, error) {
 	var j journal
 	text, whole := strings.CutSuffix(string(raw), "end\n")
@@ -50,7 +50,7 @@ func decodeJournal(raw []byte) (journal, error) {
 	return j, nil
 }
 
-// recover clears what a writer has left that did not come to its end.
+// cleanUp removes what an interrupted writer has left.
 func (d *Dir) recover(writer held) error {
 	raw, err := writer.tmp.read(journalName, maxJournalBytes)
 	switch {
@@ -78,7 +78,7 @@ func (d *Dir) recover(writer held) error {
 	return nil
 }
 
-// rollBack removes the packs of a generation that is not there.
+// rollBack removes the packs of a generation that does not exist.
 func (d *Dir) rollBack(j journal) error {
 	all, err := d.Generations()
 	if err != nil {

@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// held is the right to write into an image, until it is closed.
+// held is the write lock of an image, until it is closed.
 type held struct {
 	lock *os.File
 	tmp  folder
 }
 
-// lock takes the right to write.
+// lock takes the write lock.
 func (d *Dir) lock() (held, error) {
-	// For writing, because NFS gives no other file an exclusive lock.
+	// Open for writing, because NFS requires that for an exclusive lock.
 	file, err := d.root.open(lockName, unix.O_RDWR|unix.O_CREAT)
 	if err != nil {
 		return held{}, err
@@ -35,7 +35,7 @@ func (d *Dir) lock() (held, error) {
 	tmp, err := d.root.makeFolder(tmpName)
 	if err != nil {
 		if d.marker == nil {
-			_ = d.root.remove(lockName) // an Init that cannot even begin
+			_ = d.root.remove(lockName) // an Init that failed at once
 		}
 		unlock(file)
 		return held{}, err
@@ -43,8 +43,7 @@ func (d *Dir) lock() (held, error) {
 	return held{file, tmp}, nil
 }
 
-// stillThere makes sure that nobody has removed the image between the opening of its lock and the
-// locking.
+// stillThere checks that the image was not removed between opening and locking its lock file.
 func (d *Dir) stillThere(locked *os.File) error {
 	for name, file := range map[string]*os.File{lockName: locked, markerName: d.marker} {
 		if file == nil {
@@ -54,7 +53,7 @@ func (d *Dir) stillThere(locked *os.File) error {
 		err := d.root.as(func() error { return unix.Fstatat(d.root.fd(), name, &have, unix.AT_SYMLINK_NOFOLLOW) })
 		if errors.Is(err, unix.ENOENT) ||
 			err == nil && unix.Fstat(int(file.Fd()), &want) == nil && have.Ino != want.Ino {
-			return fmt.Errorf("%w: %s was removed meanwhile", ErrNoImage, d.root.path(name))
+			return fmt.Errorf("%w: %s was removed in the meantime", ErrNoImage, d.root.path(name))
 		}
 		if err != nil {
 			return d.root.fail("look at", name, err)
@@ -68,17 +67,17 @@ func (h held) close() {
 	unlock(h.lock)
 }
 
-// unlock gives a lock back with its file. Closing would not do it at once: what this process is
-// just starting has the file too, until it executes its program.
+// unlock releases a lock and closes its file. Closing alone is not enough: a child process that is
+// just being started holds the file, too, until it executes its program.
 func unlock(file *os.File) {
 	_ = flock(int(file.Fd()), unix.LOCK_UN)
 	_ = file.Close()
 }
 
-// flock is replaced by tests: not every file system has locks.
+// flock is replaced by tests, because not every file system has locks.
 var flock = unix.Flock
 
-// lock takes a lock on an open file or says who has it. It does not wait.
+// lock locks an open file, or returns an error with the holder. It does not wait.
 func lock(file *os.File, path string, how int) error {
 	var err error
 	for range openAttempts {
@@ -93,7 +92,7 @@ func lock(file *os.File, path string, how int) error {
 	if errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 		err = fmt.Errorf(
 			"%w (%w): use another file system, or mount this one with locks (NFS: run its lock service, or mount it with "+
-				"local_lock=flock where one machine alone writes)",
+				"local_lock=flock if only one host writes)",
 			ErrNoLocks,
 			err,
 		)
@@ -104,8 +103,7 @@ func lock(file *os.File, path string, how int) error {
 	return nil
 }
 
-// holder finds the process that took a lock of a file in the kernel's list; 0: it is not told, or
-// it is this one.
+// holder finds the process with a lock on a file in /proc/locks; 0 means unknown or this process.
 func holder(file *os.File) int {
 	var stat unix.Stat_t
 	if unix.Fstat(int(file.Fd()), &stat) != nil {
@@ -132,7 +130,7 @@ func holder(file *os.File) int {
 func commandOf(pid int) string {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {
-		return "ended since"
+		return "exited"
 	}
 	return strings.TrimSpace(string(name))
 }

@@ -18,7 +18,7 @@ const (
 	tmpName         = "tmp"
 	journalName     = "commit"
 
-	// maxGeneration leaves room for those that follow.
+	// maxGeneration leaves room for following generations.
 	maxGeneration = 1 << 62
 
 	packSuffix       = ".pack"
@@ -28,19 +28,19 @@ const (
 
 func newID() image.ID {
 	var id image.ID
-	_, _ = rand.Read(id[:]) // it never fails
+	_, _ = rand.Read(id[:]) // never fails
 	return id
 }
 
 func generationName(n uint64) string { return fmt.Sprintf("%06d", n) }
 
-// parseGeneration reads what generationName writes, and nothing else.
+// parseGeneration parses only the output of generationName.
 func parseGeneration(name string) (uint64, bool) {
 	n, err := strconv.ParseUint(name, 10, 63)
 	return n, err == nil && n > 0 && n <= maxGeneration && generationName(n) == name
 }
 
-// GenerationOf is the generation whose manifest is in a file, by the file's name within the
+// GenerationOf returns the generation whose manifest is in a file, by the file's name in the
 // directory.
 func GenerationOf(file string) (uint64, bool) {
 	name, inside := strings.CutPrefix(file, generationsName+"/")
@@ -61,7 +61,7 @@ func parseSuffixed(name, suffix string) (image.ID, bool) {
 	return id, err == nil
 }
 
-// isTemporary reports whether a name in tmp is one that this package gives.
+// isTemporary reports whether a name in tmp is one that this package creates.
 func isTemporary(name string) bool {
 	for _, suffix := range []string{packSuffix, generationSuffix, markerSuffix} {
 		if _, ours := parseSuffixed(name, suffix); ours {
@@ -72,5 +72,5 @@ func isTemporary(name string) bool {
 }
 
 func tooLong(have, limit int64) error {
-	return fmt.Errorf("%w: %d bytes, and at most %d belong there", image.ErrMalformed, have, limit)
+	return fmt.Errorf("%w: %d bytes, at most %d allowed", image.ErrMalformed, have, limit)
 }

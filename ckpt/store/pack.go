@@ -9,7 +9,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// newPack makes an empty pack.
+// newPack creates an empty pack.
 func newPack(tmp folder, store image.ID) (id image.ID, file *os.File, err error) {
 	id = newID()
 	name := packName(id)
@@ -24,7 +24,7 @@ func newPack(tmp folder, store image.ID) (id image.ID, file *os.File, err error)
 	return id, file, nil
 }
 
-// diskBytes is what a pack takes of the disk: the gaps between runs and chunks take nothing.
+// diskBytes returns how much disk space a pack takes. Holes between runs and chunks take none.
 func diskBytes(info os.FileInfo) uint64 {
 	bytes := uint64(info.Size())
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {

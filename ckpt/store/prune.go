@@ -6,19 +6,19 @@ import (
 	"slices"
 )
 
-// Keep says which generations stay: the newest ones, and those that are named; or all but those
-// that are named.
+// Keep says which generations to keep: the newest ones and those named in Generations, or all but
+// those in AllBut.
 type Keep struct {
 	Newest      int
 	Generations []uint64
-	// AllBut, when there are any, are those that go; the other fields are empty then.
+	// AllBut are the generations to remove. The other fields are empty then.
 	AllBut []uint64
-	// Progress, if not nil, is told how far the copying of what is still needed of wasteful packs is,
-	// by several goroutines.
+	// Progress, if not nil, is called while needed contents of wasteful packs are copied, by
+	// several goroutines.
 	Progress func(doneBytes, totalBytes uint64)
 }
 
-// has reports whether the generation that is at a place of all that there are stays.
+// has reports whether the generation all[i] is kept.
 func (k Keep) has(all []uint64, i int) bool {
 	if len(k.AllBut) > 0 {
 		return !slices.Contains(k.AllBut, all[i])
@@ -30,25 +30,24 @@ func (k Keep) has(all []uint64, i int) bool {
 type Pruned struct {
 	Removed []uint64 `json:"removed"`
 	Kept    []uint64 `json:"kept"`
-	// PacksRemoved had nothing left that is needed; PacksRewritten had little, which went into a new
-	// one.
+	// PacksRemoved had no needed contents; PacksRewritten had few, which were copied to a new pack.
 	PacksRemoved   int    `json:"packs_removed"`
 	PacksRewritten int    `json:"packs_rewritten"`
 	FreedBytes     uint64 `json:"freed_bytes"`
-	// Damage was found on the way; empty: none. Packs that have some are not rewritten.
+	// Damage is damage that was found; empty if none. Damaged packs are not rewritten.
 	Damage string `json:"damage,omitempty"`
 }
 
 const (
-	// A pack is written again when less than one part in wasteful of it is needed.
+	// A pack is rewritten if less than 1/wasteful of it is needed.
 	wasteful = 2
-	// Packs below smallPackBytes are put together when there are more than manySmall.
+	// Packs below smallPackBytes are merged if there are more than manySmall.
 	smallPackBytes = 4 << 20
 	manySmall      = 32
 )
 
-// Prune removes the other generations, and what only they needed. What is kept is looked at first:
-// when something of it is missing, nothing is removed. Cut off at any moment, it may be called
+// Prune removes the other generations and the contents that only they needed. It first checks what
+// is kept: if something is missing, it removes nothing. After an interruption it may be called
 // again.
 func (d *Dir) Prune(ctx context.Context, keep Keep) (*Pruned, error) {
 	done, err := d.prune(ctx, keep)
@@ -91,11 +90,11 @@ func (d *Dir) prune(ctx context.Context, keep Keep) (*Pruned, error) {
 	return done, s.packs(ctx)
 }
 
-// tidyPacks is how many packs there may be before small ones are put together without being asked.
+// mergePacks is how many packs may exist before Begin merges small ones.
 const tidyPacks = 256
 
-// tidy puts small packs together when there are many: each is opened for every checkpoint and every
-// restore. It is for who holds the lock. What it cannot do now, the next one may.
+// mergeSmall merges small packs if there are many, because every checkpoint and restore opens all
+// packs. The caller holds the lock. Failures are ignored; the next Begin tries again.
 func (d *Dir) tidy(ctx context.Context, writer held) error {
 	names, err := d.packs.names()
 	if err != nil || len(names) <= tidyPacks {
@@ -113,8 +112,8 @@ func (d *Dir) tidy(ctx context.Context, writer held) error {
 	return ctx.Err()
 }
 
-// PlanPrune says what Prune would do, and does nothing. It needs no lock, so what it says holds for
-// this moment. FreedBytes is about what comes back.
+// PlanPrune returns what Prune would do, and does nothing. It takes no lock, so the result is a
+// snapshot. FreedBytes is an estimate.
 func (d *Dir) PlanPrune(ctx context.Context, keep Keep) (*Pruned, error) {
 	all, err := d.Generations()
 	if err != nil {
@@ -132,7 +131,7 @@ func (d *Dir) PlanPrune(ctx context.Context, keep Keep) (*Pruned, error) {
 	return done, s.estimate()
 }
 
-// choose parts the generations into those that stay and those that go.
+// choose divides the generations into kept and removed ones.
 func (k Keep) choose(all []uint64) (*Pruned, error) {
 	for _, n := range slices.Concat(k.Generations, k.AllBut) {
 		if !slices.Contains(all, n) {
@@ -148,7 +147,7 @@ func (k Keep) choose(all []uint64) (*Pruned, error) {
 		}
 	}
 	if len(done.Kept) == 0 {
-		return nil, fmt.Errorf("%w would stay; the whole image is removed by: pos_cli --clean --dir DIR", ErrNoGeneration)
+		return nil, fmt.Errorf("%w would be left; to remove the whole image: pos_cli --clean --dir DIR", ErrNoGeneration)
 	}
 	return done, nil
 }

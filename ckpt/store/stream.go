@@ -9,8 +9,8 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// WriteStream writes one generation, with all that it needs, so that it can go through a pipe. 0 is
-// the newest.
+// WriteStream writes one generation, with all contents that it needs, as a stream for a pipe. 0
+// means the newest.
 func WriteStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) error {
 	if err := writeStream(ctx, d, generation, w); err != nil {
 		return fmt.Errorf("write image %s to a stream: %w", d.Path(), err)
@@ -43,6 +43,7 @@ func writeStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) er
 	return err
 }
 
+// sending writes the contents of a generation, each once.
 type sending struct {
 	ctx    context.Context
 	reader *contents.Reader
@@ -61,9 +62,8 @@ func (s *sending) send(_ string, chunk image.Chunk) error {
 	return s.reader.Send(chunk.Hash, s.to)
 }
 
-// ReadStream makes a generation of what WriteStream wrote, with the number that it has there, and
-// returns that. It reads no byte behind the end of the stream. After an error the image is as it
-// was.
+// ReadStream commits a generation that WriteStream wrote, with its number, and returns the number.
+// It does not read beyond the end of the stream. On failure the image is as before.
 func ReadStream(ctx context.Context, r io.Reader, d *Dir) (generation uint64, err error) {
 	transaction, err := d.Begin(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func receive(ctx context.Context, r io.Reader, d *Dir, transaction *Transaction)
 	if err != nil {
 		return nil, err
 	}
-	defer pack.Close() // the transaction brings it to the disk
+	defer pack.Close() // the transaction syncs it
 	in := &receiving{ctx: ctx, from: r, writer: contents.NewWriter(pack, known, contents.WriterOptions{})}
 	if signed, err = in.all(); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func receive(ctx context.Context, r io.Reader, d *Dir, transaction *Transaction)
 	}
 	if m.Generation < transaction.generation || m.Generation > maxGeneration {
 		return nil, fmt.Errorf(
-			"generation %d: %w than what is there already: receive it into another directory",
+			"generation %d: %w than the newest one there: receive it into another directory",
 			m.Generation,
 			ErrOlder,
 		)
@@ -111,6 +111,7 @@ func receive(ctx context.Context, r io.Reader, d *Dir, transaction *Transaction)
 	return signed, nil
 }
 
+// receiving reads the records of a stream.
 type receiving struct {
 	ctx     context.Context
 	from    io.Reader
@@ -123,12 +124,12 @@ func (in *receiving) read(raw []byte) error {
 		return err
 	}
 	if _, err := io.ReadFull(in.from, raw); err != nil {
-		return fmt.Errorf("the stream ends too early: %w", err)
+		return fmt.Errorf("the stream is truncated: %w", err)
 	}
 	return nil
 }
 
-// all reads up to the end, and returns the signed manifest.
+// readAll reads up to the end of the stream and returns the signed manifest.
 func (in *receiving) all() (signed []byte, err error) {
 	head := make([]byte, max(image.StreamHeaderBytes, image.RecordHeaderBytes))
 	if err := in.read(head[:image.StreamHeaderBytes]); err != nil {
@@ -154,7 +155,7 @@ func (in *receiving) all() (signed []byte, err error) {
 		case frame.Magic == image.EndMagic && frame.N == in.records && signed != nil:
 			return signed, nil
 		case frame.Magic == image.EndMagic || signed != nil:
-			return nil, fmt.Errorf("%w: %d contents were announced, %d came", image.ErrMalformed, frame.N, in.records)
+			return nil, fmt.Errorf("%w: the stream has %d contents, want %d", image.ErrMalformed, frame.N, in.records)
 		}
 		if signed, err = io.ReadAll(io.LimitReader(in.from, int64(frame.N))); err != nil {
 			return nil, err
@@ -162,7 +163,7 @@ func (in *receiving) all() (signed []byte, err error) {
 	}
 }
 
-// record reads one content, verifies and stores it. The beginning of its header has been read.
+// record reads, verifies and stores one content. The beginning of its header was already read.
 func (in *receiving) record(head []byte) error {
 	if err := in.read(head[image.FrameBytes:image.RecordHeaderBytes]); err != nil {
 		return err

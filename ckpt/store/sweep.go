@@ -16,19 +16,19 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// sweep is a Prune under way.
+// sweep is a Prune in progress.
 type sweep struct {
 	dir    *Dir
 	writer held
 	done   *Pruned
 	files  []*os.File
 	reader *contents.Reader
-	// live are the contents that kept generations need. One that stands there in two encodings is kept
-	// in both.
+	// live are the contents that kept generations need. A content that is stored in two encodings
+	// is kept in both.
 	live map[image.Hash]bool
 	// progress may be nil.
 	progress func(doneBytes, totalBytes uint64)
-	// homes is where each of them will stand.
+	// homes are the final locations of the live contents.
 	homes map[home]settled
 }
 
@@ -42,7 +42,7 @@ type settled struct {
 	place image.Place
 }
 
-// candidate is a pack that may go.
+// candidate is a pack that may be removed or rewritten.
 type candidate struct {
 	file      *os.File
 	owner     owner
@@ -51,7 +51,7 @@ type candidate struct {
 	live      []image.Place
 }
 
-// owner is whose a file is.
+// owner is the owner of a file.
 type owner struct{ uid, gid uint32 }
 
 func ownerOf(info os.FileInfo) owner {
@@ -63,6 +63,7 @@ func ownerOf(info os.FileInfo) owner {
 
 func (s *sweep) close() { closeAll(s.files) }
 
+// mark finds the live contents.
 func (s *sweep) mark(ctx context.Context) (err error) {
 	if s.files, err = s.dir.packsUpTo(maxNames); err != nil {
 		return err
@@ -83,14 +84,13 @@ func (s *sweep) mark(ctx context.Context) (err error) {
 			})
 		}
 		if err != nil {
-			return fmt.Errorf("nothing was removed, because generation %d, which is to be kept, is damaged: %w", n, err)
+			return fmt.Errorf("nothing was removed, because generation %d, which would be kept, is damaged: %w", n, err)
 		}
 	}
 	return nil
 }
 
-// fates parts the packs that do not stay as they are into those that nothing is needed of, and
-// those of which little is.
+// selectPacks returns the packs that can be removed and those worth rewriting.
 func (s *sweep) fates() (dead, poor []*candidate, err error) {
 	candidates, err := s.candidates()
 	if err != nil {
@@ -113,14 +113,14 @@ func (s *sweep) fates() (dead, poor []*candidate, err error) {
 			poor = append(poor, c)
 		}
 	}
-	// What goes into one pack is one user's: everybody keeps what he can read.
+	// A new pack has one owner, so that all users can read the same contents as before.
 	if len(poor) > 0 {
 		poor = slices.DeleteFunc(poor, func(c *candidate) bool { return c.owner != poor[0].owner })
 	}
 	return dead, poor, nil
 }
 
-// estimate says what packs would do, and does nothing.
+// estimate computes what packs would do, and does nothing.
 func (s *sweep) estimate() error {
 	dead, poor, err := s.fates()
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *sweep) estimate() error {
 	return nil
 }
 
-// packs drops and rewrites packs.
+// packs removes and rewrites packs.
 func (s *sweep) packs(ctx context.Context) error {
 	dead, poor, err := s.fates()
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *sweep) packs(ctx context.Context) error {
 	}
 	written, err := s.rewrite(ctx, poor)
 	if errors.Is(err, image.ErrMalformed) {
-		// What is damaged cannot be made good. It stays where it is, so that who looks for it finds it.
+		// Damage cannot be repaired. The packs stay, so that Verify still finds it.
 		s.done.Damage, poor, err = err.Error(), nil, nil
 	}
 	if err != nil {
@@ -161,8 +161,8 @@ func (s *sweep) packs(ctx context.Context) error {
 	return s.dir.packs.sync()
 }
 
-// candidates are the packs, those first of which most is needed. A pack whose index is damaged is
-// left as it is; an empty file holds nothing that could be missed.
+// candidates returns the packs, the ones with most live data first. Packs with a damaged index are
+// left alone, but empty files can be removed.
 func (s *sweep) candidates() (all []*candidate, err error) {
 	for _, file := range s.files {
 		info, err := file.Stat()
@@ -174,7 +174,7 @@ func (s *sweep) candidates() (all []*candidate, err error) {
 			continue
 		}
 		if info.Size() == 0 {
-			err = nil // whatever made it came to nothing
+			err = nil // left by an interrupted writer
 		}
 		if err != nil {
 			return nil, err
@@ -201,7 +201,8 @@ func liveBytes(places []image.Place) (total uint64) {
 	return total
 }
 
-// settle reports whether a candidate must keep a content: nobody else has it, or has it undamaged.
+// settle reports whether a candidate must keep a content because no other pack has an undamaged
+// copy.
 func (s *sweep) settle(c *candidate, p image.Place) bool {
 	key := home{p.Hash, p.Encoding}
 	other, taken := s.homes[key]
@@ -212,7 +213,7 @@ func (s *sweep) settle(c *candidate, p image.Place) bool {
 	return contents.Check(other.file, other.place) != nil
 }
 
-// rewrite puts what is needed of some packs into a new one, and returns its length.
+// rewrite copies the live contents of some packs into a new one and returns its length.
 func (s *sweep) rewrite(ctx context.Context, poor []*candidate) (bytes uint64, err error) {
 	if len(poor) == 0 {
 		return 0, nil
@@ -223,8 +224,8 @@ func (s *sweep) rewrite(ctx context.Context, poor []*candidate) (bytes uint64, e
 	}
 	name := packName(id)
 	defer pack.Close()
-	// Root's work in somebody's directory stays somebody's. Whoever may not give files away has only
-	// his own.
+	// If root works in a user's directory, the new pack belongs to that user. Without the right to
+	// change owners, all packs belong to this user anyway.
 	if whose := poor[0].owner; whose.uid != uint32(os.Geteuid()) {
 		_ = pack.Chown(int(whose.uid), int(whose.gid))
 	}
@@ -266,8 +267,8 @@ func (s *sweep) rewrite(ctx context.Context, poor []*candidate) (bytes uint64, e
 	return diskBytes(info), s.dir.packs.sync()
 }
 
-// Sizes returns how much disk space is taken, and how much of it the generations need; the rest
-// Prune gets back, in time.
+// Sizes returns the disk space of all packs, and how much of it the generations need. Prune
+// eventually frees the rest.
 func (d *Dir) Sizes(ctx context.Context) (packs int, bytes, neededBytes uint64, err error) {
 	s := &sweep{dir: d, done: &Pruned{}}
 	defer s.close()
@@ -283,7 +284,7 @@ func (d *Dir) Sizes(ctx context.Context) (packs int, bytes, neededBytes uint64, 
 	return len(s.files), bytesOf(s.files), neededBytes, nil
 }
 
-// DiskSize returns how much disk space is taken, also where something is damaged.
+// DiskSize returns the disk space of all packs. It also works on damaged images.
 func (d *Dir) DiskSize() (packs int, bytes uint64, err error) {
 	files, err := d.packsUpTo(maxNames)
 	if err != nil {

@@ -10,19 +10,18 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// maxParts is how many parts of a generation one problem names.
+// maxParts is how many parts of a generation one problem lists.
 const maxParts = 64
 
-// lose notes what a pack should have, by what is left of its index, when the pack itself cannot be
-// trusted.
+// lose records the contents that a damaged pack should have, by the rest of its index.
 func (v *verifying) lose(problem int, pack *os.File) {
 	for _, each := range contents.Remains(pack) {
 		v.lost[each.Hash] = append(v.lost[each.Hash], problem)
 	}
 }
 
-// generation looks at all that one generation needs. The error tells the first thing that is not
-// there, and how many are not.
+// generation checks everything that one generation needs. The error names the first missing content
+// and the number of others.
 func (v *verifying) generation(ctx context.Context, reader *contents.Reader, m *image.Manifest) error {
 	var first error
 	missing := 0
@@ -54,7 +53,7 @@ func (v *verifying) generation(ctx context.Context, reader *contents.Reader, m *
 	return first
 }
 
-// touch says in the problems with a content that a generation needs it.
+// touch adds a generation to all problems with a content that it needs.
 func (v *verifying) touch(h image.Hash, generation uint64, of string) {
 	for _, i := range v.lost[h] {
 		touches := &v.found.Problems[i].Touches
@@ -68,8 +67,7 @@ func (v *verifying) touch(h image.Hash, generation uint64, of string) {
 	}
 }
 
-// touchTree does so for a tree that cannot be read: for all of it, or for those of its parts that
-// are lost.
+// touchTree calls touch for a tree that cannot be read, or for its lost parts.
 func (v *verifying) touchTree(reader *contents.Reader, root root, generation uint64) {
 	hash, err := image.ParseHash(root.name)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// Transaction makes one generation. Until Commit has returned without an error, the image is as it
-// was.
+// Transaction creates one generation. Until Commit has returned without an error, the image is as
+// before.
 type Transaction struct {
 	dir        *Dir
 	writer     held
@@ -30,11 +30,11 @@ type Transaction struct {
 type pending struct {
 	id   image.ID
 	file *os.File
-	// placed: it is in packs, and no longer in tmp.
+	// placed is set when the file was moved from tmp to packs.
 	placed bool
 }
 
-// Begin takes the right to write, and clears what an unfinished transaction has left.
+// Begin takes the write lock and removes what an interrupted transaction has left.
 func (d *Dir) Begin(ctx context.Context) (*Transaction, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -60,11 +60,11 @@ func (d *Dir) Begin(ctx context.Context) (*Transaction, error) {
 	return &Transaction{dir: d, writer: writer, generation: newest + 1}, nil
 }
 
-// Generation is the number that the generation will have.
+// Generation returns the number of the new generation.
 func (t *Transaction) Generation() uint64 { return t.generation }
 
-// NewPack makes an empty pack, for a Writer here or in another process. The file is the caller's to
-// close.
+// NewPack creates an empty pack, for a Writer here or in another process. The caller closes the
+// file.
 func (t *Transaction) NewPack() (*os.File, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,8 +90,7 @@ func (t *Transaction) NewPack() (*os.File, error) {
 	return file, nil
 }
 
-// Drop takes a pack out of the transaction again, whatever was written to it: its writer has given
-// up.
+// Drop removes a pack from the transaction, whatever its content.
 func (t *Transaction) Drop(pack *os.File) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -104,8 +103,8 @@ func (t *Transaction) Drop(pack *os.File) error {
 	return errors.Join(dropped.file.Close(), t.writer.tmp.remove(packName(dropped.id)))
 }
 
-// sameOwner refuses to mix files of several users, each of which only its owner can read: then
-// nobody but root could use the image any more.
+// sameOwner refuses to mix files of several owners. Each could be read only by its owner, so only
+// root could use the image.
 func (t *Transaction) sameOwner(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -117,7 +116,7 @@ func (t *Transaction) sameOwner(file *os.File) error {
 	}
 	if whose, mine := ownerOf(image), ownerOf(info); whose.uid != mine.uid {
 		return fmt.Errorf(
-			"write into %s: %w: it belongs to uid %d, and what is written now would belong to uid %d: name another directory",
+			"write into %s: %w: it belongs to uid %d, but new files would belong to uid %d: use another directory",
 			t.dir.Path(),
 			ErrOwner,
 			whose.uid,
@@ -127,7 +126,7 @@ func (t *Transaction) sameOwner(file *os.File) error {
 	return nil
 }
 
-// Flush brings to the disk what was written so far, which is what a Commit spends its time with.
+// Flush syncs what was written so far, which is most of the time of a Commit.
 func (t *Transaction) Flush(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -150,7 +149,7 @@ func (t *Transaction) flush(ctx context.Context) error {
 }
 
 // Commit makes the generation part of the image: packs first, the signed manifest last. All writers
-// must be closed. After an error the image is as it was, and the transaction is over too.
+// must be closed. On failure the image is as before. The transaction has ended in any case.
 func (t *Transaction) Commit(ctx context.Context, signed []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -191,7 +190,7 @@ func (t *Transaction) commit(ctx context.Context, signed []byte) error {
 	return t.publish(name)
 }
 
-// dropEmpty forgets packs into which nothing was written.
+// dropEmpty removes packs without contents.
 func (t *Transaction) dropEmpty() error {
 	var kept []pending
 	for i, pack := range t.packs {
@@ -211,7 +210,7 @@ func (t *Transaction) dropEmpty() error {
 	return nil
 }
 
-// complete makes sure that everything the manifest names is there.
+// checkComplete checks that all contents of the manifest exist.
 func (t *Transaction) complete(ctx context.Context, m *image.Manifest) error {
 	old, err := t.dir.Packs()
 	if err != nil {
@@ -241,8 +240,8 @@ func (t *Transaction) complete(ctx context.Context, m *image.Manifest) error {
 	})
 }
 
-// place moves the packs to where they belong; the journal tells the next writer about it should
-// this one die.
+// place moves the packs to their final directory. The journal lets the next writer undo that if
+// this one dies.
 func (t *Transaction) place() error {
 	if len(t.packs) == 0 {
 		return nil
@@ -266,7 +265,7 @@ func (t *Transaction) place() error {
 	return t.dir.packs.sync()
 }
 
-// publish is the moment from which on the generation is there.
+// publish makes the generation visible.
 func (t *Transaction) publish(name string) error {
 	final := generationName(t.generation)
 	if err := t.writer.tmp.rename(name, t.dir.generations, final); err != nil {
@@ -276,15 +275,15 @@ func (t *Transaction) publish(name string) error {
 	if err == nil {
 		return nil
 	}
-	// It may or may not be on the disk: it must not be.
+	// It may or may not be on the disk, but must not be.
 	if removed := t.dir.generations.remove(final); removed == nil {
 		_ = t.dir.generations.sync()
 	}
 	return err
 }
 
-// Abort takes the transaction back. It may be called more than once, and after Commit. What cannot
-// be removed now, the next writer removes.
+// Abort undoes the transaction. It may be called more than once, and after Commit. What cannot be
+// removed now is removed by the next writer.
 func (t *Transaction) Abort() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -294,7 +293,7 @@ func (t *Transaction) Abort() error {
 	return t.end(false)
 }
 
-// end clears tmp and lets the lock go. A commit is done, whatever clearing up says.
+// end cleans tmp and releases the lock. Errors of cleaning up do not undo a commit.
 func (t *Transaction) end(committed bool) (err error) {
 	t.ended = true
 	for _, pack := range t.packs {

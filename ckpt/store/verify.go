@@ -18,16 +18,16 @@ import (
 
 // Problem is what is wrong with one file of an image.
 type Problem struct {
-	// File is its name within the directory.
+	// File is the file's name in the directory.
 	File string `json:"file"`
 	What string `json:"what"`
-	// Touches are the generations that lack what was lost here. A content that is good elsewhere is
-	// not lost.
+	// Touches are the generations that need contents which were lost here. A content with a good
+	// copy elsewhere is not lost.
 	Touches []Touch `json:"touches,omitempty"`
 }
 
-// Touch is a generation that damage makes useless, and for which parts of it: "gpu of pid 7, gpu0",
-// "cpu, 7/pages-1.img".
+// Touch is a generation that damage makes unusable. Parts say what is affected: "gpu of pid 7,
+// gpu0", "cpu, 7/pages-1.img".
 type Touch struct {
 	Generation uint64   `json:"generation"`
 	Parts      []string `json:"parts"`
@@ -35,7 +35,7 @@ type Touch struct {
 
 func (p Problem) String() string { return p.File + ": " + p.What }
 
-// Verified is what Verify has found.
+// Verified is the result of Verify.
 type Verified struct {
 	Problems    []Problem `json:"problems"`
 	Generations int       `json:"generations"`
@@ -44,8 +44,8 @@ type Verified struct {
 	Bytes       uint64    `json:"bytes"`
 }
 
-// Verify reads everything and checks every byte of it, except who made the seals. progress may be
-// nil; it is called by several goroutines. The error is for what could not be looked at.
+// Verify reads and checks every byte of the image, but not who made the seals. progress may be nil;
+// it is called by several goroutines. An error means that something could not be checked.
 func (d *Dir) Verify(ctx context.Context, progress func(doneBytes, totalBytes uint64)) (*Verified, error) {
 	v := &verifying{dir: d, good: map[image.Hash]uint32{}, lost: map[image.Hash][]int{}, progress: progress}
 	if v.progress == nil {
@@ -74,28 +74,28 @@ func (d *Dir) Verify(ctx context.Context, progress func(doneBytes, totalBytes ui
 	return &v.found, err
 }
 
-// verifying is a Verify under way.
+// verifying is a Verify in progress.
 type verifying struct {
 	dir      *Dir
 	found    Verified
 	progress func(doneBytes, totalBytes uint64)
 	total    uint64
 	done     atomic.Uint64
-	// readable are the packs with a header.
+	// readable are the packs with a valid header.
 	readable []*os.File
-	// good are contents that were read and are what they are called, with their lengths.
+	// good are contents that were read and match their digests, with their lengths.
 	good map[image.Hash]uint32
-	// lost are contents that cannot be read somewhere, with the problems that say so.
+	// lost are contents with unreadable copies, with the numbers of their problems.
 	lost map[image.Hash][]int
 }
 
-// bad notes a problem and returns its number.
+// bad records a problem and returns its number.
 func (v *verifying) bad(file, format string, arguments ...any) int {
 	v.found.Problems = append(v.found.Problems, Problem{File: file, What: fmt.Sprintf(format, arguments...)})
 	return len(v.found.Problems) - 1
 }
 
-// strangers looks for what does not belong to the image. What is in tmp is nobody's.
+// strangers reports files that do not belong to the image. Files in tmp do not matter.
 func (v *verifying) strangers() error {
 	d := v.dir
 	for _, place := range []struct {
@@ -164,7 +164,7 @@ func (v *verifying) pack(ctx context.Context, pack *os.File) error {
 	return err
 }
 
-// compare checks that the index has what stands in the pack.
+// compare checks that the index matches the content of the pack.
 func (v *verifying) compare(name string, laid, index []image.Place) {
 	stands := make(map[image.Place]bool, len(laid))
 	for _, each := range laid {
@@ -174,7 +174,7 @@ func (v *verifying) compare(name string, laid, index []image.Place) {
 	for _, each := range index {
 		named[each.Hash] = true
 		if !stands[each] {
-			v.bad(name, "the index has content %s at %d, where it is not", each.Hash, each.Offset)
+			v.bad(name, "the index has content %s at %d, but the pack does not", each.Hash, each.Offset)
 		}
 	}
 	for _, each := range laid {
@@ -184,6 +184,7 @@ func (v *verifying) compare(name string, laid, index []image.Place) {
 	}
 }
 
+// union returns a and those of b that are not in a.
 func union(a, b []image.Place) []image.Place {
 	seen := make(map[image.Place]bool, len(a))
 	for _, each := range a {
@@ -197,7 +198,7 @@ func union(a, b []image.Place) []image.Place {
 	return a
 }
 
-// contents reads what stands at places, with all processors, and notes what is good.
+// contents checks the contents at places, with all processors, and records the good ones.
 func (v *verifying) contents(ctx context.Context, pack *os.File, name string, places []image.Place) error {
 	type checked struct {
 		place image.Place
@@ -227,13 +228,13 @@ func (v *verifying) contents(ctx context.Context, pack *os.File, name string, pl
 	return nil
 }
 
-// generations checks the manifests and that everything they name is there and good.
+// generations checks the manifests, and that everything they need is good.
 func (v *verifying) generations(ctx context.Context) error {
 	numbers, err := v.dir.Generations()
 	if err != nil {
 		return err
 	}
-	// Damage of headers and indices was found already; a disk may fail only now.
+	// Damage of headers and indices was already reported; but a disk may fail only now.
 	reader, err := contents.NewReader(v.readable)
 	if err != nil {
 		v.bad(packsName, "%v", err)
@@ -258,7 +259,7 @@ func (v *verifying) generations(ctx context.Context) error {
 	return nil
 }
 
-// needed fails for a content that was not found good.
+// needed returns an error for a content that is not good.
 func (v *verifying) needed(of string, chunk image.Chunk) error {
 	bytes, good := v.good[chunk.Hash]
 	switch {

@@ -8,15 +8,15 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// root is what a manifest names.
+// root is a content that a manifest refers to.
 type root struct {
 	of   string
 	name string
-	// tree: it is a tree, and not a content.
+	// tree is set if the content is a tree.
 	tree bool
 }
 
-// roots lists what a manifest names, with what each is for.
+// roots lists the contents that a manifest refers to, and what each is for.
 func roots(m *image.Manifest) (all []root) {
 	for _, process := range m.Processes {
 		if process.GPU != nil {
@@ -35,8 +35,8 @@ func roots(m *image.Manifest) (all []root) {
 	return all
 }
 
-// walk visits all contents that a manifest needs, trees before what they name. A content may come
-// more than once; zeros do not come.
+// walk visits all contents that a manifest needs, trees before their chunks. A content may be
+// visited more than once. Zeros are skipped.
 func walk(
 	ctx context.Context,
 	reader *contents.Reader,

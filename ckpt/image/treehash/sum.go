@@ -9,9 +9,9 @@ import (
 
 const (
 	leafBytes  = 1024
-	groupBytes = 16 * leafBytes // what is hashed at once
+	groupBytes = 16 * leafBytes // hashed at once
 	nodeBytes  = 32
-	// maxBytes bounds what the fast way is for: a chunk of memory.
+	// maxBytes is the longest content that is hashed the fast way: a chunk of memory.
 	maxBytes = 2 << 20
 )
 
@@ -23,10 +23,11 @@ const (
 	root       = 8
 )
 
-// inputs are what 16 inputs of the compression function have besides their blocks.
+// inputs are the parameters of 16 calls of the compression function, besides their blocks.
 type inputs struct {
 	counters [16]uint32
-	// flags are those of the first block, of those after it, and what the last has besides.
+	// flags are those of the first block, of the following ones, and the additional ones of the
+	// last.
 	flags [3]uint32
 }
 
@@ -41,21 +42,21 @@ func Sum(content []byte) [32]byte {
 	return t.Sum()
 }
 
-// Fast reports whether a Tree can take a content of this length.
+// Fast reports whether a Tree can hash a content of this length.
 func Fast(bytes int) bool {
 	return fast && bytes >= groupBytes && bytes <= maxBytes && bits.OnesCount(uint(bytes)) == 1
 }
 
 var trees = sync.Pool{New: func() any { return new(Tree) }}
 
-// Tree hashes a content for whose length Fast holds, piece by piece, so that each can be hashed
-// while it is in the cache.
+// Tree hashes a content in pieces, so that each can be hashed while it is in the cache. Fast must
+// hold for the content's length.
 type Tree struct {
 	leaves int
 	nodes  [maxBytes / leafBytes * nodeBytes]byte
 }
 
-// NewTree returns a Tree for a new content; Release gives it back.
+// NewTree returns a Tree for a new content. The caller must call Release.
 func NewTree() *Tree {
 	t := trees.Get().(*Tree)
 	t.leaves = 0
@@ -65,7 +66,7 @@ func NewTree() *Tree {
 // Release ends the use of a Tree.
 func (t *Tree) Release() { trees.Put(t) }
 
-// Add takes the next piece, whose length is a multiple of 16 KiB.
+// Add hashes the next piece, whose length is a multiple of 16 KiB.
 func (t *Tree) Add(piece []byte) {
 	with := inputs{flags: [3]uint32{chunkStart, 0, chunkEnd}}
 	for ; len(piece) >= groupBytes; piece = piece[groupBytes:] {
@@ -77,15 +78,15 @@ func (t *Tree) Add(piece []byte) {
 	}
 }
 
-// Sum is the hash of what was added.
+// Sum returns the hash of all pieces.
 func (t *Tree) Sum() (sum [32]byte) {
 	with := inputs{flags: [3]uint32{parent, parent, 0}}
 	for n := t.leaves; n > 1; n /= 2 {
 		if n == 2 {
 			with.flags[2] = root
 		}
-		// Each turn makes 16 nodes of 32, before anything is overwritten; of the last turns only the
-		// first nodes count.
+		// Each iteration computes 16 nodes from 32 before it overwrites any. In the last iterations
+		// only the first nodes count.
 		for i := 0; i < n/2; i += 16 {
 			compress16(&t.nodes[i*nodeBytes], &t.nodes[2*i*nodeBytes], 2*nodeBytes, 1, &with)
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// Check reads a content, and what is stored for it.
+// Check reads a content and verifies it.
 func Check(pack *os.File, at image.Place) error {
 	stored, content := buffers.Get().(*[image.ChunkBytes]byte), buffers.Get().(*[image.ChunkBytes]byte)
 	defer buffers.Put(stored)
@@ -14,8 +14,8 @@ func Check(pack *os.File, at image.Place) error {
 	return loadStored(pack, at, stored[:at.StoredBytes], content[:at.ContentBytes])
 }
 
-// Layout goes through the slots of a pack from front to back, and lists what stands where. What
-// does not belong there it complains of. The pack's header and index were read before.
+// Layout reads the slots of a pack from front to back and lists its contents. It reports unexpected
+// data by complain. The caller has checked the pack's header and index.
 func Layout(
 	pack *os.File,
 	header image.PackHeader,
@@ -51,15 +51,14 @@ func Layout(
 				complain("%v, at %d", err, next)
 			}
 		default:
-			complain("neither a chunk nor a run stands at %d", at)
+			complain("neither a chunk nor a run at %d", at)
 			at = max(at+image.ChunkBytes, min(nextData(pack, at), end)&^(image.ChunkBytes-1))
 		}
 	}
 	return laid
 }
 
-// Remains lists what a pack should have by what is left of its index, when the pack itself cannot
-// be trusted.
+// Remains lists the contents that a damaged pack should have, by the rest of its index.
 func Remains(pack *os.File) []image.Place {
 	info, err := pack.Stat()
 	if err != nil || info.Size() < image.PackHeaderBytes+image.TrailerBytes {
@@ -73,11 +72,11 @@ func Remains(pack *os.File) []image.Place {
 	if err != nil {
 		return nil
 	}
-	places, _, _ := loadPlaces(pack, trailer) // some are better than none
+	places, _, _ := loadPlaces(pack, trailer) // a partial result is better than none
 	return places
 }
 
-// Move copies what is stored at a place of another pack, as it is, after it was verified.
+// Move copies a stored content from another pack, after verifying it.
 func Move(w *Writer, from *os.File, at image.Place) error {
 	stored, content := buffers.Get().(*[image.ChunkBytes]byte), buffers.Get().(*[image.ChunkBytes]byte)
 	defer buffers.Put(stored)

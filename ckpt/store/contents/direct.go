@@ -11,16 +11,16 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// Whole chunks go past the page cache. Whoever runs beside a checkpoint or a restore would pay for
-// the pages: with the time of processors that fill them, and with what else they held. A disk is
-// read several times as fast that way, too, since it is asked for a whole chunk at once. Where a
-// file system has no such way, or something is not aligned, it is done the ordinary way.
+// Whole chunks bypass the page cache. Filling it would cost processor time and evict other data, at
+// the expense of programs that run beside a checkpoint or a restore. A disk is also read several
+// times as fast that way, because whole chunks are requested at once. If a file system does not
+// support O_DIRECT, or data is not aligned, the page cache is used.
 
-// directWrites remembers whether a pack can be written so.
+// directWrites remembers whether a pack supports direct writes.
 type directWrites struct{ impossible atomic.Bool }
 
-// write tries to write a chunk to a slot. What it returns false for must be written another way,
-// where a full disk, say, is named.
+// write tries to write a chunk to a slot. If it returns false, the caller must write the chunk in
+// the normal way, which reports errors such as a full disk.
 func (d *directWrites) write(file *os.File, slot int64, chunk []byte) bool {
 	if d.impossible.Load() || !pageAligned(chunk) {
 		return false
@@ -33,13 +33,13 @@ func (d *directWrites) write(file *os.File, slot int64, chunk []byte) bool {
 	defer again.Close()
 	_, err = again.WriteAt(chunk, slot)
 	if errors.Is(err, unix.EINVAL) {
-		d.impossible.Store(true) // it wants another alignment
+		d.impossible.Store(true) // it needs another alignment
 	}
 	return err == nil
 }
 
-// readDirect tries to fill dst with what is stored at an offset, unless it is in the page cache
-// already. What it returns false for must be read another way, where an error is named.
+// readDirect tries to fill dst with the bytes at offset, unless they are in the page cache. If it
+// returns false, the caller must read in the normal way, which reports errors.
 func readDirect(file *os.File, dst []byte, offset int64) bool {
 	if len(dst) < image.LargeBytes || len(dst)%image.PageBytes != 0 || offset%image.PageBytes != 0 ||
 		!pageAligned(dst) ||
@@ -55,8 +55,8 @@ func readDirect(file *os.File, dst []byte, offset int64) bool {
 	return n == len(dst) && err == nil
 }
 
-// cached says whether the page cache has a place, by its first page: chunks come and go as a whole.
-// Who may not know that takes it to be so.
+// cached reports whether the page cache holds a chunk, judging by its first page: chunks are cached
+// as a whole. It returns true if it cannot find out.
 func cached(file *os.File, offset int64) bool {
 	page, err := unix.Mmap(int(file.Fd()), offset, image.PageBytes, unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
@@ -66,9 +66,8 @@ func cached(file *os.File, offset int64) bool {
 	return resident(page)
 }
 
-// openDirect opens a file again for each chunk, which takes a hundredth of the time of moving one,
-// and leaves nothing to close. Who may not open a file, though he holds it, has no direct way
-// either.
+// openDirect opens a file again for each chunk. That takes a hundredth of the time of moving one,
+// and leaves nothing to close. It fails if the process holds the file but may not open it.
 func openDirect(file *os.File, mode int) (*os.File, error) {
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), mode|unix.O_DIRECT|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -8,13 +8,12 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// pageAligned says whether a content begins at a page, as a device wants it that reads memory
-// itself.
+// pageAligned reports whether a content begins at a page boundary, as direct I/O requires.
 func pageAligned(content []byte) bool {
 	return uintptr(unsafe.Pointer(unsafe.SliceData(content)))%image.PageBytes == 0
 }
 
-// resident says whether a mapped page is in memory.
+// resident reports whether a mapped page is in memory.
 func resident(page []byte) bool {
 	var state byte
 	_, _, errno := unix.Syscall(

@@ -1,8 +1,9 @@
-// Package contents keeps contents of up to a chunk in packs: files of records that are found by an
-// index, or without it. A Writer fills one pack; a Reader finds contents by their names in many,
-// and verifies each when it is read. What is decoded is bounded by what was read.
+// Package contents stores contents of up to a chunk in packs: files of records that are found by an
+// index, or by scanning. A Writer fills one pack. A Reader finds contents in many packs by their
+// digests, and verifies each when it is read. Memory is bounded by what was read.
 //
-// It knows no directories and no generations: package ckpt/store does, and gives it open files.
+// It does not depend on directories and generations: package ckpt/store opens the files.
 //
-// Read writer.go and reader.go first; index.go is how packs are read that are damaged.
+// Locks: Writer.mu, early.mu, Limit.mu and file.mu are leaves; none is held while another is taken.
+// Read writer.go and reader.go first; index.go reads damaged packs.
 package contents

@@ -7,20 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// earlyBytes is how much is written between two times that the disk is told of it.
+// earlyBytes is how much is written between two requests for write-back.
 const earlyBytes = 16 << 20
 
-// early has the disk begin with what was written, so that it works beside the processor and the
-// sync before the commit finds little to wait for. It is only a hint: what it says comes to nothing
-// when it fails.
+// early makes the kernel start write-back of what was written, so that the sync before the commit
+// finds little left. It is only a hint; errors are ignored.
 type early struct {
 	mu sync.Mutex
-	// from and to are around what the disk was not told of; bytes of it were written.
+	// from and to enclose what was written since the last request; bytes is its size.
 	from, to, bytes int64
 	busy            bool
 }
 
-// wrote counts what was written, and tells the disk of it now and then.
+// wrote counts written bytes and requests write-back from time to time.
 func (e *early) wrote(file *os.File, at, bytes int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -33,8 +32,8 @@ func (e *early) wrote(file *os.File, at, bytes int64) {
 	}
 	from, count := e.from, e.to-e.from
 	e.bytes, e.busy = 0, true
-	// It waits where the disk has much to do already. The descriptor is duplicated: the file may be
-	// closed meanwhile.
+	// The call blocks if the disk is busy. It uses a duplicate descriptor, because the file may be
+	// closed in the meantime.
 	raw, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		e.busy = false

@@ -9,14 +9,14 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// file is a file of a tree. It keeps the chunk that was read last.
+// file is a file of a tree. It caches the chunk that was read last.
 type file struct {
 	reader *Reader
 	entry  image.Entry
 
 	mu     sync.Mutex
 	buffer []byte
-	// chunk is the one in the buffer, counted from 1; 0: none.
+	// chunk is the number of the cached chunk, counted from 1; 0 means none.
 	chunk int
 }
 
@@ -60,9 +60,9 @@ func (f *file) load(i int) error {
 	return nil
 }
 
-// StoredBytes is what an entry takes in packs: a content that several of its chunks share counts
-// once, zeros not at all. Who makes room for a whole file asks first, for a long one may be made of
-// nothing.
+// StoredBytes returns the size of an entry in the packs. Chunks with the same content count once,
+// zeros not at all. Callers that allocate memory for a whole file ask first, because a long file
+// may be stored in few bytes.
 func (r *Reader) StoredBytes(entry image.Entry) (bytes uint64) {
 	counted := make(map[image.Hash]bool, len(entry.Chunks))
 	for _, chunk := range entry.Chunks {
@@ -74,8 +74,8 @@ func (r *Reader) StoredBytes(entry image.Entry) (bytes uint64) {
 	return bytes
 }
 
-// ReadFile reads a whole file of a tree into memory that is all zeros, and as long as the file.
-// What is zeros in the file stays untouched.
+// ReadFile reads a whole file of a tree into zeroed memory of the same length. Chunks of zeros are
+// not touched.
 func (r *Reader) ReadFile(entry image.Entry, into []byte) error {
 	if uint64(len(into)) != entry.Bytes {
 		return fmt.Errorf("%w: %d bytes of memory for %s of %d", image.ErrMalformed, len(into), entry.Name, entry.Bytes)
@@ -105,7 +105,7 @@ func (r *Reader) ReadFile(entry image.Entry, into []byte) error {
 	return nil
 }
 
-// ReadChunk reads a chunk of an entry into exactly as many bytes.
+// ReadChunk reads a chunk of an entry; dst must have its length.
 func (r *Reader) ReadChunk(chunk image.Chunk, dst []byte) error {
 	if len(dst) != int(chunk.Bytes) {
 		return fmt.Errorf("%w: a chunk of %d bytes for %d", image.ErrMalformed, chunk.Bytes, len(dst))
@@ -117,7 +117,7 @@ func (r *Reader) ReadChunk(chunk image.Chunk, dst []byte) error {
 	return err
 }
 
-// Copy writes a file of a tree to where it goes.
+// Copy writes a file of a tree to a writer.
 func (r *Reader) Copy(ctx context.Context, entry image.Entry, to io.Writer) error {
 	buffer := buffers.Get().(*[image.ChunkBytes]byte)
 	defer buffers.Put(buffer)

@@ -14,14 +14,14 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// maxContents is how many contents are looked for in all packs together: 8 TiB of chunks. Each
-// takes memory for as long as the image is read, and who made the image may not be who reads it.
+// maxContents bounds the contents of all packs together: 8 TiB of chunks. Each takes memory while
+// the image is read, and the image may come from another user.
 const maxContents = 1 << 22
 
 // indexPiece is how many entries of an index are read at once.
 const indexPiece = 4096
 
-// LoadIndex reads where a pack has what. Memory grows with what is really there, whatever the
+// LoadIndex reads the index of a pack. Memory grows with what is actually there, whatever the
 // trailer says.
 func LoadIndex(pack *os.File) ([]image.Place, error) {
 	info, err := pack.Stat()
@@ -47,7 +47,7 @@ func LoadIndex(pack *os.File) ([]image.Place, error) {
 		return nil, err
 	}
 	if sum != trailer.Sum {
-		return nil, fmt.Errorf("%w: the check sum of the index is wrong", image.ErrMalformed)
+		return nil, fmt.Errorf("%w: the checksum of the index is wrong", image.ErrMalformed)
 	}
 	return places, nil
 }
@@ -90,7 +90,7 @@ func LoadHeader(pack *os.File) (image.PackHeader, error) {
 	return image.DecodePackHeader(raw)
 }
 
-// encodeIndex returns the index and the trailer that stand at an offset of a pack.
+// encodeIndex returns the index and the trailer at an offset of a pack.
 func encodeIndex(places []image.Place, at int64) []byte {
 	slices.SortFunc(places, func(a, b image.Place) int { return a.Hash.Compare(b.Hash) })
 	out := make([]byte, 0, len(places)*image.IndexEntryBytes+image.TrailerBytes)
@@ -102,8 +102,8 @@ func encodeIndex(places []image.Place, at int64) []byte {
 	return append(out, sum[:]...)
 }
 
-// Scan finds what is in a pack without its index: the records of the runs, and what else fills a
-// slot, by hashing it.
+// Scan finds the contents of a pack without its index: the records of the runs, and whole chunks by
+// hashing them.
 func Scan(pack *os.File) (places []image.Place) {
 	info, err := pack.Stat()
 	if err != nil {
@@ -138,15 +138,15 @@ func Scan(pack *os.File) (places []image.Place) {
 	return places
 }
 
-// nextData is where a file has bytes again, from an offset on. Looking through the holes of a file
-// takes no time then, however long somebody has made it.
+// nextData returns the offset of the next data after holes, so that a sparse file of any length is
+// skipped quickly.
 func nextData(file *os.File, from int64) int64 {
 	at, err := unix.Seek(int(file.Fd()), from, unix.SEEK_DATA)
 	switch {
 	case errors.Is(err, unix.ENXIO):
 		return math.MaxInt64
 	case err != nil:
-		return from // this file system does not tell
+		return from // the file system does not support SEEK_DATA
 	}
 	return at
 }
@@ -164,8 +164,8 @@ func isRun(pack *os.File, header image.PackHeader, at int64) bool {
 	return readAt(pack, raw, at) == nil && image.IsRun(raw, header.Pack, at)
 }
 
-// scanRun lists the records of a run that ends before a limit. Behind the last one, at end, stands
-// no record; the error says that one is damaged.
+// scanRun lists the records of a run that ends before limit; end is the offset after the last valid
+// one. An error means that the record at end is damaged.
 func scanRun(pack *os.File, at, limit int64) (places []image.Place, end int64, err error) {
 	raw := make([]byte, image.RecordHeaderBytes)
 	for at += image.RunHeaderBytes; at+image.RecordHeaderBytes <= limit && len(places) < maxContents; {
@@ -190,7 +190,7 @@ func scanRun(pack *os.File, at, limit int64) (places []image.Place, end int64, e
 	return places, at, nil
 }
 
-// checkPadding: what has no meaning is zero.
+// checkPadding checks that all padding is zero.
 func checkPadding(pack *os.File, record image.Record, at int64) error {
 	stored := at + image.RecordHeaderBytes + int64(record.PadBytes)
 	return errors.Join(
@@ -210,7 +210,7 @@ func checkZeros(pack *os.File, from, to int64) error {
 			return err
 		}
 		if !image.Zeros(gap) {
-			return fmt.Errorf("%w: there is something at %d, where nothing belongs", image.ErrMalformed, from)
+			return fmt.Errorf("%w: unexpected data at %d", image.ErrMalformed, from)
 		}
 	}
 	return nil
@@ -223,7 +223,7 @@ func placeOf(record image.Record, at int64) image.Place {
 	}
 }
 
-// readAt reads all of raw, or says that the file ends before.
+// readAt reads all of raw, or returns an error with the length of the file.
 func readAt(file *os.File, raw []byte, at int64) error {
 	n, err := file.ReadAt(raw, at)
 	if n == len(raw) {

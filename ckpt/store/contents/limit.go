@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// Limit holds several writers together to so many bytes a second. A nil one does not.
+// Limit limits several writers together to a rate in bytes per second. A nil Limit does not.
 type Limit struct {
 	bytesPerSecond float64
 
 	mu sync.Mutex
-	// next is when what was let through so far is paid for.
+	// next is when the bytes admitted so far are paid for.
 	next time.Time
 }
 
-// NewLimit returns nil, which is no limit, for 0.
+// NewLimit returns nil, which means no limit, for 0.
 func NewLimit(bytesPerSecond uint64) *Limit {
 	if bytesPerSecond == 0 {
 		return nil
@@ -23,7 +23,7 @@ func NewLimit(bytesPerSecond uint64) *Limit {
 	return &Limit{bytesPerSecond: float64(bytesPerSecond)}
 }
 
-// Wait lets so many bytes through when it is their time.
+// Wait blocks until so many bytes may be written.
 func (l *Limit) Wait(ctx context.Context, bytes int) error {
 	if l == nil {
 		return ctx.Err()
@@ -42,7 +42,7 @@ func (l *Limit) Wait(ctx context.Context, bytes int) error {
 	}
 }
 
-// reserve returns the time at which bytes may go.
+// reserve returns the time at which bytes may be written.
 func (l *Limit) reserve(bytes int) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

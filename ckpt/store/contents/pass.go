@@ -23,8 +23,8 @@ func (r *Reader) Send(h image.Hash, to io.Writer) error {
 	return err
 }
 
-// stored reads a content as it is stored, verified; uncompressed where it is that too, because a
-// tree must be.
+// stored reads and verifies a content in its stored form. It prefers the uncompressed form, because
+// trees must be uncompressed.
 func (r *Reader) stored(h image.Hash, stored, content []byte) (record image.Record, err error) {
 	first, known := r.places[h]
 	if !known {
@@ -55,8 +55,8 @@ func (r *Reader) stored(h image.Hash, stored, content []byte) (record image.Reco
 	return record, err
 }
 
-// Receive stores a content whose record came from a stream, once it is verified. read reads what
-// follows there.
+// Receive verifies and stores a content whose record came from a stream. read reads the bytes that
+// follow.
 func (w *Writer) Receive(record image.Record, read func([]byte) error) error {
 	stored, content := buffers.Get().(*[image.ChunkBytes]byte), buffers.Get().(*[image.ChunkBytes]byte)
 	defer buffers.Put(stored)

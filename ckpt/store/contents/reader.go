@@ -15,17 +15,18 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image/treehash"
 )
 
-// Reader finds contents by their names in packs, and verifies what it reads. It may be used by
-// several goroutines.
+// Reader finds contents in packs by their digests and verifies what it reads. It is safe for
+// concurrent use.
 type Reader struct {
 	packs  []*os.File
 	places map[image.Hash]place
-	// more are other places of contents that stand in several packs, should the first be damaged.
+	// more are the other places of contents that are in several packs, in case the first is
+	// damaged.
 	more    map[image.Hash][]place
 	damaged []error
 }
 
-// place is an image.Place without its name.
+// place is an image.Place without its hash.
 type place struct {
 	pack                      uint32
 	storedBytes, contentBytes uint32
@@ -33,7 +34,7 @@ type place struct {
 	offset                    uint64
 }
 
-// NewReader reads the indices of packs. The files stay the caller's, and must stay open.
+// NewReader reads the indices of packs. The caller keeps the files open and closes them.
 func NewReader(packs []*os.File) (*Reader, error) {
 	r := &Reader{packs: packs, places: map[image.Hash]place{}, more: map[image.Hash][]place{}}
 	contents := 0
@@ -43,8 +44,9 @@ func NewReader(packs []*os.File) (*Reader, error) {
 			if !errors.Is(err, image.ErrMalformed) && !errors.Is(err, image.ErrVersion) {
 				return nil, fmt.Errorf("read %s: %w", pack.Name(), err)
 			}
-			// What can be found without the index is verified when it is read, like everything; without the
-			// header, nothing is. Who misses a content is told of this damage.
+			// Contents found without the index are verified when they are read, like all others.
+			// Without a valid header nothing is used. Errors for missing contents mention this
+			// damage.
 			r.damaged = append(r.damaged, fmt.Errorf("read index of %s: %w", pack.Name(), err))
 			places = Scan(pack)
 		}
@@ -71,10 +73,10 @@ func (r *Reader) add(hash image.Hash, at place) {
 	r.places[hash] = at
 }
 
-// Damaged lists what was wrong with packs and their indices; they were searched through instead.
+// Damaged lists errors in packs and their indices. Such packs were scanned instead.
 func (r *Reader) Damaged() []error { return r.damaged }
 
-// missing is the error for a content that was not found, with the damage that may be why.
+// missing returns the error for a content that was not found, with damage that may be the cause.
 func (r *Reader) missing(h image.Hash) error {
 	if len(r.damaged) > 0 {
 		return fmt.Errorf("%w: %s; it may have been lost with this: %w", ErrMissing, h, r.damaged[0])
@@ -82,7 +84,7 @@ func (r *Reader) missing(h image.Hash) error {
 	return fmt.Errorf("%w: %s", ErrMissing, h)
 }
 
-// Has reports whether a content is there. Zeros always are. A nil Reader has nothing else.
+// Has reports whether the reader has a content. Zeros always count. A nil Reader has nothing else.
 func (r *Reader) Has(h image.Hash) bool {
 	if h.IsZero() {
 		return true
@@ -94,24 +96,24 @@ func (r *Reader) Has(h image.Hash) bool {
 	return known
 }
 
-// hasPlain reports whether a content is there uncompressed.
+// hasPlain reports whether a content is stored uncompressed.
 func (r *Reader) hasPlain(h image.Hash) bool {
 	first, known := r.places[h]
 	return known && (first.encoding == image.Raw ||
 		slices.ContainsFunc(r.more[h], func(p place) bool { return p.encoding == image.Raw }))
 }
 
-// Bytes is the length of a content; false when it is not there.
+// Bytes returns the length of a content, and whether the reader has it.
 func (r *Reader) Bytes(h image.Hash) (int, bool) {
 	at, known := r.places[h]
 	return int(at.contentBytes), known
 }
 
-// StoredLength is how many bytes of a pack a content takes; 0 when it is not there.
+// StoredLength returns how many bytes of a pack a content takes; 0 if it is missing.
 func (r *Reader) StoredLength(h image.Hash) uint64 { return uint64(r.places[h].storedBytes) }
 
-// Read puts a content into dst, which may be longer, verifies it, and returns its length. The zero
-// Hash fills dst with zeros. After an error nothing in dst means anything.
+// Read reads a content into dst, which may be longer, verifies it, and returns its length. The zero
+// Hash fills dst with zeros. After an error the content of dst is undefined.
 func (r *Reader) Read(h image.Hash, dst []byte) (int, error) {
 	if h.IsZero() {
 		clear(dst)
@@ -151,13 +153,13 @@ func (r *Reader) readPlace(h image.Hash, at place, dst []byte) error {
 	return readZstd(pack, h, at, dst)
 }
 
-// pieceBytes is read and hashed at once, so that it is hashed from the cache.
+// pieceBytes is read and hashed at once, so that hashing reads from the cache.
 const pieceBytes = 256 << 10
 
 func readRaw(pack *os.File, h image.Hash, offset int64, dst []byte) error {
 	readPiece := readAt
 	if readDirect(pack, dst, offset) {
-		readPiece = func(*os.File, []byte, int64) error { return nil } // all of it is there
+		readPiece = func(*os.File, []byte, int64) error { return nil } // already read
 	}
 	var sum image.Hash
 	if treehash.Fast(len(dst)) {
@@ -204,7 +206,7 @@ var (
 	hashers = sync.Pool{New: func() any { return blake3.New() }}
 	// buffers hold a stored content.
 	buffers = sync.Pool{New: func() any { return new([image.ChunkBytes]byte) }}
-	// decoders are bounded: none gives more than what was asked for, whatever a frame says.
+	// decoders return at most as many bytes as requested, whatever a frame says.
 	decoders = sync.Pool{New: func() any { return newDecoder() }}
 )
 
@@ -236,7 +238,7 @@ func (r *Reader) Tree(h image.Hash) (*image.Tree, error) {
 	return tree, err
 }
 
-// TreeParts returns with the tree the contents that it stands in.
+// TreeParts also returns the digests of the contents in which the tree is stored.
 func (r *Reader) TreeParts(h image.Hash) (*image.Tree, []image.Hash, error) {
 	raw, err := r.Plain(h)
 	if err != nil {
@@ -278,8 +280,8 @@ func (r *Reader) join(list *image.List) ([]byte, error) {
 	return raw, nil
 }
 
-// Plain reads a content that is stored as it is. Trees are, so that reading one takes no more
-// memory than it has on the disk.
+// Plain reads an uncompressed content. Trees are never compressed, so reading one takes no more
+// memory than its size on the disk.
 func (r *Reader) Plain(h image.Hash) ([]byte, error) {
 	first, known := r.places[h]
 	if !known {
@@ -298,5 +300,5 @@ func (r *Reader) Plain(h image.Hash) ([]byte, error) {
 	return nil, err
 }
 
-// Open reads a file of a tree.
+// Open returns a reader for a file of a tree.
 func (r *Reader) Open(entry image.Entry) io.ReaderAt { return &file{reader: r, entry: entry} }

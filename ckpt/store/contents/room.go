@@ -2,20 +2,20 @@ package contents
 
 import "github.com/phos-gpu/phos/ckpt/image"
 
-// room says where in a pack the next content goes.
+// room allocates space in a pack.
 type room struct {
-	// next is where the next record of the run may begin, limit where the run must end; 0: it is the
-	// last thing in the pack.
+	// next is where the next record of the run may begin; limit is where the run must end, or 0 if
+	// it is the last thing in the pack.
 	next, limit int64
-	// free is the first slot behind everything.
+	// free is the first slot after everything.
 	free int64
 }
 
-// newRoom is that of a pack with nothing but its header.
+// newRoom returns the room of a pack that has only its header.
 func newRoom() room { return room{next: image.PackHeaderBytes, free: image.ChunkBytes} }
 
-// slot takes a slot for a whole chunk; -1: it goes into a run. Beside compressed contents chunks go
-// into the run too, because it would be cut into pieces otherwise.
+// slot allocates a slot for a whole chunk; -1 means that the chunk goes into a run. With
+// compression all chunks go into the run, which would be divided otherwise.
 func (r *room) slot(record image.Record, compressing bool) int64 {
 	if record.StoredBytes != image.ChunkBytes || compressing {
 		return -1
@@ -28,8 +28,8 @@ func (r *room) slot(record image.Record, compressing bool) int64 {
 	return at
 }
 
-// record takes room for a record, and sets its padding. A new run has its header right before the
-// record.
+// record allocates space for a record and sets its padding. The header of a new run directly
+// precedes the record.
 func (r *room) record(record *image.Record) (at int64, newRun bool) {
 	at = r.next
 	record.PadBytes = image.PadFor(at, int(record.StoredBytes))
@@ -44,7 +44,7 @@ func (r *room) record(record *image.Record) (at int64, newRun bool) {
 	return at, newRun
 }
 
-// end is where the index goes.
+// end returns the offset of the index.
 func (r *room) end() int64 {
 	if r.limit == 0 {
 		return r.next

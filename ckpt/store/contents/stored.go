@@ -10,8 +10,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// loadStored reads what is stored at a place, as it is, and verifies it. content is where it may be
-// unpacked to.
+// loadStored reads and verifies the stored form of a content. content is a buffer for unpacking it.
 func loadStored(pack *os.File, at image.Place, stored, content []byte) error {
 	if err := readAt(pack, stored, int64(at.Offset)); err != nil {
 		return err
@@ -22,7 +21,8 @@ func loadStored(pack *os.File, at image.Place, stored, content []byte) error {
 	return nil
 }
 
-// genuine reports whether stored bytes are the content of a name. content has the content's length.
+// genuine reports whether stored bytes have the content with this digest. content has the content's
+// length.
 func genuine(h image.Hash, encoding image.Encoding, stored, content []byte) bool {
 	if encoding == image.Raw {
 		return blake3.Sum256(stored) == h
@@ -33,7 +33,7 @@ func genuine(h image.Hash, encoding image.Encoding, stored, content []byte) bool
 	return unpack(h, stored, content) == nil
 }
 
-// unpack puts a compressed content where it belongs, and no byte behind it.
+// unpack decompresses a content and writes nothing beyond its length.
 func unpack(h image.Hash, stored, content []byte) error {
 	decoder := decoders.Get().(*zstd.Decoder)
 	defer decoders.Put(decoder)

@@ -15,25 +15,24 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// WriterOptions are how a Writer writes.
+// WriterOptions configure a Writer.
 type WriterOptions struct {
-	// Compress stores what becomes shorter by it as zstd.
+	// Compress stores contents as zstd if that is shorter.
 	Compress bool
-	// Limit is how fast; nil: as fast as it goes.
+	// Limit limits the rate; nil means no limit.
 	Limit *Limit
 }
 
 // WriterStats count what a Writer was given.
 type WriterStats struct {
-	// WrittenBytes of contents were put into the pack, which took StoredBytes there.
+	// WrittenBytes were added to the pack, where they took StoredBytes.
 	WrittenBytes, StoredBytes uint64
-	// SharedBytes were there already, ZeroBytes were zeros.
+	// SharedBytes were already stored, ZeroBytes were zeros.
 	SharedBytes, ZeroBytes uint64
 }
 
-// Writer puts contents into a pack. It may be used by several goroutines. The first error is
-// returned by everything that comes after it, Close included, so a pack is complete or not part of
-// any image.
+// Writer adds contents to a pack. It is safe for concurrent use. After the first error every call
+// returns it, including Close, so a pack is either complete or not part of any image.
 type Writer struct {
 	pack    *os.File
 	known   *Reader
@@ -51,8 +50,8 @@ type Writer struct {
 	early  early
 }
 
-// NewWriter writes into a pack of Transaction.NewPack what neither known nor the pack itself has.
-// known may be nil. The file stays the caller's.
+// NewWriter returns a Writer for a pack of Transaction.NewPack. It writes only contents that
+// neither known nor the pack has. known may be nil. The caller closes the file.
 func NewWriter(pack *os.File, known *Reader, options WriterOptions) *Writer {
 	w := &Writer{pack: pack, known: known, options: options, places: map[image.Hash]image.Place{}, room: newRoom()}
 	var err error
@@ -69,20 +68,20 @@ func NewWriter(pack *os.File, known *Reader, options WriterOptions) *Writer {
 	return w
 }
 
-// Put stores a content of up to image.ChunkBytes and returns its name, and whether it had to be
-// written.
+// Put stores a content of up to image.ChunkBytes. It returns the digest, and whether the content
+// had to be written.
 func (w *Writer) Put(ctx context.Context, content []byte) (h image.Hash, written bool, err error) {
 	h = image.Sum(content)
 	written, err = w.put(ctx, h, content, w.options.Compress)
 	return h, written, err
 }
 
-// PutHashed stores a content of which the caller knows the name.
+// PutHashed stores a content whose digest the caller knows.
 func (w *Writer) PutHashed(ctx context.Context, h image.Hash, content []byte) (written bool, err error) {
 	return w.put(ctx, h, content, w.options.Compress)
 }
 
-// Has reports whether a content need not be written any more.
+// Has reports whether a content is already stored.
 func (w *Writer) Has(h image.Hash) bool {
 	if w.known.Has(h) {
 		return true
@@ -119,7 +118,7 @@ func (w *Writer) put(ctx context.Context, h image.Hash, content []byte, compress
 	return true, nil
 }
 
-// putPlain stores what must not be compressed, even where it is there compressed.
+// putPlain stores a content that must not be compressed, even if it is already stored compressed.
 func (w *Writer) putPlain(ctx context.Context, content []byte) (image.Hash, error) {
 	h := image.Sum(content)
 	err := w.options.Limit.Wait(ctx, len(content))
@@ -130,7 +129,7 @@ func (w *Writer) putPlain(ctx context.Context, content []byte) (image.Hash, erro
 	return h, err
 }
 
-// putStored stores what is known to be right as it is.
+// putStored stores a verified content in its stored form.
 func (w *Writer) putStored(record image.Record, stored []byte) error {
 	plain := record.Encoding == image.Raw
 	shared := w.known.Has(record.Hash) && (!plain || w.known.hasPlain(record.Hash))
@@ -143,8 +142,8 @@ func (w *Writer) putStored(record image.Record, stored []byte) error {
 	return nil
 }
 
-// begin claims a content, so that nobody else writes it; done: it need not be written. plain: only
-// what is not compressed counts.
+// begin claims a content, so that no other goroutine writes it. done is set if it need not be
+// written. With plain set only uncompressed contents count.
 func (w *Writer) begin(h image.Hash, contentBytes int, shared, plain bool) (done bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,7 +164,7 @@ func (w *Writer) begin(h image.Hash, contentBytes int, shared, plain bool) (done
 	return false, nil
 }
 
-// write finds room for a content and writes it there.
+// write allocates space for a content and writes it.
 func (w *Writer) write(record image.Record, stored []byte) error {
 	w.mu.Lock()
 	var head []byte
@@ -198,7 +197,7 @@ func (w *Writer) write(record image.Record, stored []byte) error {
 	return err
 }
 
-// writeAt writes two pieces, one behind the other.
+// writeAt writes two adjacent pieces.
 func writeAt(file *os.File, at int64, head, body []byte) error {
 	for len(head)+len(body) > 0 {
 		n, err := unix.Pwritev(int(file.Fd()), [][]byte{head, body}, at)
@@ -228,7 +227,8 @@ var encoders = sync.Pool{New: func() any {
 	return e
 }}
 
-// compressed returns what is stored for a content, if it is worth it: reading gets slower.
+// compressed returns the compressed form of a content. ok is false if it saves too little to be
+// worth the slower reading.
 func compressed(buffer, content []byte) ([]byte, bool) {
 	encoder := encoders.Get().(*zstd.Encoder)
 	defer encoders.Put(encoder)
@@ -250,7 +250,7 @@ func (w *Writer) fail(err error) error {
 	return w.err
 }
 
-// PutTree stores a tree, its entries in the order of their names, and returns its name.
+// PutTree stores a tree, ordered by the names of its entries, and returns its digest.
 func (w *Writer) PutTree(ctx context.Context, tree *image.Tree) (image.Hash, error) {
 	ordered := image.Tree{Entries: slices.Clone(tree.Entries)}
 	slices.SortFunc(ordered.Entries, func(a, b image.Entry) int { return strings.Compare(a.Name, b.Name) })
@@ -273,7 +273,7 @@ func (w *Writer) PutTree(ctx context.Context, tree *image.Tree) (image.Hash, err
 	return w.putPlain(ctx, list.Encode())
 }
 
-// Stats tells what was written so far.
+// Stats returns what was written so far.
 func (w *Writer) Stats() WriterStats {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,14 +11,13 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// PutFile stores all that a reader has and describes it as a file. Chunks are written while the
+// PutFile stores everything from a reader and describes it as a file. Chunks are written while the
 // next ones are read.
 func (w *Writer) PutFile(ctx context.Context, name string, r io.Reader) (image.Entry, error) {
 	return w.putFile(ctx, name, r, w.options.Compress)
 }
 
-// PutSparse is PutFile for what is mostly empty or much alike: it is compressed, whatever the
-// options say.
+// PutSparse is PutFile with compression, for content that is mostly zeros or repetitive.
 func (w *Writer) PutSparse(ctx context.Context, name string, r io.Reader) (image.Entry, error) {
 	return w.putFile(ctx, name, r, true)
 }
@@ -28,7 +27,7 @@ func (w *Writer) putFile(ctx context.Context, name string, r io.Reader, compress
 	defer cancel(nil)
 	entry := image.Entry{Kind: image.File, Name: name}
 	var (
-		mu     sync.Mutex // guards the chunks' names
+		mu     sync.Mutex // guards the hashes in entry.Chunks
 		writes sync.WaitGroup
 		slots  = make(chan struct{}, runtime.GOMAXPROCS(0)+1)
 	)

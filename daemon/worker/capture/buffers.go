@@ -9,24 +9,24 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// buffers are copies' memory, one chunk each, never more than a budget. They are not of Go's heap:
-// it would keep them after the checkpoint, and zero them, and they must be touched before the
-// program stands still.
+// buffers is the memory for copies: buffers of one chunk each, up to a budget. They are outside of
+// Go's heap, because Go would zero them and keep them after the checkpoint, and because they must
+// be populated before the program is paused.
 type buffers struct {
 	limit int
-	pin   func(memory []byte) (unpin func() error, err error) // nil where no device wants it
+	pin   func(memory []byte) (unpin func() error, err error) // nil if no device supports it
 
 	mu       sync.Mutex
 	reserved []byte
 	free     []*buffer
-	grown    int // how many have been given memory
+	grown    int // buffers with memory
 	unpins   []func() error
 }
 
-// buffer is one of them.
+// buffer holds one chunk.
 type buffer struct{ bytes []byte }
 
-// newBuffers reserves addresses for as many buffers as the budget allows, one at least.
+// newBuffers reserves addresses for as many buffers as the budget allows, but at least one.
 func newBuffers(budgetBytes uint64) (*buffers, error) {
 	b := &buffers{limit: int(max(budgetBytes/image.ChunkBytes, 1))}
 	reserved, err := unix.Mmap(-1, 0, (b.limit+1)*image.ChunkBytes, unix.PROT_READ|unix.PROT_WRITE,
@@ -34,12 +34,12 @@ func newBuffers(budgetBytes uint64) (*buffers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reserve %d buffers for copies: %w", b.limit, err)
 	}
-	_ = unix.Madvise(reserved, unix.MADV_HUGEPAGE) // small pages serve too
+	_ = unix.Madvise(reserved, unix.MADV_HUGEPAGE) // small pages work, too
 	b.reserved = reserved
 	return b, nil
 }
 
-// take returns a buffer, nil when the budget is spent.
+// take returns a buffer, or nil if the budget is used up.
 func (b *buffers) take() *buffer {
 	b.mu.Lock()
 	if last := len(b.free) - 1; last >= 0 {
@@ -56,13 +56,13 @@ func (b *buffers) take() *buffer {
 	b.grown++
 	b.mu.Unlock()
 	bytes := b.reserved[at*image.ChunkBytes:][:image.ChunkBytes:image.ChunkBytes]
-	// Where the kernel cannot do it beforehand (before 5.14), the copy does.
+	// Kernels before 5.14 cannot populate memory in advance; the copy does it then.
 	_ = unix.Madvise(bytes, unix.MADV_POPULATE_WRITE)
 	b.pinned(bytes)
 	return &buffer{bytes}
 }
 
-// pinned pins a buffer. One that cannot be, as a limit may be reached, serves too: copies into it
+// pinned pins a buffer. On failure, for example at a limit, the buffer remains usable, but copies
 // are slower.
 func (b *buffers) pinned(bytes []byte) {
 	if b.pin == nil {
@@ -77,13 +77,14 @@ func (b *buffers) pinned(bytes []byte) {
 	b.unpins = append(b.unpins, unpin)
 }
 
+// give returns a buffer.
 func (b *buffers) give(one *buffer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.free = append(b.free, one)
 }
 
-// prepare makes it likely that count buffers can be taken without waiting for memory.
+// prepare populates count buffers, so that take need not wait for memory.
 func (b *buffers) prepare(count int) {
 	var taken []*buffer
 	for range count {
@@ -98,23 +99,23 @@ func (b *buffers) prepare(count int) {
 	}
 }
 
-// peakBytes is the most memory that they had.
+// peakBytes returns the largest amount of memory that the buffers used.
 func (b *buffers) peakBytes() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return uint64(b.grown) * image.ChunkBytes
 }
 
-// close gives the memory back. Nobody may use a buffer any more.
+// close frees the memory. No buffer may be used afterwards.
 func (b *buffers) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, unpin := range b.unpins {
-		_ = unpin() // it fails when the device does, and then nothing copies any more
+		_ = unpin() // fails only if the device has failed, which ends all copies
 	}
 	b.unpins = nil
 	if b.reserved != nil {
 		_ = unix.Munmap(b.reserved)
-		b.reserved, b.free, b.limit = nil, nil, b.grown // nothing more is to be had
+		b.reserved, b.free, b.limit = nil, nil, b.grown // no further buffers
 	}
 }

@@ -10,19 +10,19 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// Target is where contents go: a contents.Writer.
+// Target is where contents are stored: a contents.Writer.
 type Target interface {
-	// Put writes a content unless it is there already, and returns its name. It is called by several
-	// goroutines.
-	Put(ctx context.Context, content []byte) (name image.Hash, written bool, err error)
-	// Has reports whether a content is there, in this generation or one that it can share with.
-	Has(name image.Hash) bool
+	// Put stores a content, unless it is already there, and returns its digest. It is called by
+	// several goroutines.
+	Put(ctx context.Context, content []byte) (hash image.Hash, written bool, err error)
+	// Has reports whether a content is stored, in this generation or in one that shares its packs.
+	Has(hash image.Hash) bool
 }
 
-// ErrUnderway means that another snapshot has not ended.
-var ErrUnderway = errors.New("another checkpoint is under way")
+// ErrUnderway is returned while another snapshot is in progress.
+var ErrUnderway = errors.New("another checkpoint is in progress")
 
-// Capture remembers what the contents of a session's memories are called.
+// Capture remembers the digests of a session's memory from one checkpoint to the next.
 type Capture struct {
 	sources func() []Source
 
@@ -31,14 +31,14 @@ type Capture struct {
 	underway bool
 }
 
-// New makes a Capture of memories. sources is asked again and again, as a program allocates and
-// frees: it returns what is mapped now, and may be called while the program runs.
+// New returns a Capture of memories. sources returns what is mapped now. It is called many times,
+// also while the program runs.
 func New(sources func() []Source) *Capture {
 	return &Capture{sources: sources, memories: map[string]*memory{}}
 }
 
-// Seed tells what a memory holds that was just brought back from an image: chunks are those of its
-// entry. It must be called before anything runs in that memory. The first checkpoint after a
+// Seed records the content of a memory that was just restored: chunks are those of its entry in the
+// image. It must be called before anything runs in that memory. The first checkpoint after a
 // restore then writes only what changed.
 func (c *Capture) Seed(source Source, chunks []image.Chunk) {
 	m := newMemory()
@@ -51,7 +51,7 @@ func (c *Capture) Seed(source Source, chunks []image.Chunk) {
 	c.memories[source.Name] = m
 }
 
-// Begin starts a checkpoint. It must be ended by Finish or Abort.
+// Begin starts a checkpoint. Finish or Abort ends it.
 func (c *Capture) Begin(target Target, options Options) (*Snapshot, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,7 +66,7 @@ func (c *Capture) Begin(target Target, options Options) (*Snapshot, error) {
 	return s, nil
 }
 
-// present returns the memories as they are now.
+// present returns the memories that are mapped now.
 func (c *Capture) present() ([]*memory, error) {
 	var list []*memory
 	c.mu.Lock()
@@ -78,7 +78,7 @@ func (c *Capture) present() ([]*memory, error) {
 			c.memories[source.Name] = m
 		}
 		if err := m.refresh(source); err != nil {
-			return nil, fmt.Errorf("look at memory: %w", err)
+			return nil, fmt.Errorf("read memory layout: %w", err)
 		}
 		list = append(list, m)
 	}

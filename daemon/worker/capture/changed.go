@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// forgetChanged forgets the names of pieces whose content may not be what it was when it was named.
+// forgetChanged forgets the digests of pieces that may have changed since they were copied.
 func (m *memory) forgetChanged(ctx context.Context, pieces []gpu.Range, workers pool.Crew) error {
 	if tracker, marks := m.source.Memory.(gpu.Tracker); marks {
 		m.forgetMarked(tracker, pieces)
@@ -23,13 +23,13 @@ func bit(bitmap []uint64, i uint64) bool {
 
 func (m *memory) forgetMarked(tracker gpu.Tracker, pieces []gpu.Range) {
 	for _, run := range runs(pieces) {
-		// Fresh chunks first: one that is written in between is then found written, and never taken for
-		// zeros that it no longer has.
+		// Read Fresh first. A chunk that is written between the two calls is then reported as dirty
+		// and not taken for zeros.
 		fresh, written := tracker.Fresh(run), tracker.Written(run)
 		for i := range run.Bytes / gpu.ChunkBytes {
 			r := gpu.Range{Address: run.Address + i*gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
 			if bit(fresh, i) {
-				m.learn(r, content{}) // the zero hash; a name from before it was mapped again is forgotten
+				m.learn(r, content{}) // the zero hash replaces the digest of an earlier mapping
 			}
 			if bit(written, i) {
 				m.forget(r.Address)
@@ -38,8 +38,8 @@ func (m *memory) forgetMarked(tracker gpu.Tracker, pieces []gpu.Range) {
 	}
 }
 
-// forgetDiffering compares what was digested before. A name without a digest is good for nothing
-// here.
+// forgetDiffering compares digests with the ones at the last copy. Pieces without an old digest are
+// forgotten.
 func (m *memory) forgetDiffering(ctx context.Context, pieces []gpu.Range, workers pool.Crew) error {
 	var compare []gpu.Range
 	for _, r := range pieces {
@@ -61,8 +61,8 @@ func (m *memory) forgetDiffering(ctx context.Context, pieces []gpu.Range, worker
 	return nil
 }
 
-// digestsOf computes digests of pieces where they lie. A piece that is not mapped any more has one
-// that matches nothing.
+// digestsOf computes digests of pieces in place. A piece that is no longer mapped gets one that
+// matches nothing.
 func (m *memory) digestsOf(ctx context.Context, list []gpu.Range, workers pool.Crew) ([]gpu.Digest, error) {
 	if digester, offers := m.source.Memory.(gpu.Digester); offers {
 		return digester.Digests(m.key, runs(list))

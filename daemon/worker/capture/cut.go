@@ -7,13 +7,14 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// comparePieces is how many pieces are compared at once at the cut, while what changed of those
-// before is copied: so many that asking a device costs little beside.
+// comparePieces is how many pieces are compared at a time during the cut, while the dirty ones of
+// the previous batch are copied. It is large enough to make the cost of a request to the device
+// small.
 const comparePieces = 2048
 
-// Cut takes the state of all memories at this instant: nothing may write them until it returns.
-// Afterwards the program may go on. It may be called again, when the first instant turned out not
-// to be one for others that are saved with it.
+// Cut captures all memories at this instant. Nothing may write to them until it returns; afterwards
+// the program may run. It may be called again if the first cut was not consistent with other parts
+// of the checkpoint.
 func (s *Snapshot) Cut(ctx context.Context) error {
 	s.recordTouches(false)
 	if err := s.giveBack(); err != nil {
@@ -35,7 +36,7 @@ func (s *Snapshot) Cut(ctx context.Context) error {
 	}()
 	err = s.take(ctx, found)
 	stop()
-	for range found { // until nobody looks for more
+	for range found { // until find has ended
 	}
 	if err == nil {
 		err = failed
@@ -43,7 +44,7 @@ func (s *Snapshot) Cut(ctx context.Context) error {
 	return err
 }
 
-// giveBack drops what an earlier cut has put aside. Its names were forgotten when it was taken.
+// giveBack releases the copies of an earlier cut. Their digests were already forgotten.
 func (s *Snapshot) giveBack() error {
 	for _, m := range s.memories {
 		for i := range m.pieces {
@@ -65,7 +66,7 @@ func (s *Snapshot) giveBack() error {
 	return nil
 }
 
-// finding is pieces of a memory that must be taken.
+// finding is dirty pieces of a memory.
 type finding struct {
 	memory *memory
 	pieces []*cutPiece
@@ -79,8 +80,8 @@ func newCutMemory(m *memory) *cutMemory {
 	return c
 }
 
-// find looks for what must be taken, memory after memory, and names the rest. Where it compares, it
-// does so some pieces at a time.
+// find finds the dirty pieces, memory by memory, and fills in the digests of the others. If digests
+// must be compared, it works in batches.
 func (s *Snapshot) find(ctx context.Context, found chan<- finding) error {
 	for _, c := range s.memories {
 		step := len(c.pieces)
@@ -93,7 +94,7 @@ func (s *Snapshot) find(ctx context.Context, found chan<- finding) error {
 			if err != nil {
 				return err
 			}
-			// Nothing runs, so that all marks may be cleared at once.
+			// Nothing runs, so all dirty bits can be cleared at once.
 			for _, run := range runs(missing) {
 				one := batch{c.memory, []gpu.Range{run}}
 				one.clear()
@@ -108,7 +109,7 @@ func (s *Snapshot) find(ctx context.Context, found chan<- finding) error {
 	return nil
 }
 
-// sort names pieces that are known and returns those that are missing.
+// sort fills in the digests of clean pieces and returns the dirty ones.
 func (c *cutMemory) sort(pieces []cutPiece, missing []gpu.Range) (work []*cutPiece) {
 	for i := range pieces {
 		piece := &pieces[i]

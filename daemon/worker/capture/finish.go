@@ -10,14 +10,14 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// waiting is a piece that was put aside.
+// waiting is a piece that was copied but not written.
 type waiting struct {
 	memory *memory
 	piece  *cutPiece
 }
 
-// Finish writes what Cut has put aside and returns an entry for each memory, by name. The program
-// may run meanwhile, and the next checkpoint begin when it has returned.
+// Finish writes what Cut has copied and returns an entry for each memory, by name. The program may
+// run in the meantime. The next checkpoint may begin after Finish has returned.
 func (s *Snapshot) Finish(ctx context.Context) ([]image.Entry, error) {
 	defer s.Abort()
 	work, bytes := s.waiting()
@@ -37,7 +37,8 @@ func (s *Snapshot) Finish(ctx context.Context) ([]image.Entry, error) {
 	return s.entries(), nil
 }
 
-// waiting lists what was put aside, what is on devices first, as the program may need their memory.
+// waiting lists the pieces to write. Those on devices come first, as the program may need that
+// memory.
 func (s *Snapshot) waiting() (work []waiting, bytes uint64) {
 	var here []waiting
 	for _, m := range s.memories {
@@ -82,8 +83,8 @@ func (s *Snapshot) finishOne(ctx context.Context, w waiting) error {
 	return nil
 }
 
-// entries names what was saved, the pieces of each memory in the order in which they were used
-// first.
+// entries returns the saved entries, with the pieces of each memory in the order of their first
+// use.
 func (s *Snapshot) entries() []image.Entry {
 	var list []image.Entry
 	s.mu.Lock()
@@ -111,7 +112,7 @@ func (s *Snapshot) entries() []image.Entry {
 	return list
 }
 
-// byUse orders the pieces of a memory.
+// byUse orders the pieces of a memory by their first use.
 func (s *Snapshot) byUse(m *cutMemory) []cutPiece {
 	toucher, offers := m.memory.source.Memory.(gpu.Toucher)
 	if !offers || !s.touchers[toucher] {

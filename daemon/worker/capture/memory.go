@@ -9,17 +9,17 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/digest"
 )
 
-// content is what a piece of memory held when it was copied last.
+// content describes a piece of memory when it was last copied.
 type content struct {
 	bytes uint64
 	hash  image.Hash
-	// digest is of the same bytes; only where memory is compared by digest, and not of what a seed has
-	// named.
+	// digest is the digest of the same bytes. It is set only if the memory is compared by digest,
+	// and not by Seed.
 	digest   gpu.Digest
 	digested bool
 }
 
-// memory is what is known of a source.
+// memory is the state of a source.
 type memory struct {
 	source  Source
 	pieces  []gpu.Range
@@ -27,7 +27,7 @@ type memory struct {
 	digests digest.Func
 
 	mu    sync.Mutex
-	known map[uint64]content // by address; it holds for as long as the mark is clear, or the digest is the same
+	known map[uint64]content // by address; valid while the dirty bit is clear or the digest is the same
 }
 
 func newMemory() *memory {
@@ -35,7 +35,7 @@ func newMemory() *memory {
 	return &memory{key: key, digests: digest.New(key), known: map[uint64]content{}}
 }
 
-// refresh takes in what is mapped now.
+// refresh updates the memory to what is mapped now.
 func (m *memory) refresh(s Source) error {
 	if m.source.Memory != nil && m.source.Memory != s.Memory {
 		m.known = map[uint64]content{}
@@ -76,13 +76,13 @@ func (m *memory) lookUp(r gpu.Range) (content, bool) {
 	return c, found
 }
 
-// compares reports whether changes are found by digests.
+// compares reports whether changes are detected by digests.
 func (m *memory) compares() bool {
 	_, marks := m.source.Memory.(gpu.Tracker)
 	return !marks
 }
 
-// digestOf is the digest of a copy, as changed will compare it.
+// digestOf returns the digest of a copy, comparable with digestsOf.
 func (m *memory) digestOf(bytes []byte) gpu.Digest {
 	if d, offers := m.source.Memory.(gpu.Digester); offers {
 		return d.DigestCopy(m.key, bytes)

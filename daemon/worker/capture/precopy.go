@@ -8,18 +8,18 @@ import (
 )
 
 const (
-	// batchPieces is how many pieces are copied after one clearing of marks. Clearing makes running
-	// kernels look their memory up again, so it should be seldom; what is copied long after it has
-	// often been written again.
+	// batchPieces is how many pieces are copied after clearing their dirty bits. Clearing makes
+	// running kernels translate addresses again, so it should be rare. But what is copied long
+	// after the clearing has often been written again.
 	batchPieces = 16
-	// maxPasses bounds the passes of a program whose changes shrink slowly.
+	// maxPasses bounds the passes over a program whose dirty memory shrinks slowly.
 	maxPasses = 8
-	// quietBytes is little enough to be left to the cut, where it takes some milliseconds.
+	// quietBytes is so little dirty memory that the cut copies it within some milliseconds.
 	quietBytes = 8 << 20
 )
 
-// Precopy copies while the program runs, pass after pass over what has changed, until that is
-// little or shrinks no more.
+// Precopy copies memory while the program runs. It repeats passes over the dirty memory until that
+// is small or no longer shrinks.
 func (s *Snapshot) Precopy(ctx context.Context) error {
 	s.recordTouches(true)
 	before := ^uint64(0)
@@ -45,8 +45,8 @@ func (s *Snapshot) Precopy(ctx context.Context) error {
 	}
 }
 
-// prepare gets memory for what the cut will find, and as much again, as the program goes on until
-// then: the device's own where it can be had.
+// prepare allocates memory for what the cut will probably find, and as much again, as the program
+// continues to run. It uses the device's own memory if possible.
 func (s *Snapshot) prepare(wanted map[*memory]int) error {
 	buffers := 0
 	for m, pieces := range wanted {
@@ -65,7 +65,7 @@ func (s *Snapshot) prepare(wanted map[*memory]int) error {
 	return nil
 }
 
-// batch is pieces of one memory that are copied after one clearing of marks.
+// batch is pieces of one memory whose dirty bits are cleared together.
 type batch struct {
 	memory *memory
 	pieces []gpu.Range
@@ -74,7 +74,7 @@ type batch struct {
 // changed is what must be copied.
 type changed struct {
 	work   []batch
-	wanted map[*memory]int // pieces, of every memory
+	wanted map[*memory]int // dirty pieces of every memory
 	bytes  uint64
 }
 
@@ -101,7 +101,7 @@ func (s *Snapshot) changes(ctx context.Context) (*changed, error) {
 	return c, nil
 }
 
-// missing lists those pieces of a memory that have changed, or that the target does not have.
+// missing lists the pieces of a memory that are dirty or that the target does not have.
 func (s *Snapshot) missing(ctx context.Context, m *memory, pieces []gpu.Range, workers pool.Crew) ([]gpu.Range, error) {
 	if err := m.forgetChanged(ctx, pieces, workers); err != nil {
 		return nil, err
@@ -115,6 +115,7 @@ func (s *Snapshot) missing(ctx context.Context, m *memory, pieces []gpu.Range, w
 	return list, nil
 }
 
+// pass copies all batches once.
 func (s *Snapshot) pass(ctx context.Context, work []batch, bytes uint64) error {
 	var done uint64
 	return pool.Each(ctx, s.background(), work, func(b batch) error {
@@ -139,8 +140,8 @@ func (s *Snapshot) pass(ctx context.Context, work []batch, bytes uint64) error {
 	})
 }
 
-// clear forgets the names of the pieces and clears their marks, in this order. Whatever else in
-// between loses its mark, loses its name too.
+// clear forgets the digests of the pieces and then clears their dirty bits. If other pieces in
+// between lose their dirty bits, their digests are forgotten, too.
 func (b *batch) clear() {
 	for _, r := range b.pieces {
 		b.memory.forget(r.Address)
@@ -159,7 +160,7 @@ func (b *batch) clear() {
 	}
 }
 
-// copyPiece puts what a piece holds now and learns its name.
+// copyPiece stores the current content of a piece and records its digest.
 func (s *Snapshot) copyPiece(ctx context.Context, m *memory, r gpu.Range, copied *buffer) error {
 	if err := readInto(m.source.Memory, r, copied.bytes); err != nil {
 		return err
@@ -167,7 +168,7 @@ func (s *Snapshot) copyPiece(ctx context.Context, m *memory, r gpu.Range, copied
 	return s.put(ctx, m, r, copied.bytes[:r.Bytes], &s.stats.CopiedBytes)
 }
 
-// put writes a content that does not change any more and learns its name.
+// put stores a copied content and records its digest.
 func (s *Snapshot) put(ctx context.Context, m *memory, r gpu.Range, bytes []byte, into *uint64) error {
 	hash, written, err := s.target.Put(ctx, bytes)
 	if err != nil {

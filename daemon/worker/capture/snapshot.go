@@ -11,72 +11,73 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// DefaultBudgetBytes bounds the memory of copies where nothing else is asked for.
+// DefaultBudgetBytes is the default limit for the memory of copies.
 const DefaultBudgetBytes = 1 << 30
 
-// Options are how a snapshot is taken.
+// Options say how a snapshot is taken.
 type Options struct {
-	// BudgetBytes bounds the memory of copies, one chunk at least; 0 means DefaultBudgetBytes. What
-	// does not fit at the cut is written while the program stands still.
+	// BudgetBytes limits the memory of copies; at least one chunk is used. 0 means
+	// DefaultBudgetBytes. What does not fit at the cut is written while the program is paused.
 	BudgetBytes uint64
-	// BandwidthBytes bounds how much is copied a second while the program runs; 0: no bound.
+	// BandwidthBytes limits the bytes per second copied while the program runs; 0 means no limit.
 	BandwidthBytes uint64
-	// Workers copy while the program runs; 0 means one for every two processors, and enough for
-	// copying from a device, digesting and writing to overlap.
+	// Workers is the number of goroutines that copy while the program runs. 0 means one for every
+	// two processors, but enough to overlap copying from a device, digesting and writing.
 	Workers int
-	// Direct writes everything at the cut and puts nothing aside: for a program that is stopped
+	// Direct writes everything at the cut instead of copying it: for a program that is stopped
 	// without a Precopy.
 	Direct bool
-	// Progress is called now and then, by several goroutines, with what is being done ("copy", "cut",
-	// "write").
+	// Progress is called from time to time, by several goroutines. phase is "copy", "cut" or
+	// "write".
 	Progress func(phase string, doneBytes, totalBytes uint64)
 }
 
-// Stats are what a snapshot took.
+// Stats describe the cost of a snapshot.
 type Stats struct {
-	// MemoryBytes is the content of all memories at the cut.
+	// MemoryBytes is the size of all memories at the cut.
 	MemoryBytes uint64
-	// Passes is how often Precopy went over the memory; CopiedBytes what it has put.
+	// Passes is the number of passes of Precopy; CopiedBytes is what they stored.
 	Passes      int
 	CopiedBytes uint64
-	// CutBytes were found to have changed at the cut; DeviceBytes of them were put aside in the
-	// device's own memory, DirectBytes had to be written there and then, beyond the budget.
+	// CutBytes were dirty at the cut. Of these, DeviceBytes were copied within the device's memory,
+	// and DirectBytes were written at the cut, because the budget was used up.
 	CutBytes, DeviceBytes, DirectBytes uint64
-	// WrittenBytes are contents that the target did not have; SharedBytes, known after Finish, those
-	// of the image that it had.
+	// WrittenBytes are contents that the target did not have; SharedBytes, known after Finish, are
+	// those that it had.
 	WrittenBytes, SharedBytes uint64
-	// BufferBytes is the most memory that copies had.
+	// BufferBytes is the largest amount of memory used for copies.
 	BufferBytes uint64
 }
 
-// Snapshot is one checkpoint. Its methods are called one after the other.
+// Snapshot is one checkpoint. Its methods must not be called concurrently, except Stats and Hurry.
 type Snapshot struct {
 	capture *Capture
 	target  Target
 	options Options
 	buffers *buffers
-	staging *buffers // one for each goroutine that writes what it cannot view
+	staging *buffers // one for each goroutine that writes memory it cannot view
 	limit   *contents.Limit
 	hurry   atomic.Bool
 	ended   bool
-	shadows map[*memory]gpu.Shadows // by whose device they are in; those that offer it
+	shadows map[*memory]gpu.Shadows // copies within devices, where supported
 
 	mu    sync.Mutex
 	stats Stats
-	// done and total are bytes of what is under way.
+	// done and total are bytes of the current phase.
 	done, total uint64
 	written     map[image.Hash]bool  // contents that were new to the target
-	touchers    map[gpu.Toucher]bool // those that record
+	touchers    map[gpu.Toucher]bool // those that record touches
 	memories    []*cutMemory
 }
 
-// cutMemory is a memory as it was at the cut.
+// cutMemory is a memory at the cut.
 type cutMemory struct {
 	memory *memory
-	pieces []cutPiece // in the order in which they were used first; what was not used comes last
+	pieces []cutPiece // in the order of first use; unused ones come last
 }
 
-// cutPiece is a piece of it: its name, or else the copy that has none yet, here or on the device.
+// cutPiece is a piece at the cut: its digest, or its copy (here or on the device) if that is not
+// written yet.
 type cutPiece struct {
 	gpu.Range
 	hash   image.Hash
@@ -91,7 +92,7 @@ func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) 
 	if options.Workers <= 0 {
 		options.Workers = pool.Some().Count
 		if pinner(c.sources()) != nil {
-			options.Workers = max(options.Workers, takers().Count) // who reads from a device waits for it most of the time
+			options.Workers = max(options.Workers, takers().Count) // reading from a device is mostly waiting
 		}
 	}
 	if options.Progress == nil {
@@ -115,8 +116,8 @@ func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) 
 	}, nil
 }
 
-// pinner returns how buffers are pinned: for the first device that wants it, as what one has pinned
-// serves all.
+// pinner returns the function that pins buffers: that of the first device that supports it, because
+// pinned memory works for all devices.
 func pinner(sources []Source) func([]byte) (func() error, error) {
 	for _, source := range sources {
 		if p, offers := source.Memory.(gpu.Pinner); offers {
@@ -126,10 +127,11 @@ func pinner(sources []Source) func([]byte) (func() error, error) {
 	return nil
 }
 
-// Hurry says that the program will not run again: what is left may take all processors.
+// Hurry tells the snapshot that the program will not run again: what is left may use all
+// processors.
 func (s *Snapshot) Hurry() { s.hurry.Store(true) }
 
-// Stats may be asked for at any time.
+// Stats may be called at any time.
 func (s *Snapshot) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,8 +140,8 @@ func (s *Snapshot) Stats() Stats {
 	return stats
 }
 
-// Abort ends the snapshot without a result. It may be called at any time when no other method runs,
-// and more than once. What was put is of use to nobody, but the names that were learnt stay good.
+// Abort ends the snapshot without a result. It may be called when no other method runs, and more
+// than once. Stored contents become garbage, but the recorded digests remain valid.
 func (s *Snapshot) Abort() {
 	if s.ended {
 		return
@@ -149,7 +151,7 @@ func (s *Snapshot) Abort() {
 	s.buffers.close()
 	s.staging.close()
 	for _, shadows := range s.shadows {
-		_ = shadows.Close() // it fails when the device does, and then nothing of it is of use any more
+		_ = shadows.Close() // fails only if the device has failed, and then nothing of it is used again
 	}
 	s.capture.ended()
 }
@@ -161,12 +163,12 @@ func (s *Snapshot) background() pool.Crew {
 	return pool.Crew{Count: s.options.Workers, Quiet: true}
 }
 
-// count adds a content that was put.
-func (s *Snapshot) count(r gpu.Range, name image.Hash, written bool, into *uint64) {
+// count records that a content was stored.
+func (s *Snapshot) count(r gpu.Range, hash image.Hash, written bool, into *uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if written {
-		s.written[name] = true
+		s.written[hash] = true
 		s.stats.WrittenBytes += r.Bytes
 	}
 	if into != nil {
@@ -174,7 +176,7 @@ func (s *Snapshot) count(r gpu.Range, name image.Hash, written bool, into *uint6
 	}
 }
 
-// add adds the bytes of pieces to some figures.
+// add adds the bytes of pieces to some counters.
 func (s *Snapshot) add(pieces []*cutPiece, figures ...*uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +187,7 @@ func (s *Snapshot) add(pieces []*cutPiece, figures ...*uint64) {
 	}
 }
 
-// progress tells that pieces are done.
+// progress reports that pieces are done.
 func (s *Snapshot) progress(phase string, pieces ...*cutPiece) {
 	s.add(pieces, &s.done)
 	s.mu.Lock()
@@ -194,7 +196,7 @@ func (s *Snapshot) progress(phase string, pieces ...*cutPiece) {
 	s.options.Progress(phase, done, total)
 }
 
-// recordTouches lets the memories that can do so record in which order they are touched.
+// recordTouches makes the memories that support it record the order in which chunks are used.
 func (s *Snapshot) recordTouches(on bool) {
 	if !on {
 		for t := range s.touchers {

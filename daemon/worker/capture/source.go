@@ -14,13 +14,12 @@ import (
 
 // Source is a memory to capture.
 type Source struct {
-	// Name is what its entry is called in the image: "gpu0", "arena".
+	// Name is the name of its entry in the image: "gpu0", "arena".
 	Name string
-	// Memory reads by address: a gpu.Memory, or a *Host. Names are remembered for as long as it is the
-	// same value. What else it offers (gpu.Tracker, gpu.Digester, gpu.Viewer, gpu.Toucher) is made use
-	// of.
+	// Memory reads by address: a gpu.Memory or a *Host. Digests are kept as long as it is the same
+	// value. Its optional interfaces (gpu.Tracker, gpu.Digester, gpu.Viewer, gpu.Toucher) are used.
 	Memory io.ReaderAt
-	// Ranges are what is mapped in it now. Those of a memory that marks or digests are whole chunks.
+	// Ranges are what is mapped now. With a Tracker or Digester they must be whole chunks.
 	Ranges []gpu.Range
 }
 
@@ -40,7 +39,7 @@ func (h *Host) ReadAt(p []byte, address int64) (int, error) {
 	return n, err
 }
 
-// View shows memory where it lies.
+// View calls do with the memory in place.
 func (h *Host) View(r gpu.Range, do func(piece []byte) error) error {
 	if !(gpu.Range{Address: h.Address, Bytes: uint64(len(h.Memory))}).Contains(r) {
 		return fmt.Errorf("read host memory at %#x+%#x: %w", r.Address, r.Bytes, abi.IllegalAddress)
@@ -49,8 +48,8 @@ func (h *Host) View(r gpu.Range, do func(piece []byte) error) error {
 	return do(h.Memory[at : at+r.Bytes])
 }
 
-// pieces cuts ranges at the multiples of ChunkBytes, in the order of their addresses. Ranges that
-// touch are joined first, so that pieces stay the same when something is allocated beside them.
+// pieces divides ranges at the multiples of ChunkBytes and sorts them by address. Adjacent ranges
+// are joined first, so that pieces stay the same when neighbouring memory is allocated.
 func pieces(ranges []gpu.Range) []gpu.Range {
 	sorted := slices.Clone(ranges)
 	slices.SortFunc(sorted, func(a, b gpu.Range) int { return cmp.Compare(a.Address, b.Address) })
@@ -77,7 +76,7 @@ func wholeChunks(ranges []gpu.Range) bool {
 	})
 }
 
-// runs joins pieces that touch.
+// runs joins adjacent pieces.
 func runs(list []gpu.Range) []gpu.Range {
 	var out []gpu.Range
 	for _, r := range list {
@@ -90,7 +89,7 @@ func runs(list []gpu.Range) []gpu.Range {
 	return out
 }
 
-// total is the bytes of pieces.
+// total returns the size of all pieces.
 func total(list []gpu.Range) (bytes uint64) {
 	for _, r := range list {
 		bytes += r.Bytes
@@ -98,13 +97,14 @@ func total(list []gpu.Range) (bytes uint64) {
 	return bytes
 }
 
-// unmapped says that memory is not there any more, as happens while the program runs.
+// unmapped reports whether err says that memory is no longer mapped, which may happen while the
+// program runs.
 func unmapped(err error) bool { return errors.Is(err, abi.IllegalAddress) }
 
-// errShort means that a memory gave less than it was asked for, without saying why.
-var errShort = errors.New("memory could not be read to its end")
+// errShort is returned when a memory returned less than requested, without an error.
+var errShort = errors.New("short read of memory")
 
-// readInto copies a piece out, without its counting as a touch where the memory offers that.
+// readInto copies a piece. If the memory is a gpu.Viewer this does not count as a touch.
 func readInto(memory io.ReaderAt, r gpu.Range, into []byte) error {
 	viewer, offers := memory.(gpu.Viewer)
 	if !offers {
@@ -121,8 +121,8 @@ func readInto(memory io.ReaderAt, r gpu.Range, into []byte) error {
 	})
 }
 
-// inPlace calls do with the content of a piece where it lies, or else with a copy in spare, which
-// may be as long as a chunk. The program must be standing still.
+// inPlace calls do with the content of a piece in place, or else with a copy in spare, which holds
+// a chunk. The program must be paused.
 func inPlace(memory io.ReaderAt, r gpu.Range, spare func() []byte, do func(content []byte) error) error {
 	viewer, offers := memory.(gpu.Viewer)
 	if !offers {

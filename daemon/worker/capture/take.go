@@ -6,12 +6,12 @@ import (
 	"github.com/phos-gpu/phos/ckpt/pool"
 )
 
-// takers are who take what has changed while nothing else runs: two at least, so that one copies
-// while another writes.
+// takers returns the workers that capture dirty pieces while nothing else runs: at least two, so
+// that one copies while another writes.
 func takers() pool.Crew { return pool.Crew{Count: max(pool.All().Count, 2)} }
 
-// take takes what is found: aside on the device as long as there is memory for it, then aside here,
-// then straight to the target.
+// take captures the pieces that find has found: on the device as long as it has memory for them,
+// then in buffers, then by writing them to the target.
 func (s *Snapshot) take(ctx context.Context, found <-chan finding) error {
 	for f := range found {
 		s.add(f.pieces, &s.stats.CutBytes, &s.total)
@@ -33,7 +33,7 @@ func (s *Snapshot) take(ctx context.Context, found <-chan finding) error {
 	return nil
 }
 
-// shadow copies pieces aside on their device, if it offers that, and returns those that are left.
+// shadow copies pieces within their device, if it supports that, and returns the rest.
 func (s *Snapshot) shadow(f finding) ([]*cutPiece, error) {
 	shadows := s.shadows[f.memory]
 	if shadows == nil || s.options.Direct {
@@ -55,6 +55,7 @@ func (s *Snapshot) shadow(f finding) ([]*cutPiece, error) {
 	return f.pieces[len(copies):], nil
 }
 
+// takeOne copies a piece to a buffer, or writes it if no buffer is left.
 func (s *Snapshot) takeOne(ctx context.Context, m *memory, piece *cutPiece) error {
 	if copied := s.aside(); copied != nil {
 		if err := readInto(m.source.Memory, piece.Range, copied.bytes); err != nil {
@@ -64,8 +65,8 @@ func (s *Snapshot) takeOne(ctx context.Context, m *memory, piece *cutPiece) erro
 		piece.copied = copied
 		return nil
 	}
-	// Only a memory that cannot be viewed needs this, and then a chunk for each processor is beyond
-	// the budget.
+	// Only a memory that cannot be viewed needs this; then it exceeds the budget by a chunk for
+	// each processor.
 	var stage *buffer
 	spare := func() []byte {
 		stage = s.staging.take()
@@ -84,7 +85,7 @@ func (s *Snapshot) takeOne(ctx context.Context, m *memory, piece *cutPiece) erro
 	return err
 }
 
-// aside returns a buffer, nil when there is none any more.
+// aside returns a buffer, or nil if none is left.
 func (s *Snapshot) aside() *buffer {
 	if s.options.Direct {
 		return nil

@@ -11,17 +11,17 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// Backing puts memory behind the addresses of one GPU (heap.Backing). Until the loader has settled,
-// whatever is mapped has the content that the image knows for its addresses, however often it is
-// mapped; afterwards it is zeros, as what a program allocates and frees later is nothing of the
-// image.
+// Backing maps the memory of one GPU (heap.Backing). Until the loader has settled, mapped memory
+// has the image's content for its addresses, however often it is mapped. Afterwards it is zeros,
+// because what the program allocates later is not part of the image.
 type Backing struct {
 	loader *Loader
-	image  *memory // nil when the image knows no memory of this GPU
+	image  *memory // nil if the image has no memory of this GPU
 	memory gpu.Memory
 }
 
-// Backing makes one for a memory of the image. A memory that the image does not know is all zeros.
+// Backing returns a Backing for a memory of the image. A memory that the image does not have is all
+// zeros.
 func (l *Loader) Backing(name string, m gpu.Memory) *Backing {
 	b := &Backing{loader: l, image: l.memories[name], memory: m}
 	l.mu.Lock()
@@ -30,11 +30,11 @@ func (l *Loader) Backing(name string, m gpu.Memory) *Backing {
 	return b
 }
 
-// Settle says that the session is complete: from now on new memory is zeros. Prefetch and Eager
-// settle too.
+// Settle marks the session as complete: from now on new memory is zeros. Prefetch and Eager settle,
+// too.
 func (l *Loader) Settle() { l.settled.Store(true) }
 
-// Map backs a range of whole chunks.
+// Map maps a range of whole chunks.
 func (b *Backing) Map(r gpu.Range) error {
 	if b.image == nil || b.loader.settled.Load() || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 {
 		return b.memory.Map(r)
@@ -60,7 +60,7 @@ func (b *Backing) Map(r gpu.Range) error {
 	return nil
 }
 
-// MapWhole is Map for memory that a session has shown elsewhere.
+// MapWhole is Map for memory that the session maps at a second address, too.
 func (b *Backing) MapWhole(r gpu.Range) error {
 	if k, is := b.memory.(gpu.Keeper); is && b.loader.settled.Load() {
 		return k.MapWhole(r)
@@ -68,10 +68,10 @@ func (b *Backing) MapWhole(r gpu.Range) error {
 	return b.Map(r)
 }
 
-// Unmap gives memory back.
+// Unmap unmaps memory.
 func (b *Backing) Unmap(r gpu.Range) error { return b.memory.Unmap(r) }
 
-// run is the longest run of chunks from address on that the image either knows, or does not.
+// run returns the longest run of chunks from address that are either all in the image or all not.
 func (b *Backing) run(address, end uint64) (run gpu.Range, saved bool) {
 	_, saved = b.image.at[address]
 	run = gpu.Range{Address: address, Bytes: gpu.ChunkBytes}
@@ -84,8 +84,8 @@ func (b *Backing) run(address, end uint64) (run gpu.Range, saved bool) {
 	return run, saved
 }
 
-// mapFilled backs a range at once, as it was backed before: of some memories, what is mapped in
-// pieces can only be shared and shown elsewhere in pieces.
+// mapFilled maps a range in one piece and fills it. Some memories can share a range, or map it a
+// second time, only if it was mapped in one piece.
 func (b *Backing) mapFilled(r gpu.Range) error {
 	if err := b.memory.Map(r); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (b *Backing) mapFilled(r gpu.Range) error {
 			saved = append(saved, address)
 		}
 	}
-	// While one waits for the device, another reads.
+	// One goroutine reads while another waits for the device.
 	loaders := pool.Crew{Count: max(pool.All().Count, 2)}
 	var spare sync.Pool
 	err := pool.Each(context.Background(), loaders, saved, func(address uint64) error {
@@ -117,7 +117,7 @@ func (b *Backing) mapFilled(r gpu.Range) error {
 	return nil
 }
 
-// fill brings the content of one chunk.
+// fill reads the content of one chunk.
 func (b *Backing) fill(address uint64, into []byte) error {
 	chunk, found := b.image.at[address]
 	if !found || int(chunk.Bytes) > len(into) {

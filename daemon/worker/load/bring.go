@@ -11,7 +11,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Eager brings everything back, with all processors, and returns the first error.
+// Eager loads everything, with all processors, and returns the first error.
 func (l *Loader) Eager(ctx context.Context) error {
 	l.Settle()
 	for _, b := range l.open() {
@@ -22,14 +22,13 @@ func (l *Loader) Eager(ctx context.Context) error {
 	return nil
 }
 
-// Prefetch brings back what the program has not touched yet, in the order in which it was used
-// before the checkpoint, while the program runs. What cannot be read is passed over and reported at
-// the end.
+// Prefetch loads what the program has not touched yet, while it runs, in the order of use before
+// the checkpoint. Unreadable chunks are skipped and reported at the end.
 func (l *Loader) Prefetch(ctx context.Context) error {
 	l.Settle()
 	for _, b := range l.open() {
 		err := pool.Each(ctx, pool.Some(), b.chunks(), func(chunk image.Chunk) error {
-			_ = b.touch(chunk) // Failed has it
+			_ = b.touch(chunk) // reported by Failed
 			return nil
 		})
 		if err != nil {
@@ -52,7 +51,7 @@ func (b *Backing) chunks() []image.Chunk {
 	return b.image.chunks
 }
 
-// touch makes sure that a chunk is there. One that is not mapped any more needs nothing.
+// touch loads a chunk, unless it is no longer mapped.
 func (b *Backing) touch(chunk image.Chunk) error {
 	var err error
 	if viewer, offers := b.memory.(gpu.Viewer); offers {
@@ -63,5 +62,5 @@ func (b *Backing) touch(chunk image.Chunk) error {
 	if err == nil || errors.Is(err, abi.IllegalAddress) {
 		return nil
 	}
-	return fmt.Errorf("bring back %s: %w", b.image.name, err)
+	return fmt.Errorf("load %s: %w", b.image.name, err)
 }

@@ -12,17 +12,16 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Contents is where contents come from: a contents.Reader.
+// Contents is the source of contents: a contents.Reader.
 type Contents interface {
-	// Read reads a content and verifies it against its name. An error says in which file it was looked
-	// for.
-	Read(name image.Hash, into []byte) (int, error)
+	// Read reads a content and verifies it against its digest. An error names the file.
+	Read(hash image.Hash, into []byte) (int, error)
 }
 
-// ErrNoEntry means that the image has no memory of that name.
+// ErrNoEntry is returned when the image has no memory with that name.
 var ErrNoEntry = errors.New("the image has no such memory")
 
-// Loader brings back the memories of one tree.
+// Loader loads the memories of one tree.
 type Loader struct {
 	contents Contents
 	memories map[string]*memory
@@ -32,18 +31,18 @@ type Loader struct {
 
 	mu       sync.Mutex
 	backings []*Backing
-	failed   error // the first content that could not be read
+	failed   error // the first read error
 }
 
 // memory is an entry of the tree.
 type memory struct {
 	name   string
 	chunks []image.Chunk // those that are not zeros, in the order of use
-	// at finds a chunk by its address.
+	// at maps addresses to chunks.
 	at map[uint64]image.Chunk
 }
 
-// New makes a loader of a tree.
+// New returns a loader of a tree.
 func New(contents Contents, tree *image.Tree) *Loader {
 	l := &Loader{contents: contents, memories: map[string]*memory{}}
 	for i := range tree.Entries {
@@ -65,8 +64,8 @@ func New(contents Contents, tree *image.Tree) *Loader {
 	return l
 }
 
-// Chunks are the contents of a memory that are not zeros, in the order in which they were used; nil
-// when there is no such memory. They are what capture.Seed wants.
+// Chunks returns the chunks of a memory that are not zeros, in the order of use; nil if there is no
+// such memory. They are the input of capture.Seed.
 func (l *Loader) Chunks(name string) []image.Chunk {
 	if m := l.memories[name]; m != nil {
 		return m.chunks
@@ -74,19 +73,18 @@ func (l *Loader) Chunks(name string) []image.Chunk {
 	return nil
 }
 
-// Progress is how much has been brought back, of all that is not zeros.
+// Progress returns how much has been loaded, of all that is not zeros.
 func (l *Loader) Progress() (doneBytes, totalBytes uint64) { return l.done.Load(), l.total }
 
-// Failed is the first error of a content that could not be read, nil while there is none.
+// Failed returns the first error of an unreadable content, or nil.
 func (l *Loader) Failed() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failed
 }
 
-// Fill brings back a memory that is touched without asking, as the arena is, by several goroutines.
-// place returns where the content of a span of addresses belongs, all zeros; it refuses a span that
-// is not there.
+// Fill loads a memory that is used without notice, such as the arena, by several goroutines. place
+// returns the zeroed memory for a span of addresses, or an error if the span is not mapped.
 func (l *Loader) Fill(ctx context.Context, name string, place func(address, bytes uint64) ([]byte, error)) error {
 	m := l.memories[name]
 	if m == nil {
@@ -101,17 +99,17 @@ func (l *Loader) Fill(ctx context.Context, name string, place func(address, byte
 	})
 }
 
-// read brings one content to where it belongs.
+// read reads one content into memory.
 func (l *Loader) read(m *memory, chunk image.Chunk, into []byte) error {
 	n, err := l.contents.Read(chunk.Hash, into[:chunk.Bytes])
 	if err == nil && n != int(chunk.Bytes) {
-		err = fmt.Errorf("%w: it is %d bytes long, not %d", image.ErrMalformed, n, chunk.Bytes)
+		err = fmt.Errorf("%w: has %d bytes, want %d", image.ErrMalformed, n, chunk.Bytes)
 	}
 	if err == nil {
 		l.done.Add(uint64(chunk.Bytes))
 		return nil
 	}
-	// The content of memory is lost: that is what the driver's code for a memory error says.
+	// The content is lost. The driver's code for a memory error says that.
 	err = fmt.Errorf("load content %s for %#x of %s: %w: %w", chunk.Hash, chunk.Address, m.name, err, abi.ECCUncorrectable)
 	l.mu.Lock()
 	defer l.mu.Unlock()

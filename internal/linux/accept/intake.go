@@ -1,7 +1,6 @@
-// Package accept accepts the connections of a unix socket, those too that come while every
-// descriptor is in use: some are kept back for them. Without these they would wait in the socket's
-// queue, and whoever made them would learn nothing, for as long as it takes until some descriptor
-// is free.
+// Package accept accepts the connections of a unix socket, even while the process has no free file
+// descriptor: it keeps some in reserve. Otherwise connections would wait in the socket's queue,
+// without an answer, until a descriptor is free.
 package accept
 
 import (
@@ -18,10 +17,10 @@ import (
 )
 
 // reserve is how many connections are served while no descriptor is free. One caller may need two:
-// one for its requests, and one for the files that it hands over.
+// one for its requests, and one for the files that it passes.
 const reserve = 4
 
-// retryTime is between two attempts at something that needs a descriptor.
+// retryTime is the time between two attempts at something that needs a descriptor.
 const retryTime = 20 * time.Millisecond
 
 // Intake accepts connections.
@@ -29,25 +28,25 @@ type Intake struct {
 	socket *net.UnixListener
 	log    *slog.Logger
 
-	mu   sync.Mutex // guards all below
-	kept []int      // the descriptors that are kept back
+	mu   sync.Mutex // guards the fields below
+	kept []int      // the descriptors in reserve
 	over bool
 }
 
-// New takes the connections of a socket. It fails where nothing can be kept back: such a server
-// would answer nobody.
+// New returns an Intake for a listening socket. It fails if it cannot fill the reserve: such a
+// server could not answer any caller.
 func New(socket *net.UnixListener, log *slog.Logger) (*Intake, error) {
 	in := &Intake{socket: socket, log: log}
-	if !in.keep() { // now: there may be none when Next is called
+	if !in.keep() { // now, because there may be none when Next is called
 		in.end()
 		return nil, Full()
 	}
 	return in, nil
 }
 
-// Next waits for a connection; its error means that the socket is closed. full is nil unless the
-// connection has got a descriptor of the reserve: it says so, and nothing can be opened for this
-// connection, which should be closed before long.
+// Next waits for a connection; an error means that the socket is closed. If full is set, conn holds
+// a descriptor of the reserve: nothing can be opened for this connection, and it should be closed
+// soon.
 func (in *Intake) Next() (conn *net.UnixConn, full, err error) {
 	for failed := false; ; {
 		conn, err = in.socket.AcceptUnix()
@@ -57,19 +56,18 @@ func (in *Intake) Next() (conn *net.UnixConn, full, err error) {
 		case errors.Is(err, net.ErrClosed):
 			in.end()
 			return nil, nil, err
-		case noneLeft(err) && in.giveUp(): // the kernel says so also while nobody waits
+		case noneLeft(err) && in.giveUp(): // the kernel reports this even if no connection is waiting
 		case !failed:
-			in.log.Error("accept", "error", err)
+			in.log.Error("cannot accept connections", "error", err)
 			failed = true
 		default:
-			time.Sleep(retryTime) //nolint:forbidigo // nothing tells when descriptors are free again
+			time.Sleep(retryTime) // no event reports a free descriptor
 			in.keep()
 		}
 	}
 }
 
-// refill says what is wrong when the reserve is not as it should be, and sees to it that it will
-// be, also while nobody comes.
+// refill fills the reserve. On failure it returns Full and tries again in the background.
 func (in *Intake) refill() error {
 	if in.keep() {
 		return nil
@@ -80,15 +78,15 @@ func (in *Intake) refill() error {
 
 func noneLeft(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
 
-// Full says that no descriptor is left, and what can be done about it.
+// Full returns an error that says that no descriptor is left, and what can be done about it.
 func Full() error {
 	var limit unix.Rlimit
-	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // it fails for an unknown resource alone
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // fails only for an unknown resource
 	return fmt.Errorf("%s (pid %d) may have no more than %d files open; give it a higher limit (ulimit -n, LimitNOFILE=)",
 		filepath.Base(os.Args[0]), os.Getpid(), limit.Cur)
 }
 
-// giveUp frees a descriptor of the reserve, if there is one, for the connection that waits.
+// giveUp closes a descriptor of the reserve, if there is one, for the waiting connection.
 func (in *Intake) giveUp() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -101,7 +99,7 @@ func (in *Intake) giveUp() bool {
 	return true
 }
 
-// keep fills the reserve, and reports whether there was enough for that.
+// keep fills the reserve and reports whether that succeeded.
 func (in *Intake) keep() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()

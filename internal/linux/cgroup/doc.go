@@ -1,6 +1,6 @@
 // Package cgroup finds cgroups of version 2, moves processes between them, and names those that
-// phosd's processes make, so that what a killed one has left is told from what somebody looks
-// after.
+// phosd's processes create. The name contains the owner, so that cgroups of a killed owner can be
+// found.
 //
 // It limits nothing and freezes nothing. Read find.go first.
 package cgroup

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// ErrNone means that the kernel, or the container in which this process is, has no cgroups of
-// version 2.
+// ErrNone is returned when the kernel, or the container of this process, has no cgroups of version
+// 2.
 var ErrNone = errors.New("no cgroups of version 2 here: mount cgroup2 on /sys/fs/cgroup or /sys/fs/cgroup/unified")
 
-// mount is where the hierarchy of version 2 is mounted, and which cgroup is its top.
+// mount is the mount point of the cgroup2 hierarchy and the cgroup at its top.
 type mount struct{ point, top string }
 
 func findMount(mountinfo string) (mount, error) {
@@ -30,7 +30,7 @@ func findMount(mountinfo string) (mount, error) {
 }
 
 func hierarchy() (mount, error) {
-	// Not /proc/self: that is the first thread, which may have entered a container for something else.
+	// Not /proc/self: that is the first thread, which may have entered a container.
 	text, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
 		return mount{}, err
@@ -54,14 +54,14 @@ func unescape(text string) string {
 	return out.String()
 }
 
-// Top is the directory of the topmost cgroup that this process can see: in a container not that of
-// the machine.
+// Top returns the directory of the topmost cgroup that this process can see. In a container it is
+// not that of the host.
 func Top() (string, error) {
 	found, err := hierarchy()
 	return found.point, err
 }
 
-// Of finds the directory of the cgroup in which a process is.
+// Of returns the directory of the cgroup of a process.
 func Of(pid int) (string, error) {
 	found, err := hierarchy()
 	if err != nil {
@@ -87,8 +87,8 @@ func (m mount) directory(pid int, path string) (string, error) {
 	return filepath.Join(m.point, below), nil
 }
 
-// Find lists the directories of cgroups by a pattern of their names. It does not look into those
-// that it finds.
+// Find lists the directories of cgroups whose names match a pattern. It does not search inside
+// those.
 func Find(pattern string) (found []string, err error) {
 	top, err := Top()
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Patience is how long removing a cgroup may take: it waits for the kernel only, never for a
+// Patience is how long removing a cgroup may take. It waits only for the kernel, never for a
 // program.
 const Patience = 10 * time.Second
 
-// Processes lists those that are in a cgroup.
+// Processes lists the processes in a cgroup.
 func Processes(directory string) ([]int, error) {
 	text, err := os.ReadFile(filepath.Join(directory, "cgroup.procs"))
 	if err != nil {
@@ -42,7 +42,7 @@ func Put(directory string, pid int) error {
 
 // Write changes a setting of a cgroup.
 func Write(directory, name, text string) error {
-	// os.WriteFile would create what is not there.
+	// os.WriteFile would create a missing file.
 	file, err := os.OpenFile(filepath.Join(directory, name), os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -51,8 +51,9 @@ func Write(directory, name, text string) error {
 	return errors.Join(err, file.Close())
 }
 
-// Removed says that a cgroup is gone: systemd takes those of a unit away, with what is below, as
-// soon as nobody is in it. A file of it that was open before says ENODEV.
+// Removed reports whether err means that a cgroup was removed. systemd removes those of a unit,
+// with all below, as soon as they are empty. Reading an open file of a removed cgroup returns
+// ENODEV.
 func Removed(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
 
 // Event reads one of the flags in cgroup.events.
@@ -67,10 +68,10 @@ func Event(file *os.File, name string) (bool, error) {
 			return value == "1", nil
 		}
 	}
-	return false, fmt.Errorf("%s says nothing of %q", file.Name(), name)
+	return false, fmt.Errorf("%s: no entry %q", file.Name(), name)
 }
 
-// Dissolve has each process of a cgroup moved out, those that were born meanwhile too, and removes
+// Dissolve calls out to move each process of a cgroup elsewhere, including new ones, and removes
 // the cgroup.
 func Dissolve(directory string, out func(pid int) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -84,7 +85,7 @@ func Dissolve(directory string, out func(pid int) error) error {
 			return err
 		}
 		for _, pid := range pids {
-			// One that is ending cannot be moved, and leaves by itself.
+			// An exiting process cannot be moved and leaves by itself.
 			if err := out(pid); err != nil && !errors.Is(err, unix.ESRCH) {
 				return err
 			}
@@ -96,7 +97,7 @@ func Dissolve(directory string, out func(pid int) error) error {
 		if !errors.Is(err, unix.EBUSY) || ctx.Err() != nil {
 			return fmt.Errorf("remove %s: %w", directory, err)
 		}
-		// Processes that are just ending still count.
+		// Exiting processes still count.
 		pause(ctx)
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Name is that of a cgroup of a kind which a process looks after. It has the pid namespace in which
-// the caller sees that process: a phosd in another one, over the same cgroups, cannot tell whether
-// the process is there.
+// Name returns the name of a cgroup of a kind that belongs to owner. It contains the pid namespace
+// of the caller: a phosd in another one, with the same cgroups, cannot tell whether the owner
+// exists.
 func Name(kind string, owner proc.Identity) string {
 	return fmt.Sprintf("phos.%s.in%d.%d.%d", kind, Namespace(), owner.PID, owner.StartTicks)
 }
 
-// Namespace numbers the caller's pid namespace; 0 where nothing tells it.
+// Namespace returns the inode number of the caller's pid namespace; 0 if unknown.
 func Namespace() uint64 {
 	var stat unix.Stat_t
 	if err := unix.Stat("/proc/thread-self/ns/pid", &stat); err != nil {
@@ -31,8 +31,8 @@ type Orphan struct {
 	Owner proc.Identity
 }
 
-// Orphans finds those of a kind. What somebody looks after, for another phosd perhaps, is not among
-// them.
+// Orphans finds orphaned cgroups of a kind. Cgroups with a living owner, perhaps of another phosd,
+// are not included.
 func Orphans(kind string) ([]Orphan, error) {
 	paths, err := Find("phos." + kind + ".*")
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package exitwatch hears of the end of processes before a pidfd tells of it.
+// Package exitwatch reports the end of processes earlier than a pidfd does.
 //
-// A pidfd is ready when a process is gone altogether. Before that the kernel takes back its memory,
-// which takes a second for every few GiB, and all that while a worker would hold a GPU's memory for
-// nobody. Since Linux 6.16 the tracepoint sched_process_exit comes first, and says which thread was
-// the last: a program in the kernel tells of those processes that are watched. Kernels before tell
-// no earlier than pidfds do, and Open refuses there; so it does where programs may not be loaded.
-// Nobody depends on it: whoever watches here has a pidfd besides.
+// A pidfd becomes ready when a process is completely gone. Before that the kernel frees its memory,
+// which takes a second for every few GiB, and for this time a worker would hold GPU memory that is
+// not used. Since Linux 6.16 the tracepoint sched_process_exit runs earlier and says which thread
+// was the last: a BPF program reports the watched processes. Older kernels report no earlier than
+// pidfds, and Open fails there. It also fails where BPF programs cannot be loaded. The package is
+// an optimization: its users also watch a pidfd.
 //
-// Nothing is pinned; it ends with its process. Read Watch.
+// Nothing is pinned; everything ends with the process. Read Watch.
 package exitwatch

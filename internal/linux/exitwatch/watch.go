@@ -14,10 +14,10 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 )
 
-// ErrNamespace means that the kernel's pids are not those of this process.
-var ErrNamespace = errors.New("this process is in a pid namespace, and the kernel tells pids of the machine")
+// ErrNamespace is returned when the pids of this process differ from the kernel's.
+var ErrNamespace = errors.New("this process is in a pid namespace, but the kernel reports pids of the host")
 
-// machineNamespace is the number that the machine's own pid namespace always has.
+// machineNamespace is the inode number of the host's pid namespace, which is always the same.
 const machineNamespace = 0xeffffffc
 
 const (
@@ -26,7 +26,7 @@ const (
 	pidBytes    = 4
 )
 
-// Watch hears of ends.
+// Watch reports the end of processes.
 type Watch struct {
 	watched, ring *ebpf.Map
 	program       *ebpf.Program
@@ -40,7 +40,7 @@ type Watch struct {
 
 type call struct{ ended func() }
 
-// Open begins to hear.
+// Open starts a Watch.
 func Open() (_ *Watch, err error) {
 	if cgroup.Namespace() != machineNamespace {
 		return nil, ErrNamespace
@@ -48,7 +48,7 @@ func Open() (_ *Watch, err error) {
 	w := &Watch{calls: map[uint32][]*call{}}
 	defer func() {
 		if err != nil {
-			err = errors.Join(fmt.Errorf("hear of ends: %w", err), w.Close())
+			err = errors.Join(fmt.Errorf("watch exits: %w", err), w.Close())
 		}
 	}()
 	w.watched, err = ebpf.NewMap(
@@ -71,7 +71,7 @@ func Open() (_ *Watch, err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Kernels that do not say which thread was the last refuse here.
+	// Kernels that do not report the last thread fail here.
 	w.attached, err = link.AttachRawTracepoint(
 		link.RawTracepointOptions{Name: "sched_process_exit", Program: w.program},
 	)
@@ -85,7 +85,7 @@ func Open() (_ *Watch, err error) {
 	return w, nil
 }
 
-// instructions are the program: the last thread of a watched process tells its pid.
+// instructions is the BPF program: the last thread of a watched process reports its pid.
 func (w *Watch) instructions() asm.Instructions {
 	const (
 		lastThread = 8 // the second argument of the tracepoint
@@ -118,7 +118,7 @@ func (w *Watch) read() {
 	for {
 		record, err := w.reader.Read()
 		if err != nil {
-			return // it was closed
+			return // the reader was closed
 		}
 		if len(record.RawSample) < pidBytes {
 			continue
@@ -132,14 +132,14 @@ func (w *Watch) read() {
 	}
 }
 
-// Add has a function called when a process ends from now on, until forget is called. One that has
-// ended before is not told of.
+// Add makes the Watch call ended when a process ends, until forget is called. A process that has
+// already ended is not reported.
 func (w *Watch) Add(pid int, ended func()) (forget func(), err error) {
 	added, key := &call{ended}, uint32(pid)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.watched.Put(key, uint8(1)); err != nil {
-		return nil, fmt.Errorf("hear of the end of pid %d: %w", pid, err)
+		return nil, fmt.Errorf("watch exit of pid %d: %w", pid, err)
 	}
 	w.calls[key] = append(w.calls[key], added)
 	return func() { w.remove(key, added) }, nil
@@ -156,11 +156,11 @@ func (w *Watch) remove(key uint32, added *call) {
 	}
 	if w.calls[key] = left; len(left) == 0 {
 		delete(w.calls, key)
-		_ = w.watched.Delete(key) // what is told of nobody hears
+		_ = w.watched.Delete(key) // a later report is ignored
 	}
 }
 
-// Close ends it. Add and forget must not be called afterwards.
+// Close ends the Watch. Add and forget must not be called afterwards.
 func (w *Watch) Close() error {
 	var failures []error
 	if w.attached != nil {

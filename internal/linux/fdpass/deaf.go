@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Deafen makes the process go on whatever a terminal, a shell or an init sends it. The signals are
-// caught and not ignored: CRIU would inherit that they are, and waits for processes that it ends by
-// one of them.
+// Deafen makes the process ignore the signals of a terminal, a shell or an init. They are caught
+// and not set to be ignored, because CRIU would inherit that and waits for processes that it ends
+// by one of these signals.
 func Deafen() {
 	nobody := make(chan os.Signal, 1)
 	signal.Notify(

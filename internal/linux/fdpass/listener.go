@@ -13,14 +13,14 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/accept"
 )
 
-// Listening accepts conversations.
+// Listening accepts connections.
 type Listening struct {
 	socket        *net.UnixListener
 	conversations *accept.Intake
 }
 
-// Listen makes a listening socket at a path, for passing on. Whoever reaches the path may speak
-// with its owner.
+// Listen creates a listening socket at a path, for passing on. Every process that can open the path
+// can connect.
 func Listen(path string) (*os.File, error) {
 	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
 	if err != nil {
@@ -31,29 +31,29 @@ func Listen(path string) (*os.File, error) {
 	return file, errors.Join(err, listener.Close())
 }
 
-// Listener takes over a listening socket.
+// Listener takes over a listening socket and closes the file.
 func Listener(file *os.File) (*Listening, error) {
 	defer file.Close()
-	// Whoever connects finds this process at the other end, and not the one that made the socket.
+	// Listen again, so that SO_PEERCRED names this process and not the one that created the socket.
 	if err := unix.Listen(int(file.Fd()), unix.SOMAXCONN); err != nil {
-		return nil, fmt.Errorf("parcel: listen: %w", err)
+		return nil, fmt.Errorf("pass files: listen: %w", err)
 	}
 	listener, err := net.FileListener(file)
 	if err != nil {
-		return nil, fmt.Errorf("parcel: %w", err)
+		return nil, fmt.Errorf("pass files: %w", err)
 	}
 	socket, ok := listener.(*net.UnixListener)
 	if !ok {
-		return nil, errors.Join(errors.New("parcel: not a unix socket"), listener.Close())
+		return nil, errors.Join(errors.New("pass files: not a unix socket"), listener.Close())
 	}
 	conversations, err := accept.New(socket, slog.New(slog.DiscardHandler))
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("parcel: %w", err), socket.Close())
+		return nil, errors.Join(fmt.Errorf("pass files: %w", err), socket.Close())
 	}
 	return &Listening{socket, conversations}, nil
 }
 
-// Accept waits for the next conversation. It fails when the socket is closed.
+// Accept waits for the next connection. It fails when the socket is closed.
 func (l *Listening) Accept() (*Conn, error) {
 	socket, _, err := l.conversations.Next()
 	if err != nil {
@@ -62,10 +62,10 @@ func (l *Listening) Accept() (*Conn, error) {
 	return &Conn{socket}, nil
 }
 
-// Close ends it.
+// Close closes the socket.
 func (l *Listening) Close() error { return l.socket.Close() }
 
-// Dial begins a conversation with whoever listens at a path.
+// Dial connects to the listener at a path.
 func Dial(path string, patience time.Duration) (*Conn, error) {
 	dialer := net.Dialer{Timeout: patience}
 	conn, err := dialer.Dial("unixpacket", path)
@@ -75,7 +75,7 @@ func Dial(path string, patience time.Duration) (*Conn, error) {
 	return &Conn{conn.(*net.UnixConn)}, nil
 }
 
-// Peer is the pid of the process at the other end, as the kernel knows it.
+// Peer returns the pid of the process at the other end, as the kernel knows it.
 func (c *Conn) Peer() (pid int, err error) {
 	raw, err := c.socket.SyscallConn()
 	if err != nil {

@@ -2,8 +2,8 @@ package fdpass
 
 import "errors"
 
-// Kinds are the errors that both ends of a conversation tell apart, by the names under which they
-// are sent. When an error is of several, the first counts.
+// Kinds are the errors that both ends distinguish, with the names under which they are sent. If an
+// error is of several kinds, the first counts.
 type Kinds []Kind
 
 // Kind is one of them.
@@ -12,14 +12,14 @@ type Kind struct {
 	Err  error
 }
 
-// Outcome is how an order went, as it is sent.
+// Outcome is the result of a request, as it is sent.
 type Outcome struct {
 	Error string `json:"error,omitempty"`
-	// Kind says which sentinel Error is.
+	// Kind is the name of the sentinel that Error wraps.
 	Kind string `json:"kind,omitempty"`
 }
 
-// Outcome is an error as it is sent; the zero Outcome for none.
+// Outcome converts an error for sending; nil becomes the zero Outcome.
 func (k Kinds) Outcome(err error) Outcome {
 	if err == nil {
 		return Outcome{}
@@ -32,7 +32,7 @@ func (k Kinds) Outcome(err error) Outcome {
 	return Outcome{Error: err.Error()}
 }
 
-// Err is the error that the other end had: its text, and its kind for errors.Is.
+// Err converts a received Outcome to an error with the same text. errors.Is works for its kind.
 func (k Kinds) Err(sent Outcome) error {
 	if sent.Error == "" {
 		return nil
@@ -45,7 +45,7 @@ func (k Kinds) Err(sent Outcome) error {
 	return &remote{text: sent.Error}
 }
 
-// remote is an error of the other end's.
+// remote is an error of the other end.
 type remote struct {
 	text string
 	kind error

@@ -1,5 +1,5 @@
 // Package fdpass sends messages with open files between phosd and processes that it starts. Each
-// message is one packet of JSON; its files travel beside it. Both ends are root's.
+// message is one packet of JSON with its files as ancillary data. Both ends are root processes.
 package fdpass
 
 import (
@@ -14,59 +14,59 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longest is more than any message has; the kernel refuses packets of more than its send buffer.
+// maxBytes is an upper bound for a message. The kernel rejects packets larger than its send buffer.
 const longest = 4 << 20
 
-// MostFiles is as many as the kernel passes in one packet.
+// MostFiles is how many files the kernel passes in one packet.
 const MostFiles = 253
 
-// Conn is one end.
+// Conn is one end of a connection.
 type Conn struct{ socket *net.UnixConn }
 
-// Pair makes both ends: near for this process, far for a child.
+// Pair returns both ends of a connection: near for this process, far for a child.
 func Pair() (near *Conn, far *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("socketpair: %w", err)
 	}
-	far = os.NewFile(uintptr(pair[1]), "parcel")
-	near, err = Of(os.NewFile(uintptr(pair[0]), "parcel"))
+	far = os.NewFile(uintptr(pair[1]), "fdpass")
+	near, err = Of(os.NewFile(uintptr(pair[0]), "fdpass"))
 	if err != nil {
 		return nil, nil, errors.Join(err, far.Close())
 	}
 	return near, far, nil
 }
 
-// Inherited is the end that a child has as a descriptor.
+// Inherited returns the end that a child has inherited as a descriptor.
 func Inherited(fd int) (*Conn, error) {
 	unix.CloseOnExec(fd)
-	return Of(os.NewFile(uintptr(fd), "parcel"))
+	return Of(os.NewFile(uintptr(fd), "fdpass"))
 }
 
-// Of takes over the file of a socket.
+// Of returns a Conn for a socket's file and closes the file.
 func Of(file *os.File) (*Conn, error) {
 	defer file.Close()
-	// Messages of both ends are short, but lists of processes may not be.
+	// Most messages are short, but lists of processes may not be.
 	_ = unix.SetsockoptInt(int(file.Fd()), unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, longest)
 	conn, err := net.FileConn(file)
 	if err != nil {
-		return nil, fmt.Errorf("parcel: %w", err)
+		return nil, fmt.Errorf("pass files: %w", err)
 	}
 	socket, ok := conn.(*net.UnixConn)
 	if !ok {
-		return nil, errors.Join(errors.New("parcel: not a unix socket"), conn.Close())
+		return nil, errors.Join(errors.New("pass files: not a unix socket"), conn.Close())
 	}
 	return &Conn{socket}, nil
 }
 
-// Send sends a message and files; they stay open here.
+// Send sends a message and files. The files stay open here.
 func (c *Conn) Send(message any, files ...*os.File) error {
 	text, err := json.Marshal(message)
 	if err != nil {
-		return fmt.Errorf("parcel: %w", err)
+		return fmt.Errorf("pass files: %w", err)
 	}
 	if len(text) > longest || len(files) > MostFiles {
-		return fmt.Errorf("parcel: %d bytes and %d files are too many", len(text), len(files))
+		return fmt.Errorf("pass files: %d bytes and %d files are too many for one message", len(text), len(files))
 	}
 	fds := make([]int, len(files))
 	for i, file := range files {
@@ -77,12 +77,13 @@ func (c *Conn) Send(message any, files ...*os.File) error {
 		beside = unix.UnixRights(fds...)
 	}
 	if _, _, err := c.socket.WriteMsgUnix(text, beside, nil); err != nil {
-		return fmt.Errorf("parcel: %w", err)
+		return fmt.Errorf("pass files: %w", err)
 	}
 	return nil
 }
 
-// Receive waits for a message; io.EOF when the other end is gone. The files are the caller's.
+// Receive waits for a message. The error is io.EOF if the other end was closed. The caller closes
+// the files.
 func (c *Conn) Receive(message any) ([]*os.File, error) {
 	text, beside := make([]byte, longest), make([]byte, unix.CmsgSpace(MostFiles*4))
 	n, besides, flags, _, err := c.socket.ReadMsgUnix(text, beside)
@@ -93,7 +94,7 @@ func (c *Conn) Receive(message any) ([]*os.File, error) {
 	switch {
 	case err != nil:
 	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
-		err = errors.New("cut off")
+		err = errors.New("truncated")
 	case n == 0 && len(files) == 0:
 		return nil, io.EOF
 	default:
@@ -101,15 +102,15 @@ func (c *Conn) Receive(message any) ([]*os.File, error) {
 	}
 	if err != nil {
 		Close(files)
-		return nil, fmt.Errorf("parcel: %w", err)
+		return nil, fmt.Errorf("pass files: %w", err)
 	}
 	return files, nil
 }
 
-// Deadline is when Receive and Send give up; the zero time: never.
+// Deadline sets the deadline of Receive and Send; the zero time means none.
 func (c *Conn) Deadline(at time.Time) error { return c.socket.SetDeadline(at) }
 
-// Close closes the end. The other one sees it at once.
+// Close closes this end; the other one notices at once.
 func (c *Conn) Close() error { return c.socket.Close() }
 
 // Close closes files.

@@ -1,9 +1,9 @@
-// Package freezer makes a process tree stand still, all its threads at once, by a cgroup (version
-// 2) of its own. The processes are moved into a child of the cgroup where their root is, and moved
-// back when they go on.
+// Package freezer freezes a process tree, all threads at once, in its own cgroup (version 2). The
+// processes are moved into a child of the cgroup of their root, and moved back when they are
+// thawed.
 //
-// It knows nothing of CRIU. Whoever freezes must be watched by somebody who thaws when it dies:
-// package watchdog.
+// It does not depend on CRIU. A process that freezes a tree must be watched by another one that
+// thaws the tree if it dies: package watchdog.
 //
 // Read freeze.go first.
 package freezer

@@ -15,14 +15,14 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// ErrRestless means that processes did not come to a stand, or never stopped making new ones.
-var ErrRestless = errors.New("the processes do not come to a stand")
+// ErrRestless is returned when processes could not be frozen in time, or kept creating new ones.
+var ErrRestless = errors.New("process tree did not freeze")
 
-// Patience is how long going back may take: thawing and moving never wait for a program, only for
-// the kernel.
+// Patience is how long thawing and moving back may take. They wait only for the kernel, never for a
+// program.
 const Patience = cgroup.Patience
 
-// look is how long to wait for news of a cgroup before looking anyway.
+// pollTime is how long to wait for an event of a cgroup before checking anyway.
 const look = 20 * time.Millisecond
 
 // Group is the cgroup in which a tree is frozen.
@@ -30,12 +30,11 @@ type Group struct {
 	// Path is its directory.
 	Path   string
 	parent string
-	// origin says where processes were that did not come from parent.
+	// origin is the cgroup of each process that did not come from parent.
 	origin map[int]string
 }
 
-// Freeze makes the tree of a root stand still in a new cgroup of that name. When it fails, nothing
-// has changed.
+// Freeze freezes the tree of a root in a new cgroup with that name. On failure nothing has changed.
 func Freeze(ctx context.Context, root proc.Identity, name string) (*Group, error) {
 	group, err := Gather(root, name)
 	if err != nil {
@@ -47,9 +46,9 @@ func Freeze(ctx context.Context, root proc.Identity, name string) (*Group, error
 	return group, nil
 }
 
-// Gather moves the tree of a root into a new cgroup of that name, where it runs on. A move takes
-// the kernel milliseconds; a tree that was gathered is frozen without any. When it fails, nothing
-// has changed.
+// Gather moves the tree of a root into a new cgroup with that name, without freezing it. Moving
+// takes the kernel milliseconds; freezing a gathered tree does not need it. On failure nothing has
+// changed.
 func Gather(root proc.Identity, name string) (*Group, error) {
 	parent, err := cgroup.Of(root.PID)
 	if err != nil {
@@ -69,7 +68,7 @@ func Gather(root proc.Identity, name string) (*Group, error) {
 	return group, nil
 }
 
-// Hold makes the tree of a root, which was gathered, stand still. When it fails, some of it may.
+// Hold freezes a gathered tree. On failure some processes may be frozen.
 func (g *Group) Hold(ctx context.Context, root proc.Identity) error {
 	if err := g.hold(ctx, root); err != nil {
 		return fmt.Errorf("freeze pid %d: %w", root.PID, err)
@@ -77,8 +76,8 @@ func (g *Group) Hold(ctx context.Context, root proc.Identity) error {
 	return nil
 }
 
-// hold moves processes until a frozen tree has none outside: what was born while others were moved
-// is found then.
+// hold moves processes until a frozen tree has none outside. Processes created while others were
+// moved are found by the next iteration.
 func (g *Group) hold(ctx context.Context, root proc.Identity) error {
 	for frozen := false; ctx.Err() == nil; frozen = true {
 		tree, err := proc.Tree(root)
@@ -89,7 +88,7 @@ func (g *Group) hold(ctx context.Context, root proc.Identity) error {
 		if err != nil {
 			return err
 		}
-		// A tree that was listed while it ran may have more processes by now.
+		// A tree that was listed while it was running may have more processes now.
 		if moved == 0 && frozen {
 			return g.release(tree)
 		}
@@ -103,7 +102,7 @@ func (g *Group) hold(ctx context.Context, root proc.Identity) error {
 	return fmt.Errorf("%w: %w", ErrRestless, context.Cause(ctx))
 }
 
-// take moves those processes of a tree that are elsewhere.
+// take moves the processes of a tree that are in other cgroups.
 func (g *Group) take(tree []*proc.Stat) (moved int, err error) {
 	for _, stat := range tree {
 		if stat.Zombie() {
@@ -127,7 +126,7 @@ func (g *Group) take(tree []*proc.Stat) (moved int, err error) {
 	return moved, nil
 }
 
-// release puts out those that are no longer of the tree: a process whose parent ended meanwhile.
+// release moves processes out that no longer belong to the tree, because their parent has ended.
 func (g *Group) release(tree []*proc.Stat) error {
 	pids, err := cgroup.Processes(g.Path)
 	if err != nil {
@@ -144,13 +143,13 @@ func (g *Group) release(tree []*proc.Stat) error {
 	return nil
 }
 
-// back moves a process where it was.
+// back moves a process to its original cgroup.
 func (g *Group) back(pid int) error {
 	if origin := g.origin[pid]; origin != "" {
 		if err := cgroup.Put(origin, pid); err == nil || proc.Gone(err) && live(origin) {
 			return nil
 		}
-		// Its cgroup was removed while it was away.
+		// The original cgroup was removed in the meantime.
 	}
 	if err := cgroup.Put(g.parent, pid); err != nil && !proc.Gone(err) {
 		return fmt.Errorf("move pid %d back to %s: %w", pid, g.parent, err)
@@ -158,16 +157,18 @@ func (g *Group) back(pid int) error {
 	return nil
 }
 
+// live reports whether a cgroup exists.
 func live(directory string) bool {
 	_, err := os.Stat(directory)
 	return err == nil
 }
 
-// await waits until all stand still.
+// await waits until all processes are frozen.
 func (g *Group) await(ctx context.Context) error {
 	return g.expect(ctx, func(events *os.File) (bool, error) { return cgroup.Event(events, "frozen") })
 }
 
+// expect waits until a condition on cgroup.events holds.
 func (g *Group) expect(ctx context.Context, holds func(events *os.File) (bool, error)) error {
 	events, err := os.Open(filepath.Join(g.Path, "cgroup.events"))
 	if err != nil {
@@ -188,7 +189,8 @@ func (g *Group) expect(ctx context.Context, holds func(events *os.File) (bool, e
 	}
 }
 
-// blame names processes that wait for a device or a file system, and cannot be stopped there.
+// blame names processes that wait uninterruptibly, for a device or a file system, and so cannot be
+// frozen.
 func (g *Group) blame() (text string) {
 	pids, _ := cgroup.Processes(g.Path)
 	for _, pid := range pids {

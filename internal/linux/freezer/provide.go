@@ -10,8 +10,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 )
 
-// Provide mounts the hierarchy of version 2 at a directory, which it makes, where nobody has
-// mounted it: in a root that was just unpacked, say. Release takes that back.
+// Provide mounts the cgroup2 hierarchy at a directory, which it creates, if it is not mounted yet:
+// for example in a new root file system. release undoes that.
 func Provide(directory string) (release func() error, err error) {
 	if _, err := cgroup.Top(); !errors.Is(err, cgroup.ErrNone) {
 		return func() error { return nil }, err

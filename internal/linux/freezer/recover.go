@@ -2,6 +2,6 @@ package freezer
 
 import "path/filepath"
 
-// At is a group that is there already: what a dead phosd and a dead watchdog have left. Where its
-// processes came from is known no more; they go back to where the group is.
+// At returns a group that a dead phosd and its dead watchdog have left. The origin of its processes
+// is unknown; they are moved to the group's parent.
 func At(path string) *Group { return &Group{Path: path, parent: filepath.Dir(path)} }

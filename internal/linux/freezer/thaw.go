@@ -13,8 +13,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 )
 
-// Thaw lets the processes go on, moves them back and removes the cgroup. Called again, it does what
-// is left.
+// Thaw resumes the processes, moves them back and removes the cgroup. After a failure it may be
+// called again.
 func (g *Group) Thaw() error {
 	if err := cgroup.Write(g.Path, "cgroup.freeze", "0"); cgroup.Removed(err) {
 		return nil
@@ -24,7 +24,7 @@ func (g *Group) Thaw() error {
 	return g.remove()
 }
 
-// Loosen lets the processes go on where they are.
+// Loosen resumes the processes and leaves them in the cgroup.
 func (g *Group) Loosen() error {
 	if err := cgroup.Write(g.Path, "cgroup.freeze", "0"); err != nil {
 		return fmt.Errorf("thaw: %w", err)
@@ -32,7 +32,7 @@ func (g *Group) Loosen() error {
 	return nil
 }
 
-// Kill ends all processes where they are, without their running once more.
+// Kill kills all processes without letting them run again.
 func (g *Group) Kill() error {
 	if !live(g.Path) {
 		return nil
@@ -60,7 +60,7 @@ func (g *Group) kill() error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// A kernel before 5.14. What is frozen makes no new processes.
+	// A kernel before 5.14. Frozen processes cannot fork.
 	pids, err := cgroup.Processes(g.Path)
 	if err != nil {
 		return err
@@ -73,10 +73,10 @@ func (g *Group) kill() error {
 	return nil
 }
 
-// remove moves all out and removes the directory.
+// remove moves all processes back and removes the directory.
 func (g *Group) remove() error { return cgroup.Dissolve(g.Path, g.back) }
 
-// Frozen reports whether all stand still.
+// Frozen reports whether all processes are frozen.
 func (g *Group) Frozen() bool {
 	events, err := os.Open(filepath.Join(g.Path, "cgroup.events"))
 	if err != nil {
@@ -87,15 +87,15 @@ func (g *Group) Frozen() bool {
 	return err == nil && frozen
 }
 
-// Start lets the processes go on where they are, until the next Stop.
+// Start resumes the processes in the cgroup until the next Stop.
 func (g *Group) Start() error {
 	if err := cgroup.Write(g.Path, "cgroup.freeze", "0"); err != nil {
-		return fmt.Errorf("let go on: %w", err)
+		return fmt.Errorf("resume: %w", err)
 	}
 	return nil
 }
 
-// Stop makes what has been let go on, by CRIU or by whoever may, stand still again.
+// Stop freezes the processes again after CRIU or Start has resumed them.
 func (g *Group) Stop(ctx context.Context) error {
 	if err := cgroup.Write(g.Path, "cgroup.freeze", "1"); err != nil {
 		return fmt.Errorf("freeze again: %w", err)
@@ -103,10 +103,11 @@ func (g *Group) Stop(ctx context.Context) error {
 	return g.await(ctx)
 }
 
-// Allow lets a user's CRIU freeze and thaw the group. He can put no process into it.
+// Allow lets CRIU, running as a user, freeze and thaw the group. The user still cannot move
+// processes into it.
 func (g *Group) Allow(uid uint32) error {
 	return os.Chown(filepath.Join(g.Path, "cgroup.freeze"), int(uid), -1)
 }
 
-// Processes lists those that are in the group.
+// Processes lists the processes in the group.
 func (g *Group) Processes() ([]int, error) { return cgroup.Processes(g.Path) }

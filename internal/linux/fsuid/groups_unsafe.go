@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// setThreadGroups sets the groups of this thread alone. The C library's and Go's own function would
-// set them for all.
+// setThreadGroups sets the groups of this thread only. The functions of the C library and of Go
+// would set them for all threads.
 func setThreadGroups(groups []uint32) error {
 	var first unsafe.Pointer
 	if len(groups) > 0 {

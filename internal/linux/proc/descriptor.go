@@ -12,19 +12,19 @@ import (
 // Descriptor is an open file of a process.
 type Descriptor struct {
 	Number int
-	// Target is what the kernel calls it: a path, or "pipe:[12]".
+	// Target is the kernel's name of the file: a path, or "pipe:[12]".
 	Target string
 	Stat   unix.Stat_t
 	// Flags are those of open.
 	Flags int
-	// Terminal is the number of a pseudo terminal whose master this is, else -1.
+	// Terminal is the number of the pseudo terminal if this is its master, or -1.
 	Terminal int
 }
 
-// Writable says that the file may be written through the descriptor.
+// Writable reports whether the file may be written through the descriptor.
 func (d *Descriptor) Writable() bool { return d.Flags&unix.O_ACCMODE != unix.O_RDONLY }
 
-// Format is the type of the file.
+// Format returns the type of the file.
 func (d *Descriptor) Format() uint32 { return d.Stat.Mode & unix.S_IFMT }
 
 // Descriptors lists the open files of a process.
@@ -86,8 +86,8 @@ func (d *Descriptor) parse(info string) {
 	}
 }
 
-// Borrow makes a descriptor of another process one of this, to ask what only its owner can: the
-// program does not notice.
+// Borrow duplicates a descriptor of another process, for queries that only its owner can make. The
+// other process cannot observe it.
 func Borrow(pid, number int) (*os.File, error) {
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -14,7 +14,7 @@ type Handle struct {
 	file *os.File
 }
 
-// Open takes a handle on the process of an identity; ErrGone when it has ended.
+// Open opens a handle on a process. The error is ErrGone if the process has ended.
 func Open(id Identity) (*Handle, error) {
 	fd, err := unix.PidfdOpen(id.PID, unix.PIDFD_NONBLOCK)
 	if err != nil {
@@ -24,15 +24,14 @@ func Open(id Identity) (*Handle, error) {
 		return nil, fmt.Errorf("open pid %d: %w", id.PID, err)
 	}
 	handle := &Handle{Identity: id, file: os.NewFile(uintptr(fd), "pidfd")}
-	// The pid may have been given to another process before the pidfd was taken; not any more from
-	// here on.
+	// The pid may have been reused before the pidfd was opened, but not after.
 	if err := id.Check(); err != nil {
 		return nil, errors.Join(err, handle.Close())
 	}
 	return handle, nil
 }
 
-// OpenPID takes a handle on whatever process has the pid now.
+// OpenPID opens a handle on the process that has the pid now.
 func OpenPID(pid int) (*Handle, error) {
 	id, err := Of(pid)
 	if err != nil {
@@ -41,7 +40,7 @@ func OpenPID(pid int) (*Handle, error) {
 	return Open(id)
 }
 
-// Inherit makes a handle of a pidfd that another process passed on.
+// Inherit returns a handle for a pidfd that another process has passed.
 func Inherit(id Identity, fd int) (*Handle, error) {
 	// Without this the runtime would block a thread in poll instead of using epoll.
 	if err := unix.SetNonblock(fd, true); err != nil {
@@ -51,7 +50,7 @@ func Inherit(id Identity, fd int) (*Handle, error) {
 	return &Handle{Identity: id, file: os.NewFile(uintptr(fd), "pidfd")}, nil
 }
 
-// Take makes a handle of a pidfd that came as a file, and closes the file.
+// Take returns a handle for a pidfd in a file, and closes the file.
 func Take(id Identity, pidfd *os.File) (*Handle, error) {
 	defer pidfd.Close()
 	fd, err := unix.FcntlInt(pidfd.Fd(), unix.F_DUPFD_CLOEXEC, 0)
@@ -88,7 +87,7 @@ func (h *Handle) Ended() bool {
 	return over
 }
 
-// Signal sends a signal to exactly this process; ErrGone when it has ended.
+// Signal sends a signal to exactly this process. The error is ErrGone if it has ended.
 func (h *Handle) Signal(signal unix.Signal) error {
 	raw, err := h.file.SyscallConn()
 	if err != nil {
@@ -104,7 +103,7 @@ func (h *Handle) Signal(signal unix.Signal) error {
 	return failure
 }
 
-// File is the pidfd, for passing on to a child.
+// File returns the pidfd, for passing it to a child.
 func (h *Handle) File() *os.File { return h.file }
 
 // Close stops watching.

@@ -11,29 +11,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrGone means that the process has ended, or that its pid names another one now.
-var ErrGone = errors.New("process is gone")
+// ErrGone is returned when a process has ended, or its pid belongs to another one now.
+var ErrGone = errors.New("process has ended")
 
-// Unknown reports whether an error says nothing of what was to be looked at: this process has no
-// descriptor, or no memory, for looking. It passes, so that nobody is to be taken for gone by it.
+// Unknown reports whether an error says nothing about the process, because this process lacks a
+// file descriptor or memory. Such errors are transient; do not treat the process as ended.
 func Unknown(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
 
-// Identity names one process of this boot.
+// Identity identifies a process until the next boot.
 type Identity struct {
 	PID int `json:"pid"`
-	// StartTicks is the start time as the kernel counts it: clock ticks since boot.
+	// StartTicks is the start time in clock ticks since boot.
 	StartTicks uint64 `json:"start_ticks"`
 }
 
-// Of finds the identity of the process that has a pid now.
+// Of returns the identity of the process that has a pid now.
 func Of(pid int) (Identity, error) {
 	stat, err := ReadStat(pid)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
 		return Identity{}, fmt.Errorf("%w: pid %d: %w", ErrGone, pid, err)
-	case err != nil: // which says nothing about the process
+	case err != nil: // says nothing about the process
 		return Identity{}, fmt.Errorf("pid %d: %w", pid, err)
 	}
 	return stat.Identity, nil
@@ -51,17 +51,16 @@ func (id Identity) Check() error {
 	return nil
 }
 
-// Gone reports whether the process is known to be gone. A zombie is not.
+// Gone reports whether the process is known to have ended. A zombie does not count as gone.
 func (id Identity) Gone() bool { return errors.Is(id.Check(), ErrGone) }
 
-// Executable is the path of the program file, as it was when it was started: without the mark of a
-// deleted file.
+// Executable returns the path of the program file, without the suffix of a deleted file.
 func (id Identity) Executable() (string, error) {
 	path, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", id.PID))
 	return strings.TrimSuffix(path, " (deleted)"), err
 }
 
-// Name is what the kernel calls the process: at most 15 bytes.
+// Name returns the kernel's name of the process: at most 15 bytes.
 func (id Identity) Name() string {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", id.PID))
 	if err != nil {
@@ -70,7 +69,7 @@ func (id Identity) Name() string {
 	return string(bytes.TrimSpace(name))
 }
 
-// Command is the command line, shortened to a number of bytes.
+// Command returns the command line, truncated to limit bytes.
 func (id Identity) Command(limit int) string {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", id.PID))
 	if err != nil || len(line) == 0 {
@@ -83,7 +82,7 @@ func (id Identity) Command(limit int) string {
 	return strings.ToValidUTF8(string(line), "?")
 }
 
-// Environment looks up variables in the environment that the process was started with.
+// Environment returns the environment with which the process was started.
 func (id Identity) Environment() (map[string]string, error) {
 	block, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", id.PID))
 	if err != nil {

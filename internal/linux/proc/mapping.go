@@ -18,28 +18,29 @@ type Mapping struct {
 	// Access is as in "rw-s".
 	Access string
 	Offset uint64
-	// Device and Inode name the file, both 0 for anonymous memory. Some file systems have other
-	// numbers for who asks the file itself.
+	// Device and Inode identify the file; both are 0 for anonymous memory. On some file systems
+	// stat of the file returns other numbers.
 	Device, Inode uint64
-	// Path is the file's, with " (deleted)" behind it once that name is gone; "[heap]" and the like
-	// for what the kernel or the C library has named; empty for other anonymous memory.
+	// Path is the path of the file, with the suffix " (deleted)" if it was removed. It is a name
+	// like "[heap]" for memory that the kernel or the C library has named, and empty for other
+	// anonymous memory.
 	Path string
 }
 
-// Shared says that what is written is seen by others.
+// Shared reports whether other processes see what is written.
 func (m *Mapping) Shared() bool { return strings.HasSuffix(m.Access, "s") }
 
-// Readable says that the process may read there.
+// Readable reports whether the process may read the memory.
 func (m *Mapping) Readable() bool { return strings.HasPrefix(m.Access, "r") }
 
-// Writable says that the process may write there.
+// Writable reports whether the process may write the memory.
 func (m *Mapping) Writable() bool { return strings.Contains(m.Access, "w") }
 
-// Executable says that the process may run what is there.
+// Executable reports whether the process may execute the memory.
 func (m *Mapping) Executable() bool { return strings.Contains(m.Access, "x") }
 
-// File is the link by which the kernel leads to the very file that a process has mapped, whatever
-// its name is by now. Only root may follow it.
+// File returns the kernel's link to the mapped file, which works even if the file was renamed or
+// removed. Only root may follow it.
 func (m *Mapping) File(pid int) string {
 	return fmt.Sprintf("/proc/%d/map_files/%x-%x", pid, m.Start, m.End)
 }
@@ -55,8 +56,8 @@ func Mappings(pid int) (found []Mapping, err error) {
 	return found, nil
 }
 
-// EachMapping goes through the address space of a process, and reads no more of it than is asked
-// for. After an error comes nothing.
+// EachMapping iterates over the address space of a process without reading all of it at once. It
+// ends after an error.
 func EachMapping(pid int) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
 		maps, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
@@ -76,8 +77,8 @@ func EachMapping(pid int) iter.Seq2[Mapping, error] {
 	}
 }
 
-// longestLine is more than a line has: a path has 4096 bytes at most, each of which may be written
-// as four.
+// maxLineBytes is an upper bound for a line: a path has at most 4096 bytes, each of which may be
+// escaped as four.
 const longestLine = 64 << 10
 
 func mappingsIn(maps io.Reader) iter.Seq2[Mapping, error] {
@@ -96,11 +97,11 @@ func mappingsIn(maps io.Reader) iter.Seq2[Mapping, error] {
 	}
 }
 
-// parseMapping reads "7f01-7f02 rw-s 00001000 00:1a 1234   /path with blanks".
+// parseMapping parses "7f01-7f02 rw-s 00001000 00:1a 1234   /path with blanks".
 func parseMapping(line string) (m Mapping, err error) {
 	fields := strings.SplitN(line, " ", 6)
 	if len(fields) < 5 || len(fields[1]) != 4 {
-		return m, fmt.Errorf("%q is no line of a process's mappings", line)
+		return m, fmt.Errorf("%q is not a line of /proc/PID/maps", line)
 	}
 	start, end, _ := strings.Cut(fields[0], "-")
 	major, minor, _ := strings.Cut(fields[3], ":")
@@ -118,15 +119,15 @@ func parseMapping(line string) (m Mapping, err error) {
 		{fields[4], 10, 64, &m.Inode},
 	} {
 		if *field.into, err = strconv.ParseUint(field.text, field.base, field.bits); err != nil {
-			return Mapping{}, fmt.Errorf("%q is no line of a process's mappings: %w", line, err)
+			return Mapping{}, fmt.Errorf("%q is not a line of /proc/PID/maps: %w", line, err)
 		}
 	}
 	m.Device, m.Access = unix.Mkdev(uint32(device[0]), uint32(device[1])), fields[1]
 	if len(fields) == 6 {
 		m.Path = strings.TrimLeft(fields[5], " ")
 	}
-	// The end of a line in a name is all that the kernel writes otherwise. Who has these four signs in
-	// a name is taken for that.
+	// The kernel escapes only newlines. A path that contains these four characters literally is
+	// misread.
 	m.Path = strings.ReplaceAll(m.Path, `\012`, "\n")
 	return m, nil
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Mounts are the numbers of all mounts that a process can see in its namespace.
+// Mounts returns the IDs of all mounts in the namespace of a process.
 func Mounts(pid int) (map[uint64]bool, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {

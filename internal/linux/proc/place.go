@@ -8,31 +8,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Namespace says which namespace of a kind a process is in: "pid:[4026531836]".
+// Namespace returns the namespace of a process: "pid:[4026531836]".
 func (id Identity) Namespace(kind string) (string, error) {
 	return os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", id.PID, kind))
 }
 
-// Elsewhere reports whether a process is in another namespace of one of these kinds than this one.
+// Elsewhere reports whether the process is in another namespace than this one, for any of the
+// kinds.
 func (id Identity) Elsewhere(kinds ...string) bool {
 	return slices.ContainsFunc(kinds, func(kind string) bool {
 		its, err := id.Namespace(kind)
-		// Not /proc/self: that is the first thread, which may have entered another one for something
-		// else.
+		// Not /proc/self: that is the first thread, which may have entered another namespace.
 		ours, ourErr := os.Readlink("/proc/thread-self/ns/" + kind)
 		return err == nil && ourErr == nil && its != ours
 	})
 }
 
-// SameRoot reports whether a process has the root directory that this one has.
+// SameRoot reports whether a process has the same root directory as this one.
 func SameRoot(id Identity) bool {
 	var its, ours unix.Stat_t
 	return unix.Stat(fmt.Sprintf("/proc/%d/root", id.PID), &its) != nil || unix.Stat("/", &ours) != nil ||
 		its.Dev == ours.Dev && its.Ino == ours.Ino
 }
 
-// Seen finds the process that this one, which may be in a container, knows by a pid. The zero
-// Identity knows what phosd does.
+// Seen returns the process that has pid in the pid namespace of id, which may be in a container.
+// The zero Identity stands for phosd's namespace.
 func (id Identity) Seen(pid int) (Identity, error) {
 	if id.PID == 0 || !id.Elsewhere("pid") {
 		return Of(pid)
@@ -53,7 +53,7 @@ func (id Identity) Seen(pid int) (Identity, error) {
 	return Identity{}, fmt.Errorf("%w: pid %d, as pid %d sees it", ErrGone, pid, id.PID)
 }
 
-// name is the pid by which this process knows another one; 0 when it cannot see it.
+// name returns the pid of other in the pid namespace of id; 0 if it is not visible there.
 func (id Identity) name(other Identity) int {
 	if !id.Elsewhere("pid") {
 		return other.PID
@@ -65,10 +65,10 @@ func (id Identity) name(other Identity) int {
 	return names[depth-1]
 }
 
-// KnownTo is the pid by which another process knows this one; 0 when it cannot see it.
+// KnownTo returns the pid of id in the pid namespace of other; 0 if it is not visible there.
 func (id Identity) KnownTo(other Identity) int { return other.name(id) }
 
-// Innermost is the pid that the process has for itself.
+// Innermost returns the pid in the process's own pid namespace.
 func (id Identity) Innermost() int {
 	if names := pids(id.PID); len(names) > 0 {
 		return names[len(names)-1]
@@ -85,8 +85,8 @@ func pids(pid int) []int {
 	return status.PIDs
 }
 
-// below reports whether the pid namespace so many levels above a process's own is that of another
-// process.
+// below reports whether the pid namespace that is so many levels above a process's own is that of
+// other.
 func below(pid, levels int, other Identity) bool {
 	space, err := os.Open(fmt.Sprintf("/proc/%d/ns/pid", pid))
 	if err != nil {

@@ -12,24 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stat is what /proc/PID/stat says.
+// Stat is the content of /proc/PID/stat.
 type Stat struct {
 	Identity
-	// State is a letter, as ps shows it.
+	// State is a letter, as in ps.
 	State byte
-	// Parent, Group and Session are pids; 0 is one that is not seen from here.
+	// Parent, Group and Session are pids; 0 means one that is not visible from here.
 	Parent, Group, Session int
 	// Terminal is the device of the controlling terminal, 0 for none.
 	Terminal uint64
-	// Foreground is the process group that the controlling terminal has in the foreground.
+	// Foreground is the foreground process group of the controlling terminal.
 	Foreground int
 	Threads    int
 }
 
-// Zombie says that the process has ended, and only its parent has not asked for it yet.
+// Zombie reports whether the process has ended but was not reaped.
 func (s *Stat) Zombie() bool { return s.State == 'Z' || s.State == 'X' }
 
-// Gone reports whether an error means that the process has ended meanwhile.
+// Gone reports whether an error means that the process has ended.
 func Gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) || errors.Is(err, ErrGone)
 }
@@ -60,7 +60,7 @@ const (
 )
 
 func parseStat(text []byte) (*Stat, error) {
-	// The name is in parentheses and may hold anything, parentheses too.
+	// The name is in parentheses and may contain parentheses itself.
 	end := bytes.LastIndexByte(text, ')')
 	if end < 0 {
 		return nil, errors.New("no name")
@@ -86,9 +86,9 @@ func parseStat(text []byte) (*Stat, error) {
 	}, nil
 }
 
-// All lists the pids that are there now.
+// All lists the pids of all processes.
 func All() ([]int, error) {
-	entries, err := os.ReadDir("/proc") // Glob would find nothing when it cannot look
+	entries, err := os.ReadDir("/proc") // Glob would return nothing instead of an error
 	if err != nil {
 		return nil, err
 	}

@@ -9,30 +9,30 @@ import (
 	"strings"
 )
 
-// Status is what /proc/PID/status says.
+// Status is the content of /proc/PID/status.
 type Status struct {
-	// UIDs and GIDs are the real, effective, saved and file system ones.
+	// UIDs and GIDs are the real, effective, saved and file system ids.
 	UIDs, GIDs [4]uint32
 	Groups     []uint32
-	// Tracer is a debugger's thread.
+	// Tracer is the thread id of a debugger.
 	Tracer int
-	// Process is the pid of the process that a thread is of.
+	// Process is the pid of a thread's process.
 	Process int
-	// PIDs are those that the process has, from this namespace to its own.
+	// PIDs are the process's pids, from this namespace to its own.
 	PIDs []int
-	// Session is its session's in its own namespace; 0 when the leader is outside of that.
+	// Session is the session id in the process's own namespace; 0 if the leader is outside of it.
 	Session int
 	// Permitted, Effective, Inheritable and Ambient are sets of capabilities.
 	Permitted, Effective, Inheritable, Ambient uint64
-	// Pending are signals to the main thread and to the whole process.
+	// Pending are pending signals of the main thread, SharedPending those of the whole process.
 	Pending, SharedPending uint64
-	// Blocked are the signals that the main thread does not want now.
+	// Blocked is the signal mask of the main thread.
 	Blocked       uint64
 	Seccomp       int
 	ResidentBytes uint64
 }
 
-// InnermostPID is the pid in the process's own namespace.
+// InnermostPID returns the pid in the process's own namespace.
 func (s *Status) InnermostPID() int {
 	if len(s.PIDs) == 0 {
 		return 0
@@ -60,8 +60,8 @@ func readStatus(path string) (*Status, error) {
 	return status, nil
 }
 
-// parseStatus reads the lines that Status has fields for. User and group ids must be there: a
-// missing one must never be taken for 0, which is root.
+// parseStatus parses the lines of Status's fields. User and group ids are required: a missing one
+// must never become 0, which is root.
 func parseStatus(text string) (*Status, error) {
 	status := new(Status)
 	required := map[string]int{"Uid": len(status.UIDs), "Gid": len(status.GIDs), "Groups": 0}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Tree lists a process and all that descend from it, parents before their children. Zombies are
-// among them. What is born or ends meanwhile may be missed: ask again until the answers agree.
+// Tree lists a process and all its descendants, parents before their children, including zombies.
+// It may miss processes that start or end in the meantime: repeat it until two results agree.
 func Tree(root Identity) ([]*Stat, error) {
 	first, err := ReadStat(root.PID)
 	if err != nil && !Gone(err) {
@@ -40,12 +40,12 @@ func Tree(root Identity) ([]*Stat, error) {
 	return found, nil
 }
 
-// mostReads is how often the children of a process are read whose threads come and go all the time.
+// maxReads is how often the children of a process are read if its threads change all the time.
 const mostReads = 16
 
-// Children lists the pids of a process's children, whichever of its threads made them. When a
-// thread ends its children become another one's, perhaps of one that was read already; so all are
-// read until two answers agree.
+// Children lists the pids of a process's children, of all its threads. When a thread ends, its
+// children move to another thread, which may have been read already. So Children reads all until
+// two results agree.
 func Children(pid int) ([]int, error) {
 	var threads, children []int
 	for range mostReads {
@@ -99,9 +99,8 @@ func Threads(pid int) ([]int, error) {
 	return threads, nil
 }
 
-// Inside lists the processes and threads of the pid namespace of a process, by the ids that they
-// have in it, with the pids that their processes have here. Those of namespaces below it are not
-// among them.
+// Inside lists the processes and threads of the pid namespace of place: their ids in it, with the
+// pids of their processes in this namespace. Those of nested namespaces are not included.
 func Inside(place Identity) (map[int]int, error) {
 	space, err := place.Namespace("pid")
 	if err != nil {
