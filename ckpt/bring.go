@@ -88,7 +88,7 @@ type BringOrder struct {
 type Prepared struct {
 	order     PrepareOrder
 	steps     *sequence
-	gauge     *gauge
+	progress     *progress
 	roots     []int
 	work      []Work
 	returning map[int]Returning
@@ -112,12 +112,12 @@ type Brought struct {
 // Prepare unpacks CRIU's files and starts the workers. With Eager set it returns when all memory is
 // loaded. On failure it leaves nothing behind.
 func Prepare(ctx context.Context, order PrepareOrder) (*Prepared, error) {
-	meter := newGauge(order.Progress)
+	meter := newProgress(order.Progress)
 	p := &Prepared{
-		order: order, gauge: meter, steps: newSequence(order.Fail, order.Log, meter.phase),
+		order: order, progress: meter, steps: newSequence(order.Fail, order.Log, meter.phase),
 		roots: rootsOf(order.Source.Manifest), returning: make(map[int]Returning), files: make(map[string]*os.File),
 	}
-	if err := p.steps.run(ctx, p.preparing()...); err != nil {
+	if err := p.steps.run(ctx, p.prepareSteps()...); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -133,10 +133,10 @@ func Prepare(ctx context.Context, order PrepareOrder) (*Prepared, error) {
 // comes after that.
 
 // prepareSteps returns the steps of the first half.
-func (p *Prepared) preparing() []step {
+func (p *Prepared) prepareSteps() []step {
 	steps := []step{
 		{"prepare", p.checkRoots, p.release},
-		{"unpack", p.unpackAll, p.clear},
+		{"unpack", p.unpackAll, p.removeTemporary},
 		{"workers", p.startWorkers, p.endWorkers},
 	}
 	if p.order.Eager {
@@ -146,16 +146,16 @@ func (p *Prepared) preparing() []step {
 }
 
 // commitSteps returns the steps of the second half.
-func (b *bringing) bringing() (steps []step) {
+func (b *restore) commitSteps() (steps []step) {
 	eager, held := b.Prepared.order.Eager, b.order.Hold != nil
 	if held && !eager {
 		steps = append(steps, b.readyStep())
 	}
-	steps = append(steps, step{"restore-hold", b.hold, nil}, step{"processes", b.processes, b.kill})
+	steps = append(steps, step{"restore-hold", b.hold, nil}, step{"processes", b.processes, b.killTrees})
 	if !held && !eager {
 		steps = append(steps, b.readyStep())
 	}
-	return append(steps, step{"attach", b.attach, nil}, step{"keep", b.keep, nil})
+	return append(steps, step{"attach", b.attach, nil}, step{"keep", b.keepTrees, nil})
 }
 
 func (p *Prepared) readyStep() step { return step{"ready", p.ready, nil} }
@@ -261,7 +261,7 @@ func (p *Prepared) ready(ctx context.Context) error {
 	var work []func(context.Context) error
 	for pid, each := range p.returning {
 		work = append(work, func(ctx context.Context) error {
-			if err := each.Ready(ctx, func(now Step) { p.gauge.part(pid, now) }); err != nil {
+			if err := each.Ready(ctx, func(now Step) { p.progress.part(pid, now) }); err != nil {
 				return fmt.Errorf("pid %d: %w", pid, err)
 			}
 			return nil
@@ -281,7 +281,7 @@ func (p *Prepared) endWorkers() {
 }
 
 // removeTemporary removes the files that are needed only until the processes are restored.
-func (p *Prepared) clear() {
+func (p *Prepared) removeTemporary() {
 	for _, work := range p.work {
 		if err := work.Remove(); err != nil {
 			p.steps.log.Error("cannot remove temporary files of a restore", "error", err)
@@ -296,16 +296,16 @@ func (p *Prepared) clear() {
 
 // Bring restores the processes. On failure it ends the image's workers and processes.
 func (p *Prepared) Bring(ctx context.Context, order BringOrder) (*Brought, error) {
-	p.gauge.tell = func(Step) {}
+	p.progress.report = func(Step) {}
 	if order.Progress != nil {
-		p.gauge.tell = order.Progress
+		p.progress.report = order.Progress
 	}
-	b := &bringing{Prepared: p, order: order}
-	if err := p.steps.run(ctx, b.bringing()...); err != nil {
+	b := &restore{Prepared: p, order: order}
+	if err := p.steps.run(ctx, b.commitSteps()...); err != nil {
 		return nil, err
 	}
 	p.steps.keep()
-	p.clear()
+	p.removeTemporary()
 	p.release()
 	root := b.trees[0].Processes()[p.roots[0]]
 	return &Brought{

@@ -13,14 +13,14 @@ import (
 )
 
 // restore is the second half of a restore: the processes of a prepared image.
-type bringing struct {
+type restore struct {
 	*Prepared
 	order BringOrder
 	trees []Restored
 }
 
 // hold calls the Hold of the options, with the deadline.
-func (b *bringing) hold(ctx context.Context) error {
+func (b *restore) hold(ctx context.Context) error {
 	if b.order.Hold == nil {
 		return nil
 	}
@@ -30,13 +30,13 @@ func (b *bringing) hold(ctx context.Context) error {
 }
 
 // processes runs CRIU to restore the processes. They stay frozen.
-func (b *bringing) processes(ctx context.Context) error {
+func (b *restore) processes(ctx context.Context) error {
 	m := b.Prepared.order.Source.Manifest
 	limit := b.Prepared.order.Deadline + time.Duration(m.CPU.Bytes/dumpSecondBytes)*time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for i, root := range b.roots {
-		files, err := b.written(i == 0)
+		files, err := b.writtenFiles(i == 0)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (b *bringing) processes(ctx context.Context) error {
 }
 
 // remap returns the files that replace mapped paths, by path.
-func (b *bringing) remap() map[string]*os.File {
+func (b *restore) remap() map[string]*os.File {
 	remap := make(map[string]*os.File)
 	for _, each := range b.returning {
 		for path, file := range each.Files() {
@@ -73,7 +73,7 @@ func (b *bringing) remap() map[string]*os.File {
 
 // writtenFiles returns the files whose content must be restored. They are restored once, with the
 // first tree.
-func (b *bringing) written(first bool) (files []FileContent, err error) {
+func (b *restore) writtenFiles(first bool) (files []FileContent, err error) {
 	if !first {
 		return nil, nil
 	}
@@ -92,7 +92,7 @@ func (b *bringing) written(first bool) (files []FileContent, err error) {
 	return files, nil
 }
 
-func (b *bringing) kill() {
+func (b *restore) killTrees() {
 	for _, tree := range b.trees {
 		if err := tree.Kill(); err != nil {
 			b.steps.log.Error("cannot kill a tree after a failed restore", "error", err)
@@ -102,7 +102,7 @@ func (b *bringing) kill() {
 }
 
 // attach gives each worker its program.
-func (b *bringing) attach(ctx context.Context) error {
+func (b *restore) attach(ctx context.Context) error {
 	all := make(map[int]proc.Identity)
 	for _, tree := range b.trees {
 		for pid, id := range tree.Processes() {
@@ -126,7 +126,7 @@ func (b *bringing) attach(ctx context.Context) error {
 }
 
 // keepTrees lets all trees run. If it fails, the undo of an earlier step kills them.
-func (b *bringing) keep(context.Context) error {
+func (b *restore) keepTrees(context.Context) error {
 	for _, tree := range b.trees {
 		if err := tree.Keep(); err != nil {
 			return fmt.Errorf("resume processes: %w", err)
@@ -145,7 +145,7 @@ func RootOf(place proc.Identity) string {
 
 // sameContent reports whether the library at its path is unchanged since the checkpoint.
 func sameContent(root string, as fsuid.Rights, saved image.SavedFile) bool {
-	file, info, err := openOf(as, root, saved.Path)
+	file, info, err := openRegular(as, root, saved.Path)
 	if err != nil {
 		return false
 	}

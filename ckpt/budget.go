@@ -3,14 +3,14 @@ package ckpt
 const (
 	// fixedBytes is the memory that phosd and its helpers take for any checkpoint: CRIU, the
 	// watchdog, and what they read of the image.
-	ownBytes = 24 << 20
+	fixedBytes = 24 << 20
 	// deviceBytes is what a worker takes beside its copies of memory: the saved session and write
 	// buffers.
 	deviceBytes = 24 << 20
 )
 
 // budget returns the rest of the memory that the checkpoint may take.
-func (v *saving) budget() uint64 {
+func (v *checkpoint) budget() uint64 {
 	left := v.order.Options.BudgetBytes
 	for _, work := range v.work {
 		left -= min(left, work.MemoryBytes())
@@ -20,7 +20,7 @@ func (v *saving) budget() uint64 {
 
 // share returns a device's part of the memory for copies. At least half of a small budget is for
 // copies: without copies nothing can be saved while the program runs.
-func (v *saving) share(devices int) uint64 {
-	left, others := v.budget(), uint64(ownBytes+devices*deviceBytes)
+func (v *checkpoint) share(devices int) uint64 {
+	left, others := v.budget(), uint64(fixedBytes+devices*deviceBytes)
 	return max(left/2, left-min(left, others)) / uint64(devices)
 }

@@ -17,11 +17,11 @@ import (
 
 // write puts CRIU's files into the image. An entry is named ROOT/FILE, where ROOT is the pid of the
 // tree's root.
-func (v *saving) write(ctx context.Context) error {
+func (v *checkpoint) write(ctx context.Context) error {
 	if len(v.work) == 0 {
 		return nil
 	}
-	v.gauge.phase(Step{Phase: "write"})
+	v.progress.phase(Step{Phase: "write"})
 	tree := &image.Tree{}
 	for i, work := range v.work {
 		entries, err := v.putTree(ctx, work.Descriptor(), v.trees[i].Processes[0])
@@ -40,17 +40,17 @@ func (v *saving) write(ctx context.Context) error {
 	}
 	v.cpu.Tree, v.cpu.CRIU = hash.String(), v.trees[0].CRIU
 	// Free files that lie in memory as early as possible.
-	return v.clear()
+	return v.removeWork()
 }
 
 // putTree stores the files of one tree: those of the dump and those of the precopy.
-func (v *saving) putTree(ctx context.Context, dir *os.File, root Process) ([]image.Entry, error) {
+func (v *checkpoint) putTree(ctx context.Context, dir *os.File, root Process) ([]image.Entry, error) {
 	prefix := strconv.Itoa(root.PID) + "/"
 	entries, err := v.putDirectory(ctx, dir, root.UID, prefix)
 	if err != nil {
 		return nil, err
 	}
-	earlier, err := OpenEarlier(dir)
+	earlier, err := OpenParentImages(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return entries, nil
 	}
@@ -58,12 +58,12 @@ func (v *saving) putTree(ctx context.Context, dir *os.File, root Process) ([]ima
 		return nil, err
 	}
 	defer earlier.Close()
-	more, err := v.putDirectory(ctx, earlier, root.UID, prefix+EarlierImages+"/")
+	more, err := v.putDirectory(ctx, earlier, root.UID, prefix+ParentImages+"/")
 	return append(entries, more...), err
 }
 
 // putDirectory stores the files of one private directory.
-func (v *saving) putDirectory(ctx context.Context, dir *os.File, uid uint32, prefix string) ([]image.Entry, error) {
+func (v *checkpoint) putDirectory(ctx context.Context, dir *os.File, uid uint32, prefix string) ([]image.Entry, error) {
 	names, err := namesIn(dir)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (v *saving) putDirectory(ctx context.Context, dir *os.File, uid uint32, pre
 	var entries []image.Entry
 	var work []func(context.Context) error
 	for _, name := range names {
-		if strings.HasSuffix(name, ".log") || name == EarlierImages {
+		if strings.HasSuffix(name, ".log") || name == ParentImages {
 			continue
 		}
 		work = append(work, func(ctx context.Context) error {
@@ -92,7 +92,7 @@ func (v *saving) putDirectory(ctx context.Context, dir *os.File, uid uint32, pre
 }
 
 // commit completes the manifest, seals it and commits the transaction.
-func (v *saving) commit(ctx context.Context) error {
+func (v *checkpoint) commit(ctx context.Context) error {
 	if err := v.image.writer.Close(); err != nil {
 		return err
 	}
@@ -105,9 +105,9 @@ func (v *saving) commit(ctx context.Context) error {
 	m.Owner.UID, m.Owner.GID, m.Owner.Groups = root.UID, root.GID, v.groups
 	m.CPU = v.cpu
 	m.Files = v.files
-	m.Processes, m.Endpoints = v.described()
+	m.Processes, m.Endpoints = v.describe()
 	if v.order.Stop {
-		v.pause = time.Since(v.paused) // the program ends right after this
+		v.pause = time.Since(v.lastPause) // the program ends right after this
 	}
 	m.Stats = image.Stats{
 		PauseMicroseconds: uint64(v.pause.Microseconds()), WrittenBytes: stats.StoredBytes, SharedBytes: stats.SharedBytes,
@@ -118,7 +118,7 @@ func (v *saving) commit(ctx context.Context) error {
 	}
 	// Flush may take long, so it must end with the context: a stopped program may have to be
 	// resumed.
-	if err := leaving(ctx, v.image.transaction.Flush); err != nil {
+	if err := runAbandonable(ctx, v.image.transaction.Flush); err != nil {
 		return err
 	}
 	return v.image.commit(ctx, m)
@@ -126,7 +126,7 @@ func (v *saving) commit(ctx context.Context) error {
 
 // describe returns the processes and the outside ends of all trees. Ends are numbered again,
 // because each tree counts from 1.
-func (v *saving) described() (processes []image.Process, endpoints []image.Endpoint) {
+func (v *checkpoint) describe() (processes []image.Process, endpoints []image.Endpoint) {
 	for _, tree := range v.trees {
 		v.order.Manifest.Contained = v.order.Manifest.Contained || tree.Contained
 		for _, p := range tree.Processes {

@@ -24,33 +24,33 @@ type device struct {
 }
 
 // abortDevice aborts a device and drops its pack. The device may begin again.
-func (v *saving) giveUp(d *device) {
+func (v *checkpoint) abortDevice(d *device) {
 	d.Abort()
 	d.begun = false
 	if d.pack == nil {
 		return
 	}
-	if err := v.image.drop(d.pack); err != nil {
+	if err := v.image.dropPack(d.pack); err != nil {
 		v.steps.log.Error("cannot drop a pack", "pid", d.Process(), "error", err)
 	}
 	d.pack = nil
 }
 
 const (
-	firstPatience = 5 * time.Millisecond
-	shortestDrain = 100 * time.Millisecond
-	mostPatience  = 500 * time.Millisecond
+	minRetryDelay = 5 * time.Millisecond
+	minDrain = 100 * time.Millisecond
+	maxRetryDelay  = 500 * time.Millisecond
 	// dumpSecondBytes is a write speed that every disk reaches. CRIU's deadline grows by it.
 	dumpSecondBytes = 16 << 20
 	// minPrecopyBytes is the least memory for which a precopy pays: it stops each process once
 	// more, for a moment.
-	precopiedBytes = 64 << 20
+	minPrecopyBytes = 64 << 20
 )
 
 // precopy copies GPU and CPU memory while the programs run.
-func (v *saving) precopy(ctx context.Context) error {
+func (v *checkpoint) precopy(ctx context.Context) error {
 	work := []func(context.Context) error{func(ctx context.Context) error {
-		return v.patiently(ctx, time.Now().Add(v.order.Deadline), v.beginDevices)
+		return v.retryBusy(ctx, time.Now().Add(v.order.Deadline), v.beginDevices)
 	}}
 	for i := range v.work {
 		work = append(work, func(ctx context.Context) error { return v.precopyTree(ctx, v.trees[i], v.work[i]) })
@@ -60,8 +60,8 @@ func (v *saving) precopy(ctx context.Context) error {
 
 // precopyTree copies the memory of processes before the pause, if that shortens the pause. A
 // failure only makes the pause longer.
-func (v *saving) precopyTree(ctx context.Context, tree *Tree, work Work) error {
-	if v.order.Options.StopTheWorld || residentBytes(tree) < precopiedBytes {
+func (v *checkpoint) precopyTree(ctx context.Context, tree *Tree, work Work) error {
+	if v.order.Options.StopTheWorld || residentBytes(tree) < minPrecopyBytes {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, v.dumpTime(tree))
@@ -81,7 +81,7 @@ func (v *saving) precopyTree(ctx context.Context, tree *Tree, work Work) error {
 }
 
 // beginDevices begins the devices of all processes that use a GPU now, except those already begun.
-func (v *saving) beginDevices(ctx context.Context) error {
+func (v *checkpoint) beginDevices(ctx context.Context) error {
 	found, err := v.order.Devices(v.trees)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (v *saving) beginDevices(ctx context.Context) error {
 			continue
 		}
 		mine := options
-		mine.Progress = func(now Step) { v.gauge.part(d.number, now) }
+		mine.Progress = func(now Step) { v.progress.part(d.number, now) }
 		work = append(work, func(ctx context.Context) error {
 			packs, err := v.image.packs()
 			if err != nil {
@@ -107,8 +107,8 @@ func (v *saving) beginDevices(ctx context.Context) error {
 			}
 			d.pack = packs[0]
 			if err := d.Begin(ctx, packs, mine); err != nil {
-				v.giveUp(d)
-				return about(d, err)
+				v.abortDevice(d)
+				return withPID(d, err)
 			}
 			d.begun = true
 			return nil
@@ -119,7 +119,7 @@ func (v *saving) beginDevices(ctx context.Context) error {
 
 // match replaces v.devices by found. Devices that are already known keep their state; those that
 // are gone are aborted.
-func (v *saving) match(found []Device) {
+func (v *checkpoint) match(found []Device) {
 	known := v.devices
 	v.devices = nil
 	for _, each := range found {
@@ -135,20 +135,20 @@ func (v *saving) match(found []Device) {
 		}
 	}
 	for _, gone := range known {
-		v.giveUp(gone)
+		v.abortDevice(gone)
 	}
 }
 
 // retryBusy calls try until it returns no ErrBusy, or until the time is over.
-func (v *saving) patiently(ctx context.Context, until time.Time, try func(context.Context) error) error {
-	for wait := firstPatience; ; wait = min(2*wait, mostPatience) {
+func (v *checkpoint) retryBusy(ctx context.Context, until time.Time, try func(context.Context) error) error {
+	for wait := minRetryDelay; ; wait = min(2*wait, maxRetryDelay) {
 		err := try(ctx)
 		if err == nil || !errors.Is(err, ErrBusy) {
 			return err
 		}
 		v.steps.log.Debug("busy", "why", err)
 		if time.Now().Add(wait).After(until) {
-			return &LateError{"the program did not become idle", v.order.Deadline, err}
+			return &DeadlineError{"the program did not become idle", v.order.Deadline, err}
 		}
 		select {
 		case <-time.After(wait):
@@ -159,12 +159,12 @@ func (v *saving) patiently(ctx context.Context, until time.Time, try func(contex
 }
 
 // pauseAll ends with all trees quiesced, frozen and cut.
-func (v *saving) pauseAll(ctx context.Context) error {
+func (v *checkpoint) pauseAll(ctx context.Context) error {
 	v.prepareAll(ctx)
-	v.waiting = time.Now()
-	until := v.waiting.Add(v.order.Deadline)
-	return v.patiently(ctx, until, func(ctx context.Context) error {
-		v.paused = time.Now()
+	v.firstPause = time.Now()
+	until := v.firstPause.Add(v.order.Deadline)
+	return v.retryBusy(ctx, until, func(ctx context.Context) error {
+		v.lastPause = time.Now()
 		attempt := v.steps.branch()
 		err := attempt.run(ctx,
 			step{"quiesce", func(ctx context.Context) error { return v.quiesce(ctx, until) }, v.openGates},
@@ -180,17 +180,17 @@ func (v *saving) pauseAll(ctx context.Context) error {
 }
 
 // quiesce closes all gates and waits until all calls are done.
-func (v *saving) quiesce(ctx context.Context, until time.Time) error {
+func (v *checkpoint) quiesce(ctx context.Context, until time.Time) error {
 	// A process may have begun to use a GPU after the precopy began.
 	if err := v.beginDevices(ctx); err != nil {
 		return err
 	}
-	v.gauge.phase(Step{Phase: "drain"})
-	patience := max(time.Until(until), firstPatience)
+	v.progress.phase(Step{Phase: "drain"})
+	patience := max(time.Until(until), minRetryDelay)
 	if len(v.devices) > 1 {
 		// A busy program must not keep the others paused for long. Each try may take as long as all
 		// tries before it.
-		patience = min(patience, max(time.Since(v.waiting), shortestDrain))
+		patience = min(patience, max(time.Since(v.firstPause), minDrain))
 	}
 	var work []func(context.Context) error
 	for _, d := range v.devices {
@@ -200,14 +200,14 @@ func (v *saving) quiesce(ctx context.Context, until time.Time) error {
 			if errors.Is(err, ErrBusy) {
 				d.closed = false // the device opened its gate again
 			}
-			return about(d, err)
+			return withPID(d, err)
 		})
 	}
 	return parallel(ctx, work...)
 }
 
 // withPID adds the device's process to the error.
-func about(d *device, err error) error {
+func withPID(d *device, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -215,9 +215,9 @@ func about(d *device, err error) error {
 }
 
 // openGates lets all programs make calls again.
-func (v *saving) openGates() {
+func (v *checkpoint) openGates() {
 	// The gates are opened even if the caller has cancelled the checkpoint.
-	ctx, cancel := context.WithTimeout(context.Background(), openTime)
+	ctx, cancel := context.WithTimeout(context.Background(), openGateTimeout)
 	defer cancel()
 	var all sync.WaitGroup
 	for _, d := range v.devices {
@@ -228,20 +228,20 @@ func (v *saving) openGates() {
 	all.Wait()
 }
 
-func (v *saving) openGate(ctx context.Context, d *device) {
+func (v *checkpoint) openGate(ctx context.Context, d *device) {
 	d.closed = false
 	if err := d.Resume(ctx); err != nil {
 		v.steps.log.Error("open a gate", "pid", d.Process(), "error", err)
 		// Aborting its checkpoint makes the worker open the gate by itself.
-		v.giveUp(d)
+		v.abortDevice(d)
 	}
 }
 
 // openGateTimeout is how long a worker may take to open a gate. A worker that hangs on a disk opens
 // its gate when it is aborted.
-const openTime = 3 * time.Second
+const openGateTimeout = 3 * time.Second
 
-func (v *saving) freeze(ctx context.Context) error {
+func (v *checkpoint) freeze(ctx context.Context) error {
 	for _, tree := range v.trees {
 		frozen, err := v.order.CPU.Freeze(ctx, tree)
 		if err != nil {
@@ -250,7 +250,7 @@ func (v *saving) freeze(ctx context.Context) error {
 		v.frozen = append(v.frozen, frozen)
 	}
 	// Everything is stopped now: inspect again.
-	trees, err := v.look(ctx)
+	trees, err := v.inspectAll(ctx)
 	if err != nil {
 		return err
 	}
@@ -270,7 +270,7 @@ func (v *saving) freeze(ctx context.Context) error {
 	return nil
 }
 
-func (v *saving) thaw() {
+func (v *checkpoint) thaw() {
 	for _, frozen := range v.frozen {
 		if err := frozen.Thaw(); err != nil {
 			v.steps.log.Error("cannot thaw", "error", err)
@@ -280,18 +280,18 @@ func (v *saving) thaw() {
 }
 
 // cut saves dirty memory, the processes and the files that they write, all in parallel.
-func (v *saving) cut(ctx context.Context, until time.Time) error {
-	v.gauge.phase(Step{Phase: "cut"})
+func (v *checkpoint) cut(ctx context.Context, until time.Time) error {
+	v.progress.phase(Step{Phase: "cut"})
 	v.files = nil
-	v.within.anew()
-	work := []func(context.Context) error{v.within.timed("files", v.saveFiles)}
+	v.timing.reset()
+	work := []func(context.Context) error{v.timing.timed("files", v.saveFiles)}
 	for _, d := range v.devices {
-		work = append(work, v.within.timed("gpu", func(ctx context.Context) error {
-			return about(d, d.Cut(ctx, max(time.Until(until), firstPatience)))
+		work = append(work, v.timing.timed("gpu", func(ctx context.Context) error {
+			return withPID(d, d.Cut(ctx, max(time.Until(until), minRetryDelay)))
 		}))
 	}
 	for i, work1 := range v.work {
-		work = append(work, v.within.timed("processes", func(ctx context.Context) error {
+		work = append(work, v.timing.timed("processes", func(ctx context.Context) error {
 			return v.dump(ctx, v.frozen[i], work1, v.trees[i])
 		}))
 	}
@@ -301,7 +301,7 @@ func (v *saving) cut(ctx context.Context, until time.Time) error {
 }
 
 // dump runs CRIU to write the processes of one tree.
-func (v *saving) dump(ctx context.Context, frozen Frozen, work Work, tree *Tree) error {
+func (v *checkpoint) dump(ctx context.Context, frozen Frozen, work Work, tree *Tree) error {
 	limit := v.dumpTime(tree)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -315,12 +315,12 @@ func (v *saving) dump(ctx context.Context, frozen Frozen, work Work, tree *Tree)
 	case err == nil:
 		return nil
 	case ctx.Err() == nil && (limited.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
-		return &LateError{fmt.Sprintf("the processes of pid %d were not written", tree.Processes[0].PID), limit, err}
+		return &DeadlineError{fmt.Sprintf("the processes of pid %d were not written", tree.Processes[0].PID), limit, err}
 	}
 	return fmt.Errorf("dump: %w", err)
 }
 
-func (v *saving) hold(ctx context.Context) error {
+func (v *checkpoint) hold(ctx context.Context) error {
 	if v.order.Hold == nil {
 		return nil
 	}
@@ -330,7 +330,7 @@ func (v *saving) hold(ctx context.Context) error {
 }
 
 // resumeAll thaws the trees and opens the gates, unless the programs end with this checkpoint.
-func (v *saving) goOn(ctx context.Context) error {
+func (v *checkpoint) resumeAll(ctx context.Context) error {
 	if v.order.Stop {
 		return nil
 	}
@@ -345,11 +345,11 @@ func (v *saving) goOn(ctx context.Context) error {
 		work = append(work, func(ctx context.Context) error {
 			err := d.Resume(ctx)
 			d.closed = err != nil
-			return about(d, err)
+			return withPID(d, err)
 		})
 	}
 	err := parallel(ctx, work...)
-	v.pause = time.Since(v.paused)
+	v.pause = time.Since(v.lastPause)
 	if dropped := v.dropPrepared(); dropped != nil {
 		v.steps.log.Error("cannot release what was prepared for the pause", "error", dropped)
 	}
@@ -357,8 +357,8 @@ func (v *saving) goOn(ctx context.Context) error {
 }
 
 // finish makes the workers write what they had only copied to buffers.
-func (v *saving) finish(ctx context.Context) error {
-	v.gauge.phase(Step{Phase: "write"})
+func (v *checkpoint) finish(ctx context.Context) error {
+	v.progress.phase(Step{Phase: "write"})
 	halves := make([]image.GPUHalf, len(v.devices))
 	var work []func(context.Context) error
 	for i, d := range v.devices {
@@ -367,7 +367,7 @@ func (v *saving) finish(ctx context.Context) error {
 				// The worker is done: the gate is open, and the pack belongs to the transaction.
 				d.begun, d.closed, d.pack = false, false, nil
 			}
-			return about(d, err)
+			return withPID(d, err)
 		})
 	}
 	if err := parallel(ctx, work...); err != nil {
@@ -379,7 +379,7 @@ func (v *saving) finish(ctx context.Context) error {
 	return nil
 }
 
-func (v *saving) abortDevices() {
+func (v *checkpoint) abortDevices() {
 	for _, d := range v.devices {
 		d.Abort()
 	}

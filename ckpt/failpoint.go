@@ -85,13 +85,13 @@ func (f Failpoints) Hit(ctx context.Context, name string) error {
 		}
 		select {}
 	case "until":
-		return appears(ctx, act.file)
+		return waitForFile(ctx, act.file)
 	}
 	return fmt.Errorf("%w %s", ErrFailpoint, name)
 }
 
 // waitForFile blocks until a file exists or ctx ends.
-func appears(ctx context.Context, path string) error {
+func waitForFile(ctx context.Context, path string) error {
 	for {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			return err

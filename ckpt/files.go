@@ -20,17 +20,17 @@ import (
 // saveFiles saves the files that the frozen trees have open for writing, and the libraries that
 // they have mapped. A disk that hangs must not keep the programs paused for longer than a dump may
 // take: saveFiles then fails, and the attempt is abandoned.
-func (v *saving) saveFiles(ctx context.Context) error {
+func (v *checkpoint) saveFiles(ctx context.Context) error {
 	if len(v.order.Manifest.Kinds) > 0 {
 		return nil
 	}
 	limit := v.dumpTime(v.trees[0])
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	attempt := &filesSaving{saving: v, writer: v.image, trees: v.trees}
-	err := leaving(limited, attempt.all)
-	if errors.Is(err, errHangs) {
-		err = errHangs
+	attempt := &filesAttempt{checkpoint: v, writer: v.image, trees: v.trees}
+	err := runAbandonable(limited, attempt.saveAll)
+	if errors.Is(err, errDiskHangs) {
+		err = errDiskHangs
 	}
 	switch {
 	case err == nil:
@@ -39,15 +39,15 @@ func (v *saving) saveFiles(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case limited.Err() != nil:
-		return &LateError{"files of the program were not saved", limit, err}
+		return &DeadlineError{"files of the program were not saved", limit, err}
 	}
 	return err
 }
 
 // filesAttempt is one attempt to save the files. It has its own state, because it may go on after
 // the checkpoint has abandoned it.
-type filesSaving struct {
-	*saving
+type filesAttempt struct {
+	*checkpoint
 	writer *imageWriter
 	trees  []*Tree
 	files  []image.SavedFile
@@ -55,7 +55,7 @@ type filesSaving struct {
 
 // saveAll saves the files. It opens them with the rights of the process that uses them: a user's
 // image must not contain what that user cannot read.
-func (v *filesSaving) all(ctx context.Context) error {
+func (v *filesAttempt) saveAll(ctx context.Context) error {
 	saved := make(map[string]bool)
 	for _, tree := range v.trees {
 		as, err := rightsOf(tree.Processes[0])
@@ -89,8 +89,8 @@ func rightsOf(p Process) (fsuid.Rights, error) {
 	return fsuid.Rights{UID: p.UID, GID: p.GID, Groups: groups}, err
 }
 
-func (v *filesSaving) saveWritten(ctx context.Context, as fsuid.Rights, pid int, written WrittenFile) error {
-	file, info, err := openOf(as, fmt.Sprintf("/proc/%d/root", pid), written.Path)
+func (v *filesAttempt) saveWritten(ctx context.Context, as fsuid.Rights, pid int, written WrittenFile) error {
+	file, info, err := openRegular(as, fmt.Sprintf("/proc/%d/root", pid), written.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // deleted while open; CRIU saves it
@@ -118,7 +118,7 @@ func (v *filesSaving) saveWritten(ctx context.Context, as fsuid.Rights, pid int,
 }
 
 // saveLibrary saves the file that a process has mapped, even if its path holds another file now.
-func (v *filesSaving) saveLibrary(ctx context.Context, p Process) error {
+func (v *filesAttempt) saveLibrary(ctx context.Context, p Process) error {
 	file, err := openMapped(p)
 	if err != nil {
 		return fmt.Errorf("library of pid %d: %w", p.PID, err)
@@ -135,7 +135,7 @@ func (v *filesSaving) saveLibrary(ctx context.Context, p Process) error {
 	)
 }
 
-func (v *filesSaving) putFile(ctx context.Context, saved image.SavedFile, content io.Reader) error {
+func (v *filesAttempt) putFile(ctx context.Context, saved image.SavedFile, content io.Reader) error {
 	// The process that writes this file is frozen, but other programs may make it grow.
 	entry, err := v.writer.writer.PutFile(ctx, saved.Path, io.LimitReader(content, int64(saved.Bytes)))
 	if err != nil {
@@ -151,7 +151,7 @@ func (v *filesSaving) putFile(ctx context.Context, saved image.SavedFile, conten
 
 // openRegular opens a regular file by its path below a root, with a user's rights, and follows no
 // link.
-func openOf(as fsuid.Rights, rootPath, path string) (file *os.File, info os.FileInfo, err error) {
+func openRegular(as fsuid.Rights, rootPath, path string) (file *os.File, info os.FileInfo, err error) {
 	err = as.Do(func() error {
 		root, err := unix.Open(rootPath, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {

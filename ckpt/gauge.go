@@ -3,46 +3,46 @@ package ckpt
 import "sync"
 
 // progress sums the progress of the parts of a phase.
-type gauge struct {
-	tell func(Step)
+type progress struct {
+	report func(Step)
 
 	mu    sync.Mutex // guards name and parts; held while report runs, so that reports stay in order
-	name  string
+	phaseName  string
 	parts map[int]Step
 }
 
-func newGauge(tell func(Step)) *gauge {
+func newProgress(tell func(Step)) *progress {
 	if tell == nil {
 		tell = func(Step) {}
 	}
-	return &gauge{tell: tell, parts: make(map[int]Step)}
+	return &progress{report: tell, parts: make(map[int]Step)}
 }
 
 // phase begins a new phase.
-func (g *gauge) phase(begun Step) {
+func (g *progress) phase(begun Step) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.begin(begun.Phase)
-	g.tell(begun)
+	g.report(begun)
 }
 
-func (g *gauge) begin(name string) {
-	g.name = name
+func (g *progress) begin(name string) {
+	g.phaseName = name
 	clear(g.parts)
 }
 
 // part records the progress of one part and reports the sum.
-func (g *gauge) part(number int, now Step) {
+func (g *progress) part(number int, now Step) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if now.Phase != g.name {
+	if now.Phase != g.phaseName {
 		g.begin(now.Phase)
 	}
 	g.parts[number] = now
-	sum := Step{Phase: g.name}
+	sum := Step{Phase: g.phaseName}
 	for _, each := range g.parts {
 		sum.DoneBytes += each.DoneBytes
 		sum.TotalBytes += each.TotalBytes
 	}
-	g.tell(sum)
+	g.report(sum)
 }

@@ -34,9 +34,9 @@ func unpack(ctx context.Context, reader *contents.Reader, hash string, into *os.
 			continue
 		}
 		where := into
-		if name, copied := strings.CutPrefix(file, EarlierImages+"/"); copied {
+		if name, copied := strings.CutPrefix(file, ParentImages+"/"); copied {
 			if earlier == nil {
-				if earlier, err = MakeEarlier(into); err != nil {
+				if earlier, err = MakeParentImages(into); err != nil {
 					return err
 				}
 				defer earlier.Close()
@@ -53,16 +53,16 @@ func unpack(ctx context.Context, reader *contents.Reader, hash string, into *os.
 	return parallel(ctx, work...)
 }
 
-// MakeEarlier creates EarlierImages in a private directory, with the same owner.
-func MakeEarlier(into *os.File) (*os.File, error) {
+// MakeParentImages creates EarlierImages in a private directory, with the same owner.
+func MakeParentImages(into *os.File) (*os.File, error) {
 	var owner unix.Stat_t
 	if err := unix.Fstat(int(into.Fd()), &owner); err != nil {
 		return nil, err
 	}
-	if err := unix.Mkdirat(int(into.Fd()), EarlierImages, 0o700); err != nil {
-		return nil, &os.PathError{Op: "make", Path: EarlierImages, Err: err}
+	if err := unix.Mkdirat(int(into.Fd()), ParentImages, 0o700); err != nil {
+		return nil, &os.PathError{Op: "make", Path: ParentImages, Err: err}
 	}
-	earlier, err := OpenEarlier(into)
+	earlier, err := OpenParentImages(into)
 	if err != nil {
 		return nil, err
 	}
@@ -94,18 +94,18 @@ func unpackFile(ctx context.Context, reader *contents.Reader, entry image.Entry,
 	return nil
 }
 
-// OpenEarlier opens EarlierImages; the error is fs.ErrNotExist if there was no precopy.
-func OpenEarlier(dir *os.File) (*os.File, error) {
+// OpenParentImages opens EarlierImages; the error is fs.ErrNotExist if there was no precopy.
+func OpenParentImages(dir *os.File) (*os.File, error) {
 	fd, err := unix.Openat(
 		int(dir.Fd()),
-		EarlierImages,
+		ParentImages,
 		unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC,
 		0,
 	)
 	if err != nil {
-		return nil, &os.PathError{Op: "open", Path: EarlierImages, Err: err}
+		return nil, &os.PathError{Op: "open", Path: ParentImages, Err: err}
 	}
-	return os.NewFile(uintptr(fd), EarlierImages), nil
+	return os.NewFile(uintptr(fd), ParentImages), nil
 }
 
 func namesIn(dir *os.File) ([]string, error) {
@@ -144,8 +144,8 @@ func emptyDirectory(dir *os.File) error {
 	}
 	for _, name := range names {
 		how := 0
-		if name == EarlierImages {
-			if err := emptyEarlier(dir); err != nil {
+		if name == ParentImages {
+			if err := emptyParentImages(dir); err != nil {
 				return err
 			}
 			how = unix.AT_REMOVEDIR
@@ -157,8 +157,8 @@ func emptyDirectory(dir *os.File) error {
 	return nil
 }
 
-func emptyEarlier(dir *os.File) error {
-	earlier, err := OpenEarlier(dir)
+func emptyParentImages(dir *os.File) error {
+	earlier, err := OpenParentImages(dir)
 	if err != nil {
 		return err
 	}

@@ -20,15 +20,15 @@ func (busy) Is(target error) bool { return target == ErrBusy }
 func (b busy) Unwrap() error { return b.error }
 
 // abandonDelay is how long runAbandonable waits after the context has ended.
-const hangTime = time.Second
+const abandonDelay = time.Second
 
 // errDiskHangs is returned when an operation blocks in the kernel and ignores its context.
-var errHangs = errors.New("the disk does not respond")
+var errDiskHangs = errors.New("the disk does not respond")
 
 // runAbandonable calls do, which a disk may block. If do does not return after ctx has ended,
 // runAbandonable returns and do goes on alone. So do must not touch anything that is used
 // elsewhere.
-func leaving(ctx context.Context, do func(context.Context) error) error {
+func runAbandonable(ctx context.Context, do func(context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- do(ctx) }()
 	select {
@@ -39,13 +39,13 @@ func leaving(ctx context.Context, do func(context.Context) error) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(hangTime):
-		return fmt.Errorf("%w: %w", errHangs, context.Cause(ctx))
+	case <-time.After(abandonDelay):
+		return fmt.Errorf("%w: %w", errDiskHangs, context.Cause(ctx))
 	}
 }
 
-// LateError is returned when an operation exceeded its limit. It wraps context.DeadlineExceeded.
-type LateError struct {
+// DeadlineError is returned when an operation exceeded its limit. It wraps context.DeadlineExceeded.
+type DeadlineError struct {
 	// What says what did not happen: "the program did not become idle".
 	What  string
 	Limit time.Duration
@@ -53,7 +53,7 @@ type LateError struct {
 	Err error
 }
 
-func (e *LateError) Error() string {
+func (e *DeadlineError) Error() string {
 	return fmt.Sprintf(
 		"%s within %v: %v (--deadline gives it more time, and so does checkpoint.deadline_seconds in phosd.toml)",
 		e.What,
@@ -63,4 +63,4 @@ func (e *LateError) Error() string {
 }
 
 // Unwrap returns the cause and context.DeadlineExceeded.
-func (e *LateError) Unwrap() []error { return []error{e.Err, context.DeadlineExceeded} }
+func (e *DeadlineError) Unwrap() []error { return []error{e.Err, context.DeadlineExceeded} }

@@ -21,7 +21,7 @@ type Examiner interface {
 }
 
 // maxListBytes is an upper bound for a list of files.
-const longestList = 64 << 20
+const maxListBytes = 64 << 20
 
 // Needed returns the needed files of all processes; none if the CPU is not an Examiner.
 func (s *Source) Needed(cpu CPU) (found []NeededFile, err error) {
@@ -39,7 +39,7 @@ func (s *Source) Needed(cpu CPU) (found []NeededFile, err error) {
 	}
 	for _, root := range rootsOf(s.Manifest) {
 		needed, err := examiner.Needed(func(name string) ([]byte, error) {
-			return s.fileOf(tree, strconv.Itoa(root)+"/"+name)
+			return s.readFile(tree, strconv.Itoa(root)+"/"+name)
 		})
 		if err != nil {
 			return nil, fmt.Errorf("files of pid %d: %w", root, err)
@@ -50,12 +50,12 @@ func (s *Source) Needed(cpu CPU) (found []NeededFile, err error) {
 }
 
 // readFile returns the content of a small file of a tree.
-func (s *Source) fileOf(tree *image.Tree, name string) ([]byte, error) {
+func (s *Source) readFile(tree *image.Tree, name string) ([]byte, error) {
 	for _, entry := range tree.Entries {
 		if entry.Name != name || entry.Kind != image.File {
 			continue
 		}
-		if entry.Bytes > longestList {
+		if entry.Bytes > maxListBytes {
 			return nil, fmt.Errorf("%w: %s has %d bytes", image.ErrMalformed, name, entry.Bytes)
 		}
 		content := make([]byte, entry.Bytes)

@@ -15,9 +15,9 @@ import (
 // memory must be written during the pause then.
 var ErrUntracked = errors.New("the kernel does not track written pages")
 
-// EarlierImages is the directory, inside a dump's directory, with the images of a Precopy. CRIU
+// ParentImages is the directory, inside a dump's directory, with the images of a Precopy. CRIU
 // calls them parent images.
-const EarlierImages = "parent"
+const ParentImages = "parent"
 
 // ErrBusy is returned when something in flight must end before the cut. The step may be retried
 // until the deadline.

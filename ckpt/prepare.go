@@ -7,16 +7,16 @@ import (
 )
 
 // prepareTimeout is how long the preparation of a pause may take.
-const prepareTime = 10 * time.Second
+const prepareTimeout = 10 * time.Second
 
 // prepareAll prepares what would otherwise prolong the pause. What fails here is done during the
 // pause.
-func (v *saving) prepareAll(ctx context.Context) {
+func (v *checkpoint) prepareAll(ctx context.Context) {
 	preparer, offers := v.order.CPU.(Preparer)
 	if !offers {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, prepareTime)
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
 	for i, work := range v.work {
 		drop, err := preparer.Prepare(ctx, v.trees[i], work.Descriptor())
@@ -29,7 +29,7 @@ func (v *saving) prepareAll(ctx context.Context) {
 }
 
 // dropPrepared releases what was prepared.
-func (v *saving) dropPrepared() error {
+func (v *checkpoint) dropPrepared() error {
 	var failures []error
 	for _, drop := range v.prepared {
 		failures = append(failures, drop())

@@ -96,10 +96,10 @@ func Serious(obstacles []Obstacle) []Obstacle {
 }
 
 // checkpoint is a checkpoint in progress.
-type saving struct {
+type checkpoint struct {
 	order   SaveOrder
 	steps   *sequence
-	gauge   *gauge
+	progress   *progress
 	trees   []*Tree
 	devices []*device
 	image   *imageWriter
@@ -113,9 +113,9 @@ type saving struct {
 	halves   map[int]image.GPUHalf
 	cpu      image.CPUHalf
 	// firstPause is when the first attempt at the pause began, lastPause when the last one did.
-	waiting, paused time.Time
+	firstPause, lastPause time.Time
 	pause           time.Duration
-	within          within
+	timing          timing
 	// groups are those of the first tree's root.
 	groups []uint32
 
@@ -127,9 +127,9 @@ type saving struct {
 // Save takes a checkpoint. On failure the programs run on, and the image directory is as before.
 func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 	begin := time.Now()
-	meter := newGauge(order.Options.Progress)
-	v := &saving{
-		order: order, gauge: meter, steps: newSequence(order.Fail, order.Log, meter.phase),
+	meter := newProgress(order.Options.Progress)
+	v := &checkpoint{
+		order: order, progress: meter, steps: newSequence(order.Fail, order.Log, meter.phase),
 		halves: make(map[int]image.GPUHalf), noticed: make(map[string]bool),
 	}
 	steps := []step{
@@ -137,8 +137,8 @@ func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 		{"begin", v.begin, v.abort},
 		{"precopy", v.precopy, v.abortDevices},
 		{"pause", v.pauseAll, nil},
-		{"go-on", v.goOn, nil},
-		{"write", func(ctx context.Context) error { return leaving(ctx, v.write) }, nil},
+		{"go-on", v.resumeAll, nil},
+		{"write", func(ctx context.Context) error { return runAbandonable(ctx, v.write) }, nil},
 		{"finish", v.finish, nil},
 		{"commit", v.commit, nil},
 	}
@@ -151,15 +151,15 @@ func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 	}
 	// The image is complete. A failure from here on does not undo it, and cancelling has no effect.
 	v.steps.keep()
-	err = v.steps.run(context.WithoutCancel(ctx), step{"end", v.end, v.thaw})
+	err = v.steps.run(context.WithoutCancel(ctx), step{"end", v.endPrograms, v.thaw})
 	v.abortDevices()
-	err = errors.Join(err, v.dropPrepared(), v.clear())
+	err = errors.Join(err, v.dropPrepared(), v.removeWork())
 	saved := &Saved{
 		Manifest: &v.order.Manifest,
 		Pause:    v.pause,
 		Total:    time.Since(begin),
 		Took:     v.steps.took,
-		Within:   v.within.longest,
+		Within:   v.timing.longest,
 	}
 	for _, half := range v.halves {
 		saved.GPUWrittenBytes += half.WrittenBytes
@@ -169,10 +169,10 @@ func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 }
 
 // inspect inspects everything before anything is stopped.
-func (v *saving) inspect(ctx context.Context) (err error) {
+func (v *checkpoint) inspect(ctx context.Context) (err error) {
 	var trees []*Tree
-	err = v.patiently(ctx, time.Now().Add(v.order.Deadline), func(ctx context.Context) error {
-		trees, err = v.look(ctx)
+	err = v.retryBusy(ctx, time.Now().Add(v.order.Deadline), func(ctx context.Context) error {
+		trees, err = v.inspectAll(ctx)
 		return err
 	})
 	if err != nil {
@@ -188,7 +188,7 @@ func (v *saving) inspect(ctx context.Context) (err error) {
 }
 
 // inspectAll inspects all trees. A root that is inside another root's tree is saved with that tree.
-func (v *saving) look(ctx context.Context) ([]*Tree, error) {
+func (v *checkpoint) inspectAll(ctx context.Context) ([]*Tree, error) {
 	var trees []*Tree
 	var obstacles []Obstacle
 	covered := make(map[int]bool)
@@ -229,7 +229,7 @@ func (v *saving) look(ctx context.Context) ([]*Tree, error) {
 }
 
 // notice passes a notice on, once.
-func (v *saving) notice(text string) {
+func (v *checkpoint) notice(text string) {
 	v.mu.Lock()
 	known := v.noticed[text]
 	v.noticed[text] = true
@@ -240,7 +240,7 @@ func (v *saving) notice(text string) {
 }
 
 // begin opens the transaction and a private directory for each tree's CRIU.
-func (v *saving) begin(ctx context.Context) (err error) {
+func (v *checkpoint) begin(ctx context.Context) (err error) {
 	if v.image, err = v.order.Image.begin(ctx, v.order.Options); err != nil {
 		return err
 	}
@@ -272,21 +272,21 @@ func residentBytes(tree *Tree) (bytes uint64) {
 }
 
 // dumpTime is how long CRIU may take for a tree.
-func (v *saving) dumpTime(tree *Tree) time.Duration {
+func (v *checkpoint) dumpTime(tree *Tree) time.Duration {
 	return v.order.Deadline + time.Duration(dumpBytes(tree)/dumpSecondBytes)*time.Second
 }
 
-func (v *saving) abort() {
+func (v *checkpoint) abort() {
 	if v.image != nil {
 		v.image.abort()
 	}
-	if err := errors.Join(v.dropPrepared(), v.clear()); err != nil {
+	if err := errors.Join(v.dropPrepared(), v.removeWork()); err != nil {
 		v.steps.log.Error("cannot remove temporary files of a checkpoint", "error", err)
 	}
 }
 
 // removeWork removes the private directories.
-func (v *saving) clear() error {
+func (v *checkpoint) removeWork() error {
 	var failures []error
 	for _, work := range v.work {
 		failures = append(failures, work.Remove())
@@ -296,12 +296,12 @@ func (v *saving) clear() error {
 }
 
 // publish passes the image on.
-func (v *saving) publish(ctx context.Context) error {
+func (v *checkpoint) publish(ctx context.Context) error {
 	return v.order.Publish(ctx, v.order.Manifest.Generation)
 }
 
 // endPrograms kills the frozen programs, if the options say so.
-func (v *saving) end(context.Context) error {
+func (v *checkpoint) endPrograms(context.Context) error {
 	if !v.order.Stop {
 		return nil
 	}
@@ -312,7 +312,7 @@ func (v *saving) end(context.Context) error {
 		failures = append(failures, err)
 		return err == nil
 	})
-	v.pause = time.Since(v.paused)
+	v.pause = time.Since(v.lastPause)
 	if err := errors.Join(failures...); err != nil {
 		return fmt.Errorf("the image is complete, but the program cannot be killed: %w", err)
 	}

@@ -43,7 +43,7 @@ func newSequence(fail Failpoints, log *slog.Logger, progress func(Step)) *sequen
 // first.
 func (s *sequence) run(ctx context.Context, steps ...step) error {
 	for _, each := range steps {
-		if err := s.one(ctx, each); err != nil {
+		if err := s.runStep(ctx, each); err != nil {
 			s.undo()
 			return err
 		}
@@ -52,7 +52,7 @@ func (s *sequence) run(ctx context.Context, steps ...step) error {
 }
 
 // runStep registers the step's undo, hits its failpoint and runs it.
-func (s *sequence) one(ctx context.Context, each step) error {
+func (s *sequence) runStep(ctx context.Context, each step) error {
 	begin := time.Now()
 	defer func() { s.took[each.name] += time.Since(begin) }()
 	s.log.Debug("step", "name", each.name)

@@ -77,7 +77,7 @@ func (w *imageWriter) packs() ([]*os.File, error) {
 }
 
 // dropPack removes a device's new pack. After the end of the transaction it does nothing.
-func (w *imageWriter) drop(pack *os.File) error {
+func (w *imageWriter) dropPack(pack *os.File) error {
 	if w.transaction == nil {
 		return nil
 	}

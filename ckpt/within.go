@@ -7,13 +7,13 @@ import (
 )
 
 // timing records how long the parallel parts of a step took.
-type within struct {
+type timing struct {
 	mu      sync.Mutex
 	longest map[string]time.Duration
 }
 
 // timed wraps work so that its duration counts for part. Of several calls the longest counts.
-func (w *within) timed(part string, do func(context.Context) error) func(context.Context) error {
+func (w *timing) timed(part string, do func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		begin := time.Now()
 		defer func() {
@@ -26,7 +26,7 @@ func (w *within) timed(part string, do func(context.Context) error) func(context
 }
 
 // reset forgets all durations, before a retry.
-func (w *within) anew() {
+func (w *timing) reset() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.longest = make(map[string]time.Duration)

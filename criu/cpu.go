@@ -41,14 +41,14 @@ type CPU struct {
 	tracking tracking
 	prepared preparations
 	// knowledge is nil if the cache is disabled.
-	knowledge *runner.Knowledge
+	knowledge *runner.KernelCache
 }
 
 // New returns a CPU.
 func New(options Options) *CPU {
 	c := &CPU{options: options}
 	if options.Knowledge != "" {
-		c.knowledge = &runner.Knowledge{Program: options.Program, Place: options.Knowledge}
+		c.knowledge = &runner.KernelCache{Program: options.Program, Dir: options.Knowledge}
 	}
 	return c
 }
@@ -58,7 +58,7 @@ func (c *CPU) Close() error {
 	if c.knowledge == nil {
 		return nil
 	}
-	return c.knowledge.Withdraw()
+	return c.knowledge.Remove()
 }
 
 // Learn makes CRIU probe the kernel's features and caches the result for later runs. Without the
@@ -95,11 +95,11 @@ func deadline(ctx context.Context, otherwise time.Duration) time.Time {
 
 // Inspect reads the state of a tree and stops nothing.
 func (c *CPU) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, error) {
-	found, err := c.look(ctx, root)
+	found, err := c.inspect(ctx, root)
 	if err != nil {
 		return nil, err
 	}
-	found.CRIU, err = c.version.of(ctx, c.options.Program)
+	found.CRIU, err = c.version.get(ctx, c.options.Program)
 	if errors.Is(err, ErrNoProgram) || errors.Is(err, ErrOld) {
 		found.Obstacles, err = append(
 			found.Obstacles,
@@ -109,18 +109,18 @@ func (c *CPU) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, erro
 	return &found.Tree, err
 }
 
-func (c *CPU) look(ctx context.Context, root proc.Identity) (*inspect.Findings, error) {
-	return inspect.Look(ctx, root, inspect.Options{Ours: c.options.Ours})
+func (c *CPU) inspect(ctx context.Context, root proc.Identity) (*inspect.Findings, error) {
+	return inspect.Inspect(ctx, root, inspect.Options{Ours: c.options.Ours})
 }
 
 // Check returns an error that says what CRIU cannot do on this host.
 func (c *CPU) Check(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	if _, err := c.version.of(ctx, c.options.Program); err != nil {
+	if _, err := c.version.get(ctx, c.options.Program); err != nil {
 		return err
 	}
-	if _, err := ask(ctx, c.options.Program, rpc.CriuReqType_CHECK); err != nil {
+	if _, err := query(ctx, c.options.Program, rpc.CriuReqType_CHECK); err != nil {
 		return fmt.Errorf("%s: %w", c.options.Program, err)
 	}
 	_, err := cgroup.Of(os.Getpid())
@@ -136,20 +136,20 @@ type frozen struct {
 	root  proc.Identity
 	from  *preparation // nil if nothing was prepared
 	mu    sync.Mutex
-	guard *watchdog.Client
+	client *watchdog.Client
 }
 
 // Freeze freezes a tree.
 func (c *CPU) Freeze(ctx context.Context, tree *ckpt.Tree) (ckpt.Frozen, error) {
 	root := tree.Processes[0].Identity
-	guard, from, err := c.guard(root)
+	guard, from, err := c.takeWatchdog(root)
 	if err != nil {
 		return nil, err
 	}
 	if err := guard.Freeze(ctx, root, deadline(ctx, freezeTime)); err != nil {
 		return nil, errors.Join(err, guard.Close())
 	}
-	return &frozen{cpu: c, root: root, from: from, guard: guard}, nil
+	return &frozen{cpu: c, root: root, from: from, client: guard}, nil
 }
 
 // Dump writes images of the frozen tree as it is now. Of memory that a Precopy has written there,
@@ -157,33 +157,33 @@ func (c *CPU) Freeze(ctx context.Context, tree *ckpt.Tree) (ckpt.Frozen, error) 
 func (f *frozen) Dump(ctx context.Context, images *os.File) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.guard == nil {
+	if f.client == nil {
 		return fmt.Errorf("dump: %w", watchdog.ErrOrder)
 	}
-	found, err := f.cpu.look(ctx, f.root)
+	found, err := f.cpu.inspect(ctx, f.root)
 	if err != nil {
 		return err
 	}
-	if err := refusal(found.Obstacles); err != nil {
+	if err := obstacleError(found.Obstacles); err != nil {
 		return err
 	}
 	if err := writeRecord(images, newRecord(found)); err != nil {
 		return err
 	}
-	return f.guard.Dump(ctx, f.cpu.order(found, images, deadline(ctx, dumpTime)), images)
+	return f.client.Dump(ctx, f.cpu.dumpOrder(found, images, deadline(ctx, dumpTime)), images)
 }
 
 // dumpOrder returns the watchdog's order to dump what was found.
-func (c *CPU) order(found *inspect.Findings, images *os.File, deadline time.Time) watchdog.Dump {
+func (c *CPU) dumpOrder(found *inspect.Findings, images *os.File, deadline time.Time) watchdog.Dump {
 	return watchdog.Dump{
 		Program: c.options.Program, User: found.User, Root: found.Root, External: found.External, ShellJob: found.ShellJob,
-		Aliases: found.Aliases, Connected: found.Connected, Datagrams: found.Datagrams, Namespaces: found.Namespaces, Deadline: deadline,
-		Earlier: earlierIn(images),
+		Links: found.Links, Connected: found.Connected, Datagrams: found.Datagrams, Namespaces: found.Namespaces, Deadline: deadline,
+		Earlier: parentImages(images),
 	}
 }
 
 // obstacleError returns an error for the obstacles that are not harmless, or nil.
-func refusal(obstacles []ckpt.Obstacle) error {
+func obstacleError(obstacles []ckpt.Obstacle) error {
 	var serious []ckpt.Obstacle
 	for _, o := range obstacles {
 		if !o.Harmless {
@@ -206,15 +206,15 @@ func (f *frozen) Kill() error { return f.finish((*watchdog.Client).Kill) }
 func (f *frozen) finish(how func(*watchdog.Client) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.guard == nil {
+	if f.client == nil {
 		return nil
 	}
-	if err := how(f.guard); err != nil {
+	if err := how(f.client); err != nil {
 		return err
 	}
-	guard := f.guard
-	f.guard = nil
-	if f.cpu.giveBack(f.from, guard) {
+	guard := f.client
+	f.client = nil
+	if f.cpu.returnWatchdog(f.from, guard) {
 		return nil
 	}
 	return guard.Close()

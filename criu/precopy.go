@@ -17,11 +17,11 @@ import (
 
 // Precopy writes the memory of a running tree, if the kernel can track writes from then on.
 func (c *CPU) Precopy(ctx context.Context, tree *ckpt.Tree, images *os.File) error {
-	if err := c.tracks(ctx); err != nil {
+	if err := c.checkTracking(ctx); err != nil {
 		return err
 	}
 	root := tree.Processes[0]
-	found, err := c.look(ctx, root.Identity)
+	found, err := c.inspect(ctx, root.Identity)
 	if err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (c *CPU) Precopy(ctx context.Context, tree *ckpt.Tree, images *os.File) err
 		// CRIU needs root to detect whether the kernel tracks writes.
 		return fmt.Errorf("processes of user %d: %w", found.User.UID, ckpt.ErrUntracked)
 	}
-	into, err := ckpt.MakeEarlier(images)
+	into, err := ckpt.MakeParentImages(images)
 	if err != nil {
 		return fmt.Errorf("precopy: %w", err)
 	}
@@ -52,7 +52,7 @@ type tracking struct {
 
 // checkTracking returns ErrUntracked if the kernel does not track written pages. CRIU is asked
 // once.
-func (c *CPU) tracks(ctx context.Context) error {
+func (c *CPU) checkTracking(ctx context.Context) error {
 	c.tracking.mu.Lock()
 	defer c.tracking.mu.Unlock()
 	if c.tracking.known == nil {
@@ -73,11 +73,11 @@ func (c *CPU) tracks(ctx context.Context) error {
 }
 
 // parentImages returns the name of the directory with a Precopy's images, or "" if there is none.
-func earlierIn(images *os.File) string {
-	earlier, err := ckpt.OpenEarlier(images)
+func parentImages(images *os.File) string {
+	earlier, err := ckpt.OpenParentImages(images)
 	if err != nil {
 		return ""
 	}
 	_ = earlier.Close() // only its existence matters
-	return ckpt.EarlierImages
+	return ckpt.ParentImages
 }

@@ -46,7 +46,7 @@ func TestPrecopy(t *testing.T) {
 	s.allow("one")
 	s.says("at two")
 	saved := s.saveInto(cpu, dir, true)
-	beforehand, afterwards := pageBytes(t, filepath.Join(dir.Name(), ckpt.EarlierImages)), pageBytes(t, dir.Name())
+	beforehand, afterwards := pageBytes(t, filepath.Join(dir.Name(), ckpt.ParentImages)), pageBytes(t, dir.Name())
 	// A huge page is written as a whole.
 	if beforehand < 96<<20 || afterwards > 48<<20 {
 		t.Errorf("%d bytes beforehand, %d afterwards", beforehand, afterwards)

@@ -15,31 +15,31 @@ import (
 // frozen. If CRIU's options have changed by then, another CRIU is started.
 func (c *CPU) Prepare(ctx context.Context, tree *ckpt.Tree, images *os.File) (drop func() error, err error) {
 	root := tree.Processes[0].Identity
-	found, err := c.look(ctx, root)
+	found, err := c.inspect(ctx, root)
 	if err != nil {
 		return nil, err
 	}
-	if err := refusal(found.Obstacles); err != nil {
+	if err := obstacleError(found.Obstacles); err != nil {
 		return nil, err
 	}
 	guard, err := watchdog.Start(c.options.Roles)
 	if err != nil {
 		return nil, err
 	}
-	if err := guard.Ready(ctx, root, c.order(found, images, deadline(ctx, dumpTime)), images); err != nil {
+	if err := guard.Ready(ctx, root, c.dumpOrder(found, images, deadline(ctx, dumpTime)), images); err != nil {
 		return nil, errors.Join(err, guard.Close())
 	}
-	p := &preparation{guard: guard}
-	if !c.keep(root, p) {
+	p := &preparation{client: guard}
+	if !c.addPrepared(root, p) {
 		return nil, errors.Join(watchdog.ErrOrder, guard.Close())
 	}
-	return func() error { return c.drop(root, p) }, nil
+	return func() error { return c.dropPrepared(root, p) }, nil
 }
 
 // preparation is a watchdog that waits for the Freeze of a tree. Each tree has at most one.
 type preparation struct {
 	// client is nil while it is in use.
-	guard   *watchdog.Client
+	client   *watchdog.Client
 	dropped bool
 }
 
@@ -50,7 +50,7 @@ type preparations struct {
 }
 
 // addPrepared stores p, unless the tree already has a preparation.
-func (c *CPU) keep(root proc.Identity, p *preparation) bool {
+func (c *CPU) addPrepared(root proc.Identity, p *preparation) bool {
 	c.prepared.mu.Lock()
 	defer c.prepared.mu.Unlock()
 	if c.prepared.byRoot[root] != nil {
@@ -64,10 +64,10 @@ func (c *CPU) keep(root proc.Identity, p *preparation) bool {
 }
 
 // takeWatchdog returns the watchdog that was prepared for a tree, or a new one.
-func (c *CPU) guard(root proc.Identity) (guard *watchdog.Client, from *preparation, err error) {
+func (c *CPU) takeWatchdog(root proc.Identity) (guard *watchdog.Client, from *preparation, err error) {
 	c.prepared.mu.Lock()
 	if from = c.prepared.byRoot[root]; from != nil {
-		guard, from.guard = from.guard, nil
+		guard, from.client = from.client, nil
 	}
 	c.prepared.mu.Unlock()
 	if guard == nil {
@@ -78,21 +78,21 @@ func (c *CPU) guard(root proc.Identity) (guard *watchdog.Client, from *preparati
 
 // returnWatchdog keeps a watchdog for the next Freeze, or until it is dropped. Its exit need not be
 // waited for while the tree is frozen.
-func (c *CPU) giveBack(from *preparation, guard *watchdog.Client) bool {
+func (c *CPU) returnWatchdog(from *preparation, guard *watchdog.Client) bool {
 	c.prepared.mu.Lock()
 	defer c.prepared.mu.Unlock()
-	if from == nil || from.dropped || from.guard != nil {
+	if from == nil || from.dropped || from.client != nil {
 		return false
 	}
-	from.guard = guard
+	from.client = guard
 	return true
 }
 
 // dropPrepared removes the preparation and ends its watchdog.
-func (c *CPU) drop(root proc.Identity, p *preparation) error {
+func (c *CPU) dropPrepared(root proc.Identity, p *preparation) error {
 	c.prepared.mu.Lock()
-	guard := p.guard
-	p.guard, p.dropped = nil, true
+	guard := p.client
+	p.client, p.dropped = nil, true
 	if c.prepared.byRoot[root] == p {
 		delete(c.prepared.byRoot, root)
 	}

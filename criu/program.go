@@ -48,7 +48,7 @@ func Find(configured string) string {
 }
 
 // query sends CRIU a request that concerns no process.
-func ask(ctx context.Context, program string, question rpc.CriuReqType) (*rpc.CriuResp, error) {
+func query(ctx context.Context, program string, question rpc.CriuReqType) (*rpc.CriuResp, error) {
 	// CRIU 4.1 requires a directory for images here, too. It cannot create files in this one.
 	nowhere, err := os.Open("/proc")
 	if err != nil {
@@ -66,7 +66,7 @@ type version struct {
 }
 
 // get returns the version of program. The error is ErrNoProgram or ErrOld if phos cannot use it.
-func (v *version) of(ctx context.Context, program string) (string, error) {
+func (v *version) get(ctx context.Context, program string) (string, error) {
 	if program == "" {
 		return "", ErrNoProgram
 	}
@@ -85,13 +85,13 @@ func (v *version) of(ctx context.Context, program string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("CRIU: %s --version: %w", program, err)
 		}
-		v.file, v.text = file, versionIn(string(said))
+		v.file, v.text = file, parseVersion(string(said))
 	}
-	return v.text, suits(v.text, program)
+	return v.text, checkVersion(v.text, program)
 }
 
 // parseVersion returns "" if the output has no version.
-func versionIn(said string) string {
+func parseVersion(said string) string {
 	for line := range strings.Lines(said) {
 		if text, found := strings.CutPrefix(line, "Version: "); found {
 			return strings.TrimSpace(text)
@@ -101,7 +101,7 @@ func versionIn(said string) string {
 }
 
 // checkVersion returns ErrOld for an old version.
-func suits(version, program string) error {
+func checkVersion(version, program string) error {
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
 		return nil // a custom build without a version number is accepted

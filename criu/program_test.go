@@ -35,7 +35,7 @@ func TestUnfit(t *testing.T) {
 			}
 		}
 		cpu := New(Options{Program: program})
-		_, err := cpu.version.of(t.Context(), program)
+		_, err := cpu.version.get(t.Context(), program)
 		if !errors.Is(err, test.want) || err != nil && !strings.HasPrefix(err.Error(), test.text) {
 			t.Errorf("%q: %v, want %v", test.says, err, test.want)
 		}

@@ -19,7 +19,7 @@ import (
 const recordName = "phos.json"
 
 // maxRecordBytes is an upper bound for the size of a record.
-const longestRecord = 16 << 20
+const maxRecordBytes = 16 << 20
 
 // record says how a tree was dumped.
 type record struct {
@@ -30,10 +30,10 @@ type record struct {
 	ShellJob  bool        `json:"shell_job,omitempty"`
 	Connected bool        `json:"connected,omitempty"`
 	Datagrams bool        `json:"datagrams,omitempty"`
-	// Aliases are removed names that files had during the dump.
-	Aliases []hardlink.Alias `json:"aliases,omitempty"`
-	// Rooms are the directories of unix sockets.
-	Rooms []string `json:"rooms,omitempty"`
+	// Links are removed names that files had during the dump.
+	Links []hardlink.Link `json:"aliases,omitempty"`
+	// SocketDirs are the directories of unix sockets.
+	SocketDirs []string `json:"rooms,omitempty"`
 	// JobTerminal is the key of the terminal of the shell's job.
 	JobTerminal string `json:"job_terminal,omitempty"`
 	// Ends are the keys of all ends that led out of the tree.
@@ -45,7 +45,7 @@ type record struct {
 func newRecord(found *inspect.Findings) *record {
 	r := &record{
 		Root: found.Root, ShellJob: found.ShellJob, Connected: found.Connected, Datagrams: found.Datagrams, Outside: found.Outside,
-		Aliases: found.Aliases, Foreign: found.Foreign, Rooms: found.Rooms,
+		Links: found.Links, Foreign: found.Foreign, SocketDirs: found.SocketDirs,
 	}
 	for _, end := range found.Endpoints {
 		r.Ends = append(r.Ends, end.Key)
@@ -93,7 +93,7 @@ func readRecord(images *os.File) (*record, error) {
 	}
 	file := os.NewFile(uintptr(fd), recordName)
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, longestRecord))
+	text, err := io.ReadAll(io.LimitReader(file, maxRecordBytes))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRecord, err)
 	}

@@ -85,18 +85,18 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restor
 	defer p.close()
 	if err != nil {
 		p.drop()
-		return nil, errors.Join(err, forget(order.Control))
+		return nil, errors.Join(err, removeSocket(order.Control))
 	}
-	var dry dryness
+	var dry flowError
 	for _, each := range p.flows {
 		go each.run(&dry)
 	}
 	client, err := restorer.Start(ctx, c.options.Roles, order.Control, p.Order, p.files)
 	if err != nil {
-		return nil, errors.Join(dry.cause(err), forget(order.Control))
+		return nil, errors.Join(dry.cause(err), removeSocket(order.Control))
 	}
 	back := &restored{client: client, control: order.Control, record: r}
-	if back.found, err = back.look(); err != nil {
+	if back.found, err = back.readProcesses(); err != nil {
 		return nil, errors.Join(err, back.Kill())
 	}
 	c.sharing.add(back)
@@ -104,7 +104,7 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restor
 }
 
 // removeSocket removes the restorer's socket.
-func forget(control string) error {
+func removeSocket(control string) error {
 	if err := os.Remove(control); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -115,19 +115,19 @@ func forget(control string) error {
 func (c *CPU) Adopt(_ context.Context, control string) (ckpt.Restored, error) {
 	client, err := restorer.Adopt(control)
 	if errors.Is(err, proc.ErrGone) {
-		return nil, errors.Join(err, forget(control))
+		return nil, errors.Join(err, removeSocket(control))
 	}
 	if err != nil {
 		return nil, err
 	}
 	back := &restored{client: client, kept: true, record: &record{Outside: client.Outside()}}
-	back.found, err = back.look()
+	back.found, err = back.readProcesses()
 	switch {
 	case err == nil:
 		c.sharing.add(back)
 	case errors.Is(err, proc.ErrGone):
 		// The restorer has ended after its answer.
-		err = errors.Join(err, forget(control))
+		err = errors.Join(err, removeSocket(control))
 	}
 	return back, err
 }
@@ -137,7 +137,7 @@ func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*pl
 	p := &plan{Order: restorer.Order{
 		Program: c.options.Program, User: runner.User{UID: order.UID, GID: order.GID, Groups: order.Groups}, Root: r.Root,
 		Outside: r.Outside, NewPids: order.NewPids, Cgroup: order.Cgroup, ShellJob: r.ShellJob, Connected: r.Connected,
-		Datagrams: r.Datagrams, Aliases: r.Aliases, Rooms: r.Rooms, Detach: order.Detach, Terminal: none, Log: none, Deadline: deadline(ctx, restoreTime),
+		Datagrams: r.Datagrams, Links: r.Links, SocketDirs: r.SocketDirs, Detach: order.Detach, Terminal: none, Log: none, Deadline: deadline(ctx, restoreTime),
 	}}
 	pids, err := threads(order.Images)
 	if err != nil {
@@ -169,7 +169,7 @@ func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*pl
 	if err := p.ends(order, r); err != nil {
 		return p, err
 	}
-	shared, err := c.share(order, r)
+	shared, err := c.sharedFiles(order, r)
 	if err != nil {
 		return p, err
 	}
@@ -258,13 +258,13 @@ func (p *plan) ends(order ckpt.RestoreOrder, r *record) error {
 
 func (p *plan) end(end image.Endpoint, given *os.File) (int, error) {
 	if given != nil {
-		return p.add(given), p.handOver(end, given)
+		return p.add(given), p.chown(end, given)
 	}
 	file, drained, err := standIn(end)
 	if err != nil {
 		return none, err
 	}
-	if err := p.handOver(end, file); err != nil {
+	if err := p.chown(end, file); err != nil {
 		return none, errors.Join(err, file.Close(), drained.Close())
 	}
 	if drained != nil {
@@ -275,7 +275,7 @@ func (p *plan) end(end image.Endpoint, given *os.File) (int, error) {
 
 // chown gives a pipe or a terminal to the user: CRIU opens pipes again with the user's rights, and
 // the program may open its terminal.
-func (p *plan) handOver(end image.Endpoint, file *os.File) error {
+func (p *plan) chown(end image.Endpoint, file *os.File) error {
 	var info unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &info); err != nil {
 		return err
@@ -298,7 +298,7 @@ type flow struct {
 
 // run copies the content and closes the pipe. On failure the reader sees a short file; the cause is
 // in failed before that.
-func (f flow) run(dry *dryness) {
+func (f flow) run(dry *flowError) {
 	if _, err := io.Copy(f.to, f.Content); err != nil {
 		dry.note(fmt.Errorf("content of %s: %w", f.Path, err))
 	}
@@ -306,13 +306,13 @@ func (f flow) run(dry *dryness) {
 }
 
 // flowError is the first error of all flows.
-type dryness struct {
+type flowError struct {
 	mu    sync.Mutex
 	first error
 }
 
 // note keeps the first read error. EPIPE is ignored: the reader has gone away.
-func (d *dryness) note(err error) {
+func (d *flowError) note(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.first == nil && !errors.Is(err, unix.EPIPE) {
@@ -321,7 +321,7 @@ func (d *dryness) note(err error) {
 }
 
 // cause adds the read error to failure: the reader only knows that a content was too short.
-func (d *dryness) cause(failure error) error {
+func (d *flowError) cause(failure error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.first == nil {
@@ -354,7 +354,7 @@ func (p *plan) contents(files []ckpt.FileContent, shared map[string]bool) error 
 	return nil
 }
 
-func (r *restored) look() (map[int]proc.Identity, error) {
+func (r *restored) readProcesses() (map[int]proc.Identity, error) {
 	inner, err := r.client.Processes()
 	if err != nil {
 		return nil, err
@@ -381,7 +381,7 @@ func (r *restored) Keep() error {
 // Kill ends the tree.
 func (r *restored) Kill() error {
 	if !r.kept {
-		return errors.Join(r.client.Abandon(), forget(r.control))
+		return errors.Join(r.client.Abandon(), removeSocket(r.control))
 	}
 	if err := r.client.Kill(); err != nil && !errors.Is(err, proc.ErrGone) {
 		return err

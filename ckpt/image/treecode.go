@@ -39,12 +39,12 @@ func (t *Tree) Encode() ([]byte, error) {
 			return nil, err
 		}
 		last = entry.Name
-		out = entry.append(out)
+		out = entry.appendTo(out)
 	}
 	return out, nil
 }
 
-func (e *Entry) append(out []byte) []byte {
+func (e *Entry) appendTo(out []byte) []byte {
 	out = append(out, byte(e.Kind), 0)
 	out = binary.LittleEndian.AppendUint16(out, uint16(len(e.Name)))
 	out = binary.LittleEndian.AppendUint64(out, e.Bytes)

@@ -12,23 +12,23 @@ import (
 // Workers says how many goroutines share some work. Background workers yield to the program: their
 // threads have a low priority and exit afterwards, because an unprivileged thread cannot raise its
 // priority again.
-type Crew struct {
+type Workers struct {
 	Count int
-	Quiet bool
+	Background bool
 }
 
 // All returns workers for a time in which nothing else runs.
-func All() Crew { return Crew{Count: cores()} }
+func All() Workers { return Workers{Count: cores()} }
 
 // Background returns background workers that leave half of the processors free.
-func Some() Crew { return Crew{Count: max(cores()/2, 1), Quiet: true} }
+func Background() Workers { return Workers{Count: max(cores()/2, 1), Background: true} }
 
 // backgroundNice leaves background workers about a quarter of a busy processor, so that their work
 // still ends.
-const quietNice = 5
+const backgroundNice = 5
 
 // Each calls do for all items until one call fails.
-func Each[T any](ctx context.Context, workers Crew, items []T, do func(T) error) error {
+func Each[T any](ctx context.Context, workers Workers, items []T, do func(T) error) error {
 	var (
 		next  atomic.Int64
 		group sync.WaitGroup
@@ -50,14 +50,14 @@ func Each[T any](ctx context.Context, workers Crew, items []T, do func(T) error)
 		}
 	}
 	count := min(max(workers.Count, 1), len(items))
-	if workers.Quiet && count > 0 {
-		defer bring(count)()
+	if workers.Background && count > 0 {
+		defer raiseProcs(count)()
 	}
 	for range count {
 		group.Go(func() {
-			if workers.Quiet {
+			if workers.Background {
 				runtime.LockOSThread()
-				beQuiet()
+				lowerPriority()
 			}
 			work()
 		})
@@ -71,8 +71,8 @@ func Each[T any](ctx context.Context, workers Crew, items []T, do func(T) error)
 
 // lowerPriority lowers the priority of the calling thread. Errors are ignored: the copy then only
 // competes with the program.
-func beQuiet() {
+func lowerPriority() {
 	if lent, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil { // 20 minus the nice value, as the system call returns it
-		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, min(20-lent+quietNice, 19))
+		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, min(20-lent+backgroundNice, 19))
 	}
 }

@@ -185,7 +185,7 @@ func (d *Dir) Discard() error {
 	if all, err := d.Generations(); err != nil || len(all) > 0 {
 		return err
 	}
-	if err := d.recover(writer); err != nil {
+	if err := d.cleanUp(writer); err != nil {
 		return err
 	}
 	return d.unmake(writer)
@@ -200,7 +200,7 @@ func Remove(dir *os.File, options ...Option) (Cleaned, error) {
 			return err
 		}
 		defer writer.close()
-		if err := d.recover(writer); err != nil {
+		if err := d.cleanUp(writer); err != nil {
 			return err
 		}
 		return d.unmake(writer)

@@ -197,12 +197,12 @@ func TestLongFilesOfNothing(t *testing.T) {
 func TestManyPacks(t *testing.T) {
 	path := t.TempDir()
 	d := initDir(t, path)
-	const generations = tidyPacks/2 + 10
+	const generations = mergePacks/2 + 10
 	for n := range uint64(generations) {
 		put(t, d, saved{memory: [][]byte{noise(n, 100)}, files: map[string][]byte{"f": noise(n+1000, 50)}})
 	}
 	packs, err := os.ReadDir(filepath.Join(path, packsName))
-	if err != nil || len(packs) > tidyPacks {
+	if err != nil || len(packs) > mergePacks {
 		t.Errorf("%d packs, %v", len(packs), err)
 	}
 	for _, n := range []uint64{1, 2, generations / 2, generations} {

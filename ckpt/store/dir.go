@@ -53,7 +53,7 @@ func Init(dir *os.File, options ...Option) (*Dir, error) {
 		return nil, err
 	}
 	d := &Dir{root: root}
-	made, err := d.make()
+	made, err := d.create()
 	if err == nil {
 		if err = d.open(); err != nil && made {
 			d.takeBack()
@@ -133,7 +133,7 @@ func (d *Dir) open() error {
 
 // create lays an image out. The marker comes last: without it the directory is not an image, and
 // create may be repeated.
-func (d *Dir) make() (made bool, err error) {
+func (d *Dir) create() (made bool, err error) {
 	if err := d.checkEmpty(); err != nil {
 		return false, err
 	}

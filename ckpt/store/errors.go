@@ -23,8 +23,8 @@ var (
 	ErrNoGeneration = errors.New("no such generation")
 	// ErrOlder is returned for a generation that precedes an existing one.
 	ErrOlder = errors.New("older")
-	// ErrEnded is returned for a transaction that was committed or aborted.
-	ErrEnded = errors.New("the transaction has ended")
+	// ErrTransactionEnded is returned for a transaction that was committed or aborted.
+	ErrTransactionEnded = errors.New("the transaction has ended")
 	// ErrNotRegular is returned when a name is not a regular file or directory, as it should be.
 	ErrNotRegular = errors.New("not a regular file")
 )

@@ -51,7 +51,7 @@ func decodeJournal(raw []byte) (journal, error) {
 }
 
 // cleanUp removes what an interrupted writer has left.
-func (d *Dir) recover(writer held) error {
+func (d *Dir) cleanUp(writer held) error {
 	raw, err := writer.tmp.read(journalName, maxJournalBytes)
 	switch {
 	case err == nil:

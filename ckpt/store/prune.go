@@ -63,7 +63,7 @@ func (d *Dir) prune(ctx context.Context, keep Keep) (*Pruned, error) {
 		return nil, err
 	}
 	defer writer.close()
-	if err := d.recover(writer); err != nil {
+	if err := d.cleanUp(writer); err != nil {
 		return nil, err
 	}
 	all, err := d.Generations()
@@ -91,13 +91,13 @@ func (d *Dir) prune(ctx context.Context, keep Keep) (*Pruned, error) {
 }
 
 // mergePacks is how many packs may exist before Begin merges small ones.
-const tidyPacks = 256
+const mergePacks = 256
 
 // mergeSmall merges small packs if there are many, because every checkpoint and restore opens all
 // packs. The caller holds the lock. Failures are ignored; the next Begin tries again.
-func (d *Dir) tidy(ctx context.Context, writer held) error {
+func (d *Dir) mergeSmall(ctx context.Context, writer held) error {
 	names, err := d.packs.names()
-	if err != nil || len(names) <= tidyPacks {
+	if err != nil || len(names) <= mergePacks {
 		return err
 	}
 	all, err := d.Generations()

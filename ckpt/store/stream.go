@@ -90,7 +90,7 @@ func receive(ctx context.Context, r io.Reader, d *Dir, transaction *Transaction)
 	}
 	defer pack.Close() // the transaction syncs it
 	in := &receiving{ctx: ctx, from: r, writer: contents.NewWriter(pack, known, contents.WriterOptions{})}
-	if signed, err = in.all(); err != nil {
+	if signed, err = in.readAll(); err != nil {
 		return nil, err
 	}
 	if err := in.writer.Close(); err != nil {
@@ -130,7 +130,7 @@ func (in *receiving) read(raw []byte) error {
 }
 
 // readAll reads up to the end of the stream and returns the signed manifest.
-func (in *receiving) all() (signed []byte, err error) {
+func (in *receiving) readAll() (signed []byte, err error) {
 	head := make([]byte, max(image.StreamHeaderBytes, image.RecordHeaderBytes))
 	if err := in.read(head[:image.StreamHeaderBytes]); err != nil {
 		return nil, err

@@ -91,7 +91,7 @@ func (s *sweep) mark(ctx context.Context) (err error) {
 }
 
 // selectPacks returns the packs that can be removed and those worth rewriting.
-func (s *sweep) fates() (dead, poor []*candidate, err error) {
+func (s *sweep) selectPacks() (dead, poor []*candidate, err error) {
 	candidates, err := s.candidates()
 	if err != nil {
 		return nil, nil, err
@@ -122,7 +122,7 @@ func (s *sweep) fates() (dead, poor []*candidate, err error) {
 
 // estimate computes what packs would do, and does nothing.
 func (s *sweep) estimate() error {
-	dead, poor, err := s.fates()
+	dead, poor, err := s.selectPacks()
 	if err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (s *sweep) estimate() error {
 
 // packs removes and rewrites packs.
 func (s *sweep) packs(ctx context.Context) error {
-	dead, poor, err := s.fates()
+	dead, poor, err := s.selectPacks()
 	if err != nil {
 		return err
 	}

@@ -44,9 +44,9 @@ func (d *Dir) Begin(ctx context.Context) (*Transaction, error) {
 		return nil, err
 	}
 	newest := uint64(0)
-	err = d.recover(writer)
+	err = d.cleanUp(writer)
 	if err == nil {
-		err = d.tidy(ctx, writer)
+		err = d.mergeSmall(ctx, writer)
 	}
 	if err == nil {
 		if newest, err = d.Newest(); errors.Is(err, ErrNoGeneration) {
@@ -69,7 +69,7 @@ func (t *Transaction) NewPack() (*os.File, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
-		return nil, ErrEnded
+		return nil, ErrTransactionEnded
 	}
 	id, file, err := newPack(t.writer.tmp, t.dir.store)
 	if err != nil {
@@ -131,7 +131,7 @@ func (t *Transaction) Flush(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
-		return ErrEnded
+		return ErrTransactionEnded
 	}
 	return t.flush(ctx)
 }
@@ -154,7 +154,7 @@ func (t *Transaction) Commit(ctx context.Context, signed []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
-		return ErrEnded
+		return ErrTransactionEnded
 	}
 	err := t.commit(ctx, signed)
 	if err != nil {
@@ -174,7 +174,7 @@ func (t *Transaction) commit(ctx context.Context, signed []byte) error {
 	if err := t.dropEmpty(); err != nil {
 		return err
 	}
-	if err := t.complete(ctx, m); err != nil {
+	if err := t.checkComplete(ctx, m); err != nil {
 		return err
 	}
 	if err := t.flush(ctx); err != nil {
@@ -211,7 +211,7 @@ func (t *Transaction) dropEmpty() error {
 }
 
 // checkComplete checks that all contents of the manifest exist.
-func (t *Transaction) complete(ctx context.Context, m *image.Manifest) error {
+func (t *Transaction) checkComplete(ctx context.Context, m *image.Manifest) error {
 	old, err := t.dir.Packs()
 	if err != nil {
 		return err
@@ -305,7 +305,7 @@ func (t *Transaction) end(committed bool) (err error) {
 	if !committed {
 		err = errors.Join(err, t.dir.packs.sync())
 	}
-	err = errors.Join(err, t.dir.recover(t.writer))
+	err = errors.Join(err, t.dir.cleanUp(t.writer))
 	if t.dir.fresh && !committed {
 		err = errors.Join(err, t.dir.unmake(t.writer))
 	}

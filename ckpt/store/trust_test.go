@@ -269,7 +269,7 @@ func TestCommitWantsEverything(t *testing.T) {
 			t.Errorf("%s: committed", name)
 		}
 		same(t, before, filesOf(t, path))
-		if err := transaction.Commit(t.Context(), signed); !errors.Is(err, ErrEnded) {
+		if err := transaction.Commit(t.Context(), signed); !errors.Is(err, ErrTransactionEnded) {
 			t.Errorf("%s: a second commit: %v", name, err)
 		}
 	}

@@ -30,7 +30,7 @@ const (
 	filesMagic  = 0x56303138
 	frameBytes  = 4
 	// maxBytes is an upper bound for the size of a list.
-	longest = 256 << 20
+	maxBytes = 256 << 20
 )
 
 // Numbers of fields in CRIU's messages.
@@ -59,7 +59,7 @@ func ForgetSizes(images *os.File, paths map[string]bool) error {
 
 // rewrite replaces the list in file.
 func rewrite(file *os.File, paths map[string]bool) error {
-	old, err := io.ReadAll(io.LimitReader(file, longest))
+	old, err := io.ReadAll(io.LimitReader(file, maxBytes))
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ const (
 
 // maxBuildIDBytes is an upper bound for the size of a build ID.
 const (
-	longestBuildID  = 64
+	maxBuildIDBytes  = 64
 	buildIDWordSize = 4
 )
 
@@ -68,7 +68,7 @@ func ReadNeeded(list, replaced []byte) ([]Needed, error) {
 				id = f.value
 			case f.number == regularName:
 				file.Path = string(f.bytes)
-			case f.number == regularBuildID && len(file.BuildID) < longestBuildID:
+			case f.number == regularBuildID && len(file.BuildID) < maxBuildIDBytes:
 				file.BuildID = binary.LittleEndian.AppendUint32(file.BuildID, uint32(f.value))
 			}
 			return nil

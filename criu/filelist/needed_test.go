@@ -55,7 +55,7 @@ func FuzzReadNeeded(f *testing.F) {
 			t.Error(err)
 		}
 		for _, file := range found {
-			if len(file.BuildID) > longestBuildID+buildIDWordSize || file.Path == "" {
+			if len(file.BuildID) > maxBuildIDBytes+buildIDWordSize || file.Path == "" {
 				t.Errorf("%+v", file)
 			}
 		}

@@ -14,24 +14,24 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
-// Alias is a removed name of a file that has another one.
-type Alias struct {
+// Link is a removed name of a file that has another one.
+type Link struct {
 	// Path is the removed name, as the kernel shows it. The suffix " (deleted)" is part of it here.
 	Path string `json:"path"`
 	// Name is the name that the file still has.
 	Name string `json:"name"`
 }
 
-// Made are links that were created.
-type Made struct {
+// Links are links that were created.
+type Links struct {
 	user  fsuid.Rights
 	top   string
 	paths []string
 }
 
-// Make creates the links with a user's rights. The paths are relative to the root directory top.
-func Make(user fsuid.Rights, top string, aliases []Alias) (*Made, error) {
-	made := &Made{user: user, top: top}
+// Create creates the links with a user's rights. The paths are relative to the root directory top.
+func Create(user fsuid.Rights, top string, aliases []Link) (*Links, error) {
+	made := &Links{user: user, top: top}
 	err := user.Do(func() error {
 		for _, a := range aliases {
 			path := filepath.Join(top, a.Path)
@@ -53,7 +53,7 @@ func Make(user fsuid.Rights, top string, aliases []Alias) (*Made, error) {
 }
 
 // Remove removes the links.
-func (m *Made) Remove() error {
+func (m *Links) Remove() error {
 	return m.user.Do(func() error {
 		var failures []error
 		for _, path := range m.paths {

@@ -13,10 +13,10 @@ import (
 )
 
 // knownKinds are the kinds of descriptors without a file that CRIU supports.
-var known = []string{"eventfd", "eventpoll", "signalfd", "timerfd", "inotify", "fanotify", "pidfd"}
+var knownKinds = []string{"eventfd", "eventpoll", "signalfd", "timerfd", "inotify", "fanotify", "pidfd"}
 
 // rejectedKinds are kinds with their own reason and remedy.
-var refused = map[string][2]string{
+var rejectedKinds = map[string][2]string{
 	"io_uring": {
 		"is an io_uring; its requests in flight cannot be saved",
 		"have the program use ordinary input and output (PyTorch: USE_LIBUV=0, or use_libuv=False for a TCPStore; libuv: UV_USE_IO_URING=0)",
@@ -35,8 +35,8 @@ const (
 // gpuDevice matches device files of other GPU libraries.
 var gpuDevice = regexp.MustCompile(`^/dev/(nvidia|dri/|kfd|dxg|davinci|infiniband/)`)
 
-// judgeDescriptors checks the open files of a process.
-func (s *survey) judgeDescriptors(m *member) {
+// checkDescriptors checks the open files of a process.
+func (s *inspection) checkDescriptors(m *member) {
 	for i := range m.descriptors {
 		d := &m.descriptors[i]
 		switch d.Format() {
@@ -45,60 +45,60 @@ func (s *survey) judgeDescriptors(m *member) {
 		case unix.S_IFSOCK:
 			s.addSocket(m, d)
 		case unix.S_IFCHR:
-			s.judgeCharacters(m, d)
+			s.checkCharacters(m, d)
 		case unix.S_IFBLK:
-			s.refuse(s.at(m, d.Number), d.Target+" is a block device", "close it")
+			s.refuse(s.descriptorSubject(m, d.Number), d.Target+" is a block device", "close it")
 		case unix.S_IFREG:
-			s.judgeRegular(m, d)
+			s.checkRegular(m, d)
 		case unix.S_IFDIR, unix.S_IFLNK:
 		default:
-			s.judgeNameless(m, d)
+			s.checkNameless(m, d)
 		}
 	}
 }
 
-// judgeNameless checks a descriptor without a file, such as "anon_inode:[eventfd]".
-func (s *survey) judgeNameless(m *member, d *proc.Descriptor) {
+// checkNameless checks a descriptor without a file, such as "anon_inode:[eventfd]".
+func (s *inspection) checkNameless(m *member, d *proc.Descriptor) {
 	kind := strings.Trim(strings.TrimPrefix(d.Target, "anon_inode:"), "[]")
 	if kind == "inotify" && s.User.UID != 0 {
 		s.refuse(
-			s.at(m, d.Number),
+			s.descriptorSubject(m, d.Number),
 			"is an inotify, which is saved only for root",
 			"close it, or have the program poll",
 		)
 		return
 	}
-	if slices.Contains(known, kind) {
+	if slices.Contains(knownKinds, kind) {
 		return
 	}
-	why, ok := refused[kind]
+	why, ok := rejectedKinds[kind]
 	if !ok {
 		why = [2]string{fmt.Sprintf("is a %s, which CRIU does not support", kind), "close it"}
 	}
-	s.refuse(s.at(m, d.Number), why[0], why[1])
+	s.refuse(s.descriptorSubject(m, d.Number), why[0], why[1])
 }
 
-// judgeCharacters checks a character device.
-func (s *survey) judgeCharacters(m *member, d *proc.Descriptor) {
+// checkCharacters checks a character device.
+func (s *inspection) checkCharacters(m *member, d *proc.Descriptor) {
 	path := strings.TrimSuffix(d.Target, " (deleted)")
 	switch {
 	case isTerminal(d):
 		s.addTerminal(m, d)
 	case gpuDevice.MatchString(path) || unix.Major(d.Stat.Rdev) == nvidiaMajor || unix.Major(d.Stat.Rdev) == renderMajor:
 		s.refuse(
-			s.at(m, d.Number),
+			s.descriptorSubject(m, d.Number),
 			path+" belongs to another GPU library: the program uses a GPU past phos",
 			"start it so that it finds only phos's library",
 		)
 	case unix.Major(d.Stat.Rdev) == memoryMajor:
 	case path == "/dev/net/tun":
 	default:
-		s.refuse(s.at(m, d.Number), path+" is a device whose state cannot be saved", "close it")
+		s.refuse(s.descriptorSubject(m, d.Number), path+" is a device whose state cannot be saved", "close it")
 	}
 }
 
-// judgeMappings checks mapped files, which need not be open.
-func (s *survey) judgeMappings(m *member) {
+// checkMappings checks mapped files, which need not be open.
+func (s *inspection) checkMappings(m *member) {
 	for i := range m.mappings {
 		area := &m.mappings[i]
 		subject := fmt.Sprintf("%s, mapping at %x", m, area.Start)
@@ -106,7 +106,7 @@ func (s *survey) judgeMappings(m *member) {
 		case path == "" || strings.HasPrefix(path, "["):
 		case strings.HasPrefix(path, "anon_inode:"):
 			kind := strings.Trim(strings.TrimPrefix(path, "anon_inode:"), "[]")
-			if why, ok := refused[kind]; ok {
+			if why, ok := rejectedKinds[kind]; ok {
 				s.refuse(subject, why[0], why[1])
 			} else {
 				s.refuse(subject, fmt.Sprintf("is memory of a %s, which CRIU does not support", kind), "")
@@ -139,7 +139,7 @@ func memoryFile(path string) bool {
 }
 
 // mappedPaths returns the paths of all mapped files. Adjacent mappings of one file count once.
-func mapped(mappings []proc.Mapping) (paths []string) {
+func mappedPaths(mappings []proc.Mapping) (paths []string) {
 	for i := range mappings {
 		if path := mappings[i].Path; strings.HasPrefix(path, "/") && (len(paths) == 0 || paths[len(paths)-1] != path) {
 			paths = append(paths, path)
@@ -149,7 +149,7 @@ func mapped(mappings []proc.Mapping) (paths []string) {
 }
 
 // findLibrary returns the path of the libphos.so that a process has mapped.
-func library(mappings []proc.Mapping) string {
+func findLibrary(mappings []proc.Mapping) string {
 	for i := range mappings {
 		if name := filepath.Base(mappings[i].Path); strings.HasPrefix(name, "libphos.so") {
 			return strings.TrimSuffix(mappings[i].Path, " (deleted)")

@@ -20,7 +20,7 @@ import (
 
 // maxGhostBytes is the largest size of a file without a name that can be saved; its whole content
 // goes into the image.
-const largestGhost = 1 << 30
+const maxGhostBytes = 1 << 30
 
 // Magic numbers of file systems whose files are kernel state or memory.
 const (
@@ -30,8 +30,8 @@ const (
 	mqueueMagic  = 0x19800202
 )
 
-// judgeRegular checks an open regular file.
-func (s *survey) judgeRegular(m *member, d *proc.Descriptor) {
+// checkRegular checks an open regular file.
+func (s *inspection) checkRegular(m *member, d *proc.Descriptor) {
 	if strings.HasPrefix(d.Target, "/memfd:") || s.Ours(d.Target) {
 		return
 	}
@@ -41,7 +41,7 @@ func (s *survey) judgeRegular(m *member, d *proc.Descriptor) {
 		switch where.Type {
 		case mqueueMagic:
 			s.refuse(
-				s.at(m, d.Number),
+				s.descriptorSubject(m, d.Number),
 				"is a message queue, which is saved only with a whole IPC namespace",
 				"close it",
 			)
@@ -50,11 +50,11 @@ func (s *survey) judgeRegular(m *member, d *proc.Descriptor) {
 			return
 		}
 	}
-	s.addFile(s.at(m, d.Number), d.Target, &d.Stat, d.Flags&unix.O_ACCMODE)
+	s.addFile(s.descriptorSubject(m, d.Number), d.Target, &d.Stat, d.Flags&unix.O_ACCMODE)
 }
 
 // addMapped checks a shared writable mapping of a file, open or not.
-func (s *survey) addMapped(m *member, area *proc.Mapping) {
+func (s *inspection) addMapped(m *member, area *proc.Mapping) {
 	if strings.HasPrefix(area.Path, "/memfd:") || strings.HasPrefix(area.Path, "/dev/zero") || s.Ours(area.Path) {
 		return
 	}
@@ -66,19 +66,19 @@ func (s *survey) addMapped(m *member, area *proc.Mapping) {
 }
 
 // addFile records a regular file that CRIU will open by its path.
-func (s *survey) addFile(subject, path string, stat *unix.Stat_t, mode int) {
+func (s *inspection) addFile(subject, path string, stat *unix.Stat_t, mode int) {
 	if stat.Nlink == 0 {
-		if stat.Size > largestGhost {
+		if stat.Size > maxGhostBytes {
 			s.refuse(
 				subject,
-				fmt.Sprintf("is a deleted file of %d bytes; up to %d can be saved", stat.Size, largestGhost),
+				fmt.Sprintf("is a deleted file of %d bytes; up to %d can be saved", stat.Size, maxGhostBytes),
 				"keep the file until the program ends",
 			)
 		}
 		return
 	}
-	if strings.HasSuffix(path, " (deleted)") && !s.named(path, stat) {
-		name, found := s.otherName(path, stat)
+	if strings.HasSuffix(path, " (deleted)") && !s.stillNamed(path, stat) {
+		name, found := s.findOtherName(path, stat)
 		if !found {
 			s.refuse(
 				subject,
@@ -87,12 +87,12 @@ func (s *survey) addFile(subject, path string, stat *unix.Stat_t, mode int) {
 			)
 			return
 		}
-		s.alias(hardlink.Alias{Path: path, Name: name})
+		s.addLink(hardlink.Link{Path: path, Name: name})
 		// A process that opens the file again by the other name expects the program's content. So
 		// it must be restored, whatever the access mode was.
 		path, mode = name, unix.O_RDWR
 	}
-	s.open(subject, path, mode)
+	s.addOpened(subject, path, mode)
 	if mode != unix.O_RDONLY {
 		s.written[path] = stat.Size
 	}
@@ -105,7 +105,7 @@ type opened struct {
 }
 
 // addOpened records a path and the access that a restore needs.
-func (s *survey) open(subject, path string, mode int) {
+func (s *inspection) addOpened(subject, path string, mode int) {
 	file := s.opened[path]
 	if file.subject == "" {
 		file.subject = subject
@@ -119,9 +119,9 @@ func (s *survey) open(subject, path string, mode int) {
 	s.opened[path] = file
 }
 
-// judgeAccess finds files that the program's user may not open: a restore could not open them
+// checkAccess finds files that the program's user may not open: a restore could not open them
 // either.
-func (s *survey) judgeAccess() error {
+func (s *inspection) checkAccess() error {
 	if s.User.UID == 0 {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (s *survey) judgeAccess() error {
 		for _, path := range slices.Sorted(maps.Keys(s.opened)) {
 			file := s.opened[path]
 			// not access(2): that checks the real user, which is root here
-			if err := unix.Faccessat2(unix.AT_FDCWD, s.outside(path), file.access, unix.AT_EACCESS); errors.Is(
+			if err := unix.Faccessat2(unix.AT_FDCWD, s.hostPath(path), file.access, unix.AT_EACCESS); errors.Is(
 				err,
 				unix.EACCES,
 			) {
@@ -146,24 +146,24 @@ func (s *survey) judgeAccess() error {
 
 // stillNamed reports whether the file is still at path, whose suffix only looks like that of a
 // deleted file.
-func (s *survey) named(path string, stat *unix.Stat_t) bool {
+func (s *inspection) stillNamed(path string, stat *unix.Stat_t) bool {
 	var now unix.Stat_t
-	return unix.Lstat(s.outside(path), &now) == nil && now.Ino == stat.Ino && now.Dev == stat.Dev
+	return unix.Lstat(s.hostPath(path), &now) == nil && now.Ino == stat.Ino && now.Dev == stat.Dev
 }
 
 // findOtherName returns the name that a file still has after one was removed. The C library creates
 // a semaphore under a temporary name, links it to the requested name, and removes the first one.
-func (s *survey) otherName(path string, stat *unix.Stat_t) (string, bool) {
+func (s *inspection) findOtherName(path string, stat *unix.Stat_t) (string, bool) {
 	directory := filepath.Dir(path)
-	entries, err := os.ReadDir(s.outside(directory))
-	s.look(err)
+	entries, err := os.ReadDir(s.hostPath(directory))
+	s.noteUnknown(err)
 	if err != nil {
 		return "", false
 	}
 	for _, entry := range entries {
 		var other unix.Stat_t
 		name := filepath.Join(directory, entry.Name())
-		if unix.Lstat(s.outside(name), &other) == nil && other.Ino == stat.Ino && other.Dev == stat.Dev {
+		if unix.Lstat(s.hostPath(name), &other) == nil && other.Ino == stat.Ino && other.Dev == stat.Dev {
 			return name, true
 		}
 	}
@@ -171,22 +171,22 @@ func (s *survey) otherName(path string, stat *unix.Stat_t) (string, bool) {
 }
 
 // addLink records a removed name that CRIU needs, once.
-func (s *survey) alias(a hardlink.Alias) {
-	if !slices.Contains(s.Aliases, a) {
-		s.Aliases = append(s.Aliases, a)
+func (s *inspection) addLink(a hardlink.Link) {
+	if !slices.Contains(s.Links, a) {
+		s.Links = append(s.Links, a)
 	}
 }
 
 // hostPath returns a path of the tree as this process can open it.
-func (s *survey) outside(path string) string {
+func (s *inspection) hostPath(path string) string {
 	return filepath.Join(fmt.Sprintf("/proc/%d/root", s.members[0].PID), path)
 }
 
-// judgeFiles lists the files that a restore must restore.
-func (s *survey) judgeFiles() {
+// listFiles lists the files that a restore must restore.
+func (s *inspection) listFiles() {
 	for _, path := range slices.Sorted(maps.Keys(s.written)) {
 		size := s.written[path]
-		if info, err := os.Stat(s.outside(path)); err == nil {
+		if info, err := os.Stat(s.hostPath(path)); err == nil {
 			size = info.Size()
 		}
 		s.Written = append(s.Written, ckpt.WrittenFile{Path: path, Bytes: size})

@@ -22,7 +22,7 @@ type Foreign struct {
 
 // findForeign finds files of other mount namespaces. Even a tree in phosd's namespace can have
 // inherited them.
-func (s *survey) findForeign() error {
+func (s *inspection) findForeign() error {
 	root := s.members[0]
 	mounts, err := proc.Mounts(root.PID)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *survey) findForeign() error {
 			if d := &m.descriptors[i]; !isTerminal(d) {
 				s.addForeign(
 					mounts,
-					s.at(m, d.Number),
+					s.descriptorSubject(m, d.Number),
 					fmt.Sprintf("/proc/%d/fd/%d", m.PID, d.Number),
 					d.Target,
 					d.Writable(),
@@ -66,7 +66,7 @@ var unmounted = []string{"/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage"}
 
 // addForeign checks one file of a process; at is a path below /proc, name the kernel's name of the
 // file.
-func (s *survey) addForeign(mounts map[uint64]bool, subject, at, name string, written bool) {
+func (s *inspection) addForeign(mounts map[uint64]bool, subject, at, name string, written bool) {
 	if !strings.HasPrefix(name, "/") ||
 		slices.ContainsFunc(unmounted, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 		return
@@ -91,7 +91,7 @@ func (s *survey) addForeign(mounts map[uint64]bool, subject, at, name string, wr
 		)
 		return
 	}
-	if written && info.Mode&unix.S_IFMT == unix.S_IFREG && !s.Ours(name) && !sameFile(s.outside(name), &info) {
+	if written && info.Mode&unix.S_IFMT == unix.S_IFREG && !s.Ours(name) && !sameFile(s.hostPath(name), &info) {
 		s.refuse(subject, "writes "+name+", which lies outside of its container", "pipe the output")
 		return
 	}

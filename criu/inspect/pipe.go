@@ -18,7 +18,7 @@ type pipe struct {
 	readers, writers bool
 }
 
-func (s *survey) addPipe(m *member, d *proc.Descriptor) {
+func (s *inspection) addPipe(m *member, d *proc.Descriptor) {
 	if !strings.HasPrefix(d.Target, "pipe:[") {
 		// A named pipe; CRIU opens it again by its name.
 		return
@@ -36,10 +36,10 @@ func (s *survey) addPipe(m *member, d *proc.Descriptor) {
 
 // peerClosed reports whether no process has the other end open. Then only the tree can read what
 // the pipe still holds, so it is saved with the tree.
-func (s *survey) closed(p *pipe) bool {
+func (s *inspection) peerClosed(p *pipe) bool {
 	for i, pid := range p.pids {
 		file, err := proc.Borrow(pid, p.numbers[i])
-		s.look(err)
+		s.noteUnknown(err)
 		if err != nil {
 			continue // the process has ended; another one may have the pipe, too
 		}
@@ -53,17 +53,17 @@ func (s *survey) closed(p *pipe) bool {
 	return false
 }
 
-// judgePipes adds an endpoint for each pipe whose other end is outside of the tree.
-func (s *survey) judgePipes() {
+// checkPipes adds an endpoint for each pipe whose other end is outside of the tree.
+func (s *inspection) checkPipes() {
 	for _, inode := range slices.Sorted(maps.Keys(s.pipes)) {
 		p := s.pipes[inode]
-		if p.readers && p.writers || s.closed(p) {
+		if p.readers && p.writers || s.peerClosed(p) {
 			continue
 		}
 		kind := "pipe-write"
 		if p.readers {
 			kind = "pipe-read"
 		}
-		s.endpoint(image.Endpoint{Kind: kind, Key: p.target, Descriptors: p.list(), Standard: p.standard(s.members[0].PID)})
+		s.addEndpoint(image.Endpoint{Kind: kind, Key: p.target, Descriptors: p.list(), Standard: p.standard(s.members[0].PID)})
 	}
 }

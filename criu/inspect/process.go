@@ -12,12 +12,12 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// judgeProcesses checks the state and the rights of the processes, and whether they are traced.
-func (s *survey) judgeProcesses() {
+// checkProcesses checks the state and the rights of the processes, and whether they are traced.
+func (s *inspection) checkProcesses() {
 	for _, m := range s.members {
 		if m.Zombie() {
 			threads, err := proc.Threads(m.PID)
-			s.look(err)
+			s.noteUnknown(err)
 			if len(threads) > 1 {
 				s.refuse(
 					m.String(),
@@ -27,13 +27,13 @@ func (s *survey) judgeProcesses() {
 			}
 			continue
 		}
-		s.judgeTracer(m)
-		s.judgeUser(m)
+		s.checkTracer(m)
+		s.checkUser(m)
 	}
 }
 
-// judgeTracer finds debuggers: a process has at most one tracer, and CRIU must be it.
-func (s *survey) judgeTracer(m *member) {
+// checkTracer finds debuggers: a process has at most one tracer, and CRIU must be it.
+func (s *inspection) checkTracer(m *member) {
 	if m.status.Tracer == 0 {
 		return
 	}
@@ -48,9 +48,9 @@ func (s *survey) judgeTracer(m *member) {
 	s.refuse(m.String(), fmt.Sprintf("is traced by pid %d (%s)", tracer, processName(tracer)), "detach the debugger")
 }
 
-// judgeUser checks that a process has no more rights than its user, because CRIU restores it with
+// checkUser checks that a process has no more rights than its user, because CRIU restores it with
 // the user's rights.
-func (s *survey) judgeUser(m *member) {
+func (s *inspection) checkUser(m *member) {
 	uid, gid := s.User.UID, s.User.GID
 	if uid == 0 {
 		if m.status.UIDs[0] != 0 && !haveResource() {
@@ -133,9 +133,9 @@ func readNamespaces(process string) (*member, error) {
 	return m, nil
 }
 
-// judgeNamespaces finds the namespaces that CRIU must enter. All processes must be in the same
+// checkNamespaces finds the namespaces that CRIU must enter. All processes must be in the same
 // ones.
-func (s *survey) judgeNamespaces() {
+func (s *inspection) checkNamespaces() {
 	root := s.members[0]
 	for _, kind := range namespaceKinds {
 		// Every restored tree has its own time namespace; CRIU reads it from outside.
@@ -159,7 +159,7 @@ func (s *survey) judgeNamespaces() {
 			"run it outside, or in a container without user namespaces",
 		)
 	}
-	s.judgeSessions()
+	s.checkSessions()
 	if len(root.status.PIDs) > 1 && s.Root == 1 {
 		s.refuse(
 			root.String(),
@@ -169,9 +169,9 @@ func (s *survey) judgeNamespaces() {
 	}
 }
 
-// judgeSessions checks that the leader of every session is in the pid namespace. CRIU identifies a
+// checkSessions checks that the leader of every session is in the pid namespace. CRIU identifies a
 // session by its leader's pid, which is 0 if the leader is in another pid namespace.
-func (s *survey) judgeSessions() {
+func (s *inspection) checkSessions() {
 	for _, m := range s.members {
 		if m.status.Session == 0 {
 			s.refuse(

@@ -32,12 +32,12 @@ type socket struct {
 	gone     bool
 }
 
-func (s *survey) addSocket(m *member, d *proc.Descriptor) {
+func (s *inspection) addSocket(m *member, d *proc.Descriptor) {
 	found := s.sockets[d.Stat.Ino]
 	if found == nil {
 		found = &socket{inode: d.Stat.Ino}
-		err := found.ask(m.PID, d.Number)
-		s.look(err)
+		err := found.query(m.PID, d.Number)
+		s.noteUnknown(err)
 		found.gone = err != nil
 		s.sockets[d.Stat.Ino] = found
 	}
@@ -45,7 +45,7 @@ func (s *survey) addSocket(m *member, d *proc.Descriptor) {
 }
 
 // query reads the properties of a socket from the kernel.
-func (k *socket) ask(pid, number int) error {
+func (k *socket) query(pid, number int) error {
 	file, err := proc.Borrow(pid, number)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (k *socket) ask(pid, number int) error {
 	}
 	accepts, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
 	k.listening = accepts == 1
-	k.local, k.remote = name(unix.Getsockname(fd)), name(unix.Getpeername(fd))
+	k.local, k.remote = addrPort(unix.Getsockname(fd)), addrPort(unix.Getpeername(fd))
 	if peer, err := unix.Getpeername(fd); err == nil {
 		if at, is := peer.(*unix.SockaddrUnix); is {
 			k.peerName = at.Name
@@ -73,7 +73,7 @@ func (k *socket) ask(pid, number int) error {
 }
 
 // addrPort returns an internet address, or the zero value.
-func name(address unix.Sockaddr, err error) netip.AddrPort {
+func addrPort(address unix.Sockaddr, err error) netip.AddrPort {
 	if err != nil {
 		return netip.AddrPort{}
 	}
@@ -86,8 +86,8 @@ func name(address unix.Sockaddr, err error) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// judgeSockets checks all sockets.
-func (s *survey) judgeSockets() error {
+// checkSockets checks all sockets.
+func (s *inspection) checkSockets() error {
 	if len(s.sockets) == 0 {
 		return nil
 	}
@@ -100,9 +100,9 @@ func (s *survey) judgeSockets() error {
 		switch {
 		case k.gone:
 		case k.domain == unix.AF_UNIX:
-			s.judgeUnix(k, diag)
+			s.checkUnix(k, diag)
 		case k.domain == unix.AF_INET || k.domain == unix.AF_INET6:
-			s.judgeInternet(k)
+			s.checkInternet(k)
 		case k.domain == unix.AF_NETLINK || k.domain == unix.AF_PACKET && s.User.UID == 0:
 		default:
 			s.refuse(
@@ -115,8 +115,8 @@ func (s *survey) judgeSockets() error {
 	return nil
 }
 
-// judgeInternet checks a TCP or UDP socket.
-func (s *survey) judgeInternet(k *socket) {
+// checkInternet checks a TCP or UDP socket.
+func (s *inspection) checkInternet(k *socket) {
 	if k.listening || !k.remote.IsValid() {
 		return
 	}
@@ -148,11 +148,11 @@ func (s *survey) judgeInternet(k *socket) {
 // journal is the directory of the systemd journal's sockets.
 const journal = "/run/systemd/journal/"
 
-// judgeUnix checks a unix socket.
-func (s *survey) judgeUnix(k *socket, diag map[uint32]unixSocket) {
+// checkUnix checks a unix socket.
+func (s *inspection) checkUnix(k *socket, diag map[uint32]unixSocket) {
 	entry, there := diag[uint32(k.inode)]
-	if room := filepath.Dir(entry.name); filepath.IsAbs(entry.name) && !slices.Contains(s.Rooms, room) {
-		s.Rooms = append(s.Rooms, room)
+	if room := filepath.Dir(entry.name); filepath.IsAbs(entry.name) && !slices.Contains(s.SocketDirs, room) {
+		s.SocketDirs = append(s.SocketDirs, room)
 	}
 	if !there || k.listening || entry.state != established && entry.peer == 0 {
 		return
@@ -174,7 +174,7 @@ func (s *survey) judgeUnix(k *socket, diag map[uint32]unixSocket) {
 	case k.kind == unix.SOCK_DGRAM && strings.HasPrefix(peer.name, "/"):
 		s.Datagrams = true
 	case k.kind == unix.SOCK_STREAM && (k.anyStandard() || strings.HasPrefix(peer.name, journal)):
-		s.endpoint(image.Endpoint{
+		s.addEndpoint(image.Endpoint{
 			Kind: "stream-socket", Key: fmt.Sprintf("socket:[%d]", k.inode), Descriptors: k.list(),
 			Standard: k.standard(s.members[0].PID),
 		})

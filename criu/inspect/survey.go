@@ -36,10 +36,10 @@ type Findings struct {
 	Connected bool
 	// Datagrams is set if datagram sockets are connected to named sockets outside.
 	Datagrams bool
-	// Aliases are removed names of files that CRIU needs during the dump.
-	Aliases []hardlink.Alias
-	// Rooms are the directories in which the tree's unix sockets are bound.
-	Rooms []string
+	// Links are removed names of files that CRIU needs during the dump.
+	Links []hardlink.Link
+	// SocketDirs are the directories in which the tree's unix sockets are bound.
+	SocketDirs []string
 	// Namespaces are the kinds of namespaces that CRIU must enter.
 	Namespaces []string
 	// Foreign are files of other mount namespaces.
@@ -54,7 +54,7 @@ type Options struct {
 }
 
 // inspection is an inspection in progress.
-type survey struct {
+type inspection struct {
 	Options
 	Findings
 	members  []*member
@@ -66,9 +66,9 @@ type survey struct {
 	masters  map[int]bool
 	written  map[string]int64
 	opened   map[string]opened
-	obstacle map[string]bool
+	seen map[string]bool
 	// readErr is the first cause why something could not be read; nil if all was.
-	unseen error
+	readErr error
 }
 
 // member is a process of the tree.
@@ -83,38 +83,38 @@ type member struct {
 
 func (m *member) String() string { return fmt.Sprintf("pid %d (%s)", m.PID, m.name) }
 
-// Look inspects the tree of a root.
-func Look(ctx context.Context, root proc.Identity, options Options) (*Findings, error) {
+// Inspect inspects the tree of a root.
+func Inspect(ctx context.Context, root proc.Identity, options Options) (*Findings, error) {
 	if options.Ours == nil {
 		options.Ours = func(string) bool { return false }
 	}
-	s := &survey{
+	s := &inspection{
 		Options: options, byPID: map[int]*member{}, pipes: map[uint64]*pipe{}, sockets: map[uint64]*socket{},
-		ttys: map[string]*terminal{}, masters: map[int]bool{}, written: map[string]int64{}, opened: map[string]opened{}, obstacle: map[string]bool{},
+		ttys: map[string]*terminal{}, masters: map[int]bool{}, written: map[string]int64{}, opened: map[string]opened{}, seen: map[string]bool{},
 	}
-	if err := s.gather(ctx, root); err != nil {
+	if err := s.readProcesses(ctx, root); err != nil {
 		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
 	}
-	s.judgeProcesses()
-	s.judgeNamespaces()
+	s.checkProcesses()
+	s.checkNamespaces()
 	if err := s.findForeign(); err != nil {
 		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
 	}
 	for _, m := range s.members {
-		s.judgeDescriptors(m)
-		s.judgeMappings(m)
+		s.checkDescriptors(m)
+		s.checkMappings(m)
 	}
-	if err := s.judgeSockets(); err != nil {
+	if err := s.checkSockets(); err != nil {
 		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
 	}
-	s.judgePipes()
-	s.judgeTerminals()
-	s.judgeFiles()
-	if err := s.judgeAccess(); err != nil {
+	s.checkPipes()
+	s.checkTerminals()
+	s.listFiles()
+	if err := s.checkAccess(); err != nil {
 		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
 	}
-	if s.unseen != nil {
-		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, s.unseen)
+	if s.readErr != nil {
+		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, s.readErr)
 	}
 	slices.Sort(s.External)
 	return &s.Findings, nil
@@ -122,14 +122,14 @@ func Look(ctx context.Context, root proc.Identity, options Options) (*Findings, 
 
 // noteUnknown keeps an error that leaves the tree's state unknown, because then the findings are
 // incomplete. Other errors may mean that a process has ended.
-func (s *survey) look(err error) {
+func (s *inspection) noteUnknown(err error) {
 	if proc.Unknown(err) {
-		s.unseen = err
+		s.readErr = err
 	}
 }
 
 // readProcesses reads the state of all processes. Those that end in the meantime are left out.
-func (s *survey) gather(ctx context.Context, root proc.Identity) (err error) {
+func (s *inspection) readProcesses(ctx context.Context, root proc.Identity) (err error) {
 	if s.self, err = readNamespaces("thread-self"); err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (s *survey) gather(ctx context.Context, root proc.Identity) (err error) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		m, err := readLiving(ctx, stat)
+		m, err := readProcess(ctx, stat)
 		if proc.Gone(err) && stat.PID != root.PID {
 			continue
 		}
@@ -156,7 +156,7 @@ func (s *survey) gather(ctx context.Context, root proc.Identity) (err error) {
 
 // readProcess reads the state of one process. A process that is exiting has no namespaces but is
 // not a zombie yet: wait until it is.
-func readLiving(ctx context.Context, stat *proc.Stat) (*member, error) {
+func readProcess(ctx context.Context, stat *proc.Stat) (*member, error) {
 	for {
 		m, err := readMember(stat)
 		if !errors.Is(err, errEnding) {
@@ -196,7 +196,7 @@ func readMember(stat *proc.Stat) (*member, error) {
 }
 
 // describe fills in the findings that need no checks.
-func (s *survey) describe() error {
+func (s *inspection) describe() error {
 	root := s.members[0]
 	s.User = runner.User{UID: root.status.UIDs[0], GID: root.status.GIDs[0], Groups: root.status.Groups}
 	s.Root = root.status.InnermostPID()
@@ -205,8 +205,8 @@ func (s *survey) describe() error {
 	for _, m := range s.members {
 		s.Processes = append(s.Processes, ckpt.Process{
 			Identity: m.Identity, Parent: m.Parent, UID: m.status.UIDs[0], GID: m.status.GIDs[0], Command: m.name,
-			Inner: m.status.InnermostPID(), Threads: m.Threads, ResidentBytes: m.status.ResidentBytes, Library: library(m.mappings),
-			Mapped: mapped(m.mappings),
+			Inner: m.status.InnermostPID(), Threads: m.Threads, ResidentBytes: m.status.ResidentBytes, Library: findLibrary(m.mappings),
+			Mapped: mappedPaths(m.mappings),
 		})
 		if inner := m.status.InnermostPID(); inner != m.PID {
 			if s.Outside == nil {
@@ -231,19 +231,19 @@ func (s *survey) describe() error {
 }
 
 // refuse adds an obstacle, once.
-func (s *survey) refuse(subject, reason, remedy string) {
+func (s *inspection) refuse(subject, reason, remedy string) {
 	s.note(ckpt.Obstacle{Subject: subject, Reason: reason, Remedy: remedy})
 }
 
-func (s *survey) note(o ckpt.Obstacle) {
-	if key := o.Subject + o.Reason; !s.obstacle[key] {
-		s.obstacle[key] = true
+func (s *inspection) note(o ckpt.Obstacle) {
+	if key := o.Subject + o.Reason; !s.seen[key] {
+		s.seen[key] = true
 		s.Obstacles = append(s.Obstacles, o)
 	}
 }
 
 // addEndpoint adds an endpoint and returns its number.
-func (s *survey) endpoint(e image.Endpoint) uint32 {
+func (s *inspection) addEndpoint(e image.Endpoint) uint32 {
 	e.ID = uint32(len(s.Endpoints) + 1)
 	s.Endpoints = append(s.Endpoints, e)
 	return e.ID
@@ -281,7 +281,7 @@ func (p *places) anyStandard() bool {
 }
 
 // descriptorSubject names a descriptor of a process in an obstacle.
-func (s *survey) at(m *member, number int) string { return fmt.Sprintf("%s, descriptor %d", m, number) }
+func (s *inspection) descriptorSubject(m *member, number int) string { return fmt.Sprintf("%s, descriptor %d", m, number) }
 
 // subject names the first descriptor of p in an obstacle.
-func (s *survey) subject(p *places) string { return s.at(s.byPID[p.pids[0]], p.numbers[0]) }
+func (s *inspection) subject(p *places) string { return s.descriptorSubject(s.byPID[p.pids[0]], p.numbers[0]) }

@@ -38,14 +38,14 @@ func isTerminal(d *proc.Descriptor) bool {
 	return major == ttyMajor || major == ttyAuxMajor || major >= firstSlaveMajor && major <= lastSlaveMajor
 }
 
-func (s *survey) addTerminal(m *member, d *proc.Descriptor) {
+func (s *inspection) addTerminal(m *member, d *proc.Descriptor) {
 	major, minor := unix.Major(d.Stat.Rdev), unix.Minor(d.Stat.Rdev)
 	if d.Terminal >= 0 {
 		s.masters[d.Terminal] = true
 		return
 	}
 	if major == ttyAuxMajor && (minor == multiplexerMinor || minor == controllingMinor) {
-		s.judgeControlling(m, d, minor)
+		s.checkControlling(m, d, minor)
 		return
 	}
 	// CRIU's format.
@@ -61,20 +61,20 @@ func (s *survey) addTerminal(m *member, d *proc.Descriptor) {
 	t.add(m.PID, d.Number)
 }
 
-// judgeControlling checks /dev/tty. CRIU can resolve it only if the session leader is in the tree.
-func (s *survey) judgeControlling(m *member, d *proc.Descriptor, minor uint32) {
+// checkControlling checks /dev/tty. CRIU can resolve it only if the session leader is in the tree.
+func (s *inspection) checkControlling(m *member, d *proc.Descriptor, minor uint32) {
 	if minor == controllingMinor && s.byPID[m.Session] == nil {
 		s.refuse(
-			s.at(m, d.Number),
+			s.descriptorSubject(m, d.Number),
 			"is /dev/tty, which stands for the terminal of a shell outside of the tree",
 			"close it, or save the program while it does not read from the terminal",
 		)
 	}
 }
 
-// judgeTerminals adds endpoints for terminals whose master is outside of the tree. One of them may
+// checkTerminals adds endpoints for terminals whose master is outside of the tree. One of them may
 // be the terminal of a shell's job.
-func (s *survey) judgeTerminals() {
+func (s *inspection) checkTerminals() {
 	for _, key := range slices.Sorted(maps.Keys(s.ttys)) {
 		t := s.ttys[key]
 		if t.index >= 0 && s.masters[t.index] {
@@ -86,8 +86,8 @@ func (s *survey) judgeTerminals() {
 			Descriptors: t.list(),
 			Standard:    t.standard(s.members[0].PID),
 		}
-		end.Rows, end.Columns = s.window(t)
-		id := s.endpoint(end)
+		end.Rows, end.Columns = s.windowSize(t)
+		id := s.addEndpoint(end)
 		if s.ofJob(t) && s.JobTerminal == 0 {
 			s.JobTerminal = id
 			continue
@@ -98,16 +98,16 @@ func (s *survey) judgeTerminals() {
 
 // ofJob reports whether t is the controlling terminal of processes whose session leader is outside
 // of the tree, for example a shell.
-func (s *survey) ofJob(t *terminal) bool {
+func (s *inspection) ofJob(t *terminal) bool {
 	return slices.ContainsFunc(s.members, func(m *member) bool {
 		return unix.Major(m.Terminal) == t.major && unix.Minor(m.Terminal) == t.minor && s.byPID[m.Session] == nil
 	})
 }
 
 // windowSize returns the size of a terminal, or zeros.
-func (s *survey) window(t *terminal) (rows, columns uint16) {
+func (s *inspection) windowSize(t *terminal) (rows, columns uint16) {
 	file, err := proc.Borrow(t.pids[0], t.numbers[0])
-	s.look(err)
+	s.noteUnknown(err)
 	if err != nil {
 		return 0, 0
 	}

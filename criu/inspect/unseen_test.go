@@ -69,18 +69,18 @@ func child(t *testing.T) proc.Identity {
 // never that the program is gone.
 func TestFewFiles(t *testing.T) {
 	root := child(t)
-	want, err := Look(t.Context(), root, Options{})
+	want, err := Inspect(t.Context(), root, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(want.Rooms) != 1 {
+	if len(want.SocketDirs) != 1 {
 		t.Fatalf("it finds %+v", want)
 	}
 	const plenty = 20
 	failed := 0
 	for more := range plenty {
 		enough := scarce.Files(t, more)
-		got, err := Look(t.Context(), root, Options{})
+		got, err := Inspect(t.Context(), root, Options{})
 		enough()
 		switch {
 		case err == nil && !reflect.DeepEqual(got, want):

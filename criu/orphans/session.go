@@ -36,7 +36,7 @@ func EndSession(leader proc.Identity) error {
 }
 
 // endTimeout is how long a killed process may take to end.
-const patience = 10 * time.Second
+const endTimeout = 10 * time.Second
 
 // End kills one process and waits until it has ended or endTimeout is over.
 func End(id proc.Identity) error {
@@ -54,7 +54,7 @@ func End(id proc.Identity) error {
 		}
 		return err
 	}
-	stop := time.AfterFunc(patience, func() { _ = handle.Close() })
+	stop := time.AfterFunc(endTimeout, func() { _ = handle.Close() })
 	_ = handle.Wait() // also returns when the handle is closed
 	stop.Stop()
 	_ = handle.Close()

@@ -13,13 +13,13 @@ import (
 // file.
 const codeBytes = 64
 
-// Imprint is the state of processes that CRIU must not change.
-type Imprint struct {
-	processes []imprint
+// Snapshot is the state of processes that CRIU must not change.
+type Snapshot struct {
+	processes []processSnapshot
 }
 
-// imprint is the state of one process.
-type imprint struct {
+// processSnapshot is the state of one process.
+type processSnapshot struct {
 	proc.Identity
 	// at is the address where CRIU puts its code, code the original bytes there.
 	at   uint64
@@ -29,8 +29,8 @@ type imprint struct {
 }
 
 // Take captures frozen processes. Those that have ended are left out.
-func Take(pids []int) (*Imprint, error) {
-	var all Imprint
+func Take(pids []int) (*Snapshot, error) {
+	var all Snapshot
 	for _, pid := range pids {
 		one, err := take(pid)
 		if proc.Gone(err) {
@@ -47,12 +47,12 @@ func Take(pids []int) (*Imprint, error) {
 }
 
 // take captures one process; nil for a zombie.
-func take(pid int) (*imprint, error) {
+func take(pid int) (*processSnapshot, error) {
 	stat, err := proc.ReadStat(pid)
 	if err != nil || stat.Zombie() {
 		return nil, err
 	}
-	one := &imprint{Identity: stat.Identity, blocked: make(map[int]uint64)}
+	one := &processSnapshot{Identity: stat.Identity, blocked: make(map[int]uint64)}
 	mappings, err := proc.Mappings(pid)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func take(pid int) (*imprint, error) {
 	// CRIU uses the first executable mapping.
 	if i := slices.IndexFunc(mappings, func(m proc.Mapping) bool { return m.Executable() }); i >= 0 {
 		one.at, one.code = mappings[i].Start, make([]byte, codeBytes)
-		if err := one.memory(os.O_RDONLY, func(memory *os.File) (int, error) {
+		if err := one.withMemory(os.O_RDONLY, func(memory *os.File) (int, error) {
 			return memory.ReadAt(one.code, int64(one.at))
 		}); err != nil {
 			return nil, err
@@ -81,7 +81,7 @@ func take(pid int) (*imprint, error) {
 }
 
 // withMemory opens the process's memory for do.
-func (p *imprint) memory(how int, do func(*os.File) (int, error)) error {
+func (p *processSnapshot) withMemory(how int, do func(*os.File) (int, error)) error {
 	memory, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", p.PID), how, 0)
 	if err != nil {
 		return err
@@ -95,7 +95,7 @@ func (p *imprint) memory(how int, do func(*os.File) (int, error)) error {
 const parasite = "/memfd:CRIUMFD"
 
 // Inside reports whether a thread executes CRIU's code.
-func (all *Imprint) Inside() (bool, error) {
+func (all *Snapshot) Inside() (bool, error) {
 	for _, p := range all.processes {
 		inside, err := p.inside()
 		if err != nil && !proc.Gone(err) {
@@ -108,7 +108,7 @@ func (all *Imprint) Inside() (bool, error) {
 	return false, nil
 }
 
-func (p *imprint) inside() (bool, error) {
+func (p *processSnapshot) inside() (bool, error) {
 	if p.Gone() {
 		return false, nil
 	}

@@ -17,20 +17,20 @@ var ErrEnded = errors.New("process ended inside CRIU's code")
 
 // parasiteMask is the signal mask that CRIU sets while its code runs: all but SIGTRAP and those
 // that cannot be blocked.
-const silenced = ^uint64(1<<(unix.SIGTRAP-1) | 1<<(unix.SIGKILL-1) | 1<<(unix.SIGSTOP-1))
+const parasiteMask = ^uint64(1<<(unix.SIGTRAP-1) | 1<<(unix.SIGKILL-1) | 1<<(unix.SIGSTOP-1))
 
-// Mend restores what CRIU has changed. The processes must be frozen and not Inside.
-func (all *Imprint) Mend() error {
+// Repair restores what CRIU has changed. The processes must be frozen and not Inside.
+func (all *Snapshot) Repair() error {
 	var failures []error
 	for _, p := range all.processes {
-		if err := p.mend(); err != nil {
+		if err := p.repair(); err != nil {
 			failures = append(failures, fmt.Errorf("pid %d: %w", p.PID, err))
 		}
 	}
 	return errors.Join(failures...)
 }
 
-func (p *imprint) mend() error {
+func (p *processSnapshot) repair() error {
 	stat, err := proc.ReadStat(p.PID)
 	if proc.Gone(err) || err == nil && (stat.Identity != p.Identity || stat.Zombie()) {
 		return ErrEnded
@@ -38,7 +38,7 @@ func (p *imprint) mend() error {
 	if err != nil {
 		return err
 	}
-	if err := p.mendCode(); err != nil {
+	if err := p.repairCode(); err != nil {
 		return err
 	}
 	threads, err := proc.Threads(p.PID)
@@ -46,17 +46,17 @@ func (p *imprint) mend() error {
 		return err
 	}
 	for _, thread := range threads {
-		if err := p.mendSignals(thread); err != nil {
+		if err := p.repairSignals(thread); err != nil {
 			return fmt.Errorf("thread %d: %w", thread, err)
 		}
 	}
 	return nil
 }
 
-// mendCode restores the program's code.
-func (p *imprint) mendCode() error {
+// repairCode restores the program's code.
+func (p *processSnapshot) repairCode() error {
 	found := make([]byte, len(p.code))
-	return p.memory(os.O_RDWR, func(memory *os.File) (int, error) {
+	return p.withMemory(os.O_RDWR, func(memory *os.File) (int, error) {
 		if n, err := memory.ReadAt(found, int64(p.at)); err != nil || bytes.Equal(found, p.code) {
 			return n, err
 		}
@@ -64,24 +64,24 @@ func (p *imprint) mendCode() error {
 	})
 }
 
-// mendSignals restores the signal mask of a thread.
-func (p *imprint) mendSignals(thread int) error {
+// repairSignals restores the signal mask of a thread.
+func (p *processSnapshot) repairSignals(thread int) error {
 	before, known := p.blocked[thread]
-	if !known || before == silenced {
+	if !known || before == parasiteMask {
 		return nil
 	}
 	status, err := proc.ReadThreadStatus(p.PID, thread)
-	if proc.Gone(err) || err == nil && status.Blocked != silenced {
+	if proc.Gone(err) || err == nil && status.Blocked != parasiteMask {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return stopped(thread, func() error { return setBlocked(thread, before) })
+	return whileStopped(thread, func() error { return setBlocked(thread, before) })
 }
 
 // whileStopped calls do while ptrace has stopped the thread.
-func stopped(thread int, do func() error) error {
+func whileStopped(thread int, do func() error) error {
 	// A tracer is a thread, not a process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

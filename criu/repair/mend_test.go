@@ -66,18 +66,18 @@ func TestMend(t *testing.T) {
 		t.Fatal(err)
 	}
 	one := &before.processes[0]
-	if err := one.memory(os.O_RDWR, func(memory *os.File) (int, error) {
+	if err := one.withMemory(os.O_RDWR, func(memory *os.File) (int, error) {
 		return memory.WriteAt([]byte("\x0f\x05\xcc\xcc\xcc\xcc\xcc\xccCRIUMFD\x00"), int64(one.at))
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := stopped(pid, func() error { return setBlocked(pid, silenced) }); err != nil {
+	if err := whileStopped(pid, func() error { return setBlocked(pid, parasiteMask) }); err != nil {
 		t.Fatal(err)
 	}
-	if status, err := proc.ReadStatus(pid); err != nil || status.Blocked != silenced {
+	if status, err := proc.ReadStatus(pid); err != nil || status.Blocked != parasiteMask {
 		t.Fatalf("blocked %#x: %v", status.Blocked, err)
 	}
-	if err := before.Mend(); err != nil {
+	if err := before.Repair(); err != nil {
 		t.Fatal(err)
 	}
 	after, err := Take([]int{pid})
@@ -103,7 +103,7 @@ func TestMendEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	becomes(t, pid, "a zombie", (*proc.Stat).Zombie)
-	if err := before.Mend(); !errors.Is(err, ErrEnded) {
+	if err := before.Repair(); !errors.Is(err, ErrEnded) {
 		t.Errorf("it is %v", err)
 	}
 }

@@ -20,10 +20,10 @@ import (
 )
 
 // replyTimeout is how long a restorer may take to answer a request that needs no waiting.
-const patience = 30 * time.Second
+const replyTimeout = 30 * time.Second
 
 // errorGrace is how long a restorer may take to report why it missed its deadline.
-const lastWords = 5 * time.Second
+const errorGrace = 5 * time.Second
 
 // Client is phosd's connection to a restorer.
 type Client struct {
@@ -44,7 +44,7 @@ func Start(ctx context.Context, program []string, socket string, order Order, fi
 	if err != nil {
 		return nil, fmt.Errorf("start restorer: %w", err)
 	}
-	command := spawn(program, order, far)
+	command := newCommand(program, order, far)
 	err = startIn(order.Cgroup, command)
 	_ = far.Close()
 	if err != nil {
@@ -64,14 +64,14 @@ func Start(ctx context.Context, program []string, socket string, order Order, fi
 }
 
 // newCommand returns the restorer's command.
-func spawn(program []string, order Order, far *os.File) *exec.Cmd {
+func newCommand(program []string, order Order, far *os.File) *exec.Cmd {
 	command := exec.Command(program[0], append(program[1:], Role)...)
 	command.Env, command.Dir, command.Stderr = []string{}, "/", os.Stderr
 	command.ExtraFiles = []*os.File{far}
 	// A restored shell's job gets this session.
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if order.NewPids {
-		command.Args = append(command.Args, strconv.Itoa(gap(order.PIDs)))
+		command.Args = append(command.Args, strconv.Itoa(freeRange(order.PIDs)))
 		command.SysProcAttr.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS
 	}
 	return command
@@ -104,13 +104,13 @@ func startIn(directory string, command *exec.Cmd) error {
 // begin sends the order and waits for the tree. If ctx ends it closes the connection to the
 // restorer.
 func (c *Client) begin(ctx context.Context, order Order, files []*os.File) error {
-	if err := c.conn.Deadline(order.Deadline.Add(2 * patience)); err != nil {
+	if err := c.conn.Deadline(order.Deadline.Add(2 * replyTimeout)); err != nil {
 		return fmt.Errorf("restorer: %w", err)
 	}
 	stop := context.AfterFunc(ctx, func() {
 		giveUp := time.Unix(1, 0)
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			giveUp = time.Now().Add(lastWords) // the restorer has the same deadline and knows what took so long
+			giveUp = time.Now().Add(errorGrace) // the restorer has the same deadline and knows what took so long
 		}
 		_ = c.conn.Deadline(giveUp)
 	})
@@ -133,7 +133,7 @@ func (c *Client) begin(ctx context.Context, order Order, files []*os.File) error
 // both have ended.
 func (c *Client) abandon() error {
 	_ = c.conn.Close()
-	killed := time.AfterFunc(patience, func() { _ = c.command.Process.Kill() })
+	killed := time.AfterFunc(replyTimeout, func() { _ = c.command.Process.Kill() })
 	err := c.command.Wait()
 	if !killed.Stop() {
 		// The restorer could not kill the tree, which has not run yet.
@@ -152,7 +152,7 @@ func (c *Client) abandon() error {
 
 // Commit lets the tree run and outlive this phosd.
 func (c *Client) Commit() error {
-	if err := errors.Join(c.conn.Deadline(time.Now().Add(patience)), c.conn.Send(request{Commit: true})); err != nil {
+	if err := errors.Join(c.conn.Deadline(time.Now().Add(replyTimeout)), c.conn.Send(request{Commit: true})); err != nil {
 		return fmt.Errorf("restorer: %w", err)
 	}
 	var said answer
@@ -193,7 +193,7 @@ func Adopt(socket string) (*Client, error) {
 // dial connects to a restorer. The error is proc.ErrGone only if the restorer has ended, not if
 // this process failed to connect for another reason.
 func dial(socket string) (*fdpass.Conn, error) {
-	conn, err := fdpass.Dial(socket, patience)
+	conn, err := fdpass.Dial(socket, replyTimeout)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ECONNREFUSED) {
 		err = fmt.Errorf("%w: %w", proc.ErrGone, err)
 	}
@@ -234,7 +234,7 @@ func (c *Client) ask(ctx context.Context, what request) (answer, error) {
 	defer conn.Close()
 	if !what.Wait {
 		// All other requests are answered at once.
-		if err := conn.Deadline(time.Now().Add(patience)); err != nil {
+		if err := conn.Deadline(time.Now().Add(replyTimeout)); err != nil {
 			return answer{}, fmt.Errorf("restorer: %w", err)
 		}
 	}

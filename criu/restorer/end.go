@@ -12,10 +12,10 @@ import (
 )
 
 // lingerTime is how long a restorer waits for a request for the exit status.
-const lingering = 10 * time.Minute
+const lingerTime = 10 * time.Minute
 
 // exitStatus is the root's exit status.
-type end struct {
+type exitStatus struct {
 	mu     sync.Mutex
 	status unix.WaitStatus
 	ended  chan struct{}
@@ -24,16 +24,16 @@ type end struct {
 	tellOnce sync.Once
 }
 
-func newEnd() *end { return &end{ended: make(chan struct{}), told: make(chan struct{})} }
+func newExitStatus() *exitStatus { return &exitStatus{ended: make(chan struct{}), told: make(chan struct{})} }
 
-func (e *end) set(status unix.WaitStatus) {
+func (e *exitStatus) set(status unix.WaitStatus) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.status = status
 	close(e.ended)
 }
 
-func (e *end) get() unix.WaitStatus {
+func (e *exitStatus) get() unix.WaitStatus {
 	<-e.ended
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -41,8 +41,8 @@ func (e *end) get() unix.WaitStatus {
 }
 
 // linger waits until a client has received the status.
-func (e *end) linger() {
-	timer := time.NewTimer(lingering)
+func (e *exitStatus) linger() {
+	timer := time.NewTimer(lingerTime)
 	defer timer.Stop()
 	select {
 	case <-e.told:
@@ -52,7 +52,7 @@ func (e *end) linger() {
 
 // reap waits for all children, including those inherited from parents that have ended, until there
 // are none.
-func (k *keeper) reap() {
+func (k *server) reap() {
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, 0, nil)
@@ -61,13 +61,13 @@ func (k *keeper) reap() {
 		case err != nil:
 			return
 		case pid == k.root.PID:
-			k.end.set(status)
+			k.status.set(status)
 		}
 	}
 }
 
 // answerAll answers one request per connection.
-func (k *keeper) answerAll(listener *fdpass.Listening) {
+func (k *server) answerAll(listener *fdpass.Listener) {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
@@ -76,28 +76,28 @@ func (k *keeper) answerAll(listener *fdpass.Listening) {
 		go func() {
 			defer conn.Close()
 			var asked request
-			_ = conn.Deadline(time.Now().Add(patience)) // the socket is open; a silent client times out
+			_ = conn.Deadline(time.Now().Add(replyTimeout)) // the socket is open; a silent client times out
 			files, err := conn.Receive(&asked)
 			if err != nil {
 				return
 			}
 			fdpass.Close(files)
 			said := k.answer(asked)
-			_ = conn.Deadline(time.Now().Add(patience))
+			_ = conn.Deadline(time.Now().Add(replyTimeout))
 			// A client that kills the tree knows how it ends.
 			if conn.Send(said) == nil && (said.Ended || asked.Kill && said.Error == "") {
-				k.end.tellOnce.Do(func() { close(k.end.told) })
+				k.status.tellOnce.Do(func() { close(k.status.told) })
 			}
 		}()
 	}
 }
 
-func (k *keeper) answer(asked request) answer {
+func (k *server) answer(asked request) answer {
 	switch {
 	case asked.Describe:
 		return answer{Outside: k.order.Outside}
 	case asked.Wait:
-		return answer{Ended: true, Status: int(k.end.get())}
+		return answer{Ended: true, Status: int(k.status.get())}
 	case asked.Kill:
 		return newAnswer(k.killAll())
 	case asked.Signal > 0:
@@ -108,11 +108,11 @@ func (k *keeper) answer(asked request) answer {
 
 // drain copies what the tree writes to ends without a reader into the log. The channel closes when
 // all is written.
-func (k *keeper) drain() <-chan struct{} {
+func (k *server) drain() <-chan struct{} {
 	done := make(chan struct{})
 	var all sync.WaitGroup
 	for _, index := range k.order.Drain {
-		all.Go(func() { pour(k.files[index], k.file(k.order.Log)) })
+		all.Go(func() { copyAll(k.files[index], k.file(k.order.Log)) })
 	}
 	go func() {
 		all.Wait()
@@ -122,7 +122,7 @@ func (k *keeper) drain() <-chan struct{} {
 }
 
 // copyAll copies until from ends.
-func pour(from, to *os.File) {
+func copyAll(from, to *os.File) {
 	buffer := make([]byte, 32<<10)
 	for {
 		n, err := from.Read(buffer)

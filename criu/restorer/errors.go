@@ -47,8 +47,8 @@ func (e *PIDTaken) Is(target error) bool { return target == ErrPIDTaken }
 // kinds are the errors that phosd distinguishes.
 var kinds = fdpass.Kinds{
 	{Name: "pid", Err: ErrPIDTaken},
-	{Name: "torn", Err: runner.ErrTorn},
-	{Name: "restless", Err: freezer.ErrRestless},
+	{Name: "torn", Err: runner.ErrAborted},
+	{Name: "restless", Err: freezer.ErrNotFrozen},
 	{Name: "gone", Err: proc.ErrGone},
 }
 

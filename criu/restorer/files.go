@@ -14,18 +14,18 @@ import (
 // restoreFiles restores the files that the tree had open for writing, and the directories of its
 // sockets. It runs with the user's rights: neither an image nor a symbolic link may make root write
 // files for a user.
-func (k *keeper) bringBackFiles() error {
-	if len(k.order.Written)+len(k.order.Rooms) == 0 {
+func (k *server) restoreFiles() error {
+	if len(k.order.Written)+len(k.order.SocketDirs) == 0 {
 		return nil
 	}
 	return fsuid.Rights(k.order.User).DoAfter(k.enter(), func() error {
-		for _, room := range k.order.Rooms {
+		for _, room := range k.order.SocketDirs {
 			if err := os.MkdirAll(room, 0o700); err != nil {
 				return fmt.Errorf("directory of a socket: %w", err)
 			}
 		}
 		for _, written := range k.order.Written {
-			if err := written.bringBack(k.file(written.Content)); err != nil {
+			if err := written.restore(k.file(written.Content)); err != nil {
 				return fmt.Errorf("restore %s: %w", written.Path, err)
 			}
 		}
@@ -33,7 +33,7 @@ func (k *keeper) bringBackFiles() error {
 	})
 }
 
-func (w *Written) bringBack(content *os.File) error {
+func (w *Written) restore(content *os.File) error {
 	fd, err := unix.Open(
 		w.Path,
 		unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY,
@@ -56,7 +56,7 @@ func (w *Written) fill(file, content *os.File) error {
 		return errors.New("is not a regular file")
 	}
 	if content != nil {
-		if err := w.copy(file, content); err != nil {
+		if err := w.copyContent(file, content); err != nil {
 			return err
 		}
 	}
@@ -73,7 +73,7 @@ func (w *Written) fill(file, content *os.File) error {
 	return file.Truncate(w.Bytes)
 }
 
-func (w *Written) copy(file, content *os.File) error {
+func (w *Written) copyContent(file, content *os.File) error {
 	copied, err := io.Copy(file, io.LimitReader(content, w.Bytes))
 	if err == nil && copied != w.Bytes {
 		err = io.ErrUnexpectedEOF

@@ -15,7 +15,7 @@ import (
 const sharedMemory = "/dev/shm"
 
 // maxShown is the largest number of other programs' files that a clone still sees there.
-const mostShown = 256
+const maxShown = 256
 
 // Private reports whether a clone gets its own copy of the file at path. Two programs from one
 // image must not share semaphores.
@@ -23,7 +23,7 @@ func Private(path string) bool { return strings.HasPrefix(path, sharedMemory+"/"
 
 // mountSharedMemory gives a clone its own /dev/shm, into which its files are restored. Other files
 // of the outer directory stay visible.
-func (k *keeper) ownMemory() error {
+func (k *server) mountSharedMemory() error {
 	if !k.order.NewPids || !slices.ContainsFunc(k.order.Written, func(w Written) bool { return Private(w.Path) }) {
 		return nil
 	}
@@ -42,11 +42,11 @@ func (k *keeper) ownMemory() error {
 	shown := 0
 	for _, name := range names {
 		path := filepath.Join(sharedMemory, name)
-		if shown == mostShown || slices.ContainsFunc(k.order.Written, func(w Written) bool { return w.Path == path }) {
+		if shown == maxShown || slices.ContainsFunc(k.order.Written, func(w Written) bool { return w.Path == path }) {
 			continue
 		}
 		shown++
-		if err := show(outer, name, path); err != nil {
+		if err := bindFile(outer, name, path); err != nil {
 			return fmt.Errorf("own shared memory: %w", err)
 		}
 	}
@@ -55,7 +55,7 @@ func (k *keeper) ownMemory() error {
 
 // bindFile makes a file of the outer directory visible at path. Files that have been removed, and
 // everything that is not a regular file, are left out.
-func show(outer *os.File, name, path string) error {
+func bindFile(outer *os.File, name, path string) error {
 	fd, err := unix.Openat(int(outer.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
 		return nil

@@ -16,7 +16,7 @@ const stageVariable = "PHOS_KEEPER_STAGE"
 // pid after which the kernel shall continue to count: this process's threads must not take pids
 // that the tree needs. After setting the counter the process executes itself again, so that only
 // pid 1 is left.
-func settle(arguments []string) error {
+func initNamespace(arguments []string) error {
 	if len(arguments) == 0 || os.Getenv(stageVariable) != "" {
 		return nil
 	}
@@ -41,17 +41,17 @@ func settle(arguments []string) error {
 }
 
 // reservedPIDs is how many pids the restorer and CRIU may need for themselves.
-const roomForThreads = 400
+const reservedPIDs = 400
 
 // freeRange returns a pid that is followed by reservedPIDs pids which the image does not use. The
 // new pid namespace starts to count there.
-func gap(pids []int) int {
+func freeRange(pids []int) int {
 	used := map[int]bool{}
 	for _, pid := range pids {
 		used[pid] = true
 	}
 	start := 1 << 10
-	for candidate := start; candidate < start+roomForThreads; candidate++ {
+	for candidate := start; candidate < start+reservedPIDs; candidate++ {
 		if used[candidate] {
 			start = candidate + 1
 		}

@@ -56,11 +56,11 @@ type Order struct {
 	Namespaces []int         `json:"namespaces,omitempty"`
 	// Written are files to restore, with the user's rights.
 	Written []Written `json:"written,omitempty"`
-	// Aliases are removed names that files need while CRIU opens them.
-	Aliases []hardlink.Alias `json:"aliases,omitempty"`
-	// Rooms are directories in which unix sockets are bound again. A temporary one may have been
+	// Links are removed names that files need while CRIU opens them.
+	Links []hardlink.Link `json:"aliases,omitempty"`
+	// SocketDirs are directories in which unix sockets are bound again. A temporary one may have been
 	// removed with its program.
-	Rooms []string `json:"rooms,omitempty"`
+	SocketDirs []string `json:"rooms,omitempty"`
 	// Socket is the listening socket by which later phosds find the restorer.
 	Socket int `json:"socket"`
 	// Drain are ends without a reader. Their output is copied to the file Log, if there is one.

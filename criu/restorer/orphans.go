@@ -16,7 +16,7 @@ func (c *Client) endOrphans() error {
 	if err := orphans.EndSession(c.id); err != nil {
 		return err
 	}
-	for range looks {
+	for range maxLooks {
 		left := c.orphans()
 		if len(left) == 0 {
 			return nil
@@ -32,7 +32,7 @@ func (c *Client) endOrphans() error {
 }
 
 // maxLooks is how often endOrphans looks for orphans, which may fork in the meantime.
-const looks = 5000
+const maxLooks = 5000
 
 // orphans returns the processes of the tree that are still there.
 func (c *Client) orphans() (found []proc.Identity) {

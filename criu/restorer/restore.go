@@ -24,11 +24,11 @@ import (
 var ErrOrder = errors.New("invalid order of a restore")
 
 // restore restores the tree and leaves it frozen.
-func (k *keeper) restore(ctx context.Context) error {
+func (k *server) restore(ctx context.Context) error {
 	if err := k.prepare(ctx); err != nil {
 		return err
 	}
-	second, err := hardlink.Make(fsuid.Rights(k.order.User), ckpt.RootOf(k.order.Place), k.order.Aliases)
+	second, err := hardlink.Create(fsuid.Rights(k.order.User), ckpt.RootOf(k.order.Place), k.order.Links)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (k *keeper) restore(ctx context.Context) error {
 			if script != "pre-resume" {
 				return nil
 			}
-			return k.hold(ctx)
+			return k.freeze(ctx)
 		},
 	})
 	err = errors.Join(err, second.Remove())
@@ -51,7 +51,7 @@ func (k *keeper) restore(ctx context.Context) error {
 }
 
 // check validates the file indices of the order.
-func (k *keeper) check() error {
+func (k *server) check() error {
 	indices := []int{k.order.Images, k.order.Socket}
 	indices = append(append(indices, k.order.Drain...), k.order.Namespaces...)
 	for _, inherited := range k.order.Inherit {
@@ -74,7 +74,7 @@ func (k *keeper) check() error {
 }
 
 // file returns the file with an index, or nil.
-func (k *keeper) file(index int) *os.File {
+func (k *server) file(index int) *os.File {
 	if index < 0 {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (k *keeper) file(index int) *os.File {
 }
 
 // prepare makes this process a suitable parent for the tree.
-func (k *keeper) prepare(ctx context.Context) error {
+func (k *server) prepare(ctx context.Context) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become reaper: %w", err)
 	}
@@ -91,22 +91,22 @@ func (k *keeper) prepare(ctx context.Context) error {
 			return fmt.Errorf("take the terminal: %w", err)
 		}
 	}
-	if err := k.free(ctx); err != nil {
+	if err := k.checkPIDs(ctx); err != nil {
 		return err
 	}
-	if err := k.ownMemory(); err != nil {
+	if err := k.mountSharedMemory(); err != nil {
 		return err
 	}
-	return k.bringBackFiles()
+	return k.restoreFiles()
 }
 
 // checkPIDs checks that no other process has a pid of the tree. Zombies get some time to be reaped:
 // they may be the processes that were saved.
-func (k *keeper) free(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, burial)
+func (k *server) checkPIDs(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, zombieTimeout)
 	defer cancel()
 	for {
-		pid, holder, err := k.taken()
+		pid, holder, err := k.findTaken()
 		if err != nil || pid == 0 {
 			return err
 		}
@@ -124,7 +124,7 @@ func (k *keeper) free(ctx context.Context) error {
 }
 
 // findTaken returns a pid of the tree that is in use, and the process that has it; 0 for none.
-func (k *keeper) taken() (pid, holder int, err error) {
+func (k *server) findTaken() (pid, holder int, err error) {
 	if !k.order.Place.Elsewhere("pid") {
 		for _, pid := range k.order.PIDs {
 			if !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
@@ -146,13 +146,13 @@ func (k *keeper) taken() (pid, holder int, err error) {
 }
 
 // zombieTimeout is how long a parent may take to reap a zombie.
-const burial = 2 * time.Second
+const zombieTimeout = 2 * time.Second
 
 // freeze freezes the tree before it has run: all its threads are complete, and CRIU still holds
 // them.
-func (k *keeper) hold(ctx context.Context) error {
+func (k *server) freeze(ctx context.Context) error {
 	var err error
-	if k.root, err = k.find(); err != nil {
+	if k.root, err = k.findRoot(); err != nil {
 		return err
 	}
 	if k.group, err = freezer.Freeze(ctx, k.root, k.order.Group); err != nil {
@@ -162,7 +162,7 @@ func (k *keeper) hold(ctx context.Context) error {
 }
 
 // findRoot returns the root of the tree, a child of the restorer.
-func (k *keeper) find() (proc.Identity, error) {
+func (k *server) findRoot() (proc.Identity, error) {
 	if len(k.order.Namespaces) == 0 {
 		return proc.Of(k.order.Root)
 	}
@@ -180,21 +180,21 @@ func (k *keeper) find() (proc.Identity, error) {
 
 // enter returns a function that moves the calling thread to the tree's namespaces; nil if those are
 // the restorer's.
-func (k *keeper) enter() func() error {
+func (k *server) enter() func() error {
 	if len(k.order.Namespaces) == 0 {
 		return nil
 	}
 	return func() error { return runner.Enter(k.namespaces()) }
 }
 
-func (k *keeper) namespaces() (files []*os.File) {
+func (k *server) namespaces() (files []*os.File) {
 	for _, index := range k.order.Namespaces {
 		files = append(files, k.files[index])
 	}
 	return files
 }
 
-func (k *keeper) options() (*rpc.CriuOpts, []*os.File) {
+func (k *server) options() (*rpc.CriuOpts, []*os.File) {
 	options := &rpc.CriuOpts{
 		RstSibling:        proto.Bool(true),
 		External:          k.order.External,
@@ -216,7 +216,7 @@ func (k *keeper) options() (*rpc.CriuOpts, []*os.File) {
 }
 
 // abort kills everything that exists of the tree, and reaps it.
-func (k *keeper) clear() error {
+func (k *server) abort() error {
 	if k.group != nil {
 		if err := k.group.Kill(); err != nil {
 			return err
@@ -245,7 +245,7 @@ func (k *keeper) clear() error {
 }
 
 // killAll kills the tree; reap sees its end.
-func (k *keeper) killAll() error {
+func (k *server) killAll() error {
 	ctx, cancel := context.WithTimeout(context.Background(), freezer.Patience)
 	defer cancel()
 	for ctx.Err() == nil {

@@ -14,41 +14,41 @@ import (
 )
 
 // server is the state of the restorer process.
-type keeper struct {
+type server struct {
 	self  proc.Identity
 	order Order
 	files []*os.File
 	group *freezer.Group
 	// root is the tree's root in the restorer's pid namespace, once it exists.
 	root proc.Identity
-	end  *end
+	status  *exitStatus
 }
 
 // Serve runs the restorer until its tree has ended. arguments are those after its role.
 func Serve(arguments []string) error {
-	if err := settle(arguments); err != nil {
+	if err := initNamespace(arguments); err != nil {
 		return err
 	}
 	// The terminal may hang up, but the restorer must still report how the tree ended.
-	fdpass.Deafen()
-	runner.Unbind()
+	fdpass.IgnoreSignals()
+	runner.RaiseLimits()
 	conn, err := fdpass.Inherited(orderFD)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	k := &keeper{end: newEnd()}
+	k := &server{status: newExitStatus()}
 	if k.self, err = proc.Of(os.Getpid()); err != nil {
 		return err
 	}
 	if k.files, err = conn.Receive(&k.order); err != nil {
 		return fmt.Errorf("order: %w", err)
 	}
-	return k.keep(conn)
+	return k.run(conn)
 }
 
 // run restores the tree, waits for phosd's commit, and then for the tree's end.
-func (k *keeper) keep(conn *fdpass.Conn) error {
+func (k *server) run(conn *fdpass.Conn) error {
 	ctx, cancel := context.WithDeadline(context.Background(), k.order.Deadline)
 	defer cancel()
 	orders := k.listen(conn, cancel)
@@ -59,38 +59,38 @@ func (k *keeper) keep(conn *fdpass.Conn) error {
 	}
 	defer listener.Close()
 	if err := k.restore(ctx); err != nil {
-		err = errors.Join(err, k.clear())
+		err = errors.Join(err, k.abort())
 		return errors.Join(err, conn.Send(newAnswer(err)))
 	}
 	drained := k.drain()
 	if err := conn.Send(answer{}); err != nil {
-		return errors.Join(err, k.clear())
+		return errors.Join(err, k.abort())
 	}
-	if !k.committed(orders) {
-		return k.clear()
+	if !k.waitCommit(orders) {
+		return k.abort()
 	}
 	err = k.group.Thaw()
 	if err != nil {
-		err = errors.Join(err, k.clear())
+		err = errors.Join(err, k.abort())
 	}
 	if sent := conn.Send(newAnswer(err)); err != nil {
 		return errors.Join(err, sent)
 	}
-	k.live(listener, drained)
+	k.serve(listener, drained)
 	return nil
 }
 
 // takeSocket returns the listener at which later phosds find this restorer.
-func (k *keeper) takeSocket() (*fdpass.Listening, error) {
+func (k *server) takeSocket() (*fdpass.Listener, error) {
 	if err := k.check(); err != nil {
 		return nil, err
 	}
-	return fdpass.Listener(k.files[k.order.Socket])
+	return fdpass.TakeListener(k.files[k.order.Socket])
 }
 
 // listen receives the requests of the phosd that started this restorer. When that phosd has gone,
 // listen cancels the restore.
-func (k *keeper) listen(conn *fdpass.Conn, gone func()) <-chan request {
+func (k *server) listen(conn *fdpass.Conn, gone func()) <-chan request {
 	orders := make(chan request, 1)
 	go func() {
 		defer close(orders)
@@ -112,7 +112,7 @@ func (k *keeper) listen(conn *fdpass.Conn, gone func()) <-chan request {
 const commitTime = 15 * time.Minute
 
 // waitCommit waits for phosd's commit.
-func (k *keeper) committed(orders <-chan request) bool {
+func (k *server) waitCommit(orders <-chan request) bool {
 	select {
 	case next, there := <-orders:
 		return there && next.Commit
@@ -122,22 +122,22 @@ func (k *keeper) committed(orders <-chan request) bool {
 }
 
 // serve answers requests until the tree has ended and a client has received its exit status.
-func (k *keeper) live(listener *fdpass.Listening, drained <-chan struct{}) {
+func (k *server) serve(listener *fdpass.Listener, drained <-chan struct{}) {
 	k.closeFiles()
 	go k.answerAll(listener)
 	k.reap()
 	select {
 	case <-drained:
-	case <-time.After(lingering): // a process outside of the tree holds an end of it
+	case <-time.After(lingerTime): // a process outside of the tree holds an end of it
 	}
 	if !k.order.Detach {
-		k.end.linger()
+		k.status.linger()
 	}
 }
 
 // closeFiles closes what only the restore needed. An open end of a pipe would keep its reader
 // waiting.
-func (k *keeper) closeFiles() {
+func (k *server) closeFiles() {
 	keep := map[int]bool{k.order.Socket: true}
 	if k.order.Log >= 0 {
 		keep[k.order.Log] = true

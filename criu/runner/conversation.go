@@ -11,7 +11,7 @@ import (
 )
 
 // maxMessageBytes is an upper bound for CRIU's messages.
-const longestMessage = 64 << 10
+const maxMessageBytes = 64 << 10
 
 func socketPair() (near, far *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
@@ -34,7 +34,7 @@ func (r *Request) converse(socket *os.File) (*rpc.CriuResp, error) {
 			return nil, err
 		}
 		if response.GetType() != rpc.CriuReqType_NOTIFY {
-			return response, r.judge(response)
+			return response, r.check(response)
 		}
 		err = r.notify(response.GetNotify())
 		message = &rpc.CriuReq{Type: rpc.CriuReqType_NOTIFY.Enum(), NotifySuccess: proto.Bool(err == nil)}
@@ -63,7 +63,7 @@ func (r *Request) notify(notice *rpc.CriuNotify) error {
 }
 
 // check returns an error unless the response is a success.
-func (r *Request) judge(response *rpc.CriuResp) error {
+func (r *Request) check(response *rpc.CriuResp) error {
 	if response.GetSuccess() && response.GetType() == r.Type {
 		return nil
 	}
@@ -95,12 +95,12 @@ func exchange(socket *os.File, message *rpc.CriuReq) (*rpc.CriuResp, error) {
 		return nil, fmt.Errorf("CRIU: %w", err)
 	}
 	if _, err := socket.Write(bytes); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrTorn, err)
+		return nil, fmt.Errorf("%w: %w", ErrAborted, err)
 	}
-	answer := make([]byte, longestMessage)
+	answer := make([]byte, maxMessageBytes)
 	n, err := socket.Read(answer)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrTorn, err)
+		return nil, fmt.Errorf("%w: %w", ErrAborted, err)
 	}
 	response := new(rpc.CriuResp)
 	if err := proto.Unmarshal(answer[:n], response); err != nil {

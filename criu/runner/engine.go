@@ -15,9 +15,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// ErrTorn is returned when CRIU ended without an answer while it was working. The processes may be
+// ErrAborted is returned when CRIU ended without an answer while it was working. The processes may be
 // damaged.
-var ErrTorn = errors.New("CRIU ended in the middle of its work")
+var ErrAborted = errors.New("CRIU ended in the middle of its work")
 
 // User is the account with whose rights CRIU runs. With UID 0 it runs as root.
 type User struct {
@@ -89,7 +89,7 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 	command := request.command(log, far, program)
 	var root *os.File
 	if len(request.Namespaces) > 0 {
-		root, err = goAbroad(command, program)
+		root, err = runInContainer(command, program)
 	}
 	var gone <-chan struct{}
 	if err == nil {
@@ -103,10 +103,10 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 		<-gone
 		// CRIU's last message can still be read. The deadline is needed because its children may
 		// keep the socket open.
-		_ = near.SetDeadline(time.Now().Add(lastWords))
+		_ = near.SetDeadline(time.Now().Add(drainTime))
 	}()
 	stop := context.AfterFunc(ctx, func() {
-		if request.Inside != nil && request.Inside() && fail(command.Process.Pid) == nil {
+		if request.Inside != nil && request.Inside() && denyWrites(command.Process.Pid) == nil {
 			select {
 			case <-gone:
 				return
@@ -127,18 +127,18 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 	if err == nil {
 		return response, nil
 	}
-	if signaled(ended) || errors.Is(err, ErrTorn) {
-		return nil, fmt.Errorf("%w%w%s", ErrTorn, because(ctx, ended), log.suffix())
+	if signaled(ended) || errors.Is(err, ErrAborted) {
+		return nil, fmt.Errorf("%w%w%s", ErrAborted, reason(ctx, ended), log.suffix())
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("CRIU gave up%w", because(ctx, nil)) // it says only how it was made to
+		return nil, fmt.Errorf("CRIU gave up%w", reason(ctx, nil)) // it says only how it was made to
 	}
 	return nil, fmt.Errorf("%w%s", err, log.suffix())
 }
 
 // denyWrites makes CRIU's writes fail. CRIU handles that like a full disk: it restores all
 // processes and exits. Killed, it could leave them in its own code.
-func fail(pid int) error { return unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{}, nil) }
+func denyWrites(pid int) error { return unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{}, nil) }
 
 // cause is why CRIU ended, in words.
 type cause struct {
@@ -150,7 +150,7 @@ func (c cause) Error() string { return c.words }
 
 func (c cause) Unwrap() error { return c.error }
 
-func because(ctx context.Context, ended error) error {
+func reason(ctx context.Context, ended error) error {
 	why := context.Cause(ctx)
 	switch {
 	case errors.Is(why, context.DeadlineExceeded):
@@ -205,7 +205,7 @@ func (r *Request) command(log *log, socket, program *os.File) *exec.Cmd {
 }
 
 // drainTime is how long Run reads what CRIU sent before it ended.
-const lastWords = time.Second
+const drainTime = time.Second
 
 // start starts a command; gone is closed when its process has ended. It uses a thread of its own:
 // Pdeathsig refers to the thread, and a thread that has entered namespaces must not run other

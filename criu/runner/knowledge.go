@@ -15,16 +15,16 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Knowledge caches what CRIU finds out about the kernel. As root, CRIU creates network namespaces
+// KernelCache caches what CRIU finds out about the kernel. As root, CRIU creates network namespaces
 // for that and waits for their end, which takes two thirds of the time of a small restore. CRIU
 // itself caches the result only if /run is a tmpfs, so that the cache ends with the kernel.
 // Elsewhere, as in containers and small virtual machines, this cache lies in its own tmpfs, and a
 // symbolic link at CRIU's path points to it. After the next boot the link dangles.
-type Knowledge struct {
+type KernelCache struct {
 	// Program is CRIU's executable.
 	Program string
-	// Place is the cache's directory. It is created, with a tmpfs, and only root may write there.
-	Place string
+	// Dir is the cache's directory. It is created, with a tmpfs, and only root may write there.
+	Dir string
 	// Link is the path where CRIU looks; empty means CRIU's default.
 	Link string
 
@@ -38,15 +38,15 @@ const (
 	knowledgeName = "criu.kdat"
 )
 
-// ErrNotKept is returned when the features cannot be cached. CRIU then probes the kernel each time.
-var ErrNotKept = errors.New("cannot cache the kernel's features for CRIU")
+// ErrNotCached is returned when the features cannot be cached. CRIU then probes the kernel each time.
+var ErrNotCached = errors.New("cannot cache the kernel's features for CRIU")
 
 // Provide fills the cache if it is empty. After a failure it does nothing: CRIU then probes the
 // kernel each time.
-func (k *Knowledge) Provide(ctx context.Context) error {
+func (k *KernelCache) Provide(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.failed || k.there() {
+	if k.failed || k.exists() {
 		return nil
 	}
 	err := k.provide(ctx)
@@ -56,25 +56,25 @@ func (k *Knowledge) Provide(ctx context.Context) error {
 
 // exists reports whether CRIU finds the cache or will create it by itself. CRIU removes a cache of
 // another version.
-func (k *Knowledge) there() bool {
+func (k *KernelCache) exists() bool {
 	_, err := os.Stat(k.link())
 	return err == nil || inMemory(filepath.Dir(k.link()))
 }
 
-func (k *Knowledge) link() string {
+func (k *KernelCache) link() string {
 	if k.Link != "" {
 		return k.Link
 	}
 	return filepath.Join(ownDirectory, knowledgeName)
 }
 
-func (k *Knowledge) provide(ctx context.Context) error {
+func (k *KernelCache) provide(ctx context.Context) error {
 	found, err := k.ask(ctx)
 	if err != nil {
 		return err
 	}
-	if err := k.keep(found); err != nil {
-		return errors.Join(err, k.clear())
+	if err := k.store(found); err != nil {
+		return errors.Join(err, k.removeDir())
 	}
 	// Remove a dangling link. If another process creates the link at the same time, both are the
 	// same.
@@ -84,21 +84,21 @@ func (k *Knowledge) provide(ctx context.Context) error {
 		}
 	}
 	if err := os.Symlink(k.file(), k.link()); err != nil && !errors.Is(err, os.ErrExist) {
-		return errors.Join(err, k.clear())
+		return errors.Join(err, k.removeDir())
 	}
 	return nil
 }
 
-func (k *Knowledge) file() string { return filepath.Join(k.Place, knowledgeName) }
+func (k *KernelCache) file() string { return filepath.Join(k.Dir, knowledgeName) }
 
 // store writes the file, atomically, to a place that ends with the kernel.
-func (k *Knowledge) keep(found []byte) error {
-	if err := os.Mkdir(k.Place, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+func (k *KernelCache) store(found []byte) error {
+	if err := os.Mkdir(k.Dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	if !inMemory(k.Place) {
-		if err := unix.Mount("phos", k.Place, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700,size=1m"); err != nil {
-			return fmt.Errorf("%w: mount tmpfs: %w", ErrNotKept, err)
+	if !inMemory(k.Dir) {
+		if err := unix.Mount("phos", k.Dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700,size=1m"); err != nil {
+			return fmt.Errorf("%w: mount tmpfs: %w", ErrNotCached, err)
 		}
 	}
 	unfinished := k.file() + ".new"
@@ -109,17 +109,17 @@ func (k *Knowledge) keep(found []byte) error {
 }
 
 // removeDir removes the cache's directory.
-func (k *Knowledge) clear() error {
+func (k *KernelCache) removeDir() error {
 	// If the parent directory is a tmpfs, nothing was mounted.
-	if err := unix.Unmount(k.Place, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) &&
+	if err := unix.Unmount(k.Dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) &&
 		!errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("unmount %s: %w", k.Place, err)
+		return fmt.Errorf("unmount %s: %w", k.Dir, err)
 	}
-	return os.RemoveAll(k.Place)
+	return os.RemoveAll(k.Dir)
 }
 
-// Withdraw removes the cache and disables it.
-func (k *Knowledge) Withdraw() error {
+// Remove removes the cache and disables it.
+func (k *KernelCache) Remove() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.failed = true
@@ -128,10 +128,10 @@ func (k *Knowledge) Withdraw() error {
 			return err
 		}
 	}
-	return k.clear()
+	return k.removeDir()
 }
 
-func (k *Knowledge) remove(path string) error {
+func (k *KernelCache) remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -139,10 +139,10 @@ func (k *Knowledge) remove(path string) error {
 }
 
 // ask makes CRIU probe the kernel in a namespace where CRIU caches the result.
-func (k *Knowledge) ask(ctx context.Context) ([]byte, error) {
-	place, err := newApart()
+func (k *KernelCache) ask(ctx context.Context) ([]byte, error) {
+	place, err := newScratch()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotKept, err)
+		return nil, fmt.Errorf("%w: %w", ErrNotCached, err)
 	}
 	defer place.close()
 	_, err = Run(ctx, Request{
@@ -154,26 +154,26 @@ func (k *Knowledge) ask(ctx context.Context) ([]byte, error) {
 	}
 	found, err := place.read(knowledgeName)
 	if err == nil && len(found) == 0 {
-		err = fmt.Errorf("%w: CRIU wrote no file", ErrNotKept)
+		err = fmt.Errorf("%w: CRIU wrote no file", ErrNotCached)
 	}
 	return found, err
 }
 
 // scratch is a mount namespace in which CRIU's directory is an empty tmpfs.
-type apart struct{ namespace, directory *os.File }
+type scratch struct{ namespace, directory *os.File }
 
-func newApart() (place *apart, err error) {
+func newScratch() (place *scratch, err error) {
 	made := make(chan struct{})
 	go func() {
 		defer close(made)
 		runtime.LockOSThread() // never unlocked: the thread has private mounts and must end here
-		place, err = makeApart()
+		place, err = makeScratch()
 	}()
 	<-made
 	return place, err
 }
 
-func makeApart() (*apart, error) {
+func makeScratch() (*scratch, error) {
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
 		return nil, fmt.Errorf("unshare: %w", err)
 	}
@@ -191,25 +191,25 @@ func makeApart() (*apart, error) {
 	if err != nil {
 		return nil, errors.Join(err, namespace.Close())
 	}
-	return &apart{namespace, directory}, nil
+	return &scratch{namespace, directory}, nil
 }
 
-func (a *apart) close() {
+func (a *scratch) close() {
 	_ = a.namespace.Close() // both were opened for reading only
 	_ = a.directory.Close()
 }
 
 // maxCacheBytes is many times the size of CRIU's cache file.
-const mostBytes = 64 << 10
+const maxCacheBytes = 64 << 10
 
-func (a *apart) read(name string) ([]byte, error) {
+func (a *scratch) read(name string) ([]byte, error) {
 	fd, err := unix.Openat(int(a.directory.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%w: CRIU wrote no file: %w", ErrNotKept, err)
+		return nil, fmt.Errorf("%w: CRIU wrote no file: %w", ErrNotCached, err)
 	}
 	file := os.NewFile(uintptr(fd), name)
 	defer file.Close()
-	return io.ReadAll(io.LimitReader(file, mostBytes))
+	return io.ReadAll(io.LimitReader(file, maxCacheBytes))
 }
 
 // inMemory reports whether a directory is in a tmpfs.

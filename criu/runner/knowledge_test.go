@@ -14,7 +14,7 @@ import (
 )
 
 // inDirectory has Knowledge look in a directory that is on a disk, and keep beside it.
-func inDirectory(t *testing.T) *Knowledge {
+func inDirectory(t *testing.T) *KernelCache {
 	t.Helper()
 	if os.Getuid() != 0 {
 		lack(t, "root", "CRIU is run by root")
@@ -23,8 +23,8 @@ func inDirectory(t *testing.T) *Knowledge {
 	if inMemory(disk) {
 		t.Skip("it takes a disk for temporary files")
 	}
-	k := &Knowledge{Program: program(t), Place: filepath.Join(disk, "kept"), Link: filepath.Join(disk, knowledgeName)}
-	t.Cleanup(func() { _ = k.clear() })
+	k := &KernelCache{Program: program(t), Dir: filepath.Join(disk, "kept"), Link: filepath.Join(disk, knowledgeName)}
+	t.Cleanup(func() { _ = k.removeDir() })
 	return k
 }
 
@@ -57,7 +57,7 @@ func TestProvide(t *testing.T) {
 	if err := k.Provide(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !inMemory(k.Place) {
+	if !inMemory(k.Dir) {
 		t.Error("it would outlive the kernel")
 	}
 	first := k.read(t)
@@ -67,21 +67,21 @@ func TestProvide(t *testing.T) {
 	if again := k.read(t); !os.SameFile(first, again) {
 		t.Error("they are found out twice")
 	}
-	if err := k.Withdraw(); err != nil {
+	if err := k.Remove(); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{k.Link, k.Place} {
+	for _, path := range []string{k.Link, k.Dir} {
 		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is left: %v", path, err)
 		}
 	}
-	if err := k.Provide(t.Context()); err != nil || k.there() {
+	if err := k.Provide(t.Context()); err != nil || k.exists() {
 		t.Errorf("after the end: %v", err)
 	}
 }
 
 // read follows the link.
-func (k *Knowledge) read(t *testing.T) os.FileInfo {
+func (k *KernelCache) read(t *testing.T) os.FileInfo {
 	t.Helper()
 	info, err := os.Stat(k.Link)
 	if err != nil || info.Size() == 0 {
@@ -93,15 +93,15 @@ func (k *Knowledge) read(t *testing.T) os.FileInfo {
 // A link that leads nowhere, as after a boot, is replaced; what is no link of ours stays.
 func TestProvideAnew(t *testing.T) {
 	k := inDirectory(t)
-	if err := os.Symlink(k.Place+"-gone", k.Link); err != nil {
+	if err := os.Symlink(k.Dir+"-gone", k.Link); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.Provide(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	k.read(t)
-	other := &Knowledge{Program: k.Program, Place: k.Place + "-other", Link: k.Link}
-	if err := errors.Join(other.Provide(t.Context()), other.Withdraw()); err != nil {
+	other := &KernelCache{Program: k.Program, Dir: k.Dir + "-other", Link: k.Link}
+	if err := errors.Join(other.Provide(t.Context()), other.Remove()); err != nil {
 		t.Fatal(err)
 	}
 	k.read(t)
@@ -119,7 +119,7 @@ func TestKnowledgeIsTaken(t *testing.T) {
 		given []byte
 		taken bool
 	}{{"its own", found, true}, {"another's", make([]byte, len(found)), false}} {
-		place, err := newApart()
+		place, err := newScratch()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestKnowledgeIsTaken(t *testing.T) {
 }
 
 // put writes knowledge where CRIU looks for them, and says which file that is.
-func put(t *testing.T, place *apart, content []byte) (number uint64) {
+func put(t *testing.T, place *scratch, content []byte) (number uint64) {
 	t.Helper()
 	fd, err := unix.Openat(
 		int(place.directory.Fd()),
@@ -157,7 +157,7 @@ func put(t *testing.T, place *apart, content []byte) (number uint64) {
 	return inode(t, place)
 }
 
-func inode(t *testing.T, place *apart) uint64 {
+func inode(t *testing.T, place *scratch) uint64 {
 	t.Helper()
 	var info unix.Stat_t
 	if err := unix.Fstatat(int(place.directory.Fd()), knowledgeName, &info, 0); err != nil {
@@ -168,7 +168,7 @@ func inode(t *testing.T, place *apart) uint64 {
 
 func TestNowhereToKeep(t *testing.T) {
 	k := inDirectory(t)
-	k.Place = filepath.Join(k.Place, "not", "there")
+	k.Dir = filepath.Join(k.Dir, "not", "there")
 	if err := k.Provide(t.Context()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("nowhere: %v", err)
 	}

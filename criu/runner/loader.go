@@ -50,7 +50,7 @@ const maxLoader = 4096
 // runInContainer changes a command so that it works in a container, where the program's loader and
 // libraries do not exist. They are found below a descriptor of the host's root directory, which the
 // caller must close.
-func goAbroad(command *exec.Cmd, program *os.File) (root *os.File, err error) {
+func runInContainer(command *exec.Cmd, program *os.File) (root *os.File, err error) {
 	name, err := loader(program)
 	if err != nil || name == "" {
 		return nil, err

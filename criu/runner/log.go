@@ -16,7 +16,7 @@ const (
 	// shownErrors is how many of the last errors are shown. The first cause is usually among them.
 	shownErrors = 6
 	// maxTailBytes is how much of the end of a log is read.
-	longestTail = 64 << 10
+	maxTailBytes = 64 << 10
 )
 
 // log is CRIU's output. It is kept in memory, because the directory of images holds only images.
@@ -37,7 +37,7 @@ func (l *log) tail() string {
 	if err != nil {
 		return ""
 	}
-	text, _ := io.ReadAll(io.NewSectionReader(l.file, max(0, info.Size()-longestTail), longestTail))
+	text, _ := io.ReadAll(io.NewSectionReader(l.file, max(0, info.Size()-maxTailBytes), maxTailBytes))
 	return string(text)
 }
 

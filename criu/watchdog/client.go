@@ -44,7 +44,7 @@ func Start(program []string) (*Client, error) {
 }
 
 // grace is how long a watchdog may take, beyond its deadline, to undo what it has begun.
-const grace = runner.LeaveTime + settleTime + 2*freezer.Patience
+const grace = runner.LeaveTime + refreezeTime + 2*freezer.Patience
 
 // Ready moves a running tree into a cgroup and starts CRIU for a later dump, up to the point where
 // CRIU would inspect the tree. If the later dump has other options, this CRIU is discarded.
@@ -81,7 +81,7 @@ func (c *Client) Thaw() error { return c.ask(context.Background(), time.Now(), o
 
 // Kill ends the tree.
 func (c *Client) Kill() error {
-	if c.killed() {
+	if c.hasEnded() {
 		// The tree is still frozen, so it can be killed without the watchdog.
 		return killFor(c.id)
 	}
@@ -89,7 +89,7 @@ func (c *Client) Kill() error {
 }
 
 // hasEnded reports whether the watchdog has ended.
-func (c *Client) killed() bool {
+func (c *Client) hasEnded() bool {
 	stat, err := proc.ReadStat(c.id.PID)
 	return proc.Gone(err) || err == nil && (stat.Zombie() || stat.Identity != c.id)
 }

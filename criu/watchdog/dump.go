@@ -19,7 +19,7 @@ import (
 )
 
 // maxGhostBytes is the largest size of a file without a name that is saved.
-const largestGhost = 1 << 30
+const maxGhostBytes = 1 << 30
 
 // dump runs CRIU for a dump, or continues the one that Ready started.
 func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error {
@@ -36,24 +36,24 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	}
 	ctx, cancel := context.WithDeadline(ctx, order.Deadline)
 	defer cancel()
-	second, err := hardlink.Make(fsuid.Rights(order.User), fmt.Sprintf("/proc/%d/root", w.root.PID), order.Aliases)
+	second, err := hardlink.Create(fsuid.Rights(order.User), fmt.Sprintf("/proc/%d/root", w.root.PID), order.Links)
 	if err != nil {
 		return fmt.Errorf("dump: %w", err)
 	}
-	before, err := w.imprint()
+	before, err := w.snapshot()
 	if err != nil {
 		return errors.Join(fmt.Errorf("dump: %w", err), second.Remove())
 	}
 	if first := w.take(order); first != nil {
 		err = first.run(ctx)
 	} else {
-		err = w.run(ctx, runner.Request{Images: files[0], Inside: anywhere}, order)
+		err = w.run(ctx, runner.Request{Images: files[0], Inside: always}, order)
 	}
-	return errors.Join(w.settle(err, before), second.Remove())
+	return errors.Join(w.refreeze(err, before), second.Remove())
 }
 
 // always reports that CRIU may be inside processes from the start.
-func anywhere() bool { return true }
+func always() bool { return true }
 
 // run runs CRIU for a dump.
 func (w *watchdog) run(ctx context.Context, request runner.Request, order Dump) error {
@@ -88,7 +88,7 @@ func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 		External:     order.External,
 		ShellJob:     proto.Bool(order.ShellJob),
 		FileLocks:    proto.Bool(true),
-		GhostLimit:   proto.Uint32(largestGhost),
+		GhostLimit:   proto.Uint32(maxGhostBytes),
 		// The tree is restored into the cgroup of the restore's caller.
 		ManageCgroupsMode: rpc.CriuCgMode_IGNORE.Enum(),
 		TcpEstablished:    proto.Bool(order.Connected),
@@ -115,7 +115,7 @@ func namespaces(root proc.Identity, kinds []string) (files []*os.File, err error
 }
 
 // snapshot captures the tree's state before CRIU runs.
-func (w *watchdog) imprint() (*repair.Imprint, error) {
+func (w *watchdog) snapshot() (*repair.Snapshot, error) {
 	pids, err := w.group.Processes()
 	if err != nil {
 		return nil, err
@@ -124,12 +124,12 @@ func (w *watchdog) imprint() (*repair.Imprint, error) {
 }
 
 // refreeze freezes the tree again after CRIU has ended.
-func (w *watchdog) settle(failure error, before *repair.Imprint) error {
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+func (w *watchdog) refreeze(failure error, before *repair.Snapshot) error {
+	ctx, cancel := context.WithTimeout(context.Background(), refreezeTime)
 	defer cancel()
-	if errors.Is(failure, runner.ErrTorn) {
+	if errors.Is(failure, runner.ErrAborted) {
 		// Its children may still be working.
-		failure = errors.Join(failure, orphans.EndSession(w.self), w.heal(ctx, before))
+		failure = errors.Join(failure, orphans.EndSession(w.self), w.repair(ctx, before))
 	}
 	if w.group == nil || w.group.Frozen() {
 		return failure

@@ -11,20 +11,20 @@ import (
 
 const (
 	// refreezeTime is how long it may take until processes that CRIU left are repaired and frozen.
-	settleTime = 10 * time.Second
+	refreezeTime = 10 * time.Second
 	// runTime is how long they run at a time, to leave CRIU's code.
-	recovery = 5 * time.Millisecond
+	runTime = 5 * time.Millisecond
 	// leaveTimeout is how long they may take to leave it. A parasite whose connection is closed
 	// returns at once.
-	healTime = 2 * time.Second
+	leaveTimeout = 2 * time.Second
 )
 
 // repair undoes what a killed CRIU has left in the processes of the tree. A tree that cannot be
 // repaired is killed.
-func (w *watchdog) heal(ctx context.Context, before *repair.Imprint) error {
-	err := w.recover(ctx, before)
+func (w *watchdog) repair(ctx context.Context, before *repair.Snapshot) error {
+	err := w.leaveParasite(ctx, before)
 	if err == nil {
-		err = before.Mend()
+		err = before.Repair()
 	}
 	if err == nil {
 		return nil
@@ -33,8 +33,8 @@ func (w *watchdog) heal(ctx context.Context, before *repair.Imprint) error {
 }
 
 // leaveParasite runs the tree until no frozen process is inside CRIU's code.
-func (w *watchdog) recover(ctx context.Context, before *repair.Imprint) error {
-	for end := time.Now().Add(healTime); ; {
+func (w *watchdog) leaveParasite(ctx context.Context, before *repair.Snapshot) error {
+	for end := time.Now().Add(leaveTimeout); ; {
 		if err := w.group.Stop(ctx); err != nil {
 			return err
 		}
@@ -48,6 +48,6 @@ func (w *watchdog) recover(ctx context.Context, before *repair.Imprint) error {
 		if err := w.group.Start(); err != nil {
 			return err
 		}
-		time.Sleep(recovery) // whether they have left is visible only while they are frozen
+		time.Sleep(runTime) // whether they have left is visible only while they are frozen
 	}
 }

@@ -65,8 +65,8 @@ type Dump struct {
 	Connected bool `json:"connected,omitempty"`
 	// Datagrams is set if datagram sockets are connected to named sockets outside.
 	Datagrams bool `json:"datagrams,omitempty"`
-	// Aliases are removed names of files that CRIU needs during the dump.
-	Aliases []hardlink.Alias `json:"aliases,omitempty"`
+	// Links are removed names of files that CRIU needs during the dump.
+	Links []hardlink.Link `json:"aliases,omitempty"`
 	// Namespaces are the kinds that CRIU must enter, because they differ from the watchdog's.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Earlier is the directory, among the images, of a Precopy since which writes were tracked.
@@ -82,8 +82,8 @@ var ErrDamaged = errors.New("CRIU died inside a process; the program was killed,
 var kinds = fdpass.Kinds{
 	{Name: "damaged", Err: ErrDamaged},
 	{Name: "late", Err: context.DeadlineExceeded},
-	{Name: "torn", Err: runner.ErrTorn},
-	{Name: "restless", Err: freezer.ErrRestless},
+	{Name: "torn", Err: runner.ErrAborted},
+	{Name: "restless", Err: freezer.ErrNotFrozen},
 	{Name: "gone", Err: proc.ErrGone},
 	{Name: "cgroups", Err: cgroup.ErrNone},
 }

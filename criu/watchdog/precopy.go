@@ -31,25 +31,25 @@ func (w *watchdog) precopy(ctx context.Context, order Precopy, files []*os.File)
 		return fmt.Errorf("precopy: %w", err)
 	}
 	defer fdpass.Close(spaces)
-	before, err := imprintRunning(order)
+	before, err := snapshotRunning(order)
 	if err != nil {
 		return fmt.Errorf("precopy: %w", err)
 	}
 	_, err = runner.Run(ctx, runner.Request{
 		Program: order.Program, User: order.User, Type: rpc.CriuReqType_SINGLE_PRE_DUMP, Images: files[0], Namespaces: spaces,
-		Inside: anywhere,
+		Inside: always,
 		Options: &rpc.CriuOpts{
 			Pid: proto.Int32(int32(order.Root)), TrackMem: proto.Bool(true),
 			Timeout: proto.Uint32(secondsLeft(order.Deadline)),
 		},
 	})
-	if !errors.Is(err, runner.ErrTorn) {
+	if !errors.Is(err, runner.ErrAborted) {
 		return err
 	}
-	return errors.Join(err, w.healRunning(order, before))
+	return errors.Join(err, w.repairRunning(order, before))
 }
 
-func imprintRunning(order Precopy) (*repair.Imprint, error) {
+func snapshotRunning(order Precopy) (*repair.Snapshot, error) {
 	tree, err := proc.Tree(order.Tree)
 	if err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func imprintRunning(order Precopy) (*repair.Imprint, error) {
 }
 
 // repairRunning repairs a tree that was running. For that it freezes the tree once.
-func (w *watchdog) healRunning(order Precopy, before *repair.Imprint) error {
-	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+func (w *watchdog) repairRunning(order Precopy, before *repair.Snapshot) error {
+	ctx, cancel := context.WithTimeout(context.Background(), refreezeTime)
 	defer cancel()
 	failure := orphans.EndSession(w.self)
 	group, err := freezer.Freeze(ctx, order.Tree, cgroup.Name(groupKind, w.self))
@@ -71,5 +71,5 @@ func (w *watchdog) healRunning(order Precopy, before *repair.Imprint) error {
 		return errors.Join(failure, err)
 	}
 	w.group, w.root = group, order.Tree
-	return errors.Join(failure, w.heal(ctx, before), w.undo())
+	return errors.Join(failure, w.repair(ctx, before), w.undo())
 }

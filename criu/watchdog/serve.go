@@ -33,7 +33,7 @@ type watchdog struct {
 }
 
 // message is an order with its files.
-type parcelled struct {
+type message struct {
 	order order
 	files []*os.File
 }
@@ -41,9 +41,9 @@ type parcelled struct {
 // Serve runs the watchdog until phosd has gone.
 func Serve() error {
 	// The watchdog must outlive phosd, so signals to phosd's terminal or process group are ignored.
-	fdpass.Deafen()
+	fdpass.IgnoreSignals()
 	signal.Ignore(unix.SIGXFSZ) // inherited by CRIU
-	runner.Unbind()
+	runner.RaiseLimits()
 	conn, err := fdpass.Inherited(orderFD)
 	if err != nil {
 		return err
@@ -54,14 +54,14 @@ func Serve() error {
 		return err
 	}
 	w := &watchdog{conn: conn, self: self}
-	orders := make(chan parcelled)
+	orders := make(chan message)
 	go w.receive(orders)
 	for next := range orders {
 		if next.order.Cancel {
 			// Its order has just ended.
 			continue
 		}
-		answer := kinds.Outcome(w.obey(next, orders))
+		answer := kinds.Outcome(w.handle(next, orders))
 		fdpass.Close(next.files)
 		if err := conn.Send(answer); err != nil {
 			break
@@ -71,10 +71,10 @@ func Serve() error {
 	return w.undo()
 }
 
-func (w *watchdog) receive(orders chan<- parcelled) {
+func (w *watchdog) receive(orders chan<- message) {
 	defer close(orders)
 	for {
-		var next parcelled
+		var next message
 		var err error
 		if next.files, err = w.conn.Receive(&next.order); err != nil {
 			return
@@ -84,7 +84,7 @@ func (w *watchdog) receive(orders chan<- parcelled) {
 }
 
 // handle carries out one order.
-func (w *watchdog) obey(next parcelled, orders <-chan parcelled) error {
+func (w *watchdog) handle(next message, orders <-chan message) error {
 	switch {
 	case next.order.Ready != nil:
 		return w.whileWatching(
@@ -112,7 +112,7 @@ func (w *watchdog) obey(next parcelled, orders <-chan parcelled) error {
 }
 
 // whileWatching calls do, and cancels it if phosd says so or has gone.
-func (w *watchdog) whileWatching(orders <-chan parcelled, do func(ctx context.Context) error) error {
+func (w *watchdog) whileWatching(orders <-chan message, do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	done := make(chan error, 1)
@@ -140,7 +140,7 @@ func (w *watchdog) freeze(order *freeze) error {
 	defer cancel()
 	if w.gathered && w.root == order.Root {
 		if err := w.group.Hold(ctx, order.Root); err != nil {
-			return errors.Join(err, w.group.Loosen())
+			return errors.Join(err, w.group.Resume())
 		}
 		return nil
 	}
@@ -159,7 +159,7 @@ func (w *watchdog) freeze(order *freeze) error {
 // because moving it back takes long.
 func (w *watchdog) thaw() error {
 	if w.gathered {
-		return w.group.Loosen()
+		return w.group.Resume()
 	}
 	return w.undo()
 }

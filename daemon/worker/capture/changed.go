@@ -9,7 +9,7 @@ import (
 )
 
 // forgetChanged forgets the digests of pieces that may have changed since they were copied.
-func (m *memory) forgetChanged(ctx context.Context, pieces []gpu.Range, workers pool.Crew) error {
+func (m *memory) forgetChanged(ctx context.Context, pieces []gpu.Range, workers pool.Workers) error {
 	if tracker, marks := m.source.Memory.(gpu.Tracker); marks {
 		m.forgetMarked(tracker, pieces)
 		return nil
@@ -40,7 +40,7 @@ func (m *memory) forgetMarked(tracker gpu.Tracker, pieces []gpu.Range) {
 
 // forgetDiffering compares digests with the ones at the last copy. Pieces without an old digest are
 // forgotten.
-func (m *memory) forgetDiffering(ctx context.Context, pieces []gpu.Range, workers pool.Crew) error {
+func (m *memory) forgetDiffering(ctx context.Context, pieces []gpu.Range, workers pool.Workers) error {
 	var compare []gpu.Range
 	for _, r := range pieces {
 		if c, known := m.lookUp(r); known && c.digested {
@@ -63,7 +63,7 @@ func (m *memory) forgetDiffering(ctx context.Context, pieces []gpu.Range, worker
 
 // digestsOf computes digests of pieces in place. A piece that is no longer mapped gets one that
 // matches nothing.
-func (m *memory) digestsOf(ctx context.Context, list []gpu.Range, workers pool.Crew) ([]gpu.Digest, error) {
+func (m *memory) digestsOf(ctx context.Context, list []gpu.Range, workers pool.Workers) ([]gpu.Digest, error) {
 	if digester, offers := m.source.Memory.(gpu.Digester); offers {
 		return digester.Digests(m.key, runs(list))
 	}

@@ -90,7 +90,7 @@ func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) 
 		options.BudgetBytes = DefaultBudgetBytes
 	}
 	if options.Workers <= 0 {
-		options.Workers = pool.Some().Count
+		options.Workers = pool.Background().Count
 		if pinner(c.sources()) != nil {
 			options.Workers = max(options.Workers, takers().Count) // reading from a device is mostly waiting
 		}
@@ -156,11 +156,11 @@ func (s *Snapshot) Abort() {
 	s.capture.ended()
 }
 
-func (s *Snapshot) background() pool.Crew {
+func (s *Snapshot) background() pool.Workers {
 	if s.hurry.Load() {
 		return pool.All()
 	}
-	return pool.Crew{Count: s.options.Workers, Quiet: true}
+	return pool.Workers{Count: s.options.Workers, Background: true}
 }
 
 // count records that a content was stored.

@@ -8,7 +8,7 @@ import (
 
 // takers returns the workers that capture dirty pieces while nothing else runs: at least two, so
 // that one copies while another writes.
-func takers() pool.Crew { return pool.Crew{Count: max(pool.All().Count, 2)} }
+func takers() pool.Workers { return pool.Workers{Count: max(pool.All().Count, 2)} }
 
 // take captures the pieces that find has found: on the device as long as it has memory for them,
 // then in buffers, then by writing them to the target.

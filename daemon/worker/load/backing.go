@@ -97,7 +97,7 @@ func (b *Backing) mapFilled(r gpu.Range) error {
 		}
 	}
 	// One goroutine reads while another waits for the device.
-	loaders := pool.Crew{Count: max(pool.All().Count, 2)}
+	loaders := pool.Workers{Count: max(pool.All().Count, 2)}
 	var spare sync.Pool
 	err := pool.Each(context.Background(), loaders, saved, func(address uint64) error {
 		content, _ := spare.Get().(*[gpu.ChunkBytes]byte)

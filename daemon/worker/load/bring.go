@@ -27,7 +27,7 @@ func (l *Loader) Eager(ctx context.Context) error {
 func (l *Loader) Prefetch(ctx context.Context) error {
 	l.Settle()
 	for _, b := range l.open() {
-		err := pool.Each(ctx, pool.Some(), b.chunks(), func(chunk image.Chunk) error {
+		err := pool.Each(ctx, pool.Background(), b.chunks(), func(chunk image.Chunk) error {
 			_ = b.touch(chunk) // reported by Failed
 			return nil
 		})

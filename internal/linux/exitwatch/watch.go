@@ -21,7 +21,7 @@ var ErrNamespace = errors.New("this process is in a pid namespace, but the kerne
 const machineNamespace = 0xeffffffc
 
 const (
-	mostWatched = 4096
+	maxWatched = 4096
 	ringBytes   = 16 << 10
 	pidBytes    = 4
 )
@@ -52,7 +52,7 @@ func Open() (_ *Watch, err error) {
 		}
 	}()
 	w.watched, err = ebpf.NewMap(
-		&ebpf.MapSpec{Name: "phos_watched", Type: ebpf.Hash, KeySize: pidBytes, ValueSize: 1, MaxEntries: mostWatched},
+		&ebpf.MapSpec{Name: "phos_watched", Type: ebpf.Hash, KeySize: pidBytes, ValueSize: 1, MaxEntries: maxWatched},
 	)
 	if err != nil {
 		return nil, err

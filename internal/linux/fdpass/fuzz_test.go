@@ -20,7 +20,7 @@ func FuzzReceive(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	far, err := Of(file)
+	far, err := NewConn(file)
 	if err != nil {
 		f.Fatal(err)
 	}

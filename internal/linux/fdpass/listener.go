@@ -13,8 +13,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/accept"
 )
 
-// Listening accepts connections.
-type Listening struct {
+// Listener accepts connections.
+type Listener struct {
 	socket        *net.UnixListener
 	conversations *accept.Intake
 }
@@ -31,8 +31,8 @@ func Listen(path string) (*os.File, error) {
 	return file, errors.Join(err, listener.Close())
 }
 
-// Listener takes over a listening socket and closes the file.
-func Listener(file *os.File) (*Listening, error) {
+// TakeListener takes over a listening socket and closes the file.
+func TakeListener(file *os.File) (*Listener, error) {
 	defer file.Close()
 	// Listen again, so that SO_PEERCRED names this process and not the one that created the socket.
 	if err := unix.Listen(int(file.Fd()), unix.SOMAXCONN); err != nil {
@@ -50,11 +50,11 @@ func Listener(file *os.File) (*Listening, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("pass files: %w", err), socket.Close())
 	}
-	return &Listening{socket, conversations}, nil
+	return &Listener{socket, conversations}, nil
 }
 
 // Accept waits for the next connection. It fails when the socket is closed.
-func (l *Listening) Accept() (*Conn, error) {
+func (l *Listener) Accept() (*Conn, error) {
 	socket, _, err := l.conversations.Next()
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (l *Listening) Accept() (*Conn, error) {
 }
 
 // Close closes the socket.
-func (l *Listening) Close() error { return l.socket.Close() }
+func (l *Listener) Close() error { return l.socket.Close() }
 
 // Dial connects to the listener at a path.
 func Dial(path string, patience time.Duration) (*Conn, error) {

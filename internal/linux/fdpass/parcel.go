@@ -15,7 +15,7 @@ import (
 )
 
 // maxBytes is an upper bound for a message. The kernel rejects packets larger than its send buffer.
-const longest = 4 << 20
+const maxBytes = 4 << 20
 
 // MostFiles is how many files the kernel passes in one packet.
 const MostFiles = 253
@@ -30,7 +30,7 @@ func Pair() (near *Conn, far *os.File, err error) {
 		return nil, nil, fmt.Errorf("socketpair: %w", err)
 	}
 	far = os.NewFile(uintptr(pair[1]), "fdpass")
-	near, err = Of(os.NewFile(uintptr(pair[0]), "fdpass"))
+	near, err = NewConn(os.NewFile(uintptr(pair[0]), "fdpass"))
 	if err != nil {
 		return nil, nil, errors.Join(err, far.Close())
 	}
@@ -40,14 +40,14 @@ func Pair() (near *Conn, far *os.File, err error) {
 // Inherited returns the end that a child has inherited as a descriptor.
 func Inherited(fd int) (*Conn, error) {
 	unix.CloseOnExec(fd)
-	return Of(os.NewFile(uintptr(fd), "fdpass"))
+	return NewConn(os.NewFile(uintptr(fd), "fdpass"))
 }
 
-// Of returns a Conn for a socket's file and closes the file.
-func Of(file *os.File) (*Conn, error) {
+// NewConn returns a Conn for a socket's file and closes the file.
+func NewConn(file *os.File) (*Conn, error) {
 	defer file.Close()
 	// Most messages are short, but lists of processes may not be.
-	_ = unix.SetsockoptInt(int(file.Fd()), unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, longest)
+	_ = unix.SetsockoptInt(int(file.Fd()), unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, maxBytes)
 	conn, err := net.FileConn(file)
 	if err != nil {
 		return nil, fmt.Errorf("pass files: %w", err)
@@ -65,7 +65,7 @@ func (c *Conn) Send(message any, files ...*os.File) error {
 	if err != nil {
 		return fmt.Errorf("pass files: %w", err)
 	}
-	if len(text) > longest || len(files) > MostFiles {
+	if len(text) > maxBytes || len(files) > MostFiles {
 		return fmt.Errorf("pass files: %d bytes and %d files are too many for one message", len(text), len(files))
 	}
 	fds := make([]int, len(files))
@@ -85,7 +85,7 @@ func (c *Conn) Send(message any, files ...*os.File) error {
 // Receive waits for a message. The error is io.EOF if the other end was closed. The caller closes
 // the files.
 func (c *Conn) Receive(message any) ([]*os.File, error) {
-	text, beside := make([]byte, longest), make([]byte, unix.CmsgSpace(MostFiles*4))
+	text, beside := make([]byte, maxBytes), make([]byte, unix.CmsgSpace(MostFiles*4))
 	n, besides, flags, _, err := c.socket.ReadMsgUnix(text, beside)
 	if err != nil {
 		return nil, err

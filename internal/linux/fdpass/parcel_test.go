@@ -16,7 +16,7 @@ func pair(t *testing.T) (near, far *Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	far, err = Of(file)
+	far, err = NewConn(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,15 +15,15 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// ErrRestless is returned when processes could not be frozen in time, or kept creating new ones.
-var ErrRestless = errors.New("process tree did not freeze")
+// ErrNotFrozen is returned when processes could not be frozen in time, or kept creating new ones.
+var ErrNotFrozen = errors.New("process tree did not freeze")
 
 // Patience is how long thawing and moving back may take. They wait only for the kernel, never for a
 // program.
 const Patience = cgroup.Patience
 
 // pollTime is how long to wait for an event of a cgroup before checking anyway.
-const look = 20 * time.Millisecond
+const pollTime = 20 * time.Millisecond
 
 // Group is the cgroup in which a tree is frozen.
 type Group struct {
@@ -99,7 +99,7 @@ func (g *Group) hold(ctx context.Context, root proc.Identity) error {
 			return err
 		}
 	}
-	return fmt.Errorf("%w: %w", ErrRestless, context.Cause(ctx))
+	return fmt.Errorf("%w: %w", ErrNotFrozen, context.Cause(ctx))
 }
 
 // take moves the processes of a tree that are in other cgroups.
@@ -180,10 +180,10 @@ func (g *Group) expect(ctx context.Context, holds func(events *os.File) (bool, e
 			return err
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("%w: %w%s", ErrRestless, context.Cause(ctx), g.blame())
+			return fmt.Errorf("%w: %w%s", ErrNotFrozen, context.Cause(ctx), g.blame())
 		}
 		watch := []unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}
-		if _, err := unix.Poll(watch, int(look.Milliseconds())); err != nil && !errors.Is(err, unix.EINTR) {
+		if _, err := unix.Poll(watch, int(pollTime.Milliseconds())); err != nil && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("watch %s: %w", events.Name(), err)
 		}
 	}

@@ -24,8 +24,8 @@ func (g *Group) Thaw() error {
 	return g.remove()
 }
 
-// Loosen resumes the processes and leaves them in the cgroup.
-func (g *Group) Loosen() error {
+// Resume resumes the processes and leaves them in the cgroup.
+func (g *Group) Resume() error {
 	if err := cgroup.Write(g.Path, "cgroup.freeze", "0"); err != nil {
 		return fmt.Errorf("thaw: %w", err)
 	}

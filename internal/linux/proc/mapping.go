@@ -79,12 +79,12 @@ func EachMapping(pid int) iter.Seq2[Mapping, error] {
 
 // maxLineBytes is an upper bound for a line: a path has at most 4096 bytes, each of which may be
 // escaped as four.
-const longestLine = 64 << 10
+const maxLineBytes = 64 << 10
 
 func mappingsIn(maps io.Reader) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
 		lines := bufio.NewScanner(maps)
-		lines.Buffer(nil, longestLine)
+		lines.Buffer(nil, maxLineBytes)
 		for lines.Scan() {
 			m, err := parseMapping(lines.Text())
 			if !yield(m, err) || err != nil {

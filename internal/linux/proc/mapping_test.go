@@ -181,7 +181,7 @@ func TestMappingsInPart(t *testing.T) {
 		len(found[0].Path) != 4096 {
 		t.Errorf("a long name: %d, %v", len(found), err)
 	}
-	if _, err := collect(mappingsIn(strings.NewReader(strings.Repeat("x", longestLine+1)))); err == nil {
+	if _, err := collect(mappingsIn(strings.NewReader(strings.Repeat("x", maxLineBytes+1)))); err == nil {
 		t.Error("a line without an end was read")
 	}
 	const nobody = 1 << 30

@@ -41,14 +41,14 @@ func Tree(root Identity) ([]*Stat, error) {
 }
 
 // maxReads is how often the children of a process are read if its threads change all the time.
-const mostReads = 16
+const maxReads = 16
 
 // Children lists the pids of a process's children, of all its threads. When a thread ends, its
 // children move to another thread, which may have been read already. So Children reads all until
 // two results agree.
 func Children(pid int) ([]int, error) {
 	var threads, children []int
-	for range mostReads {
+	for range maxReads {
 		nowThreads, nowChildren, err := readChildren(pid)
 		if err != nil {
 			return nil, err
