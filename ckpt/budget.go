@@ -10,9 +10,9 @@ const (
 )
 
 // budget returns the rest of the memory that the checkpoint may take.
-func (v *checkpoint) budget() uint64 {
-	left := v.order.Options.BudgetBytes
-	for _, work := range v.work {
+func (c *checkpoint) budget() uint64 {
+	left := c.order.Options.BudgetBytes
+	for _, work := range c.work {
 		left -= min(left, work.MemoryBytes())
 	}
 	return left
@@ -20,7 +20,7 @@ func (v *checkpoint) budget() uint64 {
 
 // share returns a device's part of the memory for copies. At least half of a small budget is for
 // copies: without copies nothing can be saved while the program runs.
-func (v *checkpoint) share(devices int) uint64 {
-	left, others := v.budget(), uint64(fixedBytes+devices*deviceBytes)
+func (c *checkpoint) share(devices int) uint64 {
+	left, others := c.budget(), uint64(fixedBytes+devices*deviceBytes)
 	return max(left/2, left-min(left, others)) / uint64(devices)
 }

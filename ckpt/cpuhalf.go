@@ -13,18 +13,19 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/pool"
 )
 
 // write puts CRIU's files into the image. An entry is named ROOT/FILE, where ROOT is the pid of the
 // tree's root.
-func (v *checkpoint) write(ctx context.Context) error {
-	if len(v.work) == 0 {
+func (c *checkpoint) write(ctx context.Context) error {
+	if len(c.work) == 0 {
 		return nil
 	}
-	v.progress.phase(Step{Phase: "write"})
+	c.progress.phase(Step{Phase: "write"})
 	tree := &image.Tree{}
-	for i, work := range v.work {
-		entries, err := v.putTree(ctx, work.Descriptor(), v.trees[i].Processes[0])
+	for i, work := range c.work {
+		entries, err := c.putTree(ctx, work.Descriptor(), c.trees[i].Processes[0])
 		if err != nil {
 			return fmt.Errorf("write processes: %w", err)
 		}
@@ -32,21 +33,21 @@ func (v *checkpoint) write(ctx context.Context) error {
 	}
 	slices.SortFunc(tree.Entries, func(a, b image.Entry) int { return strings.Compare(a.Name, b.Name) })
 	for _, entry := range tree.Entries {
-		v.cpu.Bytes += entry.Bytes
+		c.cpu.Bytes += entry.Bytes
 	}
-	hash, err := v.image.writer.PutTree(ctx, tree)
+	hash, err := c.image.writer.PutTree(ctx, tree)
 	if err != nil {
 		return fmt.Errorf("write processes: %w", err)
 	}
-	v.cpu.Tree, v.cpu.CRIU = hash.String(), v.trees[0].CRIU
+	c.cpu.Tree, c.cpu.CRIU = hash.String(), c.trees[0].CRIU
 	// Free files that lie in memory as early as possible.
-	return v.removeWork()
+	return c.removeWork()
 }
 
 // putTree stores the files of one tree: those of the dump and those of the precopy.
-func (v *checkpoint) putTree(ctx context.Context, dir *os.File, root Process) ([]image.Entry, error) {
+func (c *checkpoint) putTree(ctx context.Context, dir *os.File, root Process) ([]image.Entry, error) {
 	prefix := strconv.Itoa(root.PID) + "/"
-	entries, err := v.putDirectory(ctx, dir, root.UID, prefix)
+	entries, err := c.putDirectory(ctx, dir, root.UID, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -58,12 +59,12 @@ func (v *checkpoint) putTree(ctx context.Context, dir *os.File, root Process) ([
 		return nil, err
 	}
 	defer earlier.Close()
-	more, err := v.putDirectory(ctx, earlier, root.UID, prefix+ParentImages+"/")
+	more, err := c.putDirectory(ctx, earlier, root.UID, prefix+ParentImages+"/")
 	return append(entries, more...), err
 }
 
 // putDirectory stores the files of one private directory.
-func (v *checkpoint) putDirectory(ctx context.Context, dir *os.File, uid uint32, prefix string) ([]image.Entry, error) {
+func (c *checkpoint) putDirectory(ctx context.Context, dir *os.File, uid uint32, prefix string) ([]image.Entry, error) {
 	names, err := namesIn(dir)
 	if err != nil {
 		return nil, err
@@ -81,60 +82,60 @@ func (v *checkpoint) putDirectory(ctx context.Context, dir *os.File, uid uint32,
 				return err
 			}
 			defer file.Close()
-			entry, err := v.image.writer.PutFile(ctx, prefix+name, file)
+			entry, err := c.image.writer.PutFile(ctx, prefix+name, file)
 			mu.Lock()
 			defer mu.Unlock()
 			entries = append(entries, entry)
 			return err
 		})
 	}
-	return entries, parallel(ctx, work...)
+	return entries, pool.Run(ctx, work...)
 }
 
 // commit completes the manifest, seals it and commits the transaction.
-func (v *checkpoint) commit(ctx context.Context) error {
-	if err := v.image.writer.Close(); err != nil {
+func (c *checkpoint) commit(ctx context.Context) error {
+	if err := c.image.writer.Close(); err != nil {
 		return err
 	}
-	stats := v.image.writer.Stats()
-	m := &v.order.Manifest
+	stats := c.image.writer.Stats()
+	m := &c.order.Manifest
 	m.Version = image.Version
-	m.Generation = v.image.transaction.Generation()
+	m.Generation = c.image.transaction.Generation()
 	m.Created = time.Now().UTC()
-	root := v.trees[0].Processes[0]
-	m.Owner.UID, m.Owner.GID, m.Owner.Groups = root.UID, root.GID, v.groups
-	m.CPU = v.cpu
-	m.Files = v.files
-	m.Processes, m.Endpoints = v.describe()
-	if v.order.Stop {
-		v.pause = time.Since(v.lastPause) // the program ends right after this
+	root := c.trees[0].Processes[0]
+	m.Owner.UID, m.Owner.GID, m.Owner.Groups = root.UID, root.GID, c.groups
+	m.CPU = c.cpu
+	m.Files = c.files
+	m.Processes, m.Endpoints = c.describe()
+	if c.order.Stop {
+		c.pause = time.Since(c.lastPause) // the program ends right after this
 	}
 	m.Stats = image.Stats{
-		PauseMicroseconds: uint64(v.pause.Microseconds()), WrittenBytes: stats.StoredBytes, SharedBytes: stats.SharedBytes,
+		PauseMicroseconds: uint64(c.pause.Microseconds()), WrittenBytes: stats.StoredBytes, SharedBytes: stats.SharedBytes,
 	}
-	for _, half := range v.halves {
+	for _, half := range c.halves {
 		m.Stats.WrittenBytes += half.WrittenBytes
 		m.Stats.SharedBytes += half.SharedBytes
 	}
 	// Flush may take long, so it must end with the context: a stopped program may have to be
 	// resumed.
-	if err := runAbandonable(ctx, v.image.transaction.Flush); err != nil {
+	if err := runAbandonable(ctx, c.image.transaction.Flush); err != nil {
 		return err
 	}
-	return v.image.commit(ctx, m)
+	return c.image.commit(ctx, m)
 }
 
 // describe returns the processes and the outside ends of all trees. Ends are numbered again,
 // because each tree counts from 1.
-func (v *checkpoint) describe() (processes []image.Process, endpoints []image.Endpoint) {
-	for _, tree := range v.trees {
-		v.order.Manifest.Contained = v.order.Manifest.Contained || tree.Contained
+func (c *checkpoint) describe() (processes []image.Process, endpoints []image.Endpoint) {
+	for _, tree := range c.trees {
+		c.order.Manifest.Contained = c.order.Manifest.Contained || tree.Contained
 		for _, p := range tree.Processes {
 			described := image.Process{PID: p.PID, Parent: p.Parent, Command: p.Command, Threads: p.Threads}
 			if p.Inner != p.PID {
 				described.Inner = p.Inner
 			}
-			if half, found := v.halves[p.PID]; found {
+			if half, found := c.halves[p.PID]; found {
 				half.Library = p.Library
 				described.GPU = &half
 			}

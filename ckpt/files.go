@@ -20,21 +20,21 @@ import (
 // saveFiles saves the files that the frozen trees have open for writing, and the libraries that
 // they have mapped. A disk that hangs must not keep the programs paused for longer than a dump may
 // take: saveFiles then fails, and the attempt is abandoned.
-func (v *checkpoint) saveFiles(ctx context.Context) error {
-	if len(v.order.Manifest.Kinds) > 0 {
+func (c *checkpoint) saveFiles(ctx context.Context) error {
+	if len(c.order.Manifest.Kinds) > 0 {
 		return nil
 	}
-	limit := v.dumpTime(v.trees[0])
+	limit := c.dumpTime(c.trees[0])
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	attempt := &filesAttempt{checkpoint: v, writer: v.image, trees: v.trees}
+	attempt := &filesAttempt{checkpoint: c, writer: c.image, trees: c.trees}
 	err := runAbandonable(limited, attempt.saveAll)
 	if errors.Is(err, errDiskHangs) {
 		err = errDiskHangs
 	}
 	switch {
 	case err == nil:
-		v.files = attempt.files
+		c.files = attempt.files
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -55,9 +55,9 @@ type filesAttempt struct {
 
 // saveAll saves the files. It opens them with the rights of the process that uses them: a user's
 // image must not contain what that user cannot read.
-func (v *filesAttempt) saveAll(ctx context.Context) error {
+func (a *filesAttempt) saveAll(ctx context.Context) error {
 	saved := make(map[string]bool)
-	for _, tree := range v.trees {
+	for _, tree := range a.trees {
 		as, err := rightsOf(tree.Processes[0])
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ func (v *filesAttempt) saveAll(ctx context.Context) error {
 				continue
 			}
 			saved[file.Path] = true
-			if err := v.saveWritten(ctx, as, tree.Processes[0].PID, file); err != nil {
+			if err := a.saveWritten(ctx, as, tree.Processes[0].PID, file); err != nil {
 				return err
 			}
 		}
@@ -76,7 +76,7 @@ func (v *filesAttempt) saveAll(ctx context.Context) error {
 				continue
 			}
 			saved[p.Library] = true
-			if err := v.saveLibrary(ctx, p); err != nil {
+			if err := a.saveLibrary(ctx, p); err != nil {
 				return err
 			}
 		}
@@ -89,36 +89,36 @@ func rightsOf(p Process) (fsuid.Rights, error) {
 	return fsuid.Rights{UID: p.UID, GID: p.GID, Groups: groups}, err
 }
 
-func (v *filesAttempt) saveWritten(ctx context.Context, as fsuid.Rights, pid int, written WrittenFile) error {
+func (a *filesAttempt) saveWritten(ctx context.Context, as fsuid.Rights, pid int, written WrittenFile) error {
 	file, info, err := openRegular(as, fmt.Sprintf("/proc/%d/root", pid), written.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // deleted while open; CRIU saves it
 	case errors.Is(err, fs.ErrPermission):
-		v.notice(fmt.Sprintf("file %s: content not saved: its user may write but not read it", written.Path))
-		v.files = append(v.files, image.SavedFile{Path: written.Path, Bytes: uint64(max(written.Bytes, 0))})
+		a.notice(fmt.Sprintf("file %s: content not saved: its user may write but not read it", written.Path))
+		a.files = append(a.files, image.SavedFile{Path: written.Path, Bytes: uint64(max(written.Bytes, 0))})
 		return nil
 	case err != nil:
 		return err
 	}
 	defer file.Close()
 	saved := image.SavedFile{Path: written.Path, Bytes: uint64(info.Size()), Mode: uint32(info.Mode().Perm())}
-	if saved.Bytes > v.order.FileBytes {
-		v.notice(
+	if saved.Bytes > a.order.FileBytes {
+		a.notice(
 			fmt.Sprintf(
 				"file %s: its %d bytes are more than are saved; a restore cuts it to that length",
 				written.Path,
 				saved.Bytes,
 			),
 		)
-		v.files = append(v.files, saved)
+		a.files = append(a.files, saved)
 		return nil
 	}
-	return v.putFile(ctx, saved, file)
+	return a.putFile(ctx, saved, file)
 }
 
 // saveLibrary saves the file that a process has mapped, even if its path holds another file now.
-func (v *filesAttempt) saveLibrary(ctx context.Context, p Process) error {
+func (a *filesAttempt) saveLibrary(ctx context.Context, p Process) error {
 	file, err := openMapped(p)
 	if err != nil {
 		return fmt.Errorf("library of pid %d: %w", p.PID, err)
@@ -128,24 +128,24 @@ func (v *filesAttempt) saveLibrary(ctx context.Context, p Process) error {
 	if err != nil {
 		return err
 	}
-	return v.putFile(
+	return a.putFile(
 		ctx,
 		image.SavedFile{Path: p.Library, Bytes: uint64(info.Size()), Mode: uint32(info.Mode().Perm()), Library: true},
 		file,
 	)
 }
 
-func (v *filesAttempt) putFile(ctx context.Context, saved image.SavedFile, content io.Reader) error {
+func (a *filesAttempt) putFile(ctx context.Context, saved image.SavedFile, content io.Reader) error {
 	// The process that writes this file is frozen, but other programs may make it grow.
-	entry, err := v.writer.writer.PutFile(ctx, saved.Path, io.LimitReader(content, int64(saved.Bytes)))
+	entry, err := a.writer.writer.PutFile(ctx, saved.Path, io.LimitReader(content, int64(saved.Bytes)))
 	if err != nil {
 		return fmt.Errorf("save %s: %w", saved.Path, err)
 	}
 	saved.Bytes = entry.Bytes
-	if saved.Hash, err = v.writer.putWhole(ctx, entry); err != nil {
+	if saved.Hash, err = a.writer.putWhole(ctx, entry); err != nil {
 		return fmt.Errorf("save %s: %w", saved.Path, err)
 	}
-	v.files = append(v.files, saved)
+	a.files = append(a.files, saved)
 	return nil
 }
 

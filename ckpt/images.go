@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/pool"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
@@ -50,7 +51,7 @@ func unpack(ctx context.Context, reader *contents.Reader, hash string, into *os.
 			return unpackFile(ctx, reader, entry, where, file)
 		})
 	}
-	return parallel(ctx, work...)
+	return pool.Run(ctx, work...)
 }
 
 // MakeParentImages creates EarlierImages in a private directory, with the same owner.

@@ -11,29 +11,29 @@ const prepareTimeout = 10 * time.Second
 
 // prepareAll prepares what would otherwise prolong the pause. What fails here is done during the
 // pause.
-func (v *checkpoint) prepareAll(ctx context.Context) {
-	preparer, offers := v.order.CPU.(Preparer)
+func (c *checkpoint) prepareAll(ctx context.Context) {
+	preparer, offers := c.order.CPU.(Preparer)
 	if !offers {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
-	for i, work := range v.work {
-		drop, err := preparer.Prepare(ctx, v.trees[i], work.Descriptor())
+	for i, work := range c.work {
+		drop, err := preparer.Prepare(ctx, c.trees[i], work.Descriptor())
 		if err != nil {
-			v.steps.log.Debug("prepare for the pause", "pid", v.trees[i].Processes[0].PID, "error", err)
+			c.steps.log.Debug("prepare for the pause", "pid", c.trees[i].Processes[0].PID, "error", err)
 			continue
 		}
-		v.prepared = append(v.prepared, drop)
+		c.prepared = append(c.prepared, drop)
 	}
 }
 
 // dropPrepared releases what was prepared.
-func (v *checkpoint) dropPrepared() error {
+func (c *checkpoint) dropPrepared() error {
 	var failures []error
-	for _, drop := range v.prepared {
+	for _, drop := range c.prepared {
 		failures = append(failures, drop())
 	}
-	v.prepared = nil
+	c.prepared = nil
 	return errors.Join(failures...)
 }

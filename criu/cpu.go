@@ -132,10 +132,10 @@ func (c *CPU) Sweep(context.Context) error { return errors.Join(watchdog.Sweep()
 
 // frozen is a frozen tree.
 type frozen struct {
-	cpu   *CPU
-	root  proc.Identity
-	from  *preparation // nil if nothing was prepared
-	mu    sync.Mutex
+	cpu    *CPU
+	root   proc.Identity
+	from   *preparation // nil if nothing was prepared
+	mu     sync.Mutex
 	client *watchdog.Client
 }
 

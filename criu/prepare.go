@@ -39,7 +39,7 @@ func (c *CPU) Prepare(ctx context.Context, tree *ckpt.Tree, images *os.File) (dr
 // preparation is a watchdog that waits for the Freeze of a tree. Each tree has at most one.
 type preparation struct {
 	// client is nil while it is in use.
-	client   *watchdog.Client
+	client  *watchdog.Client
 	dropped bool
 }
 

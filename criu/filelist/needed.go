@@ -23,7 +23,7 @@ const (
 
 // maxBuildIDBytes is an upper bound for the size of a build ID.
 const (
-	maxBuildIDBytes  = 64
+	maxBuildIDBytes = 64
 	buildIDWordSize = 4
 )
 

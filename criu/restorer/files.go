@@ -14,18 +14,18 @@ import (
 // restoreFiles restores the files that the tree had open for writing, and the directories of its
 // sockets. It runs with the user's rights: neither an image nor a symbolic link may make root write
 // files for a user.
-func (k *server) restoreFiles() error {
-	if len(k.order.Written)+len(k.order.SocketDirs) == 0 {
+func (s *server) restoreFiles() error {
+	if len(s.order.Written)+len(s.order.SocketDirs) == 0 {
 		return nil
 	}
-	return fsuid.Rights(k.order.User).DoAfter(k.enter(), func() error {
-		for _, room := range k.order.SocketDirs {
+	return fsuid.Rights(s.order.User).DoAfter(s.enter(), func() error {
+		for _, room := range s.order.SocketDirs {
 			if err := os.MkdirAll(room, 0o700); err != nil {
 				return fmt.Errorf("directory of a socket: %w", err)
 			}
 		}
-		for _, written := range k.order.Written {
-			if err := written.restore(k.file(written.Content)); err != nil {
+		for _, written := range s.order.Written {
+			if err := written.restore(s.file(written.Content)); err != nil {
 				return fmt.Errorf("restore %s: %w", written.Path, err)
 			}
 		}

@@ -23,8 +23,8 @@ func Private(path string) bool { return strings.HasPrefix(path, sharedMemory+"/"
 
 // mountSharedMemory gives a clone its own /dev/shm, into which its files are restored. Other files
 // of the outer directory stay visible.
-func (k *server) mountSharedMemory() error {
-	if !k.order.NewPids || !slices.ContainsFunc(k.order.Written, func(w Written) bool { return Private(w.Path) }) {
+func (s *server) mountSharedMemory() error {
+	if !s.order.NewPids || !slices.ContainsFunc(s.order.Written, func(w Written) bool { return Private(w.Path) }) {
 		return nil
 	}
 	outer, err := os.Open(sharedMemory)
@@ -42,7 +42,7 @@ func (k *server) mountSharedMemory() error {
 	shown := 0
 	for _, name := range names {
 		path := filepath.Join(sharedMemory, name)
-		if shown == maxShown || slices.ContainsFunc(k.order.Written, func(w Written) bool { return w.Path == path }) {
+		if shown == maxShown || slices.ContainsFunc(s.order.Written, func(w Written) bool { return w.Path == path }) {
 			continue
 		}
 		shown++

@@ -24,89 +24,89 @@ import (
 var ErrOrder = errors.New("invalid order of a restore")
 
 // restore restores the tree and leaves it frozen.
-func (k *server) restore(ctx context.Context) error {
-	if err := k.prepare(ctx); err != nil {
+func (s *server) restore(ctx context.Context) error {
+	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	second, err := hardlink.Create(fsuid.Rights(k.order.User), ckpt.RootOf(k.order.Place), k.order.Links)
+	second, err := hardlink.Create(fsuid.Rights(s.order.User), ckpt.RootOf(s.order.Place), s.order.Links)
 	if err != nil {
 		return err
 	}
-	options, inherited := k.options()
+	options, inherited := s.options()
 	_, err = runner.Run(ctx, runner.Request{
-		Program: k.order.Program, User: k.order.User, Type: rpc.CriuReqType_RESTORE, Options: options,
-		Images: k.files[k.order.Images], Stdin: k.file(k.order.Terminal), Inherited: inherited, Namespaces: k.namespaces(),
+		Program: s.order.Program, User: s.order.User, Type: rpc.CriuReqType_RESTORE, Options: options,
+		Images: s.files[s.order.Images], Stdin: s.file(s.order.Terminal), Inherited: inherited, Namespaces: s.namespaces(),
 		Notify: func(script string, _ int) error {
 			if script != "pre-resume" {
 				return nil
 			}
-			return k.freeze(ctx)
+			return s.freeze(ctx)
 		},
 	})
 	err = errors.Join(err, second.Remove())
-	if err == nil && k.group == nil {
+	if err == nil && s.group == nil {
 		err = errors.New("CRIU did not report that the processes are restored")
 	}
 	return err
 }
 
 // check validates the file indices of the order.
-func (k *server) check() error {
-	indices := []int{k.order.Images, k.order.Socket}
-	indices = append(append(indices, k.order.Drain...), k.order.Namespaces...)
-	for _, inherited := range k.order.Inherit {
+func (s *server) check() error {
+	indices := []int{s.order.Images, s.order.Socket}
+	indices = append(append(indices, s.order.Drain...), s.order.Namespaces...)
+	for _, inherited := range s.order.Inherit {
 		indices = append(indices, inherited.File)
 	}
 	for _, index := range indices {
-		if index < 0 || index >= len(k.files) {
+		if index < 0 || index >= len(s.files) {
 			return fmt.Errorf("%w: no file %d", ErrOrder, index)
 		}
 	}
-	for _, written := range k.order.Written {
-		if written.Content >= len(k.files) {
+	for _, written := range s.order.Written {
+		if written.Content >= len(s.files) {
 			return fmt.Errorf("%w: no file %d", ErrOrder, written.Content)
 		}
 	}
-	if k.order.Terminal >= len(k.files) || k.order.Log >= len(k.files) {
+	if s.order.Terminal >= len(s.files) || s.order.Log >= len(s.files) {
 		return fmt.Errorf("%w: no terminal or log", ErrOrder)
 	}
 	return nil
 }
 
 // file returns the file with an index, or nil.
-func (k *server) file(index int) *os.File {
+func (s *server) file(index int) *os.File {
 	if index < 0 {
 		return nil
 	}
-	return k.files[index]
+	return s.files[index]
 }
 
 // prepare makes this process a suitable parent for the tree.
-func (k *server) prepare(ctx context.Context) error {
+func (s *server) prepare(ctx context.Context) error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become reaper: %w", err)
 	}
-	if terminal := k.file(k.order.Terminal); terminal != nil {
+	if terminal := s.file(s.order.Terminal); terminal != nil {
 		if err := unix.IoctlSetInt(int(terminal.Fd()), unix.TIOCSCTTY, 0); err != nil {
 			return fmt.Errorf("take the terminal: %w", err)
 		}
 	}
-	if err := k.checkPIDs(ctx); err != nil {
+	if err := s.checkPIDs(ctx); err != nil {
 		return err
 	}
-	if err := k.mountSharedMemory(); err != nil {
+	if err := s.mountSharedMemory(); err != nil {
 		return err
 	}
-	return k.restoreFiles()
+	return s.restoreFiles()
 }
 
 // checkPIDs checks that no other process has a pid of the tree. Zombies get some time to be reaped:
 // they may be the processes that were saved.
-func (k *server) checkPIDs(ctx context.Context) error {
+func (s *server) checkPIDs(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, zombieTimeout)
 	defer cancel()
 	for {
-		pid, holder, err := k.findTaken()
+		pid, holder, err := s.findTaken()
 		if err != nil || pid == 0 {
 			return err
 		}
@@ -124,20 +124,20 @@ func (k *server) checkPIDs(ctx context.Context) error {
 }
 
 // findTaken returns a pid of the tree that is in use, and the process that has it; 0 for none.
-func (k *server) findTaken() (pid, holder int, err error) {
-	if !k.order.Place.Elsewhere("pid") {
-		for _, pid := range k.order.PIDs {
+func (s *server) findTaken() (pid, holder int, err error) {
+	if !s.order.Place.Elsewhere("pid") {
+		for _, pid := range s.order.PIDs {
 			if !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 				return pid, pid, nil
 			}
 		}
 		return 0, 0, nil
 	}
-	inside, err := proc.Inside(k.order.Place)
+	inside, err := proc.Inside(s.order.Place)
 	if err != nil {
 		return 0, 0, err
 	}
-	for _, pid := range k.order.PIDs {
+	for _, pid := range s.order.PIDs {
 		if holder, is := inside[pid]; is {
 			return pid, holder, nil
 		}
@@ -150,82 +150,82 @@ const zombieTimeout = 2 * time.Second
 
 // freeze freezes the tree before it has run: all its threads are complete, and CRIU still holds
 // them.
-func (k *server) freeze(ctx context.Context) error {
+func (s *server) freeze(ctx context.Context) error {
 	var err error
-	if k.root, err = k.findRoot(); err != nil {
+	if s.root, err = s.findRoot(); err != nil {
 		return err
 	}
-	if k.group, err = freezer.Freeze(ctx, k.root, k.order.Group); err != nil {
+	if s.group, err = freezer.Freeze(ctx, s.root, s.order.Group); err != nil {
 		return err
 	}
 	return nil
 }
 
 // findRoot returns the root of the tree, a child of the restorer.
-func (k *server) findRoot() (proc.Identity, error) {
-	if len(k.order.Namespaces) == 0 {
-		return proc.Of(k.order.Root)
+func (s *server) findRoot() (proc.Identity, error) {
+	if len(s.order.Namespaces) == 0 {
+		return proc.Of(s.order.Root)
 	}
-	tree, err := proc.Tree(k.self)
+	tree, err := proc.Tree(s.self)
 	if err != nil {
 		return proc.Identity{}, err
 	}
 	for _, stat := range tree[1:] {
-		if stat.Parent == k.self.PID && stat.Innermost() == k.order.Root {
+		if stat.Parent == s.self.PID && stat.Innermost() == s.order.Root {
 			return stat.Identity, nil
 		}
 	}
-	return proc.Identity{}, fmt.Errorf("pid %d: %w", k.order.Root, proc.ErrGone)
+	return proc.Identity{}, fmt.Errorf("pid %d: %w", s.order.Root, proc.ErrGone)
 }
 
 // enter returns a function that moves the calling thread to the tree's namespaces; nil if those are
 // the restorer's.
-func (k *server) enter() func() error {
-	if len(k.order.Namespaces) == 0 {
+func (s *server) enter() func() error {
+	if len(s.order.Namespaces) == 0 {
 		return nil
 	}
-	return func() error { return runner.Enter(k.namespaces()) }
+	return func() error { return runner.Enter(s.namespaces()) }
 }
 
-func (k *server) namespaces() (files []*os.File) {
-	for _, index := range k.order.Namespaces {
-		files = append(files, k.files[index])
+func (s *server) namespaces() (files []*os.File) {
+	for _, index := range s.order.Namespaces {
+		files = append(files, s.files[index])
 	}
 	return files
 }
 
-func (k *server) options() (*rpc.CriuOpts, []*os.File) {
+func (s *server) options() (*rpc.CriuOpts, []*os.File) {
 	options := &rpc.CriuOpts{
 		RstSibling:        proto.Bool(true),
-		External:          k.order.External,
-		ShellJob:          proto.Bool(k.order.ShellJob),
+		External:          s.order.External,
+		ShellJob:          proto.Bool(s.order.ShellJob),
 		FileLocks:         proto.Bool(true),
 		ManageCgroupsMode: rpc.CriuCgMode_IGNORE.Enum(),
-		TcpEstablished:    proto.Bool(k.order.Connected),
-		ExtUnixSk:         proto.Bool(k.order.Datagrams),
+		TcpEstablished:    proto.Bool(s.order.Connected),
+		ExtUnixSk:         proto.Bool(s.order.Datagrams),
 		NetworkLock:       rpc.CriuNetworkLockMethod_SKIP.Enum(),
 	}
 	var files []*os.File
-	for _, inherited := range k.order.Inherit {
+	for _, inherited := range s.order.Inherit {
 		options.InheritFd = append(options.InheritFd, &rpc.InheritFd{
 			Key: proto.String(inherited.Key), Fd: proto.Int32(runner.Descriptor(len(files))),
 		})
-		files = append(files, k.files[inherited.File])
+		files = append(files, s.files[inherited.File])
 	}
 	return options, files
 }
 
 // abort kills everything that exists of the tree, and reaps it.
-func (k *server) abort() error {
-	if k.group != nil {
-		if err := k.group.Kill(); err != nil {
+func (s *server) abort() error {
+	if s.group != nil {
+		if err := s.group.Kill(); err != nil {
 			return err
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), freezer.Patience)
 	defer cancel()
 	for {
-		tree, err := proc.Tree(k.self)
+		tree, err := proc.Tree(s.self)
 		if err != nil {
 			return err
 		}
@@ -245,11 +245,11 @@ func (k *server) abort() error {
 }
 
 // killAll kills the tree; reap sees its end.
-func (k *server) killAll() error {
+func (s *server) killAll() error {
 	ctx, cancel := context.WithTimeout(context.Background(), freezer.Patience)
 	defer cancel()
 	for ctx.Err() == nil {
-		tree, err := proc.Tree(k.self)
+		tree, err := proc.Tree(s.self)
 		if err != nil {
 			return err
 		}

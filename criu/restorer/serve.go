@@ -20,8 +20,8 @@ type server struct {
 	files []*os.File
 	group *freezer.Group
 	// root is the tree's root in the restorer's pid namespace, once it exists.
-	root proc.Identity
-	status  *exitStatus
+	root   proc.Identity
+	status *exitStatus
 }
 
 // Serve runs the restorer until its tree has ended. arguments are those after its role.
@@ -48,49 +48,49 @@ func Serve(arguments []string) error {
 }
 
 // run restores the tree, waits for phosd's commit, and then for the tree's end.
-func (k *server) run(conn *fdpass.Conn) error {
-	ctx, cancel := context.WithDeadline(context.Background(), k.order.Deadline)
+func (s *server) run(conn *fdpass.Conn) error {
+	ctx, cancel := context.WithDeadline(context.Background(), s.order.Deadline)
 	defer cancel()
-	orders := k.listen(conn, cancel)
+	orders := s.listen(conn, cancel)
 	// Listen before the first answer, so that every later connection reaches this process.
-	listener, err := k.takeSocket()
+	listener, err := s.takeSocket()
 	if err != nil {
 		return errors.Join(err, conn.Send(newAnswer(err)))
 	}
 	defer listener.Close()
-	if err := k.restore(ctx); err != nil {
-		err = errors.Join(err, k.abort())
+	if err := s.restore(ctx); err != nil {
+		err = errors.Join(err, s.abort())
 		return errors.Join(err, conn.Send(newAnswer(err)))
 	}
-	drained := k.drain()
+	drained := s.drain()
 	if err := conn.Send(answer{}); err != nil {
-		return errors.Join(err, k.abort())
+		return errors.Join(err, s.abort())
 	}
-	if !k.waitCommit(orders) {
-		return k.abort()
+	if !s.waitCommit(orders) {
+		return s.abort()
 	}
-	err = k.group.Thaw()
+	err = s.group.Thaw()
 	if err != nil {
-		err = errors.Join(err, k.abort())
+		err = errors.Join(err, s.abort())
 	}
 	if sent := conn.Send(newAnswer(err)); err != nil {
 		return errors.Join(err, sent)
 	}
-	k.serve(listener, drained)
+	s.serve(listener, drained)
 	return nil
 }
 
 // takeSocket returns the listener at which later phosds find this restorer.
-func (k *server) takeSocket() (*fdpass.Listener, error) {
-	if err := k.check(); err != nil {
+func (s *server) takeSocket() (*fdpass.Listener, error) {
+	if err := s.check(); err != nil {
 		return nil, err
 	}
-	return fdpass.TakeListener(k.files[k.order.Socket])
+	return fdpass.TakeListener(s.files[s.order.Socket])
 }
 
 // listen receives the requests of the phosd that started this restorer. When that phosd has gone,
 // listen cancels the restore.
-func (k *server) listen(conn *fdpass.Conn, gone func()) <-chan request {
+func (s *server) listen(conn *fdpass.Conn, gone func()) <-chan request {
 	orders := make(chan request, 1)
 	go func() {
 		defer close(orders)
@@ -112,7 +112,7 @@ func (k *server) listen(conn *fdpass.Conn, gone func()) <-chan request {
 const commitTime = 15 * time.Minute
 
 // waitCommit waits for phosd's commit.
-func (k *server) waitCommit(orders <-chan request) bool {
+func (s *server) waitCommit(orders <-chan request) bool {
 	select {
 	case next, there := <-orders:
 		return there && next.Commit
@@ -122,30 +122,30 @@ func (k *server) waitCommit(orders <-chan request) bool {
 }
 
 // serve answers requests until the tree has ended and a client has received its exit status.
-func (k *server) serve(listener *fdpass.Listener, drained <-chan struct{}) {
-	k.closeFiles()
-	go k.answerAll(listener)
-	k.reap()
+func (s *server) serve(listener *fdpass.Listener, drained <-chan struct{}) {
+	s.closeFiles()
+	go s.answerAll(listener)
+	s.reap()
 	select {
 	case <-drained:
 	case <-time.After(lingerTime): // a process outside of the tree holds an end of it
 	}
-	if !k.order.Detach {
-		k.status.linger()
+	if !s.order.Detach {
+		s.status.linger()
 	}
 }
 
 // closeFiles closes what only the restore needed. An open end of a pipe would keep its reader
 // waiting.
-func (k *server) closeFiles() {
-	keep := map[int]bool{k.order.Socket: true}
-	if k.order.Log >= 0 {
-		keep[k.order.Log] = true
+func (s *server) closeFiles() {
+	keep := map[int]bool{s.order.Socket: true}
+	if s.order.Log >= 0 {
+		keep[s.order.Log] = true
 	}
-	for _, index := range k.order.Drain {
+	for _, index := range s.order.Drain {
 		keep[index] = true
 	}
-	for i, file := range k.files {
+	for i, file := range s.files {
 		if !keep[i] {
 			_ = file.Close()
 		}

@@ -22,8 +22,8 @@ const machineNamespace = 0xeffffffc
 
 const (
 	maxWatched = 4096
-	ringBytes   = 16 << 10
-	pidBytes    = 4
+	ringBytes  = 16 << 10
+	pidBytes   = 4
 )
 
 // Watch reports the end of processes.

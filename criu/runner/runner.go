@@ -59,8 +59,8 @@ const (
 )
 
 // noPlugins is a directory that always exists and holds no library. An installed GPU plugin would
-// ask the driver about each process, for seconds and while the program is frozen. The GPUs of these
-// programs are not its business.
+// ask the driver about each process, for seconds and while the program is frozen. phos saves GPU
+// state itself.
 const noPlugins = "/proc/self/task"
 
 // Descriptor returns the number of an inherited file in CRIU.
@@ -128,10 +128,11 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 		return response, nil
 	}
 	if signaled(ended) || errors.Is(err, ErrAborted) {
-		return nil, fmt.Errorf("%w%w%s", ErrAborted, reason(ctx, ended), log.suffix())
+		return nil, because(ErrAborted, reason(ctx, ended), log.suffix())
 	}
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("CRIU gave up%w", reason(ctx, nil)) // it says only how it was made to
+		// CRIU's log says only that its writes failed.
+		return nil, because(errCancelled, reason(ctx, nil), "")
 	}
 	return nil, fmt.Errorf("%w%s", err, log.suffix())
 }
@@ -140,29 +141,39 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 // processes and exits. Killed, it could leave them in its own code.
 func denyWrites(pid int) error { return unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{}, nil) }
 
-// cause is why CRIU ended, in words.
+// errCancelled is returned when CRIU left the processes by itself after its context had ended.
+var errCancelled = errors.New("CRIU was cancelled")
+
+// because adds the reason, if there is one, and CRIU's errors to err.
+func because(err, reason error, suffix string) error {
+	if reason == nil {
+		return fmt.Errorf("%w%s", err, suffix)
+	}
+	return fmt.Errorf("%w (%w)%s", err, reason, suffix)
+}
+
+// cause is an error with a shorter text.
 type cause struct {
-	words string
+	text string
 	error
 }
 
-func (c cause) Error() string { return c.words }
+func (c cause) Error() string { return c.text }
 
 func (c cause) Unwrap() error { return c.error }
 
+// reason returns why CRIU ended: the cause of ctx, or else the exit status; nil if neither is an
+// error.
 func reason(ctx context.Context, ended error) error {
-	why := context.Cause(ctx)
-	switch {
+	switch why := context.Cause(ctx); {
 	case errors.Is(why, context.DeadlineExceeded):
-		return cause{" (its time was over)", why}
+		return cause{"its time was over", why}
 	case errors.Is(why, context.Canceled):
-		return cause{" (it was not wanted any more)", why}
+		return cause{"cancelled", why}
 	case why != nil:
-		return fmt.Errorf(" (%w)", why)
-	case ended != nil:
-		return fmt.Errorf(" (%w)", ended)
+		return why
 	}
-	return errors.New("")
+	return ended
 }
 
 func signaled(err error) bool {

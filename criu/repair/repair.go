@@ -20,9 +20,9 @@ var ErrEnded = errors.New("process ended inside CRIU's code")
 const parasiteMask = ^uint64(1<<(unix.SIGTRAP-1) | 1<<(unix.SIGKILL-1) | 1<<(unix.SIGSTOP-1))
 
 // Repair restores what CRIU has changed. The processes must be frozen and not Inside.
-func (all *Snapshot) Repair() error {
+func (s *Snapshot) Repair() error {
 	var failures []error
-	for _, p := range all.processes {
+	for _, p := range s.processes {
 		if err := p.repair(); err != nil {
 			failures = append(failures, fmt.Errorf("pid %d: %w", p.PID, err))
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/pool"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -20,52 +21,52 @@ type restore struct {
 }
 
 // hold calls the Hold of the options, with the deadline.
-func (b *restore) hold(ctx context.Context) error {
-	if b.order.Hold == nil {
+func (r *restore) hold(ctx context.Context) error {
+	if r.order.Hold == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.Prepared.order.Deadline)
+	ctx, cancel := context.WithTimeout(ctx, r.Prepared.order.Deadline)
 	defer cancel()
-	return b.order.Hold(ctx)
+	return r.order.Hold(ctx)
 }
 
 // processes runs CRIU to restore the processes. They stay frozen.
-func (b *restore) processes(ctx context.Context) error {
-	m := b.Prepared.order.Source.Manifest
-	limit := b.Prepared.order.Deadline + time.Duration(m.CPU.Bytes/dumpSecondBytes)*time.Second
+func (r *restore) processes(ctx context.Context) error {
+	m := r.Prepared.order.Source.Manifest
+	limit := r.Prepared.order.Deadline + time.Duration(m.CPU.Bytes/dumpSecondBytes)*time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	for i, root := range b.roots {
-		files, err := b.writtenFiles(i == 0)
+	for i, root := range r.roots {
+		files, err := r.writtenFiles(i == 0)
 		if err != nil {
 			return err
 		}
 		order := RestoreOrder{
-			Images: b.work[i].Descriptor(),
+			Images: r.work[i].Descriptor(),
 			UID:    m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups,
-			Root: root, NewPids: b.order.NewPids, Remap: b.remap(),
-			Endpoints: b.order.Endpoints, Described: m.Endpoints, Files: files,
-			Control: b.order.Control(), Cgroup: b.order.Cgroup, Log: b.order.Output, Detach: b.order.Detach,
-			Notice: b.order.Notice, Place: b.order.Place,
+			Root: root, NewPids: r.order.NewPids, Remap: r.remap(),
+			Endpoints: r.order.Endpoints, Described: m.Endpoints, Files: files,
+			Control: r.order.Control(), Cgroup: r.order.Cgroup, Log: r.order.Output, Detach: r.order.Detach,
+			Notice: r.order.Notice, Place: r.order.Place,
 		}
-		restored, err := b.Prepared.order.CPU.Restore(ctx, order)
+		restored, err := r.Prepared.order.CPU.Restore(ctx, order)
 		if err != nil {
 			return fmt.Errorf("restore processes: %w", err)
 		}
-		b.trees = append(b.trees, restored)
+		r.trees = append(r.trees, restored)
 	}
 	return nil
 }
 
 // remap returns the files that replace mapped paths, by path.
-func (b *restore) remap() map[string]*os.File {
+func (r *restore) remap() map[string]*os.File {
 	remap := make(map[string]*os.File)
-	for _, each := range b.returning {
+	for _, each := range r.returning {
 		for path, file := range each.Files() {
 			remap[path] = file
 		}
 	}
-	for path, file := range b.files {
+	for path, file := range r.files {
 		remap[path] = file
 	}
 	return remap
@@ -73,17 +74,17 @@ func (b *restore) remap() map[string]*os.File {
 
 // writtenFiles returns the files whose content must be restored. They are restored once, with the
 // first tree.
-func (b *restore) writtenFiles(first bool) (files []FileContent, err error) {
+func (r *restore) writtenFiles(first bool) (files []FileContent, err error) {
 	if !first {
 		return nil, nil
 	}
-	for _, saved := range b.Prepared.order.Source.Manifest.Files {
+	for _, saved := range r.Prepared.order.Source.Manifest.Files {
 		if saved.Library {
 			continue
 		}
 		var content io.Reader
 		if saved.Hash != "" {
-			if content, err = wholeFile(b.Prepared.order.Source.Reader, saved); err != nil {
+			if content, err = wholeFile(r.Prepared.order.Source.Reader, saved); err != nil {
 				return nil, err
 			}
 		}
@@ -92,25 +93,25 @@ func (b *restore) writtenFiles(first bool) (files []FileContent, err error) {
 	return files, nil
 }
 
-func (b *restore) killTrees() {
-	for _, tree := range b.trees {
+func (r *restore) killTrees() {
+	for _, tree := range r.trees {
 		if err := tree.Kill(); err != nil {
-			b.steps.log.Error("cannot kill a tree after a failed restore", "error", err)
+			r.steps.log.Error("cannot kill a tree after a failed restore", "error", err)
 		}
 	}
-	b.trees = nil
+	r.trees = nil
 }
 
 // attach gives each worker its program.
-func (b *restore) attach(ctx context.Context) error {
+func (r *restore) attach(ctx context.Context) error {
 	all := make(map[int]proc.Identity)
-	for _, tree := range b.trees {
+	for _, tree := range r.trees {
 		for pid, id := range tree.Processes() {
 			all[pid] = id
 		}
 	}
 	var work []func(context.Context) error
-	for pid, worker := range b.returning {
+	for pid, worker := range r.returning {
 		work = append(work, func(ctx context.Context) error {
 			id, found := all[pid]
 			if !found {
@@ -122,12 +123,12 @@ func (b *restore) attach(ctx context.Context) error {
 			return nil
 		})
 	}
-	return parallel(ctx, work...)
+	return pool.Run(ctx, work...)
 }
 
 // keepTrees lets all trees run. If it fails, the undo of an earlier step kills them.
-func (b *restore) keepTrees(context.Context) error {
-	for _, tree := range b.trees {
+func (r *restore) keepTrees(context.Context) error {
+	for _, tree := range r.trees {
 		if err := tree.Keep(); err != nil {
 			return fmt.Errorf("resume processes: %w", err)
 		}

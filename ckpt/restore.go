@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/pool"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
@@ -88,7 +89,7 @@ type BringOrder struct {
 type Prepared struct {
 	order     PrepareOrder
 	steps     *sequence
-	progress     *progress
+	progress  *progress
 	roots     []int
 	work      []Work
 	returning map[int]Returning
@@ -112,9 +113,9 @@ type Brought struct {
 // Prepare unpacks CRIU's files and starts the workers. With Eager set it returns when all memory is
 // loaded. On failure it leaves nothing behind.
 func Prepare(ctx context.Context, order PrepareOrder) (*Prepared, error) {
-	meter := newProgress(order.Progress)
+	progress := newProgress(order.Progress)
 	p := &Prepared{
-		order: order, progress: meter, steps: newSequence(order.Fail, order.Log, meter.phase),
+		order: order, progress: progress, steps: newSequence(order.Fail, order.Log, progress.phase),
 		roots: rootsOf(order.Source.Manifest), returning: make(map[int]Returning), files: make(map[string]*os.File),
 	}
 	if err := p.steps.run(ctx, p.prepareSteps()...); err != nil {
@@ -146,16 +147,16 @@ func (p *Prepared) prepareSteps() []step {
 }
 
 // commitSteps returns the steps of the second half.
-func (b *restore) commitSteps() (steps []step) {
-	eager, held := b.Prepared.order.Eager, b.order.Hold != nil
+func (r *restore) commitSteps() (steps []step) {
+	eager, held := r.Prepared.order.Eager, r.order.Hold != nil
 	if held && !eager {
-		steps = append(steps, b.readyStep())
+		steps = append(steps, r.readyStep())
 	}
-	steps = append(steps, step{"restore-hold", b.hold, nil}, step{"processes", b.processes, b.killTrees})
+	steps = append(steps, step{"restore-hold", r.hold, nil}, step{"processes", r.processes, r.killTrees})
 	if !held && !eager {
-		steps = append(steps, b.readyStep())
+		steps = append(steps, r.readyStep())
 	}
-	return append(steps, step{"attach", b.attach, nil}, step{"keep", b.keepTrees, nil})
+	return append(steps, step{"attach", r.attach, nil}, step{"keep", r.keepTrees, nil})
 }
 
 func (p *Prepared) readyStep() step { return step{"ready", p.ready, nil} }
@@ -253,7 +254,7 @@ func (p *Prepared) startWorkers(ctx context.Context) error {
 			return nil
 		})
 	}
-	return parallel(ctx, work...)
+	return pool.Run(ctx, work...)
 }
 
 // ready blocks until the programs may run.
@@ -267,7 +268,7 @@ func (p *Prepared) ready(ctx context.Context) error {
 			return nil
 		})
 	}
-	return parallel(ctx, work...)
+	return pool.Run(ctx, work...)
 }
 
 // Drop undoes Prepare.
@@ -300,16 +301,16 @@ func (p *Prepared) Bring(ctx context.Context, order BringOrder) (*Brought, error
 	if order.Progress != nil {
 		p.progress.report = order.Progress
 	}
-	b := &restore{Prepared: p, order: order}
-	if err := p.steps.run(ctx, b.commitSteps()...); err != nil {
+	r := &restore{Prepared: p, order: order}
+	if err := p.steps.run(ctx, r.commitSteps()...); err != nil {
 		return nil, err
 	}
 	p.steps.keep()
 	p.removeTemporary()
 	p.release()
-	root := b.trees[0].Processes()[p.roots[0]]
+	root := r.trees[0].Processes()[p.roots[0]]
 	return &Brought{
-		Trees: b.trees, Root: root, Processes: len(p.order.Source.Manifest.Processes), Took: p.steps.took, returning: p.returning,
+		Trees: r.trees, Root: root, Processes: len(p.order.Source.Manifest.Processes), Took: p.steps.took, returning: p.returning,
 	}, nil
 }
 
@@ -326,5 +327,5 @@ func (b *Brought) Loaded(ctx context.Context) (bytes uint64, err error) {
 			return err
 		})
 	}
-	return bytes, parallel(ctx, work...)
+	return bytes, pool.Run(ctx, work...)
 }

@@ -57,16 +57,16 @@ type Options struct {
 type inspection struct {
 	Options
 	Findings
-	members  []*member
-	byPID    map[int]*member
-	self     *member
-	pipes    map[uint64]*pipe
-	sockets  map[uint64]*socket
-	ttys     map[string]*terminal
-	masters  map[int]bool
-	written  map[string]int64
-	opened   map[string]opened
-	seen map[string]bool
+	members []*member
+	byPID   map[int]*member
+	self    *member
+	pipes   map[uint64]*pipe
+	sockets map[uint64]*socket
+	ttys    map[string]*terminal
+	masters map[int]bool
+	written map[string]int64
+	opened  map[string]opened
+	seen    map[string]bool
 	// readErr is the first cause why something could not be read; nil if all was.
 	readErr error
 }
@@ -281,7 +281,11 @@ func (p *places) anyStandard() bool {
 }
 
 // descriptorSubject names a descriptor of a process in an obstacle.
-func (s *inspection) descriptorSubject(m *member, number int) string { return fmt.Sprintf("%s, descriptor %d", m, number) }
+func (s *inspection) descriptorSubject(m *member, number int) string {
+	return fmt.Sprintf("%s, descriptor %d", m, number)
+}
 
 // subject names the first descriptor of p in an obstacle.
-func (s *inspection) subject(p *places) string { return s.descriptorSubject(s.byPID[p.pids[0]], p.numbers[0]) }
+func (s *inspection) subject(p *places) string {
+	return s.descriptorSubject(s.byPID[p.pids[0]], p.numbers[0])
+}

@@ -95,8 +95,8 @@ func (p *processSnapshot) withMemory(how int, do func(*os.File) (int, error)) er
 const parasite = "/memfd:CRIUMFD"
 
 // Inside reports whether a thread executes CRIU's code.
-func (all *Snapshot) Inside() (bool, error) {
-	for _, p := range all.processes {
+func (s *Snapshot) Inside() (bool, error) {
+	for _, p := range s.processes {
 		inside, err := p.inside()
 		if err != nil && !proc.Gone(err) {
 			return false, fmt.Errorf("pid %d: %w", p.PID, err)

@@ -81,9 +81,9 @@ func TestProvide(t *testing.T) {
 }
 
 // read follows the link.
-func (k *KernelCache) read(t *testing.T) os.FileInfo {
+func (c *KernelCache) read(t *testing.T) os.FileInfo {
 	t.Helper()
-	info, err := os.Stat(k.Link)
+	info, err := os.Stat(c.Link)
 	if err != nil || info.Size() == 0 {
 		t.Fatalf("%v: %v", info, err)
 	}

@@ -24,7 +24,9 @@ type exitStatus struct {
 	tellOnce sync.Once
 }
 
-func newExitStatus() *exitStatus { return &exitStatus{ended: make(chan struct{}), told: make(chan struct{})} }
+func newExitStatus() *exitStatus {
+	return &exitStatus{ended: make(chan struct{}), told: make(chan struct{})}
+}
 
 func (e *exitStatus) set(status unix.WaitStatus) {
 	e.mu.Lock()
@@ -52,7 +54,7 @@ func (e *exitStatus) linger() {
 
 // reap waits for all children, including those inherited from parents that have ended, until there
 // are none.
-func (k *server) reap() {
+func (s *server) reap() {
 	for {
 		var status unix.WaitStatus
 		pid, err := unix.Wait4(-1, &status, 0, nil)
@@ -60,14 +62,14 @@ func (k *server) reap() {
 		case errors.Is(err, unix.EINTR):
 		case err != nil:
 			return
-		case pid == k.root.PID:
-			k.status.set(status)
+		case pid == s.root.PID:
+			s.status.set(status)
 		}
 	}
 }
 
 // answerAll answers one request per connection.
-func (k *server) answerAll(listener *fdpass.Listener) {
+func (s *server) answerAll(listener *fdpass.Listener) {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
@@ -82,37 +84,37 @@ func (k *server) answerAll(listener *fdpass.Listener) {
 				return
 			}
 			fdpass.Close(files)
-			said := k.answer(asked)
+			said := s.answer(asked)
 			_ = conn.Deadline(time.Now().Add(replyTimeout))
 			// A client that kills the tree knows how it ends.
 			if conn.Send(said) == nil && (said.Ended || asked.Kill && said.Error == "") {
-				k.status.tellOnce.Do(func() { close(k.status.told) })
+				s.status.tellOnce.Do(func() { close(s.status.told) })
 			}
 		}()
 	}
 }
 
-func (k *server) answer(asked request) answer {
+func (s *server) answer(asked request) answer {
 	switch {
 	case asked.Describe:
-		return answer{Outside: k.order.Outside}
+		return answer{Outside: s.order.Outside}
 	case asked.Wait:
-		return answer{Ended: true, Status: int(k.status.get())}
+		return answer{Ended: true, Status: int(s.status.get())}
 	case asked.Kill:
-		return newAnswer(k.killAll())
+		return newAnswer(s.killAll())
 	case asked.Signal > 0:
-		return newAnswer(unix.Kill(k.root.PID, unix.Signal(asked.Signal)))
+		return newAnswer(unix.Kill(s.root.PID, unix.Signal(asked.Signal)))
 	}
 	return newAnswer(ErrOrder)
 }
 
 // drain copies what the tree writes to ends without a reader into the log. The channel closes when
 // all is written.
-func (k *server) drain() <-chan struct{} {
+func (s *server) drain() <-chan struct{} {
 	done := make(chan struct{})
 	var all sync.WaitGroup
-	for _, index := range k.order.Drain {
-		all.Go(func() { copyAll(k.files[index], k.file(k.order.Log)) })
+	for _, index := range s.order.Drain {
+		all.Go(func() { copyAll(s.files[index], s.file(s.order.Log)) })
 	}
 	go func() {
 		all.Wait()

@@ -43,95 +43,95 @@ var ErrNotCached = errors.New("cannot cache the kernel's features for CRIU")
 
 // Provide fills the cache if it is empty. After a failure it does nothing: CRIU then probes the
 // kernel each time.
-func (k *KernelCache) Provide(ctx context.Context) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.failed || k.exists() {
+func (c *KernelCache) Provide(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failed || c.exists() {
 		return nil
 	}
-	err := k.provide(ctx)
-	k.failed = err != nil
+	err := c.provide(ctx)
+	c.failed = err != nil
 	return err
 }
 
 // exists reports whether CRIU finds the cache or will create it by itself. CRIU removes a cache of
 // another version.
-func (k *KernelCache) exists() bool {
-	_, err := os.Stat(k.link())
-	return err == nil || inMemory(filepath.Dir(k.link()))
+func (c *KernelCache) exists() bool {
+	_, err := os.Stat(c.link())
+	return err == nil || inMemory(filepath.Dir(c.link()))
 }
 
-func (k *KernelCache) link() string {
-	if k.Link != "" {
-		return k.Link
+func (c *KernelCache) link() string {
+	if c.Link != "" {
+		return c.Link
 	}
 	return filepath.Join(ownDirectory, knowledgeName)
 }
 
-func (k *KernelCache) provide(ctx context.Context) error {
-	found, err := k.ask(ctx)
+func (c *KernelCache) provide(ctx context.Context) error {
+	found, err := c.ask(ctx)
 	if err != nil {
 		return err
 	}
-	if err := k.store(found); err != nil {
-		return errors.Join(err, k.removeDir())
+	if err := c.store(found); err != nil {
+		return errors.Join(err, c.removeDir())
 	}
 	// Remove a dangling link. If another process creates the link at the same time, both are the
 	// same.
-	if _, err := os.Readlink(k.link()); err == nil {
-		if err := k.remove(k.link()); err != nil {
+	if _, err := os.Readlink(c.link()); err == nil {
+		if err := c.remove(c.link()); err != nil {
 			return err
 		}
 	}
-	if err := os.Symlink(k.file(), k.link()); err != nil && !errors.Is(err, os.ErrExist) {
-		return errors.Join(err, k.removeDir())
+	if err := os.Symlink(c.file(), c.link()); err != nil && !errors.Is(err, os.ErrExist) {
+		return errors.Join(err, c.removeDir())
 	}
 	return nil
 }
 
-func (k *KernelCache) file() string { return filepath.Join(k.Dir, knowledgeName) }
+func (c *KernelCache) file() string { return filepath.Join(c.Dir, knowledgeName) }
 
 // store writes the file, atomically, to a place that ends with the kernel.
-func (k *KernelCache) store(found []byte) error {
-	if err := os.Mkdir(k.Dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+func (c *KernelCache) store(found []byte) error {
+	if err := os.Mkdir(c.Dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	if !inMemory(k.Dir) {
-		if err := unix.Mount("phos", k.Dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700,size=1m"); err != nil {
+	if !inMemory(c.Dir) {
+		if err := unix.Mount("phos", c.Dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700,size=1m"); err != nil {
 			return fmt.Errorf("%w: mount tmpfs: %w", ErrNotCached, err)
 		}
 	}
-	unfinished := k.file() + ".new"
+	unfinished := c.file() + ".new"
 	if err := os.WriteFile(unfinished, found, 0o600); err != nil {
 		return err
 	}
-	return os.Rename(unfinished, k.file())
+	return os.Rename(unfinished, c.file())
 }
 
 // removeDir removes the cache's directory.
-func (k *KernelCache) removeDir() error {
+func (c *KernelCache) removeDir() error {
 	// If the parent directory is a tmpfs, nothing was mounted.
-	if err := unix.Unmount(k.Dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) &&
+	if err := unix.Unmount(c.Dir, unix.MNT_DETACH); err != nil && !errors.Is(err, unix.EINVAL) &&
 		!errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("unmount %s: %w", k.Dir, err)
+		return fmt.Errorf("unmount %s: %w", c.Dir, err)
 	}
-	return os.RemoveAll(k.Dir)
+	return os.RemoveAll(c.Dir)
 }
 
 // Remove removes the cache and disables it.
-func (k *KernelCache) Remove() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.failed = true
-	if to, err := os.Readlink(k.link()); err == nil && to == k.file() {
-		if err := k.remove(k.link()); err != nil {
+func (c *KernelCache) Remove() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = true
+	if to, err := os.Readlink(c.link()); err == nil && to == c.file() {
+		if err := c.remove(c.link()); err != nil {
 			return err
 		}
 	}
-	return k.removeDir()
+	return c.removeDir()
 }
 
-func (k *KernelCache) remove(path string) error {
+func (c *KernelCache) remove(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -139,14 +139,14 @@ func (k *KernelCache) remove(path string) error {
 }
 
 // ask makes CRIU probe the kernel in a namespace where CRIU caches the result.
-func (k *KernelCache) ask(ctx context.Context) ([]byte, error) {
+func (c *KernelCache) ask(ctx context.Context) ([]byte, error) {
 	place, err := newScratch()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotCached, err)
 	}
 	defer place.close()
 	_, err = Run(ctx, Request{
-		Program: k.Program, Type: rpc.CriuReqType_FEATURE_CHECK, Features: &rpc.CriuFeatures{MemTrack: proto.Bool(true)},
+		Program: c.Program, Type: rpc.CriuReqType_FEATURE_CHECK, Features: &rpc.CriuFeatures{MemTrack: proto.Bool(true)},
 		Namespaces: []*os.File{place.namespace},
 	})
 	if err != nil {
@@ -194,16 +194,16 @@ func makeScratch() (*scratch, error) {
 	return &scratch{namespace, directory}, nil
 }
 
-func (a *scratch) close() {
-	_ = a.namespace.Close() // both were opened for reading only
-	_ = a.directory.Close()
+func (s *scratch) close() {
+	_ = s.namespace.Close() // both were opened for reading only
+	_ = s.directory.Close()
 }
 
 // maxCacheBytes is many times the size of CRIU's cache file.
 const maxCacheBytes = 64 << 10
 
-func (a *scratch) read(name string) ([]byte, error) {
-	fd, err := unix.Openat(int(a.directory.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+func (s *scratch) read(name string) ([]byte, error) {
+	fd, err := unix.Openat(int(s.directory.Fd()), name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%w: CRIU wrote no file: %w", ErrNotCached, err)
 	}

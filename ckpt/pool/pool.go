@@ -13,7 +13,7 @@ import (
 // threads have a low priority and exit afterwards, because an unprivileged thread cannot raise its
 // priority again.
 type Workers struct {
-	Count int
+	Count      int
 	Background bool
 }
 

@@ -97,14 +97,14 @@ func Serious(obstacles []Obstacle) []Obstacle {
 
 // checkpoint is a checkpoint in progress.
 type checkpoint struct {
-	order   SaveOrder
-	steps   *sequence
-	progress   *progress
-	trees   []*Tree
-	devices []*device
-	image   *imageWriter
-	work    []Work
-	frozen  []Frozen
+	order    SaveOrder
+	steps    *sequence
+	progress *progress
+	trees    []*Tree
+	devices  []*device
+	image    *imageWriter
+	work     []Work
+	frozen   []Frozen
 	// dumped is set after a first dump, which must be discarded before the next one.
 	dumped bool
 	// prepared are the functions that release what was prepared for the pause.
@@ -114,8 +114,8 @@ type checkpoint struct {
 	cpu      image.CPUHalf
 	// firstPause is when the first attempt at the pause began, lastPause when the last one did.
 	firstPause, lastPause time.Time
-	pause           time.Duration
-	timing          timing
+	pause                 time.Duration
+	timing                timing
 	// groups are those of the first tree's root.
 	groups []uint32
 
@@ -127,41 +127,41 @@ type checkpoint struct {
 // Save takes a checkpoint. On failure the programs run on, and the image directory is as before.
 func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 	begin := time.Now()
-	meter := newProgress(order.Options.Progress)
-	v := &checkpoint{
-		order: order, progress: meter, steps: newSequence(order.Fail, order.Log, meter.phase),
+	progress := newProgress(order.Options.Progress)
+	c := &checkpoint{
+		order: order, progress: progress, steps: newSequence(order.Fail, order.Log, progress.phase),
 		halves: make(map[int]image.GPUHalf), noticed: make(map[string]bool),
 	}
 	steps := []step{
-		{"inspect", v.inspect, nil},
-		{"begin", v.begin, v.abort},
-		{"precopy", v.precopy, v.abortDevices},
-		{"pause", v.pauseAll, nil},
-		{"go-on", v.resumeAll, nil},
-		{"write", func(ctx context.Context) error { return runAbandonable(ctx, v.write) }, nil},
-		{"finish", v.finish, nil},
-		{"commit", v.commit, nil},
+		{"inspect", c.inspect, nil},
+		{"begin", c.begin, c.abort},
+		{"precopy", c.precopy, c.abortDevices},
+		{"pause", c.pauseAll, nil},
+		{"go-on", c.resumeAll, nil},
+		{"write", func(ctx context.Context) error { return runAbandonable(ctx, c.write) }, nil},
+		{"finish", c.finish, nil},
+		{"commit", c.commit, nil},
 	}
 	if order.Publish != nil {
-		steps = append(steps, step{"publish", v.publish, nil})
+		steps = append(steps, step{"publish", c.publish, nil})
 	}
-	err := v.steps.run(ctx, steps...)
+	err := c.steps.run(ctx, steps...)
 	if err != nil {
 		return nil, err
 	}
 	// The image is complete. A failure from here on does not undo it, and cancelling has no effect.
-	v.steps.keep()
-	err = v.steps.run(context.WithoutCancel(ctx), step{"end", v.endPrograms, v.thaw})
-	v.abortDevices()
-	err = errors.Join(err, v.dropPrepared(), v.removeWork())
+	c.steps.keep()
+	err = c.steps.run(context.WithoutCancel(ctx), step{"end", c.endPrograms, c.thaw})
+	c.abortDevices()
+	err = errors.Join(err, c.dropPrepared(), c.removeWork())
 	saved := &Saved{
-		Manifest: &v.order.Manifest,
-		Pause:    v.pause,
+		Manifest: &c.order.Manifest,
+		Pause:    c.pause,
 		Total:    time.Since(begin),
-		Took:     v.steps.took,
-		Within:   v.timing.longest,
+		Took:     c.steps.took,
+		Within:   c.timing.longest,
 	}
-	for _, half := range v.halves {
+	for _, half := range c.halves {
 		saved.GPUWrittenBytes += half.WrittenBytes
 		saved.MemoryBytes += half.MemoryBytes
 	}
@@ -169,34 +169,34 @@ func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 }
 
 // inspect inspects everything before anything is stopped.
-func (v *checkpoint) inspect(ctx context.Context) (err error) {
+func (c *checkpoint) inspect(ctx context.Context) (err error) {
 	var trees []*Tree
-	err = v.retryBusy(ctx, time.Now().Add(v.order.Deadline), func(ctx context.Context) error {
-		trees, err = v.inspectAll(ctx)
+	err = c.retryBusy(ctx, time.Now().Add(c.order.Deadline), func(ctx context.Context) error {
+		trees, err = c.inspectAll(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	if v.order.Admit != nil {
-		if err := v.order.Admit(trees); err != nil {
+	if c.order.Admit != nil {
+		if err := c.order.Admit(trees); err != nil {
 			return err
 		}
 	}
-	v.trees = trees
+	c.trees = trees
 	return nil
 }
 
 // inspectAll inspects all trees. A root that is inside another root's tree is saved with that tree.
-func (v *checkpoint) inspectAll(ctx context.Context) ([]*Tree, error) {
+func (c *checkpoint) inspectAll(ctx context.Context) ([]*Tree, error) {
 	var trees []*Tree
 	var obstacles []Obstacle
 	covered := make(map[int]bool)
-	for _, root := range v.order.Roots {
+	for _, root := range c.order.Roots {
 		if covered[root.PID] {
 			continue
 		}
-		tree, err := v.order.CPU.Inspect(ctx, root)
+		tree, err := c.order.CPU.Inspect(ctx, root)
 		if err != nil {
 			return nil, err
 		}
@@ -205,14 +205,14 @@ func (v *checkpoint) inspectAll(ctx context.Context) ([]*Tree, error) {
 		}
 		for _, o := range tree.Obstacles {
 			if o.Harmless {
-				v.notice(o.Subject + ": " + o.Reason)
+				c.notice(o.Subject + ": " + o.Reason)
 			}
 		}
 		obstacles = append(obstacles, Serious(tree.Obstacles)...)
 		trees = append(trees, tree)
 	}
 	// A partial image saves nothing of the processes, so obstacles do not matter.
-	if len(obstacles) > 0 && len(v.order.Manifest.Kinds) == 0 {
+	if len(obstacles) > 0 && len(c.order.Manifest.Kinds) == 0 {
 		err := fmt.Errorf("cannot be saved: %w", &ObstacleError{obstacles})
 		if !slices.ContainsFunc(obstacles, func(o Obstacle) bool { return !o.Passing }) {
 			err = Busy(err)
@@ -229,31 +229,31 @@ func (v *checkpoint) inspectAll(ctx context.Context) ([]*Tree, error) {
 }
 
 // notice passes a notice on, once.
-func (v *checkpoint) notice(text string) {
-	v.mu.Lock()
-	known := v.noticed[text]
-	v.noticed[text] = true
-	v.mu.Unlock()
-	if v.order.Notice != nil && !known {
-		v.order.Notice(text)
+func (c *checkpoint) notice(text string) {
+	c.mu.Lock()
+	known := c.noticed[text]
+	c.noticed[text] = true
+	c.mu.Unlock()
+	if c.order.Notice != nil && !known {
+		c.order.Notice(text)
 	}
 }
 
 // begin opens the transaction and a private directory for each tree's CRIU.
-func (v *checkpoint) begin(ctx context.Context) (err error) {
-	if v.image, err = v.order.Image.begin(ctx, v.order.Options); err != nil {
+func (c *checkpoint) begin(ctx context.Context) (err error) {
+	if c.image, err = c.order.Image.begin(ctx, c.order.Options); err != nil {
 		return err
 	}
-	if len(v.order.Manifest.Kinds) > 0 {
+	if len(c.order.Manifest.Kinds) > 0 {
 		return nil
 	}
-	for _, tree := range v.trees {
+	for _, tree := range c.trees {
 		root := tree.Processes[0]
-		work, err := v.order.Work(dumpBytes(tree), root.UID, root.GID)
+		work, err := c.order.Work(dumpBytes(tree), root.UID, root.GID)
 		if err != nil {
 			return err
 		}
-		v.work = append(v.work, work)
+		c.work = append(c.work, work)
 	}
 	return nil
 }
@@ -272,47 +272,47 @@ func residentBytes(tree *Tree) (bytes uint64) {
 }
 
 // dumpTime is how long CRIU may take for a tree.
-func (v *checkpoint) dumpTime(tree *Tree) time.Duration {
-	return v.order.Deadline + time.Duration(dumpBytes(tree)/dumpSecondBytes)*time.Second
+func (c *checkpoint) dumpTime(tree *Tree) time.Duration {
+	return c.order.Deadline + time.Duration(dumpBytes(tree)/dumpSecondBytes)*time.Second
 }
 
-func (v *checkpoint) abort() {
-	if v.image != nil {
-		v.image.abort()
+func (c *checkpoint) abort() {
+	if c.image != nil {
+		c.image.abort()
 	}
-	if err := errors.Join(v.dropPrepared(), v.removeWork()); err != nil {
-		v.steps.log.Error("cannot remove temporary files of a checkpoint", "error", err)
+	if err := errors.Join(c.dropPrepared(), c.removeWork()); err != nil {
+		c.steps.log.Error("cannot remove temporary files of a checkpoint", "error", err)
 	}
 }
 
 // removeWork removes the private directories.
-func (v *checkpoint) removeWork() error {
+func (c *checkpoint) removeWork() error {
 	var failures []error
-	for _, work := range v.work {
+	for _, work := range c.work {
 		failures = append(failures, work.Remove())
 	}
-	v.work = nil
+	c.work = nil
 	return errors.Join(failures...)
 }
 
 // publish passes the image on.
-func (v *checkpoint) publish(ctx context.Context) error {
-	return v.order.Publish(ctx, v.order.Manifest.Generation)
+func (c *checkpoint) publish(ctx context.Context) error {
+	return c.order.Publish(ctx, c.order.Manifest.Generation)
 }
 
 // endPrograms kills the frozen programs, if the options say so.
-func (v *checkpoint) endPrograms(context.Context) error {
-	if !v.order.Stop {
+func (c *checkpoint) endPrograms(context.Context) error {
+	if !c.order.Stop {
 		return nil
 	}
 	var failures []error
 	// What cannot be killed is thawed by the undo of this step; nothing may stay frozen.
-	v.frozen = slices.DeleteFunc(v.frozen, func(frozen Frozen) bool {
+	c.frozen = slices.DeleteFunc(c.frozen, func(frozen Frozen) bool {
 		err := frozen.Kill()
 		failures = append(failures, err)
 		return err == nil
 	})
-	v.pause = time.Since(v.lastPause)
+	c.pause = time.Since(c.lastPause)
 	if err := errors.Join(failures...); err != nil {
 		return fmt.Errorf("the image is complete, but the program cannot be killed: %w", err)
 	}
