@@ -74,7 +74,7 @@ func openImage(t testing.TB, path string) *store.Dir {
 	return opened
 }
 
-// filesIn are all files below a directory, with what they hold; not the directories.
+// filesIn returns the content of all files below a directory.
 func filesIn(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
@@ -96,17 +96,17 @@ func sameContents(t testing.TB, before, after map[string]string) {
 	t.Helper()
 	for path := range after {
 		if _, had := before[path]; !had {
-			t.Errorf("%s was not there before", path)
+			t.Errorf("unexpected file %s", path)
 		}
 	}
 	for path, text := range before {
 		if now, has := after[path]; !has || now != text {
-			t.Errorf("%s is not as before (there: %v)", path, has)
+			t.Errorf("%s changed (exists: %v)", path, has)
 		}
 	}
 }
 
-// savedOnce is a directory with one generation.
+// savedOnce returns a directory with one generation.
 func savedOnce(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -118,8 +118,7 @@ func savedOnce(t testing.TB) string {
 	return dir
 }
 
-// checkFailed insists that a checkpoint that failed has changed nothing, and that the next one
-// works.
+// checkFailed checks that a failed checkpoint changed nothing and that the next one works.
 func (p *play) checkFailed(before map[string]string) {
 	p.t.Helper()
 	p.checkUndone()
@@ -127,7 +126,7 @@ func (p *play) checkFailed(before map[string]string) {
 	again := newPlay(p.t, p.dir, fault{})
 	saved, err := ckpt.Save(again.ctx, again.order)
 	if err != nil {
-		p.t.Fatalf("the next checkpoint: %v", err)
+		p.t.Fatalf("next checkpoint: %v", err)
 	}
 	if saved.Manifest.Generation != 2 {
 		p.t.Errorf("the next checkpoint is generation %d", saved.Manifest.Generation)
@@ -135,7 +134,7 @@ func (p *play) checkFailed(before map[string]string) {
 	again.checkUndone()
 }
 
-// healthy is how a checkpoint goes when nothing goes wrong.
+// healthy runs a checkpoint without faults.
 func healthy(t *testing.T, stop bool) *play {
 	t.Helper()
 	p := newPlay(t, t.TempDir(), fault{})
@@ -152,7 +151,7 @@ func healthy(t *testing.T, stop bool) *play {
 		t.Errorf("ended: %v", p.ended)
 	}
 	if names := ckpt.SaveSteps(); stepsOf(saved.Took) != stepsOf(setOf(names)) {
-		t.Errorf("steps %s were taken, and SaveSteps says %v", stepsOf(saved.Took), names)
+		t.Errorf("got steps %s, want %v", stepsOf(saved.Took), names)
 	}
 	return p
 }
@@ -174,14 +173,13 @@ func stepsOf(took map[string]time.Duration) string {
 	return strings.Join(names, " ")
 }
 
-// A call fails, hangs until whoever asked gives up, or is busy once: each call of a healthy
-// checkpoint in turn.
-func TestSaveUndoes(t *testing.T) {
+// Each call of a healthy checkpoint in turn fails, hangs until the caller cancels, or is busy once.
+func TestCheckpointUndo(t *testing.T) {
 	for _, stop := range []bool{false, true} {
 		for _, how := range []string{"error", "hang"} {
 			for _, call := range healthy(t, stop).labels(how == "hang") {
 				if strings.HasPrefix(call, "kill") || strings.HasPrefix(call, "publish") {
-					continue // the image is complete by then: TestEndFails, TestPublishFails
+					continue // the image is already complete: TestEndFails, TestPublishFails
 				}
 				t.Run(fmt.Sprintf("stop=%v/%s/%s", stop, how, call), func(t *testing.T) {
 					p := newPlay(t, savedOnce(t), fault{call, how})
@@ -192,7 +190,7 @@ func TestSaveUndoes(t *testing.T) {
 						err,
 						want,
 					) {
-						t.Errorf("it says %v, want %v", err, want)
+						t.Errorf("got error %v, want %v", err, want)
 					}
 					p.checkFailed(before)
 				})
@@ -201,12 +199,12 @@ func TestSaveUndoes(t *testing.T) {
 	}
 }
 
-// Each step in turn fails as a failpoint, or the caller gives up there.
-func TestSaveFailpoints(t *testing.T) {
+// Each step in turn fails by a failpoint, or is cancelled.
+func TestCheckpointFailpoints(t *testing.T) {
 	for _, stop := range []bool{false, true} {
 		for _, step := range ckpt.SaveSteps() {
 			if step == "end" || step == "publish" {
-				continue // the image is complete by then: TestEndFails, TestPublishFails
+				continue // the image is already complete: TestEndFails, TestPublishFails
 			}
 			for _, how := range []string{"error", "cancel"} {
 				t.Run(fmt.Sprintf("stop=%v/%s/%s", stop, step, how), func(t *testing.T) {
@@ -216,7 +214,7 @@ func TestSaveFailpoints(t *testing.T) {
 					before := filesIn(t, p.dir)
 					_, err := ckpt.Save(p.ctx, p.order)
 					if !errors.Is(err, want) {
-						t.Errorf("it says %v, want %v", err, want)
+						t.Errorf("got error %v, want %v", err, want)
 					}
 					p.checkFailed(before)
 				})
@@ -225,7 +223,7 @@ func TestSaveFailpoints(t *testing.T) {
 	}
 }
 
-// failAt arranges that a step fails, or waits until the caller gives up.
+// failAt makes a step fail, or cancels the checkpoint at the step.
 func (p *play) failAt(step, how string) error {
 	action := map[string]string{"error": "error", "cancel": "until:/never"}[how]
 	points, err := ckpt.ParseFailpoints(step + "=" + action)
@@ -240,7 +238,7 @@ func (p *play) failAt(step, how string) error {
 	return context.Canceled
 }
 
-// Once the image is complete nothing takes it back, and nobody may stand still for ever.
+// Once the image is complete nothing undoes it, and no program stays frozen.
 func TestEndFails(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -265,7 +263,7 @@ func TestEndFails(t *testing.T) {
 			}
 			saved, err := ckpt.Save(p.ctx, p.order)
 			if !errors.Is(err, test.fails) {
-				t.Errorf("it says %v, want %v", err, test.fails)
+				t.Errorf("got error %v, want %v", err, test.fails)
 			}
 			if saved == nil || saved.Manifest.Generation != 1 {
 				t.Errorf("saved %+v", saved)
@@ -279,21 +277,21 @@ func TestEndFails(t *testing.T) {
 	}
 }
 
-// Whoever takes an image from a stream has nothing when the stream breaks: the programs run on.
+// If publishing to a stream fails, the programs run on.
 func TestPublishFails(t *testing.T) {
 	for _, how := range []string{"error", "hang"} {
 		p := newPlay(t, t.TempDir(), fault{"publish#1", how})
 		p.order.Stop = true
 		p.order.Publish = func(ctx context.Context, _ uint64) error { return p.call(ctx, "publish") }
 		if _, err := ckpt.Save(p.ctx, p.order); err == nil {
-			t.Error("it succeeds")
+			t.Error("got no error")
 		}
 		p.checkUndone()
 	}
 }
 
-// What is busy is tried again: with everything opened in between, and a fresh directory for CRIU.
-func TestSaveTriesAgain(t *testing.T) {
+// A busy checkpoint is retried: in between all gates are opened, and CRIU's directory is emptied.
+func TestCheckpointRetries(t *testing.T) {
 	for _, call := range []string{"begin gpu 1#1", "quiesce gpu 2#1", "freeze 2#1", "cut gpu 1#1", "dump 2#1", "hold#1"} {
 		t.Run(call, func(t *testing.T) {
 			p := newPlay(t, t.TempDir(), fault{call, "busy"})
@@ -306,8 +304,8 @@ func TestSaveTriesAgain(t *testing.T) {
 	}
 }
 
-// What never comes to rest ends at the deadline.
-func TestSaveDeadlines(t *testing.T) {
+// Programs that never become idle fail the checkpoint at its deadline.
+func TestCheckpointDeadlines(t *testing.T) {
 	forever := func(ctx context.Context) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
@@ -317,7 +315,7 @@ func TestSaveDeadlines(t *testing.T) {
 		order func(*play)
 		want  error
 	}{
-		{"nobody commits", func(p *play) { p.order.Hold = forever }, context.DeadlineExceeded},
+		{"no commit", func(p *play) { p.order.Hold = forever }, context.DeadlineExceeded},
 		{"always busy", func(p *play) {
 			p.order.Hold = func(context.Context) error { return ckpt.ErrBusy }
 		}, ckpt.ErrBusy},
@@ -328,15 +326,15 @@ func TestSaveDeadlines(t *testing.T) {
 			test.order(p)
 			before := filesIn(t, p.dir)
 			if _, err := ckpt.Save(p.ctx, p.order); !errors.Is(err, test.want) {
-				t.Errorf("it says %v, want %v", err, test.want)
+				t.Errorf("got error %v, want %v", err, test.want)
 			}
 			p.checkFailed(before)
 		})
 	}
 }
 
-// An obstacle is told before anything is touched.
-func TestSaveRefuses(t *testing.T) {
+// An obstacle is reported before anything is touched.
+func TestCheckpointObstacle(t *testing.T) {
 	p := newPlay(t, savedOnce(t), fault{})
 	c := p.order.CPU.(*cpu)
 	for _, tree := range c.trees {
@@ -346,7 +344,7 @@ func TestSaveRefuses(t *testing.T) {
 	_, err := ckpt.Save(p.ctx, p.order)
 	var refused *ckpt.ObstacleError
 	if !errors.As(err, &refused) || len(refused.Obstacles) != 2 {
-		t.Errorf("it says %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if i := slices.IndexFunc(p.calls, func(call string) bool { return !strings.HasPrefix(call, "inspect") }); i >= 0 {
 		t.Errorf("after an obstacle: %s", p.calls[i])

@@ -47,11 +47,11 @@ func TestHit(t *testing.T) {
 	errWhy := errors.New("why")
 	cancel(errWhy)
 	if err := points.Hit(ctx, "write"); !errors.Is(err, errWhy) {
-		t.Errorf("a wait that is cut short: %v", err)
+		t.Errorf("cancelled wait: %v", err)
 	}
 }
 
-// As with kill -9, nothing runs any more: no deferred function.
+// A kill runs no deferred functions, like kill -9.
 func TestHitKills(t *testing.T) {
 	const variable = "CKPT_TEST_DIES"
 	if os.Getenv(variable) != "" {
@@ -64,9 +64,9 @@ func TestHitKills(t *testing.T) {
 	command.Env = append(os.Environ(), variable+"=1")
 	var exit *exec.ExitError
 	if err := command.Run(); !errors.As(err, &exit) {
-		t.Fatalf("it ends with %v", err)
+		t.Fatalf("exit: %v", err)
 	}
 	if status := exit.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL {
-		t.Errorf("it ends by %v", status.Signal())
+		t.Errorf("got signal %v, want SIGKILL", status.Signal())
 	}
 }

@@ -23,7 +23,7 @@ const (
 	ofTree
 )
 
-// comeback is a restore of the image that two trees on a stage have made.
+// comeback is a restore of an image with two trees, on a stage.
 type comeback struct {
 	*stage
 	ctx     context.Context
@@ -61,7 +61,7 @@ func newComeback(t testing.TB, dir string, wrong fault) *comeback {
 	return c
 }
 
-// run is the whole restore.
+// run runs the whole restore.
 func (c *comeback) run() (*ckpt.Brought, error) {
 	prepared, err := ckpt.Prepare(c.ctx, c.prepare)
 	if err != nil {
@@ -77,7 +77,7 @@ func numberOf(pid int) int {
 	return 2
 }
 
-// worker starts what brings a GPU half back.
+// worker starts the restore of a GPU half.
 func (c *comeback) worker(
 	ctx context.Context,
 	half *image.GPUHalf,
@@ -98,7 +98,7 @@ func (c *comeback) worker(
 	return w, nil
 }
 
-// worker is a GPU half on its way back.
+// worker is the restore of a GPU half.
 type worker struct {
 	*stage
 	pid  int
@@ -113,7 +113,7 @@ func (w *worker) Ready(ctx context.Context, _ func(ckpt.Step)) error {
 
 func (w *worker) Attach(ctx context.Context, program proc.Identity) error {
 	if program.PID != w.pid || !w.isOpen(ofTree, fmt.Sprintf("tree %d", numberOf(w.pid))) {
-		w.t.Errorf("%s gets pid %d", w.name, program.PID)
+		w.t.Errorf("%s: attached to pid %d", w.name, program.PID)
 	}
 	return w.call(ctx, "attach "+w.name)
 }
@@ -124,7 +124,7 @@ func (w *worker) Loaded(ctx context.Context) (uint64, error) {
 
 func (w *worker) Abort() { w.close(ofWorker, w.name) }
 
-// returner brings processes back that are only said to be there.
+// returner is a CPU that restores imaginary processes.
 type returner struct {
 	ckpt.CPU
 	*stage
@@ -134,7 +134,7 @@ func (r *returner) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.R
 	tree := &returned{stage: r.stage, root: order.Root, name: fmt.Sprintf("tree %d", numberOf(order.Root))}
 	text, err := os.ReadFile(order.Images.Name() + "/core.img")
 	if want := fmt.Sprintf("%s, try 1", tree.name); err != nil || string(text) != want {
-		r.t.Errorf("unpacked is %q, want %q: %v", text, want, err)
+		r.t.Errorf("unpacked %q, want %q: %v", text, want, err)
 	}
 	if err := r.call(ctx, "restore "+tree.name); err != nil {
 		return nil, err
@@ -161,14 +161,14 @@ func (r *returned) Kill() error {
 	return nil
 }
 
-// kinds are the restores whose steps come in different orders.
+// kinds are the restores with different orders of steps.
 var kinds = map[string]func(*comeback){
 	"held":  func(*comeback) {},
 	"lazy":  func(c *comeback) { c.bring.Hold = nil },
 	"eager": func(c *comeback) { c.bring.Hold, c.prepare.Eager = nil, true },
 }
 
-// wellBrought is a restore in which nothing goes wrong.
+// wellBrought runs a restore without faults.
 func wellBrought(t *testing.T, dir, kind string) *comeback {
 	t.Helper()
 	c := newComeback(t, dir, fault{})
@@ -178,7 +178,7 @@ func wellBrought(t *testing.T, dir, kind string) *comeback {
 		t.Fatal(err)
 	}
 	if stepsOf(brought.Took) != stepsOf(setOf(ckpt.BringSteps())) {
-		t.Errorf("steps %s were taken, and BringSteps says %v", stepsOf(brought.Took), ckpt.BringSteps())
+		t.Errorf("got steps %s, want %v", stepsOf(brought.Took), ckpt.BringSteps())
 	}
 	if bytes, err := brought.Loaded(c.ctx); err != nil || bytes != 200 {
 		t.Errorf("loaded %d bytes: %v", bytes, err)
@@ -189,20 +189,20 @@ func wellBrought(t *testing.T, dir, kind string) *comeback {
 		}
 	}
 	if len(c.open) != 4 {
-		t.Errorf("of workers and trees there are %v", c.open)
+		t.Errorf("open workers and trees: %v", c.open)
 	}
 	return c
 }
 
-// A call fails, or hangs until whoever asked gives up: each call of a healthy restore in turn.
-func TestBringUndoes(t *testing.T) {
+// Each call of a healthy restore in turn fails, or hangs until the caller cancels.
+func TestRestoreUndo(t *testing.T) {
 	dir := savedOnce(t)
 	before := filesIn(t, dir)
 	for kind, change := range kinds {
 		for _, how := range []string{"error", "hang"} {
 			for _, call := range wellBrought(t, dir, kind).labels(how == "hang") {
 				if strings.HasPrefix(call, "loaded") {
-					continue // the programs run
+					continue // the programs are running
 				}
 				t.Run(kind+"/"+how+"/"+call, func(t *testing.T) {
 					c := newComeback(t, dir, fault{call, how})
@@ -212,7 +212,7 @@ func TestBringUndoes(t *testing.T) {
 						err,
 						want,
 					) {
-						t.Errorf("it says %v, want %v", err, want)
+						t.Errorf("got error %v, want %v", err, want)
 					}
 					c.checkUndone()
 					sameContents(t, before, filesIn(t, dir))
@@ -223,8 +223,8 @@ func TestBringUndoes(t *testing.T) {
 	}
 }
 
-// Each step in turn fails as a failpoint, or the caller gives up there.
-func TestBringFailpoints(t *testing.T) {
+// Each step in turn fails by a failpoint, or is cancelled.
+func TestRestoreFailpoints(t *testing.T) {
 	dir := savedOnce(t)
 	for kind, change := range kinds {
 		for _, step := range ckpt.BringSteps() {
@@ -242,7 +242,7 @@ func TestBringFailpoints(t *testing.T) {
 						err,
 						want,
 					) {
-						t.Errorf("it says %v, want %v", err, want)
+						t.Errorf("got error %v, want %v", err, want)
 					}
 					c.checkUndone()
 					wellBrought(t, dir, kind)
@@ -252,7 +252,7 @@ func TestBringFailpoints(t *testing.T) {
 	}
 }
 
-// What was prepared and is not wanted leaves nothing.
+// A Prepared that is dropped leaves nothing behind.
 func TestDrop(t *testing.T) {
 	c := newComeback(t, savedOnce(t), fault{})
 	prepared, err := ckpt.Prepare(c.ctx, c.prepare)
@@ -267,8 +267,8 @@ func TestDrop(t *testing.T) {
 	c.checkUndone()
 }
 
-// What a manifest says that no checkpoint has written is refused before anything is made.
-func TestPrepareRefuses(t *testing.T) {
+// Manifests that no checkpoint writes are rejected before anything is created.
+func TestPrepareRejectsManifest(t *testing.T) {
 	dir := savedOnce(t)
 	for _, test := range []struct {
 		name  string
@@ -286,10 +286,10 @@ func TestPrepareRefuses(t *testing.T) {
 			c := newComeback(t, dir, fault{})
 			test.spoil(c.prepare.Source.Manifest)
 			if _, err := c.run(); !errors.Is(err, test.want) {
-				t.Errorf("it says %v, want %v", err, test.want)
+				t.Errorf("got error %v, want %v", err, test.want)
 			}
 			if len(c.calls) > 0 {
-				t.Errorf("it made %v", c.calls)
+				t.Errorf("unexpected calls %v", c.calls)
 			}
 			c.checkUndone()
 		})

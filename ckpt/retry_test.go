@@ -10,9 +10,9 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// A process that ends after the copying has begun leaves a pack behind that nobody finishes: it
-// does not stand in the way.
-func TestSaveLosesOne(t *testing.T) {
+// A process that ends after the precopy has begun leaves an unfinished pack. The checkpoint
+// succeeds without it.
+func TestCheckpointLosesProcess(t *testing.T) {
 	p := newPlay(t, t.TempDir(), fault{})
 	all, asked := p.order.Devices, 0
 	p.order.Devices = func(trees []*ckpt.Tree) ([]ckpt.Device, error) {
@@ -42,7 +42,7 @@ func TestSaveLosesOne(t *testing.T) {
 	}
 }
 
-// passing is a CPU that sees an obstacle a few times, and then no more.
+// passing is a CPU that reports an obstacle a few times.
 type passing struct {
 	*cpu
 	looks int
@@ -58,8 +58,8 @@ func (c *passing) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, 
 	return tree, err
 }
 
-// What goes away by itself is waited for, until the deadline.
-func TestSaveWaitsForWhatPasses(t *testing.T) {
+// A transient obstacle is waited for until the deadline.
+func TestCheckpointWaitsForTransientObstacle(t *testing.T) {
 	p := newPlay(t, t.TempDir(), fault{})
 	p.order.CPU = &passing{p.order.CPU.(*cpu), 5}
 	if _, err := ckpt.Save(p.ctx, p.order); err != nil {
@@ -70,7 +70,7 @@ func TestSaveWaitsForWhatPasses(t *testing.T) {
 	p.order.Deadline = 50 * time.Millisecond
 	var refused *ckpt.ObstacleError
 	if _, err := ckpt.Save(p.ctx, p.order); !errors.Is(err, ckpt.ErrBusy) || !errors.As(err, &refused) {
-		t.Errorf("it says %v", err)
+		t.Errorf("got error %v", err)
 	}
 	p.checkUndone()
 }

@@ -19,39 +19,39 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// errFault is why a part of a stage failed that was told to.
+// errFault is the error of an injected fault.
 var errFault = errors.New("fault of the test")
 
-// fault is what goes wrong on a stage. The zero value is nothing.
+// fault is an injected fault. The zero value is none.
 type fault struct {
-	// call is the label of a call, as "freeze 1#2": its second time.
+	// call is the label of a call; "freeze 1#2" is the second call of "freeze 1".
 	call string
-	// how: error; hang: until the context ends; busy: ErrBusy.
+	// how is "error", "hang" (until the context ends) or "busy" (ErrBusy).
 	how string
 }
 
-// stage is the world in which a checkpoint or a restore is played: it knows what is open at each
-// moment, by what the parts were asked to do and nothing else.
+// stage fakes the environment of a checkpoint or a restore. It records what is open, only by the
+// calls that the code makes.
 type stage struct {
 	t      testing.TB
 	fault  fault
 	cancel context.CancelFunc // called once a call hangs
 
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards the fields below
 	count map[string]int
-	// calls are all labels in their order, those of calls with a context marked by a star.
+	// calls are all labels in order. Calls with a context are marked by a star.
 	calls []string
-	// open is what was opened and not closed, the last one last.
+	// open is what was opened and not closed, in order.
 	open []thing
 	// closed is what was closed since the fault.
 	closed  []thing
 	faulted bool
-	// ended are trees that were killed.
+	// ended are the trees that were killed.
 	ended []string
 }
 
-// thing is something that must not outlast a checkpoint or a restore that failed. What has a higher
-// rank must be closed earlier.
+// thing is a resource that must not outlast a failed checkpoint or restore. Things with a higher
+// rank must be closed first.
 type thing struct {
 	rank int
 	name string
@@ -71,11 +71,10 @@ func newStage(t testing.TB, wrong fault) (*stage, context.Context) {
 	return &stage{t: t, fault: wrong, cancel: cancel, count: make(map[string]int)}, ctx
 }
 
-// uncancelled is the context of calls that nobody can give up.
+// uncancelled is the context of calls that cannot be cancelled.
 var uncancelled context.Context
 
-// call counts a call, and makes it go wrong when it is its turn. ctx is nil for those that have
-// none.
+// call records a call and injects the fault if it is due. ctx is nil for calls without a context.
 func (s *stage) call(ctx context.Context, what string) error {
 	s.mu.Lock()
 	s.count[what]++
@@ -127,8 +126,8 @@ func (s *stage) isOpen(rank int, name string) bool {
 	return slices.Contains(s.open, thing{rank, name})
 }
 
-// checkUndone insists that nothing is left open, and that what was closed since the fault was
-// closed the last one first.
+// checkUndone checks that nothing is open, and that things were closed in reverse order since the
+// fault.
 func (s *stage) checkUndone() {
 	s.t.Helper()
 	s.mu.Lock()
@@ -137,15 +136,14 @@ func (s *stage) checkUndone() {
 		s.t.Errorf("left open: %v\nafter %v", s.open, s.calls)
 	}
 	if !slices.IsSortedFunc(s.closed, func(a, b thing) int { return b.rank - a.rank }) {
-		s.t.Errorf("taken back in the order %v", s.closed)
+		s.t.Errorf("undone in the wrong order: %v", s.closed)
 	}
 	if len(s.ended) > 0 {
 		s.t.Errorf("ended: %v", s.ended)
 	}
 }
 
-// labels are all calls that a healthy run makes; only those with a context when hanging is what
-// they shall do.
+// labels returns all calls that a healthy run makes; with hang set only those with a context.
 func (s *stage) labels(hang bool) (labels []string) {
 	for _, label := range s.calls {
 		plain, waits := strings.CutSuffix(label, "*")
@@ -188,7 +186,7 @@ func (w *work) Remove() error {
 	return errors.Join(w.dir.Close(), os.RemoveAll(w.name))
 }
 
-// cpu freezes and dumps trees that are only said to be there.
+// cpu freezes and dumps imaginary trees.
 type cpu struct {
 	ckpt.CPU
 	*stage
@@ -204,7 +202,7 @@ func (c *cpu) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, erro
 	return c.trees[root.PID], nil
 }
 
-// number makes labels that are the same in every run.
+// number returns a number that is the same in every run.
 func (c *cpu) number(pid int) int {
 	if pid == os.Getpid() {
 		return 1
@@ -230,7 +228,7 @@ func (c *cpu) Freeze(ctx context.Context, tree *ckpt.Tree) (ckpt.Frozen, error) 
 
 func (f *frozenTree) Dump(ctx context.Context, images *os.File) error {
 	if !f.isOpen(ofFreezer, f.name) {
-		f.t.Errorf("%s is dumped while it runs", f.name)
+		f.t.Errorf("%s: dumped while it is running", f.name)
 	}
 	if err := f.call(ctx, fmt.Sprintf("dump %d", f.number)); err != nil {
 		return err
@@ -282,14 +280,14 @@ func (g *gpu) Process() int { return g.pid }
 
 func (g *gpu) Begin(ctx context.Context, packs []*os.File, _ ckpt.DeviceOptions) error {
 	g.pack = packs[0]
-	// Whether it has come to anything or not: it must be aborted.
+	// It must be aborted even if Begin fails.
 	g.opened(ofDevice, g.name)
 	return g.call(ctx, "begin "+g.name)
 }
 
 func (g *gpu) Quiesce(ctx context.Context, _ time.Duration) error {
 	if g.isOpen(ofGate, g.name) {
-		g.t.Errorf("%s is quiesced twice", g.name)
+		g.t.Errorf("%s: quiesced twice", g.name)
 	}
 	err := g.call(ctx, "quiesce "+g.name)
 	if !errors.Is(err, ckpt.ErrBusy) {
@@ -300,7 +298,7 @@ func (g *gpu) Quiesce(ctx context.Context, _ time.Duration) error {
 
 func (g *gpu) Cut(ctx context.Context, _ time.Duration) error {
 	if !g.isOpen(ofGate, g.name) {
-		g.t.Errorf("%s is cut with an open gate", g.name)
+		g.t.Errorf("%s: cut with an open gate", g.name)
 	}
 	return g.call(ctx, "cut "+g.name)
 }
@@ -308,7 +306,7 @@ func (g *gpu) Cut(ctx context.Context, _ time.Duration) error {
 func (g *gpu) Resume(ctx context.Context) error {
 	g.mu.Lock()
 	if slices.ContainsFunc(g.open, func(t thing) bool { return t.rank == ofFreezer }) {
-		g.t.Errorf("%s resumes while a tree is frozen", g.name)
+		g.t.Errorf("%s: resumed while a tree is frozen", g.name)
 	}
 	g.mu.Unlock()
 	err := g.call(ctx, "resume "+g.name)
@@ -331,7 +329,7 @@ func (g *gpu) Finish(ctx context.Context) (image.GPUHalf, error) {
 	return image.GPUHalf{Tree: tree.String()}, errors.Join(err, writer.Close())
 }
 
-// Abort opens the gate, as a worker does whose stream ends.
+// Abort opens the gate, like a worker whose stream ends.
 func (g *gpu) Abort() {
 	g.mu.Lock()
 	g.open = slices.DeleteFunc(g.open, func(t thing) bool { return t == thing{ofGate, g.name} })

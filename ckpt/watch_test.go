@@ -5,14 +5,14 @@ import (
 	"log/slog"
 )
 
-// stepWatcher is a log's handler that only waits for the names of steps.
+// stepWatcher is a log handler that waits for the names of steps.
 type stepWatcher struct {
 	slog.Handler
 	reached func(name string)
 }
 
-// watch is a log that tells the stage when a step is reached, from which on something goes wrong,
-// or the caller gives up.
+// watch returns a log that tells the stage when a step is reached. From then on the fault applies,
+// or the checkpoint is cancelled.
 func (s *stage) watch(step string, giveUp bool) *slog.Logger {
 	return slog.New(stepWatcher{slog.DiscardHandler, func(name string) {
 		if name != step {

@@ -16,7 +16,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// programs save themselves at step "one", check themselves after it, and end with 7.
+// programs checkpoint themselves at step "one", check themselves after it, and exit with 7.
 var programs = map[string]string{
 	"threads and locks": `
 import threading
@@ -132,7 +132,7 @@ say('done'); sys.exit(7)
 `,
 }
 
-// multiprocess programs are files: their children import them.
+// multiprocess is stored in a file, because its child processes import it.
 const multiprocess = `
 import multiprocessing as mp, os, sys
 sys.path.insert(0, '.')
@@ -196,8 +196,7 @@ func multi(t testing.TB, dir, method string) *exec.Cmd {
 	return command
 }
 
-// roundTrip saves a program at step "one", lets it go on for a moment, saves it again, ends it, and
-// brings it back.
+// roundTrip saves a program at step "one", resumes it, saves it again, kills it, and restores it.
 func (s *subject) roundTrip(cpu *CPU) {
 	s.t.Helper()
 	s.save(cpu, false)
@@ -208,7 +207,7 @@ func (s *subject) roundTrip(cpu *CPU) {
 	s.says("done")
 }
 
-// pipes are a standard input and an output, and their other ends.
+// pipes returns an input and an output pipe, with their other ends.
 func pipes(t *testing.T) (inner, outer [2]*os.File) {
 	t.Helper()
 	for i := range inner {
@@ -225,7 +224,7 @@ func pipes(t *testing.T) (inner, outer [2]*os.File) {
 	return inner, outer
 }
 
-// sockets are pairs of them instead.
+// sockets is pipes with socket pairs.
 func sockets(t *testing.T) (inner, outer [2]*os.File) {
 	t.Helper()
 	for i := range inner {
@@ -239,7 +238,7 @@ func sockets(t *testing.T) (inner, outer [2]*os.File) {
 	return inner, outer
 }
 
-// TestOutput: what a program writes to goes on where the restore says, or nowhere.
+// TestOutput: output after a restore goes where the options say, or nowhere.
 func TestOutput(t *testing.T) {
 	const code = `
 import signal
@@ -254,7 +253,7 @@ sys.exit(7)
 		name  string
 		ends  func(t *testing.T) (inner, outer [2]*os.File)
 		given bool
-	}{{"pipes", pipes, true}, {"pipes, nobody takes them", pipes, false}, {"sockets", sockets, true}, {"sockets, nobody takes them", sockets, false}} {
+	}{{"pipes", pipes, true}, {"pipes, not inherited", pipes, false}, {"sockets", sockets, true}, {"sockets, not inherited", sockets, false}} {
 		t.Run(c.name, func(t *testing.T) {
 			cpu := newCPU(t)
 			inner, outer := c.ends(t)
@@ -288,7 +287,7 @@ sys.exit(7)
 			s.allow("one")
 			if c.given {
 				if got := readAll(t, outer[1]); got != "after\n" {
-					t.Errorf("output is %q", got)
+					t.Errorf("got output %q", got)
 				}
 				s.says("done 'rest'")
 			} else if strings.HasPrefix(c.name, "pipes") {
@@ -307,7 +306,7 @@ sys.exit(7)
 	}
 }
 
-// logFile takes what nobody else does.
+// logFile collects output without a reader.
 func logFile(t *testing.T) *os.File {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
@@ -318,7 +317,7 @@ func logFile(t *testing.T) *os.File {
 	return log
 }
 
-// console is a pseudo terminal of the test's.
+// console is a pseudo terminal.
 type console struct {
 	master, slave *os.File
 	read          chan string
@@ -330,9 +329,8 @@ func newConsole(t *testing.T) *console {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A nonblocking file wakes its reader when it is closed. It owns a descriptor of its own: two
-	// files over one descriptor would close it twice, the second time for whoever has the number by
-	// then.
+	// A nonblocking file wakes its reader when it is closed. It needs its own descriptor: two files
+	// with one descriptor would close it twice, the second time perhaps for another file.
 	fd, err := unix.FcntlInt(master.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -359,15 +357,15 @@ func (c *console) shows(t *testing.T, want string) {
 		select {
 		case line, ok := <-c.read:
 			lines = append(lines, line)
-			// The terminal echoes what is typed before it.
+			// The terminal echoes its input before the line.
 			if strings.HasSuffix(line, want) {
 				return
 			}
 			if !ok {
-				t.Fatalf("the terminal shows %q and never %q", lines, want)
+				t.Fatalf("the terminal shows %q, want %q", lines, want)
 			}
 		case <-late:
-			t.Fatalf("the terminal shows %q and never %q", lines, want)
+			t.Fatalf("the terminal shows %q, want %q", lines, want)
 		}
 	}
 }
@@ -388,7 +386,7 @@ while not os.path.exists('two'): time.sleep(0.005)
 sys.exit(7)
 `
 
-// TestTerminal: a program that a shell has started, and one that leads its own session.
+// TestTerminal: a program started by a shell, and a session leader.
 func TestTerminal(t *testing.T) {
 	for _, shell := range []bool{true, false} {
 		t.Run(fmt.Sprintf("shell %v", shell), func(t *testing.T) {
@@ -396,7 +394,8 @@ func TestTerminal(t *testing.T) {
 			first := newConsole(t)
 			command := python(t, directory(t, 0), conversing)
 			if shell {
-				// A shell with job control gives the program a process group of its own and the foreground.
+				// A shell with job control gives the program its own process group and the
+				// foreground.
 				line := "set -m; '" + command.Path + "' -u prog.py; exit 0"
 				if err := os.WriteFile(filepath.Join(command.Dir, "prog.py"), []byte("import os; os.closerange(3, 1024)\n"+prelude+conversing), 0o644); err != nil {
 					t.Fatal(err)
@@ -421,7 +420,7 @@ func TestTerminal(t *testing.T) {
 			saved := s.save(cpu, true)
 			end := endpoint(t, saved.tree, "terminal")
 			if end.Rows != 31 || end.Columns != 97 || end.Standard != 0 || len(saved.tree.Endpoints) != 1 {
-				t.Errorf("the terminal is %+v", saved.tree.Endpoints)
+				t.Errorf("got endpoints %+v", saved.tree.Endpoints)
 			}
 			second := newConsole(t)
 			order := saved.order(t)

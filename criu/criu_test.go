@@ -24,7 +24,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// TestMain makes the test's own executable the one that becomes a watchdog or a keeper.
+// TestMain lets the test's own executable become a watchdog or a restorer.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
@@ -37,11 +37,10 @@ func TestMain(m *testing.M) {
 	os.Exit(inCgroups(m))
 }
 
-// inCgroups runs the tests where processes can be frozen, or in a root in which nobody has seen to
-// that: as phosd does.
+// inCgroups runs the tests with a cgroup2 hierarchy, which it mounts if necessary, like phosd.
 func inCgroups(m *testing.M) int {
 	if dir, err := os.MkdirTemp("", "phos-criu-"); err == nil {
-		_ = os.Chmod(dir, 0o755) // users get there too
+		_ = os.Chmod(dir, 0o755) // for other users
 		defer os.Remove(dir)
 		if release, err := freezer.Provide(filepath.Join(dir, "cgroup")); err == nil {
 			defer func() { _ = release() }()
@@ -58,7 +57,7 @@ func role(err error) {
 	os.Exit(0)
 }
 
-// patience is how long a test waits for what must happen.
+// patience is the timeout of a test.
 const patience = 2 * time.Minute
 
 // program finds CRIU, or skips the test.
@@ -106,14 +105,14 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// subject is a program to be saved.
+// subject is a program to checkpoint.
 type subject struct {
 	t    testing.TB
 	root proc.Identity
 	out  string
 }
 
-// directory is one that other users may enter.
+// directory returns a directory that other users may enter.
 func directory(t testing.TB, uid int) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "criu-test-")
@@ -127,7 +126,7 @@ func directory(t testing.TB, uid int) string {
 	return dir
 }
 
-// interpreter is python itself: a shim in front of it would be part of the tree.
+// interpreter returns the path of python itself: a wrapper script would be part of the tree.
 func interpreter(t testing.TB) string {
 	t.Helper()
 	for _, path := range []string{"/usr/bin/python3"} {
@@ -142,8 +141,8 @@ func interpreter(t testing.TB) string {
 	return strings.TrimSpace(string(out))
 }
 
-// python is a program without what the test happens to have inherited, which writes lines into the
-// file out of its working directory; it can tell the end by the file "stop".
+// python returns a command without inherited state. It writes lines into the file "out" of its
+// working directory, and sees the file "stop" as the request to exit.
 func python(t testing.TB, dir, code string) *exec.Cmd {
 	t.Helper()
 	command := exec.Command(interpreter(t), "-u", "-c", "import os; os.closerange(3, 1024)\n"+prelude+code)
@@ -153,7 +152,7 @@ func python(t testing.TB, dir, code string) *exec.Cmd {
 	return command
 }
 
-// prelude is what the programs share: say writes a line, go waits until the test lets it go on.
+// prelude is common code: say writes a line, go waits until the test allows a step.
 const prelude = `
 import os, sys, time
 out = open('out', 'a', buffering=1)
@@ -165,7 +164,7 @@ def step(name):
 
 func (s *subject) file(name string) string { return filepath.Join(filepath.Dir(s.out), name) }
 
-// allow lets the program go on from a step.
+// allow lets the program continue from a step.
 func (s *subject) allow(name string) {
 	s.t.Helper()
 	if err := os.WriteFile(s.file(name), nil, 0o644); err != nil {
@@ -191,12 +190,12 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for start := time.Now(); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Since(start) > patience {
-			t.Fatalf("never: %s", what)
+			t.Fatalf("timeout: %s", what)
 		}
 	}
 }
 
-// begin starts a program, and ends it with the test.
+// begin starts a program, and kills it at the end of the test.
 func begin(t testing.TB, command *exec.Cmd) *subject {
 	t.Helper()
 	var noise bytes.Buffer
@@ -244,7 +243,7 @@ func endTree(root proc.Identity) {
 	}
 }
 
-// images makes a private directory as the coordinator does.
+// images creates a private directory like package ckpt's caller.
 func images(t testing.TB, uid int) *os.File {
 	t.Helper()
 	outer, err := os.MkdirTemp("/dev/shm", "criu-test-")
@@ -267,7 +266,7 @@ func images(t testing.TB, uid int) *os.File {
 	return dir
 }
 
-// saved is what a dump leaves.
+// saved is the result of a dump.
 type saved struct {
 	tree   *ckpt.Tree
 	groups []uint32
@@ -275,7 +274,7 @@ type saved struct {
 	kept   map[string][]byte
 }
 
-// freeze inspects a tree and makes it stand still.
+// freeze inspects a tree and freezes it.
 func (s *subject) freeze(cpu *CPU) (*ckpt.Tree, ckpt.Frozen) {
 	s.t.Helper()
 	tree, err := cpu.Inspect(within(s.t), s.root)
@@ -298,7 +297,7 @@ func (s *subject) freeze(cpu *CPU) (*ckpt.Tree, ckpt.Frozen) {
 	return tree, frozen
 }
 
-// prepare makes everything ready for a dump into a directory, as the coordinator does.
+// prepare prepares a dump into a directory, like package ckpt.
 func (s *subject) prepare(cpu *CPU, dir *os.File) (drop func()) {
 	s.t.Helper()
 	tree, err := cpu.Inspect(within(s.t), s.root)
@@ -318,7 +317,7 @@ func (s *subject) prepare(cpu *CPU, dir *os.File) (drop func()) {
 	return drop
 }
 
-// save dumps the tree; then it goes on, or not.
+// save dumps the tree; then it is resumed or killed.
 func (s *subject) save(cpu *CPU, stop bool) *saved {
 	s.t.Helper()
 	status, err := proc.ReadStatus(s.root.PID)
@@ -360,7 +359,7 @@ func (s *subject) saveInto(cpu *CPU, dir *os.File, stop bool) *saved {
 	return result
 }
 
-// order is one that brings everything back.
+// order returns options that restore everything.
 func (r *saved) order(t testing.TB) ckpt.RestoreOrder {
 	root := r.tree.Processes[0]
 	order := ckpt.RestoreOrder{
@@ -375,7 +374,7 @@ func (r *saved) order(t testing.TB) ckpt.RestoreOrder {
 	return order
 }
 
-// restore brings a tree back and lets it run.
+// restore restores a tree and lets it run.
 func (r *saved) restore(t testing.TB, cpu *CPU, order ckpt.RestoreOrder) ckpt.Restored {
 	t.Helper()
 	back, err := cpu.Restore(within(t), order)
@@ -397,7 +396,7 @@ func ends(t testing.TB, back ckpt.Restored, want int) {
 		t.Fatal(err)
 	}
 	if got := unix.WaitStatus(status); !got.Exited() || got.ExitStatus() != want {
-		t.Fatalf("the program ended with status %#x instead of %d", status, want)
+		t.Fatalf("got exit status %#x, want %d", status, want)
 	}
 }
 
@@ -408,7 +407,7 @@ func endpoint(t testing.TB, tree *ckpt.Tree, kind string) image.Endpoint {
 			return end
 		}
 	}
-	t.Fatalf("no %s among %+v", kind, tree.Endpoints)
+	t.Fatalf("no %s in %+v", kind, tree.Endpoints)
 	return image.Endpoint{}
 }
 
@@ -421,7 +420,7 @@ func readAll(t testing.TB, r io.Reader) string {
 	return string(text)
 }
 
-// lines picks those of a text that begin with a name and a colon.
+// lines returns the lines of a text that begin with one of the names and a colon.
 func lines(text string, names ...string) (picked string) {
 	for line := range strings.Lines(text) {
 		name, _, _ := strings.Cut(line, ":")

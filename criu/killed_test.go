@@ -17,7 +17,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// busy computes in several threads and processes; each checks itself, and answers a signal.
+// busy computes in several threads and processes. Each checks itself and answers a signal.
 const busy = `
 import signal, threading
 asked = []
@@ -44,8 +44,8 @@ _, status = os.waitpid(kid, 0)
 say('done', len(failures), status)
 `
 
-// TestCRIUKilled: CRIU is killed at any moment of its work. The program goes on as if nothing had
-// been, or it is gone and that is said; it is never left broken.
+// TestCRIUKilled kills CRIU at many moments of its work. The program continues undisturbed, or it
+// was killed and the error says so; it is never left broken.
 func TestCRIUKilled(t *testing.T) {
 	rounds := 8
 	if testing.Short() {
@@ -59,9 +59,9 @@ func TestCRIUKilled(t *testing.T) {
 	t.Log(outcomes)
 }
 
-// TestTimeIsOver: the deadline strikes at any moment of CRIU's work. It comes out of the program by
-// itself, which never ends of it.
-func TestTimeIsOver(t *testing.T) {
+// TestDumpDeadline: the deadline passes at many moments of CRIU's work. CRIU leaves the program by
+// itself, and the program always survives.
+func TestDumpDeadline(t *testing.T) {
 	rounds := 12
 	if testing.Short() {
 		rounds = 4
@@ -85,7 +85,7 @@ func TestTimeIsOver(t *testing.T) {
 		if err != nil {
 			outcome = "given up"
 			if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, watchdog.ErrDamaged) {
-				t.Errorf("it says %v", err)
+				t.Errorf("got error %v", err)
 			}
 		}
 		outcomes[goesOn(t, s, outcome)]++
@@ -93,7 +93,7 @@ func TestTimeIsOver(t *testing.T) {
 	t.Log(outcomes)
 }
 
-// killedRound kills CRIU that long after it has begun, and says what became of it.
+// killedRound kills CRIU that long after its start, and returns the outcome.
 func killedRound(t *testing.T, cpu *CPU, after time.Duration) string {
 	s := begin(t, python(t, directory(t, 0), busy))
 	s.says("at one")
@@ -109,7 +109,7 @@ func killedRound(t *testing.T, cpu *CPU, after time.Duration) string {
 		return goesOn(t, s, "too late")
 	}
 	if !killed {
-		t.Fatalf("it failed by itself: %v", err)
+		t.Fatalf("failed before the kill: %v", err)
 	}
 	if errors.Is(err, watchdog.ErrDamaged) {
 		for _, p := range tree.Processes {
@@ -125,7 +125,7 @@ func ended(id proc.Identity) bool {
 	return err != nil || stat.Identity != id || stat.Zombie()
 }
 
-// goesOn checks that nobody could tell.
+// goesOn checks that the program is undisturbed.
 func goesOn(t *testing.T, s *subject, outcome string) string {
 	t.Helper()
 	s.allow("one")
@@ -136,7 +136,7 @@ func goesOn(t *testing.T, s *subject, outcome string) string {
 	return outcome
 }
 
-// killCRIU waits until there is a CRIU below this process, and a time beyond that.
+// killCRIU waits for a CRIU below this process, and then kills it after a delay.
 func killCRIU(after time.Duration) bool {
 	self, err := proc.Of(os.Getpid())
 	if err != nil {

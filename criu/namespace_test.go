@@ -15,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// TestPIDTaken: while the program itself goes on, its image cannot be restored beside it.
+// TestPIDTaken: an image cannot be restored beside the running program.
 func TestPIDTaken(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, python(t, directory(t, 0), "step('one'); say('done')"))
@@ -24,14 +24,14 @@ func TestPIDTaken(t *testing.T) {
 	_, err := cpu.Restore(within(t), saved.order(t))
 	if !errors.Is(err, restorer.ErrPIDTaken) || !strings.Contains(err.Error(), fmt.Sprintf("pid %d ", s.root.PID)) ||
 		!strings.Contains(err.Error(), "--new-pids") || !strings.Contains(err.Error(), s.root.Name()) {
-		t.Fatalf("restored beside itself: %v", err)
+		t.Fatalf("restore beside the running program: %v", err)
 	}
 	s.allow("one")
 	s.says("done")
 }
 
-// cloned says what a clone sees, and lives in a directory of its own by the output that it is
-// given.
+// cloned reports what a clone sees, and works in its own directory, which it learns from its
+// output.
 const cloned = `
 import threading, signal
 pid, parent = os.getpid(), os.getppid()
@@ -91,12 +91,12 @@ func (c *clone) says(want string) {
 		}
 	}
 	if string(got) != want+"\n" {
-		c.t.Fatalf("%q instead of %q", got, want)
+		c.t.Fatalf("got %q, want %q", got, want)
 	}
 }
 
-// TestTwoClones: one image, restored twice at once beside the program itself, is three programs;
-// and a clone can be saved and restored again, with pids of its own and without.
+// TestTwoClones: one image, restored twice beside the running program, gives three programs. A
+// clone can be saved and restored again, with new pids and without.
 func TestTwoClones(t *testing.T) {
 	for _, uid := range []int{0, ordinary} {
 		t.Run(fmt.Sprint("user ", uid), func(t *testing.T) {
@@ -122,11 +122,11 @@ func TestTwoClones(t *testing.T) {
 			if len(ours) != 2 || ours[s.root.PID] == (proc.Identity{}) || ours[s.root.PID].PID == s.root.PID {
 				t.Fatalf("processes %v of root %d", ours, s.root.PID)
 			}
-			// Once more, from inside of its namespace.
+			// Again, from inside its namespace.
 			again := &subject{t: t, root: ours[s.root.PID], out: s.out}
 			savedAgain := again.save(cpu, true)
 			if status, err := proc.ReadStatus(s.root.PID); err != nil || status.InnermostPID() != s.root.PID {
-				t.Fatalf("the original: %v", err)
+				t.Fatalf("original: %v", err)
 			}
 			third := savedAgain.clone(t, cpu)
 			if third.back.Processes()[again.root.PID] == (proc.Identity{}) {
@@ -143,8 +143,7 @@ func TestTwoClones(t *testing.T) {
 	}
 }
 
-// TestLowPIDs: the pids of a container's program are small, and a keeper's own threads must not
-// have them.
+// TestLowPIDs: pids in a container are small, and a restorer's own threads must not take them.
 func TestLowPIDs(t *testing.T) {
 	cpu := newCPU(t)
 	dir := directory(t, 0)
@@ -153,7 +152,7 @@ func TestLowPIDs(t *testing.T) {
 	if err := os.WriteFile(code, []byte(program.Args[3]), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// The first process of a container, which starts one program and waits.
+	// The first process of a container starts one program and waits.
 	container := exec.Command(
 		"unshare",
 		"--pid",
@@ -179,11 +178,11 @@ func TestLowPIDs(t *testing.T) {
 	s.allow("one")
 	ends(t, back, 7)
 	if !strings.Contains(s.text(), "done 2\n") && !strings.Contains(s.text(), "done 3\n") {
-		t.Errorf("its pid is %s", s.text())
+		t.Errorf("got pid %s", s.text())
 	}
 }
 
-// TestAdopt: a tree is found again by its keeper's socket alone.
+// TestAdopt: a tree is found by its restorer's socket alone.
 func TestAdopt(t *testing.T) {
 	cpu := newCPU(t)
 	for _, news := range []bool{false, true} {
@@ -213,7 +212,7 @@ func TestAdopt(t *testing.T) {
 		s.says("signal")
 		s.allow("one")
 		ends(t, adopted, 7)
-		eventually(t, "nobody keeps it", func() bool {
+		eventually(t, "restorer has ended", func() bool {
 			_, err := cpu.Adopt(within(t), order.Control)
 			return errors.Is(err, proc.ErrGone)
 		})

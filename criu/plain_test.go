@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// counting checks itself: what it holds in memory must follow from how far it has come.
+// counting checks itself: its memory must be consistent with its progress.
 const counting = `
 import threading, signal
 state = {'n': 0}
@@ -32,7 +32,7 @@ say('done')
 sys.exit(7)
 `
 
-func TestDumpAndGoOn(t *testing.T) {
+func TestDumpAndResume(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, python(t, directory(t, 0), counting))
 	s.says("at one")
@@ -52,16 +52,16 @@ func TestDumpAndRestore(t *testing.T) {
 	s.says("done")
 }
 
-// TestCheck: a CRIU that saves and restores is not said to be unable to.
+// TestCheck: Check succeeds for a CRIU that works.
 func TestCheck(t *testing.T) {
 	if err := newCPU(t).Check(within(t)); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestPluginsLeftOut: what is installed for CRIU is not loaded. Here it is no library at all, and
-// CRIU would give up.
-func TestPluginsLeftOut(t *testing.T) {
+// TestPluginsNotLoaded: CRIU's installed plugins are not loaded. This one is not a library, so
+// loading it would fail.
+func TestPluginsNotLoaded(t *testing.T) {
 	newCPU(t)
 	plugins := filepath.Join(t.TempDir(), "criu")
 	if err := os.Mkdir(plugins, 0o755); err != nil {
@@ -70,7 +70,7 @@ func TestPluginsLeftOut(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(plugins, "gpus.so"), []byte("no library"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	const within = `mount -t overlay overlay -o lowerdir="$1:/usr/lib" /usr/lib || exit 99; exec "$2" -test.run='^TestDumpAndGoOn$' -test.v`
+	const within = `mount -t overlay overlay -o lowerdir="$1:/usr/lib" /usr/lib || exit 99; exec "$2" -test.run='^TestDumpAndResume$' -test.v`
 	command := exec.Command("unshare", "--mount", "sh", "-c", within, "sh", filepath.Dir(plugins), os.Args[0])
 	output, err := command.CombinedOutput()
 	if command.ProcessState.ExitCode() == 99 {

@@ -11,8 +11,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 )
 
-// hoard has much memory, of which it changes a little between two steps, and knows what should be
-// in it.
+// hoard uses much memory, changes a little of it between two steps, and checks it.
 const hoard = `
 block = 1 << 20
 memory = [bytearray([i]) * block for i in range(96)]
@@ -27,8 +26,7 @@ say('done', good)
 sys.exit(7)
 `
 
-// TestPrecopy: memory that was copied while the program ran is not copied again, and what changed
-// since is.
+// TestPrecopy: memory that was precopied is not dumped again unless it has changed.
 func TestPrecopy(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, python(t, directory(t, 0), hoard))
@@ -46,10 +44,10 @@ func TestPrecopy(t *testing.T) {
 	s.allow("one")
 	s.says("at two")
 	saved := s.saveInto(cpu, dir, true)
-	beforehand, afterwards := pageBytes(t, filepath.Join(dir.Name(), ckpt.ParentImages)), pageBytes(t, dir.Name())
+	precopied, dumped := pageBytes(t, filepath.Join(dir.Name(), ckpt.ParentImages)), pageBytes(t, dir.Name())
 	// A huge page is written as a whole.
-	if beforehand < 96<<20 || afterwards > 48<<20 {
-		t.Errorf("%d bytes beforehand, %d afterwards", beforehand, afterwards)
+	if precopied < 96<<20 || dumped > 48<<20 {
+		t.Errorf("precopied %d bytes, dumped %d", precopied, dumped)
 	}
 	back := saved.restore(t, cpu, saved.order(t))
 	s.allow("two")
@@ -57,7 +55,7 @@ func TestPrecopy(t *testing.T) {
 	s.says("done True")
 }
 
-// pageBytes is how much memory is in a directory of images.
+// pageBytes returns the size of the pages in a directory of images.
 func pageBytes(t *testing.T, dir string) (bytes int64) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "pages-*.img"))

@@ -9,8 +9,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 )
 
-// changing becomes another tree when it is told to: one with a connection of its own, and a child
-// that has forgotten its mother.
+// changing becomes another tree on request: with its own connection and an orphaned child.
 const changing = `
 import socket
 step('one')
@@ -29,9 +28,8 @@ say('done')
 sys.exit(7)
 `
 
-// TestPreparedForAnother has a tree change, after everything was made ready, into one of which CRIU
-// must be told more.
-func TestPreparedForAnother(t *testing.T) {
+// TestPreparedTreeChanges changes a tree after Prepare, so that CRIU needs other options.
+func TestPreparedTreeChanges(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, python(t, directory(t, 0), changing))
 	s.says("at one")
@@ -63,9 +61,9 @@ func TestPreparedForAnother(t *testing.T) {
 	s.says("done")
 }
 
-// TestPreparedAgain freezes a tree that was made ready more than once: another program of the same
-// cut may have been busy.
-func TestPreparedAgain(t *testing.T) {
+// TestPreparedFreezeTwice freezes a prepared tree more than once, as if another program of the same
+// checkpoint was busy.
+func TestPreparedFreezeTwice(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, python(t, directory(t, 0), counting))
 	s.says("at one")
@@ -80,7 +78,7 @@ func TestPreparedAgain(t *testing.T) {
 	}
 	again := s.cgroup()
 	if !strings.HasPrefix(again, where) || again == where {
-		t.Errorf("between two attempts the program is in %s", again)
+		t.Errorf("between two attempts: cgroup %s", again)
 	}
 	_, frozen := s.freeze(cpu)
 	if err := frozen.Dump(within(t), dir); err != nil {
@@ -91,7 +89,7 @@ func TestPreparedAgain(t *testing.T) {
 	}
 	drop()
 	if after := s.cgroup(); after != where {
-		t.Errorf("the program was in %s and is in %s", where, after)
+		t.Errorf("cgroup was %s, is %s", where, after)
 	}
 	if left, _ := filepath.Glob(filepath.Join(where, "phos.frozen.*")); len(left) > 0 {
 		t.Errorf("left behind: %s", left)

@@ -12,11 +12,10 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// TestUnfit: without a CRIU, or with one that is too old, nothing is stopped: it is said what is
-// there and what to do.
-func TestUnfit(t *testing.T) {
+// TestUnsuitableCRIU: without a suitable CRIU nothing is stopped, and the error has a remedy.
+func TestUnsuitableCRIU(t *testing.T) {
 	for _, test := range []struct {
-		says string // empty: there is no program
+		says string // empty: no program
 		want error
 		text string
 	}{
@@ -41,12 +40,12 @@ func TestUnfit(t *testing.T) {
 		}
 		found := obstacle(t, cpu)
 		if (test.want != nil) != strings.HasPrefix(found, test.text+program) || test.want == nil && found != "" {
-			t.Errorf("%q: the obstacle is %q", test.says, found)
+			t.Errorf("%q: got obstacle %q", test.says, found)
 		}
 	}
 }
 
-// obstacle is what is said of CRIU when a process is inspected.
+// obstacle returns the obstacle concerning CRIU when a process is inspected.
 func obstacle(t *testing.T, cpu *CPU) string {
 	t.Helper()
 	self, err := proc.Of(os.Getpid())

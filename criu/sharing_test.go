@@ -9,8 +9,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 )
 
-// redirected writes lines of its own into a file that a shell might have opened for it: not for
-// appending.
+// redirected writes lines into a file that a shell might have opened for it, not for appending.
 const redirected = `
 log = os.open('log', os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
 step('one')
@@ -29,8 +28,8 @@ func wantedLog() string {
 	return want.String()
 }
 
-// TestClonesShareAFile: two clones that write the same file, each where it was, come back while the
-// other one is writing.
+// TestClonesShareAFile: two clones that write to the same file, at different offsets, can be
+// restored while the other one is writing.
 func TestClonesShareAFile(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, python(t, directory(t, 0), redirected))
@@ -58,9 +57,8 @@ func TestClonesShareAFile(t *testing.T) {
 	}
 }
 
-// TestCloneBesideItself: what the program has written since it was saved is not cut off by its
-// clone.
-func TestCloneBesideItself(t *testing.T) {
+// TestCloneBesideOriginal: a clone does not truncate what the program has written since the dump.
+func TestCloneBesideOriginal(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, python(t, directory(t, 0), redirected))
 	s.says("at one")

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ordinary is a user who is nobody else on a machine that tests run on.
+// ordinary is a user id without other processes on test machines.
 const ordinary = 61234
 
-// asUser makes a program an ordinary user's.
+// asUser runs a program as an ordinary user.
 func asUser(command *exec.Cmd) *exec.Cmd {
 	command.SysProcAttr.Credential = &syscall.Credential{Uid: ordinary, Gid: ordinary, Groups: []uint32{ordinary + 1}}
 	return command
 }
 
-// TestOrdinaryUser: everything that everyday programs do, for a user who is not root.
+// TestOrdinaryUser runs the everyday programs as a user other than root.
 func TestOrdinaryUser(t *testing.T) {
 	for name, code := range programs {
 		if name == "tcp within" || name == "inotify" {
-			// TestObstacles has them.
+			// covered by TestObstacles
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -44,8 +44,8 @@ func TestOrdinaryUser(t *testing.T) {
 	}
 }
 
-// TestRightsComeBack: a restored program has its user's rights and no more.
-func TestRightsComeBack(t *testing.T) {
+// TestRightsRestored: a restored program has its user's rights and no more.
+func TestRightsRestored(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, asUser(python(t, directory(t, ordinary), `
 def rights(): return [l for l in open('/proc/self/status') if l.split(':')[0] in ('Uid', 'Gid', 'Groups', 'CapPrm', 'CapEff', 'CapInh', 'CapAmb', 'CapBnd', 'NoNewPrivs')]
@@ -58,7 +58,7 @@ say('done'); sys.exit(7)
 	s.roundTrip(cpu)
 }
 
-// TestSwappedLink: a file that the program was writing has become a link to one of root's. A
+// TestSwappedLink: a file that the program was writing was replaced by a link to one of root's. A
 // restore must not write there.
 func TestSwappedLink(t *testing.T) {
 	cpu := newCPU(t)
@@ -81,7 +81,7 @@ func TestSwappedLink(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := cpu.Restore(within(t), saved.order(t)); err == nil {
-			t.Error("restored over another one's file")
+			t.Error("restored over another user's file")
 		} else {
 			t.Log(err)
 		}
@@ -91,13 +91,13 @@ func TestSwappedLink(t *testing.T) {
 	}
 }
 
-// TestNoBetterRights: CRIU for a user has three capabilities, and the directory of the images is
-// out of his reach.
+// TestNoBetterRights: CRIU for a user has three capabilities, and the user cannot reach the
+// directory of images.
 func TestNoBetterRights(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, asUser(python(t, directory(t, ordinary), "step('one')")))
 	s.says("at one")
-	// In CRIU's place: it says what it may do, and dies.
+	// A fake CRIU reports its rights and exits.
 	fake := filepath.Join(directory(t, ordinary), "criu")
 	script := "#!/bin/sh\ngrep -E 'Uid|Gid|Groups|Cap' /proc/self/status > " + s.file(
 		"rights",
@@ -109,14 +109,14 @@ func TestNoBetterRights(t *testing.T) {
 	}
 	cpu.options.Program = fake
 	tree, frozen := s.freeze(cpu)
-	// So far it was asked for its version, by phosd itself: that is about no process.
+	// So far phosd has only asked for its version, with its own rights.
 	for _, name := range []string{"rights", "descriptors"} {
 		if err := os.Remove(s.file(name)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if err := frozen.Dump(within(t), images(t, ordinary)); err == nil {
-		t.Error("dumped by a program that is not CRIU")
+		t.Error("dump by a fake CRIU succeeded")
 	}
 	if err := frozen.Thaw(); err != nil {
 		t.Fatal(err)
@@ -131,13 +131,13 @@ func TestNoBetterRights(t *testing.T) {
 		want += fmt.Sprintf("%s:\t%016x\n", name, uint64(three))
 	}
 	if got := lines(string(text), "CapInh", "CapPrm", "CapEff"); got != want {
-		t.Errorf("CRIU has\n%swanted\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	if got, want := lines(string(text), "Uid", "Gid", "Groups"), fmt.Sprintf(
 		"Uid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\nGid:\t%[1]d\t%[1]d\t%[1]d\t%[1]d\nGroups:\t%[2]d \n", ordinary, ordinary+1); got != want {
-		t.Errorf("CRIU is\n%swanted\n%s", got, want)
+		t.Errorf("got\n%swant\n%s", got, want)
 	}
 	if tree.Processes[0].UID != ordinary {
-		t.Errorf("the tree belongs to %d", tree.Processes[0].UID)
+		t.Errorf("got uid %d", tree.Processes[0].UID)
 	}
 }

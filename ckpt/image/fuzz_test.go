@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// bounded fails when decoding takes more memory than a small multiple of what was given.
+// bounded fails if decoding takes more memory than a small multiple of the input.
 func bounded(t *testing.T, given int, decode func()) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -43,7 +43,7 @@ func FuzzTree(f *testing.F) {
 				return
 			}
 			if again, err := tree.Encode(); err != nil || !bytes.Equal(again, raw) {
-				t.Errorf("a tree that was accepted is written differently: %v", err)
+				t.Errorf("decoded tree encodes differently: %v", err)
 			}
 		})
 	})
@@ -56,13 +56,13 @@ func FuzzList(f *testing.F) {
 		bounded(t, len(raw), func() {
 			list, err := DecodeList(raw)
 			if err == nil && !bytes.Equal(list.Encode(), raw) {
-				t.Error("a list that was accepted is written differently")
+				t.Error("decoded list encodes differently")
 			}
 		})
 	})
 }
 
-// FuzzManifest seals what it is given, so that damage does not end every try at the check sum.
+// FuzzManifest seals its input, so that mutations get past the checksum.
 func FuzzManifest(f *testing.F) {
 	f.Add([]byte(`{"version":1,"generation":3,"processes":[{"pid":1,"gpu":{"tree":"00"}}],"owner":{"uid":0}}`))
 	f.Add([]byte(`{"version":1,"processes":[{},{},{}],"files":[{},{}]}`))
@@ -76,7 +76,7 @@ func FuzzManifest(f *testing.F) {
 					return
 				}
 				if _, _, err := OpenSigned(signed, []Key{key}); err != nil {
-					t.Errorf("what was signed does not open: %v", err)
+					t.Errorf("open signed manifest: %v", err)
 				}
 			}
 			_, _, _ = OpenSigned(text, []Key{key})
@@ -95,7 +95,7 @@ func FuzzSigned(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		bounded(t, len(raw), func() {
 			if _, _, err := OpenSigned(raw, []Key{key}); err == nil && !bytes.Equal(raw, signed) {
-				t.Error("a manifest was forged")
+				t.Error("forged manifest was accepted")
 			}
 		})
 	})
@@ -111,7 +111,7 @@ func FuzzPack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte, length int64) {
 		same := func(what string, again []byte) {
 			if !bytes.Equal(again, raw) {
-				t.Errorf("%s that was accepted is written differently", what)
+				t.Errorf("decoded %s encodes differently", what)
 			}
 		}
 		if h, err := DecodePackHeader(raw); err == nil {
@@ -123,11 +123,11 @@ func FuzzPack(f *testing.F) {
 		if p, err := DecodePlace(raw, length); err == nil {
 			same("a place", AppendPlace(nil, p))
 			if length < 0 || p.Offset+uint64(p.StoredBytes) > uint64(length) {
-				t.Error("a place beyond the pack's end")
+				t.Error("place beyond the end of the pack")
 			}
 		}
 		if tr, err := DecodeTrailer(raw, length); err == nil && int64(tr.Index+tr.Entries*IndexEntryBytes+TrailerBytes) != length {
-			t.Error("an index that does not end where the pack ends")
+			t.Error("index does not end at the end of the pack")
 		}
 		if m, err := DecodeMarker(raw); err == nil {
 			same("a marker", m.Encode())

@@ -12,19 +12,19 @@ func TestSum(t *testing.T) {
 	for _, bytes := range []int{0, 1, 4096, 5000, ChunkBytes} {
 		content := make([]byte, bytes)
 		if h := Sum(content); !h.IsZero() {
-			t.Errorf("%d zeros are called %s", bytes, h)
+			t.Errorf("digest of %d zeros: %s", bytes, h)
 		}
 		if bytes == 0 {
 			continue
 		}
 		content[bytes-1] = 1
 		if h := Sum(content); h != blake3.Sum256(content) {
-			t.Errorf("%d bytes are called %s", bytes, h)
+			t.Errorf("digest of %d bytes: %s", bytes, h)
 		}
 	}
 }
 
-func TestTreesThatAreRefused(t *testing.T) {
+func TestInvalidTrees(t *testing.T) {
 	for name, spoil := range map[string]func(*Tree){
 		"no name":             func(t *Tree) { t.Entries[0].Name = "" },
 		"a NUL in the name":   func(t *Tree) { t.Entries[0].Name = "a\x00" },
@@ -62,7 +62,7 @@ func TestSeal(t *testing.T) {
 	if _, _, err := OpenSigned(signed, []Key{other}); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("with another key: %v", err)
 	}
-	// Somebody changes the owner, or the text, and mends the check sum.
+	// Change the owner or the text and fix the checksum.
 	for _, at := range []int{signedHeaderBytes + 30, len(signed) - sealBytes + 12} {
 		forged := bytes.Clone(signed)
 		forged[at] ^= 1
@@ -72,7 +72,7 @@ func TestSeal(t *testing.T) {
 		}
 	}
 	if NewKey(key.Secret()).ID() != key.ID() || other.ID() == key.ID() {
-		t.Error("names of keys do not tell them apart")
+		t.Error("different keys have the same ID")
 	}
 }
 

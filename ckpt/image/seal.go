@@ -81,7 +81,7 @@ func (k Key) tag(parts ...[]byte) []byte {
 // Seal identifies the key and the owner of a manifest.
 type Seal struct {
 	Key KeyID
-	// OwnerUID is the user to whom the image may be restored.
+	// OwnerUID is the only user for which the image may be restored.
 	OwnerUID uint32
 }
 

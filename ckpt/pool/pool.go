@@ -72,7 +72,8 @@ func Each[T any](ctx context.Context, workers Workers, items []T, do func(T) err
 // lowerPriority lowers the priority of the calling thread. Errors are ignored: the copy then only
 // competes with the program.
 func lowerPriority() {
-	if lent, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil { // 20 minus the nice value, as the system call returns it
+	// 20 minus the nice value, as the system call returns it
+	if lent, err := unix.Getpriority(unix.PRIO_PROCESS, 0); err == nil {
 		_ = unix.Setpriority(unix.PRIO_PROCESS, 0, min(20-lent+backgroundNice, 19))
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// mounted mounts something for a test; it skips where that is not allowed.
+// mounted mounts something for a test; it skips the test if that is not permitted.
 func mounted(t *testing.T, source, kind string, flags uintptr, data string) string {
 	t.Helper()
 	path := t.TempDir()
@@ -26,20 +26,18 @@ func mounted(t *testing.T, source, kind string, flags uintptr, data string) stri
 	return path
 }
 
-// TestFileSystems does everything that is done with an image on other file systems than that of the
-// tests.
+// TestFileSystems uses images on several file systems.
 func TestFileSystems(t *testing.T) {
 	for name, mount := range map[string]func(t *testing.T) string{
 		"tmpfs": func(t *testing.T) string { return mounted(t, "phos-test", "tmpfs", 0, "size=64m") },
 		"overlay": func(t *testing.T) string {
-			below := mounted(t, "phos-test", "tmpfs", 0, "size=64m") // an overlay's upper directory cannot be on an overlay
+			below := mounted(t, "phos-test", "tmpfs", 0, "size=64m") // the upper directory of an overlay cannot be on an overlay
 			for _, sub := range []string{"lower", "upper", "work"} {
 				if err := os.Mkdir(filepath.Join(below, sub), 0o755); err != nil {
 					t.Fatal(err)
 				}
 			}
-			// The image is in the layer that nothing is written to, as in a container that was built with
-			// one.
+			// The image is in the lower layer, as in a container whose image includes it.
 			put(t, initDir(t, filepath.Join(below, "lower")), small(1))
 			return mounted(t, "overlay", "overlay", 0, "lowerdir="+below+"/lower,upperdir="+below+"/upper,workdir="+below+"/work")
 		},
@@ -74,7 +72,7 @@ func TestFileSystems(t *testing.T) {
 	}
 }
 
-// TestReadOnly: an image that cannot be written is read all the same.
+// TestReadOnly: an image on a read-only file system can be read.
 func TestReadOnly(t *testing.T) {
 	original := t.TempDir()
 	put(t, initDir(t, original), small(1))
@@ -104,7 +102,7 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestCopies copies an image in the ways in which people do.
+// TestCopies copies an image with common tools.
 func TestCopies(t *testing.T) {
 	original := t.TempDir()
 	d := initDir(t, original)
@@ -136,8 +134,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestNoLocks: a file system that gives no locks is read from, and is not written to, with a word
-// about it.
+// TestNoLocks: on a file system without locks an image can be read; writing fails with a clear
+// error.
 func TestNoLocks(t *testing.T) {
 	path := t.TempDir()
 	put(t, initDir(t, path), small(1))
@@ -162,8 +160,8 @@ func TestNoLocks(t *testing.T) {
 	same(t, before, filesOf(t, path))
 }
 
-// TestPlainRename: some file systems cannot rename to where nothing is; it is done by looking, and
-// nothing is written over.
+// TestPlainRename: without RENAME_NOREPLACE the target is checked first, and nothing is
+// overwritten.
 func TestPlainRename(t *testing.T) {
 	original := renameNew
 	renameNew = func(int, string, int, string) error { return unix.EINVAL }
@@ -188,7 +186,7 @@ func TestPlainRename(t *testing.T) {
 	check(t, d, 2, small(2))
 }
 
-// TestLeftovers: empty files that a crash of the machine has left.
+// TestLeftovers: empty files left by a crash of the machine.
 func TestLeftovers(t *testing.T) {
 	path := t.TempDir()
 	d := initDir(t, path)
@@ -206,7 +204,7 @@ func TestLeftovers(t *testing.T) {
 		t.Errorf("verify: %s", found)
 	}
 	if n := put(t, d, small(3)); n != 3 {
-		t.Errorf("the next generation is %d", n)
+		t.Errorf("next generation %d", n)
 	}
 	done, err := d.Prune(t.Context(), Keep{AllBut: []uint64{2}})
 	if err != nil || done.PacksRemoved != 1 {
@@ -219,9 +217,9 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// TestPruneBesideReaders: who opens an image while it is pruned and written reads all of the
-// generation that he asked for, or is told that it is gone.
-func TestPruneBesideReaders(t *testing.T) {
+// TestPruneWithReaders: a reader that opens an image during a prune reads its whole generation,
+// or gets an error that it was removed.
+func TestPruneWithReaders(t *testing.T) {
 	path := t.TempDir()
 	d := initDir(t, path)
 	put(t, d, small(1))
@@ -269,7 +267,7 @@ func TestPruneBesideReaders(t *testing.T) {
 		} else if _, err := reader.Manifest(n); errors.Is(err, ErrNoGeneration) {
 			gone++
 		} else {
-			t.Errorf("generation %d is there and cannot be read", n)
+			t.Errorf("generation %d exists but cannot be read", n)
 		}
 		done()
 		reader.Close()
@@ -278,13 +276,13 @@ func TestPruneBesideReaders(t *testing.T) {
 		t.Error(err)
 	}
 	if read == 0 {
-		t.Errorf("nothing was read; %d generations were gone", gone)
+		t.Errorf("nothing was read; %d generations were removed", gone)
 	}
-	t.Logf("%d read, %d gone", read, gone)
+	t.Logf("%d read, %d removed", read, gone)
 }
 
-// TestNoMixOfOwners: an image that is one user's does not get files of another's.
-func TestNoMixOfOwners(t *testing.T) {
+// TestOwnersDoNotMix: files of another user are not added to a user's image.
+func TestOwnersDoNotMix(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
 	}
@@ -301,8 +299,8 @@ func TestNoMixOfOwners(t *testing.T) {
 	same(t, before, filesOf(t, path))
 }
 
-// TestRootPrunesForAnother: what root puts together of a user's packs stays that user's.
-func TestRootPrunesForAnother(t *testing.T) {
+// TestRootPrunesUserImage: packs that root rewrites keep their owner.
+func TestRootPrunesUserImage(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files away")
 	}

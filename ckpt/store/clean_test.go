@@ -22,7 +22,7 @@ func TestClean(t *testing.T) {
 	if left, err := os.ReadDir(path); len(left) > 0 || err != nil {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	// The directory can be used again.
+	// The directory is reusable.
 	put(t, initDir(t, path), small(3))
 }
 
@@ -32,7 +32,7 @@ func TestCleanRefuses(t *testing.T) {
 		lay  func(t *testing.T, path string)
 		want error
 	}{
-		{"a file of somebody's", func(t *testing.T, path string) { overwrite(t, filepath.Join(path, "thesis.tex"), []byte("x")) }, ErrForeign},
+		{"a foreign file", func(t *testing.T, path string) { overwrite(t, filepath.Join(path, "thesis.tex"), []byte("x")) }, ErrForeign},
 		{"a file among the packs", func(t *testing.T, path string) { overwrite(t, filepath.Join(path, packsName, "notes"), []byte("x")) }, ErrForeign},
 		{"a file in tmp", func(t *testing.T, path string) { overwrite(t, filepath.Join(path, tmpName, "notes"), []byte("x")) }, ErrForeign},
 		{"a directory by the name of a pack", func(t *testing.T, path string) {
@@ -40,8 +40,8 @@ func TestCleanRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, ErrForeign},
-		{"somebody reads", func(t *testing.T, path string) { initDir(t, path) }, ErrLocked},
-		{"somebody writes", func(t *testing.T, path string) {
+		{"a reader", func(t *testing.T, path string) { initDir(t, path) }, ErrLocked},
+		{"a writer", func(t *testing.T, path string) {
 			transaction, err := initDir(t, path).Begin(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -65,8 +65,8 @@ func TestCleanRefuses(t *testing.T) {
 	}
 }
 
-// TestAbortTakesInitBack: a first checkpoint that fails leaves the directory empty, as it was.
-func TestAbortTakesInitBack(t *testing.T) {
+// TestAbortUndoesInit: a first checkpoint that fails leaves the directory empty.
+func TestAbortUndoesInit(t *testing.T) {
 	path := t.TempDir()
 	d := initDir(t, path)
 	transaction, err := d.Begin(t.Context())

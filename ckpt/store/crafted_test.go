@@ -17,7 +17,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// allocated is how many bytes something allocates.
+// allocated returns how many bytes act allocates.
 func allocated(act func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -27,8 +27,8 @@ func allocated(act func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// craftedPack is a pack whose header is right, with what somebody has put behind it, the end of a
-// file of some length.
+// craftedPack returns a pack with a valid header, followed by content and a hole, with end as the
+// end of the file.
 func craftedPack(t *testing.T, content []byte, fileBytes int64, end []byte) *os.File {
 	t.Helper()
 	pack := memoryFile(t, append(image.PackHeader{}.Encode(), content...))
@@ -38,17 +38,17 @@ func craftedPack(t *testing.T, content []byte, fileBytes int64, end []byte) *os.
 	return pack
 }
 
-// sealedEnd is an index and a trailer with a right sum.
+// sealedEnd returns an index and a trailer with a valid sum.
 func sealedEnd(index []byte, t image.Trailer) []byte {
 	out := append(slices.Clone(index), t.Head()...)
 	sum := blake3.Sum256(out)
 	return append(out, sum[:]...)
 }
 
-// TestCraftedPacks announces as much as numbers can say: nothing may be allocated for it, and no
-// hole may be looked through.
+// TestCraftedPacks announces huge numbers: no memory may be allocated for them, and no hole may be
+// read.
 func TestCraftedPacks(t *testing.T) {
-	const huge = 1 << 43 // what most file systems still take as the length of a file with a hole
+	const huge = 1 << 43 // most file systems accept this length for a sparse file
 	record := func(contentBytes, storedBytes uint32, encoding image.Encoding) []byte {
 		return image.Record{
 			Hash:         image.Hash{1},
@@ -84,20 +84,20 @@ func TestCraftedPacks(t *testing.T) {
 				}
 				for _, h := range namesIn(pack) {
 					if tree, err := reader.Tree(h); err == nil {
-						t.Errorf("it has a tree: %v", tree)
+						t.Errorf("unexpected tree: %v", tree)
 					}
 				}
 			})
-			// One buffer for a chunk, and one for a piece of an index.
+			// One buffer for a chunk, and one for a part of an index.
 			if took > 8<<20 {
-				t.Errorf("%d bytes were allocated", took)
+				t.Errorf("%d bytes allocated", took)
 			}
 		})
 	}
 }
 
-// TestCraftedTrees names one stored content so often that what it says it has is far more than what
-// is there.
+// TestCraftedTrees refers to one stored content so often that the described size is far larger than
+// the stored one.
 func TestCraftedTrees(t *testing.T) {
 	for name, make := range map[string]func() []byte{
 		"a list of one part over and over": func() []byte {
@@ -162,14 +162,14 @@ func TestCraftedTrees(t *testing.T) {
 				t.Errorf("committed: %v", err)
 			}
 			if took > uint64(len(raw))*8+8<<20 {
-				t.Errorf("%d bytes were allocated for %d", took, len(raw))
+				t.Errorf("%d bytes allocated for %d", took, len(raw))
 			}
 		})
 	}
 }
 
-// TestLongFilesOfNothing: a file may be long and take no room; who reads it whole can know.
-func TestLongFilesOfNothing(t *testing.T) {
+// TestLongSparseFile: StoredBytes shows that a long file takes no space.
+func TestLongSparseFile(t *testing.T) {
 	path := t.TempDir()
 	d := initDir(t, path)
 	content := slices.Concat(
@@ -193,7 +193,7 @@ func TestLongFilesOfNothing(t *testing.T) {
 	}
 }
 
-// TestManyPacks: small packs are put together before there are too many to open.
+// TestManyPacks: small packs are merged before there are too many to open.
 func TestManyPacks(t *testing.T) {
 	path := t.TempDir()
 	d := initDir(t, path)

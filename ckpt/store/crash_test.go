@@ -17,10 +17,10 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// crashPoint is how a child of this test is told at which of its operations on names it shall die.
+// crashPoint tells a child of this test at which operation on names to die.
 const crashPoint = "PHOS_TEST_STORE_CRASH"
 
-// TestMain is also the child: it does one thing to an image, and dies in the middle.
+// TestMain is also the child: it changes an image and dies in the middle.
 func TestMain(m *testing.M) {
 	if order := os.Getenv(crashPoint); order != "" {
 		crash(order)
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// script is what is done to an image while failures happen.
+// script changes an image while failures are injected.
 func script(d *Dir, verb string) error {
 	switch verb {
 	case "save":
@@ -72,7 +72,7 @@ func crash(order string) {
 	os.Exit(0)
 }
 
-// prepared is an image of three generations, some of whose packs are worth pruning.
+// prepared returns an image of three generations with packs worth pruning.
 func prepared(t *testing.T) string {
 	path := t.TempDir()
 	d, err := Init(openDir(t, path))
@@ -86,8 +86,8 @@ func prepared(t *testing.T) string {
 	return path
 }
 
-// TestCrashAtEveryOperation kills a writer before and after each of its operations on names. What
-// was there stays, what was being made is complete or absent, and the next writer clears up.
+// TestCrashAtEveryOperation kills a writer before and after each of its operations on names. Old
+// data stays, new data is complete or absent, and the next writer cleans up.
 func TestCrashAtEveryOperation(t *testing.T) {
 	for _, verb := range []string{"save", "prune"} {
 		for _, when := range []string{"before", "after"} {
@@ -103,14 +103,14 @@ func TestCrashAtEveryOperation(t *testing.T) {
 				survived = err == nil
 				afterwards(t, path, fmt.Sprintf("%s, killed %s operation %d", verb, when, n), verb)
 				if n > 500 {
-					t.Fatal("the operations never end")
+					t.Fatal("too many operations")
 				}
 			}
 		}
 	}
 }
 
-// afterwards checks an image to which something happened, and that it can be gone on with.
+// afterwards checks that an image is valid and usable after a failure.
 func afterwards(t *testing.T, path, what, verb string) {
 	t.Helper()
 	if found := problems(t, path); len(found) > 0 {
@@ -152,8 +152,8 @@ func afterwards(t *testing.T, path, what, verb string) {
 	}
 }
 
-// TestFailureOfEveryOperation lets each operation on names fail once. A save that fails leaves
-// every file as it was.
+// TestFailureOfEveryOperation makes each operation on names fail once. A failed save leaves every
+// file as it was.
 func TestFailureOfEveryOperation(t *testing.T) {
 	for _, verb := range []string{"save", "prune", "clean"} {
 		for n, done := 1, false; !done; n++ {
@@ -176,7 +176,7 @@ func TestFailureOfEveryOperation(t *testing.T) {
 			}
 			what := fmt.Sprintf("%s, operation %d failed", verb, n)
 			if err != nil && (!errors.Is(err, unix.EIO) || !strings.Contains(err.Error(), path)) {
-				t.Errorf("%s: the error does not say what and where: %v", what, err)
+				t.Errorf("%s: error lacks operation or path: %v", what, err)
 			}
 			if verb == "clean" {
 				cleanedAfterwards(t, path, what, done)
@@ -185,7 +185,7 @@ func TestFailureOfEveryOperation(t *testing.T) {
 			if err != nil && verb == "save" {
 				cleared := filesOf(t, path)
 				for name := range cleared {
-					// What could not be removed is for the next writer.
+					// The next writer removes what could not be removed.
 					if strings.HasPrefix(name, tmpName+"/") {
 						delete(cleared, name)
 					}
@@ -203,7 +203,7 @@ func TestFailureOfEveryOperation(t *testing.T) {
 	}
 }
 
-// cleanedAfterwards: Clean can be called again after a failure, until nothing is left.
+// cleanedAfterwards checks that Clean can be repeated after a failure until nothing is left.
 func cleanedAfterwards(t *testing.T, path, what string, done bool) {
 	t.Helper()
 	if !done {
@@ -218,7 +218,7 @@ func cleanedAfterwards(t *testing.T, path, what string, done bool) {
 	}
 }
 
-// TestDiskFull saves into a file system that is smaller than what is saved.
+// TestDiskFull saves to a file system that is too small.
 func TestDiskFull(t *testing.T) {
 	harness.Need(t, "root", harness.Root())
 	path := t.TempDir()

@@ -12,7 +12,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// TestDiff compares two generations of which it is known what differs.
+// TestDiff compares two generations with known differences.
 func TestDiff(t *testing.T) {
 	d := initDir(t, t.TempDir())
 	same, large := noise(1, image.ChunkBytes), noise(2, 2*image.ChunkBytes+100)
@@ -54,7 +54,7 @@ func TestDiff(t *testing.T) {
 	}
 	want, err := os.ReadFile(filepath.Join("testdata", "diff.json"))
 	if err != nil || string(got)+"\n" != string(want) {
-		t.Errorf("%v: it says\n%s", err, got)
+		t.Errorf("%v: got\n%s", err, got)
 	}
 	none, err := d.Diff(t.Context(), 2, 2)
 	if err != nil || len(none.Processes)+len(none.CPU)+len(none.Files) > 0 || none.Totals.GPU.ChangedBytes > 0 ||
@@ -63,7 +63,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// putWith writes a generation whose manifest, and a pack of whose, somebody else fills too.
+// putWith writes a generation; more may add to its manifest and to one of its packs.
 func putWith(t testing.TB, d *Dir, what saved, more func(m *image.Manifest, w *contents.Writer)) {
 	t.Helper()
 	ctx := context.Background()
@@ -95,7 +95,7 @@ func putWith(t testing.TB, d *Dir, what saved, more func(m *image.Manifest, w *c
 	}
 }
 
-// savedFile stores a file as a checkpoint does: a small one as one content, a large one as a tree.
+// savedFile stores a file like a checkpoint: a small one as one content, a large one as a tree.
 func savedFile(t testing.TB, w *contents.Writer, path string, content []byte) image.SavedFile {
 	t.Helper()
 	entry, err := w.PutFile(t.Context(), path, bytes.NewReader(content))

@@ -1,7 +1,7 @@
 // Package store keeps checkpoint images in directories: generations of manifests, and the packs of
 // content-addressed chunks that they share. FORMAT.md specifies every byte.
 //
-// A directory may belong to an untrusted user who changes it at the same time. Everything is opened
+// A directory may belong to an untrusted user and change at any time. Everything is opened
 // relative to one descriptor without following links, and must be a regular file. Every content is
 // verified against its digest when it is read, and memory is bounded by what was read. A change is
 // completed beside the existing files, synced, and takes effect by one rename.

@@ -11,8 +11,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// TestDrop: a pack whose writer gave up half way does not stand in the way of the others, and is
-// gone.
+// TestDrop: a pack whose writer gave up is removed and does not affect the others.
 func TestDrop(t *testing.T) {
 	ctx, path := context.Background(), t.TempDir()
 	d := initDir(t, path)
@@ -43,7 +42,7 @@ func TestDrop(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(given.Name()); err == nil {
-		t.Error("the pack that was dropped is there")
+		t.Error("dropped pack still exists")
 	}
 	signed, err := image.Sign(m, testKey)
 	if err != nil {
@@ -58,13 +57,13 @@ func TestDrop(t *testing.T) {
 	}
 	for _, pack := range packs {
 		if pack.Name() == filepath.Base(given.Name()) {
-			t.Error("the pack that was dropped is part of the image")
+			t.Error("dropped pack is part of the image")
 		}
 	}
 }
 
-// TestUnlock: what is just being started has all files of this process, locks included, until it
-// executes its program.
+// TestUnlock: a child process that is being started holds all files and locks until it executes its
+// program.
 func TestUnlock(t *testing.T) {
 	path := t.TempDir()
 	d := initDir(t, path)

@@ -18,16 +18,16 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// writeFull is where TestWriteFull puts a new image in which everything occurs. What is committed
-// in testdata/golden was written once, when its version of the format was new, and is never written
-// again.
+// writeFull is the directory into which TestWriteFull writes a new image with all kinds of data.
+// The images in testdata/golden were written once, when their format version was new, and are never
+// rewritten.
 var writeFull = flag.String(
 	"write-full-image",
 	"",
 	"write an image in which everything occurs, and what it holds, into this `directory`",
 )
 
-// fullMemory is one memory: contents by address, in the order in which they should be loaded.
+// fullMemory is one memory: contents by address, in loading order.
 type fullMemory struct {
 	name   string
 	chunks []fullChunk
@@ -42,7 +42,7 @@ func (m *fullMemory) add(address uint64, content []byte) {
 	m.chunks = append(m.chunks, fullChunk{address, content})
 }
 
-// full is what a generation of the full image holds.
+// full describes a generation of the full image.
 type full struct {
 	compress bool
 	kinds    []string
@@ -56,11 +56,11 @@ const (
 	fullArena      = 0x6000_0000_0000
 	fullLibrary    = "/opt/phos/libphos.so"
 	fullLengthOnly = "/data/huge"
-	// fullMany chunks of zeros make a tree that is longer than a chunk.
+	// fullMany is the number of zero chunks that makes a tree longer than a chunk.
 	fullMany = 47_700
 )
 
-// pattern does not compress to nothing, and well enough to be committed.
+// pattern returns bytes that compress, but not to nothing.
 func pattern(seed uint64, bytes int) []byte {
 	return slices.Concat(slices.Repeat([][]byte{noise(seed, 4096)}, bytes/4096+1)...)[:bytes]
 }
@@ -81,7 +81,7 @@ func fullGeneration(n uint64) full {
 		pattern(2, image.ChunkBytes),
 		noise(100+n, 333),
 	)
-	slices.Reverse(gpu0.chunks) // it is loaded from its end
+	slices.Reverse(gpu0.chunks) // loaded from the end
 	text := []byte(strings.Repeat("what a program writes compresses well; ", 3000))
 	f := full{
 		compress: n == 1,
@@ -106,7 +106,7 @@ func fullGeneration(n uint64) full {
 	}
 	switch n {
 	case 2:
-		// A memory of so many chunks that its tree is stored as a list of parts.
+		// A memory with so many chunks that its tree is stored as a list of parts.
 		many := fullMemory{name: "gpu1"}
 		for i := range uint64(fullMany) {
 			many.add(fullBase+1<<40+i*image.ChunkBytes, make([]byte, 16))
@@ -123,7 +123,7 @@ func fullGeneration(n uint64) full {
 	return f
 }
 
-// describe says what a generation holds, with SHA-256, by which nothing in an image is named.
+// describe lists what a generation holds, with SHA-256 sums, which the image itself does not use.
 func (f full) describe(n uint64) (lines []string) {
 	line := func(part, name, kind string, bytes int, sum []byte) {
 		lines = append(lines, fmt.Sprintf("%d %s %s %s %d %x", n, part, name, kind, bytes, sum))
@@ -147,7 +147,7 @@ func (f full) describe(n uint64) (lines []string) {
 	return lines
 }
 
-// TestWriteFull writes the full image when it is asked to.
+// TestWriteFull writes the full image if its flag is set.
 func TestWriteFull(t *testing.T) {
 	path := *writeFull
 	if path == "" {
@@ -291,7 +291,7 @@ func fullManifest(n uint64, f full) *image.Manifest {
 	return m
 }
 
-// compareFull reads what an image holds, and compares it with a description.
+// compareFull compares what an image holds with a description.
 func compareFull(t *testing.T, d *Dir, want []string) {
 	t.Helper()
 	reader, done, err := d.Reader()

@@ -15,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// memoryFile is a file with a content, which nobody else sees.
+// memoryFile returns a memfd with a content.
 func memoryFile(t testing.TB, content []byte) *os.File {
 	t.Helper()
 	file, err := os.Create(filepath.Join(t.TempDir(), "pack"))
@@ -29,8 +29,8 @@ func memoryFile(t testing.TB, content []byte) *os.File {
 	return file
 }
 
-// bounded fails when reading takes more memory than a small multiple of what was given, and the
-// buffers that are kept.
+// bounded fails if reading takes more memory than a small multiple of the input and the cached
+// buffers.
 func bounded(t *testing.T, given int, read func()) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -42,8 +42,8 @@ func bounded(t *testing.T, given int, read func()) {
 	}
 }
 
-// FuzzPack reads a pack by its index and by its records, and everything that it says it has. Its
-// header and the sum of its index are made right, so that damage does not end every try there.
+// FuzzPack reads a pack by its index and by its records, and all its contents. The header and the
+// sum of the index are made valid, so that mutations get past them.
 func FuzzPack(f *testing.F) {
 	packs, err := filepath.Glob("testdata/golden/v1/image/packs/*")
 	if err != nil || len(packs) == 0 {
@@ -86,12 +86,12 @@ func mendPack(raw []byte) {
 	}
 }
 
-// readAll reads all contents, also as trees; what is given out must be what it is called.
+// readAll reads all contents, also as trees. Each must match its digest.
 func readAll(t *testing.T, reader *contents.Reader, pack *os.File) {
 	dst := make([]byte, image.ChunkBytes)
 	for _, h := range namesIn(pack) {
 		if n, err := reader.Read(h, dst); err == nil && image.Sum(dst[:n]) != h {
-			t.Errorf("%s is not what was read", h)
+			t.Errorf("content does not match digest %s", h)
 		}
 		if tree, err := reader.Tree(h); err == nil {
 			for _, entry := range tree.Entries {
@@ -101,7 +101,7 @@ func readAll(t *testing.T, reader *contents.Reader, pack *os.File) {
 	}
 }
 
-// namesIn are the contents of a pack, by its index or without it.
+// namesIn returns the digests in a pack, by its index or without it.
 func namesIn(pack *os.File) (names []image.Hash) {
 	places, err := contents.LoadIndex(pack)
 	if err != nil {
@@ -113,7 +113,7 @@ func namesIn(pack *os.File) (names []image.Hash) {
 	return names
 }
 
-// FuzzStream reads a stream into an empty directory, which must stay empty or hold a good image.
+// FuzzStream reads a stream into an empty directory, which must stay empty or hold a valid image.
 func FuzzStream(f *testing.F) {
 	from := initDir(f, f.TempDir())
 	put(f, from, saved{memory: [][]byte{noise(1, 20), bytes.Repeat([]byte("x"), 200)}, compress: true})
@@ -149,7 +149,7 @@ func FuzzJournal(f *testing.F) {
 			return
 		}
 		if again, err := decodeJournal(j.encode()); err != nil || again.generation != j.generation || len(again.packs) != len(j.packs) {
-			t.Errorf("%+v was read, and %+v written", j, again)
+			t.Errorf("decoded %+v, encoded %+v", j, again)
 		}
 	})
 }

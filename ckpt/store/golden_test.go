@@ -11,9 +11,8 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// goldenSaved is what the two generations of a golden image hold. Each version's image was written
-// once, by the first phos that wrote that version, and is never written again: every later phos
-// must read it.
+// goldenSaved describes the two generations of a golden image. Each version's image was written
+// once, by the first phos with that version, and is never rewritten: every later phos must read it.
 func goldenSaved(n uint64) saved {
 	what := saved{
 		memory: [][]byte{
@@ -29,7 +28,7 @@ func goldenSaved(n uint64) saved {
 	return what
 }
 
-// goldenKernel is in the manifests.
+// goldenKernel is the kernel in the manifests.
 const goldenKernel = "6.1.0-golden"
 
 func TestGoldenImages(t *testing.T) {
@@ -53,9 +52,9 @@ func TestGoldenImages(t *testing.T) {
 			len(m.Endpoints) != 1 {
 			t.Errorf("version %d: manifest %+v, %v", version, m, err)
 		}
-		// It can be gone on with.
+		// The image can be extended.
 		if n := put(t, d, small(5)); n != 3 {
-			t.Errorf("version %d: the next generation is %d", version, n)
+			t.Errorf("version %d: next generation %d", version, n)
 		}
 		if _, err := d.Prune(t.Context(), Keep{Generations: []uint64{1, 3}}); err != nil {
 			t.Error(err)
@@ -75,8 +74,7 @@ func TestGoldenImages(t *testing.T) {
 	}
 }
 
-// described: what stands beside the golden image, for readers that share nothing with this package,
-// is what it holds.
+// described checks that the text file beside the golden image, for independent readers, matches it.
 func described(t *testing.T, golden string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(golden, "image.txt"))

@@ -14,7 +14,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// drawn is a generation of contents from a small stock, so that generations share.
+// drawn returns a generation with contents from a small set, so that generations share some.
 func drawn(random *rand.Rand, compress bool) saved {
 	what := saved{files: map[string][]byte{}, compress: compress}
 	draw := func() []byte {
@@ -33,8 +33,8 @@ func drawn(random *rand.Rand, compress bool) saved {
 	return what
 }
 
-// TestPruneAgainstModel saves and prunes at random. The model is what was saved: whatever is kept
-// must be that, byte by byte.
+// TestPruneAgainstModel saves and prunes at random. Kept generations must match the model byte by
+// byte.
 func TestPruneAgainstModel(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 7))
@@ -106,9 +106,9 @@ func pruneModel(t *testing.T, d *Dir, model map[uint64]saved, keep Keep) {
 	}
 }
 
-// TestPruneGivesSpaceBack: what is mostly dead is written again, what is dead is gone, what is
-// shared stays.
-func TestPruneGivesSpaceBack(t *testing.T) {
+// TestPruneFreesSpace: mostly dead packs are rewritten, dead ones removed, shared contents
+// kept.
+func TestPruneFreesSpace(t *testing.T) {
 	path := t.TempDir()
 	d := initDir(t, path)
 	first := saved{memory: [][]byte{noise(1, 1<<20), noise(2, 1<<20), noise(3, 1<<20)}}
@@ -126,7 +126,7 @@ func TestPruneGivesSpaceBack(t *testing.T) {
 		t.Errorf("freed %d bytes, rewritten %d packs: %+v", freed, done.PacksRewritten, done)
 	}
 	if after > 3<<20+64<<10 {
-		t.Errorf("%d bytes are left for 3 MiB", after)
+		t.Errorf("%d bytes left for 3 MiB", after)
 	}
 }
 
@@ -154,34 +154,34 @@ func TestPruneRefusesDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := d.Prune(context.Background(), Keep{Newest: 2}); !errors.Is(err, contents.ErrMissing) {
-			t.Errorf("prune of an image that lacks a pack: %v", err)
+			t.Errorf("prune with a missing pack: %v", err)
 		}
 		if err := os.Rename(pack+".away", pack); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := d.Prune(context.Background(), Keep{Generations: []uint64{9}}); !errors.Is(err, ErrNoGeneration) {
-		t.Errorf("keep of a generation that is not there: %v", err)
+		t.Errorf("keep of a missing generation: %v", err)
 	}
 	same(t, before, filesOf(t, path))
 }
 
-// same compares what two listings of an image hold.
+// same compares two listings of an image.
 func same(t *testing.T, before, after map[string][]byte) {
 	t.Helper()
 	for name, content := range before {
 		if now, there := after[name]; !there || string(now) != string(content) {
-			t.Errorf("%s is not as it was (there: %v)", name, there)
+			t.Errorf("%s changed (exists: %v)", name, there)
 		}
 	}
 	for name := range after {
 		if _, there := before[name]; !there {
-			t.Errorf("%s is new", name)
+			t.Errorf("unexpected file %s", name)
 		}
 	}
 }
 
-// TestPruneKeepsTheGoodCopy: of two copies of a content, the good one stays.
+// TestPruneKeepsTheGoodCopy: of two copies of a content, the undamaged one is kept.
 func TestPruneKeepsTheGoodCopy(t *testing.T) {
 	path := t.TempDir()
 	d := initDir(t, path)
@@ -192,7 +192,7 @@ func TestPruneKeepsTheGoodCopy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Nothing is known: both generations write everything.
+		// Without a known reader both generations write everything.
 		m, err := fill(ctx, transaction, nil, saved{memory: [][]byte{content}})
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// speedChunks is how much is moved: 512 MiB of chunks that differ.
+// speedChunks is the amount of data: 512 MiB of different chunks.
 const speedChunks = 256
 
 func speedSource(b *testing.B) []byte {
@@ -31,7 +31,7 @@ func speedSource(b *testing.B) []byte {
 	return source
 }
 
-// mapped is memory fresh from the kernel.
+// mapped returns fresh memory from the kernel.
 func mapped(b *testing.B, bytes int) []byte {
 	b.Helper()
 	memory, err := unix.Mmap(-1, 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS)
@@ -41,9 +41,9 @@ func mapped(b *testing.B, bytes int) []byte {
 	return memory
 }
 
-// pairs runs two ways of doing the same by turns, and reports the speed of the first over that of
-// the second, each at its best: by the clock, and by the processor time that both took, which other
-// work on the machine disturbs less.
+// pairs alternates two ways of doing the same. It reports the speed of the first relative to the
+// second, each at its best, by the clock and by processor time. The latter is less disturbed by
+// other work on the machine.
 func pairs(b *testing.B, ours, theirs func()) {
 	var times, used [2][]float64
 	for b.Loop() {
@@ -71,8 +71,8 @@ func processorSeconds(b *testing.B) float64 {
 	return float64(usage.Utime.Nano()+usage.Stime.Nano()) / 1e9
 }
 
-// BenchmarkPut compares hashing and writing into a pack with cp: the same bytes, from one file to
-// another in the same directory, as many goroutines.
+// BenchmarkPut compares hashing and writing into a pack with cp of the same bytes within the same
+// directory, with as many goroutines.
 func BenchmarkPut(b *testing.B) {
 	source, path := speedSource(b), b.TempDir()
 	d, err := Init(openDir(b, path))
@@ -109,7 +109,7 @@ func BenchmarkPut(b *testing.B) {
 	}, func() { copyFile(b, original, filepath.Join(path, "copy")) })
 }
 
-// inParallel does something for each chunk, with all processors.
+// inParallel calls do for each chunk, with all processors.
 func inParallel(do func(i int) error) error {
 	all := make([]int, speedChunks)
 	for i := range all {
@@ -118,7 +118,7 @@ func inParallel(do func(i int) error) error {
 	return pool.Each(context.Background(), pool.All(), all, do)
 }
 
-// buffers are kept, as those are that contents go through.
+// buffers are pooled, like those of the package.
 var buffers = sync.Pool{New: func() any { return new([image.ChunkBytes]byte) }}
 
 func copyFile(b *testing.B, from, to string) {
@@ -147,8 +147,7 @@ func copyFile(b *testing.B, from, to string) {
 	_ = os.Remove(to)
 }
 
-// BenchmarkRead compares reading and verifying into fresh memory with a plain copy of the pack's
-// bytes into fresh memory.
+// BenchmarkRead compares reading and verifying into fresh memory with a plain copy.
 func BenchmarkRead(b *testing.B) {
 	source := speedSource(b)
 	d, err := Init(openDir(b, b.TempDir()))

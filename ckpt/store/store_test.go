@@ -15,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// openDir opens a directory as a user's command would.
+// openDir opens a directory like a command.
 func openDir(t testing.TB, path string) *os.File {
 	t.Helper()
 	dir, err := os.Open(path)
@@ -36,7 +36,7 @@ func initDir(t testing.TB, path string) *Dir {
 	return d
 }
 
-// noise is bytes that do not compress, the same for the same seed.
+// noise returns incompressible bytes that depend only on the seed.
 func noise(seed uint64, bytes int) []byte {
 	out := make([]byte, bytes)
 	random := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), byte(seed >> 24)})
@@ -46,8 +46,7 @@ func noise(seed uint64, bytes int) []byte {
 
 var testKey = image.NewKey([32]byte{1, 2, 3})
 
-// saved is what a test puts into a generation: contents of GPU memory in the order of addresses,
-// and files.
+// saved is the content of a test generation: GPU memory in the order of addresses, and files.
 type saved struct {
 	memory   [][]byte
 	files    map[string][]byte
@@ -87,7 +86,7 @@ func tryPut(d *Dir, what saved) (uint64, error) {
 	return m.Generation, transaction.Commit(ctx, signed)
 }
 
-// fill writes two packs, as a worker and phosd do.
+// fill writes two packs, like a worker and phosd.
 func fill(ctx context.Context, transaction *Transaction, known *contents.Reader, what saved) (*image.Manifest, error) {
 	m := &image.Manifest{Version: image.Version, Generation: transaction.Generation(), Phos: "test"}
 	gpu, err := fillTree(ctx, transaction, known, what, func(w *contents.Writer) ([]image.Entry, error) {
@@ -173,7 +172,7 @@ func check(t testing.TB, d *Dir, n uint64, want saved) {
 	for i, chunk := range gpu.Entries[0].Chunks {
 		got := make([]byte, chunk.Bytes)
 		if err := reader.ReadChunk(chunk, got); err != nil || !bytes.Equal(got, want.memory[i]) {
-			t.Errorf("generation %d: chunk %d is not what was saved: %v", n, i, err)
+			t.Errorf("generation %d: chunk %d differs: %v", n, i, err)
 		}
 	}
 	cpu := treeOf(t, reader, m.CPU.Tree)
@@ -184,7 +183,7 @@ func check(t testing.TB, d *Dir, n uint64, want saved) {
 		var got bytes.Buffer
 		if err := reader.Copy(context.Background(), entry, &got); err != nil ||
 			!bytes.Equal(got.Bytes(), want.files[entry.Name]) {
-			t.Errorf("generation %d: %s is not what was saved: %v", n, entry.Name, err)
+			t.Errorf("generation %d: %s differs: %v", n, entry.Name, err)
 		}
 	}
 }
@@ -248,16 +247,16 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-func TestInitRefusesWhatIsNotItsOwn(t *testing.T) {
+func TestInitRejectsForeignDirectory(t *testing.T) {
 	path := t.TempDir()
 	if err := os.WriteFile(filepath.Join(path, "thesis.tex"), []byte("years of work"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Init(openDir(t, path)); !errors.Is(err, ErrForeign) {
-		t.Errorf("a directory with something in it: %v", err)
+		t.Errorf("directory that is not empty: %v", err)
 	}
 	if _, err := Open(openDir(t, path)); !errors.Is(err, ErrNoImage) {
-		t.Errorf("a directory without an image: %v", err)
+		t.Errorf("directory without an image: %v", err)
 	}
 	if names, _ := os.ReadDir(path); len(names) != 1 {
 		t.Errorf("the directory was changed: %v", names)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestStream sends an image through a pipe; what follows in the pipe is not read.
+// TestStream sends an image through a pipe. Data after the stream is not read.
 func TestStream(t *testing.T) {
 	for _, what := range []saved{small(1), sample(2)} {
 		from := initDir(t, t.TempDir())
@@ -35,14 +35,14 @@ func TestStream(t *testing.T) {
 		}
 		check(t, to, 2, what)
 		if rest, err := io.ReadAll(reader); err != nil || string(rest) != "behind" || <-sent != nil {
-			t.Errorf("behind the stream: %q, %v", rest, err)
+			t.Errorf("after the stream: %q, %v", rest, err)
 		}
 		if found := problems(t, path); len(found) > 0 {
 			t.Error(found)
 		}
-		// The next generation has the next number; an older one is not taken.
+		// The next generation has the next number; an older one is rejected.
 		if n := put(t, to, small(4)); n != 3 {
-			t.Errorf("generation %d after a stream of generation 2", n)
+			t.Errorf("got generation %d after a stream of generation 2", n)
 		}
 		var again bytes.Buffer
 		if err := WriteStream(context.Background(), from, 2, &again); err != nil {
@@ -54,8 +54,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestBrokenStream cuts a stream off everywhere, and flips bits everywhere: the directory stays
-// empty.
+// TestBrokenStream truncates a stream and flips bits at many offsets: the directory stays empty.
 func TestBrokenStream(t *testing.T) {
 	from := initDir(t, t.TempDir())
 	put(t, from, saved{memory: [][]byte{noise(1, 50), bytes.Repeat([]byte("short"), 50)}, compress: true})
@@ -89,7 +88,7 @@ func TestBrokenStream(t *testing.T) {
 	}
 }
 
-// narrow takes so many bytes and no more.
+// narrow is a writer that accepts a limited number of bytes.
 type narrow struct{ room int }
 
 func (f *narrow) Write(bytes []byte) (int, error) {
@@ -99,9 +98,8 @@ func (f *narrow) Write(bytes []byte) (int, error) {
 	return len(bytes), nil
 }
 
-// TestStreamNowhere: whoever cannot take all of a stream is named, with what it was that he got,
-// once.
-func TestStreamNowhere(t *testing.T) {
+// TestStreamWriteError: a failing writer's error is returned, and names the content once.
+func TestStreamWriteError(t *testing.T) {
 	from := initDir(t, t.TempDir())
 	put(t, from, sample(2))
 	var whole bytes.Buffer

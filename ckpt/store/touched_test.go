@@ -11,7 +11,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// readable are the generations of an image of which everything can be read, found without Verify.
+// readable returns the generations that can be read completely, without using Verify.
 func readable(t *testing.T, path string) (all []uint64) {
 	t.Helper()
 	d, err := Open(openDir(t, path))
@@ -57,9 +57,9 @@ func readWhole(reader *contents.Reader, name string) bool {
 	return true
 }
 
-// TestTouched flips bits in packs. The generations that Verify says are touched must be those that
-// cannot be read, and the report must say which process they lack something of.
-func TestTouched(t *testing.T) {
+// TestVerifyAffectedGenerations flips bits in packs. The generations that Verify reports must be
+// those that cannot be read, with the right process.
+func TestVerifyAffectedGenerations(t *testing.T) {
 	path := t.TempDir()
 	d := initDir(t, path)
 	put(t, d, small(1))
@@ -112,6 +112,6 @@ func TestTouched(t *testing.T) {
 		overwrite(t, filepath.Join(path, name), content)
 	}
 	if both == 0 || lost == 0 {
-		t.Errorf("%d times both generations were lost, %d times one: the test tests too little", both, lost)
+		t.Errorf("both generations lost %d times, one %d times: too few cases", both, lost)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// everything does all that reads an image, and returns what it read and said.
+// everything calls all functions that read an image, and returns their results and errors.
 func everything(path string) string {
 	var out bytes.Buffer
 	dir, err := os.Open(path)
@@ -51,8 +51,8 @@ func everything(path string) string {
 // secret stands for a file that only root can read.
 const secret = "the hash of root's password"
 
-// TestNoLinksAreFollowed puts in the place of each file and directory of an image a link to one
-// that is as good, a pipe, a device, a directory. None is opened through.
+// TestNoLinksAreFollowed replaces each file and directory of an image by a link to a valid one, a
+// pipe, a device, or a directory. None may be opened.
 func TestNoLinksAreFollowed(t *testing.T) {
 	path := t.TempDir()
 	d, err := Init(openDir(t, path))
@@ -87,11 +87,11 @@ func TestNoLinksAreFollowed(t *testing.T) {
 			}
 			saw := everything(path)
 			if strings.Contains(saw, secret) || strings.Contains(saw, "root:x:") {
-				t.Errorf("%s instead of %s: gave a file away", what, name)
+				t.Errorf("%s instead of %s: leaked a file", what, name)
 			}
 			isFolder := name == generationsName || name == packsName
 			if !strings.Contains(saw, name) && !(isFolder && what == "a directory") {
-				t.Errorf("%s instead of %s was taken for it: %.300q", what, name, saw)
+				t.Errorf("%s instead of %s was accepted: %.300q", what, name, saw)
 			}
 			if err := os.Remove(whole); err != nil {
 				t.Fatal(err)
@@ -106,9 +106,9 @@ func TestNoLinksAreFollowed(t *testing.T) {
 	}
 }
 
-// TestSwappedWhileInUse changes a pack, a generation and a directory for links to secrets, back and
+// TestSwappedInUse replaces a pack, a generation and a directory by links to secrets, back and
 // forth, while the image is read and written.
-func TestSwappedWhileInUse(t *testing.T) {
+func TestSwappedInUse(t *testing.T) {
 	path, outside := t.TempDir(), t.TempDir()
 	d, err := Init(openDir(t, path))
 	if err != nil {
@@ -150,10 +150,10 @@ func TestSwappedWhileInUse(t *testing.T) {
 	}()
 	for end := time.Now().Add(500 * time.Millisecond); time.Now().Before(end); {
 		if saw := everything(path); strings.Contains(saw, secret) {
-			t.Error("a secret was given away")
+			t.Error("a secret was leaked")
 		}
 		if d, err := Open(openDir(t, path)); err == nil {
-			_, _ = tryPut(d, small(2)) // it may fail; it must not write elsewhere
+			_, _ = tryPut(d, small(2)) // may fail, but must not write elsewhere
 			_, _ = d.Prune(context.Background(), Keep{Newest: 1})
 			d.Close()
 		}
@@ -188,9 +188,9 @@ func TestLockNamesItsHolder(t *testing.T) {
 	put(t, initDir(t, path), small(1))
 }
 
-// TestRightsOfTheOwner works with the rights of a user who is not root, as phosd does for whom it
-// saves.
-func TestRightsOfTheOwner(t *testing.T) {
+// TestOwnerRights uses the rights of an unprivileged user, like phosd for the owner of an
+// image.
+func TestOwnerRights(t *testing.T) {
 	harness.Need(t, "root", harness.Root())
 	path := t.TempDir()
 	const user = 65534
@@ -217,16 +217,16 @@ func TestRightsOfTheOwner(t *testing.T) {
 			t.Errorf("%s belongs to %d, mode %o, %v", name, stat.Uid, stat.Mode, err)
 		}
 	}
-	// What only root may read stays closed.
+	// Files that only root may read stay closed.
 	if err := os.Chown(filepath.Join(path, "generations/000001"), 0, 0); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := d.Manifest(1); !errors.Is(err, unix.EACCES) {
-		t.Errorf("a manifest of root's: %v", err)
+		t.Errorf("root's manifest: %v", err)
 	}
 }
 
-// TestMissingGeneration says what is not there.
+// TestMissingGeneration checks the error for a missing generation.
 func TestMissingGeneration(t *testing.T) {
 	d := initDir(t, t.TempDir())
 	for _, n := range []uint64{0, 7} {
@@ -236,9 +236,8 @@ func TestMissingGeneration(t *testing.T) {
 	}
 }
 
-// TestCommitWantsEverything: a manifest that names what no pack has is not committed, nor is one
-// with another number.
-func TestCommitWantsEverything(t *testing.T) {
+// TestCommitIncomplete: a manifest with missing contents or a wrong number is not committed.
+func TestCommitIncomplete(t *testing.T) {
 	for name, spoil := range map[string]func(*image.Manifest){
 		"a tree that is nowhere": func(m *image.Manifest) { m.CPU.Tree = image.Sum([]byte("nowhere")).String() },
 		"a file that is nowhere": func(m *image.Manifest) {

@@ -44,7 +44,7 @@ type Verified struct {
 	Bytes       uint64    `json:"bytes"`
 }
 
-// Verify reads and checks every byte of the image, but not who made the seals. progress may be nil;
+// Verify reads and checks every byte of the image, but not the seals. progress may be nil;
 // it is called by several goroutines. An error means that something could not be checked.
 func (d *Dir) Verify(ctx context.Context, progress func(doneBytes, totalBytes uint64)) (*Verified, error) {
 	v := &verifying{dir: d, good: map[image.Hash]uint32{}, lost: map[image.Hash][]int{}, progress: progress}

@@ -13,7 +13,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// filesOf lists the files of an image, from its directory on.
+// filesOf returns the files of an image by path.
 func filesOf(t testing.TB, path string) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -32,8 +32,7 @@ func filesOf(t testing.TB, path string) map[string][]byte {
 	return all
 }
 
-// problems opens and verifies an image, and says what is wrong with it in the words that a user
-// would get.
+// problems verifies an image and returns the problems as a user sees them.
 func problems(t testing.TB, path string) []string {
 	t.Helper()
 	d, err := Open(openDir(t, path))
@@ -52,7 +51,7 @@ func problems(t testing.TB, path string) []string {
 	return all
 }
 
-// TestLayout writes chunks and records in every order: all must be found, with the index and
+// TestLayout writes chunks and records in every order. All must be found, with the index and
 // without.
 func TestLayout(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
@@ -83,7 +82,7 @@ func TestLayout(t *testing.T) {
 			}
 			for _, each := range index {
 				if !found[each] {
-					t.Errorf("%+v is not found without the index", each)
+					t.Errorf("%+v not found without the index", each)
 				}
 			}
 			if info, err := pack.Stat(); err != nil ||
@@ -96,7 +95,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// small is an image in which everything occurs, and little of each.
+// small returns a small generation with all kinds of data.
 func small(seed uint64) saved {
 	return saved{
 		memory: [][]byte{
@@ -116,7 +115,7 @@ func TestFlippedBits(t *testing.T) {
 	put(t, d, small(1))
 	put(t, d, small(2))
 	if found := problems(t, path); len(found) > 0 {
-		t.Fatalf("an image that was just made is bad: %v", found)
+		t.Fatalf("new image: %v", found)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for name, content := range filesOf(t, path) {
@@ -126,18 +125,18 @@ func TestFlippedBits(t *testing.T) {
 			content[at] ^= bit
 			overwrite(t, filepath.Join(path, name), content)
 			if found := strings.Join(problems(t, path), "\n"); !strings.Contains(found, name) {
-				t.Errorf("%s: bit %#x at %d of %d was flipped; found: %q", name, bit, at, len(content), found)
+				t.Errorf("%s: flipped bit %#x at %d of %d; found: %q", name, bit, at, len(content), found)
 			}
 			content[at] ^= bit
 		}
 		overwrite(t, filepath.Join(path, name), content)
 	}
 	if found := problems(t, path); len(found) > 0 {
-		t.Errorf("after everything was flipped back: %v", found)
+		t.Errorf("after flipping all bits back: %v", found)
 	}
 }
 
-// flipsFor takes all bytes at both ends of a file, where its structure is densest, and some
+// flipsFor returns all offsets at both ends of a file, where its structure is densest, and some
 // between.
 func flipsFor(random *rand.Rand, length int) (offsets []int) {
 	for i := range length {
@@ -155,7 +154,7 @@ func overwrite(t testing.TB, path string, content []byte) {
 	}
 }
 
-// TestTruncated cuts every file of an image off, and lengthens it.
+// TestTruncated truncates and extends every file of an image.
 func TestTruncated(t *testing.T) {
 	path := t.TempDir()
 	put(t, initDir(t, path), small(1))
@@ -177,7 +176,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-func TestStrangersAndLosses(t *testing.T) {
+func TestVerifyUnexpectedAndMissingFiles(t *testing.T) {
 	path := t.TempDir()
 	put(t, initDir(t, path), small(1))
 	for name, content := range filesOf(t, path) {

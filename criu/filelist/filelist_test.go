@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// regular is a record of a regular file as CRIU writes it.
+// regular returns a record of a regular file as CRIU writes it.
 func regular(name string, size uint64) []byte {
 	var file []byte
 	file = protowire.AppendVarint(protowire.AppendTag(file, 1, protowire.VarintType), 9)
@@ -45,7 +45,7 @@ func TestForgetSizes(t *testing.T) {
 	if err := os.WriteFile(path, list(regular("/a", 5), regular("/b", 6), regular("/c", 0)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time nothing changes any more
+	for range 2 { // the second time changes nothing
 		if err := ForgetSizes(dir, map[string]bool{"/a": true, "/c": true, "/d": true}); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestForgetSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := list(regular("/a", 0), regular("/b", 6), regular("/c", 0)); !bytes.Equal(got, want) {
-			t.Errorf("the list is\n%x, wanted\n%x", got, want)
+			t.Errorf("got\n%x, want\n%x", got, want)
 		}
 	}
 	if err := ForgetSizes(dir, nil); err != nil {
@@ -69,7 +69,7 @@ func TestMalformed(t *testing.T) {
 			continue // an empty list
 		}
 		if _, err := forgetSizes(whole[:cut], map[string]bool{"/a": true}); !errors.Is(err, ErrMalformed) {
-			t.Errorf("cut off at %d: %v", cut, err)
+			t.Errorf("truncated at %d: %v", cut, err)
 		}
 	}
 }
@@ -86,7 +86,7 @@ func FuzzForgetSizes(f *testing.F) {
 		}
 		again, err := forgetSizes(got, map[string]bool{"/a": true})
 		if err != nil || !bytes.Equal(got, again) {
-			t.Errorf("what was written is not read: %v", err)
+			t.Errorf("read after write: %v", err)
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// program is a record of a file with a build id, as CRIU writes it.
+// program returns a record of a file with a build ID, as CRIU writes it.
 func program(id uint64, name string, words ...uint64) []byte {
 	file := protowire.AppendVarint(protowire.AppendTag(nil, regularID, protowire.VarintType), id)
 	file = protowire.AppendString(protowire.AppendTag(file, regularName, protowire.BytesType), name)
@@ -37,11 +37,11 @@ func TestReadNeeded(t *testing.T) {
 		t.Errorf("%+v, %v", found, err)
 	}
 	if found, err := ReadNeeded(all, nil); err != nil || len(found) != 3 {
-		t.Errorf("nothing is replaced: %+v, %v", found, err)
+		t.Errorf("without replaced files: %+v, %v", found, err)
 	}
 	for cut := range len(all) {
 		if _, err := ReadNeeded(all[:cut], nil); err != nil && !errors.Is(err, ErrMalformed) {
-			t.Errorf("cut off at %d: %v", cut, err)
+			t.Errorf("truncated at %d: %v", cut, err)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A process that is just ending loses its namespaces: it has all of them, or it is ending.
+// An exiting process has either all of its namespaces or none.
 func TestNamespacesOfEnding(t *testing.T) {
 	self, err := readNamespaces("thread-self")
 	if err != nil {
@@ -21,7 +21,7 @@ func TestNamespacesOfEnding(t *testing.T) {
 		for {
 			m, err := readNamespaces(strconv.Itoa(child.Process.Pid))
 			if err != nil {
-				break // it is a zombie at the latest
+				break // it has become a zombie
 			}
 			if !maps.Equal(m.namespaces, self.namespaces) {
 				t.Errorf("namespaces %v, want %v", m.namespaces, self.namespaces)

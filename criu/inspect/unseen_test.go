@@ -16,8 +16,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness/scarce"
 )
 
-// child starts a process that stands still, and has a pipe whose other end is closed, and a socket
-// with a name.
+// child starts a sleeping process with a pipe whose other end is closed, and a named socket.
 func child(t *testing.T) proc.Identity {
 	t.Helper()
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(t.TempDir(), "socket")})
@@ -46,7 +45,7 @@ func child(t *testing.T) proc.Identity {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id.Name() != "sleep" { // it is still on its way there
+	for id.Name() != "sleep" { // exec has not happened yet
 		if err := id.Check(); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +53,7 @@ func child(t *testing.T) proc.Identity {
 	if err := command.Process.Signal(unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	for { // until it does nothing more
+	for { // until it sleeps
 		stat, err := proc.ReadStat(id.PID)
 		if err != nil {
 			t.Fatal(err)
@@ -65,8 +64,8 @@ func child(t *testing.T) proc.Identity {
 	}
 }
 
-// TestFewFiles: who can open only some files finds all there is, or says why not; never less, and
-// never that the program is gone.
+// TestFewFiles: with too few file descriptors an inspection returns complete findings or an error.
+// It never reports that the program has ended.
 func TestFewFiles(t *testing.T) {
 	root := child(t)
 	want, err := Inspect(t.Context(), root, Options{})
@@ -74,7 +73,7 @@ func TestFewFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(want.SocketDirs) != 1 {
-		t.Fatalf("it finds %+v", want)
+		t.Fatalf("unexpected findings %+v", want)
 	}
 	const plenty = 20
 	failed := 0
@@ -84,7 +83,7 @@ func TestFewFiles(t *testing.T) {
 		enough()
 		switch {
 		case err == nil && !reflect.DeepEqual(got, want):
-			t.Errorf("with %d more files it finds\n%+v, want\n%+v", more, got, want)
+			t.Errorf("with %d more files: got\n%+v, want\n%+v", more, got, want)
 		case err == nil:
 		case !proc.Unknown(err) || errors.Is(err, proc.ErrGone):
 			t.Errorf("with %d more files: %v", more, err)
@@ -93,6 +92,6 @@ func TestFewFiles(t *testing.T) {
 		}
 	}
 	if failed == 0 || failed == plenty {
-		t.Errorf("it fails %d times", failed)
+		t.Errorf("got %d failures", failed)
 	}
 }

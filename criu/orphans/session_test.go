@@ -11,8 +11,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// leave starts the leader of a session, which makes a process that stands still, and is killed. It
-// returns both.
+// leave starts a session leader that starts a sleeping process, kills the leader, and returns both.
 func leave(t *testing.T) (leader, left proc.Identity) {
 	t.Helper()
 	command := exec.Command("sh", "-c", `sleep 1000 & kill -STOP $!; echo $!; wait`)
@@ -45,7 +44,7 @@ func leave(t *testing.T) (leader, left proc.Identity) {
 	return leader, left
 }
 
-// ended says so of one that its new parent has not buried yet, too.
+// ended reports whether a process has ended; a zombie counts.
 func ended(id proc.Identity) bool {
 	stat, err := proc.ReadStat(id.PID)
 	return err != nil || stat.Identity != id || stat.Zombie()
@@ -58,21 +57,21 @@ func TestEndSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !ended(left) {
-		t.Error("it has not ended")
+		t.Error("process has not ended")
 	}
 	if ended(other) {
-		t.Error("one of another session has ended")
+		t.Error("process of another session has ended")
 	}
 }
 
-// TestSomebodyElse: a leader's pid that has been given away is another's.
-func TestSomebodyElse(t *testing.T) {
+// TestEndSessionReusedPID: the leader's pid may have been reused.
+func TestEndSessionReusedPID(t *testing.T) {
 	leader, left := leave(t)
 	leader.StartTicks += 100_000_000
 	if err := EndSession(leader); err != nil {
 		t.Fatal(err)
 	}
 	if ended(left) {
-		t.Error("one that is older than the leader has ended")
+		t.Error("process older than the leader has ended")
 	}
 }

@@ -18,7 +18,7 @@ import (
 func standing(t *testing.T) int {
 	t.Helper()
 	if os.Getuid() != 0 {
-		t.Skip("writes into another process, as root does")
+		t.Skip("needs root: writes into another process")
 	}
 	command := exec.Command("sleep", "1000")
 	if err := command.Start(); err != nil {
@@ -35,7 +35,7 @@ func standing(t *testing.T) int {
 			break
 		}
 		if time.Now().After(end) {
-			t.Skip("it does not sleep where that can be seen")
+			t.Skip("cannot observe where it sleeps")
 		}
 	}
 	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
@@ -45,7 +45,7 @@ func standing(t *testing.T) int {
 	return pid
 }
 
-// becomes waits until a process is in some state, or gone.
+// becomes waits until a process is in some state or has ended.
 func becomes(t *testing.T, pid int, what string, so func(*proc.Stat) bool) {
 	t.Helper()
 	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
@@ -53,13 +53,13 @@ func becomes(t *testing.T, pid int, what string, so func(*proc.Stat) bool) {
 			return
 		}
 		if time.Since(begun) > time.Minute {
-			t.Fatalf("pid %d is never %s", pid, what)
+			t.Fatalf("pid %d did not become %s", pid, what)
 		}
 	}
 }
 
-// TestMend does what CRIU does before it dies, and looks whether all of it is taken back.
-func TestMend(t *testing.T) {
+// TestRepair does what CRIU does before it dies, and checks that Repair undoes it.
+func TestRepair(t *testing.T) {
 	pid := standing(t)
 	before, err := Take([]int{pid})
 	if err != nil {
@@ -85,15 +85,15 @@ func TestMend(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := after.processes[0]; !bytes.Equal(got.code, one.code) || got.blocked[pid] != one.blocked[pid] {
-		t.Errorf("code % x, blocked %#x; it was % x, %#x", got.code, got.blocked[pid], one.code, one.blocked[pid])
+		t.Errorf("code % x, blocked %#x; want % x, %#x", got.code, got.blocked[pid], one.code, one.blocked[pid])
 	}
 	if inside, err := after.Inside(); err != nil || inside {
 		t.Errorf("inside %v: %v", inside, err)
 	}
 }
 
-// TestMendEnded: what did not survive is said.
-func TestMendEnded(t *testing.T) {
+// TestRepairEnded: a process that did not survive is reported.
+func TestRepairEnded(t *testing.T) {
 	pid := standing(t)
 	before, err := Take([]int{pid})
 	if err != nil {
@@ -104,6 +104,6 @@ func TestMendEnded(t *testing.T) {
 	}
 	becomes(t, pid, "a zombie", (*proc.Stat).Zombie)
 	if err := before.Repair(); !errors.Is(err, ErrEnded) {
-		t.Errorf("it is %v", err)
+		t.Errorf("got error %v", err)
 	}
 }

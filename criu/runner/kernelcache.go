@@ -38,7 +38,8 @@ const (
 	knowledgeName = "criu.kdat"
 )
 
-// ErrNotCached is returned when the features cannot be cached. CRIU then probes the kernel each time.
+// ErrNotCached is returned when the features cannot be cached. CRIU then probes the kernel each
+// time.
 var ErrNotCached = errors.New("cannot cache the kernel's features for CRIU")
 
 // Provide fills the cache if it is empty. After a failure it does nothing: CRIU then probes the

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// inDirectory has Knowledge look in a directory that is on a disk, and keep beside it.
+// inDirectory returns a KernelCache whose link is in a directory on a disk.
 func inDirectory(t *testing.T) *KernelCache {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -21,7 +21,7 @@ func inDirectory(t *testing.T) *KernelCache {
 	}
 	disk := t.TempDir()
 	if inMemory(disk) {
-		t.Skip("it takes a disk for temporary files")
+		t.Skip("needs temporary files on a disk")
 	}
 	k := &KernelCache{Program: program(t), Dir: filepath.Join(disk, "kept"), Link: filepath.Join(disk, knowledgeName)}
 	t.Cleanup(func() { _ = k.removeDir() })
@@ -58,25 +58,25 @@ func TestProvide(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !inMemory(k.Dir) {
-		t.Error("it would outlive the kernel")
+		t.Error("the cache is not on a tmpfs")
 	}
 	first := k.read(t)
 	if err := k.Provide(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if again := k.read(t); !os.SameFile(first, again) {
-		t.Error("they are found out twice")
+		t.Error("CRIU probed the kernel twice")
 	}
 	if err := k.Remove(); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{k.Link, k.Dir} {
 		if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is left: %v", path, err)
+			t.Errorf("%s still exists: %v", path, err)
 		}
 	}
 	if err := k.Provide(t.Context()); err != nil || k.exists() {
-		t.Errorf("after the end: %v", err)
+		t.Errorf("after Remove: %v", err)
 	}
 }
 
@@ -90,8 +90,8 @@ func (c *KernelCache) read(t *testing.T) os.FileInfo {
 	return info
 }
 
-// A link that leads nowhere, as after a boot, is replaced; what is no link of ours stays.
-func TestProvideAnew(t *testing.T) {
+// A dangling link, as after a boot, is replaced; another file is left alone.
+func TestProvideReplacesDanglingLink(t *testing.T) {
 	k := inDirectory(t)
 	if err := os.Symlink(k.Dir+"-gone", k.Link); err != nil {
 		t.Fatal(err)
@@ -107,8 +107,8 @@ func TestProvideAnew(t *testing.T) {
 	k.read(t)
 }
 
-// CRIU takes what was kept: what is another's it removes, and writes its own.
-func TestKnowledgeIsTaken(t *testing.T) {
+// CRIU uses a matching cache. It removes one of another version and writes its own.
+func TestProvidedCacheIsUsed(t *testing.T) {
 	k := inDirectory(t)
 	found, err := k.ask(t.Context())
 	if err != nil {
@@ -138,7 +138,7 @@ func TestKnowledgeIsTaken(t *testing.T) {
 	}
 }
 
-// put writes knowledge where CRIU looks for them, and says which file that is.
+// put writes a cache where CRIU looks for it and returns the file's inode number.
 func put(t *testing.T, place *scratch, content []byte) (number uint64) {
 	t.Helper()
 	fd, err := unix.Openat(
@@ -166,13 +166,13 @@ func inode(t *testing.T, place *scratch) uint64 {
 	return info.Ino
 }
 
-func TestNowhereToKeep(t *testing.T) {
+func TestProvideWithoutDirectory(t *testing.T) {
 	k := inDirectory(t)
 	k.Dir = filepath.Join(k.Dir, "not", "there")
 	if err := k.Provide(t.Context()); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("nowhere: %v", err)
+		t.Errorf("without a directory: %v", err)
 	}
 	if _, err := os.Lstat(k.Link); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a link is left: %v", err)
+		t.Errorf("link still exists: %v", err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// ErrAborted is returned when CRIU ended without an answer while it was working. The processes may be
-// damaged.
+// ErrAborted is returned when CRIU ended without an answer while it was working. The processes may
+// be damaged.
 var ErrAborted = errors.New("CRIU ended in the middle of its work")
 
 // User is the account with whose rights CRIU runs. With UID 0 it runs as root.

@@ -13,8 +13,8 @@ func noise(seed byte, bytes int) []byte {
 	return out
 }
 
-// TestSum compares every length that has a way of its own, and those beside it, with the other
-// implementation.
+// TestSum compares with the other implementation at every length with its own code path, and at
+// neighbouring lengths.
 func TestSum(t *testing.T) {
 	content := noise(1, maxBytes*2)
 	for bytes := 1; bytes <= len(content); bytes *= 2 {

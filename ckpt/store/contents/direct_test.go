@@ -12,7 +12,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// chunk is memory at a page, with something in it.
+// chunk returns page-aligned memory with some content.
 func chunk(t *testing.T) []byte {
 	t.Helper()
 	memory, err := unix.Mmap(
@@ -39,13 +39,13 @@ func pack(t *testing.T) *os.File {
 	t.Cleanup(func() { file.Close() })
 	again, err := openDirect(file, unix.O_RDONLY)
 	if err != nil {
-		t.Skipf("this file system has no direct way: %v", err)
+		t.Skipf("file system without O_DIRECT: %v", err)
 	}
 	defer again.Close()
 	return file
 }
 
-// TestDirect: a chunk goes to the disk and comes back, and is in the page cache at no time.
+// TestDirect: a chunk is written and read without entering the page cache.
 func TestDirect(t *testing.T) {
 	const slot = 3 * image.ChunkBytes
 	file, content, got := pack(t), chunk(t), chunk(t)
@@ -55,20 +55,20 @@ func TestDirect(t *testing.T) {
 		t.Fatal("not written")
 	}
 	if cached(file, slot) {
-		t.Skip("this file system keeps what was written directly")
+		t.Skip("this file system caches direct writes")
 	}
 	if !readDirect(file, got, slot) {
 		t.Fatal("not read")
 	}
 	if !bytes.Equal(got, content) {
-		t.Error("it is not what was written")
+		t.Error("content differs")
 	}
 	if cached(file, slot) {
-		t.Error("it is in the page cache")
+		t.Error("content is in the page cache")
 	}
 }
 
-// TestNotDirect: what is in the page cache, or at odd places, is left to the ordinary way.
+// TestNotDirect: cached or unaligned data is left to the normal way.
 func TestNotDirect(t *testing.T) {
 	file, content := pack(t), chunk(t)
 	var writes directWrites

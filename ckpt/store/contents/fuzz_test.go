@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// FuzzZstd stores foreign bytes as a compressed content: they may not give more than was announced.
+// FuzzZstd decodes arbitrary bytes as a compressed content: the result must not exceed the
+// announced length.
 func FuzzZstd(f *testing.F) {
 	for _, content := range [][]byte{bytes.Repeat([]byte("ab"), 3000), make([]byte, image.ChunkBytes)} {
 		buffer := make([]byte, 0, image.ChunkBytes)

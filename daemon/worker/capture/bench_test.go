@@ -17,7 +17,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// benchChunks is how much device memory the benchmarks have: 1 GiB, or PHOS_BENCH_MIB.
+// benchChunks is how much device memory the benchmarks use: 1 GiB, or PHOS_BENCH_MIB.
 func benchChunks(b *testing.B) int {
 	b.Helper()
 	text := os.Getenv("PHOS_BENCH_MIB")
@@ -29,7 +29,7 @@ func benchChunks(b *testing.B) int {
 	return n / 2
 }
 
-// noisy is a machine whose memory is full of what does not compress.
+// noisy returns a machine with incompressible memory.
 func noisy(b *testing.B, options string) *machine {
 	b.Helper()
 	chunks := benchChunks(b)
@@ -103,7 +103,7 @@ func (m *machine) concurrently(c *Capture, target *pack, options Options) (total
 	return time.Since(began), pause, s.Stats()
 }
 
-// rewrite changes so much of the memory a second, one chunk after the other, until it is stopped.
+// rewrite changes memory at a rate, chunk after chunk, until it is stopped.
 func (m *machine) rewrite(chunksPerSecond float64) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -134,9 +134,8 @@ func remove(b *testing.B, p *pack) {
 	must(b, os.Truncate(p.path, 0))
 }
 
-// BenchmarkPause is the pause of a checkpoint beside a running program, as part of the time of a
-// dump that stops the program, for several parts of the memory rewritten per second; and that dump
-// beside cp.
+// BenchmarkPause measures the pause of a checkpoint of a running program, relative to a dump that
+// stops the program, for several rates of writing; and that dump relative to cp.
 func BenchmarkPause(b *testing.B) {
 	m := noisy(b, "")
 	warm := openPack(b)
@@ -157,8 +156,8 @@ func BenchmarkPause(b *testing.B) {
 
 				p := openPack(b)
 				end := m.rewrite(percent / 100 * float64(benchChunks(b)))
-				// The pause needs the program to stand still; a writer that goes on costs nothing but
-				// soundness.
+				// The program need not be paused for this measurement: a running writer only makes
+				// the result inconsistent.
 				whileRunning, cut, _ := m.concurrently(New(m.sources), p, Options{})
 				end()
 				total += whileRunning
@@ -173,8 +172,8 @@ func BenchmarkPause(b *testing.B) {
 	}
 }
 
-// BenchmarkSteps is how fast a program that keeps one core busy makes steps during a checkpoint, as
-// part of how fast it does without.
+// BenchmarkSteps measures the step rate of a program that uses one core during a checkpoint,
+// relative to the normal rate.
 func BenchmarkSteps(b *testing.B) {
 	m := noisy(b, ",cores=1")
 	stream, err := m.context.NewStream(gpu.StreamOptions{})
@@ -219,8 +218,8 @@ func BenchmarkSteps(b *testing.B) {
 	b.ReportMetric(float64(copied)/taken.Seconds()/1e9, "GB/s")
 }
 
-// BenchmarkMarks is the step rate of a program that is never checkpointed with written marks, as
-// part of that without any.
+// BenchmarkMarks measures the step rate with dirty tracking, relative to the rate without, when no
+// checkpoint is taken.
 func BenchmarkMarks(b *testing.B) {
 	const steps = 40
 	var machines [2]*machine
@@ -246,8 +245,8 @@ func BenchmarkMarks(b *testing.B) {
 	b.ReportMetric(float64(times[1])/float64(times[0]), "steps-marked/unmarked")
 }
 
-// BenchmarkSecond is what a second checkpoint into the same directory writes after one chunk in a
-// hundred has changed.
+// BenchmarkSecond measures what a second checkpoint into the same directory writes after one chunk
+// in a hundred has changed.
 func BenchmarkSecond(b *testing.B) {
 	m := noisy(b, "")
 	c := New(m.sources)
@@ -270,7 +269,7 @@ func BenchmarkSecond(b *testing.B) {
 	b.ReportMetric(again/float64(b.N)/took.Seconds(), "time-second/first")
 }
 
-// BenchmarkDigests is how fast each answer to what has changed comes.
+// BenchmarkDigests measures the speed of each way to detect changes.
 func BenchmarkDigests(b *testing.B) {
 	for name, options := range map[string]string{"marks": "", "digests": ",marks=off"} {
 		b.Run(name, func(b *testing.B) {
@@ -289,7 +288,7 @@ func BenchmarkDigests(b *testing.B) {
 	}
 }
 
-// forgetful keeps names, and no contents.
+// forgetful keeps digests but no contents.
 type forgetful struct{ *shelf }
 
 func (f forgetful) Put(_ context.Context, content []byte) (image.Hash, bool, error) {

@@ -11,14 +11,14 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// specs are a GPU for each answer to what has changed.
+// specs are a GPU for each way to detect changes.
 var specs = map[string]string{
 	"marks":   "soft:1,memory=1GiB",
 	"digests": "soft:1,memory=1GiB,marks=off",
 }
 
-// onEach runs a test with both answers, once with what a real GPU offers, and once more with memory
-// that offers nothing but to be read.
+// onEach runs a test with each way to detect changes, with the interfaces of a real GPU, and with
+// memory that can only be read.
 func onEach(t *testing.T, chunks int, run func(t *testing.T, m *machine)) {
 	for name, spec := range specs {
 		t.Run(name, func(t *testing.T) { run(t, openMachine(t, spec, chunks)) })
@@ -31,10 +31,10 @@ func onEach(t *testing.T, chunks int, run func(t *testing.T, m *machine)) {
 	})
 }
 
-// plain hides all that a memory offers beyond the contract.
+// plain hides all optional interfaces of a memory.
 type plain struct{ gpu.Memory }
 
-// take makes a checkpoint without anything running, and checks it.
+// take takes a checkpoint while nothing runs, and checks it.
 func (m *machine) take(c *Capture, target *shelf, options Options) ([]image.Entry, Stats) {
 	m.t.Helper()
 	s, err := c.Begin(target, options)
@@ -48,8 +48,8 @@ func (m *machine) take(c *Capture, target *shelf, options Options) ([]image.Entr
 	return entries, s.Stats()
 }
 
-// exact takes a checkpoint around which kernels store; stop ends those that store already. The
-// image must be what was there at the cut.
+// exact takes a checkpoint while kernels store; stop ends kernels that are already storing. The
+// image must be the memory at the cut.
 func (m *machine) exact(c *Capture, target *shelf, options Options, stop func()) Stats {
 	m.t.Helper()
 	s, err := c.Begin(target, options)
@@ -66,9 +66,8 @@ func (m *machine) exact(c *Capture, target *shelf, options Options, stop func())
 	return s.Stats()
 }
 
-// TestCutIsExact: kernels of several streams store at random, into device memory and the arena,
-// before, while and after a checkpoint is taken. Its image must be the content at the moment of the
-// cut, byte for byte, time after time.
+// TestCutIsExact: kernels of several streams store at random into device memory and the arena,
+// before, during and after a checkpoint. The image must be the memory at the cut, byte for byte.
 func TestCutIsExact(t *testing.T) {
 	onEach(t, 9, func(t *testing.T, m *machine) {
 		m.grow(1)
@@ -93,8 +92,8 @@ func TestCutIsExact(t *testing.T) {
 	})
 }
 
-// TestMappingsChange: ranges come and go between and during checkpoints; a range that is mapped
-// again holds zeros, not what it held before.
+// TestMappingsChange: ranges are mapped and unmapped between and during checkpoints. A range that
+// is mapped again holds zeros.
 func TestMappingsChange(t *testing.T) {
 	onEach(t, 6, func(t *testing.T, m *machine) {
 		target := newShelf()
@@ -122,7 +121,7 @@ func TestMappingsChange(t *testing.T) {
 	})
 }
 
-// fillAll gives every chunk a content of its own.
+// fillAll gives every chunk a different content.
 func fillAll(m *machine, seed byte) error {
 	content := make([]byte, gpu.ChunkBytes)
 	for _, r := range m.ranges {
@@ -139,7 +138,7 @@ func fillAll(m *machine, seed byte) error {
 	return nil
 }
 
-// TestIncremental: what did not change is neither copied nor written again.
+// TestIncremental: unchanged memory is neither copied nor written again.
 func TestIncremental(t *testing.T) {
 	const chunks = 134
 	onEach(t, chunks, func(t *testing.T, m *machine) {
@@ -168,7 +167,7 @@ func TestIncremental(t *testing.T) {
 		if third.WrittenBytes != 0 || third.CutBytes != 0 || third.CopiedBytes != 0 {
 			t.Errorf("nothing changed: %+v", third)
 		}
-		// Another target has nothing of it.
+		// Another target has none of it.
 		other := newShelf()
 		_, fourth := m.take(c, other, Options{})
 		if fourth.WrittenBytes != chunks*gpu.ChunkBytes {
@@ -182,7 +181,7 @@ func write(m *machine, address uint64, b ...byte) error {
 	return err
 }
 
-// counting is a memory that counts the bytes that are read from it.
+// counting is a memory that counts the bytes read from it.
 type counting struct {
 	gpu.Memory
 	gpu.Tracker
@@ -194,7 +193,7 @@ func (c *counting) ReadAt(p []byte, address int64) (int, error) {
 	return c.Memory.ReadAt(p, address)
 }
 
-// TestIncrementalReads: with marks, what did not change is not even read.
+// TestIncrementalReads: with dirty tracking, unchanged memory is not even read.
 func TestIncrementalReads(t *testing.T) {
 	m := openMachine(t, specs["marks"], 100)
 	counted := &counting{Memory: m.memory, Tracker: m.memory.(gpu.Tracker)}
@@ -218,7 +217,7 @@ func TestIncrementalReads(t *testing.T) {
 	}
 }
 
-// TestBudget: whatever the size of what changed, copies take no more than the budget; the rest is
+// TestBudget: copies never exceed the budget, whatever the amount of dirty memory. The rest is
 // written at the cut.
 func TestBudget(t *testing.T) {
 	const chunks = 64
@@ -242,7 +241,7 @@ func TestBudget(t *testing.T) {
 				t.Errorf("budget %d: %+v", budget, stats)
 			}
 			if fits := budget >= chunks*gpu.ChunkBytes; fits && stats.DirectBytes > 0 {
-				t.Errorf("budget %d: %d bytes were written at the cut", budget, stats.DirectBytes)
+				t.Errorf("budget %d: %d bytes written at the cut", budget, stats.DirectBytes)
 			}
 		}
 	})
@@ -267,7 +266,7 @@ func TestDirect(t *testing.T) {
 	})
 }
 
-// TestSeed: after a restore, what the image holds is not written again, even from chunks that are
+// TestSeed: after a restore the image's content is not written again, even for chunks that are
 // still absent.
 func TestSeed(t *testing.T) {
 	for name, spec := range specs {
@@ -298,7 +297,7 @@ func TestSeed(t *testing.T) {
 			must(t, s.Precopy(t.Context()))
 			must(t, s.Cut(t.Context()))
 			if _, marks := restored.memory.(gpu.Tracker); marks && fills != 1 {
-				t.Errorf("%d chunks were brought back", fills)
+				t.Errorf("%d chunks loaded", fills)
 			}
 			want := restored.contents()
 			after, err := s.Finish(t.Context())
@@ -311,7 +310,7 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestOrderOfUse: chunks come in the order in which the program used them while it was copied.
+// TestOrderOfUse: chunks are in the order in which the program used them during the precopy.
 func TestOrderOfUse(t *testing.T) {
 	m := openMachine(t, specs["marks"], 12)
 	must(t, fillAll(m, 1))
@@ -340,7 +339,7 @@ func TestOrderOfUse(t *testing.T) {
 	}
 }
 
-// TestFailures: whatever fails, the next checkpoint is whole.
+// TestFailures: after any failure the next checkpoint is complete.
 func TestFailures(t *testing.T) {
 	full := errors.New("the disk is full")
 	onEach(t, 40, func(t *testing.T, m *machine) {
@@ -399,7 +398,7 @@ func TestFailures(t *testing.T) {
 
 var _ io.ReaderAt = (*Host)(nil)
 
-// TestCutAgain: of two cuts the last one counts, and the first costs no memory.
+// TestCutAgain: of two cuts the last one counts, and the first leaks no memory.
 func TestCutAgain(t *testing.T) {
 	onEach(t, 16, func(t *testing.T, m *machine) {
 		m.pin(0, 4<<20)

@@ -16,7 +16,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft"
 )
 
-// shelf is a Target that keeps contents in memory.
+// shelf is a Target in memory.
 type shelf struct {
 	mu       sync.Mutex
 	contents map[image.Hash][]byte
@@ -58,13 +58,13 @@ func (s *shelf) read(t testing.TB, chunk image.Chunk) []byte {
 	defer s.mu.Unlock()
 	content, found := s.contents[chunk.Hash]
 	if !found || len(content) != int(chunk.Bytes) {
-		t.Fatalf("chunk %s of %d bytes: there are %d", chunk.Hash, chunk.Bytes, len(content))
+		t.Fatalf("chunk %s of %d bytes: got %d bytes", chunk.Hash, chunk.Bytes, len(content))
 	}
 	return content
 }
 
-// scatter(base, words, seed, n): each thread stores n words at addresses and of values that a
-// generator makes from seed and the thread's number.
+// scatter(base, words, seed, n): each thread stores n words. A generator makes addresses and values
+// from seed and the thread's number.
 const scatterPTX = `
 .version 7.0
 .target sm_70
@@ -97,7 +97,7 @@ L:
 }
 `
 
-// machine is a software GPU with memory in several ranges, an arena that kernels write too, and
+// machine is a software GPU with several memory ranges, an arena that kernels also write, and
 // streams.
 type machine struct {
 	t       testing.TB
@@ -131,7 +131,7 @@ func openMachine(t testing.TB, spec string, chunks int) *machine {
 	return m
 }
 
-// grow maps a range more, with a hole before it.
+// grow maps another range, after a hole.
 func (m *machine) grow(chunks int) gpu.Range {
 	m.t.Helper()
 	at := gpu.DefaultWindow(0, 1).Address
@@ -158,7 +158,7 @@ func (m *machine) sources() []Source {
 	}
 }
 
-// launch makes work that stores words into a range.
+// launch returns work that stores words into a range.
 func (m *machine) launch(r gpu.Range, seed, words uint32) gpu.Launch {
 	var params [20]byte
 	binary.LittleEndian.PutUint64(params[0:], r.Address)
@@ -168,8 +168,8 @@ func (m *machine) launch(r gpu.Range, seed, words uint32) gpu.Launch {
 	return gpu.Launch{Function: m.scatter, Grid: [3]uint32{2, 1, 1}, Block: [3]uint32{64, 1, 1}, Params: params[:]}
 }
 
-// scribble lets kernels of several streams store at random until it is stopped; then they have
-// ended.
+// scribble runs kernels of several streams that store at random, until it is stopped; then they
+// have ended.
 func (m *machine) scribble(streams int) (stop func()) {
 	ctx, cancel := context.WithCancel(m.t.Context())
 	var group sync.WaitGroup
@@ -198,7 +198,7 @@ func (m *machine) scribble(streams int) (stop func()) {
 	}
 }
 
-// contents is all memory as it is now, read without any of what is tested.
+// contents reads all memory without the tested code.
 func (m *machine) contents() map[string][]byte {
 	m.t.Helper()
 	out := map[string][]byte{}
@@ -213,7 +213,7 @@ func (m *machine) contents() map[string][]byte {
 	return out
 }
 
-// saved is what entries say that the memory held, in the form of contents.
+// saved returns the memory that entries describe, in the form of contents.
 func (m *machine) saved(s *shelf, entries []image.Entry) map[string][]byte {
 	m.t.Helper()
 	out := map[string][]byte{}

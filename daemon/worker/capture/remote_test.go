@@ -15,13 +15,13 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// remote is a software GPU's memory as a real GPU's is: it can be read and digested, and copies put
-// aside in it, but it neither marks nor shows anything.
+// remote makes a software GPU's memory behave like a real GPU's: it can be read, digested and
+// copied within, but it has no dirty tracking and cannot be viewed.
 type remote struct {
 	gpu.Memory
 	gpu.Digester
 	*shadow.Room
-	read   atomic.Uint64 // bytes that were copied out
+	read   atomic.Uint64 // bytes copied out
 	pinned atomic.Int64  // buffers
 }
 
@@ -34,24 +34,24 @@ func (r *remote) Pin(memory []byte) (func() error, error) {
 		return nil, abi.OutOfMemory
 	}
 	return func() error {
-		memory[0]++ // it must still be there
+		memory[0]++ // it must still be mapped
 		r.pinned.Add(-1)
 		return nil
 	}, nil
 }
 
-// remoteOptions are what may be different.
+// remoteOptions are the variants.
 type remoteOptions struct {
-	kernel bool // digests are computed by the kernel; else by the processor, which is faster on this GPU
-	blocks int  // of 64 MiB for shadows; 0 for many, less for none
+	kernel bool // compute digests by a kernel instead of the processor, which is faster on this GPU
+	blocks int  // of 64 MiB for shadows; 0 means many, negative means none
 }
 
-// Map gives the program memory before shadows.
+// Map prefers the program's memory over shadows.
 func (r *remote) Map(m gpu.Range) error {
 	return r.Insist(func() error { return r.Memory.Map(m) })
 }
 
-// apart is memory for shadows, at addresses that are not used twice.
+// apart is memory for shadows, at addresses that are never reused.
 type apart struct {
 	gpu.Memory
 	limit int // of allocations at a time
@@ -88,7 +88,7 @@ func (r *remote) ReadAt(p []byte, address int64) (int, error) {
 	return r.Memory.ReadAt(p, address)
 }
 
-// unshadowed is one without shadows.
+// unshadowed is a memory without shadows.
 type unshadowed struct {
 	gpu.Memory
 	gpu.Digester
@@ -98,7 +98,7 @@ func openRemote(t testing.TB, chunks int, options remoteOptions) *machine {
 	t.Helper()
 	m := openMachine(t, specs["digests"], 0)
 	if _, marks := m.memory.(gpu.Tracker); marks {
-		t.Fatal("the memory tells which chunks were written")
+		t.Fatal("memory is a gpu.Tracker")
 	}
 	digester := m.memory.(gpu.Digester)
 	const far = 1 << 39 // from the program's memory
@@ -124,7 +124,7 @@ func openRemote(t testing.TB, chunks int, options remoteOptions) *machine {
 	return m
 }
 
-// byKernel digests with the kernel what is mapped.
+// byKernel computes digests with the kernel.
 type byKernel struct {
 	gpu.Digester
 	kernel *digest.Kernel
@@ -141,7 +141,7 @@ func (b byKernel) Digests(key gpu.DigestKey, list []gpu.Range) ([]gpu.Digest, er
 }
 
 // TestRemoteExact: kernels store at random around checkpoints of a GPU that only digests: by its
-// kernel, with shadows that suffice, with too few, and with none.
+// kernel, with enough shadows, with too few, and with none.
 func TestRemoteExact(t *testing.T) {
 	for name, options := range map[string]remoteOptions{
 		"by the kernel": {kernel: true},
@@ -166,9 +166,9 @@ func TestRemoteExact(t *testing.T) {
 	}
 }
 
-// TestAsideOnDevice: what changed is put aside without a byte leaving the device, as far as its
-// memory goes; then in buffers, then straight to the target; and all of it is right.
-func TestAsideOnDevice(t *testing.T) {
+// TestShadowsOnDevice: dirty memory is copied within the device, as far as its memory suffices,
+// then to buffers, then to the target; and the result is right.
+func TestShadowsOnDevice(t *testing.T) {
 	const chunks, block = 100, 64 << 20
 	for name, want := range map[string]struct {
 		blocks         int
@@ -192,7 +192,7 @@ func TestAsideOnDevice(t *testing.T) {
 			}
 			must(t, s.Cut(t.Context()))
 			if offers && want.direct == 0 && far.read.Load() > 0 {
-				t.Errorf("%d bytes were copied out at the cut", far.read.Load())
+				t.Errorf("%d bytes copied out at the cut", far.read.Load())
 			}
 			if offers && far.pinned.Load() == 0 {
 				t.Error("no buffer is pinned")
@@ -211,19 +211,19 @@ func TestAsideOnDevice(t *testing.T) {
 	}
 }
 
-// nothingAside checks that the device's memory is the program's alone.
+// nothingAside checks that only the program uses device memory.
 func (m *machine) nothingAside() {
 	m.t.Helper()
 	if free, all := m.memory.Usage(); all-free != total(m.ranges) {
-		m.t.Errorf("%d bytes of the device are in use, of them %d by the program", all-free, total(m.ranges))
+		m.t.Errorf("%d bytes of device memory in use, %d by the program", all-free, total(m.ranges))
 	}
 	if far, is := m.memory.(*remote); is && far.pinned.Load() != 0 {
-		m.t.Errorf("%d buffers are pinned", far.pinned.Load())
+		m.t.Errorf("%d buffers still pinned", far.pinned.Load())
 	}
 }
 
-// TestRemoteReads: what did not change is digested, and not copied out; what little did only from
-// where it was put aside.
+// TestRemoteReads: unchanged memory is digested but not copied out; little dirty memory is only
+// read from its shadows.
 func TestRemoteReads(t *testing.T) {
 	m := openRemote(t, 100, remoteOptions{})
 	c, target := New(m.sources), newShelf()
@@ -267,7 +267,7 @@ func (s *slowShelf) Put(ctx context.Context, content []byte) (image.Hash, bool, 
 	return s.shelf.Put(ctx, content)
 }
 
-// TestReadsOverlapWriting: while a chunk is digested and written, the next one is copied out,
+// TestReadsOverlapWriting: while a chunk is digested and written the next one is copied out,
 // however few processors there are.
 func TestReadsOverlapWriting(t *testing.T) {
 	m := openRemote(t, 3*batchPieces, remoteOptions{})
@@ -278,6 +278,6 @@ func TestReadsOverlapWriting(t *testing.T) {
 	defer s.Abort()
 	must(t, s.Precopy(t.Context()))
 	if target.late.Load() {
-		t.Error("nothing is copied out while a chunk is written")
+		t.Error("copying out does not overlap writing")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// benchChunks is how much device memory the benchmarks bring back: 1 GiB, or PHOS_BENCH_MIB.
+// benchChunks is how much device memory the benchmarks load: 1 GiB, or PHOS_BENCH_MIB.
 func benchChunks(b *testing.B) int {
 	b.Helper()
 	text := os.Getenv("PHOS_BENCH_MIB")
@@ -32,8 +32,8 @@ func counted(n int) (list []int) {
 	return list
 }
 
-// plainCopy reads as much of the pack into fresh memory of the same kind, with as many threads, and
-// looks at nothing.
+// plainCopy reads as much of the pack into fresh memory of the same kind, with as many threads,
+// without verifying.
 func plainCopy(b *testing.B, s *saved, chunks int) time.Duration {
 	b.Helper()
 	memory, err := unix.Mmap(
@@ -54,8 +54,8 @@ func plainCopy(b *testing.B, s *saved, chunks int) time.Duration {
 	return time.Since(began)
 }
 
-// BenchmarkEager is how fast everything is brought back, as part of how fast the image can be
-// copied into fresh memory.
+// BenchmarkEager measures the speed of an eager load, relative to a plain copy of the image into
+// fresh memory.
 func BenchmarkEager(b *testing.B) {
 	chunks := benchChunks(b)
 	s := save(b, counted(chunks), nil)
@@ -77,8 +77,8 @@ func BenchmarkEager(b *testing.B) {
 	b.ReportMetric(float64(chunks)*gpu.ChunkBytes*float64(b.N)/ours.Seconds()/1e9, "GB/s")
 }
 
-// BenchmarkFirstStep is the time to the end of a first step that touches one chunk in twenty,
-// lazily as part of eagerly.
+// BenchmarkFirstStep measures the time to the end of a first step that touches one chunk in twenty,
+// lazily relative to eagerly.
 func BenchmarkFirstStep(b *testing.B) {
 	chunks := benchChunks(b)
 	s := save(b, counted(chunks), nil)

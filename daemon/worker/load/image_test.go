@@ -22,7 +22,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// base is where the memory of the tests lies.
+// base is the address of the tests' memory.
 var base = gpu.DefaultWindow(0, 1).Address
 
 func at(chunk int) uint64 { return base + uint64(chunk)*gpu.ChunkBytes }
@@ -40,7 +40,7 @@ type saved struct {
 	contents map[int][]byte
 }
 
-// save puts chunks of noise into a pack, in this order; those named zero are zeros.
+// save puts chunks of noise into a pack, in this order; those in zero are zeros.
 func save(t testing.TB, order []int, zero map[int]bool) *saved {
 	t.Helper()
 	folder, err := os.Open(t.TempDir())
@@ -99,7 +99,7 @@ func (s *saved) damage(t testing.TB, chunk int) {
 	t.Fatalf("chunk %d is not in the pack", chunk)
 }
 
-// watched records which contents are read, and can hold one up.
+// watched records which contents are read, and can block one of them.
 type watched struct {
 	Contents
 	mu    sync.Mutex
@@ -124,7 +124,7 @@ func (w *watched) reads() int {
 	return len(w.order)
 }
 
-// openGPU makes a software GPU.
+// openGPU opens a software GPU.
 func openGPU(t testing.TB, spec string) gpu.Context {
 	t.Helper()
 	backend, err := soft.Open(spec, soft.Options{Logger: slog.New(slog.DiscardHandler)})
@@ -144,5 +144,5 @@ func read(t testing.TB, m gpu.Memory, chunk int) []byte {
 	return content
 }
 
-// plain hides all that a memory offers beyond the contract.
+// plain hides all optional interfaces of a memory.
 type plain struct{ gpu.Memory }

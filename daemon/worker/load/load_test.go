@@ -26,14 +26,14 @@ var _ heap.Backing = (*Backing)(nil)
 const spec = "soft:1,memory=256MiB"
 
 func TestLazy(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // one goroutine in the background, whose order can be told
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2)) // one background goroutine, so that its order is known
 	s := save(t, []int{3, 0, 1, 5, 6}, map[int]bool{1: true})
 	w := &watched{Contents: s.reader}
 	l := New(w, s.tree)
 	m := openGPU(t, spec).Memory()
 	b := l.Backing("gpu0", m)
-	must(t, b.Map(span(0, 4))) // chunk 2 is none of the image
-	must(t, b.Map(span(5, 3))) // chunk 7 neither
+	must(t, b.Map(span(0, 4))) // chunk 2 is not in the image
+	must(t, b.Map(span(5, 3))) // neither is chunk 7
 	if w.reads() != 0 {
 		t.Errorf("mapping read %d contents", w.reads())
 	}
@@ -49,7 +49,7 @@ func TestLazy(t *testing.T) {
 		t.Errorf("progress %d of %d", done, total)
 	}
 	if tracker := m.(gpu.Tracker); tracker.Written(span(0, 4))[0]|tracker.Written(span(5, 3))[0] != 0 {
-		t.Error("bringing back marks")
+		t.Error("loading marks chunks as dirty")
 	}
 	must(t, l.Prefetch(t.Context()))
 	var want []image.Hash
@@ -69,8 +69,9 @@ func TestLazy(t *testing.T) {
 	}
 }
 
-// TestTouchWaitsForItsChunkOnly: while the background is held up at one chunk, another can be had.
-func TestTouchWaitsForItsChunkOnly(t *testing.T) {
+// TestTouchDoesNotWaitForOthers: while background loading is blocked at one chunk, another can be
+// loaded.
+func TestTouchDoesNotWaitForOthers(t *testing.T) {
 	s := save(t, []int{0, 1, 2, 3}, nil)
 	hold := make(chan struct{})
 	w := &watched{Contents: s.reader, hold: map[image.Hash]chan struct{}{}}
@@ -87,7 +88,7 @@ func TestTouchWaitsForItsChunkOnly(t *testing.T) {
 	}
 	select {
 	case err := <-ended:
-		t.Fatalf("the background has ended: %v", err)
+		t.Fatalf("background loading has ended: %v", err)
 	default:
 	}
 	close(hold)
@@ -97,7 +98,7 @@ func TestTouchWaitsForItsChunkOnly(t *testing.T) {
 	}
 }
 
-// mapped counts what it is asked to back.
+// mapped records the ranges that it maps.
 type mapped struct {
 	plain
 	ranges []gpu.Range
@@ -108,14 +109,14 @@ func (m *mapped) Map(r gpu.Range) error {
 	return m.plain.Map(r)
 }
 
-// TestBackedAtOnce: what is backed in pieces, some memories can share and show elsewhere in pieces
-// only.
-func TestBackedAtOnce(t *testing.T) {
+// TestMappedInOnePiece: memory that must be mapped in one piece to be shared is mapped in one
+// piece.
+func TestMappedInOnePiece(t *testing.T) {
 	s := save(t, []int{0, 3}, nil)
 	m := &mapped{plain: plain{openGPU(t, spec).Memory()}}
 	must(t, New(s.reader, s.tree).Backing("gpu0", m).Map(span(0, 5)))
 	if !slices.Equal(m.ranges, []gpu.Range{span(0, 5)}) {
-		t.Errorf("backed as %+v", m.ranges)
+		t.Errorf("mapped as %+v", m.ranges)
 	}
 	for chunk, want := range [][]byte{s.contents[0], make([]byte, gpu.ChunkBytes), make([]byte, gpu.ChunkBytes), s.contents[3]} {
 		if !bytes.Equal(read(t, m, chunk), want) {
@@ -153,8 +154,8 @@ func TestEager(t *testing.T) {
 	}
 }
 
-// TestSettled: what is mapped while the session is made has the image's content, however often;
-// later it is zeros.
+// TestSettled: memory mapped before the session is complete has the image's content, however often
+// it is mapped; later it is zeros.
 func TestSettled(t *testing.T) {
 	s := save(t, []int{0, 1, 2}, nil)
 	l := New(s.reader, s.tree)
@@ -178,17 +179,17 @@ func TestSettled(t *testing.T) {
 	must(t, b.Unmap(span(0, 1)))
 	must(t, b.Map(span(0, 1)))
 	if !bytes.Equal(read(t, m, 0), make([]byte, gpu.ChunkBytes)) {
-		t.Error("new memory has an old content")
+		t.Error("new memory has old content")
 	}
-	must(t, l.Prefetch(t.Context())) // chunk 2 is not mapped, which is no error
+	must(t, l.Prefetch(t.Context())) // chunk 2 is not mapped, which is not an error
 	if !bytes.Equal(read(t, m, 0), make([]byte, gpu.ChunkBytes)) || !bytes.Equal(read(t, m, 1), s.contents[1]) {
-		t.Error("the background brought back the wrong chunks")
+		t.Error("background loading loaded the wrong chunks")
 	}
 	other := l.Backing("gpu7", openGPU(t, spec).Memory())
 	must(t, other.Map(span(0, 1)))
 }
 
-// slowMemory is one whose first write waits until a second content is read.
+// slowMemory is a memory whose first write waits until a second content is read.
 type slowMemory struct {
 	plain
 	contents *watched
@@ -208,15 +209,15 @@ func (m *slowMemory) WriteAt(p []byte, address int64) (int, error) {
 	return m.plain.WriteAt(p, address)
 }
 
-// TestReadsOverlapUploads: where memory has to be filled at once, a chunk is read while the one
-// before goes to the device.
+// TestReadsOverlapUploads: if memory is filled at once, a chunk is read while the previous one is
+// written to the device.
 func TestReadsOverlapUploads(t *testing.T) {
 	s := save(t, []int{0, 1, 2, 3}, map[int]bool{2: true})
 	contents := &watched{Contents: s.reader}
 	m := &slowMemory{plain: plain{openGPU(t, spec).Memory()}, contents: contents}
 	must(t, New(contents, s.tree).Backing("gpu0", m).Map(span(0, 6)))
 	if m.late.Load() {
-		t.Error("no chunk is read while another is written")
+		t.Error("reading does not overlap writing")
 	}
 	for chunk, want := range s.contents {
 		if !bytes.Equal(read(t, m, chunk), want) {
@@ -224,12 +225,12 @@ func TestReadsOverlapUploads(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(read(t, m, 5), make([]byte, gpu.ChunkBytes)) {
-		t.Error("what the image does not know is no zeros")
+		t.Error("memory that is not in the image is not zero")
 	}
 }
 
-// TestDamage: a chunk that cannot be read is named, poisons whoever touches it, and never passes
-// for zeros.
+// TestDamage: an unreadable chunk is named in the error, poisons the context that touches it, and
+// is never read as zeros.
 func TestDamage(t *testing.T) {
 	s := save(t, []int{0, 1, 2}, nil)
 	s.damage(t, 1)
@@ -241,7 +242,7 @@ func TestDamage(t *testing.T) {
 		t.Errorf("prefetch: %v", err)
 	}
 	if !bytes.Equal(read(t, m, 2), s.contents[2]) {
-		t.Error("what is whole was not brought back")
+		t.Error("undamaged chunks were not loaded")
 	}
 	_, err := m.ReadAt(make([]byte, 1), int64(at(1))+5)
 	if gpu.Code(err) != abi.ECCUncorrectable {
@@ -306,11 +307,11 @@ func TestFill(t *testing.T) {
 	nowhere := errors.New("nowhere")
 	refuse := func(uint64, uint64) ([]byte, error) { return nil, nowhere }
 	if err := l.Fill(t.Context(), "gpu0", refuse); !errors.Is(err, nowhere) {
-		t.Errorf("no place: %v", err)
+		t.Errorf("unmapped span: %v", err)
 	}
 }
 
-// TestLengths: a tree that says other lengths than the contents have is refused, whatever it says.
+// TestLengths: a tree with wrong lengths of contents is rejected.
 func TestLengths(t *testing.T) {
 	for _, bytes := range []uint32{512, gpu.ChunkBytes - 512} {
 		s := save(t, []int{0}, nil)
@@ -324,8 +325,8 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// TestRunsWhileLoading: the same work, on several streams, ends with the same memory whether it
-// runs on memory that is all there or on memory that is just being brought back.
+// TestRunsWhileLoading: the same work on several streams gives the same result on loaded memory and
+// on memory that is still being loaded.
 func TestRunsWhileLoading(t *testing.T) {
 	const chunks = 24
 	order := rand.New(rand.NewPCG(5, 5)).Perm(chunks)
@@ -341,7 +342,7 @@ func TestRunsWhileLoading(t *testing.T) {
 		} else {
 			ended <- l.Eager(t.Context())
 		}
-		// Each stream has chunks of its own to write, and reads those that nobody writes.
+		// Each stream writes its own chunks, and reads those that no stream writes.
 		r := rand.New(rand.NewPCG(6, 6))
 		for lane := range 3 {
 			stream, err := c.NewStream(gpu.StreamOptions{NonBlocking: true})

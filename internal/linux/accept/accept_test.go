@@ -12,9 +12,9 @@ import (
 	"github.com/phos-gpu/phos/tests/harness/scarce"
 )
 
-// TestNoneLeft: some who come while nothing more can be opened are let in, and are known as such;
-// who comes after them is as soon as one has gone.
-func TestNoneLeft(t *testing.T) {
+// TestAcceptWithoutDescriptors: some connections that arrive without a free descriptor are accepted
+// with full set. Later ones are accepted as soon as one is closed.
+func TestAcceptWithoutDescriptors(t *testing.T) {
 	address := &net.UnixAddr{Net: "unix", Name: filepath.Join(t.TempDir(), "socket")}
 	socket, err := net.ListenUnix("unix", address)
 	if err != nil {
@@ -53,17 +53,17 @@ func TestNoneLeft(t *testing.T) {
 	enough()
 	conn, full, err := in.Next()
 	if err != nil || full != nil {
-		t.Fatalf("there are descriptors again: %v, %v", full, err)
+		t.Fatalf("with free descriptors: %v, %v", full, err)
 	}
 	_ = conn.Close()
 	_ = socket.Close()
 	if _, _, err := in.Next(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("the socket is closed: %v", err)
+		t.Errorf("closed socket: %v", err)
 	}
 }
 
-// TestNothingToKeep: who can keep nothing back says so, and keeps nothing then.
-func TestNothingToKeep(t *testing.T) {
+// TestNewWithoutDescriptors: New fails if it cannot fill the reserve, and then keeps nothing.
+func TestNewWithoutDescriptors(t *testing.T) {
 	socket, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: filepath.Join(t.TempDir(), "socket")})
 	if err != nil {
 		t.Fatal(err)
@@ -72,10 +72,10 @@ func TestNothingToKeep(t *testing.T) {
 	enough := scarce.Files(t, reserve-1)
 	for range 2 {
 		if _, err := New(socket, slog.New(slog.DiscardHandler)); err == nil {
-			t.Error("it says nothing")
+			t.Error("got no error")
 		}
 		if left, err := unix.Dup(0); err != nil {
-			t.Error("it keeps something")
+			t.Error("descriptors were kept")
 		} else {
 			_ = unix.Close(left)
 		}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestDissolve: a process that ends before it can be moved out is no obstacle.
+// TestDissolve: a process that ends before it can be moved is not an error.
 func TestDissolve(t *testing.T) {
 	here, err := Of(os.Getpid())
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// TestOrphans: a group is left over when its owner has ended, and when that can be known.
+// TestOrphans: a cgroup is an orphan if its owner is known to have ended.
 func TestOrphans(t *testing.T) {
 	where, err := Of(os.Getpid())
 	if err != nil {
@@ -25,7 +25,7 @@ func TestOrphans(t *testing.T) {
 		Name(kind, alive): false,
 		Name(kind, gone):  true,
 		fmt.Sprintf("phos.%s.in%d.%d.%d", kind, Namespace()+1, gone.PID, gone.StartTicks): false, // of another pid namespace
-		fmt.Sprintf("phos.%s.%d", kind, gone.PID):                                         false, // of nobody knows whom
+		fmt.Sprintf("phos.%s.%d", kind, gone.PID):                                         false, // without a namespace
 	} {
 		group := filepath.Join(where, name)
 		if err := os.Mkdir(group, 0o755); err != nil {
@@ -36,7 +36,7 @@ func TestOrphans(t *testing.T) {
 			t.Error(err)
 		}
 		if (len(orphans) == 1) != left || left && (orphans[0].Path != group || orphans[0].Owner != gone) {
-			t.Errorf("%s is there: orphans %v, want it among them: %v", name, orphans, left)
+			t.Errorf("%s: orphans %v, want it included: %v", name, orphans, left)
 		}
 		if err := os.Remove(group); err != nil {
 			t.Fatal(err)

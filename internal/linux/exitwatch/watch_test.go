@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// threads ends a thread at each line that it is given, and then says so.
+// threads ends a thread for each line of input and confirms it.
 const threads = `
 import sys, threading
 print("begun", flush=True)
@@ -50,13 +50,13 @@ func start(t *testing.T) *program {
 func (p *program) says(want string, t *testing.T) {
 	t.Helper()
 	if got, err := p.out.ReadString('\n'); got != want {
-		t.Fatalf("it says %q, %v; want %q", got, err, want)
+		t.Fatalf("got %q, %v; want %q", got, err, want)
 	}
 }
 
-// TestEnds: the end of a process is told once, whatever ends it, and not the end of a thread, nor
-// that of a process which is forgotten.
-func TestEnds(t *testing.T) {
+// TestExits: the end of a process is reported once, whatever the cause. The end of a thread or of a
+// forgotten process is not.
+func TestExits(t *testing.T) {
 	w, err := Open()
 	if err != nil {
 		t.Skip(err)
@@ -88,19 +88,19 @@ func TestEnds(t *testing.T) {
 		if err := p.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		_ = p.Wait() // by the signal
+		_ = p.Wait() // killed by the signal
 	}
 	end(forgotten)
 	end(killed)
 	if pid := <-told; pid != killed.Process.Pid {
-		t.Errorf("told of pid %d, and %d was killed", pid, killed.Process.Pid)
+		t.Errorf("got pid %d, want %d, which was killed", pid, killed.Process.Pid)
 	}
 	_ = left.in.Close()
 	if pid := <-told; pid != left.Process.Pid {
-		t.Errorf("told of pid %d, and %d has ended", pid, left.Process.Pid)
+		t.Errorf("got pid %d, want %d, which has ended", pid, left.Process.Pid)
 	}
 	end(twice)
 	if pid := <-told; pid != twice.Process.Pid || len(told) > 0 {
-		t.Errorf("told of pid %d and %d more, and %d was killed", pid, len(told), twice.Process.Pid)
+		t.Errorf("got pid %d and %d more, want %d, which was killed", pid, len(told), twice.Process.Pid)
 	}
 }

@@ -46,15 +46,15 @@ func TestMessageWithFiles(t *testing.T) {
 	}
 	defer Close(files)
 	if got != long || len(files) != 2 {
-		t.Fatalf("%d bytes and %d files arrive", len(got), len(files))
+		t.Fatalf("received %d bytes and %d files", len(got), len(files))
 	}
 	text, err := io.ReadAll(files[1])
 	if err != nil || string(text) != "content" {
-		t.Errorf("the file reads %q, %v", text, err)
+		t.Errorf("file content %q, %v", text, err)
 	}
 }
 
-func TestEnd(t *testing.T) {
+func TestReceiveEnd(t *testing.T) {
 	near, far := pair(t)
 	if err := near.Send(1); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestEnd(t *testing.T) {
 	near.Close()
 	var number int
 	if _, err := far.Receive(&number); err != nil || number != 1 {
-		t.Errorf("%d, %v arrive of what was sent before the end", number, err)
+		t.Errorf("received %d, %v before the end", number, err)
 	}
 	if _, err := far.Receive(&number); !errors.Is(err, io.EOF) {
 		t.Errorf("after the end: %v", err)
@@ -76,11 +76,11 @@ func TestWrongMessage(t *testing.T) {
 	}
 	var number int
 	if _, err := far.Receive(&number); err == nil {
-		t.Error("a text was taken for a number")
+		t.Error("a text was decoded as a number")
 	}
 }
 
-// TestDeadline: neither waits for a peer that does nothing.
+// TestDeadline: neither Send nor Receive waits longer for an inactive peer.
 func TestDeadline(t *testing.T) {
 	near, _ := pair(t)
 	if err := near.Deadline(time.Now().Add(time.Millisecond)); err != nil {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzReceive sends any packet: it is a message, or an error, and what follows it arrives all the
-// same.
+// FuzzReceive sends an arbitrary packet. It is a message or an error, and the next packet still
+// arrives.
 func FuzzReceive(f *testing.F) {
 	for _, seed := range []string{`{"Name":"a","PIDs":[1,2]}`, `{"Name":`, `null`, "\x00", `{"PIDs":[-1e999]}`} {
 		f.Add([]byte(seed))
@@ -35,16 +35,16 @@ func FuzzReceive(f *testing.F) {
 		var got message
 		files, err := far.Receive(&got)
 		if Close(files); len(files) > 0 {
-			t.Errorf("%d files arrive that nobody sent", len(files))
+			t.Errorf("received %d files that were not sent", len(files))
 		}
 		if err == nil && !json.Valid(packet) {
-			t.Errorf("%q is taken as %+v", packet, got)
+			t.Errorf("%q decoded as %+v", packet, got)
 		}
 		if err := near.Send(message{Name: "next"}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := far.Receive(&got); err != nil || got.Name != "next" {
-			t.Errorf("behind %q comes %+v, %v", bytes.TrimSpace(packet), got, err)
+			t.Errorf("after %q: got %+v, %v", bytes.TrimSpace(packet), got, err)
 		}
 	})
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// TestTakenAway: systemd removes the cgroups of a unit in the moment in which nobody is left in
-// them, whoever made them.
-func TestTakenAway(t *testing.T) {
+// TestCgroupRemoved: systemd removes the cgroups of a unit as soon as they are empty, including
+// ours.
+func TestCgroupRemoved(t *testing.T) {
 	for range 50 {
 		sleeper := exec.Command("sleep", "1000")
 		if err := sleeper.Start(); err != nil {

@@ -52,11 +52,11 @@ func TestRights(t *testing.T) {
 	}{
 		{"root's", 0, 0, 0o600, false},
 		{"of root's group", 0, 0, 0o640, false},
-		{"everybody's", 0, 0, 0o644, true},
-		{"his own", somebody, 0, 0o600, true},
-		{"of his group", 0, somebody, 0o040, true},
-		{"of a further group", 0, 777, 0o040, true},
-		{"of a group of others", 0, 778, 0o040, false},
+		{"readable by all", 0, 0, 0o644, true},
+		{"own", somebody, 0, 0o600, true},
+		{"of own group", 0, somebody, 0o040, true},
+		{"of supplementary group", 0, 777, 0o040, true},
+		{"of foreign group", 0, 778, 0o040, false},
 	} {
 		path := create(c.name, c.uid, c.gid, c.mode)
 		err := openAs(user, path)
@@ -69,11 +69,11 @@ func TestRights(t *testing.T) {
 	}
 	made := filepath.Join(dir, "new")
 	if err := user.Do(func() error { return os.Mkdir(made, 0o755) }); !errors.Is(err, unix.EACCES) {
-		t.Errorf("made a directory where he may not: %v", err)
+		t.Errorf("created a directory without permission: %v", err)
 	}
 }
 
-func TestOtherThreadsStayRoots(t *testing.T) {
+func TestOtherThreadsKeepRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: acts as other users")
 	}

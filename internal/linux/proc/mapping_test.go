@@ -24,7 +24,7 @@ func collect(mappings iter.Seq2[Mapping, error]) (found []Mapping, err error) {
 	return found, nil
 }
 
-// TestMappingLines reads lines as kernels write them.
+// TestMappingLines parses lines as kernels write them.
 func TestMappingLines(t *testing.T) {
 	for line, want := range map[string]Mapping{
 		"1000-3000 rw-s 00001000 103:1a 77                         /a b": {0x1000, 0x3000, "rw-s", 0x1000, unix.Mkdev(0x103, 0x1a), 77, "/a b"},
@@ -36,7 +36,7 @@ func TestMappingLines(t *testing.T) {
 		"7f01-7f02 ---p 00000000 00:00 0 ":                                             {0x7f01, 0x7f02, "---p", 0, 0, 0, ""},
 		"7f01-7f02 rw-s 00000000 00:01 2048                       /dev/zero (deleted)": {0x7f01, 0x7f02, "rw-s", 0, unix.Mkdev(0, 1), 2048, "/dev/zero (deleted)"},
 		`1-2 r--p 0 08:01 5 /two\012lines and   blanks`:                                {1, 2, "r--p", 0, unix.Mkdev(8, 1), 5, "/two\nlines and   blanks"},
-		// Far into a file of more than 2^63 bytes, with the greatest numbers that there are.
+		// A high offset in a file of more than 2^63 bytes, with the largest possible numbers.
 		"ffffffffff600000-ffffffffff601000 --xp fffffffffffff000 ffffffff:ffffffff 18446744073709551615 /huge": {
 			0xffffffffff600000, 0xffffffffff601000, "--xp", 0xfffffffffffff000, unix.Mkdev(0xffffffff, 0xffffffff), 1<<64 - 1, "/huge",
 		},
@@ -55,7 +55,7 @@ func TestMappingLines(t *testing.T) {
 	}
 }
 
-// TestMappingAccess: what the four letters say.
+// TestMappingAccess checks the four letters of the access mode.
 func TestMappingAccess(t *testing.T) {
 	for access, want := range map[string][4]bool{
 		"rwxs": {true, true, true, true}, "---p": {}, "r--p": {true}, "-w-s": {false, true, false, true}, "--xp": {false, false, true},
@@ -67,8 +67,8 @@ func TestMappingAccess(t *testing.T) {
 	}
 }
 
-// TestMappingsOfProcess compares with what this process maps: a file under strange names, whether
-// these are still there, and memory without a file. Others are told from each other.
+// TestMappingsOfProcess compares with this process's mappings: files with strange names, existing
+// or removed, and anonymous memory.
 func TestMappingsOfProcess(t *testing.T) {
 	const pages = 3
 	bytes := pages * os.Getpagesize()
@@ -79,7 +79,7 @@ func TestMappingsOfProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer file.Close()
-		const offset = 1 << 40 // a file of that length has holes
+		const offset = 1 << 40 // a sparse file
 		if err := file.Truncate(offset + int64(bytes)); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +100,7 @@ func TestMappingsOfProcess(t *testing.T) {
 		}
 		at := slices.IndexFunc(all, func(m Mapping) bool { return m.Path == want })
 		if at < 0 {
-			t.Fatalf("%q is not found", want)
+			t.Fatalf("%q not found", want)
 		}
 		var stat unix.Stat_t
 		if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
@@ -112,7 +112,7 @@ func TestMappingsOfProcess(t *testing.T) {
 			t.Errorf("%q: %+v", name, m)
 		}
 		if !slices.IsSortedFunc(all, func(a, b Mapping) int { return cmp.Compare(a.Start, b.Start) }) {
-			t.Error("they are not in the order of addresses")
+			t.Error("mappings are not sorted by address")
 		}
 		if err := unix.Munmap(memory); err != nil {
 			t.Fatal(err)
@@ -122,15 +122,15 @@ func TestMappingsOfProcess(t *testing.T) {
 			t.Errorf("%q is still found, %v", want, err)
 		}
 		if !slices.ContainsFunc(all, func(m Mapping) bool { return m.Path == "[stack]" && m.Inode == 0 }) {
-			t.Error("there is no stack")
+			t.Error("no stack")
 		}
 	}
 }
 
-// TestMappingFile: the link leads to the file that is mapped, whatever stands at its path.
+// TestMappingFile: the link leads to the mapped file, even if its path names another one.
 func TestMappingFile(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root may follow it")
+		t.Skip("needs root: follows map_files")
 	}
 	path := filepath.Join(t.TempDir(), "file")
 	page := make([]byte, os.Getpagesize())
@@ -156,15 +156,15 @@ func TestMappingFile(t *testing.T) {
 		}
 		text, err := os.ReadFile(m.File(os.Getpid()))
 		if err != nil || !strings.HasPrefix(string(text), "mapped") {
-			t.Errorf("it reads %.10q, %v", text, err)
+			t.Errorf("content %.10q, %v", text, err)
 		}
 		return
 	}
-	t.Error("it is not found")
+	t.Error("mapping not found")
 }
 
-// TestMappingsInPart: who has seen enough reads no further; an error comes last; who is gone has
-// none.
+// TestMappingsInPart: the iteration can stop early; an error comes last; an ended process has no
+// mappings.
 func TestMappingsInPart(t *testing.T) {
 	const two, wrong = "1000-2000 rw-p 0 00:00 0 \n2000-3000 rw-p 0 00:00 0 [heap]\n", "nonsense\n3000-4000 rw-p 0 00:00 0 \n"
 	if found, err := collect(mappingsIn(strings.NewReader(two + wrong))); len(found) != 2 || err == nil {
@@ -182,15 +182,15 @@ func TestMappingsInPart(t *testing.T) {
 		t.Errorf("a long name: %d, %v", len(found), err)
 	}
 	if _, err := collect(mappingsIn(strings.NewReader(strings.Repeat("x", maxLineBytes+1)))); err == nil {
-		t.Error("a line without an end was read")
+		t.Error("accepted an unterminated line")
 	}
 	const nobody = 1 << 30
 	if _, err := Mappings(nobody); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("nobody's mappings: %v", err)
+		t.Errorf("mappings of an ended process: %v", err)
 	}
 }
 
-// TestManyMappings: a process may have some ten thousand.
+// TestManyMappings: a process may have tens of thousands.
 func TestManyMappings(t *testing.T) {
 	var text strings.Builder
 	const lines = 65530
@@ -199,7 +199,7 @@ func TestManyMappings(t *testing.T) {
 	}
 	if found, err := collect(mappingsIn(strings.NewReader(text.String()))); err != nil || len(found) != lines ||
 		found[lines-1].End != 0x1000*lines {
-		t.Errorf("%d of them, %v", len(found), err)
+		t.Errorf("%d mappings, %v", len(found), err)
 	}
 }
 

@@ -11,13 +11,13 @@ import (
 	"testing"
 )
 
-// TestSeen: pids of a container, and of one in it, as a process in the first knows them.
+// TestSeen resolves pids of a container, and of a nested one, as a process in the first sees them.
 func TestSeen(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	// The shell is pid 1 of the outer namespace; its children say their own pids, the last one in a
-	// namespace of its own.
+	// The shell is pid 1 of the outer namespace. Its children print their own pids; the last one
+	// has its own namespace.
 	command := exec.Command("sh", "-c", `sleep 1000 & echo $!; exec unshare --pid --fork sleep 1000`)
 	command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID, Pdeathsig: syscall.SIGKILL}
 	out, err := command.StdoutPipe()
@@ -62,6 +62,6 @@ func TestSeen(t *testing.T) {
 		)
 	}
 	if found, err := first.Seen(1 << 22); !errors.Is(err, ErrGone) {
-		t.Errorf("a pid that nobody has is %v, %v", found, err)
+		t.Errorf("unused pid: %v, %v", found, err)
 	}
 }

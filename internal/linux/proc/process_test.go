@@ -22,12 +22,12 @@ func TestStatLine(t *testing.T) {
 	}
 	for _, bad := range []string{"", "17", "17 (cat) S 1", "17 cat S 1 2 3", "17 (cat)" + strings.Replace(after, "424242", "x", 1)} {
 		if _, err := parseStat([]byte(bad)); err == nil {
-			t.Errorf("%q gave no error", bad)
+			t.Errorf("%q: got no error", bad)
 		}
 	}
 }
 
-// TestStatusLines: a status without ids is an error, never a process of root's.
+// TestStatusLines: a status without ids is an error, never a root process.
 func TestStatusLines(t *testing.T) {
 	const whole = "Name:\tcat\nUid:\t1\t2\t3\t4\nGid:\t5\t6\t7\t8\nGroups:\t9 10 \n"
 	status, err := parseStatus(whole + "NSpid:\t700\t7\n")
@@ -44,7 +44,7 @@ func TestStatusLines(t *testing.T) {
 	}
 }
 
-func TestHandleSeesTheEnd(t *testing.T) {
+func TestHandleEnded(t *testing.T) {
 	child := exec.Command("sleep", "1000")
 	if err := child.Start(); err != nil {
 		t.Fatal(err)
@@ -66,9 +66,9 @@ func TestHandleSeesTheEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !handle.Ended() {
-		t.Error("the handle does not see that it ended")
+		t.Error("Ended is false after the end")
 	}
-	_ = child.Wait() // says only that it was killed
+	_ = child.Wait() // only reports the kill
 	if err := handle.Signal(unix.SIGKILL); !errors.Is(err, ErrGone) {
 		t.Errorf("signal after the end: %v, want ErrGone", err)
 	}
@@ -91,11 +91,11 @@ func TestCloseEndsWait(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := <-done; err == nil {
-		t.Error("wait returned as if the process had ended")
+		t.Error("Wait returned without an error")
 	}
 }
 
-func TestAnotherProcessOfTheSamePid(t *testing.T) {
+func TestOpenReusedPID(t *testing.T) {
 	self, err := Of(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestZombie(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, zombie := self.Zombie(); zombie {
-		t.Error("this process is taken for one that has ended")
+		t.Error("this process is reported as a zombie")
 	}
 	child := exec.Command("true")
 	if err := child.Start(); err != nil {
@@ -137,15 +137,15 @@ func TestZombie(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, zombie := id.Zombie(); zombie {
-		t.Error("a buried process is taken for a zombie")
+		t.Error("a reaped process is reported as a zombie")
 	}
 }
 
-// TestActsOnlyAs: a process of another user is told from one of ours, and from one that can become
-// ours again.
+// TestActsOnlyAs distinguishes processes of another user, of this user, and those that can become
+// this user again.
 func TestActsOnlyAs(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root has processes of others")
+		t.Skip("needs root: starts processes of other users")
 	}
 	const user = 61239
 	for name, test := range map[string]struct {
@@ -153,10 +153,10 @@ func TestActsOnlyAs(t *testing.T) {
 		user    uint32
 		only    bool
 	}{
-		"ours": {[]string{"sleep", "1000"}, 0, true}, "not ours": {[]string{"sleep", "1000"}, user, false},
-		"a user's":                  {[]string{"setpriv", "--reuid", "61239", "sleep", "1000"}, user, true},
-		"a user's who can be root":  {[]string{"setpriv", "--ruid", "61239", "sleep", "1000"}, user, false},
-		"root who can be that user": {[]string{"setpriv", "--ruid", "61239", "sleep", "1000"}, 0, false},
+		"this user": {[]string{"sleep", "1000"}, 0, true}, "other user": {[]string{"sleep", "1000"}, user, false},
+		"that user":                  {[]string{"setpriv", "--reuid", "61239", "sleep", "1000"}, user, true},
+		"that user, may become root": {[]string{"setpriv", "--ruid", "61239", "sleep", "1000"}, user, false},
+		"root, may become that user": {[]string{"setpriv", "--ruid", "61239", "sleep", "1000"}, 0, false},
 	} {
 		child := exec.Command(test.command[0], test.command[1:]...)
 		if err := child.Start(); err != nil {
@@ -166,7 +166,7 @@ func TestActsOnlyAs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for id.Name() != "sleep" { // it is still on its way there
+		for id.Name() != "sleep" { // exec has not happened yet
 			if err := id.Check(); err != nil {
 				t.Fatal(err)
 			}
@@ -179,7 +179,7 @@ func TestActsOnlyAs(t *testing.T) {
 	}
 }
 
-// TestUnknown: who cannot look does not say that a process is gone.
+// TestUnknown: without file descriptors a process is not reported as ended.
 func TestUnknown(t *testing.T) {
 	self, err := Of(os.Getpid())
 	if err != nil {
@@ -187,6 +187,6 @@ func TestUnknown(t *testing.T) {
 	}
 	scarce.Files(t, 0)
 	if err := self.Check(); !errors.Is(err, unix.EMFILE) || errors.Is(err, ErrGone) || self.Gone() {
-		t.Errorf("without descriptors it says %v, gone: %v", err, self.Gone())
+		t.Errorf("without descriptors: %v, gone: %v", err, self.Gone())
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is started confined stays so; what is started beside it is as before.
+// A confined process stays confined; a process started beside it is not.
 func TestStartConfined(t *testing.T) {
 	for confined, want := range map[bool]string{true: "NoNewPrivs:\t1", false: own(t)} {
 		command := exec.Command("grep", "NoNewPrivs", "/proc/self/status")
@@ -28,11 +28,11 @@ func TestStartConfined(t *testing.T) {
 		}
 	}
 	if err := StartConfined(exec.Command("/nowhere")); !os.IsNotExist(err) {
-		t.Errorf("what is not there: %v", err)
+		t.Errorf("missing program: %v", err)
 	}
 }
 
-// own is the test's own line.
+// own returns the test process's own line.
 func own(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/thread-self/status")
@@ -44,6 +44,6 @@ func own(t *testing.T) string {
 			return strings.TrimSpace(line)
 		}
 	}
-	t.Skip("this kernel does not say")
+	t.Skip("not reported by this kernel")
 	return ""
 }
