@@ -264,6 +264,7 @@ func dumpBytes(tree *Tree) uint64 {
 	return residentBytes(tree) + uint64(len(tree.Processes))*recordBytes
 }
 
+// residentBytes returns the memory of a tree that CRIU may have to write.
 func residentBytes(tree *Tree) (bytes uint64) {
 	for _, p := range tree.Processes {
 		bytes += p.ResidentBytes

@@ -111,7 +111,9 @@ func (c *checkpoint) commit(ctx context.Context) error {
 		c.pause = time.Since(c.lastPause) // the program ends right after this
 	}
 	m.Stats = image.Stats{
-		PauseMicroseconds: uint64(c.pause.Microseconds()), WrittenBytes: stats.StoredBytes, SharedBytes: stats.SharedBytes,
+		PauseMicroseconds: uint64(
+			c.pause.Microseconds(),
+		), WrittenBytes: stats.StoredBytes, SharedBytes: stats.SharedBytes,
 	}
 	for _, half := range c.halves {
 		m.Stats.WrittenBytes += half.WrittenBytes

@@ -229,6 +229,7 @@ func (c *checkpoint) openGates() {
 	all.Wait()
 }
 
+// openGate opens the gate of one device, or else aborts the device.
 func (c *checkpoint) openGate(ctx context.Context, d *device) {
 	d.closed = false
 	if err := d.Resume(ctx); err != nil {
@@ -316,11 +317,16 @@ func (c *checkpoint) dump(ctx context.Context, frozen Frozen, work Work, tree *T
 	case err == nil:
 		return nil
 	case ctx.Err() == nil && (limited.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
-		return &DeadlineError{fmt.Sprintf("the processes of pid %d were not written", tree.Processes[0].PID), limit, err}
+		return &DeadlineError{
+			fmt.Sprintf("the processes of pid %d were not written", tree.Processes[0].PID),
+			limit,
+			err,
+		}
 	}
 	return fmt.Errorf("dump: %w", err)
 }
 
+// hold calls the Hold of the options, with the deadline.
 func (c *checkpoint) hold(ctx context.Context) error {
 	if c.order.Hold == nil {
 		return nil

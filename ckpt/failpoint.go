@@ -29,7 +29,8 @@ type Failpoints struct {
 // image goes to a stream.
 func SaveSteps() []string {
 	return []string{
-		"inspect", "begin", "precopy", "pause", "quiesce", "freeze", "cut", "hold", "go-on", "write", "finish", "commit", "publish", "end",
+		"inspect", "begin", "precopy", "pause", "quiesce", "freeze", "cut", "hold", "go-on", "write", "finish",
+		"commit", "publish", "end",
 	}
 }
 

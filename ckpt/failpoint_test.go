@@ -20,8 +20,9 @@ func TestParseFailpoints(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"cut": "the actions are", "cut=": "the actions are", "cut=stop": "the actions are", "cut=kill:1s": "the actions are",
-		"cut=until": "the actions are", "cut=until:": "the actions are", "cat=kill": "no step is called so",
+		"cut": "the actions are", "cut=": "the actions are", "cut=stop": "the actions are",
+		"cut=kill:1s": "the actions are",
+		"cut=until":   "the actions are", "cut=until:": "the actions are", "cat=kill": "no step has this name",
 	} {
 		if _, err := ckpt.ParseFailpoints(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q in it", text, err, want)

@@ -73,6 +73,7 @@ func MakeParentImages(into *os.File) (*os.File, error) {
 	return earlier, nil
 }
 
+// unpackFile writes one file, with the owner of its directory.
 func unpackFile(ctx context.Context, reader *contents.Reader, entry image.Entry, into *os.File, name string) error {
 	var owner unix.Stat_t
 	if err := unix.Fstat(int(into.Fd()), &owner); err != nil {
@@ -109,6 +110,7 @@ func OpenParentImages(dir *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(fd), ParentImages), nil
 }
 
+// namesIn lists a directory.
 func namesIn(dir *os.File) ([]string, error) {
 	if _, err := dir.Seek(0, io.SeekStart); err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ func (p *progress) phase(begun Step) {
 	p.report(begun)
 }
 
+// begin starts a phase; the caller holds p.mu.
 func (p *progress) begin(name string) {
 	p.phaseName = name
 	clear(p.parts)

@@ -274,6 +274,7 @@ func (p *Prepared) ready(ctx context.Context) error {
 // Drop undoes Prepare.
 func (p *Prepared) Drop() { p.steps.undo() }
 
+// endWorkers aborts all workers.
 func (p *Prepared) endWorkers() {
 	for _, each := range p.returning {
 		each.Abort()
@@ -310,7 +311,8 @@ func (p *Prepared) Bring(ctx context.Context, order BringOrder) (*Brought, error
 	p.release()
 	root := r.trees[0].Processes()[p.roots[0]]
 	return &Brought{
-		Trees: r.trees, Root: root, Processes: len(p.order.Source.Manifest.Processes), Took: p.steps.took, returning: p.returning,
+		Trees: r.trees, Root: root, Processes: len(p.order.Source.Manifest.Processes), Took: p.steps.took,
+		returning: p.returning,
 	}, nil
 }
 

@@ -88,11 +88,15 @@ func (r *restore) writtenFiles(first bool) (files []FileContent, err error) {
 				return nil, err
 			}
 		}
-		files = append(files, FileContent{Path: saved.Path, Bytes: int64(saved.Bytes), Mode: saved.Mode, Content: content})
+		files = append(
+			files,
+			FileContent{Path: saved.Path, Bytes: int64(saved.Bytes), Mode: saved.Mode, Content: content},
+		)
 	}
 	return files, nil
 }
 
+// killTrees kills the trees that were restored so far.
 func (r *restore) killTrees() {
 	for _, tree := range r.trees {
 		if err := tree.Kill(); err != nil {

@@ -176,8 +176,10 @@ func (f *frozen) Dump(ctx context.Context, images *os.File) error {
 // dumpOrder returns the watchdog's order to dump what was found.
 func (c *CPU) dumpOrder(found *inspect.Findings, images *os.File, deadline time.Time) watchdog.Dump {
 	return watchdog.Dump{
-		Program: c.options.Program, User: found.User, Root: found.Root, External: found.External, ShellJob: found.ShellJob,
-		Links: found.Links, Connected: found.Connected, Datagrams: found.Datagrams, Namespaces: found.Namespaces, Deadline: deadline,
+		Program: c.options.Program, User: found.User, Root: found.Root, External: found.External,
+		ShellJob: found.ShellJob,
+		Links:    found.Links, Connected: found.Connected, Datagrams: found.Datagrams,
+		Namespaces: found.Namespaces, Deadline: deadline,
 		Earlier: parentImages(images),
 	}
 }

@@ -117,7 +117,7 @@ func killedRound(t *testing.T, cpu *CPU, after time.Duration) string {
 		}
 		return "gone"
 	}
-	return goesOn(t, s, "mended")
+	return goesOn(t, s, "repaired")
 }
 
 func ended(id proc.Identity) bool {

@@ -39,7 +39,8 @@ func (c *CPU) Precopy(ctx context.Context, tree *ckpt.Tree, images *os.File) err
 		return err
 	}
 	how := watchdog.Precopy{Tree: root.Identity, Dump: watchdog.Dump{
-		Program: c.options.Program, User: found.User, Root: found.Root, Namespaces: found.Namespaces, Deadline: deadline(ctx, dumpTime),
+		Program: c.options.Program, User: found.User, Root: found.Root, Namespaces: found.Namespaces,
+		Deadline: deadline(ctx, dumpTime),
 	}}
 	return errors.Join(guard.Precopy(ctx, how, into), guard.Close())
 }
@@ -59,7 +60,8 @@ func (c *CPU) checkTracking(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, checkTime)
 		defer cancel()
 		answer, err := runner.Run(ctx, runner.Request{
-			Program: c.options.Program, Type: rpc.CriuReqType_FEATURE_CHECK, Features: &rpc.CriuFeatures{MemTrack: proto.Bool(true)},
+			Program: c.options.Program, Type: rpc.CriuReqType_FEATURE_CHECK,
+			Features: &rpc.CriuFeatures{MemTrack: proto.Bool(true)},
 		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.options.Program, err)

@@ -44,8 +44,9 @@ type record struct {
 
 func newRecord(found *inspect.Findings) *record {
 	r := &record{
-		Root: found.Root, ShellJob: found.ShellJob, Connected: found.Connected, Datagrams: found.Datagrams, Outside: found.Outside,
-		Links: found.Links, Foreign: found.Foreign, SocketDirs: found.SocketDirs,
+		Root: found.Root, ShellJob: found.ShellJob, Connected: found.Connected, Datagrams: found.Datagrams,
+		Outside: found.Outside,
+		Links:   found.Links, Foreign: found.Foreign, SocketDirs: found.SocketDirs,
 	}
 	for _, end := range found.Endpoints {
 		r.Ends = append(r.Ends, end.Key)

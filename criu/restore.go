@@ -135,9 +135,11 @@ func (c *CPU) Adopt(_ context.Context, control string) (ckpt.Restored, error) {
 // plan builds the restorer's order.
 func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*plan, error) {
 	p := &plan{Order: restorer.Order{
-		Program: c.options.Program, User: runner.User{UID: order.UID, GID: order.GID, Groups: order.Groups}, Root: r.Root,
+		Program: c.options.Program, User: runner.User{UID: order.UID, GID: order.GID, Groups: order.Groups},
+		Root:    r.Root,
 		Outside: r.Outside, NewPids: order.NewPids, Cgroup: order.Cgroup, ShellJob: r.ShellJob, Connected: r.Connected,
-		Datagrams: r.Datagrams, Links: r.Links, SocketDirs: r.SocketDirs, Detach: order.Detach, Terminal: none, Log: none, Deadline: deadline(ctx, restoreTime),
+		Datagrams: r.Datagrams, Links: r.Links, SocketDirs: r.SocketDirs, Detach: order.Detach, Terminal: none,
+		Log: none, Deadline: deadline(ctx, restoreTime),
 	}}
 	pids, err := threads(order.Images)
 	if err != nil {
@@ -203,7 +205,7 @@ func (p *plan) place(place proc.Identity) error {
 	}
 	if p.NewPids && len(p.Namespaces) > 0 {
 		return fmt.Errorf(
-			"%w: a program that is restored in a container has the container's pid namespace: restore without --new-pids",
+			"%w: in a container a program gets the container's pid namespace: restore without --new-pids",
 			ErrPlace,
 		)
 	}

@@ -177,7 +177,7 @@ func (c *CPU) sharedFiles(order ckpt.RestoreOrder, r *record) (map[string]bool, 
 			id := writers[path]
 			order.Notice(
 				fmt.Sprintf(
-					"file %s: pid %d (%s), of the same image, writes it, too; the file is not restored, and both write to it",
+					"file %s: pid %d (%s), of the same image, writes it, too; it is not restored, and both write to it",
 					path,
 					id.PID,
 					id.Name(),

@@ -126,7 +126,8 @@ func FuzzPack(f *testing.F) {
 				t.Error("place beyond the end of the pack")
 			}
 		}
-		if tr, err := DecodeTrailer(raw, length); err == nil && int64(tr.Index+tr.Entries*IndexEntryBytes+TrailerBytes) != length {
+		if tr, err := DecodeTrailer(raw, length); err == nil &&
+			int64(tr.Index+tr.Entries*IndexEntryBytes+TrailerBytes) != length {
 			t.Error("index does not end at the end of the pack")
 		}
 		if m, err := DecodeMarker(raw); err == nil {

@@ -9,7 +9,8 @@ import (
 
 // StateKinds are the kinds of GPU state that a checkpoint can save or leave out.
 var StateKinds = []string{
-	"cuda_context", "cuda_module", "cuda_function", "cuda_var", "cuda_device", "cuda_memory", "cuda_stream", "cuda_event",
+	"cuda_context", "cuda_module", "cuda_function", "cuda_var", "cuda_device", "cuda_memory", "cuda_stream",
+	"cuda_event",
 }
 
 // ChooseKinds returns the kinds to save, in the order of StateKinds; nil means all.
@@ -19,7 +20,11 @@ func ChooseKinds(targets, skipped []string) ([]string, error) {
 	}
 	for _, kind := range slices.Concat(targets, skipped) {
 		if !slices.Contains(StateKinds, kind) {
-			return nil, fmt.Errorf("%.40q is not a kind of state; the kinds are %s", kind, strings.Join(StateKinds, ", "))
+			return nil, fmt.Errorf(
+				"%.40q is not a kind of state; the kinds are %s",
+				kind,
+				strings.Join(StateKinds, ", "),
+			)
 		}
 	}
 	chosen := slices.DeleteFunc(slices.Clone(StateKinds), func(kind string) bool {

@@ -249,8 +249,10 @@ func DecodeTrailer(raw []byte, packBytes int64) (Trailer, error) {
 		Sum:     Hash(raw[32:]),
 	}
 	room := uint64(packBytes) - TrailerBytes
-	if !bytes.Equal(t.Head(), raw[:32]) || packBytes < PackHeaderBytes+TrailerBytes || t.Index < PackHeaderBytes || t.Index > room ||
-		t.Index%RecordHeaderBytes != 0 || (room-t.Index)%IndexEntryBytes != 0 ||
+	if !bytes.Equal(t.Head(), raw[:32]) || packBytes < PackHeaderBytes+TrailerBytes ||
+		t.Index < PackHeaderBytes || t.Index > room ||
+		t.Index%RecordHeaderBytes != 0 ||
+		(room-t.Index)%IndexEntryBytes != 0 ||
 		t.Entries != (room-t.Index)/IndexEntryBytes {
 		return Trailer{}, malformed("the index of the pack is damaged")
 	}

@@ -90,7 +90,7 @@ func (d *Dir) inventory(writer held) (Cleaned, error) {
 			var stat unix.Stat_t
 			err := place.as(func() error { return unix.Fstatat(place.fd(), name, &stat, unix.AT_SYMLINK_NOFOLLOW) })
 			if err != nil {
-				return Cleaned{}, place.fail("look at", name, err)
+				return Cleaned{}, place.fail("stat", name, err)
 			}
 			isFolder := place.file == d.root.file && name != markerName && name != lockName
 			if !place.ours(name) || (stat.Mode&unix.S_IFMT == unix.S_IFDIR) != isFolder {

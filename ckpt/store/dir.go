@@ -196,6 +196,7 @@ func (d *Dir) checkEmpty() error {
 	return nil
 }
 
+// foreign returns an error for a file that is not part of an image.
 func (d *Dir) foreign(path string) error {
 	return fmt.Errorf("%w: %s; an image needs a new or empty directory", ErrForeign, path)
 }
@@ -304,6 +305,7 @@ func (d *Dir) Reader() (reader *contents.Reader, closePacks func(), err error) {
 // pruned or removed.
 func (d *Dir) Packs() ([]*os.File, error) { return d.packsUpTo(maxPacks) }
 
+// packsUpTo opens all packs, at most so many.
 func (d *Dir) packsUpTo(most int) ([]*os.File, error) {
 	for range openAttempts {
 		packs, err := d.openPacks(most)
@@ -318,6 +320,7 @@ func (d *Dir) packsUpTo(most int) ([]*os.File, error) {
 // maxPacks is how many packs are opened at a time, except for removing some.
 const maxPacks = 4000
 
+// openPacks opens the packs of one listing.
 func (d *Dir) openPacks(most int) (packs []*os.File, err error) {
 	names, err := d.packs.names()
 	if err != nil {
@@ -325,7 +328,7 @@ func (d *Dir) openPacks(most int) (packs []*os.File, err error) {
 	}
 	if len(names) > most {
 		return nil, fmt.Errorf(
-			"open packs of %s: %w: %d packs, and at most %d are opened; remove old generations: pos_cli image prune %s --keep N",
+			"open packs of %s: %w: %d packs of at most %d; remove old generations: pos_cli image prune %s --keep N",
 			d.Path(),
 			contents.ErrTooLarge,
 			len(names),

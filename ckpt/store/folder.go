@@ -34,6 +34,7 @@ func (d folder) path(name string) string { return filepath.Join(d.file.Name(), n
 // fd is valid while the folder is open, which outlasts every call of this file.
 func (d folder) fd() int { return int(d.file.Fd()) }
 
+// fail adds the operation and the path to an error.
 func (d folder) fail(what, name string, err error) error {
 	if err == nil {
 		return nil
@@ -80,6 +81,7 @@ func (d folder) open(name string, flags int) (*os.File, error) {
 	return file, nil
 }
 
+// modeFor returns the mode for open; it must be 0 unless a file is created.
 func modeFor(flags int) uint32 {
 	if flags&unix.O_CREAT != 0 {
 		return privateFile

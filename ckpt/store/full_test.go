@@ -258,13 +258,16 @@ func (f full) putMemories(w *contents.Writer) (all []image.Entry, err error) {
 
 func fullManifest(n uint64, f full) *image.Manifest {
 	m := &image.Manifest{
-		Version: image.Version, Generation: n, Created: time.Date(2026, 11, 21, 12, 0, int(n), 0, time.UTC), Phos: "0.3.0", Group: "ranks",
+		Version: image.Version, Generation: n, Created: time.Date(2026, 11, 21, 12, 0, int(n), 0, time.UTC),
+		Phos: "0.3.0", Group: "ranks",
 		Host:  image.Host{Name: "golden", Kernel: "6.1.0-golden", Arch: "x86_64", Boot: "0dd0"},
 		Owner: image.Owner{UID: 1000, GID: 1001, Groups: []uint32{1001, 27}, Name: "gold"}, Kinds: f.kinds,
 		Processes: []image.Process{{
 			PID: 7, Parent: 1, Command: "train", Threads: 3, GPU: &image.GPUHalf{
-				Session: 12, SessionPath: "/run/phos/sessions/12/session", ArenaPath: "/run/phos/sessions/12/arena", ArenaBytes: 16 << 30,
-				Library: fullLibrary, Gpus: "0", Job: "night", MemoryBytes: 9, PinnedBytes: 8, WrittenBytes: 7, SharedBytes: 6, Wire: 5,
+				Session: 12, SessionPath: "/run/phos/sessions/12/session",
+				ArenaPath: "/run/phos/sessions/12/arena", ArenaBytes: 16 << 30,
+				Library: fullLibrary, Gpus: "0", Job: "night", MemoryBytes: 9, PinnedBytes: 8, WrittenBytes: 7,
+				SharedBytes: 6, Wire: 5,
 				Objects: map[string]uint64{"stream": 2, "module": 1},
 				Devices: []image.Device{
 					{Ordinal: 0, Name: "a GPU", UUID: "GPU-1", MemoryBytes: 1 << 30, Capability: "9.0"},

@@ -59,9 +59,9 @@ func FuzzPack(f *testing.F) {
 			f.Add(raw, false)
 		}
 	}
-	f.Fuzz(func(t *testing.T, raw []byte, mend bool) {
+	f.Fuzz(func(t *testing.T, raw []byte, fix bool) {
 		raw = bytes.Clone(raw)
-		if mend && len(raw) > image.PackHeaderBytes+image.TrailerBytes {
+		if fix && len(raw) > image.PackHeaderBytes+image.TrailerBytes {
 			mendPack(raw)
 		}
 		pack := memoryFile(t, raw)
@@ -148,7 +148,8 @@ func FuzzJournal(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := decodeJournal(j.encode()); err != nil || again.generation != j.generation || len(again.packs) != len(j.packs) {
+		if again, err := decodeJournal(j.encode()); err != nil || again.generation != j.generation ||
+			len(again.packs) != len(j.packs) {
 			t.Errorf("decoded %+v, encoded %+v", j, again)
 		}
 	})

@@ -56,7 +56,7 @@ func (d *Dir) stillThere(locked *os.File) error {
 			return fmt.Errorf("%w: %s was removed in the meantime", ErrNoImage, d.root.path(name))
 		}
 		if err != nil {
-			return d.root.fail("look at", name, err)
+			return d.root.fail("stat", name, err)
 		}
 	}
 	return nil
@@ -91,8 +91,8 @@ func lock(file *os.File, path string, how int) error {
 	}
 	if errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
 		err = fmt.Errorf(
-			"%w (%w): use another file system, or mount this one with locks (NFS: run its lock service, or mount it with "+
-				"local_lock=flock if only one host writes)",
+			"%w (%w): use another file system, or mount this one with locks (NFS: run its lock service, "+
+				"or mount it with local_lock=flock if only one host writes)",
 			ErrNoLocks,
 			err,
 		)
@@ -127,6 +127,7 @@ func holder(file *os.File) int {
 	return 0
 }
 
+// commandOf returns the name of a process.
 func commandOf(pid int) string {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {

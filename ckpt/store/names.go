@@ -71,6 +71,7 @@ func isTemporary(name string) bool {
 	return name == journalName
 }
 
+// tooLong returns the error for a file that is longer than permitted.
 func tooLong(have, limit int64) error {
 	return fmt.Errorf("%w: %d bytes, at most %d allowed", image.ErrMalformed, have, limit)
 }

@@ -147,7 +147,10 @@ func (k Keep) choose(all []uint64) (*Pruned, error) {
 		}
 	}
 	if len(done.Kept) == 0 {
-		return nil, fmt.Errorf("%w would be left; to remove the whole image: pos_cli --clean --dir DIR", ErrNoGeneration)
+		return nil, fmt.Errorf(
+			"%w would be left; to remove the whole image: pos_cli --clean --dir DIR",
+			ErrNoGeneration,
+		)
 	}
 	return done, nil
 }

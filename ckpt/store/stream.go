@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
@@ -32,7 +33,8 @@ func writeStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) er
 		return err
 	}
 	defer done()
-	if _, err := w.Write(append(append(image.StreamHeader(), image.Frame{Magic: image.ManifestMagic, N: uint64(len(signed))}.Encode()...), signed...)); err != nil {
+	frame := image.Frame{Magic: image.ManifestMagic, N: uint64(len(signed))}
+	if _, err := w.Write(slices.Concat(image.StreamHeader(), frame.Encode(), signed)); err != nil {
 		return err
 	}
 	s := &sending{ctx: ctx, reader: reader, to: w, sent: map[image.Hash]bool{}}

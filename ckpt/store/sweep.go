@@ -194,6 +194,7 @@ func (s *sweep) candidates() (all []*candidate, err error) {
 	return all, nil
 }
 
+// liveBytes returns the size of places in a pack.
 func liveBytes(places []image.Place) (total uint64) {
 	for _, each := range places {
 		total += image.RecordHeaderBytes + uint64(each.StoredBytes)
@@ -294,6 +295,7 @@ func (d *Dir) DiskSize() (packs int, bytes uint64, err error) {
 	return len(files), bytesOf(files), nil
 }
 
+// bytesOf returns the disk space of packs.
 func bytesOf(packs []*os.File) (bytes uint64) {
 	for _, file := range packs {
 		if info, err := file.Stat(); err == nil {

@@ -54,6 +54,7 @@ func walk(
 	return nil
 }
 
+// walkRoot visits the contents of one root.
 func walkRoot(reader *contents.Reader, root root, visit func(of string, chunk image.Chunk) error) error {
 	hash, err := image.ParseHash(root.name)
 	if err != nil {

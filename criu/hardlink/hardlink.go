@@ -30,10 +30,10 @@ type Links struct {
 }
 
 // Create creates the links with a user's rights. The paths are relative to the root directory top.
-func Create(user fsuid.Rights, top string, aliases []Link) (*Links, error) {
+func Create(user fsuid.Rights, top string, links []Link) (*Links, error) {
 	made := &Links{user: user, top: top}
 	err := user.Do(func() error {
-		for _, a := range aliases {
+		for _, a := range links {
 			path := filepath.Join(top, a.Path)
 			// An interrupted dump may have left this link.
 			if err := unix.Unlink(path); err != nil && !errors.Is(err, unix.ENOENT) {

@@ -19,7 +19,8 @@ var knownKinds = []string{"eventfd", "eventpoll", "signalfd", "timerfd", "inotif
 var rejectedKinds = map[string][2]string{
 	"io_uring": {
 		"is an io_uring; its requests in flight cannot be saved",
-		"have the program use ordinary input and output (PyTorch: USE_LIBUV=0, or use_libuv=False for a TCPStore; libuv: UV_USE_IO_URING=0)",
+		"have the program use ordinary input and output (PyTorch: USE_LIBUV=0, or use_libuv=False for a TCPStore; " +
+			"libuv: UV_USE_IO_URING=0)",
 	},
 	"userfaultfd": {"is a userfaultfd; memory that it serves cannot be saved", ""},
 	"perf_event":  {"is a performance counter", "end the profiler"},
@@ -84,7 +85,8 @@ func (s *inspection) checkCharacters(m *member, d *proc.Descriptor) {
 	switch {
 	case isTerminal(d):
 		s.addTerminal(m, d)
-	case gpuDevice.MatchString(path) || unix.Major(d.Stat.Rdev) == nvidiaMajor || unix.Major(d.Stat.Rdev) == renderMajor:
+	case gpuDevice.MatchString(path) || unix.Major(d.Stat.Rdev) == nvidiaMajor ||
+		unix.Major(d.Stat.Rdev) == renderMajor:
 		s.refuse(
 			s.descriptorSubject(m, d.Number),
 			path+" belongs to another GPU library: the program uses a GPU past phos",

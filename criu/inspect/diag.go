@@ -93,6 +93,7 @@ func askUnixSockets() (map[uint32]unixSocket, error) {
 	}
 }
 
+// diagRequest returns the request for all unix sockets with their names and peers.
 func diagRequest() []byte {
 	const bytes = headerBytes + 24
 	request := make([]byte, bytes)
@@ -129,6 +130,7 @@ func parseDiag(answer []byte, found map[uint32]unixSocket) (more bool, err error
 	return true, nil
 }
 
+// align rounds up to the alignment of netlink.
 func align(length int) int { return (length + 3) &^ 3 }
 
 func parseSocket(message []byte, found map[uint32]unixSocket) error {

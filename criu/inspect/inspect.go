@@ -90,7 +90,8 @@ func Inspect(ctx context.Context, root proc.Identity, options Options) (*Finding
 	}
 	s := &inspection{
 		Options: options, byPID: map[int]*member{}, pipes: map[uint64]*pipe{}, sockets: map[uint64]*socket{},
-		ttys: map[string]*terminal{}, masters: map[int]bool{}, written: map[string]int64{}, opened: map[string]opened{}, seen: map[string]bool{},
+		ttys: map[string]*terminal{}, masters: map[int]bool{}, written: map[string]int64{},
+		opened: map[string]opened{}, seen: map[string]bool{},
 	}
 	if err := s.readProcesses(ctx, root); err != nil {
 		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
@@ -174,6 +175,7 @@ func readProcess(ctx context.Context, stat *proc.Stat) (*member, error) {
 	}
 }
 
+// readMember reads the state of one process. The error is errEnding while the process is exiting.
 func readMember(stat *proc.Stat) (*member, error) {
 	status, err := proc.ReadStatus(stat.PID)
 	if err != nil {
@@ -205,8 +207,9 @@ func (s *inspection) describe() error {
 	for _, m := range s.members {
 		s.Processes = append(s.Processes, ckpt.Process{
 			Identity: m.Identity, Parent: m.Parent, UID: m.status.UIDs[0], GID: m.status.GIDs[0], Command: m.name,
-			Inner: m.status.InnermostPID(), Threads: m.Threads, ResidentBytes: m.status.ResidentBytes, Library: findLibrary(m.mappings),
-			Mapped: mappedPaths(m.mappings),
+			Inner: m.status.InnermostPID(), Threads: m.Threads, ResidentBytes: m.status.ResidentBytes,
+			Library: findLibrary(m.mappings),
+			Mapped:  mappedPaths(m.mappings),
 		})
 		if inner := m.status.InnermostPID(); inner != m.PID {
 			if s.Outside == nil {
@@ -235,6 +238,7 @@ func (s *inspection) refuse(subject, reason, remedy string) {
 	s.note(ckpt.Obstacle{Subject: subject, Reason: reason, Remedy: remedy})
 }
 
+// note adds an obstacle, once.
 func (s *inspection) note(o ckpt.Obstacle) {
 	if key := o.Subject + o.Reason; !s.seen[key] {
 		s.seen[key] = true

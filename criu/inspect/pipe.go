@@ -64,6 +64,8 @@ func (s *inspection) checkPipes() {
 		if p.readers {
 			kind = "pipe-read"
 		}
-		s.addEndpoint(image.Endpoint{Kind: kind, Key: p.target, Descriptors: p.list(), Standard: p.standard(s.members[0].PID)})
+		s.addEndpoint(
+			image.Endpoint{Kind: kind, Key: p.target, Descriptors: p.list(), Standard: p.standard(s.members[0].PID)},
+		)
 	}
 }

@@ -177,7 +177,8 @@ func (s *inspection) checkSessions() {
 			s.refuse(
 				m.String(),
 				"belongs to a session whose leader is outside of its pid namespace",
-				"start it with setsid, or from a shell that was started with it; a shell's job that was restored in a container has lost its shell, and can only be restored from its old image",
+				"start it with setsid, or from a shell that was started with it; a shell's job that was restored "+
+					"in a container has lost its shell, and can only be restored from its old image",
 			)
 		}
 	}

@@ -37,7 +37,7 @@ func Take(pids []int) (*Snapshot, error) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("imprint of pid %d: %w", pid, err)
+			return nil, fmt.Errorf("snapshot of pid %d: %w", pid, err)
 		}
 		if one != nil {
 			all.processes = append(all.processes, *one)

@@ -152,7 +152,8 @@ func (c *Client) abandon() error {
 
 // Commit lets the tree run and outlive this phosd.
 func (c *Client) Commit() error {
-	if err := errors.Join(c.conn.Deadline(time.Now().Add(replyTimeout)), c.conn.Send(request{Commit: true})); err != nil {
+	err := errors.Join(c.conn.Deadline(time.Now().Add(replyTimeout)), c.conn.Send(request{Commit: true}))
+	if err != nil {
 		return fmt.Errorf("restorer: %w", err)
 	}
 	var said answer

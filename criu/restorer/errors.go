@@ -27,7 +27,8 @@ type PIDTaken struct {
 func (e *PIDTaken) Error() string {
 	if e.Zombie {
 		return fmt.Sprintf(
-			"pid %d (%s) is a zombie until its parent, pid %d (%s), waits for it: end the parent, or restore with --new-pids",
+			"pid %d (%s) is a zombie until its parent, pid %d (%s), waits for it: "+
+				"end the parent, or restore with --new-pids",
 			e.PID,
 			e.Name,
 			e.Parent,

@@ -94,6 +94,7 @@ func (s *server) answerAll(listener *fdpass.Listener) {
 	}
 }
 
+// answer carries out a request.
 func (s *server) answer(asked request) answer {
 	switch {
 	case asked.Describe:

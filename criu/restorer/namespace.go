@@ -13,7 +13,7 @@ import (
 const stageVariable = "PHOS_KEEPER_STAGE"
 
 // initNamespace prepares a new pid namespace, in which this process is pid 1. Its argument is the
-// pid after which the kernel shall continue to count: this process's threads must not take pids
+// pid after which the kernel continues to count: this process's threads must not take pids
 // that the tree needs. After setting the counter the process executes itself again, so that only
 // pid 1 is left.
 func initNamespace(arguments []string) error {

@@ -35,7 +35,8 @@ func (s *server) restore(ctx context.Context) error {
 	options, inherited := s.options()
 	_, err = runner.Run(ctx, runner.Request{
 		Program: s.order.Program, User: s.order.User, Type: rpc.CriuReqType_RESTORE, Options: options,
-		Images: s.files[s.order.Images], Stdin: s.file(s.order.Terminal), Inherited: inherited, Namespaces: s.namespaces(),
+		Images: s.files[s.order.Images], Stdin: s.file(s.order.Terminal), Inherited: inherited,
+		Namespaces: s.namespaces(),
 		Notify: func(script string, _ int) error {
 			if script != "pre-resume" {
 				return nil
@@ -113,7 +114,8 @@ func (s *server) checkPIDs(ctx context.Context) error {
 		stat, err := proc.ReadStat(holder)
 		if err == nil && (!stat.Zombie() || ctx.Err() != nil) {
 			return &PIDTaken{
-				PID: pid, Name: stat.Name(), Zombie: stat.Zombie(), Parent: stat.Parent, ParentName: proc.Identity{PID: stat.Parent}.Name(),
+				PID: pid, Name: stat.Name(), Zombie: stat.Zombie(), Parent: stat.Parent,
+				ParentName: proc.Identity{PID: stat.Parent}.Name(),
 			}
 		}
 		if err != nil && ctx.Err() != nil {

@@ -98,7 +98,7 @@ func (c *KernelCache) store(found []byte) error {
 		return err
 	}
 	if !inMemory(c.Dir) {
-		if err := unix.Mount("phos", c.Dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700,size=1m"); err != nil {
+		if err := mountTmpfs(c.Dir); err != nil {
 			return fmt.Errorf("%w: mount tmpfs: %w", ErrNotCached, err)
 		}
 	}
@@ -147,7 +147,8 @@ func (c *KernelCache) ask(ctx context.Context) ([]byte, error) {
 	}
 	defer place.close()
 	_, err = Run(ctx, Request{
-		Program: c.Program, Type: rpc.CriuReqType_FEATURE_CHECK, Features: &rpc.CriuFeatures{MemTrack: proto.Bool(true)},
+		Program: c.Program, Type: rpc.CriuReqType_FEATURE_CHECK,
+		Features:   &rpc.CriuFeatures{MemTrack: proto.Bool(true)},
 		Namespaces: []*os.File{place.namespace},
 	})
 	if err != nil {
@@ -181,7 +182,7 @@ func makeScratch() (*scratch, error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SLAVE, ""); err != nil {
 		return nil, fmt.Errorf("private mounts: %w", err)
 	}
-	if err := unix.Mount("phos", ownDirectory, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "mode=0700,size=1m"); err != nil {
+	if err := mountTmpfs(ownDirectory); err != nil {
 		return nil, fmt.Errorf("mount tmpfs: %w", err)
 	}
 	namespace, err := os.Open("/proc/thread-self/ns/mnt")
@@ -217,4 +218,10 @@ func (s *scratch) read(name string) ([]byte, error) {
 func inMemory(directory string) bool {
 	var info unix.Statfs_t
 	return unix.Statfs(directory, &info) == nil && info.Type == unix.TMPFS_MAGIC
+}
+
+// mountTmpfs mounts a small tmpfs that only root can enter.
+func mountTmpfs(directory string) error {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
+	return unix.Mount("phos", directory, "tmpfs", flags, "mode=0700,size=1m")
 }

@@ -126,7 +126,8 @@ func TestProvidedCacheIsUsed(t *testing.T) {
 		defer place.close()
 		before := put(t, place, test.given)
 		_, err = Run(context.Background(), Request{
-			Program: k.Program, Type: rpc.CriuReqType_FEATURE_CHECK, Features: &rpc.CriuFeatures{MemTrack: proto.Bool(true)},
+			Program: k.Program, Type: rpc.CriuReqType_FEATURE_CHECK,
+			Features:   &rpc.CriuFeatures{MemTrack: proto.Bool(true)},
 			Namespaces: []*os.File{place.namespace},
 		})
 		if err != nil {

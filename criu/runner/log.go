@@ -32,6 +32,7 @@ func newLog() (*log, error) {
 
 func (l *log) Close() { _ = l.file.Close() }
 
+// tail returns the end of the log.
 func (l *log) tail() string {
 	info, err := l.file.Stat()
 	if err != nil {

@@ -74,6 +74,7 @@ func (r *Request) check(response *rpc.CriuResp) error {
 	return fmt.Errorf("CRIU failed to %s%s", verb(r.Type), reason)
 }
 
+// verb names a request in an error.
 func verb(request rpc.CriuReqType) string {
 	switch request {
 	case rpc.CriuReqType_DUMP:
@@ -89,6 +90,7 @@ func verb(request rpc.CriuReqType) string {
 	}
 }
 
+// exchange sends a message and waits for the response.
 func exchange(socket *os.File, message *rpc.CriuReq) (*rpc.CriuResp, error) {
 	bytes, err := proto.Marshal(message)
 	if err != nil {

@@ -176,6 +176,7 @@ func reason(ctx context.Context, ended error) error {
 	return ended
 }
 
+// signaled reports whether a process was killed by a signal.
 func signaled(err error) bool {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {

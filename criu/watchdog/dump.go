@@ -72,7 +72,8 @@ func (w *watchdog) run(ctx context.Context, request runner.Request, order Dump) 
 		// In a container the cgroup's path may not exist.
 		options.FreezeCgroup = proto.String(fmt.Sprintf("/proc/self/fd/%d", runner.Descriptor(0)))
 	}
-	request.Program, request.User, request.Type, request.Options = order.Program, order.User, rpc.CriuReqType_DUMP, options
+	request.Program, request.User = order.Program, order.User
+	request.Type, request.Options = rpc.CriuReqType_DUMP, options
 	request.Namespaces, request.Inherited = namespaces, []*os.File{group}
 	_, err = runner.Run(ctx, request)
 	return err

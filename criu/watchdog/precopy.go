@@ -36,8 +36,9 @@ func (w *watchdog) precopy(ctx context.Context, order Precopy, files []*os.File)
 		return fmt.Errorf("precopy: %w", err)
 	}
 	_, err = runner.Run(ctx, runner.Request{
-		Program: order.Program, User: order.User, Type: rpc.CriuReqType_SINGLE_PRE_DUMP, Images: files[0], Namespaces: spaces,
-		Inside: always,
+		Program: order.Program, User: order.User, Type: rpc.CriuReqType_SINGLE_PRE_DUMP, Images: files[0],
+		Namespaces: spaces,
+		Inside:     always,
 		Options: &rpc.CriuOpts{
 			Pid: proto.Int32(int32(order.Root)), TrackMem: proto.Bool(true),
 			Timeout: proto.Uint32(secondsLeft(order.Deadline)),
@@ -49,6 +50,7 @@ func (w *watchdog) precopy(ctx context.Context, order Precopy, files []*os.File)
 	return errors.Join(err, w.repairRunning(order, before))
 }
 
+// snapshotRunning captures the state of a running tree.
 func snapshotRunning(order Precopy) (*repair.Snapshot, error) {
 	tree, err := proc.Tree(order.Tree)
 	if err != nil {

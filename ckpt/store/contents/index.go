@@ -52,6 +52,7 @@ func LoadIndex(pack *os.File) ([]image.Place, error) {
 	return places, nil
 }
 
+// loadPlaces reads the index and computes its sum.
 func loadPlaces(pack *os.File, trailer image.Trailer) (places []image.Place, sum image.Hash, err error) {
 	if trailer.Entries > maxContents {
 		return nil, sum, fmt.Errorf("%w: more than %d contents", ErrTooLarge, maxContents)
@@ -151,6 +152,7 @@ func nextData(file *os.File, from int64) int64 {
 	return at
 }
 
+// slotPlace returns the place of a whole chunk in a slot.
 func slotPlace(h image.Hash, at int64) image.Place {
 	return image.Place{Hash: h, Offset: uint64(at), StoredBytes: image.ChunkBytes, ContentBytes: image.ChunkBytes}
 }
@@ -198,6 +200,7 @@ func checkPadding(pack *os.File, record image.Record, at int64) error {
 		checkZeros(pack, stored+int64(record.StoredBytes), at+record.Bytes()))
 }
 
+// checkZeros checks that a range of the pack is zero.
 func checkZeros(pack *os.File, from, to int64) error {
 	if from == to {
 		return nil
@@ -216,6 +219,7 @@ func checkZeros(pack *os.File, from, to int64) error {
 	return nil
 }
 
+// placeOf returns the place of a record at an offset.
 func placeOf(record image.Record, at int64) image.Place {
 	return image.Place{
 		Hash: record.Hash, Offset: uint64(at) + image.RecordHeaderBytes + uint64(record.PadBytes),

@@ -135,6 +135,7 @@ func (r *Reader) Read(h image.Hash, dst []byte) (int, error) {
 	return 0, err
 }
 
+// readPlace reads and verifies one copy of a content.
 func (r *Reader) readPlace(h image.Hash, at place, dst []byte) error {
 	if int(at.contentBytes) > len(dst) {
 		return fmt.Errorf(

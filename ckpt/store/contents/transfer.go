@@ -42,7 +42,8 @@ func (r *Reader) stored(h image.Hash, stored, content []byte) (record image.Reco
 				ContentBytes: at.contentBytes,
 				Encoding:     at.encoding,
 			}
-			if err = loadStored(r.packs[at.pack], whole, stored[:at.storedBytes], content[:at.contentBytes]); err == nil {
+			err = loadStored(r.packs[at.pack], whole, stored[:at.storedBytes], content[:at.contentBytes])
+			if err == nil {
 				return image.Record{
 					Hash:         h,
 					Encoding:     at.encoding,

@@ -241,6 +241,7 @@ func compressed(buffer, content []byte) ([]byte, bool) {
 	return out, true
 }
 
+// fail records the first error and returns it.
 func (w *Writer) fail(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

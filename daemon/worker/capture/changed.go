@@ -17,10 +17,12 @@ func (m *memory) forgetChanged(ctx context.Context, pieces []gpu.Range, workers 
 	return wrap("compare", m, m.forgetDiffering(ctx, pieces, workers))
 }
 
+// bit reports whether bit i of a bitmap is set.
 func bit(bitmap []uint64, i uint64) bool {
 	return i/64 < uint64(len(bitmap)) && bitmap[i/64]>>(i%64)&1 == 1
 }
 
+// forgetMarked forgets dirty pieces, by the dirty bits of the memory.
 func (m *memory) forgetMarked(tracker gpu.Tracker, pieces []gpu.Range) {
 	for _, run := range runs(pieces) {
 		// Read Fresh first. A chunk that is written between the two calls is then reported as dirty

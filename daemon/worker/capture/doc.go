@@ -18,6 +18,8 @@
 // again, so a digest is valid while the bit is clear. Comparisons use the digest of the copied
 // bytes.
 //
-// Locks: Capture.mu may be held while memory.mu is taken; Snapshot.mu and buffers.mu are leaves.
+// Locks: Snapshot.mu is held while buffers.mu is taken, and Capture.mu while sources is called.
+// memory.mu is a leaf.
+//
 // The package does not depend on sessions and files. Read source.go, then snapshot.go.
 package capture

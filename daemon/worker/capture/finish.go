@@ -58,6 +58,7 @@ func (s *Snapshot) waiting() (work []waiting, bytes uint64) {
 	return append(work, here...), bytes
 }
 
+// finishOne writes one copied piece.
 func (s *Snapshot) finishOne(ctx context.Context, w waiting) error {
 	if !s.hurry.Load() {
 		if err := s.limit.Wait(ctx, int(w.piece.Bytes)); err != nil {

@@ -223,7 +223,8 @@ func (m *machine) saved(s *shelf, entries []image.Entry) map[string][]byte {
 			filled := uint64(0)
 			for _, entry := range entries {
 				for _, chunk := range entry.Chunks {
-					if entry.Name == source.Name && r.Contains(gpu.Range{Address: chunk.Address, Bytes: uint64(chunk.Bytes)}) {
+					if entry.Name == source.Name &&
+						r.Contains(gpu.Range{Address: chunk.Address, Bytes: uint64(chunk.Bytes)}) {
 						filled += uint64(copy(content[chunk.Address-r.Address:], s.read(m.t, chunk)))
 					}
 				}

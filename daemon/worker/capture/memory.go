@@ -56,12 +56,14 @@ func (m *memory) refresh(s Source) error {
 	return nil
 }
 
+// forget removes the digest of the piece at address.
 func (m *memory) forget(address uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.known, address)
 }
 
+// learn records the content of a piece.
 func (m *memory) learn(r gpu.Range, c content) {
 	c.bytes = r.Bytes
 	m.mu.Lock()

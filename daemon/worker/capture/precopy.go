@@ -102,7 +102,12 @@ func (s *Snapshot) changes(ctx context.Context) (*changed, error) {
 }
 
 // missing lists the pieces of a memory that are dirty or that the target does not have.
-func (s *Snapshot) missing(ctx context.Context, m *memory, pieces []gpu.Range, workers pool.Workers) ([]gpu.Range, error) {
+func (s *Snapshot) missing(
+	ctx context.Context,
+	m *memory,
+	pieces []gpu.Range,
+	workers pool.Workers,
+) ([]gpu.Range, error) {
 	if err := m.forgetChanged(ctx, pieces, workers); err != nil {
 		return nil, err
 	}

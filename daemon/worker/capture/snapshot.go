@@ -111,8 +111,9 @@ func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) 
 	buffers.pin = pinner(c.sources())
 	staging.pin = buffers.pin
 	return &Snapshot{
-		capture: c, target: target, options: options, buffers: buffers, staging: staging, shadows: map[*memory]gpu.Shadows{},
-		limit: contents.NewLimit(options.BandwidthBytes), written: map[image.Hash]bool{},
+		capture: c, target: target, options: options, buffers: buffers, staging: staging,
+		shadows: map[*memory]gpu.Shadows{},
+		limit:   contents.NewLimit(options.BandwidthBytes), written: map[image.Hash]bool{},
 	}, nil
 }
 

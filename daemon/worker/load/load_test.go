@@ -281,7 +281,8 @@ func TestKernelTouchesDamage(t *testing.T) {
 	stream, err := c.NewStream(gpu.StreamOptions{})
 	must(t, err)
 	must(t, stream.Submit(gpu.Launch{
-		Function: touch, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1}, Params: binary.LittleEndian.AppendUint64(nil, at(0)),
+		Function: touch, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{1, 1, 1},
+		Params: binary.LittleEndian.AppendUint64(nil, at(0)),
 	}))
 	err = stream.Synchronize()
 	if gpu.Code(err) != abi.ECCUncorrectable || !strings.Contains(err.Error(), s.pack.Name()) ||

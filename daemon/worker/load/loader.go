@@ -110,7 +110,14 @@ func (l *Loader) read(m *memory, chunk image.Chunk, into []byte) error {
 		return nil
 	}
 	// The content is lost. The driver's code for a memory error says that.
-	err = fmt.Errorf("load content %s for %#x of %s: %w: %w", chunk.Hash, chunk.Address, m.name, err, abi.ECCUncorrectable)
+	err = fmt.Errorf(
+		"load content %s for %#x of %s: %w: %w",
+		chunk.Hash,
+		chunk.Address,
+		m.name,
+		err,
+		abi.ECCUncorrectable,
+	)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failed == nil {

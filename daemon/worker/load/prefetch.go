@@ -38,6 +38,7 @@ func (l *Loader) Prefetch(ctx context.Context) error {
 	return l.Failed()
 }
 
+// open returns the backings that exist now.
 func (l *Loader) open() []*Backing {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -76,14 +76,19 @@ func (in *Intake) refill() error {
 	return Full()
 }
 
+// noneLeft reports whether an error means that no file descriptor is free.
 func noneLeft(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
 
 // Full returns an error that says that no descriptor is left, and what can be done about it.
 func Full() error {
 	var limit unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // fails only for an unknown resource
-	return fmt.Errorf("%s (pid %d) may have no more than %d files open; give it a higher limit (ulimit -n, LimitNOFILE=)",
-		filepath.Base(os.Args[0]), os.Getpid(), limit.Cur)
+	return fmt.Errorf(
+		"%s (pid %d) may have no more than %d files open; give it a higher limit (ulimit -n, LimitNOFILE=)",
+		filepath.Base(os.Args[0]),
+		os.Getpid(),
+		limit.Cur,
+	)
 }
 
 // giveUp closes a descriptor of the reserve, if there is one, for the waiting connection.

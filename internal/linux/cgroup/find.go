@@ -29,6 +29,7 @@ func findMount(mountinfo string) (mount, error) {
 	return mount{}, ErrNone
 }
 
+// hierarchy returns the mount of the cgroup2 hierarchy.
 func hierarchy() (mount, error) {
 	// Not /proc/self: that is the first thread, which may have entered a container.
 	text, err := os.ReadFile("/proc/thread-self/mountinfo")

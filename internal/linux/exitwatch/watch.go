@@ -57,7 +57,8 @@ func Open() (_ *Watch, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "phos_ends", Type: ebpf.RingBuf, MaxEntries: ringBytes}); err != nil {
+	w.ring, err = ebpf.NewMap(&ebpf.MapSpec{Name: "phos_ends", Type: ebpf.RingBuf, MaxEntries: ringBytes})
+	if err != nil {
 		return nil, err
 	}
 	w.program, err = ebpf.NewProgram(

@@ -109,6 +109,7 @@ func (h *Handle) File() *os.File { return h.file }
 // Close stops watching.
 func (h *Handle) Close() error { return h.file.Close() }
 
+// ended reports whether the process of a pidfd has ended.
 func ended(fd int) bool {
 	watch := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {

@@ -38,7 +38,8 @@ func TestMappingLines(t *testing.T) {
 		`1-2 r--p 0 08:01 5 /two\012lines and   blanks`:                                {1, 2, "r--p", 0, unix.Mkdev(8, 1), 5, "/two\nlines and   blanks"},
 		// A high offset in a file of more than 2^63 bytes, with the largest possible numbers.
 		"ffffffffff600000-ffffffffff601000 --xp fffffffffffff000 ffffffff:ffffffff 18446744073709551615 /huge": {
-			0xffffffffff600000, 0xffffffffff601000, "--xp", 0xfffffffffffff000, unix.Mkdev(0xffffffff, 0xffffffff), 1<<64 - 1, "/huge",
+			0xffffffffff600000, 0xffffffffff601000, "--xp", 0xfffffffffffff000,
+			unix.Mkdev(0xffffffff, 0xffffffff), 1<<64 - 1, "/huge",
 		},
 	} {
 		if got, err := parseMapping(line); err != nil || got != want {
@@ -46,8 +47,10 @@ func TestMappingLines(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"", "1000-3000 rw-s 00001000 103:1a", "1000 rw-s 0 0:0 0 ", "1000-3000 rw- 0 0:0 0 /a", "1000-3000 rw-s 0 0 0 /a", "x-3000 rw-s 0 0:0 0 ",
-		"1000-3000 rw-s 0 100000000:0 0 ", "1000-3000 rw-s 0 0:0 a /a", "10000000000000000-20000000000000000 rw-s 0 0:0 0 ",
+		"", "1000-3000 rw-s 00001000 103:1a", "1000 rw-s 0 0:0 0 ", "1000-3000 rw- 0 0:0 0 /a",
+		"1000-3000 rw-s 0 0 0 /a", "x-3000 rw-s 0 0:0 0 ",
+		"1000-3000 rw-s 0 100000000:0 0 ", "1000-3000 rw-s 0 0:0 a /a",
+		"10000000000000000-20000000000000000 rw-s 0 0:0 0 ",
 	} {
 		if got, err := parseMapping(bad); err == nil {
 			t.Errorf("%q became %+v", bad, got)
@@ -58,7 +61,8 @@ func TestMappingLines(t *testing.T) {
 // TestMappingAccess checks the four letters of the access mode.
 func TestMappingAccess(t *testing.T) {
 	for access, want := range map[string][4]bool{
-		"rwxs": {true, true, true, true}, "---p": {}, "r--p": {true}, "-w-s": {false, true, false, true}, "--xp": {false, false, true},
+		"rwxs": {true, true, true, true}, "---p": {}, "r--p": {true}, "-w-s": {false, true, false, true},
+		"--xp": {false, false, true},
 	} {
 		m := Mapping{Access: access}
 		if got := [4]bool{m.Readable(), m.Writable(), m.Executable(), m.Shared()}; got != want {

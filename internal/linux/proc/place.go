@@ -102,7 +102,8 @@ func below(pid, levels int, other Identity) bool {
 		space = os.NewFile(uintptr(fd), "pid namespace")
 	}
 	var have, want unix.Stat_t
-	return unix.Fstat(int(space.Fd()), &have) == nil && unix.Stat(fmt.Sprintf("/proc/%d/ns/pid", other.PID), &want) == nil &&
+	return unix.Fstat(int(space.Fd()), &have) == nil &&
+		unix.Stat(fmt.Sprintf("/proc/%d/ns/pid", other.PID), &want) == nil &&
 		have.Ino == want.Ino &&
 		have.Dev == want.Dev
 }

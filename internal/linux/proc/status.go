@@ -84,6 +84,7 @@ func parseStatus(text string) (*Status, error) {
 	return status, nil
 }
 
+// field parses the values of one line.
 func (s *Status) field(name string, values []string) {
 	switch name {
 	case "Uid":
@@ -115,6 +116,7 @@ func (s *Status) field(name string, values []string) {
 	}
 }
 
+// set returns the field for a hexadecimal set.
 func (s *Status) set(name string) *uint64 {
 	switch name {
 	case "CapPrm":
