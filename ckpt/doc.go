@@ -12,16 +12,4 @@
 //
 // Locks: imageWriter.mu is held while store.Transaction takes its lock, and progress.mu while the
 // caller's Progress function runs. Prepared.mu, checkpoint.mu and timing.mu are leaves.
-package ckpt/store.
-//
-// A checkpoint copies memory while the programs run. Then it closes the gates, waits for calls in
-// flight, freezes the tree, saves what is dirty and the CPU half, and resumes the tree. Afterwards
-// it writes the data that was only copied to buffers, and commits the manifest last. Every step can
-// be undone and is a failpoint. Read interfaces.go first.
-//
-// Packages below: ckpt/image is the format and ckpt/store its files; daemon/worker/capture and
-// daemon/worker/load copy memory out and in.
-//
-// LOCKS: Prepared.mu, checkpoint.mu, progress.mu, timing.mu and imageWriter.mu are leaves; none is
-// held while another is taken. progress.mu is held while the caller's Progress function runs.
 package ckpt

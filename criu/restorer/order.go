@@ -9,8 +9,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Role is the argument with which phosd starts itself as a restorer. An older phosd's restorers are
-// found by their sockets, but keep the name: scripts and process lists show it.
+// Role is the argument with which phosd starts itself as a restorer. Like the other words that
+// other versions of phosd may see, it keeps its old name.
 const Role = "keeper"
 
 // orderFD is the restorer's connection to the phosd that started it.
