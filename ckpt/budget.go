@@ -12,7 +12,7 @@ const (
 // budget returns the rest of the memory that the checkpoint may take.
 func (c *checkpoint) budget() uint64 {
 	left := c.order.Options.BudgetBytes
-	for _, work := range c.work {
+	for _, work := range c.workDirs {
 		left -= min(left, work.MemoryBytes())
 	}
 	return left

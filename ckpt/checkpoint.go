@@ -103,7 +103,7 @@ type checkpoint struct {
 	trees    []*Tree
 	devices  []*device
 	image    *imageWriter
-	work     []Work
+	workDirs []Work
 	frozen   []Frozen
 	// dumped is set after a first dump, which must be discarded before the next one.
 	dumped bool
@@ -253,7 +253,7 @@ func (c *checkpoint) begin(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		c.work = append(c.work, work)
+		c.workDirs = append(c.workDirs, work)
 	}
 	return nil
 }
@@ -289,10 +289,10 @@ func (c *checkpoint) abort() {
 // removeWork removes the private directories.
 func (c *checkpoint) removeWork() error {
 	var failures []error
-	for _, work := range c.work {
+	for _, work := range c.workDirs {
 		failures = append(failures, work.Remove())
 	}
-	c.work = nil
+	c.workDirs = nil
 	return errors.Join(failures...)
 }
 

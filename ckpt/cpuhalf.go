@@ -19,12 +19,12 @@ import (
 // write puts CRIU's files into the image. An entry is named ROOT/FILE, where ROOT is the pid of the
 // tree's root.
 func (c *checkpoint) write(ctx context.Context) error {
-	if len(c.work) == 0 {
+	if len(c.workDirs) == 0 {
 		return nil
 	}
 	c.progress.phase(Step{Phase: "write"})
 	tree := &image.Tree{}
-	for i, work := range c.work {
+	for i, work := range c.workDirs {
 		entries, err := c.putTree(ctx, work.Descriptor(), c.trees[i].Processes[0])
 		if err != nil {
 			return fmt.Errorf("write processes: %w", err)

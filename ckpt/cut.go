@@ -53,8 +53,8 @@ func (c *checkpoint) precopy(ctx context.Context) error {
 	work := []func(context.Context) error{func(ctx context.Context) error {
 		return c.retryBusy(ctx, time.Now().Add(c.order.Deadline), c.beginDevices)
 	}}
-	for i := range c.work {
-		work = append(work, func(ctx context.Context) error { return c.precopyTree(ctx, c.trees[i], c.work[i]) })
+	for i := range c.workDirs {
+		work = append(work, func(ctx context.Context) error { return c.precopyTree(ctx, c.trees[i], c.workDirs[i]) })
 	}
 	return pool.Run(ctx, work...)
 }
@@ -292,7 +292,7 @@ func (c *checkpoint) cut(ctx context.Context, until time.Time) error {
 			return withPID(d, d.Cut(ctx, max(time.Until(until), minRetryDelay)))
 		}))
 	}
-	for i, work1 := range c.work {
+	for i, work1 := range c.workDirs {
 		work = append(work, c.timing.timed("processes", func(ctx context.Context) error {
 			return c.dump(ctx, c.frozen[i], work1, c.trees[i])
 		}))

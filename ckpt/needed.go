@@ -25,8 +25,8 @@ const maxListBytes = 64 << 20
 
 // Needed returns the needed files of all processes; none if the CPU is not an Examiner.
 func (s *Source) Needed(cpu CPU) (found []NeededFile, err error) {
-	examiner, can := cpu.(Examiner)
-	if !can || s.Manifest.CPU.Tree == "" {
+	examiner, ok := cpu.(Examiner)
+	if !ok || s.Manifest.CPU.Tree == "" {
 		return nil, nil
 	}
 	hash, err := image.ParseHash(s.Manifest.CPU.Tree)

@@ -12,13 +12,13 @@ const prepareTimeout = 10 * time.Second
 // prepareAll prepares what would otherwise prolong the pause. What fails here is done during the
 // pause.
 func (c *checkpoint) prepareAll(ctx context.Context) {
-	preparer, offers := c.order.CPU.(Preparer)
-	if !offers {
+	preparer, ok := c.order.CPU.(Preparer)
+	if !ok {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
-	for i, work := range c.work {
+	for i, work := range c.workDirs {
 		drop, err := preparer.Prepare(ctx, c.trees[i], work.Descriptor())
 		if err != nil {
 			c.steps.log.Debug("prepare for the pause", "pid", c.trees[i].Processes[0].PID, "error", err)

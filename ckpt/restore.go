@@ -87,13 +87,13 @@ type BringOrder struct {
 // Prepared is an image of which everything is restored but the processes. The caller either commits
 // or closes it.
 type Prepared struct {
-	order     PrepareOrder
-	steps     *sequence
-	progress  *progress
-	roots     []int
-	work      []Work
-	returning map[int]Returning
-	files     map[string]*os.File // saved libraries that are not at their paths
+	order    PrepareOrder
+	steps    *sequence
+	progress *progress
+	roots    []int
+	workDirs []Work
+	workers  map[int]Returning
+	files    map[string]*os.File // saved libraries that are not at their paths
 
 	mu sync.Mutex // guards returning and work while Prepare fills them
 }
@@ -106,8 +106,8 @@ type Brought struct {
 	Root      proc.Identity
 	Processes int
 	// Took is the duration of each step.
-	Took      map[string]time.Duration
-	returning map[int]Returning
+	Took    map[string]time.Duration
+	workers map[int]Returning
 }
 
 // Prepare unpacks CRIU's files and starts the workers. With Eager set it returns when all memory is
@@ -116,7 +116,7 @@ func Prepare(ctx context.Context, order PrepareOrder) (*Prepared, error) {
 	progress := newProgress(order.Progress)
 	p := &Prepared{
 		order: order, progress: progress, steps: newSequence(order.Fail, order.Log, progress.phase),
-		roots: rootsOf(order.Source.Manifest), returning: make(map[int]Returning), files: make(map[string]*os.File),
+		roots: rootsOf(order.Source.Manifest), workers: make(map[int]Returning), files: make(map[string]*os.File),
 	}
 	if err := p.steps.run(ctx, p.prepareSteps()...); err != nil {
 		return nil, err
@@ -208,7 +208,7 @@ func (p *Prepared) unpackAll(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		p.work = append(p.work, work)
+		p.workDirs = append(p.workDirs, work)
 		if err := unpack(ctx, p.order.Source.Reader, m.CPU.Tree, work.Descriptor(), root); err != nil {
 			return fmt.Errorf("unpack processes: %w", err)
 		}
@@ -250,7 +250,7 @@ func (p *Prepared) startWorkers(ctx context.Context) error {
 			}
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.returning[each.PID] = made
+			p.workers[each.PID] = made
 			return nil
 		})
 	}
@@ -260,7 +260,7 @@ func (p *Prepared) startWorkers(ctx context.Context) error {
 // ready blocks until the programs may run.
 func (p *Prepared) ready(ctx context.Context) error {
 	var work []func(context.Context) error
-	for pid, each := range p.returning {
+	for pid, each := range p.workers {
 		work = append(work, func(ctx context.Context) error {
 			if err := each.Ready(ctx, func(now Step) { p.progress.part(pid, now) }); err != nil {
 				return fmt.Errorf("pid %d: %w", pid, err)
@@ -276,20 +276,20 @@ func (p *Prepared) Drop() { p.steps.undo() }
 
 // endWorkers aborts all workers.
 func (p *Prepared) endWorkers() {
-	for _, each := range p.returning {
+	for _, each := range p.workers {
 		each.Abort()
 	}
-	clear(p.returning)
+	clear(p.workers)
 }
 
 // removeTemporary removes the files that are needed only until the processes are restored.
 func (p *Prepared) removeTemporary() {
-	for _, work := range p.work {
+	for _, work := range p.workDirs {
 		if err := work.Remove(); err != nil {
 			p.steps.log.Error("cannot remove temporary files of a restore", "error", err)
 		}
 	}
-	p.work = nil
+	p.workDirs = nil
 	for _, file := range p.files {
 		_ = file.Close() // opened for reading only
 	}
@@ -312,7 +312,7 @@ func (p *Prepared) Bring(ctx context.Context, order BringOrder) (*Brought, error
 	root := r.trees[0].Processes()[p.roots[0]]
 	return &Brought{
 		Trees: r.trees, Root: root, Processes: len(p.order.Source.Manifest.Processes), Took: p.steps.took,
-		returning: p.returning,
+		workers: p.workers,
 	}, nil
 }
 
@@ -320,7 +320,7 @@ func (p *Prepared) Bring(ctx context.Context, order BringOrder) (*Brought, error
 func (b *Brought) Loaded(ctx context.Context) (bytes uint64, err error) {
 	var mu sync.Mutex
 	var work []func(context.Context) error
-	for _, each := range b.returning {
+	for _, each := range b.workers {
 		work = append(work, func(ctx context.Context) error {
 			loaded, err := each.Loaded(ctx)
 			mu.Lock()

@@ -42,7 +42,7 @@ func (r *restore) processes(ctx context.Context) error {
 			return err
 		}
 		order := RestoreOrder{
-			Images: r.work[i].Descriptor(),
+			Images: r.workDirs[i].Descriptor(),
 			UID:    m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups,
 			Root: root, NewPids: r.order.NewPids, Remap: r.remap(),
 			Endpoints: r.order.Endpoints, Described: m.Endpoints, Files: files,
@@ -61,7 +61,7 @@ func (r *restore) processes(ctx context.Context) error {
 // remap returns the files that replace mapped paths, by path.
 func (r *restore) remap() map[string]*os.File {
 	remap := make(map[string]*os.File)
-	for _, each := range r.returning {
+	for _, each := range r.workers {
 		for path, file := range each.Files() {
 			remap[path] = file
 		}
@@ -115,7 +115,7 @@ func (r *restore) attach(ctx context.Context) error {
 		}
 	}
 	var work []func(context.Context) error
-	for pid, worker := range r.returning {
+	for pid, worker := range r.workers {
 		work = append(work, func(ctx context.Context) error {
 			id, found := all[pid]
 			if !found {

@@ -50,8 +50,8 @@ func (p *plan) addOwn(file *os.File) int {
 
 func (p *plan) close() { fdpass.Close(p.own) }
 
-// drop closes the pipes of a plan that is not carried out.
-func (p *plan) drop() {
+// closeFlows closes the pipes of a plan that is not carried out.
+func (p *plan) closeFlows() {
 	for _, each := range p.flows {
 		_ = each.to.Close()
 	}
@@ -61,10 +61,10 @@ func (p *plan) drop() {
 type restored struct {
 	client *restorer.Client
 	// control is the path of the restorer's socket.
-	control string
-	kept    bool
-	record  *record
-	found   map[int]proc.Identity
+	control   string
+	committed bool
+	record    *record
+	found     map[int]proc.Identity
 }
 
 // Restore restores a tree, which stays frozen until Keep.
@@ -81,19 +81,19 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restor
 	if err := filelist.ForgetSizes(order.Images, pathsOf(order.Files)); err != nil {
 		return nil, err
 	}
-	p, err := c.plan(ctx, order, r)
+	p, err := c.newPlan(ctx, order, r)
 	defer p.close()
 	if err != nil {
-		p.drop()
+		p.closeFlows()
 		return nil, errors.Join(err, removeSocket(order.Control))
 	}
-	var dry flowError
+	var failed flowError
 	for _, each := range p.flows {
-		go each.run(&dry)
+		go each.run(&failed)
 	}
 	client, err := restorer.Start(ctx, c.options.Roles, order.Control, p.Order, p.files)
 	if err != nil {
-		return nil, errors.Join(dry.cause(err), removeSocket(order.Control))
+		return nil, errors.Join(failed.cause(err), removeSocket(order.Control))
 	}
 	back := &restored{client: client, control: order.Control, record: r}
 	if back.found, err = back.readProcesses(); err != nil {
@@ -120,7 +120,7 @@ func (c *CPU) Adopt(_ context.Context, control string) (ckpt.Restored, error) {
 	if err != nil {
 		return nil, err
 	}
-	back := &restored{client: client, kept: true, record: &record{Outside: client.Outside()}}
+	back := &restored{client: client, committed: true, record: &record{Outside: client.Outside()}}
 	back.found, err = back.readProcesses()
 	switch {
 	case err == nil:
@@ -132,8 +132,8 @@ func (c *CPU) Adopt(_ context.Context, control string) (ckpt.Restored, error) {
 	return back, err
 }
 
-// plan builds the restorer's order.
-func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*plan, error) {
+// newPlan builds the restorer's order.
+func (c *CPU) newPlan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*plan, error) {
 	p := &plan{Order: restorer.Order{
 		Program: c.options.Program, User: runner.User{UID: order.UID, GID: order.GID, Groups: order.Groups},
 		Root:    r.Root,
@@ -162,27 +162,27 @@ func (c *CPU) plan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*pl
 			restorer.Inherited{Key: strings.TrimPrefix(path, "/"), File: p.add(order.Remap[path])},
 		)
 	}
-	if err := p.place(order.Place); err != nil {
+	if err := p.addNamespaces(order.Place); err != nil {
 		return p, err
 	}
-	if err := p.foreign(order, r); err != nil {
+	if err := p.addForeign(order, r); err != nil {
 		return p, err
 	}
-	if err := p.ends(order, r); err != nil {
+	if err := p.addEnds(order, r); err != nil {
 		return p, err
 	}
 	shared, err := c.sharedFiles(order, r)
 	if err != nil {
 		return p, err
 	}
-	return p, p.contents(order.Files, shared)
+	return p, p.addContents(order.Files, shared)
 }
 
 // ErrPlace is returned when a tree cannot be restored in the requested namespaces.
 var ErrPlace = errors.New("cannot be restored here")
 
-// place opens the namespaces of the tree that differ from phosd's.
-func (p *plan) place(place proc.Identity) error {
+// addNamespaces opens the namespaces of the tree that differ from phosd's.
+func (p *plan) addNamespaces(place proc.Identity) error {
 	if place.PID == 0 {
 		return nil
 	}
@@ -212,9 +212,9 @@ func (p *plan) place(place proc.Identity) error {
 	return nil
 }
 
-// foreign opens the files that the tree had through mounts of other namespaces. They are opened
+// addForeign opens the files that the tree had through mounts of other namespaces. They are opened
 // with the user's rights, because CRIU does not check the path of inherited files.
-func (p *plan) foreign(order ckpt.RestoreOrder, r *record) error {
+func (p *plan) addForeign(order ckpt.RestoreOrder, r *record) error {
 	for _, f := range r.Foreign {
 		if file := order.Remap[f.Path]; file != nil {
 			p.Inherit = append(p.Inherit, restorer.Inherited{Key: f.Key, File: p.add(file)})
@@ -238,14 +238,14 @@ func (p *plan) foreign(order ckpt.RestoreOrder, r *record) error {
 	return nil
 }
 
-// ends opens a replacement for each outside end.
-func (p *plan) ends(order ckpt.RestoreOrder, r *record) error {
+// addEnds opens a replacement for each outside end.
+func (p *plan) addEnds(order ckpt.RestoreOrder, r *record) error {
 	for _, end := range order.Described {
 		if !slices.Contains(r.Ends, end.Key) {
 			// It belongs to another tree of the same image.
 			continue
 		}
-		index, err := p.end(end, order.Endpoints[end.ID])
+		index, err := p.addEnd(end, order.Endpoints[end.ID])
 		if err != nil {
 			return fmt.Errorf("replacement for %s (%s): %w", strings.Join(end.Descriptors, ", "), end.Kind, err)
 		}
@@ -258,11 +258,11 @@ func (p *plan) ends(order ckpt.RestoreOrder, r *record) error {
 	return nil
 }
 
-func (p *plan) end(end image.Endpoint, given *os.File) (int, error) {
+func (p *plan) addEnd(end image.Endpoint, given *os.File) (int, error) {
 	if given != nil {
 		return p.add(given), p.chown(end, given)
 	}
-	file, drained, err := standIn(end)
+	file, drained, err := replacement(end)
 	if err != nil {
 		return none, err
 	}
@@ -300,9 +300,9 @@ type flow struct {
 
 // run copies the content and closes the pipe. On failure the reader sees a short file; the cause is
 // in failed before that.
-func (f flow) run(dry *flowError) {
+func (f flow) run(failed *flowError) {
 	if _, err := io.Copy(f.to, f.Content); err != nil {
-		dry.note(fmt.Errorf("content of %s: %w", f.Path, err))
+		failed.note(fmt.Errorf("content of %s: %w", f.Path, err))
 	}
 	_ = f.to.Close()
 }
@@ -332,9 +332,9 @@ func (d *flowError) cause(failure error) error {
 	return fmt.Errorf("%w: %w", failure, d.first)
 }
 
-// contents creates pipes for the contents of files. The restorer writes the files one after the
+// addContents creates pipes for the contents of files. The restorer writes the files one after the
 // other.
-func (p *plan) contents(files []ckpt.FileContent, shared map[string]bool) error {
+func (p *plan) addContents(files []ckpt.FileContent, shared map[string]bool) error {
 	for _, file := range files {
 		written := restorer.Written{
 			Path:    file.Path,
@@ -376,13 +376,13 @@ func (r *restored) Keep() error {
 	if err := r.client.Commit(); err != nil {
 		return err
 	}
-	r.kept = true
+	r.committed = true
 	return nil
 }
 
 // Kill ends the tree.
 func (r *restored) Kill() error {
-	if !r.kept {
+	if !r.committed {
 		return errors.Join(r.client.Abandon(), removeSocket(r.control))
 	}
 	if err := r.client.Kill(); err != nil && !errors.Is(err, proc.ErrGone) {
@@ -397,9 +397,9 @@ func (r *restored) Signal(signal int) error { return r.client.Signal(signal) }
 // Wait waits until the root has ended.
 func (r *restored) Wait(ctx context.Context) (int, error) { return r.client.Wait(ctx) }
 
-// standIn returns a replacement for an end that the caller did not provide. What the program writes
+// replacement returns a replacement for an end that the caller did not provide. What the program writes
 // to it can be read from drained.
-func standIn(end image.Endpoint) (file, drained *os.File, err error) {
+func replacement(end image.Endpoint) (file, drained *os.File, err error) {
 	switch end.Kind {
 	case "pipe-read":
 		file, err = os.Open(os.DevNull)

@@ -119,7 +119,7 @@ func (s *sharing) writers(
 		if user.Do(func() error { return unix.Stat(filepath.Join(root, file.Path), &now) }) != nil {
 			continue
 		}
-		if id, is := written[fileID{now.Dev, now.Ino}]; is {
+		if id, ok := written[fileID{now.Dev, now.Ino}]; ok {
 			found[file.Path] = id
 		}
 	}

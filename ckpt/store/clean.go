@@ -103,7 +103,7 @@ func (d *Dir) inventory(writer held) (Cleaned, error) {
 			if !isFolder {
 				all.Bytes += uint64(stat.Size)
 			}
-			if n, ours := parseGeneration(name); ours && place.file == d.generations.file {
+			if n, ok := parseGeneration(name); ok && place.file == d.generations.file {
 				all.Generations = append(all.Generations, n)
 			}
 			if place.file == d.packs.file {

@@ -260,13 +260,13 @@ func diffMemory(name string, before, after []image.Chunk) MemoryDifference {
 	var ranges []Range
 	for _, chunk := range after {
 		out.TotalBytes += uint64(chunk.Bytes)
-		old, there := was[chunk.Address]
+		old, ok := was[chunk.Address]
 		delete(was, chunk.Address)
-		if there && old.Hash == chunk.Hash && old.Bytes == chunk.Bytes {
+		if ok && old.Hash == chunk.Hash && old.Bytes == chunk.Bytes {
 			continue
 		}
 		change := Changed
-		if !there {
+		if !ok {
 			change = Added
 		}
 		ranges = append(ranges, Range{chunk.Address, uint64(chunk.Bytes), change})

@@ -27,7 +27,7 @@ func (t *Total) add(before, after []image.Chunk) {
 	}
 	for _, chunk := range after {
 		t.BytesAfter += uint64(chunk.Bytes)
-		if old, there := was[chunk.Address]; there && old == chunk {
+		if old, ok := was[chunk.Address]; ok && old == chunk {
 			t.SharedBytes += uint64(chunk.Bytes)
 		} else {
 			t.ChangedBytes += uint64(chunk.Bytes)

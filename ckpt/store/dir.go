@@ -225,7 +225,7 @@ func (d *Dir) Generations() ([]uint64, error) {
 	}
 	var all []uint64
 	for _, name := range names {
-		if n, ours := parseGeneration(name); ours {
+		if n, ok := parseGeneration(name); ok {
 			all = append(all, n)
 		}
 	}
@@ -338,7 +338,7 @@ func (d *Dir) openPacks(most int) (packs []*os.File, err error) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if _, ours := parsePack(name); !ours {
+		if _, ok := parsePack(name); !ok {
 			continue
 		}
 		pack, err := d.packs.open(name, unix.O_RDONLY)

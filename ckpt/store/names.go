@@ -64,7 +64,7 @@ func parseSuffixed(name, suffix string) (image.ID, bool) {
 // isTemporary reports whether a name in tmp is one that this package creates.
 func isTemporary(name string) bool {
 	for _, suffix := range []string{packSuffix, generationSuffix, markerSuffix} {
-		if _, ours := parseSuffixed(name, suffix); ours {
+		if _, ok := parseSuffixed(name, suffix); ok {
 			return true
 		}
 	}

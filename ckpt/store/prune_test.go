@@ -175,7 +175,7 @@ func same(t *testing.T, before, after map[string][]byte) {
 		}
 	}
 	for name := range after {
-		if _, there := before[name]; !there {
+		if _, ok := before[name]; !ok {
 			t.Errorf("unexpected file %s", name)
 		}
 	}

@@ -27,9 +27,9 @@ type socket struct {
 	local, remote netip.AddrPort
 	// peerName is the name of a unix socket's other end. The kernel knows it even before accept and
 	// after close.
-	peerName string
-	peerPID  int
-	gone     bool
+	peerName   string
+	peerPID    int
+	unreadable bool
 }
 
 func (s *inspection) addSocket(m *member, d *proc.Descriptor) {
@@ -38,7 +38,7 @@ func (s *inspection) addSocket(m *member, d *proc.Descriptor) {
 		found = &socket{inode: d.Stat.Ino}
 		err := found.query(m.PID, d.Number)
 		s.noteUnknown(err)
-		found.gone = err != nil
+		found.unreadable = err != nil
 		s.sockets[d.Stat.Ino] = found
 	}
 	found.add(m.PID, d.Number)
@@ -62,7 +62,7 @@ func (k *socket) query(pid, number int) error {
 	k.listening = accepts == 1
 	k.local, k.remote = addrPort(unix.Getsockname(fd)), addrPort(unix.Getpeername(fd))
 	if peer, err := unix.Getpeername(fd); err == nil {
-		if at, is := peer.(*unix.SockaddrUnix); is {
+		if at, ok := peer.(*unix.SockaddrUnix); ok {
 			k.peerName = at.Name
 		}
 	}
@@ -98,7 +98,7 @@ func (s *inspection) checkSockets() error {
 	for _, inode := range slices.Sorted(maps.Keys(s.sockets)) {
 		k := s.sockets[inode]
 		switch {
-		case k.gone:
+		case k.unreadable:
 		case k.domain == unix.AF_UNIX:
 			s.checkUnix(k, diag)
 		case k.domain == unix.AF_INET || k.domain == unix.AF_INET6:
@@ -157,7 +157,7 @@ func (s *inspection) checkUnix(k *socket, diag map[uint32]unixSocket) {
 	if !there || k.listening || entry.state != established && entry.peer == 0 {
 		return
 	}
-	if _, inside := s.sockets[uint64(entry.peer)]; inside && entry.peer != 0 {
+	if _, ok := s.sockets[uint64(entry.peer)]; ok && entry.peer != 0 {
 		return
 	}
 	peer := diag[entry.peer]

@@ -88,7 +88,7 @@ func (s *inspection) checkTerminals() {
 		}
 		end.Rows, end.Columns = s.windowSize(t)
 		id := s.addEndpoint(end)
-		if s.ofJob(t) && s.JobTerminal == 0 {
+		if s.isJobTerminal(t) && s.JobTerminal == 0 {
 			s.JobTerminal = id
 			continue
 		}
@@ -96,9 +96,9 @@ func (s *inspection) checkTerminals() {
 	}
 }
 
-// ofJob reports whether t is the controlling terminal of processes whose session leader is outside
+// isJobTerminal reports whether t is the controlling terminal of processes whose session leader is outside
 // of the tree, for example a shell.
-func (s *inspection) ofJob(t *terminal) bool {
+func (s *inspection) isJobTerminal(t *terminal) bool {
 	return slices.ContainsFunc(s.members, func(m *member) bool {
 		return unix.Major(m.Terminal) == t.major && unix.Minor(m.Terminal) == t.minor && s.byPID[m.Session] == nil
 	})

@@ -66,8 +66,8 @@ func (p *processSnapshot) repairCode() error {
 
 // repairSignals restores the signal mask of a thread.
 func (p *processSnapshot) repairSignals(thread int) error {
-	before, known := p.blocked[thread]
-	if !known || before == parasiteMask {
+	before, ok := p.blocked[thread]
+	if !ok || before == parasiteMask {
 		return nil
 	}
 	status, err := proc.ReadThreadStatus(p.PID, thread)

@@ -140,7 +140,7 @@ func (s *server) findTaken() (pid, holder int, err error) {
 		return 0, 0, err
 	}
 	for _, pid := range s.order.PIDs {
-		if holder, is := inside[pid]; is {
+		if holder, ok := inside[pid]; ok {
 			return pid, holder, nil
 		}
 	}

@@ -114,8 +114,8 @@ const commitTime = 15 * time.Minute
 // waitCommit waits for phosd's commit.
 func (s *server) waitCommit(orders <-chan request) bool {
 	select {
-	case next, there := <-orders:
-		return there && next.Commit
+	case next, ok := <-orders:
+		return ok && next.Commit
 	case <-time.After(commitTime):
 		return false
 	}

@@ -44,7 +44,7 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	if err != nil {
 		return errors.Join(fmt.Errorf("dump: %w", err), second.Remove())
 	}
-	if first := w.take(order); first != nil {
+	if first := w.takePrepared(order); first != nil {
 		err = first.run(ctx)
 	} else {
 		err = w.run(ctx, runner.Request{Images: files[0], Inside: always}, order)

@@ -19,12 +19,12 @@ import (
 // yet.
 const beforeDump = "pre-dump"
 
-// errNotWanted ends a CRIU that was started for a dump that is not requested.
-var errNotWanted = errors.New("another dump was requested")
+// errOtherDump ends a CRIU that was started for a dump that is not requested.
+var errOtherDump = errors.New("another dump was requested")
 
-// waiting is a CRIU that was started before the tree was frozen. What it does until it waits takes
+// preparedCRIU is a CRIU that was started before the tree was frozen. What it does until it waits takes
 // as long as the rest of a small program's dump, and does not need the program to be frozen.
-type waiting struct {
+type preparedCRIU struct {
 	order Dump
 	// release is closed to let it continue.
 	release chan struct{}
@@ -34,7 +34,7 @@ type waiting struct {
 
 // makeReady moves the tree to its cgroup, starts CRIU, and returns when CRIU waits.
 func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File) error {
-	if w.group != nil || w.waiting != nil || len(files) != 1 {
+	if w.group != nil || w.prepared != nil || len(files) != 1 {
 		return fmt.Errorf("make ready: %w", ErrOrder)
 	}
 	group, err := freezer.Gather(order.Root, cgroup.Name(groupKind, w.self))
@@ -42,7 +42,7 @@ func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File
 		return fmt.Errorf("make ready: %w", err)
 	}
 	w.group, w.root, w.gathered = group, order.Root, true
-	first := &waiting{order: order.Dump, release: make(chan struct{}), ended: make(chan error, 1)}
+	first := &preparedCRIU{order: order.Dump, release: make(chan struct{}), ended: make(chan error, 1)}
 	lasting, cancel := context.WithCancelCause(context.Background())
 	first.cancel = cancel
 	reached := make(chan struct{})
@@ -62,12 +62,12 @@ func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File
 	}()
 	select {
 	case <-reached:
-		w.waiting = first
+		w.prepared = first
 		return nil
 	case err := <-first.ended:
 		cancel(nil)
 		// If CRIU was killed, it has left its children.
-		return fmt.Errorf("make ready: %w", errors.Join(err, errNeverWaited, orphans.EndSession(w.self)))
+		return fmt.Errorf("make ready: %w", errors.Join(err, errNotReached, orphans.EndSession(w.self)))
 	case <-ctx.Done():
 		cancel(context.Cause(ctx))
 		<-first.ended
@@ -75,11 +75,11 @@ func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File
 	}
 }
 
-// errNeverWaited is returned when CRIU ended before the stage at which it should wait.
-var errNeverWaited = errors.New("CRIU ended before its dump")
+// errNotReached is returned when CRIU ended before the stage at which it should wait.
+var errNotReached = errors.New("CRIU ended before its dump")
 
 // released reports whether CRIU may continue.
-func (f *waiting) released() bool {
+func (f *preparedCRIU) released() bool {
 	select {
 	case <-f.release:
 		return true
@@ -88,7 +88,7 @@ func (f *waiting) released() bool {
 	}
 }
 
-func (f *waiting) await(ctx context.Context) error {
+func (f *preparedCRIU) await(ctx context.Context) error {
 	select {
 	case <-f.release:
 		return nil
@@ -97,24 +97,24 @@ func (f *waiting) await(ctx context.Context) error {
 	}
 }
 
-// take returns the waiting CRIU if its options match the order; otherwise it ends it.
-func (w *watchdog) take(order Dump) *waiting {
-	if w.waiting == nil {
+// takePrepared returns the waiting CRIU if its options match the order; otherwise it ends it.
+func (w *watchdog) takePrepared(order Dump) *preparedCRIU {
+	if w.prepared == nil {
 		return nil
 	}
-	mine := w.waiting.order
+	mine := w.prepared.order
 	mine.Deadline, order.Deadline = time.Time{}, time.Time{}
 	if !reflect.DeepEqual(mine, order) {
-		w.dismiss()
+		w.dropPrepared()
 		return nil
 	}
-	first := w.waiting
-	w.waiting = nil
+	first := w.prepared
+	w.prepared = nil
 	return first
 }
 
 // run lets CRIU continue with the dump.
-func (f *waiting) run(ctx context.Context) error {
+func (f *preparedCRIU) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { f.cancel(context.Cause(ctx)) })
 	defer stop()
 	defer f.cancel(nil)
@@ -122,13 +122,13 @@ func (f *waiting) run(ctx context.Context) error {
 	return <-f.ended
 }
 
-// dismiss ends the waiting CRIU, which has not touched the tree.
-func (w *watchdog) dismiss() {
-	if w.waiting == nil {
+// dropPrepared ends the waiting CRIU, which has not touched the tree.
+func (w *watchdog) dropPrepared() {
+	if w.prepared == nil {
 		return
 	}
-	w.waiting.cancel(errNotWanted)
-	<-w.waiting.ended
-	w.waiting = nil
+	w.prepared.cancel(errOtherDump)
+	<-w.prepared.ended
+	w.prepared = nil
 	_ = orphans.EndSession(w.self) // it may have left children; failing to end them is harmless
 }

@@ -28,8 +28,8 @@ type watchdog struct {
 	root  proc.Identity
 	// gathered is set if the tree stays in its cgroup until the watchdog ends, frozen or not.
 	gathered bool
-	// waiting is a CRIU that was started in advance, or nil.
-	waiting *waiting
+	// prepared is a CRIU that was started in advance, or nil.
+	prepared *preparedCRIU
 }
 
 // message is an order with its files.
@@ -67,7 +67,7 @@ func Serve() error {
 			break
 		}
 	}
-	w.dismiss()
+	w.dropPrepared()
 	return w.undo()
 }
 

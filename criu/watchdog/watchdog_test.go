@@ -64,15 +64,15 @@ func TestTakePrepared(t *testing.T) {
 		want  bool
 	}{"same": {same, true}, "other": {other, false}} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		first := &waiting{order: prepared, release: make(chan struct{}), cancel: cancel, ended: make(chan error, 1)}
+		first := &preparedCRIU{order: prepared, release: make(chan struct{}), cancel: cancel, ended: make(chan error, 1)}
 		go func() { first.ended <- first.await(ctx) }()
-		w := &watchdog{self: proc.Identity{PID: -1}, waiting: first}
-		if got := w.take(test.order); (got == first) != test.want || w.waiting != nil {
-			t.Errorf("%s: got %v, waiting %v", name, got, w.waiting)
+		w := &watchdog{self: proc.Identity{PID: -1}, prepared: first}
+		if got := w.takePrepared(test.order); (got == first) != test.want || w.prepared != nil {
+			t.Errorf("%s: got %v, waiting %v", name, got, w.prepared)
 		}
 		if !test.want {
-			if !errors.Is(context.Cause(ctx), errNotWanted) {
-				t.Errorf("%s: got cause %v, want %v", name, context.Cause(ctx), errNotWanted)
+			if !errors.Is(context.Cause(ctx), errOtherDump) {
+				t.Errorf("%s: got cause %v, want %v", name, context.Cause(ctx), errOtherDump)
 			}
 			continue
 		}

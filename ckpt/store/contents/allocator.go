@@ -2,8 +2,8 @@ package contents
 
 import "github.com/phos-gpu/phos/ckpt/image"
 
-// room allocates space in a pack.
-type room struct {
+// allocator allocates space in a pack.
+type allocator struct {
 	// next is where the next record of the run may begin; limit is where the run must end, or 0 if
 	// it is the last thing in the pack.
 	next, limit int64
@@ -11,12 +11,12 @@ type room struct {
 	free int64
 }
 
-// newRoom returns the room of a pack that has only its header.
-func newRoom() room { return room{next: image.PackHeaderBytes, free: image.ChunkBytes} }
+// newAllocator returns the room of a pack that has only its header.
+func newAllocator() allocator { return allocator{next: image.PackHeaderBytes, free: image.ChunkBytes} }
 
 // slot allocates a slot for a whole chunk; -1 means that the chunk goes into a run. With
 // compression all chunks go into the run, which would be divided otherwise.
-func (r *room) slot(record image.Record, compressing bool) int64 {
+func (r *allocator) slot(record image.Record, compressing bool) int64 {
 	if record.StoredBytes != image.ChunkBytes || compressing {
 		return -1
 	}
@@ -30,7 +30,7 @@ func (r *room) slot(record image.Record, compressing bool) int64 {
 
 // record allocates space for a record and sets its padding. The header of a new run directly
 // precedes the record.
-func (r *room) record(record *image.Record) (at int64, newRun bool) {
+func (r *allocator) record(record *image.Record) (at int64, newRun bool) {
 	at = r.next
 	record.PadBytes = image.PadFor(at, int(record.StoredBytes))
 	if r.limit != 0 && at+record.Bytes() > r.limit {
@@ -45,7 +45,7 @@ func (r *room) record(record *image.Record) (at int64, newRun bool) {
 }
 
 // end returns the offset of the index.
-func (r *room) end() int64 {
+func (r *allocator) end() int64 {
 	if r.limit == 0 {
 		return r.next
 	}

@@ -66,7 +66,7 @@ func NewReader(packs []*os.File) (*Reader, error) {
 }
 
 func (r *Reader) add(hash image.Hash, at place) {
-	if _, known := r.places[hash]; known {
+	if _, ok := r.places[hash]; ok {
 		r.more[hash] = append(r.more[hash], at)
 		return
 	}
@@ -92,21 +92,21 @@ func (r *Reader) Has(h image.Hash) bool {
 	if r == nil {
 		return false
 	}
-	_, known := r.places[h]
-	return known
+	_, ok := r.places[h]
+	return ok
 }
 
 // hasPlain reports whether a content is stored uncompressed.
 func (r *Reader) hasPlain(h image.Hash) bool {
-	first, known := r.places[h]
-	return known && (first.encoding == image.Raw ||
+	first, ok := r.places[h]
+	return ok && (first.encoding == image.Raw ||
 		slices.ContainsFunc(r.more[h], func(p place) bool { return p.encoding == image.Raw }))
 }
 
 // Bytes returns the length of a content, and whether the reader has it.
 func (r *Reader) Bytes(h image.Hash) (int, bool) {
-	at, known := r.places[h]
-	return int(at.contentBytes), known
+	at, ok := r.places[h]
+	return int(at.contentBytes), ok
 }
 
 // StoredLength returns how many bytes of a pack a content takes; 0 if it is missing.
@@ -119,8 +119,8 @@ func (r *Reader) Read(h image.Hash, dst []byte) (int, error) {
 		clear(dst)
 		return len(dst), nil
 	}
-	first, known := r.places[h]
-	if !known {
+	first, ok := r.places[h]
+	if !ok {
 		return 0, r.missing(h)
 	}
 	err := r.readPlace(h, first, dst)
@@ -284,8 +284,8 @@ func (r *Reader) join(list *image.List) ([]byte, error) {
 // Plain reads an uncompressed content. Trees are never compressed, so reading one takes no more
 // memory than its size on the disk.
 func (r *Reader) Plain(h image.Hash) ([]byte, error) {
-	first, known := r.places[h]
-	if !known {
+	first, ok := r.places[h]
+	if !ok {
 		return nil, r.missing(h)
 	}
 	err := fmt.Errorf("%w: tree %s is compressed", image.ErrMalformed, h)

@@ -26,8 +26,8 @@ func (r *Reader) Send(h image.Hash, to io.Writer) error {
 // stored reads and verifies a content in its stored form. It prefers the uncompressed form, because
 // trees must be uncompressed.
 func (r *Reader) stored(h image.Hash, stored, content []byte) (record image.Record, err error) {
-	first, known := r.places[h]
-	if !known {
+	first, ok := r.places[h]
+	if !ok {
 		return record, r.missing(h)
 	}
 	for _, raw := range []bool{true, false} {

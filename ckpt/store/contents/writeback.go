@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// earlyBytes is how much is written between two requests for write-back.
-const earlyBytes = 16 << 20
+// writebackBytes is how much is written between two requests for write-back.
+const writebackBytes = 16 << 20
 
-// early makes the kernel start write-back of what was written, so that the sync before the commit
+// writeback makes the kernel start write-back of what was written, so that the sync before the commit
 // finds little left. It is only a hint; errors are ignored.
-type early struct {
+type writeback struct {
 	mu sync.Mutex
 	// from and to enclose what was written since the last request; bytes is its size.
 	from, to, bytes int64
@@ -20,14 +20,14 @@ type early struct {
 }
 
 // wrote counts written bytes and requests write-back from time to time.
-func (e *early) wrote(file *os.File, at, bytes int64) {
+func (e *writeback) wrote(file *os.File, at, bytes int64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.bytes == 0 {
 		e.from, e.to = at, at
 	}
 	e.from, e.to, e.bytes = min(e.from, at), max(e.to, at+bytes), e.bytes+bytes
-	if e.bytes < earlyBytes || e.busy {
+	if e.bytes < writebackBytes || e.busy {
 		return
 	}
 	from, count := e.from, e.to-e.from

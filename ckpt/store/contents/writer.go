@@ -38,22 +38,22 @@ type Writer struct {
 	known   *Reader
 	options WriterOptions
 
-	mu     sync.Mutex
-	header image.PackHeader
-	places map[image.Hash]image.Place
-	room   room
-	stats  WriterStats
-	err    error
-	closed bool
+	mu        sync.Mutex
+	header    image.PackHeader
+	places    map[image.Hash]image.Place
+	allocator allocator
+	stats     WriterStats
+	err       error
+	closed    bool
 
-	direct directWrites
-	early  early
+	direct    directWrites
+	writeback writeback
 }
 
 // NewWriter returns a Writer for a pack of Transaction.NewPack. It writes only contents that
 // neither known nor the pack has. known may be nil. The caller closes the file.
 func NewWriter(pack *os.File, known *Reader, options WriterOptions) *Writer {
-	w := &Writer{pack: pack, known: known, options: options, places: map[image.Hash]image.Place{}, room: newRoom()}
+	w := &Writer{pack: pack, known: known, options: options, places: map[image.Hash]image.Place{}, allocator: newAllocator()}
 	var err error
 	w.header, err = LoadHeader(pack)
 	if info, bad := pack.Stat(); err == nil {
@@ -168,14 +168,14 @@ func (w *Writer) begin(h image.Hash, contentBytes int, shared, plain bool) (done
 func (w *Writer) write(record image.Record, stored []byte) error {
 	w.mu.Lock()
 	var head []byte
-	at := w.room.slot(record, w.options.Compress)
+	at := w.allocator.slot(record, w.options.Compress)
 	slot := at >= 0
 	place := placeOf(record, at)
 	if slot {
 		place.Offset = uint64(at)
 	} else {
 		var newRun bool
-		at, newRun = w.room.record(&record)
+		at, newRun = w.allocator.record(&record)
 		place = placeOf(record, at)
 		if newRun {
 			at -= image.RunHeaderBytes
@@ -192,7 +192,7 @@ func (w *Writer) write(record image.Record, stored []byte) error {
 	}
 	err := writeAt(w.pack, at, head, stored)
 	if err == nil {
-		w.early.wrote(w.pack, at, int64(len(head)+len(stored)))
+		w.writeback.wrote(w.pack, at, int64(len(head)+len(stored)))
 	}
 	return err
 }
@@ -293,7 +293,7 @@ func (w *Writer) Close() error {
 	for _, each := range w.places {
 		places = append(places, each)
 	}
-	end := w.room.end()
+	end := w.allocator.end()
 	if err := writeAt(w.pack, end, nil, encodeIndex(places, end)); err != nil {
 		w.err = err
 	}

@@ -296,7 +296,7 @@ func TestSeed(t *testing.T) {
 			must(t, err)
 			must(t, s.Precopy(t.Context()))
 			must(t, s.Cut(t.Context()))
-			if _, marks := restored.memory.(gpu.Tracker); marks && fills != 1 {
+			if _, ok := restored.memory.(gpu.Tracker); ok && fills != 1 {
 				t.Errorf("%d chunks loaded", fills)
 			}
 			want := restored.contents()

@@ -10,8 +10,8 @@ import (
 
 // forgetChanged forgets the digests of pieces that may have changed since they were copied.
 func (m *memory) forgetChanged(ctx context.Context, pieces []gpu.Range, workers pool.Workers) error {
-	if tracker, marks := m.source.Memory.(gpu.Tracker); marks {
-		m.forgetMarked(tracker, pieces)
+	if tracker, ok := m.source.Memory.(gpu.Tracker); ok {
+		m.forgetDirty(tracker, pieces)
 		return nil
 	}
 	return wrap("compare", m, m.forgetDiffering(ctx, pieces, workers))
@@ -22,8 +22,8 @@ func bit(bitmap []uint64, i uint64) bool {
 	return i/64 < uint64(len(bitmap)) && bitmap[i/64]>>(i%64)&1 == 1
 }
 
-// forgetMarked forgets dirty pieces, by the dirty bits of the memory.
-func (m *memory) forgetMarked(tracker gpu.Tracker, pieces []gpu.Range) {
+// forgetDirty forgets dirty pieces, by the dirty bits of the memory.
+func (m *memory) forgetDirty(tracker gpu.Tracker, pieces []gpu.Range) {
 	for _, run := range runs(pieces) {
 		// Read Fresh first. A chunk that is written between the two calls is then reported as dirty
 		// and not taken for zeros.
@@ -45,7 +45,7 @@ func (m *memory) forgetMarked(tracker gpu.Tracker, pieces []gpu.Range) {
 func (m *memory) forgetDiffering(ctx context.Context, pieces []gpu.Range, workers pool.Workers) error {
 	var compare []gpu.Range
 	for _, r := range pieces {
-		if c, known := m.lookUp(r); known && c.digested {
+		if c, ok := m.lookUp(r); ok && c.digested {
 			compare = append(compare, r)
 		} else {
 			m.forget(r.Address)
@@ -66,7 +66,7 @@ func (m *memory) forgetDiffering(ctx context.Context, pieces []gpu.Range, worker
 // digestsOf computes digests of pieces in place. A piece that is no longer mapped gets one that
 // matches nothing.
 func (m *memory) digestsOf(ctx context.Context, list []gpu.Range, workers pool.Workers) ([]gpu.Digest, error) {
-	if digester, offers := m.source.Memory.(gpu.Digester); offers {
+	if digester, ok := m.source.Memory.(gpu.Digester); ok {
 		return digester.Digests(m.key, runs(list))
 	}
 	digests := make([]gpu.Digest, len(list))

@@ -17,7 +17,7 @@ const comparePieces = 2048
 // of the checkpoint.
 func (s *Snapshot) Cut(ctx context.Context) error {
 	s.recordTouches(false)
-	if err := s.giveBack(); err != nil {
+	if err := s.releaseCopies(); err != nil {
 		return err
 	}
 	memories, err := s.capture.present()
@@ -44,8 +44,8 @@ func (s *Snapshot) Cut(ctx context.Context) error {
 	return err
 }
 
-// giveBack releases the copies of an earlier cut. Their digests were already forgotten.
-func (s *Snapshot) giveBack() error {
+// releaseCopies releases the copies of an earlier cut. Their digests were already forgotten.
+func (s *Snapshot) releaseCopies() error {
 	for _, m := range s.memories {
 		for i := range m.pieces {
 			piece := &m.pieces[i]
@@ -97,7 +97,7 @@ func (s *Snapshot) find(ctx context.Context, found chan<- finding) error {
 			// Nothing runs, so all dirty bits can be cleared at once.
 			for _, run := range runs(missing) {
 				one := batch{c.memory, []gpu.Range{run}}
-				one.clear()
+				one.clearDirty()
 			}
 			select {
 			case found <- finding{c.memory, c.sort(c.pieces[at:end], missing)}:

@@ -115,8 +115,8 @@ func (s *Snapshot) entries() []image.Entry {
 
 // byUse orders the pieces of a memory by their first use.
 func (s *Snapshot) byUse(m *cutMemory) []cutPiece {
-	toucher, offers := m.memory.source.Memory.(gpu.Toucher)
-	if !offers || !s.touchers[toucher] {
+	toucher, ok := m.memory.source.Memory.(gpu.Toucher)
+	if !ok || !s.touchers[toucher] {
 		return m.pieces
 	}
 	touches := toucher.Touches()

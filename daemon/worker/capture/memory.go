@@ -86,7 +86,7 @@ func (m *memory) compares() bool {
 
 // digestOf returns the digest of a copy, comparable with digestsOf.
 func (m *memory) digestOf(bytes []byte) gpu.Digest {
-	if d, offers := m.source.Memory.(gpu.Digester); offers {
+	if d, ok := m.source.Memory.(gpu.Digester); ok {
 		return d.DigestCopy(m.key, bytes)
 	}
 	return m.digests.Of(bytes)

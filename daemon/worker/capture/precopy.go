@@ -14,8 +14,8 @@ const (
 	batchPieces = 16
 	// maxPasses bounds the passes over a program whose dirty memory shrinks slowly.
 	maxPasses = 8
-	// quietBytes is so little dirty memory that the cut copies it within some milliseconds.
-	quietBytes = 8 << 20
+	// smallBytes is so little dirty memory that the cut copies it within some milliseconds.
+	smallBytes = 8 << 20
 )
 
 // Precopy copies memory while the program runs. It repeats passes over the dirty memory until that
@@ -29,7 +29,7 @@ func (s *Snapshot) Precopy(ctx context.Context) error {
 			return err
 		}
 		bytes := found.bytes
-		if pass >= maxPasses || bytes <= min(quietBytes, s.options.BudgetBytes/2) || bytes > before/4*3 {
+		if pass >= maxPasses || bytes <= min(smallBytes, s.options.BudgetBytes/2) || bytes > before/4*3 {
 			if err := s.prepare(found.wanted); err != nil {
 				return err
 			}
@@ -52,7 +52,7 @@ func (s *Snapshot) prepare(wanted map[*memory]int) error {
 	for m, pieces := range wanted {
 		pieces = 2*pieces + batchPieces
 		aside := 0
-		if shadower, offers := m.source.Memory.(gpu.Shadower); offers {
+		if shadower, ok := m.source.Memory.(gpu.Shadower); ok {
 			shadows, room, err := shadower.NewShadows(pieces)
 			if err != nil {
 				return wrap("prepare to copy", m, err)
@@ -113,7 +113,7 @@ func (s *Snapshot) missing(
 	}
 	var list []gpu.Range
 	for _, r := range pieces {
-		if c, known := m.lookUp(r); !known || !c.hash.IsZero() && !s.target.Has(c.hash) {
+		if c, ok := m.lookUp(r); !ok || !c.hash.IsZero() && !s.target.Has(c.hash) {
 			list = append(list, r)
 		}
 	}
@@ -124,7 +124,7 @@ func (s *Snapshot) missing(
 func (s *Snapshot) pass(ctx context.Context, work []batch, bytes uint64) error {
 	var done uint64
 	return pool.Each(ctx, s.background(), work, func(b batch) error {
-		b.clear()
+		b.clearDirty()
 		copied := s.buffers.take()
 		defer s.buffers.give(copied)
 		for _, r := range b.pieces {
@@ -145,9 +145,9 @@ func (s *Snapshot) pass(ctx context.Context, work []batch, bytes uint64) error {
 	})
 }
 
-// clear forgets the digests of the pieces and then clears their dirty bits. If other pieces in
+// clearDirty forgets the digests of the pieces and then clears their dirty bits. If other pieces in
 // between lose their dirty bits, their digests are forgotten, too.
-func (b *batch) clear() {
+func (b *batch) clearDirty() {
 	for _, r := range b.pieces {
 		b.memory.forget(r.Address)
 	}

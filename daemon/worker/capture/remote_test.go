@@ -97,7 +97,7 @@ type unshadowed struct {
 func openRemote(t testing.TB, chunks int, options remoteOptions) *machine {
 	t.Helper()
 	m := openMachine(t, specs["digests"], 0)
-	if _, marks := m.memory.(gpu.Tracker); marks {
+	if _, ok := m.memory.(gpu.Tracker); ok {
 		t.Fatal("memory is a gpu.Tracker")
 	}
 	digester := m.memory.(gpu.Digester)
@@ -186,15 +186,15 @@ func TestShadowsOnDevice(t *testing.T) {
 			must(t, err)
 			must(t, s.Precopy(t.Context()))
 			must(t, fillAll(m, 2))
-			far, offers := m.memory.(*remote)
-			if offers {
+			far, ok := m.memory.(*remote)
+			if ok {
 				far.read.Store(0)
 			}
 			must(t, s.Cut(t.Context()))
-			if offers && want.direct == 0 && far.read.Load() > 0 {
+			if ok && want.direct == 0 && far.read.Load() > 0 {
 				t.Errorf("%d bytes copied out at the cut", far.read.Load())
 			}
-			if offers && far.pinned.Load() == 0 {
+			if ok && far.pinned.Load() == 0 {
 				t.Error("no buffer is pinned")
 			}
 			before := m.contents()
@@ -217,7 +217,7 @@ func (m *machine) nothingAside() {
 	if free, all := m.memory.Usage(); all-free != total(m.ranges) {
 		m.t.Errorf("%d bytes of device memory in use, %d by the program", all-free, total(m.ranges))
 	}
-	if far, is := m.memory.(*remote); is && far.pinned.Load() != 0 {
+	if far, ok := m.memory.(*remote); ok && far.pinned.Load() != 0 {
 		m.t.Errorf("%d buffers still pinned", far.pinned.Load())
 	}
 }

@@ -121,7 +121,7 @@ func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) 
 // pinned memory works for all devices.
 func pinner(sources []Source) func([]byte) (func() error, error) {
 	for _, source := range sources {
-		if p, offers := source.Memory.(gpu.Pinner); offers {
+		if p, ok := source.Memory.(gpu.Pinner); ok {
 			return p.Pin
 		}
 	}
@@ -207,7 +207,7 @@ func (s *Snapshot) recordTouches(on bool) {
 	}
 	s.touchers = map[gpu.Toucher]bool{}
 	for _, source := range s.capture.sources() {
-		if t, offers := source.Memory.(gpu.Toucher); offers {
+		if t, ok := source.Memory.(gpu.Toucher); ok {
 			t.RecordTouches(true)
 			s.touchers[t] = true
 		}

@@ -106,8 +106,8 @@ var errShort = errors.New("short read of memory")
 
 // readInto copies a piece. If the memory is a gpu.Viewer this does not count as a touch.
 func readInto(memory io.ReaderAt, r gpu.Range, into []byte) error {
-	viewer, offers := memory.(gpu.Viewer)
-	if !offers {
+	viewer, ok := memory.(gpu.Viewer)
+	if !ok {
 		n, err := memory.ReadAt(into[:r.Bytes], int64(r.Address))
 		if err == nil && uint64(n) < r.Bytes {
 			err = errShort
@@ -124,8 +124,8 @@ func readInto(memory io.ReaderAt, r gpu.Range, into []byte) error {
 // inPlace calls do with the content of a piece in place, or else with a copy in spare, which holds
 // a chunk. The program must be paused.
 func inPlace(memory io.ReaderAt, r gpu.Range, spare func() []byte, do func(content []byte) error) error {
-	viewer, offers := memory.(gpu.Viewer)
-	if !offers {
+	viewer, ok := memory.(gpu.Viewer)
+	if !ok {
 		into := spare()[:r.Bytes]
 		if err := readInto(memory, r, into); err != nil {
 			return err

@@ -57,7 +57,7 @@ func (s *Snapshot) shadow(f finding) ([]*cutPiece, error) {
 
 // takeOne copies a piece to a buffer, or writes it if no buffer is left.
 func (s *Snapshot) takeOne(ctx context.Context, m *memory, piece *cutPiece) error {
-	if copied := s.aside(); copied != nil {
+	if copied := s.takeBuffer(); copied != nil {
 		if err := readInto(m.source.Memory, piece.Range, copied.bytes); err != nil {
 			s.buffers.give(copied)
 			return err
@@ -85,8 +85,8 @@ func (s *Snapshot) takeOne(ctx context.Context, m *memory, piece *cutPiece) erro
 	return err
 }
 
-// aside returns a buffer, or nil if none is left.
-func (s *Snapshot) aside() *buffer {
+// takeBuffer returns a buffer, or nil if none is left.
+func (s *Snapshot) takeBuffer() *buffer {
 	if s.options.Direct {
 		return nil
 	}

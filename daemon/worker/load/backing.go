@@ -39,8 +39,8 @@ func (b *Backing) Map(r gpu.Range) error {
 	if b.image == nil || b.loader.settled.Load() || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 {
 		return b.memory.Map(r)
 	}
-	lazy, offers := b.memory.(gpu.Lazy)
-	if !offers {
+	lazy, ok := b.memory.(gpu.Lazy)
+	if !ok {
 		return b.mapFilled(r)
 	}
 	for done := r.Address; done < r.End(); {
@@ -62,7 +62,7 @@ func (b *Backing) Map(r gpu.Range) error {
 
 // MapWhole is Map for memory that the session maps at a second address, too.
 func (b *Backing) MapWhole(r gpu.Range) error {
-	if k, is := b.memory.(gpu.Keeper); is && b.loader.settled.Load() {
+	if k, ok := b.memory.(gpu.Keeper); ok && b.loader.settled.Load() {
 		return k.MapWhole(r)
 	}
 	return b.Map(r)
@@ -92,7 +92,7 @@ func (b *Backing) mapFilled(r gpu.Range) error {
 	}
 	var saved []uint64
 	for address := r.Address; address < r.End(); address += gpu.ChunkBytes {
-		if _, is := b.image.at[address]; is {
+		if _, ok := b.image.at[address]; ok {
 			saved = append(saved, address)
 		}
 	}

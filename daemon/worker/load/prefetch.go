@@ -55,7 +55,7 @@ func (b *Backing) chunks() []image.Chunk {
 // touch loads a chunk, unless it is no longer mapped.
 func (b *Backing) touch(chunk image.Chunk) error {
 	var err error
-	if viewer, offers := b.memory.(gpu.Viewer); offers {
+	if viewer, ok := b.memory.(gpu.Viewer); ok {
 		err = viewer.View(gpu.Range{Address: chunk.Address, Bytes: 1}, func([]byte) error { return nil })
 	} else {
 		_, err = b.memory.ReadAt(make([]byte, 1), int64(chunk.Address))

@@ -28,17 +28,17 @@ type Intake struct {
 	socket *net.UnixListener
 	log    *slog.Logger
 
-	mu   sync.Mutex // guards the fields below
-	kept []int      // the descriptors in reserve
-	over bool
+	mu       sync.Mutex // guards the fields below
+	reserved []int      // the descriptors in reserve
+	closed   bool
 }
 
 // New returns an Intake for a listening socket. It fails if it cannot fill the reserve: such a
 // server could not answer any caller.
 func New(socket *net.UnixListener, log *slog.Logger) (*Intake, error) {
 	in := &Intake{socket: socket, log: log}
-	if !in.keep() { // now, because there may be none when Next is called
-		in.end()
+	if !in.fillReserve() { // now, because there may be none when Next is called
+		in.close()
 		return nil, Full()
 	}
 	return in, nil
@@ -54,30 +54,30 @@ func (in *Intake) Next() (conn *net.UnixConn, full, err error) {
 		case err == nil:
 			return conn, in.refill(), nil
 		case errors.Is(err, net.ErrClosed):
-			in.end()
+			in.close()
 			return nil, nil, err
-		case noneLeft(err) && in.giveUp(): // the kernel reports this even if no connection is waiting
+		case noDescriptors(err) && in.useReserve(): // the kernel reports this even if no connection is waiting
 		case !failed:
 			in.log.Error("cannot accept connections", "error", err)
 			failed = true
 		default:
 			time.Sleep(retryTime) // no event reports a free descriptor
-			in.keep()
+			in.fillReserve()
 		}
 	}
 }
 
 // refill fills the reserve. On failure it returns Full and tries again in the background.
 func (in *Intake) refill() error {
-	if in.keep() {
+	if in.fillReserve() {
 		return nil
 	}
 	time.AfterFunc(retryTime, func() { _ = in.refill() })
 	return Full()
 }
 
-// noneLeft reports whether an error means that no file descriptor is free.
-func noneLeft(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
+// noDescriptors reports whether an error means that no file descriptor is free.
+func noDescriptors(err error) bool { return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) }
 
 // Full returns an error that says that no descriptor is left, and what can be done about it.
 func Full() error {
@@ -91,39 +91,39 @@ func Full() error {
 	)
 }
 
-// giveUp closes a descriptor of the reserve, if there is one, for the waiting connection.
-func (in *Intake) giveUp() bool {
+// useReserve closes a descriptor of the reserve, if there is one, for the waiting connection.
+func (in *Intake) useReserve() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	last := len(in.kept) - 1
+	last := len(in.reserved) - 1
 	if last < 0 {
 		return false
 	}
-	_ = unix.Close(in.kept[last])
-	in.kept = in.kept[:last]
+	_ = unix.Close(in.reserved[last])
+	in.reserved = in.reserved[:last]
 	return true
 }
 
-// keep fills the reserve and reports whether that succeeded.
-func (in *Intake) keep() bool {
+// fillReserve fills the reserve and reports whether that succeeded.
+func (in *Intake) fillReserve() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	for !in.over && len(in.kept) < reserve {
+	for !in.closed && len(in.reserved) < reserve {
 		kept, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return false
 		}
-		in.kept = append(in.kept, kept)
+		in.reserved = append(in.reserved, kept)
 	}
 	return true
 }
 
-func (in *Intake) end() {
+func (in *Intake) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.over = true
-	for _, each := range in.kept {
+	in.closed = true
+	for _, each := range in.reserved {
 		_ = unix.Close(each)
 	}
-	in.kept = nil
+	in.reserved = nil
 }

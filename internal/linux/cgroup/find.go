@@ -73,7 +73,7 @@ func Of(pid int) (string, error) {
 		return "", err
 	}
 	for line := range strings.Lines(string(text)) {
-		if path, below := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); below {
+		if path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
 			return found.directory(pid, strings.TrimSuffix(path, " (deleted)"))
 		}
 	}

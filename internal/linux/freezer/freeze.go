@@ -60,7 +60,7 @@ func Gather(root proc.Identity, name string) (*Group, error) {
 	}
 	tree, err := proc.Tree(root)
 	if err == nil {
-		_, err = group.take(tree)
+		_, err = group.moveIn(tree)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("freeze pid %d: %w", root.PID, err), group.Thaw())
@@ -84,13 +84,13 @@ func (g *Group) hold(ctx context.Context, root proc.Identity) error {
 		if err != nil {
 			return err
 		}
-		moved, err := g.take(tree)
+		moved, err := g.moveIn(tree)
 		if err != nil {
 			return err
 		}
 		// A tree that was listed while it was running may have more processes now.
 		if moved == 0 && frozen {
-			return g.release(tree)
+			return g.moveOut(tree)
 		}
 		if err := cgroup.Write(g.Path, "cgroup.freeze", "1"); err != nil {
 			return err
@@ -102,8 +102,8 @@ func (g *Group) hold(ctx context.Context, root proc.Identity) error {
 	return fmt.Errorf("%w: %w", ErrNotFrozen, context.Cause(ctx))
 }
 
-// take moves the processes of a tree that are in other cgroups.
-func (g *Group) take(tree []*proc.Stat) (moved int, err error) {
+// moveIn moves the processes of a tree that are in other cgroups.
+func (g *Group) moveIn(tree []*proc.Stat) (moved int, err error) {
 	for _, stat := range tree {
 		if stat.Zombie() {
 			continue
@@ -126,8 +126,8 @@ func (g *Group) take(tree []*proc.Stat) (moved int, err error) {
 	return moved, nil
 }
 
-// release moves processes out that no longer belong to the tree, because their parent has ended.
-func (g *Group) release(tree []*proc.Stat) error {
+// moveOut moves processes out that no longer belong to the tree, because their parent has ended.
+func (g *Group) moveOut(tree []*proc.Stat) error {
 	pids, err := cgroup.Processes(g.Path)
 	if err != nil {
 		return err
@@ -136,17 +136,17 @@ func (g *Group) release(tree []*proc.Stat) error {
 		if slices.ContainsFunc(tree, func(stat *proc.Stat) bool { return stat.PID == pid }) {
 			continue
 		}
-		if err := g.back(pid); err != nil {
+		if err := g.moveBack(pid); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// back moves a process to its original cgroup.
-func (g *Group) back(pid int) error {
+// moveBack moves a process to its original cgroup.
+func (g *Group) moveBack(pid int) error {
 	if origin := g.origin[pid]; origin != "" {
-		if err := cgroup.Put(origin, pid); err == nil || proc.Gone(err) && live(origin) {
+		if err := cgroup.Put(origin, pid); err == nil || proc.Gone(err) && exists(origin) {
 			return nil
 		}
 		// The original cgroup was removed in the meantime.
@@ -157,8 +157,8 @@ func (g *Group) back(pid int) error {
 	return nil
 }
 
-// live reports whether a cgroup exists.
-func live(directory string) bool {
+// exists reports whether a cgroup exists.
+func exists(directory string) bool {
 	_, err := os.Stat(directory)
 	return err == nil
 }
@@ -180,7 +180,7 @@ func (g *Group) expect(ctx context.Context, holds func(events *os.File) (bool, e
 			return err
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("%w: %w%s", ErrNotFrozen, context.Cause(ctx), g.blame())
+			return fmt.Errorf("%w: %w%s", ErrNotFrozen, context.Cause(ctx), g.describeBlocked())
 		}
 		watch := []unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}
 		if _, err := unix.Poll(watch, int(pollTime.Milliseconds())); err != nil && !errors.Is(err, unix.EINTR) {
@@ -189,9 +189,9 @@ func (g *Group) expect(ctx context.Context, holds func(events *os.File) (bool, e
 	}
 }
 
-// blame names processes that wait uninterruptibly, for a device or a file system, and so cannot be
+// describeBlocked names processes that wait uninterruptibly, for a device or a file system, and so cannot be
 // frozen.
-func (g *Group) blame() (text string) {
+func (g *Group) describeBlocked() (text string) {
 	pids, _ := cgroup.Processes(g.Path)
 	for _, pid := range pids {
 		if stat, err := proc.ReadStat(pid); err == nil && stat.State == 'D' {

@@ -34,7 +34,7 @@ func (g *Group) Resume() error {
 
 // Kill kills all processes without letting them run again.
 func (g *Group) Kill() error {
-	if !live(g.Path) {
+	if !exists(g.Path) {
 		return nil
 	}
 	if err := g.kill(); err != nil {
@@ -54,7 +54,7 @@ func (g *Group) Kill() error {
 
 func (g *Group) kill() error {
 	err := cgroup.Write(g.Path, "cgroup.kill", "1")
-	if !live(g.Path) {
+	if !exists(g.Path) {
 		return nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -74,7 +74,7 @@ func (g *Group) kill() error {
 }
 
 // remove moves all processes back and removes the directory.
-func (g *Group) remove() error { return cgroup.Dissolve(g.Path, g.back) }
+func (g *Group) remove() error { return cgroup.Dissolve(g.Path, g.moveBack) }
 
 // Frozen reports whether all processes are frozen.
 func (g *Group) Frozen() bool {
