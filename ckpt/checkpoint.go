@@ -80,14 +80,14 @@ type ObstacleError struct {
 }
 
 func (e *ObstacleError) Error() string {
-	said := make([]string, len(e.Obstacles))
+	texts := make([]string, len(e.Obstacles))
 	for i, o := range e.Obstacles {
-		said[i] = o.Subject + ": " + o.Reason
+		texts[i] = o.Subject + ": " + o.Reason
 		if o.Remedy != "" {
-			said[i] += " (" + o.Remedy + ")"
+			texts[i] += " (" + o.Remedy + ")"
 		}
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(texts, "; ")
 }
 
 // Serious returns the obstacles that are not harmless.

@@ -90,7 +90,8 @@ func rightsOf(p Process) (fsuid.Rights, error) {
 	return fsuid.Rights{UID: p.UID, GID: p.GID, Groups: groups}, err
 }
 
-// saveWritten saves a file that the tree has open for writing, unless it is too large or unreadable.
+// saveWritten saves a file that the tree has open for writing, unless it is too large or
+// unreadable.
 func (a *filesAttempt) saveWritten(ctx context.Context, as fsuid.Rights, pid int, written WrittenFile) error {
 	file, info, err := openRegular(as, fmt.Sprintf("/proc/%d/root", pid), written.Path)
 	switch {

@@ -81,18 +81,18 @@ func (v *version) get(ctx context.Context, program string) (string, error) {
 	}
 	if v.file == nil || !os.SameFile(v.file, file) || !v.file.ModTime().Equal(file.ModTime()) {
 		// Not by a request, which old versions do not understand.
-		said, err := exec.CommandContext(ctx, program, "--version").Output()
+		output, err := exec.CommandContext(ctx, program, "--version").Output()
 		if err != nil {
 			return "", fmt.Errorf("CRIU: %s --version: %w", program, err)
 		}
-		v.file, v.text = file, parseVersion(string(said))
+		v.file, v.text = file, parseVersion(string(output))
 	}
 	return v.text, checkVersion(v.text, program)
 }
 
 // parseVersion returns "" if the output has no version.
-func parseVersion(said string) string {
-	for line := range strings.Lines(said) {
+func parseVersion(output string) string {
+	for line := range strings.Lines(output) {
 		if text, found := strings.CutPrefix(line, "Version: "); found {
 			return strings.TrimSpace(text)
 		}

@@ -397,8 +397,8 @@ func (r *restored) Signal(signal int) error { return r.client.Signal(signal) }
 // Wait waits until the root has ended.
 func (r *restored) Wait(ctx context.Context) (int, error) { return r.client.Wait(ctx) }
 
-// replacement returns a replacement for an end that the caller did not provide. What the program writes
-// to it can be read from drained.
+// replacement returns a replacement for an end that the caller did not provide. What the program
+// writes to it can be read from drained.
 func replacement(end image.Endpoint) (file, drained *os.File, err error) {
 	switch end.Kind {
 	case "pipe-read":

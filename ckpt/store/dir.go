@@ -306,9 +306,9 @@ func (d *Dir) Reader() (reader *contents.Reader, closePacks func(), err error) {
 func (d *Dir) Packs() ([]*os.File, error) { return d.packsUpTo(maxPacks) }
 
 // packsUpTo opens all packs, at most so many.
-func (d *Dir) packsUpTo(most int) ([]*os.File, error) {
+func (d *Dir) packsUpTo(limit int) ([]*os.File, error) {
 	for range openAttempts {
-		packs, err := d.openPacks(most)
+		packs, err := d.openPacks(limit)
 		if !errors.Is(err, os.ErrNotExist) {
 			return packs, err
 		}
@@ -321,18 +321,18 @@ func (d *Dir) packsUpTo(most int) ([]*os.File, error) {
 const maxPacks = 4000
 
 // openPacks opens the packs of one listing.
-func (d *Dir) openPacks(most int) (packs []*os.File, err error) {
+func (d *Dir) openPacks(limit int) (packs []*os.File, err error) {
 	names, err := d.packs.names()
 	if err != nil {
 		return nil, err
 	}
-	if len(names) > most {
+	if len(names) > limit {
 		return nil, fmt.Errorf(
 			"open packs of %s: %w: %d packs of at most %d; remove old generations: pos_cli image prune %s --keep N",
 			d.Path(),
 			contents.ErrTooLarge,
 			len(names),
-			most,
+			limit,
 			d.Path(),
 		)
 	}

@@ -38,11 +38,11 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	who := "another process"
+	holder := "another process"
 	if e.PID != 0 {
-		who = fmt.Sprintf("pid %d (%s)", e.PID, e.Command)
+		holder = fmt.Sprintf("pid %d (%s)", e.PID, e.Command)
 	}
-	return fmt.Sprintf("image %s is %v by %s: try again when it has ended", e.Path, ErrLocked, who)
+	return fmt.Sprintf("image %s is %v by %s: try again when it has ended", e.Path, ErrLocked, holder)
 }
 
 func (e *LockedError) Unwrap() error { return ErrLocked }

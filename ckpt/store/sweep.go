@@ -227,8 +227,8 @@ func (s *sweep) rewrite(ctx context.Context, poor []*candidate) (bytes uint64, e
 	defer pack.Close()
 	// If root works in a user's directory, the new pack belongs to that user. Without the right to
 	// change owners, all packs belong to this user anyway.
-	if whose := poor[0].owner; whose.uid != uint32(os.Geteuid()) {
-		_ = pack.Chown(int(whose.uid), int(whose.gid))
+	if user := poor[0].owner; user.uid != uint32(os.Geteuid()) {
+		_ = pack.Chown(int(user.uid), int(user.gid))
 	}
 	w := contents.NewWriter(pack, nil, contents.WriterOptions{})
 	var moved atomic.Uint64

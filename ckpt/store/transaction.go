@@ -114,12 +114,12 @@ func (t *Transaction) sameOwner(file *os.File) error {
 	if err != nil {
 		return err
 	}
-	if whose, mine := ownerOf(image), ownerOf(info); whose.uid != mine.uid {
+	if owner, mine := ownerOf(image), ownerOf(info); owner.uid != mine.uid {
 		return fmt.Errorf(
 			"write into %s: %w: it belongs to uid %d, but new files would belong to uid %d: use another directory",
 			t.dir.Path(),
 			ErrOwner,
-			whose.uid,
+			owner.uid,
 			mine.uid,
 		)
 	}

@@ -43,11 +43,11 @@ func (s *inspection) peerClosed(p *pipe) bool {
 		if err != nil {
 			continue // the process has ended; another one may have the pipe, too
 		}
-		asked := []unix.PollFd{{Fd: int32(file.Fd())}}
-		_, err = unix.Poll(asked, 0)
+		polled := []unix.PollFd{{Fd: int32(file.Fd())}}
+		_, err = unix.Poll(polled, 0)
 		_ = file.Close()
 		if err == nil {
-			return asked[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+			return polled[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
 		}
 	}
 	return false

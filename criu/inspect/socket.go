@@ -66,8 +66,8 @@ func (k *socket) query(pid, number int) error {
 			k.peerName = at.Name
 		}
 	}
-	if who, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-		k.peerPID = int(who.Pid)
+	if cred, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+		k.peerPID = int(cred.Pid)
 	}
 	return nil
 }
@@ -161,12 +161,12 @@ func (s *inspection) checkUnix(k *socket, diag map[uint32]unixSocket) {
 		return
 	}
 	peer := diag[entry.peer]
-	who := "whose other end is closed"
+	other := "to an end that is closed"
 	switch {
 	case entry.peer != 0 && peer.name != "":
-		who = fmt.Sprintf("to %s", peer.name)
+		other = fmt.Sprintf("to %s", peer.name)
 	case entry.peer != 0:
-		who = fmt.Sprintf("to pid %d (%s)", k.peerPID, processName(k.peerPID))
+		other = fmt.Sprintf("to pid %d (%s)", k.peerPID, processName(k.peerPID))
 	}
 	switch {
 	case s.Ours(cmp.Or(peer.name, k.peerName)):
@@ -182,7 +182,7 @@ func (s *inspection) checkUnix(k *socket, diag map[uint32]unixSocket) {
 	default:
 		s.refuse(
 			s.subject(&k.places),
-			"is a unix socket connected "+who+", outside of the program",
+			"is a unix socket connected "+other+", outside of the program",
 			"close the connection before",
 		)
 	}

@@ -96,8 +96,8 @@ func (s *inspection) checkTerminals() {
 	}
 }
 
-// isJobTerminal reports whether t is the controlling terminal of processes whose session leader is outside
-// of the tree, for example a shell.
+// isJobTerminal reports whether t is the controlling terminal of processes whose session leader is
+// outside of the tree, for example a shell.
 func (s *inspection) isJobTerminal(t *terminal) bool {
 	return slices.ContainsFunc(s.members, func(m *member) bool {
 		return unix.Major(m.Terminal) == t.major && unix.Minor(m.Terminal) == t.minor && s.byPID[m.Session] == nil

@@ -119,14 +119,14 @@ func (c *Client) begin(ctx context.Context, order Order, files []*os.File) error
 	if err := c.conn.Send(order, files...); err != nil {
 		return fmt.Errorf("restorer: %w", err)
 	}
-	var said answer
-	if _, err := c.conn.Receive(&said); err != nil {
+	var reply answer
+	if _, err := c.conn.Receive(&reply); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
 		return fmt.Errorf("restorer: %w", err)
 	}
-	return said.err()
+	return reply.err()
 }
 
 // abandon closes the connection, which makes the restorer kill the tree and exit. It returns when
@@ -156,11 +156,11 @@ func (c *Client) Commit() error {
 	if err != nil {
 		return fmt.Errorf("restorer: %w", err)
 	}
-	var said answer
-	if _, err := c.conn.Receive(&said); err != nil {
+	var reply answer
+	if _, err := c.conn.Receive(&reply); err != nil {
 		return fmt.Errorf("restorer: %w", err)
 	}
-	if err := said.err(); err != nil {
+	if err := reply.err(); err != nil {
 		return err
 	}
 	// Reap the restorer, which is a child of this phosd.
@@ -186,8 +186,8 @@ func Adopt(socket string) (*Client, error) {
 	if c.id, err = proc.Of(pid); err != nil {
 		return nil, err
 	}
-	said, err := c.ask(context.Background(), request{Describe: true})
-	c.outside = said.Outside
+	reply, err := c.ask(context.Background(), request{Describe: true})
+	c.outside = reply.Outside
 	return c, err
 }
 
@@ -219,11 +219,11 @@ func (c *Client) Signal(signal int) error {
 
 // Wait waits until the root has ended.
 func (c *Client) Wait(ctx context.Context) (status int, err error) {
-	said, err := c.ask(ctx, request{Wait: true})
+	reply, err := c.ask(ctx, request{Wait: true})
 	if err != nil {
 		return 0, err
 	}
-	return said.Status, nil
+	return reply.Status, nil
 }
 
 // ask sends one request over a connection of its own.
@@ -244,8 +244,8 @@ func (c *Client) ask(ctx context.Context, what request) (answer, error) {
 	if err := conn.Send(what); err != nil {
 		return answer{}, fmt.Errorf("restorer: %w", err)
 	}
-	var said answer
-	_, err = conn.Receive(&said)
+	var reply answer
+	_, err = conn.Receive(&reply)
 	switch {
 	case ctx.Err() != nil:
 		return answer{}, context.Cause(ctx)
@@ -254,7 +254,7 @@ func (c *Client) ask(ctx context.Context, what request) (answer, error) {
 	case err != nil:
 		return answer{}, fmt.Errorf("restorer: %w", err)
 	}
-	return said, said.err()
+	return reply, reply.err()
 }
 
 // Identity returns the restorer's process.

@@ -5,6 +5,6 @@
 // The tree is frozen until phosd commits the restore. If phosd dies before that, the restorer kills
 // the tree and exits: a failed restore leaves nothing behind.
 //
-// Tested by the tests of package criu, which run CRIU, and by tests/crash. Read order.go first,
+// Most of it is tested by package criu, with a real CRIU, and by tests/crash. Read order.go first,
 // then serve.go.
 package restorer

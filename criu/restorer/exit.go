@@ -19,13 +19,13 @@ type exitStatus struct {
 	mu     sync.Mutex
 	status unix.WaitStatus
 	ended  chan struct{}
-	// told is closed when a client has received the status.
-	told     chan struct{}
-	tellOnce sync.Once
+	// reported is closed when a client has received the status.
+	reported   chan struct{}
+	reportOnce sync.Once
 }
 
 func newExitStatus() *exitStatus {
-	return &exitStatus{ended: make(chan struct{}), told: make(chan struct{})}
+	return &exitStatus{ended: make(chan struct{}), reported: make(chan struct{})}
 }
 
 func (e *exitStatus) set(status unix.WaitStatus) {
@@ -47,7 +47,7 @@ func (e *exitStatus) linger() {
 	timer := time.NewTimer(lingerTime)
 	defer timer.Stop()
 	select {
-	case <-e.told:
+	case <-e.reported:
 	case <-timer.C:
 	}
 }
@@ -77,34 +77,34 @@ func (s *server) answerAll(listener *fdpass.Listener) {
 		}
 		go func() {
 			defer conn.Close()
-			var asked request
+			var received request
 			_ = conn.Deadline(time.Now().Add(replyTimeout)) // the socket is open; a silent client times out
-			files, err := conn.Receive(&asked)
+			files, err := conn.Receive(&received)
 			if err != nil {
 				return
 			}
 			fdpass.Close(files)
-			said := s.answer(asked)
+			reply := s.answer(received)
 			_ = conn.Deadline(time.Now().Add(replyTimeout))
 			// A client that kills the tree knows how it ends.
-			if conn.Send(said) == nil && (said.Ended || asked.Kill && said.Error == "") {
-				s.status.tellOnce.Do(func() { close(s.status.told) })
+			if conn.Send(reply) == nil && (reply.Ended || received.Kill && reply.Error == "") {
+				s.status.reportOnce.Do(func() { close(s.status.reported) })
 			}
 		}()
 	}
 }
 
 // answer carries out a request.
-func (s *server) answer(asked request) answer {
+func (s *server) answer(received request) answer {
 	switch {
-	case asked.Describe:
+	case received.Describe:
 		return answer{Outside: s.order.Outside}
-	case asked.Wait:
+	case received.Wait:
 		return answer{Ended: true, Status: int(s.status.get())}
-	case asked.Kill:
+	case received.Kill:
 		return newAnswer(s.killAll())
-	case asked.Signal > 0:
-		return newAnswer(unix.Kill(s.root.PID, unix.Signal(asked.Signal)))
+	case received.Signal > 0:
+		return newAnswer(unix.Kill(s.root.PID, unix.Signal(received.Signal)))
 	}
 	return newAnswer(ErrOrder)
 }

@@ -4,6 +4,6 @@
 //
 // If the watchdog itself is killed, the next phosd calls Sweep.
 //
-// Tested by the tests of package criu, which run CRIU, and by tests/crash. Read order.go first,
+// Most of it is tested by package criu, with a real CRIU, and by tests/crash. Read order.go first,
 // then serve.go.
 package watchdog

@@ -22,8 +22,8 @@ const beforeDump = "pre-dump"
 // errOtherDump ends a CRIU that was started for a dump that is not requested.
 var errOtherDump = errors.New("another dump was requested")
 
-// preparedCRIU is a CRIU that was started before the tree was frozen. What it does until it waits takes
-// as long as the rest of a small program's dump, and does not need the program to be frozen.
+// preparedCRIU is a CRIU that was started before the tree was frozen. What it does until it waits
+// takes as long as the rest of a small program's dump, and does not need the program to be frozen.
 type preparedCRIU struct {
 	order Dump
 	// release is closed to let it continue.

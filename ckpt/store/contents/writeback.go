@@ -10,8 +10,8 @@ import (
 // writebackBytes is how much is written between two requests for write-back.
 const writebackBytes = 16 << 20
 
-// writeback makes the kernel start write-back of what was written, so that the sync before the commit
-// finds little left. It is only a hint; errors are ignored.
+// writeback makes the kernel start write-back of what was written, so that the sync before the
+// commit finds little left. It is only a hint; errors are ignored.
 type writeback struct {
 	mu sync.Mutex
 	// from and to enclose what was written since the last request; bytes is its size.

@@ -82,9 +82,9 @@ func (c *Conn) Peer() (pid int, err error) {
 		return 0, err
 	}
 	failure := raw.Control(func(fd uintptr) {
-		var who *unix.Ucred
-		if who, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			pid = int(who.Pid)
+		var peer *unix.Ucred
+		if peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid = int(peer.Pid)
 		}
 	})
 	return pid, errors.Join(failure, err)

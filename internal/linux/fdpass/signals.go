@@ -11,9 +11,9 @@ import (
 // caught and not set to be ignored, because CRIU would inherit that and waits for processes that it
 // ends by one of these signals.
 func IgnoreSignals() {
-	nobody := make(chan os.Signal, 1)
+	caught := make(chan os.Signal, 1)
 	signal.Notify(
-		nobody,
+		caught,
 		unix.SIGINT,
 		unix.SIGTERM,
 		unix.SIGHUP,

@@ -189,8 +189,8 @@ func (g *Group) expect(ctx context.Context, holds func(events *os.File) (bool, e
 	}
 }
 
-// describeBlocked names processes that wait uninterruptibly, for a device or a file system, and so cannot be
-// frozen.
+// describeBlocked names processes that wait uninterruptibly, for a device or a file system, and so
+// cannot be frozen.
 func (g *Group) describeBlocked() (text string) {
 	pids, _ := cgroup.Processes(g.Path)
 	for _, pid := range pids {
