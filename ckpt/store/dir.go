@@ -198,7 +198,7 @@ func (d *Dir) checkEmpty() error {
 
 // foreign returns an error for a file that is not part of an image.
 func (d *Dir) foreign(path string) error {
-	return fmt.Errorf("%w: %s; an image needs a new or empty directory", ErrForeign, path)
+	return fmt.Errorf("%w: %s; an image needs a directory that is empty or does not exist", ErrForeign, path)
 }
 
 // Path returns the directory's name, for messages.
