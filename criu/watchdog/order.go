@@ -76,7 +76,7 @@ type Dump struct {
 
 // ErrDamaged is returned when CRIU died inside a process and left it broken. The tree has been
 // killed.
-var ErrDamaged = errors.New("CRIU died inside a process; the program was killed, because it could not have continued")
+var ErrDamaged = errors.New("CRIU died inside a process; the program was ended, because it could not have continued")
 
 // kinds are the errors that phosd distinguishes.
 var kinds = fdpass.Kinds{
