@@ -13,8 +13,8 @@ protoc -I . \
 	--go-grpc_out="$out" --go-grpc_opt=paths=source_relative \
 	worker.proto daemon.proto
 for file in "$out"/*.go; do
-		# Drop the version of protoc, which differs between distributions. Add the sum of the source: with it
-	# generate_test.go finds files that are out of date, without protoc.
+	# Drop the version of protoc, which differs between distributions. Add the sum of the source:
+	# with it generate_test.go finds files that are out of date, without protoc.
 	source=$(basename "$file" | sed 's/\(_grpc\)*\.pb\.go$/.proto/')
 	sed -e '/^\/\/.*protoc  *v[0-9]/d' -e "1a // sha256 of $source: $(sha256sum <"$source" | cut -d ' ' -f 1)" "$file" \
 		>"zz_$(basename "$file" | tr . _ | sed 's/_go$/.go/')"

@@ -156,7 +156,7 @@ func (w *Worker) yieldMemory(slot int, held []uint64) {
 	for ordinal, bytes := range held {
 		w.accounts.Release(ordinal, slot, bytes)
 	}
-	slog.New(w.earlyLog).Info("standby worker exited to free memory for a program", "bytes", held, "error", err)
+	slog.New(w.earlyLog).Info("standby worker makes room for a program", "bytes", held, "error", err)
 	os.Exit(0)
 }
 

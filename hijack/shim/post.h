@@ -16,6 +16,9 @@
  * Between phos_begin and phos_post or phos_wait the ring is locked: only phos_put_* may be called,
  * and exactly payload_bytes must be put. Before phos_begin call phos_touch on all memory of the
  * program that is put. errno is kept.
+ *
+ * Lock order: the lock of the shared reply slot, then the ring's lock. All other locks of the shim
+ * are leaves, and none of them is taken while the ring is locked.
  */
 #ifndef PHOS_POST_H
 #define PHOS_POST_H

@@ -13,14 +13,14 @@
 //
 //	u32 length     whole frame in bytes, header included, before rounding up to 64
 //	u16 call       abi.Call number; 0 is padding
-//	u16 flags      bit 0: the program waits for a reply; bits 1 and 2: the thread's stream capture mode,
-//	               as cuThreadExchangeStreamCaptureMode set it
+//	u16 flags      bit 0: the program waits for a reply; bits 1 and 2: the thread's stream capture
+//	               mode, as cuThreadExchangeStreamCaptureMode set it
 //	u32 slot       index of the calling thread's reply slot
 //	u32 context    handle of the thread's current context, low half (0: none)
 //	u64 sequence   counts frames of this session from 1
 //	u64 reserved
-//	payload        scalars as 8-byte little-endian words in the order of the spec, then inline arrays and strings,
-//	               each as u64 byte count, bytes, padding to 8
+//	payload        scalars as 8-byte little-endian words in the order of the spec, then inline
+//	               arrays and strings, each as u64 byte count, bytes, padding to 8
 //
 // The reader checks the length, makes one private copy of the frame, and decodes only the copy. So
 // a hostile program cannot change a frame while it is decoded.
@@ -33,15 +33,16 @@
 //
 //	0 idle      the slot is free or its call is in progress
 //	1 done      the reply is complete
-//	2 service   the worker asks the waiting thread to copy: data is u64 direction (0 program to bounce
-//	            area, 1 back), u64 address in the program, u64 bytes, u64 offset in the bounce area; the thread copies, sets
-//	            state to 3 and continues to wait
+//	2 service   the worker asks the waiting thread to copy: data is u64 direction (0 program to
+//	            bounce area, 1 back), u64 address in the program, u64 bytes, u64 offset in the
+//	            bounce area; the thread copies, sets state to 3 and continues to wait
 //	3 served    the program did the copy
 //	4 asleep    as 0, and the thread sleeps: a change of the state must wake it
 //	5 absent    instead of 3: part of the range is not mapped in the program
-//	6 pieces    as 2, for a program that has set WordCopies, in pieces of BouncePiece: piece n lies at n modulo
-//	            BouncePieces in the bounce area. Each side counts the pieces that it has done; the writer of the area stays
-//	            at most BouncePieces ahead of the reader, so that both copy at the same time
+//	6 pieces    as 2, for a program that has set WordCopies, in pieces of BouncePiece: piece n lies
+//	            at n modulo BouncePieces in the bounce area. Each side counts the pieces that it
+//	            has done; the writer of the area stays at most BouncePieces ahead of the reader,
+//	            so that both copy at the same time
 //
 // Both sides spin, then sleep on a shared futex. The worker sleeps on the ring's doorbell, the
 // program on its slot's state. It first changes the state from 0 to 4, so that a reply to a
@@ -60,4 +61,6 @@
 // The worker appends records of CallbackRecord bytes: u32 kind, u32 0, u64 function, u64 user data,
 // u64 stream, u32 status, u32 0, u64 id, zeros; then it adds to the head and wakes its low half.
 // The program's callback thread runs the function and posts callbackDone with the id.
+//
+// Slots, Callbacks and Output have a lock each; no lock is taken while another one is held.
 package wire

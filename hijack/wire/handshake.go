@@ -3,10 +3,11 @@ package wire
 // The handshake runs over a SOCK_STREAM unix socket, the same socket that serves the gRPC API:
 // phosd looks at the first four bytes. Messages are fixed structs, little endian.
 //
-//	program to phosd   Hello    magic "PHOS", version, flags, address and value of the liveness cookie
-//	phosd, by worker   Welcome  status (0 or a Result), session, sizes, paths, or a message for stderr
-//	program            Mapped   the arena address it mapped (0: none of the candidates was free)
-//	worker             Placed   0: agreed, the session is live; 1: taken here, map elsewhere and send Mapped again
+//	program  Hello    magic "PHOS", version, flags, address and value of the liveness cookie
+//	worker   Welcome  status (0 or a Result), session, sizes, paths, or a message for stderr
+//	program  Mapped   the arena address it mapped (0: none of the candidates was free)
+//	worker   Placed   0: agreed, the session is live; 1: taken here, map elsewhere and send Mapped
+//	                  again
 //
 // phosd passes the accepted socket to the new worker, which answers all messages. If phosd refuses
 // earlier, it sends the Welcome itself. At the end the shim closes the socket.

@@ -5,7 +5,8 @@ package wire
 // the program closes the connection.
 //
 //	program  Inquiry  magic "PHOI", version, pad
-//	phosd    Answer   head, then an entry for each GPU, then one for each holding: a GPU and a program that holds memory on it
+//	phosd    Answer   head, then an entry for each GPU, then one for each holding: a GPU and a
+//	                  program that holds memory on it
 //
 // A GPU's entry is its entry in the session file's device table, so that NVML and cuDevice* agree,
 // followed by the GPU's state. AnswerKnown has a bit for each number that is known.

@@ -13,7 +13,8 @@ import (
 // A connection carries
 //
 //	u32 "PHFD", u32 number of files
-//	for each group of at most groupFiles files: u32 number of files, with the files as SCM_RIGHTS on that message
+//	for each group of at most groupFiles files: u32 number of files, with the files as SCM_RIGHTS
+//	on that message
 //
 // and is answered with u32 status, u32 length, and the token (status 0) or an error text.
 

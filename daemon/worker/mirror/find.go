@@ -43,7 +43,7 @@ type Opener func(m *proc.Mapping) (*os.File, error)
 func Find(program proc.Identity, address, bytes uint64, open Opener) (parts []Part, err error) {
 	start, end := pages(address, bytes)
 	if bytes == 0 || address+bytes < address || end < start {
-		return nil, fmt.Errorf("%w: invalid range", ErrPrivate)
+		return nil, fmt.Errorf("%w: it is no range", ErrPrivate)
 	}
 	areas, err := areasOf(proc.EachMapping(program.PID), start, end)
 	if err != nil {
