@@ -246,8 +246,8 @@ func (g *Graph) Records() iter.Seq[*Object] {
 	}
 }
 
-// Owned yields the live objects of a kind that o owns directly, newest first.
-func (o *Object) Owned(kind abi.Kind) iter.Seq[*Object] {
+// Children yields the live objects of a kind that o owns directly, newest first.
+func (o *Object) Children(kind abi.Kind) iter.Seq[*Object] {
 	return func(yield func(*Object) bool) {
 		for child := o.firstChild; child != nil; child = child.nextSibling {
 			if child.Kind == kind && !yield(child) {
