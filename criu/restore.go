@@ -205,11 +205,7 @@ func (p *plan) addNamespaces(place proc.Identity) error {
 	}
 	if p.NewPids && len(p.Namespaces) > 0 {
 		return fmt.Errorf(
-<<<<<<< HEAD
-			"%w: in a container a program gets the container's pid namespace: restore without --new-pids",
-=======
 			"%w: in a container a program has the container's pid namespace: restore without --new-pids",
->>>>>>> heads/ckpt
 			ErrPlace,
 		)
 	}

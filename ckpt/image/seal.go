@@ -33,11 +33,7 @@ const (
 // Errors of seals.
 var (
 	// ErrUnknownKey is returned if none of the keys has sealed the manifest.
-<<<<<<< HEAD
-	ErrUnknownKey = errors.New("sealed with a key that is unknown here")
-=======
 	ErrUnknownKey = errors.New("sealed with a key that is not known here")
->>>>>>> heads/ckpt
 	// ErrForged is returned if the seal is not one of its key for this manifest.
 	ErrForged = errors.New("the seal does not match the manifest")
 )

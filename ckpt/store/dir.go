@@ -198,11 +198,7 @@ func (d *Dir) checkEmpty() error {
 
 // foreign returns an error for a file that is not part of an image.
 func (d *Dir) foreign(path string) error {
-<<<<<<< HEAD
-	return fmt.Errorf("%w: %s; an image needs a new or empty directory", ErrForeign, path)
-=======
 	return fmt.Errorf("%w: %s; an image needs a directory that is empty or does not exist", ErrForeign, path)
->>>>>>> heads/ckpt
 }
 
 // Path returns the directory's name, for messages.

@@ -8,11 +8,7 @@ import (
 // Errors of image directories. Damage is image.ErrMalformed.
 var (
 	// ErrNoImage is returned when the directory holds no image.
-<<<<<<< HEAD
-	ErrNoImage = errors.New("no phos image; pos_cli --pre-dump and --dump create one")
-=======
 	ErrNoImage = errors.New("no image of phos is there; pos_cli --pre-dump and --dump make one")
->>>>>>> heads/ckpt
 	// ErrForeign is returned when the directory holds something that is not part of an image.
 	ErrForeign = errors.New("directory is not empty and not a phos image")
 	// ErrLocked is returned when another process writes to the image, or, for a removal, uses it.
