@@ -27,7 +27,7 @@ var layers = map[string]string{
 	// Linux, and words that everything above shares.
 	"internal/linux": "ground",
 	"hijack/abi":     "ground",
-	"daemon/gpu/ptx": "ground",
+	"internal/ptx":   "ground",
 	"ckpt/image":     "ground",
 	"ckpt/pool":      "ground",
 	"cluster":        "ground",

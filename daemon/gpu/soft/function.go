@@ -6,10 +6,10 @@ import (
 	"sync/atomic"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/model"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
 	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // Function is a kernel of a module.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 	"github.com/phos-gpu/phos/tests/harness"
 )
 

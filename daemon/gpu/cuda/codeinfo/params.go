@@ -8,8 +8,8 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/fatbin"
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // Params returns the layout of a kernel's parameters.

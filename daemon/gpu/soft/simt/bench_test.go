@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 const windowBase = 0x3000_0000_0000

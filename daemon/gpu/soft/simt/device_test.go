@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
 	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // TestDirtyBitsWhileRunning clears dirty bits and copies chunks while a kernel writes, as a
@@ -248,7 +248,7 @@ func TestLinkSeveralModules(t *testing.T) {
 
 // TestLinkSamples links what real compilers emit, and one of everything that the front end accepts.
 func TestLinkSamples(t *testing.T) {
-	samples, err := filepath.Glob("../../ptx/testdata/*.ptx")
+	samples, err := filepath.Glob("../../../../internal/ptx/testdata/*.ptx")
 	if err != nil || len(samples) == 0 {
 		t.Fatalf("no samples: %v", err)
 	}

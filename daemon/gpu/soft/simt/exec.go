@@ -3,9 +3,9 @@ package simt
 import (
 	"math/bits"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
 	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // Extra costs of instructions, charged to the warp's turn. An instruction that may wait for other

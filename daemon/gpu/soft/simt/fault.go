@@ -3,8 +3,8 @@ package simt
 import (
 	"fmt"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // Fault describes an error of a kernel in as much detail as a debugger would.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
 	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 const header = ".version 8.0\n.target sm_90\n.address_size 64\n"

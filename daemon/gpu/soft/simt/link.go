@@ -6,10 +6,10 @@ import (
 	"slices"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
 	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // Placer allocates device memory for a variable and returns its address. The memory must be mapped

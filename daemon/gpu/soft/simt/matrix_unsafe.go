@@ -4,10 +4,10 @@ import (
 	"math/bits"
 	"unsafe"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/lanes"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/matrix"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // matrix executes the instructions on matrices. All lanes of the warp must converge for them. Lanes

@@ -4,9 +4,9 @@ import (
 	"math/bits"
 	"unsafe"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/lanes"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // registers is a warp's register block: columns of 32 lanes, and predicates as masks. Columns are

@@ -4,8 +4,8 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // setConstants fills the columns that are constant for the launch.

@@ -21,8 +21,8 @@ func TestTritonMatmul(t *testing.T) {
 		shared    uint32
 		tolerance float64
 	}{
-		{"../../ptx/testdata/triton_matmul_half.ptx", "f16", 8192, math.Exp2(-21)},
-		{"../../ptx/testdata/triton_matmul_tf32.ptx", "tf32", 16384, math.Exp2(-21)},
+		{"../../../../internal/ptx/testdata/triton_matmul_half.ptx", "f16", 8192, math.Exp2(-21)},
+		{"../../../../internal/ptx/testdata/triton_matmul_tf32.ptx", "tf32", 16384, math.Exp2(-21)},
 	} {
 		t.Run(test.kind, func(t *testing.T) {
 			text, err := os.ReadFile(test.file)

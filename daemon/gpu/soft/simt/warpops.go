@@ -3,9 +3,9 @@ package simt
 import (
 	"math/bits"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // exchange executes the instructions that exchange values between the lanes of a warp.

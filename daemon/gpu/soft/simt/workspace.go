@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // A cooperative launch has a workspace, a few bytes of device memory for its grid barrier. The

@@ -3,7 +3,7 @@ package arith
 import (
 	"math"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // approximate returns the function of an approximate instruction. All are more precise than the ISA

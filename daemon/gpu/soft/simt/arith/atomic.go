@@ -1,7 +1,7 @@
 package arith
 
 import (
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // Atomic is the function of an atomic operation.

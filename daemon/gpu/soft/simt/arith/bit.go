@@ -3,7 +3,7 @@ package arith
 import (
 	"math/bits"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 func shiftLeft(w width) Func {

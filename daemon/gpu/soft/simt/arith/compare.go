@@ -3,7 +3,7 @@ package arith
 import (
 	"math"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // compareFunc returns a comparison in type t, with result 1 or 0.

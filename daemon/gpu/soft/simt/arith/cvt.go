@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // convert implements cvt. Operand b is the second source of the packing forms.

@@ -3,7 +3,7 @@ package arith
 import (
 	"math"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // adjust turns a result rounded to nearest into one rounded in mode, given the sign of (exact -

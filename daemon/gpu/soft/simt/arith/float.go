@@ -3,7 +3,7 @@ package arith
 import (
 	"math"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // exactOp is an operation on the float64 values of narrower operands. Its result is exact or

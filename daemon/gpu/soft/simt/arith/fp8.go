@@ -4,7 +4,7 @@ import (
 	"math"
 	"sort"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // fp8Format is an 8-bit floating point format. Its values fit a table.

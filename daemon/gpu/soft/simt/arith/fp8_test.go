@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // rounded holds conversions by PyTorch on the CPU: float8_e4m3fn, then float8_e5m2.

@@ -3,7 +3,7 @@ package arith
 import (
 	"math/bits"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // Lookup returns the function of an arithmetic, logic, comparison or conversion instruction. It

@@ -3,7 +3,7 @@ package arith
 import (
 	"math"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // odd rounds the exact sum value+rest to odd: if it is inexact, the last bit is set. value is the

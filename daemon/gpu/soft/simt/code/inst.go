@@ -1,10 +1,10 @@
 package code
 
 import (
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/lanes"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/matrix"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // Shape is the way in which an instruction is executed.

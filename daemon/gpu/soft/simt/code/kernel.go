@@ -1,7 +1,7 @@
 package code
 
 import (
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // Kernel is one entry point and all functions it can call, ready to run.

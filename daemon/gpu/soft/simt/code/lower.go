@@ -3,7 +3,7 @@ package code
 import (
 	"fmt"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // lowering is the state of lowering one kernel.

@@ -1,9 +1,9 @@
 package code
 
 import (
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/lanes"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 func addLoop32(d, a, b, _ *lanes.V32) {

@@ -1,8 +1,8 @@
 package code
 
 import (
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // lowerInstruction lowers one instruction to none, one or several Insts.

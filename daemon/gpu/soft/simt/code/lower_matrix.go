@@ -1,8 +1,8 @@
 package code
 
 import (
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/matrix"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 var matrixShapes = map[ptx.Op]Shape{

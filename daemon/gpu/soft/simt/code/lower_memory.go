@@ -1,10 +1,10 @@
 package code
 
 import (
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/lanes"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // memory sets the fields for an instruction's memory operand.

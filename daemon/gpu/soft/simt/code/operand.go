@@ -1,8 +1,8 @@
 package code
 
 import (
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/space"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // register returns the place of a register.

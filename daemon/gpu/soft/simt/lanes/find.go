@@ -1,6 +1,6 @@
 package lanes
 
-import "github.com/phos-gpu/phos/daemon/gpu/ptx"
+import "github.com/phos-gpu/phos/internal/ptx"
 
 // V32 is a 32-bit register of all lanes.
 type V32 = [32]uint32

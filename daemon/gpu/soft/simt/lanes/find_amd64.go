@@ -3,7 +3,7 @@ package lanes
 import (
 	"golang.org/x/sys/cpu"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // init registers the vector loops if the processor supports them. The implementation affects no

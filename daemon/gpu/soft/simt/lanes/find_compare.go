@@ -1,6 +1,6 @@
 package lanes
 
-import "github.com/phos-gpu/phos/daemon/gpu/ptx"
+import "github.com/phos-gpu/phos/internal/ptx"
 
 // Order tells how to use a comparison loop: with its operands swapped, or its result inverted.
 type Order struct{ Swap, Invert bool }

@@ -4,8 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // interesting values hit the special cases of integers and floats of both widths.

@@ -4,8 +4,8 @@ import (
 	"math"
 	"sync"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/arith"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 // quad holds the elements of one register, up to four. It is passed by value: slices passed to a

@@ -1,7 +1,7 @@
 package matrix
 
 import (
-	"github.com/phos-gpu/phos/daemon/gpu/ptx"
+	"github.com/phos-gpu/phos/internal/ptx"
 )
 
 const (

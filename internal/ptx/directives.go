@@ -3,7 +3,7 @@ package ptx
 import (
 	"strings"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+	"github.com/phos-gpu/phos/internal/ptx/token"
 )
 
 // parseModule parses the whole text.

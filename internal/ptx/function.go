@@ -3,7 +3,7 @@ package ptx
 import (
 	"slices"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+	"github.com/phos-gpu/phos/internal/ptx/token"
 )
 
 // funcState is the state of the function being parsed.

@@ -3,7 +3,7 @@ package ptx
 import (
 	"encoding/binary"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+	"github.com/phos-gpu/phos/internal/ptx/token"
 )
 
 // initialiser parses the value of a variable into d.v.Init.

@@ -1,6 +1,6 @@
 package ptx
 
-import "github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+import "github.com/phos-gpu/phos/internal/ptx/token"
 
 // guarded parses @p or @!p and the instruction after it.
 func (p *parser) guarded() {

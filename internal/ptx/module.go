@@ -1,6 +1,6 @@
 package ptx
 
-import "github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+import "github.com/phos-gpu/phos/internal/ptx/token"
 
 // Pos is a position in PTX text.
 type Pos = token.Pos

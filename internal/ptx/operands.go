@@ -1,6 +1,6 @@
 package ptx
 
-import "github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+import "github.com/phos-gpu/phos/internal/ptx/token"
 
 // rawKind is the syntactic form of an operand.
 type rawKind uint8

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+	"github.com/phos-gpu/phos/internal/ptx/token"
 )
 
 // unread is a body that Outline has skipped: the parser's position and state.

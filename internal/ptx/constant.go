@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+	"github.com/phos-gpu/phos/internal/ptx/token"
 )
 
 // value is a constant: an integer of 64 bits, signed or not, or a float.

@@ -3,7 +3,7 @@ package ptx
 import (
 	"fmt"
 
-	"github.com/phos-gpu/phos/daemon/gpu/ptx/token"
+	"github.com/phos-gpu/phos/internal/ptx/token"
 )
 
 // symbolKind is the kind of a symbol.
