@@ -68,7 +68,8 @@ func program(t testing.TB) string {
 	}
 	candidates := []string{os.Getenv("CRIU")}
 	if home, err := os.UserHomeDir(); err == nil {
-		candidates = append(candidates, filepath.Join(home, ".cache/phos/criu/sbin/criu"))
+		built, _ := filepath.Glob(filepath.Join(home, ".cache/phos/criu-*/sbin/criu"))
+		candidates = append(candidates, built...)
 	}
 	for _, candidate := range append(candidates, Find("criu")) {
 		if candidate == "" {

@@ -33,7 +33,8 @@ func program(t *testing.T) string {
 	t.Helper()
 	candidates := []string{os.Getenv("CRIU")}
 	if home, err := os.UserHomeDir(); err == nil {
-		candidates = append(candidates, filepath.Join(home, ".cache/phos/criu/sbin/criu"))
+		built, _ := filepath.Glob(filepath.Join(home, ".cache/phos/criu-*/sbin/criu"))
+		candidates = append(candidates, built...)
 	}
 	for _, candidate := range candidates {
 		if _, err := os.Stat(candidate); err == nil {
