@@ -7,16 +7,17 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/place"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/victims"
 )
 
 func TestRank(t *testing.T) {
 	gpu := cluster.Placement{{Node: 0, Index: 0}}
-	v := scheduler.Trial(20*time.Minute, []cluster.Node{{GPUs: 8}},
-		scheduler.Made{Job: cluster.Job{ID: 1, GPUs: 1}, Phase: scheduler.Running, On: gpu, Since: 14 * time.Minute},
-		scheduler.Made{Job: cluster.Job{ID: 2, GPUs: 1}, Phase: scheduler.Waiting, Attained: 10 * time.Minute},
-		scheduler.Made{Job: cluster.Job{ID: 3, GPUs: 1}, Phase: scheduler.Waiting},
+	v := schedulertest.NewView(20*time.Minute, []cluster.Node{{GPUs: 8}},
+		schedulertest.Job{Job: cluster.Job{ID: 1, GPUs: 1}, Phase: scheduler.Running, On: gpu, Since: 14 * time.Minute},
+		schedulertest.Job{Job: cluster.Job{ID: 2, GPUs: 1}, Phase: scheduler.Waiting, Attained: 10 * time.Minute},
+		schedulertest.Job{Job: cluster.Job{ID: 3, GPUs: 1}, Phase: scheduler.Waiting},
 	)
 	for id, want := range map[cluster.JobID]scheduler.Rank{
 		1: {Tier: 0, Until: 24 * time.Minute},

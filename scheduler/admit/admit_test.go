@@ -7,24 +7,25 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
 // inside admits held jobs, first come first, as the engine asks for it, and answers who got in.
 func inside(policy scheduler.Admitter, gpus int, already []int, asks ...cluster.Job) (in []int) {
-	var jobs []scheduler.Made
+	var jobs []schedulertest.Job
 	for i, n := range already {
 		jobs = append(
 			jobs,
-			scheduler.Made{Job: cluster.Job{ID: cluster.JobID(1000 + i), GPUs: n}, Phase: scheduler.Waiting},
+			schedulertest.Job{Job: cluster.Job{ID: cluster.JobID(1000 + i), GPUs: n}, Phase: scheduler.Waiting},
 		)
 	}
 	for i, ask := range asks {
 		ask.ID = cluster.JobID(i)
-		jobs = append(jobs, scheduler.Made{Job: ask, Phase: scheduler.Held})
+		jobs = append(jobs, schedulertest.Job{Job: ask, Phase: scheduler.Held})
 	}
 	shut := map[string]bool{}
 	for i := len(already); i < len(jobs); i++ {
-		v := scheduler.Trial(0, []cluster.Node{{GPUs: gpus}}, jobs...)
+		v := schedulertest.NewView(0, []cluster.Node{{GPUs: gpus}}, jobs...)
 		j, lane := v.Job(jobs[i].ID), ""
 		if laner, ok := policy.(scheduler.Laner); ok {
 			lane = laner.Lane(j)

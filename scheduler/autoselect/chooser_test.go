@@ -15,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/backfill"
 	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/place"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 	"github.com/phos-gpu/phos/scheduler/victims"
 )
 
@@ -230,12 +231,12 @@ func due2(e *scheduler.Engine, at time.Duration) []scheduler.Event {
 }
 
 func TestForkOfAMoment(t *testing.T) {
-	made := func(id cluster.JobID, phase scheduler.Phase, estimate, done time.Duration) scheduler.Made {
-		return scheduler.Made{Job: job(id, 0, estimate, 1), Phase: phase, Done: done, Since: time.Hour}
+	made := func(id cluster.JobID, phase scheduler.Phase, estimate, done time.Duration) schedulertest.Job {
+		return schedulertest.Job{Job: job(id, 0, estimate, 1), Phase: phase, Done: done, Since: time.Hour}
 	}
 	running := made(1, scheduler.Running, 2*time.Hour, time.Hour)
 	running.On = cluster.Placement{{Node: 0, Index: 0}}
-	v := scheduler.Trial(
+	v := schedulertest.NewView(
 		time.Hour,
 		machines(1, 1),
 		running,
@@ -262,15 +263,15 @@ func TestForkOfAMoment(t *testing.T) {
 // TestForkOfRunningAndWaitingJobs: those that run when the fork is made were never in its queue,
 // and run beside those that were.
 func TestForkOfRunningAndWaitingJobs(t *testing.T) {
-	var jobs []scheduler.Made
+	var jobs []schedulertest.Job
 	for i := range int32(16) {
-		made := scheduler.Made{Job: job(cluster.JobID(i), 0, time.Duration(i+1)*time.Hour, 1), Phase: scheduler.Waiting}
+		made := schedulertest.Job{Job: job(cluster.JobID(i), 0, time.Duration(i+1)*time.Hour, 1), Phase: scheduler.Waiting}
 		if i < 8 {
 			made.Phase, made.On = scheduler.Running, cluster.Placement{{Node: 0, Index: i}}
 		}
 		jobs = append(jobs, made)
 	}
-	v := scheduler.Trial(0, machines(1, 8), jobs...)
+	v := schedulertest.NewView(0, machines(1, 8), jobs...)
 	p := base(0, 10*time.Minute)()
 	p.Order, p.Walk, p.Backfill = order.SRTF{}, scheduler.Strict, backfill.EASY()
 	e, err := scheduler.Fork(v, p)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
 // TestProfile asks a profile for gaps, and compares with looking at every moment.
@@ -15,10 +16,10 @@ func TestProfile(t *testing.T) {
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		nodes := []cluster.Node{{GPUs: 20}}
-		var runs []scheduler.Made
+		var runs []schedulertest.Job
 		for i := range 12 {
 			due := time.Duration(1 + r.IntN(80))
-			runs = append(runs, scheduler.Made{
+			runs = append(runs, schedulertest.Job{
 				Job: cluster.Job{
 					ID:       cluster.JobID(i),
 					GPUs:     1,
@@ -26,8 +27,8 @@ func TestProfile(t *testing.T) {
 				}, Phase: scheduler.Running, On: cluster.Placement{{Index: int32(i)}},
 			})
 		}
-		runs = append(runs, scheduler.Made{Job: cluster.Job{ID: 100, GPUs: 1}, Phase: scheduler.Waiting})
-		moment := scheduler.Trial(0, nodes, runs...)
+		runs = append(runs, schedulertest.Job{Job: cluster.Job{ID: 100, GPUs: 1}, Phase: scheduler.Waiting})
+		moment := schedulertest.NewView(0, nodes, runs...)
 		like := moment.Job(100)
 		p := (&Reservations{free: moment.Free()}).blank(like)
 		for range 1 + r.IntN(20) {

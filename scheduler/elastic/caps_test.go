@@ -8,23 +8,24 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
 // What a user may not hold is given to others, and not to nobody: at most 2 GPUs to the jobs of o,
 // one of them to o/a, the others to b.
 func TestSharedOutWithinCaps(t *testing.T) {
-	var jobs []scheduler.Made
+	var jobs []schedulertest.Job
 	for id := range cluster.JobID(14) {
 		user := []string{"o/a", "o/a", "o/a", "o/c", "o/c", "o/c"}[id%6]
 		if id >= 6 {
 			user = "b"
 		}
-		jobs = append(jobs, scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{
+		jobs = append(jobs, schedulertest.Job{Phase: scheduler.Waiting, Job: cluster.Job{
 			ID: id, GPUs: 1, MinGPUs: 1, MaxGPUs: 4, User: user, Model: "resnet50", Length: time.Hour, Estimate: time.Duration(1+id) * time.Hour,
 		}})
 	}
 	for _, name := range Names() {
-		v := scheduler.Trial(0, machines(2, 4, "V100"), jobs...)
+		v := schedulertest.NewView(0, machines(2, 4, "V100"), jobs...)
 		v.Limit("o", 2)
 		v.Limit("o/a", 1)
 		policy, _, err := ByName(name, Parameters{Seed: 1})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
@@ -20,11 +21,11 @@ func TestRoundOfThePaper(t *testing.T) {
 	received := [][]float64{{3, 1, 0}, {1, 3, 0}, {0, 0, 4}}
 	inf := math.Inf(1)
 	want := [][]float64{{0.2, 0.4, 0}, {0.2, 0.2, inf}, {inf, 0, 0.2}}
-	var jobs []scheduler.Made
+	var jobs []schedulertest.Job
 	for id := range cluster.JobID(3) {
-		jobs = append(jobs, scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: id, GPUs: 1}})
+		jobs = append(jobs, schedulertest.Job{Phase: scheduler.Waiting, Job: cluster.Job{ID: id, GPUs: 1}})
 	}
-	v := scheduler.Trial(0, nil, jobs...)
+	v := schedulertest.NewView(0, nil, jobs...)
 	var pairs []pair
 	for j := range v.Waiting() {
 		for k, gpuType := range types {
@@ -55,26 +56,26 @@ func rounds(
 ) map[cluster.JobID]map[string]float64 {
 	t.Helper()
 	had := map[cluster.JobID]map[string]float64{}
-	runs := map[cluster.JobID]scheduler.Made{}
+	runs := map[cluster.JobID]schedulertest.Job{}
 	for _, j := range jobs {
 		had[j.ID] = map[string]float64{}
-		runs[j.ID] = scheduler.Made{Phase: scheduler.Waiting, Job: j}
+		runs[j.ID] = schedulertest.Job{Phase: scheduler.Waiting, Job: j}
 	}
 	for i := range n {
 		now := time.Duration(i) * time.Minute
-		var made []scheduler.Made
+		var made []schedulertest.Job
 		for _, j := range jobs {
 			made = append(made, runs[j.ID])
 		}
-		v := scheduler.Trial(now, nodes, made...)
+		v := schedulertest.NewView(now, nodes, made...)
 		answer := g.Allocate(v)
 		if what := breach(v, answer); what != "" {
 			t.Fatal(what)
 		}
-		next, used := map[cluster.JobID]scheduler.Made{}, map[cluster.NodeID]int{}
+		next, used := map[cluster.JobID]schedulertest.Job{}, map[cluster.NodeID]int{}
 		for _, a := range answer {
 			had[a.Job.ID()][a.GPUType] += 1 / float64(n)
-			m := scheduler.Made{Phase: scheduler.Running, Since: now, Job: runs[a.Job.ID()].Job}
+			m := schedulertest.Job{Phase: scheduler.Running, Since: now, Job: runs[a.Job.ID()].Job}
 			for _, node := range nodes { // a node of a type is all of its GPUs here
 				if node.GPUType == a.GPUType {
 					for range a.GPUs {
@@ -88,7 +89,7 @@ func rounds(
 		for _, j := range jobs {
 			m, running := next[j.ID]
 			if !running {
-				m = scheduler.Made{Phase: scheduler.Waiting, Job: j}
+				m = schedulertest.Job{Phase: scheduler.Waiting, Job: j}
 			}
 			runs[j.ID] = m
 		}
@@ -145,16 +146,16 @@ func TestRoundsAreFairOnOneType(t *testing.T) {
 func TestGavelMindsWhereJobsCanRun(t *testing.T) {
 	nodes := append(machines(1, 4, "V100"), cluster.Node{ID: 1, GPUs: 2, GPUType: "H100", GPUMemoryBytes: 80 << 30})
 	nodes[0].GPUMemoryBytes = 16 << 30
-	v := scheduler.Trial(
+	v := schedulertest.NewView(
 		0,
 		nodes,
-		scheduler.Made{
+		schedulertest.Job{
 			Phase: scheduler.Waiting,
 			Job:   cluster.Job{ID: 1, GPUs: 1, Model: "bert", GPUMemoryBytes: 40 << 30},
 		},
-		scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: 2, GPUs: 1, Model: "bert", GPUType: "V100"}},
-		scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: 3, GPUs: 4, Model: "bert"}},
-		scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: 4, GPUs: 5, Model: "bert"}},
+		schedulertest.Job{Phase: scheduler.Waiting, Job: cluster.Job{ID: 2, GPUs: 1, Model: "bert", GPUType: "V100"}},
+		schedulertest.Job{Phase: scheduler.Waiting, Job: cluster.Job{ID: 3, GPUs: 4, Model: "bert"}},
+		schedulertest.Job{Phase: scheduler.Waiting, Job: cluster.Job{ID: 4, GPUs: 5, Model: "bert"}},
 	)
 	got := map[cluster.JobID]string{}
 	for _, a := range NewGavel(throughput.NewTable()).Allocate(v) {

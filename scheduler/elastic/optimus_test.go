@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
@@ -47,7 +48,7 @@ func TestOptimusIsTheBestThereIs(t *testing.T) {
 				curve:  Curve{random.Float64(), random.Float64() / 2, random.Float64() / 50},
 			}
 			c.most = c.fewest + random.IntN(8)
-			c.job = scheduler.Trial(0, nil, scheduler.Made{Job: cluster.Job{ID: cluster.JobID(len(claims))}}).Held()[0]
+			c.job = schedulertest.NewView(0, nil, schedulertest.Job{Job: cluster.Job{ID: cluster.JobID(len(claims))}}).Held()[0]
 			c.gpuType = []string{"", "", "A", "B"}[random.IntN(4)]
 			needed[c.gpuType]++
 			claims = append(claims, c)
@@ -69,8 +70,8 @@ func TestOptimusIsTheBestThereIs(t *testing.T) {
 }
 
 // elasticJob asks for 1 GPU and runs on up to most.
-func elasticJob(id cluster.JobID, model string, most int, length time.Duration) scheduler.Made {
-	return scheduler.Made{
+func elasticJob(id cluster.JobID, model string, most int, length time.Duration) schedulertest.Job {
+	return schedulertest.Job{
 		Phase: scheduler.Waiting,
 		Job:   cluster.Job{ID: id, GPUs: 1, MinGPUs: 1, MaxGPUs: most, Model: model, Length: length, Estimate: length},
 	}
@@ -96,11 +97,11 @@ func TestOptimusGivesWhereItHelps(t *testing.T) {
 	o := NewOptimus(throughput.NewTable())
 	// Alone, a job gets what it can use; a longer one gets more than a shorter one; the shortest are
 	// first where there is too little.
-	v := scheduler.Trial(0, machines(1, 8, "V100"), elasticJob(1, "resnet50", 8, time.Hour))
+	v := schedulertest.NewView(0, machines(1, 8, "V100"), elasticJob(1, "resnet50", 8, time.Hour))
 	if got := given(v, o); got[1] != 8 {
 		t.Errorf("alone, the job has %d of 8 GPUs", got[1])
 	}
-	v = scheduler.Trial(
+	v = schedulertest.NewView(
 		0,
 		machines(1, 8, "V100"),
 		elasticJob(1, "resnet50", 8, time.Hour),
@@ -109,7 +110,7 @@ func TestOptimusGivesWhereItHelps(t *testing.T) {
 	if got := given(v, o); got[1]+got[2] != 8 || got[2] <= got[1] {
 		t.Errorf("the job of 1 h has %d GPUs, that of 10 h %d", got[1], got[2])
 	}
-	v = scheduler.Trial(
+	v = schedulertest.NewView(
 		0,
 		machines(1, 2, "V100"),
 		elasticJob(1, "bert", 8, 3*time.Hour),
@@ -120,7 +121,7 @@ func TestOptimusGivesWhereItHelps(t *testing.T) {
 		t.Errorf("2 GPUs for three jobs: %v", got)
 	}
 	// A job that communicates more than it computes is not helped by many GPUs.
-	v = scheduler.Trial(
+	v = schedulertest.NewView(
 		0,
 		machines(8, 8, "V100"),
 		elasticJob(1, "vgg16", 64, 10*time.Hour),
@@ -132,7 +133,7 @@ func TestOptimusGivesWhereItHelps(t *testing.T) {
 }
 
 // scene is a random moment: some nodes, some jobs, some of them running.
-func scene(random *rand.Rand) *scheduler.Moment {
+func scene(random *rand.Rand) *schedulertest.View {
 	types := []string{"V100", "H100", "K80"}[:1+random.IntN(3)]
 	var nodes []cluster.Node
 	for i := range 1 + random.IntN(6) {
@@ -147,11 +148,11 @@ func scene(random *rand.Rand) *scheduler.Moment {
 		)
 	}
 	free := map[cluster.NodeID]int{}
-	var jobs []scheduler.Made
+	var jobs []schedulertest.Job
 	names := throughput.NewTable().Models()
 	now := 10 * time.Hour
 	for id := range cluster.JobID(random.IntN(15)) {
-		j := scheduler.Made{Phase: scheduler.Waiting, Preemptions: random.IntN(20)}
+		j := schedulertest.Job{Phase: scheduler.Waiting, Preemptions: random.IntN(20)}
 		j.Job = cluster.Job{
 			ID:    id,
 			Share: cluster.WholeGPU,
@@ -180,7 +181,7 @@ func scene(random *rand.Rand) *scheduler.Moment {
 		}
 		jobs = append(jobs, j)
 	}
-	return scheduler.Trial(now, nodes, jobs...)
+	return schedulertest.NewView(now, nodes, jobs...)
 }
 
 // breach says what is wrong with an answer.

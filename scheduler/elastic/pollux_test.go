@@ -8,6 +8,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
@@ -195,7 +196,7 @@ func TestPolluxGrowsByDoubling(t *testing.T) {
 	nodes := machines(2, 8, "")
 	j := elasticJob(1, "resnet50", 16, 10*time.Hour)
 	for i, want := range []int{2, 4, 8, 16, 16} {
-		v := scheduler.Trial(time.Duration(i+1)*time.Hour, nodes, j)
+		v := schedulertest.NewView(time.Duration(i+1)*time.Hour, nodes, j)
 		answer := p.Allocate(v)
 		if len(answer) != 1 || answer[0].GPUs > want || (want < 16 && answer[0].GPUs < want) {
 			t.Fatalf("in round %d the job has %v", i, answer)
@@ -212,7 +213,7 @@ func TestPolluxWeighsRestarts(t *testing.T) {
 			{Node: 0, Index: 0},
 			{Node: 0, Index: 1},
 		}, preemptions
-		return NewPollux(throughput.NewTable(), 1).Allocate(scheduler.Trial(time.Hour, machines(1, 4, ""), j))[0].GPUs
+		return NewPollux(throughput.NewTable(), 1).Allocate(schedulertest.NewView(time.Hour, machines(1, 4, ""), j))[0].GPUs
 	}
 	if n := move(0); n != 4 {
 		t.Errorf("a job that was never restarted has %d GPUs", n)

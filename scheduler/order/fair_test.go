@@ -10,6 +10,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
 // TestThemisRho has 16 GPUs that 8 jobs share: 2 for each.
@@ -20,17 +21,17 @@ func TestThemisRho(t *testing.T) {
 	small.GPUs = 1
 	on := cluster.Placement{{Index: 0}, {Index: 1}, {Index: 2}, {Index: 3}}
 	for _, c := range []struct {
-		made scheduler.Made
+		made schedulertest.Job
 		want scheduler.Rank
 	}{
 		// 300 s there, 60 s to go: 360 s in place of 200 s, which four GPUs' work takes on two.
-		{scheduler.Made{Job: job, Phase: scheduler.Waiting, Done: seconds(40)}, scheduler.Rank{Value: -1.8, Until: seconds(1200)}},
-		{scheduler.Made{Job: small, Phase: scheduler.Waiting, Done: seconds(40)}, scheduler.Rank{Value: -3.6, Until: seconds(1200)}},
+		{schedulertest.Job{Job: job, Phase: scheduler.Waiting, Done: seconds(40)}, scheduler.Rank{Value: -1.8, Until: seconds(1200)}},
+		{schedulertest.Job{Job: small, Phase: scheduler.Waiting, Done: seconds(40)}, scheduler.Rank{Value: -3.6, Until: seconds(1200)}},
 		// 300 s there, 40 s done before and 20 s in this run.
-		{scheduler.Made{Job: job, Phase: scheduler.Running, Done: seconds(40), Since: seconds(330), On: on}, scheduler.Rank{Value: -1.7}},
-		{scheduler.Made{Job: job, Phase: scheduler.Running, Done: seconds(40), Since: seconds(330), On: on, Speed: 0.5}, scheduler.Rank{Value: -1.75, Growth: -0.0025}},
+		{schedulertest.Job{Job: job, Phase: scheduler.Running, Done: seconds(40), Since: seconds(330), On: on}, scheduler.Rank{Value: -1.7}},
+		{schedulertest.Job{Job: job, Phase: scheduler.Running, Done: seconds(40), Since: seconds(330), On: on, Speed: 0.5}, scheduler.Rank{Value: -1.75, Growth: -0.0025}},
 	} {
-		v := scheduler.Trial(seconds(350), []cluster.Node{{GPUs: 16}}, c.made)
+		v := schedulertest.NewView(seconds(350), []cluster.Node{{GPUs: 16}}, c.made)
 		got := order.Rank(v, v.Job(0))
 		if math.Abs(got.Value-c.want.Value) > 1e-12 || math.Abs(got.Growth-c.want.Growth) > 1e-12 ||
 			got.Until != c.want.Until ||
@@ -76,10 +77,10 @@ func TestThemisServesTheWorst(t *testing.T) {
 // job does not fit. It answers who got something.
 func fill(t *testing.T, order scheduler.Grouper, node cluster.Node, kinds map[string]cluster.Job) (got []string) {
 	t.Helper()
-	var jobs []scheduler.Made
+	var jobs []schedulertest.Job
 	left := cluster.WholeGPU * node.GPUs
 	for {
-		v := scheduler.Trial(0, []cluster.Node{node}, jobs...)
+		v := schedulertest.NewView(0, []cluster.Node{node}, jobs...)
 		first, least := "", scheduler.Rank{Tier: math.MaxInt}
 		for _, user := range slices.Sorted(func(yield func(string) bool) {
 			for user := range kinds {
@@ -97,7 +98,7 @@ func fill(t *testing.T, order scheduler.Grouper, node cluster.Node, kinds map[st
 		if left -= job.GPUs * job.Share; left < 0 {
 			return got
 		}
-		made := scheduler.Made{Job: job, Phase: scheduler.Running}
+		made := schedulertest.Job{Job: job, Phase: scheduler.Running}
 		for i := range job.GPUs {
 			made.On = append(made.On, cluster.GPU{Index: int32(i)})
 		}
@@ -138,12 +139,12 @@ func TestDRFOfOneResource(t *testing.T) {
 }
 
 // holds is a running job of a user with so many GPUs, from the first free one on.
-func holds(jobs []scheduler.Made, user string, gpus int) []scheduler.Made {
+func holds(jobs []schedulertest.Job, user string, gpus int) []schedulertest.Job {
 	at := 0
 	for _, j := range jobs {
 		at += len(j.On)
 	}
-	made := scheduler.Made{
+	made := schedulertest.Job{
 		Job:   cluster.Job{ID: cluster.JobID(len(jobs)), User: user, GPUs: gpus},
 		Phase: scheduler.Running,
 	}
@@ -175,13 +176,13 @@ func TestQuota(t *testing.T) {
 		{map[string]int{"z": 3}, "z", 0, scheduler.Rank{Tier: ownsNothing, Value: 3}},
 		{map[string]int{"z": 3}, "z", -2, scheduler.Rank{Tier: ownsNothing, Value: 1}},
 	} {
-		var jobs []scheduler.Made
+		var jobs []schedulertest.Job
 		for _, user := range []string{"x/a", "x/b", "y", "y/u", "y/v", "z"} {
 			if c.held[user] > 0 {
 				jobs = holds(jobs, user, c.held[user])
 			}
 		}
-		v := scheduler.Trial(0, []cluster.Node{{GPUs: 16}}, jobs...)
+		v := schedulertest.NewView(0, []cluster.Node{{GPUs: 16}}, jobs...)
 		if got := order.RankGroup(v, c.user, scheduler.Amount{GPUs: c.more}); got != c.want {
 			t.Errorf("%v: %s with %v more: %+v, expected %+v", c.held, c.user, c.more, got, c.want)
 		}
@@ -191,8 +192,8 @@ func TestQuota(t *testing.T) {
 // TestQuotaKeepsOwnJobs: within a user, who runs does not make room for who came earlier, unless
 // the order within says so.
 func TestQuotaKeepsOwnJobs(t *testing.T) {
-	waits := scheduler.Made{Job: cluster.Job{ID: 1, User: "x", GPUs: 2, Priority: 5}, Phase: scheduler.Waiting}
-	v := scheduler.Trial(0, []cluster.Node{{GPUs: 2}}, holds(nil, "x", 1)[0], waits)
+	waits := schedulertest.Job{Job: cluster.Job{ID: 1, User: "x", GPUs: 2, Priority: 5}, Phase: scheduler.Waiting}
+	v := schedulertest.NewView(0, []cluster.Node{{GPUs: 2}}, holds(nil, "x", 1)[0], waits)
 	for _, c := range []struct {
 		order Quota
 		makes bool
@@ -220,7 +221,7 @@ func TestAgingEndsStarvation(t *testing.T) {
 		longest := time.Duration(0)
 		y := newToy(aged, 1, jobs)
 		y.watch = func(now time.Duration, v scheduler.View, _ []*toyJob) {
-			if long := v.(*scheduler.Moment).Job(0); long != nil && long.Phase() == scheduler.Waiting {
+			if long := v.(*schedulertest.View).Job(0); long != nil && long.Phase() == scheduler.Waiting {
 				longest = max(longest, long.Waited(now))
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
 // law is a distribution of lengths in whole seconds: law[i] is one of equally likely ones.
@@ -109,12 +110,12 @@ func TestGittinsIsOptimal(t *testing.T) {
 
 // first is the job that Gittins serves next.
 func (g Gittins) first(had []int) int {
-	var made []scheduler.Made
+	var made []schedulertest.Job
 	for i, a := range had {
 		if a >= 0 {
 			made = append(
 				made,
-				scheduler.Made{
+				schedulertest.Job{
 					Job:      cluster.Job{ID: cluster.JobID(i), GPUs: 1},
 					Phase:    scheduler.Waiting,
 					Attained: seconds(a),
@@ -122,7 +123,7 @@ func (g Gittins) first(had []int) int {
 			)
 		}
 	}
-	v := scheduler.Trial(0, []cluster.Node{{GPUs: 1}}, made...)
+	v := schedulertest.NewView(0, []cluster.Node{{GPUs: 1}}, made...)
 	first, least := 0, scheduler.Rank{Tier: math.MaxInt}
 	for j := range v.Waiting() {
 		if rank := g.Rank(v, j); rank.Compare(least) < 0 {
@@ -183,12 +184,12 @@ func TestGittinsLines(t *testing.T) {
 		l := someLaw(r)
 		g := NewGittins(l.lengths(), true)
 		at := func(now time.Duration) scheduler.Rank {
-			job := scheduler.Made{
+			job := schedulertest.Job{
 				Job:   cluster.Job{GPUs: 2},
 				Phase: scheduler.Running,
 				On:    cluster.Placement{{Index: 0}, {Index: 1}},
 			}
-			v := scheduler.Trial(now, []cluster.Node{{GPUs: 2}}, job)
+			v := schedulertest.NewView(now, []cluster.Node{{GPUs: 2}}, job)
 			return g.Rank(v, v.Job(0))
 		}
 		now, asked := time.Duration(0), 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
 // toy is one node in steps of a second: in each, everybody is ranked anew and whoever fits runs. It
@@ -23,7 +24,7 @@ type toy struct {
 }
 
 type toyJob struct {
-	scheduler.Made
+	schedulertest.Job
 	end time.Duration
 }
 
@@ -34,7 +35,7 @@ func newToy(order scheduler.Orderer, gpus int, jobs []cluster.Job) *toy {
 		if job.Estimate == 0 {
 			job.Estimate = job.Length
 		}
-		y.jobs = append(y.jobs, &toyJob{Made: scheduler.Made{Job: job, Phase: scheduler.Waiting, WaitingSince: job.Submit}})
+		y.jobs = append(y.jobs, &toyJob{Job: schedulertest.Job{Job: job, Phase: scheduler.Waiting, WaitingSince: job.Submit}})
 	}
 	return y
 }
@@ -64,12 +65,12 @@ func (y *toy) play(t *testing.T) *toy {
 	}
 }
 
-func (y *toy) view(now time.Duration, present []*toyJob) *scheduler.Moment {
-	var made []scheduler.Made
+func (y *toy) view(now time.Duration, present []*toyJob) *schedulertest.View {
+	var made []schedulertest.Job
 	for _, j := range present {
-		made = append(made, j.Made)
+		made = append(made, j.Job)
 	}
-	return scheduler.Trial(now, []cluster.Node{{GPUs: y.gpus}}, made...)
+	return schedulertest.NewView(now, []cluster.Node{{GPUs: y.gpus}}, made...)
 }
 
 func (y *toy) step(now time.Duration, present []*toyJob) {

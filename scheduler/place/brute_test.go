@@ -8,6 +8,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
 // TestTopologyTakesTheFewestRacks compares with all subsets of nodes: fewest nodes for one node,
@@ -137,15 +138,15 @@ func TestBandwidthLeavesPairsWhole(t *testing.T) {
 		{[]int32{0, 2}, 2, []int32{1, 3}},
 		{nil, 1, []int32{0}},
 	} {
-		jobs := []scheduler.Made{{Job: cluster.Job{ID: 1, GPUs: c.gpus}, Phase: scheduler.Waiting}}
+		jobs := []schedulertest.Job{{Job: cluster.Job{ID: 1, GPUs: c.gpus}, Phase: scheduler.Waiting}}
 		for i, gpu := range c.busy {
 			on := cluster.Placement{{Index: gpu}}
 			jobs = append(
 				jobs,
-				scheduler.Made{Job: cluster.Job{ID: cluster.JobID(2 + i), GPUs: 1}, Phase: scheduler.Running, On: on},
+				schedulertest.Job{Job: cluster.Job{ID: cluster.JobID(2 + i), GPUs: 1}, Phase: scheduler.Running, On: on},
 			)
 		}
-		m := scheduler.Trial(0, nodes, jobs...)
+		m := schedulertest.NewView(0, nodes, jobs...)
 		on, _ := placer(t, "bandwidth").Place(m, m.Job(1), c.gpus)
 		var got []int32
 		for _, gpu := range on {
@@ -170,10 +171,10 @@ func TestLargeNodesKeepTheBestLinks(t *testing.T) {
 			}
 		}
 	}
-	m := scheduler.Trial(
+	m := schedulertest.NewView(
 		0,
 		[]cluster.Node{{GPUs: gpus, Links: links}},
-		scheduler.Made{Job: cluster.Job{ID: 1, GPUs: 8}, Phase: scheduler.Waiting},
+		schedulertest.Job{Job: cluster.Job{ID: 1, GPUs: 8}, Phase: scheduler.Waiting},
 	)
 	on, ok := placer(t, "bandwidth").Place(m, m.Job(1), 8)
 	if !ok || on[0].Index/8 != on[7].Index/8 {

@@ -13,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/backfill"
 	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/place"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 	"github.com/phos-gpu/phos/scheduler/victims"
 )
 
@@ -140,12 +141,12 @@ func BenchmarkPlace(b *testing.B) {
 	for i := range 1250 {
 		nodes = append(nodes, cluster.Node{ID: cluster.NodeID(i), GPUs: 8, Rack: fmt.Sprint(i / 32), Links: pairs})
 	}
-	var jobs []scheduler.Made
+	var jobs []schedulertest.Job
 	sizes := []int{1, 4, 8, 64, 512}
 	for i, n := range sizes {
 		jobs = append(
 			jobs,
-			scheduler.Made{Job: cluster.Job{ID: cluster.JobID(i), GPUs: n, Model: "vgg16"}, Phase: scheduler.Waiting},
+			schedulertest.Job{Job: cluster.Job{ID: cluster.JobID(i), GPUs: n, Model: "vgg16"}, Phase: scheduler.Waiting},
 		)
 	}
 	for _, node := range nodes {
@@ -153,7 +154,7 @@ func BenchmarkPlace(b *testing.B) {
 			on := cluster.Placement{{Node: node.ID, Index: i}}
 			jobs = append(
 				jobs,
-				scheduler.Made{
+				schedulertest.Job{
 					Job:   cluster.Job{ID: cluster.JobID(len(jobs)), GPUs: 1},
 					Phase: scheduler.Running,
 					On:    on,
@@ -161,7 +162,7 @@ func BenchmarkPlace(b *testing.B) {
 			)
 		}
 	}
-	m := scheduler.Trial(0, nodes, jobs...)
+	m := schedulertest.NewView(0, nodes, jobs...)
 	for _, name := range place.Names() {
 		for i, n := range sizes {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {

@@ -11,12 +11,13 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/place"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
 // scene is a moment of a cluster with jobs on it, and the same in the plainest form: what is free
 // of each GPU.
 type scene struct {
-	*scheduler.Moment
+	*schedulertest.View
 	nodes []cluster.Node
 	free  map[cluster.GPU]int
 }
@@ -41,7 +42,7 @@ func placer(t testing.TB, name string) scheduler.Placer {
 }
 
 // makeScene fills a share of a random cluster with jobs and closes a few of its nodes.
-func makeScene(r *rand.Rand, nodes []cluster.Node, want ...scheduler.Made) *scene {
+func makeScene(r *rand.Rand, nodes []cluster.Node, want ...schedulertest.Job) *scene {
 	s := &scene{nodes: nodes, free: map[cluster.GPU]int{}}
 	jobs := want
 	busy := r.IntN(11)
@@ -54,7 +55,7 @@ func makeScene(r *rand.Rand, nodes []cluster.Node, want ...scheduler.Made) *scen
 			}
 			share := []int{cluster.WholeGPU, cluster.WholeGPU, 250, 500, 700, 950}[r.IntN(6)]
 			s.free[gpu] -= share
-			jobs = append(jobs, scheduler.Made{
+			jobs = append(jobs, schedulertest.Job{
 				Job: cluster.Job{
 					ID:    cluster.JobID(1000 + len(jobs)),
 					GPUs:  1,
@@ -63,7 +64,7 @@ func makeScene(r *rand.Rand, nodes []cluster.Node, want ...scheduler.Made) *scen
 			})
 		}
 	}
-	s.Moment = scheduler.Trial(0, nodes, jobs...)
+	s.View = schedulertest.NewView(0, nodes, jobs...)
 	for _, node := range nodes {
 		if r.IntN(12) == 0 {
 			s.Close(node.ID)
@@ -129,14 +130,14 @@ func randomLinks(r *rand.Rand, gpus int) [][]float64 {
 	return links
 }
 
-func randomJob(r *rand.Rand) scheduler.Made {
+func randomJob(r *rand.Rand) schedulertest.Job {
 	j := cluster.Job{ID: 1, GPUs: 1 + r.IntN(14), Model: []string{"", "vgg16", "resnet50"}[r.IntN(3)]}
 	j.GPUType = []string{"", "", "A"}[r.IntN(3)]
 	j.GPUMemoryBytes = []int64{0, 0, 40}[r.IntN(3)]
 	if r.IntN(3) == 0 {
 		j.GPUs, j.Share = 1, []int{250, 300, 500}[r.IntN(3)]
 	}
-	return scheduler.Made{Job: j, Phase: scheduler.Waiting}
+	return schedulertest.Job{Job: j, Phase: scheduler.Waiting}
 }
 
 // scenes calls a test with many random moments in each of which a job waits.

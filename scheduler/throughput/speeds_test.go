@@ -5,6 +5,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
 func TestSpeedsByHand(t *testing.T) {
@@ -24,8 +25,8 @@ func TestSpeedsByHand(t *testing.T) {
 		return p
 	}
 	asks := func(gpus int, gpuType string) *scheduler.Job {
-		made := scheduler.Made{Job: cluster.Job{ID: 1, GPUs: gpus, GPUType: gpuType, Model: "worked"}}
-		return scheduler.Trial(0, nodes, made).Held()[0]
+		made := schedulertest.Job{Job: cluster.Job{ID: 1, GPUs: gpus, GPUType: gpuType, Model: "worked"}}
+		return schedulertest.NewView(0, nodes, made).Held()[0]
 	}
 	for _, c := range []struct {
 		what string

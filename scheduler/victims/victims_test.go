@@ -10,6 +10,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
 // prices are what a stop costs by the job's number, all of it as lost work.
@@ -21,11 +22,11 @@ func (p prices) Lost(j *scheduler.Job, _ time.Duration) time.Duration { return p
 
 // moment has jobs that run on so many GPUs each, numbered from 0, and a waiting one of the number
 // 100.
-func moment(want int, ends []time.Duration, gpus ...int) (*scheduler.Moment, scheduler.Demand) {
-	var jobs []scheduler.Made
+func moment(want int, ends []time.Duration, gpus ...int) (*schedulertest.View, scheduler.Demand) {
+	var jobs []schedulertest.Job
 	at := 0
 	for i, n := range gpus {
-		made := scheduler.Made{Job: cluster.Job{ID: cluster.JobID(i), GPUs: n}, Phase: scheduler.Running}
+		made := schedulertest.Job{Job: cluster.Job{ID: cluster.JobID(i), GPUs: n}, Phase: scheduler.Running}
 		if ends != nil {
 			made.Estimate = ends[i]
 		}
@@ -39,13 +40,13 @@ func moment(want int, ends []time.Duration, gpus ...int) (*scheduler.Moment, sch
 	for id := range (at + 7) / 8 {
 		nodes = append(nodes, cluster.Node{ID: cluster.NodeID(id), GPUs: 8})
 	}
-	jobs = append(jobs, scheduler.Made{Job: cluster.Job{ID: 100, GPUs: want}, Phase: scheduler.Waiting})
-	v := scheduler.Trial(10*time.Second, nodes, jobs...)
+	jobs = append(jobs, schedulertest.Job{Job: cluster.Job{ID: 100, GPUs: want}, Phase: scheduler.Waiting})
+	v := schedulertest.NewView(10*time.Second, nodes, jobs...)
 	return v, scheduler.Demand{Job: v.Job(100), GPUs: want}
 }
 
 // lastFirst are the running jobs, the one of the greatest number first.
-func lastFirst(v *scheduler.Moment) []*scheduler.Job {
+func lastFirst(v *schedulertest.View) []*scheduler.Job {
 	jobs := slices.Collect(v.Running())
 	slices.SortFunc(jobs, func(a, b *scheduler.Job) int { return int(b.ID() - a.ID()) })
 	return jobs

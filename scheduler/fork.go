@@ -1,0 +1,110 @@
+package scheduler
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster"
+)
+
+// Lister is a View that lists all of its jobs, for Fork.
+type Lister interface {
+	View
+	Jobs() []*Job
+}
+
+// Fork is an engine that goes on from a moment under other policies, so that a policy can look
+// ahead: nothing that happens to it touches the moment. It knows of jobs what policies know. One
+// that is overdue is given a tenth more than what it has done, so that it ends some day.
+func Fork(v View, p Policies) (*Engine, error) {
+	var jobs []*Job
+	ready := make([][]time.Duration, len(v.Nodes()))
+	switch v := v.(type) {
+	case *Engine:
+		jobs = slices.Collect(maps.Values(v.jobs))
+		copy(ready, v.ready)
+	case Lister:
+		jobs = slices.Clone(v.Jobs())
+	default:
+		return nil, fmt.Errorf("fork of a %T, which does not list its jobs", v)
+	}
+	e, err := New(slices.Clone(v.Nodes()), p)
+	if err != nil {
+		return nil, err
+	}
+	e.now, e.seconds = v.Now(), v.Now().Seconds()
+	for node := range e.nodes {
+		if id := cluster.NodeID(node); v.Free().Closed(id) {
+			e.free.close(id, true)
+			e.capacity.add(capacity(&e.nodes[node]), -1)
+		}
+		e.ready[node] = slices.Clone(ready[node])
+	}
+	slices.SortFunc(jobs, func(a, b *Job) int {
+		return cmp.Or(cmp.Compare(a.facts.Submit, b.facts.Submit), cmp.Compare(a.facts.ID, b.facts.ID))
+	})
+	e.adopt(v, jobs)
+	return e, nil
+}
+
+// adopt takes jobs over as they are. Ranks are asked for once all of them are there.
+func (e *Engine) adopt(v View, jobs []*Job) {
+	var inside []*Job
+	for _, j := range jobs {
+		c := &Job{
+			facts: j.facts, attained: j.attained, service: j.service, done: j.done, first: j.first, waitingSince: j.waitingSince,
+			runs: j.runs, preemptions: j.preemptions, failures: j.failures, saved: j.saved, only: j.only,
+		}
+		c.facts.Estimate = j.outlasting(e.now)
+		c.account = e.account(c.facts.User)
+		c.gpus = c.account.modest(&c.facts)
+		c.shape = e.shapeOf(c)
+		e.jobs[c.ID()] = c
+		e.hold(c)
+		if j.phase != Held {
+			c.lane.held = c.lane.held[:len(c.lane.held)-1]
+			e.settle(c, j)
+			inside = append(inside, c)
+		}
+	}
+	for name, a := range e.accounts {
+		a.service, a.at = v.User(name).Service, e.now
+	}
+	for _, c := range inside {
+		e.rerank(c)
+		e.regroup(c)
+	}
+}
+
+// settle makes a copy wait or run like the job that it was made of.
+func (e *Engine) settle(c, j *Job) {
+	c.phase = j.phase
+	e.demand += c.GPUs()
+	c.account.ask(c.GPUs())
+	c.group = e.groupOf(c)
+	if c.phase == Waiting {
+		e.waiting++
+		c.account.wait(+1)
+		return
+	}
+	c.placement, c.since, c.from, c.speed = slices.Clone(j.placement), j.since, j.from, j.speed
+	e.free.take(c.placement, c.facts.Share)
+	c.account.hold(c, +1, e.now)
+	e.follow(c)
+}
+
+// outlasting is a job's estimate, or a tenth more than what it has done if that is as much.
+func (j *Job) outlasting(now time.Duration) time.Duration {
+	if done := j.Done(now); done >= j.facts.Estimate {
+		return done + max(time.Second, done/10)
+	}
+	return j.facts.Estimate
+}
+
+// Outlasts is when a running job ends in a Fork where nobody stops it.
+func (j *Job) Outlasts(now time.Duration) time.Duration {
+	return j.from + Span(j.outlasting(now)-j.done, j.speed)
+}
