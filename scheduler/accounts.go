@@ -15,7 +15,7 @@ type account struct {
 	running, waiting int
 	demand           int
 	shares           int // thousandths of GPUs that are held
-	most             int // that may be
+	limit            int // that may be
 	memory           int64
 	service          float64 // GPU-seconds until at
 	at               time.Duration
@@ -26,9 +26,9 @@ func (e *Engine) account(name string) *account {
 	if a := e.accounts[name]; a != nil {
 		return a
 	}
-	a := &account{most: math.MaxInt}
-	if most := e.cap(name); most != Uncapped {
-		a.most = most * wholeGPU
+	a := &account{limit: math.MaxInt}
+	if most := e.capOf(name); most != Uncapped {
+		a.limit = most * wholeGPU
 	}
 	if i := strings.LastIndexByte(name, '/'); i > 0 {
 		a.parent = e.account(name[:i])
@@ -39,34 +39,34 @@ func (e *Engine) account(name string) *account {
 
 // allows reports whether a job may have so many GPUs in place of those that it has.
 func (a *account) allows(j *Job, gpus int) bool {
-	if !j.lent {
+	if !j.uncounted {
 		gpus -= len(j.placement)
 	}
 	for ; a != nil; a = a.parent {
-		if a.shares+gpus*j.facts.Share > a.most {
+		if a.shares+gpus*j.facts.Share > a.limit {
 			return false
 		}
 	}
 	return true
 }
 
-// lend counts so many GPUs of a job as held, or as not held, for as long as somebody tries out what
+// adjustHeld counts so many GPUs of a job as held, or as not held, for as long as somebody tries out what
 // would be allowed.
-func (a *account) lend(j *Job, gpus int) {
+func (a *account) adjustHeld(j *Job, gpus int) {
 	for ; a != nil; a = a.parent {
 		a.shares += gpus * j.facts.Share
 	}
 }
 
-// modest is how many GPUs a job is to have where nobody says otherwise. An elastic job whose owner
+// initialGPUs is how many GPUs a job is to have where nobody says otherwise. An elastic job whose owner
 // may never hold as many as it asks for has those that he may: else it would wait for ever.
-func (a *account) modest(f *cluster.Job) int {
+func (a *account) initialGPUs(f *cluster.Job) int {
 	gpus, share := f.GPUs, f.Share
 	if f.MaxGPUs == 0 || share != wholeGPU {
 		return gpus
 	}
 	for ; a != nil; a = a.parent {
-		gpus = min(gpus, a.most/wholeGPU)
+		gpus = min(gpus, a.limit/wholeGPU)
 	}
 	if gpus < max(1, f.MinGPUs) {
 		return f.GPUs
@@ -86,8 +86,8 @@ func (a *account) usage(now time.Duration) Usage {
 	}
 }
 
-// hold enters that a job got its GPUs, or takes out that it had them.
-func (a *account) hold(j *Job, sign int, now time.Duration) {
+// countRun enters that a job got its GPUs, or takes out that it had them.
+func (a *account) countRun(j *Job, sign int, now time.Duration) {
 	for ; a != nil; a = a.parent {
 		a.service = a.usage(now).Service
 		a.at = now
@@ -97,15 +97,15 @@ func (a *account) hold(j *Job, sign int, now time.Duration) {
 	}
 }
 
-// wait enters that a job waits, or takes that out.
-func (a *account) wait(sign int) {
+// countWaiting enters that a job waits, or takes that out.
+func (a *account) countWaiting(sign int) {
 	for ; a != nil; a = a.parent {
 		a.waiting += sign
 	}
 }
 
-// ask enters what an admitted job asks for, or takes it out.
-func (a *account) ask(gpus int) {
+// addDemand enters what an admitted job asks for, or takes it out.
+func (a *account) addDemand(gpus int) {
 	for ; a != nil; a = a.parent {
 		a.demand += gpus
 	}

@@ -58,7 +58,7 @@ func audit(t testing.TB, e *Engine) {
 
 func countGPUs(t testing.TB, e *Engine, j *Job, used map[cluster.GPU]int) {
 	t.Helper()
-	if j.inQueue != nil || (j.inSeries != nil) != (j.isRipe && (e.preempts || e.policies.Allocate != nil)) {
+	if j.inQueue != nil || (j.inSeries != nil) != (j.preemptible && (e.preempts || e.policies.Allocate != nil)) {
 		t.Fatalf("running job %d: %+v", j.ID(), j)
 	}
 	if fewest, most := j.Bounds(); len(j.placement) != j.GPUs() && (len(j.placement) < fewest || len(j.placement) > most) {

@@ -9,9 +9,9 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// checked is a policy's placement for n GPUs of a job as the engine keeps it: sorted, its own, and
+// checkPlacement is a policy's placement for n GPUs of a job as the engine keeps it: sorted, its own, and
 // free.
-func (e *Engine) checked(j *Job, on cluster.Placement, n int) (cluster.Placement, error) {
+func (e *Engine) checkPlacement(j *Job, on cluster.Placement, n int) (cluster.Placement, error) {
 	if len(on) != n || n <= 0 {
 		return nil, &PlanError{Job: j.ID(), Err: ErrGang}
 	}
@@ -23,7 +23,7 @@ func (e *Engine) checked(j *Job, on cluster.Placement, n int) (cluster.Placement
 		slices.SortFunc(on, byNumber)
 	}
 	for i, gpu := range on {
-		err := e.usable(j, gpu)
+		err := e.checkGPU(j, gpu)
 		if i > 0 && on[i-1] == gpu {
 			err = ErrTwice
 		}
@@ -41,8 +41,8 @@ func byNumber(a, b cluster.GPU) int {
 	return int(a.Index) - int(b.Index)
 }
 
-// usable says why a job cannot have a GPU.
-func (e *Engine) usable(j *Job, gpu cluster.GPU) error {
+// checkGPU says why a job cannot have a GPU.
+func (e *Engine) checkGPU(j *Job, gpu cluster.GPU) error {
 	switch {
 	case gpu.Node < 0 || int(gpu.Node) >= len(e.nodes) || gpu.Index < 0 || int(gpu.Index) >= e.nodes[gpu.Node].GPUs:
 		return ErrNoSuchGPU
@@ -56,8 +56,8 @@ func (e *Engine) usable(j *Job, gpu cluster.GPU) error {
 	return nil
 }
 
-// sound says what makes no sense in a job's description.
-func sound(f *cluster.Job) bool {
+// validJob says what makes no sense in a job's description.
+func validJob(f *cluster.Job) bool {
 	switch {
 	case f.GPUs <= 0, f.Share < 0, f.Share > wholeGPU, f.Share%wholeGPU != 0 && f.GPUs > 1:
 		return false
@@ -140,16 +140,16 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// wrong notes a policy's bad answer.
-func (e *Engine) wrong(policy string, err error) {
+// reportPolicy notes a policy's bad answer.
+func (e *Engine) reportPolicy(policy string, err error) {
 	e.errs = append(e.errs, &PolicyError{Policy: policy, At: e.now, Err: err})
 }
 
-// ask calls a policy. One that panics has said no: the zero answer.
-func ask[T any](e *Engine, policy string, call func() T) (answer T) {
+// callPolicy calls a policy. One that panics has said no: the zero answer.
+func callPolicy[T any](e *Engine, policy string, call func() T) (answer T) {
 	defer func() {
 		if r := recover(); r != nil {
-			e.wrong(policy, fmt.Errorf("panic: %v", r))
+			e.reportPolicy(policy, fmt.Errorf("panic: %v", r))
 			var no T
 			answer = no
 		}

@@ -63,8 +63,8 @@ const (
 	Fill
 )
 
-// turn is the least quantum where ranks grow.
-const turn = time.Minute
+// minQuantum is the least quantum where ranks grow.
+const minQuantum = time.Minute
 
 // Engine keeps the state of a cluster and its jobs and decides by its policies. It does not act and
 // has no clock. It is not safe for concurrent use.
@@ -86,30 +86,30 @@ type Engine struct {
 	demand   int    // GPUs that the admitted jobs ask for
 
 	// Who is in it.
-	jobs     map[cluster.JobID]*Job // all that have not ended
-	accounts map[string]*account    // by user
-	lanes    map[string]*lane       // of held jobs, by name
-	asking   []*lane                // lanes whose first job may be let in now
-	groups   []*group               // of admitted jobs, by rank
-	named    map[string]*group      // the same by name
-	roots    map[string][]*group    // and by the first part of their names
-	running  roster
-	waiting  int             // how many wait, in all groups
-	ripe     clock           // when running jobs may be stopped
-	until    clock           // when ranks must be asked for again
-	shapes   map[want]*shape // all that jobs ever wanted
-	likes    []*likes        // the same, whatever the jobs compute
-	sorts    sorts           // of these
+	jobs          map[cluster.JobID]*Job  // all that have not ended
+	accounts      map[string]*account     // by user
+	tenantQueues  map[string]*tenantQueue // of held jobs, by name
+	admitting     []*tenantQueue          // lanes whose first job may be let in now
+	groups        []*group                // of admitted jobs, by rank
+	named         map[string]*group       // the same by name
+	roots         map[string][]*group     // and by the first part of their names
+	running       runningSet
+	waiting       int                        // how many wait, in all groups
+	preemptTimers timerQueue                 // when running jobs may be stopped
+	rerankTimers  timerQueue                 // when ranks must be asked for again
+	shapes        map[request]*resourceShape // all that jobs ever wanted
+	classes       []*equivalenceClass        // the same, whatever the jobs compute
+	overlap       overlapState               // of these
 
 	// What the walks know.
-	walks    uint64       // how many there have been
-	offers   int          // how often candidates for a stop, or allocations, were looked through
-	victims  []*Job       // the last ones that were chosen
-	stopped  []*Job       // those of them who must go
-	blocked  []blockedJob // the first of each shape that found no place in the last walk
-	settled  bool         // since then nothing has happened but that time passed
-	measured bool         // it is known what the blocked jobs lack
-	room     bool         // and one of them may find room
+	walks          uint64       // how many there have been
+	candidateRound int          // how often candidates for a stop, or allocations, were looked through
+	victims        []*Job       // the last ones that were chosen
+	stopped        []*Job       // those of them who must go
+	blocked        []blockedJob // the first of each shape that found no place in the last walk
+	settled        bool         // since then nothing has happened but that time passed
+	measured       bool         // it is known what the blocked jobs lack
+	room           bool         // and one of them may find room
 
 	// What the step at now comes to.
 	plan Plan
@@ -122,9 +122,9 @@ func New(nodes []cluster.Node, p Policies) (*Engine, error) {
 		return nil, errors.New("a scheduler needs an order and a placement")
 	}
 	e := &Engine{
-		policies: p, free: newFree(nil), jobs: map[cluster.JobID]*Job{}, accounts: map[string]*account{}, lanes: map[string]*lane{},
-		named: map[string]*group{}, roots: map[string][]*group{}, shapes: map[want]*shape{}, round: -1,
-		ripe: timers.NewClock(ripening), until: timers.NewClock(current),
+		policies: p, free: newFree(nil), jobs: map[cluster.JobID]*Job{}, accounts: map[string]*account{}, tenantQueues: map[string]*tenantQueue{},
+		named: map[string]*group{}, roots: map[string][]*group{}, shapes: map[request]*resourceShape{}, round: -1,
+		preemptTimers: timers.NewQueue(preemptTimerValid), rerankTimers: timers.NewQueue(rerankTimerValid),
 	}
 	for i, node := range nodes {
 		if int(node.ID) != i {
@@ -153,22 +153,22 @@ func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
 	e.now, e.seconds, e.plan, e.errs = now, now.Seconds(), Plan{}, nil
 	e.measured = false
 	e.settled = e.settled && len(events) == 0
-	for _, ev := range inOrder(events) {
-		if err := e.take(&ev); err != nil {
+	for _, ev := range sortEvents(events) {
+		if err := e.handle(&ev); err != nil {
 			e.errs = append(e.errs, &EventError{ev, err})
 		}
 	}
-	e.ring()
-	e.letIn()
-	if e.isTurn() {
+	e.fireTimers()
+	e.admitHeld()
+	if e.roundDue() {
 		e.decide()
 	}
 	return e.plan, errors.Join(e.errs...)
 }
 
-// isTurn reports whether it is time to decide. Rounds begin at multiples of their length; one that
+// roundDue reports whether it is time to decide. Rounds begin at multiples of their length; one that
 // nobody woke the engine for in time is caught up with.
-func (e *Engine) isTurn() bool {
+func (e *Engine) roundDue() bool {
 	r := e.policies.Round
 	if r == 0 {
 		return true
@@ -193,10 +193,10 @@ func (e *Engine) decide() {
 	}
 }
 
-// ring does what has become due.
-func (e *Engine) ring() {
+// fireTimers does what has become due.
+func (e *Engine) fireTimers() {
 	for {
-		a, ok := e.until.Due(e.now)
+		a, ok := e.rerankTimers.PopDue(e.now)
 		if !ok {
 			break
 		}
@@ -204,17 +204,17 @@ func (e *Engine) ring() {
 		e.settled = e.settled && a.Subject.phase == Running
 	}
 	for {
-		a, ok := e.ripe.Due(e.now)
+		a, ok := e.preemptTimers.PopDue(e.now)
 		if !ok {
 			return
 		}
 		j := a.Subject
-		if at := j.from + turn; e.policies.Quantum == 0 && j.rank.Growth > 0 && e.now < at {
-			j.ripe = at
-			e.ripe.Set(e.alarmFor(j, at, j.runs))
+		if at := j.from + minQuantum; e.policies.Quantum == 0 && j.rank.Growth > 0 && e.now < at {
+			j.preemptibleAt = at
+			e.preemptTimers.Add(e.newTimer(j, at, j.runs))
 			continue
 		}
-		j.isRipe = true
+		j.preemptible = true
 		e.enqueue(j)
 	}
 }
@@ -230,10 +230,10 @@ func (e *Engine) Wake() (at time.Duration, ok bool) {
 			at, ok = t, true
 		}
 	}
-	consider(e.until.Next())
+	consider(e.rerankTimers.Next())
 	if e.preempts && e.waiting > 0 || e.policies.Allocate != nil {
-		consider(e.ripe.Next())
-		consider(e.overtaken())
+		consider(e.preemptTimers.Next())
+		consider(e.nextCrossing())
 	}
 	return max(at, e.now), ok
 }
@@ -268,12 +268,12 @@ func (e *Engine) Demand() int { return e.demand }
 // User tells what a user has.
 func (e *Engine) User(name string) Usage {
 	u := e.accounts[name].usage(e.now)
-	u.Cap = e.cap(name)
+	u.Cap = e.capOf(name)
 	return u
 }
 
-// cap is what a user may hold.
-func (e *Engine) cap(name string) int {
+// capOf is what a user may hold.
+func (e *Engine) capOf(name string) int {
 	if most, capped := e.policies.Caps[name]; capped {
 		return most
 	}

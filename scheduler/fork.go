@@ -38,7 +38,7 @@ func Fork(v View, p Policies) (*Engine, error) {
 	e.now, e.seconds = v.Now(), v.Now().Seconds()
 	for node := range e.nodes {
 		if id := cluster.NodeID(node); v.Free().Closed(id) {
-			e.free.close(id, true)
+			e.free.setClosed(id, true)
 			e.capacity.add(capacity(&e.nodes[node]), -1)
 		}
 		e.ready[node] = slices.Clone(ready[node])
@@ -46,27 +46,27 @@ func Fork(v View, p Policies) (*Engine, error) {
 	slices.SortFunc(jobs, func(a, b *Job) int {
 		return cmp.Or(cmp.Compare(a.facts.Submit, b.facts.Submit), cmp.Compare(a.facts.ID, b.facts.ID))
 	})
-	e.adopt(v, jobs)
+	e.copyJobs(v, jobs)
 	return e, nil
 }
 
-// adopt takes jobs over as they are. Ranks are asked for once all of them are there.
-func (e *Engine) adopt(v View, jobs []*Job) {
+// copyJobs takes jobs over as they are. Ranks are asked for once all of them are there.
+func (e *Engine) copyJobs(v View, jobs []*Job) {
 	var inside []*Job
 	for _, j := range jobs {
 		c := &Job{
 			facts: j.facts, attained: j.attained, service: j.service, done: j.done, first: j.first, waitingSince: j.waitingSince,
-			runs: j.runs, preemptions: j.preemptions, failures: j.failures, saved: j.saved, only: j.only,
+			runs: j.runs, preemptions: j.preemptions, failures: j.failures, savedAt: j.savedAt, allocatedType: j.allocatedType,
 		}
-		c.facts.Estimate = j.outlasting(e.now)
+		c.facts.Estimate = j.forkEstimate(e.now)
 		c.account = e.account(c.facts.User)
-		c.gpus = c.account.modest(&c.facts)
+		c.gpus = c.account.initialGPUs(&c.facts)
 		c.shape = e.shapeOf(c)
 		e.jobs[c.ID()] = c
-		e.hold(c)
+		e.enqueueHeld(c)
 		if j.phase != Held {
-			c.lane.held = c.lane.held[:len(c.lane.held)-1]
-			e.settle(c, j)
+			c.tenantQueue.held = c.tenantQueue.held[:len(c.tenantQueue.held)-1]
+			e.copyState(c, j)
 			inside = append(inside, c)
 		}
 	}
@@ -79,32 +79,32 @@ func (e *Engine) adopt(v View, jobs []*Job) {
 	}
 }
 
-// settle makes a copy wait or run like the job that it was made of.
-func (e *Engine) settle(c, j *Job) {
+// copyState makes a copy wait or run like the job that it was made of.
+func (e *Engine) copyState(c, j *Job) {
 	c.phase = j.phase
 	e.demand += c.GPUs()
-	c.account.ask(c.GPUs())
+	c.account.addDemand(c.GPUs())
 	c.group = e.groupOf(c)
 	if c.phase == Waiting {
 		e.waiting++
-		c.account.wait(+1)
+		c.account.countWaiting(+1)
 		return
 	}
 	c.placement, c.since, c.from, c.speed = slices.Clone(j.placement), j.since, j.from, j.speed
-	e.free.take(c.placement, c.facts.Share)
-	c.account.hold(c, +1, e.now)
-	e.follow(c)
+	e.free.allocate(c.placement, c.facts.Share)
+	c.account.countRun(c, +1, e.now)
+	e.trackRun(c)
 }
 
-// outlasting is a job's estimate, or a tenth more than what it has done if that is as much.
-func (j *Job) outlasting(now time.Duration) time.Duration {
+// forkEstimate is a job's estimate, or a tenth more than what it has done if that is as much.
+func (j *Job) forkEstimate(now time.Duration) time.Duration {
 	if done := j.Done(now); done >= j.facts.Estimate {
 		return done + max(time.Second, done/10)
 	}
 	return j.facts.Estimate
 }
 
-// Outlasts is when a running job ends in a Fork where nobody stops it.
-func (j *Job) Outlasts(now time.Duration) time.Duration {
-	return j.from + Span(j.outlasting(now)-j.done, j.speed)
+// DueInFork is when a running job ends in a Fork where nobody stops it.
+func (j *Job) DueInFork(now time.Duration) time.Duration {
+	return j.from + Span(j.forkEstimate(now)-j.done, j.speed)
 }

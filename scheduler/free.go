@@ -22,16 +22,16 @@ type Free struct {
 	versions []uint32 // per node, how often it has changed
 	rackOf   []int32  // per node
 	racks    map[string]int32
-	kindOf   []*kind // per node
-	kinds    []*kind
-	agenda   agenda
+	classOf  []*nodeClass // per node
+	classes  []*nodeClass
+	expected expectedReleases
 	changes  uint64
 }
 
 // Whole is how many GPUs of a type nobody uses; of any where the type is empty.
 func (f *Free) Whole(gpuType string) int {
 	whole := 0
-	for _, k := range f.kinds {
+	for _, k := range f.classes {
 		if gpuType == "" || gpuType == k.gpuType {
 			whole += k.whole
 		}
@@ -42,7 +42,7 @@ func (f *Free) Whole(gpuType string) int {
 // WholeFor is how many GPUs nobody uses that a job can run on.
 func (f *Free) WholeFor(j *Job) int {
 	whole := 0
-	for _, k := range f.kinds {
+	for _, k := range f.classes {
 		if k.suits(j) {
 			whole += k.whole
 		}
@@ -106,7 +106,7 @@ func pick(to cluster.Placement, node cluster.NodeID, mask uint64, n int) cluster
 }
 
 // Suits reports whether a job can run on a node's GPUs at all, were they free.
-func (f *Free) Suits(j *Job, node cluster.NodeID) bool { return f.kindOf[node].suits(j) }
+func (f *Free) Suits(j *Job, node cluster.NodeID) bool { return f.classOf[node].suits(j) }
 
 // newFree is a cluster of which everything is free.
 func newFree(nodes []cluster.Node) *Free {
@@ -124,10 +124,10 @@ func (f *Free) add(node cluster.Node) {
 	f.shares = append(f.shares, nil)
 	f.closed = append(f.closed, false)
 	f.versions = append(f.versions, 0)
-	f.rackOf = append(f.rackOf, f.rack(node.Rack))
-	f.kindOf = append(f.kindOf, f.kind(&node))
+	f.rackOf = append(f.rackOf, f.rackNumber(node.Rack))
+	f.classOf = append(f.classOf, f.nodeClass(&node))
 	f.changes++
-	f.count(node.ID, +1)
+	f.enter(node.ID, +1)
 }
 
 // replace is a node that has come back as another one. It must be closed, and nobody may use
@@ -136,12 +136,12 @@ func (f *Free) replace(node cluster.Node) {
 	f.nodes[node.ID] = node
 	f.whole[node.ID] = 1<<node.GPUs - 1
 	f.shares[node.ID] = nil
-	f.rackOf[node.ID] = f.rack(node.Rack)
-	f.kindOf[node.ID] = f.kind(&node)
+	f.rackOf[node.ID] = f.rackNumber(node.Rack)
+	f.classOf[node.ID] = f.nodeClass(&node)
 	f.versions[node.ID]++
 }
 
-func (f *Free) rack(name string) int32 {
+func (f *Free) rackNumber(name string) int32 {
 	rack, known := f.racks[name]
 	if !known {
 		rack = int32(len(f.racks))
@@ -150,63 +150,63 @@ func (f *Free) rack(name string) int32 {
 	return rack
 }
 
-// kind finds the kind of a node, a new one if it is the first of its kind.
-func (f *Free) kind(node *cluster.Node) *kind {
-	for _, k := range f.kinds {
+// nodeClass finds the kind of a node, a new one if it is the first of its kind.
+func (f *Free) nodeClass(node *cluster.Node) *nodeClass {
+	for _, k := range f.classes {
 		if k.gpuType == node.GPUType && k.memoryBytes == node.GPUMemoryBytes && k.gpus == node.GPUs {
 			return k
 		}
 	}
-	k := &kind{
+	k := &nodeClass{
 		gpuType:     node.GPUType,
 		memoryBytes: node.GPUMemoryBytes,
 		gpus:        node.GPUs,
-		exact:       make([]nodeSet, node.GPUs+1),
+		byFree:      make([]nodeSet, node.GPUs+1),
 	}
-	f.kinds = append(f.kinds, k)
+	f.classes = append(f.classes, k)
 	return k
 }
 
-// count enters a node with its kind as it is now, or takes it out.
-func (f *Free) count(node cluster.NodeID, sign int) {
+// enter enters a node with its kind as it is now, or takes it out.
+func (f *Free) enter(node cluster.NodeID, sign int) {
 	if f.closed[node] {
 		return
 	}
-	k := f.kindOf[node]
-	k.count(node, f.rackOf[node], bits.OnesCount64(f.whole[node]), sign)
+	k := f.classOf[node]
+	k.enter(node, f.rackOf[node], bits.OnesCount64(f.whole[node]), sign)
 	for _, share := range f.shares[node] {
 		if share > 0 {
-			k.part(node, share, sign)
+			k.enterShared(node, share, sign)
 		}
 	}
 }
 
-// take gives a share of each GPU of a placement away. What is not free cannot be taken: check has
+// allocate gives a share of each GPU of a placement away. What is not free cannot be taken: check has
 // seen to it.
-func (f *Free) take(on cluster.Placement, share int) { f.move(on, -share) }
+func (f *Free) allocate(on cluster.Placement, share int) { f.adjust(on, -share) }
 
-// give takes it back.
-func (f *Free) give(on cluster.Placement, share int) { f.move(on, +share) }
+// release takes it back.
+func (f *Free) release(on cluster.Placement, share int) { f.adjust(on, +share) }
 
-func (f *Free) move(on cluster.Placement, share int) {
+func (f *Free) adjust(on cluster.Placement, share int) {
 	for from := 0; from < len(on); {
 		to := from
 		for to < len(on) && on[to].Node == on[from].Node {
 			to++
 		}
 		node := on[from].Node
-		f.count(node, -1)
+		f.enter(node, -1)
 		for _, gpu := range on[from:to] {
-			f.moveOne(gpu, share)
+			f.adjustGPU(gpu, share)
 		}
 		f.versions[node]++
 		f.changes++
-		f.count(node, +1)
+		f.enter(node, +1)
 		from = to
 	}
 }
 
-func (f *Free) moveOne(gpu cluster.GPU, share int) {
+func (f *Free) adjustGPU(gpu cluster.GPU, share int) {
 	bit := uint64(1) << gpu.Index
 	if share == -cluster.WholeGPU {
 		f.whole[gpu.Node] &^= bit
@@ -231,15 +231,15 @@ func (f *Free) moveOne(gpu cluster.GPU, share int) {
 	}
 }
 
-// close makes a node's GPUs unavailable, or available again.
-func (f *Free) close(node cluster.NodeID, closed bool) {
+// setClosed makes a node's GPUs unavailable, or available again.
+func (f *Free) setClosed(node cluster.NodeID, closed bool) {
 	if f.closed[node] == closed {
 		return
 	}
-	f.count(node, -1)
+	f.enter(node, -1)
 	f.closed[node] = closed
 	f.versions[node]++
 	f.changes++
-	f.count(node, +1)
-	f.agenda.disturb()
+	f.enter(node, +1)
+	f.expected.invalidate()
 }

@@ -99,7 +99,7 @@ func TestFreeAgainstRecount(t *testing.T) {
 			switch node := cluster.NodeID(r.IntN(len(nodes))); {
 			case r.IntN(12) == 0:
 				l.closed[node] = !l.closed[node]
-				f.close(node, l.closed[node])
+				f.setClosed(node, l.closed[node])
 			case r.IntN(12) == 0:
 				postponeAll(f, l, at)
 			case r.IntN(3) == 0 && len(l.runs) > 0:
@@ -118,7 +118,7 @@ func TestFreeAgainstRecount(t *testing.T) {
 // postponeAll moves who is overdue, and with whom no other on the same GPU is expected to stay
 // longer; the ledger knows a run's end by its job, which is made to start later.
 func postponeAll(f *Free, l *ledger, at time.Duration) {
-	f.postpone(at)
+	f.extendOverdue(at)
 	var overdue []*Job
 	for _, j := range l.runs {
 		stays := func(gpu cluster.GPU) bool {
@@ -153,7 +153,7 @@ func startOne(r *rand.Rand, f *Free, l *ledger, step int) {
 		l.free[gpu] -= j.facts.Share
 	}
 	l.runs[j.ID()] = j
-	f.take(on, j.facts.Share)
+	f.allocate(on, j.facts.Share)
 	f.expect(j)
 	if r.IntN(8) == 0 {
 		j.from += 5
@@ -168,10 +168,10 @@ func endOne(r *rand.Rand, f *Free, l *ledger, at time.Duration) {
 	}
 	slices.Sort(ids)
 	j := l.runs[ids[r.IntN(len(ids))]]
-	before := f.Surprises()
+	before := f.Deviations()
 	f.forget(j, at)
-	f.give(j.placement, j.facts.Share)
-	if (f.Surprises() != before) != (j.Due() != at) {
+	f.release(j.placement, j.facts.Share)
+	if (f.Deviations() != before) != (j.Due() != at) {
 		panic("a surprise is a run that ends at another time than expected")
 	}
 	for _, gpu := range j.placement {
@@ -263,12 +263,12 @@ func recountAgenda(t *testing.T, f *Free, l *ledger, j *Job, now time.Duration) 
 	for at := now; at < now+25; at += 3 {
 		// What is free now counts though its jobs should still be there, and what is overdue counts as
 		// free.
-		if got, want := f.Expected(j, at), l.expected(j, at); got != want {
+		if got, want := f.ExpectedFree(j, at), l.expected(j, at); got != want {
 			t.Errorf("%d GPUs expected at %d, counted %d", got, at, want)
 		}
 	}
 	for n := 1; n < 30; n += 4 {
-		at, ok := f.When(j, n)
+		at, ok := f.FreeAt(j, n)
 		if !ok {
 			if all := l.expected(j, 1<<40); all >= n {
 				t.Errorf("%d GPUs are never free, counted %d", n, all)
@@ -289,7 +289,7 @@ func TestFewestNodes(t *testing.T) {
 		{ID: 3, GPUs: 2, GPUMemoryBytes: 16},
 	}
 	f := newFree(nodes)
-	f.take(cluster.Placement{{Node: 1}}, cluster.WholeGPU)
+	f.allocate(cluster.Placement{{Node: 1}}, cluster.WholeGPU)
 	small, typed := &Job{facts: cluster.Job{GPUMemoryBytes: 40}}, &Job{facts: cluster.Job{GPUType: "A"}}
 	anyone := &Job{}
 	for _, c := range []struct {
@@ -301,7 +301,7 @@ func TestFewestNodes(t *testing.T) {
 			t.Errorf("%d GPUs for %+v lie on %d nodes, not %d", c.gpus, c.job.facts, c.want, got)
 		}
 	}
-	f.close(1, true)
+	f.setClosed(1, true)
 	if got := f.FewestNodes(anyone, 9); got != 2 {
 		t.Errorf("without node 1, 9 GPUs lie on 2 nodes, not %d", got)
 	}

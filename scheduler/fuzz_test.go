@@ -68,7 +68,7 @@ func (g *garbage) Place(v View, j *Job, n int) (cluster.Placement, bool) {
 	return on, g.r.IntN(4) > 0
 }
 
-func (g *garbage) Open(View) Book {
+func (g *garbage) Open(View) Reservations {
 	g.maybePanic()
 	if g.odd() {
 		return nil
@@ -77,8 +77,8 @@ func (g *garbage) Open(View) Book {
 	return g
 }
 
-func (g *garbage) Promise(*Job) bool          { g.maybePanic(); g.books--; return g.books > 0 }
-func (g *garbage) Longest(*Job) time.Duration { g.maybePanic(); return g.length() }
+func (g *garbage) Reserve(*Job) bool          { g.maybePanic(); g.books--; return g.books > 0 }
+func (g *garbage) MaxRuntime(*Job) time.Duration { g.maybePanic(); return g.length() }
 
 func (g *garbage) Choose(v View, _ Demand, candidates iter.Seq[*Job]) []*Job {
 	g.maybePanic()

@@ -44,28 +44,28 @@ type Job struct {
 	failures                int
 
 	// Where the engine keeps it.
-	shape    *shape
-	account  *account
-	group    *group
-	lane     *lane
-	rank     Rank // as it was at ranked; it grows from then while the job runs
-	ranked   time.Duration
-	asked    int           // how often it was ranked
-	ripe     time.Duration // when it may be stopped for others
-	isRipe   bool          // and that time has come
-	saved    time.Duration // when the checkpoint of its last stop is complete
-	only     string        // the GPU type that an allocation names
-	offered  int           // the last preemption that it was a candidate of
-	given    bool          // its GPUs are free already, as it is about to be stopped
-	ousted   time.Duration // when it was last stopped for others
-	oustings int           // and how often at that moment
-	lent     bool          // its account does not count them, as somebody tries out what would be without them
-	inQueue  *leaf         // while it waits
-	inSeries *leaf         // while it runs and may be stopped
-	inDue    *leaf         // while it runs, once somebody has asked when it is due; until then
-	fresh    int           // is where it stands among those of which nobody has
-	seats    [2]leaf       // what these point at: it is never in the queue and in a series at once
-	series   *series
+	shape             *resourceShape
+	account           *account
+	group             *group
+	tenantQueue       *tenantQueue
+	rank              Rank // as it was at ranked; it grows from then while the job runs
+	ranked            time.Duration
+	rankVersion       int           // how often it was ranked
+	preemptibleAt     time.Duration // when it may be stopped for others
+	preemptible       bool          // and that time has come
+	savedAt           time.Duration // when the checkpoint of its last stop is complete
+	allocatedType     string        // the GPU type that an allocation names
+	candidateIn       int           // the last preemption that it was a candidate of
+	gpusReleased      bool          // its GPUs are free already, as it is about to be stopped
+	preemptedAt       time.Duration // when it was last stopped for others
+	preemptionsAtOnce int           // and how often at that moment
+	uncounted         bool          // its account does not count them, as somebody tries out what would be without them
+	inQueue           *leaf         // while it waits
+	inSeries          *leaf         // while it runs and may be stopped
+	inDue             *leaf         // while it runs, once somebody has asked when it is due; until then
+	unsortedIndex     int           // is where it stands among those of which nobody has
+	leaves            [2]leaf       // what these point at: it is never in the queue and in a series at once
+	series            *series
 }
 
 // ID is its number.
@@ -78,8 +78,8 @@ func (j *Job) Submitted() time.Duration { return j.facts.Submit }
 // is elastic and its owner may never hold so many, the most that he may.
 func (j *Job) GPUs() int { return j.gpus }
 
-// Asked is how many it asks for: on so many its speed is 1.
-func (j *Job) Asked() int { return j.facts.GPUs }
+// RequestedGPUs is how many it asks for: on so many its speed is 1.
+func (j *Job) RequestedGPUs() int { return j.facts.GPUs }
 
 // Bounds are the fewest and the most GPUs that it can run on; both are GPUs for a job that is not
 // elastic.
@@ -95,8 +95,8 @@ func (j *Job) Share() int { return j.facts.Share }
 
 // GPUType is the model that it needs, or that an Allocator chose for it; or empty.
 func (j *Job) GPUType() string {
-	if j.only != "" {
-		return j.only
+	if j.allocatedType != "" {
+		return j.allocatedType
 	}
 	return j.facts.GPUType
 }
@@ -128,9 +128,9 @@ func (j *Job) Placement() cluster.Placement { return j.placement }
 // Since is when it got the GPUs that it has.
 func (j *Job) Since() time.Duration { return j.since }
 
-// Works is when its work goes on, or has gone on, with the GPUs that it has: later than Since by
+// WorksFrom is when its work goes on, or has gone on, with the GPUs that it has: later than Since by
 // what loading takes.
-func (j *Job) Works() time.Duration { return j.from }
+func (j *Job) WorksFrom() time.Duration { return j.from }
 
 // FirstStart is when it first got GPUs; ok is false as long as it never did.
 func (j *Job) FirstStart() (at time.Duration, ok bool) { return j.first, j.runs > 0 }
@@ -168,11 +168,11 @@ func (j *Job) Attained(now time.Duration) time.Duration { return j.attained + j.
 // Service is the GPU-time that it has had: each GPU counts, and a share of one counts as that
 // share.
 func (j *Job) Service(now time.Duration) time.Duration {
-	return j.service + j.width(j.progress(now))
+	return j.service + j.gpuTime(j.progress(now))
 }
 
-// width is what a time of running comes to in GPU-time.
-func (j *Job) width(ran time.Duration) time.Duration {
+// gpuTime is what a time of running comes to in GPU-time.
+func (j *Job) gpuTime(ran time.Duration) time.Duration {
 	if j.facts.Share == wholeGPU {
 		return ran * time.Duration(len(j.placement))
 	}
@@ -185,9 +185,9 @@ func (j *Job) Remaining(now time.Duration) time.Duration {
 	return max(0, j.facts.Estimate-j.Done(now))
 }
 
-// Lasts is how much longer it runs on GPUs of them if its estimate is right and fewer are slower in
+// ExpectedRuntime is how much longer it runs on GPUs of them if its estimate is right and fewer are slower in
 // proportion.
-func (j *Job) Lasts(now time.Duration) time.Duration {
+func (j *Job) ExpectedRuntime(now time.Duration) time.Duration {
 	return Span(j.Remaining(now), float64(j.gpus)/float64(j.facts.GPUs))
 }
 
@@ -232,8 +232,8 @@ func Span(work time.Duration, speed float64) time.Duration {
 	return took
 }
 
-// sooner sorts running jobs by when they are expected to end.
-func sooner(a, b *Job) int {
+// byDue sorts running jobs by when they are expected to end.
+func byDue(a, b *Job) int {
 	return cmp.Or(
 		cmp.Compare(a.Due(), b.Due()),
 		cmp.Compare(a.facts.Submit, b.facts.Submit),

@@ -7,50 +7,50 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// kind is all nodes that a job cannot tell apart but for what is free of them. Closed nodes are not
+// nodeClass is all nodes that a job cannot tell apart but for what is free of them. Closed nodes are not
 // counted.
-type kind struct {
+type nodeClass struct {
 	gpuType     string
 	memoryBytes int64
 	gpus        int // per node
 
-	open  int       // nodes
-	whole int       // GPUs that nobody uses
-	racks []int     // by rack, GPUs that nobody uses
-	exact []nodeSet // by how many of its GPUs nobody uses
-	parts *parts    // nil until a GPU is shared
+	open   int         // nodes
+	whole  int         // GPUs that nobody uses
+	racks  []int       // by rack, GPUs that nobody uses
+	byFree []nodeSet   // by how many of its GPUs nobody uses
+	shared *sharedGPUs // nil until a GPU is shared
 }
 
-// parts sorts nodes by the free thousandths of their shared GPUs.
-type parts struct {
-	exact [cluster.WholeGPU]nodeSet
-	some  [(cluster.WholeGPU + 63) / 64]uint64 // a bit for each of exact that is not empty
-	count map[partOf]int                       // how many GPUs of a node have so much free
+// sharedGPUs sorts nodes by the free thousandths of their shared GPUs.
+type sharedGPUs struct {
+	byShare  [cluster.WholeGPU]nodeSet
+	nonEmpty [(cluster.WholeGPU + 63) / 64]uint64 // a bit for each of exact that is not empty
+	count    map[shareKey]int                     // how many GPUs of a node have so much free
 }
 
-type partOf struct {
+type shareKey struct {
 	node  cluster.NodeID
 	share int
 }
 
-// gpuWant is what a job asks of each of its GPUs.
-type gpuWant struct {
+// gpuRequest is what a job asks of each of its GPUs.
+type gpuRequest struct {
 	gpuType     string
 	memoryBytes int64
 }
 
-func (j *Job) want() gpuWant { return gpuWant{j.GPUType(), j.facts.GPUMemoryBytes} }
+func (j *Job) gpuRequest() gpuRequest { return gpuRequest{j.GPUType(), j.facts.GPUMemoryBytes} }
 
-func (w gpuWant) takes(k *kind) bool {
+func (w gpuRequest) accepts(k *nodeClass) bool {
 	return (w.gpuType == "" || w.gpuType == k.gpuType) && (k.memoryBytes == 0 || w.memoryBytes <= k.memoryBytes)
 }
 
-func (k *kind) suits(j *Job) bool {
-	return j.want().takes(k)
+func (k *nodeClass) suits(j *Job) bool {
+	return j.gpuRequest().accepts(k)
 }
 
-// count enters a node that has n whole GPUs free, or takes it out.
-func (k *kind) count(node cluster.NodeID, rack int32, n, sign int) {
+// enter enters a node that has n whole GPUs free, or takes it out.
+func (k *nodeClass) enter(node cluster.NodeID, rack int32, n, sign int) {
 	for len(k.racks) <= int(rack) {
 		k.racks = append(k.racks, 0)
 	}
@@ -58,29 +58,29 @@ func (k *kind) count(node cluster.NodeID, rack int32, n, sign int) {
 	k.open += sign
 	k.whole += n * sign
 	if sign > 0 {
-		k.exact[n].put(node)
+		k.byFree[n].add(node)
 	} else {
-		k.exact[n].drop(node)
+		k.byFree[n].remove(node)
 	}
 }
 
-// part enters a shared GPU of a node, or takes it out.
-func (k *kind) part(node cluster.NodeID, share, sign int) {
-	if k.parts == nil {
-		k.parts = &parts{count: map[partOf]int{}}
+// enterShared enters a shared GPU of a node, or takes it out.
+func (k *nodeClass) enterShared(node cluster.NodeID, share, sign int) {
+	if k.shared == nil {
+		k.shared = &sharedGPUs{count: map[shareKey]int{}}
 	}
-	p, key := k.parts, partOf{node, share}
+	p, key := k.shared, shareKey{node, share}
 	had := p.count[key]
 	switch now := had + sign; {
 	case now == 0:
 		delete(p.count, key)
-		p.exact[share].drop(node)
-		if p.exact[share].size == 0 {
-			p.some[share/64] &^= 1 << (share % 64)
+		p.byShare[share].remove(node)
+		if p.byShare[share].size == 0 {
+			p.nonEmpty[share/64] &^= 1 << (share % 64)
 		}
 	case had == 0:
-		p.exact[share].put(node)
-		p.some[share/64] |= 1 << (share % 64)
+		p.byShare[share].add(node)
+		p.nonEmpty[share/64] |= 1 << (share % 64)
 		fallthrough
 	default:
 		p.count[key] = now
@@ -88,12 +88,12 @@ func (k *kind) part(node cluster.NodeID, share, sign int) {
 }
 
 // tightest is the least free share of at least share that a GPU has.
-func (p *parts) tightest(share int) (int, bool) {
+func (p *sharedGPUs) tightest(share int) (int, bool) {
 	if p == nil || share >= cluster.WholeGPU {
 		return 0, false
 	}
-	for i := share / 64; i < len(p.some); i++ {
-		word := p.some[i]
+	for i := share / 64; i < len(p.nonEmpty); i++ {
+		word := p.nonEmpty[i]
 		if i == share/64 {
 			word &= ^uint64(0) << (share % 64)
 		}
@@ -110,7 +110,7 @@ func (f *Free) Next(j *Job, from cluster.NodeID, least, most int) (cluster.NodeI
 	first := int(from) / 64
 	for i := first; i*64 < len(f.nodes); i++ {
 		var word uint64
-		for _, k := range f.kinds {
+		for _, k := range f.classes {
 			if k.suits(j) {
 				word |= k.word(i, least, most)
 			}
@@ -125,10 +125,10 @@ func (f *Free) Next(j *Job, from cluster.NodeID, least, most int) (cluster.NodeI
 	return 0, false
 }
 
-func (k *kind) word(i, least, most int) uint64 {
+func (k *nodeClass) word(i, least, most int) uint64 {
 	var word uint64
 	for n := least; n <= min(most, k.gpus); n++ {
-		if words := k.exact[n].words; i < len(words) {
+		if words := k.byFree[n].words; i < len(words) {
 			word |= words[i]
 		}
 	}
@@ -138,9 +138,9 @@ func (k *kind) word(i, least, most int) uint64 {
 // Count is how many nodes suit a job and have exactly n GPUs that nobody uses.
 func (f *Free) Count(j *Job, n int) int {
 	count := 0
-	for _, k := range f.kinds {
+	for _, k := range f.classes {
 		if n <= k.gpus && k.suits(j) {
-			count += k.exact[n].size
+			count += k.byFree[n].size
 		}
 	}
 	return count
@@ -149,7 +149,7 @@ func (f *Free) Count(j *Job, n int) int {
 // OnRack is how many GPUs of a rack nobody uses that a job can run on.
 func (f *Free) OnRack(j *Job, rack int) int {
 	n := 0
-	for _, k := range f.kinds {
+	for _, k := range f.classes {
 		if rack < len(k.racks) && k.suits(j) {
 			n += k.racks[rack]
 		}
@@ -160,12 +160,12 @@ func (f *Free) OnRack(j *Job, rack int) int {
 // Largest is the most GPUs that nobody uses on one node that suits a job.
 func (f *Free) Largest(j *Job) int {
 	largest := 0
-	for _, k := range f.kinds {
+	for _, k := range f.classes {
 		if !k.suits(j) {
 			continue
 		}
 		for n := k.gpus; n > largest; n-- {
-			if k.exact[n].size > 0 {
+			if k.byFree[n].size > 0 {
 				largest = n
 			}
 		}
@@ -176,14 +176,14 @@ func (f *Free) Largest(j *Job) int {
 // FewestNodes is on how many nodes, at the least, n GPUs for a job lie if nobody uses any; 0 where
 // the open nodes have not so many.
 func (f *Free) FewestNodes(j *Job, n int) int {
-	var suiting [8]*kind
+	var suiting [8]*nodeClass
 	kinds := suiting[:0]
-	for _, k := range f.kinds {
+	for _, k := range f.classes {
 		if k.suits(j) && k.open > 0 && k.gpus > 0 {
 			kinds = append(kinds, k)
 		}
 	}
-	slices.SortFunc(kinds, func(a, b *kind) int { return b.gpus - a.gpus })
+	slices.SortFunc(kinds, func(a, b *nodeClass) int { return b.gpus - a.gpus })
 	nodes := 0
 	for _, k := range kinds {
 		if need := (n + k.gpus - 1) / k.gpus; need <= k.open {
@@ -198,15 +198,15 @@ func (f *Free) FewestNodes(j *Job, n int) int {
 // somebody uses already: the first of them.
 func (f *Free) TightestShare(j *Job) (cluster.GPU, bool) {
 	least, node := cluster.WholeGPU, cluster.NodeID(0)
-	for _, k := range f.kinds {
+	for _, k := range f.classes {
 		if !k.suits(j) {
 			continue
 		}
-		share, ok := k.parts.tightest(j.facts.Share)
+		share, ok := k.shared.tightest(j.facts.Share)
 		if !ok || share > least {
 			continue
 		}
-		if first := k.parts.exact[share].first(); share < least || first < node {
+		if first := k.shared.byShare[share].first(); share < least || first < node {
 			least, node = share, first
 		}
 	}
@@ -219,12 +219,12 @@ func (f *Free) TightestShare(j *Job) (cluster.GPU, bool) {
 // FirstShare is the first GPU that has a job's share free, used by others or not.
 func (f *Free) FirstShare(j *Job) (cluster.GPU, bool) {
 	node, found := f.Next(j, 0, 1, MaxGPUsPerNode)
-	for _, k := range f.kinds {
+	for _, k := range f.classes {
 		if !k.suits(j) {
 			continue
 		}
-		for share, ok := k.parts.tightest(j.facts.Share); ok; share, ok = k.parts.tightest(share + 1) {
-			if first := k.parts.exact[share].first(); !found || first < node {
+		for share, ok := k.shared.tightest(j.facts.Share); ok; share, ok = k.shared.tightest(share + 1) {
+			if first := k.shared.byShare[share].first(); !found || first < node {
 				node, found = first, true
 			}
 		}
@@ -245,7 +245,7 @@ type nodeSet struct {
 	size  int
 }
 
-func (s *nodeSet) put(node cluster.NodeID) {
+func (s *nodeSet) add(node cluster.NodeID) {
 	for len(s.words) <= int(node)/64 {
 		s.words = append(s.words, 0)
 	}
@@ -253,7 +253,7 @@ func (s *nodeSet) put(node cluster.NodeID) {
 	s.size++
 }
 
-func (s *nodeSet) drop(node cluster.NodeID) {
+func (s *nodeSet) remove(node cluster.NodeID) {
 	s.words[node/64] &^= 1 << (node % 64)
 	s.size--
 }

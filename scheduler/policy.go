@@ -121,11 +121,11 @@ type Admitter interface {
 	Admit(v View, first *Job) bool
 }
 
-// Laner is an Admitter that holds jobs in lanes, so that those of one user do not hold up
+// TenantAdmitter is an Admitter that holds jobs in lanes, so that those of one user do not hold up
 // another's. Admit is then asked for the first job of a lane when one of the lane arrives or ends.
-type Laner interface {
+type TenantAdmitter interface {
 	Admitter
-	Lane(j *Job) string
+	Tenant(j *Job) string
 }
 
 // Placer finds GPUs.
@@ -141,19 +141,19 @@ type Backfiller interface {
 	// Open begins a walk through the waiting jobs, at the first one that does not fit. The Book holds
 	// for that walk only, and reads what is free and who is expected to end when from the view's Free:
 	// jobs that the walk starts count as soon as they are started.
-	Open(v View) Book
+	Open(v View) Reservations
 }
 
-// Book is what waiting jobs are promised in one walk.
-type Book interface {
-	// Promise enters a job that cannot start now, at the earliest time that breaks no promise made
+// Reservations is what waiting jobs are promised in one walk.
+type Reservations interface {
+	// Reserve enters a job that cannot start now, at the earliest time that breaks no promise made
 	// before. More is false once enough jobs have a promise: those behind are promised nothing. Until
 	// then the walk must offer every job in its order.
-	Promise(j *Job) (more bool)
+	Reserve(j *Job) (more bool)
 
-	// Longest is how long the job may run if it starts now, without breaking a promise: 0 if it must
+	// MaxRuntime is how long the job may run if it starts now, without breaking a promise: 0 if it must
 	// not start, Forever if it does not matter. It is the same for all jobs that want the same GPUs.
-	Longest(j *Job) time.Duration
+	MaxRuntime(j *Job) time.Duration
 }
 
 // Forever is longer than anything lasts.

@@ -12,25 +12,25 @@ import (
 
 // makeRoom stops jobs that rank behind a waiting one, if it fits then, and starts it.
 func (e *Engine) makeRoom(j *Job, w *walk) bool {
-	if e.grouper != nil && j.turns(e.now) {
+	if e.grouper != nil && j.cycling(e.now) {
 		return false
 	}
 	if e.grouper == nil {
 		behind := e.heldBehind(j)
 		w.victims = behind > 0 // those who come later have no more behind them
-		if behind == 0 || e.free.WholeFor(j)+behind < j.least() {
+		if behind == 0 || e.free.WholeFor(j)+behind < j.minFree() {
 			return false
 		}
 	}
-	need := max(1, j.least()-e.free.WholeFor(j))
+	need := max(1, j.minFree()-e.free.WholeFor(j))
 	for ; ; need *= 2 {
-		victims := e.choose(j, need)
-		if on, speed, stopped := e.without(j, victims); on != nil {
+		victims := e.chooseVictims(j, need)
+		if on, speed, stopped := e.placeWithout(j, victims); on != nil {
 			for _, v := range stopped {
 				e.stop(v)
 			}
 			e.launch(j, on, speed)
-			w.again(e, j, stopped)
+			w.restart(e, j, stopped)
 			return true
 		}
 		if held(victims) < need {
@@ -39,11 +39,11 @@ func (e *Engine) makeRoom(j *Job, w *walk) bool {
 	}
 }
 
-// turns reports whether a job has been stopped twice at one moment already. Groups are compared
+// cycling reports whether a job has been stopped twice at one moment already. Groups are compared
 // with what one job takes; what a stopped job had beyond that goes to whoever fits, of the same
 // group too, and then it may be the turn of those who were stopped again: at a moment that never
 // ends.
-func (j *Job) turns(now time.Duration) bool { return j.ousted == now && j.oustings > 1 }
+func (j *Job) cycling(now time.Duration) bool { return j.preemptedAt == now && j.preemptionsAtOnce > 1 }
 
 // held counts the GPUs of running jobs.
 func held(jobs []*Job) (gpus int) {
@@ -53,9 +53,9 @@ func held(jobs []*Job) (gpus int) {
 	return gpus
 }
 
-// again lets the walk begin anew where more has become free than was needed, or where it has passed
+// restart lets the walk begin anew where more has become free than was needed, or where it has passed
 // the place of a stopped job: one of equal rank that was submitted earlier.
-func (w *walk) again(e *Engine, j *Job, stopped []*Job) {
+func (w *walk) restart(e *Engine, j *Job, stopped []*Job) {
 	freed, passed := 0, false
 	for _, v := range stopped {
 		freed += v.GPUs() * v.Share()
@@ -66,46 +66,46 @@ func (w *walk) again(e *Engine, j *Job, stopped []*Job) {
 	}
 }
 
-// choose asks for victims, and leaves out who is none. The answer holds until the next one.
-func (e *Engine) choose(j *Job, need int) []*Job {
-	e.offers++
-	named := ask(e, "victims", func() []*Job {
+// chooseVictims asks for victims, and leaves out who is none. The answer holds until the next one.
+func (e *Engine) chooseVictims(j *Job, need int) []*Job {
+	e.candidateRound++
+	named := callPolicy(e, "victims", func() []*Job {
 		return e.policies.Preempt.Choose(e, Demand{Job: j, GPUs: need}, e.candidates(j))
 	})
 	e.victims = e.victims[:0]
 	for _, v := range named {
-		if v == nil || v.offered != e.offers {
-			e.wrong("victims", errors.New("a job that is not a candidate, or twice the same"))
+		if v == nil || v.candidateIn != e.candidateRound {
+			e.reportPolicy("victims", errors.New("a job that is not a candidate, or twice the same"))
 			continue
 		}
-		v.offered = 0
+		v.candidateIn = 0
 		e.victims = append(e.victims, v)
 	}
 	return e.victims
 }
 
-// without finds a place for a job once victims are gone. It answers who of them must go; what these
+// placeWithout finds a place for a job once victims are gone. It answers who of them must go; what these
 // have is free from then on where they have whole GPUs. Nothing else has changed.
-func (e *Engine) without(j *Job, victims []*Job) (on cluster.Placement, speed float64, stopped []*Job) {
+func (e *Engine) placeWithout(j *Job, victims []*Job) (on cluster.Placement, speed float64, stopped []*Job) {
 	gone := 0
 	for on == nil && gone < len(victims) {
 		v := victims[gone]
-		e.free.give(v.placement, v.facts.Share)
+		e.free.release(v.placement, v.facts.Share)
 		gone++
 		on, speed = e.place(j, j.GPUs())
 	}
 	victims = victims[:gone]
 	if on != nil {
-		on, speed, victims = e.spared(j, victims, on, speed)
+		on, speed, victims = e.spareVictims(j, victims, on, speed)
 	}
 	for _, v := range victims {
-		if v.given = v.facts.Share == wholeGPU && overlap(v.placement, on); !v.given {
-			e.free.take(v.placement, v.facts.Share)
+		if v.gpusReleased = v.facts.Share == wholeGPU && overlap(v.placement, on); !v.gpusReleased {
+			e.free.allocate(v.placement, v.facts.Share)
 		}
 	}
 	stopped = e.stopped[:0]
 	for _, v := range victims {
-		if v.given || e.standsInTheWay(v, j, on) {
+		if v.gpusReleased || e.mustStop(v, j, on) {
 			stopped = append(stopped, v)
 		}
 	}
@@ -118,18 +118,18 @@ func overlap(a, b cluster.Placement) bool {
 	return slices.ContainsFunc(a, func(gpu cluster.GPU) bool { return slices.Contains(b, gpu) })
 }
 
-// standsInTheWay reports whether a job must give up its share of a GPU for another to be placed
+// mustStop reports whether a job must give up its share of a GPU for another to be placed
 // there.
-func (e *Engine) standsInTheWay(v, j *Job, on cluster.Placement) bool {
+func (e *Engine) mustStop(v, j *Job, on cluster.Placement) bool {
 	return v.facts.Share != wholeGPU && slices.ContainsFunc(on, func(gpu cluster.GPU) bool {
 		return e.free.Share(gpu) < j.facts.Share && slices.Contains(v.placement, gpu)
 	})
 }
 
-// spared leaves out of victims, whose GPUs are free for now, those without whom there is a place as
+// spareVictims leaves out of victims, whose GPUs are free for now, those without whom there is a place as
 // well: the last one brought the place about, and with it some of those before it may not be
 // needed.
-func (e *Engine) spared(
+func (e *Engine) spareVictims(
 	j *Job,
 	victims []*Job,
 	on cluster.Placement,
@@ -137,10 +137,10 @@ func (e *Engine) spared(
 ) (cluster.Placement, float64, []*Job) {
 	for i := 0; i < len(victims)-1; {
 		v := victims[i]
-		e.free.take(v.placement, v.facts.Share)
+		e.free.allocate(v.placement, v.facts.Share)
 		without, itsSpeed := e.place(j, j.GPUs())
 		if without == nil {
-			e.free.give(v.placement, v.facts.Share)
+			e.free.release(v.placement, v.facts.Share)
 			i++
 			continue
 		}
@@ -153,30 +153,30 @@ func (e *Engine) spared(
 func (e *Engine) candidates(j *Job) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
 		offer := func(v *Job) bool {
-			if !e.helps(v, j) {
+			if !e.holdsUsableGPU(v, j) {
 				return true
 			}
-			v.offered = e.offers
+			v.candidateIn = e.candidateRound
 			return yield(v)
 		}
-		if e.grouper == nil || e.otherGroups(j, offer) {
-			e.ownGroup(j, offer)
+		if e.grouper == nil || e.offerOtherGroups(j, offer) {
+			e.offerOwnGroup(j, offer)
 		}
 	}
 }
 
-// helps reports whether a job has a GPU that another could use.
-func (e *Engine) helps(v, j *Job) bool {
+// holdsUsableGPU reports whether a job has a GPU that another could use.
+func (e *Engine) holdsUsableGPU(v, j *Job) bool {
 	return slices.ContainsFunc(
 		v.placement,
 		func(gpu cluster.GPU) bool { return e.free.Suits(j, gpu.Node) && !e.free.closed[gpu.Node] },
 	)
 }
 
-// ownGroup offers the jobs of a job's own group that rank behind it.
-func (e *Engine) ownGroup(j *Job, offer func(*Job) bool) bool {
-	for v := range j.group.last(e.now) {
-		if !e.hadTurn(v, j) {
+// offerOwnGroup offers the jobs of a job's own group that rank behind it.
+func (e *Engine) offerOwnGroup(j *Job, offer func(*Job) bool) bool {
+	for v := range j.group.fromLast(e.now) {
+		if !e.ranksBehind(v, j) {
 			return true
 		}
 		if !offer(v) {
@@ -186,18 +186,18 @@ func (e *Engine) ownGroup(j *Job, offer func(*Job) bool) bool {
 	return true
 }
 
-// hadTurn reports whether a running job ranks behind a waiting one. Where jobs keep their GPUs for
+// ranksBehind reports whether a running job ranks behind a waiting one. Where jobs keep their GPUs for
 // a quantum, one that is only just level and will rank behind at the next moment does already: so
 // equals take turns at whole quanta.
-func (e *Engine) hadTurn(v, j *Job) bool {
+func (e *Engine) ranksBehind(v, j *Job) bool {
 	order := v.rankAt(e.now).Compare(j.rank)
 	return order > 0 || order == 0 && v.rank.Growth > 0 && e.policies.Quantum > 0
 }
 
-// otherGroups offers the jobs of groups that rank behind a job's own even when that has what the
+// offerOtherGroups offers the jobs of groups that rank behind a job's own even when that has what the
 // job asks for. What is offered counts as taken, so that no group loses so much that it would be
 // its turn to take.
-func (e *Engine) otherGroups(j *Job, offer func(*Job) bool) bool {
+func (e *Engine) offerOtherGroups(j *Job, offer func(*Job) bool) bool {
 	mine := e.groupRank(j.group, j.amount(j.GPUs()))
 	type source struct {
 		group *group
@@ -210,7 +210,7 @@ func (e *Engine) otherGroups(j *Job, offer func(*Job) bool) bool {
 		if g == j.group {
 			continue
 		}
-		next, stop := iter.Pull(g.last(e.now))
+		next, stop := iter.Pull(g.fromLast(e.now))
 		defer stop()
 		sources = append(sources, &source{group: g, rank: g.rank, next: next})
 	}
@@ -230,8 +230,8 @@ func (e *Engine) otherGroups(j *Job, offer func(*Job) bool) bool {
 	return true
 }
 
-// last walks the jobs of a group that may be stopped, the one of the greatest rank first.
-func (g *group) last(now time.Duration) iter.Seq[*Job] {
+// fromLast walks the jobs of a group that may be stopped, the one of the greatest rank first.
+func (g *group) fromLast(now time.Duration) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
 		if len(g.series) == 1 {
 			jobs := g.series[0].jobs.root
@@ -246,7 +246,7 @@ func (g *group) last(now time.Duration) iter.Seq[*Job] {
 		for {
 			at := -1
 			for i, head := range heads {
-				if head != nil && (at < 0 || behind(head.job, heads[at].job, now)) {
+				if head != nil && (at < 0 || ranksAfter(head.job, heads[at].job, now)) {
 					at = i
 				}
 			}
@@ -258,12 +258,12 @@ func (g *group) last(now time.Duration) iter.Seq[*Job] {
 	}
 }
 
-// behind reports whether running job a ranks behind b.
-func behind(a, b *Job, now time.Duration) bool {
+// ranksAfter reports whether running job a ranks behind b.
+func ranksAfter(a, b *Job, now time.Duration) bool {
 	if c := a.rankAt(now).Compare(b.rankAt(now)); c != 0 {
 		return c > 0
 	}
-	return sooner(a, b) > 0
+	return byDue(a, b) > 0
 }
 
 // heldBehind is how many GPUs the running jobs of a waiting job's group have that rank behind it or
@@ -283,19 +283,19 @@ func (s *series) heldBehind(j *Job, now float64) int {
 	return s.jobs.root.heldBehind(&key{tier: j.rank.Tier, value: j.rank.Value - grown - slack, at: math.MinInt64})
 }
 
-// conclude notes that a walk has started whoever could start, so that another one can be left out
+// markSettled notes that a walk has started whoever could start, so that another one can be left out
 // until something happens that may let one of those in e.blocked start. Where other things than
 // GPUs and ranks kept jobs from starting, nobody knows.
-func (e *Engine) conclude() {
-	e.settled = e.grouper == nil && len(e.policies.Caps) == 0 && len(e.blocked) < mostBlocked &&
+func (e *Engine) markSettled() {
+	e.settled = e.grouper == nil && len(e.policies.Caps) == 0 && len(e.blocked) < maxBlocked &&
 		(e.fill || e.policies.Backfill == nil)
 }
 
 // blockedJob is a job that found no place.
 type blockedJob struct {
 	*Job
-	behind int // the GPUs that are held behind it
-	lacks  int // how many more must be held there before it is worth looking for room for it
+	behind    int // the GPUs that are held behind it
+	shortfall int // how many more must be held there before it is worth looking for room for it
 }
 
 // anyRoom reports whether a blocked job could have enough GPUs by now if all were stopped that rank
@@ -314,16 +314,16 @@ func (e *Engine) anyRoom() bool {
 
 func (e *Engine) hasRoom(b *blockedJob) bool {
 	b.behind = e.heldBehind(b.Job)
-	b.lacks = b.least() - e.free.WholeFor(b.Job) - b.behind
+	b.shortfall = b.minFree() - e.free.WholeFor(b.Job) - b.behind
 	if b.behind == 0 {
-		b.lacks = max(1, b.lacks)
+		b.shortfall = max(1, b.shortfall)
 	}
-	return b.lacks <= 0
+	return b.shortfall <= 0
 }
 
-// overtaken is when ranks will have grown so far that a job that found no place may find one: not
+// nextCrossing is when ranks will have grown so far that a job that found no place may find one: not
 // later, and where many are blocked not much earlier.
-func (e *Engine) overtaken() (at time.Duration, ok bool) {
+func (e *Engine) nextCrossing() (at time.Duration, ok bool) {
 	// Who was refused what he could have may be given it as soon as one more job is behind him.
 	one := !e.settled || e.anyRoom()
 	for i := range e.blocked {
@@ -332,7 +332,7 @@ func (e *Engine) overtaken() (at time.Duration, ok bool) {
 			continue
 		}
 		if one {
-			b.lacks = 0
+			b.shortfall = 0
 		}
 		if t, will := e.crossing(b); will && (!ok || t < at) {
 			at, ok = t, true
@@ -356,15 +356,15 @@ func (e *Engine) crossing(b *blockedJob) (at time.Duration, ok bool) {
 			continue
 		}
 		var next *leaf
-		if b.lacks > 0 {
-			next = s.jobs.root.holding(e.behindIn(s, b) + (b.lacks+growing-1)/growing)
+		if b.shortfall > 0 {
+			next = s.jobs.root.lastHolding(e.behindIn(s, b) + (b.shortfall+growing-1)/growing)
 		} else {
-			next = s.jobs.root.last(func(v *Job) bool { return !e.hadTurn(v, j) })
+			next = s.jobs.root.last(func(v *Job) bool { return !e.ranksBehind(v, j) })
 		}
 		if next == nil || next.tier != j.rank.Tier {
 			continue
 		}
-		if t, will := s.levels(next, j, e.now, e.policies.Quantum > 0); will && (!ok || t < at) {
+		if t, will := s.crossesAt(next, j, e.now, e.policies.Quantum > 0); will && (!ok || t < at) {
 			at, ok = t, true
 		}
 	}
@@ -379,9 +379,9 @@ func (e *Engine) behindIn(s *series, b *blockedJob) int {
 	return s.heldBehind(b.Job, e.seconds)
 }
 
-// levels is when a job of a series will rank behind a waiting one; where jobs take turns, when they
+// crossesAt is when a job of a series will rank behind a waiting one; where jobs take turns, when they
 // are level.
-func (s *series) levels(v *leaf, j *Job, now time.Duration, turns bool) (time.Duration, bool) {
+func (s *series) crossesAt(v *leaf, j *Job, now time.Duration, turns bool) (time.Duration, bool) {
 	seconds := (j.rank.Value - v.value) / s.growth
 	if !(seconds < math.MaxInt64/2e9) {
 		return 0, false

@@ -115,12 +115,12 @@ func TestAdmissionKeepsFIFO(t *testing.T) {
 			if name != "load:0.5" && !reflect.DeepEqual(r.Jobs, plain.Jobs) {
 				t.Errorf("seed %d, %s: admission changes what becomes of jobs", seed, name)
 			}
-			inOrder(t, r.Jobs)
+			sortEvents(t, r.Jobs)
 		}
 	}
 }
 
-func inOrder(t *testing.T, jobs []sim.JobResult) {
+func sortEvents(t *testing.T, jobs []sim.JobResult) {
 	t.Helper()
 	jobs = slices.Clone(jobs)
 	slices.SortStableFunc(jobs, func(a, b sim.JobResult) int { return int(a.Submit - b.Submit) })

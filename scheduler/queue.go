@@ -33,15 +33,15 @@ type series struct {
 func (e *Engine) groupOf(j *Job) *group {
 	name := ""
 	if e.grouper != nil {
-		name = ask(e, "order", func() string { return e.grouper.Group(j) })
+		name = callPolicy(e, "order", func() string { return e.grouper.Group(j) })
 	}
 	g := e.named[name]
 	if g == nil {
 		root, _, _ := strings.Cut(name, "/")
-		g = &group{name: name, root: root, waiting: tree{timed: e.policies.Backfill != nil}}
+		g = &group{name: name, root: root, waiting: tree{trackTimes: e.policies.Backfill != nil}}
 		e.named[name] = g
 		e.roots[root] = append(e.roots[root], g)
-		e.line(g)
+		e.insertGroup(g)
 	}
 	return g
 }
@@ -56,34 +56,36 @@ func (e *Engine) regroup(j *Job) {
 		if rank.Compare(g.rank) == 0 {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(e.groups, g, before)
+		at, _ := slices.BinarySearchFunc(e.groups, g, compareGroups)
 		e.groups = slices.Delete(e.groups, at, at+1)
 		g.rank = rank
-		e.line(g)
+		e.insertGroup(g)
 	}
 }
 
-// line puts a group where its rank belongs.
-func (e *Engine) line(g *group) {
-	at, _ := slices.BinarySearchFunc(e.groups, g, before)
+// insertGroup puts a group where its rank belongs.
+func (e *Engine) insertGroup(g *group) {
+	at, _ := slices.BinarySearchFunc(e.groups, g, compareGroups)
 	e.groups = slices.Insert(e.groups, at, g)
 }
 
-func before(a, b *group) int { return cmp.Or(a.rank.Compare(b.rank), strings.Compare(a.name, b.name)) }
+func compareGroups(a, b *group) int {
+	return cmp.Or(a.rank.Compare(b.rank), strings.Compare(a.name, b.name))
+}
 
 // groupRank ranks a group as if it held so much more.
 func (e *Engine) groupRank(g *group, more Amount) Rank {
-	return e.sane(ask(e, "order", func() Rank { return e.grouper.RankGroup(e, g.name, more) }))
+	return e.sanitize(callPolicy(e, "order", func() Rank { return e.grouper.RankGroup(e, g.name, more) }))
 }
 
-// sane is a rank that can be compared and reckoned with.
-func (e *Engine) sane(r Rank) Rank {
+// sanitize is a rank that can be compared and reckoned with.
+func (e *Engine) sanitize(r Rank) Rank {
 	if math.IsNaN(r.Value) || math.IsInf(r.Value, 0) || math.IsNaN(r.Growth) || math.IsInf(r.Growth, 0) {
-		e.wrong("order", fmt.Errorf("a rank of value %v that grows by %v", r.Value, r.Growth))
+		e.reportPolicy("order", fmt.Errorf("a rank of value %v that grows by %v", r.Value, r.Growth))
 		return Rank{Tier: r.Tier}
 	}
 	if r.Until != 0 && r.Until <= e.now {
-		e.wrong("order", fmt.Errorf("a rank that holds until %v, which is over", r.Until))
+		e.reportPolicy("order", fmt.Errorf("a rank that holds until %v, which is over", r.Until))
 		r.Until = 0
 	}
 	return r
@@ -92,32 +94,34 @@ func (e *Engine) sane(r Rank) Rank {
 // rerank asks for a job's rank, and puts it where it belongs.
 func (e *Engine) rerank(j *Job) {
 	e.unqueue(j)
-	j.rank = e.sane(ask(e, "order", func() Rank { return e.policies.Order.Rank(e, j) }))
+	j.rank = e.sanitize(callPolicy(e, "order", func() Rank { return e.policies.Order.Rank(e, j) }))
 	j.ranked = e.now
 	if j.phase == Running {
 		j.ranked = max(e.now, j.from)
 	}
-	j.asked++
+	j.rankVersion++
 	if j.rank.Until != 0 {
-		e.until.Set(e.alarmFor(j, j.rank.Until, j.asked))
+		e.rerankTimers.Add(e.newTimer(j, j.rank.Until, j.rankVersion))
 	}
 	e.enqueue(j)
 }
 
-type clock = timers.Clock[*Job]
+type timerQueue = timers.Queue[*Job]
 
-// alarmFor makes an alarm for a job, one of so many.
-func (e *Engine) alarmFor(j *Job, at time.Duration, mark int) (a timers.Alarm[*Job], jobs int) {
-	return timers.Alarm[*Job]{At: at, Subject: j, Number: int64(j.facts.ID), Mark: mark}, len(e.jobs)
+// newTimer makes an alarm for a job, one of so many.
+func (e *Engine) newTimer(j *Job, at time.Duration, mark int) (a timers.Timer[*Job], jobs int) {
+	return timers.Timer[*Job]{At: at, Subject: j, Number: int64(j.facts.ID), Version: mark}, len(e.jobs)
 }
 
-// current reports whether an alarm is for the rank that its job has.
-func current(a timers.Alarm[*Job]) bool { return a.Subject.phase != Ended && a.Subject.asked == a.Mark }
+// rerankTimerValid reports whether an alarm is for the rank that its job has.
+func rerankTimerValid(a timers.Timer[*Job]) bool {
+	return a.Subject.phase != Ended && a.Subject.rankVersion == a.Version
+}
 
-// ripening reports whether an alarm is for the run that its job is in, and the job is not ripe yet.
-func ripening(a timers.Alarm[*Job]) bool {
+// preemptTimerValid reports whether an alarm is for the run that its job is in, and the job is not ripe yet.
+func preemptTimerValid(a timers.Timer[*Job]) bool {
 	j := a.Subject
-	return j.phase == Running && j.runs == a.Mark && j.ripe == a.At && !j.isRipe
+	return j.phase == Running && j.runs == a.Version && j.preemptibleAt == a.At && !j.preemptible
 }
 
 // enqueue puts a job among those that wait, or among those that may be stopped.
@@ -125,12 +129,12 @@ func (e *Engine) enqueue(j *Job) {
 	k := key{j.rank.Tier, j.rank.Value, j.facts.Submit, j.facts.ID}
 	switch {
 	case j.phase == Waiting:
-		j.inQueue = j.group.waiting.add(&j.seats[0], k, j)
-		j.shape.like.queued++
-	case j.phase == Running && j.isRipe:
+		j.inQueue = j.group.waiting.add(&j.leaves[0], k, j)
+		j.shape.class.queued++
+	case j.phase == Running && j.preemptible:
 		j.series = j.group.seriesOf(j.rank.Growth)
-		k.value = j.series.start(j)
-		j.inSeries = j.series.jobs.add(&j.seats[0], k, j)
+		k.value = j.series.valueAtZero(j)
+		j.inSeries = j.series.jobs.add(&j.leaves[0], k, j)
 	}
 }
 
@@ -138,7 +142,7 @@ func (e *Engine) enqueue(j *Job) {
 func (e *Engine) unqueue(j *Job) {
 	if j.inQueue != nil {
 		j.group.waiting.remove(j.inQueue)
-		j.shape.like.queued--
+		j.shape.class.queued--
 		j.inQueue = nil
 	}
 	if j.inSeries != nil {
@@ -164,8 +168,8 @@ func (g *group) seriesOf(growth float64) *series {
 	return g.series[i]
 }
 
-// start is what the value of a job's rank would have been at time 0.
-func (s *series) start(j *Job) float64 { return j.rank.Value - s.growth*j.ranked.Seconds() }
+// valueAtZero is what the value of a job's rank would have been at time 0.
+func (s *series) valueAtZero(j *Job) float64 { return j.rank.Value - s.growth*j.ranked.Seconds() }
 
 // now is a job's rank at a time.
 func (j *Job) rankAt(now time.Duration) Rank {
@@ -179,37 +183,37 @@ func (j *Job) rankAt(now time.Duration) Rank {
 // that want the same: their shape is known as one bit of a word, so that the queue can be searched
 // for the first job of another shape.
 
-// want is what makes two jobs equal for a Placer.
-type want struct {
+// request is what makes two jobs equal for a Placer.
+type request struct {
 	gpus, share    int
 	fewest         int // that an elastic job can run on
 	gpuType, model string
 	memoryBytes    int64
 }
 
-type shape struct {
-	bit    uint64
-	fits   bool   // whether the whole cluster, were it free, would do
-	failed uint64 // the number of the last walk that found no place for it
-	least  int    // how many whole GPUs must be free before it is worth asking for a place
-	like   *likes
-	probe  *Job // one that wants it
+type resourceShape struct {
+	bit        uint64
+	fits       bool   // whether the whole cluster, were it free, would do
+	failedWalk uint64 // the number of the last walk that found no place for it
+	minFree    int    // how many whole GPUs must be free before it is worth asking for a place
+	class      *equivalenceClass
+	probe      *Job // one that wants it
 }
 
-// likes is all shapes that want the same GPUs, whatever their jobs compute: a Backfiller has one
+// equivalenceClass is all shapes that want the same GPUs, whatever their jobs compute: a Backfiller has one
 // answer for them.
-type likes struct {
-	want
-	probe   *Job
-	queued  int           // how many such jobs wait
-	longest time.Duration // that one may take if it starts now
+type equivalenceClass struct {
+	request
+	probe      *Job
+	queued     int           // how many such jobs wait
+	maxRuntime time.Duration // that one may take if it starts now
 }
 
 // common is the bit of all shapes beyond the 63rd; it is never skipped.
 const common = 1 << 63
 
-func (e *Engine) shapeOf(j *Job) *shape {
-	w := want{
+func (e *Engine) shapeOf(j *Job) *resourceShape {
+	w := request{
 		gpus: j.gpus, share: j.facts.Share, fewest: j.gpus,
 		gpuType: j.facts.GPUType, model: j.facts.Model, memoryBytes: j.facts.GPUMemoryBytes,
 	}
@@ -218,7 +222,7 @@ func (e *Engine) shapeOf(j *Job) *shape {
 	}
 	s := e.shapes[w]
 	if s == nil {
-		s = &shape{bit: common, least: j.least(), like: e.likesOf(w, j), probe: &Job{facts: j.facts, gpus: j.gpus}}
+		s = &resourceShape{bit: common, minFree: j.minFree(), class: e.classOf(w, j), probe: &Job{facts: j.facts, gpus: j.gpus}}
 		if len(e.shapes) < 63 {
 			s.bit = 1 << len(e.shapes)
 		}
@@ -228,15 +232,15 @@ func (e *Engine) shapeOf(j *Job) *shape {
 	return s
 }
 
-func (e *Engine) likesOf(w want, j *Job) *likes {
+func (e *Engine) classOf(w request, j *Job) *equivalenceClass {
 	w.model, w.fewest = "", 0
-	for _, l := range e.likes {
-		if l.want == w {
+	for _, l := range e.classes {
+		if l.request == w {
 			return l
 		}
 	}
-	l := &likes{want: w, probe: &Job{facts: j.facts, gpus: j.gpus}}
-	e.likes = append(e.likes, l)
+	l := &equivalenceClass{request: w, probe: &Job{facts: j.facts, gpus: j.gpus}}
+	e.classes = append(e.classes, l)
 	return l
 }
 
@@ -253,13 +257,13 @@ func (e *Engine) couldHold(j *Job, fewest int) bool {
 	return false
 }
 
-// least is how many whole GPUs must be free before it is worth asking for the job's place.
-func (j *Job) least() int {
+// minFree is how many whole GPUs must be free before it is worth asking for the job's place.
+func (j *Job) minFree() int {
 	if j.facts.Share < wholeGPU {
 		return 0
 	}
 	return j.gpus
 }
 
-// left is how much longer a job without GPUs will take by its estimate.
-func (j *Job) left() time.Duration { return max(0, j.facts.Estimate-j.done) }
+// timeLeft is how much longer a job without GPUs will take by its estimate.
+func (j *Job) timeLeft() time.Duration { return max(0, j.facts.Estimate-j.done) }

@@ -9,17 +9,17 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// agenda knows when GPUs that are in use are expected to become free. The engine keeps it where a
+// expectedReleases knows when GPUs that are in use are expected to become free. The engine keeps it where a
 // Backfiller wants to know. A GPU that several jobs share becomes free with the last of them.
-type agenda struct {
-	runs      map[cluster.JobID]booked
-	sharers   map[cluster.GPU][]booked
-	lists     []*releases // one for each set of GPUs that somebody has asked about
-	surprises int
+type expectedReleases struct {
+	runs       map[cluster.JobID]expectedRun
+	sharers    map[cluster.GPU][]expectedRun
+	lists      []*releaseList // one for each set of GPUs that somebody has asked about
+	deviations int
 }
 
-// booked is a run as the agenda knows it.
-type booked struct {
+// expectedRun is a run as the agenda knows it.
+type expectedRun struct {
 	job        cluster.JobID
 	since, due time.Duration
 	on         cluster.Placement
@@ -29,67 +29,67 @@ type booked struct {
 // expect enters a job that has started, or of which it has become known that it ends at another
 // time.
 func (f *Free) expect(j *Job) {
-	a := &f.agenda
+	a := &f.expected
 	if a.runs == nil {
-		a.runs, a.sharers = map[cluster.JobID]booked{}, map[cluster.GPU][]booked{}
+		a.runs, a.sharers = map[cluster.JobID]expectedRun{}, map[cluster.GPU][]expectedRun{}
 	}
 	if b, known := a.runs[j.facts.ID]; known {
-		a.surprises++
-		f.book(b, false)
+		a.deviations++
+		f.record(b, false)
 	}
-	b := booked{j.facts.ID, j.since, j.Due(), j.placement, j.facts.Share}
+	b := expectedRun{j.facts.ID, j.since, j.Due(), j.placement, j.facts.Share}
 	a.runs[b.job] = b
-	f.book(b, true)
+	f.record(b, true)
 }
 
 // forget takes a job out that does not run any more.
 func (f *Free) forget(j *Job, now time.Duration) {
-	b, known := f.agenda.runs[j.facts.ID]
+	b, known := f.expected.runs[j.facts.ID]
 	if !known {
 		return
 	}
 	if b.due != now {
-		f.agenda.surprises++
+		f.expected.deviations++
 	}
-	delete(f.agenda.runs, b.job)
-	f.book(b, false)
+	delete(f.expected.runs, b.job)
+	f.record(b, false)
 }
 
-// postpone expects those runs that should have ended by now to go on for as long again as they have
+// extendOverdue expects those runs that should have ended by now to go on for as long again as they have
 // gone on yet: to expect them to end at any moment would promise their GPUs again and again, and
 // let everybody overtake whoever waits for them.
-func (f *Free) postpone(now time.Duration) {
-	all := f.list(gpuWant{})
+func (f *Free) extendOverdue(now time.Duration) {
+	all := f.releasesFor(gpuRequest{})
 	for len(all.blocks) > 0 && all.blocks[0].all[0].at <= now {
 		r := all.blocks[0].all[0]
 		if r.from >= 0 {
-			f.prolong(f.agenda.runs[cluster.JobID(r.from)], now)
+			f.extend(f.expected.runs[cluster.JobID(r.from)], now)
 			continue
 		}
 		number := -1 - r.from
-		for _, b := range f.agenda.sharers[cluster.GPU{Node: cluster.NodeID(number / MaxGPUsPerNode), Index: int32(number % MaxGPUsPerNode)}] {
+		for _, b := range f.expected.sharers[cluster.GPU{Node: cluster.NodeID(number / MaxGPUsPerNode), Index: int32(number % MaxGPUsPerNode)}] {
 			if b.due <= now {
-				f.prolong(b, now)
+				f.extend(b, now)
 			}
 		}
 	}
 }
 
-func (f *Free) prolong(b booked, now time.Duration) {
-	f.agenda.surprises++
-	f.book(b, false)
+func (f *Free) extend(b expectedRun, now time.Duration) {
+	f.expected.deviations++
+	f.record(b, false)
 	b.due = now + max(1, now-b.since)
-	f.agenda.runs[b.job] = b
-	f.book(b, true)
+	f.expected.runs[b.job] = b
+	f.record(b, true)
 }
 
-// Surprises changes whenever a run ends otherwise than expected, or a node is closed or opened: as
+// Deviations changes whenever a run ends otherwise than expected, or a node is closed or opened: as
 // long as it does not, what was promised on the grounds of the agenda can be kept.
-func (f *Free) Surprises() int { return f.agenda.surprises }
+func (f *Free) Deviations() int { return f.expected.deviations }
 
-// disturb throws away what depends on which nodes are open.
-func (a *agenda) disturb() {
-	a.surprises++
+// invalidate throws away what depends on which nodes are open.
+func (a *expectedReleases) invalidate() {
+	a.deviations++
 	a.lists = nil
 }
 
@@ -97,98 +97,98 @@ func (a *agenda) disturb() {
 // the same.
 func (f *Free) Changes() uint64 { return f.changes }
 
-// book enters a run everywhere, or takes it out.
-func (f *Free) book(b booked, in bool) {
+// record enters a run everywhere, or takes it out.
+func (f *Free) record(b expectedRun, in bool) {
 	f.changes++
 	if b.share == cluster.WholeGPU {
-		for _, l := range f.agenda.lists {
-			l.set(release{b.due, int64(b.job), f.of(l, b.on)}, in)
+		for _, l := range f.expected.lists {
+			l.update(release{b.due, int64(b.job), f.countOpen(l, b.on)}, in)
 		}
 		return
 	}
 	gpu := b.on[0]
-	before := f.agenda.sharers[gpu]
-	f.bookShared(gpu, before, false)
-	after := slices.DeleteFunc(slices.Clone(before), func(s booked) bool { return s.job == b.job })
+	before := f.expected.sharers[gpu]
+	f.recordShared(gpu, before, false)
+	after := slices.DeleteFunc(slices.Clone(before), func(s expectedRun) bool { return s.job == b.job })
 	if in {
 		after = append(after, b)
 	}
-	f.agenda.sharers[gpu] = after
-	f.bookShared(gpu, after, true)
+	f.expected.sharers[gpu] = after
+	f.recordShared(gpu, after, true)
 }
 
-// bookShared enters a shared GPU, which is free when the last of those on it has ended.
-func (f *Free) bookShared(gpu cluster.GPU, sharers []booked, in bool) {
+// recordShared enters a shared GPU, which is free when the last of those on it has ended.
+func (f *Free) recordShared(gpu cluster.GPU, sharers []expectedRun, in bool) {
 	if len(sharers) == 0 {
 		return
 	}
-	last := slices.MaxFunc(sharers, func(a, b booked) int { return cmp.Compare(a.due, b.due) })
+	last := slices.MaxFunc(sharers, func(a, b expectedRun) int { return cmp.Compare(a.due, b.due) })
 	number := -1 - int64(gpu.Node)*MaxGPUsPerNode - int64(gpu.Index)
-	for _, l := range f.agenda.lists {
-		l.set(release{last.due, number, f.of(l, last.on)}, in)
+	for _, l := range f.expected.lists {
+		l.update(release{last.due, number, f.countOpen(l, last.on)}, in)
 	}
 }
 
-// of counts the GPUs of a placement that are in a list and not closed.
-func (f *Free) of(l *releases, on cluster.Placement) int {
+// countOpen counts the GPUs of a placement that are in a list and not closed.
+func (f *Free) countOpen(l *releaseList, on cluster.Placement) int {
 	n := 0
 	for _, gpu := range on {
-		if !f.closed[gpu.Node] && l.want.takes(f.kindOf[gpu.Node]) {
+		if !f.closed[gpu.Node] && l.request.accepts(f.classOf[gpu.Node]) {
 			n++
 		}
 	}
 	return n
 }
 
-// list finds what is known of the GPUs that somebody wants.
-func (f *Free) list(w gpuWant) *releases {
-	for _, l := range f.agenda.lists {
-		if l.want == w {
+// releasesFor finds what is known of the GPUs that somebody wants.
+func (f *Free) releasesFor(w gpuRequest) *releaseList {
+	for _, l := range f.expected.lists {
+		if l.request == w {
 			return l
 		}
 	}
-	l := &releases{want: w}
-	for _, b := range f.agenda.runs {
+	l := &releaseList{request: w}
+	for _, b := range f.expected.runs {
 		if b.share == cluster.WholeGPU {
-			l.set(release{b.due, int64(b.job), f.of(l, b.on)}, true)
+			l.update(release{b.due, int64(b.job), f.countOpen(l, b.on)}, true)
 		}
 	}
-	f.agenda.lists = append(f.agenda.lists, l)
-	for gpu, sharers := range f.agenda.sharers {
+	f.expected.lists = append(f.expected.lists, l)
+	for gpu, sharers := range f.expected.sharers {
 		if len(sharers) > 0 {
-			last := slices.MaxFunc(sharers, func(a, b booked) int { return cmp.Compare(a.due, b.due) })
-			l.set(release{last.due, -1 - int64(gpu.Node)*MaxGPUsPerNode - int64(gpu.Index), f.of(l, last.on)}, true)
+			last := slices.MaxFunc(sharers, func(a, b expectedRun) int { return cmp.Compare(a.due, b.due) })
+			l.update(release{last.due, -1 - int64(gpu.Node)*MaxGPUsPerNode - int64(gpu.Index), f.countOpen(l, last.on)}, true)
 		}
 	}
 	return l
 }
 
-// When is from when on n GPUs that a job can run on are expected to be free: not after now where
+// FreeAt is from when on n GPUs that a job can run on are expected to be free: not after now where
 // they are. ok is false where the open nodes have not so many.
-func (f *Free) When(j *Job, n int) (at time.Duration, ok bool) {
+func (f *Free) FreeAt(j *Job, n int) (at time.Duration, ok bool) {
 	n -= f.WholeFor(j)
 	if n <= 0 {
 		return 0, true
 	}
-	return f.list(j.want()).when(n)
+	return f.releasesFor(j.gpuRequest()).freedAt(n)
 }
 
-// Expected is how many GPUs that a job can run on are expected to be free at a time.
-func (f *Free) Expected(j *Job, at time.Duration) int {
-	return f.WholeFor(j) + f.list(j.want()).until(at)
+// ExpectedFree is how many GPUs that a job can run on are expected to be free at a time.
+func (f *Free) ExpectedFree(j *Job, at time.Duration) int {
+	return f.WholeFor(j) + f.releasesFor(j.gpuRequest()).freedBy(at)
 }
 
 // Overlap reports whether there are GPUs that two jobs can both run on.
 func (f *Free) Overlap(a, b *Job) bool {
-	return slices.ContainsFunc(f.kinds, func(k *kind) bool { return k.open > 0 && k.suits(a) && k.suits(b) })
+	return slices.ContainsFunc(f.classes, func(k *nodeClass) bool { return k.open > 0 && k.suits(a) && k.suits(b) })
 }
 
-// releases are GPUs that become free, sorted by when, in blocks with their sums: with some ten
+// releaseList are GPUs that become free, sorted by when, in blocks with their sums: with some ten
 // thousand runs, a block's length and the number of blocks are both so small that walking them is
 // faster than a tree.
-type releases struct {
-	want   gpuWant
-	blocks []block
+type releaseList struct {
+	request gpuRequest
+	blocks  []block
 }
 
 type block struct {
@@ -208,8 +208,8 @@ func (r *release) compare(other *release) int {
 	return cmp.Or(cmp.Compare(r.at, other.at), cmp.Compare(r.from, other.from))
 }
 
-// set puts a release in or takes it out.
-func (l *releases) set(r release, in bool) {
+// update puts a release in or takes it out.
+func (l *releaseList) update(r release, in bool) {
 	if r.gpus == 0 {
 		return
 	}
@@ -237,11 +237,11 @@ func (l *releases) set(r release, in bool) {
 	at.gpus += r.gpus
 	at.all = slices.Insert(at.all, i, r)
 	if len(at.all) > blockLength {
-		l.halve(b)
+		l.splitBlock(b)
 	}
 }
 
-func (l *releases) halve(b int) {
+func (l *releaseList) splitBlock(b int) {
 	old := l.blocks[b]
 	half := len(old.all) / 2
 	behind := block{all: slices.Clone(old.all[half:])}
@@ -252,8 +252,8 @@ func (l *releases) halve(b int) {
 	l.blocks = slices.Insert(l.blocks, b+1, behind)
 }
 
-// when is the earliest time by which n GPUs have become free.
-func (l *releases) when(n int) (time.Duration, bool) {
+// freedAt is the earliest time by which n GPUs have become free.
+func (l *releaseList) freedAt(n int) (time.Duration, bool) {
 	for i := range l.blocks {
 		b := &l.blocks[i]
 		if n > b.gpus {
@@ -269,8 +269,8 @@ func (l *releases) when(n int) (time.Duration, bool) {
 	return 0, false
 }
 
-// until is how many become free by a time.
-func (l *releases) until(at time.Duration) int {
+// freedBy is how many become free by a time.
+func (l *releaseList) freedBy(at time.Duration) int {
 	n := 0
 	for i := range l.blocks {
 		b := &l.blocks[i]

@@ -54,11 +54,11 @@ func NewJob(s JobState) *Job {
 func NewFree(nodes []cluster.Node, running []*Job, closed ...cluster.NodeID) *Free {
 	f := newFree(nodes)
 	for _, j := range running {
-		f.take(j.placement, j.facts.Share)
+		f.allocate(j.placement, j.facts.Share)
 		f.expect(j)
 	}
 	for _, node := range closed {
-		f.close(node, true)
+		f.setClosed(node, true)
 	}
 	return f
 }

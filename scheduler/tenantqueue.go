@@ -5,60 +5,60 @@ import (
 	"slices"
 )
 
-// lane is a queue for admission.
-type lane struct {
-	held   []*Job
-	asking bool
+// tenantQueue is a queue for admission.
+type tenantQueue struct {
+	held    []*Job
+	pending bool
 }
 
-// hold puts a new job in its lane.
-func (e *Engine) hold(j *Job) {
+// enqueueHeld puts a new job in its lane.
+func (e *Engine) enqueueHeld(j *Job) {
 	name := ""
-	if laner, ok := e.policies.Admit.(Laner); ok {
-		name = ask(e, "admit", func() string { return laner.Lane(j) })
+	if laner, ok := e.policies.Admit.(TenantAdmitter); ok {
+		name = callPolicy(e, "admit", func() string { return laner.Tenant(j) })
 	}
-	l := e.lanes[name]
+	l := e.tenantQueues[name]
 	if l == nil {
-		l = &lane{}
-		e.lanes[name] = l
+		l = &tenantQueue{}
+		e.tenantQueues[name] = l
 	}
-	j.lane = l
+	j.tenantQueue = l
 	l.held = append(l.held, j)
-	e.consult(l)
+	e.requestAdmission(l)
 }
 
-func (e *Engine) unhold(j *Job) {
-	i := slices.Index(j.lane.held, j)
-	j.lane.held = slices.Delete(j.lane.held, i, i+1)
-	e.consult(j.lane)
+func (e *Engine) dequeueHeld(j *Job) {
+	i := slices.Index(j.tenantQueue.held, j)
+	j.tenantQueue.held = slices.Delete(j.tenantQueue.held, i, i+1)
+	e.requestAdmission(j.tenantQueue)
 }
 
-// consult has the admitter asked for a lane's first job in this step.
-func (e *Engine) consult(l *lane) {
-	if !l.asking && len(l.held) > 0 {
-		l.asking = true
-		e.asking = append(e.asking, l)
+// requestAdmission has the admitter asked for a lane's first job in this step.
+func (e *Engine) requestAdmission(l *tenantQueue) {
+	if !l.pending && len(l.held) > 0 {
+		l.pending = true
+		e.admitting = append(e.admitting, l)
 	}
 }
 
-// consultAll is for when the cluster has changed. The lanes' order must not come from a map.
-func (e *Engine) consultAll() {
-	var lanes []*lane
-	for _, l := range e.lanes {
+// requestAllAdmissions is for when the cluster has changed. The lanes' order must not come from a map.
+func (e *Engine) requestAllAdmissions() {
+	var lanes []*tenantQueue
+	for _, l := range e.tenantQueues {
 		if len(l.held) > 0 {
 			lanes = append(lanes, l)
 		}
 	}
-	slices.SortFunc(lanes, func(a, b *lane) int { return int(a.held[0].ID() - b.held[0].ID()) })
+	slices.SortFunc(lanes, func(a, b *tenantQueue) int { return int(a.held[0].ID() - b.held[0].ID()) })
 	for _, l := range lanes {
-		e.consult(l)
+		e.requestAdmission(l)
 	}
 }
 
 // Held are the jobs that wait for admission, by submission.
 func (e *Engine) Held() []*Job {
 	var held []*Job
-	for _, l := range e.lanes {
+	for _, l := range e.tenantQueues {
 		held = append(held, l.held...)
 	}
 	slices.SortFunc(held, func(a, b *Job) int {
@@ -67,13 +67,13 @@ func (e *Engine) Held() []*Job {
 	return held
 }
 
-// letIn lets jobs in.
-func (e *Engine) letIn() {
-	for _, l := range e.asking {
-		l.asking = false
+// admitHeld lets jobs in.
+func (e *Engine) admitHeld() {
+	for _, l := range e.admitting {
+		l.pending = false
 		for len(l.held) > 0 {
 			j := l.held[0]
-			if e.policies.Admit != nil && !ask(e, "admit", func() bool { return e.policies.Admit.Admit(e, j) }) {
+			if e.policies.Admit != nil && !callPolicy(e, "admit", func() bool { return e.policies.Admit.Admit(e, j) }) {
 				break
 			}
 			l.held[0] = nil
@@ -81,15 +81,15 @@ func (e *Engine) letIn() {
 			e.admit(j)
 		}
 	}
-	e.asking = e.asking[:0]
+	e.admitting = e.admitting[:0]
 }
 
 func (e *Engine) admit(j *Job) {
 	j.phase = Waiting
 	e.waiting++
 	e.demand += j.GPUs()
-	j.account.wait(+1)
-	j.account.ask(j.GPUs())
+	j.account.countWaiting(+1)
+	j.account.addDemand(j.GPUs())
 	j.group = e.groupOf(j)
 	e.rerank(j)
 	e.regroup(j)

@@ -38,47 +38,47 @@ type leaf struct {
 	heap        uint64 // a hash of the job's number: the tree's shape depends on what is in it, not on how it came there
 	own, all    tally
 	job         *Job
-	brief       *briefs // nil in a tree that nobody searches for short jobs
+	shortest    *shortestTimes // nil in a tree that nobody searches for short jobs
 }
 
 // tally is what is known of one job or of several.
 type tally struct {
-	shapes uint64 // what they want
-	least  int32  // the fewest GPUs that one of them needs
-	held   int32  // the GPUs that they have
+	shapes  uint64 // what they want
+	minGPUs int32  // the fewest GPUs that one of them needs
+	held    int32  // the GPUs that they have
 }
 
-// briefs are the shortest times that a job of each size at or below a leaf still takes.
-type briefs [sizes]time.Duration
+// shortestTimes are the shortest times that a job of each size at or below a leaf still takes.
+type shortestTimes [sizes]time.Duration
 
 // sizes is into how many sizes jobs are sorted: 1 GPU, 2, up to 4, up to 8 and so on. A short job
 // is worth looking for only where it is small, too; a tree that knew the shortest job and the
 // smallest one below a leaf could not tell whether they are the same.
 const sizes = 8
 
-// none stands for the shortest time where there is no job.
-const none = time.Duration(math.MaxInt64)
+// noTime stands for the shortest time where there is no job.
+const noTime = time.Duration(math.MaxInt64)
 
-func sizeOf(least int) int { return min(sizes-1, bits.Len(uint(max(0, least-1)))) }
+func sizeClass(least int) int { return min(sizes-1, bits.Len(uint(max(0, least-1)))) }
 
 // tree holds jobs in an order. Its operations take time with the log of its size.
 type tree struct {
-	root  *leaf
-	size  int
-	timed bool // short jobs are looked for in it
+	root       *leaf
+	size       int
+	trackTimes bool // short jobs are looked for in it
 }
 
 // add puts a job in, at a seat of its own that is in no tree.
 func (t *tree) add(n *leaf, k key, j *Job) *leaf {
-	*n = leaf{key: k, job: j, heap: scramble(uint64(k.id)), brief: n.brief}
-	n.own = tally{shapes: j.shape.bit, least: int32(j.shape.least), held: int32(len(j.placement))}
+	*n = leaf{key: k, job: j, heap: mixHash(uint64(k.id)), shortest: n.shortest}
+	n.own = tally{shapes: j.shape.bit, minGPUs: int32(j.shape.minFree), held: int32(len(j.placement))}
 	switch {
-	case !t.timed:
-		n.brief = nil // the seat may have been one of the queue
-	case n.brief == nil:
-		n.brief = new(briefs)
+	case !t.trackTimes:
+		n.shortest = nil // the seat may have been one of the queue
+	case n.shortest == nil:
+		n.shortest = new(shortestTimes)
 	}
-	n.gather()
+	n.update()
 	t.root = insert(t.root, n)
 	t.size++
 	return n
@@ -86,7 +86,7 @@ func (t *tree) add(n *leaf, k key, j *Job) *leaf {
 
 // remove takes a leaf of the tree out.
 func (t *tree) remove(n *leaf) {
-	t.root = drop(t.root, n)
+	t.root = removeLeaf(t.root, n)
 	t.size--
 }
 
@@ -96,7 +96,7 @@ func insert(t, n *leaf) *leaf {
 	}
 	if n.heap > t.heap {
 		n.left, n.right = split(t, &n.key)
-		n.gather()
+		n.update()
 		return n
 	}
 	if n.before(&t.key) {
@@ -104,7 +104,7 @@ func insert(t, n *leaf) *leaf {
 	} else {
 		t.right = insert(t.right, n)
 	}
-	t.gather()
+	t.update()
 	return t
 }
 
@@ -120,20 +120,20 @@ func split(t *leaf, k *key) (before, behind *leaf) {
 		before, t.left = split(t.left, k)
 		behind = t
 	}
-	t.gather()
+	t.update()
 	return before, behind
 }
 
-func drop(t, n *leaf) *leaf {
+func removeLeaf(t, n *leaf) *leaf {
 	if t == n {
 		return join(t.left, t.right)
 	}
 	if n.before(&t.key) {
-		t.left = drop(t.left, n)
+		t.left = removeLeaf(t.left, n)
 	} else {
-		t.right = drop(t.right, n)
+		t.right = removeLeaf(t.right, n)
 	}
-	t.gather()
+	t.update()
 	return t
 }
 
@@ -145,16 +145,16 @@ func join(a, b *leaf) *leaf {
 		return a
 	case a.heap > b.heap:
 		a.right = join(a.right, b)
-		a.gather()
+		a.update()
 		return a
 	}
 	b.left = join(a, b.left)
-	b.gather()
+	b.update()
 	return b
 }
 
-// gather works out what is known of the jobs at and below a leaf.
-func (n *leaf) gather() {
+// update works out what is known of the jobs at and below a leaf.
+func (n *leaf) update() {
 	all := n.own
 	if l := n.left; l != nil {
 		all.add(&l.all)
@@ -163,33 +163,33 @@ func (n *leaf) gather() {
 		all.add(&r.all)
 	}
 	n.all = all
-	if n.brief != nil {
-		n.gatherBriefs()
+	if n.shortest != nil {
+		n.updateShortest()
 	}
 }
 
 func (t *tally) add(more *tally) {
 	t.shapes |= more.shapes
-	t.least = min(t.least, more.least)
+	t.minGPUs = min(t.minGPUs, more.minGPUs)
 	t.held += more.held
 }
 
-func (n *leaf) gatherBriefs() {
-	for i := range n.brief {
-		n.brief[i] = none
+func (n *leaf) updateShortest() {
+	for i := range n.shortest {
+		n.shortest[i] = noTime
 	}
-	n.brief[sizeOf(int(n.own.least))] = n.job.left()
+	n.shortest[sizeClass(int(n.own.minGPUs))] = n.job.timeLeft()
 	for _, below := range [2]*leaf{n.left, n.right} {
 		if below != nil {
-			for i := range n.brief {
-				n.brief[i] = min(n.brief[i], below.brief[i])
+			for i := range n.shortest {
+				n.shortest[i] = min(n.shortest[i], below.shortest[i])
 			}
 		}
 	}
 }
 
-// holds is how many GPUs the jobs at and below a leaf have.
-func (n *leaf) holds() int {
+// heldGPUs is how many GPUs the jobs at and below a leaf have.
+func (n *leaf) heldGPUs() int {
 	if n == nil {
 		return 0
 	}
@@ -202,18 +202,18 @@ func (n *leaf) heldBehind(k *key) (gpus int) {
 		if n.before(k) {
 			n = n.right
 		} else {
-			gpus += int(n.own.held) + n.right.holds()
+			gpus += int(n.own.held) + n.right.heldGPUs()
 			n = n.left
 		}
 	}
 	return gpus
 }
 
-// holding finds the last job that has so many GPUs together with all behind it; nil where all
+// lastHolding finds the last job that has so many GPUs together with all behind it; nil where all
 // together have fewer.
-func (n *leaf) holding(gpus int) *leaf {
+func (n *leaf) lastHolding(gpus int) *leaf {
 	for n != nil {
-		behind := n.right.holds()
+		behind := n.right.heldGPUs()
 		switch {
 		case behind >= gpus:
 			n = n.right
@@ -227,44 +227,44 @@ func (n *leaf) holding(gpus int) *leaf {
 	return nil
 }
 
-// wish is what the walk looks for in the queue.
-type wish struct {
-	skip    uint64 // shapes that found no place
-	most    int    // the most GPUs that a job may need
-	hurried bool   // jobs must not take longer than their shapes' longest, which is
-	brief   briefs // at most so long for those of a size; below 0 where none of them may start
+// filter is what the walk looks for in the queue.
+type filter struct {
+	skip     uint64        // shapes that found no place
+	maxGPUs  int           // the most GPUs that a job may need
+	limited  bool          // jobs must not take longer than their shapes' longest, which is
+	maxTimes shortestTimes // at most so long for those of a size; below 0 where none of them may start
 }
 
-// anything is a wish that every job meets.
-var anything = wish{most: math.MaxInt}
+// matchAll is a wish that every job meets.
+var matchAll = filter{maxGPUs: math.MaxInt}
 
-// below reports whether there may be a job at or below a leaf that meets the wish.
-func (w *wish) below(n *leaf) bool {
-	if !w.among(&n.all) {
+// mayMatchBelow reports whether there may be a job at or below a leaf that meets the wish.
+func (w *filter) mayMatchBelow(n *leaf) bool {
+	if !w.mayMatch(&n.all) {
 		return false
 	}
-	if !w.hurried {
+	if !w.limited {
 		return true
 	}
-	for i := range n.brief {
-		if n.brief[i] != none && n.brief[i] <= w.brief[i] {
+	for i := range n.shortest {
+		if n.shortest[i] != noTime && n.shortest[i] <= w.maxTimes[i] {
 			return true
 		}
 	}
 	return false
 }
 
-// among reports whether one of some jobs may be of the right shape and size.
-func (w *wish) among(t *tally) bool { return t.shapes&^w.skip != 0 && int(t.least) <= w.most }
+// mayMatch reports whether one of some jobs may be of the right shape and size.
+func (w *filter) mayMatch(t *tally) bool { return t.shapes&^w.skip != 0 && int(t.minGPUs) <= w.maxGPUs }
 
-// met reports whether a leaf's own job meets the wish.
-func (w *wish) met(n *leaf) bool {
-	return w.among(&n.own) && (!w.hurried || n.job.left() <= n.job.shape.like.longest)
+// matches reports whether a leaf's own job meets the wish.
+func (w *filter) matches(n *leaf) bool {
+	return w.mayMatch(&n.own) && (!w.limited || n.job.timeLeft() <= n.job.shape.class.maxRuntime)
 }
 
 // first finds the first job behind a key that meets a wish, as far as leaves know.
-func (n *leaf) first(after *key, w *wish) *leaf {
-	if n == nil || !w.below(n) {
+func (n *leaf) first(after *key, w *filter) *leaf {
+	if n == nil || !w.mayMatchBelow(n) {
 		return nil
 	}
 	if after != nil && !after.before(&n.key) {
@@ -273,7 +273,7 @@ func (n *leaf) first(after *key, w *wish) *leaf {
 	if found := n.left.first(after, w); found != nil {
 		return found
 	}
-	if w.met(n) {
+	if w.matches(n) {
 		return n
 	}
 	return n.right.first(nil, w)
@@ -309,8 +309,8 @@ func (n *leaf) each(yield func(*Job) bool) bool {
 	return n == nil || n.left.each(yield) && yield(n.job) && n.right.each(yield)
 }
 
-// scramble is a bijection that leaves no pattern (the last steps of splitmix64).
-func scramble(x uint64) uint64 {
+// mixHash is a bijection that leaves no pattern (the last steps of splitmix64).
+func mixHash(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

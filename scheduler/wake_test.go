@@ -16,7 +16,7 @@ func (byTurns) Rank(v View, j *Job) Rank {
 	had := j.Attained(v.Now())
 	r := Rank{Tier: int(had / turn)}
 	if j.Phase() == Running {
-		r.Until = max(v.Now(), j.Works()) + turn - had%turn
+		r.Until = max(v.Now(), j.WorksFrom()) + turn - had%turn
 	}
 	return r
 }
@@ -70,7 +70,7 @@ func (e *Engine) crossings(consider func(time.Duration)) {
 	for w := range e.Waiting() {
 		for _, s := range w.group.series {
 			s.jobs.root.each(func(r *Job) bool {
-				at, will := s.levels(r.inSeries, w, e.now, e.policies.Quantum > 0)
+				at, will := s.crossesAt(r.inSeries, w, e.now, e.policies.Quantum > 0)
 				if will && s.growth > 0 && r.rank.Tier == w.rank.Tier && at > e.now+1 {
 					consider(at)
 				}

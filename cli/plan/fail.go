@@ -13,15 +13,15 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline/replan"
 )
 
-// failing are the flags of plan fail.
-type failing struct {
+// failFlags are the flags of plan fail.
+type failFlags struct {
 	output
 	plan, profile      string
 	dead, join, leaves nodesValue
 }
 
 func failVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
-	f := &failing{}
+	f := &failFlags{}
 	flags.StringVar(&f.plan, "plan", "", "`FILE` with the plan that runs, from plan make --json or plan fail --json")
 	flags.StringVar(
 		&f.profile,
@@ -36,7 +36,7 @@ func failVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string)
 	return func(_ context.Context, to verb.Streams, _ []string) error { return f.run(to) }
 }
 
-func (f *failing) run(to verb.Streams) error {
+func (f *failFlags) run(to verb.Streams) error {
 	plan, err := f.load()
 	if err != nil {
 		return err
@@ -50,29 +50,29 @@ func (f *failing) run(to verb.Streams) error {
 		return err
 	}
 	if f.json {
-		return printPlan(
+		return printPlanJSON(
 			to,
 			r.Plan,
 			&pipeline.Recovery{
-				Steps:     listed(r.Steps),
-				Transfers: listed(r.Transfers),
-				Lost:      listed(r.Lost),
+				Steps:     orEmpty(r.Steps),
+				Transfers: orEmpty(r.Transfers),
+				Lost:      orEmpty(r.Lost),
 				Bytes:     r.Bytes,
 			},
 		)
 	}
-	return tell(to, r)
+	return printRecovery(to, r)
 }
 
-// listed makes an empty list of none, which JSON would call null.
-func listed[T any](all []T) []T {
+// orEmpty makes an empty list of none, which JSON would call null.
+func orEmpty[T any](all []T) []T {
 	if all == nil {
 		return []T{}
 	}
 	return all
 }
 
-func (f *failing) load() (*pipeline.Plan, error) {
+func (f *failFlags) load() (*pipeline.Plan, error) {
 	if f.plan == "" {
 		return nil, &verb.UsageError{Text: "--plan names no file; make one with: pos_cli plan make ... --json"}
 	}
@@ -103,9 +103,9 @@ func (f *failing) load() (*pipeline.Plan, error) {
 	return plan, nil
 }
 
-// tell shows a recovery to people.
-func tell(to verb.Streams, r *replan.Result) error {
-	if err := describe(to, r.Plan); err != nil {
+// printRecovery shows a recovery to people.
+func printRecovery(to verb.Streams, r *replan.Result) error {
+	if err := printPlan(to, r.Plan); err != nil {
 		return err
 	}
 	for _, step := range r.Steps {
@@ -116,7 +116,7 @@ func tell(to verb.Streams, r *replan.Result) error {
 		fmt.Fprintf(to.Out, "%s: %s, %d nodes before, %d after\n", name, step.What, step.Before, step.After)
 	}
 	if len(r.Transfers) > 0 {
-		if err := rows(to, "LAYER\tTO NODE\tBYTES\tFROM NODES", func(row func(string, ...any)) {
+		if err := printRows(to, "LAYER\tTO NODE\tBYTES\tFROM NODES", func(row func(string, ...any)) {
 			for _, each := range r.Transfers {
 				var bytes int64
 				from := nodesValue{}

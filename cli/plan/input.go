@@ -96,8 +96,8 @@ func (b *bytesValue) String() string { return strconv.FormatInt(int64(*b), 10) }
 // nodesValue is a list of nodes: 2,6 or 0-3,9.
 type nodesValue []cluster.NodeID
 
-// mostNodes bounds what a range can mean.
-const mostNodes = 1 << 20
+// maxNodes bounds what a range can mean.
+const maxNodes = 1 << 20
 
 func (v *nodesValue) Set(text string) error {
 	*v = nil
@@ -108,7 +108,7 @@ func (v *nodesValue) Set(text string) error {
 		}
 		from, err1 := strconv.Atoi(first)
 		to, err2 := strconv.Atoi(last)
-		if err1 != nil || err2 != nil || from < 0 || to < from || to >= mostNodes {
+		if err1 != nil || err2 != nil || from < 0 || to < from || to >= maxNodes {
 			return fmt.Errorf("%q is no node and no range of nodes", each)
 		}
 		for node := from; node <= to; node++ {

@@ -32,13 +32,13 @@ func makeVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string)
 			return err
 		}
 		if out.json {
-			return printPlan(to, plan, nil)
+			return printPlanJSON(to, plan, nil)
 		}
-		return describe(to, plan)
+		return printPlan(to, plan)
 	}
 }
 
-func printPlan(to verb.Streams, plan *pipeline.Plan, recovery *pipeline.Recovery) error {
+func printPlanJSON(to verb.Streams, plan *pipeline.Plan, recovery *pipeline.Recovery) error {
 	text, err := plan.Encode(recovery)
 	if err != nil {
 		return err
@@ -47,9 +47,9 @@ func printPlan(to verb.Streams, plan *pipeline.Plan, recovery *pipeline.Recovery
 	return err
 }
 
-// describe shows a plan to people.
-func describe(to verb.Streams, plan *pipeline.Plan) error {
-	err := rows(to, "PIPELINE\tNODES\tMICROBATCHES\tTIME (ms)\tLAYERS OF EACH NODE", func(row func(string, ...any)) {
+// printPlan shows a plan to people.
+func printPlan(to verb.Streams, plan *pipeline.Plan) error {
+	err := printRows(to, "PIPELINE\tNODES\tMICROBATCHES\tTIME (ms)\tLAYERS OF EACH NODE", func(row func(string, ...any)) {
 		for i, each := range plan.Pipelines {
 			t := plan.Template(each.Template)
 			row(
@@ -122,9 +122,9 @@ func batchVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 		if err != nil {
 			return err
 		}
-		if microbatches < 1 || microbatches > pipeline.MostMicrobatches {
+		if microbatches < 1 || microbatches > pipeline.MaxMicrobatches {
 			return &verb.UsageError{
-				Text: fmt.Sprintf("--microbatches is %d; it is 1 to %d", microbatches, pipeline.MostMicrobatches),
+				Text: fmt.Sprintf("--microbatches is %d; it is 1 to %d", microbatches, pipeline.MaxMicrobatches),
 			}
 		}
 		split, slowest, err := instance.Distribute(shares, microbatches)
@@ -143,7 +143,7 @@ func batchVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 }
 
 func (v *batchView) print(to verb.Streams, shares []instance.Share) error {
-	if err := rows(to, "PIPELINES\tMS A MICROBATCH\tMICROBATCHES EACH\tTIME (ms)", func(row func(string, ...any)) {
+	if err := printRows(to, "PIPELINES\tMS A MICROBATCH\tMICROBATCHES EACH\tTIME (ms)", func(row func(string, ...any)) {
 		for i, s := range shares {
 			row("%d\t%s\t%d\t%s", s.Count, pipeline.Milliseconds(s.Line.Each), v.Split[i], pipeline.Milliseconds(int64(v.Times[i])))
 		}
@@ -178,7 +178,7 @@ func readShares(slices, counts string) (shares []instance.Share, err error) {
 	}
 	for i, text := range words {
 		if shares[i].Count, err = strconv.Atoi(strings.TrimSpace(text)); err != nil || shares[i].Count < 1 ||
-			shares[i].Count > pipeline.MostMicrobatches {
+			shares[i].Count > pipeline.MaxMicrobatches {
 			return nil, &verb.UsageError{
 				Text: fmt.Sprintf("--counts: number %d is %q; it is pipelines, at least 1", i+1, text),
 			}

@@ -44,8 +44,8 @@ func printJSON(to verb.Streams, value any) error {
 	return e.Encode(value)
 }
 
-// rows is a table for people.
-func rows(to verb.Streams, head string, each func(row func(format string, values ...any))) error {
+// printRows is a table for people.
+func printRows(to verb.Streams, head string, each func(row func(format string, values ...any))) error {
 	w := tabwriter.NewWriter(to.Out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, head)
 	each(func(format string, values ...any) { fmt.Fprintf(w, format+"\n", values...) })

@@ -14,8 +14,8 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline/replay"
 )
 
-// replaying are the flags of plan replay.
-type replaying struct {
+// replayFlags are the flags of plan replay.
+type replayFlags struct {
 	settings
 	output
 	throughput, trace string
@@ -26,7 +26,7 @@ type replaying struct {
 }
 
 func replayVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
-	r := &replaying{bandwidth: 25e9}
+	r := &replayFlags{bandwidth: 25e9}
 	flags.StringVar(&r.trace, "trace", "", "`FILE` with the failures: time_s,node,event")
 	flags.StringVar(
 		&r.throughput,
@@ -57,7 +57,7 @@ func replayVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []strin
 	return func(_ context.Context, to verb.Streams, _ []string) error { return r.run(to) }
 }
 
-func (r *replaying) run(to verb.Streams) error {
+func (r *replayFlags) run(to verb.Streams) error {
 	if r.trace == "" {
 		return &verb.UsageError{Text: "--trace names no file; make one up with: pos_cli plan trace"}
 	}
@@ -114,7 +114,7 @@ func (s seconds) MarshalJSON() ([]byte, error) {
 	return []byte(pipeline.Seconds(time.Duration(s))), nil
 }
 
-func (r *replaying) measured(to verb.Streams, events []replay.Event) error {
+func (r *replayFlags) measured(to verb.Streams, events []replay.Event) error {
 	if r.samples == 0 {
 		return &verb.UsageError{Text: "--samples-per-step is missing: how many samples a step trains"}
 	}
@@ -134,7 +134,7 @@ func (r *replaying) measured(to verb.Streams, events []replay.Event) error {
 		})
 	}
 	fmt.Fprintf(to.Out, "%.2f samples/s\n", report.SamplesPerSecond)
-	return r.times(to, report.End-report.First, []share{
+	return r.printTimes(to, report.End-report.First, []share{
 		{fmt.Sprintf("%d steps", report.Steps), report.Useful},
 		{fmt.Sprintf("%d steps lost to changes of nodes", report.LostSteps), report.Lost},
 		{"nothing, for want of nodes", report.Idle},
@@ -148,8 +148,8 @@ type share struct {
 	took time.Duration
 }
 
-func (r *replaying) times(to verb.Streams, all time.Duration, shares []share) error {
-	return rows(to, "SECONDS\tSHARE\tSPENT ON", func(row func(string, ...any)) {
+func (r *replayFlags) printTimes(to verb.Streams, all time.Duration, shares []share) error {
+	return printRows(to, "SECONDS\tSHARE\tSPENT ON", func(row func(string, ...any)) {
 		for _, each := range shares {
 			row("%s\t%.2f %%\t%s", pipeline.Seconds(each.took), 100*float64(each.took)/float64(max(all, 1)), each.what)
 		}
@@ -174,7 +174,7 @@ type plannedView struct {
 	End              seconds `json:"end_s"`
 }
 
-func (r *replaying) planned(to verb.Streams, events []replay.Event) error {
+func (r *replayFlags) planned(to verb.Streams, events []replay.Event) error {
 	p, spec, err := r.load()
 	if err != nil {
 		return err
@@ -209,7 +209,7 @@ func (r *replaying) planned(to verb.Streams, events []replay.Event) error {
 		out.Restarts,
 		out.Bytes,
 	)
-	return r.times(to, out.End, []share{
+	return r.printTimes(to, out.End, []share{
 		{fmt.Sprintf("%d iterations", out.Steps), out.Spent.Training},
 		{"iterations that a change interrupted", out.Spent.InFlight},
 		{"iterations that were done again", out.Spent.RolledBack},
@@ -230,7 +230,7 @@ func traceVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 	flags.DurationVar(&f.Length, "length", 24*time.Hour, "`TIME` that the trace covers")
 	flags.Uint64Var(&f.Seed, "seed", 1, "`SEED` that decides")
 	return func(_ context.Context, to verb.Streams, _ []string) error {
-		if f.Nodes < 1 || f.Nodes >= mostNodes || f.Between < time.Second || f.BackAfter < 0 || f.Together < 1 ||
+		if f.Nodes < 1 || f.Nodes >= maxNodes || f.Between < time.Second || f.BackAfter < 0 || f.Together < 1 ||
 			f.Length <= 0 {
 			return &verb.UsageError{
 				Text: "a trace takes --nodes of at least 1, --between of at least 1s, --back-after of at least 0, --together of at least 1 and a --length",
@@ -239,6 +239,6 @@ func traceVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 		if err := f.Check(); err != nil {
 			return err
 		}
-		return replay.WriteTrace(to.Out, f.Make())
+		return replay.WriteTrace(to.Out, f.Generate())
 	}
 }

@@ -91,7 +91,7 @@ func viewOf(plan *pipeline.Plan, compat string) *templatesView {
 }
 
 func (v *templatesView) print(to verb.Streams) error {
-	err := rows(to, "NODES\tSTAGES\tCUTS\tSTAGE TIMES (ms)\tT (ms)", func(row func(string, ...any)) {
+	err := printRows(to, "NODES\tSTAGES\tCUTS\tSTAGE TIMES (ms)\tT (ms)", func(row func(string, ...any)) {
 		for _, t := range v.Templates {
 			times := ""
 			for i, s := range t.Stages {

@@ -26,7 +26,7 @@ type grid struct {
 	orders, placements, admissions []string
 	loads                          []float64
 	workers                        int
-	made                           made
+	generate                       generatorFlags
 	cells                          []cell
 }
 
@@ -42,7 +42,7 @@ type cell struct {
 func compareVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	g := &grid{}
 	s := &g.base
-	s.inputs(flags)
+	s.inputFlags(flags)
 	flags.StringVar(&s.Profile, "profile", native, "`WHOSE` rules: native, blox or tiresias")
 	list(flags, &g.orders, "order", "fifo,srtf,las", "`POLICIES`, out of "+names(orders()))
 	list(flags, &g.placements, "placement", "", "`POLICIES`, out of "+names(place.Names())+"; first-free otherwise")
@@ -52,21 +52,21 @@ func compareVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []stri
 		"`LOADS` of the cluster, 1 being all of it, as 0.6,0.8,1.0; without, the trace as it is",
 		g.parseLoads,
 	)
-	s.beside(flags)
-	s.times(flags)
-	s.world(flags)
+	s.gridPolicyFlags(flags)
+	s.timeFlags(flags)
+	s.faultFlags(flags)
 	flags.StringVar(
-		&g.made.kind,
+		&g.generate.kind,
 		"generate",
 		"poisson",
 		"without --jobs, make jobs up: `KIND` "+names(generator.Names()),
 	)
-	g.made.flags(flags)
+	g.generate.flags(flags)
 	flags.IntVar(&g.workers, "workers", 0, "simulate `N` at a time; as many as there are processors otherwise")
 	out := &output{}
 	out.flags(flags)
 	return func(ctx context.Context, to verb.Streams, _ []string) error {
-		if err := g.check(spoken(flags), out); err != nil {
+		if err := g.check(setFlags(flags), out); err != nil {
 			return err
 		}
 		return out.compare(ctx, to, g)
@@ -76,7 +76,7 @@ func compareVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []stri
 // check refuses what makes no sense, whatever the jobs are.
 func (g *grid) check(said map[string]bool, out *output) error {
 	made := g.base.Jobs == ""
-	all := grounds{settings: &g.base, orders: g.orders, placements: g.placements, random: made}
+	all := flagContext{settings: &g.base, orders: g.orders, placements: g.placements, random: made}
 	if err := all.check(said); err != nil {
 		return err
 	}
@@ -94,9 +94,9 @@ func (g *grid) check(said map[string]bool, out *output) error {
 		rule{"format beside", made, "without --jobs", "it is about a file of jobs, and these are made up"},
 	)
 	if made {
-		rules = append(rules, g.made.rules("generate")...)
+		rules = append(rules, g.generate.rules("generate")...)
 	}
-	return heed(said, rules...)
+	return checkUnused(said, rules...)
 }
 
 // list is a flag of several words.
@@ -142,7 +142,7 @@ func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
 	}
 	bar := o.bar(to, 0)
 	err := g.run(ctx, bar.progress("simulate "+counted(len(g.cells), "scheduler", "schedulers")))
-	bar.clear()
+	bar.close()
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (g *grid) inputs(to verb.Streams, loads []float64) (all []input, err error)
 		for _, load := range loads {
 			each := in
 			if load > 0 {
-				each.jobs, err = stretched(in, load)
+				each.jobs, err = stretch(in, load)
 			}
 			if err != nil {
 				return nil, err
@@ -224,14 +224,14 @@ func (g *grid) inputs(to verb.Streams, loads []float64) (all []input, err error)
 	if err != nil {
 		return nil, err
 	}
-	if nodes == nil || loads[0] == 0 && g.made.to.JobsPerHour == 0 {
+	if nodes == nil || loads[0] == 0 && g.generate.params.JobsPerHour == 0 {
 		return nil, &verb.UsageError{
 			Text: "name the jobs, --jobs FILE, or say which to make up: --generate KIND --load 0.6,0.8,1.0 --nodes N --gpus-per-node G",
 		}
 	}
-	g.base.Jobs = "made up: " + g.made.kind
+	g.base.Jobs = "made up: " + g.generate.kind
 	for _, load := range loads {
-		trace, err := g.made.make(g.base.Seed, gpusOf(nodes), load)
+		trace, err := g.generate.generate(g.base.Seed, gpusOf(nodes), load)
 		if err != nil {
 			return nil, err
 		}
@@ -251,8 +251,8 @@ func gpusOf(nodes []cluster.Node) (gpus int) {
 	return gpus
 }
 
-// offered is how much of the cluster a trace needs while jobs arrive.
-func offered(in input) float64 {
+// offeredLoad is how much of the cluster a trace needs while jobs arrive.
+func offeredLoad(in input) float64 {
 	need, first, last := 0.0, in.jobs[0].Submit, in.jobs[0].Submit
 	for i := range in.jobs {
 		j := &in.jobs[i]
@@ -265,9 +265,9 @@ func offered(in input) float64 {
 	return need / (last - first).Seconds() / float64(gpusOf(in.nodes))
 }
 
-// stretched are the jobs of a trace with other times between them.
-func stretched(in input, load float64) ([]cluster.Job, error) {
-	is := offered(in)
+// stretch are the jobs of a trace with other times between them.
+func stretch(in input, load float64) ([]cluster.Job, error) {
+	is := offeredLoad(in)
 	if is == 0 {
 		return nil, fmt.Errorf("--load: the jobs all arrive at once, and no times between them could be stretched")
 	}

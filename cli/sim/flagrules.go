@@ -17,24 +17,24 @@ import (
 // rule: what was said and has no effect is a slip, and a result that does not show what was asked
 // for is taken for one that does.
 type rule struct {
-	flags string // their names, with spaces between
-	idle  bool   // with all else that was said
-	where string // that is so
-	why   string // and what would change it
+	flags    string // their names, with spaces between
+	noEffect bool   // with all else that was said
+	where    string // that is so
+	why      string // and what would change it
 }
 
-// spoken are the names of the flags that the command line has.
-func spoken(flags *flag.FlagSet) map[string]bool {
+// setFlags are the names of the flags that the command line has.
+func setFlags(flags *flag.FlagSet) map[string]bool {
 	said := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) { said[f.Name] = true })
 	return said
 }
 
-// heed refuses the first flag that was said and decides nothing.
-func heed(said map[string]bool, rules ...rule) error {
+// checkUnused refuses the first flag that was said and decides nothing.
+func checkUnused(said map[string]bool, rules ...rule) error {
 	for _, r := range rules {
 		for name := range strings.FieldsSeq(r.flags) {
-			if r.idle && said[name] {
+			if r.noEffect && said[name] {
 				return &verb.UsageError{Text: fmt.Sprintf("--%s decides nothing %s: %s", name, r.where, r.why)}
 			}
 		}
@@ -42,9 +42,9 @@ func heed(said map[string]bool, rules ...rule) error {
 	return nil
 }
 
-// grounds are what the rules of a simulation are about: one scheduler, or a grid of them. A flag is
+// flagContext are what the rules of a simulation are about: one scheduler, or a grid of them. A flag is
 // needed by one of them at least.
-type grounds struct {
+type flagContext struct {
 	*settings
 	orders, placements []string
 	random             bool // jobs are made up
@@ -52,16 +52,16 @@ type grounds struct {
 
 // rules are those of flags that say how to simulate. A profile of another simulator comes first: it
 // knows hardly any.
-func (g *grounds) rules() []rule {
+func (g *flagContext) rules() []rule {
 	if g.Profile != native {
-		return append(g.ofProfile(), g.ofOrders()...)
+		return append(g.profileRules(), g.orderRules()...)
 	}
-	return slices.Concat(g.ofOrders(), g.ofWalks(), g.ofStops(), g.ofChance())
+	return slices.Concat(g.orderRules(), g.walkRules(), g.preemptionRules(), g.randomRules())
 }
 
-// ofProfile are the flags that are for our own engine. What says no more than that there is none of
+// profileRules are the flags that are for our own engine. What says no more than that there is none of
 // something is nothing to refuse.
-func (g *grounds) ofProfile() []rule {
+func (g *flagContext) profileRules() []rule {
 	where, why := "under profile "+g.Profile, "it is for profile "+native
 	placed := slices.ContainsFunc(g.placements, func(name string) bool { return name != "" && name != "first-free" })
 	return []rule{
@@ -81,33 +81,35 @@ func (g *grounds) ofProfile() []rule {
 	}
 }
 
-// under is where a rule holds that asks for another order.
-func (g *grounds) under() string { return "under order " + strings.Join(g.orders, " and ") }
+// underOrders is where a rule holds that asks for another order.
+func (g *flagContext) underOrders() string { return "under order " + strings.Join(g.orders, " and ") }
 
-// none reports whether something is true of no order.
-func (g *grounds) none(is func(order string) bool) bool { return !slices.ContainsFunc(g.orders, is) }
-
-// only is a rule of flags that only some orders look at.
-func (g *grounds) only(flags string, orders ...string) rule {
-	has := func(name string) bool { return slices.Contains(orders, name) }
-	return rule{flags, g.none(has), g.under(), "it is for " + strings.Join(orders, " and ")}
+// noOrder reports whether something is true of no order.
+func (g *flagContext) noOrder(is func(order string) bool) bool {
+	return !slices.ContainsFunc(g.orders, is)
 }
 
-// ofOrders are the parameters that orders have.
-func (g *grounds) ofOrders() []rule {
+// onlyFor is a rule of flags that only some orders look at.
+func (g *flagContext) onlyFor(flags string, orders ...string) rule {
+	has := func(name string) bool { return slices.Contains(orders, name) }
+	return rule{flags, g.noOrder(has), g.underOrders(), "it is for " + strings.Join(orders, " and ")}
+}
+
+// orderRules are the parameters that orders have.
+func (g *flagContext) orderRules() []rule {
 	return []rule{
-		g.only("limits promote", "dlas", "dlas-gpu"),
-		g.only("history", "gittins", "gittins2d"),
-		g.only("lease", "themis"),
-		g.only("weights", "drf"),
-		g.only("quotas", "quota"),
-		g.only("preemptive-priority", "priority"),
-		g.only("choose-every", synthesizer),
+		g.onlyFor("limits promote", "dlas", "dlas-gpu"),
+		g.onlyFor("history", "gittins", "gittins2d"),
+		g.onlyFor("lease", "themis"),
+		g.onlyFor("weights", "drf"),
+		g.onlyFor("quotas", "quota"),
+		g.onlyFor("preemptive-priority", "priority"),
+		g.onlyFor("choose-every", synthesizer),
 	}
 }
 
-// ofWalks are the settings of how a queue is gone through and of who makes room.
-func (g *grounds) ofWalks() []rule {
+// walkRules are the settings of how a queue is gone through and of who makes room.
+func (g *flagContext) walkRules() []rule {
 	queues := func(name string) bool { return !isElastic(name) }
 	ends := func(name string) bool { return queues(name) && !g.fills(name) }
 	others := func(name string) bool { return name != "fifo" }
@@ -115,8 +117,8 @@ func (g *grounds) ofWalks() []rule {
 	return []rule{
 		{
 			"victims",
-			known && g.none(g.stopsJobs),
-			g.under(),
+			known && g.noOrder(g.stopsJobs),
+			g.underOrders(),
 			"it is for orders that stop jobs for others, as las and srtf",
 		},
 		{
@@ -124,49 +126,49 @@ func (g *grounds) ofWalks() []rule {
 			"stops take no time there, and are always worth it; leave out -if-worth, or say what they cost",
 		},
 		{
-			"backfill", g.Backfill != "none" && g.none(ends), g.under(),
+			"backfill", g.Backfill != "none" && g.noOrder(ends), g.underOrders(),
 			"it is for walks that end at the first job that does not fit, as fifo's or --walk strict: others go on with whoever fits",
 		},
 		{
 			"walk age",
-			g.none(queues),
-			g.under(),
+			g.noOrder(queues),
+			g.underOrders(),
 			"it is for orders with a queue; optimus, pollux and gavel give all GPUs out anew",
 		},
 		{
-			"age", g.none(others) && !g.fails(), g.under(),
+			"age", g.noOrder(others) && !g.losesGPUs(), g.underOrders(),
 			"who has waited longest is first there anyway, unless jobs lose their GPUs, as by --job-mtbf, --node-mtbf and --node-events",
 		},
 	}
 }
 
-// ofStops are the settings of when jobs are stopped and what that takes.
-func (g *grounds) ofStops() []rule {
+// preemptionRules are the settings of when jobs are stopped and what that takes.
+func (g *flagContext) preemptionRules() []rule {
 	stops := func(name string) bool { return isElastic(name) || g.stopsJobs(name) }
 	stopping := "it is for orders that stop jobs, as las and srtf"
 	return []rule{
-		{"quantum cost-share", g.none(stops), g.under(), stopping},
+		{"quantum cost-share", g.noOrder(stops), g.underOrders(), stopping},
 		{
-			"cost tier", g.none(stops) && !g.fails(), g.under(),
+			"cost tier", g.noOrder(stops) && !g.losesGPUs(), g.underOrders(),
 			stopping + ", and for jobs that lose their GPUs, as by --job-mtbf, --node-mtbf and --node-events",
 		},
 	}
 }
 
-// fails reports whether jobs may lose their GPUs though nobody takes them.
-func (g *grounds) fails() bool { return g.jobMTBF > 0 || g.nodeMTBF > 0 || g.NodeEvents != "" }
+// losesGPUs reports whether jobs may lose their GPUs though nobody takes them.
+func (g *flagContext) losesGPUs() bool { return g.jobMTBF > 0 || g.nodeMTBF > 0 || g.NodeEvents != "" }
 
-// ofChance are the settings of what nobody knows beforehand.
-func (g *grounds) ofChance() []rule {
+// randomRules are the settings of what nobody knows beforehand.
+func (g *flagContext) randomRules() []rule {
 	guesses := func(name string) bool {
 		return slices.Contains([]string{"sjf", "srtf", "srsf", "themis", "optimus", synthesizer}, name)
 	}
-	reads := g.Backfill != "" && g.Backfill != "none" || strings.HasSuffix(g.Victims, "-if-worth") || !g.none(guesses)
+	reads := g.Backfill != "" && g.Backfill != "none" || strings.HasSuffix(g.Victims, "-if-worth") || !g.noOrder(guesses)
 	pollux := func(name string) bool { return name == "pollux" }
-	random := g.random || g.EstimateError > 0 || g.jobMTBF > 0 || g.nodeMTBF > 0 || !g.none(pollux)
+	random := g.random || g.EstimateError > 0 || g.jobMTBF > 0 || g.nodeMTBF > 0 || !g.noOrder(pollux)
 	return []rule{
 		{
-			"estimate-error", !reads, g.under(),
+			"estimate-error", !reads, g.underOrders(),
 			"nobody looks at estimates; sjf, srtf, srsf, themis, optimus and synthesizer do, and --backfill and --victims tail-if-worth",
 		},
 		{"retries", g.jobMTBF == 0, "without --job-mtbf", "no job fails"},
@@ -196,12 +198,12 @@ func (s *settings) fills(name string) bool {
 }
 
 // rules are those of flags that say which jobs are made up; kind is the flag that says how.
-func (m *made) rules(kind string) []rule {
+func (m *generatorFlags) rules(kind string) []rule {
 	if !slices.Contains(generator.Names(), m.kind) {
 		return nil // that is told first, with the names that there are
 	}
 	where := fmt.Sprintf("with --%s %s", kind, m.kind)
-	tenants := m.to.Tenants
+	tenants := m.params.Tenants
 	if tenants == nil {
 		tenants = generator.Tenants()
 	}

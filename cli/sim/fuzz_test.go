@@ -20,7 +20,7 @@ func FuzzNodes(f *testing.F) {
 			t.Fatalf("%d nodes and %v", len(nodes), err)
 		}
 		for i, n := range nodes {
-			if int(n.ID) != i || n.GPUs < 0 || n.GPUs > mostGPUsOfNode || n.GPUMemoryBytes < 0 {
+			if int(n.ID) != i || n.GPUs < 0 || n.GPUs > maxGPUsPerNode || n.GPUMemoryBytes < 0 {
 				t.Fatalf("node %+v at place %d", n, i)
 			}
 		}

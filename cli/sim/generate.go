@@ -13,21 +13,21 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
 )
 
-// made are the flags that say which jobs are made up.
-type made struct {
-	kind string
-	to   generator.Parameters
+// generatorFlags are the flags that say which jobs are made up.
+type generatorFlags struct {
+	kind   string
+	params generator.Parameters
 }
 
 // flags registers all but the load, which one verb takes one of and another many.
-func (m *made) flags(flags *flag.FlagSet) {
-	flags.IntVar(&m.to.Jobs, "count", 1000, "make `N` jobs")
-	flags.Float64Var(&m.to.JobsPerHour, "jobs-per-hour", 0, "so many jobs arrive in an hour, in place of a load")
+func (m *generatorFlags) flags(flags *flag.FlagSet) {
+	flags.IntVar(&m.params.Jobs, "count", 1000, "make `N` jobs")
+	flags.Float64Var(&m.params.JobsPerHour, "jobs-per-hour", 0, "so many jobs arrive in an hour, in place of a load")
 	flags.Func(
 		"lengths",
 		"`LAW` of how long jobs run: blox, exponential:MEAN, uniform:LEAST-MOST, fixed:LENGTH, with times as 90m; blox otherwise",
 		func(text string) (err error) {
-			m.to.Lengths, err = generator.ParseLaw(text)
+			m.params.Lengths, err = generator.ParseLaw(text)
 			return err
 		},
 	)
@@ -35,7 +35,7 @@ func (m *made) flags(flags *flag.FlagSet) {
 		"sizes",
 		"`MIX` of GPUs that jobs want, by weight, as 1:70,2:10,4:15,8:5; one each otherwise",
 		func(text string) (err error) {
-			m.to.Sizes, err = generator.ParseMix(text)
+			m.params.Sizes, err = generator.ParseMix(text)
 			return err
 		},
 	)
@@ -43,7 +43,7 @@ func (m *made) flags(flags *flag.FlagSet) {
 		"types",
 		"GPU `TYPES` that jobs insist on, by weight, as A100:30,H100:20,:50",
 		func(text string) (err error) {
-			m.to.GPUTypes, err = generator.ParseChoice(text)
+			m.params.GPUTypes, err = generator.ParseChoice(text)
 			return err
 		},
 	)
@@ -51,19 +51,19 @@ func (m *made) flags(flags *flag.FlagSet) {
 		"model-mix",
 		"`MODELS` that jobs train, by weight, as resnet50:60,bert:40",
 		func(text string) (err error) {
-			m.to.Models, err = generator.ParseChoice(text)
+			m.params.Models, err = generator.ParseChoice(text)
 			return err
 		},
 	)
 	flags.Func("tenants", "`USERS` of the generator tenants, by weight, as a:50,b:30", func(text string) (err error) {
-		m.to.Tenants, err = generator.ParseTenants(text)
+		m.params.Tenants, err = generator.ParseTenants(text)
 		return err
 	})
 }
 
-// make makes the jobs for a load; 0 leaves it to the rate.
-func (m *made) make(seed uint64, gpus int, load float64) (workload.Trace, error) {
-	p := m.to
+// generate makes the jobs for a load; 0 leaves it to the rate.
+func (m *generatorFlags) generate(seed uint64, gpus int, load float64) (workload.Trace, error) {
+	p := m.params
 	p.Seed, p.GPUs, p.Load = seed, gpus, load
 	trace, err := generator.Make(m.kind, p)
 	if err != nil {
@@ -74,7 +74,7 @@ func (m *made) make(seed uint64, gpus int, load float64) (workload.Trace, error)
 
 // generateVerb is sim generate.
 func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
-	m, hardware := &made{}, &machines{}
+	m, hardware := &generatorFlags{}, &machines{}
 	flags.StringVar(&m.kind, "kind", "poisson", "`KIND` of arrivals: "+names(generator.Names()))
 	m.flags(flags)
 	seed := flags.Uint64("seed", 1, "`NUMBER` that decides everything that is random")
@@ -82,14 +82,14 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 	flags.IntVar(&hardware.Nodes, "nodes", 0, "the load is that of `N` nodes")
 	flags.IntVar(&hardware.GPUsPerNode, "gpus-per-node", 0, "with `N` GPUs each")
 	flags.Float64Var(
-		&m.to.EstimateError,
+		&m.params.EstimateError,
 		"estimate-error",
 		0,
 		"owners misjudge their jobs by a factor of up to 1+`ERROR`, either way",
 	)
 	out := flags.String("out", "", "write into `FILE` and not to standard output")
 	return func(_ context.Context, to verb.Streams, _ []string) error {
-		said := spoken(flags)
+		said := setFlags(flags)
 		if said["load"] == said["jobs-per-hour"] {
 			return &verb.UsageError{
 				Text: "say how many jobs come: --load X with --nodes N --gpus-per-node G, or --jobs-per-hour N",
@@ -101,7 +101,7 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 			"with --jobs-per-hour",
 			"it is the cluster that a load is of; leave it out, or say --load",
 		}
-		if err := heed(said, append(m.rules("kind"), rated)...); err != nil {
+		if err := checkUnused(said, append(m.rules("kind"), rated)...); err != nil {
 			return err
 		}
 		gpus := 0
@@ -119,7 +119,7 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 				}
 			}
 		}
-		trace, err := m.make(*seed, gpus, *load)
+		trace, err := m.generate(*seed, gpus, *load)
 		if err != nil {
 			return err
 		}

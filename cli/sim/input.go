@@ -79,7 +79,7 @@ func (s *settings) complete(in *input) (err error) {
 		)
 	}
 	if s.EstimateError > 0 {
-		sim.Misjudge(in.jobs, s.EstimateError, s.Seed)
+		sim.PerturbEstimates(in.jobs, s.EstimateError, s.Seed)
 	}
 	if s.NodeEvents != "" {
 		if in.events, err = readNodeEvents(s.NodeEvents, in.nodes); err != nil {
@@ -96,13 +96,13 @@ func (s *settings) fits(nodes []cluster.Node) func(*cluster.Job) (column, want s
 	fit, caps := fits(nodes), s.Caps.whole()
 	return func(j *cluster.Job) (column, want string) {
 		if sim.CheckTimes(j) != nil {
-			return late(j)
+			return beyondHorizon(j)
 		}
 		least := j.GPUs
 		if j.MinGPUs > 0 {
 			least = j.MinGPUs
 		}
-		for user := j.User; user != ""; user = above(user) {
+		for user := j.User; user != ""; user = parentOf(user) {
 			if most, capped := caps[user]; capped && least > most {
 				return "num_gpus", fmt.Sprintf("at most %d, which is all that --caps lets %s hold", most, user)
 			}
@@ -114,8 +114,8 @@ func (s *settings) fits(nodes []cluster.Node) func(*cluster.Job) (column, want s
 	}
 }
 
-// late says which time of a job lies too far away.
-func late(j *cluster.Job) (column, want string) {
+// beyondHorizon says which time of a job lies too far away.
+func beyondHorizon(j *cluster.Job) (column, want string) {
 	column, most := "estimate_s", sim.Horizon
 	switch {
 	case j.Submit > sim.Horizon:
@@ -139,8 +139,8 @@ func valueOf(j *cluster.Job, column string) string {
 	return strconv.Itoa(j.GPUs)
 }
 
-// above is the organisation that a user belongs to, as a is of a/b; empty where he belongs to none.
-func above(user string) string { return user[:max(0, strings.LastIndexByte(user, '/'))] }
+// parentOf is the organisation that a user belongs to, as a is of a/b; empty where he belongs to none.
+func parentOf(user string) string { return user[:max(0, strings.LastIndexByte(user, '/'))] }
 
 // fits says what is wanted of a job that is too large for a cluster; nil where there is none.
 func fits(nodes []cluster.Node) func(*cluster.Job) string {
@@ -185,7 +185,7 @@ func readNodeEvents(path string, nodes []cluster.Node) (events []sim.NodeEvent, 
 		return nil, fmt.Errorf("open events of nodes: %w", err)
 	}
 	defer file.Close()
-	s, err := openSheet(path, file, []string{"time_s", "node", "event"}, nil)
+	s, err := openCSV(path, file, []string{"time_s", "node", "event"}, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -134,8 +134,8 @@ func printJSON(to io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// slow is how long work takes before a bar shows it.
-const slow = time.Second
+// barDelay is how long work takes before a bar shows it.
+const barDelay = time.Second
 
 // bar shows how far long work is: by the time that passes for the jobs where it is known when that
 // ends, else by how many have ended.
@@ -158,10 +158,10 @@ func (b *bar) progress(phase string) progress {
 		if b.end > 0 {
 			ended, total = int(now/time.Second), int(b.end/time.Second)
 		}
-		if time.Since(b.began) > slow {
+		if time.Since(b.began) > barDelay {
 			b.shown.Step(phase, uint64(ended), uint64(total))
 		}
 	}
 }
 
-func (b *bar) clear() { b.shown.Clear() }
+func (b *bar) close() { b.shown.Clear() }

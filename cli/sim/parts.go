@@ -39,14 +39,14 @@ func (s *settings) read() (t tables, err error) {
 		t.history = past.Jobs
 	}
 	if s.Models != "" {
-		err = reading(s.Models, func(in io.Reader, _ string) error {
+		err = readTable(s.Models, func(in io.Reader, _ string) error {
 			models, err := throughput.Read(in)
 			t.models = throughput.NewTable(models...)
 			return err
 		})
 	}
 	if s.Cost != "" && err == nil {
-		err = reading(s.Cost, func(in io.Reader, name string) (err error) {
+		err = readTable(s.Cost, func(in io.Reader, name string) (err error) {
 			t.costs, err = costs.Read(in, name)
 			return err
 		})
@@ -66,8 +66,8 @@ func (s *settings) read() (t tables, err error) {
 	return t, err
 }
 
-// reading opens a file of a table.
-func reading(path string, read func(in io.Reader, name string) error) error {
+// readTable opens a file of a table.
+func readTable(path string, read func(in io.Reader, name string) error) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("open table: %w", err)
@@ -85,9 +85,9 @@ func reading(path string, read func(in io.Reader, name string) error) error {
 // synthesizer is the order that picks orders, with admissions.
 const synthesizer = "synthesizer"
 
-// choosing makes a scheduler that simulates ahead: of fifo, las and srtf with three admissions
+// synthesizerPolicies makes a scheduler that simulates ahead: of fifo, las and srtf with three admissions
 // each, as Blox's, base being all the rest.
-func (s *settings) choosing(base func() scheduler.Policies) (scheduler.Policies, error) {
+func (s *settings) synthesizerPolicies(base func() scheduler.Policies) (scheduler.Policies, error) {
 	if s.Admission != "all" {
 		return scheduler.Policies{}, usage(
 			fmt.Errorf("order %s tries admissions of its own, and takes no --admission", synthesizer),

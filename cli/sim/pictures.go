@@ -9,9 +9,9 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// runsInPictures is how many simulations of a comparison are drawn one over the other; more could
+// maxRunsInPlots is how many simulations of a comparison are drawn one over the other; more could
 // not be told apart.
-const runsInPictures = 8
+const maxRunsInPlots = 8
 
 // draw makes the pictures of a result.
 func (o *output) draw(result *sim.Result, s *settings, dir string) error {
@@ -37,7 +37,7 @@ func (g *grid) draw(dir string) error {
 			continue
 		}
 		name := (&cell{settings: c.settings}).name() // without the load, so that one scheduler has one colour
-		if c.load == slices.Max(append([]float64{0}, g.loads...)) && len(album.Runs) < runsInPictures {
+		if c.load == slices.Max(append([]float64{0}, g.loads...)) && len(album.Runs) < maxRunsInPlots {
 			album.Runs = append(album.Runs, plot.Run{Name: name, Result: c.result})
 		}
 		if len(g.loads) < 2 {

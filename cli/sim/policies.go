@@ -29,7 +29,7 @@ func (s *settings) policies(jobs []cluster.Job, t tables) (scheduler.Policies, e
 		return p, err
 	}
 	if s.Order == synthesizer {
-		return s.choosing(func() scheduler.Policies {
+		return s.synthesizerPolicies(func() scheduler.Policies {
 			again, _ := s.base(jobs, t) // it went well just now
 			return again
 		})
@@ -122,8 +122,8 @@ func usageOf(err, kind error) error {
 // said.
 const defaultQuantum = time.Minute
 
-// grows reports whether an order puts jobs back for every moment in which they run.
-func grows(name string) bool {
+// ranksGrow reports whether an order puts jobs back for every moment in which they run.
+func ranksGrow(name string) bool {
 	return slices.Contains([]string{"las", "las2d", "gittins", "gittins2d", synthesizer}, name)
 }
 

@@ -19,7 +19,7 @@ import (
 // runVerb is sim run.
 func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	s := &settings{}
-	s.inputs(flags)
+	s.inputFlags(flags)
 	flags.StringVar(
 		&s.Profile,
 		"profile",
@@ -27,23 +27,23 @@ func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) 
 		"`WHOSE` rules: native (our engine), blox or tiresias (their simulators, job by job)",
 	)
 	flags.StringVar(&s.Order, "order", "fifo", "`POLICY` that says who is first: "+names(orders()))
-	s.chosen(flags)
-	s.times(flags)
-	s.world(flags)
+	s.policyFlags(flags)
+	s.timeFlags(flags)
+	s.faultFlags(flags)
 	out := output{}
 	out.flags(flags)
 	return func(ctx context.Context, to verb.Streams, _ []string) error {
-		said := spoken(flags)
-		g := grounds{settings: s, orders: []string{s.Order}, placements: []string{s.Placement}}
-		if err := cmp.Or(g.check(said), heed(said, out.rules()...)); err != nil {
+		said := setFlags(flags)
+		g := flagContext{settings: s, orders: []string{s.Order}, placements: []string{s.Placement}}
+		if err := cmp.Or(g.check(said), checkUnused(said, out.rules()...)); err != nil {
 			return err
 		}
 		return out.run(ctx, to, s)
 	}
 }
 
-// chosen registers the flags of the policies beside the order.
-func (s *settings) chosen(flags *flag.FlagSet) {
+// policyFlags registers the flags of the policies beside the order.
+func (s *settings) policyFlags(flags *flag.FlagSet) {
 	flags.StringVar(
 		&s.Placement,
 		"placement",
@@ -56,11 +56,11 @@ func (s *settings) chosen(flags *flag.FlagSet) {
 		"all",
 		"`POLICY` that lets jobs in: all, load:X (until they ask for X times the GPUs), quota:F",
 	)
-	s.beside(flags)
+	s.gridPolicyFlags(flags)
 }
 
-// beside registers the flags of policies that a grid of simulations has in common.
-func (s *settings) beside(flags *flag.FlagSet) {
+// gridPolicyFlags registers the flags of policies that a grid of simulations has in common.
+func (s *settings) gridPolicyFlags(flags *flag.FlagSet) {
 	flags.StringVar(
 		&s.Backfill,
 		"backfill",
@@ -88,7 +88,7 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 	}
 	bar := o.bar(to, s.end(in.jobs))
 	result, err := s.simulate(ctx, in, bar.progress("simulate"))
-	bar.clear()
+	bar.close()
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ type progress func(ended, total int, now time.Duration)
 // simulate runs one simulation by its profile.
 func (s *settings) simulate(ctx context.Context, in input, progress progress) (*sim.Result, error) {
 	if s.Profile != native {
-		return s.imitate(ctx, in, progress)
+		return s.simulateCompat(ctx, in, progress)
 	}
 	s.defaults()
 	policies, err := s.policies(in.jobs, in.tables)
@@ -139,8 +139,8 @@ func (s *settings) simulate(ctx context.Context, in input, progress progress) (*
 	})
 }
 
-// imitate runs another simulator.
-func (s *settings) imitate(ctx context.Context, in input, progress progress) (*sim.Result, error) {
+// simulateCompat runs another simulator.
+func (s *settings) simulateCompat(ctx context.Context, in input, progress progress) (*sim.Result, error) {
 	result, err := compat.Run(ctx, s.Profile, in.jobs, compat.Options{
 		Nodes: in.nodes, Order: s.Order, Admission: s.Admission, Round: s.round, Limits: s.limits, Track: s.track,
 		Progress: func(ended, total int) { progress(ended, total, 0) },
@@ -157,20 +157,20 @@ func (s *settings) defaults() {
 		s.round = elasticRound
 	}
 	if s.quantum == 0 {
-		s.quantum = s.turn()
+		s.quantum = s.quantumFor()
 	}
 }
 
-// turn is how long a started job works at least where nobody says: without, jobs of equal service
+// quantumFor is how long a started job works at least where nobody says: without, jobs of equal service
 // would push each other aside without end, and jobs that load for longer than a round or a lease
 // lose their GPUs before they work.
-func (s *settings) turn() time.Duration {
+func (s *settings) quantumFor() time.Duration {
 	switch {
 	case s.Order == "themis":
 		return cmp.Or(s.lease, order.Lease)
 	case isElastic(s.Order):
 		return s.round
-	case grows(s.Order) && s.round == 0:
+	case ranksGrow(s.Order) && s.round == 0:
 		return defaultQuantum
 	}
 	return 0

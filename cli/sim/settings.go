@@ -121,8 +121,8 @@ func (s shares) whole() map[string]int {
 	return numbers
 }
 
-// inputs registers the flags that say which jobs run on which machines.
-func (s *settings) inputs(flags *flag.FlagSet) {
+// inputFlags registers the flags that say which jobs run on which machines.
+func (s *settings) inputFlags(flags *flag.FlagSet) {
 	flags.StringVar(&s.Jobs, "jobs", "", "`FILE` of jobs")
 	flags.StringVar(
 		&s.Format,
@@ -154,8 +154,8 @@ func (s *settings) inputs(flags *flag.FlagSet) {
 	flags.Uint64Var(&s.Seed, "seed", s.Seed, "`NUMBER` that decides everything that is random")
 }
 
-// times registers the flags of times and of what else a policy can be told.
-func (s *settings) times(flags *flag.FlagSet) {
+// timeFlags registers the flags of times and of what else a policy can be told.
+func (s *settings) timeFlags(flags *flag.FlagSet) {
 	flags.Var(
 		secondsFlag{&s.round},
 		"round",
@@ -172,7 +172,7 @@ func (s *settings) times(flags *flag.FlagSet) {
 		"after waiting so many `SECONDS` a job goes before all others, whatever the order, until it has worked for as long again, and for a minute at least",
 	)
 	flags.Var(secondsFlag{&s.lease}, "lease", "how many `SECONDS` themis gives GPUs for; 1200 otherwise")
-	s.chooseEvery = defaultChoice
+	s.chooseEvery = defaultChooseEvery
 	flags.Var(secondsFlag{&s.chooseEvery}, "choose-every", "order synthesizer simulates ahead every so many `SECONDS`")
 	flags.Func(
 		"limits",
@@ -213,8 +213,8 @@ func (s *settings) times(flags *flag.FlagSet) {
 	flags.BoolVar(&s.PreemptivePriority, "preemptive-priority", false, "order priority stops jobs of lower priority")
 }
 
-// world registers the flags of what stopping costs and of what goes wrong.
-func (s *settings) world(flags *flag.FlagSet) {
+// faultFlags registers the flags of what stopping costs and of what goes wrong.
+func (s *settings) faultFlags(flags *flag.FlagSet) {
 	flags.StringVar(
 		&s.Cost,
 		"cost",
@@ -254,7 +254,7 @@ func (s *settings) world(flags *flag.FlagSet) {
 }
 
 // check refuses what makes no sense, whatever the jobs are.
-func (g *grounds) check(said map[string]bool) error {
+func (g *flagContext) check(said map[string]bool) error {
 	s := g.settings
 	if s.Profile != native && !slices.Contains(compat.Names(), s.Profile) {
 		return &verb.UsageError{
@@ -282,7 +282,7 @@ func (g *grounds) check(said map[string]bool) error {
 			return &verb.UsageError{Text: each.text}
 		}
 	}
-	if err := s.tooShort(); err != nil {
+	if err := s.checkIntervals(); err != nil {
 		return err
 	}
 	known := orders()
@@ -292,15 +292,15 @@ func (g *grounds) check(said map[string]bool) error {
 	if slices.ContainsFunc(g.orders, func(name string) bool { return !slices.Contains(known, name) }) {
 		return nil // that is told first, with the names that there are
 	}
-	return heed(said, g.rules()...)
+	return checkUnused(said, g.rules()...)
 }
 
-// shortest is the least that a time may be of what happens again and again. Less is a slip: a day
+// minInterval is the least that a time may be of what happens again and again. Less is a slip: a day
 // of it would take for ever.
-const shortest = time.Millisecond
+const minInterval = time.Millisecond
 
-// tooShort refuses times that a simulation would never get on with.
-func (s *settings) tooShort() error {
+// checkIntervals refuses times that a simulation would never get on with.
+func (s *settings) checkIntervals() error {
 	for _, each := range []struct {
 		flag string
 		time time.Duration
@@ -314,12 +314,12 @@ func (s *settings) tooShort() error {
 		{"node-mtbf", s.nodeMTBF},
 		{"node-repair", s.nodeRepair},
 	} {
-		if each.time > 0 && each.time < shortest {
+		if each.time > 0 && each.time < minInterval {
 			return &verb.UsageError{
 				Text: fmt.Sprintf(
 					"--%s takes %s s or more, and not %s",
 					each.flag,
-					sim.Seconds(shortest),
+					sim.Seconds(minInterval),
 					sim.Seconds(each.time),
 				),
 			}
@@ -328,5 +328,5 @@ func (s *settings) tooShort() error {
 	return nil
 }
 
-// defaultChoice is how often the synthesizer simulates ahead where nobody says otherwise.
-const defaultChoice = time.Hour
+// defaultChooseEvery is how often the synthesizer simulates ahead where nobody says otherwise.
+const defaultChooseEvery = time.Hour

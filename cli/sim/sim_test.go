@@ -322,7 +322,7 @@ func TestBar(t *testing.T) {
 	} {
 		var shown bytes.Buffer
 		b := (&output{}).bar(verb.Streams{Err: &shown}, (&settings{until: until}).end(jobs))
-		b.began = b.began.Add(-2 * slow)
+		b.began = b.began.Add(-2 * barDelay)
 		if b.progress("simulate")(1, 2, 60*time.Second); shown.String() != want {
 			t.Errorf("until %v: %q, want %q", until, shown.String(), want)
 		}

@@ -38,7 +38,7 @@ func (g *grid) table() *table {
 		c := &g.cells[i]
 		r := row{
 			Name: c.name(), Order: c.settings.Order, Placement: c.settings.Placement, Admission: c.settings.Admission, Load: c.load,
-			Offered: offered(c.input),
+			Offered: offeredLoad(c.input),
 		}
 		t.Partial = t.Partial || c.result == nil
 		if c.result != nil {

@@ -226,8 +226,8 @@ func (p *Plan) check() error {
 	if len(p.Templates) == 0 || len(p.Pipelines) == 0 {
 		return fmt.Errorf("%d templates, %d pipelines", len(p.Templates), len(p.Pipelines))
 	}
-	if s := p.Spec; s.Faults < 0 || s.Faults >= MostNodes || s.GPUsPerNode < 1 || s.Microbatches < 1 ||
-		s.Microbatches > MostMicrobatches {
+	if s := p.Spec; s.Faults < 0 || s.Faults >= MaxNodes || s.GPUsPerNode < 1 || s.Microbatches < 1 ||
+		s.Microbatches > MaxMicrobatches {
 		return fmt.Errorf(
 			"the specification has %d faults, %d GPUs a node, %d microbatches",
 			s.Faults,
@@ -252,7 +252,7 @@ func (p *Plan) check() error {
 	}
 	for i, each := range p.Pipelines {
 		if p.Template(each.Template) == nil || len(each.Nodes) != each.Template || each.Microbatches < 1 ||
-			each.Microbatches > MostMicrobatches {
+			each.Microbatches > MaxMicrobatches {
 			return fmt.Errorf(
 				"pipeline %d: template %d, %d nodes, %d microbatches",
 				i,

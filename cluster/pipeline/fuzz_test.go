@@ -17,7 +17,7 @@ func FuzzProfile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if all := p.Time(0, p.Len(), 1); all <= 0 || all > int64(longest) {
+		if all := p.Time(0, p.Len(), 1); all <= 0 || all > int64(maxTime) {
 			t.Fatalf("all layers take %d", all)
 		}
 		for _, width := range p.Widths(64) {

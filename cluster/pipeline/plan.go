@@ -21,8 +21,8 @@ type Spec struct {
 	Microbatches   int   // of an iteration, over all pipelines
 }
 
-// MostNodes bounds what is planned for, and the faults of it.
-const MostNodes = 1 << 14
+// MaxNodes bounds what is planned for, and the faults of it.
+const MaxNodes = 1 << 14
 
 // Pipeline is a template on nodes: Nodes[i] is the template's node i.
 type Pipeline struct {

@@ -35,7 +35,7 @@ type Profile struct {
 	work, forward, state, activation []int64
 	// reduces are, by number of GPUs, the sums of both directions of InNode; nil for a number that
 	// some layer lacks.
-	reduces [MostGPUs + 1][]int64
+	reduces [MaxGPUs + 1][]int64
 }
 
 // NewProfile checks layers and makes a profile of them.
@@ -57,7 +57,7 @@ func NewProfile(layers []Layer) (*Profile, error) {
 		p.state = append(p.state, p.state[i]+l.StateBytes)
 		p.activation = append(p.activation, p.activation[i]+l.ActivationBytes)
 	}
-	if p.work[len(layers)] > int64(longest) {
+	if p.work[len(layers)] > int64(maxTime) {
 		return nil, &InputError{
 			Problem: fmt.Sprintf("all layers take %v for a microbatch", time.Duration(p.work[len(layers)])),
 			Want:    "at most 18 minutes",
@@ -67,26 +67,26 @@ func NewProfile(layers []Layer) (*Profile, error) {
 		return nil, &InputError{Problem: fmt.Sprintf("all layers have %d bytes", all), Want: "at most 2^50"}
 	}
 	for width := range layers[0].InNode {
-		if sums, all := p.reduceSums(width); all && width <= MostGPUs {
+		if sums, all := p.reduceSums(width); all && width <= MaxGPUs {
 			p.reduces[width] = sums
 		}
 	}
 	return p, nil
 }
 
-// MostGPUs is how many GPUs a node can have.
-const MostGPUs = 64
+// MaxGPUs is how many GPUs a node can have.
+const MaxGPUs = 64
 
-// MostMicrobatches and longest bound what is added and multiplied here, so that no sum overflows: a
+// MaxMicrobatches and longest bound what is added and multiplied here, so that no sum overflows: a
 // microbatch may take 18 minutes.
 const (
-	MostMicrobatches = 1 << 20
-	longest          = time.Duration(1) << 40
+	MaxMicrobatches = 1 << 20
+	maxTime         = time.Duration(1) << 40
 )
 
 func (l *Layer) check(i int) error {
 	at := fmt.Sprintf("layer %d (%s)", i, l.Name)
-	if l.Forward <= 0 || l.Backward < 0 || l.Forward > longest || l.Backward > longest {
+	if l.Forward <= 0 || l.Backward < 0 || l.Forward > maxTime || l.Backward > maxTime {
 		return &InputError{
 			Where: at, Problem: fmt.Sprintf("forward %v, backward %v", l.Forward, l.Backward),
 			Want: "a forward time above 0 and a backward time of at least 0, not over 18 minutes",
@@ -100,7 +100,7 @@ func (l *Layer) check(i int) error {
 	}
 	for _, times := range []map[int]time.Duration{l.InNode, l.Across} {
 		for members, took := range times {
-			if members < 1 || took < 0 || took > longest {
+			if members < 1 || took < 0 || took > maxTime {
 				return &InputError{
 					Where: at, Problem: fmt.Sprintf("an all-reduce of %v among %d", took, members),
 					Want: "at least 1 member and a time from 0 to 18 minutes",
@@ -142,7 +142,7 @@ func (p *Profile) Widths(gpus int) []int {
 
 // Measured reports whether a stage can have so many GPUs.
 func (p *Profile) Measured(width int) bool {
-	return width == 1 || 1 < width && width <= MostGPUs && p.reduces[width] != nil
+	return width == 1 || 1 < width && width <= MaxGPUs && p.reduces[width] != nil
 }
 
 // Time is how long a stage of the layers from..to-1 works on a microbatch, both ways, on width

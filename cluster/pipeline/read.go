@@ -67,18 +67,18 @@ func decodeStrictly(text []byte, into any) error {
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			return &InputError{
-				Where:   position(text, d.InputOffset()),
+				Where:   lineColumn(text, d.InputOffset()),
 				Problem: "more text behind the end",
 				Want:    "one JSON object",
 			}
 		}
-		return repeated(text)
+		return checkDuplicateKeys(text)
 	}
 	at := d.InputOffset()
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) {
 		return &InputError{
-			Where: position(
+			Where: lineColumn(
 				text,
 				wrongType.Offset,
 			), Problem: fmt.Sprintf("%s is a %s", wrongType.Field, wrongType.Value),
@@ -91,17 +91,17 @@ func decodeStrictly(text []byte, into any) error {
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return &InputError{
-			Where:   position(text, int64(len(text))),
+			Where:   lineColumn(text, int64(len(text))),
 			Problem: "the file ends in the middle",
 			Want:    "the rest of the JSON",
 		}
 	}
-	return &InputError{Where: position(text, at), Problem: strings.TrimPrefix(err.Error(), "json: ")}
+	return &InputError{Where: lineColumn(text, at), Problem: strings.TrimPrefix(err.Error(), "json: ")}
 }
 
-// repeated refuses an object that has a key twice: the decoder lets the last one count, without a
+// checkDuplicateKeys refuses an object that has a key twice: the decoder lets the last one count, without a
 // word. It takes names in any case.
-func repeated(text []byte) error {
+func checkDuplicateKeys(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	type open struct {
 		keys  map[string]bool // nil for a list
@@ -117,7 +117,7 @@ func repeated(text []byte) error {
 		if key, is := token.(string); is && top.keys != nil && !top.inKey {
 			if top.keys[strings.ToLower(key)] {
 				return &InputError{
-					Where:   position(text, d.InputOffset()),
+					Where:   lineColumn(text, d.InputOffset()),
 					Problem: fmt.Sprintf("%q is there twice", key),
 					Want:    "each key once",
 				}
@@ -139,8 +139,8 @@ func repeated(text []byte) error {
 	}
 }
 
-// position is an offset as people look for it.
-func position(text []byte, offset int64) string {
+// lineColumn is an offset as people look for it.
+func lineColumn(text []byte, offset int64) string {
 	before := text[:min(offset, int64(len(text)))]
 	line := 1 + bytes.Count(before, []byte("\n"))
 	return fmt.Sprintf("line %d, column %d", line, len(before)-bytes.LastIndexByte(before, '\n'))

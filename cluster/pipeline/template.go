@@ -46,8 +46,8 @@ type Line struct{ Fixed, Each int64 }
 // At is the time of n microbatches.
 func (l Line) At(n int) int64 { return l.Fixed + int64(n)*l.Each }
 
-// Most is how many microbatches take no longer than a time; less than 1 where not even one does.
-func (l Line) Most(time int64) int {
+// MaxWithin is how many microbatches take no longer than a time; less than 1 where not even one does.
+func (l Line) MaxWithin(time int64) int {
 	if time < l.Fixed+l.Each {
 		return 0
 	}

@@ -19,7 +19,7 @@ func (t Tryout) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
 	case left <= 0:
 		return scheduler.Rank{Tier: 1}
 	case j.Phase() == scheduler.Running:
-		return scheduler.Rank{Tier: 0, Until: max(v.Now(), j.Works()) + left}
+		return scheduler.Rank{Tier: 0, Until: max(v.Now(), j.WorksFrom()) + left}
 	}
 	return scheduler.Rank{Tier: 0}
 }

@@ -27,8 +27,8 @@ func inside(policy scheduler.Admitter, gpus int, already []int, asks ...cluster.
 	for i := len(already); i < len(jobs); i++ {
 		v := schedulertest.NewView(0, []cluster.Node{{GPUs: gpus}}, jobs...)
 		j, lane := v.Job(jobs[i].ID), ""
-		if laner, ok := policy.(scheduler.Laner); ok {
-			lane = laner.Lane(j)
+		if laner, ok := policy.(scheduler.TenantAdmitter); ok {
+			lane = laner.Tenant(j)
 		}
 		if shut[lane] || !policy.Admit(v, j) {
 			shut[lane] = true

@@ -15,5 +15,5 @@ func (q Quota) Admit(v scheduler.View, first *scheduler.Job) bool {
 	return inside == 0 || float64(inside+first.GPUs()) <= q.Part*v.Capacity().GPUs
 }
 
-// Lane is the tenant.
-func (Quota) Lane(j *scheduler.Job) string { return j.User() }
+// Tenant is the tenant.
+func (Quota) Tenant(j *scheduler.Job) string { return j.User() }

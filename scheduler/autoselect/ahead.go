@@ -9,8 +9,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// look is how many steps pass between two looks at what the jobs take at least.
-const look = 32
+// checkInterval is how many steps pass between two looks at what the jobs take at least.
+const checkInterval = 32
 
 // drain plays an engine's jobs to their ends, which come when the estimates say, and nothing else
 // arrives. It answers with the sum of their completion times, in seconds, their number, and how
@@ -26,17 +26,17 @@ func drain(e *scheduler.Engine, steps int, most float64) (sum float64, jobs, too
 		events := due(e, now, end)
 		_, _ = e.Step(now, events) // what a policy does wrong is said when it does so for real
 		at, ok := next(e)
-		if !ok || took%look == look-1 && unended(sum, e, now) > most {
+		if !ok || took%checkInterval == checkInterval-1 && withUnfinished(sum, e, now) > most {
 			break
 		}
 		now = max(now, at)
 	}
-	return unended(sum, e, now), jobs + e.Live(), took
+	return withUnfinished(sum, e, now), jobs + e.Live(), took
 }
 
-// unended adds the completion times of the jobs that have not ended by now to a sum, as if nobody
+// withUnfinished adds the completion times of the jobs that have not ended by now to a sum, as if nobody
 // waited from now on. Where no GPUs are faster than others, time only adds to that.
-func unended(sum float64, e *scheduler.Engine, now time.Duration) float64 {
+func withUnfinished(sum float64, e *scheduler.Engine, now time.Duration) float64 {
 	for _, jobs := range []iter.Seq[*scheduler.Job]{e.Running(), e.Waiting(), slices.Values(e.Held())} {
 		for j := range jobs {
 			sum += (now + j.Remaining(now) - j.Submitted()).Seconds()
@@ -45,16 +45,16 @@ func unended(sum float64, e *scheduler.Engine, now time.Duration) float64 {
 	return sum
 }
 
-// runOut is what drain says of an engine of which every job runs, under whatever policies: nobody
+// sumRunning is what drain says of an engine of which every job runs, under whatever policies: nobody
 // is left to put in an order or to let in.
-func runOut(e *scheduler.Engine) (sum float64, jobs int) {
+func sumRunning(e *scheduler.Engine) (sum float64, jobs int) {
 	type end struct {
 		at  time.Duration
 		job *scheduler.Job
 	}
 	var ends []end
 	for j := range e.Running() {
-		ends = append(ends, end{j.Outlasts(e.Now()), j})
+		ends = append(ends, end{j.DueInFork(e.Now()), j})
 	}
 	slices.SortFunc(
 		ends,

@@ -44,8 +44,8 @@ const DefaultMargin = 0.05
 // ErrCandidate is in the chain of an error about candidates that cannot be mixed.
 var ErrCandidate = errors.New("candidates")
 
-// checked says what is wrong with candidates.
-func checked(base scheduler.Policies, candidates []Candidate) error {
+// checkCandidates says what is wrong with candidates.
+func checkCandidates(base scheduler.Policies, candidates []Candidate) error {
 	if len(candidates) == 0 {
 		return fmt.Errorf("%w: there are none", ErrCandidate)
 	}
@@ -63,7 +63,7 @@ func checked(base scheduler.Policies, candidates []Candidate) error {
 		case names[c.Name]:
 			return fmt.Errorf("%w: %q is there twice", ErrCandidate, c.Name)
 		}
-		if _, lanes := c.Admit.(scheduler.Laner); lanes {
+		if _, lanes := c.Admit.(scheduler.TenantAdmitter); lanes {
 			return fmt.Errorf("%w: %q admits jobs lane by lane, which a change of admission cannot do", ErrCandidate, c.Name)
 		}
 		names[c.Name] = true

@@ -22,22 +22,22 @@ type Chooser struct {
 	candidates []Candidate
 	options    Options
 	preempts   bool  // one of the candidates does
-	even       bool  // all GPUs are equally fast: no job will ever take less time than it seems to take
+	uniform    bool  // all GPUs are equally fast: no job will ever take less time than it seems to take
 	order      []int // in which candidates are compared
 	steps      []int // that each was simulated for, the last time
 
 	current int
 	next    time.Duration // when they are compared again
-	began   bool
+	started bool
 	choices []Choice
 }
 
 // Choice is a comparison and what came of it.
 type Choice struct {
-	At    time.Duration
-	Jobs  int       // that were played to their end
-	Means []float64 // seconds, by candidate; of one that could not win any more, what it was at least by then
-	Taken int       // candidate
+	At     time.Duration
+	Jobs   int       // that were played to their end
+	Means  []float64 // seconds, by candidate; of one that could not win any more, what it was at least by then
+	Chosen int       // candidate
 }
 
 // New makes a Chooser. Base makes what it works with, of which everything but Order and Admit
@@ -45,7 +45,7 @@ type Choice struct {
 // policies remember what they have seen of one engine.
 func New(base func() scheduler.Policies, candidates []Candidate, o Options) (*Chooser, error) {
 	p := base()
-	if err := checked(p, candidates); err != nil {
+	if err := checkCandidates(p, candidates); err != nil {
 		return nil, err
 	}
 	if o.Every == 0 {
@@ -59,7 +59,7 @@ func New(base func() scheduler.Policies, candidates []Candidate, o Options) (*Ch
 		walk:       p.Walk,
 		candidates: candidates,
 		options:    o,
-		even:       p.Speeds == nil,
+		uniform:    p.Speeds == nil,
 		steps:      make([]int, len(candidates)),
 	}
 	for i := range candidates {
@@ -93,19 +93,19 @@ func (c *Chooser) Current() string { return c.candidates[c.current].Name }
 // Preempts reports whether there is a candidate that does.
 func (c *Chooser) Preempts() bool { return c.preempts }
 
-// shielded is the tier of running jobs under an order that does not preempt.
-const shielded = -1 << 62
+// runningTier is the tier of running jobs under an order that does not preempt.
+const runningTier = -1 << 62
 
 // Rank is what the candidate in force says, until the next comparison.
 func (c *Chooser) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
-	c.consider(v)
+	c.maybeCompare(v)
 	now := &c.candidates[c.current]
 	r := now.Order.Rank(v, j)
 	if len(c.candidates) == 1 {
 		return r
 	}
 	if c.preempts && !now.preempts() && j.Phase() == scheduler.Running {
-		r = scheduler.Rank{Tier: shielded, Until: r.Until}
+		r = scheduler.Rank{Tier: runningTier, Until: r.Until}
 	}
 	if r.Until == 0 || r.Until > c.next {
 		r.Until = c.next
@@ -115,20 +115,20 @@ func (c *Chooser) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
 
 // Admit is what the candidate in force says.
 func (c *Chooser) Admit(v scheduler.View, first *scheduler.Job) bool {
-	c.consider(v)
+	c.maybeCompare(v)
 	a := c.candidates[c.current].Admit
 	return a == nil || a.Admit(v, first)
 }
 
-// consider compares the candidates when it is time to.
-func (c *Chooser) consider(v scheduler.View) {
+// maybeCompare compares the candidates when it is time to.
+func (c *Chooser) maybeCompare(v scheduler.View) {
 	now := v.Now()
-	if len(c.candidates) == 1 || c.began && now < c.next {
+	if len(c.candidates) == 1 || c.started && now < c.next {
 		return
 	}
 	c.next = (now/c.options.Every + 1) * c.options.Every
-	if !c.began {
-		c.began = true
+	if !c.started {
+		c.started = true
 		return
 	}
 	choice, ok := c.compare(v)
@@ -144,7 +144,7 @@ func (c *Chooser) consider(v scheduler.View) {
 	if choice.Means[best] < choice.Means[c.current]*(1-c.options.Margin) {
 		c.current = best
 	}
-	choice.Taken = c.current
+	choice.Chosen = c.current
 	c.choices = append(c.choices, choice)
 }
 
@@ -153,7 +153,7 @@ func (c *Chooser) consider(v scheduler.View) {
 func (c *Chooser) compare(v scheduler.View) (Choice, bool) {
 	choice := Choice{At: v.Now(), Means: make([]float64, len(c.candidates))}
 	if e, ok := v.(*scheduler.Engine); ok && e.Busy() == e.Live() {
-		sum, jobs := runOut(e)
+		sum, jobs := sumRunning(e)
 		choice.Jobs = jobs
 		for i := range choice.Means {
 			choice.Means[i] = sum / float64(max(1, jobs))
@@ -167,7 +167,7 @@ func (c *Chooser) compare(v scheduler.View) (Choice, bool) {
 		if i == c.current {
 			most = best / max(0, 1-c.options.Margin)
 		}
-		mean, jobs, ok := c.ahead(v, i, most)
+		mean, jobs, ok := c.simulate(v, i, most)
 		if !ok || jobs == 0 {
 			return choice, false
 		}
@@ -183,15 +183,15 @@ func (c *Chooser) compare(v scheduler.View) (Choice, bool) {
 // slack is more than what sums of the same times differ by when they are added in another order.
 const slack = 1e-9
 
-// ahead is the mean completion time, in seconds, of the jobs that there are, under a candidate; or
+// simulate is the mean completion time, in seconds, of the jobs that there are, under a candidate; or
 // what it is at least, if that is more than most.
-func (c *Chooser) ahead(v scheduler.View, candidate int, most float64) (mean float64, jobs int, ok bool) {
+func (c *Chooser) simulate(v scheduler.View, candidate int, most float64) (mean float64, jobs int, ok bool) {
 	take := c.candidates[candidate]
 	e, err := scheduler.Fork(v, c.with(take.Order, take.Admit))
 	if err != nil {
 		return 0, 0, false
 	}
-	if !c.even {
+	if !c.uniform {
 		most = math.Inf(1)
 	}
 	sum, jobs, steps := drain(e, c.options.Steps, most*float64(e.Live())*(1+slack))

@@ -314,7 +314,7 @@ func TestTheClearlyBestIsChosen(t *testing.T) {
 			chooser.Choices(),
 			func(c Choice) bool { return c.Jobs == len(short) || c.Jobs == len(equal) },
 		)
-		if first < 0 || c.of[chooser.Choices()[first].Taken] != c.taken {
+		if first < 0 || c.of[chooser.Choices()[first].Chosen] != c.taken {
 			t.Errorf("%s: %+v is the choice %d", c.what, chooser.Choices()[max(0, first)], first)
 		}
 	}
@@ -329,7 +329,7 @@ func TestAdmissionIsChosen(t *testing.T) {
 	of := []Candidate{{"tight", order.FIFO{}, admit.Load{Threshold: 0.2}}, {"open", order.FIFO{}, nil}}
 	c := chosen(t, base(0, 0), Options{Every: 30 * time.Minute}, of...)
 	play(t, machines(2, 4), c.Policies(), jobs)
-	if len(c.Choices()) == 0 || c.Choices()[0].Taken != 1 {
+	if len(c.Choices()) == 0 || c.Choices()[0].Chosen != 1 {
 		t.Errorf("the choices are %+v", c.Choices())
 	}
 }
@@ -346,15 +346,15 @@ func TestMarginKeepsWhatIsInForce(t *testing.T) {
 		changes, last := 0, 0
 		for _, choice := range c.Choices() {
 			best := slices.Min(choice.Means)
-			if choice.Taken != last {
+			if choice.Chosen != last {
 				changes++
-				if choice.Means[choice.Taken] != best || best >= choice.Means[last]*(1-margin) {
-					t.Errorf("%d took over from %d at %v", choice.Taken, last, choice.Means)
+				if choice.Means[choice.Chosen] != best || best >= choice.Means[last]*(1-margin) {
+					t.Errorf("%d took over from %d at %v", choice.Chosen, last, choice.Means)
 				}
 			} else if best < choice.Means[last]*(1-margin) {
 				t.Errorf("%d stays in force at %v", last, choice.Means)
 			}
-			last = choice.Taken
+			last = choice.Chosen
 		}
 		if changes > most || margin < 1 && changes == 0 {
 			t.Errorf("with a margin of %g, %d changes", margin, changes)
@@ -458,7 +458,7 @@ func TestNobodyWaits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sum, jobs := runOut(e)
+			sum, jobs := sumRunning(e)
 			if want, ended, _ := drain(fork, 20_000, math.Inf(1)); sum != want || jobs != ended {
 				t.Errorf("seed %d: %d jobs and %v s, a fork says %d and %v s", seed, jobs, sum, ended, want)
 			}
@@ -489,10 +489,10 @@ func TestLosersEndEarly(t *testing.T) {
 				base(time.Duration(seed%2)*5*time.Second, time.Minute),
 				Options{Every: 10 * time.Minute, Margin: float64(seed%4) / 20, Steps: 200},
 				candidates(t, "fifo", "las", "srtf", "las2d")...)
-			c.even = c.even && !all
+			c.uniform = c.uniform && !all
 			ran := fmt.Sprint(play(t, nodes, c.Policies(), jobs))
 			for _, choice := range c.Choices() {
-				ran += fmt.Sprint(" ", choice.At, choice.Jobs, choice.Taken)
+				ran += fmt.Sprint(" ", choice.At, choice.Jobs, choice.Chosen)
 				for _, mean := range choice.Means {
 					if all {
 						saved += int(mean)

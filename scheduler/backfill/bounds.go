@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// known is the times that jobs of one kind and number of GPUs were promised, by how long they take.
+// bounds is the times that jobs of one kind and number of GPUs were promised, by how long they take.
 // As long as promises are only added, and nothing surprising happens, a job that takes no less long
 // than another gets its GPUs no earlier: so nobody looks for a time before.
-type known []found
+type bounds []bound
 
-// found is that the first time for so long is at.
-type found struct{ long, at time.Duration }
+// bound is that the first time for so long is at.
+type bound struct{ runtime, at time.Duration }
 
 // earliest is before when a job that takes so long need not look for its GPUs.
-func (k known) earliest(long time.Duration) time.Duration {
-	i, same := slices.BinarySearchFunc(k, long, found.compare)
+func (k bounds) earliest(long time.Duration) time.Duration {
+	i, same := slices.BinarySearchFunc(k, long, bound.compare)
 	switch {
 	case same:
 		return k[i].at
@@ -26,10 +26,10 @@ func (k known) earliest(long time.Duration) time.Duration {
 	return 0
 }
 
-// note notes a time that was found. What it says more than others is kept, and what they say more:
+// add notes a time that was found. What it says more than others is kept, and what they say more:
 // both numbers grow from one to the next.
-func (k known) note(f found) known {
-	i, same := slices.BinarySearchFunc(k, f.long, found.compare)
+func (k bounds) add(f bound) bounds {
+	i, same := slices.BinarySearchFunc(k, f.runtime, bound.compare)
 	if !same && i > 0 && k[i-1].at >= f.at {
 		return k
 	}
@@ -40,4 +40,4 @@ func (k known) note(f found) known {
 	return slices.Replace(k, i, over, f)
 }
 
-func (f found) compare(long time.Duration) int { return cmp.Compare(f.long, long) }
+func (f bound) compare(long time.Duration) int { return cmp.Compare(f.runtime, long) }

@@ -101,7 +101,7 @@ func wrongly(r *rand.Rand, jobs []cluster.Job, how int) []cluster.Job {
 // world is a cluster in which things happen to jobs and nodes.
 type world struct {
 	random   *rand.Rand
-	book     *backfill.Reservations
+	book     *backfill.Backfiller
 	jobs     []cluster.Job
 	troubles bool
 	ask      bool // what jobs are promised
@@ -178,7 +178,7 @@ func (w *world) started(now time.Duration, s *scheduler.Start) {
 func (w *world) promises(e *scheduler.Engine) string {
 	var all []string
 	for j := range e.Waiting() {
-		if at, ok := w.book.Promised(j); ok {
+		if at, ok := w.book.ReservedFor(j); ok {
 			w.promised++
 			all = append(all, fmt.Sprintf("%d at %d", j.ID(), at))
 		}

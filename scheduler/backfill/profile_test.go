@@ -30,14 +30,14 @@ func TestProfile(t *testing.T) {
 		runs = append(runs, schedulertest.Job{Job: cluster.Job{ID: 100, GPUs: 1}, Phase: scheduler.Waiting})
 		moment := schedulertest.NewView(0, nodes, runs...)
 		like := moment.Job(100)
-		p := (&Reservations{free: moment.Free()}).blank(like)
+		p := (&Backfiller{free: moment.Free()}).newProfile(like)
 		for range 1 + r.IntN(20) {
 			from := r.IntN(end - 1)
 			p.add(time.Duration(from), time.Duration(from+1+r.IntN(end-from)), 1+r.IntN(4))
 		}
 		enough := func(at, gpus int) bool {
-			promised, _, _ := p.promised.around(time.Duration(at))
-			return moment.Free().Expected(like, time.Duration(at))-promised >= gpus
+			promised, _, _ := p.reserved.levelAt(time.Duration(at))
+			return moment.Free().ExpectedFree(like, time.Duration(at))-promised >= gpus
 		}
 		gap := func(from, gpus int) (long int) {
 			for from+long <= end && enough(from+long, gpus) {
@@ -56,7 +56,7 @@ func TestProfile(t *testing.T) {
 				t.Fatalf("seed %d: from %d on %d GPUs for %d at %d, not %d", seed, now, gpus, long, got, want)
 			}
 			free := gap(now, gpus)
-			if got := p.longest(time.Duration(now), gpus); int(got) != free &&
+			if got := p.runtimeLimit(time.Duration(now), gpus); int(got) != free &&
 				(now+free <= end || got != scheduler.Forever) {
 				t.Fatalf("seed %d: from %d on %d GPUs for %d, not %d", seed, now, gpus, got, free)
 			}

@@ -78,12 +78,12 @@ func TestPromisesAreKept(t *testing.T) {
 }
 
 // keeps counts the promises that are kept, and complains of others.
-func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b *backfill.Reservations) (kept int) {
+func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b *backfill.Backfiller) (kept int) {
 	t.Helper()
 	promised := map[cluster.JobID]time.Duration{}
 	starts := play(t, nodes, jobs, with(b), func(e *scheduler.Engine) {
 		for j := range e.Waiting() {
-			if at, ok := b.Promised(j); ok {
+			if at, ok := b.ReservedFor(j); ok {
 				if before, known := promised[j.ID()]; known && at > before {
 					t.Errorf("job %d was promised %d and then %d", j.ID(), before, at)
 				}
@@ -215,7 +215,7 @@ func TestWithdrawnJobsGiveTheirTimeBack(t *testing.T) {
 		t.Helper()
 		var got []time.Duration
 		for j := range e.Waiting() {
-			at, _ := b.Promised(j)
+			at, _ := b.ReservedFor(j)
 			got = append(got, at)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {

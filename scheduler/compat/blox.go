@@ -34,7 +34,7 @@ func Blox(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := plain("blox", jobs, capacity(o.Nodes)); err != nil {
+	if err := checkSupported("blox", jobs, capacity(o.Nodes)); err != nil {
 		return nil, err
 	}
 	if o.Round == 0 {
@@ -89,14 +89,14 @@ func (b *blox) run(ctx context.Context) (*sim.Result, error) {
 		order := b.order()
 		b.walk(order)
 		b.commit()
-		b.rec.Moment(b.moment())
+		b.rec.Sample(b.sample())
 		if b.Progress != nil {
 			b.Progress(b.rec.Ended(), len(b.jobs))
 		}
-		if err := b.stuck(order); err != nil {
+		if err := b.checkStuck(order); err != nil {
 			return nil, err
 		}
-		b.skip()
+		b.skipIdleRounds()
 	}
 }
 
@@ -240,8 +240,8 @@ func (b *blox) commit() {
 	}
 }
 
-func (b *blox) moment() sim.Moment {
-	m := sim.Moment{At: b.now, Held: len(b.held), Demand: b.demand(), Capacity: capacity(b.Nodes)}
+func (b *blox) sample() sim.Sample {
+	m := sim.Sample{At: b.now, Held: len(b.held), Demand: b.demand(), Capacity: capacity(b.Nodes)}
 	for _, i := range b.active {
 		if b.states[i].running {
 			m.Running++
@@ -253,9 +253,9 @@ func (b *blox) moment() sim.Moment {
 	return m
 }
 
-// stuck finds that nothing will ever change: nothing runs, nothing will arrive, and who has waited
+// checkStuck finds that nothing will ever change: nothing runs, nothing will arrive, and who has waited
 // long enough to go first already does.
-func (b *blox) stuck(order []int) error {
+func (b *blox) checkStuck(order []int) error {
 	b.idle++
 	if len(b.launched) > 0 || len(b.arrivals) > 0 ||
 		slices.ContainsFunc(b.active, func(i int) bool { return b.states[i].running }) {
@@ -274,8 +274,8 @@ func (b *blox) stuck(order []int) error {
 	)
 }
 
-// skip passes over rounds in which there is nobody.
-func (b *blox) skip() {
+// skipIdleRounds passes over rounds in which there is nobody.
+func (b *blox) skipIdleRounds() {
 	if len(b.active) > 0 || len(b.held) > 0 || len(b.arrivals) == 0 {
 		return
 	}

@@ -115,8 +115,8 @@ func capacity(nodes []cluster.Node) (gpus int) {
 	return gpus
 }
 
-// plain refuses what neither original knows.
-func plain(profile string, jobs []cluster.Job, gpus int) error {
+// checkSupported refuses what neither original knows.
+func checkSupported(profile string, jobs []cluster.Job, gpus int) error {
 	for i := range jobs {
 		j := &jobs[i]
 		switch {

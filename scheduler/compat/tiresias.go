@@ -32,7 +32,7 @@ func Tiresias(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, 
 		)
 	}
 	gpus := capacity(o.Nodes)
-	if err := plain("tiresias", jobs, gpus); err != nil {
+	if err := checkSupported("tiresias", jobs, gpus); err != nil {
 		return nil, err
 	}
 	if err := checkLimits(o); err != nil {
@@ -110,8 +110,8 @@ func (t *tiresias) run(ctx context.Context) (*sim.Result, error) {
 		}
 		t.advance(now)
 		t.schedule(now)
-		t.wake(now)
-		t.rec.Moment(t.moment(now))
+		t.findNextEnd(now)
+		t.rec.Sample(t.sample(now))
 		if t.Progress != nil {
 			t.Progress(t.rec.Ended(), len(t.jobs))
 		}
@@ -219,7 +219,7 @@ func (t *tiresias) start(now time.Duration) {
 		switch {
 		case t.jobs[i].GPUs <= free:
 			free -= t.jobs[i].GPUs
-			t.give(i, now)
+			t.startJob(i, now)
 		case t.Order == "fifo":
 			return
 		}
@@ -234,7 +234,7 @@ func (t *tiresias) share(now time.Duration, order []int) {
 		if t.jobs[i].GPUs <= free {
 			free -= t.jobs[i].GPUs
 			if !s.running {
-				t.give(i, now)
+				t.startJob(i, now)
 			}
 		} else if s.running {
 			s.running = false
@@ -243,7 +243,7 @@ func (t *tiresias) share(now time.Duration, order []int) {
 	}
 }
 
-func (t *tiresias) give(i int, now time.Duration) {
+func (t *tiresias) startJob(i int, now time.Duration) {
 	t.states[i].running = true
 	t.rec.Started(i, now)
 	t.rec.Ran(i, now, nil)
@@ -260,8 +260,8 @@ func (t *tiresias) runningFirst(queue []int) {
 	slices.SortStableFunc(queue, func(a, b int) int { return rank(a) - rank(b) })
 }
 
-// wake finds who ends next and when the next demotion is to be looked for.
-func (t *tiresias) wake(now time.Duration) {
+// findNextEnd finds who ends next and when the next demotion is to be looked for.
+func (t *tiresias) findNextEnd(now time.Duration) {
 	first := never
 	t.ending, t.demotion = t.ending[:0], never
 	for _, i := range t.active {
@@ -294,8 +294,8 @@ func (t *tiresias) busy() (gpus int) {
 	return gpus
 }
 
-func (t *tiresias) moment(now time.Duration) sim.Moment {
-	m := sim.Moment{At: now, BusyMilli: int64(t.busy()) * cluster.WholeGPU, Capacity: t.gpus}
+func (t *tiresias) sample(now time.Duration) sim.Sample {
+	m := sim.Sample{At: now, BusyMilli: int64(t.busy()) * cluster.WholeGPU, Capacity: t.gpus}
 	for _, i := range t.active {
 		m.Demand += t.jobs[i].GPUs
 		if t.states[i].running {

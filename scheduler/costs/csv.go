@@ -128,8 +128,8 @@ func (l *fields) count(name string) int64 {
 	return n
 }
 
-// longest is the most that a cost may be.
-const longest = 1e7
+// maxSeconds is the most that a cost may be.
+const maxSeconds = 1e7
 
 func (l *fields) seconds(name string) time.Duration {
 	text := l.text(name)
@@ -137,7 +137,7 @@ func (l *fields) seconds(name string) time.Duration {
 		return 0
 	}
 	s, err := strconv.ParseFloat(text, 64)
-	if (err != nil || !(s >= 0) || s > longest) && l.err == nil {
+	if (err != nil || !(s >= 0) || s > maxSeconds) && l.err == nil {
 		l.err = l.wrong(name, text, "seconds, from 0 to 1e7")
 		return 0
 	}

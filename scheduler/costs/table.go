@@ -34,15 +34,15 @@ type Row struct {
 // Table is safe for concurrent use: one may learn while a scheduler asks.
 type Table struct {
 	mu     sync.Mutex
-	curves map[place][]Row // by bytes
+	curves map[curveKey][]Row // by bytes
 }
 
-// place is whose rows make up one curve.
-type place struct{ model, tier string }
+// curveKey is whose rows make up one curve.
+type curveKey struct{ model, tier string }
 
 // New is a table of rows. Of two rows of the same model, tier and bytes the last one counts.
 func New(rows ...Row) *Table {
-	t := &Table{curves: map[place][]Row{}}
+	t := &Table{curves: map[curveKey][]Row{}}
 	for _, row := range rows {
 		t.put(row)
 	}
@@ -75,7 +75,7 @@ func (t *Table) Rows() []Row {
 }
 
 func (t *Table) put(row Row) {
-	at := place{row.Model, row.Tier}
+	at := curveKey{row.Model, row.Tier}
 	curve := t.curves[at]
 	i, found := slices.BinarySearchFunc(curve, row.Bytes, byBytes)
 	if found {
@@ -96,18 +96,18 @@ func (t *Table) Find(model, tier string, bytes int64) Row {
 }
 
 func (t *Table) find(model, tier string, bytes int64) Row {
-	for _, at := range [...]place{{model, tier}, {model, ""}, {"", tier}, {"", ""}} {
+	for _, at := range [...]curveKey{{model, tier}, {model, ""}, {"", tier}, {"", ""}} {
 		if curve := t.curves[at]; len(curve) > 0 {
-			return on(curve, bytes)
+			return interpolate(curve, bytes)
 		}
 	}
 	return Row{}
 }
 
-// on is a point of a curve: below its first row as there, beyond its last on the line through the
+// interpolate is a point of a curve: below its first row as there, beyond its last on the line through the
 // last two, or through the origin and the only one. A job whose size nobody knows costs what its
 // model costs on average.
-func on(curve []Row, bytes int64) Row {
+func interpolate(curve []Row, bytes int64) Row {
 	i, found := slices.BinarySearchFunc(curve, bytes, byBytes)
 	last := len(curve) - 1
 	switch {
@@ -118,11 +118,11 @@ func on(curve []Row, bytes int64) Row {
 	case i == 0:
 		return curve[0]
 	case i <= last:
-		return between(curve[i-1], curve[i], bytes)
+		return onLine(curve[i-1], curve[i], bytes)
 	case last > 0 && curve[last-1].Bytes > 0:
-		return between(curve[last-1], curve[last], bytes)
+		return onLine(curve[last-1], curve[last], bytes)
 	}
-	return between(Row{SelfSave: curve[last].SelfSave}, curve[last], bytes)
+	return onLine(Row{SelfSave: curve[last].SelfSave}, curve[last], bytes)
 }
 
 func mean(curve []Row) Row {
@@ -134,7 +134,7 @@ func mean(curve []Row) Row {
 	return sum
 }
 
-func between(a, b Row, bytes int64) Row {
+func onLine(a, b Row, bytes int64) Row {
 	if a.Bytes == b.Bytes {
 		return b
 	}
@@ -155,12 +155,12 @@ const (
 	Load
 )
 
-// memory is how many measurements a mean remembers: more would keep it from following machines that
+// maxSamples is how many measurements a mean remembers: more would keep it from following machines that
 // change.
-const memory = 32
+const maxSamples = 32
 
-// alike is how much two sizes may differ to count as the same.
-const alike = 0.1
+// sizeTolerance is how much two sizes may differ to count as the same.
+const sizeTolerance = 0.1
 
 // Learn enters a measurement: where there was an estimate it takes its place, where there were
 // measurements it joins their mean.
@@ -173,15 +173,15 @@ func (t *Table) Learn(model, tier string, bytes int64, step Step, took time.Dura
 		mean, count = &row.Load, &row.Loads
 	}
 	*count++
-	*mean += (took - *mean) / time.Duration(min(*count, memory))
+	*mean += (took - *mean) / time.Duration(min(*count, maxSamples))
 	t.put(row)
 }
 
 // nearest is the row that a measurement is about: one of about the size, or a new one that takes
 // over what is known of its neighbours.
 func (t *Table) nearest(model, tier string, bytes int64) Row {
-	for _, row := range t.curves[place{model, tier}] {
-		if math.Abs(float64(row.Bytes-bytes)) <= alike*float64(bytes) {
+	for _, row := range t.curves[curveKey{model, tier}] {
+		if math.Abs(float64(row.Bytes-bytes)) <= sizeTolerance*float64(bytes) {
 			return row
 		}
 	}
@@ -191,20 +191,20 @@ func (t *Table) nearest(model, tier string, bytes int64) Row {
 }
 
 // For is the table as a scheduler asks it, for checkpoints that are kept on a tier.
-func (t *Table) For(tier string) scheduler.Costs { return asked{t, tier} }
+func (t *Table) For(tier string) scheduler.Costs { return tierCosts{t, tier} }
 
-type asked struct {
+type tierCosts struct {
 	table *Table
 	tier  string
 }
 
 // Save is what the table says of the GPUs that the job has.
-func (a asked) Save(j *scheduler.Job) time.Duration {
+func (a tierCosts) Save(j *scheduler.Job) time.Duration {
 	return a.table.Find(j.Model(), a.tier, Bytes(j, j.Placement())).Save
 }
 
 // Load is nothing for a job that never ran: there is no checkpoint of it.
-func (a asked) Load(j *scheduler.Job, on cluster.Placement) time.Duration {
+func (a tierCosts) Load(j *scheduler.Job, on cluster.Placement) time.Duration {
 	if _, ran := j.FirstStart(); !ran {
 		return 0
 	}
@@ -212,7 +212,7 @@ func (a asked) Load(j *scheduler.Job, on cluster.Placement) time.Duration {
 }
 
 // Lost is what a job has done since it last saved itself, or in all of its run.
-func (a asked) Lost(j *scheduler.Job, now time.Duration) time.Duration {
+func (a tierCosts) Lost(j *scheduler.Job, now time.Duration) time.Duration {
 	worked := j.Worked(now)
 	every := a.table.Find(j.Model(), a.tier, Bytes(j, j.Placement())).SelfSave
 	if every <= 0 {

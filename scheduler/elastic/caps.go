@@ -9,23 +9,23 @@ import (
 
 // caps are what users may hold, each together with all below him. A nil one bounds nobody.
 type caps struct {
-	names []string         // of the users with a cap
-	most  purses           // theirs
-	of    map[string][]int // by user, which caps bound him: his own and those of all above him, the nearest first
+	names  []string         // of the users with a cap
+	most   budgets          // theirs
+	byUser map[string][]int // by user, which caps bound him: his own and those of all above him, the nearest first
 }
 
-// purses is what is left of caps, in thousandths of GPUs.
-type purses []int
+// budgets is what is left of caps, in thousandths of GPUs.
+type budgets []int
 
 // capsOf finds the caps that bound some jobs.
 func capsOf(v scheduler.View, jobs []*scheduler.Job) *caps {
-	c, at := &caps{of: map[string][]int{}}, map[string]int{}
+	c, at := &caps{byUser: map[string][]int{}}, map[string]int{}
 	for _, j := range jobs {
-		if _, known := c.of[j.User()]; known {
+		if _, known := c.byUser[j.User()]; known {
 			continue
 		}
 		var bounds []int
-		for _, user := range upwards(j.User()) {
+		for _, user := range withAncestors(j.User()) {
 			most := v.User(user).Cap
 			if most == scheduler.Uncapped {
 				continue
@@ -37,13 +37,13 @@ func capsOf(v scheduler.View, jobs []*scheduler.Job) *caps {
 			}
 			bounds = append(bounds, i)
 		}
-		c.of[j.User()] = bounds
+		c.byUser[j.User()] = bounds
 	}
 	return c
 }
 
-// upwards is a user and all above him: a/b, then a.
-func upwards(user string) []string {
+// withAncestors is a user and all above him: a/b, then a.
+func withAncestors(user string) []string {
 	all := []string{user}
 	for i := strings.LastIndexByte(user, '/'); i > 0; i = strings.LastIndexByte(user[:i], '/') {
 		all = append(all, user[:i])
@@ -56,11 +56,11 @@ func (c *caps) bounds(j *scheduler.Job) []int {
 	if c == nil {
 		return nil
 	}
-	return c.of[j.User()]
+	return c.byUser[j.User()]
 }
 
 // has reports whether there is so much in each of some purses.
-func (p purses) has(which []int, thousandths int) bool {
+func (p budgets) has(which []int, thousandths int) bool {
 	for _, i := range which {
 		if p[i] < thousandths {
 			return false
@@ -69,8 +69,8 @@ func (p purses) has(which []int, thousandths int) bool {
 	return true
 }
 
-// take takes so much out of each; less than nothing puts it back.
-func (p purses) take(which []int, thousandths int) {
+// spend takes so much out of each; less than nothing puts it back.
+func (p budgets) spend(which []int, thousandths int) {
 	for _, i := range which {
 		p[i] -= thousandths
 	}

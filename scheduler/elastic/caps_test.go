@@ -34,7 +34,7 @@ func TestSharedOutWithinCaps(t *testing.T) {
 		}
 		given := map[string]int{}
 		for _, a := range policy.Allocate(v) {
-			for _, user := range upwards(a.Job.User()) {
+			for _, user := range withAncestors(a.Job.User()) {
 				given[user] += a.GPUs
 			}
 		}

@@ -18,24 +18,24 @@ type sample struct {
 	seconds float64
 }
 
-// fit finds the curve without negative terms of the least squared relative error. With three terms
+// fitCurve finds the curve without negative terms of the least squared relative error. With three terms
 // there are eight choices of which may be positive: it solves for each and takes the best whose
 // solution has no negative one.
-func fit(samples []sample) Curve {
+func fitCurve(samples []sample) Curve {
 	best, least := Curve{}, math.Inf(1)
 	for choice := 1; choice < 8; choice++ {
 		c, ok := solve(samples, choice)
 		if !ok {
 			continue
 		}
-		if e := c.off(samples); e < least*(1-1e-9) {
+		if e := c.squaredError(samples); e < least*(1-1e-9) {
 			best, least = c, e
 		}
 	}
 	return best
 }
 
-func (c Curve) off(samples []sample) float64 {
+func (c Curve) squaredError(samples []sample) float64 {
 	sum := 0.0
 	for _, s := range samples {
 		e := c.Seconds(s.gpus)/s.seconds - 1

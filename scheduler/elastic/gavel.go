@@ -29,8 +29,8 @@ type Gavel struct {
 	now      time.Duration // of the last call
 	accounts map[cluster.JobID]*account
 
-	caps      *caps              // at the last call
-	target    map[kind][]float64 // by type
+	caps      *caps                  // at the last call
+	target    map[jobClass][]float64 // by type
 	targetFor string
 }
 
@@ -41,8 +41,8 @@ type account struct {
 	had   map[string]float64
 }
 
-// kind is what jobs must have in common to be in one group.
-type kind struct {
+// jobClass is what jobs must have in common to be in one group.
+type jobClass struct {
 	model       string
 	gpus        int
 	gpuType     string
@@ -53,8 +53,8 @@ type kind struct {
 	share  int
 }
 
-func (g *Gavel) kindOf(j *scheduler.Job) kind {
-	k := kind{model: j.Model(), gpus: j.GPUs(), gpuType: j.OwnGPUType(), memoryBytes: j.GPUMemoryBytes()}
+func (g *Gavel) classOf(j *scheduler.Job) jobClass {
+	k := jobClass{model: j.Model(), gpus: j.GPUs(), gpuType: j.OwnGPUType(), memoryBytes: j.GPUMemoryBytes()}
 	if bounds := g.caps.bounds(j); len(bounds) > 0 {
 		k.capped, k.share = g.caps.names[bounds[0]], j.Share()
 	}
@@ -71,11 +71,11 @@ const negligible = 1e-6
 
 // Allocate gives GPUs out. See scheduler.Allocator.
 func (g *Gavel) Allocate(v scheduler.View) []scheduler.Allocation {
-	jobs, room := active(v), roomOf(v)
+	jobs, room := active(v), newSupply(v)
 	types := room.types()
 	g.caps = room.caps
-	g.settle(v, jobs)
-	g.aim(v, jobs, room, types)
+	g.accrue(v, jobs)
+	g.updateTarget(v, jobs, room, types)
 	var pairs []pair
 	for _, j := range jobs {
 		a := g.accounts[j.ID()]
@@ -96,8 +96,8 @@ func (g *Gavel) Allocate(v scheduler.View) []scheduler.Allocation {
 	return out
 }
 
-// settle enters what has happened since the last call, and forgets jobs that are gone.
-func (g *Gavel) settle(v scheduler.View, jobs []*scheduler.Job) {
+// accrue enters what has happened since the last call, and forgets jobs that are gone.
+func (g *Gavel) accrue(v scheduler.View, jobs []*scheduler.Job) {
 	before := g.accounts
 	g.accounts = make(map[cluster.JobID]*account, len(jobs))
 	for _, j := range jobs {
@@ -128,18 +128,18 @@ func runsOn(v scheduler.View, j *scheduler.Job) string {
 	return v.Nodes()[j.Placement()[0].Node].GPUType
 }
 
-// aim works the target out, unless it is the same as before.
-func (g *Gavel) aim(v scheduler.View, jobs []*scheduler.Job, room *room, types []string) {
-	counts := map[kind]int{}
-	var kinds []kind
-	example := map[kind]*scheduler.Job{}
+// updateTarget works the target out, unless it is the same as before.
+func (g *Gavel) updateTarget(v scheduler.View, jobs []*scheduler.Job, room *supply, types []string) {
+	counts := map[jobClass]int{}
+	var kinds []jobClass
+	example := map[jobClass]*scheduler.Job{}
 	for _, j := range jobs {
-		k := g.kindOf(j)
+		k := g.classOf(j)
 		if counts[k]++; counts[k] == 1 {
 			kinds, example[k] = append(kinds, k), j
 		}
 	}
-	slices.SortFunc(kinds, func(a, b kind) int {
+	slices.SortFunc(kinds, func(a, b jobClass) int {
 		return cmp.Or(
 			cmp.Compare(a.model, b.model),
 			cmp.Compare(a.gpus, b.gpus),
@@ -162,7 +162,7 @@ func (g *Gavel) aim(v scheduler.View, jobs []*scheduler.Job, room *room, types [
 	if question == g.targetFor {
 		return
 	}
-	g.target, g.targetFor = map[kind][]float64{}, question
+	g.target, g.targetFor = map[jobClass][]float64{}, question
 	for i, shares := range maxmin(groups, capacity, g.bounds(kinds, example)...) {
 		for t := range shares {
 			if groups[i].rate[t] == 0 || capacity[t] < groups[i].gpus {
@@ -174,7 +174,7 @@ func (g *Gavel) aim(v scheduler.View, jobs []*scheduler.Job, room *room, types [
 }
 
 // bounds are what users may hold, as the target takes it.
-func (g *Gavel) bounds(kinds []kind, example map[kind]*scheduler.Job) []bound {
+func (g *Gavel) bounds(kinds []jobClass, example map[jobClass]*scheduler.Job) []bound {
 	bounds := make([]bound, len(g.caps.names))
 	for i := range bounds {
 		bounds[i] = bound{float64(g.caps.most[i]) / cluster.WholeGPU, make([]float64, len(kinds))}
@@ -189,7 +189,7 @@ func (g *Gavel) bounds(kinds []kind, example map[kind]*scheduler.Job) []bound {
 
 // share is what a job is to have of a type; able is false where it cannot run there.
 func (g *Gavel) share(j *scheduler.Job, t int) (share float64, able bool) {
-	share = g.target[g.kindOf(j)][t]
+	share = g.target[g.classOf(j)][t]
 	if share < negligible {
 		share = 0
 	}

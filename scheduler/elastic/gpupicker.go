@@ -2,15 +2,15 @@ package elastic
 
 import "github.com/phos-gpu/phos/cluster"
 
-// hands picks GPUs of nodes out of those that nobody holds.
-type hands struct {
+// gpuPicker picks GPUs of nodes out of those that nobody holds.
+type gpuPicker struct {
 	held []uint64 // by node, a bit for each GPU
 }
 
-func newHands(nodes int) *hands { return &hands{make([]uint64, nodes)} }
+func newGPUPicker(nodes int) *gpuPicker { return &gpuPicker{make([]uint64, nodes)} }
 
-// hold keeps a GPU from being picked; false where it is held already, by a job that shares it.
-func (h *hands) hold(gpu cluster.GPU) bool {
+// take keeps a GPU from being picked; false where it is held already, by a job that shares it.
+func (h *gpuPicker) take(gpu cluster.GPU) bool {
 	bit := uint64(1) << gpu.Index
 	if h.held[gpu.Node]&bit != 0 {
 		return false
@@ -19,14 +19,14 @@ func (h *hands) hold(gpu cluster.GPU) bool {
 	return true
 }
 
-func (h *hands) drop(gpu cluster.GPU) { h.held[gpu.Node] &^= 1 << gpu.Index }
+func (h *gpuPicker) release(gpu cluster.GPU) { h.held[gpu.Node] &^= 1 << gpu.Index }
 
 // pick takes GPUs, of each node those of the lowest indices. There must be so many.
-func (h *hands) pick(r row) cluster.Placement {
+func (h *gpuPicker) pick(r row) cluster.Placement {
 	var on cluster.Placement
 	for node, n := range r {
 		for index := int32(0); n > 0; index++ {
-			if gpu := (cluster.GPU{Node: cluster.NodeID(node), Index: index}); h.hold(gpu) {
+			if gpu := (cluster.GPU{Node: cluster.NodeID(node), Index: index}); h.take(gpu) {
 				on = append(on, gpu)
 				n--
 			}

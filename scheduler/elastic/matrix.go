@@ -35,7 +35,7 @@ func (r row) equal(other row) bool { return slices.Equal(r, other) }
 type matrix struct {
 	nodes []int // GPUs
 	jobs  []*entry
-	caps  purses
+	caps  budgets
 }
 
 // entry is a job.
@@ -53,32 +53,32 @@ func (e *entry) usable(node int) bool { return e.barred == nil || !e.barred[node
 
 // state is a matrix filled in.
 type state struct {
-	m      *matrix
-	rows   []row
-	free   []int // GPUs, by node
-	wide   []int // the job of several nodes that is on a node, or -1
-	left   purses
-	misfit []float64
-	sum    float64 // of misfits
+	m        *matrix
+	rows     []row
+	free     []int // GPUs, by node
+	spanning []int // the job of several nodes that is on a node, or -1
+	left     budgets
+	costs    []float64
+	sum      float64 // of misfits
 
 	// What the search writes into, again and again.
-	try   row
-	steps []step
+	scratch row
+	steps   []step
 }
 
-func (m *matrix) empty() *state {
+func (m *matrix) newState() *state {
 	s := &state{
-		m:      m,
-		rows:   make([]row, len(m.jobs)),
-		free:   slices.Clone(m.nodes),
-		misfit: make([]float64, len(m.jobs)),
-		try:    make(row, len(m.nodes)),
+		m:       m,
+		rows:    make([]row, len(m.jobs)),
+		free:    slices.Clone(m.nodes),
+		costs:   make([]float64, len(m.jobs)),
+		scratch: make(row, len(m.nodes)),
 	}
-	s.wide, s.left = slices.Repeat([]int{-1}, len(m.nodes)), slices.Clone(m.caps)
+	s.spanning, s.left = slices.Repeat([]int{-1}, len(m.nodes)), slices.Clone(m.caps)
 	for i := range s.rows {
 		s.rows[i] = make(row, len(m.nodes))
-		s.misfit[i] = m.jobs[i].misfit(s.rows[i])
-		s.sum += s.misfit[i]
+		s.costs[i] = m.jobs[i].cost(s.rows[i])
+		s.sum += s.costs[i]
 	}
 	return s
 }
@@ -90,7 +90,7 @@ func (s *state) fits(job int, r row) bool {
 		return false
 	}
 	for node, n := range r {
-		if n > 0 && (n > s.free[node] || !e.usable(node) || (spans > 1 && s.wide[node] >= 0)) {
+		if n > 0 && (n > s.free[node] || !e.usable(node) || (spans > 1 && s.spanning[node] >= 0)) {
 			return false
 		}
 	}
@@ -103,33 +103,33 @@ func (s *state) set(job int, r row) {
 	for node, n := range r {
 		s.free[node] -= n
 		if wide && n > 0 {
-			s.wide[node] = job
+			s.spanning[node] = job
 		}
 	}
 	e := s.m.jobs[job]
-	s.left.take(e.bounds, r.gpus()*e.share)
+	s.left.spend(e.bounds, r.gpus()*e.share)
 	copy(s.rows[job], r)
 	s.score(job)
 }
 
-// clear takes everything from a job.
-func (s *state) clear(job int) {
+// remove takes everything from a job.
+func (s *state) remove(job int) {
 	e := s.m.jobs[job]
-	s.left.take(e.bounds, -s.rows[job].gpus()*e.share)
+	s.left.spend(e.bounds, -s.rows[job].gpus()*e.share)
 	for node, n := range s.rows[job] {
 		s.free[node] += n
 		s.rows[job][node] = 0
-		if s.wide[node] == job {
-			s.wide[node] = -1
+		if s.spanning[node] == job {
+			s.spanning[node] = -1
 		}
 	}
 	s.score(job)
 }
 
 func (s *state) score(job int) {
-	s.sum -= s.misfit[job]
-	s.misfit[job] = s.m.jobs[job].misfit(s.rows[job])
-	s.sum += s.misfit[job]
+	s.sum -= s.costs[job]
+	s.costs[job] = s.m.jobs[job].cost(s.rows[job])
+	s.sum += s.costs[job]
 }
 
 // place finds a row of so many GPUs for a job that has nothing: the one that it has now if that is
@@ -155,16 +155,16 @@ func (s *state) place(job, gpus int, r row) bool {
 		r[best] = gpus
 		return true
 	}
-	return s.widen(job, gpus, r)
+	return s.spreadOver(job, gpus, r)
 }
 
-// widen goes over several nodes, those with most free GPUs first.
-func (s *state) widen(job, gpus int, r row) bool {
+// spreadOver goes over several nodes, those with most free GPUs first.
+func (s *state) spreadOver(job, gpus int, r row) bool {
 	e := s.m.jobs[job]
 	for range polluxNodes {
 		best := -1
 		for node, free := range s.free {
-			if r[node] == 0 && free > 0 && s.wide[node] < 0 && e.usable(node) && (best < 0 || free > s.free[best]) {
+			if r[node] == 0 && free > 0 && s.spanning[node] < 0 && e.usable(node) && (best < 0 || free > s.free[best]) {
 				best = node
 			}
 		}

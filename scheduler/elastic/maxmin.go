@@ -13,8 +13,8 @@ type bound struct {
 	of   []float64 // by group, how many GPUs each of its jobs counts as; none where the bound is not for it
 }
 
-// frozen is what counts as a price: the prices of the groups that hold a level down add up to 1.
-const frozen = 1e-7
+// minPrice is what counts as a price: the prices of the groups that hold a level down add up to 1.
+const minPrice = 1e-7
 
 // maxmin is Gavel's allocation (§4.1): for each group and type, the share of its time that each of
 // its jobs is to run there. The least of all jobs' throughputs is as large as may be, each measured
@@ -23,10 +23,10 @@ const frozen = 1e-7
 // a price in the solution could get more only at the expense of a job that has as little: they stay
 // what they are.
 func maxmin(groups []group, capacity []float64, bounds ...bound) [][]float64 {
-	l := newLevels(groups, capacity)
+	l := newWaterfill(groups, capacity)
 	l.bounds = bounds
 	var x []float64
-	for l.open > 0 {
+	for l.rising > 0 {
 		solution, price, ok := l.program().solve()
 		if !ok {
 			break // rounding: what the last level came to stands
@@ -46,8 +46,8 @@ func maxmin(groups []group, capacity []float64, bounds ...bound) [][]float64 {
 	return shares
 }
 
-// levels is how far the water has risen.
-type levels struct {
+// waterfill is how far the water has risen.
+type waterfill struct {
 	groups    []group
 	capacity  []float64
 	bounds    []bound
@@ -55,11 +55,11 @@ type levels struct {
 	variable  [][]int     // by group and type; -1 where a job cannot run
 	variables int
 	fixed     []float64 // by group; -1 as long as it rises
-	open      int       // groups that rise
+	rising    int       // groups that rise
 }
 
-func newLevels(groups []group, capacity []float64) *levels {
-	l := &levels{groups: groups, capacity: capacity, fixed: make([]float64, len(groups))}
+func newWaterfill(groups []group, capacity []float64) *waterfill {
+	l := &waterfill{groups: groups, capacity: capacity, fixed: make([]float64, len(groups))}
 	for g, group := range groups {
 		equal := 0.0
 		total := 0.0
@@ -78,7 +78,7 @@ func newLevels(groups []group, capacity []float64) *levels {
 			}
 		}
 		if l.fixed[g] < 0 {
-			l.open++
+			l.rising++
 		}
 		l.worth, l.variable = append(l.worth, worth), append(l.variable, variable)
 	}
@@ -87,7 +87,7 @@ func newLevels(groups []group, capacity []float64) *levels {
 
 // program is the next level: a row for each group, then one for each group's time, then one for
 // each type and each bound.
-func (l *levels) program() *program {
+func (l *waterfill) program() *program {
 	n := l.variables + 1
 	p := &program{gain: make([]float64, n)}
 	p.gain[n-1] = 1
@@ -138,16 +138,16 @@ func (l *levels) program() *program {
 }
 
 // freeze keeps the groups that held the level down at it; all of them if rounding leaves none.
-func (l *levels) freeze(level float64, price []float64) {
-	before := l.open
-	for _, least := range []float64{frozen, -1} {
+func (l *waterfill) freeze(level float64, price []float64) {
+	before := l.rising
+	for _, least := range []float64{minPrice, -1} {
 		for g := range l.groups {
 			if l.fixed[g] < 0 && price[g] > least {
 				l.fixed[g] = level * (1 - eps)
-				l.open--
+				l.rising--
 			}
 		}
-		if l.open < before {
+		if l.rising < before {
 			return
 		}
 	}

@@ -129,7 +129,7 @@ func TestSimplexAgainstAllCorners(t *testing.T) {
 
 // worths are what each group has against an equal share.
 func worths(groups []group, capacity []float64, x [][]float64) []float64 {
-	l := newLevels(groups, capacity)
+	l := newWaterfill(groups, capacity)
 	out := make([]float64, len(groups))
 	for g := range groups {
 		out[g] = dot(l.worth[g], x[g])
@@ -140,7 +140,7 @@ func worths(groups []group, capacity []float64, x [][]float64) []float64 {
 // more is the most that one group could have if none of those that have no more than it lost
 // anything, by looking at every corner.
 func more(groups []group, capacity []float64, has []float64, g int) (float64, bool) {
-	l := newLevels(groups, capacity)
+	l := newWaterfill(groups, capacity)
 	p := l.program()
 	out := &program{gain: make([]float64, l.variables)}
 	for t, i := range l.variable[g] {

@@ -43,7 +43,7 @@ type claim struct {
 	job          *scheduler.Job
 	gpuType      string
 	fewest, most int
-	left         float64 // seconds that remain on a GPU count that takes Curve 1 second
+	work         float64 // seconds that remain on a GPU count that takes Curve 1 second
 	curve        Curve
 	model        *throughput.Model
 
@@ -54,13 +54,13 @@ type claim struct {
 
 // Allocate gives GPUs out. See scheduler.Allocator.
 func (o *Optimus) Allocate(v scheduler.View) []scheduler.Allocation {
-	room := roomOf(v)
+	room := newSupply(v)
 	var claims []*claim
 	for _, j := range active(v) {
-		claims = append(claims, o.claim(v, j, room.largest))
+		claims = append(claims, o.newClaim(v, j, room.largest))
 	}
 	packer := newPacker(v, room)
-	share(claims, room)
+	giveOut(claims, room)
 	packer.pack(claims)
 	var out []scheduler.Allocation
 	for _, c := range claims {
@@ -71,15 +71,15 @@ func (o *Optimus) Allocate(v scheduler.View) []scheduler.Allocation {
 	return out
 }
 
-func (o *Optimus) claim(v scheduler.View, j *scheduler.Job, node int) *claim {
+func (o *Optimus) newClaim(v scheduler.View, j *scheduler.Job, node int) *claim {
 	c := &claim{job: j, gpuType: j.OwnGPUType(), model: o.table.Model(j.Model())}
 	c.fewest, c.most = bounds(j)
-	c.curve = o.curve(c.model, max(1, node), max(c.most, j.Asked()))
+	c.curve = o.curve(c.model, max(1, node), max(c.most, j.RequestedGPUs()))
 	remaining := j.Remaining(v.Now())
 	if remaining == 0 {
 		remaining = j.Estimate() / 10
 	}
-	c.left = remaining.Seconds() / c.curve.Seconds(j.Asked())
+	c.work = remaining.Seconds() / c.curve.Seconds(j.RequestedGPUs())
 	return c
 }
 
@@ -93,19 +93,19 @@ func (o *Optimus) curve(m *throughput.Model, node, most int) Curve {
 	for n := 1; n <= key.most; n *= 2 {
 		samples = append(samples, sample{n, m.Batch / m.Rate(throughput.Nodes(n, node), n)})
 	}
-	o.curves[key] = fit(samples)
+	o.curves[key] = fitCurve(samples)
 	return o.curves[key]
 }
 
-// share gives out what there is.
-func share(claims []*claim, room *room) {
+// giveOut gives out what there is.
+func giveOut(claims []*claim, room *supply) {
 	order := slices.Clone(claims)
-	slices.SortStableFunc(order, func(a, b *claim) int { return cmp.Compare(a.on(a.fewest), b.on(b.fewest)) })
+	slices.SortStableFunc(order, func(a, b *claim) int { return cmp.Compare(a.remainingOn(a.fewest), b.remainingOn(b.fewest)) })
 	var growing gains
 	for _, c := range order {
 		if room.take(c.job, c.gpuType, c.fewest) {
 			c.gpus = c.fewest
-			growing.enter(c)
+			growing.add(c)
 		}
 	}
 	heap.Init(&growing)
@@ -124,12 +124,12 @@ func share(claims []*claim, room *room) {
 	}
 }
 
-// on is how long the job has to run on so many GPUs, in seconds.
-func (c *claim) on(gpus int) float64 { return c.left * c.curve.Seconds(gpus) }
+// remainingOn is how long the job has to run on so many GPUs, in seconds.
+func (c *claim) remainingOn(gpus int) float64 { return c.work * c.curve.Seconds(gpus) }
 
 // grow works out what one more GPU gains; false where nothing.
 func (c *claim) grow() bool {
-	c.gain = c.on(c.gpus) - c.on(c.gpus+1)
+	c.gain = c.remainingOn(c.gpus) - c.remainingOn(c.gpus+1)
 	return c.gpus < c.most && c.gain > 0
 }
 
@@ -137,7 +137,7 @@ func (c *claim) grow() bool {
 // one of the smaller number.
 type gains []*claim
 
-func (g *gains) enter(c *claim) {
+func (g *gains) add(c *claim) {
 	if c.grow() {
 		*g = append(*g, c)
 	}

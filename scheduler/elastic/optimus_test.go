@@ -27,7 +27,7 @@ func cheapest(claims []*claim, total int, typed map[string]int) float64 {
 			}
 			typed[c.gpuType] -= gpus
 		}
-		best = min(best, c.on(gpus)+cheapest(claims[1:], total-gpus, typed))
+		best = min(best, c.remainingOn(gpus)+cheapest(claims[1:], total-gpus, typed))
 		if c.gpuType != "" {
 			typed[c.gpuType] += gpus
 		}
@@ -44,7 +44,7 @@ func TestOptimusIsTheBestThereIs(t *testing.T) {
 		for range 1 + random.IntN(4) {
 			c := &claim{
 				fewest: 1,
-				left:   random.Float64() * 100,
+				work:   random.Float64() * 100,
 				curve:  Curve{random.Float64(), random.Float64() / 2, random.Float64() / 50},
 			}
 			c.most = c.fewest + random.IntN(8)
@@ -57,10 +57,10 @@ func TestOptimusIsTheBestThereIs(t *testing.T) {
 			continue
 		}
 		want := cheapest(claims, total, typed)
-		share(claims, &room{total: total, byType: typed})
+		giveOut(claims, &supply{total: total, byType: typed})
 		got := 0.0
 		for _, c := range claims {
-			got += c.on(c.gpus)
+			got += c.remainingOn(c.gpus)
 		}
 		// The greedy stops where a job gains nothing, trying all does as well: both mean the same sum.
 		if math.Abs(got-want) > 1e-9*want {

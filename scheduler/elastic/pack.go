@@ -11,13 +11,13 @@ import (
 // packer puts jobs on nodes, each on as few as there are room on (Optimus, §4.2: gradients travel
 // between nodes, so the fewest are the fastest).
 type packer struct {
-	nodes []cluster.Node
-	free  []int // by node
-	hands *hands
+	nodes  []cluster.Node
+	free   []int // by node
+	picker *gpuPicker
 }
 
-func newPacker(v scheduler.View, room *room) *packer {
-	return &packer{v.Nodes(), slices.Clone(room.nodes), newHands(len(room.nodes))}
+func newPacker(v scheduler.View, room *supply) *packer {
+	return &packer{v.Nodes(), slices.Clone(room.nodes), newGPUPicker(len(room.nodes))}
 }
 
 // pack finds GPUs for all claims. Who has as many as he is to have stays, unless he comes together
@@ -105,12 +105,12 @@ func (p *packer) take(r row) cluster.Placement {
 	for node, n := range r {
 		p.free[node] -= n
 	}
-	return p.hands.pick(r)
+	return p.picker.pick(r)
 }
 
 func (p *packer) hold(on cluster.Placement) {
 	for _, gpu := range on {
-		if p.hands.hold(gpu) {
+		if p.picker.take(gpu) {
 			p.free[gpu.Node]--
 		}
 	}
@@ -118,7 +118,7 @@ func (p *packer) hold(on cluster.Placement) {
 
 func (p *packer) release(on cluster.Placement) {
 	for _, gpu := range on {
-		p.hands.drop(gpu)
+		p.picker.release(gpu)
 		p.free[gpu.Node]++
 	}
 }

@@ -1,11 +1,11 @@
 package elastic
 
-// patience is how many pivots the steepest column is taken for; after them Bland's rule, which
+// maxSteepest is how many pivots the steepest column is taken for; after them Bland's rule, which
 // never goes round in a circle.
-const patience = 2000
+const maxSteepest = 2000
 
-// climb pivots as long as there is something to gain.
-func (t *tableau) climb() {
+// maximize pivots as long as there is something to gain.
+func (t *tableau) maximize() {
 	for t.pivots = 0; ; t.pivots++ {
 		col := t.entering()
 		if col < 0 {
@@ -29,7 +29,7 @@ func (t *tableau) entering() int {
 		switch {
 		case best < 0:
 			best = col
-		case t.pivots >= patience:
+		case t.pivots >= maxSteepest:
 			if t.nonbasic[col] < t.nonbasic[best] {
 				best = col
 			}

@@ -75,7 +75,7 @@ func (p *Pollux) remember(jobs []*scheduler.Job) {
 
 // matrix is what there is to decide.
 func (p *Pollux) matrix(v scheduler.View, jobs []*scheduler.Job) *matrix {
-	room := roomOf(v)
+	room := newSupply(v)
 	m := &matrix{nodes: room.nodes, caps: room.caps.most}
 	for _, j := range jobs {
 		m.jobs = append(m.jobs, p.entry(v, j, room, len(jobs)))
@@ -84,7 +84,7 @@ func (p *Pollux) matrix(v scheduler.View, jobs []*scheduler.Job) *matrix {
 }
 
 // entry is a job with all that its fitness takes.
-func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, room *room, jobs int) *entry {
+func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, room *supply, jobs int) *entry {
 	e := &entry{
 		base:    make(row, len(room.nodes)),
 		barred:  barred(v, j),

@@ -22,7 +22,7 @@ func TestRestartPenaltyByHand(t *testing.T) {
 
 // filled is a state with given rows.
 func (m *matrix) filled(rows ...row) *state {
-	s := m.empty()
+	s := m.newState()
 	for job, r := range rows {
 		if r.gpus() > 0 {
 			s.set(job, r)
@@ -43,8 +43,8 @@ func TestFitnessByHand(t *testing.T) {
 	near(t, "as it is, and two", m.filled(row{1, 0}, row{0, 2}).fitness(), 2/(1+1.0/2))
 	near(t, "moved", m.filled(row{0, 1}, row{2, 0}).fitness(), 2/(1/0.5+1.0/2))
 	near(t, "on two nodes", m.filled(row{1, 0}, row{1, 1}).fitness(), 2/(1+1/1.0))
-	near(t, "nothing for one", m.filled(row{1, 0}, row{0, 0}).fitness(), 2/(1+1/worst))
-	near(t, "nothing for both", m.empty().fitness(), worst)
+	near(t, "nothing for one", m.filled(row{1, 0}, row{0, 0}).fitness(), 2/(1+1/minSpeedup))
+	near(t, "nothing for both", m.newState().fitness(), minSpeedup)
 }
 
 // unlawful is what is wrong with rows by the rules, written down once more.
@@ -79,7 +79,7 @@ func unlawful(m *matrix, rows []row) string {
 
 // exhaust is the best fitness of all matrices that there may be.
 func exhaust(m *matrix) float64 {
-	best, s := 0.0, m.empty()
+	best, s := 0.0, m.newState()
 	var fill func(job, node int, r row)
 	fill = func(job, node int, r row) {
 		switch {
@@ -91,7 +91,7 @@ func exhaust(m *matrix) float64 {
 			} else if s.fits(job, r) {
 				s.set(job, r)
 				fill(job+1, 0, make(row, len(m.nodes)))
-				s.clear(job)
+				s.remove(job)
 			}
 		default:
 			for r[node] = 0; r[node] <= s.free[node]; r[node]++ {
@@ -179,7 +179,7 @@ func TestPolluxSearchKeepsTheRulesOnManyNodes(t *testing.T) {
 		if what := unlawful(m, rows); what != "" {
 			t.Fatalf("problem %d: %s", seed, what)
 		}
-		kept := m.empty()
+		kept := m.newState()
 		for job, e := range m.jobs {
 			if e.base.gpus() > 0 {
 				kept.set(job, e.base)

@@ -31,11 +31,11 @@ func priority(share, due, had float64) float64 {
 
 // round chooses who runs where: the pair of the highest priority first, each job once, as long as
 // there are GPUs. Of equal ones, who runs there already goes on; then the larger share goes first.
-func round(pairs []pair, room *room) []pair {
+func round(pairs []pair, room *supply) []pair {
 	slices.SortStableFunc(pairs, func(a, b pair) int {
 		return cmp.Or(
 			cmp.Compare(b.priority, a.priority),
-			prefer(a.runs, b.runs),
+			trueFirst(a.runs, b.runs),
 			cmp.Compare(b.share, a.share),
 			cmp.Compare(a.job.ID(), b.job.ID()),
 		)
@@ -51,7 +51,7 @@ func round(pairs []pair, room *room) []pair {
 	return out
 }
 
-func prefer(a, b bool) int {
+func trueFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0

@@ -31,7 +31,7 @@ func (p *program) solve() (x, price []float64, ok bool) {
 		return nil, nil, false
 	}
 	t.objective(p.gain)
-	t.climb()
+	t.maximize()
 	n, m := len(p.gain), len(p.rows)
 	x, price = make([]float64, n), make([]float64, m)
 	for row, v := range t.basic {
@@ -80,27 +80,27 @@ func (t *tableau) feasible() bool {
 	if m > 0 && t.a[lowest][right] < 0 {
 		t.a[m][right-1] = -1
 		t.pivot(lowest, right-1)
-		t.climb()
+		t.maximize()
 		if -t.a[m][right] < -eps {
 			return false
 		}
 		for row, v := range t.basic {
 			if v == artificial {
-				t.pivot(row, t.largest(row))
+				t.pivot(row, t.largestColumn(row))
 			}
 		}
 	}
 	for col, v := range t.nonbasic {
 		if v == artificial {
-			t.drop(col)
+			t.dropColumn(col)
 			break
 		}
 	}
 	return true
 }
 
-// largest is the column with the largest coefficient of a row.
-func (t *tableau) largest(row int) int {
+// largestColumn is the column with the largest coefficient of a row.
+func (t *tableau) largestColumn(row int) int {
 	best := 0
 	for col := range t.nonbasic {
 		if math.Abs(t.a[row][col]) > math.Abs(t.a[row][best]) {
@@ -110,7 +110,7 @@ func (t *tableau) largest(row int) int {
 	return best
 }
 
-func (t *tableau) drop(col int) {
+func (t *tableau) dropColumn(col int) {
 	for row := range t.a {
 		t.a[row] = append(t.a[row][:col], t.a[row][col+1:]...)
 	}

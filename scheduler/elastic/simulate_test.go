@@ -287,7 +287,7 @@ func TestSimulatedWithFailingNodes(t *testing.T) {
 					}
 				}
 			}
-			if room := roomOf(e); room.total != int(e.Capacity().GPUs) {
+			if room := newSupply(e); room.total != int(e.Capacity().GPUs) {
 				t.Fatalf("%s: there are %d GPUs, and %g open", name, room.total, e.Capacity().GPUs)
 			}
 		}

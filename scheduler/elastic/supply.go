@@ -8,21 +8,21 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// room is what there is to give out: what is free and what running jobs have, as if all of them
+// supply is what there is to give out: what is free and what running jobs have, as if all of them
 // were stopped.
-type room struct {
+type supply struct {
 	nodes   []int          // GPUs, by node; none on those that take no jobs
 	byType  map[string]int // GPUs
 	total   int
 	largest int // the most that a node has
 	caps    *caps
-	left    purses // of these
+	left    budgets // of these
 }
 
-// roomOf counts it.
-func roomOf(v scheduler.View) *room {
+// newSupply counts it.
+func newSupply(v scheduler.View) *supply {
 	nodes := v.Nodes()
-	r := &room{nodes: make([]int, len(nodes)), byType: map[string]int{}, caps: capsOf(v, active(v))}
+	r := &supply{nodes: make([]int, len(nodes)), byType: map[string]int{}, caps: capsOf(v, active(v))}
 	r.left = slices.Clone(r.caps.most)
 	for i := range nodes {
 		r.nodes[i] = v.Free().On(nodes[i].ID)
@@ -51,7 +51,7 @@ func roomOf(v scheduler.View) *room {
 }
 
 // types are the types of GPU that there are, in order.
-func (r *room) types() []string {
+func (r *supply) types() []string {
 	var types []string
 	for gpuType, gpus := range r.byType {
 		if gpus > 0 {
@@ -64,12 +64,12 @@ func (r *room) types() []string {
 
 // take gives a job so many GPUs of a type, of whatever type where it is empty; false where there
 // are not so many, or its user may not have them.
-func (r *room) take(j *scheduler.Job, gpuType string, gpus int) bool {
+func (r *supply) take(j *scheduler.Job, gpuType string, gpus int) bool {
 	which, cost := r.caps.bounds(j), gpus*j.Share()
 	if gpus > r.total || (gpuType != "" && gpus > r.byType[gpuType]) || !r.left.has(which, cost) {
 		return false
 	}
-	r.left.take(which, cost)
+	r.left.spend(which, cost)
 	r.total -= gpus
 	if gpuType != "" {
 		r.byType[gpuType] -= gpus

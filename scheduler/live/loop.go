@@ -26,8 +26,8 @@ type Loop struct {
 	Report func(error)
 }
 
-// most is how many events are told to the engine at once, at the most.
-const most = 1024
+// maxBatch is how many events are told to the engine at once, at the most.
+const maxBatch = 1024
 
 // Run works until the context ends or the executor cannot go on, and says why. What runs then, runs
 // on.
@@ -77,12 +77,12 @@ func (l *Loop) wait(
 		}
 		batch = append(batch, ev)
 	}
-	return l.more(events, batch), nil
+	return l.drainEvents(events, batch), nil
 }
 
-// more adds what has happened meanwhile, without waiting for it.
-func (l *Loop) more(events <-chan scheduler.Event, batch []scheduler.Event) []scheduler.Event {
-	for len(batch) < most {
+// drainEvents adds what has happened meanwhile, without waiting for it.
+func (l *Loop) drainEvents(events <-chan scheduler.Event, batch []scheduler.Event) []scheduler.Event {
+	for len(batch) < maxBatch {
 		select {
 		case ev, open := <-events:
 			if !open {

@@ -28,11 +28,11 @@ func Aging(of scheduler.Orderer, bound time.Duration) (scheduler.Preemptive, err
 	return aging{of, bound}, nil
 }
 
-// Turn is how long a job that has waited too long keeps its place at least.
-const Turn = time.Minute
+// MinTurn is how long a job that has waited too long keeps its place at least.
+const MinTurn = time.Minute
 
 type aging struct {
-	of    scheduler.Orderer
+	base  scheduler.Orderer
 	bound time.Duration
 }
 
@@ -40,15 +40,15 @@ type aging struct {
 func (a aging) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
 	now, waited := v.Now(), j.Waited(v.Now())
 	if j.Phase() == scheduler.Running {
-		if until := j.Works() + max(a.bound, Turn); waited >= a.bound && now < until {
+		if until := j.WorksFrom() + max(a.bound, MinTurn); waited >= a.bound && now < until {
 			return scheduler.Rank{Tier: math.MinInt, Value: (j.Since() - waited).Seconds(), Until: until}
 		}
-		return a.of.Rank(v, j)
+		return a.base.Rank(v, j)
 	}
 	if waited >= a.bound {
 		return scheduler.Rank{Tier: math.MinInt, Value: (now - waited).Seconds()}
 	}
-	rank := a.of.Rank(v, j)
+	rank := a.base.Rank(v, j)
 	if old := now - waited + a.bound; rank.Until == 0 || old < rank.Until {
 		rank.Until = old
 	}
@@ -56,4 +56,4 @@ func (a aging) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
 }
 
 // Preempts is as the other order does.
-func (a aging) Preempts() bool { return preempts(a.of) }
+func (a aging) Preempts() bool { return preempts(a.base) }

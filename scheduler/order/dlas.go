@@ -52,7 +52,7 @@ func (d DLAS) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
 	}
 	if running && rank.Tier < len(d.Limits) {
 		left := float64(d.Limits[rank.Tier]-served) / rate
-		rank.Until = max(now, j.Works()) + time.Duration(math.Ceil(left))
+		rank.Until = max(now, j.WorksFrom()) + time.Duration(math.Ceil(left))
 	}
 	return rank
 }

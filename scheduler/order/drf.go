@@ -16,7 +16,7 @@ type DRF struct {
 
 // Rank orders the jobs of one user.
 func (d DRF) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
-	return within(d.Within).Rank(v, j)
+	return orFIFO(d.Within).Rank(v, j)
 }
 
 // Group is the user.
@@ -26,8 +26,8 @@ func (DRF) Group(j *scheduler.Job) string { return j.User() }
 func (d DRF) RankGroup(v scheduler.View, user string, more scheduler.Amount) scheduler.Rank {
 	has, all := v.User(user), v.Capacity()
 	dominant := max(
-		part(has.GPUs+more.GPUs, all.GPUs),
-		part(float64(has.MemoryBytes+more.MemoryBytes), float64(all.MemoryBytes)),
+		ratio(has.GPUs+more.GPUs, all.GPUs),
+		ratio(float64(has.MemoryBytes+more.MemoryBytes), float64(all.MemoryBytes)),
 	)
 	if weight, named := d.Weights[user]; named {
 		dominant /= weight
@@ -35,15 +35,15 @@ func (d DRF) RankGroup(v scheduler.View, user string, more scheduler.Amount) sch
 	return scheduler.Rank{Value: dominant}
 }
 
-// part is what a share comes to; nothing of nothing is nothing.
-func part(has, all float64) float64 {
+// ratio is what a share comes to; nothing of nothing is nothing.
+func ratio(has, all float64) float64 {
 	if all <= 0 {
 		return 0
 	}
 	return has / all
 }
 
-func within(of scheduler.Orderer) scheduler.Orderer {
+func orFIFO(of scheduler.Orderer) scheduler.Orderer {
 	if of == nil {
 		return FIFO{}
 	}

@@ -24,8 +24,8 @@ type Gittins struct {
 	twoD    bool
 }
 
-// most is how many quantiles stand for the lengths.
-const most = 64
+// maxQuantiles is how many quantiles stand for the lengths.
+const maxQuantiles = 64
 
 // NewGittins ranks by lengths that have been seen, or by typical ones where there are none. In two
 // dimensions lengths are GPU-time.
@@ -35,14 +35,14 @@ func NewGittins(lengths []time.Duration, twoD bool) Gittins {
 		g.lengths = append(g.lengths, length.Seconds())
 	}
 	if len(lengths) == 0 {
-		g.lengths = typical()
+		g.lengths = typicalLengths()
 	}
 	slices.Sort(g.lengths)
-	if n := len(g.lengths); n > most {
+	if n := len(g.lengths); n > maxQuantiles {
 		all := g.lengths
 		g.lengths = nil
-		for i := range most {
-			g.lengths = append(g.lengths, all[(2*i+1)*n/(2*most)])
+		for i := range maxQuantiles {
+			g.lengths = append(g.lengths, all[(2*i+1)*n/(2*maxQuantiles)])
 		}
 	}
 	return g
@@ -60,7 +60,7 @@ func (g Gittins) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
 	}
 	rank := scheduler.Rank{Value: value, Growth: slope * rate}
 	if j.Phase() == scheduler.Running {
-		rank.Until = max(v.Now(), j.Works()) + max(1, time.Duration(math.Ceil(holds/rate*1e9)))
+		rank.Until = max(v.Now(), j.WorksFrom()) + max(1, time.Duration(math.Ceil(holds/rate*1e9)))
 	}
 	return rank
 }
@@ -97,10 +97,10 @@ func (g Gittins) inverse(had float64) (value, slope, holds float64) {
 	return value, slope, holds
 }
 
-// typical are lengths as in Microsoft's Philly cluster, by the law of Blox (S. Agarwal et al.,
+// typicalLengths are lengths as in Microsoft's Philly cluster, by the law of Blox (S. Agarwal et al.,
 // EuroSys 2024): four in five jobs take between 10^1.5 and 10^3 minutes, one in five up to 10^4,
 // evenly by the logarithm.
-func typical() []float64 {
+func typicalLengths() []float64 {
 	lengths := make([]float64, 50)
 	for i := range lengths {
 		if at := (float64(i) + 0.5) / float64(len(lengths)); at < 0.8 {

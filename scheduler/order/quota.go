@@ -35,8 +35,8 @@ const (
 
 // Rank orders the jobs of one user.
 func (q Quota) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
-	rank := within(q.Within).Rank(v, j)
-	if j.Phase() == scheduler.Running && !preempts(within(q.Within)) {
+	rank := orFIFO(q.Within).Rank(v, j)
+	if j.Phase() == scheduler.Running && !preempts(orFIFO(q.Within)) {
 		rank.Tier = math.MinInt
 	}
 	return rank

@@ -13,7 +13,7 @@ type SRSF struct{}
 
 // Rank is the GPU-time that is left by the owner's estimate.
 func (SRSF) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
-	gpus := float64(j.Asked()*j.Share()) / cluster.WholeGPU
+	gpus := float64(j.RequestedGPUs()*j.Share()) / cluster.WholeGPU
 	return scheduler.Rank{Value: j.Remaining(v.Now()).Seconds() * gpus, Growth: -j.Speed() * gpus}
 }
 

@@ -43,7 +43,7 @@ func (t Themis) alone(v scheduler.View, j *scheduler.Job) float64 {
 	if t.Contention <= 0 || part <= 0 {
 		return estimate
 	}
-	return estimate * max(1, float64(j.Asked())/part)
+	return estimate * max(1, float64(j.RequestedGPUs())/part)
 }
 
 // Preempts is true.

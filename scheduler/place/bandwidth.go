@@ -29,8 +29,8 @@ type linked struct {
 
 // table is what is known of all nodes with the same links.
 type table struct {
-	links [][]float64 // the worse of both directions
-	known map[query]choice
+	links   [][]float64 // the worse of both directions
+	choices map[query]choice
 }
 
 // query is n GPUs out of some.
@@ -44,7 +44,7 @@ type choice struct {
 	worst float64 // GB/s
 }
 
-const mostEnumerated = 16
+const maxEnumerated = 16
 
 // NewBandwidth makes one.
 func NewBandwidth() *Bandwidth { return &Bandwidth{} }
@@ -60,11 +60,11 @@ func (b *Bandwidth) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Pl
 	}
 	if n <= f.Largest(j) {
 		node, c := b.node(v, j, n)
-		return unpack(nil, node, c.gpus), true
+		return appendGPUs(nil, node, c.gpus), true
 	}
 	on := make(cluster.Placement, 0, n)
 	for _, p := range acrossNodes(f, j, n) {
-		on = unpack(on, p.node, b.choose(&v.Nodes()[p.node], f.Mask(p.node), p.gpus).gpus)
+		on = appendGPUs(on, p.node, b.choose(&v.Nodes()[p.node], f.Mask(p.node), p.gpus).gpus)
 	}
 	return on, true
 }
@@ -115,7 +115,7 @@ func (b *Bandwidth) ideal(v scheduler.View, n int) float64 {
 func (b *Bandwidth) choose(node *cluster.Node, free uint64, n int) choice {
 	t := b.table(node)
 	if t == nil {
-		return choice{lowest(free, n), math.Inf(1)}
+		return choice{lowestBits(free, n), math.Inf(1)}
 	}
 	return t.choose(free, n)
 }
@@ -161,13 +161,13 @@ func bothWays(links [][]float64, gpus int) [][]float64 {
 
 func (t *table) choose(free uint64, n int) choice {
 	q := query{free, n}
-	c, known := t.known[q]
+	c, known := t.choices[q]
 	if !known {
-		for bits.OnesCount64(free) > max(n, mostEnumerated) {
+		for bits.OnesCount64(free) > max(n, maxEnumerated) {
 			free &^= t.worstLinked(free)
 		}
 		c = t.enumerate(free, n)
-		t.known[q] = c
+		t.choices[q] = c
 	}
 	return c
 }
@@ -181,22 +181,22 @@ func (t *table) enumerate(free uint64, n int) choice {
 			return
 		}
 		if n == 0 {
-			if r := t.between(free &^ chosen); worst > best.worst || r > rest {
+			if r := t.linkSum(free &^ chosen); worst > best.worst || r > rest {
 				best, rest = choice{chosen, worst}, r
 			}
 			return
 		}
 		for ; left != 0; left &= left - 1 {
 			gpu := bits.TrailingZeros64(left)
-			try(chosen|1<<gpu, left&(left-1), n-1, min(worst, t.worst(gpu, chosen)))
+			try(chosen|1<<gpu, left&(left-1), n-1, min(worst, t.worstLink(gpu, chosen)))
 		}
 	}
 	try(0, free, n, math.Inf(1))
 	return best
 }
 
-// worst is the worst link from one GPU to some.
-func (t *table) worst(gpu int, others uint64) float64 {
+// worstLink is the worst link from one GPU to some.
+func (t *table) worstLink(gpu int, others uint64) float64 {
 	worst := math.Inf(1)
 	for ; others != 0; others &= others - 1 {
 		worst = min(worst, t.links[gpu][bits.TrailingZeros64(others)])
@@ -204,8 +204,8 @@ func (t *table) worst(gpu int, others uint64) float64 {
 	return worst
 }
 
-// between is the sum of all links between some GPUs.
-func (t *table) between(gpus uint64) float64 {
+// linkSum is the sum of all links between some GPUs.
+func (t *table) linkSum(gpus uint64) float64 {
 	sum := 0.0
 	for ; gpus != 0; gpus &= gpus - 1 {
 		row := t.links[bits.TrailingZeros64(gpus)]
@@ -222,15 +222,15 @@ func (t *table) worstLinked(gpus uint64) uint64 {
 	worst, which := math.Inf(1), uint64(0)
 	for left := gpus; left != 0; left &= left - 1 {
 		gpu := bits.TrailingZeros64(left)
-		if w := t.worst(gpu, gpus&^(1<<gpu)); w <= worst {
+		if w := t.worstLink(gpu, gpus&^(1<<gpu)); w <= worst {
 			worst, which = w, 1<<gpu
 		}
 	}
 	return which
 }
 
-// lowest are the n lowest bits of a mask.
-func lowest(mask uint64, n int) uint64 {
+// lowestBits are the n lowest bits of a mask.
+func lowestBits(mask uint64, n int) uint64 {
 	rest := mask
 	for range n {
 		rest &= rest - 1
@@ -238,7 +238,7 @@ func lowest(mask uint64, n int) uint64 {
 	return mask &^ rest
 }
 
-func unpack(to cluster.Placement, node cluster.NodeID, gpus uint64) cluster.Placement {
+func appendGPUs(to cluster.Placement, node cluster.NodeID, gpus uint64) cluster.Placement {
 	for ; gpus != 0; gpus &= gpus - 1 {
 		to = append(to, cluster.GPU{Node: node, Index: int32(bits.TrailingZeros64(gpus))})
 	}

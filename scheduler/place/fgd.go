@@ -107,7 +107,7 @@ func (g *FGD) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placemen
 }
 
 // best is the node where a demand does least harm, out of those that are not taken.
-func (g *FGD) best(v scheduler.View, j *scheduler.Job, n int, taken []part) (node cluster.NodeID, best effect) {
+func (g *FGD) best(v scheduler.View, j *scheduler.Job, n int, taken []nodePart) (node cluster.NodeID, best effect) {
 	c := g.column(v, j, n)
 	for i := range c.effects {
 		e := &c.effects[i]
@@ -118,21 +118,21 @@ func (g *FGD) best(v scheduler.View, j *scheduler.Job, n int, taken []part) (nod
 		if !e.possible || best.possible && e.growth >= best.growth {
 			continue
 		}
-		if !slices.ContainsFunc(taken, func(p part) bool { return p.node == cluster.NodeID(i) }) {
+		if !slices.ContainsFunc(taken, func(p nodePart) bool { return p.node == cluster.NodeID(i) }) {
 			node, best = cluster.NodeID(i), *e
 		}
 	}
 	return node, best
 }
 
-// mostColumns bounds what is remembered; beyond it, everything is worked out again.
-const mostColumns = 256
+// maxColumns bounds what is remembered; beyond it, everything is worked out again.
+const maxColumns = 256
 
 func (g *FGD) column(v scheduler.View, j *scheduler.Job, n int) *column {
 	d := demand{n, j.Share(), j.GPUType(), j.GPUMemoryBytes()}
 	c, known := g.columns[d]
 	if !known {
-		if len(g.columns) >= mostColumns {
+		if len(g.columns) >= maxColumns {
 			clear(g.columns)
 		}
 		c = &column{}
@@ -232,7 +232,7 @@ func (s *state) useless(task *Task) int {
 }
 
 // across lays out a job that no single node can take.
-func (g *FGD) across(v scheduler.View, j *scheduler.Job, n int) (parts []part) {
+func (g *FGD) across(v scheduler.View, j *scheduler.Job, n int) (parts []nodePart) {
 	f := g.free
 	for level := f.Largest(j); n > 0; level-- {
 		all := g.leastHarm(v, j, level)
@@ -240,21 +240,21 @@ func (g *FGD) across(v scheduler.View, j *scheduler.Job, n int) (parts []part) {
 		parts, n = append(parts, all[:full]...), n-full*level
 		if n > 0 && full < len(all) {
 			node, _ := g.best(v, j, n, parts)
-			parts, n = append(parts, part{node, n}), 0
+			parts, n = append(parts, nodePart{node, n}), 0
 		}
 	}
-	return sorted(parts)
+	return sortParts(parts)
 }
 
 // leastHarm are the nodes with exactly n free GPUs, those first where taking all of them does least
 // harm.
-func (g *FGD) leastHarm(v scheduler.View, j *scheduler.Job, n int) []part {
-	var all []part
+func (g *FGD) leastHarm(v scheduler.View, j *scheduler.Job, n int) []nodePart {
+	var all []nodePart
 	growth := map[cluster.NodeID]int64{}
 	for node, ok := g.free.Next(j, 0, n, n); ok; node, ok = g.free.Next(j, node+1, n, n) {
-		all = append(all, part{node, n})
+		all = append(all, nodePart{node, n})
 		growth[node] = g.effect(v, j, n, node).growth
 	}
-	slices.SortStableFunc(all, func(a, b part) int { return cmp.Compare(growth[a.node], growth[b.node]) })
+	slices.SortStableFunc(all, func(a, b nodePart) int { return cmp.Compare(growth[a.node], growth[b.node]) })
 	return all
 }

@@ -18,7 +18,7 @@ type Parameters struct {
 	Mix []Task
 }
 
-var makers = []struct {
+var placements = []struct {
 	name string
 	make func(Parameters) (scheduler.Placer, error)
 }{
@@ -33,7 +33,7 @@ var makers = []struct {
 // Names are the placements that ByName knows.
 func Names() []string {
 	var names []string
-	for _, m := range makers {
+	for _, m := range placements {
 		names = append(names, m.name)
 	}
 	return names
@@ -41,7 +41,7 @@ func Names() []string {
 
 // ByName makes a placement. It belongs to one engine.
 func ByName(name string, p Parameters) (scheduler.Placer, error) {
-	for _, m := range makers {
+	for _, m := range placements {
 		if m.name == name {
 			return m.make(p)
 		}
@@ -87,70 +87,70 @@ func (BestFit) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placeme
 	if f.WholeFor(j) < n {
 		return nil, false
 	}
-	var room [16]part
-	return pickAll(f, fewest(room[:0], f, j, n, nil)), true
+	var room [16]nodePart
+	return pickAll(f, fewestNodes(room[:0], f, j, n, nil)), true
 }
 
 func tightestShare(f *scheduler.Free, j *scheduler.Job) (cluster.Placement, bool) {
 	if gpu, ok := f.TightestShare(j); ok {
 		return cluster.Placement{gpu}, true
 	}
-	node, ok := tightest(f, j, 1, nil)
+	node, ok := bestFitNode(f, j, 1, nil)
 	if !ok {
 		return nil, false
 	}
 	return f.Pick(nil, node, 1), true
 }
 
-// part is so many GPUs of a node.
-type part struct {
+// nodePart is so many GPUs of a node.
+type nodePart struct {
 	node cluster.NodeID
 	gpus int
 }
 
-// fewest lays n free GPUs on as few nodes as possible, out of some racks. They must have so many.
+// fewestNodes lays n free GPUs on as few nodes as possible, out of some racks. They must have so many.
 // The answer takes the place of parts.
-func fewest(parts []part, f *scheduler.Free, j *scheduler.Job, n int, racks []bool) []part {
+func fewestNodes(parts []nodePart, f *scheduler.Free, j *scheduler.Job, n int, racks []bool) []nodePart {
 	if n <= f.Largest(j) {
-		if node, ok := tightest(f, j, n, racks); ok {
-			return append(parts, part{node, n})
+		if node, ok := bestFitNode(f, j, n, racks); ok {
+			return append(parts, nodePart{node, n})
 		}
 	}
 	for level := f.Largest(j); n > 0; level-- {
-		node, ok := next(f, j, 0, level, racks)
-		for ; ok && n >= level; node, ok = next(f, j, node+1, level, racks) {
-			parts, n = append(parts, part{node, level}), n-level
+		node, ok := nextExact(f, j, 0, level, racks)
+		for ; ok && n >= level; node, ok = nextExact(f, j, node+1, level, racks) {
+			parts, n = append(parts, nodePart{node, level}), n-level
 		}
 		if ok && n > 0 {
 			// The rest fits on one node of this level or of a lower one, of which none is in use yet.
-			if least, below := tightest(f, j, n, racks); below && f.On(least) < level {
+			if least, below := bestFitNode(f, j, n, racks); below && f.On(least) < level {
 				node = least
 			}
-			parts, n = append(parts, part{node, n}), 0
+			parts, n = append(parts, nodePart{node, n}), 0
 		}
 	}
-	return sorted(parts)
+	return sortParts(parts)
 }
 
-// sorted puts parts into the order of a placement.
-func sorted(parts []part) []part {
-	slices.SortFunc(parts, func(a, b part) int { return int(a.node - b.node) })
+// sortParts puts parts into the order of a placement.
+func sortParts(parts []nodePart) []nodePart {
+	slices.SortFunc(parts, func(a, b nodePart) int { return int(a.node - b.node) })
 	return parts
 }
 
-// tightest is the first of the nodes with the fewest free GPUs among those that have n.
-func tightest(f *scheduler.Free, j *scheduler.Job, n int, racks []bool) (cluster.NodeID, bool) {
+// bestFitNode is the first of the nodes with the fewest free GPUs among those that have n.
+func bestFitNode(f *scheduler.Free, j *scheduler.Job, n int, racks []bool) (cluster.NodeID, bool) {
 	for level, largest := n, f.Largest(j); level <= largest; level++ {
-		if node, ok := next(f, j, 0, level, racks); ok {
+		if node, ok := nextExact(f, j, 0, level, racks); ok {
 			return node, true
 		}
 	}
 	return 0, false
 }
 
-// next is the first node, from a number on, with exactly n free GPUs in one of the racks; in any if
+// nextExact is the first node, from a number on, with exactly n free GPUs in one of the racks; in any if
 // racks is nil.
-func next(f *scheduler.Free, j *scheduler.Job, from cluster.NodeID, n int, racks []bool) (cluster.NodeID, bool) {
+func nextExact(f *scheduler.Free, j *scheduler.Job, from cluster.NodeID, n int, racks []bool) (cluster.NodeID, bool) {
 	if f.Count(j, n) == 0 {
 		return 0, false
 	}
@@ -161,7 +161,7 @@ func next(f *scheduler.Free, j *scheduler.Job, from cluster.NodeID, n int, racks
 	return node, ok
 }
 
-func pickAll(f *scheduler.Free, parts []part) cluster.Placement {
+func pickAll(f *scheduler.Free, parts []nodePart) cluster.Placement {
 	n := 0
 	for _, p := range parts {
 		n += p.gpus

@@ -51,12 +51,12 @@ var skews = map[string]float64{
 	"deepspeech":  0.073, // a row of like recurrent layers
 }
 
-// unpunctuated makes "ResNet-50" and "resnet_50" the same.
-var unpunctuated = strings.NewReplacer("-", "", "_", "", " ", "")
+// normalizer makes "ResNet-50" and "resnet_50" the same.
+var normalizer = strings.NewReplacer("-", "", "_", "", " ", "")
 
 // SkewOf is the share of a model's parameters that its largest tensor holds, as far as is known.
 func SkewOf(model string) float64 {
-	model = unpunctuated.Replace(strings.ToLower(model))
+	model = normalizer.Replace(strings.ToLower(model))
 	skew, longest := UnknownSkew, 0
 	for name, s := range skews {
 		if len(name) > longest && strings.HasPrefix(model, name) {
@@ -82,7 +82,7 @@ func (s Skew) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placemen
 	if n == 1 || SkewOf(j.Model()) <= limit {
 		return leftovers(f, j, n), true
 	}
-	parts := fewest(nil, f, j, n, nil)
+	parts := fewestNodes(nil, f, j, n, nil)
 	if len(parts) > f.FewestNodes(j, n) {
 		return nil, false
 	}
@@ -91,16 +91,16 @@ func (s Skew) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placemen
 
 // leftovers takes GPUs where few are free. There must be n.
 func leftovers(f *scheduler.Free, j *scheduler.Job, n int) cluster.Placement {
-	if node, ok := next(f, j, 0, n, nil); ok {
+	if node, ok := nextExact(f, j, 0, n, nil); ok {
 		return f.Pick(nil, node, n)
 	}
-	var parts []part
+	var parts []nodePart
 	for level := 1; n > 0; level++ {
-		node, ok := next(f, j, 0, level, nil)
-		for ; ok && n > 0; node, ok = next(f, j, node+1, level, nil) {
+		node, ok := nextExact(f, j, 0, level, nil)
+		for ; ok && n > 0; node, ok = nextExact(f, j, node+1, level, nil) {
 			gpus := min(n, level)
-			parts, n = append(parts, part{node, gpus}), n-gpus
+			parts, n = append(parts, nodePart{node, gpus}), n-gpus
 		}
 	}
-	return pickAll(f, sorted(parts))
+	return pickAll(f, sortParts(parts))
 }

@@ -21,7 +21,7 @@ var DefaultSpread = Spread{AcrossNodes: 1, AcrossRacks: 0.5}
 
 // Speed is proportional to the GPUs, less what their distance costs.
 func (s Spread) Speed(j *scheduler.Job, on cluster.Placement, nodes []cluster.Node) float64 {
-	share := float64(len(on)) / float64(j.Asked())
+	share := float64(len(on)) / float64(j.RequestedGPUs())
 	if len(on) == 1 {
 		return share
 	}

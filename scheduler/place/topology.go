@@ -34,7 +34,7 @@ func (Topology) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placem
 // nodeInFullestRack is a node of the best fit; of several, one in the rack with the fewest free
 // GPUs.
 func nodeInFullestRack(f *scheduler.Free, j *scheduler.Job, n int) cluster.NodeID {
-	best, _ := tightest(f, j, n, nil)
+	best, _ := bestFitNode(f, j, n, nil)
 	level := f.On(best)
 	if f.Racks() == 1 {
 		return best
@@ -48,11 +48,11 @@ func nodeInFullestRack(f *scheduler.Free, j *scheduler.Job, n int) cluster.NodeI
 }
 
 // acrossNodes lays out a job that no single node can take. There must be n GPUs.
-func acrossNodes(f *scheduler.Free, j *scheduler.Job, n int) []part {
+func acrossNodes(f *scheduler.Free, j *scheduler.Job, n int) []nodePart {
 	if f.Racks() == 1 {
-		return fewest(nil, f, j, n, nil)
+		return fewestNodes(nil, f, j, n, nil)
 	}
-	return fewest(nil, f, j, n, chooseRacks(f, j, n))
+	return fewestNodes(nil, f, j, n, chooseRacks(f, j, n))
 }
 
 // rack is what a rack has free for a job.

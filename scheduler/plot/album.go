@@ -51,21 +51,21 @@ func (a Album) Write(dir string) (files []string, err error) {
 			write  func(w io.Writer) error
 		}{{".svg", f.SVG}, {".png", f.PNG}} {
 			path := filepath.Join(dir, f.Name+form.suffix)
-			if err := whole(path, form.write); err != nil {
+			if err := writeAtomic(path, form.write); err != nil {
 				return files, err
 			}
 			files = append(files, path)
 		}
 	}
 	path := filepath.Join(dir, "index.html")
-	if err := whole(path, a.Page); err != nil {
+	if err := writeAtomic(path, a.Page); err != nil {
 		return files, err
 	}
 	return append(files, path), nil
 }
 
-// whole writes a file under another name first.
-func whole(path string, write func(w io.Writer) error) error {
+// writeAtomic writes a file under another name first.
+func writeAtomic(path string, write func(w io.Writer) error) error {
 	var out bytes.Buffer
 	if err := write(&out); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
@@ -84,7 +84,7 @@ func whole(path string, write func(w io.Writer) error) error {
 // figures are the pictures for which there is something to show.
 func (a Album) figures() (all []*Figure) {
 	if len(a.Runs) > 0 {
-		all = append(all, a.completion(), a.queue(), a.use())
+		all = append(all, a.completion(), a.queue(), a.gpuUse())
 	}
 	for i, r := range a.Runs {
 		if len(bars(r.Result)) > 0 {

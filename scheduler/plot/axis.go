@@ -27,8 +27,8 @@ func unitFor(seconds float64) unit {
 	return fit
 }
 
-// few are about six round numbers between two others.
-func few(least, most float64) (at []float64) {
+// roundNumbers are about six round numbers between two others.
+func roundNumbers(least, most float64) (at []float64) {
 	if !(most > least) {
 		return []float64{least}
 	}
@@ -61,7 +61,7 @@ func number(v float64) string {
 func timeTicks(u unit) plot.TickerFunc {
 	return func(least, most float64) (ticks []plot.Tick) {
 		long := u.long.Seconds()
-		for _, v := range few(least/long, most/long) {
+		for _, v := range roundNumbers(least/long, most/long) {
 			ticks = append(ticks, plot.Tick{Value: v * long, Label: number(v)})
 		}
 		return ticks
@@ -70,7 +70,7 @@ func timeTicks(u unit) plot.TickerFunc {
 
 // countTicks marks what comes in whole numbers.
 func countTicks(least, most float64) (ticks []plot.Tick) {
-	for _, v := range few(least, most) {
+	for _, v := range roundNumbers(least, most) {
 		if v == math.Trunc(v) {
 			ticks = append(ticks, plot.Tick{Value: v, Label: number(v)})
 		}
@@ -80,7 +80,7 @@ func countTicks(least, most float64) (ticks []plot.Tick) {
 
 // numberTicks marks any numbers.
 func numberTicks(least, most float64) (ticks []plot.Tick) {
-	for _, v := range few(least, most) {
+	for _, v := range roundNumbers(least, most) {
 		ticks = append(ticks, plot.Tick{Value: v, Label: number(v)})
 	}
 	return ticks
@@ -88,7 +88,7 @@ func numberTicks(least, most float64) (ticks []plot.Tick) {
 
 // shareTicks marks shares of a whole in percent.
 func shareTicks(least, most float64) (ticks []plot.Tick) {
-	for _, v := range few(least, most) {
+	for _, v := range roundNumbers(least, most) {
 		ticks = append(ticks, plot.Tick{Value: v, Label: number(v*100) + " %"})
 	}
 	return ticks

@@ -12,9 +12,9 @@ import (
 
 // How much of a result goes into the page. Beyond it, the page would take long to open.
 const (
-	mostJobs    = 200_000
-	mostMoments = 200_000
-	mostBars    = 200_000
+	maxJobs    = 200_000
+	maxSamples = 200_000
+	maxBars    = 200_000
 )
 
 // contents are the page's data, in columns.
@@ -95,12 +95,12 @@ func (a Album) contents() contents {
 		}
 		d.Timeline = timeline(r.Result)
 		all := bars(r.Result)
-		if len(all) > mostBars {
+		if len(all) > maxBars {
 			c.Notes = append(
 				c.Notes,
-				fmt.Sprintf("%s: of %d bars on GPUs, the first %d are shown", r.Name, len(all), mostBars),
+				fmt.Sprintf("%s: of %d bars on GPUs, the first %d are shown", r.Name, len(all), maxBars),
 			)
-			all = all[:mostBars]
+			all = all[:maxBars]
 		}
 		d.Gantt = ganttOf(r.Result, all)
 		c.Runs = append(c.Runs, d)
@@ -117,7 +117,7 @@ func (a Album) contents() contents {
 
 // jobs are a result's jobs, each or every so manyth.
 func jobs(r *sim.Result) (d jobsData, every int) {
-	every = max((len(r.Jobs)+mostJobs-1)/mostJobs, 1)
+	every = max((len(r.Jobs)+maxJobs-1)/maxJobs, 1)
 	d = jobsData{
 		ID:     []cluster.JobID{},
 		GPUs:   []int{},
@@ -129,15 +129,15 @@ func jobs(r *sim.Result) (d jobsData, every int) {
 	for i := 0; i < len(r.Jobs); i += every {
 		j := &r.Jobs[i]
 		d.ID, d.GPUs, d.Submit = append(d.ID, j.ID), append(d.GPUs, j.GPUs), append(d.Submit, seconds(j.Submit))
-		d.Start = append(d.Start, known(j.Start, j.Started))
-		d.Finish = append(d.Finish, known(j.Finish, j.Outcome != sim.Unfinished))
+		d.Start = append(d.Start, optional(j.Start, j.Started))
+		d.Finish = append(d.Finish, optional(j.Finish, j.Outcome != sim.Unfinished))
 		d.Lost = append(d.Lost, j.Outcome == sim.Lost)
 	}
 	return d, every
 }
 
-// known is a time, or null.
-func known(at time.Duration, is bool) *seconds {
+// optional is a time, or null.
+func optional(at time.Duration, is bool) *seconds {
 	if !is {
 		return nil
 	}
@@ -149,7 +149,7 @@ func known(at time.Duration, is bool) *seconds {
 // go through.
 func timeline(r *sim.Result) timelineData {
 	d := timelineData{At: []seconds{}, Waiting: []int{}, Running: []int{}, Busy: []float64{}, Capacity: []int{}}
-	for _, i := range telling(r.Timeline) {
+	for _, i := range keySamples(r.Timeline) {
 		m := &r.Timeline[i]
 		d.At, d.Waiting, d.Running = append(
 			d.At,
@@ -166,17 +166,17 @@ func timeline(r *sim.Result) timelineData {
 	return d
 }
 
-// telling are the moments to keep: of each of equal groups of neighbours the first and the last,
+// keySamples are the moments to keep: of each of equal groups of neighbours the first and the last,
 // and where queue and use are least and most.
-func telling(moments []sim.Moment) (kept []int) {
-	group := max((len(moments)*6+mostMoments-1)/mostMoments, 1)
-	if len(moments) <= mostMoments {
+func keySamples(moments []sim.Sample) (kept []int) {
+	group := max((len(moments)*6+maxSamples-1)/maxSamples, 1)
+	if len(moments) <= maxSamples {
 		group = 1
 	}
 	for from := 0; from < len(moments); from += group {
 		to := min(from+group, len(moments))
 		keep := map[int]bool{from: true, to - 1: true}
-		for _, value := range []func(m *sim.Moment) float64{waiting, busy} {
+		for _, value := range []func(m *sim.Sample) float64{waiting, busy} {
 			least, most := from, from
 			for i := from; i < to; i++ {
 				if value(&moments[i]) < value(&moments[least]) {

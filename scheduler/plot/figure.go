@@ -49,8 +49,8 @@ func (a Album) names() (names []string) {
 	return names
 }
 
-// pen is the line of a name.
-func (a Album) pen(name string) draw.LineStyle {
+// lineStyle is the line of a name.
+func (a Album) lineStyle(name string) draw.LineStyle {
 	n := slices.Index(a.names(), name)
 	return draw.LineStyle{
 		Color:  palette[n%len(palette)],
@@ -99,8 +99,8 @@ func newFigure(name, title, x, y string) *Figure {
 		label string
 	}{{&p.X, x}, {&p.Y, y}} {
 		axis.Label.Text = axis.label
-		axis.Label.TextStyle = along(axis.Label.TextStyle, 10)
-		axis.Tick.Label = along(axis.Tick.Label, 9)
+		axis.Label.TextStyle = axisText(axis.Label.TextStyle, 10)
+		axis.Tick.Label = axisText(axis.Tick.Label, 9)
 		axis.Tick.Color, axis.LineStyle.Color = gray, gray
 		axis.Tick.Length = vg.Points(3)
 		axis.Padding = 0
@@ -116,8 +116,8 @@ func style(points vg.Length) text.Style {
 	return t
 }
 
-// along is such text where and how an axis puts its own.
-func along(t text.Style, points vg.Length) text.Style {
+// axisText is such text where and how an axis puts its own.
+func axisText(t text.Style, points vg.Length) text.Style {
 	t.Font, t.Color = style(points).Font, ink
 	return t
 }

@@ -38,13 +38,13 @@ func gantt(r Run, n, all int) *Figure {
 	return f
 }
 
-// mostNodeLabels is how many nodes are named beside the chart.
-const mostNodeLabels = 24
+// maxNodeLabels is how many nodes are named beside the chart.
+const maxNodeLabels = 24
 
 // nodeTicks names nodes in the middle of their rows, the first one on top.
 func nodeTicks(nodes []cluster.Node, first []int) plot.TickerFunc {
 	return func(_, most float64) (ticks []plot.Tick) {
-		every := (len(nodes) + mostNodeLabels - 1) / mostNodeLabels
+		every := (len(nodes) + maxNodeLabels - 1) / maxNodeLabels
 		for i := 0; i < len(nodes); i += every {
 			label := nodes[i].Name
 			if label == "" {
@@ -120,12 +120,12 @@ func shade(id cluster.JobID) color.RGBA { return shades()[uint64(id)%uint64(len(
 var shades = sync.OnceValue(func() (all []color.RGBA) {
 	all = append(all, palette[:len(palette)-1]...)
 	for _, c := range all[:len(palette)-1] {
-		all = append(all, color.RGBA{pale(c.R), pale(c.G), pale(c.B), 0xff})
+		all = append(all, color.RGBA{lighten(c.R), lighten(c.G), lighten(c.B), 0xff})
 	}
 	return all
 })
 
-func pale(part uint8) uint8 { return part + (255-part)/3 }
+func lighten(part uint8) uint8 { return part + (255-part)/3 }
 
 // box adds a rectangle to a path.
 func box(p *vg.Path, left, bottom, right, top vg.Length) {

@@ -14,9 +14,9 @@ import (
 // columns is how many columns of dots a picture has for data, roughly.
 const columns = 1000
 
-// piece is how many steps are painted as one line. The time for a line of dots grows with the
+// maxSegment is how many steps are painted as one line. The time for a line of dots grows with the
 // square of how often it goes up and down.
-const piece = 60
+const maxSegment = 60
 
 // grid adds faint lines behind the data.
 func (f *Figure) grid() {
@@ -33,10 +33,10 @@ func (f *Figure) steps(s series, line draw.LineStyle, name string) {
 	for i := range points {
 		points[i] = plotter.XY{X: s.x[i], Y: s.y[i]}
 	}
-	for from := 0; from < max(len(points)-1, 1); from += piece {
+	for from := 0; from < max(len(points)-1, 1); from += maxSegment {
 		f.plot.Add(
 			&plotter.Line{
-				XYs:       points[from:min(from+piece+1, len(points))],
+				XYs:       points[from:min(from+maxSegment+1, len(points))],
 				StepStyle: plotter.PostStep,
 				LineStyle: line,
 			},
@@ -69,7 +69,7 @@ func (a Album) completion() *Figure {
 			least, most = min(least, x), max(most, x)
 			s.x, s.y = append(s.x, math.Log(x)), append(s.y, float64(k+1)/float64(len(jcts)))
 		}
-		f.steps(s.thin(columns), a.pen(r.Name), r.Name)
+		f.steps(s.thin(columns), a.lineStyle(r.Name), r.Name)
 	}
 	p := f.plot
 	if most == 0 {
@@ -87,31 +87,31 @@ func (a Album) completion() *Figure {
 func (a Album) queue() *Figure {
 	f := a.overTime("queue", "Jobs that wait", "waiting jobs")
 	for _, r := range a.Runs {
-		f.steps(over(r.Result, waiting).thin(columns), a.pen(r.Name), r.Name)
+		f.steps(seriesOf(r.Result, waiting).thin(columns), a.lineStyle(r.Name), r.Name)
 	}
 	f.fromZero()
 	return f
 }
 
-// use is how many GPUs are held, over time, below how many there are.
-func (a Album) use() *Figure {
+// gpuUse is how many GPUs are held, over time, below how many there are.
+func (a Album) gpuUse() *Figure {
 	f := a.overTime("use", "GPUs in use", "GPUs")
 	most := 0.0
 	for _, r := range a.Runs {
-		f.steps(over(r.Result, busy).thin(columns), a.pen(r.Name), r.Name)
+		f.steps(seriesOf(r.Result, busy).thin(columns), a.lineStyle(r.Name), r.Name)
 		for _, m := range r.Result.Timeline {
 			most = max(most, capacity(&m))
 		}
 	}
 	limit := draw.LineStyle{Color: ink, Width: vg.Points(1), Dashes: []vg.Length{3, 2}}
-	f.steps(over(a.widest(), capacity).thin(columns), limit, "all GPUs")
+	f.steps(seriesOf(a.longest(), capacity).thin(columns), limit, "all GPUs")
 	f.fromZero()
 	f.plot.Y.Max = max(f.plot.Y.Max, most*1.04)
 	return f
 }
 
-// widest is the result that went on for longest: its line of the GPUs that there are is drawn.
-func (a Album) widest() *sim.Result {
+// longest is the result that went on for longest: its line of the GPUs that there are is drawn.
+func (a Album) longest() *sim.Result {
 	r := a.Runs[0].Result
 	for _, other := range a.Runs[1:] {
 		if end(other.Result) > end(r) {
@@ -123,7 +123,7 @@ func (a Album) widest() *sim.Result {
 
 // overTime is an empty picture over the time of the album's results.
 func (a Album) overTime(name, title, y string) *Figure {
-	last := end(a.widest())
+	last := end(a.longest())
 	u := unitFor(last)
 	f := newFigure(name, title, "time ("+u.name+")", y)
 	f.grid()
@@ -156,7 +156,7 @@ func (a Album) overLoad() *Figure {
 		for k, p := range c.Points {
 			points[k] = plotter.XY{X: p.Load, Y: p.MeanJCT.Seconds()}
 		}
-		line := a.pen(c.Name)
+		line := a.lineStyle(c.Name)
 		dots := draw.GlyphStyle{Color: line.Color, Radius: vg.Points(3), Shape: shapes[i%len(shapes)]}
 		f.plot.Add(&plotter.Line{XYs: points, LineStyle: line}, &plotter.Scatter{XYs: points, GlyphStyle: dots})
 		f.legend = append(f.legend, entry{c.Name, line, dots})

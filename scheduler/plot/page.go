@@ -25,7 +25,7 @@ func (a Album) Page(w io.Writer) error {
 	script := strings.Builder{}
 	script.WriteString("'use strict';\n(() => {\n")
 	for _, name := range scripts {
-		script.WriteString(part(name))
+		script.WriteString(asset(name))
 	}
 	script.WriteString("})();")
 	title := a.Title
@@ -38,17 +38,17 @@ func (a Album) Page(w io.Writer) error {
 		"{{TITLE}}",
 		html.EscapeString(title),
 		"{{STYLE}}",
-		part("page.css"),
+		asset("page.css"),
 		"{{DATA}}",
 		string(data),
 		"{{SCRIPT}}",
 		script.String(),
-	).WriteString(w, part("page.html"))
+	).WriteString(w, asset("page.html"))
 	return err
 }
 
-// part is an embedded file.
-func part(name string) string {
+// asset is an embedded file.
+func asset(name string) string {
 	text, err := page.ReadFile("page/" + name)
 	if err != nil {
 		panic(err) // It is compiled in.

@@ -289,7 +289,7 @@ func TestSame(t *testing.T) {
 func TestSmall(t *testing.T) {
 	one := &sim.Result{
 		Jobs:     []sim.JobResult{{ID: 1, GPUs: 1, Started: true, Outcome: sim.Done}},
-		Timeline: []sim.Moment{{Capacity: 1}},
+		Timeline: []sim.Sample{{Capacity: 1}},
 		Nodes:    []cluster.Node{{GPUs: 1}},
 		Runs:     []sim.Run{{Job: 1, On: cluster.Placement{{}}}},
 	}
@@ -363,7 +363,7 @@ func many(jobs int) *sim.Result {
 		)
 		r.Timeline = append(
 			r.Timeline,
-			sim.Moment{
+			sim.Sample{
 				At:        time.Duration(i) * time.Second,
 				Waiting:   random.IntN(900),
 				BusyMilli: random.Int64N(512_000),
@@ -409,15 +409,15 @@ func TestThin(t *testing.T) {
 // TestTelling: of too many moments, the extremes and the ends stay.
 func TestTelling(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 3))
-	moments := make([]sim.Moment, mostMoments*3)
+	moments := make([]sim.Sample, maxSamples*3)
 	for i := range moments {
-		moments[i] = sim.Moment{At: time.Duration(i), Waiting: random.IntN(1e9), BusyMilli: random.Int64N(1e9)}
+		moments[i] = sim.Sample{At: time.Duration(i), Waiting: random.IntN(1e9), BusyMilli: random.Int64N(1e9)}
 	}
-	kept := telling(moments)
-	if len(kept) > mostMoments+6 || !slices.IsSorted(kept) || kept[0] != 0 || kept[len(kept)-1] != len(moments)-1 {
+	kept := keySamples(moments)
+	if len(kept) > maxSamples+6 || !slices.IsSorted(kept) || kept[0] != 0 || kept[len(kept)-1] != len(moments)-1 {
 		t.Fatalf("%d are kept, from %d to %d", len(kept), kept[0], kept[len(kept)-1])
 	}
-	for what, value := range map[string]func(m *sim.Moment) float64{"queue": waiting, "use": busy} {
+	for what, value := range map[string]func(m *sim.Sample) float64{"queue": waiting, "use": busy} {
 		most, of := 0.0, 0.0
 		for i := range moments {
 			most = max(most, value(&moments[i]))
@@ -465,12 +465,12 @@ func TestFew(t *testing.T) {
 		{0, 24.7, []float64{0, 5, 10, 15, 20}},
 		{3, 3, []float64{3}},
 	} {
-		got := few(c.least, c.most)
+		got := roundNumbers(c.least, c.most)
 		if !slices.EqualFunc(got, c.want, func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }) {
 			t.Errorf("between %v and %v: %v, want %v", c.least, c.most, got, c.want)
 		}
 	}
-	for _, v := range few(-1, 1) {
+	for _, v := range roundNumbers(-1, 1) {
 		if v == 0 && math.Signbit(v) {
 			t.Error("nought is negative")
 		}

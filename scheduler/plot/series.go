@@ -10,8 +10,8 @@ import (
 // series is a value that changes at times and stays in between. Times are seconds and rise.
 type series struct{ x, y []float64 }
 
-// over is a series of a result's moments.
-func over(r *sim.Result, value func(m *sim.Moment) float64) (s series) {
+// seriesOf is a series of a result's moments.
+func seriesOf(r *sim.Result, value func(m *sim.Sample) float64) (s series) {
 	for i := range r.Timeline {
 		m := &r.Timeline[i]
 		x, y := m.At.Seconds(), value(m)
@@ -62,13 +62,13 @@ func end(r *sim.Result) float64 {
 }
 
 // waiting is the length of the queue: jobs that are admitted and those that are not yet.
-func waiting(m *sim.Moment) float64 { return float64(m.Waiting + m.Held) }
+func waiting(m *sim.Sample) float64 { return float64(m.Waiting + m.Held) }
 
 // busy is how many GPUs are held; a share counts as such.
-func busy(m *sim.Moment) float64 { return float64(m.BusyMilli) / 1000 }
+func busy(m *sim.Sample) float64 { return float64(m.BusyMilli) / 1000 }
 
 // capacity is how many GPUs there are.
-func capacity(m *sim.Moment) float64 { return float64(m.Capacity) }
+func capacity(m *sim.Sample) float64 { return float64(m.Capacity) }
 
 // completions are the completion times of the jobs that were done, sorted.
 func completions(r *sim.Result) (jcts []time.Duration) {

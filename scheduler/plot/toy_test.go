@@ -70,7 +70,7 @@ func toy(jobs, nodes int, load float64, short bool) *sim.Result {
 				ID: j.ID, User: "u", GPUs: j.GPUs, Submit: j.Submit, Start: now, Started: true, Finish: run.To, Outcome: sim.Done,
 			})
 		}
-		r.Timeline = append(r.Timeline, sim.Moment{
+		r.Timeline = append(r.Timeline, sim.Sample{
 			At: now, Running: len(running), Waiting: len(waiting), BusyMilli: int64(busy) * 1000, Capacity: 8 * nodes,
 		})
 	}

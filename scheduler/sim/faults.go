@@ -99,14 +99,14 @@ func (f *faults) next() (at time.Duration, more bool) {
 	return at, more
 }
 
-// mayHelp reports whether jobs that wait while nothing else happens may start because of what is to
+// nodesDown reports whether jobs that wait while nothing else happens may start because of what is to
 // come: a node returns.
-func (f *faults) mayHelp() bool { return f.downs > 0 }
+func (f *faults) nodesDown() bool { return f.downs > 0 }
 
-// happen adds what happens until now to events. A node that is down does not fail again.
-func (f *faults) happen(events []scheduler.Event, now time.Duration) []scheduler.Event {
+// appendDue adds what happens until now to events. A node that is down does not fail again.
+func (f *faults) appendDue(events []scheduler.Event, now time.Duration) []scheduler.Event {
 	for len(f.listed) > 0 && f.listed[0].At <= now {
-		events = f.enter(events, f.listed[0])
+		events = f.apply(events, f.listed[0])
 		f.listed = f.listed[1:]
 	}
 	for len(f.drawn) > 0 && f.drawn[0].at <= now {
@@ -116,14 +116,14 @@ func (f *faults) happen(events []scheduler.Event, now time.Duration) []scheduler
 		if f.down[each.node] {
 			event.Kind, mean = scheduler.NodeUp, f.NodeMTBF
 		}
-		events = f.enter(events, event)
+		events = f.apply(events, event)
 		each.at += exponential(each.random, mean)
 		heap.Fix(&f.drawn, 0)
 	}
 	return events
 }
 
-func (f *faults) enter(events []scheduler.Event, e NodeEvent) []scheduler.Event {
+func (f *faults) apply(events []scheduler.Event, e NodeEvent) []scheduler.Event {
 	up := e.Kind == scheduler.NodeUp
 	if f.down[e.Node] != up {
 		return events
@@ -146,9 +146,9 @@ func (f *faults) failure(job cluster.JobID, run int, from time.Duration) (at tim
 	return from + exponential(random, f.JobMTBF), true
 }
 
-// Misjudge makes every estimate wrong by a factor of up to 1+by, in either direction, as the seed
+// PerturbEstimates makes every estimate wrong by a factor of up to 1+by, in either direction, as the seed
 // decides for each job.
-func Misjudge(jobs []cluster.Job, by float64, seed uint64) {
+func PerturbEstimates(jobs []cluster.Job, by float64, seed uint64) {
 	for i := range jobs {
 		random := rand.New(rand.NewPCG(seed, uint64(jobs[i].ID)))
 		factor := math.Exp((2*random.Float64() - 1) * math.Log1p(by))

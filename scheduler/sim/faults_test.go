@@ -33,7 +33,7 @@ func TestNodesFail(t *testing.T) {
 		if down[first] {
 			kind, mean = scheduler.NodeUp, up
 		}
-		events := f.happen(nil, now)
+		events := f.appendDue(nil, now)
 		if len(events) != 1 || events[0].Kind != kind || events[0].Node != cluster.NodeID(first) {
 			t.Fatalf("at %v: %+v, want node %d and kind %v", now, events, first, kind)
 		}

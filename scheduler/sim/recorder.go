@@ -10,10 +10,10 @@ import (
 
 // Bounds of what a result keeps.
 const (
-	// momentsUpTo is how long a timeline may get before every second moment of it goes.
-	momentsUpTo = 100_000
-	// RunsUpTo is how many jobs a trace may have for its runs to be kept where nobody asks otherwise.
-	RunsUpTo = 20_000
+	// maxSamples is how long a timeline may get before every second moment of it goes.
+	maxSamples = 100_000
+	// MaxJobsForRuns is how many jobs a trace may have for its runs to be kept where nobody asks otherwise.
+	MaxJobsForRuns = 20_000
 )
 
 // Recorder writes down what becomes of jobs. Jobs are named by their index in the slice that
@@ -29,15 +29,15 @@ type Recorder struct {
 	runs     []Run
 	open     []int32 // per job, its open run plus one
 
-	timeline []Moment
+	timeline []Sample
 	stride   int // of moments, one of so many is kept
 	skipped  int
-	latest   Moment
-	any      bool
+	latest   Sample
+	sampled  bool
 
-	busy, had float64 // GPU-seconds held, and there to be held
-	nodes     []cluster.Node
-	first     time.Duration
+	busy, available float64 // GPU-seconds held, and there to be held
+	nodes           []cluster.Node
+	first           time.Duration
 }
 
 // NewRecorder starts with jobs that have yet to arrive.
@@ -47,7 +47,7 @@ func NewRecorder(jobs []cluster.Job, nodes []cluster.Node, track Track) *Recorde
 		track:    track,
 		nodes:    nodes,
 		stride:   1,
-		keepRuns: len(jobs) <= RunsUpTo,
+		keepRuns: len(jobs) <= MaxJobsForRuns,
 	}
 	if r.keepRuns {
 		r.open = make([]int32, len(jobs))
@@ -120,34 +120,34 @@ func (r *Recorder) Finished(i int, at time.Duration, outcome Outcome) {
 	}
 }
 
-// Moment notes the state of the cluster from now on. Of several at one time the last counts.
-func (r *Recorder) Moment(m Moment) {
-	if r.any {
-		r.hold(m.At)
+// Sample notes the state of the cluster from now on. Of several at one time the last counts.
+func (r *Recorder) Sample(m Sample) {
+	if r.sampled {
+		r.accumulate(m.At)
 	}
-	switch same := r.any && m.At == r.latest.At && len(r.timeline) > 0 && r.timeline[len(r.timeline)-1].At == m.At; {
+	switch same := r.sampled && m.At == r.latest.At && len(r.timeline) > 0 && r.timeline[len(r.timeline)-1].At == m.At; {
 	case same:
 		r.timeline[len(r.timeline)-1] = m
-	case r.any && m.At == r.latest.At:
+	case r.sampled && m.At == r.latest.At:
 		// Its first state was left out, so is this one.
 	case r.skipped+1 < r.stride:
 		r.skipped++
 	default:
 		r.skipped = 0
 		r.timeline = append(r.timeline, m)
-		if len(r.timeline) >= momentsUpTo {
+		if len(r.timeline) >= maxSamples {
 			r.thin()
 		}
 	}
-	r.latest, r.any = m, true
+	r.latest, r.sampled = m, true
 }
 
-// hold adds up what was held until now.
-func (r *Recorder) hold(until time.Duration) {
+// accumulate adds up what was held until now.
+func (r *Recorder) accumulate(until time.Duration) {
 	if from := max(r.latest.At, r.first); until > from {
 		seconds := (until - from).Seconds()
 		r.busy += seconds * float64(r.latest.BusyMilli) / cluster.WholeGPU
-		r.had += seconds * float64(r.latest.Capacity)
+		r.available += seconds * float64(r.latest.Capacity)
 	}
 }
 
@@ -164,8 +164,8 @@ func (r *Recorder) thin() {
 
 // Result ends the recording at a time. A partial one was cut off.
 func (r *Recorder) Result(end time.Duration, partial bool) *Result {
-	if r.any {
-		r.hold(end)
+	if r.sampled {
+		r.accumulate(end)
 		if last := len(r.timeline) - 1; last < 0 || r.timeline[last].At < r.latest.At {
 			r.timeline = append(r.timeline, r.latest)
 		}
@@ -184,8 +184,8 @@ func (r *Recorder) Result(end time.Duration, partial bool) *Result {
 	slices.SortFunc(counted, func(a, b JobResult) int { return cmp.Compare(a.ID, b.ID) })
 	result := &Result{Jobs: counted, Summary: summarize(counted), Timeline: r.timeline, Runs: r.runs, Nodes: r.nodes}
 	result.Summary.Partial, result.Summary.Preemptions = partial, r.stops
-	if r.had > 0 {
-		result.Summary.GPUUtilisation = r.busy / r.had
+	if r.available > 0 {
+		result.Summary.GPUUtilisation = r.busy / r.available
 	}
 	return result
 }

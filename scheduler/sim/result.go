@@ -15,7 +15,7 @@ type Result struct {
 	Jobs    []JobResult
 	Summary Summary
 	// Timeline are moments at which something changed, each holding until the next.
-	Timeline []Moment
+	Timeline []Sample
 	// Runs are the stretches of time in which jobs had GPUs, by their beginnings: the bars of a Gantt
 	// chart. They are empty where the trace has more jobs than Options.RunsUpTo.
 	Runs []Run
@@ -57,8 +57,8 @@ type JobResult struct {
 // JCT is the time from submission to the end.
 func (j *JobResult) JCT() time.Duration { return j.Finish - j.Submit }
 
-// Moment is the state of the cluster from a time on.
-type Moment struct {
+// Sample is the state of the cluster from a time on.
+type Sample struct {
 	At            time.Duration
 	Running       int // jobs
 	Waiting, Held int // jobs that want GPUs, and those that are not admitted yet

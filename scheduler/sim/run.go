@@ -23,8 +23,8 @@ type Options struct {
 	Progress func(ended, total int, now time.Duration)
 }
 
-// look is how many steps pass between two looks at the context.
-const look = 256
+// checkInterval is how many steps pass between two looks at the context.
+const checkInterval = 256
 
 // Play plays jobs to an engine until those that count have ended. When the context ends before, or
 // Until comes, the result is what there is by then, marked as partial. Jobs that can never start
@@ -35,7 +35,7 @@ func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
 		return nil, err
 	}
 	for steps := 0; s.rec.Left() > 0; steps++ {
-		if steps%look == 0 {
+		if steps%checkInterval == 0 {
 			if ctx.Err() != nil {
 				return s.rec.Result(s.now, true), nil
 			}
@@ -74,7 +74,7 @@ type simulation struct {
 	arrivals []int32 // yet to come, the next first
 	index    map[cluster.JobID]int32
 	states   []state
-	ends     queue // of the runs that are on
+	ends     endQueue // of the runs that are on
 	events   []scheduler.Event
 
 	arrived, ended, running int
@@ -101,7 +101,7 @@ func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
 			map[cluster.JobID]int32,
 			len(jobs),
 		), arrivals: make([]int32, len(jobs)), faults: newFaults(o.Faults, o.Nodes),
-		ends: queue{seat: make([]int32, len(jobs))},
+		ends: endQueue{position: make([]int32, len(jobs))},
 	}
 	for i := range jobs {
 		if err := CheckTimes(&jobs[i]); err != nil {
@@ -119,9 +119,9 @@ func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
 	return s, nil
 }
 
-// patience is how often the engine may look again at jobs that wait while nothing runs and nothing
+// maxFutileSteps is how often the engine may look again at jobs that wait while nothing runs and nothing
 // is to come.
-const patience = 1000
+const maxFutileSteps = 1000
 
 // next is when something happens: an arrival, the end of a run, something with a node, or what the
 // engine waits for. Where all that is left are jobs that wait and an engine that has looked at them
@@ -135,13 +135,13 @@ func (s *simulation) next() (at time.Duration, any bool) {
 	if len(s.arrivals) > 0 {
 		consider(s.jobs[s.arrivals[0]].Submit)
 	}
-	if s.ends.len() > 0 {
+	if s.ends.size() > 0 {
 		consider(s.ends.first().at)
 	}
-	if t, more := s.faults.next(); more && (any || s.faults.mayHelp()) {
+	if t, more := s.faults.next(); more && (any || s.faults.nodesDown()) {
 		consider(t)
 	}
-	if t, wants := s.engine.Wake(); wants && (any || s.futile < patience) {
+	if t, wants := s.engine.Wake(); wants && (any || s.futile < maxFutileSteps) {
 		consider(t)
 	}
 	return max(at, s.now), any
@@ -155,10 +155,10 @@ func (s *simulation) step(at time.Duration) error {
 		s.arrivals = s.arrivals[1:]
 		s.arrived++
 	}
-	for s.ends.len() > 0 && s.ends.first().at <= at {
+	for s.ends.size() > 0 && s.ends.first().at <= at {
 		s.finish(s.ends.pop())
 	}
-	s.events = s.faults.happen(s.events, at)
+	s.events = s.faults.appendDue(s.events, at)
 	plan, err := s.engine.Step(at, s.events)
 	if err != nil {
 		return err
@@ -170,29 +170,29 @@ func (s *simulation) step(at time.Duration) error {
 		return nil
 	}
 	s.futile = 0
-	s.note()
+	s.recordSample()
 	return nil
 }
 
 // finish ends a run, well or badly.
-func (s *simulation) finish(end ending) {
+func (s *simulation) finish(end runEnd) {
 	id := s.jobs[end.job].ID
 	if end.fails {
 		s.states[end.job].failures++
 		s.rec.Failed(int(end.job))
 		s.events = append(s.events, scheduler.Event{Kind: scheduler.Failed, Job: id, Run: int(end.run)})
-		s.leave(end.job)
+		s.freeGPUs(end.job)
 		s.rec.Stopped(int(end.job), s.now)
 		return
 	}
 	s.events = append(s.events, scheduler.Event{Kind: scheduler.Finished, Job: id, Run: int(end.run)})
-	s.leave(end.job)
+	s.freeGPUs(end.job)
 	s.rec.Finished(int(end.job), s.now, Done)
 	s.ended++
 }
 
-// leave takes a job off its GPUs.
-func (s *simulation) leave(job int32) {
+// freeGPUs takes a job off its GPUs.
+func (s *simulation) freeGPUs(job int32) {
 	state := &s.states[job]
 	if state.run == 0 {
 		return
@@ -214,7 +214,7 @@ func (s *simulation) stop(stops []scheduler.Stop) {
 	for _, stop := range stops {
 		i := s.index[stop.Job]
 		ran := s.states[i].run != 0
-		s.leave(i)
+		s.freeGPUs(i)
 		switch {
 		case stop.How == scheduler.Withdraw:
 			s.rec.Finished(int(i), s.now, Lost)
@@ -240,7 +240,7 @@ func (s *simulation) start(starts []scheduler.Start) {
 		s.rec.Started(int(job), s.now)
 		s.rec.Ran(int(job), s.now, start.On)
 		from := start.Ready + start.Load
-		end := ending{at: from + scheduler.Span(s.jobs[job].Length-start.Done, start.Speed), job: job, run: state.run}
+		end := runEnd{at: from + scheduler.Span(s.jobs[job].Length-start.Done, start.Speed), job: job, run: state.run}
 		if at, fails := s.faults.failure(start.Job, start.Run, from); fails && at < end.at {
 			end.at, end.fails = at, true
 		}
@@ -248,9 +248,9 @@ func (s *simulation) start(starts []scheduler.Start) {
 	}
 }
 
-func (s *simulation) note() {
+func (s *simulation) recordSample() {
 	waiting := s.engine.Queued()
-	s.rec.Moment(Moment{
+	s.rec.Sample(Sample{
 		At: s.now, Running: s.running, Waiting: waiting, Held: s.arrived - s.ended - s.running - waiting,
 		Demand: s.engine.Demand(), BusyMilli: s.busy, Capacity: int(s.engine.Capacity().GPUs),
 	})

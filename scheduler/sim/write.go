@@ -50,15 +50,15 @@ func (r *Result) JobsCSV(to io.Writer) error {
 		}
 		name := ""
 		if named {
-			name = "," + quoted(j.Name)
+			name = "," + csvField(j.Name)
 		}
 		fmt.Fprintf(out, "%d,%s,%s,%s,%d%s\n", j.ID, Seconds(j.Submit), start, finish, j.Preemptions, name)
 	}
 	return out.Flush()
 }
 
-// quoted is a field of a CSV file.
-func quoted(text string) string {
+// csvField is a field of a CSV file.
+func csvField(text string) string {
 	if !strings.ContainsAny(text, ",\"\r\n") {
 		return text
 	}

@@ -32,7 +32,7 @@ func TestRecorder(t *testing.T) {
 	}
 	r := NewRecorder(jobs, []cluster.Node{{GPUs: 2}}, Track{Lo: 3, Hi: 9})
 	at := func(at time.Duration, running, waiting int, busy int64) {
-		r.Moment(Moment{At: at, Running: running, Waiting: waiting, BusyMilli: busy * cluster.WholeGPU, Capacity: 2})
+		r.Sample(Sample{At: at, Running: running, Waiting: waiting, BusyMilli: busy * cluster.WholeGPU, Capacity: 2})
 	}
 	r.Started(1, 0)
 	r.Ran(1, 0, cluster.Placement{{Node: 0, Index: 0}})
@@ -78,13 +78,13 @@ func TestRecorder(t *testing.T) {
 
 func TestTimelineStaysBounded(t *testing.T) {
 	r := NewRecorder(nil, nil, Track{})
-	const n = 5*momentsUpTo + 3
+	const n = 5*maxSamples + 3
 	for i := range n {
-		r.Moment(Moment{At: time.Duration(i) * time.Second, BusyMilli: cluster.WholeGPU, Capacity: 2})
-		r.Moment(Moment{At: time.Duration(i) * time.Second, BusyMilli: cluster.WholeGPU, Capacity: 4})
+		r.Sample(Sample{At: time.Duration(i) * time.Second, BusyMilli: cluster.WholeGPU, Capacity: 2})
+		r.Sample(Sample{At: time.Duration(i) * time.Second, BusyMilli: cluster.WholeGPU, Capacity: 4})
 	}
 	got := r.Result(n*time.Second, false)
-	if len(got.Timeline) > momentsUpTo || got.Timeline[0].At != 0 ||
+	if len(got.Timeline) > maxSamples || got.Timeline[0].At != 0 ||
 		got.Timeline[len(got.Timeline)-1].At != (n-1)*time.Second {
 		t.Errorf("%d moments", len(got.Timeline))
 	}

@@ -41,21 +41,21 @@ func (m *measured) curve(gpuType string, nodes int) []point {
 
 // rate is the throughput on a type; on the first that was measured where the type is empty.
 func (m *measured) rate(gpuType string, nodes, gpus int) float64 {
-	return between(m.curve(cmp.Or(gpuType, m.reference), nodes), gpus)
+	return interpolate(m.curve(cmp.Or(gpuType, m.reference), nodes), gpus)
 }
 
-// faster is how fast a type is against the first one; known is false where it was not measured.
-func (m *measured) faster(gpuType string, nodes, gpus int) (ratio float64, known bool) {
+// ratio is how fast a type is against the first one; known is false where it was not measured.
+func (m *measured) ratio(gpuType string, nodes, gpus int) (ratio float64, known bool) {
 	points := m.curve(gpuType, nodes)
 	if points == nil {
 		return 0, false
 	}
-	return between(points, gpus) / m.rate("", nodes, gpus), true
+	return interpolate(points, gpus) / m.rate("", nodes, gpus), true
 }
 
-// between draws straight lines through the points. With fewer GPUs than were measured, speed falls
+// interpolate draws straight lines through the points. With fewer GPUs than were measured, speed falls
 // in proportion; with more it stays what it was, because nobody has seen it grow.
-func between(points []point, gpus int) float64 {
+func interpolate(points []point, gpus int) float64 {
 	i, there := slices.BinarySearchFunc(points, gpus, func(p point, n int) int { return cmp.Compare(p.gpus, n) })
 	switch {
 	case there:

@@ -96,7 +96,7 @@ func (m *Model) Goodput(nodes, gpus int) (goodput, batch float64) {
 // On is how fast a type of GPU is against the reference type, for so many of them.
 func (m *Model) On(gpuType string, nodes, gpus int) float64 {
 	if m.measured != nil {
-		if faster, known := m.measured.faster(gpuType, nodes, gpus); known {
+		if faster, known := m.measured.ratio(gpuType, nodes, gpus); known {
 			return faster
 		}
 	}

@@ -42,7 +42,7 @@ func Read(r io.Reader) ([]*Model, error) {
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	t := &reading{rows: rows, columns: map[string]int{}}
+	t := &tableReader{rows: rows, columns: map[string]int{}}
 	for i, name := range header {
 		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
 		if _, twice := t.columns[name]; twice {
@@ -67,8 +67,8 @@ func unreadable(err error) error {
 	return fmt.Errorf("table of models: %w", err)
 }
 
-// reading is a file being read.
-type reading struct {
+// tableReader is a file being read.
+type tableReader struct {
 	rows    *csv.Reader
 	columns map[string]int
 	models  []*Model
@@ -78,7 +78,7 @@ type reading struct {
 }
 
 // all reads every row.
-func (t *reading) all(one func(), needed ...string) ([]*Model, error) {
+func (t *tableReader) all(one func(), needed ...string) ([]*Model, error) {
 	for _, name := range needed {
 		if _, ok := t.columns[name]; !ok {
 			return nil, &InputError{
@@ -113,7 +113,7 @@ func (t *reading) all(one func(), needed ...string) ([]*Model, error) {
 	return t.models, nil
 }
 
-func (t *reading) text(column string) string {
+func (t *tableReader) text(column string) string {
 	if i, ok := t.columns[column]; ok {
 		return strings.TrimSpace(t.row[i])
 	}
@@ -122,7 +122,7 @@ func (t *reading) text(column string) string {
 
 // number is a finite number of at least some value; or, where the column is missing or empty,
 // another.
-func (t *reading) number(column string, least, otherwise float64) float64 {
+func (t *tableReader) number(column string, least, otherwise float64) float64 {
 	text := t.text(column)
 	if text == "" && !math.IsNaN(otherwise) {
 		return otherwise
@@ -135,7 +135,7 @@ func (t *reading) number(column string, least, otherwise float64) float64 {
 }
 
 // count is a whole number from 1 on.
-func (t *reading) count(column string, otherwise int) int {
+func (t *tableReader) count(column string, otherwise int) int {
 	text := t.text(column)
 	if text == "" && otherwise > 0 {
 		return otherwise
@@ -147,14 +147,14 @@ func (t *reading) count(column string, otherwise int) int {
 	return n
 }
 
-func (t *reading) bad(column, want string) {
+func (t *tableReader) bad(column, want string) {
 	if t.err == nil {
 		t.err = &InputError{t.line, column, t.text(column), want}
 	}
 }
 
 // name is the row's model, and the model itself if an earlier row had it.
-func (t *reading) name() (string, *Model) {
+func (t *tableReader) name() (string, *Model) {
 	name := t.text("model")
 	if name == "" {
 		t.bad("model", "a name")

@@ -34,21 +34,21 @@ func (s *Speeds) Speed(j *scheduler.Job, on cluster.Placement, nodes []cluster.N
 	if s.adaptive {
 		rate = func(nodes, gpus int) float64 { return s.table.Goodput(m, nodes, gpus) }
 	}
-	return rate(spread, gpus) * slowest(m, on, nodes) / s.asked(m, j, nodes)
+	return rate(spread, gpus) * slowestRate(m, on, nodes) / s.requested(m, j, nodes)
 }
 
-// asked is the throughput on what a job asks for.
-func (s *Speeds) asked(m *Model, j *scheduler.Job, nodes []cluster.Node) float64 {
+// requested is the throughput on what a job asks for.
+func (s *Speeds) requested(m *Model, j *scheduler.Job, nodes []cluster.Node) float64 {
 	fewest := fewestNodes(j, nodes)
-	rate := m.Rate(fewest, j.Asked())
+	rate := m.Rate(fewest, j.RequestedGPUs())
 	if j.OwnGPUType() == "" {
 		return rate
 	}
-	return rate * m.On(j.OwnGPUType(), fewest, j.Asked())
+	return rate * m.On(j.OwnGPUType(), fewest, j.RequestedGPUs())
 }
 
-// slowest is the rate of the slowest type in a placement.
-func slowest(m *Model, on cluster.Placement, nodes []cluster.Node) float64 {
+// slowestRate is the rate of the slowest type in a placement.
+func slowestRate(m *Model, on cluster.Placement, nodes []cluster.Node) float64 {
 	spread, rate, last := on.Nodes(), 0.0, "-"
 	for i, gpu := range on {
 		gpuType := nodes[gpu.Node].GPUType
@@ -71,7 +71,7 @@ func fewestNodes(j *scheduler.Job, nodes []cluster.Node) int {
 			largest = max(largest, nodes[i].GPUs)
 		}
 	}
-	return Nodes(j.Asked(), largest)
+	return Nodes(j.RequestedGPUs(), largest)
 }
 
 // Nodes is how many nodes of a size so many GPUs are, at least.

@@ -10,12 +10,12 @@ import (
 type Table struct {
 	models map[string]*Model
 
-	mu    sync.Mutex
-	known map[question]float64
+	mu       sync.Mutex
+	goodputs map[goodputKey]float64
 }
 
-// question is what a goodput was worked out for.
-type question struct {
+// goodputKey is what a goodput was worked out for.
+type goodputKey struct {
 	model  *Model
 	spread bool
 	gpus   int
@@ -28,7 +28,7 @@ const Unknown = "unknown"
 // model of the name Unknown takes the place of ours. One that says nothing of types of GPU gets
 // what our table says of it, or of unknown models.
 func NewTable(models ...*Model) *Table {
-	t := &Table{models: map[string]*Model{}, known: map[question]float64{}}
+	t := &Table{models: map[string]*Model{}, goodputs: map[goodputKey]float64{}}
 	for _, m := range builtin() {
 		t.models[m.Name] = m
 	}
@@ -63,13 +63,13 @@ func (t *Table) Models() []string {
 
 // Goodput is a model's goodput, which is worked out once.
 func (t *Table) Goodput(m *Model, nodes, gpus int) float64 {
-	q := question{m, nodes > 1, gpus}
+	q := goodputKey{m, nodes > 1, gpus}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	g, known := t.known[q]
+	g, known := t.goodputs[q]
 	if !known {
 		g, _ = m.Goodput(nodes, gpus)
-		t.known[q] = g
+		t.goodputs[q] = g
 	}
 	return g
 }

@@ -12,31 +12,31 @@ import (
 	"time"
 )
 
-// Alarm is a time at which something about a subject changes.
-type Alarm[T any] struct {
+// Timer is a time at which something about a subject changes.
+type Timer[T any] struct {
 	At      time.Duration
 	Subject T
 	Number  int64 // decides between alarms of one time
-	Mark    int   // what it is valid for: one that was set for another state of the subject is void
+	Version int   // what it is valid for: one that was set for another state of the subject is void
 }
 
-func (a *Alarm[T]) before(b *Alarm[T]) bool {
+func (a *Timer[T]) before(b *Timer[T]) bool {
 	return a.At < b.At || a.At == b.At && a.Number < b.Number
 }
 
-// Clock holds alarms, the next one first: it is a heap. The zero value has none.
-type Clock[T any] struct {
-	all   []Alarm[T]
-	valid func(Alarm[T]) bool
+// Queue holds alarms, the next one first: it is a heap. The zero value has none.
+type Queue[T any] struct {
+	all   []Timer[T]
+	valid func(Timer[T]) bool
 }
 
-// NewClock makes one that asks whether an alarm still means something.
-func NewClock[T any](valid func(Alarm[T]) bool) Clock[T] { return Clock[T]{valid: valid} }
+// NewQueue makes one that asks whether an alarm still means something.
+func NewQueue[T any](valid func(Timer[T]) bool) Queue[T] { return Queue[T]{valid: valid} }
 
-// Due takes the first alarm if it is for now or earlier and still means something.
-func (c *Clock[T]) Due(now time.Duration) (due Alarm[T], ok bool) {
+// PopDue takes the first alarm if it is for now or earlier and still means something.
+func (c *Queue[T]) PopDue(now time.Duration) (due Timer[T], ok bool) {
 	for len(c.all) > 0 && c.all[0].At <= now {
-		if a := c.pop(); c.valid(a) {
+		if a := c.popFirst(); c.valid(a) {
 			return a, true
 		}
 	}
@@ -44,22 +44,22 @@ func (c *Clock[T]) Due(now time.Duration) (due Alarm[T], ok bool) {
 }
 
 // Next is when the first alarm goes off that still means something.
-func (c *Clock[T]) Next() (time.Duration, bool) {
+func (c *Queue[T]) Next() (time.Duration, bool) {
 	for len(c.all) > 0 {
 		if c.valid(c.all[0]) {
 			return c.all[0].At, true
 		}
-		c.pop()
+		c.popFirst()
 	}
 	return 0, false
 }
 
-// Set adds an alarm. Of so many subjects, no more than a few alarms each are kept.
-func (c *Clock[T]) Set(a Alarm[T], subjects int) {
+// Add adds an alarm. Of so many subjects, no more than a few alarms each are kept.
+func (c *Queue[T]) Add(a Timer[T], subjects int) {
 	if len(c.all) > 64+4*subjects {
-		c.all = slices.DeleteFunc(c.all, func(a Alarm[T]) bool { return !c.valid(a) })
+		c.all = slices.DeleteFunc(c.all, func(a Timer[T]) bool { return !c.valid(a) })
 		for i := len(c.all) - 1; i >= 0; i-- {
-			c.down(i)
+			c.siftDown(i)
 		}
 	}
 	c.all = append(c.all, a)
@@ -69,16 +69,16 @@ func (c *Clock[T]) Set(a Alarm[T], subjects int) {
 	}
 }
 
-func (c *Clock[T]) pop() Alarm[T] {
-	var none Alarm[T]
+func (c *Queue[T]) popFirst() Timer[T] {
+	var none Timer[T]
 	top, last := c.all[0], len(c.all)-1
 	c.all[0], c.all[last] = c.all[last], none
 	c.all = c.all[:last]
-	c.down(0)
+	c.siftDown(0)
 	return top
 }
 
-func (c *Clock[T]) down(i int) {
+func (c *Queue[T]) siftDown(i int) {
 	h := c.all
 	for {
 		least := i

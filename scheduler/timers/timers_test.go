@@ -14,33 +14,33 @@ func TestAgainstAList(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		marks := make([]int, 20)
-		valid := func(a Alarm[int]) bool { return marks[a.Subject] == a.Mark }
-		c := NewClock(valid)
-		var list []Alarm[int]
+		valid := func(a Timer[int]) bool { return marks[a.Subject] == a.Version }
+		c := NewQueue(valid)
+		var list []Timer[int]
 		for now := range time.Duration(200) {
 			for range r.IntN(12) {
 				who := r.IntN(len(marks))
 				marks[who]++
-				a := Alarm[int]{At: now + time.Duration(r.IntN(40)), Subject: who, Number: int64(who), Mark: marks[who]}
-				c.Set(a, 1)
+				a := Timer[int]{At: now + time.Duration(r.IntN(40)), Subject: who, Number: int64(who), Version: marks[who]}
+				c.Add(a, 1)
 				list = append(list, a)
 			}
-			list = slices.DeleteFunc(list, func(a Alarm[int]) bool { return !valid(a) })
+			list = slices.DeleteFunc(list, func(a Timer[int]) bool { return !valid(a) })
 			slices.SortFunc(
 				list,
-				func(a, b Alarm[int]) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Number, b.Number)) },
+				func(a, b Timer[int]) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Number, b.Number)) },
 			)
 			at, ok := c.Next()
 			if ok != (len(list) > 0) || ok && at != list[0].At {
 				t.Fatalf("seed %d at %d: next is %v, %v; the list has %v", seed, now, at, ok, list)
 			}
 			for len(list) > 0 && list[0].At <= now {
-				if got, ok := c.Due(now); !ok || got != list[0] {
+				if got, ok := c.PopDue(now); !ok || got != list[0] {
 					t.Fatalf("seed %d at %d: %v, %v went off, not %v", seed, now, got, ok, list[0])
 				}
 				list = list[1:]
 			}
-			if got, ok := c.Due(now); ok {
+			if got, ok := c.PopDue(now); ok {
 				t.Fatalf("seed %d at %d: %v went off, which is not in the list", seed, now, got)
 			}
 		}
@@ -50,10 +50,10 @@ func TestAgainstAList(t *testing.T) {
 // TestVoidAlarmsAreSweptOut: one subject's alarms do not pile up, however often it is set anew.
 func TestVoidAlarmsAreSweptOut(t *testing.T) {
 	mark := 0
-	c := NewClock(func(a Alarm[string]) bool { return a.Mark == mark })
+	c := NewQueue(func(a Timer[string]) bool { return a.Version == mark })
 	for range 10_000 {
 		mark++
-		c.Set(Alarm[string]{At: time.Hour, Subject: "job", Mark: mark}, 1)
+		c.Add(Timer[string]{At: time.Hour, Subject: "job", Version: mark}, 1)
 	}
 	if len(c.all) > 100 {
 		t.Errorf("%d alarms are kept, of which one means something", len(c.all))

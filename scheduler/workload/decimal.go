@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// longestNumber bounds how many digits a number may have.
-const longestNumber = 400
+// maxNumberLength bounds how many digits a number may have.
+const maxNumberLength = 400
 
-// mostDigits is how many digits the greatest int64 has. A uint64 holds whatever has no more of
+// maxInt64Digits is how many digits the greatest int64 has. A uint64 holds whatever has no more of
 // them.
-const mostDigits = 19
+const maxInt64Digits = 19
 
 // Wants of numbers, as errors name them.
 const (
@@ -42,7 +42,7 @@ func decimal(text []byte, places int) (int64, bool) {
 		case c == '.' && point < 0:
 			point = len(digits)
 			continue
-		case c < '0' || c > '9' || len(digits) > longestNumber:
+		case c < '0' || c > '9' || len(digits) > maxNumberLength:
 			return 0, false
 		}
 		any = true
@@ -116,7 +116,7 @@ func whole(text []byte) (int64, bool) {
 			break
 		}
 	}
-	if len(text) == 0 || len(text) > mostDigits {
+	if len(text) == 0 || len(text) > maxInt64Digits {
 		return 0, false
 	}
 	var n uint64
@@ -129,14 +129,14 @@ func whole(text []byte) (int64, bool) {
 	return int64(n), n <= math.MaxInt64
 }
 
-// written is a duration in seconds, without a digit too many.
-func written(to []byte, d time.Duration) []byte {
+// appendSeconds is a duration in seconds, without a digit too many.
+func appendSeconds(to []byte, d time.Duration) []byte {
 	to = strconv.AppendInt(to, int64(d/time.Second), 10)
-	return fraction(to, int64(d%time.Second), 9)
+	return appendFraction(to, int64(d%time.Second), 9)
 }
 
-// fraction appends places decimal digits without the zeros at their end.
-func fraction(to []byte, value int64, places int) []byte {
+// appendFraction appends places decimal digits without the zeros at their end.
+func appendFraction(to []byte, value int64, places int) []byte {
 	if value == 0 {
 		return to
 	}

@@ -44,15 +44,15 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// longestShown bounds how much of a wrong value an error repeats, in bytes.
-const longestShown = 60
+// maxShown bounds how much of a wrong value an error repeats, in bytes.
+const maxShown = 60
 
-// shown is a value as an error repeats it.
-func shown(value string) string {
-	if len(value) <= longestShown {
+// shortened is a value as an error repeats it.
+func shortened(value string) string {
+	if len(value) <= maxShown {
 		return value
 	}
-	cut := longestShown
+	cut := maxShown
 	for cut > 0 && !utf8.RuneStart(value[cut]) {
 		cut--
 	}

@@ -59,7 +59,7 @@ func readGavel(s *source) (Trace, error) {
 func (s *source) gavelJob(words [][]byte, rates map[string]float64) (j cluster.Job, err error) {
 	at, known := gavelLines[len(words)]
 	if !known {
-		return j, s.wrong(
+		return j, s.badValue(
 			"",
 			string(bytes.Join(words, []byte(" "))),
 			fmt.Sprintf("7, 10 or 12 words between tabs; there are %d", len(words)),
@@ -67,19 +67,19 @@ func (s *source) gavelJob(words [][]byte, rates map[string]float64) (j cluster.J
 	}
 	steps, ok := whole(words[at.steps])
 	if !ok || steps < 1 {
-		return j, s.wrong("total steps", string(words[at.steps]), "a whole number of 1 or more")
+		return j, s.badValue("total steps", string(words[at.steps]), "a whole number of 1 or more")
 	}
 	gpus, ok := whole(words[at.gpus])
-	if !ok || gpus < 1 || gpus > mostGPUs {
-		return j, s.wrong("scale factor", string(words[at.gpus]), wantCount)
+	if !ok || gpus < 1 || gpus > maxGPUs {
+		return j, s.badValue("scale factor", string(words[at.gpus]), wantCount)
 	}
 	j = cluster.Job{Model: string(words[at.model]), GPUs: int(gpus), Share: cluster.WholeGPU}
 	if j.Submit, ok = seconds(words[at.arrival]); !ok {
-		return j, s.wrong("arrival time", string(words[at.arrival]), wantSeconds)
+		return j, s.badValue("arrival time", string(words[at.arrival]), wantSeconds)
 	}
 	if at.length > 0 {
 		if j.Length, ok = seconds(words[at.length]); !ok {
-			return j, s.wrong("duration", string(words[at.length]), wantSeconds)
+			return j, s.badValue("duration", string(words[at.length]), wantSeconds)
 		}
 		j.Estimate = j.Length
 		return j, nil
@@ -88,7 +88,7 @@ func (s *source) gavelJob(words [][]byte, rates map[string]float64) (j cluster.J
 	rate, known := rates[key]
 	length := float64(steps) / rate * float64(time.Second)
 	if !known || !(length < math.MaxInt64) {
-		return j, s.wrong("model", j.Model, "one that the table of throughputs has, as "+key)
+		return j, s.badValue("model", j.Model, "one that the table of throughputs has, as "+key)
 	}
 	j.Length = time.Duration(length)
 	j.Estimate = j.Length
@@ -101,7 +101,7 @@ const gavelReference = "v100"
 // gavelRates reads how many steps a second models make alone, by Gavel's keys: ('ResNet-18 (batch
 // size 16)', 1).
 func (s *source) gavelRates() (rates map[string]float64, gpuType string, err error) {
-	in, done, err := s.neighbour("*throughputs*.json*")
+	in, done, err := s.openSecond("*throughputs*.json*")
 	if err != nil {
 		return nil, "", err
 	}
@@ -131,7 +131,7 @@ func (s *source) gavelRates() (rates map[string]float64, gpuType string, err err
 				return nil, "", &Error{
 					File:   in.file,
 					Column: gpuType + "." + key + ".null",
-					Value:  shown(string(raw)),
+					Value:  shortened(string(raw)),
 					Has:    true,
 					Want:   "steps a second",
 				}

@@ -44,7 +44,7 @@ func heliosJob(t *table) (j cluster.Job, err error) {
 	if err != nil {
 		return j, err
 	}
-	gpus, err := t.number("gpu_num", 0, mostGPUs, "a whole number from 0 to 1000000")
+	gpus, err := t.number("gpu_num", 0, maxGPUs, "a whole number from 0 to 1000000")
 	if err != nil || gpus == 0 {
 		return j, err
 	}

@@ -9,9 +9,9 @@ import (
 	"io"
 )
 
-// longestLine bounds a line of a table, in bytes. What is longer is not one, and need not fit into
+// maxLine bounds a line of a table, in bytes. What is longer is not one, and need not fit into
 // memory.
-const longestLine = 64 << 10
+const maxLine = 64 << 10
 
 // lines hands a text out line by line, without their ends, and knows the number of each.
 type lines struct {
@@ -23,13 +23,13 @@ type lines struct {
 // open makes a text readable: unpacked where it is compressed by gzip, and without a byte order
 // mark.
 func open(file string, r io.Reader) (*bufio.Reader, error) {
-	in := bufio.NewReaderSize(r, longestLine)
+	in := bufio.NewReaderSize(r, maxLine)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		unpacked, err := gzip.NewReader(in)
 		if err != nil {
 			return nil, fmt.Errorf("unpack %s: %w", file, err)
 		}
-		in = bufio.NewReaderSize(unpacked, longestLine)
+		in = bufio.NewReaderSize(unpacked, maxLine)
 	}
 	if start, _ := in.Peek(262); len(start) == 262 && string(start[257:]) == "ustar" {
 		return nil, &Error{File: file, Want: "a file, not an archive of files; unpack it first"}
@@ -50,7 +50,7 @@ func (l *lines) next() ([]byte, error) {
 	}
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, l.wrong("", string(text), fmt.Sprintf("a line of at most %d bytes", longestLine))
+		return nil, l.badValue("", string(text), fmt.Sprintf("a line of at most %d bytes", maxLine))
 	case errors.Is(err, io.EOF) && len(text) > 0:
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, fmt.Errorf("read %s, behind line %d: %w", l.file, l.line, err)
@@ -87,13 +87,13 @@ func (l *lines) each(read func(line []byte) error) error {
 	}
 }
 
-// wrong is an error about the line that was read last.
-func (l *lines) wrong(column, value, want string) error {
-	return &Error{File: l.file, Line: l.line, Column: column, Value: shown(value), Has: true, Want: want}
+// badValue is an error about the line that was read last.
+func (l *lines) badValue(column, value, want string) error {
+	return &Error{File: l.file, Line: l.line, Column: column, Value: shortened(value), Has: true, Want: want}
 }
 
-// lacks is an error about something that is not there.
-func (l *lines) lacks(column, want string) error {
+// missing is an error about something that is not there.
+func (l *lines) missing(column, want string) error {
 	return &Error{File: l.file, Line: l.line, Column: column, Want: want}
 }
 

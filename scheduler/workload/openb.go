@@ -27,7 +27,7 @@ func readOpenB(s *source) (Trace, error) {
 			return err
 		}
 		if first, twice := seen[job.Name]; twice {
-			return t.wrong("name", job.Name, fmt.Sprintf("a name of its own; line %d has the same", first))
+			return t.badValue("name", job.Name, fmt.Sprintf("a name of its own; line %d has the same", first))
 		}
 		seen[job.Name] = t.line
 		if why != "" {
@@ -44,7 +44,7 @@ func readOpenB(s *source) (Trace, error) {
 	if err != nil {
 		return Trace{}, err
 	}
-	in, done, err := s.neighbour("openb_node_list_gpu_node.csv*", "openb_node_list_*.csv*")
+	in, done, err := s.openSecond("openb_node_list_gpu_node.csv*", "openb_node_list_*.csv*")
 	if err != nil || in == nil {
 		return trace, err
 	}
@@ -56,7 +56,7 @@ func readOpenB(s *source) (Trace, error) {
 // openBJob is a pod as a job, or why it is left out.
 func openBJob(t *table) (j cluster.Job, why string, err error) {
 	j = cluster.Job{Name: string(t.raw("name")), Share: cluster.WholeGPU}
-	gpus, err := t.number("num_gpu", 0, mostGPUs, "a whole number from 0 to 1000000")
+	gpus, err := t.number("num_gpu", 0, maxGPUs, "a whole number from 0 to 1000000")
 	if err != nil {
 		return j, "", err
 	}
@@ -84,7 +84,7 @@ func openBJob(t *table) (j cluster.Job, why string, err error) {
 	}
 	to, err := t.seconds("deletion_time")
 	if err == nil && to < from {
-		err = t.wrong("deletion_time", string(t.raw("deletion_time")), "a time after scheduled_time")
+		err = t.badValue("deletion_time", string(t.raw("deletion_time")), "a time after scheduled_time")
 	}
 	j.Length, j.Estimate = to-from, to-from
 	return j, "", err
@@ -93,8 +93,8 @@ func openBJob(t *table) (j cluster.Job, why string, err error) {
 // machineColumns are what a table of machines calls what a node has.
 type machineColumns struct{ name, gpus, model string }
 
-// mostOnNode bounds the GPUs of a machine.
-const mostOnNode = 64
+// maxGPUsPerNode bounds the GPUs of a machine.
+const maxGPUsPerNode = 64
 
 // machines reads a table of machines; those without GPUs are passed over.
 func machines(in lines, names []string, c machineColumns) (nodes []cluster.Node, err error) {
@@ -106,7 +106,7 @@ func machines(in lines, names []string, c machineColumns) (nodes []cluster.Node,
 		return nil, err
 	}
 	err = t.each(func() error {
-		gpus, err := t.number(c.gpus, 0, mostOnNode, "a whole number from 0 to 64")
+		gpus, err := t.number(c.gpus, 0, maxGPUsPerNode, "a whole number from 0 to 64")
 		if err != nil || gpus == 0 {
 			return err
 		}

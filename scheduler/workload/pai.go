@@ -72,7 +72,7 @@ func readPAI(s *source) (Trace, error) {
 	if err := read(s.lines, h, jobs); err != nil {
 		return Trace{}, err
 	}
-	in, done, err := s.neighbour(other)
+	in, done, err := s.openSecond(other)
 	if err != nil {
 		return Trace{}, err
 	}
@@ -99,7 +99,7 @@ func readPAI(s *source) (Trace, error) {
 // paiMachines adds the nodes, if their table is there.
 func (s *source) paiMachines(trace *Trace) error {
 	s.beside = ""
-	in, done, err := s.neighbour("pai_machine_spec*.csv*")
+	in, done, err := s.openSecond("pai_machine_spec*.csv*")
 	if err != nil || in == nil {
 		return err
 	}
@@ -146,10 +146,10 @@ func readPAITasks(in lines, h head, jobs map[string]*paiJob) error {
 			return nil
 		}
 		percent, ok := decimal(t.raw("plan_gpu"), 0)
-		if !ok || percent > 100*mostGPUs {
-			return t.wrong("plan_gpu", string(t.raw("plan_gpu")), "hundredths of a GPU, a number of 0 or more")
+		if !ok || percent > 100*maxGPUs {
+			return t.badValue("plan_gpu", string(t.raw("plan_gpu")), "hundredths of a GPU, a number of 0 or more")
 		}
-		instances, err := t.number("inst_num", 0, mostGPUs, "a whole number of 0 or more")
+		instances, err := t.number("inst_num", 0, maxGPUs, "a whole number of 0 or more")
 		if err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ func readPAIJobs(in lines, h head, jobs map[string]*paiJob) error {
 	return eachPAI(in, h, paiJobColumns, func(t *table) (err error) {
 		p := paiJobOf(jobs, t)
 		if p.listed {
-			return t.wrong("job_name", string(t.raw("job_name")), "each job once")
+			return t.badValue("job_name", string(t.raw("job_name")), "each job once")
 		}
 		p.user = t.word("user")
 		if !t.absent("start_time") {

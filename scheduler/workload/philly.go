@@ -57,7 +57,7 @@ func readPhilly(s *source) (Trace, error) {
 			return Trace{}, err
 		}
 		if first, twice := seen[entry.ID]; twice {
-			return Trace{}, in.wrong("jobid", entry.ID, fmt.Sprintf("a name of its own; line %d has the same", first))
+			return Trace{}, in.badValue("jobid", entry.ID, fmt.Sprintf("a name of its own; line %d has the same", first))
 		}
 		seen[entry.ID] = in.line
 		job, why, err := entry.job(in)
@@ -75,7 +75,7 @@ func readPhilly(s *source) (Trace, error) {
 // job is the entry as a job, or why it is left out.
 func (p *phillyJob) job(in *elements) (j cluster.Job, why string, err error) {
 	if p.ID == "" {
-		return j, "", in.wrong("jobid", "", "a name")
+		return j, "", in.badValue("jobid", "", "a name")
 	}
 	j = cluster.Job{Name: p.ID, User: owner(p.VC, p.User), Share: cluster.WholeGPU}
 	if unknown(p.Submitted) {
@@ -151,7 +151,7 @@ func (e *elements) begin() error {
 	}
 	if err == nil && token != json.Delim('[') {
 		e.line = 1
-		return e.wrong("", fmt.Sprint(token), "a JSON list of jobs, [{…}, …]")
+		return e.badValue("", fmt.Sprint(token), "a JSON list of jobs, [{…}, …]")
 	}
 	return e.syntax(err)
 }
@@ -173,7 +173,7 @@ func (e *elements) next(to any) error {
 	if errors.As(err, &kind) {
 		e.line += bytes.Count(e.entry[:min(int(kind.Offset), len(e.entry))], []byte("\n"))
 		key := strings.TrimSuffix(fmt.Sprintf("[%d].%s", e.n, kind.Field), ".")
-		return e.wrong(key, kind.Value, cmp.Or(jsonKinds[kind.Type.Kind()], kind.Type.String()))
+		return e.badValue(key, kind.Value, cmp.Or(jsonKinds[kind.Type.Kind()], kind.Type.String()))
 	}
 	e.n++
 	return err
@@ -194,10 +194,10 @@ func (e *elements) syntax(err error) error {
 		return nil
 	case errors.As(err, &syntax):
 		e.line = e.count.line(syntax.Offset)
-		return e.lacks("", "JSON; "+syntax.Error())
+		return e.missing("", "JSON; "+syntax.Error())
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		e.line = e.count.line(e.count.read)
-		return e.lacks("", "the rest of the list; the file ends within it")
+		return e.missing("", "the rest of the list; the file ends within it")
 	}
 	return fmt.Errorf("read %s: %w", e.file, err)
 }
@@ -206,13 +206,13 @@ func (e *elements) syntax(err error) error {
 func (e *elements) clock(key, text string) (time.Duration, error) {
 	at, ok := clock([]byte(text))
 	if !ok {
-		return 0, e.wrong(key, text, wantClock)
+		return 0, e.badValue(key, text, wantClock)
 	}
 	return at, nil
 }
 
-// wrong is an error about a value of the current entry, in the line where that value stands.
-func (e *elements) wrong(key, value, want string) error {
+// badValue is an error about a value of the current entry, in the line where that value stands.
+func (e *elements) badValue(key, value, want string) error {
 	at := *e.lines
 	if quoted, _ := json.Marshal(value); len(value) > 0 {
 		before, _, found := bytes.Cut(e.entry, quoted)
@@ -220,7 +220,7 @@ func (e *elements) wrong(key, value, want string) error {
 			at.line += bytes.Count(before, []byte("\n"))
 		}
 	}
-	return at.wrong(key, value, want)
+	return at.badValue(key, value, want)
 }
 
 // newlines remembers where the lines of a stream end, as far as nobody has asked for them.

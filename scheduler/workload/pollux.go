@@ -47,7 +47,7 @@ func readPollux(s *source) (Trace, error) {
 			return err
 		}
 		if first, twice := seen[job.Name]; twice && job.Name != "" {
-			return t.wrong("name", job.Name, fmt.Sprintf("a name of its own; line %d has the same", first))
+			return t.badValue("name", job.Name, fmt.Sprintf("a name of its own; line %d has the same", first))
 		}
 		seen[job.Name] = t.line
 		trace.Jobs = append(trace.Jobs, job)
@@ -61,7 +61,7 @@ func readPollux(s *source) (Trace, error) {
 
 // polluxLengths reads how long applications train.
 func (s *source) polluxLengths() (map[polluxRun]cluster.Job, error) {
-	in, done, err := s.neighbour("durations.csv*")
+	in, done, err := s.openSecond("durations.csv*")
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func polluxJob(t *table, lengths map[polluxRun]cluster.Job) (j cluster.Job, err 
 	key := polluxKey(t)
 	j, known := lengths[key]
 	if !known {
-		return j, t.wrong("application", key.application,
+		return j, t.badValue("application", key.application,
 			fmt.Sprintf("one that durations.csv has with num_replicas %s and batch_size %s", key.replicas, key.batch))
 	}
 	j.Name, j.Model, j.Share = string(t.raw("name")), key.application, cluster.WholeGPU

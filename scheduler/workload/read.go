@@ -37,7 +37,7 @@ type format struct {
 
 	// named is set where jobs have names in place of numbers, kept where times stay as they are
 	// written.
-	named, kept bool
+	named, keepTimes bool
 }
 
 // formats are asked in this order. Ours takes what nobody wants, so that the error tells what ours
@@ -50,7 +50,7 @@ var formats = []format{
 	{name: "gavel", guess: guessGavel, read: readGavel, named: true},
 	{name: "pollux", guess: guessPollux, read: readPollux, named: true},
 	{name: "swf", guess: guessSWF, read: readSWF},
-	{name: "csv", guess: func(head) bool { return true }, read: readOurs, kept: true},
+	{name: "csv", guess: func(head) bool { return true }, read: readCSV, keepTimes: true},
 }
 
 // Formats are the names of the forms.
@@ -65,11 +65,11 @@ func Formats() []string {
 // source is a file that is being read.
 type source struct {
 	lines
-	path   string // empty where it did not come from a file
-	beside string
-	asked  bool // for the second file
-	left   omissions
-	fits   func(*cluster.Job) (column, want string)
+	path       string // empty where it did not come from a file
+	beside     string
+	usedSecond bool // for the second file
+	left       omissions
+	fits       func(*cluster.Job) (column, want string)
 }
 
 // Read reads a trace from a file, which may be compressed by gzip.
@@ -106,9 +106,9 @@ func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
 		return Trace{}, err
 	}
 	if len(trace.Jobs) == 0 {
-		return Trace{}, s.none()
+		return Trace{}, s.noJobs()
 	}
-	if s.beside != "" && !s.asked {
+	if s.beside != "" && !s.usedSecond {
 		return Trace{}, &Error{
 			File: s.file,
 			Want: fmt.Sprintf(
@@ -118,7 +118,7 @@ func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
 			),
 		}
 	}
-	if !f.kept {
+	if !f.keepTimes {
 		trace.fromZero()
 	}
 	if f.named {
@@ -130,9 +130,9 @@ func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
 	return trace, nil
 }
 
-// none is the error about a file without a job: only a header, or only jobs that had to be left
+// noJobs is the error about a file without a job: only a header, or only jobs that had to be left
 // out.
-func (s *source) none() error {
+func (s *source) noJobs() error {
 	want := "at least one job"
 	if notes := s.left.notes(); notes != nil {
 		want += "; " + strings.Join(notes, "; ")
@@ -154,10 +154,10 @@ func (s *source) format(name string) (format, error) {
 	return format{}, fmt.Errorf("no trace format %q; there are %s", name, strings.Join(Formats(), ", "))
 }
 
-// neighbour opens the second file: the one that was asked for, or the first in the folder that fits
+// openSecond opens the second file: the one that was asked for, or the first in the folder that fits
 // a pattern. Without one, in is nil.
-func (s *source) neighbour(patterns ...string) (in *lines, close func(), err error) {
-	s.asked = true
+func (s *source) openSecond(patterns ...string) (in *lines, close func(), err error) {
+	s.usedSecond = true
 	path := s.beside
 	for _, pattern := range patterns {
 		if path != "" || s.path == "" {
@@ -195,7 +195,7 @@ type head struct {
 
 // newHead looks at the beginning of a file without taking it away.
 func newHead(file string, in *bufio.Reader) head {
-	text, _ := in.Peek(longestLine)
+	text, _ := in.Peek(maxLine)
 	h := head{file: file, text: strings.TrimLeft(string(text), " \t\r\n"), columns: map[string]bool{}}
 	h.first, _, _ = strings.Cut(h.text, "\n")
 	h.first = strings.TrimSuffix(h.first, "\r")

@@ -66,7 +66,7 @@ func readSWF(s *source) (Trace, error) {
 // swfJob is a line as a job, or why it is left out.
 func (s *source) swfJob(values [][]byte) (j cluster.Job, why string, err error) {
 	if len(values) != swfFields {
-		return j, "", s.wrong(
+		return j, "", s.badValue(
 			"",
 			string(bytes.Join(values, []byte(" "))),
 			fmt.Sprintf("%d numbers; there are %d", swfFields, len(values)),
@@ -102,15 +102,15 @@ func (s *source) swfJob(values [][]byte) (j cluster.Job, why string, err error) 
 func (s *source) swfTimes(j cluster.Job, values [][]byte) (cluster.Job, error) {
 	var ok bool
 	if j.Submit, ok = seconds(values[swfSubmit]); !ok {
-		return j, s.wrong(swfNames[swfSubmit], string(values[swfSubmit]), wantSeconds)
+		return j, s.badValue(swfNames[swfSubmit], string(values[swfSubmit]), wantSeconds)
 	}
 	if j.Length, ok = seconds(values[swfRun]); !ok {
-		return j, s.wrong(swfNames[swfRun], string(values[swfRun]), wantSeconds+", or -1")
+		return j, s.badValue(swfNames[swfRun], string(values[swfRun]), wantSeconds+", or -1")
 	}
 	j.Estimate = j.Length
 	if string(values[swfAsked]) != "-1" {
 		if j.Estimate, ok = seconds(values[swfAsked]); !ok {
-			return j, s.wrong(swfNames[swfAsked], string(values[swfAsked]), wantSeconds+", or -1")
+			return j, s.badValue(swfNames[swfAsked], string(values[swfAsked]), wantSeconds+", or -1")
 		}
 	}
 	if kib, ok := decimal(values[swfMemory], 0); ok && kib <= math.MaxInt64/swfMemoryUnit {
@@ -123,10 +123,10 @@ func (s *source) swfTimes(j cluster.Job, values [][]byte) (cluster.Job, error) {
 func (s *source) swfWhole(values [][]byte, field int) (int64, error) {
 	n, ok := whole(values[field])
 	if field == swfID && (!ok || n < 0) {
-		return 0, s.wrong(swfNames[field], string(values[field]), wantID)
+		return 0, s.badValue(swfNames[field], string(values[field]), wantID)
 	}
-	if !ok || n < -1 || field != swfID && n > mostGPUs {
-		return 0, s.wrong(swfNames[field], string(values[field]), wantNumber+", or -1 where nobody knows")
+	if !ok || n < -1 || field != swfID && n > maxGPUs {
+		return 0, s.badValue(swfNames[field], string(values[field]), wantNumber+", or -1 where nobody knows")
 	}
 	return n, nil
 }

@@ -32,7 +32,7 @@ func newTable(l lines, names []string) (*table, error) {
 		}
 		cut, ok := fields(nil, head)
 		if !ok {
-			return nil, t.wrong("", string(head), "names of columns, each quote closed")
+			return nil, t.badValue("", string(head), "names of columns, each quote closed")
 		}
 		for _, name := range cut {
 			t.names = append(t.names, string(name))
@@ -40,7 +40,7 @@ func newTable(l lines, names []string) (*table, error) {
 	}
 	for i, name := range t.names {
 		if _, twice := t.at[name]; twice {
-			return nil, t.wrong("", name, "each column once")
+			return nil, t.badValue("", name, "each column once")
 		}
 		t.at[name] = i
 	}
@@ -54,18 +54,18 @@ func (t *table) has(name string) bool { _, has := t.at[name]; return has }
 func (t *table) require(names ...string) error {
 	for _, name := range names {
 		if !t.has(name) {
-			return t.wrong("", strings.Join(t.names, ","), fmt.Sprintf("a column %s", name))
+			return t.badValue("", strings.Join(t.names, ","), fmt.Sprintf("a column %s", name))
 		}
 	}
 	return nil
 }
 
-// only refuses columns that are not among some, since a misspelt one would be passed over in
+// allowOnly refuses columns that are not among some, since a misspelt one would be passed over in
 // silence.
-func (t *table) only(names []string) error {
+func (t *table) allowOnly(names []string) error {
 	for _, name := range t.names {
 		if !slices.Contains(names, name) {
-			return t.wrong("", name, "a column out of "+strings.Join(names, ", "))
+			return t.badValue("", name, "a column out of "+strings.Join(names, ", "))
 		}
 	}
 	return nil
@@ -85,10 +85,10 @@ func (t *table) each(read func() error) error {
 func (t *table) row(line []byte) error {
 	var ok bool
 	if t.values, ok = fields(t.values, line); !ok {
-		return t.wrong("", string(line), "each quote closed in its line, and a comma behind it")
+		return t.badValue("", string(line), "each quote closed in its line, and a comma behind it")
 	}
 	if len(t.values) != len(t.names) {
-		return t.wrong(
+		return t.badValue(
 			"",
 			string(line),
 			fmt.Sprintf("%d values, one for each column; there are %d", len(t.names), len(t.values)),
@@ -122,7 +122,7 @@ func (t *table) word(column string) string {
 func (t *table) seconds(column string) (time.Duration, error) {
 	d, ok := seconds(t.raw(column))
 	if !ok {
-		return 0, t.wrong(column, string(t.raw(column)), wantSeconds)
+		return 0, t.badValue(column, string(t.raw(column)), wantSeconds)
 	}
 	return d, nil
 }
@@ -131,14 +131,14 @@ func (t *table) seconds(column string) (time.Duration, error) {
 func (t *table) number(column string, least, most int64, want string) (int64, error) {
 	n, ok := whole(t.raw(column))
 	if !ok || n < least || n > most {
-		return 0, t.wrong(column, string(t.raw(column)), want)
+		return 0, t.badValue(column, string(t.raw(column)), want)
 	}
 	return n, nil
 }
 
 // count is a value as a number of GPUs of which a job needs at least one.
 func (t *table) count(column string) (int, error) {
-	n, err := t.number(column, 1, mostGPUs, wantCount)
+	n, err := t.number(column, 1, maxGPUs, wantCount)
 	return int(n), err
 }
 
@@ -147,7 +147,7 @@ func (t *table) count(column string) (int, error) {
 func (t *table) clock(column string) (time.Duration, error) {
 	at, ok := clock(t.raw(column))
 	if !ok {
-		return 0, t.wrong(column, string(t.raw(column)), wantClock)
+		return 0, t.badValue(column, string(t.raw(column)), wantClock)
 	}
 	return at, nil
 }
@@ -159,8 +159,8 @@ func (t *table) absent(column string) bool {
 		bytes.EqualFold(raw, []byte("null"))
 }
 
-// mostGPUs bounds a job. More is a mistake in the file.
-const mostGPUs = 1_000_000
+// maxGPUs bounds a job. More is a mistake in the file.
+const maxGPUs = 1_000_000
 
 // wantClock is what clock reads.
 const wantClock = "a time as 2006-01-02 15:04:05"

@@ -19,8 +19,8 @@ type column struct {
 
 var writers = []column{
 	{"job_id", func(to []byte, j *cluster.Job) []byte { return strconv.AppendInt(to, int64(j.ID), 10) }, nil},
-	{"submit_s", func(to []byte, j *cluster.Job) []byte { return written(to, j.Submit) }, nil},
-	{"duration_s", func(to []byte, j *cluster.Job) []byte { return written(to, j.Length) }, nil},
+	{"submit_s", func(to []byte, j *cluster.Job) []byte { return appendSeconds(to, j.Submit) }, nil},
+	{"duration_s", func(to []byte, j *cluster.Job) []byte { return appendSeconds(to, j.Length) }, nil},
 	{"num_gpus", func(to []byte, j *cluster.Job) []byte { return strconv.AppendInt(to, int64(j.GPUs), 10) }, nil},
 	textColumn("name", func(j *cluster.Job) string { return j.Name }),
 	textColumn("user", func(j *cluster.Job) string { return j.User }),
@@ -28,13 +28,13 @@ var writers = []column{
 	textColumn("gpu_type", func(j *cluster.Job) string { return j.GPUType }),
 	intColumn("priority", func(j *cluster.Job) int { return j.Priority }),
 	{
-		"estimate_s", func(to []byte, j *cluster.Job) []byte { return written(to, j.Estimate) },
+		"estimate_s", func(to []byte, j *cluster.Job) []byte { return appendSeconds(to, j.Estimate) },
 		func(j *cluster.Job) bool { return j.Estimate != j.Length },
 	},
 	{
 		"share", func(to []byte, j *cluster.Job) []byte {
 			to = strconv.AppendInt(to, int64(j.Share/cluster.WholeGPU), 10)
-			return fraction(to, int64(j.Share%cluster.WholeGPU), 3)
+			return appendFraction(to, int64(j.Share%cluster.WholeGPU), 3)
 		},
 		func(j *cluster.Job) bool { return j.Share != cluster.WholeGPU },
 	},

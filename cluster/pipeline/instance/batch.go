@@ -34,11 +34,11 @@ func (e *UnsplittableError) Error() string {
 // do that, so that all pipelines together work least. What it answers is for each share the
 // microbatches of one pipeline, and the slowest one's time.
 func Distribute(shares []Share, microbatches int) (split []int, slowest int64, err error) {
-	if !splits(shares, microbatches) {
+	if !canSplit(shares, microbatches) {
 		return nil, 0, unsplittable(shares, microbatches)
 	}
 	for limit := leastLimit(shares, microbatches); ; limit = nextLimit(shares, microbatches, limit) {
-		if split := within(shares, microbatches, limit); split != nil {
+		if split := splitWithin(shares, microbatches, limit); split != nil {
 			return split, slowestOf(shares, split), nil
 		}
 	}
@@ -55,11 +55,11 @@ func slowestOf(shares []Share, split []int) (slowest int64) {
 // do one.
 func capacity(shares []Share, limit int64) (all int, ok bool) {
 	for _, s := range shares {
-		most := s.Line.Most(limit)
+		most := s.Line.MaxWithin(limit)
 		if most < 1 {
 			return 0, false
 		}
-		all += min(most, pipeline.MostMicrobatches) * s.Count
+		all += min(most, pipeline.MaxMicrobatches) * s.Count
 	}
 	return all, true
 }
@@ -84,7 +84,7 @@ func leastLimit(shares []Share, microbatches int) int64 {
 func nextLimit(shares []Share, microbatches int, limit int64) int64 {
 	next, least := int64(math.MaxInt64), pipelines(shares)
 	for _, s := range shares {
-		if most := s.Line.Most(limit); most < s.atMost(microbatches, least) {
+		if most := s.Line.MaxWithin(limit); most < s.limit(microbatches, least) {
 			next = min(next, s.Line.At(most+1))
 		}
 	}
@@ -98,20 +98,20 @@ func pipelines(shares []Share) (all int) {
 	return all
 }
 
-// atMost is what is left for each of a share's pipelines when every other one, of pipelines in all,
+// limit is what is left for each of a share's pipelines when every other one, of pipelines in all,
 // does one.
-func (s Share) atMost(microbatches, pipelines int) int { return 1 + (microbatches-pipelines)/s.Count }
+func (s Share) limit(microbatches, pipelines int) int { return 1 + (microbatches-pipelines)/s.Count }
 
-// within is a split in which nobody takes longer than a limit, nil where there is none. It begins
+// splitWithin is a split in which nobody takes longer than a limit, nil where there is none. It begins
 // with what each could do and takes away what is too much, where it saves most.
-func within(shares []Share, microbatches int, limit int64) []int {
+func splitWithin(shares []Share, microbatches int, limit int64) []int {
 	all, ok := capacity(shares, limit)
 	if !ok || all < microbatches {
 		return nil
 	}
 	caps, least, excess := make([]int, len(shares)), pipelines(shares), -microbatches
 	for i, s := range shares {
-		caps[i] = max(0, min(s.Line.Most(limit), s.atMost(microbatches, least)))
+		caps[i] = max(0, min(s.Line.MaxWithin(limit), s.limit(microbatches, least)))
 		excess += caps[i] * s.Count
 	}
 	if excess < 0 || microbatches < least {
@@ -182,8 +182,8 @@ func (s Share) take(saved []int64, most int) (next []int64, taken []int32) {
 	return next, taken
 }
 
-// splits reports whether a batch can be split at all.
-func splits(shares []Share, microbatches int) bool {
+// canSplit reports whether a batch can be split at all.
+func canSplit(shares []Share, microbatches int) bool {
 	made := splittable(shares, microbatches)
 	return len(made) > microbatches && made[microbatches]
 }

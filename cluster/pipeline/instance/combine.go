@@ -38,7 +38,7 @@ type Problem struct {
 // milliseconds.
 const (
 	firstEffort = 50_000
-	mostEffort  = 20_000_000
+	maxEffort   = 20_000_000
 )
 
 func (p *Problem) largest() int { return p.Smallest + len(p.Lines) - 1 }
@@ -52,18 +52,18 @@ func (p *Problem) counts() (fewest, most int) {
 func (p *Problem) caps(limit int64) []int {
 	caps := make([]int, len(p.Lines))
 	for i, line := range p.Lines {
-		caps[i] = min(line.Most(limit), p.Microbatches)
+		caps[i] = min(line.MaxWithin(limit), p.Microbatches)
 	}
 	return caps
 }
 
-// could reports whether so many pipelines might do the batch within a time. No is certain, yes is
+// mayFit reports whether so many pipelines might do the batch within a time. No is certain, yes is
 // not.
-func (p *Problem) could(pipelines int, limit int64) bool {
+func (p *Problem) mayFit(pipelines int, limit int64) bool {
 	if p.bound.sizes == nil || p.boundLimit != limit {
 		p.bound, p.boundLimit = hullOf(p.Smallest, p.caps(limit)), limit
 	}
-	all, ok := p.bound.most(pipelines, p.Nodes)
+	all, ok := p.bound.bound(pipelines, p.Nodes)
 	return ok && all >= p.Microbatches
 }
 
@@ -79,7 +79,7 @@ func (p *Problem) allReduce(pipelines int) int64 {
 // the batch can be split over.
 func (p *Problem) Solve() *Combination {
 	fewest, most := p.counts()
-	order := p.promising(fewest, min(most, p.Microbatches))
+	order := p.orderByBound(fewest, min(most, p.Microbatches))
 	best := &Combination{Time: math.MaxInt64}
 	for _, pipelines := range order {
 		if p.improve(best, pipelines, firstEffort); best.Counts != nil {
@@ -87,9 +87,9 @@ func (p *Problem) Solve() *Combination {
 		}
 	}
 	best.AtLeast = best.Time
-	effort := mostEffort
+	effort := maxEffort
 	for _, pipelines := range order {
-		if best.Counts == nil || p.could(pipelines, best.Time-1-p.allReduce(pipelines)) {
+		if best.Counts == nil || p.mayFit(pipelines, best.Time-1-p.allReduce(pipelines)) {
 			var surely int64
 			effort, surely = p.improve(best, pipelines, effort)
 			best.AtLeast = min(best.AtLeast, surely)
@@ -102,15 +102,15 @@ func (p *Problem) Solve() *Combination {
 	return best
 }
 
-// promising orders numbers of pipelines so that a fast combination is found early: those that could
+// orderByBound orders numbers of pipelines so that a fast combination is found early: those that could
 // be fastest first.
-func (p *Problem) promising(fewest, most int) (order []int) {
+func (p *Problem) orderByBound(fewest, most int) (order []int) {
 	if fewest > most {
 		return nil
 	}
-	limit := bisect(0, p.enough(), func(limit int64) bool {
+	limit := bisect(0, p.upperLimit(), func(limit int64) bool {
 		for pipelines := fewest; pipelines <= most; pipelines++ {
-			if p.could(pipelines, limit-p.allReduce(pipelines)) {
+			if p.mayFit(pipelines, limit-p.allReduce(pipelines)) {
 				return true
 			}
 		}
@@ -118,7 +118,7 @@ func (p *Problem) promising(fewest, most int) (order []int) {
 	})
 	var others []int
 	for pipelines := most; pipelines >= fewest; pipelines-- {
-		if p.could(pipelines, limit-p.allReduce(pipelines)) {
+		if p.mayFit(pipelines, limit-p.allReduce(pipelines)) {
 			order = append(order, pipelines)
 		} else {
 			others = append(others, pipelines)
@@ -127,8 +127,8 @@ func (p *Problem) promising(fewest, most int) (order []int) {
 	return append(order, others...)
 }
 
-// enough is a time in which any pipeline does the whole batch, and all wait for one another.
-func (p *Problem) enough() (limit int64) {
+// upperLimit is a time in which any pipeline does the whole batch, and all wait for one another.
+func (p *Problem) upperLimit() (limit int64) {
 	for _, line := range p.Lines {
 		limit = max(limit, line.At(p.Microbatches))
 	}
@@ -157,11 +157,11 @@ func bisect(low, high int64, holds func(int64) bool) int64 {
 // other, with so much effort. It answers what effort is left, and a time that no combination of so
 // many pipelines is faster than.
 func (p *Problem) improve(best *Combination, pipelines, effort int) (left int, surely int64) {
-	reduce, enough := p.allReduce(pipelines), p.enough()
-	limit := bisect(0, enough, func(limit int64) bool { return p.could(pipelines, limit) })
+	reduce, enough := p.allReduce(pipelines), p.upperLimit()
+	limit := bisect(0, enough, func(limit int64) bool { return p.mayFit(pipelines, limit) })
 	for ; limit <= enough && limit+reduce < best.Time; limit = p.next(limit) {
 		w := p.walk(limit, effort-len(p.Lines)*len(p.Lines))
-		found := w.down(0, pipelines, p.Nodes, 0)
+		found := w.search(0, pipelines, p.Nodes, 0)
 		effort = w.effort
 		if found {
 			best.Counts, best.Split, best.Time = w.counts, w.split, w.slowest+reduce
@@ -178,7 +178,7 @@ func (p *Problem) improve(best *Combination, pipelines, effort int) (left int, s
 func (p *Problem) next(limit int64) int64 {
 	next := int64(math.MaxInt64)
 	for _, line := range p.Lines {
-		next = min(next, line.At(max(1, line.Most(limit)+1)))
+		next = min(next, line.At(max(1, line.MaxWithin(limit)+1)))
 	}
 	return next
 }
@@ -206,24 +206,24 @@ func (p *Problem) walk(limit int64, effort int) *walk {
 	}
 }
 
-// most bounds what pipelines of template i and those behind it can do.
-func (w *walk) most(i, pipelines, nodes int) (all int, ok bool) {
+// bound bounds what pipelines of template i and those behind it can do.
+func (w *walk) bound(i, pipelines, nodes int) (all int, ok bool) {
 	if w.hulls[i].sizes == nil {
 		w.hulls[i] = hullOf(w.Smallest+i, w.caps[i:])
 	}
-	return w.hulls[i].most(pipelines, nodes)
+	return w.hulls[i].bound(pipelines, nodes)
 }
 
-// down decides how many pipelines there are of template i and of those behind it, for what is left
+// search decides how many pipelines there are of template i and of those behind it, for what is left
 // of pipelines and nodes.
-func (w *walk) down(i, pipelines, nodes, done int) bool {
+func (w *walk) search(i, pipelines, nodes, done int) bool {
 	if pipelines == 0 {
-		return nodes == 0 && done >= w.Microbatches && w.leaf()
+		return nodes == 0 && done >= w.Microbatches && w.splitBatch()
 	}
 	if w.effort--; w.effort < 0 || i == len(w.Lines) {
 		return false
 	}
-	most, ok := w.most(i, pipelines, nodes)
+	most, ok := w.bound(i, pipelines, nodes)
 	if !ok || done+most < w.Microbatches {
 		return false
 	}
@@ -234,7 +234,7 @@ func (w *walk) down(i, pipelines, nodes, done int) bool {
 	}
 	for n := few; n >= 0; n-- {
 		w.counts[i] = n
-		if w.down(i+1, pipelines-n, nodes-n*size, done+n*w.caps[i]) {
+		if w.search(i+1, pipelines-n, nodes-n*size, done+n*w.caps[i]) {
 			return true
 		}
 	}
@@ -242,8 +242,8 @@ func (w *walk) down(i, pipelines, nodes, done int) bool {
 	return false
 }
 
-// leaf splits the batch over the combination at hand.
-func (w *walk) leaf() bool {
+// splitBatch splits the batch over the combination at hand.
+func (w *walk) splitBatch() bool {
 	var shares []Share
 	for i, n := range w.counts {
 		if n > 0 {
@@ -251,7 +251,7 @@ func (w *walk) leaf() bool {
 		}
 	}
 	w.effort -= len(shares) * (10 + (w.capacity()-w.Microbatches)/4)
-	split := within(shares, w.Microbatches, w.limit)
+	split := splitWithin(shares, w.Microbatches, w.limit)
 	if split == nil {
 		return false
 	}

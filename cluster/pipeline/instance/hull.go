@@ -29,9 +29,9 @@ func (h hull) corner(size, c int) bool {
 	return (h.caps[b]-h.caps[a])*(size-h.sizes[b]) > (c-h.caps[b])*(h.sizes[b]-h.sizes[a])
 }
 
-// most bounds what pipelines on so many nodes in all can do; ok is false where the sizes do not
+// bound bounds what pipelines on so many nodes in all can do; ok is false where the sizes do not
 // allow that many.
-func (h hull) most(pipelines, nodes int) (all int, ok bool) {
+func (h hull) bound(pipelines, nodes int) (all int, ok bool) {
 	last := len(h.sizes) - 1
 	if last < 0 || nodes < pipelines*h.sizes[0] || nodes > pipelines*h.sizes[last] {
 		return 0, false

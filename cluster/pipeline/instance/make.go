@@ -24,10 +24,10 @@ func Templates(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, e
 
 // Make plans for nodes numbered from 0: the smaller pipelines have the lower numbers.
 func Make(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, error) {
-	if spec.Microbatches < 1 || spec.Microbatches > pipeline.MostMicrobatches {
+	if spec.Microbatches < 1 || spec.Microbatches > pipeline.MaxMicrobatches {
 		return nil, &pipeline.InputError{
 			Where: "microbatches", Problem: fmt.Sprint(spec.Microbatches),
-			Want: fmt.Sprintf("1 to %d, over all pipelines", pipeline.MostMicrobatches),
+			Want: fmt.Sprintf("1 to %d, over all pipelines", pipeline.MaxMicrobatches),
 		}
 	}
 	plan, err := Templates(profile, spec)
@@ -36,7 +36,7 @@ func Make(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, error)
 	}
 	used, best := Combine(plan, spec.Nodes)
 	if best == nil {
-		return nil, nearest(plan)
+		return nil, nearestError(plan)
 	}
 	var nodes []cluster.NodeID
 	for node := range spec.Nodes {
@@ -83,8 +83,8 @@ func Combine(plan *pipeline.Plan, nodes int) (used int, best *Combination) {
 	return 0, nil
 }
 
-// nearest says which batch could be split where one cannot.
-func nearest(plan *pipeline.Plan) error {
+// nearestError says which batch could be split where one cannot.
+func nearestError(plan *pipeline.Plan) error {
 	e := &pipeline.InfeasibleError{
 		Problem: fmt.Sprintf(
 			"%d microbatches cannot be split over %d nodes with at least %d pipelines, equal ones alike and one for each",

@@ -48,7 +48,7 @@ const (
 
 // check makes sets of a change: sorted, without repetition, in agreement with the plan.
 func (c Change) check(plan *pipeline.Plan) (Change, error) {
-	c.Dead, c.Leaving, c.Joined = set(c.Dead), set(c.Leaving), set(c.Joined)
+	c.Dead, c.Leaving, c.Joined = sortedSet(c.Dead), sortedSet(c.Leaving), sortedSet(c.Joined)
 	for _, each := range []struct {
 		what  string
 		nodes []cluster.NodeID
@@ -75,7 +75,7 @@ func (c Change) check(plan *pipeline.Plan) (Change, error) {
 	return c, nil
 }
 
-func set(nodes []cluster.NodeID) []cluster.NodeID {
+func sortedSet(nodes []cluster.NodeID) []cluster.NodeID {
 	nodes = slices.Clone(nodes)
 	slices.Sort(nodes)
 	return slices.Compact(nodes)

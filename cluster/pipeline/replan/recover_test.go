@@ -123,7 +123,7 @@ func TestPublishedLayout(t *testing.T) {
 	plan := planOf(t, model(t, 12), 1, 2, 8, 2, 3, 4, 5)
 	r := recovered(t, plan, Change{Dead: ids(2)})
 	for i, want := range [][]cluster.NodeID{ids(0, 1), ids(3, 4), ids(5, 6, 7, 8), ids(9, 10, 11, 12, 13)} {
-		if got := set(r.Plan.Pipelines[i].Nodes); !slices.Equal(got, want) {
+		if got := sortedSet(r.Plan.Pipelines[i].Nodes); !slices.Equal(got, want) {
 			t.Errorf("pipeline %d: %v, want %v", i, got, want)
 		}
 	}
@@ -294,8 +294,8 @@ func (u *recoveries) all(smallest, faults, nodes int) {
 		}
 		slices.Sort(c.Dead)
 		u.cases++
-		s := newShape(plan, c)
-		s.settle()
+		s := newSizing(plan, c)
+		s.run()
 		soundSizes(u.T, s, nodes-len(c.Dead))
 		if u.cases%211 == 0 {
 			r := recovered(u, plan, c)
@@ -305,7 +305,7 @@ func (u *recoveries) all(smallest, faults, nodes int) {
 	})
 }
 
-func soundSizes(t *testing.T, s *shape, nodes int) {
+func soundSizes(t *testing.T, s *sizing, nodes int) {
 	live := s.live()
 	used := 0
 	for _, each := range live {
@@ -372,7 +372,7 @@ func TestAssignment(t *testing.T) {
 		for i, node := range on {
 			got += cost(p, slots[i].needs, holds[node])
 		}
-		if all := set(append(slices.Clone(on), over...)); len(all) != len(nodes) {
+		if all := sortedSet(append(slices.Clone(on), over...)); len(all) != len(nodes) {
 			t.Fatalf("%v and %v of %v", on, over, nodes)
 		}
 		if want := bruteAssign(p, slots, nodes, holds); got != want {
@@ -513,7 +513,7 @@ func TestJoinsBeyondTheBatch(t *testing.T) {
 		t.Errorf("%d pipelines of %d nodes, wanted 2 of 7", len(r.Plan.Pipelines), len(r.Plan.Nodes()))
 	}
 	var many []cluster.NodeID
-	for node := range pipeline.MostNodes {
+	for node := range pipeline.MaxNodes {
 		many = append(many, cluster.NodeID(node+1000))
 	}
 	if _, err := Recover(plan, Change{Joined: many}); err == nil {

@@ -56,8 +56,8 @@ func holders(plan *pipeline.Plan, c *Change, holds map[cluster.NodeID]runs) [][]
 	return all
 }
 
-// copies finds what must be copied so that a plan's nodes have what they need.
-func (r *Result) copies(before *pipeline.Plan, c *Change) {
+// planTransfers finds what must be copied so that a plan's nodes have what they need.
+func (r *Result) planTransfers(before *pipeline.Plan, c *Change) {
 	holds := holdings(before)
 	from := holders(before, c, holds)
 	lost := make([][]cluster.NodeID, before.Profile.Len())

@@ -60,8 +60,8 @@ type phase struct {
 	of   *time.Duration
 }
 
-// training is a planned run at a moment.
-type training struct {
+// plannedState is a planned run at a moment.
+type plannedState struct {
 	Planned
 	out   Outcome
 	now   time.Duration // begin of the iteration under way, or how far a recovery has come
@@ -91,7 +91,7 @@ func (p Planned) Replay() (*Outcome, error) {
 			Want:    "bytes a second, at least 1",
 		}
 	}
-	s := &training{Planned: p, base: p.Plan, next: p.Plan, numbers: map[cluster.NodeID]cluster.NodeID{}}
+	s := &plannedState{Planned: p, base: p.Plan, next: p.Plan, numbers: map[cluster.NodeID]cluster.NodeID{}}
 	for _, node := range p.Plan.Nodes() {
 		s.numbers[node] = node
 		s.unused = max(s.unused, node+1)
@@ -107,7 +107,7 @@ func (p Planned) Replay() (*Outcome, error) {
 			break
 		}
 		if err == nil {
-			err = s.happen(at, p.Trace[i:end])
+			err = s.handle(at, p.Trace[i:end])
 		}
 		if err != nil {
 			return nil, fmt.Errorf("at %s s: %w", pipeline.Seconds(at), err)
@@ -118,7 +118,7 @@ func (p Planned) Replay() (*Outcome, error) {
 }
 
 // until lets time pass: what is left of a recovery first, then whole iterations.
-func (s *training) until(at time.Duration) error {
+func (s *plannedState) until(at time.Duration) error {
 	if s.stopped {
 		s.out.Spent.Stopped += at - s.now
 		s.now = at
@@ -150,7 +150,7 @@ func (s *training) until(at time.Duration) error {
 }
 
 // train does whole iterations until a time, so many at most.
-func (s *training) train(at time.Duration, most int64) {
+func (s *plannedState) train(at time.Duration, most int64) {
 	step := time.Duration(s.base.IterationTime())
 	steps := min(int64((at-s.now)/step), most)
 	s.out.Steps += int(steps)
@@ -161,19 +161,19 @@ func (s *training) train(at time.Duration, most int64) {
 
 // checkpoint counts the iterations that had been done at the last multiple of the time between
 // checkpoints.
-func (s *training) checkpoint(step time.Duration) {
+func (s *plannedState) checkpoint(step time.Duration) {
 	if every := s.Costs.Checkpoint; every > 0 {
 		s.saved = max(s.saved, s.out.Steps-int((s.now%every)/step)-1)
 	}
 }
 
-// happen answers the events of one moment, together with all that has happened since the plan that
+// handle answers the events of one moment, together with all that has happened since the plan that
 // ran last. A death interrupts the iteration under way; who joins waits for its end.
-func (s *training) happen(at time.Duration, events []Event) error {
+func (s *plannedState) handle(at time.Duration, events []Event) error {
 	died := false
 	for _, e := range events {
 		if e.Up {
-			s.join(e.Node)
+			s.addNode(e.Node)
 			continue
 		}
 		number, present := s.numbers[e.Node]
@@ -183,7 +183,7 @@ func (s *training) happen(at time.Duration, events []Event) error {
 				Want:    "a node of the plan, or one that came up before",
 			}
 		}
-		died = s.leave(number) || died
+		died = s.removeNode(number) || died
 		delete(s.numbers, e.Node)
 	}
 	switch {
@@ -202,14 +202,14 @@ func (s *training) happen(at time.Duration, events []Event) error {
 	return s.replan(died)
 }
 
-func (s *training) join(node cluster.NodeID) {
+func (s *plannedState) addNode(node cluster.NodeID) {
 	s.numbers[node] = s.unused
 	s.change.Joined = append(s.change.Joined, s.unused)
 	s.unused++
 }
 
-// leave reports whether the node is one that trains, or is about to.
-func (s *training) leave(number cluster.NodeID) bool {
+// removeNode reports whether the node is one that trains, or is about to.
+func (s *plannedState) removeNode(number cluster.NodeID) bool {
 	if i := slices.Index(s.change.Joined, number); i >= 0 {
 		s.change.Joined = slices.Delete(s.change.Joined, i, i+1)
 		return len(s.phases) > 0
@@ -219,7 +219,7 @@ func (s *training) leave(number cluster.NodeID) bool {
 }
 
 // replan starts a recovery at the moment.
-func (s *training) replan(died bool) error {
+func (s *plannedState) replan(died bool) error {
 	r, err := replan.Recover(s.base, s.change)
 	var infeasible *pipeline.InfeasibleError
 	if errors.As(err, &infeasible) {
@@ -239,17 +239,17 @@ func (s *training) replan(died bool) error {
 	if len(r.Lost) > 0 {
 		s.rollBack()
 	}
-	s.drop()
+	s.dropEmptyPhases()
 	return nil
 }
 
-// drop leaves phases out that take no time.
-func (s *training) drop() {
+// dropEmptyPhases leaves phases out that take no time.
+func (s *plannedState) dropEmptyPhases() {
 	s.phases = slices.DeleteFunc(s.phases, func(p phase) bool { return p.left == 0 })
 }
 
 // rollBack goes back to the last checkpoint.
-func (s *training) rollBack() {
+func (s *plannedState) rollBack() {
 	lost := time.Duration(s.out.Steps-s.saved) * time.Duration(s.base.IterationTime())
 	lost = min(lost, s.out.Spent.Training)
 	s.out.Spent.Training -= lost
@@ -260,7 +260,7 @@ func (s *training) rollBack() {
 }
 
 // copying is how long the busiest link takes.
-func (s *training) copying(r *replan.Result) time.Duration {
+func (s *plannedState) copying(r *replan.Result) time.Duration {
 	in, out := map[cluster.NodeID]int64{}, map[cluster.NodeID]int64{}
 	var most int64
 	for _, each := range r.Transfers {
@@ -274,7 +274,7 @@ func (s *training) copying(r *replan.Result) time.Duration {
 }
 
 // resume goes on from a checkpoint as soon as there are enough nodes.
-func (s *training) resume(at time.Duration) error {
+func (s *plannedState) resume(at time.Duration) error {
 	var nodes []cluster.NodeID
 	for _, number := range s.numbers {
 		nodes = append(nodes, number)
@@ -293,12 +293,12 @@ func (s *training) resume(at time.Duration) error {
 	s.phases = []phase{{s.Costs.Pause, &s.out.Spent.Pausing}}
 	s.out.Replans++
 	s.rollBack()
-	s.drop()
+	s.dropEmptyPhases()
 	return nil
 }
 
 // finish books what the trace's end cuts off.
-func (s *training) finish(at time.Duration) {
+func (s *plannedState) finish(at time.Duration) {
 	s.out.End = at
 	if len(s.phases) == 0 && !s.stopped {
 		s.out.Spent.Training += at - s.now

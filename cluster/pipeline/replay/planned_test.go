@@ -140,7 +140,7 @@ func TestEveryTrace(t *testing.T) {
 			Length:    24 * time.Hour,
 			Seed:      seed,
 		}
-		events := f.Make()
+		events := f.Generate()
 		dear := outcome(t, p, costs, events...)
 		cheap := costs
 		cheap.Detect, cheap.Pause, cheap.BytesPerSecond, cheap.Restart = 0, 0, 1<<40, 0

@@ -16,7 +16,7 @@ type Throughput map[int]int64
 // ReadThroughput reads CSV with the columns nodes and samples_per_s.
 func ReadThroughput(from io.Reader) (Throughput, error) {
 	measured := Throughput{}
-	err := readTable(from, []string{"nodes", "samples_per_s"}, func(at string, fields []string) error {
+	err := readColumns(from, []string{"nodes", "samples_per_s"}, func(at string, fields []string) error {
 		nodes, err := strconv.Atoi(fields[0])
 		if err != nil || nodes < 0 {
 			return &pipeline.InputError{
@@ -78,11 +78,11 @@ type Report struct {
 // never is later than anything.
 const never = time.Duration(1) << 62
 
-// longest bounds every time that is read, so that sums of a few are before never: 36 years.
-const longest = time.Duration(1) << 60
+// maxTime bounds every time that is read, so that sums of a few are before never: 36 years.
+const maxTime = time.Duration(1) << 60
 
-// replaying is a run at a moment.
-type replaying struct {
+// runState is a run at a moment.
+type runState struct {
 	*Run
 	nodes   int // that the step under way runs on
 	present int
@@ -93,7 +93,7 @@ type replaying struct {
 
 // Replay runs a trace.
 func (r *Run) Replay() (*Report, error) {
-	s := &replaying{Run: r, nodes: r.Throughput.Largest(), present: r.Throughput.Largest()}
+	s := &runState{Run: r, nodes: r.Throughput.Largest(), present: r.Throughput.Largest()}
 	if err := r.check(); err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (r *Run) check() error {
 	if r.SamplesPerStep < 1 || r.SamplesPerStep > 1<<30 {
 		return &pipeline.InputError{Where: "samples per step", Problem: fmt.Sprint(r.SamplesPerStep), Want: "1 to 2^30"}
 	}
-	if r.Pause < 0 || r.Ready < 0 || r.Pause > longest || r.Ready > longest {
+	if r.Pause < 0 || r.Ready < 0 || r.Pause > maxTime || r.Ready > maxTime {
 		return &pipeline.InputError{
 			Problem: fmt.Sprintf("a pause of %v, ready after %v", r.Pause, r.Ready),
 			Want:    "0 to 36 years",
@@ -157,7 +157,7 @@ func change(e Event) int {
 	return -1
 }
 
-func (s *replaying) measured() bool {
+func (s *runState) measured() bool {
 	_, known := s.Throughput[s.present]
 	return known
 }
@@ -171,7 +171,7 @@ func (t Throughput) counts() (counts []int) {
 }
 
 // begin starts a step.
-func (s *replaying) begin(at time.Duration) {
+func (s *runState) begin(at time.Duration) {
 	s.began, s.ends = at, never
 	if samples := s.Throughput[s.nodes]; samples > 0 && s.stepOf(samples) < never-at {
 		s.ends = at + s.stepOf(samples)
@@ -179,7 +179,7 @@ func (s *replaying) begin(at time.Duration) {
 }
 
 // until counts the steps that end before a time; each is followed by the next.
-func (s *replaying) until(at time.Duration) {
+func (s *runState) until(at time.Duration) {
 	if s.ends == never || s.ends >= at {
 		return
 	}
@@ -193,16 +193,16 @@ func (s *replaying) until(at time.Duration) {
 
 // replan throws the step under way away and begins one with the nodes that there are. Before the
 // first step there is nothing to lose.
-func (s *replaying) replan(at time.Duration) {
+func (s *runState) replan(at time.Duration) {
 	if at > s.report.First {
-		s.away(at)
+		s.abandonStep(at)
 	}
 	s.nodes = s.present
 	s.begin(max(at, s.report.First))
 }
 
-// away accounts for a step that does not come to its end: one that never would is no loss.
-func (s *replaying) away(at time.Duration) {
+// abandonStep accounts for a step that does not come to its end: one that never would is no loss.
+func (s *runState) abandonStep(at time.Duration) {
 	if s.ends == never {
 		s.report.Idle += at - s.began
 		return
@@ -211,7 +211,7 @@ func (s *replaying) away(at time.Duration) {
 	s.report.Lost += at - s.began
 }
 
-func (s *replaying) finish(at time.Duration) {
+func (s *runState) finish(at time.Duration) {
 	s.report.End = at
 	s.report.Unfinished = max(0, at-s.began)
 	if took := s.report.Last - s.report.First; took > 0 {

@@ -167,11 +167,11 @@ func TestMadeTraces(t *testing.T) {
 		Seed:      7,
 	}
 	var text strings.Builder
-	if err := WriteTrace(&text, f.Make()); err != nil {
+	if err := WriteTrace(&text, f.Generate()); err != nil {
 		t.Fatal(err)
 	}
 	events, err := ReadTrace(strings.NewReader(text.String()))
-	if err != nil || !slices.Equal(events, f.Make()) {
+	if err != nil || !slices.Equal(events, f.Generate()) {
 		t.Fatalf("written and read again, or made again, it differs: %v", err)
 	}
 	down := 0

@@ -25,7 +25,7 @@ type Event struct {
 // Times must not go back, and a node is up and down in turns.
 func ReadTrace(from io.Reader) (events []Event, err error) {
 	up := map[cluster.NodeID]bool{}
-	err = readTable(from, []string{"time_s", "node", "event"}, func(at string, fields []string) error {
+	err = readColumns(from, []string{"time_s", "node", "event"}, func(at string, fields []string) error {
 		e, err := parseEvent(fields)
 		if err != nil {
 			return &pipeline.InputError{Where: at, Problem: err.Error(), Want: "seconds, a node's number, up or down"}
@@ -73,15 +73,15 @@ func parseEvent(fields []string) (e Event, err error) {
 	if e.At < 0 {
 		return e, fmt.Errorf("time %s is before the start", fields[0])
 	}
-	if e.At > longest {
+	if e.At > maxTime {
 		return e, fmt.Errorf("time %s is later than 36 years", fields[0])
 	}
 	return e, nil
 }
 
-// readTable reads CSV whose header names columns in any order, and hands their fields over in the
+// readColumns reads CSV whose header names columns in any order, and hands their fields over in the
 // order asked for.
-func readTable(from io.Reader, columns []string, each func(at string, fields []string) error) error {
+func readColumns(from io.Reader, columns []string, each func(at string, fields []string) error) error {
 	places, fields := make([]int, len(columns)), make([]string, len(columns))
 	want := strings.Join(columns, ",")
 	return pipeline.ReadTable(from, want, func(header []string) error {
@@ -130,12 +130,12 @@ type Failures struct {
 	Seed      uint64
 }
 
-// mostEvents bounds what is made up.
-const mostEvents = 1 << 20
+// maxEvents bounds what is made up.
+const maxEvents = 1 << 20
 
 // Check refuses what would have no end, or nearly none.
 func (f Failures) Check() error {
-	if f.Between > longest || f.BackAfter > longest || f.Length > longest {
+	if f.Between > maxTime || f.BackAfter > maxTime || f.Length > maxTime {
 		return &pipeline.InputError{
 			Where:   "trace",
 			Problem: fmt.Sprintf("times of %v, %v and %v", f.Between, f.BackAfter, f.Length),
@@ -146,21 +146,21 @@ func (f Failures) Check() error {
 	if f.BackAfter > 0 {
 		each += 2 * float64(f.Length) / (float64(f.Between) + float64(f.BackAfter))
 	}
-	if all := float64(f.Nodes) * each; all > mostEvents {
+	if all := float64(f.Nodes) * each; all > maxEvents {
 		return &pipeline.InputError{
 			Where:   "trace",
 			Problem: fmt.Sprintf("about %.0f events", all),
-			Want:    fmt.Sprintf("at most %d", mostEvents),
+			Want:    fmt.Sprintf("at most %d", maxEvents),
 		}
 	}
 	return nil
 }
 
-// Make makes a trace up. The same seed gives the same trace.
-func (f Failures) Make() []Event {
+// Generate makes a trace up. The same seed gives the same trace.
+func (f Failures) Generate() []Event {
 	random := rand.New(rand.NewPCG(f.Seed, 0))
 	after := func(mean time.Duration) time.Duration {
-		took := min(-math.Log(1-random.Float64())*float64(mean), float64(longest))
+		took := min(-math.Log(1-random.Float64())*float64(mean), float64(maxTime))
 		return (time.Duration(took) / time.Millisecond) * time.Millisecond
 	}
 	var events []Event

@@ -7,10 +7,10 @@ func (s Search) holds(from, to, width, inFlight int) bool {
 	return s.GPUMemoryBytes == 0 || s.Profile.Bytes(from, to, width, inFlight) <= s.GPUMemoryBytes
 }
 
-// fitting finds the fewest nodes, up to most, that hold all layers; 0 where none do. Times do not
+// fewestNodes finds the fewest nodes, up to most, that hold all layers; 0 where none do. Times do not
 // matter here, so that of all ways to place the last layers on the last GPUs that in the fewest
 // stages is the best: it leaves those before it the fewest microbatches to keep.
-func (s Search) fitting(most int) int {
+func (s Search) fewestNodes(most int) int {
 	widths := s.Profile.Widths(s.GPUsPerNode)
 	stages := [][]int{s.noneFit()} // by GPUs, then by the first layer
 	stages[0][s.Profile.Len()] = 0

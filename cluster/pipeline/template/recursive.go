@@ -106,14 +106,14 @@ func (r *Recursive) search(p part) (best *half) {
 	}
 	for cut := p.from + 1; cut < p.to; cut++ {
 		for stages := 1; stages < p.stages; stages++ {
-			best = r.better(best, p, cut, stages)
+			best = r.improve(best, p, cut, stages)
 		}
 	}
 	return best
 }
 
-// better divides a part at a layer and a stage in every way that its GPUs allow.
-func (r *Recursive) better(best *half, p part, cut, stages int) *half {
+// improve divides a part at a layer and a stage in every way that its GPUs allow.
+func (r *Recursive) improve(best *half, p part, cut, stages int) *half {
 	consider := func(left, right part) {
 		a := r.find(left)
 		if a == nil {

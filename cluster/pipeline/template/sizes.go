@@ -24,7 +24,7 @@ func (s Search) Sizes(nodes, faults int) (smallest, largest int, err error) {
 	if err := s.check(nodes, faults); err != nil {
 		return 0, 0, err
 	}
-	if err := s.searchable(nodes); err != nil {
+	if err := s.checkSize(nodes); err != nil {
 		return 0, 0, err
 	}
 	smallest, err = s.smallest(nodes)
@@ -48,19 +48,19 @@ func (s Search) Sizes(nodes, faults int) (smallest, largest int, err error) {
 	return smallest, min(nodes-faults*smallest, s.Profile.Len()/s.stagesOfANode()), nil
 }
 
-// mostCells bounds the table of the search: a quarter of a gigabyte.
-const mostCells = 1 << 25
+// maxCells bounds the table of the search: a quarter of a gigabyte.
+const maxCells = 1 << 25
 
-// searchable refuses what the exact search would take gigabytes for.
-func (s Search) searchable(nodes int) error {
+// checkSize refuses what the exact search would take gigabytes for.
+func (s Search) checkSize(nodes int) error {
 	gpus := min(nodes, s.Profile.Len()/s.stagesOfANode()) * s.GPUsPerNode
 	cells := (gpus + 1) * (s.Profile.Len() + 1)
-	if s.GPUsPerNode == 1 || cells <= mostCells {
+	if s.GPUsPerNode == 1 || cells <= maxCells {
 		return nil
 	}
 	return &pipeline.InfeasibleError{
 		Problem: fmt.Sprintf("%d layers on %d GPUs take a search over %d states, more than %d",
-			s.Profile.Len(), gpus, cells, mostCells),
+			s.Profile.Len(), gpus, cells, maxCells),
 		Instead: "fewer nodes, or layers joined to blocks, make it smaller",
 	}
 }
@@ -89,23 +89,23 @@ func (s Search) onOneNode(gpus, width int) bool { return (gpus-1)%s.GPUsPerNode+
 
 func (s Search) check(nodes, faults int) error {
 	switch {
-	case nodes < 1 || nodes > pipeline.MostNodes:
+	case nodes < 1 || nodes > pipeline.MaxNodes:
 		return &pipeline.InputError{
 			Where:   "nodes",
 			Problem: fmt.Sprint(nodes),
-			Want:    fmt.Sprintf("1 to %d", pipeline.MostNodes),
+			Want:    fmt.Sprintf("1 to %d", pipeline.MaxNodes),
 		}
-	case faults < 0 || faults >= pipeline.MostNodes:
+	case faults < 0 || faults >= pipeline.MaxNodes:
 		return &pipeline.InputError{
 			Where:   "faults",
 			Problem: fmt.Sprint(faults),
 			Want:    "at least 0: how many simultaneous failures of nodes to survive",
 		}
-	case s.GPUsPerNode < 1 || s.GPUsPerNode > pipeline.MostGPUs:
+	case s.GPUsPerNode < 1 || s.GPUsPerNode > pipeline.MaxGPUs:
 		return &pipeline.InputError{
 			Where:   "GPUs per node",
 			Problem: fmt.Sprint(s.GPUsPerNode),
-			Want:    fmt.Sprint("1 to ", pipeline.MostGPUs),
+			Want:    fmt.Sprint("1 to ", pipeline.MaxGPUs),
 		}
 	case s.GPUMemoryBytes < 0:
 		return &pipeline.InputError{
@@ -134,7 +134,7 @@ func (s Search) smallest(nodes int) (int, error) {
 	if s.GPUMemoryBytes == 0 {
 		return 1, nil
 	}
-	if n := s.fitting(most); n > 0 {
+	if n := s.fewestNodes(most); n > 0 {
 		return n, nil
 	}
 	return 0, s.tooLarge(nodes, most)

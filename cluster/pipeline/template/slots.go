@@ -188,7 +188,7 @@ func (c *slots) stages(gpus, from int) iter.Seq[placed] {
 				continue
 			}
 			for to := from + 1; to <= c.Profile.Len(); to++ {
-				s := placed{width, to, c.Profile.Time(from, to, width), c.room(from, to, width)}
+				s := placed{width, to, c.Profile.Time(from, to, width), c.maxInFlight(from, to, width)}
 				if s.time > c.high || s.inFlight < 1 {
 					break
 				}
@@ -237,8 +237,8 @@ func (c *slots) add(ways []way, w way, rest int64) []way {
 	return slices.Replace(ways, at, worse, w)
 }
 
-// room is for how many microbatches in flight a stage has memory.
-func (c *slots) room(from, to, width int) int32 {
+// maxInFlight is for how many microbatches in flight a stage has memory.
+func (c *slots) maxInFlight(from, to, width int) int32 {
 	if c.GPUMemoryBytes == 0 {
 		return math.MaxInt32
 	}

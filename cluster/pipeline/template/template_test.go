@@ -245,7 +245,7 @@ func TestWideAndFullAgainstBruteForce(t *testing.T) {
 				}
 			}
 		}
-		if got := s.fitting(min(3, p.Len())); got != fewest {
+		if got := s.fewestNodes(min(3, p.Len())); got != fewest {
 			t.Fatalf("%d nodes hold the model, and %d do by brute force: %+v", got, fewest, layers)
 		}
 	}

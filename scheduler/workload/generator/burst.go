@@ -35,7 +35,7 @@ func bursting(p Parameters) generator {
 				law = b.Lengths
 			}
 			j.Length = law.next(lengths)
-			wide(j, p.Sizes.next(sizes))
+			setSize(j, p.Sizes.next(sizes))
 		},
 	}
 }
@@ -45,8 +45,8 @@ func (b Burst) unset() bool {
 	return b.Period == 0 && b.Lasting == 0 && b.Factor == 0 && b.Lengths.draw == nil
 }
 
-// sound reports whether there can be such bursts.
-func (b Burst) sound() bool {
+// valid reports whether there can be such bursts.
+func (b Burst) valid() bool {
 	return b.Lasting > 0 && b.Period >= b.Lasting && b.Factor > 0 && b.Lengths.draw != nil
 }
 
@@ -76,6 +76,6 @@ func (b *bursts) next(rate float64, at time.Duration) time.Duration {
 			continue
 		}
 		b.short = within < b.Lasting && b.which.uniform() < b.Factor/(1+b.Factor)
-		return later(at, left/now)
+		return addSeconds(at, left/now)
 	}
 }

@@ -118,7 +118,7 @@ func Make(name string, p Parameters) (workload.Trace, error) {
 		*j = cluster.Job{ID: cluster.JobID(i), Submit: now, Share: cluster.WholeGPU}
 		g.fill(j)
 		j.GPUType, j.Model = p.GPUTypes.next(types), p.Models.next(models)
-		j.Estimate = guess(guesses, j.Length, p.EstimateError)
+		j.Estimate = perturbed(guesses, j.Length, p.EstimateError)
 	}
 	return trace, nil
 }
@@ -135,7 +135,7 @@ func (p Parameters) check() error {
 		{!(p.Load >= 0 && p.Load <= 1000), "a load from 0 to 1000, 1 being all GPUs"},
 		{!(p.JobsPerHour >= 0 && p.JobsPerHour <= 1e9), "from 0 to 1e9 jobs an hour"},
 		{!(p.EstimateError >= 0 && p.EstimateError <= 1000), "an error of estimates from 0 to 1000"},
-		{!p.Burst.unset() && !p.Burst.sound(), "bursts that last, in a period no shorter, by a factor of more than 0, with a law of lengths"},
+		{!p.Burst.unset() && !p.Burst.valid(), "bursts that last, in a period no shorter, by a factor of more than 0, with a law of lengths"},
 		{slices.ContainsFunc(p.Tenants, func(t Tenant) bool { return !(t.Weight > 0) }), "tenants with weights above 0"},
 	} {
 		if c.wrong {
@@ -145,8 +145,8 @@ func (p Parameters) check() error {
 	return nil
 }
 
-// guess is what an owner says of a length.
-func guess(s *stream, length time.Duration, wrong float64) time.Duration {
+// perturbed is what an owner says of a length.
+func perturbed(s *stream, length time.Duration, wrong float64) time.Duration {
 	if wrong == 0 {
 		return length
 	}
@@ -156,19 +156,19 @@ func guess(s *stream, length time.Duration, wrong float64) time.Duration {
 
 // poisson draws independent arrivals.
 func poisson(s *stream) func(rate float64, last time.Duration) time.Duration {
-	return func(rate float64, last time.Duration) time.Duration { return later(last, s.exponential()/rate) }
+	return func(rate float64, last time.Duration) time.Duration { return addSeconds(last, s.exponential()/rate) }
 }
 
-// later is a time so many seconds after another, or negative where that is beyond all times.
-func later(at time.Duration, seconds float64) time.Duration {
+// addSeconds is a time so many seconds after another, or negative where that is beyond all times.
+func addSeconds(at time.Duration, seconds float64) time.Duration {
 	if seconds > 9e9 || at > math.MaxInt64-time.Duration(seconds*1e9)-time.Second {
 		return -1
 	}
 	return at + milliseconds(seconds)
 }
 
-// wide sets how many GPUs a job needs.
-func wide(j *cluster.Job, gpus float64) {
+// setSize sets how many GPUs a job needs.
+func setSize(j *cluster.Job, gpus float64) {
 	j.GPUs = max(int(gpus), 1)
 	if gpus < 1 {
 		j.Share = int(math.Round(gpus * cluster.WholeGPU))
@@ -183,7 +183,7 @@ func steady(p Parameters) generator {
 		arrive: poisson(newStream(p.Seed, forArrivals)),
 		fill: func(j *cluster.Job) {
 			j.Length = p.Lengths.next(lengths)
-			wide(j, p.Sizes.next(sizes))
+			setSize(j, p.Sizes.next(sizes))
 		},
 	}
 }

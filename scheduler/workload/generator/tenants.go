@@ -85,7 +85,7 @@ func mixed(p Parameters) generator {
 		fill: func(j *cluster.Job) {
 			t := &tenants[pick(who, weights)]
 			j.User, j.Priority, j.Length = t.Name, t.Priority, t.Lengths.next(lengths)
-			wide(j, t.Sizes.next(sizes))
+			setSize(j, t.Sizes.next(sizes))
 		},
 	}
 }
