@@ -8,19 +8,18 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// resize is what an allocation means for one job: it is to run on other GPUs than it has now, or on
-// none.
+// resize is the change of one job's allocation: other GPUs than now, or none.
 type resize struct {
 	job       *Job
 	gpus      int
 	gpuType   string
-	requested cluster.Placement // where the policy wants it, if it says
-	on        cluster.Placement // found for it
+	requested cluster.Placement // by the policy, if it chose them
+	on        cluster.Placement // the placement that was found
 	speed     float64
 }
 
-// allocate makes what an elastic policy says come true: who loses GPUs, moves or changes its size
-// stops, and starts again in the same plan.
+// allocate carries out an elastic policy's answer: jobs that lose GPUs, move or change their size
+// stop, and start again in the same plan.
 func (e *Engine) allocate() {
 	wanted := e.validAllocations(callPolicy(e, "allocate", func() []Allocation { return e.policies.Allocate.Allocate(e) }))
 	changes := e.changes(wanted)
@@ -39,7 +38,7 @@ func (e *Engine) allocate() {
 	}
 }
 
-// validAllocations is what makes sense of an answer.
+// validAllocations returns the valid part of an answer.
 func (e *Engine) validAllocations(answer []Allocation) []Allocation {
 	e.candidateRound++
 	sound := answer[:0:0]
@@ -56,6 +55,7 @@ func (e *Engine) validAllocations(answer []Allocation) []Allocation {
 	return sound
 }
 
+// checkAllocation returns what is wrong with an allocation.
 func (e *Engine) checkAllocation(a Allocation) error {
 	if a.Job == nil || e.jobs[a.Job.ID()] != a.Job || a.Job.phase == Held {
 		return errors.New("a job that is not there")
@@ -73,8 +73,8 @@ func (e *Engine) checkAllocation(a Allocation) error {
 	return nil
 }
 
-// changes are the jobs that do not have what they are to have, those first that are to have
-// nothing. Who may not be stopped yet stays.
+// changes returns the jobs whose allocation changes, those that lose all GPUs first. Jobs that are
+// not preemptible yet stay.
 func (e *Engine) changes(wanted []Allocation) []*resize {
 	var changes []*resize
 	keeps := map[cluster.JobID]bool{}
@@ -96,7 +96,7 @@ func (e *Engine) changes(wanted []Allocation) []*resize {
 	return changes
 }
 
-// satisfied reports whether a running job has what it is to have.
+// satisfied reports whether a running job has what it is allocated.
 func (e *Engine) satisfied(a Allocation) bool {
 	on := a.Job.placement
 	if len(a.On) > 0 {
@@ -107,9 +107,9 @@ func (e *Engine) satisfied(a Allocation) bool {
 	})
 }
 
-// findPlaces looks for GPUs for all that change, as if they had none, and leaves everything as it
-// was. Where the policy says where, that comes first. Who finds none keeps what it has, if nobody
-// took that before him.
+// findPlaces looks for GPUs for all changing jobs as if they had none, and leaves the state
+// unchanged. Placements of the policy come first. A job that finds no place keeps its GPUs unless
+// another job took them before.
 func (e *Engine) findPlaces(changes []*resize) {
 	for _, c := range changes {
 		if c.job.phase == Running {
@@ -145,14 +145,15 @@ func (e *Engine) findPlaces(changes []*resize) {
 	}
 }
 
-// takenByOthers reports whether a job cannot have the GPUs that a policy wants for it although that is
-// nobody's fault: somebody has them who may not be stopped yet, or its user would hold more than he
-// may together with such jobs.
+// takenByOthers reports whether a job cannot have its requested placement for a reason that is not
+// the policy's fault: a job that is not preemptible yet has the GPUs, or fills the user's cap.
 func (e *Engine) takenByOthers(c *resize) bool {
 	_, err := e.checkPlacement(c.job, c.requested, c.gpus)
 	return errors.Is(err, ErrTaken) || errors.Is(err, ErrQuota)
 }
 
+// findPlace asks the Placer for a place for a resized job; failing that, the job keeps its GPUs if
+// they are free.
 func (e *Engine) findPlace(c *resize) {
 	was := c.job.allocatedType
 	c.job.allocatedType = c.gpuType
@@ -165,6 +166,7 @@ func (e *Engine) findPlace(c *resize) {
 	}
 }
 
+// takePlace allocates the placement that was found.
 func (e *Engine) takePlace(c *resize) {
 	if c.on != nil {
 		e.free.allocate(c.on, c.job.facts.Share)

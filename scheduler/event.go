@@ -8,9 +8,9 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// sortEvents sorts what happened at one time, so that it does not matter who told it first: arrivals
-// by number, then what became of each job, then what became of each node. What is said of one job
-// or of one node stays in its order.
+// sortEvents sorts simultaneous events, so that the order in which they were reported does not
+// matter: arrivals by number, then events of each job, then events of each node. Events of one job
+// or node keep their order.
 func sortEvents(events []Event) []Event {
 	if len(events) < 2 {
 		return events
@@ -22,6 +22,7 @@ func sortEvents(events []Event) []Event {
 	return sorted
 }
 
+// category returns 0 for arrivals, 1 for events of jobs, 2 for events of nodes.
 func (ev *Event) category() int {
 	switch ev.Kind {
 	case Submitted:
@@ -33,6 +34,7 @@ func (ev *Event) category() int {
 	}
 }
 
+// subject returns the number of the job or node.
 func (ev *Event) subject() int64 {
 	switch {
 	case ev.Facts != nil:
@@ -43,7 +45,7 @@ func (ev *Event) subject() int64 {
 	return int64(ev.Job)
 }
 
-// handle takes notice of an event.
+// handle applies an event.
 func (e *Engine) handle(ev *Event) error {
 	switch ev.category() {
 	case 0:
@@ -75,6 +77,7 @@ func (e *Engine) handle(ev *Event) error {
 	return nil
 }
 
+// submit adds a job and requests its admission.
 func (e *Engine) submit(f *cluster.Job) error {
 	if f == nil || !validJob(f) {
 		return ErrBadFacts
@@ -97,7 +100,7 @@ func (e *Engine) submit(f *cluster.Job) error {
 	return nil
 }
 
-// jobWorking corrects what was expected of a run's beginning.
+// jobWorking corrects the expected start of a run's work.
 func (e *Engine) jobWorking(j *Job) {
 	e.running.remove(j)
 	j.from = e.now
@@ -105,7 +108,7 @@ func (e *Engine) jobWorking(j *Job) {
 	e.rerank(j)
 }
 
-// jobFailed lets a job be tried again, or not.
+// jobFailed puts a failed job back in the queue, or withdraws it after too many failures.
 func (e *Engine) jobFailed(j *Job) {
 	j.failures++
 	if j.failures > e.policies.Retries {
@@ -121,7 +124,7 @@ func (e *Engine) withdraw(j *Job) {
 	e.endJob(j)
 }
 
-// endJob forgets a job.
+// endJob removes a job.
 func (e *Engine) endJob(j *Job) {
 	switch j.phase {
 	case Held:
@@ -147,7 +150,7 @@ func (e *Engine) endJob(j *Job) {
 	}
 }
 
-// changeNode takes notice of what became of a node.
+// changeNode applies an event of a node.
 func (e *Engine) changeNode(ev *Event) error {
 	if ev.Kind == NodeUp && int(ev.Node) == len(e.nodes) && ev.Machine != nil && ev.Machine.ID == ev.Node {
 		defer e.requestAllAdmissions()
@@ -176,7 +179,7 @@ func (e *Engine) changeNode(ev *Event) error {
 	return nil
 }
 
-// jobsOn are the jobs that have a GPU of a node.
+// jobsOn returns the jobs that have a GPU of a node.
 func (e *Engine) jobsOn(node cluster.NodeID) []*Job {
 	var jobs []*Job
 	for j := range e.Running() {
@@ -187,6 +190,7 @@ func (e *Engine) jobsOn(node cluster.NodeID) []*Job {
 	return jobs
 }
 
+// reopenNode makes a closed node available again, with new properties if the event has them.
 func (e *Engine) reopenNode(ev *Event, closed bool) error {
 	if !closed || ev.Machine != nil && (ev.Machine.ID != ev.Node || !validNode(ev.Machine)) {
 		return ErrBadNode
@@ -217,14 +221,14 @@ func (e *Engine) addNode(node cluster.Node) error {
 	return nil
 }
 
-// updateFits asks again which jobs the cluster could hold, after it grew or changed.
+// updateFits computes again which shapes the cluster could hold, after it grew or changed.
 func (e *Engine) updateFits() {
 	for w, s := range e.shapes {
 		s.fits = e.couldHold(s.probe, w.fewest)
 	}
 }
 
-// readyAt is when the last of a placement's GPUs is free.
+// readyAt returns when the last of a placement's GPUs is free.
 func (e *Engine) readyAt(on cluster.Placement) time.Duration {
 	at := e.now
 	for _, gpu := range on {

@@ -10,15 +10,15 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Lister is a View that lists all of its jobs, for Fork.
+// Lister is a View that lists all of its jobs, so that Fork accepts it.
 type Lister interface {
 	View
 	Jobs() []*Job
 }
 
-// Fork is an engine that goes on from a moment under other policies, so that a policy can look
-// ahead: nothing that happens to it touches the moment. It knows of jobs what policies know. One
-// that is overdue is given a tenth more than what it has done, so that it ends some day.
+// Fork returns an engine that continues from a view's state under other policies, so that a policy
+// can look ahead. Nothing that happens to it affects the view. It knows of jobs only what policies
+// know. An overdue job is estimated to run for a tenth longer than it has, so that it ends.
 func Fork(v View, p Policies) (*Engine, error) {
 	var jobs []*Job
 	ready := make([][]time.Duration, len(v.Nodes()))

@@ -77,7 +77,7 @@ func (g *garbage) Open(View) Reservations {
 	return g
 }
 
-func (g *garbage) Reserve(*Job) bool          { g.maybePanic(); g.books--; return g.books > 0 }
+func (g *garbage) Reserve(*Job) bool             { g.maybePanic(); g.books--; return g.books > 0 }
 func (g *garbage) MaxRuntime(*Job) time.Duration { g.maybePanic(); return g.length() }
 
 func (g *garbage) Choose(v View, _ Demand, candidates iter.Seq[*Job]) []*Job {

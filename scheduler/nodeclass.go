@@ -7,33 +7,34 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// nodeClass is all nodes that a job cannot tell apart but for what is free of them. Closed nodes are not
-// counted.
+// nodeClass is all nodes of the same GPU type, memory and number of GPUs: jobs can tell them apart
+// only by what is free. Closed nodes are not counted.
 type nodeClass struct {
 	gpuType     string
 	memoryBytes int64
 	gpus        int // per node
 
-	open   int         // nodes
-	whole  int         // GPUs that nobody uses
-	racks  []int       // by rack, GPUs that nobody uses
-	byFree []nodeSet   // by how many of its GPUs nobody uses
+	open   int         // open nodes
+	whole  int         // unused GPUs
+	racks  []int       // unused GPUs by rack
+	byFree []nodeSet   // nodes by how many of their GPUs are unused
 	shared *sharedGPUs // nil until a GPU is shared
 }
 
-// sharedGPUs sorts nodes by the free thousandths of their shared GPUs.
+// sharedGPUs indexes nodes by the free thousandths of their shared GPUs.
 type sharedGPUs struct {
 	byShare  [cluster.WholeGPU]nodeSet
-	nonEmpty [(cluster.WholeGPU + 63) / 64]uint64 // a bit for each of exact that is not empty
-	count    map[shareKey]int                     // how many GPUs of a node have so much free
+	nonEmpty [(cluster.WholeGPU + 63) / 64]uint64 // a bit for each non-empty set of byShare
+	count    map[shareKey]int                     // how many GPUs of a node have that much free
 }
 
+// shareKey is a node and a free share of some of its GPUs.
 type shareKey struct {
 	node  cluster.NodeID
 	share int
 }
 
-// gpuRequest is what a job asks of each of its GPUs.
+// gpuRequest is what a job requires of each of its GPUs.
 type gpuRequest struct {
 	gpuType     string
 	memoryBytes int64
@@ -45,11 +46,12 @@ func (w gpuRequest) accepts(k *nodeClass) bool {
 	return (w.gpuType == "" || w.gpuType == k.gpuType) && (k.memoryBytes == 0 || w.memoryBytes <= k.memoryBytes)
 }
 
+// suits reports whether a job can run on nodes of the class.
 func (k *nodeClass) suits(j *Job) bool {
 	return j.gpuRequest().accepts(k)
 }
 
-// enter enters a node that has n whole GPUs free, or takes it out.
+// enter adds (sign > 0) or removes a node that has n unused GPUs.
 func (k *nodeClass) enter(node cluster.NodeID, rack int32, n, sign int) {
 	for len(k.racks) <= int(rack) {
 		k.racks = append(k.racks, 0)
@@ -64,7 +66,7 @@ func (k *nodeClass) enter(node cluster.NodeID, rack int32, n, sign int) {
 	}
 }
 
-// enterShared enters a shared GPU of a node, or takes it out.
+// enterShared adds (sign > 0) or removes a shared GPU of a node.
 func (k *nodeClass) enterShared(node cluster.NodeID, share, sign int) {
 	if k.shared == nil {
 		k.shared = &sharedGPUs{count: map[shareKey]int{}}
@@ -87,7 +89,7 @@ func (k *nodeClass) enterShared(node cluster.NodeID, share, sign int) {
 	}
 }
 
-// tightest is the least free share of at least share that a GPU has.
+// tightest returns the least free share, of at least the given one, that a shared GPU has.
 func (p *sharedGPUs) tightest(share int) (int, bool) {
 	if p == nil || share >= cluster.WholeGPU {
 		return 0, false
@@ -104,8 +106,8 @@ func (p *sharedGPUs) tightest(share int) (int, bool) {
 	return 0, false
 }
 
-// Next is the first node, numbered from or more, that suits a job and has at least least and at
-// most most GPUs that nobody uses.
+// Next returns the first node, from a number on, that suits a job and has at least least and at
+// most most unused GPUs.
 func (f *Free) Next(j *Job, from cluster.NodeID, least, most int) (cluster.NodeID, bool) {
 	first := int(from) / 64
 	for i := first; i*64 < len(f.nodes); i++ {
@@ -125,6 +127,7 @@ func (f *Free) Next(j *Job, from cluster.NodeID, least, most int) (cluster.NodeI
 	return 0, false
 }
 
+// word returns the i-th word of the set of nodes with least to most unused GPUs.
 func (k *nodeClass) word(i, least, most int) uint64 {
 	var word uint64
 	for n := least; n <= min(most, k.gpus); n++ {
@@ -135,7 +138,7 @@ func (k *nodeClass) word(i, least, most int) uint64 {
 	return word
 }
 
-// Count is how many nodes suit a job and have exactly n GPUs that nobody uses.
+// Count returns how many nodes suit a job and have exactly n unused GPUs.
 func (f *Free) Count(j *Job, n int) int {
 	count := 0
 	for _, k := range f.classes {
@@ -146,7 +149,7 @@ func (f *Free) Count(j *Job, n int) int {
 	return count
 }
 
-// OnRack is how many GPUs of a rack nobody uses that a job can run on.
+// OnRack returns how many unused GPUs of a rack a job can run on.
 func (f *Free) OnRack(j *Job, rack int) int {
 	n := 0
 	for _, k := range f.classes {
@@ -157,7 +160,7 @@ func (f *Free) OnRack(j *Job, rack int) int {
 	return n
 }
 
-// Largest is the most GPUs that nobody uses on one node that suits a job.
+// Largest returns the largest number of unused GPUs on one node that suits a job.
 func (f *Free) Largest(j *Job) int {
 	largest := 0
 	for _, k := range f.classes {
@@ -173,8 +176,8 @@ func (f *Free) Largest(j *Job) int {
 	return largest
 }
 
-// FewestNodes is on how many nodes, at the least, n GPUs for a job lie if nobody uses any; 0 where
-// the open nodes have not so many.
+// FewestNodes returns the least number of nodes that hold n GPUs for a job when all GPUs are
+// unused; 0 if the open nodes have fewer GPUs.
 func (f *Free) FewestNodes(j *Job, n int) int {
 	var suiting [8]*nodeClass
 	kinds := suiting[:0]
@@ -194,8 +197,8 @@ func (f *Free) FewestNodes(j *Job, n int) int {
 	return 0
 }
 
-// TightestShare is the GPU with the least free of those that have a job's share free and that
-// somebody uses already: the first of them.
+// TightestShare returns, of the shared GPUs with room for a job, the first one with the least free
+// share.
 func (f *Free) TightestShare(j *Job) (cluster.GPU, bool) {
 	least, node := cluster.WholeGPU, cluster.NodeID(0)
 	for _, k := range f.classes {
@@ -216,7 +219,7 @@ func (f *Free) TightestShare(j *Job) (cluster.GPU, bool) {
 	return cluster.GPU{Node: node, Index: int32(slices.Index(f.shares[node], least))}, true
 }
 
-// FirstShare is the first GPU that has a job's share free, used by others or not.
+// FirstShare returns the first GPU, shared or unused, with room for a job's share.
 func (f *Free) FirstShare(j *Job) (cluster.GPU, bool) {
 	node, found := f.Next(j, 0, 1, MaxGPUsPerNode)
 	for _, k := range f.classes {
@@ -239,7 +242,7 @@ func (f *Free) FirstShare(j *Job) (cluster.GPU, bool) {
 	return gpu, true
 }
 
-// nodeSet is a set of nodes that is walked in the order of their numbers.
+// nodeSet is a set of nodes, iterated by number.
 type nodeSet struct {
 	words []uint64
 	size  int
@@ -258,7 +261,7 @@ func (s *nodeSet) remove(node cluster.NodeID) {
 	s.size--
 }
 
-// first is the one of the least number. The set must not be empty.
+// first returns the lowest node. The set must not be empty.
 func (s *nodeSet) first() cluster.NodeID {
 	i := 0
 	for s.words[i] == 0 {

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// ReservationsExact reports whether what waiting jobs are promised comes true to the moment, and to the GPU,
-// for as long as Free counts no surprise: nobody comes in between, every run takes some time, and
-// as much as its estimate, the engine decides whenever something happens, and the jobs that have
-// the same GPUs to themselves know no others. Then a promise may as well be made later: it will be
-// the same.
+// ReservationsExact reports whether reservations will come true exactly, in time and GPUs, as long
+// as Free counts no deviation. This needs: no job arrives in between, every run takes exactly its
+// (positive) estimate, the engine decides at every event, and any two jobs either run on the same
+// GPUs or have none in common. A reservation may then be computed later with the same result.
 func (e *Engine) ReservationsExact() bool {
 	p := &e.policies
 	_, unranked := p.Order.(Unranked)
@@ -18,16 +17,16 @@ func (e *Engine) ReservationsExact() bool {
 		!e.overdue()
 }
 
-// overdue reports whether there is a waiting job that takes no time by its estimate, because it has
-// run for as long, mostly.
+// overdue reports whether a waiting job has no remaining time by its estimate, usually because it
+// has run for that long.
 func (e *Engine) overdue() bool {
 	return slices.ContainsFunc(e.groups, func(g *group) bool {
 		return g.waiting.root != nil && slices.Contains(g.waiting.root.shortest[:], 0)
 	})
 }
 
-// disjoint reports whether any two jobs that there have been want whole GPUs and can run either on the
-// same ones or on none that both can.
+// disjoint reports whether all jobs so far want whole GPUs, and any two of them can run either on
+// the same GPUs or on none in common.
 func (e *Engine) disjoint() bool {
 	s := &e.overlap
 	if s.nodeClasses != len(e.free.classes) {
@@ -45,11 +44,11 @@ func (e *Engine) disjoint() bool {
 	return !s.mixed
 }
 
-// overlapState is what has been found out about the jobs that there have been.
+// overlapState caches what disjoint has found out.
 type overlapState struct {
-	nodeClasses, jobClasses int    // how many it holds for
-	distinct                []*Job // one for each set of GPUs that jobs can run on
-	mixed                   bool   // some sets overlap, or there are jobs that share a GPU
+	nodeClasses, jobClasses int    // how many of each were examined
+	distinct                []*Job // one job for each distinct set of GPUs
+	mixed                   bool   // some sets overlap, or some jobs share a GPU
 }
 
 // SameGPUs reports whether two jobs can run on the same GPUs.
@@ -57,14 +56,14 @@ func (f *Free) SameGPUs(a, b *Job) bool {
 	return !slices.ContainsFunc(f.classes, func(k *nodeClass) bool { return k.suits(a) != k.suits(b) })
 }
 
-// overlapAny reports whether there are GPUs, open or not, that two jobs can both run on.
+// overlapAny reports whether there are GPUs, on open nodes or not, that both jobs can run on.
 func (f *Free) overlapAny(a, b *Job) bool {
 	return slices.ContainsFunc(f.classes, func(k *nodeClass) bool { return k.suits(a) && k.suits(b) })
 }
 
-// NextBackfill finds the first waiting job behind another for which there are GPUs enough that nobody
-// uses, and which takes no longer than it may; longest says that, once for all that want the same
-// GPUs. The other must wait, too.
+// NextBackfill returns the first waiting job behind another one for which there are enough unused
+// GPUs and that runs no longer than it may. It calls longest once for each equivalence class. The
+// other job must be waiting, too.
 func (e *Engine) NextBackfill(behind *Job, longest func(*Job) time.Duration) *Job {
 	w := filter{maxGPUs: e.free.Whole("")}
 	e.limitTimes(&w, longest)

@@ -10,14 +10,14 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// makeRoom stops jobs that rank behind a waiting one, if it fits then, and starts it.
+// makeRoom preempts jobs that rank behind a waiting one and starts it, if it fits then.
 func (e *Engine) makeRoom(j *Job, w *walk) bool {
 	if e.grouper != nil && j.cycling(e.now) {
 		return false
 	}
 	if e.grouper == nil {
 		behind := e.heldBehind(j)
-		w.victims = behind > 0 // those who come later have no more behind them
+		w.victims = behind > 0 // the waiting jobs behind j have even fewer running jobs behind them
 		if behind == 0 || e.free.WholeFor(j)+behind < j.minFree() {
 			return false
 		}
@@ -39,13 +39,12 @@ func (e *Engine) makeRoom(j *Job, w *walk) bool {
 	}
 }
 
-// cycling reports whether a job has been stopped twice at one moment already. Groups are compared
-// with what one job takes; what a stopped job had beyond that goes to whoever fits, of the same
-// group too, and then it may be the turn of those who were stopped again: at a moment that never
-// ends.
+// cycling reports whether a job has already been preempted twice at this time. Groups are compared
+// with what one job takes. What a victim had beyond that goes to any job that fits, possibly of the
+// same group. Then it may be the victims' turn again, at the same time without end.
 func (j *Job) cycling(now time.Duration) bool { return j.preemptedAt == now && j.preemptionsAtOnce > 1 }
 
-// held counts the GPUs of running jobs.
+// held returns the sum of the GPUs of running jobs.
 func held(jobs []*Job) (gpus int) {
 	for _, j := range jobs {
 		gpus += len(j.placement)
@@ -53,8 +52,8 @@ func held(jobs []*Job) (gpus int) {
 	return gpus
 }
 
-// restart lets the walk begin anew where more has become free than was needed, or where it has passed
-// the place of a stopped job: one of equal rank that was submitted earlier.
+// restart begins the walk again if more GPUs were freed than needed, or if it has passed the place
+// of a victim: one of equal rank that was submitted earlier.
 func (w *walk) restart(e *Engine, j *Job, stopped []*Job) {
 	freed, passed := 0, false
 	for _, v := range stopped {
@@ -66,7 +65,7 @@ func (w *walk) restart(e *Engine, j *Job, stopped []*Job) {
 	}
 }
 
-// chooseVictims asks for victims, and leaves out who is none. The answer holds until the next one.
+// chooseVictims asks for victims and drops invalid ones. The result is valid until the next call.
 func (e *Engine) chooseVictims(j *Job, need int) []*Job {
 	e.candidateRound++
 	named := callPolicy(e, "victims", func() []*Job {
@@ -84,8 +83,8 @@ func (e *Engine) chooseVictims(j *Job, need int) []*Job {
 	return e.victims
 }
 
-// placeWithout finds a place for a job once victims are gone. It answers who of them must go; what these
-// have is free from then on where they have whole GPUs. Nothing else has changed.
+// placeWithout finds a place for a job without some of the victims, and returns which of them must
+// stop. The GPUs of those with whole GPUs are free afterwards; nothing else has changed.
 func (e *Engine) placeWithout(j *Job, victims []*Job) (on cluster.Placement, speed float64, stopped []*Job) {
 	gone := 0
 	for on == nil && gone < len(victims) {
@@ -118,17 +117,15 @@ func overlap(a, b cluster.Placement) bool {
 	return slices.ContainsFunc(a, func(gpu cluster.GPU) bool { return slices.Contains(b, gpu) })
 }
 
-// mustStop reports whether a job must give up its share of a GPU for another to be placed
-// there.
+// mustStop reports whether v must give up its share of a GPU so that j can be placed there.
 func (e *Engine) mustStop(v, j *Job, on cluster.Placement) bool {
 	return v.facts.Share != wholeGPU && slices.ContainsFunc(on, func(gpu cluster.GPU) bool {
 		return e.free.Share(gpu) < j.facts.Share && slices.Contains(v.placement, gpu)
 	})
 }
 
-// spareVictims leaves out of victims, whose GPUs are free for now, those without whom there is a place as
-// well: the last one brought the place about, and with it some of those before it may not be
-// needed.
+// spareVictims drops victims (whose GPUs are free for now) without which there is a place as well:
+// the last victim made the place possible, so some of those before it may not be needed.
 func (e *Engine) spareVictims(
 	j *Job,
 	victims []*Job,
@@ -149,7 +146,7 @@ func (e *Engine) spareVictims(
 	return on, speed, victims
 }
 
-// candidates are the running jobs that may be stopped for a waiting one, the last first.
+// candidates returns the running jobs that may be preempted for a waiting one, last first.
 func (e *Engine) candidates(j *Job) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
 		offer := func(v *Job) bool {
@@ -165,7 +162,7 @@ func (e *Engine) candidates(j *Job) iter.Seq[*Job] {
 	}
 }
 
-// holdsUsableGPU reports whether a job has a GPU that another could use.
+// holdsUsableGPU reports whether v has a GPU that j could use.
 func (e *Engine) holdsUsableGPU(v, j *Job) bool {
 	return slices.ContainsFunc(
 		v.placement,
@@ -173,7 +170,7 @@ func (e *Engine) holdsUsableGPU(v, j *Job) bool {
 	)
 }
 
-// offerOwnGroup offers the jobs of a job's own group that rank behind it.
+// offerOwnGroup offers the jobs of j's own group that rank behind it.
 func (e *Engine) offerOwnGroup(j *Job, offer func(*Job) bool) bool {
 	for v := range j.group.fromLast(e.now) {
 		if !e.ranksBehind(v, j) {
@@ -186,17 +183,17 @@ func (e *Engine) offerOwnGroup(j *Job, offer func(*Job) bool) bool {
 	return true
 }
 
-// ranksBehind reports whether a running job ranks behind a waiting one. Where jobs keep their GPUs for
-// a quantum, one that is only just level and will rank behind at the next moment does already: so
-// equals take turns at whole quanta.
+// ranksBehind reports whether running job v ranks behind waiting job j. If jobs have a quantum,
+// equal rank suffices for a job that will rank behind immediately afterwards, so that equals
+// alternate at whole quanta.
 func (e *Engine) ranksBehind(v, j *Job) bool {
 	order := v.rankAt(e.now).Compare(j.rank)
 	return order > 0 || order == 0 && v.rank.Growth > 0 && e.policies.Quantum > 0
 }
 
-// offerOtherGroups offers the jobs of groups that rank behind a job's own even when that has what the
-// job asks for. What is offered counts as taken, so that no group loses so much that it would be
-// its turn to take.
+// offerOtherGroups offers the jobs of groups that rank behind j's group even if that had what j
+// asks for. Offered jobs count as preempted, so no group loses so much that it would preempt in
+// turn.
 func (e *Engine) offerOtherGroups(j *Job, offer func(*Job) bool) bool {
 	mine := e.groupRank(j.group, j.amount(j.GPUs()))
 	type source struct {
@@ -230,7 +227,7 @@ func (e *Engine) offerOtherGroups(j *Job, offer func(*Job) bool) bool {
 	return true
 }
 
-// fromLast walks the jobs of a group that may be stopped, the one of the greatest rank first.
+// fromLast iterates over the preemptible jobs of a group, highest rank value first.
 func (g *group) fromLast(now time.Duration) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
 		if len(g.series) == 1 {
@@ -266,9 +263,9 @@ func ranksAfter(a, b *Job, now time.Duration) bool {
 	return byDue(a, b) > 0
 }
 
-// heldBehind is how many GPUs the running jobs of a waiting job's group have that rank behind it or
-// are level with it. It may count a few too many that will be level at the next moment: ranks are
-// compared exactly only where it matters.
+// heldBehind returns how many GPUs the running jobs of j's group have that rank behind it or equal.
+// It may include a few jobs that will be equal a moment later; ranks are compared exactly only
+// where it matters.
 func (e *Engine) heldBehind(j *Job) (gpus int) {
 	for _, s := range j.group.series {
 		gpus += s.heldBehind(j, e.seconds)
@@ -276,16 +273,17 @@ func (e *Engine) heldBehind(j *Job) (gpus int) {
 	return gpus
 }
 
+// heldBehind returns how many GPUs the jobs of the series have that rank behind j or equal.
 func (s *series) heldBehind(j *Job, now float64) int {
-	const precision = 1e-12 // of sums and products of float64, with much to spare
+	const precision = 1e-12 // relative error of float64 sums and products, with a wide margin
 	grown := s.growth * now
 	slack := precision * (math.Abs(j.rank.Value) + math.Abs(grown))
 	return s.jobs.root.heldBehind(&key{tier: j.rank.Tier, value: j.rank.Value - grown - slack, at: math.MinInt64})
 }
 
-// markSettled notes that a walk has started whoever could start, so that another one can be left out
-// until something happens that may let one of those in e.blocked start. Where other things than
-// GPUs and ranks kept jobs from starting, nobody knows.
+// markSettled notes that the walk has started every job that could start, so that the next one can
+// be skipped until one of e.blocked may start. If something other than GPUs and ranks kept jobs
+// from starting, that is unknown.
 func (e *Engine) markSettled() {
 	e.settled = e.grouper == nil && len(e.policies.Caps) == 0 && len(e.blocked) < maxBlocked &&
 		(e.fill || e.policies.Backfill == nil)
@@ -294,13 +292,12 @@ func (e *Engine) markSettled() {
 // blockedJob is a job that found no place.
 type blockedJob struct {
 	*Job
-	behind    int // the GPUs that are held behind it
-	shortfall int // how many more must be held there before it is worth looking for room for it
+	behind    int // GPUs held behind it
+	shortfall int // how many more must be held behind it before a preemption can help
 }
 
-// anyRoom reports whether a blocked job could have enough GPUs by now if all were stopped that rank
-// behind it. Where it could not, what each of them lacks is known afterwards, until the next walk
-// or step.
+// anyRoom reports whether a blocked job could have enough GPUs if all jobs that rank behind it were
+// preempted. If none could, the shortfalls are known afterwards, until the next walk or step.
 func (e *Engine) anyRoom() bool {
 	if !e.preempts || e.measured {
 		return e.room
@@ -312,6 +309,7 @@ func (e *Engine) anyRoom() bool {
 	return e.room
 }
 
+// hasRoom computes a blocked job's shortfall and reports whether there is none.
 func (e *Engine) hasRoom(b *blockedJob) bool {
 	b.behind = e.heldBehind(b.Job)
 	b.shortfall = b.minFree() - e.free.WholeFor(b.Job) - b.behind
@@ -321,10 +319,10 @@ func (e *Engine) hasRoom(b *blockedJob) bool {
 	return b.shortfall <= 0
 }
 
-// nextCrossing is when ranks will have grown so far that a job that found no place may find one: not
-// later, and where many are blocked not much earlier.
+// nextCrossing returns when ranks will have grown so far that a blocked job may find a place. It is
+// never too late; with many blocked jobs it may be slightly too early.
 func (e *Engine) nextCrossing() (at time.Duration, ok bool) {
-	// Who was refused what he could have may be given it as soon as one more job is behind him.
+	// A job that was refused although GPUs suffice may succeed as soon as one more job is behind it.
 	one := !e.settled || e.anyRoom()
 	for i := range e.blocked {
 		b := &e.blocked[i]
@@ -341,9 +339,9 @@ func (e *Engine) nextCrossing() (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// crossing is when as many GPUs more as a waiting job lacks, or those of one job more where it
-// lacks none, may be held behind it. Where several series grow, that is not before one of them
-// contributes its part.
+// crossing returns when the GPUs that a waiting job is short of, or those of one more job if it is
+// short of none, may be held behind it. If several series grow, at least one of them must
+// contribute its part by then.
 func (e *Engine) crossing(b *blockedJob) (at time.Duration, ok bool) {
 	j, growing := b.Job, 0
 	for _, s := range j.group.series {
@@ -371,7 +369,7 @@ func (e *Engine) crossing(b *blockedJob) (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// behindIn is how many GPUs the jobs of one series have that rank behind a blocked job.
+// behindIn returns how many GPUs the jobs of one series have that rank behind a blocked job.
 func (e *Engine) behindIn(s *series, b *blockedJob) int {
 	if len(b.group.series) == 1 {
 		return b.behind
@@ -379,8 +377,8 @@ func (e *Engine) behindIn(s *series, b *blockedJob) int {
 	return s.heldBehind(b.Job, e.seconds)
 }
 
-// crossesAt is when a job of a series will rank behind a waiting one; where jobs take turns, when they
-// are level.
+// crossesAt returns when a job of the series will rank behind a waiting one; if equal ranks suffice
+// (turns), when they are equal.
 func (s *series) crossesAt(v *leaf, j *Job, now time.Duration, turns bool) (time.Duration, bool) {
 	seconds := (j.rank.Value - v.value) / s.growth
 	if !(seconds < math.MaxInt64/2e9) {

@@ -11,25 +11,25 @@ import (
 	"github.com/phos-gpu/phos/scheduler/timers"
 )
 
-// group is the jobs that a Grouper ranks together; without one, all jobs are one group.
+// group is the jobs that a Grouper ranks together. Without one, all jobs are one group.
 type group struct {
 	name    string
 	root    string // the name up to the first slash
 	rank    Rank
 	waiting tree      // by rank
-	series  []*series // running jobs that may be stopped
+	series  []*series // preemptible running jobs
 	passed  key       // how far the walk has come
-	walked  uint64    // the walk of which passed tells
+	walked  uint64    // the walk that passed belongs to
 }
 
-// series is the running jobs of a group whose ranks grow at one rate, so that their order never
-// changes.
+// series is the running jobs of a group whose ranks grow at the same rate, so that their order
+// never changes.
 type series struct {
 	growth float64
-	jobs   tree // by what the rank's value would have been at time 0
+	jobs   tree // by the rank's value extrapolated to time 0
 }
 
-// groupOf finds the group of a job that has been admitted.
+// groupOf returns the group of an admitted job.
 func (e *Engine) groupOf(j *Job) *group {
 	name := ""
 	if e.grouper != nil {
@@ -63,7 +63,7 @@ func (e *Engine) regroup(j *Job) {
 	}
 }
 
-// insertGroup puts a group where its rank belongs.
+// insertGroup inserts a group by its rank.
 func (e *Engine) insertGroup(g *group) {
 	at, _ := slices.BinarySearchFunc(e.groups, g, compareGroups)
 	e.groups = slices.Insert(e.groups, at, g)
@@ -73,12 +73,12 @@ func compareGroups(a, b *group) int {
 	return cmp.Or(a.rank.Compare(b.rank), strings.Compare(a.name, b.name))
 }
 
-// groupRank ranks a group as if it held so much more.
+// groupRank returns a group's rank as if it held more.
 func (e *Engine) groupRank(g *group, more Amount) Rank {
 	return e.sanitize(callPolicy(e, "order", func() Rank { return e.grouper.RankGroup(e, g.name, more) }))
 }
 
-// sanitize is a rank that can be compared and reckoned with.
+// sanitize returns a rank that can be compared and added up, and reports an invalid one.
 func (e *Engine) sanitize(r Rank) Rank {
 	if math.IsNaN(r.Value) || math.IsInf(r.Value, 0) || math.IsNaN(r.Growth) || math.IsInf(r.Growth, 0) {
 		e.reportPolicy("order", fmt.Errorf("a rank of value %v that grows by %v", r.Value, r.Growth))
@@ -91,7 +91,7 @@ func (e *Engine) sanitize(r Rank) Rank {
 	return r
 }
 
-// rerank asks for a job's rank, and puts it where it belongs.
+// rerank asks for a job's rank and moves the job to its place.
 func (e *Engine) rerank(j *Job) {
 	e.unqueue(j)
 	j.rank = e.sanitize(callPolicy(e, "order", func() Rank { return e.policies.Order.Rank(e, j) }))
@@ -108,23 +108,24 @@ func (e *Engine) rerank(j *Job) {
 
 type timerQueue = timers.Queue[*Job]
 
-// newTimer makes an alarm for a job, one of so many.
+// newTimer returns the arguments of timerQueue.Add.
 func (e *Engine) newTimer(j *Job, at time.Duration, mark int) (a timers.Timer[*Job], jobs int) {
 	return timers.Timer[*Job]{At: at, Subject: j, Number: int64(j.facts.ID), Version: mark}, len(e.jobs)
 }
 
-// rerankTimerValid reports whether an alarm is for the rank that its job has.
+// rerankTimerValid reports whether a timer is for the current rank of its job.
 func rerankTimerValid(a timers.Timer[*Job]) bool {
 	return a.Subject.phase != Ended && a.Subject.rankVersion == a.Version
 }
 
-// preemptTimerValid reports whether an alarm is for the run that its job is in, and the job is not ripe yet.
+// preemptTimerValid reports whether a timer is for the current run of its job, which is not
+// preemptible yet.
 func preemptTimerValid(a timers.Timer[*Job]) bool {
 	j := a.Subject
 	return j.phase == Running && j.runs == a.Version && j.preemptibleAt == a.At && !j.preemptible
 }
 
-// enqueue puts a job among those that wait, or among those that may be stopped.
+// enqueue adds a job to the queue, or to the series if it is running and preemptible.
 func (e *Engine) enqueue(j *Job) {
 	k := key{j.rank.Tier, j.rank.Value, j.facts.Submit, j.facts.ID}
 	switch {
@@ -138,7 +139,7 @@ func (e *Engine) enqueue(j *Job) {
 	}
 }
 
-// unqueue takes it out.
+// unqueue undoes enqueue.
 func (e *Engine) unqueue(j *Job) {
 	if j.inQueue != nil {
 		j.group.waiting.remove(j.inQueue)
@@ -151,6 +152,7 @@ func (e *Engine) unqueue(j *Job) {
 	}
 }
 
+// seriesOf returns the series for a growth rate.
 func (g *group) seriesOf(growth float64) *series {
 	i, found := slices.BinarySearchFunc(
 		g.series,
@@ -168,10 +170,10 @@ func (g *group) seriesOf(growth float64) *series {
 	return g.series[i]
 }
 
-// valueAtZero is what the value of a job's rank would have been at time 0.
+// valueAtZero extrapolates the value of a job's rank to time 0.
 func (s *series) valueAtZero(j *Job) float64 { return j.rank.Value - s.growth*j.ranked.Seconds() }
 
-// now is a job's rank at a time.
+// rankAt returns a job's rank at a time.
 func (j *Job) rankAt(now time.Duration) Rank {
 	if j.phase != Running || now <= j.ranked {
 		return j.rank
@@ -179,39 +181,41 @@ func (j *Job) rankAt(now time.Duration) Rank {
 	return j.rank.after(now - j.ranked)
 }
 
-// A Placer that finds nothing for one job is not asked again, until GPUs become free, for others
-// that want the same: their shape is known as one bit of a word, so that the queue can be searched
-// for the first job of another shape.
+// After a Placer has found nothing for one job, it is not asked for other jobs of the same shape
+// until GPUs become free. A shape is one bit of a word, so that the tree can be searched for the
+// first job of another shape.
 
-// request is what makes two jobs equal for a Placer.
+// request is what a Placer can tell jobs apart by.
 type request struct {
 	gpus, share    int
-	fewest         int // that an elastic job can run on
+	fewest         int // least number of GPUs of an elastic job
 	gpuType, model string
 	memoryBytes    int64
 }
 
+// resourceShape is all jobs with the same request.
 type resourceShape struct {
 	bit        uint64
-	fits       bool   // whether the whole cluster, were it free, would do
-	failedWalk uint64 // the number of the last walk that found no place for it
-	minFree    int    // how many whole GPUs must be free before it is worth asking for a place
+	fits       bool   // the empty cluster is large enough
+	failedWalk uint64 // the last walk that found no place for it
+	minFree    int    // how many unused GPUs there must be before the Placer is asked
 	class      *equivalenceClass
-	probe      *Job // one that wants it
+	probe      *Job // an example job
 }
 
-// equivalenceClass is all shapes that want the same GPUs, whatever their jobs compute: a Backfiller has one
-// answer for them.
+// equivalenceClass is all shapes that request the same GPUs, whatever their jobs compute. A
+// Backfiller has the same answer for all of them.
 type equivalenceClass struct {
 	request
 	probe      *Job
 	queued     int           // how many such jobs wait
-	maxRuntime time.Duration // that one may take if it starts now
+	maxRuntime time.Duration // if one starts now
 }
 
-// common is the bit of all shapes beyond the 63rd; it is never skipped.
+// common is the bit of all shapes after the 63rd; it is never skipped.
 const common = 1 << 63
 
+// shapeOf returns the shape of a job.
 func (e *Engine) shapeOf(j *Job) *resourceShape {
 	w := request{
 		gpus: j.gpus, share: j.facts.Share, fewest: j.gpus,
@@ -232,6 +236,7 @@ func (e *Engine) shapeOf(j *Job) *resourceShape {
 	return s
 }
 
+// classOf returns the equivalence class of a request.
 func (e *Engine) classOf(w request, j *Job) *equivalenceClass {
 	w.model, w.fewest = "", 0
 	for _, l := range e.classes {
@@ -244,7 +249,7 @@ func (e *Engine) classOf(w request, j *Job) *equivalenceClass {
 	return l
 }
 
-// couldHold reports whether the cluster has so many GPUs that suit a job, whoever uses them now.
+// couldHold reports whether the cluster has enough GPUs that suit a job, in use or not.
 func (e *Engine) couldHold(j *Job, fewest int) bool {
 	for i := range e.nodes {
 		if e.free.Suits(j, e.nodes[i].ID) {
@@ -257,7 +262,7 @@ func (e *Engine) couldHold(j *Job, fewest int) bool {
 	return false
 }
 
-// minFree is how many whole GPUs must be free before it is worth asking for the job's place.
+// minFree returns how many unused GPUs there must be before the Placer is asked for a place.
 func (j *Job) minFree() int {
 	if j.facts.Share < wholeGPU {
 		return 0
@@ -265,5 +270,5 @@ func (j *Job) minFree() int {
 	return j.gpus
 }
 
-// timeLeft is how much longer a job without GPUs will take by its estimate.
+// timeLeft returns how much longer a job without GPUs will run by its estimate.
 func (j *Job) timeLeft() time.Duration { return max(0, j.facts.Estimate-j.done) }

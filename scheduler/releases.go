@@ -9,16 +9,16 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// expectedReleases knows when GPUs that are in use are expected to become free. The engine keeps it where a
-// Backfiller wants to know. A GPU that several jobs share becomes free with the last of them.
+// expectedReleases tracks when allocated GPUs are expected to become free. It is maintained only if
+// there is a Backfiller. A GPU that several jobs share becomes free with the last of them.
 type expectedReleases struct {
 	runs       map[cluster.JobID]expectedRun
 	sharers    map[cluster.GPU][]expectedRun
-	lists      []*releaseList // one for each set of GPUs that somebody has asked about
+	lists      []*releaseList // one for each requested set of GPUs
 	deviations int
 }
 
-// expectedRun is a run as the agenda knows it.
+// expectedRun is a run as recorded in expectedReleases.
 type expectedRun struct {
 	job        cluster.JobID
 	since, due time.Duration
@@ -26,8 +26,7 @@ type expectedRun struct {
 	share      int
 }
 
-// expect enters a job that has started, or of which it has become known that it ends at another
-// time.
+// expect records a job that has started, or whose expected end has changed.
 func (f *Free) expect(j *Job) {
 	a := &f.expected
 	if a.runs == nil {
@@ -42,7 +41,7 @@ func (f *Free) expect(j *Job) {
 	f.record(b, true)
 }
 
-// forget takes a job out that does not run any more.
+// forget removes a job that no longer runs.
 func (f *Free) forget(j *Job, now time.Duration) {
 	b, known := f.expected.runs[j.facts.ID]
 	if !known {
@@ -55,9 +54,9 @@ func (f *Free) forget(j *Job, now time.Duration) {
 	f.record(b, false)
 }
 
-// extendOverdue expects those runs that should have ended by now to go on for as long again as they have
-// gone on yet: to expect them to end at any moment would promise their GPUs again and again, and
-// let everybody overtake whoever waits for them.
+// extendOverdue doubles the expected length of every run that should have ended by now. Expecting
+// an overdue run to end at any time would reserve its GPUs again and again, and let every job
+// overtake the one that waits for them.
 func (f *Free) extendOverdue(now time.Duration) {
 	all := f.releasesFor(gpuRequest{})
 	for len(all.blocks) > 0 && all.blocks[0].all[0].at <= now {
@@ -75,6 +74,7 @@ func (f *Free) extendOverdue(now time.Duration) {
 	}
 }
 
+// extend moves the expected end of an overdue run.
 func (f *Free) extend(b expectedRun, now time.Duration) {
 	f.expected.deviations++
 	f.record(b, false)
@@ -83,21 +83,21 @@ func (f *Free) extend(b expectedRun, now time.Duration) {
 	f.record(b, true)
 }
 
-// Deviations changes whenever a run ends otherwise than expected, or a node is closed or opened: as
-// long as it does not, what was promised on the grounds of the agenda can be kept.
+// Deviations changes whenever a run does not end when expected, or a node is closed or opened.
+// While it is constant, reservations based on the expected releases can be kept.
 func (f *Free) Deviations() int { return f.expected.deviations }
 
-// invalidate throws away what depends on which nodes are open.
+// invalidate discards everything that depends on which nodes are open.
 func (a *expectedReleases) invalidate() {
 	a.deviations++
 	a.lists = nil
 }
 
-// Changes counts whatever happens to what is free, now or later: answers hold as long as it stays
-// the same.
+// Changes counts all changes of what is free, now or later. Results stay valid while it is
+// constant.
 func (f *Free) Changes() uint64 { return f.changes }
 
-// record enters a run everywhere, or takes it out.
+// record adds a run to (or removes it from) all release lists.
 func (f *Free) record(b expectedRun, in bool) {
 	f.changes++
 	if b.share == cluster.WholeGPU {
@@ -117,7 +117,7 @@ func (f *Free) record(b expectedRun, in bool) {
 	f.recordShared(gpu, after, true)
 }
 
-// recordShared enters a shared GPU, which is free when the last of those on it has ended.
+// recordShared adds or removes a shared GPU, which is free when the last of its jobs has ended.
 func (f *Free) recordShared(gpu cluster.GPU, sharers []expectedRun, in bool) {
 	if len(sharers) == 0 {
 		return
@@ -129,7 +129,7 @@ func (f *Free) recordShared(gpu cluster.GPU, sharers []expectedRun, in bool) {
 	}
 }
 
-// countOpen counts the GPUs of a placement that are in a list and not closed.
+// countOpen counts the GPUs of a placement that are in a list and on open nodes.
 func (f *Free) countOpen(l *releaseList, on cluster.Placement) int {
 	n := 0
 	for _, gpu := range on {
@@ -140,7 +140,7 @@ func (f *Free) countOpen(l *releaseList, on cluster.Placement) int {
 	return n
 }
 
-// releasesFor finds what is known of the GPUs that somebody wants.
+// releasesFor returns the expected releases of the GPUs that meet a request.
 func (f *Free) releasesFor(w gpuRequest) *releaseList {
 	for _, l := range f.expected.lists {
 		if l.request == w {
@@ -163,8 +163,8 @@ func (f *Free) releasesFor(w gpuRequest) *releaseList {
 	return l
 }
 
-// FreeAt is from when on n GPUs that a job can run on are expected to be free: not after now where
-// they are. ok is false where the open nodes have not so many.
+// FreeAt returns when n GPUs that a job can run on are expected to be free; a time in the past if
+// they are free now. ok is false if the open nodes have fewer.
 func (f *Free) FreeAt(j *Job, n int) (at time.Duration, ok bool) {
 	n -= f.WholeFor(j)
 	if n <= 0 {
@@ -173,19 +173,19 @@ func (f *Free) FreeAt(j *Job, n int) (at time.Duration, ok bool) {
 	return f.releasesFor(j.gpuRequest()).freedAt(n)
 }
 
-// ExpectedFree is how many GPUs that a job can run on are expected to be free at a time.
+// ExpectedFree returns how many GPUs that a job can run on are expected to be free at a time.
 func (f *Free) ExpectedFree(j *Job, at time.Duration) int {
 	return f.WholeFor(j) + f.releasesFor(j.gpuRequest()).freedBy(at)
 }
 
-// Overlap reports whether there are GPUs that two jobs can both run on.
+// Overlap reports whether there are open GPUs that both jobs can run on.
 func (f *Free) Overlap(a, b *Job) bool {
 	return slices.ContainsFunc(f.classes, func(k *nodeClass) bool { return k.open > 0 && k.suits(a) && k.suits(b) })
 }
 
-// releaseList are GPUs that become free, sorted by when, in blocks with their sums: with some ten
-// thousand runs, a block's length and the number of blocks are both so small that walking them is
-// faster than a tree.
+// releaseList is a list of expected releases, sorted by time, in blocks with their sums. With some
+// ten thousand runs, a block's length and the number of blocks are both so small that a linear
+// search is faster than a tree.
 type releaseList struct {
 	request gpuRequest
 	blocks  []block
@@ -198,7 +198,7 @@ type block struct {
 
 type release struct {
 	at   time.Duration
-	from int64 // the job, or below zero for a shared GPU
+	from int64 // the job, or negative for a shared GPU
 	gpus int
 }
 
@@ -208,7 +208,7 @@ func (r *release) compare(other *release) int {
 	return cmp.Or(cmp.Compare(r.at, other.at), cmp.Compare(r.from, other.from))
 }
 
-// update puts a release in or takes it out.
+// update adds or removes a release.
 func (l *releaseList) update(r release, in bool) {
 	if r.gpus == 0 {
 		return
@@ -241,6 +241,7 @@ func (l *releaseList) update(r release, in bool) {
 	}
 }
 
+// splitBlock divides a block that has become too long.
 func (l *releaseList) splitBlock(b int) {
 	old := l.blocks[b]
 	half := len(old.all) / 2
@@ -252,7 +253,7 @@ func (l *releaseList) splitBlock(b int) {
 	l.blocks = slices.Insert(l.blocks, b+1, behind)
 }
 
-// freedAt is the earliest time by which n GPUs have become free.
+// freedAt returns the earliest time by which n GPUs have become free.
 func (l *releaseList) freedAt(n int) (time.Duration, bool) {
 	for i := range l.blocks {
 		b := &l.blocks[i]
@@ -269,7 +270,7 @@ func (l *releaseList) freedAt(n int) (time.Duration, bool) {
 	return 0, false
 }
 
-// freedBy is how many become free by a time.
+// freedBy returns how many GPUs become free by a time.
 func (l *releaseList) freedBy(at time.Duration) int {
 	n := 0
 	for i := range l.blocks {

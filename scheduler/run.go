@@ -7,7 +7,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// launch lets a waiting job run on GPUs that it can have.
+// launch starts a waiting job on free GPUs.
 func (e *Engine) launch(j *Job, on cluster.Placement, speed float64) {
 	e.unqueue(j)
 	e.waiting--
@@ -29,7 +29,7 @@ func (e *Engine) launch(j *Job, on cluster.Placement, speed float64) {
 	})
 }
 
-// trackRun expects a run's end, and the time from which it may be stopped.
+// trackRun records a run's expected end and when the job becomes preemptible.
 func (e *Engine) trackRun(j *Job) {
 	e.running.add(j)
 	if e.policies.Backfill != nil {
@@ -49,13 +49,13 @@ func (e *Engine) trackRun(j *Job) {
 	e.preemptTimers.Add(e.newTimer(j, j.preemptibleAt, j.runs))
 }
 
-// Beyond these, a policy's answer is taken for a mistake: times could not be added up any more.
+// Larger answers of a policy are taken for mistakes: times could overflow.
 const (
 	longestCost = 10_000 * time.Hour
 	fastest     = 1e6
 )
 
-// cost asks for a cost. None is negative.
+// cost asks for a cost. The result is not negative.
 func (e *Engine) cost(of func(Costs) time.Duration) time.Duration {
 	if e.policies.Costs == nil {
 		return 0
@@ -68,7 +68,7 @@ func (e *Engine) cost(of func(Costs) time.Duration) time.Duration {
 	return cost
 }
 
-// speed is how fast a job would run, or 0 where it could not.
+// speed returns how fast a job would run; 0 means that it cannot.
 func (e *Engine) speed(j *Job, on cluster.Placement) float64 {
 	if e.policies.Speeds == nil {
 		return float64(len(on)) / float64(j.facts.GPUs)
@@ -81,7 +81,7 @@ func (e *Engine) speed(j *Job, on cluster.Placement) float64 {
 	return speed
 }
 
-// stop takes a running job's GPUs for somebody else, and says so in the plan.
+// stop preempts a running job and adds the stop to the plan.
 func (e *Engine) stop(j *Job) {
 	j.preemptions++
 	if j.preemptedAt != e.now {
@@ -105,7 +105,7 @@ func (e *Engine) requeue(j *Job, how How) {
 		lost = min(worked, e.cost(func(c Costs) time.Duration { return c.Lost(j, e.now) }))
 	}
 	e.endRun(j, save)
-	e.free.expected.deviations++ // even at the moment when it was due: it has to run again
+	e.free.expected.deviations++ // even if it was due now: it has to run again
 	j.done -= lost
 	j.phase = Waiting
 	j.waitingSince, j.savedAt = e.now, e.now+save
@@ -115,7 +115,7 @@ func (e *Engine) requeue(j *Job, how How) {
 	e.regroup(j)
 }
 
-// endRun ends a run: it counts what came of it, and its GPUs are free once they have been saved.
+// endRun ends a run and accounts for it. The GPUs are free once they have been saved.
 func (e *Engine) endRun(j *Job, save time.Duration) {
 	e.unqueue(j)
 	e.running.remove(j)
@@ -146,12 +146,11 @@ func (e *Engine) markSaving(on cluster.Placement, until time.Duration) {
 	}
 }
 
-// runningSet is the running jobs, the one that is due first first. Most schedulers start and stop jobs
-// far more often than they ask who is due when: so a job gets its place in the order only when
-// somebody asks.
+// runningSet is the running jobs, by Due. Most schedulers start and stop jobs far more often than
+// they read this order, so new jobs are sorted in only when the order is read.
 type runningSet struct {
 	byDue    tree
-	unsorted []*Job // whose place nobody has asked for yet
+	unsorted []*Job // not in byDue yet
 }
 
 func (r *runningSet) size() int { return r.byDue.size + len(r.unsorted) }
@@ -174,7 +173,7 @@ func (r *runningSet) remove(j *Job) {
 	r.unsorted = r.unsorted[:last]
 }
 
-// sorted is all of them in order.
+// sorted returns the tree of all jobs by Due.
 func (r *runningSet) sorted() *leaf {
 	for _, j := range r.unsorted {
 		j.inDue = r.byDue.add(&j.leaves[1], key{at: j.Due(), id: j.ID()}, j)

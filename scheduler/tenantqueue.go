@@ -5,13 +5,14 @@ import (
 	"slices"
 )
 
-// tenantQueue is a queue for admission.
+// tenantQueue holds the jobs of a tenant that wait for admission. Without a TenantAdmitter there is
+// one queue.
 type tenantQueue struct {
 	held    []*Job
 	pending bool
 }
 
-// enqueueHeld puts a new job in its lane.
+// enqueueHeld adds a new job to its tenant's queue.
 func (e *Engine) enqueueHeld(j *Job) {
 	name := ""
 	if laner, ok := e.policies.Admit.(TenantAdmitter); ok {
@@ -27,13 +28,14 @@ func (e *Engine) enqueueHeld(j *Job) {
 	e.requestAdmission(l)
 }
 
+// dequeueHeld removes a job from its tenant's queue.
 func (e *Engine) dequeueHeld(j *Job) {
 	i := slices.Index(j.tenantQueue.held, j)
 	j.tenantQueue.held = slices.Delete(j.tenantQueue.held, i, i+1)
 	e.requestAdmission(j.tenantQueue)
 }
 
-// requestAdmission has the admitter asked for a lane's first job in this step.
+// requestAdmission lets the admitter decide about a queue's first job in this step.
 func (e *Engine) requestAdmission(l *tenantQueue) {
 	if !l.pending && len(l.held) > 0 {
 		l.pending = true
@@ -41,7 +43,8 @@ func (e *Engine) requestAdmission(l *tenantQueue) {
 	}
 }
 
-// requestAllAdmissions is for when the cluster has changed. The lanes' order must not come from a map.
+// requestAllAdmissions is called when the cluster has changed. The order of the queues must not
+// depend on map iteration.
 func (e *Engine) requestAllAdmissions() {
 	var lanes []*tenantQueue
 	for _, l := range e.tenantQueues {
@@ -55,7 +58,7 @@ func (e *Engine) requestAllAdmissions() {
 	}
 }
 
-// Held are the jobs that wait for admission, by submission.
+// Held returns the jobs that wait for admission, by submission.
 func (e *Engine) Held() []*Job {
 	var held []*Job
 	for _, l := range e.tenantQueues {
@@ -67,7 +70,7 @@ func (e *Engine) Held() []*Job {
 	return held
 }
 
-// admitHeld lets jobs in.
+// admitHeld asks the admitter about each pending queue, and admits jobs until it refuses one.
 func (e *Engine) admitHeld() {
 	for _, l := range e.admitting {
 		l.pending = false
@@ -84,6 +87,7 @@ func (e *Engine) admitHeld() {
 	e.admitting = e.admitting[:0]
 }
 
+// admit puts a job in the queue of its group.
 func (e *Engine) admit(j *Job) {
 	j.phase = Waiting
 	e.waiting++

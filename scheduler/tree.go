@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// key is a job's place in a tree.
+// key orders the jobs of a tree.
 type key struct {
 	tier  int
 	value float64
@@ -16,7 +16,7 @@ type key struct {
 	id    cluster.JobID
 }
 
-// before reports whether k goes before another key. No value is a NaN.
+// before reports whether k is before another key. No value is a NaN.
 func (k *key) before(other *key) bool {
 	switch {
 	case k.tier != other.tier:
@@ -29,52 +29,53 @@ func (k *key) before(other *key) bool {
 	return k.id < other.id
 }
 
-// leaf is a job in a tree, with what is known of it and of all jobs below. Whatever a way down the
-// tree looks at stands in the leaves themselves: a look at the job would cost as much as the step
-// to the next leaf.
+// leaf is a job in a tree, with aggregates over the job and all jobs below. Everything that a
+// search reads is in the leaves themselves: reading the job would cost as much as the step to the
+// next leaf.
 type leaf struct {
 	key
 	left, right *leaf
-	heap        uint64 // a hash of the job's number: the tree's shape depends on what is in it, not on how it came there
+	heap        uint64 // a hash of the job's number: the tree's shape depends on its contents, not on their history
 	own, all    tally
 	job         *Job
-	shortest    *shortestTimes // nil in a tree that nobody searches for short jobs
+	shortest    *shortestTimes // nil in a tree that is not searched for short jobs
 }
 
-// tally is what is known of one job or of several.
+// tally is an aggregate over one or several jobs.
 type tally struct {
-	shapes  uint64 // what they want
-	minGPUs int32  // the fewest GPUs that one of them needs
-	held    int32  // the GPUs that they have
+	shapes  uint64 // bits of their shapes
+	minGPUs int32  // the least minFree of them
+	held    int32  // sum of their GPUs
 }
 
-// shortestTimes are the shortest times that a job of each size at or below a leaf still takes.
+// shortestTimes is the least remaining time of the jobs of each size class at or below a leaf.
 type shortestTimes [sizes]time.Duration
 
-// sizes is into how many sizes jobs are sorted: 1 GPU, 2, up to 4, up to 8 and so on. A short job
-// is worth looking for only where it is small, too; a tree that knew the shortest job and the
-// smallest one below a leaf could not tell whether they are the same.
+// sizes is the number of size classes: 1 GPU, 2, up to 4, up to 8 and so on. A search for short
+// jobs is useful only for jobs that are also small enough. With one minimum of the time and one of
+// the size below a leaf, it would be unknown whether one job has both.
 const sizes = 8
 
-// noTime stands for the shortest time where there is no job.
+// noTime is the shortest time of no jobs.
 const noTime = time.Duration(math.MaxInt64)
 
+// sizeClass returns the class of a number of GPUs.
 func sizeClass(least int) int { return min(sizes-1, bits.Len(uint(max(0, least-1)))) }
 
-// tree holds jobs in an order. Its operations take time with the log of its size.
+// tree is an ordered set of jobs. Its operations take O(log n).
 type tree struct {
 	root       *leaf
 	size       int
-	trackTimes bool // short jobs are looked for in it
+	trackTimes bool // leaves have shortestTimes
 }
 
-// add puts a job in, at a seat of its own that is in no tree.
+// add inserts a job, in the memory of n, which must not be in a tree.
 func (t *tree) add(n *leaf, k key, j *Job) *leaf {
 	*n = leaf{key: k, job: j, heap: mixHash(uint64(k.id)), shortest: n.shortest}
 	n.own = tally{shapes: j.shape.bit, minGPUs: int32(j.shape.minFree), held: int32(len(j.placement))}
 	switch {
 	case !t.trackTimes:
-		n.shortest = nil // the seat may have been one of the queue
+		n.shortest = nil // n may have been in the queue before
 	case n.shortest == nil:
 		n.shortest = new(shortestTimes)
 	}
@@ -84,12 +85,13 @@ func (t *tree) add(n *leaf, k key, j *Job) *leaf {
 	return n
 }
 
-// remove takes a leaf of the tree out.
+// remove removes a leaf of the tree.
 func (t *tree) remove(n *leaf) {
 	t.root = removeLeaf(t.root, n)
 	t.size--
 }
 
+// insert returns the treap t with n.
 func insert(t, n *leaf) *leaf {
 	if t == nil {
 		return n
@@ -108,7 +110,7 @@ func insert(t, n *leaf) *leaf {
 	return t
 }
 
-// split divides a tree into what is before a key and what is not.
+// split divides a treap into the leaves before a key and the others.
 func split(t *leaf, k *key) (before, behind *leaf) {
 	if t == nil {
 		return nil, nil
@@ -124,6 +126,7 @@ func split(t *leaf, k *key) (before, behind *leaf) {
 	return before, behind
 }
 
+// removeLeaf returns the treap t without n.
 func removeLeaf(t, n *leaf) *leaf {
 	if t == n {
 		return join(t.left, t.right)
@@ -137,6 +140,7 @@ func removeLeaf(t, n *leaf) *leaf {
 	return t
 }
 
+// join returns the treap of two treaps, the first of which is before the second.
 func join(a, b *leaf) *leaf {
 	switch {
 	case a == nil:
@@ -153,7 +157,7 @@ func join(a, b *leaf) *leaf {
 	return b
 }
 
-// update works out what is known of the jobs at and below a leaf.
+// update computes the aggregates of a leaf from those below.
 func (n *leaf) update() {
 	all := n.own
 	if l := n.left; l != nil {
@@ -188,7 +192,7 @@ func (n *leaf) updateShortest() {
 	}
 }
 
-// heldGPUs is how many GPUs the jobs at and below a leaf have.
+// heldGPUs returns the number of GPUs that the jobs at and below a leaf have.
 func (n *leaf) heldGPUs() int {
 	if n == nil {
 		return 0
@@ -196,7 +200,7 @@ func (n *leaf) heldGPUs() int {
 	return int(n.all.held)
 }
 
-// heldBehind is how many GPUs the jobs from a key on have.
+// heldBehind returns the number of GPUs that the jobs at and behind a key have.
 func (n *leaf) heldBehind(k *key) (gpus int) {
 	for n != nil {
 		if n.before(k) {
@@ -209,8 +213,8 @@ func (n *leaf) heldBehind(k *key) (gpus int) {
 	return gpus
 }
 
-// lastHolding finds the last job that has so many GPUs together with all behind it; nil where all
-// together have fewer.
+// lastHolding returns the last job that, together with all jobs behind it, has the given number of
+// GPUs; nil if all of them have fewer.
 func (n *leaf) lastHolding(gpus int) *leaf {
 	for n != nil {
 		behind := n.right.heldGPUs()
@@ -227,18 +231,18 @@ func (n *leaf) lastHolding(gpus int) *leaf {
 	return nil
 }
 
-// filter is what the walk looks for in the queue.
+// filter selects jobs of the queue.
 type filter struct {
 	skip     uint64        // shapes that found no place
 	maxGPUs  int           // the most GPUs that a job may need
-	limited  bool          // jobs must not take longer than their shapes' longest, which is
-	maxTimes shortestTimes // at most so long for those of a size; below 0 where none of them may start
+	limited  bool          // jobs must not run longer than their class's maxRuntime; of these,
+	maxTimes shortestTimes // the largest by size class; negative if no job of the size may start
 }
 
-// matchAll is a wish that every job meets.
+// matchAll matches every job.
 var matchAll = filter{maxGPUs: math.MaxInt}
 
-// mayMatchBelow reports whether there may be a job at or below a leaf that meets the wish.
+// mayMatchBelow reports whether a job at or below a leaf may match.
 func (w *filter) mayMatchBelow(n *leaf) bool {
 	if !w.mayMatch(&n.all) {
 		return false
@@ -254,15 +258,15 @@ func (w *filter) mayMatchBelow(n *leaf) bool {
 	return false
 }
 
-// mayMatch reports whether one of some jobs may be of the right shape and size.
+// mayMatch reports whether one of the aggregated jobs may have an allowed shape and size.
 func (w *filter) mayMatch(t *tally) bool { return t.shapes&^w.skip != 0 && int(t.minGPUs) <= w.maxGPUs }
 
-// matches reports whether a leaf's own job meets the wish.
+// matches reports whether a leaf's own job matches.
 func (w *filter) matches(n *leaf) bool {
 	return w.mayMatch(&n.own) && (!w.limited || n.job.timeLeft() <= n.job.shape.class.maxRuntime)
 }
 
-// first finds the first job behind a key that meets a wish, as far as leaves know.
+// first returns the first leaf behind a key that matches the filter.
 func (n *leaf) first(after *key, w *filter) *leaf {
 	if n == nil || !w.mayMatchBelow(n) {
 		return nil
@@ -279,7 +283,7 @@ func (n *leaf) first(after *key, w *filter) *leaf {
 	return n.right.first(nil, w)
 }
 
-// lastBefore finds the last job before a key, or the last of all.
+// lastBefore returns the last job before a key; the last of all if the key is nil.
 func (n *leaf) lastBefore(k *key) *leaf {
 	var found *leaf
 	for n != nil {
@@ -292,10 +296,10 @@ func (n *leaf) lastBefore(k *key) *leaf {
 	return found
 }
 
-// last finds the last job of which something is true that is true of all before it.
-func (n *leaf) last(is func(*Job) bool) (found *leaf) {
+// last returns the last job for which a condition holds that also holds for all jobs before it.
+func (n *leaf) last(holds func(*Job) bool) (found *leaf) {
 	for n != nil {
-		if is(n.job) {
+		if holds(n.job) {
 			found, n = n, n.right
 		} else {
 			n = n.left
@@ -304,12 +308,12 @@ func (n *leaf) last(is func(*Job) bool) (found *leaf) {
 	return found
 }
 
-// each walks a tree in order.
+// each calls yield for each job in order, and reports whether none returned false.
 func (n *leaf) each(yield func(*Job) bool) bool {
 	return n == nil || n.left.each(yield) && yield(n.job) && n.right.each(yield)
 }
 
-// mixHash is a bijection that leaves no pattern (the last steps of splitmix64).
+// mixHash is a bijection without visible pattern (the finalizer of splitmix64).
 func mixHash(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

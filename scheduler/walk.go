@@ -7,16 +7,16 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// walk is one way through the queue.
+// walk is one pass through the queue.
 type walk struct {
 	filter       filter
-	reservations Reservations // since the first job was blocked in a strict walk with backfill
-	reserving    bool         // everybody who cannot start is promised a time
+	reservations Reservations // set after the first job was blocked, in a strict walk with a Backfiller
+	reserving    bool         // every job that cannot start gets a reservation
 	tried        int
-	victims      bool // whether somebody may still be stopped for a waiting job
+	victims      bool // preemption is still possible in this walk
 }
 
-// walk gives GPUs to waiting jobs, in their order.
+// walk gives GPUs to waiting jobs, in rank order.
 func (e *Engine) walk() {
 	defer e.markSettled()
 	w := e.newWalk()
@@ -38,15 +38,16 @@ func (e *Engine) walk() {
 	}
 }
 
+// newWalk returns a walk that begins at the first job.
 func (e *Engine) newWalk() *walk {
 	e.walks++
 	e.blocked, e.measured = e.blocked[:0], false
 	return &walk{filter: matchAll, victims: e.preempts}
 }
 
-// nextCandidate is the first job that has not been tried and is worth it.
+// nextCandidate returns the first job that has not been tried and may be able to start, or nil.
 func (e *Engine) nextCandidate(w *walk) *Job {
-	watched := e.preempts && len(e.blocked) < maxBlocked // the first of each shape is wanted, whatever it needs
+	watched := e.preempts && len(e.blocked) < maxBlocked // the first job of each shape is wanted, whatever its size
 	if !w.victims && !w.reserving && (e.fill && !watched || w.reservations != nil) {
 		w.filter.maxGPUs = e.free.Whole("")
 	}
@@ -65,7 +66,7 @@ func (e *Engine) nextCandidate(w *walk) *Job {
 	return nil
 }
 
-// reached is the last job of a group that a walk has seen, or nil.
+// reached returns the last job of a group that a walk has visited, or nil.
 func (g *group) reached(walk uint64) *key {
 	if g.walked != walk {
 		return nil
@@ -73,7 +74,7 @@ func (g *group) reached(walk uint64) *key {
 	return &g.passed
 }
 
-// tryStart starts a job if it fits; placed says that there would have been a place for it.
+// tryStart starts a job if it fits. placed reports whether the Placer found a place for it.
 func (e *Engine) tryStart(j *Job, w *walk) (started, placed bool) {
 	if w.reserving && e.maxRuntime(w, j) <= 0 {
 		return false, true
@@ -92,7 +93,7 @@ func (e *Engine) tryStart(j *Job, w *walk) (started, placed bool) {
 	return true, true
 }
 
-// place finds GPUs for a job, or nil, and says how fast it will be on them.
+// place returns GPUs for a job and its speed on them; nil if there are none.
 func (e *Engine) place(j *Job, n int) (cluster.Placement, float64) {
 	if j.facts.Share == wholeGPU && n > e.free.WholeFor(j) || !j.account.allows(j, n) {
 		return nil, 0
@@ -111,7 +112,8 @@ func (e *Engine) place(j *Job, n int) (cluster.Placement, float64) {
 	return e.checkFit(j, a.on, n, "place")
 }
 
-// checkFit is a policy's placement and the job's speed on it, or nothing where that makes no sense.
+// checkFit returns a policy's placement and the job's speed on it; nil if the placement is invalid
+// or the job cannot run there.
 func (e *Engine) checkFit(j *Job, on cluster.Placement, n int, policy string) (cluster.Placement, float64) {
 	on, err := e.checkPlacement(j, on, n)
 	if err != nil {
@@ -125,7 +127,7 @@ func (e *Engine) checkFit(j *Job, on cluster.Placement, n int, policy string) (c
 	return on, speed
 }
 
-// continueAfter decides what happens after a job was not started.
+// continueAfter handles a job that was not started, and reports whether the walk goes on.
 func (e *Engine) continueAfter(j *Job, w *walk, placed bool) bool {
 	if w.reservations == nil {
 		e.recordBlocked(j)
@@ -144,7 +146,7 @@ func (e *Engine) continueAfter(j *Job, w *walk, placed bool) bool {
 	return e.policies.Depth == 0 || w.tried < e.policies.Depth
 }
 
-// skipShape keeps the walk from trying others like a job.
+// skipShape excludes jobs of the same shape from the walk.
 func (e *Engine) skipShape(j *Job, w *walk) {
 	j.shape.failedWalk = e.walks
 	if j.shape.bit != common {
@@ -152,16 +154,17 @@ func (e *Engine) skipShape(j *Job, w *walk) {
 	}
 }
 
-// maxBlocked is how many jobs that found no place the engine watches.
+// maxBlocked is how many blocked jobs the engine tracks.
 const maxBlocked = 64
 
+// recordBlocked adds a job to the blocked ones.
 func (e *Engine) recordBlocked(j *Job) {
 	if len(e.blocked) < maxBlocked {
 		e.blocked = append(e.blocked, blockedJob{Job: j})
 	}
 }
 
-// openBackfill lets jobs go before the first one that does not fit, as far as a Backfiller allows.
+// openBackfill lets jobs overtake the first one that does not fit, if the Backfiller allows it.
 func (e *Engine) openBackfill(first *Job, w *walk) bool {
 	if e.policies.Backfill == nil {
 		return false
@@ -176,8 +179,8 @@ func (e *Engine) openBackfill(first *Job, w *walk) bool {
 	return true
 }
 
-// enterReservation enters a job that cannot start. Once nobody else is promised anything, the queue need not
-// be walked job by job.
+// enterReservation reserves GPUs for a job that cannot start. Once no more jobs get reservations,
+// the queue need not be visited job by job.
 func (e *Engine) enterReservation(j *Job, w *walk) {
 	w.reserving = callPolicy(e, "backfill", func() bool { return w.reservations.Reserve(j) })
 	if !w.reserving {
@@ -185,18 +188,18 @@ func (e *Engine) enterReservation(j *Job, w *walk) {
 	}
 }
 
-// limitTimes leaves out whoever would take too long.
+// limitTimes excludes jobs that would run too long.
 func (w *walk) limitTimes(e *Engine) {
 	e.limitTimes(&w.filter, func(j *Job) time.Duration { return e.maxRuntime(w, j) })
 }
 
-// maxRuntime is how long a job may run if it starts now.
+// maxRuntime returns how long a job may run if it starts now.
 func (e *Engine) maxRuntime(w *walk, j *Job) time.Duration {
 	return callPolicy(e, "backfill", func() time.Duration { return w.reservations.MaxRuntime(j) })
 }
 
-// limitTimes keeps a wish to jobs that take no longer than they may; longest says that, once for all
-// that want the same GPUs.
+// limitTimes limits a filter to jobs that run no longer than they may. It calls longest once for
+// each equivalence class.
 func (e *Engine) limitTimes(w *filter, longest func(*Job) time.Duration) {
 	w.limited = true
 	for i := range w.maxTimes {
@@ -216,7 +219,7 @@ func (e *Engine) limitTimes(w *filter, longest func(*Job) time.Duration) {
 	}
 }
 
-// occupancy is how long a job would have GPUs if it started now, until its estimated end.
+// occupancy returns how long a job would have the GPUs if it started now and its estimate is right.
 func (e *Engine) occupancy(j *Job, on cluster.Placement, speed float64) time.Duration {
 	span := Span(j.timeLeft(), speed)
 	if span >= math.MaxInt64/4 {
