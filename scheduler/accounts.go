@@ -113,7 +113,7 @@ func (a *account) addDemand(gpus int) {
 
 // Amount is a part of a cluster.
 type Amount struct {
-	GPUs        float64 // shares of a GPU count as such
+	GPUs        float64 // a share of a GPU counts as that share
 	MemoryBytes int64   // GPU memory; of jobs, as declared by their owners
 }
 

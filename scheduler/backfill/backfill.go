@@ -11,11 +11,11 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Names are those that ByName knows.
+// Names returns the names that ByName knows.
 func Names() []string { return []string{"none", "easy", "conservative"} }
 
-// ByName makes a backfiller, which belongs to one engine; nil for none. "conservative:N" promises
-// times to the first N waiting jobs only.
+// ByName returns a Backfiller, which belongs to one engine; nil for none. "conservative:N" makes
+// reservations for the first N waiting jobs only.
 func ByName(name string) (scheduler.Backfiller, error) {
 	kind, depth, bounded := strings.Cut(name, ":")
 	switch {
@@ -35,42 +35,42 @@ func ByName(name string) (scheduler.Backfiller, error) {
 	return nil, fmt.Errorf("no backfill %q: there are %s", name, strings.Join(Names(), ", "))
 }
 
-// Backfiller promises times to the first waiting jobs. It belongs to one engine, and remembers
-// its promises from one walk to the next as long as everything happens as expected; after a
-// surprise all are made anew, in the jobs' order, and some may then be later than before.
+// Backfiller makes reservations for the first waiting jobs. It belongs to one engine. It keeps
+// reservations from one walk to the next as long as everything happens as expected; after a
+// deviation it makes all of them again in the jobs' order, and some may then be later than before.
 //
-// Where the engine can foresee what becomes of promises, those behind the last job that could start
-// now are put off: nobody would see them, and most surprises would make them void before anybody
-// did. Made later, they are the same.
+// If the engine's reservations are exact (scheduler.Engine.ReservationsExact), those behind the
+// last job that could start now are deferred: most deviations would discard them before they have
+// an effect. Made later, they are the same.
 type Backfiller struct {
-	depth int // 0 means everybody
+	depth int // 0 means all jobs
 
-	engine     *scheduler.Engine // nil where promises cannot be put off
+	engine     *scheduler.Engine // nil if reservations cannot be deferred
 	free       *scheduler.Free
 	deviations int
-	// there was a job that could have started, but its placement did not like the GPUs: no promise
-	// foresees that
+	// a job could have started, but its Placer refused the GPUs: reservations are not exact then
 	refused      bool
 	now          time.Duration
 	reservations []reservation  // in the jobs' order
-	next         int            // how many of them the walk has come by
-	startable    int            // how many others are for now: their jobs can start, whatever else is promised
-	candidate    *scheduler.Job // a job behind the last promise that could start now, as far as is promised yet
+	next         int            // index of the first one that this walk has not reached
+	startable    int            // number of the others that begin now: their jobs can start in any case
+	candidate    *scheduler.Job // a job behind the last reservation that could start now, given the reservations so far
 	profiles     []*profile
-	spare        []*profile // of no use but for their memory
+	spare        []*profile // unused profiles whose memory is reused
 }
 
-// reservation is that a job gets so many GPUs for so long.
+// reservation is a number of GPUs for a job over a time.
 type reservation struct {
 	job      *scheduler.Job
 	gpus     int
 	from, to time.Duration
 }
 
-// EASY promises a time to the first job that has to wait.
+// EASY returns a Backfiller that makes a reservation for the first blocked job only.
 func EASY() *Backfiller { return Conservative(1) }
 
-// Conservative promises times to as many jobs; 0 means to all that wait.
+// Conservative returns a Backfiller that makes depth reservations; 0 means one for every waiting
+// job.
 func Conservative(depth int) *Backfiller { return &Backfiller{depth: depth} }
 
 // Open begins a walk.
@@ -98,15 +98,15 @@ func (r *Backfiller) Open(v scheduler.View) scheduler.Reservations {
 	return r
 }
 
-// broken reports whether a job that was promised a time started at another one, or wants it no
-// more. What others were promised may not be true any longer.
+// broken reports whether a reservation's job started at another time, or no longer waits or runs.
+// Other reservations may be wrong then.
 func broken(p reservation) bool {
 	phase := p.job.Phase()
 	return phase != scheduler.Waiting && (phase != scheduler.Running || p.job.Since() != p.from)
 }
 
-// removeStarted takes promises out that have been kept: what their jobs have of GPUs is known by now to
-// whoever asks what is free.
+// removeStarted removes fulfilled reservations: the GPUs of their jobs are part of what is
+// allocated now.
 func (r *Backfiller) removeStarted() {
 	for r.next < len(r.reservations) && r.reservations[r.next].job.Phase() != scheduler.Waiting {
 		r.cancel(r.reservations[r.next])
@@ -114,7 +114,7 @@ func (r *Backfiller) removeStarted() {
 	}
 }
 
-// cancel makes one of those promises count no more that the walk has not come by.
+// cancel removes a reservation that the walk has not reached from the profiles.
 func (r *Backfiller) cancel(p reservation) {
 	r.update(p, -1)
 	if r.engine == nil || p.job.Phase() == scheduler.Waiting {
@@ -127,7 +127,7 @@ func (r *Backfiller) cancel(p reservation) {
 	}
 }
 
-// Reserve enters a job that cannot start now.
+// Reserve adds a reservation for a job that cannot start now.
 func (r *Backfiller) Reserve(j *scheduler.Job) (more bool) {
 	r.removeStarted()
 	if !r.nextIsFor(j) {
@@ -141,7 +141,7 @@ func (r *Backfiller) Reserve(j *scheduler.Job) (more bool) {
 	return (r.depth == 0 || r.next < r.depth) && (r.engine == nil || r.startable > 0 || r.hasCandidate(j))
 }
 
-// reserveLast promises a job a time behind all others.
+// reserveLast adds a reservation behind all others.
 func (r *Backfiller) reserveLast(j *scheduler.Job) {
 	p := reservation{job: j, gpus: wholeGPUs(j)}
 	p.from, p.to = r.earliest(j, p.gpus, j.ExpectedRuntime(r.now))
@@ -149,9 +149,9 @@ func (r *Backfiller) reserveLast(j *scheduler.Job) {
 	r.reservations = append(r.reservations, p)
 }
 
-// hasCandidate reports whether there is a job behind another that could start now. Every promise before it
-// can only make that worse: so a job that has been found is looked at until the walk has come to it
-// or it has no hope any more.
+// hasCandidate reports whether a job behind another could start now. Each reservation before it can
+// only reduce what it may do. So a candidate is kept until the walk reaches it or it can no longer
+// start.
 func (r *Backfiller) hasCandidate(behind *scheduler.Job) bool {
 	j := r.candidate
 	if j == nil || j == behind || j.Phase() != scheduler.Waiting || !r.fits(j) {
@@ -160,13 +160,13 @@ func (r *Backfiller) hasCandidate(behind *scheduler.Job) bool {
 	return r.candidate != nil
 }
 
-// fits reports whether a job could start now, as far as is promised yet.
+// fits reports whether a job could start now, given the reservations so far.
 func (r *Backfiller) fits(j *scheduler.Job) bool {
 	room := r.runtimeLimit(j)
 	return room > 0 && j.Remaining(r.now) <= room
 }
 
-// nextIsFor reports whether the next promise is one to a job, and may still come true.
+// nextIsFor reports whether the next reservation is the job's and still in the future.
 func (r *Backfiller) nextIsFor(j *scheduler.Job) bool {
 	if r.next == len(r.reservations) {
 		return false
@@ -175,8 +175,8 @@ func (r *Backfiller) nextIsFor(j *scheduler.Job) bool {
 	return p.job == j && p.from > r.now
 }
 
-// ReservedFor is from when on a waiting job was promised its GPUs in the last walk; Forever where they
-// are never expected to be free.
+// ReservedFor returns when a waiting job's reservation begins, as of the last walk; Forever if its
+// GPUs are never expected to be free.
 func (r *Backfiller) ReservedFor(j *scheduler.Job) (at time.Duration, ok bool) {
 	r.completeUpTo(j)
 	i := slices.IndexFunc(r.reservations, func(p reservation) bool { return p.job == j })
@@ -186,8 +186,7 @@ func (r *Backfiller) ReservedFor(j *scheduler.Job) (at time.Duration, ok bool) {
 	return r.reservations[i].from, true
 }
 
-// completeUpTo makes the promises up to a job's that were put off, unless they could not be the same any
-// more.
+// completeUpTo makes the deferred reservations up to a job's, unless they could differ by now.
 func (r *Backfiller) completeUpTo(last *scheduler.Job) {
 	if r.engine == nil || r.engine.Free().Deviations() != r.deviations {
 		return
@@ -207,7 +206,7 @@ func (r *Backfiller) completeUpTo(last *scheduler.Job) {
 	}
 }
 
-// cancelRest takes all promises back that the walk has not come by.
+// cancelRest removes all reservations that the walk has not reached.
 func (r *Backfiller) cancelRest() {
 	for _, p := range r.reservations[r.next:] {
 		r.cancel(p)
@@ -215,7 +214,7 @@ func (r *Backfiller) cancelRest() {
 	r.reservations = r.reservations[:r.next]
 }
 
-// MaxRuntime is how long a job may run if it starts now.
+// MaxRuntime returns how long a job may run if it starts now.
 func (r *Backfiller) MaxRuntime(j *scheduler.Job) time.Duration {
 	r.removeStarted()
 	if r.next < len(r.reservations) && r.reservations[r.next].job == j {
@@ -227,7 +226,7 @@ func (r *Backfiller) MaxRuntime(j *scheduler.Job) time.Duration {
 	return r.runtimeLimit(j)
 }
 
-// runtimeLimit is how long a job without a promise may run.
+// runtimeLimit returns how long a job without a reservation may run.
 func (r *Backfiller) runtimeLimit(j *scheduler.Job) time.Duration {
 	longest := scheduler.Forever
 	gpus := wholeGPUs(j)
@@ -237,7 +236,7 @@ func (r *Backfiller) runtimeLimit(j *scheduler.Job) time.Duration {
 	return longest
 }
 
-// wholeGPUs is how many GPUs a job keeps others from using as a whole.
+// wholeGPUs returns how many GPUs a job makes unusable as whole ones.
 func wholeGPUs(j *scheduler.Job) int {
 	if j.Share() < cluster.WholeGPU {
 		return 1
@@ -245,7 +244,7 @@ func wholeGPUs(j *scheduler.Job) int {
 	return j.GPUs()
 }
 
-// earliest is the first time from which on a job can have its GPUs for so long.
+// earliest returns the first time from which a job can have its GPUs for so long.
 func (r *Backfiller) earliest(j *scheduler.Job, gpus int, long time.Duration) (from, to time.Duration) {
 	profiles := r.affectedProfiles(j)
 	known := profiles[0].bounds[gpus]

@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// bounds is the times that jobs of one kind and number of GPUs were promised, by how long they take.
-// As long as promises are only added, and nothing surprising happens, a job that takes no less long
-// than another gets its GPUs no earlier: so nobody looks for a time before.
+// bounds is a list of reserved start times of jobs with the same number of GPUs on the same
+// profile, by runtime. As long as reservations are only added and nothing deviates, a job that runs
+// at least as long as another one gets its GPUs no earlier. So the search for its start begins
+// there.
 type bounds []bound
 
-// bound is that the first time for so long is at.
+// bound says that the first possible start for a runtime is `at`.
 type bound struct{ runtime, at time.Duration }
 
-// earliest is before when a job that takes so long need not look for its GPUs.
+// earliest returns a lower bound of the start of a job with a runtime.
 func (k bounds) earliest(long time.Duration) time.Duration {
 	i, same := slices.BinarySearchFunc(k, long, bound.compare)
 	switch {
@@ -26,8 +27,8 @@ func (k bounds) earliest(long time.Duration) time.Duration {
 	return 0
 }
 
-// add notes a time that was found. What it says more than others is kept, and what they say more:
-// both numbers grow from one to the next.
+// add inserts a bound and drops those that it makes redundant. Both runtime and start increase from
+// one entry to the next.
 func (k bounds) add(f bound) bounds {
 	i, same := slices.BinarySearchFunc(k, f.runtime, bound.compare)
 	if !same && i > 0 && k[i-1].at >= f.at {

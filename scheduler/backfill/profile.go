@@ -6,27 +6,27 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// profile is how many of the GPUs that certain jobs can run on are promised, over time. What else
-// is expected of them, Free knows.
+// profile is how many of the GPUs that certain jobs can run on are reserved, over time. Free knows
+// what else is expected of them.
 type profile struct {
 	free     *scheduler.Free
-	sample   *scheduler.Job // one of those jobs
+	sample   *scheduler.Job // an example of these jobs
 	reserved timeline
 
-	// When so many GPUs are expected to be free, as asked before: each holds until Free changes.
+	// When a number of GPUs is expected to be free. An entry is valid until Free changes.
 	times []cachedTime
 
-	// The times that were promised, by the GPUs: no job that wants as many for as long will get one
-	// before.
+	// Lower bounds of the start, by number of GPUs.
 	bounds map[int]bounds
 }
 
+// cachedTime is a result of Free.FreeAt.
 type cachedTime struct {
 	at      time.Duration
-	changes uint64 // that Free had counted, and one
+	changes uint64 // Free.Changes at the time of the call, plus one
 }
 
-// profile finds the one of the jobs that can run on the same GPUs as a job.
+// profile returns the profile of the jobs that can run on the same GPUs as j.
 func (r *Backfiller) profile(j *scheduler.Job) *profile {
 	for _, p := range r.profiles {
 		if r.free.SameGPUs(p.sample, j) {
@@ -43,7 +43,7 @@ func (r *Backfiller) profile(j *scheduler.Job) *profile {
 	return p
 }
 
-// newProfile is a profile without promises, out of what an earlier one has left.
+// newProfile returns a profile without reservations, in reused memory if possible.
 func (r *Backfiller) newProfile(like *scheduler.Job) *profile {
 	p := &profile{bounds: map[int]bounds{}}
 	if last := len(r.spare) - 1; last >= 0 {
@@ -58,8 +58,8 @@ func (r *Backfiller) newProfile(like *scheduler.Job) *profile {
 	return p
 }
 
-// affectedProfiles are the profiles that a job must leave enough in: its own, and of those jobs with a
-// promise that can run on some of its GPUs. It counts as if it took all of its GPUs from each.
+// affectedProfiles returns the profiles that limit a job: its own, and those of reserved jobs that
+// can run on some of its GPUs. The job counts as if it took all of its GPUs from each.
 func (r *Backfiller) affectedProfiles(j *scheduler.Job) []*profile {
 	own := r.profile(j)
 	touched := []*profile{own}
@@ -71,14 +71,14 @@ func (r *Backfiller) affectedProfiles(j *scheduler.Job) []*profile {
 	return touched
 }
 
-// resetBounds takes promises for made that may be made earlier by now.
+// resetBounds discards lower bounds that may be too high by now.
 func (p *profile) resetBounds() {
 	for gpus := range p.bounds {
 		p.bounds[gpus] = p.bounds[gpus][:0]
 	}
 }
 
-// update makes a promise count, or takes it out.
+// update adds (sign > 0) or removes a reservation.
 func (r *Backfiller) update(p reservation, sign int) {
 	r.profile(p.job)
 	for _, other := range r.profiles {
@@ -88,15 +88,15 @@ func (r *Backfiller) update(p reservation, sign int) {
 	}
 }
 
-// add promises so many GPUs more from one time to another: nothing where the first is never.
+// add reserves GPUs for a time; nothing if the time is empty (a start at Forever).
 func (p *profile) add(from, to time.Duration, gpus int) {
 	if from < to {
 		p.reserved.add(from, to, gpus)
 	}
 }
 
-// earliest is the first time, not before another one, from which on so many GPUs are free for so
-// long; Forever if there is none.
+// earliest returns the first time, not before at, from which so many GPUs are free for so long;
+// Forever if there is none.
 func (p *profile) earliest(at time.Duration, gpus int, long time.Duration) time.Duration {
 	for {
 		at = p.firstFree(at, gpus)
@@ -111,7 +111,7 @@ func (p *profile) earliest(at time.Duration, gpus int, long time.Duration) time.
 	}
 }
 
-// runtimeLimit is how long so many GPUs can be taken from now on.
+// runtimeLimit returns how long so many GPUs can be taken from now on.
 func (p *profile) runtimeLimit(now time.Duration, gpus int) time.Duration {
 	if p.freeAt(gpus+p.reserved.level(p.reserved.root, now)) > now {
 		return 0
@@ -122,26 +122,26 @@ func (p *profile) runtimeLimit(now time.Duration, gpus int) time.Duration {
 	return scheduler.Forever
 }
 
-// firstFree is the first time, not before another one, at which so many GPUs are free; Forever if there
+// firstFree returns the first time, not before at, at which so many GPUs are free; Forever if there
 // is none.
 func (p *profile) firstFree(at time.Duration, gpus int) time.Duration {
 	promised, _, until := p.reserved.levelAt(at)
-	// What is expected to be free only grows while a level holds.
+	// Expected free GPUs only increase while a level holds.
 	if enough := p.freeAt(gpus + promised); enough < until {
 		return max(at, enough)
 	}
 	return p.firstFreeBelow(p.reserved.root, searchRange{after: at, until: scheduler.Forever, gpus: gpus})
 }
 
-// searchRange is what is looked for at and below a step: something after one time and before another one,
-// for so many GPUs and those that the steps above add.
+// searchRange limits a search at and below a step: times after one and before another, for a number
+// of GPUs plus what the steps above add.
 type searchRange struct {
 	after, until time.Duration
 	gpus         int
 }
 
-// firstFreeBelow is when a level first holds for long enough that so many GPUs become free; Forever if
-// none does.
+// firstFreeBelow returns when a level first holds for long enough that so many GPUs become free;
+// Forever if none does.
 func (p *profile) firstFreeBelow(n int32, in searchRange) time.Duration {
 	s := &p.reserved.nodes[n]
 	if n == 0 || p.freeAt(in.gpus+s.least) >= in.until {
@@ -165,12 +165,13 @@ func (p *profile) firstFreeBelow(n int32, in searchRange) time.Duration {
 	return p.firstFreeBelow(s.right, below)
 }
 
-// firstShort is the first time after another one at which so many GPUs are not free any more; Forever if
-// they stay so.
+// firstShort returns the first time after at when fewer than so many GPUs are free; Forever if
+// there is none.
 func (p *profile) firstShort(at time.Duration, gpus int) time.Duration {
 	return p.firstShortBelow(p.reserved.root, searchRange{after: at, gpus: gpus})
 }
 
+// firstShortBelow is firstShort at and below a step.
 func (p *profile) firstShortBelow(n int32, in searchRange) time.Duration {
 	s := &p.reserved.nodes[n]
 	if n == 0 || p.freeAt(in.gpus+s.most) <= max(s.first, in.after) {
@@ -188,9 +189,9 @@ func (p *profile) firstShortBelow(n int32, in searchRange) time.Duration {
 	return p.firstShortBelow(s.right, below)
 }
 
-// freeAt is from when on so many GPUs are expected to be free; Forever where they never are.
+// freeAt returns when so many GPUs are expected to be free; Forever if never.
 func (p *profile) freeAt(gpus int) time.Duration {
-	if gpus <= 0 { // of a step in the past
+	if gpus <= 0 { // a step in the past
 		return 0
 	}
 	for len(p.times) <= gpus {

@@ -7,27 +7,27 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// timeline is a number of GPUs over time, nought at first. Its steps are a treap: what is asked of
-// it takes time with the log of their number.
+// timeline is a number of GPUs over time, initially 0. Its steps are a treap with lazy addition:
+// operations take O(log n).
 type timeline struct {
-	nodes  []step // the first stands for none
+	nodes  []step // index 0 means no step
 	spare  []int32
 	root   int32
 	random rand.PCG
 }
 
-// step is a time from which on the number is another one.
+// step is a time from which on the number is different.
 type step struct {
 	at          time.Duration
 	gpus        int
-	add         int           // that the steps below, not this one, still have to be given
-	least, most int           // of this step and those below
-	first       time.Duration // of these
+	add         int           // to be added to all steps below, not to this one
+	least, most int           // of this step and those below, without the adds above
+	first       time.Duration // the earliest time of these
 	left, right int32
-	heap        uint64 // more than that of the steps below
+	heap        uint64 // greater than that of the steps below
 }
 
-// reset makes it nought everywhere.
+// reset makes it 0 everywhere.
 func (l *timeline) reset() {
 	if len(l.nodes) == 0 {
 		l.nodes = make([]step, 1, 64)
@@ -35,8 +35,8 @@ func (l *timeline) reset() {
 	l.nodes, l.spare, l.root = l.nodes[:1], l.spare[:0], 0
 }
 
-// add adds so many GPUs from one time to a later one. It takes the steps apart once and puts them
-// together once: promises are made and taken back by the million.
+// add adds GPUs from one time to a later one. It splits the treap once and merges it once:
+// reservations are made and canceled by the million.
 func (l *timeline) add(from, to time.Duration, gpus int) {
 	before, rest := l.split(l.root, from)
 	middle, behind := l.split(rest, to)
@@ -54,7 +54,7 @@ func (l *timeline) add(from, to time.Duration, gpus int) {
 	l.root = l.merge(before, l.merge(middle, behind))
 }
 
-// lastLevel is the number behind the last of some steps, or another one where there are none.
+// lastLevel returns the level after the last of some steps; none if there are no steps.
 func (l *timeline) lastLevel(n int32, none int) int {
 	if n == 0 {
 		return none
@@ -67,8 +67,8 @@ func (l *timeline) lastLevel(n int32, none int) int {
 	return l.nodes[n].gpus + add
 }
 
-// stepAt lets steps begin at a time that is not behind the first of them; had says that they did
-// already.
+// stepAt makes sure that a step begins at a time that is not after the first of some steps. had
+// reports whether there was one.
 func (l *timeline) stepAt(n int32, at time.Duration, gpus int) (begins int32, had bool) {
 	if n != 0 && l.nodes[n].first == at {
 		return n, true
@@ -76,14 +76,14 @@ func (l *timeline) stepAt(n int32, at time.Duration, gpus int) (begins int32, ha
 	return l.merge(l.newStep(step{at: at, gpus: gpus, heap: l.random.Uint64()}), n), false
 }
 
-// removeFirst takes the first step out, which is at a time.
+// removeFirst removes the first step, which is at the given time.
 func (l *timeline) removeFirst(n int32, at time.Duration) int32 {
 	first, rest := l.split(n, at+1)
 	l.free(first)
 	return rest
 }
 
-// level is the number at a time by some steps.
+// level returns the level at a time, given some steps.
 func (l *timeline) level(n int32, at time.Duration) (gpus int) {
 	for add := 0; n != 0; {
 		s := &l.nodes[n]
@@ -97,8 +97,8 @@ func (l *timeline) level(n int32, at time.Duration) (gpus int) {
 	return gpus
 }
 
-// levelAt is the number at a time, since when it has been so (-1 before the first step), and until
-// when it stays so: Forever where it does.
+// levelAt returns the level at a time, since when it holds (-1 before the first step), and until
+// when (Forever if there is no later step).
 func (l *timeline) levelAt(at time.Duration) (gpus int, since, until time.Duration) {
 	since, until = -1, scheduler.Forever
 	for n, add := l.root, 0; n != 0; {
@@ -114,7 +114,7 @@ func (l *timeline) levelAt(at time.Duration) (gpus int, since, until time.Durati
 	return gpus, since, until
 }
 
-// expire forgets steps that were over before a time.
+// expire removes steps that ended before a time.
 func (l *timeline) expire(now time.Duration) {
 	_, from, _ := l.levelAt(now)
 	if from <= l.nodes[l.root].first {
@@ -125,7 +125,7 @@ func (l *timeline) expire(now time.Duration) {
 	l.free(past)
 }
 
-// newStep finds room for a step.
+// newStep allocates a node.
 func (l *timeline) newStep(s step) int32 {
 	var n int32
 	if last := len(l.spare) - 1; last >= 0 {
@@ -138,7 +138,7 @@ func (l *timeline) newStep(s step) int32 {
 	return n
 }
 
-// free gives the room of a step and of all below back.
+// free returns the nodes at and below n.
 func (l *timeline) free(n int32) {
 	if n == 0 {
 		return
@@ -157,7 +157,7 @@ func (l *timeline) addAll(n int32, gpus int) {
 	s.gpus, s.add, s.least, s.most = s.gpus+gpus, s.add+gpus, s.least+gpus, s.most+gpus
 }
 
-// pushDown gives the steps right below a step what they still have to be given.
+// pushDown moves a step's pending addition to its children.
 func (l *timeline) pushDown(n int32) {
 	s := &l.nodes[n]
 	if s.add != 0 {
@@ -167,7 +167,8 @@ func (l *timeline) pushDown(n int32) {
 	}
 }
 
-// update works out what a step knows of those below, which are settled.
+// update computes a step's aggregates from its children, which have no pending additions from
+// above.
 func (l *timeline) update(n int32) {
 	s := &l.nodes[n]
 	s.least, s.most, s.first = s.gpus, s.gpus, s.at
@@ -200,7 +201,7 @@ func (l *timeline) split(n int32, at time.Duration) (before, behind int32) {
 	return before, behind
 }
 
-// merge puts steps together, of which the first are all before the others.
+// merge joins steps, of which a's are all before b's.
 func (l *timeline) merge(a, b int32) int32 {
 	switch {
 	case a == 0:

@@ -13,18 +13,18 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload"
 )
 
-// The file has a header and a line for each row, columns by name. Only save_s and load_s must be
-// there:
+// The file has a header and one line for each row. Columns are found by name; only save_s and
+// load_s are required:
 //
 //	model,tier,bytes,save_s,load_s,self_save_s,saves,loads
-//	,,,2.5,4,600,,                     every job: 2.5 s to save, 4 s to load, saves itself every 10 minutes
+//	,,,2.5,4,600,,                   every job: 2.5 s to save, 4 s to load, saves itself every 10 minutes
 //	resnet50,ram,4000000000,0.4,0.6,,17,12
 //
-// saves and loads count the measurements behind a figure; an estimate has none.
+// saves and loads count the measurements behind a mean; an estimate has none.
 var columns = []string{"model", "tier", "bytes", "save_s", "load_s", "self_save_s", "saves", "loads"}
 
-// Read reads a table. What it cannot understand is a workload.Error; file is what that calls the
-// reader.
+// Read reads a table. Invalid input is reported as a workload.Error; file is the reader's name in
+// it.
 func Read(r io.Reader, file string) (*Table, error) {
 	lines := csv.NewReader(r)
 	lines.FieldsPerRecord = -1
@@ -58,7 +58,7 @@ func Read(r io.Reader, file string) (*Table, error) {
 	}
 }
 
-// unreadable is what the CSV reader has to say.
+// unreadable converts an error of the CSV reader.
 func unreadable(file string, err error) error {
 	var parse *csv.ParseError
 	if errors.As(err, &parse) {
@@ -67,7 +67,7 @@ func unreadable(file string, err error) error {
 	return err
 }
 
-// fields is a line of the file.
+// fields is one line of the file.
 type fields struct {
 	file   string
 	line   int
@@ -76,6 +76,7 @@ type fields struct {
 	err    error
 }
 
+// header checks the column names.
 func (l *fields) header() error {
 	for i, name := range l.values {
 		if !slices.Contains(columns, name) || slices.Index(l.values, name) != i {
@@ -118,7 +119,7 @@ func (l *fields) text(name string) string {
 	return ""
 }
 
-// count is a whole number; nothing stands for 0.
+// count reads a whole number; an empty value is 0.
 func (l *fields) count(name string) int64 {
 	text := l.text(name)
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -128,7 +129,7 @@ func (l *fields) count(name string) int64 {
 	return n
 }
 
-// maxSeconds is the most that a cost may be.
+// maxSeconds is the largest allowed cost.
 const maxSeconds = 1e7
 
 func (l *fields) seconds(name string) time.Duration {
@@ -147,7 +148,7 @@ func (l *fields) seconds(name string) time.Duration {
 // Write writes a table as Read reads it.
 func (t *Table) Write(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write(columns) // Flush keeps the error
+	_ = out.Write(columns) // Flush returns the error
 	for _, row := range t.Rows() {
 		seconds := func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 		_ = out.Write([]string{

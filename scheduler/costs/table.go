@@ -13,34 +13,33 @@ import (
 
 // Row is what is known of one model at one size.
 type Row struct {
-	Model string // empty stands for all models that have no rows
-	Tier  string // where checkpoints are kept, as "ram" or "disk"; empty stands for all tiers that have no rows
+	Model string // empty: all models without rows
+	Tier  string // where checkpoints are stored, as "ram" or "disk"; empty: all tiers without rows
 
-	// Bytes is what the node that has the most to move must move: its GPUs' memory that the job holds.
-	// 0 is for jobs of which nobody said.
+	// Bytes is what the node with the most to move must move: the job's memory on that node's GPUs. 0
+	// is for jobs of unknown size.
 	Bytes int64
 
 	Save, Load time.Duration
 
-	// Saves and Loads are how many measurements the two are the mean of; 0 where they are somebody's
-	// estimate.
+	// Saves and Loads are the numbers of measurements behind the means; 0 for an estimate.
 	Saves, Loads int
 
-	// SelfSave is how often the program saves itself: no more than that is lost when it is killed. 0
-	// means never.
+	// SelfSave is how often the program saves itself: at most that much work is lost when it is
+	// killed. 0 means never.
 	SelfSave time.Duration
 }
 
-// Table is safe for concurrent use: one may learn while a scheduler asks.
+// Table is safe for concurrent use: measurements may be added while a scheduler reads.
 type Table struct {
 	mu     sync.Mutex
 	curves map[curveKey][]Row // by bytes
 }
 
-// curveKey is whose rows make up one curve.
+// curveKey identifies the rows of one curve.
 type curveKey struct{ model, tier string }
 
-// New is a table of rows. Of two rows of the same model, tier and bytes the last one counts.
+// New returns a table of rows. Of two rows with the same model, tier and bytes the last one counts.
 func New(rows ...Row) *Table {
 	t := &Table{curves: map[curveKey][]Row{}}
 	for _, row := range rows {
@@ -49,7 +48,7 @@ func New(rows ...Row) *Table {
 	return t
 }
 
-// Tiers are all tiers that rows name, sorted.
+// Tiers returns all tiers that rows name, sorted.
 func (t *Table) Tiers() (tiers []string) {
 	for _, row := range t.Rows() {
 		if row.Tier != "" {
@@ -60,7 +59,7 @@ func (t *Table) Tiers() (tiers []string) {
 	return slices.Compact(tiers)
 }
 
-// Rows are the table's rows, sorted by model, tier and bytes.
+// Rows returns the table's rows, sorted by model, tier and bytes.
 func (t *Table) Rows() []Row {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,6 +73,7 @@ func (t *Table) Rows() []Row {
 	return rows
 }
 
+// put inserts a row or replaces the one of the same size.
 func (t *Table) put(row Row) {
 	at := curveKey{row.Model, row.Tier}
 	curve := t.curves[at]
@@ -87,14 +87,15 @@ func (t *Table) put(row Row) {
 
 func byBytes(row Row, bytes int64) int { return cmp.Compare(row.Bytes, bytes) }
 
-// Find is what is known of a model that has so many bytes to move: the row of that size, or the
-// line between its neighbours. It is the zero Row where nothing is known at all.
+// Find returns the costs of a model that has so many bytes to move: the row of that size, or an
+// interpolation between its neighbours. It is the zero Row if nothing is known.
 func (t *Table) Find(model, tier string, bytes int64) Row {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.find(model, tier, bytes)
 }
 
+// find is Find with t.mu held.
 func (t *Table) find(model, tier string, bytes int64) Row {
 	for _, at := range [...]curveKey{{model, tier}, {model, ""}, {"", tier}, {"", ""}} {
 		if curve := t.curves[at]; len(curve) > 0 {
@@ -104,9 +105,9 @@ func (t *Table) find(model, tier string, bytes int64) Row {
 	return Row{}
 }
 
-// interpolate is a point of a curve: below its first row as there, beyond its last on the line through the
-// last two, or through the origin and the only one. A job whose size nobody knows costs what its
-// model costs on average.
+// interpolate returns a point of a curve. Below its first row it is that row; beyond its last it is
+// on the line through the last two, or through the origin and the only one. A job of unknown size
+// costs the curve's average.
 func interpolate(curve []Row, bytes int64) Row {
 	i, found := slices.BinarySearchFunc(curve, bytes, byBytes)
 	last := len(curve) - 1
@@ -134,6 +135,7 @@ func mean(curve []Row) Row {
 	return sum
 }
 
+// onLine returns the point for bytes on the line through a and b.
 func onLine(a, b Row, bytes int64) Row {
 	if a.Bytes == b.Bytes {
 		return b
@@ -145,7 +147,7 @@ func onLine(a, b Row, bytes int64) Row {
 	return Row{Bytes: bytes, Save: line(a.Save, b.Save), Load: line(a.Load, b.Load), SelfSave: b.SelfSave}
 }
 
-// Step is a half of what a preemption costs.
+// Step is one half of a preemption.
 type Step uint8
 
 const (
@@ -155,15 +157,14 @@ const (
 	Load
 )
 
-// maxSamples is how many measurements a mean remembers: more would keep it from following machines that
+// maxSamples bounds the weight of old measurements in a mean, so that it follows machines that
 // change.
 const maxSamples = 32
 
-// sizeTolerance is how much two sizes may differ to count as the same.
+// sizeTolerance is the relative difference up to which two sizes count as equal.
 const sizeTolerance = 0.1
 
-// Learn enters a measurement: where there was an estimate it takes its place, where there were
-// measurements it joins their mean.
+// Learn adds a measurement. It replaces an estimate, or joins the mean of earlier measurements.
 func (t *Table) Learn(model, tier string, bytes int64, step Step, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -177,8 +178,8 @@ func (t *Table) Learn(model, tier string, bytes int64, step Step, took time.Dura
 	t.put(row)
 }
 
-// nearest is the row that a measurement is about: one of about the size, or a new one that takes
-// over what is known of its neighbours.
+// nearest returns the row that a measurement belongs to: one of about the same size, or a new one
+// with values interpolated from its neighbours.
 func (t *Table) nearest(model, tier string, bytes int64) Row {
 	for _, row := range t.curves[curveKey{model, tier}] {
 		if math.Abs(float64(row.Bytes-bytes)) <= sizeTolerance*float64(bytes) {
@@ -190,20 +191,21 @@ func (t *Table) nearest(model, tier string, bytes int64) Row {
 	return row
 }
 
-// For is the table as a scheduler asks it, for checkpoints that are kept on a tier.
+// For returns the table as a scheduler's Costs, for checkpoints on a tier.
 func (t *Table) For(tier string) scheduler.Costs { return tierCosts{t, tier} }
 
+// tierCosts implements scheduler.Costs.
 type tierCosts struct {
 	table *Table
 	tier  string
 }
 
-// Save is what the table says of the GPUs that the job has.
+// Save returns the cost of saving the job on its current GPUs.
 func (a tierCosts) Save(j *scheduler.Job) time.Duration {
 	return a.table.Find(j.Model(), a.tier, Bytes(j, j.Placement())).Save
 }
 
-// Load is nothing for a job that never ran: there is no checkpoint of it.
+// Load returns 0 for a job that never ran: it has no checkpoint.
 func (a tierCosts) Load(j *scheduler.Job, on cluster.Placement) time.Duration {
 	if _, ran := j.FirstStart(); !ran {
 		return 0
@@ -211,7 +213,7 @@ func (a tierCosts) Load(j *scheduler.Job, on cluster.Placement) time.Duration {
 	return a.table.Find(j.Model(), a.tier, Bytes(j, on)).Load
 }
 
-// Lost is what a job has done since it last saved itself, or in all of its run.
+// Lost returns the work since the program last saved itself, or all work of the run.
 func (a tierCosts) Lost(j *scheduler.Job, now time.Duration) time.Duration {
 	worked := j.Worked(now)
 	every := a.table.Find(j.Model(), a.tier, Bytes(j, j.Placement())).SelfSave
@@ -221,7 +223,7 @@ func (a tierCosts) Lost(j *scheduler.Job, now time.Duration) time.Duration {
 	return scheduler.Work(worked%every, j.Speed())
 }
 
-// Bytes is what the node with the most of a job's GPUs has to move.
+// Bytes returns what the node with the most of a job's GPUs must move.
 func Bytes(j *scheduler.Job, on cluster.Placement) int64 {
 	most, here := 0, 0
 	for i, gpu := range on {

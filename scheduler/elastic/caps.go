@@ -7,17 +7,17 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// caps are what users may hold, each together with all below him. A nil one bounds nobody.
+// caps are the users' caps, each including all users below. A nil caps limits no user.
 type caps struct {
-	names  []string         // of the users with a cap
-	most   budgets          // theirs
-	byUser map[string][]int // by user, which caps bound him: his own and those of all above him, the nearest first
+	names  []string         // the users with a cap
+	most   budgets          // their caps
+	byUser map[string][]int // the caps that limit a user: its own and those of its ancestors, nearest first
 }
 
 // budgets is what is left of caps, in thousandths of GPUs.
 type budgets []int
 
-// capsOf finds the caps that bound some jobs.
+// capsOf returns the caps that limit some jobs.
 func capsOf(v scheduler.View, jobs []*scheduler.Job) *caps {
 	c, at := &caps{byUser: map[string][]int{}}, map[string]int{}
 	for _, j := range jobs {
@@ -42,7 +42,7 @@ func capsOf(v scheduler.View, jobs []*scheduler.Job) *caps {
 	return c
 }
 
-// withAncestors is a user and all above him: a/b, then a.
+// withAncestors returns a user and its ancestors: a/b, then a.
 func withAncestors(user string) []string {
 	all := []string{user}
 	for i := strings.LastIndexByte(user, '/'); i > 0; i = strings.LastIndexByte(user[:i], '/') {
@@ -51,7 +51,7 @@ func withAncestors(user string) []string {
 	return all
 }
 
-// bounds are the caps that a job comes under.
+// bounds returns the caps that limit a job.
 func (c *caps) bounds(j *scheduler.Job) []int {
 	if c == nil {
 		return nil
@@ -59,7 +59,7 @@ func (c *caps) bounds(j *scheduler.Job) []int {
 	return c.byUser[j.User()]
 }
 
-// has reports whether there is so much in each of some purses.
+// has reports whether each of some budgets has at least the given amount.
 func (p budgets) has(which []int, thousandths int) bool {
 	for _, i := range which {
 		if p[i] < thousandths {
@@ -69,7 +69,7 @@ func (p budgets) has(which []int, thousandths int) bool {
 	return true
 }
 
-// spend takes so much out of each; less than nothing puts it back.
+// spend takes an amount from each of some budgets; a negative amount returns it.
 func (p budgets) spend(which []int, thousandths int) {
 	for _, i := range which {
 		p[i] -= thousandths

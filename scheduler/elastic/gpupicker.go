@@ -2,14 +2,14 @@ package elastic
 
 import "github.com/phos-gpu/phos/cluster"
 
-// gpuPicker picks GPUs of nodes out of those that nobody holds.
+// gpuPicker picks unused GPUs of nodes.
 type gpuPicker struct {
-	held []uint64 // by node, a bit for each GPU
+	held []uint64 // by node, a bit for each GPU in use
 }
 
 func newGPUPicker(nodes int) *gpuPicker { return &gpuPicker{make([]uint64, nodes)} }
 
-// take keeps a GPU from being picked; false where it is held already, by a job that shares it.
+// take marks a GPU as used. It returns false if it already is, by a job that shares it.
 func (h *gpuPicker) take(gpu cluster.GPU) bool {
 	bit := uint64(1) << gpu.Index
 	if h.held[gpu.Node]&bit != 0 {
@@ -21,7 +21,7 @@ func (h *gpuPicker) take(gpu cluster.GPU) bool {
 
 func (h *gpuPicker) release(gpu cluster.GPU) { h.held[gpu.Node] &^= 1 << gpu.Index }
 
-// pick takes GPUs, of each node those of the lowest indices. There must be so many.
+// pick takes GPUs, of each node the lowest free indices. There must be enough.
 func (h *gpuPicker) pick(r row) cluster.Placement {
 	var on cluster.Placement
 	for node, n := range r {

@@ -25,13 +25,13 @@ func (r row) spans() int {
 
 func (r row) equal(other row) bool { return slices.Equal(r, other) }
 
-// matrix is what Pollux decides: a row for each job. The rules (what the paper's implementation
-// repairs its candidates by):
+// matrix is what Pollux decides: a row for each job. The constraints (those to which the paper's
+// implementation repairs its candidates) are:
 //
 //   - no node gives more GPUs than it has;
-//   - on a node there is at most one job of several nodes, so that two do not share its network;
-//   - no user has more than he may;
-//   - a job has no GPUs, or from its fewest to its most, on at most 16 nodes that it can use.
+//   - at most one multi-node job runs on a node, so that two do not share its network;
+//   - no user exceeds its cap;
+//   - a job has no GPUs, or between its fewest and most, on at most 16 nodes that it can use.
 type matrix struct {
 	nodes []int // GPUs
 	jobs  []*entry
@@ -41,31 +41,32 @@ type matrix struct {
 // entry is a job.
 type entry struct {
 	fewest, most int
-	base         row // what it has
+	base         row // its current row
 	barred       []bool
-	bounds       []int        // the caps that it comes under
+	bounds       []int        // indices of the caps that limit it
 	share        int          // of each GPU
-	penalty      float64      // on what is not its base
+	penalty      float64      // factor on a row other than base
 	speedup      [2][]float64 // on one node and on several, by GPUs
 }
 
 func (e *entry) usable(node int) bool { return e.barred == nil || !e.barred[node] }
 
-// state is a matrix filled in.
+// state is an assignment of rows.
 type state struct {
 	m        *matrix
 	rows     []row
 	free     []int // GPUs, by node
-	spanning []int // the job of several nodes that is on a node, or -1
+	spanning []int // the multi-node job on a node, or -1
 	left     budgets
 	costs    []float64
-	sum      float64 // of misfits
+	sum      float64 // of the costs
 
-	// What the search writes into, again and again.
+	// Scratch memory of the search.
 	scratch row
 	steps   []step
 }
 
+// newState returns a state in which no job has GPUs.
 func (m *matrix) newState() *state {
 	s := &state{
 		m:       m,
@@ -83,7 +84,7 @@ func (m *matrix) newState() *state {
 	return s
 }
 
-// fits reports whether a job that has nothing may have a row.
+// fits reports whether a row is allowed for a job that has no GPUs.
 func (s *state) fits(job int, r row) bool {
 	e, gpus, spans := s.m.jobs[job], r.gpus(), r.spans()
 	if gpus < e.fewest || gpus > e.most || spans > polluxNodes || !s.left.has(e.bounds, gpus*e.share) {
@@ -97,7 +98,7 @@ func (s *state) fits(job int, r row) bool {
 	return true
 }
 
-// set gives a job that has nothing a row that fits.
+// set assigns a row that fits to a job that has no GPUs.
 func (s *state) set(job int, r row) {
 	wide := r.spans() > 1
 	for node, n := range r {
@@ -112,7 +113,7 @@ func (s *state) set(job int, r row) {
 	s.score(job)
 }
 
-// remove takes everything from a job.
+// remove takes all GPUs from a job.
 func (s *state) remove(job int) {
 	e := s.m.jobs[job]
 	s.left.spend(e.bounds, -s.rows[job].gpus()*e.share)
@@ -126,15 +127,15 @@ func (s *state) remove(job int) {
 	s.score(job)
 }
 
+// score updates a job's cost.
 func (s *state) score(job int) {
 	s.sum -= s.costs[job]
 	s.costs[job] = s.m.jobs[job].cost(s.rows[job])
 	s.sum += s.costs[job]
 }
 
-// place finds a row of so many GPUs for a job that has nothing: the one that it has now if that is
-// as many; else the node where it leaves the fewest GPUs over; else as few nodes as there are. It
-// writes into r.
+// place finds a row with so many GPUs for a job that has none: its current row if it has as many;
+// else on the one node where the fewest remain free; else on the fewest nodes. The result is in r.
 func (s *state) place(job, gpus int, r row) bool {
 	e := s.m.jobs[job]
 	if e.base.gpus() == gpus && s.fits(job, e.base) {
@@ -158,7 +159,7 @@ func (s *state) place(job, gpus int, r row) bool {
 	return s.spreadOver(job, gpus, r)
 }
 
-// spreadOver goes over several nodes, those with most free GPUs first.
+// spreadOver spreads the GPUs over several nodes, those with the most free GPUs first.
 func (s *state) spreadOver(job, gpus int, r row) bool {
 	e := s.m.jobs[job]
 	for range polluxNodes {

@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// packer puts jobs on nodes, each on as few as there are room on (Optimus, §4.2: gradients travel
-// between nodes, so the fewest are the fastest).
+// packer places jobs on nodes, each on the fewest possible (Optimus, §4.2: gradients travel between
+// nodes, so the fewest nodes are the fastest).
 type packer struct {
 	nodes  []cluster.Node
 	free   []int // by node
@@ -20,9 +20,9 @@ func newPacker(v scheduler.View, room *supply) *packer {
 	return &packer{v.Nodes(), slices.Clone(room.nodes), newGPUPicker(len(room.nodes))}
 }
 
-// pack finds GPUs for all claims. Who has as many as he is to have stays, unless he comes together
-// from more nodes on fewer; the others are placed from the largest to the smallest. One that would
-// be slower on several nodes than with fewer GPUs on one has those.
+// pack finds GPUs for all claims. A job that keeps its number of GPUs stays, unless it can move to
+// fewer nodes; the others are placed from the largest to the smallest. A job that would be slower
+// on several nodes than with fewer GPUs on one node gets the latter.
 func (p *packer) pack(claims []*claim) {
 	var moving []*claim
 	for _, c := range claims {
@@ -55,7 +55,7 @@ func (p *packer) pack(claims []*claim) {
 	}
 }
 
-// fastest is where a job goes, or nil.
+// fastest returns where a job goes, or nil.
 func (p *packer) fastest(c *claim) row {
 	r := p.find(c.job, c.gpus)
 	if r == nil || r.spans() == 1 {
@@ -73,7 +73,8 @@ func (p *packer) fastest(c *claim) row {
 	return r
 }
 
-// find is the node where so many GPUs leave the fewest over, or else the nodes with most, or nil.
+// find returns the one node where so many GPUs leave the fewest over, else the nodes with the most
+// free GPUs, or nil.
 func (p *packer) find(j *scheduler.Job, gpus int) row {
 	var able []int
 	best := -1

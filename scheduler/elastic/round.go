@@ -14,11 +14,11 @@ type pair struct {
 	gpuType  string
 	priority float64
 	share    float64
-	runs     bool // it has it now
+	runs     bool // the job runs on the type now
 }
 
-// priority is how much a pair was to have of the rounds so far against what it has received:
-// without end where it is to have something and has received nothing.
+// priority returns the ratio of due to received time. It is infinite if the job is due time and has
+// received none.
 func priority(share, due, had float64) float64 {
 	switch {
 	case share == 0:
@@ -29,8 +29,8 @@ func priority(share, due, had float64) float64 {
 	return due / had
 }
 
-// round chooses who runs where: the pair of the highest priority first, each job once, as long as
-// there are GPUs. Of equal ones, who runs there already goes on; then the larger share goes first.
+// round chooses which jobs run where: highest priority first, each job once, while there are GPUs.
+// Among equal pairs, those that already run are first, then larger shares.
 func round(pairs []pair, room *supply) []pair {
 	slices.SortStableFunc(pairs, func(a, b pair) int {
 		return cmp.Or(
@@ -51,6 +51,7 @@ func round(pairs []pair, room *supply) []pair {
 	return out
 }
 
+// trueFirst compares booleans.
 func trueFirst(a, b bool) int {
 	switch {
 	case a == b:

@@ -7,9 +7,9 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// search finds good rows. It begins twice, with what the jobs have and with nothing, and betters
-// each by taking up to four jobs out and putting them back. It tries effort times for each job and
-// some more, less often on very many nodes.
+// search returns good rows. It starts twice, from the jobs' current rows and from none, and
+// improves each start by removing up to four jobs and putting them back. The number of tries is
+// about effort for each job; fewer with very many nodes.
 func (m *matrix) search(random *rand.Rand, effort int) []row {
 	kept, fresh := m.newState(), m.newState()
 	for job, e := range m.jobs {
@@ -36,7 +36,7 @@ func (m *matrix) search(random *rand.Rand, effort int) []row {
 	return best.rows
 }
 
-// perfect reports whether every job has what is best for it: then there is nothing to look for.
+// perfect reports whether every job has its best speedup: then there is nothing to improve.
 func (s *state) perfect() bool {
 	for job, e := range s.m.jobs {
 		best := minSpeedup
@@ -50,7 +50,7 @@ func (s *state) perfect() bool {
 	return true
 }
 
-// improve takes jobs out and puts them back, and undoes what does not help.
+// improve removes jobs and puts them back, and undoes changes that do not help.
 func (s *state) improve(random *rand.Rand, tries int) {
 	var before [4]row
 	most := min(len(before), len(s.rows))
@@ -84,11 +84,11 @@ func (s *state) improve(random *rand.Rand, tries int) {
 				s.set(job, before[i])
 			}
 		}
-		s.sum = sum // without what rounding added
+		s.sum = sum // discards rounding error
 	}
 }
 
-// insertRandom gives jobs that have nothing any number of GPUs, one job after the other.
+// insertRandom gives jobs without GPUs a random number of GPUs, one job after the other.
 func (s *state) insertRandom(jobs []int, random *rand.Rand) {
 	for _, job := range jobs {
 		e := s.m.jobs[job]
@@ -98,8 +98,7 @@ func (s *state) insertRandom(jobs []int, random *rand.Rand) {
 	}
 }
 
-// grow gives jobs the next GPU, again and again, each time the one that it helps most, as long as
-// it helps.
+// grow repeatedly gives the next GPUs to the job that gains most from them, while any gains.
 func (s *state) grow(jobs []int) {
 	for len(s.steps) < len(jobs) {
 		s.steps = append(s.steps, step{from: make(row, len(s.free)), to: make(row, len(s.free))})
@@ -130,14 +129,14 @@ func (s *state) grow(jobs []int) {
 	}
 }
 
-// step is a job's next row, and what each GPU more gains.
+// step is a job's next row and its gain for each additional GPU.
 type step struct {
 	from, to row
 	gain     float64
 }
 
-// nextStep finds the next number of GPUs that a job gains from: speed need not grow with each GPU, the
-// second node costs at first.
+// nextStep finds the next number of GPUs that a job gains from. Speed need not grow with each GPU:
+// the second node costs speed at first.
 func (s *state) nextStep(job int, out *step) {
 	e, before := s.m.jobs[job], s.costs[job]
 	copy(out.from, s.rows[job])
@@ -159,7 +158,7 @@ func (s *state) nextStep(job int, out *step) {
 	}
 }
 
-// unused are the GPUs that are left when those jobs that keep their row keep their GPUs.
+// unused returns the GPUs that remain when all jobs with an unchanged row keep their GPUs.
 func unused(jobs []*scheduler.Job, m *matrix, rows []row) *gpuPicker {
 	h := newGPUPicker(len(m.nodes))
 	for i, j := range jobs {

@@ -8,18 +8,18 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// supply is what there is to give out: what is free and what running jobs have, as if all of them
-// were stopped.
+// supply is what can be allocated: free GPUs and those of running jobs, as if all of them were
+// stopped.
 type supply struct {
-	nodes   []int          // GPUs, by node; none on those that take no jobs
+	nodes   []int          // GPUs by node; 0 on closed nodes
 	byType  map[string]int // GPUs
 	total   int
-	largest int // the most that a node has
+	largest int // the most GPUs of a node
 	caps    *caps
-	left    budgets // of these
+	left    budgets // what is left of these
 }
 
-// newSupply counts it.
+// newSupply counts the GPUs.
 func newSupply(v scheduler.View) *supply {
 	nodes := v.Nodes()
 	r := &supply{nodes: make([]int, len(nodes)), byType: map[string]int{}, caps: capsOf(v, active(v))}
@@ -50,7 +50,7 @@ func newSupply(v scheduler.View) *supply {
 	return r
 }
 
-// types are the types of GPU that there are, in order.
+// types returns the GPU types present, sorted.
 func (r *supply) types() []string {
 	var types []string
 	for gpuType, gpus := range r.byType {
@@ -62,8 +62,8 @@ func (r *supply) types() []string {
 	return types
 }
 
-// take gives a job so many GPUs of a type, of whatever type where it is empty; false where there
-// are not so many, or its user may not have them.
+// take allocates GPUs of a type (any type if it is empty) to a job. It returns false if there are
+// not enough, or the user's cap does not allow them.
 func (r *supply) take(j *scheduler.Job, gpuType string, gpus int) bool {
 	which, cost := r.caps.bounds(j), gpus*j.Share()
 	if gpus > r.total || (gpuType != "" && gpus > r.byType[gpuType]) || !r.left.has(which, cost) {
@@ -77,22 +77,22 @@ func (r *supply) take(j *scheduler.Job, gpuType string, gpus int) bool {
 	return true
 }
 
-// active are the jobs that want GPUs, waiting or running, by number.
+// active returns the waiting and running jobs, by number.
 func active(v scheduler.View) []*scheduler.Job {
 	jobs := slices.AppendSeq(slices.Collect(v.Waiting()), v.Running())
 	slices.SortFunc(jobs, func(a, b *scheduler.Job) int { return cmp.Compare(a.ID(), b.ID()) })
 	return jobs
 }
 
-// bounds are the fewest and the most GPUs that a job can run on, at least one.
+// bounds returns the fewest and the most GPUs that a job can run on, at least one.
 func bounds(j *scheduler.Job) (fewest, most int) {
 	fewest, most = j.Bounds()
 	fewest = max(1, fewest)
 	return fewest, max(fewest, most)
 }
 
-// suits reports whether a job can run on a node's GPUs. What an allocation named for the run that
-// is on does not count, as it would for Free.Suits.
+// suits reports whether a job can run on a node's GPUs. Unlike Free.Suits it ignores the type that
+// an allocation chose for the current run.
 func suits(j *scheduler.Job, node *cluster.Node) bool {
 	return (j.OwnGPUType() == "" || j.OwnGPUType() == node.GPUType) &&
 		(node.GPUMemoryBytes == 0 || j.GPUMemoryBytes() <= node.GPUMemoryBytes)
