@@ -12,15 +12,15 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// never is later than everything.
+// never is later than any time.
 const never = time.Duration(math.MaxInt64)
 
-// Tiresias simulates as the simulator of Tiresias does with placement by count: a job fits where
-// enough GPUs are free, wherever they are. Of its habits: times are whole seconds, and fractions
-// are cut off; whoever fits goes, with fifo alone the first who does not ends the walk; sjf means
-// the fewest GPUs first; and a demotion is looked for at (limit - executed)/GPUs from now, rounded
-// down, where executed is time even for dlas-gpu, so that a job of several GPUs may be demoted
-// late. Stopping costs nothing.
+// Tiresias simulates as Tiresias's simulator does with placement by count: a job fits if enough
+// GPUs are free on any nodes. Its quirks: times are truncated to whole seconds; every job that fits
+// starts, and only with fifo the first that does not ends the walk; sjf means the fewest GPUs
+// first; and a demotion is checked at (limit - executed)/GPUs from now, rounded down, where
+// executed is time even for dlas-gpu, so that a job of several GPUs may be demoted late. Stopping
+// costs nothing.
 func Tiresias(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, error) {
 	if err := checkOrder("tiresias", o.Order); err != nil {
 		return nil, err
@@ -69,6 +69,7 @@ func checkLimits(o Options) error {
 	return nil
 }
 
+// tiresias is a running simulation.
 type tiresias struct {
 	Options
 	jobs     []cluster.Job
@@ -76,11 +77,11 @@ type tiresias struct {
 	states   []tiresiasJob
 	rec      *sim.Recorder
 	arrivals []int
-	active   []int   // in the order of arrival, or as it was sorted last
-	queues   [][]int // of dlas and dlas-gpu; all indices of active are in one
+	active   []int   // in the order of arrival, or as sorted last
+	queues   [][]int // of dlas and dlas-gpu; every active index is in one
 	last     time.Duration
-	demotion time.Duration // when the next is due
-	ending   []int         // who ends next
+	demotion time.Duration // when the next one is due
+	ending   []int         // the jobs that end next
 }
 
 type tiresiasJob struct {
@@ -119,7 +120,8 @@ func (t *tiresias) run(ctx context.Context) (*sim.Result, error) {
 	return t.rec.Result(t.last, false), nil
 }
 
-// next is when something happens: an end, an arrival or, if it comes before both, a demotion alone.
+// next returns when something happens: an end, an arrival or, if it is before both, a demotion
+// alone.
 func (t *tiresias) next() (now, end time.Duration) {
 	end = never
 	if len(t.ending) > 0 {
@@ -154,7 +156,8 @@ func (t *tiresias) arrive(now time.Duration) {
 	}
 }
 
-// advance lets what runs run until now, and moves who has had enough to the end of the next queue.
+// advance runs the running jobs until now, and moves jobs that have reached their limit to the end
+// of the next queue.
 func (t *tiresias) advance(now time.Duration) {
 	elapsed := now - t.last
 	t.last = now
@@ -180,7 +183,7 @@ func (t *tiresias) service(i int) time.Duration {
 	return t.states[i].executed * time.Duration(t.jobs[i].GPUs)
 }
 
-// schedule gives the GPUs out anew, from the first to the last in order.
+// schedule allocates the GPUs again, in order.
 func (t *tiresias) schedule(now time.Duration) {
 	switch t.Order {
 	case "fifo", "fjf":
@@ -193,7 +196,7 @@ func (t *tiresias) schedule(now time.Duration) {
 		}
 		return
 	}
-	// The order in which equals stood stays.
+	// Equal jobs keep their order.
 	slices.SortStableFunc(t.active, func(a, b int) int { return cmp.Compare(t.key(a), t.key(b)) })
 	t.share(now, t.active)
 }
@@ -209,7 +212,7 @@ func (t *tiresias) key(i int) time.Duration {
 	return remaining // srtf
 }
 
-// start is for policies that never stop a job.
+// start is for policies without preemption.
 func (t *tiresias) start(now time.Duration) {
 	free := t.gpus - t.busy()
 	for _, i := range t.active {
@@ -226,7 +229,8 @@ func (t *tiresias) start(now time.Duration) {
 	}
 }
 
-// share is for those that do: whoever does not get what it wants is stopped, and the next may fit.
+// share is for policies with preemption: a job that does not get its GPUs is stopped, and the next
+// one may fit.
 func (t *tiresias) share(now time.Duration, order []int) {
 	free := t.gpus
 	for _, i := range order {
@@ -260,7 +264,7 @@ func (t *tiresias) runningFirst(queue []int) {
 	slices.SortStableFunc(queue, func(a, b int) int { return rank(a) - rank(b) })
 }
 
-// findNextEnd finds who ends next and when the next demotion is to be looked for.
+// findNextEnd finds the jobs that end next and when the next demotion must be checked.
 func (t *tiresias) findNextEnd(now time.Duration) {
 	first := never
 	t.ending, t.demotion = t.ending[:0], never
@@ -279,7 +283,7 @@ func (t *tiresias) findNextEnd(now time.Duration) {
 			if t.Order == "dlas-gpu" {
 				left = (left / time.Duration(t.jobs[i].GPUs)).Truncate(time.Second)
 			}
-			// The original stays at one moment for ever where this comes to nothing.
+			// The original loops forever at one time if this is 0.
 			t.demotion = min(t.demotion, now+max(left, time.Second))
 		}
 	}
@@ -294,6 +298,7 @@ func (t *tiresias) busy() (gpus int) {
 	return gpus
 }
 
+// sample returns the state of the cluster.
 func (t *tiresias) sample(now time.Duration) sim.Sample {
 	m := sim.Sample{At: now, BusyMilli: int64(t.busy()) * cluster.WholeGPU, Capacity: t.gpus}
 	for _, i := range t.active {

@@ -145,7 +145,7 @@ func (l *fields) seconds(name string) time.Duration {
 	return time.Duration(math.Round(s * 1e9))
 }
 
-// Write writes a table as Read reads it.
+// Write writes a table in the form that Read reads.
 func (t *Table) Write(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write(columns) // Flush returns the error

@@ -151,9 +151,9 @@ func onLine(a, b Row, bytes int64) Row {
 type Step uint8
 
 const (
-	// Save is from the decision until the GPUs are free.
+	// Save is the time from the decision until the GPUs are free.
 	Save Step = iota
-	// Load is from when the GPUs are free until the job works.
+	// Load is the time from when the GPUs are free until the job works.
 	Load
 )
 

@@ -11,7 +11,7 @@ import (
 // ErrGroups is returned for orders that rank users first: no rank of a job can lift it over another
 // user's.
 var ErrGroups = errors.New(
-	"aging does not go with an order that ranks users: their shares are what keeps a job from starving",
+	"aging cannot be combined with an order that ranks users: their shares already prevent starvation",
 )
 
 // Aging bounds the waiting time under another order. A job that has waited for the bound ranks

@@ -2,15 +2,15 @@ package order
 
 import "github.com/phos-gpu/phos/scheduler"
 
-// DRF is dominant resource fairness: the user whose dominant share is least goes first, his jobs as
-// they came. A. Ghodsi et al., "Dominant Resource Fairness: Fair Allocation of Multiple Resource
-// Types", NSDI 2011. The resources are GPUs, by shares where they are shared, and the memory on
-// them: who holds few thousandths of a GPU and most of its memory counts by the memory.
+// DRF is dominant resource fairness: the user with the lowest dominant share is first, its jobs by
+// arrival. A. Ghodsi et al., "Dominant Resource Fairness: Fair Allocation of Multiple Resource
+// Types", NSDI 2011. The resources are GPUs (in shares, if shared) and their memory: a user with
+// few thousandths of a GPU and most of its memory counts by the memory.
 type DRF struct {
-	// Weights are what users are entitled to, relative to each other; 1 for those that are not named.
+	// Weights are users' relative entitlements; 1 for users without an entry.
 	Weights map[string]float64
 
-	// Within orders the jobs of one user; nil is FIFO.
+	// Within orders the jobs of one user; nil means FIFO.
 	Within scheduler.Orderer
 }
 
@@ -19,10 +19,10 @@ func (d DRF) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
 	return orFIFO(d.Within).Rank(v, j)
 }
 
-// Group is the user.
+// Group returns the user.
 func (DRF) Group(j *scheduler.Job) string { return j.User() }
 
-// RankGroup is the user's dominant share, by weight.
+// RankGroup returns the user's dominant share, divided by the weight.
 func (d DRF) RankGroup(v scheduler.View, user string, more scheduler.Amount) scheduler.Rank {
 	has, all := v.User(user), v.Capacity()
 	dominant := max(
@@ -35,7 +35,7 @@ func (d DRF) RankGroup(v scheduler.View, user string, more scheduler.Amount) sch
 	return scheduler.Rank{Value: dominant}
 }
 
-// ratio is what a share comes to; nothing of nothing is nothing.
+// ratio returns has/all, and 0 if all is 0.
 func ratio(has, all float64) float64 {
 	if all <= 0 {
 		return 0
@@ -43,6 +43,7 @@ func ratio(has, all float64) float64 {
 	return has / all
 }
 
+// orFIFO returns the order, or FIFO if it is nil.
 func orFIFO(of scheduler.Orderer) scheduler.Orderer {
 	if of == nil {
 		return FIFO{}

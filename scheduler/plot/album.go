@@ -11,7 +11,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// Album is what is to be seen together.
+// Album is a set of results to show together.
 type Album struct {
 	// Title is the heading of the page.
 	Title string
@@ -19,18 +19,18 @@ type Album struct {
 	// Runs are results, in the order of their colours.
 	Runs []Run
 
-	// Curves are results over load, and LoadLabel what their X is, as "load (share of GPUs)".
+	// Curves are results over load. LoadLabel is the label of their x axis, as "load (share of GPUs)".
 	Curves    []Curve
 	LoadLabel string
 }
 
-// Run is a result under the name that legends give it.
+// Run is a result with its name in the legend.
 type Run struct {
 	Name   string
 	Result *sim.Result
 }
 
-// Curve is what a policy came to at several loads.
+// Curve is a policy's results at several loads.
 type Curve struct {
 	Name   string
 	Points []Point
@@ -42,8 +42,8 @@ type Point struct {
 	MeanJCT time.Duration
 }
 
-// Write makes a folder's pictures and its page, and says which files there are. Each appears whole
-// or not at all.
+// Write writes the charts and the page to a folder, and returns the files. Each file is written
+// atomically.
 func (a Album) Write(dir string) (files []string, err error) {
 	for _, f := range a.figures() {
 		for _, form := range []struct {
@@ -64,7 +64,7 @@ func (a Album) Write(dir string) (files []string, err error) {
 	return append(files, path), nil
 }
 
-// writeAtomic writes a file under another name first.
+// writeAtomic writes a temporary file and renames it.
 func writeAtomic(path string, write func(w io.Writer) error) error {
 	var out bytes.Buffer
 	if err := write(&out); err != nil {
@@ -81,7 +81,7 @@ func writeAtomic(path string, write func(w io.Writer) error) error {
 	return nil
 }
 
-// figures are the pictures for which there is something to show.
+// figures returns the charts for which there is data.
 func (a Album) figures() (all []*Figure) {
 	if len(a.Runs) > 0 {
 		all = append(all, a.completion(), a.queue(), a.gpuUse())

@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// How much of a result goes into the page. Beyond it, the page would take long to open.
+// The most data of a result that goes into the page. With more, the page would open slowly.
 const (
 	maxJobs    = 200_000
 	maxSamples = 200_000
@@ -40,7 +40,7 @@ type jobsData struct {
 	GPUs   []int           `json:"gpus"`
 	Submit []seconds       `json:"submit"`
 	Start  []*seconds      `json:"start"`
-	Finish []*seconds      `json:"finish"` // null for jobs that had no end
+	Finish []*seconds      `json:"finish"` // null for jobs that did not end
 	Lost   []bool          `json:"lost"`
 }
 
@@ -80,7 +80,7 @@ func (s seconds) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, time.Duration(s).Seconds(), 'f', -1, 64), nil
 }
 
-// contents gathers what the page shows.
+// contents collects what the page shows.
 func (a Album) contents() contents {
 	c := contents{Names: a.names(), Runs: []runData{}, Curves: []curveData{}, LoadLabel: a.LoadLabel, Notes: []string{}}
 	for _, r := range a.Runs {
@@ -115,7 +115,7 @@ func (a Album) contents() contents {
 	return c
 }
 
-// jobs are a result's jobs, each or every so manyth.
+// jobs returns a result's jobs, or every n-th of very many.
 func jobs(r *sim.Result) (d jobsData, every int) {
 	every = max((len(r.Jobs)+maxJobs-1)/maxJobs, 1)
 	d = jobsData{
@@ -136,7 +136,7 @@ func jobs(r *sim.Result) (d jobsData, every int) {
 	return d, every
 }
 
-// optional is a time, or null.
+// optional returns a time, or nil.
 func optional(at time.Duration, is bool) *seconds {
 	if !is {
 		return nil
@@ -145,8 +145,8 @@ func optional(at time.Duration, is bool) *seconds {
 	return &s
 }
 
-// timeline are a result's moments. Of very many, those are kept that lines of queue and use would
-// go through.
+// timeline returns a result's samples. Of very many, it keeps those that determine the lines of
+// queue length and utilization.
 func timeline(r *sim.Result) timelineData {
 	d := timelineData{At: []seconds{}, Waiting: []int{}, Running: []int{}, Busy: []float64{}, Capacity: []int{}}
 	for _, i := range keySamples(r.Timeline) {
@@ -166,8 +166,8 @@ func timeline(r *sim.Result) timelineData {
 	return d
 }
 
-// keySamples are the moments to keep: of each of equal groups of neighbours the first and the last,
-// and where queue and use are least and most.
+// keySamples returns the indices to keep: of each group of neighbours the first and the last, and
+// the minima and maxima of queue length and utilization.
 func keySamples(moments []sim.Sample) (kept []int) {
 	group := max((len(moments)*6+maxSamples-1)/maxSamples, 1)
 	if len(moments) <= maxSamples {
@@ -197,7 +197,7 @@ func keySamples(moments []sim.Sample) (kept []int) {
 	return kept
 }
 
-// ganttOf are bars in columns.
+// ganttOf returns bars in columns.
 func ganttOf(r *sim.Result, all []bar) ganttData {
 	d := ganttData{
 		Job:       []cluster.JobID{},

@@ -11,11 +11,11 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// columns is how many columns of dots a picture has for data, roughly.
+// columns is roughly how many columns of pixels a chart has for data.
 const columns = 1000
 
-// maxSegment is how many steps are painted as one line. The time for a line of dots grows with the
-// square of how often it goes up and down.
+// maxSegment is the most steps that are painted as one line. The time to paint a line grows with
+// the square of the number of its steps.
 const maxSegment = 60
 
 // grid adds faint lines behind the data.
@@ -26,8 +26,7 @@ func (f *Figure) grid() {
 	f.plot.Add(g)
 }
 
-// steps adds a series that stays until it changes. Only lines that are told apart by a legend are
-// in it.
+// steps adds a series that is constant between changes. A line without a name is not in the legend.
 func (f *Figure) steps(s series, line draw.LineStyle, name string) {
 	points := make(plotter.XYs, len(s.x))
 	for i := range points {
@@ -47,8 +46,8 @@ func (f *Figure) steps(s series, line draw.LineStyle, name string) {
 	}
 }
 
-// completion is the distribution of completion times: for each time, how many of the jobs needed no
-// more.
+// completion is the distribution of completion times: for each time, the share of jobs that took no
+// longer.
 func (a Album) completion() *Figure {
 	f := newFigure(
 		"jct",
@@ -83,7 +82,7 @@ func (a Album) completion() *Figure {
 	return f
 }
 
-// queue is how many jobs wait, over time.
+// queue is the number of waiting jobs over time.
 func (a Album) queue() *Figure {
 	f := a.overTime("queue", "Jobs that wait", "waiting jobs")
 	for _, r := range a.Runs {
@@ -93,7 +92,7 @@ func (a Album) queue() *Figure {
 	return f
 }
 
-// gpuUse is how many GPUs are held, over time, below how many there are.
+// gpuUse is the number of GPUs in use over time, with the number of all GPUs.
 func (a Album) gpuUse() *Figure {
 	f := a.overTime("use", "GPUs in use", "GPUs")
 	most := 0.0
@@ -110,7 +109,7 @@ func (a Album) gpuUse() *Figure {
 	return f
 }
 
-// longest is the result that went on for longest: its line of the GPUs that there are is drawn.
+// longest returns the result that lasts longest: its line of all GPUs is drawn.
 func (a Album) longest() *sim.Result {
 	r := a.Runs[0].Result
 	for _, other := range a.Runs[1:] {
@@ -121,7 +120,7 @@ func (a Album) longest() *sim.Result {
 	return r
 }
 
-// overTime is an empty picture over the time of the album's results.
+// overTime returns an empty chart over the time of the album's results.
 func (a Album) overTime(name, title, y string) *Figure {
 	last := end(a.longest())
 	u := unitFor(last)
@@ -133,7 +132,7 @@ func (a Album) overTime(name, title, y string) *Figure {
 	return f
 }
 
-// fromZero lets the upward axis begin at nothing.
+// fromZero makes both axes begin at 0.
 func (f *Figure) fromZero() {
 	f.plot.X.Min = 0
 	f.plot.Y.Min = 0
@@ -168,7 +167,7 @@ func (a Album) overLoad() *Figure {
 	return f
 }
 
-// shapes set curves apart without colours.
+// shapes distinguish curves without colours.
 var shapes = []draw.GlyphDrawer{
 	draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{},
 }

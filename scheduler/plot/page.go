@@ -12,11 +12,11 @@ import (
 //go:embed page
 var page embed.FS
 
-// scripts make up the page's program, in this order.
+// scripts are the page's scripts, in this order.
 var scripts = []string{"axis.js", "chart.js", "lines.js", "gantt.js", "page.js"}
 
-// Page writes a page that needs nothing beside itself: data, program and style are in it, and it
-// forbids itself to load anything.
+// Page writes a self-contained page: data, scripts and style are included, and it forbids itself to
+// load anything.
 func (a Album) Page(w io.Writer) error {
 	data, err := json.Marshal(a.contents())
 	if err != nil {
@@ -32,8 +32,8 @@ func (a Album) Page(w io.Writer) error {
 	if title == "" {
 		title = "Simulation"
 	}
-	// One pass, so that nothing in a title is taken for a place to fill. In JSON, < is written in
-	// another way: no data ends the script.
+	// One pass, so that no placeholder in a title is filled. JSON escapes <, so no data can end the
+	// script.
 	_, err = strings.NewReplacer(
 		"{{TITLE}}",
 		html.EscapeString(title),
@@ -47,11 +47,11 @@ func (a Album) Page(w io.Writer) error {
 	return err
 }
 
-// asset is an embedded file.
+// asset returns an embedded file.
 func asset(name string) string {
 	text, err := page.ReadFile("page/" + name)
 	if err != nil {
-		panic(err) // It is compiled in.
+		panic(err) // it is compiled in
 	}
 	return string(text)
 }

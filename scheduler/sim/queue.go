@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// runEnd is when a run would end if nobody stopped it.
+// runEnd is when a run would end without preemption.
 type runEnd struct {
 	at       time.Duration
 	job, run int32
@@ -13,17 +13,17 @@ func (e runEnd) before(other runEnd) bool {
 	return e.at < other.at || e.at == other.at && e.job < other.job
 }
 
-// endQueue is a heap of the endings of all runs that are on. It knows where each job's is: most runs
-// are stopped long before they end.
+// endQueue is a heap of the ends of all current runs, indexed by job: most runs are preempted long
+// before they end.
 type endQueue struct {
 	all      []runEnd
-	position []int32 // by job, where in all its ending is, counted from 1; 0 where it has none
+	position []int32 // by job, its index in all plus 1; 0 if it has no entry
 }
 
 func (q *endQueue) size() int     { return len(q.all) }
 func (q *endQueue) first() runEnd { return q.all[0] }
 
-// push enters the ending of a job that has none.
+// push adds the end of a job that has none.
 func (q *endQueue) push(e runEnd) {
 	q.all = append(q.all, e)
 	q.rise(len(q.all)-1, e)
@@ -35,7 +35,7 @@ func (q *endQueue) pop() runEnd {
 	return top
 }
 
-// remove takes a job's ending out, if it has one.
+// remove removes a job's end, if it has one.
 func (q *endQueue) remove(job int32) {
 	at := int(q.position[job]) - 1
 	if at < 0 {
@@ -54,7 +54,7 @@ func (q *endQueue) remove(job int32) {
 	}
 }
 
-// rise puts an ending where it belongs, at a place or above it.
+// rise places an end at an index or above it.
 func (q *endQueue) rise(at int, e runEnd) {
 	for at > 0 && e.before(q.all[(at-1)/2]) {
 		q.put(at, q.all[(at-1)/2])
@@ -63,7 +63,7 @@ func (q *endQueue) rise(at int, e runEnd) {
 	q.put(at, e)
 }
 
-// sink puts an ending where it belongs, at a place or below it.
+// sink places an end at an index or below it.
 func (q *endQueue) sink(at int, e runEnd) {
 	for {
 		below := 2*at + 1

@@ -11,24 +11,25 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Options say what a simulation is of.
+// Options of a simulation.
 type Options struct {
 	Nodes    []cluster.Node
 	Policies scheduler.Policies
 	Track    Track
 	Faults   Faults
-	// Until ends the simulation before all jobs have; 0 is never.
+	// Until ends the simulation early; 0 means never.
 	Until time.Duration
-	// Progress is told now and then how many jobs have ended, and what time it is.
+	// Progress is called from time to time with the number of jobs that have ended and the virtual
+	// time.
 	Progress func(ended, total int, now time.Duration)
 }
 
-// checkInterval is how many steps pass between two looks at the context.
+// checkInterval is the number of steps between two checks of the context.
 const checkInterval = 256
 
-// Play plays jobs to an engine until those that count have ended. When the context ends before, or
-// Until comes, the result is what there is by then, marked as partial. Jobs that can never start
-// again, because nodes are gone for good, stay unfinished.
+// Play simulates until all tracked jobs have ended. If the context ends or Until is reached before,
+// the result is what there is by then, marked as partial. Jobs that can never start again, because
+// nodes are gone for good, remain unfinished.
 func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
 	s, err := newSimulation(jobs, o)
 	if err != nil {
@@ -63,7 +64,7 @@ func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
 	return s.rec.Result(s.now, false), nil
 }
 
-// simulation is the executor in virtual time: it knows when what runs will end.
+// simulation is the executor in virtual time: it knows when runs end.
 type simulation struct {
 	jobs   []cluster.Job
 	engine *scheduler.Engine
@@ -71,21 +72,21 @@ type simulation struct {
 	faults *faults
 
 	now      time.Duration
-	arrivals []int32 // yet to come, the next first
+	arrivals []int32 // not arrived yet, next first
 	index    map[cluster.JobID]int32
 	states   []state
-	ends     endQueue // of the runs that are on
+	ends     endQueue // of the current runs
 	events   []scheduler.Event
 
 	arrived, ended, running int
 	busy                    int64 // thousandths of a GPU
-	// steps for the engine's sake alone, in which it did nothing, since anything else happened
+	// consecutive steps that only the engine asked for and that had no effect
 	futile int
 }
 
-// state is what the executor knows of a job.
+// state is the executor's state of a job.
 type state struct {
-	run      int32 // that is on; 0 while there is none
+	run      int32 // the current run; 0 if there is none
 	failures int32
 	gpus     int32 // of the run
 }
@@ -119,13 +120,13 @@ func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
 	return s, nil
 }
 
-// maxFutileSteps is how often the engine may look again at jobs that wait while nothing runs and nothing
-// is to come.
+// maxFutileSteps is how often the engine may look at waiting jobs again while nothing runs and no
+// event is pending.
 const maxFutileSteps = 1000
 
-// next is when something happens: an arrival, the end of a run, something with a node, or what the
-// engine waits for. Where all that is left are jobs that wait and an engine that has looked at them
-// again and again, nothing will ever happen.
+// next returns when something happens: an arrival, the end of a run, a node event, or a timer of
+// the engine. If only waiting jobs are left and the engine has looked at them often enough, nothing
+// will ever happen.
 func (s *simulation) next() (at time.Duration, any bool) {
 	consider := func(t time.Duration) {
 		if !any || t < at {
@@ -147,7 +148,7 @@ func (s *simulation) next() (at time.Duration, any bool) {
 	return max(at, s.now), any
 }
 
-// step tells the engine all that happens at one time, and does what it says.
+// step passes all events of one time to the engine, and carries out its plan.
 func (s *simulation) step(at time.Duration) error {
 	s.now, s.events = at, s.events[:0]
 	for len(s.arrivals) > 0 && s.jobs[s.arrivals[0]].Submit <= at {
@@ -174,7 +175,7 @@ func (s *simulation) step(at time.Duration) error {
 	return nil
 }
 
-// finish ends a run, well or badly.
+// finish ends a run, successfully or not.
 func (s *simulation) finish(end runEnd) {
 	id := s.jobs[end.job].ID
 	if end.fails {
@@ -228,7 +229,7 @@ func (s *simulation) stop(stops []scheduler.Stop) {
 	}
 }
 
-// start lets jobs run: the work goes on once the GPUs are free and the job has loaded.
+// start starts jobs: the work resumes once the GPUs are free and the job has loaded.
 func (s *simulation) start(starts []scheduler.Start) {
 	for i := range starts {
 		start := &starts[i]
@@ -248,6 +249,7 @@ func (s *simulation) start(starts []scheduler.Start) {
 	}
 }
 
+// recordSample records the current state.
 func (s *simulation) recordSample() {
 	waiting := s.engine.Queued()
 	s.rec.Sample(Sample{

@@ -1,10 +1,9 @@
 package throughput
 
-// builtin are models with numbers of our own: round ones, of the size that published measurements
-// of such trainings have, on a V100. They are meant for comparing policies. Who wants to know about
-// his own jobs measures them (see Read).
+// builtin returns models with round numbers, of the size of published measurements on a V100. They
+// serve to compare policies. For specific jobs, measure them (see Read).
 //
-// Batches are in samples (tokens in thousands for the language models), times in seconds.
+// Batches are in samples (thousands of tokens for the language models), times in seconds.
 func builtin() []*Model {
 	return []*Model{
 		{Name: "resnet18", Batch: 128, MaxBatch: 4096, Local: 512, Noise: 1200, Rates: steep, Step: StepTime{0.012, 0.0005, 0.055, 0.0020, 0.012, 0.0008, 1.6}},
@@ -22,8 +21,8 @@ func builtin() []*Model {
 	}
 }
 
-// How fast types of GPU are against a V100 differs with what a model computes: dense matrices gain
-// most, lookups least.
+// How fast types of GPU are relative to a V100 depends on what a model computes: dense matrices
+// gain most, lookups least.
 var (
 	tensor = map[string]float64{"K80": 0.12, "P100": 0.45, "T4": 0.42, "V100": 1, "A10": 1.1, "A100": 2.6, "H100": 5.2, "H200": 5.6}
 	steep  = map[string]float64{"K80": 0.18, "P100": 0.55, "T4": 0.45, "V100": 1, "A10": 0.95, "A100": 2.0, "H100": 3.4, "H200": 3.6}

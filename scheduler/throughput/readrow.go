@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	required         = math.NaN() // in place of what a column has when it is empty
+	required         = math.NaN() // in place of the default of an optional column
 	parameterColumns = []string{
 		"model",
 		"batch",
@@ -22,10 +22,10 @@ var (
 	}
 )
 
-// minPositive is the least of what has to be positive.
+// minPositive is the least allowed value of positive parameters.
 const minPositive = 1e-12
 
-// measurement is a row of measured throughput.
+// measurement reads a row of measured throughput.
 func (t *tableReader) measurement() {
 	name, m := t.name()
 	gpuType := t.text("gpu_type")
@@ -48,7 +48,7 @@ func (t *tableReader) measurement() {
 	}
 }
 
-// parameters is a row of parameters.
+// parameters reads a row of parameters.
 func (t *tableReader) parameters() {
 	name, before := t.name()
 	if before != nil {

@@ -1,10 +1,8 @@
-// Package timers keeps the times at which something changes although nothing happens: the engine
-// wakes for them.
+// Package timers keeps the times at which the engine must wake although no event happens.
 //
-// Most alarms are void by the time they go off, because what they were set for has changed since.
-// Nobody looks for them then to take them out: each carries the mark of what it was set for,
-// whoever takes one asks whether that still holds, and when most must be void they are swept out
-// together.
+// Most timers are stale by the time they expire, because what they were set for has changed. They
+// are not removed at once: each timer carries a version, the queue asks whether it is still valid
+// when it expires, and removes all invalid ones together when most must be invalid.
 package timers
 
 import (
@@ -16,24 +14,24 @@ import (
 type Timer[T any] struct {
 	At      time.Duration
 	Subject T
-	Number  int64 // decides between alarms of one time
-	Version int   // what it is valid for: one that was set for another state of the subject is void
+	Number  int64 // breaks ties between timers of the same time
+	Version int   // of the subject's state when the timer was set
 }
 
 func (a *Timer[T]) before(b *Timer[T]) bool {
 	return a.At < b.At || a.At == b.At && a.Number < b.Number
 }
 
-// Queue holds alarms, the next one first: it is a heap. The zero value has none.
+// Queue is a heap of timers, next one first. The zero value is empty.
 type Queue[T any] struct {
 	all   []Timer[T]
 	valid func(Timer[T]) bool
 }
 
-// NewQueue makes one that asks whether an alarm still means something.
+// NewQueue returns a queue; valid reports whether a timer is still meaningful.
 func NewQueue[T any](valid func(Timer[T]) bool) Queue[T] { return Queue[T]{valid: valid} }
 
-// PopDue takes the first alarm if it is for now or earlier and still means something.
+// PopDue removes and returns the first valid timer that expires at now or earlier.
 func (c *Queue[T]) PopDue(now time.Duration) (due Timer[T], ok bool) {
 	for len(c.all) > 0 && c.all[0].At <= now {
 		if a := c.popFirst(); c.valid(a) {
@@ -43,7 +41,7 @@ func (c *Queue[T]) PopDue(now time.Duration) (due Timer[T], ok bool) {
 	return due, false
 }
 
-// Next is when the first alarm goes off that still means something.
+// Next returns when the first valid timer expires.
 func (c *Queue[T]) Next() (time.Duration, bool) {
 	for len(c.all) > 0 {
 		if c.valid(c.all[0]) {
@@ -54,7 +52,7 @@ func (c *Queue[T]) Next() (time.Duration, bool) {
 	return 0, false
 }
 
-// Add adds an alarm. Of so many subjects, no more than a few alarms each are kept.
+// Add adds a timer. With that many subjects, the queue keeps only a few timers for each.
 func (c *Queue[T]) Add(a Timer[T], subjects int) {
 	if len(c.all) > 64+4*subjects {
 		c.all = slices.DeleteFunc(c.all, func(a Timer[T]) bool { return !c.valid(a) })
