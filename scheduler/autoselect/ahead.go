@@ -9,7 +9,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// checkInterval is how many steps pass between two looks at what the jobs take at least.
+// checkInterval is the number of steps between two checks of the lower bound.
 const checkInterval = 32
 
 // drain simulates an engine's jobs to their ends, by their estimates, without further arrivals. It

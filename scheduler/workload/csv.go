@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Columns are those of our form, in the order in which Write writes them. The first four must be
-// there.
+// Columns returns the columns of our CSV, in the order in which Write writes them. The first four
+// are required.
 func Columns() []string { return append([]string(nil), columns...) }
 
 var columns = []string{
@@ -17,13 +17,13 @@ var columns = []string{
 	"name", "user", "model", "gpu_type", "priority", "estimate_s", "share", "min_gpus", "max_gpus", "memory_gib",
 }
 
-// memoryPlaces is how exactly GiB are read: the ninth place is about a byte.
+// memoryPlaces is the precision of GiB: the ninth place is about a byte.
 const memoryPlaces = 12
 
-// arrival is the other name of submit_s.
+// arrival is an alias of submit_s.
 const arrival = "arrival_s"
 
-// readCSV reads our form.
+// readCSV reads our CSV.
 func readCSV(s *source) (Trace, error) {
 	t, err := newTable(s.lines, nil)
 	if err != nil {
@@ -68,7 +68,7 @@ func readCSV(s *source) (Trace, error) {
 	return trace, unique(&t.lines, trace.Jobs, at)
 }
 
-// csvJob is a row.
+// csvJob parses a row.
 func csvJob(t *table, submit string) (j cluster.Job, err error) {
 	id, err := t.number("job_id", 0, math.MaxInt64, wantID)
 	if err != nil {
@@ -96,7 +96,7 @@ func csvJob(t *table, submit string) (j cluster.Job, err error) {
 	return j, err
 }
 
-// csvOptions reads what a row need not have. An empty value is as good as a missing column.
+// csvOptions parses the optional columns. An empty value is like a missing column.
 func csvOptions(t *table, j *cluster.Job) (err error) {
 	j.Name, j.User, j.Model, j.GPUType = string(t.raw("name")), t.word("user"), t.word("model"), t.word("gpu_type")
 	if !t.absent("priority") {
@@ -119,7 +119,7 @@ func csvOptions(t *table, j *cluster.Job) (err error) {
 	return csvBounds(t, j)
 }
 
-// csvShare reads the part of a GPU that is enough for a job.
+// csvShare parses the share of a GPU that a job needs.
 func csvShare(t *table, j *cluster.Job) error {
 	if t.absent("share") {
 		return nil
@@ -132,7 +132,7 @@ func csvShare(t *table, j *cluster.Job) error {
 	return nil
 }
 
-// csvBounds reads between how many GPUs an elastic job may be given.
+// csvBounds parses the bounds of an elastic job.
 func csvBounds(t *table, j *cluster.Job) (err error) {
 	if t.absent("min_gpus") && t.absent("max_gpus") {
 		return nil

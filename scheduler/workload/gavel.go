@@ -13,25 +13,26 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// gavelLine says where in a line of so many words what stands.
+// gavelLine is the position of each field in a line.
 type gavelLine struct{ model, steps, gpus, length, arrival int }
 
-// gavelLines are the lines of Gavel's traces: the older ones, and those since commands run in a
-// folder and jobs have a weight and a deadline; Shockwave's have a mode and a length more.
+// gavelLines are Gavel's line formats by the number of fields: the older one; the one since
+// commands run in a folder and jobs have a weight and a deadline; and Shockwave's, with a mode and
+// a length.
 var gavelLines = map[int]gavelLine{
 	7:  {model: 0, steps: 4, arrival: 5, gpus: 6},
 	10: {model: 0, steps: 5, gpus: 6, arrival: 9},
 	12: {model: 0, steps: 5, gpus: 6, length: 10, arrival: 11},
 }
 
-// guessGavel: nothing else has tabs between words that hold spaces.
+// guessGavel reports whether the first line has tabs, which no other format has.
 func guessGavel(h head) bool {
 	_, known := gavelLines[strings.Count(h.first, "\t")+1]
 	return known
 }
 
-// readGavel reads a trace of Gavel: a job is a model and a number of steps. How long they take says
-// the table of throughputs beside it, for the kind of GPU that Gavel itself refers to.
+// readGavel reads a trace of Gavel: a job is a model and a number of steps. Its length follows from
+// the table of throughputs in the same folder, for Gavel's reference GPU.
 func readGavel(s *source) (Trace, error) {
 	var trace Trace
 	var rates map[string]float64
@@ -54,8 +55,7 @@ func readGavel(s *source) (Trace, error) {
 	return trace, nil
 }
 
-// gavelJob is a line as a job. Jobs have no names: what is equal in all is the same job twice, and
-// both run.
+// gavelJob parses a line. Jobs have no names, so two equal lines are two jobs.
 func (s *source) gavelJob(words [][]byte, rates map[string]float64) (j cluster.Job, err error) {
 	at, known := gavelLines[len(words)]
 	if !known {
@@ -95,10 +95,10 @@ func (s *source) gavelJob(words [][]byte, rates map[string]float64) (j cluster.J
 	return j, nil
 }
 
-// gavelReference is the kind of GPU by which Gavel makes its traces.
+// gavelReference is the GPU type for which Gavel generates its traces.
 const gavelReference = "v100"
 
-// gavelRates reads how many steps a second models make alone, by Gavel's keys: ('ResNet-18 (batch
+// gavelRates reads how many steps per second models make alone, by Gavel's keys: ('ResNet-18 (batch
 // size 16)', 1).
 func (s *source) gavelRates() (rates map[string]float64, gpuType string, err error) {
 	in, done, err := s.openSecond("*throughputs*.json*")
@@ -108,7 +108,7 @@ func (s *source) gavelRates() (rates map[string]float64, gpuType string, err err
 	if in == nil {
 		return nil, "", &Error{
 			File: s.file,
-			Want: "a table of throughputs beside it, as Gavel's simulation_throughputs.json: the trace counts steps, not seconds",
+			Want: "a table of throughputs in the same folder, as Gavel's simulation_throughputs.json: the trace counts steps, not seconds",
 		}
 	}
 	defer done()

@@ -8,8 +8,7 @@ import (
 
 func guessHelios(h head) bool { return h.has("gpu_num", "submit_time", "duration") }
 
-// readHelios reads cluster_log.csv of one cluster. Jobs of every end are kept: those that failed
-// held their GPUs too.
+// readHelios reads cluster_log.csv of one cluster. Failed jobs are kept: they held their GPUs, too.
 func readHelios(s *source) (Trace, error) {
 	t, err := newTable(s.lines, nil)
 	if err != nil {

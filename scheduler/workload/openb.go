@@ -9,8 +9,8 @@ import (
 
 func guessOpenB(h head) bool { return h.has("num_gpu", "gpu_milli", "creation_time") }
 
-// readOpenB reads openb_pod_list_*.csv: a pod is a job from its creation, as long as it was between
-// being scheduled and being deleted.
+// readOpenB reads openb_pod_list_*.csv: a pod is a job from its creation, as long as the time
+// between its scheduling and its deletion.
 func readOpenB(s *source) (Trace, error) {
 	t, err := newTable(s.lines, nil)
 	if err != nil {
@@ -53,7 +53,7 @@ func readOpenB(s *source) (Trace, error) {
 	return trace, err
 }
 
-// openBJob is a pod as a job, or why it is left out.
+// openBJob returns a pod as a job, or why it is left out.
 func openBJob(t *table) (j cluster.Job, why string, err error) {
 	j = cluster.Job{Name: string(t.raw("name")), Share: cluster.WholeGPU}
 	gpus, err := t.number("num_gpu", 0, maxGPUs, "a whole number from 0 to 1000000")
@@ -90,13 +90,13 @@ func openBJob(t *table) (j cluster.Job, why string, err error) {
 	return j, "", err
 }
 
-// machineColumns are what a table of machines calls what a node has.
+// machineColumns are the column names of a table of machines.
 type machineColumns struct{ name, gpus, model string }
 
 // maxGPUsPerNode bounds the GPUs of a machine.
 const maxGPUsPerNode = 64
 
-// machines reads a table of machines; those without GPUs are passed over.
+// machines reads a table of machines; those without GPUs are skipped.
 func machines(in lines, names []string, c machineColumns) (nodes []cluster.Node, err error) {
 	t, err := newTable(in, names)
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// guessPhilly: nothing else is JSON.
+// guessPhilly reports whether the file is JSON, which no other format is.
 func guessPhilly(h head) bool {
 	return strings.HasPrefix(h.text, "[") || strings.HasPrefix(h.text, "{")
 }
 
-// phillyJob is an entry of cluster_job_log. Its clocks are the wall's, without a zone, and are
-// taken for UTC's; an attempt across the end of summer time is an hour too short.
+// phillyJob is an entry of cluster_job_log. Its times are local without a zone and are taken for
+// UTC; an attempt across the end of summer time is an hour too short.
 type phillyJob struct {
 	VC        string `json:"vc"`
 	ID        string `json:"jobid"`
@@ -37,8 +37,8 @@ type phillyAttempt struct {
 	}
 }
 
-// readPhilly reads cluster_job_log: a job is as long as its attempts together and as wide as the
-// last of them.
+// readPhilly reads cluster_job_log: a job is as long as its attempts together, and has the GPUs of
+// the last of them.
 func readPhilly(s *source) (Trace, error) {
 	in := &elements{lines: &s.lines, count: newlines{in: s.in}}
 	in.dec = json.NewDecoder(&in.count)
@@ -72,7 +72,7 @@ func readPhilly(s *source) (Trace, error) {
 	}
 }
 
-// job is the entry as a job, or why it is left out.
+// job returns the entry as a job, or why it is left out.
 func (p *phillyJob) job(in *elements) (j cluster.Job, why string, err error) {
 	if p.ID == "" {
 		return j, "", in.badValue("jobid", "", "a name")
@@ -101,7 +101,7 @@ func (p *phillyJob) job(in *elements) (j cluster.Job, why string, err error) {
 	return j, "", nil
 }
 
-// length is how long an attempt ran on how many GPUs; 0 where it has no end or no beginning.
+// length returns how long an attempt ran on how many GPUs; 0 if it has no start or no end.
 func (a *phillyAttempt) length(in *elements, n int) (length time.Duration, gpus int, err error) {
 	if unknown(a.Start) || unknown(a.End) {
 		return 0, 0, nil
@@ -120,10 +120,10 @@ func (a *phillyAttempt) length(in *elements, n int) (length time.Duration, gpus 
 	return to - from, gpus, nil
 }
 
-// unknown is a time that the log does not know.
+// unknown reports whether a time is missing.
 func unknown(text string) bool { return text == "" || strings.Contains(text, "None") }
 
-// owner is a user as a team of a virtual cluster.
+// owner returns a user as a team of a virtual cluster.
 func owner(organisation, user string) string {
 	switch {
 	case organisation == "":
@@ -134,7 +134,7 @@ func owner(organisation, user string) string {
 	return organisation + "/" + user
 }
 
-// elements reads the entries of a JSON list one after the other, and knows the line of each.
+// elements reads the entries of a JSON list one by one, and tracks the line of each.
 type elements struct {
 	*lines
 	dec   *json.Decoder
@@ -156,7 +156,7 @@ func (e *elements) begin() error {
 	return e.syntax(err)
 }
 
-// next reads the next entry; io.EOF is the list's end.
+// next reads the next entry; io.EOF at the list's end.
 func (e *elements) next(to any) error {
 	if !e.dec.More() {
 		if _, err := e.dec.Token(); err != nil {
@@ -179,14 +179,14 @@ func (e *elements) next(to any) error {
 	return err
 }
 
-// jsonKinds are what JSON calls what a value is to become.
+// jsonKinds are JSON's names for the expected types.
 var jsonKinds = map[reflect.Kind]string{
 	reflect.Struct: "an object, {…}",
 	reflect.Slice:  "a list, […]",
 	reflect.String: "a string",
 }
 
-// syntax says in which line something is not JSON.
+// syntax returns an error with the line where the JSON is invalid.
 func (e *elements) syntax(err error) error {
 	var syntax *json.SyntaxError
 	switch {
@@ -202,7 +202,7 @@ func (e *elements) syntax(err error) error {
 	return fmt.Errorf("read %s: %w", e.file, err)
 }
 
-// clock reads a time of the current entry.
+// clock parses a time of the current entry.
 func (e *elements) clock(key, text string) (time.Duration, error) {
 	at, ok := clock([]byte(text))
 	if !ok {
@@ -211,7 +211,7 @@ func (e *elements) clock(key, text string) (time.Duration, error) {
 	return at, nil
 }
 
-// badValue is an error about a value of the current entry, in the line where that value stands.
+// badValue returns an error about a value of the current entry, with the value's line.
 func (e *elements) badValue(key, value, want string) error {
 	at := *e.lines
 	if quoted, _ := json.Marshal(value); len(value) > 0 {
@@ -223,7 +223,7 @@ func (e *elements) badValue(key, value, want string) error {
 	return at.badValue(key, value, want)
 }
 
-// newlines remembers where the lines of a stream end, as far as nobody has asked for them.
+// newlines records where the lines of a stream end, until they are asked for.
 type newlines struct {
 	in   io.Reader
 	read int64
@@ -242,8 +242,7 @@ func (n *newlines) Read(to []byte) (int, error) {
 	return got, err
 }
 
-// line is the number of the line of an offset, which must not be less than the one asked for
-// before.
+// line returns the line number of an offset, which must not be less than in the previous call.
 func (n *newlines) line(offset int64) int {
 	passed := 0
 	for passed < len(n.ends) && n.ends[passed] < offset {

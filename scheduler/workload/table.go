@@ -19,7 +19,7 @@ type table struct {
 	words  map[string]string
 }
 
-// newTable reads the header, unless names tells what it would say.
+// newTable reads the header, unless names are given.
 func newTable(l lines, names []string) (*table, error) {
 	t := &table{lines: l, names: names, at: map[string]int{}, words: map[string]string{}}
 	if names == nil {
@@ -47,10 +47,10 @@ func newTable(l lines, names []string) (*table, error) {
 	return t, nil
 }
 
-// has reports whether there is such a column.
+// has reports whether there is a column.
 func (t *table) has(name string) bool { _, has := t.at[name]; return has }
 
-// require demands columns.
+// require returns an error if a column is missing.
 func (t *table) require(names ...string) error {
 	for _, name := range names {
 		if !t.has(name) {
@@ -71,7 +71,7 @@ func (t *table) allowOnly(names []string) error {
 	return nil
 }
 
-// each reads all rows, and calls a function for each.
+// each calls read for each row.
 func (t *table) each(read func() error) error {
 	return t.lines.each(func(line []byte) error {
 		if err := t.row(line); err != nil {
@@ -81,7 +81,7 @@ func (t *table) each(read func() error) error {
 	})
 }
 
-// row cuts a line into the values of a row.
+// row splits a line into the values of a row.
 func (t *table) row(line []byte) error {
 	var ok bool
 	if t.values, ok = fields(t.values, line); !ok {
@@ -97,7 +97,7 @@ func (t *table) row(line []byte) error {
 	return nil
 }
 
-// raw is a value of the row, empty where the column is missing.
+// raw returns a value of the row; nil if the column is missing.
 func (t *table) raw(column string) []byte {
 	if i, has := t.at[column]; has {
 		return t.values[i]
@@ -105,7 +105,8 @@ func (t *table) raw(column string) []byte {
 	return nil
 }
 
-// word is a value as a string; equal ones share their memory, since a million jobs have few users.
+// word returns a value as a string. Equal strings share memory, since a million jobs have few
+// users.
 func (t *table) word(column string) string {
 	raw := t.raw(column)
 	if word, known := t.words[string(raw)]; known {
@@ -118,7 +119,7 @@ func (t *table) word(column string) string {
 	return word
 }
 
-// seconds is a value as a time.
+// seconds parses a value as a time.
 func (t *table) seconds(column string) (time.Duration, error) {
 	d, ok := seconds(t.raw(column))
 	if !ok {
@@ -127,7 +128,7 @@ func (t *table) seconds(column string) (time.Duration, error) {
 	return d, nil
 }
 
-// number is a value as an integer within bounds.
+// number parses a value as an integer within bounds.
 func (t *table) number(column string, least, most int64, want string) (int64, error) {
 	n, ok := whole(t.raw(column))
 	if !ok || n < least || n > most {
@@ -136,14 +137,13 @@ func (t *table) number(column string, least, most int64, want string) (int64, er
 	return n, nil
 }
 
-// count is a value as a number of GPUs of which a job needs at least one.
+// count parses a value as a number of GPUs, at least one.
 func (t *table) count(column string) (int, error) {
 	n, err := t.number(column, 1, maxGPUs, wantCount)
 	return int(n), err
 }
 
-// clock is a value as a point in time, counted from the year 1970 as if the clock that wrote it had
-// been UTC's.
+// clock parses a value as a time since 1970, as if it were UTC.
 func (t *table) clock(column string) (time.Duration, error) {
 	at, ok := clock(t.raw(column))
 	if !ok {
@@ -152,20 +152,20 @@ func (t *table) clock(column string) (time.Duration, error) {
 	return at, nil
 }
 
-// absent reports whether a value is missing, in one of the ways in which tables say so.
+// absent reports whether a value is missing, in one of the usual spellings.
 func (t *table) absent(column string) bool {
 	raw := t.raw(column)
 	return len(raw) == 0 || bytes.EqualFold(raw, []byte("nan")) || bytes.EqualFold(raw, []byte("none")) ||
 		bytes.EqualFold(raw, []byte("null"))
 }
 
-// maxGPUs bounds a job. More is a mistake in the file.
+// maxGPUs bounds the GPUs of a job. A larger number is a mistake in the file.
 const maxGPUs = 1_000_000
 
-// wantClock is what clock reads.
+// wantClock describes what clock parses.
 const wantClock = "a time as 2006-01-02 15:04:05"
 
-// clock reads a time of day with its date.
+// clock parses a date with a time of day.
 func clock(text []byte) (time.Duration, bool) {
 	at, err := time.Parse(time.DateTime, string(text))
 	if err != nil || at.Year() < 1970 || at.Year() > 2200 {

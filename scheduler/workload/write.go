@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// column is how a value of our form is written, and whether a job has one that is worth a column.
+// column is how a column is written, and whether a job needs it.
 type column struct {
 	name   string
 	put    func(to []byte, j *cluster.Job) []byte
@@ -43,7 +43,7 @@ var writers = []column{
 	{"memory_gib", putMemory, func(j *cluster.Job) bool { return j.GPUMemoryBytes != 0 }},
 }
 
-// putMemory writes bytes in GiB, to the byte.
+// putMemory writes bytes in GiB, exact to the byte.
 func putMemory(to []byte, j *cluster.Job) []byte {
 	if j.GPUMemoryBytes == 0 {
 		return to
@@ -51,6 +51,7 @@ func putMemory(to []byte, j *cluster.Job) []byte {
 	return strconv.AppendFloat(to, float64(j.GPUMemoryBytes)/(1<<30), 'f', -1, 64)
 }
 
+// textColumn is a column that is needed if the text is not empty.
 func textColumn(name string, of func(j *cluster.Job) string) column {
 	return column{
 		name, func(to []byte, j *cluster.Job) []byte { return putText(to, of(j)) },
@@ -58,6 +59,7 @@ func textColumn(name string, of func(j *cluster.Job) string) column {
 	}
 }
 
+// intColumn is a column that is needed if the number is not 0.
 func intColumn(name string, of func(j *cluster.Job) int) column {
 	return column{
 		name, func(to []byte, j *cluster.Job) []byte {
@@ -70,7 +72,7 @@ func intColumn(name string, of func(j *cluster.Job) int) column {
 	}
 }
 
-// putText quotes a value if it must be. A line cannot hold the end of one, so that becomes a space.
+// putText quotes a value if necessary. Line ends become spaces, because a line cannot contain them.
 func putText(to []byte, text string) []byte {
 	text = strings.NewReplacer("\n", " ", "\r", " ").Replace(text)
 	if !strings.ContainsAny(text, "\",") && strings.TrimSpace(text) == text {
@@ -81,7 +83,7 @@ func putText(to []byte, text string) []byte {
 	return append(to, '"')
 }
 
-// Write writes jobs in our form, exactly, with those columns that any of them needs.
+// Write writes jobs as our CSV, exactly, with those columns that any of them needs.
 func Write(w io.Writer, jobs []cluster.Job) error {
 	var used []column
 	for _, c := range writers {
@@ -116,9 +118,9 @@ func commaBefore(n int) string {
 	return ","
 }
 
-func anyJob(jobs []cluster.Job, is func(j *cluster.Job) bool) bool {
+func anyJob(jobs []cluster.Job, needed func(j *cluster.Job) bool) bool {
 	for i := range jobs {
-		if is(&jobs[i]) {
+		if needed(&jobs[i]) {
 			return true
 		}
 	}

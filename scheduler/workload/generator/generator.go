@@ -12,54 +12,53 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload"
 )
 
-// Parameters say what jobs are made up.
+// Parameters of a generated trace.
 type Parameters struct {
-	// Seed decides everything that is random. The same seed makes the same trace.
+	// Seed determines all random numbers. The same seed gives the same trace.
 	Seed uint64
 
-	// Jobs is how many.
+	// Jobs is the number of jobs.
 	Jobs int
 
-	// GPUs is how many the cluster has that Load refers to.
+	// GPUs is the number of GPUs that Load refers to.
 	GPUs int
 
-	// Load is how much of the cluster the jobs need on average, 1 being all of it. JobsPerHour says
-	// the same in another way; one of them is set.
+	// Load is how much of the cluster the jobs need on average, 1 being all of it. JobsPerHour is the
+	// alternative; exactly one of them is set.
 	Load, JobsPerHour float64
 
-	// Lengths and Sizes are BloxLaw and SingleGPU where they are empty.
+	// Lengths and Sizes default to BloxLaw and SingleGPU.
 	Lengths Law
 	Sizes   Mix
 
-	// EstimateError is by how much owners misjudge their jobs: an estimate is the length times or
-	// divided by up to 1 plus it.
+	// EstimateError is by how much owners misjudge their jobs: an estimate is the length multiplied or
+	// divided by up to 1+EstimateError.
 	EstimateError float64
 
-	// GPUTypes are the models of GPUs that jobs insist on, Models what they compute; nothing where
-	// they are empty.
+	// GPUTypes are the GPU models that jobs require, Models what they train; empty means neither.
 	GPUTypes, Models Choice
 
 	// Tenants are the users of the generator "tenants"; empty means Tenants().
 	Tenants []Tenant
 
-	// Burst shapes the generator "burst"; empty means its defaults.
+	// Burst configures the generator "burst"; the zero value means its defaults.
 	Burst Burst
 }
 
-// Tenant is a user with jobs of his own kind.
+// Tenant is a user with jobs of its own kind.
 type Tenant struct {
 	Name     string
-	Weight   float64 // of his jobs among all
+	Weight   float64 // of its jobs among all
 	Lengths  Law
 	Sizes    Mix
 	Priority int
 }
 
-// Burst says when many short jobs come at once, on top of a steady stream.
+// Burst is when many short jobs arrive on top of a steady stream.
 type Burst struct {
-	Period  time.Duration // from the beginning of one to that of the next
+	Period  time.Duration // from the start of one burst to the next
 	Lasting time.Duration
-	Factor  float64 // how many of the short jobs come for each of the others meanwhile
+	Factor  float64 // short jobs for each of the others during a burst
 	Lengths Law
 }
 
@@ -70,23 +69,22 @@ var generators = map[string]func(p Parameters) generator{
 	"tenants": mixed,
 }
 
-// Names are the generators.
+// Names returns the generators.
 func Names() []string { return slices.Sorted(maps.Keys(generators)) }
 
-// generator makes jobs one after the other.
+// generator generates jobs one by one.
 type generator struct {
-	// work is how much GPU time a job needs on average, in seconds.
+	// work is the mean GPU time of a job in seconds.
 	work float64
 
-	// arrive moves on to the next job's arrival when so many arrive in a second on average, all in
-	// all.
+	// arrive returns the next arrival, for a mean rate in jobs per second.
 	arrive func(rate float64, last time.Duration) time.Duration
 
-	// fill says what the job is.
+	// fill sets the job's other fields.
 	fill func(j *cluster.Job)
 }
 
-// Make makes a trace up. Arrivals, lengths and sizes are drawn from streams of their own, so that
+// Make generates a trace. Arrivals, lengths and sizes come from separate random streams, so that
 // two traces of one seed at two loads have the same jobs.
 func Make(name string, p Parameters) (workload.Trace, error) {
 	if p.Lengths.draw == nil {
@@ -123,7 +121,7 @@ func Make(name string, p Parameters) (workload.Trace, error) {
 	return trace, nil
 }
 
-// check refuses parameters that make no sense.
+// check returns an error for invalid parameters.
 func (p Parameters) check() error {
 	for _, c := range []struct {
 		wrong bool
@@ -145,7 +143,7 @@ func (p Parameters) check() error {
 	return nil
 }
 
-// perturbed is what an owner says of a length.
+// perturbed returns an owner's estimate of a length.
 func perturbed(s *stream, length time.Duration, wrong float64) time.Duration {
 	if wrong == 0 {
 		return length
@@ -154,12 +152,12 @@ func perturbed(s *stream, length time.Duration, wrong float64) time.Duration {
 	return max(milliseconds(length.Seconds()*by), time.Millisecond)
 }
 
-// poisson draws independent arrivals.
+// poisson generates independent arrivals.
 func poisson(s *stream) func(rate float64, last time.Duration) time.Duration {
 	return func(rate float64, last time.Duration) time.Duration { return addSeconds(last, s.exponential()/rate) }
 }
 
-// addSeconds is a time so many seconds after another, or negative where that is beyond all times.
+// addSeconds adds seconds to a time. It returns a negative time on overflow.
 func addSeconds(at time.Duration, seconds float64) time.Duration {
 	if seconds > 9e9 || at > math.MaxInt64-time.Duration(seconds*1e9)-time.Second {
 		return -1
