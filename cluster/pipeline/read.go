@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ReadProfile reads a profile: JSON where the first character is a brace, else CSV.
+// ReadProfile reads a profile: JSON if the first character is a brace, else CSV.
 func ReadProfile(from io.Reader) (*Profile, error) {
 	text, err := io.ReadAll(from)
 	if err != nil {
@@ -34,8 +34,8 @@ func ReadProfile(from io.Reader) (*Profile, error) {
 	return NewProfile(layers)
 }
 
-// layerFile is a layer in JSON. What must be there is a pointer or a text, so that its absence
-// shows.
+// layerFile is a layer in JSON. Required values are pointers or strings, so that their absence is
+// detectable.
 type layerFile struct {
 	Name            string                 `json:"name"`
 	Forward         json.Number            `json:"forward_ms"`
@@ -58,8 +58,8 @@ func readJSON(text []byte) ([]Layer, error) {
 	return file.layers()
 }
 
-// decodeStrictly takes one JSON value without unknown fields and nothing behind it, and says where
-// it is wrong.
+// decodeStrictly decodes one JSON value without unknown fields and nothing behind it. Its errors
+// say where the input is invalid.
 func decodeStrictly(text []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -99,26 +99,26 @@ func decodeStrictly(text []byte, into any) error {
 	return &InputError{Where: lineColumn(text, at), Problem: strings.TrimPrefix(err.Error(), "json: ")}
 }
 
-// checkDuplicateKeys refuses an object that has a key twice: the decoder lets the last one count, without a
-// word. It takes names in any case.
+// checkDuplicateKeys returns an error if an object has a key twice: the decoder would silently use
+// the last one. Like the decoder, it ignores case.
 func checkDuplicateKeys(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	type open struct {
 		keys  map[string]bool // nil for a list
-		inKey bool            // a key has come, and its value has not
+		inKey bool            // a key was read, and its value was not
 	}
 	nest := []open{{}}
 	for {
 		token, err := d.Token()
 		if err != nil {
-			return nil // The end: that all is well-formed is known.
+			return nil // The end: the text is known to be well-formed.
 		}
 		top := &nest[len(nest)-1]
-		if key, is := token.(string); is && top.keys != nil && !top.inKey {
+		if key, ok := token.(string); ok && top.keys != nil && !top.inKey {
 			if top.keys[strings.ToLower(key)] {
 				return &InputError{
 					Where:   lineColumn(text, d.InputOffset()),
-					Problem: fmt.Sprintf("%q is there twice", key),
+					Problem: fmt.Sprintf("%q is listed twice", key),
 					Want:    "each key once",
 				}
 			}
@@ -139,7 +139,7 @@ func checkDuplicateKeys(text []byte) error {
 	}
 }
 
-// lineColumn is an offset as people look for it.
+// lineColumn returns an offset as line and column.
 func lineColumn(text []byte, offset int64) string {
 	before := text[:min(offset, int64(len(text)))]
 	line := 1 + bytes.Count(before, []byte("\n"))
@@ -175,8 +175,7 @@ func (file *profileFile) layers() ([]Layer, error) {
 	return layers, nil
 }
 
-// readBytes is a number of bytes, which programs write as 1e9 and 1000000000.0, too; 0 where there
-// is none.
+// readBytes parses a number of bytes, also as 1e9 or 1000000000.0; 0 if it is missing.
 func readBytes(at, field, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -220,7 +219,7 @@ func readTimes(at, field string, from map[string]json.Number) (map[int]time.Dura
 	return times, nil
 }
 
-// columns of a CSV profile; behind the all-reduce columns' names comes the number of members:
+// Columns of a CSV profile. The names of all-reduce columns end with the number of members:
 // allreduce_in_node_ms_2.
 const (
 	inNodeColumn = "allreduce_in_node_ms_"
@@ -253,7 +252,7 @@ func checkHeader(header []string) error {
 			}
 		}
 		if slices.Contains(header[:i], name) {
-			return &InputError{Where: "line 1", Problem: fmt.Sprintf("column %q is there twice", name)}
+			return &InputError{Where: "line 1", Problem: fmt.Sprintf("column %q is listed twice", name)}
 		}
 	}
 	for _, name := range []string{"forward_ms", "backward_ms"} {
@@ -274,7 +273,7 @@ func readRow(header, row []string, at string) (l Layer, err error) {
 	return l, nil
 }
 
-// set is one field of a row. All but the times may be empty.
+// set parses one field of a row. All but the times may be empty.
 func (l *Layer) set(column, text string) (err error) {
 	if text == "" && column != "forward_ms" && column != "backward_ms" {
 		return nil

@@ -60,8 +60,8 @@ func (t *table) require(names ...string) error {
 	return nil
 }
 
-// allowOnly refuses columns that are not among some, since a misspelt one would be passed over in
-// silence.
+// allowOnly returns an error for unknown columns: otherwise a misspelt one would be ignored
+// silently.
 func (t *table) allowOnly(names []string) error {
 	for _, name := range t.names {
 		if !slices.Contains(names, name) {

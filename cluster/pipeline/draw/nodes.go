@@ -23,7 +23,8 @@ func Nodes(to io.Writer, plan *pipeline.Plan) error {
 	return c.write(to)
 }
 
-// Change draws the plans before and after one, with who is gone and who is sent layers.
+// Change draws the plans before and after a change, and marks the nodes that leave, join or receive
+// layers.
 func Change(to io.Writer, before *pipeline.Plan, change replan.Change, r *replan.Result) error {
 	sent := map[cluster.NodeID]int64{}
 	for _, each := range r.Transfers {
@@ -61,7 +62,7 @@ func Change(to io.Writer, before *pipeline.Plan, change replan.Change, r *replan
 	return c.write(to)
 }
 
-// plan draws rows from y on and answers where they end.
+// plan draws rows from y on and returns where they end.
 func (c *canvas) plan(
 	y float64,
 	title string,
@@ -114,7 +115,7 @@ func (c *canvas) plan(
 	return y
 }
 
-// layers names runs of layers as people count them: both ends are meant.
+// layers formats runs of layers, both ends inclusive.
 func layers(runs [][2]int) string {
 	var words []string
 	count := 0

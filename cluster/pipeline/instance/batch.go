@@ -13,8 +13,8 @@ type Share struct {
 	Count int
 }
 
-// UnsplittableError says that a batch cannot be divided so that equal pipelines get equally much
-// and each at least one microbatch.
+// UnsplittableError is returned if a batch cannot be divided so that equal pipelines get equally
+// many microbatches and each at least one.
 type UnsplittableError struct {
 	Microbatches int
 	Counts       []int
@@ -30,9 +30,9 @@ func (e *UnsplittableError) Error() string {
 	)
 }
 
-// Distribute splits a batch so that the slowest pipeline is done as early as can be; of the ways to
-// do that, so that all pipelines together work least. What it answers is for each share the
-// microbatches of one pipeline, and the slowest one's time.
+// Distribute splits a batch so that the slowest pipeline is as fast as possible; among such splits,
+// so that the total work is least. It returns the microbatches of one pipeline of each share, and
+// the slowest one's time.
 func Distribute(shares []Share, microbatches int) (split []int, slowest int64, err error) {
 	if !canSplit(shares, microbatches) {
 		return nil, 0, unsplittable(shares, microbatches)
@@ -51,7 +51,7 @@ func slowestOf(shares []Share, split []int) (slowest int64) {
 	return slowest
 }
 
-// capacity is how many microbatches are done within a limit; ok is false where some pipeline cannot
+// capacity returns how many microbatches are done within a limit; ok is false if a pipeline cannot
 // do one.
 func capacity(shares []Share, limit int64) (all int, ok bool) {
 	for _, s := range shares {
@@ -64,8 +64,8 @@ func capacity(shares []Share, limit int64) (all int, ok bool) {
 	return all, true
 }
 
-// leastLimit is the least time in which the pipelines could do the batch if it could be split at
-// will.
+// leastLimit returns the least time in which the pipelines could do the batch if it could be split
+// arbitrarily.
 func leastLimit(shares []Share, microbatches int) int64 {
 	low, high := int64(0), int64(math.MaxInt64/2)
 	for low < high {
@@ -79,8 +79,8 @@ func leastLimit(shares []Share, microbatches int) int64 {
 	return low
 }
 
-// nextLimit is the next time in which some pipeline can do one microbatch more, of those that are
-// left for it.
+// nextLimit returns the next time at which a pipeline can do one more of the remaining
+// microbatches.
 func nextLimit(shares []Share, microbatches int, limit int64) int64 {
 	next, least := int64(math.MaxInt64), pipelines(shares)
 	for _, s := range shares {
@@ -98,12 +98,12 @@ func pipelines(shares []Share) (all int) {
 	return all
 }
 
-// limit is what is left for each of a share's pipelines when every other one, of pipelines in all,
-// does one.
+// limit returns the most microbatches for each of a share's pipelines if every other one, of so
+// many pipelines in all, does one.
 func (s Share) limit(microbatches, pipelines int) int { return 1 + (microbatches-pipelines)/s.Count }
 
-// splitWithin is a split in which nobody takes longer than a limit, nil where there is none. It begins
-// with what each could do and takes away what is too much, where it saves most.
+// splitWithin returns a split within a time limit, or nil. It begins with what each pipeline could
+// do and removes the excess where that saves most.
 func splitWithin(shares []Share, microbatches int, limit int64) []int {
 	all, ok := capacity(shares, limit)
 	if !ok || all < microbatches {
@@ -127,11 +127,12 @@ func splitWithin(shares []Share, microbatches int, limit int64) []int {
 	return caps
 }
 
+// unreachable marks sums that cannot be reached.
 const unreachable = -1
 
-// remove finds how many microbatches to take from each share's pipelines so that excess go in all
-// and one is left to each; the most time is saved. It is a knapsack that must be filled to the
-// brim.
+// remove returns how many microbatches to remove from each share's pipelines so that excess are
+// removed in all and each pipeline keeps one; the saved time is maximal. It is a knapsack that must
+// be filled exactly.
 func remove(shares []Share, caps []int, excess int) []int {
 	saved := make([]int64, excess+1)
 	for i := 1; i <= excess; i++ {
@@ -152,13 +153,13 @@ func remove(shares []Share, caps []int, excess int) []int {
 	return removed
 }
 
-// take adds a share to the knapsack: up to most microbatches may be taken from each of its
-// pipelines. Sums that differ by whole rounds are one line, along which the best of the last most+1
-// is kept at hand; of equals the latest, that is, the fewest taken.
+// take adds a share to the knapsack: up to most microbatches may be removed from each of its
+// pipelines. Sums that differ by whole rounds form one line, along which a sliding window keeps the
+// best of the last most+1; of equal ones the latest, that is, the fewest removed.
 func (s Share) take(saved []int64, most int) (next []int64, taken []int32) {
 	next, taken = make([]int64, len(saved)), make([]int32, len(saved))
 	round := int64(s.Count) * s.Line.Each
-	var window []int // rounds, what they are worth descending
+	var window []int // rounds, by descending worth
 	worth := func(rest, rounds int) int64 { return saved[rest+rounds*s.Count] - int64(rounds)*round }
 	for rest := 0; rest < s.Count && rest < len(saved); rest++ {
 		window = window[:0]
@@ -188,8 +189,8 @@ func canSplit(shares []Share, microbatches int) bool {
 	return len(made) > microbatches && made[microbatches]
 }
 
-// splittable tells for each batch up to a size whether it can be split: one for each pipeline, and
-// then whole rounds of any share.
+// splittable returns for each batch up to a size whether it can be split: one microbatch for each
+// pipeline, plus whole rounds of any share.
 func splittable(shares []Share, upTo int) []bool {
 	least := 0
 	for _, s := range shares {
@@ -208,8 +209,8 @@ func splittable(shares []Share, upTo int) []bool {
 	return made
 }
 
-// unsplittable looks on both sides of a batch for one that can be split. One more round of any
-// share is one, so it is not far above.
+// unsplittable searches on both sides of a batch for one that can be split. There is one not far
+// above: each additional round of a share makes one.
 func unsplittable(shares []Share, microbatches int) error {
 	e := &UnsplittableError{Microbatches: microbatches}
 	least := 0

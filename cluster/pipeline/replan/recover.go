@@ -9,7 +9,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
 )
 
-// Recover makes the next plan.
+// Recover returns the next plan after a change.
 func Recover(plan *pipeline.Plan, change Change) (*Result, error) {
 	c, err := change.check(plan)
 	if err != nil {
@@ -37,7 +37,7 @@ func Recover(plan *pipeline.Plan, change Change) (*Result, error) {
 	return r, nil
 }
 
-// checkEnough refuses to go on with fewer copies than the faults call for.
+// checkEnough returns an error if there are too few nodes for as many copies as the faults require.
 func checkEnough(plan *pipeline.Plan, left int) error {
 	smallest, faults := plan.Smallest(), plan.Spec.Faults
 	needed := (faults + 1) * smallest
@@ -56,12 +56,12 @@ func checkEnough(plan *pipeline.Plan, left int) error {
 	if feasible := left/smallest - 1; feasible >= 0 {
 		e.Instead = fmt.Sprintf("with %d nodes the most is --faults %d", left, feasible)
 	} else {
-		e.Instead = fmt.Sprintf("not one pipeline can be made: save the state of the layers and wait for %d nodes", smallest-left)
+		e.Instead = fmt.Sprintf("no pipeline is possible: save the layers' state and wait for %d more nodes", smallest-left)
 	}
 	return e
 }
 
-// assignNodes puts the nodes into the shape. The plan has no batch yet.
+// assignNodes assigns nodes to the pipelines. The plan has no batch yet.
 func (s *sizing) assignNodes() *pipeline.Plan {
 	next := &pipeline.Plan{Profile: s.plan.Profile, Spec: s.plan.Spec, Templates: s.plan.Templates}
 	live := s.live()
@@ -89,7 +89,7 @@ func (s *sizing) assignNodes() *pipeline.Plan {
 	return next
 }
 
-// groups are those in which something is to be assigned.
+// groups returns the groups in which nodes must be assigned.
 func (s *sizing) groups() (groups []int) {
 	for _, t := range s.targets {
 		if t.what != "" && !slices.Contains(groups, t.group) {
@@ -99,7 +99,7 @@ func (s *sizing) groups() (groups []int) {
 	return groups
 }
 
-// slots are a group's places to be, and the nodes that it has for them.
+// slots returns a group's places, and the nodes that it has for them.
 func (s *sizing) slots(live []*target, group int) (slots []slot, nodes []cluster.NodeID) {
 	for i, t := range live {
 		if t.group != group {
@@ -118,7 +118,7 @@ func (s *sizing) slots(live []*target, group int) (slots []slot, nodes []cluster
 	return slots, sortedSet(append(nodes, s.given[group]...))
 }
 
-// steps tells what was done.
+// steps returns what was done.
 func (s *sizing) steps() (steps []Step) {
 	for _, t := range s.targets {
 		if t.what != "" && (t.before > 0 || t.size > 0) {

@@ -7,22 +7,22 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// target is a pipeline to be. Those that exchange nodes are in one group, within which the nodes
-// are assigned anew.
+// target is a pipeline of the next plan. Pipelines that exchange nodes are in one group, within
+// which nodes are assigned again.
 type target struct {
-	origin int // its number in the plan before, -1 for a new one
+	origin int // its number in the previous plan; -1 for a new one
 	before int // nodes that it had
 	left   []cluster.NodeID
 	size   int
 	group  int
-	what   What // the last that was done for it; empty when nothing was
+	what   What // the last step that was taken for it; "" if none
 }
 
-// sizing settles how many nodes each pipeline has.
+// sizing decides how many nodes each pipeline has.
 type sizing struct {
 	plan    *pipeline.Plan
 	targets []*target
-	pool    []cluster.NodeID         // that hold nothing and are in no pipeline yet
+	pool    []cluster.NodeID         // without layers and not in a pipeline yet
 	given   map[int][]cluster.NodeID // from the pool, by group
 }
 
@@ -54,7 +54,7 @@ func newSizing(plan *pipeline.Plan, c Change) *sizing {
 	return s
 }
 
-// run takes the steps in their order.
+// run takes the steps in order.
 func (s *sizing) run() {
 	s.fill()
 	s.borrow()
@@ -64,7 +64,7 @@ func (s *sizing) run() {
 	s.addForFaults()
 }
 
-// live are the pipelines that there will be.
+// live returns the pipelines with nodes.
 func (s *sizing) live() (found []*target) {
 	for _, t := range s.targets {
 		if t.size > 0 {
@@ -81,7 +81,7 @@ func (s *sizing) addFromPool(t *target) {
 	t.size++
 }
 
-// joinGroups makes two groups one.
+// joinGroups merges two groups.
 func (s *sizing) joinGroups(a, b *target) {
 	from, to := b.group, a.group
 	if from == to {
@@ -96,7 +96,7 @@ func (s *sizing) joinGroups(a, b *target) {
 	}
 }
 
-// fill replaces the lost nodes: first of pipelines that could not live without, those that need
+// fill replaces lost nodes from the pool: first of pipelines that are too small, those that need
 // fewest first, then of all others.
 func (s *sizing) fill() {
 	damaged := slices.DeleteFunc(s.live(), func(t *target) bool { return t.size == t.before })
@@ -111,7 +111,7 @@ func (s *sizing) fill() {
 	}
 }
 
-// borrow takes nodes from the largest pipelines for those that are too small.
+// borrow moves nodes from the largest pipelines to those that are too small.
 func (s *sizing) borrow() {
 	for _, t := range s.live() {
 		for t.size < s.plan.Smallest() {
@@ -125,7 +125,7 @@ func (s *sizing) borrow() {
 	}
 }
 
-// donor is the largest pipeline that can do without a node, the last of equals.
+// donor returns the largest pipeline that can spare a node, the last of equal ones.
 func (s *sizing) donor() (donor *target) {
 	for _, t := range s.live() {
 		if t.size > s.plan.Smallest() && (donor == nil || t.size >= donor.size) {
@@ -142,8 +142,8 @@ func (s *sizing) moveNode(from, to *target) {
 	s.joinGroups(from, to)
 }
 
-// merge makes as many pipelines as there can be of those that are still too small; what is over
-// goes to the pool. It is only come to when nobody has a node to lend.
+// merge makes as many pipelines as possible of those that are still too small; the remaining nodes
+// go to other pipelines or become spare. Called only if borrow found no donor.
 func (s *sizing) merge() {
 	small := slices.DeleteFunc(s.live(), func(t *target) bool { return t.size >= s.plan.Smallest() })
 	if len(small) == 0 {
@@ -165,8 +165,8 @@ func (s *sizing) merge() {
 	s.distribute(small[0], nodes)
 }
 
-// distribute gives the nodes that are over in a group to pipelines that can be larger, the smallest
-// first. Those that nobody can take stay in the group and become spare.
+// distribute gives a group's remaining nodes to pipelines that can grow, smallest first. Nodes that
+// no pipeline can take stay in the group and become spare.
 func (s *sizing) distribute(of *target, nodes int) {
 	for ; nodes > 0; nodes-- {
 		t := s.smallest()
@@ -180,7 +180,7 @@ func (s *sizing) distribute(of *target, nodes int) {
 	}
 }
 
-// smallest is the smallest pipeline that can have one node more, the first of equals.
+// smallest returns the smallest pipeline that can have one more node, the first of equal ones.
 func (s *sizing) smallest() (smallest *target) {
 	for _, t := range s.live() {
 		if t.size < s.plan.Largest() && (smallest == nil || t.size < smallest.size) {
@@ -190,8 +190,7 @@ func (s *sizing) smallest() (smallest *target) {
 	return smallest
 }
 
-// addPipelines makes pipelines of nodes that no pipeline has lost, as long as there is a microbatch for
-// each.
+// addPipelines makes pipelines of nodes in the pool, as long as there is a microbatch for each.
 func (s *sizing) addPipelines() {
 	for len(s.pool) >= s.plan.Smallest() && len(s.live()) < s.plan.Spec.Microbatches {
 		t := s.newTarget(Made)
@@ -201,6 +200,7 @@ func (s *sizing) addPipelines() {
 	}
 }
 
+// newTarget adds an empty pipeline.
 func (s *sizing) newTarget(what What) *target {
 	t := &target{origin: -1, group: len(s.targets), what: what}
 	s.targets = append(s.targets, t)
@@ -219,8 +219,8 @@ func (s *sizing) extend() {
 	}
 }
 
-// addForFaults makes more pipelines until there are as many as the faults call for, of nodes that others
-// have to spare. There are such nodes as long as there are enough in all.
+// addForFaults makes more pipelines until there are as many as the faults require, of nodes that
+// others can spare. Such nodes exist as long as there are enough in all.
 func (s *sizing) addForFaults() {
 	for len(s.live()) <= s.plan.Spec.Faults {
 		t := s.newTarget(Split)
@@ -239,7 +239,7 @@ func (s *sizing) addForFaults() {
 	}
 }
 
-// joinIdleGroup finds a group with more nodes than its pipelines use and joins it.
+// joinIdleGroup merges a group that has more nodes than its pipelines use.
 func (s *sizing) joinIdleGroup(to *target) bool {
 	nodes := map[int]int{}
 	for _, t := range s.targets {

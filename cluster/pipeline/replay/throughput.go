@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// Throughput is what was measured for each number of nodes, in millionths of a sample a second.
+// Throughput is the measured throughput for each number of nodes, in millionths of a sample per
+// second.
 type Throughput map[int]int64
 
 // ReadThroughput reads CSV with the columns nodes and samples_per_s.
@@ -28,7 +29,7 @@ func ReadThroughput(from io.Reader) (Throughput, error) {
 		if _, twice := measured[nodes]; twice {
 			return &pipeline.InputError{
 				Where:   at,
-				Problem: fmt.Sprintf("%d nodes are there twice", nodes),
+				Problem: fmt.Sprintf("%d nodes are listed twice", nodes),
 				Want:    "each number once",
 			}
 		}
@@ -37,7 +38,7 @@ func ReadThroughput(from io.Reader) (Throughput, error) {
 			return &pipeline.InputError{
 				Where:   at,
 				Problem: fmt.Sprintf("%q samples a second", fields[1]),
-				Want:    "a number, 0 where nothing runs",
+				Want:    "a number, 0 if nothing runs",
 			}
 		}
 		measured[nodes] = samples
@@ -49,7 +50,7 @@ func ReadThroughput(from io.Reader) (Throughput, error) {
 	return measured, err
 }
 
-// Largest is the number of nodes that a run starts with.
+// Largest returns the number of nodes that a run starts with.
 func (t Throughput) Largest() (nodes int) {
 	for n := range t {
 		nodes = max(nodes, n)
@@ -57,17 +58,17 @@ func (t Throughput) Largest() (nodes int) {
 	return nodes
 }
 
-// Run is what is replayed by throughput.
+// Run is the input of a replay by throughput.
 type Run struct {
 	Throughput     Throughput
 	Trace          []Event
-	Ready          time.Duration // until the nodes are there
-	Pause          time.Duration // of a start, and of each re-plan
+	Ready          time.Duration // until the nodes are ready
+	Pause          time.Duration // for a start, and for each re-plan
 	SamplesPerStep int64
 }
 
-// Report is what became of a run. Useful, Lost and Unfinished are the time from the first step's
-// start to the trace's end.
+// Report is the result of a run. Useful, Lost and Unfinished are from the first step's start to the
+// trace's end.
 type Report struct {
 	Steps, LostSteps               int
 	First, Last, End               time.Duration // the first step's start, the last one's end, the trace's end
@@ -75,18 +76,18 @@ type Report struct {
 	SamplesPerSecond               float64
 }
 
-// never is later than anything.
+// never is later than any time.
 const never = time.Duration(1) << 62
 
 // maxTime bounds every time that is read, so that sums of a few are before never: 36 years.
 const maxTime = time.Duration(1) << 60
 
-// runState is a run at a moment.
+// runState is the state of a run.
 type runState struct {
 	*Run
-	nodes   int // that the step under way runs on
+	nodes   int // of the current step
 	present int
-	began   time.Duration // the step under way
+	began   time.Duration // start of the current step
 	ends    time.Duration
 	report  Report
 }
@@ -145,7 +146,7 @@ func (r *Run) check() error {
 	return nil
 }
 
-// stepOf is how long a step takes, in whole milliseconds.
+// stepOf returns the time of a step, in whole milliseconds.
 func (r *Run) stepOf(samples int64) time.Duration {
 	return min(time.Duration(1000*1_000_000*r.SamplesPerStep/samples), never/time.Millisecond) * time.Millisecond
 }
@@ -191,8 +192,8 @@ func (s *runState) until(at time.Duration) {
 	s.begin(s.report.Last)
 }
 
-// replan throws the step under way away and begins one with the nodes that there are. Before the
-// first step there is nothing to lose.
+// replan discards the current step and begins one with the present nodes. Before the first step
+// there is nothing to lose.
 func (s *runState) replan(at time.Duration) {
 	if at > s.report.First {
 		s.abandonStep(at)
@@ -201,7 +202,8 @@ func (s *runState) replan(at time.Duration) {
 	s.begin(max(at, s.report.First))
 }
 
-// abandonStep accounts for a step that does not come to its end: one that never would is no loss.
+// abandonStep accounts for a step that is not completed. If it never would have been, the time is
+// idle.
 func (s *runState) abandonStep(at time.Duration) {
 	if s.ends == never {
 		s.report.Idle += at - s.began

@@ -14,7 +14,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// Event is a node that goes or comes.
+// Event is a node that goes down or comes up.
 type Event struct {
 	At   time.Duration
 	Node cluster.NodeID
@@ -22,7 +22,7 @@ type Event struct {
 }
 
 // ReadTrace reads events from CSV with the columns time_s, node and event, which is up or down.
-// Times must not go back, and a node is up and down in turns.
+// Times must not decrease, and up and down must alternate for each node.
 func ReadTrace(from io.Reader) (events []Event, err error) {
 	up := map[cluster.NodeID]bool{}
 	err = readColumns(from, []string{"time_s", "node", "event"}, func(at string, fields []string) error {
@@ -60,7 +60,7 @@ func parseEvent(fields []string) (e Event, err error) {
 	}
 	node, err := strconv.ParseInt(fields[1], 10, 32)
 	if err != nil || node < 0 {
-		return e, fmt.Errorf("%q is no node's number", fields[1])
+		return e, fmt.Errorf("%q is not a node's number", fields[1])
 	}
 	e.Node = cluster.NodeID(node)
 	switch fields[2] {
@@ -68,7 +68,7 @@ func parseEvent(fields []string) (e Event, err error) {
 		e.Up = true
 	case "down":
 	default:
-		return e, fmt.Errorf("%q is no event", fields[2])
+		return e, fmt.Errorf("%q is not an event", fields[2])
 	}
 	if e.At < 0 {
 		return e, fmt.Errorf("time %s is before the start", fields[0])
@@ -79,8 +79,8 @@ func parseEvent(fields []string) (e Event, err error) {
 	return e, nil
 }
 
-// readColumns reads CSV whose header names columns in any order, and hands their fields over in the
-// order asked for.
+// readColumns reads CSV whose header names columns in any order, and passes their fields in the
+// order of columns.
 func readColumns(from io.Reader, columns []string, each func(at string, fields []string) error) error {
 	places, fields := make([]int, len(columns)), make([]string, len(columns))
 	want := strings.Join(columns, ",")
@@ -90,7 +90,7 @@ func readColumns(from io.Reader, columns []string, each func(at string, fields [
 				return &pipeline.InputError{Where: "line 1", Problem: fmt.Sprintf("no column %s", column), Want: want}
 			}
 			if slices.Index(header[places[i]+1:], column) >= 0 {
-				return &pipeline.InputError{Where: "line 1", Problem: fmt.Sprintf("column %q is there twice", column)}
+				return &pipeline.InputError{Where: "line 1", Problem: fmt.Sprintf("column %q is listed twice", column)}
 			}
 		}
 		return nil
@@ -102,7 +102,7 @@ func readColumns(from io.Reader, columns []string, each func(at string, fields [
 	})
 }
 
-// WriteTrace writes events as ReadTrace reads them.
+// WriteTrace writes events in the form that ReadTrace reads.
 func WriteTrace(to io.Writer, events []Event) error {
 	if _, err := fmt.Fprintln(to, "time_s,node,event"); err != nil {
 		return err
@@ -119,21 +119,21 @@ func WriteTrace(to io.Writer, events []Event) error {
 	return nil
 }
 
-// Failures are what traces are made up from: nodes fail independently, and are back after a while;
-// where BackAfter is 0 they never are.
+// Failures are the parameters of a generated trace: nodes fail independently and are back after a
+// while; never if BackAfter is 0.
 type Failures struct {
 	Nodes     int
-	Between   time.Duration // mean time between two failures of one node
-	BackAfter time.Duration // mean time that a node is away
-	Together  int           // nodes that go at once, as spot instances do; 1 for single failures
+	Between   time.Duration // mean time between failures of one node
+	BackAfter time.Duration // mean time that a node is down
+	Together  int           // nodes that fail at once, as spot instances do; 1 for single failures
 	Length    time.Duration
 	Seed      uint64
 }
 
-// maxEvents bounds what is made up.
+// maxEvents bounds the size of a generated trace.
 const maxEvents = 1 << 20
 
-// Check refuses what would have no end, or nearly none.
+// Check returns an error for parameters of an excessive trace.
 func (f Failures) Check() error {
 	if f.Between > maxTime || f.BackAfter > maxTime || f.Length > maxTime {
 		return &pipeline.InputError{
@@ -156,7 +156,7 @@ func (f Failures) Check() error {
 	return nil
 }
 
-// Generate makes a trace up. The same seed gives the same trace.
+// Generate generates a trace. The same seed gives the same trace.
 func (f Failures) Generate() []Event {
 	random := rand.New(rand.NewPCG(f.Seed, 0))
 	after := func(mean time.Duration) time.Duration {
