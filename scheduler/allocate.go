@@ -58,10 +58,10 @@ func (e *Engine) validAllocations(answer []Allocation) []Allocation {
 // checkAllocation returns what is wrong with an allocation.
 func (e *Engine) checkAllocation(a Allocation) error {
 	if a.Job == nil || e.jobs[a.Job.ID()] != a.Job || a.Job.phase == Held {
-		return errors.New("a job that is not there")
+		return errors.New("allocation for an unknown or held job")
 	}
 	if a.Job.candidateIn == e.candidateRound {
-		return fmt.Errorf("job %d twice", a.Job.ID())
+		return fmt.Errorf("two allocations for job %d", a.Job.ID())
 	}
 	fewest, most := a.Job.Bounds()
 	if a.GPUs != 0 && (a.GPUs < fewest || a.GPUs > most) {

@@ -122,13 +122,14 @@ func New(nodes []cluster.Node, p Policies) (*Engine, error) {
 		return nil, errors.New("a scheduler needs an order and a placement")
 	}
 	e := &Engine{
-		policies: p, free: newFree(nil), jobs: map[cluster.JobID]*Job{}, accounts: map[string]*account{}, tenantQueues: map[string]*tenantQueue{},
-		named: map[string]*group{}, roots: map[string][]*group{}, shapes: map[request]*resourceShape{}, round: -1,
+		policies: p, free: newFree(nil), jobs: map[cluster.JobID]*Job{}, accounts: map[string]*account{},
+		tenantQueues: map[string]*tenantQueue{},
+		named:        map[string]*group{}, roots: map[string][]*group{}, shapes: map[request]*resourceShape{}, round: -1,
 		preemptTimers: timers.NewQueue(preemptTimerValid), rerankTimers: timers.NewQueue(rerankTimerValid),
 	}
 	for i, node := range nodes {
 		if int(node.ID) != i {
-			return nil, fmt.Errorf("node %d stands at place %d: %w", node.ID, i, ErrBadNode)
+			return nil, fmt.Errorf("node %d is at index %d: %w", node.ID, i, ErrBadNode)
 		}
 		if err := e.addNode(node); err != nil {
 			return nil, err

@@ -135,7 +135,13 @@ func (g grouping) RankGroup(View, string, Amount) Rank {
 
 // policies puts an engine together that believes in garbage here and there.
 func (g *garbage) policies() Policies {
-	p := Policies{Order: byNothing{}, Place: anywhere{}, Walk: Walk(g.r.IntN(3)), Depth: g.r.IntN(3), Retries: g.r.IntN(3)}
+	p := Policies{
+		Order:   byNothing{},
+		Place:   anywhere{},
+		Walk:    Walk(g.r.IntN(3)),
+		Depth:   g.r.IntN(3),
+		Retries: g.r.IntN(3),
+	}
 	orders := []Orderer{g, grouping{g}, byRemaining{}, byService{}, byNothing{}}
 	p.Order = orders[g.r.IntN(len(orders))]
 	maybe := func(set func()) {
@@ -166,7 +172,12 @@ func (g *garbage) history(e *Engine, next *cluster.JobID) []Event {
 	var events []Event
 	for range g.r.IntN(4) {
 		kind := Kind(g.r.IntN(int(Drained) + 2))
-		ev := Event{Kind: kind, Job: cluster.JobID(g.r.IntN(int(*next) + 1)), Node: cluster.NodeID(g.r.IntN(5)), Run: g.r.IntN(3)}
+		ev := Event{
+			Kind: kind,
+			Job:  cluster.JobID(g.r.IntN(int(*next) + 1)),
+			Node: cluster.NodeID(g.r.IntN(5)),
+			Run:  g.r.IntN(3),
+		}
 		if kind == Submitted || g.r.IntN(3) == 0 {
 			ev = Event{Kind: Submitted, Facts: g.job(*next, e.now)}
 			*next++
@@ -181,7 +192,8 @@ func (g *garbage) history(e *Engine, next *cluster.JobID) []Event {
 
 func (g *garbage) job(id cluster.JobID, now time.Duration) *cluster.Job {
 	j := &cluster.Job{
-		ID: id, Submit: now, Estimate: time.Duration(g.r.IntN(30)) * s, GPUs: 1 + g.r.IntN(4), User: []string{"", "a", "a/b", "a/c", "d"}[g.r.IntN(5)],
+		ID: id, Submit: now, Estimate: time.Duration(g.r.IntN(30)) * s, GPUs: 1 + g.r.IntN(4),
+		User:    []string{"", "a", "a/b", "a/c", "d"}[g.r.IntN(5)],
 		GPUType: []string{"", "", "A", "B"}[g.r.IntN(4)], GPUMemoryBytes: int64(g.r.IntN(3)),
 	}
 	if g.odd() {

@@ -74,7 +74,7 @@ func (e *Engine) chooseVictims(j *Job, need int) []*Job {
 	e.victims = e.victims[:0]
 	for _, v := range named {
 		if v == nil || v.candidateIn != e.candidateRound {
-			e.reportPolicy("victims", errors.New("a job that is not a candidate, or twice the same"))
+			e.reportPolicy("victims", errors.New("a victim is not a candidate, or is listed twice"))
 			continue
 		}
 		v.candidateIn = 0

@@ -81,11 +81,11 @@ func (e *Engine) groupRank(g *group, more Amount) Rank {
 // sanitize returns a rank that can be compared and added up, and reports an invalid one.
 func (e *Engine) sanitize(r Rank) Rank {
 	if math.IsNaN(r.Value) || math.IsInf(r.Value, 0) || math.IsNaN(r.Growth) || math.IsInf(r.Growth, 0) {
-		e.reportPolicy("order", fmt.Errorf("a rank of value %v that grows by %v", r.Value, r.Growth))
+		e.reportPolicy("order", fmt.Errorf("rank with value %v and growth %v", r.Value, r.Growth))
 		return Rank{Tier: r.Tier}
 	}
 	if r.Until != 0 && r.Until <= e.now {
-		e.reportPolicy("order", fmt.Errorf("a rank that holds until %v, which is over", r.Until))
+		e.reportPolicy("order", fmt.Errorf("Until of a rank is %v, which is in the past", r.Until))
 		r.Until = 0
 	}
 	return r
@@ -226,7 +226,8 @@ func (e *Engine) shapeOf(j *Job) *resourceShape {
 	}
 	s := e.shapes[w]
 	if s == nil {
-		s = &resourceShape{bit: common, minFree: j.minFree(), class: e.classOf(w, j), probe: &Job{facts: j.facts, gpus: j.gpus}}
+		s = &resourceShape{bit: common, minFree: j.minFree(), class: e.classOf(w, j)}
+		s.probe = &Job{facts: j.facts, gpus: j.gpus}
 		if len(e.shapes) < 63 {
 			s.bit = 1 << len(e.shapes)
 		}

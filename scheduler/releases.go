@@ -66,7 +66,8 @@ func (f *Free) extendOverdue(now time.Duration) {
 			continue
 		}
 		number := -1 - r.from
-		for _, b := range f.expected.sharers[cluster.GPU{Node: cluster.NodeID(number / MaxGPUsPerNode), Index: int32(number % MaxGPUsPerNode)}] {
+		gpu := cluster.GPU{Node: cluster.NodeID(number / MaxGPUsPerNode), Index: int32(number % MaxGPUsPerNode)}
+		for _, b := range f.expected.sharers[gpu] {
 			if b.due <= now {
 				f.extend(b, now)
 			}

@@ -34,8 +34,9 @@ type JobState struct {
 // NewJob returns a job in a given state. A Share of 0 means whole GPUs.
 func NewJob(s JobState) *Job {
 	j := &Job{
-		facts: s.Job, gpus: s.GPUs, phase: s.Phase, placement: s.On, since: s.Since, from: s.Since, speed: s.Speed, attained: s.Attained,
-		service: s.Service, done: s.Done, waitingSince: s.WaitingSince, first: s.First, runs: s.Runs, preemptions: s.Preemptions,
+		facts: s.Job, gpus: s.GPUs, phase: s.Phase, placement: s.On, since: s.Since, from: s.Since, speed: s.Speed,
+		attained: s.Attained, service: s.Service, done: s.Done, waitingSince: s.WaitingSince, first: s.First,
+		runs: s.Runs, preemptions: s.Preemptions,
 	}
 	if j.facts.Share == 0 {
 		j.facts.Share = cluster.WholeGPU
@@ -49,8 +50,8 @@ func NewJob(s JobState) *Job {
 	return j
 }
 
-// NewFree returns what running jobs leave free of nodes, without the closed ones. Each node's number
-// must be its index, and the jobs must not overlap.
+// NewFree returns what running jobs leave free of nodes, without the closed ones. Each node's
+// number must be its index, and the jobs must not overlap.
 func NewFree(nodes []cluster.Node, running []*Job, closed ...cluster.NodeID) *Free {
 	f := newFree(nodes)
 	for _, j := range running {

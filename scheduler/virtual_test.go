@@ -59,7 +59,8 @@ func prepare(t testing.TB, nodes []cluster.Node, p Policies, jobs []cluster.Job)
 	}
 	v := &virtual{
 		t: t, e: e, jobs: slices.Clone(jobs), lengths: map[cluster.JobID]time.Duration{}, runs: map[cluster.JobID]int{},
-		extra: map[time.Duration][]Event{}, finished: map[cluster.JobID]time.Duration{}, first: map[cluster.JobID]time.Duration{},
+		extra: map[time.Duration][]Event{}, finished: map[cluster.JobID]time.Duration{},
+		first: map[cluster.JobID]time.Duration{},
 	}
 	slices.SortStableFunc(v.jobs, func(a, b cluster.Job) int { return int(a.Submit - b.Submit) })
 	for _, j := range jobs {

@@ -20,7 +20,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
 )
 
-// grid is many simulations.
+// grid is a set of simulations.
 type grid struct {
 	base                           settings
 	orders, placements, admissions []string
@@ -30,12 +30,12 @@ type grid struct {
 	cells                          []cell
 }
 
-// cell is one of them.
+// cell is one simulation.
 type cell struct {
 	settings settings
 	load     float64 // 0: as the trace is
 	input    input
-	result   *sim.Result // nil: it was never begun
+	result   *sim.Result // nil: never begun
 	err      error
 }
 
@@ -43,13 +43,13 @@ func compareVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []stri
 	g := &grid{}
 	s := &g.base
 	s.inputFlags(flags)
-	flags.StringVar(&s.Profile, "profile", native, "`WHOSE` rules: native, blox or tiresias")
-	list(flags, &g.orders, "order", "fifo,srtf,las", "`POLICIES`, out of "+names(orders()))
-	list(flags, &g.placements, "placement", "", "`POLICIES`, out of "+names(place.Names())+"; first-free otherwise")
-	list(flags, &g.admissions, "admission", "all", "`POLICIES`, out of all, load:X, quota:F")
+	flags.StringVar(&s.Profile, "profile", native, "`SIMULATOR`: native, blox or tiresias")
+	list(flags, &g.orders, "order", "fifo,srtf,las", "`POLICIES` out of "+names(orders()))
+	list(flags, &g.placements, "placement", "", "`POLICIES` out of "+names(place.Names())+"; default: first-free")
+	list(flags, &g.admissions, "admission", "all", "`POLICIES` out of all, load:X, quota:F")
 	flags.Func(
 		"load",
-		"`LOADS` of the cluster, 1 being all of it, as 0.6,0.8,1.0; without, the trace as it is",
+		"`LOADS` of the cluster, 1 being all of it, such as 0.6,0.8,1.0; default: the trace's own",
 		g.parseLoads,
 	)
 	s.gridPolicyFlags(flags)
@@ -59,10 +59,10 @@ func compareVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []stri
 		&g.generate.kind,
 		"generate",
 		"poisson",
-		"without --jobs, make jobs up: `KIND` "+names(generator.Names()),
+		"without --jobs: `KIND` of generated jobs: "+names(generator.Names()),
 	)
 	g.generate.flags(flags)
-	flags.IntVar(&g.workers, "workers", 0, "simulate `N` at a time; as many as there are processors otherwise")
+	flags.IntVar(&g.workers, "workers", 0, "simulate `N` at a time; default: the number of processors")
 	out := &output{}
 	out.flags(flags)
 	return func(ctx context.Context, to verb.Streams, _ []string) error {
@@ -73,7 +73,7 @@ func compareVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []stri
 	}
 }
 
-// check refuses what makes no sense, whatever the jobs are.
+// check returns an error for settings that are invalid for any jobs.
 func (g *grid) check(said map[string]bool, out *output) error {
 	made := g.base.Jobs == ""
 	all := flagContext{settings: &g.base, orders: g.orders, placements: g.placements, random: made}
@@ -89,9 +89,9 @@ func (g *grid) check(said map[string]bool, out *output) error {
 			"generate count jobs-per-hour lengths sizes types model-mix tenants",
 			!made,
 			"with --jobs",
-			"the jobs are those of the file; without it, they are made up",
+			"the jobs come from the file; without it, they are generated",
 		},
-		rule{"format beside", made, "without --jobs", "it is about a file of jobs, and these are made up"},
+		rule{"format beside", made, "without --jobs", "it describes a file of jobs, and these are generated"},
 	)
 	if made {
 		rules = append(rules, g.generate.rules("generate")...)
@@ -99,7 +99,7 @@ func (g *grid) check(said map[string]bool, out *output) error {
 	return checkUnused(said, rules...)
 }
 
-// list is a flag of several words.
+// list registers a flag with a list of names.
 func list(flags *flag.FlagSet, to *[]string, name, value, usage string) {
 	set := func(text string) error {
 		*to = strings.Split(text, ",")
@@ -116,7 +116,7 @@ func list(flags *flag.FlagSet, to *[]string, name, value, usage string) {
 	*to = []string{""}
 	if value != "" {
 		_ = set(value)
-		usage += "; " + value + " otherwise"
+		usage += "; default: " + value
 	}
 	flags.Func(name, usage, set)
 }
@@ -126,7 +126,7 @@ func (g *grid) parseLoads(text string) error {
 	for each := range strings.SplitSeq(text, ",") {
 		load, err := strconv.ParseFloat(each, 64)
 		if err != nil || !(load > 0) || load > 1000 {
-			return fmt.Errorf("%q is no load above 0", each)
+			return fmt.Errorf("%q is not a load above 0", each)
 		}
 		if slices.Contains(g.loads, load) {
 			return fmt.Errorf("load %v twice in %q", load, text)
@@ -164,7 +164,7 @@ func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
 	return err
 }
 
-// prepare makes the cells and looks at whether each can run, before any does.
+// prepare makes the cells and validates all of them, before any is simulated.
 func (g *grid) prepare(to verb.Streams) error {
 	loads := g.loads
 	if loads == nil {
@@ -191,7 +191,7 @@ func (g *grid) prepare(to verb.Streams) error {
 	return nil
 }
 
-// try makes the cell's policies, for what is wrong with their names.
+// try makes the cell's policies, to find errors in their names.
 func (c *cell) try() error {
 	if c.settings.Profile != native {
 		return nil
@@ -201,7 +201,8 @@ func (c *cell) try() error {
 	return err
 }
 
-// inputs are the jobs at each load: a trace's, closer together or farther apart, or made-up ones.
+// inputs returns the jobs at each load: a trace's, closer together or farther apart, or generated
+// ones.
 func (g *grid) inputs(to verb.Streams, loads []float64) (all []input, err error) {
 	if g.base.Jobs != "" {
 		in, err := g.base.load(to.Err)
@@ -226,7 +227,8 @@ func (g *grid) inputs(to verb.Streams, loads []float64) (all []input, err error)
 	}
 	if nodes == nil || loads[0] == 0 && g.generate.params.JobsPerHour == 0 {
 		return nil, &verb.UsageError{
-			Text: "name the jobs, --jobs FILE, or say which to make up: --generate KIND --load 0.6,0.8,1.0 --nodes N --gpus-per-node G",
+			Text: "name the jobs with --jobs FILE, or generate some: " +
+				"--generate KIND --load 0.6,0.8,1.0 --nodes N --gpus-per-node G",
 		}
 	}
 	g.base.Jobs = "made up: " + g.generate.kind
@@ -251,7 +253,7 @@ func gpusOf(nodes []cluster.Node) (gpus int) {
 	return gpus
 }
 
-// offeredLoad is how much of the cluster a trace needs while jobs arrive.
+// offeredLoad returns how much of the cluster a trace needs while jobs arrive.
 func offeredLoad(in input) float64 {
 	need, first, last := 0.0, in.jobs[0].Submit, in.jobs[0].Submit
 	for i := range in.jobs {
@@ -265,17 +267,17 @@ func offeredLoad(in input) float64 {
 	return need / (last - first).Seconds() / float64(gpusOf(in.nodes))
 }
 
-// stretch are the jobs of a trace with other times between them.
+// stretch returns the jobs of a trace with scaled times between them.
 func stretch(in input, load float64) ([]cluster.Job, error) {
 	is := offeredLoad(in)
 	if is == 0 {
-		return nil, fmt.Errorf("--load: the jobs all arrive at once, and no times between them could be stretched")
+		return nil, fmt.Errorf("--load: all jobs arrive at once, so there are no times between them to stretch")
 	}
 	jobs := slices.Clone(in.jobs)
 	first := slices.MinFunc(jobs, bySubmission).Submit
 	last := slices.MaxFunc(jobs, bySubmission).Submit
 	if (last-first).Seconds()*(is/load) > sim.Horizon.Seconds() {
-		return nil, fmt.Errorf("--load %v: the jobs of the trace would lie too far apart: %w", load, sim.ErrHorizon)
+		return nil, fmt.Errorf("--load %v: the jobs of the trace would be too far apart: %w", load, sim.ErrHorizon)
 	}
 	for i := range jobs {
 		jobs[i].Submit = first + scaled(jobs[i].Submit-first, is/load)
@@ -285,8 +287,8 @@ func stretch(in input, load float64) ([]cluster.Job, error) {
 
 func bySubmission(a, b cluster.Job) int { return cmp.Compare(a.Submit, b.Submit) }
 
-// run simulates the cells, several at a time. Each writes to its own place, so that nothing depends
-// on who is first.
+// run simulates the cells, several at a time. Each has its own result, so the order does not
+// matter.
 func (g *grid) run(ctx context.Context, progress progress) error {
 	workers := g.workers
 	if workers == 0 {
@@ -324,7 +326,7 @@ func (g *grid) run(ctx context.Context, progress progress) error {
 	return nil
 }
 
-// name tells a cell from the others, and is good for a file.
+// name identifies a cell, and is usable as a file name.
 func (c *cell) name() string {
 	parts := []string{c.settings.Order, c.settings.Placement, c.settings.Admission}
 	if c.load > 0 {

@@ -13,45 +13,44 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
 )
 
-// rule says where flags decide nothing. All that is refused because nobody would look at it is a
-// rule: what was said and has no effect is a slip, and a result that does not show what was asked
-// for is taken for one that does.
+// rule describes flags that have no effect in some setting. A flag without effect is probably a
+// mistake: the user would take the result for one with that flag. So it is an error.
 type rule struct {
-	flags    string // their names, with spaces between
-	noEffect bool   // with all else that was said
-	where    string // that is so
+	flags    string // their names, separated by spaces
+	noEffect bool   // they have no effect, given all other flags
+	where    string // the setting in which that is so
 	why      string // and what would change it
 }
 
-// setFlags are the names of the flags that the command line has.
+// setFlags returns the names of the flags that the command line has.
 func setFlags(flags *flag.FlagSet) map[string]bool {
 	said := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) { said[f.Name] = true })
 	return said
 }
 
-// checkUnused refuses the first flag that was said and decides nothing.
+// checkUnused returns an error for the first flag that is set and has no effect.
 func checkUnused(said map[string]bool, rules ...rule) error {
 	for _, r := range rules {
 		for name := range strings.FieldsSeq(r.flags) {
 			if r.noEffect && said[name] {
-				return &verb.UsageError{Text: fmt.Sprintf("--%s decides nothing %s: %s", name, r.where, r.why)}
+				return &verb.UsageError{Text: fmt.Sprintf("--%s has no effect %s: %s", name, r.where, r.why)}
 			}
 		}
 	}
 	return nil
 }
 
-// flagContext are what the rules of a simulation are about: one scheduler, or a grid of them. A flag is
-// needed by one of them at least.
+// flagContext is what the rules of a simulation depend on: one scheduler, or a grid of them. A flag
+// must have an effect on at least one of them.
 type flagContext struct {
 	*settings
 	orders, placements []string
-	random             bool // jobs are made up
+	random             bool // jobs are generated
 }
 
-// rules are those of flags that say how to simulate. A profile of another simulator comes first: it
-// knows hardly any.
+// rules returns the rules of the simulation flags. A profile of another simulator comes first: it
+// supports few of them.
 func (g *flagContext) rules() []rule {
 	if g.Profile != native {
 		return append(g.profileRules(), g.orderRules()...)
@@ -59,8 +58,8 @@ func (g *flagContext) rules() []rule {
 	return slices.Concat(g.orderRules(), g.walkRules(), g.preemptionRules(), g.randomRules())
 }
 
-// profileRules are the flags that are for our own engine. What says no more than that there is none of
-// something is nothing to refuse.
+// profileRules are the flags that only our own engine supports. A value that turns a feature off is
+// allowed.
 func (g *flagContext) profileRules() []rule {
 	where, why := "under profile "+g.Profile, "it is for profile "+native
 	placed := slices.ContainsFunc(g.placements, func(name string) bool { return name != "" && name != "first-free" })
@@ -75,27 +74,27 @@ func (g *flagContext) profileRules() []rule {
 		},
 		{"cost cost-share tier models", true, where, why},
 		{"job-mtbf retries node-mtbf node-repair node-events estimate-error", true, where, why},
-		{"round", g.Profile == "tiresias", where, "it decides whenever something happens; --profile blox has rounds"},
-		{"limits", g.Profile == "blox", where, "its queues have limits of their own; --profile tiresias takes some"},
+		{"round", g.Profile == "tiresias", where, "it decides at every event; --profile blox has rounds"},
+		{"limits", g.Profile == "blox", where, "its queues have fixed limits; --profile tiresias takes limits"},
 		{"seed", !g.random, where, "nothing is random there"},
 	}
 }
 
-// underOrders is where a rule holds that asks for another order.
+// underOrders names the orders of the simulation, for errors.
 func (g *flagContext) underOrders() string { return "under order " + strings.Join(g.orders, " and ") }
 
-// noOrder reports whether something is true of no order.
+// noOrder reports whether a condition holds for none of the orders.
 func (g *flagContext) noOrder(is func(order string) bool) bool {
 	return !slices.ContainsFunc(g.orders, is)
 }
 
-// onlyFor is a rule of flags that only some orders look at.
+// onlyFor is a rule of flags that only some orders read.
 func (g *flagContext) onlyFor(flags string, orders ...string) rule {
 	has := func(name string) bool { return slices.Contains(orders, name) }
 	return rule{flags, g.noOrder(has), g.underOrders(), "it is for " + strings.Join(orders, " and ")}
 }
 
-// orderRules are the parameters that orders have.
+// orderRules are the parameters of orders.
 func (g *flagContext) orderRules() []rule {
 	return []rule{
 		g.onlyFor("limits promote", "dlas", "dlas-gpu"),
@@ -108,7 +107,7 @@ func (g *flagContext) orderRules() []rule {
 	}
 }
 
-// walkRules are the settings of how a queue is gone through and of who makes room.
+// walkRules are the settings of the queue's walk and of preemption.
 func (g *flagContext) walkRules() []rule {
 	queues := func(name string) bool { return !isElastic(name) }
 	ends := func(name string) bool { return queues(name) && !g.fills(name) }
@@ -119,46 +118,48 @@ func (g *flagContext) walkRules() []rule {
 			"victims",
 			known && g.noOrder(g.stopsJobs),
 			g.underOrders(),
-			"it is for orders that stop jobs for others, as las and srtf",
+			"it is for orders that preempt, such as las and srtf",
 		},
 		{
 			"victims", strings.HasSuffix(g.Victims, "-if-worth") && g.Cost == "", "without --cost",
-			"stops take no time there, and are always worth it; leave out -if-worth, or say what they cost",
+			"preemption takes no time there, and is always worth it; leave out -if-worth, or set the costs",
 		},
 		{
 			"backfill", g.Backfill != "none" && g.noOrder(ends), g.underOrders(),
-			"it is for walks that end at the first job that does not fit, as fifo's or --walk strict: others go on with whoever fits",
+			"it is for walks that end at the first job that does not fit, such as fifo's or --walk strict: " +
+				"other walks start every job that fits",
 		},
 		{
 			"walk age",
 			g.noOrder(queues),
 			g.underOrders(),
-			"it is for orders with a queue; optimus, pollux and gavel give all GPUs out anew",
+			"it is for orders with a queue; optimus, pollux and gavel allocate all GPUs again",
 		},
 		{
 			"age", g.noOrder(others) && !g.losesGPUs(), g.underOrders(),
-			"who has waited longest is first there anyway, unless jobs lose their GPUs, as by --job-mtbf, --node-mtbf and --node-events",
+			"the job that has waited longest is first anyway, unless jobs lose their GPUs, " +
+				"as with --job-mtbf, --node-mtbf and --node-events",
 		},
 	}
 }
 
-// preemptionRules are the settings of when jobs are stopped and what that takes.
+// preemptionRules are the settings of preemption and its costs.
 func (g *flagContext) preemptionRules() []rule {
 	stops := func(name string) bool { return isElastic(name) || g.stopsJobs(name) }
-	stopping := "it is for orders that stop jobs, as las and srtf"
+	stopping := "it is for orders that preempt, such as las and srtf"
 	return []rule{
 		{"quantum cost-share", g.noOrder(stops), g.underOrders(), stopping},
 		{
 			"cost tier", g.noOrder(stops) && !g.losesGPUs(), g.underOrders(),
-			stopping + ", and for jobs that lose their GPUs, as by --job-mtbf, --node-mtbf and --node-events",
+			stopping + ", and for jobs that lose their GPUs, as with --job-mtbf, --node-mtbf and --node-events",
 		},
 	}
 }
 
-// losesGPUs reports whether jobs may lose their GPUs though nobody takes them.
+// losesGPUs reports whether jobs may lose their GPUs without preemption.
 func (g *flagContext) losesGPUs() bool { return g.jobMTBF > 0 || g.nodeMTBF > 0 || g.NodeEvents != "" }
 
-// randomRules are the settings of what nobody knows beforehand.
+// randomRules are the settings of estimates and of random choices.
 func (g *flagContext) randomRules() []rule {
 	guesses := func(name string) bool {
 		return slices.Contains([]string{"sjf", "srtf", "srsf", "themis", "optimus", synthesizer}, name)
@@ -169,20 +170,21 @@ func (g *flagContext) randomRules() []rule {
 	return []rule{
 		{
 			"estimate-error", !reads, g.underOrders(),
-			"nobody looks at estimates; sjf, srtf, srsf, themis, optimus and synthesizer do, and --backfill and --victims tail-if-worth",
+			"no policy reads estimates; sjf, srtf, srsf, themis, optimus and synthesizer do, " +
+				"and --backfill and --victims tail-if-worth",
 		},
 		{"retries", g.jobMTBF == 0, "without --job-mtbf", "no job fails"},
 		{
 			"node-repair",
 			g.nodeMTBF == 0,
 			"without --node-mtbf",
-			"no node fails; when those of --node-events are back, that file says",
+			"no node fails at random; the file of --node-events also says when its nodes are back",
 		},
 		{"seed", !random, "here", "nothing is random; --job-mtbf, --node-mtbf, --estimate-error and order pollux are"},
 	}
 }
 
-// stopsJobs reports whether jobs make room for others under an order.
+// stopsJobs reports whether an order preempts jobs.
 func (s *settings) stopsJobs(name string) bool {
 	if name == synthesizer {
 		return true
@@ -192,15 +194,15 @@ func (s *settings) stopsJobs(name string) bool {
 	return err == nil && ok && preemptive.Preempts()
 }
 
-// fills reports whether a walk under an order goes on behind a job that does not fit.
+// fills reports whether a walk under an order continues behind a job that does not fit.
 func (s *settings) fills(name string) bool {
 	return s.Walk == "fill" || s.Walk == "" && (s.stopsJobs(name) || name == "drf")
 }
 
-// rules are those of flags that say which jobs are made up; kind is the flag that says how.
+// rules returns the rules of generator flags; kind is the flag with the generator's name.
 func (m *generatorFlags) rules(kind string) []rule {
 	if !slices.Contains(generator.Names(), m.kind) {
-		return nil // that is told first, with the names that there are
+		return nil // reported elsewhere, with the available names
 	}
 	where := fmt.Sprintf("with --%s %s", kind, m.kind)
 	tenants := m.params.Tenants
@@ -209,17 +211,18 @@ func (m *generatorFlags) rules(kind string) []rule {
 	}
 	shared := slices.ContainsFunc(tenants, func(t generator.Tenant) bool { return !t.Own() })
 	return []rule{
-		{"tenants", m.kind != "tenants", where, fmt.Sprintf("it is for --%s tenants; other jobs are nobody's", kind)},
+		{"tenants", m.kind != "tenants", where, fmt.Sprintf("it is for --%s tenants; other jobs have no user", kind)},
 		{
 			"lengths sizes", m.kind == "tenants" && !shared, where,
-			"each of these tenants has jobs of his own kind; those that --tenants names otherwise, as a:50,b:30, have the trace's",
+			"each of these tenants has jobs of its own kind; other names in --tenants, such as a:50,b:30, " +
+				"have the lengths and sizes of the trace",
 		},
 	}
 }
 
-// rules are those of flags that say where results go.
+// rules returns the rules of output flags.
 func (o *output) rules() []rule {
 	return []rule{
-		{"no-pictures", o.dir == "", "without --out", "nothing is drawn there; leave it out, or say where results go"},
+		{"no-pictures", o.dir == "", "without --out", "no charts are drawn there; leave it out, or set --out"},
 	}
 }

@@ -13,19 +13,20 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
 )
 
-// generatorFlags are the flags that say which jobs are made up.
+// generatorFlags are the flags that describe generated jobs.
 type generatorFlags struct {
 	kind   string
 	params generator.Parameters
 }
 
-// flags registers all but the load, which one verb takes one of and another many.
+// flags registers all flags but the load: sim generate takes one load, sim compare many.
 func (m *generatorFlags) flags(flags *flag.FlagSet) {
-	flags.IntVar(&m.params.Jobs, "count", 1000, "make `N` jobs")
-	flags.Float64Var(&m.params.JobsPerHour, "jobs-per-hour", 0, "so many jobs arrive in an hour, in place of a load")
+	flags.IntVar(&m.params.Jobs, "count", 1000, "generate `N` jobs")
+	flags.Float64Var(&m.params.JobsPerHour, "jobs-per-hour", 0, "rate of arrivals, instead of a load")
 	flags.Func(
 		"lengths",
-		"`LAW` of how long jobs run: blox, exponential:MEAN, uniform:LEAST-MOST, fixed:LENGTH, with times as 90m; blox otherwise",
+		"`LAW` of the jobs' lengths: blox, exponential:MEAN, uniform:LEAST-MOST or fixed:LENGTH, "+
+			"with times such as 90m; default: blox",
 		func(text string) (err error) {
 			m.params.Lengths, err = generator.ParseLaw(text)
 			return err
@@ -33,7 +34,7 @@ func (m *generatorFlags) flags(flags *flag.FlagSet) {
 	)
 	flags.Func(
 		"sizes",
-		"`MIX` of GPUs that jobs want, by weight, as 1:70,2:10,4:15,8:5; one each otherwise",
+		"`MIX` of GPUs that jobs need, by weight, such as 1:70,2:10,4:15,8:5; default: one each",
 		func(text string) (err error) {
 			m.params.Sizes, err = generator.ParseMix(text)
 			return err
@@ -41,7 +42,7 @@ func (m *generatorFlags) flags(flags *flag.FlagSet) {
 	)
 	flags.Func(
 		"types",
-		"GPU `TYPES` that jobs insist on, by weight, as A100:30,H100:20,:50",
+		"GPU `TYPES` that jobs require, by weight, such as A100:30,H100:20,:50",
 		func(text string) (err error) {
 			m.params.GPUTypes, err = generator.ParseChoice(text)
 			return err
@@ -49,19 +50,19 @@ func (m *generatorFlags) flags(flags *flag.FlagSet) {
 	)
 	flags.Func(
 		"model-mix",
-		"`MODELS` that jobs train, by weight, as resnet50:60,bert:40",
+		"`MODELS` that jobs train, by weight, such as resnet50:60,bert:40",
 		func(text string) (err error) {
 			m.params.Models, err = generator.ParseChoice(text)
 			return err
 		},
 	)
-	flags.Func("tenants", "`USERS` of the generator tenants, by weight, as a:50,b:30", func(text string) (err error) {
+	flags.Func("tenants", "`USERS` of the generator tenants, by weight, such as a:50,b:30", func(text string) (err error) {
 		m.params.Tenants, err = generator.ParseTenants(text)
 		return err
 	})
 }
 
-// generate makes the jobs for a load; 0 leaves it to the rate.
+// generate generates the jobs for a load; 0 means that the rate is set.
 func (m *generatorFlags) generate(seed uint64, gpus int, load float64) (workload.Trace, error) {
 	p := m.params
 	p.Seed, p.GPUs, p.Load = seed, gpus, load
@@ -77,29 +78,29 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 	m, hardware := &generatorFlags{}, &machines{}
 	flags.StringVar(&m.kind, "kind", "poisson", "`KIND` of arrivals: "+names(generator.Names()))
 	m.flags(flags)
-	seed := flags.Uint64("seed", 1, "`NUMBER` that decides everything that is random")
+	seed := flags.Uint64("seed", 1, "`NUMBER` that determines all random choices")
 	load := flags.Float64("load", 0, "how much of the cluster the jobs need on average, 1 being all of it: `LOAD`")
-	flags.IntVar(&hardware.Nodes, "nodes", 0, "the load is that of `N` nodes")
+	flags.IntVar(&hardware.Nodes, "nodes", 0, "the load refers to `N` nodes")
 	flags.IntVar(&hardware.GPUsPerNode, "gpus-per-node", 0, "with `N` GPUs each")
 	flags.Float64Var(
 		&m.params.EstimateError,
 		"estimate-error",
 		0,
-		"owners misjudge their jobs by a factor of up to 1+`ERROR`, either way",
+		"estimates are wrong by a factor of up to 1+`ERROR`, in either direction",
 	)
-	out := flags.String("out", "", "write into `FILE` and not to standard output")
+	out := flags.String("out", "", "write to `FILE` instead of standard output")
 	return func(_ context.Context, to verb.Streams, _ []string) error {
 		said := setFlags(flags)
 		if said["load"] == said["jobs-per-hour"] {
 			return &verb.UsageError{
-				Text: "say how many jobs come: --load X with --nodes N --gpus-per-node G, or --jobs-per-hour N",
+				Text: "set the rate of arrivals: --load X with --nodes N --gpus-per-node G, or --jobs-per-hour N",
 			}
 		}
 		rated := rule{
 			"nodes gpus-per-node",
 			said["jobs-per-hour"],
 			"with --jobs-per-hour",
-			"it is the cluster that a load is of; leave it out, or say --load",
+			"it describes the cluster that a load refers to; leave it out, or set --load",
 		}
 		if err := checkUnused(said, append(m.rules("kind"), rated)...); err != nil {
 			return err
@@ -115,7 +116,7 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 			}
 			if gpus == 0 {
 				return &verb.UsageError{
-					Text: "--load needs the cluster that it is a load of: --nodes N --gpus-per-node G",
+					Text: "--load needs the cluster that it refers to: --nodes N --gpus-per-node G",
 				}
 			}
 		}
@@ -134,8 +135,8 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 	}
 }
 
-// writeTrace writes a file whole or not at all. What is no file, as /dev/stdout and named pipes, is
-// written to and not replaced.
+// writeTrace writes a file atomically. If the path is not a regular file, as /dev/stdout or a named
+// pipe, it is written to and not replaced.
 func writeTrace(path string, trace workload.Trace) error {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
 		if err := writeFile(path, func(to io.Writer) error { return workload.Write(to, trace.Jobs) }); err != nil {
@@ -150,7 +151,7 @@ func writeTrace(path string, trace workload.Trace) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer os.Remove(file.Name()) // it is gone once it has its name
+	defer os.Remove(file.Name()) // no effect after the rename
 	defer file.Close()
 	if err := workload.Write(file, trace.Jobs); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

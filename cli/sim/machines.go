@@ -16,13 +16,13 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Bounds of a cluster.
+// Limits of a cluster.
 const (
 	maxGPUsPerNode = 64
 	maxNodes       = 1_000_000
 )
 
-// machines are the flags that say what the cluster is.
+// machines are the flags that describe the cluster.
 type machines struct {
 	Nodes       int    `json:"nodes,omitempty"`
 	GPUsPerNode int    `json:"gpus_per_node,omitempty"`
@@ -30,7 +30,7 @@ type machines struct {
 	NodesFile   string `json:"nodes_file,omitempty"`
 }
 
-// cluster makes the nodes, or none where nothing was said.
+// cluster returns the nodes; nil if no flag is set.
 func (m *machines) cluster() ([]cluster.Node, error) {
 	said := 0
 	for _, each := range []bool{m.Nodes != 0 || m.GPUsPerNode != 0, m.GPUTypes != "", m.NodesFile != ""} {
@@ -41,7 +41,7 @@ func (m *machines) cluster() ([]cluster.Node, error) {
 	switch {
 	case said > 1:
 		return nil, &verb.UsageError{
-			Text: "say the cluster in one way: --nodes N --gpus-per-node G, or --gpu-types LIST, or --nodes-file FILE",
+			Text: "describe the cluster in one way: --nodes N --gpus-per-node G, or --gpu-types LIST, or --nodes-file FILE",
 		}
 	case said == 0:
 		return nil, nil
@@ -50,15 +50,16 @@ func (m *machines) cluster() ([]cluster.Node, error) {
 	case m.NodesFile != "":
 		return readNodes(m.NodesFile)
 	case m.Nodes < 1 || m.Nodes > maxNodes:
-		return nil, &verb.UsageError{Text: fmt.Sprintf("--nodes takes 1 to %d, and not %d", maxNodes, m.Nodes)}
+		return nil, &verb.UsageError{Text: fmt.Sprintf("--nodes takes 1 to %d, not %d", maxNodes, m.Nodes)}
 	case m.GPUsPerNode < 1 || m.GPUsPerNode > maxGPUsPerNode:
 		return nil, &verb.UsageError{
-			Text: fmt.Sprintf("--gpus-per-node takes 1 to %d, and not %d", maxGPUsPerNode, m.GPUsPerNode),
+			Text: fmt.Sprintf("--gpus-per-node takes 1 to %d, not %d", maxGPUsPerNode, m.GPUsPerNode),
 		}
 	}
 	return appendNodes(nil, m.Nodes, m.GPUsPerNode, ""), nil
 }
 
+// appendNodes appends n equal nodes.
 func appendNodes(nodes []cluster.Node, n, gpus int, gpuType string) []cluster.Node {
 	for range n {
 		id := cluster.NodeID(len(nodes))
@@ -67,7 +68,7 @@ func appendNodes(nodes []cluster.Node, n, gpus int, gpuType string) []cluster.No
 	return nodes
 }
 
-// parseGPUTypes reads H100:16x8,A100:32x4: 16 nodes of 8 GPUs, then 32 of 4.
+// parseGPUTypes parses H100:16x8,A100:32x4: 16 nodes of 8 GPUs, then 32 of 4.
 func (m *machines) parseGPUTypes() (nodes []cluster.Node, err error) {
 	for part := range strings.SplitSeq(m.GPUTypes, ",") {
 		gpuType, counts, _ := strings.Cut(part, ":")
@@ -78,7 +79,7 @@ func (m *machines) parseGPUTypes() (nodes []cluster.Node, err error) {
 			each > maxGPUsPerNode {
 			return nil, &verb.UsageError{
 				Text: fmt.Sprintf(
-					"--gpu-types takes TYPE:NODESxGPUS, as H100:16x8,A100:32x4, with up to %d GPUs on a node, and not %q",
+					"--gpu-types takes TYPE:NODESxGPUS, such as H100:16x8,A100:32x4, with up to %d GPUs per node, not %q",
 					maxGPUsPerNode,
 					part,
 				),
@@ -89,7 +90,7 @@ func (m *machines) parseGPUTypes() (nodes []cluster.Node, err error) {
 	return nodes, nil
 }
 
-// fileError is something in a file of ours that cannot be understood.
+// fileError is invalid input in one of our files.
 type fileError struct {
 	file   string
 	line   int
@@ -166,7 +167,7 @@ func (s *csvFile) wrong(column, want string) error {
 	return &fileError{s.file, s.line, column, s.value(column), want}
 }
 
-// readNodes reads a cluster: a row for each kind of node, as many of them as count says.
+// readNodes reads a cluster: a row for each kind of node, count of them.
 func readNodes(path string) (nodes []cluster.Node, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -198,8 +199,8 @@ func readNodes(path string) (nodes []cluster.Node, err error) {
 	return nodes, nil
 }
 
-// distinct refuses nodes whose names others have: named says in which line each name was given.
-// Events would mean one of them only.
+// distinct returns an error if a node's name is taken: named is the line of each name. Otherwise
+// node events would be ambiguous.
 func (s *csvFile) distinct(nodes []cluster.Node, named map[string]int) error {
 	for i := range nodes {
 		name := nodes[i].Name
@@ -225,14 +226,14 @@ func (s *csvFile) node(nodes []cluster.Node) ([]cluster.Node, error) {
 	count := 1
 	if text := s.value("count"); text != "" {
 		if count, err = strconv.Atoi(text); err != nil || count < 1 || count+len(nodes) > maxNodes {
-			return nil, s.wrong("count", "how many such nodes there are")
+			return nil, s.wrong("count", "the number of such nodes")
 		}
 	}
 	var bytes int64
 	if text := s.value("memory_gib"); text != "" {
 		gib, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(gib >= 0) || gib > 1e6 {
-			return nil, s.wrong("memory_gib", "what one GPU holds, in GiB")
+			return nil, s.wrong("memory_gib", "the memory of one GPU, in GiB")
 		}
 		bytes = int64(math.Round(gib * (1 << 30)))
 	}

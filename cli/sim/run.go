@@ -24,9 +24,9 @@ func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) 
 		&s.Profile,
 		"profile",
 		native,
-		"`WHOSE` rules: native (our engine), blox or tiresias (their simulators, job by job)",
+		"`SIMULATOR`: native (our engine), blox or tiresias (reproduced job by job)",
 	)
-	flags.StringVar(&s.Order, "order", "fifo", "`POLICY` that says who is first: "+names(orders()))
+	flags.StringVar(&s.Order, "order", "fifo", "`POLICY` that orders the jobs: "+names(orders()))
 	s.policyFlags(flags)
 	s.timeFlags(flags)
 	s.faultFlags(flags)
@@ -42,42 +42,43 @@ func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) 
 	}
 }
 
-// policyFlags registers the flags of the policies beside the order.
+// policyFlags registers the flags of the other policies.
 func (s *settings) policyFlags(flags *flag.FlagSet) {
 	flags.StringVar(
 		&s.Placement,
 		"placement",
 		"",
-		"`POLICY` that finds GPUs: "+names(place.Names())+"; first-free otherwise",
+		"`POLICY` that chooses GPUs: "+names(place.Names())+"; default: first-free",
 	)
 	flags.StringVar(
 		&s.Admission,
 		"admission",
 		"all",
-		"`POLICY` that lets jobs in: all, load:X (until they ask for X times the GPUs), quota:F",
+		"`POLICY` that admits jobs: all, load:X (until they ask for X times the GPUs), quota:F",
 	)
 	s.gridPolicyFlags(flags)
 }
 
-// gridPolicyFlags registers the flags of policies that a grid of simulations has in common.
+// gridPolicyFlags registers the flags of policies that all simulations of a grid have in common.
 func (s *settings) gridPolicyFlags(flags *flag.FlagSet) {
 	flags.StringVar(
 		&s.Backfill,
 		"backfill",
 		"",
-		"`POLICY` that lets jobs overtake: none, easy, conservative or conservative:N; none otherwise",
+		"`POLICY` for overtaking: none, easy, conservative or conservative:N; default: none",
 	)
 	flags.StringVar(
 		&s.Victims,
 		"victims",
 		"",
-		"`POLICY` that says who is stopped: "+names(victims.Names())+"; tail otherwise",
+		"`POLICY` that chooses jobs to preempt: "+names(victims.Names())+"; default: tail",
 	)
 	flags.StringVar(
 		&s.Walk,
 		"walk",
 		"",
-		"`HOW` the queue is gone through: strict ends at the first job that does not fit, fill goes on; fill otherwise where the order preempts",
+		"`HOW` the queue is processed: strict ends at the first job that does not fit, fill continues; "+
+			"default: fill if the order preempts, else strict",
 	)
 }
 
@@ -105,8 +106,7 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 	return nil
 }
 
-// end is when a simulation ends, where that is known beforehand: when --until comes before the last
-// job does. Otherwise it is 0.
+// end returns when a simulation ends, if --until is before the last job's arrival; otherwise 0.
 func (s *settings) end(jobs []cluster.Job) time.Duration {
 	if slices.ContainsFunc(jobs, func(j cluster.Job) bool { return j.Submit > s.until }) {
 		return s.until
@@ -114,7 +114,7 @@ func (s *settings) end(jobs []cluster.Job) time.Duration {
 	return 0
 }
 
-// progress is told how many jobs have ended, and what time it is.
+// progress reports how many jobs have ended, and the virtual time.
 type progress func(ended, total int, now time.Duration)
 
 // simulate runs one simulation by its profile.
@@ -148,7 +148,7 @@ func (s *settings) simulateCompat(ctx context.Context, in input, progress progre
 	return result, usageOf(usageOf(err, compat.ErrUnknown), compat.ErrLimits)
 }
 
-// defaults fills in what was not said, so that summary.json tells it.
+// defaults sets defaults, so that summary.json contains them.
 func (s *settings) defaults() {
 	orDefault(&s.Placement, "first-free")
 	orDefault(&s.Backfill, "none")
@@ -161,9 +161,9 @@ func (s *settings) defaults() {
 	}
 }
 
-// quantumFor is how long a started job works at least where nobody says: without, jobs of equal service
-// would push each other aside without end, and jobs that load for longer than a round or a lease
-// lose their GPUs before they work.
+// quantumFor returns the default quantum: without one, jobs of equal service would preempt each
+// other endlessly, and jobs that load for longer than a round or a lease would lose their GPUs
+// before they work.
 func (s *settings) quantumFor() time.Duration {
 	switch {
 	case s.Order == "themis":

@@ -96,7 +96,8 @@ func (f *TemplateFile) template() (*Template, error) {
 // Encode returns a plan as JSON with a final newline, with the recovery if it is not nil.
 func (p *Plan) Encode(recovery *Recovery) ([]byte, error) {
 	f := planFile{
-		Recovery: recovery, Spare: p.Spare, Iteration: milliseconds(p.IterationTime()), Hash: p.Hash(), Spec: specFile(p.Spec),
+		Recovery: recovery, Spare: p.Spare, Iteration: milliseconds(p.IterationTime()), Hash: p.Hash(),
+		Spec:        specFile(p.Spec),
 		ProfileHash: p.Profile.Hash(), Profile: p.Profile.file(),
 	}
 	if p.AtLeast > 0 {

@@ -8,7 +8,11 @@ import (
 // FuzzProfile: whatever is taken for a profile can be planned with, and is the same when it is
 // written and read again.
 func FuzzProfile(f *testing.F) {
-	f.Add([]byte(`{"layers":[{"name":"a","forward_ms":1.5,"backward_ms":3e-3,"state_bytes":7,"allreduce_in_node_ms":{"2":0.25},"allreduce_across_ms":{"4":1}}]}`))
+	f.Add(
+		[]byte(
+			`{"layers":[{"name":"a","forward_ms":1.5,"backward_ms":3e-3,"state_bytes":7,"allreduce_in_node_ms":{"2":0.25},"allreduce_across_ms":{"4":1}}]}`,
+		),
+	)
 	f.Add([]byte("name,forward_ms,backward_ms,state_bytes,allreduce_in_node_ms_2\na,1,2,3,0.5\nb,1e1,2,,\n"))
 	f.Add([]byte(`{"layers":[{"forward_ms":1e999}]}`))
 	f.Add([]byte("forward_ms,backward_ms\n1,2\n3\n"))
@@ -34,9 +38,13 @@ func FuzzProfile(f *testing.F) {
 
 // FuzzPlan: a plan's file is believed only as far as it can be checked.
 func FuzzPlan(f *testing.F) {
-	f.Add([]byte(`{"pipelines":[{"nodes":[0],"template":1,"microbatches":4}],"iteration_ms":1,"hash":"0","spec":{"nodes":1,"gpus_per_node":1,"microbatches":4},` +
-		`"templates":[{"nodes":1,"cuts":[0,1],"t_ms":8,"microbatches":4,"stages":[{"from":0,"to":1,"node":0,"gpus":1,"time_ms":2}]}],` +
-		`"profile_hash":"0","profile":{"layers":[{"name":"a","forward_ms":1,"backward_ms":1}]}}`))
+	f.Add(
+		[]byte(
+			`{"pipelines":[{"nodes":[0],"template":1,"microbatches":4}],"iteration_ms":1,"hash":"0","spec":{"nodes":1,"gpus_per_node":1,"microbatches":4},` +
+				`"templates":[{"nodes":1,"cuts":[0,1],"t_ms":8,"microbatches":4,"stages":[{"from":0,"to":1,"node":0,"gpus":1,"time_ms":2}]}],` +
+				`"profile_hash":"0","profile":{"layers":[{"name":"a","forward_ms":1,"backward_ms":1}]}}`,
+		),
+	)
 	f.Add([]byte(`{"templates":[{"nodes":0}],"profile":{"layers":[{"forward_ms":1,"backward_ms":1}]}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		p, err := DecodePlan(text)
@@ -51,14 +59,19 @@ func FuzzPlan(f *testing.F) {
 
 // TestBytesAsProgramsWriteThem: 1e9 and 1000000000.0 are numbers of bytes.
 func TestBytesAsProgramsWriteThem(t *testing.T) {
-	p, err := ReadProfile(bytes.NewReader([]byte(`{"layers":[{"forward_ms":1,"backward_ms":1,"state_bytes":1e9,"activation_bytes":33554432.0}]}`)))
+	p, err := ReadProfile(
+		bytes.NewReader(
+			[]byte(`{"layers":[{"forward_ms":1,"backward_ms":1,"state_bytes":1e9,"activation_bytes":33554432.0}]}`),
+		),
+	)
 	if err != nil || p.Layers[0].StateBytes != 1e9 || p.Layers[0].ActivationBytes != 1<<25 {
 		t.Errorf("%v", err)
 	}
 	for text, want := range map[string]string{
 		`{"layers":[{"name":"a","forward_ms":1,"backward_ms":1,"state_bytes":"many"}]}`: "",
-		`{"layers":[{"name":"a","forward_ms":1,"backward_ms":1,"state_bytes":-1}]}`:     "layer 0 (a): -1 bytes of state, 0 of activations; wanted from 0 to 2^49 bytes",
-		`{"layers":[{"name":"a","forward_ms":1,"backward_ms":1,"state_bytes":1e40}]}`:   `layer 0 (a): state_bytes: "1e40" is too large; wanted a number of bytes`,
+		`{"layers":[{"name":"a","forward_ms":1,"backward_ms":1,"state_bytes":-1}]}`: "layer 0 (a): -1 bytes of " +
+			"state, 0 of activations; wanted from 0 to 2^49 bytes",
+		`{"layers":[{"name":"a","forward_ms":1,"backward_ms":1,"state_bytes":1e40}]}`: `layer 0 (a): state_bytes: "1e40" is too large; wanted a number of bytes`,
 	} {
 		if _, err := ReadProfile(bytes.NewReader([]byte(text))); err == nil || want != "" && err.Error() != want {
 			t.Errorf("%s: %v, want %s", text, err, want)
@@ -67,7 +80,8 @@ func TestBytesAsProgramsWriteThem(t *testing.T) {
 }
 
 func TestParseMilliseconds(t *testing.T) {
-	for text, want := range map[string]int64{"1": 1_000_000, "0.0000005": 1, "0.00000049": 0, "1e-3": 1000, "2.5E2": 250_000_000, "-1": -1_000_000} {
+	for text, want := range map[string]int64{"1": 1_000_000, "0.0000005": 1, "0.00000049": 0, "1e-3": 1000,
+		"2.5E2": 250_000_000, "-1": -1_000_000} {
 		if got, err := ParseMilliseconds(text); err != nil || int64(got) != want {
 			t.Errorf("%s: %d, %v; want %d", text, got, err, want)
 		}

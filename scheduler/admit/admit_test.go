@@ -70,8 +70,10 @@ func TestAdmission(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	for name, want := range map[string]error{
-		"any": ErrUnknown, "": ErrUnknown, "all:1": ErrUnknown, "load": ErrParameter, "load:": ErrParameter, "load:0": ErrParameter,
-		"load:-1": ErrParameter, "load:NaN": ErrParameter, "quota:Inf": ErrParameter, "quota:x": ErrParameter, "quota:1e-3": nil,
+		"any": ErrUnknown, "": ErrUnknown, "all:1": ErrUnknown, "load": ErrParameter, "load:": ErrParameter,
+		"load:0":  ErrParameter,
+		"load:-1": ErrParameter, "load:NaN": ErrParameter, "quota:Inf": ErrParameter, "quota:x": ErrParameter,
+		"quota:1e-3": nil,
 	} {
 		if _, err := ByName(name); !errors.Is(err, want) {
 			t.Errorf("%q: %v, expected %v", name, err, want)

@@ -63,7 +63,11 @@ func checkCandidates(base scheduler.Policies, candidates []Candidate) error {
 			return fmt.Errorf("%w: %q is listed twice", ErrCandidate, c.Name)
 		}
 		if _, lanes := c.Admit.(scheduler.TenantAdmitter); lanes {
-			return fmt.Errorf("%w: %q has one queue for each tenant, which switching admission policies does not support", ErrCandidate, c.Name)
+			return fmt.Errorf(
+				"%w: %q has one queue for each tenant, which switching admission policies does not support",
+				ErrCandidate,
+				c.Name,
+			)
 		}
 		names[c.Name] = true
 	}

@@ -206,7 +206,8 @@ func TestForkGoesOnLikeTheEngine(t *testing.T) {
 				}
 				at = jobs[i].Submit / 4
 				jobs[i].Submit = at
-				if _, err := e.Step(at, append(due2(e, at), scheduler.Event{Kind: scheduler.Submitted, Facts: &jobs[i]})); err != nil {
+				if _, err := e.Step(at, append(due2(e, at), scheduler.Event{Kind: scheduler.Submitted,
+					Facts: &jobs[i]})); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -265,7 +266,10 @@ func TestForkOfAMoment(t *testing.T) {
 func TestForkOfRunningAndWaitingJobs(t *testing.T) {
 	var jobs []schedulertest.Job
 	for i := range int32(16) {
-		made := schedulertest.Job{Job: job(cluster.JobID(i), 0, time.Duration(i+1)*time.Hour, 1), Phase: scheduler.Waiting}
+		made := schedulertest.Job{
+			Job:   job(cluster.JobID(i), 0, time.Duration(i+1)*time.Hour, 1),
+			Phase: scheduler.Waiting,
+		}
 		if i < 8 {
 			made.Phase, made.On = scheduler.Running, cluster.Placement{{Node: 0, Index: i}}
 		}

@@ -268,7 +268,8 @@ func (b *blox) checkStuck(order []int) error {
 	}
 	first := &b.jobs[order[0]]
 	return fmt.Errorf(
-		"profile blox: %w: job %d needs %d GPUs, and Blox's scattered placement, which takes up to %d of each node, never reaches exactly that number",
+		"profile blox: %w: job %d needs %d GPUs, and Blox's scattered placement, which takes up to %d of each node, "+
+			"never reaches exactly that number",
 		ErrStuck,
 		first.ID,
 		first.GPUs,

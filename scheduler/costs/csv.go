@@ -104,9 +104,8 @@ func (l *fields) row() (Row, error) {
 		)
 	}
 	row := Row{
-		Model: l.text(
-			"model",
-		), Tier: l.text("tier"), Bytes: l.count("bytes"), Save: l.seconds("save_s"), Load: l.seconds("load_s"),
+		Model: l.text("model"), Tier: l.text("tier"), Bytes: l.count("bytes"),
+		Save: l.seconds("save_s"), Load: l.seconds("load_s"),
 		SelfSave: l.seconds("self_save_s"), Saves: int(l.count("saves")), Loads: int(l.count("loads")),
 	}
 	return row, l.err

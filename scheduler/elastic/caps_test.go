@@ -21,7 +21,8 @@ func TestSharedOutWithinCaps(t *testing.T) {
 			user = "b"
 		}
 		jobs = append(jobs, schedulertest.Job{Phase: scheduler.Waiting, Job: cluster.Job{
-			ID: id, GPUs: 1, MinGPUs: 1, MaxGPUs: 4, User: user, Model: "resnet50", Length: time.Hour, Estimate: time.Duration(1+id) * time.Hour,
+			ID: id, GPUs: 1, MinGPUs: 1, MaxGPUs: 4, User: user, Model: "resnet50", Length: time.Hour,
+			Estimate: time.Duration(1+id) * time.Hour,
 		}})
 	}
 	for _, name := range Names() {

@@ -38,7 +38,11 @@ func TestFitIsTheNearest(t *testing.T) {
 		}
 		for i := range 21 * 21 * 21 {
 			move := func(x float64, i int) float64 { return max(0, x+float64(i%21-10)*0.02) }
-			if other := (Curve{move(c.A, i), move(c.B, i/21), move(c.C, i/441)}); other.squaredError(samples) < c.squaredError(samples)-1e-9 {
+			if other := (Curve{move(c.A, i), move(c.B, i/21), move(c.C, i/441)}); other.squaredError(
+				samples,
+			) < c.squaredError(
+				samples,
+			)-1e-9 {
 				t.Fatalf("%v: %+v is nearer than %+v", times, other, c)
 			}
 		}

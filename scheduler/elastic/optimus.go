@@ -99,7 +99,10 @@ func (o *Optimus) curve(m *throughput.Model, node, most int) Curve {
 // giveOut allocates the GPUs of the supply.
 func giveOut(claims []*claim, room *supply) {
 	order := slices.Clone(claims)
-	slices.SortStableFunc(order, func(a, b *claim) int { return cmp.Compare(a.remainingOn(a.fewest), b.remainingOn(b.fewest)) })
+	slices.SortStableFunc(
+		order,
+		func(a, b *claim) int { return cmp.Compare(a.remainingOn(a.fewest), b.remainingOn(b.fewest)) },
+	)
 	var growing gains
 	for _, c := range order {
 		if room.take(c.job, c.gpuType, c.fewest) {

@@ -137,7 +137,8 @@ func TestAllOrders(t *testing.T) {
 func TestSRTFPlayed(t *testing.T) {
 	for seed := range uint64(60) {
 		jobs := trace(seed, 6, 10, 6, 1)
-		if got, want := total(play(t, jobs, machines(1, 1), scheduler.Policies{Order: order.SRTF{}})), best(jobs); got != want {
+		if got, want := total(play(t, jobs, machines(1, 1), scheduler.Policies{Order: order.SRTF{}})),
+			best(jobs); got != want {
 			t.Fatalf("%v: SRTF takes %v, the best schedule %v", jobs, got, want)
 		}
 	}
@@ -311,7 +312,8 @@ func TestDLASPlayed(t *testing.T) {
 	// s. Then 0, which started first, is first in the second queue: it runs from 9 s to 11.5 s, sinks
 	// again, and 2 has the rest of its 6 GPU-seconds in the second queue until 14.5 s. Last 0, with 15
 	// s to go.
-	for i, want := range []time.Duration{29500 * time.Millisecond, 4500 * time.Millisecond, 14500 * time.Millisecond, seconds(9)} {
+	for i, want := range []time.Duration{29500 * time.Millisecond, 4500 * time.Millisecond, 14500 * time.Millisecond,
+		seconds(9)} {
 		if got.Jobs[i].Finish != want {
 			t.Errorf("job %d ends at %v, expected %v", i, got.Jobs[i].Finish, want)
 		}
@@ -488,7 +490,10 @@ func TestTenantsAreLetInSideBySide(t *testing.T) {
 	if start := got.Jobs[30].Start; start != seconds(1) {
 		t.Errorf("b's job starts at %v", start)
 	}
-	if end := slices.MaxFunc(got.Jobs, func(a, b sim.JobResult) int { return cmp.Compare(a.Finish, b.Finish) }).Finish; end != seconds(
+	if end := slices.MaxFunc(got.Jobs, func(a, b sim.JobResult) int {
+		return cmp.Compare(a.Finish,
+			b.Finish)
+	}).Finish; end != seconds(
 		1500,
 	) {
 		t.Errorf("a's jobs, two at a time, end at %v", end)

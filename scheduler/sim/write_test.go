@@ -13,8 +13,9 @@ import (
 
 func TestSeconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0", 300 * time.Second: "300", 1500 * time.Millisecond: "1.5", time.Second + 1: "1.000000001", -1500 * time.Millisecond: "-1.5",
-		35424347198087: "35424.347198087", 10: "0.00000001",
+		0: "0", 300 * time.Second: "300", 1500 * time.Millisecond: "1.5", time.Second + 1: "1.000000001",
+		-1500 * time.Millisecond: "-1.5",
+		35424347198087:           "35424.347198087", 10: "0.00000001",
 	} {
 		if got := Seconds(d); got != want {
 			t.Errorf("%d ns are %q s, want %q", d, got, want)
@@ -54,7 +55,8 @@ func TestRecorder(t *testing.T) {
 	if err := got.JobsCSV(&text); err != nil {
 		t.Fatal(err)
 	}
-	if want := "job_id,submit_s,start_s,finish_s,preemptions,name\n3,0,0,8,1,\"a \"\"b\"\", c\"\n7,2,2,6,0,\n"; text.String() != want {
+	if want := "job_id,submit_s,start_s,finish_s,preemptions,name\n3,0,0,8,1,\"a \"\"b\"\", " +
+		"c\"\n7,2,2,6,0,\n"; text.String() != want {
 		t.Errorf("%q, want %q", text.String(), want)
 	}
 	// 1 GPU for 2 s, 2 for 4, 1 for 2: 12 of 16 GPU-seconds.

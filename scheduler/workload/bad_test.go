@@ -143,7 +143,8 @@ var badFiles = []bad{
 		`FILE:3: [1].user: got "number", want a string`,
 	},
 	{
-		"philly time", "", "[{\"jobid\": \"a\", \"submitted_time\": \"2017-10-07 01:11:30\",\n\"attempts\": [{\"start_time\": \"x\",\n\"end_time\": \"y\"}]}]",
+		"philly time", "", "[{\"jobid\": \"a\", \"submitted_time\": \"2017-10-07 01:11:30\",\n\"attempts\": " +
+			"[{\"start_time\": \"x\",\n\"end_time\": \"y\"}]}]",
 		`FILE:2: attempts[0].start_time: got "x", want ` + wantClock,
 	},
 	{
@@ -225,7 +226,8 @@ var badFiles = []bad{
 
 	{
 		"gavel without rates", "", "m\tc\ta\t1\t10\t0\t1\n",
-		"FILE: want a table of throughputs beside it, as Gavel's simulation_throughputs.json: the trace counts steps, not seconds",
+		"FILE: want a table of throughputs beside it, as Gavel's simulation_throughputs.json: the trace counts steps, " +
+			"not seconds",
 	},
 	{"gavel words", "gavel", "m\tc\ta\n", `FILE:1: got "m c a", want 7, 10 or 12 words between tabs; there are 3`},
 	{
@@ -245,7 +247,8 @@ var badFiles = []bad{
 		"pollux without lengths",
 		"",
 		"name,time,application,num_replicas,batch_size\na,1,b,1,1\n",
-		"FILE: want durations.csv beside it (application,num_replicas,batch_size,duration_s): the workload does not say how long a job is",
+		"FILE: want durations.csv beside it (application,num_replicas,batch_size,duration_s): the workload does not say " +
+			"how long a job is",
 	},
 	{
 		"pollux time",
@@ -320,18 +323,24 @@ func TestBadFiles(t *testing.T) {
 // TestBadNeighbours: what lies beside a trace may be wrong too, and is then named.
 func TestBadNeighbours(t *testing.T) {
 	for _, b := range []struct{ file, text, beside, content, want string }{
-		{"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", "{", "throughputs.json: want JSON, by kind of GPU and model; unexpected EOF"},
-		{"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", `{"v100": {"('m', 1)": {"null": -1}}}`, `throughputs.json: v100.('m', 1).null: got "-1", want steps a second`},
-		{"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", `{"v100": {}}`, `a.trace:1: model: got "m", want one that the table of throughputs has, as ('m', 1)`},
+		{"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", "{",
+			"throughputs.json: want JSON, by kind of GPU and model; unexpected EOF"},
+		{"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", `{"v100": {"('m', 1)": {"null": -1}}}`,
+			`throughputs.json: v100.('m', 1).null: got "-1", want steps a second`},
+		{"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", `{"v100": {}}`,
+			`a.trace:1: model: got "m", want one that the table of throughputs has, as ('m', 1)`},
 		{
-			"w.csv", "name,time,application,num_replicas,batch_size\na,1,b,1,1\n", "durations.csv", "application,num_replicas,batch_size,duration_s\nb,1,2,x\n",
+			"w.csv", "name,time,application,num_replicas,batch_size\na,1,b,1,1\n", "durations.csv",
+			"application,num_replicas,batch_size,duration_s\nb,1,2,x\n",
 			`durations.csv:2: duration_s: got "x", want ` + wantSeconds,
 		},
 		{
-			"w.csv", "name,time,application,num_replicas,batch_size\na,1,b,1,1\n", "durations.csv", "application,num_replicas,batch_size,duration_s\nb,1,2,5\n",
+			"w.csv", "name,time,application,num_replicas,batch_size\na,1,b,1,1\n", "durations.csv",
+			"application,num_replicas,batch_size,duration_s\nb,1,2,5\n",
 			`w.csv:2: application: got "b", want one that durations.csv has with num_replicas 1 and batch_size 1`,
 		},
-		{"p.csv", openb + "p,1,100,1,9,3\n", "openb_node_list_x.csv", "sn,gpu,model\nn,65,T4\n", `openb_node_list_x.csv:2: gpu: got "65", want a whole number from 0 to 64`},
+		{"p.csv", openb + "p,1,100,1,9,3\n", "openb_node_list_x.csv", "sn,gpu,model\nn,65,T4\n",
+			`openb_node_list_x.csv:2: gpu: got "65", want a whole number from 0 to 64`},
 	} {
 		dir := t.TempDir()
 		os.WriteFile(filepath.Join(dir, b.file), []byte(b.text), 0o644)

@@ -126,7 +126,11 @@ func csvShare(t *table, j *cluster.Job) error {
 	}
 	share, ok := decimal(t.raw("share"), 3)
 	if !ok || share < 1 || share > cluster.WholeGPU || share < cluster.WholeGPU && j.GPUs != 1 {
-		return t.badValue("share", string(t.raw("share")), "a part of a GPU from 0.001 to 1, and less than 1 only with one GPU")
+		return t.badValue(
+			"share",
+			string(t.raw("share")),
+			"a part of a GPU from 0.001 to 1, and less than 1 only with one GPU",
+		)
 	}
 	j.Share = int(share)
 	return nil

@@ -108,7 +108,8 @@ func (s *source) gavelRates() (rates map[string]float64, gpuType string, err err
 	if in == nil {
 		return nil, "", &Error{
 			File: s.file,
-			Want: "a table of throughputs in the same folder, as Gavel's simulation_throughputs.json: the trace counts steps, not seconds",
+			Want: "a table of throughputs in the same folder, as Gavel's simulation_throughputs.json: the trace counts " +
+				"steps, not seconds",
 		}
 	}
 	defer done()

@@ -76,7 +76,10 @@ func readPAI(s *source) (Trace, error) {
 		return Trace{}, err
 	}
 	if in == nil && ofJobs {
-		return Trace{}, &Error{File: s.file, Want: "pai_task_table.csv in the same folder, which says how many GPUs a job needs"}
+		return Trace{}, &Error{
+			File: s.file,
+			Want: "pai_task_table.csv in the same folder, which says how many GPUs a job needs",
+		}
 	}
 	if in != nil {
 		defer done()

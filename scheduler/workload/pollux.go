@@ -68,7 +68,8 @@ func (s *source) polluxLengths() (map[polluxRun]cluster.Job, error) {
 	if in == nil {
 		return nil, &Error{
 			File: s.file,
-			Want: "durations.csv in the same folder (application,num_replicas,batch_size,duration_s): the workload does not say how long a job is",
+			Want: "durations.csv in the same folder (application,num_replicas,batch_size,duration_s): the workload does not " +
+				"say how long a job is",
 		}
 	}
 	defer done()

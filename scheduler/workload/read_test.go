@@ -32,7 +32,8 @@ var samples = []struct {
 			{ID: 3, Submit: 500 * ms, Length: 60 * s, Estimate: 60 * s, GPUs: 1, Share: 250},
 			{
 				ID: 7, Name: `first, "quoted"`, Submit: 10*s + 1, Length: 35424347198088, Estimate: 1000 * s, GPUs: 2, Share: 1000,
-				MinGPUs: 1, MaxGPUs: 8, GPUType: "A100", GPUMemoryBytes: 79<<30 + 1<<29, User: "a/b", Priority: -3, Model: "resnet50",
+				MinGPUs: 1, MaxGPUs: 8, GPUType: "A100", GPUMemoryBytes: 79<<30 + 1<<29, User: "a/b", Priority: -3,
+				Model: "resnet50",
 			},
 		},
 	},
@@ -90,7 +91,8 @@ var samples = []struct {
 			{ID: 1, Name: "node-2", GPUs: 2, GPUType: "T4"},
 		},
 		notes: []string{
-			"1 jobs left out: they need no GPU", "1 jobs left out: they never ran", "1 jobs name several GPU models; here they run on any",
+			"1 jobs left out: they need no GPU", "1 jobs left out: they never ran",
+			"1 jobs name several GPU models; here they run on any",
 		},
 	},
 	{
@@ -262,7 +264,8 @@ func TestGreatestID(t *testing.T) {
 // TestOrderOfLines: the order of a file's lines decides nothing.
 func TestOrderOfLines(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, file := range []string{"csv/all.csv", "helios/cluster_log.csv", "alibaba2023/openb_pod_list_sample.csv", "pollux/philly.csv", "swf/sample.swf"} {
+	for _, file := range []string{"csv/all.csv", "helios/cluster_log.csv", "alibaba2023/openb_pod_list_sample.csv",
+		"pollux/philly.csv", "swf/sample.swf"} {
 		path := filepath.Join("testdata", file)
 		want, err := Read(path, Options{})
 		if err != nil {
@@ -284,7 +287,8 @@ func TestOrderOfLines(t *testing.T) {
 // TestDecimals compares with arbitrary precision.
 func TestDecimals(t *testing.T) {
 	texts := []string{
-		"0", "0.0", "00012", "1.", ".5", "35424.3471980879", "0.1", "0.0000000005", "0.00000000049", "1e3", "1.5E-3", "1e-10", "12e-9",
+		"0", "0.0", "00012", "1.", ".5", "35424.3471980879", "0.1", "0.0000000005", "0.00000000049", "1e3", "1.5E-3",
+		"1e-10", "12e-9",
 		"9223372035.9999999999", "123456789.123456789", "0e400", "1e-400", "100e-2",
 	}
 	random := rand.New(rand.NewPCG(3, 4))
@@ -304,7 +308,8 @@ func TestDecimals(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", ".", "-1", "+1", "1,5", "1.2.3", "NaN", "nan", "inf", "1e", "e5", "1e5000", "0x10", " 1", "9223372037", "1e30", strings.Repeat("9", 500),
+		"", ".", "-1", "+1", "1,5", "1.2.3", "NaN", "nan", "inf", "1e", "e5", "1e5000", "0x10", " 1", "9223372037", "1e30",
+		strings.Repeat("9", 500),
 	} {
 		if got, ok := seconds([]byte(text)); ok {
 			t.Errorf("%q was taken for %v", text, got)

@@ -25,8 +25,9 @@ const (
 )
 
 var swfNames = [swfFields]string{
-	"job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time", "used memory", "requested processors",
-	"requested time", "requested memory", "status", "user", "group", "executable", "queue", "partition", "preceding job", "think time",
+	"job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time",
+	"used memory", "requested processors", "requested time", "requested memory", "status", "user", "group",
+	"executable", "queue", "partition", "preceding job", "think time",
 }
 
 // guessSWF recognizes comments with a semicolon, or 18 numbers.

@@ -23,7 +23,8 @@ type UnsplittableError struct {
 
 func (e *UnsplittableError) Error() string {
 	return fmt.Sprintf(
-		"%d microbatches cannot be split over %v equal pipelines with at least one for each; the nearest number that can is %d",
+		"%d microbatches cannot be split over %v equal pipelines with at least one for each; the nearest number that can "+
+			"is %d",
 		e.Microbatches,
 		e.Counts,
 		e.Nearest,

@@ -4,7 +4,7 @@ package instance
 // function that is at least the capacities. The sum of a concave function over pipelines is largest
 // if they are equal, so one number bounds every combination.
 type hull struct {
-	sizes []int // its corners
+	sizes []int // of its corners
 	caps  []int
 }
 

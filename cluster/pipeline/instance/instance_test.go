@@ -33,7 +33,8 @@ func TestPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := bruteSlowest([]Share{{pipeline.Line{Each: 61}, 4}, {pipeline.Line{Each: 48}, 1}, {pipeline.Line{Each: 38}, 1}}, 4096); slowest != want {
+	if want := bruteSlowest([]Share{{pipeline.Line{Each: 61}, 4}, {pipeline.Line{Each: 48}, 1},
+		{pipeline.Line{Each: 38}, 1}}, 4096); slowest != want {
 		t.Errorf("slowest %d, by enumeration %d", slowest, want)
 	}
 }
@@ -228,8 +229,9 @@ func BenchmarkThousandNodes(b *testing.B) {
 	}{{"small", 1, 4096}, {"four", 4, 4096}, {"seven", 7, 8191}, {"ten", 10, 16384}} {
 		b.Run(each.name, func(b *testing.B) {
 			p := &Problem{
-				Smallest: each.smallest, Lines: lines(each.smallest, 96), Nodes: 1000, Pipelines: 3, Microbatches: each.microbatches,
-				AllReduce: func(pipelines int) int64 { return 1_000_000 * int64(math.Log2(float64(pipelines))) },
+				Smallest: each.smallest, Lines: lines(each.smallest, 96), Nodes: 1000, Pipelines: 3,
+				Microbatches: each.microbatches,
+				AllReduce:    func(pipelines int) int64 { return 1_000_000 * int64(math.Log2(float64(pipelines))) },
 			}
 			for b.Loop() {
 				c := p.Solve()

@@ -109,7 +109,8 @@ func cheapest(costs [][]int64, columns int) []int {
 				if done[column] {
 					continue
 				}
-				if reduced := costs[current-1][column-1] - rowPotential[current] - columnPotential[column]; reduced < least[column] {
+				reduced := costs[current-1][column-1] - rowPotential[current] - columnPotential[column]
+				if reduced < least[column] {
 					least[column], from[column] = reduced, at
 				}
 				if least[column] < delta {

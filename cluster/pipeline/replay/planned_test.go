@@ -73,7 +73,8 @@ func TestOneDeath(t *testing.T) {
 	p := plan(t, 8, 1)
 	out := outcome(t, p, costs, down(time.Minute+time.Millisecond, 3), up(time.Hour, 3))
 	inFlight := (time.Minute + time.Millisecond) % time.Duration(p.IterationTime())
-	if out.Replans != 1 || out.Spent.Detecting != time.Second || out.Spent.Pausing != 2*time.Second || out.Spent.InFlight != inFlight ||
+	if out.Replans != 1 || out.Spent.Detecting != time.Second || out.Spent.Pausing != 2*time.Second ||
+		out.Spent.InFlight != inFlight ||
 		out.Bytes == 0 ||
 		out.Spent.Copying < time.Second ||
 		out.Restarts != 0 {

@@ -88,7 +88,12 @@ func ParseLaw(text string) (Law, error) {
 			break
 		}
 		if err != nil || d <= 0 || d > 10*365*24*time.Hour {
-			return Law{}, fmt.Errorf("law of lengths %q: %q is not a time from 1ns to 87600h; the laws are %s", text, part, wantLaw)
+			return Law{}, fmt.Errorf(
+				"law of lengths %q: %q is not a time from 1ns to 87600h; the laws are %s",
+				text,
+				part,
+				wantLaw,
+			)
 		}
 		times = append(times, d)
 	}
