@@ -141,8 +141,8 @@ func (f *Free) replace(node cluster.Node) {
 }
 
 func (f *Free) rackNumber(name string) int32 {
-	rack, known := f.racks[name]
-	if !known {
+	rack, ok := f.racks[name]
+	if !ok {
 		rack = int32(len(f.racks))
 		f.racks[name] = rack
 	}

@@ -11,8 +11,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// garbage is every policy at once, and answers whatever comes to its mind. What it must not do is
-// change what it is shown.
+// garbage is every policy at once, with random answers. It must not change what it is shown.
 type garbage struct {
 	r     *rand.Rand
 	books int
@@ -133,7 +132,7 @@ func (g grouping) RankGroup(View, string, Amount) Rank {
 	return Rank{Tier: g.r.IntN(3), Value: g.number()}
 }
 
-// policies puts an engine together that believes in garbage here and there.
+// policies returns Policies with garbage in some places.
 func (g *garbage) policies() Policies {
 	p := Policies{
 		Order:   byNothing{},
@@ -167,7 +166,7 @@ func (g *garbage) policies() Policies {
 	return p
 }
 
-// history makes up what happens: mostly what could.
+// history returns random events, most of them possible.
 func (g *garbage) history(e *Engine, next *cluster.JobID) []Event {
 	var events []Event
 	for range g.r.IntN(4) {
@@ -207,8 +206,7 @@ func (g *garbage) job(id cluster.JobID, now time.Duration) *cluster.Job {
 	return j
 }
 
-// FuzzPolicies lets policies answer garbage to whatever happens, and works the state out anew after
-// each step.
+// FuzzPolicies lets policies answer garbage to random events, and audits the state after each step.
 func FuzzPolicies(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint8(60))
@@ -242,7 +240,7 @@ func FuzzPolicies(f *testing.F) {
 	})
 }
 
-// explained fails where an error is not one of those that a caller can expect.
+// explained fails for errors of types that a caller does not expect.
 func explained(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {
@@ -265,8 +263,8 @@ func running(e *Engine) map[cluster.JobID]int {
 	return runs
 }
 
-// follows fails where an executor that does what a plan says does not have running what the engine
-// thinks is running.
+// follows fails if an executor that follows the plan would not run the jobs that the engine
+// considers running.
 func follows(t testing.TB, e *Engine, runs map[cluster.JobID]int, p Plan) {
 	t.Helper()
 	for _, stop := range p.Stops {

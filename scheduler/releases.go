@@ -32,7 +32,7 @@ func (f *Free) expect(j *Job) {
 	if a.runs == nil {
 		a.runs, a.sharers = map[cluster.JobID]expectedRun{}, map[cluster.GPU][]expectedRun{}
 	}
-	if b, known := a.runs[j.facts.ID]; known {
+	if b, ok := a.runs[j.facts.ID]; ok {
 		a.deviations++
 		f.record(b, false)
 	}
@@ -43,8 +43,8 @@ func (f *Free) expect(j *Job) {
 
 // forget removes a job that no longer runs.
 func (f *Free) forget(j *Job, now time.Duration) {
-	b, known := f.expected.runs[j.facts.ID]
-	if !known {
+	b, ok := f.expected.runs[j.facts.ID]
+	if !ok {
 		return
 	}
 	if b.due != now {

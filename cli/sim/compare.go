@@ -74,10 +74,10 @@ func compareVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []stri
 }
 
 // check returns an error for settings that are invalid for any jobs.
-func (g *grid) check(said map[string]bool, out *output) error {
-	made := g.base.Jobs == ""
-	all := flagContext{settings: &g.base, orders: g.orders, placements: g.placements, random: made}
-	if err := all.check(said); err != nil {
+func (g *grid) check(given map[string]bool, out *output) error {
+	generated := g.base.Jobs == ""
+	all := flagContext{settings: &g.base, orders: g.orders, placements: g.placements, random: generated}
+	if err := all.check(given); err != nil {
 		return err
 	}
 	if g.workers < 0 {
@@ -87,16 +87,16 @@ func (g *grid) check(said map[string]bool, out *output) error {
 		out.rules(),
 		rule{
 			"generate count jobs-per-hour lengths sizes types model-mix tenants",
-			!made,
+			!generated,
 			"with --jobs",
 			"the jobs come from the file; without it, they are generated",
 		},
-		rule{"format beside", made, "without --jobs", "it describes a file of jobs, and these are generated"},
+		rule{"format beside", generated, "without --jobs", "it describes a file of jobs, and these are generated"},
 	)
-	if made {
+	if generated {
 		rules = append(rules, g.generate.rules("generate")...)
 	}
-	return checkUnused(said, rules...)
+	return checkUnused(given, rules...)
 }
 
 // list registers a flag with a list of names.
@@ -301,9 +301,9 @@ func (g *grid) run(ctx context.Context, progress progress) error {
 	for i := range g.cells {
 		total += len(g.cells[i].input.jobs)
 	}
-	var crew sync.WaitGroup
+	var wg sync.WaitGroup
 	for range min(workers, len(g.cells)) {
-		crew.Go(func() {
+		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(g.cells) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				c, before := &g.cells[i], 0
 				c.result, c.err = c.settings.simulate(ctx, c.input, func(ended, _ int, now time.Duration) {
@@ -317,7 +317,7 @@ func (g *grid) run(ctx context.Context, progress progress) error {
 			}
 		})
 	}
-	crew.Wait()
+	wg.Wait()
 	for i := range g.cells {
 		if g.cells[i].err != nil {
 			return fmt.Errorf("%s: %w", g.cells[i].name(), g.cells[i].err)

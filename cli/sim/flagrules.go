@@ -24,16 +24,16 @@ type rule struct {
 
 // setFlags returns the names of the flags that the command line has.
 func setFlags(flags *flag.FlagSet) map[string]bool {
-	said := map[string]bool{}
-	flags.Visit(func(f *flag.Flag) { said[f.Name] = true })
-	return said
+	given := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	return given
 }
 
 // checkUnused returns an error for the first flag that is set and has no effect.
-func checkUnused(said map[string]bool, rules ...rule) error {
+func checkUnused(given map[string]bool, rules ...rule) error {
 	for _, r := range rules {
 		for name := range strings.FieldsSeq(r.flags) {
-			if r.noEffect && said[name] {
+			if r.noEffect && given[name] {
 				return &verb.UsageError{Text: fmt.Sprintf("--%s has no effect %s: %s", name, r.where, r.why)}
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// FuzzNodes reads whatever claims to be a cluster, or what happened to one: an answer makes sense
-// or there is an error.
+// FuzzNodes reads arbitrary input as a cluster or as node events: the result is valid, or there is
+// an error.
 func FuzzNodes(f *testing.F) {
 	f.Add("name,gpus,gpu_type,memory_gib,rack,count\nbig,8,H100,80,r1,2\n")
 	f.Add("gpus\n65\n")

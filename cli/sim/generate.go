@@ -90,19 +90,19 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 	)
 	out := flags.String("out", "", "write to `FILE` instead of standard output")
 	return func(_ context.Context, to verb.Streams, _ []string) error {
-		said := setFlags(flags)
-		if said["load"] == said["jobs-per-hour"] {
+		given := setFlags(flags)
+		if given["load"] == given["jobs-per-hour"] {
 			return &verb.UsageError{
 				Text: "set the rate of arrivals: --load X with --nodes N --gpus-per-node G, or --jobs-per-hour N",
 			}
 		}
 		rated := rule{
 			"nodes gpus-per-node",
-			said["jobs-per-hour"],
+			given["jobs-per-hour"],
 			"with --jobs-per-hour",
 			"it describes the cluster that a load refers to; leave it out, or set --load",
 		}
-		if err := checkUnused(said, append(m.rules("kind"), rated)...); err != nil {
+		if err := checkUnused(given, append(m.rules("kind"), rated)...); err != nil {
 			return err
 		}
 		gpus := 0

@@ -32,18 +32,18 @@ type machines struct {
 
 // cluster returns the nodes; nil if no flag is set.
 func (m *machines) cluster() ([]cluster.Node, error) {
-	said := 0
+	ways := 0
 	for _, each := range []bool{m.Nodes != 0 || m.GPUsPerNode != 0, m.GPUTypes != "", m.NodesFile != ""} {
 		if each {
-			said++
+			ways++
 		}
 	}
 	switch {
-	case said > 1:
+	case ways > 1:
 		return nil, &verb.UsageError{
 			Text: "describe the cluster in one way: --nodes N --gpus-per-node G, or --gpu-types LIST, or --nodes-file FILE",
 		}
-	case said == 0:
+	case ways == 0:
 		return nil, nil
 	case m.GPUTypes != "":
 		return m.parseGPUTypes()

@@ -260,7 +260,7 @@ func (s *settings) faultFlags(flags *flag.FlagSet) {
 }
 
 // check returns an error for settings that are invalid for any jobs.
-func (g *flagContext) check(said map[string]bool) error {
+func (g *flagContext) check(given map[string]bool) error {
 	s := g.settings
 	if s.Profile != native && !slices.Contains(compat.Names(), s.Profile) {
 		return &verb.UsageError{
@@ -301,7 +301,7 @@ func (g *flagContext) check(said map[string]bool) error {
 	if slices.ContainsFunc(g.orders, func(name string) bool { return !slices.Contains(known, name) }) {
 		return nil // reported elsewhere, with the available names
 	}
-	return checkUnused(said, g.rules()...)
+	return checkUnused(given, g.rules()...)
 }
 
 // minInterval is the least repetition time. Less is probably a mistake: simulating a day of it

@@ -36,7 +36,8 @@ func file(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// TestMistakes names what is wrong, what is allowed, and leaves nothing behind.
+// TestMistakes checks that errors name what is wrong and what is allowed, and that no files are
+// left.
 func TestMistakes(t *testing.T) {
 	dir := t.TempDir()
 	good := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
@@ -89,7 +90,7 @@ func TestMistakes(t *testing.T) {
 		{"admission of the synthesizer", "", []string{"--order", "synthesizer", "--admission", "load:1"}, true,
 			[]string{"--admission"}},
 		{"beside what is whole", "", []string{"--beside", good}, false,
-			[]string{"jobs.csv", "read as csv", "decide nothing"}},
+			[]string{"jobs.csv", "read as csv", "no effect"}},
 		{"format", "", []string{"--format", "frob"}, true, []string{`"frob"`, "philly"}},
 		{"tier of nothing", "", []string{"--tier", "ram"}, true, []string{"--tier", "--cost"}},
 		{"choice of a profile", "", []string{"--profile", "blox", "--choose-every", "5"}, true, []string{"--choose-every"}},
@@ -138,9 +139,9 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestIdleFlags refuses flags that would decide nothing with the others, and says where that is so;
-// beside each stands what makes it decide.
-func TestIdleFlags(t *testing.T) {
+// TestFlagsWithoutEffect checks that a flag without effect is an error that names the setting; beside each
+// is a setting in which it has an effect.
+func TestFlagsWithoutEffect(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
 	cost := file(t, dir, "cost.csv", "tier,save_s,load_s\nram,1,2\n")
@@ -186,7 +187,7 @@ func TestIdleFlags(t *testing.T) {
 			run + " --profile blox --placement first-free --backfill none"},
 	} {
 		_, err := say(context.Background(), strings.Fields(test.idle)...)
-		if !errors.Is(err, verb.ErrUsage) || !strings.Contains(err.Error(), "--"+test.flag+" decides nothing ") ||
+		if !errors.Is(err, verb.ErrUsage) || !strings.Contains(err.Error(), "--"+test.flag+" has no effect ") ||
 			!strings.Contains(err.Error(), test.where) {
 			t.Errorf("%s: %v, want --%s and %s", test.idle, err, test.flag, test.where)
 		}
@@ -199,8 +200,8 @@ func TestIdleFlags(t *testing.T) {
 	}
 }
 
-// TestInterrupted cuts a simulation and a comparison off: what there is by then is whole, and
-// marked.
+// TestInterrupted interrupts a simulation and a comparison: the results so far are complete and
+// marked partial.
 func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
@@ -245,8 +246,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestInterruptedTooLate cuts off when all jobs have ended and what remains is to write: the result
-// is whole, and nobody is told otherwise.
+// TestInterruptedTooLate interrupts after all jobs have ended, while results are written: the
+// result is complete and not marked partial.
 func TestInterruptedTooLate(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
@@ -275,8 +276,8 @@ func TestInterruptedTooLate(t *testing.T) {
 	}
 }
 
-// lateContext ends after somebody has looked at it so many times. (The simulations of a comparison
-// look at one of their own.)
+// lateContext ends after Err has been called a number of times. (The simulations of a comparison
+// have contexts of their own.)
 type lateContext struct {
 	context.Context
 	looks int
@@ -289,9 +290,9 @@ func (c *lateContext) Err() error {
 	return nil
 }
 
-// TestTurns lets jobs that load for longer than a round or a lease get on: whoever has its GPUs
-// works for a while before it makes room.
-func TestTurns(t *testing.T) {
+// TestQuantaWithLoading checks that jobs that load for longer than a round or a lease make progress: a started
+// job works for a while before it is preempted.
+func TestQuantaWithLoading(t *testing.T) {
 	dir := t.TempDir()
 	text := "job_id,submit_s,duration_s,num_gpus,model\n"
 	for i := range 24 {
@@ -324,10 +325,10 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestGroupsTakeNoTurnsForEver has users whose jobs leave GPUs over when they are stopped: others
-// of the one who takes fill these, and it would be the turn of those who were stopped again, at one
-// moment without end.
-func TestGroupsTakeNoTurnsForEver(t *testing.T) {
+// TestGroupsDoNotCycle has users whose preempted jobs leave more GPUs than needed. Other
+// jobs of the preempting user fill these, and the preempted users could preempt in turn, without
+// end at one time.
+func TestGroupsDoNotCycle(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"shares.csv": "0,0,41,3,o/b,1\n1,3,45,2,o/a,1\n2,0,26,1,o/b,0.5\n3,2,27,4,c,1\n4,5,21,2,o/b,1\n",
@@ -342,8 +343,7 @@ func TestGroupsTakeNoTurnsForEver(t *testing.T) {
 	}
 }
 
-// TestBar counts simulated time where it is known when the simulation ends, and jobs where that
-// depends on them.
+// TestBar checks that progress counts simulated time if the end is known, and jobs otherwise.
 func TestBar(t *testing.T) {
 	jobs := []cluster.Job{{Submit: 100 * time.Second}, {Submit: 50 * time.Second}}
 	for until, want := range map[time.Duration]string{
@@ -359,8 +359,8 @@ func TestBar(t *testing.T) {
 	}
 }
 
-// TestShortAge bounds how often jobs stop each other that all have waited too long: once a minute
-// at most, and not while they load.
+// TestShortAge bounds how often jobs that have all waited too long preempt each other: at most once
+// a minute, and not while they load.
 func TestShortAge(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,600,1\n1,0,660,1\n")
@@ -382,7 +382,7 @@ func TestShortAge(t *testing.T) {
 	}
 }
 
-// TestCapsOfAllocations holds users to their caps under orders that do not know of any.
+// TestCapsOfAllocations checks that elastic policies and others respect users' caps.
 func TestCapsOfAllocations(t *testing.T) {
 	text := "job_id,submit_s,duration_s,num_gpus,user\n"
 	for i := range 12 {
@@ -411,8 +411,8 @@ func TestCapsOfAllocations(t *testing.T) {
 	}
 }
 
-// TestElasticUnderCaps runs an elastic job that asks for more than its owner may ever hold on what
-// he may: half of the GPUs, for twice as long. Whoever would wait for it is told that time.
+// TestElasticUnderCaps runs an elastic job that asks for more than its owner's cap on the cap: half
+// of the GPUs, for twice as long. Jobs that wait for it get a reservation at that time.
 func TestElasticUnderCaps(t *testing.T) {
 	dir := t.TempDir()
 	top := "job_id,submit_s,duration_s,num_gpus,user,min_gpus,max_gpus\n"
@@ -438,7 +438,7 @@ func TestElasticUnderCaps(t *testing.T) {
 	}
 }
 
-// TestGenerateElsewhere writes through what is no file, and does not put one in its place.
+// TestGenerateElsewhere writes to a path that is not a regular file, and does not replace it.
 func TestGenerateElsewhere(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "null")
 	if err := os.Symlink(os.DevNull, link); err != nil {
@@ -452,7 +452,7 @@ func TestGenerateElsewhere(t *testing.T) {
 	}
 }
 
-// TestTwice refuses what would be one set of files under one name.
+// TestTwice checks that equal names in a list are an error: their files would overwrite each other.
 func TestTwice(t *testing.T) {
 	jobs := file(t, t.TempDir(), "jobs.csv", header+"0,0,10,1\n1,10,10,1\n")
 	for _, flags := range [][]string{{"--order", "fifo,srtf,fifo"}, {"--placement", "best-fit,best-fit"},
@@ -470,7 +470,7 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// TestLoads stretches a trace to a load: 20 GPU-seconds in 10 s on 2 GPUs are all of it.
+// TestLoads scales a trace to a load: 20 GPU-seconds in 10 s on 2 GPUs are a load of 1.
 func TestLoads(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,10,1\n1,10,10,1\n")
@@ -544,7 +544,8 @@ func TestParseSeconds(t *testing.T) {
 	}
 }
 
-// TestNamesOfNodes refuses two nodes of one name, also where a count or no name at all made it.
+// TestNamesOfNodes checks that two nodes of one name are an error, also if a count or a default
+// made the name.
 func TestNamesOfNodes(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{
@@ -558,7 +559,7 @@ func TestNamesOfNodes(t *testing.T) {
 	}
 }
 
-// TestClusters reads clusters of several kinds.
+// TestClusters reads clusters of several node classes.
 func TestClusters(t *testing.T) {
 	dir := t.TempDir()
 	both := machines{

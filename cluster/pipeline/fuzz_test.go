@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzProfile: whatever is taken for a profile can be planned with, and is the same when it is
-// written and read again.
+// FuzzProfile checks that any accepted profile can be planned with, and is unchanged after it is
+// written and read.
 func FuzzProfile(f *testing.F) {
 	f.Add(
 		[]byte(
@@ -31,12 +31,12 @@ func FuzzProfile(f *testing.F) {
 		}
 		again, err := NewProfile(p.Layers)
 		if err != nil || again.Hash() != p.Hash() {
-			t.Fatalf("made again: %v", err)
+			t.Fatalf("NewProfile with the same layers: %v", err)
 		}
 	})
 }
 
-// FuzzPlan: a plan's file is believed only as far as it can be checked.
+// FuzzPlan checks that a plan's file is fully validated.
 func FuzzPlan(f *testing.F) {
 	f.Add(
 		[]byte(
@@ -57,8 +57,8 @@ func FuzzPlan(f *testing.F) {
 	})
 }
 
-// TestBytesAsProgramsWriteThem: 1e9 and 1000000000.0 are numbers of bytes.
-func TestBytesAsProgramsWriteThem(t *testing.T) {
+// TestByteNumbers: 1e9 and 1000000000.0 are numbers of bytes.
+func TestByteNumbers(t *testing.T) {
 	p, err := ReadProfile(
 		bytes.NewReader(
 			[]byte(`{"layers":[{"forward_ms":1,"backward_ms":1,"state_bytes":1e9,"activation_bytes":33554432.0}]}`),
@@ -88,7 +88,7 @@ func TestParseMilliseconds(t *testing.T) {
 	}
 	for _, text := range []string{"", "x", "1/3", "inf", "NaN", "1e99", "0x10", "1e41", "1_000", "--1"} {
 		if got, err := ParseMilliseconds(text); err == nil {
-			t.Errorf("%q is taken for %v", text, got)
+			t.Errorf("%q parsed as %v", text, got)
 		}
 	}
 	for ns, want := range map[int64]string{0: "0", 1: "0.000001", 1_500_000: "1.5", -2_000_001: "-2.000001"} {

@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
-// inside admits held jobs, first come first, as the engine asks for it, and answers who got in.
+// inside admits held jobs in order of arrival, as the engine does, and returns which ones were
+// admitted.
 func inside(policy scheduler.Admitter, gpus int, already []int, asks ...cluster.Job) (in []int) {
 	var jobs []schedulertest.Job
 	for i, n := range already {
@@ -49,11 +50,11 @@ func TestAdmission(t *testing.T) {
 		want    []int
 	}{
 		{"all", []int{100}, []cluster.Job{ask("", 50), ask("", 1)}, []int{0, 1}},
-		// 12 is the limit: the job that exceeds it gets in, the next one does not, however small.
+		// The limit is 12: the job that exceeds it is admitted, the next one is not, however small.
 		{"load:1.2", []int{8}, []cluster.Job{ask("", 4), ask("", 7), ask("", 1)}, []int{0, 1}},
 		{"load:1.2", []int{12}, []cluster.Job{ask("", 1), ask("", 1)}, []int{0}},
 		{"load:1.2", []int{13}, []cluster.Job{ask("", 1)}, nil},
-		// Half of ten GPUs for each: b's jobs do not wait for a's, and within a nobody overtakes.
+		// Half of ten GPUs for each: b's jobs do not wait for a's, and within a no job overtakes.
 		{"quota:0.5", nil, []cluster.Job{ask("a", 3), ask("a", 3), ask("b", 5), ask("a", 1), ask("b", 1)}, []int{0, 2}},
 		{"quota:0.5", nil, []cluster.Job{ask("a", 8), ask("a", 1), ask("b", 8)}, []int{0, 2}},
 		{"quota:0.5", []int{4}, []cluster.Job{ask("", 1), ask("", 1)}, []int{0}},
@@ -63,7 +64,7 @@ func TestAdmission(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := inside(policy, 10, c.already, c.asks...); !slices.Equal(got, c.want) {
-			t.Errorf("%s with %v inside lets %v of %v in, expected %v", c.name, c.already, got, c.asks, c.want)
+			t.Errorf("%s with %v admitted: admits %v of %v, want %v", c.name, c.already, got, c.asks, c.want)
 		}
 	}
 }

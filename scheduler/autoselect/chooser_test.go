@@ -19,7 +19,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/victims"
 )
 
-// price is what a stop and a start take.
+// price is the cost of a preemption.
 type price struct{ save, load time.Duration }
 
 func (p price) Save(*scheduler.Job) time.Duration                    { return p.save }
@@ -45,7 +45,7 @@ func machines(n, gpus int) []cluster.Node {
 	return nodes
 }
 
-// played is what became of some jobs.
+// played is the result of a simulation.
 type played struct {
 	ends  map[cluster.JobID]time.Duration
 	stops int
@@ -59,7 +59,7 @@ func (p *played) mean(jobs []cluster.Job) float64 {
 	return sum / float64(len(jobs))
 }
 
-// play runs jobs, sorted by submission, whose estimates are right.
+// play runs jobs, sorted by submission, with exact estimates.
 func play(t *testing.T, nodes []cluster.Node, p scheduler.Policies, jobs []cluster.Job) *played {
 	t.Helper()
 	e, err := scheduler.New(nodes, p)
@@ -93,7 +93,7 @@ func job(id cluster.JobID, submit, length time.Duration, gpus int) cluster.Job {
 	return cluster.Job{ID: id, Submit: submit, Length: length, Estimate: length, GPUs: gpus}
 }
 
-// mix are jobs of many lengths, more than 8 GPUs hold at once.
+// mix is jobs of many lengths, more than fit on 8 GPUs at once.
 func mix(seed uint64, n int) []cluster.Job {
 	random := rand.New(rand.NewPCG(seed, 9))
 	var jobs []cluster.Job
@@ -131,7 +131,7 @@ func chosen(t *testing.T, base func() scheduler.Policies, o Options, of ...Candi
 	return c
 }
 
-// fixed is a candidate by itself, with the queue walked as it is for a Chooser.
+// fixed returns a candidate's policies without a Chooser, with the same walk.
 func fixed(base func() scheduler.Policies, walk scheduler.Walk, c Candidate) scheduler.Policies {
 	p := base()
 	p.Order, p.Admit, p.Walk = c.Order, c.Admit, walk
@@ -156,8 +156,7 @@ func TestOneCandidateIsTheFixedPolicy(t *testing.T) {
 	}
 }
 
-// Two candidates that are the same: comparing them must change nothing, so looking ahead leaves no
-// trace.
+// TestLookingAheadLeavesNoTrace has two equal candidates: comparing them must change nothing.
 func TestLookingAheadLeavesNoTrace(t *testing.T) {
 	for seed := range uint64(5) {
 		two := append(candidates(t, "srtf"), Candidate{Name: "again", Order: order.SRTF{}})
@@ -180,8 +179,8 @@ func TestLookingAheadLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// What a fork plays is what the engine does itself when nothing else arrives. (Not for orders whose
-// ranks hold for a time of their own, as those of themis do: a fork asks for all ranks at once.)
+// TestForkGoesOnLikeTheEngine: a fork without arrivals behaves like the engine. (Not under orders
+// whose ranks hold for a fixed time, as themis: a fork asks for all ranks at once.)
 func TestForkGoesOnLikeTheEngine(t *testing.T) {
 	for _, name := range []string{"fifo", "sjf", "srtf", "las", "las2d", "dlas", "dlas-gpu", "drf", "quota"} {
 		for seed := range uint64(4) {
@@ -231,7 +230,7 @@ func due2(e *scheduler.Engine, at time.Duration) []scheduler.Event {
 	return due(e, at, func(*scheduler.Job, time.Duration) {})
 }
 
-func TestForkOfAMoment(t *testing.T) {
+func TestForkOfAView(t *testing.T) {
 	made := func(id cluster.JobID, phase scheduler.Phase, estimate, done time.Duration) schedulertest.Job {
 		return schedulertest.Job{Job: job(id, 0, estimate, 1), Phase: phase, Done: done, Since: time.Hour}
 	}
@@ -250,7 +249,7 @@ func TestForkOfAMoment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An hour to go, an hour, and the overdue one a tenth of the two hours that it has done.
+	// One hour remains, one hour, and for the overdue job a tenth of its two hours.
 	if sum, n, _ := drain(e, 100, math.Inf(1)); n != 3 ||
 		time.Duration(
 			sum*float64(time.Second),
@@ -261,8 +260,8 @@ func TestForkOfAMoment(t *testing.T) {
 	}
 }
 
-// TestForkOfRunningAndWaitingJobs: those that run when the fork is made were never in its queue,
-// and run beside those that were.
+// TestForkOfRunningAndWaitingJobs: jobs that run when the fork is made were never in its queue, and
+// run beside those that were.
 func TestForkOfRunningAndWaitingJobs(t *testing.T) {
 	var jobs []schedulertest.Job
 	for i := range int32(16) {
@@ -305,7 +304,7 @@ func TestTheClearlyBestIsChosen(t *testing.T) {
 		taken string
 	}{
 		{"one long job before many short ones", short, []string{"fifo", "srtf"}, 0, "srtf"},
-		{"nobody's length is known, short ones behind a long one", short, []string{"fifo", "las"}, 0, "las"},
+		{"unknown lengths, short jobs behind a long one", short, []string{"fifo", "las"}, 0, "las"},
 		{"equal jobs, of which sharing helps none", equal, []string{"las", "fifo"}, time.Minute, "fifo"},
 	} {
 		chooser := chosen(
@@ -324,7 +323,7 @@ func TestTheClearlyBestIsChosen(t *testing.T) {
 	}
 }
 
-// A looser admission is better where more fits.
+// TestAdmissionIsChosen: a looser admission policy is better if more fits.
 func TestAdmissionIsChosen(t *testing.T) {
 	jobs := []cluster.Job{}
 	for id := range cluster.JobID(16) {
@@ -366,8 +365,8 @@ func TestMarginKeepsWhatIsInForce(t *testing.T) {
 	}
 }
 
-// Over whole runs, with arrivals that nobody can see coming, it is never worse than the worst of
-// its candidates, and mostly about as good as the best.
+// TestNeverWorseThanTheWorst checks that over whole runs, with unknown arrivals, it is never worse
+// than the worst of its candidates, and usually about as good as the best.
 func TestNeverWorseThanTheWorst(t *testing.T) {
 	names := []string{"fifo", "srtf", "las2d"}
 	b := base(20*time.Second, 5*time.Minute)
@@ -407,7 +406,7 @@ func TestTheSameEveryTime(t *testing.T) {
 
 type elasticOne struct{ scheduler.Allocator }
 
-func TestWhatCannotBeMixed(t *testing.T) {
+func TestIncompatibleCandidates(t *testing.T) {
 	fifo := Candidate{Name: "fifo", Order: order.FIFO{}}
 	for what, c := range map[string]struct {
 		of    []Candidate
@@ -431,9 +430,8 @@ func TestWhatCannotBeMixed(t *testing.T) {
 	}
 }
 
-// TestNobodyWaits: where all jobs run, what a fork would come to is known without one, to the last
-// bit.
-func TestNobodyWaits(t *testing.T) {
+// TestShortcutEqualsFork: if all jobs run, the shortcut gives exactly the result of a fork.
+func TestShortcutEqualsFork(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 11))
 		policies := base(3*time.Second, time.Minute)()
@@ -470,16 +468,16 @@ func TestNobodyWaits(t *testing.T) {
 	}
 }
 
-// slow is that every job is slower than it asks for.
+// slow makes every job slower.
 type slow struct{}
 
 func (slow) Speed(j *scheduler.Job, _ cluster.Placement, _ []cluster.Node) float64 {
 	return 1 / float64(j.ID()+1)
 }
 
-// TestLosersEndEarly: not playing a candidate to the end that cannot win any more changes no
-// choice, and saves steps.
-func TestLosersEndEarly(t *testing.T) {
+// TestLosersAreCutShort: stopping a losing candidate's simulation early changes no choice, and saves
+// steps.
+func TestLosersAreCutShort(t *testing.T) {
 	saved := 0
 	for seed := range uint64(12) {
 		jobs, nodes := mix(seed, 60), machines(2, 4)
@@ -516,6 +514,6 @@ func TestLosersEndEarly(t *testing.T) {
 		}
 	}
 	if saved <= 0 {
-		t.Error("no candidate ended early: this shows nothing")
+		t.Error("no candidate ended early: the test shows nothing")
 	}
 }

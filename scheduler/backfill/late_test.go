@@ -13,10 +13,10 @@ import (
 	"github.com/phos-gpu/phos/scheduler/place"
 )
 
-// TestPromisesPutOffAreTheSame plays one workload with promises made at once and one with promises
-// made when somebody asks, whatever goes wrong with jobs and nodes: the same jobs start at the same
-// times, and what the others are promised is the same.
-func TestPromisesPutOffAreTheSame(t *testing.T) {
+// TestDeferredReservationsAreTheSame plays one workload with immediate and with deferred reservations,
+// with failures of jobs and nodes: the same jobs start at the same times, and the reservations are
+// the same.
+func TestDeferredReservationsAreTheSame(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		placer func() scheduler.Placer
@@ -74,7 +74,7 @@ func oneType(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	return oneKind(4, 4), workload(r, n, 16, "right")
 }
 
-// skewed are jobs of which some wait for GPUs that lie together.
+// skewed is jobs of which some wait for GPUs that are close to each other.
 func skewed(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	nodes, jobs := oneType(r, n)
 	for i := range jobs {
@@ -85,7 +85,7 @@ func skewed(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	return nodes, jobs
 }
 
-// wrongly makes estimates right, too long, or wrong both ways.
+// wrongly makes estimates exact, too long, or wrong in both directions.
 func wrongly(r *rand.Rand, jobs []cluster.Job, how int) []cluster.Job {
 	for i := range jobs {
 		switch how {
@@ -98,19 +98,19 @@ func wrongly(r *rand.Rand, jobs []cluster.Job, how int) []cluster.Job {
 	return jobs
 }
 
-// world is a cluster in which things happen to jobs and nodes.
+// world is a cluster with failures.
 type world struct {
 	random   *rand.Rand
 	book     *backfill.Backfiller
 	jobs     []cluster.Job
 	troubles bool
-	ask      bool // what jobs are promised
+	ask      bool // record the reservations
 	promised int
 
 	events map[time.Duration][]scheduler.Event
 }
 
-// play tells what came of it.
+// play returns a log of what happened.
 func (w *world) play(t *testing.T, nodes []cluster.Node, p scheduler.Policies) (log []string) {
 	t.Helper()
 	e, err := scheduler.New(nodes, p)
@@ -130,7 +130,7 @@ func (w *world) play(t *testing.T, nodes []cluster.Node, p scheduler.Policies) (
 			continue
 		}
 		delete(w.events, now)
-		plan, _ := e.Step(now, events) // some jobs are withdrawn that have ended
+		plan, _ := e.Step(now, events) // some withdrawn jobs have ended
 		for _, s := range plan.Starts {
 			w.started(now, &s)
 		}

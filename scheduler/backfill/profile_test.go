@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
-// TestProfile asks a profile for gaps, and compares with looking at every moment.
+// TestProfile compares gaps in a profile with a search over every time.
 func TestProfile(t *testing.T) {
 	const end = 120
 	for seed := range uint64(100) {

@@ -13,7 +13,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/place"
 )
 
-// twoTypes is a cluster of two types of GPUs, and jobs each for one of them.
+// twoTypes is a cluster with two types of GPUs, and jobs for one of them each.
 func twoTypes(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	nodes := oneKind(4, 4)
 	for i := range nodes {
@@ -26,8 +26,8 @@ func twoTypes(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	return nodes, jobs
 }
 
-// overlapping is a cluster of several types and sizes of memory, and jobs for it: some for one
-// type, some for any, some for shares of GPUs.
+// overlapping is a cluster of several types and memory sizes, and jobs for it: some for one type,
+// some for any, some for shares of GPUs.
 func overlapping(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	nodes := oneKind(4, 4)
 	for i := range nodes {
@@ -51,9 +51,9 @@ func overlapping(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	return nodes, jobs
 }
 
-// TestPromisesAreKept: where estimates are right, nobody starts later than he was ever promised.
-// That of the first one holds though jobs want overlapping sets of GPUs, and shares.
-func TestPromisesAreKept(t *testing.T) {
+// TestReservationsAreKept: with exact estimates no job starts later than any of its reservations. That
+// of the first job holds even if jobs want overlapping sets of GPUs, or shares.
+func TestReservationsAreKept(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		depth int
@@ -78,7 +78,7 @@ func TestPromisesAreKept(t *testing.T) {
 	}
 }
 
-// keeps counts the promises that are kept, and complains of others.
+// keeps counts kept reservations, and reports broken ones.
 func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b *backfill.Backfiller) (kept int) {
 	t.Helper()
 	promised := map[cluster.JobID]time.Duration{}
@@ -102,9 +102,9 @@ func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b *backfill.B
 	return kept
 }
 
-// TestNobodyBehindMatters: with conservative backfill and right estimates, each job starts when it
-// would start if those behind it did not exist.
-func TestNobodyBehindMatters(t *testing.T) {
+// TestJobsBehindDoNotMatter: with conservative backfill and exact estimates, each job starts when it
+// would without the jobs behind it.
+func TestJobsBehindDoNotMatter(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		nodes := oneKind(2, 4)
@@ -114,7 +114,7 @@ func TestNobodyBehindMatters(t *testing.T) {
 			alone := play(t, nodes, jobs[:n], with(backfill.Conservative(0)), nothing)
 			if all[n-1] != alone[n-1] {
 				t.Fatalf(
-					"seed %d: job %d starts at %d, and at %d if there is nobody behind it",
+					"seed %d: job %d starts at %d, and at %d without the jobs behind it",
 					seed,
 					n-1,
 					all[n-1],
@@ -125,8 +125,8 @@ func TestNobodyBehindMatters(t *testing.T) {
 	}
 }
 
-// TestTheFirstIsNotDelayed: with EASY and right estimates, a job that is the first one waiting
-// starts no later than if nobody came after it.
+// TestTheFirstIsNotDelayed: with EASY and exact estimates, the first waiting job starts no later
+// than without the jobs behind it.
 func TestTheFirstIsNotDelayed(t *testing.T) {
 	for seed := range uint64(20) {
 		nodes := oneKind(2, 4)
@@ -149,7 +149,7 @@ func TestTheFirstIsNotDelayed(t *testing.T) {
 	}
 }
 
-// soonest is when a job could start if only those ended that run now.
+// soonest returns when a job could start if only the current runs ended.
 func soonest(e *scheduler.Engine, j *scheduler.Job) time.Duration {
 	free := e.Free().Whole("")
 	for r := range e.Running() {
@@ -160,7 +160,7 @@ func soonest(e *scheduler.Engine, j *scheduler.Job) time.Duration {
 	return -1
 }
 
-func TestSurprises(t *testing.T) {
+func TestDeviations(t *testing.T) {
 	nodes := oneKind(2, 4)
 	e, err := scheduler.New(
 		nodes,
@@ -181,8 +181,8 @@ func TestSurprises(t *testing.T) {
 		{"two run, one waits for both, one for nothing", 0,
 			[]scheduler.Event{job(1, 4, 100), job(2, 4, 50), job(3, 8, 10), job(4, 4, 60)}, "[1 2]"},
 		{"a small one that is done in time goes, on nothing", 10, []scheduler.Event{job(5, 4, 10)}, "[]"},
-		{"a run ends early: who is done in time goes", 20, []scheduler.Event{{Kind: scheduler.Finished, Job: 2}}, "[4]"},
-		{"a run is overdue: nobody goes", 85, nil, "[]"},
+		{"a run ends early: a job that ends in time starts", 20, []scheduler.Event{{Kind: scheduler.Finished, Job: 2}}, "[4]"},
+		{"a run is overdue: no job starts", 85, nil, "[]"},
 		{"a node is lost with the run on it: the large job cannot start, but others can", 90,
 			[]scheduler.Event{{Kind: scheduler.NodeDown, Node: 1}}, "[]"},
 		{"the other run ends", 101, []scheduler.Event{{Kind: scheduler.Finished, Job: 1}}, "[4]"},
@@ -203,9 +203,8 @@ func TestSurprises(t *testing.T) {
 	}
 }
 
-// TestWithdrawnJobsGiveTheirTimeBack: what was promised behind a job that is wanted no more is
-// worked out anew.
-func TestWithdrawnJobsGiveTheirTimeBack(t *testing.T) {
+// TestWithdrawnJobsReleaseReservations: reservations behind a withdrawn job are computed again.
+func TestWithdrawnJobsReleaseReservations(t *testing.T) {
 	b := backfill.Conservative(0)
 	e, err := scheduler.New(oneKind(2, 4), scheduler.Policies{Order: fifo{}, Place: place.FirstFree{}, Backfill: b})
 	if err != nil {
@@ -235,8 +234,8 @@ func TestWithdrawnJobsGiveTheirTimeBack(t *testing.T) {
 	promised(100, 110)
 }
 
-// TestRefusedByThePlacement: a job for which there are GPUs, but none that its placement likes,
-// keeps so many from those behind it for as long as it waits.
+// TestRefusedByThePlacement: a job with enough free GPUs that its Placer refuses keeps as many from
+// the jobs behind it for as long as it waits.
 func TestRefusedByThePlacement(t *testing.T) {
 	e, err := scheduler.New(
 		oneKind(2, 4),

@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// TestTimeline compares a timeline with a table of every moment.
+// TestTimeline compares a timeline with a table of every time.
 func TestTimeline(t *testing.T) {
 	type stay struct {
 		from, to time.Duration
@@ -60,7 +60,7 @@ func TestTimeline(t *testing.T) {
 			}
 		}
 		if used := len(line.nodes) - len(line.spare); used > 200 {
-			t.Errorf("seed %d: %d steps are never given back", seed, used)
+			t.Errorf("seed %d: %d steps were not freed", seed, used)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func table(t *testing.T, name string) []map[string]string {
 	return rows
 }
 
-// seconds are read as the originals do.
+// seconds parses times as the originals do.
 func seconds(t *testing.T, text string) time.Duration {
 	t.Helper()
 	value, err := strconv.ParseFloat(text, 64)
@@ -72,7 +72,7 @@ func nodes(n, gpus int) (all []cluster.Node) {
 	return all
 }
 
-// TestReferences holds both profiles against what the originals answered, every job.
+// TestReferences compares both profiles with the originals' results for every job.
 func TestReferences(t *testing.T) {
 	blox, tiresias := trace(t, "s128_load7.csv", "arrival_s"), trace(t, "synth300_mgpu.csv", "submit_s")
 	for _, test := range []struct {

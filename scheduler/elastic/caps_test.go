@@ -11,7 +11,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
-// What a user may not hold is given to others, and not to nobody: at most 2 GPUs to the jobs of o,
+// TestSharedOutWithinCaps: GPUs beyond a cap go to other users: at most 2 GPUs to the jobs of o,
 // one of them to o/a, the others to b.
 func TestSharedOutWithinCaps(t *testing.T) {
 	var jobs []schedulertest.Job
@@ -45,9 +45,9 @@ func TestSharedOutWithinCaps(t *testing.T) {
 	}
 }
 
-// Four jobs that may have one GPU on average all together, and four others, on four GPUs. Then a
-// job of 2 GPUs beside, of which its user may hold 0.4 on average: it has less than its due, and
-// what it leaves of the bound that it shares is for the others under that.
+// TestTargetWithinCaps has four jobs whose bound is one GPU on average together, and four others,
+// on four GPUs. Then a job of 2 GPUs is added whose user may hold 0.4 on average: it has less than
+// its fair share, and the rest of the shared bound goes to the other jobs under it.
 func TestTargetWithinCaps(t *testing.T) {
 	near := func(t *testing.T, what string, got, want float64) {
 		if t.Helper(); math.Abs(got-want) > 1e-6 {
@@ -65,8 +65,8 @@ func TestTargetWithinCaps(t *testing.T) {
 	near(t, "under none", x[1][0], 1)
 }
 
-// Two jobs of a user who may hold one GPU take turns on it, and none of its time is lost: who comes
-// is not refused for what goes.
+// TestTurnsWithinCaps: two jobs of a user with a cap of one GPU alternate without losing time: the
+// starting job is not refused because of the stopping one.
 func TestTurnsWithinCaps(t *testing.T) {
 	var jobs []cluster.Job
 	for id := range cluster.JobID(2) {

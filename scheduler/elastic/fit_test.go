@@ -25,7 +25,8 @@ func TestFitFindsTheCurve(t *testing.T) {
 	}
 }
 
-// No curve on a grid around it is nearer to the samples, and none of its terms is negative.
+// TestFitIsTheNearest: no curve on a grid around the solution is nearer to the samples, and no term
+// is negative.
 func TestFitIsTheNearest(t *testing.T) {
 	for _, times := range [][]float64{{1, 0.6, 0.45, 0.5, 0.8}, {2, 2, 2, 1, 1}, {1, 2, 4, 8, 16}, {9, 1, 1, 1, 9}} {
 		var samples []sample

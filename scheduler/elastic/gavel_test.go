@@ -13,8 +13,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
-// The example of the paper's §5: shares and rounds received so far, and who runs where in the next
-// round.
+// TestRoundOfThePaper is the example of the paper's §5: shares and rounds received so far, and the
+// jobs of the next round.
 func TestRoundOfThePaper(t *testing.T) {
 	types := []string{"V100", "P100", "K80"}
 	share := [][]float64{{0.6, 0.4, 0}, {0.2, 0.6, 0.2}, {0.2, 0, 0.8}}
@@ -29,7 +29,7 @@ func TestRoundOfThePaper(t *testing.T) {
 	var pairs []pair
 	for j := range v.Waiting() {
 		for k, gpuType := range types {
-			// One round each: what a pair was to have is its share of it.
+			// One round each: the due part of a pair is its share of it.
 			p := priority(share[j.ID()][k], share[j.ID()][k], received[j.ID()][k])
 			if p != want[j.ID()][k] && math.Abs(p-want[j.ID()][k]) > 1e-9 {
 				t.Errorf("job %d on a %s has the priority %g, in the paper %g", j.ID(), gpuType, p, want[j.ID()][k])
@@ -46,7 +46,7 @@ func TestRoundOfThePaper(t *testing.T) {
 	}
 }
 
-// rounds plays rounds of a minute and counts which share of them each job has had of each type.
+// rounds plays rounds of a minute and counts each job's part of them on each type.
 func rounds(
 	t *testing.T,
 	g *Gavel,
@@ -76,7 +76,7 @@ func rounds(
 		for _, a := range answer {
 			had[a.Job.ID()][a.GPUType] += 1 / float64(n)
 			m := schedulertest.Job{Phase: scheduler.Running, Since: now, Job: runs[a.Job.ID()].Job}
-			for _, node := range nodes { // a node of a type is all of its GPUs here
+			for _, node := range nodes { // here a node of a type has all of its GPUs
 				if node.GPUType == a.GPUType {
 					for range a.GPUs {
 						m.On = append(m.On, cluster.GPU{Node: node.ID, Index: int32(used[node.ID])})
@@ -113,7 +113,7 @@ m2,1,K80,50
 	return throughput.NewTable(models...)
 }
 
-// Over many rounds each job really gets the share that the paper's example gives it.
+// TestRoundsComeNearTheTarget: over many rounds each job gets the share of the paper's example.
 func TestRoundsComeNearTheTarget(t *testing.T) {
 	nodes := append(machines(1, 1, "V100"), cluster.Node{ID: 1, GPUs: 1, GPUType: "K80"})
 	var jobs []cluster.Job
@@ -131,7 +131,8 @@ func TestRoundsComeNearTheTarget(t *testing.T) {
 	}
 }
 
-// On one type, jobs of equal size have equal time, whether or not they fit at once.
+// TestRoundsAreFairOnOneType: on one type, jobs of equal size have equal time, whether or not they
+// fit at once.
 func TestRoundsAreFairOnOneType(t *testing.T) {
 	var jobs []cluster.Job
 	for id := range cluster.JobID(5) {
@@ -144,7 +145,7 @@ func TestRoundsAreFairOnOneType(t *testing.T) {
 	}
 }
 
-func TestGavelMindsWhereJobsCanRun(t *testing.T) {
+func TestGavelRespectsRequirements(t *testing.T) {
 	nodes := append(machines(1, 4, "V100"), cluster.Node{ID: 1, GPUs: 2, GPUType: "H100", GPUMemoryBytes: 80 << 30})
 	nodes[0].GPUMemoryBytes = 16 << 30
 	v := schedulertest.NewView(

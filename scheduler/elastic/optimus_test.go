@@ -13,8 +13,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
-// cheapest is the least sum of remaining times that any way to give out GPUs comes to, by trying
-// all.
+// cheapest returns the least sum of remaining times over all allocations, by trying all.
 func cheapest(claims []*claim, total int, typed map[string]int) float64 {
 	if len(claims) == 0 {
 		return 0
@@ -62,7 +61,7 @@ func TestOptimusIsTheBestThereIs(t *testing.T) {
 		for _, c := range claims {
 			got += c.remainingOn(c.gpus)
 		}
-		// The greedy stops where a job gains nothing, trying all does as well: both mean the same sum.
+		// The greedy stops when no job gains; trying all reaches the same sum.
 		if math.Abs(got-want) > 1e-9*want {
 			t.Fatalf("trial %d: the jobs take %g s, and %g s can be had", trial, got, want)
 		}
@@ -95,8 +94,8 @@ func given(v scheduler.View, a scheduler.Allocator) map[cluster.JobID]int {
 
 func TestOptimusGivesWhereItHelps(t *testing.T) {
 	o := NewOptimus(throughput.NewTable())
-	// Alone, a job gets what it can use; a longer one gets more than a shorter one; the shortest are
-	// first where there is too little.
+	// A single job gets what it can use; a longer one gets more than a shorter one; the shortest are
+	// first if there are too few GPUs.
 	v := schedulertest.NewView(0, machines(1, 8, "V100"), elasticJob(1, "resnet50", 8, time.Hour))
 	if got := given(v, o); got[1] != 8 {
 		t.Errorf("alone, the job has %d of 8 GPUs", got[1])
@@ -120,7 +119,7 @@ func TestOptimusGivesWhereItHelps(t *testing.T) {
 	if got := given(v, o); got[1] != 0 || got[2] != 1 || got[3] != 1 {
 		t.Errorf("2 GPUs for three jobs: %v", got)
 	}
-	// A job that communicates more than it computes is not helped by many GPUs.
+	// A job that communicates more than it computes does not gain from many GPUs.
 	v = schedulertest.NewView(
 		0,
 		machines(8, 8, "V100"),
@@ -132,7 +131,7 @@ func TestOptimusGivesWhereItHelps(t *testing.T) {
 	}
 }
 
-// scene is a random moment: some nodes, some jobs, some of them running.
+// scene returns a random view: some nodes, some jobs, some of them running.
 func scene(random *rand.Rand) *schedulertest.View {
 	types := []string{"V100", "H100", "K80"}[:1+random.IntN(3)]
 	var nodes []cluster.Node
@@ -184,7 +183,7 @@ func scene(random *rand.Rand) *schedulertest.View {
 	return schedulertest.NewView(now, nodes, jobs...)
 }
 
-// breach says what is wrong with an answer.
+// breach returns what is wrong with an answer.
 func breach(v scheduler.View, answer []scheduler.Allocation) string {
 	byType, total := map[string]int{}, 0
 	for _, node := range v.Nodes() {

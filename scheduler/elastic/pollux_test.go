@@ -20,7 +20,7 @@ func TestRestartPenaltyByHand(t *testing.T) {
 	near(t, "just born", restart(0, 0, 0), 0)
 }
 
-// filled is a state with given rows.
+// filled returns a state with given rows.
 func (m *matrix) filled(rows ...row) *state {
 	s := m.newState()
 	for job, r := range rows {
@@ -47,7 +47,7 @@ func TestFitnessByHand(t *testing.T) {
 	near(t, "nothing for both", m.newState().fitness(), minSpeedup)
 }
 
-// unlawful is what is wrong with rows by the rules, written down once more.
+// unlawful returns what is wrong with rows by the rules, written independently.
 func unlawful(m *matrix, rows []row) string {
 	for node, gpus := range m.nodes {
 		wide := 0
@@ -77,7 +77,7 @@ func unlawful(m *matrix, rows []row) string {
 	return ""
 }
 
-// exhaust is the best fitness of all matrices that there may be.
+// exhaust returns the best fitness of all allowed matrices.
 func exhaust(m *matrix) float64 {
 	best, s := 0.0, m.newState()
 	var fill func(job, node int, r row)
@@ -104,7 +104,7 @@ func exhaust(m *matrix) float64 {
 	return best
 }
 
-// small is a random problem that can be exhausted.
+// small returns a random problem that can be exhausted.
 func small(random *rand.Rand, nodes, gpus, jobs int) *matrix {
 	m := &matrix{}
 	table := throughput.NewTable()
@@ -168,7 +168,7 @@ func TestPolluxSearchKeepsTheRulesOnManyNodes(t *testing.T) {
 	for seed := range uint64(20) {
 		m := small(rand.New(rand.NewPCG(seed, 3)), 40, 8, 40)
 		for _, e := range m.jobs {
-			for spread := range e.speedup { // as many GPUs as one likes
+			for spread := range e.speedup { // any number of GPUs
 				for n := len(e.speedup[spread]); n <= 64; n++ {
 					e.speedup[spread] = append(e.speedup[spread], float64(n))
 				}
@@ -205,7 +205,8 @@ func TestPolluxGrowsByDoubling(t *testing.T) {
 	}
 }
 
-// A job that was restarted all the time is left alone; one that was not moves to where it gains.
+// TestPolluxWeighsRestarts: a job that was restarted often is left alone; another one moves to
+// where it gains.
 func TestPolluxWeighsRestarts(t *testing.T) {
 	move := func(preemptions int) int {
 		j := elasticJob(1, "resnet50", 4, 10*time.Hour)

@@ -24,12 +24,12 @@ func TestThemisRho(t *testing.T) {
 		made schedulertest.Job
 		want scheduler.Rank
 	}{
-		// 300 s there, 60 s to go: 360 s in place of 200 s, which four GPUs' work takes on two.
+		// 300 s since submission, 60 s to go: 360 s instead of 200 s, for the work of four GPUs on two.
 		{schedulertest.Job{Job: job, Phase: scheduler.Waiting, Done: seconds(40)},
 			scheduler.Rank{Value: -1.8, Until: seconds(1200)}},
 		{schedulertest.Job{Job: small, Phase: scheduler.Waiting, Done: seconds(40)},
 			scheduler.Rank{Value: -3.6, Until: seconds(1200)}},
-		// 300 s there, 40 s done before and 20 s in this run.
+		// 300 s since submission, 40 s done before and 20 s in this run.
 		{schedulertest.Job{Job: job, Phase: scheduler.Running, Done: seconds(40), Since: seconds(330), On: on},
 			scheduler.Rank{Value: -1.7}},
 		{schedulertest.Job{Job: job, Phase: scheduler.Running, Done: seconds(40), Since: seconds(330), On: on, Speed: 0.5},
@@ -45,8 +45,8 @@ func TestThemisRho(t *testing.T) {
 	}
 }
 
-// TestThemisServesTheWorst: with a lease of a step, whoever runs would end no less late, by what it
-// takes alone, than any who waits.
+// TestThemisServesTheWorst: with a lease of one step, no waiting job would end later, relative to
+// its time alone, than a running one.
 func TestThemisServesTheWorst(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	for range 50 {
@@ -77,8 +77,8 @@ func TestThemisServesTheWorst(t *testing.T) {
 	}
 }
 
-// fill gives GPUs to the jobs of whoever ranks first, one job at a time, until the first one's next
-// job does not fit. It answers who got something.
+// fill gives GPUs to the jobs of the first group, one job at a time, until the first group's next
+// job does not fit. It returns which groups got a GPU.
 func fill(t *testing.T, order scheduler.Grouper, node cluster.Node, kinds map[string]cluster.Job) (got []string) {
 	t.Helper()
 	var jobs []schedulertest.Job
@@ -112,7 +112,7 @@ func fill(t *testing.T, order scheduler.Grouper, node cluster.Node, kinds map[st
 
 // TestDRFPaper is the example of the paper's section 4.1: 9 CPUs and 18 GB, tasks of 1 CPU and 4 GB
 // and of 3 CPUs and 1 GB. Here the CPUs are ninths of one GPU. A gets three tasks and B two, and
-// both end with two thirds of what they want most.
+// both end with two thirds of their dominant resource.
 func TestDRFPaper(t *testing.T) {
 	const gib, ninth = 1 << 30, 111
 	node := cluster.Node{GPUs: 1, GPUMemoryBytes: 18 * gib}
@@ -120,13 +120,13 @@ func TestDRFPaper(t *testing.T) {
 		"a": {GPUs: 1, Share: 1 * ninth, GPUMemoryBytes: 4 * gib},
 		"b": {GPUs: 1, Share: 3 * ninth, GPUMemoryBytes: 1 * gib},
 	})
-	// Shares after each: a 2/9; b 1/3; a 4/9; b 2/3; a 2/3. Then nothing of the GPU is left.
+	// Shares after each: a 2/9; b 1/3; a 4/9; b 2/3; a 2/3. Then the GPU is used up.
 	if !slices.Equal(got, []string{"a", "b", "a", "b", "a"}) {
 		t.Errorf("tasks go to %v", got)
 	}
 }
 
-// TestDRFOfOneResource is max-min fairness, by weight.
+// TestDRFOfOneResource: with one resource DRF is weighted max-min fairness.
 func TestDRFOfOneResource(t *testing.T) {
 	kinds := map[string]cluster.Job{
 		"a": {GPUs: 1, Share: 1000},
@@ -142,7 +142,7 @@ func TestDRFOfOneResource(t *testing.T) {
 	}
 }
 
-// holds is a running job of a user with so many GPUs, from the first free one on.
+// holds adds a user's running job with a number of GPUs, from the first free one on.
 func holds(jobs []schedulertest.Job, user string, gpus int) []schedulertest.Job {
 	at := 0
 	for _, j := range jobs {
@@ -159,7 +159,7 @@ func holds(jobs []schedulertest.Job, user string, gpus int) []schedulertest.Job 
 }
 
 // TestQuota has a cluster of 16: organisation x owns 8, of which team a 2 and team b 4; y owns 8,
-// with no teams; z owns nothing.
+// without teams; z owns nothing.
 func TestQuota(t *testing.T) {
 	order := Quota{GPUs: map[string]float64{"x": 8, "x/a": 2, "x/b": 4, "y": 8}}
 	for _, c := range []struct {
@@ -172,7 +172,7 @@ func TestQuota(t *testing.T) {
 		{map[string]int{"x/a": 1}, "x/a", 1, scheduler.Rank{Tier: entitled, Value: 2./2 + 2./8}},
 		{map[string]int{"x/a": 2}, "x/a", 1, scheduler.Rank{Tier: borrowsAtHome, Value: 3./2 + 3./8}},
 		{map[string]int{"x/a": 2, "x/b": 6}, "x/a", 1, scheduler.Rank{Tier: borrows, Value: 3./2 + 9./8}},
-		// What b has borrowed from its organisation does not take from a's own.
+		// What b has borrowed from its organisation does not reduce a's own quota.
 		{map[string]int{"x/a": 1, "x/b": 9}, "x/a", 1, scheduler.Rank{Tier: entitled, Value: 2./2 + 11./8}},
 		{map[string]int{"x/a": 1, "x/b": 9}, "x/b", 0, scheduler.Rank{Tier: borrows, Value: 9./4 + 10./8}},
 		{map[string]int{"y": 7}, "y", 1, scheduler.Rank{Tier: entitled, Value: 1}},
@@ -193,8 +193,8 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestQuotaKeepsOwnJobs: within a user, who runs does not make room for who came earlier, unless
-// the order within says so.
+// TestQuotaKeepsOwnJobs: within a user, a running job is not preempted for an earlier one, unless
+// the inner order preempts.
 func TestQuotaKeepsOwnJobs(t *testing.T) {
 	waits := schedulertest.Job{Job: cluster.Job{ID: 1, User: "x", GPUs: 2, Priority: 5}, Phase: scheduler.Waiting}
 	v := schedulertest.NewView(0, []cluster.Node{{GPUs: 2}}, holds(nil, "x", 1)[0], waits)
@@ -208,7 +208,7 @@ func TestQuotaKeepsOwnJobs(t *testing.T) {
 	}
 }
 
-// TestAgingEndsStarvation has short jobs coming for ever, and a long one.
+// TestAgingEndsStarvation has an endless stream of short jobs, and a long one.
 func TestAgingEndsStarvation(t *testing.T) {
 	jobs := []cluster.Job{{Length: seconds(40)}}
 	for at := range 60 {

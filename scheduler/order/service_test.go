@@ -11,7 +11,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
-// TestLASServesTheLeast: nobody who waits has had less than somebody who runs.
+// TestLASServesTheLeast: no waiting job has less service than a running one.
 func TestLASServesTheLeast(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for range 50 {
@@ -47,9 +47,9 @@ func TestLASServesTheLeast(t *testing.T) {
 	}
 }
 
-// queues is multi-level feedback as Tiresias's paper tells it, with lists in place of ranks: who
-// passes a limit moves to the next list; each list is walked in the order of first starts, and who
-// never started comes last, as he arrived.
+// queues is multi-level feedback as in Tiresias's paper, with lists in place of ranks: a job that
+// passes a limit moves to the next list; each list is walked in the order of first starts, and jobs
+// that never started come last, by arrival.
 type queues struct {
 	limits []int
 	lists  [][]*queued
@@ -184,8 +184,8 @@ func TestDLASPromotes(t *testing.T) {
 	}
 }
 
-// TestLinesHold compares what a rank says will become of it with what the order says then, for all
-// orders, while a job runs.
+// TestLinesHold compares the predictions of ranks with later ranks, for all orders, while a job
+// runs.
 func TestLinesHold(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	for _, name := range Names() {

@@ -79,7 +79,7 @@ func TestSRTFIsOptimal(t *testing.T) {
 	}
 }
 
-// TestSJFIsOptimal among orders that stop nobody, when all jobs are there.
+// TestSJFIsOptimal among orders without preemption, if all jobs are present.
 func TestSJFIsOptimal(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	for range 200 {
@@ -137,8 +137,8 @@ func TestWidthCounts(t *testing.T) {
 	}
 }
 
-// leastService reckons by hand what least attained service in two dimensions comes to for jobs that
-// are there from the beginning.
+// leastService computes by hand the result of least attained service in two dimensions for jobs
+// that are present from the beginning.
 func leastService(jobs []cluster.Job, gpus int) []int {
 	had, ran, ends := make([]int, len(jobs)), make([]int, len(jobs)), make([]int, len(jobs))
 	for now := 0; slices.Contains(ends, 0); now++ {

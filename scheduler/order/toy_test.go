@@ -12,14 +12,14 @@ import (
 	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
-// toy is one node in steps of a second: in each, everybody is ranked anew and whoever fits runs. It
-// shares nothing with the engine.
+// toy is one node in steps of a second: in each step all jobs are ranked again and every job that
+// fits runs. It shares nothing with the engine.
 type toy struct {
 	order scheduler.Orderer
 	gpus  int
 	jobs  []*toyJob
 
-	// watch sees who runs in each step.
+	// watch is called with the running jobs of each step.
 	watch func(now time.Duration, v scheduler.View, running []*toyJob)
 }
 
@@ -128,7 +128,7 @@ func (j *toyJob) stop(now time.Duration) {
 	j.Phase, j.On, j.WaitingSince = scheduler.Waiting, nil, now
 }
 
-// total is the sum of the jobs' times from submission to end.
+// total is the sum of the jobs' completion times.
 func (y *toy) total() (sum time.Duration) {
 	for _, j := range y.jobs {
 		sum += j.end - j.Submit
@@ -143,8 +143,7 @@ func (y *toy) ends() (ends []int) {
 	return ends
 }
 
-// some are jobs made up at random: arriving within so many seconds, at most so long, on up to so
-// many GPUs.
+// some returns random jobs: arriving within so many seconds, of bounded length and GPUs.
 func some(r *rand.Rand, n, within, longest, widest int) []cluster.Job {
 	jobs := make([]cluster.Job, n)
 	for i := range jobs {

@@ -11,8 +11,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
-// TestTopologyTakesTheFewestRacks compares with all subsets of nodes: fewest nodes for one node,
-// else fewest racks, and where one rack does, the fewest nodes of any rack.
+// TestTopologyTakesTheFewestRacks compares with all subsets of nodes: one node if possible, else
+// the fewest racks; in one rack, the fewest nodes of any rack.
 func TestTopologyTakesTheFewestRacks(t *testing.T) {
 	for _, name := range []string{"topology", "bandwidth"} {
 		scenes(t, 400, []string{"", "A"}, func(t *testing.T, s *scene, j *scheduler.Job) {
@@ -88,7 +88,7 @@ func (s *scene) isBestOfNode(t *testing.T, j *scheduler.Job, on cluster.Placemen
 	}
 }
 
-// bestWorst is the best worst link of n free GPUs of a node; negative where there are not so many.
+// bestWorst returns the best slowest link of n free GPUs of a node; negative if there are fewer.
 func (s *scene) bestWorst(j *scheduler.Job, node cluster.NodeID, n int) float64 {
 	gpus := s.usable(j, node)
 	best := -1.0
@@ -107,7 +107,7 @@ func (s *scene) bestWorst(j *scheduler.Job, node cluster.NodeID, n int) float64 
 	return best
 }
 
-// worst is the worst link between GPUs of one node.
+// worst returns the slowest link between GPUs of one node.
 func (s *scene) worst(on cluster.Placement) float64 {
 	worst := math.Inf(1)
 	links := s.nodes[on[0].Node].Links
@@ -121,8 +121,8 @@ func (s *scene) worst(on cluster.Placement) float64 {
 	return worst
 }
 
-// TestBandwidthLeavesPairsWhole shows what a small job takes of a node with two fast pairs of which
-// one has lost a half.
+// TestBandwidthLeavesPairsWhole shows what a small job takes of a node with two fast pairs, one of
+// which is half used.
 func TestBandwidthLeavesPairsWhole(t *testing.T) {
 	links := [][]float64{{0, 50, 10, 10}, {50, 0, 10, 10}, {10, 10, 0, 50}, {10, 10, 50, 0}}
 	nodes := []cluster.Node{{GPUs: 4, Links: links}}
@@ -182,8 +182,8 @@ func TestLargeNodesKeepTheBestLinks(t *testing.T) {
 	}
 }
 
-// fragmentation is the definition of the paper, for the whole cluster, in thousandths of a GPU
-// times jobs.
+// fragmentation is the paper's definition, for the whole cluster, in thousandths of a GPU times
+// jobs.
 func (s *scene) fragmentation() int64 {
 	sum := 0
 	for _, node := range s.nodes {
@@ -214,8 +214,8 @@ func (s *scene) useless(node cluster.Node, gpus, share int, gpuType string) int 
 	return small
 }
 
-// TestFGDByEnumeration compares with all nodes and GPUs tried: the first one after which the
-// cluster is least fragmented.
+// TestFGDByEnumeration compares with all nodes and GPUs: the first one after which the cluster is
+// least fragmented.
 func TestFGDByEnumeration(t *testing.T) {
 	scenes(t, 600, []string{"", "A"}, func(t *testing.T, s *scene, j *scheduler.Job) {
 		on, ok := placer(t, "fgd").Place(s, j, j.GPUs())

@@ -18,8 +18,8 @@ import (
 )
 
 // TestPlacementsInAnEngine runs every placement and backfill in an engine with jobs of all kinds,
-// nodes that fail, drain and come back, and preemption. The engine refuses what a policy must not
-// do; here it has nothing to refuse, and every job ends.
+// nodes that fail, drain and come back, and preemption. The engine must not refuse any placement,
+// and every job ends.
 func TestPlacementsInAnEngine(t *testing.T) {
 	for _, name := range place.Names() {
 		for _, filler := range []string{"none", "easy", "conservative:3"} {
@@ -53,7 +53,7 @@ type happening struct {
 	scheduler.Event
 }
 
-// rough plays a random workload on a random cluster with bad luck.
+// rough plays a random workload with failures on a random cluster.
 func rough(t *testing.T, r *rand.Rand, p scheduler.Policies) {
 	t.Helper()
 	nodes := randomNodes(r, 8, []string{"A", "B"})
@@ -97,7 +97,7 @@ func rough(t *testing.T, r *rand.Rand, p scheduler.Policies) {
 	}
 }
 
-// follow lets things happen, and what comes of them, and counts the jobs that are left.
+// follow plays the events and their effects, and counts the remaining jobs.
 func follow(t *testing.T, e *scheduler.Engine, coming []happening, lengths map[cluster.JobID]time.Duration) int {
 	t.Helper()
 	runs := map[cluster.JobID]int{}
@@ -176,7 +176,7 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// pairs are the links of eight GPUs of which each two hang together.
+// pairs are the links of eight GPUs, connected in pairs.
 var pairs = func() [][]float64 {
 	links := make([][]float64, 8)
 	for a := range links {

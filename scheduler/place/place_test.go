@@ -14,15 +14,15 @@ import (
 	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
-// scene is a moment of a cluster with jobs on it, and the same in the plainest form: what is free
-// of each GPU.
+// scene is a state of a cluster with jobs, and the same in the simplest form: what is free of each
+// GPU.
 type scene struct {
 	*schedulertest.View
 	nodes []cluster.Node
 	free  map[cluster.GPU]int
 }
 
-// mix is what the tests tell fgd of the workload.
+// mix is the workload that fgd assumes.
 var mix = []place.Task{
 	{GPUs: 1, Share: 250, Jobs: 5},
 	{GPUs: 1, Share: 500, Jobs: 3},
@@ -41,7 +41,7 @@ func placer(t testing.TB, name string) scheduler.Placer {
 	return p
 }
 
-// makeScene fills a share of a random cluster with jobs and closes a few of its nodes.
+// makeScene fills a part of a random cluster with jobs and closes a few of its nodes.
 func makeScene(r *rand.Rand, nodes []cluster.Node, want ...schedulertest.Job) *scene {
 	s := &scene{nodes: nodes, free: map[cluster.GPU]int{}}
 	jobs := want
@@ -82,7 +82,7 @@ func (s *scene) suits(j *scheduler.Job, node cluster.NodeID) bool {
 		(n.GPUMemoryBytes == 0 || j.GPUMemoryBytes() <= n.GPUMemoryBytes)
 }
 
-// usable are the GPUs of a node that a job could have, by index.
+// usable returns the GPUs of a node that a job could have, by index.
 func (s *scene) usable(j *scheduler.Job, node cluster.NodeID) (gpus []int) {
 	for i := range s.nodes[node].GPUs {
 		if s.suits(j, node) && s.free[cluster.GPU{Node: node, Index: int32(i)}] >= j.Share() {
@@ -92,7 +92,7 @@ func (s *scene) usable(j *scheduler.Job, node cluster.NodeID) (gpus []int) {
 	return gpus
 }
 
-// byNode is how many GPUs of each node a job could have.
+// byNode returns how many GPUs of each node a job could have.
 func (s *scene) byNode(j *scheduler.Job) (counts []int, all int) {
 	for _, node := range s.nodes {
 		n := len(s.usable(j, node.ID))
@@ -140,7 +140,7 @@ func randomJob(r *rand.Rand) schedulertest.Job {
 	return schedulertest.Job{Job: j, Phase: scheduler.Waiting}
 }
 
-// scenes calls a test with many random moments in each of which a job waits.
+// scenes calls a test with many random scenes with a waiting job.
 func scenes(t *testing.T, n uint64, types []string, test func(t *testing.T, s *scene, j *scheduler.Job)) {
 	t.Helper()
 	for seed := range n {
@@ -153,9 +153,8 @@ func scenes(t *testing.T, n uint64, types []string, test func(t *testing.T, s *s
 	}
 }
 
-// TestPlacementsAreFree holds for every placement: what it names is free, suits, is in order and
-// named once; the same question has the same answer; and whoever does not refuse on principle finds
-// a place whenever there is one.
+// TestPlacementsAreFree checks every placement: the GPUs are free, suitable, sorted and distinct;
+// the same question has the same answer; and all but skew find a place whenever there is one.
 func TestPlacementsAreFree(t *testing.T) {
 	for _, name := range place.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -208,8 +207,8 @@ func TestFirstFreeTakesTheLowest(t *testing.T) {
 	})
 }
 
-// TestBestFitTakesTheFewestNodes compares with all subsets of nodes: none with fewer nodes would
-// do, and of those with as many none of one node leaves less over.
+// TestBestFitTakesTheFewestNodes compares with all subsets of nodes: no smaller subset suffices,
+// and no other single node leaves less over.
 func TestBestFitTakesTheFewestNodes(t *testing.T) {
 	scenes(t, 400, []string{"", "A"}, func(t *testing.T, s *scene, j *scheduler.Job) {
 		on, ok := placer(t, "best-fit").Place(s, j, j.GPUs())
@@ -243,7 +242,7 @@ func (s *scene) isTightest(t *testing.T, j *scheduler.Job, chosen cluster.GPU) {
 	}
 }
 
-// fewestOf is how many of some counts make up n, by all subsets.
+// fewestOf returns how many of some counts make up n, by trying all subsets.
 func fewestOf(counts []int, n int) int {
 	fewest := len(counts) + 1
 	for set := range 1 << len(counts) {
@@ -289,7 +288,7 @@ func TestSkewConsolidatesOrRefuses(t *testing.T) {
 		}
 	})
 	if refused == 0 || spread == 0 {
-		t.Errorf("the scenes refuse %d skewed jobs and spread %d others: they show nothing", refused, spread)
+		t.Errorf("the scenes refuse %d skewed jobs and spread %d others: the test shows nothing", refused, spread)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// TestNodesFail holds what happens to nodes against a search through all of them.
+// TestNodesFail compares node events with a search through all of them.
 func TestNodesFail(t *testing.T) {
 	const n, seed, up, repair = 40, 7, time.Hour, time.Minute
 	f := newFaults(Faults{Seed: seed, NodeMTBF: up, NodeRepair: repair}, make([]cluster.Node, n))

@@ -88,10 +88,10 @@ func TestTimelineStaysBounded(t *testing.T) {
 	got := r.Result(n*time.Second, false)
 	if len(got.Timeline) > maxSamples || got.Timeline[0].At != 0 ||
 		got.Timeline[len(got.Timeline)-1].At != (n-1)*time.Second {
-		t.Errorf("%d moments", len(got.Timeline))
+		t.Errorf("%d samples", len(got.Timeline))
 	}
 	if got.Summary.GPUUtilisation != 0.25 {
-		t.Errorf("utilisation %v, which leaving moments out has changed", got.Summary.GPUUtilisation)
+		t.Errorf("utilisation %v, changed by dropping samples", got.Summary.GPUUtilisation)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestDeliver(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a folder is left: %v", err)
+		t.Errorf("the folder still exists: %v", err)
 	}
 	if err := Deliver(dir, fill); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestDeliver(t *testing.T) {
 		t.Errorf("%v, want x alone", entries)
 	}
 	if err := Deliver(filepath.Join(dir, "x", "y"), fill); err == nil {
-		t.Error("a file served as a folder")
+		t.Error("a file was accepted as a folder")
 	}
 	if err := os.Mkdir(filepath.Join(dir, "z"), 0o755); err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestParseTrack(t *testing.T) {
 	}
 	for _, text := range []string{"", "5", "5:", ":5", "5:5", "6:5", "-1:5", "a:b", "1:2:3"} {
 		if _, err := ParseTrack(text); err == nil {
-			t.Errorf("%q passed", text)
+			t.Errorf("%q was accepted", text)
 		}
 	}
 }

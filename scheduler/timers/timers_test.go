@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// TestAgainstAList sets alarms, voids some, and compares what goes off with a list that is sorted
-// and searched through.
+// TestAgainstAList adds timers, invalidates some, and compares what expires with a sorted list.
 func TestAgainstAList(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -47,8 +46,8 @@ func TestAgainstAList(t *testing.T) {
 	}
 }
 
-// TestVoidAlarmsAreSweptOut: one subject's alarms do not pile up, however often it is set anew.
-func TestVoidAlarmsAreSweptOut(t *testing.T) {
+// TestInvalidTimersAreRemoved: one subject's timers do not accumulate, however often it is set again.
+func TestInvalidTimersAreRemoved(t *testing.T) {
 	mark := 0
 	c := NewQueue(func(a Timer[string]) bool { return a.Version == mark })
 	for range 10_000 {
@@ -56,9 +55,9 @@ func TestVoidAlarmsAreSweptOut(t *testing.T) {
 		c.Add(Timer[string]{At: time.Hour, Subject: "job", Version: mark}, 1)
 	}
 	if len(c.all) > 100 {
-		t.Errorf("%d alarms are kept, of which one means something", len(c.all))
+		t.Errorf("%d timers are kept, one of which is valid", len(c.all))
 	}
 	if at, ok := c.Next(); !ok || at != time.Hour {
-		t.Errorf("the one that does is at %v, %v", at, ok)
+		t.Errorf("the valid one is at %v, %v", at, ok)
 	}
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
-// prices are what a stop costs by the job's number, all of it as lost work.
+// prices are the costs of a stop by the job's number, all of it lost work.
 type prices map[cluster.JobID]time.Duration
 
 func (prices) Save(*scheduler.Job) time.Duration                      { return 0 }
 func (prices) Load(*scheduler.Job, cluster.Placement) time.Duration   { return 0 }
 func (p prices) Lost(j *scheduler.Job, _ time.Duration) time.Duration { return p[j.ID()] }
 
-// moment has jobs that run on so many GPUs each, numbered from 0, and a waiting one of the number
-// 100.
+// moment returns a view with jobs that run on the given numbers of GPUs, numbered from 0, and a
+// waiting job numbered 100.
 func moment(want int, ends []time.Duration, gpus ...int) (*schedulertest.View, scheduler.Demand) {
 	var jobs []schedulertest.Job
 	at := 0
@@ -45,7 +45,7 @@ func moment(want int, ends []time.Duration, gpus ...int) (*schedulertest.View, s
 	return v, scheduler.Demand{Job: v.Job(100), GPUs: want}
 }
 
-// lastFirst are the running jobs, the one of the greatest number first.
+// lastFirst returns the running jobs, highest number first.
 func lastFirst(v *schedulertest.View) []*scheduler.Job {
 	jobs := slices.Collect(v.Running())
 	slices.SortFunc(jobs, func(a, b *scheduler.Job) int { return int(b.ID() - a.ID()) })
@@ -119,7 +119,7 @@ func leastCost(gpus []int, costs prices, need int) float64 {
 	return least
 }
 
-// TestCheapestOfEquals takes those who rank last, and looks no deeper than it is told.
+// TestCheapestOfEquals takes the jobs that rank last, and respects Depth.
 func TestCheapestOfEquals(t *testing.T) {
 	v, need := moment(2, nil, 1, 1, 1, 1)
 	if got := numbers((Cheapest{}).Choose(v, need, slices.Values(lastFirst(v)))); !slices.Equal(got, []int{2, 3}) {
@@ -142,14 +142,15 @@ func TestWorth(t *testing.T) {
 		want int
 		stop bool
 	}{
-		// One ends in 20 s: two GPUs would wait so long, 40 GPU-seconds. Stopping one costs 2 x 19 s, or
-		// 2 x 20 s.
+		// One ends in 20 s: two GPUs would wait that long, 40 GPU-seconds. Stopping one costs 2 x 19 s,
+		// or 2 x 20 s.
 		{[]time.Duration{30 * time.Second, time.Hour}, 19 * time.Second, 2, true},
 		{[]time.Duration{30 * time.Second, time.Hour}, 20 * time.Second, 2, false},
-		// Both must go: 4 x 40 s are saved, and 2 x 2 x 39 s or 2 x 2 x 40 s lost.
+		// Both must stop: 4 x 40 s are saved, and 2 x 2 x 39 s or 2 x 2 x 40 s lost.
 		{[]time.Duration{30 * time.Second, 50 * time.Second}, 39 * time.Second, 4, true},
 		{[]time.Duration{30 * time.Second, 50 * time.Second}, 40 * time.Second, 4, false},
-		// Both are overdue, since 5 s and 3 s, and have run for 10 s: so they go on for 10 s.
+		// Both are overdue, for 5 s and 3 s, and have run for 10 s: they are expected to run for another
+		// 10 s.
 		{[]time.Duration{5 * time.Second, 7 * time.Second}, 9 * time.Second, 2, true},
 		{[]time.Duration{5 * time.Second, 7 * time.Second}, 10 * time.Second, 2, false},
 	} {

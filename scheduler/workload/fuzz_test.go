@@ -11,7 +11,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Any bytes are a trace whose jobs make sense, or an error; and what was read can be written and
+// fuzz checks that any bytes are a valid trace or an error, and that a trace can be written and
 // read again.
 func fuzz(f *testing.F, format string, files ...string) {
 	for _, file := range files {
@@ -60,7 +60,7 @@ func fuzz(f *testing.F, format string, files ...string) {
 	})
 }
 
-// sound checks what every reader promises of jobs.
+// sound checks what every reader guarantees of jobs.
 func sound(t *testing.T, trace Trace) {
 	t.Helper()
 	ids := map[cluster.JobID]bool{}

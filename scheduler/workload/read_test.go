@@ -19,7 +19,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// samples are files of every form, made up for this test, and what they mean.
+// samples are files of every format, written for this test, and their meaning.
 var samples = []struct {
 	file, format string
 	jobs         []cluster.Job
@@ -146,8 +146,8 @@ var samples = []struct {
 			{ID: 3, Submit: 40*s + 500*ms, Length: 60 * s, Estimate: 60 * s, GPUs: 16, Share: 1000},
 		},
 		notes: []string{
-			"1 jobs left out: nobody knows how long they ran",
-			"1 jobs left out: nobody knows their processors",
+			"1 jobs left out: their processors are unknown",
+			"1 jobs left out: their run time is unknown",
 		},
 	},
 }
@@ -189,8 +189,8 @@ func gavelJobs(second, first, last time.Duration) []cluster.Job {
 	}
 }
 
-// TestRead reads every form as it is, guessed and named, and as it comes from other systems:
-// compressed, marked, with their ends of lines.
+// TestRead reads every format, detected and named, and with variations of other systems:
+// compressed, with a byte order mark, with other line ends.
 func TestRead(t *testing.T) {
 	for _, sample := range samples {
 		path := filepath.Join("testdata", sample.file)
@@ -261,7 +261,7 @@ func TestGreatestID(t *testing.T) {
 	}
 }
 
-// TestOrderOfLines: the order of a file's lines decides nothing.
+// TestOrderOfLines: the order of a file's lines does not matter.
 func TestOrderOfLines(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, file := range []string{"csv/all.csv", "helios/cluster_log.csv", "alibaba2023/openb_pod_list_sample.csv",
@@ -298,9 +298,9 @@ func TestDecimals(t *testing.T) {
 	for _, text := range texts {
 		exact, ok := new(big.Rat).SetString(text)
 		if !ok {
-			t.Fatalf("%s is no number", text)
+			t.Fatalf("%s is not a number", text)
 		}
-		exact.Mul(exact, big.NewRat(2e9, 1)).Add(exact, big.NewRat(1, 1)) // Halves up: floor((2x+1)/2).
+		exact.Mul(exact, big.NewRat(2e9, 1)).Add(exact, big.NewRat(1, 1)) // Half up: floor((2x+1)/2).
 		want := new(big.Int).Div(exact.Num(), new(big.Int).Mul(exact.Denom(), big.NewInt(2)))
 		got, ok := seconds([]byte(text))
 		if !ok || int64(got) != want.Int64() {
@@ -312,12 +312,12 @@ func TestDecimals(t *testing.T) {
 		strings.Repeat("9", 500),
 	} {
 		if got, ok := seconds([]byte(text)); ok {
-			t.Errorf("%q was taken for %v", text, got)
+			t.Errorf("%q was parsed as %v", text, got)
 		}
 	}
 }
 
-// TestWriteRead writes jobs of all kinds and reads the same ones.
+// TestWriteRead writes jobs of all kinds and reads them again.
 func TestWriteRead(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
@@ -348,7 +348,7 @@ func TestWriteRead(t *testing.T) {
 	}
 }
 
-// TestMillionJobs reads a million jobs and keeps little more than the jobs themselves.
+// TestMillionJobs reads a million jobs with little more memory than the jobs themselves.
 func TestMillionJobs(t *testing.T) {
 	const jobs = 1_000_000
 	in := &endless{left: []byte("job_id,submit_s,duration_s,num_gpus,user\n"), jobs: jobs}
@@ -362,8 +362,8 @@ func TestMillionJobs(t *testing.T) {
 	if len(trace.Jobs) != jobs || trace.Jobs[jobs-1].User != "user9" {
 		t.Fatalf("%d jobs, the last %+v", len(trace.Jobs), trace.Jobs[len(trace.Jobs)-1])
 	}
-	// Growing a slice by quarters copies it a few times; anything that was allocated for each job or
-	// value would show.
+	// Growing a slice by quarters copies it a few times; an allocation for each job or value would be
+	// noticed.
 	if allocations := after.Mallocs - before.Mallocs; allocations > 10_000 {
 		t.Errorf("%d allocations for %d jobs", allocations, jobs)
 	}
@@ -372,7 +372,7 @@ func TestMillionJobs(t *testing.T) {
 	}
 }
 
-// endless is a long file that is written while it is read.
+// endless is a long file that is generated while it is read.
 type endless struct {
 	left, row  []byte
 	next, jobs int

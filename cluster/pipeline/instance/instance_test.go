@@ -17,7 +17,7 @@ func proportional(times ...int64) (shares []Share) {
 	return shares
 }
 
-// TestPublished are the splits of the published slides: one pipeline of two nodes, one of three,
+// TestPublished checks the splits of the published slides: one pipeline of two nodes, one of three,
 // two of four.
 func TestPublished(t *testing.T) {
 	shares := proportional(6, 4, 3)
@@ -190,7 +190,7 @@ func checkCombination(t *testing.T, p *Problem, c *Combination) {
 	}
 }
 
-// TestWorkedCombinations: the published cases of how many combinations there are.
+// TestWorkedCombinations checks published numbers of combinations.
 func TestWorkedCombinations(t *testing.T) {
 	for nodes, want := range map[int][][]int{
 		7:  {{0, 1, 1}, {2, 1, 0}},
@@ -212,8 +212,8 @@ func TestWorkedCombinations(t *testing.T) {
 	}
 }
 
-// lines are like those of a model of many equal layers: larger pipelines do a microbatch faster,
-// but not quite in proportion.
+// lines are those of a model with many equal layers: larger pipelines are faster per microbatch,
+// slightly less than in proportion.
 func lines(smallest, largest int) (found []pipeline.Line) {
 	for n := smallest; n <= largest; n++ {
 		each := int64((96+n-1)/n) * 1_000_000

@@ -26,7 +26,7 @@ func equalLayers(t testing.TB, n int) *pipeline.Profile {
 	return p
 }
 
-// TestMake goes through a file and back.
+// TestMake encodes and decodes a plan.
 func TestMake(t *testing.T) {
 	plan, err := Make(
 		equalLayers(t, 24),
@@ -82,8 +82,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestSpare: three layers make pipelines of two or three nodes at most, so that one of 5 or 7 nodes
-// has to wait for 2 of 3.
+// TestSpare: three layers allow pipelines of two or three nodes, so one of 5 or 7 nodes is spare
+// with two faults.
 func TestSpare(t *testing.T) {
 	for nodes, spare := range map[int]int{4: 0, 5: 0, 6: 0, 7: 0, 8: 0} {
 		plan, err := Make(
@@ -103,8 +103,8 @@ func TestSpare(t *testing.T) {
 	}
 }
 
-// TestCoverage: with the sizes from the smallest to what faults smallest pipelines leave, any
-// number of nodes that is enough makes faults+1 pipelines, and one node less does not.
+// TestCoverage checks that with the sizes from the smallest to nodes-faults·smallest, any
+// sufficient number of nodes makes faults+1 pipelines, and one node less does not.
 func TestCoverage(t *testing.T) {
 	p := equalLayers(t, 28)
 	for smallest := 1; smallest <= 7; smallest++ {
@@ -142,7 +142,7 @@ func TestCoverage(t *testing.T) {
 }
 
 // Three stages would keep more in flight than a GPU holds, two do not: there are templates for two
-// nodes only, and what is over is spare.
+// nodes only, and the remaining nodes are spare.
 func TestLargerSizesThatDoNotFit(t *testing.T) {
 	layer := pipeline.Layer{Forward: 1000, StateBytes: 1, ActivationBytes: 10}
 	p, err := pipeline.NewProfile([]pipeline.Layer{layer, layer, layer})

@@ -26,10 +26,10 @@ func TestExtremes(t *testing.T) {
 		}
 	}
 	if _, err := (&Run{Throughput: table, Trace: trace, SamplesPerStep: 1, Ready: 1 << 61}).Replay(); err == nil {
-		t.Error("70 years are waited for")
+		t.Error("Ready of 70 years was accepted")
 	}
 	if _, err := ReadTrace(strings.NewReader("time_s,node,event\n9e9,0,down\n")); err == nil {
-		t.Error("an event in 285 years is taken")
+		t.Error("an event in 285 years was accepted")
 	}
 }
 
@@ -48,7 +48,7 @@ func TestMadeUpExtremes(t *testing.T) {
 		{Nodes: 1, Between: maxTime + 1, Together: 1, Length: time.Hour},
 	} {
 		if f.Check() == nil {
-			t.Errorf("%+v is made up", f)
+			t.Errorf("%+v was accepted", f)
 		}
 	}
 }
