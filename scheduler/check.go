@@ -33,6 +33,7 @@ func (e *Engine) checkPlacement(j *Job, on cluster.Placement, n int) (cluster.Pl
 	return on, nil
 }
 
+// byNumber compares GPUs by node and index.
 func byNumber(a, b cluster.GPU) int {
 	if a.Node != b.Node {
 		return int(a.Node) - int(b.Node)

@@ -207,8 +207,10 @@ func (e *Engine) reopenNode(ev *Event, closed bool) error {
 	return nil
 }
 
+// validNode reports whether a node's number of GPUs is allowed.
 func validNode(node *cluster.Node) bool { return node.GPUs >= 0 && node.GPUs <= MaxGPUsPerNode }
 
+// addNode adds a new node to the cluster.
 func (e *Engine) addNode(node cluster.Node) error {
 	if !validNode(&node) {
 		return ErrBadNode

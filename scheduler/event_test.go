@@ -278,8 +278,8 @@ func TestWorkConservation(t *testing.T) {
 	}
 }
 
-// TestJobsBehindArePreempted: if jobs are always preemptible, no waiting job could have the GPUs of a
-// job that ranks behind it.
+// TestJobsBehindArePreempted: if jobs are always preemptible, no waiting job could have the GPUs of
+// a job that ranks behind it.
 func TestJobsBehindArePreempted(t *testing.T) {
 	for seed := range uint64(5) {
 		v := prepare(t, machines(1, 3), Policies{Order: byRemaining{}, Place: anywhere{}, Preempt: enough{}}, nil)

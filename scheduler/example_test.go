@@ -14,8 +14,8 @@ import (
 )
 
 // A scheduler is composed of policies. This one serves jobs by arrival and lets short jobs overtake
-// a blocked one: job 2 waits for both nodes and has a reservation at 100 s, before which job 3 ends.
-// Job 4 would delay it.
+// a blocked one: job 2 waits for both nodes and has a reservation at 100 s, before which job 3
+// ends. Job 4 would delay it.
 func ExamplePolicies() {
 	nodes := []cluster.Node{{ID: 0, GPUs: 4}, {ID: 1, GPUs: 4}}
 	var jobs []cluster.Job

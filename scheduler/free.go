@@ -97,6 +97,7 @@ func (f *Free) Pick(to cluster.Placement, node cluster.NodeID, n int) cluster.Pl
 	return pick(to, node, f.whole[node], n)
 }
 
+// pick appends the n lowest GPUs of a mask to a placement.
 func pick(to cluster.Placement, node cluster.NodeID, mask uint64, n int) cluster.Placement {
 	for ; n > 0; n-- {
 		to = append(to, cluster.GPU{Node: node, Index: int32(bits.TrailingZeros64(mask))})
@@ -140,6 +141,7 @@ func (f *Free) replace(node cluster.Node) {
 	f.versions[node.ID]++
 }
 
+// rackNumber returns the number of a rack, which it may have to create.
 func (f *Free) rackNumber(name string) int32 {
 	rack, ok := f.racks[name]
 	if !ok {
@@ -205,6 +207,7 @@ func (f *Free) adjust(on cluster.Placement, share int) {
 	}
 }
 
+// adjustGPU adds a share to one GPU.
 func (f *Free) adjustGPU(gpu cluster.GPU, share int) {
 	bit := uint64(1) << gpu.Index
 	if share == -cluster.WholeGPU {

@@ -271,7 +271,7 @@ func follows(t testing.TB, e *Engine, runs map[cluster.JobID]int, p Plan) {
 		delete(runs, stop.Job)
 	}
 	for _, start := range p.Starts {
-		if _, is := runs[start.Job]; is {
+		if _, ok := runs[start.Job]; ok {
 			t.Fatalf("job %d is started while it runs", start.Job)
 		}
 		runs[start.Job] = start.Run

@@ -42,6 +42,7 @@ type gpuRequest struct {
 
 func (j *Job) gpuRequest() gpuRequest { return gpuRequest{j.GPUType(), j.facts.GPUMemoryBytes} }
 
+// accepts reports whether a class has the requested GPUs.
 func (w gpuRequest) accepts(k *nodeClass) bool {
 	return (w.gpuType == "" || w.gpuType == k.gpuType) && (k.memoryBytes == 0 || w.memoryBytes <= k.memoryBytes)
 }

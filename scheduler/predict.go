@@ -12,8 +12,8 @@ import (
 func (e *Engine) ReservationsExact() bool {
 	p := &e.policies
 	_, unranked := p.Order.(Unranked)
-	_, lanes := p.Admit.(TenantAdmitter)
-	return unranked && !lanes && p.Costs == nil && p.Speeds == nil && p.Round == 0 && len(p.Caps) == 0 && e.disjoint() &&
+	_, tenants := p.Admit.(TenantAdmitter)
+	return unranked && !tenants && p.Costs == nil && p.Speeds == nil && p.Round == 0 && len(p.Caps) == 0 && e.disjoint() &&
 		!e.overdue()
 }
 

@@ -69,6 +69,7 @@ func (e *Engine) insertGroup(g *group) {
 	e.groups = slices.Insert(e.groups, at, g)
 }
 
+// compareGroups compares groups by rank, then by name.
 func compareGroups(a, b *group) int {
 	return cmp.Or(a.rank.Compare(b.rank), strings.Compare(a.name, b.name))
 }

@@ -15,17 +15,17 @@ type tenantQueue struct {
 // enqueueHeld adds a new job to its tenant's queue.
 func (e *Engine) enqueueHeld(j *Job) {
 	name := ""
-	if laner, ok := e.policies.Admit.(TenantAdmitter); ok {
-		name = callPolicy(e, "admit", func() string { return laner.Tenant(j) })
+	if admitter, ok := e.policies.Admit.(TenantAdmitter); ok {
+		name = callPolicy(e, "admit", func() string { return admitter.Tenant(j) })
 	}
-	l := e.tenantQueues[name]
-	if l == nil {
-		l = &tenantQueue{}
-		e.tenantQueues[name] = l
+	q := e.tenantQueues[name]
+	if q == nil {
+		q = &tenantQueue{}
+		e.tenantQueues[name] = q
 	}
-	j.tenantQueue = l
-	l.held = append(l.held, j)
-	e.requestAdmission(l)
+	j.tenantQueue = q
+	q.held = append(q.held, j)
+	e.requestAdmission(q)
 }
 
 // dequeueHeld removes a job from its tenant's queue.
@@ -36,33 +36,33 @@ func (e *Engine) dequeueHeld(j *Job) {
 }
 
 // requestAdmission lets the admitter decide about a queue's first job in this step.
-func (e *Engine) requestAdmission(l *tenantQueue) {
-	if !l.pending && len(l.held) > 0 {
-		l.pending = true
-		e.admitting = append(e.admitting, l)
+func (e *Engine) requestAdmission(q *tenantQueue) {
+	if !q.pending && len(q.held) > 0 {
+		q.pending = true
+		e.admitting = append(e.admitting, q)
 	}
 }
 
 // requestAllAdmissions is called when the cluster has changed. The order of the queues must not
 // depend on map iteration.
 func (e *Engine) requestAllAdmissions() {
-	var lanes []*tenantQueue
-	for _, l := range e.tenantQueues {
-		if len(l.held) > 0 {
-			lanes = append(lanes, l)
+	var queues []*tenantQueue
+	for _, q := range e.tenantQueues {
+		if len(q.held) > 0 {
+			queues = append(queues, q)
 		}
 	}
-	slices.SortFunc(lanes, func(a, b *tenantQueue) int { return int(a.held[0].ID() - b.held[0].ID()) })
-	for _, l := range lanes {
-		e.requestAdmission(l)
+	slices.SortFunc(queues, func(a, b *tenantQueue) int { return int(a.held[0].ID() - b.held[0].ID()) })
+	for _, q := range queues {
+		e.requestAdmission(q)
 	}
 }
 
 // Held returns the jobs that wait for admission, by submission.
 func (e *Engine) Held() []*Job {
 	var held []*Job
-	for _, l := range e.tenantQueues {
-		held = append(held, l.held...)
+	for _, q := range e.tenantQueues {
+		held = append(held, q.held...)
 	}
 	slices.SortFunc(held, func(a, b *Job) int {
 		return cmp.Or(cmp.Compare(a.facts.Submit, b.facts.Submit), cmp.Compare(a.facts.ID, b.facts.ID))
@@ -72,15 +72,15 @@ func (e *Engine) Held() []*Job {
 
 // admitHeld asks the admitter about each pending queue, and admits jobs until it refuses one.
 func (e *Engine) admitHeld() {
-	for _, l := range e.admitting {
-		l.pending = false
-		for len(l.held) > 0 {
-			j := l.held[0]
+	for _, q := range e.admitting {
+		q.pending = false
+		for len(q.held) > 0 {
+			j := q.held[0]
 			if e.policies.Admit != nil && !callPolicy(e, "admit", func() bool { return e.policies.Admit.Admit(e, j) }) {
 				break
 			}
-			l.held[0] = nil
-			l.held = l.held[1:]
+			q.held[0] = nil
+			q.held = q.held[1:]
 			e.admit(j)
 		}
 	}

@@ -178,6 +178,7 @@ func (t *tally) add(more *tally) {
 	t.held += more.held
 }
 
+// updateShortest computes the shortest times from the leaves below.
 func (n *leaf) updateShortest() {
 	for i := range n.shortest {
 		n.shortest[i] = noTime

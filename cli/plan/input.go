@@ -27,6 +27,7 @@ func (s *settings) flags(flags *flag.FlagSet) {
 	flags.IntVar(&s.spec.Faults, "faults", 0, "`F` simultaneous node failures to survive with a copy of every layer")
 }
 
+// batchFlag registers the flag of the batch, which not all verbs have.
 func (s *settings) batchFlag(flags *flag.FlagSet) {
 	flags.IntVar(&s.spec.Microbatches, "microbatches", 0, "`NB` microbatches per iteration, over all pipelines")
 }

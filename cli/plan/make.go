@@ -85,6 +85,7 @@ func printPlan(to verb.Streams, plan *pipeline.Plan) error {
 	return err
 }
 
+// layersText formats the layers of each node of a template.
 func layersText(t *pipeline.Template) string {
 	var words []string
 	for node := range t.Nodes {
@@ -155,6 +156,7 @@ func (v *batchView) print(to verb.Streams, shares []instance.Share) error {
 	return err
 }
 
+// readShares parses the times and counts of plan batch.
 func readShares(slices, counts string) (shares []instance.Share, err error) {
 	if slices == "" {
 		return nil, &verb.UsageError{

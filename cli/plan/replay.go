@@ -114,6 +114,7 @@ func (s seconds) MarshalJSON() ([]byte, error) {
 	return []byte(pipeline.Seconds(time.Duration(s))), nil
 }
 
+// measured replays by throughput.
 func (r *replayFlags) measured(to verb.Streams, events []replay.Event) error {
 	if r.samples == 0 {
 		return &verb.UsageError{Text: "--samples-per-step is missing"}
@@ -148,6 +149,7 @@ type share struct {
 	took time.Duration
 }
 
+// printTimes prints a table of shares of the time.
 func (r *replayFlags) printTimes(to verb.Streams, all time.Duration, shares []share) error {
 	return printRows(to, "SECONDS\tSHARE\tSPENT ON", func(row func(string, ...any)) {
 		for _, each := range shares {
@@ -174,6 +176,7 @@ type plannedView struct {
 	End              seconds `json:"end_s"`
 }
 
+// planned replays by planning.
 func (r *replayFlags) planned(to verb.Streams, events []replay.Event) error {
 	p, spec, err := r.load()
 	if err != nil {

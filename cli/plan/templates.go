@@ -57,6 +57,7 @@ func templatesVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []st
 	}
 }
 
+// templates returns the templates of the exact search, or of Oobleck's.
 func (s *settings) templates(compat string) (*pipeline.Plan, error) {
 	p, spec, err := s.load()
 	if err != nil {

@@ -136,6 +136,7 @@ func (g *grid) parseLoads(text string) error {
 	return nil
 }
 
+// compare simulates the grid, and writes and prints the results.
 func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
 	if err := g.prepare(to); err != nil {
 		return err
@@ -246,6 +247,7 @@ func (g *grid) inputs(to verb.Streams, loads []float64) (all []input, err error)
 	return all, nil
 }
 
+// gpusOf returns the number of GPUs of some nodes.
 func gpusOf(nodes []cluster.Node) (gpus int) {
 	for i := range nodes {
 		gpus += nodes[i].GPUs

@@ -208,12 +208,12 @@ func readNodeEvents(path string, nodes []cluster.Node) (events []sim.NodeEvent, 
 		if err != nil {
 			return nil, s.wrong("time_s", "seconds from 0")
 		}
-		node, known := names[s.value("node")]
-		if !known {
+		node, ok := names[s.value("node")]
+		if !ok {
 			return nil, s.wrong("node", fmt.Sprintf("a node's number, 0 to %d, or its name", len(nodes)-1))
 		}
-		kind, known := kinds[s.value("event")]
-		if !known {
+		kind, ok := kinds[s.value("event")]
+		if !ok {
 			return nil, s.wrong("event", "down, up or drain")
 		}
 		events = append(events, sim.NodeEvent{At: at, Node: node, Kind: kind})

@@ -163,6 +163,7 @@ func (s *csvFile) value(column string) string {
 	return ""
 }
 
+// wrong returns an error about a value of the current row.
 func (s *csvFile) wrong(column, want string) error {
 	return &fileError{s.file, s.line, column, s.value(column), want}
 }
@@ -218,6 +219,7 @@ func (s *csvFile) distinct(nodes []cluster.Node, named map[string]int) error {
 	return nil
 }
 
+// node appends the nodes of a row.
 func (s *csvFile) node(nodes []cluster.Node) ([]cluster.Node, error) {
 	gpus, err := strconv.Atoi(s.value("gpus"))
 	if err != nil || gpus < 0 || gpus > maxGPUsPerNode {

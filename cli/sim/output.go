@@ -110,6 +110,7 @@ func span(seconds float64) string {
 	return text
 }
 
+// counted formats a number with its noun.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -155,6 +156,7 @@ func (o *output) bar(to verb.Streams, end time.Duration) *bar {
 	return &bar{terminal.NewCounter(to.Err, unit), time.Now(), end}
 }
 
+// progress returns a callback that updates the bar.
 func (b *bar) progress(phase string) progress {
 	return func(ended, total int, now time.Duration) {
 		if b.end > 0 {

@@ -43,8 +43,8 @@ func (g *grid) draw(dir string) error {
 		if len(g.loads) < 2 {
 			continue
 		}
-		at, known := curves[name]
-		if !known {
+		at, ok := curves[name]
+		if !ok {
 			at = len(album.Curves)
 			curves[name] = at
 			album.Curves = append(album.Curves, plot.Curve{Name: name})

@@ -68,7 +68,7 @@ func TestMistakes(t *testing.T) {
 		{"flag of a profile", "", []string{"--profile", "tiresias", "--round", "5"}, true, []string{"tiresias", "--round"}},
 		{"time", "", []string{"--quantum", "-3"}, true, []string{"--quantum", `"-3"`, "0.5"}},
 		{"track", "", []string{"--track", "9:5"}, true, []string{"--track", `"9:5"`, "LO:HI"}},
-		{"nobody is tracked", "", []string{"--track", "7:9"}, false, []string{"7:9"}},
+		{"no job is tracked", "", []string{"--track", "7:9"}, false, []string{"7:9"}},
 		{"limits", "", []string{"--order", "dlas", "--limits", "7,3"}, true, []string{"limits", "ascend"}},
 		{"two clusters", "", []string{"--gpu-types", "A:1x2"}, true, []string{"--nodes", "--gpu-types"}},
 		{"events", "", []string{"--node-events", file(t, dir, "e.csv", "time_s,node,event\n5,7,down\n")}, false,
@@ -101,8 +101,8 @@ func TestMistakes(t *testing.T) {
 		{"no limits", "", []string{"--profile", "tiresias", "--order", "dlas-gpu"}, true, []string{"--limits", "3250,7200"}},
 		{"broken limits", "", []string{"--profile", "tiresias", "--order", "dlas", "--limits", "0.5"}, true,
 			[]string{"whole seconds"}},
-		{"weights of nobody", "", []string{"--order", "fifo", "--weights", "a=1"}, true, []string{"--weights", "drf"}},
-		{"victims of nobody", "", []string{"--victims", "cheapest"}, true, []string{"--victims", "fifo", "srtf"}},
+		{"weights without drf", "", []string{"--order", "fifo", "--weights", "a=1"}, true, []string{"--weights", "drf"}},
+		{"victims without preemption", "", []string{"--victims", "cheapest"}, true, []string{"--victims", "fifo", "srtf"}},
 		{"backfill of a full walk", "", []string{"--order", "las", "--backfill", "easy"}, true,
 			[]string{"--backfill", "--walk strict"}},
 		{"age of an allocation", "", []string{"--order", "gavel", "--age", "5"}, true, []string{"--age", "gavel"}},
@@ -130,7 +130,7 @@ func TestMistakes(t *testing.T) {
 		}
 		for _, want := range test.want {
 			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %q does not tell %s", test.name, err, want)
+				t.Errorf("%s: %q does not contain %s", test.name, err, want)
 			}
 		}
 	}
@@ -139,8 +139,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestFlagsWithoutEffect checks that a flag without effect is an error that names the setting; beside each
-// is a setting in which it has an effect.
+// TestFlagsWithoutEffect checks that a flag without effect is an error that names the setting;
+// beside each is a setting in which it has an effect.
 func TestFlagsWithoutEffect(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
@@ -290,8 +290,8 @@ func (c *lateContext) Err() error {
 	return nil
 }
 
-// TestQuantaWithLoading checks that jobs that load for longer than a round or a lease make progress: a started
-// job works for a while before it is preempted.
+// TestQuantaWithLoading checks that jobs that load for longer than a round or a lease make
+// progress: a started job works for a while before it is preempted.
 func TestQuantaWithLoading(t *testing.T) {
 	dir := t.TempDir()
 	text := "job_id,submit_s,duration_s,num_gpus,model\n"

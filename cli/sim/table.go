@@ -51,6 +51,7 @@ func (g *grid) table() *table {
 	return t
 }
 
+// show prints the table.
 func (t *table) show(to io.Writer, dir string) error {
 	out := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(

@@ -128,6 +128,7 @@ func (p *Profile) file() (f profileFile) {
 
 func bytesNumber(n int64) json.Number { return json.Number(strconv.FormatInt(n, 10)) }
 
+// timesFile returns times by members in their JSON form.
 func timesFile(times map[int]time.Duration) map[string]json.Number {
 	if len(times) == 0 {
 		return nil
@@ -207,6 +208,7 @@ func (f *planFile) derived(p *Plan) error {
 	return nil
 }
 
+// sameTime returns an error if a time in a file differs from the plan's.
 func sameTime(where string, written json.Number, want int64) error {
 	if written == "" {
 		return nil

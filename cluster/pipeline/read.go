@@ -187,6 +187,7 @@ func readBytes(at, field, text string) (int64, error) {
 	return bytes, nil
 }
 
+// requiredTime parses a time that must be present.
 func requiredTime(at, field, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, &InputError{Where: at, Problem: "has no " + field, Want: "milliseconds for one microbatch on one GPU"}
@@ -198,6 +199,7 @@ func requiredTime(at, field, text string) (time.Duration, error) {
 	return took, nil
 }
 
+// readTimes parses times by number of members.
 func readTimes(at, field string, from map[string]json.Number) (map[int]time.Duration, error) {
 	if len(from) == 0 {
 		return nil, nil
@@ -295,6 +297,7 @@ func (l *Layer) set(column, text string) (err error) {
 	return err
 }
 
+// setTime parses an all-reduce time of a row.
 func (l *Layer) setTime(column, text string) error {
 	times, number := l.InNode, strings.TrimPrefix(column, inNodeColumn)
 	if rest, across := strings.CutPrefix(column, acrossColumn); across {

@@ -27,12 +27,12 @@ func inside(policy scheduler.Admitter, gpus int, already []int, asks ...cluster.
 	shut := map[string]bool{}
 	for i := len(already); i < len(jobs); i++ {
 		v := schedulertest.NewView(0, []cluster.Node{{GPUs: gpus}}, jobs...)
-		j, lane := v.Job(jobs[i].ID), ""
-		if laner, ok := policy.(scheduler.TenantAdmitter); ok {
-			lane = laner.Tenant(j)
+		j, tenant := v.Job(jobs[i].ID), ""
+		if queuer, ok := policy.(scheduler.TenantAdmitter); ok {
+			tenant = queuer.Tenant(j)
 		}
-		if shut[lane] || !policy.Admit(v, j) {
-			shut[lane] = true
+		if shut[tenant] || !policy.Admit(v, j) {
+			shut[tenant] = true
 			continue
 		}
 		jobs[i].Phase = scheduler.Waiting
@@ -77,7 +77,7 @@ func TestNames(t *testing.T) {
 		"quota:1e-3": nil,
 	} {
 		if _, err := ByName(name); !errors.Is(err, want) {
-			t.Errorf("%q: %v, expected %v", name, err, want)
+			t.Errorf("%q: %v, want %v", name, err, want)
 		}
 	}
 }

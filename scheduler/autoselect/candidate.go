@@ -62,7 +62,7 @@ func checkCandidates(base scheduler.Policies, candidates []Candidate) error {
 		case names[c.Name]:
 			return fmt.Errorf("%w: %q is listed twice", ErrCandidate, c.Name)
 		}
-		if _, lanes := c.Admit.(scheduler.TenantAdmitter); lanes {
+		if _, tenants := c.Admit.(scheduler.TenantAdmitter); tenants {
 			return fmt.Errorf(
 				"%w: %q has one queue for each tenant, which switching admission policies does not support",
 				ErrCandidate,

@@ -412,12 +412,12 @@ func TestIncompatibleCandidates(t *testing.T) {
 		of    []Candidate
 		alloc scheduler.Allocator
 	}{
-		"nothing": {nil, nil},
-		"groups":  {[]Candidate{fifo, {Name: "drf", Order: order.DRF{}}}, nil},
-		"lanes":   {[]Candidate{{Name: "quota", Order: order.FIFO{}, Admit: admit.Quota{}}}, nil},
-		"twice":   {[]Candidate{fifo, fifo}, nil},
-		"elastic": {[]Candidate{fifo}, elasticOne{}},
-		"none":    {[]Candidate{{Name: "none"}}, nil},
+		"nothing":       {nil, nil},
+		"groups":        {[]Candidate{fifo, {Name: "drf", Order: order.DRF{}}}, nil},
+		"tenant queues": {[]Candidate{{Name: "quota", Order: order.FIFO{}, Admit: admit.Quota{}}}, nil},
+		"twice":         {[]Candidate{fifo, fifo}, nil},
+		"elastic":       {[]Candidate{fifo}, elasticOne{}},
+		"none":          {[]Candidate{{Name: "none"}}, nil},
 	} {
 		b := func() scheduler.Policies {
 			p := base(0, 0)()
@@ -475,8 +475,8 @@ func (slow) Speed(j *scheduler.Job, _ cluster.Placement, _ []cluster.Node) float
 	return 1 / float64(j.ID()+1)
 }
 
-// TestLosersAreCutShort: stopping a losing candidate's simulation early changes no choice, and saves
-// steps.
+// TestLosersAreCutShort: stopping a losing candidate's simulation early changes no choice, and
+// saves steps.
 func TestLosersAreCutShort(t *testing.T) {
 	saved := 0
 	for seed := range uint64(12) {

@@ -1,10 +1,12 @@
 // Package backfill lets jobs overtake blocked jobs without delaying any job that has a reservation.
 //
 //	none          no job overtakes another
-//	easy          the first blocked job has a reservation (Lifka, The ANL/IBM SP Scheduling System, JSSPP 1995)
-//	conservative  every job has one (Mu'alem and Feitelson, Utilization, Predictability, Workloads, and User
-//	              Runtime Estimates in Scheduling the IBM SP2 with Backfilling, IEEE TPDS 12(6), 2001);
-//	              "conservative:100": the first hundred jobs
+//	easy          the first blocked job has a reservation
+//	conservative  every job has one; "conservative:100": the first hundred jobs
+//
+// EASY is from Lifka, The ANL/IBM SP Scheduling System, JSSPP 1995; conservative backfilling from
+// Mu'alem and Feitelson, Utilization, Predictability, Workloads, and User Runtime Estimates in
+// Scheduling the IBM SP2 with Backfilling, IEEE TPDS 12(6), 2001.
 //
 // All of these are one algorithm with a different number of reservations. Reservations depend on
 // the estimates of running and reserved jobs. If these are right, no job starts later than

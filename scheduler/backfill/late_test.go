@@ -13,9 +13,9 @@ import (
 	"github.com/phos-gpu/phos/scheduler/place"
 )
 
-// TestDeferredReservationsAreTheSame plays one workload with immediate and with deferred reservations,
-// with failures of jobs and nodes: the same jobs start at the same times, and the reservations are
-// the same.
+// TestDeferredReservationsAreTheSame plays one workload with immediate and with deferred
+// reservations, with failures of jobs and nodes: the same jobs start at the same times, and the
+// reservations are the same.
 func TestDeferredReservationsAreTheSame(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -29,7 +29,7 @@ func TestDeferredReservationsAreTheSame(t *testing.T) {
 	} {
 		for _, depth := range []int{0, 2, 5} {
 			t.Run(fmt.Sprint(tt.name, ", depth ", depth), func(t *testing.T) {
-				promised := 0
+				reserved := 0
 				for seed := range uint64(16) {
 					nodes, jobs := tt.make(rand.New(rand.NewPCG(seed, 7)), 80)
 					jobs = wrongly(rand.New(rand.NewPCG(seed, 8)), jobs, int(seed%3))
@@ -50,7 +50,7 @@ func TestDeferredReservationsAreTheSame(t *testing.T) {
 								Retries:  5,
 							},
 						)
-						promised += w.promised
+						reserved += w.reserved
 					}
 					if !slices.Equal(logs[0], logs[1]) {
 						i := 0
@@ -60,8 +60,8 @@ func TestDeferredReservationsAreTheSame(t *testing.T) {
 						t.Fatalf("seed %d: put off: %s; at once: %s", seed, logs[0][i], logs[1][i])
 					}
 				}
-				if promised < 100 {
-					t.Errorf("%d promises only", promised)
+				if reserved < 100 {
+					t.Errorf("%d reservations only", reserved)
 				}
 			})
 		}
@@ -105,7 +105,7 @@ type world struct {
 	jobs     []cluster.Job
 	troubles bool
 	ask      bool // record the reservations
-	promised int
+	reserved int
 
 	events map[time.Duration][]scheduler.Event
 }
@@ -136,7 +136,7 @@ func (w *world) play(t *testing.T, nodes []cluster.Node, p scheduler.Policies) (
 		}
 		log = append(log, fmt.Sprintf("at %d: %v", now, plan))
 		if w.ask && w.random.IntN(3) == 0 {
-			log = append(log, fmt.Sprint("at ", now, " ", w.promises(e)))
+			log = append(log, fmt.Sprint("at ", now, " ", w.reservations(e)))
 		}
 	}
 	return log
@@ -175,11 +175,11 @@ func (w *world) started(now time.Duration, s *scheduler.Start) {
 	w.happens(now+after, scheduler.Event{Kind: kind, Job: s.Job, Run: s.Run})
 }
 
-func (w *world) promises(e *scheduler.Engine) string {
+func (w *world) reservations(e *scheduler.Engine) string {
 	var all []string
 	for j := range e.Waiting() {
 		if at, ok := w.book.ReservedFor(j); ok {
-			w.promised++
+			w.reserved++
 			all = append(all, fmt.Sprintf("%d at %d", j.ID(), at))
 		}
 	}

@@ -28,16 +28,16 @@ func TestProfile(t *testing.T) {
 			})
 		}
 		runs = append(runs, schedulertest.Job{Job: cluster.Job{ID: 100, GPUs: 1}, Phase: scheduler.Waiting})
-		moment := schedulertest.NewView(0, nodes, runs...)
-		like := moment.Job(100)
-		p := (&Backfiller{free: moment.Free()}).newProfile(like)
+		view := schedulertest.NewView(0, nodes, runs...)
+		sample := view.Job(100)
+		p := (&Backfiller{free: view.Free()}).newProfile(sample)
 		for range 1 + r.IntN(20) {
 			from := r.IntN(end - 1)
 			p.add(time.Duration(from), time.Duration(from+1+r.IntN(end-from)), 1+r.IntN(4))
 		}
 		enough := func(at, gpus int) bool {
 			promised, _, _ := p.reserved.levelAt(time.Duration(at))
-			return moment.Free().ExpectedFree(like, time.Duration(at))-promised >= gpus
+			return view.Free().ExpectedFree(sample, time.Duration(at))-promised >= gpus
 		}
 		gap := func(from, gpus int) (long int) {
 			for from+long <= end && enough(from+long, gpus) {

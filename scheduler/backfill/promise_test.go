@@ -51,8 +51,8 @@ func overlapping(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	return nodes, jobs
 }
 
-// TestReservationsAreKept: with exact estimates no job starts later than any of its reservations. That
-// of the first job holds even if jobs want overlapping sets of GPUs, or shares.
+// TestReservationsAreKept: with exact estimates no job starts later than any of its reservations.
+// That of the first job holds even if jobs want overlapping sets of GPUs, or shares.
 func TestReservationsAreKept(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -72,7 +72,7 @@ func TestReservationsAreKept(t *testing.T) {
 				}
 			}
 			if kept < 500 {
-				t.Errorf("%d promises only", kept)
+				t.Errorf("only %d reservations", kept)
 			}
 		})
 	}
@@ -86,7 +86,7 @@ func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b *backfill.B
 		for j := range e.Waiting() {
 			if at, ok := b.ReservedFor(j); ok {
 				if before, known := promised[j.ID()]; known && at > before {
-					t.Errorf("job %d was promised %d and then %d", j.ID(), before, at)
+					t.Errorf("job %d was reserved at %d and then at %d", j.ID(), before, at)
 				}
 				promised[j.ID()] = at
 			}
@@ -94,7 +94,7 @@ func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b *backfill.B
 	})
 	for i, at := range starts {
 		if when, ok := promised[jobs[i].ID]; ok && at > when {
-			t.Errorf("job %d started at %d, was promised %d", jobs[i].ID, at, when)
+			t.Errorf("job %d started at %d, reserved at %d", jobs[i].ID, at, when)
 		} else if ok {
 			kept++
 		}
@@ -102,8 +102,8 @@ func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b *backfill.B
 	return kept
 }
 
-// TestJobsBehindDoNotMatter: with conservative backfill and exact estimates, each job starts when it
-// would without the jobs behind it.
+// TestJobsBehindDoNotMatter: with conservative backfill and exact estimates, each job starts when
+// it would without the jobs behind it.
 func TestJobsBehindDoNotMatter(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 5))
@@ -135,7 +135,7 @@ func TestTheFirstIsNotDelayed(t *testing.T) {
 		b := backfill.EASY()
 		starts := play(t, nodes, jobs, with(b), func(e *scheduler.Engine) {
 			for j := range e.Waiting() {
-				if _, known := first[j.ID()]; !known {
+				if _, ok := first[j.ID()]; !ok {
 					first[j.ID()] = soonest(e, j)
 				}
 				return
@@ -221,7 +221,7 @@ func TestWithdrawnJobsReleaseReservations(t *testing.T) {
 			got = append(got, at)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("promised %v, want %v", got, want)
+			t.Errorf("reserved at %v, want %v", got, want)
 		}
 	}
 	if _, err := e.Step(0, []scheduler.Event{job(1, 4, 100), job(2, 8, 50), job(3, 8, 10), job(4, 4, 140)}); err != nil {

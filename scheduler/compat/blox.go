@@ -133,6 +133,7 @@ func (b *blox) admit() {
 	}
 }
 
+// demand returns how many GPUs the active jobs ask for.
 func (b *blox) demand() (gpus int) {
 	for _, i := range b.active {
 		gpus += b.jobs[i].GPUs

@@ -134,6 +134,7 @@ func (t *tiresias) next() (now, end time.Duration) {
 	return min(now, t.demotion), end
 }
 
+// endOf returns when a running job ends.
 func (t *tiresias) endOf(i int, now time.Duration) time.Duration {
 	return now + t.jobs[i].Length - t.states[i].executed
 }
@@ -176,6 +177,7 @@ func (t *tiresias) advance(now time.Duration) {
 	}
 }
 
+// service returns the attained service in the unit of the limits.
 func (t *tiresias) service(i int) time.Duration {
 	if t.Order == "dlas" {
 		return t.states[i].executed
@@ -201,6 +203,7 @@ func (t *tiresias) schedule(now time.Duration) {
 	t.share(now, t.active)
 }
 
+// key returns what a job is sorted by.
 func (t *tiresias) key(i int) time.Duration {
 	remaining := t.jobs[i].Length - t.states[i].executed
 	switch t.Order {

@@ -17,7 +17,7 @@ import (
 // load_s are required:
 //
 //	model,tier,bytes,save_s,load_s,self_save_s,saves,loads
-//	,,,2.5,4,600,,                   every job: 2.5 s to save, 4 s to load, saves itself every 10 minutes
+//	,,,2.5,4,600,,                   all jobs; they save themselves every 10 min
 //	resnet50,ram,4000000000,0.4,0.6,,17,12
 //
 // saves and loads count the measurements behind a mean; an estimate has none.
@@ -91,6 +91,7 @@ func (l *fields) header() error {
 	return nil
 }
 
+// wrong returns an error about a value of the line.
 func (l *fields) wrong(column, value, want string) error {
 	return &workload.Error{File: l.file, Line: l.line, Column: column, Value: value, Has: true, Want: want}
 }

@@ -21,7 +21,7 @@ type budgets []int
 func capsOf(v scheduler.View, jobs []*scheduler.Job) *caps {
 	c, at := &caps{byUser: map[string][]int{}}, map[string]int{}
 	for _, j := range jobs {
-		if _, known := c.byUser[j.User()]; known {
+		if _, ok := c.byUser[j.User()]; ok {
 			continue
 		}
 		var bounds []int
@@ -30,8 +30,8 @@ func capsOf(v scheduler.View, jobs []*scheduler.Job) *caps {
 			if most == scheduler.Uncapped {
 				continue
 			}
-			i, known := at[user]
-			if !known {
+			i, ok := at[user]
+			if !ok {
 				i = len(c.names)
 				at[user], c.names, c.most = i, append(c.names, user), append(c.most, most*cluster.WholeGPU)
 			}

@@ -13,6 +13,7 @@ func (r row) gpus() int {
 	return n
 }
 
+// spans returns the number of nodes of a row.
 func (r row) spans() int {
 	n := 0
 	for _, gpus := range r {
@@ -49,6 +50,7 @@ type entry struct {
 	speedup      [2][]float64 // on one node and on several, by GPUs
 }
 
+// usable reports whether the job can use a node.
 func (e *entry) usable(node int) bool { return e.barred == nil || !e.barred[node] }
 
 // state is an assignment of rows.

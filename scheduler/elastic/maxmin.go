@@ -58,6 +58,7 @@ type waterfill struct {
 	rising    int       // number of groups that rise
 }
 
+// newWaterfill returns the state before the first level.
 func newWaterfill(groups []group, capacity []float64) *waterfill {
 	l := &waterfill{groups: groups, capacity: capacity, fixed: make([]float64, len(groups))}
 	for g, group := range groups {

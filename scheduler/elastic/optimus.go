@@ -70,6 +70,7 @@ func (o *Optimus) Allocate(v scheduler.View) []scheduler.Allocation {
 	return out
 }
 
+// newClaim returns a job's claim before any GPU is given out.
 func (o *Optimus) newClaim(v scheduler.View, j *scheduler.Job, node int) *claim {
 	c := &claim{job: j, gpuType: j.OwnGPUType(), model: o.table.Model(j.Model())}
 	c.fewest, c.most = bounds(j)
@@ -85,7 +86,7 @@ func (o *Optimus) newClaim(v scheduler.View, j *scheduler.Job, node int) *claim 
 // curve returns a model's fitted curve for up to most GPUs, on as few nodes as they fit on.
 func (o *Optimus) curve(m *throughput.Model, node, most int) Curve {
 	key := curveKey{m, node, max(8, 1<<bits.Len(uint(most-1)))}
-	if c, known := o.curves[key]; known {
+	if c, ok := o.curves[key]; ok {
 		return c
 	}
 	var samples []sample
@@ -138,6 +139,7 @@ func (c *claim) grow() bool {
 // gains is a heap of the jobs that may get more GPUs, by gain, then by number.
 type gains []*claim
 
+// add adds a job that gains from one more GPU.
 func (g *gains) add(c *claim) {
 	if c.grow() {
 		*g = append(*g, c)

@@ -109,6 +109,7 @@ func (p *packer) take(r row) cluster.Placement {
 	return p.picker.pick(r)
 }
 
+// hold marks the GPUs of a placement as used.
 func (p *packer) hold(on cluster.Placement) {
 	for _, gpu := range on {
 		if p.picker.take(gpu) {

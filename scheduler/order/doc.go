@@ -4,7 +4,7 @@
 //	sjf, srtf, srsf      shortest first, by the owner's estimate
 //	las, las2d, dlas     least service first, for jobs of unknown length
 //	gittins              most likely to end soon, for a known distribution of lengths
-//	themis, drf, quota   fairness: of finish times, of users' dominant shares, of organisations' quotas
+//	themis, drf, quota   fairness of finish times, of dominant shares, of quotas
 //
 // Aging bounds the waiting time under any of them that ranks jobs and not groups. ByName returns an
 // order by its name on the command line.

@@ -40,7 +40,7 @@ func TestThemisRho(t *testing.T) {
 		if math.Abs(got.Value-c.want.Value) > 1e-12 || math.Abs(got.Growth-c.want.Growth) > 1e-12 ||
 			got.Until != c.want.Until ||
 			got.Tier != 0 {
-			t.Errorf("%+v: %+v, expected %+v", c.made, got, c.want)
+			t.Errorf("%+v: %+v, want %+v", c.made, got, c.want)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func TestQuota(t *testing.T) {
 		}
 		v := schedulertest.NewView(0, []cluster.Node{{GPUs: 16}}, jobs...)
 		if got := order.RankGroup(v, c.user, scheduler.Amount{GPUs: c.more}); got != c.want {
-			t.Errorf("%v: %s with %v more: %+v, expected %+v", c.held, c.user, c.more, got, c.want)
+			t.Errorf("%v: %s with %v more: %+v, want %+v", c.held, c.user, c.more, got, c.want)
 		}
 	}
 }
@@ -277,7 +277,7 @@ func TestNames(t *testing.T) {
 		{"las", Parameters{Aging: 1}, nil},
 	} {
 		if _, err := ByName(c.name, c.p); !errors.Is(err, c.want) {
-			t.Errorf("%s with %+v: %v, expected %v", c.name, c.p, err, c.want)
+			t.Errorf("%s with %+v: %v, want %v", c.name, c.p, err, c.want)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func TestGittinsIndex(t *testing.T) {
 				break
 			}
 			if want := l.index(a); math.Abs(1/value-want) > 1e-9 {
-				t.Fatalf("%v after %d s: index %v, expected %v", l, a, 1/value, want)
+				t.Fatalf("%v after %d s: index %v, want %v", l, a, 1/value, want)
 			}
 		}
 	}

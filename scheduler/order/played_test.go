@@ -127,7 +127,7 @@ func TestAllOrders(t *testing.T) {
 	for _, name := range order.Names() {
 		p, ok := named(t, name, order.Parameters{}).(scheduler.Preemptive)
 		if want := ok && p.Preempts(); stops[name] != want {
-			t.Errorf("%s stops jobs: %v, expected %v", name, stops[name], want)
+			t.Errorf("%s stops jobs: %v, want %v", name, stops[name], want)
 		}
 	}
 }
@@ -313,7 +313,7 @@ func TestDLASPlayed(t *testing.T) {
 	for i, want := range []time.Duration{29500 * time.Millisecond, 4500 * time.Millisecond, 14500 * time.Millisecond,
 		seconds(9)} {
 		if got.Jobs[i].Finish != want {
-			t.Errorf("job %d ends at %v, expected %v", i, got.Jobs[i].Finish, want)
+			t.Errorf("job %d ends at %v, want %v", i, got.Jobs[i].Finish, want)
 		}
 	}
 }
@@ -377,7 +377,7 @@ func TestQuotaBounds(t *testing.T) {
 	// they have ended.
 	for i, want := range []int{0, 100, 100, 200, 4, 5} {
 		if got.Jobs[i].Start != seconds(want) {
-			t.Errorf("job %d starts at %v, expected %v", i, got.Jobs[i].Start, seconds(want))
+			t.Errorf("job %d starts at %v, want %v", i, got.Jobs[i].Start, seconds(want))
 		}
 	}
 }
@@ -418,7 +418,7 @@ func TestQuotaOfTeams(t *testing.T) {
 		}
 		if j.Start != seconds(want) || j.Preemptions != stops {
 			t.Errorf(
-				"job %d of %s starts at %v and is stopped %d times, expected %v and %d",
+				"job %d of %s starts at %v and is stopped %d times, want %v and %d",
 				j.ID,
 				j.User,
 				j.Start,
@@ -537,11 +537,11 @@ func TestVictimsPlayed(t *testing.T) {
 		got := play(t, jobs, machines(1, 2), p)
 		for i, want := range c.stopped {
 			if got.Jobs[i].Preemptions != want {
-				t.Errorf("%s stops job %d %d times, expected %d", c.name, i, got.Jobs[i].Preemptions, want)
+				t.Errorf("%s stops job %d %d times, want %d", c.name, i, got.Jobs[i].Preemptions, want)
 			}
 		}
 		if got.Jobs[2].Finish != c.end {
-			t.Errorf("%s: the urgent job ends at %v, expected %v", c.name, got.Jobs[2].Finish, c.end)
+			t.Errorf("%s: the urgent job ends at %v, want %v", c.name, got.Jobs[2].Finish, c.end)
 		}
 	}
 }

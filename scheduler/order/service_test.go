@@ -121,7 +121,7 @@ func TestDLASIsFeedbackQueues(t *testing.T) {
 		}
 		order := DLAS{Limits: []time.Duration{seconds(4), seconds(11)}, TwoD: true}
 		if got := newToy(order, 4, jobs).play(t).ends(); !slices.Equal(got, want) {
-			t.Fatalf("%v end at %v, expected %v", jobs, got, want)
+			t.Fatalf("%v end at %v, want %v", jobs, got, want)
 		}
 	}
 }
@@ -179,7 +179,7 @@ func TestDLASPromotes(t *testing.T) {
 	} {
 		v := schedulertest.NewView(seconds(c.now), []cluster.Node{{GPUs: 1}}, c.job)
 		if got := order.Rank(v, v.Job(0)); got != c.want {
-			t.Errorf("at %d s: %+v, expected %+v", c.now, got, c.want)
+			t.Errorf("at %d s: %+v, want %+v", c.now, got, c.want)
 		}
 	}
 }

@@ -132,7 +132,7 @@ func TestWidthCounts(t *testing.T) {
 		{LAS2D{}, leastService(jobs, 2)},
 	} {
 		if got := newToy(c.order, 2, jobs).play(t).ends(); !slices.Equal(got, c.want) {
-			t.Errorf("%T ends the jobs at %v, expected %v", c.order, got, c.want)
+			t.Errorf("%T ends the jobs at %v, want %v", c.order, got, c.want)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func TestFIFOAndPriority(t *testing.T) {
 		{Priority{Preemptive: true}, []int{7, 10, 3, 8}},
 	} {
 		if got := newToy(c.order, 1, jobs).play(t).ends(); !slices.Equal(got, c.want) {
-			t.Errorf("%#v ends the jobs at %v, expected %v", c.order, got, c.want)
+			t.Errorf("%#v ends the jobs at %v, want %v", c.order, got, c.want)
 		}
 	}
 }

@@ -66,11 +66,11 @@ func (y *toy) play(t *testing.T) *toy {
 }
 
 func (y *toy) view(now time.Duration, present []*toyJob) *schedulertest.View {
-	var made []schedulertest.Job
+	var states []schedulertest.Job
 	for _, j := range present {
-		made = append(made, j.Job)
+		states = append(states, j.Job)
 	}
-	return schedulertest.NewView(now, []cluster.Node{{GPUs: y.gpus}}, made...)
+	return schedulertest.NewView(now, []cluster.Node{{GPUs: y.gpus}}, states...)
 }
 
 func (y *toy) step(now time.Duration, present []*toyJob) {

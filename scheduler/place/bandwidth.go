@@ -165,8 +165,8 @@ func bothWays(links [][]float64, gpus int) [][]float64 {
 // choose returns the best n of some GPUs.
 func (t *table) choose(free uint64, n int) choice {
 	q := query{free, n}
-	c, known := t.choices[q]
-	if !known {
+	c, ok := t.choices[q]
+	if !ok {
 		for bits.OnesCount64(free) > max(n, maxEnumerated) {
 			free &^= t.worstLinked(free)
 		}

@@ -2,7 +2,7 @@
 //
 //	first-free  the lowest numbers, on any nodes
 //	best-fit    the fewest nodes, and of those the ones where the fewest GPUs are left over
-//	skew        models with one large tensor on the fewest nodes or not at all, others on leftovers (Tiresias)
+//	skew        skewed models on the fewest nodes or not at all, others on leftovers (Tiresias)
 //	topology    the fewest racks, then the fewest nodes
 //	bandwidth   inside a node, GPUs whose slowest link is best; across nodes as topology
 //	fgd         the least fragmentation for typical jobs (fragmentation gradient descent)

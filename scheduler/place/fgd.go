@@ -132,8 +132,8 @@ const maxColumns = 256
 // column returns the cached effects of a demand.
 func (g *FGD) column(v scheduler.View, j *scheduler.Job, n int) *column {
 	d := demand{n, j.Share(), j.GPUType(), j.GPUMemoryBytes()}
-	c, known := g.columns[d]
-	if !known {
+	c, ok := g.columns[d]
+	if !ok {
 		if len(g.columns) >= maxColumns {
 			clear(g.columns)
 		}

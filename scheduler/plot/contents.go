@@ -168,21 +168,21 @@ func timeline(r *sim.Result) timelineData {
 
 // keySamples returns the indices to keep: of each group of neighbours the first and the last, and
 // the minima and maxima of queue length and utilization.
-func keySamples(moments []sim.Sample) (kept []int) {
-	group := max((len(moments)*6+maxSamples-1)/maxSamples, 1)
-	if len(moments) <= maxSamples {
+func keySamples(samples []sim.Sample) (kept []int) {
+	group := max((len(samples)*6+maxSamples-1)/maxSamples, 1)
+	if len(samples) <= maxSamples {
 		group = 1
 	}
-	for from := 0; from < len(moments); from += group {
-		to := min(from+group, len(moments))
+	for from := 0; from < len(samples); from += group {
+		to := min(from+group, len(samples))
 		keep := map[int]bool{from: true, to - 1: true}
 		for _, value := range []func(m *sim.Sample) float64{waiting, busy} {
 			least, most := from, from
 			for i := from; i < to; i++ {
-				if value(&moments[i]) < value(&moments[least]) {
+				if value(&samples[i]) < value(&samples[least]) {
 					least = i
 				}
-				if value(&moments[i]) > value(&moments[most]) {
+				if value(&samples[i]) > value(&samples[most]) {
 					most = i
 				}
 			}

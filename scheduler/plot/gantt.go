@@ -125,6 +125,7 @@ var shades = sync.OnceValue(func() (all []color.RGBA) {
 	return all
 })
 
+// lighten moves a colour component a third of the way to white.
 func lighten(part uint8) uint8 { return part + (255-part)/3 }
 
 // box adds a rectangle to a path.

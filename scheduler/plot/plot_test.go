@@ -191,7 +191,7 @@ func TestPageHoldsTheResult(t *testing.T) {
 				equal(t, "finish", nanoseconds(got.Jobs.Finish[i]), j.Finish)
 			}
 		}
-		equal(t, "moments", len(got.Timeline.At), len(run.Result.Timeline))
+		equal(t, "samples", len(got.Timeline.At), len(run.Result.Timeline))
 		for i, m := range run.Result.Timeline {
 			equal(t, "at", nanoseconds(&got.Timeline.At[i]), m.At)
 			equal(t, "waiting", int(got.Timeline.Waiting[i]), m.Waiting+m.Held)
@@ -296,7 +296,7 @@ func TestSmall(t *testing.T) {
 	for what, a := range map[string]Album{
 		"nothing":      {},
 		"an empty run": {Runs: []Run{{"none", &sim.Result{}}}},
-		"a moment":     {Runs: []Run{{"one", one}, {"none", &sim.Result{}}}},
+		"a sample":     {Runs: []Run{{"one", one}, {"none", &sim.Result{}}}},
 		"a load":       {Curves: []Curve{{"one", []Point{{1, 0}}}, {"none", nil}}},
 		"many names":   {Runs: slices.Repeat([]Run{{"a name that is rather long for a legend", one}}, 12)},
 	} {
@@ -410,21 +410,21 @@ func TestThin(t *testing.T) {
 // TestKeySamples: of too many samples, the extremes and the ends remain.
 func TestKeySamples(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 3))
-	moments := make([]sim.Sample, maxSamples*3)
-	for i := range moments {
-		moments[i] = sim.Sample{At: time.Duration(i), Waiting: random.IntN(1e9), BusyMilli: random.Int64N(1e9)}
+	samples := make([]sim.Sample, maxSamples*3)
+	for i := range samples {
+		samples[i] = sim.Sample{At: time.Duration(i), Waiting: random.IntN(1e9), BusyMilli: random.Int64N(1e9)}
 	}
-	kept := keySamples(moments)
-	if len(kept) > maxSamples+6 || !slices.IsSorted(kept) || kept[0] != 0 || kept[len(kept)-1] != len(moments)-1 {
+	kept := keySamples(samples)
+	if len(kept) > maxSamples+6 || !slices.IsSorted(kept) || kept[0] != 0 || kept[len(kept)-1] != len(samples)-1 {
 		t.Fatalf("%d are kept, from %d to %d", len(kept), kept[0], kept[len(kept)-1])
 	}
 	for what, value := range map[string]func(m *sim.Sample) float64{"queue": waiting, "use": busy} {
 		most, of := 0.0, 0.0
-		for i := range moments {
-			most = max(most, value(&moments[i]))
+		for i := range samples {
+			most = max(most, value(&samples[i]))
 		}
 		for _, i := range kept {
-			of = max(of, value(&moments[i]))
+			of = max(of, value(&samples[i]))
 		}
 		if most != of {
 			t.Errorf("the greatest %s was %v and is %v", what, most, of)

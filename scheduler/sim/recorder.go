@@ -87,6 +87,7 @@ func (r *Recorder) Ran(i int, at time.Duration, on cluster.Placement) {
 	r.open[i] = int32(len(r.runs))
 }
 
+// closeRun ends a job's current run, if runs are recorded.
 func (r *Recorder) closeRun(i int, at time.Duration, preempted bool) {
 	if !r.keepRuns || r.open[i] == 0 {
 		return

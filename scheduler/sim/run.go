@@ -204,6 +204,7 @@ func (s *simulation) freeGPUs(job int32) {
 	s.running--
 }
 
+// share returns a job's share of each GPU in thousandths.
 func (s *simulation) share(job int32) int64 {
 	if share := s.jobs[job].Share; share > 0 {
 		return int64(share)
@@ -211,6 +212,7 @@ func (s *simulation) share(job int32) int64 {
 	return cluster.WholeGPU
 }
 
+// stop carries out the stops of a plan.
 func (s *simulation) stop(stops []scheduler.Stop) {
 	for _, stop := range stops {
 		i := s.index[stop.Job]

@@ -41,6 +41,7 @@ func (s StepTime) Seconds(nodes, gpus int, samples float64, pieces int) float64 
 	return float64(pieces-1)*piece + math.Pow(math.Pow(piece, s.Gamma)+math.Pow(exchange, s.Gamma), 1/s.Gamma)
 }
 
+// exchange returns the time to exchange gradients.
 func (s StepTime) exchange(nodes, gpus int) float64 {
 	switch {
 	case gpus < 2:
@@ -95,11 +96,11 @@ func (m *Model) Goodput(nodes, gpus int) (goodput, batch float64) {
 // On returns how fast so many GPUs of a type are relative to the reference type.
 func (m *Model) On(gpuType string, nodes, gpus int) float64 {
 	if m.measured != nil {
-		if faster, known := m.measured.ratio(gpuType, nodes, gpus); known {
+		if faster, ok := m.measured.ratio(gpuType, nodes, gpus); ok {
 			return faster
 		}
 	}
-	if rate, known := m.Rates[gpuType]; known {
+	if rate, ok := m.Rates[gpuType]; ok {
 		return rate
 	}
 	return 1

@@ -56,6 +56,7 @@ func Read(r io.Reader) ([]*Model, error) {
 	return t.all(t.measurement, "model", "gpus", "rate")
 }
 
+// unreadable converts an error of the CSV reader.
 func unreadable(err error) error {
 	var bad *csv.ParseError
 	switch {
@@ -147,6 +148,7 @@ func (t *tableReader) count(column string, otherwise int) int {
 	return n
 }
 
+// bad records the first invalid value of the row.
 func (t *tableReader) bad(column, want string) {
 	if t.err == nil {
 		t.err = &InputError{t.line, column, t.text(column), want}

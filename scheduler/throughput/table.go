@@ -65,8 +65,8 @@ func (t *Table) Goodput(m *Model, nodes, gpus int) float64 {
 	q := goodputKey{m, nodes > 1, gpus}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	g, known := t.goodputs[q]
-	if !known {
+	g, ok := t.goodputs[q]
+	if !ok {
 		g, _ = m.Goodput(nodes, gpus)
 		t.goodputs[q] = g
 	}

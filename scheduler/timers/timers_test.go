@@ -46,7 +46,8 @@ func TestAgainstAList(t *testing.T) {
 	}
 }
 
-// TestInvalidTimersAreRemoved: one subject's timers do not accumulate, however often it is set again.
+// TestInvalidTimersAreRemoved: one subject's timers do not accumulate, however often it is set
+// again.
 func TestInvalidTimersAreRemoved(t *testing.T) {
 	mark := 0
 	c := NewQueue(func(a Timer[string]) bool { return a.Version == mark })

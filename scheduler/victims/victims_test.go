@@ -20,9 +20,9 @@ func (prices) Save(*scheduler.Job) time.Duration                      { return 0
 func (prices) Load(*scheduler.Job, cluster.Placement) time.Duration   { return 0 }
 func (p prices) Lost(j *scheduler.Job, _ time.Duration) time.Duration { return p[j.ID()] }
 
-// moment returns a view with jobs that run on the given numbers of GPUs, numbered from 0, and a
+// newView returns a view with jobs that run on the given numbers of GPUs, numbered from 0, and a
 // waiting job numbered 100.
-func moment(want int, ends []time.Duration, gpus ...int) (*schedulertest.View, scheduler.Demand) {
+func newView(want int, ends []time.Duration, gpus ...int) (*schedulertest.View, scheduler.Demand) {
 	var jobs []schedulertest.Job
 	at := 0
 	for i, n := range gpus {
@@ -62,9 +62,9 @@ func numbers(jobs []*scheduler.Job) (ids []int) {
 func TestTail(t *testing.T) {
 	for want, victims := range map[int][]int{1: {3}, 2: {3, 2}, 3: {3, 2, 1}, 5: {3, 2, 1}, 6: {3, 2, 1, 0},
 		99: {3, 2, 1, 0}} {
-		v, need := moment(want, nil, 2, 3, 1, 1)
+		v, need := newView(want, nil, 2, 3, 1, 1)
 		if got := numbers((Tail{}).Choose(v, need, slices.Values(lastFirst(v)))); !slices.Equal(got, victims) {
-			t.Errorf("for %d GPUs: %v, expected %v", want, got, victims)
+			t.Errorf("for %d GPUs: %v, want %v", want, got, victims)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestCheapest(t *testing.T) {
 			gpus[i] = 1 + r.IntN(4)
 			costs[cluster.JobID(i)] = time.Duration(r.IntN(60)) * time.Second
 		}
-		v, need := moment(1+r.IntN(10), nil, gpus...)
+		v, need := newView(1+r.IntN(10), nil, gpus...)
 		got := (Cheapest{Costs: costs}).Choose(v, need, slices.Values(lastFirst(v)))
 		freed, cost := 0, 0.0
 		for _, j := range got {
@@ -90,7 +90,7 @@ func TestCheapest(t *testing.T) {
 			t.Fatalf("%v do not free %d: chosen are %v, expected all", gpus, need.GPUs, numbers(got))
 		case !math.IsInf(least, 0) && (freed < need.GPUs || math.Abs(cost-least) > 1e-9):
 			t.Fatalf(
-				"%v at %v for %d: %v free %d for %v, expected %v",
+				"%v at %v for %d: %v free %d for %v, want %v",
 				gpus,
 				costs,
 				need.GPUs,
@@ -121,7 +121,7 @@ func leastCost(gpus []int, costs prices, need int) float64 {
 
 // TestCheapestOfEquals takes the jobs that rank last, and respects Depth.
 func TestCheapestOfEquals(t *testing.T) {
-	v, need := moment(2, nil, 1, 1, 1, 1)
+	v, need := newView(2, nil, 1, 1, 1, 1)
 	if got := numbers((Cheapest{}).Choose(v, need, slices.Values(lastFirst(v)))); !slices.Equal(got, []int{2, 3}) {
 		t.Errorf("without costs: %v", got)
 	}
@@ -159,7 +159,7 @@ func TestWorth(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v, need := moment(c.want, c.ends, 2, 2)
+			v, need := newView(c.want, c.ends, 2, 2)
 			if got := policy.Choose(v, need, slices.Values(lastFirst(v))); (len(got) > 0) != c.stop {
 				t.Errorf("%s: %+v stops %v", name, c, numbers(got))
 			}

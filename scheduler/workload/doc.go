@@ -7,15 +7,18 @@
 //
 // The formats, and which of the published files are read:
 //
-//	csv          ours: job_id, submit_s or arrival_s, duration_s, num_gpus, and the optional Columns
+//	csv          ours: job_id, submit_s or arrival_s, duration_s, num_gpus, and Columns
 //	philly       Microsoft Philly 2017: cluster_job_log (JSON)
 //	helios       SenseTime Helios 2020: cluster_log.csv
-//	alibaba2020  Alibaba PAI 2020: pai_task_table.csv, with pai_job_table.csv in the same folder and nodes from
-//	             pai_machine_spec.csv if present. pai_instance_table has machines and times of instances, and is not read
-//	alibaba2023  Alibaba 2023: openb_pod_list_*.csv, nodes from openb_node_list_*.csv in the same folder
-//	gavel        Gavel and Shockwave: lines of 7, 10 or 12 tab-separated words; Gavel's need *throughputs*.json for lengths
-//	pollux       Pollux: workload-N.csv with lengths from durations.csv, or its philly.csv, which has lengths
-//	swf          the Standard Workload Format of the Parallel Workloads Archive; processors are taken for GPUs
+//	alibaba2020  Alibaba PAI 2020: pai_task_table.csv, with pai_job_table.csv and, if present,
+//	             pai_machine_spec.csv in the same folder. pai_instance_table, with machines and
+//	             times of instances, is not read
+//	alibaba2023  Alibaba 2023: openb_pod_list_*.csv, nodes from openb_node_list_*.csv
+//	gavel        Gavel and Shockwave: lines of 7, 10 or 12 words between tabs; Gavel's lengths come
+//	             from *throughputs*.json
+//	pollux       Pollux: workload-N.csv with lengths from durations.csv, or its philly.csv
+//	swf          the Standard Workload Format of the Parallel Workloads Archive; processors are
+//	             taken for GPUs
 //
 // Published traces contain jobs that never ran, need no GPU or have no end. These are left out and
 // counted in Trace.Notes. Invalid input is reported as an Error with file, line, column, value and

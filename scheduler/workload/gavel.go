@@ -27,8 +27,8 @@ var gavelLines = map[int]gavelLine{
 
 // guessGavel reports whether the first line has tabs, which no other format has.
 func guessGavel(h head) bool {
-	_, known := gavelLines[strings.Count(h.first, "\t")+1]
-	return known
+	_, ok := gavelLines[strings.Count(h.first, "\t")+1]
+	return ok
 }
 
 // readGavel reads a trace of Gavel: a job is a model and a number of steps. Its length follows from
@@ -38,7 +38,7 @@ func readGavel(s *source) (Trace, error) {
 	var rates map[string]float64
 	err := s.each(func(line []byte) (err error) {
 		words := bytes.Split(line, []byte("\t"))
-		if at, known := gavelLines[len(words)]; known && rates == nil && at.length == 0 {
+		if at, ok := gavelLines[len(words)]; ok && rates == nil && at.length == 0 {
 			var gpuType string
 			if rates, gpuType, err = s.gavelRates(); err != nil {
 				return err

@@ -6,6 +6,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
+// guessHelios reports whether the header is that of a Helios log.
 func guessHelios(h head) bool { return h.has("gpu_num", "submit_time", "duration") }
 
 // readHelios reads cluster_log.csv of one cluster. Failed jobs are kept: they held their GPUs, too.

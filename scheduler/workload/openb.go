@@ -7,6 +7,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
+// guessOpenB reports whether the header is that of a list of pods.
 func guessOpenB(h head) bool { return h.has("num_gpu", "gpu_milli", "creation_time") }
 
 // readOpenB reads openb_pod_list_*.csv: a pod is a job from its creation, as long as the time

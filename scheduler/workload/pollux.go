@@ -6,6 +6,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
+// guessPollux reports whether the header is that of one of Pollux's files.
 func guessPollux(h head) bool {
 	return h.has("name", "time", "application") || h.has("timestamp", "duration", "num_gpus")
 }
@@ -88,6 +89,7 @@ func (s *source) polluxLengths() (map[polluxRun]cluster.Job, error) {
 	})
 }
 
+// polluxKey returns what determines the length of a row's job.
 func polluxKey(t *table) polluxRun {
 	return polluxRun{t.word("application"), t.word("num_replicas"), t.word("batch_size")}
 }
@@ -95,8 +97,8 @@ func polluxKey(t *table) polluxRun {
 // polluxJob parses a row of a workload.
 func polluxJob(t *table, lengths map[polluxRun]cluster.Job) (j cluster.Job, err error) {
 	key := polluxKey(t)
-	j, known := lengths[key]
-	if !known {
+	j, ok := lengths[key]
+	if !ok {
 		return j, t.badValue("application", key.application,
 			fmt.Sprintf("one that durations.csv has with num_replicas %s and batch_size %s", key.replicas, key.batch))
 	}

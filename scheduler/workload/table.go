@@ -109,7 +109,7 @@ func (t *table) raw(column string) []byte {
 // users.
 func (t *table) word(column string) string {
 	raw := t.raw(column)
-	if word, known := t.words[string(raw)]; known {
+	if word, ok := t.words[string(raw)]; ok {
 		return word
 	}
 	word := string(raw)

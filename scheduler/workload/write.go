@@ -111,6 +111,7 @@ func Write(w io.Writer, jobs []cluster.Job) error {
 	return out.Flush()
 }
 
+// commaBefore returns the separator before the n-th column.
 func commaBefore(n int) string {
 	if n == 0 {
 		return ""
@@ -118,6 +119,7 @@ func commaBefore(n int) string {
 	return ","
 }
 
+// anyJob reports whether any job needs a column.
 func anyJob(jobs []cluster.Job, needed func(j *cluster.Job) bool) bool {
 	for i := range jobs {
 		if needed(&jobs[i]) {

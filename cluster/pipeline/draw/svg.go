@@ -70,6 +70,7 @@ func (c *canvas) line(x1, y1, x2, y2 float64) {
 	)
 }
 
+// grow extends the canvas to include a point.
 func (c *canvas) grow(x, y float64) { c.width, c.height = max(c.width, x), max(c.height, y) }
 
 // margin is the empty space around a chart.

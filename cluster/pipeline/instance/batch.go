@@ -45,6 +45,7 @@ func Distribute(shares []Share, microbatches int) (split []int, slowest int64, e
 	}
 }
 
+// slowestOf returns the slowest pipeline's time of a split.
 func slowestOf(shares []Share, split []int) (slowest int64) {
 	for i, s := range shares {
 		slowest = max(slowest, s.Line.At(split[i]))
@@ -92,6 +93,7 @@ func nextLimit(shares []Share, microbatches int, limit int64) int64 {
 	return next
 }
 
+// pipelines returns the number of pipelines of all shares.
 func pipelines(shares []Share) (all int) {
 	for _, s := range shares {
 		all += s.Count

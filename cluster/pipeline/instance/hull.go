@@ -48,6 +48,7 @@ func (h hull) bound(pipelines, nodes int) (all int, ok bool) {
 	return pipelines*h.caps[at] + floorDivide(over, h.sizes[at+1]-h.sizes[at]), true
 }
 
+// floorDivide returns a/b, rounded down.
 func floorDivide(a, b int) int {
 	if a < 0 {
 		return -((-a + b - 1) / b)

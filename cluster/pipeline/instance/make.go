@@ -129,7 +129,7 @@ func Split(plan *pipeline.Plan) error {
 	kindOf := map[int]int{}
 	for _, p := range plan.Pipelines {
 		line := plan.Template(p.Template).Line()
-		if _, known := kindOf[p.Template]; !known {
+		if _, ok := kindOf[p.Template]; !ok {
 			kindOf[p.Template] = len(kinds)
 			kinds = append(kinds, Share{Line: line})
 		}

@@ -54,7 +54,7 @@ func (c Change) check(plan *pipeline.Plan) (Change, error) {
 		nodes []cluster.NodeID
 	}{{"dead", c.Dead}, {"leaving", c.Leaving}} {
 		for _, node := range each.nodes {
-			if _, known := plan.Find(node); !known {
+			if _, ok := plan.Find(node); !ok {
 				return c, &pipeline.InputError{
 					Where: fmt.Sprintf("%s node %d", each.what, node), Problem: "is not in the plan",
 					Want: fmt.Sprintf("nodes out of %s", ranges(plan.Nodes())),
@@ -63,7 +63,7 @@ func (c Change) check(plan *pipeline.Plan) (Change, error) {
 		}
 	}
 	for _, node := range c.Joined {
-		if _, known := plan.Find(node); known || node < 0 {
+		if _, ok := plan.Find(node); ok || node < 0 {
 			return c, &pipeline.InputError{
 				Where: fmt.Sprintf("joining node %d", node), Problem: "is in the plan already, or below 0",
 				Want: "numbers of new nodes",
@@ -75,6 +75,7 @@ func (c Change) check(plan *pipeline.Plan) (Change, error) {
 	return c, nil
 }
 
+// sortedSet returns the nodes sorted, without duplicates.
 func sortedSet(nodes []cluster.NodeID) []cluster.NodeID {
 	nodes = slices.Clone(nodes)
 	slices.Sort(nodes)

@@ -474,8 +474,8 @@ func TestRefusals(t *testing.T) {
 		{Change{Dead: ids(2, 6)},
 			"5 nodes are left, and 2 pipelines of at least 3 nodes take 6; with 5 nodes the most is --faults 0"},
 		{Change{Dead: ids(0, 1, 2, 3, 4)},
-			"2 nodes are left, and 2 pipelines of at least 3 nodes take 6; not one pipeline can be made: save the state of " +
-				"the layers and wait for 1 nodes"},
+			"2 nodes are left, and 2 pipelines of at least 3 nodes take 6; no pipeline is possible: " +
+				"save the layers' state and wait for 1 more nodes"},
 		{Change{Dead: ids(40)}, "dead node 40: is not in the plan; wanted nodes out of 0-6"},
 		{Change{Joined: ids(2)}, "joining node 2: is in the plan already, or below 0; wanted numbers of new nodes"},
 	} {

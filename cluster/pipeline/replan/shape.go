@@ -26,6 +26,7 @@ type sizing struct {
 	given   map[int][]cluster.NodeID // from the pool, by group
 }
 
+// newSizing returns the pipelines and the pool after a change, before any step.
 func newSizing(plan *pipeline.Plan, c Change) *sizing {
 	s := &sizing{plan: plan, given: map[int][]cluster.NodeID{}}
 	for i, each := range plan.Pipelines {
@@ -135,6 +136,7 @@ func (s *sizing) donor() (donor *target) {
 	return donor
 }
 
+// moveNode gives a node of one pipeline to another.
 func (s *sizing) moveNode(from, to *target) {
 	from.size--
 	to.size++

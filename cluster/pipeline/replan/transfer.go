@@ -21,7 +21,7 @@ type Stripe struct {
 	Bytes  int64          `json:"bytes"`
 }
 
-// Lost is a layer that no node has any more. A checkpoint must supply it to all of these nodes.
+// Lost is a layer that no remaining node has. A checkpoint must supply it to all of these nodes.
 type Lost struct {
 	Layer int              `json:"layer"`
 	Bytes int64            `json:"bytes"`

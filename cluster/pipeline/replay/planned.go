@@ -33,7 +33,7 @@ type Planned struct {
 type Spent struct {
 	Training   time.Duration // completed iterations, and the last one, which the trace's end cuts off
 	InFlight   time.Duration // iterations that a change interrupted
-	RolledBack time.Duration // iterations that were repeated because no node had some layer any more
+	RolledBack time.Duration // iterations that were repeated because a layer was lost on all nodes
 	Detecting  time.Duration
 	Pausing    time.Duration
 	Copying    time.Duration
@@ -201,6 +201,7 @@ func (s *plannedState) handle(at time.Duration, events []Event) error {
 	return s.replan(died)
 }
 
+// addNode gives a node that comes up a new number.
 func (s *plannedState) addNode(node cluster.NodeID) {
 	s.numbers[node] = s.unused
 	s.change.Joined = append(s.change.Joined, s.unused)

@@ -151,6 +151,7 @@ func (r *Run) stepOf(samples int64) time.Duration {
 	return min(time.Duration(1000*1_000_000*r.SamplesPerStep/samples), never/time.Millisecond) * time.Millisecond
 }
 
+// change returns the change of the number of nodes.
 func change(e Event) int {
 	if e.Up {
 		return +1
@@ -158,9 +159,10 @@ func change(e Event) int {
 	return -1
 }
 
+// measured reports whether the present number of nodes has a throughput.
 func (s *runState) measured() bool {
-	_, known := s.Throughput[s.present]
-	return known
+	_, ok := s.Throughput[s.present]
+	return ok
 }
 
 func (t Throughput) counts() (counts []int) {
@@ -213,6 +215,7 @@ func (s *runState) abandonStep(at time.Duration) {
 	s.report.Lost += at - s.began
 }
 
+// finish accounts for the step that the trace's end cuts off.
 func (s *runState) finish(at time.Duration) {
 	s.report.End = at
 	s.report.Unfinished = max(0, at-s.began)

@@ -37,7 +37,7 @@ func ReadTrace(from io.Reader) (events []Event, err error) {
 				Want:    "times in ascending order",
 			}
 		}
-		if last, known := up[e.Node]; known && last == e.Up {
+		if last, ok := up[e.Node]; ok && last == e.Up {
 			return &pipeline.InputError{
 				Where:   at,
 				Problem: fmt.Sprintf("node %d is %s for the second time", e.Node, fields[2]),

@@ -6,9 +6,8 @@
 //
 //	sizes.go      for which numbers of nodes there are templates
 //	single.go     one GPU per node, so that every stage is a node
-//	best.go       several GPUs per node, or limited memory: branch and bound over the slowest stage's time
-//	slots.go      the bound: a dynamic program over the division of nodes and the placement of layers;
-//	              the first stages keep more microbatches than the last
+//	best.go       several GPUs per node, or limited memory: branch and bound
+//	slots.go      the bound: a dynamic program over nodes and layers
 //	memory.go     the fewest nodes that hold the model
 //	recursive.go  Oobleck's own search, which is not exact, for comparison
 //

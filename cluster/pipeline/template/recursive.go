@@ -75,6 +75,7 @@ func (r *Recursive) Template(nodes int) (*pipeline.Template, error) {
 	return t, nil
 }
 
+// walk calls each for every stage, in order.
 func (h *half) walk(each func(*half)) {
 	if h.left == nil {
 		each(h)
@@ -84,6 +85,7 @@ func (h *half) walk(each func(*half)) {
 	h.right.walk(each)
 }
 
+// find is search with a cache.
 func (r *Recursive) find(p part) *half {
 	if p.stages > p.to-p.from || p.stages < p.nodes || p.stages > p.nodes*p.gpus {
 		return nil
@@ -96,6 +98,7 @@ func (r *Recursive) find(p part) *half {
 	return found
 }
 
+// search tries every division of a part.
 func (r *Recursive) search(p part) (best *half) {
 	if p.stages == 1 {
 		if !r.Profile.Measured(p.gpus) {

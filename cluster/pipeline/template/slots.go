@@ -56,6 +56,7 @@ type placed struct {
 
 const impossible = math.MaxInt64 / 4
 
+// slots returns the table for a number of nodes.
 func (s Search) slots(nodes int) *slots {
 	c := &slots{Search: s, nodes: nodes, gpus: nodes * s.GPUsPerNode, widths: s.Profile.Widths(s.GPUsPerNode)}
 	c.microbatches = PlanningMicrobatches * c.gpus

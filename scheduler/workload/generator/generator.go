@@ -96,8 +96,8 @@ func Make(name string, p Parameters) (workload.Trace, error) {
 	if err := p.check(); err != nil {
 		return workload.Trace{}, err
 	}
-	begin, known := generators[name]
-	if !known {
+	begin, ok := generators[name]
+	if !ok {
 		return workload.Trace{}, fmt.Errorf("no generator %q; there are %s", name, strings.Join(Names(), ", "))
 	}
 	g := begin(p)
