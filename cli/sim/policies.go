@@ -83,7 +83,7 @@ func (s *settings) ordering(p *scheduler.Policies, t tables) (err error) {
 		Aging:      s.age, Lengths: t.lengths(s.Order == "gittins2d"),
 	})
 	if err != nil && !slices.Contains(order.Names(), s.Order) {
-		err = fmt.Errorf("no order %q; there are %s", s.Order, strings.Join(orders(), ", "))
+		err = fmt.Errorf("unknown order %q; want one of %s", s.Order, strings.Join(orders(), ", "))
 	}
 	return usage(err)
 }

@@ -10,7 +10,8 @@ import (
 func FuzzProfile(f *testing.F) {
 	f.Add(
 		[]byte(
-			`{"layers":[{"name":"a","forward_ms":1.5,"backward_ms":3e-3,"state_bytes":7,"allreduce_in_node_ms":{"2":0.25},"allreduce_across_ms":{"4":1}}]}`,
+			`{"layers":[{"name":"a","forward_ms":1.5,"backward_ms":3e-3,"state_bytes":7,` +
+				`"allreduce_in_node_ms":{"2":0.25},"allreduce_across_ms":{"4":1}}]}`,
 		),
 	)
 	f.Add([]byte("name,forward_ms,backward_ms,state_bytes,allreduce_in_node_ms_2\na,1,2,3,0.5\nb,1e1,2,,\n"))
@@ -40,8 +41,10 @@ func FuzzProfile(f *testing.F) {
 func FuzzPlan(f *testing.F) {
 	f.Add(
 		[]byte(
-			`{"pipelines":[{"nodes":[0],"template":1,"microbatches":4}],"iteration_ms":1,"hash":"0","spec":{"nodes":1,"gpus_per_node":1,"microbatches":4},` +
-				`"templates":[{"nodes":1,"cuts":[0,1],"t_ms":8,"microbatches":4,"stages":[{"from":0,"to":1,"node":0,"gpus":1,"time_ms":2}]}],` +
+			`{"pipelines":[{"nodes":[0],"template":1,"microbatches":4}],"iteration_ms":1,"hash":"0",` +
+				`"spec":{"nodes":1,"gpus_per_node":1,"microbatches":4},` +
+				`"templates":[{"nodes":1,"cuts":[0,1],"t_ms":8,"microbatches":4,` +
+				`"stages":[{"from":0,"to":1,"node":0,"gpus":1,"time_ms":2}]}],` +
 				`"profile_hash":"0","profile":{"layers":[{"name":"a","forward_ms":1,"backward_ms":1}]}}`,
 		),
 	)
@@ -71,7 +74,8 @@ func TestByteNumbers(t *testing.T) {
 		`{"layers":[{"name":"a","forward_ms":1,"backward_ms":1,"state_bytes":"many"}]}`: "",
 		`{"layers":[{"name":"a","forward_ms":1,"backward_ms":1,"state_bytes":-1}]}`: "layer 0 (a): -1 bytes of " +
 			"state, 0 of activations; wanted from 0 to 2^49 bytes",
-		`{"layers":[{"name":"a","forward_ms":1,"backward_ms":1,"state_bytes":1e40}]}`: `layer 0 (a): state_bytes: "1e40" is too large; wanted a number of bytes`,
+		`{"layers":[{"name":"a","forward_ms":1,"backward_ms":1,"state_bytes":1e40}]}`: `layer 0 (a): state_bytes: ` +
+			`"1e40" is too large; wanted a number of bytes`,
 	} {
 		if _, err := ReadProfile(bytes.NewReader([]byte(text))); err == nil || want != "" && err.Error() != want {
 			t.Errorf("%s: %v, want %s", text, err, want)

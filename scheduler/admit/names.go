@@ -27,7 +27,7 @@ func ByName(name string) (scheduler.Admitter, error) {
 	case kind == "all" && !given:
 		return All{}, nil
 	case kind != "load" && kind != "quota":
-		return nil, fmt.Errorf("%w %q; there are %s", ErrUnknown, name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%w %q; want one of %s", ErrUnknown, name, strings.Join(Names(), ", "))
 	}
 	factor, err := strconv.ParseFloat(argument, 64)
 	if err != nil || !(factor > 0) || math.IsInf(factor, 0) {

@@ -32,7 +32,7 @@ func ByName(name string) (scheduler.Backfiller, error) {
 		}
 		return Conservative(n), nil
 	}
-	return nil, fmt.Errorf("no backfill %q: there are %s", name, strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("unknown backfill %q; want one of %s", name, strings.Join(Names(), ", "))
 }
 
 // Backfiller makes reservations for the first waiting jobs. It belongs to one engine. It keeps

@@ -52,7 +52,7 @@ func Run(ctx context.Context, profile string, jobs []cluster.Job, o Options) (*s
 	case "tiresias":
 		return Tiresias(ctx, jobs, o)
 	}
-	return nil, fmt.Errorf("profile %q: %w; there are %s", profile, ErrUnknown, strings.Join(Names(), " and "))
+	return nil, fmt.Errorf("profile %q: %w; want one of %s", profile, ErrUnknown, strings.Join(Names(), " and "))
 }
 
 // Orders returns the policies of a profile.
@@ -77,7 +77,7 @@ func checkOrder(profile, order string) error {
 		)
 	}
 	return fmt.Errorf(
-		"profile %s: order %q: %w; there are %s",
+		"profile %s: order %q: %w; want one of %s",
 		profile,
 		order,
 		ErrUnknown,
@@ -92,7 +92,7 @@ func ParseAdmission(text string) (load float64, err error) {
 	}
 	value, found := strings.CutPrefix(text, "load:")
 	if load, err = strconv.ParseFloat(value, 64); !found || err != nil || !(load > 0) || load > 1e6 {
-		return 0, fmt.Errorf("admission %q: %w; there are all and load:X, as load:1.2", text, ErrUnknown)
+		return 0, fmt.Errorf("admission %q: %w; want all or load:X, such as load:1.2", text, ErrUnknown)
 	}
 	return load, nil
 }

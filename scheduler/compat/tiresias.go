@@ -60,7 +60,7 @@ func checkLimits(o Options) error {
 	for i, limit := range o.Limits {
 		if limit < time.Second || limit%time.Second != 0 || i > 0 && limit <= o.Limits[i-1] {
 			return fmt.Errorf(
-				"profile tiresias: %w: they are whole seconds and each is larger than the one before it, and not %v",
+				"profile tiresias: %w: want ascending whole seconds, not %v",
 				ErrLimits,
 				o.Limits,
 			)

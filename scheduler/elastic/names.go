@@ -33,7 +33,7 @@ func ByName(name string, p Parameters) (scheduler.Allocator, scheduler.Speeds, e
 		return NewPollux(t, p.Seed), throughput.NewAdaptiveSpeeds(t), nil
 	}
 	return nil, nil, fmt.Errorf(
-		"%w %q: there are %s",
+		"%w %q; want one of %s",
 		ErrUnknown,
 		name,
 		strings.Join(slices.Sorted(slices.Values(Names())), ", "),

@@ -253,7 +253,7 @@ func TestBudgetsAndBoundsAreNeverBroken(t *testing.T) {
 
 func TestUnknownName(t *testing.T) {
 	if _, _, err := ByName("tetris", Parameters{}); err == nil ||
-		err.Error() != `unknown elastic policy "tetris": there are gavel, optimus, pollux` {
+		err.Error() != `unknown elastic policy "tetris"; want one of gavel, optimus, pollux` {
 		t.Error(err)
 	}
 }

@@ -69,7 +69,7 @@ func Names() []string { return slices.Sorted(maps.Keys(orders)) }
 func ByName(name string, p Parameters) (scheduler.Orderer, error) {
 	build := orders[name]
 	if build == nil {
-		return nil, fmt.Errorf("%w %q; there are %s", ErrUnknown, name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%w %q; want one of %s", ErrUnknown, name, strings.Join(Names(), ", "))
 	}
 	if p.Limits == nil {
 		p.Limits = []time.Duration{3250 * time.Second, 7200 * time.Second}

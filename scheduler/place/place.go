@@ -46,7 +46,7 @@ func ByName(name string, p Parameters) (scheduler.Placer, error) {
 			return m.make(p)
 		}
 	}
-	return nil, fmt.Errorf("no placement %q: there are %s", name, strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("unknown placement %q; want one of %s", name, strings.Join(Names(), ", "))
 }
 
 // FirstFree takes the free GPUs with the lowest numbers, node after node, like a scheduler that

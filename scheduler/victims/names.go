@@ -25,7 +25,7 @@ func ByName(name string, costs scheduler.Costs) (scheduler.Preemptor, error) {
 	case "cheapest":
 		policy = Cheapest{Costs: costs}
 	default:
-		return nil, fmt.Errorf("%w %q; there are %s", ErrUnknown, name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%w %q; want one of %s", ErrUnknown, name, strings.Join(Names(), ", "))
 	}
 	if ifWorth {
 		policy = Worth{Of: policy, Costs: costs}

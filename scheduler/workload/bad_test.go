@@ -226,7 +226,8 @@ var badFiles = []bad{
 
 	{
 		"gavel without rates", "", "m\tc\ta\t1\t10\t0\t1\n",
-		"FILE: want a table of throughputs in the same folder, as Gavel's simulation_throughputs.json: the trace counts steps, " +
+		"FILE: want a table of throughputs in the same folder, as Gavel's simulation_throughputs.json: the trace counts " +
+			"steps, " +
 			"not seconds",
 	},
 	{"gavel words", "gavel", "m\tc\ta\n", `FILE:1: got "m c a", want 7, 10 or 12 words between tabs; there are 3`},
@@ -247,7 +248,8 @@ var badFiles = []bad{
 		"pollux without lengths",
 		"",
 		"name,time,application,num_replicas,batch_size\na,1,b,1,1\n",
-		"FILE: want durations.csv in the same folder (application,num_replicas,batch_size,duration_s): the workload does not say " +
+		"FILE: want durations.csv in the same folder (application,num_replicas,batch_size,duration_s): the workload does " +
+			"not say " +
 			"how long a job is",
 	},
 	{
@@ -356,7 +358,7 @@ func TestNotReadable(t *testing.T) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	if _, err := ReadFrom(strings.NewReader(""), "f", Options{Format: "xml"}); err == nil ||
-		!strings.Contains(err.Error(), "there are philly, helios") {
+		!strings.Contains(err.Error(), "want one of philly, helios") {
 		t.Errorf("an unknown format: %v", err)
 	}
 	if _, err := ReadFrom(strings.NewReader("\x1f\x8bnothing"), "f", Options{}); err == nil {

@@ -149,7 +149,7 @@ func (s *source) format(name string) (format, error) {
 			return f, nil
 		}
 	}
-	return format{}, fmt.Errorf("no trace format %q; there are %s", name, strings.Join(Formats(), ", "))
+	return format{}, fmt.Errorf("unknown trace format %q; want one of %s", name, strings.Join(Formats(), ", "))
 }
 
 // openSecond opens the second file: the one in the options, or the first one in the folder that

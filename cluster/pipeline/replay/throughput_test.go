@@ -148,7 +148,8 @@ func TestBadTables(t *testing.T) {
 		"time_s,node,event\n":                     "the trace has no events; wanted at least one: the run ends at the last",
 		"time_s,node,event\n5,1,down\n4,2,down\n": "line 3: 4s comes after 5s; wanted times in ascending order",
 		"time_s,node,event\n5,1,down\n6,1,down\n": "line 3: node 1 is down for the second time; wanted up and down in turns",
-		"time_s,node,event\n5,1,gone\n":           `line 2: "gone" is not an event; wanted seconds, a node's number, up or down`,
+		"time_s,node,event\n5,1,gone\n": `line 2: "gone" is not an event; ` +
+			"wanted seconds, a node's number, up or down",
 		"time_s,node,event\n-5,1,up\n": "line 2: time -5 is before the start; wanted seconds, a node's " +
 			"number, up or down",
 	} {

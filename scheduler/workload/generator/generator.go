@@ -98,7 +98,7 @@ func Make(name string, p Parameters) (workload.Trace, error) {
 	}
 	begin, ok := generators[name]
 	if !ok {
-		return workload.Trace{}, fmt.Errorf("no generator %q; there are %s", name, strings.Join(Names(), ", "))
+		return workload.Trace{}, fmt.Errorf("unknown generator %q; want one of %s", name, strings.Join(Names(), ", "))
 	}
 	g := begin(p)
 	rate := p.JobsPerHour / 3600

@@ -107,5 +107,5 @@ func ParseLaw(text string) (Law, error) {
 	case name == "fixed" && len(times) == 1:
 		return Fixed(times[0]), nil
 	}
-	return Law{}, fmt.Errorf("no law of lengths %q; the laws are %s", text, wantLaw)
+	return Law{}, fmt.Errorf("unknown law of lengths %q; want %s", text, wantLaw)
 }
