@@ -162,8 +162,8 @@ func (r *Backfiller) hasCandidate(behind *scheduler.Job) bool {
 
 // fits reports whether a job could start now, given the reservations so far.
 func (r *Backfiller) fits(j *scheduler.Job) bool {
-	room := r.runtimeLimit(j)
-	return room > 0 && j.Remaining(r.now) <= room
+	limit := r.runtimeLimit(j)
+	return limit > 0 && j.Remaining(r.now) <= limit
 }
 
 // nextIsFor reports whether the next reservation is the job's and still in the future.

@@ -34,9 +34,9 @@ func (r *Backfiller) profile(j *scheduler.Job) *profile {
 		}
 	}
 	p := r.newProfile(j)
-	for _, promised := range r.reservations {
-		if r.free.Overlap(promised.job, j) {
-			p.add(promised.from, promised.to, promised.gpus)
+	for _, reserved := range r.reservations {
+		if r.free.Overlap(reserved.job, j) {
+			p.add(reserved.from, reserved.to, reserved.gpus)
 		}
 	}
 	r.profiles = append(r.profiles, p)
@@ -125,9 +125,9 @@ func (p *profile) runtimeLimit(now time.Duration, gpus int) time.Duration {
 // firstFree returns the first time, not before at, at which so many GPUs are free; Forever if there
 // is none.
 func (p *profile) firstFree(at time.Duration, gpus int) time.Duration {
-	promised, _, until := p.reserved.levelAt(at)
+	reserved, _, until := p.reserved.levelAt(at)
 	// Expected free GPUs only increase while a level holds.
-	if enough := p.freeAt(gpus + promised); enough < until {
+	if enough := p.freeAt(gpus + reserved); enough < until {
 		return max(at, enough)
 	}
 	return p.firstFreeBelow(p.reserved.root, searchRange{after: at, until: scheduler.Forever, gpus: gpus})

@@ -36,8 +36,8 @@ func TestProfile(t *testing.T) {
 			p.add(time.Duration(from), time.Duration(from+1+r.IntN(end-from)), 1+r.IntN(4))
 		}
 		enough := func(at, gpus int) bool {
-			promised, _, _ := p.reserved.levelAt(time.Duration(at))
-			return view.Free().ExpectedFree(sample, time.Duration(at))-promised >= gpus
+			reserved, _, _ := p.reserved.levelAt(time.Duration(at))
+			return view.Free().ExpectedFree(sample, time.Duration(at))-reserved >= gpus
 		}
 		gap := func(from, gpus int) (long int) {
 			for from+long <= end && enough(from+long, gpus) {

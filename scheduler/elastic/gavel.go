@@ -70,11 +70,11 @@ const negligible = 1e-6
 
 // Allocate implements scheduler.Allocator.
 func (g *Gavel) Allocate(v scheduler.View) []scheduler.Allocation {
-	jobs, room := active(v), newSupply(v)
-	types := room.types()
-	g.caps = room.caps
+	jobs, avail := active(v), newSupply(v)
+	types := avail.types()
+	g.caps = avail.caps
 	g.accrue(v, jobs)
-	g.updateTarget(v, jobs, room, types)
+	g.updateTarget(v, jobs, avail, types)
 	var pairs []pair
 	for _, j := range jobs {
 		a := g.accounts[j.ID()]
@@ -89,7 +89,7 @@ func (g *Gavel) Allocate(v scheduler.View) []scheduler.Allocation {
 		}
 	}
 	var out []scheduler.Allocation
-	for _, p := range round(pairs, room) {
+	for _, p := range round(pairs, avail) {
 		out = append(out, scheduler.Allocation{Job: p.job, GPUs: p.job.GPUs(), GPUType: p.gpuType})
 	}
 	return out
@@ -129,7 +129,7 @@ func runsOn(v scheduler.View, j *scheduler.Job) string {
 }
 
 // updateTarget computes the target, unless its input is unchanged.
-func (g *Gavel) updateTarget(v scheduler.View, jobs []*scheduler.Job, room *supply, types []string) {
+func (g *Gavel) updateTarget(v scheduler.View, jobs []*scheduler.Job, avail *supply, types []string) {
 	counts := map[jobClass]int{}
 	var kinds []jobClass
 	example := map[jobClass]*scheduler.Job{}
@@ -151,8 +151,8 @@ func (g *Gavel) updateTarget(v scheduler.View, jobs []*scheduler.Job, room *supp
 	})
 	capacity, question := make([]float64, len(types)), ""
 	for t, gpuType := range types {
-		capacity[t] = float64(room.byType[gpuType])
-		question += fmt.Sprintf("%q %d ", gpuType, room.byType[gpuType])
+		capacity[t] = float64(avail.byType[gpuType])
+		question += fmt.Sprintf("%q %d ", gpuType, avail.byType[gpuType])
 	}
 	groups := make([]group, len(kinds))
 	for i, k := range kinds {

@@ -53,13 +53,13 @@ type claim struct {
 
 // Allocate implements scheduler.Allocator.
 func (o *Optimus) Allocate(v scheduler.View) []scheduler.Allocation {
-	room := newSupply(v)
+	avail := newSupply(v)
 	var claims []*claim
 	for _, j := range active(v) {
-		claims = append(claims, o.newClaim(v, j, room.largest))
+		claims = append(claims, o.newClaim(v, j, avail.largest))
 	}
-	packer := newPacker(v, room)
-	giveOut(claims, room)
+	packer := newPacker(v, avail)
+	giveOut(claims, avail)
 	packer.pack(claims)
 	var out []scheduler.Allocation
 	for _, c := range claims {
@@ -98,7 +98,7 @@ func (o *Optimus) curve(m *throughput.Model, node, most int) Curve {
 }
 
 // giveOut allocates the GPUs of the supply.
-func giveOut(claims []*claim, room *supply) {
+func giveOut(claims []*claim, avail *supply) {
 	order := slices.Clone(claims)
 	slices.SortStableFunc(
 		order,
@@ -106,15 +106,15 @@ func giveOut(claims []*claim, room *supply) {
 	)
 	var growing gains
 	for _, c := range order {
-		if room.take(c.job, c.gpuType, c.fewest) {
+		if avail.take(c.job, c.gpuType, c.fewest) {
 			c.gpus = c.fewest
 			growing.add(c)
 		}
 	}
 	heap.Init(&growing)
-	for len(growing) > 0 && room.total > 0 {
+	for len(growing) > 0 && avail.total > 0 {
 		c := growing[0]
-		if !room.take(c.job, c.gpuType, 1) {
+		if !avail.take(c.job, c.gpuType, 1) {
 			heap.Pop(&growing)
 			continue
 		}

@@ -16,8 +16,8 @@ type packer struct {
 	picker *gpuPicker
 }
 
-func newPacker(v scheduler.View, room *supply) *packer {
-	return &packer{v.Nodes(), slices.Clone(room.nodes), newGPUPicker(len(room.nodes))}
+func newPacker(v scheduler.View, avail *supply) *packer {
+	return &packer{v.Nodes(), slices.Clone(avail.nodes), newGPUPicker(len(avail.nodes))}
 }
 
 // pack finds GPUs for all claims. A job that keeps its number of GPUs stays, unless it can move to

@@ -75,20 +75,20 @@ func (p *Pollux) remember(jobs []*scheduler.Job) {
 
 // matrix returns the decision problem.
 func (p *Pollux) matrix(v scheduler.View, jobs []*scheduler.Job) *matrix {
-	room := newSupply(v)
-	m := &matrix{nodes: room.nodes, caps: room.caps.most}
+	avail := newSupply(v)
+	m := &matrix{nodes: avail.nodes, caps: avail.caps.most}
 	for _, j := range jobs {
-		m.jobs = append(m.jobs, p.entry(v, j, room, len(jobs)))
+		m.jobs = append(m.jobs, p.entry(v, j, avail, len(jobs)))
 	}
 	return m
 }
 
 // entry returns a job with the inputs of its fitness.
-func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, room *supply, jobs int) *entry {
+func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, avail *supply, jobs int) *entry {
 	e := &entry{
-		base:    make(row, len(room.nodes)),
+		base:    make(row, len(avail.nodes)),
 		barred:  barred(v, j),
-		bounds:  room.caps.bounds(j),
+		bounds:  avail.caps.bounds(j),
 		share:   j.Share(),
 		penalty: 1,
 	}
@@ -102,8 +102,8 @@ func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, room *supply, jobs in
 		e.penalty = restart(v.Now()-j.Submitted(), j.Preemptions(), p.Delta)
 	}
 	model := p.table.Model(j.Model())
-	fair := min(max(throughput.Nodes(room.total, jobs), fewest), most)
-	unit := p.table.Goodput(model, throughput.Nodes(fair, max(1, room.largest)), fair)
+	fair := min(max(throughput.Nodes(avail.total, jobs), fewest), most)
+	unit := p.table.Goodput(model, throughput.Nodes(fair, max(1, avail.largest)), fair)
 	for spread := range e.speedup {
 		for gpus := range e.most + 1 {
 			s := 0.0

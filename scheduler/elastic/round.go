@@ -31,7 +31,7 @@ func priority(share, due, had float64) float64 {
 
 // round chooses which jobs run where: highest priority first, each job once, while there are GPUs.
 // Among equal pairs, those that already run are first, then larger shares.
-func round(pairs []pair, room *supply) []pair {
+func round(pairs []pair, avail *supply) []pair {
 	slices.SortStableFunc(pairs, func(a, b pair) int {
 		return cmp.Or(
 			cmp.Compare(b.priority, a.priority),
@@ -43,7 +43,7 @@ func round(pairs []pair, room *supply) []pair {
 	var out []pair
 	chosen := map[*scheduler.Job]bool{}
 	for _, p := range pairs {
-		if !chosen[p.job] && room.take(p.job, p.gpuType, p.job.GPUs()) {
+		if !chosen[p.job] && avail.take(p.job, p.gpuType, p.job.GPUs()) {
 			chosen[p.job] = true
 			out = append(out, p)
 		}

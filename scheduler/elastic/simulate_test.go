@@ -289,8 +289,8 @@ func TestSimulatedWithFailingNodes(t *testing.T) {
 					}
 				}
 			}
-			if room := newSupply(e); room.total != int(e.Capacity().GPUs) {
-				t.Fatalf("%s: there are %d GPUs, and %g open", name, room.total, e.Capacity().GPUs)
+			if avail := newSupply(e); avail.total != int(e.Capacity().GPUs) {
+				t.Fatalf("%s: there are %d GPUs, and %g open", name, avail.total, e.Capacity().GPUs)
 			}
 		}
 		r.play(policies(t, name, 5*time.Second)).mean(jobs)

@@ -87,8 +87,8 @@ func (BestFit) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placeme
 	if f.WholeFor(j) < n {
 		return nil, false
 	}
-	var room [16]nodePart
-	return pickAll(f, fewestNodes(room[:0], f, j, n, nil)), true
+	var buffer [16]nodePart
+	return pickAll(f, fewestNodes(buffer[:0], f, j, n, nil)), true
 }
 
 // tightestShare places a share on the shared GPU with the least room, or on an unused one.

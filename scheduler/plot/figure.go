@@ -155,10 +155,10 @@ func (f *Figure) draw(on vg.CanvasSizer) {
 func (e entry) width() vg.Length { return style(9).Width(e.name) + 40 }
 
 // lines wraps the legend.
-func (f *Figure) lines(room vg.Length) (lines [][]entry) {
+func (f *Figure) lines(available vg.Length) (lines [][]entry) {
 	left := vg.Length(0)
 	for _, e := range f.legend {
-		if len(lines) == 0 || left+e.width() > room {
+		if len(lines) == 0 || left+e.width() > available {
 			lines, left = append(lines, nil), 0
 		}
 		lines[len(lines)-1] = append(lines[len(lines)-1], e)

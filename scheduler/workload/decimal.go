@@ -33,8 +33,8 @@ func seconds(text []byte) (time.Duration, bool) {
 // decimal parses a number of at least 0, scaled by 10^places and rounded half up.
 func decimal(text []byte, places int) (int64, bool) {
 	mantissa, exponent := split(text)
-	var room [48]byte
-	digits, point, any := room[:0], -1, false
+	var buffer [48]byte
+	digits, point, any := buffer[:0], -1, false
 	for _, c := range mantissa {
 		switch {
 		case c == '.' && point < 0:

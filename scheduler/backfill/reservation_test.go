@@ -81,19 +81,19 @@ func TestReservationsAreKept(t *testing.T) {
 // keeps counts kept reservations, and reports broken ones.
 func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b *backfill.Backfiller) (kept int) {
 	t.Helper()
-	promised := map[cluster.JobID]time.Duration{}
+	reserved := map[cluster.JobID]time.Duration{}
 	starts := play(t, nodes, jobs, with(b), func(e *scheduler.Engine) {
 		for j := range e.Waiting() {
 			if at, ok := b.ReservedFor(j); ok {
-				if before, known := promised[j.ID()]; known && at > before {
+				if before, known := reserved[j.ID()]; known && at > before {
 					t.Errorf("job %d was reserved at %d and then at %d", j.ID(), before, at)
 				}
-				promised[j.ID()] = at
+				reserved[j.ID()] = at
 			}
 		}
 	})
 	for i, at := range starts {
-		if when, ok := promised[jobs[i].ID]; ok && at > when {
+		if when, ok := reserved[jobs[i].ID]; ok && at > when {
 			t.Errorf("job %d started at %d, reserved at %d", jobs[i].ID, at, when)
 		} else if ok {
 			kept++
@@ -214,7 +214,7 @@ func TestWithdrawnJobsReleaseReservations(t *testing.T) {
 	job := func(id cluster.JobID, gpus int, long time.Duration) scheduler.Event {
 		return scheduler.Event{Kind: scheduler.Submitted, Facts: &cluster.Job{ID: id, GPUs: gpus, Estimate: long}}
 	}
-	promised := func(want ...time.Duration) {
+	reserved := func(want ...time.Duration) {
 		t.Helper()
 		var got []time.Duration
 		for j := range e.Waiting() {
@@ -228,11 +228,11 @@ func TestWithdrawnJobsReleaseReservations(t *testing.T) {
 	if _, err := e.Step(0, []scheduler.Event{job(1, 4, 100), job(2, 8, 50), job(3, 8, 10), job(4, 4, 140)}); err != nil {
 		t.Fatal(err)
 	}
-	promised(100, 150, 160)
+	reserved(100, 150, 160)
 	if _, err := e.Step(20, []scheduler.Event{{Kind: scheduler.Withdrawn, Job: 2}}); err != nil {
 		t.Fatal(err)
 	}
-	promised(100, 110)
+	reserved(100, 110)
 }
 
 // TestRefusedByThePlacement: a job with enough free GPUs that its Placer refuses keeps as many from
