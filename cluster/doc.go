@@ -1,9 +1,8 @@
-// Package cluster holds the nouns of many machines: nodes with their GPUs, and the jobs that want
-// them.
+// Package cluster holds the data types of a GPU cluster: nodes with their GPUs, and jobs.
 //
-// It is vocabulary: plain data, checked where it enters, without behaviour. Who gets a GPU when is
-// package scheduler's to say, how a training job is cut into stages and survives the loss of nodes
-// is package cluster/pipeline's.
+// It is plain data without behaviour, validated on input. Package scheduler decides which job gets
+// which GPUs; package cluster/pipeline cuts a training job into stages and plans for the loss of
+// nodes.
 //
-// Read node.go first, then job.go.
+// Read node.go first, then job.go. Tested by the packages that use it.
 package cluster

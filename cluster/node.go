@@ -1,26 +1,24 @@
 package cluster
 
-// NodeID numbers the nodes of a cluster from 0, in the order in which they were declared. It says
-// nothing of a node's health.
+// NodeID numbers the nodes of a cluster from 0, in the order of declaration.
 type NodeID int32
 
-// Node is a machine with GPUs of one kind.
+// Node is a machine with GPUs of one model.
 type Node struct {
 	ID   NodeID
 	Name string
 	GPUs int
 
-	// GPUType is the model's name, as "H100". A job that names no type takes any.
+	// GPUType is the model's name, as "H100". A job that requires no type runs on any.
 	GPUType string
 
-	// GPUMemoryBytes is what one GPU holds; 0 where nobody said.
+	// GPUMemoryBytes is the memory of one GPU; 0 if unknown.
 	GPUMemoryBytes int64
 
-	// Rack names the switch that the node hangs from. Traffic between racks is the dearest.
+	// Rack names the switch of the node. Traffic between racks is the most expensive.
 	Rack string
 
-	// Links are the bandwidths between each two GPUs of the node, in GB/s, Links[a][b]; nil where all
-	// are alike.
+	// Links[a][b] is the bandwidth between two GPUs of the node in GB/s; nil if all are equal.
 	Links [][]float64
 }
 
@@ -30,10 +28,10 @@ type GPU struct {
 	Index int32
 }
 
-// Placement is the set of GPUs that a job runs on, ordered by node and index.
+// Placement is the set of GPUs of a job, sorted by node and index.
 type Placement []GPU
 
-// Nodes counts the machines of a placement.
+// Nodes returns the number of nodes of a placement.
 func (p Placement) Nodes() int {
 	n := 0
 	for i := range p {

@@ -8,27 +8,27 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// account is what a user has, together with all below him. It counts in whole numbers wherever it
-// can, so that giving back what was taken always ends at nothing.
+// account is the usage of a user, including all users below it. It counts in integers where
+// possible, so that releasing everything ends at exactly zero.
 type account struct {
 	parent           *account
 	running, waiting int
 	demand           int
-	shares           int // thousandths of GPUs that are held
-	most             int // that may be
+	shares           int // thousandths of GPUs in use
+	limit            int // the user's cap, in thousandths of GPUs
 	memory           int64
-	service          float64 // GPU-seconds until at
+	service          float64 // GPU-seconds until `at`
 	at               time.Duration
 }
 
-// account finds a user's account, or opens it. "a/b" counts in "a" too.
+// account returns a user's account, creating it if necessary. "a/b" counts in "a" too.
 func (e *Engine) account(name string) *account {
 	if a := e.accounts[name]; a != nil {
 		return a
 	}
-	a := &account{most: math.MaxInt}
-	if most := e.cap(name); most != Uncapped {
-		a.most = most * wholeGPU
+	a := &account{limit: math.MaxInt}
+	if most := e.capOf(name); most != Uncapped {
+		a.limit = most * wholeGPU
 	}
 	if i := strings.LastIndexByte(name, '/'); i > 0 {
 		a.parent = e.account(name[:i])
@@ -37,36 +37,36 @@ func (e *Engine) account(name string) *account {
 	return a
 }
 
-// allows reports whether a job may have so many GPUs in place of those that it has.
+// allows reports whether the caps permit the job to have the given number of GPUs in place of its
+// current ones.
 func (a *account) allows(j *Job, gpus int) bool {
-	if !j.lent {
+	if !j.uncounted {
 		gpus -= len(j.placement)
 	}
 	for ; a != nil; a = a.parent {
-		if a.shares+gpus*j.facts.Share > a.most {
+		if a.shares+gpus*j.facts.Share > a.limit {
 			return false
 		}
 	}
 	return true
 }
 
-// lend counts so many GPUs of a job as held, or as not held, for as long as somebody tries out what
-// would be allowed.
-func (a *account) lend(j *Job, gpus int) {
+// adjustHeld adds GPUs of a job to the account (or removes them) while allocations are tried out.
+func (a *account) adjustHeld(j *Job, gpus int) {
 	for ; a != nil; a = a.parent {
 		a.shares += gpus * j.facts.Share
 	}
 }
 
-// modest is how many GPUs a job is to have where nobody says otherwise. An elastic job whose owner
-// may never hold as many as it asks for has those that he may: else it would wait for ever.
-func (a *account) modest(f *cluster.Job) int {
+// initialGPUs returns a job's allocation unless an Allocator decides otherwise. An elastic job that
+// asks for more than its owner's cap gets the cap; otherwise it would wait forever.
+func (a *account) initialGPUs(f *cluster.Job) int {
 	gpus, share := f.GPUs, f.Share
 	if f.MaxGPUs == 0 || share != wholeGPU {
 		return gpus
 	}
 	for ; a != nil; a = a.parent {
-		gpus = min(gpus, a.most/wholeGPU)
+		gpus = min(gpus, a.limit/wholeGPU)
 	}
 	if gpus < max(1, f.MinGPUs) {
 		return f.GPUs
@@ -74,7 +74,7 @@ func (a *account) modest(f *cluster.Job) int {
 	return gpus
 }
 
-// Usage is what the account holds at a time.
+// usage returns the account's state at a time.
 func (a *account) usage(now time.Duration) Usage {
 	if a == nil {
 		return Usage{}
@@ -86,8 +86,8 @@ func (a *account) usage(now time.Duration) Usage {
 	}
 }
 
-// hold enters that a job got its GPUs, or takes out that it had them.
-func (a *account) hold(j *Job, sign int, now time.Duration) {
+// countRun adds or removes a job's GPUs.
+func (a *account) countRun(j *Job, sign int, now time.Duration) {
 	for ; a != nil; a = a.parent {
 		a.service = a.usage(now).Service
 		a.at = now
@@ -97,24 +97,24 @@ func (a *account) hold(j *Job, sign int, now time.Duration) {
 	}
 }
 
-// wait enters that a job waits, or takes that out.
-func (a *account) wait(sign int) {
+// countWaiting adds or removes a waiting job.
+func (a *account) countWaiting(sign int) {
 	for ; a != nil; a = a.parent {
 		a.waiting += sign
 	}
 }
 
-// ask enters what an admitted job asks for, or takes it out.
-func (a *account) ask(gpus int) {
+// addDemand adds what an admitted job asks for, or removes it.
+func (a *account) addDemand(gpus int) {
 	for ; a != nil; a = a.parent {
 		a.demand += gpus
 	}
 }
 
-// Amount is so much of a cluster.
+// Amount is a part of a cluster.
 type Amount struct {
-	GPUs        float64 // shares of a GPU count as such
-	MemoryBytes int64   // on GPUs; of jobs, what their owners say
+	GPUs        float64 // a share of a GPU counts as that share
+	MemoryBytes int64   // GPU memory; of jobs, as declared by their owners
 }
 
 func (a *Amount) add(b Amount, sign int) {
@@ -122,15 +122,15 @@ func (a *Amount) add(b Amount, sign int) {
 	a.MemoryBytes += int64(sign) * b.MemoryBytes
 }
 
-// capacity is what a node has.
+// capacity returns a node's resources.
 func capacity(node *cluster.Node) Amount {
 	return Amount{float64(node.GPUs), int64(node.GPUs) * node.GPUMemoryBytes}
 }
 
-// holds is what a job has.
+// holds returns a job's current resources.
 func (j *Job) holds() Amount { return j.amount(len(j.placement)) }
 
-// amount is what so many GPUs come to.
+// amount returns the resources of a number of the job's GPUs.
 func (j *Job) amount(gpus int) Amount {
 	return Amount{float64(gpus*j.facts.Share) / cluster.WholeGPU, int64(gpus) * j.facts.GPUMemoryBytes}
 }

@@ -8,21 +8,20 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// resize is what an allocation means for one job: it is to run on other GPUs than it has now, or on
-// none.
+// resize is the change of one job's allocation: other GPUs than now, or none.
 type resize struct {
-	job  *Job
-	gpus int
-	only string
-	at   cluster.Placement // where the policy wants it, if it says
-	on   cluster.Placement // found for it
-	pace float64
+	job       *Job
+	gpus      int
+	gpuType   string
+	requested cluster.Placement // by the policy, if it chose them
+	on        cluster.Placement // the placement that was found
+	speed     float64
 }
 
-// allocate makes what an elastic policy says come true: who loses GPUs, moves or changes its size
-// stops, and starts again in the same plan.
+// allocate carries out an elastic policy's answer: jobs that lose GPUs, move or change their size
+// stop, and start again in the same plan.
 func (e *Engine) allocate() {
-	wanted := e.wanted(ask(e, "allocate", func() []Allocation { return e.policies.Allocate.Allocate(e) }))
+	wanted := e.validAllocations(callPolicy(e, "allocate", func() []Allocation { return e.policies.Allocate.Allocate(e) }))
 	changes := e.changes(wanted)
 	e.findPlaces(changes)
 	for _, c := range changes {
@@ -34,21 +33,21 @@ func (e *Engine) allocate() {
 		if c.on == nil || c.job.phase != Waiting || !c.job.account.allows(c.job, len(c.on)) {
 			continue
 		}
-		c.job.only = c.only
-		e.launch(c.job, c.on, c.pace)
+		c.job.allocatedType = c.gpuType
+		e.launch(c.job, c.on, c.speed)
 	}
 }
 
-// wanted is what makes sense of an answer.
-func (e *Engine) wanted(answer []Allocation) []Allocation {
-	e.offers++
+// validAllocations returns the valid part of an answer.
+func (e *Engine) validAllocations(answer []Allocation) []Allocation {
+	e.candidateRound++
 	sound := answer[:0:0]
 	for _, a := range answer {
-		if err := e.allocable(a); err != nil {
-			e.wrong("allocate", err)
+		if err := e.checkAllocation(a); err != nil {
+			e.reportPolicy("allocate", err)
 			continue
 		}
-		a.Job.offered = e.offers
+		a.Job.candidateIn = e.candidateRound
 		if a.GPUs > 0 {
 			sound = append(sound, a)
 		}
@@ -56,12 +55,13 @@ func (e *Engine) wanted(answer []Allocation) []Allocation {
 	return sound
 }
 
-func (e *Engine) allocable(a Allocation) error {
+// checkAllocation returns what is wrong with an allocation.
+func (e *Engine) checkAllocation(a Allocation) error {
 	if a.Job == nil || e.jobs[a.Job.ID()] != a.Job || a.Job.phase == Held {
-		return errors.New("a job that is not there")
+		return errors.New("allocation for an unknown or held job")
 	}
-	if a.Job.offered == e.offers {
-		return fmt.Errorf("job %d twice", a.Job.ID())
+	if a.Job.candidateIn == e.candidateRound {
+		return fmt.Errorf("two allocations for job %d", a.Job.ID())
 	}
 	fewest, most := a.Job.Bounds()
 	if a.GPUs != 0 && (a.GPUs < fewest || a.GPUs > most) {
@@ -73,8 +73,8 @@ func (e *Engine) allocable(a Allocation) error {
 	return nil
 }
 
-// changes are the jobs that do not have what they are to have, those first that are to have
-// nothing. Who may not be stopped yet stays.
+// changes returns the jobs whose allocation changes, those that lose all GPUs first. Jobs that are
+// not preemptible yet stay.
 func (e *Engine) changes(wanted []Allocation) []*resize {
 	var changes []*resize
 	keeps := map[cluster.JobID]bool{}
@@ -82,22 +82,22 @@ func (e *Engine) changes(wanted []Allocation) []*resize {
 		keeps[a.Job.ID()] = true
 	}
 	for j := range e.Running() {
-		if !keeps[j.ID()] && j.isRipe {
+		if !keeps[j.ID()] && j.preemptible {
 			changes = append(changes, &resize{job: j})
 		}
 	}
 	for _, a := range wanted {
 		running := a.Job.phase == Running
-		if running && (!a.Job.isRipe || e.has(a)) {
+		if running && (!a.Job.preemptible || e.satisfied(a)) {
 			continue
 		}
-		changes = append(changes, &resize{job: a.Job, gpus: a.GPUs, only: a.GPUType, at: a.On})
+		changes = append(changes, &resize{job: a.Job, gpus: a.GPUs, gpuType: a.GPUType, requested: a.On})
 	}
 	return changes
 }
 
-// has reports whether a running job has what it is to have.
-func (e *Engine) has(a Allocation) bool {
+// satisfied reports whether a running job has what it is allocated.
+func (e *Engine) satisfied(a Allocation) bool {
 	on := a.Job.placement
 	if len(a.On) > 0 {
 		return slices.Equal(on, a.On)
@@ -107,67 +107,69 @@ func (e *Engine) has(a Allocation) bool {
 	})
 }
 
-// findPlaces looks for GPUs for all that change, as if they had none, and leaves everything as it
-// was. Where the policy says where, that comes first. Who finds none keeps what it has, if nobody
-// took that before him.
+// findPlaces looks for GPUs for all changing jobs as if they had none, and leaves the state
+// unchanged. Placements of the policy come first. A job that finds no place keeps its GPUs unless
+// another job took them before.
 func (e *Engine) findPlaces(changes []*resize) {
 	for _, c := range changes {
 		if c.job.phase == Running {
-			e.free.give(c.job.placement, c.job.facts.Share)
-			c.job.account.lend(c.job, -len(c.job.placement))
-			c.job.lent = true
+			e.free.release(c.job.placement, c.job.facts.Share)
+			c.job.account.adjustHeld(c.job, -len(c.job.placement))
+			c.job.uncounted = true
 		}
 	}
 	for _, c := range changes {
-		if len(c.at) > 0 && !e.inTheWay(c) {
-			c.on, c.pace = e.fit(c.job, c.at, c.gpus, "allocate")
-			e.reserve(c)
+		if len(c.requested) > 0 && !e.takenByOthers(c) {
+			c.on, c.speed = e.checkFit(c.job, c.requested, c.gpus, "allocate")
+			e.takePlace(c)
 		}
 	}
 	for _, c := range changes {
 		if c.gpus > 0 && c.on == nil {
 			e.findPlace(c)
-			e.reserve(c)
+			e.takePlace(c)
 		}
 	}
 	for _, c := range changes {
 		if c.on != nil {
-			e.free.give(c.on, c.job.facts.Share)
-			c.job.account.lend(c.job, -len(c.on))
+			e.free.release(c.on, c.job.facts.Share)
+			c.job.account.adjustHeld(c.job, -len(c.on))
 		}
 	}
 	for _, c := range changes {
 		if c.job.phase == Running {
-			e.free.take(c.job.placement, c.job.facts.Share)
-			c.job.account.lend(c.job, len(c.job.placement))
-			c.job.lent = false
+			e.free.allocate(c.job.placement, c.job.facts.Share)
+			c.job.account.adjustHeld(c.job, len(c.job.placement))
+			c.job.uncounted = false
 		}
 	}
 }
 
-// inTheWay reports whether a job cannot have the GPUs that a policy wants for it although that is
-// nobody's fault: somebody has them who may not be stopped yet, or its user would hold more than he
-// may together with such jobs.
-func (e *Engine) inTheWay(c *resize) bool {
-	_, err := e.checked(c.job, c.at, c.gpus)
+// takenByOthers reports whether a job cannot have its requested placement for a reason that is not
+// the policy's fault: a job that is not preemptible yet has the GPUs, or fills the user's cap.
+func (e *Engine) takenByOthers(c *resize) bool {
+	_, err := e.checkPlacement(c.job, c.requested, c.gpus)
 	return errors.Is(err, ErrTaken) || errors.Is(err, ErrQuota)
 }
 
+// findPlace asks the Placer for a place for a resized job; failing that, the job keeps its GPUs if
+// they are free.
 func (e *Engine) findPlace(c *resize) {
-	was := c.job.only
-	c.job.only = c.only
-	c.on, c.pace = e.place(c.job, c.gpus)
-	c.job.only = was
+	was := c.job.allocatedType
+	c.job.allocatedType = c.gpuType
+	c.on, c.speed = e.place(c.job, c.gpus)
+	c.job.allocatedType = was
 	if c.on == nil && c.job.phase == Running {
-		if on, err := e.checked(c.job, c.job.placement, len(c.job.placement)); err == nil {
-			c.on, c.pace, c.only = on, c.job.speed, was
+		if on, err := e.checkPlacement(c.job, c.job.placement, len(c.job.placement)); err == nil {
+			c.on, c.speed, c.gpuType = on, c.job.speed, was
 		}
 	}
 }
 
-func (e *Engine) reserve(c *resize) {
+// takePlace allocates the placement that was found.
+func (e *Engine) takePlace(c *resize) {
 	if c.on != nil {
-		e.free.take(c.on, c.job.facts.Share)
-		c.job.account.lend(c.job, len(c.on))
+		e.free.allocate(c.on, c.job.facts.Share)
+		c.job.account.adjustHeld(c.job, len(c.on))
 	}
 }

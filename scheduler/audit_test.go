@@ -9,8 +9,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// audit works the whole state of an engine out from its jobs alone and compares it with what the
-// engine keeps.
+// audit computes an engine's whole state from its jobs and compares it with what the engine keeps.
 func audit(t testing.TB, e *Engine) {
 	t.Helper()
 	used := map[cluster.GPU]int{}
@@ -18,7 +17,7 @@ func audit(t testing.TB, e *Engine) {
 	waiting, running, demand := 0, 0, 0
 	for id, j := range e.jobs {
 		if j.ID() != id {
-			t.Fatalf("job %d is known as %d", j.ID(), id)
+			t.Fatalf("job %d is stored as %d", j.ID(), id)
 		}
 		switch j.phase {
 		case Waiting:
@@ -58,7 +57,7 @@ func audit(t testing.TB, e *Engine) {
 
 func countGPUs(t testing.TB, e *Engine, j *Job, used map[cluster.GPU]int) {
 	t.Helper()
-	if j.inQueue != nil || (j.inSeries != nil) != (j.isRipe && (e.preempts || e.policies.Allocate != nil)) {
+	if j.inQueue != nil || (j.inSeries != nil) != (j.preemptible && (e.preempts || e.policies.Allocate != nil)) {
 		t.Fatalf("running job %d: %+v", j.ID(), j)
 	}
 	if fewest, most := j.Bounds(); len(j.placement) != j.GPUs() && (len(j.placement) < fewest || len(j.placement) > most) {
@@ -69,7 +68,7 @@ func countGPUs(t testing.TB, e *Engine, j *Job, used map[cluster.GPU]int) {
 			t.Fatalf("job %d runs on closed node %d", j.ID(), gpu.Node)
 		}
 		if used[gpu] += j.Share(); used[gpu] > 1000 {
-			t.Fatalf("GPU %v is given away %d thousandths", gpu, used[gpu])
+			t.Fatalf("GPU %v is allocated %d thousandths", gpu, used[gpu])
 		}
 	}
 }
@@ -80,7 +79,7 @@ func compare(t testing.TB, e *Engine, counts [3]int, users map[string]Usage) {
 	for j := range e.Waiting() {
 		queued++
 		if last != nil && last.group == j.group && !last.inQueue.before(&j.inQueue.key) {
-			t.Fatalf("job %d stands before %d", last.ID(), j.ID())
+			t.Fatalf("job %d is before %d", last.ID(), j.ID())
 		}
 		last = j
 	}

@@ -9,9 +9,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// checked is a policy's placement for n GPUs of a job as the engine keeps it: sorted, its own, and
-// free.
-func (e *Engine) checked(j *Job, on cluster.Placement, n int) (cluster.Placement, error) {
+// checkPlacement validates a policy's placement for n GPUs of a job and returns a sorted copy.
+func (e *Engine) checkPlacement(j *Job, on cluster.Placement, n int) (cluster.Placement, error) {
 	if len(on) != n || n <= 0 {
 		return nil, &PlanError{Job: j.ID(), Err: ErrGang}
 	}
@@ -23,7 +22,7 @@ func (e *Engine) checked(j *Job, on cluster.Placement, n int) (cluster.Placement
 		slices.SortFunc(on, byNumber)
 	}
 	for i, gpu := range on {
-		err := e.usable(j, gpu)
+		err := e.checkGPU(j, gpu)
 		if i > 0 && on[i-1] == gpu {
 			err = ErrTwice
 		}
@@ -34,6 +33,7 @@ func (e *Engine) checked(j *Job, on cluster.Placement, n int) (cluster.Placement
 	return on, nil
 }
 
+// byNumber compares GPUs by node and index.
 func byNumber(a, b cluster.GPU) int {
 	if a.Node != b.Node {
 		return int(a.Node) - int(b.Node)
@@ -41,8 +41,8 @@ func byNumber(a, b cluster.GPU) int {
 	return int(a.Index) - int(b.Index)
 }
 
-// usable says why a job cannot have a GPU.
-func (e *Engine) usable(j *Job, gpu cluster.GPU) error {
+// checkGPU returns why a job cannot have a GPU, or nil.
+func (e *Engine) checkGPU(j *Job, gpu cluster.GPU) error {
 	switch {
 	case gpu.Node < 0 || int(gpu.Node) >= len(e.nodes) || gpu.Index < 0 || int(gpu.Index) >= e.nodes[gpu.Node].GPUs:
 		return ErrNoSuchGPU
@@ -56,8 +56,8 @@ func (e *Engine) usable(j *Job, gpu cluster.GPU) error {
 	return nil
 }
 
-// sound says what makes no sense in a job's description.
-func sound(f *cluster.Job) bool {
+// validJob reports whether a job's description is consistent.
+func validJob(f *cluster.Job) bool {
 	switch {
 	case f.GPUs <= 0, f.Share < 0, f.Share > wholeGPU, f.Share%wholeGPU != 0 && f.GPUs > 1:
 		return false
@@ -67,31 +67,31 @@ func sound(f *cluster.Job) bool {
 	return f.Submit >= 0 && f.Estimate >= 0 && f.GPUMemoryBytes >= 0
 }
 
-// What can be wrong with where a policy wants a job to run.
+// Errors in placements.
 var (
-	ErrTwice     = errors.New("a GPU is named twice")
+	ErrTwice     = errors.New("a GPU is listed twice")
 	ErrTaken     = errors.New("the GPU is not free")
-	ErrGang      = errors.New("not as many GPUs as the job needs")
+	ErrGang      = errors.New("not the number of GPUs that the job needs")
 	ErrUnsuited  = errors.New("the job cannot run on a GPU of this type or memory")
-	ErrQuota     = errors.New("its user may not have so many GPUs")
-	ErrClosed    = errors.New("the node takes no jobs")
+	ErrQuota     = errors.New("its user's cap does not allow so many GPUs")
+	ErrClosed    = errors.New("the node is closed")
 	ErrNoSuchGPU = errors.New("no such GPU")
 )
 
-// What can be wrong with an event.
+// Errors in events.
 var (
 	ErrUnknownJob = errors.New("no such job")
-	ErrDuplicate  = errors.New("the job's number is in use")
-	ErrTooLarge   = errors.New("the cluster has no such GPUs in this number")
-	ErrBadFacts   = errors.New("the job's description makes no sense")
-	ErrBadNode    = errors.New("no such node, or not one that this can happen to")
+	ErrDuplicate  = errors.New("the job's number is already in use")
+	ErrTooLarge   = errors.New("the cluster does not have enough suitable GPUs")
+	ErrBadFacts   = errors.New("the job's description is inconsistent")
+	ErrBadNode    = errors.New("no such node, or the event does not apply to its state")
 	ErrBackwards  = errors.New("time went backwards")
 )
 
-// PlanError says why a placement is refused.
+// PlanError is why a placement was refused.
 type PlanError struct {
 	Job cluster.JobID
-	GPU cluster.GPU // where it is about one GPU
+	GPU cluster.GPU // if it concerns one GPU
 	Err error
 }
 
@@ -101,8 +101,7 @@ func (e *PlanError) Error() string {
 
 func (e *PlanError) Unwrap() error { return e.Err }
 
-// PolicyError is a policy's answer that makes no sense. The engine goes on as if the policy had
-// said no.
+// PolicyError is an invalid answer of a policy. The engine continues as if the policy had refused.
 type PolicyError struct {
 	Policy string // order, admit, place, ...
 	At     time.Duration
@@ -115,7 +114,7 @@ func (e *PolicyError) Error() string {
 
 func (e *PolicyError) Unwrap() error { return e.Err }
 
-// EventError is an event that cannot have happened. The engine takes no notice of it.
+// EventError is an event that cannot have happened. The engine ignores it.
 type EventError struct {
 	Event Event
 	Err   error
@@ -131,7 +130,7 @@ func (e *EventError) Error() string {
 
 func (e *EventError) Unwrap() error { return e.Err }
 
-// String is the kind's name.
+// String returns the kind's name.
 func (k Kind) String() string {
 	names := [...]string{"submitted", "working", "finished", "failed", "withdrawn", "node down", "node up", "drained"}
 	if int(k) >= len(names) {
@@ -140,16 +139,16 @@ func (k Kind) String() string {
 	return names[k]
 }
 
-// wrong notes a policy's bad answer.
-func (e *Engine) wrong(policy string, err error) {
+// reportPolicy records a policy's invalid answer.
+func (e *Engine) reportPolicy(policy string, err error) {
 	e.errs = append(e.errs, &PolicyError{Policy: policy, At: e.now, Err: err})
 }
 
-// ask calls a policy. One that panics has said no: the zero answer.
-func ask[T any](e *Engine, policy string, call func() T) (answer T) {
+// callPolicy calls a policy. If the policy panics, the answer is the zero value.
+func callPolicy[T any](e *Engine, policy string, call func() T) (answer T) {
 	defer func() {
 		if r := recover(); r != nil {
-			e.wrong(policy, fmt.Errorf("panic: %v", r))
+			e.reportPolicy(policy, fmt.Errorf("panic: %v", r))
 			var no T
 			answer = no
 		}

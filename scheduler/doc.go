@@ -1,28 +1,39 @@
-// Package scheduler decides which job gets which GPUs, and when: for real and in a simulation, by
-// the same code.
+// Package scheduler decides which job gets which GPUs, and when. The same code runs a real cluster
+// and a simulation.
 //
-// A scheduler is put together from policies, each a small interface of policy.go that is pure: it
-// sees a read-only View and answers with plain data. Only an Orderer must be written for a new
-// policy; the others have defaults in the packages below this one.
+// A scheduler is composed of policies. Each is a small interface of policy.go without side effects:
+// it sees a read-only View and returns plain data. A new policy usually needs only an Orderer; the
+// packages below this one supply the others.
 //
-//	order      who is first            admit      who is let in           place      on which GPUs
-//	backfill   who may overtake        victims    who makes room          elastic    how many GPUs each
-//	choose     a policy that picks policies by simulating ahead
-//	costs      what preemption costs      live       the loop in real time
-//	workload   traces and generators   sim        virtual time, results   picture    what it looked like
+//	order       which job is first
+//	admit       which jobs are admitted
+//	place       which GPUs a job gets
+//	backfill    which jobs may overtake others
+//	victims     which jobs are preempted
+//	elastic     how many GPUs each job gets
+//	costs       what a preemption costs
+//	throughput  how fast jobs are on other GPUs
+//	autoselect  picks policies by simulating ahead
+//	live        the loop in real time
+//	sim         virtual time, results
+//	workload    traces and generators
+//	plot        charts of results
 //
-// The Engine keeps the state. It is given the time and what has happened, asks the policies, and
-// answers with a Plan: which jobs stop and which start, where. A plan is checked before anybody
-// acts on it, so that no policy can give a GPU away twice. Who acts is an Executor: virtual in
-// package sim, processes or phosd's agents for real.
+// The Engine keeps the state. Its caller passes the time and the events since the last step; the
+// Engine asks the policies and returns a Plan: which jobs stop, which start, and where. Each
+// placement is checked before it enters the Plan, so no policy can allocate a GPU twice. An
+// Executor carries out the Plan: virtual in package sim, processes or phosd's agents in production.
 //
-// The rules, for every part:
+// The rules for every part:
 //
-//   - Time is an argument. Nobody here looks at a clock.
-//   - The order of a file's lines, of map iteration and of goroutines never decides anything: ties end at the job's number.
+//   - Time is an argument. No code here reads a clock.
+//   - The order of a file's lines, of map iteration or of goroutines never affects a decision. Ties
+//     are broken by the job's number.
 //   - A job is a gang: it gets all of its GPUs at once or none.
-//   - A policy never sees how long a job really is, only its owner's estimate.
-//   - A Plan's stops happen before its starts. A start takes GPUs over as soon as the jobs that held them have been saved.
+//   - A policy never sees a job's true length, only its owner's estimate.
+//   - A Plan's stops happen before its starts. A started job takes over GPUs as soon as their
+//     previous jobs are saved.
 //
-// The package knows nothing of phosd, of CUDA or of files. Read job.go and policy.go first.
+// The package does not depend on phosd, CUDA or files. Read job.go and policy.go first;
+// schedulertest makes up Views for tests of policies.
 package scheduler

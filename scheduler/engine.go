@@ -11,43 +11,43 @@ import (
 	"github.com/phos-gpu/phos/scheduler/timers"
 )
 
-// Policies is what an engine is put together from. Order and Place must be there.
+// Policies is what an engine is composed of. Order and Place are required.
 type Policies struct {
 	Order    Orderer
 	Place    Placer
-	Admit    Admitter   // nil: everybody is let in at once
-	Backfill Backfiller // nil: nobody overtakes a job that blocks a strict walk
-	Preempt  Preemptor  // nil: nobody is stopped for others
+	Admit    Admitter   // nil: all jobs are admitted at once
+	Backfill Backfiller // nil: no job overtakes a job that blocks a strict walk
+	Preempt  Preemptor  // nil: no preemption
 	Allocate Allocator  // nil: every job gets the GPUs that it asks for
-	Costs    Costs      // nil: stopping and going on take no time
-	Speeds   Speeds     // nil: a job is as fast as its share of the GPUs that it asks for
+	Costs    Costs      // nil: saving and loading take no time
+	Speeds   Speeds     // nil: speed is proportional to the number of GPUs
 
-	// Caps are the most GPUs that users may hold at once, each with all below him; who is not in it
-	// has no bound. No policy can break one: a waiting job that would is passed over, blocking nobody,
-	// and a plan that would is refused.
+	// Caps are the most GPUs that users may hold at once, including all users below them. A user
+	// without an entry has no cap. No policy can exceed a cap: a waiting job that would is skipped
+	// without blocking others, and a placement that would is refused.
 	Caps map[string]int
 
-	// Walk says what happens when the first waiting job does not fit.
+	// Walk decides what happens when the first waiting job does not fit.
 	Walk Walk
 
-	// Depth is how many jobs are tried in the place of one that blocks, each time; 0 means all.
+	// Depth is how many other jobs are tried after one is blocked, in each walk; 0 means all.
 	Depth int
 
-	// Round is how often the engine decides; 0 means whenever something happens.
+	// Round is how often the engine decides; 0 means at every event.
 	Round time.Duration
 
-	// Quantum is how long a job that was started works at least before it may be stopped: were loading
-	// part of it, jobs that load longer than that would take turns and never work. 0 means no time,
-	// but a minute where ranks grow while jobs run: two jobs of equal attained service would take the
-	// GPUs from each other at every moment.
+	// Quantum is how long a started job works at least before it may be preempted. Loading does not
+	// count; otherwise jobs that load longer than the quantum would alternate without working. 0 means
+	// no minimum, except one minute if ranks grow while jobs run: two jobs of equal attained service
+	// would preempt each other all the time.
 	Quantum time.Duration
 
-	// CostShare is the most that stopping and going on may cost of the time between them: a job whose
-	// save and load take 10 s is not stopped in its first 200 s of work where it is 0.05. 0 means that
-	// the price does not matter.
+	// CostShare is the largest share of the time between two preemptions that saving and loading may
+	// take: at 0.05, a job whose save and load take 10 s is not preempted in its first 200 s of work.
+	// 0 means no limit.
 	CostShare float64
 
-	// Retries is how often a job may fail and be tried again.
+	// Retries is how often a failed job is started again.
 	Retries int
 }
 
@@ -55,80 +55,81 @@ type Policies struct {
 type Walk uint8
 
 const (
-	// ByOrder is Fill for orders that are preemptive or rank groups, and Strict for others.
+	// ByOrder is Fill for orders that preempt or rank groups, and Strict for others.
 	ByOrder Walk = iota
-	// Strict ends at the first job that does not fit, so that it gets the next GPUs that become free.
+	// Strict ends at the first job that does not fit, so that it gets the next free GPUs.
 	Strict
-	// Fill goes on with whoever fits.
+	// Fill continues with all jobs that fit.
 	Fill
 )
 
-// turn is the least quantum where ranks grow.
-const turn = time.Minute
+// minQuantum is the least quantum if ranks grow.
+const minQuantum = time.Minute
 
 // Engine keeps the state of a cluster and its jobs and decides by its policies. It does not act and
 // has no clock. It is not safe for concurrent use.
 type Engine struct {
 	policies Policies
-	grouper  Grouper // the order, if it is one; or nil
-	fill     bool    // the walk does not end at the first job that does not fit
-	preempts bool    // waiting jobs may take the GPUs of running ones
+	grouper  Grouper // the order, if it is a Grouper
+	fill     bool    // the walk continues behind a job that does not fit
+	preempts bool    // waiting jobs may preempt running ones
 
 	// The cluster.
 	now     time.Duration
-	seconds float64        // the same in seconds
-	round   time.Duration  // when the next round begins; below 0 before the first
-	nodes   []cluster.Node // all that there ever were, by number
+	seconds float64        // now in seconds
+	round   time.Duration  // start of the next round; negative before the first
+	nodes   []cluster.Node // all that ever joined, by number
 	free    *Free
-	// per node and GPU, when the last checkpoint of it is complete; nil where none was ever taken
+	// per node and GPU, when its last checkpoint is complete; nil if there was none
 	ready    [][]time.Duration
-	capacity Amount // of the nodes that take jobs
+	capacity Amount // of the open nodes
 	demand   int    // GPUs that the admitted jobs ask for
 
-	// Who is in it.
-	jobs     map[cluster.JobID]*Job // all that have not ended
-	accounts map[string]*account    // by user
-	lanes    map[string]*lane       // of held jobs, by name
-	asking   []*lane                // lanes whose first job may be let in now
-	groups   []*group               // of admitted jobs, by rank
-	named    map[string]*group      // the same by name
-	roots    map[string][]*group    // and by the first part of their names
-	running  roster
-	waiting  int             // how many wait, in all groups
-	ripe     clock           // when running jobs may be stopped
-	until    clock           // when ranks must be asked for again
-	shapes   map[want]*shape // all that jobs ever wanted
-	likes    []*likes        // the same, whatever the jobs compute
-	sorts    sorts           // of these
+	// The jobs.
+	jobs          map[cluster.JobID]*Job  // all that have not ended
+	accounts      map[string]*account     // by user
+	tenantQueues  map[string]*tenantQueue // of held jobs, by tenant
+	admitting     []*tenantQueue          // queues whose first job may be admitted now
+	groups        []*group                // of admitted jobs, by rank
+	named         map[string]*group       // the same by name
+	roots         map[string][]*group     // and by the first part of their names
+	running       runningSet
+	waiting       int                        // in all groups
+	preemptTimers timerQueue                 // when running jobs become preemptible
+	rerankTimers  timerQueue                 // when ranks must be asked for again
+	shapes        map[request]*resourceShape // all that ever occurred
+	classes       []*equivalenceClass        // the same, without what jobs compute
+	overlap       overlapState               // whether the GPUs of these classes overlap
 
-	// What the walks know.
-	walks    uint64       // how many there have been
-	offers   int          // how often candidates for a stop, or allocations, were looked through
-	victims  []*Job       // the last ones that were chosen
-	stopped  []*Job       // those of them who must go
-	blocked  []blockedJob // the first of each shape that found no place in the last walk
-	settled  bool         // since then nothing has happened but that time passed
-	measured bool         // it is known what the blocked jobs lack
-	room     bool         // and one of them may find room
+	// State of the walks.
+	walks          uint64       // how many there have been
+	candidateRound int          // how often candidates for preemption, or allocations, were listed
+	victims        []*Job       // the last chosen ones
+	stopped        []*Job       // those of them that must stop
+	blocked        []blockedJob // the first job of each shape that found no place in the last walk
+	settled        bool         // since then, nothing has happened except that time has passed
+	measured       bool         // the shortfalls of the blocked jobs are known
+	room           bool         // and one of them may find room
 
-	// What the step at now comes to.
+	// The result of the current step.
 	plan Plan
 	errs []error
 }
 
-// New makes an engine for a cluster of which everything is up and free.
+// New returns an engine for a cluster whose nodes are all up and free.
 func New(nodes []cluster.Node, p Policies) (*Engine, error) {
 	if p.Order == nil || p.Place == nil {
 		return nil, errors.New("a scheduler needs an order and a placement")
 	}
 	e := &Engine{
-		policies: p, free: newFree(nil), jobs: map[cluster.JobID]*Job{}, accounts: map[string]*account{}, lanes: map[string]*lane{},
-		named: map[string]*group{}, roots: map[string][]*group{}, shapes: map[want]*shape{}, round: -1,
-		ripe: timers.NewClock(ripening), until: timers.NewClock(current),
+		policies: p, free: newFree(nil), jobs: map[cluster.JobID]*Job{}, accounts: map[string]*account{},
+		tenantQueues: map[string]*tenantQueue{},
+		named:        map[string]*group{}, roots: map[string][]*group{}, shapes: map[request]*resourceShape{}, round: -1,
+		preemptTimers: timers.NewQueue(preemptTimerValid), rerankTimers: timers.NewQueue(rerankTimerValid),
 	}
 	for i, node := range nodes {
 		if int(node.ID) != i {
-			return nil, fmt.Errorf("node %d stands at place %d: %w", node.ID, i, ErrBadNode)
+			return nil, fmt.Errorf("node %d is at index %d: %w", node.ID, i, ErrBadNode)
 		}
 		if err := e.addNode(node); err != nil {
 			return nil, err
@@ -141,11 +142,10 @@ func New(nodes []cluster.Node, p Policies) (*Engine, error) {
 	return e, nil
 }
 
-// Step tells the engine what has happened until now, all at once, and asks what to do. Time must
-// not go backwards.
+// Step applies all events until now and returns what to do. Time must not go backwards.
 //
-// An error is a list of EventError and PolicyError, each of something that made no sense and of
-// which no notice was taken: the plan is good all the same, and must be carried out.
+// The error joins EventErrors and PolicyErrors, one for each event or answer that was invalid and
+// therefore ignored. The plan is valid nonetheless and must be carried out.
 func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
 	if now < e.now {
 		return Plan{}, fmt.Errorf("%w: %v after %v", ErrBackwards, now, e.now)
@@ -153,22 +153,22 @@ func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
 	e.now, e.seconds, e.plan, e.errs = now, now.Seconds(), Plan{}, nil
 	e.measured = false
 	e.settled = e.settled && len(events) == 0
-	for _, ev := range inOrder(events) {
-		if err := e.take(&ev); err != nil {
+	for _, ev := range sortEvents(events) {
+		if err := e.handle(&ev); err != nil {
 			e.errs = append(e.errs, &EventError{ev, err})
 		}
 	}
-	e.ring()
-	e.letIn()
-	if e.isTurn() {
+	e.fireTimers()
+	e.admitHeld()
+	if e.roundDue() {
 		e.decide()
 	}
 	return e.plan, errors.Join(e.errs...)
 }
 
-// isTurn reports whether it is time to decide. Rounds begin at multiples of their length; one that
-// nobody woke the engine for in time is caught up with.
-func (e *Engine) isTurn() bool {
+// roundDue reports whether it is time to decide. Rounds begin at multiples of their length; a
+// missed round is made up for at once.
+func (e *Engine) roundDue() bool {
 	r := e.policies.Round
 	if r == 0 {
 		return true
@@ -183,6 +183,7 @@ func (e *Engine) isTurn() bool {
 	return true
 }
 
+// decide runs the allocator or a walk, if anything can have changed.
 func (e *Engine) decide() {
 	if e.policies.Allocate != nil {
 		e.allocate()
@@ -193,10 +194,11 @@ func (e *Engine) decide() {
 	}
 }
 
-// ring does what has become due.
-func (e *Engine) ring() {
+// fireTimers handles all timers that are due: it asks for ranks again and makes running jobs
+// preemptible.
+func (e *Engine) fireTimers() {
 	for {
-		a, ok := e.until.Due(e.now)
+		a, ok := e.rerankTimers.PopDue(e.now)
 		if !ok {
 			break
 		}
@@ -204,23 +206,22 @@ func (e *Engine) ring() {
 		e.settled = e.settled && a.Subject.phase == Running
 	}
 	for {
-		a, ok := e.ripe.Due(e.now)
+		a, ok := e.preemptTimers.PopDue(e.now)
 		if !ok {
 			return
 		}
 		j := a.Subject
-		if at := j.from + turn; e.policies.Quantum == 0 && j.rank.Growth > 0 && e.now < at {
-			j.ripe = at
-			e.ripe.Set(e.alarmFor(j, at, j.runs))
+		if at := j.from + minQuantum; e.policies.Quantum == 0 && j.rank.Growth > 0 && e.now < at {
+			j.preemptibleAt = at
+			e.preemptTimers.Add(e.newTimer(j, at, j.runs))
 			continue
 		}
-		j.isRipe = true
+		j.preemptible = true
 		e.enqueue(j)
 	}
 }
 
-// Wake is when the engine wants to be asked though nothing has happened; ok is false where it does
-// not.
+// Wake returns when the engine must be called although no event has happened; ok is false if never.
 func (e *Engine) Wake() (at time.Duration, ok bool) {
 	if e.policies.Round > 0 {
 		return e.round, e.waiting > 0 || e.policies.Allocate != nil && len(e.jobs) > 0
@@ -230,57 +231,57 @@ func (e *Engine) Wake() (at time.Duration, ok bool) {
 			at, ok = t, true
 		}
 	}
-	consider(e.until.Next())
+	consider(e.rerankTimers.Next())
 	if e.preempts && e.waiting > 0 || e.policies.Allocate != nil {
-		consider(e.ripe.Next())
-		consider(e.overtaken())
+		consider(e.preemptTimers.Next())
+		consider(e.nextCrossing())
 	}
 	return max(at, e.now), ok
 }
 
-// Job finds a job that has not ended, or nil.
+// Job returns a job that has not ended, or nil.
 func (e *Engine) Job(id cluster.JobID) *Job { return e.jobs[id] }
 
-// Live is how many jobs have not ended.
+// Live returns how many jobs have not ended.
 func (e *Engine) Live() int { return len(e.jobs) }
 
-// Busy is how many of them run.
+// Busy returns how many jobs run.
 func (e *Engine) Busy() int { return e.running.size() }
 
-// Queued is how many of them are admitted and wait.
+// Queued returns how many admitted jobs wait.
 func (e *Engine) Queued() int { return e.waiting }
 
-// Now is the time of the last step.
+// Now returns the time of the last step.
 func (e *Engine) Now() time.Duration { return e.now }
 
-// Nodes are all nodes that there ever were.
+// Nodes returns all nodes that ever joined.
 func (e *Engine) Nodes() []cluster.Node { return e.nodes }
 
-// Free tells what is free.
+// Free returns what is free.
 func (e *Engine) Free() *Free { return e.free }
 
-// Capacity is what the nodes that take jobs have.
+// Capacity returns the sum over the open nodes.
 func (e *Engine) Capacity() Amount { return e.capacity }
 
-// Demand is what the admitted jobs ask for.
+// Demand returns how many GPUs the admitted jobs ask for.
 func (e *Engine) Demand() int { return e.demand }
 
-// User tells what a user has.
+// User returns a user's usage.
 func (e *Engine) User(name string) Usage {
 	u := e.accounts[name].usage(e.now)
-	u.Cap = e.cap(name)
+	u.Cap = e.capOf(name)
 	return u
 }
 
-// cap is what a user may hold.
-func (e *Engine) cap(name string) int {
+// capOf returns a user's cap in GPUs.
+func (e *Engine) capOf(name string) int {
 	if most, capped := e.policies.Caps[name]; capped {
 		return most
 	}
 	return Uncapped
 }
 
-// Waiting are the admitted jobs without GPUs, group by group.
+// Waiting returns the admitted jobs without GPUs, group by group.
 func (e *Engine) Waiting() iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
 		for _, g := range slices.Clone(e.groups) {
@@ -291,7 +292,7 @@ func (e *Engine) Waiting() iter.Seq[*Job] {
 	}
 }
 
-// Running are the jobs with GPUs, by when they are due.
+// Running returns the jobs with GPUs, by Due.
 func (e *Engine) Running() iter.Seq[*Job] {
 	return func(yield func(*Job) bool) { e.running.sorted().each(yield) }
 }

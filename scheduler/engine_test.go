@@ -10,12 +10,12 @@ import (
 
 const s = time.Second
 
-// task is a job whose owner knows how long it takes.
+// task is a job with an exact estimate.
 func task(id cluster.JobID, submit, length time.Duration, gpus int) cluster.Job {
 	return cluster.Job{ID: id, Submit: submit, Length: length, Estimate: length, GPUs: gpus}
 }
 
-// owned is somebody's job of 10 s.
+// owned is a user's job of 10 s.
 func owned(user string, id cluster.JobID, gpus int) cluster.Job {
 	return cluster.Job{ID: id, Length: 10 * s, GPUs: gpus, User: user}
 }
@@ -44,7 +44,7 @@ func TestWalks(t *testing.T) {
 			0,
 		},
 		{
-			"fill: whoever fits goes", machines(1, 4),
+			"fill: every job that fits starts", machines(1, 4),
 			Policies{Order: byNothing{}, Walk: Fill},
 			[]cluster.Job{task(0, 0, 10*s, 2), task(1, 1*s, 10*s, 4), task(2, 2*s, 1*s, 1)},
 			[]time.Duration{10 * s, 20 * s, 3 * s},
@@ -72,21 +72,21 @@ func TestWalks(t *testing.T) {
 			2,
 		},
 		{
-			"a quantum is of work: what loads longer than that has not had it", machines(1, 1),
+			"a quantum is working time: loading does not count", machines(1, 1),
 			Policies{Order: byService{}, Preempt: enough{}, Quantum: 4 * s, Costs: flat{load: 5 * s, save: 2 * s}},
 			[]cluster.Job{task(0, 0, 8*s, 1), task(1, 0, 8*s, 1)},
 			[]time.Duration{21 * s, 30 * s},
 			2,
 		},
 		{
-			"equals take turns of a minute where nobody says how long", machines(1, 1),
+			"equals alternate every minute without a quantum", machines(1, 1),
 			Policies{Order: byService{}, Preempt: enough{}},
 			[]cluster.Job{task(0, 0, 80*s, 1), task(1, 0, 30*s, 1)},
 			[]time.Duration{110 * s, 90 * s},
 			1,
 		},
 		{
-			"a user's cap blocks nobody", machines(1, 4),
+			"a user's cap does not block others", machines(1, 4),
 			Policies{Order: byNothing{}, Caps: map[string]int{"a": 2}},
 			[]cluster.Job{owned("a/x", 0, 2), owned("a/y", 1, 1), owned("b", 2, 2), owned("a", 3, 1)},
 			[]time.Duration{10 * s, 20 * s, 10 * s, 20 * s},

@@ -8,21 +8,22 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// inOrder sorts what happened at one time, so that it does not matter who told it first: arrivals
-// by number, then what became of each job, then what became of each node. What is said of one job
-// or of one node stays in its order.
-func inOrder(events []Event) []Event {
+// sortEvents sorts simultaneous events, so that the order in which they were reported does not
+// matter: arrivals by number, then events of each job, then events of each node. Events of one job
+// or node keep their order.
+func sortEvents(events []Event) []Event {
 	if len(events) < 2 {
 		return events
 	}
 	sorted := slices.Clone(events)
 	slices.SortStableFunc(sorted, func(a, b Event) int {
-		return cmp.Or(cmp.Compare(a.class(), b.class()), cmp.Compare(a.number(), b.number()))
+		return cmp.Or(cmp.Compare(a.category(), b.category()), cmp.Compare(a.subject(), b.subject()))
 	})
 	return sorted
 }
 
-func (ev *Event) class() int {
+// category returns 0 for arrivals, 1 for events of jobs, 2 for events of nodes.
+func (ev *Event) category() int {
 	switch ev.Kind {
 	case Submitted:
 		return 0
@@ -33,23 +34,24 @@ func (ev *Event) class() int {
 	}
 }
 
-func (ev *Event) number() int64 {
+// subject returns the number of the job or node.
+func (ev *Event) subject() int64 {
 	switch {
 	case ev.Facts != nil:
 		return int64(ev.Facts.ID)
-	case ev.class() == 2:
+	case ev.category() == 2:
 		return int64(ev.Node)
 	}
 	return int64(ev.Job)
 }
 
-// take takes notice of an event.
-func (e *Engine) take(ev *Event) error {
-	switch ev.class() {
+// handle applies an event.
+func (e *Engine) handle(ev *Event) error {
+	switch ev.category() {
 	case 0:
 		return e.submit(ev.Facts)
 	case 2:
-		return e.change(ev)
+		return e.changeNode(ev)
 	}
 	j := e.jobs[ev.Job]
 	if j == nil {
@@ -59,13 +61,13 @@ func (e *Engine) take(ev *Event) error {
 	switch ev.Kind {
 	case Working:
 		if !late {
-			e.working(j)
+			e.jobWorking(j)
 		}
 	case Finished:
-		e.end(j)
+		e.endJob(j)
 	case Failed:
 		if !late {
-			e.failed(j)
+			e.jobFailed(j)
 		}
 	case Withdrawn:
 		e.withdraw(j)
@@ -75,8 +77,9 @@ func (e *Engine) take(ev *Event) error {
 	return nil
 }
 
+// submit adds a job and requests its admission.
 func (e *Engine) submit(f *cluster.Job) error {
-	if f == nil || !sound(f) {
+	if f == nil || !validJob(f) {
 		return ErrBadFacts
 	}
 	if e.jobs[f.ID] != nil {
@@ -87,70 +90,70 @@ func (e *Engine) submit(f *cluster.Job) error {
 		j.facts.Share = wholeGPU
 	}
 	j.account = e.account(f.User)
-	j.gpus = j.account.modest(&j.facts)
+	j.gpus = j.account.initialGPUs(&j.facts)
 	j.shape = e.shapeOf(j)
 	if !j.shape.fits {
 		return ErrTooLarge
 	}
 	e.jobs[f.ID] = j
-	e.hold(j)
+	e.enqueueHeld(j)
 	return nil
 }
 
-// working corrects what was expected of a run's beginning.
-func (e *Engine) working(j *Job) {
+// jobWorking corrects the expected start of a run's work.
+func (e *Engine) jobWorking(j *Job) {
 	e.running.remove(j)
 	j.from = e.now
-	e.follow(j)
+	e.trackRun(j)
 	e.rerank(j)
 }
 
-// failed lets a job be tried again, or not.
-func (e *Engine) failed(j *Job) {
+// jobFailed puts a failed job back in the queue, or withdraws it after too many failures.
+func (e *Engine) jobFailed(j *Job) {
 	j.failures++
 	if j.failures > e.policies.Retries {
 		e.withdraw(j)
 		return
 	}
-	e.release(j, Kill)
+	e.requeue(j, Kill)
 }
 
 // withdraw ends a job that has not finished.
 func (e *Engine) withdraw(j *Job) {
 	e.plan.Stops = append(e.plan.Stops, Stop{Job: j.ID(), How: Withdraw})
-	e.end(j)
+	e.endJob(j)
 }
 
-// end forgets a job.
-func (e *Engine) end(j *Job) {
+// endJob removes a job.
+func (e *Engine) endJob(j *Job) {
 	switch j.phase {
 	case Held:
-		e.unhold(j)
+		e.dequeueHeld(j)
 	case Waiting:
 		e.unqueue(j)
 		e.waiting--
-		j.account.wait(-1)
+		j.account.countWaiting(-1)
 	case Running:
-		e.takeBack(j, 0)
+		e.endRun(j, 0)
 	case Ended:
 	}
 	if j.phase != Held {
 		e.demand -= j.GPUs()
-		j.account.ask(-j.GPUs())
+		j.account.addDemand(-j.GPUs())
 	}
 	held := j.phase == Held
 	j.phase = Ended
 	delete(e.jobs, j.ID())
 	if !held {
-		e.consult(j.lane)
+		e.requestAdmission(j.tenantQueue)
 		e.regroup(j)
 	}
 }
 
-// change takes notice of what became of a node.
-func (e *Engine) change(ev *Event) error {
+// changeNode applies an event of a node.
+func (e *Engine) changeNode(ev *Event) error {
 	if ev.Kind == NodeUp && int(ev.Node) == len(e.nodes) && ev.Machine != nil && ev.Machine.ID == ev.Node {
-		defer e.consultAll()
+		defer e.requestAllAdmissions()
 		return e.addNode(*ev.Machine)
 	}
 	if ev.Node < 0 || int(ev.Node) >= len(e.nodes) {
@@ -158,26 +161,26 @@ func (e *Engine) change(ev *Event) error {
 	}
 	closed := e.free.closed[ev.Node]
 	if ev.Kind == NodeUp {
-		return e.reopen(ev, closed)
+		return e.reopenNode(ev, closed)
 	}
 	if !closed {
-		e.free.close(ev.Node, true)
+		e.free.setClosed(ev.Node, true)
 		e.capacity.add(capacity(&e.nodes[ev.Node]), -1)
 	}
 	how := Kill
 	if ev.Kind == Drained {
 		how = Checkpoint
 	}
-	for _, j := range e.on(ev.Node) {
+	for _, j := range e.jobsOn(ev.Node) {
 		e.plan.Stops = append(e.plan.Stops, Stop{Job: j.ID(), How: how})
-		e.release(j, how)
+		e.requeue(j, how)
 	}
-	e.consultAll()
+	e.requestAllAdmissions()
 	return nil
 }
 
-// on are the jobs that have a GPU of a node.
-func (e *Engine) on(node cluster.NodeID) []*Job {
+// jobsOn returns the jobs that have a GPU of a node.
+func (e *Engine) jobsOn(node cluster.NodeID) []*Job {
 	var jobs []*Job
 	for j := range e.Running() {
 		if slices.ContainsFunc(j.placement, func(gpu cluster.GPU) bool { return gpu.Node == node }) {
@@ -187,44 +190,47 @@ func (e *Engine) on(node cluster.NodeID) []*Job {
 	return jobs
 }
 
-func (e *Engine) reopen(ev *Event, closed bool) error {
-	if !closed || ev.Machine != nil && (ev.Machine.ID != ev.Node || !fitting(ev.Machine)) {
+// reopenNode makes a closed node available again, with new properties if the event has them.
+func (e *Engine) reopenNode(ev *Event, closed bool) error {
+	if !closed || ev.Machine != nil && (ev.Machine.ID != ev.Node || !validNode(ev.Machine)) {
 		return ErrBadNode
 	}
 	if ev.Machine != nil {
 		e.free.replace(*ev.Machine)
 		e.nodes[ev.Node] = *ev.Machine
 		e.ready[ev.Node] = nil
-		e.reshape()
+		e.updateFits()
 	}
-	e.free.close(ev.Node, false)
+	e.free.setClosed(ev.Node, false)
 	e.capacity.add(capacity(&e.nodes[ev.Node]), +1)
-	e.consultAll()
+	e.requestAllAdmissions()
 	return nil
 }
 
-func fitting(node *cluster.Node) bool { return node.GPUs >= 0 && node.GPUs <= MaxGPUsPerNode }
+// validNode reports whether a node's number of GPUs is allowed.
+func validNode(node *cluster.Node) bool { return node.GPUs >= 0 && node.GPUs <= MaxGPUsPerNode }
 
+// addNode adds a new node to the cluster.
 func (e *Engine) addNode(node cluster.Node) error {
-	if !fitting(&node) {
+	if !validNode(&node) {
 		return ErrBadNode
 	}
 	e.nodes = append(e.nodes, node)
 	e.free.add(node)
 	e.ready = append(e.ready, nil)
 	e.capacity.add(capacity(&node), +1)
-	e.reshape()
+	e.updateFits()
 	return nil
 }
 
-// reshape asks again which jobs the cluster could hold, after it grew or changed.
-func (e *Engine) reshape() {
+// updateFits computes again which shapes the cluster could hold, after it grew or changed.
+func (e *Engine) updateFits() {
 	for w, s := range e.shapes {
 		s.fits = e.couldHold(s.probe, w.fewest)
 	}
 }
 
-// readyAt is when the last of a placement's GPUs is free.
+// readyAt returns when the last of a placement's GPUs is free.
 func (e *Engine) readyAt(on cluster.Placement) time.Duration {
 	at := e.now
 	for _, gpu := range on {

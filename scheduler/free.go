@@ -6,32 +6,31 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// MaxGPUsPerNode is what one node can have at most.
+// MaxGPUsPerNode is the most GPUs that a node can have.
 const MaxGPUsPerNode = 64
 
-// Free is what is free of a cluster, and when the rest is expected to be, kept so that "which node
-// has exactly three free GPUs" is not a search. Nodes that are down or draining have nothing free.
-// Policies only read it.
+// Free is what is free of a cluster, and when the rest is expected to become free, indexed so that
+// "which node has exactly three free GPUs" is not a search. Nodes that are down or draining have
+// nothing free. Policies only read it.
 type Free struct {
 	nodes []cluster.Node
-	whole []uint64 // per node, a bit for each GPU that nobody uses
-	// per node and GPU, the free thousandths of those in use; nil for a node whose GPUs were never
-	// shared
+	whole []uint64 // per node, a bit for each unused GPU
+	// per node and GPU, the free thousandths of those in use; nil if the node's GPUs were never shared
 	shares   [][]int
 	closed   []bool   // per node
 	versions []uint32 // per node, how often it has changed
 	rackOf   []int32  // per node
 	racks    map[string]int32
-	kindOf   []*kind // per node
-	kinds    []*kind
-	agenda   agenda
+	classOf  []*nodeClass // per node
+	classes  []*nodeClass
+	expected expectedReleases
 	changes  uint64
 }
 
-// Whole is how many GPUs of a type nobody uses; of any where the type is empty.
+// Whole returns how many GPUs of a type are unused; of any type if it is "".
 func (f *Free) Whole(gpuType string) int {
 	whole := 0
-	for _, k := range f.kinds {
+	for _, k := range f.classes {
 		if gpuType == "" || gpuType == k.gpuType {
 			whole += k.whole
 		}
@@ -39,10 +38,10 @@ func (f *Free) Whole(gpuType string) int {
 	return whole
 }
 
-// WholeFor is how many GPUs nobody uses that a job can run on.
+// WholeFor returns how many unused GPUs a job can run on.
 func (f *Free) WholeFor(j *Job) int {
 	whole := 0
-	for _, k := range f.kinds {
+	for _, k := range f.classes {
 		if k.suits(j) {
 			whole += k.whole
 		}
@@ -50,7 +49,7 @@ func (f *Free) WholeFor(j *Job) int {
 	return whole
 }
 
-// On is how many GPUs of a node nobody uses.
+// On returns how many GPUs of a node are unused.
 func (f *Free) On(node cluster.NodeID) int {
 	if f.closed[node] {
 		return 0
@@ -58,7 +57,7 @@ func (f *Free) On(node cluster.NodeID) int {
 	return bits.OnesCount64(f.whole[node])
 }
 
-// Mask has a bit for each GPU of a node that nobody uses.
+// Mask has a bit for each unused GPU of a node.
 func (f *Free) Mask(node cluster.NodeID) uint64 {
 	if f.closed[node] {
 		return 0
@@ -66,7 +65,7 @@ func (f *Free) Mask(node cluster.NodeID) uint64 {
 	return f.whole[node]
 }
 
-// Share is how much of a GPU is free, in thousandths.
+// Share returns how much of a GPU is free, in thousandths.
 func (f *Free) Share(gpu cluster.GPU) int {
 	switch {
 	case f.closed[gpu.Node]:
@@ -82,21 +81,23 @@ func (f *Free) Share(gpu cluster.GPU) int {
 // Closed reports whether a node is down or draining.
 func (f *Free) Closed(node cluster.NodeID) bool { return f.closed[node] }
 
-// Version changes whenever something of a node is taken, given back, closed or opened: what was
-// worked out about the node holds until then.
+// Version changes whenever GPUs of a node are allocated or released, or the node is closed or
+// opened. Cached results about the node are valid while it is constant.
 func (f *Free) Version(node cluster.NodeID) uint32 { return f.versions[node] }
 
-// Rack numbers the rack of a node, from 0 to Racks()-1. Nodes without a rack are in one together.
+// Rack returns the number of a node's rack, from 0 to Racks()-1. All nodes without a rack are in
+// one rack.
 func (f *Free) Rack(node cluster.NodeID) int { return int(f.rackOf[node]) }
 
-// Racks is how many there are.
+// Racks returns the number of racks.
 func (f *Free) Racks() int { return len(f.racks) }
 
-// Pick are n free GPUs of a node, the lowest indices first. It must have that many.
+// Pick appends n unused GPUs of a node, lowest indices first. The node must have that many.
 func (f *Free) Pick(to cluster.Placement, node cluster.NodeID, n int) cluster.Placement {
 	return pick(to, node, f.whole[node], n)
 }
 
+// pick appends the n lowest GPUs of a mask to a placement.
 func pick(to cluster.Placement, node cluster.NodeID, mask uint64, n int) cluster.Placement {
 	for ; n > 0; n-- {
 		to = append(to, cluster.GPU{Node: node, Index: int32(bits.TrailingZeros64(mask))})
@@ -105,10 +106,10 @@ func pick(to cluster.Placement, node cluster.NodeID, mask uint64, n int) cluster
 	return to
 }
 
-// Suits reports whether a job can run on a node's GPUs at all, were they free.
-func (f *Free) Suits(j *Job, node cluster.NodeID) bool { return f.kindOf[node].suits(j) }
+// Suits reports whether a job can run on a node's GPUs if they are free.
+func (f *Free) Suits(j *Job, node cluster.NodeID) bool { return f.classOf[node].suits(j) }
 
-// newFree is a cluster of which everything is free.
+// newFree returns the state of a cluster without jobs.
 func newFree(nodes []cluster.Node) *Free {
 	f := &Free{racks: map[string]int32{}}
 	for _, node := range nodes {
@@ -117,96 +118,97 @@ func newFree(nodes []cluster.Node) *Free {
 	return f
 }
 
-// add is a new node, numbered after the others.
+// add appends a new node.
 func (f *Free) add(node cluster.Node) {
 	f.nodes = append(f.nodes, node)
 	f.whole = append(f.whole, 1<<node.GPUs-1)
 	f.shares = append(f.shares, nil)
 	f.closed = append(f.closed, false)
 	f.versions = append(f.versions, 0)
-	f.rackOf = append(f.rackOf, f.rack(node.Rack))
-	f.kindOf = append(f.kindOf, f.kind(&node))
+	f.rackOf = append(f.rackOf, f.rackNumber(node.Rack))
+	f.classOf = append(f.classOf, f.nodeClass(&node))
 	f.changes++
-	f.count(node.ID, +1)
+	f.enter(node.ID, +1)
 }
 
-// replace is a node that has come back as another one. It must be closed, and nobody may use
-// anything of it.
+// replace changes the properties of a node that has come back. The node must be closed and unused.
 func (f *Free) replace(node cluster.Node) {
 	f.nodes[node.ID] = node
 	f.whole[node.ID] = 1<<node.GPUs - 1
 	f.shares[node.ID] = nil
-	f.rackOf[node.ID] = f.rack(node.Rack)
-	f.kindOf[node.ID] = f.kind(&node)
+	f.rackOf[node.ID] = f.rackNumber(node.Rack)
+	f.classOf[node.ID] = f.nodeClass(&node)
 	f.versions[node.ID]++
 }
 
-func (f *Free) rack(name string) int32 {
-	rack, known := f.racks[name]
-	if !known {
+// rackNumber returns the number of a rack, which it may have to create.
+func (f *Free) rackNumber(name string) int32 {
+	rack, ok := f.racks[name]
+	if !ok {
 		rack = int32(len(f.racks))
 		f.racks[name] = rack
 	}
 	return rack
 }
 
-// kind finds the kind of a node, a new one if it is the first of its kind.
-func (f *Free) kind(node *cluster.Node) *kind {
-	for _, k := range f.kinds {
+// nodeClass returns the class of a node, creating it if necessary.
+func (f *Free) nodeClass(node *cluster.Node) *nodeClass {
+	for _, k := range f.classes {
 		if k.gpuType == node.GPUType && k.memoryBytes == node.GPUMemoryBytes && k.gpus == node.GPUs {
 			return k
 		}
 	}
-	k := &kind{
+	k := &nodeClass{
 		gpuType:     node.GPUType,
 		memoryBytes: node.GPUMemoryBytes,
 		gpus:        node.GPUs,
-		exact:       make([]nodeSet, node.GPUs+1),
+		byFree:      make([]nodeSet, node.GPUs+1),
 	}
-	f.kinds = append(f.kinds, k)
+	f.classes = append(f.classes, k)
 	return k
 }
 
-// count enters a node with its kind as it is now, or takes it out.
-func (f *Free) count(node cluster.NodeID, sign int) {
+// enter adds (sign > 0) or removes the node's current state from its class.
+func (f *Free) enter(node cluster.NodeID, sign int) {
 	if f.closed[node] {
 		return
 	}
-	k := f.kindOf[node]
-	k.count(node, f.rackOf[node], bits.OnesCount64(f.whole[node]), sign)
+	k := f.classOf[node]
+	k.enter(node, f.rackOf[node], bits.OnesCount64(f.whole[node]), sign)
 	for _, share := range f.shares[node] {
 		if share > 0 {
-			k.part(node, share, sign)
+			k.enterShared(node, share, sign)
 		}
 	}
 }
 
-// take gives a share of each GPU of a placement away. What is not free cannot be taken: check has
-// seen to it.
-func (f *Free) take(on cluster.Placement, share int) { f.move(on, -share) }
+// allocate takes a share of each GPU of a placement. checkPlacement has verified that it is free.
+func (f *Free) allocate(on cluster.Placement, share int) { f.adjust(on, -share) }
 
-// give takes it back.
-func (f *Free) give(on cluster.Placement, share int) { f.move(on, +share) }
+// release gives it back.
+func (f *Free) release(on cluster.Placement, share int) { f.adjust(on, +share) }
 
-func (f *Free) move(on cluster.Placement, share int) {
+// adjust adds a share to each GPU of a placement.
+func (f *Free) adjust(on cluster.Placement, share int) {
 	for from := 0; from < len(on); {
 		to := from
 		for to < len(on) && on[to].Node == on[from].Node {
 			to++
 		}
 		node := on[from].Node
-		f.count(node, -1)
+		f.enter(node, -1)
 		for _, gpu := range on[from:to] {
-			f.moveOne(gpu, share)
+			f.adjustGPU(gpu, share)
 		}
 		f.versions[node]++
 		f.changes++
-		f.count(node, +1)
+		f.enter(node, +1)
 		from = to
 	}
 }
 
-func (f *Free) moveOne(gpu cluster.GPU, share int) {
+// adjustGPU adds a share to one GPU.
+func (f *Free) adjustGPU(gpu cluster.GPU, share int) {
 	bit := uint64(1) << gpu.Index
 	if share == -cluster.WholeGPU {
 		f.whole[gpu.Node] &^= bit
@@ -231,15 +233,15 @@ func (f *Free) moveOne(gpu cluster.GPU, share int) {
 	}
 }
 
-// close makes a node's GPUs unavailable, or available again.
-func (f *Free) close(node cluster.NodeID, closed bool) {
+// setClosed makes a node's GPUs unavailable, or available again.
+func (f *Free) setClosed(node cluster.NodeID, closed bool) {
 	if f.closed[node] == closed {
 		return
 	}
-	f.count(node, -1)
+	f.enter(node, -1)
 	f.closed[node] = closed
 	f.versions[node]++
 	f.changes++
-	f.count(node, +1)
-	f.agenda.disturb()
+	f.enter(node, +1)
+	f.expected.invalidate()
 }

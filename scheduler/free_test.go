@@ -10,8 +10,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// ledger is what is free, kept in the plainest way: thousandths by GPU. Everything else is counted
-// anew.
+// ledger is the free state kept in the simplest way: thousandths by GPU. Everything else is counted
+// from scratch.
 type ledger struct {
 	nodes  []cluster.Node
 	free   map[cluster.GPU]int
@@ -35,7 +35,7 @@ func (l *ledger) suits(j *Job, node cluster.NodeID) bool {
 		(n.GPUMemoryBytes == 0 || j.GPUMemoryBytes() <= n.GPUMemoryBytes)
 }
 
-// gpus are those of open nodes that suit a job and have so much free.
+// gpus returns those of open nodes that suit a job and have at least a free share.
 func (l *ledger) gpus(j *Job, share int) (found []cluster.GPU) {
 	for _, node := range l.nodes {
 		for i := range node.GPUs {
@@ -48,7 +48,7 @@ func (l *ledger) gpus(j *Job, share int) (found []cluster.GPU) {
 	return found
 }
 
-// expected counts the GPUs that are free at a time, if everybody keeps to what is expected.
+// expected counts the GPUs that are free at a time, if all runs end when expected.
 func (l *ledger) expected(j *Job, at time.Duration) int {
 	busy := map[cluster.GPU]bool{}
 	for _, run := range l.runs {
@@ -87,8 +87,8 @@ func anyJob(r *rand.Rand, id int) *Job {
 	return j
 }
 
-// TestFreeAgainstRecount starts, ends and expects jobs, and closes and opens nodes, at random; what
-// Free knows by its indices must be what comes out of counting everything.
+// TestFreeAgainstRecount starts, ends and expects jobs, and closes and opens nodes, at random. The
+// indices of Free must agree with counting everything.
 func TestFreeAgainstRecount(t *testing.T) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -99,7 +99,7 @@ func TestFreeAgainstRecount(t *testing.T) {
 			switch node := cluster.NodeID(r.IntN(len(nodes))); {
 			case r.IntN(12) == 0:
 				l.closed[node] = !l.closed[node]
-				f.close(node, l.closed[node])
+				f.setClosed(node, l.closed[node])
 			case r.IntN(12) == 0:
 				postponeAll(f, l, at)
 			case r.IntN(3) == 0 && len(l.runs) > 0:
@@ -115,10 +115,10 @@ func TestFreeAgainstRecount(t *testing.T) {
 	}
 }
 
-// postponeAll moves who is overdue, and with whom no other on the same GPU is expected to stay
-// longer; the ledger knows a run's end by its job, which is made to start later.
+// postponeAll moves overdue runs, unless another job on the same GPU is expected to stay longer.
+// The ledger computes a run's end from its job, whose start is moved.
 func postponeAll(f *Free, l *ledger, at time.Duration) {
-	f.postpone(at)
+	f.extendOverdue(at)
 	var overdue []*Job
 	for _, j := range l.runs {
 		stays := func(gpu cluster.GPU) bool {
@@ -153,7 +153,7 @@ func startOne(r *rand.Rand, f *Free, l *ledger, step int) {
 		l.free[gpu] -= j.facts.Share
 	}
 	l.runs[j.ID()] = j
-	f.take(on, j.facts.Share)
+	f.allocate(on, j.facts.Share)
 	f.expect(j)
 	if r.IntN(8) == 0 {
 		j.from += 5
@@ -168,11 +168,11 @@ func endOne(r *rand.Rand, f *Free, l *ledger, at time.Duration) {
 	}
 	slices.Sort(ids)
 	j := l.runs[ids[r.IntN(len(ids))]]
-	before := f.Surprises()
+	before := f.Deviations()
 	f.forget(j, at)
-	f.give(j.placement, j.facts.Share)
-	if (f.Surprises() != before) != (j.Due() != at) {
-		panic("a surprise is a run that ends at another time than expected")
+	f.release(j.placement, j.facts.Share)
+	if (f.Deviations() != before) != (j.Due() != at) {
+		panic("Deviations must count a run that does not end when expected")
 	}
 	for _, gpu := range j.placement {
 		l.free[gpu] += j.facts.Share
@@ -224,7 +224,7 @@ func recount(t *testing.T, f *Free, l *ledger, j *Job, at time.Duration) {
 	}
 	recountNext(t, f, l, j, by)
 	recountShares(t, f, l, j)
-	recountAgenda(t, f, l, j, at)
+	recountReleases(t, f, l, j, at)
 }
 
 func recountNext(t *testing.T, f *Free, l *ledger, j *Job, by map[cluster.NodeID]int) {
@@ -258,17 +258,16 @@ func recountShares(t *testing.T, f *Free, l *ledger, j *Job) {
 	}
 }
 
-func recountAgenda(t *testing.T, f *Free, l *ledger, j *Job, now time.Duration) {
+func recountReleases(t *testing.T, f *Free, l *ledger, j *Job, now time.Duration) {
 	t.Helper()
 	for at := now; at < now+25; at += 3 {
-		// What is free now counts though its jobs should still be there, and what is overdue counts as
-		// free.
-		if got, want := f.Expected(j, at), l.expected(j, at); got != want {
+		// What is free now counts even if its jobs should still run, and overdue GPUs count as free.
+		if got, want := f.ExpectedFree(j, at), l.expected(j, at); got != want {
 			t.Errorf("%d GPUs expected at %d, counted %d", got, at, want)
 		}
 	}
 	for n := 1; n < 30; n += 4 {
-		at, ok := f.When(j, n)
+		at, ok := f.FreeAt(j, n)
 		if !ok {
 			if all := l.expected(j, 1<<40); all >= n {
 				t.Errorf("%d GPUs are never free, counted %d", n, all)
@@ -289,19 +288,20 @@ func TestFewestNodes(t *testing.T) {
 		{ID: 3, GPUs: 2, GPUMemoryBytes: 16},
 	}
 	f := newFree(nodes)
-	f.take(cluster.Placement{{Node: 1}}, cluster.WholeGPU)
+	f.allocate(cluster.Placement{{Node: 1}}, cluster.WholeGPU)
 	small, typed := &Job{facts: cluster.Job{GPUMemoryBytes: 40}}, &Job{facts: cluster.Job{GPUType: "A"}}
 	anyone := &Job{}
 	for _, c := range []struct {
 		job  *Job
 		gpus int
 		want int
-	}{{anyone, 1, 1}, {anyone, 8, 1}, {anyone, 9, 2}, {anyone, 20, 3}, {anyone, 22, 4}, {anyone, 23, 0}, {small, 21, 0}, {small, 20, 3}, {typed, 8, 1}, {typed, 9, 0}} {
+	}{{anyone, 1, 1}, {anyone, 8, 1}, {anyone, 9, 2}, {anyone, 20, 3}, {anyone, 22, 4}, {anyone, 23, 0}, {small, 21, 0},
+		{small, 20, 3}, {typed, 8, 1}, {typed, 9, 0}} {
 		if got := f.FewestNodes(c.job, c.gpus); got != c.want {
 			t.Errorf("%d GPUs for %+v lie on %d nodes, not %d", c.gpus, c.job.facts, c.want, got)
 		}
 	}
-	f.close(1, true)
+	f.setClosed(1, true)
 	if got := f.FewestNodes(anyone, 9); got != 2 {
 		t.Errorf("without node 1, 9 GPUs lie on 2 nodes, not %d", got)
 	}

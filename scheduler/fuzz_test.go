@@ -11,8 +11,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// garbage is every policy at once, and answers whatever comes to its mind. What it must not do is
-// change what it is shown.
+// garbage is every policy at once, with random answers. It must not change what it is shown.
 type garbage struct {
 	r     *rand.Rand
 	books int
@@ -68,7 +67,7 @@ func (g *garbage) Place(v View, j *Job, n int) (cluster.Placement, bool) {
 	return on, g.r.IntN(4) > 0
 }
 
-func (g *garbage) Open(View) Book {
+func (g *garbage) Open(View) Reservations {
 	g.maybePanic()
 	if g.odd() {
 		return nil
@@ -77,8 +76,8 @@ func (g *garbage) Open(View) Book {
 	return g
 }
 
-func (g *garbage) Promise(*Job) bool          { g.maybePanic(); g.books--; return g.books > 0 }
-func (g *garbage) Longest(*Job) time.Duration { g.maybePanic(); return g.length() }
+func (g *garbage) Reserve(*Job) bool             { g.maybePanic(); g.books--; return g.books > 0 }
+func (g *garbage) MaxRuntime(*Job) time.Duration { g.maybePanic(); return g.length() }
 
 func (g *garbage) Choose(v View, _ Demand, candidates iter.Seq[*Job]) []*Job {
 	g.maybePanic()
@@ -133,9 +132,15 @@ func (g grouping) RankGroup(View, string, Amount) Rank {
 	return Rank{Tier: g.r.IntN(3), Value: g.number()}
 }
 
-// policies puts an engine together that believes in garbage here and there.
+// policies returns Policies with garbage in some places.
 func (g *garbage) policies() Policies {
-	p := Policies{Order: byNothing{}, Place: anywhere{}, Walk: Walk(g.r.IntN(3)), Depth: g.r.IntN(3), Retries: g.r.IntN(3)}
+	p := Policies{
+		Order:   byNothing{},
+		Place:   anywhere{},
+		Walk:    Walk(g.r.IntN(3)),
+		Depth:   g.r.IntN(3),
+		Retries: g.r.IntN(3),
+	}
 	orders := []Orderer{g, grouping{g}, byRemaining{}, byService{}, byNothing{}}
 	p.Order = orders[g.r.IntN(len(orders))]
 	maybe := func(set func()) {
@@ -161,12 +166,17 @@ func (g *garbage) policies() Policies {
 	return p
 }
 
-// history makes up what happens: mostly what could.
+// history returns random events, most of them possible.
 func (g *garbage) history(e *Engine, next *cluster.JobID) []Event {
 	var events []Event
 	for range g.r.IntN(4) {
 		kind := Kind(g.r.IntN(int(Drained) + 2))
-		ev := Event{Kind: kind, Job: cluster.JobID(g.r.IntN(int(*next) + 1)), Node: cluster.NodeID(g.r.IntN(5)), Run: g.r.IntN(3)}
+		ev := Event{
+			Kind: kind,
+			Job:  cluster.JobID(g.r.IntN(int(*next) + 1)),
+			Node: cluster.NodeID(g.r.IntN(5)),
+			Run:  g.r.IntN(3),
+		}
 		if kind == Submitted || g.r.IntN(3) == 0 {
 			ev = Event{Kind: Submitted, Facts: g.job(*next, e.now)}
 			*next++
@@ -181,7 +191,8 @@ func (g *garbage) history(e *Engine, next *cluster.JobID) []Event {
 
 func (g *garbage) job(id cluster.JobID, now time.Duration) *cluster.Job {
 	j := &cluster.Job{
-		ID: id, Submit: now, Estimate: time.Duration(g.r.IntN(30)) * s, GPUs: 1 + g.r.IntN(4), User: []string{"", "a", "a/b", "a/c", "d"}[g.r.IntN(5)],
+		ID: id, Submit: now, Estimate: time.Duration(g.r.IntN(30)) * s, GPUs: 1 + g.r.IntN(4),
+		User:    []string{"", "a", "a/b", "a/c", "d"}[g.r.IntN(5)],
 		GPUType: []string{"", "", "A", "B"}[g.r.IntN(4)], GPUMemoryBytes: int64(g.r.IntN(3)),
 	}
 	if g.odd() {
@@ -195,8 +206,7 @@ func (g *garbage) job(id cluster.JobID, now time.Duration) *cluster.Job {
 	return j
 }
 
-// FuzzPolicies lets policies answer garbage to whatever happens, and works the state out anew after
-// each step.
+// FuzzPolicies lets policies answer garbage to random events, and audits the state after each step.
 func FuzzPolicies(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint8(60))
@@ -230,7 +240,7 @@ func FuzzPolicies(f *testing.F) {
 	})
 }
 
-// explained fails where an error is not one of those that a caller can expect.
+// explained fails for errors of types that a caller does not expect.
 func explained(t testing.TB, err error) {
 	t.Helper()
 	if err == nil {
@@ -253,15 +263,15 @@ func running(e *Engine) map[cluster.JobID]int {
 	return runs
 }
 
-// follows fails where an executor that does what a plan says does not have running what the engine
-// thinks is running.
+// follows fails if an executor that follows the plan would not run the jobs that the engine
+// considers running.
 func follows(t testing.TB, e *Engine, runs map[cluster.JobID]int, p Plan) {
 	t.Helper()
 	for _, stop := range p.Stops {
 		delete(runs, stop.Job)
 	}
 	for _, start := range p.Starts {
-		if _, is := runs[start.Job]; is {
+		if _, ok := runs[start.Job]; ok {
 			t.Fatalf("job %d is started while it runs", start.Job)
 		}
 		runs[start.Job] = start.Run

@@ -10,7 +10,7 @@ import (
 
 const wholeGPU = cluster.WholeGPU
 
-// Phase says where in its life a job is.
+// Phase is a stage of a job's life.
 type Phase uint8
 
 const (
@@ -18,71 +18,71 @@ const (
 	Held Phase = iota
 	// Waiting jobs are admitted and have no GPUs.
 	Waiting
-	// Running jobs have their GPUs. They may still be loading what a checkpoint saved of them.
+	// Running jobs have GPUs. They may still be loading a checkpoint.
 	Running
 	// Ended jobs have finished, failed for good or been withdrawn.
 	Ended
 )
 
-// Job is a job as a policy sees it: what its owner said of it, and what has become of it. Only the
-// engine changes one.
+// Job is a job as a policy sees it: the owner's description and the job's state. Only the engine
+// changes it.
 type Job struct {
 	facts cluster.Job
-	gpus  int // that it is to have where nobody says otherwise
+	gpus  int // allocation unless an Allocator decides otherwise
 	phase Phase
 
-	// placement is where it runs, and since when: from is when its work goes on, which is later than
-	// since by what loading takes.
+	// placement holds the GPUs since `since`. Work resumes at `from`, which is later by the loading
+	// time.
 	placement   cluster.Placement
 	since, from time.Duration
-	speed       float64 // work done in a second, in seconds of the job on the GPUs that it asked for
+	speed       float64 // work per second, in seconds on the GPUs that the job asked for
 
-	// What earlier runs came to.
+	// Sums over earlier runs.
 	attained, service, done time.Duration
 	first, waitingSince     time.Duration
 	runs, preemptions       int
 	failures                int
 
-	// Where the engine keeps it.
-	shape    *shape
-	account  *account
-	group    *group
-	lane     *lane
-	rank     Rank // as it was at ranked; it grows from then while the job runs
-	ranked   time.Duration
-	asked    int           // how often it was ranked
-	ripe     time.Duration // when it may be stopped for others
-	isRipe   bool          // and that time has come
-	saved    time.Duration // when the checkpoint of its last stop is complete
-	only     string        // the GPU type that an allocation names
-	offered  int           // the last preemption that it was a candidate of
-	given    bool          // its GPUs are free already, as it is about to be stopped
-	ousted   time.Duration // when it was last stopped for others
-	oustings int           // and how often at that moment
-	lent     bool          // its account does not count them, as somebody tries out what would be without them
-	inQueue  *leaf         // while it waits
-	inSeries *leaf         // while it runs and may be stopped
-	inDue    *leaf         // while it runs, once somebody has asked when it is due; until then
-	fresh    int           // is where it stands among those of which nobody has
-	seats    [2]leaf       // what these point at: it is never in the queue and in a series at once
-	series   *series
+	// The engine's bookkeeping.
+	shape             *resourceShape
+	account           *account
+	group             *group
+	tenantQueue       *tenantQueue
+	rank              Rank // as of `ranked`; it grows from then on while the job runs
+	ranked            time.Duration
+	rankVersion       int           // how often the job was ranked
+	preemptibleAt     time.Duration // when the job may be preempted
+	preemptible       bool          // preemptibleAt is over
+	savedAt           time.Duration // when the checkpoint of the last stop is complete
+	allocatedType     string        // GPU type of the current allocation, if it names one
+	candidateIn       int           // the last candidate round in which the job was offered
+	gpusReleased      bool          // its GPUs are already free, because it is about to be stopped
+	preemptedAt       time.Duration // when it was last preempted
+	preemptionsAtOnce int           // and how often at that time
+	uncounted         bool          // its account does not include its GPUs, while allocations are tried out
+	inQueue           *leaf         // set while it waits
+	inSeries          *leaf         // set while it runs and is preemptible
+	inDue             *leaf         // set while it runs and is sorted into the running set; until then,
+	unsortedIndex     int           // its index among the unsorted ones
+	leaves            [2]leaf       // memory for the leaves above: the job is never in a queue and a series at once
+	series            *series
 }
 
-// ID is its number.
+// ID returns the job's number.
 func (j *Job) ID() cluster.JobID { return j.facts.ID }
 
-// Submitted is when it arrived.
+// Submitted returns when the job arrived.
 func (j *Job) Submitted() time.Duration { return j.facts.Submit }
 
-// GPUs is how many it is to have where nobody says otherwise: as many as it asks for, or, where it
-// is elastic and its owner may never hold so many, the most that he may.
+// GPUs returns how many GPUs the job gets unless an Allocator decides otherwise: as many as it asks
+// for, or its owner's cap if the job is elastic and asks for more.
 func (j *Job) GPUs() int { return j.gpus }
 
-// Asked is how many it asks for: on so many its speed is 1.
-func (j *Job) Asked() int { return j.facts.GPUs }
+// RequestedGPUs returns how many GPUs the job asks for. Its speed on that many is 1.
+func (j *Job) RequestedGPUs() int { return j.facts.GPUs }
 
-// Bounds are the fewest and the most GPUs that it can run on; both are GPUs for a job that is not
-// elastic.
+// Bounds returns the fewest and the most GPUs that the job can run on. Both equal GPUs for a job
+// that is not elastic.
 func (j *Job) Bounds() (fewest, most int) {
 	if j.facts.MaxGPUs == 0 {
 		return j.gpus, j.gpus
@@ -90,53 +90,54 @@ func (j *Job) Bounds() (fewest, most int) {
 	return j.facts.MinGPUs, j.facts.MaxGPUs
 }
 
-// Share is how much of its GPU it wants, in thousandths.
+// Share returns how much of each GPU the job needs, in thousandths.
 func (j *Job) Share() int { return j.facts.Share }
 
-// GPUType is the model that it needs, or that an Allocator chose for it; or empty.
+// GPUType returns the model that the job needs or that an Allocator chose, or "".
 func (j *Job) GPUType() string {
-	if j.only != "" {
-		return j.only
+	if j.allocatedType != "" {
+		return j.allocatedType
 	}
 	return j.facts.GPUType
 }
 
-// OwnGPUType is the model that its owner says that it needs, or empty, whatever an Allocator chose.
+// OwnGPUType returns the model that the owner requires, or "", whatever an Allocator chose.
 func (j *Job) OwnGPUType() string { return j.facts.GPUType }
 
-// GPUMemoryBytes is what it holds on each of its GPUs, or 0 where nobody said.
+// GPUMemoryBytes returns what the job uses on each GPU; 0 if unknown.
 func (j *Job) GPUMemoryBytes() int64 { return j.facts.GPUMemoryBytes }
 
-// User owns it.
+// User returns the owner.
 func (j *Job) User() string { return j.facts.User }
 
-// Priority: more goes first.
+// Priority returns the job's priority; higher is first.
 func (j *Job) Priority() int { return j.facts.Priority }
 
-// Model names what it computes.
+// Model returns the name of the model that the job trains.
 func (j *Job) Model() string { return j.facts.Model }
 
-// Estimate is how long its owner says that it runs, all in all, on the GPUs that it asks for.
+// Estimate returns the owner's estimate of the job's whole runtime on the GPUs that it asks for.
 func (j *Job) Estimate() time.Duration { return j.facts.Estimate }
 
-// Phase says where in its life it is.
+// Phase returns the stage of the job's life.
 func (j *Job) Phase() Phase { return j.phase }
 
-// Placement is where it runs; empty while it does not. It must not be changed.
+// Placement returns the GPUs that the job runs on; empty if it does not run. The caller must not
+// change it.
 func (j *Job) Placement() cluster.Placement { return j.placement }
 
-// Since is when it got the GPUs that it has.
+// Since returns when the job got its current GPUs.
 func (j *Job) Since() time.Duration { return j.since }
 
-// Works is when its work goes on, or has gone on, with the GPUs that it has: later than Since by
-// what loading takes.
-func (j *Job) Works() time.Duration { return j.from }
+// WorksFrom returns when the work resumes, or has resumed, on the current GPUs: later than Since by
+// the loading time.
+func (j *Job) WorksFrom() time.Duration { return j.from }
 
-// FirstStart is when it first got GPUs; ok is false as long as it never did.
+// FirstStart returns when the job first got GPUs; ok is false if it never did.
 func (j *Job) FirstStart() (at time.Duration, ok bool) { return j.first, j.runs > 0 }
 
-// Waited is how long it has been waiting since it last had GPUs or arrived; of a running one, how
-// long it had waited for those that it has.
+// Waited returns how long the job has waited since it arrived or lost its GPUs. For a running job
+// it is how long it waited for its current GPUs.
 func (j *Job) Waited(now time.Duration) time.Duration {
 	switch j.phase {
 	case Ended:
@@ -148,10 +149,10 @@ func (j *Job) Waited(now time.Duration) time.Duration {
 	}
 }
 
-// Preemptions counts how often it was stopped for others.
+// Preemptions returns how often the job was preempted.
 func (j *Job) Preemptions() int { return j.preemptions }
 
-// progress is how long it has been working in the run that is on; loading does not count.
+// progress returns how long the current run has worked, without loading.
 func (j *Job) progress(now time.Duration) time.Duration {
 	if j.phase != Running || now <= j.from {
 		return 0
@@ -159,43 +160,42 @@ func (j *Job) progress(now time.Duration) time.Duration {
 	return now - j.from
 }
 
-// Worked is how long it has been working in the run that it is in; loading does not count.
+// Worked returns how long the current run has worked, without loading.
 func (j *Job) Worked(now time.Duration) time.Duration { return j.progress(now) }
 
-// Attained is how long it has been running, over all runs, whatever it had of GPUs.
+// Attained returns how long the job has worked over all runs, on any number of GPUs.
 func (j *Job) Attained(now time.Duration) time.Duration { return j.attained + j.progress(now) }
 
-// Service is the GPU-time that it has had: each GPU counts, and a share of one counts as that
-// share.
+// Service returns the attained GPU-time. A share of a GPU counts as that share.
 func (j *Job) Service(now time.Duration) time.Duration {
-	return j.service + j.width(j.progress(now))
+	return j.service + j.gpuTime(j.progress(now))
 }
 
-// width is what a time of running comes to in GPU-time.
-func (j *Job) width(ran time.Duration) time.Duration {
+// gpuTime converts a running time on the current GPUs to GPU-time.
+func (j *Job) gpuTime(ran time.Duration) time.Duration {
 	if j.facts.Share == wholeGPU {
 		return ran * time.Duration(len(j.placement))
 	}
 	return ran / wholeGPU * time.Duration(len(j.placement)*j.facts.Share)
 }
 
-// Remaining is how much longer it runs on the GPUs that it asks for if its estimate is right; 0
-// when it is overdue.
+// Remaining returns the remaining runtime by the estimate, on the GPUs that the job asks for; 0 if
+// the job is overdue.
 func (j *Job) Remaining(now time.Duration) time.Duration {
 	return max(0, j.facts.Estimate-j.Done(now))
 }
 
-// Lasts is how much longer it runs on GPUs of them if its estimate is right and fewer are slower in
-// proportion.
-func (j *Job) Lasts(now time.Duration) time.Duration {
+// ExpectedRuntime returns the remaining runtime on GPUs() GPUs, if speed is proportional to their
+// number.
+func (j *Job) ExpectedRuntime(now time.Duration) time.Duration {
 	return Span(j.Remaining(now), float64(j.gpus)/float64(j.facts.GPUs))
 }
 
-// Done is the work that is behind it, in time on the GPUs that it asks for.
+// Done returns the completed work, in time on the GPUs that the job asks for.
 func (j *Job) Done(now time.Duration) time.Duration { return j.done + Work(j.progress(now), j.speed) }
 
-// Speed is how fast it works on the GPUs that it has: 1 is as fast as on those that it asks for. 0
-// while it has none.
+// Speed returns the job's speed on its current GPUs: 1 is the speed on the GPUs that it asks for, 0
+// means that it has none.
 func (j *Job) Speed() float64 {
 	if j.phase != Running {
 		return 0
@@ -203,11 +203,11 @@ func (j *Job) Speed() float64 {
 	return j.speed
 }
 
-// Due is when a running job ends if its estimate is right. It lies in the past for one that is
+// Due returns when a running job ends by its estimate. The result is in the past if the job is
 // overdue.
 func (j *Job) Due() time.Duration { return j.from + Span(j.facts.Estimate-j.done, j.speed) }
 
-// Work is what is done in a time at a speed.
+// Work returns the work done in a time at a speed.
 func Work(ran time.Duration, speed float64) time.Duration {
 	if speed == 1 {
 		return ran
@@ -215,8 +215,8 @@ func Work(ran time.Duration, speed float64) time.Duration {
 	return time.Duration(float64(ran) * speed)
 }
 
-// Span is how long work takes at a speed: the least time after which Work has done it, to the
-// precision of a float64.
+// Span returns the least time after which Work has done the given work at a speed, to the precision
+// of a float64.
 func Span(work time.Duration, speed float64) time.Duration {
 	if speed == 1 || work <= 0 {
 		return max(0, work)
@@ -232,8 +232,8 @@ func Span(work time.Duration, speed float64) time.Duration {
 	return took
 }
 
-// sooner sorts running jobs by when they are expected to end.
-func sooner(a, b *Job) int {
+// byDue compares running jobs by their expected ends.
+func byDue(a, b *Job) int {
 	return cmp.Or(
 		cmp.Compare(a.Due(), b.Due()),
 		cmp.Compare(a.facts.Submit, b.facts.Submit),

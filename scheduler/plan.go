@@ -7,65 +7,65 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Plan is what is to happen now. All stops come before all starts.
+// Plan is what must happen now. All stops come before all starts.
 type Plan struct {
 	Stops  []Stop
 	Starts []Start
 }
 
-// Stop takes a running job's GPUs.
+// Stop takes a running job's GPUs away.
 type Stop struct {
 	Job cluster.JobID
 	How How
 }
 
-// How says what becomes of a stopped job's work.
+// How is what becomes of a stopped job's work.
 type How uint8
 
 const (
-	// Checkpoint saves it, so that it can go on anywhere.
+	// Checkpoint saves it, so that it can resume anywhere.
 	Checkpoint How = iota
-	// Kill throws away what the program has not saved itself.
+	// Kill loses what the program has not saved by itself.
 	Kill
-	// Withdraw ends the job for good: its owner wants it no more, or it failed too often. It may be a
-	// job that does not run.
+	// Withdraw ends the job for good: its owner withdrew it, or it failed too often. The job may not
+	// be running.
 	Withdraw
 )
 
-// Start lets a job run, or go on, on GPUs. A job that moves or changes its size has a Stop in the
-// same plan. What the engine expects of the run stands beside it: its work goes on at Ready+Load,
-// and ends when Speed has brought Done to its length.
+// Start runs or resumes a job on GPUs. A job that moves or changes its size has a Stop in the same
+// plan. The other fields are the engine's expectation: the work resumes at Ready+Load, and ends
+// when Speed has brought Done to its length.
 type Start struct {
 	Job cluster.JobID
 	Run int // 1 for its first run
 	On  cluster.Placement
 
-	Ready time.Duration // when the last of its GPUs is free: those that a checkpoint is being taken of are not yet
-	Load  time.Duration // what it takes then until its work goes on
-	Done  time.Duration // the work that is behind it, on the GPUs that it asks for
+	Ready time.Duration // when the last of its GPUs is free; a GPU that is being saved is not yet
+	Load  time.Duration // the time from Ready until the work resumes
+	Done  time.Duration // the completed work, on the GPUs that the job asks for
 	Speed float64       // work done per time
 }
 
-// Kind says what has happened.
+// Kind is the kind of an Event.
 type Kind uint8
 
 const (
-	// Submitted: Facts arrived.
+	// Submitted: the job Facts arrived.
 	Submitted Kind = iota
-	// Working: the job has loaded, its work goes on from now. Where nobody says so, the engine trusts
-	// its costs.
+	// Working: the job has loaded and its work resumes now. Without this event the engine relies on
+	// Costs.
 	Working
 	// Finished: the job is done.
 	Finished
-	// Failed: the job ended badly; what it had not saved is lost.
+	// Failed: the job failed; what it had not saved is lost.
 	Failed
-	// Withdrawn: its owner wants it no more.
+	// Withdrawn: the owner withdrew the job.
 	Withdrawn
-	// NodeDown: the node is lost with all that ran on it.
+	// NodeDown: the node is lost, with everything that ran on it.
 	NodeDown
 	// NodeUp: the node is back, or new.
 	NodeUp
-	// Drained: the node gets no new jobs; those on it move away by checkpoint.
+	// Drained: the node gets no new jobs; its jobs are checkpointed and move away.
 	Drained
 )
 
@@ -73,22 +73,22 @@ const (
 type Event struct {
 	Kind Kind
 	Job  cluster.JobID
-	// the run that it is about; an event of an earlier run than the job's last one comes too late. 0:
-	// whatever run
+	// the run that the event is about; events of an earlier run than the job's last one are ignored.
+	// 0: any run
 	Run     int
 	Node    cluster.NodeID
 	Facts   *cluster.Job  // of Submitted
-	Machine *cluster.Node // of NodeUp, where the node is new or not the same as before
+	Machine *cluster.Node // of NodeUp, if the node is new or has changed
 }
 
-// Executor makes plans come true.
+// Executor carries out plans.
 type Executor interface {
-	// Apply begins what a plan says and returns; what becomes of it arrives as events.
+	// Apply begins to carry out a plan and returns. The outcome arrives as events.
 	Apply(ctx context.Context, p Plan) error
 	Events() <-chan Event
 }
 
-// Clock is what the loop of a real scheduler waits by.
+// Clock is the time source of a scheduler in real time.
 type Clock interface {
 	Now() time.Duration
 	After(d time.Duration) <-chan time.Time

@@ -9,199 +9,202 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// View is what a policy may know. It is read-only and holds for the one call that it is handed to.
+// View is the state that a policy may see. It is read-only and valid only during the call.
 type View interface {
 	Now() time.Duration
 
-	// Nodes are all nodes that the cluster ever had; the index is the node's number. It must not be
-	// changed.
+	// Nodes returns all nodes that ever joined, indexed by number. The caller must not change the
+	// slice.
 	Nodes() []cluster.Node
 
-	// Free tells what is free of them.
+	// Free returns what is free of the nodes.
 	Free() *Free
 
-	// Waiting are the admitted jobs without GPUs, the first to get some first.
+	// Waiting returns the admitted jobs without GPUs, in rank order.
 	Waiting() iter.Seq[*Job]
 
-	// Running are the jobs with GPUs; the one that is Due first comes first.
+	// Running returns the jobs with GPUs, by Due.
 	Running() iter.Seq[*Job]
 
-	// Capacity is what the nodes that are up have.
+	// Capacity returns the sum over the nodes that are up.
 	Capacity() Amount
 
-	// User tells what a user holds and has had, together with all whose names begin with his and a
+	// User returns the usage of a user, including all users whose names begin with this name and a
 	// slash.
 	User(name string) Usage
 
-	// Demand is how many GPUs the admitted jobs ask for, running ones included.
+	// Demand returns how many GPUs the admitted jobs ask for, running ones included.
 	Demand() int
 }
 
-// Usage is what a user has of the cluster.
+// Usage is what a user uses of the cluster.
 type Usage struct {
 	Running, Waiting int     // jobs
-	Amount                   // that he holds
-	Demand           int     // GPUs that his admitted jobs ask for, running ones included
-	Service          float64 // GPU-seconds that all of his jobs have had; too many for a time.Duration on a large cluster
-	Cap              int     // GPUs that he may hold at the very most; Uncapped where nobody says
+	Amount                   // held now
+	Demand           int     // GPUs that the user's admitted jobs ask for, running ones included
+	Service          float64 // GPU-seconds of all of the user's jobs; a large cluster would overflow time.Duration
+	Cap              int     // the most GPUs that the user may hold; Uncapped if not configured
 }
 
-// Uncapped is the cap of a user who has none.
+// Uncapped is the cap of a user without a configured cap.
 const Uncapped = math.MaxInt
 
-// Rank is a job's place in the order of those that want GPUs: the least goes first. Where ranks are
-// equal, the job that was submitted earlier does, then the one of the smaller number.
+// Rank is a job's place in the order of the jobs that want GPUs: the lowest is first. Equal ranks
+// are ordered by submission time, then by job number.
 //
-// A rank is a line, not a number, so that nobody has to look at every running job whenever
-// something happens: while the job waits its rank stands still, while it runs its Value grows at a
-// constant rate. What changes otherwise is asked for again at Until.
+// A rank is a line and not a number, so the engine need not visit every running job at every event:
+// the rank of a waiting job is constant, and the Value of a running job grows at a constant rate.
+// For any other change the engine asks again at Until.
 type Rank struct {
 	// Tier is compared first.
 	Tier int
 
-	// Value is compared second, as it is now.
+	// Value is compared second. It is the current value.
 	Value float64
 
-	// Growth is how much Value grows in a second in which the job runs.
+	// Growth is how much Value grows in each second in which the job runs.
 	Growth float64
 
-	// Until is when the policy wants to be asked again, though the job has neither started nor
+	// Until is when the engine must ask for the rank again although the job neither started nor
 	// stopped; 0 means never.
 	Until time.Duration
 }
 
-// after is the rank when the job has been running for so long.
+// after returns the rank after the job has run for a time.
 func (r Rank) after(ran time.Duration) Rank {
 	r.Value += r.Growth * ran.Seconds()
 	return r
 }
 
-// Compare is negative where r goes before other.
+// Compare returns a negative number if r is before other.
 func (r Rank) Compare(other Rank) int {
 	return cmp.Or(cmp.Compare(r.Tier, other.Tier), cmp.Compare(r.Value, other.Value))
 }
 
-// Orderer says who is first. It is all that a new policy must write.
+// Orderer decides which job is first. It is the only interface that a new policy must implement.
 type Orderer interface {
-	// Rank is asked when a job arrives, starts, stops, and when the rank's Until has come.
+	// Rank is called when a job arrives, starts or stops, and when the rank's Until is reached.
 	Rank(v View, j *Job) Rank
 }
 
-// Unranked is an Orderer that ranks all jobs alike, for ever: they go in the order of their
-// arrival, and who comes is the last one.
+// Unranked is an Orderer whose ranks are all equal and constant: jobs are ordered by arrival, and a
+// new job is always last.
 type Unranked interface {
 	Orderer
 	Unranked()
 }
 
-// Preemptive is an Orderer after which a running job makes room for a waiting one of a lesser rank.
+// Preemptive is an Orderer under which a waiting job may preempt running jobs of higher rank
+// values.
 type Preemptive interface {
 	Orderer
 	Preempts() bool
 }
 
-// Grouper is an Orderer that ranks groups of jobs first, users mostly, and jobs within their group.
-// A group is asked for again whenever one of its jobs, or of a group under the same root (the name
-// up to the first slash), starts or stops.
+// Grouper is an Orderer that ranks groups of jobs first (usually users), and jobs within their
+// group. The engine asks for a group's rank again whenever one of its jobs, or a job of a group
+// under the same root (the name up to the first slash), starts or stops.
 type Grouper interface {
 	Orderer
 	Group(j *Job) string
-	// RankGroup ranks a group as if it held so much more: nothing when it is about who is first. Where
-	// it is about making room, a waiting job's group counts with what the job asks for, and a running
-	// job's without what has been taken from it already: who takes must still be ahead afterwards, so
-	// that two groups never take the same GPUs from each other in turn.
+	// RankGroup returns the rank that a group would have if it held more (or, if negative, less) than
+	// it does. For the queue's order, more is zero. For preemption, the waiting job's group is ranked
+	// with what the job asks for, and a victim's group without what has been taken from it already. So
+	// the preempting group is still first afterwards, and two groups never take the same GPUs from
+	// each other in turn.
 	RankGroup(v View, group string, more Amount) Rank
 }
 
-// Admitter lets jobs in.
+// Admitter admits jobs.
 type Admitter interface {
-	// Admit is asked for the job that has been held longest whenever one arrives or ends, and for the
-	// next one after each that it lets in: admission never changes an order. Whoever was let in counts
-	// in View.Demand and User at once.
+	// Admit reports whether the first held job is admitted. The engine calls it whenever a job arrives
+	// or ends, and after each admission for the next held job, so admission never changes the order.
+	// An admitted job counts in View.Demand and View.User at once.
 	Admit(v View, first *Job) bool
 }
 
-// Laner is an Admitter that holds jobs in lanes, so that those of one user do not hold up
-// another's. Admit is then asked for the first job of a lane when one of the lane arrives or ends.
-type Laner interface {
+// TenantAdmitter is an Admitter with one queue of held jobs for each tenant, so that tenants do not
+// block each other. The engine calls Admit for the first job of a queue when one of its jobs
+// arrives or ends.
+type TenantAdmitter interface {
 	Admitter
-	Lane(j *Job) string
+	Tenant(j *Job) string
 }
 
-// Placer finds GPUs.
+// Placer chooses GPUs.
 type Placer interface {
-	// Place finds free GPUs for n of a job's processes; ok is false where there are none that it
-	// likes.
+	// Place returns free GPUs for n of a job's processes; ok is false if the policy accepts none.
 	Place(v View, j *Job, n int) (on cluster.Placement, ok bool)
 }
 
-// Backfiller lets jobs overtake others that have to wait, where that makes none of those late that
-// were promised a time.
+// Backfiller lets jobs overtake blocked jobs if that does not delay any job with a reservation.
 type Backfiller interface {
-	// Open begins a walk through the waiting jobs, at the first one that does not fit. The Book holds
-	// for that walk only, and reads what is free and who is expected to end when from the view's Free:
-	// jobs that the walk starts count as soon as they are started.
-	Open(v View) Book
+	// Open begins a walk through the waiting jobs, at the first one that does not fit. The result is
+	// valid for that walk only. It reads from the view's Free what is free and when running jobs are
+	// expected to end, so jobs that the walk starts count as soon as they are started.
+	Open(v View) Reservations
 }
 
-// Book is what waiting jobs are promised in one walk.
-type Book interface {
-	// Promise enters a job that cannot start now, at the earliest time that breaks no promise made
-	// before. More is false once enough jobs have a promise: those behind are promised nothing. Until
-	// then the walk must offer every job in its order.
-	Promise(j *Job) (more bool)
+// Reservations are the start times that waiting jobs are promised in one walk.
+type Reservations interface {
+	// Reserve adds a reservation for a job that cannot start now, at the earliest time that delays no
+	// earlier reservation. It returns false once enough jobs have a reservation: the jobs behind get
+	// none. Until then the walk must pass every job in rank order.
+	Reserve(j *Job) (more bool)
 
-	// Longest is how long the job may run if it starts now, without breaking a promise: 0 if it must
-	// not start, Forever if it does not matter. It is the same for all jobs that want the same GPUs.
-	Longest(j *Job) time.Duration
+	// MaxRuntime returns how long the job may run if it starts now without delaying a reservation: 0
+	// if it must not start, Forever if there is no limit. The result is the same for all jobs that
+	// request the same GPUs.
+	MaxRuntime(j *Job) time.Duration
 }
 
-// Forever is longer than anything lasts.
+// Forever is longer than any run.
 const Forever = time.Duration(math.MaxInt64)
 
 // Preemptor chooses victims.
 type Preemptor interface {
-	// Choose names running jobs that stop to make room for one that needs GPUs, out of candidates that
-	// rank behind it, the last first. Who is named without need keeps its GPUs.
+	// Choose returns running jobs to preempt for a job that needs GPUs, out of candidates that rank
+	// behind it, last first. Victims that turn out not to be needed are not preempted.
 	Choose(v View, need Demand, candidates iter.Seq[*Job]) []*Job
 }
 
-// Demand is what a waiting job lacks.
+// Demand is what a waiting job is short of.
 type Demand struct {
 	Job  *Job
-	GPUs int // how many more must become free, at least
+	GPUs int // the least number of GPUs that must become free
 }
 
-// Allocator gives out GPUs by number: an elastic policy. It is asked in rounds and in place of an
-// Orderer's walk.
+// Allocator decides how many GPUs each job gets: an elastic policy. The engine calls it once a
+// round, in place of a walk through the queue.
 type Allocator interface {
-	// Allocate says how many GPUs each job is to have from now on; jobs that it leaves out get none.
+	// Allocate returns how many GPUs each job is to have from now on. Jobs that it leaves out get
+	// none.
 	Allocate(v View) []Allocation
 }
 
-// Allocation is a number of GPUs for a job, of one type if it names one. A job that has what it is
-// to have keeps it.
+// Allocation is a number of GPUs for a job, all of one type if GPUType is set. A job that already
+// has what it is allocated keeps it.
 type Allocation struct {
 	Job     *Job
 	GPUs    int
 	GPUType string
 
-	// On is where, for a policy that decides that too: GPUs many, free once everything has stopped
-	// that does not keep what it has. Empty leaves it to the Placer.
+	// On is the placement, for a policy that chooses it too. The GPUs must be free once all jobs that
+	// lose or change theirs have stopped. If empty, the Placer chooses.
 	On cluster.Placement
 }
 
-// Costs says what it takes to stop a job and to let it go on.
+// Costs estimates what it takes to preempt and resume a job.
 type Costs interface {
-	// Save is how long a stopped job keeps its GPUs.
+	// Save returns how long a stopped job still occupies its GPUs.
 	Save(j *Job) time.Duration
-	// Load is how long a job holds the GPUs before it works.
+	// Load returns how long a started job occupies the GPUs before its work resumes.
 	Load(j *Job, on cluster.Placement) time.Duration
-	// Lost is the work that a stop at now throws away.
+	// Lost returns the work that is lost if the job is killed now.
 	Lost(j *Job, now time.Duration) time.Duration
 }
 
-// Speeds says how fast a job runs on given GPUs: 1 is as fast as on those that it asks for.
+// Speeds estimates how fast a job runs on given GPUs: 1 is its speed on the GPUs that it asks for.
 type Speeds interface {
 	Speed(j *Job, on cluster.Placement, nodes []cluster.Node) float64
 }

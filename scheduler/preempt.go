@@ -10,27 +10,27 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// makeRoom stops jobs that rank behind a waiting one, if it fits then, and starts it.
+// makeRoom preempts jobs that rank behind a waiting one and starts it, if it fits then.
 func (e *Engine) makeRoom(j *Job, w *walk) bool {
-	if e.grouper != nil && j.turns(e.now) {
+	if e.grouper != nil && j.cycling(e.now) {
 		return false
 	}
 	if e.grouper == nil {
 		behind := e.heldBehind(j)
-		w.victims = behind > 0 // those who come later have no more behind them
-		if behind == 0 || e.free.WholeFor(j)+behind < j.least() {
+		w.victims = behind > 0 // the waiting jobs behind j have even fewer running jobs behind them
+		if behind == 0 || e.free.WholeFor(j)+behind < j.minFree() {
 			return false
 		}
 	}
-	need := max(1, j.least()-e.free.WholeFor(j))
+	need := max(1, j.minFree()-e.free.WholeFor(j))
 	for ; ; need *= 2 {
-		victims := e.choose(j, need)
-		if on, speed, stopped := e.without(j, victims); on != nil {
+		victims := e.chooseVictims(j, need)
+		if on, speed, stopped := e.placeWithout(j, victims); on != nil {
 			for _, v := range stopped {
 				e.stop(v)
 			}
 			e.launch(j, on, speed)
-			w.again(e, j, stopped)
+			w.restart(e, j, stopped)
 			return true
 		}
 		if held(victims) < need {
@@ -39,13 +39,12 @@ func (e *Engine) makeRoom(j *Job, w *walk) bool {
 	}
 }
 
-// turns reports whether a job has been stopped twice at one moment already. Groups are compared
-// with what one job takes; what a stopped job had beyond that goes to whoever fits, of the same
-// group too, and then it may be the turn of those who were stopped again: at a moment that never
-// ends.
-func (j *Job) turns(now time.Duration) bool { return j.ousted == now && j.oustings > 1 }
+// cycling reports whether a job has already been preempted twice at this time. Groups are compared
+// with what one job takes. What a victim had beyond that goes to any job that fits, possibly of the
+// same group. Then it may be the victims' turn again, at the same time without end.
+func (j *Job) cycling(now time.Duration) bool { return j.preemptedAt == now && j.preemptionsAtOnce > 1 }
 
-// held counts the GPUs of running jobs.
+// held returns the sum of the GPUs of running jobs.
 func held(jobs []*Job) (gpus int) {
 	for _, j := range jobs {
 		gpus += len(j.placement)
@@ -53,9 +52,9 @@ func held(jobs []*Job) (gpus int) {
 	return gpus
 }
 
-// again lets the walk begin anew where more has become free than was needed, or where it has passed
-// the place of a stopped job: one of equal rank that was submitted earlier.
-func (w *walk) again(e *Engine, j *Job, stopped []*Job) {
+// restart begins the walk again if more GPUs were freed than needed, or if it has passed the place
+// of a victim: one of equal rank that was submitted earlier.
+func (w *walk) restart(e *Engine, j *Job, stopped []*Job) {
 	freed, passed := 0, false
 	for _, v := range stopped {
 		freed += v.GPUs() * v.Share()
@@ -66,46 +65,46 @@ func (w *walk) again(e *Engine, j *Job, stopped []*Job) {
 	}
 }
 
-// choose asks for victims, and leaves out who is none. The answer holds until the next one.
-func (e *Engine) choose(j *Job, need int) []*Job {
-	e.offers++
-	named := ask(e, "victims", func() []*Job {
+// chooseVictims asks for victims and drops invalid ones. The result is valid until the next call.
+func (e *Engine) chooseVictims(j *Job, need int) []*Job {
+	e.candidateRound++
+	named := callPolicy(e, "victims", func() []*Job {
 		return e.policies.Preempt.Choose(e, Demand{Job: j, GPUs: need}, e.candidates(j))
 	})
 	e.victims = e.victims[:0]
 	for _, v := range named {
-		if v == nil || v.offered != e.offers {
-			e.wrong("victims", errors.New("a job that is not a candidate, or twice the same"))
+		if v == nil || v.candidateIn != e.candidateRound {
+			e.reportPolicy("victims", errors.New("a victim is not a candidate, or is listed twice"))
 			continue
 		}
-		v.offered = 0
+		v.candidateIn = 0
 		e.victims = append(e.victims, v)
 	}
 	return e.victims
 }
 
-// without finds a place for a job once victims are gone. It answers who of them must go; what these
-// have is free from then on where they have whole GPUs. Nothing else has changed.
-func (e *Engine) without(j *Job, victims []*Job) (on cluster.Placement, speed float64, stopped []*Job) {
+// placeWithout finds a place for a job without some of the victims, and returns which of them must
+// stop. The GPUs of those with whole GPUs are free afterwards; nothing else has changed.
+func (e *Engine) placeWithout(j *Job, victims []*Job) (on cluster.Placement, speed float64, stopped []*Job) {
 	gone := 0
 	for on == nil && gone < len(victims) {
 		v := victims[gone]
-		e.free.give(v.placement, v.facts.Share)
+		e.free.release(v.placement, v.facts.Share)
 		gone++
 		on, speed = e.place(j, j.GPUs())
 	}
 	victims = victims[:gone]
 	if on != nil {
-		on, speed, victims = e.spared(j, victims, on, speed)
+		on, speed, victims = e.spareVictims(j, victims, on, speed)
 	}
 	for _, v := range victims {
-		if v.given = v.facts.Share == wholeGPU && overlap(v.placement, on); !v.given {
-			e.free.take(v.placement, v.facts.Share)
+		if v.gpusReleased = v.facts.Share == wholeGPU && overlap(v.placement, on); !v.gpusReleased {
+			e.free.allocate(v.placement, v.facts.Share)
 		}
 	}
 	stopped = e.stopped[:0]
 	for _, v := range victims {
-		if v.given || e.standsInTheWay(v, j, on) {
+		if v.gpusReleased || e.mustStop(v, j, on) {
 			stopped = append(stopped, v)
 		}
 	}
@@ -118,18 +117,16 @@ func overlap(a, b cluster.Placement) bool {
 	return slices.ContainsFunc(a, func(gpu cluster.GPU) bool { return slices.Contains(b, gpu) })
 }
 
-// standsInTheWay reports whether a job must give up its share of a GPU for another to be placed
-// there.
-func (e *Engine) standsInTheWay(v, j *Job, on cluster.Placement) bool {
+// mustStop reports whether v must give up its share of a GPU so that j can be placed there.
+func (e *Engine) mustStop(v, j *Job, on cluster.Placement) bool {
 	return v.facts.Share != wholeGPU && slices.ContainsFunc(on, func(gpu cluster.GPU) bool {
 		return e.free.Share(gpu) < j.facts.Share && slices.Contains(v.placement, gpu)
 	})
 }
 
-// spared leaves out of victims, whose GPUs are free for now, those without whom there is a place as
-// well: the last one brought the place about, and with it some of those before it may not be
-// needed.
-func (e *Engine) spared(
+// spareVictims drops victims (whose GPUs are free for now) without which there is a place as well:
+// the last victim made the place possible, so some of those before it may not be needed.
+func (e *Engine) spareVictims(
 	j *Job,
 	victims []*Job,
 	on cluster.Placement,
@@ -137,10 +134,10 @@ func (e *Engine) spared(
 ) (cluster.Placement, float64, []*Job) {
 	for i := 0; i < len(victims)-1; {
 		v := victims[i]
-		e.free.take(v.placement, v.facts.Share)
+		e.free.allocate(v.placement, v.facts.Share)
 		without, itsSpeed := e.place(j, j.GPUs())
 		if without == nil {
-			e.free.give(v.placement, v.facts.Share)
+			e.free.release(v.placement, v.facts.Share)
 			i++
 			continue
 		}
@@ -149,34 +146,34 @@ func (e *Engine) spared(
 	return on, speed, victims
 }
 
-// candidates are the running jobs that may be stopped for a waiting one, the last first.
+// candidates returns the running jobs that may be preempted for a waiting one, last first.
 func (e *Engine) candidates(j *Job) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
 		offer := func(v *Job) bool {
-			if !e.helps(v, j) {
+			if !e.holdsUsableGPU(v, j) {
 				return true
 			}
-			v.offered = e.offers
+			v.candidateIn = e.candidateRound
 			return yield(v)
 		}
-		if e.grouper == nil || e.otherGroups(j, offer) {
-			e.ownGroup(j, offer)
+		if e.grouper == nil || e.offerOtherGroups(j, offer) {
+			e.offerOwnGroup(j, offer)
 		}
 	}
 }
 
-// helps reports whether a job has a GPU that another could use.
-func (e *Engine) helps(v, j *Job) bool {
+// holdsUsableGPU reports whether v has a GPU that j could use.
+func (e *Engine) holdsUsableGPU(v, j *Job) bool {
 	return slices.ContainsFunc(
 		v.placement,
 		func(gpu cluster.GPU) bool { return e.free.Suits(j, gpu.Node) && !e.free.closed[gpu.Node] },
 	)
 }
 
-// ownGroup offers the jobs of a job's own group that rank behind it.
-func (e *Engine) ownGroup(j *Job, offer func(*Job) bool) bool {
-	for v := range j.group.last(e.now) {
-		if !e.hadTurn(v, j) {
+// offerOwnGroup offers the jobs of j's own group that rank behind it.
+func (e *Engine) offerOwnGroup(j *Job, offer func(*Job) bool) bool {
+	for v := range j.group.fromLast(e.now) {
+		if !e.ranksBehind(v, j) {
 			return true
 		}
 		if !offer(v) {
@@ -186,18 +183,18 @@ func (e *Engine) ownGroup(j *Job, offer func(*Job) bool) bool {
 	return true
 }
 
-// hadTurn reports whether a running job ranks behind a waiting one. Where jobs keep their GPUs for
-// a quantum, one that is only just level and will rank behind at the next moment does already: so
-// equals take turns at whole quanta.
-func (e *Engine) hadTurn(v, j *Job) bool {
+// ranksBehind reports whether running job v ranks behind waiting job j. If jobs have a quantum,
+// equal rank suffices for a job that will rank behind immediately afterwards, so that equals
+// alternate at whole quanta.
+func (e *Engine) ranksBehind(v, j *Job) bool {
 	order := v.rankAt(e.now).Compare(j.rank)
 	return order > 0 || order == 0 && v.rank.Growth > 0 && e.policies.Quantum > 0
 }
 
-// otherGroups offers the jobs of groups that rank behind a job's own even when that has what the
-// job asks for. What is offered counts as taken, so that no group loses so much that it would be
-// its turn to take.
-func (e *Engine) otherGroups(j *Job, offer func(*Job) bool) bool {
+// offerOtherGroups offers the jobs of groups that rank behind j's group even if that had what j
+// asks for. Offered jobs count as preempted, so no group loses so much that it would preempt in
+// turn.
+func (e *Engine) offerOtherGroups(j *Job, offer func(*Job) bool) bool {
 	mine := e.groupRank(j.group, j.amount(j.GPUs()))
 	type source struct {
 		group *group
@@ -210,7 +207,7 @@ func (e *Engine) otherGroups(j *Job, offer func(*Job) bool) bool {
 		if g == j.group {
 			continue
 		}
-		next, stop := iter.Pull(g.last(e.now))
+		next, stop := iter.Pull(g.fromLast(e.now))
 		defer stop()
 		sources = append(sources, &source{group: g, rank: g.rank, next: next})
 	}
@@ -230,8 +227,8 @@ func (e *Engine) otherGroups(j *Job, offer func(*Job) bool) bool {
 	return true
 }
 
-// last walks the jobs of a group that may be stopped, the one of the greatest rank first.
-func (g *group) last(now time.Duration) iter.Seq[*Job] {
+// fromLast iterates over the preemptible jobs of a group, highest rank value first.
+func (g *group) fromLast(now time.Duration) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
 		if len(g.series) == 1 {
 			jobs := g.series[0].jobs.root
@@ -246,7 +243,7 @@ func (g *group) last(now time.Duration) iter.Seq[*Job] {
 		for {
 			at := -1
 			for i, head := range heads {
-				if head != nil && (at < 0 || behind(head.job, heads[at].job, now)) {
+				if head != nil && (at < 0 || ranksAfter(head.job, heads[at].job, now)) {
 					at = i
 				}
 			}
@@ -258,17 +255,17 @@ func (g *group) last(now time.Duration) iter.Seq[*Job] {
 	}
 }
 
-// behind reports whether running job a ranks behind b.
-func behind(a, b *Job, now time.Duration) bool {
+// ranksAfter reports whether running job a ranks behind b.
+func ranksAfter(a, b *Job, now time.Duration) bool {
 	if c := a.rankAt(now).Compare(b.rankAt(now)); c != 0 {
 		return c > 0
 	}
-	return sooner(a, b) > 0
+	return byDue(a, b) > 0
 }
 
-// heldBehind is how many GPUs the running jobs of a waiting job's group have that rank behind it or
-// are level with it. It may count a few too many that will be level at the next moment: ranks are
-// compared exactly only where it matters.
+// heldBehind returns how many GPUs the running jobs of j's group have that rank behind it or equal.
+// It may include a few jobs that will be equal a moment later; ranks are compared exactly only
+// where it matters.
 func (e *Engine) heldBehind(j *Job) (gpus int) {
 	for _, s := range j.group.series {
 		gpus += s.heldBehind(j, e.seconds)
@@ -276,31 +273,31 @@ func (e *Engine) heldBehind(j *Job) (gpus int) {
 	return gpus
 }
 
+// heldBehind returns how many GPUs the jobs of the series have that rank behind j or equal.
 func (s *series) heldBehind(j *Job, now float64) int {
-	const precision = 1e-12 // of sums and products of float64, with much to spare
+	const precision = 1e-12 // relative error of float64 sums and products, with a wide margin
 	grown := s.growth * now
 	slack := precision * (math.Abs(j.rank.Value) + math.Abs(grown))
 	return s.jobs.root.heldBehind(&key{tier: j.rank.Tier, value: j.rank.Value - grown - slack, at: math.MinInt64})
 }
 
-// conclude notes that a walk has started whoever could start, so that another one can be left out
-// until something happens that may let one of those in e.blocked start. Where other things than
-// GPUs and ranks kept jobs from starting, nobody knows.
-func (e *Engine) conclude() {
-	e.settled = e.grouper == nil && len(e.policies.Caps) == 0 && len(e.blocked) < mostBlocked &&
+// markSettled notes that the walk has started every job that could start, so that the next one can
+// be skipped until one of e.blocked may start. If something other than GPUs and ranks kept jobs
+// from starting, that is unknown.
+func (e *Engine) markSettled() {
+	e.settled = e.grouper == nil && len(e.policies.Caps) == 0 && len(e.blocked) < maxBlocked &&
 		(e.fill || e.policies.Backfill == nil)
 }
 
 // blockedJob is a job that found no place.
 type blockedJob struct {
 	*Job
-	behind int // the GPUs that are held behind it
-	lacks  int // how many more must be held there before it is worth looking for room for it
+	behind    int // GPUs held behind it
+	shortfall int // how many more must be held behind it before a preemption can help
 }
 
-// anyRoom reports whether a blocked job could have enough GPUs by now if all were stopped that rank
-// behind it. Where it could not, what each of them lacks is known afterwards, until the next walk
-// or step.
+// anyRoom reports whether a blocked job could have enough GPUs if all jobs that rank behind it were
+// preempted. If none could, the shortfalls are known afterwards, until the next walk or step.
 func (e *Engine) anyRoom() bool {
 	if !e.preempts || e.measured {
 		return e.room
@@ -312,19 +309,20 @@ func (e *Engine) anyRoom() bool {
 	return e.room
 }
 
+// hasRoom computes a blocked job's shortfall and reports whether there is none.
 func (e *Engine) hasRoom(b *blockedJob) bool {
 	b.behind = e.heldBehind(b.Job)
-	b.lacks = b.least() - e.free.WholeFor(b.Job) - b.behind
+	b.shortfall = b.minFree() - e.free.WholeFor(b.Job) - b.behind
 	if b.behind == 0 {
-		b.lacks = max(1, b.lacks)
+		b.shortfall = max(1, b.shortfall)
 	}
-	return b.lacks <= 0
+	return b.shortfall <= 0
 }
 
-// overtaken is when ranks will have grown so far that a job that found no place may find one: not
-// later, and where many are blocked not much earlier.
-func (e *Engine) overtaken() (at time.Duration, ok bool) {
-	// Who was refused what he could have may be given it as soon as one more job is behind him.
+// nextCrossing returns when ranks will have grown so far that a blocked job may find a place. It is
+// never too late; with many blocked jobs it may be slightly too early.
+func (e *Engine) nextCrossing() (at time.Duration, ok bool) {
+	// A job that was refused although GPUs suffice may succeed as soon as one more job is behind it.
 	one := !e.settled || e.anyRoom()
 	for i := range e.blocked {
 		b := &e.blocked[i]
@@ -332,7 +330,7 @@ func (e *Engine) overtaken() (at time.Duration, ok bool) {
 			continue
 		}
 		if one {
-			b.lacks = 0
+			b.shortfall = 0
 		}
 		if t, will := e.crossing(b); will && (!ok || t < at) {
 			at, ok = t, true
@@ -341,9 +339,9 @@ func (e *Engine) overtaken() (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// crossing is when as many GPUs more as a waiting job lacks, or those of one job more where it
-// lacks none, may be held behind it. Where several series grow, that is not before one of them
-// contributes its part.
+// crossing returns when the GPUs that a waiting job is short of, or those of one more job if it is
+// short of none, may be held behind it. If several series grow, at least one of them must
+// contribute its part by then.
 func (e *Engine) crossing(b *blockedJob) (at time.Duration, ok bool) {
 	j, growing := b.Job, 0
 	for _, s := range j.group.series {
@@ -356,22 +354,22 @@ func (e *Engine) crossing(b *blockedJob) (at time.Duration, ok bool) {
 			continue
 		}
 		var next *leaf
-		if b.lacks > 0 {
-			next = s.jobs.root.holding(e.behindIn(s, b) + (b.lacks+growing-1)/growing)
+		if b.shortfall > 0 {
+			next = s.jobs.root.lastHolding(e.behindIn(s, b) + (b.shortfall+growing-1)/growing)
 		} else {
-			next = s.jobs.root.last(func(v *Job) bool { return !e.hadTurn(v, j) })
+			next = s.jobs.root.last(func(v *Job) bool { return !e.ranksBehind(v, j) })
 		}
 		if next == nil || next.tier != j.rank.Tier {
 			continue
 		}
-		if t, will := s.levels(next, j, e.now, e.policies.Quantum > 0); will && (!ok || t < at) {
+		if t, will := s.crossesAt(next, j, e.now, e.policies.Quantum > 0); will && (!ok || t < at) {
 			at, ok = t, true
 		}
 	}
 	return at, ok
 }
 
-// behindIn is how many GPUs the jobs of one series have that rank behind a blocked job.
+// behindIn returns how many GPUs the jobs of one series have that rank behind a blocked job.
 func (e *Engine) behindIn(s *series, b *blockedJob) int {
 	if len(b.group.series) == 1 {
 		return b.behind
@@ -379,9 +377,9 @@ func (e *Engine) behindIn(s *series, b *blockedJob) int {
 	return s.heldBehind(b.Job, e.seconds)
 }
 
-// levels is when a job of a series will rank behind a waiting one; where jobs take turns, when they
-// are level.
-func (s *series) levels(v *leaf, j *Job, now time.Duration, turns bool) (time.Duration, bool) {
+// crossesAt returns when a job of the series will rank behind a waiting one; if equal ranks suffice
+// (turns), when they are equal.
+func (s *series) crossesAt(v *leaf, j *Job, now time.Duration, turns bool) (time.Duration, bool) {
 	seconds := (j.rank.Value - v.value) / s.growth
 	if !(seconds < math.MaxInt64/2e9) {
 		return 0, false

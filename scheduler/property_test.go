@@ -20,7 +20,7 @@ import (
 
 const s = time.Second
 
-// policies are an order by name and what usually goes with it.
+// policies returns an order by name with its usual other policies.
 func policies(t *testing.T, name string, p order.Parameters) scheduler.Policies {
 	t.Helper()
 	o, err := order.ByName(name, p)
@@ -52,7 +52,7 @@ func nodes(n, gpus int) []cluster.Node {
 	return all
 }
 
-// crowd is jobs of several sizes that come a little faster than they can be served by 20 GPUs.
+// crowd is jobs of several sizes that arrive slightly faster than 20 GPUs can serve them.
 func crowd(seed uint64, n int) []cluster.Job {
 	r := rand.New(rand.NewPCG(seed, 0))
 	jobs := make([]cluster.Job, n)
@@ -68,7 +68,7 @@ func crowd(seed uint64, n int) []cluster.Job {
 	return jobs
 }
 
-// TestFileOrder: the same jobs in any order give the same result, whatever the policies.
+// TestFileOrder: the same jobs in any order give the same result, under all policies.
 func TestFileOrder(t *testing.T) {
 	for _, name := range order.Names() {
 		for _, with := range []func(*scheduler.Policies){
@@ -99,8 +99,8 @@ func TestFileOrder(t *testing.T) {
 	}
 }
 
-// TestAdmissionKeepsFIFO: whoever came earlier starts earlier, and where admission holds nobody
-// back that could run, nothing changes at all.
+// TestAdmissionKeepsFIFO: earlier jobs start earlier, and if admission holds back no job that could
+// run, nothing changes.
 func TestAdmissionKeepsFIFO(t *testing.T) {
 	for seed := range uint64(5) {
 		plain := simulate(t, nodes(5, 4), policies(t, "fifo", order.Parameters{}), crowd(seed, 150))
@@ -115,12 +115,12 @@ func TestAdmissionKeepsFIFO(t *testing.T) {
 			if name != "load:0.5" && !reflect.DeepEqual(r.Jobs, plain.Jobs) {
 				t.Errorf("seed %d, %s: admission changes what becomes of jobs", seed, name)
 			}
-			inOrder(t, r.Jobs)
+			sortEvents(t, r.Jobs)
 		}
 	}
 }
 
-func inOrder(t *testing.T, jobs []sim.JobResult) {
+func sortEvents(t *testing.T, jobs []sim.JobResult) {
 	t.Helper()
 	jobs = slices.Clone(jobs)
 	slices.SortStableFunc(jobs, func(a, b sim.JobResult) int { return int(a.Submit - b.Submit) })
@@ -132,8 +132,7 @@ func inOrder(t *testing.T, jobs []sim.JobResult) {
 	}
 }
 
-// TestShortestFirstIsBest: on one GPU, no order has a shorter mean time from submission to end than
-// SRTF.
+// TestShortestFirstIsBest: on one GPU, no order has a lower mean completion time than SRTF.
 func TestShortestFirstIsBest(t *testing.T) {
 	for seed := range uint64(10) {
 		jobs := crowd(seed, 80)
@@ -151,9 +150,9 @@ func TestShortestFirstIsBest(t *testing.T) {
 	}
 }
 
-// TestAgingEndsStarvation has short jobs come as fast as one GPU can serve them, and a long one
-// among them: without aging it waits for the last of them, with it no longer than the bound and the
-// job that runs then.
+// TestAgingEndsStarvation has short jobs arrive as fast as one GPU can serve them, and a long one
+// among them: without aging it waits for the last of them, with aging no longer than the bound plus
+// the running job.
 func TestAgingEndsStarvation(t *testing.T) {
 	const short, long = 500, cluster.JobID(1000)
 	jobs := []cluster.Job{{ID: long, Submit: 5 * s, Length: 60 * s, Estimate: 60 * s, GPUs: 1}}
@@ -182,9 +181,9 @@ func TestAgingEndsStarvation(t *testing.T) {
 	}
 }
 
-// TestNobodyStarvesUnderAging bounds how long anybody waits for the first start, for all orders
-// that can be aged.
-func TestNobodyStarvesUnderAging(t *testing.T) {
+// TestNoStarvationUnderAging bounds the wait for the first start, for all orders that support
+// aging.
+func TestNoStarvationUnderAging(t *testing.T) {
 	const bound = 300 * s
 	for _, name := range []string{"fifo", "priority", "sjf", "srtf", "las", "las2d", "srsf"} {
 		p := policies(t, name, order.Parameters{Aging: bound, Preemptive: true})
@@ -196,8 +195,8 @@ func TestNobodyStarvesUnderAging(t *testing.T) {
 		}
 		r := simulate(t, nodes(5, 4), p, jobs)
 		for _, j := range r.Jobs {
-			// When it is old, at most all the others are older, and the cluster is half full at least as
-			// long as it waits.
+			// When it is old, at most all the others are older, and the cluster is at least half full while
+			// it waits.
 			if wait := j.Start - j.Submit; wait > bound+2*work/20+100*s {
 				t.Errorf("%s: job %d waits for %v", name, j.ID, wait)
 			}
@@ -205,10 +204,9 @@ func TestNobodyStarvesUnderAging(t *testing.T) {
 	}
 }
 
-// TestQueueingTheory compares waiting times with the formulas for queues of one job after the other
-// on c servers: Erlang's for lengths that are exponential, Pollaczek's and Khinchine's for one
-// server and any lengths. The mean over independent traces must be within four of its standard
-// errors.
+// TestQueueingTheory compares waiting times with formulas for queues of single jobs on c servers:
+// Erlang's for exponential lengths, Pollaczek's and Khinchine's for one server and any lengths. The
+// mean over independent traces must be within four of its standard errors.
 func TestQueueingTheory(t *testing.T) {
 	exponential := func(r *rand.Rand) float64 { return r.ExpFloat64() }
 	heavy := func(r *rand.Rand) float64 {
@@ -221,7 +219,7 @@ func TestQueueingTheory(t *testing.T) {
 		name    string
 		servers int
 		load    float64
-		length  func(*rand.Rand) float64 // of mean 1
+		length  func(*rand.Rand) float64 // with mean 1
 		square  float64                  // the mean of its square
 	}{
 		{"M/M/1", 1, 0.5, exponential, 2},
@@ -243,7 +241,7 @@ func TestQueueingTheory(t *testing.T) {
 	}
 }
 
-// erlang is the mean wait of M/M/c in mean lengths.
+// erlang returns the mean wait of M/M/c in mean lengths.
 func erlang(servers int, load float64) float64 {
 	offered := load * float64(servers)
 	blocked := 1.0 // Erlang's B, by its recursion
@@ -254,8 +252,8 @@ func erlang(servers int, load float64) float64 {
 	return waits / (float64(servers) * (1 - load))
 }
 
-// waiting is the mean wait over independent traces, in mean lengths, and its standard error. The
-// first jobs, which find an empty cluster, do not count.
+// waiting returns the mean wait over independent traces, in mean lengths, and its standard error.
+// The first jobs, which arrive at an empty cluster, do not count.
 func waiting(t *testing.T, servers int, load float64, length func(*rand.Rand) float64) (mean, deviation float64) {
 	t.Helper()
 	const traces, jobs, first, unit = 16, 4000, 500, 1000 * s

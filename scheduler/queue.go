@@ -11,37 +11,37 @@ import (
 	"github.com/phos-gpu/phos/scheduler/timers"
 )
 
-// group is the jobs that a Grouper ranks together; without one, all jobs are one group.
+// group is the jobs that a Grouper ranks together. Without one, all jobs are one group.
 type group struct {
 	name    string
 	root    string // the name up to the first slash
 	rank    Rank
 	waiting tree      // by rank
-	series  []*series // running jobs that may be stopped
+	series  []*series // preemptible running jobs
 	passed  key       // how far the walk has come
-	walked  uint64    // the walk of which passed tells
+	walked  uint64    // the walk that passed belongs to
 }
 
-// series is the running jobs of a group whose ranks grow at one rate, so that their order never
-// changes.
+// series is the running jobs of a group whose ranks grow at the same rate, so that their order
+// never changes.
 type series struct {
 	growth float64
-	jobs   tree // by what the rank's value would have been at time 0
+	jobs   tree // by the rank's value extrapolated to time 0
 }
 
-// groupOf finds the group of a job that has been admitted.
+// groupOf returns the group of an admitted job.
 func (e *Engine) groupOf(j *Job) *group {
 	name := ""
 	if e.grouper != nil {
-		name = ask(e, "order", func() string { return e.grouper.Group(j) })
+		name = callPolicy(e, "order", func() string { return e.grouper.Group(j) })
 	}
 	g := e.named[name]
 	if g == nil {
 		root, _, _ := strings.Cut(name, "/")
-		g = &group{name: name, root: root, waiting: tree{timed: e.policies.Backfill != nil}}
+		g = &group{name: name, root: root, waiting: tree{trackTimes: e.policies.Backfill != nil}}
 		e.named[name] = g
 		e.roots[root] = append(e.roots[root], g)
-		e.line(g)
+		e.insertGroup(g)
 	}
 	return g
 }
@@ -56,89 +56,95 @@ func (e *Engine) regroup(j *Job) {
 		if rank.Compare(g.rank) == 0 {
 			continue
 		}
-		at, _ := slices.BinarySearchFunc(e.groups, g, before)
+		at, _ := slices.BinarySearchFunc(e.groups, g, compareGroups)
 		e.groups = slices.Delete(e.groups, at, at+1)
 		g.rank = rank
-		e.line(g)
+		e.insertGroup(g)
 	}
 }
 
-// line puts a group where its rank belongs.
-func (e *Engine) line(g *group) {
-	at, _ := slices.BinarySearchFunc(e.groups, g, before)
+// insertGroup inserts a group by its rank.
+func (e *Engine) insertGroup(g *group) {
+	at, _ := slices.BinarySearchFunc(e.groups, g, compareGroups)
 	e.groups = slices.Insert(e.groups, at, g)
 }
 
-func before(a, b *group) int { return cmp.Or(a.rank.Compare(b.rank), strings.Compare(a.name, b.name)) }
-
-// groupRank ranks a group as if it held so much more.
-func (e *Engine) groupRank(g *group, more Amount) Rank {
-	return e.sane(ask(e, "order", func() Rank { return e.grouper.RankGroup(e, g.name, more) }))
+// compareGroups compares groups by rank, then by name.
+func compareGroups(a, b *group) int {
+	return cmp.Or(a.rank.Compare(b.rank), strings.Compare(a.name, b.name))
 }
 
-// sane is a rank that can be compared and reckoned with.
-func (e *Engine) sane(r Rank) Rank {
+// groupRank returns a group's rank as if it held more.
+func (e *Engine) groupRank(g *group, more Amount) Rank {
+	return e.sanitize(callPolicy(e, "order", func() Rank { return e.grouper.RankGroup(e, g.name, more) }))
+}
+
+// sanitize returns a rank that can be compared and added up, and reports an invalid one.
+func (e *Engine) sanitize(r Rank) Rank {
 	if math.IsNaN(r.Value) || math.IsInf(r.Value, 0) || math.IsNaN(r.Growth) || math.IsInf(r.Growth, 0) {
-		e.wrong("order", fmt.Errorf("a rank of value %v that grows by %v", r.Value, r.Growth))
+		e.reportPolicy("order", fmt.Errorf("rank with value %v and growth %v", r.Value, r.Growth))
 		return Rank{Tier: r.Tier}
 	}
 	if r.Until != 0 && r.Until <= e.now {
-		e.wrong("order", fmt.Errorf("a rank that holds until %v, which is over", r.Until))
+		e.reportPolicy("order", fmt.Errorf("Until of a rank is %v, which is in the past", r.Until))
 		r.Until = 0
 	}
 	return r
 }
 
-// rerank asks for a job's rank, and puts it where it belongs.
+// rerank asks for a job's rank and moves the job to its place.
 func (e *Engine) rerank(j *Job) {
 	e.unqueue(j)
-	j.rank = e.sane(ask(e, "order", func() Rank { return e.policies.Order.Rank(e, j) }))
+	j.rank = e.sanitize(callPolicy(e, "order", func() Rank { return e.policies.Order.Rank(e, j) }))
 	j.ranked = e.now
 	if j.phase == Running {
 		j.ranked = max(e.now, j.from)
 	}
-	j.asked++
+	j.rankVersion++
 	if j.rank.Until != 0 {
-		e.until.Set(e.alarmFor(j, j.rank.Until, j.asked))
+		e.rerankTimers.Add(e.newTimer(j, j.rank.Until, j.rankVersion))
 	}
 	e.enqueue(j)
 }
 
-type clock = timers.Clock[*Job]
+type timerQueue = timers.Queue[*Job]
 
-// alarmFor makes an alarm for a job, one of so many.
-func (e *Engine) alarmFor(j *Job, at time.Duration, mark int) (a timers.Alarm[*Job], jobs int) {
-	return timers.Alarm[*Job]{At: at, Subject: j, Number: int64(j.facts.ID), Mark: mark}, len(e.jobs)
+// newTimer returns the arguments of timerQueue.Add.
+func (e *Engine) newTimer(j *Job, at time.Duration, mark int) (a timers.Timer[*Job], jobs int) {
+	return timers.Timer[*Job]{At: at, Subject: j, Number: int64(j.facts.ID), Version: mark}, len(e.jobs)
 }
 
-// current reports whether an alarm is for the rank that its job has.
-func current(a timers.Alarm[*Job]) bool { return a.Subject.phase != Ended && a.Subject.asked == a.Mark }
+// rerankTimerValid reports whether a timer is for the current rank of its job.
+func rerankTimerValid(a timers.Timer[*Job]) bool {
+	return a.Subject.phase != Ended && a.Subject.rankVersion == a.Version
+}
 
-// ripening reports whether an alarm is for the run that its job is in, and the job is not ripe yet.
-func ripening(a timers.Alarm[*Job]) bool {
+// preemptTimerValid reports whether a timer is for the current run of its job, which is not
+// preemptible yet.
+func preemptTimerValid(a timers.Timer[*Job]) bool {
 	j := a.Subject
-	return j.phase == Running && j.runs == a.Mark && j.ripe == a.At && !j.isRipe
+	return j.phase == Running && j.runs == a.Version && j.preemptibleAt == a.At && !j.preemptible
 }
 
-// enqueue puts a job among those that wait, or among those that may be stopped.
+// enqueue adds a job to the queue, or to the series if it is running and preemptible.
 func (e *Engine) enqueue(j *Job) {
 	k := key{j.rank.Tier, j.rank.Value, j.facts.Submit, j.facts.ID}
 	switch {
 	case j.phase == Waiting:
-		j.inQueue = j.group.waiting.add(&j.seats[0], k, j)
-		j.shape.like.queued++
-	case j.phase == Running && j.isRipe:
+		j.inQueue = j.group.waiting.add(&j.leaves[0], k, j)
+		j.shape.class.queued++
+	case j.phase == Running && j.preemptible:
 		j.series = j.group.seriesOf(j.rank.Growth)
-		k.value = j.series.start(j)
-		j.inSeries = j.series.jobs.add(&j.seats[0], k, j)
+		k.value = j.series.valueAtZero(j)
+		j.inSeries = j.series.jobs.add(&j.leaves[0], k, j)
 	}
 }
 
-// unqueue takes it out.
+// unqueue undoes enqueue.
 func (e *Engine) unqueue(j *Job) {
 	if j.inQueue != nil {
 		j.group.waiting.remove(j.inQueue)
-		j.shape.like.queued--
+		j.shape.class.queued--
 		j.inQueue = nil
 	}
 	if j.inSeries != nil {
@@ -147,6 +153,7 @@ func (e *Engine) unqueue(j *Job) {
 	}
 }
 
+// seriesOf returns the series for a growth rate.
 func (g *group) seriesOf(growth float64) *series {
 	i, found := slices.BinarySearchFunc(
 		g.series,
@@ -164,10 +171,10 @@ func (g *group) seriesOf(growth float64) *series {
 	return g.series[i]
 }
 
-// start is what the value of a job's rank would have been at time 0.
-func (s *series) start(j *Job) float64 { return j.rank.Value - s.growth*j.ranked.Seconds() }
+// valueAtZero extrapolates the value of a job's rank to time 0.
+func (s *series) valueAtZero(j *Job) float64 { return j.rank.Value - s.growth*j.ranked.Seconds() }
 
-// now is a job's rank at a time.
+// rankAt returns a job's rank at a time.
 func (j *Job) rankAt(now time.Duration) Rank {
 	if j.phase != Running || now <= j.ranked {
 		return j.rank
@@ -175,41 +182,43 @@ func (j *Job) rankAt(now time.Duration) Rank {
 	return j.rank.after(now - j.ranked)
 }
 
-// A Placer that finds nothing for one job is not asked again, until GPUs become free, for others
-// that want the same: their shape is known as one bit of a word, so that the queue can be searched
-// for the first job of another shape.
+// After a Placer has found nothing for one job, it is not asked for other jobs of the same shape
+// until GPUs become free. A shape is one bit of a word, so that the tree can be searched for the
+// first job of another shape.
 
-// want is what makes two jobs equal for a Placer.
-type want struct {
+// request is what a Placer can tell jobs apart by.
+type request struct {
 	gpus, share    int
-	fewest         int // that an elastic job can run on
+	fewest         int // least number of GPUs of an elastic job
 	gpuType, model string
 	memoryBytes    int64
 }
 
-type shape struct {
-	bit    uint64
-	fits   bool   // whether the whole cluster, were it free, would do
-	failed uint64 // the number of the last walk that found no place for it
-	least  int    // how many whole GPUs must be free before it is worth asking for a place
-	like   *likes
-	probe  *Job // one that wants it
+// resourceShape is all jobs with the same request.
+type resourceShape struct {
+	bit        uint64
+	fits       bool   // the empty cluster is large enough
+	failedWalk uint64 // the last walk that found no place for it
+	minFree    int    // how many unused GPUs there must be before the Placer is asked
+	class      *equivalenceClass
+	probe      *Job // an example job
 }
 
-// likes is all shapes that want the same GPUs, whatever their jobs compute: a Backfiller has one
-// answer for them.
-type likes struct {
-	want
-	probe   *Job
-	queued  int           // how many such jobs wait
-	longest time.Duration // that one may take if it starts now
+// equivalenceClass is all shapes that request the same GPUs, whatever their jobs compute. A
+// Backfiller has the same answer for all of them.
+type equivalenceClass struct {
+	request
+	probe      *Job
+	queued     int           // how many such jobs wait
+	maxRuntime time.Duration // if one starts now
 }
 
-// common is the bit of all shapes beyond the 63rd; it is never skipped.
+// common is the bit of all shapes after the 63rd; it is never skipped.
 const common = 1 << 63
 
-func (e *Engine) shapeOf(j *Job) *shape {
-	w := want{
+// shapeOf returns the shape of a job.
+func (e *Engine) shapeOf(j *Job) *resourceShape {
+	w := request{
 		gpus: j.gpus, share: j.facts.Share, fewest: j.gpus,
 		gpuType: j.facts.GPUType, model: j.facts.Model, memoryBytes: j.facts.GPUMemoryBytes,
 	}
@@ -218,7 +227,8 @@ func (e *Engine) shapeOf(j *Job) *shape {
 	}
 	s := e.shapes[w]
 	if s == nil {
-		s = &shape{bit: common, least: j.least(), like: e.likesOf(w, j), probe: &Job{facts: j.facts, gpus: j.gpus}}
+		s = &resourceShape{bit: common, minFree: j.minFree(), class: e.classOf(w, j)}
+		s.probe = &Job{facts: j.facts, gpus: j.gpus}
 		if len(e.shapes) < 63 {
 			s.bit = 1 << len(e.shapes)
 		}
@@ -228,19 +238,20 @@ func (e *Engine) shapeOf(j *Job) *shape {
 	return s
 }
 
-func (e *Engine) likesOf(w want, j *Job) *likes {
+// classOf returns the equivalence class of a request.
+func (e *Engine) classOf(w request, j *Job) *equivalenceClass {
 	w.model, w.fewest = "", 0
-	for _, l := range e.likes {
-		if l.want == w {
+	for _, l := range e.classes {
+		if l.request == w {
 			return l
 		}
 	}
-	l := &likes{want: w, probe: &Job{facts: j.facts, gpus: j.gpus}}
-	e.likes = append(e.likes, l)
+	l := &equivalenceClass{request: w, probe: &Job{facts: j.facts, gpus: j.gpus}}
+	e.classes = append(e.classes, l)
 	return l
 }
 
-// couldHold reports whether the cluster has so many GPUs that suit a job, whoever uses them now.
+// couldHold reports whether the cluster has enough GPUs that suit a job, in use or not.
 func (e *Engine) couldHold(j *Job, fewest int) bool {
 	for i := range e.nodes {
 		if e.free.Suits(j, e.nodes[i].ID) {
@@ -253,13 +264,13 @@ func (e *Engine) couldHold(j *Job, fewest int) bool {
 	return false
 }
 
-// least is how many whole GPUs must be free before it is worth asking for the job's place.
-func (j *Job) least() int {
+// minFree returns how many unused GPUs there must be before the Placer is asked for a place.
+func (j *Job) minFree() int {
 	if j.facts.Share < wholeGPU {
 		return 0
 	}
 	return j.gpus
 }
 
-// left is how much longer a job without GPUs will take by its estimate.
-func (j *Job) left() time.Duration { return max(0, j.facts.Estimate-j.done) }
+// timeLeft returns how much longer a job without GPUs will run by its estimate.
+func (j *Job) timeLeft() time.Duration { return max(0, j.facts.Estimate-j.done) }

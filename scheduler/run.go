@@ -7,21 +7,21 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// launch lets a waiting job run on GPUs that it can have.
+// launch starts a waiting job on free GPUs.
 func (e *Engine) launch(j *Job, on cluster.Placement, speed float64) {
 	e.unqueue(j)
 	e.waiting--
-	j.account.wait(-1)
-	e.free.take(on, j.facts.Share)
-	ready := max(e.readyAt(on), j.saved)
+	j.account.countWaiting(-1)
+	e.free.allocate(on, j.facts.Share)
+	ready := max(e.readyAt(on), j.savedAt)
 	load := e.cost(func(c Costs) time.Duration { return c.Load(j, on) })
 	if j.runs == 0 {
 		j.first = e.now
 	}
 	j.phase, j.placement, j.since, j.from, j.speed = Running, on, e.now, ready+load, speed
 	j.runs++
-	j.account.hold(j, +1, e.now)
-	e.follow(j)
+	j.account.countRun(j, +1, e.now)
+	e.trackRun(j)
 	e.rerank(j)
 	e.regroup(j)
 	e.plan.Starts = append(e.plan.Starts, Start{
@@ -29,8 +29,8 @@ func (e *Engine) launch(j *Job, on cluster.Placement, speed float64) {
 	})
 }
 
-// follow expects a run's end, and the time from which it may be stopped.
-func (e *Engine) follow(j *Job) {
+// trackRun records a run's expected end and when the job becomes preemptible.
+func (e *Engine) trackRun(j *Job) {
 	e.running.add(j)
 	if e.policies.Backfill != nil {
 		e.free.expect(j)
@@ -38,62 +38,62 @@ func (e *Engine) follow(j *Job) {
 	if !e.preempts && e.policies.Allocate == nil {
 		return
 	}
-	j.ripe = j.from + e.policies.Quantum
+	j.preemptibleAt = j.from + e.policies.Quantum
 	if share := e.policies.CostShare; share > 0 {
 		save := e.cost(func(c Costs) time.Duration { return c.Save(j) })
 		load := e.cost(func(c Costs) time.Duration { return c.Load(j, j.placement) })
-		j.ripe = max(j.ripe, j.from+Span(save+load, share))
+		j.preemptibleAt = max(j.preemptibleAt, j.from+Span(save+load, share))
 	}
-	j.isRipe = false
+	j.preemptible = false
 	e.unqueue(j)
-	e.ripe.Set(e.alarmFor(j, j.ripe, j.runs))
+	e.preemptTimers.Add(e.newTimer(j, j.preemptibleAt, j.runs))
 }
 
-// Beyond these, a policy's answer is taken for a mistake: times could not be added up any more.
+// Larger answers of a policy are taken for mistakes: times could overflow.
 const (
 	longestCost = 10_000 * time.Hour
 	fastest     = 1e6
 )
 
-// cost asks for a cost. None is negative.
+// cost asks for a cost. The result is not negative.
 func (e *Engine) cost(of func(Costs) time.Duration) time.Duration {
 	if e.policies.Costs == nil {
 		return 0
 	}
-	cost := ask(e, "costs", func() time.Duration { return of(e.policies.Costs) })
+	cost := callPolicy(e, "costs", func() time.Duration { return of(e.policies.Costs) })
 	if cost < 0 || cost > longestCost {
-		e.wrong("costs", fmt.Errorf("a cost of %v", cost))
+		e.reportPolicy("costs", fmt.Errorf("a cost of %v", cost))
 		return 0
 	}
 	return cost
 }
 
-// speed is how fast a job would run, or 0 where it could not.
+// speed returns how fast a job would run; 0 means that it cannot.
 func (e *Engine) speed(j *Job, on cluster.Placement) float64 {
 	if e.policies.Speeds == nil {
 		return float64(len(on)) / float64(j.facts.GPUs)
 	}
-	speed := ask(e, "speeds", func() float64 { return e.policies.Speeds.Speed(j, on, e.nodes) })
+	speed := callPolicy(e, "speeds", func() float64 { return e.policies.Speeds.Speed(j, on, e.nodes) })
 	if !(speed >= 0) || speed > fastest {
-		e.wrong("speeds", fmt.Errorf("a speed of %v for job %d", speed, j.ID()))
+		e.reportPolicy("speeds", fmt.Errorf("a speed of %v for job %d", speed, j.ID()))
 		return 0
 	}
 	return speed
 }
 
-// stop takes a running job's GPUs for somebody else, and says so in the plan.
+// stop preempts a running job and adds the stop to the plan.
 func (e *Engine) stop(j *Job) {
 	j.preemptions++
-	if j.ousted != e.now {
-		j.ousted, j.oustings = e.now, 0
+	if j.preemptedAt != e.now {
+		j.preemptedAt, j.preemptionsAtOnce = e.now, 0
 	}
-	j.oustings++
+	j.preemptionsAtOnce++
 	e.plan.Stops = append(e.plan.Stops, Stop{Job: j.ID(), How: Checkpoint})
-	e.release(j, Checkpoint)
+	e.requeue(j, Checkpoint)
 }
 
-// release makes a running job a waiting one.
-func (e *Engine) release(j *Job, how How) {
+// requeue makes a running job a waiting one.
+func (e *Engine) requeue(j *Job, how How) {
 	var save, lost time.Duration
 	worked := Work(j.progress(e.now), j.speed)
 	switch {
@@ -104,40 +104,40 @@ func (e *Engine) release(j *Job, how How) {
 	case how == Kill:
 		lost = min(worked, e.cost(func(c Costs) time.Duration { return c.Lost(j, e.now) }))
 	}
-	e.takeBack(j, save)
-	e.free.agenda.surprises++ // even at the moment when it was due: it has to run again
+	e.endRun(j, save)
+	e.free.expected.deviations++ // even if it was due now: it has to run again
 	j.done -= lost
 	j.phase = Waiting
-	j.waitingSince, j.saved = e.now, e.now+save
+	j.waitingSince, j.savedAt = e.now, e.now+save
 	e.waiting++
-	j.account.wait(+1)
+	j.account.countWaiting(+1)
 	e.rerank(j)
 	e.regroup(j)
 }
 
-// takeBack ends a run: it counts what came of it, and its GPUs are free once they have been saved.
-func (e *Engine) takeBack(j *Job, save time.Duration) {
+// endRun ends a run and accounts for it. The GPUs are free once they have been saved.
+func (e *Engine) endRun(j *Job, save time.Duration) {
 	e.unqueue(j)
 	e.running.remove(j)
 	if e.policies.Backfill != nil {
 		e.free.forget(j, e.now)
 	}
-	j.account.hold(j, -1, e.now)
+	j.account.countRun(j, -1, e.now)
 	ran := j.progress(e.now)
 	j.attained += ran
-	j.service += j.width(ran)
+	j.service += j.gpuTime(ran)
 	j.done += Work(ran, j.speed)
-	if !j.given {
-		e.free.give(j.placement, j.facts.Share)
+	if !j.gpusReleased {
+		e.free.release(j.placement, j.facts.Share)
 	}
 	if save > 0 {
-		e.busy(j.placement, e.now+save)
+		e.markSaving(j.placement, e.now+save)
 	}
-	j.placement, j.speed, j.isRipe, j.only, j.given = nil, 0, false, "", false
+	j.placement, j.speed, j.preemptible, j.allocatedType, j.gpusReleased = nil, 0, false, "", false
 }
 
-// busy notes until when GPUs are being saved.
-func (e *Engine) busy(on cluster.Placement, until time.Duration) {
+// markSaving notes until when GPUs are being saved.
+func (e *Engine) markSaving(on cluster.Placement, until time.Duration) {
 	for _, gpu := range on {
 		if e.ready[gpu.Node] == nil {
 			e.ready[gpu.Node] = make([]time.Duration, e.nodes[gpu.Node].GPUs)
@@ -146,40 +146,39 @@ func (e *Engine) busy(on cluster.Placement, until time.Duration) {
 	}
 }
 
-// roster is the running jobs, the one that is due first first. Most schedulers start and stop jobs
-// far more often than they ask who is due when: so a job gets its place in the order only when
-// somebody asks.
-type roster struct {
-	byDue tree
-	fresh []*Job // whose place nobody has asked for yet
+// runningSet is the running jobs, by Due. Most schedulers start and stop jobs far more often than
+// they read this order, so new jobs are sorted in only when the order is read.
+type runningSet struct {
+	byDue    tree
+	unsorted []*Job // not in byDue yet
 }
 
-func (r *roster) size() int { return r.byDue.size + len(r.fresh) }
+func (r *runningSet) size() int { return r.byDue.size + len(r.unsorted) }
 
-func (r *roster) add(j *Job) {
-	j.fresh = len(r.fresh)
-	r.fresh = append(r.fresh, j)
+func (r *runningSet) add(j *Job) {
+	j.unsortedIndex = len(r.unsorted)
+	r.unsorted = append(r.unsorted, j)
 }
 
-func (r *roster) remove(j *Job) {
+func (r *runningSet) remove(j *Job) {
 	if j.inDue != nil {
 		r.byDue.remove(j.inDue)
 		j.inDue = nil
 		return
 	}
-	last := len(r.fresh) - 1
-	r.fresh[j.fresh] = r.fresh[last]
-	r.fresh[j.fresh].fresh = j.fresh
-	r.fresh[last] = nil
-	r.fresh = r.fresh[:last]
+	last := len(r.unsorted) - 1
+	r.unsorted[j.unsortedIndex] = r.unsorted[last]
+	r.unsorted[j.unsortedIndex].unsortedIndex = j.unsortedIndex
+	r.unsorted[last] = nil
+	r.unsorted = r.unsorted[:last]
 }
 
-// sorted is all of them in order.
-func (r *roster) sorted() *leaf {
-	for _, j := range r.fresh {
-		j.inDue = r.byDue.add(&j.seats[1], key{at: j.Due(), id: j.ID()}, j)
+// sorted returns the tree of all jobs by Due.
+func (r *runningSet) sorted() *leaf {
+	for _, j := range r.unsorted {
+		j.inDue = r.byDue.add(&j.leaves[1], key{at: j.Due(), id: j.ID()}, j)
 	}
-	clear(r.fresh)
-	r.fresh = r.fresh[:0]
+	clear(r.unsorted)
+	r.unsorted = r.unsorted[:0]
 	return r.byDue.root
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// key is a job's place in a tree.
+// key orders the jobs of a tree.
 type key struct {
 	tier  int
 	value float64
@@ -16,7 +16,7 @@ type key struct {
 	id    cluster.JobID
 }
 
-// before reports whether k goes before another key. No value is a NaN.
+// before reports whether k is before another key. No value is a NaN.
 func (k *key) before(other *key) bool {
 	switch {
 	case k.tier != other.tier:
@@ -29,74 +29,76 @@ func (k *key) before(other *key) bool {
 	return k.id < other.id
 }
 
-// leaf is a job in a tree, with what is known of it and of all jobs below. Whatever a way down the
-// tree looks at stands in the leaves themselves: a look at the job would cost as much as the step
-// to the next leaf.
+// leaf is a job in a tree, with aggregates over the job and all jobs below. Everything that a
+// search reads is in the leaves themselves: reading the job would cost as much as the step to the
+// next leaf.
 type leaf struct {
 	key
 	left, right *leaf
-	heap        uint64 // a hash of the job's number: the tree's shape depends on what is in it, not on how it came there
+	heap        uint64 // a hash of the job's number: the tree's shape depends on its contents, not on their history
 	own, all    tally
 	job         *Job
-	brief       *briefs // nil in a tree that nobody searches for short jobs
+	shortest    *shortestTimes // nil in a tree that is not searched for short jobs
 }
 
-// tally is what is known of one job or of several.
+// tally is an aggregate over one or several jobs.
 type tally struct {
-	shapes uint64 // what they want
-	least  int32  // the fewest GPUs that one of them needs
-	held   int32  // the GPUs that they have
+	shapes  uint64 // bits of their shapes
+	minGPUs int32  // the least minFree of them
+	held    int32  // sum of their GPUs
 }
 
-// briefs are the shortest times that a job of each size at or below a leaf still takes.
-type briefs [sizes]time.Duration
+// shortestTimes is the least remaining time of the jobs of each size class at or below a leaf.
+type shortestTimes [sizes]time.Duration
 
-// sizes is into how many sizes jobs are sorted: 1 GPU, 2, up to 4, up to 8 and so on. A short job
-// is worth looking for only where it is small, too; a tree that knew the shortest job and the
-// smallest one below a leaf could not tell whether they are the same.
+// sizes is the number of size classes: 1 GPU, 2, up to 4, up to 8 and so on. A search for short
+// jobs is useful only for jobs that are also small enough. With one minimum of the time and one of
+// the size below a leaf, it would be unknown whether one job has both.
 const sizes = 8
 
-// none stands for the shortest time where there is no job.
-const none = time.Duration(math.MaxInt64)
+// noTime is the shortest time of no jobs.
+const noTime = time.Duration(math.MaxInt64)
 
-func sizeOf(least int) int { return min(sizes-1, bits.Len(uint(max(0, least-1)))) }
+// sizeClass returns the class of a number of GPUs.
+func sizeClass(least int) int { return min(sizes-1, bits.Len(uint(max(0, least-1)))) }
 
-// tree holds jobs in an order. Its operations take time with the log of its size.
+// tree is an ordered set of jobs. Its operations take O(log n).
 type tree struct {
-	root  *leaf
-	size  int
-	timed bool // short jobs are looked for in it
+	root       *leaf
+	size       int
+	trackTimes bool // leaves have shortestTimes
 }
 
-// add puts a job in, at a seat of its own that is in no tree.
+// add inserts a job, in the memory of n, which must not be in a tree.
 func (t *tree) add(n *leaf, k key, j *Job) *leaf {
-	*n = leaf{key: k, job: j, heap: scramble(uint64(k.id)), brief: n.brief}
-	n.own = tally{shapes: j.shape.bit, least: int32(j.shape.least), held: int32(len(j.placement))}
+	*n = leaf{key: k, job: j, heap: mixHash(uint64(k.id)), shortest: n.shortest}
+	n.own = tally{shapes: j.shape.bit, minGPUs: int32(j.shape.minFree), held: int32(len(j.placement))}
 	switch {
-	case !t.timed:
-		n.brief = nil // the seat may have been one of the queue
-	case n.brief == nil:
-		n.brief = new(briefs)
+	case !t.trackTimes:
+		n.shortest = nil // n may have been in the queue before
+	case n.shortest == nil:
+		n.shortest = new(shortestTimes)
 	}
-	n.gather()
+	n.update()
 	t.root = insert(t.root, n)
 	t.size++
 	return n
 }
 
-// remove takes a leaf of the tree out.
+// remove removes a leaf of the tree.
 func (t *tree) remove(n *leaf) {
-	t.root = drop(t.root, n)
+	t.root = removeLeaf(t.root, n)
 	t.size--
 }
 
+// insert returns the treap t with n.
 func insert(t, n *leaf) *leaf {
 	if t == nil {
 		return n
 	}
 	if n.heap > t.heap {
 		n.left, n.right = split(t, &n.key)
-		n.gather()
+		n.update()
 		return n
 	}
 	if n.before(&t.key) {
@@ -104,11 +106,11 @@ func insert(t, n *leaf) *leaf {
 	} else {
 		t.right = insert(t.right, n)
 	}
-	t.gather()
+	t.update()
 	return t
 }
 
-// split divides a tree into what is before a key and what is not.
+// split divides a treap into the leaves before a key and the others.
 func split(t *leaf, k *key) (before, behind *leaf) {
 	if t == nil {
 		return nil, nil
@@ -120,23 +122,25 @@ func split(t *leaf, k *key) (before, behind *leaf) {
 		before, t.left = split(t.left, k)
 		behind = t
 	}
-	t.gather()
+	t.update()
 	return before, behind
 }
 
-func drop(t, n *leaf) *leaf {
+// removeLeaf returns the treap t without n.
+func removeLeaf(t, n *leaf) *leaf {
 	if t == n {
 		return join(t.left, t.right)
 	}
 	if n.before(&t.key) {
-		t.left = drop(t.left, n)
+		t.left = removeLeaf(t.left, n)
 	} else {
-		t.right = drop(t.right, n)
+		t.right = removeLeaf(t.right, n)
 	}
-	t.gather()
+	t.update()
 	return t
 }
 
+// join returns the treap of two treaps, the first of which is before the second.
 func join(a, b *leaf) *leaf {
 	switch {
 	case a == nil:
@@ -145,16 +149,16 @@ func join(a, b *leaf) *leaf {
 		return a
 	case a.heap > b.heap:
 		a.right = join(a.right, b)
-		a.gather()
+		a.update()
 		return a
 	}
 	b.left = join(a, b.left)
-	b.gather()
+	b.update()
 	return b
 }
 
-// gather works out what is known of the jobs at and below a leaf.
-func (n *leaf) gather() {
+// update computes the aggregates of a leaf from those below.
+func (n *leaf) update() {
 	all := n.own
 	if l := n.left; l != nil {
 		all.add(&l.all)
@@ -163,57 +167,58 @@ func (n *leaf) gather() {
 		all.add(&r.all)
 	}
 	n.all = all
-	if n.brief != nil {
-		n.gatherBriefs()
+	if n.shortest != nil {
+		n.updateShortest()
 	}
 }
 
 func (t *tally) add(more *tally) {
 	t.shapes |= more.shapes
-	t.least = min(t.least, more.least)
+	t.minGPUs = min(t.minGPUs, more.minGPUs)
 	t.held += more.held
 }
 
-func (n *leaf) gatherBriefs() {
-	for i := range n.brief {
-		n.brief[i] = none
+// updateShortest computes the shortest times from the leaves below.
+func (n *leaf) updateShortest() {
+	for i := range n.shortest {
+		n.shortest[i] = noTime
 	}
-	n.brief[sizeOf(int(n.own.least))] = n.job.left()
+	n.shortest[sizeClass(int(n.own.minGPUs))] = n.job.timeLeft()
 	for _, below := range [2]*leaf{n.left, n.right} {
 		if below != nil {
-			for i := range n.brief {
-				n.brief[i] = min(n.brief[i], below.brief[i])
+			for i := range n.shortest {
+				n.shortest[i] = min(n.shortest[i], below.shortest[i])
 			}
 		}
 	}
 }
 
-// holds is how many GPUs the jobs at and below a leaf have.
-func (n *leaf) holds() int {
+// heldGPUs returns the number of GPUs that the jobs at and below a leaf have.
+func (n *leaf) heldGPUs() int {
 	if n == nil {
 		return 0
 	}
 	return int(n.all.held)
 }
 
-// heldBehind is how many GPUs the jobs from a key on have.
+// heldBehind returns the number of GPUs that the jobs at and behind a key have.
 func (n *leaf) heldBehind(k *key) (gpus int) {
 	for n != nil {
 		if n.before(k) {
 			n = n.right
 		} else {
-			gpus += int(n.own.held) + n.right.holds()
+			gpus += int(n.own.held) + n.right.heldGPUs()
 			n = n.left
 		}
 	}
 	return gpus
 }
 
-// holding finds the last job that has so many GPUs together with all behind it; nil where all
-// together have fewer.
-func (n *leaf) holding(gpus int) *leaf {
+// lastHolding returns the last job that, together with all jobs behind it, has the given number of
+// GPUs; nil if all of them have fewer.
+func (n *leaf) lastHolding(gpus int) *leaf {
 	for n != nil {
-		behind := n.right.holds()
+		behind := n.right.heldGPUs()
 		switch {
 		case behind >= gpus:
 			n = n.right
@@ -227,44 +232,44 @@ func (n *leaf) holding(gpus int) *leaf {
 	return nil
 }
 
-// wish is what the walk looks for in the queue.
-type wish struct {
-	skip    uint64 // shapes that found no place
-	most    int    // the most GPUs that a job may need
-	hurried bool   // jobs must not take longer than their shapes' longest, which is
-	brief   briefs // at most so long for those of a size; below 0 where none of them may start
+// filter selects jobs of the queue.
+type filter struct {
+	skip     uint64        // shapes that found no place
+	maxGPUs  int           // the most GPUs that a job may need
+	limited  bool          // jobs must not run longer than their class's maxRuntime; of these,
+	maxTimes shortestTimes // the largest by size class; negative if no job of the size may start
 }
 
-// anything is a wish that every job meets.
-var anything = wish{most: math.MaxInt}
+// matchAll matches every job.
+var matchAll = filter{maxGPUs: math.MaxInt}
 
-// below reports whether there may be a job at or below a leaf that meets the wish.
-func (w *wish) below(n *leaf) bool {
-	if !w.among(&n.all) {
+// mayMatchBelow reports whether a job at or below a leaf may match.
+func (w *filter) mayMatchBelow(n *leaf) bool {
+	if !w.mayMatch(&n.all) {
 		return false
 	}
-	if !w.hurried {
+	if !w.limited {
 		return true
 	}
-	for i := range n.brief {
-		if n.brief[i] != none && n.brief[i] <= w.brief[i] {
+	for i := range n.shortest {
+		if n.shortest[i] != noTime && n.shortest[i] <= w.maxTimes[i] {
 			return true
 		}
 	}
 	return false
 }
 
-// among reports whether one of some jobs may be of the right shape and size.
-func (w *wish) among(t *tally) bool { return t.shapes&^w.skip != 0 && int(t.least) <= w.most }
+// mayMatch reports whether one of the aggregated jobs may have an allowed shape and size.
+func (w *filter) mayMatch(t *tally) bool { return t.shapes&^w.skip != 0 && int(t.minGPUs) <= w.maxGPUs }
 
-// met reports whether a leaf's own job meets the wish.
-func (w *wish) met(n *leaf) bool {
-	return w.among(&n.own) && (!w.hurried || n.job.left() <= n.job.shape.like.longest)
+// matches reports whether a leaf's own job matches.
+func (w *filter) matches(n *leaf) bool {
+	return w.mayMatch(&n.own) && (!w.limited || n.job.timeLeft() <= n.job.shape.class.maxRuntime)
 }
 
-// first finds the first job behind a key that meets a wish, as far as leaves know.
-func (n *leaf) first(after *key, w *wish) *leaf {
-	if n == nil || !w.below(n) {
+// first returns the first leaf behind a key that matches the filter.
+func (n *leaf) first(after *key, w *filter) *leaf {
+	if n == nil || !w.mayMatchBelow(n) {
 		return nil
 	}
 	if after != nil && !after.before(&n.key) {
@@ -273,13 +278,13 @@ func (n *leaf) first(after *key, w *wish) *leaf {
 	if found := n.left.first(after, w); found != nil {
 		return found
 	}
-	if w.met(n) {
+	if w.matches(n) {
 		return n
 	}
 	return n.right.first(nil, w)
 }
 
-// lastBefore finds the last job before a key, or the last of all.
+// lastBefore returns the last job before a key; the last of all if the key is nil.
 func (n *leaf) lastBefore(k *key) *leaf {
 	var found *leaf
 	for n != nil {
@@ -292,10 +297,10 @@ func (n *leaf) lastBefore(k *key) *leaf {
 	return found
 }
 
-// last finds the last job of which something is true that is true of all before it.
-func (n *leaf) last(is func(*Job) bool) (found *leaf) {
+// last returns the last job for which a condition holds that also holds for all jobs before it.
+func (n *leaf) last(holds func(*Job) bool) (found *leaf) {
 	for n != nil {
-		if is(n.job) {
+		if holds(n.job) {
 			found, n = n, n.right
 		} else {
 			n = n.left
@@ -304,13 +309,13 @@ func (n *leaf) last(is func(*Job) bool) (found *leaf) {
 	return found
 }
 
-// each walks a tree in order.
+// each calls yield for each job in order, and reports whether none returned false.
 func (n *leaf) each(yield func(*Job) bool) bool {
 	return n == nil || n.left.each(yield) && yield(n.job) && n.right.each(yield)
 }
 
-// scramble is a bijection that leaves no pattern (the last steps of splitmix64).
-func scramble(x uint64) uint64 {
+// mixHash is a bijection without visible pattern (the finalizer of splitmix64).
+func mixHash(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

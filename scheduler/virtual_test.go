@@ -10,8 +10,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// virtual plays a trace against an engine: the smallest executor there can be, and a clock that
-// jumps.
+// virtual plays a trace against an engine: a minimal executor with a clock that jumps.
 type virtual struct {
 	t        testing.TB
 	e        *Engine
@@ -28,7 +27,7 @@ type virtual struct {
 	idle     int                             // steps since the last start
 	after    func(now time.Duration, p Plan) // of each step
 	faulty   bool                            // errors are expected
-	restless bool                            // the engine looks at all that wait at every moment that could matter
+	restless bool                            // the engine looks at all waiting jobs at every relevant time
 }
 
 type ending struct {
@@ -59,7 +58,8 @@ func prepare(t testing.TB, nodes []cluster.Node, p Policies, jobs []cluster.Job)
 	}
 	v := &virtual{
 		t: t, e: e, jobs: slices.Clone(jobs), lengths: map[cluster.JobID]time.Duration{}, runs: map[cluster.JobID]int{},
-		extra: map[time.Duration][]Event{}, finished: map[cluster.JobID]time.Duration{}, first: map[cluster.JobID]time.Duration{},
+		extra: map[time.Duration][]Event{}, finished: map[cluster.JobID]time.Duration{},
+		first: map[cluster.JobID]time.Duration{},
 	}
 	slices.SortStableFunc(v.jobs, func(a, b cluster.Job) int { return int(a.Submit - b.Submit) })
 	for _, j := range jobs {
@@ -150,13 +150,13 @@ func (v *virtual) apply(now time.Duration, p Plan) {
 	}
 }
 
-// The simplest policies there are.
+// The simplest policies.
 
 type byNothing struct{}
 
 func (byNothing) Rank(View, *Job) Rank { return Rank{} }
 
-// byService is LAS in GPU-seconds or not.
+// byService is LAS, in GPU-seconds or in time.
 type byService struct{ perGPU bool }
 
 func (o byService) Preempts() bool { return true }
@@ -221,7 +221,7 @@ func (enough) Choose(_ View, need Demand, candidates iter.Seq[*Job]) []*Job {
 	return victims
 }
 
-// machines are nodes of one kind.
+// machines returns equal nodes.
 func machines(nodes, gpus int) []cluster.Node {
 	all := make([]cluster.Node, nodes)
 	for i := range all {

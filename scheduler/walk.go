@@ -7,21 +7,21 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// walk is one way through the queue.
+// walk is one pass through the queue.
 type walk struct {
-	wish    wish
-	book    Book // since the first job was blocked in a strict walk with backfill
-	more    bool // everybody who cannot start is promised a time
-	tried   int
-	victims bool // whether somebody may still be stopped for a waiting job
+	filter       filter
+	reservations Reservations // set after the first job was blocked, in a strict walk with a Backfiller
+	reserving    bool         // every job that cannot start gets a reservation
+	tried        int
+	victims      bool // preemption is still possible in this walk
 }
 
-// walk gives GPUs to waiting jobs, in their order.
+// walk gives GPUs to waiting jobs, in rank order.
 func (e *Engine) walk() {
-	defer e.conclude()
+	defer e.markSettled()
 	w := e.newWalk()
 	for e.waiting > 0 {
-		j := e.nextInLine(w)
+		j := e.nextCandidate(w)
 		if j == nil {
 			return
 		}
@@ -32,32 +32,33 @@ func (e *Engine) walk() {
 		if started || w.victims && e.makeRoom(j, w) {
 			continue
 		}
-		if !e.goOn(j, w, placed) {
+		if !e.continueAfter(j, w, placed) {
 			return
 		}
 	}
 }
 
+// newWalk returns a walk that begins at the first job.
 func (e *Engine) newWalk() *walk {
 	e.walks++
 	e.blocked, e.measured = e.blocked[:0], false
-	return &walk{wish: anything, victims: e.preempts}
+	return &walk{filter: matchAll, victims: e.preempts}
 }
 
-// nextInLine is the first job that has not been tried and is worth it.
-func (e *Engine) nextInLine(w *walk) *Job {
-	watched := e.preempts && len(e.blocked) < mostBlocked // the first of each shape is wanted, whatever it needs
-	if !w.victims && !w.more && (e.fill && !watched || w.book != nil) {
-		w.wish.most = e.free.Whole("")
+// nextCandidate returns the first job that has not been tried and may be able to start, or nil.
+func (e *Engine) nextCandidate(w *walk) *Job {
+	watched := e.preempts && len(e.blocked) < maxBlocked // the first job of each shape is wanted, whatever its size
+	if !w.victims && !w.reserving && (e.fill && !watched || w.reservations != nil) {
+		w.filter.maxGPUs = e.free.Whole("")
 	}
 	for _, g := range e.groups {
 		for {
-			found := g.waiting.root.first(g.reached(e.walks), &w.wish)
+			found := g.waiting.root.first(g.reached(e.walks), &w.filter)
 			if found == nil {
 				break
 			}
 			g.passed, g.walked = found.key, e.walks
-			if found.job.shape.failed != e.walks {
+			if found.job.shape.failedWalk != e.walks {
 				return found.job
 			}
 		}
@@ -65,7 +66,7 @@ func (e *Engine) nextInLine(w *walk) *Job {
 	return nil
 }
 
-// reached is the last job of a group that a walk has seen, or nil.
+// reached returns the last job of a group that a walk has visited, or nil.
 func (g *group) reached(walk uint64) *key {
 	if g.walked != walk {
 		return nil
@@ -73,26 +74,26 @@ func (g *group) reached(walk uint64) *key {
 	return &g.passed
 }
 
-// tryStart starts a job if it fits; placed says that there would have been a place for it.
+// tryStart starts a job if it fits. placed reports whether the Placer found a place for it.
 func (e *Engine) tryStart(j *Job, w *walk) (started, placed bool) {
-	if w.more && e.longest(w, j) <= 0 {
+	if w.reserving && e.maxRuntime(w, j) <= 0 {
 		return false, true
 	}
 	on, speed := e.place(j, j.GPUs())
 	if on == nil {
 		return false, false
 	}
-	if w.book != nil && e.span(j, on, speed) > e.longest(w, j) {
+	if w.reservations != nil && e.occupancy(j, on, speed) > e.maxRuntime(w, j) {
 		return false, true
 	}
 	e.launch(j, on, speed)
-	if w.book != nil && !w.more {
-		w.hurry(e)
+	if w.reservations != nil && !w.reserving {
+		w.limitTimes(e)
 	}
 	return true, true
 }
 
-// place finds GPUs for a job, or nil, and says how fast it will be on them.
+// place returns GPUs for a job and its speed on them; nil if there are none.
 func (e *Engine) place(j *Job, n int) (cluster.Placement, float64) {
 	if j.facts.Share == wholeGPU && n > e.free.WholeFor(j) || !j.account.allows(j, n) {
 		return nil, 0
@@ -101,21 +102,22 @@ func (e *Engine) place(j *Job, n int) (cluster.Placement, float64) {
 		on cluster.Placement
 		ok bool
 	}
-	a := ask(e, "place", func() (a answer) {
+	a := callPolicy(e, "place", func() (a answer) {
 		a.on, a.ok = e.policies.Place.Place(e, j, n)
 		return a
 	})
 	if !a.ok {
 		return nil, 0
 	}
-	return e.fit(j, a.on, n, "place")
+	return e.checkFit(j, a.on, n, "place")
 }
 
-// fit is a policy's placement and the job's speed on it, or nothing where that makes no sense.
-func (e *Engine) fit(j *Job, on cluster.Placement, n int, policy string) (cluster.Placement, float64) {
-	on, err := e.checked(j, on, n)
+// checkFit returns a policy's placement and the job's speed on it; nil if the placement is invalid
+// or the job cannot run there.
+func (e *Engine) checkFit(j *Job, on cluster.Placement, n int, policy string) (cluster.Placement, float64) {
+	on, err := e.checkPlacement(j, on, n)
 	if err != nil {
-		e.wrong(policy, err)
+		e.reportPolicy(policy, err)
 		return nil, 0
 	}
 	speed := e.speed(j, on)
@@ -125,103 +127,104 @@ func (e *Engine) fit(j *Job, on cluster.Placement, n int, policy string) (cluste
 	return on, speed
 }
 
-// goOn decides what happens after a job was not started.
-func (e *Engine) goOn(j *Job, w *walk, placed bool) bool {
-	if w.book == nil {
-		e.block(j)
+// continueAfter handles a job that was not started, and reports whether the walk goes on.
+func (e *Engine) continueAfter(j *Job, w *walk, placed bool) bool {
+	if w.reservations == nil {
+		e.recordBlocked(j)
 		if !e.fill {
-			return e.overtake(j, w)
+			return e.openBackfill(j, w)
 		}
 	}
-	if w.more {
-		e.promise(j, w)
+	if w.reserving {
+		e.enterReservation(j, w)
 		return true
 	}
 	if !placed {
-		e.noPlace(j, w)
+		e.skipShape(j, w)
 	}
 	w.tried++
 	return e.policies.Depth == 0 || w.tried < e.policies.Depth
 }
 
-// noPlace keeps the walk from trying others like a job.
-func (e *Engine) noPlace(j *Job, w *walk) {
-	j.shape.failed = e.walks
+// skipShape excludes jobs of the same shape from the walk.
+func (e *Engine) skipShape(j *Job, w *walk) {
+	j.shape.failedWalk = e.walks
 	if j.shape.bit != common {
-		w.wish.skip |= j.shape.bit
+		w.filter.skip |= j.shape.bit
 	}
 }
 
-// mostBlocked is how many jobs that found no place the engine watches.
-const mostBlocked = 64
+// maxBlocked is how many blocked jobs the engine tracks.
+const maxBlocked = 64
 
-func (e *Engine) block(j *Job) {
-	if len(e.blocked) < mostBlocked {
+// recordBlocked adds a job to the blocked ones.
+func (e *Engine) recordBlocked(j *Job) {
+	if len(e.blocked) < maxBlocked {
 		e.blocked = append(e.blocked, blockedJob{Job: j})
 	}
 }
 
-// overtake lets jobs go before the first one that does not fit, as far as a Backfiller allows.
-func (e *Engine) overtake(first *Job, w *walk) bool {
+// openBackfill lets jobs overtake the first one that does not fit, if the Backfiller allows it.
+func (e *Engine) openBackfill(first *Job, w *walk) bool {
 	if e.policies.Backfill == nil {
 		return false
 	}
-	e.free.postpone(e.now)
-	w.book = ask(e, "backfill", func() Book { return e.policies.Backfill.Open(e) })
+	e.free.extendOverdue(e.now)
+	w.reservations = callPolicy(e, "backfill", func() Reservations { return e.policies.Backfill.Open(e) })
 	w.victims = false
-	if w.book == nil {
+	if w.reservations == nil {
 		return false
 	}
-	e.promise(first, w)
+	e.enterReservation(first, w)
 	return true
 }
 
-// promise enters a job that cannot start. Once nobody else is promised anything, the queue need not
-// be walked job by job.
-func (e *Engine) promise(j *Job, w *walk) {
-	w.more = ask(e, "backfill", func() bool { return w.book.Promise(j) })
-	if !w.more {
-		w.hurry(e)
+// enterReservation reserves GPUs for a job that cannot start. Once no more jobs get reservations,
+// the queue need not be visited job by job.
+func (e *Engine) enterReservation(j *Job, w *walk) {
+	w.reserving = callPolicy(e, "backfill", func() bool { return w.reservations.Reserve(j) })
+	if !w.reserving {
+		w.limitTimes(e)
 	}
 }
 
-// hurry leaves out whoever would take too long.
-func (w *walk) hurry(e *Engine) {
-	e.hurry(&w.wish, func(j *Job) time.Duration { return e.longest(w, j) })
+// limitTimes excludes jobs that would run too long.
+func (w *walk) limitTimes(e *Engine) {
+	e.limitTimes(&w.filter, func(j *Job) time.Duration { return e.maxRuntime(w, j) })
 }
 
-// longest is how long a job may run if it starts now.
-func (e *Engine) longest(w *walk, j *Job) time.Duration {
-	return ask(e, "backfill", func() time.Duration { return w.book.Longest(j) })
+// maxRuntime returns how long a job may run if it starts now.
+func (e *Engine) maxRuntime(w *walk, j *Job) time.Duration {
+	return callPolicy(e, "backfill", func() time.Duration { return w.reservations.MaxRuntime(j) })
 }
 
-// hurry keeps a wish to jobs that take no longer than they may; longest says that, once for all
-// that want the same GPUs.
-func (e *Engine) hurry(w *wish, longest func(*Job) time.Duration) {
-	w.hurried = true
-	for i := range w.brief {
-		w.brief[i] = -1
+// limitTimes limits a filter to jobs that run no longer than they may. It calls longest once for
+// each equivalence class.
+func (e *Engine) limitTimes(w *filter, longest func(*Job) time.Duration) {
+	w.limited = true
+	for i := range w.maxTimes {
+		w.maxTimes[i] = -1
 	}
 	free := e.free.Whole("")
-	for _, l := range e.likes {
-		l.longest = -1
-		if l.queued == 0 || l.probe.least() > free {
+	for _, l := range e.classes {
+		l.maxRuntime = -1
+		if l.queued == 0 || l.probe.minFree() > free {
 			continue
 		}
 		if may := longest(l.probe); may > 0 {
-			l.longest = may
+			l.maxRuntime = may
 		}
-		size := sizeOf(l.probe.least())
-		w.brief[size] = max(w.brief[size], l.longest)
+		size := sizeClass(l.probe.minFree())
+		w.maxTimes[size] = max(w.maxTimes[size], l.maxRuntime)
 	}
 }
 
-// span is how long a job would have GPUs if it started now, until its estimated end.
-func (e *Engine) span(j *Job, on cluster.Placement, speed float64) time.Duration {
-	span := Span(j.left(), speed)
+// occupancy returns how long a job would have the GPUs if it started now and its estimate is right.
+func (e *Engine) occupancy(j *Job, on cluster.Placement, speed float64) time.Duration {
+	span := Span(j.timeLeft(), speed)
 	if span >= math.MaxInt64/4 {
 		return span
 	}
 	load := e.cost(func(c Costs) time.Duration { return c.Load(j, on) })
-	return max(e.readyAt(on), j.saved) - e.now + load + span
+	return max(e.readyAt(on), j.savedAt) - e.now + load + span
 }

@@ -1,8 +1,8 @@
-// Package plan is pos_cli plan: templates, plans, recoveries and replays of pipeline-parallel
-// training, from files to text, JSON and pictures.
+// Package plan implements pos_cli plan: templates, plans, recoveries and replays of
+// pipeline-parallel training, from files to text, JSON and charts.
 //
-// All that is decided is decided in cluster/pipeline; here are flags, reading, writing and words.
-// It needs no phosd.
+// All decisions are made in cluster/pipeline; this package has flags, input, output and texts. It
+// does not use phosd. Tested by tests/script.
 //
 // Read verbs.go first.
 package plan

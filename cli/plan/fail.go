@@ -13,30 +13,30 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline/replan"
 )
 
-// failing are the flags of plan fail.
-type failing struct {
+// failFlags are the flags of plan fail.
+type failFlags struct {
 	output
 	plan, profile      string
 	dead, join, leaves nodesValue
 }
 
 func failVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
-	f := &failing{}
+	f := &failFlags{}
 	flags.StringVar(&f.plan, "plan", "", "`FILE` with the plan that runs, from plan make --json or plan fail --json")
 	flags.StringVar(
 		&f.profile,
 		"profile",
 		"",
-		"`FILE` that the plan must have been made for; without, the plan's own is taken",
+		"`FILE` that the plan must have been made for; default: the profile in the plan",
 	)
-	flags.Var(&f.dead, "dead", "`NODES` that have died, as 2,6 or 4-7")
-	flags.Var(&f.join, "join", "`NODES` that have joined, by new numbers")
-	flags.Var(&f.leaves, "drain", "`NODES` that are to leave, and can still be copied from")
+	flags.Var(&f.dead, "dead", "`NODES` that have died, such as 2,6 or 4-7")
+	flags.Var(&f.join, "join", "`NODES` that have joined, with new numbers")
+	flags.Var(&f.leaves, "drain", "`NODES` that will leave and can still be copied from")
 	f.flags(flags, "pipelines and nodes before and after")
 	return func(_ context.Context, to verb.Streams, _ []string) error { return f.run(to) }
 }
 
-func (f *failing) run(to verb.Streams) error {
+func (f *failFlags) run(to verb.Streams) error {
 	plan, err := f.load()
 	if err != nil {
 		return err
@@ -50,34 +50,34 @@ func (f *failing) run(to verb.Streams) error {
 		return err
 	}
 	if f.json {
-		return printPlan(
+		return printPlanJSON(
 			to,
 			r.Plan,
 			&pipeline.Recovery{
-				Steps:     listed(r.Steps),
-				Transfers: listed(r.Transfers),
-				Lost:      listed(r.Lost),
+				Steps:     orEmpty(r.Steps),
+				Transfers: orEmpty(r.Transfers),
+				Lost:      orEmpty(r.Lost),
 				Bytes:     r.Bytes,
 			},
 		)
 	}
-	return tell(to, r)
+	return printRecovery(to, r)
 }
 
-// listed makes an empty list of none, which JSON would call null.
-func listed[T any](all []T) []T {
+// orEmpty returns an empty list instead of nil, which JSON would encode as null.
+func orEmpty[T any](all []T) []T {
 	if all == nil {
 		return []T{}
 	}
 	return all
 }
 
-func (f *failing) load() (*pipeline.Plan, error) {
+func (f *failFlags) load() (*pipeline.Plan, error) {
 	if f.plan == "" {
-		return nil, &verb.UsageError{Text: "--plan names no file; make one with: pos_cli plan make ... --json"}
+		return nil, &verb.UsageError{Text: "--plan is missing; make one with: pos_cli plan make ... --json"}
 	}
 	if len(f.dead)+len(f.join)+len(f.leaves) == 0 {
-		return nil, &verb.UsageError{Text: "nothing has happened: name nodes with --dead, --join or --drain"}
+		return nil, &verb.UsageError{Text: "no change: name nodes with --dead, --join or --drain"}
 	}
 	text, err := os.ReadFile(f.plan)
 	if err != nil {
@@ -96,27 +96,28 @@ func (f *failing) load() (*pipeline.Plan, error) {
 	}
 	if p.Hash() != plan.Profile.Hash() {
 		return nil, &pipeline.InputError{
-			Where: f.plan, Problem: fmt.Sprintf("was made for the profile %s, and %s is %s", plan.Profile.Hash(), f.profile, p.Hash()),
+			Where: f.plan, Problem: fmt.Sprintf("was made for the profile %s, and %s is %s", plan.Profile.Hash(), f.profile,
+				p.Hash()),
 			Want: "the profile that the plan was made for",
 		}
 	}
 	return plan, nil
 }
 
-// tell shows a recovery to people.
-func tell(to verb.Streams, r *replan.Result) error {
-	if err := describe(to, r.Plan); err != nil {
+// printRecovery prints a recovery as text.
+func printRecovery(to verb.Streams, r *replan.Result) error {
+	if err := printPlan(to, r.Plan); err != nil {
 		return err
 	}
 	for _, step := range r.Steps {
 		name := "a new pipeline"
 		if step.Pipeline >= 0 {
-			name = fmt.Sprintf("pipeline %d of before", step.Pipeline)
+			name = fmt.Sprintf("previous pipeline %d", step.Pipeline)
 		}
 		fmt.Fprintf(to.Out, "%s: %s, %d nodes before, %d after\n", name, step.What, step.Before, step.After)
 	}
 	if len(r.Transfers) > 0 {
-		if err := rows(to, "LAYER\tTO NODE\tBYTES\tFROM NODES", func(row func(string, ...any)) {
+		if err := printRows(to, "LAYER\tTO NODE\tBYTES\tFROM NODES", func(row func(string, ...any)) {
 			for _, each := range r.Transfers {
 				var bytes int64
 				from := nodesValue{}
@@ -133,7 +134,7 @@ func tell(to verb.Streams, r *replan.Result) error {
 	for _, each := range r.Lost {
 		fmt.Fprintf(
 			to.Out,
-			"layer %d is on no node any more: a checkpoint must supply its %d bytes to node %s\n",
+			"layer %d is lost on all nodes: a checkpoint must supply its %d bytes to node %s\n",
 			each.Layer,
 			each.Bytes,
 			nodeList(each.To),

@@ -12,7 +12,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// settings are the flags that say what is planned for.
+// settings are the flags that describe what to plan for.
 type settings struct {
 	profile string
 	spec    pipeline.Spec
@@ -20,25 +20,26 @@ type settings struct {
 }
 
 func (s *settings) flags(flags *flag.FlagSet) {
-	flags.StringVar(&s.profile, "profile", "", "`FILE` with what the model's layers cost, JSON or CSV")
-	flags.IntVar(&s.spec.Nodes, "nodes", 0, "`N` nodes that there are")
-	flags.IntVar(&s.spec.GPUsPerNode, "gpus-per-node", 1, "`M` GPUs of each node")
-	flags.Var(&s.memory, "gpu-memory", "`BYTES` of one GPU, as 80GiB; without, memory does not matter")
-	flags.IntVar(&s.spec.Faults, "faults", 0, "`F` simultaneous failures of nodes that a copy of every layer survives")
+	flags.StringVar(&s.profile, "profile", "", "`FILE` with the costs of the model's layers, JSON or CSV")
+	flags.IntVar(&s.spec.Nodes, "nodes", 0, "`N` nodes")
+	flags.IntVar(&s.spec.GPUsPerNode, "gpus-per-node", 1, "`M` GPUs on each node")
+	flags.Var(&s.memory, "gpu-memory", "`BYTES` of one GPU, such as 80GiB; default: ignore memory")
+	flags.IntVar(&s.spec.Faults, "faults", 0, "`F` simultaneous node failures to survive with a copy of every layer")
 }
 
+// batchFlag registers the flag of the batch, which not all verbs have.
 func (s *settings) batchFlag(flags *flag.FlagSet) {
-	flags.IntVar(&s.spec.Microbatches, "microbatches", 0, "`NB` microbatches of an iteration, over all pipelines")
+	flags.IntVar(&s.spec.Microbatches, "microbatches", 0, "`NB` microbatches per iteration, over all pipelines")
 }
 
-// load reads the profile and completes what is planned for.
+// load reads the profile and completes the spec.
 func (s *settings) load() (*pipeline.Profile, pipeline.Spec, error) {
 	s.spec.GPUMemoryBytes = int64(s.memory)
 	if s.profile == "" {
-		return nil, s.spec, &verb.UsageError{Text: "--profile names no file; see: pos_cli help plan"}
+		return nil, s.spec, &verb.UsageError{Text: "--profile is missing; see: pos_cli help plan"}
 	}
 	if s.spec.Nodes == 0 {
-		return nil, s.spec, &verb.UsageError{Text: "--nodes is missing: how many nodes there are"}
+		return nil, s.spec, &verb.UsageError{Text: "--nodes is missing"}
 	}
 	p, err := readProfile(s.profile)
 	return p, s.spec, err
@@ -74,7 +75,7 @@ var units = []struct {
 	{"TB", 1e12},
 }
 
-// Set reads a number as people write it: 80GiB, 25GB, 1000.
+// Set parses a number with an optional unit: 80GiB, 25GB, 1000.
 func (b *bytesValue) Set(text string) error {
 	number, scale := text, int64(1)
 	for _, unit := range units {
@@ -96,8 +97,8 @@ func (b *bytesValue) String() string { return strconv.FormatInt(int64(*b), 10) }
 // nodesValue is a list of nodes: 2,6 or 0-3,9.
 type nodesValue []cluster.NodeID
 
-// mostNodes bounds what a range can mean.
-const mostNodes = 1 << 20
+// maxNodes bounds the numbers in a range.
+const maxNodes = 1 << 20
 
 func (v *nodesValue) Set(text string) error {
 	*v = nil
@@ -108,8 +109,8 @@ func (v *nodesValue) Set(text string) error {
 		}
 		from, err1 := strconv.Atoi(first)
 		to, err2 := strconv.Atoi(last)
-		if err1 != nil || err2 != nil || from < 0 || to < from || to >= mostNodes {
-			return fmt.Errorf("%q is no node and no range of nodes", each)
+		if err1 != nil || err2 != nil || from < 0 || to < from || to >= maxNodes {
+			return fmt.Errorf("%q is not a node or a range of nodes", each)
 		}
 		for node := from; node <= to; node++ {
 			*v = append(*v, cluster.NodeID(node))

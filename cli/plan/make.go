@@ -32,13 +32,13 @@ func makeVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string)
 			return err
 		}
 		if out.json {
-			return printPlan(to, plan, nil)
+			return printPlanJSON(to, plan, nil)
 		}
-		return describe(to, plan)
+		return printPlan(to, plan)
 	}
 }
 
-func printPlan(to verb.Streams, plan *pipeline.Plan, recovery *pipeline.Recovery) error {
+func printPlanJSON(to verb.Streams, plan *pipeline.Plan, recovery *pipeline.Recovery) error {
 	text, err := plan.Encode(recovery)
 	if err != nil {
 		return err
@@ -47,9 +47,9 @@ func printPlan(to verb.Streams, plan *pipeline.Plan, recovery *pipeline.Recovery
 	return err
 }
 
-// describe shows a plan to people.
-func describe(to verb.Streams, plan *pipeline.Plan) error {
-	err := rows(to, "PIPELINE\tNODES\tMICROBATCHES\tTIME (ms)\tLAYERS OF EACH NODE", func(row func(string, ...any)) {
+// printPlan prints a plan as text.
+func printPlan(to verb.Streams, plan *pipeline.Plan) error {
+	err := printRows(to, "PIPELINE\tNODES\tMICROBATCHES\tTIME (ms)\tLAYERS OF EACH NODE", func(row func(string, ...any)) {
 		for i, each := range plan.Pipelines {
 			t := plan.Template(each.Template)
 			row(
@@ -78,13 +78,14 @@ func describe(to verb.Streams, plan *pipeline.Plan) error {
 	if err == nil && 0 < plan.AtLeast && plan.AtLeast < plan.IterationTime() {
 		_, err = fmt.Fprintf(
 			to.Out,
-			"not all combinations were looked at; none takes less than %s ms\n",
+			"not all combinations were searched; none takes less than %s ms\n",
 			pipeline.Milliseconds(plan.AtLeast),
 		)
 	}
 	return err
 }
 
+// layersText formats the layers of each node of a template.
 func layersText(t *pipeline.Template) string {
 	var words []string
 	for node := range t.Nodes {
@@ -97,24 +98,24 @@ func layersText(t *pipeline.Template) string {
 	return strings.Join(words, " ")
 }
 
-// batchView is what plan batch --json prints.
+// batchView is the JSON output of plan batch.
 type batchView struct {
 	Split   []int       `json:"split"`
 	Times   []jsonMilli `json:"times_ms"`
 	Slowest jsonMilli   `json:"slowest_ms"`
 }
 
-// jsonMilli are nanoseconds that JSON shows as milliseconds.
+// jsonMilli is nanoseconds, encoded in JSON as milliseconds.
 type jsonMilli int64
 
-// MarshalJSON writes a number.
+// MarshalJSON writes a decimal number.
 func (m jsonMilli) MarshalJSON() ([]byte, error) { return []byte(pipeline.Milliseconds(int64(m))), nil }
 
 func batchVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	var slices, counts string
 	microbatches, out := 0, &output{}
-	flags.StringVar(&slices, "slices", "", "`MS,MS,...` that a microbatch takes in each kind of pipeline")
-	flags.StringVar(&counts, "counts", "", "`N,N,...` pipelines of each kind; one of each otherwise")
+	flags.StringVar(&slices, "slices", "", "`MS,MS,...` per microbatch in each kind of pipeline")
+	flags.StringVar(&counts, "counts", "", "`N,N,...` pipelines of each kind; default: one of each")
 	flags.IntVar(&microbatches, "microbatches", 0, "`NB` microbatches to split")
 	out.flags(flags, "")
 	return func(_ context.Context, to verb.Streams, _ []string) error {
@@ -122,9 +123,9 @@ func batchVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 		if err != nil {
 			return err
 		}
-		if microbatches < 1 || microbatches > pipeline.MostMicrobatches {
+		if microbatches < 1 || microbatches > pipeline.MaxMicrobatches {
 			return &verb.UsageError{
-				Text: fmt.Sprintf("--microbatches is %d; it is 1 to %d", microbatches, pipeline.MostMicrobatches),
+				Text: fmt.Sprintf("--microbatches is %d; want 1 to %d", microbatches, pipeline.MaxMicrobatches),
 			}
 		}
 		split, slowest, err := instance.Distribute(shares, microbatches)
@@ -143,9 +144,10 @@ func batchVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 }
 
 func (v *batchView) print(to verb.Streams, shares []instance.Share) error {
-	if err := rows(to, "PIPELINES\tMS A MICROBATCH\tMICROBATCHES EACH\tTIME (ms)", func(row func(string, ...any)) {
+	if err := printRows(to, "PIPELINES\tMS A MICROBATCH\tMICROBATCHES EACH\tTIME (ms)", func(row func(string, ...any)) {
 		for i, s := range shares {
-			row("%d\t%s\t%d\t%s", s.Count, pipeline.Milliseconds(s.Line.Each), v.Split[i], pipeline.Milliseconds(int64(v.Times[i])))
+			each, all := pipeline.Milliseconds(s.Line.Each), pipeline.Milliseconds(int64(v.Times[i]))
+			row("%d\t%s\t%d\t%s", s.Count, each, v.Split[i], all)
 		}
 	}); err != nil {
 		return err
@@ -154,17 +156,18 @@ func (v *batchView) print(to verb.Streams, shares []instance.Share) error {
 	return err
 }
 
+// readShares parses the times and counts of plan batch.
 func readShares(slices, counts string) (shares []instance.Share, err error) {
 	if slices == "" {
 		return nil, &verb.UsageError{
-			Text: "--slices is missing: the milliseconds that a microbatch takes in each kind of pipeline",
+			Text: "--slices is missing: the milliseconds per microbatch in each kind of pipeline",
 		}
 	}
 	for i, text := range strings.Split(slices, ",") {
 		took, err := pipeline.ParseMilliseconds(strings.TrimSpace(text))
 		if err != nil || took <= 0 || took > 1<<40 {
 			return nil, &verb.UsageError{
-				Text: fmt.Sprintf("--slices: number %d is %q; it is milliseconds above 0, up to 18 minutes", i+1, text),
+				Text: fmt.Sprintf("--slices: number %d is %q; want milliseconds above 0, up to 18 minutes", i+1, text),
 			}
 		}
 		shares = append(shares, instance.Share{Line: pipeline.Line{Each: int64(took)}, Count: 1})
@@ -178,9 +181,9 @@ func readShares(slices, counts string) (shares []instance.Share, err error) {
 	}
 	for i, text := range words {
 		if shares[i].Count, err = strconv.Atoi(strings.TrimSpace(text)); err != nil || shares[i].Count < 1 ||
-			shares[i].Count > pipeline.MostMicrobatches {
+			shares[i].Count > pipeline.MaxMicrobatches {
 			return nil, &verb.UsageError{
-				Text: fmt.Sprintf("--counts: number %d is %q; it is pipelines, at least 1", i+1, text),
+				Text: fmt.Sprintf("--counts: number %d is %q; want a number of pipelines, at least 1", i+1, text),
 			}
 		}
 	}

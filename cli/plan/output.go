@@ -13,7 +13,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// output says in which forms an answer is wanted.
+// output is how a result is printed.
 type output struct {
 	json bool
 	svg  string
@@ -22,11 +22,11 @@ type output struct {
 func (o *output) flags(flags *flag.FlagSet, picture string) {
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	if picture != "" {
-		flags.StringVar(&o.svg, "svg", "", "`FILE` for a picture: "+picture)
+		flags.StringVar(&o.svg, "svg", "", "`FILE` for a chart: "+picture)
 	}
 }
 
-// draw writes the picture, if one is wanted, whole or not at all.
+// draw writes the chart, if requested, after it is complete.
 func (o *output) draw(picture func(to io.Writer) error) error {
 	if o.svg == "" {
 		return nil
@@ -44,8 +44,8 @@ func printJSON(to verb.Streams, value any) error {
 	return e.Encode(value)
 }
 
-// rows is a table for people.
-func rows(to verb.Streams, head string, each func(row func(format string, values ...any))) error {
+// printRows prints a table.
+func printRows(to verb.Streams, head string, each func(row func(format string, values ...any))) error {
 	w := tabwriter.NewWriter(to.Out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, head)
 	each(func(format string, values ...any) { fmt.Fprintf(w, format+"\n", values...) })

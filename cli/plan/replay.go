@@ -14,8 +14,8 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline/replay"
 )
 
-// replaying are the flags of plan replay.
-type replaying struct {
+// replayFlags are the flags of plan replay.
+type replayFlags struct {
 	settings
 	output
 	throughput, trace string
@@ -26,26 +26,26 @@ type replaying struct {
 }
 
 func replayVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
-	r := &replaying{bandwidth: 25e9}
+	r := &replayFlags{bandwidth: 25e9}
 	flags.StringVar(&r.trace, "trace", "", "`FILE` with the failures: time_s,node,event")
 	flags.StringVar(
 		&r.throughput,
 		"throughput",
 		"",
-		"`FILE` with measured throughputs: nodes,samples_per_s; without, it is planned for --profile",
+		"`FILE` with measured throughputs: nodes,samples_per_s; default: plan with --profile",
 	)
-	flags.DurationVar(&r.pause, "pause", 2*time.Second, "`TIME` that a re-plan takes, and a start")
-	flags.DurationVar(&r.ready, "ready", 45*time.Second, "`TIME` until the nodes are there (with --throughput)")
+	flags.DurationVar(&r.pause, "pause", 2*time.Second, "`TIME` for a re-plan, and for the start")
+	flags.DurationVar(&r.ready, "ready", 45*time.Second, "`TIME` until the nodes are ready (with --throughput)")
 	flags.Int64Var(
 		&r.samples,
 		"samples-per-step",
 		0,
-		"`SAMPLES` of a step; one for each microbatch otherwise (with --profile)",
+		"`SAMPLES` of a step; default with --profile: one for each microbatch",
 	)
 	r.settings.flags(flags)
 	r.batchFlag(flags)
-	flags.DurationVar(&r.costs.Detect, "detect", time.Second, "`TIME` until a death is known (with --profile)")
-	flags.Var(&r.bandwidth, "bandwidth", "`BYTES` a second of a node's link, as 25GB (with --profile)")
+	flags.DurationVar(&r.costs.Detect, "detect", time.Second, "`TIME` until a death is detected (with --profile)")
+	flags.Var(&r.bandwidth, "bandwidth", "`BYTES` per second of a node's link, such as 25GB (with --profile)")
 	flags.DurationVar(
 		&r.costs.Checkpoint,
 		"checkpoint",
@@ -57,17 +57,17 @@ func replayVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []strin
 	return func(_ context.Context, to verb.Streams, _ []string) error { return r.run(to) }
 }
 
-func (r *replaying) run(to verb.Streams) error {
+func (r *replayFlags) run(to verb.Streams) error {
 	if r.trace == "" {
-		return &verb.UsageError{Text: "--trace names no file; make one up with: pos_cli plan trace"}
+		return &verb.UsageError{Text: "--trace is missing; generate one with: pos_cli plan trace"}
 	}
 	if (r.throughput == "") == (r.profile == "") {
 		return &verb.UsageError{
-			Text: "name either --throughput, what was measured, or --profile, what is to be planned for",
+			Text: "name either --throughput (measured) or --profile (to plan with)",
 		}
 	}
 	if r.pause < 0 || r.ready < 0 || r.costs.Detect < 0 || r.costs.Checkpoint < 0 || r.costs.Restart < 0 {
-		return &verb.UsageError{Text: "a time is below 0"}
+		return &verb.UsageError{Text: "a time is negative"}
 	}
 	events, err := readFile(r.trace, replay.ReadTrace)
 	if err != nil {
@@ -92,7 +92,7 @@ func readFile[T any](path string, read func(io.Reader) (T, error)) (value T, err
 	return value, nil
 }
 
-// measuredView is what a replay by throughput prints as JSON.
+// measuredView is the JSON output of a replay by throughput.
 type measuredView struct {
 	SamplesPerSecond float64 `json:"samples_per_s"`
 	Steps            int     `json:"steps"`
@@ -106,17 +106,18 @@ type measuredView struct {
 	End              seconds `json:"end_s"`
 }
 
-// seconds is a time that JSON shows as seconds.
+// seconds is a time, encoded in JSON as seconds.
 type seconds time.Duration
 
-// MarshalJSON writes a number.
+// MarshalJSON writes a decimal number.
 func (s seconds) MarshalJSON() ([]byte, error) {
 	return []byte(pipeline.Seconds(time.Duration(s))), nil
 }
 
-func (r *replaying) measured(to verb.Streams, events []replay.Event) error {
+// measured replays by throughput.
+func (r *replayFlags) measured(to verb.Streams, events []replay.Event) error {
 	if r.samples == 0 {
-		return &verb.UsageError{Text: "--samples-per-step is missing: how many samples a step trains"}
+		return &verb.UsageError{Text: "--samples-per-step is missing"}
 	}
 	table, err := readFile(r.throughput, replay.ReadThroughput)
 	if err != nil {
@@ -129,15 +130,15 @@ func (r *replaying) measured(to verb.Streams, events []replay.Event) error {
 	}
 	if r.json {
 		return printJSON(to, measuredView{
-			report.SamplesPerSecond, report.Steps, report.LostSteps, seconds(report.Useful), seconds(report.Lost), seconds(report.Idle),
-			seconds(report.Unfinished), seconds(report.First), seconds(report.Last), seconds(report.End),
+			report.SamplesPerSecond, report.Steps, report.LostSteps, seconds(report.Useful), seconds(report.Lost),
+			seconds(report.Idle), seconds(report.Unfinished), seconds(report.First), seconds(report.Last), seconds(report.End),
 		})
 	}
 	fmt.Fprintf(to.Out, "%.2f samples/s\n", report.SamplesPerSecond)
-	return r.times(to, report.End-report.First, []share{
+	return r.printTimes(to, report.End-report.First, []share{
 		{fmt.Sprintf("%d steps", report.Steps), report.Useful},
 		{fmt.Sprintf("%d steps lost to changes of nodes", report.LostSteps), report.Lost},
-		{"nothing, for want of nodes", report.Idle},
+		{"idle, with too few nodes", report.Idle},
 		{"the step that the end cut off", report.Unfinished},
 	})
 }
@@ -148,15 +149,16 @@ type share struct {
 	took time.Duration
 }
 
-func (r *replaying) times(to verb.Streams, all time.Duration, shares []share) error {
-	return rows(to, "SECONDS\tSHARE\tSPENT ON", func(row func(string, ...any)) {
+// printTimes prints a table of shares of the time.
+func (r *replayFlags) printTimes(to verb.Streams, all time.Duration, shares []share) error {
+	return printRows(to, "SECONDS\tSHARE\tSPENT ON", func(row func(string, ...any)) {
 		for _, each := range shares {
 			row("%s\t%.2f %%\t%s", pipeline.Seconds(each.took), 100*float64(each.took)/float64(max(all, 1)), each.what)
 		}
 	})
 }
 
-// plannedView is what a replay by planning prints as JSON.
+// plannedView is the JSON output of a replay by planning.
 type plannedView struct {
 	SamplesPerSecond float64 `json:"samples_per_s"`
 	Steps            int     `json:"steps"`
@@ -174,7 +176,8 @@ type plannedView struct {
 	End              seconds `json:"end_s"`
 }
 
-func (r *replaying) planned(to verb.Streams, events []replay.Event) error {
+// planned replays by planning.
+func (r *replayFlags) planned(to verb.Streams, events []replay.Event) error {
 	p, spec, err := r.load()
 	if err != nil {
 		return err
@@ -195,10 +198,9 @@ func (r *replaying) planned(to verb.Streams, events []replay.Event) error {
 	if r.json {
 		s := &out.Spent
 		return printJSON(to, plannedView{
-			rate, out.Steps, out.Replans, out.Restarts, out.Bytes, seconds(s.Training), seconds(s.InFlight), seconds(s.RolledBack),
-			seconds(
-				s.Detecting,
-			), seconds(s.Pausing), seconds(s.Copying), seconds(s.Restarting), seconds(s.Stopped), seconds(out.End),
+			rate, out.Steps, out.Replans, out.Restarts, out.Bytes, seconds(s.Training), seconds(s.InFlight),
+			seconds(s.RolledBack), seconds(s.Detecting), seconds(s.Pausing), seconds(s.Copying), seconds(s.Restarting),
+			seconds(s.Stopped), seconds(out.End),
 		})
 	}
 	fmt.Fprintf(
@@ -209,11 +211,11 @@ func (r *replaying) planned(to verb.Streams, events []replay.Event) error {
 		out.Restarts,
 		out.Bytes,
 	)
-	return r.times(to, out.End, []share{
+	return r.printTimes(to, out.End, []share{
 		{fmt.Sprintf("%d iterations", out.Steps), out.Spent.Training},
 		{"iterations that a change interrupted", out.Spent.InFlight},
-		{"iterations that were done again", out.Spent.RolledBack},
-		{"noticing deaths", out.Spent.Detecting},
+		{"iterations that were repeated", out.Spent.RolledBack},
+		{"detecting deaths", out.Spent.Detecting},
 		{"planning and new groups", out.Spent.Pausing},
 		{"copying layers", out.Spent.Copying},
 		{"restarts from checkpoints", out.Spent.Restarting},
@@ -225,20 +227,21 @@ func traceVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 	f := replay.Failures{}
 	flags.IntVar(&f.Nodes, "nodes", 0, "`N` nodes")
 	flags.DurationVar(&f.Between, "between", 0, "`TIME` between two failures of a node, on average")
-	flags.DurationVar(&f.BackAfter, "back-after", 0, "`TIME` that a node is away, on average; 0: for good")
-	flags.IntVar(&f.Together, "together", 1, "`K` nodes that go and come at once")
+	flags.DurationVar(&f.BackAfter, "back-after", 0, "`TIME` that a node is down, on average; 0: forever")
+	flags.IntVar(&f.Together, "together", 1, "`K` nodes that go down and come up together")
 	flags.DurationVar(&f.Length, "length", 24*time.Hour, "`TIME` that the trace covers")
-	flags.Uint64Var(&f.Seed, "seed", 1, "`SEED` that decides")
+	flags.Uint64Var(&f.Seed, "seed", 1, "`SEED` of the random numbers")
 	return func(_ context.Context, to verb.Streams, _ []string) error {
-		if f.Nodes < 1 || f.Nodes >= mostNodes || f.Between < time.Second || f.BackAfter < 0 || f.Together < 1 ||
+		if f.Nodes < 1 || f.Nodes >= maxNodes || f.Between < time.Second || f.BackAfter < 0 || f.Together < 1 ||
 			f.Length <= 0 {
 			return &verb.UsageError{
-				Text: "a trace takes --nodes of at least 1, --between of at least 1s, --back-after of at least 0, --together of at least 1 and a --length",
+				Text: "a trace needs --nodes and --together of at least 1, --between of at least 1s, " +
+					"--back-after of at least 0 and a positive --length",
 			}
 		}
 		if err := f.Check(); err != nil {
 			return err
 		}
-		return replay.WriteTrace(to.Out, f.Make())
+		return replay.WriteTrace(to.Out, f.Generate())
 	}
 }

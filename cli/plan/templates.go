@@ -14,19 +14,19 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline/template"
 )
 
-// templatesView is what plan templates --json prints. Scripts read it: fields may be added, never
+// templatesView is the JSON output of plan templates. Scripts read it: fields may be added, never
 // renamed.
 type templatesView struct {
 	Templates   []templateView `json:"templates"`
 	ProfileHash pipeline.Hash  `json:"profile_hash"`
-	// LeftOut are the sizes that would take more stages than the model has layers, or more memory for
-	// what is in flight.
+	// LeftOut are the sizes that need more stages than the model has layers, or more memory for
+	// microbatches in flight.
 	LeftOut []int `json:"left_out"`
 }
 
 type templateView struct {
 	pipeline.TemplateFile
-	// ReleasedTime is what Oobleck's released planner says of a template, with --compat oobleck.
+	// ReleasedTime is the time that Oobleck's released planner reports, with --compat oobleck.
 	ReleasedTime json.Number `json:"released_t_ms,omitempty"`
 }
 
@@ -34,10 +34,10 @@ func templatesVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []st
 	s, out, compat := &settings{}, &output{}, ""
 	s.flags(flags)
 	out.flags(flags, "the largest template's iteration, stages over time")
-	flags.StringVar(&compat, "compat", "", "`WHOSE` search: oobleck for the published one, which is not exact")
+	flags.StringVar(&compat, "compat", "", "`PLANNER` to reproduce: oobleck has a recursive search, which is not exact")
 	return func(_ context.Context, to verb.Streams, _ []string) error {
 		if compat != "" && compat != "oobleck" {
-			return &verb.UsageError{Text: fmt.Sprintf("--compat %q: there is oobleck", compat)}
+			return &verb.UsageError{Text: fmt.Sprintf("--compat %q: want oobleck", compat)}
 		}
 		plan, err := s.templates(compat)
 		if err != nil {
@@ -57,6 +57,7 @@ func templatesVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []st
 	}
 }
 
+// templates returns the templates of the exact search, or of Oobleck's.
 func (s *settings) templates(compat string) (*pipeline.Plan, error) {
 	p, spec, err := s.load()
 	if err != nil {
@@ -91,7 +92,7 @@ func viewOf(plan *pipeline.Plan, compat string) *templatesView {
 }
 
 func (v *templatesView) print(to verb.Streams) error {
-	err := rows(to, "NODES\tSTAGES\tCUTS\tSTAGE TIMES (ms)\tT (ms)", func(row func(string, ...any)) {
+	err := printRows(to, "NODES\tSTAGES\tCUTS\tSTAGE TIMES (ms)\tT (ms)", func(row func(string, ...any)) {
 		for _, t := range v.Templates {
 			times := ""
 			for i, s := range t.Stages {
@@ -108,7 +109,7 @@ func (v *templatesView) print(to verb.Streams) error {
 	if n := len(v.LeftOut); err == nil && n > 0 {
 		_, err = fmt.Fprintf(
 			to.Err,
-			"pos_cli: no templates for %d to %d nodes: they would take more stages than the model has layers, or more memory\n",
+			"pos_cli: no templates for %d to %d nodes: they would need more stages than the model has layers, or more memory\n",
 			v.LeftOut[0],
 			v.LeftOut[n-1],
 		)
@@ -116,7 +117,7 @@ func (v *templatesView) print(to verb.Streams) error {
 	return err
 }
 
-// cutsText writes cuts as ranges of layers: 0-3 4-5.
+// cutsText formats cuts as ranges of layers: 0-3 4-5.
 func cutsText(cuts []int) (text string) {
 	for i := 0; i+1 < len(cuts); i++ {
 		if i > 0 {

@@ -20,64 +20,64 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
 )
 
-// grid is many simulations.
+// grid is a set of simulations.
 type grid struct {
 	base                           settings
 	orders, placements, admissions []string
 	loads                          []float64
 	workers                        int
-	made                           made
+	generate                       generatorFlags
 	cells                          []cell
 }
 
-// cell is one of them.
+// cell is one simulation.
 type cell struct {
 	settings settings
 	load     float64 // 0: as the trace is
 	input    input
-	result   *sim.Result // nil: it was never begun
+	result   *sim.Result // nil: never begun
 	err      error
 }
 
 func compareVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	g := &grid{}
 	s := &g.base
-	s.inputs(flags)
-	flags.StringVar(&s.Profile, "profile", native, "`WHOSE` rules: native, blox or tiresias")
-	list(flags, &g.orders, "order", "fifo,srtf,las", "`POLICIES`, out of "+names(orders()))
-	list(flags, &g.placements, "placement", "", "`POLICIES`, out of "+names(place.Names())+"; first-free otherwise")
-	list(flags, &g.admissions, "admission", "all", "`POLICIES`, out of all, load:X, quota:F")
+	s.inputFlags(flags)
+	flags.StringVar(&s.Profile, "profile", native, "`SIMULATOR`: native, blox or tiresias")
+	list(flags, &g.orders, "order", "fifo,srtf,las", "`POLICIES` out of "+names(orders()))
+	list(flags, &g.placements, "placement", "", "`POLICIES` out of "+names(place.Names())+"; default: first-free")
+	list(flags, &g.admissions, "admission", "all", "`POLICIES` out of all, load:X, quota:F")
 	flags.Func(
 		"load",
-		"`LOADS` of the cluster, 1 being all of it, as 0.6,0.8,1.0; without, the trace as it is",
+		"`LOADS` of the cluster, 1 being all of it, such as 0.6,0.8,1.0; default: the trace's own",
 		g.parseLoads,
 	)
-	s.beside(flags)
-	s.times(flags)
-	s.world(flags)
+	s.gridPolicyFlags(flags)
+	s.timeFlags(flags)
+	s.faultFlags(flags)
 	flags.StringVar(
-		&g.made.kind,
+		&g.generate.kind,
 		"generate",
 		"poisson",
-		"without --jobs, make jobs up: `KIND` "+names(generator.Names()),
+		"without --jobs: `KIND` of generated jobs: "+names(generator.Names()),
 	)
-	g.made.flags(flags)
-	flags.IntVar(&g.workers, "workers", 0, "simulate `N` at a time; as many as there are processors otherwise")
+	g.generate.flags(flags)
+	flags.IntVar(&g.workers, "workers", 0, "simulate `N` at a time; default: the number of processors")
 	out := &output{}
 	out.flags(flags)
 	return func(ctx context.Context, to verb.Streams, _ []string) error {
-		if err := g.check(spoken(flags), out); err != nil {
+		if err := g.check(setFlags(flags), out); err != nil {
 			return err
 		}
 		return out.compare(ctx, to, g)
 	}
 }
 
-// check refuses what makes no sense, whatever the jobs are.
-func (g *grid) check(said map[string]bool, out *output) error {
-	made := g.base.Jobs == ""
-	all := grounds{settings: &g.base, orders: g.orders, placements: g.placements, random: made}
-	if err := all.check(said); err != nil {
+// check returns an error for settings that are invalid for any jobs.
+func (g *grid) check(given map[string]bool, out *output) error {
+	generated := g.base.Jobs == ""
+	all := flagContext{settings: &g.base, orders: g.orders, placements: g.placements, random: generated}
+	if err := all.check(given); err != nil {
 		return err
 	}
 	if g.workers < 0 {
@@ -87,19 +87,19 @@ func (g *grid) check(said map[string]bool, out *output) error {
 		out.rules(),
 		rule{
 			"generate count jobs-per-hour lengths sizes types model-mix tenants",
-			!made,
+			!generated,
 			"with --jobs",
-			"the jobs are those of the file; without it, they are made up",
+			"the jobs come from the file; without it, they are generated",
 		},
-		rule{"format beside", made, "without --jobs", "it is about a file of jobs, and these are made up"},
+		rule{"format beside", generated, "without --jobs", "it describes a file of jobs, and these are generated"},
 	)
-	if made {
-		rules = append(rules, g.made.rules("generate")...)
+	if generated {
+		rules = append(rules, g.generate.rules("generate")...)
 	}
-	return heed(said, rules...)
+	return checkUnused(given, rules...)
 }
 
-// list is a flag of several words.
+// list registers a flag with a list of names.
 func list(flags *flag.FlagSet, to *[]string, name, value, usage string) {
 	set := func(text string) error {
 		*to = strings.Split(text, ",")
@@ -116,7 +116,7 @@ func list(flags *flag.FlagSet, to *[]string, name, value, usage string) {
 	*to = []string{""}
 	if value != "" {
 		_ = set(value)
-		usage += "; " + value + " otherwise"
+		usage += "; default: " + value
 	}
 	flags.Func(name, usage, set)
 }
@@ -126,7 +126,7 @@ func (g *grid) parseLoads(text string) error {
 	for each := range strings.SplitSeq(text, ",") {
 		load, err := strconv.ParseFloat(each, 64)
 		if err != nil || !(load > 0) || load > 1000 {
-			return fmt.Errorf("%q is no load above 0", each)
+			return fmt.Errorf("%q is not a load above 0", each)
 		}
 		if slices.Contains(g.loads, load) {
 			return fmt.Errorf("load %v twice in %q", load, text)
@@ -136,13 +136,14 @@ func (g *grid) parseLoads(text string) error {
 	return nil
 }
 
+// compare simulates the grid, and writes and prints the results.
 func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
 	if err := g.prepare(to); err != nil {
 		return err
 	}
 	bar := o.bar(to, 0)
 	err := g.run(ctx, bar.progress("simulate "+counted(len(g.cells), "scheduler", "schedulers")))
-	bar.clear()
+	bar.close()
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
 	return err
 }
 
-// prepare makes the cells and looks at whether each can run, before any does.
+// prepare makes the cells and validates all of them, before any is simulated.
 func (g *grid) prepare(to verb.Streams) error {
 	loads := g.loads
 	if loads == nil {
@@ -191,7 +192,7 @@ func (g *grid) prepare(to verb.Streams) error {
 	return nil
 }
 
-// try makes the cell's policies, for what is wrong with their names.
+// try makes the cell's policies, to find errors in their names.
 func (c *cell) try() error {
 	if c.settings.Profile != native {
 		return nil
@@ -201,7 +202,8 @@ func (c *cell) try() error {
 	return err
 }
 
-// inputs are the jobs at each load: a trace's, closer together or farther apart, or made-up ones.
+// inputs returns the jobs at each load: a trace's, closer together or farther apart, or generated
+// ones.
 func (g *grid) inputs(to verb.Streams, loads []float64) (all []input, err error) {
 	if g.base.Jobs != "" {
 		in, err := g.base.load(to.Err)
@@ -211,7 +213,7 @@ func (g *grid) inputs(to verb.Streams, loads []float64) (all []input, err error)
 		for _, load := range loads {
 			each := in
 			if load > 0 {
-				each.jobs, err = stretched(in, load)
+				each.jobs, err = stretch(in, load)
 			}
 			if err != nil {
 				return nil, err
@@ -224,14 +226,15 @@ func (g *grid) inputs(to verb.Streams, loads []float64) (all []input, err error)
 	if err != nil {
 		return nil, err
 	}
-	if nodes == nil || loads[0] == 0 && g.made.to.JobsPerHour == 0 {
+	if nodes == nil || loads[0] == 0 && g.generate.params.JobsPerHour == 0 {
 		return nil, &verb.UsageError{
-			Text: "name the jobs, --jobs FILE, or say which to make up: --generate KIND --load 0.6,0.8,1.0 --nodes N --gpus-per-node G",
+			Text: "name the jobs with --jobs FILE, or generate some: " +
+				"--generate KIND --load 0.6,0.8,1.0 --nodes N --gpus-per-node G",
 		}
 	}
-	g.base.Jobs = "made up: " + g.made.kind
+	g.base.Jobs = "made up: " + g.generate.kind
 	for _, load := range loads {
-		trace, err := g.made.make(g.base.Seed, gpusOf(nodes), load)
+		trace, err := g.generate.generate(g.base.Seed, gpusOf(nodes), load)
 		if err != nil {
 			return nil, err
 		}
@@ -244,6 +247,7 @@ func (g *grid) inputs(to verb.Streams, loads []float64) (all []input, err error)
 	return all, nil
 }
 
+// gpusOf returns the number of GPUs of some nodes.
 func gpusOf(nodes []cluster.Node) (gpus int) {
 	for i := range nodes {
 		gpus += nodes[i].GPUs
@@ -251,8 +255,8 @@ func gpusOf(nodes []cluster.Node) (gpus int) {
 	return gpus
 }
 
-// offered is how much of the cluster a trace needs while jobs arrive.
-func offered(in input) float64 {
+// offeredLoad returns how much of the cluster a trace needs while jobs arrive.
+func offeredLoad(in input) float64 {
 	need, first, last := 0.0, in.jobs[0].Submit, in.jobs[0].Submit
 	for i := range in.jobs {
 		j := &in.jobs[i]
@@ -265,17 +269,17 @@ func offered(in input) float64 {
 	return need / (last - first).Seconds() / float64(gpusOf(in.nodes))
 }
 
-// stretched are the jobs of a trace with other times between them.
-func stretched(in input, load float64) ([]cluster.Job, error) {
-	is := offered(in)
+// stretch returns the jobs of a trace with scaled times between them.
+func stretch(in input, load float64) ([]cluster.Job, error) {
+	is := offeredLoad(in)
 	if is == 0 {
-		return nil, fmt.Errorf("--load: the jobs all arrive at once, and no times between them could be stretched")
+		return nil, fmt.Errorf("--load: all jobs arrive at once, so there are no times between them to stretch")
 	}
 	jobs := slices.Clone(in.jobs)
 	first := slices.MinFunc(jobs, bySubmission).Submit
 	last := slices.MaxFunc(jobs, bySubmission).Submit
 	if (last-first).Seconds()*(is/load) > sim.Horizon.Seconds() {
-		return nil, fmt.Errorf("--load %v: the jobs of the trace would lie too far apart: %w", load, sim.ErrHorizon)
+		return nil, fmt.Errorf("--load %v: the jobs of the trace would be too far apart: %w", load, sim.ErrHorizon)
 	}
 	for i := range jobs {
 		jobs[i].Submit = first + scaled(jobs[i].Submit-first, is/load)
@@ -285,8 +289,8 @@ func stretched(in input, load float64) ([]cluster.Job, error) {
 
 func bySubmission(a, b cluster.Job) int { return cmp.Compare(a.Submit, b.Submit) }
 
-// run simulates the cells, several at a time. Each writes to its own place, so that nothing depends
-// on who is first.
+// run simulates the cells, several at a time. Each has its own result, so the order does not
+// matter.
 func (g *grid) run(ctx context.Context, progress progress) error {
 	workers := g.workers
 	if workers == 0 {
@@ -299,9 +303,9 @@ func (g *grid) run(ctx context.Context, progress progress) error {
 	for i := range g.cells {
 		total += len(g.cells[i].input.jobs)
 	}
-	var crew sync.WaitGroup
+	var wg sync.WaitGroup
 	for range min(workers, len(g.cells)) {
-		crew.Go(func() {
+		wg.Go(func() {
 			for i := int(next.Add(1)) - 1; i < len(g.cells) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				c, before := &g.cells[i], 0
 				c.result, c.err = c.settings.simulate(ctx, c.input, func(ended, _ int, now time.Duration) {
@@ -315,7 +319,7 @@ func (g *grid) run(ctx context.Context, progress progress) error {
 			}
 		})
 	}
-	crew.Wait()
+	wg.Wait()
 	for i := range g.cells {
 		if g.cells[i].err != nil {
 			return fmt.Errorf("%s: %w", g.cells[i].name(), g.cells[i].err)
@@ -324,7 +328,7 @@ func (g *grid) run(ctx context.Context, progress progress) error {
 	return nil
 }
 
-// name tells a cell from the others, and is good for a file.
+// name identifies a cell, and is usable as a file name.
 func (c *cell) name() string {
 	parts := []string{c.settings.Order, c.settings.Placement, c.settings.Admission}
 	if c.load > 0 {

@@ -1,6 +1,7 @@
-// Package sim is what pos_cli does with simulations of the scheduler: it reads a trace or makes one
-// up, puts a scheduler together from the names of policies, lets package scheduler/sim or
-// scheduler/compat run it, and writes results, tables and pictures.
+// Package sim implements the sim verbs of pos_cli: it reads or generates a trace, composes a
+// scheduler from the names of policies, runs it with scheduler/sim or scheduler/compat, and writes
+// results, tables and charts.
 //
-// It needs no phosd, and decides nothing about scheduling. Read verbs.go, then settings.go.
+// It does not use phosd, and makes no scheduling decisions. Read verbs.go, then settings.go;
+// flagrules.go has the rules about flags without effect.
 package sim

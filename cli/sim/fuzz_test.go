@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// FuzzNodes reads whatever claims to be a cluster, or what happened to one: an answer makes sense
-// or there is an error.
+// FuzzNodes reads arbitrary input as a cluster or as node events: the result is valid, or there is
+// an error.
 func FuzzNodes(f *testing.F) {
 	f.Add("name,gpus,gpu_type,memory_gib,rack,count\nbig,8,H100,80,r1,2\n")
 	f.Add("gpus\n65\n")
@@ -20,7 +20,7 @@ func FuzzNodes(f *testing.F) {
 			t.Fatalf("%d nodes and %v", len(nodes), err)
 		}
 		for i, n := range nodes {
-			if int(n.ID) != i || n.GPUs < 0 || n.GPUs > mostGPUsOfNode || n.GPUMemoryBytes < 0 {
+			if int(n.ID) != i || n.GPUs < 0 || n.GPUs > maxGPUsPerNode || n.GPUMemoryBytes < 0 {
 				t.Fatalf("node %+v at place %d", n, i)
 			}
 		}

@@ -13,57 +13,58 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
 )
 
-// made are the flags that say which jobs are made up.
-type made struct {
-	kind string
-	to   generator.Parameters
+// generatorFlags are the flags that describe generated jobs.
+type generatorFlags struct {
+	kind   string
+	params generator.Parameters
 }
 
-// flags registers all but the load, which one verb takes one of and another many.
-func (m *made) flags(flags *flag.FlagSet) {
-	flags.IntVar(&m.to.Jobs, "count", 1000, "make `N` jobs")
-	flags.Float64Var(&m.to.JobsPerHour, "jobs-per-hour", 0, "so many jobs arrive in an hour, in place of a load")
+// flags registers all flags but the load: sim generate takes one load, sim compare many.
+func (m *generatorFlags) flags(flags *flag.FlagSet) {
+	flags.IntVar(&m.params.Jobs, "count", 1000, "generate `N` jobs")
+	flags.Float64Var(&m.params.JobsPerHour, "jobs-per-hour", 0, "rate of arrivals, instead of a load")
 	flags.Func(
 		"lengths",
-		"`LAW` of how long jobs run: blox, exponential:MEAN, uniform:LEAST-MOST, fixed:LENGTH, with times as 90m; blox otherwise",
+		"`LAW` of the jobs' lengths: blox, exponential:MEAN, uniform:LEAST-MOST or fixed:LENGTH, "+
+			"with times such as 90m; default: blox",
 		func(text string) (err error) {
-			m.to.Lengths, err = generator.ParseLaw(text)
+			m.params.Lengths, err = generator.ParseLaw(text)
 			return err
 		},
 	)
 	flags.Func(
 		"sizes",
-		"`MIX` of GPUs that jobs want, by weight, as 1:70,2:10,4:15,8:5; one each otherwise",
+		"`MIX` of GPUs that jobs need, by weight, such as 1:70,2:10,4:15,8:5; default: one each",
 		func(text string) (err error) {
-			m.to.Sizes, err = generator.ParseMix(text)
+			m.params.Sizes, err = generator.ParseMix(text)
 			return err
 		},
 	)
 	flags.Func(
 		"types",
-		"GPU `TYPES` that jobs insist on, by weight, as A100:30,H100:20,:50",
+		"GPU `TYPES` that jobs require, by weight, such as A100:30,H100:20,:50",
 		func(text string) (err error) {
-			m.to.GPUTypes, err = generator.ParseChoice(text)
+			m.params.GPUTypes, err = generator.ParseChoice(text)
 			return err
 		},
 	)
 	flags.Func(
 		"model-mix",
-		"`MODELS` that jobs train, by weight, as resnet50:60,bert:40",
+		"`MODELS` that jobs train, by weight, such as resnet50:60,bert:40",
 		func(text string) (err error) {
-			m.to.Models, err = generator.ParseChoice(text)
+			m.params.Models, err = generator.ParseChoice(text)
 			return err
 		},
 	)
-	flags.Func("tenants", "`USERS` of the generator tenants, by weight, as a:50,b:30", func(text string) (err error) {
-		m.to.Tenants, err = generator.ParseTenants(text)
+	flags.Func("tenants", "`USERS` of the generator tenants, by weight, such as a:50,b:30", func(text string) (err error) {
+		m.params.Tenants, err = generator.ParseTenants(text)
 		return err
 	})
 }
 
-// make makes the jobs for a load; 0 leaves it to the rate.
-func (m *made) make(seed uint64, gpus int, load float64) (workload.Trace, error) {
-	p := m.to
+// generate generates the jobs for a load; 0 means that the rate is set.
+func (m *generatorFlags) generate(seed uint64, gpus int, load float64) (workload.Trace, error) {
+	p := m.params
 	p.Seed, p.GPUs, p.Load = seed, gpus, load
 	trace, err := generator.Make(m.kind, p)
 	if err != nil {
@@ -74,34 +75,34 @@ func (m *made) make(seed uint64, gpus int, load float64) (workload.Trace, error)
 
 // generateVerb is sim generate.
 func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
-	m, hardware := &made{}, &machines{}
+	m, hardware := &generatorFlags{}, &machines{}
 	flags.StringVar(&m.kind, "kind", "poisson", "`KIND` of arrivals: "+names(generator.Names()))
 	m.flags(flags)
-	seed := flags.Uint64("seed", 1, "`NUMBER` that decides everything that is random")
+	seed := flags.Uint64("seed", 1, "`NUMBER` that determines all random choices")
 	load := flags.Float64("load", 0, "how much of the cluster the jobs need on average, 1 being all of it: `LOAD`")
-	flags.IntVar(&hardware.Nodes, "nodes", 0, "the load is that of `N` nodes")
+	flags.IntVar(&hardware.Nodes, "nodes", 0, "the load refers to `N` nodes")
 	flags.IntVar(&hardware.GPUsPerNode, "gpus-per-node", 0, "with `N` GPUs each")
 	flags.Float64Var(
-		&m.to.EstimateError,
+		&m.params.EstimateError,
 		"estimate-error",
 		0,
-		"owners misjudge their jobs by a factor of up to 1+`ERROR`, either way",
+		"estimates are wrong by a factor of up to 1+`ERROR`, in either direction",
 	)
-	out := flags.String("out", "", "write into `FILE` and not to standard output")
+	out := flags.String("out", "", "write to `FILE` instead of standard output")
 	return func(_ context.Context, to verb.Streams, _ []string) error {
-		said := spoken(flags)
-		if said["load"] == said["jobs-per-hour"] {
+		given := setFlags(flags)
+		if given["load"] == given["jobs-per-hour"] {
 			return &verb.UsageError{
-				Text: "say how many jobs come: --load X with --nodes N --gpus-per-node G, or --jobs-per-hour N",
+				Text: "set the rate of arrivals: --load X with --nodes N --gpus-per-node G, or --jobs-per-hour N",
 			}
 		}
 		rated := rule{
 			"nodes gpus-per-node",
-			said["jobs-per-hour"],
+			given["jobs-per-hour"],
 			"with --jobs-per-hour",
-			"it is the cluster that a load is of; leave it out, or say --load",
+			"it describes the cluster that a load refers to; leave it out, or set --load",
 		}
-		if err := heed(said, append(m.rules("kind"), rated)...); err != nil {
+		if err := checkUnused(given, append(m.rules("kind"), rated)...); err != nil {
 			return err
 		}
 		gpus := 0
@@ -115,11 +116,11 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 			}
 			if gpus == 0 {
 				return &verb.UsageError{
-					Text: "--load needs the cluster that it is a load of: --nodes N --gpus-per-node G",
+					Text: "--load needs the cluster that it refers to: --nodes N --gpus-per-node G",
 				}
 			}
 		}
-		trace, err := m.make(*seed, gpus, *load)
+		trace, err := m.generate(*seed, gpus, *load)
 		if err != nil {
 			return err
 		}
@@ -134,8 +135,8 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 	}
 }
 
-// writeTrace writes a file whole or not at all. What is no file, as /dev/stdout and named pipes, is
-// written to and not replaced.
+// writeTrace writes a file atomically. If the path is not a regular file, as /dev/stdout or a named
+// pipe, it is written to and not replaced.
 func writeTrace(path string, trace workload.Trace) error {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
 		if err := writeFile(path, func(to io.Writer) error { return workload.Write(to, trace.Jobs) }); err != nil {
@@ -150,7 +151,7 @@ func writeTrace(path string, trace workload.Trace) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer os.Remove(file.Name()) // it is gone once it has its name
+	defer os.Remove(file.Name()) // no effect after the rename
 	defer file.Close()
 	if err := workload.Write(file, trace.Jobs); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -18,7 +18,7 @@ import (
 
 func formats() []string { return workload.Formats() }
 
-// input is what a simulation is of.
+// input is what is simulated.
 type input struct {
 	jobs   []cluster.Job
 	nodes  []cluster.Node
@@ -26,10 +26,10 @@ type input struct {
 	tables tables
 }
 
-// load reads all that the settings name, and looks at whether it goes together.
+// load reads all that the settings name and validates the combination.
 func (s *settings) load(notes io.Writer) (in input, err error) {
 	if s.Jobs == "" {
-		return in, &verb.UsageError{Text: "name the jobs: --jobs FILE; pos_cli sim generate makes some up"}
+		return in, &verb.UsageError{Text: "name the jobs with --jobs FILE; pos_cli sim generate generates some"}
 	}
 	if in.nodes, err = s.cluster(); err != nil {
 		return in, err
@@ -47,13 +47,13 @@ func (s *settings) load(notes io.Writer) (in input, err error) {
 	}
 	if len(in.nodes) == 0 {
 		return in, &verb.UsageError{
-			Text: "say the cluster: --nodes N --gpus-per-node G, or --gpu-types LIST, or --nodes-file FILE",
+			Text: "describe the cluster: --nodes N --gpus-per-node G, or --gpu-types LIST, or --nodes-file FILE",
 		}
 	}
 	return in, s.complete(&in)
 }
 
-// complete checks jobs against the cluster and reads the rest.
+// complete checks jobs against the cluster and reads the other files.
 func (s *settings) complete(in *input) (err error) {
 	fit := s.fits(in.nodes)
 	counted := false
@@ -73,13 +73,13 @@ func (s *settings) complete(in *input) (err error) {
 	}
 	if !counted {
 		return fmt.Errorf(
-			"--track %s counts no job: those of %s are numbered otherwise",
+			"--track %s selects no job: those of %s have other numbers",
 			s.track,
 			filepath.Base(s.Jobs),
 		)
 	}
 	if s.EstimateError > 0 {
-		sim.Misjudge(in.jobs, s.EstimateError, s.Seed)
+		sim.PerturbEstimates(in.jobs, s.EstimateError, s.Seed)
 	}
 	if s.NodeEvents != "" {
 		if in.events, err = readNodeEvents(s.NodeEvents, in.nodes); err != nil {
@@ -90,21 +90,21 @@ func (s *settings) complete(in *input) (err error) {
 	return err
 }
 
-// fits says what is wanted of a job that is too large for a cluster, for what its user may hold, or
-// for virtual time, and in which column that stands.
+// fits returns a function that returns the column of a job that is too large for the cluster, for
+// its user's cap, or for virtual time, and what is expected there.
 func (s *settings) fits(nodes []cluster.Node) func(*cluster.Job) (column, want string) {
 	fit, caps := fits(nodes), s.Caps.whole()
 	return func(j *cluster.Job) (column, want string) {
 		if sim.CheckTimes(j) != nil {
-			return late(j)
+			return beyondHorizon(j)
 		}
 		least := j.GPUs
 		if j.MinGPUs > 0 {
 			least = j.MinGPUs
 		}
-		for user := j.User; user != ""; user = above(user) {
+		for user := j.User; user != ""; user = parentOf(user) {
 			if most, capped := caps[user]; capped && least > most {
-				return "num_gpus", fmt.Sprintf("at most %d, which is all that --caps lets %s hold", most, user)
+				return "num_gpus", fmt.Sprintf("at most %d, the cap of %s by --caps", most, user)
 			}
 		}
 		if fit == nil {
@@ -114,8 +114,8 @@ func (s *settings) fits(nodes []cluster.Node) func(*cluster.Job) (column, want s
 	}
 }
 
-// late says which time of a job lies too far away.
-func late(j *cluster.Job) (column, want string) {
+// beyondHorizon returns which time of a job is too late.
+func beyondHorizon(j *cluster.Job) (column, want string) {
 	column, most := "estimate_s", sim.Horizon
 	switch {
 	case j.Submit > sim.Horizon:
@@ -126,7 +126,7 @@ func late(j *cluster.Job) (column, want string) {
 	return column, fmt.Sprintf("at most %s: %v", sim.Seconds(most), sim.ErrHorizon)
 }
 
-// valueOf is what a column says of a job.
+// valueOf returns a job's value of a column.
 func valueOf(j *cluster.Job, column string) string {
 	switch column {
 	case "submit_s":
@@ -139,10 +139,11 @@ func valueOf(j *cluster.Job, column string) string {
 	return strconv.Itoa(j.GPUs)
 }
 
-// above is the organisation that a user belongs to, as a is of a/b; empty where he belongs to none.
-func above(user string) string { return user[:max(0, strings.LastIndexByte(user, '/'))] }
+// parentOf returns the organisation of a user, as a for a/b; "" if there is none.
+func parentOf(user string) string { return user[:max(0, strings.LastIndexByte(user, '/'))] }
 
-// fits says what is wanted of a job that is too large for a cluster; nil where there is none.
+// fits returns a function that returns what is expected of a job that is too large for a cluster;
+// nil if there is no cluster.
 func fits(nodes []cluster.Node) func(*cluster.Job) string {
 	if len(nodes) == 0 {
 		return nil
@@ -168,24 +169,24 @@ func fits(nodes []cluster.Node) func(*cluster.Job) string {
 			return ""
 		case gpus == 0 && j.GPUType != "" && !typed:
 			return fmt.Sprintf(
-				"none: it needs GPUs of type %s, and no node says its type; --gpu-types or --nodes-file would",
+				"none: it needs GPUs of type %s, and the nodes have no type; use --gpu-types or --nodes-file",
 				j.GPUType,
 			)
 		case j.GPUType == "" && j.GPUMemoryBytes == 0:
-			return fmt.Sprintf("at most %d, which is all that the cluster has", gpus)
+			return fmt.Sprintf("at most %d, the size of the cluster", gpus)
 		}
-		return fmt.Sprintf("at most %d, which is all that the cluster has of that type and memory", gpus)
+		return fmt.Sprintf("at most %d, the size of the cluster in GPUs of that type and memory", gpus)
 	}
 }
 
-// readNodeEvents reads what happens to nodes.
+// readNodeEvents reads events of nodes.
 func readNodeEvents(path string, nodes []cluster.Node) (events []sim.NodeEvent, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open events of nodes: %w", err)
 	}
 	defer file.Close()
-	s, err := openSheet(path, file, []string{"time_s", "node", "event"}, nil)
+	s, err := openCSV(path, file, []string{"time_s", "node", "event"}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -207,12 +208,12 @@ func readNodeEvents(path string, nodes []cluster.Node) (events []sim.NodeEvent, 
 		if err != nil {
 			return nil, s.wrong("time_s", "seconds from 0")
 		}
-		node, known := names[s.value("node")]
-		if !known {
+		node, ok := names[s.value("node")]
+		if !ok {
 			return nil, s.wrong("node", fmt.Sprintf("a node's number, 0 to %d, or its name", len(nodes)-1))
 		}
-		kind, known := kinds[s.value("event")]
-		if !known {
+		kind, ok := kinds[s.value("event")]
+		if !ok {
 			return nil, s.wrong("event", "down, up or drain")
 		}
 		events = append(events, sim.NodeEvent{At: at, Node: node, Kind: kind})

@@ -16,13 +16,13 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Bounds of a cluster.
+// Limits of a cluster.
 const (
-	mostGPUsOfNode = 64
-	mostNodes      = 1_000_000
+	maxGPUsPerNode = 64
+	maxNodes       = 1_000_000
 )
 
-// machines are the flags that say what the cluster is.
+// machines are the flags that describe the cluster.
 type machines struct {
 	Nodes       int    `json:"nodes,omitempty"`
 	GPUsPerNode int    `json:"gpus_per_node,omitempty"`
@@ -30,36 +30,37 @@ type machines struct {
 	NodesFile   string `json:"nodes_file,omitempty"`
 }
 
-// cluster makes the nodes, or none where nothing was said.
+// cluster returns the nodes; nil if no flag is set.
 func (m *machines) cluster() ([]cluster.Node, error) {
-	said := 0
+	ways := 0
 	for _, each := range []bool{m.Nodes != 0 || m.GPUsPerNode != 0, m.GPUTypes != "", m.NodesFile != ""} {
 		if each {
-			said++
+			ways++
 		}
 	}
 	switch {
-	case said > 1:
+	case ways > 1:
 		return nil, &verb.UsageError{
-			Text: "say the cluster in one way: --nodes N --gpus-per-node G, or --gpu-types LIST, or --nodes-file FILE",
+			Text: "describe the cluster in one way: --nodes N --gpus-per-node G, or --gpu-types LIST, or --nodes-file FILE",
 		}
-	case said == 0:
+	case ways == 0:
 		return nil, nil
 	case m.GPUTypes != "":
-		return m.typed()
+		return m.parseGPUTypes()
 	case m.NodesFile != "":
 		return readNodes(m.NodesFile)
-	case m.Nodes < 1 || m.Nodes > mostNodes:
-		return nil, &verb.UsageError{Text: fmt.Sprintf("--nodes takes 1 to %d, and not %d", mostNodes, m.Nodes)}
-	case m.GPUsPerNode < 1 || m.GPUsPerNode > mostGPUsOfNode:
+	case m.Nodes < 1 || m.Nodes > maxNodes:
+		return nil, &verb.UsageError{Text: fmt.Sprintf("--nodes takes 1 to %d, not %d", maxNodes, m.Nodes)}
+	case m.GPUsPerNode < 1 || m.GPUsPerNode > maxGPUsPerNode:
 		return nil, &verb.UsageError{
-			Text: fmt.Sprintf("--gpus-per-node takes 1 to %d, and not %d", mostGPUsOfNode, m.GPUsPerNode),
+			Text: fmt.Sprintf("--gpus-per-node takes 1 to %d, not %d", maxGPUsPerNode, m.GPUsPerNode),
 		}
 	}
-	return alike(nil, m.Nodes, m.GPUsPerNode, ""), nil
+	return appendNodes(nil, m.Nodes, m.GPUsPerNode, ""), nil
 }
 
-func alike(nodes []cluster.Node, n, gpus int, gpuType string) []cluster.Node {
+// appendNodes appends n equal nodes.
+func appendNodes(nodes []cluster.Node, n, gpus int, gpuType string) []cluster.Node {
 	for range n {
 		id := cluster.NodeID(len(nodes))
 		nodes = append(nodes, cluster.Node{ID: id, Name: fmt.Sprintf("node%d", id), GPUs: gpus, GPUType: gpuType})
@@ -67,29 +68,29 @@ func alike(nodes []cluster.Node, n, gpus int, gpuType string) []cluster.Node {
 	return nodes
 }
 
-// typed reads H100:16x8,A100:32x4: 16 nodes of 8 GPUs, then 32 of 4.
-func (m *machines) typed() (nodes []cluster.Node, err error) {
+// parseGPUTypes parses H100:16x8,A100:32x4: 16 nodes of 8 GPUs, then 32 of 4.
+func (m *machines) parseGPUTypes() (nodes []cluster.Node, err error) {
 	for part := range strings.SplitSeq(m.GPUTypes, ",") {
 		gpuType, counts, _ := strings.Cut(part, ":")
 		n, gpus, _ := strings.Cut(counts, "x")
 		count, errCount := strconv.Atoi(n)
 		each, errEach := strconv.Atoi(gpus)
-		if gpuType == "" || errCount != nil || errEach != nil || count < 1 || count > mostNodes || each < 1 ||
-			each > mostGPUsOfNode {
+		if gpuType == "" || errCount != nil || errEach != nil || count < 1 || count > maxNodes || each < 1 ||
+			each > maxGPUsPerNode {
 			return nil, &verb.UsageError{
 				Text: fmt.Sprintf(
-					"--gpu-types takes TYPE:NODESxGPUS, as H100:16x8,A100:32x4, with up to %d GPUs on a node, and not %q",
-					mostGPUsOfNode,
+					"--gpu-types takes TYPE:NODESxGPUS, such as H100:16x8,A100:32x4, with up to %d GPUs per node, not %q",
+					maxGPUsPerNode,
 					part,
 				),
 			}
 		}
-		nodes = alike(nodes, count, each, gpuType)
+		nodes = appendNodes(nodes, count, each, gpuType)
 	}
 	return nodes, nil
 }
 
-// fileError is something in a file of ours that cannot be understood.
+// fileError is invalid input in one of our files.
 type fileError struct {
 	file   string
 	line   int
@@ -102,8 +103,8 @@ func (e *fileError) Error() string {
 	return fmt.Sprintf("%s:%d: %s: got %q, want %s", e.file, e.line, e.column, e.value, e.want)
 }
 
-// sheet reads a small CSV file whose first row names the columns.
-type sheet struct {
+// csvFile reads a small CSV file whose first row names the columns.
+type csvFile struct {
 	file    string
 	in      *csv.Reader
 	columns []string
@@ -111,8 +112,8 @@ type sheet struct {
 	line    int
 }
 
-func openSheet(file string, in io.Reader, required, optional []string) (*sheet, error) {
-	s := &sheet{file: filepath.Base(file), in: csv.NewReader(in)}
+func openCSV(file string, in io.Reader, required, optional []string) (*csvFile, error) {
+	s := &csvFile{file: filepath.Base(file), in: csv.NewReader(in)}
 	s.in.FieldsPerRecord = -1
 	err := s.read()
 	if errors.Is(err, io.EOF) {
@@ -140,7 +141,7 @@ func openSheet(file string, in io.Reader, required, optional []string) (*sheet, 
 	return s, nil
 }
 
-func (s *sheet) read() error {
+func (s *csvFile) read() error {
 	row, err := s.in.Read()
 	if errors.Is(err, io.EOF) {
 		return err
@@ -155,25 +156,26 @@ func (s *sheet) read() error {
 	return nil
 }
 
-func (s *sheet) value(column string) string {
+func (s *csvFile) value(column string) string {
 	if i := slices.Index(s.columns, column); i >= 0 {
 		return strings.TrimSpace(s.row[i])
 	}
 	return ""
 }
 
-func (s *sheet) wrong(column, want string) error {
+// wrong returns an error about a value of the current row.
+func (s *csvFile) wrong(column, want string) error {
 	return &fileError{s.file, s.line, column, s.value(column), want}
 }
 
-// readNodes reads a cluster: a row for each kind of node, as many of them as count says.
+// readNodes reads a cluster: a row for each kind of node, count of them.
 func readNodes(path string) (nodes []cluster.Node, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("open nodes: %w", err)
 	}
 	defer file.Close()
-	s, err := openSheet(path, file, []string{"gpus"}, []string{"name", "gpu_type", "memory_gib", "rack", "count"})
+	s, err := openCSV(path, file, []string{"gpus"}, []string{"name", "gpu_type", "memory_gib", "rack", "count"})
 	if err != nil {
 		return nil, err
 	}
@@ -198,9 +200,9 @@ func readNodes(path string) (nodes []cluster.Node, err error) {
 	return nodes, nil
 }
 
-// distinct refuses nodes whose names others have: named says in which line each name was given.
-// Events would mean one of them only.
-func (s *sheet) distinct(nodes []cluster.Node, named map[string]int) error {
+// distinct returns an error if a node's name is taken: named is the line of each name. Otherwise
+// node events would be ambiguous.
+func (s *csvFile) distinct(nodes []cluster.Node, named map[string]int) error {
 	for i := range nodes {
 		name := nodes[i].Name
 		if line, twice := named[name]; twice {
@@ -217,27 +219,28 @@ func (s *sheet) distinct(nodes []cluster.Node, named map[string]int) error {
 	return nil
 }
 
-func (s *sheet) node(nodes []cluster.Node) ([]cluster.Node, error) {
+// node appends the nodes of a row.
+func (s *csvFile) node(nodes []cluster.Node) ([]cluster.Node, error) {
 	gpus, err := strconv.Atoi(s.value("gpus"))
-	if err != nil || gpus < 0 || gpus > mostGPUsOfNode {
-		return nil, s.wrong("gpus", fmt.Sprintf("0 to %d", mostGPUsOfNode))
+	if err != nil || gpus < 0 || gpus > maxGPUsPerNode {
+		return nil, s.wrong("gpus", fmt.Sprintf("0 to %d", maxGPUsPerNode))
 	}
 	count := 1
 	if text := s.value("count"); text != "" {
-		if count, err = strconv.Atoi(text); err != nil || count < 1 || count+len(nodes) > mostNodes {
-			return nil, s.wrong("count", "how many such nodes there are")
+		if count, err = strconv.Atoi(text); err != nil || count < 1 || count+len(nodes) > maxNodes {
+			return nil, s.wrong("count", "the number of such nodes")
 		}
 	}
 	var bytes int64
 	if text := s.value("memory_gib"); text != "" {
 		gib, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(gib >= 0) || gib > 1e6 {
-			return nil, s.wrong("memory_gib", "what one GPU holds, in GiB")
+			return nil, s.wrong("memory_gib", "the memory of one GPU, in GiB")
 		}
 		bytes = int64(math.Round(gib * (1 << 30)))
 	}
 	from := len(nodes)
-	nodes = alike(nodes, count, gpus, s.value("gpu_type"))
+	nodes = appendNodes(nodes, count, gpus, s.value("gpu_type"))
 	for i := from; i < len(nodes); i++ {
 		nodes[i].GPUMemoryBytes, nodes[i].Rack = bytes, s.value("rack")
 		if name := s.value("name"); name != "" {

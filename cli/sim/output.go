@@ -21,20 +21,20 @@ type output struct {
 }
 
 func (o *output) flags(flags *flag.FlagSet) {
-	flags.StringVar(&o.dir, "out", "", "`DIR` for what comes of it; without, only the summary is shown")
+	flags.StringVar(&o.dir, "out", "", "`DIR` for the results; default: only print the summary")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
-	flags.BoolVar(&o.noPictures, "no-pictures", false, "write no pictures")
+	flags.BoolVar(&o.noPictures, "no-pictures", false, "write no charts")
 }
 
-// interrupted is the end of a simulation that was cut off.
+// interrupted returns the error of a simulation that was cut off.
 func (o *output) interrupted() error {
 	if o.dir == "" {
-		return errors.New("interrupted: what was shown is partial")
+		return errors.New("interrupted: the results shown are partial")
 	}
-	return fmt.Errorf("interrupted: what there was by then is in %s, marked partial", o.dir)
+	return fmt.Errorf("interrupted: the results so far are in %s, marked partial", o.dir)
 }
 
-// deliver writes a result's files, all or none.
+// deliver writes a result's files atomically.
 func (o *output) deliver(result *sim.Result, s *settings) error {
 	if o.dir == "" {
 		return nil
@@ -47,7 +47,7 @@ func (o *output) deliver(result *sim.Result, s *settings) error {
 	})
 }
 
-// report shows the summary.
+// report prints the summary.
 func (o *output) report(to verb.Streams, result *sim.Result, s *settings) error {
 	if o.json {
 		return printJSON(to.Out, &result.Summary)
@@ -88,10 +88,12 @@ func (o *output) report(to verb.Streams, result *sim.Result, s *settings) error 
 	return out.err
 }
 
-// label names the policies in short.
+// label returns a short name of the policies.
 func (s *settings) label() string {
 	text := s.Order
-	for _, each := range []struct{ name, usual string }{{s.Placement, "first-free"}, {s.Admission, "all"}, {s.Backfill, "none"}} {
+	for _, each := range []struct{ name, usual string }{
+		{s.Placement, "first-free"}, {s.Admission, "all"}, {s.Backfill, "none"},
+	} {
 		if each.name != "" && each.name != each.usual {
 			text += " + " + each.name
 		}
@@ -99,7 +101,7 @@ func (s *settings) label() string {
 	return text
 }
 
-// span is a time in seconds, and for people.
+// span formats a time in seconds, and in hours and minutes if it is long.
 func span(seconds float64) string {
 	text := fmt.Sprintf("%.3f s", seconds)
 	if seconds >= 120 && seconds < 1e9 {
@@ -108,6 +110,7 @@ func span(seconds float64) string {
 	return text
 }
 
+// counted formats a number with its noun.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -115,7 +118,7 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// lines writes lines until one cannot be written.
+// lines writes lines until an error occurs.
 type lines struct {
 	to  io.Writer
 	err error
@@ -134,15 +137,15 @@ func printJSON(to io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// slow is how long work takes before a bar shows it.
-const slow = time.Second
+// barDelay is how long work takes before a progress bar appears.
+const barDelay = time.Second
 
-// bar shows how far long work is: by the time that passes for the jobs where it is known when that
-// ends, else by how many have ended.
+// bar shows the progress of long work: by simulated time if its end is known, else by the number of
+// jobs that have ended.
 type bar struct {
 	shown *terminal.Bar
 	began time.Time
-	end   time.Duration // 0 where nobody knows
+	end   time.Duration // 0 if unknown
 }
 
 func (o *output) bar(to verb.Streams, end time.Duration) *bar {
@@ -153,15 +156,16 @@ func (o *output) bar(to verb.Streams, end time.Duration) *bar {
 	return &bar{terminal.NewCounter(to.Err, unit), time.Now(), end}
 }
 
+// progress returns a callback that updates the bar.
 func (b *bar) progress(phase string) progress {
 	return func(ended, total int, now time.Duration) {
 		if b.end > 0 {
 			ended, total = int(now/time.Second), int(b.end/time.Second)
 		}
-		if time.Since(b.began) > slow {
+		if time.Since(b.began) > barDelay {
 			b.shown.Step(phase, uint64(ended), uint64(total))
 		}
 	}
 }
 
-func (b *bar) clear() { b.shown.Clear() }
+func (b *bar) close() { b.shown.Clear() }

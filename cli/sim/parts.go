@@ -22,11 +22,11 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload"
 )
 
-// tables are what was read from files for a simulation. Many simulations share them.
+// tables is what was read from files for a simulation. Simulations share it.
 type tables struct {
-	models  *throughput.Table // nil: nobody asked for speeds
-	costs   *costs.Table      // nil: stopping and going on takes no time
-	history []cluster.Job     // nil: nobody knows of any
+	models  *throughput.Table // nil: no --models
+	costs   *costs.Table      // nil: stopping and resuming takes no time
+	history []cluster.Job     // nil: no --history
 }
 
 // read reads the files of tables.
@@ -39,14 +39,14 @@ func (s *settings) read() (t tables, err error) {
 		t.history = past.Jobs
 	}
 	if s.Models != "" {
-		err = reading(s.Models, func(in io.Reader, _ string) error {
+		err = readTable(s.Models, func(in io.Reader, _ string) error {
 			models, err := throughput.Read(in)
 			t.models = throughput.NewTable(models...)
 			return err
 		})
 	}
 	if s.Cost != "" && err == nil {
-		err = reading(s.Cost, func(in io.Reader, name string) (err error) {
+		err = readTable(s.Cost, func(in io.Reader, name string) (err error) {
 			t.costs, err = costs.Read(in, name)
 			return err
 		})
@@ -55,9 +55,9 @@ func (s *settings) read() (t tables, err error) {
 		if tiers := t.costs.Tiers(); !slices.Contains(tiers, s.Tier) {
 			return t, usage(
 				fmt.Errorf(
-					"--tier takes one of %s: %s; and not %q",
+					"--tier takes one of %s: %s; not %q",
 					filepath.Base(s.Cost),
-					cmp.Or(names(tiers), "there is none"),
+					cmp.Or(names(tiers), "it has none"),
 					s.Tier,
 				),
 			)
@@ -66,8 +66,8 @@ func (s *settings) read() (t tables, err error) {
 	return t, err
 }
 
-// reading opens a file of a table.
-func reading(path string, read func(in io.Reader, name string) error) error {
+// readTable opens a file and reads it.
+func readTable(path string, read func(in io.Reader, name string) error) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return fmt.Errorf("open table: %w", err)
@@ -82,15 +82,15 @@ func reading(path string, read func(in io.Reader, name string) error) error {
 	return nil
 }
 
-// synthesizer is the order that picks orders, with admissions.
+// synthesizer is the order that chooses among orders and admission policies.
 const synthesizer = "synthesizer"
 
-// choosing makes a scheduler that simulates ahead: of fifo, las and srtf with three admissions
-// each, as Blox's, base being all the rest.
-func (s *settings) choosing(base func() scheduler.Policies) (scheduler.Policies, error) {
+// synthesizerPolicies returns a scheduler that simulates ahead: fifo, las and srtf, with three
+// admission policies each, as in Blox. base returns the other policies.
+func (s *settings) synthesizerPolicies(base func() scheduler.Policies) (scheduler.Policies, error) {
 	if s.Admission != "all" {
 		return scheduler.Policies{}, usage(
-			fmt.Errorf("order %s tries admissions of its own, and takes no --admission", synthesizer),
+			fmt.Errorf("order %s chooses admissions itself, and takes no --admission", synthesizer),
 		)
 	}
 	var candidates []autoselect.Candidate
@@ -121,13 +121,13 @@ func (s *settings) choosing(base func() scheduler.Policies) (scheduler.Policies,
 	return chooser.Policies(), nil
 }
 
-// elastic makes a policy that says how many GPUs each job has, and how fast jobs are on them.
+// elastic sets an elastic policy and the speeds of jobs under it.
 func (s *settings) elastic(p *scheduler.Policies, t tables) (err error) {
 	p.Allocate, p.Speeds, err = elastic.ByName(s.Order, elastic.Parameters{Table: t.models, Seed: s.Seed})
 	return usage(err)
 }
 
-// lengths are how long past jobs ran, in GPU-time for orders in two dimensions.
+// lengths returns how long past jobs ran, in GPU-time if requested.
 func (t *tables) lengths(gpuTime bool) (lengths []time.Duration) {
 	for i := range t.history {
 		length := t.history[i].Length
@@ -141,7 +141,7 @@ func (t *tables) lengths(gpuTime bool) (lengths []time.Duration) {
 	return lengths
 }
 
-// placement makes a policy that finds GPUs; jobs are those that it will be asked for.
+// placement returns a placement policy; jobs are those that it will place.
 func placement(name string, jobs []cluster.Job) (scheduler.Placer, error) {
 	p := place.Parameters{}
 	if name == "fgd" {

@@ -9,11 +9,11 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// runsInPictures is how many simulations of a comparison are drawn one over the other; more could
-// not be told apart.
-const runsInPictures = 8
+// maxRunsInPlots is the most simulations of a comparison in one chart; more would be
+// indistinguishable.
+const maxRunsInPlots = 8
 
-// draw makes the pictures of a result.
+// draw writes the charts of a result.
 func (o *output) draw(result *sim.Result, s *settings, dir string) error {
 	if o.noPictures || len(result.Jobs) == 0 {
 		return nil
@@ -26,8 +26,8 @@ func (o *output) draw(result *sim.Result, s *settings, dir string) error {
 	return err
 }
 
-// draw makes the pictures of a comparison: what it came to over load, and of the highest load the
-// first simulations.
+// draw writes the charts of a comparison: the results over load, and the first simulations at the
+// highest load.
 func (g *grid) draw(dir string) error {
 	album := plot.Album{Title: "comparison of " + counted(len(g.cells), "scheduler", "schedulers")}
 	curves := map[string]int{}
@@ -36,15 +36,15 @@ func (g *grid) draw(dir string) error {
 		if c.result == nil || c.result.Summary.N == 0 {
 			continue
 		}
-		name := (&cell{settings: c.settings}).name() // without the load, so that one scheduler has one colour
-		if c.load == slices.Max(append([]float64{0}, g.loads...)) && len(album.Runs) < runsInPictures {
+		name := (&cell{settings: c.settings}).name() // without the load, so that a scheduler keeps its colour
+		if c.load == slices.Max(append([]float64{0}, g.loads...)) && len(album.Runs) < maxRunsInPlots {
 			album.Runs = append(album.Runs, plot.Run{Name: name, Result: c.result})
 		}
 		if len(g.loads) < 2 {
 			continue
 		}
-		at, known := curves[name]
-		if !known {
+		at, ok := curves[name]
+		if !ok {
 			at = len(album.Curves)
 			curves[name] = at
 			album.Curves = append(album.Curves, plot.Curve{Name: name})

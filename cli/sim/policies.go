@@ -18,26 +18,26 @@ import (
 	"github.com/phos-gpu/phos/scheduler/victims"
 )
 
-// orders are all names that --order takes for our own engine.
+// orders returns all names that --order takes under the native profile.
 func orders() []string { return slices.Concat(order.Names(), elastic.Names(), []string{synthesizer}) }
 
-// policies puts a scheduler together for some jobs. Each simulation needs one of its own: some
-// policies remember.
+// policies composes a scheduler for some jobs. Each simulation needs its own: some policies keep
+// state.
 func (s *settings) policies(jobs []cluster.Job, t tables) (scheduler.Policies, error) {
 	p, err := s.base(jobs, t)
 	if err != nil {
 		return p, err
 	}
 	if s.Order == synthesizer {
-		return s.choosing(func() scheduler.Policies {
-			again, _ := s.base(jobs, t) // it went well just now
+		return s.synthesizerPolicies(func() scheduler.Policies {
+			again, _ := s.base(jobs, t) // it succeeded just now
 			return again
 		})
 	}
 	return p, s.ordering(&p, t)
 }
 
-// base is all but the order.
+// base returns all policies but the order.
 func (s *settings) base(jobs []cluster.Job, t tables) (p scheduler.Policies, err error) {
 	p = scheduler.Policies{
 		Round:     s.round,
@@ -68,7 +68,7 @@ func (s *settings) base(jobs []cluster.Job, t tables) (p scheduler.Policies, err
 	return p, usage(err)
 }
 
-// ordering sets who is first, or for elastic policies how many GPUs each job has.
+// ordering sets the order, or the allocator of an elastic policy.
 func (s *settings) ordering(p *scheduler.Policies, t tables) (err error) {
 	if slices.Contains(elastic.Names(), s.Order) {
 		p.Order = order.FIFO{}
@@ -78,16 +78,17 @@ func (s *settings) ordering(p *scheduler.Policies, t tables) (err error) {
 		return s.elastic(p, t)
 	}
 	p.Order, err = order.ByName(s.Order, order.Parameters{
-		Limits: s.limits, Promote: s.Promote, Lease: s.lease, Weights: s.Weights, Quotas: s.Quotas, Preemptive: s.PreemptivePriority,
-		Aging: s.age, Lengths: t.lengths(s.Order == "gittins2d"),
+		Limits: s.limits, Promote: s.Promote, Lease: s.lease, Weights: s.Weights, Quotas: s.Quotas,
+		Preemptive: s.PreemptivePriority,
+		Aging:      s.age, Lengths: t.lengths(s.Order == "gittins2d"),
 	})
 	if err != nil && !slices.Contains(order.Names(), s.Order) {
-		err = fmt.Errorf("no order %q; there are %s", s.Order, strings.Join(orders(), ", "))
+		err = fmt.Errorf("unknown order %q; want one of %s", s.Order, strings.Join(orders(), ", "))
 	}
 	return usage(err)
 }
 
-// elasticRound is how often elastic policies look anew where nobody says otherwise.
+// elasticRound is the default round of elastic policies.
 const elasticRound = time.Minute
 
 func (s *settings) walk() (scheduler.Walk, error) {
@@ -99,10 +100,10 @@ func (s *settings) walk() (scheduler.Walk, error) {
 	case "fill":
 		return scheduler.Fill, nil
 	}
-	return 0, usage(fmt.Errorf("--walk takes strict or fill, and not %q", s.Walk))
+	return 0, usage(fmt.Errorf("--walk takes strict or fill, not %q", s.Walk))
 }
 
-// usage makes an error one of the command line.
+// usage makes an error a usage error.
 func usage(err error) error {
 	if err == nil {
 		return nil
@@ -110,7 +111,7 @@ func usage(err error) error {
 	return &verb.UsageError{Text: err.Error()}
 }
 
-// usageOf makes an error one of the command line if it is of a kind.
+// usageOf makes an error a usage error if it is of a kind.
 func usageOf(err, kind error) error {
 	if errors.Is(err, kind) {
 		return usage(err)
@@ -118,12 +119,11 @@ func usageOf(err, kind error) error {
 	return err
 }
 
-// defaultQuantum is how long jobs keep their GPUs under orders that need to know, where nobody
-// said.
+// defaultQuantum is the default quantum under orders whose ranks grow.
 const defaultQuantum = time.Minute
 
-// grows reports whether an order puts jobs back for every moment in which they run.
-func grows(name string) bool {
+// ranksGrow reports whether a job's rank under an order grows while it runs.
+func ranksGrow(name string) bool {
 	return slices.Contains([]string{"las", "las2d", "gittins", "gittins2d", synthesizer}, name)
 }
 

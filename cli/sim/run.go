@@ -19,68 +19,70 @@ import (
 // runVerb is sim run.
 func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	s := &settings{}
-	s.inputs(flags)
+	s.inputFlags(flags)
 	flags.StringVar(
 		&s.Profile,
 		"profile",
 		native,
-		"`WHOSE` rules: native (our engine), blox or tiresias (their simulators, job by job)",
+		"`SIMULATOR`: native (our engine), blox or tiresias (reproduced job by job)",
 	)
-	flags.StringVar(&s.Order, "order", "fifo", "`POLICY` that says who is first: "+names(orders()))
-	s.chosen(flags)
-	s.times(flags)
-	s.world(flags)
+	flags.StringVar(&s.Order, "order", "fifo", "`POLICY` that orders the jobs: "+names(orders()))
+	s.policyFlags(flags)
+	s.timeFlags(flags)
+	s.faultFlags(flags)
 	out := output{}
 	out.flags(flags)
 	return func(ctx context.Context, to verb.Streams, _ []string) error {
-		said := spoken(flags)
-		g := grounds{settings: s, orders: []string{s.Order}, placements: []string{s.Placement}}
-		if err := cmp.Or(g.check(said), heed(said, out.rules()...)); err != nil {
+		given := setFlags(flags)
+		g := flagContext{settings: s, orders: []string{s.Order}, placements: []string{s.Placement}}
+		if err := cmp.Or(g.check(given), checkUnused(given, out.rules()...)); err != nil {
 			return err
 		}
 		return out.run(ctx, to, s)
 	}
 }
 
-// chosen registers the flags of the policies beside the order.
-func (s *settings) chosen(flags *flag.FlagSet) {
+// policyFlags registers the flags of the other policies.
+func (s *settings) policyFlags(flags *flag.FlagSet) {
 	flags.StringVar(
 		&s.Placement,
 		"placement",
 		"",
-		"`POLICY` that finds GPUs: "+names(place.Names())+"; first-free otherwise",
+		"`POLICY` that chooses GPUs: "+names(place.Names())+"; default: first-free",
 	)
 	flags.StringVar(
 		&s.Admission,
 		"admission",
 		"all",
-		"`POLICY` that lets jobs in: all, load:X (until they ask for X times the GPUs), quota:F",
+		"`POLICY` that admits jobs: all, load:X (until they ask for X times the GPUs), quota:F",
 	)
-	s.beside(flags)
+	s.gridPolicyFlags(flags)
 }
 
-// beside registers the flags of policies that a grid of simulations has in common.
-func (s *settings) beside(flags *flag.FlagSet) {
+// gridPolicyFlags registers the flags of policies that all simulations of a grid have in common.
+func (s *settings) gridPolicyFlags(flags *flag.FlagSet) {
 	flags.StringVar(
 		&s.Backfill,
 		"backfill",
 		"",
-		"`POLICY` that lets jobs overtake: none, easy, conservative or conservative:N; none otherwise",
+		"`POLICY` for overtaking: none, easy, conservative or conservative:N; default: none",
 	)
 	flags.StringVar(
 		&s.Victims,
 		"victims",
 		"",
-		"`POLICY` that says who is stopped: "+names(victims.Names())+"; tail otherwise",
+		"`POLICY` that chooses jobs to preempt: "+names(victims.Names())+"; default: tail",
 	)
 	flags.StringVar(
 		&s.Walk,
 		"walk",
 		"",
-		"`HOW` the queue is gone through: strict ends at the first job that does not fit, fill goes on; fill otherwise where the order preempts",
+		"`HOW` the queue is processed: strict ends at the first job that does not fit, fill continues; "+
+			"default: fill if the order preempts, else strict",
 	)
 }
 
+// run simulates, and writes and prints the result.
 func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 	in, err := s.load(to.Err)
 	if err != nil {
@@ -88,7 +90,7 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 	}
 	bar := o.bar(to, s.end(in.jobs))
 	result, err := s.simulate(ctx, in, bar.progress("simulate"))
-	bar.clear()
+	bar.close()
 	if err != nil {
 		return err
 	}
@@ -105,8 +107,7 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 	return nil
 }
 
-// end is when a simulation ends, where that is known beforehand: when --until comes before the last
-// job does. Otherwise it is 0.
+// end returns when a simulation ends, if --until is before the last job's arrival; otherwise 0.
 func (s *settings) end(jobs []cluster.Job) time.Duration {
 	if slices.ContainsFunc(jobs, func(j cluster.Job) bool { return j.Submit > s.until }) {
 		return s.until
@@ -114,13 +115,13 @@ func (s *settings) end(jobs []cluster.Job) time.Duration {
 	return 0
 }
 
-// progress is told how many jobs have ended, and what time it is.
+// progress reports how many jobs have ended, and the virtual time.
 type progress func(ended, total int, now time.Duration)
 
 // simulate runs one simulation by its profile.
 func (s *settings) simulate(ctx context.Context, in input, progress progress) (*sim.Result, error) {
 	if s.Profile != native {
-		return s.imitate(ctx, in, progress)
+		return s.simulateCompat(ctx, in, progress)
 	}
 	s.defaults()
 	policies, err := s.policies(in.jobs, in.tables)
@@ -139,8 +140,8 @@ func (s *settings) simulate(ctx context.Context, in input, progress progress) (*
 	})
 }
 
-// imitate runs another simulator.
-func (s *settings) imitate(ctx context.Context, in input, progress progress) (*sim.Result, error) {
+// simulateCompat runs another simulator.
+func (s *settings) simulateCompat(ctx context.Context, in input, progress progress) (*sim.Result, error) {
 	result, err := compat.Run(ctx, s.Profile, in.jobs, compat.Options{
 		Nodes: in.nodes, Order: s.Order, Admission: s.Admission, Round: s.round, Limits: s.limits, Track: s.track,
 		Progress: func(ended, total int) { progress(ended, total, 0) },
@@ -148,7 +149,7 @@ func (s *settings) imitate(ctx context.Context, in input, progress progress) (*s
 	return result, usageOf(usageOf(err, compat.ErrUnknown), compat.ErrLimits)
 }
 
-// defaults fills in what was not said, so that summary.json tells it.
+// defaults sets defaults, so that summary.json contains them.
 func (s *settings) defaults() {
 	orDefault(&s.Placement, "first-free")
 	orDefault(&s.Backfill, "none")
@@ -157,20 +158,20 @@ func (s *settings) defaults() {
 		s.round = elasticRound
 	}
 	if s.quantum == 0 {
-		s.quantum = s.turn()
+		s.quantum = s.quantumFor()
 	}
 }
 
-// turn is how long a started job works at least where nobody says: without, jobs of equal service
-// would push each other aside without end, and jobs that load for longer than a round or a lease
-// lose their GPUs before they work.
-func (s *settings) turn() time.Duration {
+// quantumFor returns the default quantum: without one, jobs of equal service would preempt each
+// other endlessly, and jobs that load for longer than a round or a lease would lose their GPUs
+// before they work.
+func (s *settings) quantumFor() time.Duration {
 	switch {
 	case s.Order == "themis":
 		return cmp.Or(s.lease, order.Lease)
 	case isElastic(s.Order):
 		return s.round
-	case grows(s.Order) && s.round == 0:
+	case ranksGrow(s.Order) && s.round == 0:
 		return defaultQuantum
 	}
 	return 0

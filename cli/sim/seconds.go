@@ -8,10 +8,13 @@ import (
 	"time"
 )
 
-// parseSeconds reads a time as people write it on a command line: seconds, exact to the nanosecond,
-// or a number with its unit, as 5m.
+// parseSeconds parses a time on the command line: seconds, exact to the nanosecond, or a number
+// with a unit, as 5m.
 func parseSeconds(text string) (time.Duration, error) {
-	wrong := fmt.Errorf("%q is no time: want seconds, as 300 or 0.5, or a number with its unit, as 5m or 1h30m", text)
+	wrong := fmt.Errorf(
+		"%q is not a time: want seconds, such as 300 or 0.5, or a number with a unit, such as 5m or 1h30m",
+		text,
+	)
 	if strings.ContainsAny(text, "nuµmsh") {
 		d, err := time.ParseDuration(text)
 		if err != nil || d < 0 {
@@ -31,7 +34,7 @@ func parseSeconds(text string) (time.Duration, error) {
 	return time.Duration(seconds)*time.Second + time.Duration(nanos), nil
 }
 
-// parseSecondsList reads several, with commas between them.
+// parseSecondsList parses a list of times with commas.
 func parseSecondsList(text string) (all []time.Duration, err error) {
 	for each := range strings.SplitSeq(text, ",") {
 		d, err := parseSeconds(each)

@@ -17,7 +17,7 @@ import (
 // native is the profile of our own engine.
 const native = "native"
 
-// settings are the flags of a simulation. run writes them into summary.json: fields may be added,
+// settings are the flags of a simulation. They are written to summary.json: fields may be added,
 // never renamed.
 type settings struct {
 	machines
@@ -55,7 +55,7 @@ type settings struct {
 	Retries                       int    `json:"retries"`
 }
 
-// configuration is what summary.json says of the settings: times in seconds, as all of its times.
+// configuration is the settings in summary.json, with times in seconds like all of its times.
 type configuration struct {
 	*settings
 	Round      float64   `json:"round_s,omitempty"`
@@ -88,19 +88,19 @@ func (s *settings) configuration() *configuration {
 	return c
 }
 
-// shares are numbers by users.
+// shares are numbers by user.
 type shares map[string]float64
 
 func (s *shares) String() string { return "" }
 
-// Set reads USER=NUMBER,USER=NUMBER.
+// Set parses USER=NUMBER,USER=NUMBER.
 func (s *shares) Set(text string) error {
 	*s = shares{}
 	for each := range strings.SplitSeq(text, ",") {
 		user, number, _ := strings.Cut(each, "=")
 		value, err := strconv.ParseFloat(number, 64)
 		if err != nil || user == "" || !(value > 0) || value > 1e9 {
-			return fmt.Errorf("%q is no USER=NUMBER above 0", each)
+			return fmt.Errorf("%q is not USER=NUMBER with a number above 0", each)
 		}
 		if _, twice := (*s)[user]; twice {
 			return fmt.Errorf("%s twice in %q", user, text)
@@ -110,7 +110,7 @@ func (s *shares) Set(text string) error {
 	return nil
 }
 
-// whole are the numbers that have no fractions.
+// whole returns the integers among the numbers.
 func (s shares) whole() map[string]int {
 	numbers := map[string]int{}
 	for user, share := range s {
@@ -121,62 +121,65 @@ func (s shares) whole() map[string]int {
 	return numbers
 }
 
-// inputs registers the flags that say which jobs run on which machines.
-func (s *settings) inputs(flags *flag.FlagSet) {
+// inputFlags registers the flags of jobs and machines.
+func (s *settings) inputFlags(flags *flag.FlagSet) {
 	flags.StringVar(&s.Jobs, "jobs", "", "`FILE` of jobs")
 	flags.StringVar(
 		&s.Format,
 		"format",
 		"",
-		"`FORM` of that file: "+strings.Join(formats(), ", ")+"; it is guessed otherwise",
+		"`FORMAT` of that file: "+strings.Join(formats(), ", ")+"; default: detected",
 	)
 	flags.StringVar(
 		&s.Beside,
 		"beside",
 		"",
-		"second `FILE` of a trace that comes in two, if it does not lie beside the first by its usual name",
+		"second `FILE` of a trace that has two; default: the usual name in the same folder",
 	)
-	flags.IntVar(&s.Nodes, "nodes", 0, "`N` nodes, all alike")
+	flags.IntVar(&s.Nodes, "nodes", 0, "`N` equal nodes")
 	flags.IntVar(&s.GPUsPerNode, "gpus-per-node", 0, "`N` GPUs on each")
 	flags.StringVar(
 		&s.GPUTypes,
 		"gpu-types",
 		"",
-		"a cluster of several kinds in place of those, a `LIST` of TYPE:NODESxGPUS, as H100:16x8,A100:32x4",
+		"a cluster of several GPU types, a `LIST` of TYPE:NODESxGPUS, such as H100:16x8,A100:32x4",
 	)
 	flags.StringVar(
 		&s.NodesFile,
 		"nodes-file",
 		"",
-		"a cluster out of a CSV `FILE`: gpus, and optionally name, gpu_type, memory_gib, rack, count",
+		"a cluster from a CSV `FILE`: gpus, and optionally name, gpu_type, memory_gib, rack, count",
 	)
 	s.Seed = 1
-	flags.Uint64Var(&s.Seed, "seed", s.Seed, "`NUMBER` that decides everything that is random")
+	flags.Uint64Var(&s.Seed, "seed", s.Seed, "`NUMBER` that determines all random choices")
 }
 
-// times registers the flags of times and of what else a policy can be told.
-func (s *settings) times(flags *flag.FlagSet) {
+// timeFlags registers the flags of times and of policies' parameters.
+func (s *settings) timeFlags(flags *flag.FlagSet) {
 	flags.Var(
 		secondsFlag{&s.round},
 		"round",
-		"decide every so many `SECONDS`; without, whenever something happens (blox: 300)",
+		"decide every so many `SECONDS`; default: at every event (blox: 300)",
 	)
 	flags.Var(
 		secondsFlag{&s.quantum},
 		"quantum",
-		"a job that was started works for so many `SECONDS` before it may be stopped; without, none but a minute under las, las2d and others that count what running jobs get, the lease under themis, and a round under optimus, pollux and gavel",
+		"a started job works for so many `SECONDS` before it may be preempted; default: a minute under las, las2d "+
+			"and others whose ranks grow while jobs run, the lease under themis, a round under optimus, pollux "+
+			"and gavel, else none",
 	)
 	flags.Var(
 		secondsFlag{&s.age},
 		"age",
-		"after waiting so many `SECONDS` a job goes before all others, whatever the order, until it has worked for as long again, and for a minute at least",
+		"after waiting so many `SECONDS` a job goes before all others under any order, until it has worked "+
+			"for as long again, and for a minute at least",
 	)
-	flags.Var(secondsFlag{&s.lease}, "lease", "how many `SECONDS` themis gives GPUs for; 1200 otherwise")
-	s.chooseEvery = defaultChoice
+	flags.Var(secondsFlag{&s.lease}, "lease", "how many `SECONDS` themis allocates GPUs for; default: 1200")
+	s.chooseEvery = defaultChooseEvery
 	flags.Var(secondsFlag{&s.chooseEvery}, "choose-every", "order synthesizer simulates ahead every so many `SECONDS`")
 	flags.Func(
 		"limits",
-		"attained service at which jobs of dlas (`SECONDS`) and dlas-gpu (GPU-seconds) go to the next queue, as 3250,7200",
+		"service at which jobs of dlas (`SECONDS`) and dlas-gpu (GPU-seconds) move to the next queue, such as 3250,7200",
 		func(text string) (err error) {
 			s.limits, err = parseSecondsList(text)
 			return err
@@ -184,13 +187,13 @@ func (s *settings) times(flags *flag.FlagSet) {
 	)
 	flags.Func(
 		"track",
-		"count only jobs `LO:HI`, LO and above and below HI, and stop when they are done",
+		"count only jobs `LO:HI` (LO included, HI excluded), and stop when they are done",
 		func(text string) (err error) {
 			s.track, err = sim.ParseTrack(text)
 			return err
 		},
 	)
-	flags.Var(secondsFlag{&s.until}, "until", "stop at so many `SECONDS`, with a result that is marked partial")
+	flags.Var(secondsFlag{&s.until}, "until", "stop at so many `SECONDS`, with a result marked partial")
 	flags.Float64Var(
 		&s.Promote,
 		"promote",
@@ -201,65 +204,68 @@ func (s *settings) times(flags *flag.FlagSet) {
 	flags.Var(
 		&s.Caps,
 		"caps",
-		"GPUs that users hold at the very most, under whatever order, as `USER=GPUS,...`; an elastic job that asks for more runs on as many",
+		"GPUs that users may hold at most, under any order, as `USER=GPUS,...`; "+
+			"an elastic job that asks for more runs on its user's cap",
 	)
 	flags.StringVar(
 		&s.History,
 		"history",
 		"",
-		"`FILE` of past jobs, in any form of --jobs: gittins and gittins2d expect lengths like theirs",
+		"`FILE` of past jobs, in any format of --jobs: gittins and gittins2d assume their lengths",
 	)
 	flags.Var(&s.Weights, "weights", "users' weights for order drf, as `USER=WEIGHT,...`")
-	flags.BoolVar(&s.PreemptivePriority, "preemptive-priority", false, "order priority stops jobs of lower priority")
+	flags.BoolVar(&s.PreemptivePriority, "preemptive-priority", false, "order priority preempts jobs of lower priority")
 }
 
-// world registers the flags of what stopping costs and of what goes wrong.
-func (s *settings) world(flags *flag.FlagSet) {
+// faultFlags registers the flags of preemption costs and of failures.
+func (s *settings) faultFlags(flags *flag.FlagSet) {
 	flags.StringVar(
 		&s.Cost,
 		"cost",
 		"",
-		"CSV `FILE` of what stopping a job and letting it go on takes: save_s, load_s, and optionally model, tier, bytes, self_save_s; without, no time",
+		"CSV `FILE` of what preempting and resuming a job takes: save_s, load_s, and optionally model, tier, "+
+			"bytes, self_save_s; default: no time",
 	)
 	flags.Float64Var(
 		&s.CostShare,
 		"cost-share",
 		0,
-		"`SHARE` of its running time that a job's stops may cost: one of 10 s is not done before 200 s at 0.05",
+		"`SHARE` of a job's working time that preemptions may cost: at 0.05, one of 10 s is not done before 200 s",
 	)
-	flags.StringVar(&s.Tier, "tier", "", "where checkpoints are kept, a `TIER` of that file, as ram or disk")
+	flags.StringVar(&s.Tier, "tier", "", "where checkpoints are stored, a `TIER` of that file, such as ram or disk")
 	flags.StringVar(
 		&s.Models,
 		"models",
 		"",
-		"`FILE` of how fast models run on which GPUs, for all orders; optimus, pollux and gavel have a table of their own otherwise",
+		"`FILE` of how fast models run on which GPUs, for all orders; default: "+
+			"a built-in table for optimus, pollux and gavel",
 	)
 	flags.Float64Var(
 		&s.EstimateError,
 		"estimate-error",
 		0,
-		"owners misjudge their jobs by a factor of up to 1+`ERROR`, either way",
+		"estimates are wrong by a factor of up to 1+`ERROR`, in either direction",
 	)
-	flags.Var(secondsFlag{&s.jobMTBF}, "job-mtbf", "mean working time, in `SECONDS`, after which a job fails")
-	flags.IntVar(&s.Retries, "retries", 1000, "a job may fail `N` times and be tried again")
-	flags.Var(secondsFlag{&s.nodeMTBF}, "node-mtbf", "mean time, in `SECONDS`, after which a node fails")
+	flags.Var(secondsFlag{&s.jobMTBF}, "job-mtbf", "mean working time of a job until it fails, in `SECONDS`")
+	flags.IntVar(&s.Retries, "retries", 1000, "a failed job is started again up to `N` times")
+	flags.Var(secondsFlag{&s.nodeMTBF}, "node-mtbf", "mean time until a node fails, in `SECONDS`")
 	s.nodeRepair = time.Hour
-	flags.Var(secondsFlag{&s.nodeRepair}, "node-repair", "mean time, in `SECONDS`, until it is back")
+	flags.Var(secondsFlag{&s.nodeRepair}, "node-repair", "mean time until a failed node is back, in `SECONDS`")
 	flags.StringVar(
 		&s.NodeEvents,
 		"node-events",
 		"",
-		"CSV `FILE` of what happens to nodes: time_s, node (number or name), event (down, up, drain)",
+		"CSV `FILE` of node events: time_s, node (number or name), event (down, up, drain)",
 	)
 }
 
-// check refuses what makes no sense, whatever the jobs are.
-func (g *grounds) check(said map[string]bool) error {
+// check returns an error for settings that are invalid for any jobs.
+func (g *flagContext) check(given map[string]bool) error {
 	s := g.settings
 	if s.Profile != native && !slices.Contains(compat.Names(), s.Profile) {
 		return &verb.UsageError{
 			Text: fmt.Sprintf(
-				"--profile takes native, %s, and not %q",
+				"--profile takes native, %s, not %q",
 				strings.Join(compat.Names(), " or "),
 				s.Profile,
 			),
@@ -273,16 +279,19 @@ func (g *grounds) check(said map[string]bool) error {
 		{!(s.EstimateError >= 0 && s.EstimateError <= 1000), "--estimate-error takes 0 to 1000"},
 		{len(s.Caps.whole()) < len(s.Caps), "--caps takes whole GPUs"},
 		{s.Retries < 0, "--retries takes 0 or more"},
-		{s.CostShare != 0 && s.Cost == "", "--cost-share is of the costs in --cost FILE, and there is none"},
-		{s.Tier != "" && s.Cost == "", "--tier is one of those in --cost FILE, and there is none"},
-		{s.Format != "" && !slices.Contains(formats(), s.Format), fmt.Sprintf("--format takes %s, and not %q", names(formats()), s.Format)},
+		{s.CostShare != 0 && s.Cost == "", "--cost-share needs --cost FILE"},
+		{s.Tier != "" && s.Cost == "", "--tier needs --cost FILE"},
+		{
+			s.Format != "" && !slices.Contains(formats(), s.Format),
+			fmt.Sprintf("--format takes %s, not %q", names(formats()), s.Format),
+		},
 		{s.nodeMTBF > 0 && s.nodeRepair <= 0, "--node-repair takes more than 0 s"},
 	} {
 		if each.wrong {
 			return &verb.UsageError{Text: each.text}
 		}
 	}
-	if err := s.tooShort(); err != nil {
+	if err := s.checkIntervals(); err != nil {
 		return err
 	}
 	known := orders()
@@ -290,17 +299,17 @@ func (g *grounds) check(said map[string]bool) error {
 		known = compat.Orders(s.Profile)
 	}
 	if slices.ContainsFunc(g.orders, func(name string) bool { return !slices.Contains(known, name) }) {
-		return nil // that is told first, with the names that there are
+		return nil // reported elsewhere, with the available names
 	}
-	return heed(said, g.rules()...)
+	return checkUnused(given, g.rules()...)
 }
 
-// shortest is the least that a time may be of what happens again and again. Less is a slip: a day
-// of it would take for ever.
-const shortest = time.Millisecond
+// minInterval is the least repetition time. Less is probably a mistake: simulating a day of it
+// would take forever.
+const minInterval = time.Millisecond
 
-// tooShort refuses times that a simulation would never get on with.
-func (s *settings) tooShort() error {
+// checkIntervals returns an error for times that are too short.
+func (s *settings) checkIntervals() error {
 	for _, each := range []struct {
 		flag string
 		time time.Duration
@@ -314,12 +323,12 @@ func (s *settings) tooShort() error {
 		{"node-mtbf", s.nodeMTBF},
 		{"node-repair", s.nodeRepair},
 	} {
-		if each.time > 0 && each.time < shortest {
+		if each.time > 0 && each.time < minInterval {
 			return &verb.UsageError{
 				Text: fmt.Sprintf(
-					"--%s takes %s s or more, and not %s",
+					"--%s takes %s s or more, not %s",
 					each.flag,
-					sim.Seconds(shortest),
+					sim.Seconds(minInterval),
 					sim.Seconds(each.time),
 				),
 			}
@@ -328,5 +337,5 @@ func (s *settings) tooShort() error {
 	return nil
 }
 
-// defaultChoice is how often the synthesizer simulates ahead where nobody says otherwise.
-const defaultChoice = time.Hour
+// defaultChooseEvery is how often the synthesizer simulates ahead by default.
+const defaultChooseEvery = time.Hour

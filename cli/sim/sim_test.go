@@ -36,7 +36,8 @@ func file(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// TestMistakes names what is wrong, what is allowed, and leaves nothing behind.
+// TestMistakes checks that errors name what is wrong and what is allowed, and that no files are
+// left.
 func TestMistakes(t *testing.T) {
 	dir := t.TempDir()
 	good := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
@@ -50,7 +51,8 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"column", "job_id,submit_s,duration_s,gpus\n0,0,1,1\n", nil, false, []string{"bad.csv:1", `"gpus"`, "num_gpus"}},
 		{"negative time", header + "0,0,10,2\n1,-2,9,1\n", nil, false, []string{"bad.csv:3", "submit_s", `"-2"`, "from 0"}},
-		{"larger than the cluster", header + "0,0,10,2\n1,2,9,3\n", nil, false, []string{"bad.csv:3", "num_gpus", `"3"`, "at most 2"}},
+		{"larger than the cluster", header + "0,0,10,2\n1,2,9,3\n", nil, false,
+			[]string{"bad.csv:3", "num_gpus", `"3"`, "at most 2"}},
 		{"duplicate", header + "0,0,10,2\n0,2,9,1\n", nil, false, []string{"bad.csv:3", "job_id", "line 2"}},
 		{"empty", " ", nil, false, []string{"bad.csv", "empty"}},
 		{"truncated", `[{"status": "Pass", "vc": "a", "jobid": "x", "att`, nil, false, []string{"bad.csv:1", "ends"}},
@@ -61,42 +63,61 @@ func TestMistakes(t *testing.T) {
 		{"victims", "", []string{"--victims", "frob"}, true, []string{`"frob"`, "cheapest"}},
 		{"walk", "", []string{"--walk", "frob"}, true, []string{`"frob"`, "strict"}},
 		{"profile", "", []string{"--profile", "frob"}, true, []string{`"frob"`, "blox"}},
-		{"order of a profile", "", []string{"--profile", "blox", "--order", "srsf"}, true, []string{`"srsf"`, "fifo, las, srtf"}},
+		{"order of a profile", "", []string{"--profile", "blox", "--order", "srsf"}, true,
+			[]string{`"srsf"`, "fifo, las, srtf"}},
 		{"flag of a profile", "", []string{"--profile", "tiresias", "--round", "5"}, true, []string{"tiresias", "--round"}},
 		{"time", "", []string{"--quantum", "-3"}, true, []string{"--quantum", `"-3"`, "0.5"}},
 		{"track", "", []string{"--track", "9:5"}, true, []string{"--track", `"9:5"`, "LO:HI"}},
-		{"nobody is tracked", "", []string{"--track", "7:9"}, false, []string{"7:9"}},
+		{"no job is tracked", "", []string{"--track", "7:9"}, false, []string{"7:9"}},
 		{"limits", "", []string{"--order", "dlas", "--limits", "7,3"}, true, []string{"limits", "ascend"}},
 		{"two clusters", "", []string{"--gpu-types", "A:1x2"}, true, []string{"--nodes", "--gpu-types"}},
-		{"events", "", []string{"--node-events", file(t, dir, "e.csv", "time_s,node,event\n5,7,down\n")}, false, []string{"e.csv:2", "node", `"7"`}},
-		{"too far", header + "0,9000000000,9000000000,1\n", nil, false, []string{"bad.csv:2", "submit_s", `"9000000000"`, "at most 4000000000"}},
-		{"a length too far", header + "0,1000,10,1\n1,1000,4e9,1\n", nil, false, []string{"bad.csv:3", "duration_s", `"4e9"`, "at most 3999999000"}},
-		{"a late arrival", "job_id,arrival_s,duration_s,num_gpus\n0,5e9,10,1\n", nil, false, []string{"bad.csv:2", "arrival_s", `"5e9"`, "at most 4000000000"}},
-		{"too far in all", header + "0,0,3000000000,2\n1,0,3000000000,2\n", nil, false, []string{"1 of 2 jobs", "4000000000 s"}},
-		{"too far for blox", header + "0,0,3000000000,2\n1,0,3000000000,2\n", []string{"--profile", "blox", "--round", "1000000"}, false, []string{"4000000000 s"}},
-		{"too far for tiresias", header + "0,0,3000000000,2\n1,0,3000000000,2\n", []string{"--profile", "tiresias"}, false, []string{"4000000000 s"}},
-		{"admission of a profile", "", []string{"--profile", "tiresias", "--admission", "load:1"}, true, []string{`"load:1"`, "all jobs"}},
-		{"admission of the synthesizer", "", []string{"--order", "synthesizer", "--admission", "load:1"}, true, []string{"--admission"}},
-		{"beside what is whole", "", []string{"--beside", good}, false, []string{"jobs.csv", "read as csv", "decide nothing"}},
+		{"events", "", []string{"--node-events", file(t, dir, "e.csv", "time_s,node,event\n5,7,down\n")}, false,
+			[]string{"e.csv:2", "node", `"7"`}},
+		{"too far", header + "0,9000000000,9000000000,1\n", nil, false,
+			[]string{"bad.csv:2", "submit_s", `"9000000000"`, "at most 4000000000"}},
+		{"a length too far", header + "0,1000,10,1\n1,1000,4e9,1\n", nil, false,
+			[]string{"bad.csv:3", "duration_s", `"4e9"`, "at most 3999999000"}},
+		{"a late arrival", "job_id,arrival_s,duration_s,num_gpus\n0,5e9,10,1\n", nil, false,
+			[]string{"bad.csv:2", "arrival_s", `"5e9"`, "at most 4000000000"}},
+		{"too far in all", header + "0,0,3000000000,2\n1,0,3000000000,2\n", nil, false,
+			[]string{"1 of 2 jobs", "4000000000 s"}},
+		{"too far for blox", header + "0,0,3000000000,2\n1,0,3000000000,2\n",
+			[]string{"--profile", "blox", "--round", "1000000"}, false, []string{"4000000000 s"}},
+		{"too far for tiresias", header + "0,0,3000000000,2\n1,0,3000000000,2\n", []string{"--profile", "tiresias"}, false,
+			[]string{"4000000000 s"}},
+		{"admission of a profile", "", []string{"--profile", "tiresias", "--admission", "load:1"}, true,
+			[]string{`"load:1"`, "all jobs"}},
+		{"admission of the synthesizer", "", []string{"--order", "synthesizer", "--admission", "load:1"}, true,
+			[]string{"--admission"}},
+		{"beside what is whole", "", []string{"--beside", good}, false,
+			[]string{"jobs.csv", "read as csv", "no effect"}},
 		{"format", "", []string{"--format", "frob"}, true, []string{`"frob"`, "philly"}},
 		{"tier of nothing", "", []string{"--tier", "ram"}, true, []string{"--tier", "--cost"}},
 		{"choice of a profile", "", []string{"--profile", "blox", "--choose-every", "5"}, true, []string{"--choose-every"}},
-		{"limits of no queues", "", []string{"--order", "las", "--limits", "5,9"}, true, []string{"--limits", "las", "dlas-gpu"}},
-		{"limits of a profile", "", []string{"--profile", "tiresias", "--order", "srtf", "--limits", "5,9"}, true, []string{"--limits", "srtf", "dlas-gpu"}},
+		{"limits of no queues", "", []string{"--order", "las", "--limits", "5,9"}, true,
+			[]string{"--limits", "las", "dlas-gpu"}},
+		{"limits of a profile", "", []string{"--profile", "tiresias", "--order", "srtf", "--limits", "5,9"}, true,
+			[]string{"--limits", "srtf", "dlas-gpu"}},
 		{"no limits", "", []string{"--profile", "tiresias", "--order", "dlas-gpu"}, true, []string{"--limits", "3250,7200"}},
-		{"broken limits", "", []string{"--profile", "tiresias", "--order", "dlas", "--limits", "0.5"}, true, []string{"whole seconds"}},
-		{"weights of nobody", "", []string{"--order", "fifo", "--weights", "a=1"}, true, []string{"--weights", "drf"}},
-		{"victims of nobody", "", []string{"--victims", "cheapest"}, true, []string{"--victims", "fifo", "srtf"}},
-		{"backfill of a full walk", "", []string{"--order", "las", "--backfill", "easy"}, true, []string{"--backfill", "--walk strict"}},
+		{"broken limits", "", []string{"--profile", "tiresias", "--order", "dlas", "--limits", "0.5"}, true,
+			[]string{"whole seconds"}},
+		{"weights without drf", "", []string{"--order", "fifo", "--weights", "a=1"}, true, []string{"--weights", "drf"}},
+		{"victims without preemption", "", []string{"--victims", "cheapest"}, true, []string{"--victims", "fifo", "srtf"}},
+		{"backfill of a full walk", "", []string{"--order", "las", "--backfill", "easy"}, true,
+			[]string{"--backfill", "--walk strict"}},
 		{"age of an allocation", "", []string{"--order", "gavel", "--age", "5"}, true, []string{"--age", "gavel"}},
 		{"share of nothing", "", []string{"--order", "las", "--cost-share", "0.1"}, true, []string{"--cost-share", "--cost"}},
-		{"type of no node", "job_id,submit_s,duration_s,num_gpus,gpu_type\n0,0,10,2,V100\n", nil, false, []string{"bad.csv:2", "V100", "--gpu-types"}},
-		{"tier that nothing is kept on", "", []string{"--order", "las", "--cost", file(t, dir, "t.csv", "tier,save_s,load_s\nram,1,2\n"), "--tier", "disk"}, true, []string{"t.csv", "ram", `"disk"`}},
-		{"larger than its user's cap", "job_id,submit_s,duration_s,num_gpus,user\n0,0,10,1,o/a\n1,0,10,2,o/a\n", []string{"--caps", "o=1"}, false, []string{"bad.csv:3", "num_gpus", `"2"`, "at most 1", "--caps"}},
+		{"type of no node", "job_id,submit_s,duration_s,num_gpus,gpu_type\n0,0,10,2,V100\n", nil, false,
+			[]string{"bad.csv:2", "V100", "--gpu-types"}},
+		{"tier that nothing is kept on", "", []string{"--order", "las", "--cost",
+			file(t, dir, "t.csv", "tier,save_s,load_s\nram,1,2\n"), "--tier", "disk"}, true, []string{"t.csv", "ram", `"disk"`}},
+		{"larger than its user's cap", "job_id,submit_s,duration_s,num_gpus,user\n0,0,10,1,o/a\n1,0,10,2,o/a\n",
+			[]string{"--caps", "o=1"}, false, []string{"bad.csv:3", "num_gpus", `"2"`, "at most 1", "--caps"}},
 		{"two caps of one", "", []string{"--caps", "a=1,b=2,a=3"}, true, []string{"--caps", "a twice"}},
 		{"round without end", "", []string{"--round", "0.000000001"}, true, []string{"--round", "0.001 s", "0.000000001"}},
 		{"quantum without end", "", []string{"--order", "las", "--quantum", "1us"}, true, []string{"--quantum", "0.001 s"}},
-		{"costs", "", []string{"--order", "las", "--cost", file(t, dir, "c.csv", "save_s,load_s\n-1,2\n")}, false, []string{"c.csv:2", "save_s", `"-1"`}},
+		{"costs", "", []string{"--order", "las", "--cost", file(t, dir, "c.csv", "save_s,load_s\n-1,2\n")}, false,
+			[]string{"c.csv:2", "save_s", `"-1"`}},
 	} {
 		path := good
 		if test.jobs != "" {
@@ -109,7 +130,7 @@ func TestMistakes(t *testing.T) {
 		}
 		for _, want := range test.want {
 			if !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %q does not tell %s", test.name, err, want)
+				t.Errorf("%s: %q does not contain %s", test.name, err, want)
 			}
 		}
 	}
@@ -118,9 +139,9 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestIdleFlags refuses flags that would decide nothing with the others, and says where that is so;
-// beside each stands what makes it decide.
-func TestIdleFlags(t *testing.T) {
+// TestFlagsWithoutEffect checks that a flag without effect is an error that names the setting;
+// beside each is a setting in which it has an effect.
+func TestFlagsWithoutEffect(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
 	cost := file(t, dir, "cost.csv", "tier,save_s,load_s\nram,1,2\n")
@@ -128,12 +149,16 @@ func TestIdleFlags(t *testing.T) {
 	cluster := " --nodes 1 --gpus-per-node 2"
 	run, made := "run --jobs "+jobs+cluster, "compare --generate poisson --load 1 --count 3"+cluster
 	for _, test := range []struct{ idle, flag, where, decides string }{
-		{"generate --count 2 --jobs-per-hour 5 --nodes 3 --gpus-per-node 2", "nodes", "--jobs-per-hour", "generate --count 2 --load 1 --nodes 3 --gpus-per-node 2"},
+		{"generate --count 2 --jobs-per-hour 5 --nodes 3 --gpus-per-node 2", "nodes", "--jobs-per-hour",
+			"generate --count 2 --load 1 --nodes 3 --gpus-per-node 2"},
 		{"generate --count 2 --jobs-per-hour 5 --gpus-per-node 2", "gpus-per-node", "--jobs-per-hour", ""},
-		{"generate --count 2 --jobs-per-hour 5 --tenants a:1", "tenants", "--kind poisson", "generate --count 2 --jobs-per-hour 5 --kind tenants --tenants a:1"},
+		{"generate --count 2 --jobs-per-hour 5 --tenants a:1", "tenants", "--kind poisson",
+			"generate --count 2 --jobs-per-hour 5 --kind tenants --tenants a:1"},
 		{"generate --count 2 --jobs-per-hour 5 --kind burst --tenants a:1", "tenants", "--kind burst", ""},
-		{"generate --count 2 --jobs-per-hour 5 --kind tenants --lengths fixed:1h", "lengths", "--kind tenants", "generate --count 2 --jobs-per-hour 5 --kind tenants --tenants a:1 --lengths fixed:1h"},
-		{"generate --count 2 --jobs-per-hour 5 --kind tenants --tenants vision/try:1 --sizes 2:1", "sizes", "--kind tenants", ""},
+		{"generate --count 2 --jobs-per-hour 5 --kind tenants --lengths fixed:1h", "lengths", "--kind tenants",
+			"generate --count 2 --jobs-per-hour 5 --kind tenants --tenants a:1 --lengths fixed:1h"},
+		{"generate --count 2 --jobs-per-hour 5 --kind tenants --tenants vision/try:1 --sizes 2:1", "sizes",
+			"--kind tenants", ""},
 		{"compare --jobs " + jobs + cluster + " --order fifo --count 5", "count", "with --jobs", made},
 		{"compare --jobs " + jobs + cluster + " --order fifo --sizes 1:1", "sizes", "with --jobs", made + " --sizes 1:1"},
 		{"compare --jobs " + jobs + cluster + " --order fifo --jobs-per-hour 3", "jobs-per-hour", "with --jobs", ""},
@@ -143,22 +168,26 @@ func TestIdleFlags(t *testing.T) {
 		{made + " --no-pictures", "no-pictures", "without --out", made + " --no-pictures --out " + filepath.Join(dir, "out")},
 		{run + " --no-pictures", "no-pictures", "without --out", ""},
 		{run + " --quantum 5", "quantum", "order fifo", run + " --quantum 5 --order srtf"},
-		{"compare --jobs " + jobs + cluster + " --order fifo,sjf --quantum 5", "quantum", "order fifo and sjf", "compare --jobs " + jobs + cluster + " --order fifo,las --quantum 5"},
+		{"compare --jobs " + jobs + cluster + " --order fifo,sjf --quantum 5", "quantum", "order fifo and sjf",
+			"compare --jobs " + jobs + cluster + " --order fifo,las --quantum 5"},
 		{run + " --cost " + cost, "cost", "order fifo", run + " --order las --cost " + cost},
-		{run + " --order drf --cost " + cost + " --node-events " + events + " --cost-share 0.1", "cost-share", "order drf", run + " --order drf --node-events " + events + " --cost " + cost},
+		{run + " --order drf --cost " + cost + " --node-events " + events + " --cost-share 0.1", "cost-share", "order drf",
+			run + " --order drf --node-events " + events + " --cost " + cost},
 		{run + " --age 5", "age", "order fifo", run + " --age 5 --job-mtbf 50"},
 		{run + " --estimate-error 1", "estimate-error", "order fifo", run + " --estimate-error 1 --backfill easy"},
-		{run + " --order las --victims tail-if-worth", "victims", "without --cost", run + " --order las --victims tail-if-worth --cost " + cost},
+		{run + " --order las --victims tail-if-worth", "victims", "without --cost",
+			run + " --order las --victims tail-if-worth --cost " + cost},
 		{run + " --retries 3", "retries", "--job-mtbf", run + " --retries 300 --job-mtbf 50"},
 		{run + " --node-repair 3", "node-repair", "--node-mtbf", run + " --node-repair 3 --node-mtbf 1000"},
 		{run + " --seed 3", "seed", "nothing is random", run + " --seed 3 --order pollux"},
 		{run + " --choose-every 3600", "choose-every", "order fifo", run + " --order synthesizer --choose-every 3600"},
 		{run + " --profile blox --seed 3", "seed", "profile blox", made + " --seed 3 --profile blox --order fifo"},
 		{run + " --profile tiresias --retries 3", "retries", "profile tiresias", ""},
-		{run + " --profile blox --placement best-fit", "placement", "profile blox", run + " --profile blox --placement first-free --backfill none"},
+		{run + " --profile blox --placement best-fit", "placement", "profile blox",
+			run + " --profile blox --placement first-free --backfill none"},
 	} {
 		_, err := say(context.Background(), strings.Fields(test.idle)...)
-		if !errors.Is(err, verb.ErrUsage) || !strings.Contains(err.Error(), "--"+test.flag+" decides nothing ") ||
+		if !errors.Is(err, verb.ErrUsage) || !strings.Contains(err.Error(), "--"+test.flag+" has no effect ") ||
 			!strings.Contains(err.Error(), test.where) {
 			t.Errorf("%s: %v, want --%s and %s", test.idle, err, test.flag, test.where)
 		}
@@ -171,15 +200,16 @@ func TestIdleFlags(t *testing.T) {
 	}
 }
 
-// TestInterrupted cuts a simulation and a comparison off: what there is by then is whole, and
-// marked.
+// TestInterrupted interrupts a simulation and a comparison: the results so far are complete and
+// marked partial.
 func TestInterrupted(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, test := range []struct{ verb, profile, summary string }{
-		{"run", "native", "summary.json"}, {"run", "blox", "summary.json"}, {"run", "tiresias", "summary.json"}, {"compare", "native", "compare.json"},
+		{"run", "native", "summary.json"}, {"run", "blox", "summary.json"}, {"run", "tiresias", "summary.json"},
+		{"compare", "native", "compare.json"},
 	} {
 		out := filepath.Join(dir, test.verb+test.profile)
 		_, err := say(
@@ -216,8 +246,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestInterruptedTooLate cuts off when all jobs have ended and what remains is to write: the result
-// is whole, and nobody is told otherwise.
+// TestInterruptedTooLate interrupts after all jobs have ended, while results are written: the
+// result is complete and not marked partial.
 func TestInterruptedTooLate(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,10,2\n1,2,9,1\n")
@@ -246,8 +276,8 @@ func TestInterruptedTooLate(t *testing.T) {
 	}
 }
 
-// lateContext ends after somebody has looked at it so many times. (The simulations of a comparison
-// look at one of their own.)
+// lateContext ends after Err has been called a number of times. (The simulations of a comparison
+// have contexts of their own.)
 type lateContext struct {
 	context.Context
 	looks int
@@ -260,9 +290,9 @@ func (c *lateContext) Err() error {
 	return nil
 }
 
-// TestTurns lets jobs that load for longer than a round or a lease get on: whoever has its GPUs
-// works for a while before it makes room.
-func TestTurns(t *testing.T) {
+// TestQuantaWithLoading checks that jobs that load for longer than a round or a lease make
+// progress: a started job works for a while before it is preempted.
+func TestQuantaWithLoading(t *testing.T) {
 	dir := t.TempDir()
 	text := "job_id,submit_s,duration_s,num_gpus,model\n"
 	for i := range 24 {
@@ -295,10 +325,10 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestGroupsTakeNoTurnsForEver has users whose jobs leave GPUs over when they are stopped: others
-// of the one who takes fill these, and it would be the turn of those who were stopped again, at one
-// moment without end.
-func TestGroupsTakeNoTurnsForEver(t *testing.T) {
+// TestGroupsDoNotCycle has users whose preempted jobs leave more GPUs than needed. Other
+// jobs of the preempting user fill these, and the preempted users could preempt in turn, without
+// end at one time.
+func TestGroupsDoNotCycle(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"shares.csv": "0,0,41,3,o/b,1\n1,3,45,2,o/a,1\n2,0,26,1,o/b,0.5\n3,2,27,4,c,1\n4,5,21,2,o/b,1\n",
@@ -313,24 +343,24 @@ func TestGroupsTakeNoTurnsForEver(t *testing.T) {
 	}
 }
 
-// TestBar counts simulated time where it is known when the simulation ends, and jobs where that
-// depends on them.
+// TestBar checks that progress counts simulated time if the end is known, and jobs otherwise.
 func TestBar(t *testing.T) {
 	jobs := []cluster.Job{{Submit: 100 * time.Second}, {Submit: 50 * time.Second}}
 	for until, want := range map[time.Duration]string{
-		0: "simulate: 1 of 2 jobs\n", 100 * time.Second: "simulate: 1 of 2 jobs\n", 99 * time.Second: "simulate: 60 of 99 simulated s\n",
+		0: "simulate: 1 of 2 jobs\n", 100 * time.Second: "simulate: 1 of 2 jobs\n",
+		99 * time.Second: "simulate: 60 of 99 simulated s\n",
 	} {
 		var shown bytes.Buffer
 		b := (&output{}).bar(verb.Streams{Err: &shown}, (&settings{until: until}).end(jobs))
-		b.began = b.began.Add(-2 * slow)
+		b.began = b.began.Add(-2 * barDelay)
 		if b.progress("simulate")(1, 2, 60*time.Second); shown.String() != want {
 			t.Errorf("until %v: %q, want %q", until, shown.String(), want)
 		}
 	}
 }
 
-// TestShortAge bounds how often jobs stop each other that all have waited too long: once a minute
-// at most, and not while they load.
+// TestShortAge bounds how often jobs that have all waited too long preempt each other: at most once
+// a minute, and not while they load.
 func TestShortAge(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,600,1\n1,0,660,1\n")
@@ -352,7 +382,7 @@ func TestShortAge(t *testing.T) {
 	}
 }
 
-// TestCapsOfAllocations holds users to their caps under orders that do not know of any.
+// TestCapsOfAllocations checks that elastic policies and others respect users' caps.
 func TestCapsOfAllocations(t *testing.T) {
 	text := "job_id,submit_s,duration_s,num_gpus,user\n"
 	for i := range 12 {
@@ -381,8 +411,8 @@ func TestCapsOfAllocations(t *testing.T) {
 	}
 }
 
-// TestElasticUnderCaps runs an elastic job that asks for more than its owner may ever hold on what
-// he may: half of the GPUs, for twice as long. Whoever would wait for it is told that time.
+// TestElasticUnderCaps runs an elastic job that asks for more than its owner's cap on the cap: half
+// of the GPUs, for twice as long. Jobs that wait for it get a reservation at that time.
 func TestElasticUnderCaps(t *testing.T) {
 	dir := t.TempDir()
 	top := "job_id,submit_s,duration_s,num_gpus,user,min_gpus,max_gpus\n"
@@ -391,7 +421,8 @@ func TestElasticUnderCaps(t *testing.T) {
 	for _, test := range []struct{ flags, want string }{
 		{"--order fifo --caps o=2 --jobs " + first, "0,0,0,20,0\n1,1,1,31,0\n2,2,31,36,0\n3,3,36,48,0\n"},
 		{"--order srtf --caps o/a=1 --jobs " + first, "0,0,0,45,1\n1,1,1,48,1\n2,2,2,7,0\n3,3,7,19,0\n"},
-		{"--order fifo --backfill conservative --caps o=2 --jobs " + second, "0,0,0,10,0\n1,1,10,30,0\n2,2,30,35,0\n3,3,10,25,0\n"},
+		{"--order fifo --backfill conservative --caps o=2 --jobs " + second,
+			"0,0,0,10,0\n1,1,10,30,0\n2,2,30,35,0\n3,3,10,25,0\n"},
 	} {
 		out := filepath.Join(dir, "out")
 		line := "run --no-pictures --nodes 1 --gpus-per-node 4 --out " + out + " " + test.flags
@@ -407,7 +438,7 @@ func TestElasticUnderCaps(t *testing.T) {
 	}
 }
 
-// TestGenerateElsewhere writes through what is no file, and does not put one in its place.
+// TestGenerateElsewhere writes to a path that is not a regular file, and does not replace it.
 func TestGenerateElsewhere(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "null")
 	if err := os.Symlink(os.DevNull, link); err != nil {
@@ -421,10 +452,11 @@ func TestGenerateElsewhere(t *testing.T) {
 	}
 }
 
-// TestTwice refuses what would be one set of files under one name.
+// TestTwice checks that equal names in a list are an error: their files would overwrite each other.
 func TestTwice(t *testing.T) {
 	jobs := file(t, t.TempDir(), "jobs.csv", header+"0,0,10,1\n1,10,10,1\n")
-	for _, flags := range [][]string{{"--order", "fifo,srtf,fifo"}, {"--placement", "best-fit,best-fit"}, {"--admission", "all,all"}, {"--load", "0.5,0.50"}} {
+	for _, flags := range [][]string{{"--order", "fifo,srtf,fifo"}, {"--placement", "best-fit,best-fit"},
+		{"--admission", "all,all"}, {"--load", "0.5,0.50"}} {
 		_, err := say(
 			context.Background(),
 			append([]string{"compare", "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2"}, flags...)...)
@@ -432,12 +464,13 @@ func TestTwice(t *testing.T) {
 			t.Errorf("%v: %v", flags, err)
 		}
 	}
-	if _, err := say(context.Background(), "compare", "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2", "--order", "fifo,dlas", "--limits", "5,9"); err != nil {
+	if _, err := say(context.Background(), "compare", "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2", "--order",
+		"fifo,dlas", "--limits", "5,9"); err != nil {
 		t.Errorf("limits of one order out of two: %v", err)
 	}
 }
 
-// TestLoads stretches a trace to a load: 20 GPU-seconds in 10 s on 2 GPUs are all of it.
+// TestLoads scales a trace to a load: 20 GPU-seconds in 10 s on 2 GPUs are a load of 1.
 func TestLoads(t *testing.T) {
 	dir := t.TempDir()
 	jobs := file(t, dir, "jobs.csv", header+"0,0,10,1\n1,10,10,1\n")
@@ -497,7 +530,8 @@ func TestLoads(t *testing.T) {
 
 func TestParseSeconds(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"300": 300 * time.Second, "0.5": time.Second / 2, ".25": time.Second / 4, "1.000000001": time.Second + 1, "5m": 5 * time.Minute, "1h30m": 90 * time.Minute,
+		"300": 300 * time.Second, "0.5": time.Second / 2, ".25": time.Second / 4, "1.000000001": time.Second + 1,
+		"5m": 5 * time.Minute, "1h30m": 90 * time.Minute,
 	} {
 		if got, err := parseSeconds(text); err != nil || got != want {
 			t.Errorf("%q is %v, %v", text, got, err)
@@ -510,7 +544,8 @@ func TestParseSeconds(t *testing.T) {
 	}
 }
 
-// TestNamesOfNodes refuses two nodes of one name, also where a count or no name at all made it.
+// TestNamesOfNodes checks that two nodes of one name are an error, also if a count or a default
+// made the name.
 func TestNamesOfNodes(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string]string{
@@ -524,7 +559,7 @@ func TestNamesOfNodes(t *testing.T) {
 	}
 }
 
-// TestClusters reads clusters of several kinds.
+// TestClusters reads clusters of several node classes.
 func TestClusters(t *testing.T) {
 	dir := t.TempDir()
 	both := machines{
@@ -545,7 +580,8 @@ func TestClusters(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	for _, text := range []string{"", "name\nx\n", "gpus\n", "gpus\n65\n", "gpus,count\n4,0\n", "gpus,size\n4,1\n", "gpus,rack\n4\n"} {
+	for _, text := range []string{"", "name\nx\n", "gpus\n", "gpus\n65\n", "gpus,count\n4,0\n", "gpus,size\n4,1\n",
+		"gpus,rack\n4\n"} {
 		if _, err := (&machines{NodesFile: file(t, dir, "bad.csv", text)}).cluster(); err == nil ||
 			!strings.Contains(err.Error(), "bad.csv") {
 			t.Errorf("%q: %v", text, err)

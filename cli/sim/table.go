@@ -13,7 +13,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// table is what compare prints and writes. Scripts read it: fields may be added, never renamed.
+// table is the output of compare. Scripts read it: fields may be added, never renamed.
 type table struct {
 	Partial bool  `json:"partial"`
 	Rows    []row `json:"rows"`
@@ -28,7 +28,7 @@ type row struct {
 	Load      float64 `json:"load,omitempty"`
 	// Offered is how much of the cluster the jobs need while they arrive.
 	Offered float64 `json:"offered_load"`
-	// Summary is null where the simulation was cut off before it began.
+	// Summary is null if the simulation was cut off before it began.
 	Summary *sim.Summary `json:"summary"`
 }
 
@@ -37,8 +37,8 @@ func (g *grid) table() *table {
 	for i := range g.cells {
 		c := &g.cells[i]
 		r := row{
-			Name: c.name(), Order: c.settings.Order, Placement: c.settings.Placement, Admission: c.settings.Admission, Load: c.load,
-			Offered: offered(c.input),
+			Name: c.name(), Order: c.settings.Order, Placement: c.settings.Placement, Admission: c.settings.Admission,
+			Load: c.load, Offered: offeredLoad(c.input),
 		}
 		t.Partial = t.Partial || c.result == nil
 		if c.result != nil {
@@ -51,6 +51,7 @@ func (g *grid) table() *table {
 	return t
 }
 
+// show prints the table.
 func (t *table) show(to io.Writer, dir string) error {
 	out := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(
@@ -91,7 +92,7 @@ func (t *table) show(to io.Writer, dir string) error {
 	return out.Flush()
 }
 
-// write fills a folder.
+// write writes a folder.
 func (g *grid) write(dir string, t *table, noPictures bool) error {
 	for i := range g.cells {
 		if c := &g.cells[i]; c.result != nil {
@@ -129,16 +130,15 @@ func writeFile(path string, write func(io.Writer) error) error {
 func (t *table) csv(to io.Writer) error {
 	out := csv.NewWriter(to)
 	_ = out.Write([]string{
-		"name", "order", "placement", "admission", "offered_load", "n", "avg_jct_s", "median_jct_s", "p99_jct_s", "makespan_s",
-		"avg_start_delay_s", "preemptions", "gpu_utilisation", "partial",
-	}) // Flush tells
+		"name", "order", "placement", "admission", "offered_load", "n", "avg_jct_s", "median_jct_s", "p99_jct_s",
+		"makespan_s", "avg_start_delay_s", "preemptions", "gpu_utilisation", "partial",
+	}) // Flush returns the error
 	for _, r := range t.Rows {
 		if m := r.Summary; m != nil {
 			_ = out.Write([]string{
-				r.Name, r.Order, r.Placement, r.Admission, decimal(r.Offered), strconv.Itoa(m.N), decimal(m.AvgJCT), decimal(m.MedianJCT),
-				decimal(
-					m.P99JCT,
-				), decimal(m.Makespan), decimal(m.AvgStartDelay), strconv.Itoa(m.Preemptions), decimal(m.GPUUtilisation), strconv.FormatBool(m.Partial),
+				r.Name, r.Order, r.Placement, r.Admission, decimal(r.Offered), strconv.Itoa(m.N), decimal(m.AvgJCT),
+				decimal(m.MedianJCT), decimal(m.P99JCT), decimal(m.Makespan), decimal(m.AvgStartDelay),
+				strconv.Itoa(m.Preemptions), decimal(m.GPUUtilisation), strconv.FormatBool(m.Partial),
 			})
 		}
 	}
@@ -148,7 +148,7 @@ func (t *table) csv(to io.Writer) error {
 
 func decimal(x float64) string { return strconv.FormatFloat(x, 'f', -1, 64) }
 
-// scaled is a time by a factor, to the millisecond.
+// scaled multiplies a time by a factor, to the millisecond.
 func scaled(d time.Duration, by float64) time.Duration {
 	return time.Duration(float64(d) * by).Round(time.Millisecond)
 }

@@ -8,15 +8,14 @@ import (
 	"time"
 )
 
-// ParseMilliseconds reads a decimal number of milliseconds, exactly to the nanosecond; halves of
-// one are rounded up. Floating point would give different nodes different plans where a tie of two
-// is decided by the last bit.
+// ParseMilliseconds parses a decimal number of milliseconds, rounded half up to the nanosecond.
+// With floating point, nodes could compute different plans if the last bit decides a tie.
 func ParseMilliseconds(text string) (time.Duration, error) {
 	ns, err := parseScaled(text, 1_000_000)
 	return time.Duration(ns), err
 }
 
-// parseScaled is a decimal number times scale, rounded.
+// parseScaled returns a decimal number multiplied by scale, rounded.
 func parseScaled(text string, scale int64) (int64, error) {
 	if !isDecimal(text) {
 		return 0, fmt.Errorf("%q is not a number", text)
@@ -33,7 +32,7 @@ func parseScaled(text string, scale int64) (int64, error) {
 	return whole.Int64(), nil
 }
 
-// isDecimal keeps fractions, infinities and exponents that fill the memory out.
+// isDecimal excludes fractions, infinities and exponents that would exhaust memory.
 func isDecimal(text string) bool {
 	if text == "" || len(text) > 40 || strings.Trim(text, "+-.0123456789eE") != "" {
 		return false
@@ -46,7 +45,7 @@ func isDecimal(text string) bool {
 	return err == nil && n >= -40 && n <= 40
 }
 
-// Milliseconds writes nanoseconds as milliseconds, exactly.
+// Milliseconds formats nanoseconds as milliseconds, exactly.
 func Milliseconds(ns int64) string {
 	sign := ""
 	if ns < 0 {
@@ -56,16 +55,16 @@ func Milliseconds(ns int64) string {
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".")
 }
 
-// ParseSeconds reads a decimal number of seconds.
+// ParseSeconds parses a decimal number of seconds.
 func ParseSeconds(text string) (time.Duration, error) {
 	ns, err := parseScaled(text, int64(time.Second))
 	return time.Duration(ns), err
 }
 
-// ParseMillionths reads a decimal number as millionths.
+// ParseMillionths parses a decimal number as millionths.
 func ParseMillionths(text string) (int64, error) { return parseScaled(text, 1_000_000) }
 
-// Seconds writes a time as seconds, exactly.
+// Seconds formats a time as seconds, exactly.
 func Seconds(d time.Duration) string {
 	text := fmt.Sprintf("%d.%09d", d/time.Second, d%time.Second)
 	return strings.TrimRight(strings.TrimRight(text, "0"), ".")

@@ -2,10 +2,10 @@ package pipeline
 
 import "fmt"
 
-// InputError is something in a file or a flag that cannot be planned with.
+// InputError is invalid input in a file or flag.
 type InputError struct {
-	Where   string // the file's place or the flag; may be empty
-	Problem string // what is there
+	Where   string // the place in the file, or the flag; may be empty
+	Problem string // what was found
 	Want    string // what was expected; may be empty
 }
 
@@ -20,7 +20,7 @@ func (e *InputError) Error() string {
 	return text
 }
 
-// InfeasibleError says that there is no plan, and what there is instead.
+// InfeasibleError is returned if there is no plan, with what is possible instead.
 type InfeasibleError struct {
 	Problem string
 	Instead string // what would be possible; may be empty

@@ -10,8 +10,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// A plan's file holds everything that planning on from it takes, the profile included, so that a
-// node needs no other file.
+// planFile is a plan in JSON. It holds everything that planning again needs, including the profile,
+// so that a node needs no other file.
 type planFile struct {
 	Pipelines   []pipelineFile   `json:"pipelines"`
 	Spare       []cluster.NodeID `json:"spare,omitempty"`
@@ -26,8 +26,8 @@ type planFile struct {
 	*Recovery
 }
 
-// Recovery says in a plan's file how it came of the one before, for who has to make it so. It is
-// not part of the plan.
+// Recovery describes in a plan's file how it follows from the plan before, for the program that
+// carries it out. It is not part of the plan.
 type Recovery struct {
 	Steps     any   `json:"steps"`
 	Transfers any   `json:"transfers"`
@@ -54,7 +54,7 @@ type TemplateFile struct {
 	Nodes        int         `json:"nodes"`
 	Cuts         []int       `json:"cuts"`
 	Time         json.Number `json:"t_ms"`
-	Microbatches int         `json:"microbatches"` // that t_ms is for
+	Microbatches int         `json:"microbatches"` // for which t_ms was computed
 	Stages       []StageFile `json:"stages"`
 }
 
@@ -69,7 +69,7 @@ type StageFile struct {
 
 func milliseconds(ns int64) json.Number { return json.Number(Milliseconds(ns)) }
 
-// File is a template as files have it.
+// File returns the template in its JSON form.
 func (t *Template) File() TemplateFile {
 	f := TemplateFile{Nodes: t.Nodes, Cuts: t.Cuts(), Time: milliseconds(t.Time()), Microbatches: t.Microbatches}
 	for _, s := range t.Stages {
@@ -93,10 +93,11 @@ func (f *TemplateFile) template() (*Template, error) {
 	return t, nil
 }
 
-// Encode writes a plan, with a line's end, and how it came about if recovery is not nil.
+// Encode returns a plan as JSON with a final newline, with the recovery if it is not nil.
 func (p *Plan) Encode(recovery *Recovery) ([]byte, error) {
 	f := planFile{
-		Recovery: recovery, Spare: p.Spare, Iteration: milliseconds(p.IterationTime()), Hash: p.Hash(), Spec: specFile(p.Spec),
+		Recovery: recovery, Spare: p.Spare, Iteration: milliseconds(p.IterationTime()), Hash: p.Hash(),
+		Spec:        specFile(p.Spec),
 		ProfileHash: p.Profile.Hash(), Profile: p.Profile.file(),
 	}
 	if p.AtLeast > 0 {
@@ -127,6 +128,7 @@ func (p *Profile) file() (f profileFile) {
 
 func bytesNumber(n int64) json.Number { return json.Number(strconv.FormatInt(n, 10)) }
 
+// timesFile returns times by members in their JSON form.
 func timesFile(times map[int]time.Duration) map[string]json.Number {
 	if len(times) == 0 {
 		return nil
@@ -138,8 +140,8 @@ func timesFile(times map[int]time.Duration) map[string]json.Number {
 	return f
 }
 
-// DecodePlan reads a plan and believes nothing of it: what does not fit together, or is not what
-// its hash says, is refused.
+// DecodePlan reads a plan and validates it completely: it returns an error if parts are
+// inconsistent or the hash differs.
 func DecodePlan(text []byte) (*Plan, error) {
 	var f planFile
 	if err := decodeStrictly(text, &f); err != nil {
@@ -184,8 +186,8 @@ func DecodePlan(text []byte) (*Plan, error) {
 	return p, nil
 }
 
-// derived holds what a file says besides, and what no hash covers, to the plan: someone may read it
-// there. It may be left out.
+// derived checks the derived values in a file, which no hash covers, against the plan, because
+// other programs may read them. They may be missing.
 func (f *planFile) derived(p *Plan) error {
 	if err := sameTime("iteration_ms", f.Iteration, p.IterationTime()); err != nil {
 		return err
@@ -206,28 +208,29 @@ func (f *planFile) derived(p *Plan) error {
 	return nil
 }
 
-func sameTime(where string, written json.Number, is int64) error {
+// sameTime returns an error if a time in a file differs from the plan's.
+func sameTime(where string, written json.Number, want int64) error {
 	if written == "" {
 		return nil
 	}
 	took, err := ParseMilliseconds(written.String())
-	if err != nil || int64(took) != is {
+	if err != nil || int64(took) != want {
 		return &InputError{
 			Where:   where,
-			Problem: fmt.Sprintf("%s, and the plan's is %s", written, Milliseconds(is)),
+			Problem: fmt.Sprintf("%s, and the plan's is %s", written, Milliseconds(want)),
 			Want:    "a plan as it was written",
 		}
 	}
 	return nil
 }
 
-// check holds a plan to what must be true of every plan.
+// check validates a plan.
 func (p *Plan) check() error {
 	if len(p.Templates) == 0 || len(p.Pipelines) == 0 {
 		return fmt.Errorf("%d templates, %d pipelines", len(p.Templates), len(p.Pipelines))
 	}
-	if s := p.Spec; s.Faults < 0 || s.Faults >= MostNodes || s.GPUsPerNode < 1 || s.Microbatches < 1 ||
-		s.Microbatches > MostMicrobatches {
+	if s := p.Spec; s.Faults < 0 || s.Faults >= MaxNodes || s.GPUsPerNode < 1 || s.Microbatches < 1 ||
+		s.Microbatches > MaxMicrobatches {
 		return fmt.Errorf(
 			"the specification has %d faults, %d GPUs a node, %d microbatches",
 			s.Faults,
@@ -252,7 +255,7 @@ func (p *Plan) check() error {
 	}
 	for i, each := range p.Pipelines {
 		if p.Template(each.Template) == nil || len(each.Nodes) != each.Template || each.Microbatches < 1 ||
-			each.Microbatches > MostMicrobatches {
+			each.Microbatches > MaxMicrobatches {
 			return fmt.Errorf(
 				"pipeline %d: template %d, %d nodes, %d microbatches",
 				i,
@@ -265,14 +268,14 @@ func (p *Plan) check() error {
 	nodes := p.Nodes()
 	for i, node := range nodes {
 		if node < 0 || i > 0 && nodes[i-1] == node {
-			return fmt.Errorf("node %d is there twice, or below 0", node)
+			return fmt.Errorf("node %d is listed twice, or negative", node)
 		}
 	}
 	return nil
 }
 
-// Find is the pipeline that a node is in; -1 for a spare one, ok is false where the plan does not
-// know it.
+// Find returns the pipeline of a node; -1 for a spare node. ok is false if the node is not in the
+// plan.
 func (p *Plan) Find(node cluster.NodeID) (at int, ok bool) {
 	for i, each := range p.Pipelines {
 		if slices.Contains(each.Nodes, node) {

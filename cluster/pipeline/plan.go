@@ -9,20 +9,20 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Hash is a digest as text. Equal plans have equal ones, on every node.
+// Hash is a digest as text. Equal plans have equal hashes, on every node.
 type Hash string
 
 // Spec is what a plan is made for.
 type Spec struct {
-	Nodes          int // how many there were when it was made first
+	Nodes          int // when it was first made
 	GPUsPerNode    int
 	GPUMemoryBytes int64 // of one GPU; 0 means that memory does not matter
-	Faults         int   // simultaneous losses of nodes that at least one copy of every layer survives
+	Faults         int   // simultaneous node losses that at least one copy of every layer survives
 	Microbatches   int   // of an iteration, over all pipelines
 }
 
-// MostNodes bounds what is planned for, and the faults of it.
-const MostNodes = 1 << 14
+// MaxNodes bounds nodes and faults.
+const MaxNodes = 1 << 14
 
 // Pipeline is a template on nodes: Nodes[i] is the template's node i.
 type Pipeline struct {
@@ -31,29 +31,29 @@ type Pipeline struct {
 	Microbatches int
 }
 
-// Plan is who trains what.
+// Plan is which nodes train which layers.
 type Plan struct {
 	Profile   *Profile
 	Spec      Spec
 	Templates []*Template // consecutive sizes, the smallest first
 
 	Pipelines []Pipeline
-	// Spare nodes have no layers: no number of pipelines fits them in.
+	// Spare nodes have no layers: no number of pipelines can use them.
 	Spare []cluster.NodeID
 
-	// AtLeast is a time that no iteration of these templates on as many nodes is below, 0 where nobody
-	// looked. It is the iteration's own where the plan is proven to be the best. It says something of
-	// the search and is no part of what nodes must agree on.
+	// AtLeast is a lower bound of the iteration time with these templates on as many nodes; 0 if
+	// unknown. It equals the iteration time if the plan is proven optimal. It describes the search and
+	// is not part of what nodes must agree on.
 	AtLeast int64
 }
 
-// Smallest is the fewest nodes that a pipeline can have: n0.
+// Smallest returns the fewest nodes that a pipeline can have: n0.
 func (p *Plan) Smallest() int { return p.Templates[0].Nodes }
 
-// Largest is the most.
+// Largest returns the most nodes that a pipeline can have.
 func (p *Plan) Largest() int { return p.Templates[len(p.Templates)-1].Nodes }
 
-// Template is the one for a number of nodes, nil where there is none.
+// Template returns the template for a number of nodes; nil if there is none.
 func (p *Plan) Template(nodes int) *Template {
 	if nodes < p.Smallest() || nodes > p.Largest() {
 		return nil
@@ -61,7 +61,7 @@ func (p *Plan) Template(nodes int) *Template {
 	return p.Templates[nodes-p.Smallest()]
 }
 
-// Nodes are all nodes of the plan, by number.
+// Nodes returns all nodes of the plan, by number.
 func (p *Plan) Nodes() []cluster.NodeID {
 	all := slices.Clone(p.Spare)
 	for _, each := range p.Pipelines {
@@ -71,7 +71,7 @@ func (p *Plan) Nodes() []cluster.NodeID {
 	return all
 }
 
-// IterationTime is the slowest pipeline's and the all-reduce at the end.
+// IterationTime returns the slowest pipeline's time plus the all-reduce.
 func (p *Plan) IterationTime() int64 {
 	var slowest int64
 	for _, each := range p.Pipelines {
@@ -80,7 +80,7 @@ func (p *Plan) IterationTime() int64 {
 	return slowest + p.Profile.AllReduce(len(p.Pipelines))
 }
 
-// Hash covers all that a node needs to know to do its part.
+// Hash covers all that a node needs to do its part.
 func (p *Plan) Hash() Hash {
 	h := blake3.New()
 	fmt.Fprintln(h, p.Profile.Hash(), p.Spec)

@@ -9,13 +9,13 @@ import (
 	"github.com/zeebo/blake3"
 )
 
-// Layer is what one layer of a model costs for one microbatch on one GPU.
+// Layer is the costs of one layer of a model for one microbatch on one GPU.
 type Layer struct {
 	Name              string
 	Forward, Backward time.Duration
 
-	// StateBytes are parameters, gradients and optimizer: what must be copied to a node that takes the
-	// layer over.
+	// StateBytes are parameters, gradients and optimizer state: what must be copied to a node that
+	// takes the layer over.
 	StateBytes int64
 	// ActivationBytes are kept from a microbatch's forward pass to its backward pass.
 	ActivationBytes int64
@@ -27,18 +27,18 @@ type Layer struct {
 	Across map[int]time.Duration
 }
 
-// Profile is a model as its layers.
+// Profile is a model's layers.
 type Profile struct {
 	Layers []Layer
 
-	// Sums from the first layer on: work[i] is that of the layers before i.
+	// Prefix sums: work[i] is that of the layers before i.
 	work, forward, state, activation []int64
-	// reduces are, by number of GPUs, the sums of both directions of InNode; nil for a number that
-	// some layer lacks.
-	reduces [MostGPUs + 1][]int64
+	// reduces are, by number of GPUs, the prefix sums of both directions of InNode; nil for a number
+	// that some layer lacks.
+	reduces [MaxGPUs + 1][]int64
 }
 
-// NewProfile checks layers and makes a profile of them.
+// NewProfile validates layers and returns their profile.
 func NewProfile(layers []Layer) (*Profile, error) {
 	if len(layers) == 0 {
 		return nil, &InputError{Problem: "no layers", Want: "at least one"}
@@ -57,7 +57,7 @@ func NewProfile(layers []Layer) (*Profile, error) {
 		p.state = append(p.state, p.state[i]+l.StateBytes)
 		p.activation = append(p.activation, p.activation[i]+l.ActivationBytes)
 	}
-	if p.work[len(layers)] > int64(longest) {
+	if p.work[len(layers)] > int64(maxTime) {
 		return nil, &InputError{
 			Problem: fmt.Sprintf("all layers take %v for a microbatch", time.Duration(p.work[len(layers)])),
 			Want:    "at most 18 minutes",
@@ -67,26 +67,26 @@ func NewProfile(layers []Layer) (*Profile, error) {
 		return nil, &InputError{Problem: fmt.Sprintf("all layers have %d bytes", all), Want: "at most 2^50"}
 	}
 	for width := range layers[0].InNode {
-		if sums, all := p.reduceSums(width); all && width <= MostGPUs {
+		if sums, all := p.reduceSums(width); all && width <= MaxGPUs {
 			p.reduces[width] = sums
 		}
 	}
 	return p, nil
 }
 
-// MostGPUs is how many GPUs a node can have.
-const MostGPUs = 64
+// MaxGPUs is the most GPUs of a node.
+const MaxGPUs = 64
 
-// MostMicrobatches and longest bound what is added and multiplied here, so that no sum overflows: a
+// MaxMicrobatches and maxTime bound the operands here, so that no sum or product overflows: a
 // microbatch may take 18 minutes.
 const (
-	MostMicrobatches = 1 << 20
-	longest          = time.Duration(1) << 40
+	MaxMicrobatches = 1 << 20
+	maxTime         = time.Duration(1) << 40
 )
 
 func (l *Layer) check(i int) error {
 	at := fmt.Sprintf("layer %d (%s)", i, l.Name)
-	if l.Forward <= 0 || l.Backward < 0 || l.Forward > longest || l.Backward > longest {
+	if l.Forward <= 0 || l.Backward < 0 || l.Forward > maxTime || l.Backward > maxTime {
 		return &InputError{
 			Where: at, Problem: fmt.Sprintf("forward %v, backward %v", l.Forward, l.Backward),
 			Want: "a forward time above 0 and a backward time of at least 0, not over 18 minutes",
@@ -100,7 +100,7 @@ func (l *Layer) check(i int) error {
 	}
 	for _, times := range []map[int]time.Duration{l.InNode, l.Across} {
 		for members, took := range times {
-			if members < 1 || took < 0 || took > longest {
+			if members < 1 || took < 0 || took > maxTime {
 				return &InputError{
 					Where: at, Problem: fmt.Sprintf("an all-reduce of %v among %d", took, members),
 					Want: "at least 1 member and a time from 0 to 18 minutes",
@@ -111,8 +111,8 @@ func (l *Layer) check(i int) error {
 	return nil
 }
 
-// reduceSums are the running sums of what a stage on width GPUs pays to all-reduce; all is false
-// where a layer was not measured so.
+// reduceSums returns the prefix sums of the all-reduce times of a stage on width GPUs; all is false
+// if a layer has no such measurement.
 func (p *Profile) reduceSums(width int) (sums []int64, all bool) {
 	sums = []int64{0}
 	for i := range p.Layers {
@@ -125,11 +125,11 @@ func (p *Profile) reduceSums(width int) (sums []int64, all bool) {
 	return sums, true
 }
 
-// Len is the number of layers.
+// Len returns the number of layers.
 func (p *Profile) Len() int { return len(p.Layers) }
 
-// Widths are the numbers of GPUs that a stage can have on a node of so many: one, and each that was
-// measured for all layers.
+// Widths returns the possible numbers of GPUs of a stage, on a node with so many: one, and each
+// that was measured for all layers.
 func (p *Profile) Widths(gpus int) []int {
 	widths := []int{1}
 	for width := 2; width <= gpus; width++ {
@@ -142,12 +142,11 @@ func (p *Profile) Widths(gpus int) []int {
 
 // Measured reports whether a stage can have so many GPUs.
 func (p *Profile) Measured(width int) bool {
-	return width == 1 || 1 < width && width <= MostGPUs && p.reduces[width] != nil
+	return width == 1 || 1 < width && width <= MaxGPUs && p.reduces[width] != nil
 }
 
-// Time is how long a stage of the layers from..to-1 works on a microbatch, both ways, on width
-// GPUs. Layers are divided among the GPUs without remainder that matters: what is left of a
-// nanosecond counts as one.
+// Time returns a stage's time for a microbatch, forward and backward, for the layers from..to-1 on
+// width GPUs. Layers divide evenly among the GPUs, rounded up to a nanosecond.
 func (p *Profile) Time(from, to, width int) int64 {
 	work := p.work[to] - p.work[from]
 	if width == 1 {
@@ -157,7 +156,7 @@ func (p *Profile) Time(from, to, width int) int64 {
 	return (work+int64(width)-1)/int64(width) + sums[to] - sums[from]
 }
 
-// Forward is the forward half of Time.
+// Forward returns the forward part of Time.
 func (p *Profile) Forward(from, to, width int) int64 {
 	work := p.forward[to] - p.forward[from]
 	if width == 1 {
@@ -167,20 +166,20 @@ func (p *Profile) Forward(from, to, width int) int64 {
 	return work/int64(width) + (sums[to]-sums[from])/2
 }
 
-// StateBytes is the state of the layers from..to-1.
+// StateBytes returns the state of the layers from..to-1.
 func (p *Profile) StateBytes(from, to int) int64 { return p.state[to] - p.state[from] }
 
-// Bytes is what a stage of the layers from..to-1 needs on each of its GPUs while so many
-// microbatches are in flight.
+// Bytes returns what a stage of the layers from..to-1 needs on each of its GPUs with so many
+// microbatches in flight.
 func (p *Profile) Bytes(from, to, width, inFlight int) int64 {
 	all := p.state[to] - p.state[from] + int64(inFlight)*(p.activation[to]-p.activation[from])
 	return (all + int64(width) - 1) / int64(width)
 }
 
-// InFlight is for how many microbatches a stage of the layers from..to-1 has memory on GPUs of so
-// many bytes each; it is Bytes, turned round.
+// InFlight returns for how many microbatches a stage of the layers from..to-1 has memory on GPUs of
+// so many bytes each: the inverse of Bytes.
 func (p *Profile) InFlight(from, to, width int, gpuBytes int64) int {
-	// No stage takes as much, and the product of any more would overflow.
+	// No stage needs that much, and larger products would overflow.
 	most := int64(1) << 61 / int64(width)
 	left := int64(width)*min(gpuBytes, most) - (p.state[to] - p.state[from])
 	activation := p.activation[to] - p.activation[from]
@@ -193,10 +192,10 @@ func (p *Profile) InFlight(from, to, width int, gpuBytes int64) int {
 	return int(min(left/activation, math.MaxInt32))
 }
 
-// AllReduce is how long pipelines wait for one another at an iteration's end: the all-reduce of the
-// first layer, whose gradient is the last to be ready; those of the others hide behind the backward
-// passes. Where their number was not measured the next larger one counts, and beyond the largest
-// that one.
+// AllReduce returns how long pipelines wait for one another at the end of an iteration: the
+// all-reduce of the first layer, whose gradient is ready last; those of the other layers overlap
+// with backward passes. If the number of pipelines was not measured the next larger one counts, and
+// beyond the largest that one.
 func (p *Profile) AllReduce(pipelines int) int64 {
 	if pipelines < 2 {
 		return 0
@@ -214,7 +213,7 @@ func (p *Profile) AllReduce(pipelines int) int64 {
 	return int64(p.Layers[0].Across[best])
 }
 
-// Hash tells profiles apart: it covers everything that planning depends on, and the names.
+// Hash identifies a profile: it covers everything that planning depends on, and the names.
 func (p *Profile) Hash() Hash {
 	h := blake3.New()
 	for i := range p.Layers {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// ReadProfile reads a profile: JSON where the first character is a brace, else CSV.
+// ReadProfile reads a profile: JSON if the first character is a brace, else CSV.
 func ReadProfile(from io.Reader) (*Profile, error) {
 	text, err := io.ReadAll(from)
 	if err != nil {
@@ -34,8 +34,8 @@ func ReadProfile(from io.Reader) (*Profile, error) {
 	return NewProfile(layers)
 }
 
-// layerFile is a layer in JSON. What must be there is a pointer or a text, so that its absence
-// shows.
+// layerFile is a layer in JSON. Required values are pointers or strings, so that their absence is
+// detectable.
 type layerFile struct {
 	Name            string                 `json:"name"`
 	Forward         json.Number            `json:"forward_ms"`
@@ -58,8 +58,8 @@ func readJSON(text []byte) ([]Layer, error) {
 	return file.layers()
 }
 
-// decodeStrictly takes one JSON value without unknown fields and nothing behind it, and says where
-// it is wrong.
+// decodeStrictly decodes one JSON value without unknown fields and nothing behind it. Its errors
+// say where the input is invalid.
 func decodeStrictly(text []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
@@ -67,18 +67,18 @@ func decodeStrictly(text []byte, into any) error {
 	if err == nil {
 		if _, more := d.Token(); !errors.Is(more, io.EOF) {
 			return &InputError{
-				Where:   position(text, d.InputOffset()),
+				Where:   lineColumn(text, d.InputOffset()),
 				Problem: "more text behind the end",
 				Want:    "one JSON object",
 			}
 		}
-		return repeated(text)
+		return checkDuplicateKeys(text)
 	}
 	at := d.InputOffset()
 	var wrongType *json.UnmarshalTypeError
 	if errors.As(err, &wrongType) {
 		return &InputError{
-			Where: position(
+			Where: lineColumn(
 				text,
 				wrongType.Offset,
 			), Problem: fmt.Sprintf("%s is a %s", wrongType.Field, wrongType.Value),
@@ -91,34 +91,34 @@ func decodeStrictly(text []byte, into any) error {
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return &InputError{
-			Where:   position(text, int64(len(text))),
+			Where:   lineColumn(text, int64(len(text))),
 			Problem: "the file ends in the middle",
 			Want:    "the rest of the JSON",
 		}
 	}
-	return &InputError{Where: position(text, at), Problem: strings.TrimPrefix(err.Error(), "json: ")}
+	return &InputError{Where: lineColumn(text, at), Problem: strings.TrimPrefix(err.Error(), "json: ")}
 }
 
-// repeated refuses an object that has a key twice: the decoder lets the last one count, without a
-// word. It takes names in any case.
-func repeated(text []byte) error {
+// checkDuplicateKeys returns an error if an object has a key twice: the decoder would silently use
+// the last one. Like the decoder, it ignores case.
+func checkDuplicateKeys(text []byte) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	type open struct {
 		keys  map[string]bool // nil for a list
-		inKey bool            // a key has come, and its value has not
+		inKey bool            // a key was read, and its value was not
 	}
 	nest := []open{{}}
 	for {
 		token, err := d.Token()
 		if err != nil {
-			return nil // The end: that all is well-formed is known.
+			return nil // The end: the text is known to be well-formed.
 		}
 		top := &nest[len(nest)-1]
-		if key, is := token.(string); is && top.keys != nil && !top.inKey {
+		if key, ok := token.(string); ok && top.keys != nil && !top.inKey {
 			if top.keys[strings.ToLower(key)] {
 				return &InputError{
-					Where:   position(text, d.InputOffset()),
-					Problem: fmt.Sprintf("%q is there twice", key),
+					Where:   lineColumn(text, d.InputOffset()),
+					Problem: fmt.Sprintf("%q is listed twice", key),
 					Want:    "each key once",
 				}
 			}
@@ -139,8 +139,8 @@ func repeated(text []byte) error {
 	}
 }
 
-// position is an offset as people look for it.
-func position(text []byte, offset int64) string {
+// lineColumn returns an offset as line and column.
+func lineColumn(text []byte, offset int64) string {
 	before := text[:min(offset, int64(len(text)))]
 	line := 1 + bytes.Count(before, []byte("\n"))
 	return fmt.Sprintf("line %d, column %d", line, len(before)-bytes.LastIndexByte(before, '\n'))
@@ -175,8 +175,7 @@ func (file *profileFile) layers() ([]Layer, error) {
 	return layers, nil
 }
 
-// readBytes is a number of bytes, which programs write as 1e9 and 1000000000.0, too; 0 where there
-// is none.
+// readBytes parses a number of bytes, also as 1e9 or 1000000000.0; 0 if it is missing.
 func readBytes(at, field, text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -188,6 +187,7 @@ func readBytes(at, field, text string) (int64, error) {
 	return bytes, nil
 }
 
+// requiredTime parses a time that must be present.
 func requiredTime(at, field, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, &InputError{Where: at, Problem: "has no " + field, Want: "milliseconds for one microbatch on one GPU"}
@@ -199,6 +199,7 @@ func requiredTime(at, field, text string) (time.Duration, error) {
 	return took, nil
 }
 
+// readTimes parses times by number of members.
 func readTimes(at, field string, from map[string]json.Number) (map[int]time.Duration, error) {
 	if len(from) == 0 {
 		return nil, nil
@@ -220,7 +221,7 @@ func readTimes(at, field string, from map[string]json.Number) (map[int]time.Dura
 	return times, nil
 }
 
-// columns of a CSV profile; behind the all-reduce columns' names comes the number of members:
+// Columns of a CSV profile. The names of all-reduce columns end with the number of members:
 // allreduce_in_node_ms_2.
 const (
 	inNodeColumn = "allreduce_in_node_ms_"
@@ -253,7 +254,7 @@ func checkHeader(header []string) error {
 			}
 		}
 		if slices.Contains(header[:i], name) {
-			return &InputError{Where: "line 1", Problem: fmt.Sprintf("column %q is there twice", name)}
+			return &InputError{Where: "line 1", Problem: fmt.Sprintf("column %q is listed twice", name)}
 		}
 	}
 	for _, name := range []string{"forward_ms", "backward_ms"} {
@@ -274,7 +275,7 @@ func readRow(header, row []string, at string) (l Layer, err error) {
 	return l, nil
 }
 
-// set is one field of a row. All but the times may be empty.
+// set parses one field of a row. All but the times may be empty.
 func (l *Layer) set(column, text string) (err error) {
 	if text == "" && column != "forward_ms" && column != "backward_ms" {
 		return nil
@@ -296,6 +297,7 @@ func (l *Layer) set(column, text string) (err error) {
 	return err
 }
 
+// setTime parses an all-reduce time of a row.
 func (l *Layer) setTime(column, text string) error {
 	times, number := l.InNode, strings.TrimPrefix(column, inNodeColumn)
 	if rest, across := strings.CutPrefix(column, acrossColumn); across {

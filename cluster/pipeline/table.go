@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// ReadTable reads CSV: its header first, then each row, and where that is in the file. Where there
-// is no header it says what is wanted.
+// ReadTable reads CSV: it calls header once, then row for each row with its place in the file. want
+// describes the columns, for the error about a missing header.
 func ReadTable(
 	from io.Reader,
 	want string,

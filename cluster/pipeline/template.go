@@ -5,9 +5,9 @@ import "fmt"
 // Stage is a run of layers on some GPUs of one of a template's nodes.
 type Stage struct {
 	From, To int // layers From..To-1
-	Node     int // of the template's, from 0
+	Node     int // of the template, from 0
 	GPUs     int
-	Time     int64 // nanoseconds for a microbatch, both ways
+	Time     int64 // nanoseconds for a microbatch, forward and backward
 }
 
 // Template is a cut of a model's layers into stages for a number of nodes.
@@ -15,11 +15,11 @@ type Template struct {
 	Nodes  int
 	Stages []Stage
 
-	// Microbatches is the number that the cut is best for: four for each GPU.
+	// Microbatches is the number for which the cut is optimal: four for each GPU.
 	Microbatches int
 }
 
-// Cuts are the stages' borders: the first layer of each, and the number of layers.
+// Cuts returns the first layer of each stage, and the number of layers.
 func (t *Template) Cuts() []int {
 	cuts := make([]int, 0, len(t.Stages)+1)
 	for _, s := range t.Stages {
@@ -28,7 +28,7 @@ func (t *Template) Cuts() []int {
 	return append(cuts, t.Stages[len(t.Stages)-1].To)
 }
 
-// Bottleneck is the slowest stage, the last of equals.
+// Bottleneck returns the slowest stage, the last of equal ones.
 func (t *Template) Bottleneck() int {
 	slowest := 0
 	for i, s := range t.Stages {
@@ -39,24 +39,24 @@ func (t *Template) Bottleneck() int {
 	return slowest
 }
 
-// Line is how a pipeline's time depends on how many microbatches it gets: an iteration of n takes
-// Fixed + n·Each.
+// Line is a pipeline's time as a function of its microbatches: an iteration of n takes Fixed +
+// n·Each.
 type Line struct{ Fixed, Each int64 }
 
-// At is the time of n microbatches.
+// At returns the time of n microbatches.
 func (l Line) At(n int) int64 { return l.Fixed + int64(n)*l.Each }
 
-// Most is how many microbatches take no longer than a time; less than 1 where not even one does.
-func (l Line) Most(time int64) int {
+// MaxWithin returns how many microbatches fit into a time; less than 1 if not even one does.
+func (l Line) MaxWithin(time int64) int {
 	if time < l.Fixed+l.Each {
 		return 0
 	}
 	return int((time - l.Fixed) / l.Each)
 }
 
-// Line is T1 + T2 + T3 of an iteration in the schedule one-forward-one-backward: the filling and
-// draining, the rounds that the slowest stage sets the pace of, and what the stages behind it still
-// have to do. Exact for equal stages, else a little less than the truth.
+// Line returns T1 + T2 + T3 of an iteration in the schedule one-forward-one-backward: filling and
+// draining, the rounds at the pace of the slowest stage, and the remaining work of the stages
+// behind it. It is exact for equal stages, else slightly too low.
 func (t *Template) Line() Line {
 	k := t.Bottleneck()
 	var all, behind int64
@@ -70,10 +70,10 @@ func (t *Template) Line() Line {
 	return Line{Fixed: all + behind + int64(k-len(t.Stages)-1)*slowest, Each: slowest}
 }
 
-// Time is the template's own: that of Microbatches.
+// Time returns the time of an iteration with Microbatches.
 func (t *Template) Time() int64 { return t.Line().At(t.Microbatches) }
 
-// NodeLayers are the layers that a template's node holds, as runs.
+// NodeLayers returns the layers that a template's node holds, as runs.
 func (t *Template) NodeLayers(node int) (runs [][2]int) {
 	for _, s := range t.Stages {
 		if s.Node != node {
@@ -88,7 +88,7 @@ func (t *Template) NodeLayers(node int) (runs [][2]int) {
 	return runs
 }
 
-// check refuses a template that is not one for a profile: from a file, that is.
+// check returns an error if a template, read from a file, does not match a profile.
 func (t *Template) check(p *Profile, gpusPerNode int) error {
 	at, node, used := 0, 0, 0
 	for i, s := range t.Stages {

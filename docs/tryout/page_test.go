@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPage: the Go code of docs/policy.md is that of this folder, so that it compiles and is
+// TestPage checks that the Go code of docs/policy.md is that of this folder, which is compiled and
 // tested.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("../policy.md")
@@ -27,13 +27,13 @@ func TestPage(t *testing.T) {
 	for _, block := range blocks {
 		whole = whole || block[1] == files[0]
 		if !strings.Contains(files[0], block[1]) && !strings.Contains(files[1], block[1]) {
-			t.Errorf("the page has code that no file has:\n%s", block[1])
+			t.Errorf("docs/policy.md has code that is in no file:\n%s", block[1])
 		}
 	}
 	if !whole {
-		t.Error("the page lacks tryout.go")
+		t.Error("docs/policy.md does not contain tryout.go")
 	}
 	if lines := strings.Count(files[0], "\n"); lines >= 50 {
-		t.Errorf("the example takes %d lines", lines)
+		t.Errorf("the example has %d lines, want fewer than 50", lines)
 	}
 }

@@ -7,16 +7,17 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/place"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/victims"
 )
 
 func TestRank(t *testing.T) {
 	gpu := cluster.Placement{{Node: 0, Index: 0}}
-	v := scheduler.Trial(20*time.Minute, []cluster.Node{{GPUs: 8}},
-		scheduler.Made{Job: cluster.Job{ID: 1, GPUs: 1}, Phase: scheduler.Running, On: gpu, Since: 14 * time.Minute},
-		scheduler.Made{Job: cluster.Job{ID: 2, GPUs: 1}, Phase: scheduler.Waiting, Attained: 10 * time.Minute},
-		scheduler.Made{Job: cluster.Job{ID: 3, GPUs: 1}, Phase: scheduler.Waiting},
+	v := schedulertest.NewView(20*time.Minute, []cluster.Node{{GPUs: 8}},
+		schedulertest.Job{Job: cluster.Job{ID: 1, GPUs: 1}, Phase: scheduler.Running, On: gpu, Since: 14 * time.Minute},
+		schedulertest.Job{Job: cluster.Job{ID: 2, GPUs: 1}, Phase: scheduler.Waiting, Attained: 10 * time.Minute},
+		schedulertest.Job{Job: cluster.Job{ID: 3, GPUs: 1}, Phase: scheduler.Waiting},
 	)
 	for id, want := range map[cluster.JobID]scheduler.Rank{
 		1: {Tier: 0, Until: 24 * time.Minute},
@@ -24,7 +25,7 @@ func TestRank(t *testing.T) {
 		3: {Tier: 0},
 	} {
 		if got := (Tryout{10 * time.Minute}).Rank(v, v.Job(id)); got != want {
-			t.Errorf("job %d: %+v, expected %+v", id, got, want)
+			t.Errorf("job %d: got %+v, want %+v", id, got, want)
 		}
 	}
 }
@@ -42,11 +43,11 @@ func TestSimulation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Job 2 stops job 1 after 30 minutes and has its try until 40; job 3 is tried then; then they go
-	// on as they came.
+	// Job 2 preempts job 1 after 30 minutes and has its trial until 40; then job 3 has its trial; then
+	// all continue by arrival.
 	for i, want := range []time.Duration{75 * time.Minute, 85 * time.Minute, 45 * time.Minute} {
 		if got := result.Jobs[i].Finish; got != want {
-			t.Errorf("job %d ends at %v, expected %v", i+1, got, want)
+			t.Errorf("job %d ends at %v, want %v", i+1, got, want)
 		}
 	}
 }

@@ -2,8 +2,8 @@ package admit
 
 import "github.com/phos-gpu/phos/scheduler"
 
-// All lets everybody in at once.
+// All admits every job at once.
 type All struct{}
 
-// Admit says yes.
+// Admit always returns true.
 func (All) Admit(scheduler.View, *scheduler.Job) bool { return true }

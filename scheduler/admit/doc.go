@@ -1,9 +1,9 @@
-// Package admit holds the policies that let jobs in. A job that has not been let in waits outside:
-// no order sees it.
+// Package admit holds the admission policies. An Orderer does not see jobs that are not admitted
+// yet.
 //
-// What an order may do with jobs is not decided here, only how many of them it has before it at a
-// time. Jobs are let in as they came, so that an order by arrival is the same under any of these;
-// only a quota has a lane for each tenant.
+// An admission policy limits how many jobs compete at a time; it does not reorder them. Jobs are
+// admitted in the order of arrival, so an order by arrival is the same under any policy. Only a
+// quota has one queue for each tenant.
 //
 // Read load.go first.
 package admit

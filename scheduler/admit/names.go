@@ -11,23 +11,23 @@ import (
 )
 
 var (
-	// ErrUnknown is in the chain of an error about a name that no admission policy has.
+	// ErrUnknown is returned for the name of an unknown admission policy.
 	ErrUnknown = errors.New("unknown admission policy")
-	// ErrParameter is in the chain of an error about what stands behind a name's colon.
+	// ErrParameter is returned for an invalid parameter behind a name's colon.
 	ErrParameter = errors.New("bad parameter of an admission policy")
 )
 
-// Names are the policies there are, with what they are told.
+// Names returns the policies and their parameters.
 func Names() []string { return []string{"all", "load:X", "quota:F"} }
 
-// ByName makes a policy: "all", "load:1.2", "quota:0.25".
+// ByName returns a policy by its name: "all", "load:1.2", "quota:0.25".
 func ByName(name string) (scheduler.Admitter, error) {
 	kind, argument, given := strings.Cut(name, ":")
 	switch {
 	case kind == "all" && !given:
 		return All{}, nil
 	case kind != "load" && kind != "quota":
-		return nil, fmt.Errorf("%w %q; there are %s", ErrUnknown, name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%w %q; want one of %s", ErrUnknown, name, strings.Join(Names(), ", "))
 	}
 	factor, err := strconv.ParseFloat(argument, 64)
 	if err != nil || !(factor > 0) || math.IsInf(factor, 0) {

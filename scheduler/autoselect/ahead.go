@@ -9,14 +9,13 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// look is how many steps pass between two looks at what the jobs take at least.
-const look = 32
+// checkInterval is the number of steps between two checks of the lower bound.
+const checkInterval = 32
 
-// drain plays an engine's jobs to their ends, which come when the estimates say, and nothing else
-// arrives. It answers with the sum of their completion times, in seconds, their number, and how
-// many steps it took. The engine itself knows when whatever it has started is due, so nothing but a
-// clock is missing. It ends early once the sum is certain to be more than most: then the answer is
-// what it is at least.
+// drain simulates an engine's jobs to their ends, by their estimates, without further arrivals. It
+// returns the sum of their completion times in seconds, their number, and the steps taken. The
+// engine predicts the end of every run that it starts, so only a clock is missing. drain returns
+// early, with a lower bound of the sum, once that exceeds most.
 func drain(e *scheduler.Engine, steps int, most float64) (sum float64, jobs, took int) {
 	now, end := e.Now(), func(j *scheduler.Job, at time.Duration) {
 		sum += (at - j.Submitted()).Seconds()
@@ -24,19 +23,19 @@ func drain(e *scheduler.Engine, steps int, most float64) (sum float64, jobs, too
 	}
 	for ; took < steps; took++ {
 		events := due(e, now, end)
-		_, _ = e.Step(now, events) // what a policy does wrong is said when it does so for real
+		_, _ = e.Step(now, events) // policy errors are reported by the real engine
 		at, ok := next(e)
-		if !ok || took%look == look-1 && unended(sum, e, now) > most {
+		if !ok || took%checkInterval == checkInterval-1 && withUnfinished(sum, e, now) > most {
 			break
 		}
 		now = max(now, at)
 	}
-	return unended(sum, e, now), jobs + e.Live(), took
+	return withUnfinished(sum, e, now), jobs + e.Live(), took
 }
 
-// unended adds the completion times of the jobs that have not ended by now to a sum, as if nobody
-// waited from now on. Where no GPUs are faster than others, time only adds to that.
-func unended(sum float64, e *scheduler.Engine, now time.Duration) float64 {
+// withUnfinished adds the completion times of unfinished jobs to a sum, as if no job waited from
+// now on. If all GPUs are equally fast this is a lower bound.
+func withUnfinished(sum float64, e *scheduler.Engine, now time.Duration) float64 {
 	for _, jobs := range []iter.Seq[*scheduler.Job]{e.Running(), e.Waiting(), slices.Values(e.Held())} {
 		for j := range jobs {
 			sum += (now + j.Remaining(now) - j.Submitted()).Seconds()
@@ -45,16 +44,16 @@ func unended(sum float64, e *scheduler.Engine, now time.Duration) float64 {
 	return sum
 }
 
-// runOut is what drain says of an engine of which every job runs, under whatever policies: nobody
-// is left to put in an order or to let in.
-func runOut(e *scheduler.Engine) (sum float64, jobs int) {
+// sumRunning returns what drain would return for an engine whose jobs all run. It does not depend
+// on the policies, because no job has to be ordered or admitted.
+func sumRunning(e *scheduler.Engine) (sum float64, jobs int) {
 	type end struct {
 		at  time.Duration
 		job *scheduler.Job
 	}
 	var ends []end
 	for j := range e.Running() {
-		ends = append(ends, end{j.Outlasts(e.Now()), j})
+		ends = append(ends, end{j.DueInFork(e.Now()), j})
 	}
 	slices.SortFunc(
 		ends,
@@ -66,7 +65,7 @@ func runOut(e *scheduler.Engine) (sum float64, jobs int) {
 	return sum, len(ends)
 }
 
-// due are the ends of the runs that are over by now.
+// due returns the ends of the runs that are over by now.
 func due(e *scheduler.Engine, now time.Duration, end func(*scheduler.Job, time.Duration)) []scheduler.Event {
 	var events []scheduler.Event
 	for j := range e.Running() {
@@ -79,7 +78,7 @@ func due(e *scheduler.Engine, now time.Duration, end func(*scheduler.Job, time.D
 	return events
 }
 
-// next is when something happens again.
+// next returns when the next event is due.
 func next(e *scheduler.Engine) (at time.Duration, ok bool) {
 	for j := range e.Running() {
 		at, ok = j.Due(), true

@@ -8,49 +8,48 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Candidate is an order together with an admission. Both must be pure: they are asked about the
-// real jobs and about copies of them.
+// Candidate is an order with an admission policy. Both must be pure, because they are asked about
+// real jobs and about copies.
 type Candidate struct {
 	Name  string
 	Order scheduler.Orderer
-	Admit scheduler.Admitter // nil: everybody is let in
+	Admit scheduler.Admitter // nil: all jobs are admitted
 }
 
-// preempts reports whether its order stops running jobs.
+// preempts reports whether the order preempts running jobs.
 func (c *Candidate) preempts() bool {
 	p, ok := c.Order.(scheduler.Preemptive)
 	return ok && p.Preempts()
 }
 
-// Options are how often and how readily a Chooser changes its mind.
+// Options control how often and how readily a Chooser switches.
 type Options struct {
-	// Every is how often candidates are compared; 0 means an hour.
+	// Every is the time between comparisons; 0 means an hour.
 	Every time.Duration
 
-	// Margin is by how much the best must be better than the one in force, as a part of that one's
-	// mean, before it takes over. It keeps two that are about equal from taking turns, each preempting
-	// what the other has started. 0 means any gain will do; DefaultMargin is a start.
+	// Margin is by how much the best candidate must improve on the current one, as a part of the
+	// current mean, before it replaces it. It keeps two nearly equal candidates from alternating, each
+	// preempting what the other has started. 0 means that any gain suffices.
 	Margin float64
 
-	// Steps is how many decisions each candidate is simulated for at most, so that looking ahead stays
-	// cheap; jobs that have not ended by then count as ending after what remains of them. 0 means
-	// 20,000.
+	// Steps is the most decisions that are simulated for each candidate, so that simulating ahead
+	// stays cheap; jobs that have not ended by then count with their remaining time. 0 means 20,000.
 	Steps int
 }
 
-// DefaultMargin is a margin that one can begin with.
+// DefaultMargin is a margin to begin with.
 const DefaultMargin = 0.05
 
-// ErrCandidate is in the chain of an error about candidates that cannot be mixed.
+// ErrCandidate is returned for candidates that cannot be combined.
 var ErrCandidate = errors.New("candidates")
 
-// checked says what is wrong with candidates.
-func checked(base scheduler.Policies, candidates []Candidate) error {
+// checkCandidates returns what is wrong with the candidates.
+func checkCandidates(base scheduler.Policies, candidates []Candidate) error {
 	if len(candidates) == 0 {
-		return fmt.Errorf("%w: there are none", ErrCandidate)
+		return fmt.Errorf("%w: the list is empty", ErrCandidate)
 	}
 	if base.Allocate != nil {
-		return fmt.Errorf("%w: an elastic policy takes the place of orders", ErrCandidate)
+		return fmt.Errorf("%w: an elastic policy replaces orders", ErrCandidate)
 	}
 	names := map[string]bool{}
 	for i := range candidates {
@@ -59,12 +58,16 @@ func checked(base scheduler.Policies, candidates []Candidate) error {
 		case c.Order == nil:
 			return fmt.Errorf("%w: %q has no order", ErrCandidate, c.Name)
 		case groups:
-			return fmt.Errorf("%w: %q ranks groups, which a change of order cannot do", ErrCandidate, c.Name)
+			return fmt.Errorf("%w: %q ranks groups, which switching orders does not support", ErrCandidate, c.Name)
 		case names[c.Name]:
-			return fmt.Errorf("%w: %q is there twice", ErrCandidate, c.Name)
+			return fmt.Errorf("%w: %q is listed twice", ErrCandidate, c.Name)
 		}
-		if _, lanes := c.Admit.(scheduler.Laner); lanes {
-			return fmt.Errorf("%w: %q admits jobs lane by lane, which a change of admission cannot do", ErrCandidate, c.Name)
+		if _, tenants := c.Admit.(scheduler.TenantAdmitter); tenants {
+			return fmt.Errorf(
+				"%w: %q has one queue for each tenant, which switching admission policies does not support",
+				ErrCandidate,
+				c.Name,
+			)
 		}
 		names[c.Name] = true
 	}

@@ -9,43 +9,42 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Chooser is the order and the admission of whichever candidate is in force: the first one, until
+// Chooser is the order and the admission policy of the current candidate: the first one, until
 // another proves better. One Chooser serves one engine.
 //
-// Orders that preempt and orders that do not can be mixed: while one that does not is in force,
-// running jobs rank before all that wait. How the queue is walked belongs to the engine and is the
-// same for all candidates: where nothing else is asked for, it goes on with whoever fits as soon as
-// one of them preempts.
+// Preemptive and other orders can be mixed: while one that does not preempt is current, running
+// jobs rank before all waiting ones. The walk through the queue belongs to the engine and is the
+// same for all candidates: unless Base chooses, it is Fill as soon as one candidate preempts.
 type Chooser struct {
 	base       func() scheduler.Policies
 	walk       scheduler.Walk
 	candidates []Candidate
 	options    Options
-	preempts   bool  // one of the candidates does
-	even       bool  // all GPUs are equally fast: no job will ever take less time than it seems to take
+	preempts   bool  // a candidate preempts
+	uniform    bool  // all GPUs are equally fast, so withUnfinished is a lower bound
 	order      []int // in which candidates are compared
-	steps      []int // that each was simulated for, the last time
+	steps      []int // steps of each candidate's last simulation
 
 	current int
-	next    time.Duration // when they are compared again
-	began   bool
+	next    time.Duration // of the next comparison
+	started bool
 	choices []Choice
 }
 
-// Choice is a comparison and what came of it.
+// Choice is a comparison and its result.
 type Choice struct {
-	At    time.Duration
-	Jobs  int       // that were played to their end
-	Means []float64 // seconds, by candidate; of one that could not win any more, what it was at least by then
-	Taken int       // candidate
+	At     time.Duration
+	Jobs   int       // jobs that were simulated
+	Means  []float64 // seconds, by candidate; a lower bound for candidates that could not win
+	Chosen int       // index of the candidate
 }
 
-// New makes a Chooser. Base makes what it works with, of which everything but Order and Admit
-// counts. It is called once for the engine and once for each candidate and comparison, because some
-// policies remember what they have seen of one engine.
+// New returns a Chooser. base returns the other policies; its Order and Admit are ignored. New
+// calls it, and the Chooser calls it for the engine and for each candidate and comparison, because
+// some policies keep state about one engine.
 func New(base func() scheduler.Policies, candidates []Candidate, o Options) (*Chooser, error) {
 	p := base()
-	if err := checked(p, candidates); err != nil {
+	if err := checkCandidates(p, candidates); err != nil {
 		return nil, err
 	}
 	if o.Every == 0 {
@@ -59,7 +58,7 @@ func New(base func() scheduler.Policies, candidates []Candidate, o Options) (*Ch
 		walk:       p.Walk,
 		candidates: candidates,
 		options:    o,
-		even:       p.Speeds == nil,
+		uniform:    p.Speeds == nil,
 		steps:      make([]int, len(candidates)),
 	}
 	for i := range candidates {
@@ -75,37 +74,38 @@ func New(base func() scheduler.Policies, candidates []Candidate, o Options) (*Ch
 	return c, nil
 }
 
-// Policies are the base with the Chooser in its place: what an engine is to be made of.
+// Policies returns base's policies with the Chooser as order and admission policy.
 func (c *Chooser) Policies() scheduler.Policies { return c.with(c, c) }
 
+// with returns base's policies with the given order and admission policy.
 func (c *Chooser) with(o scheduler.Orderer, a scheduler.Admitter) scheduler.Policies {
 	p := c.base()
 	p.Order, p.Admit, p.Walk = o, a, c.walk
 	return p
 }
 
-// Choices are the comparisons so far.
+// Choices returns the comparisons so far.
 func (c *Chooser) Choices() []Choice { return c.choices }
 
-// Current is the name of the candidate in force.
+// Current returns the name of the current candidate.
 func (c *Chooser) Current() string { return c.candidates[c.current].Name }
 
-// Preempts reports whether there is a candidate that does.
+// Preempts reports whether a candidate preempts.
 func (c *Chooser) Preempts() bool { return c.preempts }
 
-// shielded is the tier of running jobs under an order that does not preempt.
-const shielded = -1 << 62
+// runningTier is the tier of running jobs under an order that does not preempt.
+const runningTier = -1 << 62
 
-// Rank is what the candidate in force says, until the next comparison.
+// Rank returns the current candidate's rank, which holds until the next comparison.
 func (c *Chooser) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
-	c.consider(v)
+	c.maybeCompare(v)
 	now := &c.candidates[c.current]
 	r := now.Order.Rank(v, j)
 	if len(c.candidates) == 1 {
 		return r
 	}
 	if c.preempts && !now.preempts() && j.Phase() == scheduler.Running {
-		r = scheduler.Rank{Tier: shielded, Until: r.Until}
+		r = scheduler.Rank{Tier: runningTier, Until: r.Until}
 	}
 	if r.Until == 0 || r.Until > c.next {
 		r.Until = c.next
@@ -113,22 +113,22 @@ func (c *Chooser) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
 	return r
 }
 
-// Admit is what the candidate in force says.
+// Admit returns the current candidate's answer.
 func (c *Chooser) Admit(v scheduler.View, first *scheduler.Job) bool {
-	c.consider(v)
+	c.maybeCompare(v)
 	a := c.candidates[c.current].Admit
 	return a == nil || a.Admit(v, first)
 }
 
-// consider compares the candidates when it is time to.
-func (c *Chooser) consider(v scheduler.View) {
+// maybeCompare compares the candidates when it is time to.
+func (c *Chooser) maybeCompare(v scheduler.View) {
 	now := v.Now()
-	if len(c.candidates) == 1 || c.began && now < c.next {
+	if len(c.candidates) == 1 || c.started && now < c.next {
 		return
 	}
 	c.next = (now/c.options.Every + 1) * c.options.Every
-	if !c.began {
-		c.began = true
+	if !c.started {
+		c.started = true
 		return
 	}
 	choice, ok := c.compare(v)
@@ -144,16 +144,16 @@ func (c *Chooser) consider(v scheduler.View) {
 	if choice.Means[best] < choice.Means[c.current]*(1-c.options.Margin) {
 		c.current = best
 	}
-	choice.Taken = c.current
+	choice.Chosen = c.current
 	c.choices = append(c.choices, choice)
 }
 
-// compare works the means out. Those that took the fewest steps the last time come first: they may
-// spare the others most of theirs.
+// compare computes the means. The candidates that took the fewest steps last time come first: their
+// results may cut the others short.
 func (c *Chooser) compare(v scheduler.View) (Choice, bool) {
 	choice := Choice{At: v.Now(), Means: make([]float64, len(c.candidates))}
 	if e, ok := v.(*scheduler.Engine); ok && e.Busy() == e.Live() {
-		sum, jobs := runOut(e)
+		sum, jobs := sumRunning(e)
 		choice.Jobs = jobs
 		for i := range choice.Means {
 			choice.Means[i] = sum / float64(max(1, jobs))
@@ -167,7 +167,7 @@ func (c *Chooser) compare(v scheduler.View) (Choice, bool) {
 		if i == c.current {
 			most = best / max(0, 1-c.options.Margin)
 		}
-		mean, jobs, ok := c.ahead(v, i, most)
+		mean, jobs, ok := c.simulate(v, i, most)
 		if !ok || jobs == 0 {
 			return choice, false
 		}
@@ -180,18 +180,18 @@ func (c *Chooser) compare(v scheduler.View) (Choice, bool) {
 	return choice, true
 }
 
-// slack is more than what sums of the same times differ by when they are added in another order.
+// slack exceeds the relative rounding error between two orders of summation.
 const slack = 1e-9
 
-// ahead is the mean completion time, in seconds, of the jobs that there are, under a candidate; or
-// what it is at least, if that is more than most.
-func (c *Chooser) ahead(v scheduler.View, candidate int, most float64) (mean float64, jobs int, ok bool) {
+// simulate returns the mean completion time in seconds of the present jobs under a candidate, or a
+// lower bound if that exceeds most.
+func (c *Chooser) simulate(v scheduler.View, candidate int, most float64) (mean float64, jobs int, ok bool) {
 	take := c.candidates[candidate]
 	e, err := scheduler.Fork(v, c.with(take.Order, take.Admit))
 	if err != nil {
 		return 0, 0, false
 	}
-	if !c.even {
+	if !c.uniform {
 		most = math.Inf(1)
 	}
 	sum, jobs, steps := drain(e, c.options.Steps, most*float64(e.Live())*(1+slack))

@@ -15,10 +15,11 @@ import (
 	"github.com/phos-gpu/phos/scheduler/backfill"
 	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/place"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 	"github.com/phos-gpu/phos/scheduler/victims"
 )
 
-// price is what a stop and a start take.
+// price is the cost of a preemption.
 type price struct{ save, load time.Duration }
 
 func (p price) Save(*scheduler.Job) time.Duration                    { return p.save }
@@ -44,7 +45,7 @@ func machines(n, gpus int) []cluster.Node {
 	return nodes
 }
 
-// played is what became of some jobs.
+// played is the result of a simulation.
 type played struct {
 	ends  map[cluster.JobID]time.Duration
 	stops int
@@ -58,7 +59,7 @@ func (p *played) mean(jobs []cluster.Job) float64 {
 	return sum / float64(len(jobs))
 }
 
-// play runs jobs, sorted by submission, whose estimates are right.
+// play runs jobs, sorted by submission, with exact estimates.
 func play(t *testing.T, nodes []cluster.Node, p scheduler.Policies, jobs []cluster.Job) *played {
 	t.Helper()
 	e, err := scheduler.New(nodes, p)
@@ -92,7 +93,7 @@ func job(id cluster.JobID, submit, length time.Duration, gpus int) cluster.Job {
 	return cluster.Job{ID: id, Submit: submit, Length: length, Estimate: length, GPUs: gpus}
 }
 
-// mix are jobs of many lengths, more than 8 GPUs hold at once.
+// mix is jobs of many lengths, more than fit on 8 GPUs at once.
 func mix(seed uint64, n int) []cluster.Job {
 	random := rand.New(rand.NewPCG(seed, 9))
 	var jobs []cluster.Job
@@ -130,7 +131,7 @@ func chosen(t *testing.T, base func() scheduler.Policies, o Options, of ...Candi
 	return c
 }
 
-// fixed is a candidate by itself, with the queue walked as it is for a Chooser.
+// fixed returns a candidate's policies without a Chooser, with the same walk.
 func fixed(base func() scheduler.Policies, walk scheduler.Walk, c Candidate) scheduler.Policies {
 	p := base()
 	p.Order, p.Admit, p.Walk = c.Order, c.Admit, walk
@@ -155,8 +156,7 @@ func TestOneCandidateIsTheFixedPolicy(t *testing.T) {
 	}
 }
 
-// Two candidates that are the same: comparing them must change nothing, so looking ahead leaves no
-// trace.
+// TestLookingAheadLeavesNoTrace has two equal candidates: comparing them must change nothing.
 func TestLookingAheadLeavesNoTrace(t *testing.T) {
 	for seed := range uint64(5) {
 		two := append(candidates(t, "srtf"), Candidate{Name: "again", Order: order.SRTF{}})
@@ -179,8 +179,8 @@ func TestLookingAheadLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// What a fork plays is what the engine does itself when nothing else arrives. (Not for orders whose
-// ranks hold for a time of their own, as those of themis do: a fork asks for all ranks at once.)
+// TestForkGoesOnLikeTheEngine: a fork without arrivals behaves like the engine. (Not under orders
+// whose ranks hold for a fixed time, as themis: a fork asks for all ranks at once.)
 func TestForkGoesOnLikeTheEngine(t *testing.T) {
 	for _, name := range []string{"fifo", "sjf", "srtf", "las", "las2d", "dlas", "dlas-gpu", "drf", "quota"} {
 		for seed := range uint64(4) {
@@ -205,7 +205,8 @@ func TestForkGoesOnLikeTheEngine(t *testing.T) {
 				}
 				at = jobs[i].Submit / 4
 				jobs[i].Submit = at
-				if _, err := e.Step(at, append(due2(e, at), scheduler.Event{Kind: scheduler.Submitted, Facts: &jobs[i]})); err != nil {
+				if _, err := e.Step(at, append(due2(e, at), scheduler.Event{Kind: scheduler.Submitted,
+					Facts: &jobs[i]})); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -229,13 +230,13 @@ func due2(e *scheduler.Engine, at time.Duration) []scheduler.Event {
 	return due(e, at, func(*scheduler.Job, time.Duration) {})
 }
 
-func TestForkOfAMoment(t *testing.T) {
-	made := func(id cluster.JobID, phase scheduler.Phase, estimate, done time.Duration) scheduler.Made {
-		return scheduler.Made{Job: job(id, 0, estimate, 1), Phase: phase, Done: done, Since: time.Hour}
+func TestForkOfAView(t *testing.T) {
+	made := func(id cluster.JobID, phase scheduler.Phase, estimate, done time.Duration) schedulertest.Job {
+		return schedulertest.Job{Job: job(id, 0, estimate, 1), Phase: phase, Done: done, Since: time.Hour}
 	}
 	running := made(1, scheduler.Running, 2*time.Hour, time.Hour)
 	running.On = cluster.Placement{{Node: 0, Index: 0}}
-	v := scheduler.Trial(
+	v := schedulertest.NewView(
 		time.Hour,
 		machines(1, 1),
 		running,
@@ -248,7 +249,7 @@ func TestForkOfAMoment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// An hour to go, an hour, and the overdue one a tenth of the two hours that it has done.
+	// One hour remains, one hour, and for the overdue job a tenth of its two hours.
 	if sum, n, _ := drain(e, 100, math.Inf(1)); n != 3 ||
 		time.Duration(
 			sum*float64(time.Second),
@@ -259,18 +260,21 @@ func TestForkOfAMoment(t *testing.T) {
 	}
 }
 
-// TestForkOfRunningAndWaitingJobs: those that run when the fork is made were never in its queue,
-// and run beside those that were.
+// TestForkOfRunningAndWaitingJobs: jobs that run when the fork is made were never in its queue, and
+// run beside those that were.
 func TestForkOfRunningAndWaitingJobs(t *testing.T) {
-	var jobs []scheduler.Made
+	var jobs []schedulertest.Job
 	for i := range int32(16) {
-		made := scheduler.Made{Job: job(cluster.JobID(i), 0, time.Duration(i+1)*time.Hour, 1), Phase: scheduler.Waiting}
+		made := schedulertest.Job{
+			Job:   job(cluster.JobID(i), 0, time.Duration(i+1)*time.Hour, 1),
+			Phase: scheduler.Waiting,
+		}
 		if i < 8 {
 			made.Phase, made.On = scheduler.Running, cluster.Placement{{Node: 0, Index: i}}
 		}
 		jobs = append(jobs, made)
 	}
-	v := scheduler.Trial(0, machines(1, 8), jobs...)
+	v := schedulertest.NewView(0, machines(1, 8), jobs...)
 	p := base(0, 10*time.Minute)()
 	p.Order, p.Walk, p.Backfill = order.SRTF{}, scheduler.Strict, backfill.EASY()
 	e, err := scheduler.Fork(v, p)
@@ -300,7 +304,7 @@ func TestTheClearlyBestIsChosen(t *testing.T) {
 		taken string
 	}{
 		{"one long job before many short ones", short, []string{"fifo", "srtf"}, 0, "srtf"},
-		{"nobody's length is known, short ones behind a long one", short, []string{"fifo", "las"}, 0, "las"},
+		{"unknown lengths, short jobs behind a long one", short, []string{"fifo", "las"}, 0, "las"},
 		{"equal jobs, of which sharing helps none", equal, []string{"las", "fifo"}, time.Minute, "fifo"},
 	} {
 		chooser := chosen(
@@ -313,13 +317,13 @@ func TestTheClearlyBestIsChosen(t *testing.T) {
 			chooser.Choices(),
 			func(c Choice) bool { return c.Jobs == len(short) || c.Jobs == len(equal) },
 		)
-		if first < 0 || c.of[chooser.Choices()[first].Taken] != c.taken {
+		if first < 0 || c.of[chooser.Choices()[first].Chosen] != c.taken {
 			t.Errorf("%s: %+v is the choice %d", c.what, chooser.Choices()[max(0, first)], first)
 		}
 	}
 }
 
-// A looser admission is better where more fits.
+// TestAdmissionIsChosen: a looser admission policy is better if more fits.
 func TestAdmissionIsChosen(t *testing.T) {
 	jobs := []cluster.Job{}
 	for id := range cluster.JobID(16) {
@@ -328,7 +332,7 @@ func TestAdmissionIsChosen(t *testing.T) {
 	of := []Candidate{{"tight", order.FIFO{}, admit.Load{Threshold: 0.2}}, {"open", order.FIFO{}, nil}}
 	c := chosen(t, base(0, 0), Options{Every: 30 * time.Minute}, of...)
 	play(t, machines(2, 4), c.Policies(), jobs)
-	if len(c.Choices()) == 0 || c.Choices()[0].Taken != 1 {
+	if len(c.Choices()) == 0 || c.Choices()[0].Chosen != 1 {
 		t.Errorf("the choices are %+v", c.Choices())
 	}
 }
@@ -345,15 +349,15 @@ func TestMarginKeepsWhatIsInForce(t *testing.T) {
 		changes, last := 0, 0
 		for _, choice := range c.Choices() {
 			best := slices.Min(choice.Means)
-			if choice.Taken != last {
+			if choice.Chosen != last {
 				changes++
-				if choice.Means[choice.Taken] != best || best >= choice.Means[last]*(1-margin) {
-					t.Errorf("%d took over from %d at %v", choice.Taken, last, choice.Means)
+				if choice.Means[choice.Chosen] != best || best >= choice.Means[last]*(1-margin) {
+					t.Errorf("%d took over from %d at %v", choice.Chosen, last, choice.Means)
 				}
 			} else if best < choice.Means[last]*(1-margin) {
 				t.Errorf("%d stays in force at %v", last, choice.Means)
 			}
-			last = choice.Taken
+			last = choice.Chosen
 		}
 		if changes > most || margin < 1 && changes == 0 {
 			t.Errorf("with a margin of %g, %d changes", margin, changes)
@@ -361,8 +365,8 @@ func TestMarginKeepsWhatIsInForce(t *testing.T) {
 	}
 }
 
-// Over whole runs, with arrivals that nobody can see coming, it is never worse than the worst of
-// its candidates, and mostly about as good as the best.
+// TestNeverWorseThanTheWorst checks that over whole runs, with unknown arrivals, it is never worse
+// than the worst of its candidates, and usually about as good as the best.
 func TestNeverWorseThanTheWorst(t *testing.T) {
 	names := []string{"fifo", "srtf", "las2d"}
 	b := base(20*time.Second, 5*time.Minute)
@@ -402,18 +406,18 @@ func TestTheSameEveryTime(t *testing.T) {
 
 type elasticOne struct{ scheduler.Allocator }
 
-func TestWhatCannotBeMixed(t *testing.T) {
+func TestIncompatibleCandidates(t *testing.T) {
 	fifo := Candidate{Name: "fifo", Order: order.FIFO{}}
 	for what, c := range map[string]struct {
 		of    []Candidate
 		alloc scheduler.Allocator
 	}{
-		"nothing": {nil, nil},
-		"groups":  {[]Candidate{fifo, {Name: "drf", Order: order.DRF{}}}, nil},
-		"lanes":   {[]Candidate{{Name: "quota", Order: order.FIFO{}, Admit: admit.Quota{}}}, nil},
-		"twice":   {[]Candidate{fifo, fifo}, nil},
-		"elastic": {[]Candidate{fifo}, elasticOne{}},
-		"none":    {[]Candidate{{Name: "none"}}, nil},
+		"nothing":       {nil, nil},
+		"groups":        {[]Candidate{fifo, {Name: "drf", Order: order.DRF{}}}, nil},
+		"tenant queues": {[]Candidate{{Name: "quota", Order: order.FIFO{}, Admit: admit.Quota{}}}, nil},
+		"twice":         {[]Candidate{fifo, fifo}, nil},
+		"elastic":       {[]Candidate{fifo}, elasticOne{}},
+		"none":          {[]Candidate{{Name: "none"}}, nil},
 	} {
 		b := func() scheduler.Policies {
 			p := base(0, 0)()
@@ -426,9 +430,8 @@ func TestWhatCannotBeMixed(t *testing.T) {
 	}
 }
 
-// TestNobodyWaits: where all jobs run, what a fork would come to is known without one, to the last
-// bit.
-func TestNobodyWaits(t *testing.T) {
+// TestShortcutEqualsFork: if all jobs run, the shortcut gives exactly the result of a fork.
+func TestShortcutEqualsFork(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 11))
 		policies := base(3*time.Second, time.Minute)()
@@ -457,7 +460,7 @@ func TestNobodyWaits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sum, jobs := runOut(e)
+			sum, jobs := sumRunning(e)
 			if want, ended, _ := drain(fork, 20_000, math.Inf(1)); sum != want || jobs != ended {
 				t.Errorf("seed %d: %d jobs and %v s, a fork says %d and %v s", seed, jobs, sum, ended, want)
 			}
@@ -465,16 +468,16 @@ func TestNobodyWaits(t *testing.T) {
 	}
 }
 
-// slow is that every job is slower than it asks for.
+// slow makes every job slower.
 type slow struct{}
 
 func (slow) Speed(j *scheduler.Job, _ cluster.Placement, _ []cluster.Node) float64 {
 	return 1 / float64(j.ID()+1)
 }
 
-// TestLosersEndEarly: not playing a candidate to the end that cannot win any more changes no
-// choice, and saves steps.
-func TestLosersEndEarly(t *testing.T) {
+// TestLosersAreCutShort: stopping a losing candidate's simulation early changes no choice, and
+// saves steps.
+func TestLosersAreCutShort(t *testing.T) {
 	saved := 0
 	for seed := range uint64(12) {
 		jobs, nodes := mix(seed, 60), machines(2, 4)
@@ -488,10 +491,10 @@ func TestLosersEndEarly(t *testing.T) {
 				base(time.Duration(seed%2)*5*time.Second, time.Minute),
 				Options{Every: 10 * time.Minute, Margin: float64(seed%4) / 20, Steps: 200},
 				candidates(t, "fifo", "las", "srtf", "las2d")...)
-			c.even = c.even && !all
+			c.uniform = c.uniform && !all
 			ran := fmt.Sprint(play(t, nodes, c.Policies(), jobs))
 			for _, choice := range c.Choices() {
-				ran += fmt.Sprint(" ", choice.At, choice.Jobs, choice.Taken)
+				ran += fmt.Sprint(" ", choice.At, choice.Jobs, choice.Chosen)
 				for _, mean := range choice.Means {
 					if all {
 						saved += int(mean)
@@ -511,6 +514,6 @@ func TestLosersEndEarly(t *testing.T) {
 		}
 	}
 	if saved <= 0 {
-		t.Error("no candidate ended early: this shows nothing")
+		t.Error("no candidate ended early: the test shows nothing")
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Names are those that ByName knows.
+// Names returns the names that ByName knows.
 func Names() []string { return []string{"none", "easy", "conservative"} }
 
-// ByName makes a backfiller, which belongs to one engine; nil for none. "conservative:N" promises
-// times to the first N waiting jobs only.
+// ByName returns a Backfiller, which belongs to one engine; nil for none. "conservative:N" makes
+// reservations for the first N waiting jobs only.
 func ByName(name string) (scheduler.Backfiller, error) {
 	kind, depth, bounded := strings.Cut(name, ":")
 	switch {
@@ -32,164 +32,163 @@ func ByName(name string) (scheduler.Backfiller, error) {
 		}
 		return Conservative(n), nil
 	}
-	return nil, fmt.Errorf("no backfill %q: there are %s", name, strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("unknown backfill %q; want one of %s", name, strings.Join(Names(), ", "))
 }
 
-// Reservations promises times to the first waiting jobs. It belongs to one engine, and remembers
-// its promises from one walk to the next as long as everything happens as expected; after a
-// surprise all are made anew, in the jobs' order, and some may then be later than before.
+// Backfiller makes reservations for the first waiting jobs. It belongs to one engine. It keeps
+// reservations from one walk to the next as long as everything happens as expected; after a
+// deviation it makes all of them again in the jobs' order, and some may then be later than before.
 //
-// Where the engine can foresee what becomes of promises, those behind the last job that could start
-// now are put off: nobody would see them, and most surprises would make them void before anybody
-// did. Made later, they are the same.
-type Reservations struct {
-	depth int // 0 means everybody
+// If the engine's reservations are exact (scheduler.Engine.ReservationsExact), those behind the
+// last job that could start now are deferred: most deviations would discard them before they have
+// an effect. Made later, they are the same.
+type Backfiller struct {
+	depth int // 0 means all jobs
 
-	engine    *scheduler.Engine // nil where promises cannot be put off
-	free      *scheduler.Free
-	surprises int
-	// there was a job that could have started, but its placement did not like the GPUs: no promise
-	// foresees that
-	refused  bool
-	now      time.Duration
-	promises []promise      // in the jobs' order
-	passed   int            // how many of them the walk has come by
-	due      int            // how many others are for now: their jobs can start, whatever else is promised
-	hopeful  *scheduler.Job // a job behind the last promise that could start now, as far as is promised yet
-	profiles []*profile
-	old      []*profile // of no use but for their memory
+	engine     *scheduler.Engine // nil if reservations cannot be deferred
+	free       *scheduler.Free
+	deviations int
+	// a job could have started, but its Placer refused the GPUs: reservations are not exact then
+	refused      bool
+	now          time.Duration
+	reservations []reservation  // in the jobs' order
+	next         int            // index of the first one that this walk has not reached
+	startable    int            // number of the others that begin now: their jobs can start in any case
+	candidate    *scheduler.Job // a job behind the last reservation that could start now, given the reservations so far
+	profiles     []*profile
+	spare        []*profile // unused profiles whose memory is reused
 }
 
-// promise is that a job gets so many GPUs for so long.
-type promise struct {
+// reservation is a number of GPUs for a job over a time.
+type reservation struct {
 	job      *scheduler.Job
 	gpus     int
 	from, to time.Duration
 }
 
-// EASY promises a time to the first job that has to wait.
-func EASY() *Reservations { return Conservative(1) }
+// EASY returns a Backfiller that makes a reservation for the first blocked job only.
+func EASY() *Backfiller { return Conservative(1) }
 
-// Conservative promises times to as many jobs; 0 means to all that wait.
-func Conservative(depth int) *Reservations { return &Reservations{depth: depth} }
+// Conservative returns a Backfiller that makes depth reservations; 0 means one for every waiting
+// job.
+func Conservative(depth int) *Backfiller { return &Backfiller{depth: depth} }
 
 // Open begins a walk.
-func (r *Reservations) Open(v scheduler.View) scheduler.Book {
-	if f := v.Free(); f != r.free || f.Surprises() != r.surprises || slices.ContainsFunc(r.promises, broken) {
-		r.free, r.surprises = f, f.Surprises()
-		r.promises = r.promises[:0]
-		r.profiles, r.old = r.profiles[:0], append(r.old, r.profiles...)
+func (r *Backfiller) Open(v scheduler.View) scheduler.Reservations {
+	if f := v.Free(); f != r.free || f.Deviations() != r.deviations || slices.ContainsFunc(r.reservations, broken) {
+		r.free, r.deviations = f, f.Deviations()
+		r.reservations = r.reservations[:0]
+		r.profiles, r.spare = r.profiles[:0], append(r.spare, r.profiles...)
 	}
-	r.now, r.passed, r.due, r.hopeful, r.engine = v.Now(), 0, 0, nil, nil
-	if e, ok := v.(*scheduler.Engine); ok && !r.refused && e.Foresees() {
+	r.now, r.next, r.startable, r.candidate, r.engine = v.Now(), 0, 0, nil, nil
+	if e, ok := v.(*scheduler.Engine); ok && !r.refused && e.ReservationsExact() {
 		r.engine = e
 	}
-	for _, p := range r.promises {
+	for _, p := range r.reservations {
 		if p.from <= r.now {
-			r.due++
+			r.startable++
 		}
 	}
 	for _, p := range r.profiles {
-		p.promised.expire(r.now)
+		p.reserved.expire(r.now)
 		if r.engine == nil {
-			p.forget()
+			p.resetBounds()
 		}
 	}
 	return r
 }
 
-// broken reports whether a job that was promised a time started at another one, or wants it no
-// more. What others were promised may not be true any longer.
-func broken(p promise) bool {
+// broken reports whether a reservation's job started at another time, or no longer waits or runs.
+// Other reservations may be wrong then.
+func broken(p reservation) bool {
 	phase := p.job.Phase()
 	return phase != scheduler.Waiting && (phase != scheduler.Running || p.job.Since() != p.from)
 }
 
-// settle takes promises out that have been kept: what their jobs have of GPUs is known by now to
-// whoever asks what is free.
-func (r *Reservations) settle() {
-	for r.passed < len(r.promises) && r.promises[r.passed].job.Phase() != scheduler.Waiting {
-		r.takeBack(r.promises[r.passed])
-		r.promises = slices.Delete(r.promises, r.passed, r.passed+1)
+// removeStarted removes fulfilled reservations: the GPUs of their jobs are part of what is
+// allocated now.
+func (r *Backfiller) removeStarted() {
+	for r.next < len(r.reservations) && r.reservations[r.next].job.Phase() != scheduler.Waiting {
+		r.cancel(r.reservations[r.next])
+		r.reservations = slices.Delete(r.reservations, r.next, r.next+1)
 	}
 }
 
-// takeBack makes one of those promises count no more that the walk has not come by.
-func (r *Reservations) takeBack(p promise) {
-	r.enter(p, -1)
+// cancel removes a reservation that the walk has not reached from the profiles.
+func (r *Backfiller) cancel(p reservation) {
+	r.update(p, -1)
 	if r.engine == nil || p.job.Phase() == scheduler.Waiting {
 		for _, other := range r.profiles {
-			other.forget()
+			other.resetBounds()
 		}
 	}
 	if p.from <= r.now {
-		r.due--
+		r.startable--
 	}
 }
 
-// Promise enters a job that cannot start now.
-func (r *Reservations) Promise(j *scheduler.Job) (more bool) {
-	r.settle()
-	if !r.has(j) {
-		r.drop()
-		r.append(j)
-		if p := r.promises[r.passed]; p.from <= r.now && p.gpus <= r.free.WholeFor(j) {
+// Reserve adds a reservation for a job that cannot start now.
+func (r *Backfiller) Reserve(j *scheduler.Job) (more bool) {
+	r.removeStarted()
+	if !r.nextIsFor(j) {
+		r.cancelRest()
+		r.reserveLast(j)
+		if p := r.reservations[r.next]; p.from <= r.now && p.gpus <= r.free.WholeFor(j) {
 			r.refused, r.engine = true, nil
 		}
 	}
-	r.passed++
-	return (r.depth == 0 || r.passed < r.depth) && (r.engine == nil || r.due > 0 || r.hopes(j))
+	r.next++
+	return (r.depth == 0 || r.next < r.depth) && (r.engine == nil || r.startable > 0 || r.hasCandidate(j))
 }
 
-// append promises a job a time behind all others.
-func (r *Reservations) append(j *scheduler.Job) {
-	p := promise{job: j, gpus: whole(j)}
-	p.from, p.to = r.earliest(j, p.gpus, j.Lasts(r.now))
-	r.enter(p, +1)
-	r.promises = append(r.promises, p)
+// reserveLast adds a reservation behind all others.
+func (r *Backfiller) reserveLast(j *scheduler.Job) {
+	p := reservation{job: j, gpus: wholeGPUs(j)}
+	p.from, p.to = r.earliest(j, p.gpus, j.ExpectedRuntime(r.now))
+	r.update(p, +1)
+	r.reservations = append(r.reservations, p)
 }
 
-// hopes reports whether there is a job behind another that could start now. Every promise before it
-// can only make that worse: so a job that has been found is looked at until the walk has come to it
-// or it has no hope any more.
-func (r *Reservations) hopes(behind *scheduler.Job) bool {
-	j := r.hopeful
+// hasCandidate reports whether a job behind another could start now. Each reservation before it can
+// only reduce what it may do. So a candidate is kept until the walk reaches it or it can no longer
+// start.
+func (r *Backfiller) hasCandidate(behind *scheduler.Job) bool {
+	j := r.candidate
 	if j == nil || j == behind || j.Phase() != scheduler.Waiting || !r.fits(j) {
-		r.hopeful = r.engine.Hopeful(behind, r.room)
+		r.candidate = r.engine.NextBackfill(behind, r.runtimeLimit)
 	}
-	return r.hopeful != nil
+	return r.candidate != nil
 }
 
-// fits reports whether a job could start now, as far as is promised yet.
-func (r *Reservations) fits(j *scheduler.Job) bool {
-	room := r.room(j)
-	return room > 0 && j.Remaining(r.now) <= room
+// fits reports whether a job could start now, given the reservations so far.
+func (r *Backfiller) fits(j *scheduler.Job) bool {
+	limit := r.runtimeLimit(j)
+	return limit > 0 && j.Remaining(r.now) <= limit
 }
 
-// has reports whether the next promise is one to a job, and may still come true.
-func (r *Reservations) has(j *scheduler.Job) bool {
-	if r.passed == len(r.promises) {
+// nextIsFor reports whether the next reservation is the job's and still in the future.
+func (r *Backfiller) nextIsFor(j *scheduler.Job) bool {
+	if r.next == len(r.reservations) {
 		return false
 	}
-	p := &r.promises[r.passed]
+	p := &r.reservations[r.next]
 	return p.job == j && p.from > r.now
 }
 
-// Promised is from when on a waiting job was promised its GPUs in the last walk; Forever where they
-// are never expected to be free.
-func (r *Reservations) Promised(j *scheduler.Job) (at time.Duration, ok bool) {
-	r.catchUp(j)
-	i := slices.IndexFunc(r.promises, func(p promise) bool { return p.job == j })
+// ReservedFor returns when a waiting job's reservation begins, as of the last walk; Forever if its
+// GPUs are never expected to be free.
+func (r *Backfiller) ReservedFor(j *scheduler.Job) (at time.Duration, ok bool) {
+	r.completeUpTo(j)
+	i := slices.IndexFunc(r.reservations, func(p reservation) bool { return p.job == j })
 	if i < 0 {
 		return 0, false
 	}
-	return r.promises[i].from, true
+	return r.reservations[i].from, true
 }
 
-// catchUp makes the promises up to a job's that were put off, unless they could not be the same any
-// more.
-func (r *Reservations) catchUp(last *scheduler.Job) {
-	if r.engine == nil || r.engine.Free().Surprises() != r.surprises {
+// completeUpTo makes the deferred reservations up to a job's, unless they could differ by now.
+func (r *Backfiller) completeUpTo(last *scheduler.Job) {
+	if r.engine == nil || r.engine.Free().Deviations() != r.deviations {
 		return
 	}
 	waiting := 0
@@ -198,8 +197,8 @@ func (r *Reservations) catchUp(last *scheduler.Job) {
 		if waiting > r.depth && r.depth > 0 {
 			return
 		}
-		if !slices.ContainsFunc(r.promises, func(p promise) bool { return p.job == j }) {
-			r.append(j)
+		if !slices.ContainsFunc(r.reservations, func(p reservation) bool { return p.job == j }) {
+			r.reserveLast(j)
 		}
 		if j == last {
 			return
@@ -207,48 +206,48 @@ func (r *Reservations) catchUp(last *scheduler.Job) {
 	}
 }
 
-// drop takes all promises back that the walk has not come by.
-func (r *Reservations) drop() {
-	for _, p := range r.promises[r.passed:] {
-		r.takeBack(p)
+// cancelRest removes all reservations that the walk has not reached.
+func (r *Backfiller) cancelRest() {
+	for _, p := range r.reservations[r.next:] {
+		r.cancel(p)
 	}
-	r.promises = r.promises[:r.passed]
+	r.reservations = r.reservations[:r.next]
 }
 
-// Longest is how long a job may run if it starts now.
-func (r *Reservations) Longest(j *scheduler.Job) time.Duration {
-	r.settle()
-	if r.passed < len(r.promises) && r.promises[r.passed].job == j {
-		if r.promises[r.passed].from > r.now {
+// MaxRuntime returns how long a job may run if it starts now.
+func (r *Backfiller) MaxRuntime(j *scheduler.Job) time.Duration {
+	r.removeStarted()
+	if r.next < len(r.reservations) && r.reservations[r.next].job == j {
+		if r.reservations[r.next].from > r.now {
 			return 0
 		}
 		return scheduler.Forever
 	}
-	return r.room(j)
+	return r.runtimeLimit(j)
 }
 
-// room is how long a job without a promise may run.
-func (r *Reservations) room(j *scheduler.Job) time.Duration {
+// runtimeLimit returns how long a job without a reservation may run.
+func (r *Backfiller) runtimeLimit(j *scheduler.Job) time.Duration {
 	longest := scheduler.Forever
-	gpus := whole(j)
-	for _, p := range r.touched(j) {
-		longest = min(longest, p.longest(r.now, gpus))
+	gpus := wholeGPUs(j)
+	for _, p := range r.affectedProfiles(j) {
+		longest = min(longest, p.runtimeLimit(r.now, gpus))
 	}
 	return longest
 }
 
-// whole is how many GPUs a job keeps others from using as a whole.
-func whole(j *scheduler.Job) int {
+// wholeGPUs returns how many GPUs a job makes unusable as whole ones.
+func wholeGPUs(j *scheduler.Job) int {
 	if j.Share() < cluster.WholeGPU {
 		return 1
 	}
 	return j.GPUs()
 }
 
-// earliest is the first time from which on a job can have its GPUs for so long.
-func (r *Reservations) earliest(j *scheduler.Job, gpus int, long time.Duration) (from, to time.Duration) {
-	profiles := r.touched(j)
-	known := profiles[0].known[gpus]
+// earliest returns the first time from which a job can have its GPUs for so long.
+func (r *Backfiller) earliest(j *scheduler.Job, gpus int, long time.Duration) (from, to time.Duration) {
+	profiles := r.affectedProfiles(j)
+	known := profiles[0].bounds[gpus]
 	from = max(r.now, known.earliest(long))
 	for settled := false; !settled; {
 		settled = true
@@ -258,6 +257,6 @@ func (r *Reservations) earliest(j *scheduler.Job, gpus int, long time.Duration) 
 			from = at
 		}
 	}
-	profiles[0].known[gpus] = known.note(found{long, from})
+	profiles[0].bounds[gpus] = known.add(bound{long, from})
 	return from, from + min(long, scheduler.Forever-from)
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
 )
 
-// BenchmarkJobs plays 100,000 jobs of mixed sizes on 10,000 GPUs, at a load that the cluster can
-// bear and one that it cannot.
+// BenchmarkJobs plays 100,000 jobs of mixed sizes on 10,000 GPUs, below and above the cluster's
+// capacity.
 func BenchmarkJobs(b *testing.B) {
 	sizes := generator.Mix{
 		{GPUs: 1, Weight: 50},
@@ -69,8 +69,8 @@ func simulate(b *testing.B, nodes []cluster.Node, jobs []cluster.Job, p schedule
 	return r
 }
 
-// BenchmarkPlacements shows how much placements matter where GPUs that lie apart make jobs slow:
-// the mean time to a job's end, and on how many nodes jobs lie that one node could hold.
+// BenchmarkPlacements shows how much placement matters if distant GPUs slow jobs down: the mean
+// completion time, and on how many nodes jobs run that one node could hold.
 func BenchmarkPlacements(b *testing.B) {
 	models, err := generator.ParseChoice("vgg16:30,resnet50:40,bert:30")
 	if err != nil {

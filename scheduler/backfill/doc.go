@@ -1,25 +1,26 @@
-// Package backfill lets jobs overtake others that wait for GPUs, as far as nobody is made late who
-// was promised a time.
+// Package backfill lets jobs overtake blocked jobs without delaying any job that has a reservation.
 //
-//	none          nobody overtakes anybody
-//	easy          the first job that has to wait is promised a time (Lifka, The ANL/IBM SP Scheduling System, JSSPP 1995)
-//	conservative  every job is (Mu'alem and Feitelson, Utilization, Predictability, Workloads, and User Runtime Estimates in Scheduling
-//	              the IBM SP2 with Backfilling, IEEE TPDS 12(6), 2001); "conservative:100", the first hundred of them
+//	none          no job overtakes another
+//	easy          the first blocked job has a reservation
+//	conservative  every job has one; "conservative:100": the first hundred jobs
 //
-// All of it is one algorithm with another number of promises. What is promised depends on how long
-// the running and the promised jobs are expected to take: where these estimates are right, nobody
-// starts later than promised, and with conservative nobody starts later than if those behind him
-// did not exist. A job that runs longer than estimated is expected to go on for as long again as it
-// has.
+// EASY is from Lifka, The ANL/IBM SP Scheduling System, JSSPP 1995; conservative backfilling from
+// Mu'alem and Feitelson, Utilization, Predictability, Workloads, and User Runtime Estimates in
+// Scheduling the IBM SP2 with Backfilling, IEEE TPDS 12(6), 2001.
 //
-// GPUs are counted, by type and memory; whether a placement likes those that will be free, nobody
-// knows beforehand. Where sets of GPUs that jobs can run on overlap, or GPUs are shared, the count
-// is on the safe side: a job may then start before its time, and what was promised to those behind
-// it is worked out anew; that of the first one in the queue is kept all the same.
+// All of these are one algorithm with a different number of reservations. Reservations depend on
+// the estimates of running and reserved jobs. If these are right, no job starts later than
+// reserved, and with conservative no job starts later than it would without the jobs behind it. A
+// job that exceeds its estimate is expected to run for twice as long as it has.
 //
-// In a walk in the order of arrival, only those promises are made that somebody sees: none behind
-// the last job that could start now as far as is promised yet. What is put off is made when it
-// matters, and is the same then (scheduler.Engine.Foresees says when that is sure).
+// GPUs are counted by type and memory; whether the Placer will accept the free ones is unknown in
+// advance. If sets of GPUs that jobs can run on overlap, or GPUs are shared, the count is
+// conservative. A job may then start before its reservation, and the reservations behind it are
+// computed again; that of the first job in the queue is kept nonetheless.
 //
-// Read backfill.go first, then profile.go, timeline.go and known.go.
+// In a walk by order of arrival, only reservations with an effect are made: none behind the last
+// job that could start now. Deferred ones are made when they matter, with the same result
+// (scheduler.Engine.ReservationsExact reports whether that is certain).
+//
+// Read backfill.go first, then profile.go, timeline.go and bounds.go.
 package backfill

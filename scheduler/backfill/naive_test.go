@@ -13,8 +13,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/backfill"
 )
 
-// textbook is a cluster of so many GPUs with jobs that come and go, without nodes, types or
-// indices.
+// textbook is a cluster of GPUs with jobs, without nodes, types or indices.
 type textbook struct {
 	free    int
 	now     time.Duration
@@ -30,8 +29,7 @@ type run struct {
 	beginning time.Duration
 }
 
-// playTextbook runs jobs with one of the two algorithms below, at every moment at which one arrives
-// or ends.
+// playTextbook runs jobs with one of the two algorithms below, at every arrival and end.
 func playTextbook(gpus int, jobs []cluster.Job, decide func(*textbook)) []time.Duration {
 	b := &textbook{free: gpus, starts: map[cluster.JobID]time.Duration{}}
 	left := slices.Clone(jobs)
@@ -68,7 +66,7 @@ func (b *textbook) start(i int) {
 	b.running = append(b.running, run{j, b.now + j.Estimate, b.now + j.Length, b.now})
 }
 
-// postpone expects who is overdue to go on for as long again.
+// postpone doubles the expected length of overdue runs.
 func (b *textbook) postpone() {
 	for i := range b.running {
 		if r := &b.running[i]; r.expected <= b.now {
@@ -77,7 +75,7 @@ func (b *textbook) postpone() {
 	}
 }
 
-// easy is EASY as Lifka's paper tells it, worked out from nothing each time.
+// easy is EASY as in Lifka's paper, computed from scratch each time.
 func easy(b *textbook) {
 	for len(b.waiting) > 0 && b.waiting[0].GPUs <= b.free {
 		b.start(0)
@@ -107,8 +105,8 @@ func easy(b *textbook) {
 	}
 }
 
-// conservative promises times to the first depth waiting jobs, worked out from nothing each time by
-// trying every time there is.
+// conservative makes reservations for the first depth waiting jobs, computed from scratch by trying
+// every time.
 func conservative(depth int) func(*textbook) {
 	return func(b *textbook) {
 		type slot struct {
@@ -157,8 +155,8 @@ func conservative(depth int) func(*textbook) {
 	}
 }
 
-// TestSameAsTextbook compares every start with the algorithms above, with estimates that are right,
-// too long, and wrong in both ways.
+// TestSameAsTextbook compares every start with the algorithms above, with estimates that are exact,
+// too long, and wrong in both directions.
 func TestSameAsTextbook(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -166,7 +164,8 @@ func TestSameAsTextbook(t *testing.T) {
 		theirs func(*textbook)
 	}{
 		{"easy", func() scheduler.Backfiller { return backfill.EASY() }, easy},
-		{"easy is conservative to a depth of one", func() scheduler.Backfiller { return backfill.Conservative(1) }, conservative(1)},
+		{"easy is conservative to a depth of one", func() scheduler.Backfiller { return backfill.Conservative(1) },
+			conservative(1)},
 		{"conservative", func() scheduler.Backfiller { return backfill.Conservative(0) }, conservative(0)},
 		{"conservative:3", func() scheduler.Backfiller { return backfill.Conservative(3) }, conservative(3)},
 	} {
@@ -201,7 +200,7 @@ func TestSameAsTextbook(t *testing.T) {
 						}
 					}
 					if overtook == 0 {
-						t.Error("nobody overtook anybody: this shows nothing")
+						t.Error("no job overtook another: the test shows nothing")
 					}
 				})
 			}

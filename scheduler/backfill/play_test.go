@@ -17,7 +17,7 @@ type fifo struct{ unsaid }
 
 func (fifo) Unranked() {}
 
-// unsaid is the same, but the engine cannot know: no promise is put off then.
+// unsaid is the same order, unknown to the engine: no reservation is deferred.
 type unsaid struct{}
 
 func (unsaid) Rank(scheduler.View, *scheduler.Job) scheduler.Rank { return scheduler.Rank{} }
@@ -25,8 +25,8 @@ func (unsaid) Rank(scheduler.View, *scheduler.Job) scheduler.Rank { return sched
 // orders are both.
 var orders = map[string]scheduler.Orderer{"fifo": fifo{}, "unsaid": unsaid{}}
 
-// play runs jobs, which are sorted by submission, through an engine and says when each started.
-// after is called after each step.
+// play runs jobs, sorted by submission, through an engine, and returns when each started. after is
+// called after each step.
 func play(
 	t testing.TB,
 	nodes []cluster.Node,
@@ -67,8 +67,7 @@ func play(
 	return starts
 }
 
-// workload makes jobs for a cluster of some GPUs; how far their estimates are off is one of three
-// kinds.
+// workload returns jobs for a cluster of some GPUs, with one of three kinds of estimates.
 func workload(r *rand.Rand, n, gpus int, estimates string) []cluster.Job {
 	var jobs []cluster.Job
 	at := 0
@@ -98,14 +97,14 @@ func workload(r *rand.Rand, n, gpus int, estimates string) []cluster.Job {
 	return jobs
 }
 
-// with is a strict walk in the order of arrival, with a Backfiller.
+// with returns a strict walk in the order of arrival, with a Backfiller.
 func with(b scheduler.Backfiller) scheduler.Policies {
 	return scheduler.Policies{Order: fifo{}, Place: place.FirstFree{}, Backfill: b, Walk: scheduler.Strict}
 }
 
 func nothing(*scheduler.Engine) {}
 
-// oneKind is so many nodes with so many GPUs each.
+// oneKind returns equal nodes.
 func oneKind(nodes, gpus int) []cluster.Node {
 	var all []cluster.Node
 	for i := range nodes {

@@ -6,104 +6,104 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// profile is how many of the GPUs that certain jobs can run on are promised, over time. What else
-// is expected of them, Free knows.
+// profile is how many of the GPUs that certain jobs can run on are reserved, over time. Free knows
+// what else is expected of them.
 type profile struct {
 	free     *scheduler.Free
-	like     *scheduler.Job // one of those jobs
-	promised timeline
+	sample   *scheduler.Job // an example of these jobs
+	reserved timeline
 
-	// When so many GPUs are expected to be free, as asked before: each holds until Free changes.
-	times []answer
+	// When a number of GPUs is expected to be free. An entry is valid until Free changes.
+	times []cachedTime
 
-	// The times that were promised, by the GPUs: no job that wants as many for as long will get one
-	// before.
-	known map[int]known
+	// Lower bounds of the start, by number of GPUs.
+	bounds map[int]bounds
 }
 
-type answer struct {
+// cachedTime is a result of Free.FreeAt.
+type cachedTime struct {
 	at      time.Duration
-	changes uint64 // that Free had counted, and one
+	changes uint64 // Free.Changes at the time of the call, plus one
 }
 
-// profile finds the one of the jobs that can run on the same GPUs as a job.
-func (r *Reservations) profile(j *scheduler.Job) *profile {
+// profile returns the profile of the jobs that can run on the same GPUs as j.
+func (r *Backfiller) profile(j *scheduler.Job) *profile {
 	for _, p := range r.profiles {
-		if r.free.Same(p.like, j) {
+		if r.free.SameGPUs(p.sample, j) {
 			return p
 		}
 	}
-	p := r.blank(j)
-	for _, promised := range r.promises {
-		if r.free.Overlap(promised.job, j) {
-			p.add(promised.from, promised.to, promised.gpus)
+	p := r.newProfile(j)
+	for _, reserved := range r.reservations {
+		if r.free.Overlap(reserved.job, j) {
+			p.add(reserved.from, reserved.to, reserved.gpus)
 		}
 	}
 	r.profiles = append(r.profiles, p)
 	return p
 }
 
-// blank is a profile without promises, out of what an earlier one has left.
-func (r *Reservations) blank(like *scheduler.Job) *profile {
-	p := &profile{known: map[int]known{}}
-	if last := len(r.old) - 1; last >= 0 {
-		p, r.old = r.old[last], r.old[:last]
+// newProfile returns a profile without reservations, in reused memory if possible.
+func (r *Backfiller) newProfile(like *scheduler.Job) *profile {
+	p := &profile{bounds: map[int]bounds{}}
+	if last := len(r.spare) - 1; last >= 0 {
+		p, r.spare = r.spare[last], r.spare[:last]
 	}
-	if p.free != r.free || p.like.GPUType() != like.GPUType() || p.like.GPUMemoryBytes() != like.GPUMemoryBytes() {
+	if p.free != r.free || p.sample.GPUType() != like.GPUType() || p.sample.GPUMemoryBytes() != like.GPUMemoryBytes() {
 		clear(p.times)
 	}
-	p.free, p.like = r.free, like
-	p.promised.clear()
-	p.forget()
+	p.free, p.sample = r.free, like
+	p.reserved.reset()
+	p.resetBounds()
 	return p
 }
 
-// touched are the profiles that a job must leave enough in: its own, and of those jobs with a
-// promise that can run on some of its GPUs. It counts as if it took all of its GPUs from each.
-func (r *Reservations) touched(j *scheduler.Job) []*profile {
+// affectedProfiles returns the profiles that limit a job: its own, and those of reserved jobs that
+// can run on some of its GPUs. The job counts as if it took all of its GPUs from each.
+func (r *Backfiller) affectedProfiles(j *scheduler.Job) []*profile {
 	own := r.profile(j)
 	touched := []*profile{own}
 	for _, p := range r.profiles {
-		if p != own && p.promised.root != 0 && r.free.Overlap(p.like, j) {
+		if p != own && p.reserved.root != 0 && r.free.Overlap(p.sample, j) {
 			touched = append(touched, p)
 		}
 	}
 	return touched
 }
 
-// forget takes promises for made that may be made earlier by now.
-func (p *profile) forget() {
-	for gpus := range p.known {
-		p.known[gpus] = p.known[gpus][:0]
+// resetBounds discards lower bounds that may be too high by now.
+func (p *profile) resetBounds() {
+	for gpus := range p.bounds {
+		p.bounds[gpus] = p.bounds[gpus][:0]
 	}
 }
 
-// enter makes a promise count, or takes it out.
-func (r *Reservations) enter(p promise, sign int) {
+// update adds (sign > 0) or removes a reservation.
+func (r *Backfiller) update(p reservation, sign int) {
 	r.profile(p.job)
 	for _, other := range r.profiles {
-		if other.like == p.job || r.free.Overlap(other.like, p.job) {
+		if other.sample == p.job || r.free.Overlap(other.sample, p.job) {
 			other.add(p.from, p.to, sign*p.gpus)
 		}
 	}
 }
 
-// add promises so many GPUs more from one time to another: nothing where the first is never.
+// add reserves GPUs for a time; nothing if the time is empty (a start at Forever).
 func (p *profile) add(from, to time.Duration, gpus int) {
 	if from < to {
-		p.promised.add(from, to, gpus)
+		p.reserved.add(from, to, gpus)
 	}
 }
 
-// earliest is the first time, not before another one, from which on so many GPUs are free for so
-// long; Forever if there is none.
+// earliest returns the first time, not before at, from which so many GPUs are free for so long;
+// Forever if there is none.
 func (p *profile) earliest(at time.Duration, gpus int, long time.Duration) time.Duration {
 	for {
-		at = p.begin(at, gpus)
+		at = p.firstFree(at, gpus)
 		if at == scheduler.Forever {
 			return at
 		}
-		end := p.end(at, gpus)
+		end := p.firstShort(at, gpus)
 		if end == scheduler.Forever || end-at >= long {
 			return at
 		}
@@ -111,98 +111,99 @@ func (p *profile) earliest(at time.Duration, gpus int, long time.Duration) time.
 	}
 }
 
-// longest is how long so many GPUs can be taken from now on.
-func (p *profile) longest(now time.Duration, gpus int) time.Duration {
-	if p.when(gpus+p.promised.level(p.promised.root, now)) > now {
+// runtimeLimit returns how long so many GPUs can be taken from now on.
+func (p *profile) runtimeLimit(now time.Duration, gpus int) time.Duration {
+	if p.freeAt(gpus+p.reserved.level(p.reserved.root, now)) > now {
 		return 0
 	}
-	if end := p.end(now, gpus); end != scheduler.Forever {
+	if end := p.firstShort(now, gpus); end != scheduler.Forever {
 		return end - now
 	}
 	return scheduler.Forever
 }
 
-// begin is the first time, not before another one, at which so many GPUs are free; Forever if there
+// firstFree returns the first time, not before at, at which so many GPUs are free; Forever if there
 // is none.
-func (p *profile) begin(at time.Duration, gpus int) time.Duration {
-	promised, _, until := p.promised.around(at)
-	// What is expected to be free only grows while a level holds.
-	if enough := p.when(gpus + promised); enough < until {
+func (p *profile) firstFree(at time.Duration, gpus int) time.Duration {
+	reserved, _, until := p.reserved.levelAt(at)
+	// Expected free GPUs only increase while a level holds.
+	if enough := p.freeAt(gpus + reserved); enough < until {
 		return max(at, enough)
 	}
-	return p.beginBelow(p.promised.root, scope{after: at, until: scheduler.Forever, gpus: gpus})
+	return p.firstFreeBelow(p.reserved.root, searchRange{after: at, until: scheduler.Forever, gpus: gpus})
 }
 
-// scope is what is looked for at and below a step: something after one time and before another one,
-// for so many GPUs and those that the steps above add.
-type scope struct {
+// searchRange limits a search at and below a step: times after one and before another, for a number
+// of GPUs plus what the steps above add.
+type searchRange struct {
 	after, until time.Duration
 	gpus         int
 }
 
-// beginBelow is when a level first holds for long enough that so many GPUs become free; Forever if
-// none does.
-func (p *profile) beginBelow(n int32, in scope) time.Duration {
-	s := &p.promised.nodes[n]
-	if n == 0 || p.when(in.gpus+s.least) >= in.until {
+// firstFreeBelow returns when a level first holds for long enough that so many GPUs become free;
+// Forever if none does.
+func (p *profile) firstFreeBelow(n int32, in searchRange) time.Duration {
+	s := &p.reserved.nodes[n]
+	if n == 0 || p.freeAt(in.gpus+s.least) >= in.until {
 		return scheduler.Forever
 	}
-	below := scope{in.after, in.until, in.gpus + s.add}
+	below := searchRange{in.after, in.until, in.gpus + s.add}
 	if s.at > in.after {
 		before := below
 		before.until = s.at
-		if at := p.beginBelow(s.left, before); at != scheduler.Forever {
+		if at := p.firstFreeBelow(s.left, before); at != scheduler.Forever {
 			return at
 		}
 		to := in.until
 		if s.right != 0 {
-			to = p.promised.nodes[s.right].first
+			to = p.reserved.nodes[s.right].first
 		}
-		if enough := p.when(in.gpus + s.gpus); enough < to {
+		if enough := p.freeAt(in.gpus + s.gpus); enough < to {
 			return max(s.at, enough)
 		}
 	}
-	return p.beginBelow(s.right, below)
+	return p.firstFreeBelow(s.right, below)
 }
 
-// end is the first time after another one at which so many GPUs are not free any more; Forever if
-// they stay so.
-func (p *profile) end(at time.Duration, gpus int) time.Duration {
-	return p.endBelow(p.promised.root, scope{after: at, gpus: gpus})
+// firstShort returns the first time after at when fewer than so many GPUs are free; Forever if
+// there is none.
+func (p *profile) firstShort(at time.Duration, gpus int) time.Duration {
+	return p.firstShortBelow(p.reserved.root, searchRange{after: at, gpus: gpus})
 }
 
-func (p *profile) endBelow(n int32, in scope) time.Duration {
-	s := &p.promised.nodes[n]
-	if n == 0 || p.when(in.gpus+s.most) <= max(s.first, in.after) {
+// firstShortBelow is firstShort at and below a step.
+func (p *profile) firstShortBelow(n int32, in searchRange) time.Duration {
+	s := &p.reserved.nodes[n]
+	if n == 0 || p.freeAt(in.gpus+s.most) <= max(s.first, in.after) {
 		return scheduler.Forever
 	}
-	below := scope{after: in.after, gpus: in.gpus + s.add}
+	below := searchRange{after: in.after, gpus: in.gpus + s.add}
 	if s.at > in.after {
-		if at := p.endBelow(s.left, below); at != scheduler.Forever {
+		if at := p.firstShortBelow(s.left, below); at != scheduler.Forever {
 			return at
 		}
-		if p.when(in.gpus+s.gpus) > s.at {
+		if p.freeAt(in.gpus+s.gpus) > s.at {
 			return s.at
 		}
 	}
-	return p.endBelow(s.right, below)
+	return p.firstShortBelow(s.right, below)
 }
 
-// when is from when on so many GPUs are expected to be free; Forever where they never are.
-func (p *profile) when(gpus int) time.Duration {
-	if gpus <= 0 { // of a step in the past
+// freeAt returns when so many GPUs are expected to be free; Forever if never.
+func (p *profile) freeAt(gpus int) time.Duration {
+	if gpus <= 0 { // a step in the past
 		return 0
 	}
 	for len(p.times) <= gpus {
-		p.times = append(p.times, answer{})
+		p.times = append(p.times, cachedTime{})
 	}
 	a := &p.times[gpus]
 	if changes := p.free.Changes() + 1; a.changes != changes {
-		at, ok := p.free.When(p.like, gpus)
+		at, ok := p.free.FreeAt(p.sample, gpus)
 		if !ok {
 			at = scheduler.Forever
 		}
-		*a = answer{at, changes}
+		*a = cachedTime{at, changes}
 	}
 	return a.at
 }

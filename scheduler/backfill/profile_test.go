@@ -7,18 +7,19 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
-// TestProfile asks a profile for gaps, and compares with looking at every moment.
+// TestProfile compares gaps in a profile with a search over every time.
 func TestProfile(t *testing.T) {
 	const end = 120
 	for seed := range uint64(100) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		nodes := []cluster.Node{{GPUs: 20}}
-		var runs []scheduler.Made
+		var runs []schedulertest.Job
 		for i := range 12 {
 			due := time.Duration(1 + r.IntN(80))
-			runs = append(runs, scheduler.Made{
+			runs = append(runs, schedulertest.Job{
 				Job: cluster.Job{
 					ID:       cluster.JobID(i),
 					GPUs:     1,
@@ -26,17 +27,17 @@ func TestProfile(t *testing.T) {
 				}, Phase: scheduler.Running, On: cluster.Placement{{Index: int32(i)}},
 			})
 		}
-		runs = append(runs, scheduler.Made{Job: cluster.Job{ID: 100, GPUs: 1}, Phase: scheduler.Waiting})
-		moment := scheduler.Trial(0, nodes, runs...)
-		like := moment.Job(100)
-		p := (&Reservations{free: moment.Free()}).blank(like)
+		runs = append(runs, schedulertest.Job{Job: cluster.Job{ID: 100, GPUs: 1}, Phase: scheduler.Waiting})
+		view := schedulertest.NewView(0, nodes, runs...)
+		sample := view.Job(100)
+		p := (&Backfiller{free: view.Free()}).newProfile(sample)
 		for range 1 + r.IntN(20) {
 			from := r.IntN(end - 1)
 			p.add(time.Duration(from), time.Duration(from+1+r.IntN(end-from)), 1+r.IntN(4))
 		}
 		enough := func(at, gpus int) bool {
-			promised, _, _ := p.promised.around(time.Duration(at))
-			return moment.Free().Expected(like, time.Duration(at))-promised >= gpus
+			reserved, _, _ := p.reserved.levelAt(time.Duration(at))
+			return view.Free().ExpectedFree(sample, time.Duration(at))-reserved >= gpus
 		}
 		gap := func(from, gpus int) (long int) {
 			for from+long <= end && enough(from+long, gpus) {
@@ -55,7 +56,7 @@ func TestProfile(t *testing.T) {
 				t.Fatalf("seed %d: from %d on %d GPUs for %d at %d, not %d", seed, now, gpus, long, got, want)
 			}
 			free := gap(now, gpus)
-			if got := p.longest(time.Duration(now), gpus); int(got) != free &&
+			if got := p.runtimeLimit(time.Duration(now), gpus); int(got) != free &&
 				(now+free <= end || got != scheduler.Forever) {
 				t.Fatalf("seed %d: from %d on %d GPUs for %d, not %d", seed, now, gpus, got, free)
 			}

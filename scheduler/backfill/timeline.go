@@ -7,55 +7,55 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// timeline is a number of GPUs over time, nought at first. Its steps are a treap: what is asked of
-// it takes time with the log of their number.
+// timeline is a number of GPUs over time, initially 0. Its steps are a treap with lazy addition:
+// operations take O(log n).
 type timeline struct {
-	nodes []step // the first stands for none
-	spare []int32
-	root  int32
-	dice  rand.PCG
+	nodes  []step // index 0 means no step
+	spare  []int32
+	root   int32
+	random rand.PCG
 }
 
-// step is a time from which on the number is another one.
+// step is a time from which on the number is different.
 type step struct {
 	at          time.Duration
 	gpus        int
-	add         int           // that the steps below, not this one, still have to be given
-	least, most int           // of this step and those below
-	first       time.Duration // of these
+	add         int           // to be added to all steps below, not to this one
+	least, most int           // of this step and those below, without the adds above
+	first       time.Duration // the earliest time of these
 	left, right int32
-	heap        uint64 // more than that of the steps below
+	heap        uint64 // greater than that of the steps below
 }
 
-// clear makes it nought everywhere.
-func (l *timeline) clear() {
+// reset makes it 0 everywhere.
+func (l *timeline) reset() {
 	if len(l.nodes) == 0 {
 		l.nodes = make([]step, 1, 64)
 	}
 	l.nodes, l.spare, l.root = l.nodes[:1], l.spare[:0], 0
 }
 
-// add adds so many GPUs from one time to a later one. It takes the steps apart once and puts them
-// together once: promises are made and taken back by the million.
+// add adds GPUs from one time to a later one. It splits the treap once and merges it once:
+// reservations are made and canceled by the million.
 func (l *timeline) add(from, to time.Duration, gpus int) {
 	before, rest := l.split(l.root, from)
 	middle, behind := l.split(rest, to)
-	level := l.last(before, 0)
-	end := l.last(middle, level)
-	middle, began := l.begin(middle, from, level)
-	l.raise(middle, gpus)
-	behind, ended := l.begin(behind, to, end)
-	if ended && l.level(behind, to) == l.last(middle, 0) {
-		behind = l.behead(behind, to)
+	level := l.lastLevel(before, 0)
+	end := l.lastLevel(middle, level)
+	middle, began := l.stepAt(middle, from, level)
+	l.addAll(middle, gpus)
+	behind, ended := l.stepAt(behind, to, end)
+	if ended && l.level(behind, to) == l.lastLevel(middle, 0) {
+		behind = l.removeFirst(behind, to)
 	}
 	if began && l.level(middle, from) == level {
-		middle = l.behead(middle, from)
+		middle = l.removeFirst(middle, from)
 	}
 	l.root = l.merge(before, l.merge(middle, behind))
 }
 
-// last is the number behind the last of some steps, or another one where there are none.
-func (l *timeline) last(n int32, none int) int {
+// lastLevel returns the level after the last of some steps; none if there are no steps.
+func (l *timeline) lastLevel(n int32, none int) int {
 	if n == 0 {
 		return none
 	}
@@ -67,23 +67,23 @@ func (l *timeline) last(n int32, none int) int {
 	return l.nodes[n].gpus + add
 }
 
-// begin lets steps begin at a time that is not behind the first of them; had says that they did
-// already.
-func (l *timeline) begin(n int32, at time.Duration, gpus int) (begins int32, had bool) {
+// stepAt makes sure that a step begins at a time that is not after the first of some steps. had
+// reports whether there was one.
+func (l *timeline) stepAt(n int32, at time.Duration, gpus int) (begins int32, had bool) {
 	if n != 0 && l.nodes[n].first == at {
 		return n, true
 	}
-	return l.merge(l.make(step{at: at, gpus: gpus, heap: l.dice.Uint64()}), n), false
+	return l.merge(l.newStep(step{at: at, gpus: gpus, heap: l.random.Uint64()}), n), false
 }
 
-// behead takes the first step out, which is at a time.
-func (l *timeline) behead(n int32, at time.Duration) int32 {
+// removeFirst removes the first step, which is at the given time.
+func (l *timeline) removeFirst(n int32, at time.Duration) int32 {
 	first, rest := l.split(n, at+1)
-	l.drop(first)
+	l.free(first)
 	return rest
 }
 
-// level is the number at a time by some steps.
+// level returns the level at a time, given some steps.
 func (l *timeline) level(n int32, at time.Duration) (gpus int) {
 	for add := 0; n != 0; {
 		s := &l.nodes[n]
@@ -97,9 +97,9 @@ func (l *timeline) level(n int32, at time.Duration) (gpus int) {
 	return gpus
 }
 
-// around is the number at a time, since when it has been so (-1 before the first step), and until
-// when it stays so: Forever where it does.
-func (l *timeline) around(at time.Duration) (gpus int, since, until time.Duration) {
+// levelAt returns the level at a time, since when it holds (-1 before the first step), and until
+// when (Forever if there is no later step).
+func (l *timeline) levelAt(at time.Duration) (gpus int, since, until time.Duration) {
 	since, until = -1, scheduler.Forever
 	for n, add := l.root, 0; n != 0; {
 		s := &l.nodes[n]
@@ -114,19 +114,19 @@ func (l *timeline) around(at time.Duration) (gpus int, since, until time.Duratio
 	return gpus, since, until
 }
 
-// expire forgets steps that were over before a time.
+// expire removes steps that ended before a time.
 func (l *timeline) expire(now time.Duration) {
-	_, from, _ := l.around(now)
+	_, from, _ := l.levelAt(now)
 	if from <= l.nodes[l.root].first {
 		return
 	}
 	var past int32
 	past, l.root = l.split(l.root, from)
-	l.drop(past)
+	l.free(past)
 }
 
-// make finds room for a step.
-func (l *timeline) make(s step) int32 {
+// newStep allocates a node.
+func (l *timeline) newStep(s step) int32 {
 	var n int32
 	if last := len(l.spare) - 1; last >= 0 {
 		n, l.spare = l.spare[last], l.spare[:last]
@@ -134,22 +134,22 @@ func (l *timeline) make(s step) int32 {
 		n, l.nodes = int32(len(l.nodes)), append(l.nodes, step{})
 	}
 	l.nodes[n] = s
-	l.gather(n)
+	l.update(n)
 	return n
 }
 
-// drop gives the room of a step and of all below back.
-func (l *timeline) drop(n int32) {
+// free returns the nodes at and below n.
+func (l *timeline) free(n int32) {
 	if n == 0 {
 		return
 	}
-	l.drop(l.nodes[n].left)
-	l.drop(l.nodes[n].right)
+	l.free(l.nodes[n].left)
+	l.free(l.nodes[n].right)
 	l.spare = append(l.spare, n)
 }
 
-// raise adds GPUs to a step and to all below.
-func (l *timeline) raise(n int32, gpus int) {
+// addAll adds GPUs to a step and to all below.
+func (l *timeline) addAll(n int32, gpus int) {
 	if n == 0 {
 		return
 	}
@@ -157,18 +157,19 @@ func (l *timeline) raise(n int32, gpus int) {
 	s.gpus, s.add, s.least, s.most = s.gpus+gpus, s.add+gpus, s.least+gpus, s.most+gpus
 }
 
-// settle gives the steps right below a step what they still have to be given.
-func (l *timeline) settle(n int32) {
+// pushDown moves a step's pending addition to its children.
+func (l *timeline) pushDown(n int32) {
 	s := &l.nodes[n]
 	if s.add != 0 {
-		l.raise(s.left, s.add)
-		l.raise(s.right, s.add)
+		l.addAll(s.left, s.add)
+		l.addAll(s.right, s.add)
 		s.add = 0
 	}
 }
 
-// gather works out what a step knows of those below, which are settled.
-func (l *timeline) gather(n int32) {
+// update computes a step's aggregates from its children, which have no pending additions from
+// above.
+func (l *timeline) update(n int32) {
 	s := &l.nodes[n]
 	s.least, s.most, s.first = s.gpus, s.gpus, s.at
 	if s.left != 0 {
@@ -186,7 +187,7 @@ func (l *timeline) split(n int32, at time.Duration) (before, behind int32) {
 	if n == 0 {
 		return 0, 0
 	}
-	l.settle(n)
+	l.pushDown(n)
 	if l.nodes[n].at < at {
 		before, behind = l.split(l.nodes[n].right, at)
 		l.nodes[n].right = before
@@ -196,11 +197,11 @@ func (l *timeline) split(n int32, at time.Duration) (before, behind int32) {
 		l.nodes[n].left = behind
 		behind = n
 	}
-	l.gather(n)
+	l.update(n)
 	return before, behind
 }
 
-// merge puts steps together, of which the first are all before the others.
+// merge joins steps, of which a's are all before b's.
 func (l *timeline) merge(a, b int32) int32 {
 	switch {
 	case a == 0:
@@ -208,13 +209,13 @@ func (l *timeline) merge(a, b int32) int32 {
 	case b == 0:
 		return a
 	case l.nodes[a].heap > l.nodes[b].heap:
-		l.settle(a)
+		l.pushDown(a)
 		l.nodes[a].right = l.merge(l.nodes[a].right, b)
-		l.gather(a)
+		l.update(a)
 		return a
 	}
-	l.settle(b)
+	l.pushDown(b)
 	l.nodes[b].left = l.merge(a, l.nodes[b].left)
-	l.gather(b)
+	l.update(b)
 	return b
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// TestTimeline compares a timeline with a table of every moment.
+// TestTimeline compares a timeline with a table of every time.
 func TestTimeline(t *testing.T) {
 	type stay struct {
 		from, to time.Duration
@@ -17,7 +17,7 @@ func TestTimeline(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var line timeline
-		line.clear()
+		line.reset()
 		table, past := make([]int, 200), 0
 		var stays []stay
 		enter := func(s stay, sign int) {
@@ -43,7 +43,7 @@ func TestTimeline(t *testing.T) {
 				enter(s, +1)
 			}
 			for at := past; at < 200; at++ {
-				gpus, since, after := line.around(time.Duration(at))
+				gpus, since, after := line.levelAt(time.Duration(at))
 				if gpus != table[at] || line.level(line.root, time.Duration(at)) != gpus {
 					t.Fatalf("seed %d: %d at %d, not %d", seed, gpus, at, table[at])
 				}
@@ -60,7 +60,7 @@ func TestTimeline(t *testing.T) {
 			}
 		}
 		if used := len(line.nodes) - len(line.spare); used > 200 {
-			t.Errorf("seed %d: %d steps are never given back", seed, used)
+			t.Errorf("seed %d: %d steps were not freed", seed, used)
 		}
 	}
 }

@@ -14,18 +14,17 @@ import (
 const (
 	// bloxRound is Blox's default.
 	bloxRound = 300 * time.Second
-	// bloxStarved is how long a job waits before it goes first for the rest of its life, Blox's only
-	// measure against starvation.
+	// bloxStarved is how long a job waits before it is first for the rest of its life. It is Blox's
+	// only measure against starvation.
 	bloxStarved = 3_600_000 * time.Second
 )
 
-// Blox simulates as the simulator of Blox does: in rounds, at whose beginning what ran is credited
-// with a whole round. Of its habits: finish and start times are round boundaries, and the start is
-// the first boundary after the launch; LAS counts time and not GPU-time; a running job never moves;
-// scattered placement takes up to as many GPUs of each node as the job wants, and fails unless the
-// sum hits the number exactly; victims are stopped from the end of the order, even if the job they
-// made room for does not fit then; the first job that does not fit ends the walk; stopping costs
-// nothing.
+// Blox simulates as Blox's simulator does: in rounds, at whose beginning running jobs are credited
+// with a whole round. Its quirks: finish and start times are round boundaries, and the start is the
+// first boundary after the launch; LAS counts time and not GPU-time; a running job never moves;
+// scattered placement takes up to the job's number of GPUs of each node, and fails unless the sum
+// is exactly that number; victims are stopped from the end of the order, even if the job does not
+// fit afterwards; the first job that does not fit ends the walk; stopping costs nothing.
 func Blox(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, error) {
 	if err := checkOrder("blox", o.Order); err != nil {
 		return nil, err
@@ -34,7 +33,7 @@ func Blox(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := plain("blox", jobs, capacity(o.Nodes)); err != nil {
+	if err := checkSupported("blox", jobs, capacity(o.Nodes)); err != nil {
 		return nil, err
 	}
 	if o.Round == 0 {
@@ -50,6 +49,7 @@ func Blox(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, erro
 	return b.run(ctx)
 }
 
+// blox is a running simulation.
 type blox struct {
 	Options
 	load     float64
@@ -57,13 +57,13 @@ type blox struct {
 	states   []bloxJob
 	rec      *sim.Recorder
 	now      time.Duration
-	arrivals []int    // not yet arrived, the next first
-	held     []int    // arrived, and not admitted
+	arrivals []int    // not yet arrived, next first
+	held     []int    // arrived, not admitted
 	active   []int    // in the order of admission
 	free     []uint64 // per node, a bit for each free GPU
 
 	victims, launched []int // of the round
-	idle              int   // rounds since anything could change
+	idle              int   // consecutive rounds without a change
 }
 
 type bloxJob struct {
@@ -89,18 +89,18 @@ func (b *blox) run(ctx context.Context) (*sim.Result, error) {
 		order := b.order()
 		b.walk(order)
 		b.commit()
-		b.rec.Moment(b.moment())
+		b.rec.Sample(b.sample())
 		if b.Progress != nil {
 			b.Progress(b.rec.Ended(), len(b.jobs))
 		}
-		if err := b.stuck(order); err != nil {
+		if err := b.checkStuck(order); err != nil {
 			return nil, err
 		}
-		b.skip()
+		b.skipIdleRounds()
 	}
 }
 
-// credit lets what is placed run for a round.
+// credit lets the placed jobs run for a round.
 func (b *blox) credit() {
 	b.active = slices.DeleteFunc(b.active, func(i int) bool {
 		s := &b.states[i]
@@ -118,7 +118,8 @@ func (b *blox) credit() {
 	})
 }
 
-// admit asks for the demand of those who are active and of those that it admits now, before each.
+// admit admits held jobs while the demand of the active jobs, including those just admitted, allows
+// it.
 func (b *blox) admit() {
 	for len(b.arrivals) > 0 && b.jobs[b.arrivals[0]].Submit <= b.now {
 		b.held, b.arrivals = append(b.held, b.arrivals[0]), b.arrivals[1:]
@@ -132,6 +133,7 @@ func (b *blox) admit() {
 	}
 }
 
+// demand returns how many GPUs the active jobs ask for.
 func (b *blox) demand() (gpus int) {
 	for _, i := range b.active {
 		gpus += b.jobs[i].GPUs
@@ -139,7 +141,7 @@ func (b *blox) demand() (gpus int) {
 	return gpus
 }
 
-// order sorts what is active; equals stay in the order of admission.
+// order sorts the active jobs; equal ones keep the order of admission.
 func (b *blox) order() []int {
 	key := func(i int) time.Duration {
 		switch b.Order {
@@ -148,7 +150,7 @@ func (b *blox) order() []int {
 		case "srtf":
 			return b.jobs[i].Length - b.states[i].attained
 		}
-		return b.states[i].attained // las, and tiresias, whose queues Blox fills and then forgets
+		return b.states[i].attained // las, and tiresias, whose queues Blox fills and then ignores
 	}
 	order := slices.Clone(b.active)
 	slices.SortStableFunc(order, func(x, y int) int {
@@ -163,7 +165,7 @@ func (b *blox) order() []int {
 	return order
 }
 
-// walk places what waits until something does not fit.
+// walk places waiting jobs until one does not fit.
 func (b *blox) walk(order []int) {
 	b.victims, b.launched = b.victims[:0], b.launched[:0]
 	for place, i := range order {
@@ -220,8 +222,8 @@ func (b *blox) release(i int) {
 	s.on, s.running = nil, false
 }
 
-// commit makes a round's decisions true: a job that was stopped and placed again was preempted all
-// the same.
+// commit applies the round's decisions. A job that was stopped and placed again counts as
+// preempted.
 func (b *blox) commit() {
 	for _, i := range b.victims {
 		b.rec.Preempted(i, b.now)
@@ -240,8 +242,9 @@ func (b *blox) commit() {
 	}
 }
 
-func (b *blox) moment() sim.Moment {
-	m := sim.Moment{At: b.now, Held: len(b.held), Demand: b.demand(), Capacity: capacity(b.Nodes)}
+// sample returns the state of the cluster.
+func (b *blox) sample() sim.Sample {
+	m := sim.Sample{At: b.now, Held: len(b.held), Demand: b.demand(), Capacity: capacity(b.Nodes)}
 	for _, i := range b.active {
 		if b.states[i].running {
 			m.Running++
@@ -253,9 +256,9 @@ func (b *blox) moment() sim.Moment {
 	return m
 }
 
-// stuck finds that nothing will ever change: nothing runs, nothing will arrive, and who has waited
-// long enough to go first already does.
-func (b *blox) stuck(order []int) error {
+// checkStuck returns an error if nothing can ever change: no job runs or will arrive, and the jobs
+// that have waited long enough to be first already are.
+func (b *blox) checkStuck(order []int) error {
 	b.idle++
 	if len(b.launched) > 0 || len(b.arrivals) > 0 ||
 		slices.ContainsFunc(b.active, func(i int) bool { return b.states[i].running }) {
@@ -266,7 +269,8 @@ func (b *blox) stuck(order []int) error {
 	}
 	first := &b.jobs[order[0]]
 	return fmt.Errorf(
-		"profile blox: %w: job %d wants %d GPUs, and Blox's scattered rule, which adds up to %d of each node, never comes to just that",
+		"profile blox: %w: job %d needs %d GPUs, and Blox's scattered placement, which takes up to %d of each node, "+
+			"never reaches exactly that number",
 		ErrStuck,
 		first.ID,
 		first.GPUs,
@@ -274,8 +278,8 @@ func (b *blox) stuck(order []int) error {
 	)
 }
 
-// skip passes over rounds in which there is nobody.
-func (b *blox) skip() {
+// skipIdleRounds skips rounds without jobs.
+func (b *blox) skipIdleRounds() {
 	if len(b.active) > 0 || len(b.held) > 0 || len(b.arrivals) == 0 {
 		return
 	}

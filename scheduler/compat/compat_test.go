@@ -38,7 +38,7 @@ func table(t *testing.T, name string) []map[string]string {
 	return rows
 }
 
-// seconds are read as the originals do.
+// seconds parses times as the originals do.
 func seconds(t *testing.T, text string) time.Duration {
 	t.Helper()
 	value, err := strconv.ParseFloat(text, 64)
@@ -72,7 +72,7 @@ func nodes(n, gpus int) (all []cluster.Node) {
 	return all
 }
 
-// TestReferences holds both profiles against what the originals answered, every job.
+// TestReferences compares both profiles with the originals' results for every job.
 func TestReferences(t *testing.T) {
 	blox, tiresias := trace(t, "s128_load7.csv", "arrival_s"), trace(t, "synth300_mgpu.csv", "submit_s")
 	for _, test := range []struct {
@@ -82,9 +82,12 @@ func TestReferences(t *testing.T) {
 		meanJCT                     string
 		preemptions                 int
 	}{
-		{"blox", "fifo", "blox_s128_load7_fifo.csv", "first_metric_s", blox, compat.Options{Nodes: nodes(32, 4), Track: sim.Track{Lo: 1000, Hi: 1301}}, "54925.983", 0},
-		{"blox", "las", "blox_s128_load7_las.csv", "first_metric_s", blox, compat.Options{Nodes: nodes(32, 4), Track: sim.Track{Lo: 1000, Hi: 1301}}, "58641.598", 1310},
-		{"tiresias", "fifo", "tiresias_synth300_mgpu_fifo.csv", "start_s", tiresias, compat.Options{Nodes: nodes(15, 4)}, "4544.260", 0},
+		{"blox", "fifo", "blox_s128_load7_fifo.csv", "first_metric_s", blox,
+			compat.Options{Nodes: nodes(32, 4), Track: sim.Track{Lo: 1000, Hi: 1301}}, "54925.983", 0},
+		{"blox", "las", "blox_s128_load7_las.csv", "first_metric_s", blox,
+			compat.Options{Nodes: nodes(32, 4), Track: sim.Track{Lo: 1000, Hi: 1301}}, "58641.598", 1310},
+		{"tiresias", "fifo", "tiresias_synth300_mgpu_fifo.csv", "start_s", tiresias, compat.Options{Nodes: nodes(15, 4)},
+			"4544.260", 0},
 		{
 			"tiresias", "dlas-gpu", "tiresias_synth300_mgpu_dlas-gpu.csv", "start_s", tiresias,
 			compat.Options{Nodes: nodes(15, 4), Limits: []time.Duration{3250 * time.Second, 7200 * time.Second}},

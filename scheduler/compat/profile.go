@@ -14,36 +14,37 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// Options are what the simulators can be told.
+// Options of the simulators.
 type Options struct {
 	Nodes []cluster.Node
-	// Order is a policy's name, as in Orders.
+	// Order is a policy's name, one of Orders.
 	Order string
-	// Admission is "all" or "load:X"; Tiresias's simulator knows only the first.
+	// Admission is "all" or "load:X"; Tiresias's simulator supports only the first.
 	Admission string
-	// Round is Blox's; 0 is 300 seconds.
+	// Round is Blox's round; 0 means 300 seconds.
 	Round time.Duration
-	// Limits are the attained service at which Tiresias's jobs change to the next queue: seconds for
+	// Limits are the attained service at which Tiresias's jobs move to the next queue: seconds for
 	// dlas, GPU-seconds for dlas-gpu.
 	Limits []time.Duration
 	Track  sim.Track
-	// Progress is told how many jobs have ended.
+	// Progress is called with the number of jobs that have ended.
 	Progress func(ended, total int)
 }
 
-// Names lists the profiles.
+// Names returns the profiles.
 func Names() []string { return []string{"blox", "tiresias"} }
 
-// ErrUnknown is in the chain of an error about a name that does not exist.
+// ErrUnknown is returned for an unknown name.
 var ErrUnknown = errors.New("not known")
 
-// ErrLimits is in the chain of an error about limits of queues that are missing or make no sense.
+// ErrLimits is returned for missing or invalid queue limits.
 var ErrLimits = errors.New("limits of queues")
 
-// ErrStuck is in the chain of an error about jobs that the original would wait for without end.
+// ErrStuck is returned for jobs that the original would wait for forever.
 var ErrStuck = errors.New("no job can ever start")
 
-// Run simulates with a profile. When the context ends it returns what there is, marked as partial.
+// Run simulates with a profile. If the context ends, it returns the result so far, marked as
+// partial.
 func Run(ctx context.Context, profile string, jobs []cluster.Job, o Options) (*sim.Result, error) {
 	switch profile {
 	case "blox":
@@ -51,10 +52,10 @@ func Run(ctx context.Context, profile string, jobs []cluster.Job, o Options) (*s
 	case "tiresias":
 		return Tiresias(ctx, jobs, o)
 	}
-	return nil, fmt.Errorf("profile %q: %w; there are %s", profile, ErrUnknown, strings.Join(Names(), " and "))
+	return nil, fmt.Errorf("profile %q: %w; want one of %s", profile, ErrUnknown, strings.Join(Names(), " and "))
 }
 
-// Orders lists the policies of a profile.
+// Orders returns the policies of a profile.
 func Orders(profile string) []string {
 	switch profile {
 	case "blox":
@@ -76,7 +77,7 @@ func checkOrder(profile, order string) error {
 		)
 	}
 	return fmt.Errorf(
-		"profile %s: order %q: %w; there are %s",
+		"profile %s: order %q: %w; want one of %s",
 		profile,
 		order,
 		ErrUnknown,
@@ -84,19 +85,19 @@ func checkOrder(profile, order string) error {
 	)
 }
 
-// ParseAdmission reads "all", which is 0, or "load:X".
+// ParseAdmission parses "all", which is 0, or "load:X".
 func ParseAdmission(text string) (load float64, err error) {
 	if text == "" || text == "all" {
 		return 0, nil
 	}
 	value, found := strings.CutPrefix(text, "load:")
 	if load, err = strconv.ParseFloat(value, 64); !found || err != nil || !(load > 0) || load > 1e6 {
-		return 0, fmt.Errorf("admission %q: %w; there are all and load:X, as load:1.2", text, ErrUnknown)
+		return 0, fmt.Errorf("admission %q: %w; want all or load:X, such as load:1.2", text, ErrUnknown)
 	}
 	return load, nil
 }
 
-// arrivals sorts the indices of jobs as they arrive: by time, then by number.
+// arrivals returns the indices of jobs by arrival, then by number.
 func arrivals(jobs []cluster.Job) []int {
 	order := make([]int, len(jobs))
 	for i := range order {
@@ -115,15 +116,15 @@ func capacity(nodes []cluster.Node) (gpus int) {
 	return gpus
 }
 
-// plain refuses what neither original knows.
-func plain(profile string, jobs []cluster.Job, gpus int) error {
+// checkSupported returns an error for jobs that the originals do not support.
+func checkSupported(profile string, jobs []cluster.Job, gpus int) error {
 	for i := range jobs {
 		j := &jobs[i]
 		switch {
 		case j.Share != 0 && j.Share != cluster.WholeGPU:
-			return fmt.Errorf("profile %s: job %d wants a share of a GPU, which it does not know", profile, j.ID)
+			return fmt.Errorf("profile %s: job %d needs a share of a GPU, which the profile does not support", profile, j.ID)
 		case j.GPUs > gpus:
-			return fmt.Errorf("profile %s: job %d wants %d GPUs, and the cluster has %d", profile, j.ID, j.GPUs, gpus)
+			return fmt.Errorf("profile %s: job %d needs %d GPUs, and the cluster has %d", profile, j.ID, j.GPUs, gpus)
 		}
 		if err := sim.CheckTimes(j); err != nil {
 			return fmt.Errorf("profile %s: %w", profile, err)

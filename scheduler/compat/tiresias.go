@@ -12,15 +12,15 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// never is later than everything.
+// never is later than any time.
 const never = time.Duration(math.MaxInt64)
 
-// Tiresias simulates as the simulator of Tiresias does with placement by count: a job fits where
-// enough GPUs are free, wherever they are. Of its habits: times are whole seconds, and fractions
-// are cut off; whoever fits goes, with fifo alone the first who does not ends the walk; sjf means
-// the fewest GPUs first; and a demotion is looked for at (limit - executed)/GPUs from now, rounded
-// down, where executed is time even for dlas-gpu, so that a job of several GPUs may be demoted
-// late. Stopping costs nothing.
+// Tiresias simulates as Tiresias's simulator does with placement by count: a job fits if enough
+// GPUs are free on any nodes. Its quirks: times are truncated to whole seconds; every job that fits
+// starts, and only with fifo the first that does not ends the walk; sjf means the fewest GPUs
+// first; and a demotion is checked at (limit - executed)/GPUs from now, rounded down, where
+// executed is time even for dlas-gpu, so that a job of several GPUs may be demoted late. Stopping
+// costs nothing.
 func Tiresias(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, error) {
 	if err := checkOrder("tiresias", o.Order); err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ func Tiresias(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, 
 		)
 	}
 	gpus := capacity(o.Nodes)
-	if err := plain("tiresias", jobs, gpus); err != nil {
+	if err := checkSupported("tiresias", jobs, gpus); err != nil {
 		return nil, err
 	}
 	if err := checkLimits(o); err != nil {
@@ -60,7 +60,7 @@ func checkLimits(o Options) error {
 	for i, limit := range o.Limits {
 		if limit < time.Second || limit%time.Second != 0 || i > 0 && limit <= o.Limits[i-1] {
 			return fmt.Errorf(
-				"profile tiresias: %w: they are whole seconds and each is larger than the one before it, and not %v",
+				"profile tiresias: %w: want ascending whole seconds, not %v",
 				ErrLimits,
 				o.Limits,
 			)
@@ -69,6 +69,7 @@ func checkLimits(o Options) error {
 	return nil
 }
 
+// tiresias is a running simulation.
 type tiresias struct {
 	Options
 	jobs     []cluster.Job
@@ -76,11 +77,11 @@ type tiresias struct {
 	states   []tiresiasJob
 	rec      *sim.Recorder
 	arrivals []int
-	active   []int   // in the order of arrival, or as it was sorted last
-	queues   [][]int // of dlas and dlas-gpu; all indices of active are in one
+	active   []int   // in the order of arrival, or as sorted last
+	queues   [][]int // of dlas and dlas-gpu; every active index is in one
 	last     time.Duration
-	demotion time.Duration // when the next is due
-	ending   []int         // who ends next
+	demotion time.Duration // when the next one is due
+	ending   []int         // the jobs that end next
 }
 
 type tiresiasJob struct {
@@ -110,8 +111,8 @@ func (t *tiresias) run(ctx context.Context) (*sim.Result, error) {
 		}
 		t.advance(now)
 		t.schedule(now)
-		t.wake(now)
-		t.rec.Moment(t.moment(now))
+		t.findNextEnd(now)
+		t.rec.Sample(t.sample(now))
 		if t.Progress != nil {
 			t.Progress(t.rec.Ended(), len(t.jobs))
 		}
@@ -119,7 +120,8 @@ func (t *tiresias) run(ctx context.Context) (*sim.Result, error) {
 	return t.rec.Result(t.last, false), nil
 }
 
-// next is when something happens: an end, an arrival or, if it comes before both, a demotion alone.
+// next returns when something happens: an end, an arrival or, if it is before both, a demotion
+// alone.
 func (t *tiresias) next() (now, end time.Duration) {
 	end = never
 	if len(t.ending) > 0 {
@@ -132,6 +134,7 @@ func (t *tiresias) next() (now, end time.Duration) {
 	return min(now, t.demotion), end
 }
 
+// endOf returns when a running job ends.
 func (t *tiresias) endOf(i int, now time.Duration) time.Duration {
 	return now + t.jobs[i].Length - t.states[i].executed
 }
@@ -154,7 +157,8 @@ func (t *tiresias) arrive(now time.Duration) {
 	}
 }
 
-// advance lets what runs run until now, and moves who has had enough to the end of the next queue.
+// advance runs the running jobs until now, and moves jobs that have reached their limit to the end
+// of the next queue.
 func (t *tiresias) advance(now time.Duration) {
 	elapsed := now - t.last
 	t.last = now
@@ -173,6 +177,7 @@ func (t *tiresias) advance(now time.Duration) {
 	}
 }
 
+// service returns the attained service in the unit of the limits.
 func (t *tiresias) service(i int) time.Duration {
 	if t.Order == "dlas" {
 		return t.states[i].executed
@@ -180,7 +185,7 @@ func (t *tiresias) service(i int) time.Duration {
 	return t.states[i].executed * time.Duration(t.jobs[i].GPUs)
 }
 
-// schedule gives the GPUs out anew, from the first to the last in order.
+// schedule allocates the GPUs again, in order.
 func (t *tiresias) schedule(now time.Duration) {
 	switch t.Order {
 	case "fifo", "fjf":
@@ -193,11 +198,12 @@ func (t *tiresias) schedule(now time.Duration) {
 		}
 		return
 	}
-	// The order in which equals stood stays.
+	// Equal jobs keep their order.
 	slices.SortStableFunc(t.active, func(a, b int) int { return cmp.Compare(t.key(a), t.key(b)) })
 	t.share(now, t.active)
 }
 
+// key returns what a job is sorted by.
 func (t *tiresias) key(i int) time.Duration {
 	remaining := t.jobs[i].Length - t.states[i].executed
 	switch t.Order {
@@ -209,7 +215,7 @@ func (t *tiresias) key(i int) time.Duration {
 	return remaining // srtf
 }
 
-// start is for policies that never stop a job.
+// start is for policies without preemption.
 func (t *tiresias) start(now time.Duration) {
 	free := t.gpus - t.busy()
 	for _, i := range t.active {
@@ -219,14 +225,15 @@ func (t *tiresias) start(now time.Duration) {
 		switch {
 		case t.jobs[i].GPUs <= free:
 			free -= t.jobs[i].GPUs
-			t.give(i, now)
+			t.startJob(i, now)
 		case t.Order == "fifo":
 			return
 		}
 	}
 }
 
-// share is for those that do: whoever does not get what it wants is stopped, and the next may fit.
+// share is for policies with preemption: a job that does not get its GPUs is stopped, and the next
+// one may fit.
 func (t *tiresias) share(now time.Duration, order []int) {
 	free := t.gpus
 	for _, i := range order {
@@ -234,7 +241,7 @@ func (t *tiresias) share(now time.Duration, order []int) {
 		if t.jobs[i].GPUs <= free {
 			free -= t.jobs[i].GPUs
 			if !s.running {
-				t.give(i, now)
+				t.startJob(i, now)
 			}
 		} else if s.running {
 			s.running = false
@@ -243,7 +250,7 @@ func (t *tiresias) share(now time.Duration, order []int) {
 	}
 }
 
-func (t *tiresias) give(i int, now time.Duration) {
+func (t *tiresias) startJob(i int, now time.Duration) {
 	t.states[i].running = true
 	t.rec.Started(i, now)
 	t.rec.Ran(i, now, nil)
@@ -260,8 +267,8 @@ func (t *tiresias) runningFirst(queue []int) {
 	slices.SortStableFunc(queue, func(a, b int) int { return rank(a) - rank(b) })
 }
 
-// wake finds who ends next and when the next demotion is to be looked for.
-func (t *tiresias) wake(now time.Duration) {
+// findNextEnd finds the jobs that end next and when the next demotion must be checked.
+func (t *tiresias) findNextEnd(now time.Duration) {
 	first := never
 	t.ending, t.demotion = t.ending[:0], never
 	for _, i := range t.active {
@@ -279,7 +286,7 @@ func (t *tiresias) wake(now time.Duration) {
 			if t.Order == "dlas-gpu" {
 				left = (left / time.Duration(t.jobs[i].GPUs)).Truncate(time.Second)
 			}
-			// The original stays at one moment for ever where this comes to nothing.
+			// The original loops forever at one time if this is 0.
 			t.demotion = min(t.demotion, now+max(left, time.Second))
 		}
 	}
@@ -294,8 +301,9 @@ func (t *tiresias) busy() (gpus int) {
 	return gpus
 }
 
-func (t *tiresias) moment(now time.Duration) sim.Moment {
-	m := sim.Moment{At: now, BusyMilli: int64(t.busy()) * cluster.WholeGPU, Capacity: t.gpus}
+// sample returns the state of the cluster.
+func (t *tiresias) sample(now time.Duration) sim.Sample {
+	m := sim.Sample{At: now, BusyMilli: int64(t.busy()) * cluster.WholeGPU, Capacity: t.gpus}
 	for _, i := range t.active {
 		m.Demand += t.jobs[i].GPUs
 		if t.states[i].running {

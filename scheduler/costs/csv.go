@@ -13,18 +13,18 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload"
 )
 
-// The file has a header and a line for each row, columns by name. Only save_s and load_s must be
-// there:
+// The file has a header and one line for each row. Columns are found by name; only save_s and
+// load_s are required:
 //
 //	model,tier,bytes,save_s,load_s,self_save_s,saves,loads
-//	,,,2.5,4,600,,                     every job: 2.5 s to save, 4 s to load, saves itself every 10 minutes
+//	,,,2.5,4,600,,                   all jobs; they save themselves every 10 min
 //	resnet50,ram,4000000000,0.4,0.6,,17,12
 //
-// saves and loads count the measurements behind a figure; an estimate has none.
+// saves and loads count the measurements behind a mean; an estimate has none.
 var columns = []string{"model", "tier", "bytes", "save_s", "load_s", "self_save_s", "saves", "loads"}
 
-// Read reads a table. What it cannot understand is a workload.Error; file is what that calls the
-// reader.
+// Read reads a table. Invalid input is reported as a workload.Error; file is the reader's name in
+// it.
 func Read(r io.Reader, file string) (*Table, error) {
 	lines := csv.NewReader(r)
 	lines.FieldsPerRecord = -1
@@ -58,7 +58,7 @@ func Read(r io.Reader, file string) (*Table, error) {
 	}
 }
 
-// unreadable is what the CSV reader has to say.
+// unreadable converts an error of the CSV reader.
 func unreadable(file string, err error) error {
 	var parse *csv.ParseError
 	if errors.As(err, &parse) {
@@ -67,7 +67,7 @@ func unreadable(file string, err error) error {
 	return err
 }
 
-// fields is a line of the file.
+// fields is one line of the file.
 type fields struct {
 	file   string
 	line   int
@@ -76,6 +76,7 @@ type fields struct {
 	err    error
 }
 
+// header checks the column names.
 func (l *fields) header() error {
 	for i, name := range l.values {
 		if !slices.Contains(columns, name) || slices.Index(l.values, name) != i {
@@ -90,6 +91,7 @@ func (l *fields) header() error {
 	return nil
 }
 
+// wrong returns an error about a value of the line.
 func (l *fields) wrong(column, value, want string) error {
 	return &workload.Error{File: l.file, Line: l.line, Column: column, Value: value, Has: true, Want: want}
 }
@@ -103,9 +105,8 @@ func (l *fields) row() (Row, error) {
 		)
 	}
 	row := Row{
-		Model: l.text(
-			"model",
-		), Tier: l.text("tier"), Bytes: l.count("bytes"), Save: l.seconds("save_s"), Load: l.seconds("load_s"),
+		Model: l.text("model"), Tier: l.text("tier"), Bytes: l.count("bytes"),
+		Save: l.seconds("save_s"), Load: l.seconds("load_s"),
 		SelfSave: l.seconds("self_save_s"), Saves: int(l.count("saves")), Loads: int(l.count("loads")),
 	}
 	return row, l.err
@@ -118,7 +119,7 @@ func (l *fields) text(name string) string {
 	return ""
 }
 
-// count is a whole number; nothing stands for 0.
+// count reads a whole number; an empty value is 0.
 func (l *fields) count(name string) int64 {
 	text := l.text(name)
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -128,8 +129,8 @@ func (l *fields) count(name string) int64 {
 	return n
 }
 
-// longest is the most that a cost may be.
-const longest = 1e7
+// maxSeconds is the largest allowed cost.
+const maxSeconds = 1e7
 
 func (l *fields) seconds(name string) time.Duration {
 	text := l.text(name)
@@ -137,17 +138,17 @@ func (l *fields) seconds(name string) time.Duration {
 		return 0
 	}
 	s, err := strconv.ParseFloat(text, 64)
-	if (err != nil || !(s >= 0) || s > longest) && l.err == nil {
+	if (err != nil || !(s >= 0) || s > maxSeconds) && l.err == nil {
 		l.err = l.wrong(name, text, "seconds, from 0 to 1e7")
 		return 0
 	}
 	return time.Duration(math.Round(s * 1e9))
 }
 
-// Write writes a table as Read reads it.
+// Write writes a table in the form that Read reads.
 func (t *Table) Write(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write(columns) // Flush keeps the error
+	_ = out.Write(columns) // Flush returns the error
 	for _, row := range t.Rows() {
 		seconds := func(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }
 		_ = out.Write([]string{

@@ -1,9 +1,9 @@
-// Package costs is the table of what it takes to stop jobs and to let them go on, by model, by
-// bytes and by where checkpoints are kept.
+// Package costs is a table of what it takes to preempt and resume jobs, by model, by bytes and by
+// where checkpoints are stored.
 //
-// It begins as somebody's estimates, in a file, and what real checkpoints took replaces them. A
-// simulation that reads the same file asks a scheduler to pay what the machines would charge. The
-// table takes no checkpoints and knows no file but as a reader and a writer.
+// It begins with estimates from a file, which measurements of real checkpoints replace. A
+// simulation that reads the same file charges the scheduler what the machines would. The table
+// takes no checkpoints itself.
 //
-// Read table.go, then csv.go for the file's form.
+// Read table.go, then csv.go for the file's format.
 package costs

@@ -13,43 +13,42 @@ import (
 
 // Row is what is known of one model at one size.
 type Row struct {
-	Model string // empty stands for all models that have no rows
-	Tier  string // where checkpoints are kept, as "ram" or "disk"; empty stands for all tiers that have no rows
+	Model string // empty: all models without rows
+	Tier  string // where checkpoints are stored, as "ram" or "disk"; empty: all tiers without rows
 
-	// Bytes is what the node that has the most to move must move: its GPUs' memory that the job holds.
-	// 0 is for jobs of which nobody said.
+	// Bytes is what the node with the most to move must move: the job's memory on that node's GPUs. 0
+	// is for jobs of unknown size.
 	Bytes int64
 
 	Save, Load time.Duration
 
-	// Saves and Loads are how many measurements the two are the mean of; 0 where they are somebody's
-	// estimate.
+	// Saves and Loads are the numbers of measurements behind the means; 0 for an estimate.
 	Saves, Loads int
 
-	// SelfSave is how often the program saves itself: no more than that is lost when it is killed. 0
-	// means never.
+	// SelfSave is how often the program saves itself: at most that much work is lost when it is
+	// killed. 0 means never.
 	SelfSave time.Duration
 }
 
-// Table is safe for concurrent use: one may learn while a scheduler asks.
+// Table is safe for concurrent use: measurements may be added while a scheduler reads.
 type Table struct {
 	mu     sync.Mutex
-	curves map[place][]Row // by bytes
+	curves map[curveKey][]Row // by bytes
 }
 
-// place is whose rows make up one curve.
-type place struct{ model, tier string }
+// curveKey identifies the rows of one curve.
+type curveKey struct{ model, tier string }
 
-// New is a table of rows. Of two rows of the same model, tier and bytes the last one counts.
+// New returns a table of rows. Of two rows with the same model, tier and bytes the last one counts.
 func New(rows ...Row) *Table {
-	t := &Table{curves: map[place][]Row{}}
+	t := &Table{curves: map[curveKey][]Row{}}
 	for _, row := range rows {
 		t.put(row)
 	}
 	return t
 }
 
-// Tiers are all tiers that rows name, sorted.
+// Tiers returns all tiers that rows name, sorted.
 func (t *Table) Tiers() (tiers []string) {
 	for _, row := range t.Rows() {
 		if row.Tier != "" {
@@ -60,7 +59,7 @@ func (t *Table) Tiers() (tiers []string) {
 	return slices.Compact(tiers)
 }
 
-// Rows are the table's rows, sorted by model, tier and bytes.
+// Rows returns the table's rows, sorted by model, tier and bytes.
 func (t *Table) Rows() []Row {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,8 +73,9 @@ func (t *Table) Rows() []Row {
 	return rows
 }
 
+// put inserts a row or replaces the one of the same size.
 func (t *Table) put(row Row) {
-	at := place{row.Model, row.Tier}
+	at := curveKey{row.Model, row.Tier}
 	curve := t.curves[at]
 	i, found := slices.BinarySearchFunc(curve, row.Bytes, byBytes)
 	if found {
@@ -87,27 +87,28 @@ func (t *Table) put(row Row) {
 
 func byBytes(row Row, bytes int64) int { return cmp.Compare(row.Bytes, bytes) }
 
-// Find is what is known of a model that has so many bytes to move: the row of that size, or the
-// line between its neighbours. It is the zero Row where nothing is known at all.
+// Find returns the costs of a model that has so many bytes to move: the row of that size, or an
+// interpolation between its neighbours. It is the zero Row if nothing is known.
 func (t *Table) Find(model, tier string, bytes int64) Row {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.find(model, tier, bytes)
 }
 
+// find is Find with t.mu held.
 func (t *Table) find(model, tier string, bytes int64) Row {
-	for _, at := range [...]place{{model, tier}, {model, ""}, {"", tier}, {"", ""}} {
+	for _, at := range [...]curveKey{{model, tier}, {model, ""}, {"", tier}, {"", ""}} {
 		if curve := t.curves[at]; len(curve) > 0 {
-			return on(curve, bytes)
+			return interpolate(curve, bytes)
 		}
 	}
 	return Row{}
 }
 
-// on is a point of a curve: below its first row as there, beyond its last on the line through the
-// last two, or through the origin and the only one. A job whose size nobody knows costs what its
-// model costs on average.
-func on(curve []Row, bytes int64) Row {
+// interpolate returns a point of a curve. Below its first row it is that row; beyond its last it is
+// on the line through the last two, or through the origin and the only one. A job of unknown size
+// costs the curve's average.
+func interpolate(curve []Row, bytes int64) Row {
 	i, found := slices.BinarySearchFunc(curve, bytes, byBytes)
 	last := len(curve) - 1
 	switch {
@@ -118,11 +119,11 @@ func on(curve []Row, bytes int64) Row {
 	case i == 0:
 		return curve[0]
 	case i <= last:
-		return between(curve[i-1], curve[i], bytes)
+		return onLine(curve[i-1], curve[i], bytes)
 	case last > 0 && curve[last-1].Bytes > 0:
-		return between(curve[last-1], curve[last], bytes)
+		return onLine(curve[last-1], curve[last], bytes)
 	}
-	return between(Row{SelfSave: curve[last].SelfSave}, curve[last], bytes)
+	return onLine(Row{SelfSave: curve[last].SelfSave}, curve[last], bytes)
 }
 
 func mean(curve []Row) Row {
@@ -134,7 +135,8 @@ func mean(curve []Row) Row {
 	return sum
 }
 
-func between(a, b Row, bytes int64) Row {
+// onLine returns the point for bytes on the line through a and b.
+func onLine(a, b Row, bytes int64) Row {
 	if a.Bytes == b.Bytes {
 		return b
 	}
@@ -145,25 +147,24 @@ func between(a, b Row, bytes int64) Row {
 	return Row{Bytes: bytes, Save: line(a.Save, b.Save), Load: line(a.Load, b.Load), SelfSave: b.SelfSave}
 }
 
-// Step is a half of what a preemption costs.
+// Step is one half of a preemption.
 type Step uint8
 
 const (
-	// Save is from the decision until the GPUs are free.
+	// Save is the time from the decision until the GPUs are free.
 	Save Step = iota
-	// Load is from when the GPUs are free until the job works.
+	// Load is the time from when the GPUs are free until the job works.
 	Load
 )
 
-// memory is how many measurements a mean remembers: more would keep it from following machines that
+// maxSamples bounds the weight of old measurements in a mean, so that it follows machines that
 // change.
-const memory = 32
+const maxSamples = 32
 
-// alike is how much two sizes may differ to count as the same.
-const alike = 0.1
+// sizeTolerance is the relative difference up to which two sizes count as equal.
+const sizeTolerance = 0.1
 
-// Learn enters a measurement: where there was an estimate it takes its place, where there were
-// measurements it joins their mean.
+// Learn adds a measurement. It replaces an estimate, or joins the mean of earlier measurements.
 func (t *Table) Learn(model, tier string, bytes int64, step Step, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -173,15 +174,15 @@ func (t *Table) Learn(model, tier string, bytes int64, step Step, took time.Dura
 		mean, count = &row.Load, &row.Loads
 	}
 	*count++
-	*mean += (took - *mean) / time.Duration(min(*count, memory))
+	*mean += (took - *mean) / time.Duration(min(*count, maxSamples))
 	t.put(row)
 }
 
-// nearest is the row that a measurement is about: one of about the size, or a new one that takes
-// over what is known of its neighbours.
+// nearest returns the row that a measurement belongs to: one of about the same size, or a new one
+// with values interpolated from its neighbours.
 func (t *Table) nearest(model, tier string, bytes int64) Row {
-	for _, row := range t.curves[place{model, tier}] {
-		if math.Abs(float64(row.Bytes-bytes)) <= alike*float64(bytes) {
+	for _, row := range t.curves[curveKey{model, tier}] {
+		if math.Abs(float64(row.Bytes-bytes)) <= sizeTolerance*float64(bytes) {
 			return row
 		}
 	}
@@ -190,29 +191,30 @@ func (t *Table) nearest(model, tier string, bytes int64) Row {
 	return row
 }
 
-// For is the table as a scheduler asks it, for checkpoints that are kept on a tier.
-func (t *Table) For(tier string) scheduler.Costs { return asked{t, tier} }
+// For returns the table as a scheduler's Costs, for checkpoints on a tier.
+func (t *Table) For(tier string) scheduler.Costs { return tierCosts{t, tier} }
 
-type asked struct {
+// tierCosts implements scheduler.Costs.
+type tierCosts struct {
 	table *Table
 	tier  string
 }
 
-// Save is what the table says of the GPUs that the job has.
-func (a asked) Save(j *scheduler.Job) time.Duration {
+// Save returns the cost of saving the job on its current GPUs.
+func (a tierCosts) Save(j *scheduler.Job) time.Duration {
 	return a.table.Find(j.Model(), a.tier, Bytes(j, j.Placement())).Save
 }
 
-// Load is nothing for a job that never ran: there is no checkpoint of it.
-func (a asked) Load(j *scheduler.Job, on cluster.Placement) time.Duration {
+// Load returns 0 for a job that never ran: it has no checkpoint.
+func (a tierCosts) Load(j *scheduler.Job, on cluster.Placement) time.Duration {
 	if _, ran := j.FirstStart(); !ran {
 		return 0
 	}
 	return a.table.Find(j.Model(), a.tier, Bytes(j, on)).Load
 }
 
-// Lost is what a job has done since it last saved itself, or in all of its run.
-func (a asked) Lost(j *scheduler.Job, now time.Duration) time.Duration {
+// Lost returns the work since the program last saved itself, or all work of the run.
+func (a tierCosts) Lost(j *scheduler.Job, now time.Duration) time.Duration {
 	worked := j.Worked(now)
 	every := a.table.Find(j.Model(), a.tier, Bytes(j, j.Placement())).SelfSave
 	if every <= 0 {
@@ -221,7 +223,7 @@ func (a asked) Lost(j *scheduler.Job, now time.Duration) time.Duration {
 	return scheduler.Work(worked%every, j.Speed())
 }
 
-// Bytes is what the node with the most of a job's GPUs has to move.
+// Bytes returns what the node with the most of a job's GPUs must move.
 func Bytes(j *scheduler.Job, on cluster.Placement) int64 {
 	most, here := 0, 0
 	for i, gpu := range on {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 	"github.com/phos-gpu/phos/scheduler/workload"
 )
 
@@ -66,13 +67,13 @@ func TestLearn(t *testing.T) {
 
 func TestCostsOfJobs(t *testing.T) {
 	table := New(Row{Bytes: 100, Save: 1 * s, Load: 2 * s, SelfSave: 40 * s})
-	m := scheduler.Trial(100*s, []cluster.Node{{GPUs: 4}, {ID: 1, GPUs: 4}},
-		scheduler.Made{
+	m := schedulertest.NewView(100*s, []cluster.Node{{GPUs: 4}, {ID: 1, GPUs: 4}},
+		schedulertest.Job{
 			Job: cluster.Job{ID: 1, GPUs: 3, GPUMemoryBytes: 100}, Phase: scheduler.Running,
 			On: cluster.Placement{{Node: 0, Index: 0}, {Node: 0, Index: 1}, {Node: 1, Index: 0}},
 		},
-		scheduler.Made{Job: cluster.Job{ID: 2, GPUs: 1, GPUMemoryBytes: 100}, Phase: scheduler.Waiting},
-		scheduler.Made{Job: cluster.Job{ID: 3, GPUs: 1, GPUMemoryBytes: 100}, Phase: scheduler.Waiting, Runs: 1},
+		schedulertest.Job{Job: cluster.Job{ID: 2, GPUs: 1, GPUMemoryBytes: 100}, Phase: scheduler.Waiting},
+		schedulertest.Job{Job: cluster.Job{ID: 3, GPUs: 1, GPUMemoryBytes: 100}, Phase: scheduler.Waiting, Runs: 1},
 	)
 	costs := table.For("disk")
 	if save := costs.Save(m.Job(1)); save != 2*s {

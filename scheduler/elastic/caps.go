@@ -7,43 +7,43 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// caps are what users may hold, each together with all below him. A nil one bounds nobody.
+// caps are the users' caps, each including all users below. A nil caps limits no user.
 type caps struct {
-	names []string         // of the users with a cap
-	most  purses           // theirs
-	of    map[string][]int // by user, which caps bound him: his own and those of all above him, the nearest first
+	names  []string         // the users with a cap
+	most   budgets          // their caps
+	byUser map[string][]int // the caps that limit a user: its own and those of its ancestors, nearest first
 }
 
-// purses is what is left of caps, in thousandths of GPUs.
-type purses []int
+// budgets is what is left of caps, in thousandths of GPUs.
+type budgets []int
 
-// capsOf finds the caps that bound some jobs.
+// capsOf returns the caps that limit some jobs.
 func capsOf(v scheduler.View, jobs []*scheduler.Job) *caps {
-	c, at := &caps{of: map[string][]int{}}, map[string]int{}
+	c, at := &caps{byUser: map[string][]int{}}, map[string]int{}
 	for _, j := range jobs {
-		if _, known := c.of[j.User()]; known {
+		if _, ok := c.byUser[j.User()]; ok {
 			continue
 		}
 		var bounds []int
-		for _, user := range upwards(j.User()) {
+		for _, user := range withAncestors(j.User()) {
 			most := v.User(user).Cap
 			if most == scheduler.Uncapped {
 				continue
 			}
-			i, known := at[user]
-			if !known {
+			i, ok := at[user]
+			if !ok {
 				i = len(c.names)
 				at[user], c.names, c.most = i, append(c.names, user), append(c.most, most*cluster.WholeGPU)
 			}
 			bounds = append(bounds, i)
 		}
-		c.of[j.User()] = bounds
+		c.byUser[j.User()] = bounds
 	}
 	return c
 }
 
-// upwards is a user and all above him: a/b, then a.
-func upwards(user string) []string {
+// withAncestors returns a user and its ancestors: a/b, then a.
+func withAncestors(user string) []string {
 	all := []string{user}
 	for i := strings.LastIndexByte(user, '/'); i > 0; i = strings.LastIndexByte(user[:i], '/') {
 		all = append(all, user[:i])
@@ -51,16 +51,16 @@ func upwards(user string) []string {
 	return all
 }
 
-// bounds are the caps that a job comes under.
+// bounds returns the caps that limit a job.
 func (c *caps) bounds(j *scheduler.Job) []int {
 	if c == nil {
 		return nil
 	}
-	return c.of[j.User()]
+	return c.byUser[j.User()]
 }
 
-// has reports whether there is so much in each of some purses.
-func (p purses) has(which []int, thousandths int) bool {
+// has reports whether each of some budgets has at least the given amount.
+func (p budgets) has(which []int, thousandths int) bool {
 	for _, i := range which {
 		if p[i] < thousandths {
 			return false
@@ -69,8 +69,8 @@ func (p purses) has(which []int, thousandths int) bool {
 	return true
 }
 
-// take takes so much out of each; less than nothing puts it back.
-func (p purses) take(which []int, thousandths int) {
+// spend takes an amount from each of some budgets; a negative amount returns it.
+func (p budgets) spend(which []int, thousandths int) {
 	for _, i := range which {
 		p[i] -= thousandths
 	}

@@ -8,23 +8,25 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
-// What a user may not hold is given to others, and not to nobody: at most 2 GPUs to the jobs of o,
+// TestSharedOutWithinCaps: GPUs beyond a cap go to other users: at most 2 GPUs to the jobs of o,
 // one of them to o/a, the others to b.
 func TestSharedOutWithinCaps(t *testing.T) {
-	var jobs []scheduler.Made
+	var jobs []schedulertest.Job
 	for id := range cluster.JobID(14) {
 		user := []string{"o/a", "o/a", "o/a", "o/c", "o/c", "o/c"}[id%6]
 		if id >= 6 {
 			user = "b"
 		}
-		jobs = append(jobs, scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{
-			ID: id, GPUs: 1, MinGPUs: 1, MaxGPUs: 4, User: user, Model: "resnet50", Length: time.Hour, Estimate: time.Duration(1+id) * time.Hour,
+		jobs = append(jobs, schedulertest.Job{Phase: scheduler.Waiting, Job: cluster.Job{
+			ID: id, GPUs: 1, MinGPUs: 1, MaxGPUs: 4, User: user, Model: "resnet50", Length: time.Hour,
+			Estimate: time.Duration(1+id) * time.Hour,
 		}})
 	}
 	for _, name := range Names() {
-		v := scheduler.Trial(0, machines(2, 4, "V100"), jobs...)
+		v := schedulertest.NewView(0, machines(2, 4, "V100"), jobs...)
 		v.Limit("o", 2)
 		v.Limit("o/a", 1)
 		policy, _, err := ByName(name, Parameters{Seed: 1})
@@ -33,7 +35,7 @@ func TestSharedOutWithinCaps(t *testing.T) {
 		}
 		given := map[string]int{}
 		for _, a := range policy.Allocate(v) {
-			for _, user := range upwards(a.Job.User()) {
+			for _, user := range withAncestors(a.Job.User()) {
 				given[user] += a.GPUs
 			}
 		}
@@ -43,9 +45,9 @@ func TestSharedOutWithinCaps(t *testing.T) {
 	}
 }
 
-// Four jobs that may have one GPU on average all together, and four others, on four GPUs. Then a
-// job of 2 GPUs beside, of which its user may hold 0.4 on average: it has less than its due, and
-// what it leaves of the bound that it shares is for the others under that.
+// TestTargetWithinCaps has four jobs whose bound is one GPU on average together, and four others,
+// on four GPUs. Then a job of 2 GPUs is added whose user may hold 0.4 on average: it has less than
+// its fair share, and the rest of the shared bound goes to the other jobs under it.
 func TestTargetWithinCaps(t *testing.T) {
 	near := func(t *testing.T, what string, got, want float64) {
 		if t.Helper(); math.Abs(got-want) > 1e-6 {
@@ -63,8 +65,8 @@ func TestTargetWithinCaps(t *testing.T) {
 	near(t, "under none", x[1][0], 1)
 }
 
-// Two jobs of a user who may hold one GPU take turns on it, and none of its time is lost: who comes
-// is not refused for what goes.
+// TestTurnsWithinCaps: two jobs of a user with a cap of one GPU alternate without losing time: the
+// starting job is not refused because of the stopping one.
 func TestTurnsWithinCaps(t *testing.T) {
 	var jobs []cluster.Job
 	for id := range cluster.JobID(2) {

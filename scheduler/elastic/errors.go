@@ -2,5 +2,5 @@ package elastic
 
 import "errors"
 
-// ErrUnknown is a name that no elastic policy has.
+// ErrUnknown is returned for the name of an unknown elastic policy.
 var ErrUnknown = errors.New("unknown elastic policy")

@@ -2,14 +2,14 @@ package elastic
 
 import "math"
 
-// Curve is the time of a step by the number of GPUs, as Optimus fits it: A/n + B + C*n. Work that
-// is divided, work that is not, and talk that grows.
+// Curve is the time of a step by the number of GPUs, as Optimus fits it: A/n + B + C*n. A is
+// divisible work, B is constant work, C is growing communication.
 //
 // The paper's law for synchronous training (§3.2) has terms for workers and for parameter servers;
-// with as many of the one as of the other it is this one.
+// with equally many of both it is this one.
 type Curve struct{ A, B, C float64 }
 
-// Seconds is the time on n GPUs.
+// Seconds returns the time on n GPUs.
 func (c Curve) Seconds(n int) float64 { return c.A/float64(n) + c.B + c.C*float64(n) }
 
 // sample is a time on a number of GPUs.
@@ -18,24 +18,25 @@ type sample struct {
 	seconds float64
 }
 
-// fit finds the curve without negative terms of the least squared relative error. With three terms
-// there are eight choices of which may be positive: it solves for each and takes the best whose
-// solution has no negative one.
-func fit(samples []sample) Curve {
+// fitCurve returns the curve without negative terms that has the least squared relative error.
+// Three terms give eight choices of which may be positive; it solves for each and takes the best
+// solution without a negative term.
+func fitCurve(samples []sample) Curve {
 	best, least := Curve{}, math.Inf(1)
 	for choice := 1; choice < 8; choice++ {
 		c, ok := solve(samples, choice)
 		if !ok {
 			continue
 		}
-		if e := c.off(samples); e < least*(1-1e-9) {
+		if e := c.squaredError(samples); e < least*(1-1e-9) {
 			best, least = c, e
 		}
 	}
 	return best
 }
 
-func (c Curve) off(samples []sample) float64 {
+// squaredError returns the sum of the squared relative errors.
+func (c Curve) squaredError(samples []sample) float64 {
 	sum := 0.0
 	for _, s := range samples {
 		e := c.Seconds(s.gpus)/s.seconds - 1
@@ -44,13 +45,13 @@ func (c Curve) off(samples []sample) float64 {
 	return sum
 }
 
-// solve is ordinary least squares over the chosen terms; ok is false where that has no solution or
-// a negative one.
+// solve is ordinary least squares over the chosen terms; ok is false if there is no solution or a
+// negative term.
 func solve(samples []sample, choice int) (Curve, bool) {
 	var m [3][4]float64 // normal equations, with the right side last
 	for i := range m {
 		if choice>>i&1 == 0 {
-			m[i][i] = 1 // this term is 0
+			m[i][i] = 1 // the term is 0
 		}
 	}
 	for _, s := range samples {
@@ -71,7 +72,7 @@ func solve(samples []sample, choice int) (Curve, bool) {
 	return Curve{x[0], x[1], x[2]}, ok && min(x[0], x[1], x[2]) >= 0
 }
 
-// eliminate solves three linear equations; ok is false where they depend on each other.
+// eliminate solves three linear equations; ok is false if they are dependent.
 func eliminate(m [3][4]float64) (x [3]float64, ok bool) {
 	for i := range m {
 		pivot := i

@@ -1,12 +1,12 @@
 package elastic
 
-// worst is the speedup that a job without GPUs counts as having. By the paper it would be none, and
-// with a single job left out any two matrices would be as good as each other.
-const worst = 0.01
+// minSpeedup is the speedup that a job without GPUs counts as having. By the paper it would be 0;
+// then any two matrices that leave one job out would be equally good.
+const minSpeedup = 0.01
 
-// of is a job's speedup with a row: its goodput against that with a fair share of the cluster, less
-// what a restart costs.
-func (e *entry) of(r row) float64 {
+// speedupOf returns a job's speedup with a row: its goodput relative to that with a fair share of
+// the cluster, less the penalty of a restart.
+func (e *entry) speedupOf(r row) float64 {
 	gpus := r.gpus()
 	if gpus == 0 {
 		return 0
@@ -22,11 +22,11 @@ func (e *entry) of(r row) float64 {
 	return s
 }
 
-// misfit is a job's part of what the search makes small.
-func (e *entry) misfit(r row) float64 { return 1 / max(worst, e.of(r)) }
+// cost is a job's term of the sum that the search minimizes.
+func (e *entry) cost(r row) float64 { return 1 / max(minSpeedup, e.speedupOf(r)) }
 
-// fitness is the power mean, with the exponent -1, of the jobs' speedups (equation 14 of the paper
-// with p = -1).
+// fitness is the power mean, with exponent -1, of the jobs' speedups (equation 14 of the paper with
+// p = -1).
 func (s *state) fitness() float64 {
 	if len(s.rows) == 0 {
 		return 0

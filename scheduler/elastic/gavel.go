@@ -12,70 +12,69 @@ import (
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
-// Gavel shares types of GPU out: Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies
+// Gavel allocates types of GPU: Narayanan et al., "Heterogeneity-Aware Cluster Scheduling Policies
 // for Deep Learning Workloads", OSDI 2020.
 //
-// Its target says which share of its time each job is to run on each type: max-min fair, measured
-// in throughput (maxmin.go). It is worked out anew when other jobs or other GPUs are there. Rounds
-// come near it (§5): the pair of a job and a type goes first whose share is largest against what it
-// has received of the rounds so far. Pairs that are to have nothing come last, so that no GPU
-// stands idle that a job could use.
+// Its target is the share of time that each job runs on each type: max-min fair, measured in
+// throughput (maxmin.go). It is computed again when the jobs or the GPUs change. Rounds approximate
+// it (§5): the pair of a job and a type with the largest ratio of target to received share is
+// first. Pairs with a zero share come last, so that no usable GPU is idle.
 //
-// What a job has received and should have is added up from when Gavel first sees it, so that a new
-// job has nothing to catch up on, and so that targets may change. Jobs get as many GPUs as they ask
-// for.
+// Received and due shares count from when Gavel first sees a job, so that a new job has nothing to
+// catch up on and targets may change. Jobs get as many GPUs as they ask for.
 type Gavel struct {
 	table    *throughput.Table
 	now      time.Duration // of the last call
 	accounts map[cluster.JobID]*account
 
-	caps      *caps              // at the last call
-	target    map[kind][]float64 // by type
+	caps      *caps                  // at the last call
+	target    map[jobClass][]float64 // by type
 	targetFor string
 }
 
-// account is what a job should have had of each type, and what it has had, in seconds.
+// account is a job's due and received time on each type, in seconds.
 type account struct {
-	share map[string]float64 // of its time, from now on
+	share map[string]float64 // target share of its time
 	due   map[string]float64
 	had   map[string]float64
 }
 
-// kind is what jobs must have in common to be in one group.
-type kind struct {
+// jobClass is what jobs must have in common to be in one group.
+type jobClass struct {
 	model       string
 	gpus        int
 	gpuType     string
 	memoryBytes int64
 
-	// Of jobs that come under a cap, whose that is, the nearest one, and what they take of each GPU.
+	// For capped jobs, the nearest user with a cap, and the share of each GPU.
 	capped string
 	share  int
 }
 
-func (g *Gavel) kindOf(j *scheduler.Job) kind {
-	k := kind{model: j.Model(), gpus: j.GPUs(), gpuType: j.OwnGPUType(), memoryBytes: j.GPUMemoryBytes()}
+// classOf returns the class of a job.
+func (g *Gavel) classOf(j *scheduler.Job) jobClass {
+	k := jobClass{model: j.Model(), gpus: j.GPUs(), gpuType: j.OwnGPUType(), memoryBytes: j.GPUMemoryBytes()}
 	if bounds := g.caps.bounds(j); len(bounds) > 0 {
 		k.capped, k.share = g.caps.names[bounds[0]], j.Share()
 	}
 	return k
 }
 
-// NewGavel is a Gavel that knows models by a table.
+// NewGavel returns a Gavel with a table of models.
 func NewGavel(t *throughput.Table) *Gavel {
 	return &Gavel{table: t, accounts: map[cluster.JobID]*account{}}
 }
 
-// negligible is a share that rounding left.
+// negligible is a share that is only rounding error.
 const negligible = 1e-6
 
-// Allocate gives GPUs out. See scheduler.Allocator.
+// Allocate implements scheduler.Allocator.
 func (g *Gavel) Allocate(v scheduler.View) []scheduler.Allocation {
-	jobs, room := active(v), roomOf(v)
-	types := room.types()
-	g.caps = room.caps
-	g.settle(v, jobs)
-	g.aim(v, jobs, room, types)
+	jobs, avail := active(v), newSupply(v)
+	types := avail.types()
+	g.caps = avail.caps
+	g.accrue(v, jobs)
+	g.updateTarget(v, jobs, avail, types)
 	var pairs []pair
 	for _, j := range jobs {
 		a := g.accounts[j.ID()]
@@ -90,14 +89,14 @@ func (g *Gavel) Allocate(v scheduler.View) []scheduler.Allocation {
 		}
 	}
 	var out []scheduler.Allocation
-	for _, p := range round(pairs, room) {
+	for _, p := range round(pairs, avail) {
 		out = append(out, scheduler.Allocation{Job: p.job, GPUs: p.job.GPUs(), GPUType: p.gpuType})
 	}
 	return out
 }
 
-// settle enters what has happened since the last call, and forgets jobs that are gone.
-func (g *Gavel) settle(v scheduler.View, jobs []*scheduler.Job) {
+// accrue accounts for the time since the last call, and removes jobs that are gone.
+func (g *Gavel) accrue(v scheduler.View, jobs []*scheduler.Job) {
 	before := g.accounts
 	g.accounts = make(map[cluster.JobID]*account, len(jobs))
 	for _, j := range jobs {
@@ -118,9 +117,10 @@ func (g *Gavel) settle(v scheduler.View, jobs []*scheduler.Job) {
 	g.now = v.Now()
 }
 
-// nowhere is no type.
+// nowhere is the type of a job that does not run.
 const nowhere = "\x00"
 
+// runsOn returns the type of GPU that a job runs on.
 func runsOn(v scheduler.View, j *scheduler.Job) string {
 	if j.Phase() != scheduler.Running {
 		return nowhere
@@ -128,18 +128,18 @@ func runsOn(v scheduler.View, j *scheduler.Job) string {
 	return v.Nodes()[j.Placement()[0].Node].GPUType
 }
 
-// aim works the target out, unless it is the same as before.
-func (g *Gavel) aim(v scheduler.View, jobs []*scheduler.Job, room *room, types []string) {
-	counts := map[kind]int{}
-	var kinds []kind
-	example := map[kind]*scheduler.Job{}
+// updateTarget computes the target, unless its input is unchanged.
+func (g *Gavel) updateTarget(v scheduler.View, jobs []*scheduler.Job, avail *supply, types []string) {
+	counts := map[jobClass]int{}
+	var kinds []jobClass
+	example := map[jobClass]*scheduler.Job{}
 	for _, j := range jobs {
-		k := g.kindOf(j)
+		k := g.classOf(j)
 		if counts[k]++; counts[k] == 1 {
 			kinds, example[k] = append(kinds, k), j
 		}
 	}
-	slices.SortFunc(kinds, func(a, b kind) int {
+	slices.SortFunc(kinds, func(a, b jobClass) int {
 		return cmp.Or(
 			cmp.Compare(a.model, b.model),
 			cmp.Compare(a.gpus, b.gpus),
@@ -151,8 +151,8 @@ func (g *Gavel) aim(v scheduler.View, jobs []*scheduler.Job, room *room, types [
 	})
 	capacity, question := make([]float64, len(types)), ""
 	for t, gpuType := range types {
-		capacity[t] = float64(room.byType[gpuType])
-		question += fmt.Sprintf("%q %d ", gpuType, room.byType[gpuType])
+		capacity[t] = float64(avail.byType[gpuType])
+		question += fmt.Sprintf("%q %d ", gpuType, avail.byType[gpuType])
 	}
 	groups := make([]group, len(kinds))
 	for i, k := range kinds {
@@ -162,7 +162,7 @@ func (g *Gavel) aim(v scheduler.View, jobs []*scheduler.Job, room *room, types [
 	if question == g.targetFor {
 		return
 	}
-	g.target, g.targetFor = map[kind][]float64{}, question
+	g.target, g.targetFor = map[jobClass][]float64{}, question
 	for i, shares := range maxmin(groups, capacity, g.bounds(kinds, example)...) {
 		for t := range shares {
 			if groups[i].rate[t] == 0 || capacity[t] < groups[i].gpus {
@@ -173,8 +173,8 @@ func (g *Gavel) aim(v scheduler.View, jobs []*scheduler.Job, room *room, types [
 	}
 }
 
-// bounds are what users may hold, as the target takes it.
-func (g *Gavel) bounds(kinds []kind, example map[kind]*scheduler.Job) []bound {
+// bounds returns the users' caps in the form that maxmin takes.
+func (g *Gavel) bounds(kinds []jobClass, example map[jobClass]*scheduler.Job) []bound {
 	bounds := make([]bound, len(g.caps.names))
 	for i := range bounds {
 		bounds[i] = bound{float64(g.caps.most[i]) / cluster.WholeGPU, make([]float64, len(kinds))}
@@ -187,20 +187,20 @@ func (g *Gavel) bounds(kinds []kind, example map[kind]*scheduler.Job) []bound {
 	return bounds
 }
 
-// share is what a job is to have of a type; able is false where it cannot run there.
+// share returns a job's target share of a type; able is false if it cannot run there.
 func (g *Gavel) share(j *scheduler.Job, t int) (share float64, able bool) {
-	share = g.target[g.kindOf(j)][t]
+	share = g.target[g.classOf(j)][t]
 	if share < negligible {
 		share = 0
 	}
 	return share, !math.IsNaN(share)
 }
 
-// rates are a job's throughputs by type, each on as few nodes of the type as there may be.
+// rates returns a job's throughput by type, each on the fewest nodes possible.
 func (g *Gavel) rates(v scheduler.View, j *scheduler.Job, types []string) []float64 {
 	m, rates, largest := g.table.Model(j.Model()), make([]float64, len(types)), make([]int, len(types))
 	if !g.caps.most.has(g.caps.bounds(j), j.GPUs()*j.Share()) {
-		return rates // its user may never hold as many
+		return rates // its user may never hold that many
 	}
 	nodes := v.Nodes()
 	for i := range nodes {

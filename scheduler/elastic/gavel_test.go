@@ -9,26 +9,27 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
-// The example of the paper's §5: shares and rounds received so far, and who runs where in the next
-// round.
+// TestRoundOfThePaper is the example of the paper's §5: shares and rounds received so far, and the
+// jobs of the next round.
 func TestRoundOfThePaper(t *testing.T) {
 	types := []string{"V100", "P100", "K80"}
 	share := [][]float64{{0.6, 0.4, 0}, {0.2, 0.6, 0.2}, {0.2, 0, 0.8}}
 	received := [][]float64{{3, 1, 0}, {1, 3, 0}, {0, 0, 4}}
 	inf := math.Inf(1)
 	want := [][]float64{{0.2, 0.4, 0}, {0.2, 0.2, inf}, {inf, 0, 0.2}}
-	var jobs []scheduler.Made
+	var jobs []schedulertest.Job
 	for id := range cluster.JobID(3) {
-		jobs = append(jobs, scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: id, GPUs: 1}})
+		jobs = append(jobs, schedulertest.Job{Phase: scheduler.Waiting, Job: cluster.Job{ID: id, GPUs: 1}})
 	}
-	v := scheduler.Trial(0, nil, jobs...)
+	v := schedulertest.NewView(0, nil, jobs...)
 	var pairs []pair
 	for j := range v.Waiting() {
 		for k, gpuType := range types {
-			// One round each: what a pair was to have is its share of it.
+			// One round each: the due part of a pair is its share of it.
 			p := priority(share[j.ID()][k], share[j.ID()][k], received[j.ID()][k])
 			if p != want[j.ID()][k] && math.Abs(p-want[j.ID()][k]) > 1e-9 {
 				t.Errorf("job %d on a %s has the priority %g, in the paper %g", j.ID(), gpuType, p, want[j.ID()][k])
@@ -37,7 +38,7 @@ func TestRoundOfThePaper(t *testing.T) {
 		}
 	}
 	next := map[cluster.JobID]string{}
-	for _, p := range round(pairs, &room{total: 3, byType: map[string]int{"V100": 1, "P100": 1, "K80": 1}}) {
+	for _, p := range round(pairs, &supply{total: 3, byType: map[string]int{"V100": 1, "P100": 1, "K80": 1}}) {
 		next[p.job.ID()] = p.gpuType
 	}
 	if next[0] != "P100" || next[1] != "K80" || next[2] != "V100" {
@@ -45,7 +46,7 @@ func TestRoundOfThePaper(t *testing.T) {
 	}
 }
 
-// rounds plays rounds of a minute and counts which share of them each job has had of each type.
+// rounds plays rounds of a minute and counts each job's part of them on each type.
 func rounds(
 	t *testing.T,
 	g *Gavel,
@@ -55,27 +56,27 @@ func rounds(
 ) map[cluster.JobID]map[string]float64 {
 	t.Helper()
 	had := map[cluster.JobID]map[string]float64{}
-	runs := map[cluster.JobID]scheduler.Made{}
+	runs := map[cluster.JobID]schedulertest.Job{}
 	for _, j := range jobs {
 		had[j.ID] = map[string]float64{}
-		runs[j.ID] = scheduler.Made{Phase: scheduler.Waiting, Job: j}
+		runs[j.ID] = schedulertest.Job{Phase: scheduler.Waiting, Job: j}
 	}
 	for i := range n {
 		now := time.Duration(i) * time.Minute
-		var made []scheduler.Made
+		var made []schedulertest.Job
 		for _, j := range jobs {
 			made = append(made, runs[j.ID])
 		}
-		v := scheduler.Trial(now, nodes, made...)
+		v := schedulertest.NewView(now, nodes, made...)
 		answer := g.Allocate(v)
 		if what := breach(v, answer); what != "" {
 			t.Fatal(what)
 		}
-		next, used := map[cluster.JobID]scheduler.Made{}, map[cluster.NodeID]int{}
+		next, used := map[cluster.JobID]schedulertest.Job{}, map[cluster.NodeID]int{}
 		for _, a := range answer {
 			had[a.Job.ID()][a.GPUType] += 1 / float64(n)
-			m := scheduler.Made{Phase: scheduler.Running, Since: now, Job: runs[a.Job.ID()].Job}
-			for _, node := range nodes { // a node of a type is all of its GPUs here
+			m := schedulertest.Job{Phase: scheduler.Running, Since: now, Job: runs[a.Job.ID()].Job}
+			for _, node := range nodes { // here a node of a type has all of its GPUs
 				if node.GPUType == a.GPUType {
 					for range a.GPUs {
 						m.On = append(m.On, cluster.GPU{Node: node.ID, Index: int32(used[node.ID])})
@@ -88,7 +89,7 @@ func rounds(
 		for _, j := range jobs {
 			m, running := next[j.ID]
 			if !running {
-				m = scheduler.Made{Phase: scheduler.Waiting, Job: j}
+				m = schedulertest.Job{Phase: scheduler.Waiting, Job: j}
 			}
 			runs[j.ID] = m
 		}
@@ -112,7 +113,7 @@ m2,1,K80,50
 	return throughput.NewTable(models...)
 }
 
-// Over many rounds each job really gets the share that the paper's example gives it.
+// TestRoundsComeNearTheTarget: over many rounds each job gets the share of the paper's example.
 func TestRoundsComeNearTheTarget(t *testing.T) {
 	nodes := append(machines(1, 1, "V100"), cluster.Node{ID: 1, GPUs: 1, GPUType: "K80"})
 	var jobs []cluster.Job
@@ -120,7 +121,8 @@ func TestRoundsComeNearTheTarget(t *testing.T) {
 		jobs = append(jobs, cluster.Job{ID: id, GPUs: 1, Model: fmt.Sprint("m", id)})
 	}
 	had := rounds(t, NewGavel(paperTable(t)), nodes, jobs, 1000)
-	for id, want := range []map[string]float64{{"V100": 0.4545, "K80": 0}, {"V100": 0.4545, "K80": 0.0909}, {"V100": 0.0909, "K80": 0.9091}} {
+	for id, want := range []map[string]float64{{"V100": 0.4545, "K80": 0}, {"V100": 0.4545, "K80": 0.0909},
+		{"V100": 0.0909, "K80": 0.9091}} {
 		for gpuType, share := range want {
 			if got := had[cluster.JobID(id)][gpuType]; math.Abs(got-share) > 0.02 {
 				t.Errorf("job %d had %.3f of its time on a %s, the target is %.3f", id, got, gpuType, share)
@@ -129,7 +131,8 @@ func TestRoundsComeNearTheTarget(t *testing.T) {
 	}
 }
 
-// On one type, jobs of equal size have equal time, whether or not they fit at once.
+// TestRoundsAreFairOnOneType: on one type, jobs of equal size have equal time, whether or not they
+// fit at once.
 func TestRoundsAreFairOnOneType(t *testing.T) {
 	var jobs []cluster.Job
 	for id := range cluster.JobID(5) {
@@ -142,19 +145,19 @@ func TestRoundsAreFairOnOneType(t *testing.T) {
 	}
 }
 
-func TestGavelMindsWhereJobsCanRun(t *testing.T) {
+func TestGavelRespectsRequirements(t *testing.T) {
 	nodes := append(machines(1, 4, "V100"), cluster.Node{ID: 1, GPUs: 2, GPUType: "H100", GPUMemoryBytes: 80 << 30})
 	nodes[0].GPUMemoryBytes = 16 << 30
-	v := scheduler.Trial(
+	v := schedulertest.NewView(
 		0,
 		nodes,
-		scheduler.Made{
+		schedulertest.Job{
 			Phase: scheduler.Waiting,
 			Job:   cluster.Job{ID: 1, GPUs: 1, Model: "bert", GPUMemoryBytes: 40 << 30},
 		},
-		scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: 2, GPUs: 1, Model: "bert", GPUType: "V100"}},
-		scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: 3, GPUs: 4, Model: "bert"}},
-		scheduler.Made{Phase: scheduler.Waiting, Job: cluster.Job{ID: 4, GPUs: 5, Model: "bert"}},
+		schedulertest.Job{Phase: scheduler.Waiting, Job: cluster.Job{ID: 2, GPUs: 1, Model: "bert", GPUType: "V100"}},
+		schedulertest.Job{Phase: scheduler.Waiting, Job: cluster.Job{ID: 3, GPUs: 4, Model: "bert"}},
+		schedulertest.Job{Phase: scheduler.Waiting, Job: cluster.Job{ID: 4, GPUs: 5, Model: "bert"}},
 	)
 	got := map[cluster.JobID]string{}
 	for _, a := range NewGavel(throughput.NewTable()).Allocate(v) {

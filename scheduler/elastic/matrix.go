@@ -13,6 +13,7 @@ func (r row) gpus() int {
 	return n
 }
 
+// spans returns the number of nodes of a row.
 func (r row) spans() int {
 	n := 0
 	for _, gpus := range r {
@@ -25,116 +26,118 @@ func (r row) spans() int {
 
 func (r row) equal(other row) bool { return slices.Equal(r, other) }
 
-// matrix is what Pollux decides: a row for each job. The rules (what the paper's implementation
-// repairs its candidates by):
+// matrix is what Pollux decides: a row for each job. The constraints (those to which the paper's
+// implementation repairs its candidates) are:
 //
 //   - no node gives more GPUs than it has;
-//   - on a node there is at most one job of several nodes, so that two do not share its network;
-//   - no user has more than he may;
-//   - a job has no GPUs, or from its fewest to its most, on at most 16 nodes that it can use.
+//   - at most one multi-node job runs on a node, so that two do not share its network;
+//   - no user exceeds its cap;
+//   - a job has no GPUs, or between its fewest and most, on at most 16 nodes that it can use.
 type matrix struct {
 	nodes []int // GPUs
 	jobs  []*entry
-	caps  purses
+	caps  budgets
 }
 
 // entry is a job.
 type entry struct {
 	fewest, most int
-	base         row // what it has
+	base         row // its current row
 	barred       []bool
-	bounds       []int        // the caps that it comes under
+	bounds       []int        // indices of the caps that limit it
 	share        int          // of each GPU
-	penalty      float64      // on what is not its base
+	penalty      float64      // factor on a row other than base
 	speedup      [2][]float64 // on one node and on several, by GPUs
 }
 
+// usable reports whether the job can use a node.
 func (e *entry) usable(node int) bool { return e.barred == nil || !e.barred[node] }
 
-// state is a matrix filled in.
+// state is an assignment of rows.
 type state struct {
-	m      *matrix
-	rows   []row
-	free   []int // GPUs, by node
-	wide   []int // the job of several nodes that is on a node, or -1
-	left   purses
-	misfit []float64
-	sum    float64 // of misfits
+	m        *matrix
+	rows     []row
+	free     []int // GPUs, by node
+	spanning []int // the multi-node job on a node, or -1
+	left     budgets
+	costs    []float64
+	sum      float64 // of the costs
 
-	// What the search writes into, again and again.
-	try   row
-	steps []step
+	// Scratch memory of the search.
+	scratch row
+	steps   []step
 }
 
-func (m *matrix) empty() *state {
+// newState returns a state in which no job has GPUs.
+func (m *matrix) newState() *state {
 	s := &state{
-		m:      m,
-		rows:   make([]row, len(m.jobs)),
-		free:   slices.Clone(m.nodes),
-		misfit: make([]float64, len(m.jobs)),
-		try:    make(row, len(m.nodes)),
+		m:       m,
+		rows:    make([]row, len(m.jobs)),
+		free:    slices.Clone(m.nodes),
+		costs:   make([]float64, len(m.jobs)),
+		scratch: make(row, len(m.nodes)),
 	}
-	s.wide, s.left = slices.Repeat([]int{-1}, len(m.nodes)), slices.Clone(m.caps)
+	s.spanning, s.left = slices.Repeat([]int{-1}, len(m.nodes)), slices.Clone(m.caps)
 	for i := range s.rows {
 		s.rows[i] = make(row, len(m.nodes))
-		s.misfit[i] = m.jobs[i].misfit(s.rows[i])
-		s.sum += s.misfit[i]
+		s.costs[i] = m.jobs[i].cost(s.rows[i])
+		s.sum += s.costs[i]
 	}
 	return s
 }
 
-// fits reports whether a job that has nothing may have a row.
+// fits reports whether a row is allowed for a job that has no GPUs.
 func (s *state) fits(job int, r row) bool {
 	e, gpus, spans := s.m.jobs[job], r.gpus(), r.spans()
 	if gpus < e.fewest || gpus > e.most || spans > polluxNodes || !s.left.has(e.bounds, gpus*e.share) {
 		return false
 	}
 	for node, n := range r {
-		if n > 0 && (n > s.free[node] || !e.usable(node) || (spans > 1 && s.wide[node] >= 0)) {
+		if n > 0 && (n > s.free[node] || !e.usable(node) || (spans > 1 && s.spanning[node] >= 0)) {
 			return false
 		}
 	}
 	return true
 }
 
-// set gives a job that has nothing a row that fits.
+// set assigns a row that fits to a job that has no GPUs.
 func (s *state) set(job int, r row) {
 	wide := r.spans() > 1
 	for node, n := range r {
 		s.free[node] -= n
 		if wide && n > 0 {
-			s.wide[node] = job
+			s.spanning[node] = job
 		}
 	}
 	e := s.m.jobs[job]
-	s.left.take(e.bounds, r.gpus()*e.share)
+	s.left.spend(e.bounds, r.gpus()*e.share)
 	copy(s.rows[job], r)
 	s.score(job)
 }
 
-// clear takes everything from a job.
-func (s *state) clear(job int) {
+// remove takes all GPUs from a job.
+func (s *state) remove(job int) {
 	e := s.m.jobs[job]
-	s.left.take(e.bounds, -s.rows[job].gpus()*e.share)
+	s.left.spend(e.bounds, -s.rows[job].gpus()*e.share)
 	for node, n := range s.rows[job] {
 		s.free[node] += n
 		s.rows[job][node] = 0
-		if s.wide[node] == job {
-			s.wide[node] = -1
+		if s.spanning[node] == job {
+			s.spanning[node] = -1
 		}
 	}
 	s.score(job)
 }
 
+// score updates a job's cost.
 func (s *state) score(job int) {
-	s.sum -= s.misfit[job]
-	s.misfit[job] = s.m.jobs[job].misfit(s.rows[job])
-	s.sum += s.misfit[job]
+	s.sum -= s.costs[job]
+	s.costs[job] = s.m.jobs[job].cost(s.rows[job])
+	s.sum += s.costs[job]
 }
 
-// place finds a row of so many GPUs for a job that has nothing: the one that it has now if that is
-// as many; else the node where it leaves the fewest GPUs over; else as few nodes as there are. It
-// writes into r.
+// place finds a row with so many GPUs for a job that has none: its current row if it has as many;
+// else on the one node where the fewest remain free; else on the fewest nodes. The result is in r.
 func (s *state) place(job, gpus int, r row) bool {
 	e := s.m.jobs[job]
 	if e.base.gpus() == gpus && s.fits(job, e.base) {
@@ -155,16 +158,16 @@ func (s *state) place(job, gpus int, r row) bool {
 		r[best] = gpus
 		return true
 	}
-	return s.widen(job, gpus, r)
+	return s.spreadOver(job, gpus, r)
 }
 
-// widen goes over several nodes, those with most free GPUs first.
-func (s *state) widen(job, gpus int, r row) bool {
+// spreadOver spreads the GPUs over several nodes, those with the most free GPUs first.
+func (s *state) spreadOver(job, gpus int, r row) bool {
 	e := s.m.jobs[job]
 	for range polluxNodes {
 		best := -1
 		for node, free := range s.free {
-			if r[node] == 0 && free > 0 && s.wide[node] < 0 && e.usable(node) && (best < 0 || free > s.free[best]) {
+			if r[node] == 0 && free > 0 && s.spanning[node] < 0 && e.usable(node) && (best < 0 || free > s.free[best]) {
 				best = node
 			}
 		}

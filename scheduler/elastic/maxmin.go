@@ -1,35 +1,35 @@
 package elastic
 
-// group are jobs that are alike: each of them gets the same.
+// group is a number of equal jobs, which get equal shares.
 type group struct {
 	jobs float64
 	gpus float64   // of each job
-	rate []float64 // throughput by type of GPU; 0 where a job cannot run
+	rate []float64 // throughput by GPU type; 0 if a job cannot run on it
 }
 
-// bound is how many GPUs some groups may have on average all together.
+// bound limits the mean number of GPUs of some groups together.
 type bound struct {
 	most float64
-	of   []float64 // by group, how many GPUs each of its jobs counts as; none where the bound is not for it
+	of   []float64 // by group, how many GPUs each of its jobs counts as; 0 if the bound does not apply
 }
 
-// frozen is what counts as a price: the prices of the groups that hold a level down add up to 1.
-const frozen = 1e-7
+// minPrice is the least price that counts as positive: the prices of the groups that limit a level
+// add up to 1.
+const minPrice = 1e-7
 
-// maxmin is Gavel's allocation (§4.1): for each group and type, the share of its time that each of
-// its jobs is to run there. The least of all jobs' throughputs is as large as may be, each measured
-// against what the job would have with an equal share of every type, and times its GPUs; then, with
-// that kept, the next; and so on. Bounds hold for what groups have all together. The jobs that have
-// a price in the solution could get more only at the expense of a job that has as little: they stay
-// what they are.
+// maxmin is Gavel's allocation (§4.1): for each group and type, the share of time that each job
+// runs there. It maximizes the least throughput of all jobs, normalized to an equal share of every
+// type and multiplied by the job's GPUs; then, with that kept, the next least, and so on. Bounds
+// hold for the sums over groups. Jobs with a price in the solution could get more only at the
+// expense of a job that has as little: they are frozen.
 func maxmin(groups []group, capacity []float64, bounds ...bound) [][]float64 {
-	l := newLevels(groups, capacity)
+	l := newWaterfill(groups, capacity)
 	l.bounds = bounds
 	var x []float64
-	for l.open > 0 {
+	for l.rising > 0 {
 		solution, price, ok := l.program().solve()
 		if !ok {
-			break // rounding: what the last level came to stands
+			break // rounding: the last level's result stands
 		}
 		x = solution
 		l.freeze(x[len(x)-1], price)
@@ -46,20 +46,21 @@ func maxmin(groups []group, capacity []float64, bounds ...bound) [][]float64 {
 	return shares
 }
 
-// levels is how far the water has risen.
-type levels struct {
+// waterfill is the state of the progressive filling.
+type waterfill struct {
 	groups    []group
 	capacity  []float64
 	bounds    []bound
-	worth     [][]float64 // throughput by type against an equal share, times GPUs
-	variable  [][]int     // by group and type; -1 where a job cannot run
+	worth     [][]float64 // throughput by type relative to an equal share, times GPUs
+	variable  [][]int     // by group and type; -1 if a job cannot run there
 	variables int
 	fixed     []float64 // by group; -1 as long as it rises
-	open      int       // groups that rise
+	rising    int       // number of groups that rise
 }
 
-func newLevels(groups []group, capacity []float64) *levels {
-	l := &levels{groups: groups, capacity: capacity, fixed: make([]float64, len(groups))}
+// newWaterfill returns the state before the first level.
+func newWaterfill(groups []group, capacity []float64) *waterfill {
+	l := &waterfill{groups: groups, capacity: capacity, fixed: make([]float64, len(groups))}
 	for g, group := range groups {
 		equal := 0.0
 		total := 0.0
@@ -78,16 +79,16 @@ func newLevels(groups []group, capacity []float64) *levels {
 			}
 		}
 		if l.fixed[g] < 0 {
-			l.open++
+			l.rising++
 		}
 		l.worth, l.variable = append(l.worth, worth), append(l.variable, variable)
 	}
 	return l
 }
 
-// program is the next level: a row for each group, then one for each group's time, then one for
-// each type and each bound.
-func (l *levels) program() *program {
+// program returns the linear program of the next level: a row for each group, one for each group's
+// time, and one for each type and each bound.
+func (l *waterfill) program() *program {
 	n := l.variables + 1
 	p := &program{gain: make([]float64, n)}
 	p.gain[n-1] = 1
@@ -137,17 +138,17 @@ func (l *levels) program() *program {
 	return p
 }
 
-// freeze keeps the groups that held the level down at it; all of them if rounding leaves none.
-func (l *levels) freeze(level float64, price []float64) {
-	before := l.open
-	for _, least := range []float64{frozen, -1} {
+// freeze fixes the groups that limit the level; all of them if rounding leaves none.
+func (l *waterfill) freeze(level float64, price []float64) {
+	before := l.rising
+	for _, least := range []float64{minPrice, -1} {
 		for g := range l.groups {
 			if l.fixed[g] < 0 && price[g] > least {
 				l.fixed[g] = level * (1 - eps)
-				l.open--
+				l.rising--
 			}
 		}
-		if l.open < before {
+		if l.rising < before {
 			return
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// corners solves a program by looking at every corner: at each choice of as many rows (or x = 0) as
-// there are variables, taken as equalities.
+// corners solves a program by trying every corner: each choice of as many rows (or x = 0) as there
+// are variables, taken as equalities.
 func corners(p *program) (best float64, found bool) {
 	n := len(p.gain)
 	rows, limits := append([][]float64{}, p.rows...), append([]float64{}, p.limit...)
@@ -94,7 +94,7 @@ func TestSimplexAgainstAllCorners(t *testing.T) {
 		p := &program{gain: make([]float64, n)}
 		for i := range n {
 			p.gain[i] = float64(random.IntN(9) - 3)
-			ceiling := make([]float64, n) // keeps it bounded
+			ceiling := make([]float64, n) // makes it bounded
 			ceiling[i] = 1
 			p.rows, p.limit = append(p.rows, ceiling), append(p.limit, float64(1+random.IntN(4)))
 		}
@@ -127,9 +127,9 @@ func TestSimplexAgainstAllCorners(t *testing.T) {
 	}
 }
 
-// worths are what each group has against an equal share.
+// worths returns each group's throughput relative to an equal share.
 func worths(groups []group, capacity []float64, x [][]float64) []float64 {
-	l := newLevels(groups, capacity)
+	l := newWaterfill(groups, capacity)
 	out := make([]float64, len(groups))
 	for g := range groups {
 		out[g] = dot(l.worth[g], x[g])
@@ -137,10 +137,10 @@ func worths(groups []group, capacity []float64, x [][]float64) []float64 {
 	return out
 }
 
-// more is the most that one group could have if none of those that have no more than it lost
-// anything, by looking at every corner.
+// more returns the most that one group could have without loss for groups that have no more than
+// it, by trying every corner.
 func more(groups []group, capacity []float64, has []float64, g int) (float64, bool) {
-	l := newLevels(groups, capacity)
+	l := newWaterfill(groups, capacity)
 	p := l.program()
 	out := &program{gain: make([]float64, l.variables)}
 	for t, i := range l.variable[g] {
@@ -209,7 +209,7 @@ func TestMaxMinAgainstAllCorners(t *testing.T) {
 	}
 }
 
-// The example of the paper's §4.1: one V100, one K80, three jobs.
+// TestMaxMinOfThePaper is the example of the paper's §4.1: one V100, one K80, three jobs.
 func TestMaxMinOfThePaper(t *testing.T) {
 	groups := []group{{1, 1, []float64{40, 10}}, {1, 1, []float64{12, 4}}, {1, 1, []float64{100, 50}}}
 	capacity := []float64{1, 1}
@@ -222,7 +222,7 @@ func TestMaxMinOfThePaper(t *testing.T) {
 			}
 		}
 	}
-	// Everybody has some 8 % more than with a third of each.
+	// Each job has some 8 % more than with a third of each.
 	for g, has := range worths(groups, capacity, x) {
 		equal := dot(groups[g].rate, []float64{1.0 / 3, 1.0 / 3})
 		if gain := dot(groups[g].rate, x[g]) / equal; gain < 1.07 || gain > 1.10 {
@@ -231,7 +231,7 @@ func TestMaxMinOfThePaper(t *testing.T) {
 	}
 }
 
-// Who cannot use more leaves it to the others: the second level of the water.
+// TestMaxMinGoesOnAfterTheFirstLevel: what a group cannot use goes to the others: the second level.
 func TestMaxMinGoesOnAfterTheFirstLevel(t *testing.T) {
 	// Of four K80, the first job can use one; the second, of two GPUs, two; one H100 suits only the
 	// third.

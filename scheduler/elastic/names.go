@@ -9,16 +9,16 @@ import (
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
-// Parameters are what the policies of this package can be told.
+// Parameters of the policies of this package.
 type Parameters struct {
-	Table *throughput.Table // of models; nil stands for our own
+	Table *throughput.Table // of models; nil means the built-in one
 	Seed  uint64            // of Pollux's search
 }
 
-// Names are the policies of this package.
+// Names returns the policies of this package.
 func Names() []string { return []string{"gavel", "optimus", "pollux"} }
 
-// ByName makes a policy, and the speeds that its jobs run at. One of each serves one engine.
+// ByName returns a policy and the speeds that its jobs run at. One of each serves one engine.
 func ByName(name string, p Parameters) (scheduler.Allocator, scheduler.Speeds, error) {
 	t := p.Table
 	if t == nil {
@@ -33,7 +33,7 @@ func ByName(name string, p Parameters) (scheduler.Allocator, scheduler.Speeds, e
 		return NewPollux(t, p.Seed), throughput.NewAdaptiveSpeeds(t), nil
 	}
 	return nil, nil, fmt.Errorf(
-		"%w %q: there are %s",
+		"%w %q; want one of %s",
 		ErrUnknown,
 		name,
 		strings.Join(slices.Sorted(slices.Values(Names())), ", "),

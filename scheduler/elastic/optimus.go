@@ -11,17 +11,16 @@ import (
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
-// Optimus gives each GPU to the job that it brings furthest: Peng et al., "Optimus: An Efficient
-// Dynamic Resource Scheduler for Deep Learning Clusters", EuroSys 2018, §4.1. Every job gets the
-// fewest GPUs that it can run on, the shortest first; then the one GPU more goes, again and again,
-// to the job whose remaining time it shortens most, as long as it shortens any. A job's remaining
-// time comes from its estimate and from a Curve that is fitted to what its model does on 1, 2, 4,
-// ... GPUs.
+// Optimus gives each GPU to the job that gains most: Peng et al., "Optimus: An Efficient Dynamic
+// Resource Scheduler for Deep Learning Clusters", EuroSys 2018, §4.1. Every job first gets the
+// fewest GPUs that it can run on, shortest job first. Then each further GPU goes to the job whose
+// remaining time it reduces most, as long as it reduces any. A job's remaining time comes from its
+// estimate and from a Curve fitted to its model's throughput on 1, 2, 4, ... GPUs.
 //
-// Those curves are convex in time, so nothing that respects the same bounds has a smaller sum of
-// remaining times than what the second step comes to. Where the GPUs are is decided here, too, by
-// the paper's rule of the fewest nodes (pack.go). As in the paper, priorities do not count. A job
-// that is overdue counts as having a tenth of its estimate before it.
+// The curves are convex in time, so no other allocation within the same bounds has a smaller sum of
+// remaining times than the second step reaches. Optimus also places jobs, by the paper's rule of
+// the fewest nodes (pack.go). As in the paper, priorities are ignored. An overdue job counts as
+// having a tenth of its estimate left.
 type Optimus struct {
 	table  *throughput.Table
 	curves map[curveKey]Curve
@@ -30,10 +29,10 @@ type Optimus struct {
 type curveKey struct {
 	model *throughput.Model
 	node  int // GPUs of the largest node
-	most  int // GPUs, up to which the curve is to be right
+	most  int // the most GPUs for which the curve must be accurate
 }
 
-// NewOptimus is an Optimus that knows models by a table.
+// NewOptimus returns an Optimus with a table of models.
 func NewOptimus(t *throughput.Table) *Optimus {
 	return &Optimus{table: t, curves: map[curveKey]Curve{}}
 }
@@ -43,24 +42,24 @@ type claim struct {
 	job          *scheduler.Job
 	gpuType      string
 	fewest, most int
-	left         float64 // seconds that remain on a GPU count that takes Curve 1 second
+	work         float64 // remaining seconds, if Curve takes 1 second
 	curve        Curve
 	model        *throughput.Model
 
-	gpus int // given
+	gpus int // allocated so far
 	gain float64
 	at   cluster.Placement
 }
 
-// Allocate gives GPUs out. See scheduler.Allocator.
+// Allocate implements scheduler.Allocator.
 func (o *Optimus) Allocate(v scheduler.View) []scheduler.Allocation {
-	room := roomOf(v)
+	avail := newSupply(v)
 	var claims []*claim
 	for _, j := range active(v) {
-		claims = append(claims, o.claim(v, j, room.largest))
+		claims = append(claims, o.newClaim(v, j, avail.largest))
 	}
-	packer := newPacker(v, room)
-	share(claims, room)
+	packer := newPacker(v, avail)
+	giveOut(claims, avail)
 	packer.pack(claims)
 	var out []scheduler.Allocation
 	for _, c := range claims {
@@ -71,47 +70,51 @@ func (o *Optimus) Allocate(v scheduler.View) []scheduler.Allocation {
 	return out
 }
 
-func (o *Optimus) claim(v scheduler.View, j *scheduler.Job, node int) *claim {
+// newClaim returns a job's claim before any GPU is given out.
+func (o *Optimus) newClaim(v scheduler.View, j *scheduler.Job, node int) *claim {
 	c := &claim{job: j, gpuType: j.OwnGPUType(), model: o.table.Model(j.Model())}
 	c.fewest, c.most = bounds(j)
-	c.curve = o.curve(c.model, max(1, node), max(c.most, j.Asked()))
+	c.curve = o.curve(c.model, max(1, node), max(c.most, j.RequestedGPUs()))
 	remaining := j.Remaining(v.Now())
 	if remaining == 0 {
 		remaining = j.Estimate() / 10
 	}
-	c.left = remaining.Seconds() / c.curve.Seconds(j.Asked())
+	c.work = remaining.Seconds() / c.curve.Seconds(j.RequestedGPUs())
 	return c
 }
 
-// curve fits a model's curve to as many GPUs as a job may get, on as few nodes as they fit on.
+// curve returns a model's fitted curve for up to most GPUs, on as few nodes as they fit on.
 func (o *Optimus) curve(m *throughput.Model, node, most int) Curve {
 	key := curveKey{m, node, max(8, 1<<bits.Len(uint(most-1)))}
-	if c, known := o.curves[key]; known {
+	if c, ok := o.curves[key]; ok {
 		return c
 	}
 	var samples []sample
 	for n := 1; n <= key.most; n *= 2 {
 		samples = append(samples, sample{n, m.Batch / m.Rate(throughput.Nodes(n, node), n)})
 	}
-	o.curves[key] = fit(samples)
+	o.curves[key] = fitCurve(samples)
 	return o.curves[key]
 }
 
-// share gives out what there is.
-func share(claims []*claim, room *room) {
+// giveOut allocates the GPUs of the supply.
+func giveOut(claims []*claim, avail *supply) {
 	order := slices.Clone(claims)
-	slices.SortStableFunc(order, func(a, b *claim) int { return cmp.Compare(a.on(a.fewest), b.on(b.fewest)) })
+	slices.SortStableFunc(
+		order,
+		func(a, b *claim) int { return cmp.Compare(a.remainingOn(a.fewest), b.remainingOn(b.fewest)) },
+	)
 	var growing gains
 	for _, c := range order {
-		if room.take(c.job, c.gpuType, c.fewest) {
+		if avail.take(c.job, c.gpuType, c.fewest) {
 			c.gpus = c.fewest
-			growing.enter(c)
+			growing.add(c)
 		}
 	}
 	heap.Init(&growing)
-	for len(growing) > 0 && room.total > 0 {
+	for len(growing) > 0 && avail.total > 0 {
 		c := growing[0]
-		if !room.take(c.job, c.gpuType, 1) {
+		if !avail.take(c.job, c.gpuType, 1) {
 			heap.Pop(&growing)
 			continue
 		}
@@ -124,20 +127,20 @@ func share(claims []*claim, room *room) {
 	}
 }
 
-// on is how long the job has to run on so many GPUs, in seconds.
-func (c *claim) on(gpus int) float64 { return c.left * c.curve.Seconds(gpus) }
+// remainingOn returns the job's remaining seconds on so many GPUs.
+func (c *claim) remainingOn(gpus int) float64 { return c.work * c.curve.Seconds(gpus) }
 
-// grow works out what one more GPU gains; false where nothing.
+// grow computes the gain of one more GPU, and reports whether there is one.
 func (c *claim) grow() bool {
-	c.gain = c.on(c.gpus) - c.on(c.gpus+1)
+	c.gain = c.remainingOn(c.gpus) - c.remainingOn(c.gpus+1)
 	return c.gpus < c.most && c.gain > 0
 }
 
-// gains is a heap of the jobs that may get more, the one that gains most on top; of equal ones, the
-// one of the smaller number.
+// gains is a heap of the jobs that may get more GPUs, by gain, then by number.
 type gains []*claim
 
-func (g *gains) enter(c *claim) {
+// add adds a job that gains from one more GPU.
+func (g *gains) add(c *claim) {
 	if c.grow() {
 		*g = append(*g, c)
 	}
@@ -154,10 +157,10 @@ func (g gains) Less(a, b int) bool {
 
 func (g gains) Swap(a, b int) { g[a], g[b] = g[b], g[a] }
 
-// Push adds a job; heap asks for it.
+// Push implements heap.Interface.
 func (g *gains) Push(c any) { *g = append(*g, c.(*claim)) }
 
-// Pop takes the last one; heap asks for it.
+// Pop implements heap.Interface.
 func (g *gains) Pop() any {
 	last := (*g)[len(*g)-1]
 	*g = (*g)[:len(*g)-1]

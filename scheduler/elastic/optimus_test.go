@@ -9,11 +9,11 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
-// cheapest is the least sum of remaining times that any way to give out GPUs comes to, by trying
-// all.
+// cheapest returns the least sum of remaining times over all allocations, by trying all.
 func cheapest(claims []*claim, total int, typed map[string]int) float64 {
 	if len(claims) == 0 {
 		return 0
@@ -26,7 +26,7 @@ func cheapest(claims []*claim, total int, typed map[string]int) float64 {
 			}
 			typed[c.gpuType] -= gpus
 		}
-		best = min(best, c.on(gpus)+cheapest(claims[1:], total-gpus, typed))
+		best = min(best, c.remainingOn(gpus)+cheapest(claims[1:], total-gpus, typed))
 		if c.gpuType != "" {
 			typed[c.gpuType] += gpus
 		}
@@ -43,11 +43,11 @@ func TestOptimusIsTheBestThereIs(t *testing.T) {
 		for range 1 + random.IntN(4) {
 			c := &claim{
 				fewest: 1,
-				left:   random.Float64() * 100,
+				work:   random.Float64() * 100,
 				curve:  Curve{random.Float64(), random.Float64() / 2, random.Float64() / 50},
 			}
 			c.most = c.fewest + random.IntN(8)
-			c.job = scheduler.Trial(0, nil, scheduler.Made{Job: cluster.Job{ID: cluster.JobID(len(claims))}}).Held()[0]
+			c.job = schedulertest.NewView(0, nil, schedulertest.Job{Job: cluster.Job{ID: cluster.JobID(len(claims))}}).Held()[0]
 			c.gpuType = []string{"", "", "A", "B"}[random.IntN(4)]
 			needed[c.gpuType]++
 			claims = append(claims, c)
@@ -56,12 +56,12 @@ func TestOptimusIsTheBestThereIs(t *testing.T) {
 			continue
 		}
 		want := cheapest(claims, total, typed)
-		share(claims, &room{total: total, byType: typed})
+		giveOut(claims, &supply{total: total, byType: typed})
 		got := 0.0
 		for _, c := range claims {
-			got += c.on(c.gpus)
+			got += c.remainingOn(c.gpus)
 		}
-		// The greedy stops where a job gains nothing, trying all does as well: both mean the same sum.
+		// The greedy stops when no job gains; trying all reaches the same sum.
 		if math.Abs(got-want) > 1e-9*want {
 			t.Fatalf("trial %d: the jobs take %g s, and %g s can be had", trial, got, want)
 		}
@@ -69,8 +69,8 @@ func TestOptimusIsTheBestThereIs(t *testing.T) {
 }
 
 // elasticJob asks for 1 GPU and runs on up to most.
-func elasticJob(id cluster.JobID, model string, most int, length time.Duration) scheduler.Made {
-	return scheduler.Made{
+func elasticJob(id cluster.JobID, model string, most int, length time.Duration) schedulertest.Job {
+	return schedulertest.Job{
 		Phase: scheduler.Waiting,
 		Job:   cluster.Job{ID: id, GPUs: 1, MinGPUs: 1, MaxGPUs: most, Model: model, Length: length, Estimate: length},
 	}
@@ -94,13 +94,13 @@ func given(v scheduler.View, a scheduler.Allocator) map[cluster.JobID]int {
 
 func TestOptimusGivesWhereItHelps(t *testing.T) {
 	o := NewOptimus(throughput.NewTable())
-	// Alone, a job gets what it can use; a longer one gets more than a shorter one; the shortest are
-	// first where there is too little.
-	v := scheduler.Trial(0, machines(1, 8, "V100"), elasticJob(1, "resnet50", 8, time.Hour))
+	// A single job gets what it can use; a longer one gets more than a shorter one; the shortest are
+	// first if there are too few GPUs.
+	v := schedulertest.NewView(0, machines(1, 8, "V100"), elasticJob(1, "resnet50", 8, time.Hour))
 	if got := given(v, o); got[1] != 8 {
 		t.Errorf("alone, the job has %d of 8 GPUs", got[1])
 	}
-	v = scheduler.Trial(
+	v = schedulertest.NewView(
 		0,
 		machines(1, 8, "V100"),
 		elasticJob(1, "resnet50", 8, time.Hour),
@@ -109,7 +109,7 @@ func TestOptimusGivesWhereItHelps(t *testing.T) {
 	if got := given(v, o); got[1]+got[2] != 8 || got[2] <= got[1] {
 		t.Errorf("the job of 1 h has %d GPUs, that of 10 h %d", got[1], got[2])
 	}
-	v = scheduler.Trial(
+	v = schedulertest.NewView(
 		0,
 		machines(1, 2, "V100"),
 		elasticJob(1, "bert", 8, 3*time.Hour),
@@ -119,8 +119,8 @@ func TestOptimusGivesWhereItHelps(t *testing.T) {
 	if got := given(v, o); got[1] != 0 || got[2] != 1 || got[3] != 1 {
 		t.Errorf("2 GPUs for three jobs: %v", got)
 	}
-	// A job that communicates more than it computes is not helped by many GPUs.
-	v = scheduler.Trial(
+	// A job that communicates more than it computes does not gain from many GPUs.
+	v = schedulertest.NewView(
 		0,
 		machines(8, 8, "V100"),
 		elasticJob(1, "vgg16", 64, 10*time.Hour),
@@ -131,8 +131,8 @@ func TestOptimusGivesWhereItHelps(t *testing.T) {
 	}
 }
 
-// scene is a random moment: some nodes, some jobs, some of them running.
-func scene(random *rand.Rand) *scheduler.Moment {
+// scene returns a random view: some nodes, some jobs, some of them running.
+func scene(random *rand.Rand) *schedulertest.View {
 	types := []string{"V100", "H100", "K80"}[:1+random.IntN(3)]
 	var nodes []cluster.Node
 	for i := range 1 + random.IntN(6) {
@@ -147,11 +147,11 @@ func scene(random *rand.Rand) *scheduler.Moment {
 		)
 	}
 	free := map[cluster.NodeID]int{}
-	var jobs []scheduler.Made
+	var jobs []schedulertest.Job
 	names := throughput.NewTable().Models()
 	now := 10 * time.Hour
 	for id := range cluster.JobID(random.IntN(15)) {
-		j := scheduler.Made{Phase: scheduler.Waiting, Preemptions: random.IntN(20)}
+		j := schedulertest.Job{Phase: scheduler.Waiting, Preemptions: random.IntN(20)}
 		j.Job = cluster.Job{
 			ID:    id,
 			Share: cluster.WholeGPU,
@@ -180,10 +180,10 @@ func scene(random *rand.Rand) *scheduler.Moment {
 		}
 		jobs = append(jobs, j)
 	}
-	return scheduler.Trial(now, nodes, jobs...)
+	return schedulertest.NewView(now, nodes, jobs...)
 }
 
-// breach says what is wrong with an answer.
+// breach returns what is wrong with an answer.
 func breach(v scheduler.View, answer []scheduler.Allocation) string {
 	byType, total := map[string]int{}, 0
 	for _, node := range v.Nodes() {
@@ -253,7 +253,7 @@ func TestBudgetsAndBoundsAreNeverBroken(t *testing.T) {
 
 func TestUnknownName(t *testing.T) {
 	if _, _, err := ByName("tetris", Parameters{}); err == nil ||
-		err.Error() != `unknown elastic policy "tetris": there are gavel, optimus, pollux` {
+		err.Error() != `unknown elastic policy "tetris"; want one of gavel, optimus, pollux` {
 		t.Error(err)
 	}
 }

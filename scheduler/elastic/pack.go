@@ -8,21 +8,21 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// packer puts jobs on nodes, each on as few as there are room on (Optimus, §4.2: gradients travel
-// between nodes, so the fewest are the fastest).
+// packer places jobs on nodes, each on the fewest possible (Optimus, §4.2: gradients travel between
+// nodes, so the fewest nodes are the fastest).
 type packer struct {
-	nodes []cluster.Node
-	free  []int // by node
-	hands *hands
+	nodes  []cluster.Node
+	free   []int // by node
+	picker *gpuPicker
 }
 
-func newPacker(v scheduler.View, room *room) *packer {
-	return &packer{v.Nodes(), slices.Clone(room.nodes), newHands(len(room.nodes))}
+func newPacker(v scheduler.View, avail *supply) *packer {
+	return &packer{v.Nodes(), slices.Clone(avail.nodes), newGPUPicker(len(avail.nodes))}
 }
 
-// pack finds GPUs for all claims. Who has as many as he is to have stays, unless he comes together
-// from more nodes on fewer; the others are placed from the largest to the smallest. One that would
-// be slower on several nodes than with fewer GPUs on one has those.
+// pack finds GPUs for all claims. A job that keeps its number of GPUs stays, unless it can move to
+// fewer nodes; the others are placed from the largest to the smallest. A job that would be slower
+// on several nodes than with fewer GPUs on one node gets the latter.
 func (p *packer) pack(claims []*claim) {
 	var moving []*claim
 	for _, c := range claims {
@@ -55,7 +55,7 @@ func (p *packer) pack(claims []*claim) {
 	}
 }
 
-// fastest is where a job goes, or nil.
+// fastest returns where a job goes, or nil.
 func (p *packer) fastest(c *claim) row {
 	r := p.find(c.job, c.gpus)
 	if r == nil || r.spans() == 1 {
@@ -73,7 +73,8 @@ func (p *packer) fastest(c *claim) row {
 	return r
 }
 
-// find is the node where so many GPUs leave the fewest over, or else the nodes with most, or nil.
+// find returns the one node where so many GPUs leave the fewest over, else the nodes with the most
+// free GPUs, or nil.
 func (p *packer) find(j *scheduler.Job, gpus int) row {
 	var able []int
 	best := -1
@@ -105,12 +106,13 @@ func (p *packer) take(r row) cluster.Placement {
 	for node, n := range r {
 		p.free[node] -= n
 	}
-	return p.hands.pick(r)
+	return p.picker.pick(r)
 }
 
+// hold marks the GPUs of a placement as used.
 func (p *packer) hold(on cluster.Placement) {
 	for _, gpu := range on {
-		if p.hands.hold(gpu) {
+		if p.picker.take(gpu) {
 			p.free[gpu.Node]--
 		}
 	}
@@ -118,7 +120,7 @@ func (p *packer) hold(on cluster.Placement) {
 
 func (p *packer) release(on cluster.Placement) {
 	for _, gpu := range on {
-		p.hands.drop(gpu)
+		p.picker.release(gpu)
 		p.free[gpu.Node]++
 	}
 }

@@ -1,11 +1,11 @@
 package elastic
 
-// patience is how many pivots the steepest column is taken for; after them Bland's rule, which
-// never goes round in a circle.
-const patience = 2000
+// maxSteepest is the number of pivots that take the steepest column. After them Bland's rule is
+// used, which never cycles.
+const maxSteepest = 2000
 
-// climb pivots as long as there is something to gain.
-func (t *tableau) climb() {
+// maximize pivots until no column gains.
+func (t *tableau) maximize() {
 	for t.pivots = 0; ; t.pivots++ {
 		col := t.entering()
 		if col < 0 {
@@ -19,7 +19,7 @@ func (t *tableau) climb() {
 	}
 }
 
-// entering is a column that gains something, or -1.
+// entering returns a column that gains, or -1.
 func (t *tableau) entering() int {
 	last, best := t.a[len(t.basic)], -1
 	for col := range t.nonbasic {
@@ -29,7 +29,7 @@ func (t *tableau) entering() int {
 		switch {
 		case best < 0:
 			best = col
-		case t.pivots >= patience:
+		case t.pivots >= maxSteepest:
 			if t.nonbasic[col] < t.nonbasic[best] {
 				best = col
 			}
@@ -40,8 +40,8 @@ func (t *tableau) entering() int {
 	return best
 }
 
-// leaving is the row that limits a column first, or -1; of rows that limit it alike, the one of the
-// least variable.
+// leaving returns the row that limits a column first, or -1; of equal rows, the one with the lowest
+// variable.
 func (t *tableau) leaving(col int) int {
 	right, best, least := len(t.nonbasic), -1, 0.0
 	for row := range t.basic {

@@ -9,42 +9,42 @@ import (
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
-// Pollux gives GPUs out so that training gets on: Qiao et al., "Pollux: Co-adaptive Cluster
-// Scheduling for Goodput-Optimized Deep Learning", OSDI 2021, §4.2. What it decides is a matrix of
-// jobs and nodes; fitness.go says which one is good, matrix.go which ones there may be.
+// Pollux allocates GPUs by training progress: Qiao et al., "Pollux: Co-adaptive Cluster Scheduling
+// for Goodput-Optimized Deep Learning", OSDI 2021, §4.2. Its decision is a matrix of jobs and
+// nodes; fitness.go rates a matrix, matrix.go has the constraints.
 //
-// In place of the paper's genetic algorithm it takes a few jobs out, at random, and puts them back
-// one GPU at a time where they gain most, and keeps what is better (search.go). The numbers are
-// drawn from the seed and the time: the same moment gets the same answer.
+// In place of the paper's genetic algorithm, the search removes a few random jobs and puts them
+// back one GPU at a time where they gain most, and keeps improvements (search.go). The random
+// numbers depend on the seed and the time only, so the result is reproducible.
 //
-// A job may have at most twice the GPUs that it ever had, because nobody knows how it does on more.
-// It is meant for jobs whose batch size is adapted to what they have: simulate it with
-// throughput.NewAdaptiveSpeeds. All types of GPU are alike to it, but a job gets none that it
-// cannot run on.
+// A job may get at most twice the GPUs that it ever had, because its speed on more is unknown.
+// Pollux is meant for jobs whose batch size adapts to their GPUs: simulate it with
+// throughput.NewAdaptiveSpeeds. It treats all types of GPU alike, except that a job gets none that
+// it cannot run on.
 type Pollux struct {
 	table  *throughput.Table
 	seed   uint64
 	effort int
 
-	// Delta is what a restart is taken to cost.
+	// Delta is the assumed cost of a restart.
 	Delta time.Duration
 
-	most map[cluster.JobID]int // GPUs that it has ever had
+	most map[cluster.JobID]int // the most GPUs that each job has had
 }
 
-// Bounds of the paper's implementation.
+// Limits of the paper's implementation.
 const (
 	polluxGPUs    = 64 // of a job
 	polluxNodes   = 16 // of a job
 	polluxRestart = 30 * time.Second
 )
 
-// NewPollux is a Pollux that knows models by a table.
+// NewPollux returns a Pollux with a table of models.
 func NewPollux(t *throughput.Table, seed uint64) *Pollux {
 	return &Pollux{table: t, seed: seed, effort: 12, Delta: polluxRestart, most: map[cluster.JobID]int{}}
 }
 
-// Allocate gives GPUs out. See scheduler.Allocator.
+// Allocate implements scheduler.Allocator.
 func (p *Pollux) Allocate(v scheduler.View) []scheduler.Allocation {
 	jobs := active(v)
 	p.remember(jobs)
@@ -64,7 +64,7 @@ func (p *Pollux) Allocate(v scheduler.View) []scheduler.Allocation {
 	return out
 }
 
-// remember notes how many GPUs jobs have had, and forgets those that are gone.
+// remember updates the most GPUs that jobs have had, and removes jobs that are gone.
 func (p *Pollux) remember(jobs []*scheduler.Job) {
 	seen := make(map[cluster.JobID]int, len(jobs))
 	for _, j := range jobs {
@@ -73,22 +73,22 @@ func (p *Pollux) remember(jobs []*scheduler.Job) {
 	p.most = seen
 }
 
-// matrix is what there is to decide.
+// matrix returns the decision problem.
 func (p *Pollux) matrix(v scheduler.View, jobs []*scheduler.Job) *matrix {
-	room := roomOf(v)
-	m := &matrix{nodes: room.nodes, caps: room.caps.most}
+	avail := newSupply(v)
+	m := &matrix{nodes: avail.nodes, caps: avail.caps.most}
 	for _, j := range jobs {
-		m.jobs = append(m.jobs, p.entry(v, j, room, len(jobs)))
+		m.jobs = append(m.jobs, p.entry(v, j, avail, len(jobs)))
 	}
 	return m
 }
 
-// entry is a job with all that its fitness takes.
-func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, room *room, jobs int) *entry {
+// entry returns a job with the inputs of its fitness.
+func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, avail *supply, jobs int) *entry {
 	e := &entry{
-		base:    make(row, len(room.nodes)),
+		base:    make(row, len(avail.nodes)),
 		barred:  barred(v, j),
-		bounds:  room.caps.bounds(j),
+		bounds:  avail.caps.bounds(j),
 		share:   j.Share(),
 		penalty: 1,
 	}
@@ -102,8 +102,8 @@ func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, room *room, jobs int)
 		e.penalty = restart(v.Now()-j.Submitted(), j.Preemptions(), p.Delta)
 	}
 	model := p.table.Model(j.Model())
-	fair := min(max(throughput.Nodes(room.total, jobs), fewest), most)
-	unit := p.table.Goodput(model, throughput.Nodes(fair, max(1, room.largest)), fair)
+	fair := min(max(throughput.Nodes(avail.total, jobs), fewest), most)
+	unit := p.table.Goodput(model, throughput.Nodes(fair, max(1, avail.largest)), fair)
 	for spread := range e.speedup {
 		for gpus := range e.most + 1 {
 			s := 0.0
@@ -116,7 +116,7 @@ func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, room *room, jobs int)
 	return e
 }
 
-// barred are the nodes whose GPUs a job cannot use; nil where it can use all.
+// barred returns the nodes that a job cannot use; nil if it can use all.
 func barred(v scheduler.View, j *scheduler.Job) []bool {
 	if j.OwnGPUType() == "" && j.GPUMemoryBytes() == 0 {
 		return nil
@@ -129,8 +129,8 @@ func barred(v scheduler.View, j *scheduler.Job) []bool {
 	return out
 }
 
-// restart is what is left of a job's speedup when it is restarted once more: the share of its life
-// that it would have been running without any of the restarts.
+// restart returns the factor on a job's speedup after one more restart: the share of its life that
+// it would have been running without any of the restarts.
 func restart(age time.Duration, restarts int, delta time.Duration) float64 {
 	return max(0, (age-time.Duration(restarts)*delta).Seconds()) / max(1e-9, (age+delta).Seconds())
 }

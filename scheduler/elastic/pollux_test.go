@@ -8,6 +8,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
@@ -19,9 +20,9 @@ func TestRestartPenaltyByHand(t *testing.T) {
 	near(t, "just born", restart(0, 0, 0), 0)
 }
 
-// filled is a state with given rows.
+// filled returns a state with given rows.
 func (m *matrix) filled(rows ...row) *state {
-	s := m.empty()
+	s := m.newState()
 	for job, r := range rows {
 		if r.gpus() > 0 {
 			s.set(job, r)
@@ -42,11 +43,11 @@ func TestFitnessByHand(t *testing.T) {
 	near(t, "as it is, and two", m.filled(row{1, 0}, row{0, 2}).fitness(), 2/(1+1.0/2))
 	near(t, "moved", m.filled(row{0, 1}, row{2, 0}).fitness(), 2/(1/0.5+1.0/2))
 	near(t, "on two nodes", m.filled(row{1, 0}, row{1, 1}).fitness(), 2/(1+1/1.0))
-	near(t, "nothing for one", m.filled(row{1, 0}, row{0, 0}).fitness(), 2/(1+1/worst))
-	near(t, "nothing for both", m.empty().fitness(), worst)
+	near(t, "nothing for one", m.filled(row{1, 0}, row{0, 0}).fitness(), 2/(1+1/minSpeedup))
+	near(t, "nothing for both", m.newState().fitness(), minSpeedup)
 }
 
-// unlawful is what is wrong with rows by the rules, written down once more.
+// unlawful returns what is wrong with rows by the rules, written independently.
 func unlawful(m *matrix, rows []row) string {
 	for node, gpus := range m.nodes {
 		wide := 0
@@ -76,9 +77,9 @@ func unlawful(m *matrix, rows []row) string {
 	return ""
 }
 
-// exhaust is the best fitness of all matrices that there may be.
+// exhaust returns the best fitness of all allowed matrices.
 func exhaust(m *matrix) float64 {
-	best, s := 0.0, m.empty()
+	best, s := 0.0, m.newState()
 	var fill func(job, node int, r row)
 	fill = func(job, node int, r row) {
 		switch {
@@ -90,7 +91,7 @@ func exhaust(m *matrix) float64 {
 			} else if s.fits(job, r) {
 				s.set(job, r)
 				fill(job+1, 0, make(row, len(m.nodes)))
-				s.clear(job)
+				s.remove(job)
 			}
 		default:
 			for r[node] = 0; r[node] <= s.free[node]; r[node]++ {
@@ -103,7 +104,7 @@ func exhaust(m *matrix) float64 {
 	return best
 }
 
-// small is a random problem that can be exhausted.
+// small returns a random problem that can be exhausted.
 func small(random *rand.Rand, nodes, gpus, jobs int) *matrix {
 	m := &matrix{}
 	table := throughput.NewTable()
@@ -167,7 +168,7 @@ func TestPolluxSearchKeepsTheRulesOnManyNodes(t *testing.T) {
 	for seed := range uint64(20) {
 		m := small(rand.New(rand.NewPCG(seed, 3)), 40, 8, 40)
 		for _, e := range m.jobs {
-			for spread := range e.speedup { // as many GPUs as one likes
+			for spread := range e.speedup { // any number of GPUs
 				for n := len(e.speedup[spread]); n <= 64; n++ {
 					e.speedup[spread] = append(e.speedup[spread], float64(n))
 				}
@@ -178,7 +179,7 @@ func TestPolluxSearchKeepsTheRulesOnManyNodes(t *testing.T) {
 		if what := unlawful(m, rows); what != "" {
 			t.Fatalf("problem %d: %s", seed, what)
 		}
-		kept := m.empty()
+		kept := m.newState()
 		for job, e := range m.jobs {
 			if e.base.gpus() > 0 {
 				kept.set(job, e.base)
@@ -195,7 +196,7 @@ func TestPolluxGrowsByDoubling(t *testing.T) {
 	nodes := machines(2, 8, "")
 	j := elasticJob(1, "resnet50", 16, 10*time.Hour)
 	for i, want := range []int{2, 4, 8, 16, 16} {
-		v := scheduler.Trial(time.Duration(i+1)*time.Hour, nodes, j)
+		v := schedulertest.NewView(time.Duration(i+1)*time.Hour, nodes, j)
 		answer := p.Allocate(v)
 		if len(answer) != 1 || answer[0].GPUs > want || (want < 16 && answer[0].GPUs < want) {
 			t.Fatalf("in round %d the job has %v", i, answer)
@@ -204,7 +205,8 @@ func TestPolluxGrowsByDoubling(t *testing.T) {
 	}
 }
 
-// A job that was restarted all the time is left alone; one that was not moves to where it gains.
+// TestPolluxWeighsRestarts: a job that was restarted often is left alone; another one moves to
+// where it gains.
 func TestPolluxWeighsRestarts(t *testing.T) {
 	move := func(preemptions int) int {
 		j := elasticJob(1, "resnet50", 4, 10*time.Hour)
@@ -212,7 +214,7 @@ func TestPolluxWeighsRestarts(t *testing.T) {
 			{Node: 0, Index: 0},
 			{Node: 0, Index: 1},
 		}, preemptions
-		return NewPollux(throughput.NewTable(), 1).Allocate(scheduler.Trial(time.Hour, machines(1, 4, ""), j))[0].GPUs
+		return NewPollux(throughput.NewTable(), 1).Allocate(schedulertest.NewView(time.Hour, machines(1, 4, ""), j))[0].GPUs
 	}
 	if n := move(0); n != 4 {
 		t.Errorf("a job that was never restarted has %d GPUs", n)

@@ -14,11 +14,11 @@ type pair struct {
 	gpuType  string
 	priority float64
 	share    float64
-	runs     bool // it has it now
+	runs     bool // the job runs on the type now
 }
 
-// priority is how much a pair was to have of the rounds so far against what it has received:
-// without end where it is to have something and has received nothing.
+// priority returns the ratio of due to received time. It is infinite if the job is due time and has
+// received none.
 func priority(share, due, had float64) float64 {
 	switch {
 	case share == 0:
@@ -29,13 +29,13 @@ func priority(share, due, had float64) float64 {
 	return due / had
 }
 
-// round chooses who runs where: the pair of the highest priority first, each job once, as long as
-// there are GPUs. Of equal ones, who runs there already goes on; then the larger share goes first.
-func round(pairs []pair, room *room) []pair {
+// round chooses which jobs run where: highest priority first, each job once, while there are GPUs.
+// Among equal pairs, those that already run are first, then larger shares.
+func round(pairs []pair, avail *supply) []pair {
 	slices.SortStableFunc(pairs, func(a, b pair) int {
 		return cmp.Or(
 			cmp.Compare(b.priority, a.priority),
-			prefer(a.runs, b.runs),
+			trueFirst(a.runs, b.runs),
 			cmp.Compare(b.share, a.share),
 			cmp.Compare(a.job.ID(), b.job.ID()),
 		)
@@ -43,7 +43,7 @@ func round(pairs []pair, room *room) []pair {
 	var out []pair
 	chosen := map[*scheduler.Job]bool{}
 	for _, p := range pairs {
-		if !chosen[p.job] && room.take(p.job, p.gpuType, p.job.GPUs()) {
+		if !chosen[p.job] && avail.take(p.job, p.gpuType, p.job.GPUs()) {
 			chosen[p.job] = true
 			out = append(out, p)
 		}
@@ -51,7 +51,8 @@ func round(pairs []pair, room *room) []pair {
 	return out
 }
 
-func prefer(a, b bool) int {
+// trueFirst compares booleans.
+func trueFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0

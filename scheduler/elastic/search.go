@@ -7,11 +7,11 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// search finds good rows. It begins twice, with what the jobs have and with nothing, and betters
-// each by taking up to four jobs out and putting them back. It tries effort times for each job and
-// some more, less often on very many nodes.
+// search returns good rows. It starts twice, from the jobs' current rows and from none, and
+// improves each start by removing up to four jobs and putting them back. The number of tries is
+// about effort for each job; fewer with very many nodes.
 func (m *matrix) search(random *rand.Rand, effort int) []row {
-	kept, fresh := m.empty(), m.empty()
+	kept, fresh := m.newState(), m.newState()
 	for job, e := range m.jobs {
 		if kept.fits(job, e.base) {
 			kept.set(job, e.base)
@@ -28,7 +28,7 @@ func (m *matrix) search(random *rand.Rand, effort int) []row {
 	tries := min(effort*len(m.jobs)+100, 1+500_000/max(1, len(m.nodes)))
 	best := kept
 	for _, s := range []*state{kept, fresh} {
-		s.better(random, tries)
+		s.improve(random, tries)
 		if s.fitness() > best.fitness() {
 			best = s
 		}
@@ -36,22 +36,22 @@ func (m *matrix) search(random *rand.Rand, effort int) []row {
 	return best.rows
 }
 
-// perfect reports whether every job has what is best for it: then there is nothing to look for.
+// perfect reports whether every job has its best speedup: then there is nothing to improve.
 func (s *state) perfect() bool {
 	for job, e := range s.m.jobs {
-		best := worst
+		best := minSpeedup
 		for _, speedups := range e.speedup {
 			best = max(best, slices.Max(speedups))
 		}
-		if s.misfit[job] > 1/best {
+		if s.costs[job] > 1/best {
 			return false
 		}
 	}
 	return true
 }
 
-// better takes jobs out and puts them back, and undoes what does not help.
-func (s *state) better(random *rand.Rand, tries int) {
+// improve removes jobs and puts them back, and undoes changes that do not help.
+func (s *state) improve(random *rand.Rand, tries int) {
 	var before [4]row
 	most := min(len(before), len(s.rows))
 	if most == 0 {
@@ -67,46 +67,45 @@ func (s *state) better(random *rand.Rand, tries int) {
 		out, sum := order[:1+random.IntN(most)], s.sum
 		for i, job := range out {
 			before[i] = append(before[i][:0], s.rows[job]...)
-			s.clear(job)
+			s.remove(job)
 		}
 		if random.IntN(2) == 0 {
-			s.insert(out, random)
+			s.insertRandom(out, random)
 		}
 		s.grow(out)
 		if s.sum < sum-1e-9*sum {
 			continue
 		}
 		for _, job := range out {
-			s.clear(job)
+			s.remove(job)
 		}
 		for i, job := range out {
 			if slices.Max(before[i]) > 0 {
 				s.set(job, before[i])
 			}
 		}
-		s.sum = sum // without what rounding added
+		s.sum = sum // discards rounding error
 	}
 }
 
-// insert gives jobs that have nothing any number of GPUs, one job after the other.
-func (s *state) insert(jobs []int, random *rand.Rand) {
+// insertRandom gives jobs without GPUs a random number of GPUs, one job after the other.
+func (s *state) insertRandom(jobs []int, random *rand.Rand) {
 	for _, job := range jobs {
 		e := s.m.jobs[job]
-		if gpus := e.fewest + random.IntN(e.most-e.fewest+1); s.place(job, gpus, s.try) {
-			s.set(job, s.try)
+		if gpus := e.fewest + random.IntN(e.most-e.fewest+1); s.place(job, gpus, s.scratch) {
+			s.set(job, s.scratch)
 		}
 	}
 }
 
-// grow gives jobs the next GPU, again and again, each time the one that it helps most, as long as
-// it helps.
+// grow repeatedly gives the next GPUs to the job that gains most from them, while any gains.
 func (s *state) grow(jobs []int) {
 	for len(s.steps) < len(jobs) {
 		s.steps = append(s.steps, step{from: make(row, len(s.free)), to: make(row, len(s.free))})
 	}
 	next := s.steps[:len(jobs)]
 	for i, job := range jobs {
-		s.look(job, &next[i])
+		s.nextStep(job, &next[i])
 	}
 	for {
 		best := -1
@@ -119,39 +118,39 @@ func (s *state) grow(jobs []int) {
 			return
 		}
 		job := jobs[best]
-		s.clear(job)
+		s.remove(job)
 		fits := s.fits(job, next[best].to)
 		if fits {
 			s.set(job, next[best].to)
 		} else {
 			s.set(job, next[best].from)
 		}
-		s.look(job, &next[best])
+		s.nextStep(job, &next[best])
 	}
 }
 
-// step is a job's next row, and what each GPU more gains.
+// step is a job's next row and its gain for each additional GPU.
 type step struct {
 	from, to row
 	gain     float64
 }
 
-// look finds the next number of GPUs that a job gains from: speed need not grow with each GPU, the
-// second node costs at first.
-func (s *state) look(job int, out *step) {
-	e, before := s.m.jobs[job], s.misfit[job]
+// nextStep finds the next number of GPUs that a job gains from. Speed need not grow with each GPU:
+// the second node costs speed at first.
+func (s *state) nextStep(job int, out *step) {
+	e, before := s.m.jobs[job], s.costs[job]
 	copy(out.from, s.rows[job])
 	clear(out.to)
 	out.gain = 0
 	gpus := out.from.gpus()
-	s.clear(job)
+	s.remove(job)
 	for n := max(e.fewest, gpus+1); n <= e.most; n++ {
-		if !s.place(job, n, s.try) {
+		if !s.place(job, n, s.scratch) {
 			break
 		}
-		if gain := (before - e.misfit(s.try)) / float64(n-gpus); gain > out.gain {
+		if gain := (before - e.cost(s.scratch)) / float64(n-gpus); gain > out.gain {
 			out.gain = gain
-			copy(out.to, s.try)
+			copy(out.to, s.scratch)
 		}
 	}
 	if gpus > 0 {
@@ -159,13 +158,13 @@ func (s *state) look(job int, out *step) {
 	}
 }
 
-// unused are the GPUs that are left when those jobs that keep their row keep their GPUs.
-func unused(jobs []*scheduler.Job, m *matrix, rows []row) *hands {
-	h := newHands(len(m.nodes))
+// unused returns the GPUs that remain when all jobs with an unchanged row keep their GPUs.
+func unused(jobs []*scheduler.Job, m *matrix, rows []row) *gpuPicker {
+	h := newGPUPicker(len(m.nodes))
 	for i, j := range jobs {
 		if rows[i].equal(m.jobs[i].base) {
 			for _, gpu := range j.Placement() {
-				h.hold(gpu)
+				h.take(gpu)
 			}
 		}
 	}

@@ -2,18 +2,18 @@ package elastic
 
 import "math"
 
-// program is a linear program: make the sum of Gain[i]*x[i] as large as may be, with no x negative
-// and each Rows[k]·x at most Limit[k].
+// program is a linear program: maximize the sum of gain[i]*x[i], with x not negative and each
+// rows[k]·x at most limit[k].
 type program struct {
 	gain  []float64
 	rows  [][]float64
 	limit []float64
 }
 
-// eps is what counts as 0. Programs here are scaled so that what matters is around 1.
+// eps is what counts as 0. The programs here are scaled so that relevant values are around 1.
 const eps = 1e-9
 
-// tableau is a program being solved: its basic variables written by the others (Cormen et al.,
+// tableau is a program being solved: its basic variables expressed by the others (Cormen et al.,
 // Introduction to Algorithms, ch. 29).
 type tableau struct {
 	a        [][]float64 // rows, then the objective; the last column is the right side
@@ -22,16 +22,15 @@ type tableau struct {
 	pivots   int
 }
 
-// solve finds a solution and the price of each row: how much more there would be to gain if its
-// limit were one greater. ok is false where nothing keeps all limits. Programs here always have a
-// bound on what can be gained.
+// solve returns a solution and the price of each row: the gain if its limit were greater by one. ok
+// is false if the limits contradict each other. The gain of the programs here is always bounded.
 func (p *program) solve() (x, price []float64, ok bool) {
 	t := p.tableau()
 	if !t.feasible() {
 		return nil, nil, false
 	}
 	t.objective(p.gain)
-	t.climb()
+	t.maximize()
 	n, m := len(p.gain), len(p.rows)
 	x, price = make([]float64, n), make([]float64, m)
 	for row, v := range t.basic {
@@ -48,7 +47,7 @@ func (p *program) solve() (x, price []float64, ok bool) {
 }
 
 // tableau begins with the slacks as basic variables, and an artificial variable, the last column,
-// that all rows may lean on.
+// in every row.
 func (p *program) tableau() *tableau {
 	n, m := len(p.gain), len(p.rows)
 	t := &tableau{a: make([][]float64, m+1)}
@@ -67,7 +66,7 @@ func (p *program) tableau() *tableau {
 	return t
 }
 
-// feasible makes every right side non-negative, if that can be, and drops the artificial variable.
+// feasible makes every right side non-negative, if possible, and drops the artificial variable.
 func (t *tableau) feasible() bool {
 	m, right := len(t.basic), len(t.nonbasic)
 	lowest := 0
@@ -80,27 +79,27 @@ func (t *tableau) feasible() bool {
 	if m > 0 && t.a[lowest][right] < 0 {
 		t.a[m][right-1] = -1
 		t.pivot(lowest, right-1)
-		t.climb()
+		t.maximize()
 		if -t.a[m][right] < -eps {
 			return false
 		}
 		for row, v := range t.basic {
 			if v == artificial {
-				t.pivot(row, t.largest(row))
+				t.pivot(row, t.largestColumn(row))
 			}
 		}
 	}
 	for col, v := range t.nonbasic {
 		if v == artificial {
-			t.drop(col)
+			t.dropColumn(col)
 			break
 		}
 	}
 	return true
 }
 
-// largest is the column with the largest coefficient of a row.
-func (t *tableau) largest(row int) int {
+// largestColumn returns the column with the largest coefficient of a row.
+func (t *tableau) largestColumn(row int) int {
 	best := 0
 	for col := range t.nonbasic {
 		if math.Abs(t.a[row][col]) > math.Abs(t.a[row][best]) {
@@ -110,14 +109,14 @@ func (t *tableau) largest(row int) int {
 	return best
 }
 
-func (t *tableau) drop(col int) {
+func (t *tableau) dropColumn(col int) {
 	for row := range t.a {
 		t.a[row] = append(t.a[row][:col], t.a[row][col+1:]...)
 	}
 	t.nonbasic = append(t.nonbasic[:col], t.nonbasic[col+1:]...)
 }
 
-// objective writes what is to be gained by the variables that are not basic.
+// objective expresses the gain by the variables that are not basic.
 func (t *tableau) objective(gain []float64) {
 	last := t.a[len(t.basic)]
 	clear(last)

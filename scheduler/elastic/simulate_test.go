@@ -15,28 +15,27 @@ import (
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
-// price is what a stop and a start take.
+// price is the cost of a preemption.
 type price time.Duration
 
 func (p price) Save(*scheduler.Job) time.Duration                    { return time.Duration(p) }
 func (p price) Load(*scheduler.Job, cluster.Placement) time.Duration { return time.Duration(p) }
 func (p price) Lost(*scheduler.Job, time.Duration) time.Duration     { return 0 }
 
-// run is what becomes of jobs.
+// run is a simulation of jobs.
 type run struct {
 	t       *testing.T
 	nodes   []cluster.Node
-	jobs    []cluster.Job // by submission; their estimates are right
+	jobs    []cluster.Job // by submission, with exact estimates
 	events  map[time.Duration][]scheduler.Event
 	ends    map[cluster.JobID]time.Duration
-	widths  map[cluster.JobID]map[int]bool // numbers of GPUs that a job had
+	widths  map[cluster.JobID]map[int]bool // numbers of GPUs that each job had
 	stops   int
 	each    func(e *scheduler.Engine)
 	working time.Duration // GPU-time in use
 }
 
-// play runs them in virtual time. Nothing but a clock is needed: the engine knows when its runs are
-// due.
+// play runs them in virtual time. Only a clock is needed: the engine knows when its runs are due.
 func (r *run) play(p scheduler.Policies) *run {
 	r.t.Helper()
 	e, err := scheduler.New(r.nodes, p)
@@ -137,7 +136,7 @@ func policies(t *testing.T, name string, cost time.Duration) scheduler.Policies 
 	return p
 }
 
-// trace are elastic jobs of several models.
+// trace returns elastic jobs of several models.
 func trace(seed uint64, n int) []cluster.Job {
 	random := rand.New(rand.NewPCG(seed, 8))
 	models := []string{"resnet18", "resnet50", "bert", "transformer", "deepspeech2", "what"}
@@ -162,8 +161,8 @@ func trace(seed uint64, n int) []cluster.Job {
 	return jobs
 }
 
-// Every policy brings every job to its end, with costs and without, and the engine finds nothing
-// wrong with what it says.
+// TestSimulatedToTheEnd: every policy completes every job, with costs and without, and the engine
+// reports no invalid answers.
 func TestSimulatedToTheEnd(t *testing.T) {
 	mixed := append(
 		machines(2, 4, "V100"),
@@ -182,7 +181,8 @@ func TestSimulatedToTheEnd(t *testing.T) {
 	}
 }
 
-// An elastic policy that runs jobs on more GPUs while there are some must beat one that cannot.
+// TestElasticJobsAreFaster: an elastic policy that uses more GPUs while there are free ones must
+// beat one that cannot.
 func TestElasticJobsAreFaster(t *testing.T) {
 	nodes := machines(4, 4, "V100")
 	for seed := range uint64(3) {
@@ -208,7 +208,8 @@ func TestElasticJobsAreFaster(t *testing.T) {
 	}
 }
 
-// Alone on a cluster, a job runs at the speed that the table says, to the nanosecond.
+// TestSimulatedSpeedIsTheTables: alone on a cluster, a job runs at the table's speed, to the
+// nanosecond.
 func TestSimulatedSpeedIsTheTables(t *testing.T) {
 	table := throughput.NewTable()
 	m := table.Model("resnet50")
@@ -228,8 +229,8 @@ func TestSimulatedSpeedIsTheTables(t *testing.T) {
 	}
 }
 
-// The paper's three jobs, on one V100 and one K80: until the first of them ends, each has the share
-// of its time that is its due.
+// TestGavelInASimulation has the paper's three jobs on one V100 and one K80: until the first of
+// them ends, each has its due share of time.
 func TestGavelInASimulation(t *testing.T) {
 	nodes := append(machines(1, 1, "V100"), cluster.Node{ID: 1, GPUs: 1, GPUType: "K80"})
 	var jobs []cluster.Job
@@ -269,7 +270,8 @@ func TestGavelInASimulation(t *testing.T) {
 	}
 }
 
-// Nodes that go down or are emptied are left alone, and what is left is used.
+// TestSimulatedWithFailingNodes: nodes that go down or are drained are not used, and the others
+// are.
 func TestSimulatedWithFailingNodes(t *testing.T) {
 	for _, name := range Names() {
 		jobs := trace(5, 20)
@@ -287,15 +289,16 @@ func TestSimulatedWithFailingNodes(t *testing.T) {
 					}
 				}
 			}
-			if room := roomOf(e); room.total != int(e.Capacity().GPUs) {
-				t.Fatalf("%s: there are %d GPUs, and %g open", name, room.total, e.Capacity().GPUs)
+			if avail := newSupply(e); avail.total != int(e.Capacity().GPUs) {
+				t.Fatalf("%s: there are %d GPUs, and %g open", name, avail.total, e.Capacity().GPUs)
 			}
 		}
 		r.play(policies(t, name, 5*time.Second)).mean(jobs)
 	}
 }
 
-// Jobs that may not be stopped yet are in the way of what Pollux wants; the engine makes do.
+// TestPolluxWithAQuantum: jobs that are not preemptible yet block what Pollux wants; the engine
+// does what is possible.
 func TestPolluxWithAQuantum(t *testing.T) {
 	jobs := trace(6, 25)
 	p := policies(t, "pollux", 20*time.Second)

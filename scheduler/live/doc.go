@@ -1,9 +1,9 @@
-// Package live runs a scheduler in real time: it brings an Engine what happens, as it happens, and
-// an Executor what the Engine decides.
+// Package live runs a scheduler in real time: it passes events to an Engine as they happen, and the
+// Engine's plans to an Executor.
 //
-// It has no opinion of its own and no state but the time. Everything that decides is in package
-// scheduler and is the same in a simulation; who starts processes and takes checkpoints is the
-// Executor's writer.
+// It makes no decisions and keeps no state but the time. All decisions are in package scheduler and
+// are the same in a simulation; the Executor starts processes and takes checkpoints. The package
+// has no locks: one goroutine runs the loop.
 //
 // Read loop.go.
 package live

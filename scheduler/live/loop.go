@@ -9,28 +9,28 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// ErrExecutorGone is what ends a loop whose executor has closed its events.
-var ErrExecutorGone = errors.New("the executor tells no more events")
+// ErrExecutorGone is returned when the executor has closed its event channel.
+var ErrExecutorGone = errors.New("executor closed its events")
 
-// Loop is a scheduler at work.
+// Loop runs a scheduler.
 type Loop struct {
-	Engine   *scheduler.Engine // nobody else may use it while the loop runs
+	Engine   *scheduler.Engine // used by the loop only, while it runs
 	Executor scheduler.Executor
 	Clock    scheduler.Clock
 
-	// Requests are the events that do not come from the executor: jobs that are submitted and
-	// withdrawn. It may be nil.
+	// Requests are events from other sources than the executor: submissions and withdrawals. It may be
+	// nil.
 	Requests <-chan scheduler.Event
 
-	// Report is told what the engine took no notice of because it made no sense. It may be nil.
+	// Report receives the errors of Engine.Step: invalid events and answers, which were ignored. It
+	// may be nil.
 	Report func(error)
 }
 
-// most is how many events are told to the engine at once, at the most.
-const most = 1024
+// maxBatch is the most events that are passed to the engine at once.
+const maxBatch = 1024
 
-// Run works until the context ends or the executor cannot go on, and says why. What runs then, runs
-// on.
+// Run runs until the context ends or the executor fails, and returns why. Running jobs continue.
 func (l *Loop) Run(ctx context.Context) error {
 	events := l.Executor.Events()
 	var batch []scheduler.Event
@@ -50,21 +50,20 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// wait returns what has happened, once something has, or nothing when it is time for the engine to
-// look again.
+// wait returns the next events, or none when it is time for the engine to look again.
 func (l *Loop) wait(
 	ctx context.Context,
 	events <-chan scheduler.Event,
 	batch []scheduler.Event,
 ) ([]scheduler.Event, error) {
-	var alarm <-chan time.Time
+	var timer <-chan time.Time
 	if at, ok := l.Engine.Wake(); ok {
-		alarm = l.Clock.After(max(0, at-l.Clock.Now()))
+		timer = l.Clock.After(max(0, at-l.Clock.Now()))
 	}
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case <-alarm:
+	case <-timer:
 	case ev, open := <-events:
 		if !open {
 			return nil, ErrExecutorGone
@@ -77,12 +76,12 @@ func (l *Loop) wait(
 		}
 		batch = append(batch, ev)
 	}
-	return l.more(events, batch), nil
+	return l.drainEvents(events, batch), nil
 }
 
-// more adds what has happened meanwhile, without waiting for it.
-func (l *Loop) more(events <-chan scheduler.Event, batch []scheduler.Event) []scheduler.Event {
-	for len(batch) < most {
+// drainEvents adds pending events without waiting.
+func (l *Loop) drainEvents(events <-chan scheduler.Event, batch []scheduler.Event) []scheduler.Event {
+	for len(batch) < maxBatch {
 		select {
 		case ev, open := <-events:
 			if !open {
@@ -102,14 +101,14 @@ func (l *Loop) more(events <-chan scheduler.Event, batch []scheduler.Event) []sc
 	return batch
 }
 
-// Wall is the machine's clock, counted from when it was made.
+// Wall is the machine's clock, counted from NewWall.
 type Wall struct{ start time.Time }
 
-// NewWall starts counting.
+// NewWall returns a clock that starts at 0.
 func NewWall() Wall { return Wall{time.Now()} }
 
-// Now is how much time has passed. It never goes backwards.
+// Now returns the time that has passed. It never goes backwards.
 func (w Wall) Now() time.Duration { return time.Since(w.start) }
 
-// After tells when so much time has passed.
+// After returns a channel that receives a value after a duration.
 func (w Wall) After(d time.Duration) <-chan time.Time { return time.After(d) }

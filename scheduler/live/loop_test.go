@@ -17,7 +17,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/victims"
 )
 
-// site is a loop at work, and what it is told.
+// site is a running loop with its inputs.
 type site struct {
 	*processes
 	requests chan scheduler.Event
@@ -67,7 +67,7 @@ func (s *site) tell(ev scheduler.Event) {
 	}
 }
 
-// next is the next process that is spawned, once it works.
+// next returns the next process that is spawned, once it works.
 func (s *site) next(t *testing.T) *process {
 	t.Helper()
 	job := <-s.started
@@ -98,8 +98,8 @@ func policies(p scheduler.Policies) scheduler.Policies {
 	return p
 }
 
-// TestUrgentJobTakesTheGPU has one GPU and real processes: the urgent one stops the other, which
-// goes on when the urgent one is done.
+// TestUrgentJobTakesTheGPU has one GPU and real processes: the urgent one preempts the other, which
+// resumes when the urgent one is done.
 func TestUrgentJobTakesTheGPU(t *testing.T) {
 	s := newSite(
 		t,
@@ -122,7 +122,7 @@ func TestUrgentJobTakesTheGPU(t *testing.T) {
 	s.submit(cluster.Job{ID: 3, GPUs: 1})
 	s.next(t)
 	if s.isLeft(1) || s.isLeft(2) {
-		t.Error("a job that has ended is still there")
+		t.Error("an ended job is still listed")
 	}
 }
 
@@ -149,7 +149,7 @@ func TestFailedJobIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestWithdrawnJobIsKilled takes a running job away, and one that waits.
+// TestWithdrawnJobIsKilled withdraws a running job, and a waiting one.
 func TestWithdrawnJobIsKilled(t *testing.T) {
 	s := newSite(t, 1, policies(scheduler.Policies{}), "echo at work; read line")
 	for id := range cluster.JobID(3) {
@@ -166,8 +166,8 @@ func TestWithdrawnJobIsKilled(t *testing.T) {
 	}
 }
 
-// TestManyProcesses runs more jobs than there are GPUs. The executor refuses a plan that gives a
-// GPU away twice.
+// TestManyProcesses runs more jobs than there are GPUs. The executor refuses a plan that allocates
+// a GPU twice.
 func TestManyProcesses(t *testing.T) {
 	const jobs = 60
 	s := newSite(
@@ -190,11 +190,11 @@ func TestManyProcesses(t *testing.T) {
 	complaints := 0
 	s.complaints.Range(func(any, any) bool { complaints++; return true })
 	if complaints == 0 {
-		t.Error("nobody was told of an event that cannot have happened")
+		t.Error("the impossible event was not reported")
 	}
 }
 
-// TestGoneExecutor ends the loop.
+// TestGoneExecutor: the loop ends when the executor closes its events.
 func TestGoneExecutor(t *testing.T) {
 	engine, err := scheduler.New([]cluster.Node{{GPUs: 1}}, policies(scheduler.Policies{}))
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// processes is an executor whose jobs are processes: it preempts them with SIGSTOP, which is the
-// cheapest checkpoint there is.
+// processes is an executor whose jobs are processes. It preempts with SIGSTOP, the cheapest
+// checkpoint.
 type processes struct {
 	t       *testing.T
-	script  string // that a job runs; its number is $0
+	script  string // run by each job; its number is $0
 	events  chan scheduler.Event
 	started chan *process
 	waits   sync.WaitGroup
@@ -49,7 +49,7 @@ func newProcesses(t *testing.T, script string) *processes {
 	return p
 }
 
-// end kills what is left.
+// end kills the remaining processes.
 func (p *processes) end() {
 	p.mu.Lock()
 	for _, job := range p.jobs {
@@ -100,7 +100,7 @@ func (p *processes) stop(stop scheduler.Stop) error {
 	return job.signal(syscall.SIGKILL)
 }
 
-// signal is for a process that may just have ended: its event is on the way then.
+// signal is for a process that may just have ended: its event is pending then.
 func (p *process) signal(what syscall.Signal) error {
 	if err := p.cmd.Process.Signal(what); !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -116,8 +116,8 @@ func (p *processes) leave(job *process) {
 	job.on = nil
 }
 
-// start lets a job run. One that has finished just when the engine stopped and started it is not
-// run again: the engine will know soon.
+// start runs a job. A job that has finished just when the engine stopped and started it is not run
+// again: the engine will receive its end soon.
 func (p *processes) start(start scheduler.Start) error {
 	job := p.jobs[start.Job]
 	if job != nil && job.ended && !job.failed {
@@ -161,7 +161,7 @@ func (p *processes) spawn(start scheduler.Start) error {
 	return nil
 }
 
-// wait tells how a job ended.
+// wait reports how a job ended.
 func (p *processes) wait(job *process) {
 	defer p.waits.Done()
 	state, err := job.cmd.Process.Wait()

@@ -8,19 +8,19 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// ErrGroups refuses to age jobs whose users are ranked first: no rank of a job lifts it over
-// another user's.
+// ErrGroups is returned for orders that rank users first: no rank of a job can lift it over another
+// user's.
 var ErrGroups = errors.New(
-	"aging does not go with an order that ranks users: their shares are what keeps a job from starving",
+	"aging cannot be combined with an order that ranks users: their shares already prevent starvation",
 )
 
-// Aging bounds how long anybody waits under another order. A job that has waited for the bound goes
-// before all that have not, those that wait longest first, and keeps its place in that run until it
-// has worked for as long as the bound again, and for Turn at least. So jobs take turns at worst:
-// under a bound of a moment two would otherwise stop each other at every moment, and where loading
-// takes longer than the bound, none would work. It is the classic remedy for starvation: A.
-// Silberschatz et al., "Operating System Concepts", chapter on CPU scheduling. Where the order is
-// not preemptive, the engine's walk must be strict, or small jobs pass by a large one for ever.
+// Aging bounds the waiting time under another order. A job that has waited for the bound ranks
+// before all that have not; among these, the longest wait is first. It keeps that rank in the
+// following run until it has worked for as long as the bound, and at least MinTurn. Otherwise,
+// under a tiny bound two jobs would preempt each other all the time, and jobs that load longer than
+// the bound would never work. It is the classic remedy for starvation: A. Silberschatz et al.,
+// "Operating System Concepts", chapter on CPU scheduling. If the order is not preemptive, the
+// engine's walk must be strict, or small jobs overtake a large one forever.
 func Aging(of scheduler.Orderer, bound time.Duration) (scheduler.Preemptive, error) {
 	if _, groups := of.(scheduler.Grouper); groups {
 		return nil, ErrGroups
@@ -28,32 +28,32 @@ func Aging(of scheduler.Orderer, bound time.Duration) (scheduler.Preemptive, err
 	return aging{of, bound}, nil
 }
 
-// Turn is how long a job that has waited too long keeps its place at least.
-const Turn = time.Minute
+// MinTurn is the least working time for which an aged job keeps its rank.
+const MinTurn = time.Minute
 
 type aging struct {
-	of    scheduler.Orderer
+	base  scheduler.Orderer
 	bound time.Duration
 }
 
-// Rank is the other order's until the job has waited too long.
+// Rank returns the other order's rank until the job has waited too long.
 func (a aging) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
 	now, waited := v.Now(), j.Waited(v.Now())
 	if j.Phase() == scheduler.Running {
-		if until := j.Works() + max(a.bound, Turn); waited >= a.bound && now < until {
+		if until := j.WorksFrom() + max(a.bound, MinTurn); waited >= a.bound && now < until {
 			return scheduler.Rank{Tier: math.MinInt, Value: (j.Since() - waited).Seconds(), Until: until}
 		}
-		return a.of.Rank(v, j)
+		return a.base.Rank(v, j)
 	}
 	if waited >= a.bound {
 		return scheduler.Rank{Tier: math.MinInt, Value: (now - waited).Seconds()}
 	}
-	rank := a.of.Rank(v, j)
+	rank := a.base.Rank(v, j)
 	if old := now - waited + a.bound; rank.Until == 0 || old < rank.Until {
 		rank.Until = old
 	}
 	return rank
 }
 
-// Preempts is as the other order does.
-func (a aging) Preempts() bool { return preempts(a.of) }
+// Preempts reports whether the other order preempts.
+func (a aging) Preempts() bool { return preempts(a.base) }

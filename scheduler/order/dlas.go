@@ -8,27 +8,27 @@ import (
 )
 
 // DLAS is discretized least attained service: J. Gu et al., "Tiresias: A GPU Cluster Manager for
-// Distributed Deep Learning", NSDI 2019, section 4. A job sinks from queue to queue as its service
-// passes the limits; within a queue, whoever started first goes first, so that equals do not push
-// each other aside.
+// Distributed Deep Learning", NSDI 2019, section 4. A job moves to the next queue as its service
+// passes each limit; within a queue, jobs are ordered by their first start, so that equals do not
+// preempt each other.
 //
-// A promotion holds for one run: the job goes on in the first queue, and what it has in that run
-// counts from nothing. (Tiresias forgets the earlier service for good. A policy without memory
-// cannot, and the wait that it takes to be promoted again is in proportion to all that the job has
-// had, so nobody starves by it.)
+// A promotion holds for one run: the job runs in the first queue, and its service in that run
+// counts from 0. (Tiresias discards the earlier service for good. A policy without state cannot.
+// The wait for the next promotion is proportional to all the service that the job has had, so no
+// job starves.)
 type DLAS struct {
-	// Limits part the queues, ascending: one queue more than limits.
+	// Limits separate the queues, ascending: there is one more queue than limits.
 	Limits []time.Duration
 
-	// TwoD counts GPU-time, as Tiresias does; otherwise it is running time.
+	// TwoD counts GPU-time, as Tiresias does; otherwise running time.
 	TwoD bool
 
-	// Promote is Tiresias's PROMOTEKNOB: a job that has waited for this many times what it has run
-	// goes back to the first queue; 0 means never.
+	// Promote is Tiresias's PROMOTEKNOB: a job that has waited this many times longer than it has run
+	// returns to the first queue; 0 means never.
 	Promote float64
 }
 
-// Rank is the queue, then the first start.
+// Rank orders by queue, then by first start.
 func (d DLAS) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
 	now, running := v.Now(), j.Phase() == scheduler.Running
 	served, rate, had := d.served(j, now)
@@ -52,13 +52,13 @@ func (d DLAS) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
 	}
 	if running && rank.Tier < len(d.Limits) {
 		left := float64(d.Limits[rank.Tier]-served) / rate
-		rank.Until = max(now, j.Works()) + time.Duration(math.Ceil(left))
+		rank.Until = max(now, j.WorksFrom()) + time.Duration(math.Ceil(left))
 	}
 	return rank
 }
 
-// served is the service that counts, how fast it grows while the job runs, and how long earlier
-// runs took.
+// served returns the service that counts, its growth rate while the job runs, and the running time
+// of earlier runs.
 func (d DLAS) served(j *scheduler.Job, now time.Duration) (served time.Duration, rate float64, had time.Duration) {
 	had = j.Attained(now)
 	if j.Phase() == scheduler.Running {
@@ -70,5 +70,5 @@ func (d DLAS) served(j *scheduler.Job, now time.Duration) (served time.Duration,
 	return j.Attained(now), 1, had
 }
 
-// Preempts is true.
+// Preempts returns true.
 func (DLAS) Preempts() bool { return true }

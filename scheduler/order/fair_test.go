@@ -10,6 +10,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
 // TestThemisRho has 16 GPUs that 8 jobs share: 2 for each.
@@ -20,28 +21,32 @@ func TestThemisRho(t *testing.T) {
 	small.GPUs = 1
 	on := cluster.Placement{{Index: 0}, {Index: 1}, {Index: 2}, {Index: 3}}
 	for _, c := range []struct {
-		made scheduler.Made
+		made schedulertest.Job
 		want scheduler.Rank
 	}{
-		// 300 s there, 60 s to go: 360 s in place of 200 s, which four GPUs' work takes on two.
-		{scheduler.Made{Job: job, Phase: scheduler.Waiting, Done: seconds(40)}, scheduler.Rank{Value: -1.8, Until: seconds(1200)}},
-		{scheduler.Made{Job: small, Phase: scheduler.Waiting, Done: seconds(40)}, scheduler.Rank{Value: -3.6, Until: seconds(1200)}},
-		// 300 s there, 40 s done before and 20 s in this run.
-		{scheduler.Made{Job: job, Phase: scheduler.Running, Done: seconds(40), Since: seconds(330), On: on}, scheduler.Rank{Value: -1.7}},
-		{scheduler.Made{Job: job, Phase: scheduler.Running, Done: seconds(40), Since: seconds(330), On: on, Speed: 0.5}, scheduler.Rank{Value: -1.75, Growth: -0.0025}},
+		// 300 s since submission, 60 s to go: 360 s instead of 200 s, for the work of four GPUs on two.
+		{schedulertest.Job{Job: job, Phase: scheduler.Waiting, Done: seconds(40)},
+			scheduler.Rank{Value: -1.8, Until: seconds(1200)}},
+		{schedulertest.Job{Job: small, Phase: scheduler.Waiting, Done: seconds(40)},
+			scheduler.Rank{Value: -3.6, Until: seconds(1200)}},
+		// 300 s since submission, 40 s done before and 20 s in this run.
+		{schedulertest.Job{Job: job, Phase: scheduler.Running, Done: seconds(40), Since: seconds(330), On: on},
+			scheduler.Rank{Value: -1.7}},
+		{schedulertest.Job{Job: job, Phase: scheduler.Running, Done: seconds(40), Since: seconds(330), On: on, Speed: 0.5},
+			scheduler.Rank{Value: -1.75, Growth: -0.0025}},
 	} {
-		v := scheduler.Trial(seconds(350), []cluster.Node{{GPUs: 16}}, c.made)
+		v := schedulertest.NewView(seconds(350), []cluster.Node{{GPUs: 16}}, c.made)
 		got := order.Rank(v, v.Job(0))
 		if math.Abs(got.Value-c.want.Value) > 1e-12 || math.Abs(got.Growth-c.want.Growth) > 1e-12 ||
 			got.Until != c.want.Until ||
 			got.Tier != 0 {
-			t.Errorf("%+v: %+v, expected %+v", c.made, got, c.want)
+			t.Errorf("%+v: %+v, want %+v", c.made, got, c.want)
 		}
 	}
 }
 
-// TestThemisServesTheWorst: with a lease of a step, whoever runs would end no less late, by what it
-// takes alone, than any who waits.
+// TestThemisServesTheWorst: with a lease of one step, no waiting job would end later, relative to
+// its time alone, than a running one.
 func TestThemisServesTheWorst(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	for range 50 {
@@ -72,14 +77,14 @@ func TestThemisServesTheWorst(t *testing.T) {
 	}
 }
 
-// fill gives GPUs to the jobs of whoever ranks first, one job at a time, until the first one's next
-// job does not fit. It answers who got something.
+// fill gives GPUs to the jobs of the first group, one job at a time, until the first group's next
+// job does not fit. It returns which groups got a GPU.
 func fill(t *testing.T, order scheduler.Grouper, node cluster.Node, kinds map[string]cluster.Job) (got []string) {
 	t.Helper()
-	var jobs []scheduler.Made
+	var jobs []schedulertest.Job
 	left := cluster.WholeGPU * node.GPUs
 	for {
-		v := scheduler.Trial(0, []cluster.Node{node}, jobs...)
+		v := schedulertest.NewView(0, []cluster.Node{node}, jobs...)
 		first, least := "", scheduler.Rank{Tier: math.MaxInt}
 		for _, user := range slices.Sorted(func(yield func(string) bool) {
 			for user := range kinds {
@@ -97,7 +102,7 @@ func fill(t *testing.T, order scheduler.Grouper, node cluster.Node, kinds map[st
 		if left -= job.GPUs * job.Share; left < 0 {
 			return got
 		}
-		made := scheduler.Made{Job: job, Phase: scheduler.Running}
+		made := schedulertest.Job{Job: job, Phase: scheduler.Running}
 		for i := range job.GPUs {
 			made.On = append(made.On, cluster.GPU{Index: int32(i)})
 		}
@@ -107,7 +112,7 @@ func fill(t *testing.T, order scheduler.Grouper, node cluster.Node, kinds map[st
 
 // TestDRFPaper is the example of the paper's section 4.1: 9 CPUs and 18 GB, tasks of 1 CPU and 4 GB
 // and of 3 CPUs and 1 GB. Here the CPUs are ninths of one GPU. A gets three tasks and B two, and
-// both end with two thirds of what they want most.
+// both end with two thirds of their dominant resource.
 func TestDRFPaper(t *testing.T) {
 	const gib, ninth = 1 << 30, 111
 	node := cluster.Node{GPUs: 1, GPUMemoryBytes: 18 * gib}
@@ -115,13 +120,13 @@ func TestDRFPaper(t *testing.T) {
 		"a": {GPUs: 1, Share: 1 * ninth, GPUMemoryBytes: 4 * gib},
 		"b": {GPUs: 1, Share: 3 * ninth, GPUMemoryBytes: 1 * gib},
 	})
-	// Shares after each: a 2/9; b 1/3; a 4/9; b 2/3; a 2/3. Then nothing of the GPU is left.
+	// Shares after each: a 2/9; b 1/3; a 4/9; b 2/3; a 2/3. Then the GPU is used up.
 	if !slices.Equal(got, []string{"a", "b", "a", "b", "a"}) {
 		t.Errorf("tasks go to %v", got)
 	}
 }
 
-// TestDRFOfOneResource is max-min fairness, by weight.
+// TestDRFOfOneResource: with one resource DRF is weighted max-min fairness.
 func TestDRFOfOneResource(t *testing.T) {
 	kinds := map[string]cluster.Job{
 		"a": {GPUs: 1, Share: 1000},
@@ -137,13 +142,13 @@ func TestDRFOfOneResource(t *testing.T) {
 	}
 }
 
-// holds is a running job of a user with so many GPUs, from the first free one on.
-func holds(jobs []scheduler.Made, user string, gpus int) []scheduler.Made {
+// holds adds a user's running job with a number of GPUs, from the first free one on.
+func holds(jobs []schedulertest.Job, user string, gpus int) []schedulertest.Job {
 	at := 0
 	for _, j := range jobs {
 		at += len(j.On)
 	}
-	made := scheduler.Made{
+	made := schedulertest.Job{
 		Job:   cluster.Job{ID: cluster.JobID(len(jobs)), User: user, GPUs: gpus},
 		Phase: scheduler.Running,
 	}
@@ -154,7 +159,7 @@ func holds(jobs []scheduler.Made, user string, gpus int) []scheduler.Made {
 }
 
 // TestQuota has a cluster of 16: organisation x owns 8, of which team a 2 and team b 4; y owns 8,
-// with no teams; z owns nothing.
+// without teams; z owns nothing.
 func TestQuota(t *testing.T) {
 	order := Quota{GPUs: map[string]float64{"x": 8, "x/a": 2, "x/b": 4, "y": 8}}
 	for _, c := range []struct {
@@ -167,7 +172,7 @@ func TestQuota(t *testing.T) {
 		{map[string]int{"x/a": 1}, "x/a", 1, scheduler.Rank{Tier: entitled, Value: 2./2 + 2./8}},
 		{map[string]int{"x/a": 2}, "x/a", 1, scheduler.Rank{Tier: borrowsAtHome, Value: 3./2 + 3./8}},
 		{map[string]int{"x/a": 2, "x/b": 6}, "x/a", 1, scheduler.Rank{Tier: borrows, Value: 3./2 + 9./8}},
-		// What b has borrowed from its organisation does not take from a's own.
+		// What b has borrowed from its organisation does not reduce a's own quota.
 		{map[string]int{"x/a": 1, "x/b": 9}, "x/a", 1, scheduler.Rank{Tier: entitled, Value: 2./2 + 11./8}},
 		{map[string]int{"x/a": 1, "x/b": 9}, "x/b", 0, scheduler.Rank{Tier: borrows, Value: 9./4 + 10./8}},
 		{map[string]int{"y": 7}, "y", 1, scheduler.Rank{Tier: entitled, Value: 1}},
@@ -175,24 +180,24 @@ func TestQuota(t *testing.T) {
 		{map[string]int{"z": 3}, "z", 0, scheduler.Rank{Tier: ownsNothing, Value: 3}},
 		{map[string]int{"z": 3}, "z", -2, scheduler.Rank{Tier: ownsNothing, Value: 1}},
 	} {
-		var jobs []scheduler.Made
+		var jobs []schedulertest.Job
 		for _, user := range []string{"x/a", "x/b", "y", "y/u", "y/v", "z"} {
 			if c.held[user] > 0 {
 				jobs = holds(jobs, user, c.held[user])
 			}
 		}
-		v := scheduler.Trial(0, []cluster.Node{{GPUs: 16}}, jobs...)
+		v := schedulertest.NewView(0, []cluster.Node{{GPUs: 16}}, jobs...)
 		if got := order.RankGroup(v, c.user, scheduler.Amount{GPUs: c.more}); got != c.want {
-			t.Errorf("%v: %s with %v more: %+v, expected %+v", c.held, c.user, c.more, got, c.want)
+			t.Errorf("%v: %s with %v more: %+v, want %+v", c.held, c.user, c.more, got, c.want)
 		}
 	}
 }
 
-// TestQuotaKeepsOwnJobs: within a user, who runs does not make room for who came earlier, unless
-// the order within says so.
+// TestQuotaKeepsOwnJobs: within a user, a running job is not preempted for an earlier one, unless
+// the inner order preempts.
 func TestQuotaKeepsOwnJobs(t *testing.T) {
-	waits := scheduler.Made{Job: cluster.Job{ID: 1, User: "x", GPUs: 2, Priority: 5}, Phase: scheduler.Waiting}
-	v := scheduler.Trial(0, []cluster.Node{{GPUs: 2}}, holds(nil, "x", 1)[0], waits)
+	waits := schedulertest.Job{Job: cluster.Job{ID: 1, User: "x", GPUs: 2, Priority: 5}, Phase: scheduler.Waiting}
+	v := schedulertest.NewView(0, []cluster.Node{{GPUs: 2}}, holds(nil, "x", 1)[0], waits)
 	for _, c := range []struct {
 		order Quota
 		makes bool
@@ -203,7 +208,7 @@ func TestQuotaKeepsOwnJobs(t *testing.T) {
 	}
 }
 
-// TestAgingEndsStarvation has short jobs coming for ever, and a long one.
+// TestAgingEndsStarvation has an endless stream of short jobs, and a long one.
 func TestAgingEndsStarvation(t *testing.T) {
 	jobs := []cluster.Job{{Length: seconds(40)}}
 	for at := range 60 {
@@ -220,7 +225,7 @@ func TestAgingEndsStarvation(t *testing.T) {
 		longest := time.Duration(0)
 		y := newToy(aged, 1, jobs)
 		y.watch = func(now time.Duration, v scheduler.View, _ []*toyJob) {
-			if long := v.(*scheduler.Moment).Job(0); long != nil && long.Phase() == scheduler.Waiting {
+			if long := v.(*schedulertest.View).Job(0); long != nil && long.Phase() == scheduler.Waiting {
 				longest = max(longest, long.Waited(now))
 			}
 		}
@@ -272,7 +277,7 @@ func TestNames(t *testing.T) {
 		{"las", Parameters{Aging: 1}, nil},
 	} {
 		if _, err := ByName(c.name, c.p); !errors.Is(err, c.want) {
-			t.Errorf("%s with %+v: %v, expected %v", c.name, c.p, err, c.want)
+			t.Errorf("%s with %+v: %v, want %v", c.name, c.p, err, c.want)
 		}
 	}
 }

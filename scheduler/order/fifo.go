@@ -2,11 +2,11 @@ package order
 
 import "github.com/phos-gpu/phos/scheduler"
 
-// FIFO serves jobs as they came.
+// FIFO orders jobs by arrival.
 type FIFO struct{}
 
-// Rank is the same for all: ties go to who was submitted first.
+// Rank is the same for all jobs: ties go to the earlier submission.
 func (FIFO) Rank(scheduler.View, *scheduler.Job) scheduler.Rank { return scheduler.Rank{} }
 
-// Unranked says so to the engine.
+// Unranked marks FIFO as a scheduler.Unranked.
 func (FIFO) Unranked() {}

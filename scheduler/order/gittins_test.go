@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
 // law is a distribution of lengths in whole seconds: law[i] is one of equally likely ones.
@@ -22,7 +23,7 @@ func (l law) lengths() []time.Duration {
 	return lengths
 }
 
-// hazard is how likely a job that has had a ends within the next second.
+// hazard returns how likely a job with service a ends within the next second.
 func (l law) hazard(a int) (p float64, ok bool) {
 	longer, ends := 0, 0
 	for _, length := range l {
@@ -39,9 +40,9 @@ func (l law) hazard(a int) (p float64, ok bool) {
 	return float64(ends) / float64(longer), true
 }
 
-// index is the Gittins index by its meaning: the price of a second of service at which the best
-// that can be made of a job that has had a, when its end pays 1 and it may be given up any time, is
-// just nothing.
+// index is the Gittins index by its definition: the price of a second of service at which the
+// optimal value of a job with service a is just zero, if its end pays 1 and it may be abandoned at
+// any time.
 func (l law) index(a int) float64 {
 	low, high := 0.0, 1.0
 	for range 60 {
@@ -55,7 +56,7 @@ func (l law) index(a int) float64 {
 	return low
 }
 
-// worth is the value of optimal stopping, from the end backwards.
+// worth is the value of optimal stopping, by backward induction.
 func (l law) worth(a int, price float64) float64 {
 	p, ok := l.hazard(a)
 	if !ok {
@@ -86,14 +87,14 @@ func TestGittinsIndex(t *testing.T) {
 				break
 			}
 			if want := l.index(a); math.Abs(1/value-want) > 1e-9 {
-				t.Fatalf("%v after %d s: index %v, expected %v", l, a, 1/value, want)
+				t.Fatalf("%v after %d s: index %v, want %v", l, a, 1/value, want)
 			}
 		}
 	}
 }
 
-// TestGittinsIsOptimal compares the expected completion times under Gittins with the least of all
-// policies that do not know the lengths, on one GPU that may change over every second.
+// TestGittinsIsOptimal compares the expected completion times under Gittins with the minimum over
+// all policies that do not know the lengths, on one GPU with a decision every second.
 func TestGittinsIsOptimal(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for range 60 {
@@ -107,14 +108,14 @@ func TestGittinsIsOptimal(t *testing.T) {
 	}
 }
 
-// first is the job that Gittins serves next.
+// first returns the job that Gittins serves next.
 func (g Gittins) first(had []int) int {
-	var made []scheduler.Made
+	var made []schedulertest.Job
 	for i, a := range had {
 		if a >= 0 {
 			made = append(
 				made,
-				scheduler.Made{
+				schedulertest.Job{
 					Job:      cluster.Job{ID: cluster.JobID(i), GPUs: 1},
 					Phase:    scheduler.Waiting,
 					Attained: seconds(a),
@@ -122,7 +123,7 @@ func (g Gittins) first(had []int) int {
 			)
 		}
 	}
-	v := scheduler.Trial(0, []cluster.Node{{GPUs: 1}}, made...)
+	v := schedulertest.NewView(0, []cluster.Node{{GPUs: 1}}, made...)
 	first, least := 0, scheduler.Rank{Tier: math.MaxInt}
 	for j := range v.Waiting() {
 		if rank := g.Rank(v, j); rank.Compare(least) < 0 {
@@ -132,8 +133,8 @@ func (g Gittins) first(had []int) int {
 	return first
 }
 
-// cost is the least expected sum of three jobs' completion times, when who is served is among the
-// choices; had is -1 of a job that has ended.
+// cost returns the least expected sum of three jobs' completion times, with the given choices; had
+// is -1 for an ended job.
 func cost(l law, choices func(had []int) []int) float64 {
 	memory := map[string]float64{}
 	var from func(had []int) float64
@@ -176,19 +177,19 @@ func cost(l law, choices func(had []int) []int) float64 {
 }
 
 // TestGittinsLines follows a running job from one Until to the next, between which the inverse
-// index must be the line that was told.
+// index must be the reported line.
 func TestGittinsLines(t *testing.T) {
 	r := rand.New(rand.NewPCG(8, 8))
 	for range 200 {
 		l := someLaw(r)
 		g := NewGittins(l.lengths(), true)
 		at := func(now time.Duration) scheduler.Rank {
-			job := scheduler.Made{
+			job := schedulertest.Job{
 				Job:   cluster.Job{GPUs: 2},
 				Phase: scheduler.Running,
 				On:    cluster.Placement{{Index: 0}, {Index: 1}},
 			}
-			v := scheduler.Trial(now, []cluster.Node{{GPUs: 2}}, job)
+			v := schedulertest.NewView(now, []cluster.Node{{GPUs: 2}}, job)
 			return g.Rank(v, v.Job(0))
 		}
 		now, asked := time.Duration(0), 0

@@ -12,38 +12,37 @@ import (
 )
 
 var (
-	// ErrUnknown is in the chain of an error about a name that no order has.
+	// ErrUnknown is returned for the name of an unknown order.
 	ErrUnknown = errors.New("unknown order")
-	// ErrParameter is in the chain of an error about a parameter that makes no sense.
+	// ErrParameter is returned for an invalid parameter.
 	ErrParameter = errors.New("bad parameter of an order")
 )
 
-// Parameters are what orders can be told. Each looks at its own; the zero value will do for all but
-// quota.
+// Parameters of the orders. Each order reads its own; the zero value suffices for all but quota.
 type Parameters struct {
-	// Limits part the queues of dlas (running time) and dlas-gpu (GPU-time), ascending; nil means
+	// Limits separate the queues of dlas (running time) and dlas-gpu (GPU-time), ascending; nil means
 	// Tiresias's 3250 s and 7200 s.
 	Limits []time.Duration
 	// Promote is Tiresias's PROMOTEKNOB, for dlas and dlas-gpu; 0 means never.
 	Promote float64
-	// Lengths are what gittins (running time) and gittins2d (GPU-time) take jobs in general to be
-	// like; nil means typical ones.
+	// Lengths are the distribution that gittins (running time) and gittins2d (GPU-time) assume; nil
+	// means typical ones.
 	Lengths []time.Duration
-	// Lease is how long themis gives GPUs for; 0 means Lease.
+	// Lease is how long themis allocates GPUs for; 0 means Lease.
 	Lease time.Duration
 	// Contention is how many jobs share the cluster on average, for themis.
 	Contention float64
-	// Weights are users' of drf.
+	// Weights are users' weights for drf.
 	Weights map[string]float64
 	// Quotas are the GPUs that users and organisations own, for quota.
 	Quotas map[string]float64
-	// Preemptive lets priority stop jobs.
+	// Preemptive lets priority preempt jobs.
 	Preemptive bool
-	// Aging bounds waiting under whatever order it is; 0 means no bound.
+	// Aging bounds the waiting time under any order; 0 means no bound.
 	Aging time.Duration
 }
 
-// Lease is how long themis gives GPUs for where nobody says: the 20 minutes of its paper.
+// Lease is how long themis allocates GPUs for by default: the 20 minutes of its paper.
 const Lease = 20 * time.Minute
 
 var orders = map[string]func(Parameters) scheduler.Orderer{
@@ -63,14 +62,14 @@ var orders = map[string]func(Parameters) scheduler.Orderer{
 	"quota":     func(p Parameters) scheduler.Orderer { return Quota{GPUs: p.Quotas} },
 }
 
-// Names are all orders there are.
+// Names returns the names of all orders.
 func Names() []string { return slices.Sorted(maps.Keys(orders)) }
 
-// ByName makes an order.
+// ByName returns an order by its name.
 func ByName(name string, p Parameters) (scheduler.Orderer, error) {
 	build := orders[name]
 	if build == nil {
-		return nil, fmt.Errorf("%w %q; there are %s", ErrUnknown, name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%w %q; want one of %s", ErrUnknown, name, strings.Join(Names(), ", "))
 	}
 	if p.Limits == nil {
 		p.Limits = []time.Duration{3250 * time.Second, 7200 * time.Second}
@@ -87,7 +86,7 @@ func ByName(name string, p Parameters) (scheduler.Orderer, error) {
 	return build(p), nil
 }
 
-// check looks at the parameters that the order takes.
+// check validates the parameters that the order reads.
 func (p *Parameters) check(name string) error {
 	wrong := func(what string, value any, want string) error {
 		return fmt.Errorf("%w: %s: %s %v, expected %s", ErrParameter, name, what, value, want)
@@ -119,7 +118,7 @@ func (p *Parameters) check(name string) error {
 	case p.Aging < 0:
 		return wrong("aging", p.Aging, "more than 0")
 	case name == "quota" && len(p.Quotas) == 0:
-		return wrong("quotas", "of nobody", "the GPUs of each user or organisation")
+		return wrong("quotas", "are missing", "the GPUs of each user or organisation")
 	}
 	return nil
 }

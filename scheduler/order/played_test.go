@@ -18,11 +18,11 @@ import (
 	"github.com/phos-gpu/phos/scheduler/victims"
 )
 
-// The orders in the engine, in simulations.
+// The orders in simulations with the engine.
 
 func seconds(n int) time.Duration { return time.Duration(n) * time.Second }
 
-// cluster of so many nodes of so many GPUs.
+// machines returns equal nodes.
 func machines(nodes, gpus int) []cluster.Node {
 	all := make([]cluster.Node, nodes)
 	for i := range all {
@@ -64,7 +64,7 @@ func named(t *testing.T, name string, p order.Parameters) scheduler.Orderer {
 	return o
 }
 
-// trace is jobs at random, of whole seconds.
+// trace is random jobs of whole seconds.
 func trace(seed uint64, n, within, longest, widest int) []cluster.Job {
 	r := rand.New(rand.NewPCG(seed, 0))
 	jobs := make([]cluster.Job, n)
@@ -93,9 +93,9 @@ func (p price) Save(*scheduler.Job) time.Duration                    { return p.
 func (p price) Load(*scheduler.Job, cluster.Placement) time.Duration { return p.load }
 func (price) Lost(*scheduler.Job, time.Duration) time.Duration       { return 0 }
 
-// TestAllOrders: under each order, with each choice of victims, whether stops cost something or
-// not, all jobs are done; the order of the file's lines changes nothing; nobody is stopped by an
-// order that stops nobody.
+// TestAllOrders: under each order, with each choice of victims, with and without costs, all jobs
+// complete; the order of the file's lines does not matter; orders without preemption preempt no
+// job.
 func TestAllOrders(t *testing.T) {
 	stops := map[string]bool{}
 	for _, name := range order.Names() {
@@ -127,24 +127,23 @@ func TestAllOrders(t *testing.T) {
 	for _, name := range order.Names() {
 		p, ok := named(t, name, order.Parameters{}).(scheduler.Preemptive)
 		if want := ok && p.Preempts(); stops[name] != want {
-			t.Errorf("%s stops jobs: %v, expected %v", name, stops[name], want)
+			t.Errorf("%s stops jobs: %v, want %v", name, stops[name], want)
 		}
 	}
 }
 
-// TestSRTFPlayed: the engine decides when something happens, and is as good as the best of all
-// schedules.
+// TestSRTFPlayed: the engine decides at every event, and is as good as the best of all schedules.
 func TestSRTFPlayed(t *testing.T) {
 	for seed := range uint64(60) {
 		jobs := trace(seed, 6, 10, 6, 1)
-		if got, want := total(play(t, jobs, machines(1, 1), scheduler.Policies{Order: order.SRTF{}})), best(jobs); got != want {
+		if got, want := total(play(t, jobs, machines(1, 1), scheduler.Policies{Order: order.SRTF{}})),
+			best(jobs); got != want {
 			t.Fatalf("%v: SRTF takes %v, the best schedule %v", jobs, got, want)
 		}
 	}
 }
 
-// best is the least sum of times from submission to end on one GPU, over all choices at whole
-// seconds.
+// best returns the least sum of completion times on one GPU, over all choices at whole seconds.
 func best(jobs []cluster.Job) time.Duration {
 	type state struct {
 		now  int
@@ -208,8 +207,8 @@ func TestSRTFNeverWorseThanFIFO(t *testing.T) {
 	}
 }
 
-// TestKnowledgePays has lengths of which most are short and few are long, on one GPU at a high
-// load: who knows the distribution does no worse than who knows nothing, and who knows each length
+// TestKnowledgePays has mostly short and few long lengths, on one GPU at a high load: an order that
+// knows the distribution is no worse than one that knows nothing, and one that knows each length is
 // no worse than that.
 func TestKnowledgePays(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
@@ -261,13 +260,13 @@ func TestKnowledgePays(t *testing.T) {
 }
 
 // TestThemisIsFair: summed over many traces, the job that is treated worst is treated better than
-// under other orders, by what it takes alone.
+// under other orders, relative to its time alone.
 func TestThemisIsFair(t *testing.T) {
 	worst := map[string]float64{}
 	orders := []string{"themis", "fifo", "sjf", "srtf", "las"}
 	for seed := range uint64(12) {
 		jobs := trace(seed, 40, 300, 60, 1)
-		for i := range jobs { // a lease is to be short beside a job
+		for i := range jobs { // a lease must be short compared to a job
 			jobs[i].Length, jobs[i].Estimate, jobs[i].Submit = 20*jobs[i].Length, 20*jobs[i].Length, 20*jobs[i].Submit
 		}
 		for _, name := range orders {
@@ -306,21 +305,22 @@ func TestDLASPlayed(t *testing.T) {
 		machines(1, 4),
 		scheduler.Policies{Order: order.DLAS{Limits: []time.Duration{seconds(10), seconds(20)}, TwoD: true}},
 	)
-	// Job 0 sinks at 2.5 s and makes room for 1, which runs until 4.5 s. Job 2 joins it at 3 s, for it
-	// came before 3, which needs all four, and at 8 s has had its 10 GPU-seconds: 3 runs from 8 s to 9
-	// s. Then 0, which started first, is first in the second queue: it runs from 9 s to 11.5 s, sinks
-	// again, and 2 has the rest of its 6 GPU-seconds in the second queue until 14.5 s. Last 0, with 15
-	// s to go.
-	for i, want := range []time.Duration{29500 * time.Millisecond, 4500 * time.Millisecond, 14500 * time.Millisecond, seconds(9)} {
+	// Job 0 is demoted at 2.5 s and preempted by 1, which runs until 4.5 s. Job 2 joins it at 3 s,
+	// because it arrived before 3, which needs all four, and has 10 GPU-seconds at 8 s: 3 runs from 8
+	// s to 9 s. Then 0, which started first, is first in the second queue: it runs from 9 s to 11.5 s
+	// and is demoted again, and 2 gets the rest of its 6 GPU-seconds in the second queue until 14.5 s.
+	// Job 0 is last, with 15 s to go.
+	for i, want := range []time.Duration{29500 * time.Millisecond, 4500 * time.Millisecond, 14500 * time.Millisecond,
+		seconds(9)} {
 		if got.Jobs[i].Finish != want {
-			t.Errorf("job %d ends at %v, expected %v", i, got.Jobs[i].Finish, want)
+			t.Errorf("job %d ends at %v, want %v", i, got.Jobs[i].Finish, want)
 		}
 	}
 }
 
-// TestQuotaReclaims has eight GPUs, half of them a's and half b's. While b is away a borrows; when
-// b comes it has its own at once, from a's last jobs, and no job is stopped after that although
-// both want more.
+// TestQuotaReclaims has eight GPUs, half of them a's and half b's. While b is absent a borrows;
+// when b arrives it gets its own at once, from a's last jobs, and no job is preempted after that
+// although both want more.
 func TestQuotaReclaims(t *testing.T) {
 	var jobs []cluster.Job
 	for i := range 20 {
@@ -354,8 +354,8 @@ func TestQuotaReclaims(t *testing.T) {
 }
 
 // TestQuotaBounds: an idle cluster of eight does not give organisation x more than five GPUs, nor
-// its team a more than two; a job that is too wide for what is left is passed by smaller ones, and
-// those of others.
+// its team a more than two; smaller jobs and those of others overtake a job that is too wide for
+// the rest.
 func TestQuotaBounds(t *testing.T) {
 	jobs := []cluster.Job{
 		{ID: 0, User: "x/a", GPUs: 2},
@@ -377,14 +377,14 @@ func TestQuotaBounds(t *testing.T) {
 	// they have ended.
 	for i, want := range []int{0, 100, 100, 200, 4, 5} {
 		if got.Jobs[i].Start != seconds(want) {
-			t.Errorf("job %d starts at %v, expected %v", i, got.Jobs[i].Start, seconds(want))
+			t.Errorf("job %d starts at %v, want %v", i, got.Jobs[i].Start, seconds(want))
 		}
 	}
 }
 
-// TestQuotaOfTeams has eight GPUs of two organisations. Team a of x comes late, to its own two,
-// which team b of x has borrowed with all that y left idle: what y needs it takes first from b,
-// whose organisation is over its own; then a takes from b, too, and nobody from y.
+// TestQuotaOfTeams has eight GPUs of two organisations. Team a of x arrives late, to its own two,
+// which team b of x has borrowed together with all that y left idle. What y needs it takes first
+// from b, whose organisation is over its own; then a also takes from b, and not from y.
 func TestQuotaOfTeams(t *testing.T) {
 	var jobs []cluster.Job
 	add := func(user string, at, n int) {
@@ -418,7 +418,7 @@ func TestQuotaOfTeams(t *testing.T) {
 		}
 		if j.Start != seconds(want) || j.Preemptions != stops {
 			t.Errorf(
-				"job %d of %s starts at %v and is stopped %d times, expected %v and %d",
+				"job %d of %s starts at %v and is stopped %d times, want %v and %d",
 				j.ID,
 				j.User,
 				j.Start,
@@ -457,7 +457,7 @@ func TestAgingPlayed(t *testing.T) {
 	}
 }
 
-// TestAdmissionKeepsFIFO: whoever is let in when, FIFO starts the same jobs at the same times.
+// TestAdmissionKeepsFIFO: under any admission policy, FIFO starts the same jobs at the same times.
 func TestAdmissionKeepsFIFO(t *testing.T) {
 	for seed := range uint64(20) {
 		jobs := trace(seed, 60, 300, 60, 4)
@@ -477,8 +477,8 @@ func TestAdmissionKeepsFIFO(t *testing.T) {
 	}
 }
 
-// TestTenantsAreLetInSideBySide: a's flood does not keep b outside.
-func TestTenantsAreLetInSideBySide(t *testing.T) {
+// TestTenantsAdmittedSideBySide: a's flood does not block b's admission.
+func TestTenantsAdmittedSideBySide(t *testing.T) {
 	var jobs []cluster.Job
 	for i := range 30 {
 		jobs = append(jobs, cluster.Job{ID: cluster.JobID(i), Length: seconds(100), GPUs: 1, User: "a"})
@@ -488,14 +488,17 @@ func TestTenantsAreLetInSideBySide(t *testing.T) {
 	if start := got.Jobs[30].Start; start != seconds(1) {
 		t.Errorf("b's job starts at %v", start)
 	}
-	if end := slices.MaxFunc(got.Jobs, func(a, b sim.JobResult) int { return cmp.Compare(a.Finish, b.Finish) }).Finish; end != seconds(
+	if end := slices.MaxFunc(got.Jobs, func(a, b sim.JobResult) int {
+		return cmp.Compare(a.Finish,
+			b.Finish)
+	}).Finish; end != seconds(
 		1500,
 	) {
 		t.Errorf("a's jobs, two at a time, end at %v", end)
 	}
 }
 
-// byModel makes a stop cost what the model's name says.
+// byModel makes the cost of a stop depend on the model's name.
 type byModel struct{}
 
 func (byModel) Save(j *scheduler.Job) time.Duration {
@@ -507,8 +510,8 @@ func (byModel) Save(j *scheduler.Job) time.Duration {
 func (byModel) Load(*scheduler.Job, cluster.Placement) time.Duration { return 0 }
 func (byModel) Lost(*scheduler.Job, time.Duration) time.Duration     { return 0 }
 
-// TestVictimsPlayed: an urgent job of one GPU comes to two that are busy, the heavy one last.
-// Whoever is stopped, and when the urgent one then starts.
+// TestVictimsPlayed: an urgent job of one GPU arrives at two busy ones, the heavy one last. The
+// cases say which job is preempted, and when the urgent one then starts.
 func TestVictimsPlayed(t *testing.T) {
 	jobs := []cluster.Job{
 		{ID: 0, Length: seconds(100), Estimate: seconds(100), GPUs: 1, Model: "light"},
@@ -534,11 +537,11 @@ func TestVictimsPlayed(t *testing.T) {
 		got := play(t, jobs, machines(1, 2), p)
 		for i, want := range c.stopped {
 			if got.Jobs[i].Preemptions != want {
-				t.Errorf("%s stops job %d %d times, expected %d", c.name, i, got.Jobs[i].Preemptions, want)
+				t.Errorf("%s stops job %d %d times, want %d", c.name, i, got.Jobs[i].Preemptions, want)
 			}
 		}
 		if got.Jobs[2].Finish != c.end {
-			t.Errorf("%s: the urgent job ends at %v, expected %v", c.name, got.Jobs[2].Finish, c.end)
+			t.Errorf("%s: the urgent job ends at %v, want %v", c.name, got.Jobs[2].Finish, c.end)
 		}
 	}
 }

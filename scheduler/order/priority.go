@@ -2,16 +2,16 @@ package order
 
 import "github.com/phos-gpu/phos/scheduler"
 
-// Priority serves the jobs of the highest priority first, and those of one priority as they came.
+// Priority serves jobs by priority, highest first, and jobs of equal priority by arrival.
 type Priority struct {
-	// Preemptive lets a job push running ones of less priority aside.
+	// Preemptive lets a job preempt running ones of lower priority.
 	Preemptive bool
 }
 
-// Rank puts a job into its priority's tier.
+// Rank returns the tier of a job's priority.
 func (Priority) Rank(_ scheduler.View, j *scheduler.Job) scheduler.Rank {
 	return scheduler.Rank{Tier: -j.Priority()}
 }
 
-// Preempts is as it was asked for.
+// Preempts reports whether the order is configured to preempt.
 func (p Priority) Preempts() bool { return p.Preemptive }

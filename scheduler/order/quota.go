@@ -7,25 +7,25 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Quota gives organisations and their teams ("a" and "a/b") GPUs of their own. What an owner leaves
-// idle others borrow, and he takes it back by preemption when he needs it: hierarchical queues with
-// guaranteed capacity, as in Hadoop's capacity scheduler, with who may take from whom as in M.
-// Isard et al., "Quincy: Fair Scheduling for Distributed Computing Clusters", SOSP 2009 (fair
-// sharing with preemption): only who is below his own from who is above his, and never so that they
-// would change places. What an owner may borrow at most is the engine's to bound:
-// scheduler.Policies.Caps. The teams' quotas should add up to no more than their organisation's,
-// and the organisations' to no more than the cluster.
+// Quota gives organisations and their teams ("a" and "a/b") GPUs of their own. Other users may
+// borrow what an owner leaves idle, and the owner takes it back by preemption. These are
+// hierarchical queues with guaranteed capacity, as in Hadoop's capacity scheduler, with the
+// preemption rule of M. Isard et al., "Quincy: Fair Scheduling for Distributed Computing Clusters",
+// SOSP 2009 (fair sharing with preemption): a user below its quota preempts users above theirs, but
+// never so far that they change places. scheduler.Policies.Caps bounds what a user may borrow. The
+// quotas of teams should add up to no more than their organisation's, and those of organisations to
+// no more than the cluster.
 type Quota struct {
-	// GPUs are what each owns. Who is not named owns nothing and borrows.
+	// GPUs are the quotas. A user without an entry owns nothing and borrows.
 	GPUs map[string]float64
 
-	// Within orders the jobs of one user; nil is FIFO. Unless it is preemptive, jobs of one user never
-	// make room for each other.
+	// Within orders the jobs of one user; nil means FIFO. Unless it is preemptive, jobs of one user
+	// never preempt each other.
 	Within scheduler.Orderer
 }
 
-// Who holds no more than its own quota comes first, then who borrows from its own organisation,
-// from others, from all.
+// The tiers: users within their own quota, then those that borrow from their own organisation, from
+// others, from all.
 const (
 	entitled = iota
 	borrowsAtHome
@@ -35,17 +35,18 @@ const (
 
 // Rank orders the jobs of one user.
 func (q Quota) Rank(v scheduler.View, j *scheduler.Job) scheduler.Rank {
-	rank := within(q.Within).Rank(v, j)
-	if j.Phase() == scheduler.Running && !preempts(within(q.Within)) {
+	rank := orFIFO(q.Within).Rank(v, j)
+	if j.Phase() == scheduler.Running && !preempts(orFIFO(q.Within)) {
 		rank.Tier = math.MinInt
 	}
 	return rank
 }
 
-// Group is the user.
+// Group returns the user.
 func (Quota) Group(j *scheduler.Job) string { return j.User() }
 
-// RankGroup is on whose GPUs the user would run, and how full his own and his organisation's are.
+// RankGroup ranks by whose GPUs the user would use, and by how full its own and its organisation's
+// quotas are.
 func (q Quota) RankGroup(v scheduler.View, user string, more scheduler.Amount) scheduler.Rank {
 	rank := scheduler.Rank{Tier: ownsNothing, Value: v.User(user).GPUs + more.GPUs}
 	for name := user; name != ""; name = parent(name) {
@@ -67,12 +68,13 @@ func (q Quota) RankGroup(v scheduler.View, user string, more scheduler.Amount) s
 	return rank
 }
 
-// parent is a team's organisation, or nothing.
+// parent returns a team's organisation, or "".
 func parent(name string) string { return name[:max(0, strings.LastIndexByte(name, '/'))] }
 
-// Preempts is true.
+// Preempts returns true.
 func (Quota) Preempts() bool { return true }
 
+// preempts reports whether an order preempts.
 func preempts(o scheduler.Orderer) bool {
 	p, ok := o.(scheduler.Preemptive)
 	return ok && p.Preempts()

@@ -8,9 +8,10 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
-// TestLASServesTheLeast: nobody who waits has had less than somebody who runs.
+// TestLASServesTheLeast: no waiting job has less service than a running one.
 func TestLASServesTheLeast(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	for range 50 {
@@ -46,9 +47,9 @@ func TestLASServesTheLeast(t *testing.T) {
 	}
 }
 
-// queues is multi-level feedback as Tiresias's paper tells it, with lists in place of ranks: who
-// passes a limit moves to the next list; each list is walked in the order of first starts, and who
-// never started comes last, as he arrived.
+// queues is multi-level feedback as in Tiresias's paper, with lists in place of ranks: a job that
+// passes a limit moves to the next list; each list is walked in the order of first starts, and jobs
+// that never started come last, by arrival.
 type queues struct {
 	limits []int
 	lists  [][]*queued
@@ -120,7 +121,7 @@ func TestDLASIsFeedbackQueues(t *testing.T) {
 		}
 		order := DLAS{Limits: []time.Duration{seconds(4), seconds(11)}, TwoD: true}
 		if got := newToy(order, 4, jobs).play(t).ends(); !slices.Equal(got, want) {
-			t.Fatalf("%v end at %v, expected %v", jobs, got, want)
+			t.Fatalf("%v end at %v, want %v", jobs, got, want)
 		}
 	}
 }
@@ -132,7 +133,7 @@ func TestDLASAsksAtTheLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	on := cluster.Placement{{Index: 0}, {Index: 1}, {Index: 2}, {Index: 3}}
-	job := scheduler.Made{
+	job := schedulertest.Job{
 		Job: cluster.Job{GPUs: 4}, Phase: scheduler.Running, On: on, Since: seconds(1000), Runs: 2, First: seconds(300),
 		Attained: seconds(500), Service: seconds(2000),
 	}
@@ -146,7 +147,7 @@ func TestDLASAsksAtTheLimit(t *testing.T) {
 		{seconds(2299), seconds(2300), 1},
 		{seconds(2300), 0, 2},
 	} {
-		v := scheduler.Trial(c.now, []cluster.Node{{GPUs: 4}}, job)
+		v := schedulertest.NewView(c.now, []cluster.Node{{GPUs: 4}}, job)
 		if got := order.Rank(v, v.Job(0)); got != (scheduler.Rank{Tier: c.tier, Value: 300, Until: c.until}) {
 			t.Errorf("at %v: %+v", c.now, got)
 		}
@@ -155,7 +156,7 @@ func TestDLASAsksAtTheLimit(t *testing.T) {
 
 func TestDLASPromotes(t *testing.T) {
 	order := DLAS{Limits: []time.Duration{seconds(10)}, Promote: 2}
-	had := scheduler.Made{
+	had := schedulertest.Job{
 		Job:          cluster.Job{GPUs: 1},
 		Runs:         1,
 		First:        seconds(3),
@@ -166,7 +167,7 @@ func TestDLASPromotes(t *testing.T) {
 	waiting.Phase, running.Phase = scheduler.Waiting, scheduler.Running
 	running.Since, running.On = seconds(230), cluster.Placement{{}}
 	for _, c := range []struct {
-		job  scheduler.Made
+		job  schedulertest.Job
 		now  int
 		want scheduler.Rank
 	}{
@@ -176,15 +177,15 @@ func TestDLASPromotes(t *testing.T) {
 		{running, 239, scheduler.Rank{Tier: 0, Value: 3, Until: seconds(240)}},
 		{running, 240, scheduler.Rank{Tier: 1, Value: 3}},
 	} {
-		v := scheduler.Trial(seconds(c.now), []cluster.Node{{GPUs: 1}}, c.job)
+		v := schedulertest.NewView(seconds(c.now), []cluster.Node{{GPUs: 1}}, c.job)
 		if got := order.Rank(v, v.Job(0)); got != c.want {
-			t.Errorf("at %d s: %+v, expected %+v", c.now, got, c.want)
+			t.Errorf("at %d s: %+v, want %+v", c.now, got, c.want)
 		}
 	}
 }
 
-// TestLinesHold compares what a rank says will become of it with what the order says then, for all
-// orders, while a job runs.
+// TestLinesHold compares the predictions of ranks with later ranks, for all orders, while a job
+// runs.
 func TestLinesHold(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	for _, name := range Names() {
@@ -205,13 +206,13 @@ func checkLine(t *testing.T, r *rand.Rand, name string, order scheduler.Orderer)
 	t.Helper()
 	on := cluster.Placement{{Index: 0}, {Index: 1}}[:1+r.IntN(2)]
 	ran := time.Duration(r.IntN(50_000)) * time.Millisecond
-	job := scheduler.Made{
+	job := schedulertest.Job{
 		Job:   cluster.Job{GPUs: len(on), Estimate: 5 * time.Hour, Submit: seconds(r.IntN(50))},
 		Phase: scheduler.Running, On: on, Since: seconds(100), WaitingSince: seconds(100 - r.IntN(50)), Runs: 1 + r.IntN(3),
 		Attained: ran, Done: ran, Service: ran * time.Duration(len(on)), Speed: []float64{1, 0.5, 1.25}[r.IntN(3)],
 	}
 	at := func(now time.Duration) scheduler.Rank {
-		v := scheduler.Trial(now, []cluster.Node{{GPUs: 4}}, job)
+		v := schedulertest.NewView(now, []cluster.Node{{GPUs: 4}}, job)
 		return order.Rank(v, v.Job(0))
 	}
 	now := seconds(100) + time.Duration(r.IntN(1e6))*time.Microsecond

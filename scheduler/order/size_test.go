@@ -79,7 +79,7 @@ func TestSRTFIsOptimal(t *testing.T) {
 	}
 }
 
-// TestSJFIsOptimal among orders that stop nobody, when all jobs are there.
+// TestSJFIsOptimal among orders without preemption, if all jobs are present.
 func TestSJFIsOptimal(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	for range 200 {
@@ -132,13 +132,13 @@ func TestWidthCounts(t *testing.T) {
 		{LAS2D{}, leastService(jobs, 2)},
 	} {
 		if got := newToy(c.order, 2, jobs).play(t).ends(); !slices.Equal(got, c.want) {
-			t.Errorf("%T ends the jobs at %v, expected %v", c.order, got, c.want)
+			t.Errorf("%T ends the jobs at %v, want %v", c.order, got, c.want)
 		}
 	}
 }
 
-// leastService reckons by hand what least attained service in two dimensions comes to for jobs that
-// are there from the beginning.
+// leastService computes by hand the result of least attained service in two dimensions for jobs
+// that are present from the beginning.
 func leastService(jobs []cluster.Job, gpus int) []int {
 	had, ran, ends := make([]int, len(jobs)), make([]int, len(jobs)), make([]int, len(jobs))
 	for now := 0; slices.Contains(ends, 0); now++ {
@@ -185,7 +185,7 @@ func TestFIFOAndPriority(t *testing.T) {
 		{Priority{Preemptive: true}, []int{7, 10, 3, 8}},
 	} {
 		if got := newToy(c.order, 1, jobs).play(t).ends(); !slices.Equal(got, c.want) {
-			t.Errorf("%#v ends the jobs at %v, expected %v", c.order, got, c.want)
+			t.Errorf("%#v ends the jobs at %v, want %v", c.order, got, c.want)
 		}
 	}
 }

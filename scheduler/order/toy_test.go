@@ -9,21 +9,22 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
-// toy is one node in steps of a second: in each, everybody is ranked anew and whoever fits runs. It
-// shares nothing with the engine.
+// toy is one node in steps of a second: in each step all jobs are ranked again and every job that
+// fits runs. It shares nothing with the engine.
 type toy struct {
 	order scheduler.Orderer
 	gpus  int
 	jobs  []*toyJob
 
-	// watch sees who runs in each step.
+	// watch is called with the running jobs of each step.
 	watch func(now time.Duration, v scheduler.View, running []*toyJob)
 }
 
 type toyJob struct {
-	scheduler.Made
+	schedulertest.Job
 	end time.Duration
 }
 
@@ -34,7 +35,7 @@ func newToy(order scheduler.Orderer, gpus int, jobs []cluster.Job) *toy {
 		if job.Estimate == 0 {
 			job.Estimate = job.Length
 		}
-		y.jobs = append(y.jobs, &toyJob{Made: scheduler.Made{Job: job, Phase: scheduler.Waiting, WaitingSince: job.Submit}})
+		y.jobs = append(y.jobs, &toyJob{Job: schedulertest.Job{Job: job, Phase: scheduler.Waiting, WaitingSince: job.Submit}})
 	}
 	return y
 }
@@ -64,12 +65,12 @@ func (y *toy) play(t *testing.T) *toy {
 	}
 }
 
-func (y *toy) view(now time.Duration, present []*toyJob) *scheduler.Moment {
-	var made []scheduler.Made
+func (y *toy) view(now time.Duration, present []*toyJob) *schedulertest.View {
+	var states []schedulertest.Job
 	for _, j := range present {
-		made = append(made, j.Made)
+		states = append(states, j.Job)
 	}
-	return scheduler.Trial(now, []cluster.Node{{GPUs: y.gpus}}, made...)
+	return schedulertest.NewView(now, []cluster.Node{{GPUs: y.gpus}}, states...)
 }
 
 func (y *toy) step(now time.Duration, present []*toyJob) {
@@ -127,7 +128,7 @@ func (j *toyJob) stop(now time.Duration) {
 	j.Phase, j.On, j.WaitingSince = scheduler.Waiting, nil, now
 }
 
-// total is the sum of the jobs' times from submission to end.
+// total is the sum of the jobs' completion times.
 func (y *toy) total() (sum time.Duration) {
 	for _, j := range y.jobs {
 		sum += j.end - j.Submit
@@ -142,8 +143,7 @@ func (y *toy) ends() (ends []int) {
 	return ends
 }
 
-// some are jobs made up at random: arriving within so many seconds, at most so long, on up to so
-// many GPUs.
+// some returns random jobs: arriving within so many seconds, of bounded length and GPUs.
 func some(r *rand.Rand, n, within, longest, widest int) []cluster.Job {
 	jobs := make([]cluster.Job, n)
 	for i := range jobs {

@@ -9,19 +9,19 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Bandwidth chooses GPUs by the links between them, since a ring of all-reduce is as fast as its
-// worst link (Amaral et al., Topology-Aware GPU Scheduling for Learning Workloads in Cloud
-// Environments, SC 2017; Agarwal et al., Blox, EuroSys 2024, table 4). On one node it takes those
-// GPUs whose worst link is best, and of such sets the one that leaves the most bandwidth between
-// the GPUs that stay free; of nodes that are equally good the one with the fewest free GPUs. Across
-// nodes it is Topology. A node that does not say how its GPUs are linked has the best links that
-// there are. Of more than 16 free GPUs of a node, the worst linked ones are left out of the choice.
+// Bandwidth chooses GPUs by the links between them, since a ring all-reduce is as fast as its
+// slowest link (Amaral et al., Topology-Aware GPU Scheduling for Learning Workloads in Cloud
+// Environments, SC 2017; Agarwal et al., Blox, EuroSys 2024, table 4). On one node it takes the
+// GPUs whose slowest link is best. Among such sets it takes the one that leaves the most bandwidth
+// between the free GPUs, and among equal nodes the one with the fewest free GPUs. Across nodes it
+// is Topology. A node without link data counts as having the best links. If a node has more than 16
+// free GPUs, those with the slowest links are not considered.
 type Bandwidth struct {
 	nodes  []linked // by number
 	tables []*table
 }
 
-// linked is a node's table, which holds as long as its links are where they were.
+// linked is a node's table, valid while the node has the same links.
 type linked struct {
 	links *[]float64
 	table *table
@@ -29,8 +29,8 @@ type linked struct {
 
 // table is what is known of all nodes with the same links.
 type table struct {
-	links [][]float64 // the worse of both directions
-	known map[query]choice
+	links   [][]float64 // the slower of both directions
+	choices map[query]choice
 }
 
 // query is n GPUs out of some.
@@ -44,12 +44,13 @@ type choice struct {
 	worst float64 // GB/s
 }
 
-const mostEnumerated = 16
+// maxEnumerated is the most GPUs whose subsets are enumerated.
+const maxEnumerated = 16
 
-// NewBandwidth makes one.
+// NewBandwidth returns a Bandwidth, which belongs to one engine.
 func NewBandwidth() *Bandwidth { return &Bandwidth{} }
 
-// Place finds n GPUs, or a share of one.
+// Place returns n GPUs, or a share of one.
 func (b *Bandwidth) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placement, bool) {
 	f := v.Free()
 	if j.Share() < cluster.WholeGPU {
@@ -60,16 +61,17 @@ func (b *Bandwidth) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Pl
 	}
 	if n <= f.Largest(j) {
 		node, c := b.node(v, j, n)
-		return unpack(nil, node, c.gpus), true
+		return appendGPUs(nil, node, c.gpus), true
 	}
 	on := make(cluster.Placement, 0, n)
 	for _, p := range acrossNodes(f, j, n) {
-		on = unpack(on, p.node, b.choose(&v.Nodes()[p.node], f.Mask(p.node), p.gpus).gpus)
+		on = appendGPUs(on, p.node, b.choose(&v.Nodes()[p.node], f.Mask(p.node), p.gpus).gpus)
 	}
 	return on, true
 }
 
-// node finds the node whose best GPUs have the best worst link. There must be one with n free.
+// node returns the node whose best GPUs have the best slowest link. There must be one with n
+// unused.
 func (b *Bandwidth) node(v scheduler.View, j *scheduler.Job, n int) (node cluster.NodeID, best choice) {
 	f := v.Free()
 	ideal := b.ideal(v, n)
@@ -91,7 +93,7 @@ func (b *Bandwidth) node(v scheduler.View, j *scheduler.Job, n int) (node cluste
 	return node, best
 }
 
-// ideal is the best worst link that n GPUs of any node have, were all of them free.
+// ideal returns the best slowest link that n GPUs of any node have if all are free.
 func (b *Bandwidth) ideal(v scheduler.View, n int) float64 {
 	nodes := v.Nodes()
 	if len(b.nodes) != len(nodes) {
@@ -111,16 +113,16 @@ func (b *Bandwidth) ideal(v scheduler.View, n int) float64 {
 	return ideal
 }
 
-// choose finds the best n of a node's free GPUs.
+// choose returns the best n of a node's free GPUs.
 func (b *Bandwidth) choose(node *cluster.Node, free uint64, n int) choice {
 	t := b.table(node)
 	if t == nil {
-		return choice{lowest(free, n), math.Inf(1)}
+		return choice{lowestBits(free, n), math.Inf(1)}
 	}
 	return t.choose(free, n)
 }
 
-// table finds what is known of a node's links; nil where all are alike.
+// table returns what is known of a node's links; nil if all are equal.
 func (b *Bandwidth) table(node *cluster.Node) *table {
 	for len(b.nodes) <= int(node.ID) {
 		b.nodes = append(b.nodes, linked{})
@@ -146,6 +148,7 @@ func (b *Bandwidth) table(node *cluster.Node) *table {
 	return l.table
 }
 
+// bothWays returns the slower direction of each link.
 func bothWays(links [][]float64, gpus int) [][]float64 {
 	both := make([][]float64, gpus)
 	for a := range both {
@@ -159,20 +162,21 @@ func bothWays(links [][]float64, gpus int) [][]float64 {
 	return both
 }
 
+// choose returns the best n of some GPUs.
 func (t *table) choose(free uint64, n int) choice {
 	q := query{free, n}
-	c, known := t.known[q]
-	if !known {
-		for bits.OnesCount64(free) > max(n, mostEnumerated) {
+	c, ok := t.choices[q]
+	if !ok {
+		for bits.OnesCount64(free) > max(n, maxEnumerated) {
 			free &^= t.worstLinked(free)
 		}
 		c = t.enumerate(free, n)
-		t.known[q] = c
+		t.choices[q] = c
 	}
 	return c
 }
 
-// enumerate tries all n of some GPUs, those with the lowest numbers first.
+// enumerate tries all sets of n GPUs, those with the lowest numbers first.
 func (t *table) enumerate(free uint64, n int) choice {
 	best, rest := choice{worst: -1}, -1.0
 	var try func(chosen, left uint64, n int, worst float64)
@@ -181,22 +185,22 @@ func (t *table) enumerate(free uint64, n int) choice {
 			return
 		}
 		if n == 0 {
-			if r := t.between(free &^ chosen); worst > best.worst || r > rest {
+			if r := t.linkSum(free &^ chosen); worst > best.worst || r > rest {
 				best, rest = choice{chosen, worst}, r
 			}
 			return
 		}
 		for ; left != 0; left &= left - 1 {
 			gpu := bits.TrailingZeros64(left)
-			try(chosen|1<<gpu, left&(left-1), n-1, min(worst, t.worst(gpu, chosen)))
+			try(chosen|1<<gpu, left&(left-1), n-1, min(worst, t.worstLink(gpu, chosen)))
 		}
 	}
 	try(0, free, n, math.Inf(1))
 	return best
 }
 
-// worst is the worst link from one GPU to some.
-func (t *table) worst(gpu int, others uint64) float64 {
+// worstLink returns the slowest link from one GPU to some others.
+func (t *table) worstLink(gpu int, others uint64) float64 {
 	worst := math.Inf(1)
 	for ; others != 0; others &= others - 1 {
 		worst = min(worst, t.links[gpu][bits.TrailingZeros64(others)])
@@ -204,8 +208,8 @@ func (t *table) worst(gpu int, others uint64) float64 {
 	return worst
 }
 
-// between is the sum of all links between some GPUs.
-func (t *table) between(gpus uint64) float64 {
+// linkSum returns the sum of all links between some GPUs.
+func (t *table) linkSum(gpus uint64) float64 {
 	sum := 0.0
 	for ; gpus != 0; gpus &= gpus - 1 {
 		row := t.links[bits.TrailingZeros64(gpus)]
@@ -216,21 +220,21 @@ func (t *table) between(gpus uint64) float64 {
 	return sum
 }
 
-// worstLinked is the GPU with the worst link to one of the others, as a bit; the last one of
+// worstLinked returns the GPU with the slowest link to one of the others, as a bit; the last one of
 // several.
 func (t *table) worstLinked(gpus uint64) uint64 {
 	worst, which := math.Inf(1), uint64(0)
 	for left := gpus; left != 0; left &= left - 1 {
 		gpu := bits.TrailingZeros64(left)
-		if w := t.worst(gpu, gpus&^(1<<gpu)); w <= worst {
+		if w := t.worstLink(gpu, gpus&^(1<<gpu)); w <= worst {
 			worst, which = w, 1<<gpu
 		}
 	}
 	return which
 }
 
-// lowest are the n lowest bits of a mask.
-func lowest(mask uint64, n int) uint64 {
+// lowestBits returns the n lowest bits of a mask.
+func lowestBits(mask uint64, n int) uint64 {
 	rest := mask
 	for range n {
 		rest &= rest - 1
@@ -238,7 +242,8 @@ func lowest(mask uint64, n int) uint64 {
 	return mask &^ rest
 }
 
-func unpack(to cluster.Placement, node cluster.NodeID, gpus uint64) cluster.Placement {
+// appendGPUs appends a mask of a node's GPUs to a placement.
+func appendGPUs(to cluster.Placement, node cluster.NodeID, gpus uint64) cluster.Placement {
 	for ; gpus != 0; gpus &= gpus - 1 {
 		to = append(to, cluster.GPU{Node: node, Index: int32(bits.TrailingZeros64(gpus))})
 	}

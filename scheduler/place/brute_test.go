@@ -8,10 +8,11 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
-// TestTopologyTakesTheFewestRacks compares with all subsets of nodes: fewest nodes for one node,
-// else fewest racks, and where one rack does, the fewest nodes of any rack.
+// TestTopologyTakesTheFewestRacks compares with all subsets of nodes: one node if possible, else
+// the fewest racks; in one rack, the fewest nodes of any rack.
 func TestTopologyTakesTheFewestRacks(t *testing.T) {
 	for _, name := range []string{"topology", "bandwidth"} {
 		scenes(t, 400, []string{"", "A"}, func(t *testing.T, s *scene, j *scheduler.Job) {
@@ -87,7 +88,7 @@ func (s *scene) isBestOfNode(t *testing.T, j *scheduler.Job, on cluster.Placemen
 	}
 }
 
-// bestWorst is the best worst link of n free GPUs of a node; negative where there are not so many.
+// bestWorst returns the best slowest link of n free GPUs of a node; negative if there are fewer.
 func (s *scene) bestWorst(j *scheduler.Job, node cluster.NodeID, n int) float64 {
 	gpus := s.usable(j, node)
 	best := -1.0
@@ -106,7 +107,7 @@ func (s *scene) bestWorst(j *scheduler.Job, node cluster.NodeID, n int) float64 
 	return best
 }
 
-// worst is the worst link between GPUs of one node.
+// worst returns the slowest link between GPUs of one node.
 func (s *scene) worst(on cluster.Placement) float64 {
 	worst := math.Inf(1)
 	links := s.nodes[on[0].Node].Links
@@ -120,8 +121,8 @@ func (s *scene) worst(on cluster.Placement) float64 {
 	return worst
 }
 
-// TestBandwidthLeavesPairsWhole shows what a small job takes of a node with two fast pairs of which
-// one has lost a half.
+// TestBandwidthLeavesPairsWhole shows what a small job takes of a node with two fast pairs, one of
+// which is half used.
 func TestBandwidthLeavesPairsWhole(t *testing.T) {
 	links := [][]float64{{0, 50, 10, 10}, {50, 0, 10, 10}, {10, 10, 0, 50}, {10, 10, 50, 0}}
 	nodes := []cluster.Node{{GPUs: 4, Links: links}}
@@ -137,15 +138,15 @@ func TestBandwidthLeavesPairsWhole(t *testing.T) {
 		{[]int32{0, 2}, 2, []int32{1, 3}},
 		{nil, 1, []int32{0}},
 	} {
-		jobs := []scheduler.Made{{Job: cluster.Job{ID: 1, GPUs: c.gpus}, Phase: scheduler.Waiting}}
+		jobs := []schedulertest.Job{{Job: cluster.Job{ID: 1, GPUs: c.gpus}, Phase: scheduler.Waiting}}
 		for i, gpu := range c.busy {
 			on := cluster.Placement{{Index: gpu}}
 			jobs = append(
 				jobs,
-				scheduler.Made{Job: cluster.Job{ID: cluster.JobID(2 + i), GPUs: 1}, Phase: scheduler.Running, On: on},
+				schedulertest.Job{Job: cluster.Job{ID: cluster.JobID(2 + i), GPUs: 1}, Phase: scheduler.Running, On: on},
 			)
 		}
-		m := scheduler.Trial(0, nodes, jobs...)
+		m := schedulertest.NewView(0, nodes, jobs...)
 		on, _ := placer(t, "bandwidth").Place(m, m.Job(1), c.gpus)
 		var got []int32
 		for _, gpu := range on {
@@ -170,10 +171,10 @@ func TestLargeNodesKeepTheBestLinks(t *testing.T) {
 			}
 		}
 	}
-	m := scheduler.Trial(
+	m := schedulertest.NewView(
 		0,
 		[]cluster.Node{{GPUs: gpus, Links: links}},
-		scheduler.Made{Job: cluster.Job{ID: 1, GPUs: 8}, Phase: scheduler.Waiting},
+		schedulertest.Job{Job: cluster.Job{ID: 1, GPUs: 8}, Phase: scheduler.Waiting},
 	)
 	on, ok := placer(t, "bandwidth").Place(m, m.Job(1), 8)
 	if !ok || on[0].Index/8 != on[7].Index/8 {
@@ -181,8 +182,8 @@ func TestLargeNodesKeepTheBestLinks(t *testing.T) {
 	}
 }
 
-// fragmentation is the definition of the paper, for the whole cluster, in thousandths of a GPU
-// times jobs.
+// fragmentation is the paper's definition, for the whole cluster, in thousandths of a GPU times
+// jobs.
 func (s *scene) fragmentation() int64 {
 	sum := 0
 	for _, node := range s.nodes {
@@ -213,8 +214,8 @@ func (s *scene) useless(node cluster.Node, gpus, share int, gpuType string) int 
 	return small
 }
 
-// TestFGDByEnumeration compares with all nodes and GPUs tried: the first one after which the
-// cluster is least fragmented.
+// TestFGDByEnumeration compares with all nodes and GPUs: the first one after which the cluster is
+// least fragmented.
 func TestFGDByEnumeration(t *testing.T) {
 	scenes(t, 600, []string{"", "A"}, func(t *testing.T, s *scene, j *scheduler.Job) {
 		on, ok := placer(t, "fgd").Place(s, j, j.GPUs())

@@ -13,12 +13,13 @@ import (
 	"github.com/phos-gpu/phos/scheduler/backfill"
 	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/place"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 	"github.com/phos-gpu/phos/scheduler/victims"
 )
 
 // TestPlacementsInAnEngine runs every placement and backfill in an engine with jobs of all kinds,
-// nodes that fail, drain and come back, and preemption. The engine refuses what a policy must not
-// do; here it has nothing to refuse, and every job ends.
+// nodes that fail, drain and come back, and preemption. The engine must not refuse any placement,
+// and every job ends.
 func TestPlacementsInAnEngine(t *testing.T) {
 	for _, name := range place.Names() {
 		for _, filler := range []string{"none", "easy", "conservative:3"} {
@@ -52,7 +53,7 @@ type happening struct {
 	scheduler.Event
 }
 
-// rough plays a random workload on a random cluster with bad luck.
+// rough plays a random workload with failures on a random cluster.
 func rough(t *testing.T, r *rand.Rand, p scheduler.Policies) {
 	t.Helper()
 	nodes := randomNodes(r, 8, []string{"A", "B"})
@@ -96,7 +97,7 @@ func rough(t *testing.T, r *rand.Rand, p scheduler.Policies) {
 	}
 }
 
-// follow lets things happen, and what comes of them, and counts the jobs that are left.
+// follow plays the events and their effects, and counts the remaining jobs.
 func follow(t *testing.T, e *scheduler.Engine, coming []happening, lengths map[cluster.JobID]time.Duration) int {
 	t.Helper()
 	runs := map[cluster.JobID]int{}
@@ -140,12 +141,12 @@ func BenchmarkPlace(b *testing.B) {
 	for i := range 1250 {
 		nodes = append(nodes, cluster.Node{ID: cluster.NodeID(i), GPUs: 8, Rack: fmt.Sprint(i / 32), Links: pairs})
 	}
-	var jobs []scheduler.Made
+	var jobs []schedulertest.Job
 	sizes := []int{1, 4, 8, 64, 512}
 	for i, n := range sizes {
 		jobs = append(
 			jobs,
-			scheduler.Made{Job: cluster.Job{ID: cluster.JobID(i), GPUs: n, Model: "vgg16"}, Phase: scheduler.Waiting},
+			schedulertest.Job{Job: cluster.Job{ID: cluster.JobID(i), GPUs: n, Model: "vgg16"}, Phase: scheduler.Waiting},
 		)
 	}
 	for _, node := range nodes {
@@ -153,7 +154,7 @@ func BenchmarkPlace(b *testing.B) {
 			on := cluster.Placement{{Node: node.ID, Index: i}}
 			jobs = append(
 				jobs,
-				scheduler.Made{
+				schedulertest.Job{
 					Job:   cluster.Job{ID: cluster.JobID(len(jobs)), GPUs: 1},
 					Phase: scheduler.Running,
 					On:    on,
@@ -161,7 +162,7 @@ func BenchmarkPlace(b *testing.B) {
 			)
 		}
 	}
-	m := scheduler.Trial(0, nodes, jobs...)
+	m := schedulertest.NewView(0, nodes, jobs...)
 	for _, name := range place.Names() {
 		for i, n := range sizes {
 			b.Run(fmt.Sprintf("%s/%d", name, n), func(b *testing.B) {
@@ -175,7 +176,7 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-// pairs are the links of eight GPUs of which each two hang together.
+// pairs are the links of eight GPUs, connected in pairs.
 var pairs = func() [][]float64 {
 	links := make([][]float64, 8)
 	for a := range links {

@@ -9,28 +9,28 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// FGD places a job where it makes the fewest free GPUs useless for the jobs that are usual here:
-// fragmentation gradient descent (Weng et al., Beware of Fragmentation: Scheduling GPU-Sharing
-// Workloads with Fragmentation Gradient Descent, ATC 2023, §4). What is free of a node is a
-// fragment for a task that the node cannot take now; for one that it can take, what is free of
-// those GPUs that have too little for it. Fragmentation is that, averaged over the mix of tasks,
-// and a job goes to the node and the GPU where it grows least. Of nodes only GPUs count here. A job
-// for several nodes gets those with the most free GPUs, by the same rule.
+// FGD places a job where it makes the fewest free GPUs useless for typical jobs: fragmentation
+// gradient descent (Weng et al., Beware of Fragmentation: Scheduling GPU-Sharing Workloads with
+// Fragmentation Gradient Descent, ATC 2023, §4). The free GPUs of a node are a fragment for a task
+// that the node cannot take now; for a task that it can take, those GPUs are that have too little
+// left for it. Fragmentation is the mean over the mix of tasks, and a job goes to the node and GPU
+// where it grows least. Only the GPUs of a node count here. A job for several nodes gets those with
+// the most free GPUs, by the same rule.
 type FGD struct {
 	mix     []Task
-	free    *scheduler.Free // that the columns are about
+	free    *scheduler.Free // that the columns belong to
 	columns map[demand]*column
 }
 
-// Task is what many jobs ask for.
+// Task is a kind of job.
 type Task struct {
 	GPUs    int
 	Share   int // in thousandths of a GPU
 	GPUType string
-	Jobs    int // how many ask for it
+	Jobs    int // how many jobs ask for it
 }
 
-// ErrNoMix is the answer where nothing is known of what jobs ask for.
+// ErrNoMix is returned if the mix of jobs is empty.
 var ErrNoMix = errors.New("placement fgd needs the mix of jobs that it places for")
 
 // Mix counts what jobs ask for.
@@ -62,9 +62,10 @@ type demand struct {
 	memoryBytes int64
 }
 
-// column is what one demand would do to each node. It holds while a node's version is the same.
+// column is the effect of one demand on each node. An entry is valid while the node's version is
+// the same.
 type column struct {
-	versions []uint32 // plus 1; 0 where nothing is known
+	versions []uint32 // plus 1; 0 if not computed
 	effects  []effect
 }
 
@@ -72,10 +73,10 @@ type column struct {
 type effect struct {
 	possible bool
 	growth   int64 // of fragmentation, in thousandths of a GPU times jobs
-	gpu      int32 // that a share goes to
+	gpu      int32 // the GPU for a share
 }
 
-// NewFGD makes one for a mix of jobs.
+// NewFGD returns an FGD for a mix of jobs.
 func NewFGD(mix []Task) (*FGD, error) {
 	if len(mix) == 0 {
 		return nil, ErrNoMix
@@ -83,7 +84,7 @@ func NewFGD(mix []Task) (*FGD, error) {
 	return &FGD{mix: mix}, nil
 }
 
-// Place finds n GPUs, or a share of one.
+// Place returns n GPUs, or a share of one.
 func (g *FGD) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placement, bool) {
 	f := v.Free()
 	if f != g.free {
@@ -106,8 +107,8 @@ func (g *FGD) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placemen
 	return cluster.Placement{{Node: node, Index: best.gpu}}, true
 }
 
-// best is the node where a demand does least harm, out of those that are not taken.
-func (g *FGD) best(v scheduler.View, j *scheduler.Job, n int, taken []part) (node cluster.NodeID, best effect) {
+// best returns the node where a demand does the least harm, out of those that are not taken.
+func (g *FGD) best(v scheduler.View, j *scheduler.Job, n int, taken []nodePart) (node cluster.NodeID, best effect) {
 	c := g.column(v, j, n)
 	for i := range c.effects {
 		e := &c.effects[i]
@@ -118,21 +119,22 @@ func (g *FGD) best(v scheduler.View, j *scheduler.Job, n int, taken []part) (nod
 		if !e.possible || best.possible && e.growth >= best.growth {
 			continue
 		}
-		if !slices.ContainsFunc(taken, func(p part) bool { return p.node == cluster.NodeID(i) }) {
+		if !slices.ContainsFunc(taken, func(p nodePart) bool { return p.node == cluster.NodeID(i) }) {
 			node, best = cluster.NodeID(i), *e
 		}
 	}
 	return node, best
 }
 
-// mostColumns bounds what is remembered; beyond it, everything is worked out again.
-const mostColumns = 256
+// maxColumns bounds the cache; when it is full, it is cleared.
+const maxColumns = 256
 
+// column returns the cached effects of a demand.
 func (g *FGD) column(v scheduler.View, j *scheduler.Job, n int) *column {
 	d := demand{n, j.Share(), j.GPUType(), j.GPUMemoryBytes()}
-	c, known := g.columns[d]
-	if !known {
-		if len(g.columns) >= mostColumns {
+	c, ok := g.columns[d]
+	if !ok {
+		if len(g.columns) >= maxColumns {
 			clear(g.columns)
 		}
 		c = &column{}
@@ -145,7 +147,7 @@ func (g *FGD) column(v scheduler.View, j *scheduler.Job, n int) *column {
 	return c
 }
 
-// effect works out what a demand does to a node.
+// effect computes what a demand does to a node.
 func (g *FGD) effect(v scheduler.View, j *scheduler.Job, n int, node cluster.NodeID) effect {
 	s := g.state(v, node)
 	if g.free.Closed(node) || !g.free.Suits(j, node) {
@@ -205,7 +207,7 @@ func (g *FGD) state(v scheduler.View, node cluster.NodeID) state {
 	return s
 }
 
-// fragments is how much of what is free of a node is useless, summed over the mix.
+// fragments returns how much of a node's free GPUs is useless, summed over the mix.
 func (g *FGD) fragments(s *state) int64 {
 	sum := int64(0)
 	for i := range g.mix {
@@ -215,8 +217,8 @@ func (g *FGD) fragments(s *state) int64 {
 	return sum
 }
 
-// useless is how much of what is free is of no use to a task, in thousandths of a GPU. A task for
-// more GPUs than a node has wants all of it.
+// useless returns how much of the free GPUs is useless for a task, in thousandths of a GPU. A task
+// for more GPUs than a node has wants all of it.
 func (s *state) useless(task *Task) int {
 	fits := task.GPUType == "" || task.GPUType == s.node.GPUType
 	useless := 0
@@ -231,8 +233,8 @@ func (s *state) useless(task *Task) int {
 	return useless
 }
 
-// across lays out a job that no single node can take.
-func (g *FGD) across(v scheduler.View, j *scheduler.Job, n int) (parts []part) {
+// across places a job that no single node can take.
+func (g *FGD) across(v scheduler.View, j *scheduler.Job, n int) (parts []nodePart) {
 	f := g.free
 	for level := f.Largest(j); n > 0; level-- {
 		all := g.leastHarm(v, j, level)
@@ -240,21 +242,20 @@ func (g *FGD) across(v scheduler.View, j *scheduler.Job, n int) (parts []part) {
 		parts, n = append(parts, all[:full]...), n-full*level
 		if n > 0 && full < len(all) {
 			node, _ := g.best(v, j, n, parts)
-			parts, n = append(parts, part{node, n}), 0
+			parts, n = append(parts, nodePart{node, n}), 0
 		}
 	}
-	return sorted(parts)
+	return sortParts(parts)
 }
 
-// leastHarm are the nodes with exactly n free GPUs, those first where taking all of them does least
-// harm.
-func (g *FGD) leastHarm(v scheduler.View, j *scheduler.Job, n int) []part {
-	var all []part
+// leastHarm returns the nodes with exactly n free GPUs, ordered by the harm of taking all of them.
+func (g *FGD) leastHarm(v scheduler.View, j *scheduler.Job, n int) []nodePart {
+	var all []nodePart
 	growth := map[cluster.NodeID]int64{}
 	for node, ok := g.free.Next(j, 0, n, n); ok; node, ok = g.free.Next(j, node+1, n, n) {
-		all = append(all, part{node, n})
+		all = append(all, nodePart{node, n})
 		growth[node] = g.effect(v, j, n, node).growth
 	}
-	slices.SortStableFunc(all, func(a, b part) int { return cmp.Compare(growth[a.node], growth[b.node]) })
+	slices.SortStableFunc(all, func(a, b nodePart) int { return cmp.Compare(growth[a.node], growth[b.node]) })
 	return all
 }

@@ -9,16 +9,16 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Parameters are what some placements want to know beforehand. The zero value does for all but fgd.
+// Parameters of the placements. The zero value suffices for all but fgd.
 type Parameters struct {
-	// PackLimit is the skew above which a model's job is not spread; 0 stands for DefaultPackLimit.
+	// PackLimit is the skew above which a model's job is not spread; 0 means DefaultPackLimit.
 	PackLimit float64
 
-	// Mix is what jobs usually ask for. fgd cannot do without: Mix(jobs) is that of a trace.
+	// Mix is what jobs usually ask for, required by fgd; Mix(jobs) computes it from a trace.
 	Mix []Task
 }
 
-var makers = []struct {
+var placements = []struct {
 	name string
 	make func(Parameters) (scheduler.Placer, error)
 }{
@@ -30,30 +30,30 @@ var makers = []struct {
 	{"fgd", func(p Parameters) (scheduler.Placer, error) { return NewFGD(p.Mix) }},
 }
 
-// Names are the placements that ByName knows.
+// Names returns the placements that ByName knows.
 func Names() []string {
 	var names []string
-	for _, m := range makers {
+	for _, m := range placements {
 		names = append(names, m.name)
 	}
 	return names
 }
 
-// ByName makes a placement. It belongs to one engine.
+// ByName returns a placement. It belongs to one engine.
 func ByName(name string, p Parameters) (scheduler.Placer, error) {
-	for _, m := range makers {
+	for _, m := range placements {
 		if m.name == name {
 			return m.make(p)
 		}
 	}
-	return nil, fmt.Errorf("no placement %q: there are %s", name, strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("unknown placement %q; want one of %s", name, strings.Join(Names(), ", "))
 }
 
-// FirstFree takes the free GPUs of the lowest numbers, node after node. It is what a scheduler does
-// that only counts.
+// FirstFree takes the free GPUs with the lowest numbers, node after node, like a scheduler that
+// only counts GPUs.
 type FirstFree struct{}
 
-// Place finds n GPUs, or a share of one.
+// Place returns n GPUs, or a share of one.
 func (FirstFree) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placement, bool) {
 	f := v.Free()
 	if j.Share() < cluster.WholeGPU {
@@ -72,13 +72,13 @@ func (FirstFree) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Place
 	return on, true
 }
 
-// BestFit takes the fewest nodes: a node with exactly so many free GPUs if there is one, else the
-// one where the fewest are left over. A job that no single node can take now gets the nodes with
-// the most free GPUs, and its last part the best fit. A share goes to the GPU with the least that
-// suffices.
+// BestFit takes the fewest nodes: a node with exactly the requested number of free GPUs if there is
+// one, else the one where the fewest are left over. A job that no single node can take now gets the
+// nodes with the most free GPUs, and the best fit for the rest. A share goes to the GPU with the
+// least sufficient free share.
 type BestFit struct{}
 
-// Place finds n GPUs, or a share of one.
+// Place returns n GPUs, or a share of one.
 func (BestFit) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placement, bool) {
 	f := v.Free()
 	if j.Share() < cluster.WholeGPU {
@@ -87,70 +87,71 @@ func (BestFit) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placeme
 	if f.WholeFor(j) < n {
 		return nil, false
 	}
-	var room [16]part
-	return pickAll(f, fewest(room[:0], f, j, n, nil)), true
+	var buffer [16]nodePart
+	return pickAll(f, fewestNodes(buffer[:0], f, j, n, nil)), true
 }
 
+// tightestShare places a share on the shared GPU with the least room, or on an unused one.
 func tightestShare(f *scheduler.Free, j *scheduler.Job) (cluster.Placement, bool) {
 	if gpu, ok := f.TightestShare(j); ok {
 		return cluster.Placement{gpu}, true
 	}
-	node, ok := tightest(f, j, 1, nil)
+	node, ok := bestFitNode(f, j, 1, nil)
 	if !ok {
 		return nil, false
 	}
 	return f.Pick(nil, node, 1), true
 }
 
-// part is so many GPUs of a node.
-type part struct {
+// nodePart is a number of GPUs of a node.
+type nodePart struct {
 	node cluster.NodeID
 	gpus int
 }
 
-// fewest lays n free GPUs on as few nodes as possible, out of some racks. They must have so many.
-// The answer takes the place of parts.
-func fewest(parts []part, f *scheduler.Free, j *scheduler.Job, n int, racks []bool) []part {
+// fewestNodes places n GPUs on as few nodes as possible, out of some racks, which must have enough
+// free GPUs. The result is appended to parts.
+func fewestNodes(parts []nodePart, f *scheduler.Free, j *scheduler.Job, n int, racks []bool) []nodePart {
 	if n <= f.Largest(j) {
-		if node, ok := tightest(f, j, n, racks); ok {
-			return append(parts, part{node, n})
+		if node, ok := bestFitNode(f, j, n, racks); ok {
+			return append(parts, nodePart{node, n})
 		}
 	}
 	for level := f.Largest(j); n > 0; level-- {
-		node, ok := next(f, j, 0, level, racks)
-		for ; ok && n >= level; node, ok = next(f, j, node+1, level, racks) {
-			parts, n = append(parts, part{node, level}), n-level
+		node, ok := nextExact(f, j, 0, level, racks)
+		for ; ok && n >= level; node, ok = nextExact(f, j, node+1, level, racks) {
+			parts, n = append(parts, nodePart{node, level}), n-level
 		}
 		if ok && n > 0 {
-			// The rest fits on one node of this level or of a lower one, of which none is in use yet.
-			if least, below := tightest(f, j, n, racks); below && f.On(least) < level {
+			// The rest fits on one node of this or a lower level, none of which is in use yet.
+			if least, below := bestFitNode(f, j, n, racks); below && f.On(least) < level {
 				node = least
 			}
-			parts, n = append(parts, part{node, n}), 0
+			parts, n = append(parts, nodePart{node, n}), 0
 		}
 	}
-	return sorted(parts)
+	return sortParts(parts)
 }
 
-// sorted puts parts into the order of a placement.
-func sorted(parts []part) []part {
-	slices.SortFunc(parts, func(a, b part) int { return int(a.node - b.node) })
+// sortParts sorts by node, as placements require.
+func sortParts(parts []nodePart) []nodePart {
+	slices.SortFunc(parts, func(a, b nodePart) int { return int(a.node - b.node) })
 	return parts
 }
 
-// tightest is the first of the nodes with the fewest free GPUs among those that have n.
-func tightest(f *scheduler.Free, j *scheduler.Job, n int, racks []bool) (cluster.NodeID, bool) {
+// bestFitNode returns the first of the nodes with the fewest free GPUs among those with at least n.
+func bestFitNode(f *scheduler.Free, j *scheduler.Job, n int, racks []bool) (cluster.NodeID, bool) {
 	for level, largest := n, f.Largest(j); level <= largest; level++ {
-		if node, ok := next(f, j, 0, level, racks); ok {
+		if node, ok := nextExact(f, j, 0, level, racks); ok {
 			return node, true
 		}
 	}
 	return 0, false
 }
 
-// next is the first node, from a number on, with exactly n free GPUs in one of the racks; in any if
-// racks is nil.
-func next(f *scheduler.Free, j *scheduler.Job, from cluster.NodeID, n int, racks []bool) (cluster.NodeID, bool) {
+// nextExact returns the first node, from a number on, with exactly n free GPUs in one of the racks;
+// in any rack if racks is nil.
+func nextExact(f *scheduler.Free, j *scheduler.Job, from cluster.NodeID, n int, racks []bool) (cluster.NodeID, bool) {
 	if f.Count(j, n) == 0 {
 		return 0, false
 	}
@@ -161,7 +162,8 @@ func next(f *scheduler.Free, j *scheduler.Job, from cluster.NodeID, n int, racks
 	return node, ok
 }
 
-func pickAll(f *scheduler.Free, parts []part) cluster.Placement {
+// pickAll picks the GPUs of all parts.
+func pickAll(f *scheduler.Free, parts []nodePart) cluster.Placement {
 	n := 0
 	for _, p := range parts {
 		n += p.gpus

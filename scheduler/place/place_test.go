@@ -11,17 +11,18 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/place"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
-// scene is a moment of a cluster with jobs on it, and the same in the plainest form: what is free
-// of each GPU.
+// scene is a state of a cluster with jobs, and the same in the simplest form: what is free of each
+// GPU.
 type scene struct {
-	*scheduler.Moment
+	*schedulertest.View
 	nodes []cluster.Node
 	free  map[cluster.GPU]int
 }
 
-// mix is what the tests tell fgd of the workload.
+// mix is the workload that fgd assumes.
 var mix = []place.Task{
 	{GPUs: 1, Share: 250, Jobs: 5},
 	{GPUs: 1, Share: 500, Jobs: 3},
@@ -40,8 +41,8 @@ func placer(t testing.TB, name string) scheduler.Placer {
 	return p
 }
 
-// makeScene fills a share of a random cluster with jobs and closes a few of its nodes.
-func makeScene(r *rand.Rand, nodes []cluster.Node, want ...scheduler.Made) *scene {
+// makeScene fills a part of a random cluster with jobs and closes a few of its nodes.
+func makeScene(r *rand.Rand, nodes []cluster.Node, want ...schedulertest.Job) *scene {
 	s := &scene{nodes: nodes, free: map[cluster.GPU]int{}}
 	jobs := want
 	busy := r.IntN(11)
@@ -54,7 +55,7 @@ func makeScene(r *rand.Rand, nodes []cluster.Node, want ...scheduler.Made) *scen
 			}
 			share := []int{cluster.WholeGPU, cluster.WholeGPU, 250, 500, 700, 950}[r.IntN(6)]
 			s.free[gpu] -= share
-			jobs = append(jobs, scheduler.Made{
+			jobs = append(jobs, schedulertest.Job{
 				Job: cluster.Job{
 					ID:    cluster.JobID(1000 + len(jobs)),
 					GPUs:  1,
@@ -63,7 +64,7 @@ func makeScene(r *rand.Rand, nodes []cluster.Node, want ...scheduler.Made) *scen
 			})
 		}
 	}
-	s.Moment = scheduler.Trial(0, nodes, jobs...)
+	s.View = schedulertest.NewView(0, nodes, jobs...)
 	for _, node := range nodes {
 		if r.IntN(12) == 0 {
 			s.Close(node.ID)
@@ -81,7 +82,7 @@ func (s *scene) suits(j *scheduler.Job, node cluster.NodeID) bool {
 		(n.GPUMemoryBytes == 0 || j.GPUMemoryBytes() <= n.GPUMemoryBytes)
 }
 
-// usable are the GPUs of a node that a job could have, by index.
+// usable returns the GPUs of a node that a job could have, by index.
 func (s *scene) usable(j *scheduler.Job, node cluster.NodeID) (gpus []int) {
 	for i := range s.nodes[node].GPUs {
 		if s.suits(j, node) && s.free[cluster.GPU{Node: node, Index: int32(i)}] >= j.Share() {
@@ -91,7 +92,7 @@ func (s *scene) usable(j *scheduler.Job, node cluster.NodeID) (gpus []int) {
 	return gpus
 }
 
-// byNode is how many GPUs of each node a job could have.
+// byNode returns how many GPUs of each node a job could have.
 func (s *scene) byNode(j *scheduler.Job) (counts []int, all int) {
 	for _, node := range s.nodes {
 		n := len(s.usable(j, node.ID))
@@ -129,17 +130,17 @@ func randomLinks(r *rand.Rand, gpus int) [][]float64 {
 	return links
 }
 
-func randomJob(r *rand.Rand) scheduler.Made {
+func randomJob(r *rand.Rand) schedulertest.Job {
 	j := cluster.Job{ID: 1, GPUs: 1 + r.IntN(14), Model: []string{"", "vgg16", "resnet50"}[r.IntN(3)]}
 	j.GPUType = []string{"", "", "A"}[r.IntN(3)]
 	j.GPUMemoryBytes = []int64{0, 0, 40}[r.IntN(3)]
 	if r.IntN(3) == 0 {
 		j.GPUs, j.Share = 1, []int{250, 300, 500}[r.IntN(3)]
 	}
-	return scheduler.Made{Job: j, Phase: scheduler.Waiting}
+	return schedulertest.Job{Job: j, Phase: scheduler.Waiting}
 }
 
-// scenes calls a test with many random moments in each of which a job waits.
+// scenes calls a test with many random scenes with a waiting job.
 func scenes(t *testing.T, n uint64, types []string, test func(t *testing.T, s *scene, j *scheduler.Job)) {
 	t.Helper()
 	for seed := range n {
@@ -152,9 +153,8 @@ func scenes(t *testing.T, n uint64, types []string, test func(t *testing.T, s *s
 	}
 }
 
-// TestPlacementsAreFree holds for every placement: what it names is free, suits, is in order and
-// named once; the same question has the same answer; and whoever does not refuse on principle finds
-// a place whenever there is one.
+// TestPlacementsAreFree checks every placement: the GPUs are free, suitable, sorted and distinct;
+// the same question has the same answer; and all but skew find a place whenever there is one.
 func TestPlacementsAreFree(t *testing.T) {
 	for _, name := range place.Names() {
 		t.Run(name, func(t *testing.T) {
@@ -207,8 +207,8 @@ func TestFirstFreeTakesTheLowest(t *testing.T) {
 	})
 }
 
-// TestBestFitTakesTheFewestNodes compares with all subsets of nodes: none with fewer nodes would
-// do, and of those with as many none of one node leaves less over.
+// TestBestFitTakesTheFewestNodes compares with all subsets of nodes: no smaller subset suffices,
+// and no other single node leaves less over.
 func TestBestFitTakesTheFewestNodes(t *testing.T) {
 	scenes(t, 400, []string{"", "A"}, func(t *testing.T, s *scene, j *scheduler.Job) {
 		on, ok := placer(t, "best-fit").Place(s, j, j.GPUs())
@@ -242,7 +242,7 @@ func (s *scene) isTightest(t *testing.T, j *scheduler.Job, chosen cluster.GPU) {
 	}
 }
 
-// fewestOf is how many of some counts make up n, by all subsets.
+// fewestOf returns how many of some counts make up n, by trying all subsets.
 func fewestOf(counts []int, n int) int {
 	fewest := len(counts) + 1
 	for set := range 1 << len(counts) {
@@ -288,13 +288,14 @@ func TestSkewConsolidatesOrRefuses(t *testing.T) {
 		}
 	})
 	if refused == 0 || spread == 0 {
-		t.Errorf("the scenes refuse %d skewed jobs and spread %d others: they show nothing", refused, spread)
+		t.Errorf("the scenes refuse %d skewed jobs and spread %d others: the test shows nothing", refused, spread)
 	}
 }
 
 func TestSkewOf(t *testing.T) {
 	for model, skewed := range map[string]bool{
-		"vgg16": true, "VGG-19": true, "alexnet": true, "ResNet-50": false, "resnet152": false, "inception_v3": false, "googlenet": false,
+		"vgg16": true, "VGG-19": true, "alexnet": true, "ResNet-50": false, "resnet152": false, "inception_v3": false,
+		"googlenet": false,
 		"bert-base": false, "": false, "never-heard-of": false,
 	} {
 		if got := place.SkewOf(model) > place.DefaultPackLimit; got != skewed {

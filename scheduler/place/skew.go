@@ -7,28 +7,27 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Skew spreads only those jobs that do not mind (Gu et al., Tiresias: A GPU Cluster Manager for
-// Distributed Deep Learning, NSDI 2019, §3.3). A model of which one tensor holds much of all
-// parameters sends its gradients in few large messages and is slow across nodes; one with many
-// small tensors is not. So a job of a skewed model runs on the fewest nodes that its GPUs could
-// ever lie on, or waits for them; any other job fills what is left over: a node with exactly so
-// many free GPUs, else the nodes with the fewest.
+// Skew spreads only those jobs that tolerate it (Gu et al., Tiresias: A GPU Cluster Manager for
+// Distributed Deep Learning, NSDI 2019, §3.3). A model with one tensor that holds much of all
+// parameters sends its gradients in a few large messages and is slow across nodes; a model with
+// many small tensors is not. So a job of a skewed model runs on the fewest nodes that could ever
+// hold its GPUs, or waits for them. Any other job fills leftovers: a node with exactly the
+// requested number of free GPUs, else the nodes with the fewest.
 type Skew struct {
-	// PackLimit is the skew above which a model counts as skewed; 0 stands for DefaultPackLimit.
+	// PackLimit is the skew above which a model counts as skewed; 0 means DefaultPackLimit.
 	PackLimit float64
 }
 
-// DefaultPackLimit lies between the models that the paper found sensitive (AlexNet and VGG, above a
+// DefaultPackLimit is between the models that the paper found sensitive (AlexNet and VGG, above a
 // half) and those that it did not (ResNet, Inception and GoogLeNet, below a fifth).
 const DefaultPackLimit = 0.35
 
-// UnknownSkew is what a model counts as of which nothing is known: most are built of many like
-// layers.
+// UnknownSkew is the assumed skew of unknown models: most consist of many similar layers.
 const UnknownSkew = 0.15
 
-// skews are the parameters of the largest tensor divided by all parameters of a model, as its
-// published architecture has them. A name counts for all that begin with it, as "resnet" for
-// "resnet50"; the longest counts.
+// skews are the parameters of the largest tensor divided by all parameters of a model, by its
+// published architecture. A name matches all names that begin with it, as "resnet" matches
+// "resnet50"; the longest match counts.
 var skews = map[string]float64{
 	"alexnet":     0.618, // 37.7 of 61.1 million: the first fully connected layer
 	"vgg":         0.743, // 102.8 of 138.4 million in VGG-16
@@ -51,12 +50,12 @@ var skews = map[string]float64{
 	"deepspeech":  0.073, // a row of like recurrent layers
 }
 
-// unpunctuated makes "ResNet-50" and "resnet_50" the same.
-var unpunctuated = strings.NewReplacer("-", "", "_", "", " ", "")
+// normalizer makes "ResNet-50" and "resnet_50" equal.
+var normalizer = strings.NewReplacer("-", "", "_", "", " ", "")
 
-// SkewOf is the share of a model's parameters that its largest tensor holds, as far as is known.
+// SkewOf returns the share of a model's parameters in its largest tensor, or UnknownSkew.
 func SkewOf(model string) float64 {
-	model = unpunctuated.Replace(strings.ToLower(model))
+	model = normalizer.Replace(strings.ToLower(model))
 	skew, longest := UnknownSkew, 0
 	for name, s := range skews {
 		if len(name) > longest && strings.HasPrefix(model, name) {
@@ -66,7 +65,7 @@ func SkewOf(model string) float64 {
 	return skew
 }
 
-// Place finds n GPUs, or a share of one.
+// Place returns n GPUs, or a share of one.
 func (s Skew) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placement, bool) {
 	f := v.Free()
 	if j.Share() < cluster.WholeGPU {
@@ -82,25 +81,25 @@ func (s Skew) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placemen
 	if n == 1 || SkewOf(j.Model()) <= limit {
 		return leftovers(f, j, n), true
 	}
-	parts := fewest(nil, f, j, n, nil)
+	parts := fewestNodes(nil, f, j, n, nil)
 	if len(parts) > f.FewestNodes(j, n) {
 		return nil, false
 	}
 	return pickAll(f, parts), true
 }
 
-// leftovers takes GPUs where few are free. There must be n.
+// leftovers takes GPUs of nodes with few free ones. There must be n.
 func leftovers(f *scheduler.Free, j *scheduler.Job, n int) cluster.Placement {
-	if node, ok := next(f, j, 0, n, nil); ok {
+	if node, ok := nextExact(f, j, 0, n, nil); ok {
 		return f.Pick(nil, node, n)
 	}
-	var parts []part
+	var parts []nodePart
 	for level := 1; n > 0; level++ {
-		node, ok := next(f, j, 0, level, nil)
-		for ; ok && n > 0; node, ok = next(f, j, node+1, level, nil) {
+		node, ok := nextExact(f, j, 0, level, nil)
+		for ; ok && n > 0; node, ok = nextExact(f, j, node+1, level, nil) {
 			gpus := min(n, level)
-			parts, n = append(parts, part{node, gpus}), n-gpus
+			parts, n = append(parts, nodePart{node, gpus}), n-gpus
 		}
 	}
-	return pickAll(f, sorted(parts))
+	return pickAll(f, sortParts(parts))
 }

@@ -5,23 +5,23 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Spread is how much slower a job is on GPUs that lie further apart than they need to: a model for
-// simulations, not a measurement. A step of training takes 1 + AcrossNodes*skew when its GPUs lie
-// on several nodes and 1 + (AcrossNodes+AcrossRacks)*skew when they lie in several racks, where
-// skew is SkewOf the job's model: what one large message costs that has to pass the network before
-// the next step. With its defaults a VGG-16 takes 1.7 times as long across nodes and a ResNet-50 9
-// % longer, which is about what Tiresias's figure 6 shows. Speed 1 is the speed on the fewest nodes
-// that would do.
+// Spread models how much slower a job is on GPUs that are further apart than necessary; it is an
+// assumption for simulations, not a measurement. A training step takes 1 + AcrossNodes*skew if its
+// GPUs are on several nodes and 1 + (AcrossNodes+AcrossRacks)*skew if they are in several racks,
+// where skew is SkewOf the job's model: the cost of one large message that must cross the network
+// before the next step. With the defaults a VGG-16 takes 1.7 times as long across nodes and a
+// ResNet-50 9 % longer, roughly as in Tiresias's figure 6. Speed 1 is the speed on the fewest
+// sufficient nodes.
 type Spread struct {
 	AcrossNodes, AcrossRacks float64
 }
 
-// DefaultSpread is Spread with the factors that its comment tells of.
+// DefaultSpread has the factors described at Spread.
 var DefaultSpread = Spread{AcrossNodes: 1, AcrossRacks: 0.5}
 
-// Speed is proportional to the GPUs, less what their distance costs.
+// Speed is proportional to the number of GPUs, less the cost of their distance.
 func (s Spread) Speed(j *scheduler.Job, on cluster.Placement, nodes []cluster.Node) float64 {
-	share := float64(len(on)) / float64(j.Asked())
+	share := float64(len(on)) / float64(j.RequestedGPUs())
 	if len(on) == 1 {
 		return share
 	}
@@ -29,6 +29,7 @@ func (s Spread) Speed(j *scheduler.Job, on cluster.Placement, nodes []cluster.No
 	return share * s.step(skew, needNodes(j, len(on), nodes), 1) / s.step(skew, on.Nodes(), racksOf(on, nodes))
 }
 
+// step returns the relative time of a training step.
 func (s Spread) step(skew float64, nodes, racks int) float64 {
 	step := 1.0
 	if nodes > 1 {
@@ -40,7 +41,7 @@ func (s Spread) step(skew float64, nodes, racks int) float64 {
 	return step
 }
 
-// needNodes tells whether one node could hold n GPUs of a job: 1, or else 2.
+// needNodes returns 1 if one node could hold n GPUs of a job, else 2.
 func needNodes(j *scheduler.Job, n int, nodes []cluster.Node) int {
 	for i := range nodes {
 		if nodes[i].GPUs >= n && (j.GPUType() == "" || j.GPUType() == nodes[i].GPUType) {
@@ -50,6 +51,7 @@ func needNodes(j *scheduler.Job, n int, nodes []cluster.Node) int {
 	return 2
 }
 
+// racksOf returns 1 if the placement is in one rack, else 2.
 func racksOf(on cluster.Placement, nodes []cluster.Node) int {
 	for _, gpu := range on {
 		if nodes[gpu.Node].Rack != nodes[on[0].Node].Rack {

@@ -8,15 +8,15 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Topology keeps a job under as few switches as it can: on one node, else in one rack, else in the
-// fewest racks; and then on the fewest nodes of those (the hierarchical affinity of Xiao et al.,
-// Gandiva, OSDI 2018, §4.1, and of Jeon et al., Analysis of Large-Scale Multi-Tenant GPU Clusters,
-// ATC 2019, §2.3). Of several racks that would do, the one is taken where fewest nodes suffice,
-// then the one with the fewest free GPUs. A job for several racks gets those with the most free
-// GPUs, and the last of them is the one that just suffices.
+// Topology places a job under as few switches as possible: on one node, else in one rack, else in
+// the fewest racks; and then on the fewest nodes of those (the hierarchical affinity of Xiao et
+// al., Gandiva, OSDI 2018, §4.1, and of Jeon et al., Analysis of Large-Scale Multi-Tenant GPU
+// Clusters, ATC 2019, §2.3). Among several suitable racks it takes the one where the fewest nodes
+// suffice, then the one with the fewest free GPUs. A job for several racks gets those with the most
+// free GPUs; the last of them is the one that just suffices.
 type Topology struct{}
 
-// Place finds n GPUs, or a share of one.
+// Place returns n GPUs, or a share of one.
 func (Topology) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placement, bool) {
 	f := v.Free()
 	if j.Share() < cluster.WholeGPU {
@@ -31,10 +31,10 @@ func (Topology) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placem
 	return pickAll(f, acrossNodes(f, j, n)), true
 }
 
-// nodeInFullestRack is a node of the best fit; of several, one in the rack with the fewest free
+// nodeInFullestRack returns a best-fit node; among several, one in the rack with the fewest free
 // GPUs.
 func nodeInFullestRack(f *scheduler.Free, j *scheduler.Job, n int) cluster.NodeID {
-	best, _ := tightest(f, j, n, nil)
+	best, _ := bestFitNode(f, j, n, nil)
 	level := f.On(best)
 	if f.Racks() == 1 {
 		return best
@@ -47,19 +47,20 @@ func nodeInFullestRack(f *scheduler.Free, j *scheduler.Job, n int) cluster.NodeI
 	return best
 }
 
-// acrossNodes lays out a job that no single node can take. There must be n GPUs.
-func acrossNodes(f *scheduler.Free, j *scheduler.Job, n int) []part {
+// acrossNodes places a job that no single node can take. There must be n GPUs.
+func acrossNodes(f *scheduler.Free, j *scheduler.Job, n int) []nodePart {
 	if f.Racks() == 1 {
-		return fewest(nil, f, j, n, nil)
+		return fewestNodes(nil, f, j, n, nil)
 	}
-	return fewest(nil, f, j, n, chooseRacks(f, j, n))
+	return fewestNodes(nil, f, j, n, chooseRacks(f, j, n))
 }
 
 // rack is what a rack has free for a job.
 type rack struct {
-	number, free, nodes int // nodes is how many the job would need
+	number, free, nodes int // nodes is how many the job would need there
 }
 
+// chooseRacks returns which racks to use.
 func chooseRacks(f *scheduler.Free, j *scheduler.Job, n int) []bool {
 	racks := make([]rack, f.Racks())
 	for i := range racks {
@@ -90,7 +91,7 @@ func chooseRacks(f *scheduler.Free, j *scheduler.Job, n int) []bool {
 	return chosen
 }
 
-// countNodes works out how many nodes of each of some racks n GPUs would take.
+// countNodes counts how many nodes of each rack n GPUs would take.
 func countNodes(f *scheduler.Free, j *scheduler.Job, n int, racks []rack) {
 	left := make([]int, f.Racks())
 	at := make([]int, f.Racks())

@@ -11,7 +11,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// Album is what is to be seen together.
+// Album is a set of results to show together.
 type Album struct {
 	// Title is the heading of the page.
 	Title string
@@ -19,18 +19,18 @@ type Album struct {
 	// Runs are results, in the order of their colours.
 	Runs []Run
 
-	// Curves are results over load, and LoadLabel what their X is, as "load (share of GPUs)".
+	// Curves are results over load. LoadLabel is the label of their x axis, as "load (share of GPUs)".
 	Curves    []Curve
 	LoadLabel string
 }
 
-// Run is a result under the name that legends give it.
+// Run is a result with its name in the legend.
 type Run struct {
 	Name   string
 	Result *sim.Result
 }
 
-// Curve is what a policy came to at several loads.
+// Curve is a policy's results at several loads.
 type Curve struct {
 	Name   string
 	Points []Point
@@ -42,8 +42,8 @@ type Point struct {
 	MeanJCT time.Duration
 }
 
-// Write makes a folder's pictures and its page, and says which files there are. Each appears whole
-// or not at all.
+// Write writes the charts and the page to a folder, and returns the files. Each file is written
+// atomically.
 func (a Album) Write(dir string) (files []string, err error) {
 	for _, f := range a.figures() {
 		for _, form := range []struct {
@@ -51,21 +51,21 @@ func (a Album) Write(dir string) (files []string, err error) {
 			write  func(w io.Writer) error
 		}{{".svg", f.SVG}, {".png", f.PNG}} {
 			path := filepath.Join(dir, f.Name+form.suffix)
-			if err := whole(path, form.write); err != nil {
+			if err := writeAtomic(path, form.write); err != nil {
 				return files, err
 			}
 			files = append(files, path)
 		}
 	}
 	path := filepath.Join(dir, "index.html")
-	if err := whole(path, a.Page); err != nil {
+	if err := writeAtomic(path, a.Page); err != nil {
 		return files, err
 	}
 	return append(files, path), nil
 }
 
-// whole writes a file under another name first.
-func whole(path string, write func(w io.Writer) error) error {
+// writeAtomic writes a temporary file and renames it.
+func writeAtomic(path string, write func(w io.Writer) error) error {
 	var out bytes.Buffer
 	if err := write(&out); err != nil {
 		return fmt.Errorf("draw %s: %w", path, err)
@@ -81,10 +81,10 @@ func whole(path string, write func(w io.Writer) error) error {
 	return nil
 }
 
-// figures are the pictures for which there is something to show.
+// figures returns the charts for which there is data.
 func (a Album) figures() (all []*Figure) {
 	if len(a.Runs) > 0 {
-		all = append(all, a.completion(), a.queue(), a.use())
+		all = append(all, a.completion(), a.queue(), a.gpuUse())
 	}
 	for i, r := range a.Runs {
 		if len(bars(r.Result)) > 0 {

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// unit is what times are shown in.
+// unit is a unit of time.
 type unit struct {
 	name string
 	long time.Duration
@@ -16,7 +16,7 @@ type unit struct {
 
 var units = []unit{{"s", time.Second}, {"min", time.Minute}, {"h", time.Hour}, {"days", 24 * time.Hour}}
 
-// unitFor is the unit in which a span of seconds is a handsome number.
+// unitFor returns the unit in which a span of seconds is a readable number.
 func unitFor(seconds float64) unit {
 	fit := units[0]
 	for _, u := range units[1:] {
@@ -27,8 +27,8 @@ func unitFor(seconds float64) unit {
 	return fit
 }
 
-// few are about six round numbers between two others.
-func few(least, most float64) (at []float64) {
+// roundNumbers returns about six round numbers between two others.
+func roundNumbers(least, most float64) (at []float64) {
 	if !(most > least) {
 		return []float64{least}
 	}
@@ -41,12 +41,12 @@ func few(least, most float64) (at []float64) {
 		}
 	}
 	for k := math.Ceil(least/step - 1e-9); k*step <= most+step*1e-9; k++ {
-		at = append(at, k*step+0) // There is a -0, and nobody wants to see it.
+		at = append(at, k*step+0) // + 0 turns -0 into 0
 	}
 	return at
 }
 
-// number is a tick's label.
+// number returns a tick's label.
 func number(v float64) string {
 	switch {
 	case math.Abs(v) >= 1e6:
@@ -57,20 +57,20 @@ func number(v float64) string {
 	return strconv.FormatFloat(math.Round(v*1e9)/1e9, 'g', 6, 64)
 }
 
-// timeTicks marks seconds in a unit.
+// timeTicks returns ticks for seconds, labelled in a unit.
 func timeTicks(u unit) plot.TickerFunc {
 	return func(least, most float64) (ticks []plot.Tick) {
 		long := u.long.Seconds()
-		for _, v := range few(least/long, most/long) {
+		for _, v := range roundNumbers(least/long, most/long) {
 			ticks = append(ticks, plot.Tick{Value: v * long, Label: number(v)})
 		}
 		return ticks
 	}
 }
 
-// countTicks marks what comes in whole numbers.
+// countTicks returns ticks at whole numbers.
 func countTicks(least, most float64) (ticks []plot.Tick) {
-	for _, v := range few(least, most) {
+	for _, v := range roundNumbers(least, most) {
 		if v == math.Trunc(v) {
 			ticks = append(ticks, plot.Tick{Value: v, Label: number(v)})
 		}
@@ -78,23 +78,23 @@ func countTicks(least, most float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// numberTicks marks any numbers.
+// numberTicks returns ticks for any numbers.
 func numberTicks(least, most float64) (ticks []plot.Tick) {
-	for _, v := range few(least, most) {
+	for _, v := range roundNumbers(least, most) {
 		ticks = append(ticks, plot.Tick{Value: v, Label: number(v)})
 	}
 	return ticks
 }
 
-// shareTicks marks shares of a whole in percent.
+// shareTicks returns ticks for shares in percent.
 func shareTicks(least, most float64) (ticks []plot.Tick) {
-	for _, v := range few(least, most) {
+	for _, v := range roundNumbers(least, most) {
 		ticks = append(ticks, plot.Tick{Value: v, Label: number(v*100) + " %"})
 	}
 	return ticks
 }
 
-// marks of a logarithmic axis of times: each about ten times the one before.
+// marks are the ticks of a logarithmic time axis, each about ten times the one before.
 var marks = []struct {
 	at    time.Duration
 	label string
@@ -116,7 +116,7 @@ var marks = []struct {
 	{100 * 365 * 24 * time.Hour, "100 years"},
 }
 
-// logTicks marks logarithms of seconds.
+// logTicks returns ticks for logarithms of seconds.
 func logTicks(least, most float64) (ticks []plot.Tick) {
 	for _, m := range marks {
 		if at := math.Log(m.at.Seconds()); at >= least-0.001 && at <= most+0.001 {
@@ -126,7 +126,7 @@ func logTicks(least, most float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// logBounds widens a span of seconds to the marks around it.
+// logBounds widens a span of seconds to the nearest marks.
 func logBounds(least, most float64) (low, high float64) {
 	low, high = least*0.8, most*1.25
 	for _, m := range marks {

@@ -10,11 +10,11 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// How much of a result goes into the page. Beyond it, the page would take long to open.
+// The most data of a result that goes into the page. With more, the page would open slowly.
 const (
-	mostJobs    = 200_000
-	mostMoments = 200_000
-	mostBars    = 200_000
+	maxJobs    = 200_000
+	maxSamples = 200_000
+	maxBars    = 200_000
 )
 
 // contents are the page's data, in columns.
@@ -40,7 +40,7 @@ type jobsData struct {
 	GPUs   []int           `json:"gpus"`
 	Submit []seconds       `json:"submit"`
 	Start  []*seconds      `json:"start"`
-	Finish []*seconds      `json:"finish"` // null for jobs that had no end
+	Finish []*seconds      `json:"finish"` // null for jobs that did not end
 	Lost   []bool          `json:"lost"`
 }
 
@@ -80,7 +80,7 @@ func (s seconds) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, time.Duration(s).Seconds(), 'f', -1, 64), nil
 }
 
-// contents gathers what the page shows.
+// contents collects what the page shows.
 func (a Album) contents() contents {
 	c := contents{Names: a.names(), Runs: []runData{}, Curves: []curveData{}, LoadLabel: a.LoadLabel, Notes: []string{}}
 	for _, r := range a.Runs {
@@ -95,12 +95,12 @@ func (a Album) contents() contents {
 		}
 		d.Timeline = timeline(r.Result)
 		all := bars(r.Result)
-		if len(all) > mostBars {
+		if len(all) > maxBars {
 			c.Notes = append(
 				c.Notes,
-				fmt.Sprintf("%s: of %d bars on GPUs, the first %d are shown", r.Name, len(all), mostBars),
+				fmt.Sprintf("%s: of %d bars on GPUs, the first %d are shown", r.Name, len(all), maxBars),
 			)
-			all = all[:mostBars]
+			all = all[:maxBars]
 		}
 		d.Gantt = ganttOf(r.Result, all)
 		c.Runs = append(c.Runs, d)
@@ -115,9 +115,9 @@ func (a Album) contents() contents {
 	return c
 }
 
-// jobs are a result's jobs, each or every so manyth.
+// jobs returns a result's jobs, or every n-th of very many.
 func jobs(r *sim.Result) (d jobsData, every int) {
-	every = max((len(r.Jobs)+mostJobs-1)/mostJobs, 1)
+	every = max((len(r.Jobs)+maxJobs-1)/maxJobs, 1)
 	d = jobsData{
 		ID:     []cluster.JobID{},
 		GPUs:   []int{},
@@ -129,15 +129,15 @@ func jobs(r *sim.Result) (d jobsData, every int) {
 	for i := 0; i < len(r.Jobs); i += every {
 		j := &r.Jobs[i]
 		d.ID, d.GPUs, d.Submit = append(d.ID, j.ID), append(d.GPUs, j.GPUs), append(d.Submit, seconds(j.Submit))
-		d.Start = append(d.Start, known(j.Start, j.Started))
-		d.Finish = append(d.Finish, known(j.Finish, j.Outcome != sim.Unfinished))
+		d.Start = append(d.Start, optional(j.Start, j.Started))
+		d.Finish = append(d.Finish, optional(j.Finish, j.Outcome != sim.Unfinished))
 		d.Lost = append(d.Lost, j.Outcome == sim.Lost)
 	}
 	return d, every
 }
 
-// known is a time, or null.
-func known(at time.Duration, is bool) *seconds {
+// optional returns a time, or nil.
+func optional(at time.Duration, is bool) *seconds {
 	if !is {
 		return nil
 	}
@@ -145,11 +145,11 @@ func known(at time.Duration, is bool) *seconds {
 	return &s
 }
 
-// timeline are a result's moments. Of very many, those are kept that lines of queue and use would
-// go through.
+// timeline returns a result's samples. Of very many, it keeps those that determine the lines of
+// queue length and utilization.
 func timeline(r *sim.Result) timelineData {
 	d := timelineData{At: []seconds{}, Waiting: []int{}, Running: []int{}, Busy: []float64{}, Capacity: []int{}}
-	for _, i := range telling(r.Timeline) {
+	for _, i := range keySamples(r.Timeline) {
 		m := &r.Timeline[i]
 		d.At, d.Waiting, d.Running = append(
 			d.At,
@@ -166,23 +166,23 @@ func timeline(r *sim.Result) timelineData {
 	return d
 }
 
-// telling are the moments to keep: of each of equal groups of neighbours the first and the last,
-// and where queue and use are least and most.
-func telling(moments []sim.Moment) (kept []int) {
-	group := max((len(moments)*6+mostMoments-1)/mostMoments, 1)
-	if len(moments) <= mostMoments {
+// keySamples returns the indices to keep: of each group of neighbours the first and the last, and
+// the minima and maxima of queue length and utilization.
+func keySamples(samples []sim.Sample) (kept []int) {
+	group := max((len(samples)*6+maxSamples-1)/maxSamples, 1)
+	if len(samples) <= maxSamples {
 		group = 1
 	}
-	for from := 0; from < len(moments); from += group {
-		to := min(from+group, len(moments))
+	for from := 0; from < len(samples); from += group {
+		to := min(from+group, len(samples))
 		keep := map[int]bool{from: true, to - 1: true}
-		for _, value := range []func(m *sim.Moment) float64{waiting, busy} {
+		for _, value := range []func(m *sim.Sample) float64{waiting, busy} {
 			least, most := from, from
 			for i := from; i < to; i++ {
-				if value(&moments[i]) < value(&moments[least]) {
+				if value(&samples[i]) < value(&samples[least]) {
 					least = i
 				}
-				if value(&moments[i]) > value(&moments[most]) {
+				if value(&samples[i]) > value(&samples[most]) {
 					most = i
 				}
 			}
@@ -197,7 +197,7 @@ func telling(moments []sim.Moment) (kept []int) {
 	return kept
 }
 
-// ganttOf are bars in columns.
+// ganttOf returns bars in columns.
 func ganttOf(r *sim.Result, all []bar) ganttData {
 	d := ganttData{
 		Job:       []cluster.JobID{},

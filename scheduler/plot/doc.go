@@ -1,14 +1,13 @@
-// Package plot shows what simulations came to: the distribution of completion times, the queue and
-// the use of GPUs over time, a Gantt chart of jobs on GPUs, and how results compare over load.
+// Package plot draws the results of simulations: the distribution of completion times, queue length
+// and GPU use over time, a Gantt chart of jobs on GPUs, and comparisons over load.
 //
-// An Album is what is to be seen: one or several results side by side, and curves over load.
-// Album.Write makes every picture as SVG and as PNG, and one page, index.html, that holds data and
-// program in itself: it opens from disk, without a network, and lets one point and zoom.
+// An Album is a set of results side by side, and curves over load. Album.Write writes every chart
+// as SVG and PNG, and one page, index.html, with data and scripts included: it opens from disk,
+// without a network, and supports hover and zoom.
 //
-// Colours are those of Okabe and Ito, which people who see few colours tell apart too. Results of a
-// hundred thousand jobs are thinned out to what a picture can show: of each column of pixels, the
-// first, least, greatest and last value.
+// The colours are those of Okabe and Ito, which colour-blind people can tell apart. Results of a
+// hundred thousand jobs are thinned to the resolution of a chart: of each column of pixels, the
+// first, minimum, maximum and last value.
 //
-// It decides nothing and computes nothing that is cited: numbers are package sim's. Read album.go,
-// then figure.go.
+// It computes no published numbers: those are package sim's. Read album.go, then figure.go.
 package plot

@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// palette is that of Okabe and Ito, but for its yellow, which is too pale for lines on white.
+// palette is that of Okabe and Ito, without its yellow, which is too pale for lines on white.
 var palette = []color.RGBA{
 	{0x00, 0x72, 0xb2, 0xff},
 	{0xd5, 0x5e, 0x00, 0xff},
@@ -26,7 +26,7 @@ var palette = []color.RGBA{
 	{0x44, 0x44, 0x44, 0xff},
 }
 
-// dashes set more lines apart than there are colours.
+// dashes distinguish more lines than there are colours.
 var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 2, 2, 2}}
 
 var (
@@ -35,7 +35,7 @@ var (
 	gray  = color.RGBA{0x77, 0x77, 0x77, 0xff}
 )
 
-// names are those of results and curves, each once: what has the same name has the same colour
+// names returns the names of results and curves, each once: equal names have equal colours
 // everywhere.
 func (a Album) names() (names []string) {
 	for _, r := range a.Runs {
@@ -49,8 +49,8 @@ func (a Album) names() (names []string) {
 	return names
 }
 
-// pen is the line of a name.
-func (a Album) pen(name string) draw.LineStyle {
+// lineStyle returns the line of a name.
+func (a Album) lineStyle(name string) draw.LineStyle {
 	n := slices.Index(a.names(), name)
 	return draw.LineStyle{
 		Color:  palette[n%len(palette)],
@@ -62,7 +62,7 @@ func (a Album) pen(name string) draw.LineStyle {
 // bold is the weight of bold letters in golang.org/x/image/font.
 const bold = 3
 
-// Size of a picture, and the dots of an inch of a PNG.
+// Sizes of a chart, and the resolution of a PNG.
 const (
 	width       = 7.2 * vg.Inch
 	height      = 4.2 * vg.Inch
@@ -72,9 +72,9 @@ const (
 	lineHeight  = 14 // points, of a legend
 )
 
-// Figure is a picture.
+// Figure is a chart.
 type Figure struct {
-	// Name is that of its files.
+	// Name is the name of its files, without suffix.
 	Name string
 
 	title  string
@@ -83,15 +83,14 @@ type Figure struct {
 	legend []entry
 }
 
-// entry is a name in the legend and the line that it explains, with the dots on it if there are
-// any.
+// entry is a name in the legend with its line and, if any, its dots.
 type entry struct {
 	name string
 	line draw.LineStyle
 	dot  draw.GlyphStyle
 }
 
-// newFigure is an empty picture with its axes named.
+// newFigure returns an empty chart with labelled axes.
 func newFigure(name, title, x, y string) *Figure {
 	p := plot.New()
 	for _, axis := range []struct {
@@ -99,8 +98,8 @@ func newFigure(name, title, x, y string) *Figure {
 		label string
 	}{{&p.X, x}, {&p.Y, y}} {
 		axis.Label.Text = axis.label
-		axis.Label.TextStyle = along(axis.Label.TextStyle, 10)
-		axis.Tick.Label = along(axis.Tick.Label, 9)
+		axis.Label.TextStyle = axisText(axis.Label.TextStyle, 10)
+		axis.Tick.Label = axisText(axis.Tick.Label, 9)
 		axis.Tick.Color, axis.LineStyle.Color = gray, gray
 		axis.Tick.Length = vg.Points(3)
 		axis.Padding = 0
@@ -109,21 +108,20 @@ func newFigure(name, title, x, y string) *Figure {
 	return &Figure{Name: name, title: title, plot: p, height: height}
 }
 
-// style is upright text without serifs.
+// style returns upright sans-serif text.
 func style(points vg.Length) text.Style {
 	t := text.Style{Color: ink, Handler: plot.DefaultTextHandler}
 	t.Font = font.Font{Typeface: "Liberation", Variant: "Sans", Size: points}
 	return t
 }
 
-// along is such text where and how an axis puts its own.
-func along(t text.Style, points vg.Length) text.Style {
+// axisText returns such text with the position that an axis uses.
+func axisText(t text.Style, points vg.Length) text.Style {
 	t.Font, t.Color = style(points).Font, ink
 	return t
 }
 
-// draw lays the picture out: the title and the legend in strips of their own above, so that nothing
-// covers data.
+// draw draws the chart. Title and legend are in strips above, so that they cover no data.
 func (f *Figure) draw(on vg.CanvasSizer) {
 	c := draw.New(on)
 	c.SetColor(color.White)
@@ -153,14 +151,14 @@ func (f *Figure) draw(on vg.CanvasSizer) {
 	}
 }
 
-// width is the room that an entry takes.
+// width returns an entry's width.
 func (e entry) width() vg.Length { return style(9).Width(e.name) + 40 }
 
-// lines breaks the legend.
-func (f *Figure) lines(room vg.Length) (lines [][]entry) {
+// lines wraps the legend.
+func (f *Figure) lines(available vg.Length) (lines [][]entry) {
 	left := vg.Length(0)
 	for _, e := range f.legend {
-		if len(lines) == 0 || left+e.width() > room {
+		if len(lines) == 0 || left+e.width() > available {
 			lines, left = append(lines, nil), 0
 		}
 		lines[len(lines)-1] = append(lines[len(lines)-1], e)
@@ -169,7 +167,7 @@ func (f *Figure) lines(room vg.Length) (lines [][]entry) {
 	return lines
 }
 
-// SVG writes the picture as lines and text.
+// SVG writes the chart as lines and text.
 func (f *Figure) SVG(w io.Writer) error {
 	c := vgsvg.New(width, f.height)
 	f.draw(c)
@@ -177,7 +175,7 @@ func (f *Figure) SVG(w io.Writer) error {
 	if _, err := c.WriteTo(&out); err != nil {
 		return err
 	}
-	// Whoever lacks the font has another one without serifs.
+	// Viewers without the font use another sans-serif one.
 	_, err := w.Write(
 		bytes.ReplaceAll(
 			out.Bytes(),
@@ -188,7 +186,7 @@ func (f *Figure) SVG(w io.Writer) error {
 	return err
 }
 
-// PNG writes the picture as dots.
+// PNG writes the chart as pixels.
 func (f *Figure) PNG(w io.Writer) error {
 	c := vgimg.NewWith(vgimg.UseWH(width, f.height), vgimg.UseDPI(dotsAnInch))
 	f.draw(c)

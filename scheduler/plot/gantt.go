@@ -14,7 +14,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// gantt is the picture of the n-th of all results.
+// gantt is the Gantt chart of the n-th of all results.
 func gantt(r Run, n, all int) *Figure {
 	name, title := "gantt", "Jobs on GPUs"
 	if all > 1 {
@@ -38,13 +38,13 @@ func gantt(r Run, n, all int) *Figure {
 	return f
 }
 
-// mostNodeLabels is how many nodes are named beside the chart.
-const mostNodeLabels = 24
+// maxNodeLabels is the most nodes that are labelled beside the chart.
+const maxNodeLabels = 24
 
-// nodeTicks names nodes in the middle of their rows, the first one on top.
+// nodeTicks labels nodes in the middle of their rows, the first one on top.
 func nodeTicks(nodes []cluster.Node, first []int) plot.TickerFunc {
 	return func(_, most float64) (ticks []plot.Tick) {
-		every := (len(nodes) + mostNodeLabels - 1) / mostNodeLabels
+		every := (len(nodes) + maxNodeLabels - 1) / maxNodeLabels
 		for i := 0; i < len(nodes); i += every {
 			label := nodes[i].Name
 			if label == "" {
@@ -63,9 +63,9 @@ type chart struct {
 	first  []int
 }
 
-// Plot draws bars and the lines between nodes. What would not be seen beside the bar before it is
-// passed over: one narrower than a third of a dot that begins where another one of its row has just
-// been drawn. All bars of a colour are one path, which keeps files small.
+// Plot draws bars and the lines between nodes. It skips bars that are invisible beside the one
+// before: narrower than a third of a pixel, and beginning where another bar of the row was just
+// drawn. All bars of a colour are one path, which keeps files small.
 func (g *chart) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	most := float64(g.first[len(g.first)-1])
@@ -105,7 +105,7 @@ func (g *chart) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// DataRange is the chart's extent.
+// DataRange returns the chart's extent.
 func (g *chart) DataRange() (xmin, xmax, ymin, ymax float64) {
 	for i := range g.result.Runs {
 		xmax = max(xmax, g.result.Runs[i].To.Seconds())
@@ -113,19 +113,20 @@ func (g *chart) DataRange() (xmin, xmax, ymin, ymax float64) {
 	return 0, xmax, 0, float64(g.first[len(g.first)-1])
 }
 
-// shade is a job's colour: neighbours in number differ.
+// shade returns a job's colour; consecutive numbers differ.
 func shade(id cluster.JobID) color.RGBA { return shades()[uint64(id)%uint64(len(shades()))] }
 
-// shades are six colours, and the same ones paler.
+// shades are six colours, and paler versions of them.
 var shades = sync.OnceValue(func() (all []color.RGBA) {
 	all = append(all, palette[:len(palette)-1]...)
 	for _, c := range all[:len(palette)-1] {
-		all = append(all, color.RGBA{pale(c.R), pale(c.G), pale(c.B), 0xff})
+		all = append(all, color.RGBA{lighten(c.R), lighten(c.G), lighten(c.B), 0xff})
 	}
 	return all
 })
 
-func pale(part uint8) uint8 { return part + (255-part)/3 }
+// lighten moves a colour component a third of the way to white.
+func lighten(part uint8) uint8 { return part + (255-part)/3 }
 
 // box adds a rectangle to a path.
 func box(p *vg.Path, left, bottom, right, top vg.Length) {

@@ -11,12 +11,12 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// columns is how many columns of dots a picture has for data, roughly.
+// columns is roughly how many columns of pixels a chart has for data.
 const columns = 1000
 
-// piece is how many steps are painted as one line. The time for a line of dots grows with the
-// square of how often it goes up and down.
-const piece = 60
+// maxSegment is the most steps that are painted as one line. The time to paint a line grows with
+// the square of the number of its steps.
+const maxSegment = 60
 
 // grid adds faint lines behind the data.
 func (f *Figure) grid() {
@@ -26,17 +26,16 @@ func (f *Figure) grid() {
 	f.plot.Add(g)
 }
 
-// steps adds a series that stays until it changes. Only lines that are told apart by a legend are
-// in it.
+// steps adds a series that is constant between changes. A line without a name is not in the legend.
 func (f *Figure) steps(s series, line draw.LineStyle, name string) {
 	points := make(plotter.XYs, len(s.x))
 	for i := range points {
 		points[i] = plotter.XY{X: s.x[i], Y: s.y[i]}
 	}
-	for from := 0; from < max(len(points)-1, 1); from += piece {
+	for from := 0; from < max(len(points)-1, 1); from += maxSegment {
 		f.plot.Add(
 			&plotter.Line{
-				XYs:       points[from:min(from+piece+1, len(points))],
+				XYs:       points[from:min(from+maxSegment+1, len(points))],
 				StepStyle: plotter.PostStep,
 				LineStyle: line,
 			},
@@ -47,8 +46,8 @@ func (f *Figure) steps(s series, line draw.LineStyle, name string) {
 	}
 }
 
-// completion is the distribution of completion times: for each time, how many of the jobs needed no
-// more.
+// completion is the distribution of completion times: for each time, the share of jobs that took no
+// longer.
 func (a Album) completion() *Figure {
 	f := newFigure(
 		"jct",
@@ -69,7 +68,7 @@ func (a Album) completion() *Figure {
 			least, most = min(least, x), max(most, x)
 			s.x, s.y = append(s.x, math.Log(x)), append(s.y, float64(k+1)/float64(len(jcts)))
 		}
-		f.steps(s.thin(columns), a.pen(r.Name), r.Name)
+		f.steps(s.thin(columns), a.lineStyle(r.Name), r.Name)
 	}
 	p := f.plot
 	if most == 0 {
@@ -83,35 +82,35 @@ func (a Album) completion() *Figure {
 	return f
 }
 
-// queue is how many jobs wait, over time.
+// queue is the number of waiting jobs over time.
 func (a Album) queue() *Figure {
 	f := a.overTime("queue", "Jobs that wait", "waiting jobs")
 	for _, r := range a.Runs {
-		f.steps(over(r.Result, waiting).thin(columns), a.pen(r.Name), r.Name)
+		f.steps(seriesOf(r.Result, waiting).thin(columns), a.lineStyle(r.Name), r.Name)
 	}
 	f.fromZero()
 	return f
 }
 
-// use is how many GPUs are held, over time, below how many there are.
-func (a Album) use() *Figure {
+// gpuUse is the number of GPUs in use over time, with the number of all GPUs.
+func (a Album) gpuUse() *Figure {
 	f := a.overTime("use", "GPUs in use", "GPUs")
 	most := 0.0
 	for _, r := range a.Runs {
-		f.steps(over(r.Result, busy).thin(columns), a.pen(r.Name), r.Name)
+		f.steps(seriesOf(r.Result, busy).thin(columns), a.lineStyle(r.Name), r.Name)
 		for _, m := range r.Result.Timeline {
 			most = max(most, capacity(&m))
 		}
 	}
 	limit := draw.LineStyle{Color: ink, Width: vg.Points(1), Dashes: []vg.Length{3, 2}}
-	f.steps(over(a.widest(), capacity).thin(columns), limit, "all GPUs")
+	f.steps(seriesOf(a.longest(), capacity).thin(columns), limit, "all GPUs")
 	f.fromZero()
 	f.plot.Y.Max = max(f.plot.Y.Max, most*1.04)
 	return f
 }
 
-// widest is the result that went on for longest: its line of the GPUs that there are is drawn.
-func (a Album) widest() *sim.Result {
+// longest returns the result that lasts longest: its line of all GPUs is drawn.
+func (a Album) longest() *sim.Result {
 	r := a.Runs[0].Result
 	for _, other := range a.Runs[1:] {
 		if end(other.Result) > end(r) {
@@ -121,9 +120,9 @@ func (a Album) widest() *sim.Result {
 	return r
 }
 
-// overTime is an empty picture over the time of the album's results.
+// overTime returns an empty chart over the time of the album's results.
 func (a Album) overTime(name, title, y string) *Figure {
-	last := end(a.widest())
+	last := end(a.longest())
 	u := unitFor(last)
 	f := newFigure(name, title, "time ("+u.name+")", y)
 	f.grid()
@@ -133,7 +132,7 @@ func (a Album) overTime(name, title, y string) *Figure {
 	return f
 }
 
-// fromZero lets the upward axis begin at nothing.
+// fromZero makes both axes begin at 0.
 func (f *Figure) fromZero() {
 	f.plot.X.Min = 0
 	f.plot.Y.Min = 0
@@ -156,7 +155,7 @@ func (a Album) overLoad() *Figure {
 		for k, p := range c.Points {
 			points[k] = plotter.XY{X: p.Load, Y: p.MeanJCT.Seconds()}
 		}
-		line := a.pen(c.Name)
+		line := a.lineStyle(c.Name)
 		dots := draw.GlyphStyle{Color: line.Color, Radius: vg.Points(3), Shape: shapes[i%len(shapes)]}
 		f.plot.Add(&plotter.Line{XYs: points, LineStyle: line}, &plotter.Scatter{XYs: points, GlyphStyle: dots})
 		f.legend = append(f.legend, entry{c.Name, line, dots})
@@ -168,7 +167,8 @@ func (a Album) overLoad() *Figure {
 	return f
 }
 
-// shapes set curves apart without colours.
+// shapes distinguish curves without colours.
 var shapes = []draw.GlyphDrawer{
-	draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{},
+	draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}, draw.SquareGlyph{},
+	draw.TriangleGlyph{}, draw.CrossGlyph{},
 }

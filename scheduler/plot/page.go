@@ -12,11 +12,11 @@ import (
 //go:embed page
 var page embed.FS
 
-// scripts make up the page's program, in this order.
+// scripts are the page's scripts, in this order.
 var scripts = []string{"axis.js", "chart.js", "lines.js", "gantt.js", "page.js"}
 
-// Page writes a page that needs nothing beside itself: data, program and style are in it, and it
-// forbids itself to load anything.
+// Page writes a self-contained page: data, scripts and style are included, and it forbids itself to
+// load anything.
 func (a Album) Page(w io.Writer) error {
 	data, err := json.Marshal(a.contents())
 	if err != nil {
@@ -25,33 +25,33 @@ func (a Album) Page(w io.Writer) error {
 	script := strings.Builder{}
 	script.WriteString("'use strict';\n(() => {\n")
 	for _, name := range scripts {
-		script.WriteString(part(name))
+		script.WriteString(asset(name))
 	}
 	script.WriteString("})();")
 	title := a.Title
 	if title == "" {
 		title = "Simulation"
 	}
-	// One pass, so that nothing in a title is taken for a place to fill. In JSON, < is written in
-	// another way: no data ends the script.
+	// One pass, so that no placeholder in a title is filled. JSON escapes <, so no data can end the
+	// script.
 	_, err = strings.NewReplacer(
 		"{{TITLE}}",
 		html.EscapeString(title),
 		"{{STYLE}}",
-		part("page.css"),
+		asset("page.css"),
 		"{{DATA}}",
 		string(data),
 		"{{SCRIPT}}",
 		script.String(),
-	).WriteString(w, part("page.html"))
+	).WriteString(w, asset("page.html"))
 	return err
 }
 
-// part is an embedded file.
-func part(name string) string {
+// asset returns an embedded file.
+func asset(name string) string {
 	text, err := page.ReadFile("page/" + name)
 	if err != nil {
-		panic(err) // It is compiled in.
+		panic(err) // it is compiled in
 	}
 	return string(text)
 }

@@ -7,11 +7,11 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// series is a value that changes at times and stays in between. Times are seconds and rise.
+// series is a value that is constant between changes. Times are seconds, ascending.
 type series struct{ x, y []float64 }
 
-// over is a series of a result's moments.
-func over(r *sim.Result, value func(m *sim.Moment) float64) (s series) {
+// seriesOf returns a value of a result's samples as a series.
+func seriesOf(r *sim.Result, value func(m *sim.Sample) float64) (s series) {
 	for i := range r.Timeline {
 		m := &r.Timeline[i]
 		x, y := m.At.Seconds(), value(m)
@@ -24,8 +24,8 @@ func over(r *sim.Result, value func(m *sim.Moment) float64) (s series) {
 	return s
 }
 
-// thin keeps of each of so many equal stretches the first, least, greatest and last value, in their
-// order. A line through them looks the same where a stretch is no wider than a pixel.
+// thin keeps, of each of so many equal intervals, the first, minimum, maximum and last value in
+// their order. A line through them looks the same if an interval is no wider than a pixel.
 func (s series) thin(stretches int) (t series) {
 	n := len(s.x)
 	if n <= 4*stretches || s.x[n-1] <= s.x[0] {
@@ -53,7 +53,7 @@ func (s series) thin(stretches int) (t series) {
 	return t
 }
 
-// end is the time of a result's last moment, in seconds.
+// end returns the time of a result's last sample, in seconds.
 func end(r *sim.Result) float64 {
 	if len(r.Timeline) == 0 {
 		return 0
@@ -61,16 +61,16 @@ func end(r *sim.Result) float64 {
 	return r.Timeline[len(r.Timeline)-1].At.Seconds()
 }
 
-// waiting is the length of the queue: jobs that are admitted and those that are not yet.
-func waiting(m *sim.Moment) float64 { return float64(m.Waiting + m.Held) }
+// waiting returns the queue length: admitted and held jobs.
+func waiting(m *sim.Sample) float64 { return float64(m.Waiting + m.Held) }
 
-// busy is how many GPUs are held; a share counts as such.
-func busy(m *sim.Moment) float64 { return float64(m.BusyMilli) / 1000 }
+// busy returns how many GPUs are in use; a share counts as that share.
+func busy(m *sim.Sample) float64 { return float64(m.BusyMilli) / 1000 }
 
-// capacity is how many GPUs there are.
-func capacity(m *sim.Moment) float64 { return float64(m.Capacity) }
+// capacity returns how many GPUs there are.
+func capacity(m *sim.Sample) float64 { return float64(m.Capacity) }
 
-// completions are the completion times of the jobs that were done, sorted.
+// completions returns the sorted completion times of the finished jobs.
 func completions(r *sim.Result) (jcts []time.Duration) {
 	for i := range r.Jobs {
 		if r.Jobs[i].Outcome == sim.Done {
@@ -81,13 +81,13 @@ func completions(r *sim.Result) (jcts []time.Duration) {
 	return jcts
 }
 
-// bar is a job on GPUs that are neighbours, for a while. Rows number the cluster's GPUs.
+// bar is a job on adjacent GPUs for a time. Rows number the cluster's GPUs.
 type bar struct {
 	run       int // of Result.Runs
 	row, rows int
 }
 
-// bars are the bars of a Gantt chart.
+// bars returns the bars of a Gantt chart.
 func bars(r *sim.Result) (all []bar) {
 	first := rows(r)
 	for i := range r.Runs {
@@ -103,7 +103,7 @@ func bars(r *sim.Result) (all []bar) {
 	return all
 }
 
-// rows says in which row each node's GPUs begin; behind the last node, how many rows there are.
+// rows returns the first row of each node, and behind the last node the number of rows.
 func rows(r *sim.Result) []int {
 	first := make([]int, len(r.Nodes)+1)
 	for i := range r.Nodes {

@@ -9,9 +9,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
 )
 
-// toy plays made-up jobs on nodes of 8 GPUs, whoever comes first, the shortest first where short is
-// set: a result with the form of a real one, without the engine. Every tenth job is stopped
-// half-way for a minute.
+// toy plays synthetic jobs on nodes of 8 GPUs, by arrival or shortest first: a result like a real
+// one, without the engine. Every tenth job is preempted half-way for a minute.
 func toy(jobs, nodes int, load float64, short bool) *sim.Result {
 	trace, err := generator.Make(
 		"poisson",
@@ -70,7 +69,7 @@ func toy(jobs, nodes int, load float64, short bool) *sim.Result {
 				ID: j.ID, User: "u", GPUs: j.GPUs, Submit: j.Submit, Start: now, Started: true, Finish: run.To, Outcome: sim.Done,
 			})
 		}
-		r.Timeline = append(r.Timeline, sim.Moment{
+		r.Timeline = append(r.Timeline, sim.Sample{
 			At: now, Running: len(running), Waiting: len(waiting), BusyMilli: int64(busy) * 1000, Capacity: 8 * nodes,
 		})
 	}

@@ -8,14 +8,14 @@ import (
 	"path/filepath"
 )
 
-// Deliver fills a folder with files, all or none of them: fill writes into a folder beside, and
-// only when it is done they move to their places, over files of the same names that were there. The
-// folder is made where it is missing, and taken away again if fill fails.
+// Deliver writes files to a folder atomically: fill writes to a staging folder, and only when it
+// has succeeded the files are moved into place, replacing files of the same names. Missing folders
+// are created, and removed again if fill fails.
 func Deliver(dir string, fill func(staging string) error) (err error) {
 	made, err := makeAll(dir)
 	defer func() {
 		for i := len(made) - 1; err != nil && i >= 0; i-- {
-			_ = os.Remove(made[i]) // what is not empty stays
+			_ = os.Remove(made[i]) // a folder that is not empty stays
 		}
 	}()
 	if err != nil {
@@ -35,7 +35,7 @@ func Deliver(dir string, fill func(staging string) error) (err error) {
 	}
 	for _, entry := range entries {
 		if info, err := os.Lstat(filepath.Join(dir, entry.Name())); err == nil && info.IsDir() {
-			return fmt.Errorf("write %s: there is a folder of that name", filepath.Join(dir, entry.Name()))
+			return fmt.Errorf("write %s: a folder of that name exists", filepath.Join(dir, entry.Name()))
 		}
 	}
 	for _, entry := range entries {
@@ -46,11 +46,12 @@ func Deliver(dir string, fill func(staging string) error) (err error) {
 	return nil
 }
 
-// makeAll makes a folder and those above it, and tells which it made, the outermost first.
+// makeAll creates a folder and its missing parents, and returns those that it created, outermost
+// first.
 func makeAll(dir string) (made []string, err error) {
 	switch info, err := os.Stat(dir); {
 	case err == nil && !info.IsDir():
-		return nil, errors.New("there is a file of that name")
+		return nil, errors.New("a file of that name exists")
 	case err == nil:
 		return nil, nil
 	}

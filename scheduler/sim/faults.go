@@ -12,35 +12,36 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Faults say what goes wrong. Every draw depends on the seed and on whom it is about, and on
-// nothing else: two policies see the same nodes fail at the same times.
+// Faults describe failures. Every random number depends only on the seed and its subject, so that
+// two policies see the same nodes fail at the same times.
 type Faults struct {
 	Seed uint64
-	// JobMTBF is how long a job works on average until it fails; 0 means that none does.
+	// JobMTBF is how long a job works on average until it fails; 0 means never.
 	JobMTBF time.Duration
-	// NodeMTBF and NodeRepair are how long a node is up and down on average; 0 means that none fails.
+	// NodeMTBF and NodeRepair are the mean times for which a node is up and down; 0 means no failures.
 	NodeMTBF, NodeRepair time.Duration
-	// Nodes are failures by name and time, in any order.
+	// Nodes are explicit node events, in any order.
 	Nodes []NodeEvent
 }
 
-// NodeEvent is something that happens to a node.
+// NodeEvent is an event of a node.
 type NodeEvent struct {
 	At   time.Duration
 	Node cluster.NodeID
 	Kind scheduler.Kind // NodeDown, NodeUp or Drained
 }
 
-// Streams of random numbers, one for each kind of thing that fails.
+// Streams of random numbers, one for each kind of failure.
 const (
 	jobStream = iota + 1
 	nodeStream
 )
 
+// faults generates the failures of a simulation.
 type faults struct {
 	Faults
-	listed []NodeEvent // yet to come
-	drawn  draws       // of each node, when its state changes next
+	listed []NodeEvent // not yet reported
+	drawn  draws       // the next random change of each node
 	down   []bool
 	downs  int
 }
@@ -51,7 +52,7 @@ type draw struct {
 	random *rand.Rand
 }
 
-// draws is a heap: the soonest is first, and of those at one time the node of the least number.
+// draws is a heap by time, then by node.
 type draws []draw
 
 func (d draws) Len() int { return len(d) }
@@ -83,12 +84,13 @@ func newFaults(f Faults, nodes []cluster.Node) *faults {
 	return all
 }
 
-// exponential draws a time of at least a nanosecond, and at most what can be added to another.
+// exponential returns a random time of at least a nanosecond, and small enough to be added to
+// another.
 func exponential(random *rand.Rand, mean time.Duration) time.Duration {
 	return time.Duration(min(max(1, random.ExpFloat64()*float64(mean)), math.MaxInt64/4))
 }
 
-// next is when something happens to a node.
+// next returns when the next node event happens.
 func (f *faults) next() (at time.Duration, more bool) {
 	if len(f.listed) > 0 {
 		at, more = f.listed[0].At, true
@@ -99,14 +101,14 @@ func (f *faults) next() (at time.Duration, more bool) {
 	return at, more
 }
 
-// mayHelp reports whether jobs that wait while nothing else happens may start because of what is to
-// come: a node returns.
-func (f *faults) mayHelp() bool { return f.downs > 0 }
+// nodesDown reports whether a node is down: its return may start jobs that wait while nothing else
+// happens.
+func (f *faults) nodesDown() bool { return f.downs > 0 }
 
-// happen adds what happens until now to events. A node that is down does not fail again.
-func (f *faults) happen(events []scheduler.Event, now time.Duration) []scheduler.Event {
+// appendDue appends the node events until now. A node that is down does not fail again.
+func (f *faults) appendDue(events []scheduler.Event, now time.Duration) []scheduler.Event {
 	for len(f.listed) > 0 && f.listed[0].At <= now {
-		events = f.enter(events, f.listed[0])
+		events = f.apply(events, f.listed[0])
 		f.listed = f.listed[1:]
 	}
 	for len(f.drawn) > 0 && f.drawn[0].at <= now {
@@ -116,14 +118,15 @@ func (f *faults) happen(events []scheduler.Event, now time.Duration) []scheduler
 		if f.down[each.node] {
 			event.Kind, mean = scheduler.NodeUp, f.NodeMTBF
 		}
-		events = f.enter(events, event)
+		events = f.apply(events, event)
 		each.at += exponential(each.random, mean)
 		heap.Fix(&f.drawn, 0)
 	}
 	return events
 }
 
-func (f *faults) enter(events []scheduler.Event, e NodeEvent) []scheduler.Event {
+// apply appends an event unless the node is already in that state.
+func (f *faults) apply(events []scheduler.Event, e NodeEvent) []scheduler.Event {
 	up := e.Kind == scheduler.NodeUp
 	if f.down[e.Node] != up {
 		return events
@@ -137,7 +140,7 @@ func (f *faults) enter(events []scheduler.Event, e NodeEvent) []scheduler.Event 
 	return append(events, scheduler.Event{Kind: e.Kind, Node: e.Node})
 }
 
-// failure draws when a run of a job fails, if it works from some time on.
+// failure returns when a run of a job fails, if it works from the given time on.
 func (f *faults) failure(job cluster.JobID, run int, from time.Duration) (at time.Duration, fails bool) {
 	if f.JobMTBF <= 0 {
 		return 0, false
@@ -146,9 +149,9 @@ func (f *faults) failure(job cluster.JobID, run int, from time.Duration) (at tim
 	return from + exponential(random, f.JobMTBF), true
 }
 
-// Misjudge makes every estimate wrong by a factor of up to 1+by, in either direction, as the seed
-// decides for each job.
-func Misjudge(jobs []cluster.Job, by float64, seed uint64) {
+// PerturbEstimates multiplies or divides every estimate by a factor of up to 1+by, which depends on
+// the seed and the job.
+func PerturbEstimates(jobs []cluster.Job, by float64, seed uint64) {
 	for i := range jobs {
 		random := rand.New(rand.NewPCG(seed, uint64(jobs[i].ID)))
 		factor := math.Exp((2*random.Float64() - 1) * math.Log1p(by))

@@ -9,7 +9,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// TestNodesFail holds what happens to nodes against a search through all of them.
+// TestNodesFail compares node events with a search through all of them.
 func TestNodesFail(t *testing.T) {
 	const n, seed, up, repair = 40, 7, time.Hour, time.Minute
 	f := newFaults(Faults{Seed: seed, NodeMTBF: up, NodeRepair: repair}, make([]cluster.Node, n))
@@ -33,7 +33,7 @@ func TestNodesFail(t *testing.T) {
 		if down[first] {
 			kind, mean = scheduler.NodeUp, up
 		}
-		events := f.happen(nil, now)
+		events := f.appendDue(nil, now)
 		if len(events) != 1 || events[0].Kind != kind || events[0].Node != cluster.NodeID(first) {
 			t.Fatalf("at %v: %+v, want node %d and kind %v", now, events, first, kind)
 		}

@@ -2,46 +2,46 @@ package sim
 
 import "time"
 
-// ending is when a run would end if nobody stopped it.
-type ending struct {
+// runEnd is when a run would end without preemption.
+type runEnd struct {
 	at       time.Duration
 	job, run int32
 	fails    bool
 }
 
-func (e ending) before(other ending) bool {
+func (e runEnd) before(other runEnd) bool {
 	return e.at < other.at || e.at == other.at && e.job < other.job
 }
 
-// queue is a heap of the endings of all runs that are on. It knows where each job's is: most runs
-// are stopped long before they end.
-type queue struct {
-	all  []ending
-	seat []int32 // by job, where in all its ending is, counted from 1; 0 where it has none
+// endQueue is a heap of the ends of all current runs, indexed by job: most runs are preempted long
+// before they end.
+type endQueue struct {
+	all      []runEnd
+	position []int32 // by job, its index in all plus 1; 0 if it has no entry
 }
 
-func (q *queue) len() int      { return len(q.all) }
-func (q *queue) first() ending { return q.all[0] }
+func (q *endQueue) size() int     { return len(q.all) }
+func (q *endQueue) first() runEnd { return q.all[0] }
 
-// push enters the ending of a job that has none.
-func (q *queue) push(e ending) {
+// push adds the end of a job that has none.
+func (q *endQueue) push(e runEnd) {
 	q.all = append(q.all, e)
 	q.rise(len(q.all)-1, e)
 }
 
-func (q *queue) pop() ending {
+func (q *endQueue) pop() runEnd {
 	top := q.all[0]
 	q.remove(top.job)
 	return top
 }
 
-// remove takes a job's ending out, if it has one.
-func (q *queue) remove(job int32) {
-	at := int(q.seat[job]) - 1
+// remove removes a job's end, if it has one.
+func (q *endQueue) remove(job int32) {
+	at := int(q.position[job]) - 1
 	if at < 0 {
 		return
 	}
-	q.seat[job] = 0
+	q.position[job] = 0
 	end := len(q.all) - 1
 	last := q.all[end]
 	q.all = q.all[:end]
@@ -54,8 +54,8 @@ func (q *queue) remove(job int32) {
 	}
 }
 
-// rise puts an ending where it belongs, at a place or above it.
-func (q *queue) rise(at int, e ending) {
+// rise places an end at an index or above it.
+func (q *endQueue) rise(at int, e runEnd) {
 	for at > 0 && e.before(q.all[(at-1)/2]) {
 		q.put(at, q.all[(at-1)/2])
 		at = (at - 1) / 2
@@ -63,8 +63,8 @@ func (q *queue) rise(at int, e ending) {
 	q.put(at, e)
 }
 
-// sink puts an ending where it belongs, at a place or below it.
-func (q *queue) sink(at int, e ending) {
+// sink places an end at an index or below it.
+func (q *endQueue) sink(at int, e runEnd) {
 	for {
 		below := 2*at + 1
 		if below+1 < len(q.all) && q.all[below+1].before(q.all[below]) {
@@ -79,7 +79,7 @@ func (q *queue) sink(at int, e ending) {
 	}
 }
 
-func (q *queue) put(at int, e ending) {
+func (q *endQueue) put(at int, e runEnd) {
 	q.all[at] = e
-	q.seat[e.job] = int32(at + 1)
+	q.position[e.job] = int32(at + 1)
 }

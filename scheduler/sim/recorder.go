@@ -8,46 +8,46 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Bounds of what a result keeps.
+// Limits of a result's size.
 const (
-	// momentsUpTo is how long a timeline may get before every second moment of it goes.
-	momentsUpTo = 100_000
-	// RunsUpTo is how many jobs a trace may have for its runs to be kept where nobody asks otherwise.
-	RunsUpTo = 20_000
+	// maxSamples is the timeline's length at which every second sample is dropped.
+	maxSamples = 100_000
+	// MaxJobsForRuns is the largest number of jobs of a trace whose runs are recorded.
+	MaxJobsForRuns = 20_000
 )
 
-// Recorder writes down what becomes of jobs. Jobs are named by their index in the slice that
-// NewRecorder was given.
+// Recorder records what becomes of jobs. Jobs are identified by their index in the slice passed to
+// NewRecorder.
 type Recorder struct {
 	jobs  []JobResult
 	track Track
-	left  int // jobs that count and have not ended
-	ended int // of all
+	left  int // tracked jobs that have not ended
+	ended int // of all jobs
 	stops int // preemptions of all jobs
 
 	keepRuns bool
 	runs     []Run
-	open     []int32 // per job, its open run plus one
+	open     []int32 // per job, the index of its current run plus one
 
-	timeline []Moment
-	stride   int // of moments, one of so many is kept
+	timeline []Sample
+	stride   int // one of so many samples is kept
 	skipped  int
-	latest   Moment
-	any      bool
+	latest   Sample
+	sampled  bool
 
-	busy, had float64 // GPU-seconds held, and there to be held
-	nodes     []cluster.Node
-	first     time.Duration
+	busy, available float64 // GPU-seconds in use, and available
+	nodes           []cluster.Node
+	first           time.Duration
 }
 
-// NewRecorder starts with jobs that have yet to arrive.
+// NewRecorder returns a recorder of jobs that have not arrived yet.
 func NewRecorder(jobs []cluster.Job, nodes []cluster.Node, track Track) *Recorder {
 	r := &Recorder{
 		jobs:     make([]JobResult, len(jobs)),
 		track:    track,
 		nodes:    nodes,
 		stride:   1,
-		keepRuns: len(jobs) <= RunsUpTo,
+		keepRuns: len(jobs) <= MaxJobsForRuns,
 	}
 	if r.keepRuns {
 		r.open = make([]int32, len(jobs))
@@ -65,20 +65,20 @@ func NewRecorder(jobs []cluster.Job, nodes []cluster.Node, track Track) *Recorde
 	return r
 }
 
-// Left is how many jobs that count have not ended.
+// Left returns how many tracked jobs have not ended.
 func (r *Recorder) Left() int { return r.left }
 
-// Ended is how many jobs have, whether they count or not.
+// Ended returns how many jobs have ended, tracked or not.
 func (r *Recorder) Ended() int { return r.ended }
 
-// Started notes a job's first start.
+// Started records a job's first start.
 func (r *Recorder) Started(i int, at time.Duration) {
 	if j := &r.jobs[i]; !j.Started {
 		j.Started, j.Start = true, at
 	}
 }
 
-// Ran opens a run of a job.
+// Ran begins a run of a job.
 func (r *Recorder) Ran(i int, at time.Duration, on cluster.Placement) {
 	if !r.keepRuns {
 		return
@@ -87,6 +87,7 @@ func (r *Recorder) Ran(i int, at time.Duration, on cluster.Placement) {
 	r.open[i] = int32(len(r.runs))
 }
 
+// closeRun ends a job's current run, if runs are recorded.
 func (r *Recorder) closeRun(i int, at time.Duration, preempted bool) {
 	if !r.keepRuns || r.open[i] == 0 {
 		return
@@ -96,20 +97,20 @@ func (r *Recorder) closeRun(i int, at time.Duration, preempted bool) {
 	r.open[i] = 0
 }
 
-// Preempted notes that a job lost its GPUs to others; at is when they were free.
+// Preempted records a preemption; at is when the GPUs were free.
 func (r *Recorder) Preempted(i int, at time.Duration) {
 	r.jobs[i].Preemptions++
 	r.stops++
 	r.closeRun(i, at, true)
 }
 
-// Stopped notes that a job lost its GPUs for another reason: they failed, it changes its size.
+// Stopped records that a run ended for another reason: a failure, or a new size.
 func (r *Recorder) Stopped(i int, at time.Duration) { r.closeRun(i, at, false) }
 
 // Failed counts a failure.
 func (r *Recorder) Failed(i int) { r.jobs[i].Failures++ }
 
-// Finished notes the end of a job.
+// Finished records the end of a job.
 func (r *Recorder) Finished(i int, at time.Duration, outcome Outcome) {
 	j := &r.jobs[i]
 	j.Finish, j.Outcome = at, outcome
@@ -120,38 +121,38 @@ func (r *Recorder) Finished(i int, at time.Duration, outcome Outcome) {
 	}
 }
 
-// Moment notes the state of the cluster from now on. Of several at one time the last counts.
-func (r *Recorder) Moment(m Moment) {
-	if r.any {
-		r.hold(m.At)
+// Sample records the state of the cluster from now on. Of several at one time the last counts.
+func (r *Recorder) Sample(m Sample) {
+	if r.sampled {
+		r.accumulate(m.At)
 	}
-	switch same := r.any && m.At == r.latest.At && len(r.timeline) > 0 && r.timeline[len(r.timeline)-1].At == m.At; {
+	switch same := r.sampled && m.At == r.latest.At && len(r.timeline) > 0 && r.timeline[len(r.timeline)-1].At == m.At; {
 	case same:
 		r.timeline[len(r.timeline)-1] = m
-	case r.any && m.At == r.latest.At:
-		// Its first state was left out, so is this one.
+	case r.sampled && m.At == r.latest.At:
+		// The first sample of this time was skipped, so this one is, too.
 	case r.skipped+1 < r.stride:
 		r.skipped++
 	default:
 		r.skipped = 0
 		r.timeline = append(r.timeline, m)
-		if len(r.timeline) >= momentsUpTo {
+		if len(r.timeline) >= maxSamples {
 			r.thin()
 		}
 	}
-	r.latest, r.any = m, true
+	r.latest, r.sampled = m, true
 }
 
-// hold adds up what was held until now.
-func (r *Recorder) hold(until time.Duration) {
+// accumulate adds the use since the latest sample.
+func (r *Recorder) accumulate(until time.Duration) {
 	if from := max(r.latest.At, r.first); until > from {
 		seconds := (until - from).Seconds()
 		r.busy += seconds * float64(r.latest.BusyMilli) / cluster.WholeGPU
-		r.had += seconds * float64(r.latest.Capacity)
+		r.available += seconds * float64(r.latest.Capacity)
 	}
 }
 
-// thin leaves every second moment out.
+// thin drops every second sample.
 func (r *Recorder) thin() {
 	kept := r.timeline[:0]
 	for i, m := range r.timeline {
@@ -162,10 +163,10 @@ func (r *Recorder) thin() {
 	r.timeline, r.stride, r.skipped = kept, r.stride*2, 0
 }
 
-// Result ends the recording at a time. A partial one was cut off.
+// Result ends the recording at a time. A partial result was cut off.
 func (r *Recorder) Result(end time.Duration, partial bool) *Result {
-	if r.any {
-		r.hold(end)
+	if r.sampled {
+		r.accumulate(end)
 		if last := len(r.timeline) - 1; last < 0 || r.timeline[last].At < r.latest.At {
 			r.timeline = append(r.timeline, r.latest)
 		}
@@ -184,8 +185,8 @@ func (r *Recorder) Result(end time.Duration, partial bool) *Result {
 	slices.SortFunc(counted, func(a, b JobResult) int { return cmp.Compare(a.ID, b.ID) })
 	result := &Result{Jobs: counted, Summary: summarize(counted), Timeline: r.timeline, Runs: r.runs, Nodes: r.nodes}
 	result.Summary.Partial, result.Summary.Preemptions = partial, r.stops
-	if r.had > 0 {
-		result.Summary.GPUUtilisation = r.busy / r.had
+	if r.available > 0 {
+		result.Summary.GPUUtilisation = r.busy / r.available
 	}
 	return result
 }

@@ -9,33 +9,33 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Result is what a simulation came to.
+// Result is the outcome of a simulation.
 type Result struct {
-	// Jobs are those that count, by number.
+	// Jobs are the tracked jobs, by number.
 	Jobs    []JobResult
 	Summary Summary
-	// Timeline are moments at which something changed, each holding until the next.
-	Timeline []Moment
-	// Runs are the stretches of time in which jobs had GPUs, by their beginnings: the bars of a Gantt
-	// chart. They are empty where the trace has more jobs than Options.RunsUpTo.
+	// Timeline are samples at changes of the cluster's state; each holds until the next.
+	Timeline []Sample
+	// Runs are the times in which jobs had GPUs, by start: the bars of a Gantt chart. Empty if the
+	// trace has more than MaxJobsForRuns jobs.
 	Runs []Run
 	// Nodes are the cluster.
 	Nodes []cluster.Node
 }
 
-// Outcome says what became of a job.
+// Outcome is what became of a job.
 type Outcome uint8
 
 const (
-	// Unfinished jobs were there when the simulation ended: it was cut off.
+	// Unfinished jobs had not ended when the simulation was cut off.
 	Unfinished Outcome = iota
 	// Done jobs have finished.
 	Done
-	// Lost jobs failed once more than they may.
+	// Lost jobs failed more often than they may.
 	Lost
 )
 
-// JobResult is what became of a job.
+// JobResult is the result of one job.
 type JobResult struct {
 	ID   cluster.JobID
 	Name string
@@ -43,10 +43,10 @@ type JobResult struct {
 	GPUs int
 
 	Submit time.Duration
-	// Start is when it first got its GPUs; only where Started.
+	// Start is when it first got GPUs; valid if Started.
 	Start   time.Duration
 	Started bool
-	// Finish is when it was done, or lost for good; only where the Outcome says so.
+	// Finish is when it was done or lost; valid unless Unfinished.
 	Finish  time.Duration
 	Outcome Outcome
 
@@ -54,40 +54,40 @@ type JobResult struct {
 	Failures    int
 }
 
-// JCT is the time from submission to the end.
+// JCT returns the job completion time, from submission to the end.
 func (j *JobResult) JCT() time.Duration { return j.Finish - j.Submit }
 
-// Moment is the state of the cluster from a time on.
-type Moment struct {
+// Sample is the state of the cluster from a time on.
+type Sample struct {
 	At            time.Duration
 	Running       int // jobs
-	Waiting, Held int // jobs that want GPUs, and those that are not admitted yet
+	Waiting, Held int // admitted jobs without GPUs, and jobs not admitted yet
 	Demand        int // GPUs that admitted jobs ask for, running ones included
 	BusyMilli     int64
 	Capacity      int // GPUs on nodes that are up
 }
 
-// Run is a job on its GPUs for a while.
+// Run is a job on its GPUs for a time.
 type Run struct {
 	Job      cluster.JobID
 	From, To time.Duration
-	On       cluster.Placement // nil where the simulator only counts GPUs
+	On       cluster.Placement // nil if the simulator only counts GPUs
 	// Preempted runs were stopped for another job; others ended by themselves or with their node.
 	Preempted bool
 }
 
-// Track says which jobs count: those from Lo to below Hi. Its zero value is all.
+// Track selects jobs: those from Lo to below Hi. The zero value selects all.
 type Track struct {
 	Lo, Hi cluster.JobID
 }
 
-// All reports whether every job counts.
+// All reports whether every job is tracked.
 func (t Track) All() bool { return t == Track{} }
 
-// Counts reports whether a job does.
+// Counts reports whether a job is tracked.
 func (t Track) Counts(id cluster.JobID) bool { return t.All() || t.Lo <= id && id < t.Hi }
 
-// String is LO:HI.
+// String returns LO:HI, or "" for all.
 func (t Track) String() string {
 	if t.All() {
 		return ""
@@ -95,14 +95,14 @@ func (t Track) String() string {
 	return fmt.Sprintf("%d:%d", t.Lo, t.Hi)
 }
 
-// ParseTrack reads LO:HI.
+// ParseTrack parses LO:HI.
 func ParseTrack(text string) (Track, error) {
 	low, high, found := strings.Cut(text, ":")
 	lo, errLo := strconv.ParseInt(low, 10, 64)
 	hi, errHi := strconv.ParseInt(high, 10, 64)
 	if !found || errLo != nil || errHi != nil || lo < 0 || hi <= lo {
 		return Track{}, fmt.Errorf(
-			"%q is no LO:HI, two job numbers of which the first is the smaller: 1000:1301 counts jobs 1000 to 1300",
+			"%q is not LO:HI, two job numbers with LO < HI: 1000:1301 counts jobs 1000 to 1300",
 			text,
 		)
 	}

@@ -11,31 +11,32 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Options say what a simulation is of.
+// Options of a simulation.
 type Options struct {
 	Nodes    []cluster.Node
 	Policies scheduler.Policies
 	Track    Track
 	Faults   Faults
-	// Until ends the simulation before all jobs have; 0 is never.
+	// Until ends the simulation early; 0 means never.
 	Until time.Duration
-	// Progress is told now and then how many jobs have ended, and what time it is.
+	// Progress is called from time to time with the number of jobs that have ended and the virtual
+	// time.
 	Progress func(ended, total int, now time.Duration)
 }
 
-// look is how many steps pass between two looks at the context.
-const look = 256
+// checkInterval is the number of steps between two checks of the context.
+const checkInterval = 256
 
-// Play plays jobs to an engine until those that count have ended. When the context ends before, or
-// Until comes, the result is what there is by then, marked as partial. Jobs that can never start
-// again, because nodes are gone for good, stay unfinished.
+// Play simulates until all tracked jobs have ended. If the context ends or Until is reached before,
+// the result is what there is by then, marked as partial. Jobs that can never start again, because
+// nodes are gone for good, remain unfinished.
 func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
 	s, err := newSimulation(jobs, o)
 	if err != nil {
 		return nil, err
 	}
 	for steps := 0; s.rec.Left() > 0; steps++ {
-		if steps%look == 0 {
+		if steps%checkInterval == 0 {
 			if ctx.Err() != nil {
 				return s.rec.Result(s.now, true), nil
 			}
@@ -63,7 +64,7 @@ func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
 	return s.rec.Result(s.now, false), nil
 }
 
-// simulation is the executor in virtual time: it knows when what runs will end.
+// simulation is the executor in virtual time: it knows when runs end.
 type simulation struct {
 	jobs   []cluster.Job
 	engine *scheduler.Engine
@@ -71,21 +72,21 @@ type simulation struct {
 	faults *faults
 
 	now      time.Duration
-	arrivals []int32 // yet to come, the next first
+	arrivals []int32 // not arrived yet, next first
 	index    map[cluster.JobID]int32
 	states   []state
-	ends     queue // of the runs that are on
+	ends     endQueue // of the current runs
 	events   []scheduler.Event
 
 	arrived, ended, running int
 	busy                    int64 // thousandths of a GPU
-	// steps for the engine's sake alone, in which it did nothing, since anything else happened
+	// consecutive steps that only the engine asked for and that had no effect
 	futile int
 }
 
-// state is what the executor knows of a job.
+// state is the executor's state of a job.
 type state struct {
-	run      int32 // that is on; 0 while there is none
+	run      int32 // the current run; 0 if there is none
 	failures int32
 	gpus     int32 // of the run
 }
@@ -101,7 +102,7 @@ func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
 			map[cluster.JobID]int32,
 			len(jobs),
 		), arrivals: make([]int32, len(jobs)), faults: newFaults(o.Faults, o.Nodes),
-		ends: queue{seat: make([]int32, len(jobs))},
+		ends: endQueue{position: make([]int32, len(jobs))},
 	}
 	for i := range jobs {
 		if err := CheckTimes(&jobs[i]); err != nil {
@@ -119,13 +120,13 @@ func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
 	return s, nil
 }
 
-// patience is how often the engine may look again at jobs that wait while nothing runs and nothing
-// is to come.
-const patience = 1000
+// maxFutileSteps is how often the engine may look at waiting jobs again while nothing runs and no
+// event is pending.
+const maxFutileSteps = 1000
 
-// next is when something happens: an arrival, the end of a run, something with a node, or what the
-// engine waits for. Where all that is left are jobs that wait and an engine that has looked at them
-// again and again, nothing will ever happen.
+// next returns when something happens: an arrival, the end of a run, a node event, or a timer of
+// the engine. If only waiting jobs are left and the engine has looked at them often enough, nothing
+// will ever happen.
 func (s *simulation) next() (at time.Duration, any bool) {
 	consider := func(t time.Duration) {
 		if !any || t < at {
@@ -135,19 +136,19 @@ func (s *simulation) next() (at time.Duration, any bool) {
 	if len(s.arrivals) > 0 {
 		consider(s.jobs[s.arrivals[0]].Submit)
 	}
-	if s.ends.len() > 0 {
+	if s.ends.size() > 0 {
 		consider(s.ends.first().at)
 	}
-	if t, more := s.faults.next(); more && (any || s.faults.mayHelp()) {
+	if t, more := s.faults.next(); more && (any || s.faults.nodesDown()) {
 		consider(t)
 	}
-	if t, wants := s.engine.Wake(); wants && (any || s.futile < patience) {
+	if t, wants := s.engine.Wake(); wants && (any || s.futile < maxFutileSteps) {
 		consider(t)
 	}
 	return max(at, s.now), any
 }
 
-// step tells the engine all that happens at one time, and does what it says.
+// step passes all events of one time to the engine, and carries out its plan.
 func (s *simulation) step(at time.Duration) error {
 	s.now, s.events = at, s.events[:0]
 	for len(s.arrivals) > 0 && s.jobs[s.arrivals[0]].Submit <= at {
@@ -155,10 +156,10 @@ func (s *simulation) step(at time.Duration) error {
 		s.arrivals = s.arrivals[1:]
 		s.arrived++
 	}
-	for s.ends.len() > 0 && s.ends.first().at <= at {
+	for s.ends.size() > 0 && s.ends.first().at <= at {
 		s.finish(s.ends.pop())
 	}
-	s.events = s.faults.happen(s.events, at)
+	s.events = s.faults.appendDue(s.events, at)
 	plan, err := s.engine.Step(at, s.events)
 	if err != nil {
 		return err
@@ -170,29 +171,29 @@ func (s *simulation) step(at time.Duration) error {
 		return nil
 	}
 	s.futile = 0
-	s.note()
+	s.recordSample()
 	return nil
 }
 
-// finish ends a run, well or badly.
-func (s *simulation) finish(end ending) {
+// finish ends a run, successfully or not.
+func (s *simulation) finish(end runEnd) {
 	id := s.jobs[end.job].ID
 	if end.fails {
 		s.states[end.job].failures++
 		s.rec.Failed(int(end.job))
 		s.events = append(s.events, scheduler.Event{Kind: scheduler.Failed, Job: id, Run: int(end.run)})
-		s.leave(end.job)
+		s.freeGPUs(end.job)
 		s.rec.Stopped(int(end.job), s.now)
 		return
 	}
 	s.events = append(s.events, scheduler.Event{Kind: scheduler.Finished, Job: id, Run: int(end.run)})
-	s.leave(end.job)
+	s.freeGPUs(end.job)
 	s.rec.Finished(int(end.job), s.now, Done)
 	s.ended++
 }
 
-// leave takes a job off its GPUs.
-func (s *simulation) leave(job int32) {
+// freeGPUs takes a job off its GPUs.
+func (s *simulation) freeGPUs(job int32) {
 	state := &s.states[job]
 	if state.run == 0 {
 		return
@@ -203,6 +204,7 @@ func (s *simulation) leave(job int32) {
 	s.running--
 }
 
+// share returns a job's share of each GPU in thousandths.
 func (s *simulation) share(job int32) int64 {
 	if share := s.jobs[job].Share; share > 0 {
 		return int64(share)
@@ -210,11 +212,12 @@ func (s *simulation) share(job int32) int64 {
 	return cluster.WholeGPU
 }
 
+// stop carries out the stops of a plan.
 func (s *simulation) stop(stops []scheduler.Stop) {
 	for _, stop := range stops {
 		i := s.index[stop.Job]
 		ran := s.states[i].run != 0
-		s.leave(i)
+		s.freeGPUs(i)
 		switch {
 		case stop.How == scheduler.Withdraw:
 			s.rec.Finished(int(i), s.now, Lost)
@@ -228,7 +231,7 @@ func (s *simulation) stop(stops []scheduler.Stop) {
 	}
 }
 
-// start lets jobs run: the work goes on once the GPUs are free and the job has loaded.
+// start starts jobs: the work resumes once the GPUs are free and the job has loaded.
 func (s *simulation) start(starts []scheduler.Start) {
 	for i := range starts {
 		start := &starts[i]
@@ -240,7 +243,7 @@ func (s *simulation) start(starts []scheduler.Start) {
 		s.rec.Started(int(job), s.now)
 		s.rec.Ran(int(job), s.now, start.On)
 		from := start.Ready + start.Load
-		end := ending{at: from + scheduler.Span(s.jobs[job].Length-start.Done, start.Speed), job: job, run: state.run}
+		end := runEnd{at: from + scheduler.Span(s.jobs[job].Length-start.Done, start.Speed), job: job, run: state.run}
 		if at, fails := s.faults.failure(start.Job, start.Run, from); fails && at < end.at {
 			end.at, end.fails = at, true
 		}
@@ -248,9 +251,10 @@ func (s *simulation) start(starts []scheduler.Start) {
 	}
 }
 
-func (s *simulation) note() {
+// recordSample records the current state.
+func (s *simulation) recordSample() {
 	waiting := s.engine.Queued()
-	s.rec.Moment(Moment{
+	s.rec.Sample(Sample{
 		At: s.now, Running: s.running, Waiting: waiting, Held: s.arrived - s.ended - s.running - waiting,
 		Demand: s.engine.Demand(), BusyMilli: s.busy, Capacity: int(s.engine.Capacity().GPUs),
 	})

@@ -18,7 +18,7 @@ import (
 
 const s = time.Second
 
-// counting places jobs wherever GPUs are free.
+// counting places jobs on any free GPUs.
 type counting struct{}
 
 func (counting) Place(v scheduler.View, _ *scheduler.Job, n int) (on cluster.Placement, ok bool) {
@@ -33,7 +33,7 @@ func (counting) Place(v scheduler.View, _ *scheduler.Job, n int) (on cluster.Pla
 
 func oneNode(gpus int) []cluster.Node { return []cluster.Node{{GPUs: gpus}} }
 
-// random jobs of whole seconds, so that an independent simulator can go second by second.
+// random returns jobs of whole seconds, so that an independent simulator can go second by second.
 func random(seed uint64, n, gpus int, every time.Duration) (jobs []cluster.Job) {
 	draw := rand.New(rand.NewPCG(seed, 0))
 	var now time.Duration
@@ -55,7 +55,7 @@ func random(seed uint64, n, gpus int, every time.Duration) (jobs []cluster.Job) 
 	return jobs
 }
 
-// life is what the reference knows of a job.
+// life is the reference's state of a job.
 type life struct {
 	cluster.Job
 	start, finish, ran, since time.Duration
@@ -63,8 +63,7 @@ type life struct {
 	preemptions               int
 }
 
-// reference plays jobs second by second by the words of the help text: jobs of one GPU each, or
-// FIFO.
+// reference plays jobs second by second as the help text describes: jobs of one GPU each, or FIFO.
 func reference(jobs []cluster.Job, gpus int, order string, quantum time.Duration) []*life {
 	var lives []*life
 	for _, j := range jobs {
@@ -96,10 +95,10 @@ func reference(jobs []cluster.Job, gpus int, order string, quantum time.Duration
 	return lives
 }
 
-// greedy is SRTF: GPUs are given out anew, the shortest first, and whoever does not fit waits.
+// greedy is SRTF: GPUs are allocated again, shortest first, and jobs that do not fit wait.
 func greedy(active []*life, free int, now time.Duration) {
 	slices.SortStableFunc(active, func(a, b *life) int {
-		// Of equals, who runs will be the shorter at the next moment.
+		// Of equal jobs, the running one will be shorter a moment later.
 		return cmp.Or(
 			cmp.Compare(a.Length-a.ran, b.Length-b.ran),
 			-compare(a.running, b.running),
@@ -132,7 +131,7 @@ func compare(a, b bool) int {
 	return -1
 }
 
-// choose lets jobs run from now on.
+// choose runs jobs from now on.
 func choose(active []*life, gpus int, order string, quantum, now time.Duration) {
 	key := func(l *life) time.Duration {
 		switch order {
@@ -150,7 +149,7 @@ func choose(active []*life, gpus int, order string, quantum, now time.Duration) 
 			free -= l.GPUs
 		}
 	}
-	// The first in line that waits is served, until one cannot be.
+	// The first waiting job is served, until one cannot be.
 	for at := 0; at < len(active); at++ {
 		l := active[at]
 		if l.running {
@@ -176,7 +175,7 @@ func choose(active []*life, gpus int, order string, quantum, now time.Duration) 
 	}
 }
 
-// TestTextbook holds FIFO with jobs of several GPUs, and SRTF and LAS with jobs of one, against the
+// TestTextbook compares FIFO with jobs of several GPUs, and SRTF and LAS with jobs of one, with the
 // reference, job by job.
 func TestTextbook(t *testing.T) {
 	for _, test := range []struct {
@@ -184,7 +183,8 @@ func TestTextbook(t *testing.T) {
 		gpus, cap int
 		quantum   time.Duration
 	}{
-		{"fifo", 1, 4, 0}, {"fifo", 4, 4, 0}, {"srtf", 1, 1, 0}, {"srtf", 1, 4, 0}, {"srtf", 4, 4, 0}, {"srtf", 3, 8, 0}, {"las", 1, 1, 60 * s}, {"las", 1, 3, 60 * s}, {"las", 1, 3, 7 * s},
+		{"fifo", 1, 4, 0}, {"fifo", 4, 4, 0}, {"srtf", 1, 1, 0}, {"srtf", 1, 4, 0}, {"srtf", 4, 4, 0}, {"srtf", 3, 8, 0},
+		{"las", 1, 1, 60 * s}, {"las", 1, 3, 60 * s}, {"las", 1, 3, 7 * s},
 	} {
 		for seed := range uint64(8) {
 			jobs := random(seed, 120, test.gpus, time.Duration(int64(105*s)*int64(1+test.gpus)/2/int64(test.cap)))
@@ -205,8 +205,8 @@ func TestTextbook(t *testing.T) {
 			name := fmt.Sprintf("%s of %d, quantum %v, seed %d", test.order, test.cap, test.quantum, seed)
 			for i, want := range reference(jobs, test.cap, test.order, test.quantum) {
 				j := got.Jobs[i]
-				// The engine serves one waiting job after the other, so a job of several GPUs may be stopped
-				// and go on at one moment.
+				// The engine serves one waiting job after the other, so a job of several GPUs may be preempted
+				// and resume at one time.
 				counts := test.order == "srtf" && test.gpus > 1 || j.Preemptions == want.preemptions
 				if j.ID != want.ID || j.Start != want.start || j.Finish != want.finish || !counts {
 					t.Fatalf(
@@ -226,9 +226,9 @@ func TestTextbook(t *testing.T) {
 	}
 }
 
-// TestNobodyStopsInVain has a short job of two GPUs stop the one job that makes room, and not the
-// longer one that would not.
-func TestNobodyStopsInVain(t *testing.T) {
+// TestNoUselessPreemption has a short job of two GPUs preempt the one job that makes room, and not
+// the longer one that would not.
+func TestNoUselessPreemption(t *testing.T) {
 	jobs := []cluster.Job{
 		{ID: 0, Length: 100 * s, Estimate: 100 * s, GPUs: 2},
 		{ID: 1, Length: 200 * s, Estimate: 200 * s, GPUs: 1},
@@ -250,7 +250,7 @@ func TestNobodyStopsInVain(t *testing.T) {
 	}
 }
 
-// TestFaults loses a node, and jobs, at times that are known.
+// TestFaults loses a node, and jobs, at known times.
 func TestFaults(t *testing.T) {
 	jobs := []cluster.Job{
 		{ID: 0, Length: 10 * s, Estimate: 10 * s, GPUs: 1},
@@ -270,18 +270,17 @@ func TestFaults(t *testing.T) {
 		}
 		return got
 	}
-	// Job 0 loses 3 s of work with node 0, which never returns, and starts anew on node 1 once job 1
+	// Job 0 loses 3 s of work with node 0, which never returns, and starts again on node 1 once job 1
 	// is done.
 	got := play(sim.Faults{Nodes: []sim.NodeEvent{{At: 3 * s, Node: 0, Kind: scheduler.NodeDown}}})
 	if j := got.Jobs[0]; j.Finish != 14*s || j.Failures != 1 || j.Start != 0 {
 		t.Errorf("%+v", j)
 	}
-	// 3 s of one GPU, 4 of the other, 10 more of the one that is left, of 2 GPUs for 3 s and one for
-	// 11.
+	// 3 s of one GPU, 4 of the other, 10 more of the remaining one; of 2 GPUs for 3 s and one for 11.
 	if use := got.Summary.GPUUtilisation; use != 1 {
 		t.Errorf("utilisation %v, want 1", use)
 	}
-	// With both nodes gone for good, nothing more happens, and nothing waits for it.
+	// With both nodes gone for good, nothing more happens, and the simulation ends.
 	got = play(
 		sim.Faults{
 			Nodes: []sim.NodeEvent{
@@ -293,12 +292,12 @@ func TestFaults(t *testing.T) {
 	if got.Summary.Unfinished != 2 || got.Summary.Partial {
 		t.Errorf("%+v", got.Summary)
 	}
-	// Who fails after a nanosecond on average is lost after the fourth attempt.
+	// A job that fails after a nanosecond on average is lost after the fourth attempt.
 	got = play(sim.Faults{Seed: 1, JobMTBF: 1})
 	if got.Summary.Lost != 2 || got.Summary.Failures != 8 || got.Jobs[0].Outcome != sim.Lost {
 		t.Errorf("%+v", got.Summary)
 	}
-	// The same seed has the same failures.
+	// The same seed gives the same failures.
 	random := sim.Faults{Seed: 5, JobMTBF: 6 * s, NodeMTBF: 5 * s, NodeRepair: 3 * s}
 	if a, b := play(random), play(random); a.Summary != b.Summary || a.Summary.Failures == 0 {
 		t.Errorf("%+v and %+v", a.Summary, b.Summary)

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Summary is a result in few numbers. They are of the jobs that count, but for Preemptions and
+// Summary summarizes a result. All numbers are of the tracked jobs, except Preemptions and
 // GPUUtilisation, which are of the whole simulation.
 type Summary struct {
 	// Partial simulations were cut off; their numbers are those of the jobs that had ended by then.
 	Partial bool `json:"partial"`
 
-	// N jobs have ended. Unfinished ones had not, and Lost ones of N failed too often.
+	// N jobs have ended; Lost of them failed too often. Unfinished jobs had not ended.
 	N          int `json:"n"`
 	Unfinished int `json:"unfinished"`
 	Lost       int `json:"lost"`
 
-	// Times from submission to the end. Percentiles lie between the two nearest jobs, in proportion.
+	// Times from submission to the end. Percentiles are interpolated between the two nearest jobs.
 	AvgJCT    float64 `json:"avg_jct_s"`
 	MedianJCT float64 `json:"median_jct_s"`
 	P99JCT    float64 `json:"p99_jct_s"`
@@ -28,20 +28,20 @@ type Summary struct {
 	// AvgStartDelay is from submission to the first GPUs.
 	AvgStartDelay float64 `json:"avg_start_delay_s"`
 
-	// Preemptions are of all jobs until the simulation ended, TrackedPreemptions of those that count.
+	// Preemptions are of all jobs until the simulation ended, TrackedPreemptions of the tracked ones.
 	Preemptions        int `json:"preemptions"`
 	TrackedPreemptions int `json:"tracked_preemptions"`
 	Failures           int `json:"failures"`
 
-	// GPUUtilisation is the share of GPU-time that jobs held, of what nodes had to give from the first
-	// submission of any job to the end of the simulation.
+	// GPUUtilisation is the share of the available GPU-time that jobs held, from the first submission
+	// of any job to the end of the simulation.
 	GPUUtilisation float64 `json:"gpu_utilisation"`
 
 	// Configuration is what was simulated.
 	Configuration any `json:"configuration"`
 }
 
-// sum adds durations without overflow: nanoseconds of a million long jobs do not fit 64 bits.
+// sum adds durations without overflow: the nanoseconds of a million long jobs do not fit 64 bits.
 type sum struct{ whole, nanos int64 }
 
 func (s *sum) add(d time.Duration) {
@@ -49,7 +49,7 @@ func (s *sum) add(d time.Duration) {
 	s.nanos += int64(d % time.Second)
 }
 
-// mean is in seconds, 0 of nothing.
+// mean returns seconds; 0 if n is 0.
 func (s *sum) mean(n int) float64 {
 	if n == 0 {
 		return 0
@@ -57,7 +57,7 @@ func (s *sum) mean(n int) float64 {
 	return toNanos((float64(s.whole) + float64(s.nanos)/1e9) / float64(n))
 }
 
-// summarize counts what ended.
+// summarize computes the summary of jobs.
 func summarize(jobs []JobResult) (s Summary) {
 	var jcts []time.Duration
 	var total, delay sum
@@ -95,7 +95,7 @@ func summarize(jobs []JobResult) (s Summary) {
 	return s
 }
 
-// percentile is in seconds, between the two nearest of sorted durations.
+// percentile returns seconds, interpolated between the two nearest of sorted durations.
 func percentile(sorted []time.Duration, at float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -107,6 +107,5 @@ func percentile(sorted []time.Duration, at float64) float64 {
 	return toNanos(low + (high-low)*(place-float64(below)))
 }
 
-// toNanos rounds seconds to what durations can tell, so that no digits stand behind them that mean
-// nothing.
+// toNanos rounds seconds to nanoseconds, so that no meaningless digits are printed.
 func toNanos(seconds float64) float64 { return math.Round(seconds*1e9) / 1e9 }

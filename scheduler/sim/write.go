@@ -12,7 +12,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Seconds writes a duration in seconds, exactly and no longer than it takes: 300, 0.5, 1.000000001.
+// Seconds formats a duration in seconds, exactly and as short as possible: 300, 0.5, 1.000000001.
 func Seconds(d time.Duration) string {
 	if d%time.Second == 0 {
 		return strconv.FormatInt(int64(d/time.Second), 10)
@@ -26,8 +26,7 @@ func Seconds(d time.Duration) string {
 }
 
 // JobsCSV writes a line for each job, by number: job_id, submit_s, start_s, finish_s, preemptions.
-// What has not happened is empty. Where a trace names its jobs, the name stands in a column of its
-// own behind them.
+// Values that do not exist are empty. If a trace names its jobs, the name is in a last column.
 func (r *Result) JobsCSV(to io.Writer) error {
 	out := bufio.NewWriter(to)
 	named := false
@@ -38,7 +37,7 @@ func (r *Result) JobsCSV(to io.Writer) error {
 	if named {
 		columns += ",name"
 	}
-	fmt.Fprintln(out, columns) // Flush tells what went wrong, here and below
+	fmt.Fprintln(out, columns) // Flush returns the error, here and below
 	for i := range r.Jobs {
 		j := &r.Jobs[i]
 		start, finish := "", ""
@@ -50,23 +49,22 @@ func (r *Result) JobsCSV(to io.Writer) error {
 		}
 		name := ""
 		if named {
-			name = "," + quoted(j.Name)
+			name = "," + csvField(j.Name)
 		}
 		fmt.Fprintf(out, "%d,%s,%s,%s,%d%s\n", j.ID, Seconds(j.Submit), start, finish, j.Preemptions, name)
 	}
 	return out.Flush()
 }
 
-// quoted is a field of a CSV file.
-func quoted(text string) string {
+// csvField quotes a field of a CSV file if necessary.
+func csvField(text string) string {
 	if !strings.ContainsAny(text, ",\"\r\n") {
 		return text
 	}
 	return `"` + strings.ReplaceAll(text, `"`, `""`) + `"`
 }
 
-// TimelineCSV writes what the cluster did: time_s, running, waiting, held, gpus_demanded,
-// gpus_busy, gpus.
+// TimelineCSV writes the timeline: time_s, running, waiting, held, gpus_demanded, gpus_busy, gpus.
 func (r *Result) TimelineCSV(to io.Writer) error {
 	out := bufio.NewWriter(to)
 	fmt.Fprintln(out, "time_s,running,waiting,held,gpus_demanded,gpus_busy,gpus")
@@ -86,10 +84,10 @@ func (r *Result) SummaryJSON(to io.Writer) error {
 	return encoder.Encode(&r.Summary)
 }
 
-// Write puts the three files into a folder.
+// Write writes the three files to a folder.
 func (r *Result) Write(dir string) error { return r.WriteAs(dir, "") }
 
-// WriteAs puts a prefix before their names.
+// WriteAs is Write with a prefix before the names.
 func (r *Result) WriteAs(dir, prefix string) error {
 	for _, each := range []struct {
 		name  string

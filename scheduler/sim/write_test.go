@@ -13,8 +13,9 @@ import (
 
 func TestSeconds(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0", 300 * time.Second: "300", 1500 * time.Millisecond: "1.5", time.Second + 1: "1.000000001", -1500 * time.Millisecond: "-1.5",
-		35424347198087: "35424.347198087", 10: "0.00000001",
+		0: "0", 300 * time.Second: "300", 1500 * time.Millisecond: "1.5", time.Second + 1: "1.000000001",
+		-1500 * time.Millisecond: "-1.5",
+		35424347198087:           "35424.347198087", 10: "0.00000001",
 	} {
 		if got := Seconds(d); got != want {
 			t.Errorf("%d ns are %q s, want %q", d, got, want)
@@ -32,7 +33,7 @@ func TestRecorder(t *testing.T) {
 	}
 	r := NewRecorder(jobs, []cluster.Node{{GPUs: 2}}, Track{Lo: 3, Hi: 9})
 	at := func(at time.Duration, running, waiting int, busy int64) {
-		r.Moment(Moment{At: at, Running: running, Waiting: waiting, BusyMilli: busy * cluster.WholeGPU, Capacity: 2})
+		r.Sample(Sample{At: at, Running: running, Waiting: waiting, BusyMilli: busy * cluster.WholeGPU, Capacity: 2})
 	}
 	r.Started(1, 0)
 	r.Ran(1, 0, cluster.Placement{{Node: 0, Index: 0}})
@@ -54,7 +55,8 @@ func TestRecorder(t *testing.T) {
 	if err := got.JobsCSV(&text); err != nil {
 		t.Fatal(err)
 	}
-	if want := "job_id,submit_s,start_s,finish_s,preemptions,name\n3,0,0,8,1,\"a \"\"b\"\", c\"\n7,2,2,6,0,\n"; text.String() != want {
+	if want := "job_id,submit_s,start_s,finish_s,preemptions,name\n3,0,0,8,1,\"a \"\"b\"\", " +
+		"c\"\n7,2,2,6,0,\n"; text.String() != want {
 		t.Errorf("%q, want %q", text.String(), want)
 	}
 	// 1 GPU for 2 s, 2 for 4, 1 for 2: 12 of 16 GPU-seconds.
@@ -78,18 +80,18 @@ func TestRecorder(t *testing.T) {
 
 func TestTimelineStaysBounded(t *testing.T) {
 	r := NewRecorder(nil, nil, Track{})
-	const n = 5*momentsUpTo + 3
+	const n = 5*maxSamples + 3
 	for i := range n {
-		r.Moment(Moment{At: time.Duration(i) * time.Second, BusyMilli: cluster.WholeGPU, Capacity: 2})
-		r.Moment(Moment{At: time.Duration(i) * time.Second, BusyMilli: cluster.WholeGPU, Capacity: 4})
+		r.Sample(Sample{At: time.Duration(i) * time.Second, BusyMilli: cluster.WholeGPU, Capacity: 2})
+		r.Sample(Sample{At: time.Duration(i) * time.Second, BusyMilli: cluster.WholeGPU, Capacity: 4})
 	}
 	got := r.Result(n*time.Second, false)
-	if len(got.Timeline) > momentsUpTo || got.Timeline[0].At != 0 ||
+	if len(got.Timeline) > maxSamples || got.Timeline[0].At != 0 ||
 		got.Timeline[len(got.Timeline)-1].At != (n-1)*time.Second {
-		t.Errorf("%d moments", len(got.Timeline))
+		t.Errorf("%d samples", len(got.Timeline))
 	}
 	if got.Summary.GPUUtilisation != 0.25 {
-		t.Errorf("utilisation %v, which leaving moments out has changed", got.Summary.GPUUtilisation)
+		t.Errorf("utilisation %v, changed by dropping samples", got.Summary.GPUUtilisation)
 	}
 }
 
@@ -104,7 +106,7 @@ func TestDeliver(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := os.Stat(filepath.Dir(dir)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a folder is left: %v", err)
+		t.Errorf("the folder still exists: %v", err)
 	}
 	if err := Deliver(dir, fill); err != nil {
 		t.Fatal(err)
@@ -117,7 +119,7 @@ func TestDeliver(t *testing.T) {
 		t.Errorf("%v, want x alone", entries)
 	}
 	if err := Deliver(filepath.Join(dir, "x", "y"), fill); err == nil {
-		t.Error("a file served as a folder")
+		t.Error("a file was accepted as a folder")
 	}
 	if err := os.Mkdir(filepath.Join(dir, "z"), 0o755); err != nil {
 		t.Fatal(err)
@@ -139,7 +141,7 @@ func TestParseTrack(t *testing.T) {
 	}
 	for _, text := range []string{"", "5", "5:", ":5", "5:5", "6:5", "-1:5", "a:b", "1:2:3"} {
 		if _, err := ParseTrack(text); err == nil {
-			t.Errorf("%q passed", text)
+			t.Errorf("%q was accepted", text)
 		}
 	}
 }

@@ -5,12 +5,13 @@ import (
 	"slices"
 )
 
-// measured is throughput that somebody has measured, by type of GPU, on one node or on several.
+// measured is measured throughput, by type of GPU, on one node or on several.
 type measured struct {
 	reference string // the type that was named first
 	curves    map[layout][]point
 }
 
+// layout is what throughput is measured on.
 type layout struct {
 	gpuType string
 	spread  bool // over several nodes
@@ -22,7 +23,7 @@ type point struct {
 	rate float64
 }
 
-// add enters a point; false where there is one already.
+// add adds a point; it returns false if there already is one.
 func (m *measured) add(at layout, p point) bool {
 	i, there := slices.BinarySearchFunc(m.curves[at], p, func(a, b point) int { return cmp.Compare(a.gpus, b.gpus) })
 	if !there {
@@ -31,7 +32,7 @@ func (m *measured) add(at layout, p point) bool {
 	return !there
 }
 
-// curve is what was measured nearest to a layout; nothing of a type that was not measured at all.
+// curve returns the points of the nearest measured layout; nil if the type was not measured at all.
 func (m *measured) curve(gpuType string, nodes int) []point {
 	if points := m.curves[layout{gpuType, nodes > 1}]; points != nil {
 		return points
@@ -39,23 +40,24 @@ func (m *measured) curve(gpuType string, nodes int) []point {
 	return m.curves[layout{gpuType, nodes <= 1}]
 }
 
-// rate is the throughput on a type; on the first that was measured where the type is empty.
+// rate returns the throughput on a type; on the reference type if it is "".
 func (m *measured) rate(gpuType string, nodes, gpus int) float64 {
-	return between(m.curve(cmp.Or(gpuType, m.reference), nodes), gpus)
+	return interpolate(m.curve(cmp.Or(gpuType, m.reference), nodes), gpus)
 }
 
-// faster is how fast a type is against the first one; known is false where it was not measured.
-func (m *measured) faster(gpuType string, nodes, gpus int) (ratio float64, known bool) {
+// ratio returns the speed of a type relative to the reference type; known is false if it was not
+// measured.
+func (m *measured) ratio(gpuType string, nodes, gpus int) (ratio float64, known bool) {
 	points := m.curve(gpuType, nodes)
 	if points == nil {
 		return 0, false
 	}
-	return between(points, gpus) / m.rate("", nodes, gpus), true
+	return interpolate(points, gpus) / m.rate("", nodes, gpus), true
 }
 
-// between draws straight lines through the points. With fewer GPUs than were measured, speed falls
-// in proportion; with more it stays what it was, because nobody has seen it grow.
-func between(points []point, gpus int) float64 {
+// interpolate draws straight lines through the points. With fewer GPUs than measured, speed is
+// proportional; with more it stays constant, because no growth was measured.
+func interpolate(points []point, gpus int) float64 {
 	i, there := slices.BinarySearchFunc(points, gpus, func(p point, n int) int { return cmp.Compare(p.gpus, n) })
 	switch {
 	case there:
@@ -63,7 +65,7 @@ func between(points []point, gpus int) float64 {
 	case i == len(points):
 		return points[i-1].rate
 	}
-	var before point // none, on none
+	var before point // 0 on 0 GPUs
 	if i > 0 {
 		before = points[i-1]
 	}

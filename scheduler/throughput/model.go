@@ -2,12 +2,12 @@ package throughput
 
 import "math"
 
-// Model is how fast one kind of training runs, by the GPUs that it has: Pollux's model of a
-// data-parallel training (OSDI 2021, §3.2), or what somebody has measured of it.
+// Model is how fast one kind of training runs on given GPUs: Pollux's model of data-parallel
+// training (OSDI 2021, §3.2), or measurements.
 type Model struct {
 	Name string
 
-	// Step is what a step takes on the reference type of GPU.
+	// Step is the time of a step on the reference type of GPU.
 	Step StepTime
 
 	// Batch is the batch size that the job was submitted with, in samples; MaxBatch the largest with
@@ -18,30 +18,30 @@ type Model struct {
 	// Noise is 0 keeps its batch.
 	Noise float64
 
-	// Rates are how fast types of GPU are, by their names; the reference type has 1, and so has one
-	// that is not named.
+	// Rates are the speeds of GPU types; 1 for the reference type and for types without an entry.
 	Rates map[string]float64
 
-	// measured takes the place of Step where throughput was measured.
+	// measured replaces Step if throughput was measured.
 	measured *measured
 }
 
-// StepTime are the seven parameters of the time that a step takes. All times are in seconds.
+// StepTime are the seven parameters of the time of a step. All times are in seconds.
 type StepTime struct {
 	AlphaC, BetaC float64 // computing: AlphaC, and BetaC for each sample on the GPU
 	AlphaN, BetaN float64 // exchanging gradients between nodes: AlphaN, and BetaN for each GPU beyond the second
-	AlphaR, BetaR float64 // the same inside of one node
+	AlphaR, BetaR float64 // the same inside one node
 	Gamma         float64 // how far the two overlap: not at all at 1, entirely at infinity
 }
 
-// Seconds is how long a step takes on so many nodes and GPUs with so many samples on each GPU, in
-// pieces of which each fits.
+// Seconds returns the time of a step on so many nodes and GPUs with so many samples on each GPU, in
+// pieces that fit.
 func (s StepTime) Seconds(nodes, gpus int, samples float64, pieces int) float64 {
 	piece := s.AlphaC + s.BetaC*samples/float64(pieces)
 	exchange := s.exchange(nodes, gpus)
 	return float64(pieces-1)*piece + math.Pow(math.Pow(piece, s.Gamma)+math.Pow(exchange, s.Gamma), 1/s.Gamma)
 }
 
+// exchange returns the time to exchange gradients.
 func (s StepTime) exchange(nodes, gpus int) float64 {
 	switch {
 	case gpus < 2:
@@ -52,20 +52,20 @@ func (s StepTime) exchange(nodes, gpus int) float64 {
 	return s.AlphaR + s.BetaR*float64(gpus-2)
 }
 
-// Throughput is how many samples a second are computed with a batch of so many.
+// Throughput returns the samples per second with a batch size.
 func (m *Model) Throughput(nodes, gpus int, batch float64) float64 {
 	samples := batch / float64(gpus)
 	pieces := max(1, int(math.Ceil(samples/m.Local-1e-9)))
 	return batch / m.Step.Seconds(nodes, gpus, samples, pieces)
 }
 
-// Efficiency is how much of a sample is worth having in a batch of so many: 1 in the batch that the
-// job was submitted with, less in a larger one.
+// Efficiency returns how much a sample contributes in a batch of the given size: 1 for the job's
+// own batch size, less for larger ones.
 func (m *Model) Efficiency(batch float64) float64 {
 	return (m.Noise + m.Batch) / (m.Noise + batch)
 }
 
-// Rate is the throughput with the batch that the job was submitted with.
+// Rate returns the throughput with the job's own batch size.
 func (m *Model) Rate(nodes, gpus int) float64 {
 	if m.measured != nil {
 		return m.measured.rate("", nodes, gpus)
@@ -76,8 +76,8 @@ func (m *Model) Rate(nodes, gpus int) float64 {
 // batches is how many batch sizes are tried, at equal ratios.
 const batches = 50
 
-// Goodput is the throughput with the best batch, counted in samples that are worth as much as those
-// of the job's own batch; and that batch.
+// Goodput returns the throughput with the best batch size, in samples worth as much as those of the
+// job's own batch; and that batch size.
 func (m *Model) Goodput(nodes, gpus int) (goodput, batch float64) {
 	goodput, batch = m.Rate(nodes, gpus), m.Batch
 	if m.measured != nil || m.Noise == 0 {
@@ -93,14 +93,14 @@ func (m *Model) Goodput(nodes, gpus int) (goodput, batch float64) {
 	return goodput, batch
 }
 
-// On is how fast a type of GPU is against the reference type, for so many of them.
+// On returns how fast so many GPUs of a type are relative to the reference type.
 func (m *Model) On(gpuType string, nodes, gpus int) float64 {
 	if m.measured != nil {
-		if faster, known := m.measured.faster(gpuType, nodes, gpus); known {
+		if faster, ok := m.measured.ratio(gpuType, nodes, gpus); ok {
 			return faster
 		}
 	}
-	if rate, known := m.Rates[gpuType]; known {
+	if rate, ok := m.Rates[gpuType]; ok {
 		return rate
 	}
 	return 1

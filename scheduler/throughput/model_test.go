@@ -14,7 +14,7 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-// worked is a model whose numbers can be worked out on paper.
+// worked is a model whose numbers can be computed by hand.
 var worked = &Model{
 	Name: "worked", Batch: 100, MaxBatch: 400, Local: 100, Noise: 300,
 	Step: StepTime{AlphaC: 0.1, BetaC: 0.01, AlphaN: 0.9, BetaN: 0.1, AlphaR: 0.2, BetaR: 0.05, Gamma: 1},
@@ -36,10 +36,10 @@ func TestStepTimeByHand(t *testing.T) {
 func TestEfficiencyAndGoodputByHand(t *testing.T) {
 	near(t, "own batch", worked.Efficiency(100), 1)
 	near(t, "four times the batch", worked.Efficiency(400), 400.0/700)
-	// On 4 GPUs of two nodes a batch of 400 takes 1.1 + 1.1 s and is worth 4/7.
+	// On 4 GPUs of two nodes a batch of 400 takes 1.1 + 1.1 s and counts 4/7.
 	near(t, "throughput", worked.Throughput(2, 4, 400), 400/2.2)
 	g, batch := worked.Goodput(2, 4)
-	// Worth per second is 400*b / ((300+b)*(1.2+b/400)): greatest where b*b = 300*480.
+	// The value per second is 400*b / ((300+b)*(1.2+b/400)): greatest at b*b = 300*480.
 	if best := math.Sqrt(300 * 480); math.Abs(batch-best) > 0.02*best {
 		t.Errorf("the best batch is %g, want about %g", batch, best)
 	}
@@ -54,8 +54,8 @@ func TestEfficiencyAndGoodputByHand(t *testing.T) {
 	}
 }
 
-// More GPUs with the best batch are never worse per batch choice: goodput is at least what the own
-// batch does.
+// TestBuiltinModels: goodput with the best batch is at least that of the own batch, on any number
+// of GPUs.
 func TestBuiltinModels(t *testing.T) {
 	table := NewTable()
 	for _, name := range table.Models() {
@@ -132,12 +132,12 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		"empty":          {"", "line 1: a row of column names is missing"},
 		"no rows":        {"model,gpus,rate\n", "line 1: no rows"},
 		"a column":       {"model,gpus\na,1\n", "line 1: column rate is missing"},
-		"twice":          {"model,gpus,rate,rate\n", "line 1: column rate is there twice"},
+		"twice":          {"model,gpus,rate,rate\n", "line 1: column rate is listed twice"},
 		"negative":       {"model,gpus,rate\na,1,5\na,2,-5\n", `line 3: rate is "-5", not a number`},
 		"no number":      {"model,gpus,rate\na,1,fast\n", `line 2: rate is "fast"`},
 		"not finite":     {"model,gpus,rate\na,1,NaN\n", `line 2: rate is "NaN"`},
 		"no GPUs":        {"model,gpus,rate\na,0,5\n", `line 2: gpus is "0", not a whole number`},
-		"nobody":         {"model,gpus,rate\n,1,5\n", `line 2: model is "", not a name`},
+		"no name":        {"model,gpus,rate\n,1,5\n", `line 2: model is "", not a name`},
 		"again":          {"model,gpus,rate\na,1,5\na,1,6\n", `line 3: gpus is "1"`},
 		"nodes":          {"model,gpus,rate,nodes\na,1,5,2\n", `line 2: nodes is "2", not at most the number of GPUs`},
 		"short":          {"model,gpus,rate\na,1\n", "line 2: 2 fields, and the first row names 3 columns"},

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// InputError says what is wrong with a table of models, and where.
+// InputError is an error in a table of models.
 type InputError struct {
 	Line   int
-	Column string // empty where it is about the whole line
+	Column string // empty if it concerns the whole line
 	Value  string
 	Want   string
 }
@@ -29,12 +29,12 @@ func (e *InputError) Error() string {
 // kinds.
 //
 // Measured throughput has a row for each measurement: model, gpus, rate, and optionally gpu_type
-// and nodes (1 where it is not said). Rates are in any unit that is the same for all rows of a
-// model. The type that a model names first is its reference type.
+// and nodes (default 1). Rates may be in any unit that is the same for all rows of a model. The
+// first type of a model is its reference type.
 //
 // Parameters have a row for each model: model, batch, alpha_c, beta_c, alpha_n, beta_n, alpha_r,
-// beta_r, gamma, and optionally max_batch, local_batch and noise, together with a column on:TYPE
-// for each type of GPU whose speed against the reference type is known.
+// beta_r, gamma, and optionally max_batch, local_batch and noise, and a column on:TYPE for each
+// type of GPU whose speed relative to the reference type is known.
 func Read(r io.Reader) ([]*Model, error) {
 	rows := csv.NewReader(r)
 	rows.FieldsPerRecord = -1
@@ -42,11 +42,11 @@ func Read(r io.Reader) ([]*Model, error) {
 	if err != nil {
 		return nil, unreadable(err)
 	}
-	t := &reading{rows: rows, columns: map[string]int{}}
+	t := &tableReader{rows: rows, columns: map[string]int{}}
 	for i, name := range header {
 		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
 		if _, twice := t.columns[name]; twice {
-			return nil, &InputError{1, "", "", fmt.Sprintf("column %s is there twice", name)}
+			return nil, &InputError{1, "", "", fmt.Sprintf("column %s is listed twice", name)}
 		}
 		t.columns[name] = i
 	}
@@ -56,6 +56,7 @@ func Read(r io.Reader) ([]*Model, error) {
 	return t.all(t.measurement, "model", "gpus", "rate")
 }
 
+// unreadable converts an error of the CSV reader.
 func unreadable(err error) error {
 	var bad *csv.ParseError
 	switch {
@@ -67,8 +68,8 @@ func unreadable(err error) error {
 	return fmt.Errorf("table of models: %w", err)
 }
 
-// reading is a file being read.
-type reading struct {
+// tableReader reads one file.
+type tableReader struct {
 	rows    *csv.Reader
 	columns map[string]int
 	models  []*Model
@@ -78,7 +79,7 @@ type reading struct {
 }
 
 // all reads every row.
-func (t *reading) all(one func(), needed ...string) ([]*Model, error) {
+func (t *tableReader) all(one func(), needed ...string) ([]*Model, error) {
 	for _, name := range needed {
 		if _, ok := t.columns[name]; !ok {
 			return nil, &InputError{
@@ -113,16 +114,16 @@ func (t *reading) all(one func(), needed ...string) ([]*Model, error) {
 	return t.models, nil
 }
 
-func (t *reading) text(column string) string {
+func (t *tableReader) text(column string) string {
 	if i, ok := t.columns[column]; ok {
 		return strings.TrimSpace(t.row[i])
 	}
 	return ""
 }
 
-// number is a finite number of at least some value; or, where the column is missing or empty,
-// another.
-func (t *reading) number(column string, least, otherwise float64) float64 {
+// number reads a finite number of at least some value; if the column is missing or empty, it
+// returns another.
+func (t *tableReader) number(column string, least, otherwise float64) float64 {
 	text := t.text(column)
 	if text == "" && !math.IsNaN(otherwise) {
 		return otherwise
@@ -134,8 +135,8 @@ func (t *reading) number(column string, least, otherwise float64) float64 {
 	return x
 }
 
-// count is a whole number from 1 on.
-func (t *reading) count(column string, otherwise int) int {
+// count reads a whole number of at least 1.
+func (t *tableReader) count(column string, otherwise int) int {
 	text := t.text(column)
 	if text == "" && otherwise > 0 {
 		return otherwise
@@ -147,14 +148,15 @@ func (t *reading) count(column string, otherwise int) int {
 	return n
 }
 
-func (t *reading) bad(column, want string) {
+// bad records the first invalid value of the row.
+func (t *tableReader) bad(column, want string) {
 	if t.err == nil {
 		t.err = &InputError{t.line, column, t.text(column), want}
 	}
 }
 
-// name is the row's model, and the model itself if an earlier row had it.
-func (t *reading) name() (string, *Model) {
+// name returns the row's model name, and the model if an earlier row had it.
+func (t *tableReader) name() (string, *Model) {
 	name := t.text("model")
 	if name == "" {
 		t.bad("model", "a name")

@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	required         = math.NaN() // in place of what a column has when it is empty
+	required         = math.NaN() // in place of the default of an optional column
 	parameterColumns = []string{
 		"model",
 		"batch",
@@ -22,11 +22,11 @@ var (
 	}
 )
 
-// tiny is the least of what has to be positive.
-const tiny = 1e-12
+// minPositive is the least allowed value of positive parameters.
+const minPositive = 1e-12
 
-// measurement is a row of measured throughput.
-func (t *reading) measurement() {
+// measurement reads a row of measured throughput.
+func (t *tableReader) measurement() {
 	name, m := t.name()
 	gpuType := t.text("gpu_type")
 	if m == nil {
@@ -39,7 +39,7 @@ func (t *reading) measurement() {
 		}
 		t.models = append(t.models, m)
 	}
-	nodes, p := t.count("nodes", 1), point{t.count("gpus", 0), t.number("rate", tiny, required)}
+	nodes, p := t.count("nodes", 1), point{t.count("gpus", 0), t.number("rate", minPositive, required)}
 	if nodes > p.gpus {
 		t.bad("nodes", "at most the number of GPUs")
 	}
@@ -48,8 +48,8 @@ func (t *reading) measurement() {
 	}
 }
 
-// parameters is a row of parameters.
-func (t *reading) parameters() {
+// parameters reads a row of parameters.
+func (t *tableReader) parameters() {
 	name, before := t.name()
 	if before != nil {
 		t.bad("model", "a new one: an earlier line has it")
@@ -59,7 +59,7 @@ func (t *reading) parameters() {
 	m.Local = t.number("local_batch", 1, m.MaxBatch)
 	m.Noise = t.number("noise", 0, 0)
 	m.Step = StepTime{
-		AlphaC: t.number("alpha_c", tiny, required), BetaC: t.number("beta_c", 0, required),
+		AlphaC: t.number("alpha_c", minPositive, required), BetaC: t.number("beta_c", 0, required),
 		AlphaN: t.number("alpha_n", 0, required), BetaN: t.number("beta_n", 0, required),
 		AlphaR: t.number("alpha_r", 0, required), BetaR: t.number("beta_r", 0, required),
 		Gamma: t.number("gamma", 1, required),
@@ -69,7 +69,7 @@ func (t *reading) parameters() {
 			if m.Rates == nil {
 				m.Rates = map[string]float64{}
 			}
-			m.Rates[gpuType] = t.number(column, tiny, required)
+			m.Rates[gpuType] = t.number(column, minPositive, required)
 		}
 	}
 	t.models = append(t.models, m)

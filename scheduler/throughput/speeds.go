@@ -5,26 +5,26 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Speeds tells how fast jobs run by a Table: what a simulation believes. It is a scheduler.Speeds.
+// Speeds implements scheduler.Speeds by a Table, for simulations.
 //
-// A job's length is what it takes on the GPUs that it asks for: as many as it asks for, on as few
-// nodes as they fit on, of the type that it asks for or else of the reference type. Its GPUs
-// exchange what they have computed after every step, so the slowest of them sets the pace.
+// A job's length is its runtime on the GPUs that it asks for: as many as it asks for, on as few
+// nodes as possible, of the type that it asks for or else of the reference type. Its GPUs exchange
+// data after every step, so the slowest one determines the speed.
 type Speeds struct {
 	table *Table
 
-	// adaptive: every job uses the batch that is best on what it has, as Pollux makes it do.
+	// adaptive: every job uses the batch size that is best on its GPUs, as Pollux makes it do.
 	adaptive bool
 }
 
-// NewSpeeds is how fast jobs run that keep their batch.
+// NewSpeeds returns the speeds of jobs that keep their batch size.
 func NewSpeeds(t *Table) *Speeds { return &Speeds{table: t} }
 
-// NewAdaptiveSpeeds is how fast jobs run whose batch is fitted to what they have. On what a job
-// asks for it is at least 1, too.
+// NewAdaptiveSpeeds returns the speeds of jobs whose batch size adapts to their GPUs. On the GPUs
+// that a job asks for it is at least 1.
 func NewAdaptiveSpeeds(t *Table) *Speeds { return &Speeds{table: t, adaptive: true} }
 
-// Speed is how fast a job runs on given GPUs; 1 is as fast as on those that it asks for.
+// Speed returns how fast a job runs on given GPUs; 1 is the speed on those that it asks for.
 func (s *Speeds) Speed(j *scheduler.Job, on cluster.Placement, nodes []cluster.Node) float64 {
 	if len(on) == 0 {
 		return 0
@@ -34,21 +34,21 @@ func (s *Speeds) Speed(j *scheduler.Job, on cluster.Placement, nodes []cluster.N
 	if s.adaptive {
 		rate = func(nodes, gpus int) float64 { return s.table.Goodput(m, nodes, gpus) }
 	}
-	return rate(spread, gpus) * slowest(m, on, nodes) / s.asked(m, j, nodes)
+	return rate(spread, gpus) * slowestRate(m, on, nodes) / s.requested(m, j, nodes)
 }
 
-// asked is the throughput on what a job asks for.
-func (s *Speeds) asked(m *Model, j *scheduler.Job, nodes []cluster.Node) float64 {
+// requested returns the throughput on what a job asks for.
+func (s *Speeds) requested(m *Model, j *scheduler.Job, nodes []cluster.Node) float64 {
 	fewest := fewestNodes(j, nodes)
-	rate := m.Rate(fewest, j.Asked())
+	rate := m.Rate(fewest, j.RequestedGPUs())
 	if j.OwnGPUType() == "" {
 		return rate
 	}
-	return rate * m.On(j.OwnGPUType(), fewest, j.Asked())
+	return rate * m.On(j.OwnGPUType(), fewest, j.RequestedGPUs())
 }
 
-// slowest is the rate of the slowest type in a placement.
-func slowest(m *Model, on cluster.Placement, nodes []cluster.Node) float64 {
+// slowestRate returns the rate of the slowest type in a placement.
+func slowestRate(m *Model, on cluster.Placement, nodes []cluster.Node) float64 {
 	spread, rate, last := on.Nodes(), 0.0, "-"
 	for i, gpu := range on {
 		gpuType := nodes[gpu.Node].GPUType
@@ -63,7 +63,7 @@ func slowest(m *Model, on cluster.Placement, nodes []cluster.Node) float64 {
 	return rate
 }
 
-// fewestNodes is how many nodes a job needs at least, on nodes of the largest size that it can use.
+// fewestNodes returns how many nodes of the largest usable size a job needs at least.
 func fewestNodes(j *scheduler.Job, nodes []cluster.Node) int {
 	largest := 1
 	for i := range nodes {
@@ -71,8 +71,8 @@ func fewestNodes(j *scheduler.Job, nodes []cluster.Node) int {
 			largest = max(largest, nodes[i].GPUs)
 		}
 	}
-	return Nodes(j.Asked(), largest)
+	return Nodes(j.RequestedGPUs(), largest)
 }
 
-// Nodes is how many nodes of a size so many GPUs are, at least.
+// Nodes returns how many nodes of a size are needed for so many GPUs.
 func Nodes(gpus, size int) int { return (gpus + size - 1) / size }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
 func TestSpeedsByHand(t *testing.T) {
@@ -24,8 +25,8 @@ func TestSpeedsByHand(t *testing.T) {
 		return p
 	}
 	asks := func(gpus int, gpuType string) *scheduler.Job {
-		made := scheduler.Made{Job: cluster.Job{ID: 1, GPUs: gpus, GPUType: gpuType, Model: "worked"}}
-		return scheduler.Trial(0, nodes, made).Held()[0]
+		made := schedulertest.Job{Job: cluster.Job{ID: 1, GPUs: gpus, GPUType: gpuType, Model: "worked"}}
+		return schedulertest.NewView(0, nodes, made).Held()[0]
 	}
 	for _, c := range []struct {
 		what string
@@ -40,7 +41,8 @@ func TestSpeedsByHand(t *testing.T) {
 		{"faster GPUs", asks(2, ""), on([2]int32{1, 0}, [2]int32{1, 1}), 3},
 		{"the type that it needs", asks(2, "H100"), on([2]int32{1, 0}, [2]int32{1, 1}), 1},
 		{"the slowest counts", asks(2, ""), on([2]int32{1, 0}, [2]int32{2, 0}), 0.8 / 1.5 / 2},
-		{"asked for more than a node has", asks(6, ""), on([2]int32{0, 0}, [2]int32{0, 1}, [2]int32{0, 2}, [2]int32{0, 3}, [2]int32{3, 0}, [2]int32{3, 1}), 1},
+		{"asked for more than a node has", asks(6, ""), on([2]int32{0, 0}, [2]int32{0, 1}, [2]int32{0, 2}, [2]int32{0, 3},
+			[2]int32{3, 0}, [2]int32{3, 1}), 1},
 		{"nothing", asks(2, ""), nil, 0},
 	} {
 		near(t, c.what, s.Speed(c.job, c.on, nodes), c.want)

@@ -6,29 +6,29 @@ import (
 	"sync"
 )
 
-// Table knows models by their names. Many simulations may ask it at once.
+// Table holds models by name. It is safe for concurrent use.
 type Table struct {
 	models map[string]*Model
 
-	mu    sync.Mutex
-	known map[question]float64
+	mu       sync.Mutex
+	goodputs map[goodputKey]float64
 }
 
-// question is what a goodput was worked out for.
-type question struct {
+// goodputKey identifies a cached goodput.
+type goodputKey struct {
 	model  *Model
 	spread bool
 	gpus   int
 }
 
-// Unknown is the name of the model that stands for those that a table does not have.
+// Unknown is the name of the model that represents models that are not in the table.
 const Unknown = "unknown"
 
-// NewTable is a table of our own models and of those given, which count where both have one. A
-// model of the name Unknown takes the place of ours. One that says nothing of types of GPU gets
-// what our table says of it, or of unknown models.
+// NewTable returns a table of the built-in models and the given ones, which replace built-in ones
+// of the same name. A model named Unknown replaces the default. A model without Rates gets those of
+// the built-in model of its name, or of Unknown.
 func NewTable(models ...*Model) *Table {
-	t := &Table{models: map[string]*Model{}, known: map[question]float64{}}
+	t := &Table{models: map[string]*Model{}, goodputs: map[goodputKey]float64{}}
 	for _, m := range builtin() {
 		t.models[m.Name] = m
 	}
@@ -42,8 +42,7 @@ func NewTable(models ...*Model) *Table {
 	return t
 }
 
-// Model finds a model by its name, in any case of letters; the one for unknown models where there
-// is none.
+// Model returns a model by its name, ignoring case, or the one named Unknown.
 func (t *Table) Model(name string) *Model {
 	if m := t.models[strings.ToLower(name)]; m != nil {
 		return m
@@ -51,7 +50,7 @@ func (t *Table) Model(name string) *Model {
 	return t.models[Unknown]
 }
 
-// Models are the names, in order.
+// Models returns the names, sorted.
 func (t *Table) Models() []string {
 	names := make([]string, 0, len(t.models))
 	for name := range t.models {
@@ -61,15 +60,15 @@ func (t *Table) Models() []string {
 	return names
 }
 
-// Goodput is a model's goodput, which is worked out once.
+// Goodput returns a model's goodput, which is cached.
 func (t *Table) Goodput(m *Model, nodes, gpus int) float64 {
-	q := question{m, nodes > 1, gpus}
+	q := goodputKey{m, nodes > 1, gpus}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	g, known := t.known[q]
-	if !known {
+	g, ok := t.goodputs[q]
+	if !ok {
 		g, _ = m.Goodput(nodes, gpus)
-		t.known[q] = g
+		t.goodputs[q] = g
 	}
 	return g
 }

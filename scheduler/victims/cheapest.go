@@ -9,18 +9,18 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Cheapest stops those whose stop throws away the least GPU-time: saving them, loading them again,
-// and the work that is lost, times the GPUs that they hold. Of all sets that free enough it names
-// the cheapest: a knapsack turned around, solved exactly (R. Bellman, "Dynamic Programming", 1957).
-// Among equals it takes those who rank last.
+// Cheapest preempts the jobs that waste the least GPU-time: saving, loading and lost work,
+// multiplied by the GPUs that they hold. Of all sets that free enough GPUs it returns the cheapest:
+// an inverted knapsack, solved exactly (R. Bellman, "Dynamic Programming", 1957). Among equal sets
+// it takes the jobs that rank last.
 type Cheapest struct {
 	Costs scheduler.Costs
 
-	// Depth is how many candidates are looked at, from the last one on; 0 means 256.
+	// Depth is how many candidates are considered, from the last one on; 0 means 256.
 	Depth int
 }
 
-// Choose names the cheapest set.
+// Choose returns the cheapest set.
 func (c Cheapest) Choose(
 	v scheduler.View,
 	need scheduler.Demand,
@@ -40,8 +40,8 @@ func (c Cheapest) Choose(
 	if freed <= need.GPUs {
 		return from
 	}
-	// least[g] is what it costs to free g GPUs or more by those seen so far, takes[i][g] whether
-	// candidate i is one of them.
+	// least[g] is the cost of freeing g GPUs or more by the candidates so far; takes[i][g] reports
+	// whether candidate i is one of them.
 	least := make([]float64, need.GPUs+1)
 	for g := range least[1:] {
 		least[g+1] = math.Inf(+1)
@@ -66,7 +66,7 @@ func (c Cheapest) Choose(
 	return victims
 }
 
-// loss is the GPU-time, in seconds, that stopping a job now costs.
+// loss returns the GPU-time, in seconds, that stopping a job now costs.
 func loss(costs scheduler.Costs, j *scheduler.Job, now time.Duration) float64 {
 	if costs == nil {
 		return 0

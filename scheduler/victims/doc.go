@@ -1,8 +1,8 @@
-// Package victims holds the policies that choose who makes room for a job that goes before them.
+// Package victims holds the policies that choose which jobs are preempted for a waiting job.
 //
-// Who may be stopped at all is not decided here: the engine offers those who rank behind the
-// waiting job and have had their time, the last first, stops nobody unless the job then fits, and
-// asks for more where GPUs of the right number are not enough.
+// The engine decides which jobs may be preempted: it offers those that rank behind the waiting job
+// and have completed their quantum, last first. It preempts only if the job then fits, and asks for
+// more victims if the freed GPUs do not suit it.
 //
 // Read tail.go first.
 package victims

@@ -8,14 +8,14 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// ErrUnknown is in the chain of an error about a name that no policy for victims has.
+// ErrUnknown is returned for the name of an unknown policy.
 var ErrUnknown = errors.New("unknown policy for victims")
 
-// Names are the policies there are: who ranks last, who is cheapest, and both only where it is
-// worth it.
+// Names returns the policies: last rank, lowest cost, and both only if the preemption is worth its
+// cost.
 func Names() []string { return []string{"tail", "cheapest", "tail-if-worth", "cheapest-if-worth"} }
 
-// ByName makes a policy. The costs may be nil where stopping a job costs nothing.
+// ByName returns a policy. The costs may be nil if stopping a job costs nothing.
 func ByName(name string, costs scheduler.Costs) (scheduler.Preemptor, error) {
 	base, ifWorth := strings.CutSuffix(name, "-if-worth")
 	var policy scheduler.Preemptor
@@ -25,7 +25,7 @@ func ByName(name string, costs scheduler.Costs) (scheduler.Preemptor, error) {
 	case "cheapest":
 		policy = Cheapest{Costs: costs}
 	default:
-		return nil, fmt.Errorf("%w %q; there are %s", ErrUnknown, name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("%w %q; want one of %s", ErrUnknown, name, strings.Join(Names(), ", "))
 	}
 	if ifWorth {
 		policy = Worth{Of: policy, Costs: costs}

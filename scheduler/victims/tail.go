@@ -6,11 +6,11 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Tail stops whoever ranks last, until there is enough. Nobody is stopped for a job while somebody
-// who ranks behind him goes on without being in the way: what Blox, Tiresias and most others do.
+// Tail preempts the jobs that rank last, until enough GPUs are free. No job is preempted while a
+// job that ranks behind it keeps usable GPUs. Blox, Tiresias and most others do this.
 type Tail struct{}
 
-// Choose names the last ones.
+// Choose returns the last candidates.
 func (Tail) Choose(_ scheduler.View, need scheduler.Demand, candidates iter.Seq[*scheduler.Job]) []*scheduler.Job {
 	victims, freed := make([]*scheduler.Job, 0, 4), 0
 	for j := range candidates {

@@ -10,22 +10,23 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 
-// prices are what a stop costs by the job's number, all of it as lost work.
+// prices are the costs of a stop by the job's number, all of it lost work.
 type prices map[cluster.JobID]time.Duration
 
 func (prices) Save(*scheduler.Job) time.Duration                      { return 0 }
 func (prices) Load(*scheduler.Job, cluster.Placement) time.Duration   { return 0 }
 func (p prices) Lost(j *scheduler.Job, _ time.Duration) time.Duration { return p[j.ID()] }
 
-// moment has jobs that run on so many GPUs each, numbered from 0, and a waiting one of the number
-// 100.
-func moment(want int, ends []time.Duration, gpus ...int) (*scheduler.Moment, scheduler.Demand) {
-	var jobs []scheduler.Made
+// newView returns a view with jobs that run on the given numbers of GPUs, numbered from 0, and a
+// waiting job numbered 100.
+func newView(want int, ends []time.Duration, gpus ...int) (*schedulertest.View, scheduler.Demand) {
+	var jobs []schedulertest.Job
 	at := 0
 	for i, n := range gpus {
-		made := scheduler.Made{Job: cluster.Job{ID: cluster.JobID(i), GPUs: n}, Phase: scheduler.Running}
+		made := schedulertest.Job{Job: cluster.Job{ID: cluster.JobID(i), GPUs: n}, Phase: scheduler.Running}
 		if ends != nil {
 			made.Estimate = ends[i]
 		}
@@ -39,13 +40,13 @@ func moment(want int, ends []time.Duration, gpus ...int) (*scheduler.Moment, sch
 	for id := range (at + 7) / 8 {
 		nodes = append(nodes, cluster.Node{ID: cluster.NodeID(id), GPUs: 8})
 	}
-	jobs = append(jobs, scheduler.Made{Job: cluster.Job{ID: 100, GPUs: want}, Phase: scheduler.Waiting})
-	v := scheduler.Trial(10*time.Second, nodes, jobs...)
+	jobs = append(jobs, schedulertest.Job{Job: cluster.Job{ID: 100, GPUs: want}, Phase: scheduler.Waiting})
+	v := schedulertest.NewView(10*time.Second, nodes, jobs...)
 	return v, scheduler.Demand{Job: v.Job(100), GPUs: want}
 }
 
-// lastFirst are the running jobs, the one of the greatest number first.
-func lastFirst(v *scheduler.Moment) []*scheduler.Job {
+// lastFirst returns the running jobs, highest number first.
+func lastFirst(v *schedulertest.View) []*scheduler.Job {
 	jobs := slices.Collect(v.Running())
 	slices.SortFunc(jobs, func(a, b *scheduler.Job) int { return int(b.ID() - a.ID()) })
 	return jobs
@@ -59,10 +60,11 @@ func numbers(jobs []*scheduler.Job) (ids []int) {
 }
 
 func TestTail(t *testing.T) {
-	for want, victims := range map[int][]int{1: {3}, 2: {3, 2}, 3: {3, 2, 1}, 5: {3, 2, 1}, 6: {3, 2, 1, 0}, 99: {3, 2, 1, 0}} {
-		v, need := moment(want, nil, 2, 3, 1, 1)
+	for want, victims := range map[int][]int{1: {3}, 2: {3, 2}, 3: {3, 2, 1}, 5: {3, 2, 1}, 6: {3, 2, 1, 0},
+		99: {3, 2, 1, 0}} {
+		v, need := newView(want, nil, 2, 3, 1, 1)
 		if got := numbers((Tail{}).Choose(v, need, slices.Values(lastFirst(v)))); !slices.Equal(got, victims) {
-			t.Errorf("for %d GPUs: %v, expected %v", want, got, victims)
+			t.Errorf("for %d GPUs: %v, want %v", want, got, victims)
 		}
 	}
 }
@@ -76,7 +78,7 @@ func TestCheapest(t *testing.T) {
 			gpus[i] = 1 + r.IntN(4)
 			costs[cluster.JobID(i)] = time.Duration(r.IntN(60)) * time.Second
 		}
-		v, need := moment(1+r.IntN(10), nil, gpus...)
+		v, need := newView(1+r.IntN(10), nil, gpus...)
 		got := (Cheapest{Costs: costs}).Choose(v, need, slices.Values(lastFirst(v)))
 		freed, cost := 0, 0.0
 		for _, j := range got {
@@ -88,7 +90,7 @@ func TestCheapest(t *testing.T) {
 			t.Fatalf("%v do not free %d: chosen are %v, expected all", gpus, need.GPUs, numbers(got))
 		case !math.IsInf(least, 0) && (freed < need.GPUs || math.Abs(cost-least) > 1e-9):
 			t.Fatalf(
-				"%v at %v for %d: %v free %d for %v, expected %v",
+				"%v at %v for %d: %v free %d for %v, want %v",
 				gpus,
 				costs,
 				need.GPUs,
@@ -117,9 +119,9 @@ func leastCost(gpus []int, costs prices, need int) float64 {
 	return least
 }
 
-// TestCheapestOfEquals takes those who rank last, and looks no deeper than it is told.
+// TestCheapestOfEquals takes the jobs that rank last, and respects Depth.
 func TestCheapestOfEquals(t *testing.T) {
-	v, need := moment(2, nil, 1, 1, 1, 1)
+	v, need := newView(2, nil, 1, 1, 1, 1)
 	if got := numbers((Cheapest{}).Choose(v, need, slices.Values(lastFirst(v)))); !slices.Equal(got, []int{2, 3}) {
 		t.Errorf("without costs: %v", got)
 	}
@@ -140,14 +142,15 @@ func TestWorth(t *testing.T) {
 		want int
 		stop bool
 	}{
-		// One ends in 20 s: two GPUs would wait so long, 40 GPU-seconds. Stopping one costs 2 x 19 s, or
-		// 2 x 20 s.
+		// One ends in 20 s: two GPUs would wait that long, 40 GPU-seconds. Stopping one costs 2 x 19 s,
+		// or 2 x 20 s.
 		{[]time.Duration{30 * time.Second, time.Hour}, 19 * time.Second, 2, true},
 		{[]time.Duration{30 * time.Second, time.Hour}, 20 * time.Second, 2, false},
-		// Both must go: 4 x 40 s are saved, and 2 x 2 x 39 s or 2 x 2 x 40 s lost.
+		// Both must stop: 4 x 40 s are saved, and 2 x 2 x 39 s or 2 x 2 x 40 s lost.
 		{[]time.Duration{30 * time.Second, 50 * time.Second}, 39 * time.Second, 4, true},
 		{[]time.Duration{30 * time.Second, 50 * time.Second}, 40 * time.Second, 4, false},
-		// Both are overdue, since 5 s and 3 s, and have run for 10 s: so they go on for 10 s.
+		// Both are overdue, for 5 s and 3 s, and have run for 10 s: they are expected to run for another
+		// 10 s.
 		{[]time.Duration{5 * time.Second, 7 * time.Second}, 9 * time.Second, 2, true},
 		{[]time.Duration{5 * time.Second, 7 * time.Second}, 10 * time.Second, 2, false},
 	} {
@@ -156,7 +159,7 @@ func TestWorth(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v, need := moment(c.want, c.ends, 2, 2)
+			v, need := newView(c.want, c.ends, 2, 2)
 			if got := policy.Choose(v, need, slices.Values(lastFirst(v))); (len(got) > 0) != c.stop {
 				t.Errorf("%s: %+v stops %v", name, c, numbers(got))
 			}

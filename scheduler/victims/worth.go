@@ -10,16 +10,16 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// Worth lets another policy choose, and stops its victims only if that costs less GPU-time than it
-// saves: the GPUs that the waiting job asks for, times how long it would wait until as many become
-// free by themselves, by the estimates. Who has outlived his estimate is taken to run as long again
-// as he has: the longer a job has lasted, the longer it lasts.
+// Worth preempts another policy's victims only if that costs less GPU-time than it saves: the GPUs
+// that the waiting job asks for, times how long it would wait until as many become free without
+// preemption, by the estimates. An overdue job is assumed to run as long again as it has: the
+// longer a job has lasted, the longer it lasts.
 type Worth struct {
 	Of    scheduler.Preemptor
 	Costs scheduler.Costs
 }
 
-// Choose names the other policy's victims, or nobody.
+// Choose returns the other policy's victims, or none.
 func (w Worth) Choose(v scheduler.View, need scheduler.Demand, candidates iter.Seq[*scheduler.Job]) []*scheduler.Job {
 	victims := w.Of.Choose(v, need, candidates)
 	cost := 0.0
@@ -34,15 +34,15 @@ func (w Worth) Choose(v scheduler.View, need scheduler.Demand, candidates iter.S
 	return victims
 }
 
-// untilFree is how long it takes until so many more GPUs that suit a job become free by themselves;
-// ok is false if they never do.
+// untilFree returns how long it takes until so many more GPUs that suit a job become free without
+// preemption; ok is false if they never do.
 func untilFree(v scheduler.View, need scheduler.Demand) (wait time.Duration, ok bool) {
 	type end struct {
 		in   time.Duration
 		gpus int
 	}
 	var ends []end
-	freed := 0 // by those whose estimates still hold: they come in order
+	freed := 0 // by jobs whose estimates still hold: they come in order
 	for j := range v.Running() {
 		e := end{in: j.Due() - v.Now()}
 		for _, gpu := range j.Placement() {

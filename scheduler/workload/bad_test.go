@@ -10,7 +10,7 @@ import (
 
 const head4 = "job_id,submit_s,duration_s,num_gpus\n"
 
-// bad is a file that cannot be understood, and what the error about it must say.
+// bad is an invalid file, and its error.
 type bad struct {
 	what, format, text string
 	want               string // the whole error, with FILE for the file's name
@@ -143,7 +143,8 @@ var badFiles = []bad{
 		`FILE:3: [1].user: got "number", want a string`,
 	},
 	{
-		"philly time", "", "[{\"jobid\": \"a\", \"submitted_time\": \"2017-10-07 01:11:30\",\n\"attempts\": [{\"start_time\": \"x\",\n\"end_time\": \"y\"}]}]",
+		"philly time", "", "[{\"jobid\": \"a\", \"submitted_time\": \"2017-10-07 01:11:30\",\n\"attempts\": " +
+			"[{\"start_time\": \"x\",\n\"end_time\": \"y\"}]}]",
 		`FILE:2: attempts[0].start_time: got "x", want ` + wantClock,
 	},
 	{
@@ -183,7 +184,7 @@ var badFiles = []bad{
 		"pai without tasks",
 		"",
 		"job-a,inst1,user1,Failed,100.0,206.0\n",
-		"FILE: want pai_task_table.csv beside it, which says how many GPUs a job needs",
+		"FILE: want pai_task_table.csv in the same folder, which says how many GPUs a job needs",
 	},
 	{
 		"pai GPUs",
@@ -225,7 +226,9 @@ var badFiles = []bad{
 
 	{
 		"gavel without rates", "", "m\tc\ta\t1\t10\t0\t1\n",
-		"FILE: want a table of throughputs beside it, as Gavel's simulation_throughputs.json: the trace counts steps, not seconds",
+		"FILE: want a table of throughputs in the same folder, as Gavel's simulation_throughputs.json: the trace counts " +
+			"steps, " +
+			"not seconds",
 	},
 	{"gavel words", "gavel", "m\tc\ta\n", `FILE:1: got "m c a", want 7, 10 or 12 words between tabs; there are 3`},
 	{
@@ -245,7 +248,9 @@ var badFiles = []bad{
 		"pollux without lengths",
 		"",
 		"name,time,application,num_replicas,batch_size\na,1,b,1,1\n",
-		"FILE: want durations.csv beside it (application,num_replicas,batch_size,duration_s): the workload does not say how long a job is",
+		"FILE: want durations.csv in the same folder (application,num_replicas,batch_size,duration_s): the workload does " +
+			"not say " +
+			"how long a job is",
 	},
 	{
 		"pollux time",
@@ -284,7 +289,7 @@ const (
 	swfLine   = "1 0 0 1 1 -1 -1 1 1 -1 1 1 1 -1 1 -1 -1 -1\n"
 )
 
-// tarHead is how an archive begins.
+// tarHead returns the beginning of an archive.
 func tarHead() string {
 	head := []byte(strings.Repeat("\x00", 512))
 	copy(head, "trace/jobs.csv")
@@ -311,27 +316,33 @@ func TestBadFiles(t *testing.T) {
 				t.Errorf("the error is %#v", err)
 			}
 			if trace.Jobs != nil {
-				t.Error("there are jobs beside the error")
+				t.Error("Read returned jobs and an error")
 			}
 		})
 	}
 }
 
-// TestBadNeighbours: what lies beside a trace may be wrong too, and is then named.
+// TestBadNeighbours: an invalid second file is named in the error.
 func TestBadNeighbours(t *testing.T) {
 	for _, b := range []struct{ file, text, beside, content, want string }{
-		{"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", "{", "throughputs.json: want JSON, by kind of GPU and model; unexpected EOF"},
-		{"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", `{"v100": {"('m', 1)": {"null": -1}}}`, `throughputs.json: v100.('m', 1).null: got "-1", want steps a second`},
-		{"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", `{"v100": {}}`, `a.trace:1: model: got "m", want one that the table of throughputs has, as ('m', 1)`},
+		{"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", "{",
+			"throughputs.json: want JSON, by kind of GPU and model; unexpected EOF"},
+		{"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", `{"v100": {"('m', 1)": {"null": -1}}}`,
+			`throughputs.json: v100.('m', 1).null: got "-1", want steps a second`},
+		{"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", `{"v100": {}}`,
+			`a.trace:1: model: got "m", want one that the table of throughputs has, as ('m', 1)`},
 		{
-			"w.csv", "name,time,application,num_replicas,batch_size\na,1,b,1,1\n", "durations.csv", "application,num_replicas,batch_size,duration_s\nb,1,2,x\n",
+			"w.csv", "name,time,application,num_replicas,batch_size\na,1,b,1,1\n", "durations.csv",
+			"application,num_replicas,batch_size,duration_s\nb,1,2,x\n",
 			`durations.csv:2: duration_s: got "x", want ` + wantSeconds,
 		},
 		{
-			"w.csv", "name,time,application,num_replicas,batch_size\na,1,b,1,1\n", "durations.csv", "application,num_replicas,batch_size,duration_s\nb,1,2,5\n",
+			"w.csv", "name,time,application,num_replicas,batch_size\na,1,b,1,1\n", "durations.csv",
+			"application,num_replicas,batch_size,duration_s\nb,1,2,5\n",
 			`w.csv:2: application: got "b", want one that durations.csv has with num_replicas 1 and batch_size 1`,
 		},
-		{"p.csv", openb + "p,1,100,1,9,3\n", "openb_node_list_x.csv", "sn,gpu,model\nn,65,T4\n", `openb_node_list_x.csv:2: gpu: got "65", want a whole number from 0 to 64`},
+		{"p.csv", openb + "p,1,100,1,9,3\n", "openb_node_list_x.csv", "sn,gpu,model\nn,65,T4\n",
+			`openb_node_list_x.csv:2: gpu: got "65", want a whole number from 0 to 64`},
 	} {
 		dir := t.TempDir()
 		os.WriteFile(filepath.Join(dir, b.file), []byte(b.text), 0o644)
@@ -347,11 +358,11 @@ func TestNotReadable(t *testing.T) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 	if _, err := ReadFrom(strings.NewReader(""), "f", Options{Format: "xml"}); err == nil ||
-		!strings.Contains(err.Error(), "there are philly, helios") {
+		!strings.Contains(err.Error(), "want one of philly, helios") {
 		t.Errorf("an unknown format: %v", err)
 	}
 	if _, err := ReadFrom(strings.NewReader("\x1f\x8bnothing"), "f", Options{}); err == nil {
-		t.Error("what is no gzip was read")
+		t.Error("an invalid gzip file was read")
 	}
 	whole := packed(t, []byte(head4+strings.Repeat("1,2,3,4\n", 9999)))
 	if _, err := ReadFrom(strings.NewReader(string(whole[:len(whole)/2])), "f", Options{}); err == nil ||

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// longestNumber bounds how many digits a number may have.
-const longestNumber = 400
+// maxNumberLength bounds the digits of a number.
+const maxNumberLength = 400
 
-// mostDigits is how many digits the greatest int64 has. A uint64 holds whatever has no more of
-// them.
-const mostDigits = 19
+// maxInt64Digits is the number of digits of the greatest int64. A uint64 holds any number with no
+// more digits.
+const maxInt64Digits = 19
 
-// Wants of numbers, as errors name them.
+// Descriptions of expected values, for errors.
 const (
 	wantSeconds = "seconds, a decimal number from 0 to 9.2e9"
 	wantCount   = "a whole number from 1 to 1000000"
@@ -23,26 +23,24 @@ const (
 	wantID      = "a whole number from 0 to 9223372036854775807"
 )
 
-// seconds reads a decimal number of seconds exactly to the nanosecond; digits beyond that are
-// rounded, halves up. A float would do that to most numbers too, but not to all, and a result that
-// is compared job by job minds.
+// seconds parses a decimal number of seconds, rounded half up to the nanosecond. A float would be
+// inexact for some numbers, and results are compared job by job.
 func seconds(text []byte) (time.Duration, bool) {
 	ns, ok := decimal(text, 9)
 	return time.Duration(ns), ok
 }
 
-// decimal reads a number of 0 or more, scaled by ten to the power of places, rounded to the
-// nearest, halves up.
+// decimal parses a number of at least 0, scaled by 10^places and rounded half up.
 func decimal(text []byte, places int) (int64, bool) {
 	mantissa, exponent := split(text)
-	var room [48]byte
-	digits, point, any := room[:0], -1, false
+	var buffer [48]byte
+	digits, point, any := buffer[:0], -1, false
 	for _, c := range mantissa {
 		switch {
 		case c == '.' && point < 0:
 			point = len(digits)
 			continue
-		case c < '0' || c > '9' || len(digits) > longestNumber:
+		case c < '0' || c > '9' || len(digits) > maxNumberLength:
 			return 0, false
 		}
 		any = true
@@ -59,8 +57,8 @@ func decimal(text []byte, places int) (int64, bool) {
 	return shift(digits, point+exponent+places)
 }
 
-// shift is the whole number that the first digits make, rounded by the one behind them; zeros
-// follow where there are too few.
+// shift returns the integer of the first digits, rounded by the one behind them, and padded with
+// zeros.
 func shift(digits []byte, first int) (int64, bool) {
 	var value int64
 	if first < 0 {
@@ -85,8 +83,8 @@ func shift(digits []byte, first int) (int64, bool) {
 	return value, true
 }
 
-// split takes the exponent off a number, as Python writes it in 1e-05. One that is out of all
-// proportion makes the number unreadable.
+// split separates the exponent of a number like 1e-05, as Python writes it. An extreme exponent
+// makes the number invalid.
 func split(text []byte) (mantissa []byte, exponent int) {
 	for i, c := range text {
 		if c != 'e' && c != 'E' {
@@ -101,7 +99,7 @@ func split(text []byte) (mantissa []byte, exponent int) {
 	return text, 0
 }
 
-// whole reads an integer that may be written as "4.0", as tables that went through a data frame do.
+// whole parses an integer, also in the form "4.0" that data frames write.
 func whole(text []byte) (int64, bool) {
 	if len(text) > 0 && text[0] == '-' {
 		n, ok := whole(text[1:])
@@ -116,7 +114,7 @@ func whole(text []byte) (int64, bool) {
 			break
 		}
 	}
-	if len(text) == 0 || len(text) > mostDigits {
+	if len(text) == 0 || len(text) > maxInt64Digits {
 		return 0, false
 	}
 	var n uint64
@@ -129,14 +127,14 @@ func whole(text []byte) (int64, bool) {
 	return int64(n), n <= math.MaxInt64
 }
 
-// written is a duration in seconds, without a digit too many.
-func written(to []byte, d time.Duration) []byte {
+// appendSeconds appends a duration in seconds, without trailing zeros.
+func appendSeconds(to []byte, d time.Duration) []byte {
 	to = strconv.AppendInt(to, int64(d/time.Second), 10)
-	return fraction(to, int64(d%time.Second), 9)
+	return appendFraction(to, int64(d%time.Second), 9)
 }
 
-// fraction appends places decimal digits without the zeros at their end.
-func fraction(to []byte, value int64, places int) []byte {
+// appendFraction appends places decimal digits without trailing zeros.
+func appendFraction(to []byte, value int64, places int) []byte {
 	if value == 0 {
 		return to
 	}

@@ -7,26 +7,25 @@ import (
 	"unicode/utf8"
 )
 
-// Error is something in a file that cannot be understood.
+// Error is invalid input in a file.
 type Error struct {
 	File string
 
-	// Line counts from 1; 0 where the file as a whole is meant.
+	// Line counts from 1; 0 means the whole file.
 	Line int
 
-	// Column is the column's name, or in JSON the path of keys; empty where the line as a whole is
-	// meant.
+	// Column is the column's name, or in JSON the path of keys; empty means the whole line.
 	Column string
 
-	// Value is what stands there, shortened; Has says whether anything does.
+	// Value is the invalid value, shortened; Has reports whether there is one.
 	Value string
 	Has   bool
 
-	// Want is what was expected there.
+	// Want is what was expected.
 	Want string
 }
 
-// Error says where, what stands there, and what should.
+// Error returns the place, the value and what was expected.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.File)
@@ -44,15 +43,15 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// longestShown bounds how much of a wrong value an error repeats, in bytes.
-const longestShown = 60
+// maxShown bounds the bytes of an invalid value in an error.
+const maxShown = 60
 
-// shown is a value as an error repeats it.
-func shown(value string) string {
-	if len(value) <= longestShown {
+// shortened returns a value for an error.
+func shortened(value string) string {
+	if len(value) <= maxShown {
 		return value
 	}
-	cut := longestShown
+	cut := maxShown
 	for cut > 0 && !utf8.RuneStart(value[cut]) {
 		cut--
 	}

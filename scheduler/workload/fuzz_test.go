@@ -11,7 +11,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Any bytes are a trace whose jobs make sense, or an error; and what was read can be written and
+// fuzz checks that any bytes are a valid trace or an error, and that a trace can be written and
 // read again.
 func fuzz(f *testing.F, format string, files ...string) {
 	for _, file := range files {
@@ -26,7 +26,10 @@ func fuzz(f *testing.F, format string, files ...string) {
 			f.Add([]byte(b.text))
 		}
 	}
-	beside := map[string]string{"gavel": "testdata/gavel/my_throughputs.json", "pollux": "testdata/pollux/durations.csv"}
+	beside := map[string]string{
+		"gavel":  "testdata/gavel/my_throughputs.json",
+		"pollux": "testdata/pollux/durations.csv",
+	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		trace, err := ReadFrom(bytes.NewReader(text), "fuzzed", Options{Format: format, Beside: beside[format]})
 		if err != nil {
@@ -48,19 +51,22 @@ func fuzz(f *testing.F, format string, files ...string) {
 			t.Fatalf("%d jobs were written, %d read again", len(trace.Jobs), len(again.Jobs))
 		}
 		for i, j := range again.Jobs {
-			if was := trace.Jobs[i]; j.ID != was.ID || j.Submit != was.Submit || j.Length != was.Length || j.GPUs != was.GPUs || j.Share != was.Share {
+			if was := trace.Jobs[i]; j.ID != was.ID || j.Submit != was.Submit || j.Length != was.Length ||
+				j.GPUs != was.GPUs ||
+				j.Share != was.Share {
 				t.Fatalf("%+v was written, %+v read again", was, j)
 			}
 		}
 	})
 }
 
-// sound checks what every reader promises of jobs.
+// sound checks what every reader guarantees of jobs.
 func sound(t *testing.T, trace Trace) {
 	t.Helper()
 	ids := map[cluster.JobID]bool{}
 	for i, j := range trace.Jobs {
-		if j.Submit < 0 || j.Length < 0 || j.Estimate < 0 || j.GPUs < 1 || j.Share < 1 || j.Share > cluster.WholeGPU || ids[j.ID] {
+		if j.Submit < 0 || j.Length < 0 || j.Estimate < 0 || j.GPUs < 1 || j.Share < 1 || j.Share > cluster.WholeGPU ||
+			ids[j.ID] {
 			t.Fatalf("job %+v", j)
 		}
 		if j.MaxGPUs != 0 && (j.MinGPUs < 1 || j.MinGPUs > j.GPUs || j.MaxGPUs < j.GPUs) {

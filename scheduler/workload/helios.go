@@ -6,10 +6,10 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
+// guessHelios reports whether the header is that of a Helios log.
 func guessHelios(h head) bool { return h.has("gpu_num", "submit_time", "duration") }
 
-// readHelios reads cluster_log.csv of one cluster. Jobs of every end are kept: those that failed
-// held their GPUs too.
+// readHelios reads cluster_log.csv of one cluster. Failed jobs are kept: they held their GPUs, too.
 func readHelios(s *source) (Trace, error) {
 	t, err := newTable(s.lines, nil)
 	if err != nil {
@@ -44,7 +44,7 @@ func heliosJob(t *table) (j cluster.Job, err error) {
 	if err != nil {
 		return j, err
 	}
-	gpus, err := t.number("gpu_num", 0, mostGPUs, "a whole number from 0 to 1000000")
+	gpus, err := t.number("gpu_num", 0, maxGPUs, "a whole number from 0 to 1000000")
 	if err != nil || gpus == 0 {
 		return j, err
 	}

@@ -9,27 +9,26 @@ import (
 	"io"
 )
 
-// longestLine bounds a line of a table, in bytes. What is longer is not one, and need not fit into
+// maxLine bounds a line of a table, in bytes, so that a file without lines need not fit into
 // memory.
-const longestLine = 64 << 10
+const maxLine = 64 << 10
 
-// lines hands a text out line by line, without their ends, and knows the number of each.
+// lines reads a text line by line, without line ends, and counts the lines.
 type lines struct {
 	file string
 	in   *bufio.Reader
 	line int
 }
 
-// open makes a text readable: unpacked where it is compressed by gzip, and without a byte order
-// mark.
+// open makes a text readable: it uncompresses gzip and skips a byte order mark.
 func open(file string, r io.Reader) (*bufio.Reader, error) {
-	in := bufio.NewReaderSize(r, longestLine)
+	in := bufio.NewReaderSize(r, maxLine)
 	if magic, _ := in.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
 		unpacked, err := gzip.NewReader(in)
 		if err != nil {
 			return nil, fmt.Errorf("unpack %s: %w", file, err)
 		}
-		in = bufio.NewReaderSize(unpacked, longestLine)
+		in = bufio.NewReaderSize(unpacked, maxLine)
 	}
 	if start, _ := in.Peek(262); len(start) == 262 && string(start[257:]) == "ustar" {
 		return nil, &Error{File: file, Want: "a file, not an archive of files; unpack it first"}
@@ -42,7 +41,7 @@ func open(file string, r io.Reader) (*bufio.Reader, error) {
 	return in, nil
 }
 
-// next is the next line, good until the one after it is asked for; io.EOF ends them.
+// next returns the next line, valid until the following call; io.EOF at the end.
 func (l *lines) next() ([]byte, error) {
 	text, err := l.in.ReadSlice('\n')
 	if len(text) > 0 {
@@ -50,7 +49,7 @@ func (l *lines) next() ([]byte, error) {
 	}
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, l.wrong("", string(text), fmt.Sprintf("a line of at most %d bytes", longestLine))
+		return nil, l.badValue("", string(text), fmt.Sprintf("a line of at most %d bytes", maxLine))
 	case errors.Is(err, io.EOF) && len(text) > 0:
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, fmt.Errorf("read %s, behind line %d: %w", l.file, l.line, err)
@@ -61,7 +60,7 @@ func (l *lines) next() ([]byte, error) {
 	return bytes.TrimSuffix(text, []byte("\r")), nil
 }
 
-// nextFilled is the next line that is not blank.
+// nextFilled returns the next line that is not blank.
 func (l *lines) nextFilled() ([]byte, error) {
 	for {
 		text, err := l.next()
@@ -71,7 +70,7 @@ func (l *lines) nextFilled() ([]byte, error) {
 	}
 }
 
-// each reads all lines that are not blank, and calls a function for each.
+// each calls read for each line that is not blank.
 func (l *lines) each(read func(line []byte) error) error {
 	for {
 		line, err := l.nextFilled()
@@ -87,18 +86,18 @@ func (l *lines) each(read func(line []byte) error) error {
 	}
 }
 
-// wrong is an error about the line that was read last.
-func (l *lines) wrong(column, value, want string) error {
-	return &Error{File: l.file, Line: l.line, Column: column, Value: shown(value), Has: true, Want: want}
+// badValue returns an error about the line that was read last.
+func (l *lines) badValue(column, value, want string) error {
+	return &Error{File: l.file, Line: l.line, Column: column, Value: shortened(value), Has: true, Want: want}
 }
 
-// lacks is an error about something that is not there.
-func (l *lines) lacks(column, want string) error {
+// missing returns an error about something that is not there.
+func (l *lines) missing(column, want string) error {
 	return &Error{File: l.file, Line: l.line, Column: column, Want: want}
 }
 
-// fields cuts a line of comma-separated values into to. A value that begins with a quote ends with
-// one, and has its own quotes doubled; ok is false where such a value does not end in the line.
+// fields splits a line of comma-separated values into to. In a quoted value, quotes are doubled; ok
+// is false if a quoted value does not end in the line.
 func fields(to [][]byte, line []byte) (cut [][]byte, ok bool) {
 	to = to[:0]
 	for {
@@ -123,8 +122,8 @@ func fields(to [][]byte, line []byte) (cut [][]byte, ok bool) {
 	}
 }
 
-// quoted reads a value up to its closing quote. rest is what comes behind the comma, nil where the
-// line ends.
+// quoted reads a value up to its closing quote. rest is what follows the comma, nil at the end of
+// the line.
 func quoted(line []byte) (value, rest []byte, ok bool) {
 	for i := 0; i < len(line); i++ {
 		if line[i] != '"' {

@@ -7,10 +7,11 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
+// guessOpenB reports whether the header is that of a list of pods.
 func guessOpenB(h head) bool { return h.has("num_gpu", "gpu_milli", "creation_time") }
 
-// readOpenB reads openb_pod_list_*.csv: a pod is a job from its creation, as long as it was between
-// being scheduled and being deleted.
+// readOpenB reads openb_pod_list_*.csv: a pod is a job from its creation, as long as the time
+// between its scheduling and its deletion.
 func readOpenB(s *source) (Trace, error) {
 	t, err := newTable(s.lines, nil)
 	if err != nil {
@@ -27,7 +28,7 @@ func readOpenB(s *source) (Trace, error) {
 			return err
 		}
 		if first, twice := seen[job.Name]; twice {
-			return t.wrong("name", job.Name, fmt.Sprintf("a name of its own; line %d has the same", first))
+			return t.badValue("name", job.Name, fmt.Sprintf("a name of its own; line %d has the same", first))
 		}
 		seen[job.Name] = t.line
 		if why != "" {
@@ -44,7 +45,7 @@ func readOpenB(s *source) (Trace, error) {
 	if err != nil {
 		return Trace{}, err
 	}
-	in, done, err := s.neighbour("openb_node_list_gpu_node.csv*", "openb_node_list_*.csv*")
+	in, done, err := s.openSecond("openb_node_list_gpu_node.csv*", "openb_node_list_*.csv*")
 	if err != nil || in == nil {
 		return trace, err
 	}
@@ -53,10 +54,10 @@ func readOpenB(s *source) (Trace, error) {
 	return trace, err
 }
 
-// openBJob is a pod as a job, or why it is left out.
+// openBJob returns a pod as a job, or why it is left out.
 func openBJob(t *table) (j cluster.Job, why string, err error) {
 	j = cluster.Job{Name: string(t.raw("name")), Share: cluster.WholeGPU}
-	gpus, err := t.number("num_gpu", 0, mostGPUs, "a whole number from 0 to 1000000")
+	gpus, err := t.number("num_gpu", 0, maxGPUs, "a whole number from 0 to 1000000")
 	if err != nil {
 		return j, "", err
 	}
@@ -84,19 +85,19 @@ func openBJob(t *table) (j cluster.Job, why string, err error) {
 	}
 	to, err := t.seconds("deletion_time")
 	if err == nil && to < from {
-		err = t.wrong("deletion_time", string(t.raw("deletion_time")), "a time after scheduled_time")
+		err = t.badValue("deletion_time", string(t.raw("deletion_time")), "a time after scheduled_time")
 	}
 	j.Length, j.Estimate = to-from, to-from
 	return j, "", err
 }
 
-// machineColumns are what a table of machines calls what a node has.
+// machineColumns are the column names of a table of machines.
 type machineColumns struct{ name, gpus, model string }
 
-// mostOnNode bounds the GPUs of a machine.
-const mostOnNode = 64
+// maxGPUsPerNode bounds the GPUs of a machine.
+const maxGPUsPerNode = 64
 
-// machines reads a table of machines; those without GPUs are passed over.
+// machines reads a table of machines; those without GPUs are skipped.
 func machines(in lines, names []string, c machineColumns) (nodes []cluster.Node, err error) {
 	t, err := newTable(in, names)
 	if err != nil {
@@ -106,7 +107,7 @@ func machines(in lines, names []string, c machineColumns) (nodes []cluster.Node,
 		return nil, err
 	}
 	err = t.each(func() error {
-		gpus, err := t.number(c.gpus, 0, mostOnNode, "a whole number from 0 to 64")
+		gpus, err := t.number(c.gpus, 0, maxGPUsPerNode, "a whole number from 0 to 64")
 		if err != nil || gpus == 0 {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// The tables are published without a header; their columns stand in files of their own.
+// The tables are published without a header; their columns are in separate files.
 var (
 	paiJobColumns  = []string{"job_name", "inst_id", "user", "status", "start_time", "end_time"}
 	paiTaskColumns = []string{
@@ -26,8 +26,7 @@ var (
 	paiMachineColumns = []string{"machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu"}
 )
 
-// guessPAI goes by the status that stands in the fourth column of both tables, or by a header that
-// somebody put on top.
+// guessPAI recognizes the status in the fourth column of both tables, or a header that was added.
 func guessPAI(h head) bool {
 	if h.has("job_name", "plan_gpu") || h.has("job_name", "inst_id", "user") {
 		return true
@@ -43,7 +42,7 @@ func guessPAI(h head) bool {
 	return false
 }
 
-// paiJob gathers the tasks of a job that need GPUs, and what the table of jobs says of it.
+// paiJob collects the tasks of a job that need GPUs, and its row of the table of jobs.
 type paiJob struct {
 	user        string
 	submit      time.Duration
@@ -56,11 +55,11 @@ type paiJob struct {
 }
 
 // readPAI reads the table of tasks and, for users and submissions, the table of jobs. Either may be
-// named; the other lies beside it.
+// named; the other is found in the same folder.
 //
 // All tasks of a job with GPUs are one gang. A single instance that needs less than a GPU shares
-// it; several such instances are rounded up to whole GPUs together, since no gang shares here.
-// gpu_type is what the task got, not what it asked for, and is not taken over.
+// it; several such instances are rounded up to whole GPUs together, since a gang cannot share GPUs
+// here. gpu_type is what the task got, not what it asked for, and is ignored.
 func readPAI(s *source) (Trace, error) {
 	jobs := map[string]*paiJob{}
 	h := newHead(s.file, s.in)
@@ -72,12 +71,15 @@ func readPAI(s *source) (Trace, error) {
 	if err := read(s.lines, h, jobs); err != nil {
 		return Trace{}, err
 	}
-	in, done, err := s.neighbour(other)
+	in, done, err := s.openSecond(other)
 	if err != nil {
 		return Trace{}, err
 	}
 	if in == nil && ofJobs {
-		return Trace{}, &Error{File: s.file, Want: "pai_task_table.csv beside it, which says how many GPUs a job needs"}
+		return Trace{}, &Error{
+			File: s.file,
+			Want: "pai_task_table.csv in the same folder, which says how many GPUs a job needs",
+		}
 	}
 	if in != nil {
 		defer done()
@@ -86,7 +88,7 @@ func readPAI(s *source) (Trace, error) {
 		}
 	}
 	trace := Trace{Jobs: make([]cluster.Job, 0, len(jobs))}
-	for name, p := range jobs { // The order is mended by Read, which numbers them.
+	for name, p := range jobs { // Read sorts and numbers them.
 		if job, why := p.job(name); why != "" {
 			s.left[why]++
 		} else {
@@ -96,10 +98,10 @@ func readPAI(s *source) (Trace, error) {
 	return trace, s.paiMachines(&trace)
 }
 
-// paiMachines adds the nodes, if their table is there.
+// paiMachines adds the nodes, if their table is present.
 func (s *source) paiMachines(trace *Trace) error {
 	s.beside = ""
-	in, done, err := s.neighbour("pai_machine_spec*.csv*")
+	in, done, err := s.openSecond("pai_machine_spec*.csv*")
 	if err != nil || in == nil {
 		return err
 	}
@@ -112,7 +114,7 @@ func (s *source) paiMachines(trace *Trace) error {
 	return err
 }
 
-// job is the whole job, or why it is left out.
+// job returns the whole job, or why it is left out.
 func (p *paiJob) job(name string) (j cluster.Job, why string) {
 	switch {
 	case p.tasks == 0:
@@ -146,10 +148,10 @@ func readPAITasks(in lines, h head, jobs map[string]*paiJob) error {
 			return nil
 		}
 		percent, ok := decimal(t.raw("plan_gpu"), 0)
-		if !ok || percent > 100*mostGPUs {
-			return t.wrong("plan_gpu", string(t.raw("plan_gpu")), "hundredths of a GPU, a number of 0 or more")
+		if !ok || percent > 100*maxGPUs {
+			return t.badValue("plan_gpu", string(t.raw("plan_gpu")), "hundredths of a GPU, a number of 0 or more")
 		}
-		instances, err := t.number("inst_num", 0, mostGPUs, "a whole number of 0 or more")
+		instances, err := t.number("inst_num", 0, maxGPUs, "a whole number of 0 or more")
 		if err != nil {
 			return err
 		}
@@ -164,7 +166,7 @@ func readPAITasks(in lines, h head, jobs map[string]*paiJob) error {
 	})
 }
 
-// span widens a job's time by a task's.
+// span extends a job's time by a task's.
 func (p *paiJob) span(t *table) error {
 	if t.absent("start_time") || t.absent("end_time") {
 		p.neverEnding = true
@@ -187,7 +189,7 @@ func readPAIJobs(in lines, h head, jobs map[string]*paiJob) error {
 	return eachPAI(in, h, paiJobColumns, func(t *table) (err error) {
 		p := paiJobOf(jobs, t)
 		if p.listed {
-			return t.wrong("job_name", string(t.raw("job_name")), "each job once")
+			return t.badValue("job_name", string(t.raw("job_name")), "each job once")
 		}
 		p.user = t.word("user")
 		if !t.absent("start_time") {
@@ -198,7 +200,7 @@ func readPAIJobs(in lines, h head, jobs map[string]*paiJob) error {
 	})
 }
 
-// eachPAI calls a function for each row of a table, with or without a header.
+// eachPAI calls each for every row of a table, with or without a header.
 func eachPAI(in lines, h head, columns []string, each func(t *table) error) error {
 	names := columns
 	if h.has("job_name") {
@@ -214,6 +216,7 @@ func eachPAI(in lines, h head, columns []string, each func(t *table) error) erro
 	return t.each(func() error { return each(t) })
 }
 
+// paiJobOf returns the job of a row, creating it if necessary.
 func paiJobOf(jobs map[string]*paiJob, t *table) *paiJob {
 	p := jobs[string(t.raw("job_name"))]
 	if p == nil {

@@ -14,13 +14,13 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// guessPhilly: nothing else is JSON.
+// guessPhilly reports whether the file is JSON, which no other format is.
 func guessPhilly(h head) bool {
 	return strings.HasPrefix(h.text, "[") || strings.HasPrefix(h.text, "{")
 }
 
-// phillyJob is an entry of cluster_job_log. Its clocks are the wall's, without a zone, and are
-// taken for UTC's; an attempt across the end of summer time is an hour too short.
+// phillyJob is an entry of cluster_job_log. Its times are local without a zone and are taken for
+// UTC; an attempt across the end of summer time is an hour too short.
 type phillyJob struct {
 	VC        string `json:"vc"`
 	ID        string `json:"jobid"`
@@ -37,8 +37,8 @@ type phillyAttempt struct {
 	}
 }
 
-// readPhilly reads cluster_job_log: a job is as long as its attempts together and as wide as the
-// last of them.
+// readPhilly reads cluster_job_log: a job is as long as its attempts together, and has the GPUs of
+// the last of them.
 func readPhilly(s *source) (Trace, error) {
 	in := &elements{lines: &s.lines, count: newlines{in: s.in}}
 	in.dec = json.NewDecoder(&in.count)
@@ -57,7 +57,7 @@ func readPhilly(s *source) (Trace, error) {
 			return Trace{}, err
 		}
 		if first, twice := seen[entry.ID]; twice {
-			return Trace{}, in.wrong("jobid", entry.ID, fmt.Sprintf("a name of its own; line %d has the same", first))
+			return Trace{}, in.badValue("jobid", entry.ID, fmt.Sprintf("a name of its own; line %d has the same", first))
 		}
 		seen[entry.ID] = in.line
 		job, why, err := entry.job(in)
@@ -72,10 +72,10 @@ func readPhilly(s *source) (Trace, error) {
 	}
 }
 
-// job is the entry as a job, or why it is left out.
+// job returns the entry as a job, or why it is left out.
 func (p *phillyJob) job(in *elements) (j cluster.Job, why string, err error) {
 	if p.ID == "" {
-		return j, "", in.wrong("jobid", "", "a name")
+		return j, "", in.badValue("jobid", "", "a name")
 	}
 	j = cluster.Job{Name: p.ID, User: owner(p.VC, p.User), Share: cluster.WholeGPU}
 	if unknown(p.Submitted) {
@@ -101,7 +101,7 @@ func (p *phillyJob) job(in *elements) (j cluster.Job, why string, err error) {
 	return j, "", nil
 }
 
-// length is how long an attempt ran on how many GPUs; 0 where it has no end or no beginning.
+// length returns how long an attempt ran on how many GPUs; 0 if it has no start or no end.
 func (a *phillyAttempt) length(in *elements, n int) (length time.Duration, gpus int, err error) {
 	if unknown(a.Start) || unknown(a.End) {
 		return 0, 0, nil
@@ -120,10 +120,10 @@ func (a *phillyAttempt) length(in *elements, n int) (length time.Duration, gpus 
 	return to - from, gpus, nil
 }
 
-// unknown is a time that the log does not know.
+// unknown reports whether a time is missing.
 func unknown(text string) bool { return text == "" || strings.Contains(text, "None") }
 
-// owner is a user as a team of a virtual cluster.
+// owner returns a user as a team of a virtual cluster.
 func owner(organisation, user string) string {
 	switch {
 	case organisation == "":
@@ -134,7 +134,7 @@ func owner(organisation, user string) string {
 	return organisation + "/" + user
 }
 
-// elements reads the entries of a JSON list one after the other, and knows the line of each.
+// elements reads the entries of a JSON list one by one, and tracks the line of each.
 type elements struct {
 	*lines
 	dec   *json.Decoder
@@ -151,12 +151,12 @@ func (e *elements) begin() error {
 	}
 	if err == nil && token != json.Delim('[') {
 		e.line = 1
-		return e.wrong("", fmt.Sprint(token), "a JSON list of jobs, [{…}, …]")
+		return e.badValue("", fmt.Sprint(token), "a JSON list of jobs, [{…}, …]")
 	}
 	return e.syntax(err)
 }
 
-// next reads the next entry; io.EOF is the list's end.
+// next reads the next entry; io.EOF at the list's end.
 func (e *elements) next(to any) error {
 	if !e.dec.More() {
 		if _, err := e.dec.Token(); err != nil {
@@ -173,20 +173,20 @@ func (e *elements) next(to any) error {
 	if errors.As(err, &kind) {
 		e.line += bytes.Count(e.entry[:min(int(kind.Offset), len(e.entry))], []byte("\n"))
 		key := strings.TrimSuffix(fmt.Sprintf("[%d].%s", e.n, kind.Field), ".")
-		return e.wrong(key, kind.Value, cmp.Or(jsonKinds[kind.Type.Kind()], kind.Type.String()))
+		return e.badValue(key, kind.Value, cmp.Or(jsonKinds[kind.Type.Kind()], kind.Type.String()))
 	}
 	e.n++
 	return err
 }
 
-// jsonKinds are what JSON calls what a value is to become.
+// jsonKinds are JSON's names for the expected types.
 var jsonKinds = map[reflect.Kind]string{
 	reflect.Struct: "an object, {…}",
 	reflect.Slice:  "a list, […]",
 	reflect.String: "a string",
 }
 
-// syntax says in which line something is not JSON.
+// syntax returns an error with the line where the JSON is invalid.
 func (e *elements) syntax(err error) error {
 	var syntax *json.SyntaxError
 	switch {
@@ -194,25 +194,25 @@ func (e *elements) syntax(err error) error {
 		return nil
 	case errors.As(err, &syntax):
 		e.line = e.count.line(syntax.Offset)
-		return e.lacks("", "JSON; "+syntax.Error())
+		return e.missing("", "JSON; "+syntax.Error())
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		e.line = e.count.line(e.count.read)
-		return e.lacks("", "the rest of the list; the file ends within it")
+		return e.missing("", "the rest of the list; the file ends within it")
 	}
 	return fmt.Errorf("read %s: %w", e.file, err)
 }
 
-// clock reads a time of the current entry.
+// clock parses a time of the current entry.
 func (e *elements) clock(key, text string) (time.Duration, error) {
 	at, ok := clock([]byte(text))
 	if !ok {
-		return 0, e.wrong(key, text, wantClock)
+		return 0, e.badValue(key, text, wantClock)
 	}
 	return at, nil
 }
 
-// wrong is an error about a value of the current entry, in the line where that value stands.
-func (e *elements) wrong(key, value, want string) error {
+// badValue returns an error about a value of the current entry, with the value's line.
+func (e *elements) badValue(key, value, want string) error {
 	at := *e.lines
 	if quoted, _ := json.Marshal(value); len(value) > 0 {
 		before, _, found := bytes.Cut(e.entry, quoted)
@@ -220,10 +220,10 @@ func (e *elements) wrong(key, value, want string) error {
 			at.line += bytes.Count(before, []byte("\n"))
 		}
 	}
-	return at.wrong(key, value, want)
+	return at.badValue(key, value, want)
 }
 
-// newlines remembers where the lines of a stream end, as far as nobody has asked for them.
+// newlines records where the lines of a stream end, until they are asked for.
 type newlines struct {
 	in   io.Reader
 	read int64
@@ -242,8 +242,7 @@ func (n *newlines) Read(to []byte) (int, error) {
 	return got, err
 }
 
-// line is the number of the line of an offset, which must not be less than the one asked for
-// before.
+// line returns the line number of an offset, which must not be less than in the previous call.
 func (n *newlines) line(offset int64) int {
 	passed := 0
 	for passed < len(n.ends) && n.ends[passed] < offset {

@@ -6,19 +6,20 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
+// guessPollux reports whether the header is that of one of Pollux's files.
 func guessPollux(h head) bool {
 	return h.has("name", "time", "application") || h.has("timestamp", "duration", "num_gpus")
 }
 
-// polluxRun is what decides how long an application trains.
+// polluxRun is what determines how long an application trains.
 type polluxRun struct {
 	application, replicas, batch string
 }
 
-// readPollux reads Pollux's workloads, in which a job is an application and a batch size and its
-// length is what profiles of that application come to. Those are not read; durations.csv beside the
-// file (application, num_replicas, batch_size, duration_s) says it. Its excerpt of Philly,
-// traces/philly.csv, has lengths of its own.
+// readPollux reads Pollux's workloads, in which a job is an application and a batch size, and its
+// length follows from profiles of that application. The profiles are not read; durations.csv in the
+// same folder (application, num_replicas, batch_size, duration_s) has the lengths. Pollux's excerpt
+// of Philly, traces/philly.csv, has lengths of its own.
 func readPollux(s *source) (Trace, error) {
 	t, err := newTable(s.lines, nil)
 	if err != nil {
@@ -47,7 +48,7 @@ func readPollux(s *source) (Trace, error) {
 			return err
 		}
 		if first, twice := seen[job.Name]; twice && job.Name != "" {
-			return t.wrong("name", job.Name, fmt.Sprintf("a name of its own; line %d has the same", first))
+			return t.badValue("name", job.Name, fmt.Sprintf("a name of its own; line %d has the same", first))
 		}
 		seen[job.Name] = t.line
 		trace.Jobs = append(trace.Jobs, job)
@@ -61,14 +62,15 @@ func readPollux(s *source) (Trace, error) {
 
 // polluxLengths reads how long applications train.
 func (s *source) polluxLengths() (map[polluxRun]cluster.Job, error) {
-	in, done, err := s.neighbour("durations.csv*")
+	in, done, err := s.openSecond("durations.csv*")
 	if err != nil {
 		return nil, err
 	}
 	if in == nil {
 		return nil, &Error{
 			File: s.file,
-			Want: "durations.csv beside it (application,num_replicas,batch_size,duration_s): the workload does not say how long a job is",
+			Want: "durations.csv in the same folder (application,num_replicas,batch_size,duration_s): the workload does not " +
+				"say how long a job is",
 		}
 	}
 	defer done()
@@ -87,16 +89,17 @@ func (s *source) polluxLengths() (map[polluxRun]cluster.Job, error) {
 	})
 }
 
+// polluxKey returns what determines the length of a row's job.
 func polluxKey(t *table) polluxRun {
 	return polluxRun{t.word("application"), t.word("num_replicas"), t.word("batch_size")}
 }
 
-// polluxJob is a row of a workload.
+// polluxJob parses a row of a workload.
 func polluxJob(t *table, lengths map[polluxRun]cluster.Job) (j cluster.Job, err error) {
 	key := polluxKey(t)
-	j, known := lengths[key]
-	if !known {
-		return j, t.wrong("application", key.application,
+	j, ok := lengths[key]
+	if !ok {
+		return j, t.badValue("application", key.application,
 			fmt.Sprintf("one that durations.csv has with num_replicas %s and batch_size %s", key.replicas, key.batch))
 	}
 	j.Name, j.Model, j.Share = string(t.raw("name")), key.application, cluster.WholeGPU
@@ -107,7 +110,7 @@ func polluxJob(t *table, lengths map[polluxRun]cluster.Job) (j cluster.Job, err 
 	return j, err
 }
 
-// polluxLog is a row of philly.csv.
+// polluxLog parses a row of philly.csv.
 func polluxLog(t *table) (j cluster.Job, err error) {
 	j = cluster.Job{Share: cluster.WholeGPU, User: t.word("cluster")}
 	if j.Submit, err = t.clock("timestamp"); err != nil {

@@ -11,37 +11,35 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Options say what a file does not.
+// Options for what a file does not tell.
 type Options struct {
-	// Format is the name of a form; where it is empty it is guessed.
+	// Format is the name of a format; empty means that it is detected.
 	Format string
 
-	// Beside is the second file that some forms need, as a table of throughputs. Where it is empty, it
+	// Beside is the second file that some formats need, such as a table of throughputs. If empty, it
 	// is looked for in the folder of the first one by its usual name.
 	Beside string
 
-	// Fits says what is wanted of a job that could never run, and of which of its columns, or nothing,
-	// so that a wrong line of our form is named. Nil asks nobody.
+	// Fits returns the column of a job that could never run, and what is expected there, or "", so
+	// that the error names the line of our CSV. Nil accepts all jobs.
 	Fits func(*cluster.Job) (column, want string)
 }
 
-// format is a form that can be read.
+// format is a format that can be read.
 type format struct {
 	name string
 
-	// guess says whether a file is of this form by its name and its first bytes.
+	// guess reports whether a file has this format by its name and first bytes.
 	guess func(h head) bool
 
-	// read reads it. Jobs without numbers, and times that count from elsewhere, are seen to by Read.
+	// read reads it. Read numbers the jobs and shifts the times, if necessary.
 	read func(s *source) (Trace, error)
 
-	// named is set where jobs have names in place of numbers, kept where times stay as they are
-	// written.
-	named, kept bool
+	// named is set if jobs have names instead of numbers, keepTimes if times are not shifted.
+	named, keepTimes bool
 }
 
-// formats are asked in this order. Ours takes what nobody wants, so that the error tells what ours
-// would be.
+// formats are tried in this order. Ours accepts every file, so that errors describe ours.
 var formats = []format{
 	{name: "philly", guess: guessPhilly, read: readPhilly, named: true},
 	{name: "helios", guess: guessHelios, read: readHelios},
@@ -50,10 +48,10 @@ var formats = []format{
 	{name: "gavel", guess: guessGavel, read: readGavel, named: true},
 	{name: "pollux", guess: guessPollux, read: readPollux, named: true},
 	{name: "swf", guess: guessSWF, read: readSWF},
-	{name: "csv", guess: func(head) bool { return true }, read: readOurs, kept: true},
+	{name: "csv", guess: func(head) bool { return true }, read: readCSV, keepTimes: true},
 }
 
-// Formats are the names of the forms.
+// Formats returns the names of the formats.
 func Formats() []string {
 	var names []string
 	for _, f := range formats {
@@ -65,11 +63,11 @@ func Formats() []string {
 // source is a file that is being read.
 type source struct {
 	lines
-	path   string // empty where it did not come from a file
-	beside string
-	asked  bool // for the second file
-	left   omissions
-	fits   func(*cluster.Job) (column, want string)
+	path       string // "" if it is a stream
+	beside     string
+	usedSecond bool // whether the second file was used
+	left       omissions
+	fits       func(*cluster.Job) (column, want string)
 }
 
 // Read reads a trace from a file, which may be compressed by gzip.
@@ -86,13 +84,13 @@ func Read(path string, o Options) (Trace, error) {
 	return s.read(f, o.Format)
 }
 
-// ReadFrom reads a trace from a stream. name is what errors call it.
+// ReadFrom reads a trace from a stream, which errors call name.
 func ReadFrom(r io.Reader, name string, o Options) (Trace, error) {
 	s := &source{lines: lines{file: name}, beside: o.Beside, fits: o.Fits}
 	return s.read(r, o.Format)
 }
 
-// read guesses the form if it must, and brings jobs into order.
+// read detects the format if necessary, reads the jobs and sorts them.
 func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
 	s.left = omissions{}
 	if s.in, err = open(s.file, r); err != nil {
@@ -106,19 +104,19 @@ func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
 		return Trace{}, err
 	}
 	if len(trace.Jobs) == 0 {
-		return Trace{}, s.none()
+		return Trace{}, s.noJobs()
 	}
-	if s.beside != "" && !s.asked {
+	if s.beside != "" && !s.usedSecond {
 		return Trace{}, &Error{
 			File: s.file,
 			Want: fmt.Sprintf(
-				"nothing beside it: it is read as %s, and %s would decide nothing",
+				"no second file: it is read as %s, and %s would have no effect",
 				f.name,
 				filepath.Base(s.beside),
 			),
 		}
 	}
-	if !f.kept {
+	if !f.keepTimes {
 		trace.fromZero()
 	}
 	if f.named {
@@ -130,9 +128,9 @@ func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
 	return trace, nil
 }
 
-// none is the error about a file without a job: only a header, or only jobs that had to be left
+// noJobs returns the error about a file without a job: only a header, or only jobs that were left
 // out.
-func (s *source) none() error {
+func (s *source) noJobs() error {
 	want := "at least one job"
 	if notes := s.left.notes(); notes != nil {
 		want += "; " + strings.Join(notes, "; ")
@@ -140,7 +138,7 @@ func (s *source) none() error {
 	return &Error{File: s.file, Want: want}
 }
 
-// format finds a form by its name, or by what the file looks like.
+// format returns a format by its name, or by the file's content.
 func (s *source) format(name string) (format, error) {
 	var h head
 	if name == "" {
@@ -151,13 +149,13 @@ func (s *source) format(name string) (format, error) {
 			return f, nil
 		}
 	}
-	return format{}, fmt.Errorf("no trace format %q; there are %s", name, strings.Join(Formats(), ", "))
+	return format{}, fmt.Errorf("unknown trace format %q; want one of %s", name, strings.Join(Formats(), ", "))
 }
 
-// neighbour opens the second file: the one that was asked for, or the first in the folder that fits
-// a pattern. Without one, in is nil.
-func (s *source) neighbour(patterns ...string) (in *lines, close func(), err error) {
-	s.asked = true
+// openSecond opens the second file: the one in the options, or the first one in the folder that
+// matches a pattern. If there is none, in is nil.
+func (s *source) openSecond(patterns ...string) (in *lines, close func(), err error) {
+	s.usedSecond = true
 	path := s.beside
 	for _, pattern := range patterns {
 		if path != "" || s.path == "" {
@@ -175,7 +173,7 @@ func (s *source) neighbour(patterns ...string) (in *lines, close func(), err err
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open what belongs to the trace: %w", err)
+		return nil, nil, fmt.Errorf("open second file of the trace: %w", err)
 	}
 	text, err := open(filepath.Base(path), f)
 	if err != nil {
@@ -185,17 +183,17 @@ func (s *source) neighbour(patterns ...string) (in *lines, close func(), err err
 	return &lines{file: filepath.Base(path), in: text}, func() { f.Close() }, nil
 }
 
-// head is what a form is guessed by.
+// head is the beginning of a file, by which its format is detected.
 type head struct {
 	file    string
 	text    string          // the first bytes
 	first   string          // the first line
-	columns map[string]bool // its words between commas
+	columns map[string]bool // the comma-separated words of the first line
 }
 
-// newHead looks at the beginning of a file without taking it away.
+// newHead reads the beginning of a file without consuming it.
 func newHead(file string, in *bufio.Reader) head {
-	text, _ := in.Peek(longestLine)
+	text, _ := in.Peek(maxLine)
 	h := head{file: file, text: strings.TrimLeft(string(text), " \t\r\n"), columns: map[string]bool{}}
 	h.first, _, _ = strings.Cut(h.text, "\n")
 	h.first = strings.TrimSuffix(h.first, "\r")
@@ -205,7 +203,7 @@ func newHead(file string, in *bufio.Reader) head {
 	return h
 }
 
-// has reports whether all of some columns are in the header.
+// has reports whether all given columns are in the header.
 func (h head) has(columns ...string) bool {
 	for _, c := range columns {
 		if !h.columns[c] {

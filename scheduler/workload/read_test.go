@@ -19,7 +19,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// samples are files of every form, made up for this test, and what they mean.
+// samples are files of every format, written for this test, and their meaning.
 var samples = []struct {
 	file, format string
 	jobs         []cluster.Job
@@ -32,7 +32,8 @@ var samples = []struct {
 			{ID: 3, Submit: 500 * ms, Length: 60 * s, Estimate: 60 * s, GPUs: 1, Share: 250},
 			{
 				ID: 7, Name: `first, "quoted"`, Submit: 10*s + 1, Length: 35424347198088, Estimate: 1000 * s, GPUs: 2, Share: 1000,
-				MinGPUs: 1, MaxGPUs: 8, GPUType: "A100", GPUMemoryBytes: 79<<30 + 1<<29, User: "a/b", Priority: -3, Model: "resnet50",
+				MinGPUs: 1, MaxGPUs: 8, GPUType: "A100", GPUMemoryBytes: 79<<30 + 1<<29, User: "a/b", Priority: -3,
+				Model: "resnet50",
 			},
 		},
 	},
@@ -90,7 +91,8 @@ var samples = []struct {
 			{ID: 1, Name: "node-2", GPUs: 2, GPUType: "T4"},
 		},
 		notes: []string{
-			"1 jobs left out: they need no GPU", "1 jobs left out: they never ran", "1 jobs name several GPU models; here they run on any",
+			"1 jobs left out: they need no GPU", "1 jobs left out: they never ran",
+			"1 jobs name several GPU models; here they run on any",
 		},
 	},
 	{
@@ -144,8 +146,8 @@ var samples = []struct {
 			{ID: 3, Submit: 40*s + 500*ms, Length: 60 * s, Estimate: 60 * s, GPUs: 16, Share: 1000},
 		},
 		notes: []string{
-			"1 jobs left out: nobody knows how long they ran",
-			"1 jobs left out: nobody knows their processors",
+			"1 jobs left out: their processors are unknown",
+			"1 jobs left out: their run time is unknown",
 		},
 	},
 }
@@ -187,8 +189,8 @@ func gavelJobs(second, first, last time.Duration) []cluster.Job {
 	}
 }
 
-// TestRead reads every form as it is, guessed and named, and as it comes from other systems:
-// compressed, marked, with their ends of lines.
+// TestRead reads every format, detected and named, and with variations of other systems:
+// compressed, with a byte order mark, with other line ends.
 func TestRead(t *testing.T) {
 	for _, sample := range samples {
 		path := filepath.Join("testdata", sample.file)
@@ -259,10 +261,11 @@ func TestGreatestID(t *testing.T) {
 	}
 }
 
-// TestOrderOfLines: the order of a file's lines decides nothing.
+// TestOrderOfLines: the order of a file's lines does not matter.
 func TestOrderOfLines(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, file := range []string{"csv/all.csv", "helios/cluster_log.csv", "alibaba2023/openb_pod_list_sample.csv", "pollux/philly.csv", "swf/sample.swf"} {
+	for _, file := range []string{"csv/all.csv", "helios/cluster_log.csv", "alibaba2023/openb_pod_list_sample.csv",
+		"pollux/philly.csv", "swf/sample.swf"} {
 		path := filepath.Join("testdata", file)
 		want, err := Read(path, Options{})
 		if err != nil {
@@ -284,7 +287,8 @@ func TestOrderOfLines(t *testing.T) {
 // TestDecimals compares with arbitrary precision.
 func TestDecimals(t *testing.T) {
 	texts := []string{
-		"0", "0.0", "00012", "1.", ".5", "35424.3471980879", "0.1", "0.0000000005", "0.00000000049", "1e3", "1.5E-3", "1e-10", "12e-9",
+		"0", "0.0", "00012", "1.", ".5", "35424.3471980879", "0.1", "0.0000000005", "0.00000000049", "1e3", "1.5E-3",
+		"1e-10", "12e-9",
 		"9223372035.9999999999", "123456789.123456789", "0e400", "1e-400", "100e-2",
 	}
 	random := rand.New(rand.NewPCG(3, 4))
@@ -294,9 +298,9 @@ func TestDecimals(t *testing.T) {
 	for _, text := range texts {
 		exact, ok := new(big.Rat).SetString(text)
 		if !ok {
-			t.Fatalf("%s is no number", text)
+			t.Fatalf("%s is not a number", text)
 		}
-		exact.Mul(exact, big.NewRat(2e9, 1)).Add(exact, big.NewRat(1, 1)) // Halves up: floor((2x+1)/2).
+		exact.Mul(exact, big.NewRat(2e9, 1)).Add(exact, big.NewRat(1, 1)) // Half up: floor((2x+1)/2).
 		want := new(big.Int).Div(exact.Num(), new(big.Int).Mul(exact.Denom(), big.NewInt(2)))
 		got, ok := seconds([]byte(text))
 		if !ok || int64(got) != want.Int64() {
@@ -304,15 +308,16 @@ func TestDecimals(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", ".", "-1", "+1", "1,5", "1.2.3", "NaN", "nan", "inf", "1e", "e5", "1e5000", "0x10", " 1", "9223372037", "1e30", strings.Repeat("9", 500),
+		"", ".", "-1", "+1", "1,5", "1.2.3", "NaN", "nan", "inf", "1e", "e5", "1e5000", "0x10", " 1", "9223372037", "1e30",
+		strings.Repeat("9", 500),
 	} {
 		if got, ok := seconds([]byte(text)); ok {
-			t.Errorf("%q was taken for %v", text, got)
+			t.Errorf("%q was parsed as %v", text, got)
 		}
 	}
 }
 
-// TestWriteRead writes jobs of all kinds and reads the same ones.
+// TestWriteRead writes jobs of all kinds and reads them again.
 func TestWriteRead(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
@@ -343,7 +348,7 @@ func TestWriteRead(t *testing.T) {
 	}
 }
 
-// TestMillionJobs reads a million jobs and keeps little more than the jobs themselves.
+// TestMillionJobs reads a million jobs with little more memory than the jobs themselves.
 func TestMillionJobs(t *testing.T) {
 	const jobs = 1_000_000
 	in := &endless{left: []byte("job_id,submit_s,duration_s,num_gpus,user\n"), jobs: jobs}
@@ -357,8 +362,8 @@ func TestMillionJobs(t *testing.T) {
 	if len(trace.Jobs) != jobs || trace.Jobs[jobs-1].User != "user9" {
 		t.Fatalf("%d jobs, the last %+v", len(trace.Jobs), trace.Jobs[len(trace.Jobs)-1])
 	}
-	// Growing a slice by quarters copies it a few times; anything that was allocated for each job or
-	// value would show.
+	// Growing a slice by quarters copies it a few times; an allocation for each job or value would be
+	// noticed.
 	if allocations := after.Mallocs - before.Mallocs; allocations > 10_000 {
 		t.Errorf("%d allocations for %d jobs", allocations, jobs)
 	}
@@ -367,7 +372,7 @@ func TestMillionJobs(t *testing.T) {
 	}
 }
 
-// endless is a long file that is written while it is read.
+// endless is a long file that is generated while it is read.
 type endless struct {
 	left, row  []byte
 	next, jobs int

@@ -9,8 +9,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// The fields of the Standard Workload Format that are used, counted from 0. -1 stands for what
-// nobody knows.
+// The used fields of the Standard Workload Format, counted from 0. -1 means unknown.
 const (
 	swfFields     = 18
 	swfID         = 0
@@ -26,11 +25,12 @@ const (
 )
 
 var swfNames = [swfFields]string{
-	"job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time", "used memory", "requested processors",
-	"requested time", "requested memory", "status", "user", "group", "executable", "queue", "partition", "preceding job", "think time",
+	"job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time",
+	"used memory", "requested processors", "requested time", "requested memory", "status", "user", "group",
+	"executable", "queue", "partition", "preceding job", "think time",
 }
 
-// guessSWF: comments begin with a semicolon, and jobs are 18 numbers.
+// guessSWF recognizes comments with a semicolon, or 18 numbers.
 func guessSWF(h head) bool {
 	return strings.HasPrefix(h.text, ";") ||
 		!strings.Contains(h.first, ",") && len(strings.Fields(h.first)) == swfFields
@@ -63,10 +63,10 @@ func readSWF(s *source) (Trace, error) {
 	return trace, unique(&s.lines, trace.Jobs, at)
 }
 
-// swfJob is a line as a job, or why it is left out.
+// swfJob parses a line, or returns why it is left out.
 func (s *source) swfJob(values [][]byte) (j cluster.Job, why string, err error) {
 	if len(values) != swfFields {
-		return j, "", s.wrong(
+		return j, "", s.badValue(
 			"",
 			string(bytes.Join(values, []byte(" "))),
 			fmt.Sprintf("%d numbers; there are %d", swfFields, len(values)),
@@ -90,27 +90,27 @@ func (s *source) swfJob(values [][]byte) (j cluster.Job, why string, err error) 
 	}
 	switch {
 	case j.GPUs <= 0:
-		return j, "jobs left out: nobody knows their processors", nil
+		return j, "jobs left out: their processors are unknown", nil
 	case string(values[swfRun]) == "-1":
-		return j, "jobs left out: nobody knows how long they ran", nil
+		return j, "jobs left out: their run time is unknown", nil
 	}
 	j, err = s.swfTimes(j, values)
 	return j, "", err
 }
 
-// swfTimes fills in when a job came, how long it ran and what was said of it before.
+// swfTimes fills in the submission, the length, and the estimate.
 func (s *source) swfTimes(j cluster.Job, values [][]byte) (cluster.Job, error) {
 	var ok bool
 	if j.Submit, ok = seconds(values[swfSubmit]); !ok {
-		return j, s.wrong(swfNames[swfSubmit], string(values[swfSubmit]), wantSeconds)
+		return j, s.badValue(swfNames[swfSubmit], string(values[swfSubmit]), wantSeconds)
 	}
 	if j.Length, ok = seconds(values[swfRun]); !ok {
-		return j, s.wrong(swfNames[swfRun], string(values[swfRun]), wantSeconds+", or -1")
+		return j, s.badValue(swfNames[swfRun], string(values[swfRun]), wantSeconds+", or -1")
 	}
 	j.Estimate = j.Length
 	if string(values[swfAsked]) != "-1" {
 		if j.Estimate, ok = seconds(values[swfAsked]); !ok {
-			return j, s.wrong(swfNames[swfAsked], string(values[swfAsked]), wantSeconds+", or -1")
+			return j, s.badValue(swfNames[swfAsked], string(values[swfAsked]), wantSeconds+", or -1")
 		}
 	}
 	if kib, ok := decimal(values[swfMemory], 0); ok && kib <= math.MaxInt64/swfMemoryUnit {
@@ -119,14 +119,14 @@ func (s *source) swfTimes(j cluster.Job, values [][]byte) (cluster.Job, error) {
 	return j, nil
 }
 
-// swfWhole reads a field that counts something.
+// swfWhole parses a field that is a count.
 func (s *source) swfWhole(values [][]byte, field int) (int64, error) {
 	n, ok := whole(values[field])
 	if field == swfID && (!ok || n < 0) {
-		return 0, s.wrong(swfNames[field], string(values[field]), wantID)
+		return 0, s.badValue(swfNames[field], string(values[field]), wantID)
 	}
-	if !ok || n < -1 || field != swfID && n > mostGPUs {
-		return 0, s.wrong(swfNames[field], string(values[field]), wantNumber+", or -1 where nobody knows")
+	if !ok || n < -1 || field != swfID && n > maxGPUs {
+		return 0, s.badValue(swfNames[field], string(values[field]), wantNumber+", or -1 if unknown")
 	}
 	return n, nil
 }

@@ -19,7 +19,7 @@ type table struct {
 	words  map[string]string
 }
 
-// newTable reads the header, unless names tells what it would say.
+// newTable reads the header, unless names are given.
 func newTable(l lines, names []string) (*table, error) {
 	t := &table{lines: l, names: names, at: map[string]int{}, words: map[string]string{}}
 	if names == nil {
@@ -32,7 +32,7 @@ func newTable(l lines, names []string) (*table, error) {
 		}
 		cut, ok := fields(nil, head)
 		if !ok {
-			return nil, t.wrong("", string(head), "names of columns, each quote closed")
+			return nil, t.badValue("", string(head), "names of columns, each quote closed")
 		}
 		for _, name := range cut {
 			t.names = append(t.names, string(name))
@@ -40,38 +40,38 @@ func newTable(l lines, names []string) (*table, error) {
 	}
 	for i, name := range t.names {
 		if _, twice := t.at[name]; twice {
-			return nil, t.wrong("", name, "each column once")
+			return nil, t.badValue("", name, "each column once")
 		}
 		t.at[name] = i
 	}
 	return t, nil
 }
 
-// has reports whether there is such a column.
+// has reports whether there is a column.
 func (t *table) has(name string) bool { _, has := t.at[name]; return has }
 
-// require demands columns.
+// require returns an error if a column is missing.
 func (t *table) require(names ...string) error {
 	for _, name := range names {
 		if !t.has(name) {
-			return t.wrong("", strings.Join(t.names, ","), fmt.Sprintf("a column %s", name))
+			return t.badValue("", strings.Join(t.names, ","), fmt.Sprintf("a column %s", name))
 		}
 	}
 	return nil
 }
 
-// only refuses columns that are not among some, since a misspelt one would be passed over in
-// silence.
-func (t *table) only(names []string) error {
+// allowOnly returns an error for unknown columns: otherwise a misspelt one would be ignored
+// silently.
+func (t *table) allowOnly(names []string) error {
 	for _, name := range t.names {
 		if !slices.Contains(names, name) {
-			return t.wrong("", name, "a column out of "+strings.Join(names, ", "))
+			return t.badValue("", name, "a column out of "+strings.Join(names, ", "))
 		}
 	}
 	return nil
 }
 
-// each reads all rows, and calls a function for each.
+// each calls read for each row.
 func (t *table) each(read func() error) error {
 	return t.lines.each(func(line []byte) error {
 		if err := t.row(line); err != nil {
@@ -81,14 +81,14 @@ func (t *table) each(read func() error) error {
 	})
 }
 
-// row cuts a line into the values of a row.
+// row splits a line into the values of a row.
 func (t *table) row(line []byte) error {
 	var ok bool
 	if t.values, ok = fields(t.values, line); !ok {
-		return t.wrong("", string(line), "each quote closed in its line, and a comma behind it")
+		return t.badValue("", string(line), "each quote closed in its line, and a comma behind it")
 	}
 	if len(t.values) != len(t.names) {
-		return t.wrong(
+		return t.badValue(
 			"",
 			string(line),
 			fmt.Sprintf("%d values, one for each column; there are %d", len(t.names), len(t.values)),
@@ -97,7 +97,7 @@ func (t *table) row(line []byte) error {
 	return nil
 }
 
-// raw is a value of the row, empty where the column is missing.
+// raw returns a value of the row; nil if the column is missing.
 func (t *table) raw(column string) []byte {
 	if i, has := t.at[column]; has {
 		return t.values[i]
@@ -105,10 +105,11 @@ func (t *table) raw(column string) []byte {
 	return nil
 }
 
-// word is a value as a string; equal ones share their memory, since a million jobs have few users.
+// word returns a value as a string. Equal strings share memory, since a million jobs have few
+// users.
 func (t *table) word(column string) string {
 	raw := t.raw(column)
-	if word, known := t.words[string(raw)]; known {
+	if word, ok := t.words[string(raw)]; ok {
 		return word
 	}
 	word := string(raw)
@@ -118,54 +119,53 @@ func (t *table) word(column string) string {
 	return word
 }
 
-// seconds is a value as a time.
+// seconds parses a value as a time.
 func (t *table) seconds(column string) (time.Duration, error) {
 	d, ok := seconds(t.raw(column))
 	if !ok {
-		return 0, t.wrong(column, string(t.raw(column)), wantSeconds)
+		return 0, t.badValue(column, string(t.raw(column)), wantSeconds)
 	}
 	return d, nil
 }
 
-// number is a value as an integer within bounds.
+// number parses a value as an integer within bounds.
 func (t *table) number(column string, least, most int64, want string) (int64, error) {
 	n, ok := whole(t.raw(column))
 	if !ok || n < least || n > most {
-		return 0, t.wrong(column, string(t.raw(column)), want)
+		return 0, t.badValue(column, string(t.raw(column)), want)
 	}
 	return n, nil
 }
 
-// count is a value as a number of GPUs of which a job needs at least one.
+// count parses a value as a number of GPUs, at least one.
 func (t *table) count(column string) (int, error) {
-	n, err := t.number(column, 1, mostGPUs, wantCount)
+	n, err := t.number(column, 1, maxGPUs, wantCount)
 	return int(n), err
 }
 
-// clock is a value as a point in time, counted from the year 1970 as if the clock that wrote it had
-// been UTC's.
+// clock parses a value as a time since 1970, as if it were UTC.
 func (t *table) clock(column string) (time.Duration, error) {
 	at, ok := clock(t.raw(column))
 	if !ok {
-		return 0, t.wrong(column, string(t.raw(column)), wantClock)
+		return 0, t.badValue(column, string(t.raw(column)), wantClock)
 	}
 	return at, nil
 }
 
-// absent reports whether a value is missing, in one of the ways in which tables say so.
+// absent reports whether a value is missing, in one of the usual spellings.
 func (t *table) absent(column string) bool {
 	raw := t.raw(column)
 	return len(raw) == 0 || bytes.EqualFold(raw, []byte("nan")) || bytes.EqualFold(raw, []byte("none")) ||
 		bytes.EqualFold(raw, []byte("null"))
 }
 
-// mostGPUs bounds a job. More is a mistake in the file.
-const mostGPUs = 1_000_000
+// maxGPUs bounds the GPUs of a job. A larger number is a mistake in the file.
+const maxGPUs = 1_000_000
 
-// wantClock is what clock reads.
+// wantClock describes what clock parses.
 const wantClock = "a time as 2006-01-02 15:04:05"
 
-// clock reads a time of day with its date.
+// clock parses a date with a time of day.
 func clock(text []byte) (time.Duration, bool) {
 	at, err := time.Parse(time.DateTime, string(text))
 	if err != nil || at.Year() < 1970 || at.Year() > 2200 {

@@ -9,21 +9,21 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Trace is a workload: jobs in the order in which they arrive, those of equal times by number.
+// Trace is a workload: jobs by arrival, then by number.
 type Trace struct {
 	Jobs []cluster.Job
 
-	// Nodes is the cluster that the trace comes from; empty where its files do not tell.
+	// Nodes is the cluster of the trace; empty if unknown.
 	Nodes []cluster.Node
 
-	// Format is the name of the form that was read, or of the generator.
+	// Format is the name of the format that was read, or of the generator.
 	Format string
 
-	// Notes say what a reader has left out or had to assume, one sentence each.
+	// Notes say what was left out or assumed, one sentence each.
 	Notes []string
 }
 
-// GPUTime is what the jobs need together, were none ever to wait.
+// GPUTime returns the sum of the jobs' GPU-time.
 func (t Trace) GPUTime() time.Duration {
 	var sum time.Duration
 	for i := range t.Jobs {
@@ -33,15 +33,14 @@ func (t Trace) GPUTime() time.Duration {
 	return sum
 }
 
-// sort brings jobs into the order of arrival.
+// sort sorts jobs by arrival.
 func (t *Trace) sort() {
 	slices.SortStableFunc(t.Jobs, func(a, b cluster.Job) int {
 		return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(a.ID, b.ID))
 	})
 }
 
-// number gives jobs that only have names their numbers, in the order of arrival, so that the order
-// of lines decides nothing.
+// number numbers jobs that only have names, by arrival, so that the order of lines does not matter.
 func (t *Trace) number() {
 	slices.SortStableFunc(t.Jobs, func(a, b cluster.Job) int {
 		return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(a.Name, b.Name), cmp.Compare(a.GPUs, b.GPUs),
@@ -52,7 +51,7 @@ func (t *Trace) number() {
 	}
 }
 
-// fromZero makes times count from the first submission.
+// fromZero shifts times to count from the first submission.
 func (t *Trace) fromZero() {
 	if len(t.Jobs) == 0 {
 		return
@@ -66,10 +65,10 @@ func (t *Trace) fromZero() {
 	}
 }
 
-// omissions counts what is left out, by reason.
+// omissions counts the jobs that are left out, by reason.
 type omissions map[string]int
 
-// notes are the reasons with their numbers, the most frequent first.
+// notes returns the reasons with their counts, most frequent first.
 func (o omissions) notes() []string {
 	var reasons []string
 	for reason := range o {

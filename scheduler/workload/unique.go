@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// unique refuses two jobs of one number. Most files are sorted by it, so that nothing needs to be
-// remembered.
+// unique returns an error if two jobs have the same number. Most files are sorted by it, which
+// needs no memory to check.
 func unique(l *lines, jobs []cluster.Job, at []int32) error {
 	rising := true
 	for i := 1; i < len(jobs) && rising; i++ {

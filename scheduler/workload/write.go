@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// column is how a value of our form is written, and whether a job has one that is worth a column.
+// column is how a column is written, and whether a job needs it.
 type column struct {
 	name   string
 	put    func(to []byte, j *cluster.Job) []byte
@@ -19,8 +19,8 @@ type column struct {
 
 var writers = []column{
 	{"job_id", func(to []byte, j *cluster.Job) []byte { return strconv.AppendInt(to, int64(j.ID), 10) }, nil},
-	{"submit_s", func(to []byte, j *cluster.Job) []byte { return written(to, j.Submit) }, nil},
-	{"duration_s", func(to []byte, j *cluster.Job) []byte { return written(to, j.Length) }, nil},
+	{"submit_s", func(to []byte, j *cluster.Job) []byte { return appendSeconds(to, j.Submit) }, nil},
+	{"duration_s", func(to []byte, j *cluster.Job) []byte { return appendSeconds(to, j.Length) }, nil},
 	{"num_gpus", func(to []byte, j *cluster.Job) []byte { return strconv.AppendInt(to, int64(j.GPUs), 10) }, nil},
 	textColumn("name", func(j *cluster.Job) string { return j.Name }),
 	textColumn("user", func(j *cluster.Job) string { return j.User }),
@@ -28,13 +28,13 @@ var writers = []column{
 	textColumn("gpu_type", func(j *cluster.Job) string { return j.GPUType }),
 	intColumn("priority", func(j *cluster.Job) int { return j.Priority }),
 	{
-		"estimate_s", func(to []byte, j *cluster.Job) []byte { return written(to, j.Estimate) },
+		"estimate_s", func(to []byte, j *cluster.Job) []byte { return appendSeconds(to, j.Estimate) },
 		func(j *cluster.Job) bool { return j.Estimate != j.Length },
 	},
 	{
 		"share", func(to []byte, j *cluster.Job) []byte {
 			to = strconv.AppendInt(to, int64(j.Share/cluster.WholeGPU), 10)
-			return fraction(to, int64(j.Share%cluster.WholeGPU), 3)
+			return appendFraction(to, int64(j.Share%cluster.WholeGPU), 3)
 		},
 		func(j *cluster.Job) bool { return j.Share != cluster.WholeGPU },
 	},
@@ -43,7 +43,7 @@ var writers = []column{
 	{"memory_gib", putMemory, func(j *cluster.Job) bool { return j.GPUMemoryBytes != 0 }},
 }
 
-// putMemory writes bytes in GiB, to the byte.
+// putMemory writes bytes in GiB, exact to the byte.
 func putMemory(to []byte, j *cluster.Job) []byte {
 	if j.GPUMemoryBytes == 0 {
 		return to
@@ -51,6 +51,7 @@ func putMemory(to []byte, j *cluster.Job) []byte {
 	return strconv.AppendFloat(to, float64(j.GPUMemoryBytes)/(1<<30), 'f', -1, 64)
 }
 
+// textColumn is a column that is needed if the text is not empty.
 func textColumn(name string, of func(j *cluster.Job) string) column {
 	return column{
 		name, func(to []byte, j *cluster.Job) []byte { return putText(to, of(j)) },
@@ -58,6 +59,7 @@ func textColumn(name string, of func(j *cluster.Job) string) column {
 	}
 }
 
+// intColumn is a column that is needed if the number is not 0.
 func intColumn(name string, of func(j *cluster.Job) int) column {
 	return column{
 		name, func(to []byte, j *cluster.Job) []byte {
@@ -70,7 +72,7 @@ func intColumn(name string, of func(j *cluster.Job) int) column {
 	}
 }
 
-// putText quotes a value if it must be. A line cannot hold the end of one, so that becomes a space.
+// putText quotes a value if necessary. Line ends become spaces, because a line cannot contain them.
 func putText(to []byte, text string) []byte {
 	text = strings.NewReplacer("\n", " ", "\r", " ").Replace(text)
 	if !strings.ContainsAny(text, "\",") && strings.TrimSpace(text) == text {
@@ -81,7 +83,7 @@ func putText(to []byte, text string) []byte {
 	return append(to, '"')
 }
 
-// Write writes jobs in our form, exactly, with those columns that any of them needs.
+// Write writes jobs as our CSV, exactly, with those columns that any of them needs.
 func Write(w io.Writer, jobs []cluster.Job) error {
 	var used []column
 	for _, c := range writers {
@@ -109,6 +111,7 @@ func Write(w io.Writer, jobs []cluster.Job) error {
 	return out.Flush()
 }
 
+// commaBefore returns the separator before the n-th column.
 func commaBefore(n int) string {
 	if n == 0 {
 		return ""
@@ -116,9 +119,10 @@ func commaBefore(n int) string {
 	return ","
 }
 
-func anyJob(jobs []cluster.Job, is func(j *cluster.Job) bool) bool {
+// anyJob reports whether any job needs a column.
+func anyJob(jobs []cluster.Job, needed func(j *cluster.Job) bool) bool {
 	for i := range jobs {
-		if is(&jobs[i]) {
+		if needed(&jobs[i]) {
 			return true
 		}
 	}

@@ -1,8 +1,8 @@
-// Package draw makes pictures of plans: an iteration of a pipeline as stages over time, and
-// pipelines on nodes before and after a change.
+// Package draw draws plans: an iteration of a pipeline as stages over time, and pipelines on nodes
+// before and after a change.
 //
-// The pictures are SVG without scripts or fonts of their own; every rectangle has a title that
-// browsers show when it is pointed at.
+// The charts are SVG without scripts or fonts; every rectangle has a title that browsers show on
+// hover.
 //
-// Read svg.go first.
+// Read svg.go first. Tested by tests/script.
 package draw

@@ -17,7 +17,7 @@ const (
 )
 
 // Iteration draws the schedule of a template: a row for each stage, forward passes in blue,
-// backward passes in orange, white where the stage waits.
+// backward passes in orange, white while the stage waits.
 func Iteration(to io.Writer, p *pipeline.Profile, t *pipeline.Template, microbatches int) error {
 	ops, makespan := schedule.Run(schedule.WorkOf(p, t), microbatches)
 	scale := timeWidth / float64(makespan)
@@ -78,9 +78,9 @@ func (c *canvas) legend(x, y float64) {
 	}
 }
 
-// axis marks the time at round numbers of milliseconds.
+// axis draws ticks at round numbers of milliseconds.
 func (c *canvas) axis(y float64, makespan int64) {
-	step := round(float64(makespan) / 1e6 / 6)
+	step := roundStep(float64(makespan) / 1e6 / 6)
 	for ms := 0.0; ms <= float64(makespan)/1e6; ms += step {
 		x := leftSide + ms*1e6*timeWidth/float64(makespan)
 		c.line(x, headHeight, x, y+4)
@@ -88,8 +88,8 @@ func (c *canvas) axis(y float64, makespan int64) {
 	}
 }
 
-// round is 1, 2 or 5 times a power of ten, and not below a number.
-func round(least float64) float64 {
+// roundStep returns the least 1, 2 or 5 times a power of ten that is at least the given number.
+func roundStep(least float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(least)))
 	for _, factor := range []float64{1, 2, 5} {
 		if factor*power >= least {

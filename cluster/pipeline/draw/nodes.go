@@ -23,7 +23,8 @@ func Nodes(to io.Writer, plan *pipeline.Plan) error {
 	return c.write(to)
 }
 
-// Change draws the plans before and after one, with who is gone and who is sent layers.
+// Change draws the plans before and after a change, and marks the nodes that leave, join or receive
+// layers.
 func Change(to io.Writer, before *pipeline.Plan, change replan.Change, r *replan.Result) error {
 	sent := map[cluster.NodeID]int64{}
 	for _, each := range r.Transfers {
@@ -53,7 +54,8 @@ func Change(to io.Writer, before *pipeline.Plan, change replan.Change, r *replan
 		return grey, ": has all it needs"
 	})
 	x := float64(margin)
-	for _, each := range []struct{ fill, words string }{{orange, "goes"}, {green, "joins"}, {sky, "gets layers"}, {grey, "as it was"}} {
+	for _, each := range []struct{ fill, words string }{{orange, "goes"}, {green, "joins"}, {sky, "gets layers"},
+		{grey, "as it was"}} {
 		c.box(box{x: x, y: y + 14, width: 12, height: 12, fill: each.fill, title: each.words})
 		c.text(x+18, y+24, "start", pale, each.words)
 		x += 120
@@ -61,7 +63,7 @@ func Change(to io.Writer, before *pipeline.Plan, change replan.Change, r *replan
 	return c.write(to)
 }
 
-// plan draws rows from y on and answers where they end.
+// plan draws rows from y on and returns where they end.
 func (c *canvas) plan(
 	y float64,
 	title string,
@@ -114,7 +116,7 @@ func (c *canvas) plan(
 	return y
 }
 
-// layers names runs of layers as people count them: both ends are meant.
+// layers formats runs of layers, both ends inclusive.
 func layers(runs [][2]int) string {
 	var words []string
 	count := 0

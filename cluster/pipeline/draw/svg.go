@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// Colours that people who cannot tell red from green can tell apart.
+// Colours that colour-blind people can tell apart.
 const (
 	blue   = "#0072b2"
 	sky    = "#8cc5e3"
@@ -18,7 +18,7 @@ const (
 	pale   = "#6b7480"
 )
 
-// canvas collects a picture; its size is known at the end.
+// canvas collects the elements of a chart; its size is known at the end.
 type canvas struct {
 	body          bytes.Buffer
 	width, height float64
@@ -28,7 +28,7 @@ type canvas struct {
 type box struct {
 	x, y, width, height float64
 	fill                string
-	title               string // shown when it is pointed at
+	title               string // shown on hover
 }
 
 func (c *canvas) box(b box) {
@@ -37,11 +37,11 @@ func (c *canvas) box(b box) {
 	c.grow(b.x+b.width, b.y+b.height)
 }
 
-// letterWidth is what a letter takes at most, on average: how wide a text is only the browser
-// knows.
+// letterWidth is a generous mean width of a letter: only the browser knows the exact width of a
+// text.
 const letterWidth = 7
 
-// text is written at a point; anchor is start, middle or end.
+// text draws text at a point; anchor is start, middle or end.
 func (c *canvas) text(x, y float64, anchor, colour, words string) {
 	fmt.Fprintf(
 		&c.body,
@@ -70,9 +70,10 @@ func (c *canvas) line(x1, y1, x2, y2 float64) {
 	)
 }
 
+// grow extends the canvas to include a point.
 func (c *canvas) grow(x, y float64) { c.width, c.height = max(c.width, x), max(c.height, y) }
 
-// margin is left free around a picture.
+// margin is the empty space around a chart.
 const margin = 16
 
 func (c *canvas) write(to io.Writer) error {

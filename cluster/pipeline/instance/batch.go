@@ -13,8 +13,8 @@ type Share struct {
 	Count int
 }
 
-// UnsplittableError says that a batch cannot be divided so that equal pipelines get equally much
-// and each at least one microbatch.
+// UnsplittableError is returned if a batch cannot be divided so that equal pipelines get equally
+// many microbatches and each at least one.
 type UnsplittableError struct {
 	Microbatches int
 	Counts       []int
@@ -23,27 +23,29 @@ type UnsplittableError struct {
 
 func (e *UnsplittableError) Error() string {
 	return fmt.Sprintf(
-		"%d microbatches cannot be split over %v equal pipelines with at least one for each; the nearest number that can is %d",
+		"%d microbatches cannot be split over %v equal pipelines with at least one for each; the nearest number that can "+
+			"is %d",
 		e.Microbatches,
 		e.Counts,
 		e.Nearest,
 	)
 }
 
-// Distribute splits a batch so that the slowest pipeline is done as early as can be; of the ways to
-// do that, so that all pipelines together work least. What it answers is for each share the
-// microbatches of one pipeline, and the slowest one's time.
+// Distribute splits a batch so that the slowest pipeline is as fast as possible; among such splits,
+// so that the total work is least. It returns the microbatches of one pipeline of each share, and
+// the slowest one's time.
 func Distribute(shares []Share, microbatches int) (split []int, slowest int64, err error) {
-	if !splits(shares, microbatches) {
+	if !canSplit(shares, microbatches) {
 		return nil, 0, unsplittable(shares, microbatches)
 	}
 	for limit := leastLimit(shares, microbatches); ; limit = nextLimit(shares, microbatches, limit) {
-		if split := within(shares, microbatches, limit); split != nil {
+		if split := splitWithin(shares, microbatches, limit); split != nil {
 			return split, slowestOf(shares, split), nil
 		}
 	}
 }
 
+// slowestOf returns the slowest pipeline's time of a split.
 func slowestOf(shares []Share, split []int) (slowest int64) {
 	for i, s := range shares {
 		slowest = max(slowest, s.Line.At(split[i]))
@@ -51,21 +53,21 @@ func slowestOf(shares []Share, split []int) (slowest int64) {
 	return slowest
 }
 
-// capacity is how many microbatches are done within a limit; ok is false where some pipeline cannot
+// capacity returns how many microbatches are done within a limit; ok is false if a pipeline cannot
 // do one.
 func capacity(shares []Share, limit int64) (all int, ok bool) {
 	for _, s := range shares {
-		most := s.Line.Most(limit)
+		most := s.Line.MaxWithin(limit)
 		if most < 1 {
 			return 0, false
 		}
-		all += min(most, pipeline.MostMicrobatches) * s.Count
+		all += min(most, pipeline.MaxMicrobatches) * s.Count
 	}
 	return all, true
 }
 
-// leastLimit is the least time in which the pipelines could do the batch if it could be split at
-// will.
+// leastLimit returns the least time in which the pipelines could do the batch if it could be split
+// arbitrarily.
 func leastLimit(shares []Share, microbatches int) int64 {
 	low, high := int64(0), int64(math.MaxInt64/2)
 	for low < high {
@@ -79,18 +81,19 @@ func leastLimit(shares []Share, microbatches int) int64 {
 	return low
 }
 
-// nextLimit is the next time in which some pipeline can do one microbatch more, of those that are
-// left for it.
+// nextLimit returns the next time at which a pipeline can do one more of the remaining
+// microbatches.
 func nextLimit(shares []Share, microbatches int, limit int64) int64 {
 	next, least := int64(math.MaxInt64), pipelines(shares)
 	for _, s := range shares {
-		if most := s.Line.Most(limit); most < s.atMost(microbatches, least) {
+		if most := s.Line.MaxWithin(limit); most < s.limit(microbatches, least) {
 			next = min(next, s.Line.At(most+1))
 		}
 	}
 	return next
 }
 
+// pipelines returns the number of pipelines of all shares.
 func pipelines(shares []Share) (all int) {
 	for _, s := range shares {
 		all += s.Count
@@ -98,20 +101,20 @@ func pipelines(shares []Share) (all int) {
 	return all
 }
 
-// atMost is what is left for each of a share's pipelines when every other one, of pipelines in all,
-// does one.
-func (s Share) atMost(microbatches, pipelines int) int { return 1 + (microbatches-pipelines)/s.Count }
+// limit returns the most microbatches for each of a share's pipelines if every other one, of so
+// many pipelines in all, does one.
+func (s Share) limit(microbatches, pipelines int) int { return 1 + (microbatches-pipelines)/s.Count }
 
-// within is a split in which nobody takes longer than a limit, nil where there is none. It begins
-// with what each could do and takes away what is too much, where it saves most.
-func within(shares []Share, microbatches int, limit int64) []int {
+// splitWithin returns a split within a time limit, or nil. It begins with what each pipeline could
+// do and removes the excess where that saves most.
+func splitWithin(shares []Share, microbatches int, limit int64) []int {
 	all, ok := capacity(shares, limit)
 	if !ok || all < microbatches {
 		return nil
 	}
 	caps, least, excess := make([]int, len(shares)), pipelines(shares), -microbatches
 	for i, s := range shares {
-		caps[i] = max(0, min(s.Line.Most(limit), s.atMost(microbatches, least)))
+		caps[i] = max(0, min(s.Line.MaxWithin(limit), s.limit(microbatches, least)))
 		excess += caps[i] * s.Count
 	}
 	if excess < 0 || microbatches < least {
@@ -127,11 +130,12 @@ func within(shares []Share, microbatches int, limit int64) []int {
 	return caps
 }
 
+// unreachable marks sums that cannot be reached.
 const unreachable = -1
 
-// remove finds how many microbatches to take from each share's pipelines so that excess go in all
-// and one is left to each; the most time is saved. It is a knapsack that must be filled to the
-// brim.
+// remove returns how many microbatches to remove from each share's pipelines so that excess are
+// removed in all and each pipeline keeps one; the saved time is maximal. It is a knapsack that must
+// be filled exactly.
 func remove(shares []Share, caps []int, excess int) []int {
 	saved := make([]int64, excess+1)
 	for i := 1; i <= excess; i++ {
@@ -152,13 +156,13 @@ func remove(shares []Share, caps []int, excess int) []int {
 	return removed
 }
 
-// take adds a share to the knapsack: up to most microbatches may be taken from each of its
-// pipelines. Sums that differ by whole rounds are one line, along which the best of the last most+1
-// is kept at hand; of equals the latest, that is, the fewest taken.
+// take adds a share to the knapsack: up to most microbatches may be removed from each of its
+// pipelines. Sums that differ by whole rounds form one line, along which a sliding window keeps the
+// best of the last most+1; of equal ones the latest, that is, the fewest removed.
 func (s Share) take(saved []int64, most int) (next []int64, taken []int32) {
 	next, taken = make([]int64, len(saved)), make([]int32, len(saved))
 	round := int64(s.Count) * s.Line.Each
-	var window []int // rounds, what they are worth descending
+	var window []int // rounds, by descending worth
 	worth := func(rest, rounds int) int64 { return saved[rest+rounds*s.Count] - int64(rounds)*round }
 	for rest := 0; rest < s.Count && rest < len(saved); rest++ {
 		window = window[:0]
@@ -182,14 +186,14 @@ func (s Share) take(saved []int64, most int) (next []int64, taken []int32) {
 	return next, taken
 }
 
-// splits reports whether a batch can be split at all.
-func splits(shares []Share, microbatches int) bool {
+// canSplit reports whether a batch can be split at all.
+func canSplit(shares []Share, microbatches int) bool {
 	made := splittable(shares, microbatches)
 	return len(made) > microbatches && made[microbatches]
 }
 
-// splittable tells for each batch up to a size whether it can be split: one for each pipeline, and
-// then whole rounds of any share.
+// splittable returns for each batch up to a size whether it can be split: one microbatch for each
+// pipeline, plus whole rounds of any share.
 func splittable(shares []Share, upTo int) []bool {
 	least := 0
 	for _, s := range shares {
@@ -208,8 +212,8 @@ func splittable(shares []Share, upTo int) []bool {
 	return made
 }
 
-// unsplittable looks on both sides of a batch for one that can be split. One more round of any
-// share is one, so it is not far above.
+// unsplittable searches on both sides of a batch for one that can be split. There is one not far
+// above: each additional round of a share makes one.
 func unsplittable(shares []Share, microbatches int) error {
 	e := &UnsplittableError{Microbatches: microbatches}
 	least := 0

@@ -6,68 +6,67 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// Combination is how many pipelines there are of each template, and what each of them gets of the
-// batch.
+// Combination is the number of pipelines of each template, and the microbatches of each of them.
 type Combination struct {
 	Counts []int // by template
-	Split  []int // by template; 0 where there is none
+	Split  []int // by template; 0 if there is none
 	Time   int64 // of an iteration
 
-	// AtLeast is Time where no combination is faster. It is less where there were too many that can do
-	// the batch in time but cannot split it evenly; then none is faster than AtLeast.
+	// AtLeast is Time if no combination is faster. It is less if there were too many combinations that
+	// could do the batch in time but cannot split it evenly; then none is faster than AtLeast.
 	AtLeast int64
 }
 
-// Problem is what combinations are looked for.
+// Problem is the input of the search for a combination.
 type Problem struct {
-	Smallest     int             // nodes of the first template; the others are one larger each
+	Smallest     int             // nodes of the first template; each further one is larger by one
 	Lines        []pipeline.Line // of the templates
 	Nodes        int
-	Pipelines    int // at least so many
+	Pipelines    int // at least
 	Microbatches int
 	AllReduce    func(pipelines int) int64
 
-	// The bound for a limit is asked for with many numbers of pipelines, one after the other.
+	// The bound for one limit is needed with many numbers of pipelines in a row.
 	bound      hull
 	boundLimit int64
-	reduces    []int64 // AllReduce by number of pipelines, as far as it has been asked for
+	reduces    []int64 // AllReduce by number of pipelines, as far as computed
 }
 
-// How much is looked at, in states and corners of bounds: until there is a combination at all for
-// each number of pipelines, and then in all. It is far more than a hundred nodes need, and some ten
+// Limits of the search effort, in states and corners of bounds: until any combination is found, for
+// each number of pipelines, and in all. A hundred nodes need far less; the limit takes some ten
 // milliseconds.
 const (
 	firstEffort = 50_000
-	mostEffort  = 20_000_000
+	maxEffort   = 20_000_000
 )
 
 func (p *Problem) largest() int { return p.Smallest + len(p.Lines) - 1 }
 
-// counts are the numbers of pipelines that the nodes can make; none when fewest > most.
+// counts returns the possible numbers of pipelines; none if fewest > most.
 func (p *Problem) counts() (fewest, most int) {
 	return max(p.Pipelines, (p.Nodes+p.largest()-1)/p.largest()), p.Nodes / p.Smallest
 }
 
-// caps are the microbatches that a pipeline of each size does within a time.
+// caps returns the microbatches that a pipeline of each size does within a time.
 func (p *Problem) caps(limit int64) []int {
 	caps := make([]int, len(p.Lines))
 	for i, line := range p.Lines {
-		caps[i] = min(line.Most(limit), p.Microbatches)
+		caps[i] = min(line.MaxWithin(limit), p.Microbatches)
 	}
 	return caps
 }
 
-// could reports whether so many pipelines might do the batch within a time. No is certain, yes is
-// not.
-func (p *Problem) could(pipelines int, limit int64) bool {
+// mayFit reports whether so many pipelines might do the batch within a time. A negative answer is
+// certain, a positive one is not.
+func (p *Problem) mayFit(pipelines int, limit int64) bool {
 	if p.bound.sizes == nil || p.boundLimit != limit {
 		p.bound, p.boundLimit = hullOf(p.Smallest, p.caps(limit)), limit
 	}
-	all, ok := p.bound.most(pipelines, p.Nodes)
+	all, ok := p.bound.bound(pipelines, p.Nodes)
 	return ok && all >= p.Microbatches
 }
 
-// allReduce is AllReduce, which may take a search, once for each number.
+// allReduce caches AllReduce, which may take a search.
 func (p *Problem) allReduce(pipelines int) int64 {
 	for len(p.reduces) <= pipelines {
 		p.reduces = append(p.reduces, p.AllReduce(len(p.reduces)))
@@ -75,11 +74,11 @@ func (p *Problem) allReduce(pipelines int) int64 {
 	return p.reduces[pipelines]
 }
 
-// Solve finds the combination of least iteration time; nil where the nodes make none, or none that
+// Solve returns the combination with the least iteration time; nil if there is none, or none that
 // the batch can be split over.
 func (p *Problem) Solve() *Combination {
 	fewest, most := p.counts()
-	order := p.promising(fewest, min(most, p.Microbatches))
+	order := p.orderByBound(fewest, min(most, p.Microbatches))
 	best := &Combination{Time: math.MaxInt64}
 	for _, pipelines := range order {
 		if p.improve(best, pipelines, firstEffort); best.Counts != nil {
@@ -87,9 +86,9 @@ func (p *Problem) Solve() *Combination {
 		}
 	}
 	best.AtLeast = best.Time
-	effort := mostEffort
+	effort := maxEffort
 	for _, pipelines := range order {
-		if best.Counts == nil || p.could(pipelines, best.Time-1-p.allReduce(pipelines)) {
+		if best.Counts == nil || p.mayFit(pipelines, best.Time-1-p.allReduce(pipelines)) {
 			var surely int64
 			effort, surely = p.improve(best, pipelines, effort)
 			best.AtLeast = min(best.AtLeast, surely)
@@ -102,15 +101,15 @@ func (p *Problem) Solve() *Combination {
 	return best
 }
 
-// promising orders numbers of pipelines so that a fast combination is found early: those that could
-// be fastest first.
-func (p *Problem) promising(fewest, most int) (order []int) {
+// orderByBound orders numbers of pipelines so that a fast combination is found early: those with
+// the lowest bound first.
+func (p *Problem) orderByBound(fewest, most int) (order []int) {
 	if fewest > most {
 		return nil
 	}
-	limit := bisect(0, p.enough(), func(limit int64) bool {
+	limit := bisect(0, p.upperLimit(), func(limit int64) bool {
 		for pipelines := fewest; pipelines <= most; pipelines++ {
-			if p.could(pipelines, limit-p.allReduce(pipelines)) {
+			if p.mayFit(pipelines, limit-p.allReduce(pipelines)) {
 				return true
 			}
 		}
@@ -118,7 +117,7 @@ func (p *Problem) promising(fewest, most int) (order []int) {
 	})
 	var others []int
 	for pipelines := most; pipelines >= fewest; pipelines-- {
-		if p.could(pipelines, limit-p.allReduce(pipelines)) {
+		if p.mayFit(pipelines, limit-p.allReduce(pipelines)) {
 			order = append(order, pipelines)
 		} else {
 			others = append(others, pipelines)
@@ -127,8 +126,9 @@ func (p *Problem) promising(fewest, most int) (order []int) {
 	return append(order, others...)
 }
 
-// enough is a time in which any pipeline does the whole batch, and all wait for one another.
-func (p *Problem) enough() (limit int64) {
+// upperLimit returns a time in which any pipeline does the whole batch, plus the slowest
+// all-reduce.
+func (p *Problem) upperLimit() (limit int64) {
 	for _, line := range p.Lines {
 		limit = max(limit, line.At(p.Microbatches))
 	}
@@ -140,8 +140,7 @@ func (p *Problem) enough() (limit int64) {
 	return limit + reduce
 }
 
-// bisect finds the least value from low to high for which a condition holds that stays true once it
-// is.
+// bisect returns the least value from low to high for which a monotonic condition holds.
 func bisect(low, high int64, holds func(int64) bool) int64 {
 	for low < high {
 		if middle := low + (high-low)/2; holds(middle) {
@@ -153,15 +152,15 @@ func bisect(low, high int64, holds func(int64) bool) int64 {
 	return low
 }
 
-// improve looks for a faster combination of so many pipelines, one time that might do after the
-// other, with so much effort. It answers what effort is left, and a time that no combination of so
-// many pipelines is faster than.
+// improve searches for a faster combination of so many pipelines, for increasing time limits,
+// within an effort. It returns the remaining effort, and a lower bound of the time of all
+// combinations of so many pipelines.
 func (p *Problem) improve(best *Combination, pipelines, effort int) (left int, surely int64) {
-	reduce, enough := p.allReduce(pipelines), p.enough()
-	limit := bisect(0, enough, func(limit int64) bool { return p.could(pipelines, limit) })
+	reduce, enough := p.allReduce(pipelines), p.upperLimit()
+	limit := bisect(0, enough, func(limit int64) bool { return p.mayFit(pipelines, limit) })
 	for ; limit <= enough && limit+reduce < best.Time; limit = p.next(limit) {
 		w := p.walk(limit, effort-len(p.Lines)*len(p.Lines))
-		found := w.down(0, pipelines, p.Nodes, 0)
+		found := w.search(0, pipelines, p.Nodes, 0)
 		effort = w.effort
 		if found {
 			best.Counts, best.Split, best.Time = w.counts, w.split, w.slowest+reduce
@@ -174,21 +173,21 @@ func (p *Problem) improve(best *Combination, pipelines, effort int) (left int, s
 	return effort, best.Time
 }
 
-// next is the next time at which some pipeline has done one more.
+// next returns the next time at which a pipeline completes one more microbatch.
 func (p *Problem) next(limit int64) int64 {
 	next := int64(math.MaxInt64)
 	for _, line := range p.Lines {
-		next = min(next, line.At(max(1, line.Most(limit)+1)))
+		next = min(next, line.At(max(1, line.MaxWithin(limit)+1)))
 	}
 	return next
 }
 
-// walk goes through the combinations that the bounds leave, for one time.
+// walk goes through the combinations that the bounds allow, for one time limit.
 type walk struct {
 	*Problem
 	limit   int64
 	caps    []int
-	hulls   []hull // of the templates from one on, as far as they have been asked for
+	hulls   []hull // of the templates from one on, as far as computed
 	counts  []int
 	split   []int
 	slowest int64
@@ -206,24 +205,24 @@ func (p *Problem) walk(limit int64, effort int) *walk {
 	}
 }
 
-// most bounds what pipelines of template i and those behind it can do.
-func (w *walk) most(i, pipelines, nodes int) (all int, ok bool) {
+// bound returns the most that pipelines of template i and those behind it can do.
+func (w *walk) bound(i, pipelines, nodes int) (all int, ok bool) {
 	if w.hulls[i].sizes == nil {
 		w.hulls[i] = hullOf(w.Smallest+i, w.caps[i:])
 	}
-	return w.hulls[i].most(pipelines, nodes)
+	return w.hulls[i].bound(pipelines, nodes)
 }
 
-// down decides how many pipelines there are of template i and of those behind it, for what is left
-// of pipelines and nodes.
-func (w *walk) down(i, pipelines, nodes, done int) bool {
+// search decides the number of pipelines of template i and of those behind it, for the remaining
+// pipelines and nodes.
+func (w *walk) search(i, pipelines, nodes, done int) bool {
 	if pipelines == 0 {
-		return nodes == 0 && done >= w.Microbatches && w.leaf()
+		return nodes == 0 && done >= w.Microbatches && w.splitBatch()
 	}
 	if w.effort--; w.effort < 0 || i == len(w.Lines) {
 		return false
 	}
-	most, ok := w.most(i, pipelines, nodes)
+	most, ok := w.bound(i, pipelines, nodes)
 	if !ok || done+most < w.Microbatches {
 		return false
 	}
@@ -234,7 +233,7 @@ func (w *walk) down(i, pipelines, nodes, done int) bool {
 	}
 	for n := few; n >= 0; n-- {
 		w.counts[i] = n
-		if w.down(i+1, pipelines-n, nodes-n*size, done+n*w.caps[i]) {
+		if w.search(i+1, pipelines-n, nodes-n*size, done+n*w.caps[i]) {
 			return true
 		}
 	}
@@ -242,8 +241,8 @@ func (w *walk) down(i, pipelines, nodes, done int) bool {
 	return false
 }
 
-// leaf splits the batch over the combination at hand.
-func (w *walk) leaf() bool {
+// splitBatch splits the batch over the current combination.
+func (w *walk) splitBatch() bool {
 	var shares []Share
 	for i, n := range w.counts {
 		if n > 0 {
@@ -251,7 +250,7 @@ func (w *walk) leaf() bool {
 		}
 	}
 	w.effort -= len(shares) * (10 + (w.capacity()-w.Microbatches)/4)
-	split := within(shares, w.Microbatches, w.limit)
+	split := splitWithin(shares, w.Microbatches, w.limit)
 	if split == nil {
 		return false
 	}
@@ -265,8 +264,8 @@ func (w *walk) leaf() bool {
 	return true
 }
 
-// capacity is what the combination at hand does in time; how much of that is too much decides what
-// a split costs to find.
+// capacity returns what the current combination does in time; the excess determines the cost of
+// finding a split.
 func (w *walk) capacity() (all int) {
 	for i, n := range w.counts {
 		all += n * w.caps[i]

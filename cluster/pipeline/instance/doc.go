@@ -1,10 +1,11 @@
-// Package instance turns templates into a plan: how many pipelines of each template the nodes make,
-// and how many microbatches of the global batch each gets, so that an iteration takes least.
+// Package instance turns templates into a plan: the number of pipelines of each template, and the
+// microbatches of each, so that an iteration is as short as possible.
 //
-// All pipelines of a template get the same number of microbatches. An iteration takes as long as
-// its slowest pipeline (batch.go), so what is looked for is the least time that a combination of
-// templates can keep. Combinations are not enumerated: for each number of pipelines there is a
-// bound of what it can do in a time, and only what the bound leaves is looked at (combine.go).
+// All pipelines of a template get equally many microbatches. An iteration takes as long as its
+// slowest pipeline (batch.go), so the search is for the least time within which a combination of
+// templates can do the batch. Combinations are not enumerated: for each number of pipelines there
+// is an upper bound of what it can do in a time, and only what the bound allows is searched
+// (combine.go).
 //
 // Read batch.go first.
 package instance

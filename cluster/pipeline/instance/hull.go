@@ -1,14 +1,15 @@
 package instance
 
-// hull bounds what pipelines of given sizes can do together: the least concave function that is
-// nowhere below the capacities. Of a concave function the sum over pipelines is largest when they
-// are equal, so that one number bounds every combination.
+// hull is an upper bound of what pipelines of given sizes can do together: the least concave
+// function that is at least the capacities. The sum of a concave function over pipelines is largest
+// if they are equal, so one number bounds every combination.
 type hull struct {
-	sizes []int // its corners
+	sizes []int // of its corners
 	caps  []int
 }
 
-// hullOf takes capacities of consecutive sizes; those below 1 are sizes that cannot be used.
+// hullOf returns the hull of capacities of consecutive sizes. Sizes with a capacity below 1 cannot
+// be used.
 func hullOf(smallest int, caps []int) hull {
 	h := hull{make([]int, 0, len(caps)), make([]int, 0, len(caps))}
 	for i, c := range caps {
@@ -23,15 +24,15 @@ func hullOf(smallest int, caps []int) hull {
 	return h
 }
 
-// corner reports whether the last corner stays one when another point is added.
+// corner reports whether the last corner remains one when another point is added.
 func (h hull) corner(size, c int) bool {
 	a, b := len(h.sizes)-2, len(h.sizes)-1
 	return (h.caps[b]-h.caps[a])*(size-h.sizes[b]) > (c-h.caps[b])*(h.sizes[b]-h.sizes[a])
 }
 
-// most bounds what pipelines on so many nodes in all can do; ok is false where the sizes do not
-// allow that many.
-func (h hull) most(pipelines, nodes int) (all int, ok bool) {
+// bound returns the most that pipelines on so many nodes in all can do; ok is false if the sizes do
+// not allow that many nodes.
+func (h hull) bound(pipelines, nodes int) (all int, ok bool) {
 	last := len(h.sizes) - 1
 	if last < 0 || nodes < pipelines*h.sizes[0] || nodes > pipelines*h.sizes[last] {
 		return 0, false
@@ -47,6 +48,7 @@ func (h hull) most(pipelines, nodes int) (all int, ok bool) {
 	return pipelines*h.caps[at] + floorDivide(over, h.sizes[at+1]-h.sizes[at]), true
 }
 
+// floorDivide returns a/b, rounded down.
 func floorDivide(a, b int) int {
 	if a < 0 {
 		return -((-a + b - 1) / b)

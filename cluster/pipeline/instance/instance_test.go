@@ -17,7 +17,7 @@ func proportional(times ...int64) (shares []Share) {
 	return shares
 }
 
-// TestPublished are the splits of the published slides: one pipeline of two nodes, one of three,
+// TestPublished checks the splits of the published slides: one pipeline of two nodes, one of three,
 // two of four.
 func TestPublished(t *testing.T) {
 	shares := proportional(6, 4, 3)
@@ -33,7 +33,8 @@ func TestPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := bruteSlowest([]Share{{pipeline.Line{Each: 61}, 4}, {pipeline.Line{Each: 48}, 1}, {pipeline.Line{Each: 38}, 1}}, 4096); slowest != want {
+	if want := bruteSlowest([]Share{{pipeline.Line{Each: 61}, 4}, {pipeline.Line{Each: 48}, 1},
+		{pipeline.Line{Each: 38}, 1}}, 4096); slowest != want {
 		t.Errorf("slowest %d, by enumeration %d", slowest, want)
 	}
 }
@@ -189,7 +190,7 @@ func checkCombination(t *testing.T, p *Problem, c *Combination) {
 	}
 }
 
-// TestWorkedCombinations: the published cases of how many combinations there are.
+// TestWorkedCombinations checks published numbers of combinations.
 func TestWorkedCombinations(t *testing.T) {
 	for nodes, want := range map[int][][]int{
 		7:  {{0, 1, 1}, {2, 1, 0}},
@@ -211,8 +212,8 @@ func TestWorkedCombinations(t *testing.T) {
 	}
 }
 
-// lines are like those of a model of many equal layers: larger pipelines do a microbatch faster,
-// but not quite in proportion.
+// lines are those of a model with many equal layers: larger pipelines are faster per microbatch,
+// slightly less than in proportion.
 func lines(smallest, largest int) (found []pipeline.Line) {
 	for n := smallest; n <= largest; n++ {
 		each := int64((96+n-1)/n) * 1_000_000
@@ -228,8 +229,9 @@ func BenchmarkThousandNodes(b *testing.B) {
 	}{{"small", 1, 4096}, {"four", 4, 4096}, {"seven", 7, 8191}, {"ten", 10, 16384}} {
 		b.Run(each.name, func(b *testing.B) {
 			p := &Problem{
-				Smallest: each.smallest, Lines: lines(each.smallest, 96), Nodes: 1000, Pipelines: 3, Microbatches: each.microbatches,
-				AllReduce: func(pipelines int) int64 { return 1_000_000 * int64(math.Log2(float64(pipelines))) },
+				Smallest: each.smallest, Lines: lines(each.smallest, 96), Nodes: 1000, Pipelines: 3,
+				Microbatches: each.microbatches,
+				AllReduce:    func(pipelines int) int64 { return 1_000_000 * int64(math.Log2(float64(pipelines))) },
 			}
 			for b.Loop() {
 				c := p.Solve()

@@ -8,7 +8,8 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline/template"
 )
 
-// Templates are a plan without pipelines: those of all sizes that its nodes and faults call for.
+// Templates returns a plan without pipelines, with templates of all sizes that its nodes and faults
+// require.
 func Templates(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, error) {
 	search := template.Search{Profile: profile, GPUsPerNode: spec.GPUsPerNode, GPUMemoryBytes: spec.GPUMemoryBytes}
 	smallest, largest, err := search.Sizes(spec.Nodes, spec.Faults)
@@ -22,12 +23,12 @@ func Templates(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, e
 	return &pipeline.Plan{Profile: profile, Spec: spec, Templates: templates}, nil
 }
 
-// Make plans for nodes numbered from 0: the smaller pipelines have the lower numbers.
+// Make returns a plan for nodes numbered from 0. Smaller pipelines get lower numbers.
 func Make(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, error) {
-	if spec.Microbatches < 1 || spec.Microbatches > pipeline.MostMicrobatches {
+	if spec.Microbatches < 1 || spec.Microbatches > pipeline.MaxMicrobatches {
 		return nil, &pipeline.InputError{
 			Where: "microbatches", Problem: fmt.Sprint(spec.Microbatches),
-			Want: fmt.Sprintf("1 to %d, over all pipelines", pipeline.MostMicrobatches),
+			Want: fmt.Sprintf("1 to %d, over all pipelines", pipeline.MaxMicrobatches),
 		}
 	}
 	plan, err := Templates(profile, spec)
@@ -36,7 +37,7 @@ func Make(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, error)
 	}
 	used, best := Combine(plan, spec.Nodes)
 	if best == nil {
-		return nil, nearest(plan)
+		return nil, nearestError(plan)
 	}
 	var nodes []cluster.NodeID
 	for node := range spec.Nodes {
@@ -47,8 +48,8 @@ func Make(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, error)
 	return plan, nil
 }
 
-// Place is a plan like another one, with the pipelines of a combination on nodes in their order,
-// the smaller pipelines first.
+// Place returns a plan with the profile, spec and templates of another one, and the pipelines of a
+// combination on nodes in order, smaller pipelines first.
 func Place(like *pipeline.Plan, c *Combination, nodes []cluster.NodeID) *pipeline.Plan {
 	plan := &pipeline.Plan{Profile: like.Profile, Spec: like.Spec, Templates: like.Templates}
 	for i, n := range c.Counts {
@@ -64,9 +65,9 @@ func Place(like *pipeline.Plan, c *Combination, nodes []cluster.NodeID) *pipelin
 	return plan
 }
 
-// Combine finds the best combination of a plan's templates for a number of nodes. Where no number
-// of pipelines uses all of them it leaves as few as possible: used is how many are not. It is nil
-// where the batch cannot be split, or the nodes are too few.
+// Combine returns the best combination of a plan's templates for a number of nodes, and how many of
+// the nodes it uses: as many as any number of pipelines can. best is nil if the batch cannot be
+// split, or there are too few nodes.
 func Combine(plan *pipeline.Plan, nodes int) (used int, best *Combination) {
 	p := &Problem{
 		Smallest: plan.Smallest(), Nodes: nodes, Pipelines: plan.Spec.Faults + 1, Microbatches: plan.Spec.Microbatches,
@@ -83,8 +84,8 @@ func Combine(plan *pipeline.Plan, nodes int) (used int, best *Combination) {
 	return 0, nil
 }
 
-// nearest says which batch could be split where one cannot.
-func nearest(plan *pipeline.Plan) error {
+// nearestError returns an error with the nearest batch that could be split.
+func nearestError(plan *pipeline.Plan) error {
 	e := &pipeline.InfeasibleError{
 		Problem: fmt.Sprintf(
 			"%d microbatches cannot be split over %d nodes with at least %d pipelines, equal ones alike and one for each",
@@ -99,8 +100,8 @@ func nearest(plan *pipeline.Plan) error {
 	return e
 }
 
-// Nearest is the best combination for the batch nearest to a plan's that can be split evenly: that
-// of some number of equal pipelines is near. It is nil where the nodes are too few.
+// Nearest returns the best combination for the batch nearest to the plan's that can be split
+// evenly; that of some number of equal pipelines is near. It is nil if there are too few nodes.
 func Nearest(plan *pipeline.Plan, nodes int) (batch, used int, best *Combination) {
 	trial := *plan
 	for away := range 2*nodes + 1 {
@@ -116,9 +117,8 @@ func Nearest(plan *pipeline.Plan, nodes int) (batch, used int, best *Combination
 	return 0, 0, nil
 }
 
-// Split divides the batch over the pipelines that a plan has. Equal ones get equally much where
-// that can be; where it cannot, training goes on all the same, and some of them get one more than
-// others.
+// Split divides the batch over a plan's pipelines. Equal pipelines get equally many microbatches if
+// possible; otherwise training continues and some get one more than others.
 func Split(plan *pipeline.Plan) error {
 	if plan.Spec.Microbatches < len(plan.Pipelines) {
 		return &pipeline.InfeasibleError{
@@ -129,7 +129,7 @@ func Split(plan *pipeline.Plan) error {
 	kindOf := map[int]int{}
 	for _, p := range plan.Pipelines {
 		line := plan.Template(p.Template).Line()
-		if _, known := kindOf[p.Template]; !known {
+		if _, ok := kindOf[p.Template]; !ok {
 			kindOf[p.Template] = len(kinds)
 			kinds = append(kinds, Share{Line: line})
 		}

@@ -26,7 +26,7 @@ func equalLayers(t testing.TB, n int) *pipeline.Profile {
 	return p
 }
 
-// TestMake goes through a file and back.
+// TestMake encodes and decodes a plan.
 func TestMake(t *testing.T) {
 	plan, err := Make(
 		equalLayers(t, 24),
@@ -46,7 +46,8 @@ func TestMake(t *testing.T) {
 	if err != nil || again.Hash() != plan.Hash() || again.IterationTime() != plan.IterationTime() {
 		t.Errorf("read again: %v", err)
 	}
-	for _, change := range [][2]string{{`"microbatches": 128`, `"microbatches": 129`}, {`"forward_ms": 1,`, `"forward_ms": 2,`}, {`"faults": 2`, `"faults": 1`}} {
+	for _, change := range [][2]string{{`"microbatches": 128`, `"microbatches": 129`},
+		{`"forward_ms": 1,`, `"forward_ms": 2,`}, {`"faults": 2`, `"faults": 1`}} {
 		changed := strings.Replace(string(text), change[0], change[1], 1)
 		var refused *pipeline.InputError
 		if _, err := pipeline.DecodePlan([]byte(changed)); changed == string(text) || !errors.As(err, &refused) {
@@ -60,11 +61,19 @@ func TestRefusals(t *testing.T) {
 		spec pipeline.Spec
 		want string
 	}{
-		{pipeline.Spec{Nodes: 4, GPUsPerNode: 1, GPUMemoryBytes: 300, Faults: 1, Microbatches: 8}, "4 nodes are too few: to survive 1 failures takes 2 pipelines of at least 3 nodes each, 6 nodes in all; with 4 nodes the most is --faults 0"},
-		{pipeline.Spec{Nodes: 6, GPUsPerNode: 1, GPUMemoryBytes: 300, Faults: 1, Microbatches: 9}, "9 microbatches cannot be split over 6 nodes with at least 2 pipelines, equal ones alike and one for each; the nearest number that can is 8"},
-		{pipeline.Spec{Nodes: 6, GPUsPerNode: 1, GPUMemoryBytes: 99, Faults: 1, Microbatches: 9}, "layer 0 (layer 0) alone needs 100 bytes on each of 1 GPUs, and a GPU has 99"},
-		{pipeline.Spec{Nodes: 6, GPUsPerNode: 1, Faults: -1, Microbatches: 9}, "faults: -1; wanted at least 0: how many simultaneous failures of nodes to survive"},
-		{pipeline.Spec{Nodes: 6, GPUsPerNode: 16, Microbatches: 9}, "16 GPUs of a node are at least 16 stages, more than the profile's 9 layers; all-reduce times among more GPUs of a node would let stages be wider"},
+		{pipeline.Spec{Nodes: 4, GPUsPerNode: 1, GPUMemoryBytes: 300, Faults: 1, Microbatches: 8},
+			"4 nodes are too few: to survive 1 failures takes 2 pipelines of at least 3 nodes each, 6 nodes in all; with 4 " +
+				"nodes the most is --faults 0"},
+		{pipeline.Spec{Nodes: 6, GPUsPerNode: 1, GPUMemoryBytes: 300, Faults: 1, Microbatches: 9},
+			"9 microbatches cannot be split over 6 nodes with at least 2 pipelines, equal ones alike and one for each; the " +
+				"nearest number that can is 8"},
+		{pipeline.Spec{Nodes: 6, GPUsPerNode: 1, GPUMemoryBytes: 99, Faults: 1, Microbatches: 9},
+			"layer 0 (layer 0) alone needs 100 bytes on each of 1 GPUs, and a GPU has 99"},
+		{pipeline.Spec{Nodes: 6, GPUsPerNode: 1, Faults: -1, Microbatches: 9},
+			"faults: -1; wanted at least 0: how many simultaneous failures of nodes to survive"},
+		{pipeline.Spec{Nodes: 6, GPUsPerNode: 16, Microbatches: 9},
+			"16 GPUs of a node are at least 16 stages, more than the profile's 9 layers; all-reduce times among more GPUs " +
+				"of a node would let stages be wider"},
 		{pipeline.Spec{Nodes: 6, GPUsPerNode: 1}, "microbatches: 0; wanted 1 to 1048576, over all pipelines"},
 	} {
 		if _, err := Make(equalLayers(t, 9), each.spec); err == nil || err.Error() != each.want {
@@ -73,8 +82,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestSpare: three layers make pipelines of two or three nodes at most, so that one of 5 or 7 nodes
-// has to wait for 2 of 3.
+// TestSpare: three layers allow pipelines of two or three nodes, so one of 5 or 7 nodes is spare
+// with two faults.
 func TestSpare(t *testing.T) {
 	for nodes, spare := range map[int]int{4: 0, 5: 0, 6: 0, 7: 0, 8: 0} {
 		plan, err := Make(
@@ -94,8 +103,8 @@ func TestSpare(t *testing.T) {
 	}
 }
 
-// TestCoverage: with the sizes from the smallest to what faults smallest pipelines leave, any
-// number of nodes that is enough makes faults+1 pipelines, and one node less does not.
+// TestCoverage checks that with the sizes from the smallest to nodes-faults·smallest, any
+// sufficient number of nodes makes faults+1 pipelines, and one node less does not.
 func TestCoverage(t *testing.T) {
 	p := equalLayers(t, 28)
 	for smallest := 1; smallest <= 7; smallest++ {
@@ -133,7 +142,7 @@ func TestCoverage(t *testing.T) {
 }
 
 // Three stages would keep more in flight than a GPU holds, two do not: there are templates for two
-// nodes only, and what is over is spare.
+// nodes only, and the remaining nodes are spare.
 func TestLargerSizesThatDoNotFit(t *testing.T) {
 	layer := pipeline.Layer{Forward: 1000, StateBytes: 1, ActivationBytes: 10}
 	p, err := pipeline.NewProfile([]pipeline.Layer{layer, layer, layer})

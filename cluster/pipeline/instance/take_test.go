@@ -42,8 +42,8 @@ func TestTakeAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// Pipelines that are far apart leave very much too much where the slowest sets the time; only what
-// others leave counts.
+// TestDistributeFarApart: with very different pipelines the slowest determines the time, and the
+// excess is large; only what the others leave counts.
 func TestDistributeFarApart(t *testing.T) {
 	split, slowest, err := Distribute([]Share{{pipeline.Line{Each: 1}, 1000}, {pipeline.Line{Each: 1_000_000}, 1}}, 1<<16)
 	if err != nil || split[0]*1000+split[1] != 1<<16 || slowest != int64(split[1])*1_000_000 {

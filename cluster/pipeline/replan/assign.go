@@ -8,17 +8,17 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// runs are layers, as from..to-1 each, in order.
+// runs are layers, each run from..to-1, in order.
 type runs [][2]int
 
-// slot is a node's place in a pipeline to be.
+// slot is a place in a pipeline of the next plan.
 type slot struct {
 	target int // index in the list of pipelines
 	place  int // the template's node
 	needs  runs
 }
 
-// missing are the layers of a slot that a node does not hold.
+// missing returns the layers of a slot that a node does not hold.
 func missing(needs, holds runs) (lacks []int) {
 	for _, run := range needs {
 		for layer := run[0]; layer < run[1]; layer++ {
@@ -30,7 +30,7 @@ func missing(needs, holds runs) (lacks []int) {
 	return lacks
 }
 
-// cost is how many bytes a node must be sent for a slot.
+// cost returns how many bytes a node must be sent for a slot.
 func cost(p *pipeline.Profile, needs, holds runs) (bytes int64) {
 	for _, run := range needs {
 		bytes += p.StateBytes(run[0], run[1])
@@ -43,12 +43,12 @@ func cost(p *pipeline.Profile, needs, holds runs) (bytes int64) {
 	return bytes
 }
 
-// assign puts nodes on slots so that as few bytes as possible are sent; there are at least as many
-// nodes as slots. It answers the node of each slot, and who is left.
+// assign assigns nodes to slots so that as few bytes as possible are sent; there are at least as
+// many nodes as slots. It returns the node of each slot, and the remaining nodes.
 //
-// A node that holds just what a slot needs can stay on such a one in some best assignment: whatever
-// else it would be sent for its sake can be sent to the other node instead. So these are matched
-// first, and only the others take a search.
+// A node that holds exactly what a slot needs keeps such a slot in some optimal assignment:
+// whatever else it would be sent can be sent to the other node instead. So these are matched first,
+// and only the others are searched.
 func assign(
 	p *pipeline.Profile,
 	slots []slot,
@@ -87,13 +87,13 @@ func assign(
 	return on, over
 }
 
-// cheapest is the Hungarian method for a matrix with no more rows than columns: the column of each
-// row, so that the sum is least. Rows are added one by one, each along the shortest augmenting path
-// in the costs that the potentials have reduced.
+// cheapest is the Hungarian method for a matrix with at least as many columns as rows: the column
+// of each row, with the least sum. Rows are added one by one, each along the shortest augmenting
+// path in the costs reduced by the potentials.
 func cheapest(costs [][]int64, columns int) []int {
 	rows := len(costs)
 	rowPotential, columnPotential := make([]int64, rows+1), make([]int64, columns+1)
-	rowOf := make([]int, columns+1) // counted from 1; 0 is none. Column 0 stands for the row that is being added.
+	rowOf := make([]int, columns+1) // counted from 1; 0 is none. Column 0 represents the row that is being added.
 	for row := 1; row <= rows; row++ {
 		rowOf[0] = row
 		least, from := make([]int64, columns+1), make([]int, columns+1)
@@ -109,7 +109,8 @@ func cheapest(costs [][]int64, columns int) []int {
 				if done[column] {
 					continue
 				}
-				if reduced := costs[current-1][column-1] - rowPotential[current] - columnPotential[column]; reduced < least[column] {
+				reduced := costs[current-1][column-1] - rowPotential[current] - columnPotential[column]
+				if reduced < least[column] {
 					least[column], from[column] = reduced, at
 				}
 				if least[column] < delta {

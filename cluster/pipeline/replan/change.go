@@ -11,8 +11,8 @@ import (
 // Change is what has happened to the nodes of a plan.
 type Change struct {
 	Dead    []cluster.NodeID
-	Leaving []cluster.NodeID // they are to be given up, and can still be copied from
-	Joined  []cluster.NodeID // they have no layers
+	Leaving []cluster.NodeID // they will be given up, and can still be copied from
+	Joined  []cluster.NodeID // they hold no layers
 }
 
 // Result is the plan after a change, and how to get there.
@@ -26,62 +26,63 @@ type Result struct {
 
 // Step is what was done for a pipeline.
 type Step struct {
-	Pipeline int  `json:"pipeline"` // its number in the plan before; -1 for a new one
+	Pipeline int  `json:"pipeline"` // its number in the previous plan; -1 for a new one
 	What     What `json:"what"`
 	Before   int  `json:"nodes_before"`
-	After    int  `json:"nodes_after"` // 0 when it is no more
+	After    int  `json:"nodes_after"` // 0 if it no longer exists
 }
 
-// What names the ways to go on.
+// What is a kind of step.
 type What string
 
 const (
 	Filled         What = "filled"         // with new or spare nodes
-	Reinstantiated What = "reinstantiated" // with the template of what is left of it
+	Reinstantiated What = "reinstantiated" // with the template for its remaining nodes
 	Borrowed       What = "borrowed"       // from larger ones
-	Lent           What = "lent"           // to those that borrow, or to a new one
+	Lent           What = "lent"           // to borrowing or new pipelines
 	Merged         What = "merged"         // with others that were too small
 	Made           What = "made"           // of new nodes
-	Split          What = "split"          // made of nodes that others had to spare, so that there are enough copies
-	Gone           What = "gone"           // no node of it is left
+	Split          What = "split"          // made of nodes that others could spare, for enough copies
+	Gone           What = "gone"           // no node is left
 )
 
-// check makes sets of a change: sorted, without repetition, in agreement with the plan.
+// check returns the change with sorted sets without duplicates, and verifies it against the plan.
 func (c Change) check(plan *pipeline.Plan) (Change, error) {
-	c.Dead, c.Leaving, c.Joined = set(c.Dead), set(c.Leaving), set(c.Joined)
+	c.Dead, c.Leaving, c.Joined = sortedSet(c.Dead), sortedSet(c.Leaving), sortedSet(c.Joined)
 	for _, each := range []struct {
 		what  string
 		nodes []cluster.NodeID
 	}{{"dead", c.Dead}, {"leaving", c.Leaving}} {
 		for _, node := range each.nodes {
-			if _, known := plan.Find(node); !known {
+			if _, ok := plan.Find(node); !ok {
 				return c, &pipeline.InputError{
 					Where: fmt.Sprintf("%s node %d", each.what, node), Problem: "is not in the plan",
-					Want: fmt.Sprintf("some of %s", ranges(plan.Nodes())),
+					Want: fmt.Sprintf("nodes out of %s", ranges(plan.Nodes())),
 				}
 			}
 		}
 	}
 	for _, node := range c.Joined {
-		if _, known := plan.Find(node); known || node < 0 {
+		if _, ok := plan.Find(node); ok || node < 0 {
 			return c, &pipeline.InputError{
 				Where: fmt.Sprintf("joining node %d", node), Problem: "is in the plan already, or below 0",
 				Want: "numbers of new nodes",
 			}
 		}
 	}
-	// Who is dead does not leave.
+	// A dead node cannot leave.
 	c.Leaving = slices.DeleteFunc(c.Leaving, func(node cluster.NodeID) bool { return slices.Contains(c.Dead, node) })
 	return c, nil
 }
 
-func set(nodes []cluster.NodeID) []cluster.NodeID {
+// sortedSet returns the nodes sorted, without duplicates.
+func sortedSet(nodes []cluster.NodeID) []cluster.NodeID {
 	nodes = slices.Clone(nodes)
 	slices.Sort(nodes)
 	return slices.Compact(nodes)
 }
 
-// ranges writes sorted numbers briefly.
+// ranges formats sorted numbers as ranges.
 func ranges(nodes []cluster.NodeID) (text string) {
 	for i := 0; i < len(nodes); {
 		j := i
@@ -99,7 +100,7 @@ func ranges(nodes []cluster.NodeID) (text string) {
 	return text
 }
 
-// gone reports whether a node takes no part any more.
+// gone reports whether a node no longer takes part.
 func (c *Change) gone(node cluster.NodeID) bool {
 	_, dead := slices.BinarySearch(c.Dead, node)
 	_, leaving := slices.BinarySearch(c.Leaving, node)

@@ -9,36 +9,36 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
 )
 
-// Recover makes the next plan.
+// Recover returns the next plan after a change.
 func Recover(plan *pipeline.Plan, change Change) (*Result, error) {
 	c, err := change.check(plan)
 	if err != nil {
 		return nil, err
 	}
 	left := len(plan.Nodes()) - len(c.Dead) - len(c.Leaving) + len(c.Joined)
-	if left > pipeline.MostNodes {
+	if left > pipeline.MaxNodes {
 		return nil, &pipeline.InputError{
 			Where:   "joining nodes",
 			Problem: fmt.Sprintf("%d nodes with them", left),
-			Want:    fmt.Sprintf("at most %d", pipeline.MostNodes),
+			Want:    fmt.Sprintf("at most %d", pipeline.MaxNodes),
 		}
 	}
-	if err := enough(plan, left); err != nil {
+	if err := checkEnough(plan, left); err != nil {
 		return nil, err
 	}
-	s := newShape(plan, c)
-	s.settle()
-	next := s.arrange()
+	s := newSizing(plan, c)
+	s.run()
+	next := s.assignNodes()
 	if err := instance.Split(next); err != nil {
 		return nil, err
 	}
 	r := &Result{Plan: next, Steps: s.steps()}
-	r.copies(plan, &c)
+	r.planTransfers(plan, &c)
 	return r, nil
 }
 
-// enough refuses to go on with fewer copies than the faults call for.
-func enough(plan *pipeline.Plan, left int) error {
+// checkEnough returns an error if there are too few nodes for as many copies as the faults require.
+func checkEnough(plan *pipeline.Plan, left int) error {
 	smallest, faults := plan.Smallest(), plan.Spec.Faults
 	needed := (faults + 1) * smallest
 	if left >= needed {
@@ -56,13 +56,13 @@ func enough(plan *pipeline.Plan, left int) error {
 	if feasible := left/smallest - 1; feasible >= 0 {
 		e.Instead = fmt.Sprintf("with %d nodes the most is --faults %d", left, feasible)
 	} else {
-		e.Instead = fmt.Sprintf("not one pipeline can be made: save the state of the layers and wait for %d nodes", smallest-left)
+		e.Instead = fmt.Sprintf("no pipeline is possible: save the layers' state and wait for %d more nodes", smallest-left)
 	}
 	return e
 }
 
-// arrange puts the nodes into the shape. The plan has no batch yet.
-func (s *shape) arrange() *pipeline.Plan {
+// assignNodes assigns nodes to the pipelines. The plan has no batch yet.
+func (s *sizing) assignNodes() *pipeline.Plan {
 	next := &pipeline.Plan{Profile: s.plan.Profile, Spec: s.plan.Spec, Templates: s.plan.Templates}
 	live := s.live()
 	nodes := make([][]cluster.NodeID, len(live))
@@ -89,8 +89,8 @@ func (s *shape) arrange() *pipeline.Plan {
 	return next
 }
 
-// groups are those in which something is to be assigned.
-func (s *shape) groups() (groups []int) {
+// groups returns the groups in which nodes must be assigned.
+func (s *sizing) groups() (groups []int) {
 	for _, t := range s.targets {
 		if t.what != "" && !slices.Contains(groups, t.group) {
 			groups = append(groups, t.group)
@@ -99,8 +99,8 @@ func (s *shape) groups() (groups []int) {
 	return groups
 }
 
-// slots are a group's places to be, and the nodes that it has for them.
-func (s *shape) slots(live []*target, group int) (slots []slot, nodes []cluster.NodeID) {
+// slots returns a group's places, and the nodes that it has for them.
+func (s *sizing) slots(live []*target, group int) (slots []slot, nodes []cluster.NodeID) {
 	for i, t := range live {
 		if t.group != group {
 			continue
@@ -115,11 +115,11 @@ func (s *shape) slots(live []*target, group int) (slots []slot, nodes []cluster.
 			nodes = append(nodes, t.left...)
 		}
 	}
-	return slots, set(append(nodes, s.given[group]...))
+	return slots, sortedSet(append(nodes, s.given[group]...))
 }
 
-// steps tells what was done.
-func (s *shape) steps() (steps []Step) {
+// steps returns what was done.
+func (s *sizing) steps() (steps []Step) {
 	for _, t := range s.targets {
 		if t.what != "" && (t.before > 0 || t.size > 0) {
 			steps = append(steps, Step{t.origin, t.what, t.before, t.size})

@@ -14,7 +14,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
 )
 
-// model has layers of a byte of state more each, so that it matters which ones are copied.
+// model has layers with different state sizes, so that it matters which ones are copied.
 func model(t testing.TB, layers int) *pipeline.Profile {
 	t.Helper()
 	var all []pipeline.Layer
@@ -31,7 +31,8 @@ func model(t testing.TB, layers int) *pipeline.Profile {
 	return p
 }
 
-// planOf puts pipelines of given sizes on nodes from 0 on, with templates from smallest to largest.
+// planOf returns a plan with pipelines of given sizes on nodes from 0 on, and templates from
+// smallest to largest.
 func planOf(t testing.TB, p *pipeline.Profile, faults, smallest, largest int, sizes ...int) *pipeline.Plan {
 	t.Helper()
 	plan := &pipeline.Plan{
@@ -52,8 +53,8 @@ func planOf(t testing.TB, p *pipeline.Profile, faults, smallest, largest int, si
 
 var templates = map[*pipeline.Profile][]*pipeline.Template{}
 
-// templatesOf are a profile's for all sizes from one node on. Tests leave those out that memory
-// would.
+// templatesOf returns a profile's templates for all sizes from one node on. Tests drop those that
+// would not fit into memory.
 func templatesOf(t testing.TB, p *pipeline.Profile) []*pipeline.Template {
 	t.Helper()
 	if templates[p] == nil {
@@ -118,18 +119,18 @@ func TestWorked(t *testing.T) {
 	}
 }
 
-// TestPublishedLayout: the worked case of four pipelines.
+// TestPublishedLayout checks the published example of four pipelines.
 func TestPublishedLayout(t *testing.T) {
 	plan := planOf(t, model(t, 12), 1, 2, 8, 2, 3, 4, 5)
 	r := recovered(t, plan, Change{Dead: ids(2)})
 	for i, want := range [][]cluster.NodeID{ids(0, 1), ids(3, 4), ids(5, 6, 7, 8), ids(9, 10, 11, 12, 13)} {
-		if got := set(r.Plan.Pipelines[i].Nodes); !slices.Equal(got, want) {
+		if got := sortedSet(r.Plan.Pipelines[i].Nodes); !slices.Equal(got, want) {
 			t.Errorf("pipeline %d: %v, want %v", i, got, want)
 		}
 	}
 }
 
-// sound holds a result to all that must be true of it, reckoned apart from the code.
+// sound checks all invariants of a result, independently of the code.
 func sound(t testing.TB, before *pipeline.Plan, c Change, r *Result) {
 	t.Helper()
 	where := fmt.Sprintf("%v, %+v: %v", sizesOf(before), c, sizesOf(r.Plan))
@@ -166,7 +167,7 @@ type key struct {
 	layer int
 }
 
-// layersOf says who holds what, by walking stages.
+// layersOf returns which node holds which layers, by walking stages.
 func layersOf(plan *pipeline.Plan) map[key]bool {
 	held := map[key]bool{}
 	for _, each := range plan.Pipelines {
@@ -205,7 +206,7 @@ func soundTransfers(t testing.TB, where string, before *pipeline.Plan, c Change,
 	for _, each := range r.Lost {
 		for holder := range had {
 			if holder.layer == each.Layer && !slices.Contains(c.Dead, holder.node) {
-				t.Fatalf("%s: layer %d is called lost, and node %d has it", where, each.Layer, holder.node)
+				t.Fatalf("%s: layer %d is reported lost, but node %d has it", where, each.Layer, holder.node)
 			}
 		}
 		for _, to := range each.To {
@@ -222,8 +223,8 @@ func soundTransfers(t testing.TB, where string, before *pipeline.Plan, c Change,
 	}
 }
 
-// universe calls with every plan that nodes can make, by sizes, and each way to kill some nodes of
-// each pipeline that leaves enough.
+// universe calls each with every plan that nodes can make, by sizes, and each way to kill some
+// nodes of each pipeline that leaves enough.
 func universe(smallest, faults, nodes int, each func(sizes, dead []int)) {
 	largest := nodes - faults*smallest
 	var combine func(from, left int, sizes []int)
@@ -238,7 +239,7 @@ func universe(smallest, faults, nodes int, each func(sizes, dead []int)) {
 	combine(smallest, nodes, nil)
 }
 
-// kill decides how many nodes of each pipeline die, at most so many in all.
+// kill chooses how many nodes of each pipeline die, at most `most` in all.
 func kill(sizes []int, i, most int, dead []int, each func([]int)) {
 	if i == len(sizes) {
 		if slices.Max(dead) > 0 {
@@ -248,7 +249,7 @@ func kill(sizes []int, i, most int, dead []int, each func([]int)) {
 	}
 	limit := min(most, sizes[i])
 	if i > 0 && sizes[i] == sizes[i-1] {
-		// Of equal pipelines it does not matter which one loses more.
+		// By symmetry, only one order of the losses of equal pipelines is tried.
 		limit = min(limit, dead[i-1])
 	}
 	for n := 0; n <= limit; n++ {
@@ -256,9 +257,9 @@ func kill(sizes []int, i, most int, dead []int, each func([]int)) {
 	}
 }
 
-// TestUniverse goes through every recovery of small clusters, which of the equal pipelines loses
-// more left aside: the sizes that come out of each, and all that belongs to a plan for some of
-// them. There are as many layers as nodes, so that there is a template for each size.
+// TestUniverse checks every recovery of small clusters, up to symmetry: the sizes of each, and the
+// complete plan of some. There are as many layers as nodes, so that there is a template for each
+// size.
 func TestUniverse(t *testing.T) {
 	p := model(t, 18)
 	u := &recoveries{T: t, profile: p}
@@ -287,15 +288,15 @@ func (u *recoveries) all(smallest, faults, nodes int) {
 		plan := planOf(u, u.profile, faults, smallest, nodes-faults*smallest, sizes...)
 		var c Change
 		for i, n := range dead {
-			// Which nodes of a pipeline die is varied with the case.
+			// Which nodes of a pipeline die varies with the case.
 			for k := range n {
 				c.Dead = append(c.Dead, plan.Pipelines[i].Nodes[(k+u.cases)%sizes[i]])
 			}
 		}
 		slices.Sort(c.Dead)
 		u.cases++
-		s := newShape(plan, c)
-		s.settle()
+		s := newSizing(plan, c)
+		s.run()
 		soundSizes(u.T, s, nodes-len(c.Dead))
 		if u.cases%211 == 0 {
 			r := recovered(u, plan, c)
@@ -305,7 +306,7 @@ func (u *recoveries) all(smallest, faults, nodes int) {
 	})
 }
 
-func soundSizes(t *testing.T, s *shape, nodes int) {
+func soundSizes(t *testing.T, s *sizing, nodes int) {
 	live := s.live()
 	used := 0
 	for _, each := range live {
@@ -325,7 +326,7 @@ func sum(numbers []int) (all int) {
 	return all
 }
 
-// untouched: who has no step keeps his nodes and their order.
+// untouched checks that a pipeline without a step keeps its nodes in order.
 func untouched(t *testing.T, before *pipeline.Plan, r *Result) {
 	t.Helper()
 	for i, each := range before.Pipelines {
@@ -341,7 +342,7 @@ func untouched(t *testing.T, before *pipeline.Plan, r *Result) {
 	}
 }
 
-// TestAssignment holds the search to all permutations.
+// TestAssignment compares the search with all permutations.
 func TestAssignment(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	p := model(t, 14)
@@ -372,7 +373,7 @@ func TestAssignment(t *testing.T) {
 		for i, node := range on {
 			got += cost(p, slots[i].needs, holds[node])
 		}
-		if all := set(append(slices.Clone(on), over...)); len(all) != len(nodes) {
+		if all := sortedSet(append(slices.Clone(on), over...)); len(all) != len(nodes) {
 			t.Fatalf("%v and %v of %v", on, over, nodes)
 		}
 		if want := bruteAssign(p, slots, nodes, holds); got != want {
@@ -397,7 +398,7 @@ func bruteAssign(p *pipeline.Profile, slots []slot, nodes []cluster.NodeID, hold
 	return best
 }
 
-// TestSuperseded: the order of what happens does not matter, and neither does how it is told.
+// TestSuperseded checks that the order of events does not matter, nor how they are grouped.
 func TestSuperseded(t *testing.T) {
 	r := rand.New(rand.NewSource(2))
 	for range 200 {
@@ -440,7 +441,7 @@ func TestJoinsAndDrains(t *testing.T) {
 	}
 }
 
-// TestUneven: three equal pipelines go on with a batch that is not a multiple of three.
+// TestUneven: three equal pipelines continue with a batch that is not a multiple of three.
 func TestUneven(t *testing.T) {
 	plan := planOf(t, model(t, 12), 2, 4, 5, 4, 4, 5)
 	plan.Spec.Microbatches = 512
@@ -470,9 +471,12 @@ func TestRefusals(t *testing.T) {
 		change Change
 		want   string
 	}{
-		{Change{Dead: ids(2, 6)}, "5 nodes are left, and 2 pipelines of at least 3 nodes take 6; with 5 nodes the most is --faults 0"},
-		{Change{Dead: ids(0, 1, 2, 3, 4)}, "2 nodes are left, and 2 pipelines of at least 3 nodes take 6; not one pipeline can be made: save the state of the layers and wait for 1 nodes"},
-		{Change{Dead: ids(40)}, "dead node 40: is not in the plan; wanted some of 0-6"},
+		{Change{Dead: ids(2, 6)},
+			"5 nodes are left, and 2 pipelines of at least 3 nodes take 6; with 5 nodes the most is --faults 0"},
+		{Change{Dead: ids(0, 1, 2, 3, 4)},
+			"2 nodes are left, and 2 pipelines of at least 3 nodes take 6; no pipeline is possible: " +
+				"save the layers' state and wait for 1 more nodes"},
+		{Change{Dead: ids(40)}, "dead node 40: is not in the plan; wanted nodes out of 0-6"},
 		{Change{Joined: ids(2)}, "joining node 2: is in the plan already, or below 0; wanted numbers of new nodes"},
 	} {
 		var infeasible *pipeline.InfeasibleError
@@ -500,8 +504,8 @@ func BenchmarkThousandNodes(b *testing.B) {
 	}
 }
 
-// Where nodes join, there is no pipeline more than there are microbatches: they make others larger,
-// or are spare.
+// TestJoinsBeyondTheBatch: there are never more pipelines than microbatches; further nodes enlarge
+// pipelines or are spare.
 func TestJoinsBeyondTheBatch(t *testing.T) {
 	plan := planOf(t, model(t, 12), 1, 2, 4, 2, 2)
 	plan.Spec.Microbatches = 2
@@ -513,7 +517,7 @@ func TestJoinsBeyondTheBatch(t *testing.T) {
 		t.Errorf("%d pipelines of %d nodes, wanted 2 of 7", len(r.Plan.Pipelines), len(r.Plan.Nodes()))
 	}
 	var many []cluster.NodeID
-	for node := range pipeline.MostNodes {
+	for node := range pipeline.MaxNodes {
 		many = append(many, cluster.NodeID(node+1000))
 	}
 	if _, err := Recover(plan, Change{Joined: many}); err == nil {

@@ -7,27 +7,28 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// target is a pipeline to be. Those that exchange nodes are in one group, within which the nodes
-// are assigned anew.
+// target is a pipeline of the next plan. Pipelines that exchange nodes are in one group, within
+// which nodes are assigned again.
 type target struct {
-	origin int // its number in the plan before, -1 for a new one
+	origin int // its number in the previous plan; -1 for a new one
 	before int // nodes that it had
 	left   []cluster.NodeID
 	size   int
 	group  int
-	what   What // the last that was done for it; empty when nothing was
+	what   What // the last step that was taken for it; "" if none
 }
 
-// shape settles how many nodes each pipeline has.
-type shape struct {
+// sizing decides how many nodes each pipeline has.
+type sizing struct {
 	plan    *pipeline.Plan
 	targets []*target
-	pool    []cluster.NodeID         // that hold nothing and are in no pipeline yet
+	pool    []cluster.NodeID         // without layers and not in a pipeline yet
 	given   map[int][]cluster.NodeID // from the pool, by group
 }
 
-func newShape(plan *pipeline.Plan, c Change) *shape {
-	s := &shape{plan: plan, given: map[int][]cluster.NodeID{}}
+// newSizing returns the pipelines and the pool after a change, before any step.
+func newSizing(plan *pipeline.Plan, c Change) *sizing {
+	s := &sizing{plan: plan, given: map[int][]cluster.NodeID{}}
 	for i, each := range plan.Pipelines {
 		t := &target{origin: i, before: len(each.Nodes), group: i}
 		for _, node := range each.Nodes {
@@ -50,22 +51,22 @@ func newShape(plan *pipeline.Plan, c Change) *shape {
 			s.pool = append(s.pool, node)
 		}
 	}
-	s.pool = set(append(s.pool, c.Joined...))
+	s.pool = sortedSet(append(s.pool, c.Joined...))
 	return s
 }
 
-// settle takes the steps in their order.
-func (s *shape) settle() {
+// run takes the steps in order.
+func (s *sizing) run() {
 	s.fill()
 	s.borrow()
 	s.merge()
-	s.make()
+	s.addPipelines()
 	s.extend()
-	s.split()
+	s.addForFaults()
 }
 
-// live are the pipelines that there will be.
-func (s *shape) live() (found []*target) {
+// live returns the pipelines with nodes.
+func (s *sizing) live() (found []*target) {
 	for _, t := range s.targets {
 		if t.size > 0 {
 			found = append(found, t)
@@ -74,15 +75,15 @@ func (s *shape) live() (found []*target) {
 	return found
 }
 
-// give adds a node of the pool to a pipeline.
-func (s *shape) give(t *target) {
+// addFromPool adds a node of the pool to a pipeline.
+func (s *sizing) addFromPool(t *target) {
 	s.given[t.group] = append(s.given[t.group], s.pool[0])
 	s.pool = s.pool[1:]
 	t.size++
 }
 
-// join makes two groups one.
-func (s *shape) join(a, b *target) {
+// joinGroups merges two groups.
+func (s *sizing) joinGroups(a, b *target) {
 	from, to := b.group, a.group
 	if from == to {
 		return
@@ -96,37 +97,37 @@ func (s *shape) join(a, b *target) {
 	}
 }
 
-// fill replaces the lost nodes: first of pipelines that could not live without, those that need
+// fill replaces lost nodes from the pool: first of pipelines that are too small, those that need
 // fewest first, then of all others.
-func (s *shape) fill() {
+func (s *sizing) fill() {
 	damaged := slices.DeleteFunc(s.live(), func(t *target) bool { return t.size == t.before })
 	for _, short := range []int{s.plan.Smallest(), s.plan.Largest()} {
 		slices.SortStableFunc(damaged, func(a, b *target) int { return (short - a.size) - (short - b.size) })
 		for _, t := range damaged {
 			for len(s.pool) > 0 && t.size < min(short, t.before) {
-				s.give(t)
+				s.addFromPool(t)
 				t.what = Filled
 			}
 		}
 	}
 }
 
-// borrow takes nodes from the largest pipelines for those that are too small.
-func (s *shape) borrow() {
+// borrow moves nodes from the largest pipelines to those that are too small.
+func (s *sizing) borrow() {
 	for _, t := range s.live() {
 		for t.size < s.plan.Smallest() {
 			donor := s.donor()
 			if donor == nil {
 				return
 			}
-			s.move(donor, t)
+			s.moveNode(donor, t)
 			t.what = Borrowed
 		}
 	}
 }
 
-// donor is the largest pipeline that can do without a node, the last of equals.
-func (s *shape) donor() (donor *target) {
+// donor returns the largest pipeline that can spare a node, the last of equal ones.
+func (s *sizing) donor() (donor *target) {
 	for _, t := range s.live() {
 		if t.size > s.plan.Smallest() && (donor == nil || t.size >= donor.size) {
 			donor = t
@@ -135,16 +136,17 @@ func (s *shape) donor() (donor *target) {
 	return donor
 }
 
-func (s *shape) move(from, to *target) {
+// moveNode gives a node of one pipeline to another.
+func (s *sizing) moveNode(from, to *target) {
 	from.size--
 	to.size++
 	from.what = Lent
-	s.join(from, to)
+	s.joinGroups(from, to)
 }
 
-// merge makes as many pipelines as there can be of those that are still too small; what is over
-// goes to the pool. It is only come to when nobody has a node to lend.
-func (s *shape) merge() {
+// merge makes as many pipelines as possible of those that are still too small; the remaining nodes
+// go to other pipelines or become spare. Called only if borrow found no donor.
+func (s *sizing) merge() {
 	small := slices.DeleteFunc(s.live(), func(t *target) bool { return t.size >= s.plan.Smallest() })
 	if len(small) == 0 {
 		return
@@ -154,7 +156,7 @@ func (s *shape) merge() {
 	for _, t := range small {
 		nodes += t.size
 		t.what = Merged
-		s.join(small[0], t)
+		s.joinGroups(small[0], t)
 	}
 	for _, t := range small {
 		if t.size = 0; nodes >= s.plan.Smallest() {
@@ -165,9 +167,9 @@ func (s *shape) merge() {
 	s.distribute(small[0], nodes)
 }
 
-// distribute gives the nodes that are over in a group to pipelines that can be larger, the smallest
-// first. Those that nobody can take stay in the group and become spare.
-func (s *shape) distribute(of *target, nodes int) {
+// distribute gives a group's remaining nodes to pipelines that can grow, smallest first. Nodes that
+// no pipeline can take stay in the group and become spare.
+func (s *sizing) distribute(of *target, nodes int) {
 	for ; nodes > 0; nodes-- {
 		t := s.smallest()
 		if t == nil {
@@ -176,12 +178,12 @@ func (s *shape) distribute(of *target, nodes int) {
 		if t.size++; t.what == "" {
 			t.what = Merged
 		}
-		s.join(of, t)
+		s.joinGroups(of, t)
 	}
 }
 
-// smallest is the smallest pipeline that can have one node more, the first of equals.
-func (s *shape) smallest() (smallest *target) {
+// smallest returns the smallest pipeline that can have one more node, the first of equal ones.
+func (s *sizing) smallest() (smallest *target) {
 	for _, t := range s.live() {
 		if t.size < s.plan.Largest() && (smallest == nil || t.size < smallest.size) {
 			smallest = t
@@ -190,47 +192,47 @@ func (s *shape) smallest() (smallest *target) {
 	return smallest
 }
 
-// make makes pipelines of nodes that no pipeline has lost, as long as there is a microbatch for
-// each.
-func (s *shape) make() {
+// addPipelines makes pipelines of nodes in the pool, as long as there is a microbatch for each.
+func (s *sizing) addPipelines() {
 	for len(s.pool) >= s.plan.Smallest() && len(s.live()) < s.plan.Spec.Microbatches {
-		t := s.another(Made)
+		t := s.newTarget(Made)
 		for size := min(len(s.pool), s.plan.Largest()); t.size < size; {
-			s.give(t)
+			s.addFromPool(t)
 		}
 	}
 }
 
-func (s *shape) another(what What) *target {
+// newTarget adds an empty pipeline.
+func (s *sizing) newTarget(what What) *target {
 	t := &target{origin: -1, group: len(s.targets), what: what}
 	s.targets = append(s.targets, t)
 	return t
 }
 
 // extend gives single nodes of the pool to the smallest pipelines.
-func (s *shape) extend() {
+func (s *sizing) extend() {
 	for len(s.pool) > 0 {
 		t := s.smallest()
 		if t == nil {
 			return
 		}
-		s.give(t)
+		s.addFromPool(t)
 		t.what = Filled
 	}
 }
 
-// split makes more pipelines until there are as many as the faults call for, of nodes that others
-// have to spare. There are such nodes as long as there are enough in all.
-func (s *shape) split() {
+// addForFaults makes more pipelines until there are as many as the faults require, of nodes that
+// others can spare. Such nodes exist as long as there are enough in all.
+func (s *sizing) addForFaults() {
 	for len(s.live()) <= s.plan.Spec.Faults {
-		t := s.another(Split)
+		t := s.newTarget(Split)
 		for t.size < s.plan.Smallest() {
 			switch donor := s.donor(); {
 			case len(s.pool) > 0:
-				s.give(t)
+				s.addFromPool(t)
 			case donor != nil:
-				s.move(donor, t)
-			case s.idle(t):
+				s.moveNode(donor, t)
+			case s.joinIdleGroup(t):
 				t.size++
 			default:
 				return
@@ -239,15 +241,15 @@ func (s *shape) split() {
 	}
 }
 
-// idle finds a group with more nodes than its pipelines use and joins it.
-func (s *shape) idle(to *target) bool {
+// joinIdleGroup merges a group that has more nodes than its pipelines use.
+func (s *sizing) joinIdleGroup(to *target) bool {
 	nodes := map[int]int{}
 	for _, t := range s.targets {
 		nodes[t.group] += len(t.left) - t.size
 	}
 	for _, t := range s.targets {
 		if nodes[t.group]+len(s.given[t.group]) > 0 && t != to {
-			s.join(to, t)
+			s.joinGroups(to, t)
 			return true
 		}
 	}

@@ -14,21 +14,21 @@ type Transfer struct {
 	Stripes []Stripe       `json:"stripes"`
 }
 
-// Stripe is a piece of a layer's state: Bytes from Offset on.
+// Stripe is a part of a layer's state: Bytes from Offset on.
 type Stripe struct {
 	From   cluster.NodeID `json:"from"`
 	Offset int64          `json:"offset"`
 	Bytes  int64          `json:"bytes"`
 }
 
-// Lost is a layer that no node has any more. A checkpoint must supply it to all of these.
+// Lost is a layer that no remaining node has. A checkpoint must supply it to all of these nodes.
 type Lost struct {
 	Layer int              `json:"layer"`
 	Bytes int64            `json:"bytes"`
 	To    []cluster.NodeID `json:"to"`
 }
 
-// holdings are the layers that each node of a plan has.
+// holdings returns the layers that each node of a plan has.
 func holdings(plan *pipeline.Plan) map[cluster.NodeID]runs {
 	holds := map[cluster.NodeID]runs{}
 	for _, each := range plan.Pipelines {
@@ -40,7 +40,7 @@ func holdings(plan *pipeline.Plan) map[cluster.NodeID]runs {
 	return holds
 }
 
-// holders are, for each layer, the nodes that have it and can be copied from.
+// holders returns, for each layer, the nodes that it can be copied from.
 func holders(plan *pipeline.Plan, c *Change, holds map[cluster.NodeID]runs) [][]cluster.NodeID {
 	all := make([][]cluster.NodeID, plan.Profile.Len())
 	for _, node := range plan.Nodes() {
@@ -56,8 +56,8 @@ func holders(plan *pipeline.Plan, c *Change, holds map[cluster.NodeID]runs) [][]
 	return all
 }
 
-// copies finds what must be copied so that a plan's nodes have what they need.
-func (r *Result) copies(before *pipeline.Plan, c *Change) {
+// planTransfers adds what must be copied so that the plan's nodes have what they need.
+func (r *Result) planTransfers(before *pipeline.Plan, c *Change) {
 	holds := holdings(before)
 	from := holders(before, c, holds)
 	lost := make([][]cluster.NodeID, before.Profile.Len())
@@ -80,7 +80,7 @@ func (r *Result) copies(before *pipeline.Plan, c *Change) {
 	}
 }
 
-// stripes divides a layer's bytes over those that have it, as evenly as bytes allow.
+// stripes divides a layer's bytes over the nodes that have it, as evenly as possible.
 func stripes(bytes int64, from []cluster.NodeID) (all []Stripe) {
 	for i, node := range from {
 		begin, end := bytes*int64(i)/int64(len(from)), bytes*int64(i+1)/int64(len(from))

@@ -13,40 +13,40 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline/replan"
 )
 
-// Costs are what a change of nodes takes, besides the iteration that it interrupts.
+// Costs are what a change of nodes takes, besides the interrupted iteration.
 type Costs struct {
-	Detect         time.Duration // until a death is known
-	Pause          time.Duration // to plan and to make new groups of communication
+	Detect         time.Duration // until a death is detected
+	Pause          time.Duration // to plan and to create new communication groups
 	BytesPerSecond int64         // of a node's link, in each direction
-	Checkpoint     time.Duration // between two checkpoints, which training does not wait for; 0 for none
+	Checkpoint     time.Duration // time between checkpoints, which do not delay training; 0 for none
 	Restart        time.Duration // from a checkpoint
 }
 
-// Planned is what is replayed by planning: every event is answered as package recover would.
+// Planned is the input of a replay by planning: package replan answers every event.
 type Planned struct {
 	Plan  *pipeline.Plan
 	Trace []Event
 	Costs Costs
 }
 
-// Spent says where the time went.
+// Spent is how the time was spent.
 type Spent struct {
-	Training   time.Duration // iterations that count, and the last one, which the trace's end cuts off
+	Training   time.Duration // completed iterations, and the last one, which the trace's end cuts off
 	InFlight   time.Duration // iterations that a change interrupted
-	RolledBack time.Duration // iterations that were done again because no node had some layer any more
+	RolledBack time.Duration // iterations that were repeated because a layer was lost on all nodes
 	Detecting  time.Duration
 	Pausing    time.Duration
 	Copying    time.Duration
 	Restarting time.Duration
-	Stopped    time.Duration // too few nodes
+	Stopped    time.Duration // too few nodes left
 }
 
-// Sum is all of it.
+// Sum returns the total.
 func (s *Spent) Sum() time.Duration {
 	return s.Training + s.InFlight + s.RolledBack + s.Detecting + s.Pausing + s.Copying + s.Restarting + s.Stopped
 }
 
-// Outcome is what became of a planned run.
+// Outcome is the result of a planned run.
 type Outcome struct {
 	Steps, Replans, Restarts int
 	Spent                    Spent
@@ -54,35 +54,35 @@ type Outcome struct {
 	End                      time.Duration
 }
 
-// phase is a part of a recovery that is still to come.
+// phase is a remaining part of a recovery.
 type phase struct {
 	left time.Duration
 	of   *time.Duration
 }
 
-// training is a planned run at a moment.
-type training struct {
+// plannedState is the state of a planned run.
+type plannedState struct {
 	Planned
 	out   Outcome
-	now   time.Duration // begin of the iteration under way, or how far a recovery has come
-	saved int           // iterations that the last checkpoint has
+	now   time.Duration // start of the current iteration, or progress of a recovery
+	saved int           // iterations in the last checkpoint
 
-	// base is the plan that ran last, change what has happened since, next the plan that comes of it.
-	// While a recovery is on, phases are what is left of it.
+	// base is the plan that ran last, change what has happened since, and next the resulting plan.
+	// During a recovery, phases are its remaining parts.
 	base, next *pipeline.Plan
 	change     replan.Change
 	phases     []phase
 	stopped    bool
-	// joining says that nodes wait for the iteration under way to end. State changes in every
-	// iteration, so that there is nothing to copy to them before.
+	// joining says that new nodes wait for the current iteration to end. State changes in every
+	// iteration, so there is nothing to copy to them before.
 	joining bool
 
-	// Nodes that come back are new ones, and get a number that no node had.
+	// Nodes that come back are new ones, with a number that no node had before.
 	numbers map[cluster.NodeID]cluster.NodeID
 	unused  cluster.NodeID
 }
 
-// Replay runs a trace to its last event, which does not act any more.
+// Replay runs a trace to its last event, which only marks the end.
 func (p Planned) Replay() (*Outcome, error) {
 	if p.Costs.BytesPerSecond < 1 {
 		return nil, &pipeline.InputError{
@@ -91,7 +91,7 @@ func (p Planned) Replay() (*Outcome, error) {
 			Want:    "bytes a second, at least 1",
 		}
 	}
-	s := &training{Planned: p, base: p.Plan, next: p.Plan, numbers: map[cluster.NodeID]cluster.NodeID{}}
+	s := &plannedState{Planned: p, base: p.Plan, next: p.Plan, numbers: map[cluster.NodeID]cluster.NodeID{}}
 	for _, node := range p.Plan.Nodes() {
 		s.numbers[node] = node
 		s.unused = max(s.unused, node+1)
@@ -107,7 +107,7 @@ func (p Planned) Replay() (*Outcome, error) {
 			break
 		}
 		if err == nil {
-			err = s.happen(at, p.Trace[i:end])
+			err = s.handle(at, p.Trace[i:end])
 		}
 		if err != nil {
 			return nil, fmt.Errorf("at %s s: %w", pipeline.Seconds(at), err)
@@ -117,8 +117,8 @@ func (p Planned) Replay() (*Outcome, error) {
 	return &s.out, nil
 }
 
-// until lets time pass: what is left of a recovery first, then whole iterations.
-func (s *training) until(at time.Duration) error {
+// until advances time: first the remaining recovery, then whole iterations.
+func (s *plannedState) until(at time.Duration) error {
 	if s.stopped {
 		s.out.Spent.Stopped += at - s.now
 		s.now = at
@@ -149,8 +149,8 @@ func (s *training) until(at time.Duration) error {
 	return nil
 }
 
-// train does whole iterations until a time, so many at most.
-func (s *training) train(at time.Duration, most int64) {
+// train completes whole iterations until a time, at most the given number.
+func (s *plannedState) train(at time.Duration, most int64) {
 	step := time.Duration(s.base.IterationTime())
 	steps := min(int64((at-s.now)/step), most)
 	s.out.Steps += int(steps)
@@ -159,21 +159,20 @@ func (s *training) train(at time.Duration, most int64) {
 	s.checkpoint(step)
 }
 
-// checkpoint counts the iterations that had been done at the last multiple of the time between
-// checkpoints.
-func (s *training) checkpoint(step time.Duration) {
+// checkpoint counts the iterations that were done at the last multiple of the checkpoint interval.
+func (s *plannedState) checkpoint(step time.Duration) {
 	if every := s.Costs.Checkpoint; every > 0 {
 		s.saved = max(s.saved, s.out.Steps-int((s.now%every)/step)-1)
 	}
 }
 
-// happen answers the events of one moment, together with all that has happened since the plan that
-// ran last. A death interrupts the iteration under way; who joins waits for its end.
-func (s *training) happen(at time.Duration, events []Event) error {
+// handle applies the events of one time, together with all changes since the plan that ran last. A
+// death interrupts the current iteration; new nodes wait for its end.
+func (s *plannedState) handle(at time.Duration, events []Event) error {
 	died := false
 	for _, e := range events {
 		if e.Up {
-			s.join(e.Node)
+			s.addNode(e.Node)
 			continue
 		}
 		number, present := s.numbers[e.Node]
@@ -183,7 +182,7 @@ func (s *training) happen(at time.Duration, events []Event) error {
 				Want:    "a node of the plan, or one that came up before",
 			}
 		}
-		died = s.leave(number) || died
+		died = s.removeNode(number) || died
 		delete(s.numbers, e.Node)
 	}
 	switch {
@@ -202,14 +201,15 @@ func (s *training) happen(at time.Duration, events []Event) error {
 	return s.replan(died)
 }
 
-func (s *training) join(node cluster.NodeID) {
+// addNode gives a node that comes up a new number.
+func (s *plannedState) addNode(node cluster.NodeID) {
 	s.numbers[node] = s.unused
 	s.change.Joined = append(s.change.Joined, s.unused)
 	s.unused++
 }
 
-// leave reports whether the node is one that trains, or is about to.
-func (s *training) leave(number cluster.NodeID) bool {
+// removeNode reports whether the node trains, or is about to.
+func (s *plannedState) removeNode(number cluster.NodeID) bool {
 	if i := slices.Index(s.change.Joined, number); i >= 0 {
 		s.change.Joined = slices.Delete(s.change.Joined, i, i+1)
 		return len(s.phases) > 0
@@ -218,8 +218,8 @@ func (s *training) leave(number cluster.NodeID) bool {
 	return true
 }
 
-// replan starts a recovery at the moment.
-func (s *training) replan(died bool) error {
+// replan starts a recovery now.
+func (s *plannedState) replan(died bool) error {
 	r, err := replan.Recover(s.base, s.change)
 	var infeasible *pipeline.InfeasibleError
 	if errors.As(err, &infeasible) {
@@ -239,17 +239,17 @@ func (s *training) replan(died bool) error {
 	if len(r.Lost) > 0 {
 		s.rollBack()
 	}
-	s.drop()
+	s.dropEmptyPhases()
 	return nil
 }
 
-// drop leaves phases out that take no time.
-func (s *training) drop() {
+// dropEmptyPhases removes phases that take no time.
+func (s *plannedState) dropEmptyPhases() {
 	s.phases = slices.DeleteFunc(s.phases, func(p phase) bool { return p.left == 0 })
 }
 
-// rollBack goes back to the last checkpoint.
-func (s *training) rollBack() {
+// rollBack returns to the last checkpoint.
+func (s *plannedState) rollBack() {
 	lost := time.Duration(s.out.Steps-s.saved) * time.Duration(s.base.IterationTime())
 	lost = min(lost, s.out.Spent.Training)
 	s.out.Spent.Training -= lost
@@ -259,8 +259,8 @@ func (s *training) rollBack() {
 	s.phases = append(s.phases, phase{s.Costs.Restart, &s.out.Spent.Restarting})
 }
 
-// copying is how long the busiest link takes.
-func (s *training) copying(r *replan.Result) time.Duration {
+// copying returns the time of the busiest link.
+func (s *plannedState) copying(r *replan.Result) time.Duration {
 	in, out := map[cluster.NodeID]int64{}, map[cluster.NodeID]int64{}
 	var most int64
 	for _, each := range r.Transfers {
@@ -273,8 +273,8 @@ func (s *training) copying(r *replan.Result) time.Duration {
 	return time.Duration(math.Ceil(float64(most) / float64(s.Costs.BytesPerSecond) * 1e9))
 }
 
-// resume goes on from a checkpoint as soon as there are enough nodes.
-func (s *training) resume(at time.Duration) error {
+// resume continues from a checkpoint as soon as there are enough nodes.
+func (s *plannedState) resume(at time.Duration) error {
 	var nodes []cluster.NodeID
 	for _, number := range s.numbers {
 		nodes = append(nodes, number)
@@ -293,12 +293,12 @@ func (s *training) resume(at time.Duration) error {
 	s.phases = []phase{{s.Costs.Pause, &s.out.Spent.Pausing}}
 	s.out.Replans++
 	s.rollBack()
-	s.drop()
+	s.dropEmptyPhases()
 	return nil
 }
 
-// finish books what the trace's end cuts off.
-func (s *training) finish(at time.Duration) {
+// finish accounts for what the trace's end cuts off.
+func (s *plannedState) finish(at time.Duration) {
 	s.out.End = at
 	if len(s.phases) == 0 && !s.stopped {
 		s.out.Spent.Training += at - s.now

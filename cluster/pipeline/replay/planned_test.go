@@ -73,7 +73,8 @@ func TestOneDeath(t *testing.T) {
 	p := plan(t, 8, 1)
 	out := outcome(t, p, costs, down(time.Minute+time.Millisecond, 3), up(time.Hour, 3))
 	inFlight := (time.Minute + time.Millisecond) % time.Duration(p.IterationTime())
-	if out.Replans != 1 || out.Spent.Detecting != time.Second || out.Spent.Pausing != 2*time.Second || out.Spent.InFlight != inFlight ||
+	if out.Replans != 1 || out.Spent.Detecting != time.Second || out.Spent.Pausing != 2*time.Second ||
+		out.Spent.InFlight != inFlight ||
 		out.Bytes == 0 ||
 		out.Spent.Copying < time.Second ||
 		out.Restarts != 0 {
@@ -81,8 +82,8 @@ func TestOneDeath(t *testing.T) {
 	}
 }
 
-// TestDeathsTogether: one that comes while the other is being answered gives the plan of both;
-// there is one more pause for the new answer.
+// TestDeathsTogether: a death during a recovery gives the plan for both deaths, with one more
+// pause.
 func TestDeathsTogether(t *testing.T) {
 	p := plan(t, 9, 1)
 	out := outcome(t, p, costs, down(time.Minute, 3), down(time.Minute+1500*time.Millisecond, 7), up(time.Hour, 3))
@@ -91,8 +92,8 @@ func TestDeathsTogether(t *testing.T) {
 	}
 }
 
-// TestJoin: who comes waits for the end of the iteration under way, so that nothing is lost; who
-// goes again before that changes nothing; and a death does not wait.
+// TestJoin: a new node waits for the end of the current iteration, so that nothing is lost; a node
+// that leaves before that changes nothing; and a death does not wait.
 func TestJoin(t *testing.T) {
 	p := plan(t, 8, 1)
 	step := time.Duration(p.IterationTime())
@@ -127,8 +128,8 @@ func TestStoppedAndResumed(t *testing.T) {
 	}
 }
 
-// TestEveryTrace: for any trace all time is accounted for, and less disturbance is never worse than
-// a tenth.
+// TestEveryTrace checks for random traces that all time is accounted for, and that less disturbance
+// is at most a tenth worse.
 func TestEveryTrace(t *testing.T) {
 	p := plan(t, 14, 1)
 	for seed := range uint64(20) {
@@ -140,7 +141,7 @@ func TestEveryTrace(t *testing.T) {
 			Length:    24 * time.Hour,
 			Seed:      seed,
 		}
-		events := f.Make()
+		events := f.Generate()
 		dear := outcome(t, p, costs, events...)
 		cheap := costs
 		cheap.Detect, cheap.Pause, cheap.BytesPerSecond, cheap.Restart = 0, 0, 1<<40, 0

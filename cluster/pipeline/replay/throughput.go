@@ -10,13 +10,14 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// Throughput is what was measured for each number of nodes, in millionths of a sample a second.
+// Throughput is the measured throughput for each number of nodes, in millionths of a sample per
+// second.
 type Throughput map[int]int64
 
 // ReadThroughput reads CSV with the columns nodes and samples_per_s.
 func ReadThroughput(from io.Reader) (Throughput, error) {
 	measured := Throughput{}
-	err := readTable(from, []string{"nodes", "samples_per_s"}, func(at string, fields []string) error {
+	err := readColumns(from, []string{"nodes", "samples_per_s"}, func(at string, fields []string) error {
 		nodes, err := strconv.Atoi(fields[0])
 		if err != nil || nodes < 0 {
 			return &pipeline.InputError{
@@ -28,7 +29,7 @@ func ReadThroughput(from io.Reader) (Throughput, error) {
 		if _, twice := measured[nodes]; twice {
 			return &pipeline.InputError{
 				Where:   at,
-				Problem: fmt.Sprintf("%d nodes are there twice", nodes),
+				Problem: fmt.Sprintf("%d nodes are listed twice", nodes),
 				Want:    "each number once",
 			}
 		}
@@ -37,7 +38,7 @@ func ReadThroughput(from io.Reader) (Throughput, error) {
 			return &pipeline.InputError{
 				Where:   at,
 				Problem: fmt.Sprintf("%q samples a second", fields[1]),
-				Want:    "a number, 0 where nothing runs",
+				Want:    "a number, 0 if nothing runs",
 			}
 		}
 		measured[nodes] = samples
@@ -49,7 +50,7 @@ func ReadThroughput(from io.Reader) (Throughput, error) {
 	return measured, err
 }
 
-// Largest is the number of nodes that a run starts with.
+// Largest returns the number of nodes that a run starts with.
 func (t Throughput) Largest() (nodes int) {
 	for n := range t {
 		nodes = max(nodes, n)
@@ -57,17 +58,17 @@ func (t Throughput) Largest() (nodes int) {
 	return nodes
 }
 
-// Run is what is replayed by throughput.
+// Run is the input of a replay by throughput.
 type Run struct {
 	Throughput     Throughput
 	Trace          []Event
-	Ready          time.Duration // until the nodes are there
-	Pause          time.Duration // of a start, and of each re-plan
+	Ready          time.Duration // until the nodes are ready
+	Pause          time.Duration // for a start, and for each re-plan
 	SamplesPerStep int64
 }
 
-// Report is what became of a run. Useful, Lost and Unfinished are the time from the first step's
-// start to the trace's end.
+// Report is the result of a run. Useful, Lost and Unfinished are from the first step's start to the
+// trace's end.
 type Report struct {
 	Steps, LostSteps               int
 	First, Last, End               time.Duration // the first step's start, the last one's end, the trace's end
@@ -75,25 +76,25 @@ type Report struct {
 	SamplesPerSecond               float64
 }
 
-// never is later than anything.
+// never is later than any time.
 const never = time.Duration(1) << 62
 
-// longest bounds every time that is read, so that sums of a few are before never: 36 years.
-const longest = time.Duration(1) << 60
+// maxTime bounds every time that is read, so that sums of a few are before never: 36 years.
+const maxTime = time.Duration(1) << 60
 
-// replaying is a run at a moment.
-type replaying struct {
+// runState is the state of a run.
+type runState struct {
 	*Run
-	nodes   int // that the step under way runs on
+	nodes   int // of the current step
 	present int
-	began   time.Duration // the step under way
+	began   time.Duration // start of the current step
 	ends    time.Duration
 	report  Report
 }
 
 // Replay runs a trace.
 func (r *Run) Replay() (*Report, error) {
-	s := &replaying{Run: r, nodes: r.Throughput.Largest(), present: r.Throughput.Largest()}
+	s := &runState{Run: r, nodes: r.Throughput.Largest(), present: r.Throughput.Largest()}
 	if err := r.check(); err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (r *Run) check() error {
 	if r.SamplesPerStep < 1 || r.SamplesPerStep > 1<<30 {
 		return &pipeline.InputError{Where: "samples per step", Problem: fmt.Sprint(r.SamplesPerStep), Want: "1 to 2^30"}
 	}
-	if r.Pause < 0 || r.Ready < 0 || r.Pause > longest || r.Ready > longest {
+	if r.Pause < 0 || r.Ready < 0 || r.Pause > maxTime || r.Ready > maxTime {
 		return &pipeline.InputError{
 			Problem: fmt.Sprintf("a pause of %v, ready after %v", r.Pause, r.Ready),
 			Want:    "0 to 36 years",
@@ -145,11 +146,12 @@ func (r *Run) check() error {
 	return nil
 }
 
-// stepOf is how long a step takes, in whole milliseconds.
+// stepOf returns the time of a step, in whole milliseconds.
 func (r *Run) stepOf(samples int64) time.Duration {
 	return min(time.Duration(1000*1_000_000*r.SamplesPerStep/samples), never/time.Millisecond) * time.Millisecond
 }
 
+// change returns the change of the number of nodes.
 func change(e Event) int {
 	if e.Up {
 		return +1
@@ -157,9 +159,10 @@ func change(e Event) int {
 	return -1
 }
 
-func (s *replaying) measured() bool {
-	_, known := s.Throughput[s.present]
-	return known
+// measured reports whether the present number of nodes has a throughput.
+func (s *runState) measured() bool {
+	_, ok := s.Throughput[s.present]
+	return ok
 }
 
 func (t Throughput) counts() (counts []int) {
@@ -171,7 +174,7 @@ func (t Throughput) counts() (counts []int) {
 }
 
 // begin starts a step.
-func (s *replaying) begin(at time.Duration) {
+func (s *runState) begin(at time.Duration) {
 	s.began, s.ends = at, never
 	if samples := s.Throughput[s.nodes]; samples > 0 && s.stepOf(samples) < never-at {
 		s.ends = at + s.stepOf(samples)
@@ -179,7 +182,7 @@ func (s *replaying) begin(at time.Duration) {
 }
 
 // until counts the steps that end before a time; each is followed by the next.
-func (s *replaying) until(at time.Duration) {
+func (s *runState) until(at time.Duration) {
 	if s.ends == never || s.ends >= at {
 		return
 	}
@@ -191,18 +194,19 @@ func (s *replaying) until(at time.Duration) {
 	s.begin(s.report.Last)
 }
 
-// replan throws the step under way away and begins one with the nodes that there are. Before the
-// first step there is nothing to lose.
-func (s *replaying) replan(at time.Duration) {
+// replan discards the current step and begins one with the present nodes. Before the first step
+// there is nothing to lose.
+func (s *runState) replan(at time.Duration) {
 	if at > s.report.First {
-		s.away(at)
+		s.abandonStep(at)
 	}
 	s.nodes = s.present
 	s.begin(max(at, s.report.First))
 }
 
-// away accounts for a step that does not come to its end: one that never would is no loss.
-func (s *replaying) away(at time.Duration) {
+// abandonStep accounts for a step that is not completed. If it never would have been, the time is
+// idle.
+func (s *runState) abandonStep(at time.Duration) {
 	if s.ends == never {
 		s.report.Idle += at - s.began
 		return
@@ -211,7 +215,8 @@ func (s *replaying) away(at time.Duration) {
 	s.report.Lost += at - s.began
 }
 
-func (s *replaying) finish(at time.Duration) {
+// finish accounts for the step that the trace's end cuts off.
+func (s *runState) finish(at time.Duration) {
 	s.report.End = at
 	s.report.Unfinished = max(0, at-s.began)
 	if took := s.report.Last - s.report.First; took > 0 {

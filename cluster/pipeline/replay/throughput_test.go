@@ -55,7 +55,7 @@ func TestPublishedAverage(t *testing.T) {
 	}
 }
 
-// bySteps is the same simulation written as the rules are told: one event at a time, from a list.
+// bySteps is the same simulation, written as the rules state it: one event at a time, from a list.
 func bySteps(r *Run) (steps int, first, last int64) {
 	ms := func(d time.Duration) int64 { return d.Milliseconds() }
 	pause := ms(r.Pause)
@@ -136,8 +136,8 @@ func TestBadTables(t *testing.T) {
 		"":                                "line 1: no header; wanted nodes,samples_per_s",
 		"nodes,speed\n":                   "line 1: no column samples_per_s; wanted nodes,samples_per_s",
 		"nodes,samples_per_s\n":           "no throughput was measured; wanted a line for each number of nodes",
-		"nodes,samples_per_s\n4,1\n4,2\n": "line 3: 4 nodes are there twice; wanted each number once",
-		"nodes,samples_per_s\n4,-1\n":     `line 2: "-1" samples a second; wanted a number, 0 where nothing runs`,
+		"nodes,samples_per_s\n4,1\n4,2\n": "line 3: 4 nodes are listed twice; wanted each number once",
+		"nodes,samples_per_s\n4,-1\n":     `line 2: "-1" samples a second; wanted a number, 0 if nothing runs`,
 		"nodes,samples_per_s\nx,1\n":      `line 2: "x" nodes; wanted a number of nodes`,
 	} {
 		if _, err := ReadThroughput(strings.NewReader(text)); err == nil || err.Error() != want {
@@ -148,8 +148,10 @@ func TestBadTables(t *testing.T) {
 		"time_s,node,event\n":                     "the trace has no events; wanted at least one: the run ends at the last",
 		"time_s,node,event\n5,1,down\n4,2,down\n": "line 3: 4s comes after 5s; wanted times in ascending order",
 		"time_s,node,event\n5,1,down\n6,1,down\n": "line 3: node 1 is down for the second time; wanted up and down in turns",
-		"time_s,node,event\n5,1,gone\n":           `line 2: "gone" is no event; wanted seconds, a node's number, up or down`,
-		"time_s,node,event\n-5,1,up\n":            "line 2: time -5 is before the start; wanted seconds, a node's number, up or down",
+		"time_s,node,event\n5,1,gone\n": `line 2: "gone" is not an event; ` +
+			"wanted seconds, a node's number, up or down",
+		"time_s,node,event\n-5,1,up\n": "line 2: time -5 is before the start; wanted seconds, a node's " +
+			"number, up or down",
 	} {
 		if _, err := ReadTrace(strings.NewReader(text)); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", text, err, want)
@@ -167,11 +169,11 @@ func TestMadeTraces(t *testing.T) {
 		Seed:      7,
 	}
 	var text strings.Builder
-	if err := WriteTrace(&text, f.Make()); err != nil {
+	if err := WriteTrace(&text, f.Generate()); err != nil {
 		t.Fatal(err)
 	}
 	events, err := ReadTrace(strings.NewReader(text.String()))
-	if err != nil || !slices.Equal(events, f.Make()) {
+	if err != nil || !slices.Equal(events, f.Generate()) {
 		t.Fatalf("written and read again, or made again, it differs: %v", err)
 	}
 	down := 0
@@ -180,7 +182,7 @@ func TestMadeTraces(t *testing.T) {
 			down++
 		}
 	}
-	// A group of four is down once in six and a half hours.
+	// A group of four is down once in 6.5 hours.
 	if want := 64 * 1000 / 6.5; float64(down) < 0.9*want || float64(down) > 1.1*want {
 		t.Errorf("%d nodes went down, want about %.0f", down, want)
 	}

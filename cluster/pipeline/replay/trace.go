@@ -14,7 +14,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// Event is a node that goes or comes.
+// Event is a node that goes down or comes up.
 type Event struct {
 	At   time.Duration
 	Node cluster.NodeID
@@ -22,10 +22,10 @@ type Event struct {
 }
 
 // ReadTrace reads events from CSV with the columns time_s, node and event, which is up or down.
-// Times must not go back, and a node is up and down in turns.
+// Times must not decrease, and up and down must alternate for each node.
 func ReadTrace(from io.Reader) (events []Event, err error) {
 	up := map[cluster.NodeID]bool{}
-	err = readTable(from, []string{"time_s", "node", "event"}, func(at string, fields []string) error {
+	err = readColumns(from, []string{"time_s", "node", "event"}, func(at string, fields []string) error {
 		e, err := parseEvent(fields)
 		if err != nil {
 			return &pipeline.InputError{Where: at, Problem: err.Error(), Want: "seconds, a node's number, up or down"}
@@ -37,7 +37,7 @@ func ReadTrace(from io.Reader) (events []Event, err error) {
 				Want:    "times in ascending order",
 			}
 		}
-		if last, known := up[e.Node]; known && last == e.Up {
+		if last, ok := up[e.Node]; ok && last == e.Up {
 			return &pipeline.InputError{
 				Where:   at,
 				Problem: fmt.Sprintf("node %d is %s for the second time", e.Node, fields[2]),
@@ -60,7 +60,7 @@ func parseEvent(fields []string) (e Event, err error) {
 	}
 	node, err := strconv.ParseInt(fields[1], 10, 32)
 	if err != nil || node < 0 {
-		return e, fmt.Errorf("%q is no node's number", fields[1])
+		return e, fmt.Errorf("%q is not a node's number", fields[1])
 	}
 	e.Node = cluster.NodeID(node)
 	switch fields[2] {
@@ -68,20 +68,20 @@ func parseEvent(fields []string) (e Event, err error) {
 		e.Up = true
 	case "down":
 	default:
-		return e, fmt.Errorf("%q is no event", fields[2])
+		return e, fmt.Errorf("%q is not an event", fields[2])
 	}
 	if e.At < 0 {
 		return e, fmt.Errorf("time %s is before the start", fields[0])
 	}
-	if e.At > longest {
+	if e.At > maxTime {
 		return e, fmt.Errorf("time %s is later than 36 years", fields[0])
 	}
 	return e, nil
 }
 
-// readTable reads CSV whose header names columns in any order, and hands their fields over in the
-// order asked for.
-func readTable(from io.Reader, columns []string, each func(at string, fields []string) error) error {
+// readColumns reads CSV whose header names columns in any order, and passes their fields in the
+// order of columns.
+func readColumns(from io.Reader, columns []string, each func(at string, fields []string) error) error {
 	places, fields := make([]int, len(columns)), make([]string, len(columns))
 	want := strings.Join(columns, ",")
 	return pipeline.ReadTable(from, want, func(header []string) error {
@@ -90,7 +90,7 @@ func readTable(from io.Reader, columns []string, each func(at string, fields []s
 				return &pipeline.InputError{Where: "line 1", Problem: fmt.Sprintf("no column %s", column), Want: want}
 			}
 			if slices.Index(header[places[i]+1:], column) >= 0 {
-				return &pipeline.InputError{Where: "line 1", Problem: fmt.Sprintf("column %q is there twice", column)}
+				return &pipeline.InputError{Where: "line 1", Problem: fmt.Sprintf("column %q is listed twice", column)}
 			}
 		}
 		return nil
@@ -102,7 +102,7 @@ func readTable(from io.Reader, columns []string, each func(at string, fields []s
 	})
 }
 
-// WriteTrace writes events as ReadTrace reads them.
+// WriteTrace writes events in the form that ReadTrace reads.
 func WriteTrace(to io.Writer, events []Event) error {
 	if _, err := fmt.Fprintln(to, "time_s,node,event"); err != nil {
 		return err
@@ -119,23 +119,23 @@ func WriteTrace(to io.Writer, events []Event) error {
 	return nil
 }
 
-// Failures are what traces are made up from: nodes fail independently, and are back after a while;
-// where BackAfter is 0 they never are.
+// Failures are the parameters of a generated trace: nodes fail independently and are back after a
+// while; never if BackAfter is 0.
 type Failures struct {
 	Nodes     int
-	Between   time.Duration // mean time between two failures of one node
-	BackAfter time.Duration // mean time that a node is away
-	Together  int           // nodes that go at once, as spot instances do; 1 for single failures
+	Between   time.Duration // mean time between failures of one node
+	BackAfter time.Duration // mean time that a node is down
+	Together  int           // nodes that fail at once, as spot instances do; 1 for single failures
 	Length    time.Duration
 	Seed      uint64
 }
 
-// mostEvents bounds what is made up.
-const mostEvents = 1 << 20
+// maxEvents bounds the size of a generated trace.
+const maxEvents = 1 << 20
 
-// Check refuses what would have no end, or nearly none.
+// Check returns an error for parameters of an excessive trace.
 func (f Failures) Check() error {
-	if f.Between > longest || f.BackAfter > longest || f.Length > longest {
+	if f.Between > maxTime || f.BackAfter > maxTime || f.Length > maxTime {
 		return &pipeline.InputError{
 			Where:   "trace",
 			Problem: fmt.Sprintf("times of %v, %v and %v", f.Between, f.BackAfter, f.Length),
@@ -146,21 +146,21 @@ func (f Failures) Check() error {
 	if f.BackAfter > 0 {
 		each += 2 * float64(f.Length) / (float64(f.Between) + float64(f.BackAfter))
 	}
-	if all := float64(f.Nodes) * each; all > mostEvents {
+	if all := float64(f.Nodes) * each; all > maxEvents {
 		return &pipeline.InputError{
 			Where:   "trace",
 			Problem: fmt.Sprintf("about %.0f events", all),
-			Want:    fmt.Sprintf("at most %d", mostEvents),
+			Want:    fmt.Sprintf("at most %d", maxEvents),
 		}
 	}
 	return nil
 }
 
-// Make makes a trace up. The same seed gives the same trace.
-func (f Failures) Make() []Event {
+// Generate generates a trace. The same seed gives the same trace.
+func (f Failures) Generate() []Event {
 	random := rand.New(rand.NewPCG(f.Seed, 0))
 	after := func(mean time.Duration) time.Duration {
-		took := min(-math.Log(1-random.Float64())*float64(mean), float64(longest))
+		took := min(-math.Log(1-random.Float64())*float64(mean), float64(maxTime))
 		return (time.Duration(took) / time.Millisecond) * time.Millisecond
 	}
 	var events []Event

@@ -1,8 +1,8 @@
-// Package schedule runs one iteration of a pipeline, event by event, in the order
+// Package schedule simulates one iteration of a pipeline, event by event, in the order
 // one-forward-one-backward.
 //
-// It is what the formula of a template's time is held to, and what pictures of an iteration show.
-// Stages pass microbatches on without delay: neither knows what links cost.
+// It verifies the formula of a template's time, and provides the data for charts of an iteration.
+// Like the formula, it passes microbatches on without delay: links cost nothing.
 //
 // Read run.go first.
 package schedule

@@ -2,17 +2,17 @@ package schedule
 
 import "github.com/phos-gpu/phos/cluster/pipeline"
 
-// Work is what a stage does to one microbatch, in nanoseconds.
+// Work is a stage's work for one microbatch, in nanoseconds.
 type Work struct{ Forward, Backward int64 }
 
-// Op is a piece of an iteration: a stage's forward or backward pass of a microbatch.
+// Op is a stage's forward or backward pass of a microbatch.
 type Op struct {
 	Stage, Microbatch int
 	Backward          bool
 	From, To          int64
 }
 
-// WorkOf are the stages of a template.
+// WorkOf returns the work of a template's stages.
 func WorkOf(p *pipeline.Profile, t *pipeline.Template) (stages []Work) {
 	for _, s := range t.Stages {
 		forward := p.Forward(s.From, s.To, s.GPUs)
@@ -21,9 +21,9 @@ func WorkOf(p *pipeline.Profile, t *pipeline.Template) (stages []Work) {
 	return stages
 }
 
-// Run is an iteration: all passes, stage by stage, and when the last one ends. Stage s of S begins
-// with S-1-s forward passes, alternates forward and backward passes then, and ends with the
-// backward passes that are left.
+// Run returns all passes of an iteration, stage by stage, and when the last one ends. Stage s of S
+// begins with S-1-s forward passes, then alternates forward and backward passes, and ends with the
+// remaining backward passes.
 func Run(stages []Work, microbatches int) (ops []Op, makespan int64) {
 	r := &run{
 		stages:       stages,
@@ -40,14 +40,15 @@ func Run(stages []Work, microbatches int) (ops []Op, makespan int64) {
 	return ops, makespan
 }
 
+// run is the state of Run.
 type run struct {
 	stages       []Work
 	microbatches int
 	made         [][]Op
-	ends         [][2][]int64 // by stage, forward and backward, of the microbatches done
+	ends         [][2][]int64 // by stage, forward and backward, of the completed microbatches
 }
 
-// advance lets each stage do what it can without waiting for what has not been reckoned yet.
+// advance lets each stage do what it can with the passes computed so far.
 func (r *run) advance() (progress bool) {
 	for stage := range r.stages {
 		for len(r.made[stage]) < 2*r.microbatches && r.step(stage) {
@@ -62,7 +63,7 @@ const (
 	backward = 1
 )
 
-// step makes a stage's next pass, if what it needs is known.
+// step computes a stage's next pass, if its inputs are known.
 func (r *run) step(stage int) bool {
 	direction := r.direction(stage)
 	microbatch := len(r.ends[stage][direction])
@@ -90,7 +91,7 @@ func (r *run) step(stage int) bool {
 	return true
 }
 
-// direction says which pass is next in a stage's order.
+// direction returns which pass is next in a stage's order.
 func (r *run) direction(stage int) int {
 	first := min(len(r.stages)-1-stage, r.microbatches)
 	done := len(r.made[stage])

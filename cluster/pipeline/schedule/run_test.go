@@ -17,7 +17,7 @@ func random(r *rand.Rand, stages int, spread float64) (work []Work) {
 	return work
 }
 
-// formula is T as the paper writes it.
+// formula is T as in the paper.
 func formula(work []Work, microbatches int) int64 {
 	t := &pipeline.Template{Microbatches: microbatches}
 	for _, w := range work {
@@ -53,8 +53,8 @@ func TestEqualStages(t *testing.T) {
 	}
 }
 
-// TestFormulaIsALowerBound, near where stages are nearly equal: 2.4 % at most was seen where they
-// differ by half.
+// TestFormulaIsALowerBound checks that the formula is a lower bound, and close for nearly equal
+// stages: at most 2.4 % below was seen for stages that differ by half.
 func TestFormulaIsALowerBound(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	for _, each := range []struct{ spread, most float64 }{{0.05, 0.005}, {0.5, 0.03}, {2, 0.06}} {
@@ -75,7 +75,7 @@ func TestFormulaIsALowerBound(t *testing.T) {
 	}
 }
 
-// TestMoreWorkTakesLonger: unlike the formula, the schedule never gets shorter.
+// TestMoreWorkTakesLonger: unlike the formula, the schedule never gets shorter with more work.
 func TestMoreWorkTakesLonger(t *testing.T) {
 	r := rand.New(rand.NewSource(2))
 	for range 500 {
@@ -88,7 +88,8 @@ func TestMoreWorkTakesLonger(t *testing.T) {
 	}
 }
 
-// TestOrder: no stage does two things at once, nothing runs before what it needs.
+// TestOrder checks that no stage does two passes at once, and that each pass starts after its
+// inputs.
 func TestOrder(t *testing.T) {
 	r := rand.New(rand.NewSource(3))
 	for range 100 {
@@ -127,9 +128,9 @@ func direction(op Op) int {
 	return forward
 }
 
-// TestTemplates: what the search finds takes as long as the schedule says, to 4 % where stages
-// differ by no more than half. A few layers on nearly as many nodes make stages that differ more,
-// and the search looks for what the formula favours.
+// TestTemplates checks that the schedule takes as long as the template says, to 4 % if stages
+// differ by at most half. A few layers on nearly as many nodes give stages that differ more, and
+// the search optimizes the formula.
 func TestTemplates(t *testing.T) {
 	r := rand.New(rand.NewSource(4))
 	for range 50 {
@@ -170,7 +171,7 @@ func TestTemplates(t *testing.T) {
 	}
 }
 
-// spread is how much longer the slowest stage takes than the fastest.
+// spread is the ratio of the slowest stage to the fastest.
 func spread(t *pipeline.Template) float64 {
 	least, most := t.Stages[0].Time, t.Stages[0].Time
 	for _, s := range t.Stages {

@@ -7,25 +7,26 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// bisection finds the best cut by branch and bound over the slowest stage's time. Of each span of
-// times the table (slots.go) says what an iteration takes at least, and with which cut. That cut is
-// a candidate; and a span that may have a better one is divided so that the same cut is in neither
-// part.
+// bisection finds the best cut by branch and bound over the slowest stage's time. For each span of
+// times the table (slots.go) gives a lower bound of an iteration, and a cut that attains it. That
+// cut is a candidate; a span that may contain a better one is divided so that neither part has the
+// same cut.
 type bisection struct {
 	*slots
 	open  []span
 	found *pipeline.Template
-	best  pipeline.Line // found's: that of the least time, and of these of the fastest slowest stage
+	best  pipeline.Line // that of found: the least time, and of these the fastest slowest stage
 }
 
-// span are times that the slowest stage may take.
+// span is a range of times of the slowest stage.
 type span struct {
 	low, high int64
-	divide    int64 // the last of the first part
-	atLeast   int64 // that an iteration takes
+	divide    int64 // the end of the first part
+	atLeast   int64 // lower bound of the iteration time
 }
 
-// best is the best cut, of equals the one with the fastest slowest stage; nil where none fits.
+// best returns the best cut, of equal ones the one with the fastest slowest stage; nil if none
+// fits.
 func (c *slots) best() *pipeline.Template {
 	b := &bisection{slots: c}
 	slowest := int64(0)
@@ -41,7 +42,7 @@ func (c *slots) best() *pipeline.Template {
 	if b.found == nil {
 		return nil
 	}
-	// All that is slower takes longer: there are no more stages than GPUs and layers.
+	// All slower ones take longer: there are at most as many stages as GPUs and layers.
 	stages := min(c.gpus, c.Profile.Len())
 	b.open = nil
 	b.try(low, (b.time()-c.least[c.Profile.Len()])/int64(c.microbatches-stages))
@@ -53,7 +54,7 @@ func (c *slots) best() *pipeline.Template {
 	return b.found
 }
 
-// fastest is a time that the slowest stage takes at least.
+// fastest returns a lower bound of the slowest stage's time.
 func (b *bisection) fastest(slowest int64) int64 {
 	low := int64(1)
 	for low < slowest {
@@ -66,7 +67,7 @@ func (b *bisection) fastest(slowest int64) int64 {
 	return low
 }
 
-// time is the best one that has been found.
+// time returns the best time found so far.
 func (b *bisection) time() int64 {
 	if b.found == nil {
 		return impossible - 1
@@ -74,8 +75,8 @@ func (b *bisection) time() int64 {
 	return b.best.At(b.microbatches)
 }
 
-// limit is what an iteration may take whose slowest stage is in a span from low on, so that it is
-// better than what has been found.
+// limit returns the most that an iteration may take, with a slowest stage from low on, to improve
+// on the best.
 func (b *bisection) limit(low int64) int64 {
 	if b.found != nil && low >= b.best.Each {
 		return b.time() - 1
@@ -83,7 +84,7 @@ func (b *bisection) limit(low int64) int64 {
 	return b.time()
 }
 
-// try bounds a span, and keeps it if it may have something better than what has been found.
+// try bounds a span, and keeps it if it may contain an improvement.
 func (b *bisection) try(low, high int64) {
 	if low > high {
 		return
@@ -97,8 +98,9 @@ func (b *bisection) try(low, high int64) {
 	if took, line := t.Time(), t.Line(); took < b.time() || took == b.time() && line.Each < b.best.Each {
 		b.found, b.best = t, line
 	}
-	// The bound is below the cut's time because another stage is slower than the one that counted for
-	// the slowest, or as slow and behind it, or because that one is slower than low.
+	// The bound is below the cut's time for one of three reasons: another stage is slower than the one
+	// that counted as slowest; another stage is as slow and behind it; or the counted stage is slower
+	// than low.
 	switch slowest, took := t.Bottleneck(), stages[counted].Time; {
 	case stages[slowest].Time > took:
 		s.divide = took + (stages[slowest].Time-took)/2
@@ -112,7 +114,7 @@ func (b *bisection) try(low, high int64) {
 	b.open = append(b.open, s)
 }
 
-// next takes the span of the least bound out, and drops those that have nothing better.
+// next removes and returns the span with the least bound, and drops those without improvement.
 func (b *bisection) next() span {
 	b.open = slices.DeleteFunc(b.open, func(s span) bool { return s.atLeast > b.limit(s.low) })
 	if len(b.open) == 0 {
@@ -129,7 +131,7 @@ func (b *bisection) next() span {
 	return s
 }
 
-// best are the best cuts for all sizes; nil for one that none fits.
+// best returns the best cuts for all sizes; nil for sizes that do not fit.
 func (s Search) best(smallest, largest int) []*pipeline.Template {
 	found := make([]*pipeline.Template, largest-smallest+1)
 	if s.GPUsPerNode == 1 {
@@ -143,6 +145,7 @@ func (s Search) best(smallest, largest int) []*pipeline.Template {
 	return found
 }
 
+// fitsAsItIs reports whether a cut that was found without regard to memory fits.
 func (s Search) fitsAsItIs(t *pipeline.Template) bool {
 	for i, stage := range t.Stages {
 		if !s.holds(stage.From, stage.To, stage.GPUs, len(t.Stages)-i) {

@@ -2,15 +2,15 @@ package template
 
 import "slices"
 
-// holds reports whether a stage and what it keeps in flight fit into the memory of its GPUs.
+// holds reports whether a stage and its microbatches in flight fit into the memory of its GPUs.
 func (s Search) holds(from, to, width, inFlight int) bool {
 	return s.GPUMemoryBytes == 0 || s.Profile.Bytes(from, to, width, inFlight) <= s.GPUMemoryBytes
 }
 
-// fitting finds the fewest nodes, up to most, that hold all layers; 0 where none do. Times do not
-// matter here, so that of all ways to place the last layers on the last GPUs that in the fewest
-// stages is the best: it leaves those before it the fewest microbatches to keep.
-func (s Search) fitting(most int) int {
+// fewestNodes returns the fewest nodes, up to most, that hold all layers; 0 if none do. Times do
+// not matter here. So among all ways to place the last layers on the last GPUs, the one with the
+// fewest stages is best: it leaves the fewest microbatches in flight to the stages before it.
+func (s Search) fewestNodes(most int) int {
 	widths := s.Profile.Widths(s.GPUsPerNode)
 	stages := [][]int{s.noneFit()} // by GPUs, then by the first layer
 	stages[0][s.Profile.Len()] = 0
@@ -29,11 +29,11 @@ func (s Search) fitting(most int) int {
 	return 0
 }
 
-// noneFit are numbers of stages, for each first layer, before any that fit have been found: more
-// than there can be.
+// noneFit returns the number of stages for each first layer before any placement is known: more
+// than possible.
 func (s Search) noneFit() []int { return slices.Repeat([]int{s.Profile.Len() + 1}, s.Profile.Len()+1) }
 
-// putBefore puts a stage of so many GPUs before all that has been placed.
+// putBefore places a stage on so many GPUs before all that has been placed.
 func (s Search) putBefore(row, behind []int, width int) {
 	layers := s.Profile.Len()
 	for from := range layers {

@@ -6,10 +6,10 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// Recursive searches as Oobleck does, for comparison: it halves the problem at every layer, keeps
-// the best of each half and puts them together. What is best for a half need not be best for the
-// whole, so this finds worse cuts now and then, and takes longer. Stages have a power of two of a
-// node's GPUs, nodes are divided in halves only, and memory is not looked at.
+// Recursive searches as Oobleck does, for comparison: it divides the problem at every layer, keeps
+// the best of each half and combines them. What is best for a half need not be best for the whole,
+// so it sometimes finds worse cuts, and takes longer. Stages have a power of two of a node's GPUs,
+// nodes are only halved, and memory is ignored.
 type Recursive struct {
 	Profile     *pipeline.Profile
 	GPUsPerNode int
@@ -17,11 +17,11 @@ type Recursive struct {
 	known map[part]*half
 }
 
-// part is a piece of the problem: layers from..to-1 in a number of stages on so many nodes, or on
-// some GPUs of one.
+// part is a subproblem: layers from..to-1 in a number of stages on so many nodes, or on some GPUs
+// of one.
 type part struct{ stages, from, to, nodes, gpus int }
 
-// half is the best that is known of a part: the three terms of its time.
+// half is the best known solution of a part: the three terms of its time.
 type half struct {
 	first, last    int64 // T1 and T3
 	slowest        int64
@@ -30,13 +30,13 @@ type half struct {
 	from, to, gpus int
 }
 
-// time is T1 + T2 + T3 with four microbatches a stage.
+// time returns T1 + T2 + T3 with four microbatches per stage.
 func (h *half) time() int64 {
 	return h.first + int64(PlanningMicrobatches*h.stages-h.stages+h.place-1)*h.slowest + h.last
 }
 
-// ReleasedTime is what the released planner says of a template: its middle term is another one than
-// the paper's.
+// ReleasedTime returns the time that the released planner reports for a template: its middle term
+// differs from the paper's.
 func ReleasedTime(t *pipeline.Template) int64 {
 	k := t.Bottleneck()
 	line := t.Line()
@@ -45,7 +45,7 @@ func ReleasedTime(t *pipeline.Template) int64 {
 	return line.At(t.Microbatches) + (released-papers)*line.Each
 }
 
-// Template is the cut that the recursion finds for a number of nodes.
+// Template returns the cut that the recursion finds for a number of nodes.
 func (r *Recursive) Template(nodes int) (*pipeline.Template, error) {
 	if r.known == nil {
 		r.known = map[part]*half{}
@@ -75,6 +75,7 @@ func (r *Recursive) Template(nodes int) (*pipeline.Template, error) {
 	return t, nil
 }
 
+// walk calls each for every stage, in order.
 func (h *half) walk(each func(*half)) {
 	if h.left == nil {
 		each(h)
@@ -84,6 +85,7 @@ func (h *half) walk(each func(*half)) {
 	h.right.walk(each)
 }
 
+// find is search with a cache.
 func (r *Recursive) find(p part) *half {
 	if p.stages > p.to-p.from || p.stages < p.nodes || p.stages > p.nodes*p.gpus {
 		return nil
@@ -96,6 +98,7 @@ func (r *Recursive) find(p part) *half {
 	return found
 }
 
+// search tries every division of a part.
 func (r *Recursive) search(p part) (best *half) {
 	if p.stages == 1 {
 		if !r.Profile.Measured(p.gpus) {
@@ -106,14 +109,14 @@ func (r *Recursive) search(p part) (best *half) {
 	}
 	for cut := p.from + 1; cut < p.to; cut++ {
 		for stages := 1; stages < p.stages; stages++ {
-			best = r.better(best, p, cut, stages)
+			best = r.improve(best, p, cut, stages)
 		}
 	}
 	return best
 }
 
-// better divides a part at a layer and a stage in every way that its GPUs allow.
-func (r *Recursive) better(best *half, p part, cut, stages int) *half {
+// improve divides a part at a layer and a stage in every way that its GPUs allow.
+func (r *Recursive) improve(best *half, p part, cut, stages int) *half {
 	consider := func(left, right part) {
 		a := r.find(left)
 		if a == nil {
@@ -137,7 +140,7 @@ func (r *Recursive) better(best *half, p part, cut, stages int) *half {
 	return best
 }
 
-// join puts two halves together. Of equally slow stages the last one counts.
+// join combines two halves. Of equally slow stages the last one counts.
 func join(a, b *half) *half {
 	both := &half{first: a.first + b.first, stages: a.stages + b.stages, left: a, right: b}
 	if a.slowest > b.slowest {

@@ -2,19 +2,19 @@ package template
 
 import "github.com/phos-gpu/phos/cluster/pipeline"
 
-// cut is what single finds: the slowest stage holds the layers from..to-1 and is number place.
+// cut is a solution of single: the slowest stage has the layers from..to-1 and is number place.
 type cut struct {
 	time            int64
 	from, to, place int
 }
 
-// single finds the best cuts into smallest..largest stages of one GPU each, without regard to
-// memory, in O(L³ + S·L²) for all sizes.
+// single returns the best cuts into smallest..largest stages of one GPU each, ignoring memory, in
+// O(L³ + S·L²) for all sizes.
 //
-// Each run of layers is tried as the slowest stage. Those before it may take as long, those behind
-// it may not (of equals the last is the slowest), and no more of them matters: how they are cut
-// changes nothing but the slowest stage's place, which is best early. Filling stages up gives the
-// fewest before it, cutting layers off gives any larger number.
+// Each run of layers is tried as the slowest stage. Stages before it may take as long, stages
+// behind it may not (of equal ones the last is the slowest). Nothing else about them matters,
+// except that the slowest stage should be early. Filling stages up gives the fewest before it;
+// cutting single layers off gives any larger number.
 func single(p *pipeline.Profile, smallest, largest int) []*pipeline.Template {
 	best := make([]cut, largest+1)
 	for from := 0; from < p.Len(); from++ {
@@ -29,7 +29,7 @@ func single(p *pipeline.Profile, smallest, largest int) []*pipeline.Template {
 	return found
 }
 
-// try takes a run of layers for the slowest stage, in any number of stages.
+// try takes a run of layers as the slowest stage, for any number of stages.
 func try(p *pipeline.Profile, best []cut, smallest, from, to int) {
 	slowest := p.Time(from, to, 1)
 	before, ok := fewest(p, 0, from, slowest)
@@ -53,7 +53,7 @@ func try(p *pipeline.Profile, best []cut, smallest, from, to int) {
 	}
 }
 
-// fewest is how many stages no slower than limit the layers from..to-1 take at least.
+// fewest returns the fewest stages no slower than limit for the layers from..to-1.
 func fewest(p *pipeline.Profile, from, to int, limit int64) (stages int, ok bool) {
 	for at := from; at < to; stages++ {
 		end := fill(p, at, to, limit)
@@ -65,7 +65,7 @@ func fewest(p *pipeline.Profile, from, to int, limit int64) (stages int, ok bool
 	return stages, true
 }
 
-// fill is where a stage from a layer on ends that is no slower than limit.
+// fill returns where a stage no slower than limit ends, from a layer on.
 func fill(p *pipeline.Profile, from, to int, limit int64) int {
 	for end := from; ; end++ {
 		if end == to || p.Time(from, end+1, 1) > limit {
@@ -89,8 +89,8 @@ type builder struct {
 	stages  []pipeline.Stage
 }
 
-// divide adds a number of stages no slower than limit that hold the layers from..end-1, the first
-// as full as can be.
+// divide adds a number of stages no slower than limit for the layers from..end-1, the first ones as
+// full as possible.
 func (b *builder) divide(from, end, stages int, limit int64) {
 	for ; stages > 0; stages-- {
 		next := min(fill(b.profile, from, end, limit), end-stages+1)

@@ -6,25 +6,27 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// Search is what templates are searched for.
+// Search is the input of the search for templates.
 type Search struct {
 	Profile        *pipeline.Profile
 	GPUsPerNode    int
-	GPUMemoryBytes int64 // of one GPU; 0 means that memory does not matter
+	GPUMemoryBytes int64 // of one GPU; 0 ignores memory
 }
 
-// PlanningMicrobatches is how many microbatches for each of its GPUs a template is made best for.
+// PlanningMicrobatches is the number of microbatches, for each of its GPUs, that a template is
+// optimal for.
 const PlanningMicrobatches = 4
 
-// Sizes are the numbers of nodes that templates are made for: from the smallest that holds the
-// model to the one that is left when faults other pipelines have the smallest. With these, any
-// number of nodes from (faults+1)·smallest on makes faults+1 pipelines: faults of the smallest, and
-// one of the rest. Sizes of more nodes than the model has layers cannot be; they are left out.
+// Sizes returns the range of node counts that templates are made for: from the smallest that holds
+// the model to what remains if the other `faults` pipelines have the smallest. With these, any
+// number of nodes from (faults+1)·smallest on makes faults+1 pipelines: all but one of the smallest
+// size, and one of the rest. Sizes with more nodes than the model has layers are impossible and
+// left out.
 func (s Search) Sizes(nodes, faults int) (smallest, largest int, err error) {
 	if err := s.check(nodes, faults); err != nil {
 		return 0, 0, err
 	}
-	if err := s.searchable(nodes); err != nil {
+	if err := s.checkSize(nodes); err != nil {
 		return 0, 0, err
 	}
 	smallest, err = s.smallest(nodes)
@@ -48,28 +50,28 @@ func (s Search) Sizes(nodes, faults int) (smallest, largest int, err error) {
 	return smallest, min(nodes-faults*smallest, s.Profile.Len()/s.stagesOfANode()), nil
 }
 
-// mostCells bounds the table of the search: a quarter of a gigabyte.
-const mostCells = 1 << 25
+// maxCells bounds the table of the search: a quarter of a gigabyte.
+const maxCells = 1 << 25
 
-// searchable refuses what the exact search would take gigabytes for.
-func (s Search) searchable(nodes int) error {
+// checkSize returns an error if the exact search would take gigabytes.
+func (s Search) checkSize(nodes int) error {
 	gpus := min(nodes, s.Profile.Len()/s.stagesOfANode()) * s.GPUsPerNode
 	cells := (gpus + 1) * (s.Profile.Len() + 1)
-	if s.GPUsPerNode == 1 || cells <= mostCells {
+	if s.GPUsPerNode == 1 || cells <= maxCells {
 		return nil
 	}
 	return &pipeline.InfeasibleError{
 		Problem: fmt.Sprintf("%d layers on %d GPUs take a search over %d states, more than %d",
-			s.Profile.Len(), gpus, cells, mostCells),
+			s.Profile.Len(), gpus, cells, maxCells),
 		Instead: "fewer nodes, or layers joined to blocks, make it smaller",
 	}
 }
 
-// stagesOfANode is the fewest stages that use all GPUs of a node.
+// stagesOfANode returns the fewest stages that use all GPUs of a node.
 func (s Search) stagesOfANode() int { return s.fewestStages(s.GPUsPerNode)[s.GPUsPerNode] }
 
-// fewestStages are, for each number of GPUs, the fewest stages that use them; none lies on two
-// nodes.
+// fewestStages returns, for each number of GPUs, the fewest stages that use them; no stage spans
+// two nodes.
 func (s Search) fewestStages(gpus int) []int {
 	fewest := make([]int, gpus+1)
 	widths := s.Profile.Widths(s.GPUsPerNode)
@@ -84,28 +86,28 @@ func (s Search) fewestStages(gpus int) []int {
 	return fewest
 }
 
-// onOneNode reports whether the last of so many GPUs can be a stage.
+// onOneNode reports whether the last width of so many GPUs are on one node.
 func (s Search) onOneNode(gpus, width int) bool { return (gpus-1)%s.GPUsPerNode+1 >= width }
 
 func (s Search) check(nodes, faults int) error {
 	switch {
-	case nodes < 1 || nodes > pipeline.MostNodes:
+	case nodes < 1 || nodes > pipeline.MaxNodes:
 		return &pipeline.InputError{
 			Where:   "nodes",
 			Problem: fmt.Sprint(nodes),
-			Want:    fmt.Sprintf("1 to %d", pipeline.MostNodes),
+			Want:    fmt.Sprintf("1 to %d", pipeline.MaxNodes),
 		}
-	case faults < 0 || faults >= pipeline.MostNodes:
+	case faults < 0 || faults >= pipeline.MaxNodes:
 		return &pipeline.InputError{
 			Where:   "faults",
 			Problem: fmt.Sprint(faults),
 			Want:    "at least 0: how many simultaneous failures of nodes to survive",
 		}
-	case s.GPUsPerNode < 1 || s.GPUsPerNode > pipeline.MostGPUs:
+	case s.GPUsPerNode < 1 || s.GPUsPerNode > pipeline.MaxGPUs:
 		return &pipeline.InputError{
 			Where:   "GPUs per node",
 			Problem: fmt.Sprint(s.GPUsPerNode),
-			Want:    fmt.Sprint("1 to ", pipeline.MostGPUs),
+			Want:    fmt.Sprint("1 to ", pipeline.MaxGPUs),
 		}
 	case s.GPUMemoryBytes < 0:
 		return &pipeline.InputError{
@@ -117,7 +119,8 @@ func (s Search) check(nodes, faults int) error {
 	return nil
 }
 
-// smallest is the fewest nodes that hold the model, each stage with what its place keeps in flight.
+// smallest returns the fewest nodes that hold the model, each stage with its microbatches in
+// flight.
 func (s Search) smallest(nodes int) (int, error) {
 	most := min(nodes, s.Profile.Len()/s.stagesOfANode())
 	if most == 0 {
@@ -134,13 +137,13 @@ func (s Search) smallest(nodes int) (int, error) {
 	if s.GPUMemoryBytes == 0 {
 		return 1, nil
 	}
-	if n := s.fitting(most); n > 0 {
+	if n := s.fewestNodes(most); n > 0 {
 		return n, nil
 	}
 	return 0, s.tooLarge(nodes, most)
 }
 
-// tooLarge says why no number of nodes is enough.
+// tooLarge returns why no number of nodes suffices.
 func (s Search) tooLarge(nodes, most int) error {
 	worst, layers := 0, s.Profile.Layers
 	for i := range layers {
@@ -182,8 +185,8 @@ func (s Search) tooLarge(nodes, most int) error {
 	}
 }
 
-// Templates are the best cuts for every size from smallest to largest, or to the one before the
-// first that does not fit into memory: more stages keep more microbatches in flight.
+// Templates returns the best cuts for every size from smallest to largest, or up to the first that
+// does not fit into memory: more stages keep more microbatches in flight.
 func (s Search) Templates(smallest, largest int) ([]*pipeline.Template, error) {
 	found := s.best(smallest, largest)
 	for i, t := range found {

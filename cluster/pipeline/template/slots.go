@@ -8,42 +8,40 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// slots places layers on the GPUs of some nodes, from the last GPU and the last layer to the first:
-// an exact dynamic programme over GPUs given out and layers placed. Its stages are no slower than
-// high. One of them counts as the slowest: it is no faster than low, and those behind it are faster
-// than high, because of equally slow stages the last counts.
+// slots places layers on the GPUs of some nodes, from the last GPU and layer to the first: an exact
+// dynamic program over GPUs and layers placed. No stage is slower than high. One stage counts as
+// the slowest: it is no faster than low, and the stages behind it are faster than high, because the
+// last of equally slow stages counts.
 //
-// An iteration's time is a sum over stages: with B for the slowest and N microbatches it is N·B,
-// and w for each stage before the slowest, and 2w-B for each behind it. Where low and high are one
-// number that is B, and the sum is exact. Where they are not, low counts for B and the sum is a
-// bound: it is not above the truth.
+// An iteration's time is a sum over stages: with B for the slowest stage and N microbatches it is
+// N·B, plus w for each stage before the slowest, plus 2w-B for each behind it. If low equals high,
+// that is B, and the sum is exact. Otherwise low is used for B and the sum is a lower bound.
 //
-// What a stage keeps in memory depends on how many stages there are behind it. So there are several
-// ways to place the same layers on the same GPUs: those in more stages are kept where they cost
-// less.
+// A stage's memory depends on the number of stages behind it. So a state has several ways to place
+// the same layers on the same GPUs: those with more stages are kept if they cost less.
 type slots struct {
 	Search
 	nodes        int
 	gpus         int // of all nodes
 	microbatches int
 	widths       []int
-	counted      int32   // 1 where stages are counted: where memory matters
-	fewest       []int   // stages that so many GPUs make at least
-	least        []int64 // what all stages before a layer take at least, together
+	counted      int32   // 1 if stages are counted, because memory is limited
+	fewest       []int   // the fewest stages that use so many GPUs
+	least        []int64 // the least total time of all stages before a layer
 
 	low, high int64
-	limit     int64 // ways to more than it are left out
-	furthest  []int // the layer that so many GPUs from the first on come to at most
+	limit     int64 // ways above it are dropped
+	furthest  []int // the last layer that so many GPUs, from the first on, can reach
 
-	// ways are those of all states: GPUs given out, first layer, and whether the slowest stage is
-	// among them. begins has where each state's begin.
+	// ways are those of all states: GPUs used, first layer, and whether the slowest stage is among
+	// them. begins has where each state's ways begin.
 	ways            []way
 	begins          []int32
-	behind, through []way // of the state at hand
+	behind, through []way // of the current state
 }
 
-// way is how layers can be placed. Of a state, each has more stages than the one before it, and
-// costs less.
+// way is one placement of layers. Within a state, each way has more stages than the one before it,
+// and costs less.
 type way struct {
 	cost   int64
 	stages int32
@@ -53,11 +51,12 @@ type way struct {
 type placed struct {
 	width, to int
 	time      int64
-	inFlight  int32 // microbatches that there is memory for
+	inFlight  int32 // microbatches that fit into memory
 }
 
 const impossible = math.MaxInt64 / 4
 
+// slots returns the table for a number of nodes.
 func (s Search) slots(nodes int) *slots {
 	c := &slots{Search: s, nodes: nodes, gpus: nodes * s.GPUsPerNode, widths: s.Profile.Widths(s.GPUsPerNode)}
 	c.microbatches = PlanningMicrobatches * c.gpus
@@ -69,7 +68,7 @@ func (s Search) slots(nodes int) *slots {
 	for layer := range s.Profile.Len() {
 		took := int64(math.MaxInt64)
 		for _, width := range c.widths {
-			// A stage's time is rounded up once, and not for each layer.
+			// A stage's time is rounded up once, not for each layer.
 			took = min(took, s.Profile.Time(layer, layer+1, width)-min(1, int64(width-1)))
 		}
 		c.least[layer+1] = c.least[layer] + max(took, 0)
@@ -79,8 +78,7 @@ func (s Search) slots(nodes int) *slots {
 	return c
 }
 
-// state numbers the states; through says that the slowest stage is among those that have been
-// placed.
+// state returns the index of a state; through says that the slowest stage has been placed.
 func (c *slots) state(gpus, layer int, through bool) int {
 	at := 2 * (gpus*(c.Profile.Len()+1) + layer)
 	if through {
@@ -89,10 +87,11 @@ func (c *slots) state(gpus, layer int, through bool) int {
 	return at
 }
 
+// of returns the ways of a state.
 func (c *slots) of(state int) []way { return c.ways[c.begins[state]:c.begins[state+1]] }
 
-// run places all layers on all GPUs. It answers the least that an iteration takes, impossible where
-// it is over the limit.
+// run places all layers on all GPUs. It returns the least time of an iteration; impossible if it is
+// above the limit.
 func (c *slots) run(low, high, limit int64) int64 {
 	c.low, c.high, c.limit = low, high, limit
 	c.ways = c.ways[:0]
@@ -120,8 +119,8 @@ func (c *slots) run(low, high, limit int64) int64 {
 	return impossible
 }
 
-// reach finds how far the first GPUs come, whatever is behind them, and answers how far all of them
-// do.
+// reach computes how far the first GPUs reach, whatever is behind them, and returns how far all of
+// them do.
 func (c *slots) reach() int {
 	for gpus := 1; gpus <= c.gpus; gpus++ {
 		c.furthest[gpus] = 0
@@ -135,7 +134,7 @@ func (c *slots) reach() int {
 	return c.furthest[c.gpus]
 }
 
-// fill is where a stage from a layer on ends at most.
+// fill returns where a stage from a layer on ends at most.
 func (c *slots) fill(from, width, inFlight int) int {
 	low, high := from, c.Profile.Len()
 	for low < high {
@@ -149,7 +148,7 @@ func (c *slots) fill(from, width, inFlight int) int {
 	return low
 }
 
-// place finds the ways to a state.
+// place computes the ways of a state.
 func (c *slots) place(gpus, from int) {
 	for s := range c.stages(gpus, from) {
 		for _, w := range c.of(c.state(gpus-s.width, s.to, false)) {
@@ -180,7 +179,7 @@ func (c *slots) place(gpus, from int) {
 	}
 }
 
-// stages are those from a layer on that can be put before gpus less their width.
+// stages yields the stages from a layer on that can be put before gpus less their width.
 func (c *slots) stages(gpus, from int) iter.Seq[placed] {
 	return func(yield func(placed) bool) {
 		for _, width := range c.widths {
@@ -188,7 +187,7 @@ func (c *slots) stages(gpus, from int) iter.Seq[placed] {
 				continue
 			}
 			for to := from + 1; to <= c.Profile.Len(); to++ {
-				s := placed{width, to, c.Profile.Time(from, to, width), c.room(from, to, width)}
+				s := placed{width, to, c.Profile.Time(from, to, width), c.maxInFlight(from, to, width)}
 				if s.time > c.high || s.inFlight < 1 {
 					break
 				}
@@ -200,22 +199,21 @@ func (c *slots) stages(gpus, from int) iter.Seq[placed] {
 	}
 }
 
-// slowest is what the slowest stage costs: B for each microbatch. Of what it takes more than low,
-// that much is certain which the stages behind it, one for each GPU at most, do not save.
+// slowest returns the cost of the slowest stage: B for each microbatch. Of its time above low, at
+// least the part counts that the stages behind it, one for each GPU at most, do not save.
 func (c *slots) slowest(behind int, time int64) int64 {
 	return int64(c.microbatches)*c.low + int64(c.microbatches-behind)*(time-c.low)
 }
 
-// restBehind is what the stages before a layer cost at least when the slowest is one of them: each
-// of the others that is behind that one saves what it is faster, but no more than high less its
-// time.
+// restBehind returns the least cost of the stages before a layer if the slowest is one of them:
+// each other stage behind it saves the difference of their times, at most high less its own time.
 func (c *slots) restBehind(gpus, layer int) int64 {
 	others := min(c.gpus-gpus, layer) - 1
 	return int64(c.microbatches)*c.low + 2*(c.least[layer]-c.low) - int64(others)*c.high
 }
 
-// add adds a way to those of a state, unless one that is no worse is there, or what is still to
-// come takes it over the limit.
+// add adds a way to those of a state, unless there is one that is no worse, or it would exceed the
+// limit.
 func (c *slots) add(ways []way, w way, rest int64) []way {
 	if w.cost+rest > c.limit {
 		return ways
@@ -237,16 +235,15 @@ func (c *slots) add(ways []way, w way, rest int64) []way {
 	return slices.Replace(ways, at, worse, w)
 }
 
-// room is for how many microbatches in flight a stage has memory.
-func (c *slots) room(from, to, width int) int32 {
+// maxInFlight returns for how many microbatches in flight a stage has memory.
+func (c *slots) maxInFlight(from, to, width int) int32 {
 	if c.GPUMemoryBytes == 0 {
 		return math.MaxInt32
 	}
 	return int32(c.Profile.InFlight(from, to, width, c.GPUMemoryBytes))
 }
 
-// trace follows the least that an iteration takes back to its stages; slowest is the one that
-// counted as that.
+// trace follows the optimal way back to its stages; slowest is the one that counted as that.
 func (c *slots) trace() (found []pipeline.Stage, slowest int) {
 	all := c.of(c.state(c.gpus, 0, true))
 	at := point{gpus: c.gpus, way: all[len(all)-1], through: true}
@@ -274,14 +271,14 @@ func (c *slots) trace() (found []pipeline.Stage, slowest int) {
 	return found, slowest
 }
 
-// point is where the way back has come to.
+// point is a position on the way back.
 type point struct {
 	gpus, layer int
 	way         way
 	through     bool // the slowest stage is behind it
 }
 
-// comesFrom reports whether a way has a stage as its first, and where it comes from.
+// comesFrom reports whether a way has s as its first stage, and where it comes from.
 func (c *slots) comesFrom(at point, s placed) (next point, comes bool) {
 	behind := at.gpus - s.width
 	before := func(through bool, cost int64) bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// profileOf makes a profile of layers that take so long, both ways.
+// profileOf returns a profile of layers with the given total times.
 func profileOf(t testing.TB, times ...int64) *pipeline.Profile {
 	t.Helper()
 	var layers []pipeline.Layer
@@ -74,7 +74,7 @@ func TestRecursive(t *testing.T) {
 	}
 }
 
-// iteration computes T from the formula of the paper alone.
+// iteration computes T from the paper's formula alone.
 func iteration(stages []int64, microbatches int) int64 {
 	k := 0
 	var all, behind int64
@@ -135,7 +135,7 @@ func (b *bruteForce) take(stages []pipeline.Stage) {
 	b.best = min(b.best, iteration(times, b.microbatches))
 }
 
-// against holds a search to brute force for one number of nodes.
+// against compares a search with brute force for one number of nodes.
 func against(t *testing.T, s Search, nodes int) (feasible bool) {
 	t.Helper()
 	b := bruteForce{s: s, nodes: nodes, microbatches: PlanningMicrobatches * nodes * s.GPUsPerNode, best: math.MaxInt64}
@@ -155,8 +155,8 @@ func against(t *testing.T, s Search, nodes int) (feasible bool) {
 	return true
 }
 
-// checkShape: ranges are contiguous and cover the layers, all GPUs are used, no stage spans nodes,
-// each fits.
+// checkShape checks that ranges are contiguous and cover the layers, all GPUs are used, no stage
+// spans nodes, and each fits.
 func checkShape(t *testing.T, s Search, found *pipeline.Template) {
 	t.Helper()
 	layer, used := 0, make([]int, found.Nodes)
@@ -198,7 +198,7 @@ func TestSingleAgainstBruteForce(t *testing.T) {
 	}
 }
 
-// TestSlotsAgainstSingle: two searches that have nothing in common agree where both hold.
+// TestSlotsAgainstSingle compares two independent searches where both apply.
 func TestSlotsAgainstSingle(t *testing.T) {
 	r := rand.New(rand.NewSource(2))
 	for range 60 {
@@ -245,7 +245,7 @@ func TestWideAndFullAgainstBruteForce(t *testing.T) {
 				}
 			}
 		}
-		if got := s.fitting(min(3, p.Len())); got != fewest {
+		if got := s.fewestNodes(min(3, p.Len())); got != fewest {
 			t.Fatalf("%d nodes hold the model, and %d do by brute force: %+v", got, fewest, layers)
 		}
 	}
@@ -256,7 +256,8 @@ func TestWideAndFullAgainstBruteForce(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	p := profileOf(t, 1, 1, 1, 1, 1, 1, 1, 1)
-	for _, each := range []struct{ nodes, faults, smallest, largest int }{{4, 0, 1, 4}, {4, 3, 1, 1}, {7, 2, 1, 5}, {30, 1, 1, 8}} {
+	for _, each := range []struct{ nodes, faults, smallest, largest int }{{4, 0, 1, 4}, {4, 3, 1, 1}, {7, 2, 1, 5},
+		{30, 1, 1, 8}} {
 		smallest, largest, err := Search{Profile: p, GPUsPerNode: 1}.Sizes(each.nodes, each.faults)
 		if err != nil || smallest != each.smallest || largest != each.largest {
 			t.Errorf("%+v: %d to %d, %v", each, smallest, largest, err)
@@ -269,7 +270,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestScales: times c as long make iterations c as long.
+// TestScales: times c times as long give iterations c times as long.
 func TestScales(t *testing.T) {
 	r := rand.New(rand.NewSource(4))
 	for range 300 {
@@ -285,9 +286,9 @@ func TestScales(t *testing.T) {
 	}
 }
 
-// TestMoreWorkInLessTime keeps a weakness of the formula in mind: where the slowest stage comes to
-// lie further left, more work gives a lower T. The true schedule never gets shorter; package replay
-// has the proof of that.
+// TestMoreWorkInLessTime documents a weakness of the formula: if the slowest stage moves to the
+// left, more work gives a lower T. The true schedule never gets shorter, as package schedule's
+// tests show.
 func TestMoreWorkInLessTime(t *testing.T) {
 	before := one(t, Search{Profile: profileOf(t, 20, 1, 20), GPUsPerNode: 1}, 3).Time()
 	after := one(t, Search{Profile: profileOf(t, 21, 1, 20), GPUsPerNode: 1}, 3).Time()
@@ -296,7 +297,7 @@ func TestMoreWorkInLessTime(t *testing.T) {
 	}
 }
 
-// TestMemory: more memory never takes more nodes.
+// TestMemory: more memory never needs more nodes.
 func TestMemory(t *testing.T) {
 	r := rand.New(rand.NewSource(6))
 	for range 100 {
@@ -355,7 +356,7 @@ func BenchmarkEightGPUs(b *testing.B) {
 	}
 }
 
-// BenchmarkEightFullGPUs: all sizes up to eight nodes, where memory decides.
+// BenchmarkEightFullGPUs searches all sizes up to eight nodes with limited memory.
 func BenchmarkEightFullGPUs(b *testing.B) {
 	r := rand.New(rand.NewSource(5))
 	var layers []pipeline.Layer

@@ -1,22 +1,22 @@
-// Numbers and times as people read them, and where an axis has its ticks.
+// Readable numbers and times, and the ticks of axes.
 
 const UNITS = [['s', 1], ['min', 60], ['h', 3600], ['days', 86400]];
 
-/** The unit in which a span of seconds is a handsome number. */
+/** The unit in which a span of seconds is a readable number. */
 function unitFor(span) {
 	let fit = UNITS[0];
 	for (const u of UNITS) if (span >= 4 * u[1]) fit = u;
 	return fit;
 }
 
-/** A number with at most so many digits that count. */
+/** A number with a limited number of significant digits. */
 function number(v, digits = 4) {
 	if (!isFinite(v)) return '–';
 	if (Math.abs(v) >= 1e15) return v.toExponential(2);
 	return v.toLocaleString('en', {maximumSignificantDigits: Math.max(digits, Math.ceil(Math.log10(Math.abs(v) + 1)))});
 }
 
-/** A time in a unit that suits it. */
+/** A time in a suitable unit. */
 function duration(s) {
 	if (s === null || !isFinite(s)) return '–';
 	if (s !== 0 && Math.abs(s) < 1) return number(s * 1000, 3) + ' ms';
@@ -24,7 +24,7 @@ function duration(s) {
 	return number(s / long, 4) + ' ' + name;
 }
 
-/** Round numbers between two others, about as many as asked for. */
+/** Round numbers between two others, about as many as requested. */
 function few(least, most, about) {
 	if (!(most > least)) return [least];
 	const rough = (most - least) / Math.max(about, 1);
@@ -38,14 +38,14 @@ function few(least, most, about) {
 const MARKS = [[.001, '1 ms'], [.01, '10 ms'], [.1, '0.1 s'], [1, '1 s'], [10, '10 s'], [60, '1 min'], [600, '10 min'], [3600, '1 h'], [21600, '6 h'],
 	[86400, '1 day'], [604800, '1 week'], [2592000, '30 days'], [31536000, '1 year'], [315360000, '10 years'], [3153600000, '100 years']];
 
-/** Ticks of an axis of logarithms of seconds: the well-known times, or round ones where few of those are in view. */
+/** Ticks of an axis of logarithms of seconds: the usual times, or round ones if few of those are visible. */
 function logTicks(least, most, about) {
 	const known = MARKS.map(([s, label]) => [Math.log(s), label]).filter(([x]) => x >= least && x <= most);
 	if (known.length >= 3) return known;
 	return few(Math.exp(least), Math.exp(most), about).filter(s => s > 0).map(s => [Math.log(s), duration(s)]);
 }
 
-/** The first index at which rising numbers exceed x. */
+/** The first index at which ascending numbers exceed x. */
 function above(rising, x) {
 	let low = 0, high = rising.length;
 	while (low < high) {

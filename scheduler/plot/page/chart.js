@@ -1,9 +1,9 @@
-// A diagram: a canvas with axes that is zoomed and pointed at. What is drawn in it is its owner's.
+// A chart: a canvas with axes, zoom and hover. Its creator draws the contents.
 
 const css = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const colour = i => css('--c' + i % 7);
 const charts = [];
-const LEFT = 88; // pixels beside the frame, the same in all diagrams, so that their times stand below each other
+const LEFT = 88; // pixels left of the frame, equal in all charts, so that their time axes are aligned
 
 /** An element with its text, properties and children. */
 function make(tag, text, more = {}, ...children) {
@@ -16,7 +16,7 @@ function make(tag, text, more = {}, ...children) {
 
 const tip = document.getElementById('tip');
 
-/** Shows lines of [name, value, colour] beside the pointer; none hides them. */
+/** Shows rows of [name, value, colour] beside the pointer; no title hides them. */
 function say(event, title, rows) {
 	if (!title) { tip.style.display = 'none'; return; }
 	tip.replaceChildren(make('b', title), ...rows.map(([name, value, paint]) => {
@@ -79,7 +79,7 @@ class Chart {
 		};
 	}
 
-	/** Where an event is: in pixels of the canvas, as fractions of the frame, and in the view's numbers. */
+	/** The position of an event: in pixels of the canvas, as fractions of the frame, and in data coordinates. */
 	at(e) {
 		const r = this.canvas.getBoundingClientRect(), f = this.frame, v = this.view;
 		const px = e.clientX - r.left, py = e.clientY - r.top;
@@ -118,7 +118,7 @@ class Chart {
 
 	reset() { this.show(this.o.full()); }
 
-	/** Shows a part, never more than everything, and so do the charts of the group. */
+	/** Zooms this chart and those of its group to a part of the data. */
 	show(to) {
 		const put = (chart, part) => {
 			const full = chart.o.full(), v = {...chart.view, ...part};
@@ -159,7 +159,7 @@ class Chart {
 		this.picked();
 	}
 
-	/** Draws only what follows the pointer, over what was drawn before. */
+	/** Draws only what follows the pointer, over the cached chart. */
 	pointed() {
 		const g = this.g;
 		g.setTransform(1, 0, 0, 1, 0, 0);
@@ -207,7 +207,7 @@ class Chart {
 		g.restore();
 	}
 
-	/** The stretch that is being chosen, and the line at the pointer. */
+	/** The selected interval, and the line at the pointer. */
 	picked() {
 		const g = this.g, f = this.frame, p = this.pointer;
 		if (this.from && !this.from.move && p) {

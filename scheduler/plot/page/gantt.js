@@ -1,4 +1,4 @@
-// Jobs on GPUs: a row for each GPU, a bar for each run on neighbouring ones.
+// Jobs on GPUs: a row for each GPU, a bar for each run on adjacent ones.
 
 const jobColour = (paints, job) => paints[((job % 12) + 12) % 12];
 
@@ -48,7 +48,7 @@ function ganttChart(runs) {
 			const drawn = new Float64Array(total());
 			bars(c, (i, low, high) => {
 				const x0 = c.x(b.from[i]), x1 = c.x(b.to[i]);
-				if (x1 < drawn[b.row[i]] + .4) return false; // Nobody would see it beside the one before it.
+				if (x1 < drawn[b.row[i]] + .4) return false; // invisible beside the one before
 				drawn[b.row[i]] = x1;
 				const y0 = c.y(high), y1 = c.y(low), gap = y1 - y0 > 4 ? .5 : 0, w = Math.max(x1 - x0, .4);
 				g.globalAlpha = marked === null || marked === b.job[i] ? 1 : .3;

@@ -1,8 +1,8 @@
-// Diagrams of lines: steps over time, distributions, curves over load.
+// Line charts: steps over time, distributions, curves over load.
 
 const hidden = new Set();
 
-/** Draws steps: for each column of pixels only from its least to its greatest value, however many steps there are in it. */
+/** Draws steps: for each column of pixels only from the minimum to the maximum, for any number of steps. */
 function steps(chart, s) {
 	const {g, frame: f, view: v} = chart;
 	const dashed = g.getLineDash().length > 0;
@@ -21,7 +21,7 @@ function steps(chart, s) {
 		if (x !== last) {
 			flush();
 			if (last !== -Infinity) g.lineTo(x, end);
-			if (++columns % 60 === 0 && !dashed) { // The time for one long line grows with the square of its ups and downs.
+			if (++columns % 60 === 0 && !dashed) { // The time for one line grows with the square of its steps.
 				g.stroke();
 				g.beginPath();
 				g.moveTo(x, end);
@@ -51,7 +51,7 @@ function dots(chart, s) {
 
 const dash = i => [[], [7, 4], [2, 3], [9, 3, 2, 3]][Math.floor(i / 7) % 4];
 
-/** A diagram of series {name, index, x, y}. o: as Chart, and kind ("steps" or "dots"), value(y), place(x), limit (a dashed series). */
+/** A chart of series {name, index, x, y}. o: as Chart, and kind ("steps" or "dots"), value(y), place(x), limit (a dashed series). */
 function lineChart(o) {
 	const seen = () => o.series.filter(s => !hidden.has(s.index));
 	const all = o.limit ? [...o.series, o.limit] : o.series;

@@ -1,4 +1,4 @@
-// The page: what is in the data, as a table and diagrams.
+// The page: the data as a table and charts.
 
 const data = JSON.parse(document.getElementById('data').textContent);
 const main = document.getElementById('main');
@@ -15,7 +15,7 @@ function table() {
 		make('div', '', {className: 'wide'}, make('table', '', {}, head, body))));
 }
 
-/** How many of the jobs that were done needed no more than a time, over its logarithm. */
+/** The share of finished jobs that took no longer than a time, over its logarithm. */
 function distribution(run) {
 	const jcts = [];
 	run.jobs.finish.forEach((f, i) => { if (f !== null && !run.jobs.lost[i]) jcts.push(Math.max(f - run.jobs.submit[i], .001)); });

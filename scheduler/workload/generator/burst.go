@@ -7,14 +7,14 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// defaultBurst is how Blox makes its bursts: in two of six hours four times as many jobs come, of
-// ten minutes to an hour.
+// defaultBurst is Blox's burst: in two of six hours, four times as many jobs arrive, of ten minutes
+// to an hour.
 func defaultBurst() Burst {
 	return Burst{Period: 6 * time.Hour, Lasting: 2 * time.Hour, Factor: 4, Lengths: Uniform(10*time.Minute, time.Hour)}
 }
 
-// bursting is the generator "burst": a steady stream of jobs, and at regular times many short ones
-// on top of it. The rate is the average over all times.
+// bursting is the generator "burst": a steady stream of jobs, and many short ones on top at regular
+// times. The rate is the average over all times.
 func bursting(p Parameters) generator {
 	b := p.Burst
 	if b.unset() {
@@ -35,30 +35,29 @@ func bursting(p Parameters) generator {
 				law = b.Lengths
 			}
 			j.Length = law.next(lengths)
-			wide(j, p.Sizes.next(sizes))
+			setSize(j, p.Sizes.next(sizes))
 		},
 	}
 }
 
-// unset reports whether nobody said anything of bursts.
+// unset reports whether no field of the burst is set.
 func (b Burst) unset() bool {
 	return b.Period == 0 && b.Lasting == 0 && b.Factor == 0 && b.Lengths.draw == nil
 }
 
-// sound reports whether there can be such bursts.
-func (b Burst) sound() bool {
+// valid reports whether the burst is consistent.
+func (b Burst) valid() bool {
 	return b.Lasting > 0 && b.Period >= b.Lasting && b.Factor > 0 && b.Lengths.draw != nil
 }
 
-// bursts draws arrivals whose rate jumps.
+// bursts generates arrivals whose rate jumps.
 type bursts struct {
 	Burst
 	arrivals, which *stream
-	short           bool // the last one came with a burst
+	short           bool // the last one belongs to a burst
 }
 
-// next is the next arrival: a stretch of an exponential variable is used up by the time that
-// passes, faster while a burst lasts.
+// next returns the next arrival: time uses up an exponential variable, faster during a burst.
 func (b *bursts) next(rate float64, at time.Duration) time.Duration {
 	left := b.arrivals.exponential()
 	for {
@@ -76,6 +75,6 @@ func (b *bursts) next(rate float64, at time.Duration) time.Duration {
 			continue
 		}
 		b.short = within < b.Lasting && b.which.uniform() < b.Factor/(1+b.Factor)
-		return later(at, left/now)
+		return addSeconds(at, left/now)
 	}
 }

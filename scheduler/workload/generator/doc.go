@@ -1,14 +1,14 @@
-// Package generator makes workloads up: jobs that arrive at random, at a chosen load of a cluster
-// or at so many an hour.
+// Package generator generates synthetic workloads: random arrivals at a given load of a cluster or
+// rate per hour.
 //
 //	poisson  independent arrivals of equal jobs
-//	burst    the same, and many short jobs on top at regular times
+//	burst    the same, with many short jobs on top at regular times
 //	tenants  teams with jobs of their own kinds share a cluster
 //
-// Lengths follow a Law, sizes a Mix. What is random is drawn from a generator of our own (random.go
-// says why), so that a trace can be cited by its seed: the same seed makes the same jobs on every
-// machine and after every update of Go. Traces of one seed at two loads have the same jobs, which
-// only come closer together.
+// Lengths follow a Law, sizes a Mix. Random numbers come from a generator of our own (random.go
+// says why), so that a trace can be cited by its seed: the same seed gives the same jobs on every
+// machine and with every version of Go. Traces of one seed at two loads have the same jobs, only
+// closer together.
 //
-// It reads nothing; package workload does. Read generator.go first.
+// Package workload reads and writes files. Read generator.go first.
 package generator

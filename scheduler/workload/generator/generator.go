@@ -12,54 +12,53 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload"
 )
 
-// Parameters say what jobs are made up.
+// Parameters of a generated trace.
 type Parameters struct {
-	// Seed decides everything that is random. The same seed makes the same trace.
+	// Seed determines all random numbers. The same seed gives the same trace.
 	Seed uint64
 
-	// Jobs is how many.
+	// Jobs is the number of jobs.
 	Jobs int
 
-	// GPUs is how many the cluster has that Load refers to.
+	// GPUs is the number of GPUs that Load refers to.
 	GPUs int
 
-	// Load is how much of the cluster the jobs need on average, 1 being all of it. JobsPerHour says
-	// the same in another way; one of them is set.
+	// Load is how much of the cluster the jobs need on average, 1 being all of it. JobsPerHour is the
+	// alternative; exactly one of them is set.
 	Load, JobsPerHour float64
 
-	// Lengths and Sizes are BloxLaw and SingleGPU where they are empty.
+	// Lengths and Sizes default to BloxLaw and SingleGPU.
 	Lengths Law
 	Sizes   Mix
 
-	// EstimateError is by how much owners misjudge their jobs: an estimate is the length times or
-	// divided by up to 1 plus it.
+	// EstimateError is by how much owners misjudge their jobs: an estimate is the length multiplied or
+	// divided by up to 1+EstimateError.
 	EstimateError float64
 
-	// GPUTypes are the models of GPUs that jobs insist on, Models what they compute; nothing where
-	// they are empty.
+	// GPUTypes are the GPU models that jobs require, Models what they train; empty means neither.
 	GPUTypes, Models Choice
 
 	// Tenants are the users of the generator "tenants"; empty means Tenants().
 	Tenants []Tenant
 
-	// Burst shapes the generator "burst"; empty means its defaults.
+	// Burst configures the generator "burst"; the zero value means its defaults.
 	Burst Burst
 }
 
-// Tenant is a user with jobs of his own kind.
+// Tenant is a user with jobs of its own kind.
 type Tenant struct {
 	Name     string
-	Weight   float64 // of his jobs among all
+	Weight   float64 // of its jobs among all
 	Lengths  Law
 	Sizes    Mix
 	Priority int
 }
 
-// Burst says when many short jobs come at once, on top of a steady stream.
+// Burst is when many short jobs arrive on top of a steady stream.
 type Burst struct {
-	Period  time.Duration // from the beginning of one to that of the next
+	Period  time.Duration // from the start of one burst to the next
 	Lasting time.Duration
-	Factor  float64 // how many of the short jobs come for each of the others meanwhile
+	Factor  float64 // short jobs for each of the others during a burst
 	Lengths Law
 }
 
@@ -70,23 +69,22 @@ var generators = map[string]func(p Parameters) generator{
 	"tenants": mixed,
 }
 
-// Names are the generators.
+// Names returns the generators.
 func Names() []string { return slices.Sorted(maps.Keys(generators)) }
 
-// generator makes jobs one after the other.
+// generator generates jobs one by one.
 type generator struct {
-	// work is how much GPU time a job needs on average, in seconds.
+	// work is the mean GPU time of a job in seconds.
 	work float64
 
-	// arrive moves on to the next job's arrival when so many arrive in a second on average, all in
-	// all.
+	// arrive returns the next arrival, for a mean rate in jobs per second.
 	arrive func(rate float64, last time.Duration) time.Duration
 
-	// fill says what the job is.
+	// fill sets the job's other fields.
 	fill func(j *cluster.Job)
 }
 
-// Make makes a trace up. Arrivals, lengths and sizes are drawn from streams of their own, so that
+// Make generates a trace. Arrivals, lengths and sizes come from separate random streams, so that
 // two traces of one seed at two loads have the same jobs.
 func Make(name string, p Parameters) (workload.Trace, error) {
 	if p.Lengths.draw == nil {
@@ -98,9 +96,9 @@ func Make(name string, p Parameters) (workload.Trace, error) {
 	if err := p.check(); err != nil {
 		return workload.Trace{}, err
 	}
-	begin, known := generators[name]
-	if !known {
-		return workload.Trace{}, fmt.Errorf("no generator %q; there are %s", name, strings.Join(Names(), ", "))
+	begin, ok := generators[name]
+	if !ok {
+		return workload.Trace{}, fmt.Errorf("unknown generator %q; want one of %s", name, strings.Join(Names(), ", "))
 	}
 	g := begin(p)
 	rate := p.JobsPerHour / 3600
@@ -118,12 +116,12 @@ func Make(name string, p Parameters) (workload.Trace, error) {
 		*j = cluster.Job{ID: cluster.JobID(i), Submit: now, Share: cluster.WholeGPU}
 		g.fill(j)
 		j.GPUType, j.Model = p.GPUTypes.next(types), p.Models.next(models)
-		j.Estimate = guess(guesses, j.Length, p.EstimateError)
+		j.Estimate = perturbed(guesses, j.Length, p.EstimateError)
 	}
 	return trace, nil
 }
 
-// check refuses parameters that make no sense.
+// check returns an error for invalid parameters.
 func (p Parameters) check() error {
 	for _, c := range []struct {
 		wrong bool
@@ -135,7 +133,8 @@ func (p Parameters) check() error {
 		{!(p.Load >= 0 && p.Load <= 1000), "a load from 0 to 1000, 1 being all GPUs"},
 		{!(p.JobsPerHour >= 0 && p.JobsPerHour <= 1e9), "from 0 to 1e9 jobs an hour"},
 		{!(p.EstimateError >= 0 && p.EstimateError <= 1000), "an error of estimates from 0 to 1000"},
-		{!p.Burst.unset() && !p.Burst.sound(), "bursts that last, in a period no shorter, by a factor of more than 0, with a law of lengths"},
+		{!p.Burst.unset() && !p.Burst.valid(),
+			"bursts that last, in a period no shorter, by a factor of more than 0, with a law of lengths"},
 		{slices.ContainsFunc(p.Tenants, func(t Tenant) bool { return !(t.Weight > 0) }), "tenants with weights above 0"},
 	} {
 		if c.wrong {
@@ -145,8 +144,8 @@ func (p Parameters) check() error {
 	return nil
 }
 
-// guess is what an owner says of a length.
-func guess(s *stream, length time.Duration, wrong float64) time.Duration {
+// perturbed returns an owner's estimate of a length.
+func perturbed(s *stream, length time.Duration, wrong float64) time.Duration {
 	if wrong == 0 {
 		return length
 	}
@@ -154,21 +153,21 @@ func guess(s *stream, length time.Duration, wrong float64) time.Duration {
 	return max(milliseconds(length.Seconds()*by), time.Millisecond)
 }
 
-// poisson draws independent arrivals.
+// poisson generates independent arrivals.
 func poisson(s *stream) func(rate float64, last time.Duration) time.Duration {
-	return func(rate float64, last time.Duration) time.Duration { return later(last, s.exponential()/rate) }
+	return func(rate float64, last time.Duration) time.Duration { return addSeconds(last, s.exponential()/rate) }
 }
 
-// later is a time so many seconds after another, or negative where that is beyond all times.
-func later(at time.Duration, seconds float64) time.Duration {
+// addSeconds adds seconds to a time. It returns a negative time on overflow.
+func addSeconds(at time.Duration, seconds float64) time.Duration {
 	if seconds > 9e9 || at > math.MaxInt64-time.Duration(seconds*1e9)-time.Second {
 		return -1
 	}
 	return at + milliseconds(seconds)
 }
 
-// wide sets how many GPUs a job needs.
-func wide(j *cluster.Job, gpus float64) {
+// setSize sets how many GPUs a job needs.
+func setSize(j *cluster.Job, gpus float64) {
 	j.GPUs = max(int(gpus), 1)
 	if gpus < 1 {
 		j.Share = int(math.Round(gpus * cluster.WholeGPU))
@@ -183,7 +182,7 @@ func steady(p Parameters) generator {
 		arrive: poisson(newStream(p.Seed, forArrivals)),
 		fill: func(j *cluster.Job) {
 			j.Length = p.Lengths.next(lengths)
-			wide(j, p.Sizes.next(sizes))
+			setSize(j, p.Sizes.next(sizes))
 		},
 	}
 }

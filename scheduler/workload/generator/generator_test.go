@@ -13,19 +13,20 @@ import (
 	"github.com/phos-gpu/phos/tests/golden"
 )
 
-// TestStream compares with the first numbers that the authors' own C program prints for the seed
+// TestStream compares with the first numbers that the authors' C program prints for the seed
 // 1234567.
 func TestStream(t *testing.T) {
 	s := stream{1234567}
-	for i, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431, 16408922859458223821} {
+	for i, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431,
+		16408922859458223821} {
 		if got := s.next(); got != want {
 			t.Errorf("number %d is %d, want %d", i, got, want)
 		}
 	}
 }
 
-// TestGoldenHeads keeps the first jobs of every generator: a trace that is cited by its seed must
-// stay.
+// TestGoldenHeads compares the first jobs of every generator: a trace that is cited by its seed
+// must not change.
 func TestGoldenHeads(t *testing.T) {
 	for name, p := range map[string]Parameters{
 		"poisson": {Seed: 1, Jobs: 12, GPUs: 128, Load: 0.9, Sizes: MultiGPU(), EstimateError: 1},
@@ -50,8 +51,8 @@ func generated(t *testing.T, name string, p Parameters) workload.Trace {
 	return trace
 }
 
-// kolmogorov is the largest distance between what was drawn and a distribution, times the root of
-// the number: under 1.63 in 99 of 100 cases.
+// kolmogorov returns the largest distance between samples and a distribution, times the root of
+// their number: under 1.63 in 99 of 100 cases.
 func kolmogorov(values []float64, law func(x float64) float64) float64 {
 	slices.Sort(values)
 	n, most := float64(len(values)), 0.0
@@ -106,9 +107,10 @@ func TestLaws(t *testing.T) {
 			t.Errorf("%s: lengths are %v from the law, want under %v", text, d, kolmogorovBound)
 		}
 	}
-	for _, text := range []string{"", "blox:1h", "exponential", "exponential:x", "uniform:2h-1h", "fixed:-1s", "fixed:0s", "zipf:1h"} {
+	for _, text := range []string{"", "blox:1h", "exponential", "exponential:x", "uniform:2h-1h", "fixed:-1s",
+		"fixed:0s", "zipf:1h"} {
 		if _, err := ParseLaw(text); err == nil {
-			t.Errorf("the law %q was taken", text)
+			t.Errorf("the law %q was accepted", text)
 		}
 	}
 }
@@ -121,7 +123,7 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// TestLoad checks for every generator that the jobs need as much of the cluster as was asked for.
+// TestLoad checks for every generator that the jobs need the requested part of the cluster.
 func TestLoad(t *testing.T) {
 	for _, name := range Names() {
 		for _, load := range []float64{0.3, 1.2} {
@@ -139,8 +141,8 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// TestBurst checks that there are as many more jobs in bursts as the factor says, and that those
-// are the short ones.
+// TestBurst checks that bursts have the requested factor of more jobs, and that those are the short
+// ones.
 func TestBurst(t *testing.T) {
 	trace := generated(t, "burst", Parameters{Seed: 2, Jobs: 100_000, JobsPerHour: 30})
 	in, out := 0, 0
@@ -181,7 +183,7 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestSameJobsAtEveryLoad: only the times of arrival follow the load.
+// TestSameJobsAtEveryLoad: only the arrival times depend on the load.
 func TestSameJobsAtEveryLoad(t *testing.T) {
 	for _, name := range []string{"poisson", "tenants"} {
 		low := generated(t, name, Parameters{Seed: 9, Jobs: 500, GPUs: 100, Load: 0.5})
@@ -232,15 +234,15 @@ func TestBadParameters(t *testing.T) {
 		q := good
 		p(&q)
 		if _, err := Make("poisson", q); err == nil {
-			t.Errorf("%s: taken", what)
+			t.Errorf("%s: accepted", what)
 		}
 	}
 	if _, err := Make("zipf", good); err == nil {
-		t.Error("an unknown generator was taken")
+		t.Error("an unknown generator was accepted")
 	}
 	for _, mix := range []string{"", "0", "1.5", "-1", "1:0", "1:x", "NaN:1", "1:NaN", "1e99"} {
 		if _, err := ParseMix(mix); err == nil {
-			t.Errorf("the mix %q was taken", mix)
+			t.Errorf("the mix %q was accepted", mix)
 		}
 	}
 }

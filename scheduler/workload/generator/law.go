@@ -14,14 +14,14 @@ type Law struct {
 	draw func(s *stream) float64
 }
 
-// String is the law as ParseLaw reads it.
+// String returns the law in the form that ParseLaw reads.
 func (l Law) String() string { return l.name }
 
-// Mean is its expectation.
+// Mean returns the expectation.
 func (l Law) Mean() time.Duration { return time.Duration(l.mean * float64(time.Second)) }
 
-// next draws a length, to the millisecond: a last digit that differs between processors does not
-// get into a trace.
+// next returns a random length, rounded to the millisecond so that rounding differences between
+// processors do not change a trace.
 func (l Law) next(s *stream) time.Duration { return milliseconds(l.draw(s)) }
 
 // milliseconds rounds seconds.
@@ -29,17 +29,17 @@ func milliseconds(seconds float64) time.Duration {
 	return time.Duration(math.Round(seconds*1000)) * time.Millisecond
 }
 
-// powerOfTen is 10 to a power drawn evenly between two bounds.
+// powerOfTen returns 10 to a power drawn uniformly between two bounds.
 func powerOfTen(s *stream, low, high float64) float64 {
 	return math.Exp(float64(s.between(low, high) * math.Ln10))
 }
 
-// meanPowerOfTen is the expectation of powerOfTen.
+// meanPowerOfTen returns the expectation of powerOfTen.
 func meanPowerOfTen(low, high float64) float64 {
 	return (math.Pow(10, high) - math.Pow(10, low)) / ((high - low) * math.Ln10)
 }
 
-// BloxLaw is how Blox draws lengths (Agarwal et al., EuroSys 2024, after Philly): four jobs of five
+// BloxLaw is Blox's distribution (Agarwal et al., EuroSys 2024, after Philly): four jobs of five
 // take 60·10^U(1.5,3) s, the fifth 60·10^U(3,4) s. The mean is 60,361 s.
 func BloxLaw() Law {
 	return Law{
@@ -54,13 +54,13 @@ func BloxLaw() Law {
 	}
 }
 
-// Exponential draws lengths without memory.
+// Exponential is the exponential distribution.
 func Exponential(mean time.Duration) Law {
 	m := mean.Seconds()
 	return Law{"exponential:" + mean.String(), m, func(s *stream) float64 { return m * s.exponential() }}
 }
 
-// Uniform draws lengths evenly between two bounds.
+// Uniform is the uniform distribution between two bounds.
 func Uniform(least, most time.Duration) Law {
 	low, high := least.Seconds(), most.Seconds()
 	return Law{
@@ -69,7 +69,7 @@ func Uniform(least, most time.Duration) Law {
 	}
 }
 
-// Fixed makes all jobs equally long.
+// Fixed gives all jobs the same length.
 func Fixed(length time.Duration) Law {
 	seconds := length.Seconds()
 	return Law{"fixed:" + length.String(), seconds, func(*stream) float64 { return seconds }}
@@ -78,7 +78,7 @@ func Fixed(length time.Duration) Law {
 // wantLaw lists the laws.
 const wantLaw = "blox, exponential:MEAN, uniform:LEAST-MOST or fixed:LENGTH, with times as 90m or 36h"
 
-// ParseLaw reads a law.
+// ParseLaw parses a law.
 func ParseLaw(text string) (Law, error) {
 	name, rest, _ := strings.Cut(text, ":")
 	var times []time.Duration
@@ -88,7 +88,12 @@ func ParseLaw(text string) (Law, error) {
 			break
 		}
 		if err != nil || d <= 0 || d > 10*365*24*time.Hour {
-			return Law{}, fmt.Errorf("law of lengths %q: %q is no time from 1ns to 87600h; the laws are %s", text, part, wantLaw)
+			return Law{}, fmt.Errorf(
+				"law of lengths %q: %q is not a time from 1ns to 87600h; the laws are %s",
+				text,
+				part,
+				wantLaw,
+			)
 		}
 		times = append(times, d)
 	}
@@ -102,5 +107,5 @@ func ParseLaw(text string) (Law, error) {
 	case name == "fixed" && len(times) == 1:
 		return Fixed(times[0]), nil
 	}
-	return Law{}, fmt.Errorf("no law of lengths %q; the laws are %s", text, wantLaw)
+	return Law{}, fmt.Errorf("unknown law of lengths %q; want %s", text, wantLaw)
 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Mix says how many jobs want how much: GPUs by their weight.
+// Mix is a distribution of GPUs, by weight.
 type Mix []Part
 
 // Part is one size of a Mix.
 type Part struct {
-	GPUs   float64 // below 1: a share of one
+	GPUs   float64 // below 1: a share of one GPU
 	Weight float64
 }
 
@@ -22,7 +22,7 @@ func SingleGPU() Mix { return Mix{{1, 1}} }
 // MultiGPU is Blox's mix for runs with larger jobs.
 func MultiGPU() Mix { return Mix{{1, 70}, {2, 10}, {4, 15}, {8, 5}} }
 
-// ParseMix reads a mix as 1:70,2:10,4:15,8:5; 0.5:20 are jobs that share a GPU.
+// ParseMix parses a mix as 1:70,2:10,4:15,8:5; 0.5:20 means jobs that share a GPU.
 func ParseMix(text string) (Mix, error) {
 	var m Mix
 	for item := range strings.SplitSeq(text, ",") {
@@ -35,14 +35,14 @@ func ParseMix(text string) (Mix, error) {
 		}
 		whole := p.GPUs >= 1 && p.GPUs == math.Trunc(p.GPUs) && p.GPUs <= 1e6
 		if err != nil || !(whole || p.GPUs >= 0.001 && p.GPUs < 1) || !(p.Weight > 0 && p.Weight < 1e9) {
-			return nil, fmt.Errorf("mix of GPUs: %q is no size with a weight, as 4:15 or 0.5:20", item)
+			return nil, fmt.Errorf("mix of GPUs: %q is not a size with a weight, as 4:15 or 0.5:20", item)
 		}
 		m = append(m, p)
 	}
 	return m, nil
 }
 
-// mean is the expectation of GPUs.
+// mean returns the expectation of GPUs.
 func (m Mix) mean() float64 {
 	sum, weights := 0.0, 0.0
 	for _, p := range m {
@@ -52,7 +52,7 @@ func (m Mix) mean() float64 {
 	return sum / weights
 }
 
-// next draws a size.
+// next returns a random size.
 func (m Mix) next(s *stream) float64 {
 	weights := make([]float64, len(m))
 	for i, p := range m {
@@ -61,7 +61,7 @@ func (m Mix) next(s *stream) float64 {
 	return m[pick(s, weights)].GPUs
 }
 
-// pick draws an index by weight.
+// pick returns a random index by weight.
 func pick(s *stream, weights []float64) int {
 	sum := 0.0
 	for _, w := range weights {
@@ -76,7 +76,7 @@ func pick(s *stream, weights []float64) int {
 	return len(weights) - 1
 }
 
-// Choice are names by their weight: of GPU models that jobs insist on, or of what they compute.
+// Choice is a distribution of names, by weight: of required GPU models, or of trained models.
 type Choice []Named
 
 // Named is one name of a Choice; empty means none.
@@ -85,7 +85,7 @@ type Named struct {
 	Weight float64
 }
 
-// ParseChoice reads names with weights, as A100:30,:70, of which the second part wants none.
+// ParseChoice parses names with weights, as A100:30,:70, where the second part means no name.
 func ParseChoice(text string) (c Choice, err error) {
 	for item := range strings.SplitSeq(text, ",") {
 		name, weight, weighted := strings.Cut(strings.TrimSpace(item), ":")
@@ -94,14 +94,14 @@ func ParseChoice(text string) (c Choice, err error) {
 			n.Weight, err = strconv.ParseFloat(weight, 64)
 		}
 		if err != nil || !(n.Weight > 0 && n.Weight < 1e9) {
-			return nil, fmt.Errorf("%q is no name with a weight, as A100:30", item)
+			return nil, fmt.Errorf("%q is not a name with a weight, as A100:30", item)
 		}
 		c = append(c, n)
 	}
 	return c, nil
 }
 
-// next draws a name; none where there is nothing to choose from.
+// next returns a random name; "" if the choice is empty.
 func (c Choice) next(s *stream) string {
 	if len(c) == 0 {
 		return ""

@@ -4,13 +4,12 @@ import "math"
 
 // stream is a sequence of random numbers: SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
 //
-// It is written out here, and not taken from math/rand, because a generated trace is cited by its
-// seed: the next release of Go may draw the exponential distribution another way, and the trace
-// would silently be another one. It passes BigCrush, and anybody can repeat it in five lines of any
-// language.
+// It does not use math/rand, because a generated trace is cited by its seed: a later release of Go
+// may generate the exponential distribution differently, which would silently change the trace.
+// SplitMix64 passes BigCrush and takes five lines in any language.
 type stream struct{ state uint64 }
 
-// next are 64 random bits.
+// next returns 64 random bits.
 func (s *stream) next() uint64 {
 	s.state += 0x9e3779b97f4a7c15
 	z := s.state
@@ -19,18 +18,18 @@ func (s *stream) next() uint64 {
 	return z ^ z>>31
 }
 
-// uniform is a number in [0, 1), with 53 random bits.
+// uniform returns a number in [0, 1), with 53 random bits.
 func (s *stream) uniform() float64 { return float64(s.next()>>11) / (1 << 53) }
 
-// exponential is a number with the mean 1.
+// exponential returns an exponential variable with mean 1.
 func (s *stream) exponential() float64 { return -math.Log(1 - s.uniform()) }
 
-// between is a number in [low, high).
+// between returns a uniform number in [low, high).
 func (s *stream) between(low, high float64) float64 { return low + float64(s.uniform()*(high-low)) }
 
-// What the streams of a trace are for. Each property has one of its own, so that a trace at another
-// load has the same jobs, only at other times: what differs between two results is then the load's
-// doing.
+// The purposes of a trace's streams. Each property has its own stream, so that a trace at another
+// load has the same jobs at other times: a difference between two results is then caused by the
+// load.
 const (
 	forArrivals uint64 = iota + 1
 	forLengths
@@ -42,7 +41,7 @@ const (
 	forModels
 )
 
-// newStream is the stream of a seed for a purpose.
+// newStream returns the stream of a seed for a purpose.
 func newStream(seed, purpose uint64) *stream {
 	mix := stream{state: seed}
 	mix.state = mix.next() ^ purpose*0xd1342543de82ef95

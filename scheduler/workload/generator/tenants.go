@@ -7,9 +7,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Tenants are four teams of two organisations that share a cluster: many who try small things out,
-// a few who train large models for days, sweeps of middling jobs, and an urgent team that
-// fine-tunes.
+// Tenants returns four teams of two organisations that share a cluster: many small experiments, a
+// few large trainings that take days, sweeps of medium jobs, and an urgent team that fine-tunes.
 func Tenants() []Tenant {
 	return []Tenant{
 		{Name: "vision/try", Weight: 50, Lengths: Exponential(20 * time.Minute), Sizes: Mix{{0.5, 30}, {1, 70}}},
@@ -30,12 +29,11 @@ func Tenants() []Tenant {
 	}
 }
 
-// Own reports whether the tenant's jobs are of a kind of their own, whatever lengths and sizes
-// those of the trace have.
+// Own reports whether the tenant has lengths and sizes of its own.
 func (t Tenant) Own() bool { return t.Lengths.draw != nil && t.Sizes != nil }
 
-// ParseTenants reads names with weights, as a:50,b:30,c. Those of Tenants keep their kinds of jobs,
-// all others have those of the trace.
+// ParseTenants parses names with weights, as a:50,b:30,c. The names of Tenants keep their lengths
+// and sizes; all others have those of the trace.
 func ParseTenants(text string) ([]Tenant, error) {
 	known := map[string]Tenant{}
 	for _, t := range Tenants() {
@@ -57,7 +55,7 @@ func ParseTenants(text string) ([]Tenant, error) {
 	return tenants, nil
 }
 
-// mixed is the generator "tenants": each job is one of some tenant's.
+// mixed is the generator "tenants": each job belongs to a random tenant.
 func mixed(p Parameters) generator {
 	tenants := p.Tenants
 	if len(tenants) == 0 {
@@ -78,14 +76,14 @@ func mixed(p Parameters) generator {
 		work += t.Weight * t.Lengths.mean * t.Sizes.mean()
 		sum += t.Weight
 	}
-	who, lengths, sizes := newStream(p.Seed, forTenants), newStream(p.Seed, forLengths), newStream(p.Seed, forSizes)
+	owners, lengths, sizes := newStream(p.Seed, forTenants), newStream(p.Seed, forLengths), newStream(p.Seed, forSizes)
 	return generator{
 		work:   work / sum,
 		arrive: poisson(newStream(p.Seed, forArrivals)),
 		fill: func(j *cluster.Job) {
-			t := &tenants[pick(who, weights)]
+			t := &tenants[pick(owners, weights)]
 			j.User, j.Priority, j.Length = t.Name, t.Priority, t.Lengths.next(lengths)
-			wide(j, t.Sizes.next(sizes))
+			setSize(j, t.Sizes.next(sizes))
 		},
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// flat are costs that are the same for all.
+// flat is constant costs.
 type flat struct{ save, load, selfSave time.Duration }
 
 func (c flat) Save(*Job) time.Duration { return c.save }
@@ -28,12 +28,12 @@ func (c flat) Lost(j *Job, now time.Duration) time.Duration {
 	return j.progress(now) % c.selfSave
 }
 
-// TestCosts works out by hand what saving, loading and lost work come to.
+// TestCosts computes by hand the effect of saving, loading and lost work.
 func TestCosts(t *testing.T) {
 	urgent := cluster.Job{ID: 1, Submit: 10 * s, Length: 5 * s, GPUs: 1, Priority: 1}
 	preempt := Policies{Order: byPriority{}, Preempt: enough{}, Costs: flat{save: 2 * s, load: 3 * s}}
 	minimum := preempt
-	minimum.CostShare = 0.1 // a run of less than 50 s is not worth it
+	minimum.CostShare = 0.1 // a run of less than 50 s is too short
 	tests := []struct {
 		name   string
 		p      Policies
@@ -121,7 +121,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// TestFailures lets a job fail: it is tried as often as it may be, and then is no more.
+// TestFailures lets a job fail: it is started again up to Retries times, then withdrawn.
 func TestFailures(t *testing.T) {
 	e, err := New(machines(1, 1), Policies{Order: byNothing{}, Place: anywhere{}, Retries: 2})
 	if err != nil {
@@ -138,7 +138,7 @@ func TestFailures(t *testing.T) {
 			t.Fatalf("an event of an earlier run counts: %+v", late)
 		}
 		if run == 1 {
-			p = late // run 0 stands for whatever run
+			p = late // run 0 means any run
 			continue
 		}
 		p = step(t, e, time.Duration(run)*s, Event{Kind: Failed, Job: 7, Run: run})
@@ -159,7 +159,7 @@ func step(t *testing.T, e *Engine, now time.Duration, events ...Event) Plan {
 	return p
 }
 
-// fixed gives jobs the GPUs that a table says, at the time.
+// fixed allocates the GPUs of a table, by time.
 type fixed map[time.Duration]map[cluster.JobID]Allocation
 
 func (f fixed) Allocate(v View) []Allocation {
@@ -179,8 +179,8 @@ func (f fixed) Allocate(v View) []Allocation {
 	return all
 }
 
-// TestElastic grows, shrinks and moves a job by a stop and a start in one plan, and leaves alone
-// what keeps its GPUs.
+// TestElastic grows, shrinks and moves a job by a stop and a start in one plan, and leaves jobs
+// with unchanged GPUs alone.
 func TestElastic(t *testing.T) {
 	nodes := machines(2, 4)
 	nodes[1].GPUType = "B"
@@ -211,7 +211,8 @@ func TestElastic(t *testing.T) {
 		plan   string
 		done   [2]time.Duration
 	}{
-		{0, []Event{{Kind: Submitted, Facts: &jobs[0]}, {Kind: Submitted, Facts: &jobs[1]}}, "+1 on 2 +2 on 2", [2]time.Duration{}},
+		{0, []Event{{Kind: Submitted, Facts: &jobs[0]}, {Kind: Submitted, Facts: &jobs[1]}}, "+1 on 2 +2 on 2",
+			[2]time.Duration{}},
 		{1 * s, nil, "-2 -1 +1 on 4", [2]time.Duration{1 * s, 1 * s}},
 		{2 * s, nil, "-1 +1 on 4 +2 on 4", [2]time.Duration{3 * s, 1 * s}},
 		{3 * s, nil, "-2 +2 on 1", [2]time.Duration{5 * s, 3 * s}},
@@ -235,7 +236,7 @@ func TestElastic(t *testing.T) {
 	}
 }
 
-// crowd is jobs of all sizes that come faster than they can be served.
+// crowd is jobs of all sizes that arrive faster than they can be served.
 func crowd(seed uint64, n int) []cluster.Job {
 	r := rand.New(rand.NewPCG(seed, 0))
 	jobs := make([]cluster.Job, n)
@@ -254,9 +255,10 @@ func crowd(seed uint64, n int) []cluster.Job {
 	return jobs
 }
 
-// TestWorkConservation: where whoever fits may go, no GPUs lie idle that a waiting job could use.
+// TestWorkConservation: under Fill, no GPUs are idle that a waiting job could use.
 func TestWorkConservation(t *testing.T) {
-	for name, o := range map[string]Orderer{"fifo": byNothing{}, "las": byService{}, "las2d": byService{perGPU: true}, "srtf": byRemaining{}, "priority": byPriority{}} {
+	for name, o := range map[string]Orderer{"fifo": byNothing{}, "las": byService{}, "las2d": byService{perGPU: true},
+		"srtf": byRemaining{}, "priority": byPriority{}} {
 		for seed := range uint64(5) {
 			p := Policies{Order: o, Place: anywhere{}, Preempt: enough{}, Walk: Fill, Quantum: 5 * s}
 			v := prepare(t, machines(5, 4), p, crowd(seed, 150))
@@ -276,9 +278,9 @@ func TestWorkConservation(t *testing.T) {
 	}
 }
 
-// TestNobodyBehindIsSpared: where jobs may be stopped at any time, nobody who waits could have the
-// GPUs of one that ranks behind him.
-func TestNobodyBehindIsSpared(t *testing.T) {
+// TestJobsBehindArePreempted: if jobs are always preemptible, no waiting job could have the GPUs of
+// a job that ranks behind it.
+func TestJobsBehindArePreempted(t *testing.T) {
 	for seed := range uint64(5) {
 		v := prepare(t, machines(1, 3), Policies{Order: byRemaining{}, Place: anywhere{}, Preempt: enough{}}, nil)
 		for _, j := range crowd(seed, 100) {

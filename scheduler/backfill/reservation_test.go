@@ -13,7 +13,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/place"
 )
 
-// twoTypes is a cluster of two types of GPUs, and jobs each for one of them.
+// twoTypes is a cluster with two types of GPUs, and jobs for one of them each.
 func twoTypes(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	nodes := oneKind(4, 4)
 	for i := range nodes {
@@ -26,8 +26,8 @@ func twoTypes(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	return nodes, jobs
 }
 
-// overlapping is a cluster of several types and sizes of memory, and jobs for it: some for one
-// type, some for any, some for shares of GPUs.
+// overlapping is a cluster of several types and memory sizes, and jobs for it: some for one type,
+// some for any, some for shares of GPUs.
 func overlapping(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	nodes := oneKind(4, 4)
 	for i := range nodes {
@@ -51,15 +51,16 @@ func overlapping(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	return nodes, jobs
 }
 
-// TestPromisesAreKept: where estimates are right, nobody starts later than he was ever promised.
-// That of the first one holds though jobs want overlapping sets of GPUs, and shares.
-func TestPromisesAreKept(t *testing.T) {
+// TestReservationsAreKept: with exact estimates no job starts later than any of its reservations.
+// That of the first job holds even if jobs want overlapping sets of GPUs, or shares.
+func TestReservationsAreKept(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		depth int
 		make  func(*rand.Rand, int) ([]cluster.Node, []cluster.Job)
 	}{
-		{"one of one of two types", 1, twoTypes}, {"three of one of two types", 3, twoTypes}, {"all of one of two types", 0, twoTypes}, {"one of overlapping sets", 1, overlapping},
+		{"one of one of two types", 1, twoTypes}, {"three of one of two types", 3, twoTypes},
+		{"all of one of two types", 0, twoTypes}, {"one of overlapping sets", 1, overlapping},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kept := 0
@@ -71,29 +72,29 @@ func TestPromisesAreKept(t *testing.T) {
 				}
 			}
 			if kept < 500 {
-				t.Errorf("%d promises only", kept)
+				t.Errorf("only %d reservations", kept)
 			}
 		})
 	}
 }
 
-// keeps counts the promises that are kept, and complains of others.
-func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b *backfill.Reservations) (kept int) {
+// keeps counts kept reservations, and reports broken ones.
+func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b *backfill.Backfiller) (kept int) {
 	t.Helper()
-	promised := map[cluster.JobID]time.Duration{}
+	reserved := map[cluster.JobID]time.Duration{}
 	starts := play(t, nodes, jobs, with(b), func(e *scheduler.Engine) {
 		for j := range e.Waiting() {
-			if at, ok := b.Promised(j); ok {
-				if before, known := promised[j.ID()]; known && at > before {
-					t.Errorf("job %d was promised %d and then %d", j.ID(), before, at)
+			if at, ok := b.ReservedFor(j); ok {
+				if before, known := reserved[j.ID()]; known && at > before {
+					t.Errorf("job %d was reserved at %d and then at %d", j.ID(), before, at)
 				}
-				promised[j.ID()] = at
+				reserved[j.ID()] = at
 			}
 		}
 	})
 	for i, at := range starts {
-		if when, ok := promised[jobs[i].ID]; ok && at > when {
-			t.Errorf("job %d started at %d, was promised %d", jobs[i].ID, at, when)
+		if when, ok := reserved[jobs[i].ID]; ok && at > when {
+			t.Errorf("job %d started at %d, reserved at %d", jobs[i].ID, at, when)
 		} else if ok {
 			kept++
 		}
@@ -101,9 +102,9 @@ func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b *backfill.R
 	return kept
 }
 
-// TestNobodyBehindMatters: with conservative backfill and right estimates, each job starts when it
-// would start if those behind it did not exist.
-func TestNobodyBehindMatters(t *testing.T) {
+// TestJobsBehindDoNotMatter: with conservative backfill and exact estimates, each job starts when
+// it would without the jobs behind it.
+func TestJobsBehindDoNotMatter(t *testing.T) {
 	for seed := range uint64(8) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		nodes := oneKind(2, 4)
@@ -113,7 +114,7 @@ func TestNobodyBehindMatters(t *testing.T) {
 			alone := play(t, nodes, jobs[:n], with(backfill.Conservative(0)), nothing)
 			if all[n-1] != alone[n-1] {
 				t.Fatalf(
-					"seed %d: job %d starts at %d, and at %d if there is nobody behind it",
+					"seed %d: job %d starts at %d, and at %d without the jobs behind it",
 					seed,
 					n-1,
 					all[n-1],
@@ -124,8 +125,8 @@ func TestNobodyBehindMatters(t *testing.T) {
 	}
 }
 
-// TestTheFirstIsNotDelayed: with EASY and right estimates, a job that is the first one waiting
-// starts no later than if nobody came after it.
+// TestTheFirstIsNotDelayed: with EASY and exact estimates, the first waiting job starts no later
+// than without the jobs behind it.
 func TestTheFirstIsNotDelayed(t *testing.T) {
 	for seed := range uint64(20) {
 		nodes := oneKind(2, 4)
@@ -134,7 +135,7 @@ func TestTheFirstIsNotDelayed(t *testing.T) {
 		b := backfill.EASY()
 		starts := play(t, nodes, jobs, with(b), func(e *scheduler.Engine) {
 			for j := range e.Waiting() {
-				if _, known := first[j.ID()]; !known {
+				if _, ok := first[j.ID()]; !ok {
 					first[j.ID()] = soonest(e, j)
 				}
 				return
@@ -148,7 +149,7 @@ func TestTheFirstIsNotDelayed(t *testing.T) {
 	}
 }
 
-// soonest is when a job could start if only those ended that run now.
+// soonest returns when a job could start if only the current runs ended.
 func soonest(e *scheduler.Engine, j *scheduler.Job) time.Duration {
 	free := e.Free().Whole("")
 	for r := range e.Running() {
@@ -159,7 +160,7 @@ func soonest(e *scheduler.Engine, j *scheduler.Job) time.Duration {
 	return -1
 }
 
-func TestSurprises(t *testing.T) {
+func TestDeviations(t *testing.T) {
 	nodes := oneKind(2, 4)
 	e, err := scheduler.New(
 		nodes,
@@ -177,11 +178,14 @@ func TestSurprises(t *testing.T) {
 		events []scheduler.Event
 		starts string
 	}{
-		{"two run, one waits for both, one for nothing", 0, []scheduler.Event{job(1, 4, 100), job(2, 4, 50), job(3, 8, 10), job(4, 4, 60)}, "[1 2]"},
+		{"two run, one waits for both, one for nothing", 0,
+			[]scheduler.Event{job(1, 4, 100), job(2, 4, 50), job(3, 8, 10), job(4, 4, 60)}, "[1 2]"},
 		{"a small one that is done in time goes, on nothing", 10, []scheduler.Event{job(5, 4, 10)}, "[]"},
-		{"a run ends early: who is done in time goes", 20, []scheduler.Event{{Kind: scheduler.Finished, Job: 2}}, "[4]"},
-		{"a run is overdue: nobody goes", 85, nil, "[]"},
-		{"a node is lost with the run on it: the large job cannot start, but others can", 90, []scheduler.Event{{Kind: scheduler.NodeDown, Node: 1}}, "[]"},
+		{"a run ends early: a job that ends in time starts", 20, []scheduler.Event{{Kind: scheduler.Finished, Job: 2}},
+			"[4]"},
+		{"a run is overdue: no job starts", 85, nil, "[]"},
+		{"a node is lost with the run on it: the large job cannot start, but others can", 90,
+			[]scheduler.Event{{Kind: scheduler.NodeDown, Node: 1}}, "[]"},
 		{"the other run ends", 101, []scheduler.Event{{Kind: scheduler.Finished, Job: 1}}, "[4]"},
 		{"the node comes back", 110, []scheduler.Event{{Kind: scheduler.NodeUp, Node: 1}}, "[5]"},
 		{"one is withdrawn", 115, []scheduler.Event{{Kind: scheduler.Withdrawn, Job: 3}}, "[]"},
@@ -200,9 +204,8 @@ func TestSurprises(t *testing.T) {
 	}
 }
 
-// TestWithdrawnJobsGiveTheirTimeBack: what was promised behind a job that is wanted no more is
-// worked out anew.
-func TestWithdrawnJobsGiveTheirTimeBack(t *testing.T) {
+// TestWithdrawnJobsReleaseReservations: reservations behind a withdrawn job are computed again.
+func TestWithdrawnJobsReleaseReservations(t *testing.T) {
 	b := backfill.Conservative(0)
 	e, err := scheduler.New(oneKind(2, 4), scheduler.Policies{Order: fifo{}, Place: place.FirstFree{}, Backfill: b})
 	if err != nil {
@@ -211,29 +214,29 @@ func TestWithdrawnJobsGiveTheirTimeBack(t *testing.T) {
 	job := func(id cluster.JobID, gpus int, long time.Duration) scheduler.Event {
 		return scheduler.Event{Kind: scheduler.Submitted, Facts: &cluster.Job{ID: id, GPUs: gpus, Estimate: long}}
 	}
-	promised := func(want ...time.Duration) {
+	reserved := func(want ...time.Duration) {
 		t.Helper()
 		var got []time.Duration
 		for j := range e.Waiting() {
-			at, _ := b.Promised(j)
+			at, _ := b.ReservedFor(j)
 			got = append(got, at)
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("promised %v, want %v", got, want)
+			t.Errorf("reserved at %v, want %v", got, want)
 		}
 	}
 	if _, err := e.Step(0, []scheduler.Event{job(1, 4, 100), job(2, 8, 50), job(3, 8, 10), job(4, 4, 140)}); err != nil {
 		t.Fatal(err)
 	}
-	promised(100, 150, 160)
+	reserved(100, 150, 160)
 	if _, err := e.Step(20, []scheduler.Event{{Kind: scheduler.Withdrawn, Job: 2}}); err != nil {
 		t.Fatal(err)
 	}
-	promised(100, 110)
+	reserved(100, 110)
 }
 
-// TestRefusedByThePlacement: a job for which there are GPUs, but none that its placement likes,
-// keeps so many from those behind it for as long as it waits.
+// TestRefusedByThePlacement: a job with enough free GPUs that its Placer refuses keeps as many from
+// the jobs behind it for as long as it waits.
 func TestRefusedByThePlacement(t *testing.T) {
 	e, err := scheduler.New(
 		oneKind(2, 4),

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// byTurns is a queue for each 20 s of service, first come first served in each: ranks do not grow,
-// but change at times.
+// byTurns has one queue for each 20 s of service, by arrival in each: ranks do not grow, but change
+// at known times.
 type byTurns struct{}
 
 func (byTurns) Preempts() bool { return true }
@@ -16,15 +16,15 @@ func (byTurns) Rank(v View, j *Job) Rank {
 	had := j.Attained(v.Now())
 	r := Rank{Tier: int(had / turn)}
 	if j.Phase() == Running {
-		r.Until = max(v.Now(), j.Works()) + turn - had%turn
+		r.Until = max(v.Now(), j.WorksFrom()) + turn - had%turn
 	}
 	return r
 }
 
-// TestNoMomentIsMissed: an engine that sleeps until something can change, and looks only at the
-// first of those that want the same, decides as one does that goes through its queue at every
-// moment at which any running job comes to rank behind any waiting one.
-func TestNoMomentIsMissed(t *testing.T) {
+// TestWakesInTime compares an engine that sleeps until something can change, and looks only at
+// the first job of each shape, with one that walks its queue at every time at which any running job
+// comes to rank behind any waiting one.
+func TestWakesInTime(t *testing.T) {
 	orders := map[string]Orderer{
 		"las":   byService{},
 		"las2d": byService{perGPU: true},
@@ -50,7 +50,7 @@ func TestNoMomentIsMissed(t *testing.T) {
 			if !maps.Equal(sleeps.finished, wakes.finished) || sleeps.stops != wakes.stops ||
 				sleeps.starts != wakes.starts {
 				t.Errorf(
-					"%s, seed %d: %d stops, and %d where somebody looks at every moment",
+					"%s, seed %d: %d stops, and %d if the engine looks at every crossing",
 					name,
 					seed,
 					sleeps.stops,
@@ -61,16 +61,17 @@ func TestNoMomentIsMissed(t *testing.T) {
 		}
 	}
 	if slept < 100 {
-		t.Errorf("only %d moments were left out", slept)
+		t.Errorf("only %d steps were skipped", slept)
 	}
 }
 
-// crossings are all moments to come at which a running job comes to rank behind a waiting one.
+// crossings calls consider for all future times at which a running job comes to rank behind a
+// waiting one.
 func (e *Engine) crossings(consider func(time.Duration)) {
 	for w := range e.Waiting() {
 		for _, s := range w.group.series {
 			s.jobs.root.each(func(r *Job) bool {
-				at, will := s.levels(r.inSeries, w, e.now, e.policies.Quantum > 0)
+				at, will := s.crossesAt(r.inSeries, w, e.now, e.policies.Quantum > 0)
 				if will && s.growth > 0 && r.rank.Tier == w.rank.Tier && at > e.now+1 {
 					consider(at)
 				}

@@ -8,21 +8,21 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 )
 
-// room is what there is to give out: what is free and what running jobs have, as if all of them
-// were stopped.
-type room struct {
-	nodes   []int          // GPUs, by node; none on those that take no jobs
+// supply is what can be allocated: free GPUs and those of running jobs, as if all of them were
+// stopped.
+type supply struct {
+	nodes   []int          // GPUs by node; 0 on closed nodes
 	byType  map[string]int // GPUs
 	total   int
-	largest int // the most that a node has
+	largest int // the most GPUs of a node
 	caps    *caps
-	left    purses // of these
+	left    budgets // what is left of these
 }
 
-// roomOf counts it.
-func roomOf(v scheduler.View) *room {
+// newSupply counts the GPUs.
+func newSupply(v scheduler.View) *supply {
 	nodes := v.Nodes()
-	r := &room{nodes: make([]int, len(nodes)), byType: map[string]int{}, caps: capsOf(v, active(v))}
+	r := &supply{nodes: make([]int, len(nodes)), byType: map[string]int{}, caps: capsOf(v, active(v))}
 	r.left = slices.Clone(r.caps.most)
 	for i := range nodes {
 		r.nodes[i] = v.Free().On(nodes[i].ID)
@@ -50,8 +50,8 @@ func roomOf(v scheduler.View) *room {
 	return r
 }
 
-// types are the types of GPU that there are, in order.
-func (r *room) types() []string {
+// types returns the GPU types present, sorted.
+func (r *supply) types() []string {
 	var types []string
 	for gpuType, gpus := range r.byType {
 		if gpus > 0 {
@@ -62,14 +62,14 @@ func (r *room) types() []string {
 	return types
 }
 
-// take gives a job so many GPUs of a type, of whatever type where it is empty; false where there
-// are not so many, or its user may not have them.
-func (r *room) take(j *scheduler.Job, gpuType string, gpus int) bool {
+// take allocates GPUs of a type (any type if it is empty) to a job. It returns false if there are
+// not enough, or the user's cap does not allow them.
+func (r *supply) take(j *scheduler.Job, gpuType string, gpus int) bool {
 	which, cost := r.caps.bounds(j), gpus*j.Share()
 	if gpus > r.total || (gpuType != "" && gpus > r.byType[gpuType]) || !r.left.has(which, cost) {
 		return false
 	}
-	r.left.take(which, cost)
+	r.left.spend(which, cost)
 	r.total -= gpus
 	if gpuType != "" {
 		r.byType[gpuType] -= gpus
@@ -77,22 +77,22 @@ func (r *room) take(j *scheduler.Job, gpuType string, gpus int) bool {
 	return true
 }
 
-// active are the jobs that want GPUs, waiting or running, by number.
+// active returns the waiting and running jobs, by number.
 func active(v scheduler.View) []*scheduler.Job {
 	jobs := slices.AppendSeq(slices.Collect(v.Waiting()), v.Running())
 	slices.SortFunc(jobs, func(a, b *scheduler.Job) int { return cmp.Compare(a.ID(), b.ID()) })
 	return jobs
 }
 
-// bounds are the fewest and the most GPUs that a job can run on, at least one.
+// bounds returns the fewest and the most GPUs that a job can run on, at least one.
 func bounds(j *scheduler.Job) (fewest, most int) {
 	fewest, most = j.Bounds()
 	fewest = max(1, fewest)
 	return fewest, max(fewest, most)
 }
 
-// suits reports whether a job can run on a node's GPUs. What an allocation named for the run that
-// is on does not count, as it would for Free.Suits.
+// suits reports whether a job can run on a node's GPUs. Unlike Free.Suits it ignores the type that
+// an allocation chose for the current run.
 func suits(j *scheduler.Job, node *cluster.Node) bool {
 	return (j.OwnGPUType() == "" || j.OwnGPUType() == node.GPUType) &&
 		(node.GPUMemoryBytes == 0 || j.GPUMemoryBytes() <= node.GPUMemoryBytes)

@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// Columns are those of our form, in the order in which Write writes them. The first four must be
-// there.
+// Columns returns the columns of our CSV, in the order in which Write writes them. The first four
+// are required.
 func Columns() []string { return append([]string(nil), columns...) }
 
 var columns = []string{
@@ -17,22 +17,22 @@ var columns = []string{
 	"name", "user", "model", "gpu_type", "priority", "estimate_s", "share", "min_gpus", "max_gpus", "memory_gib",
 }
 
-// memoryPlaces is how exactly GiB are read: the ninth place is about a byte.
+// memoryPlaces is the precision of GiB: the ninth place is about a byte.
 const memoryPlaces = 12
 
-// arrival is the other name of submit_s.
+// arrival is an alias of submit_s.
 const arrival = "arrival_s"
 
-// readOurs reads our form.
-func readOurs(s *source) (Trace, error) {
+// readCSV reads our CSV.
+func readCSV(s *source) (Trace, error) {
 	t, err := newTable(s.lines, nil)
 	if err != nil {
 		return Trace{}, err
 	}
 	if t.has(arrival) && t.has("submit_s") {
-		return Trace{}, t.wrong("", strings.Join(t.names, ","), "one of submit_s and arrival_s")
+		return Trace{}, t.badValue("", strings.Join(t.names, ","), "one of submit_s and arrival_s")
 	}
-	if err := errors.Join(t.only(append([]string{arrival}, columns...))); err != nil {
+	if err := errors.Join(t.allowOnly(append([]string{arrival}, columns...))); err != nil {
 		return Trace{}, err
 	}
 	submit := "submit_s"
@@ -45,7 +45,7 @@ func readOurs(s *source) (Trace, error) {
 	var trace Trace
 	var at []int32
 	err = t.each(func() error {
-		job, err := ourJob(t, submit)
+		job, err := csvJob(t, submit)
 		if err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func readOurs(s *source) (Trace, error) {
 				column = submit
 			}
 			if want != "" {
-				return t.wrong(column, string(t.raw(column)), want)
+				return t.badValue(column, string(t.raw(column)), want)
 			}
 		}
 		at = append(at, int32(t.line))
@@ -68,8 +68,8 @@ func readOurs(s *source) (Trace, error) {
 	return trace, unique(&t.lines, trace.Jobs, at)
 }
 
-// ourJob is a row.
-func ourJob(t *table, submit string) (j cluster.Job, err error) {
+// csvJob parses a row.
+func csvJob(t *table, submit string) (j cluster.Job, err error) {
 	id, err := t.number("job_id", 0, math.MaxInt64, wantID)
 	if err != nil {
 		return j, err
@@ -91,13 +91,13 @@ func ourJob(t *table, submit string) (j cluster.Job, err error) {
 		}
 	}
 	if len(t.names) > 4 {
-		err = ourOptions(t, &j)
+		err = csvOptions(t, &j)
 	}
 	return j, err
 }
 
-// ourOptions reads what a row need not have. An empty value is as good as a missing column.
-func ourOptions(t *table, j *cluster.Job) (err error) {
+// csvOptions parses the optional columns. An empty value is like a missing column.
+func csvOptions(t *table, j *cluster.Job) (err error) {
 	j.Name, j.User, j.Model, j.GPUType = string(t.raw("name")), t.word("user"), t.word("model"), t.word("gpu_type")
 	if !t.absent("priority") {
 		priority, err := t.number("priority", math.MinInt32, math.MaxInt32, wantNumber)
@@ -109,31 +109,35 @@ func ourOptions(t *table, j *cluster.Job) (err error) {
 	if !t.absent("memory_gib") {
 		gib, ok := decimal(t.raw("memory_gib"), memoryPlaces)
 		if !ok {
-			return t.wrong("memory_gib", string(t.raw("memory_gib")), "GiB, a decimal number of 0 or more")
+			return t.badValue("memory_gib", string(t.raw("memory_gib")), "GiB, a decimal number of 0 or more")
 		}
 		j.GPUMemoryBytes = int64(math.Round(float64(gib) / math.Pow10(memoryPlaces) * (1 << 30)))
 	}
-	if err := ourShare(t, j); err != nil {
+	if err := csvShare(t, j); err != nil {
 		return err
 	}
-	return ourBounds(t, j)
+	return csvBounds(t, j)
 }
 
-// ourShare reads the part of a GPU that is enough for a job.
-func ourShare(t *table, j *cluster.Job) error {
+// csvShare parses the share of a GPU that a job needs.
+func csvShare(t *table, j *cluster.Job) error {
 	if t.absent("share") {
 		return nil
 	}
 	share, ok := decimal(t.raw("share"), 3)
 	if !ok || share < 1 || share > cluster.WholeGPU || share < cluster.WholeGPU && j.GPUs != 1 {
-		return t.wrong("share", string(t.raw("share")), "a part of a GPU from 0.001 to 1, and less than 1 only with one GPU")
+		return t.badValue(
+			"share",
+			string(t.raw("share")),
+			"a part of a GPU from 0.001 to 1, and less than 1 only with one GPU",
+		)
 	}
 	j.Share = int(share)
 	return nil
 }
 
-// ourBounds reads between how many GPUs an elastic job may be given.
-func ourBounds(t *table, j *cluster.Job) (err error) {
+// csvBounds parses the bounds of an elastic job.
+func csvBounds(t *table, j *cluster.Job) (err error) {
 	if t.absent("min_gpus") && t.absent("max_gpus") {
 		return nil
 	}
@@ -149,10 +153,10 @@ func ourBounds(t *table, j *cluster.Job) (err error) {
 		}
 	}
 	if j.MinGPUs > j.GPUs {
-		return t.wrong("min_gpus", string(t.raw("min_gpus")), "at most num_gpus")
+		return t.badValue("min_gpus", string(t.raw("min_gpus")), "at most num_gpus")
 	}
 	if j.MaxGPUs < j.GPUs {
-		return t.wrong("max_gpus", string(t.raw("max_gpus")), "at least num_gpus")
+		return t.badValue("max_gpus", string(t.raw("max_gpus")), "at least num_gpus")
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// TestFiles looks into every file that an album makes.
+// TestFiles checks every file of an album.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
 	files, err := sample(300).Write(dir)
@@ -55,7 +55,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// wellFormed checks that an SVG is XML with a title, named axes with units, and lines or boxes.
+// wellFormed checks that an SVG is XML with a title, labelled axes with units, and lines or boxes.
 func wellFormed(t *testing.T, file string, text []byte) {
 	t.Helper()
 	d := xml.NewDecoder(bytes.NewReader(text))
@@ -94,7 +94,7 @@ func wellFormed(t *testing.T, file string, text []byte) {
 	}
 }
 
-// painted checks that a PNG has its size and both colours of the two results, on white.
+// painted checks a PNG's size and that it has the colours of both results on white.
 func painted(t *testing.T, file string, text []byte) {
 	t.Helper()
 	img, err := png.Decode(bytes.NewReader(text))
@@ -114,7 +114,7 @@ func painted(t *testing.T, file string, text []byte) {
 	all := b.Dx() * b.Dy()
 	other := palette[1]
 	if filepath.Base(file) == "load.png" {
-		other = palette[2] // The name that only curves have is the third.
+		other = palette[2] // The third name occurs only in curves.
 	}
 	if found[color.RGBA{255, 255, 255, 255}] < all/4 || found[palette[0]] < all/5000 || found[other] < all/5000 {
 		t.Errorf(
@@ -128,7 +128,7 @@ func painted(t *testing.T, file string, text []byte) {
 	}
 }
 
-// decoded is the data that a page holds.
+// decoded is the data of a page.
 func decoded(t *testing.T, page []byte) (d struct {
 	Names []string
 	Runs  []struct {
@@ -166,7 +166,7 @@ func rendered(t *testing.T, a Album) []byte {
 	return out.Bytes()
 }
 
-// TestPageHoldsTheResult compares every number of a page with the result that it was made of.
+// TestPageHoldsTheResult compares every number of a page with its result.
 func TestPageHoldsTheResult(t *testing.T) {
 	a := sample(300)
 	a.Runs[0].Result.Jobs[3].Started = false
@@ -191,7 +191,7 @@ func TestPageHoldsTheResult(t *testing.T) {
 				equal(t, "finish", nanoseconds(got.Jobs.Finish[i]), j.Finish)
 			}
 		}
-		equal(t, "moments", len(got.Timeline.At), len(run.Result.Timeline))
+		equal(t, "samples", len(got.Timeline.At), len(run.Result.Timeline))
 		for i, m := range run.Result.Timeline {
 			equal(t, "at", nanoseconds(&got.Timeline.At[i]), m.At)
 			equal(t, "waiting", int(got.Timeline.Waiting[i]), m.Waiting+m.Held)
@@ -233,13 +233,14 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 
 func nanoseconds(s *float64) time.Duration { return time.Duration(math.Round(*s * 1e9)) }
 
-// TestPageNeedsNothing: the page loads nothing, and no name gets out of its place.
+// TestPageNeedsNothing: the page loads nothing, and names are escaped.
 func TestPageNeedsNothing(t *testing.T) {
 	a := sample(50)
 	a.Title = `<b>"R&D"</b> {{DATA}}</title><script>alert(1)</script>`
 	a.Runs[0].Name = `</script><script>alert(2)</script>`
 	text := string(rendered(t, a))
-	if got := regexp.MustCompile(`(?i)https?:|//[a-z]+\.|src\s*=|@import|url\(|<link|<img|<iframe|alert\(2\)</`).FindAllString(text, -1); got != nil {
+	loads := regexp.MustCompile(`(?i)https?:|//[a-z]+\.|src\s*=|@import|url\(|<link|<img|<iframe|alert\(2\)</`)
+	if got := loads.FindAllString(text, -1); got != nil {
 		t.Errorf("the page holds %q", got)
 	}
 	if n := strings.Count(text, "<script"); n != 2 {
@@ -253,7 +254,7 @@ func TestPageNeedsNothing(t *testing.T) {
 	}
 }
 
-// TestProgram lets node read the page's program.
+// TestProgram checks the page's scripts with node.
 func TestProgram(t *testing.T) {
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -271,7 +272,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestSame: one album makes the same bytes each time.
+// TestSame: an album has the same bytes each time.
 func TestSame(t *testing.T) {
 	a := sample(100)
 	for _, f := range a.figures() {
@@ -285,18 +286,18 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// TestSmall draws what has next to nothing in it.
+// TestSmall draws nearly empty albums.
 func TestSmall(t *testing.T) {
 	one := &sim.Result{
 		Jobs:     []sim.JobResult{{ID: 1, GPUs: 1, Started: true, Outcome: sim.Done}},
-		Timeline: []sim.Moment{{Capacity: 1}},
+		Timeline: []sim.Sample{{Capacity: 1}},
 		Nodes:    []cluster.Node{{GPUs: 1}},
 		Runs:     []sim.Run{{Job: 1, On: cluster.Placement{{}}}},
 	}
 	for what, a := range map[string]Album{
 		"nothing":      {},
 		"an empty run": {Runs: []Run{{"none", &sim.Result{}}}},
-		"a moment":     {Runs: []Run{{"one", one}, {"none", &sim.Result{}}}},
+		"a sample":     {Runs: []Run{{"one", one}, {"none", &sim.Result{}}}},
 		"a load":       {Curves: []Curve{{"one", []Point{{1, 0}}}, {"none", nil}}},
 		"many names":   {Runs: slices.Repeat([]Run{{"a name that is rather long for a legend", one}}, 12)},
 	} {
@@ -306,7 +307,7 @@ func TestSmall(t *testing.T) {
 	}
 }
 
-// TestMany draws a hundred thousand jobs and stays small.
+// TestMany draws a hundred thousand jobs, with bounded file sizes.
 func TestMany(t *testing.T) {
 	r := many(100_000)
 	a := Album{Runs: []Run{{"many", r}}}
@@ -315,7 +316,7 @@ func TestMany(t *testing.T) {
 		if err := errors.Join(f.PNG(io.Discard), f.SVG(&out)); err != nil {
 			t.Fatal(err)
 		}
-		if out.Len() > 100*100_000 { // A bar takes at most so many bytes; lines take next to none.
+		if out.Len() > 100*100_000 { // A bar takes at most that many bytes; lines take little.
 			t.Errorf("%s has %d bytes", f.Name, out.Len())
 		}
 	}
@@ -363,7 +364,7 @@ func many(jobs int) *sim.Result {
 		)
 		r.Timeline = append(
 			r.Timeline,
-			sim.Moment{
+			sim.Sample{
 				At:        time.Duration(i) * time.Second,
 				Waiting:   random.IntN(900),
 				BusyMilli: random.Int64N(512_000),
@@ -375,7 +376,8 @@ func many(jobs int) *sim.Result {
 	return r
 }
 
-// TestThin: a thinned line has the same extremes in every stretch, rises in time, and is short.
+// TestThin: a thinned line has the same extremes in every interval, increasing times, and few
+// points.
 func TestThin(t *testing.T) {
 	random := rand.New(rand.NewPCG(2, 2))
 	for range 50 {
@@ -406,24 +408,24 @@ func TestThin(t *testing.T) {
 	}
 }
 
-// TestTelling: of too many moments, the extremes and the ends stay.
-func TestTelling(t *testing.T) {
+// TestKeySamples: of too many samples, the extremes and the ends remain.
+func TestKeySamples(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 3))
-	moments := make([]sim.Moment, mostMoments*3)
-	for i := range moments {
-		moments[i] = sim.Moment{At: time.Duration(i), Waiting: random.IntN(1e9), BusyMilli: random.Int64N(1e9)}
+	samples := make([]sim.Sample, maxSamples*3)
+	for i := range samples {
+		samples[i] = sim.Sample{At: time.Duration(i), Waiting: random.IntN(1e9), BusyMilli: random.Int64N(1e9)}
 	}
-	kept := telling(moments)
-	if len(kept) > mostMoments+6 || !slices.IsSorted(kept) || kept[0] != 0 || kept[len(kept)-1] != len(moments)-1 {
+	kept := keySamples(samples)
+	if len(kept) > maxSamples+6 || !slices.IsSorted(kept) || kept[0] != 0 || kept[len(kept)-1] != len(samples)-1 {
 		t.Fatalf("%d are kept, from %d to %d", len(kept), kept[0], kept[len(kept)-1])
 	}
-	for what, value := range map[string]func(m *sim.Moment) float64{"queue": waiting, "use": busy} {
+	for what, value := range map[string]func(m *sim.Sample) float64{"queue": waiting, "use": busy} {
 		most, of := 0.0, 0.0
-		for i := range moments {
-			most = max(most, value(&moments[i]))
+		for i := range samples {
+			most = max(most, value(&samples[i]))
 		}
 		for _, i := range kept {
-			of = max(of, value(&moments[i]))
+			of = max(of, value(&samples[i]))
 		}
 		if most != of {
 			t.Errorf("the greatest %s was %v and is %v", what, most, of)
@@ -431,7 +433,7 @@ func TestTelling(t *testing.T) {
 	}
 }
 
-// TestBars: neighbours make one bar, and nodes begin where the ones before them end.
+// TestBars: adjacent GPUs make one bar, and nodes begin where the ones before them end.
 func TestBars(t *testing.T) {
 	r := &sim.Result{
 		Nodes: []cluster.Node{{GPUs: 4}, {GPUs: 8}},
@@ -454,7 +456,7 @@ func TestBars(t *testing.T) {
 	}
 }
 
-func TestFew(t *testing.T) {
+func TestRoundNumbers(t *testing.T) {
 	for _, c := range []struct {
 		least, most float64
 		want        []float64
@@ -465,19 +467,19 @@ func TestFew(t *testing.T) {
 		{0, 24.7, []float64{0, 5, 10, 15, 20}},
 		{3, 3, []float64{3}},
 	} {
-		got := few(c.least, c.most)
+		got := roundNumbers(c.least, c.most)
 		if !slices.EqualFunc(got, c.want, func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }) {
 			t.Errorf("between %v and %v: %v, want %v", c.least, c.most, got, c.want)
 		}
 	}
-	for _, v := range few(-1, 1) {
+	for _, v := range roundNumbers(-1, 1) {
 		if v == 0 && math.Signbit(v) {
-			t.Error("nought is negative")
+			t.Error("0 is negative")
 		}
 	}
 }
 
-// TestNoRoom: where nothing can be written, nothing is left.
+// TestNoRoom: if writing fails, no files are left.
 func TestNoRoom(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(dir, nil, 0o644); err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/phos-gpu/phos/scheduler/place"
 )
 
-// TestPromisesPutOffAreTheSame plays one workload with promises made at once and one with promises
-// made when somebody asks, whatever goes wrong with jobs and nodes: the same jobs start at the same
-// times, and what the others are promised is the same.
-func TestPromisesPutOffAreTheSame(t *testing.T) {
+// TestDeferredReservationsAreTheSame plays one workload with immediate and with deferred
+// reservations, with failures of jobs and nodes: the same jobs start at the same times, and the
+// reservations are the same.
+func TestDeferredReservationsAreTheSame(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		placer func() scheduler.Placer
@@ -29,7 +29,7 @@ func TestPromisesPutOffAreTheSame(t *testing.T) {
 	} {
 		for _, depth := range []int{0, 2, 5} {
 			t.Run(fmt.Sprint(tt.name, ", depth ", depth), func(t *testing.T) {
-				promised := 0
+				reserved := 0
 				for seed := range uint64(16) {
 					nodes, jobs := tt.make(rand.New(rand.NewPCG(seed, 7)), 80)
 					jobs = wrongly(rand.New(rand.NewPCG(seed, 8)), jobs, int(seed%3))
@@ -50,7 +50,7 @@ func TestPromisesPutOffAreTheSame(t *testing.T) {
 								Retries:  5,
 							},
 						)
-						promised += w.promised
+						reserved += w.reserved
 					}
 					if !slices.Equal(logs[0], logs[1]) {
 						i := 0
@@ -60,8 +60,8 @@ func TestPromisesPutOffAreTheSame(t *testing.T) {
 						t.Fatalf("seed %d: put off: %s; at once: %s", seed, logs[0][i], logs[1][i])
 					}
 				}
-				if promised < 100 {
-					t.Errorf("%d promises only", promised)
+				if reserved < 100 {
+					t.Errorf("%d reservations only", reserved)
 				}
 			})
 		}
@@ -74,7 +74,7 @@ func oneType(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	return oneKind(4, 4), workload(r, n, 16, "right")
 }
 
-// skewed are jobs of which some wait for GPUs that lie together.
+// skewed is jobs of which some wait for GPUs that are close to each other.
 func skewed(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	nodes, jobs := oneType(r, n)
 	for i := range jobs {
@@ -85,7 +85,7 @@ func skewed(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	return nodes, jobs
 }
 
-// wrongly makes estimates right, too long, or wrong both ways.
+// wrongly makes estimates exact, too long, or wrong in both directions.
 func wrongly(r *rand.Rand, jobs []cluster.Job, how int) []cluster.Job {
 	for i := range jobs {
 		switch how {
@@ -98,19 +98,19 @@ func wrongly(r *rand.Rand, jobs []cluster.Job, how int) []cluster.Job {
 	return jobs
 }
 
-// world is a cluster in which things happen to jobs and nodes.
+// world is a cluster with failures.
 type world struct {
 	random   *rand.Rand
-	book     *backfill.Reservations
+	book     *backfill.Backfiller
 	jobs     []cluster.Job
 	troubles bool
-	ask      bool // what jobs are promised
-	promised int
+	ask      bool // record the reservations
+	reserved int
 
 	events map[time.Duration][]scheduler.Event
 }
 
-// play tells what came of it.
+// play returns a log of what happened.
 func (w *world) play(t *testing.T, nodes []cluster.Node, p scheduler.Policies) (log []string) {
 	t.Helper()
 	e, err := scheduler.New(nodes, p)
@@ -130,13 +130,13 @@ func (w *world) play(t *testing.T, nodes []cluster.Node, p scheduler.Policies) (
 			continue
 		}
 		delete(w.events, now)
-		plan, _ := e.Step(now, events) // some jobs are withdrawn that have ended
+		plan, _ := e.Step(now, events) // some withdrawn jobs have ended
 		for _, s := range plan.Starts {
 			w.started(now, &s)
 		}
 		log = append(log, fmt.Sprintf("at %d: %v", now, plan))
 		if w.ask && w.random.IntN(3) == 0 {
-			log = append(log, fmt.Sprint("at ", now, " ", w.promises(e)))
+			log = append(log, fmt.Sprint("at ", now, " ", w.reservations(e)))
 		}
 	}
 	return log
@@ -175,11 +175,11 @@ func (w *world) started(now time.Duration, s *scheduler.Start) {
 	w.happens(now+after, scheduler.Event{Kind: kind, Job: s.Job, Run: s.Run})
 }
 
-func (w *world) promises(e *scheduler.Engine) string {
+func (w *world) reservations(e *scheduler.Engine) string {
 	var all []string
 	for j := range e.Waiting() {
-		if at, ok := w.book.Promised(j); ok {
-			w.promised++
+		if at, ok := w.book.ReservedFor(j); ok {
+			w.reserved++
 			all = append(all, fmt.Sprintf("%d at %d", j.ID(), at))
 		}
 	}
