@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/phosd"
+	"github.com/phos-gpu/phos/daemon/phosd/devices"
 	"github.com/phos-gpu/phos/daemon/phosd/devices/guard"
 	nvidia "github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
 	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory/nvml"
@@ -49,8 +49,8 @@ func openWatch(library string, keep *guard.Guard, tell func(nvidia.Event)) *nvid
 }
 
 // openDriver is for phosd, which is told what goes wrong with its real GPUs.
-func openDriver(keep *guard.Guard) func(string, func(nvidia.Event)) phosd.Driver {
-	return func(gpus string, tell func(nvidia.Event)) phosd.Driver {
+func openDriver(keep *guard.Guard) func(string, func(nvidia.Event)) devices.Driver {
+	return func(gpus string, tell func(nvidia.Event)) devices.Driver {
 		library, is := realGPUs(gpus)
 		if !is {
 			return nil

@@ -18,6 +18,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
 	"github.com/phos-gpu/phos/daemon/worker"
+	"github.com/phos-gpu/phos/daemon/worker/boot"
 )
 
 // Exit statuses.
@@ -154,7 +155,7 @@ func alreadyServes(socket string) bool {
 func runWorker(args []string, stderr io.Writer) int {
 	fixAddresses()
 	life := worker.Run
-	if len(args) > 0 && args[0] == worker.StandbyArgument {
+	if len(args) > 0 && args[0] == boot.StandbyArgument {
 		life = worker.Standby
 	}
 	if err := life(openBackend); err != nil {

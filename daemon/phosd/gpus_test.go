@@ -15,7 +15,7 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/phosd"
+	"github.com/phos-gpu/phos/daemon/phosd/devices"
 	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
 	"github.com/phos-gpu/phos/daemon/worker"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -40,7 +40,7 @@ type madeDriver struct {
 	told chan struct{} // full once the event is told of
 }
 
-func openMadeDriver(gpus string, tell func(inventory.Event)) phosd.Driver {
+func openMadeDriver(gpus string, tell func(inventory.Event)) devices.Driver {
 	path, is := strings.CutPrefix(gpus, madeOffer)
 	if !is {
 		return nil

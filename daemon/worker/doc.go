@@ -2,7 +2,7 @@
 // session and the GPU backend, and runs the program's calls from the ring.
 //
 // It runs as the program's user without any further privilege, and it does not need phosd once it
-// runs, but for what it may not open itself of its program's memory (package lending). It ends when
+// runs, but for what it may not open itself of its program's memory (package borrower). It ends when
 // the program does (by its pidfd) or when the program has replaced itself (the cookie in its memory
 // is gone). Every fault in here, a panic included, costs this one program its session and nobody
 // else anything.

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/worker/boot"
 )
 
 // renounce gives up what a worker must never have: new privileges by exec, and being looked into by
@@ -88,7 +90,7 @@ func stepForward() error {
 }
 
 // become turns this process of root's into one of the program's user, for good.
-func become(config Config) error {
+func become(config boot.Config) error {
 	groups := make([]int, len(config.Groups))
 	for i, group := range config.Groups {
 		groups[i] = int(group)
