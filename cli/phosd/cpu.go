@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/freezer"
 )
 
-// openCPU is for phosd: package daemon knows the CPU half only as an interface (ckpt.CPU).
+// openCPU returns the CPU half. Package phosd knows it only as an interface (ckpt.CPU).
 func openCPU(settings config.Config) *criu.CPU {
 	sessions := filepath.Join(settings.RuntimeDir, "sessions") + "/"
 	return criu.New(criu.Options{
@@ -20,17 +20,17 @@ func openCPU(settings config.Config) *criu.CPU {
 	})
 }
 
-// provideCgroups sees to it that programs can be frozen. Where they cannot, they run all the same,
-// and a checkpoint says why.
+// provideCgroups prepares the cgroups for freezing programs. If that fails, programs run all the
+// same, and checkpoints report why.
 func provideCgroups(settings config.Config, log *slog.Logger) (release func()) {
-	back, err := freezer.Provide(filepath.Join(settings.RuntimeDir, "cgroup"))
+	undo, err := freezer.Provide(filepath.Join(settings.RuntimeDir, "cgroup"))
 	if err != nil {
-		log.Warn("no program can be saved", "error", err)
+		log.Warn("freezing not available; checkpoints will fail", "error", err)
 		return func() {}
 	}
 	return func() {
-		if err := back(); err != nil {
-			log.Warn("leave the cgroups", "error", err)
+		if err := undo(); err != nil {
+			log.Warn("remove cgroups", "error", err)
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // Command phosd is the daemon: root's process that owns the GPUs of a machine. The same executable,
-// started by itself as "phosd worker", is the process that serves one program.
+// started by itself as "phosd worker", serves one program; roles.go lists its other roles.
 //
-// It wires: which GPU backends there are is decided here (gpus.go) and nowhere else.
+// It wires the parts: only this package knows which GPU backends there are (gpus.go).
 package main

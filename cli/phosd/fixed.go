@@ -7,26 +7,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fixedVariable tells a worker to have the same addresses as any other: where a GPU driver puts
-// variables of a program's code comes from where the kernel puts the driver's own mappings, and a
-// restored program needs them where they were.
+// fixedVariable tells a worker to disable address space randomization. The addresses of variables
+// in device code depend on where the kernel maps the GPU driver, and a restored program needs them
+// unchanged.
 const fixedVariable = "PHOS_FIXED_ADDRESSES"
 
-// noRandomAddresses is ADDR_NO_RANDOMIZE of personality(2), and unchanged what asks for the present
-// one.
+// noRandomAddresses is ADDR_NO_RANDOMIZE of personality(2); unchanged queries the personality.
 const (
 	noRandomAddresses = 0x0040000
 	unchanged         = 0xffffffff
 )
 
-// fixAddresses starts this process again without random addresses, if it is told to and has them.
-// Where that is forbidden, it goes on with them: a restore says which variable has moved.
+// fixAddresses executes this program again without address space randomization, if fixedVariable is
+// set. Where that is forbidden, the worker goes on: a restore reports which variable has moved.
 func fixAddresses() {
-	if _, told := os.LookupEnv(fixedVariable); !told {
+	if _, ok := os.LookupEnv(fixedVariable); !ok {
 		return
 	}
 	_ = os.Unsetenv(fixedVariable)
-	runtime.LockOSThread() // the thread that has it is the one that calls exec
+	runtime.LockOSThread() // the personality is per thread
 	defer runtime.UnlockOSThread()
 	now, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, unchanged, 0, 0)
 	if errno != 0 || now&noRandomAddresses != 0 {

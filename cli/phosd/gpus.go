@@ -18,14 +18,14 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// withoutGPUs is what "auto" means on a machine that has none.
+// withoutGPUs is what "auto" means on a machine without GPUs.
 const withoutGPUs = "soft:1"
 
-// errKind means that somebody asked for GPUs that do not exist.
-var errKind = errors.New("no kind of GPU; say auto, soft:N, cuda or cuda:driver=PATH")
+// errKind is returned for an unknown backend.
+var errKind = errors.New("not a kind of GPU; say auto, soft:N, cuda or cuda:driver=PATH")
 
-// choose makes "auto" the name of a backend: real GPUs where there are any. GPUs that are there and
-// cannot be used are an error: nobody wants a software GPU instead without being told.
+// choose turns "auto" into the name of a backend: real GPUs if there are any. GPUs that are present
+// and cannot be used are an error: users must not get a software GPU instead without noticing.
 func choose(gpus config.GPUs, log *slog.Logger) (string, error) {
 	named, err := byDriver(gpus)
 	if gpus.Offer == "cuda" || err != nil {
@@ -40,16 +40,16 @@ func choose(gpus config.GPUs, log *slog.Logger) (string, error) {
 		log.Info("GPUs found", "count", len(devices), "first", devices[0].Name)
 		return named, nil
 	case gpus.Driver != "":
-		// Whoever names a driver wants its GPUs.
+		// A driver was configured, so its GPUs are required.
 	case errors.Is(err, cudadrv.ErrLibrary), errors.Is(err, abi.NoDevice), errors.Is(err, cudadrv.ErrNoCgo):
-		log.Debug("no GPU is used", "why", err)
+		log.Debug("no GPU found", "why", err)
 		return withoutGPUs, nil
 	}
-	return "", fmt.Errorf("%w; --gpus=%s does without it", err, withoutGPUs)
+	return "", fmt.Errorf("%w; --gpus=%s uses the software GPU", err, withoutGPUs)
 }
 
-// byDriver names real GPUs by the driver that the settings say. One that is to be opened and is not
-// there is an error.
+// byDriver returns the name of the backend for the configured driver. It is an error if the driver
+// will be opened and does not exist.
 func byDriver(gpus config.GPUs) (string, error) {
 	if gpus.Driver == "" {
 		return "cuda", nil
@@ -58,14 +58,14 @@ func byDriver(gpus config.GPUs) (string, error) {
 		if info, err := os.Stat(gpus.Driver); err != nil {
 			return "", fmt.Errorf("gpus.driver: %w", err)
 		} else if !info.Mode().IsRegular() {
-			return "", fmt.Errorf("gpus.driver: %s is no file", gpus.Driver)
+			return "", fmt.Errorf("gpus.driver: %s is not a file", gpus.Driver)
 		}
 	}
 	return "cuda:driver=" + gpus.Driver, nil
 }
 
-// realGPUs is the driver of "cuda" and "cuda:driver=PATH".
-func realGPUs(name string) (library string, is bool) {
+// realGPUs returns the driver's library of "cuda" ("") and "cuda:driver=PATH".
+func realGPUs(name string) (library string, ok bool) {
 	kind, rest, more := strings.Cut(name, ":")
 	if kind != "cuda" {
 		return "", false
@@ -74,24 +74,24 @@ func realGPUs(name string) (library string, is bool) {
 	return library, !more || named && library != ""
 }
 
-// softGPUs tells software GPUs, to be parsed.
+// softGPUs reports whether a name means software GPUs.
 func softGPUs(name string) bool { return name == "soft" || strings.HasPrefix(name, "soft:") }
 
-// driverEnvironment is what a worker with these GPUs has of this process's environment.
+// driverEnvironment returns what a worker with these GPUs gets of this process's environment.
 func driverEnvironment(name string) []string {
-	library, is := realGPUs(name)
-	if !is {
+	library, ok := realGPUs(name)
+	if !ok {
 		return nil
 	}
 	return append(environmentOf(library), fixedVariable+"=1")
 }
 
-// environmentOf is what a driver may look at: its own settings, where it lies, and for a library
-// that was named, which may be our own libphos.so, the way to the phosd behind it. Never
-// LD_PRELOAD, by which the machine's driver would be that library too.
+// environmentOf returns the environment for a driver: its own settings, the library path, and for a
+// configured library, which may be our own libphos.so, the socket of the phosd behind it. Never
+// LD_PRELOAD: it would replace the machine's driver by that library.
 func environmentOf(library string) []string {
-	// Code is loaded when a program loads it, and not when it first runs: then the driver's memory
-	// looks the same whenever that is done again. Who sets it otherwise has his way.
+	// Code is loaded when a program loads it, and not when it first runs, so that a restore gets the
+	// same memory layout in the driver. A setting in the environment takes precedence.
 	kept := []string{"CUDA_MODULE_LOADING=EAGER"}
 	if path := libraryPath(library); path != "" {
 		kept = append(kept, pathVariable+"="+path)
@@ -104,9 +104,9 @@ func environmentOf(library string) []string {
 	return kept
 }
 
-// inventory lists the GPUs without opening them here.
+// inventory lists the GPUs without opening them in this process.
 func inventory(name string) ([]gpu.DeviceInfo, error) {
-	if library, is := realGPUs(name); is {
+	if library, ok := realGPUs(name); ok {
 		return probe(library)
 	}
 	if !softGPUs(name) {
@@ -119,9 +119,9 @@ func inventory(name string) ([]gpu.DeviceInfo, error) {
 	return spec.Devices(), nil
 }
 
-// openBackend is for a worker.
+// openBackend opens the backend of a worker.
 func openBackend(options worker.BackendOptions) (gpu.Backend, error) {
-	if library, is := realGPUs(options.Gpus); is {
+	if library, ok := realGPUs(options.Gpus); ok {
 		return cuda.Open(cuda.Options{Library: library, Ledger: options.Ledger, Slot: options.Slot, Logger: options.Logger})
 	}
 	if !softGPUs(options.Gpus) {

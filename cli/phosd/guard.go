@@ -7,11 +7,11 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/devices/guard"
 )
 
-// openGuard removes what a killed phosd has left, and makes a guard where the settings want one;
-// nil: they do not.
+// openGuard removes what a killed phosd has left, and opens the device policy if gpus.exclusive is
+// set; otherwise it returns nil.
 func openGuard(settings config.Config, log *slog.Logger) (made *guard.Guard, end func() error, err error) {
 	if err := guard.Sweep(); err != nil {
-		log.Warn("what another phosd has kept of the GPUs stays", "error", err)
+		log.Warn("remove device policy of a killed phosd", "error", err)
 	}
 	if !settings.Gpus.Exclusive {
 		return nil, func() error { return nil }, nil

@@ -10,15 +10,15 @@ import (
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 )
 
-// pathVariable tells the loader where to look for libraries before it looks anywhere else.
+// pathVariable names the folders in which the loader looks first.
 const pathVariable = "LD_LIBRARY_PATH"
 
-// loaderCache lists what the loader finds by itself.
+// loaderCache lists the libraries that the loader finds without pathVariable.
 const loaderCache = "/etc/ld.so.cache"
 
-// driverPlaces are folders in which drivers are put that the loader does not find by itself: by
-// makers of container images and of clusters, and by distributions without /usr/lib. What is said
-// of them comes by the environment, which services and sudo do not pass on.
+// driverPlaces are folders with drivers that the loader does not search: of container images, of
+// clusters, and of distributions without /usr/lib. Usually the environment names them, but services
+// and sudo do not pass it on.
 var driverPlaces = []string{
 	"/usr/local/nvidia/lib64",
 	"/usr/local/nvidia/lib",
@@ -26,18 +26,17 @@ var driverPlaces = []string{
 	"/usr/lib/wsl/lib",
 }
 
-// libraryPath is where who opens a driver has to look for it, as the value of pathVariable; for a
-// driver that was named too, as drivers open more libraries of theirs by name: what compiles PTX is
-// one.
+// libraryPath returns the value of pathVariable for a process that opens a driver. A configured
+// driver needs it too, because drivers load more of their libraries by name, as the PTX compiler.
 //
-// It is what this process was told, without folders where the driver is our own library, which
-// programs are given to find it instead of the machine's.
+// It is this process's own value, without folders in which the driver is our own library: programs
+// have these to find libphos.so instead of the machine's driver.
 func libraryPath(named string) string {
 	folders := slices.DeleteFunc(filepath.SplitList(os.Getenv(pathVariable)), func(folder string) bool {
-		return !filepath.IsAbs(folder) || pretends(folder)
+		return !filepath.IsAbs(folder) || holdsOurs(folder)
 	})
 	switch {
-	case named != "" && !pretends(filepath.Dir(named)):
+	case named != "" && !holdsOurs(filepath.Dir(named)):
 		folders = append(folders, filepath.Dir(named))
 	case named == "" && !slices.ContainsFunc(folders, holdsDriver) && !cached(loaderCache):
 		if i := slices.IndexFunc(driverPlaces, holdsDriver); i >= 0 {
@@ -47,19 +46,19 @@ func libraryPath(named string) string {
 	return strings.Join(folders, string(filepath.ListSeparator))
 }
 
-// holdsDriver reports whether there is a driver in a folder, ours or another.
+// holdsDriver reports whether a folder has a driver, or our own library in its place.
 func holdsDriver(folder string) bool {
 	_, err := os.Stat(filepath.Join(folder, cudadrv.DefaultLibrary))
 	return err == nil
 }
 
-// pretends reports whether the driver in a folder is our own library.
-func pretends(folder string) bool {
+// holdsOurs reports whether the driver in a folder is our own library.
+func holdsOurs(folder string) bool {
 	at, err := filepath.EvalSymlinks(filepath.Join(folder, cudadrv.DefaultLibrary))
 	return err == nil && filepath.Base(at) == "libphos.so"
 }
 
-// cached reports whether the loader's cache has a driver.
+// cached reports whether the loader's cache lists a driver.
 func cached(cache string) bool {
 	names, err := os.ReadFile(cache)
 	return err == nil && bytes.Contains(names, []byte(cudadrv.DefaultLibrary+"\x00"))

@@ -66,10 +66,10 @@ func TestCached(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := cached(file); got != want {
-			t.Errorf("%q: %v", text, got)
+			t.Errorf("%q: got %v, want %v", text, got, want)
 		}
 	}
 	if cached(file + ".missing") {
-		t.Error("a cache that is not there has a driver")
+		t.Error("missing cache: got true, want false")
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory/nvml"
 )
 
-// visibleVariable keeps GPUs from the driver's programs, phosd among them.
+// visibleVariable hides GPUs from processes that use the driver, phosd among them.
 const visibleVariable = "CUDA_VISIBLE_DEVICES"
 
-// serveInventory asks NVML for phosd, by the library at the path that the arguments name, if any.
+// serveInventory is the role that queries NVML. The argument, if any, is the path of the library.
 func serveInventory(arguments []string) error {
 	var path string
 	if len(arguments) > 0 {
@@ -27,9 +27,9 @@ func serveInventory(arguments []string) error {
 	return nvidia.Serve(func() (nvidia.Source, error) { return nvml.Open(path) }, os.Stdin, os.Stdout)
 }
 
-// openWatch asks the NVML that belongs to a driver's library, by the role; nil: that driver comes
-// without one. keep is nil where GPUs are open to all.
-func openWatch(library string, keep *guard.Guard, tell func(nvidia.Event)) *nvidia.Watch {
+// openWatch returns a Watch on the NVML that belongs to a driver's library; nil if that driver has
+// none. policy is nil if every process may open GPUs.
+func openWatch(library string, policy *guard.Guard, report func(nvidia.Event)) *nvidia.Watch {
 	command := []string{"/proc/self/exe", nvidia.Role}
 	if library != "" {
 		beside := filepath.Join(filepath.Dir(library), nvml.Library)
@@ -38,36 +38,35 @@ func openWatch(library string, keep *guard.Guard, tell func(nvidia.Event)) *nvid
 		}
 		command = append(command, beside)
 	}
-	watch := nvidia.NewWatch(command, tell)
+	watch := nvidia.NewWatch(command, report)
 	watch.Enter = func(command *exec.Cmd) {
 		command.Env = environmentOf(library)
-		if keep != nil {
-			keep.Enter(command)
+		if policy != nil {
+			policy.Enter(command)
 		}
 	}
 	return watch
 }
 
-// openDriver is for phosd, which is told what goes wrong with its real GPUs.
-func openDriver(keep *guard.Guard) func(string, func(nvidia.Event)) devices.Driver {
-	return func(gpus string, tell func(nvidia.Event)) devices.Driver {
-		library, is := realGPUs(gpus)
-		if !is {
+// openDriver returns the function by which phosd connects to the driver of its real GPUs.
+func openDriver(policy *guard.Guard) func(string, func(nvidia.Event)) devices.Driver {
+	return func(gpus string, report func(nvidia.Event)) devices.Driver {
+		library, ok := realGPUs(gpus)
+		if !ok {
 			return nil
 		}
-		if watch := openWatch(library, keep, tell); watch != nil {
+		if watch := openWatch(library, policy, report); watch != nil {
 			return watch
 		}
 		return nil
 	}
 }
 
-// probe lists the GPUs of a driver's library, or says what keeps them from being served, and what
-// to do. NVML is asked first: it names what CUDA has only a number for, and answers where CUDA
-// hangs.
+// probe lists the GPUs of a driver's library, or returns why they cannot be served, and the remedy.
+// NVML is queried first: it names what CUDA has only a number for, and answers where CUDA hangs.
 func probe(library string) ([]gpu.DeviceInfo, error) {
-	found, asking := askNVML(library)
-	refused := nvidia.Join(nvidia.Refusals(found, asking))
+	found, failed := queryNVML(library)
+	refused := nvidia.Join(nvidia.Refusals(found, failed))
 	if errors.Is(refused, nvidia.ErrOldDriver) {
 		return nil, refused
 	}
@@ -76,15 +75,15 @@ func probe(library string) ([]gpu.DeviceInfo, error) {
 	case err != nil && (errors.Is(refused, nvidia.ErrNoDriver) || errors.Is(refused, nvidia.ErrNoGPUs)):
 		return nil, fmt.Errorf("%w (%w)", refused, err)
 	case err != nil && refused != nil:
-		// GPUs are there, even if CUDA finds none that it can use.
-		return nil, fmt.Errorf("%w (%v)", refused, err) //nolint:errorlint // not to be taken for a machine without GPUs
+		// There are GPUs, even if CUDA finds none that it can use.
+		return nil, fmt.Errorf("%w (%v)", refused, err) //nolint:errorlint // this must not look like a machine without GPUs
 	case err != nil:
 		return nil, err
-	case asking == nil && os.Getenv(visibleVariable) != "":
-		// What is wrong with GPUs that phosd does not get is none of its business.
+	case failed == nil && os.Getenv(visibleVariable) != "":
+		// Problems of hidden GPUs do not matter.
 		refused = nvidia.Join(nvidia.Refusals(found.Among(uuids(devices)), nil))
-	case asking != nil:
-		refused = nil // CUDA is there without NVML
+	case failed != nil:
+		refused = nil // CUDA works without NVML
 	}
 	if refused != nil {
 		return nil, refused
@@ -92,13 +91,13 @@ func probe(library string) ([]gpu.DeviceInfo, error) {
 	return devices, nil
 }
 
-// askNVML is nil for a library without one.
-func askNVML(library string) (*nvidia.Inventory, error) {
+// queryNVML queries the NVML that belongs to a driver's library.
+func queryNVML(library string) (*nvidia.Inventory, error) {
 	watch := openWatch(library, nil, nil)
 	if watch == nil {
 		return nil, nvidia.ErrUnsupported
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), probePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	found, err := watch.Inventory(ctx)
 	return found, errors.Join(err, watch.Close())

@@ -16,20 +16,20 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// probeRole asks a driver for its GPUs. phosd itself never opens one: a driver starts threads,
+// probeRole lists the GPUs of a driver. phosd itself never opens one: a driver starts threads,
 // keeps devices open, and may hang.
 const probeRole = "probe-gpus"
 
-// probePatience is how long a driver has to say what GPUs there are. Without a persistence daemon
-// it initialises them first.
-const probePatience = 60 * time.Second
+// probeTimeout is how long a driver may take to list its GPUs. Without a persistence daemon it
+// initialises them first.
+const probeTimeout = 60 * time.Second
 
 // findings is what the role writes to its standard output.
 type findings struct {
 	Devices []gpu.DeviceInfo
-	// Failed is empty when Devices holds.
+	// Failed is why there are no Devices; empty: there are.
 	Failed string
-	// Missing: there is no driver, as opposed to one that cannot be used.
+	// Missing means that there is no driver.
 	Missing bool
 	Code    abi.Result
 }
@@ -39,7 +39,7 @@ func probeGPUs(arguments []string) error {
 	if len(arguments) > 0 {
 		library = arguments[0]
 	}
-	if err := cuda.TakeOutput(); err != nil { // what the driver writes is no answer
+	if err := cuda.TakeOutput(); err != nil { // the driver must not write to the answer
 		return err
 	}
 	answer := os.Stdout
@@ -55,12 +55,12 @@ func probeGPUs(arguments []string) error {
 	return json.NewEncoder(answer).Encode(found)
 }
 
-// refusal is what the role says went wrong.
+// refusal is the error of the role.
 type refusal struct{ findings }
 
 func (r *refusal) Error() string { return r.Failed }
 
-// Unwrap is the kind of error, as far as who asks wants to know.
+// Unwrap returns the kind of error that callers distinguish.
 func (r *refusal) Unwrap() error {
 	if r.Missing {
 		return cudadrv.ErrLibrary
@@ -68,27 +68,27 @@ func (r *refusal) Unwrap() error {
 	return r.Code
 }
 
-// probeCUDA asks the driver of a library, in a process of its own.
+// probeCUDA lists the GPUs of a driver's library in a process of its own.
 func probeCUDA(library string) ([]gpu.DeviceInfo, error) {
 	if !cudadrv.Built {
 		return nil, cudadrv.ErrNoCgo
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), probePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	command := exec.CommandContext(ctx, "/proc/self/exe", probeRole, library)
 	command.Env = environmentOf(library)
-	var said, complained bytes.Buffer
-	command.Stdout, command.Stderr = &said, &complained
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
 	command.WaitDelay = time.Second
 	if err := command.Run(); err != nil {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("the GPU driver has not answered for %v", probePatience)
+			return nil, fmt.Errorf("the GPU driver has not answered for %v", probeTimeout)
 		}
-		return nil, fmt.Errorf("ask the GPU driver: %w: %s", err, bytes.TrimSpace(complained.Bytes()))
+		return nil, fmt.Errorf("query the GPU driver: %w: %s", err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	var found findings
-	if err := json.Unmarshal(said.Bytes(), &found); err != nil {
-		return nil, fmt.Errorf("what the GPU driver was said to have: %w", err)
+	if err := json.Unmarshal(stdout.Bytes(), &found); err != nil {
+		return nil, fmt.Errorf("decode the list of GPUs: %w", err)
 	}
 	if found.Failed != "" {
 		return nil, &refusal{found}

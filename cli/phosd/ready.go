@@ -20,13 +20,13 @@ func readiness(fd int) *ready {
 	return &ready{pipe: os.NewFile(uintptr(fd), "ready")}
 }
 
-// say writes the line; only the first one counts.
+// say writes the line and closes the pipe. Later calls have no effect.
 func (r *ready) say(format string, values ...any) {
 	if r.pipe == nil {
 		return
 	}
 	line := strings.ReplaceAll(fmt.Sprintf(format, values...), "\n", "; ")
-	// Whoever started phosd may not be there any more.
+	// pos_cli may have ended.
 	_, _ = fmt.Fprintln(r.pipe, line)
 	r.close()
 }

@@ -9,7 +9,8 @@ import (
 	nvidia "github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
 )
 
-// roles are what phosd starts itself as, besides a worker: the first argument, and what then runs.
+// roles are the processes that phosd starts of its own executable besides workers, by first
+// argument.
 var roles = map[string]func(arguments []string) error{
 	watchdog.Role: func([]string) error { return watchdog.Serve() },
 	restorer.Role: restorer.Serve,
@@ -17,8 +18,8 @@ var roles = map[string]func(arguments []string) error{
 	probeRole:     probeGPUs,
 }
 
-// runRole runs a role; played is false when the arguments name none.
-func runRole(args []string, stderr io.Writer) (status int, played bool) {
+// runRole runs the role that the arguments name; ok is false if they name none.
+func runRole(args []string, stderr io.Writer) (status int, ok bool) {
 	if len(args) == 0 || roles[args[0]] == nil {
 		return 0, false
 	}

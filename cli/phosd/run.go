@@ -39,24 +39,23 @@ func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "worker" {
 		return runWorker(args[1:], stderr)
 	}
-	if status, played := runRole(args, stderr); played {
+	if status, ok := runRole(args, stderr); ok {
 		return status
 	}
 	var chosen options
 	flags := flag.NewFlagSet("phosd", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	chosen.settings.Register(flags)
-	flags.BoolVar(&chosen.printConfig, "print-config", false, "show the configuration that holds, and end")
-	flags.BoolVar(&chosen.version, "version", false, "show the version, and end")
-	flags.IntVar(&chosen.readyFD, "ready-fd", 0, "`descriptor` to tell when phosd answers; for pos_cli")
+	flags.BoolVar(&chosen.printConfig, "print-config", false, "show the configuration in effect, and exit")
+	flags.BoolVar(&chosen.version, "version", false, "show the version, and exit")
+	flags.IntVar(&chosen.readyFD, "ready-fd", 0, "file `descriptor` to report readiness to; for pos_cli")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		flags.SetOutput(stdout)
 		flags.Usage()
 		return exitDone
 	} else if err != nil {
-		// pos_cli hands flags on, so that its user has them before his eyes, and not phosd's.
 		fmt.Fprintf(stderr, "phosd: %v; see: phosd --help\n", err)
-		// pos_cli names the pipe first, so that it learns of this too.
+		// pos_cli passes --ready-fd first, so that it gets this error too.
 		readiness(chosen.readyFD).say("%v", err)
 		return exitUsage
 	}
@@ -104,7 +103,7 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 		return err
 	}
 	logger := slog.New(settings.Log.Handler(log))
-	above := findSupervisor(logger)
+	supervisor := findSupervisor(logger)
 	defer provideCgroups(settings, logger)()
 	guard, endGuard, err := openGuard(settings, logger)
 	if err != nil {
@@ -117,7 +116,7 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 		Environment: driverEnvironment(settings.Gpus.Offer), Log: logger, WorkerLog: log,
 		Ready: func() {
 			ready.say("ready\t%s\t%s", settings.Socket, settings.Log.File)
-			above.ready(settings.Socket)
+			supervisor.ready(settings.Socket)
 		},
 	})
 	if errors.Is(err, rundir.ErrBusy) && ready.pipe != nil && alreadyServes(settings.Socket) {
@@ -128,26 +127,26 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
-	// Programs may be saved at the end, which takes a while: a second signal ends phosd at once, and
-	// takes nothing with it.
+	// Programs may be saved at the end, which takes a while. A second signal ends phosd at once;
+	// programs go on.
 	context.AfterFunc(ctx, func() {
 		cancel()
-		above.stopping()
+		supervisor.stopping()
 	})
 	if err := cpu.Learn(ctx); err != nil {
-		logger.Debug("each run of CRIU asks the kernel anew what it can", "error", err)
+		logger.Debug("kernel features for CRIU not cached", "error", err)
 	}
 	return errors.Join(server.Serve(ctx), cpu.Close(), server.Close())
 }
 
-// alreadyServes reports whether the phosd that holds the directory is the one that was asked for.
-// It may just be starting too.
+// alreadyServes reports whether the phosd that holds the directory serves this socket. It may still
+// be starting.
 func alreadyServes(socket string) bool {
 	for range 60 {
 		if client, err := api.Dial(socket); err == nil {
 			return client.Close() == nil
 		}
-		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // who starts tells nobody but whoever has started it
+		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // the starting phosd notifies only its own parent
 	}
 	return false
 }

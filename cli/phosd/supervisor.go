@@ -6,38 +6,37 @@ import (
 	"os"
 )
 
-// supervisorVariable names the socket of whoever has started phosd and wants to hear how it is:
-// systemd, of a unit with Type=notify.
+// supervisorVariable names the sd_notify socket: systemd sets it for a unit with Type=notify.
 const supervisorVariable = "NOTIFY_SOCKET"
 
-// supervisor is told in systemd's words; a nil connection is one that there is not.
+// supervisor is the connection to systemd; conn is nil without one.
 type supervisor struct{ conn net.Conn }
 
-// findSupervisor takes the socket's name out of the environment: a worker must not speak for phosd.
-// One that cannot be reached is no reason not to serve.
+// findSupervisor connects to the supervisor and removes the variable, so that workers cannot notify
+// it. phosd serves even if the supervisor cannot be reached.
 func findSupervisor(log *slog.Logger) *supervisor {
 	path := os.Getenv(supervisorVariable)
-	_ = os.Unsetenv(supervisorVariable) // it fails for names that are none
+	_ = os.Unsetenv(supervisorVariable) // fails only for invalid names
 	if path == "" {
 		return &supervisor{}
 	}
 	conn, err := net.Dial("unixgram", path)
 	if err != nil {
-		log.Warn("nobody hears when phosd is ready", "variable", supervisorVariable, "error", err)
+		log.Warn("cannot notify supervisor (sd_notify)", "variable", supervisorVariable, "error", err)
 		return &supervisor{}
 	}
 	return &supervisor{conn: conn}
 }
 
-// ready says that programs may come.
-func (s *supervisor) ready(socket string) { s.tell("READY=1\nSTATUS=serves programs at " + socket) }
+// ready reports that phosd serves programs.
+func (s *supervisor) ready(socket string) { s.notify("READY=1\nSTATUS=serving programs at " + socket) }
 
-// stopping says that phosd ends, which takes a while where programs are saved first.
-func (s *supervisor) stopping() { s.tell("STOPPING=1\nSTATUS=ends; programs run on") }
+// stopping reports that phosd is stopping, which takes a while if programs are saved first.
+func (s *supervisor) stopping() { s.notify("STOPPING=1\nSTATUS=stopping; programs go on") }
 
-func (s *supervisor) tell(words string) {
+func (s *supervisor) notify(state string) {
 	if s.conn != nil {
-		// A supervisor that has gone away misses nothing that it could act on.
-		_, _ = s.conn.Write([]byte(words))
+		// If the supervisor has gone away, there is nothing to do.
+		_, _ = s.conn.Write([]byte(state))
 	}
 }

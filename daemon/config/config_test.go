@@ -106,7 +106,8 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 	}
 }
 
-// TestOldKeys checks that the old names of keys work in files and as flags, wherever TOML allows a key.
+// TestOldKeys checks that the old names of keys work in files and as flags, wherever TOML allows a
+// key.
 func TestOldKeys(t *testing.T) {
 	for _, text := range []string{
 		"[workers]\nwarm = 2\n[checkpoint]\nwarm_seconds = 7\n",

@@ -7,8 +7,8 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// renamed are old names of keys, which still work in files and as flags. A file that has the old and
-// the new name of a key is an error. Only the last part of a name differs.
+// renamed are old names of keys, which still work in files and as flags. A file that has the old
+// and the new name of a key is an error. Only the last part of a name differs.
 var renamed = map[string]string{
 	"workers.warm":            "workers.standby",
 	"checkpoint.warm_seconds": "checkpoint.prepared_seconds",

@@ -51,7 +51,7 @@ func (d *Daemon) logDisconnect(ctx context.Context, method string) {
 		return // phosd closes the connection, not the caller
 	}
 	actor, _ := api.ActorOf(ctx) // an unknown actor has no pid
-	d.log.Info("the caller has gone", "request", path.Base(method), "caller", actor.PID, "uid", actor.UID)
+	d.log.Info("caller disconnected", "request", path.Base(method), "caller", actor.PID, "uid", actor.UID)
 }
 
 // watchedStream is a request whose caller waits for answers.

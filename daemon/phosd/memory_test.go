@@ -11,8 +11,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
-// TestFilesMadeLonger checks that a program which makes its session's files longer loses its session,
-// and that others are not affected.
+// TestFilesMadeLonger checks that a program which makes its session's files longer loses its
+// session, and that others are not affected.
 func TestFilesMadeLonger(t *testing.T) {
 	const nobody, other = 65534, 65533
 	l := newLab(t, func(c *config.Config) {

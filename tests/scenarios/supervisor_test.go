@@ -55,6 +55,6 @@ func TestSupervisor(t *testing.T) {
 	}
 	// One that is not there is no reason not to serve.
 	d.Relaunch("NOTIFY_SOCKET=/nowhere/notify")
-	d.LogContains("nobody hears")
+	d.LogContains("cannot notify supervisor")
 	d.Relaunch()
 }

@@ -173,7 +173,8 @@ func (c *Checkpoints) saveOnce(ctx context.Context, r Request, roots []proc.Iden
 	})
 }
 
-// ownerName returns the owner's name alone: ckpt.Save fills in the numbers of the tree that it saves.
+// ownerName returns the owner's name alone: ckpt.Save fills in the numbers of the tree that it
+// saves.
 func ownerName(root proc.Identity) image.Owner {
 	uid, err := root.UID()
 	if err != nil {
@@ -261,8 +262,8 @@ func (c *Checkpoints) target(ctx context.Context, r Request) (*archive.Target, e
 }
 
 // directoryRights returns the rights with which names in the image directory are accessed: the
-// caller's. But if root saves a user's programs to a directory of that user, they are the user's, so
-// that the user can use the image together with the user's own images there.
+// caller's. But if root saves a user's programs to a directory of that user, they are the user's,
+// so that the user can use the image together with the user's own images there.
 func (r *Request) directoryRights() fsuid.Rights {
 	var dir unix.Stat_t
 	if r.rights.UID != 0 || unix.Fstat(int(r.Files[0].Fd()), &dir) != nil || dir.Uid == 0 {

@@ -88,10 +88,10 @@ func New(options Options) *Checkpoints {
 	return c
 }
 
-// Sweep reverts the checkpoints and restores that the phosd before has not finished: frozen programs
-// go on, incomplete trees end. Then it adopts the restored trees. It comes before sessions are
-// adopted, so that these find what is left. It fails if it cannot look: what it leaves out would stay
-// until the next start.
+// Sweep reverts the checkpoints and restores that the phosd before has not finished: frozen
+// programs go on, incomplete trees end. Then it adopts the restored trees. It comes before sessions
+// are adopted, so that these find what is left. It fails if it cannot look: what it leaves out
+// would stay until the next start.
 func (c *Checkpoints) Sweep() error {
 	if c.options.CPU == nil {
 		return nil
@@ -119,10 +119,10 @@ func (c *Checkpoints) Sweep() error {
 			continue
 		}
 		if err != nil {
-			c.log.Error("adopt a restored tree", "path", path, "error", err)
+			c.log.Error("adopt restored tree", "path", path, "error", err)
 			continue
 		}
-		c.log.Info("adopted a restored tree", "path", path, "processes", processes)
+		c.log.Info("restored tree adopted", "path", path, "processes", processes)
 	}
 	return nil
 }

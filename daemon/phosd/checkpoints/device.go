@@ -41,14 +41,15 @@ func (c *Checkpoints) devicesOf(trees []*ckpt.Tree) ([]ckpt.Device, error) {
 	return devices, nil
 }
 
-// sessionFile matches the path of the file by which a program and its worker share memory. A program
-// has it mapped until it ends or calls exec. When the session ends, the file's name is removed.
+// sessionFile matches the path of the file by which a program and its worker share memory. A
+// program has it mapped until it ends or calls exec. When the session ends, the file's name is
+// removed.
 var sessionFile = regexp.MustCompile(`/sessions/[0-9]+/session( \(deleted\))?$`)
 
-// checkNoSession checks that a process without a session uses no GPU, although it had a session file
-// mapped when it was inspected. A program that has lost its worker must not be saved as if it had
-// never used a GPU: the checkpoint would look complete and be worthless. The mappings are read again,
-// because they may have changed since.
+// checkNoSession checks that a process without a session uses no GPU, although it had a session
+// file mapped when it was inspected. A program that has lost its worker must not be saved as if it
+// had never used a GPU: the checkpoint would look complete and be worthless. The mappings are read
+// again, because they may have changed since.
 func checkNoSession(p proc.Identity) error {
 	mappings, err := proc.Mappings(p.PID)
 	switch {

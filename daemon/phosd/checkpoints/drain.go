@@ -42,8 +42,8 @@ func (c *Checkpoints) SaveAtExit() {
 }
 
 // Drain saves all programs and stops them: to the directories of their policies, or below base,
-// which may be nil. If it is known in advance that one of them has no directory, none is stopped. The
-// caller refuses new programs in the meantime.
+// which may be nil. If it is known in advance that one of them has no directory, none is stopped.
+// The caller refuses new programs in the meantime.
 func (c *Checkpoints) Drain(ctx context.Context, base *os.File) (drained []*sessions.Session, err error) {
 	if c.options.CPU == nil {
 		return nil, errNotBuilt

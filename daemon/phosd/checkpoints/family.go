@@ -24,8 +24,8 @@ func (f family) has(s *sessions.Session) bool {
 }
 
 // familyOf finds the family of a program whose policy names a directory. A launcher belongs to the
-// program's user and was started under phos. A shell from which several programs were started one by
-// one was not.
+// program's user and was started under phos. A shell from which several programs were started one
+// by one was not.
 func (c *Checkpoints) familyOf(s *sessions.Session) family {
 	f := family{s.Record().Program, []*sessions.Session{s}}
 	uid, where := s.Record().Owner.UID, c.directoryOf(s)

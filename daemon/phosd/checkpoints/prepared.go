@@ -20,7 +20,7 @@ type preparedImages struct {
 	inFlight map[preparedKey]*preparation
 }
 
-// preparedKey names a generation of an image, wherever it is, and the user who had it prepared.
+// preparedKey names a generation of an image, wherever it is, and the user that had it prepared.
 type preparedKey struct {
 	store      image.ID
 	generation uint64

@@ -136,8 +136,8 @@ func (d *Devices) Close() error {
 	return errors.Join(failures...)
 }
 
-// Room returns how much memory of a GPU a restored program can have, and the GPU's memory. Processes
-// that are not phos's may hold some of a real GPU's.
+// Room returns how much memory of a GPU a restored program can have, and the GPU's memory.
+// Processes that are not phos's may hold some of a real GPU's.
 func (d *Devices) Room(ctx context.Context, gpu int) (free, capacity uint64) {
 	free, capacity = d.ledger.Room(gpu)
 	used, _ := d.ledger.Usage(gpu)

@@ -15,8 +15,8 @@ import (
 // inquiryTimeout is how long a program may take to send its inquiry, and to read the answer.
 const inquiryTimeout = 5 * time.Second
 
-// AnswerInquiry tells a program about the GPUs. Programs that only look at GPUs, as nvidia-smi does,
-// ask so without a session.
+// AnswerInquiry tells a program about the GPUs. Programs that only look at GPUs, as nvidia-smi
+// does, ask so without a session.
 func (d *Devices) AnswerInquiry(ctx context.Context, conn *net.UnixConn, actor api.Actor) {
 	defer conn.Close()
 	if err := d.answerInquiry(ctx, conn, actor); err != nil {
@@ -40,7 +40,8 @@ func (d *Devices) answerInquiry(ctx context.Context, conn *net.UnixConn, actor a
 	if _, err := conn.Write(answer); err != nil {
 		return err
 	}
-	// The program closes first: a checkpoint that finds the connection must see that the peer is phosd.
+	// The program closes first: a checkpoint that finds the connection must see that the peer is
+	// phosd.
 	_, _ = conn.Read(inquiry[:1])
 	return nil
 }

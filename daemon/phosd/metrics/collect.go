@@ -136,8 +136,8 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// collectHardware yields what the driver reports about a real GPU. A value that it does not report is
-// missing.
+// collectHardware yields what the driver reports about a real GPU. A value that it does not report
+// is missing.
 func collectHardware(hardware *api.Hardware, gauge func(*prometheus.Desc, float64)) {
 	if hardware == nil {
 		return

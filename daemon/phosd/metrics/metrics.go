@@ -15,7 +15,8 @@ type Source struct {
 	Denied func() uint64
 }
 
-// Metrics are phosd's numbers for Prometheus. Those of GPUs and programs are collected at each scrape.
+// Metrics are phosd's numbers for Prometheus. Those of GPUs and programs are collected at each
+// scrape.
 type Metrics struct {
 	source                  Source
 	registry                *prometheus.Registry

@@ -133,8 +133,8 @@ func (m *Sessions) workerConfig(s *Session, groups []uint32) boot.Config {
 
 // command returns the worker's process. It runs in a process session of its own, so that a signal
 // from phosd's terminal does not reach it, and has nothing of phosd's environment but what a GPU
-// driver needs. It starts as root and becomes the program's user itself: started as that user, other
-// processes of the user could trace it and take its descriptors before it forbids that.
+// driver needs. It starts as root and becomes the program's user itself: started as that user,
+// other processes of the user could trace it and take its descriptors before it forbids that.
 func (m *Sessions) command(title string, inherited []*os.File) *exec.Cmd {
 	command := exec.Command(m.options.Worker[0], m.options.Worker[1:]...)
 	// The title is for lists of processes, as of ps.

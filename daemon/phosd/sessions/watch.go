@@ -99,8 +99,8 @@ func (m *Sessions) watchProgram(s *Session) {
 	}
 }
 
-// retryDescriptors calls do again as long as it fails for lack of file descriptors. When phosd ends,
-// the next one takes over.
+// retryDescriptors calls do again as long as it fails for lack of file descriptors. When phosd
+// ends, the next one takes over.
 func (m *Sessions) retryDescriptors(do func() error) error {
 	for logged := false; ; {
 		err := do()
@@ -145,7 +145,8 @@ func (m *Sessions) remove(s *Session) {
 	s.detach()
 }
 
-// SetCheckpoint records what became of a program's checkpoints, for --status and for the next phosd.
+// SetCheckpoint records what became of a program's checkpoints, for --status and for the next
+// phosd.
 func (m *Sessions) SetCheckpoint(s *Session, checkpoint rundir.Checkpoint) {
 	s.checkpoint.Store(&checkpoint)
 	m.records.Lock()

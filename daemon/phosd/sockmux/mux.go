@@ -12,11 +12,12 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/accept"
 )
 
-// maxPending is how many connections of one user may be silent, or be starting a program, at a time.
+// maxPending is how many connections of one user may be silent, or be starting a program, at a
+// time.
 const maxPending = 64
 
-// maxRequesters is how many gRPC connections one user may have open. maxRefused more get an error for an
-// answer; the others are closed.
+// maxRequesters is how many gRPC connections one user may have open. maxRefused more get an error
+// for an answer; the others are closed.
 const (
 	maxRequesters = 64
 	maxRefused    = 16
@@ -70,8 +71,9 @@ func (m *Mux) Run() {
 	}
 }
 
-// dispatch passes a connection on. If full is set, conn holds the last free file descriptor. Handshakes
-// and inquiries are served all the same. gRPC connections are refused, because they may be long-lived.
+// dispatch passes a connection on. If full is set, conn holds the last free file descriptor.
+// Handshakes and inquiries are served all the same. gRPC connections are refused, because they may
+// be long-lived.
 func (m *Mux) dispatch(conn *net.UnixConn, full error) {
 	actor, err := api.PeerOf(conn)
 	if err != nil || !m.enter(actor.UID) {

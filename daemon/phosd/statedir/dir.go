@@ -27,8 +27,8 @@ type Options struct {
 	MemoryBytes uint64
 }
 
-// Open opens the directory. It makes the key if there is none, and removes the work of phosd that have
-// ended.
+// Open opens the directory. It makes the key if there is none, and removes the work of phosd that
+// have ended.
 func Open(options Options) (*Dir, error) {
 	d := &Dir{path: options.Path, memory: options.MemoryPath}
 	for _, dir := range []struct {
@@ -140,8 +140,9 @@ func (d *Dir) libraries() string { return filepath.Join(d.path, "lib") }
 
 const (
 	private os.FileMode = 0o700
-	// passable directories cannot be listed, but known paths below can be opened: when a restored program
-	// is saved again, CRIU runs as its user and must find the library that the program has mapped.
+	// passable directories cannot be listed, but known paths below can be opened: when a restored
+	// program is saved again, CRIU runs as its user and must find the library that the program has
+	// mapped.
 	passable os.FileMode = 0o711
 )
 

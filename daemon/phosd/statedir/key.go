@@ -27,8 +27,8 @@ var ErrKey = errors.New("not a key: 64 hexadecimal digits and a line's end are e
 // Key returns the key that this machine seals with.
 func (d *Dir) Key() Key { return d.key }
 
-// Imported returns the keys of other machines whose seals are accepted: the files keys/NAME.key, in the
-// format of key/seal.
+// Imported returns the keys of other machines whose seals are accepted: the files keys/NAME.key, in
+// the format of key/seal.
 func (d *Dir) Imported() ([]Key, error) {
 	names, err := d.Names()
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Library opens the copy of a library with a digest, and makes it if there is none. Restored programs
-// map it. It is never removed, because it is not known when the last of them has ended.
+// Library opens the copy of a library with a digest, and makes it if there is none. Restored
+// programs map it. It is never removed, because it is not known when the last of them has ended.
 func (d *Dir) Library(hash string, content io.Reader) (*os.File, error) {
 	if hash == "" || strings.ContainsAny(hash, "/.") {
 		return nil, fmt.Errorf("library %q: not a digest", hash)

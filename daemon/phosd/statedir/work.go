@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Work is a private directory for the files of one checkpoint or restore. It belongs to the program's
-// user, but its path leads through directories of root: only processes that have its descriptor can use
-// it.
+// Work is a private directory for the files of one checkpoint or restore. It belongs to the
+// program's user, but its path leads through directories of root: only processes that have its
+// descriptor can use it.
 type Work struct {
 	*os.File
 	path string
@@ -18,7 +18,8 @@ type Work struct {
 	InMemory bool
 }
 
-// NewWork makes a directory for about so many bytes: in memory, if they fit and are at most memoryBytes.
+// NewWork makes a directory for about so many bytes: in memory, if they fit and are at most
+// memoryBytes.
 func (d *Dir) NewWork(bytes, memoryBytes uint64, uid, gid uint32) (*Work, error) {
 	parent, inMemory := d.own.Name(), false
 	if d.memory != "" && bytes <= memoryBytes && d.memoryFree() >= bytes {

@@ -14,8 +14,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// The first and the longest time between two looks whether a restorer has exited, after the root of its
-// tree has ended. Most exit at once.
+// The first and the longest time between two looks whether a restorer has exited, after the root of
+// its tree has ended. Most exit at once.
 const (
 	minRestorerPoll = 5 * time.Millisecond
 	maxRestorerPoll = time.Second
@@ -55,8 +55,8 @@ func New(options Options) *Trees {
 	return &Trees{options: options, byName: make(map[string]*Tree)}
 }
 
-// NewRestorer returns the path of the socket of a new restorer. The name says to the next phosd who owns
-// the tree.
+// NewRestorer returns the path of the socket of a new restorer. The name tells the next phosd the
+// owner of the tree.
 func (all *Trees) NewRestorer(uid uint32) string {
 	return all.options.Path(fmt.Sprintf("%d.%d-%s", uid, all.made.Add(1), strconv.FormatInt(time.Now().UnixNano(), 36)))
 }
@@ -126,8 +126,8 @@ func (all *Trees) remove(t *Tree) {
 	delete(all.byName, t.Name())
 }
 
-// awaitRestorer polls until the restorer has exited: Adopt then removes its socket. Other processes of
-// the tree may live longer than the root.
+// awaitRestorer polls until the restorer has exited: Adopt then removes its socket. Other processes
+// of the tree may live longer than the root.
 func (all *Trees) awaitRestorer(t *Tree) {
 	life := all.options.Life
 	for wait := minRestorerPoll; ; wait = min(2*wait, maxRestorerPoll) {

@@ -186,8 +186,8 @@ func (d *Device) limited(ctx context.Context, command *api.SaveCommand, limit ti
 	return err
 }
 
-// do sends a command and waits for its answer: until the context ends, or the worker makes no progress
-// for as long as stall.
+// do sends a command and waits for its answer: until the context ends, or the worker makes no
+// progress for as long as stall.
 func (d *Device) do(ctx context.Context, command *api.SaveCommand, stall time.Duration) (*api.SaveDone, error) {
 	d.mu.Lock()
 	stream := d.stream

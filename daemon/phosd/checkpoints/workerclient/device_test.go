@@ -122,7 +122,8 @@ func TestBeginWhileBusy(t *testing.T) {
 	}
 }
 
-// TestUnreachable checks the error for a worker that cannot be reached, whose program has ended or not.
+// TestUnreachable checks the error for a worker that cannot be reached, whose program has ended or
+// not.
 func TestUnreachable(t *testing.T) {
 	w := &scripted{answer: finished}
 	_, session := w.serve(t)

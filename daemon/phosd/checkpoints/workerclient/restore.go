@@ -26,8 +26,8 @@ type Restore struct {
 	changed chan struct{}
 }
 
-// Watch starts to follow a worker and returns at once, while the worker is starting. The result outlives
-// the request's context.
+// Watch starts to follow a worker and returns at once, while the worker is starting. The result
+// outlives the request's context.
 func Watch(ctx context.Context, worker api.WorkerClient) *Restore {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := &Restore{cancel: cancel, now: &api.RestoredEvent{}, changed: make(chan struct{})}
@@ -128,8 +128,8 @@ func Attach(ctx context.Context, worker api.WorkerClient, control string, progra
 	return nil
 }
 
-// workerError says that an error is the worker's. It hides api.ErrNoDaemon, which would tell callers that
-// phosd does not run.
+// workerError says that an error is the worker's. It hides api.ErrNoDaemon, which would tell
+// callers that phosd does not run.
 func workerError(err error) error {
 	if errors.Is(err, api.ErrNoDaemon) {
 		return fmt.Errorf("worker: %v", err) //nolint:errorlint // on purpose

@@ -14,8 +14,8 @@ import (
 const (
 	// stallTimeout is how long a worker may make no progress with a command.
 	stallTimeout = 2 * time.Minute
-	// silenceTimeout is how long it may send nothing: it sends a heartbeat every second. A running program
-	// gives up on its worker after ten seconds; by then the checkpoint must have ended.
+	// silenceTimeout is how long it may send nothing: it sends a heartbeat every second. A running
+	// program gives up on its worker after ten seconds; by then the checkpoint must have ended.
 	silenceTimeout = 6 * time.Second
 )
 
@@ -59,8 +59,9 @@ func openStream(ctx context.Context, worker api.WorkerClient, progress func(ckpt
 	return t, nil
 }
 
-// do sends a command and waits for its answer. If an earlier command is unanswered, because its caller
-// was canceled, do waits for that answer first. The worker may make no progress for as long as stall.
+// do sends a command and waits for its answer. If an earlier command is unanswered, because its
+// caller was canceled, do waits for that answer first. The worker may make no progress for as long
+// as stall.
 func (t *commandStream) do(ctx context.Context, command *api.SaveCommand, stall time.Duration) (*api.SaveDone, error) {
 	if err := t.checkSilent(); err != nil {
 		return nil, err
@@ -77,8 +78,8 @@ func (t *commandStream) do(ctx context.Context, command *api.SaveCommand, stall 
 	return t.await(ctx, stall)
 }
 
-// checkSilent returns the timeout of a worker that has sent nothing since. The commands that revert a
-// checkpoint do not wait for it again, because the program does not wait that long either.
+// checkSilent returns the timeout of a worker that has sent nothing since. The commands that revert
+// a checkpoint do not wait for it again, because the program does not wait that long either.
 func (t *commandStream) checkSilent() error {
 	if t.silent == nil {
 		return nil

@@ -169,8 +169,8 @@ func (d *Dir) Control(id uint64) string {
 func (d *Dir) Close() error { return d.lock.Close() }
 
 // RemoveAll deletes what sessions need, at a stop after which no session is left. The lock stays,
-// because a phosd that waits for it has it open. The last session's number stays, so that no number is
-// used twice.
+// because a phosd that waits for it has it open. The last session's number stays, so that no number
+// is used twice.
 func (d *Dir) RemoveAll() error {
 	if mountPoint(d.sessions()) {
 		// Detached: a program whose session was ended may still have its files mapped.

@@ -43,8 +43,8 @@ func (d *Dir) UsedBytes(id uint64) (bytes uint64, err error) {
 	return bytes, nil
 }
 
-// Revoked are the files of an ended session. Its program may still have them open, and so hold their
-// memory or make them longer.
+// Revoked are the files of an ended session. Its program may still have them open, and so hold
+// their memory or make them longer.
 type Revoked struct {
 	files []revokedFile
 }
@@ -54,8 +54,8 @@ type revokedFile struct {
 	givenBytes uint64
 }
 
-// Revoke takes a session's files away from their owner, so that only processes that already have them
-// open can use them. Remove alone does not: open files can be opened again through /proc.
+// Revoke takes a session's files away from their owner, so that only processes that already have
+// them open can use them. Remove alone does not: open files can be opened again through /proc.
 func (d *Dir) Revoke(id, arenaBytes uint64) (*Revoked, error) {
 	r := &Revoked{}
 	paths := d.Paths(id)

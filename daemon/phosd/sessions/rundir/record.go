@@ -96,7 +96,8 @@ func (d *Dir) recordPath(id uint64) string {
 	return filepath.Join(d.state(), fmt.Sprintf("%d.json", id))
 }
 
-// unfinished ends the name of a file that is being written. A phosd that is killed leaves it behind.
+// unfinished ends the name of a file that is being written. A phosd that is killed leaves it
+// behind.
 const unfinished = ".new"
 
 func replaceFile(path string, text []byte) error {

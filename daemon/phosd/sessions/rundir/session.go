@@ -92,8 +92,8 @@ func (d *Dir) mark(id uint64, word int64, value uint32) error {
 }
 
 // Remove deletes everything of a session. A program that still has the files mapped keeps its
-// mapping. Remove needs no free file descriptor, so that a session that could not be made for lack of
-// descriptors leaves nothing behind.
+// mapping. Remove needs no free file descriptor, so that a session that could not be made for lack
+// of descriptors leaves nothing behind.
 func (d *Dir) Remove(id uint64) error {
 	paths := d.Paths(id)
 	return errors.Join(

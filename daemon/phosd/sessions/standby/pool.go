@@ -22,7 +22,8 @@ type Options struct {
 	Size int
 	// Command returns the process of a worker, which inherits the far end of its socket to phosd.
 	Command func(far *os.File) *exec.Cmd
-	// Reserve takes a slot of the memory accounting. Release gives it back, once the worker has exited.
+	// Reserve takes a slot of the memory accounting. Release gives it back, once the worker has
+	// exited.
 	Reserve func() (slot int, err error)
 	Release func(slot int)
 	// Setup returns the first message to a worker.
@@ -128,8 +129,8 @@ func (p *Pool) add() error {
 	return nil
 }
 
-// watch releases a standby worker that exits by itself. When a worker is taken, its handle is closed,
-// which ends watch.
+// watch releases a standby worker that exits by itself. When a worker is taken, its handle is
+// closed, which ends watch.
 func (p *Pool) watch(w *Worker, handle *proc.Handle) {
 	if handle.Wait() != nil || !p.remove(w) {
 		return
@@ -163,8 +164,8 @@ func (p *Pool) signal() {
 	}
 }
 
-// Take hands out the oldest worker, or nil if none is ready. The worker's slot is the caller's from now
-// on.
+// Take hands out the oldest worker, or nil if none is ready. The worker's slot is the caller's from
+// now on.
 func (p *Pool) Take() *Worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -27,7 +27,8 @@ type Worker struct {
 // readyTimeout is how long a worker may take to get ready: it makes a context on each GPU.
 const readyTimeout = 2 * time.Minute
 
-// assignTimeout is how long it may take to send a worker its session, which fits the socket's buffer.
+// assignTimeout is how long it may take to send a worker its session, which fits the socket's
+// buffer.
 const assignTimeout = 5 * time.Second
 
 // ready is the worker's first message (boot.Ready).

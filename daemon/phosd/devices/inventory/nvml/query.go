@@ -12,14 +12,13 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
 )
 
-// mostLinks is how many NVLinks a GPU may have.
-const mostLinks = 18
+// maxLinks is how many NVLinks a GPU may have.
+const maxLinks = 18
 
-// notAvailable is NVML's word for a number that it does not have.
+// notAvailable is the value of a number that NVML does not have.
 const notAvailable = ^uint64(0)
 
-// keep puts what a question yields into place, if it yields something. It says why the GPU is lost,
-// if it is.
+// keep stores the result of a query, if there is one. It returns why the GPU is lost, or "".
 func keep[T any](place *T, ask func() (T, nvml.Return)) (lost string) {
 	value, got := ask()
 	if got == nvml.ERROR_GPU_IS_LOST || got == nvml.ERROR_RESET_REQUIRED {
@@ -31,7 +30,7 @@ func keep[T any](place *T, ask func() (T, nvml.Return)) (lost string) {
 	return ""
 }
 
-// keepNew is keep for what may be missing.
+// keepNew is keep for an optional value.
 func keepNew[T any](place **T, ask func() (T, nvml.Return)) (lost string) {
 	return keep(place, func() (*T, nvml.Return) {
 		value, got := ask()
@@ -39,7 +38,7 @@ func keepNew[T any](place **T, ask func() (T, nvml.Return)) (lost string) {
 	})
 }
 
-// describe asks a GPU for all but its place.
+// describe queries a GPU for everything but its identity.
 func (s *source) describe(device nvml.Device, g *inventory.GPU) {
 	for _, lost := range []string{
 		keep(&g.Name, device.GetName),
@@ -73,10 +72,10 @@ func (s *source) describe(device nvml.Device, g *inventory.GPU) {
 	}
 }
 
-// describeHealth asks for what only GPUs of data centers have.
+// describeHealth queries what only data center GPUs report.
 func (s *source) describeHealth(device nvml.Device, g *inventory.GPU) {
 	if s.mig {
-		// What holds after the next reset counts too: the reset may be near.
+		// The mode after the next reset counts too: the reset may be near.
 		keepNew(&g.MIG, func() (bool, nvml.Return) {
 			now, next, got := device.GetMigMode()
 			return now == nvml.DEVICE_MIG_ENABLE || next == nvml.DEVICE_MIG_ENABLE, got
@@ -106,7 +105,7 @@ func busID(device nvml.Device) string {
 	return text(info.BusId[:])
 }
 
-// text is what stands before the zero.
+// text returns the text before the terminating zero.
 func text[T ~int8 | ~uint8](field []T) string {
 	var bytes []byte
 	for _, c := range field {
@@ -119,7 +118,7 @@ func text[T ~int8 | ~uint8](field []T) string {
 }
 
 func links(device nvml.Device) (found []inventory.NVLink) {
-	for i := range mostLinks {
+	for i := range maxLinks {
 		state, got := device.GetNvLinkState(i)
 		if got != nvml.SUCCESS {
 			continue
@@ -133,7 +132,7 @@ func links(device nvml.Device) (found []inventory.NVLink) {
 	return found
 }
 
-// processes are those that compute, then those that draw only.
+// processes lists the processes that compute, then those that only draw.
 func processes(device nvml.Device) (found []inventory.Process) {
 	seen := map[uint32]bool{}
 	add := func(graphics bool, ask func() ([]nvml.ProcessInfo, nvml.Return)) {
@@ -159,7 +158,7 @@ func processes(device nvml.Device) (found []inventory.Process) {
 	return found
 }
 
-// pause waits a while; false: it is to end.
+// pause waits, and returns false if the context has ended.
 func pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
