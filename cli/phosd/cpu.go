@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/freezer"
 )
 
-// openCPU returns the CPU half for phosd, which uses it as a ckpt.CPU.
+// openCPU returns the CPU half. Package phosd knows it only as an interface (ckpt.CPU).
 func openCPU(settings config.Config) *criu.CPU {
 	sessions := filepath.Join(settings.RuntimeDir, "sessions") + "/"
 	return criu.New(criu.Options{
@@ -20,17 +20,17 @@ func openCPU(settings config.Config) *criu.CPU {
 	})
 }
 
-// openCgroups prepares the cgroups that freeze programs. If that fails, programs run but cannot be
-// saved.
-func openCgroups(settings config.Config, log *slog.Logger) (release func()) {
-	closeCgroups, err := freezer.Provide(filepath.Join(settings.RuntimeDir, "cgroup"))
+// provideCgroups prepares the cgroups for freezing programs. If that fails, programs run all the
+// same, and checkpoints report why.
+func provideCgroups(settings config.Config, log *slog.Logger) (release func()) {
+	undo, err := freezer.Provide(filepath.Join(settings.RuntimeDir, "cgroup"))
 	if err != nil {
-		log.Warn("cannot freeze programs: checkpoints will fail", "error", err)
+		log.Warn("freezing not available; checkpoints will fail", "error", err)
 		return func() {}
 	}
 	return func() {
-		if err := closeCgroups(); err != nil {
-			log.Warn("cannot leave the cgroups", "error", err)
+		if err := undo(); err != nil {
+			log.Warn("remove cgroups", "error", err)
 		}
 	}
 }

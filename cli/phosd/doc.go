@@ -1,5 +1,5 @@
-// Command phosd is the daemon: the process that owns the GPUs of a machine, as root. It starts the
-// same executable in other roles: "phosd worker" serves one program, and roles.go has the rest.
+// Command phosd is the daemon: root's process that owns the GPUs of a machine. The same executable,
+// started by itself as "phosd worker", serves one program; roles.go lists its other roles.
 //
-// Only this package selects the GPU backend (gpus.go).
+// It wires the parts: only this package knows which GPU backends there are (gpus.go).
 package main

@@ -7,28 +7,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fixedAddressesVariable tells a worker to run without address randomisation. A GPU driver's
-// addresses for variables of code depend on where the kernel puts the driver's mappings, and a
-// restored program needs its variables at their old addresses.
-const fixedAddressesVariable = "PHOS_FIXED_ADDRESSES"
+// fixedVariable tells a worker to disable address space randomization. The addresses of variables
+// in device code depend on where the kernel maps the GPU driver, and a restored program needs them
+// unchanged.
+const fixedVariable = "PHOS_FIXED_ADDRESSES"
 
-// noRandomAddresses is ADDR_NO_RANDOMIZE of personality(2); queryPersonality asks for the current
-// value.
+// noRandomAddresses is ADDR_NO_RANDOMIZE of personality(2); unchanged queries the personality.
 const (
 	noRandomAddresses = 0x0040000
-	queryPersonality  = 0xffffffff
+	unchanged         = 0xffffffff
 )
 
-// fixAddresses executes this program again without address randomisation, if fixedAddressesVariable
-// is set. If that is forbidden, the process goes on; a restore then reports variables that moved.
+// fixAddresses executes this program again without address space randomization, if fixedVariable is
+// set. Where that is forbidden, the worker goes on: a restore reports which variable has moved.
 func fixAddresses() {
-	if _, ok := os.LookupEnv(fixedAddressesVariable); !ok {
+	if _, ok := os.LookupEnv(fixedVariable); !ok {
 		return
 	}
-	_ = os.Unsetenv(fixedAddressesVariable)
-	runtime.LockOSThread() // the personality belongs to the thread that calls exec
+	_ = os.Unsetenv(fixedVariable)
+	runtime.LockOSThread() // the personality is per thread
 	defer runtime.UnlockOSThread()
-	now, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, queryPersonality, 0, 0)
+	now, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, unchanged, 0, 0)
 	if errno != 0 || now&noRandomAddresses != 0 {
 		return
 	}

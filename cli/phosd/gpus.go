@@ -18,17 +18,16 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// defaultSoftGPUs is the meaning of "auto" on a machine without GPUs.
-const defaultSoftGPUs = "soft:1"
+// withoutGPUs is what "auto" means on a machine without GPUs.
+const withoutGPUs = "soft:1"
 
-// errUnknownGPUs is returned for an unknown kind of GPUs.
-var errUnknownGPUs = errors.New("not a kind of GPU; choose auto, soft:N, cuda or cuda:driver=PATH")
+// errKind is returned for an unknown backend.
+var errKind = errors.New("not a kind of GPU; say auto, soft:N, cuda or cuda:driver=PATH")
 
-// chooseGPUs replaces "auto" by the name of a backend: real GPUs if there are any, else a software
-// GPU. GPUs that exist but cannot be used are an error; a software GPU must not replace them
-// silently.
-func chooseGPUs(gpus config.GPUs, log *slog.Logger) (string, error) {
-	named, err := cudaName(gpus)
+// choose turns "auto" into the name of a backend: real GPUs if there are any. GPUs that are present
+// and cannot be used are an error: users must not get a software GPU instead without noticing.
+func choose(gpus config.GPUs, log *slog.Logger) (string, error) {
+	named, err := byDriver(gpus)
 	if gpus.Offer == "cuda" || err != nil {
 		return named, err
 	}
@@ -41,17 +40,17 @@ func chooseGPUs(gpus config.GPUs, log *slog.Logger) (string, error) {
 		log.Info("GPUs found", "count", len(devices), "first", devices[0].Name)
 		return named, nil
 	case gpus.Driver != "":
-		// A driver that is named must work.
+		// A driver was configured, so its GPUs are required.
 	case errors.Is(err, cudadrv.ErrLibrary), errors.Is(err, abi.NoDevice), errors.Is(err, cudadrv.ErrNoCgo):
-		log.Debug("no GPU found", "error", err)
-		return defaultSoftGPUs, nil
+		log.Debug("no GPU found", "why", err)
+		return withoutGPUs, nil
 	}
-	return "", fmt.Errorf("%w; --gpus=%s needs no GPU", err, defaultSoftGPUs)
+	return "", fmt.Errorf("%w; --gpus=%s uses the software GPU", err, withoutGPUs)
 }
 
-// cudaName returns the backend name of real GPUs, with the driver of the settings. A driver that is
-// named and needed must exist.
-func cudaName(gpus config.GPUs) (string, error) {
+// byDriver returns the name of the backend for the configured driver. It is an error if the driver
+// will be opened and does not exist.
+func byDriver(gpus config.GPUs) (string, error) {
 	if gpus.Driver == "" {
 		return "cuda", nil
 	}
@@ -65,34 +64,34 @@ func cudaName(gpus config.GPUs) (string, error) {
 	return "cuda:driver=" + gpus.Driver, nil
 }
 
-// realGPUs returns the driver's path of "cuda:driver=PATH", and an empty path for "cuda".
+// realGPUs returns the driver's library of "cuda" ("") and "cuda:driver=PATH".
 func realGPUs(name string) (library string, ok bool) {
-	kind, rest, hasDriver := strings.Cut(name, ":")
+	kind, rest, more := strings.Cut(name, ":")
 	if kind != "cuda" {
 		return "", false
 	}
 	library, named := strings.CutPrefix(rest, "driver=")
-	return library, !hasDriver || named && library != ""
+	return library, !more || named && library != ""
 }
 
-// isSoft reports whether the name is that of software GPUs.
-func isSoft(name string) bool { return name == "soft" || strings.HasPrefix(name, "soft:") }
+// softGPUs reports whether a name means software GPUs.
+func softGPUs(name string) bool { return name == "soft" || strings.HasPrefix(name, "soft:") }
 
-// driverEnvironment returns the environment for a worker with these GPUs.
+// driverEnvironment returns what a worker with these GPUs gets of this process's environment.
 func driverEnvironment(name string) []string {
 	library, ok := realGPUs(name)
 	if !ok {
 		return nil
 	}
-	return append(environmentOf(library), fixedAddressesVariable+"=1")
+	return append(environmentOf(library), fixedVariable+"=1")
 }
 
-// environmentOf returns the variables of this process that a driver may see: its own settings and
-// its library path. A named library may be our own libphos.so, which also needs the socket of the
-// phosd behind it. LD_PRELOAD is never passed: it would replace the machine's driver.
+// environmentOf returns the environment for a driver: its own settings, the library path, and for a
+// configured library, which may be our own libphos.so, the socket of the phosd behind it. Never
+// LD_PRELOAD: it would replace the machine's driver by that library.
 func environmentOf(library string) []string {
-	// Code is loaded when the program loads it, not when it first runs, so that a restore repeats the
-	// driver's allocations. A value in phosd's environment follows and overrides this one.
+	// Code is loaded when a program loads it, and not when it first runs, so that a restore gets the
+	// same memory layout in the driver. A setting in the environment takes precedence.
 	kept := []string{"CUDA_MODULE_LOADING=EAGER"}
 	if path := libraryPath(library); path != "" {
 		kept = append(kept, pathVariable+"="+path)
@@ -110,8 +109,8 @@ func inventory(name string) ([]gpu.DeviceInfo, error) {
 	if library, ok := realGPUs(name); ok {
 		return probe(library)
 	}
-	if !isSoft(name) {
-		return nil, fmt.Errorf("%q is %w", name, errUnknownGPUs)
+	if !softGPUs(name) {
+		return nil, fmt.Errorf("%q is %w", name, errKind)
 	}
 	spec, err := model.Parse(name)
 	if err != nil {
@@ -120,13 +119,13 @@ func inventory(name string) ([]gpu.DeviceInfo, error) {
 	return spec.Devices(), nil
 }
 
-// openBackend opens the backend in a worker.
+// openBackend opens the backend of a worker.
 func openBackend(options worker.BackendOptions) (gpu.Backend, error) {
 	if library, ok := realGPUs(options.Gpus); ok {
 		return cuda.Open(cuda.Options{Library: library, Ledger: options.Ledger, Slot: options.Slot, Logger: options.Logger})
 	}
-	if !isSoft(options.Gpus) {
-		return nil, fmt.Errorf("%q is %w", options.Gpus, errUnknownGPUs)
+	if !softGPUs(options.Gpus) {
+		return nil, fmt.Errorf("%q is %w", options.Gpus, errKind)
 	}
 	return soft.Open(options.Gpus, soft.Options{Ledger: options.Ledger, Slot: options.Slot, Logger: options.Logger})
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/devices/guard"
 )
 
-// openGuard detaches the guard of a killed phosd, and opens one if gpus.exclusive is set; else it
-// returns nil.
-func openGuard(settings config.Config, log *slog.Logger) (opened *guard.Guard, closeGuard func() error, err error) {
+// openGuard removes what a killed phosd has left, and opens the device policy if gpus.exclusive is
+// set; otherwise it returns nil.
+func openGuard(settings config.Config, log *slog.Logger) (made *guard.Guard, end func() error, err error) {
 	if err := guard.Sweep(); err != nil {
-		log.Warn("cannot detach the GPU guard of an earlier phosd", "error", err)
+		log.Warn("remove device policy of a killed phosd", "error", err)
 	}
 	if !settings.Gpus.Exclusive {
 		return nil, func() error { return nil }, nil
 	}
-	if opened, err = guard.Open(guard.Options{Log: log}); err != nil {
+	if made, err = guard.Open(guard.Options{Log: log}); err != nil {
 		return nil, nil, err
 	}
-	return opened, opened.Close, nil
+	return made, made.Close, nil
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestLibraryPath: the path has the folders of the environment and the usual places, but never a
-// folder of our own library.
+// TestLibraryPath: a driver is found wherever the environment says it is, and where drivers are
+// put, but our own library never is it.
 func TestLibraryPath(t *testing.T) {
 	root := t.TempDir()
 	at := func(names ...string) string { return filepath.Join(append([]string{root}, names...)...) }
@@ -29,24 +29,24 @@ func TestLibraryPath(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	before := driverPlaces
+	had := driverPlaces
 	driverPlaces = []string{at("nowhere"), at("place")}
-	t.Cleanup(func() { driverPlaces = before })
+	t.Cleanup(func() { driverPlaces = had })
 	found := at("place")
-	if cacheHasDriver(loaderCache) {
+	if cached(loaderCache) {
 		found = "" // this machine has a driver
 	}
 	list := func(folders ...string) string { return strings.Join(folders, ":") }
-	for _, test := range []struct{ name, path, named, want string }{
-		{"nothing is set", "", "", found},
-		{"the driver after our library", list(at("phos/lib"), at("installed"), at("empty"), at("driver")), "", list(at("empty"), at("driver"))},
-		{"only our library", at("phos/lib"), "", found},
-		{"relative folders", list("", "lib", at("driver")), "", at("driver")},
-		{"a driver is named", "", at("driver", "libcuda.so.1"), at("driver")},
-		{"our library is named", at("empty"), at("phos/lib/libcuda.so.1"), at("empty")},
+	for _, test := range []struct{ name, told, named, want string }{
+		{"nothing is told", "", "", found},
+		{"the driver behind ours", list(at("phos/lib"), at("installed"), at("empty"), at("driver")), "", list(at("empty"), at("driver"))},
+		{"only ours", at("phos/lib"), "", found},
+		{"places that depend on where this is", list("", "lib", at("driver")), "", at("driver")},
+		{"a driver that was named", "", at("driver", "libcuda.so.1"), at("driver")},
+		{"ours was named", at("empty"), at("phos/lib/libcuda.so.1"), at("empty")},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			t.Setenv(pathVariable, test.path)
+			t.Setenv(pathVariable, test.told)
 			if got := libraryPath(test.named); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
@@ -54,8 +54,8 @@ func TestLibraryPath(t *testing.T) {
 	}
 }
 
-// TestCacheHasDriver: names in the loader's cache end with a zero byte.
-func TestCacheHasDriver(t *testing.T) {
+// TestCached: the loader's cache has names that end with zero.
+func TestCached(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "cache")
 	for text, want := range map[string]bool{
 		"glibc-ld.so.cache1.1\x00libcuda.so.1\x00/usr/lib/libcuda.so.1\x00": true,
@@ -65,11 +65,11 @@ func TestCacheHasDriver(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := cacheHasDriver(file); got != want {
+		if got := cached(file); got != want {
 			t.Errorf("%q: got %v, want %v", text, got, want)
 		}
 	}
-	if cacheHasDriver(file + ".missing") {
+	if cached(file + ".missing") {
 		t.Error("missing cache: got true, want false")
 	}
 }

@@ -9,17 +9,16 @@ import (
 	"path/filepath"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/phosd"
+	"github.com/phos-gpu/phos/daemon/phosd/devices"
 	"github.com/phos-gpu/phos/daemon/phosd/devices/guard"
 	nvidia "github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
 	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory/nvml"
 )
 
-// visibleVariable hides GPUs from CUDA programs, including phosd.
+// visibleVariable hides GPUs from processes that use the driver, phosd among them.
 const visibleVariable = "CUDA_VISIBLE_DEVICES"
 
-// serveInventory is the role that queries NVML, by the library at the path in the arguments, if
-// any.
+// serveInventory is the role that queries NVML. The argument, if any, is the path of the library.
 func serveInventory(arguments []string) error {
 	var path string
 	if len(arguments) > 0 {
@@ -28,9 +27,9 @@ func serveInventory(arguments []string) error {
 	return nvidia.Serve(func() (nvidia.Source, error) { return nvml.Open(path) }, os.Stdin, os.Stdout)
 }
 
-// openWatch starts the role that queries the NVML of a driver's library. It returns nil if that
-// driver has no NVML. deviceGuard is nil if GPUs are open to all processes.
-func openWatch(library string, deviceGuard *guard.Guard, onEvent func(nvidia.Event)) *nvidia.Watch {
+// openWatch returns a Watch on the NVML that belongs to a driver's library; nil if that driver has
+// none. policy is nil if every process may open GPUs.
+func openWatch(library string, policy *guard.Guard, report func(nvidia.Event)) *nvidia.Watch {
 	command := []string{"/proc/self/exe", nvidia.Role}
 	if library != "" {
 		beside := filepath.Join(filepath.Dir(library), nvml.Library)
@@ -39,36 +38,35 @@ func openWatch(library string, deviceGuard *guard.Guard, onEvent func(nvidia.Eve
 		}
 		command = append(command, beside)
 	}
-	watch := nvidia.NewWatch(command, onEvent)
+	watch := nvidia.NewWatch(command, report)
 	watch.Enter = func(command *exec.Cmd) {
 		command.Env = environmentOf(library)
-		if deviceGuard != nil {
-			deviceGuard.Enter(command)
+		if policy != nil {
+			policy.Enter(command)
 		}
 	}
 	return watch
 }
 
-// openDriver returns the function by which phosd watches its real GPUs.
-func openDriver(deviceGuard *guard.Guard) func(string, func(nvidia.Event)) phosd.Driver {
-	return func(gpus string, onEvent func(nvidia.Event)) phosd.Driver {
+// openDriver returns the function by which phosd connects to the driver of its real GPUs.
+func openDriver(policy *guard.Guard) func(string, func(nvidia.Event)) devices.Driver {
+	return func(gpus string, report func(nvidia.Event)) devices.Driver {
 		library, ok := realGPUs(gpus)
 		if !ok {
 			return nil
 		}
-		if watch := openWatch(library, deviceGuard, onEvent); watch != nil {
+		if watch := openWatch(library, policy, report); watch != nil {
 			return watch
 		}
 		return nil
 	}
 }
 
-// probe lists the GPUs of a driver's library, or returns why they cannot be served and what to do.
-// NVML is queried first: it has texts where CUDA has only error numbers, and answers where CUDA
-// hangs.
+// probe lists the GPUs of a driver's library, or returns why they cannot be served, and the remedy.
+// NVML is queried first: it names what CUDA has only a number for, and answers where CUDA hangs.
 func probe(library string) ([]gpu.DeviceInfo, error) {
-	found, nvmlErr := askNVML(library)
-	refused := nvidia.Join(nvidia.Refusals(found, nvmlErr))
+	found, failed := queryNVML(library)
+	refused := nvidia.Join(nvidia.Refusals(found, failed))
 	if errors.Is(refused, nvidia.ErrOldDriver) {
 		return nil, refused
 	}
@@ -77,14 +75,14 @@ func probe(library string) ([]gpu.DeviceInfo, error) {
 	case err != nil && (errors.Is(refused, nvidia.ErrNoDriver) || errors.Is(refused, nvidia.ErrNoGPUs)):
 		return nil, fmt.Errorf("%w (%w)", refused, err)
 	case err != nil && refused != nil:
-		// There are GPUs, even if CUDA cannot use any.
-		return nil, fmt.Errorf("%w (%v)", refused, err) //nolint:errorlint // must not match abi.NoDevice
+		// There are GPUs, even if CUDA finds none that it can use.
+		return nil, fmt.Errorf("%w (%v)", refused, err) //nolint:errorlint // this must not look like a machine without GPUs
 	case err != nil:
 		return nil, err
-	case nvmlErr == nil && os.Getenv(visibleVariable) != "":
-		// Errors of GPUs that are hidden from phosd do not matter.
+	case failed == nil && os.Getenv(visibleVariable) != "":
+		// Problems of hidden GPUs do not matter.
 		refused = nvidia.Join(nvidia.Refusals(found.Among(uuids(devices)), nil))
-	case nvmlErr != nil:
+	case failed != nil:
 		refused = nil // CUDA works without NVML
 	}
 	if refused != nil {
@@ -93,8 +91,8 @@ func probe(library string) ([]gpu.DeviceInfo, error) {
 	return devices, nil
 }
 
-// askNVML queries NVML once.
-func askNVML(library string) (*nvidia.Inventory, error) {
+// queryNVML queries the NVML that belongs to a driver's library.
+func queryNVML(library string) (*nvidia.Inventory, error) {
 	watch := openWatch(library, nil, nil)
 	if watch == nil {
 		return nil, nvidia.ErrUnsupported

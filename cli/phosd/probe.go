@@ -16,20 +16,20 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// probeRole is the role that queries a CUDA driver. phosd itself never opens a driver, because a
-// driver starts threads, keeps devices open, and may hang.
+// probeRole lists the GPUs of a driver. phosd itself never opens one: a driver starts threads,
+// keeps devices open, and may hang.
 const probeRole = "probe-gpus"
 
 // probeTimeout is how long a driver may take to list its GPUs. Without a persistence daemon it
 // initialises them first.
 const probeTimeout = 60 * time.Second
 
-// probeResult is what the role prints.
-type probeResult struct {
+// findings is what the role writes to its standard output.
+type findings struct {
 	Devices []gpu.DeviceInfo
-	// Failed is the error's text; empty if Devices is valid.
+	// Failed is why there are no Devices; empty: there are.
 	Failed string
-	// Missing is set if there is no driver, as opposed to a driver that cannot be used.
+	// Missing means that there is no driver.
 	Missing bool
 	Code    abi.Result
 }
@@ -39,14 +39,14 @@ func probeGPUs(arguments []string) error {
 	if len(arguments) > 0 {
 		library = arguments[0]
 	}
-	if err := cuda.TakeOutput(); err != nil { // the driver's output must not mix with the answer
+	if err := cuda.TakeOutput(); err != nil { // the driver must not write to the answer
 		return err
 	}
 	answer := os.Stdout
-	var found probeResult
+	var found findings
 	var err error
 	if found.Devices, err = cuda.Probe(library); err != nil {
-		found = probeResult{
+		found = findings{
 			Failed:  err.Error(),
 			Missing: errors.Is(err, cudadrv.ErrLibrary) || errors.Is(err, cudadrv.ErrNoCgo),
 			Code:    gpu.Code(err),
@@ -55,20 +55,20 @@ func probeGPUs(arguments []string) error {
 	return json.NewEncoder(answer).Encode(found)
 }
 
-// probeError is the error of the role.
-type probeError struct{ probeResult }
+// refusal is the error of the role.
+type refusal struct{ findings }
 
-func (r *probeError) Error() string { return r.Failed }
+func (r *refusal) Error() string { return r.Failed }
 
-// Unwrap returns cudadrv.ErrLibrary or the driver's code, for errors.Is.
-func (r *probeError) Unwrap() error {
+// Unwrap returns the kind of error that callers distinguish.
+func (r *refusal) Unwrap() error {
 	if r.Missing {
 		return cudadrv.ErrLibrary
 	}
 	return r.Code
 }
 
-// probeCUDA queries the driver of a library, in a process of its own.
+// probeCUDA lists the GPUs of a driver's library in a process of its own.
 func probeCUDA(library string) ([]gpu.DeviceInfo, error) {
 	if !cudadrv.Built {
 		return nil, cudadrv.ErrNoCgo
@@ -77,21 +77,21 @@ func probeCUDA(library string) ([]gpu.DeviceInfo, error) {
 	defer cancel()
 	command := exec.CommandContext(ctx, "/proc/self/exe", probeRole, library)
 	command.Env = environmentOf(library)
-	var output, errorOutput bytes.Buffer
-	command.Stdout, command.Stderr = &output, &errorOutput
+	var stdout, stderr bytes.Buffer
+	command.Stdout, command.Stderr = &stdout, &stderr
 	command.WaitDelay = time.Second
 	if err := command.Run(); err != nil {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("the GPU driver did not answer within %v", probeTimeout)
+			return nil, fmt.Errorf("the GPU driver has not answered for %v", probeTimeout)
 		}
-		return nil, fmt.Errorf("query the GPU driver: %w: %s", err, bytes.TrimSpace(errorOutput.Bytes()))
+		return nil, fmt.Errorf("query the GPU driver: %w: %s", err, bytes.TrimSpace(stderr.Bytes()))
 	}
-	var found probeResult
-	if err := json.Unmarshal(output.Bytes(), &found); err != nil {
+	var found findings
+	if err := json.Unmarshal(stdout.Bytes(), &found); err != nil {
 		return nil, fmt.Errorf("decode the list of GPUs: %w", err)
 	}
 	if found.Failed != "" {
-		return nil, &probeError{found}
+		return nil, &refusal{found}
 	}
 	return found.Devices, nil
 }

@@ -11,7 +11,7 @@ import (
 // ready is the pipe on which pos_cli waits for one line.
 type ready struct{ pipe *os.File }
 
-func openReady(fd int) *ready {
+func readiness(fd int) *ready {
 	if fd <= 0 {
 		return &ready{}
 	}
@@ -20,13 +20,13 @@ func openReady(fd int) *ready {
 	return &ready{pipe: os.NewFile(uintptr(fd), "ready")}
 }
 
-// send writes the line and closes the pipe; later calls have no effect.
-func (r *ready) send(format string, values ...any) {
+// say writes the line and closes the pipe. Later calls have no effect.
+func (r *ready) say(format string, values ...any) {
 	if r.pipe == nil {
 		return
 	}
 	line := strings.ReplaceAll(fmt.Sprintf(format, values...), "\n", "; ")
-	// The process that started phosd may have ended.
+	// pos_cli may have ended.
 	_, _ = fmt.Fprintln(r.pipe, line)
 	r.close()
 }

@@ -9,7 +9,7 @@ import (
 	nvidia "github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
 )
 
-// roles are the processes that phosd starts from its own executable, besides workers, by the first
+// roles are the processes that phosd starts of its own executable besides workers, by first
 // argument.
 var roles = map[string]func(arguments []string) error{
 	watchdog.Role: func([]string) error { return watchdog.Serve() },
@@ -18,7 +18,7 @@ var roles = map[string]func(arguments []string) error{
 	probeRole:     probeGPUs,
 }
 
-// runRole runs the role that the arguments name, if any.
+// runRole runs the role that the arguments name; ok is false if they name none.
 func runRole(args []string, stderr io.Writer) (status int, ok bool) {
 	if len(args) == 0 || roles[args[0]] == nil {
 		return 0, false

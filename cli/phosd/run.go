@@ -18,6 +18,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
 	"github.com/phos-gpu/phos/daemon/worker"
+	"github.com/phos-gpu/phos/daemon/worker/boot"
 )
 
 // Exit statuses.
@@ -27,7 +28,7 @@ const (
 	exitUsage  = 2
 )
 
-// options are the flags; settings has those that are settings.
+// options are the flags that are not settings.
 type options struct {
 	settings             config.Flags
 	printConfig, version bool
@@ -45,18 +46,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("phosd", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	chosen.settings.Register(flags)
-	flags.BoolVar(&chosen.printConfig, "print-config", false, "print the resulting configuration, and exit")
-	flags.BoolVar(&chosen.version, "version", false, "print the version, and exit")
-	flags.IntVar(&chosen.readyFD, "ready-fd", 0, "file `descriptor` for a line when phosd is ready; for pos_cli")
+	flags.BoolVar(&chosen.printConfig, "print-config", false, "show the configuration in effect, and exit")
+	flags.BoolVar(&chosen.version, "version", false, "show the version, and exit")
+	flags.IntVar(&chosen.readyFD, "ready-fd", 0, "file `descriptor` to report readiness to; for pos_cli")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		flags.SetOutput(stdout)
 		flags.Usage()
 		return exitDone
 	} else if err != nil {
-		// pos_cli passes flags on, so the error must not print phosd's own usage.
 		fmt.Fprintf(stderr, "phosd: %v; see: phosd --help\n", err)
-		// --ready-fd comes first, so it is parsed already, and pos_cli gets the error.
-		openReady(chosen.readyFD).send("%v", err)
+		// pos_cli passes --ready-fd first, so that it gets this error too.
+		readiness(chosen.readyFD).say("%v", err)
 		return exitUsage
 	}
 	if flags.NArg() > 0 {
@@ -67,14 +67,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func (o *options) run(stdout, stderr io.Writer) int {
-	ready := openReady(o.readyFD)
+	ready := readiness(o.readyFD)
 	defer ready.close()
 	err := o.serve(stdout, ready)
 	if err == nil {
 		return exitDone
 	}
 	fmt.Fprintf(stderr, "phosd: %v\n", err)
-	ready.send("%v", err)
+	ready.say("%v", err)
 	return exitFailed
 }
 
@@ -95,7 +95,7 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	if err != nil {
 		return err
 	}
-	if settings.Gpus.Offer, err = chooseGPUs(settings.Gpus, slog.New(settings.Log.Handler(log))); err != nil {
+	if settings.Gpus.Offer, err = choose(settings.Gpus, slog.New(settings.Log.Handler(log))); err != nil {
 		return err
 	}
 	failpoints, err := ckpt.ParseFailpoints(os.Getenv(ckpt.FailpointsVariable))
@@ -103,61 +103,61 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 		return err
 	}
 	logger := slog.New(settings.Log.Handler(log))
-	manager := findSupervisor(logger)
-	defer openCgroups(settings, logger)()
-	guard, closeGuard, err := openGuard(settings, logger)
+	supervisor := findSupervisor(logger)
+	defer provideCgroups(settings, logger)()
+	guard, endGuard, err := openGuard(settings, logger)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, closeGuard()) }()
+	defer func() { err = errors.Join(err, endGuard()) }()
 	cpu := openCPU(settings)
 	server, err := phosd.New(phosd.Options{
 		CPU: cpu, Guard: guard, Failpoints: failpoints, Config: settings, Inventory: inventory, Driver: openDriver(guard),
 		Environment: driverEnvironment(settings.Gpus.Offer), Log: logger, WorkerLog: log,
 		Ready: func() {
-			ready.send("ready\t%s\t%s", settings.Socket, settings.Log.File)
-			manager.ready(settings.Socket)
+			ready.say("ready\t%s\t%s", settings.Socket, settings.Log.File)
+			supervisor.ready(settings.Socket)
 		},
 	})
 	if errors.Is(err, rundir.ErrBusy) && ready.pipe != nil && alreadyServes(settings.Socket) {
-		ready.send("running\t%s", settings.Socket)
+		ready.say("running\t%s", settings.Socket)
 	}
 	if err != nil {
 		return err
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
-	// Programs may be saved at the end, which takes time. A second signal ends phosd at once; programs
-	// keep running.
+	// Programs may be saved at the end, which takes a while. A second signal ends phosd at once;
+	// programs go on.
 	context.AfterFunc(ctx, func() {
 		cancel()
-		manager.stopping()
+		supervisor.stopping()
 	})
 	if err := cpu.Learn(ctx); err != nil {
-		logger.Debug("kernel probes of CRIU not cached; each run repeats them", "error", err)
+		logger.Debug("kernel features for CRIU not cached", "error", err)
 	}
 	return errors.Join(server.Serve(ctx), cpu.Close(), server.Close())
 }
 
-// alreadyServes reports whether the phosd that holds the runtime directory serves this socket. It
-// polls, because that phosd may still be starting.
+// alreadyServes reports whether the phosd that holds the directory serves this socket. It may still
+// be starting.
 func alreadyServes(socket string) bool {
 	for range 60 {
 		if client, err := api.Dial(socket); err == nil {
 			return client.Close() == nil
 		}
-		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // there is no event to wait for
+		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // the starting phosd notifies only its own parent
 	}
 	return false
 }
 
 func runWorker(args []string, stderr io.Writer) int {
 	fixAddresses()
-	serve := worker.Run
-	if len(args) > 0 && args[0] == worker.StandbyArgument {
-		serve = worker.Standby
+	life := worker.Run
+	if len(args) > 0 && args[0] == boot.StandbyArgument {
+		life = worker.Standby
 	}
-	if err := serve(openBackend); err != nil {
+	if err := life(openBackend); err != nil {
 		fmt.Fprintf(stderr, "phosd worker: %v\n", err)
 		return exitFailed
 	}

@@ -6,15 +6,14 @@ import (
 	"os"
 )
 
-// supervisorVariable names the notification socket of the supervisor: systemd, for a unit with
-// Type=notify.
+// supervisorVariable names the sd_notify socket: systemd sets it for a unit with Type=notify.
 const supervisorVariable = "NOTIFY_SOCKET"
 
-// supervisor sends systemd's notifications; conn is nil without a supervisor.
+// supervisor is the connection to systemd; conn is nil without one.
 type supervisor struct{ conn net.Conn }
 
-// findSupervisor removes the socket's name from the environment, because workers must not notify
-// for phosd. If the socket cannot be reached, phosd serves without it.
+// findSupervisor connects to the supervisor and removes the variable, so that workers cannot notify
+// it. phosd serves even if the supervisor cannot be reached.
 func findSupervisor(log *slog.Logger) *supervisor {
 	path := os.Getenv(supervisorVariable)
 	_ = os.Unsetenv(supervisorVariable) // fails only for invalid names
@@ -29,15 +28,15 @@ func findSupervisor(log *slog.Logger) *supervisor {
 	return &supervisor{conn: conn}
 }
 
-// ready reports that programs can start.
+// ready reports that phosd serves programs.
 func (s *supervisor) ready(socket string) { s.notify("READY=1\nSTATUS=serving programs at " + socket) }
 
-// stopping reports that phosd ends, which takes time if programs are saved first.
-func (s *supervisor) stopping() { s.notify("STOPPING=1\nSTATUS=stopping; programs keep running") }
+// stopping reports that phosd is stopping, which takes a while if programs are saved first.
+func (s *supervisor) stopping() { s.notify("STOPPING=1\nSTATUS=stopping; programs go on") }
 
-func (s *supervisor) notify(message string) {
+func (s *supervisor) notify(state string) {
 	if s.conn != nil {
-		// An error is ignored: the supervisor has ended.
-		_, _ = s.conn.Write([]byte(message))
+		// If the supervisor has gone away, there is nothing to do.
+		_, _ = s.conn.Write([]byte(state))
 	}
 }

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// Checkpoint says how checkpoints are taken, and which are taken without being asked for.
+// Checkpoint says how checkpoints are taken, and which the policy takes.
 type Checkpoint struct {
 	MemoryBudget    Size     `toml:"memory_budget" comment:"memory that one checkpoint may take besides the program's"`
 	Bandwidth       Size     `toml:"bandwidth" comment:"bytes a second that a checkpoint may read and write; 0: as fast as it goes"`
 	Compress        bool     `toml:"compress" comment:"store with zstd what becomes smaller by it"`
 	FileLimit       Size     `toml:"file_limit" comment:"files that are open for writing are saved with their content up to this size"`
-	DeadlineSeconds int      `toml:"deadline_seconds" comment:"time that a program may take to come to rest"`
-	WarmSeconds     int      `toml:"warm_seconds" comment:"how long what a pre-restore has made ready is kept"`
+	DeadlineSeconds int      `toml:"deadline_seconds" comment:"time that a program may take to become idle"`
+	PreparedSeconds int      `toml:"prepared_seconds" comment:"how long an image that a pre-restore has prepared is kept"`
 	Dir             string   `toml:"dir" comment:"policy: where programs are saved whose pos.yaml says nothing of checkpoints; each user gets a directory below, each program one in that; empty: nowhere"`
 	Every           Interval `toml:"every" comment:"policy: how often, as 10m or 1h30m; 0: never"`
 	Keep            int      `toml:"keep" comment:"policy: how many generations stay; 0: all"`
 	On              Moments  `toml:"on" comment:"policy: when else: exit-signal (phosd is told to end by a signal; programs run on), drain (pos_cli --stop --drain; programs are stopped)"`
 }
 
-// DefaultKeep is how many generations a policy keeps that does not say.
+// DefaultKeep is how many generations a policy keeps by default.
 const DefaultKeep = 3
 
-// Policy says which checkpoints of a program are taken without being asked for.
+// Policy says which checkpoints of a program are taken without a request.
 type Policy struct {
 	// Dir is where they go; empty: there are none.
 	Dir   string
@@ -36,10 +36,10 @@ type Policy struct {
 	On        Moments
 }
 
-// Aimless reports whether a policy says when, but not where to.
+// Aimless reports whether a policy says when, but names no directory.
 func (p Policy) Aimless() bool { return p.Dir == "" && (p.Every > 0 || len(p.On) > 0) }
 
-// Policy is that of programs which say nothing themselves.
+// Policy returns the policy of programs whose pos.yaml has none.
 func (c Checkpoint) Policy() Policy {
 	return Policy{Dir: c.Dir, Every: c.Every, Keep: c.Keep, Bandwidth: c.Bandwidth, On: c.On}
 }
@@ -49,13 +49,18 @@ func defaultCheckpoint() Checkpoint {
 		MemoryBudget:    1 << 30,
 		FileLimit:       256 << 20,
 		DeadlineSeconds: 30,
-		WarmSeconds:     300,
+		PreparedSeconds: 300,
 		Keep:            DefaultKeep,
 		On:              Moments{},
 	}
 }
 
-// Deadline is DeadlineSeconds.
+// PreparedTime returns how long a prepared image is kept.
+func (c Checkpoint) PreparedTime() time.Duration {
+	return time.Duration(c.PreparedSeconds) * time.Second
+}
+
+// Deadline returns how long a program may take to become idle.
 func (c Checkpoint) Deadline() time.Duration { return time.Duration(c.DeadlineSeconds) * time.Second }
 
 func (c Checkpoint) check() error {
@@ -66,7 +71,7 @@ func (c Checkpoint) check() error {
 	}{
 		{c.MemoryBudget >= 4<<20, "checkpoint.memory_budget", "it is below 4MiB", c.MemoryBudget},
 		{c.DeadlineSeconds > 0, "checkpoint.deadline_seconds", "it must be at least 1", c.DeadlineSeconds},
-		{c.WarmSeconds > 0, "checkpoint.warm_seconds", "it must be at least 1", c.WarmSeconds},
+		{c.PreparedSeconds > 0, "checkpoint.prepared_seconds", "it must be at least 1", c.PreparedSeconds},
 		{c.Dir == "" || filepath.IsAbs(c.Dir), "checkpoint.dir", "it must be an absolute path", c.Dir},
 		{
 			c.Every == 0 || time.Duration(c.Every) >= time.Second,

@@ -15,7 +15,7 @@ import (
 // DefaultPath is read when no other file is named; it need not exist.
 const DefaultPath = "/etc/phos/phosd.toml"
 
-// Config is everything that phosd can be told.
+// Config is phosd's configuration.
 type Config struct {
 	Gpus       GPUs     `toml:"gpus"`
 	Socket     string   `toml:"socket" comment:"unix socket of programs and of pos_cli"`
@@ -40,10 +40,10 @@ type Sessions struct {
 	StartSeconds int  `toml:"start_seconds" comment:"time a program has for the handshake"`
 }
 
-// Workers says which wait for programs.
+// Workers says which standby workers there are.
 type Workers struct {
-	Warm   int  `toml:"warm" comment:"workers that wait for the next programs, each with a context made on every GPU"`
-	Memory Size `toml:"memory" comment:"memory of each GPU that is accounted to a worker while it waits; 0: what it holds"`
+	Standby int  `toml:"standby" comment:"standby workers: started in advance for the next programs, each with a context on every GPU"`
+	Memory  Size `toml:"memory" comment:"memory of each GPU that is accounted to a standby worker; 0: what it holds"`
 }
 
 // Log says what phosd and its workers write down, and where.
@@ -58,10 +58,10 @@ type Metrics struct {
 	Listen string `toml:"listen" comment:"unix:/path or a loopback host:port; empty: none"`
 }
 
-// maxWarm bounds the workers that wait: more than that start no faster.
-const maxWarm = 64
+// maxStandby is the most standby workers: more would not start faster.
+const maxStandby = 64
 
-// Default is the configuration of a phosd that was told nothing.
+// Default is the configuration without a file and flags.
 func Default() Config {
 	return Config{
 		Gpus:       GPUs{Offer: "auto"},
@@ -110,10 +110,10 @@ func (c Config) Check() error {
 		{c.Sessions.Total > 0, "sessions.total", "it must be at least 1", c.Sessions.Total},
 		{c.Sessions.StartSeconds > 0, "sessions.start_seconds", "it must be at least 1", c.Sessions.StartSeconds},
 		{
-			c.Workers.Warm >= 0 && c.Workers.Warm <= maxWarm,
-			"workers.warm",
-			fmt.Sprintf("it must be 0 to %d", maxWarm),
-			c.Workers.Warm,
+			c.Workers.Standby >= 0 && c.Workers.Standby <= maxStandby,
+			"workers.standby",
+			fmt.Sprintf("it must be 0 to %d", maxStandby),
+			c.Workers.Standby,
 		},
 		{
 			oneOf(c.Log.Level, "debug", "info", "warn", "error"),

@@ -106,6 +106,54 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 	}
 }
 
+// TestOldKeys checks that the old names of keys work in files and as flags, wherever TOML allows a
+// key.
+func TestOldKeys(t *testing.T) {
+	for _, text := range []string{
+		"[workers]\nwarm = 2\n[checkpoint]\nwarm_seconds = 7\n",
+		"workers.warm = 2\ncheckpoint = {deadline_seconds = 30, warm_seconds = 7}\n",
+		"[workers]\n\"warm\" = 2 # idle\n[checkpoint]\nprepared_seconds = 7\n",
+		"[workers]\nstandby = 2\n[checkpoint]\nprepared_seconds = 7\n",
+	} {
+		got, err := Parse("f.toml", []byte(text))
+		if err != nil || got.Workers.Standby != 2 || got.Checkpoint.PreparedSeconds != 7 {
+			t.Errorf("%q: got %+v and %+v, %v", text, got.Workers, got.Checkpoint, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"[workers]\nstandby = 1\nwarm = 2\n":        "f.toml:3:1: workers.warm: it is the old name of workers.standby, which is set too",
+		"[workers]\nwarm = 65\n":                    "f.toml:2:1: workers.standby \"65\": it must be 0 to 64",
+		"[workers]\nwarm = 1\nwarm = 2\n":           "f.toml:3:1: workers.standby: it is set a second time",
+		"[workers]\nwarm = 1\nmemmory = \"1MiB\"\n": "f.toml:3:1: unknown key workers.memmory",
+	} {
+		if _, err := Parse("f.toml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got error %v, want %q in it", text, err, want)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "phosd.toml")
+	if err := os.WriteFile(path, []byte("[workers]\nwarm = 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"--workers-warm", "3", "--checkpoint-warm-seconds=9"},
+		{"--workers-standby=3", "--set", "checkpoint.warm_seconds=9"},
+	} {
+		flags := Flags{File: path}
+		set := flag.NewFlagSet("phosd", flag.ContinueOnError)
+		flags.Register(set)
+		if err := set.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		got, err := flags.Resolve()
+		if err != nil || got.Workers.Standby != 3 || got.Checkpoint.PreparedSeconds != 9 {
+			t.Errorf("%q: got %+v and %+v, %v", args, got.Workers, got.Checkpoint, err)
+		}
+	}
+	if text := Default().Text(); strings.Contains(text, "warm") {
+		t.Errorf("the default file has an old name:\n%s", text)
+	}
+}
+
 // GPUs are a name, or a table that says more; a flag for the name leaves the rest of the table
 // alone.
 func TestGPUs(t *testing.T) {

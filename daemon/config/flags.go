@@ -19,8 +19,11 @@ type Flags struct {
 func (f *Flags) Register(flags *flag.FlagSet) {
 	flags.StringVar(&f.File, "config", "", "configuration `FILE` (default "+DefaultPath+")")
 	for _, key := range append(slices.Sorted(maps.Keys(short)), Keys()...) {
-		name := strings.NewReplacer(".", "-", "_", "-").Replace(key)
-		flags.Func(name, "sets "+key, func(value string) error { return f.add(key, value) })
+		flags.Func(flagName(key), "sets "+key, func(value string) error { return f.add(key, value) })
+	}
+	for _, old := range slices.Sorted(maps.Keys(renamed)) {
+		usage := "old name of --" + flagName(renamed[old])
+		flags.Func(flagName(old), usage, func(value string) error { return f.add(old, value) })
 	}
 	flags.Func("set", "sets any `KEY=VALUE`", func(text string) error {
 		key, value, _ := strings.Cut(text, "=")
@@ -28,6 +31,10 @@ func (f *Flags) Register(flags *flag.FlagSet) {
 	})
 }
 
+// flagName returns the name of a key's flag.
+func flagName(key string) string { return strings.NewReplacer(".", "-", "_", "-").Replace(key) }
+
+// add adds a setting, after a check of its key and the form of its value.
 func (f *Flags) add(key, value string) error {
 	apply := func(c *Config) error { return c.Set(key, value) }
 	f.set = append(f.set, apply)

@@ -64,6 +64,10 @@ func Load(path string) (Config, error) {
 
 // Parse reads a file's text over the defaults; path is for the errors.
 func Parse(path string, text []byte) (Config, error) {
+	text, err := renameKeys(path, text)
+	if err != nil {
+		return Config{}, err
+	}
 	config := Default()
 	decoder := toml.NewDecoder(bytes.NewReader(lengthen(text))).DisallowUnknownFields()
 	if err := decoder.Decode(&config); err != nil {

@@ -13,6 +13,7 @@ func (c *Config) Set(key, value string) error {
 	if within := short[key]; within != "" {
 		key += "." + within
 	}
+	key = currentName(key)
 	place := reflect.ValueOf(c).Elem()
 	for part := range strings.SplitSeq(key, ".") {
 		place = fieldByKey(place, part)
@@ -29,7 +30,7 @@ func (c *Config) Set(key, value string) error {
 	case reflect.Int:
 		number, err := strconv.Atoi(value)
 		if err != nil {
-			return fmt.Errorf("%w: %s: %q is no whole number", ErrInvalid, key, value)
+			return fmt.Errorf("%w: %s: %q is not a whole number", ErrInvalid, key, value)
 		}
 		place.SetInt(int64(number))
 	case reflect.Bool:

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A user who opens connections without end is told so, and nobody else notices.
+// Only the user with too many connections is refused.
 func TestConnectionsOfAUser(t *testing.T) {
 	const nobody, other = 65534, 65533
 	l := newLab(t, nil)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -16,35 +17,31 @@ import (
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/gpu/ledger"
-	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
-	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
-	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/restored"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints"
+	"github.com/phos-gpu/phos/daemon/phosd/devices"
 	"github.com/phos-gpu/phos/daemon/phosd/devices/guard"
 	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
 	"github.com/phos-gpu/phos/daemon/phosd/metrics"
+	"github.com/phos-gpu/phos/daemon/phosd/sessions"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
-	"github.com/phos-gpu/phos/daemon/phosd/sessions/standby"
 	"github.com/phos-gpu/phos/daemon/phosd/sockmux"
 	"github.com/phos-gpu/phos/daemon/phosd/statedir"
-	"github.com/phos-gpu/phos/internal/linux/exitwatch"
 )
 
-// What a user may hand over at a time: an image directory, and all that leads out of a process
-// tree.
+// What a user may hand off at a time: an image directory, and the endpoints of a process tree.
 const (
-	handedFiles  = 256
-	handedTokens = 4
+	maxFiles  = 256
+	maxTokens = 4
 )
 
 // Options are what a Daemon is made of.
 type Options struct {
 	Config config.Config
-	// Inventory lists the GPUs that a backend's name stands for.
+	// Inventory lists the GPUs of a backend.
 	Inventory func(gpus string) ([]gpu.DeviceInfo, error)
-	// Driver asks NVIDIA's driver about the real GPUs that a backend's name stands for, and tells of
-	// what goes wrong with them. Nil, or a nil result: there are none.
-	Driver func(gpus string, tell func(inventory.Event)) Driver
+	// Driver connects to NVIDIA's driver and reports its events. Nil, or a nil result: the backend has
+	// no real GPUs.
+	Driver func(gpus string, report func(inventory.Event)) devices.Driver
 	// Environment is what workers have besides a PATH.
 	Environment []string
 	// Worker is the command that becomes a worker; nil: this program with the argument "worker".
@@ -52,54 +49,38 @@ type Options struct {
 	Log    *slog.Logger
 	// WorkerLog is the standard error of workers.
 	WorkerLog *os.File
-	// Guard keeps other processes from opening GPUs; nil: none does.
+	// Guard keeps other processes from opening GPUs; nil: every process may.
 	Guard *guard.Guard
 	// CPU saves and restores processes; nil: checkpoints are refused.
 	CPU ckpt.CPU
 	// Failpoints make steps of checkpoints and restores fail, for tests.
 	Failpoints ckpt.Failpoints
-	// Ready, if not nil, is called once phosd answers.
+	// Ready, if not nil, is called once phosd serves its socket.
 	Ready func()
 }
 
 // Daemon is one running phosd.
 type Daemon struct {
-	options Options
-	log     *slog.Logger
-	dir     *rundir.Dir
-	state   *statedir.Dir
-	archive *archive.Archive
-	gpus    []gpu.DeviceInfo
-	ledger  *ledger.Ledger
-	table   *table
-	started time.Time
-	metrics *metrics.Metrics
-	retired retired
-	desk    *fdtoken.Desk
-	served  bool // the socket is ours
-	adopted bool // what a former phosd has left is known
-	warm    warmth
-	pool    *standby.Pool
-	exits   *exitwatch.Watch // nil where the kernel tells no earlier than pidfds do
-	trees   *restored.Trees
-	machine *preflight.Machine
-	// records is held while a session's record is written again, or removed.
-	records  sync.Mutex
-	policies policies
-	// driver is nil where there are no real GPUs.
-	driver Driver
-	health inventory.Health
-	// untracked says, once, that this kernel does not track written pages.
-	untracked func()
+	options     Options
+	log         *slog.Logger
+	started     time.Time
+	metrics     *metrics.Metrics
+	tokens      *fdtoken.Desk // files that callers have handed off
+	dir         *rundir.Dir
+	state       *statedir.Dir
+	devices     *devices.Devices
+	sessions    *sessions.Sessions
+	checkpoints *checkpoints.Checkpoints
+	serving     bool // the socket is ours
+	adopted     bool // all sessions of the phosd before are known
 
-	stop     context.CancelFunc // ends Serve
-	stopping context.Context    //nolint:containedctx // the daemon's own life, not a request's
-	// watchers are the goroutines that outlive a request: one per session.
+	stop context.CancelFunc // ends life
+	life context.Context    //nolint:containedctx // the daemon's own life, not a request's
+	// watchers are the goroutines that outlive a request.
 	watchers sync.WaitGroup
 }
 
-// New makes the runtime directory ready and adopts the workers of a former phosd. It serves nobody
-// yet.
+// New opens everything but the socket, and adopts the workers of the phosd before.
 func New(options Options) (*Daemon, error) {
 	if os.Geteuid() != 0 {
 		return nil, fmt.Errorf("%w: phosd must run as root", api.ErrNotPermitted)
@@ -107,70 +88,47 @@ func New(options Options) (*Daemon, error) {
 	if options.Worker == nil {
 		options.Worker = []string{"/proc/self/exe", "worker"}
 	}
-	d := &Daemon{options: options, log: options.Log, started: time.Now(), table: newTable(options.Config.Sessions)}
-	d.desk = fdtoken.NewDesk(fdtoken.Limits{Files: handedFiles, Tokens: handedTokens})
-	numbers := metrics.Source{Status: func() *api.StatusReply { return d.status(context.Background(), api.Actor{}) }}
+	d := &Daemon{options: options, log: options.Log, started: time.Now()}
+	d.tokens = fdtoken.NewDesk(fdtoken.Limits{Files: maxFiles, Tokens: maxTokens})
+	source := metrics.Source{Status: func() *api.StatusReply { return d.status(context.Background(), api.Actor{}) }}
 	if options.Guard != nil {
-		numbers.Denied = options.Guard.Denied
+		source.Denied = options.Guard.Denied
 	}
-	d.metrics = metrics.New(numbers)
-	d.untracked = sync.OnceFunc(func() {
-		d.log.Info(
-			"this kernel does not track written pages: the memory of processes is copied while they stand still",
-			"missing",
-			"CONFIG_MEM_SOFT_DIRTY",
-		)
-	})
-	if options.Driver != nil {
-		d.driver = options.Driver(options.Config.Gpus.Offer, d.heard)
-	}
-	d.stopping, d.stop = context.WithCancel(context.Background())
-	d.trees = restored.New(
-		restored.Options{
-			Life:    d.stopping,
-			Keepers: options.CPU,
-			Path:    func(name string) string { return d.dir.Keeper(name) },
-		},
-	)
+	d.metrics = metrics.New(source)
+	d.life, d.stop = context.WithCancel(context.Background())
 	if err := d.open(); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
 }
 
+// open opens the parts from the bottom up, and then adopts what the phosd before has left.
 func (d *Daemon) open() (err error) {
 	settings := d.options.Config
-	if d.gpus, err = d.options.Inventory(settings.Gpus.Offer); err != nil {
-		return fmt.Errorf("gpus %s: %w", settings.Gpus.Offer, err)
-	}
-	if len(d.gpus) == 0 || len(d.gpus) > ledger.MaxGPUs {
-		return fmt.Errorf("gpus %s: %d GPUs; 1 to %d can be served", settings.Gpus.Offer, len(d.gpus), ledger.MaxGPUs)
-	}
-	d.machine = &preflight.Machine{Arch: thisHost().Arch, GPUs: d.gpus, CPU: d.options.CPU, Room: d.room}
-	if d.dir, err = rundir.Open(settings.RuntimeDir, tmpfsLimits(settings.Sessions)); err != nil {
+	if d.devices, err = devices.Open(devices.Options{
+		Offer: settings.Gpus.Offer, Inventory: d.options.Inventory, Driver: d.options.Driver,
+		Metrics: d.metrics, Log: d.log,
+	}); err != nil {
 		return err
 	}
-	for _, warning := range d.dir.Warnings {
-		d.log.Warn(warning)
-	}
-	if d.dir.NoQuota != nil {
-		d.log.Info(
-			"the kernel limits no user in the memory for sessions; phosd watches what each session holds",
-			"why",
-			d.dir.NoQuota,
-		)
-	}
-	if err := d.openState(); err != nil {
+	if err := d.openDirectories(); err != nil {
 		return err
 	}
-	if err := d.sweep(); err != nil {
+	d.sessions = sessions.New(sessions.Options{
+		Config: settings, Dir: d.dir, Devices: d.devices, Metrics: d.metrics, Log: d.log, Life: d.life,
+		Worker: d.options.Worker, Environment: d.options.Environment, WorkerLog: d.options.WorkerLog,
+		Guard: d.options.Guard, Watchers: &d.watchers,
+	})
+	d.devices.Attach(d.sessions)
+	d.checkpoints = checkpoints.New(checkpoints.Options{
+		Config: settings.Checkpoint, Sessions: d.sessions, Devices: d.devices, Dir: d.dir, State: d.state,
+		Metrics: d.metrics, Log: d.log, Life: d.life, CPU: d.options.CPU, Failpoints: d.options.Failpoints,
+		Output: d.options.WorkerLog,
+	})
+	if err := d.checkpoints.Sweep(); err != nil {
 		return err
 	}
-	if d.exits, err = exitwatch.Open(); err != nil {
-		d.log.Debug("ends of programs are told by pidfds alone", "why", err)
-		d.exits = nil
-	}
-	if err := d.adopt(); err != nil {
+	if err := d.sessions.Adopt(); err != nil {
 		return err
 	}
 	d.adopted = true
@@ -179,30 +137,50 @@ func (d *Daemon) open() (err error) {
 			return err
 		}
 	}
-	d.openPool()
+	d.sessions.StartStandby()
 	return nil
 }
 
-// Serve answers at the socket until the context is done or a Stop request came. Workers stay:
-// unless that request ended them, running programs go on and the next phosd adopts them.
+// openDirectories opens the runtime directory and the state directory.
+func (d *Daemon) openDirectories() (err error) {
+	settings := d.options.Config
+	if d.dir, err = rundir.Open(settings.RuntimeDir, sessions.TmpfsLimits(settings.Sessions)); err != nil {
+		return err
+	}
+	for _, warning := range d.dir.Warnings {
+		d.log.Warn(warning)
+	}
+	if d.dir.NoQuota != nil {
+		d.log.Info("no kernel quota for session memory; phosd watches it instead", "why", d.dir.NoQuota)
+	}
+	d.state, err = statedir.Open(statedir.Options{
+		Path: settings.StateDir, MemoryPath: d.dir.Work(), MemoryBytes: uint64(settings.Checkpoint.MemoryBudget),
+	})
+	return err
+}
+
+// Serve serves the socket until the context ends or a Stop request comes. Workers stay: unless that
+// request ended them, running programs go on and the next phosd adopts them.
 func (d *Daemon) Serve(ctx context.Context) error {
 	socket := d.options.Config.Socket
 	listener, err := sockmux.Listen(socket)
 	if err != nil {
 		return err
 	}
-	d.served = true
-	entrance, err := sockmux.New(
-		listener,
-		sockmux.Options{Program: d.welcome, Inquiry: d.answer, Files: d.desk.Accept, Log: d.log},
-	)
+	d.serving = true
+	mux, err := sockmux.New(listener, sockmux.Options{
+		Program: d.sessions.Start,
+		Inquiry: func(conn *net.UnixConn, actor api.Actor) { d.devices.AnswerInquiry(d.life, conn, actor) },
+		Files:   d.tokens.Accept,
+		Log:     d.log,
+	})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	server := grpc.NewServer(
 		grpc.Creds(api.PeerCredentials{}),
-		grpc.ChainUnaryInterceptor(api.ServerErrors, d.noteOneGone),
-		grpc.ChainStreamInterceptor(api.ServerStreamErrors, d.noteGone),
+		grpc.ChainUnaryInterceptor(api.ServerErrors, d.watchUnary),
+		grpc.ChainStreamInterceptor(api.ServerStreamErrors, d.watchStream),
 		grpc.ConnectionTimeout(10*time.Second),
 		grpc.MaxConcurrentStreams(64))
 	api.RegisterDaemonServer(server, &service{daemon: d})
@@ -211,41 +189,34 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		return errors.Join(err, listener.Close())
 	}
 	var running sync.WaitGroup
-	running.Go(entrance.Open)
-	d.watchers.Go(d.watchHoldings)
-	d.watchers.Go(d.followPolicies)
-	d.watchers.Go(d.watchDriver)
-	running.Go(func() { _ = server.Serve(entrance) }) // it ends with an error whenever its listener closes
+	running.Go(mux.Run)
+	d.watchers.Go(d.sessions.WatchMemory)
+	d.watchers.Go(d.checkpoints.RunSchedule)
+	d.watchers.Go(func() { d.devices.Watch(d.life) })
+	running.Go(func() { _ = server.Serve(mux) }) // it returns an error when the listener closes
 	d.log.Info(
-		"phosd is ready",
-		"version",
-		api.Version,
-		"socket",
-		socket,
-		"gpus",
-		d.options.Config.Gpus.Offer,
-		"adopted",
-		d.table.count(),
+		"phosd ready",
+		"version", api.Version, "socket", socket, "gpus", d.options.Config.Gpus.Offer, "adopted", d.sessions.Count(),
 	)
 	if d.options.Ready != nil {
 		d.options.Ready()
 	}
 	select {
 	case <-ctx.Done():
-		d.saveAtExit()
-	case <-d.stopping.Done():
+		d.checkpoints.SaveAtExit()
+	case <-d.life.Done():
 	}
 	d.stop()
 	err = listener.Close()
-	stopGently(server)
+	stopServer(server)
 	running.Wait()
-	entrance.Wait()
-	d.log.Info("phosd ends", "programs left running", d.table.count())
+	mux.Wait()
+	d.log.Info("phosd stopped", "programs left running", d.sessions.Count())
 	return errors.Join(err, closeMetrics())
 }
 
-// stopGently lets requests finish, the one that asked for the stop among them.
-func stopGently(server *grpc.Server) {
+// stopServer waits a moment for requests in flight. The request that stops phosd is one of them.
+func stopServer(server *grpc.Server) {
 	done := make(chan struct{})
 	go func() {
 		server.GracefulStop()
@@ -258,37 +229,29 @@ func stopGently(server *grpc.Server) {
 	}
 }
 
-// Close gives everything back except running workers.
+// Close closes everything. Running workers go on.
 func (d *Daemon) Close() error {
 	var failures []error
 	d.stop()
-	d.warm.drop()
-	if d.pool != nil {
-		failures = append(failures, d.pool.Close())
+	left := 0
+	if d.sessions != nil {
+		d.checkpoints.DropPrepared()
+		left = d.sessions.Count()
+		failures = append(failures, d.sessions.Close())
+		d.checkpoints.Wait()
 	}
-	left := d.table.count()
-	d.table.abandon()
-	d.watchers.Wait()
-	d.trees.Wait()
-	if d.exits != nil {
-		failures = append(failures, d.exits.Close())
-	}
-	d.retired.close()
-	failures = append(failures, d.desk.Close())
-	if d.driver != nil {
-		failures = append(failures, d.driver.Close())
-	}
-	if d.ledger != nil {
-		failures = append(failures, d.ledger.Close())
+	failures = append(failures, d.tokens.Close())
+	if d.devices != nil {
+		failures = append(failures, d.devices.Close())
 	}
 	if d.state != nil {
 		failures = append(failures, d.state.Close())
 	}
 	if d.dir != nil {
-		if left == 0 && d.adopted { // programs that it never looked for may be there
-			failures = append(failures, d.dir.Clear())
+		if left == 0 && d.adopted { // if adoption failed, there may be sessions that are not known here
+			failures = append(failures, d.dir.RemoveAll())
 		}
-		if d.served {
+		if d.serving {
 			failures = append(failures, os.Remove(d.options.Config.Socket))
 		}
 		failures = append(failures, d.dir.Close())

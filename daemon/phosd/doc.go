@@ -1,18 +1,18 @@
-// Package phosd is phosd: it owns the sessions, the workers and the GPUs of a machine.
+// Package phosd is phosd, root's daemon that owns the sessions, the workers and the GPUs of a
+// machine. This package puts its parts together and answers requests:
 //
-// Programs and pos_cli come to one unix socket (daemon/phosd/sockmux). A program's connection is
-// handed to a new worker process (daemon/worker) that runs as the program's user; from then on
-// phosd is not needed for a call. It watches the worker, cleans up after it, answers requests
-// (daemon/api), and, started again, adopts the workers that it finds (adopt.go).
+//   - sockmux is the one unix socket, for programs and for pos_cli. A program's connection is
+//     passed on to a worker (daemon/worker), which runs as the program's user; phosd takes no part
+//     in later calls.
+//   - devices knows the GPUs, and which are lost.
+//   - sessions starts workers, watches them and removes what they leave. It adopts the workers of
+//     the phosd before.
+//   - checkpoints takes checkpoints and restores them, for requests and for policies.
+//   - statedir holds the keys, metrics the numbers for Prometheus.
 //
-// Checkpoints and restores are requests like others (checkpoint.go, restore.go): this package finds
-// the sessions, package archive opens the image and says whose rights count, and package ckpt walks
-// the steps. Those that nobody asks for come from policies.go, which goes by package policy. What
-// became of a program's checkpoints stands in its session's record and outlives phosd. Package
-// trees knows what was restored, and finds it again. A trace (tracing.go) is a file that is opened
-// here, with the caller's rights, and written by the worker; its lines are described in
-// daemon/worker/session/trace.
+// The gRPC service (service.go, checkpoint.go, restore.go, images.go) translates requests
+// (daemon/api) to these parts. Imports go one way: checkpoints -> sessions -> devices.
 //
-// It imports no GPU backend: cli/phosd wires those into the worker and tells this package what GPUs
-// there are. Read Daemon, then start.go for the life of a session, then service.go.
+// No GPU backend is imported: cli/phosd wires it into the worker, and says which GPUs there are.
+// Read Daemon, then service.go.
 package phosd

@@ -15,7 +15,7 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/phosd"
+	"github.com/phos-gpu/phos/daemon/phosd/devices"
 	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
 	"github.com/phos-gpu/phos/daemon/worker"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -40,7 +40,7 @@ type madeDriver struct {
 	told chan struct{} // full once the event is told of
 }
 
-func openMadeDriver(gpus string, tell func(inventory.Event)) phosd.Driver {
+func openMadeDriver(gpus string, tell func(inventory.Event)) devices.Driver {
 	path, is := strings.CutPrefix(gpus, madeOffer)
 	if !is {
 		return nil
@@ -166,7 +166,7 @@ func TestHardwareStatus(t *testing.T) {
 	}
 }
 
-// A driver that says nothing keeps phosd from nothing.
+// TestSilentDriver checks that phosd works although the driver does not answer.
 func TestSilentDriver(t *testing.T) {
 	l, _ := driverLab(t, made{Failed: "no"})
 	l.run(nil).says("live")
@@ -214,7 +214,7 @@ func TestLostGPU(t *testing.T) {
 	}
 }
 
-// A fault of one program marks nobody else.
+// TestHarmlessEvent checks that a fault of one program does not fail others.
 func TestHarmlessEvent(t *testing.T) {
 	l, _ := driverLab(t, made{Inventory: well(), Event: &inventory.Event{UUID: idleUUID, Xid: 31}})
 	p := l.run(nil)
@@ -231,7 +231,7 @@ func TestHarmlessEvent(t *testing.T) {
 	}
 }
 
-// What a program that only looks is told, byte by byte as hijack/wire/inquiry.go has it.
+// TestInquiry checks the answer to an inquiry byte by byte, as hijack/wire/inquiry.go defines it.
 func TestInquiry(t *testing.T) {
 	l, _ := driverLab(t, made{Inventory: well()})
 	p := l.run(nil)

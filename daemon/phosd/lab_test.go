@@ -20,7 +20,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
-// patience is how long a test waits for what must happen; no speed is measured by it.
+// patience is how long a test waits for a condition.
 const patience = 2 * time.Minute
 
 // lab is one phosd and its runtime directory.
@@ -199,7 +199,7 @@ func (l *lab) run(change func(*exec.Cmd)) *program {
 
 func (p *program) says(want string) string {
 	p.t.Helper()
-	// Its output ends with it, so that a test does not wait for ever.
+	// Its output ends with it, so that a test does not hang.
 	impatient := time.AfterFunc(patience, func() { _ = p.Process.Kill() })
 	defer impatient.Stop()
 	line, err := p.output.ReadString('\n')

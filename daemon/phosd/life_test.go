@@ -47,7 +47,7 @@ func TestWorkerDies(t *testing.T) {
 	l.empty()
 }
 
-// What a program writes into the ring costs it its own session.
+// TestDamagedRing checks that a program which damages its ring loses only its own session.
 func TestDamagedRing(t *testing.T) {
 	l := newLab(t, nil)
 	bystander, attacker := l.run(nil), l.run(nil)
@@ -101,7 +101,7 @@ func TestAdoption(t *testing.T) {
 	}
 }
 
-func TestExecStartsAnew(t *testing.T) {
+func TestExecStartsAgain(t *testing.T) {
 	l := newLab(t, nil)
 	p := l.run(nil)
 	p.says("live 1")
@@ -113,7 +113,8 @@ func TestExecStartsAnew(t *testing.T) {
 	})
 }
 
-// A program that execs something without CUDA never says so; its cookie is gone.
+// TestExecOfSomethingElse checks that a session ends when its program executes one without CUDA:
+// the cookie is gone from its memory.
 func TestExecOfSomethingElse(t *testing.T) {
 	l := newLab(t, nil)
 	p := l.run(nil)
@@ -135,9 +136,9 @@ func TestAnotherVersion(t *testing.T) {
 func TestUsers(t *testing.T) {
 	const nobody, other = 65534, 65533
 	l := newLab(t, nil)
-	mine, his := l.run(asUser(nobody)), l.run(asUser(other))
-	mine.says("live")
-	his.says("live")
+	first, second := l.run(asUser(nobody)), l.run(asUser(other))
+	first.says("live")
+	second.says("live")
 	if got := len(l.status().GetPrograms()); got != 2 {
 		t.Errorf("root sees %d programs, want 2", got)
 	}
@@ -152,8 +153,8 @@ func TestUsers(t *testing.T) {
 			}
 		}
 	}
-	// The other user's files and control socket are closed to him.
-	session := fmt.Sprint(l.programOf(his).GetSession())
+	// The other user's files and control socket cannot be opened.
+	session := fmt.Sprint(l.programOf(second).GetSession())
 	paths, err := filepath.Glob(filepath.Join(l.settings.RuntimeDir, "sessions", session, "*"))
 	if err != nil || len(paths) != 2 {
 		t.Fatalf("files of session %s: %v, %v", session, paths, err)
@@ -217,7 +218,8 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// A script stops phosd right after its program: what is left of the session then is no program.
+// TestStopRightAfter stops phosd right after a program: the rest of its session does not count as
+// one.
 func TestStopRightAfter(t *testing.T) {
 	l := newLab(t, nil)
 	p := l.run(nil)

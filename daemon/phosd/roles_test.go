@@ -93,7 +93,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// idle is a backend whose GPUs nobody uses: these tests are about processes.
+// idle is a backend whose GPUs are not used: these tests are about processes.
 type idle struct{}
 
 func (idle) Devices() []gpu.DeviceInfo {

@@ -4,14 +4,15 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/user"
-	"slices"
-	"strconv"
-	"sync"
+
+	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
+	"github.com/phos-gpu/phos/daemon/phosd/sessions"
+	"github.com/phos-gpu/phos/daemon/phosd/users"
 	"github.com/phos-gpu/phos/hijack/wire"
+	"github.com/phos-gpu/phos/internal/linux/fdpass"
 )
 
 // service answers the requests of daemon.proto.
@@ -52,7 +53,7 @@ func (s *service) Stop(ctx context.Context, request *api.StopRequest) (*api.Stop
 		if err != nil {
 			return nil, err
 		}
-		defer closeAll(files)
+		defer fdpass.Close(files)
 		if err := archive.CheckDirectory(files[0]); err != nil {
 			return nil, err
 		}
@@ -61,15 +62,19 @@ func (s *service) Stop(ctx context.Context, request *api.StopRequest) (*api.Stop
 	return s.daemon.drainAndEnd(ctx, base, request.GetForce())
 }
 
-// drainAndEnd saves and stops all programs, and then phosd. With force, what cannot be saved does
-// not keep phosd from it.
+// drainAndEnd saves and stops all programs, and then phosd. With force, phosd ends although some
+// programs could not be saved.
 func (d *Daemon) drainAndEnd(ctx context.Context, base *os.File, force bool) (*api.StopReply, error) {
-	drained, err := d.drain(ctx, base)
+	d.sessions.Refuse()
+	drained, err := d.checkpoints.Drain(ctx, base)
+	if err != nil {
+		d.sessions.Admit()
+	}
 	reply := &api.StopReply{}
 	var pids []int
 	for _, s := range drained {
-		reply.Drained = append(reply.Drained, d.statusOf(ctx, api.Actor{}, s))
-		pids = append(pids, s.record.Program.PID)
+		reply.Drained = append(reply.Drained, d.describeProgram(ctx, api.Actor{}, s))
+		pids = append(pids, s.PID())
 	}
 	if err != nil && (!force || ctx.Err() != nil) {
 		if len(pids) > 0 {
@@ -85,114 +90,106 @@ func (d *Daemon) drainAndEnd(ctx context.Context, base *os.File, force bool) (*a
 	return reply, nil
 }
 
-func (d *Daemon) status(ctx context.Context, actor api.Actor) *api.StatusReply {
-	reply := &api.StatusReply{
-		Daemon: &api.DaemonStatus{
-			Version:                 api.Version,
-			Pid:                     uint32(os.Getpid()),
-			Socket:                  d.options.Config.Socket,
-			StartedUnixMilliseconds: d.started.UnixMilli(),
-			Gpus:                    d.options.Config.Gpus.Offer,
-			Warnings:                d.warnings(),
-		},
-	}
-	d.describeGPUs(ctx, actor, reply)
-	waiting, bytes := d.pool.Waiting()
-	reply.Daemon.WaitingWorkers, reply.Daemon.WaitingBytes = uint32(waiting), bytes
-	var visible []*session
-	for _, s := range d.table.all() {
-		if actor.May(s.record.Owner.UID) {
-			visible = append(visible, s)
-		}
-	}
-	reply.Programs = make([]*api.Program, len(visible))
-	var asking sync.WaitGroup
-	for i, s := range visible {
-		asking.Go(func() { reply.Programs[i] = d.statusOf(ctx, actor, s) })
-	}
-	asking.Wait()
-	return reply
-}
-
-// warnings are what an administrator may want to change.
-func (d *Daemon) warnings() []string {
-	all := slices.Clone(d.dir.Warnings)
-	if d.options.Guard != nil {
-		all = append(all, d.options.Guard.Warnings()...)
-	}
-	return all
-}
-
-func (d *Daemon) statusOf(ctx context.Context, actor api.Actor, s *session) *api.Program {
-	program := &api.Program{
-		CheckpointRunning:       s.saving.Load() > 0,
-		Session:                 s.record.Session,
-		Pid:                     actor.Calls(s.record.Program),
-		Uid:                     s.record.Owner.UID,
-		User:                    userName(s.record.Owner.UID),
-		Command:                 s.record.Command,
-		StartedUnixMilliseconds: s.record.Started.UnixMilli(),
-		WorkerPid:               uint32(s.record.Worker.PID),
-		Description:             s.describe(ctx),
-	}
-	if noted := s.noted.Load(); noted != nil {
-		if !noted.Last.IsZero() {
-			program.LastCheckpointUnixMilliseconds = noted.Last.UnixMilli()
-			program.CheckpointDir, program.CheckpointGeneration = noted.Dir, noted.Generation
-		}
-		if noted.Error != "" {
-			program.CheckpointError, program.CheckpointFailedUnixMilliseconds = noted.Error, noted.Tried.UnixMilli()
-		}
-	}
-	if failure := s.failure.Load(); failure != nil {
-		program.Failure = *failure
-	}
-	if p, holds := d.policyOf(s); holds {
-		program.Policy = p.Message()
-	}
-	if due := d.dueAt(s); !due.IsZero() {
-		program.NextCheckpointUnixMilliseconds = due.UnixMilli()
-	}
-	return program
-}
-
-// endAll stops phosd when no program runs, or ends the programs' sessions first when told to.
+// endAll stops phosd if no program runs. With force, it ends the programs' sessions first.
 func (d *Daemon) endAll(ctx context.Context, force bool) (*api.StopReply, error) {
-	running := d.table.running()
+	running := d.sessions.Running()
 	if len(running) > 0 && !force {
-		first := running[0].record
 		return nil, fmt.Errorf("%w: %d, the first is pid %d (%s); --force ends their sessions",
-			api.ErrProgramsRunning, len(running), first.Program.PID, first.Command)
+			api.ErrProgramsRunning, len(running), running[0].PID(), running[0].Record().Command)
 	}
-	d.table.refuseAll()
+	d.sessions.Refuse()
 	reply := &api.StopReply{}
-	var ending sync.WaitGroup
-	for _, s := range d.table.running() {
+	for _, s := range d.sessions.Running() {
+		record := s.Record()
 		reply.Ended = append(reply.Ended, &api.Program{
-			Session: s.record.Session, Pid: uint32(s.record.Program.PID),
-			Uid: s.record.Owner.UID, User: userName(s.record.Owner.UID), Command: s.record.Command,
+			Session: record.Session, Pid: uint32(record.Program.PID),
+			Uid: record.Owner.UID, User: users.Name(record.Owner.UID), Command: record.Command,
 		})
 	}
-	for _, s := range d.table.all() {
-		ending.Go(func() { s.end(ctx, "phosd is being stopped") })
-	}
-	ending.Wait()
+	d.sessions.EndAll(ctx, "phosd is being stopped")
 	d.stop()
 	return reply, nil
 }
 
-func userName(uid uint32) string {
-	if name := knownName(uid); name != "" {
-		return name
+// TraceResource starts or stops the traces of a program and of its descendants.
+func (s *service) TraceResource(ctx context.Context, request *api.TraceResourceRequest) (*api.TraceReply, error) {
+	actor, err := api.ActorOf(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return strconv.FormatUint(uint64(uid), 10)
+	pid, err := actor.Means(request.GetPid())
+	if err != nil {
+		return nil, err
+	}
+	traced, err := s.daemon.sessions.BelowFor(actor, pid)
+	if err != nil {
+		return nil, err
+	}
+	if !request.GetStart() {
+		return sessions.StopTraces(ctx, traced)
+	}
+	files, err := s.daemon.takeFiles(request.GetFiles(), actor)
+	if err != nil {
+		return nil, err
+	}
+	defer fdpass.Close(files)
+	if err := archive.CheckDirectory(files[0]); err != nil {
+		return nil, err
+	}
+	return s.daemon.sessions.StartTraces(ctx, traced, files[0], archive.RightsOf(actor))
 }
 
-// knownName is empty for a user whom this machine does not know.
-func knownName(uid uint32) string {
-	found, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
+// Keys exports, imports and removes keys.
+func (s *service) Keys(ctx context.Context, request *api.KeysRequest) (*api.KeysReply, error) {
+	actor, err := api.ActorOf(ctx)
 	if err != nil {
-		return ""
+		return nil, err
 	}
-	return found.Username
+	if err := actor.RequireRoot("see and change keys"); err != nil {
+		return nil, err
+	}
+	state, reply := s.daemon.state, &api.KeysReply{}
+	switch act := request.GetAct().(type) {
+	case *api.KeysRequest_Export:
+		key := state.Key()
+		reply.Key = key[:]
+	case *api.KeysRequest_Import:
+		err = state.Import(act.Import.GetName(), act.Import.GetKey())
+		s.daemon.log.Info("key imported", "name", act.Import.GetName(), "error", err)
+	case *api.KeysRequest_Remove:
+		err = state.RemoveKey(act.Remove)
+		s.daemon.log.Info("key removed", "name", act.Remove, "error", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", api.ErrInvalid, err)
+	}
+	reply.Names, err = state.Names()
+	return reply, err
+}
+
+// takeFiles returns the files that the caller has handed off under a token. The caller has opened
+// them itself, so phosd opens no path for it.
+func (d *Daemon) takeFiles(token []byte, actor api.Actor) ([]*os.File, error) {
+	files, err := d.tokens.Take(token, actor)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("%w: the request names no file", api.ErrInvalid)
+	}
+	return files, nil
+}
+
+// receiveFirst returns the actor and the first command of a stream.
+func receiveFirst[Command, Event any](
+	stream grpc.BidiStreamingServer[Command, Event],
+) (actor api.Actor, first *Command, err error) {
+	if actor, err = api.ActorOf(stream.Context()); err != nil {
+		return actor, nil, err
+	}
+	if err := actor.Seen(); err != nil {
+		return actor, nil, err
+	}
+	first, err = stream.Recv()
+	return actor, first, err
 }

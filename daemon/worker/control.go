@@ -11,7 +11,7 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
-	"github.com/phos-gpu/phos/daemon/worker/lending"
+	"github.com/phos-gpu/phos/daemon/worker/borrower"
 	"github.com/phos-gpu/phos/daemon/worker/mirror"
 )
 
@@ -90,7 +90,7 @@ func (c *control) Lend(stream grpc.BidiStreamingServer[api.Loan, api.Want]) erro
 // borrow asks phosd to open the files behind a range of the program's memory.
 func (w *Worker) borrow(address, bytes uint64) ([]mirror.Part, error) {
 	parts, err := w.borrower.Borrow(address, bytes)
-	if errors.Is(err, lending.ErrNoLender) {
+	if errors.Is(err, borrower.ErrNoLender) {
 		w.log.Warn(
 			"registered memory is not accessible to kernels",
 			"address",

@@ -2,7 +2,7 @@
 // session and the GPU backend, and runs the program's calls from the ring.
 //
 // A worker runs as the program's user without further privileges. Once it runs, it needs phosd only
-// to open files of the program's memory that it may not open itself (package lending). It exits
+// to open files of the program's memory that it may not open itself (package borrower). It exits
 // when the program exits (its pidfd says so) or calls exec (the cookie in the program's memory is
 // gone). A fault of the worker, a panic included, ends only this one session.
 //

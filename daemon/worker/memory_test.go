@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -63,22 +62,4 @@ func environmentStart(t *testing.T, pid int) int64 {
 		t.Fatal(err)
 	}
 	return address
-}
-
-func TestReadConfig(t *testing.T) {
-	for _, test := range []struct {
-		name, text string
-		want       error
-	}{
-		{"phosd gave up", "", io.EOF},
-		{"torn", `{"session": 1`, io.ErrUnexpectedEOF},
-		{"good", `{"session": 1, "gpus": "soft:1"}`, nil},
-	} {
-		if _, err := ReadConfig(strings.NewReader(test.text)); !errors.Is(err, test.want) {
-			t.Errorf("%s: %v, want %v", test.name, err, test.want)
-		}
-	}
-	if _, err := ReadConfig(strings.NewReader(`{"sesion": 1}`)); err == nil {
-		t.Error("an unknown field was accepted")
-	}
 }

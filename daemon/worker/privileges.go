@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/worker/boot"
 )
 
 // dropPrivileges makes sure that the worker gains no privileges by exec, and that other processes
@@ -90,7 +92,7 @@ func regainRoot() error {
 }
 
 // becomeUser switches this root process permanently to the program's user.
-func becomeUser(config Config) error {
+func becomeUser(config boot.Config) error {
 	groups := make([]int, len(config.Groups))
 	for i, group := range config.Groups {
 		groups[i] = int(group)

@@ -16,6 +16,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 	"github.com/phos-gpu/phos/daemon/gpu/soft"
+	"github.com/phos-gpu/phos/daemon/worker/boot"
 	"github.com/phos-gpu/phos/hijack/wire"
 	"github.com/phos-gpu/phos/hijack/wire/wiretest"
 	"github.com/phos-gpu/phos/internal/linux/proc"
@@ -89,9 +90,9 @@ func self(t *testing.T) proc.Identity {
 }
 
 // config creates the arena of a session and returns its configuration.
-func (s *testWorker) config(session uint64) Config {
+func (s *testWorker) config(session uint64) boot.Config {
 	s.t.Helper()
-	config := Config{
+	config := boot.Config{
 		Session: session, ArenaBytes: arenaBytes, Gpus: s.spec,
 		SessionPath: filepath.Join(s.dir, fmt.Sprint("session", session)),
 		ArenaPath:   filepath.Join(s.dir, fmt.Sprint("arena", session)),
@@ -102,7 +103,7 @@ func (s *testWorker) config(session uint64) Config {
 	return config
 }
 
-func (s *testWorker) newWorker(config Config) *Worker {
+func (s *testWorker) newWorker(config boot.Config) *Worker {
 	s.t.Helper()
 	w := newWorker(config)
 	w.log = slog.New(slog.NewTextHandler(s.t.Output(), nil))
@@ -338,7 +339,7 @@ func (s *testWorker) restore(tree []byte, eager bool) {
 	s.t.Helper()
 	s.stop()
 	config := s.config(uint64(len(s.files) + 1))
-	config.Restore = &Restore{Tree: fmt.Sprintf("%x", tree), Packs: len(s.packs), Eager: eager}
+	config.Restore = &boot.Restore{Tree: fmt.Sprintf("%x", tree), Packs: len(s.packs), Eager: eager}
 	file, err := wire.Create(config.SessionPath)
 	if err != nil {
 		s.t.Fatal(err)

@@ -18,9 +18,10 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/ledger"
+	"github.com/phos-gpu/phos/daemon/worker/boot"
+	"github.com/phos-gpu/phos/daemon/worker/borrower"
 	"github.com/phos-gpu/phos/daemon/worker/jobfile"
 	"github.com/phos-gpu/phos/daemon/worker/joblog"
-	"github.com/phos-gpu/phos/daemon/worker/lending"
 	"github.com/phos-gpu/phos/daemon/worker/session"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 	"github.com/phos-gpu/phos/internal/linux/proc"
@@ -39,7 +40,7 @@ type Open func(options BackendOptions) (gpu.Backend, error)
 
 // Worker serves one program.
 type Worker struct {
-	config  Config
+	config  boot.Config
 	files   sessionFiles
 	log     *slog.Logger
 	program *proc.Handle
@@ -64,7 +65,7 @@ type Worker struct {
 	// tokens holds the files that phosd handed off.
 	tokens *fdtoken.Desk
 	// borrower asks phosd to open files that this process may not open.
-	borrower *lending.Borrower
+	borrower *borrower.Borrower
 	// over is closed when the session shall end; why is the reason.
 	over chan struct{}
 	once sync.Once
@@ -77,7 +78,7 @@ func Run(open Open) error {
 	if err := dropPrivileges(); err != nil {
 		return err
 	}
-	config, err := ReadConfig(os.NewFile(ConfigFD, "config"))
+	config, err := boot.ReadConfig(os.NewFile(boot.ConfigFD, "config"))
 	if errors.Is(err, io.EOF) {
 		return nil // phosd gave up before the session began
 	}
@@ -121,11 +122,11 @@ func Standby(open Open) error {
 	if err := dropPrivileges(); err != nil {
 		return err
 	}
-	phosd, err := fdpass.Inherited(StandbyFD)
+	phosd, err := fdpass.Inherited(boot.StandbyFD)
 	if err != nil {
 		return err
 	}
-	var order Preparation
+	var order boot.Standby
 	files, err := phosd.Receive(&order)
 	if errors.Is(err, io.EOF) {
 		return nil
@@ -133,11 +134,11 @@ func Standby(open Open) error {
 	if err != nil || len(files) != 1 {
 		return errors.Join(err, errConfig)
 	}
-	w := newWorker(Config{Gpus: order.Gpus, LedgerSlot: order.LedgerSlot, Log: order.Log})
+	w := newWorker(boot.Config{Gpus: order.Gpus, LedgerSlot: order.LedgerSlot, Log: order.Log})
 	w.files.ledger = files[0]
 	ready, err := w.warmUp(open, order)
 	if err != nil {
-		return errors.Join(err, phosd.Send(Prepared{Error: err.Error()}))
+		return errors.Join(err, phosd.Send(boot.Ready{Error: err.Error()}))
 	}
 	if err := phosd.Send(ready); err != nil {
 		return err
@@ -162,7 +163,7 @@ func (w *Worker) yieldMemory(slot int, held []uint64) {
 
 // warmUp opens the GPUs and does the slow parts of initialization, as an unprivileged user that
 // owns no program.
-func (w *Worker) warmUp(open Open, order Preparation) (ready Prepared, err error) {
+func (w *Worker) warmUp(open Open, order boot.Standby) (ready boot.Ready, err error) {
 	if err := assumeStandbyUser(); err != nil {
 		return ready, err
 	}
@@ -192,7 +193,7 @@ func (w *Worker) warmUp(open Open, order Preparation) (ready Prepared, err error
 
 // awaitSession waits for a session and serves it. It returns nil if phosd exits first.
 func (w *Worker) awaitSession(phosd *fdpass.Conn, open Open) error {
-	var config Config
+	var config boot.Config
 	files, err := phosd.Receive(&config)
 	if errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) {
 		return nil
@@ -214,11 +215,11 @@ func (w *Worker) awaitSession(phosd *fdpass.Conn, open Open) error {
 	return w.start(open)
 }
 
-func newWorker(config Config) *Worker {
+func newWorker(config boot.Config) *Worker {
 	return &Worker{
 		config: config, over: make(chan struct{}),
 		tokens:   fdtoken.NewDesk(fdtoken.Limits{Files: maxTokenFiles, Tokens: maxTokens}),
-		borrower: lending.NewBorrower(),
+		borrower: borrower.New(),
 	}
 }
 

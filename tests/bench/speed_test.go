@@ -86,7 +86,7 @@ func starts(t *testing.T) []row {
 	anew, waited := median(took[0]), median(took[1])
 	return []row{{
 		name: "start of a program", value: waited / anew, most: 1,
-		note: fmt.Sprintf("cuInit and a context, with workers.warm, of %.1f ms with a new worker", anew),
+		note: fmt.Sprintf("cuInit and a context, with workers.standby, of %.1f ms with a new worker", anew),
 	}}
 }
 

@@ -223,7 +223,7 @@ func TestFewFilesDeath(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.eventually(func() string { return describe(worker) })
-	r.says(0, "cannot be told yet that its worker is dead.*too many open files")
+	r.says(0, "cannot tell a program yet that its worker is dead.*too many open files")
 	enough()
 	if status := r.job.Finish(); status == 7 {
 		t.Error("the program ends as if nothing had happened")

@@ -85,7 +85,7 @@ func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) 
 	if who.name == "pos_cli" {
 		// phosd hears of that by its connection, and gives the step up then, unless it is past being
 		// given up.
-		r.says(from, fmt.Sprintf("the caller has gone.* caller=%d ", pid))
+		r.says(from, fmt.Sprintf("caller disconnected.* caller=%d ", pid))
 	}
 	goOn()
 	err := r.await(done)
@@ -108,7 +108,7 @@ func TestCallersStay(t *testing.T) {
 	}
 	r.ends()
 	r.tidy(0, 0)
-	if text := read(t, r.daemon.Log); strings.Contains(text[from:], "the caller has gone") {
+	if text := read(t, r.daemon.Log); strings.Contains(text[from:], "caller disconnected") {
 		t.Error("the log says that a caller has gone")
 	}
 }

@@ -37,7 +37,7 @@ func TestAdopted(t *testing.T) {
 			die(t, daemon)
 			job.Reaches(job.Lines() + 3)
 			daemon.Launch()
-			daemon.LogContains("adopted a restored tree")
+			daemon.LogContains("restored tree adopted")
 			after := programOf(daemon, job)
 			if after.GetSession() != before.GetSession() || after.GetCheckpointDir() != job.Image ||
 				after.GetLastCheckpointUnixMilliseconds() != before.GetLastCheckpointUnixMilliseconds() || before.GetCheckpointGeneration() != 1 {

@@ -24,7 +24,7 @@ var (
 	)
 	describeGPUBusy = prometheus.NewDesc(
 		"phos_gpu_busy_ratio",
-		"How much of the last moments something ran on a real GPU.",
+		"Part of the recent time in which kernels ran on a real GPU.",
 		[]string{"gpu", "name"},
 		nil,
 	)
@@ -42,13 +42,13 @@ var (
 	)
 	describeGPUHeld = prometheus.NewDesc(
 		"phos_gpu_memory_held_bytes",
-		"Memory of a real GPU that anybody holds, as its driver says.",
+		"Memory in use on a real GPU, by any process.",
 		[]string{"gpu", "name"},
 		nil,
 	)
 	describeGPUForeign = prometheus.NewDesc(
 		"phos_gpu_foreign_processes",
-		"Processes on a real GPU that are not phos's.",
+		"Processes on a real GPU that are not phos workers.",
 		[]string{"gpu", "name"},
 		nil,
 	)
@@ -60,18 +60,18 @@ var (
 	)
 	describeGPULost = prometheus.NewDesc(
 		"phos_gpu_lost",
-		"1 for a real GPU that serves nobody any more.",
+		"1 for a real GPU that is lost.",
 		[]string{"gpu", "name"},
 		nil,
 	)
-	describeWaiting      = prometheus.NewDesc("phos_workers_waiting", "Workers that wait for programs.", nil, nil)
+	describeWaiting      = prometheus.NewDesc("phos_workers_waiting", "Standby workers that are ready.", nil, nil)
 	describeWaitingBytes = prometheus.NewDesc(
 		"phos_workers_waiting_memory_bytes",
-		"Memory of a GPU that they hold.",
+		"Memory of a GPU that standby workers hold.",
 		[]string{"gpu"},
 		nil,
 	)
-	describePrograms = prometheus.NewDesc("phos_programs", "Programs that run.", nil, nil)
+	describePrograms = prometheus.NewDesc("phos_programs", "Running programs.", nil, nil)
 	describeCalls    = prometheus.NewDesc(
 		"phos_program_calls_total",
 		"Driver calls that a program has completed.",
@@ -80,19 +80,19 @@ var (
 	)
 	describeSaved = prometheus.NewDesc(
 		"phos_program_checkpoint_timestamp_seconds",
-		"When a program was saved last.",
+		"Time of a program's last checkpoint.",
 		[]string{"pid", "job"},
 		nil,
 	)
 	describeSaveFailed = prometheus.NewDesc(
 		"phos_program_checkpoint_failed",
-		"1 while the last attempt to save a program has failed.",
+		"1 if the last checkpoint of a program failed.",
 		[]string{"pid", "job"},
 		nil,
 	)
 	describeDue = prometheus.NewDesc(
 		"phos_program_checkpoint_due_timestamp_seconds",
-		"When a program's policy wants it saved next.",
+		"Time of a program's next checkpoint by its policy.",
 		[]string{"pid", "job"},
 		nil,
 	)
@@ -104,10 +104,10 @@ var (
 	)
 )
 
-// Describe is empty: what Collect yields depends on the programs that run.
+// Describe is empty: the metrics depend on the running programs.
 func (m *Metrics) Describe(chan<- *prometheus.Desc) {}
 
-// Collect asks everything that runs.
+// Collect asks phosd and its workers.
 func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
@@ -136,7 +136,8 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// collectHardware yields what the driver says of a real GPU. What it does not say has no number.
+// collectHardware yields what the driver reports about a real GPU. A value that it does not report
+// is missing.
 func collectHardware(hardware *api.Hardware, gauge func(*prometheus.Desc, float64)) {
 	if hardware == nil {
 		return
@@ -163,7 +164,7 @@ func collectHardware(hardware *api.Hardware, gauge func(*prometheus.Desc, float6
 	gauge(describeGPULost, lost)
 }
 
-// collectSaves yields what became of a program's checkpoints. What never was has no number.
+// collectSaves yields what became of a program's checkpoints.
 func collectSaves(program *api.Program, gauge func(*prometheus.Desc, float64)) {
 	if last := program.GetLastCheckpointUnixMilliseconds(); last > 0 {
 		gauge(describeSaved, float64(last)/1000)

@@ -9,22 +9,22 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 )
 
-// Started counts a program that has got a worker, and how long it has waited for it.
+// Started counts a program that got a worker, and how long that took.
 func (m *Metrics) Started(took time.Duration) {
 	m.started.Inc()
 	m.startSeconds.Observe(took.Seconds())
 }
 
-// Returned counts a program that was brought back with its worker.
-func (m *Metrics) Returned() { m.started.Inc() }
+// SessionRestored counts a program that was restored with its worker.
+func (m *Metrics) SessionRestored() { m.started.Inc() }
 
-// Refused counts a program that has got no worker.
+// Refused counts a program that was refused.
 func (m *Metrics) Refused() { m.refused.Inc() }
 
-// Ended counts a worker that is gone.
+// Ended counts a worker that has ended.
 func (m *Metrics) Ended() { m.ended.Inc() }
 
-// GPUFailed counts an error that the driver reports of a real GPU.
+// GPUFailed counts an error of a real GPU that its driver reported.
 func (m *Metrics) GPUFailed(bus string, xid uint64) {
 	m.xids.WithLabelValues(bus, strconv.FormatUint(xid, 10)).Inc()
 }
@@ -65,7 +65,7 @@ func (m *Metrics) Checkpointed(saved *ckpt.Saved, err error, byPolicy bool) {
 	m.steps(saved.Took)
 }
 
-// steps notes how long each took.
+// steps observes how long each step took.
 func (m *Metrics) steps(took map[string]time.Duration) {
 	for step, each := range took {
 		m.phaseSeconds.WithLabelValues(step).Observe(each.Seconds())

@@ -1,4 +1,3 @@
-// Package metrics is phosd in numbers, for Prometheus: what it has counted (count.go), and what its
-// status says at the moment when somebody asks (collect.go). It knows nothing that --status does
-// not show. Read Metrics.
+// Package metrics exports phosd's numbers to Prometheus: counters (count.go), and the current
+// status (collect.go). Tested by daemon/phosd and tests/policy. Read Metrics.
 package metrics

@@ -7,17 +7,16 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// Source is where the numbers of GPUs and programs come from; both are asked when somebody wants
-// them.
+// Source is where the numbers of GPUs and programs come from. Both are called at each scrape.
 type Source struct {
-	// Status is what phosd says of itself to root.
+	// Status returns the status that root sees.
 	Status func() *api.StatusReply
-	// Denied counts the opens of GPUs that were refused; nil: none are.
+	// Denied counts the opens of GPUs that were denied; nil: none is.
 	Denied func() uint64
 }
 
-// Metrics are phosd's numbers for Prometheus. Those of GPUs and programs are collected when
-// somebody asks.
+// Metrics are phosd's numbers for Prometheus. Those of GPUs and programs are collected at each
+// scrape.
 type Metrics struct {
 	source                  Source
 	registry                *prometheus.Registry
@@ -32,7 +31,7 @@ type Metrics struct {
 	xids                  *prometheus.CounterVec
 }
 
-// New makes them; nothing is counted yet.
+// New returns Metrics that have counted nothing yet.
 func New(source Source) *Metrics {
 	m := &Metrics{
 		source:   source,
@@ -41,10 +40,10 @@ func New(source Source) *Metrics {
 			prometheus.CounterOpts{Name: "phos_sessions_started_total", Help: "Programs that got a worker."},
 		),
 		ended: prometheus.NewCounter(
-			prometheus.CounterOpts{Name: "phos_sessions_ended_total", Help: "Workers that are gone."},
+			prometheus.CounterOpts{Name: "phos_sessions_ended_total", Help: "Workers that have ended."},
 		),
 		refused: prometheus.NewCounter(
-			prometheus.CounterOpts{Name: "phos_sessions_refused_total", Help: "Programs that got no worker."},
+			prometheus.CounterOpts{Name: "phos_sessions_refused_total", Help: "Programs that were refused."},
 		),
 		startSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "phos_worker_start_seconds", Help: "Time from a program's connection to its worker's start.",
@@ -52,7 +51,7 @@ func New(source Source) *Metrics {
 		}),
 	}
 	m.xids = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "phos_gpu_errors_total", Help: "Errors (Xids) of real GPUs that their driver has reported.",
+		Name: "phos_gpu_errors_total", Help: "Errors (Xids) of real GPUs that their driver reported.",
 	}, []string{"bus", "xid"})
 	m.countCheckpoints()
 	m.registry.MustRegister(
@@ -74,26 +73,26 @@ func New(source Source) *Metrics {
 	return m
 }
 
-// countCheckpoints makes the numbers of checkpoints and restores.
+// countCheckpoints makes the metrics of checkpoints and restores.
 func (m *Metrics) countCheckpoints() {
 	m.checkpoints = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "phos_checkpoints_total", Help: "Checkpoints, by how they ended (done, busy, cancelled, failed) and who wanted them (request, policy).",
+		Name: "phos_checkpoints_total", Help: "Checkpoints, by result (done, busy, cancelled, failed) and trigger (request, policy).",
 	}, []string{"result", "by"})
 	m.restores = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "phos_restores_total", Help: "Restores, by how they ended: done, cancelled, failed.",
+		Name: "phos_restores_total", Help: "Restores, by result (done, cancelled, failed).",
 	}, []string{"result"})
 	m.phaseSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "phos_checkpoint_step_seconds", Help: "Time of the steps of checkpoints and restores.",
 		Buckets: prometheus.ExponentialBuckets(.001, 4, 10),
 	}, []string{"step"})
 	m.pauseSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "phos_checkpoint_pause_seconds", Help: "Time that programs stood still for a checkpoint.",
+		Name: "phos_checkpoint_pause_seconds", Help: "Time that programs were paused for a checkpoint.",
 		Buckets: prometheus.ExponentialBuckets(.001, 2, 14),
 	})
 	m.writtenBytes = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "phos_checkpoint_written_bytes_total", Help: "Bytes that checkpoints have written.",
+		Name: "phos_checkpoint_written_bytes_total", Help: "Bytes written by checkpoints.",
 	})
 	m.sharedBytes = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "phos_checkpoint_shared_bytes_total", Help: "Bytes of checkpoints that were in their images already.",
+		Name: "phos_checkpoint_shared_bytes_total", Help: "Bytes of checkpoints that were already in their images.",
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
-// Serve answers at the configured address until the returned function is called.
+// Serve serves the configured address until the returned function is called.
 func (m *Metrics) Serve(settings config.Metrics) (func() error, error) {
 	if settings.Listen == "" {
 		return func() error { return nil }, nil
@@ -29,7 +29,7 @@ func (m *Metrics) Serve(settings config.Metrics) (func() error, error) {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	if network == "unix" {
-		// The numbers are about all users' programs.
+		// The metrics name the programs of all users.
 		if err := os.Chmod(address, 0o600); err != nil {
 			return nil, errors.Join(fmt.Errorf("metrics: %w", err), listener.Close())
 		}

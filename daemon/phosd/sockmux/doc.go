@@ -1,6 +1,6 @@
-// Package sockmux is phosd's one socket: it makes it, asks the kernel who connects, and sorts
-// connections by their first four bytes, which are the handshake of a program, its question about
-// the GPUs, files handed over, or gRPC. It keeps any one user from taking all of it.
+// Package sockmux is phosd's one socket. It asks the kernel which user connects, and dispatches
+// connections by their first four bytes: the handshake of a program, an inquiry about the GPUs, a
+// handoff of files, or gRPC. It limits how many connections one user may have.
 //
-// It serves nobody itself: package daemon does. Read Door.
+// Package phosd serves the connections. Tested by daemon/phosd. Read Mux.
 package sockmux

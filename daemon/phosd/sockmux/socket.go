@@ -10,19 +10,19 @@ import (
 	"time"
 )
 
-// errSocketTaken means that a phosd with another runtime directory listens at the socket.
-var errSocketTaken = errors.New("something listens there already; stop it, or choose another socket")
+// errSocketTaken is returned when a process listens at the socket, as a phosd with another runtime
+// directory.
+var errSocketTaken = errors.New("another process listens there; stop it, or choose another socket")
 
-// errNoSocket means that the path of the socket names something else.
-var errNoSocket = errors.New("something else than a socket is there, and stays")
+// errNoSocket is returned when the path of the socket names another kind of file.
+var errNoSocket = errors.New("the file there is not a socket; remove it, or choose another path")
 
-// Listen makes the socket, at which everybody may connect.
+// Listen makes the socket. Every user may connect.
 func Listen(socket string) (*net.UnixListener, error) {
 	if taken, err := net.DialTimeout("unix", socket, time.Second); err == nil {
 		return nil, errors.Join(fmt.Errorf("listen at %s: %w", socket, errSocketTaken), taken.Close())
 	}
-	// Only a socket that a killed phosd left behind may go: the path is an administrator's, who may
-	// have mistyped it.
+	// Only a socket is removed, which a killed phosd left behind: the configured path may be a typo.
 	if info, err := os.Lstat(socket); err == nil && info.Mode().Type() != fs.ModeSocket {
 		return nil, fmt.Errorf("listen at %s: %w", socket, errNoSocket)
 	}
@@ -36,10 +36,9 @@ func Listen(socket string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}
-	// The path goes last of all, when phosd closes: who waits for it to go may start the next phosd
-	// then.
+	// The path is removed last of all, when phosd closes: once it is gone, the next phosd may start.
 	listener.SetUnlinkOnClose(false)
-	// Everybody may connect: who it is decides what he may do.
+	// Rights depend on the peer's user, not on the socket's mode.
 	if err := os.Chmod(socket, 0o666); err != nil {
 		return nil, errors.Join(fmt.Errorf("listen: %w", err), listener.Close())
 	}

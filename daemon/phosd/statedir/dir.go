@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Dir is an open state directory. Several phosd of a machine may have the same.
+// Dir is an open state directory. Several phosd of a machine may share one.
 type Dir struct {
 	path   string
-	own    *os.File // where this phosd's work lies; locked, so that no other takes it for left behind
-	memory string   // where work in memory lies; empty where there is none
+	own    *os.File // this phosd's work; locked, so that no other phosd removes it as stale
+	memory string   // the tmpfs for small work; empty for none
 	key    Key
 }
 
-// Options say where things lie.
+// Options say where the directories are.
 type Options struct {
 	// Path is the state directory.
 	Path string
@@ -27,8 +27,8 @@ type Options struct {
 	MemoryBytes uint64
 }
 
-// Open makes the directory ready, and the key at the first time. What a former phosd left
-// unfinished is removed.
+// Open opens the directory. It makes the key if there is none, and removes the work of phosd that
+// have ended.
 func Open(options Options) (*Dir, error) {
 	d := &Dir{path: options.Path, memory: options.MemoryPath}
 	for _, dir := range []struct {
@@ -47,7 +47,7 @@ func Open(options Options) (*Dir, error) {
 	if d.key, err = openKey(filepath.Join(d.keys(), keyName)); err != nil {
 		return nil, err
 	}
-	if err := d.sweep(); err != nil {
+	if err := d.removeStale(); err != nil {
 		return nil, err
 	}
 	own, err := os.MkdirTemp(d.work(), "phosd-")
@@ -60,7 +60,7 @@ func Open(options Options) (*Dir, error) {
 	return d, d.openMemory(options.MemoryBytes)
 }
 
-// lockDirectory opens a directory and takes its lock, which ends when it is closed.
+// lockDirectory opens and locks a directory. Closing it releases the lock.
 func lockDirectory(path string, flags int) (*os.File, error) {
 	dir, err := os.Open(path)
 	if err != nil {
@@ -72,8 +72,8 @@ func lockDirectory(path string, flags int) (*os.File, error) {
 	return dir, nil
 }
 
-// sweep removes the work of those phosd that have ended.
-func (d *Dir) sweep() error {
+// removeStale removes the work of phosd that have ended.
+func (d *Dir) removeStale() error {
 	entries, err := os.ReadDir(d.work())
 	if err != nil {
 		return fmt.Errorf("state directory: %w", err)
@@ -93,7 +93,7 @@ func (d *Dir) sweep() error {
 	return errors.Join(failures...)
 }
 
-// openMemory mounts the tmpfs, or goes without where mounting is not allowed.
+// openMemory mounts the tmpfs, or does without where mounting is not allowed.
 func (d *Dir) openMemory(bytes uint64) error {
 	if d.memory == "" {
 		return nil
@@ -105,7 +105,7 @@ func (d *Dir) openMemory(bytes uint64) error {
 	if err := unix.Statfs(d.memory, &at); err != nil {
 		return fmt.Errorf("state directory: %w", err)
 	}
-	// A former phosd may have mounted it, and with another size.
+	// The phosd before may have mounted it with another size.
 	_ = unix.Unmount(d.memory, unix.MNT_DETACH)
 	options := fmt.Sprintf("mode=0700,size=%d", bytes)
 	if bytes == 0 ||
@@ -115,7 +115,7 @@ func (d *Dir) openMemory(bytes uint64) error {
 	return nil
 }
 
-// Close gives back what is only good while phosd runs.
+// Close removes what is used only while phosd runs.
 func (d *Dir) Close() error {
 	var failures []error
 	if d.memory != "" {
@@ -140,12 +140,13 @@ func (d *Dir) libraries() string { return filepath.Join(d.path, "lib") }
 
 const (
 	private os.FileMode = 0o700
-	// passable directories show nothing, but who knows a path below may go there: a restored program
-	// is checkpointed again by its user, who must find the library that it has mapped.
+	// passable directories cannot be listed, but known paths below can be opened: when a restored
+	// program is saved again, CRIU runs as its user and must find the library that the program has
+	// mapped.
 	passable os.FileMode = 0o711
 )
 
-// ownDirectory makes a directory of this user's, or refuses one that is somebody else's.
+// ownDirectory makes a directory, or fails if it exists and is another user's.
 func ownDirectory(path string, mode os.FileMode) error {
 	if err := os.MkdirAll(path, mode); err != nil {
 		return fmt.Errorf("state directory: %w", err)

@@ -85,11 +85,11 @@ func TestImport(t *testing.T) {
 			t.Errorf("%q: %v, want %v", test.name, err, test.want)
 		}
 	}
-	if err := dir.Forget("b"); err != nil {
+	if err := dir.RemoveKey("b"); err != nil {
 		t.Error(err)
 	}
-	if err := dir.Forget("b"); !errors.Is(err, statedir.ErrNoKey) {
-		t.Errorf("forgotten twice: %v", err)
+	if err := dir.RemoveKey("b"); !errors.Is(err, statedir.ErrNoKey) {
+		t.Errorf("second RemoveKey: got %v, want ErrNoKey", err)
 	}
 	names, err := dir.Names()
 	keys, failed := dir.Imported()

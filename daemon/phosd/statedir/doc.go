@@ -1,6 +1,6 @@
-// Package statedir keeps what phosd has besides its running programs, and what outlives a boot: the
-// key that seals images, keys of other machines that it was given, private directories for the
-// files of a checkpoint on its way, and copies of libraries that restored programs still need.
+// Package statedir is phosd's state directory, which outlives a boot: the key that seals images,
+// imported keys of other machines, private work directories of checkpoints and restores, and copies
+// of libraries that restored programs have mapped.
 //
-// All of it is root's alone. Read dir.go first.
+// Only root can read it, but for the libraries. Read dir.go first.
 package statedir

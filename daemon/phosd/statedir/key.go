@@ -21,14 +21,14 @@ const (
 	keySuffix = ".key"
 )
 
-// ErrKey means that a file with a key holds none.
-var ErrKey = errors.New("no key: 64 hexadecimal digits and a line's end are expected")
+// ErrKey is returned when a file does not hold a key.
+var ErrKey = errors.New("not a key: 64 hexadecimal digits and a line's end are expected")
 
-// Key is the one that this machine seals with.
+// Key returns the key that this machine seals with.
 func (d *Dir) Key() Key { return d.key }
 
-// Imported are the keys of other machines whose seals count here too: the files keys/NAME.key,
-// written as key/seal is.
+// Imported returns the keys of other machines whose seals are accepted: the files keys/NAME.key, in
+// the format of key/seal.
 func (d *Dir) Imported() ([]Key, error) {
 	names, err := d.Names()
 	if err != nil {
@@ -45,7 +45,7 @@ func (d *Dir) Imported() ([]Key, error) {
 	return keys, nil
 }
 
-// Names are those of the imported keys.
+// Names returns the names of the imported keys.
 func (d *Dir) Names() ([]string, error) {
 	entries, err := os.ReadDir(d.imported())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -53,32 +53,32 @@ func (d *Dir) Names() ([]string, error) {
 	}
 	var names []string
 	for _, entry := range entries {
-		if name, is := strings.CutSuffix(entry.Name(), keySuffix); is {
+		if name, ok := strings.CutSuffix(entry.Name(), keySuffix); ok {
 			names = append(names, name)
 		}
 	}
 	return names, nil
 }
 
-// ErrKeyName means that a key cannot be called so.
+// ErrKeyName is returned for an invalid name of a key.
 var ErrKeyName = errors.New(
 	"a key's name is made of letters, digits, dots, dashes and underlines, and does not begin with a dot",
 )
 
-const longestKeyName = 100
+const maxKeyName = 100
 
 func (d *Dir) keyPath(name string) (string, error) {
 	fits := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".-_", r)
 	}
-	if name == "" || len(name) > longestKeyName || name[0] == '.' ||
+	if name == "" || len(name) > maxKeyName || name[0] == '.' ||
 		strings.ContainsFunc(name, func(r rune) bool { return !fits(r) }) {
 		return "", fmt.Errorf("%q: %w", name, ErrKeyName)
 	}
 	return filepath.Join(d.imported(), name+keySuffix), nil
 }
 
-// Import keeps the key of another machine under a name; one that has the name already is replaced.
+// Import stores the key of another machine under a name. It replaces a key of the same name.
 func (d *Dir) Import(name string, key []byte) error {
 	path, err := d.keyPath(name)
 	if err != nil {
@@ -90,11 +90,11 @@ func (d *Dir) Import(name string, key []byte) error {
 	return writeKey(path, Key(key))
 }
 
-// ErrNoKey means that nothing was imported under a name.
+// ErrNoKey is returned when no key of a name was imported.
 var ErrNoKey = errors.New("no key")
 
-// Forget removes an imported key; ErrNoKey where there is none.
-func (d *Dir) Forget(name string) error {
+// RemoveKey removes an imported key.
+func (d *Dir) RemoveKey(name string) error {
 	path, err := d.keyPath(name)
 	if err != nil {
 		return err
@@ -102,12 +102,12 @@ func (d *Dir) Forget(name string) error {
 	if err := os.Remove(path); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w is called %s; see: pos_cli image key list", ErrNoKey, name)
 	} else if err != nil {
-		return fmt.Errorf("forget key: %w", err)
+		return fmt.Errorf("remove key: %w", err)
 	}
 	return syncDirectory(d.imported())
 }
 
-// openKey reads the key, or makes it when there is none yet.
+// openKey reads the key, or makes it if there is none yet.
 func openKey(path string) (Key, error) {
 	key, err := readKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -117,20 +117,20 @@ func openKey(path string) (Key, error) {
 	return key, writeKey(path, key)
 }
 
-// writeKey makes or replaces a file with a key, and has it on the disk.
+// writeKey makes or replaces a file with a key, and flushes it to the disk.
 func writeKey(path string, key Key) error {
 	temporary := path + ".new"
 	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
-		return fmt.Errorf("make key: %w", err)
+		return fmt.Errorf("write key: %w", err)
 	}
 	_, err = fmt.Fprintln(file, hex.EncodeToString(key[:]))
-	// Images that a lost key has sealed are lost to their users.
+	// If a key is lost, users can no longer restore the images that it has sealed.
 	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return fmt.Errorf("make key: %w", err)
+		return fmt.Errorf("write key: %w", err)
 	}
 	if err := os.Rename(temporary, path); err != nil {
-		return fmt.Errorf("make key: %w", err)
+		return fmt.Errorf("write key: %w", err)
 	}
 	return syncDirectory(filepath.Dir(path))
 }

@@ -11,13 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Library opens the copy of a file whose content has a name, and makes it first where there is
-// none. Restored programs map it; it stays for as long as the state directory does, because nobody
-// can tell when the last of them has ended. The names are hashes: what has one cannot be anything
-// else.
+// Library opens the copy of a library with a digest, and makes it if there is none. Restored
+// programs map it. It is never removed, because it is not known when the last of them has ended.
 func (d *Dir) Library(hash string, content io.Reader) (*os.File, error) {
 	if hash == "" || strings.ContainsAny(hash, "/.") {
-		return nil, fmt.Errorf("library %q: no name of a content", hash)
+		return nil, fmt.Errorf("library %q: not a digest", hash)
 	}
 	dir := filepath.Join(d.libraries(), hash)
 	path := filepath.Join(dir, "libphos.so")

@@ -8,18 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Work is a private directory for the files of one checkpoint or restore. Its owner is the user
-// whose files they are, and its path leads through directories of root's: whoever has the
-// descriptor works in it, and nobody else of that user.
+// Work is a private directory for the files of one checkpoint or restore. It belongs to the
+// program's user, but its path leads through directories of root: only processes that have its
+// descriptor can use it.
 type Work struct {
 	*os.File
 	path string
-	// InMemory says that what is written into it takes memory.
+	// InMemory means that it is on a tmpfs.
 	InMemory bool
 }
 
-// NewWork makes a directory for about so many bytes; in memory, where they fit and memoryBytes
-// allows it.
+// NewWork makes a directory for about so many bytes: in memory, if they fit and are at most
+// memoryBytes.
 func (d *Dir) NewWork(bytes, memoryBytes uint64, uid, gid uint32) (*Work, error) {
 	parent, inMemory := d.own.Name(), false
 	if d.memory != "" && bytes <= memoryBytes && d.memoryFree() >= bytes {
@@ -47,7 +47,7 @@ func (d *Dir) memoryFree() uint64 {
 	return at.Bavail * uint64(at.Bsize)
 }
 
-// Remove deletes the directory with what is in it.
+// Remove deletes the directory with its content.
 func (w *Work) Remove() error {
 	return errors.Join(w.Close(), os.RemoveAll(w.path))
 }

@@ -3,6 +3,6 @@
 //
 // The file is found through /proc/PID/maps and opened with this process's rights, which are the
 // program's. It is used only if device and inode match the mapping. The worker borrows files from
-// phosd (package lending) if the program is not dumpable, or if the file was removed and the
+// phosd (package borrower) if the program is not dumpable, or if the file was removed and the
 // program has closed it. Private memory cannot be mirrored. Read mirror.go first.
 package mirror

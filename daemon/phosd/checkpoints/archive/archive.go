@@ -10,17 +10,17 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/statedir"
 )
 
-// Archive is phosd's way to images and to room for making them.
+// Archive opens images and makes work directories.
 type Archive struct {
 	state *statedir.Dir
 	log   *slog.Logger
 }
 
-// New makes one that works in a state directory, which stays its owner's.
+// New returns an Archive over a state directory. The caller closes the directory.
 func New(state *statedir.Dir, log *slog.Logger) *Archive { return &Archive{state, log} }
 
-// WorkWithin is ckpt's way to private directories, which take at most half of a budget of memory
-// together.
+// WorkWithin returns the function by which ckpt makes work directories. Together they take at most
+// half of a memory budget.
 func (a *Archive) WorkWithin(budgetBytes uint64) func(bytes uint64, uid, gid uint32) (ckpt.Work, error) {
 	left := budgetBytes / 2
 	return func(bytes uint64, uid, gid uint32) (ckpt.Work, error) {
@@ -34,15 +34,16 @@ func (a *Archive) WorkWithin(budgetBytes uint64) func(bytes uint64, uid, gid uin
 	}
 }
 
+// privateWork implements ckpt.Work.
 type privateWork struct {
 	*statedir.Work
 	bytes uint64
 }
 
-// Descriptor is the open directory.
+// Descriptor returns the open directory.
 func (w privateWork) Descriptor() *os.File { return w.File }
 
-// MemoryBytes is what was asked for, when it is memory.
+// MemoryBytes returns the requested size if the directory is in memory, or else 0.
 func (w privateWork) MemoryBytes() uint64 {
 	if w.InMemory {
 		return w.bytes
@@ -50,7 +51,7 @@ func (w privateWork) MemoryBytes() uint64 {
 	return 0
 }
 
-// Library keeps a copy of a library that is no longer where it was.
+// Library returns a copy of a library whose original is gone.
 func (a *Archive) Library(saved image.SavedFile, content io.Reader) (*os.File, error) {
 	return a.state.Library(saved.Hash, content)
 }

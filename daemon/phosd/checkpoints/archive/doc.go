@@ -1,7 +1,9 @@
-// Package archive is phosd's way to images: it opens those that a user may restore (open.go), says
-// where a checkpoint is written (target.go), takes images from streams (stream.go), and makes the
-// private directories that checkpoints and restores work in.
+// Package archive opens image directories for phosd: for a restore (open.go), for a checkpoint
+// (target.go), and from streams (stream.go). It also makes the private work directories of
+// checkpoints and restores.
 //
-// Whose rights count, and which keys, is decided here; what an image is made of is package store's.
-// Read Archive.Open.
+// It decides with whose rights files are accessed and which keys are accepted. The image format is
+// package store's.
+//
+// Tested by tests/checkpoint and tests/policy. Read Archive.Open.
 package archive

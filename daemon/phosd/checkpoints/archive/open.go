@@ -15,13 +15,13 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
-// RightsOf are those with which files are touched in somebody's name.
+// RightsOf returns an actor's rights to files.
 func RightsOf(actor api.Actor) fsuid.Rights {
 	return fsuid.Rights{UID: actor.UID, GID: actor.GID, Groups: actor.Groups}
 }
 
-// CheckDirectory refuses a descriptor that is no open directory. One that was opened only as a path
-// shows no rights.
+// CheckDirectory returns an error unless the file is a directory that was opened for reading. A
+// descriptor opened with O_PATH does not prove that its owner may read the directory.
 func CheckDirectory(file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
@@ -32,27 +32,27 @@ func CheckDirectory(file *os.File) error {
 		return err
 	}
 	if !info.IsDir() || flags&unix.O_PATH != 0 {
-		return fmt.Errorf("%w: %s is no directory that was opened for reading", api.ErrInvalid, file.Name())
+		return fmt.Errorf("%w: %s is not a directory that was opened for reading", api.ErrInvalid, file.Name())
 	}
 	return nil
 }
 
-// key is this machine's.
+// key returns this machine's key.
 func (a *Archive) key() image.Key { return image.NewKey(a.state.Key()) }
 
-// Seal vouches for an image.
+// Seal signs a manifest with this machine's key.
 func (a *Archive) Seal(m *image.Manifest) ([]byte, error) { return image.Sign(m, a.key()) }
 
-// Image is an image directory with one generation of it.
+// Image is an open generation of an image.
 type Image struct {
 	ckpt.Source
 	dir *store.Dir
 }
 
-// Store says which image directory it is, wherever it lies.
+// Store identifies the image directory, wherever it is.
 func (i *Image) Store() image.ID { return i.dir.Store() }
 
-// Close lets go of it, once.
+// Close closes the image. Later calls have no effect.
 func (i *Image) Close() {
 	for _, pack := range i.Packs {
 		_ = pack.Close() // only read
@@ -64,8 +64,8 @@ func (i *Image) Close() {
 	}
 }
 
-// Open opens a generation for somebody who may restore it: one of this machine's seal or of an
-// imported key's, and for his own programs; root may take any.
+// Open opens a generation that the actor may restore: sealed by this machine or by an imported key,
+// and of the actor's own program. Root may restore any.
 func (a *Archive) Open(directory *os.File, generation uint64, actor api.Actor) (_ *Image, err error) {
 	if err := CheckDirectory(directory); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (a *Archive) Open(directory *os.File, generation uint64, actor api.Actor) (
 	return i, err
 }
 
-// unseal reads a manifest that the actor may restore from.
+// unseal verifies a manifest's seal and the actor's right to it.
 func (a *Archive) unseal(signed []byte, actor api.Actor) (*image.Manifest, error) {
 	imported, err := a.state.Imported()
 	if err != nil {
@@ -106,7 +106,7 @@ func (a *Archive) unseal(signed []byte, actor api.Actor) (*image.Manifest, error
 	}
 	m, seal, err := image.OpenSigned(signed, keys)
 	if actor.Root() && errors.Is(err, image.ErrUnknownKey) {
-		m, _, err = image.Inspect(signed) // root vouches for it
+		m, _, err = image.Inspect(signed) // root may restore images with an unknown seal
 		return m, err
 	}
 	if err != nil {
@@ -117,7 +117,7 @@ func (a *Archive) unseal(signed []byte, actor api.Actor) (*image.Manifest, error
 		)
 	}
 	if !actor.May(seal.OwnerUID) {
-		return nil, fmt.Errorf("%w: the image is of a program of another user", api.ErrNotPermitted)
+		return nil, fmt.Errorf("%w: the image belongs to another user", api.ErrNotPermitted)
 	}
 	return m, nil
 }

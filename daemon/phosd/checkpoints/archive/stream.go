@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// anyBytes is the size of an image that nobody knows yet: too large for memory.
-	anyBytes = math.MaxInt64
-	// streamBytes are read and written at a time.
+	// unknownBytes stands for the unknown size of a streamed image: too large for memory.
+	unknownBytes = math.MaxInt64
+	// streamBytes is the size of reads and writes.
 	streamBytes = 1 << 20
 )
 
-// Receive unpacks a stream into a private image directory.
+// Receive unpacks a stream into a private image directory, which the returned function removes.
 func (a *Archive) Receive(ctx context.Context, from *os.File, actor api.Actor) (*os.File, func(), error) {
 	stream, err := fdtoken.OpenStream(ctx, from, false)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer stream.Close()
-	work, err := a.state.NewWork(anyBytes, 0, 0, 0)
+	work, err := a.state.NewWork(unknownBytes, 0, 0, 0)
 	if err != nil {
 		return nil, nil, err
 	}
-	clear := func() {
+	remove := func() {
 		if err := work.Remove(); err != nil {
-			a.log.Error("clear up after a restore", "error", err)
+			a.log.Error("remove work directory", "error", err)
 		}
 	}
 	dir, err := store.Init(work.File)
@@ -45,28 +45,29 @@ func (a *Archive) Receive(ctx context.Context, from *os.File, actor api.Actor) (
 		dir.Close()
 	}
 	if err != nil {
-		clear()
+		remove()
 		return nil, nil, err
 	}
-	return work.File, clear, nil
+	return work.File, remove, nil
 }
 
-// roomReader keeps a user from filling phosd's disk with a stream that does not end.
+// roomReader keeps users from filling phosd's disk by an endless stream.
 type roomReader struct {
 	from io.Reader
 	disk *os.File
-	// all is for who may fill it.
-	all    bool
+	// all disables the limit.
+	all bool
+	// before is how many bytes are read before the next look at the disk.
 	before int64
 }
 
 const (
-	// roomBytes are read between two looks at the disk, of which one part in roomPart stays free.
+	// roomBytes is what is read between two looks at the disk. One part in roomPart of it stays free.
 	roomBytes = 64 << 20
 	roomPart  = 20
 )
 
-// Read reads, or says that there is too little room.
+// Read reads, or fails if the disk is nearly full.
 func (r *roomReader) Read(to []byte) (int, error) {
 	if r.before -= int64(len(to)); r.before < 0 && !r.all {
 		r.before = roomBytes

@@ -11,16 +11,16 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
-// Target is where a checkpoint is written.
+// Target is the image directory to which a checkpoint is written.
 type Target struct {
 	Dir *store.Dir
-	// Publish passes a complete generation on; nil: it lies where it shall.
+	// Publish writes a complete generation to the stream; nil for a directory.
 	Publish func(ctx context.Context, generation uint64) error
-	// Close leaves a target in which nothing was begun as it was.
+	// Close discards an unfinished generation.
 	Close func()
 }
 
-// Into opens or makes an image directory; what is written there is written with a user's rights.
+// Into opens or makes an image directory. Files are written with the given rights.
 func (a *Archive) Into(directory *os.File, as fsuid.Rights) (*Target, error) {
 	if err := CheckDirectory(directory); err != nil {
 		return nil, err
@@ -31,19 +31,19 @@ func (a *Archive) Into(directory *os.File, as fsuid.Rights) (*Target, error) {
 	}
 	return &Target{Dir: dir, Close: func() {
 		if err := dir.Discard(); err != nil {
-			a.log.Error("clear up after a checkpoint", "error", err)
+			a.log.Error("discard unfinished generation", "error", err)
 		}
 		dir.Close()
 	}}, nil
 }
 
-// IntoStream makes the image in a private directory first.
+// IntoStream makes the image in a private directory, and streams it when it is complete.
 func (a *Archive) IntoStream(ctx context.Context, to *os.File) (*Target, error) {
 	stream, err := fdtoken.OpenStream(ctx, to, true)
 	if err != nil {
 		return nil, err
 	}
-	work, err := a.state.NewWork(anyBytes, 0, 0, 0)
+	work, err := a.state.NewWork(unknownBytes, 0, 0, 0)
 	if err != nil {
 		return nil, errors.Join(err, stream.Close())
 	}
@@ -54,15 +54,15 @@ func (a *Archive) IntoStream(ctx context.Context, to *os.File) (*Target, error) 
 	publish := func(ctx context.Context, generation uint64) error {
 		buffered := bufio.NewWriterSize(stream, streamBytes)
 		if err := store.WriteStream(ctx, dir, generation, buffered); err != nil {
-			return err // what could not be flushed before says the same once more
+			return err // a failed flush would return the same error
 		}
 		return buffered.Flush()
 	}
 	return &Target{Dir: dir, Publish: publish, Close: func() {
-		_ = stream.Close() // what matters has been written, or reported
+		_ = stream.Close() // write errors were reported by Publish
 		dir.Close()
 		if err := work.Remove(); err != nil {
-			a.log.Error("clear up after a checkpoint", "error", err)
+			a.log.Error("discard unfinished generation", "error", err)
 		}
 	}}, nil
 }

@@ -1,13 +1,14 @@
-// Package policy decides which checkpoints of a program are taken without being asked for, when,
-// and into which directory, and opens that with the program's rights.
+// Package policy decides which checkpoints of a program are taken without a request, when, and to
+// which directory, and opens that directory.
 //
-// Whose policy holds: the section checkpoint of the program's pos.yaml, when there is one, whatever
-// it says; else that of phosd.toml. When: every so often, counted from the last checkpoint and
-// never at the same moment for all programs; and at occasions, which package daemon knows of.
-// Where: a pos.yaml names the image's directory as the program would open it, in its own view of
-// the file system; phosd.toml names one in which each user gets a directory, and each program one
-// below that.
+//   - Which policy: the section checkpoint of the program's pos.yaml if there is one, or else that
+//     of phosd.toml.
+//   - When: at an interval, counted from the last checkpoint and spread so that programs are not
+//     all saved at the same time; and at occasions (config.Moments), which package checkpoints
+//     knows.
+//   - Where: pos.yaml names the image directory in the program's own view of the file system.
+//     phosd.toml names a directory with one subdirectory for each user, and below that one for
+//     each program.
 //
-// It takes no checkpoint and keeps no clock: Due is a function of what it is given. Read Of, then
-// Due, then place.go.
+// Due is a pure function. Read Of, then Due, then place.go.
 package policy

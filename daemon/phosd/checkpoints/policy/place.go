@@ -16,8 +16,8 @@ import (
 
 const private = 0o700
 
-// Open opens, and makes where it is missing, the directory that a program's own policy names. It is
-// found as the program would find it: from its working directory, below its root, with its rights.
+// Open opens or makes the directory that a program's own policy names. The path is resolved as the
+// program would: from its working directory, below its root, with its rights.
 func Open(program proc.Identity, as fsuid.Rights, dir string) (*os.File, error) {
 	opened := -1
 	err := as.Do(func() error {
@@ -33,7 +33,7 @@ func Open(program proc.Identity, as fsuid.Rights, dir string) (*os.File, error) 
 			}
 			dir = path.Join(from, dir)
 		}
-		// That it is still the same process makes what was read above true.
+		// If it is still the same process, the links read above are its own.
 		if err := program.Check(); err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ func Open(program proc.Identity, as fsuid.Rights, dir string) (*os.File, error) 
 	return os.NewFile(uintptr(opened), dir), nil
 }
 
-// makeBelow opens a directory below another, and makes what is missing of its path.
+// makeBelow opens a directory below another, and makes the missing parts of its path.
 func makeBelow(root int, dir string, resolve uint64) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolve}
 	fd, err := unix.Openat2(root, dir, &how)
@@ -64,9 +64,8 @@ func makeBelow(root int, dir string, resolve uint64) (int, error) {
 	return fd, err
 }
 
-// OpenShared opens, and makes where it is missing, a program's directory below one that an
-// administrator has named. Its user gets a directory there, which only he may enter; the program's
-// lies in that.
+// OpenShared opens or makes a program's directory below one that an administrator has named. The
+// user gets a private directory there; the program's directory is in it.
 func OpenShared(base *os.File, as fsuid.Rights, name string) (*os.File, error) {
 	user := strconv.FormatUint(uint64(as.UID), 10)
 	err := unix.Mkdirat(int(base.Fd()), user, private)
@@ -93,7 +92,7 @@ func OpenShared(base *os.File, as fsuid.Rights, name string) (*os.File, error) {
 		return nil, err
 	}
 	if info.Uid != as.UID {
-		return nil, fmt.Errorf("%s is user %d's and not user %d's: %w", own.Name(), info.Uid, as.UID, unix.EPERM)
+		return nil, fmt.Errorf("%s belongs to user %d, not to user %d: %w", own.Name(), info.Uid, as.UID, unix.EPERM)
 	}
 	opened := -1
 	err = as.Do(func() error {

@@ -12,18 +12,19 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
-// Policy is what holds for one program.
+// Policy is the policy of one program.
 type Policy struct {
 	Dir            string
 	Every          time.Duration
 	Keep           int
 	BandwidthBytes uint64
 	On             []string
-	// Own says that the program's pos.yaml has it.
+	// Own means that it comes from the program's pos.yaml.
 	Own bool
 }
 
-// Of is the policy of a program that a worker describes; false when there is none.
+// Of returns the policy of a program: that of its pos.yaml, or the default. It returns false if the
+// policy takes no checkpoints.
 func Of(said *api.Policy, otherwise config.Policy) (Policy, bool) {
 	if said == nil {
 		p := Policy{
@@ -41,21 +42,21 @@ func Of(said *api.Policy, otherwise config.Policy) (Policy, bool) {
 
 func (p Policy) holds() bool { return p.Dir != "" && (p.Every > 0 || len(p.On) > 0) }
 
-// Has reports whether an occasion is one of the policy's.
-func (p Policy) Has(moment string) bool { return slices.Contains(p.On, moment) }
+// Has reports whether the policy takes a checkpoint at an occasion.
+func (p Policy) Has(occasion string) bool { return slices.Contains(p.On, occasion) }
 
-// Message is the policy for whoever asks.
+// Message returns the policy for a status reply.
 func (p Policy) Message() *api.Policy {
 	return &api.Policy{
 		Dir: p.Dir, EveryMilliseconds: uint64(p.Every.Milliseconds()), Keep: uint64(p.Keep), BandwidthBytes: p.BandwidthBytes, On: p.On,
 	}
 }
 
-// History is what has become of a program's checkpoints.
+// History is the past of a program's checkpoints.
 type History struct {
-	// Seed tells programs apart: those that have different ones are not saved at the same moment.
+	// Seed spreads the checkpoints of programs that started together.
 	Seed uint64
-	// Known is since when the program is looked after: its start, or that of this phosd.
+	// Known is when phosd began to watch the program: its start, or that of this phosd.
 	Known time.Time
 	// Last is the last checkpoint, Tried the last attempt, Failed whether that failed. They are zero
 	// where there was none.
@@ -64,17 +65,17 @@ type History struct {
 }
 
 const (
-	// spread is the part of an interval over which programs are spread.
+	// spread: checkpoints come early by up to this part of the interval.
 	spread = 10
-	// retry is the part of an interval after which a failed attempt is repeated, but no sooner than
-	// retryAtLeast.
-	retry        = 8
-	retryAtLeast = 10 * time.Second
+	// retry is the part of an interval after which a failed attempt is repeated, but at least
+	// minRetry.
+	retry    = 8
+	minRetry = 10 * time.Second
 	// catchUp is the time over which checkpoints are spread that became due while no phosd ran.
 	catchUp = time.Minute
 )
 
-// Due is when the next checkpoint shall be taken; the zero time: never.
+// Due returns when the next checkpoint is due; the zero time: never.
 func Due(p Policy, h History) time.Time {
 	if p.Every <= 0 || p.Dir == "" {
 		return time.Time{}
@@ -82,28 +83,28 @@ func Due(p Policy, h History) time.Time {
 	var due time.Time
 	switch {
 	case h.Failed && !h.Tried.IsZero():
-		due = h.Tried.Add(min(p.Every, max(p.Every/retry, retryAtLeast)))
+		due = h.Tried.Add(min(p.Every, max(p.Every/retry, minRetry)))
 	case h.Last.IsZero():
-		// The first comes early for some, so that programs that began together part.
+		// The first checkpoint comes early for some, so that programs that started together spread out.
 		due = h.Known.Add(p.Every - h.share(p.Every/2, h.Known))
 	default:
 		due = h.Last.Add(p.Every - h.share(p.Every/spread, h.Last))
 	}
-	// What is overdue when a program becomes known waits a little, each its own time.
+	// Programs that are overdue when phosd starts wait a little, each for a different time.
 	if earliest := h.Known.Add(h.share(min(catchUp, p.Every), h.Known)); due.Before(earliest) {
 		due = earliest
 	}
 	return due
 }
 
-// share is a part of a time span that differs between programs and from time to time.
+// share returns a pseudo-random part of a time span.
 func (h History) share(span time.Duration, at time.Time) time.Duration {
 	hash := fnv.New64a()
 	fmt.Fprint(hash, h.Seed, at.UnixNano())
 	return time.Duration(float64(span) * float64(hash.Sum64()>>11) / (1 << 53))
 }
 
-// Program is what a directory may be named after.
+// Program is what a directory's name may refer to.
 type Program struct {
 	PID     int
 	Job     string
@@ -111,7 +112,7 @@ type Program struct {
 	Started time.Time
 }
 
-// Fill puts what {job}, {pid} and {rank} stand for into the name of a directory.
+// Fill replaces {job}, {pid} and {rank} in the name of a directory.
 func (p Program) Fill(dir string) string {
 	return strings.NewReplacer(
 		"{job}",
@@ -125,15 +126,14 @@ func (p Program) Fill(dir string) string {
 	)
 }
 
-// Name is that of a program's directory among those of others. No other program of the machine has
-// had it.
+// Name returns a name for a program's directory that no other program of the machine has had.
 func (p Program) Name() string {
 	return fmt.Sprintf("%s-%d-%s", plain(p.Job), p.PID, p.Started.UTC().Format("20060102T150405"))
 }
 
-const longestName = 64
+const maxName = 64
 
-// plain is a text that is good as a part of a file's name.
+// plain makes a text safe as a part of a file's name.
 func plain(text string) string {
 	text = strings.Map(func(r rune) rune {
 		switch {
@@ -143,8 +143,8 @@ func plain(text string) string {
 		return '_'
 	}, text)
 	text = strings.TrimLeft(text, ".")
-	if len(text) > longestName {
-		text = text[:longestName]
+	if len(text) > maxName {
+		text = text[:maxName]
 	}
 	if text == "" {
 		return "program"

@@ -25,7 +25,7 @@ func TestOf(t *testing.T) {
 		holds     bool
 		dir       string
 	}{
-		{"nobody says anything", nil, config.Policy{}, false, ""},
+		{"no policy", nil, config.Policy{}, false, ""},
 		{"phosd.toml alone", nil, otherwise, true, "/ckpt"},
 		{"pos.yaml wins", &api.Policy{Dir: "mine", EveryMilliseconds: 5000}, otherwise, true, "mine"},
 		{"pos.yaml wants none", &api.Policy{}, otherwise, false, ""},

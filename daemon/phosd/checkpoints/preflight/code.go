@@ -12,8 +12,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// codeObstacles looks for code of a process that does not run on a GPU, which is another model than
-// the one that it had.
+// codeObstacles finds code of a process that does not run on the GPU here.
 func codeObstacles(p image.Process, had image.Device, has *gpu.DeviceInfo) (found []ckpt.Obstacle) {
 	now := Capability(*has)
 	subject := fmt.Sprintf("GPU %d", had.Ordinal)
@@ -28,7 +27,7 @@ func codeObstacles(p image.Process, had image.Device, has *gpu.DeviceInfo) (foun
 	if p.GPU.Code == nil {
 		if now != had.Capability {
 			found = append(found, ckpt.Obstacle{
-				Subject: subject, Reason: models + "; what code the program has loaded, this image does not say",
+				Subject: subject, Reason: models + "; this image does not say which code the program has loaded",
 				Remedy: "restore on a GPU of compute capability " + had.Capability,
 			})
 		}
@@ -59,7 +58,7 @@ func codeObstacles(p image.Process, had image.Device, has *gpu.DeviceInfo) (foun
 	return found
 }
 
-// codeText names code: "module 3 (kernels a, b) and 4 others".
+// codeText names code: "module 3 (kernels a, b) and 4 others like it".
 func codeText(code *image.Code) string {
 	text := code.Name
 	switch len(code.Kernels) {
@@ -79,7 +78,7 @@ func codeText(code *image.Code) string {
 	return text
 }
 
-// targetsText says what code is for: "machine code for sm_80, sm_90, without PTX".
+// targetsText says what code is for: "machine code for sm_80, sm_90, and no PTX".
 func targetsText(targets []string, ptxOnly bool) string {
 	var binaries, texts []string
 	for _, target := range targets {
@@ -118,8 +117,8 @@ func codeRemedy(code *image.Code, had image.Device, has *gpu.DeviceInfo) string 
 	)
 }
 
-// driverObstacle compares what the drivers serve. A newer one serves what an older one has; an
-// older one only within a major version.
+// driverObstacle compares the CUDA versions of the drivers. A newer driver serves all that an older
+// one does; an older one only within a major version.
 func driverObstacle(pid int, had image.Device, has *gpu.DeviceInfo) *ckpt.Obstacle {
 	now := int(gpu.Driver([]gpu.DeviceInfo{*has}))
 	if had.CUDA <= now {

@@ -1,4 +1,4 @@
-// Package preflight finds out whether an image can be restored on this machine, and names
-// everything that stands against it at once. It starts nothing and changes nothing. What stands
-// against saving a program is found by package criu.
+// Package preflight finds all obstacles that keep an image from being restored on this machine. It
+// starts nothing and changes nothing. The obstacles of a checkpoint are found by package
+// criu/inspect.
 package preflight

@@ -19,8 +19,9 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Foreign are programs and libraries that are not here, or others than those that the processes
-// were running, as the user finds them. Place is as in ckpt.RestoreOrder.
+// Foreign finds programs and libraries that are missing here, or differ from those that the
+// processes were running. They are looked up with the user's rights. Place is as in
+// ckpt.RestoreOrder.
 func Foreign(needed []ckpt.NeededFile, m *image.Manifest, place proc.Identity) (found []ckpt.Obstacle) {
 	as := fsuid.Rights{UID: m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups}
 	seen := make(map[string]bool)
@@ -36,14 +37,14 @@ func Foreign(needed []ckpt.NeededFile, m *image.Manifest, place proc.Identity) (
 		here, err := buildIDAt(as, filepath.Join(ckpt.RootOf(place), file.Path))
 		switch {
 		case errors.Is(err, fs.ErrPermission):
-			// It may be one that can be run and not be read.
+			// It may be executable and not readable.
 		case err != nil:
 			found = append(found, ckpt.Obstacle{
 				Subject: "file " + file.Path, Reason: fmt.Sprintf("the program was running it, and here: %v", err), Remedy: "install it here",
 			})
 		case !bytes.Equal(here, file.BuildID):
 			found = append(found, ckpt.Obstacle{
-				Subject: "file " + file.Path, Reason: fmt.Sprintf("it is another than the one that the program was running (build id %x, and here %x)", file.BuildID, here),
+				Subject: "file " + file.Path, Reason: fmt.Sprintf("it differs from the one that the program was running (build id %x, and here %x)", file.BuildID, here),
 				Remedy: "install the same version here",
 			})
 		}
@@ -66,32 +67,33 @@ func buildIDAt(as fsuid.Rights, path string) (id []byte, err error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file")
+		return nil, errors.New("it is not a regular file")
 	}
 	return buildID(file), nil
 }
 
-// Of the format of executables: where what stands, and the notes that are meant.
+// The ELF format: sizes, offsets, and the note with the build ID.
 const (
 	elfHeaderBytes  = 64
 	elfWide         = "\x7fELF\x02\x01"
 	segmentBytes    = 56
 	segmentOfNotes  = 4
-	mostSegments    = 512
-	mostNoteBytes   = 64 << 10
+	maxSegments     = 512
+	maxNoteBytes    = 64 << 10
 	noteHeaderBytes = 12
 	noteOfBuildID   = 3
 	noteOwner       = "GNU\x00"
 )
 
-// buildID is the one that an executable has in its notes, filled up to whole words; nil: none.
+// buildID returns the build ID in an executable's notes, padded to whole words; nil if there is
+// none.
 func buildID(file io.ReaderAt) []byte {
 	order := binary.LittleEndian
 	header := make([]byte, elfHeaderBytes)
 	if _, err := file.ReadAt(header, 0); err != nil || string(header[:len(elfWide)]) != elfWide {
 		return nil
 	}
-	at, count := order.Uint64(header[32:]), min(int(order.Uint16(header[56:])), mostSegments)
+	at, count := order.Uint64(header[32:]), min(int(order.Uint16(header[56:])), maxSegments)
 	if order.Uint16(header[54:]) != segmentBytes || at > 1<<40 {
 		return nil
 	}
@@ -101,7 +103,7 @@ func buildID(file io.ReaderAt) []byte {
 	}
 	for segment := range slices.Chunk(segments, segmentBytes) {
 		from, bytes := order.Uint64(segment[8:]), order.Uint64(segment[32:])
-		if order.Uint32(segment) != segmentOfNotes || from > 1<<40 || bytes > mostNoteBytes {
+		if order.Uint32(segment) != segmentOfNotes || from > 1<<40 || bytes > maxNoteBytes {
 			continue
 		}
 		notes := make([]byte, bytes)
@@ -115,7 +117,7 @@ func buildID(file io.ReaderAt) []byte {
 	return nil
 }
 
-// buildIDIn looks through notes, which are filled up to four bytes each, or eight.
+// buildIDIn finds the build ID in notes, whose parts are padded to four bytes.
 func buildIDIn(notes []byte) []byte {
 	order := binary.LittleEndian
 	for len(notes) >= noteHeaderBytes {
@@ -134,4 +136,5 @@ func buildIDIn(notes []byte) []byte {
 	return nil
 }
 
+// whole rounds up to four bytes.
 func whole(bytes uint64) uint64 { return (bytes + 3) &^ 3 }

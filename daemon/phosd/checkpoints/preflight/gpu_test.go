@@ -105,7 +105,8 @@ func h100(g *gpu.DeviceInfo) {
 	g.Name = "NVIDIA H100"
 }
 
-// TestRoom: memory is summed over processes, and whoever has just ended may give some back yet.
+// TestRoom checks that memory is summed over processes, and that a program that has just ended may
+// still release some.
 func TestRoom(t *testing.T) {
 	const gib = 1 << 30
 	m := &image.Manifest{Processes: []image.Process{

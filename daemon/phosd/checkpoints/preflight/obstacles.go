@@ -21,21 +21,21 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Machine is what an image may be restored on.
+// Machine is the machine on which an image is to be restored.
 type Machine struct {
 	Arch string
 	GPUs []gpu.DeviceInfo
-	// CPU is nil where nothing can be restored.
+	// CPU is nil if phosd was built without checkpoints.
 	CPU ckpt.CPU
-	// Room is how much memory of a GPU is free, and the whole; nil: nobody knows.
+	// Room returns how much memory of a GPU is free, and its memory; nil: unknown.
 	Room func(ctx context.Context, ordinal int) (free, total uint64)
 
 	mu     sync.Mutex // guards worked
-	worked time.Time  // when CPU was last asked and had no complaint
+	worked time.Time  // when CPU.Check last succeeded
 }
 
-// Obstacles are all things that stand against restoring an image, found without starting anything.
-// Place is as in ckpt.RestoreOrder.
+// Obstacles finds all obstacles of a restore but those of memory (RoomObstacles) and of files
+// (Foreign). It starts nothing. Place is as in ckpt.RestoreOrder.
 func (h *Machine) Obstacles(
 	ctx context.Context,
 	m *image.Manifest,
@@ -57,14 +57,14 @@ func (h *Machine) Obstacles(
 	contained := place.PID != 0 && place.Elsewhere("mnt", "pid", "net", "ipc", "uts", "cgroup")
 	if newPids && contained {
 		found = append(found, ckpt.Obstacle{
-			Subject: "--new-pids", Reason: "a program that comes back in a container has the container's pid namespace, and none of its own",
+			Subject: "--new-pids", Reason: "a program that is restored in a container has the container's pid namespace and cannot have its own",
 			Remedy: "restore without --new-pids, once its pids are free there or in another container like it",
 		})
 	}
 	if h.CPU == nil {
 		found = append(found, ckpt.Obstacle{Subject: "phosd", Reason: "it was built without checkpoints"})
-	} else if err := h.checkCPU(ctx); proc.Unknown(err) || errors.Is(err, unix.EAGAIN) { // of a fork
-		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "phosd lacks what it takes to ask it"})
+	} else if err := h.checkCPU(ctx); proc.Unknown(err) || errors.Is(err, unix.EAGAIN) { // from fork
+		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "phosd lacks file descriptors or processes; try again later"})
 	} else if err != nil {
 		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "install criu 4.1 or newer, or name one by criu in phosd.toml"})
 	}
@@ -73,7 +73,7 @@ func (h *Machine) Obstacles(
 			found,
 			ckpt.Obstacle{
 				Subject: "machine",
-				Reason:  fmt.Sprintf("it is of architecture %s, the program of %s", h.Arch, m.Host.Arch),
+				Reason:  fmt.Sprintf("its architecture is %s, that of the program is %s", h.Arch, m.Host.Arch),
 			},
 		)
 	}
@@ -92,7 +92,7 @@ func (h *Machine) Obstacles(
 	return append(found, fileObstacles(m, ckpt.RootOf(place))...)
 }
 
-// workedTime is how long it is remembered that CRIU works: asking it takes longer than a small
+// workedTime is how long a successful check of CRIU counts: the check takes longer than a small
 // restore.
 const workedTime = time.Minute
 
@@ -150,17 +150,17 @@ func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 	return found
 }
 
-// burial is how long parents may take to ask for their dead: those may be the very processes that
-// were saved.
-const burial = 2 * time.Second
+// reapTimeout is how long to wait for zombies to be reaped: they may be the saved processes
+// themselves.
+const reapTimeout = 2 * time.Second
 
-// pidObstacle is who has a pid. Otherwise is what can be done without ending him.
+// pidObstacle names the process that has a pid. otherwise is the remedy that does not end it.
 func pidObstacle(ctx context.Context, p image.Process, place proc.Identity, otherwise string) []ckpt.Obstacle {
 	pid := p.PID
 	if p.Inner != 0 {
 		pid = p.Inner
 	}
-	subject, wait := fmt.Sprintf("pid %d", pid), time.After(burial)
+	subject, wait := fmt.Sprintf("pid %d", pid), time.After(reapTimeout)
 	for {
 		id, err := place.Seen(pid)
 		if err != nil {
@@ -168,7 +168,7 @@ func pidObstacle(ctx context.Context, p image.Process, place proc.Identity, othe
 		}
 		parent, zombie := id.Zombie()
 		if !zombie && id.Gone() {
-			continue // it was buried between the two looks
+			continue // it was reaped in the meantime
 		}
 		if !zombie {
 			return []ckpt.Obstacle{{
@@ -182,13 +182,13 @@ func pidObstacle(ctx context.Context, p image.Process, place proc.Identity, othe
 		case <-ctx.Done():
 		}
 		return []ckpt.Obstacle{{
-			Subject: subject, Reason: fmt.Sprintf("%s has ended, but it is a zombie until its parent, pid %d (%s), asks how", id.Name(), parent.PID, parent.Name()),
-			Remedy: "have that do so, end it, or " + otherwise,
+			Subject: subject, Reason: fmt.Sprintf("%s has ended, but it is a zombie until its parent, pid %d (%s), reaps it", id.Name(), parent.PID, parent.Name()),
+			Remedy: "end that parent, or " + otherwise,
 		}}
 	}
 }
 
-// fileObstacles looks for files that the program will find gone, with the rights of its user.
+// fileObstacles finds files that the restored program would miss, with the rights of its user.
 func fileObstacles(m *image.Manifest, root string) (found []ckpt.Obstacle) {
 	as := fsuid.Rights{UID: m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups}
 	for _, saved := range m.Files {
@@ -204,7 +204,7 @@ func fileObstacles(m *image.Manifest, root string) (found []ckpt.Obstacle) {
 				Remedy: "copy it here",
 			})
 		case err != nil:
-			// Its content comes along; its directory must be there.
+			// The image has its content, but its directory must exist.
 			parent := filepath.Dir(saved.Path)
 			if err := as.Do(func() error {
 				return unix.Faccessat2(unix.AT_FDCWD, filepath.Join(root, parent), unix.X_OK, unix.AT_EACCESS)
@@ -224,7 +224,7 @@ func fileObstacles(m *image.Manifest, root string) (found []ckpt.Obstacle) {
 	return found
 }
 
-// Capability is the compute capability of a GPU: "8.9".
+// Capability returns the compute capability of a GPU: "8.9".
 func Capability(info gpu.DeviceInfo) string {
 	return fmt.Sprintf(
 		"%d.%d",

@@ -41,7 +41,7 @@ func machine() *Machine {
 	return &Machine{Arch: "x86_64", GPUs: []gpu.DeviceInfo{device(8, 9, 1000)}, CPU: &cpu{}}
 }
 
-// free is a pid that nobody has: larger than any can be.
+// free is a pid larger than any process can have.
 const free = 1 << 23
 
 // saved is an image that can be restored on machine.
@@ -68,7 +68,7 @@ func ended(t *testing.T) int {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = command.Wait() })
-	// It ends, and stays there as long as nobody waits for it.
+	// It exits, and stays a zombie until it is reaped.
 	if err := unix.Waitid(unix.P_PID, command.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -87,11 +87,11 @@ func TestObstacles(t *testing.T) {
 		{name: "partial", spoil: func(_ *Machine, m *image.Manifest) { m.Kinds = []string{"cuda_event"} }, says: "only cuda_event"},
 		{name: "no CPU half", spoil: func(h *Machine, _ *image.Manifest) { h.CPU = nil }, says: "built without checkpoints"},
 		{name: "no CRIU", spoil: func(h *Machine, _ *image.Manifest) { h.CPU = &cpu{err: errors.New("it is too old")} }, says: "too old"},
-		{name: "arch", spoil: func(_ *Machine, m *image.Manifest) { m.Host.Arch = "aarch64" }, says: "the program of aarch64"},
+		{name: "arch", spoil: func(_ *Machine, m *image.Manifest) { m.Host.Arch = "aarch64" }, says: "that of the program is aarch64"},
 		{name: "wire", spoil: func(_ *Machine, m *image.Manifest) { m.Processes[0].GPU.Wire++ }, says: "libphos.so speaks version"},
 		{name: "fewer GPUs", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs = nil }, says: "it saw 1 GPUs, and here are 0"},
 		{name: "more GPUs", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs = append(h.GPUs, device(7, 0, 1)) }},
-		{name: "capability", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs[0] = device(9, 0, 1000) }, says: "of compute capability 9.0, and pid 8388608 was started on made, of 8.9; what code"},
+		{name: "capability", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs[0] = device(9, 0, 1000) }, says: "of compute capability 9.0, and pid 8388608 was started on made, of 8.9; this image does not say which code"},
 		{name: "more memory", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs[0] = device(8, 9, 1001) }},
 		{name: "pid", spoil: func(_ *Machine, m *image.Manifest) { m.Processes[1].PID = os.Getpid() }, says: "it is taken: "},
 		{name: "new pids", spoil: func(_ *Machine, m *image.Manifest) { m.Processes[1].PID = os.Getpid() }, newPids: true},

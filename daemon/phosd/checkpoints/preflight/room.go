@@ -9,13 +9,13 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// RoomObstacles finds GPUs without the memory that an image needs on them. A program that has just
-// been saved and ended may have some of it for a moment yet.
+// RoomObstacles finds GPUs with too little free memory for an image. It waits a moment, because a
+// program that was just saved and stopped may still hold some.
 func (h *Machine) RoomObstacles(ctx context.Context, m *image.Manifest) []ckpt.Obstacle {
 	if h.Room == nil {
 		return nil
 	}
-	over := time.After(burial)
+	over := time.After(reapTimeout)
 	for {
 		found, final := h.roomNow(ctx, m)
 		if final {
@@ -31,7 +31,7 @@ func (h *Machine) RoomObstacles(ctx context.Context, m *image.Manifest) []ckpt.O
 	}
 }
 
-// roomNow looks once. final: it will not be otherwise in a moment.
+// roomNow looks once. final means that waiting does not help.
 func (h *Machine) roomNow(ctx context.Context, m *image.Manifest) (found []ckpt.Obstacle, final bool) {
 	final = true
 	for ordinal := range h.GPUs {
@@ -63,8 +63,8 @@ func (h *Machine) roomNow(ctx context.Context, m *image.Manifest) (found []ckpt.
 	return found, final
 }
 
-// used is what a process had of a GPU's memory, as far as the image says it: older ones only say
-// how much it had of all.
+// used returns how much memory of a GPU a process had. Old images only have the sum over all GPUs,
+// which is used if there is one GPU.
 func used(half *image.GPUHalf, ordinal int) uint64 {
 	if ordinal >= len(half.Devices) {
 		return 0

@@ -1,7 +1,7 @@
-// Package restored knows the process trees that were restored: by the name of the keeper's socket,
-// which says whose each is, and for a while after they have ended, so that whoever follows one
-// through a restart of phosd still learns how it ended.
+// Package restored keeps track of restored process trees. A tree's name is the name of its
+// restorer's socket, which also names the tree's owner. A tree is known for a while after it has
+// ended, so that a pos_cli that follows it through a restart of phosd still gets its exit status.
 //
-// It restores nothing: package ckpt does, and a keeper (criu/restorer) stays the parent of what was
-// restored. Read Trees.
+// Package ckpt does the restore. A restorer (criu/restorer) stays the parent of the restored tree.
+// Read Trees.
 package restored

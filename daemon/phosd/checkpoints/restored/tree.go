@@ -9,10 +9,10 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 )
 
-// Tree is a process tree that was restored, and its keeper.
+// Tree is a restored process tree and its restorer.
 type Tree struct {
 	restored ckpt.Restored
-	// control is where the keeper is found; its name is the tree's.
+	// control is the path of the restorer's socket; its base name is the tree's name.
 	control string
 	// ended is closed when the root has ended; status and failed may be read then.
 	ended  chan struct{}
@@ -20,13 +20,13 @@ type Tree struct {
 	failed error
 }
 
-// Name is what the tree is found by.
+// Name returns the name by which Trees.Find finds the tree.
 func (t *Tree) Name() string { return filepath.Base(t.control) }
 
-// Signal sends one to the root.
+// Signal sends a signal to the root.
 func (t *Tree) Signal(signal int) error { return t.restored.Signal(signal) }
 
-// Wait is the root's exit status.
+// Wait waits for the root's end and returns its exit status.
 func (t *Tree) Wait(ctx context.Context) (int, error) {
 	select {
 	case <-t.ended:
@@ -36,7 +36,7 @@ func (t *Tree) Wait(ctx context.Context) (int, error) {
 	}
 }
 
-// owner is whose tree it is; root's where the name does not say so.
+// owner returns the user id of the tree's owner; root's if the name does not say.
 func (t *Tree) owner() (uid uint32) {
 	_, name, _ := strings.Cut(t.Name(), "-")
 	if n, err := fmt.Sscanf(name, "%d.", &uid); n != 1 || err != nil {

@@ -14,32 +14,33 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Between two looks whether a keeper is still needed, after the root of its tree has ended: most
-// end with it.
+// The first and the longest time between two looks whether a restorer has exited, after the root of
+// its tree has ended. Most exit at once.
 const (
-	firstKeeperTime = 5 * time.Millisecond
-	keeperTime      = time.Second
+	minRestorerPoll = 5 * time.Millisecond
+	maxRestorerPoll = time.Second
 )
 
-// remembered is how long the end of a tree is known: a follower may have to find the next phosd
-// first.
-const remembered = 10 * time.Minute
+// keepEnded is how long an ended tree is known: a pos_cli may have to find the next phosd first.
+const keepEnded = 10 * time.Minute
 
-// Keepers finds the tree of the keeper at a path; process.ErrGone when it is gone. ckpt.CPU is one.
-type Keepers interface {
+// Restorers finds restorers; ckpt.CPU is one.
+type Restorers interface {
+	// Adopt finds the tree of the restorer at a path. proc.ErrGone is returned when the restorer has
+	// exited.
 	Adopt(ctx context.Context, control string) (ckpt.Restored, error)
 }
 
-// Options are what Trees need of phosd.
+// Options are what Trees need.
 type Options struct {
-	// Life ends when phosd does; the trees live on.
-	Life    context.Context //nolint:containedctx // phosd's own life, not a request's
-	Keepers Keepers
-	// Path is where the keeper of a name has its socket.
+	// Life ends when phosd ends; the trees go on.
+	Life      context.Context //nolint:containedctx // phosd's own life, not a request's
+	Restorers Restorers
+	// Path returns the path of the socket of the restorer of a name.
 	Path func(name string) string
 }
 
-// Trees are those that were restored, by their names.
+// Trees are the restored trees by their names.
 type Trees struct {
 	options  Options
 	made     atomic.Uint64
@@ -49,43 +50,43 @@ type Trees struct {
 	byName map[string]*Tree
 }
 
-// New knows no tree yet.
+// New returns Trees without any tree.
 func New(options Options) *Trees {
 	return &Trees{options: options, byName: make(map[string]*Tree)}
 }
 
-// NewKeeper is a place for the socket of the keeper of a user's tree. The next phosd knows by the
-// name whose it is.
-func (all *Trees) NewKeeper(uid uint32) string {
+// NewRestorer returns the path of the socket of a new restorer. The name tells the next phosd the
+// owner of the tree.
+func (all *Trees) NewRestorer(uid uint32) string {
 	return all.options.Path(fmt.Sprintf("%d.%d-%s", uid, all.made.Add(1), strconv.FormatInt(time.Now().UnixNano(), 36)))
 }
 
-// Find finds a tree for somebody who may know of it.
+// Find finds a tree for an actor that may know of it.
 func (all *Trees) Find(name string, actor api.Actor) (*Tree, error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	t := all.byName[name]
 	if t == nil || !actor.May(t.owner()) {
-		return nil, fmt.Errorf("%w: nobody knows of the restored tree any more", api.ErrNoProgram)
+		return nil, fmt.Errorf("%w: unknown restored tree; it ended too long ago", api.ErrNoProgram)
 	}
 	return t, nil
 }
 
-// Watch waits for the end of a tree, so that its keeper is free to go.
+// Watch waits for the end of a tree in the background.
 func (all *Trees) Watch(restored ckpt.Restored, control string) *Tree {
 	t := &Tree{restored: restored, control: control, ended: make(chan struct{})}
 	all.add(t)
 	all.watching.Go(func() {
 		t.status, t.failed = all.awaitRoot(restored)
 		close(t.ended)
-		time.AfterFunc(remembered, func() { all.remove(t) })
-		all.awaitKeeper(t)
+		time.AfterFunc(keepEnded, func() { all.remove(t) })
+		all.awaitRestorer(t)
 	})
 	return t
 }
 
-// awaitRoot waits for the end of a root, and asks its keeper again as long as this process has
-// nothing to ask by.
+// awaitRoot waits for the end of a root. It asks the restorer again as long as phosd lacks file
+// descriptors.
 func (all *Trees) awaitRoot(restored ckpt.Restored) (status int, err error) {
 	life := all.options.Life
 	for {
@@ -93,16 +94,16 @@ func (all *Trees) awaitRoot(restored ckpt.Restored) (status int, err error) {
 			return status, err
 		}
 		select {
-		case <-time.After(keeperTime):
+		case <-time.After(maxRestorerPoll):
 		case <-life.Done():
 			return 0, err
 		}
 	}
 }
 
-// Adopt watches the tree of a keeper that a former phosd has left.
+// Adopt watches the tree of a restorer that the phosd before has started.
 func (all *Trees) Adopt(ctx context.Context, control string) (processes int, err error) {
-	restored, err := all.options.Keepers.Adopt(ctx, control)
+	restored, err := all.options.Restorers.Adopt(ctx, control)
 	if err != nil {
 		return 0, err
 	}
@@ -110,7 +111,7 @@ func (all *Trees) Adopt(ctx context.Context, control string) (processes int, err
 	return len(restored.Processes()), nil
 }
 
-// Wait returns when nothing is watched any more, which is soon after phosd's life has ended.
+// Wait returns when no tree is watched any longer, soon after Options.Life has ended.
 func (all *Trees) Wait() { all.watching.Wait() }
 
 func (all *Trees) add(t *Tree) {
@@ -125,12 +126,12 @@ func (all *Trees) remove(t *Tree) {
 	delete(all.byName, t.Name())
 }
 
-// awaitKeeper returns once a keeper is gone, which removes its socket: other processes of the tree
-// may live longer than the root.
-func (all *Trees) awaitKeeper(t *Tree) {
+// awaitRestorer polls until the restorer has exited: Adopt then removes its socket. Other processes
+// of the tree may live longer than the root.
+func (all *Trees) awaitRestorer(t *Tree) {
 	life := all.options.Life
-	for wait := firstKeeperTime; ; wait = min(2*wait, keeperTime) {
-		if _, err := all.options.Keepers.Adopt(life, t.control); errors.Is(err, proc.ErrGone) {
+	for wait := minRestorerPoll; ; wait = min(2*wait, maxRestorerPoll) {
+		if _, err := all.options.Restorers.Adopt(life, t.control); errors.Is(err, proc.ErrGone) {
 			return
 		}
 		select {

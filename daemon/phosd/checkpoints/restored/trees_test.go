@@ -7,8 +7,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// A restored tree is followed by who has restored it, and by root.
-func TestTreesOfOthers(t *testing.T) {
+// TestFind checks that a tree is found only by its owner and root.
+func TestFind(t *testing.T) {
 	all := New(Options{})
 	for _, name := range []string{"tree-1000.1-abc", "tree-0.2-abc", "tree-7-abc"} {
 		all.add(&Tree{control: "/run/phos/control/" + name})
@@ -30,7 +30,7 @@ func TestTreesOfOthers(t *testing.T) {
 	} {
 		found, err := all.Find(test.name, api.Actor{UID: test.uid})
 		if test.may != (err == nil && found.Name() == test.name) || !test.may && !errors.Is(err, api.ErrNoProgram) {
-			t.Errorf("%q for user %d: %v", test.name, test.uid, err)
+			t.Errorf("tree %q for user %d: got %v, want found = %v", test.name, test.uid, err, test.may)
 		}
 	}
 }

@@ -17,63 +17,63 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// graceTime is how much longer than its deadline a command may take to be answered.
-const graceTime = 10 * time.Second
+// graceTimeout is how much longer than its deadline a command may take to be answered.
+const graceTimeout = 10 * time.Second
 
-// Device is one session's worker, in one checkpoint.
+// Device is the worker of one session, in one checkpoint.
 type Device struct {
 	session Session
 
-	mu   sync.Mutex // guards talk
-	talk *talk      // nil before Begin and after Abort
+	mu     sync.Mutex     // guards stream
+	stream *commandStream // nil before Begin and after Abort
 }
 
-// Session is what a Device must know of a session.
+// Session is the session of a Device.
 type Session struct {
 	Worker api.WorkerClient
 	// Control is the path of the worker's socket.
 	Control string
 	Program proc.Identity
-	// Half is what is known of the image beforehand.
+	// Half is what is known in advance of the session's half of the image.
 	Half image.GPUHalf
 }
 
-// New makes the Device of a session. It asks the worker for nothing yet.
+// New returns the Device of a session. It does not connect to the worker yet.
 func New(session Session) *Device { return &Device{session: session} }
 
-// Process is the pid of the program.
+// Process returns the pid of the program.
 func (d *Device) Process() int { return d.session.Program.PID }
 
-// Begin opens the stream and copies.
+// Begin opens the stream and starts the copy.
 func (d *Device) Begin(ctx context.Context, packs []*os.File, options ckpt.DeviceOptions) error {
-	token, err := d.give(ctx, packs)
+	token, err := d.sendFiles(ctx, packs)
 	if err != nil {
-		return d.lost(err)
+		return d.explain(err)
 	}
-	begun, err := begin(ctx, d.session.Worker, options.Progress)
+	stream, err := openStream(ctx, d.session.Worker, options.Progress)
 	if err != nil {
-		return d.lost(err)
+		return d.explain(err)
 	}
 	d.mu.Lock()
-	d.talk = begun
+	d.stream = stream
 	d.mu.Unlock()
 	_, err = d.do(ctx, &api.SaveCommand{Command: &api.SaveCommand_Begin{Begin: &api.SaveBegin{
 		Files: token, BudgetBytes: options.BudgetBytes, BandwidthBytes: options.BandwidthBytes,
 		Compress: options.Compress, Kinds: options.Kinds, StopTheWorld: options.StopTheWorld,
-	}}}, stallTime)
+	}}}, stallTimeout)
 	if errors.Is(err, api.ErrExhausted) {
-		// Another checkpoint of this program is under way, or has not wholly ended.
+		// Another checkpoint of this program is in flight, or is still ending.
 		err = ckpt.Busy(err)
 	}
 	return err
 }
 
-// give hands files to the worker, which takes them at once, or does nothing any more.
-func (d *Device) give(ctx context.Context, files []*os.File) (token []byte, err error) {
+// sendFiles hands files off to the worker. A worker that is alive accepts them at once.
+func (d *Device) sendFiles(ctx context.Context, files []*os.File) (token []byte, err error) {
 	ctx, cancel := context.WithTimeoutCause(
 		ctx,
-		quietTime,
-		fmt.Errorf("it has taken no files for %v: %w", quietTime, context.DeadlineExceeded),
+		silenceTimeout,
+		fmt.Errorf("it has accepted no files for %v: %w", silenceTimeout, context.DeadlineExceeded),
 	)
 	defer cancel()
 	return fdtoken.Send(ctx, d.session.Control, files)
@@ -83,35 +83,35 @@ func (d *Device) give(ctx context.Context, files []*os.File) (token []byte, err 
 func (d *Device) Quiesce(ctx context.Context, deadline time.Duration) error {
 	return d.limited(ctx, &api.SaveCommand{Command: &api.SaveCommand_Quiesce{Quiesce: &api.SaveQuiesce{
 		DeadlineMilliseconds: milliseconds(deadline),
-	}}}, deadline+graceTime)
+	}}}, deadline+graceTimeout)
 }
 
 // Cut saves what changed.
 func (d *Device) Cut(ctx context.Context, deadline time.Duration) error {
-	// Without room for what changed it is written right away: that takes as long as it takes.
+	// If there is no room for the changed chunks, the worker writes them now, which may take long.
 	_, err := d.do(ctx, &api.SaveCommand{Command: &api.SaveCommand_Cut{Cut: &api.SaveCut{
 		DeadlineMilliseconds: milliseconds(deadline),
-	}}}, max(stallTime, deadline+graceTime))
+	}}}, max(stallTimeout, deadline+graceTimeout))
 	return err
 }
 
 // Resume opens the gate.
 func (d *Device) Resume(ctx context.Context) error {
-	return d.limited(ctx, &api.SaveCommand{Command: &api.SaveCommand_Resume{Resume: &api.SaveResume{}}}, graceTime)
+	return d.limited(ctx, &api.SaveCommand{Command: &api.SaveCommand_Resume{Resume: &api.SaveResume{}}}, graceTimeout)
 }
 
-// Finish writes what is left.
+// Finish writes what is left, and returns the session's half of the image.
 func (d *Device) Finish(ctx context.Context) (image.GPUHalf, error) {
-	done, err := d.do(ctx, &api.SaveCommand{Command: &api.SaveCommand_Finish{Finish: &api.SaveFinish{}}}, stallTime)
+	done, err := d.do(ctx, &api.SaveCommand{Command: &api.SaveCommand_Finish{Finish: &api.SaveFinish{}}}, stallTimeout)
 	if err != nil {
 		return image.GPUHalf{}, err
 	}
-	if err := d.bye(ctx); err != nil && !errors.Is(err, ckpt.ErrEnded) {
+	if err := d.endStream(ctx); err != nil && !errors.Is(err, ckpt.ErrEnded) {
 		return image.GPUHalf{}, err
 	}
 	result := done.GetResult()
 	if len(result.GetTree()) != len(image.Hash{}) {
-		return image.GPUHalf{}, fmt.Errorf("%w: the worker names no tree", image.ErrMalformed)
+		return image.GPUHalf{}, fmt.Errorf("%w: the worker sent no tree", image.ErrMalformed)
 	}
 	half := d.session.Half
 	half.Tree = hex.EncodeToString(result.GetTree())
@@ -130,7 +130,7 @@ func (d *Device) Finish(ctx context.Context) (image.GPUHalf, error) {
 		)
 	}
 	if known := len(result.GetGpuBytes()); known > 0 && known <= len(half.Devices) {
-		half.Devices = slices.Clone(half.Devices[:known]) // one that was restored may know fewer than there are
+		half.Devices = slices.Clone(half.Devices[:known]) // a restored session may know fewer GPUs than there are
 		for i, bytes := range result.GetGpuBytes() {
 			half.Devices[i].UsedBytes = bytes
 		}
@@ -138,47 +138,47 @@ func (d *Device) Finish(ctx context.Context) (image.GPUHalf, error) {
 	return half, nil
 }
 
-// bye ends the stream in peace: once it is over, the worker is free for the next checkpoint.
-func (d *Device) bye(ctx context.Context) error {
+// endStream ends the stream. Then the worker is free for the next checkpoint.
+func (d *Device) endStream(ctx context.Context) error {
 	d.mu.Lock()
-	talk := d.talk
-	d.talk = nil
+	stream := d.stream
+	d.stream = nil
 	d.mu.Unlock()
-	if talk == nil {
+	if stream == nil {
 		return errNotBegun
 	}
-	defer talk.cancel()
-	ctx, cancel := context.WithTimeout(ctx, graceTime)
+	defer stream.cancel()
+	ctx, cancel := context.WithTimeout(ctx, graceTimeout)
 	defer cancel()
-	if err := talk.end(ctx); err != nil {
-		return d.lost(err)
+	if err := stream.end(ctx); err != nil {
+		return d.explain(err)
 	}
 	return nil
 }
 
-// lost says what it means that a worker does not answer as it should.
-func (d *Device) lost(err error) error {
+// explain returns ckpt.ErrEnded if the program has ended, and otherwise the worker's error.
+func (d *Device) explain(err error) error {
 	id := d.session.Program
 	if _, zombie := id.Zombie(); zombie || id.Gone() {
 		return fmt.Errorf("%w: worker: %v", ckpt.ErrEnded, err) //nolint:errorlint // as below
 	}
-	return ofWorker(err)
+	return workerError(err)
 }
 
-// Abort ends the stream: the worker takes everything back.
+// Abort cancels the stream: the worker reverts everything.
 func (d *Device) Abort() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.talk != nil {
-		d.talk.cancel()
-		d.talk = nil
+	if d.stream != nil {
+		d.stream.cancel()
+		d.stream = nil
 	}
 }
 
-// errNotBegun means that a command came before Begin, or after Abort.
-var errNotBegun = errors.New("no checkpoint of this program is on its way")
+// errNotBegun is returned for a command before Begin or after Abort.
+var errNotBegun = errors.New("no checkpoint of this program is in flight")
 
-// limited is do for at most as long as limit says.
+// limited is do with a time limit.
 func (d *Device) limited(ctx context.Context, command *api.SaveCommand, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -186,18 +186,18 @@ func (d *Device) limited(ctx context.Context, command *api.SaveCommand, limit ti
 	return err
 }
 
-// do gives a command and waits for its answer: until the context ends, or the worker gets no
-// further for as long as stall says.
+// do sends a command and waits for its answer: until the context ends, or the worker makes no
+// progress for as long as stall.
 func (d *Device) do(ctx context.Context, command *api.SaveCommand, stall time.Duration) (*api.SaveDone, error) {
 	d.mu.Lock()
-	talk := d.talk
+	stream := d.stream
 	d.mu.Unlock()
-	if talk == nil {
+	if stream == nil {
 		return nil, errNotBegun
 	}
-	done, err := talk.do(ctx, command, stall)
+	done, err := stream.do(ctx, command, stall)
 	if err != nil {
-		return nil, d.lost(err)
+		return nil, d.explain(err)
 	}
 	if done.GetBusy() != "" {
 		return nil, ckpt.Busy(errors.New(done.GetBusy()))

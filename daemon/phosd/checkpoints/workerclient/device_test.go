@@ -15,9 +15,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-var errWorker = errors.New("the worker's own words")
+var errWorker = errors.New("error of the worker")
 
-// finished is the answer to all commands of a checkpoint that goes well.
+// finished answers all commands of a successful checkpoint.
 func finished(name string, send func(*api.SaveEvent)) error {
 	if name == "finish" {
 		send(
@@ -63,10 +63,10 @@ func TestCheckpoint(t *testing.T) {
 		half.PinnedBytes != 6 ||
 		half.WrittenBytes != 7 ||
 		half.SharedBytes != 8 {
-		t.Errorf("half %+v, want %+v", half, want)
+		t.Errorf("got half %+v, want %+v", half, want)
 	}
 	if want := []string{"begin", "quiesce", "cut", "resume", "finish", "end"}; !slices.Equal(w.heard, want) {
-		t.Errorf("the worker heard %q", w.heard)
+		t.Errorf("commands: got %q", w.heard)
 	}
 	if want := []string{"begin", "quiesce", "cut", "resume"}; !slices.Equal(phases, want) {
 		t.Errorf("progress of %q", phases)
@@ -80,7 +80,7 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
-// Each command in turn is busy, fails, or ends the stream.
+// TestAnswers checks that each command returns the worker's errors.
 func TestAnswers(t *testing.T) {
 	for _, command := range []string{"begin", "quiesce", "cut", "resume", "finish"} {
 		for _, test := range []struct {
@@ -89,7 +89,7 @@ func TestAnswers(t *testing.T) {
 			want   error
 			says   string
 		}{
-			{"busy", func(send func(*api.SaveEvent)) error { send(busy("a call is under way")); return nil }, ckpt.ErrBusy, "a call is under way"},
+			{"busy", func(send func(*api.SaveEvent)) error { send(busy("a call is in flight")); return nil }, ckpt.ErrBusy, "a call is in flight"},
 			{"fails", func(func(*api.SaveEvent)) error { return errWorker }, nil, errWorker.Error()},
 			{"not permitted", func(func(*api.SaveEvent)) error { return api.ErrNotPermitted }, api.ErrNotPermitted, "worker"},
 		} {
@@ -104,7 +104,7 @@ func TestAnswers(t *testing.T) {
 				_, err := all(t.Context(), d, packs(t, "new"), ckpt.DeviceOptions{})
 				if err == nil || test.want != nil && !errors.Is(err, test.want) ||
 					!strings.Contains(err.Error(), test.says) {
-					t.Errorf("it says %v", err)
+					t.Errorf("got %v, want an error with %q", err, test.says)
 				}
 				d.Abort()
 				d.Abort()
@@ -113,29 +113,29 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A worker that is at another checkpoint may be asked again later.
+// TestBeginWhileBusy checks that a worker with another checkpoint in flight is busy.
 func TestBeginWhileBusy(t *testing.T) {
 	w := &scripted{answer: func(string, func(*api.SaveEvent)) error { return api.ErrExhausted }}
 	d, _ := w.serve(t)
 	if err := d.Begin(t.Context(), packs(t, "new"), ckpt.DeviceOptions{}); !errors.Is(err, ckpt.ErrBusy) {
-		t.Errorf("it says %v", err)
+		t.Errorf("got %v, want ErrBusy", err)
 	}
 }
 
-// When the program has ended too, that is the reason; a worker that cannot be reached is no phosd
-// that cannot be.
-func TestLost(t *testing.T) {
+// TestUnreachable checks the error for a worker that cannot be reached, whose program has ended or
+// not.
+func TestUnreachable(t *testing.T) {
 	w := &scripted{answer: finished}
 	_, session := w.serve(t)
 	session.Control += "-gone"
 	if err := New(session).Begin(t.Context(), packs(t, "new"), ckpt.DeviceOptions{}); err == nil ||
 		errors.Is(err, api.ErrNoDaemon) ||
 		errors.Is(err, ckpt.ErrEnded) {
-		t.Errorf("the worker is gone: %v", err)
+		t.Errorf("program running: got %v, want neither ErrNoDaemon nor ErrEnded", err)
 	}
 	session.Program.StartTicks++
 	if err := New(session).Begin(t.Context(), packs(t, "new"), ckpt.DeviceOptions{}); !errors.Is(err, ckpt.ErrEnded) {
-		t.Errorf("both are gone: %v", err)
+		t.Errorf("program ended: got %v, want ErrEnded", err)
 	}
 }
 
@@ -150,14 +150,14 @@ func TestNoTree(t *testing.T) {
 		}}
 		d, _ := w.serve(t)
 		if _, err := all(t.Context(), d, packs(t, "new"), ckpt.DeviceOptions{}); !errors.Is(err, image.ErrMalformed) {
-			t.Errorf("%d bytes: %v", len(tree), err)
+			t.Errorf("tree of %d bytes: got %v, want ErrMalformed", len(tree), err)
 		}
 	}
 }
 
-// A command whose caller gives up is still answered; the next one waits for that, so that answers
-// never get mixed up.
-func TestGivenUp(t *testing.T) {
+// TestCanceledCommand checks that the next command waits for the answer of a canceled one, so that
+// answers are not mixed up.
+func TestCanceledCommand(t *testing.T) {
 	answers := make(chan struct{})
 	w := &scripted{answer: func(name string, send func(*api.SaveEvent)) error {
 		if name == "cut" {
@@ -173,55 +173,55 @@ func TestGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errWhy)
 	if err := d.Cut(ctx, time.Minute); !errors.Is(err, errWhy) {
-		t.Errorf("cut: %v", err)
+		t.Errorf("cut: got %v, want the cause", err)
 	}
 	resumed := make(chan error, 1)
 	go func() { resumed <- d.Resume(t.Context()) }()
 	close(answers)
 	if err := <-resumed; err != nil {
-		t.Errorf("resume: %v", err)
+		t.Errorf("resume: got %v", err)
 	}
 	if want := []string{"begin", "quiesce", "cut", "resume"}; !slices.Equal(w.heard, want) {
-		t.Errorf("the worker heard %q", w.heard)
+		t.Errorf("commands: got %q", w.heard)
 	}
 }
 
-// A worker whose process stands still is given up, and so is one that lives and gets no further.
-func TestSilence(t *testing.T) {
-	t.Run("no sign of life", func(t *testing.T) {
-		talk := newTalk(t, time.Millisecond)
-		if _, err := talk.do(t.Context(), &api.SaveCommand{}, time.Hour); !errors.Is(err, context.DeadlineExceeded) ||
-			!strings.Contains(err.Error(), "sign of life") {
-			t.Errorf("it says %v", err)
+// TestTimeouts checks a worker that sends nothing, and one that makes no progress.
+func TestTimeouts(t *testing.T) {
+	t.Run("silence", func(t *testing.T) {
+		stream := newStream(t, time.Millisecond)
+		if _, err := stream.do(t.Context(), &api.SaveCommand{}, time.Hour); !errors.Is(err, context.DeadlineExceeded) ||
+			!strings.Contains(err.Error(), "sent nothing") {
+			t.Errorf("got %v", err)
 		}
 	})
 	t.Run("no progress", func(t *testing.T) {
-		talk := newTalk(t, time.Hour)
-		if _, err := talk.do(t.Context(), &api.SaveCommand{}, time.Millisecond); !errors.Is(
+		stream := newStream(t, time.Hour)
+		if _, err := stream.do(t.Context(), &api.SaveCommand{}, time.Millisecond); !errors.Is(
 			err,
 			context.DeadlineExceeded,
 		) ||
-			!strings.Contains(err.Error(), "no further") {
-			t.Errorf("it says %v", err)
+			!strings.Contains(err.Error(), "no progress for") {
+			t.Errorf("got %v", err)
 		}
 	})
 }
 
-// newTalk is with a worker that never answers.
-func newTalk(t *testing.T, quiet time.Duration) *talk {
+// newStream is a stream to a worker that never answers.
+func newStream(t *testing.T, silence time.Duration) *commandStream {
 	t.Helper()
 	w := &scripted{answer: func(string, func(*api.SaveEvent)) error { return nil }}
 	_, session := w.serve(t)
-	talk, err := begin(t.Context(), session.Worker, nil)
+	stream, err := openStream(t.Context(), session.Worker, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(talk.cancel)
-	talk.quiet = quiet
-	return talk
+	t.Cleanup(stream.cancel)
+	stream.silence = silence
+	return stream
 }
 
-func TestReturn(t *testing.T) {
+func TestRestore(t *testing.T) {
 	type stream = grpc.ServerStreamingServer[api.RestoredEvent]
 	tell := func(s stream, events ...*api.RestoredEvent) error {
 		for _, event := range events {
@@ -257,22 +257,22 @@ func TestReturn(t *testing.T) {
 			defer r.Close()
 			check := func(what, want string, err error) {
 				if want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
-					t.Errorf("%s: %v, want %q", what, err, want)
+					t.Errorf("%s: got %v, want %q", what, err, want)
 				}
 			}
 			bytes, err := r.Loaded(t.Context())
 			check("loaded", test.loaded, err)
 			if err == nil && bytes != 9 {
-				t.Errorf("loaded %d bytes", bytes)
+				t.Errorf("loaded: got %d bytes, want 9", bytes)
 			}
-			if test.name != "fails later" { // what failed since then is no longer ready
+			if test.name != "fails later" { // by now it has failed
 				check("ready", test.ready, r.Ready(t.Context(), nil))
 			}
 		})
 	}
 }
 
-func TestReturnGivenUp(t *testing.T) {
+func TestRestoreCanceled(t *testing.T) {
 	w := &scripted{restored: func(s grpc.ServerStreamingServer[api.RestoredEvent]) error {
 		<-s.Context().Done()
 		return s.Context().Err()
@@ -283,11 +283,11 @@ func TestReturnGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errWhy)
 	if err := r.Ready(ctx, nil); !errors.Is(err, errWhy) {
-		t.Errorf("ready: %v", err)
+		t.Errorf("Ready: got %v, want the cause", err)
 	}
 	r.Close()
 	if err := r.Ready(t.Context(), nil); err == nil {
-		t.Error("ready after the end")
+		t.Error("Ready after Close: got no error")
 	}
 }
 
@@ -298,9 +298,9 @@ func TestAttach(t *testing.T) {
 		t.Error(err)
 	}
 	if err := Attach(t.Context(), session.Worker, session.Control+"-gone", identity(t)); err == nil {
-		t.Error("a worker that is not there has taken its program")
+		t.Error("Attach without a worker: got no error")
 	}
 	if !slices.Equal(w.heard, []string{"attach"}) {
-		t.Errorf("the worker heard %q", w.heard)
+		t.Errorf("commands: got %q", w.heard)
 	}
 }

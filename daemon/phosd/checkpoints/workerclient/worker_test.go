@@ -21,14 +21,13 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// scripted is a worker at a real socket that answers as a test wants it.
+// scripted is a worker at a real socket, with the answers of a test.
 type scripted struct {
 	api.UnimplementedWorkerServer
 	desk *fdtoken.Desk
-	// answer says what comes after a command: events, and the end of the stream when it returns an
-	// error.
+	// answer sends the events after a command. If it returns an error, the stream ends.
 	answer func(name string, send func(*api.SaveEvent)) error
-	// restored is what Restored does.
+	// restored implements Restored.
 	restored func(stream grpc.ServerStreamingServer[api.RestoredEvent]) error
 
 	mu    sync.Mutex // guards all below
@@ -100,7 +99,7 @@ func (w *scripted) Checkpoint(stream grpc.BidiStreamingServer[api.SaveCommand, a
 			return nil
 		}
 		if err != nil {
-			w.note("broken off")
+			w.note("canceled")
 			return err
 		}
 		if begin := command.GetBegin(); begin != nil {
@@ -149,7 +148,7 @@ func busy(why string) *api.SaveEvent {
 	return &api.SaveEvent{Event: &api.SaveEvent_Done{Done: &api.SaveDone{Busy: why}}}
 }
 
-// packs are files for a Begin.
+// packs makes files for Begin.
 func packs(t *testing.T, contents ...string) (files []*os.File) {
 	t.Helper()
 	for _, content := range contents {
@@ -167,7 +166,7 @@ func packs(t *testing.T, contents ...string) (files []*os.File) {
 	return files
 }
 
-// identity is this process.
+// identity opens this process.
 func identity(t *testing.T) *proc.Handle {
 	t.Helper()
 	handle, err := proc.OpenPID(os.Getpid())
@@ -178,7 +177,7 @@ func identity(t *testing.T) *proc.Handle {
 	return handle
 }
 
-// all is a whole checkpoint, up to the first command that fails.
+// all runs a whole checkpoint, up to the first command that fails.
 func all(ctx context.Context, d *Device, files []*os.File, options ckpt.DeviceOptions) (half image.GPUHalf, err error) {
 	for _, command := range []func() error{
 		func() error { return d.Begin(ctx, files, options) },

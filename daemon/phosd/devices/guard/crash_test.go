@@ -85,8 +85,8 @@ func kill(command *exec.Cmd) {
 	_ = command.Wait() // by the signal
 }
 
-// TestKilled: a phosd that is killed guards nothing any more; the next one removes its room, and
-// whoever is in there runs on.
+// TestKilled checks that a killed phosd guards no longer, and that the next one removes its room;
+// the processes in it go on.
 func TestKilled(t *testing.T) {
 	g := newGround(t)
 	first := g.phosd("")
@@ -136,7 +136,7 @@ func (g *ground) left(want int, besides string) (worker int) {
 	return worker
 }
 
-// TestPinned: a guard that somebody has pinned outlives its phosd, and the next one takes it off.
+// TestPinned checks that a pinned program outlives its phosd, and that the next one detaches it.
 func TestPinned(t *testing.T) {
 	g := newGround(t)
 	pins := t.TempDir()

@@ -10,7 +10,7 @@ import (
 	"github.com/cilium/ebpf/ringbuf"
 )
 
-// Where things are in what the program tells.
+// Offsets in a record of the BPF program.
 const (
 	denialPID   = 0
 	denialUID   = 4
@@ -22,15 +22,15 @@ const (
 	nameBytes = 16
 )
 
-// denial is an open that was refused.
+// denial is an open that was denied.
 type denial struct {
-	// pid is 0 where the kernel does not tell it.
+	// pid is 0 on kernels that do not report it.
 	pid, uid, major, minor uint32
 	// name is what the kernel calls the process.
 	name string
 }
 
-// decodeDenial reads what the program has written.
+// decodeDenial decodes a record of the BPF program.
 func decodeDenial(text []byte) (denial, bool) {
 	if len(text) < denialBytes {
 		return denial{}, false
@@ -40,14 +40,14 @@ func decodeDenial(text []byte) (denial, bool) {
 	return denial{word(denialPID), word(denialUID), word(denialMajor), word(denialMinor), string(name)}, true
 }
 
-// quiet is how long nothing more is said of a process that goes on trying.
-const quiet = time.Minute
+// logInterval is between two log lines about the same process.
+const logInterval = time.Minute
 
-// mostTold bounds the processes that are remembered for that.
-const mostTold = 1024
+// maxLogged is how many processes are remembered for that.
+const maxLogged = 1024
 
-// listen says who was refused, so that nobody need wonder why a program finds no GPU.
-func (g *Guard) listen() error {
+// logDenials logs denied opens, so that users can see why a program finds no GPU.
+func (g *Guard) logDenials() error {
 	ring, err := ringbuf.NewReader(g.loaded.denials)
 	if err != nil {
 		return err
@@ -57,38 +57,38 @@ func (g *Guard) listen() error {
 		_ = ring.Close()
 	})
 	g.running.Go(func() {
-		told := map[denial]time.Time{}
+		logged := map[denial]time.Time{}
 		for {
 			record, err := ring.Read()
 			if errors.Is(err, os.ErrClosed) {
 				return
 			}
 			if err != nil {
-				g.options.Log.Error("listen to the guard", "error", err)
+				g.options.Log.Error("read denials", "error", err)
 				return
 			}
-			if said, ok := decodeDenial(record.RawSample); ok {
+			if denied, ok := decodeDenial(record.RawSample); ok {
 				g.denied.Add(1)
-				g.tell(said, told)
+				g.log(denied, logged)
 			}
 		}
 	})
 	return nil
 }
 
-// tell logs a denial once in a while for each process.
-func (g *Guard) tell(said denial, told map[denial]time.Time) {
-	who := denial{pid: said.pid, uid: said.uid, name: said.name}
-	if time.Since(told[who]) < quiet {
+// log logs a denial, at most one in a logInterval for each process.
+func (g *Guard) log(d denial, logged map[denial]time.Time) {
+	process := denial{pid: d.pid, uid: d.uid, name: d.name}
+	if time.Since(logged[process]) < logInterval {
 		return
 	}
-	if len(told) >= mostTold {
-		clear(told)
+	if len(logged) >= maxLogged {
+		clear(logged)
 	}
-	told[who] = time.Now()
+	logged[process] = time.Now()
 	g.mu.Lock()
-	device := g.guarded[said.major]
+	device := g.guarded[d.major]
 	g.mu.Unlock()
-	g.options.Log.Warn("kept a process that is not phosd's from a GPU (gpus.exclusive)", "pid", said.pid, "uid", said.uid,
-		"process", said.name, "device", device, "minor", said.minor)
+	g.options.Log.Warn("kept a process that is not phosd's from a GPU (gpus.exclusive)", "pid", d.pid, "uid", d.uid,
+		"process", d.name, "device", device, "minor", d.minor)
 }

@@ -1,16 +1,16 @@
-// Package guard keeps processes that are not phosd's from opening NVIDIA's devices: [gpus]
-// exclusive.
+// Package guard is the device policy of [gpus] exclusive: it keeps processes that are not phosd's
+// from opening NVIDIA's devices.
 //
-// A small program in the kernel, attached to the topmost cgroup (version 2), is asked at every open
-// of a device. It lets those in that are in phosd's own cgroup, the room, and says EPERM to all
-// others, root's processes among them. The kernel asks the programs of all cgroups above a process,
-// and each must agree: those of systemd and of container runtimes stay, and count as before.
+// A BPF program, attached to the root cgroup (version 2), runs at every open of a device. It allows
+// processes in a cgroup of phosd's own, the room, and returns EPERM to all others, also to those of
+// root. The kernel runs the programs of all cgroups above a process, and each must allow the open:
+// those of systemd and of container runtimes stay in force.
 //
-// Nothing of it is pinned: it ends with phosd, however that ends, and GPUs are then open as they
-// were. Workers that outlive phosd stay in the room, which Sweep of the next phosd removes. What
-// was open before stays open: Warnings names who has it.
+// Nothing is pinned: the program is detached when phosd ends, even by SIGKILL, and GPUs can be
+// opened as before. Workers that outlive phosd stay in the room, which Sweep of the next phosd
+// removes. A device that was open before stays open: Warnings names the processes.
 //
-// It is no protection from root, who may take it off, and knows no GPU backend.
+// It does not protect from root, which may detach the program.
 //
-// Read Guard, then program.go.
+// Lock order: Guard.mu and holders.mu are never held together. Read Guard, then program.go.
 package guard

@@ -21,28 +21,28 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// ErrContainer means that phosd sees only a part of the machine's processes.
+// ErrContainer is returned when phosd runs in a container and sees only some of the machine's
+// processes.
 var ErrContainer = errors.New(
 	"this process is in a container: processes outside of it cannot be kept from the GPUs here",
 )
 
-// lookTime is between looks for majors that a module has brought. What can be opened in between is
-// of no use: without the registered major, which is always guarded, the others do nothing.
-const lookTime = time.Second
+// majorsInterval is between two looks for majors of newly loaded modules. Devices opened in between
+// are of no use without the registered major, which is always guarded.
+const majorsInterval = time.Second
 
-// Options say whom a guard keeps from what.
+// Options say which processes are kept from which devices.
 type Options struct {
-	// Top is the cgroup whose processes are kept out, with all those below; empty: the topmost one,
-	// that is everybody.
+	// Top is the cgroup whose processes, with all below, are kept out; empty: the root cgroup.
 	Top string
-	// Place is the cgroup below which the room is made; empty: this process's own.
+	// Place is the cgroup below which the room is made; empty: that of this process.
 	Place string
-	// Devices is the list of majors; empty: /proc/devices.
+	// Devices is the file that lists majors; empty: /proc/devices.
 	Devices string
 	Log     *slog.Logger
 }
 
-// Guard is a room, and a program in the kernel that lets only those in it open GPUs.
+// Guard is a cgroup, the room, and a BPF program that lets only processes in it open GPUs.
 type Guard struct {
 	options Options
 	loaded  *loaded
@@ -59,7 +59,7 @@ type Guard struct {
 	guarded majors
 }
 
-// Open makes the room and the program. Nobody is kept from anything until Begin.
+// Open makes the room and loads the program, which denies nothing until Begin.
 func Open(options Options) (_ *Guard, err error) {
 	g := &Guard{options: options, stop: make(chan struct{}), guarded: majors{}}
 	defer func() {
@@ -80,9 +80,10 @@ func Open(options Options) (_ *Guard, err error) {
 	if err := g.makeRoom(self); err != nil {
 		return nil, err
 	}
-	return g, g.look()
+	return g, g.updateMajors()
 }
 
+// complete fills in defaults.
 func (o *Options) complete() (err error) {
 	if o.Devices == "" {
 		o.Devices = "/proc/devices"
@@ -91,7 +92,7 @@ func (o *Options) complete() (err error) {
 		if o.Top, err = cgroup.Top(); err != nil {
 			return err
 		}
-		// Only the machine's topmost cgroup has no type.
+		// Only the machine's root cgroup has no type.
 		if _, err := os.Stat(filepath.Join(o.Top, "cgroup.type")); err == nil {
 			return ErrContainer
 		}
@@ -102,6 +103,7 @@ func (o *Options) complete() (err error) {
 	return err
 }
 
+// makeRoom makes the cgroup whose processes may open GPUs.
 func (g *Guard) makeRoom(self proc.Identity) (err error) {
 	path := filepath.Join(g.options.Place, cgroup.Name(roomKind, self))
 	if err := os.Mkdir(path, 0o755); err != nil {
@@ -115,11 +117,11 @@ func (g *Guard) makeRoom(self proc.Identity) (err error) {
 	if err := unix.Fstat(int(g.entry.Fd()), &stat); err != nil {
 		return err
 	}
-	// The number by which the kernel knows a cgroup is its directory's, and never used again.
+	// The kernel's id of a cgroup is its directory's inode number, which is never reused.
 	return g.loaded.rooms.Put(stat.Ino, owner{cgroup.Namespace(), self}.encode())
 }
 
-// Enter has a process begin in the room.
+// Enter makes a process start in the room.
 func (g *Guard) Enter(command *exec.Cmd) {
 	if command.SysProcAttr == nil {
 		command.SysProcAttr = &syscall.SysProcAttr{}
@@ -128,18 +130,18 @@ func (g *Guard) Enter(command *exec.Cmd) {
 	command.SysProcAttr.CgroupFD = int(g.entry.Fd())
 }
 
-// Admit moves a process that runs into the room.
+// Admit moves a running process into the room.
 func (g *Guard) Admit(pid int) error {
 	if err := cgroup.Put(g.room, pid); err != nil {
-		return fmt.Errorf("let pid %d to the GPUs: %w", pid, err)
+		return fmt.Errorf("admit pid %d to the GPUs: %w", pid, err)
 	}
 	return nil
 }
 
-// Begin keeps everybody out who is not in the room, from now on. It returns ErrTaken where another
-// phosd does so.
+// Begin attaches the program: from now on only processes in the room can open GPUs. ErrTaken is
+// returned when another phosd has done so.
 func (g *Guard) Begin() error {
-	if err := alone(); err != nil {
+	if err := checkAlone(); err != nil {
 		return fmt.Errorf("gpus.exclusive: %w", explain(err))
 	}
 	attached, err := link.AttachCgroup(
@@ -147,19 +149,19 @@ func (g *Guard) Begin() error {
 	)
 	if err != nil {
 		return fmt.Errorf(
-			"gpus.exclusive: attach to %s, where a program may be that admits no other (bpftool cgroup show): %w",
+			"gpus.exclusive: attach to %s; a program there may not allow others (see bpftool cgroup show): %w",
 			g.options.Top,
 			err,
 		)
 	}
 	g.attached = attached
 	g.running.Go(g.follow)
-	return errors.Join(g.listen(), g.note())
+	return errors.Join(g.logDenials(), g.watchHolders())
 }
 
 // follow guards the majors of modules that are loaded while phosd runs.
 func (g *Guard) follow() {
-	tick := time.NewTicker(lookTime)
+	tick := time.NewTicker(majorsInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -167,14 +169,14 @@ func (g *Guard) follow() {
 			return
 		case <-tick.C:
 		}
-		if err := g.look(); err != nil {
-			g.options.Log.Error("guard the GPUs", "error", err)
+		if err := g.updateMajors(); err != nil {
+			g.options.Log.Error("update guarded devices", "error", err)
 		}
 	}
 }
 
-// look makes the guarded majors those that there are.
-func (g *Guard) look() error {
+// updateMajors makes the guarded majors those that are registered now.
+func (g *Guard) updateMajors() error {
 	now, err := readMajors(g.options.Devices)
 	if err != nil {
 		return err
@@ -193,21 +195,21 @@ func (g *Guard) look() error {
 	for major, name := range g.guarded {
 		if now[major] == "" {
 			if err := g.loaded.majors.Delete(major); err != nil {
-				return fmt.Errorf("no longer guard %s: %w", name, err)
+				return fmt.Errorf("stop guarding %s: %w", name, err)
 			}
 			delete(g.guarded, major)
 		}
 	}
 	if after := g.guarded.String(); after != before {
-		g.options.Log.Info("other processes are kept from opening GPUs", "devices", after)
+		g.options.Log.Info("GPUs guarded from other processes", "devices", after)
 	}
 	return nil
 }
 
-// Denied counts the opens that were refused.
+// Denied returns how many opens were denied.
 func (g *Guard) Denied() uint64 { return g.denied.Load() }
 
-// Close lets everybody open GPUs again, and moves who is in the room back to where it is.
+// Close detaches the program, and moves the processes in the room to the cgroup above it.
 func (g *Guard) Close() error {
 	var failures []error
 	close(g.stop)
@@ -222,13 +224,13 @@ func (g *Guard) Close() error {
 		failures = append(failures, g.entry.Close())
 	}
 	if g.room != "" {
-		failures = append(failures, leave(g.room))
+		failures = append(failures, removeRoom(g.room))
 	}
 	return errors.Join(failures...)
 }
 
-// leave removes a room.
-func leave(room string) error {
+// removeRoom moves the processes out of a room and removes it.
+func removeRoom(room string) error {
 	outside := filepath.Dir(room)
 	return cgroup.Dissolve(room, func(pid int) error {
 		if err := cgroup.Put(outside, pid); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -68,7 +68,7 @@ func newGround(t *testing.T) *ground {
 		major, minor uint32
 	}{
 		g.null:  {unix.S_IFCHR, memoryMajor, 3},
-		g.other: {unix.S_IFCHR, otherMajor, 4095}, // nobody has this one: who is let in hears that
+		g.other: {unix.S_IFCHR, otherMajor, 4095}, // no driver has this minor: an admitted open gets ENXIO
 		g.block: {unix.S_IFBLK, memoryMajor, 4095},
 	} {
 		if err := unix.Mknod(path, node.mode|0o666, int(unix.Mkdev(node.major, node.minor))); err != nil {
@@ -243,12 +243,12 @@ func TestModules(t *testing.T) {
 	g.expect("no driver: the registered major", g.in(g.outside, reading(early)), refused)
 	g.expect("no driver: another", g.in(g.outside, reading(g.null)), "")
 	g.list(madeUp)
-	if err := made.look(); err != nil {
+	if err := made.updateMajors(); err != nil {
 		t.Fatal(err)
 	}
 	g.expect("loaded", g.in(g.outside, reading(g.null)), refused)
 	g.list("Character devices:\n195 somebody\n")
-	if err := made.look(); err != nil {
+	if err := made.updateMajors(); err != nil {
 		t.Fatal(err)
 	}
 	g.expect("unloaded", g.in(g.outside, reading(g.null)), "")
@@ -331,7 +331,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestHolders: who was there first is named, and so is who comes too late.
+// TestHolders checks that processes which had a device open before, and denied ones, are named.
 func TestHolders(t *testing.T) {
 	g := newGround(t)
 	log := &waiting{heard: make(chan string, 4096)}
@@ -378,7 +378,7 @@ func TestHolders(t *testing.T) {
 	}
 	_ = in.Close()
 	_ = early.Wait() // read has come to the end of its input
-	log.await(fmt.Sprintf("has ended\" pid=%d ", early.Process.Pid))
+	log.await(fmt.Sprintf("process with an open GPU ended\" pid=%d ", early.Process.Pid))
 	if warnings := made.Warnings(); slices.ContainsFunc(warnings, named) {
 		t.Errorf("warnings after its end: %q", warnings)
 	}

@@ -16,19 +16,19 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Holder is a process that has a GPU open although it is not in the room: it was there first.
+// Holder is a process outside of the room that has had a GPU open since before Begin.
 type Holder struct {
 	proc.Identity
 	Command string
-	// Devices are the paths by which it has opened them.
+	// Devices are the paths of the open devices.
 	Devices []string
 }
 
 const commandBytes = 128
 
-// note says who has GPUs open that are to be phosd's, and follows them to their end: nobody is
-// killed for it.
-func (g *Guard) note() error {
+// watchHolders logs the processes that already have GPUs open, and waits for their end in the
+// background. It kills none.
+func (g *Guard) watchHolders() error {
 	found, err := g.Holders()
 	if err != nil {
 		return err
@@ -38,24 +38,24 @@ func (g *Guard) note() error {
 		if err != nil {
 			continue // it has ended
 		}
-		g.options.Log.Warn("a process that is not phosd's has a GPU open, and keeps it (gpus.exclusive)",
+		g.options.Log.Warn("GPU already open in another process (gpus.exclusive)",
 			"pid", holder.PID, "command", holder.Command, "devices", holder.Devices)
 		g.holders.add(holder)
 		g.running.Go(func() {
 			<-g.stop
-			_ = handle.Close() // which ends the waiting
+			_ = handle.Close() // ends Wait
 		})
 		g.running.Go(func() {
 			if err := handle.Wait(); err == nil {
 				g.holders.remove(holder)
-				g.options.Log.Info("a process that had a GPU open has ended", "pid", holder.PID, "command", holder.Command)
+				g.options.Log.Info("process with an open GPU ended", "pid", holder.PID, "command", holder.Command)
 			}
 		})
 	}
 	return nil
 }
 
-// holders are those that were there at the beginning and are still.
+// holders are the running holders.
 type holders struct {
 	mu  sync.Mutex // guards all
 	all []Holder
@@ -73,18 +73,18 @@ func (h *holders) remove(holder Holder) {
 	h.all = slices.DeleteFunc(h.all, func(each Holder) bool { return each.Identity == holder.Identity })
 }
 
-// Warnings name those who had GPUs open at the beginning and live.
+// Warnings names the running holders.
 func (g *Guard) Warnings() (texts []string) {
 	g.holders.mu.Lock()
 	defer g.holders.mu.Unlock()
 	for _, each := range g.holders.all {
-		texts = append(texts, fmt.Sprintf("gpus.exclusive: pid %d (%s) has had %s open since before phosd began",
+		texts = append(texts, fmt.Sprintf("gpus.exclusive: pid %d (%s) has had %s open since before phosd started",
 			each.PID, each.Command, strings.Join(each.Devices, ", ")))
 	}
 	return texts
 }
 
-// Holders finds them.
+// Holders lists the processes outside of the room that have guarded devices open.
 func (g *Guard) Holders() ([]Holder, error) {
 	g.mu.Lock()
 	guarded := maps.Clone(g.guarded)
@@ -124,7 +124,7 @@ func (m majors) openIn(pid int) (devices []string) {
 	for _, entry := range entries {
 		path := filepath.Join(directory, entry.Name())
 		var stat unix.Statx_t
-		// Without asking a file server that may never answer.
+		// DONT_SYNC: a file server may never answer.
 		if unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &stat) != nil {
 			continue
 		}

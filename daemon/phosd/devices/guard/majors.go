@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// registered is the major that the kernel's list of devices has for NVIDIA. The others are given
-// out when modules are loaded.
+// registered is the major that Linux reserves for NVIDIA. The others are assigned when modules are
+// loaded.
 const registered = 195
 
-// vendor is how the names begin under which NVIDIA's modules register their majors: nvidia (before
-// driver 450 nvidia-frontend), nvidia-uvm, nvidia-modeset, nvidia-caps, nvidia-nvswitch,
+// vendor is the prefix of the names under which NVIDIA's modules register their majors: nvidia
+// (before driver 450 nvidia-frontend), nvidia-uvm, nvidia-modeset, nvidia-caps, nvidia-nvswitch,
 // nvidia-caps-imex-channels.
 const vendor = "nvidia"
 
-// majors are the character devices that are guarded, with the names of their drivers.
+// majors are guarded character devices, with the names of their drivers.
 type majors map[uint32]string
 
-// parseMajors reads what /proc/devices says. The registered major is guarded before its driver is
-// there, unless another has it: else a process could be faster than the next look.
+// parseMajors parses /proc/devices. The registered major is guarded before its driver is loaded,
+// unless another driver has it: otherwise a process could open it before the next look.
 func parseMajors(text string) majors {
 	found, taken := majors{}, false
 	_, characters, _ := strings.Cut("\n"+text, "\nCharacter devices:")
@@ -52,7 +52,7 @@ func readMajors(path string) (majors, error) {
 	return parseMajors(string(text)), nil
 }
 
-// String is for the log: "nvidia 195, nvidia-uvm 510".
+// String formats the majors for the log: "nvidia 195, nvidia-uvm 510".
 func (m majors) String() string {
 	var words []string
 	for _, major := range slices.Sorted(maps.Keys(m)) {

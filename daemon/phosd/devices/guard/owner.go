@@ -12,16 +12,16 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// ErrTaken means that another phosd has the GPUs for itself.
-var ErrTaken = errors.New("another phosd has the GPUs for itself")
+// ErrTaken is returned when another phosd guards the GPUs.
+var ErrTaken = errors.New("another phosd has exclusive use of the GPUs")
 
-// roomKind is what rooms are called by; see cgroup.Name.
+// roomKind is in the names of rooms; see cgroup.Name.
 const roomKind = "gpus"
 
-// ownerBytes are those of the pid namespace, the pid and the start time.
+// ownerBytes is the size of pid namespace, pid and start time.
 const ownerBytes = 3 * 8
 
-// owner is the phosd that has attached a guard.
+// owner is the phosd that has attached a program.
 type owner struct {
 	namespace uint64
 	proc.Identity
@@ -39,10 +39,10 @@ func decodeOwner(text []byte) owner {
 	}}
 }
 
-// ended is false for one in another pid namespace: nobody here can know.
+// ended reports whether the owner has ended; false if it is in another pid namespace.
 func (o owner) ended() bool { return o.namespace == cgroup.Namespace() && o.Gone() }
 
-// attached calls a function for each guard that is attached anywhere on the machine.
+// attached calls a function for each of our programs that is attached anywhere on the machine.
 func attached(each func(l link.Link, from owner) error) error {
 	links := &link.Iterator{}
 	defer links.Close()
@@ -62,11 +62,11 @@ func attached(each func(l link.Link, from owner) error) error {
 	return links.Err()
 }
 
-// ownerOf says whose guard a program is.
+// ownerOf returns the owner of a program, if it is one of ours.
 func ownerOf(id ebpf.ProgramID) (from owner, ours bool) {
 	program, err := ebpf.NewProgramFromID(id)
 	if err != nil {
-		return owner{}, false // it has just gone
+		return owner{}, false // just unloaded
 	}
 	defer program.Close()
 	info, err := program.Info()
@@ -96,8 +96,7 @@ func readOwner(id ebpf.MapID) (text []byte, found bool) {
 	return text, m.Iterate().Next(&room, &text)
 }
 
-// Sweep takes back what phosds have left that were killed: guards, which somebody may have pinned,
-// and rooms.
+// Sweep removes what killed phosds have left: rooms, and programs, which root may have pinned.
 func Sweep() error {
 	err := attached(func(l link.Link, from owner) error {
 		if from.ended() {
@@ -106,7 +105,7 @@ func Sweep() error {
 		return nil
 	})
 	var failures []error
-	// Where this phosd may not look, or there is nothing to see, none was attached.
+	// Without the right or the kernel support for BPF, no program was attached.
 	if err = explain(err); err != nil && !errors.Is(err, ErrForbidden) && !errors.Is(err, ebpf.ErrNotSupported) {
 		failures = append(failures, fmt.Errorf("sweep: %w", err))
 	}
@@ -115,13 +114,13 @@ func Sweep() error {
 		failures = append(failures, err)
 	}
 	for _, room := range rooms {
-		failures = append(failures, leave(room.Path))
+		failures = append(failures, removeRoom(room.Path))
 	}
 	return errors.Join(failures...)
 }
 
-// alone returns ErrTaken when a phosd that runs has a guard.
-func alone() error {
+// checkAlone returns ErrTaken when a running phosd has attached a program.
+func checkAlone() error {
 	return attached(func(_ link.Link, from owner) error {
 		if from.ended() {
 			return nil

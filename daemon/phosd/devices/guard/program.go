@@ -9,33 +9,33 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// ErrForbidden means that the kernel lets this process load no program.
+// ErrForbidden is returned when the kernel does not let this process load a BPF program.
 var ErrForbidden = errors.New(
-	"this process may not load programs into the kernel (bpf): it needs CAP_BPF and CAP_NET_ADMIN, or CAP_SYS_ADMIN",
+	"this process may not load BPF programs: it needs CAP_BPF and CAP_NET_ADMIN, or CAP_SYS_ADMIN",
 )
 
-// How the kernel lists the program and its table of rooms: at most 15 bytes.
+// Names of the program and of its map of rooms: at most 15 bytes.
 const (
 	programName = "phos_guard"
 	roomsName   = "phos_rooms"
 )
 
 const (
-	mostMajors = 64
-	ringBytes  = 64 << 10
+	maxMajors = 64
+	ringBytes = 64 << 10
 )
 
-// loaded is the program with what it looks at.
+// loaded is the program with its maps.
 type loaded struct {
 	program *ebpf.Program
-	// majors has the guarded ones as keys, rooms the id of the cgroup that is let in, with its owner
-	// for another phosd to see.
+	// majors has the guarded majors as keys, rooms the id of the room, with its owner for other
+	// phosds.
 	majors, rooms *ebpf.Map
-	// denials is what the program tells.
+	// denials is the ring of denied opens.
 	denials *ebpf.Map
 }
 
-// load gets the program into the kernel; it does nothing yet.
+// load loads the program without attaching it.
 func load() (_ *loaded, err error) {
 	l := &loaded{}
 	defer func() {
@@ -47,7 +47,7 @@ func load() (_ *loaded, err error) {
 		place **ebpf.Map
 		spec  ebpf.MapSpec
 	}{
-		{&l.majors, ebpf.MapSpec{Name: "phos_majors", Type: ebpf.Hash, KeySize: 4, ValueSize: 1, MaxEntries: mostMajors}},
+		{&l.majors, ebpf.MapSpec{Name: "phos_majors", Type: ebpf.Hash, KeySize: 4, ValueSize: 1, MaxEntries: maxMajors}},
 		{&l.rooms, ebpf.MapSpec{Name: roomsName, Type: ebpf.Hash, KeySize: 8, ValueSize: ownerBytes, MaxEntries: 1}},
 		{&l.denials, ebpf.MapSpec{Name: "phos_denials", Type: ebpf.RingBuf, MaxEntries: ringBytes}},
 	} {
@@ -55,11 +55,11 @@ func load() (_ *loaded, err error) {
 			return nil, err
 		}
 	}
-	// Kernels before 6.1 do not tell such a program the pid.
-	for _, sayPid := range []bool{true, false} {
+	// Kernels before 6.1 do not let such a program read the pid.
+	for _, withPID := range []bool{true, false} {
 		l.program, err = ebpf.NewProgram(&ebpf.ProgramSpec{
 			Name: programName, Type: ebpf.CGroupDevice, AttachType: ebpf.AttachCGroupDevice, License: "Apache-2.0",
-			Instructions: l.instructions(sayPid),
+			Instructions: l.instructions(withPID),
 		})
 		if err == nil {
 			return l, nil
@@ -68,12 +68,13 @@ func load() (_ *loaded, err error) {
 	return nil, err
 }
 
+// explain adds what this process or kernel lacks.
 func explain(err error) error {
 	switch {
 	case errors.Is(err, os.ErrPermission):
 		return fmt.Errorf("%w: %w", ErrForbidden, err)
 	case errors.Is(err, ebpf.ErrNotSupported):
-		return fmt.Errorf("this kernel cannot do it (Linux 5.11 with CONFIG_CGROUP_BPF can): %w", err)
+		return fmt.Errorf("this kernel cannot guard devices (needed: Linux 5.11 with CONFIG_CGROUP_BPF): %w", err)
 	}
 	return err
 }
@@ -91,8 +92,8 @@ func (l *loaded) close() error {
 	return errors.Join(failures...)
 }
 
-// What the kernel asks (struct bpf_cgroup_dev_ctx): the kind of device and of access in one word,
-// then its numbers.
+// The program's argument (struct bpf_cgroup_dev_ctx): the kinds of device and of access in one
+// word, then major and minor.
 const (
 	askedAccess = 0
 	askedMajor  = 4
@@ -101,10 +102,10 @@ const (
 	kindMask        = 0xffff
 	kindCharacter   = 2
 	accessShift     = 16
-	accessReadWrite = 2 | 4 // making a node is 1, and harms nobody
+	accessReadWrite = 2 | 4 // mknod is 1, and is allowed
 )
 
-// Places below the frame pointer.
+// Offsets from the frame pointer.
 const (
 	roomAt   = -8
 	majorAt  = -16
@@ -116,15 +117,15 @@ const (
 	admit  = 1
 )
 
-// What calls into the kernel leave alone: what it asks, and the major of that.
+// Registers that calls preserve: the argument, and the major.
 const (
 	asked = asm.R6
 	major = asm.R7
 )
 
-// instructions are the program: character devices of guarded majors are opened in the room only.
-// Who is refused is told of.
-func (l *loaded) instructions(sayPid bool) asm.Instructions {
+// instructions returns the program: character devices of guarded majors can be opened in the room
+// only. Denied opens are reported.
+func (l *loaded) instructions(withPID bool) asm.Instructions {
 	code := asm.Instructions{
 		asm.Mov.Reg(asked, asm.R1),
 		asm.LoadMem(asm.R1, asked, askedAccess, asm.Word),
@@ -145,7 +146,7 @@ func (l *loaded) instructions(sayPid bool) asm.Instructions {
 	)
 	code = append(code, lookup(l.rooms, roomAt)...)
 	code = append(code, asm.JNE.Imm(asm.R0, 0, "admit"))
-	code = append(code, l.tell(sayPid)...)
+	code = append(code, l.report(withPID)...)
 	return append(code,
 		asm.Mov.Imm(asm.R0, refuse),
 		asm.Return(),
@@ -154,7 +155,7 @@ func (l *loaded) instructions(sayPid bool) asm.Instructions {
 	)
 }
 
-// lookup leaves 0 in R0 when a map has no key as it lies at a place of the stack.
+// lookup leaves 0 in R0 if a map does not have the key that is at an offset of the stack.
 func lookup(in *ebpf.Map, at int32) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapPtr(asm.R1, in.FD()),
@@ -164,11 +165,10 @@ func lookup(in *ebpf.Map, at int32) asm.Instructions {
 	}
 }
 
-// tell puts a denial on the stack and into the ring. A ring that is full loses it, which changes
-// nothing for the process.
-func (l *loaded) tell(sayPid bool) asm.Instructions {
+// report writes a denial to the ring. If the ring is full, it is lost.
+func (l *loaded) report(withPID bool) asm.Instructions {
 	code := asm.Instructions{asm.Mov.Imm(asm.R0, 0)}
-	if sayPid {
+	if withPID {
 		code = asm.Instructions{asm.FnGetCurrentPidTgid.Call(), asm.RSh.Imm(asm.R0, 32)}
 	}
 	return append(code,

@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// mostEvents are kept of each GPU.
-const mostEvents = 16
+// maxEvents is how many events are kept of each GPU.
+const maxEvents = 16
 
-// Noted is an event and when it was heard of.
+// Noted is an event with the time at which it was reported.
 type Noted struct {
 	Event
 	At time.Time
 }
 
-// Health is what has gone wrong with the GPUs since phosd runs. The zero value is ready.
+// Health is the errors of the GPUs since phosd started. The zero value is ready for use.
 type Health struct {
 	mu     sync.Mutex // guards events
 	events []Noted
 }
 
-// Note keeps an event.
+// Note records an event.
 func (h *Health) Note(e Event, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.events = append(h.events, Noted{e, at})
-	ours := 0
+	count := 0
 	for _, each := range h.events {
 		if each.same(e) {
-			ours++
+			count++
 		}
 	}
-	if ours > mostEvents {
+	if count > maxEvents {
 		oldest := slices.IndexFunc(h.events, func(each Noted) bool { return each.same(e) })
 		h.events = slices.Delete(h.events, oldest, oldest+1)
 	}
@@ -50,8 +50,7 @@ func (h *Health) Of(g *GPU) (found []Noted) {
 	return found
 }
 
-// Lost says why a GPU serves nobody any more, by what the driver says and what has happened; empty:
-// it does.
+// Lost returns why a GPU is lost, by its events and the driver's report; "" if it is not.
 func (h *Health) Lost(g *GPU) string {
 	for _, each := range h.Of(g) {
 		if each.Fatal() {
@@ -64,8 +63,8 @@ func (h *Health) Lost(g *GPU) string {
 	return ""
 }
 
-// Is reports whether the event is about this GPU. One that is lost may not tell its identity any
-// more, but the driver knows its place.
+// Is reports whether the event is about this GPU. A lost GPU may have no UUID, but the driver knows
+// its bus id.
 func (e Event) Is(g *GPU) bool {
 	switch {
 	case e.UUID != "" && g.UUID != "":
@@ -76,7 +75,7 @@ func (e Event) Is(g *GPU) bool {
 	return e.Index == g.Index
 }
 
-// same reports whether two events are about one GPU.
+// same reports whether two events are about the same GPU.
 func (e Event) same(other Event) bool {
 	return e.Is(&GPU{Index: other.Index, UUID: other.UUID, BusID: other.BusID})
 }

@@ -21,7 +21,7 @@ func TestHealth(t *testing.T) {
 	if h.Lost(one) != "" {
 		t.Errorf("lost: %q", h.Lost(one))
 	}
-	// A lost GPU may not say who it is.
+	// A lost GPU may have no UUID.
 	h.Note(inventory.Event{BusID: "00000000:02:00.0", Index: -1, Xid: inventory.XidLost}, at)
 	if got := h.Lost(two); got != "the GPU is lost: Xid 79, it has fallen off the bus" || h.Lost(one) != "" {
 		t.Errorf("lost: %q", got)

@@ -2,8 +2,8 @@ package inventory
 
 import "github.com/phos-gpu/phos/daemon/api"
 
-// Message is the GPU for the local API, without its processes and events, which phosd knows more
-// of.
+// Message returns the GPU for the local API, without processes and events, which package devices
+// adds.
 func (g *GPU) Message() *api.Hardware {
 	m := &api.Hardware{
 		BusId: g.BusID, TemperatureCelsius: g.TemperatureCelsius, PowerMilliwatts: g.PowerMilliwatts, PowerLimitMilliwatts: g.PowerLimitMilliwatts,

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Why GPUs are refused. A Refusal answers errors.Is for one of them.
+// The kinds of a Refusal.
 var (
 	ErrOldDriver   = errors.New("the driver is too old")
 	ErrMIG         = errors.New("the GPU is in MIG mode")
@@ -16,16 +16,16 @@ var (
 	ErrNoGPUs      = errors.New("the driver knows no GPU")
 )
 
-// oldestCUDA is the first CUDA whose drivers place memory as phos needs it and load what it
+// oldestCUDA is the oldest CUDA whose drivers can map memory as phos needs and load what it
 // compiles (12.0); oldestDriver is the first driver that serves it.
 const (
 	oldestCUDA   = 12000
 	oldestDriver = 525
 )
 
-// Refusal is why the GPUs of a machine, or one of them, cannot be served.
+// Refusal is why a GPU, or all GPUs of a machine, cannot be served.
 type Refusal struct {
-	// GPU is its index, or -1 where it is about all of them.
+	// GPU is the GPU's index, or -1 for all GPUs.
 	GPU    int
 	Reason string
 	// Remedy is what to do next.
@@ -33,23 +33,22 @@ type Refusal struct {
 	Kind   error
 }
 
-// Error says both.
+// Error returns reason and remedy.
 func (r *Refusal) Error() string { return r.Reason + "; " + r.Remedy }
 
-// Unwrap is the kind.
+// Unwrap returns the kind.
 func (r *Refusal) Unwrap() error { return r.Kind }
 
-// Refusals lists what keeps phosd from serving the GPUs of an inventory, or, where there is no
-// inventory, of the error that came in its place. None: they can be served. An error that says
-// nothing about the driver is no refusal: the driver may serve CUDA without NVML.
-func Refusals(found *Inventory, asking error) (refused []*Refusal) {
+// Refusals lists what keeps phosd from serving the GPUs of an inventory. failed is why there is no
+// inventory. Only ErrNoDriver is a refusal then: the driver may serve CUDA without NVML.
+func Refusals(found *Inventory, failed error) (refused []*Refusal) {
 	switch {
-	case errors.Is(asking, ErrNoDriver):
+	case errors.Is(failed, ErrNoDriver):
 		return []*Refusal{{
-			GPU: -1, Kind: ErrNoDriver, Reason: asking.Error(),
+			GPU: -1, Kind: ErrNoDriver, Reason: failed.Error(),
 			Remedy: "install NVIDIA's driver and see that nvidia-smi lists the GPUs, or use the software GPU: pos_cli --start --gpus soft:1",
 		}}
-	case asking != nil || found == nil:
+	case failed != nil || found == nil:
 		return nil
 	}
 	if old := found.tooOld(); old != nil {
@@ -69,7 +68,7 @@ func Refusals(found *Inventory, asking error) (refused []*Refusal) {
 	return refused
 }
 
-// tooOld goes by the CUDA version, or the driver's own where NVML does not say it.
+// tooOld checks the CUDA version, or the driver's version if NVML does not report it.
 func (v *Inventory) tooOld() *Refusal {
 	branch, err := strconv.Atoi(strings.SplitN(v.DriverVersion, ".", 2)[0])
 	switch {
@@ -93,6 +92,7 @@ func oldDriver(what string) *Refusal {
 	}
 }
 
+// refusal returns why the GPU cannot be served, or nil.
 func (g *GPU) refusal() *Refusal {
 	refuse := func(kind error, reason, remedy string) *Refusal {
 		return &Refusal{GPU: g.Index, Kind: kind, Reason: g.String() + " " + reason, Remedy: remedy}
@@ -126,7 +126,7 @@ func (g *GPU) refusal() *Refusal {
 	return nil
 }
 
-// Join is one error of all refusals; nil for none.
+// Join returns one error for all refusals; nil for none.
 func Join(refused []*Refusal) error {
 	var all []error
 	for _, r := range refused {

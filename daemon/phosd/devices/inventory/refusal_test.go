@@ -9,12 +9,12 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
 )
 
-// machine is one that is served, with one thing changed.
+// machine is a machine that can be served, with one change.
 func machine(change func(*inventory.Inventory)) *inventory.Inventory {
 	no := false
 	found := &inventory.Inventory{DriverVersion: "550.54.15", CUDAVersion: 12040, GPUs: []inventory.GPU{
 		{Index: 0, Name: "A", BusID: "00000000:01:00.0", MIG: &no, ComputeMode: inventory.ModeDefault},
-		{Index: 1, Name: "B"}, // tells nothing of itself
+		{Index: 1, Name: "B"}, // reports nothing else
 	}}
 	if change != nil {
 		change(found)
@@ -86,7 +86,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Each GPU that cannot be served is named.
+// TestAllRefusals checks that each GPU that cannot be served is named.
 func TestEachGPUIsRefused(t *testing.T) {
 	refused := inventory.Refusals(machine(func(v *inventory.Inventory) {
 		v.GPUs[0].ComputeMode, v.GPUs[1].Lost = inventory.ModeProhibited, "gone"
@@ -118,7 +118,7 @@ func TestEvents(t *testing.T) {
 		text            string
 	}{
 		{31, false, false, "GPU 2 (00000000:81:00.0): Xid 31, a kernel touched memory that is not mapped"},
-		{48, false, true, "GPU 2 (00000000:81:00.0): Xid 48, an error of two bits in memory"},
+		{48, false, true, "GPU 2 (00000000:81:00.0): Xid 48, a double-bit memory error"},
 		{79, true, true, "GPU 2 (00000000:81:00.0): the GPU is lost: Xid 79, it has fallen off the bus"},
 		{4711, false, true, "GPU 2 (00000000:81:00.0): Xid 4711"},
 	} {

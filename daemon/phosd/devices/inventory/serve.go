@@ -10,22 +10,22 @@ import (
 	"sync"
 )
 
-// Role is the argument by which phosd becomes the process that asks NVML.
+// Role is the argument that makes phosd the child process that queries NVML.
 const Role = "inventory"
 
-// question is what Watch writes for an inventory.
-const question = "inventory\n"
+// query is what Watch writes for an inventory.
+const query = "inventory\n"
 
-// message is a line of the answering side: an answer, in the order of the questions, or an event.
+// message is a line that the child writes: an answer, in the order of the queries, or an event.
 type message struct {
 	Inventory *Inventory `json:"inventory,omitempty"`
 	Event     *Event     `json:"event,omitempty"`
-	// Failed is the answer in the place of an inventory, and Kind what phosd must tell apart of it.
+	// Failed is why there is no inventory, and Kind the kind of that error.
 	Failed string `json:"failed,omitempty"`
 	Kind   kind   `json:"kind,omitempty"`
 }
 
-// kind is an error across the two processes.
+// kind identifies an error across the two processes.
 type kind string
 
 const (
@@ -33,20 +33,21 @@ const (
 	kindUnsupported kind = "unsupported"
 )
 
-// failure is an error that came from the other process.
+// failure is an error of the child.
 type failure struct {
 	text string
 	kind kind
 }
 
-// Error is its text there.
+// Error returns the child's error text.
 func (f *failure) Error() string { return f.text }
 
-// Is tells apart what matters.
+// Is implements errors.Is for the kinds.
 func (f *failure) Is(target error) bool {
 	return target == ErrNoDriver && f.kind == kindNoDriver || target == ErrUnsupported && f.kind == kindUnsupported
 }
 
+// failed returns the answer for an error.
 func failed(err error) message {
 	m := message{Failed: err.Error()}
 	switch {
@@ -58,8 +59,8 @@ func failed(err error) message {
 	return m
 }
 
-// Serve answers questions from in, and tells of events, until in ends. Where open fails, every
-// question is answered by that error.
+// Serve answers queries from in and reports events until in ends. If open fails, every query is
+// answered with that error.
 func Serve(open func() (Source, error), in io.Reader, out io.Writer) error {
 	source, err := open()
 	lines := &lineWriter{encoder: json.NewEncoder(out)}
@@ -67,9 +68,9 @@ func Serve(open func() (Source, error), in io.Reader, out io.Writer) error {
 		return answer(in, lines, func() message { return failed(err) })
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	var telling sync.WaitGroup
-	telling.Go(func() {
-		// Without events the inventory is as good; a lost GPU shows there too.
+	var reporting sync.WaitGroup
+	reporting.Go(func() {
+		// Events are optional: a lost GPU shows in the inventory too.
 		_ = source.Events(ctx, func(e Event) { _ = lines.write(message{Event: &e}) })
 	})
 	err = answer(in, lines, func() message {
@@ -80,24 +81,25 @@ func Serve(open func() (Source, error), in io.Reader, out io.Writer) error {
 		return message{Inventory: found}
 	})
 	cancel()
-	telling.Wait()
+	reporting.Wait()
 	return errors.Join(err, source.Close())
 }
 
+// answer answers queries until in ends.
 func answer(in io.Reader, lines *lineWriter, next func() message) error {
-	questions := bufio.NewScanner(in)
-	for questions.Scan() {
+	queries := bufio.NewScanner(in)
+	for queries.Scan() {
 		if lines.write(next()) != nil {
-			return nil // nobody listens any more
+			return nil // phosd has ended
 		}
 	}
-	if err := questions.Err(); err != nil {
-		return fmt.Errorf("read questions: %w", err)
+	if err := queries.Err(); err != nil {
+		return fmt.Errorf("read queries: %w", err)
 	}
 	return nil
 }
 
-// lineWriter lets an event not stand in the midst of an answer.
+// lineWriter keeps events and answers from interleaving.
 type lineWriter struct {
 	mu      sync.Mutex // guards encoder
 	encoder *json.Encoder

@@ -14,57 +14,56 @@ import (
 )
 
 const (
-	// freshFor is how long an inventory is good for whoever asks next: many may.
-	freshFor = 500 * time.Millisecond
-	// answerTime is how long NVML may take. It begins with waking GPUs that nobody uses, a second or
-	// two each; with a lost one it may take for ever.
-	answerTime = 30 * time.Second
-	// longestLine is more than 64 GPUs with a thousand processes each.
-	longestLine = 16 << 20
-	// pauseBetween processes that end at once.
-	pauseBetween = 5 * time.Second
+	// cacheTime is how long an inventory answers later requests.
+	cacheTime = 500 * time.Millisecond
+	// answerTimeout is how long NVML may take. It first wakes idle GPUs, which takes a second or two
+	// each. With a lost GPU it may hang.
+	answerTimeout = 30 * time.Second
+	// maxLine is more than 64 GPUs with a thousand processes each.
+	maxLine = 16 << 20
+	// restartDelay is between two starts of a child that exits.
+	restartDelay = 5 * time.Second
 )
 
-// ErrNoAnswer means that the process which asks NVML does not answer; the driver may hang.
+// ErrNoAnswer is returned when the child does not answer; the driver may hang.
 var ErrNoAnswer = errors.New("NVML does not answer")
 
-// Watch is phosd's end: it runs the process that asks, and another when that has ended.
+// Watch is phosd's end. It runs the child that queries NVML, and another one when that has exited.
 type Watch struct {
-	// Enter, if not nil, prepares the process before it starts: where GPUs are kept for phosd's own,
-	// it must be one of these.
+	// Enter, if not nil, prepares the child before it starts, so that the device policy admits it.
 	Enter func(command *exec.Cmd)
 
 	command []string
-	// tell is called for each event, one at a time.
-	tell func(Event)
+	// report is called for each event, one at a time.
+	report func(Event)
 
 	mu sync.Mutex // guards all below
-	// asking is closed when the question under way is answered; nil: there is none.
-	asking chan struct{}
-	latest *Inventory
-	failed error
-	taken  time.Time
-	child  *child
-	// before is when the last process was started.
-	before time.Time
-	closed bool
+	// pending is closed when the query in flight is answered; nil: there is none.
+	pending chan struct{}
+	latest  *Inventory
+	failed  error
+	taken   time.Time
+	child   *child
+	// started is when the last child was started.
+	started time.Time
+	closed  bool
 }
 
-// NewWatch asks by the command, which ends up in Serve. Nothing is started before somebody asks.
-// tell hears of the events; nil: nobody does.
-func NewWatch(command []string, tell func(Event)) *Watch {
-	if tell == nil {
-		tell = func(Event) {}
+// NewWatch returns a Watch whose child is started by a command, which calls Serve. The child is
+// started by the first query. Events are passed to report, which may be nil.
+func NewWatch(command []string, report func(Event)) *Watch {
+	if report == nil {
+		report = func(Event) {}
 	}
-	return &Watch{command: command, tell: tell}
+	return &Watch{command: command, report: report}
 }
 
-// Inventory is how things stand now, or stood a moment ago. When the context is done before the
-// driver has answered, it is how they stood last.
+// Inventory returns a snapshot that is at most cacheTime old. If the context ends before the driver
+// has answered, it returns the last one.
 func (w *Watch) Inventory(ctx context.Context) (*Inventory, error) {
-	asked := w.ask()
+	answered := w.query()
 	select {
-	case <-asked:
+	case <-answered:
 	case <-ctx.Done():
 	}
 	w.mu.Lock()
@@ -75,16 +74,16 @@ func (w *Watch) Inventory(ctx context.Context) (*Inventory, error) {
 	return w.latest, w.failed
 }
 
-// ask sees to it that there is a question under way, or a fresh answer; the channel is closed when
-// there is an answer.
-func (w *Watch) ask() <-chan struct{} {
+// query starts a query, unless one is in flight or the last answer is fresh. The channel is closed
+// when there is an answer.
+func (w *Watch) query() <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.asking != nil {
-		return w.asking
+	if w.pending != nil {
+		return w.pending
 	}
 	answered := make(chan struct{})
-	if w.latest != nil && time.Since(w.taken) < freshFor {
+	if w.latest != nil && time.Since(w.taken) < cacheTime {
 		close(answered)
 		return answered
 	}
@@ -93,39 +92,39 @@ func (w *Watch) ask() <-chan struct{} {
 		close(answered)
 		return answered
 	}
-	w.asking = answered
+	w.pending = answered
 	go w.finish(w.child)
 	return answered
 }
 
-// finish asks, and ends a process that does not answer: its next line would be the answer to this
-// question.
+// finish waits for the answer. It kills a child that does not answer, because its next line would
+// be the answer to this query.
 func (w *Watch) finish(c *child) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	ctx, cancel := context.WithTimeout(context.Background(), answerTimeout)
 	defer cancel()
-	found, err := c.ask(ctx)
-	if _, said := errors.AsType[*failure](err); err != nil && !said {
+	found, err := c.query(ctx)
+	if _, ok := errors.AsType[*failure](err); err != nil && !ok {
 		c.kill()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.latest, w.failed, w.taken = found, err, time.Now()
-	close(w.asking)
-	w.asking = nil
+	close(w.pending)
+	w.pending = nil
 }
 
-// start sees to a process that can be asked.
+// start starts a child if none runs.
 func (w *Watch) start() error {
 	switch {
 	case w.closed:
-		return fmt.Errorf("%w: phosd ends", ErrNoAnswer)
+		return fmt.Errorf("%w: phosd is stopping", ErrNoAnswer)
 	case w.child != nil && !w.child.ended():
 		return nil
-	case w.child != nil && time.Since(w.before) < pauseBetween:
-		return fmt.Errorf("%w: the process that asks has ended", ErrNoAnswer)
+	case w.child != nil && time.Since(w.started) < restartDelay:
+		return fmt.Errorf("%w: the process that queries it has exited", ErrNoAnswer)
 	}
-	w.before = time.Now()
-	started, err := startChild(w.prepared(), w.tell)
+	w.started = time.Now()
+	started, err := startChild(w.newCommand(), w.report)
 	if err != nil {
 		return err
 	}
@@ -133,7 +132,7 @@ func (w *Watch) start() error {
 	return nil
 }
 
-func (w *Watch) prepared() *exec.Cmd {
+func (w *Watch) newCommand() *exec.Cmd {
 	command := exec.Command(w.command[0], w.command[1:]...)
 	command.Stderr = os.Stderr
 	if w.Enter != nil {
@@ -142,7 +141,7 @@ func (w *Watch) prepared() *exec.Cmd {
 	return command
 }
 
-// Close ends the process, and any question.
+// Close kills the child.
 func (w *Watch) Close() error {
 	w.mu.Lock()
 	w.closed = true
@@ -155,7 +154,7 @@ func (w *Watch) Close() error {
 	return nil
 }
 
-// child is one process that asks.
+// child is one process that queries NVML.
 type child struct {
 	command *exec.Cmd
 	in      io.WriteCloser
@@ -163,50 +162,51 @@ type child struct {
 	done    chan struct{}
 }
 
-func startChild(command *exec.Cmd, tell func(Event)) (*child, error) {
+func startChild(command *exec.Cmd, report func(Event)) (*child, error) {
 	c := &child{command: command, answers: make(chan message, 1), done: make(chan struct{})}
 	in, err := c.command.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("ask NVML: %w", err)
+		return nil, fmt.Errorf("start NVML query: %w", err)
 	}
 	out, err := c.command.StdoutPipe()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("ask NVML: %w", err), in.Close())
+		return nil, errors.Join(fmt.Errorf("start NVML query: %w", err), in.Close())
 	}
 	c.in = in
 	if err := c.command.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("ask NVML: %w", err), in.Close(), out.Close())
+		return nil, errors.Join(fmt.Errorf("start NVML query: %w", err), in.Close(), out.Close())
 	}
-	go c.read(out, tell)
+	go c.read(out, report)
 	return c, nil
 }
 
-// read sorts the lines until the process has ended.
-func (c *child) read(out io.Reader, tell func(Event)) {
+// read reads answers and events until the child has exited.
+func (c *child) read(out io.Reader, report func(Event)) {
 	defer close(c.done)
 	defer close(c.answers)
 	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, longestLine)
+	lines.Buffer(nil, maxLine)
 	for lines.Scan() {
 		var m message
 		if json.Unmarshal(lines.Bytes(), &m) != nil {
 			break
 		}
 		if m.Event != nil {
-			tell(*m.Event)
+			report(*m.Event)
 			continue
 		}
 		select {
 		case c.answers <- m:
-		default: // an answer that nobody has waited for
+		default: // an answer to no query
 		}
 	}
 	c.kill()
-	_ = c.command.Wait() // it was killed, or says on stderr why it has ended
+	_ = c.command.Wait() // it was killed, or has logged why it exited
 }
 
-func (c *child) ask(ctx context.Context) (*Inventory, error) {
-	if _, err := io.WriteString(c.in, question); err != nil {
+// query writes a query and waits for its answer.
+func (c *child) query(ctx context.Context) (*Inventory, error) {
+	if _, err := io.WriteString(c.in, query); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
 	select {
@@ -215,7 +215,7 @@ func (c *child) ask(ctx context.Context) (*Inventory, error) {
 	case m, open := <-c.answers:
 		switch {
 		case !open || m.Failed == "" && m.Inventory == nil:
-			return nil, fmt.Errorf("%w: the process that asks has ended", ErrNoAnswer)
+			return nil, fmt.Errorf("%w: the process that queries it has exited", ErrNoAnswer)
 		case m.Failed != "":
 			return nil, &failure{text: m.Failed, kind: m.Kind}
 		}
@@ -232,7 +232,7 @@ func (c *child) ended() bool {
 	}
 }
 
-// kill is by force: with a lost GPU it may be inside of the driver.
+// kill sends SIGKILL: with a lost GPU the child may hang in the driver.
 func (c *child) kill() {
 	_ = c.in.Close()
 	_ = c.command.Process.Kill()

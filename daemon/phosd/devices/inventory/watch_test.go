@@ -12,7 +12,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
 )
 
-// roleVariable makes this test program the process that asks.
+// roleVariable makes the test binary the child that answers queries.
 const roleVariable = "PHOS_TEST_INVENTORY"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func openRole(role string) (inventory.Source, error) {
 	return made(role), nil
 }
 
-// made is a source that says its role and its pid.
+// made is a source whose answers hold its role and its pid.
 type made string
 
 func (m made) Inventory() (*inventory.Inventory, error) {
@@ -97,11 +97,11 @@ func TestWatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(found.CUDAVersion, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("the process that asks is left: %v", err)
+		t.Errorf("child after Close: %v", err)
 	}
 }
 
-// What went wrong over there can be told apart over here.
+// TestErrors checks that the kinds of errors cross the process boundary.
 func TestWatchFails(t *testing.T) {
 	for _, test := range []struct {
 		role string
@@ -111,7 +111,7 @@ func TestWatchFails(t *testing.T) {
 		{"no driver", inventory.ErrNoDriver, "no NVIDIA driver: it is not found"},
 		{"unsupported", inventory.ErrUnsupported, inventory.ErrUnsupported.Error()},
 		{"fails", nil, "the GPUs cannot be counted"},
-		{"dies", inventory.ErrNoAnswer, "NVML does not answer: the process that asks has ended"},
+		{"dies", inventory.ErrNoAnswer, "NVML does not answer: the process that queries it has exited"},
 	} {
 		t.Run(test.role, func(t *testing.T) {
 			_, err := watch(t, test.role, nil).Inventory(t.Context())
@@ -120,14 +120,14 @@ func TestWatchFails(t *testing.T) {
 			}
 			for _, other := range []error{inventory.ErrNoDriver, inventory.ErrUnsupported, inventory.ErrNoAnswer} {
 				if !errors.Is(test.kind, other) && errors.Is(err, other) {
-					t.Errorf("%v is taken for %v", err, other)
+					t.Errorf("error %v also is %v", err, other)
 				}
 			}
 		})
 	}
 }
 
-// A driver that hangs keeps nobody waiting for longer than he wants, and the end neither.
+// A driver that hangs delays neither requests beyond their contexts nor Close.
 func TestWatchHangs(t *testing.T) {
 	w := watch(t, "hangs", nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -150,7 +150,7 @@ func TestWatchHangs(t *testing.T) {
 	}
 }
 
-// Who does not wait gets what was known before.
+// A request whose context has ended gets the last inventory.
 func TestWatchKnowsTheLast(t *testing.T) {
 	w := watch(t, "all is well", nil)
 	want, err := w.Inventory(t.Context())

@@ -20,20 +20,19 @@ var ErrBusy = errors.New("another phosd uses this directory")
 type Dir struct {
 	path string
 	lock *os.File
-	// Warnings says what could not be had and is not needed: a tmpfs of our own.
+	// Warnings say what is missing and not required: a tmpfs of our own.
 	Warnings []string
-	// NoQuota is why a new tmpfs got no limit for each user: then only phosd's own looking keeps it
-	// free.
+	// NoQuota is why a new tmpfs got no limit for each user. Then phosd has to watch it.
 	NoQuota error
 
-	mu sync.Mutex // one new session number at a time
+	mu sync.Mutex // held while a session number is taken
 }
 
-// Limits are those of the tmpfs of the sessions.
+// Limits are the limits of the sessions' tmpfs.
 type Limits struct {
 	// TmpfsBytes is the size of all; 0 for the kernel's default.
 	TmpfsBytes uint64
-	// UserBytes is what the sessions of one user may hold at most, where the kernel can count that; 0
+	// UserBytes is the most that the sessions of one user may hold, where the kernel can count that; 0
 	// for no limit.
 	UserBytes uint64
 }
@@ -60,20 +59,20 @@ func Open(path string, limits Limits) (*Dir, error) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), lock.Close())
 	}
 	dir.lock = lock
-	if err := errors.Join(lock.Truncate(0), named(lock)); err != nil {
-		dir.Warnings = append(dir.Warnings, fmt.Sprintf("nobody will be told who holds %s: %v", path, err))
+	if err := errors.Join(lock.Truncate(0), writeHolder(lock)); err != nil {
+		dir.Warnings = append(dir.Warnings, fmt.Sprintf("the lock of %s does not name its holder: %v", path, err))
 	}
 	dir.mount(limits)
 	return dir, nil
 }
 
-// named writes into a lock who has it, for people.
-func named(lock *os.File) error {
+// writeHolder writes this process's pid into a lock, for people.
+func writeHolder(lock *os.File) error {
 	_, err := lock.WriteAt(strconv.AppendInt(nil, int64(os.Getpid()), 10), 0)
 	return err
 }
 
-// holder says who has a lock; nothing where that is not known.
+// holder names the process that holds a lock, or returns "".
 func holder(lock *os.File) string {
 	text := make([]byte, len("2147483647"))
 	n, _ := lock.ReadAt(text, 0)
@@ -83,7 +82,7 @@ func holder(lock *os.File) string {
 	return ""
 }
 
-// ownDirectory makes a directory of this user's, or refuses one that is somebody else's.
+// ownDirectory makes a directory, or fails if it exists and is another user's.
 func ownDirectory(path string, mode os.FileMode) error {
 	if err := os.MkdirAll(path, mode); err != nil {
 		return fmt.Errorf("runtime directory: %w", err)
@@ -102,8 +101,8 @@ func ownDirectory(path string, mode os.FileMode) error {
 	return nil
 }
 
-// mount gives the sessions a tmpfs of their own, so that their limit is theirs. Where that is not
-// allowed, the directory serves as it is.
+// mount mounts a tmpfs for the sessions, so that they have a limit of their own. Where mounting is
+// not allowed, the directory serves as it is.
 func (d *Dir) mount(limits Limits) {
 	if mountPoint(d.sessions()) {
 		return
@@ -136,43 +135,43 @@ func mountPoint(path string) bool {
 	return here.Dev != above.Dev
 }
 
-// Ledger is the path of the memory accounting.
+// Ledger returns the path of the memory accounting.
 func (d *Dir) Ledger() string { return filepath.Join(d.path, "ledger") }
 
-// Waiting is what workers are called that wait for a session.
-func (d *Dir) Waiting() string { return filepath.Join(d.sessions(), "none") }
+// StandbyTitle is what lists of processes show for a standby worker.
+func (d *Dir) StandbyTitle() string { return filepath.Join(d.sessions(), "none") }
 
-// Work is where phosd may mount a file system for its own work.
+// Work returns where phosd may mount a file system for its own work.
 func (d *Dir) Work() string { return filepath.Join(d.path, "work") }
 
-// Keeper is the path of the socket at which the keeper of a restored tree is found.
-func (d *Dir) Keeper(name string) string { return filepath.Join(d.control(), keeperPrefix+name) }
+// Restorer returns the path of the socket of a restored tree's restorer.
+func (d *Dir) Restorer(name string) string { return filepath.Join(d.control(), restorerPrefix+name) }
 
-// Keepers are the paths at which there are any.
-func (d *Dir) Keepers() (found []string, err error) {
-	entries, err := os.ReadDir(d.control()) // which fails, unlike Glob, when it finds nothing because it cannot look
+// Restorers lists the paths of all restorers' sockets.
+func (d *Dir) Restorers() (found []string, err error) {
+	entries, err := os.ReadDir(d.control()) // unlike Glob, it fails if it cannot read the directory
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), keeperPrefix) {
+		if strings.HasPrefix(entry.Name(), restorerPrefix) {
 			found = append(found, filepath.Join(d.control(), entry.Name()))
 		}
 	}
 	return found, err
 }
 
-const keeperPrefix = "tree-"
+const restorerPrefix = "tree-"
 
-// Control is the path of a session's control socket.
+// Control returns the path of a session's control socket.
 func (d *Dir) Control(id uint64) string {
 	return filepath.Join(d.control(), fmt.Sprintf("%d.sock", id))
 }
 
-// Close gives the lock back and leaves everything for the next phosd.
+// Close releases the lock and leaves everything for the next phosd.
 func (d *Dir) Close() error { return d.lock.Close() }
 
-// Clear takes everything away that sessions needed; for a stop after which none is left. The lock
-// stays, because whoever waits for it has it open, and so does the last session's number, so that
-// none is used twice.
-func (d *Dir) Clear() error {
+// RemoveAll deletes what sessions need, at a stop after which no session is left. The lock stays,
+// because a phosd that waits for it has it open. The last session's number stays, so that no number
+// is used twice.
+func (d *Dir) RemoveAll() error {
 	if mountPoint(d.sessions()) {
 		// Detached: a program whose session was ended may still have its files mapped.
 		if err := unix.Unmount(d.sessions(), unix.MNT_DETACH); err != nil {

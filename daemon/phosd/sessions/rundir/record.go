@@ -13,7 +13,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Record is what a later phosd must know to adopt the worker of a session.
+// Record is what the next phosd must know to adopt the worker of a session.
 type Record struct {
 	Session uint64        `json:"session"`
 	Owner   Owner         `json:"owner"`
@@ -27,24 +27,24 @@ type Record struct {
 	Started time.Time `json:"started"`
 	// Ledger is the session's slot in the memory accounting.
 	Ledger int `json:"ledger"`
-	// ArenaBytes is what the session's arena may hold; 0 in a record that does not say.
+	// ArenaBytes is what the session's arena may hold; 0 in old records.
 	ArenaBytes uint64 `json:"arena_bytes"`
-	// Checkpoint is nil for a program that nobody has tried to save.
+	// Checkpoint is nil for a program that was never saved.
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 }
 
 // Checkpoint is what became of a program's checkpoints.
 type Checkpoint struct {
-	// Last is when the last one was complete, zero for none; Dir and Generation are where it lies.
+	// Last is when the last one was complete, zero for none; Dir and Generation say where it is.
 	Last       time.Time `json:"last"`
 	Dir        string    `json:"dir,omitempty"`
 	Generation uint64    `json:"generation,omitempty"`
-	// Tried is the last attempt, and Error why it failed; empty: it did not.
+	// Tried is the time of the last attempt, and Error why it failed; empty: it did not.
 	Tried time.Time `json:"tried"`
 	Error string    `json:"error,omitempty"`
 }
 
-// Save writes a record; a crash leaves the old one or the new one.
+// Save writes a record atomically: after a crash it is the old one or the new one.
 func (d *Dir) Save(record Record) error {
 	text, err := json.Marshal(record)
 	if err != nil {
@@ -53,7 +53,7 @@ func (d *Dir) Save(record Record) error {
 	return replaceFile(d.recordPath(record.Session), text)
 }
 
-// Load reads the record of a session; os.ErrNotExist where there is none.
+// Load reads the record of a session. os.ErrNotExist is returned when there is none.
 func (d *Dir) Load(id uint64) (Record, error) {
 	var record Record
 	text, err := os.ReadFile(d.recordPath(id))
@@ -69,7 +69,7 @@ func (d *Dir) Load(id uint64) (Record, error) {
 	return record, nil
 }
 
-// NextSession returns a number that was never used before in the life of this directory.
+// NextSession returns a number that was never used in this directory.
 func (d *Dir) NextSession() (uint64, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -78,7 +78,7 @@ func (d *Dir) NextSession() (uint64, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return 0, fmt.Errorf("last session: %w", err)
 	}
-	// A damaged counter starts over above every session that is still there.
+	// A damaged counter starts again above every existing session.
 	last, _ := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64)
 	if last == 0 {
 		taken, err := d.Sessions()
@@ -96,7 +96,7 @@ func (d *Dir) recordPath(id uint64) string {
 	return filepath.Join(d.state(), fmt.Sprintf("%d.json", id))
 }
 
-// unfinished ends the name of a file that is being written. A phosd that is killed then leaves it
+// unfinished ends the name of a file that is being written. A phosd that is killed leaves it
 // behind.
 const unfinished = ".new"
 

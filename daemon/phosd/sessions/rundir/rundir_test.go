@@ -92,7 +92,7 @@ func TestSessionFiles(t *testing.T) {
 	}
 }
 
-// A user owns the file but not the directory. What he can do to the file must not lead phosd
+// A user owns the file but not the directory. What the user can do to the file must not lead phosd
 // elsewhere.
 func TestMarkDeadFollowsNoLink(t *testing.T) {
 	dir := openTest(t, t.TempDir(), 0)

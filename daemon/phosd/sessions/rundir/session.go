@@ -25,7 +25,7 @@ type Owner struct {
 	UID, GID uint32
 }
 
-// Paths of a session's files; they need not exist.
+// Paths returns the paths of a session's files, which need not exist.
 func (d *Dir) Paths(id uint64) Paths {
 	dir := d.sessionDir(id)
 	return Paths{Session: filepath.Join(dir, "session"), Arena: filepath.Join(dir, "arena")}
@@ -67,11 +67,11 @@ func createFile(path string, owner Owner, bytes uint64, allocate bool) error {
 	return file.Chown(int(owner.UID), int(owner.GID))
 }
 
-// MarkDead tells a program that its worker is gone. It is a plain write: the file is never mapped
-// here, because its owner may shorten it at any time.
+// MarkDead tells a program that its worker is dead. It writes the file and does not map it, because
+// its owner may truncate it at any time.
 func (d *Dir) MarkDead(id uint64) error { return d.mark(id, wire.WordDead, 1) }
 
-// MarkFailed makes every later call of a program return this result, in the same way.
+// MarkFailed makes every later call of a program return this result.
 func (d *Dir) MarkFailed(id uint64, result abi.Result) error {
 	return d.mark(id, wire.WordSticky, uint32(result))
 }
@@ -92,8 +92,8 @@ func (d *Dir) mark(id uint64, word int64, value uint32) error {
 }
 
 // Remove deletes everything of a session. A program that still has the files mapped keeps its
-// mapping. That takes no descriptor: a session that could not be made for want of them leaves
-// nothing either.
+// mapping. Remove needs no free file descriptor, so that a session that could not be made for lack
+// of descriptors leaves nothing behind.
 func (d *Dir) Remove(id uint64) error {
 	paths := d.Paths(id)
 	return errors.Join(
@@ -105,7 +105,7 @@ func (d *Dir) Remove(id uint64) error {
 		removeIfThere(d.recordPath(id)+unfinished))
 }
 
-// Sessions lists the numbers of all sessions that have left anything here.
+// Sessions lists the numbers of all sessions of which a file exists.
 func (d *Dir) Sessions() ([]uint64, error) {
 	var found []uint64
 	seen := make(map[uint64]bool)

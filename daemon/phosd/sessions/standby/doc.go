@@ -1,10 +1,9 @@
-// Package standby keeps workers that wait for programs: processes that have done already what takes
-// a worker's start long.
+// Package standby keeps standby workers: idle processes that have already done the slow part of a
+// worker's start.
 //
 // A Pool starts them in the background, one at a time, hands out one that is ready, and ends them
-// with phosd: none outlives the conversation that it has with it. One that ends by itself, since
-// its memory is needed, is not started anew at once.
+// with phosd: a standby worker exits when its socket to phosd closes. One that exits by itself, to
+// free its memory, is not replaced at once.
 //
-// What they are told is not known here: package daemon says it, package daemon/worker is at the
-// other end. Read Pool.
+// The messages are the caller's (daemon/worker/boot). Read Pool.
 package standby

@@ -13,88 +13,88 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// pauseTime is between two attempts when a worker could not be started, or has ended to make room.
+// pauseTime is between two attempts after a worker could not be started, or exited by itself.
 const pauseTime = 10 * time.Second
 
-// Options say which workers there shall be.
+// Options say which workers are started.
 type Options struct {
-	// Want is how many wait at a time.
-	Want int
-	// Command is the process of a worker, which finds the far end of the conversation where it looks
-	// for it.
+	// Size is how many workers are kept ready.
+	Size int
+	// Command returns the process of a worker, which inherits the far end of its socket to phosd.
 	Command func(far *os.File) *exec.Cmd
-	// Seat takes a place in the memory accounting, and Leave gives it back when nobody accounts there
-	// any more.
-	Seat  func() (slot int, err error)
-	Leave func(slot int)
-	// Order is what a worker is told that takes a place.
-	Order func(slot int) (order any, files []*os.File)
+	// Reserve takes a slot of the memory accounting. Release gives it back, once the worker has
+	// exited.
+	Reserve func() (slot int, err error)
+	Release func(slot int)
+	// Setup returns the first message to a worker.
+	Setup func(slot int) (message any, files []*os.File)
 	Log   *slog.Logger
 }
 
-// Pool is the workers that wait.
+// Pool is the standby workers.
 type Pool struct {
 	options Options
-	// short is told when there may be too few.
-	short chan struct{}
+	// low is signalled when there may be too few workers.
+	low chan struct{}
 	// life ends with the pool.
 	life context.Context //nolint:containedctx // the pool's own, not a request's
 	stop context.CancelFunc
-	// filling is the one goroutine that starts workers, watching those that look for their end.
+	// filling is the one goroutine that starts workers; watching are those that wait for their end.
 	filling, watching sync.WaitGroup
 
-	mu      sync.Mutex // guards all below
-	waiting []*Worker
-	closed  bool
-	// pause is set when a worker has ended that nobody has ended.
+	mu     sync.Mutex // guards all below
+	ready  []*Worker
+	closed bool
+	// pause is set when a worker has exited by itself.
 	pause bool
 }
 
-// New makes a pool and begins to fill it.
+// New makes a pool and starts to fill it.
 func New(options Options) *Pool {
-	p := &Pool{options: options, short: make(chan struct{}, 1)}
+	p := &Pool{options: options, low: make(chan struct{}, 1)}
 	p.life, p.stop = context.WithCancel(context.Background())
-	if options.Want > 0 {
+	if options.Size > 0 {
 		p.filling.Go(p.fill)
 	}
 	return p
 }
 
-// fill starts workers as long as there are too few, one after the other: programs that run need the
-// cores too.
+// fill starts workers while there are too few, one at a time: running programs need the cores too.
 func (p *Pool) fill() {
 	for {
-		for p.wants() {
+		for p.tooFew() {
 			if err := p.add(); err != nil {
-				p.options.Log.Warn("no worker waits for the next program", "error", err)
-				p.rest()
+				p.options.Log.Warn("standby worker not started", "error", err)
+				p.sleep()
 			}
 		}
 		select {
 		case <-p.life.Done():
 			return
-		case <-p.short:
+		case <-p.low:
 		}
-		if p.paused() {
-			p.rest()
+		if p.takePause() {
+			p.sleep()
 		}
 	}
 }
 
-func (p *Pool) wants() bool {
+func (p *Pool) tooFew() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return !p.closed && len(p.waiting) < p.options.Want
+	return !p.closed && len(p.ready) < p.options.Size
 }
 
-func (p *Pool) paused() bool {
+// takePause reports and clears pause.
+func (p *Pool) takePause() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer func() { p.pause = false }()
 	return p.pause
 }
 
-func (p *Pool) rest() {
+// sleep waits for pauseTime, or until the pool is closed.
+func (p *Pool) sleep() {
 	select {
 	case <-p.life.Done():
 	case <-time.After(pauseTime):
@@ -103,15 +103,15 @@ func (p *Pool) rest() {
 
 // add starts one worker.
 func (p *Pool) add() error {
-	slot, err := p.options.Seat()
+	slot, err := p.options.Reserve()
 	if err != nil {
 		return err
 	}
-	order, files := p.options.Order(slot)
+	message, files := p.options.Setup(slot)
 	begun := time.Now()
-	w, err := start(p.life, p.options.Command, order, files...)
+	w, err := start(p.life, p.options.Command, message, files...)
 	if err != nil {
-		p.options.Leave(slot)
+		p.options.Release(slot)
 		return err
 	}
 	w.Slot = slot
@@ -119,71 +119,72 @@ func (p *Pool) add() error {
 	defer p.mu.Unlock()
 	if p.closed {
 		w.End()
-		p.options.Leave(slot)
+		p.options.Release(slot)
 		return nil
 	}
-	p.waiting = append(p.waiting, w)
-	handle := w.handle // Take forgets it
+	p.ready = append(p.ready, w)
+	handle := w.handle // Take clears it
 	p.watching.Go(func() { p.watch(w, handle) })
-	p.options.Log.Debug("a worker waits for a program", "worker", w.PID(), "took", time.Since(begun))
+	p.options.Log.Debug("standby worker ready", "worker", w.PID(), "took", time.Since(begun))
 	return nil
 }
 
-// watch sees a worker end that waits. One that was taken is somebody else's to watch: its handle is
-// closed then.
+// watch releases a standby worker that exits by itself. When a worker is taken, its handle is
+// closed, which ends watch.
 func (p *Pool) watch(w *Worker, handle *proc.Handle) {
 	if handle.Wait() != nil || !p.remove(w) {
 		return
 	}
 	w.End()
-	p.options.Leave(w.Slot)
-	p.options.Log.Info("a worker that waited has ended", "worker", w.PID())
+	p.options.Release(w.Slot)
+	p.options.Log.Info("standby worker exited", "worker", w.PID())
 	p.mu.Lock()
 	p.pause = true
 	p.mu.Unlock()
-	p.tell()
+	p.signal()
 }
 
-// remove reports whether the worker was waiting.
+// remove takes a worker out of the pool, and reports whether it was there.
 func (p *Pool) remove(w *Worker) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := slices.Index(p.waiting, w)
+	at := slices.Index(p.ready, w)
 	if at < 0 {
 		return false
 	}
-	p.waiting = slices.Delete(p.waiting, at, at+1)
+	p.ready = slices.Delete(p.ready, at, at+1)
 	return true
 }
 
-func (p *Pool) tell() {
+// signal wakes fill.
+func (p *Pool) signal() {
 	select {
-	case p.short <- struct{}{}:
+	case p.low <- struct{}{}:
 	default:
 	}
 }
 
-// Take hands out the worker that has waited longest, whose place is the caller's from now on; nil:
-// none is ready.
+// Take hands out the oldest worker, or nil if none is ready. The worker's slot is the caller's from
+// now on.
 func (p *Pool) Take() *Worker {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || len(p.waiting) == 0 {
+	if p.closed || len(p.ready) == 0 {
 		return nil
 	}
-	w := p.waiting[0]
-	p.waiting = slices.Delete(p.waiting, 0, 1)
+	w := p.ready[0]
+	p.ready = slices.Delete(p.ready, 0, 1)
 	_ = w.handle.Close() // which ends watch
 	w.handle = nil
-	p.tell()
+	p.signal()
 	return w
 }
 
-// Waiting counts the workers that are ready, and what they hold of each GPU.
-func (p *Pool) Waiting() (count int, bytes []uint64) {
+// Ready returns how many workers are ready, and how much memory they hold of each GPU.
+func (p *Pool) Ready() (count int, bytes []uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, w := range p.waiting {
+	for _, w := range p.ready {
 		for i, each := range w.MemoryBytes {
 			if i == len(bytes) {
 				bytes = append(bytes, 0)
@@ -191,16 +192,16 @@ func (p *Pool) Waiting() (count int, bytes []uint64) {
 			bytes[i] += each
 		}
 	}
-	return len(p.waiting), bytes
+	return len(p.ready), bytes
 }
 
-// Drop ends a worker that was taken and is not needed.
-func (p *Pool) Drop(w *Worker) {
+// Release ends a worker that was taken and is not needed.
+func (p *Pool) Release(w *Worker) {
 	w.End()
-	p.options.Leave(w.Slot)
+	p.options.Release(w.Slot)
 }
 
-// Close ends all that wait.
+// Close ends all standby workers.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	if p.closed {
@@ -208,13 +209,13 @@ func (p *Pool) Close() error {
 		return errors.New("the pool is closed already")
 	}
 	p.closed = true
-	left := p.waiting
-	p.waiting = nil
+	left := p.ready
+	p.ready = nil
 	p.mu.Unlock()
 	p.stop()
 	for _, w := range left {
 		w.End()
-		p.options.Leave(w.Slot)
+		p.options.Release(w.Slot)
 	}
 	p.filling.Wait()
 	p.watching.Wait()

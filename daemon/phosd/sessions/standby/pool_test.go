@@ -15,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 )
 
-// workerVariable makes the test binary a worker that waits.
+// workerVariable makes the test binary a standby worker.
 const workerVariable = "PHOS_STANDBY_WORKER"
 
 func TestMain(m *testing.M) {
@@ -29,15 +29,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-type order struct{ Slot int }
+type setup struct{ Slot int }
 
-// work is ready at once, and writes what it is assigned into the file that comes with it.
+// work is ready at once, and writes what it is assigned to the file that comes with it.
 func work() error {
 	conn, err := fdpass.Inherited(3)
 	if err != nil {
 		return err
 	}
-	var first order
+	var first setup
 	if _, err := conn.Receive(&first); err != nil {
 		return err
 	}
@@ -53,15 +53,15 @@ func work() error {
 	return err
 }
 
-// seats is a table of places, of which there are three.
-type seats struct {
+// slots is a memory accounting with three slots.
+type slots struct {
 	mu    sync.Mutex // guards taken
 	taken [3]bool
 }
 
-var errFull = errors.New("no place is left")
+var errFull = errors.New("all slots are in use")
 
-func (s *seats) take() (int, error) {
+func (s *slots) reserve() (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	slot := slices.Index(s.taken[:], false)
@@ -72,13 +72,13 @@ func (s *seats) take() (int, error) {
 	return slot, nil
 }
 
-func (s *seats) leave(slot int) {
+func (s *slots) release(slot int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken[slot] = false
 }
 
-func (s *seats) count() (n int) {
+func (s *slots) count() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, taken := range s.taken {
@@ -89,44 +89,43 @@ func (s *seats) count() (n int) {
 	return n
 }
 
-func newPool(t *testing.T, want int) (*Pool, *seats) {
+func newPool(t *testing.T, size int) (*Pool, *slots) {
 	t.Helper()
-	table := &seats{}
+	accounts := &slots{}
 	p := New(Options{
-		Want: want, Seat: table.take, Leave: table.leave, Log: slog.New(slog.DiscardHandler),
+		Size: size, Reserve: accounts.reserve, Release: accounts.release, Log: slog.New(slog.DiscardHandler),
 		Command: func(far *os.File) *exec.Cmd {
 			command := exec.Command(os.Args[0])
 			command.Env = append(os.Environ(), workerVariable+"=1")
 			command.ExtraFiles, command.Stderr = []*os.File{far}, os.Stderr
 			return command
 		},
-		Order: func(slot int) (any, []*os.File) { return order{slot}, nil },
+		Setup: func(slot int) (any, []*os.File) { return setup{slot}, nil },
 	})
-	return p, table
+	return p, accounts
 }
 
-// until waits for what another goroutine does.
+// until polls a condition that another goroutine makes true.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for begun := time.Now(); !holds(); time.Sleep(time.Millisecond) {
 		if time.Since(begun) > time.Minute {
-			t.Fatal("never: " + what)
+			t.Fatal("timeout: " + what)
 		}
 	}
 }
 
 func (p *Pool) count() int {
-	n, _ := p.Waiting()
+	n, _ := p.Ready()
 	return n
 }
 
-// TestPool: workers are there before they are needed, are replaced when they are taken, and end
-// with the pool.
+// TestPool checks that workers are started in advance, replaced when taken, and end with the pool.
 func TestPool(t *testing.T) {
-	p, table := newPool(t, 2)
-	until(t, "two wait", func() bool { return p.count() == 2 })
-	if _, bytes := p.Waiting(); !slices.Equal(bytes, []uint64{100 + 101}) {
-		t.Errorf("they hold %d bytes", bytes)
+	p, accounts := newPool(t, 2)
+	until(t, "two workers ready", func() bool { return p.count() == 2 })
+	if _, bytes := p.Ready(); !slices.Equal(bytes, []uint64{100 + 101}) {
+		t.Errorf("memory held: got %d bytes", bytes)
 	}
 	taken := p.Take()
 	out, in, err := os.Pipe()
@@ -138,41 +137,41 @@ func TestPool(t *testing.T) {
 	}
 	_ = in.Close()
 	if said, err := io.ReadAll(out); err != nil || string(said) != "0 a session" {
-		t.Errorf("it says %q, %v", said, err)
+		t.Errorf("output of the assigned worker: got %q, %v", said, err)
 	}
 	if err := taken.Reap(); err != nil {
 		t.Error(err)
 	}
-	until(t, "another one waits", func() bool { return p.count() == 2 })
-	if n := table.count(); n != 3 {
-		t.Errorf("%d places are taken, want 3", n)
+	until(t, "taken worker replaced", func() bool { return p.count() == 2 })
+	if n := accounts.count(); n != 3 {
+		t.Errorf("got %d slots in use, want 3", n)
 	}
 	unwanted := p.Take()
-	p.Drop(unwanted)
+	p.Release(unwanted)
 	if err := unwanted.Assign("too late"); err == nil {
-		t.Error("a worker that has ended is given a session")
+		t.Error("Assign after Release: got no error")
 	}
 	if err := p.Close(); err != nil {
 		t.Error(err)
 	}
-	if p.Take() != nil || p.count() != 0 || table.count() != 1 {
-		t.Errorf("after the end %d wait, and %d places are taken; want 0 and the one of a session", p.count(), table.count())
+	if p.Take() != nil || p.count() != 0 || accounts.count() != 1 {
+		t.Errorf("after Close: got %d workers and %d slots in use, want 0 and 1", p.count(), accounts.count())
 	}
 }
 
-// TestEnds: one that ends by itself leaves its place, and is not handed out.
-func TestEnds(t *testing.T) {
-	p, table := newPool(t, 1)
-	until(t, "one waits", func() bool { return p.count() == 1 })
+// TestExit checks that a worker which exits by itself releases its slot and is not handed out.
+func TestExit(t *testing.T) {
+	p, accounts := newPool(t, 1)
+	until(t, "one worker ready", func() bool { return p.count() == 1 })
 	p.mu.Lock()
-	process := p.waiting[0].command.Process
+	process := p.ready[0].command.Process
 	p.mu.Unlock()
 	if err := process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "its place is free", func() bool { return table.count() == 0 })
+	until(t, "slot released", func() bool { return accounts.count() == 0 })
 	if p.Take() != nil {
-		t.Error("a dead worker is handed out")
+		t.Error("Take returned a dead worker")
 	}
 	if err := p.Close(); err != nil {
 		t.Error(err)

@@ -12,11 +12,11 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Worker is one that waits, or has waited.
+// Worker is a standby worker, or was one before it got its session.
 type Worker struct {
-	// Slot is its place in the memory accounting.
+	// Slot is its slot in the memory accounting.
 	Slot int
-	// MemoryBytes is what it says that it holds of each GPU.
+	// MemoryBytes is what it holds of each GPU.
 	MemoryBytes []uint64
 
 	command *exec.Cmd
@@ -24,14 +24,14 @@ type Worker struct {
 	conn    *fdpass.Conn
 }
 
-// readyTime is how long a worker may take to get ready. Making a context on each of many GPUs takes
-// some.
-const readyTime = 2 * time.Minute
+// readyTimeout is how long a worker may take to get ready: it makes a context on each GPU.
+const readyTimeout = 2 * time.Minute
 
-// assignTime is how long it may take to give a worker its session: the kernel has room for that.
-const assignTime = 5 * time.Second
+// assignTimeout is how long it may take to send a worker its session, which fits the socket's
+// buffer.
+const assignTimeout = 5 * time.Second
 
-// ready is what a worker says.
+// ready is the worker's first message (boot.Ready).
 type ready struct {
 	MemoryBytes []uint64 `json:"memory_bytes"`
 	Error       string   `json:"error"`
@@ -41,7 +41,7 @@ type ready struct {
 func start(
 	ctx context.Context,
 	command func(far *os.File) *exec.Cmd,
-	order any,
+	message any,
 	files ...*os.File,
 ) (_ *Worker, err error) {
 	near, far, err := fdpass.Pair()
@@ -62,50 +62,51 @@ func start(
 	if w.handle, err = proc.OpenPID(w.PID()); err != nil {
 		return nil, err
 	}
-	if err := near.Deadline(time.Now().Add(readyTime)); err != nil {
+	if err := near.Deadline(time.Now().Add(readyTimeout)); err != nil {
 		return nil, err
 	}
-	if err := near.Send(order, files...); err != nil {
+	if err := near.Send(message, files...); err != nil {
 		return nil, err
 	}
-	var said ready
-	besides, err := near.Receive(&said)
-	fdpass.Close(besides)
-	if err == nil && said.Error != "" {
-		err = errors.New(said.Error)
+	var answer ready
+	extra, err := near.Receive(&answer)
+	fdpass.Close(extra)
+	if err == nil && answer.Error != "" {
+		err = errors.New(answer.Error)
 	}
 	if err != nil {
 		return nil, err
 	}
-	w.MemoryBytes = said.MemoryBytes
+	w.MemoryBytes = answer.MemoryBytes
 	return w, nil
 }
 
-// PID is that of the worker's process.
+// PID returns the worker's pid.
 func (w *Worker) PID() int { return w.command.Process.Pid }
 
-// Assign gives a worker that was taken its session. What fails here has ended it.
+// Assign sends a worker its session. If it fails, the worker has ended.
 func (w *Worker) Assign(config any, files ...*os.File) error {
-	err := w.conn.Deadline(time.Now().Add(assignTime))
+	err := w.conn.Deadline(time.Now().Add(assignTimeout))
 	if err == nil {
 		err = w.conn.Send(config, files...)
 	}
 	if err != nil {
 		w.End()
-		return fmt.Errorf("worker %d, which has waited: %w", w.PID(), err)
+		return fmt.Errorf("standby worker %d: %w", w.PID(), err)
 	}
-	// What was sent is there to be read all the same.
+	// The worker can still read the message after this end is closed.
 	return w.conn.Close()
 }
 
-// Reap takes the exit status of a worker that has a session.
+// Reap waits for the end of a worker that has a session and returns its exit status.
 func (w *Worker) Reap() error { return w.command.Wait() }
 
-// End ends the process and waits for that: its memory is free then. It may have ended before.
+// End kills the worker and waits until it has exited and its memory is free. It may have exited
+// before.
 func (w *Worker) End() {
 	_ = w.conn.Close()
 	_ = w.command.Process.Kill()
-	_ = w.command.Wait() // by the signal, or before
+	_ = w.command.Wait()
 	if w.handle != nil {
 		_ = w.handle.Close()
 	}

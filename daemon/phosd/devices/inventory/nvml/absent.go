@@ -4,5 +4,5 @@ package nvml
 
 import "github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
 
-// Open says that this build cannot.
+// Open returns an error: this phosd was built without cgo.
 func Open(string) (inventory.Source, error) { return nil, inventory.ErrUnsupported }

@@ -12,11 +12,11 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
 )
 
-// eventMilliseconds is how often a wait for events looks whether it is to end.
+// eventMilliseconds is how often a wait for events checks the context.
 const eventMilliseconds = 1000
 
-// Open loads the library at path (empty: by the loader's rules) and starts using the driver. Where
-// there is no driver, it is an inventory.ErrNoDriver that names what is missing.
+// Open loads the library at path (empty: by the loader's rules) and connects to the driver.
+// inventory.ErrNoDriver is returned when there is no driver; it names what is missing.
 func Open(path string) (inventory.Source, error) {
 	var options []nvml.LibraryOption
 	if path != "" {
@@ -31,7 +31,7 @@ func open(library nvml.Interface, path string) (inventory.Source, error) {
 	switch got := library.Init(); got {
 	case nvml.SUCCESS:
 		s := &source{library: library, known: map[int]inventory.GPU{}}
-		// Drivers before 450 lack the name, and calling it would end this process.
+		// Drivers before 450 lack the symbol, and calling it would end this process.
 		s.mig = library.Extensions().LookupSymbol("nvmlDeviceGetMigMode") == nil
 		return s, nil
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
@@ -54,16 +54,16 @@ func open(library nvml.Interface, path string) (inventory.Source, error) {
 	}
 }
 
-// source is one use of the library.
+// source is an open library.
 type source struct {
 	library nvml.Interface
-	// known is, by index, what a GPU was when it could still be asked; for one that is lost since.
+	// known is, by index, the last identity of each GPU: a lost GPU cannot be queried.
 	known map[int]inventory.GPU
-	// mig is whether the driver can be asked about MIG.
+	// mig is true if the driver has queries about MIG.
 	mig bool
 }
 
-// Inventory asks for everything.
+// Inventory queries everything.
 func (s *source) Inventory() (*inventory.Inventory, error) {
 	var found inventory.Inventory
 	keep(&found.DriverVersion, s.library.SystemGetDriverVersion)
@@ -79,8 +79,8 @@ func (s *source) Inventory() (*inventory.Inventory, error) {
 	return &found, nil
 }
 
-// gpu never fails: what the driver does not say is left out, and a GPU that it cannot reach is
-// lost.
+// gpu never fails: values that the driver does not report are left out, and a GPU that it cannot
+// reach is lost.
 func (s *source) gpu(index int) inventory.GPU {
 	g := inventory.GPU{Index: index}
 	if device, got := s.library.DeviceGetHandleByIndex(index); got == nvml.SUCCESS {
@@ -97,13 +97,13 @@ func (s *source) gpu(index int) inventory.GPU {
 	return g
 }
 
-// Events waits for Xids of all GPUs that report them.
-func (s *source) Events(ctx context.Context, tell func(inventory.Event)) error {
+// Events reports Xids of all GPUs that support it.
+func (s *source) Events(ctx context.Context, report func(inventory.Event)) error {
 	set, got := s.library.EventSetCreate()
 	if got != nvml.SUCCESS {
 		return fmt.Errorf("%w: %w", inventory.ErrNoEvents, got)
 	}
-	defer func() { _ = set.Free() }() // nothing of ours is left in it
+	defer func() { _ = set.Free() }() // no event is left in it
 	if !s.register(set) {
 		return inventory.ErrNoEvents
 	}
@@ -112,11 +112,11 @@ func (s *source) Events(ctx context.Context, tell func(inventory.Event)) error {
 		switch got {
 		case nvml.SUCCESS:
 			if happened.EventType&nvml.EventTypeXidCriticalError != 0 {
-				tell(event(happened))
+				report(event(happened))
 			}
 		case nvml.ERROR_TIMEOUT:
 		case nvml.ERROR_GPU_IS_LOST:
-			// One of them is; the next inventory says which. The others' events still come, after a while.
+			// A GPU is lost; the next inventory says which. Events of the others still come, after a while.
 			if !pause(ctx) {
 				return nil
 			}
@@ -127,7 +127,7 @@ func (s *source) Events(ctx context.Context, tell func(inventory.Event)) error {
 	return nil
 }
 
-// register reports whether any GPU tells of its Xids.
+// register subscribes to Xids, and reports whether any GPU supports them.
 func (s *source) register(set nvml.EventSet) (any bool) {
 	count, _ := s.library.DeviceGetCount()
 	for i := range count {
@@ -147,7 +147,7 @@ func event(happened nvml.EventData) inventory.Event {
 	return e
 }
 
-// Close ends the use of the library.
+// Close closes the library.
 func (s *source) Close() error {
 	if got := s.library.Shutdown(); got != nvml.SUCCESS && !errors.Is(got, nvml.ERROR_GPU_IS_LOST) {
 		return fmt.Errorf("close NVML: %w", got)

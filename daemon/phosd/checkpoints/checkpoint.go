@@ -1,0 +1,288 @@
+package checkpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
+	"github.com/phos-gpu/phos/daemon/phosd/sessions"
+	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
+	"github.com/phos-gpu/phos/daemon/phosd/users"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// endedRetry is about as long as it takes to notice that a program has ended.
+const endedRetry = 20 * time.Millisecond
+
+// Request is one checkpoint.
+type Request struct {
+	Actor api.Actor
+	Begin *api.CheckpointBegin
+	// Files are the image directory, or what to write a stream to. The caller closes them.
+	Files    []*os.File
+	Progress func(ckpt.Step)
+	Notice   func(string)
+	// Hold, if not nil, is called while the programs are frozen; they stay frozen until it returns.
+	Hold func(context.Context) error
+
+	// rights are the rights with which the directory's files are accessed.
+	rights fsuid.Rights
+	kinds  []string
+	// byPolicy means that a policy wants it, and not a caller.
+	byPolicy bool
+}
+
+// Checkpoint takes a checkpoint for a caller.
+func (c *Checkpoints) Checkpoint(ctx context.Context, r Request) (_ *ckpt.Saved, err error) {
+	if r.kinds, err = image.ChooseKinds(r.Begin.GetTargets(), r.Begin.GetSkipTargets()); err != nil {
+		return nil, fmt.Errorf("%w: %w", api.ErrInvalid, err)
+	}
+	r.rights = archive.RightsOf(r.Actor)
+	return c.checkpoint(ctx, r)
+}
+
+// checkpoint takes a checkpoint, and counts, logs and records it.
+func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.Saved, error) {
+	pids := r.Begin.GetPids()
+	saving := c.sessions.Below(pids)
+	for _, s := range saving {
+		defer s.BeginCheckpoint()()
+	}
+	saved, err := c.save(ctx, r)
+	c.metrics.Checkpointed(saved, err, r.byPolicy)
+	if err != nil {
+		c.log.Warn("checkpoint failed", "pids", pids, "uid", r.Actor.UID, "policy", r.byPolicy, "error", err)
+		if !errors.Is(err, context.Canceled) {
+			c.recordFailure(saving, err)
+		}
+		return saved, err
+	}
+	done := rundir.Checkpoint{Last: time.Now(), Generation: saved.Manifest.Generation}
+	if !r.Begin.GetStream() {
+		done.Dir = pathOf(r.Files[0])
+	}
+	c.log.Info(
+		"checkpoint taken",
+		"pids", pids, "uid", r.Actor.UID, "policy", r.byPolicy,
+		"dir", done.Dir, "generation", done.Generation,
+		"pause", saved.Pause, "total", saved.Total,
+		"written", saved.Manifest.Stats.WrittenBytes, "shared", saved.Manifest.Stats.SharedBytes,
+		"stopped", r.Begin.GetStop(),
+	)
+	c.log.Debug("checkpoint steps", "pids", pids, "took", saved.Took, "within", saved.Within)
+	if len(r.kinds) == 0 { // a partial image cannot be restored
+		c.recordSuccess(saving, done)
+	}
+	return saved, nil
+}
+
+// recordSuccess records a checkpoint for --status and for the next phosd.
+func (c *Checkpoints) recordSuccess(saved []*sessions.Session, done rundir.Checkpoint) {
+	for _, s := range saved {
+		done.Tried = time.Now()
+		c.sessions.SetCheckpoint(s, done)
+	}
+}
+
+// recordFailure records why an attempt failed.
+func (c *Checkpoints) recordFailure(tried []*sessions.Session, err error) {
+	for _, s := range tried {
+		now := rundir.Checkpoint{}
+		if before := s.Checkpoint(); before != nil {
+			now = *before
+		}
+		now.Tried, now.Error = time.Now(), err.Error()
+		c.sessions.SetCheckpoint(s, now)
+	}
+}
+
+// save saves trees whose processes may end at any time. As long as the roots exist, it retries with
+// what is left.
+func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.Saved, error) {
+	if c.options.CPU == nil {
+		return nil, errNotBuilt
+	}
+	roots, err := r.roots()
+	if err != nil {
+		return nil, err
+	}
+	for begun := time.Now(); ; {
+		saved, err := c.saveOnce(ctx, r, roots)
+		if err == nil || saved != nil {
+			return saved, err
+		}
+		for _, root := range roots {
+			if _, zombie := root.Zombie(); zombie || root.Gone() {
+				return nil, fmt.Errorf("%w any more: pid %d ended while it was saved", api.ErrNoProgram, root.PID)
+			}
+		}
+		if !errors.Is(err, ckpt.ErrEnded) || time.Since(begun) > c.deadline(r) {
+			return nil, err
+		}
+		c.log.Info("process ended during the checkpoint; retrying", "error", err)
+		select {
+		case <-time.After(endedRetry):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// deadline returns how long the programs may take to become idle.
+func (c *Checkpoints) deadline(r Request) time.Duration {
+	if given := r.Begin.GetDeadlineMilliseconds(); given > 0 {
+		return time.Duration(min(given, uint64(24*time.Hour/time.Millisecond))) * time.Millisecond
+	}
+	return c.config.Deadline()
+}
+
+func (c *Checkpoints) saveOnce(ctx context.Context, r Request, roots []proc.Identity) (*ckpt.Saved, error) {
+	target, err := c.target(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	defer target.Close()
+	begin := r.Begin
+	budget := orDefault(begin.GetBudgetBytes(), uint64(c.config.MemoryBudget))
+	return ckpt.Save(ctx, ckpt.SaveOrder{
+		Roots: roots, CPU: c.options.CPU,
+		Admit:   func(trees []*ckpt.Tree) error { return checkOwner(r.Actor, trees) },
+		Devices: c.devicesOf, Work: c.archive.WorkWithin(budget),
+		Image: ckpt.Target{Dir: target.Dir, Seal: c.archive.Seal},
+		Manifest: image.Manifest{
+			Phos: api.Version, Group: begin.GetGroup(), Host: thisHost(), Owner: ownerName(roots[0]), Kinds: r.kinds,
+		},
+		Options: ckpt.DeviceOptions{
+			BudgetBytes:    budget,
+			BandwidthBytes: orDefault(begin.GetBandwidthBytes(), uint64(c.config.Bandwidth)),
+			Compress:       begin.GetCompress() || c.config.Compress, Kinds: r.kinds,
+			StopTheWorld: begin.GetStopTheWorld(), Progress: r.Progress,
+		},
+		FileBytes: uint64(c.config.FileLimit), Deadline: c.deadline(r), Stop: begin.GetStop(),
+		Hold: r.Hold, Publish: target.Publish, Untracked: c.logUntracked, Notice: r.Notice, Log: c.log,
+		Fail: c.options.Failpoints,
+	})
+}
+
+// ownerName returns the owner's name alone: ckpt.Save fills in the numbers of the tree that it
+// saves.
+func ownerName(root proc.Identity) image.Owner {
+	uid, err := root.UID()
+	if err != nil {
+		return image.Owner{} // the process has ended; ckpt.Save reports it
+	}
+	return image.Owner{Name: users.KnownName(uid)}
+}
+
+func orDefault(given, otherwise uint64) uint64 {
+	if given == 0 {
+		return otherwise
+	}
+	return given
+}
+
+// roots finds the processes that the request names, if the caller may save them.
+func (r *Request) roots() ([]proc.Identity, error) {
+	pids := r.Begin.GetPids()
+	if len(pids) == 0 {
+		return nil, fmt.Errorf("%w: no program is named", api.ErrInvalid)
+	}
+	var roots []proc.Identity
+	for _, pid := range pids {
+		id, err := proc.Of(int(pid))
+		if err != nil {
+			return nil, lookupError(int(pid), err)
+		}
+		if err := r.checkRoot(id); err != nil {
+			return nil, err
+		}
+		roots = append(roots, id)
+	}
+	return roots, nil
+}
+
+// checkRoot refuses a root before its tree is inspected. Callers must not learn about other users'
+// processes, and must not be frozen themselves, because then they could not end the checkpoint.
+func (r *Request) checkRoot(root proc.Identity) error {
+	owner, err := root.UID()
+	switch {
+	case err != nil:
+		return lookupError(root.PID, err)
+	case !r.Actor.May(owner):
+		return sessions.ErrNotOwned(root.PID)
+	case root.PID == 1:
+		return fmt.Errorf("%w: pid 1 is what everything here was started by; name a program", api.ErrInvalid)
+	case !r.byPolicy && proc.Descends(int(r.Actor.PID), root.PID):
+		return fmt.Errorf(
+			"%w: pid %d (%s) has started the very pos_cli that asks, which would have to be saved with it; "+
+				"ask from elsewhere, or name the program itself",
+			api.ErrInvalid,
+			root.PID,
+			root.Name(),
+		)
+	}
+	return nil
+}
+
+// lookupError says that there is no such program, unless phosd lacked the means to look.
+func lookupError(pid int, err error) error {
+	if proc.Unknown(err) {
+		return fmt.Errorf("pid %d: %w", pid, err)
+	}
+	return fmt.Errorf("%w: pid %d", api.ErrNoProgram, pid)
+}
+
+// checkOwner refuses trees with processes that are not the actor's.
+func checkOwner(actor api.Actor, trees []*ckpt.Tree) error {
+	for _, tree := range trees {
+		for _, p := range tree.Processes {
+			if !actor.May(p.UID) {
+				return sessions.ErrNotOwned(p.PID)
+			}
+		}
+	}
+	return nil
+}
+
+// target opens the image directory or the stream that the request names.
+func (c *Checkpoints) target(ctx context.Context, r Request) (*archive.Target, error) {
+	if r.Begin.GetStream() {
+		return c.archive.IntoStream(ctx, r.Files[0])
+	}
+	return c.archive.Into(r.Files[0], r.directoryRights())
+}
+
+// directoryRights returns the rights with which names in the image directory are accessed: the
+// caller's. But if root saves a user's programs to a directory of that user, they are the user's,
+// so that the user can use the image together with the user's own images there.
+func (r *Request) directoryRights() fsuid.Rights {
+	var dir unix.Stat_t
+	if r.rights.UID != 0 || unix.Fstat(int(r.Files[0].Fd()), &dir) != nil || dir.Uid == 0 {
+		return r.rights
+	}
+	for _, pid := range r.Begin.GetPids() {
+		var program unix.Stat_t
+		if unix.Stat(fmt.Sprintf("/proc/%d", pid), &program) != nil || program.Uid != dir.Uid {
+			return r.rights
+		}
+	}
+	return fsuid.Rights{UID: dir.Uid, GID: dir.Gid}
+}
+
+// pathOf returns the path of an open file, as phosd sees it.
+func pathOf(file *os.File) string {
+	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+	if err != nil {
+		return file.Name()
+	}
+	return path
+}

@@ -1,0 +1,19 @@
+// Package checkpoints takes checkpoints and restores them, for requests and for policies. Package
+// ckpt walks the steps; this package finds the sessions (daemon/phosd/sessions), checks whose
+// rights count, and connects the steps to the workers.
+//
+//   - checkpoint.go takes a checkpoint; device.go makes the ckpt.Device of each session.
+//   - restore.go restores an image; worker.go makes the ckpt.Returning of each session.
+//   - prepared.go keeps images whose restore has been started in advance.
+//   - schedule.go takes the checkpoints of policies, drain.go those at the end of phosd, and
+//     family.go says which programs are saved together.
+//   - images.go finds the obstacles of a restore.
+//
+// The packages below: archive opens and writes image directories, policy says when a checkpoint is
+// due and where it goes, preflight finds obstacles, restored keeps the restored trees, workerclient
+// speaks to workers.
+//
+// Lock order: Checkpoints.scheduled before directories.mu. prepared.mu is taken alone.
+//
+// Tested by daemon/phosd, tests/checkpoint and tests/policy. Read Checkpoints and parts.go.
+package checkpoints

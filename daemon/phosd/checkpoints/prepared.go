@@ -1,0 +1,194 @@
+package checkpoints
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
+)
+
+// preparedImages keeps images whose restore has been started in advance.
+type preparedImages struct {
+	mu       sync.Mutex // guards all below
+	ready    map[preparedKey]*preparedImage
+	inFlight map[preparedKey]*preparation
+}
+
+// preparedKey names a generation of an image, wherever it is, and the user that had it prepared.
+type preparedKey struct {
+	store      image.ID
+	generation uint64
+	uid        uint32
+}
+
+// preparedImage is ready for a restore.
+type preparedImage struct {
+	prepared *ckpt.Prepared
+	// expiry drops the image after a time.
+	expiry *time.Timer
+}
+
+// preparation is an image that is being prepared.
+type preparation struct {
+	cancel context.CancelCauseFunc
+	ended  chan struct{}
+}
+
+func keyOf(image *archive.Image, actor api.Actor) preparedKey {
+	return preparedKey{image.Store(), image.Manifest.Generation, actor.UID}
+}
+
+// has reports whether an image is prepared.
+func (p *preparedImages) has(key preparedKey) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ready[key] != nil
+}
+
+// take hands out a prepared image, or nil.
+func (p *preparedImages) take(key preparedKey) *ckpt.Prepared {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	found := p.ready[key]
+	if found == nil {
+		return nil
+	}
+	delete(p.ready, key)
+	found.expiry.Stop()
+	return found.prepared
+}
+
+// put keeps a prepared image for a while. It returns false if there is one already.
+func (p *preparedImages) put(key preparedKey, prepared *ckpt.Prepared, keep time.Duration) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ready == nil {
+		p.ready = make(map[preparedKey]*preparedImage)
+	}
+	if p.ready[key] != nil {
+		return false
+	}
+	p.ready[key] = &preparedImage{prepared: prepared, expiry: time.AfterFunc(keep, func() {
+		if expired := p.take(key); expired != nil {
+			expired.Drop()
+		}
+	})}
+	return true
+}
+
+// begin registers a preparation, so that it can be canceled, until end is called.
+func (p *preparedImages) begin(key preparedKey, cancel context.CancelCauseFunc) (end func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.inFlight == nil {
+		p.inFlight = make(map[preparedKey]*preparation)
+	}
+	if p.inFlight[key] != nil {
+		return nil, fmt.Errorf("%w: this image is already being prepared", api.ErrInvalid)
+	}
+	begun := &preparation{cancel, make(chan struct{})}
+	p.inFlight[key] = begun
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.inFlight, key)
+		close(begun.ended)
+	}, nil
+}
+
+// cancel drops a prepared image, or cancels its preparation and waits for that.
+func (p *preparedImages) cancel(key preparedKey) {
+	p.mu.Lock()
+	begun := p.inFlight[key]
+	p.mu.Unlock()
+	if begun != nil {
+		begun.cancel(ErrCanceled)
+		<-begun.ended
+	}
+	if prepared := p.take(key); prepared != nil {
+		prepared.Drop()
+	}
+}
+
+// close drops all prepared images.
+func (p *preparedImages) close() {
+	p.mu.Lock()
+	all := p.ready
+	p.ready = nil
+	p.mu.Unlock()
+	for _, each := range all {
+		each.expiry.Stop()
+		each.prepared.Drop()
+	}
+}
+
+// Preparation is a prepared image, as the caller of a pre-restore sees it.
+type Preparation struct {
+	// MemoryBytes is the device memory that is loaded.
+	MemoryBytes uint64
+	Took        time.Duration
+}
+
+// Prepare unpacks an image, has workers load all memory, and keeps that for the next restore.
+func (c *Checkpoints) Prepare(
+	ctx context.Context,
+	directory *os.File,
+	generation uint64,
+	actor api.Actor,
+	progress func(ckpt.Step),
+) (*Preparation, error) {
+	image, err := c.archive.Open(directory, generation, actor)
+	if err != nil {
+		return nil, err
+	}
+	if c.options.CPU == nil {
+		image.Close()
+		return nil, errNotBuilt
+	}
+	// With new pids: a pid that is taken now may be free when the restore comes.
+	if err := asError(c.obstacles(ctx, image, true, actor)); err != nil {
+		image.Close()
+		return nil, err
+	}
+	begun, key := time.Now(), keyOf(image, actor)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	end, err := c.prepared.begin(key, cancel)
+	if err != nil {
+		image.Close()
+		return nil, err
+	}
+	defer end()
+	prepared, err := c.prepareImage(ctx, image, true, actor.Place(), progress)
+	if err != nil {
+		return nil, err
+	}
+	if !c.prepared.put(key, prepared, c.config.PreparedTime()) {
+		prepared.Drop()
+		return nil, fmt.Errorf("%w: this image is already prepared", api.ErrInvalid)
+	}
+	done := &Preparation{Took: time.Since(begun)}
+	for _, p := range image.Manifest.Processes {
+		if p.GPU != nil {
+			done.MemoryBytes += p.GPU.MemoryBytes
+		}
+	}
+	return done, nil
+}
+
+// CancelPrepare drops what Prepare has prepared or is preparing.
+func (c *Checkpoints) CancelPrepare(directory *os.File, generation uint64, actor api.Actor) error {
+	image, err := c.archive.Open(directory, generation, actor)
+	if err != nil {
+		return err
+	}
+	defer image.Close()
+	c.prepared.cancel(keyOf(image, actor))
+	return nil
+}

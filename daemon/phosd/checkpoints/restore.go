@@ -1,0 +1,184 @@
+package checkpoints
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/restored"
+	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
+	"github.com/phos-gpu/phos/internal/linux/cgroup"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// RestoreRequest is one restore.
+type RestoreRequest struct {
+	Actor api.Actor
+	Begin *api.RestoreBegin
+	// Files are the image directory or a stream, and then what takes the place of the image's
+	// endpoints. The caller closes them.
+	Files    []*os.File
+	Progress func(ckpt.Step)
+	Notice   func(string)
+	// Hold, if not nil, is called before the processes run; they run after it returns.
+	Hold func(context.Context) error
+}
+
+// Restored is a restored program.
+type Restored struct {
+	Root      proc.Identity
+	Processes int
+	Took      time.Duration
+	// Tree is the program's first process tree.
+	Tree    *restored.Tree
+	brought *ckpt.Brought
+}
+
+// Loaded waits until all memory is loaded, and returns how much it is.
+func (r *Restored) Loaded(ctx context.Context) (bytes uint64, err error) {
+	return r.brought.Loaded(ctx)
+}
+
+// restore is one restore in progress.
+type restore struct {
+	*Checkpoints
+	RestoreRequest
+	// controls are the paths of the restorers' sockets, one for each tree.
+	controls []string
+	// origin is the checkpoint that is restored.
+	origin rundir.Checkpoint
+}
+
+// Restore restores an image, and returns when the program runs.
+func (c *Checkpoints) Restore(ctx context.Context, request RestoreRequest) (*Restored, error) {
+	begun := time.Now()
+	r := &restore{Checkpoints: c, RestoreRequest: request}
+	brought, err := r.run(ctx)
+	c.metrics.Restored(brought, err)
+	if err != nil {
+		c.log.Warn("restore failed", "uid", r.Actor.UID, "error", err)
+		return nil, err
+	}
+	done := &Restored{Root: brought.Root, Processes: brought.Processes, brought: brought}
+	for i, tree := range brought.Trees {
+		watched := c.trees.Watch(tree, r.controls[i])
+		if i == 0 {
+			done.Tree = watched
+		}
+		r.recordOrigin(tree)
+	}
+	done.Took = time.Since(begun)
+	c.log.Info(
+		"program restored",
+		"pid", done.Root.PID, "uid", r.Actor.UID, "processes", done.Processes, "total", done.Took,
+	)
+	return done, nil
+}
+
+// recordOrigin records the restored image as the last checkpoint of the tree's programs.
+func (r *restore) recordOrigin(tree ckpt.Restored) {
+	for _, id := range tree.Processes() {
+		for _, s := range r.sessions.Of(id) {
+			r.sessions.SetCheckpoint(s, r.origin)
+		}
+	}
+}
+
+// run prepares and commits the restore.
+func (r *restore) run(ctx context.Context) (*ckpt.Brought, error) {
+	if r.options.CPU == nil {
+		return nil, errNotBuilt
+	}
+	endpoints, err := r.endpoints()
+	if err != nil {
+		return nil, err
+	}
+	prepared, err := r.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	// The restored program goes to the caller's cgroup. Without cgroups it stays in phosd's.
+	place, _ := cgroup.Of(int(r.Actor.PID))
+	return prepared.Bring(ctx, ckpt.BringOrder{
+		Endpoints: endpoints, NewPids: r.Begin.GetNewPids(), Detach: r.Begin.GetDetach(),
+		Control: r.newRestorer, Cgroup: place, Output: r.options.Output, Progress: r.Progress,
+		Notice: r.Notice, Place: r.Actor.Place(), Hold: r.Hold,
+	})
+}
+
+// newRestorer returns the path of a new restorer's socket.
+func (r *restore) newRestorer() string {
+	control := r.trees.NewRestorer(r.Actor.UID)
+	r.controls = append(r.controls, control)
+	return control
+}
+
+// endpoints returns the files that take the place of the image's endpoints.
+func (r *restore) endpoints() (map[uint32]*os.File, error) {
+	ids := r.Begin.GetEndpoints()
+	if len(ids) != len(r.Files)-1 {
+		return nil, fmt.Errorf("%w: got %d files for %d endpoints", api.ErrInvalid, len(r.Files)-1, len(ids))
+	}
+	endpoints := make(map[uint32]*os.File, len(ids))
+	for i, id := range ids {
+		endpoints[id] = r.Files[i+1]
+	}
+	return endpoints, nil
+}
+
+// prepare prepares the image, or takes the prepared image of a pre-restore.
+func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
+	directory := r.Files[0]
+	if r.Begin.GetStream() {
+		unpacked, remove, err := r.archive.Receive(ctx, directory, r.Actor)
+		if err != nil {
+			return nil, err
+		}
+		// The workers have the packs open, so the directory is not needed any longer then.
+		defer remove()
+		directory = unpacked
+	}
+	image, err := r.archive.Open(directory, r.Begin.GetGeneration(), r.Actor)
+	if err != nil {
+		return nil, err
+	}
+	r.origin = rundir.Checkpoint{Last: image.Manifest.Created, Generation: image.Manifest.Generation}
+	if !r.Begin.GetStream() {
+		r.origin.Dir = pathOf(directory)
+	}
+	obstacles := r.obstacles(ctx, image, r.Begin.GetNewPids(), r.Actor)
+	for _, o := range obstacles {
+		if o.Harmless {
+			r.Notice(o.Subject + ": " + o.Reason)
+		}
+	}
+	if err := asError(obstacles); err != nil {
+		image.Close()
+		return nil, err
+	}
+	if prepared := r.prepared.take(keyOf(image, r.Actor)); prepared != nil {
+		image.Close()
+		return prepared, nil
+	}
+	return r.prepareImage(ctx, image, r.Begin.GetEager(), r.Actor.Place(), r.Progress)
+}
+
+// prepareImage prepares everything of an image but its processes. It closes the image.
+func (c *Checkpoints) prepareImage(
+	ctx context.Context,
+	image *archive.Image,
+	eager bool,
+	place proc.Identity,
+	progress func(ckpt.Step),
+) (*ckpt.Prepared, error) {
+	return ckpt.Prepare(ctx, ckpt.PrepareOrder{
+		Source: image.Source, CPU: c.options.CPU, Worker: c.startWorker,
+		Work: c.archive.WorkWithin(uint64(c.config.MemoryBudget)), Library: c.archive.Library,
+		Eager: eager, Deadline: c.config.Deadline(), Progress: progress, Log: c.log, Fail: c.options.Failpoints,
+		Place: place,
+	})
+}

@@ -1,0 +1,263 @@
+package checkpoints
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/policy"
+	"github.com/phos-gpu/phos/daemon/phosd/sessions"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// scheduleInterval is between two looks at what is due.
+const scheduleInterval = 500 * time.Millisecond
+
+// errShared is returned when two programs' policies name one image directory.
+var errShared = errors.New("another program has the same directory; {pid}, {rank} or {job} in its name make it differ")
+
+// programPolicy is the policy of one program.
+type programPolicy struct {
+	policy.Policy
+	program policy.Program
+	// holds is false if nothing is scheduled for the program.
+	holds bool
+}
+
+// policyFrom makes a program's policy of its worker's description.
+func (c *Checkpoints) policyFrom(s *sessions.Session, described *api.Description) *programPolicy {
+	p := &programPolicy{program: policy.Program{
+		PID: s.PID(), Job: described.GetJobName(), Rank: described.GetRank(), Started: s.Record().Started,
+	}}
+	p.Policy, p.holds = policy.Of(described.GetPolicy(), c.config.Policy())
+	return p
+}
+
+// Policy returns the policy of a program; false if there is none, or if it is not known yet.
+func (c *Checkpoints) Policy(s *sessions.Session) (policy.Policy, bool) {
+	described := s.Settings()
+	if described == nil {
+		return policy.Policy{}, false
+	}
+	p := c.policyFrom(s, described)
+	return p.Policy, p.holds
+}
+
+// fetchPolicy asks the worker for the policy if it is not known yet; nil if it does not answer.
+func (c *Checkpoints) fetchPolicy(s *sessions.Session) *programPolicy {
+	described := s.AwaitSettings(c.options.Life)
+	if described == nil {
+		return nil
+	}
+	return c.policyFrom(s, described)
+}
+
+// Due returns when a program's next checkpoint is due; the zero time: never.
+func (c *Checkpoints) Due(s *sessions.Session) time.Time {
+	p, holds := c.Policy(s)
+	if !holds || c.options.CPU == nil {
+		return time.Time{}
+	}
+	past := policy.History{Seed: s.Record().Session, Known: s.Since()}
+	if last := s.Checkpoint(); last != nil {
+		past.Last, past.Tried, past.Failed = last.Last, last.Tried, last.Error != ""
+	}
+	return policy.Due(p, past)
+}
+
+// RunSchedule takes the checkpoints that are due, one at a time, until Options.Life ends.
+func (c *Checkpoints) RunSchedule() {
+	if c.options.CPU == nil {
+		return
+	}
+	tick := time.NewTicker(scheduleInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.options.Life.Done():
+			return
+		case <-tick.C:
+		}
+		c.sessions.FetchSettings() // in the background, because workers may be slow to answer
+		if s := c.maxOverdue(time.Now()); s != nil {
+			_ = c.saveByPolicy(c.options.Life, s) // logged, and shown by --status
+		}
+	}
+}
+
+// maxOverdue returns the program whose checkpoint is overdue for longest; nil if none is due.
+func (c *Checkpoints) maxOverdue(now time.Time) (first *sessions.Session) {
+	var since time.Time
+	for _, s := range c.sessions.All() {
+		due := c.Due(s)
+		if due.IsZero() || due.After(now) || s.CheckpointRunning() || first != nil && !due.Before(since) {
+			continue
+		}
+		if s.ProgramEnded() ||
+			c.covered(s, func(above *sessions.Session) bool { _, holds := c.Policy(above); return holds }) {
+			continue
+		}
+		first, since = s, due
+	}
+	return first
+}
+
+// covered reports whether a program is saved together with one of its ancestors.
+func (c *Checkpoints) covered(s *sessions.Session, counts func(*sessions.Session) bool) bool {
+	return slices.ContainsFunc(c.sessions.All(), func(above *sessions.Session) bool {
+		return above.Record().Program != s.Record().Program && proc.Descends(s.PID(), above.PID()) && counts(above)
+	})
+}
+
+// saveByPolicy takes the checkpoint of a program's policy, with the rights of the program.
+func (c *Checkpoints) saveByPolicy(ctx context.Context, s *sessions.Session) error {
+	p := c.fetchPolicy(s)
+	if p == nil {
+		return noAnswer(s)
+	}
+	c.scheduled.Lock()
+	defer c.scheduled.Unlock()
+	return c.saveFamily(ctx, c.familyOf(s), familyOptions{
+		keep: p.Keep, bandwidth: p.BandwidthBytes,
+		open: func(as fsuid.Rights) (*os.File, error) { return openDirectory(s, p, as) },
+	})
+}
+
+func noAnswer(s *sessions.Session) error {
+	return fmt.Errorf("pid %d: its worker does not answer", s.PID())
+}
+
+// familyOptions say how a family is saved without a request of its user.
+type familyOptions struct {
+	stop      bool
+	keep      int // generations; 0: all
+	bandwidth uint64
+	open      func(as fsuid.Rights) (*os.File, error)
+}
+
+// saveFamily takes the checkpoint of a family, once none of its programs is being saved.
+func (c *Checkpoints) saveFamily(ctx context.Context, f family, options familyOptions) error {
+	s := f.members[0]
+	for _, member := range f.members {
+		if err := c.awaitCheckpoint(ctx, member); err != nil {
+			return err
+		}
+	}
+	as, err := s.Rights()
+	var dir *os.File
+	if err == nil {
+		dir, err = options.open(as)
+	}
+	if err == nil {
+		defer dir.Close()
+		err = c.directories.claim(c.sessions, f, dir)
+	}
+	pid := f.root.PID
+	if err != nil {
+		c.log.Warn("checkpoint failed", "pid", pid, "policy", true, "error", err)
+		c.recordFailure(f.members, err)
+		return err
+	}
+	_, err = c.checkpoint(ctx, Request{
+		Actor: api.Actor{UID: as.UID, GID: as.GID, PID: int32(pid), Groups: as.Groups},
+		Begin: &api.CheckpointBegin{
+			Pids: []uint32{uint32(pid)}, Stop: options.stop, BandwidthBytes: options.bandwidth,
+		},
+		Files:    []*os.File{dir},
+		rights:   as,
+		Notice:   func(text string) { c.log.Debug("checkpoint notice", "pid", pid, "notice", text) },
+		byPolicy: true,
+	})
+	if err == nil && options.keep > 0 {
+		c.prune(context.WithoutCancel(ctx), s, dir, as, options.keep)
+	}
+	return err
+}
+
+// awaitCheckpoint waits for the end of a checkpoint in flight.
+func (c *Checkpoints) awaitCheckpoint(ctx context.Context, s *sessions.Session) error {
+	ctx, cancel := context.WithTimeout(ctx, c.config.Deadline())
+	defer cancel()
+	for s.CheckpointRunning() {
+		select {
+		case <-time.After(scheduleInterval / 10):
+		case <-s.Ended():
+			return proc.ErrGone
+		case <-ctx.Done():
+			return fmt.Errorf("pid %d: another checkpoint is in flight: %w", s.PID(), ctx.Err())
+		}
+	}
+	return nil
+}
+
+// prune removes all generations but the newest.
+func (c *Checkpoints) prune(ctx context.Context, s *sessions.Session, dir *os.File, as fsuid.Rights, keep int) {
+	opened, err := store.Open(dir, store.As(as.Do))
+	if err == nil {
+		_, err = opened.Prune(ctx, store.Keep{Newest: keep})
+		opened.Close()
+	}
+	if err != nil {
+		c.log.Warn("remove old generations", "pid", s.PID(), "dir", dir.Name(), "error", err)
+	}
+}
+
+// openDirectory opens the image directory of a program's policy.
+func openDirectory(s *sessions.Session, p *programPolicy, as fsuid.Rights) (*os.File, error) {
+	if p.Own {
+		return policy.Open(s.Record().Program, as, p.program.Fill(p.Dir))
+	}
+	// phosd.toml names the directory, so it is made and opened as root.
+	if err := os.MkdirAll(p.Dir, 0o711); err != nil {
+		return nil, err
+	}
+	base, err := os.Open(p.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer base.Close()
+	return policy.OpenShared(base, as, p.program.Name())
+}
+
+// directories are the image directories in use by policies.
+type directories struct {
+	mu     sync.Mutex // guards owners
+	owners map[directoryID]*sessions.Session
+}
+
+// directoryID identifies a directory, whatever its path.
+type directoryID struct{ device, inode uint64 }
+
+// claim reserves a directory for one family as long as one of its programs runs.
+func (d *directories) claim(known Sessions, f family, dir *os.File) error {
+	var info unix.Stat_t
+	if err := unix.Fstat(int(dir.Fd()), &info); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.owners == nil {
+		d.owners = make(map[directoryID]*sessions.Session)
+	}
+	all := known.All()
+	for id, owner := range d.owners {
+		if !slices.Contains(all, owner) {
+			delete(d.owners, id)
+		}
+	}
+	id := directoryID{info.Dev, info.Ino}
+	if owner := d.owners[id]; owner != nil && !f.has(owner) {
+		return fmt.Errorf("%s: pid %d: %w", dir.Name(), owner.PID(), errShared)
+	}
+	d.owners[id] = f.members[0]
+	return nil
+}

@@ -1,0 +1,60 @@
+package checkpoints
+
+import (
+	"context"
+	"os"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/workerclient"
+	"github.com/phos-gpu/phos/daemon/phosd/sessions"
+	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
+	"github.com/phos-gpu/phos/daemon/worker/boot"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// restoringSession is a session that is being restored, as package ckpt sees it.
+type restoringSession struct {
+	*workerclient.Restore
+	session *sessions.Restoring
+	// files take the place of files that the program had mapped, by their paths.
+	files map[string]*os.File
+}
+
+// startWorker starts a worker that restores a session of an image.
+func (c *Checkpoints) startWorker(
+	ctx context.Context,
+	half *image.GPUHalf,
+	source ckpt.Source,
+	eager bool,
+) (ckpt.Returning, error) {
+	owner := source.Manifest.Owner
+	session, err := c.sessions.Restore(sessions.RestoreOptions{
+		Owner: rundir.Owner{UID: owner.UID, GID: owner.GID}, Groups: owner.Groups, ArenaBytes: half.ArenaBytes,
+		Restore: boot.Restore{Tree: half.Tree, Packs: len(source.Packs), Eager: eager}, Packs: source.Packs,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &restoringSession{
+		Restore: workerclient.Watch(ctx, session.Worker()),
+		session: session,
+		files:   map[string]*os.File{half.SessionPath: session.SessionFile, half.ArenaPath: session.ArenaFile},
+	}, nil
+}
+
+// Files returns the files that take the place of those that the program had mapped.
+func (r *restoringSession) Files() map[string]*os.File { return r.files }
+
+// Attach gives the worker its program, and registers the session.
+func (r *restoringSession) Attach(ctx context.Context, id proc.Identity) error {
+	return r.session.Attach(id, func(control string, program *proc.Handle) error {
+		return workerclient.Attach(ctx, r.session.Worker(), control, program)
+	})
+}
+
+// Abort ends the worker and removes everything of the session.
+func (r *restoringSession) Abort() {
+	r.Close()
+	r.session.Abort()
+}

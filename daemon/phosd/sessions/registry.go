@@ -1,0 +1,161 @@
+package sessions
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/gpu/ledger"
+	"github.com/phos-gpu/phos/daemon/phosd/sessions/standby"
+)
+
+// registry holds the sessions, the users' quotas and the slots of the ledger.
+type registry struct {
+	limits config.Sessions
+
+	mu       sync.Mutex // guards all below
+	sessions map[uint64]*Session
+	slots    [ledger.Slots]bool // true: in use, by a session or a standby worker
+	perUser  map[uint32]int
+	total    int // slots of sessions
+	// closed refuses new programs: phosd is being stopped.
+	closed bool
+}
+
+func newRegistry(limits config.Sessions) *registry {
+	return &registry{limits: limits, sessions: make(map[uint64]*Session), perUser: make(map[uint32]int)}
+}
+
+// slot is the right to have a session: a slot of the ledger, and one place of the user's quota.
+type slot struct {
+	uid    uint32
+	number int
+	// standby is the worker that gets the session; nil: a new one.
+	standby *standby.Worker
+}
+
+// reserve takes a slot and a place of the user's quota, or says which limit is reached. The standby
+// worker, if any, brings its own slot of the ledger.
+func (r *registry) reserve(uid uint32, worker *standby.Worker) (slot, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return slot{}, fmt.Errorf("%w: phosd is being stopped", api.ErrExhausted)
+	}
+	if uid != 0 && r.perUser[uid] >= r.limits.PerUser {
+		return slot{}, fmt.Errorf(
+			"%w: this user already runs %d programs (sessions.per_user)",
+			api.ErrExhausted,
+			r.limits.PerUser,
+		)
+	}
+	var number int
+	if worker != nil {
+		number = worker.Slot
+	} else {
+		number = slices.Index(r.slots[:], false)
+	}
+	if r.total >= r.limits.Total || number < 0 {
+		return slot{}, fmt.Errorf("%w: %d programs already run (sessions.total)", api.ErrExhausted, r.total)
+	}
+	r.occupy(uid, number)
+	return slot{uid: uid, number: number, standby: worker}, nil
+}
+
+// reserveAdopted takes the slot of the ledger in which an adopted session accounts.
+func (r *registry) reserveAdopted(uid uint32, number int) (slot, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if number < 0 || number >= len(r.slots) || r.slots[number] {
+		return slot{}, fmt.Errorf("%w: ledger slot %d is taken", api.ErrExhausted, number)
+	}
+	r.occupy(uid, number)
+	return slot{uid: uid, number: number}, nil
+}
+
+// occupy counts one more session. The caller holds mu.
+func (r *registry) occupy(uid uint32, number int) {
+	r.slots[number] = true
+	r.perUser[uid]++
+	r.total++
+}
+
+// release ends a reservation. The slot of the ledger must be cleared.
+func (r *registry) release(given slot) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slots[given.number] = false
+	r.total--
+	if r.perUser[given.uid]--; r.perUser[given.uid] <= 0 {
+		delete(r.perUser, given.uid)
+	}
+}
+
+// reserveStandby takes a slot of the ledger for a standby worker, which counts in no quota.
+func (r *registry) reserveStandby() (number int, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if number = slices.Index(r.slots[:], false); number < 0 {
+		return 0, fmt.Errorf("%w: all slots of the memory accounting are in use", api.ErrExhausted)
+	}
+	r.slots[number] = true
+	return number, nil
+}
+
+// releaseStandby ends reserveStandby. The slot must be cleared.
+func (r *registry) releaseStandby(number int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slots[number] = false
+}
+
+// setClosed refuses or admits new programs.
+func (r *registry) setClosed(closed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = closed
+}
+
+func (r *registry) add(s *Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sessions[s.record.Session] = s
+}
+
+func (r *registry) remove(s *Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.sessions, s.record.Session)
+}
+
+// has reports whether a session has not ended.
+func (r *registry) has(s *Session) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sessions[s.record.Session] == s
+}
+
+// find returns a session by its number; nil if it has ended.
+func (r *registry) find(id uint64) *Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sessions[id]
+}
+
+// all lists the sessions in the order of their numbers.
+func (r *registry) all() []*Session {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.SortedFunc(maps.Values(r.sessions), func(a, b *Session) int {
+		return int(int64(a.record.Session) - int64(b.record.Session))
+	})
+}
+
+func (r *registry) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.sessions)
+}

@@ -1,0 +1,155 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// commandBytes is how much of a command line a record holds.
+const commandBytes = 256
+
+// Start starts a session for the program at the other end of a connection. It answers the program
+// only to refuse it; the worker gets the connection and does the handshake.
+func (m *Sessions) Start(conn *net.UnixConn, actor api.Actor) {
+	defer conn.Close()
+	begin := time.Now()
+	s, err := m.start(conn, actor)
+	if err != nil {
+		m.log.Warn("program refused", "pid", actor.PID, "uid", actor.UID, "error", err)
+		m.metrics.Refused()
+		refuse(conn, err)
+		return
+	}
+	m.metrics.Started(time.Since(begin))
+	m.log.Info("session started", "session", s.record.Session, "pid", actor.PID, "uid", actor.UID,
+		"worker", s.record.Worker.PID, "command", s.record.Command)
+}
+
+func (m *Sessions) start(conn *net.UnixConn, actor api.Actor) (*Session, error) {
+	if actor.PID <= 0 {
+		return nil, fmt.Errorf("%w: the program is in a pid namespace that phosd cannot see", api.ErrNotPermitted)
+	}
+	program, err := proc.OpenPID(int(actor.PID))
+	if err != nil {
+		return nil, err
+	}
+	// A process has one session. If it has one already, it has called exec since.
+	for _, old := range m.Of(program.Identity) {
+		old.end(context.Background(), "the program was replaced by exec")
+	}
+	given, err := m.reserve(actor.UID)
+	if err != nil {
+		return nil, errors.Join(err, program.Close())
+	}
+	s, err := m.create(conn, actor, program, given)
+	if err != nil {
+		m.release(given)
+		return nil, errors.Join(err, program.Close())
+	}
+	m.watch(s)
+	m.lend(s)
+	return s, nil
+}
+
+// reserve takes a slot for a user's program, with a standby worker if one is ready.
+func (m *Sessions) reserve(uid uint32) (slot, error) {
+	ledger, worker := m.devices.Ledger(), m.pool.Take()
+	for worker != nil && !ledger.Claim(worker.Slot) {
+		m.pool.Release(worker) // it is about to end, to free its memory
+		worker = m.pool.Take()
+	}
+	given, err := m.registry.reserve(uid, worker)
+	if err != nil {
+		if worker != nil {
+			m.pool.Release(worker)
+		}
+		return slot{}, err
+	}
+	// The session accounts again for what its standby worker has accounted.
+	ledger.Clear(given.number)
+	return given, nil
+}
+
+// release gives back a slot of which no session has come.
+func (m *Sessions) release(given slot) {
+	if given.standby != nil {
+		given.standby.End()
+	}
+	m.devices.Ledger().Clear(given.number)
+	m.registry.release(given)
+}
+
+// create makes the files and the worker of a session. After an error nothing is left of it.
+func (m *Sessions) create(
+	conn *net.UnixConn,
+	actor api.Actor,
+	program *proc.Handle,
+	given slot,
+) (s *Session, err error) {
+	id, err := m.dir.NextSession()
+	if err != nil {
+		return nil, err
+	}
+	arenaBytes := uint64(m.options.Config.Sessions.ArenaSize)
+	s = newSession(rundir.Record{
+		Session:    id,
+		Owner:      rundir.Owner{UID: actor.UID, GID: actor.GID},
+		Program:    program.Identity,
+		Command:    program.Command(commandBytes),
+		Gpus:       m.options.Config.Gpus.Offer,
+		Started:    time.Now(),
+		Ledger:     given.number,
+		ArenaBytes: arenaBytes,
+	}, given)
+	s.program = program
+	if _, err := m.dir.Create(id, s.record.Owner, arenaBytes); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.dir.Remove(id))
+		}
+	}()
+	if err := m.spawn(s, conn); err != nil {
+		return nil, fmt.Errorf("start worker: %w", err)
+	}
+	return s, nil
+}
+
+// refuse tells a program why it gets no session.
+func refuse(conn *net.UnixConn, reason error) {
+	code := abi.SystemNotReady
+	switch {
+	case errors.Is(reason, unix.ENOSPC):
+		code = abi.OutOfMemory
+		reason = fmt.Errorf("the memory for sessions is full (sessions.tmpfs_size): %w", reason)
+	case errors.Is(reason, api.ErrExhausted):
+		code = abi.DeviceUnavailable
+	case errors.Is(reason, api.ErrNotPermitted):
+		code = abi.NotPermitted
+	}
+	// The program may have ended, or may not read. Then the refusal is lost.
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = conn.Write(refusal(code, reason))
+	// Unread bytes at close would reset the connection, and the program would not see the answer.
+	_ = conn.SetReadDeadline(time.Now().Add(time.Second))
+	_, _ = conn.Read(make([]byte, 64))
+}
+
+// refusal returns the message that libphos.so turns into an error code and a line on the program's
+// standard error.
+func refusal(code abi.Result, reason error) []byte {
+	welcome := wire.Welcome{Status: code, Message: reason.Error()}
+	return welcome.Append(nil)
+}

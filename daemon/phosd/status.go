@@ -1,0 +1,81 @@
+package phosd
+
+import (
+	"context"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/phosd/sessions"
+	"github.com/phos-gpu/phos/daemon/phosd/users"
+)
+
+// status describes phosd, the GPUs, and the programs that the actor may see.
+func (d *Daemon) status(ctx context.Context, actor api.Actor) *api.StatusReply {
+	reply := &api.StatusReply{
+		Daemon: &api.DaemonStatus{
+			Version:                 api.Version,
+			Pid:                     uint32(os.Getpid()),
+			Socket:                  d.options.Config.Socket,
+			StartedUnixMilliseconds: d.started.UnixMilli(),
+			Gpus:                    d.options.Config.Gpus.Offer,
+			Warnings:                d.warnings(),
+		},
+	}
+	d.devices.Describe(ctx, actor, reply)
+	standby, bytes := d.sessions.Standby()
+	reply.Daemon.WaitingWorkers, reply.Daemon.WaitingBytes = uint32(standby), bytes
+	visible := slices.DeleteFunc(d.sessions.All(), func(s *sessions.Session) bool {
+		return !actor.May(s.Record().Owner.UID)
+	})
+	reply.Programs = make([]*api.Program, len(visible))
+	var asking sync.WaitGroup
+	for i, s := range visible {
+		asking.Go(func() { reply.Programs[i] = d.describeProgram(ctx, actor, s) })
+	}
+	asking.Wait()
+	return reply
+}
+
+// warnings are what an administrator may want to change.
+func (d *Daemon) warnings() []string {
+	all := slices.Clone(d.dir.Warnings)
+	if d.options.Guard != nil {
+		all = append(all, d.options.Guard.Warnings()...)
+	}
+	return all
+}
+
+// describeProgram asks the program's worker, and adds what phosd knows.
+func (d *Daemon) describeProgram(ctx context.Context, actor api.Actor, s *sessions.Session) *api.Program {
+	record := s.Record()
+	program := &api.Program{
+		CheckpointRunning:       s.CheckpointRunning(),
+		Session:                 record.Session,
+		Pid:                     actor.Calls(record.Program),
+		Uid:                     record.Owner.UID,
+		User:                    users.Name(record.Owner.UID),
+		Command:                 record.Command,
+		StartedUnixMilliseconds: record.Started.UnixMilli(),
+		WorkerPid:               uint32(record.Worker.PID),
+		Description:             s.Describe(ctx),
+		Failure:                 s.Failure(),
+	}
+	if last := s.Checkpoint(); last != nil {
+		if !last.Last.IsZero() {
+			program.LastCheckpointUnixMilliseconds = last.Last.UnixMilli()
+			program.CheckpointDir, program.CheckpointGeneration = last.Dir, last.Generation
+		}
+		if last.Error != "" {
+			program.CheckpointError, program.CheckpointFailedUnixMilliseconds = last.Error, last.Tried.UnixMilli()
+		}
+	}
+	if p, ok := d.checkpoints.Policy(s); ok {
+		program.Policy = p.Message()
+	}
+	if due := d.checkpoints.Due(s); !due.IsZero() {
+		program.NextCheckpointUnixMilliseconds = due.UnixMilli()
+	}
+	return program
+}

@@ -1,5 +1,0 @@
-package lending
-
-import "unsafe"
-
-func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
