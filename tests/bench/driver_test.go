@@ -193,7 +193,7 @@ func (h *holder) end() error {
 	h.set(quit, 1)
 	for start := time.Now(); h.get(verified) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Since(start) > harness.Patience {
-			return fmt.Errorf("the program that the driver brought back does not end well: %s", h.Said())
+			return fmt.Errorf("the program that the driver brought back does not end well: %s", h.Stderr())
 		}
 	}
 	return nil
@@ -203,7 +203,7 @@ func (h *holder) end() error {
 func (h *holder) reaches(step uint64) error {
 	for start := time.Now(); h.get(steps) < step; time.Sleep(500 * time.Microsecond) {
 		if time.Since(start) > harness.Patience {
-			return fmt.Errorf("the program that the driver brought back does no step: %s", h.Said())
+			return fmt.Errorf("the program that the driver brought back does no step: %s", h.Stderr())
 		}
 	}
 	return nil

@@ -108,12 +108,12 @@ func (h *holder) await(what string, holds func() bool) {
 	h.t.Helper()
 	for start := time.Now(); !holds(); time.Sleep(500 * time.Microsecond) {
 		if time.Since(start) > 10*harness.Patience {
-			h.t.Fatalf("never: %s: %s", what, h.Said())
+			h.t.Fatalf("never: %s: %s", what, h.Stderr())
 		}
 		if !h.Alive() {
 			// A restored one is not there at once.
 			if time.Since(start) > harness.Patience {
-				h.t.Fatalf("%s: the program has ended: %s", what, h.Said())
+				h.t.Fatalf("%s: the program has ended: %s", what, h.Stderr())
 			}
 		}
 	}
@@ -141,9 +141,9 @@ func (h *holder) finish() {
 	h.await("the program ends", func() bool { return h.get(verified) == 1 || !h.Alive() })
 	h.Finish()
 	if h.get(verified) != 1 {
-		h.t.Fatalf("the program has found wrong memory: %s", h.Said())
+		h.t.Fatalf("the program has found wrong memory: %s", h.Stderr())
 	}
 	if text, _ := os.ReadFile(filepath.Join(h.Dir, "out")); !strings.HasPrefix(string(text), "ok memory") {
-		h.t.Fatalf("the program does not say ok: %q %s", text, h.Said())
+		h.t.Fatalf("the program does not say ok: %q %s", text, h.Stderr())
 	}
 }

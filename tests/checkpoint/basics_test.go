@@ -46,10 +46,10 @@ func killedAndRestored(t *testing.T, daemon *harness.Daemon, program string, sto
 	t.Helper()
 	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	job := daemon.Job(t, program, "60", "20000", "10000")
-	job.Held = true
+	job.Hold = true
 	job.Start()
 	for n := range generations {
-		job.Reaches(n*10 + 5)
+		job.WaitLines(n*10 + 5)
 		if stop {
 			t.Log(job.Dump())
 			job.RestoreDetached()
@@ -58,7 +58,7 @@ func killedAndRestored(t *testing.T, daemon *harness.Daemon, program string, sto
 		}
 	}
 	signed(t, job)
-	job.Reaches(40)
+	job.WaitLines(40)
 	job.Kill()
 	same(t, job, want, status)
 }
@@ -86,7 +86,7 @@ func same(t *testing.T, job *harness.Job, want harness.Result, status int) {
 	t.Helper()
 	for n := generations; n > 0; n-- {
 		job.Restore("--generation", fmt.Sprint(n))
-		job.EndsAs(t, fmt.Sprint("generation ", n), want, status)
+		job.FinishLike(t, fmt.Sprint("generation ", n), want, status)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestOften(t *testing.T) {
 			plain.Prepare = prepare
 			want, status := undisturbed(plain)
 			job := daemon.Job(t, test.program, test.arguments...)
-			job.Held, job.Prepare = true, prepare
+			job.Hold, job.Prepare = true, prepare
 			job.Start()
 			saved, lines, since := 0, 0, 0
 			for job.Lines() < test.lines {
@@ -130,10 +130,10 @@ func TestOften(t *testing.T) {
 				t.Fatal("it ended too early to be saved")
 			}
 			job.Kill()
-			job.LetGo()
+			job.Release()
 			for _, n := range []int{saved, 1 + saved/2, 1} {
 				job.Restore("--generation", fmt.Sprint(n))
-				job.EndsAs(t, fmt.Sprint("generation ", n), want, status)
+				job.FinishLike(t, fmt.Sprint("generation ", n), want, status)
 			}
 		})
 	}

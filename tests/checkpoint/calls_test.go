@@ -21,12 +21,12 @@ func TestCallsSurvive(t *testing.T) {
 				daemon.NeedGPUs(t, 2)
 			}
 			job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("driver", name+".c")))
-			job.Held = true
-			job.Start().Reaches(1)
+			job.Hold = true
+			job.Start().WaitLines(1)
 			t.Log(job.Dump())
 			job.Restore()
 			if status := job.Finish(); status != 0 {
-				t.Fatalf("it ends with status %d: %s", status, job.Said())
+				t.Fatalf("it ends with status %d: %s", status, job.Stderr())
 			}
 		})
 	}
@@ -40,14 +40,14 @@ func TestOrphanedMemory(t *testing.T) {
 	harness.Need(t, "criu", err)
 	daemon := harness.Start(t)
 	job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("driver", "orphan.c")))
-	job.Held = true
-	job.Start().Reaches(1)
+	job.Hold = true
+	job.Start().WaitLines(1)
 	text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
 	if err == nil || !strings.Contains(text, "is shared by a program that has ended") {
 		t.Errorf("%v: %s", err, text)
 	}
 	if status := job.Finish(); status != 0 {
-		t.Errorf("it ends with status %d: %s", status, job.Said())
+		t.Errorf("it ends with status %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()
 }
@@ -59,8 +59,8 @@ func TestLostWorker(t *testing.T) {
 	harness.Need(t, "criu", err)
 	daemon := harness.Start(t)
 	job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("driver", "attributes.c")))
-	job.Held = true
-	job.Start().Reaches(1)
+	job.Hold = true
+	job.Start().WaitLines(1)
 	job.PreDump()
 	if err := syscall.Kill(int(daemon.Status().GetPrograms()[0].GetWorkerPid()), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -77,11 +77,11 @@ func TestLostWorker(t *testing.T) {
 		t.Log(text)
 	}
 	if status := job.Finish(); status == 0 {
-		t.Errorf("it does not notice: %s", job.Said())
+		t.Errorf("it does not notice: %s", job.Stderr())
 	}
 	job.Restore()
 	if status := job.Finish(); status != 0 {
-		t.Errorf("what was saved before ends with status %d: %s", status, job.Said())
+		t.Errorf("what was saved before ends with status %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()
 }

@@ -23,11 +23,11 @@ func TestClosedProgram(t *testing.T) {
 	want, status := undisturbed(daemon.Job(t, program, "20", "20000"))
 	t.Run("root", func(t *testing.T) {
 		job := daemon.Job(t, program, "20", "20000", "closed")
-		job.Held = true
-		job.Start().Reaches(3)
+		job.Hold = true
+		job.Start().WaitLines(3)
 		job.Dump()
 		job.Restore()
-		job.EndsAs(t, "restored", want, status)
+		job.FinishLike(t, "restored", want, status)
 	})
 	t.Run("user", func(t *testing.T) {
 		job := daemon.Job(t, program, "20", "20000", "closed")
@@ -35,18 +35,18 @@ func TestClosedProgram(t *testing.T) {
 		if err := errors.Join(os.Chmod(filepath.Dir(above), 0o755), os.Chmod(above, 0o755), os.Chown(job.Dir, user, user)); err != nil {
 			t.Fatal(err)
 		}
-		job.Held = true
+		job.Hold = true
 		job.Prepare = func(command *exec.Cmd) {
 			command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 		}
-		job.Start().Reaches(3)
+		job.Start().WaitLines(3)
 		for _, verb := range []string{"--pre-dump", "--dump"} {
 			said, err := job.TryCli(verb, "--dir", job.Image, "--pid", strconv.Itoa(job.PID))
 			if err == nil || !strings.Contains(said, "is not dumpable") {
 				t.Errorf("%s: %v: %s", verb, err, said)
 			}
 		}
-		job.EndsAs(t, "refused", want, status)
+		job.FinishLike(t, "refused", want, status)
 	})
 	daemon.Empty()
 }

@@ -70,7 +70,7 @@ func TestAfterwards(t *testing.T) {
 			library := savedWithLibrary(t, job)
 			test.happens(t, job, library)
 			job.Restore()
-			job.EndsAs(t, "restored", want, status)
+			job.FinishLike(t, "restored", want, status)
 		})
 	}
 	daemon.Empty()
@@ -89,7 +89,7 @@ func TestUpgradedLibrary(t *testing.T) {
 	}
 	job.Dump()
 	job.Restore()
-	job.EndsAs(t, "restored", want, status)
+	job.FinishLike(t, "restored", want, status)
 	daemon.Empty()
 }
 
@@ -104,11 +104,11 @@ func savedWithLibrary(t *testing.T, job *harness.Job) (library string) {
 func startWithLibrary(t *testing.T, job *harness.Job) (library string) {
 	t.Helper()
 	library = copyLibrary(t)
-	job.Held = true
+	job.Hold = true
 	job.Prepare = func(command *exec.Cmd) {
 		command.Env = append(command.Env, "LD_PRELOAD="+library)
 	}
-	job.Start().Reaches(3)
+	job.Start().WaitLines(3)
 	return library
 }
 
@@ -130,9 +130,9 @@ func copyLibrary(t *testing.T) string {
 func TestNothingNew(t *testing.T) {
 	daemon := start(t)
 	job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("checkpoint", "moments.c")), "asleep")
-	job.Held = true
+	job.Hold = true
 	job.Start()
-	job.Says("now")
+	job.WaitLine("now")
 	var first, again struct {
 		GPU   uint64 `json:"gpu_written_bytes"`
 		Total uint64 `json:"written_bytes"`
@@ -167,8 +167,8 @@ func TestOtherFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := daemon.Job(t, program, "60", "20000", "10000")
-	job.Held = true
-	job.Start().Reaches(3)
+	job.Hold = true
+	job.Start().WaitLines(3)
 	job.Dump()
 	if said := job.Cli("image", "check", job.Image); !strings.Contains(said, "can be restored here") {
 		t.Errorf("nothing is wrong: %s", said)
@@ -184,7 +184,7 @@ func TestOtherFiles(t *testing.T) {
 			}
 		}
 	}
-	for name, other := range map[string][]byte{"another": harness.OtherBuild(t, text), "none": nil} {
+	for name, other := range map[string][]byte{"another": harness.ChangeBuildID(t, text), "none": nil} {
 		put(other)
 		for _, arguments := range [][]string{{"image", "check", job.Image}, {"--restore", "--detach", "--dir", job.Image}} {
 			if said, err := job.TryCli(arguments...); err == nil ||
@@ -201,7 +201,7 @@ func TestOtherFiles(t *testing.T) {
 	put(text)
 	job.Restore()
 	if got := job.Finish(); got != 7 {
-		t.Errorf("it ends with status %d: %s", got, job.Said())
+		t.Errorf("it ends with status %d: %s", got, job.Stderr())
 	}
 	daemon.Empty()
 }

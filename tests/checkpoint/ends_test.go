@@ -96,16 +96,16 @@ func TestEnds(t *testing.T) {
 		for second, giveAgain := range ends {
 			t.Run(first+" and "+second, func(t *testing.T) {
 				job := daemon.Job(t, program, "60", "20000", "10000")
-				job.Held = true
+				job.Hold = true
 				var before, after *text
 				job.Prepare = func(command *exec.Cmd) { before = give(t, command) }
-				job.Beside = func(command *exec.Cmd) { after = giveAgain(t, command) }
+				job.PrepareCLI = func(command *exec.Cmd) { after = giveAgain(t, command) }
 				job.Start()
 				daemon.Eventually("there are lines", func() bool { return strings.Count(before.String(), "\n") > 3 })
 				job.Dump()
 				job.Restore()
 				if got := job.Finish(); got != status {
-					t.Errorf("it ends with status %d, want %d: %s", got, status, job.Said())
+					t.Errorf("it ends with status %d, want %d: %s", got, status, job.Stderr())
 				}
 				daemon.Eventually("the last line", func() bool {
 					return strings.HasSuffix(before.String()+after.String(), want["out"][len(want["out"])-10:])
@@ -127,16 +127,16 @@ func TestPipeline(t *testing.T) {
 	want, _ := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	want["log"] = want["out"]
 	job := daemon.Job(t, "/bin/sh", "-c", program+" 60 20000 10000 | tee log; exit 5")
-	job.Held = true
+	job.Hold = true
 	job.Start()
-	job.Reaches(3)
+	job.WaitLines(3)
 	for range generations {
 		job.PreDump()
 	}
 	job.Kill()
 	for n := generations; n > 0; n-- {
 		job.Restore("--generation", strconv.Itoa(n))
-		job.EndsAs(t, fmt.Sprint("generation ", n), want, 5)
+		job.FinishLike(t, fmt.Sprint("generation ", n), want, 5)
 	}
 	daemon.Empty()
 }

@@ -56,7 +56,7 @@ func TestImageOnOtherFileSystems(t *testing.T) {
 	for _, test := range otherPlaces {
 		t.Run(test.name, func(t *testing.T) {
 			job := daemon.Job(t, program, "100", "20000", "20000")
-			job.Held = true
+			job.Hold = true
 			if err := os.Mkdir(job.Image, 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -64,9 +64,9 @@ func TestImageOnOtherFileSystems(t *testing.T) {
 				test.place(t, job.Image)
 			}
 			job.Start()
-			job.Reaches(5)
+			job.WaitLines(5)
 			job.PreDump()
-			job.Reaches(8)
+			job.WaitLines(8)
 			t.Log(job.PreDump())
 			job.Kill()
 			if test.copy != nil {
@@ -82,7 +82,7 @@ func TestImageOnOtherFileSystems(t *testing.T) {
 			)
 			for _, n := range []string{"2", "1"} {
 				job.Restore("--generation", n)
-				job.EndsAs(t, "generation "+n, want, status)
+				job.FinishLike(t, "generation "+n, want, status)
 			}
 			if test.name == "a copy that cannot be written" {
 				return
@@ -103,9 +103,9 @@ func TestCleanedWhileLoading(t *testing.T) {
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	want, status := undisturbed(daemon.Job(t, program, "40", "1000000", "0"))
 	job := daemon.Job(t, program, "40", "1000000", "0")
-	job.Held = true
+	job.Hold = true
 	job.Start()
-	job.Reaches(3)
+	job.WaitLines(3)
 	job.PreDump()
 	job.Kill()
 	job.Cli("--pre-restore", "--dir", job.Image)
@@ -119,7 +119,7 @@ func TestCleanedWhileLoading(t *testing.T) {
 	if err != nil && !strings.Contains(said, "in use by") {
 		t.Error(said, err)
 	}
-	job.EndsAs(t, "restored", want, status)
+	job.FinishLike(t, "restored", want, status)
 	if err != nil {
 		job.Cli("--clean", "--dir", job.Image)
 	}

@@ -20,8 +20,8 @@ func TestOtherGPUs(t *testing.T) {
 	const elements = "5000000" // 20 MB
 	want, status := undisturbed(daemon.Job(t, program, "6", elements, "0"))
 	job := daemon.Job(t, program, "6", elements, "10000")
-	job.Held = true
-	job.Start().Reaches(3)
+	job.Hold = true
+	job.Start().WaitLines(3)
 	job.Dump()
 
 	const whole = 34
@@ -45,8 +45,8 @@ func TestOtherGPUs(t *testing.T) {
 	other := start(t, fmt.Sprintf("--gpus=soft:2,deterministic,memory=%dMiB,cc=9.0,name=Example 90", whole))
 	t.Run("taken", func(t *testing.T) {
 		holder := other.Job(t, program, "6", elements, "10000")
-		holder.Held = true
-		holder.Start().Reaches(1)
+		holder.Hold = true
+		holder.Start().WaitLines(1)
 		notHere(
 			t,
 			other,
@@ -65,7 +65,7 @@ func TestOtherGPUs(t *testing.T) {
 	daemon.Empty()
 	job.Move(other)
 	job.Restore()
-	job.EndsAs(t, "restored", want, status)
+	job.FinishLike(t, "restored", want, status)
 	other.Empty()
 }
 

@@ -33,9 +33,9 @@ func TestHardMoments(t *testing.T) {
 			enough(t, plain)
 			want, status := undisturbed(plain)
 			job := daemon.Job(t, program, test.which)
-			job.Held = true
+			job.Hold = true
 			job.Start()
-			job.Says("now")
+			job.WaitLine("now")
 			if test.busy != "" {
 				text, err := job.TryCli("--pre-dump", "--deadline", "50ms", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
 				if err == nil || !strings.Contains(text, test.busy) {
@@ -53,7 +53,7 @@ func TestHardMoments(t *testing.T) {
 			enough(t, job)
 			job.Kill()
 			job.Restore()
-			job.EndsAs(t, "restored", want, status)
+			job.FinishLike(t, "restored", want, status)
 		})
 	}
 	daemon.Empty()
@@ -72,7 +72,7 @@ func TestEndlessCapture(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "moments.c"))
 	job := daemon.Job(t, program, "capture").Start()
-	job.Says("now")
+	job.WaitLine("now")
 	for _, verb := range []string{"--pre-dump", "--dump"} {
 		text, err := job.TryCli(verb, "--deadline", "300ms", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
 		if err == nil || !strings.Contains(text, "captur") {
@@ -81,7 +81,7 @@ func TestEndlessCapture(t *testing.T) {
 	}
 	enough(t, job)
 	if status := job.Finish(); status != 7 || job.Lines() != 23 {
-		t.Errorf("it ends with status %d after %d lines: %s", status, job.Lines(), job.Said())
+		t.Errorf("it ends with status %d after %d lines: %s", status, job.Lines(), job.Stderr())
 	}
 	daemon.Empty()
 }
@@ -93,7 +93,7 @@ func TestJustStarting(t *testing.T) {
 	want, status := undisturbed(daemon.Job(t, program, "40", "5000", "0"))
 	for delay := time.Duration(0); delay < 30*time.Millisecond; delay += 3 * time.Millisecond {
 		job := daemon.Job(t, program, "40", "5000", "1000")
-		job.Held = true
+		job.Hold = true
 		job.Start()
 		time.Sleep(delay)
 		job.PreDump()
@@ -101,7 +101,7 @@ func TestJustStarting(t *testing.T) {
 		job.Restore()
 		got := job.Finish()
 		if differences := job.Result().Differs(want); differences != "" || got != status {
-			t.Fatalf("saved after %v it ends with status %d: %s: %s", delay, got, differences, job.Said())
+			t.Fatalf("saved after %v it ends with status %d: %s: %s", delay, got, differences, job.Stderr())
 		}
 	}
 	daemon.Empty()
@@ -116,12 +116,12 @@ func TestTogether(t *testing.T) {
 	var jobs [3]*harness.Job
 	for i := range jobs {
 		jobs[i] = daemon.Job(t, program, "100", "10000", "10000")
-		jobs[i].Held = true
+		jobs[i].Hold = true
 		jobs[i].Start()
 	}
 	var all sync.WaitGroup
 	for _, job := range jobs {
-		job.Reaches(3)
+		job.WaitLines(3)
 		all.Go(func() {
 			for range generations {
 				if text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)); err != nil {
@@ -141,7 +141,7 @@ func TestTogether(t *testing.T) {
 		job.Restore()
 	}
 	for _, job := range jobs {
-		job.EndsAs(t, "restored", want, status)
+		job.FinishLike(t, "restored", want, status)
 	}
 	daemon.Empty()
 }

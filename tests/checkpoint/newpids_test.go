@@ -19,16 +19,16 @@ func TestNewPIDs(t *testing.T) {
 			program := s.program(t)
 			want, status := undisturbed(s.job(t, daemon, program, 0))
 			job := s.job(t, daemon, program, 10*time.Millisecond)
-			job.Held = true
+			job.Hold = true
 			job.Start()
-			job.Reaches(s.dear + 3)
+			job.WaitLines(s.dear + 3)
 			job.PreDump()
 			job.Kill()
 			job.Restore("--new-pids")
-			job.Reaches(s.dear + 6)
+			job.WaitLines(s.dear + 6)
 			job.Dump()
 			job.RestoreDetached("--new-pids", "--eager")
-			job.Reaches(s.dear + 9)
+			job.WaitLines(s.dear + 9)
 			job.PreDump()
 			job.Kill()
 			job.Restore()
@@ -36,7 +36,7 @@ func TestNewPIDs(t *testing.T) {
 				if n <= generations {
 					job.Restore("--new-pids", "--generation", fmt.Sprint(n))
 				}
-				job.EndsAs(t, fmt.Sprint("generation ", n), want, status)
+				job.FinishLike(t, fmt.Sprint("generation ", n), want, status)
 			}
 		})
 	}

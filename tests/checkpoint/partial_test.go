@@ -23,9 +23,9 @@ func TestPartial(t *testing.T) {
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	job := daemon.Job(t, program, "60", "20000", "20000")
-	job.Held = true
+	job.Hold = true
 	job.Start()
-	job.Reaches(5)
+	job.WaitLines(5)
 	kinds := []string{
 		"cuda_context",
 		"cuda_module",
@@ -81,7 +81,7 @@ func TestPartial(t *testing.T) {
 	job.Kill()
 	for _, n := range []int{3, 5} {
 		job.Restore("--generation", fmt.Sprint(n))
-		job.EndsAs(t, fmt.Sprint("generation ", n), want, status)
+		job.FinishLike(t, fmt.Sprint("generation ", n), want, status)
 	}
 	daemon.Empty()
 }

@@ -72,7 +72,7 @@ func savedOnItsWay(t *testing.T, job *harness.Job, after time.Duration, want har
 	job.Signal(syscall.SIGCONT)
 	status := job.Finish()
 	if differences := job.Result().Differs(want); differences != "" || status != 0 {
-		t.Errorf("saved after %v (%v), it ends with status %d: %s: %s", after, err, status, differences, job.Said())
+		t.Errorf("saved after %v (%v), it ends with status %d: %s: %s", after, err, status, differences, job.Stderr())
 	}
 	t.Logf("after %v: %v: %s", after, err, text)
 }

@@ -60,7 +60,7 @@ func TestRandomMoments(t *testing.T) {
 				}
 				// Half of them wait for the end of the disturbances, and may be saved while they do; half of
 				// them end when they want.
-				r.job.Held = random.IntN(2) == 0
+				r.job.Hold = random.IntN(2) == 0
 				r.play()
 			}
 		})
@@ -90,7 +90,7 @@ func (r *round) play() {
 		r.t.Logf("%s; then every of %d generations", strings.Join(r.done, ", "), r.generations)
 	}()
 	r.job.Start()
-	r.job.Reaches(r.begin + 1 + r.IntN(4))
+	r.job.WaitLines(r.begin + 1 + r.IntN(4))
 	for range 2 + r.IntN(4) {
 		time.Sleep(time.Duration(r.IntN(150)) * time.Millisecond)
 		if !r.disturb() {
@@ -116,7 +116,7 @@ func (r *round) disturb() bool {
 		if !r.save("--dump") {
 			return false
 		}
-		r.job.Gone()
+		r.job.WaitGone()
 		r.restore(0)
 	default:
 		if !r.save("--pre-dump") {
@@ -156,8 +156,8 @@ func (r *round) save(verb string) bool {
 		return true
 	}
 	// Nothing but its last words may come after the last step.
-	if lines := r.job.Lines(); lines < r.steps || r.job.Held {
-		r.t.Fatalf("%s: after %d lines: %v: %s\n%s", strings.Join(r.done, ", "), lines, err, text, r.job.Said())
+	if lines := r.job.Lines(); lines < r.steps || r.job.Hold {
+		r.t.Fatalf("%s: after %d lines: %v: %s\n%s", strings.Join(r.done, ", "), lines, err, text, r.job.Stderr())
 	}
 	r.done = append(r.done, "which had ended ("+strings.TrimSpace(text)+")")
 	return false
@@ -200,7 +200,7 @@ func (r *round) finish(how string) {
 			how,
 			status,
 			r.status,
-			r.job.Said(),
+			r.job.Stderr(),
 		)
 	}
 	if differences := r.job.Result().Differs(r.want); differences != "" {

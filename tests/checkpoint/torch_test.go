@@ -55,13 +55,13 @@ func savedInBetween(t *testing.T, steps int, job func(rest string) *harness.Job)
 		t.Fatalf("undisturbed, it ends with status %d: %s%s", status, want["out"], want["err"])
 	}
 	saved := job("0.1")
-	saved.Held = true
+	saved.Hold = true
 	saved.Start()
 	for n := range generations - 1 {
-		saved.Reaches(1 + n*steps/4 + steps/8)
+		saved.WaitLines(1 + n*steps/4 + steps/8)
 		t.Log(saved.PreDump())
 	}
-	saved.Reaches(steps * 3 / 4)
+	saved.WaitLines(steps * 3 / 4)
 	t.Log(saved.Dump())
 	same(t, saved, want, status)
 }
@@ -99,7 +99,7 @@ func TestTorchModels(t *testing.T) {
 				), t: t, daemon: daemon, job: job("0.05"), want: want, status: status,
 				steps: steps, begin: 1,
 			}
-			r.job.Held = true
+			r.job.Hold = true
 			r.play()
 		})
 	}

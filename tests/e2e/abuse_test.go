@@ -29,7 +29,7 @@ func TestFlood(t *testing.T) {
 	program := harness.CompileC(t, true, harness.Workload("fault", "abuse.c"))
 	daemon := harness.Start(t)
 	flood := daemon.Program(program, "flood")
-	flood.Says("flooded")
+	flood.StartUntil("flooded")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", daemon.Status().GetPrograms()[0].GetWorkerPid()))
 	if err != nil {
 		t.Fatal(err)

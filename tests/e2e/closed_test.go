@@ -31,7 +31,7 @@ func TestClosedPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		waits := daemon.Program(program, "closing", filepath.Join(dir, "go")).As(61236, 61236).In(t)
-		waits.Says("waiting")
+		waits.StartUntil("waiting")
 		daemon.Kill()
 		daemon.Launch()
 		if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {

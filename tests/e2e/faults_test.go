@@ -25,7 +25,7 @@ func TestFaults(t *testing.T) {
 	daemon := harness.Start(t)
 	done := filepath.Join(t.TempDir(), "done")
 	bystander := daemon.Program(program, "steady", done)
-	bystander.Says("working")
+	bystander.StartUntil("working")
 	for _, test := range []struct {
 		fault string
 		log   string // what the daemon's log must say then
@@ -106,7 +106,7 @@ func TestWorkerKilled(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, phosd %v", test.how, test.phosd), func(t *testing.T) {
 			daemon := harness.Start(t)
 			waiting := daemon.Program(program, test.how)
-			waiting.Says("waiting")
+			waiting.StartUntil("waiting")
 			programs := daemon.Status().GetPrograms()
 			if len(programs) != 1 || programs[0].GetPid() != uint32(waiting.Process.Pid) {
 				t.Fatalf("programs: %v", programs)
@@ -134,7 +134,7 @@ func TestProgramKilled(t *testing.T) {
 	daemon := harness.Start(t)
 	for range 3 {
 		waiting := daemon.Program(program, "hang")
-		waiting.Says("waiting")
+		waiting.StartUntil("waiting")
 		if err := waiting.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestDaemonRestarted(t *testing.T) {
 	daemon := harness.Start(t)
 	done := filepath.Join(t.TempDir(), "done")
 	running := daemon.Program(program, "steady", done)
-	running.Says("working")
+	running.StartUntil("working")
 	before := daemon.Status().GetPrograms()
 	daemon.Kill()
 	daemon.Launch()
@@ -176,10 +176,10 @@ func TestHostile(t *testing.T) {
 	daemon := harness.Start(t)
 	done := filepath.Join(t.TempDir(), "done")
 	bystander := daemon.Program(program, "steady", done)
-	bystander.Says("working")
+	bystander.StartUntil("working")
 	for seed := range 8 {
 		attacker := daemon.Program(program, "hostile", fmt.Sprint(seed))
-		attacker.Says("attacking")
+		attacker.StartUntil("attacking")
 		// It ends by itself, by an alarm, or by what it broke; how does not matter.
 		_ = attacker.Wait()
 	}
@@ -287,7 +287,7 @@ func TestUsers(t *testing.T) {
 	)
 	for _, each := range []*harness.Program{first, second} {
 		each.Dir = "/"
-		each.Says("working")
+		each.StartUntil("working")
 	}
 	if n := len(daemon.Status().GetPrograms()); n != 2 {
 		t.Errorf("root sees %d programs", n)

@@ -41,10 +41,10 @@ func TestCutFiles(t *testing.T) {
 	daemon := harness.Start(t)
 	done := filepath.Join(t.TempDir(), "done")
 	bystander := daemon.Program(faultProgram(t), "steady", done)
-	bystander.Says("working")
+	bystander.StartUntil("working")
 	for _, name := range []string{"session", "arena"} {
 		cut := daemon.Program(program, "cut", name)
-		cut.Says("cut")
+		cut.StartUntil("cut")
 		_ = cut.Wait() // by a signal
 	}
 	if err := os.WriteFile(done, nil, 0o600); err != nil {

@@ -52,26 +52,26 @@ const (
 // without compilers too.
 func Compile(t testing.TB, compiler Compiler, arguments ...string) string {
 	t.Helper()
-	program := keptProgram(t, compiler, arguments)
+	program := cachedProgram(t, compiler, arguments)
 	if program == "" {
 		program = filepath.Join(t.TempDir(), "program")
 	}
 	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	reachable(t, filepath.Dir(filepath.Dir(program)))
-	reachable(t, filepath.Dir(program))
+	allowTraverse(t, filepath.Dir(filepath.Dir(program)))
+	allowTraverse(t, filepath.Dir(program))
 	if _, err := os.Stat(program); err != nil {
 		compile(t, program, compiler, arguments)
-	} else if onlyCompiling() {
+	} else if compileOnly() {
 		now := time.Now() // it is still wanted
 		_ = os.Chtimes(program, now, now)
 	}
 	return program
 }
 
-// reachable lets other users go through a directory of the test's.
-func reachable(t testing.TB, dir string) {
+// allowTraverse lets other users go through a directory of the test's.
+func allowTraverse(t testing.TB, dir string) {
 	t.Helper()
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -98,9 +98,9 @@ func compile(t testing.TB, program string, compiler Compiler, arguments []string
 // headers are what any program may include.
 var headers = regexp.MustCompile(`\.(h|cuh)$`)
 
-// keptProgram is where a program is kept, by what it is made of: the arguments, the files among
+// cachedProgram is where a program is kept, by what it is made of: the arguments, the files among
 // them, and all headers.
-func keptProgram(t testing.TB, compiler Compiler, arguments []string) string {
+func cachedProgram(t testing.TB, compiler Compiler, arguments []string) string {
 	t.Helper()
 	dir := os.Getenv("PHOS_COMPILED")
 	if dir == "" {
@@ -134,8 +134,8 @@ func keptProgram(t testing.TB, compiler Compiler, arguments []string) string {
 	return filepath.Join(dir, fmt.Sprintf("%x", name.Sum(nil)[:16]), "program")
 }
 
-// onlyCompiling: the tests run for the sake of the programs that they compile, which are kept.
-func onlyCompiling() bool { return os.Getenv("PHOS_ONLY_COMPILE") != "" }
+// compileOnly: the tests run for the sake of the programs that they compile, which are kept.
+func compileOnly() bool { return os.Getenv("PHOS_ONLY_COMPILE") != "" }
 
 // CompileC makes a program of the driver API: linked with libcuda.so.1, or opening it by name.
 func CompileC(t testing.TB, linked bool, source string) string {
@@ -156,8 +156,8 @@ func CompileCUDA(t testing.TB, cudart, source string) string {
 	return Compile(t, CUDA, "-O2", "-std=c++17", "-arch=compute_75", "-cudart="+cudart, source)
 }
 
-// OtherBuild is a program that does the same, but by its build id another one.
-func OtherBuild(t testing.TB, program []byte) []byte {
+// ChangeBuildID is a program that does the same, but by its build id another one.
+func ChangeBuildID(t testing.TB, program []byte) []byte {
 	t.Helper()
 	// Type and owner of the note, and its content behind them.
 	mark := []byte("\x03\x00\x00\x00GNU\x00")

@@ -42,8 +42,8 @@ type Daemon struct {
 	Socket string
 	Log    string // file of its log and its workers'
 	State  string // its state directory
-	// Behind is the daemon that stands behind the driver of this one; nil unless it is nested.
-	Behind *Daemon
+	// Inner is the daemon that stands behind the driver of this one; nil unless it is nested.
+	Inner *Daemon
 
 	// Extra is added to the environment of the daemon's process at the next Launch.
 	Extra []string
@@ -107,14 +107,14 @@ func start(t testing.TB, behind *Daemon, arguments []string) *Daemon {
 	}
 	d := &Daemon{
 		Dir: dir, Socket: filepath.Join(dir, "phosd.sock"), Log: filepath.Join(t.TempDir(), "phosd.log"), t: t,
-		State: filepath.Join(t.TempDir(), "state"), Behind: behind,
+		State: filepath.Join(t.TempDir(), "state"), Inner: behind,
 	}
 	d.arguments = append([]string{
 		"--gpus=" + cmp.Or(
 			os.Getenv(GPUsVariable),
 			"soft:1",
 		), "--log-level=debug", "--config=" + os.DevNull, "--state-dir=" + d.State,
-	}, onGPUs(arguments)...)
+	}, withoutGPUFlag(arguments)...)
 	if criu, err := CRIU(); err == nil {
 		d.arguments = append([]string{"--criu=" + criu}, d.arguments...)
 	}
@@ -131,8 +131,8 @@ func start(t testing.TB, behind *Daemon, arguments []string) *Daemon {
 // machine that has such.
 const GPUsVariable = "PHOS_TEST_GPUS"
 
-// onGPUs leaves out which software GPU a test wants, where another kind was asked for.
-func onGPUs(arguments []string) []string {
+// withoutGPUFlag leaves out which software GPU a test wants, where another kind was asked for.
+func withoutGPUFlag(arguments []string) []string {
 	if os.Getenv(GPUsVariable) == "" {
 		return arguments
 	}
@@ -186,8 +186,8 @@ func (d *Daemon) TryLaunch(prefix ...string) (said string, err error) {
 	d.process = exec.Command(command[0], command[1:]...)
 	d.process.Stderr, d.process.Stdout, d.process.ExtraFiles = log, log, []*os.File{readyEnd}
 	d.process.Env = slices.Concat(os.Environ(), d.Extra)
-	if d.Behind != nil { // its driver must find it
-		d.process.Env = append(d.process.Env, api.SocketVariable+"="+d.Behind.Socket)
+	if d.Inner != nil { // its driver must find it
+		d.process.Env = append(d.process.Env, api.SocketVariable+"="+d.Inner.Socket)
 	}
 	err = d.process.Start()
 	readyEnd.Close()
@@ -332,13 +332,13 @@ func (d *Daemon) Empty() {
 		}
 	}()
 	d.Eventually("nothing is left", func() bool {
-		left = d.left()
+		left = d.leftovers()
 		return len(left) == 0
 	})
 }
 
-// left are the files and processes of programs.
-func (d *Daemon) left() (found []string) {
+// leftovers are the files and processes of programs.
+func (d *Daemon) leftovers() (found []string) {
 	for _, sub := range []string{"sessions", "control", "state"} {
 		left, err := os.ReadDir(filepath.Join(d.Dir, sub))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -446,7 +446,7 @@ func (d *Daemon) Program(path string, arguments ...string) *Program {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	d.t.Cleanup(cancel)
 	p := &Program{Cmd: exec.CommandContext(ctx, path, arguments...), t: d.t}
-	if onlyCompiling() {
+	if compileOnly() {
 		p.Path = "/bin/false"
 	}
 	p.Env, p.Stdout, p.Stderr = d.Environment(), &p.Output, &p.Output
@@ -466,15 +466,15 @@ func (p *Program) OK() {
 	err := p.Run()
 	p.t.Logf("%s\n%s", filepath.Base(p.Path), tail(p.Output.String()))
 	if err != nil {
-		p.t.Fatalf("%s: %v\n%s", filepath.Base(p.Path), err, p.alone())
+		p.t.Fatalf("%s: %v\n%s", filepath.Base(p.Path), err, p.runNatively())
 	}
 	if !strings.Contains("\n"+p.Output.String(), "\nok ") {
-		p.t.Fatalf("%s does not say ok\n%s", filepath.Base(p.Path), p.alone())
+		p.t.Fatalf("%s does not say ok\n%s", filepath.Base(p.Path), p.runNatively())
 	}
 }
 
-// Says starts the program and waits until it has printed a line; the rest is discarded.
-func (p *Program) Says(line string) {
+// StartUntil starts the program and waits until it has printed a line; the rest is discarded.
+func (p *Program) StartUntil(line string) {
 	p.t.Helper()
 	p.Stdout = nil
 	pipe, err := p.StdoutPipe()

@@ -36,9 +36,9 @@ func (d *Daemon) keepLog() {
 // aloneTime is how long a program has that runs again without phos.
 const aloneTime = 2 * time.Minute
 
-// alone runs the program again, by a GPU's driver alone: where that fails too, the program asks
+// runNatively runs the program again, by a GPU's driver alone: where that fails too, the program asks
 // what such GPUs do not do. It is empty where there is no such driver.
-func (p *Program) alone() string {
+func (p *Program) runNatively() string {
 	library, real := Driver()
 	if !real {
 		return ""

@@ -35,22 +35,22 @@ type Job struct {
 	t       testing.TB
 	daemon  *Daemon
 	program []string
-	// Held: the program finds in HOLD the name of a file that is there only once Finish was called,
+	// Hold: the program finds in HOLD the name of a file that is there only once Finish was called,
 	// and waits for it. So it does not end too early for the test, however slow the machine is.
-	Held bool
+	Hold bool
 	// Prepare may change the program before it starts, Beside the pos_cli that restores it and stays
 	// with it.
-	Prepare, Beside func(*exec.Cmd)
+	Prepare, PrepareCLI func(*exec.Cmd)
 	// tree are all processes that were ever seen to descend from the program, and still were there
 	// when last looked at.
 	tree     map[int]proc.Identity
 	restored bool
-	// life is what the program's parent, or pos_cli with it, tells; nil after a detached restore.
-	life *life
+	// exit is what the program's parent, or pos_cli with it, tells; nil after a detached restore.
+	exit *exitWatch
 }
 
-// life ends with the process that it is about.
-type life struct {
+// exitWatch ends with the process that it is about.
+type exitWatch struct {
 	ended  chan struct{}
 	status int
 	err    error
@@ -59,7 +59,7 @@ type life struct {
 // Job prepares a program and its empty directories.
 func (d *Daemon) Job(t testing.TB, path string, arguments ...string) *Job {
 	t.Helper()
-	if onlyCompiling() {
+	if compileOnly() {
 		t.Skip("the program is compiled, and no more was asked for")
 	}
 	root := t.TempDir()
@@ -92,8 +92,8 @@ func (j *Job) Start() *Job {
 	defer mistakes.Close()
 	command := exec.Command(j.program[0], j.program[1:]...)
 	command.Env, command.Dir, command.Stdout, command.Stderr = j.daemon.Environment(), j.Dir, out, mistakes
-	if j.Held {
-		command.Env = append(command.Env, "HOLD="+j.held())
+	if j.Hold {
+		command.Env = append(command.Env, "HOLD="+j.holdFile())
 	}
 	if j.Prepare != nil {
 		j.Prepare(command)
@@ -101,13 +101,13 @@ func (j *Job) Start() *Job {
 	if err := command.Start(); err != nil {
 		j.t.Fatal(err)
 	}
-	j.PID, j.life, j.restored = command.Process.Pid, follow(command), false
+	j.PID, j.exit, j.restored = command.Process.Pid, follow(command), false
 	j.first = j.PID
 	return j
 }
 
-func follow(command *exec.Cmd) *life {
-	l := &life{ended: make(chan struct{})}
+func follow(command *exec.Cmd) *exitWatch {
+	l := &exitWatch{ended: make(chan struct{})}
 	go func() {
 		defer close(l.ended)
 		l.err = command.Wait()
@@ -130,32 +130,32 @@ func (j *Job) Lines() int {
 	return bytes.Count(text, []byte{'\n'})
 }
 
-// Reaches waits until the program has printed so many lines.
-func (j *Job) Reaches(lines int) {
+// WaitLines waits until the program has printed so many lines.
+func (j *Job) WaitLines(lines int) {
 	j.t.Helper()
 	j.daemon.Eventually(fmt.Sprintf("%d lines are printed", lines), func() bool {
 		if j.Lines() < lines && !j.Alive() {
-			j.t.Fatalf("the program has ended after %d lines: %s", j.Lines(), j.Said())
+			j.t.Fatalf("the program has ended after %d lines: %s", j.Lines(), j.Stderr())
 		}
 		return j.Lines() >= lines
 	})
 }
 
-// Says waits until the program has printed a line that begins with a word.
-func (j *Job) Says(word string) {
+// WaitLine waits until the program has printed a line that begins with a word.
+func (j *Job) WaitLine(word string) {
 	j.t.Helper()
 	j.daemon.Eventually("the program says "+word, func() bool {
 		text, _ := os.ReadFile(filepath.Join(j.Dir, "out"))
 		said := strings.Contains("\n"+string(text), "\n"+word+" ")
 		if !said && !j.Alive() {
-			j.t.Fatalf("the program has ended without %q: %s%s", word, text, j.Said())
+			j.t.Fatalf("the program has ended without %q: %s%s", word, text, j.Stderr())
 		}
 		return said
 	})
 }
 
-// Said is the end of what the program wrote to its standard error.
-func (j *Job) Said() string {
+// Stderr is the end of what the program wrote to its standard error.
+func (j *Job) Stderr() string {
 	text, _ := os.ReadFile(filepath.Join(j.Dir, "err"))
 	return tail(string(text))
 }
@@ -180,7 +180,7 @@ func (j *Job) Cli(arguments ...string) string {
 			strings.Join(arguments, " "),
 			err,
 			text,
-			j.Said(),
+			j.Stderr(),
 			tail(j.daemon.logText()),
 		)
 	}
@@ -189,14 +189,14 @@ func (j *Job) Cli(arguments ...string) string {
 
 // TryCli runs pos_cli and returns what it said.
 func (j *Job) TryCli(arguments ...string) (string, error) {
-	j.look()
+	j.noteTree()
 	output, err := j.daemon.Run(j.daemon.Command(arguments...))
 	return string(output), err
 }
 
 // Attended says that pos_cli stands beside the restored program, or the test itself beside one that
 // was just started.
-func (j *Job) Attended() bool { return j.life != nil }
+func (j *Job) Attended() bool { return j.exit != nil }
 
 // Restored says that the program that runs has come from an image.
 func (j *Job) Restored() bool { return j.restored }
@@ -210,16 +210,16 @@ func (j *Job) PreDump(flags ...string) string {
 // Dump saves the program and ends it.
 func (j *Job) Dump(flags ...string) string {
 	j.t.Helper()
-	j.look()
+	j.noteTree()
 	text := j.Cli(append([]string{"--dump", "--dir", j.Image, "--pid", fmt.Sprint(j.PID)}, flags...)...)
-	j.Gone()
+	j.WaitGone()
 	return text
 }
 
 // Kill ends the program and its descendants by SIGKILL.
 func (j *Job) Kill() {
 	j.t.Helper()
-	j.look()
+	j.noteTree()
 	for pid, id := range j.tree {
 		if id.Check() != nil {
 			continue // the pid may belong to another process by now
@@ -228,7 +228,7 @@ func (j *Job) Kill() {
 			j.t.Fatal(err)
 		}
 	}
-	j.Gone()
+	j.WaitGone()
 }
 
 // Signal sends one to the program, if it is there.
@@ -239,8 +239,8 @@ func (j *Job) Signal(signal syscall.Signal) {
 	}
 }
 
-// look notes the program's descendants.
-func (j *Job) look() {
+// noteTree notes the program's descendants.
+func (j *Job) noteTree() {
 	for todo := []int{j.PID}; len(todo) > 0; todo = todo[1:] {
 		id, err := proc.Of(todo[0])
 		if err != nil {
@@ -259,13 +259,13 @@ func (j *Job) look() {
 	}
 }
 
-// Gone waits until the program's pids are free and the process that stood beside the program has
+// WaitGone waits until the program's pids are free and the process that stood beside the program has
 // ended.
-func (j *Job) Gone() {
+func (j *Job) WaitGone() {
 	j.t.Helper()
-	if j.life != nil {
+	if j.exit != nil {
 		j.await()
-		j.life = nil
+		j.exit = nil
 	}
 	j.daemon.Eventually(fmt.Sprintf("the pids %v are free", slices.Sorted(maps.Keys(j.tree))), func() bool {
 		maps.DeleteFunc(j.tree, func(_ int, id proc.Identity) bool { return id.Check() != nil })
@@ -278,31 +278,31 @@ func free(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) 
 func (j *Job) await() int {
 	j.t.Helper()
 	select {
-	case <-j.life.ended:
+	case <-j.exit.ended:
 	case <-time.After(10 * Patience):
 		j.t.Fatalf("pid %d does not end\n%s", j.PID, tail(j.daemon.logText()))
 	}
-	return j.life.status
+	return j.exit.status
 }
 
 // Restore brings the program back, with pos_cli beside it, and returns when it runs.
 func (j *Job) Restore(flags ...string) {
 	j.t.Helper()
 	command := j.daemon.Command(append([]string{"--restore", "--dir", j.Image}, flags...)...)
-	said := &heard{runs: make(chan struct{})}
+	said := &cliOutput{runs: make(chan struct{})}
 	command.Stderr = said
-	if j.Beside != nil {
-		j.Beside(command)
+	if j.PrepareCLI != nil {
+		j.PrepareCLI(command)
 	}
 	if err := command.Start(); err != nil {
 		j.t.Fatal(err)
 	}
-	j.life = follow(command)
+	j.exit = follow(command)
 	select {
 	case <-said.runs:
-		j.back(said.text(), flags)
-	case <-j.life.ended:
-		j.life = nil
+		j.readPID(said.text(), flags)
+	case <-j.exit.ended:
+		j.exit = nil
 		j.t.Fatalf("%v: %s\n%s", command.Args, said.text(), tail(j.daemon.logText()))
 	case <-time.After(2 * Patience):
 		j.t.Fatalf("%v: never: %s\n%s", command.Args, said.text(), tail(j.daemon.logText()))
@@ -313,14 +313,14 @@ func (j *Job) Restore(flags ...string) {
 func (j *Job) RestoreDetached(flags ...string) {
 	j.t.Helper()
 	said := j.Cli(append([]string{"--restore", "--detach", "--dir", j.Image}, flags...)...)
-	j.life = nil
-	j.back(said, flags)
+	j.exit = nil
+	j.readPID(said, flags)
 }
 
 var runsAgain = regexp.MustCompile(`pid (\d+) runs again`)
 
-// back learns from pos_cli's output which pid the restored program has.
-func (j *Job) back(said string, flags []string) {
+// readPID learns from pos_cli's output which pid the restored program has.
+func (j *Job) readPID(said string, flags []string) {
 	j.t.Helper()
 	found := runsAgain.FindStringSubmatch(said)
 	if found == nil {
@@ -331,16 +331,16 @@ func (j *Job) back(said string, flags []string) {
 		j.t.Fatalf("restored with %v as pid %d, and was %d", flags, pid, j.first)
 	}
 	j.PID, j.restored = pid, true
-	j.look()
+	j.noteTree()
 }
 
-// held is the file that a held program waits for.
-func (j *Job) held() string { return filepath.Join(filepath.Dir(j.Dir), "on") }
+// holdFile is the file that a held program waits for.
+func (j *Job) holdFile() string { return filepath.Join(filepath.Dir(j.Dir), "on") }
 
-// LetGo lets a held program go on.
-func (j *Job) LetGo() {
+// Release lets a held program go on.
+func (j *Job) Release() {
 	j.t.Helper()
-	if err := os.WriteFile(j.held(), nil, 0o644); err != nil {
+	if err := os.WriteFile(j.holdFile(), nil, 0o644); err != nil {
 		j.t.Fatal(err)
 	}
 }
@@ -350,21 +350,21 @@ func (j *Job) LetGo() {
 func (j *Job) Finish() int {
 	j.t.Helper()
 	status := -1
-	j.LetGo()
-	j.look()
-	if j.life != nil {
+	j.Release()
+	j.noteTree()
+	if j.exit != nil {
 		status = j.await()
 	}
-	j.Gone()
+	j.WaitGone()
 	return status
 }
 
-// EndsAs finishes the program and compares its end, and all that it leaves, with an undisturbed
+// FinishLike finishes the program and compares its end, and all that it leaves, with an undisturbed
 // run. what says in a failure which end it is.
-func (j *Job) EndsAs(t testing.TB, what string, want Result, status int) {
+func (j *Job) FinishLike(t testing.TB, what string, want Result, status int) {
 	t.Helper()
 	if got := j.Finish(); got != status {
-		t.Fatalf("%s: it ends with status %d, want %d: %s", what, got, status, j.Said())
+		t.Fatalf("%s: it ends with status %d, want %d: %s", what, got, status, j.Stderr())
 	}
 	if differences := j.Result().Differs(want); differences != "" {
 		t.Fatalf("%s: %s", what, differences)
@@ -376,7 +376,7 @@ func (j *Job) end() {
 	if j.PID == 0 || !j.t.Failed() {
 		return
 	}
-	j.look()
+	j.noteTree()
 	for pid, id := range j.tree {
 		if id.Check() == nil {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -384,15 +384,15 @@ func (j *Job) end() {
 	}
 }
 
-// heard notes what pos_cli says, and when it says that the program runs.
-type heard struct {
+// cliOutput notes what pos_cli says, and when it says that the program runs.
+type cliOutput struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
 	runs   chan struct{}
 	told   bool
 }
 
-func (h *heard) Write(data []byte) (int, error) {
+func (h *cliOutput) Write(data []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.buffer.Write(data)
@@ -403,7 +403,7 @@ func (h *heard) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-func (h *heard) text() string {
+func (h *cliOutput) text() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.buffer.String()

@@ -30,7 +30,7 @@ func (m *machine) jobs() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{"count": text, "other": harness.OtherBuild(m.t, text)} {
+	for name, text := range map[string][]byte{"count": text, "other": harness.ChangeBuildID(m.t, text)} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o755); err != nil {
 			m.t.Fatal(err)
 		}

@@ -30,9 +30,9 @@ func TestFailingDriverInCheckpoint(t *testing.T) {
 
 	// When it has done its work it waits, so that whatever is called then is called by the checkpoint.
 	job := daemon.Job(t, program, fmt.Sprint(steps), "300000", "0")
-	job.Held = true
+	job.Hold = true
 	job.Start()
-	job.Reaches(steps)
+	job.WaitLines(steps)
 	o.none()
 	job.PreDump()
 	for _, name := range called(o) {
@@ -81,7 +81,7 @@ func TestFailingDriverInCheckpoint(t *testing.T) {
 	job.Kill()
 	o.none()
 	job.Restore()
-	job.EndsAs(t, "restored", want, status)
+	job.FinishLike(t, "restored", want, status)
 	daemon.Empty()
 }
 
@@ -101,9 +101,9 @@ func TestFailedGPU(t *testing.T) {
 			status := plain.Start().Finish()
 			want := plain.Result()
 			job := daemon.Job(t, program, "12", "10000", "0")
-			job.Held = true
+			job.Hold = true
 			job.Start()
-			job.Reaches(12)
+			job.WaitLines(12)
 			job.PreDump()
 			o.fail("cuStreamSynchronize", 1, fromThenOn, code)
 			text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
@@ -114,7 +114,7 @@ func TestFailedGPU(t *testing.T) {
 			o.none()
 			daemon.Empty()
 			job.Restore()
-			job.EndsAs(t, "restored", want, status)
+			job.FinishLike(t, "restored", want, status)
 		})
 	}
 	daemon.Empty()

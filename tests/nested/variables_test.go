@@ -154,20 +154,20 @@ func TestVariablesComeBack(t *testing.T) {
 	status := plain.Finish()
 	want := plain.Result()
 	job := daemon.Job(t, program, "30", "20000")
-	job.Held = true
+	job.Hold = true
 	job.Start()
 	for _, lines := range []int{9, 19} {
-		job.Reaches(lines)
+		job.WaitLines(lines)
 		worker := daemon.Status().GetPrograms()[0].GetWorkerPid()
 		if flags, err := os.ReadFile(fmt.Sprintf("/proc/%d/personality", worker)); err != nil ||
 			!bytes.Contains(flags, []byte("00040000")) {
 			t.Errorf("the worker has random addresses: %s, %v", flags, err)
 		}
 		job.Dump()
-		job.Gone()
+		job.WaitGone()
 		job.Restore()
 	}
-	job.LetGo()
-	job.EndsAs(t, "restored", want, status)
+	job.Release()
+	job.FinishLike(t, "restored", want, status)
 	daemon.Empty()
 }

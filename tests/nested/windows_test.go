@@ -91,34 +91,34 @@ func TestOldWindows(t *testing.T) {
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	start := func(daemon *harness.Daemon) *harness.Job {
 		job := daemon.Job(t, program, "20", "50000", "1000")
-		job.Held = true
+		job.Hold = true
 		return job.Start()
 	}
 	plain := start(wide)
-	plain.LetGo()
+	plain.Release()
 	status := plain.Finish()
 	want := plain.Result()
 
 	job := start(narrow)
 	for i, daemon := range []*harness.Daemon{wide, narrow} {
-		job.Reaches(5 + 5*i)
+		job.WaitLines(5 + 5*i)
 		job.Dump()
-		job.Gone()
+		job.WaitGone()
 		job.Move(daemon)
 		job.Restore()
 	}
-	job.LetGo()
+	job.Release()
 	if got := job.Finish(); got != status {
-		t.Errorf("it ends with status %d, want %d: %s", got, status, job.Said())
+		t.Errorf("it ends with status %d, want %d: %s", got, status, job.Stderr())
 	}
 	if differences := job.Result().Differs(want); differences != "" {
 		t.Error(differences)
 	}
 
 	modern := start(wide)
-	modern.Reaches(5)
+	modern.WaitLines(5)
 	modern.Dump()
-	modern.Gone()
+	modern.WaitGone()
 	modern.Move(narrow)
 	if text, err := modern.TryCli("--restore", "--detach", "--dir", modern.Image); err == nil ||
 		!strings.Contains(text, "reserve addresses") {

@@ -30,12 +30,12 @@ func TestAdopted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			daemon := start(t)
 			job := counting(t, daemon, "1500", "2000", "20000").Start()
-			job.Reaches(5)
+			job.WaitLines(5)
 			job.Dump()
 			job.RestoreDetached()
 			before := programOf(daemon, job)
 			die(t, daemon)
-			job.Reaches(job.Lines() + 3)
+			job.WaitLines(job.Lines() + 3)
 			daemon.Launch()
 			daemon.LogContains("adopted a restored tree")
 			after := programOf(daemon, job)
@@ -53,7 +53,7 @@ func TestAdopted(t *testing.T) {
 			daemon.Empty()
 			job.Restore() // what the adopted program was saved as
 			if got := job.Finish(); got != counted {
-				t.Errorf("the program ends with %d: %s", got, job.Said())
+				t.Errorf("the program ends with %d: %s", got, job.Stderr())
 			}
 			daemon.Empty()
 		})
@@ -65,7 +65,7 @@ func TestAdopted(t *testing.T) {
 func TestEndsUnseen(t *testing.T) {
 	daemon := start(t)
 	job := counting(t, daemon, "1500", "2000", "20000").Start()
-	job.Reaches(5)
+	job.WaitLines(5)
 	job.Dump()
 	job.RestoreDetached()
 	daemon.Kill()
@@ -81,7 +81,7 @@ func TestWarmEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			daemon := start(t)
 			job := counting(t, daemon, "1500", "2000", "20000").Start()
-			job.Reaches(5)
+			job.WaitLines(5)
 			job.Dump()
 			job.Cli("--pre-restore", "--dir", job.Image)
 			workers := workersOf(t, daemon)
@@ -101,7 +101,7 @@ func TestWarmEnds(t *testing.T) {
 			daemon.Empty()
 			job.Restore()
 			if got := job.Finish(); got != counted {
-				t.Errorf("the program ends with %d: %s", got, job.Said())
+				t.Errorf("the program ends with %d: %s", got, job.Stderr())
 			}
 			daemon.Empty()
 		})

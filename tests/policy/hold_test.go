@@ -129,7 +129,7 @@ func pair(t *testing.T, daemon *harness.Daemon) (jobs []*harness.Job, pids []uin
 	t.Helper()
 	for range 2 {
 		job := counting(t, daemon, "1500", "2000", "20000").Start()
-		job.Reaches(5)
+		job.WaitLines(5)
 		jobs, pids = append(jobs, job), append(pids, uint32(job.PID))
 	}
 	return jobs, pids
@@ -149,7 +149,7 @@ func TestHeld(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic")
 	want := counting(t, daemon, "1500", "2000", "0").Start()
 	if status := want.Finish(); status != counted {
-		t.Fatalf("the program ends with %d: %s", status, want.Said())
+		t.Fatalf("the program ends with %d: %s", status, want.Stderr())
 	}
 	jobs, pids := pair(t, daemon)
 	c := call(t, daemon)
@@ -174,7 +174,7 @@ func TestHeld(t *testing.T) {
 		t.Errorf("the group is not in %s", text)
 	}
 	for _, job := range jobs {
-		job.Reaches(job.Lines() + 2)
+		job.WaitLines(job.Lines() + 2)
 		job.Kill()
 	}
 	begin := &api.RestoreBegin{Files: c.handDirectory(image), Hold: true, Detach: true}
@@ -228,7 +228,7 @@ func TestHoldBroken(t *testing.T) {
 		until(t, stream.Recv, isHeld)
 		half(stream, leave)
 		for _, job := range jobs {
-			job.Reaches(job.Lines() + 3)
+			job.WaitLines(job.Lines() + 3)
 		}
 		daemon.Eventually("the directory is as it was", func() bool {
 			entries, err := os.ReadDir(image)
@@ -245,7 +245,7 @@ func TestHoldBroken(t *testing.T) {
 		t.Errorf("done: %v", done)
 	}
 	for _, job := range jobs {
-		job.Gone()
+		job.WaitGone()
 	}
 	held, leave := context.WithCancel(ctx)
 	back := c.restore(held, &api.RestoreBegin{Files: c.handDirectory(image), Hold: true})
@@ -255,7 +255,7 @@ func TestHoldBroken(t *testing.T) {
 	back = c.restore(ctx, &api.RestoreBegin{Files: c.handDirectory(image), Detach: true})
 	until(t, back.Recv, isRunning)
 	for _, job := range jobs {
-		job.Reaches(job.Lines() + 3)
+		job.WaitLines(job.Lines() + 3)
 		job.Kill()
 	}
 	daemon.Empty()

@@ -35,11 +35,11 @@ func TestForeignImage(t *testing.T) {
 		}
 	}
 	job.Prepare = func(command *exec.Cmd) { as(stranger, command) }
-	job.Start().Reaches(5)
+	job.Start().WaitLines(5)
 	if said, err := run(here, stranger, "", "--dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	job.Gone()
+	job.WaitGone()
 	restore := []string{"--restore", "--detach", "--dir", job.Image}
 	refused := func(when string) {
 		t.Helper()
@@ -68,7 +68,7 @@ func TestForeignImage(t *testing.T) {
 	if said, err := run(there, stranger, "", restore...); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	job.Reaches(job.Lines() + 2)
+	job.WaitLines(job.Lines() + 2)
 	job.Kill()
 	if said, err := run(there, 0, "", "image", "key", "forget", "here"); err != nil {
 		t.Errorf("%v: %s", err, said)
@@ -118,10 +118,10 @@ func TestEager(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic")
 	want := counting(t, daemon, "120", "500000", "0").Start()
 	if status := want.Finish(); status != counted {
-		t.Fatalf("the program ends with %d: %s", status, want.Said())
+		t.Fatalf("the program ends with %d: %s", status, want.Stderr())
 	}
 	job := counting(t, daemon, "120", "500000", "20000").Start()
-	job.Reaches(5)
+	job.WaitLines(5)
 	job.Dump()
 	c := call(t, daemon)
 	ctx, cancel := patience(t)
@@ -134,7 +134,7 @@ func TestEager(t *testing.T) {
 			t.Errorf("eager %v: %v, %v", eager, running, loaded)
 		}
 		if eager {
-			job.Reaches(job.Lines() + 2)
+			job.WaitLines(job.Lines() + 2)
 			job.Kill()
 		}
 	}

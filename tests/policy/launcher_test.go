@@ -88,7 +88,7 @@ func TestLauncher(t *testing.T) {
 	daemon.Eventually("both go on", func() bool { return counts(t, job, "a")+counts(t, job, "b") > before+10 })
 	enough(t, job)
 	if status := job.Finish(); status != counted {
-		t.Errorf("the launcher ends with %d: %s", status, job.Said())
+		t.Errorf("the launcher ends with %d: %s", status, job.Stderr())
 	}
 	counts(t, job, "a")
 	counts(t, job, "b")
@@ -111,7 +111,7 @@ func TestLauncherApart(t *testing.T) {
 	})
 	enough(t, job)
 	if status := job.Finish(); status != counted {
-		t.Errorf("the launcher ends with %d: %s", status, job.Said())
+		t.Errorf("the launcher ends with %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()
 }
@@ -126,12 +126,12 @@ func TestLauncherDrain(t *testing.T) {
 	if strings.Count(said, "saved and stopped pid") != 2 {
 		t.Errorf("it says %s", said)
 	}
-	job.Gone()
+	job.WaitGone()
 	daemon.Launch()
 	job.Restore()
 	enough(t, job)
 	if status := job.Finish(); status != counted {
-		t.Errorf("the launcher ends with %d: %s", status, job.Said())
+		t.Errorf("the launcher ends with %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()
 }

@@ -49,7 +49,7 @@ func TestMetrics(t *testing.T) {
 	daemon := start(t, "--metrics-listen=unix:"+socket)
 	job := counting(t, daemon, "1500", "2000", "20000")
 	yaml(t, job, "job_name: counts\ncheckpoint: {dir: ../policy, every: 1h}\n")
-	job.Start().Reaches(5)
+	job.Start().WaitLines(5)
 	labels := `{job="counts",pid="` + itoa(job.PID) + `"`
 	daemon.Eventually("the policy is known", func() bool { return programOf(daemon, job).GetPolicy() != nil })
 	before := numbers(t, socket)

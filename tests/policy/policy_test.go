@@ -74,7 +74,7 @@ func TestEvery(t *testing.T) {
 	}
 	job.Restore()
 	if got := job.Finish(); got != counted {
-		t.Errorf("the program ends with %d: %s", got, job.Said())
+		t.Errorf("the program ends with %d: %s", got, job.Stderr())
 	}
 	daemon.Empty()
 }
@@ -233,7 +233,7 @@ func TestDrain(t *testing.T) {
 	yaml(t, named, "checkpoint: {dir: ../image, on: [drain]}\n")
 	jobs := []*harness.Job{named.Start(), nameless.Start()}
 	for _, job := range jobs {
-		job.Reaches(5)
+		job.WaitLines(5)
 	}
 	said, err := named.TryCli("--stop", "--drain")
 	if err == nil || !strings.Contains(said, fmt.Sprintf("pid %d", nameless.PID)) ||
@@ -241,14 +241,14 @@ func TestDrain(t *testing.T) {
 		t.Errorf("a drain with a program that has no place: %v, %s", err, said)
 	}
 	for _, job := range jobs {
-		job.Reaches(job.Lines() + 2)
+		job.WaitLines(job.Lines() + 2)
 	}
 	said = named.Cli("--stop", "--drain", "--dir", base)
 	for _, job := range jobs {
 		if !strings.Contains(said, fmt.Sprintf("saved and stopped pid %d", job.PID)) {
 			t.Errorf("pid %d is missing in %s", job.PID, said)
 		}
-		job.Gone()
+		job.WaitGone()
 	}
 	found, err := filepath.Glob(base + "/0/program-*")
 	if err != nil || len(found) != 1 {
@@ -261,7 +261,7 @@ func TestDrain(t *testing.T) {
 	}
 	for _, job := range jobs {
 		if got := job.Finish(); got != counted {
-			t.Errorf("the program ends with %d: %s", got, job.Said())
+			t.Errorf("the program ends with %d: %s", got, job.Stderr())
 		}
 	}
 	daemon.Empty()
@@ -273,8 +273,8 @@ func TestExitSignal(t *testing.T) {
 	daemon := start(t)
 	job, other := counting(t, daemon, "1500", "2000", "20000"), counting(t, daemon, "1500", "2000", "20000")
 	yaml(t, job, "checkpoint: {dir: ../image, on: [exit-signal]}\n")
-	job.Start().Reaches(5)
-	other.Start().Reaches(5)
+	job.Start().WaitLines(5)
+	other.Start().WaitLines(5)
 	if err := syscall.Kill(daemon.PID(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -289,13 +289,13 @@ func TestExitSignal(t *testing.T) {
 		t.Errorf("the next phosd says %v", said)
 	}
 	for _, each := range []*harness.Job{job, other} {
-		each.Reaches(each.Lines() + 2)
+		each.WaitLines(each.Lines() + 2)
 	}
 	job.Kill()
 	job.Restore()
 	for _, each := range []*harness.Job{job, other} {
 		if got := each.Finish(); got != counted {
-			t.Errorf("the program ends with %d: %s", got, each.Said())
+			t.Errorf("the program ends with %d: %s", got, each.Stderr())
 		}
 	}
 	daemon.Empty()

@@ -19,7 +19,7 @@ func counting(t *testing.T, daemon *harness.Daemon, arguments ...string) *harnes
 	t.Helper()
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	job := daemon.Job(t, program, arguments...)
-	job.Held = true
+	job.Hold = true
 	return job
 }
 

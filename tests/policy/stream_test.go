@@ -24,10 +24,10 @@ func TestPipe(t *testing.T) {
 	here, there := start(t, "--gpus=soft:1,deterministic"), start(t, "--gpus=soft:1,deterministic")
 	want := counting(t, here, "600", "20000", "0").Start()
 	if status := want.Finish(); status != counted {
-		t.Fatalf("the program ends with %d: %s", status, want.Said())
+		t.Fatalf("the program ends with %d: %s", status, want.Stderr())
 	}
 	job := counting(t, here, "600", "20000", "20000").Start()
-	job.Reaches(20)
+	job.WaitLines(20)
 	command := exec.Command(
 		"sh",
 		"-c",
@@ -64,7 +64,7 @@ func TestPipe(t *testing.T) {
 func TestStreamFile(t *testing.T) {
 	daemon := start(t)
 	job := counting(t, daemon, "1500", "2000", "20000").Start()
-	job.Reaches(5)
+	job.WaitLines(5)
 	path := filepath.Join(t.TempDir(), "image")
 	out, err := os.Create(path)
 	if err != nil {
@@ -79,7 +79,7 @@ func TestStreamFile(t *testing.T) {
 		c.save(ctx, &api.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.hand(out), Stream: true}).Recv,
 		isDone,
 	)
-	job.Reaches(job.Lines() + 2)
+	job.WaitLines(job.Lines() + 2)
 	job.Kill()
 	whole, err := os.ReadFile(path)
 	if err != nil {
@@ -111,9 +111,9 @@ func TestStreamFile(t *testing.T) {
 	if err := c.bringBack(ctx, whole); err != nil {
 		t.Fatal(err)
 	}
-	job.Reaches(job.Lines() + 2)
+	job.WaitLines(job.Lines() + 2)
 	if got := job.Finish(); got != -1 {
-		t.Errorf("the program ends with %d: %s", got, job.Said())
+		t.Errorf("the program ends with %d: %s", got, job.Stderr())
 	}
 	daemon.Empty()
 }
@@ -145,7 +145,7 @@ func (c *caller) bringBack(ctx context.Context, content []byte) error {
 func TestStreamStuck(t *testing.T) {
 	daemon := start(t)
 	job := counting(t, daemon, "3000", "200000", "20000").Start()
-	job.Reaches(5)
+	job.WaitLines(5)
 	c := call(t, daemon)
 	for _, test := range []struct {
 		name string
@@ -169,7 +169,7 @@ func TestStreamStuck(t *testing.T) {
 		if _, err := untilEnd(stream.Recv); err == nil || errors.Is(err, io.EOF) {
 			t.Errorf("%s: it ends with %v", test.name, err)
 		}
-		job.Reaches(job.Lines() + 3)
+		job.WaitLines(job.Lines() + 3)
 		daemon.Eventually("nothing is under way", func() bool { return !programOf(daemon, job).GetCheckpointRunning() })
 		_, _ = read.Close(), write.Close()
 	}

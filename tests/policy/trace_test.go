@@ -101,7 +101,7 @@ func beginTrace(job *harness.Job, dir string) string {
 func TestTrace(t *testing.T) {
 	daemon := harness.Start(t)
 	job := counting(t, daemon, "1500", "2000", "20000").Start()
-	job.Reaches(3)
+	job.WaitLines(3)
 	dir := filepath.Join(t.TempDir(), "trace")
 	pid := fmt.Sprint(job.PID)
 	begin := func() string { return beginTrace(job, dir) }
@@ -110,7 +110,7 @@ func TestTrace(t *testing.T) {
 		!strings.Contains(said, "already") {
 		t.Errorf("a second trace at a time: %q %v", said, err)
 	}
-	job.Reaches(job.Lines() + 5)
+	job.WaitLines(job.Lines() + 5)
 	t.Log(job.Cli("--trace-resource", "--subaction", "stop", "--pid", pid))
 	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil ||
 		!strings.Contains(said, "not being traced") {
@@ -122,7 +122,7 @@ func TestTrace(t *testing.T) {
 	}
 	last := begin()
 	if status := job.Finish(); status != counted {
-		t.Errorf("the program ends with %d: %s", status, job.Said())
+		t.Errorf("the program ends with %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()
 	check(t, job.PID, readTrace(t, last))
@@ -137,13 +137,13 @@ func TestTrace(t *testing.T) {
 func TestTraceAndRestore(t *testing.T) {
 	daemon := start(t)
 	job := counting(t, daemon, "1500", "2000", "20000").Start()
-	job.Reaches(3)
+	job.WaitLines(3)
 	dir := filepath.Join(t.TempDir(), "trace")
 	pid := fmt.Sprint(job.PID)
 	begin := func() string { return beginTrace(job, dir) }
 	first := begin()
 	job.PreDump()
-	job.Reaches(job.Lines() + 3)
+	job.WaitLines(job.Lines() + 3)
 	job.Dump()
 	daemon.Empty()
 	if calls := check(t, job.PID, readTrace(t, first)); calls["launch"] == 0 {
@@ -156,7 +156,7 @@ func TestTraceAndRestore(t *testing.T) {
 	}
 	second := begin()
 	if status := job.Finish(); status != counted {
-		t.Errorf("the program ends with %d: %s", status, job.Said())
+		t.Errorf("the program ends with %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()
 	if calls := check(t, job.PID, readTrace(t, second)); calls["launch"] == 0 {
@@ -168,16 +168,16 @@ func TestTraceAndRestore(t *testing.T) {
 func TestTraceFull(t *testing.T) {
 	daemon := harness.Start(t)
 	job := counting(t, daemon, "5000", "2000", "2000").Start()
-	job.Reaches(1)
+	job.WaitLines(1)
 	dir := smallDisk(t, 16<<10)
 	pid := fmt.Sprint(job.PID)
 	job.Cli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir)
-	job.Reaches(job.Lines() + 200)
+	job.WaitLines(job.Lines() + 200)
 	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil ||
 		!strings.Contains(said, "no space left") {
 		t.Errorf("the end of a trace that filled its disk: %q %v", said, err)
 	}
 	if status := job.Finish(); status != counted {
-		t.Errorf("the program ends with %d: %s", status, job.Said())
+		t.Errorf("the program ends with %d: %s", status, job.Stderr())
 	}
 }

@@ -35,7 +35,7 @@ const (
 // Disk is a file system of the test's own.
 type Disk struct {
 	// Path is where it is mounted, Behind what it passes everything on to.
-	Path, Behind string
+	Path, Backing string
 
 	mu    sync.Mutex
 	count map[Operation]int
@@ -55,17 +55,17 @@ func Mount(t testing.TB) *Disk {
 	t.Helper()
 	harness.Need(t, "fuse", usable())
 	root := t.TempDir()
-	d := &Disk{Path: filepath.Join(root, "disk"), Behind: filepath.Join(root, "behind"), count: make(map[Operation]int)}
-	for _, dir := range []string{d.Path, d.Behind} {
+	d := &Disk{Path: filepath.Join(root, "disk"), Backing: filepath.Join(root, "behind"), count: make(map[Operation]int)}
+	for _, dir := range []string{d.Path, d.Backing} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var stat syscall.Stat_t
-	if err := syscall.Stat(d.Behind, &stat); err != nil {
+	if err := syscall.Stat(d.Backing, &stat); err != nil {
 		t.Fatal(err)
 	}
-	data := &fs.LoopbackRoot{Path: d.Behind, Dev: stat.Dev}
+	data := &fs.LoopbackRoot{Path: d.Backing, Dev: stat.Dev}
 	data.NewNode = func(data *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
 		return d.node(data)
 	}
@@ -80,7 +80,7 @@ func Mount(t testing.TB) *Disk {
 	}
 	closeOnExec()
 	t.Cleanup(func() {
-		d.LetGo()
+		d.Continue()
 		// The server is not waited for: another mount namespace may have a copy of the mount, which it
 		// serves as long as this process lives.
 		_ = syscall.Unmount(d.Path, syscall.MNT_DETACH)
@@ -128,8 +128,8 @@ func (d *Disk) Fail(what Operation, nth, times int) {
 	d.fails, d.after, d.times, d.failed = what, nth, times, 0
 }
 
-// Heal ends what Fail began, and says how often it struck.
-func (d *Disk) Heal() (failed int) {
+// Repair ends what Fail began, and says how often it struck.
+func (d *Disk) Repair() (failed int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.count = make(map[Operation]int)
@@ -145,15 +145,15 @@ func (d *Disk) Hang(what Operation, nth int) {
 	d.hangs, d.after, d.letGo, d.hung = what, nth, make(chan struct{}), 0
 }
 
-// Hung is how many wait.
-func (d *Disk) Hung() int {
+// Hanging is how many wait.
+func (d *Disk) Hanging() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.hung
 }
 
-// LetGo ends what Hang began.
-func (d *Disk) LetGo() {
+// Continue ends what Hang began.
+func (d *Disk) Continue() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.letGo != nil {
@@ -162,8 +162,8 @@ func (d *Disk) LetGo() {
 	d.hangs, d.letGo = "", nil
 }
 
-// asked is called before everything that is done.
-func (d *Disk) asked(what Operation) syscall.Errno {
+// before is called before everything that is done.
+func (d *Disk) before(what Operation) syscall.Errno {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.count[what]++
