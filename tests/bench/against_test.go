@@ -18,8 +18,8 @@ import (
 // rewrittenPart is how much of the memory is rewritten while it is saved.
 const rewrittenPart = 10
 
-// saved is what phos needs for a program, in seconds.
-type saved struct {
+// phosTimes is what phos needs for a program, in seconds.
+type phosTimes struct {
 	stopped       float64 // a dump with the program standing still
 	pause, total  float64 // of a pre-dump
 	rewritten     float64 // the part of the memory that was written during the copy
@@ -38,16 +38,16 @@ func measureDriver(t *testing.T, b *bench) []row {
 	if place == "" {
 		t.Skipf("there is no room for an image of %d MiB: %s", b.bytes/mebibyte, where)
 	}
-	ours := b.saveByPhos(t, daemon, place)
-	theirs := b.byDriver(t, daemon)
+	ours := b.checkpointWithPhos(t, daemon, place)
+	theirs := b.measureDriverCheckpoint(t, daemon)
 	return append(ours.rows(b.bytes, link, where), theirs.rows(b.bytes, ours)...)
 }
 
-// saveByPhos has one image at a time.
-func (b *bench) saveByPhos(t *testing.T, daemon *harness.Daemon, place string) (s saved) {
-	program := b.hold(t, daemon, b.bytes)
+// checkpointWithPhos has one image at a time.
+func (b *bench) checkpointWithPhos(t *testing.T, daemon *harness.Daemon, place string) (s phosTimes) {
+	program := b.startHolder(t, daemon, b.bytes)
 	dir := imageDir(t, place)
-	s.stopped = seconds(program.save(dir, saveOptions{stopTheWorld: true}).GetTotalMicroseconds())
+	s.stopped = seconds(program.checkpoint(dir, checkpointOptions{stopTheWorld: true}).GetTotalMicroseconds())
 	remove(t, dir)
 
 	fast := program.preDump(b, place, b.bytes/rewrittenPart)
@@ -59,7 +59,7 @@ func (b *bench) saveByPhos(t *testing.T, daemon *harness.Daemon, place string) (
 	program.set(rewriteBytesPerSecond, 0)
 
 	dir = imageDir(t, place)
-	program.saveForRestore(dir)
+	program.dumpForRestore(dir)
 	s.lazy, _ = program.firstStep(false)
 	program.Kill()
 	_, s.running = program.firstStep(true)
@@ -69,7 +69,7 @@ func (b *bench) saveByPhos(t *testing.T, daemon *harness.Daemon, place string) (
 }
 
 // preDump saves a program that rewrites so much of its memory in a second.
-func (h *holder) preDump(b *bench, place string, bytesPerSecond uint64) (p pausing) {
+func (h *holder) preDump(b *bench, place string, bytesPerSecond uint64) (p pauseTimes) {
 	h.set(rewriteBytesPerSecond, bytesPerSecond)
 	dir := imageDir(h.t, place)
 	p.measure(h, dir)
@@ -77,7 +77,7 @@ func (h *holder) preDump(b *bench, place string, bytesPerSecond uint64) (p pausi
 	return p
 }
 
-func (s saved) rows(bytes uint64, link hostLink, where string) []row {
+func (s phosTimes) rows(bytes uint64, link hostLink, where string) []row {
 	rate := func(tookSeconds float64) float64 { return float64(bytes) / tookSeconds / 1e9 }
 	return []row{
 		{
@@ -120,25 +120,25 @@ func (s saved) rows(bytes uint64, link hostLink, where string) []row {
 	}
 }
 
-// byDriver is the driver's side; what does not work there is no failure of phos's.
-func (b *bench) byDriver(t *testing.T, daemon *harness.Daemon) byDriver {
+// measureDriverCheckpoint is the driver's side; what does not work there is no failure of phos's.
+func (b *bench) measureDriverCheckpoint(t *testing.T, daemon *harness.Daemon) driverTimes {
 	t.Helper()
 	criu, err := harness.CRIU()
 	harness.Need(t, "criu", err)
 	tool, err := newDriverTool(t, harness.NativeEnvironment())
 	if err != nil {
-		return byDriver{notBegun: err}
+		return driverTimes{notBegun: err}
 	}
-	program := b.holdAs(t, daemon, b.bytes, func(c *exec.Cmd) { c.Env = harness.NativeEnvironment() })
+	program := b.startHolderWith(t, daemon, b.bytes, func(c *exec.Cmd) { c.Env = harness.NativeEnvironment() })
 	program.set(rewriteBytesPerSecond, b.bytes/rewrittenPart)
-	program.moves()
+	program.waitStep()
 	// What the driver brings into the host's memory is there beside the image.
 	dir, where := b.placeFor(2*b.bytes, b.bytes)
 	if dir != "" {
 		dir = imageDir(t, dir)
 		defer remove(t, dir)
 	}
-	d := saveByDriver(tool, criu, program, dir)
+	d := checkpointWithDriver(tool, criu, program, dir)
 	d.where = where
 	if d.withoutRestore == nil {
 		program.set(rewriteBytesPerSecond, 0)
@@ -148,7 +148,7 @@ func (b *bench) byDriver(t *testing.T, daemon *harness.Daemon) byDriver {
 	return d
 }
 
-func (d *byDriver) rows(bytes uint64, ours saved) (rows []row) {
+func (d *driverTimes) rows(bytes uint64, ours phosTimes) (rows []row) {
 	if d.notBegun != nil {
 		return []row{{name: "the driver's own checkpoint: none", value: 0, note: d.notBegun.Error()}}
 	}
@@ -200,7 +200,7 @@ func (d *byDriver) rows(bytes uint64, ours saved) (rows []row) {
 // long as so much of it is left; or on the disk. Where there is none, where says how much there is.
 func (b *bench) placeFor(memoryBytes, diskBytes uint64) (place, where string) {
 	const reserveBytes = 4 << 30
-	free, room := freeMemory(), roomIn(b.disk)
+	free, room := freeMemory(), freeSpace(b.disk)
 	switch {
 	case free > memoryBytes/10*11+reserveBytes || free > 4*memoryBytes:
 		return b.memory, "memory"
@@ -210,7 +210,7 @@ func (b *bench) placeFor(memoryBytes, diskBytes uint64) (place, where string) {
 	return "", fmt.Sprintf("%d MiB of memory and %d MiB of the disk are free", free/mebibyte, room/mebibyte)
 }
 
-func roomIn(dir string) uint64 {
+func freeSpace(dir string) uint64 {
 	var disk unix.Statfs_t
 	if unix.Statfs(dir, &disk) != nil {
 		return 0

@@ -17,13 +17,13 @@ import (
 // measureBudget looks at the memory that a checkpoint takes of a program that rewrites all it has.
 func measureBudget(t *testing.T, b *bench) (rows []row) {
 	daemon := b.daemon(t)
-	program := b.hold(t, daemon, b.bytes)
+	program := b.startHolder(t, daemon, b.bytes)
 	program.set(rewriteBytesPerSecond, b.bytes)
 	for _, budget := range []uint64{1 << 30, 256 * mebibyte, 64 * mebibyte} {
 		dir := imageDir(t, b.disk)
-		program.moves()
+		program.waitStep()
 		var done *api.CheckpointDone
-		extra := extraMemory(daemon.PID(), func() { done = program.save(dir, saveOptions{budgetBytes: budget}) })
+		extra := extraMemory(daemon.PID(), func() { done = program.checkpoint(dir, checkpointOptions{budgetBytes: budget}) })
 		remove(t, dir)
 		rows = append(rows, row{
 			name: fmt.Sprintf(

@@ -87,9 +87,9 @@ func (d *driverTool) do(verb string, pid int) (tookSeconds float64, err error) {
 	return 0, fmt.Errorf("the driver's %s: %s", verb, said)
 }
 
-// byDriver is how long the driver and CRIU take, in seconds. Without CRIU it is less than what a
+// driverTimes is how long the driver and CRIU take, in seconds. Without CRIU it is less than what a
 // user would have to wait.
-type byDriver struct {
+type driverTimes struct {
 	lock, checkpoint, dump                float64
 	processes, restore, unlock            float64
 	where                                 string  // the images are
@@ -99,7 +99,7 @@ type byDriver struct {
 }
 
 // note says where the stop went.
-func (d *byDriver) note() string {
+func (d *driverTimes) note() string {
 	text := fmt.Sprintf("the driver's stop: lock %s, checkpoint %.2f s", milliseconds(d.lock), d.checkpoint)
 	if d.withoutDump != nil {
 		return text + fmt.Sprintf(", and no dump, so that it is shorter than a user's: %v", d.withoutDump)
@@ -107,10 +107,10 @@ func (d *byDriver) note() string {
 	return text + fmt.Sprintf(", CRIU %.2f s", d.dump)
 }
 
-// saveByDriver saves a program that runs without phos, ends it, and brings it back: lock,
+// checkpointWithDriver saves a program that runs without phos, ends it, and brings it back: lock,
 // checkpoint, dump, and the same backwards. Without a directory, or where CRIU fails, the program
 // stays, and only the driver's own part is measured.
-func saveByDriver(tool *driverTool, criu string, program *holder, dir string) (d byDriver) {
+func checkpointWithDriver(tool *driverTool, criu string, program *holder, dir string) (d driverTimes) {
 	pid := program.PID
 	start := time.Now()
 	if d.lock, d.notBegun = tool.do("lock", pid); d.notBegun != nil {
@@ -209,10 +209,10 @@ func (h *holder) reaches(step uint64) error {
 	return nil
 }
 
-// TestSavedByDriver has a driver that was made up save a program without a GPU, with the real CRIU:
+// TestDriverCheckpoint has a driver that was made up save a program without a GPU, with the real CRIU:
 // the calls come in the order that the driver wants, with its arguments, and the program is in the
 // end what it should be.
-func TestSavedByDriver(t *testing.T) {
+func TestDriverCheckpoint(t *testing.T) {
 	harness.Need(t, "root", harness.Root())
 	criu, err := harness.CRIU()
 	harness.Need(t, "criu", err)
@@ -255,9 +255,9 @@ func TestSavedByDriver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			program := b.holdProgram(t, daemon, stepping, 8*mebibyte, func(c *exec.Cmd) { c.Env = os.Environ() })
+			program := b.startProgram(t, daemon, stepping, 8*mebibyte, func(c *exec.Cmd) { c.Env = os.Environ() })
 			first := program.PID
-			d := saveByDriver(tool, criu, program, test.dir)
+			d := checkpointWithDriver(tool, criu, program, test.dir)
 			if !errors.Is(d.notBegun, test.failure) || d.withoutRestore != nil ||
 				(d.withoutDump != nil) != (test.dir == "" && test.failure == nil) {
 				t.Errorf("%+v", d)

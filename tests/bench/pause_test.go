@@ -26,8 +26,8 @@ func measureTmpfs(t *testing.T, b *bench) []row {
 // pauses compares pre-dumps, dumps of a program that stands still, and cp.
 func (b *bench) pauses(t *testing.T, place string, percents []uint64) (rows []row) {
 	daemon := b.daemon(t)
-	program := b.hold(t, daemon, b.bytes)
-	b.recycle(t, place, b.bytes)
+	program := b.startHolder(t, daemon, b.bytes)
+	b.reuseSpace(t, place, b.bytes)
 	var throughput []row
 	for _, percent := range percents {
 		program.set(rewriteBytesPerSecond, b.bytes/100*percent)
@@ -50,8 +50,8 @@ func (b *bench) pauses(t *testing.T, place string, percents []uint64) (rows []ro
 	return append(rows, throughput...)
 }
 
-// pausing is what was measured, in seconds.
-type pausing struct {
+// pauseTimes is what was measured, in seconds.
+type pauseTimes struct {
 	pauses, totals, stopped, copies, synced []float64
 	// seen are the pauses as the program saw them.
 	seen     []float64
@@ -62,14 +62,14 @@ type pausing struct {
 // comparePauses has one image at a time in its place: what is written where something was deleted a
 // moment ago is often several times as fast as what the disk must find new room for, and neither
 // side is to have that advantage.
-func (h *holder) comparePauses(b *bench, place string, copies bool) (p pausing) {
+func (h *holder) comparePauses(b *bench, place string, copies bool) (p pauseTimes) {
 	for range b.rounds {
 		dir := imageDir(h.t, place)
 		p.measure(h, dir)
 		remove(h.t, dir)
 
 		dir = imageDir(h.t, place)
-		p.stopped = append(p.stopped, seconds(h.save(dir, saveOptions{stopTheWorld: true}).GetTotalMicroseconds()))
+		p.stopped = append(p.stopped, seconds(h.checkpoint(dir, checkpointOptions{stopTheWorld: true}).GetTotalMicroseconds()))
 		if copies {
 			copied, synced := b.replaceByCopy(h.t, dir)
 			p.copies, p.synced = append(p.copies, copied), append(p.synced, synced)
@@ -80,13 +80,13 @@ func (h *holder) comparePauses(b *bench, place string, copies bool) (p pausing) 
 }
 
 // measure saves a program once, while it runs.
-func (p *pausing) measure(h *holder, dir string) {
+func (p *pauseTimes) measure(h *holder, dir string) {
 	settle(h.t, dir)
-	h.moves()
+	h.waitStep()
 	h.set(longestStepNs, 0)
 	before, start := h.get(rewrittenBytes), time.Now()
-	p.last = h.save(dir, saveOptions{})
-	h.moves()
+	p.last = h.checkpoint(dir, checkpointOptions{})
+	h.waitStep()
 	p.rewrites = append(p.rewrites, float64(h.get(rewrittenBytes)-before)/time.Since(start).Seconds())
 	p.seen = append(p.seen, float64(h.get(longestStepNs))/1e9)
 	p.pauses = append(p.pauses, seconds(p.last.GetPauseMicroseconds()))
@@ -94,7 +94,7 @@ func (p *pausing) measure(h *holder, dir string) {
 }
 
 // note says where the pause went.
-func (p *pausing) note() string {
+func (p *pauseTimes) note() string {
 	text := fmt.Sprintf(
 		"seen %s; in all %.2f s, %.0f MB/s rewritten;",
 		milliseconds(median(p.seen)),
@@ -107,7 +107,7 @@ func (p *pausing) note() string {
 	return text
 }
 
-func (p *pausing) throughput(b *bench) []row {
+func (p *pauseTimes) throughput(b *bench) []row {
 	gigabytes := float64(b.bytes) / 1e9
 	return []row{
 		{

@@ -24,7 +24,7 @@ type holder struct {
 	daemon *harness.Daemon
 	page   []byte
 	bytes  uint64
-	saved  uint64 // its steps when it was dumped
+	savedSteps  uint64 // its steps when it was dumped
 }
 
 // word is one of the page's, as memory.c has them.
@@ -44,14 +44,14 @@ const (
 	verified       word = 12
 )
 
-// hold starts a program with so much device memory, and waits until all of it is written.
-func (b *bench) hold(t *testing.T, daemon *harness.Daemon, bytes uint64) *holder {
+// startHolder starts a program with so much device memory, and waits until all of it is written.
+func (b *bench) startHolder(t *testing.T, daemon *harness.Daemon, bytes uint64) *holder {
 	t.Helper()
-	return b.holdAs(t, daemon, bytes, nil)
+	return b.startHolderWith(t, daemon, bytes, nil)
 }
 
-// holdAs lets the caller change the program before it starts.
-func (b *bench) holdAs(t *testing.T, daemon *harness.Daemon, bytes uint64, prepare func(*exec.Cmd)) *holder {
+// startHolderWith lets the caller change the program before it starts.
+func (b *bench) startHolderWith(t *testing.T, daemon *harness.Daemon, bytes uint64, prepare func(*exec.Cmd)) *holder {
 	t.Helper()
 	if b.memoryProgram == "" {
 		// It must outlive this subtest.
@@ -64,11 +64,11 @@ func (b *bench) holdAs(t *testing.T, daemon *harness.Daemon, bytes uint64, prepa
 			t.Fatal(err)
 		}
 	}
-	return b.holdProgram(t, daemon, b.memoryProgram, bytes, prepare)
+	return b.startProgram(t, daemon, b.memoryProgram, bytes, prepare)
 }
 
-// holdProgram starts a program that is told by a page what to do.
-func (b *bench) holdProgram(
+// startProgram starts a program that is told by a page what to do.
+func (b *bench) startProgram(
 	t *testing.T,
 	daemon *harness.Daemon,
 	program string,
@@ -119,8 +119,8 @@ func (h *holder) await(what string, holds func() bool) {
 	}
 }
 
-// moves waits until a step ends that began from now on.
-func (h *holder) moves() {
+// waitStep waits until a step ends that began from now on.
+func (h *holder) waitStep() {
 	h.t.Helper()
 	now := h.get(steps)
 	h.await("a step", func() bool { return h.get(steps) >= now+2 })
@@ -128,7 +128,7 @@ func (h *holder) moves() {
 
 // rate is how many steps a second it does, over a while or for as long as something takes.
 func (h *holder) rate(during func()) (stepsPerSecond float64) {
-	h.moves()
+	h.waitStep()
 	start, before := time.Now(), h.get(steps)
 	during()
 	return float64(h.get(steps)-before) / time.Since(start).Seconds()

@@ -23,9 +23,9 @@ var spins = []struct {
 // measureRate compares how fast a program runs beside a checkpoint and without.
 func measureRate(t *testing.T, b *bench) (rows []row) {
 	daemon := b.daemon(t)
-	program := b.hold(t, daemon, b.bytes)
+	program := b.startHolder(t, daemon, b.bytes)
 	program.set(rewriteBytesPerSecond, b.bytes/100)
-	b.recycle(t, b.disk, b.bytes)
+	b.reuseSpace(t, b.disk, b.bytes)
 	for _, spin := range spins {
 		program.set(spinTurnsPerStep, spin.turns)
 		r := program.compareRates(b)
@@ -44,7 +44,7 @@ func (h *holder) compareRates(b *bench) row {
 	for range b.rounds {
 		dir := imageDir(h.t, b.disk)
 		settle(h.t, dir)
-		beside = append(beside, h.rate(func() { last = h.save(dir, saveOptions{}) }))
+		beside = append(beside, h.rate(func() { last = h.checkpoint(dir, checkpointOptions{}) }))
 		throughput = append(throughput, float64(h.bytes)/1e9/seconds(last.GetTotalMicroseconds()))
 		remove(h.t, dir)
 		measureAlone()
@@ -63,13 +63,13 @@ const changedPart = 100
 func measureSecond(t *testing.T, b *bench) []row {
 	const chunkBytes = 2 * mebibyte
 	daemon := b.daemon(t)
-	program := b.hold(t, daemon, b.bytes)
+	program := b.startHolder(t, daemon, b.bytes)
 	dir := imageDir(t, b.disk)
-	first := program.save(dir, saveOptions{})
+	first := program.checkpoint(dir, checkpointOptions{})
 	changed := max(b.bytes/chunkBytes/changedPart, 1)
 	program.set(rewriteOnceChunks, changed)
 	program.await("chunks are rewritten", func() bool { return program.get(rewrittenOnce) == changed })
-	second := program.save(dir, saveOptions{})
+	second := program.checkpoint(dir, checkpointOptions{})
 	remove(t, dir)
 	program.finish()
 	if least := changed * chunkBytes; second.GetGpuWrittenBytes() < least {

@@ -22,9 +22,9 @@ const touchedPart = 20
 // all of it back first, and these with a plain copy.
 func measureRestore(t *testing.T, b *bench) []row {
 	daemon := b.daemon(t)
-	program := b.hold(t, daemon, b.bytes)
+	program := b.startHolder(t, daemon, b.bytes)
 	dir := imageDir(t, b.disk)
-	program.saveForRestore(dir)
+	program.dumpForRestore(dir)
 	settle(t, dir)
 	copyIntoMemory(t, dir, func([]byte) {}) // so that all find the image equally warm
 	program.firstStep(false)
@@ -39,9 +39,9 @@ func measureRestore(t *testing.T, b *bench) []row {
 		step, runs := program.firstStep(true)
 		eager, running = append(eager, step), append(running, runs)
 		program.Kill()
-		cool(t, dir)
+		dropPageCache(t, dir)
 		coldCopy = append(coldCopy, copyIntoMemory(t, dir, func([]byte) {}))
-		cool(t, dir)
+		dropPageCache(t, dir)
 		_, runs = program.firstStep(true)
 		cold = append(cold, runs)
 		program.Kill()
@@ -103,8 +103,8 @@ func openPacks(t *testing.T, dir string) (packs []*os.File) {
 	return packs
 }
 
-// cool has the kernel forget what it knows of the packs of an image.
-func cool(t *testing.T, dir string) {
+// dropPageCache has the kernel forget what it knows of the packs of an image.
+func dropPageCache(t *testing.T, dir string) {
 	t.Helper()
 	for _, file := range openPacks(t, dir) {
 		if err := unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
@@ -113,13 +113,13 @@ func cool(t *testing.T, dir string) {
 	}
 }
 
-// saveForRestore saves and ends a program of which every step touches a part of its memory.
-func (h *holder) saveForRestore(dir string) {
+// dumpForRestore saves and ends a program of which every step touches a part of its memory.
+func (h *holder) dumpForRestore(dir string) {
 	h.set(readBytesPerStep, h.bytes/touchedPart)
-	h.moves()
+	h.waitStep()
 	h.Image = dir
 	h.Dump()
-	h.saved = h.get(steps)
+	h.savedSteps = h.get(steps)
 }
 
 // firstStep restores the program, and says after how many seconds it had done a whole step, and
@@ -135,7 +135,7 @@ func (h *holder) firstStep(eager bool) (step, running float64) {
 	h.RestoreDetached(flags...)
 	running = time.Since(start).Seconds()
 	// The step in which it was saved had done its work on the GPU, and only ends now.
-	h.await("a step that begins after the restore", func() bool { return h.get(steps) > h.saved+1 })
+	h.await("a step that begins after the restore", func() bool { return h.get(steps) > h.savedSteps+1 })
 	return time.Since(start).Seconds(), running
 }
 

@@ -16,14 +16,14 @@ import (
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 )
 
-// saveOptions are how a checkpoint is taken.
-type saveOptions struct {
+// checkpointOptions are how a checkpoint is taken.
+type checkpointOptions struct {
 	stopTheWorld bool
 	budgetBytes  uint64
 }
 
-// save takes a checkpoint into a directory.
-func (h *holder) save(dir string, options saveOptions) *api.CheckpointDone {
+// checkpoint takes a checkpoint into a directory.
+func (h *holder) checkpoint(dir string, options checkpointOptions) *api.CheckpointDone {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
@@ -92,8 +92,8 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// recycle makes the room of a disk that will be used one that was used before.
-func (b *bench) recycle(t *testing.T, place string, bytes uint64) {
+// reuseSpace makes the room of a disk that will be used one that was used before.
+func (b *bench) reuseSpace(t *testing.T, place string, bytes uint64) {
 	t.Helper()
 	path := filepath.Join(place, "recycled")
 	file, err := os.Create(path)

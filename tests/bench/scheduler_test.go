@@ -108,17 +108,17 @@ func simulated(t *testing.T, d discipline, clusterNodes int, jobs []cluster.Job)
 		nodes[i] = cluster.Node{ID: cluster.NodeID(i), GPUs: gpusPerNode}
 	}
 	runtime.GC()
-	before := worked(t)
+	before := cpuTime(t)
 	r, err := sim.Play(context.Background(), jobs, sim.Options{Nodes: nodes, Policies: d.policies()})
-	took := worked(t) - before
+	took := cpuTime(t) - before
 	if err != nil || r.Summary.N != len(jobs) {
 		t.Fatalf("%s: %v", d.name, err)
 	}
 	return took, r
 }
 
-// worked is the time that this process has had of the processor.
-func worked(t *testing.T) time.Duration {
+// cpuTime is the time that this process has had of the processor.
+func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// start is a phosd whose GPU does everything in one order.
+// start starts a phosd whose GPU runs everything in one order.
 func start(t *testing.T, arguments ...string) *harness.Daemon {
 	t.Helper()
 	_, err := harness.CRIU()
@@ -17,11 +17,10 @@ func start(t *testing.T, arguments ...string) *harness.Daemon {
 	return harness.Start(t, append([]string{"--gpus=soft:1,deterministic"}, arguments...)...)
 }
 
-// generations of the jobs' images.
+// generations is the number of generations in the jobs' images.
 const generations = 3
 
-// TestKilledAndRestored saves a program while it runs, kills it, and brings it back from every
-// generation.
+// TestKilledAndRestored saves a program while it runs, kills it, and restores every generation.
 func TestKilledAndRestored(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
@@ -34,8 +33,8 @@ func TestKilledAndRestored(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestCompared does it on a GPU that does not mark what is written, as real ones do not: contents
-// are compared.
+// TestCompared repeats the test on a GPU that does not report which memory is dirty. Real GPUs do
+// not report it either, so phosd compares contents.
 func TestCompared(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic,marks=off")
 	killedAndRestored(t, daemon, harness.CompileC(t, true, harness.Workload("checkpoint", "count.c")), false)
@@ -44,7 +43,7 @@ func TestCompared(t *testing.T) {
 
 func killedAndRestored(t *testing.T, daemon *harness.Daemon, program string, stop bool) {
 	t.Helper()
-	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
+	want, status := runUndisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	job := daemon.Job(t, program, "60", "20000", "10000")
 	job.Hold = true
 	job.Start()
@@ -57,14 +56,14 @@ func killedAndRestored(t *testing.T, daemon *harness.Daemon, program string, sto
 			t.Log(job.PreDump())
 		}
 	}
-	signed(t, job)
+	checkSignature(t, job)
 	job.WaitLines(40)
 	job.Kill()
-	same(t, job, want, status)
+	compareGenerations(t, job, want, status)
 }
 
-// signed: an image says by what it was made, and whose it is.
-func signed(t *testing.T, job *harness.Job) {
+// checkSignature checks that an image names the versions, the machine and the user that made it.
+func checkSignature(t *testing.T, job *harness.Job) {
 	t.Helper()
 	shown, err := job.TryCli("image", "show", job.Image)
 	for _, want := range []string{`created .*, by phos \d+\.\d+`, `machine .*kernel \d+\.`, `user +root \(uid 0, gid 0\)`, `pause +[1-9]`, `by CRIU \d+\.\d+`} {
@@ -74,15 +73,15 @@ func signed(t *testing.T, job *harness.Job) {
 	}
 }
 
-// undisturbed is what a job leaves when it is not interrupted.
-func undisturbed(job *harness.Job) (harness.Result, int) {
+// runUndisturbed returns what a job writes when it is not interrupted.
+func runUndisturbed(job *harness.Job) (harness.Result, int) {
 	status := job.Start().Finish()
 	return job.Result(), status
 }
 
-// same restores every generation of a job's image and compares what it leaves. The oldest is the
-// last one.
-func same(t *testing.T, job *harness.Job, want harness.Result, status int) {
+// compareGenerations restores every generation of a job's image, the oldest last, and compares what
+// the job writes.
+func compareGenerations(t *testing.T, job *harness.Job, want harness.Result, status int) {
 	t.Helper()
 	for n := generations; n > 0; n-- {
 		job.Restore("--generation", fmt.Sprint(n))
@@ -90,9 +89,9 @@ func same(t *testing.T, job *harness.Job, want harness.Result, status int) {
 	}
 }
 
-// TestOften saves programs that never rest, one checkpoint after the other, and brings some
-// generations back.
-func TestOften(t *testing.T) {
+// TestRepeatedCheckpoints saves programs that are never idle, one checkpoint after the other, and
+// restores some generations.
+func TestRepeatedCheckpoints(t *testing.T) {
 	daemon := start(t)
 	for _, test := range []struct {
 		name      string
@@ -107,7 +106,7 @@ func TestOften(t *testing.T) {
 			prepare := func(command *exec.Cmd) { command.Env = append(command.Env, "LD_LIBRARY_PATH="+libraries()) }
 			plain := daemon.Job(t, test.program, test.arguments...)
 			plain.Prepare = prepare
-			want, status := undisturbed(plain)
+			want, status := runUndisturbed(plain)
 			job := daemon.Job(t, test.program, test.arguments...)
 			job.Hold, job.Prepare = true, prepare
 			job.Start()
@@ -117,7 +116,7 @@ func TestOften(t *testing.T) {
 					lines, since = now, saved
 				}
 				if saved-since > 200 {
-					t.Fatalf("it makes no step while it is saved %d times", saved-since)
+					t.Fatalf("no step during %d checkpoints", saved-since)
 				}
 				if text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)); err == nil {
 					saved++
@@ -127,7 +126,7 @@ func TestOften(t *testing.T) {
 			}
 			t.Logf("saved %d times", saved)
 			if saved == 0 {
-				t.Fatal("it ended too early to be saved")
+				t.Fatal("the program exited before a checkpoint")
 			}
 			job.Kill()
 			job.Release()

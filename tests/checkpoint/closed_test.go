@@ -13,14 +13,14 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestClosedProgram: a program that is not dumpable shares its memory with kernels. If it belongs
-// to root, it is saved and restored. If it belongs to a user, CRIU may not read its memory either: the
-// checkpoint is refused by name and the program runs on.
+// TestClosedProgram: a program that is not dumpable shares its memory with kernels. A program of
+// root is saved and restored. CRIU may not read the memory of another user's program, so its
+// checkpoint is refused with the reason, and the program continues.
 func TestClosedProgram(t *testing.T) {
 	const user = 61237
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "segments.c"))
-	want, status := undisturbed(daemon.Job(t, program, "20", "20000"))
+	want, status := runUndisturbed(daemon.Job(t, program, "20", "20000"))
 	t.Run("root", func(t *testing.T) {
 		job := daemon.Job(t, program, "20", "20000", "closed")
 		job.Hold = true

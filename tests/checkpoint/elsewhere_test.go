@@ -12,12 +12,12 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestAfterwards brings programs back after something has happened to the machine, the image or the
+// TestRestoreAfterChanges restores programs after a change of the machine, the image or the
 // program's files.
-func TestAfterwards(t *testing.T) {
+func TestRestoreAfterChanges(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
+	want, status := runUndisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	for _, test := range []struct {
 		name    string
 		happens func(t *testing.T, job *harness.Job, library string)
@@ -67,7 +67,7 @@ func TestAfterwards(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			job := daemon.Job(t, program, "60", "20000", "10000")
-			library := savedWithLibrary(t, job)
+			library := checkpointWithLibrary(t, job)
 			test.happens(t, job, library)
 			job.Restore()
 			job.FinishLike(t, "restored", want, status)
@@ -76,12 +76,12 @@ func TestAfterwards(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestUpgradedLibrary: a program whose libphos.so was replaced while it ran is saved with the one
-// that it has.
+// TestUpgradedLibrary: libphos.so was replaced while the program ran. The program is saved with the
+// one that it has loaded.
 func TestUpgradedLibrary(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
+	want, status := runUndisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	job := daemon.Job(t, program, "60", "20000", "10000")
 	library := startWithLibrary(t, job)
 	if err := errors.Join(os.WriteFile(library+".new", []byte("something else"), 0o755), os.Rename(library+".new", library)); err != nil {
@@ -93,8 +93,8 @@ func TestUpgradedLibrary(t *testing.T) {
 	daemon.Empty()
 }
 
-// savedWithLibrary starts a program with a libphos.so of its own, and saves it.
-func savedWithLibrary(t *testing.T, job *harness.Job) (library string) {
+// checkpointWithLibrary starts a program with its own copy of libphos.so, and saves it.
+func checkpointWithLibrary(t *testing.T, job *harness.Job) (library string) {
 	t.Helper()
 	library = startWithLibrary(t, job)
 	job.Dump()
@@ -125,9 +125,9 @@ func copyLibrary(t *testing.T) string {
 	return library
 }
 
-// TestNothingNew saves a sleeping program again and again: from the second time on there is next to
-// nothing to write.
-func TestNothingNew(t *testing.T) {
+// TestUnchangedProgram repeatedly saves a sleeping program. From the second time on almost nothing
+// is written.
+func TestUnchangedProgram(t *testing.T) {
 	daemon := start(t)
 	job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("checkpoint", "moments.c")), "asleep")
 	job.Hold = true
@@ -143,7 +143,7 @@ func TestNothingNew(t *testing.T) {
 		}
 		t.Logf("%d: %+v", i+1, into)
 	}
-	// What the program has on the GPU is a chunk of 2 MiB. The worker's own notes are new each time.
+	// The program has one chunk of 2 MiB on the GPU. The worker's own state changes each time.
 	if first.GPU < 2<<20 || again.GPU > 128<<10 || again.Total > first.Total/4 {
 		t.Errorf(
 			"at first %d bytes of the GPU half were written, %d in all; then %d, %d",
@@ -157,8 +157,8 @@ func TestNothingNew(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestOtherFiles: where a program or a library is another than the one that was running, or none,
-// this is found and named before anything is started, and by a restore that is tried all the same.
+// TestOtherFiles: a program or a library was replaced or removed. "image check" names it before any
+// process starts, and so does a restore.
 func TestOtherFiles(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
@@ -171,7 +171,7 @@ func TestOtherFiles(t *testing.T) {
 	job.Start().WaitLines(3)
 	job.Dump()
 	if said := job.Cli("image", "check", job.Image); !strings.Contains(said, "can be restored here") {
-		t.Errorf("nothing is wrong: %s", said)
+		t.Errorf("no obstacle was named: %s", said)
 	}
 	put := func(text []byte) {
 		t.Helper()
@@ -201,7 +201,7 @@ func TestOtherFiles(t *testing.T) {
 	put(text)
 	job.Restore()
 	if got := job.Finish(); got != 7 {
-		t.Errorf("it ends with status %d: %s", got, job.Stderr())
+		t.Errorf("exited with status %d: %s", got, job.Stderr())
 	}
 	daemon.Empty()
 }

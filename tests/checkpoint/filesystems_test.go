@@ -12,10 +12,11 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// otherPlaces are file systems that tests do not run on.
-var otherPlaces = []struct {
+// otherFileSystems are file systems that the tests do not run on.
+var otherFileSystems = []struct {
 	name string
-	// place mounts what the image is made on; copy makes what is restored from of it.
+	// place mounts the file system for the image; copy copies the image to where it is restored
+	// from.
 	place func(t *testing.T, path string)
 	copy  func(t *testing.T, from, to string)
 }{
@@ -47,13 +48,13 @@ var otherPlaces = []struct {
 	}},
 }
 
-// TestImageOnOtherFileSystems saves a program onto other file systems than that of the tests, and
-// restores it from copies of the image and from where nothing can be written.
+// TestImageOnOtherFileSystems saves a program onto various file systems. It is restored from copies
+// of the image and from read-only mounts.
 func TestImageOnOtherFileSystems(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	want, status := undisturbed(daemon.Job(t, program, "100", "20000", "0"))
-	for _, test := range otherPlaces {
+	want, status := runUndisturbed(daemon.Job(t, program, "100", "20000", "0"))
+	for _, test := range otherFileSystems {
 		t.Run(test.name, func(t *testing.T) {
 			job := daemon.Job(t, program, "100", "20000", "20000")
 			job.Hold = true
@@ -89,19 +90,18 @@ func TestImageOnOtherFileSystems(t *testing.T) {
 			}
 			t.Log(job.Cli("image", "prune", job.Image, "--keep", "1"), job.Cli("--clean", "--dir", job.Image))
 			if left, err := os.ReadDir(job.Image); err != nil || len(left) > 0 {
-				t.Errorf("left: %v, %v", left, err)
+				t.Errorf("left behind: %v, %v", left, err)
 			}
 		})
 	}
 	daemon.Empty()
 }
 
-// TestCleanedWhileLoading removes an image right after a restore that loads memory while the
-// program runs already.
+// TestCleanedWhileLoading removes an image after a restore while memory is still being loaded.
 func TestCleanedWhileLoading(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	want, status := undisturbed(daemon.Job(t, program, "40", "1000000", "0"))
+	want, status := runUndisturbed(daemon.Job(t, program, "40", "1000000", "0"))
 	job := daemon.Job(t, program, "40", "1000000", "0")
 	job.Hold = true
 	job.Start()
@@ -110,7 +110,7 @@ func TestCleanedWhileLoading(t *testing.T) {
 	job.Kill()
 	job.Cli("--pre-restore", "--dir", job.Image)
 	if said, err := job.TryCli("--clean", "--dir", job.Image); err == nil || !strings.Contains(said, "in use by") {
-		t.Errorf("while it is kept for a restore: %s, %v", said, err)
+		t.Errorf("while a restore uses the image: %s, %v", said, err)
 	}
 	job.Cli("--pre-restore", "--cancel", "--dir", job.Image)
 	job.Restore()
@@ -124,12 +124,12 @@ func TestCleanedWhileLoading(t *testing.T) {
 		job.Cli("--clean", "--dir", job.Image)
 	}
 	if left, err := os.ReadDir(job.Image); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 	daemon.Empty()
 }
 
-// mountFor mounts something until the end of the test.
+// mountFor mounts a file system until the end of the test.
 func mountFor(t *testing.T, source, path, kind string, flags uintptr, data string) {
 	t.Helper()
 	if err := unix.Mount(source, path, kind, flags, data); err != nil {

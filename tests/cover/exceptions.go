@@ -40,6 +40,6 @@ func parseExceptions(text string) ([]exception, error) {
 	return all, nil
 }
 
-func (e exception) holds(p place) bool {
+func (e exception) matches(p place) bool {
 	return e.file == p.File && e.function == p.Function && e.source == p.Source
 }

@@ -42,7 +42,7 @@ func newReport(places []place, exceptions []exception) *report {
 			continue
 		}
 		files[key].NotRun++
-		if at := slices.IndexFunc(exceptions, func(e exception) bool { return e.holds(p) }); at >= 0 {
+		if at := slices.IndexFunc(exceptions, func(e exception) bool { return e.matches(p) }); at >= 0 {
 			p.Reason = exceptions[at].reason
 			exceptions = slices.Delete(exceptions, at, at+1)
 		} else {
@@ -52,7 +52,7 @@ func newReport(places []place, exceptions []exception) *report {
 	}
 	for _, e := range exceptions {
 		what := "no longer exists"
-		if slices.ContainsFunc(places, e.holds) {
+		if slices.ContainsFunc(places, e.matches) {
 			what = "is run after all"
 		}
 		r.Needless = append(r.Needless, fmt.Sprintf("line %d: %s %s: %s: %s", e.line, e.file, e.function, e.source, what))

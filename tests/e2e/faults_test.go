@@ -244,9 +244,9 @@ func resources(t *testing.T, pid int) usage {
 	return usage{len(files), resident * int64(os.Getpagesize())}
 }
 
-// forEveryone copies what is built to where every user may read it; the tree may stand in root's
+// installForAll copies what is built to where every user may read it; the tree may stand in root's
 // home.
-func forEveryone(t *testing.T) {
+func installForAll(t *testing.T) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bin")
 	if err := os.CopyFS(dir, os.DirFS(harness.Bin())); err != nil {
@@ -262,7 +262,7 @@ func forEveryone(t *testing.T) {
 
 // TestUsers runs programs of two users at once; each user sees only their own, root sees both.
 func TestUsers(t *testing.T) {
-	forEveryone(t)
+	installForAll(t)
 	program := faultProgram(t)
 	daemon := harness.Start(t)
 	done := filepath.Join(t.TempDir(), "done")

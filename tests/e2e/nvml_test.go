@@ -14,8 +14,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// seen is what look.py prints.
-type seen struct {
+// nvmlOutput is what look.py prints.
+type nvmlOutput struct {
 	Driver string
 	CUDA   int
 	GPUs   []struct {
@@ -42,7 +42,7 @@ func TestNVML(t *testing.T) {
 	if err := monitor.Run(); err != nil {
 		t.Fatalf("look.py: %v\n%s", err, monitor.Output.String())
 	}
-	var got seen
+	var got nvmlOutput
 	if err := json.Unmarshal([]byte(monitor.Output.String()), &got); err != nil {
 		t.Fatalf("%v\n%s", err, monitor.Output.String())
 	}

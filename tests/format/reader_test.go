@@ -19,7 +19,7 @@ import (
 
 const twoMiB = 2 << 20
 
-// number is a little-endian one of any length.
+// number decodes a little-endian number of any length.
 func number(raw []byte) (n uint64) {
 	for i := len(raw) - 1; i >= 0; i-- {
 		n = n<<8 | uint64(raw[i])
@@ -27,7 +27,7 @@ func number(raw []byte) (n uint64) {
 	return n
 }
 
-// b3 is the first bytes of a BLAKE3.
+// b3 returns the first bytes of a BLAKE3 hash.
 func b3(bytes int, parts ...[]byte) []byte {
 	sum := blake3.Sum256(bytesOf(parts...))
 	return sum[:bytes]
@@ -35,30 +35,30 @@ func b3(bytes int, parts ...[]byte) []byte {
 
 func bytesOf(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// want turns a broken rule of the page into an error that quotes it.
+// want returns an error that quotes a rule of the page, unless it holds.
 func want(holds bool, rule string, arguments ...any) error {
 	if holds {
 		return nil
 	}
-	return fmt.Errorf("not as the page says: "+rule, arguments...)
+	return fmt.Errorf("violates FORMAT.md: "+rule, arguments...)
 }
 
-// stored is what a pack or a stream has for one content.
+// stored is one form of a content in a pack or a stream.
 type stored struct {
 	raw      []byte
 	encoding byte
 	content  uint64
 }
 
-// picture is an image that was read: manifests by number, and contents by hash, each in every way
-// in which it is stored.
+// picture is an image that was read: manifests by number, and contents by hash, in every stored
+// form.
 type picture struct {
 	store       string
 	generations map[uint64]*manifest
 	contents    map[string][]stored
 }
 
-// manifest is what the reader needs of one.
+// manifest has the fields that the reader needs.
 type manifest struct {
 	Version    int
 	Generation uint64
@@ -72,7 +72,7 @@ type manifest struct {
 	}
 }
 
-// readDirectory is section 2.
+// readDirectory implements section 2.
 func readDirectory(dir string, key [32]byte) (*picture, error) {
 	marker, err := os.ReadFile(filepath.Join(dir, "phos-image"))
 	if err != nil {
@@ -80,7 +80,7 @@ func readDirectory(dir string, key [32]byte) (*picture, error) {
 	}
 	lines := regexp.MustCompile(`^phos-image 0001\nstore ([0-9a-f]{32})\ncheck ([0-9a-f]{32})\n$`).FindSubmatch(marker)
 	if lines == nil || len(marker) != 94 || hex.EncodeToString(b3(16, marker[:55])) != string(lines[2]) {
-		return nil, errors.New("the marker is not as the page says")
+		return nil, errors.New("the marker differs from the page")
 	}
 	p := &picture{store: string(lines[1]), generations: map[uint64]*manifest{}, contents: map[string][]stored{}}
 	files, err := os.ReadDir(filepath.Join(dir, "generations"))
@@ -119,7 +119,7 @@ func readDirectory(dir string, key [32]byte) (*picture, error) {
 	return p, nil
 }
 
-// readGeneration is section 3.
+// readGeneration implements section 3.
 func readGeneration(raw []byte, key [32]byte) (*manifest, error) {
 	if len(raw) < 16+96 {
 		return nil, errors.New("a generation is too short")
@@ -155,8 +155,7 @@ func readGeneration(raw []byte, key [32]byte) (*manifest, error) {
 	)
 }
 
-// readPack is section 4: first by the index, then by going through the slots; both must find the
-// same.
+// readPack implements section 4. It reads the index, then walks the slots; both must give the same.
 func (p *picture) readPack(raw []byte, id string) error {
 	if len(raw) < 128 {
 		return errors.New("a pack is too short")
@@ -182,7 +181,7 @@ func (p *picture) readPack(raw []byte, id string) error {
 	for entry := raw[at : len(raw)-64]; len(entry) > 0; entry = entry[56:] {
 		hash, offset, length := entry[:32], number(entry[32:40]), number(entry[40:44])
 		if bytes.Compare(last, hash) >= 0 || offset < 128 || offset+length > at || number(entry[49:56]) != 0 {
-			return errors.New("an entry of the index is not as the page says")
+			return errors.New("an entry of the index differs from the page")
 		}
 		last, found[string(hash)] = hash, offset
 		p.contents[string(hash)] = append(
@@ -193,7 +192,7 @@ func (p *picture) readPack(raw []byte, id string) error {
 	return slots(raw[:at], head[32:48], found)
 }
 
-// slots goes through a pack without its index.
+// slots walks a pack without its index.
 func slots(raw, id []byte, found map[string]uint64) error {
 	seen := map[string]bool{}
 	for at := 0; at < len(raw); {
@@ -231,7 +230,7 @@ func slots(raw, id []byte, found map[string]uint64) error {
 	return want(len(seen) == len(found), "the index has %d contents, the pack %d", len(found), len(seen))
 }
 
-// records reads those of a run, and returns where they end.
+// records reads the records of a run, and returns where they end.
 func records(raw []byte, at int, found map[string]uint64, seen map[string]bool) (end int, err error) {
 	for at+64 <= len(raw) && string(raw[at:at+4]) == "chnk" {
 		head := raw[at : at+64]
@@ -271,12 +270,12 @@ func checkRecord(head []byte) error {
 	)
 }
 
-// readStream is section 6. It gives a picture of one generation.
+// readStream implements section 6. It returns a picture of one generation.
 func readStream(raw []byte, key [32]byte) (*picture, error) {
 	p := &picture{generations: map[uint64]*manifest{}, contents: map[string][]stored{}}
 	if len(raw) < 32 || string(raw[:8]) != "phosstrm" || number(raw[8:16]) != 1 ||
 		!bytes.Equal(raw[16:32], b3(16, raw[:16])) {
-		return nil, errors.New("the header of the stream")
+		return nil, errors.New("wrong header of the stream")
 	}
 	for raw, n := raw[32:], uint64(0); len(raw) >= 16; {
 		if string(raw[:4]) == "chnk" && len(raw) >= 64 {
@@ -292,7 +291,7 @@ func readStream(raw []byte, key [32]byte) (*picture, error) {
 			continue
 		}
 		if !bytes.Equal(raw[12:16], b3(4, raw[:12])) {
-			return nil, errors.New("the check of a frame")
+			return nil, errors.New("wrong check of a frame")
 		}
 		length := number(raw[4:12])
 		switch string(raw[:4]) {
@@ -306,13 +305,14 @@ func readStream(raw []byte, key [32]byte) (*picture, error) {
 		case "end\n":
 			return p, want(length == n && len(raw) == 16 && len(p.generations) == 1, "the end of the stream")
 		default:
-			return nil, fmt.Errorf("a frame %q", raw[:4])
+			return nil, fmt.Errorf("unknown frame %q", raw[:4])
 		}
 	}
 	return nil, errors.New("the stream has no end")
 }
 
-// content reads a content by its hash and verifies it. plain wants one that is stored as it is.
+// content returns a content by its hash and verifies it. plain requires one that is stored
+// uncompressed.
 func (p *picture) content(hash string, plain bool) ([]byte, error) {
 	for _, each := range p.contents[hash] {
 		content := each.raw
@@ -339,10 +339,10 @@ func (p *picture) content(hash string, plain bool) ([]byte, error) {
 			"a content is what it is called",
 		)
 	}
-	return nil, fmt.Errorf("content %x is not there (plain: %v)", hash, plain)
+	return nil, fmt.Errorf("content %x not found (plain: %v)", hash, plain)
 }
 
-// entry is a file or a memory, with all that it holds.
+// entry is a file or a memory with its content.
 type entry struct {
 	kind   byte
 	name   string
@@ -354,7 +354,7 @@ type chunk struct {
 	content []byte
 }
 
-// tree is section 5.
+// tree implements section 5.
 func (p *picture) tree(hash string) ([]entry, error) {
 	raw, err := p.content(hash, true)
 	if err != nil {
@@ -366,7 +366,7 @@ func (p *picture) tree(hash string) ([]entry, error) {
 		}
 	}
 	if len(raw) < 16 || string(raw[:8]) != "phostree" || number(raw[8:12]) != 1 {
-		return nil, errors.New("the head of a tree")
+		return nil, errors.New("wrong head of a tree")
 	}
 	entries, last := make([]entry, number(raw[12:16])), ""
 	raw = raw[16:]
@@ -403,7 +403,7 @@ func (p *picture) tree(hash string) ([]entry, error) {
 func (p *picture) join(list []byte) (raw []byte, err error) {
 	parts := list[24:]
 	if number(list[8:12]) != 1 || uint64(len(parts)) != 32*number(list[12:16]) {
-		return nil, errors.New("the head of a list")
+		return nil, errors.New("wrong head of a list")
 	}
 	for ; len(parts) > 0; parts = parts[32:] {
 		part, err := p.content(string(parts[:32]), true)

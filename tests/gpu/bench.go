@@ -20,29 +20,29 @@ var speeds = []struct {
 	needs       []fact
 	about       time.Duration
 }{
-	{name: "calls", group: "calls", needs: running, about: 40 * time.Second},
+	{name: "calls", group: "calls", needs: runNeeds, about: 40 * time.Second},
 	{
 		name:  "steps-gpt2",
 		group: "steps",
 		model: "gpt2",
-		needs: append([]fact{hasTorch}, running...),
+		needs: append([]fact{hasTorch}, runNeeds...),
 		about: 2 * time.Minute,
 	},
 	{
 		name:  "steps-decode",
 		group: "steps",
 		model: "decode",
-		needs: append([]fact{hasTorch}, running...),
+		needs: append([]fact{hasTorch}, runNeeds...),
 		about: time.Minute,
 	},
 	{
 		name:  "steps-resnet50",
 		group: "steps",
 		model: "resnet50",
-		needs: append([]fact{hasTorch}, running...),
+		needs: append([]fact{hasTorch}, runNeeds...),
 		about: 90 * time.Second,
 	},
-	{name: "driver", group: "driver", sized: true, needs: append([]fact{hasShared}, saving...)},
+	{name: "driver", group: "driver", sized: true, needs: append([]fact{hasShared}, checkpointNeeds...)},
 }
 
 // measured is the suite that the groups belong to.

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// on is a row that shows what it is told to.
-func on(part, name string, about time.Duration, show func(context.Context) error) row {
+// testRow is a row that shows what it is told to.
+func testRow(part, name string, about time.Duration, show func(context.Context) error) row {
 	return row{
 		part,
 		name,
@@ -45,25 +45,25 @@ func newCourse(t *testing.T, dir string, part time.Duration) *course {
 	return &course{machine: m, journal: j, report: newReport(m, dir), part: part, began: time.Now()}
 }
 
-// TestResumes: a second run looks at what is missing and at what was impossible, not at what has
+// TestContinue: a second run looks at what is missing and at what was impossible, not at what has
 // passed, nor, unasked, at what failed; a row that does not fit into its part's time is left, and
 // one that is cut off comes again.
-func TestResumes(t *testing.T) {
+func TestContinue(t *testing.T) {
 	dir, shown := t.TempDir(), []string(nil)
 	note := func(name string, err error) func(context.Context) error {
 		return func(context.Context) error { shown = append(shown, name); return err }
 	}
-	torch := on("b", "torch", 0, note("torch", nil))
+	torch := testRow("b", "torch", 0, note("torch", nil))
 	torch.needs = []fact{hasTorch}
-	endless := on("c", "endless", 0, func(ctx context.Context) error {
+	endless := testRow("c", "endless", 0, func(ctx context.Context) error {
 		shown = append(shown, "endless")
 		<-ctx.Done()
 		return ctx.Err()
 	})
 	rows := []row{
-		on("a", "passes", 0, note("passes", nil)), on("a", "fails", 0, note("fails", errors.New("no"))), torch,
-		on("a", "long", time.Hour, note("long", nil)), on("b", "skips", 0, note("skips", skip{"nothing to see"})),
-		on("c", "first", 0, note("first", nil)), endless,
+		testRow("a", "passes", 0, note("passes", nil)), testRow("a", "fails", 0, note("fails", errors.New("no"))), torch,
+		testRow("a", "long", time.Hour, note("long", nil)), testRow("b", "skips", 0, note("skips", skip{"nothing to see"})),
+		testRow("c", "first", 0, note("first", nil)), endless,
 	}
 	run := func(part time.Duration) (*course, error) {
 		shown = nil

@@ -58,11 +58,11 @@ func (m *machine) record(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(m.results, "gpu-machine.txt"), []byte(text.String()), 0o644)
 }
 
-// ofDriver are lines of the kernel's that say what befell a GPU; Xid is how NVIDIA numbers that.
-var ofDriver = regexp.MustCompile(`NVRM|Xid|nvidia|[Oo]ut of memory|oom-kill|segfault`)
+// driverLine are lines of the kernel's that say what befell a GPU; Xid is how NVIDIA numbers that.
+var driverLine = regexp.MustCompile(`NVRM|Xid|nvidia|[Oo]ut of memory|oom-kill|segfault`)
 
-// kernelSays is what the kernel has said of GPUs lately; nothing where its log cannot be read.
-func kernelSays() string {
+// kernelLog is what the kernel has said of GPUs lately; nothing where its log cannot be read.
+func kernelLog() string {
 	const most = 40
 	buffer := make([]byte, 256<<10)
 	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, buffer)
@@ -71,7 +71,7 @@ func kernelSays() string {
 	}
 	lines := slices.DeleteFunc(
 		strings.Split(string(buffer[:n]), "\n"),
-		func(line string) bool { return !ofDriver.MatchString(line) },
+		func(line string) bool { return !driverLine.MatchString(line) },
 	)
 	return strings.Join(lines[max(0, len(lines)-most):], "\n")
 }

@@ -171,7 +171,7 @@ func complaint(output []byte) string {
 func (m *machine) failure(name string, err error, output []byte) error {
 	path := filepath.Join(m.failures(), name+".log")
 	if mkdir := os.MkdirAll(filepath.Dir(path), 0o755); mkdir == nil {
-		_ = os.WriteFile(path, fmt.Appendf(slices.Clip(output), "\n== the kernel's log\n%s\n", kernelSays()), 0o644)
+		_ = os.WriteFile(path, fmt.Appendf(slices.Clip(output), "\n== the kernel's log\n%s\n", kernelLog()), 0o644)
 	}
 	return fmt.Errorf("%w (all of it: %s)\n%s", err, path, complaint(output))
 }

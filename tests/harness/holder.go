@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// HeldMemory is what a program that holds memory of a GPU knows of it from the driver's calls.
+// HeldMemory is what the program reports from its driver calls.
 type HeldMemory struct {
 	Free, Total uint64
 	BusID       string `json:"bus_id"`
 	PID         uint32 `json:"-"`
 }
 
-// HoldMemory starts a program that holds memory of a GPU until the test is over.
+// HoldMemory starts a program that holds GPU memory until the end of the test.
 func (d *Daemon) HoldMemory(t testing.TB, python, gpu, mebibytes string) (said HeldMemory) {
 	t.Helper()
 	program := d.Program(python, Workload("nvml", "hold.py"), gpu, mebibytes)

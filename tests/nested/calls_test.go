@@ -23,7 +23,7 @@ func TestNoContext(t *testing.T) {
 	if !ownProcess(t, failingDriver) {
 		return
 	}
-	o := givenOrders(t)
+	o := inheritedFaultPlan(t)
 	driver, err := cudadrv.Open(o.library)
 	if err != nil {
 		t.Fatal(err)
@@ -80,8 +80,8 @@ func TestContextLost(t *testing.T) {
 	if !ownProcess(t, failingDriver) {
 		return
 	}
-	o := givenOrders(t)
-	driver, context, module := loaded(t, o.library, codeOf(0))
+	o := inheritedFaultPlan(t)
+	driver, context, module := loadCode(t, o.library, codeOf(0))
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -94,7 +94,7 @@ func TestContextLost(t *testing.T) {
 			}
 		}
 	}()
-	(&behind{T: t}).within("a thread without a context makes the second call", func() bool {
+	(&backendTest{T: t}).waitFor("a thread without a context makes the second call", func() bool {
 		o.fail("cuCtxSetCurrent", 2, once, abi.OutOfMemory)
 		_, err := driver.ModuleFunctions(context, module)
 		calls := o.counts()
@@ -120,7 +120,7 @@ func TestManyDevices(t *testing.T) {
 	d.must(err)
 	d.driver.fail("cuMemSetAccess", 2, once, abi.OutOfMemory)
 	err = driver.Allow(d.memory.Address, d.memory.Bytes, make([]int32, 33))
-	d.says("the second part", err, abi.OutOfMemory, "")
+	d.wantError("the second part", err, abi.OutOfMemory, "")
 	d.must(driver.Allow(d.memory.Address, d.memory.Bytes, make([]int32, 33)))
 	if calls := d.driver.counts()["cuMemSetAccess"]; calls != 4 {
 		t.Errorf("%d calls", calls)
@@ -129,15 +129,15 @@ func TestManyDevices(t *testing.T) {
 
 // TestAttributes launches kernels with an attribute, one with parameters and one that has none.
 func TestAttributes(t *testing.T) {
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
 	const code = head + `.visible .global .u32 word;
 .visible .entry none() { .reg .b32 %r; mov.u32 %r, 1; st.global.u32 [word], %r; ret; }
 .visible .entry some(.param .u32 value) { .reg .b32 %r; ld.param.u32 %r, [value]; st.global.u32 [word], %r; ret; }
 `
-	driver, context, module := loaded(t, library(), code)
-	must := (&behind{T: t}).must
+	driver, context, module := loadCode(t, library(), code)
+	must := (&backendTest{T: t}).must
 	address, _, err := driver.ModuleGetGlobal(context, module, "word")
 	must(err)
 	shape := cudadrv.Shape{
@@ -171,8 +171,8 @@ func TestNoLibrary(t *testing.T) {
 	}
 }
 
-// loaded opens a driver, and loads code.
-func loaded(t *testing.T, library, code string) (*cudadrv.Driver, cudadrv.Context, cudadrv.Module) {
+// loadCode opens a driver, and loads code.
+func loadCode(t *testing.T, library, code string) (*cudadrv.Driver, cudadrv.Context, cudadrv.Module) {
 	t.Helper()
 	driver, err := cudadrv.Open(library)
 	if err != nil {
@@ -198,11 +198,11 @@ func TestOldDriver(t *testing.T) {
 	t.Run("all", func(t *testing.T) {
 		if !ownProcess(
 			t,
-			without(slices.Concat(optionalCalls(t), []string{enumerate, "cuTensorMapEncodeIm2colWide"})),
+			lacking(slices.Concat(optionalCalls(t), []string{enumerate, "cuTensorMapEncodeIm2colWide"})),
 		) {
 			return
 		}
-		driver, context, module := loaded(t, library(), codeOf(0))
+		driver, context, module := loadCode(t, library(), codeOf(0))
 		function, err := driver.ModuleGetFunction(context, module, "fill")
 		if err != nil {
 			t.Fatal(err)
@@ -220,7 +220,7 @@ func TestOldDriver(t *testing.T) {
 				t.Errorf("%s: it says %v", what, err)
 			}
 		}
-		b := openBehind(t)
+		b := openBackend(t)
 		_, err = b.context.LoadModule(gpu.Image{PTX: []string{codeOf(0)}}, gpu.LoadOptions{})
 		b.must(err)
 		s := b.stream()
@@ -228,10 +228,10 @@ func TestOldDriver(t *testing.T) {
 		b.must(s.Synchronize())
 	})
 	t.Run(enumerate, func(t *testing.T) {
-		if !ownProcess(t, without([]string{enumerate})) {
+		if !ownProcess(t, lacking([]string{enumerate})) {
 			return
 		}
-		driver, context, module := loaded(t, library(), codeOf(0))
+		driver, context, module := loadCode(t, library(), codeOf(0))
 		if functions, err := driver.ModuleFunctions(context, module); !errors.Is(err, abi.NotSupported) {
 			t.Errorf("%v, %v", functions, err)
 		}
@@ -254,8 +254,8 @@ func optionalCalls(t *testing.T) (calls []string) {
 	return calls
 }
 
-// without starts a phosd for ownProcess, with a driver in front of ours that lacks calls.
-func without(missing []string) func(*testing.T) string {
+// lacking starts a phosd for ownProcess, with a driver in front of ours that lacks calls.
+func lacking(missing []string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		var list strings.Builder
 		for _, name := range driverCalls(t) {
@@ -289,10 +289,10 @@ func without(missing []string) func(*testing.T) string {
 // TestTensorMaps describes tensors of each kind to the driver behind the driver, which has our own
 // form of descriptions. No word of a description is another's value.
 func TestTensorMaps(t *testing.T) {
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	mapper := b.context.(gpu.TensorMapper)
 	tensor := abi.TensorMap{
 		DataType: 7, Rank: 5, Address: b.memory.Address, Sizes: [5]uint64{64, 65, 66, 67, 68}, Strides: [4]uint64{1024, 2048, 4096, 8192},

@@ -27,8 +27,8 @@ func (c *contents) Has(name image.Hash) bool {
 	return found || name.IsZero()
 }
 
-// opened is the backend, whose driver is libphos.so, and a context of its first GPU.
-func opened(t *testing.T) (*cuda.Backend, gpu.Context) {
+// openFirstGPU is the backend, whose driver is libphos.so, and a context of its first GPU.
+func openFirstGPU(t *testing.T) (*cuda.Backend, gpu.Context) {
 	t.Helper()
 	backend, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -45,7 +45,7 @@ func opened(t *testing.T) (*cuda.Backend, gpu.Context) {
 // found by our kernel's digests, and put aside on the device. The second time, only what changed is
 // written.
 func TestCapture(t *testing.T) {
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
 	must := func(err error) {
@@ -54,7 +54,7 @@ func TestCapture(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	backend, device := opened(t)
+	backend, device := openFirstGPU(t)
 	defer func() { must(backend.Close()) }()
 	const chunks = 20
 	memory := device.Memory()

@@ -44,9 +44,9 @@ func library() string {
 // otherLibrary names a driver in front of ours.
 const otherLibrary = "PHOS_TEST_LIBRARY"
 
-// inner starts the phosd behind the driver, unless there is a driver that needs none, and returns
+// innerPhosd starts the phosd behind the driver, unless there is a driver that needs none, and returns
 // its socket.
-func inner(t *testing.T) string {
+func innerPhosd(t *testing.T) string {
 	if _, ok := harness.Driver(); ok {
 		return os.Getenv(api.SocketVariable) // of the parent process, if there is one
 	}
@@ -60,7 +60,7 @@ func oneGPU(t *testing.T) string { return harness.Start(t).Socket }
 // faulty does the same, with a driver in front of ours (inFront).
 func faulty(source string, flags ...string) func(*testing.T) string {
 	return func(t *testing.T) string {
-		t.Setenv(otherLibrary, inFront(t, source, flags...))
+		t.Setenv(otherLibrary, frontDriver(t, source, flags...))
 		return oneGPU(t)
 	}
 }
@@ -74,9 +74,9 @@ const innerSocket = "PHOS_TEST_INNER"
 func TestConformance(t *testing.T) {
 	socket, single := os.LookupEnv(innerSocket)
 	if !single {
-		socket = inner(t)
+		socket = innerPhosd(t)
 		for _, name := range []string{"address", "calls", "alias", "peer", "endless_kernel"} {
-			t.Run("process/"+name, func(t *testing.T) { alone(t, socket, "^TestConformance$/^fault$/^"+name+"$") })
+			t.Run("process/"+name, func(t *testing.T) { runAlone(t, socket, "^TestConformance$/^fault$/^"+name+"$") })
 		}
 	}
 	t.Setenv(api.SocketVariable, socket)
@@ -107,15 +107,15 @@ func ownProcess(t *testing.T, phosd func(*testing.T) string) bool {
 	t.Helper()
 	socket, single := os.LookupEnv(innerSocket)
 	if !single {
-		alone(t, phosd(t), "^"+t.Name()+"$")
+		runAlone(t, phosd(t), "^"+t.Name()+"$")
 		return false
 	}
 	t.Setenv(api.SocketVariable, socket)
 	return true
 }
 
-// alone runs one test of this binary in a process of its own.
-func alone(t *testing.T, socket, name string) {
+// runAlone runs one test of this binary in a process of its own.
+func runAlone(t *testing.T, socket, name string) {
 	command := exec.Command(os.Args[0], "-test.run="+name, "-test.v", "-test.timeout="+(3*harness.Patience).String())
 	command.Env = append(os.Environ(), innerSocket+"="+socket)
 	output, err := command.CombinedOutput()

@@ -18,8 +18,8 @@ import (
 
 // denied is a backend over a driver that fails as it is told, and a context on its other GPU.
 type denied struct {
-	*behind
-	driver *orders
+	*backendTest
+	driver *faultPlan
 	other  gpu.Context
 }
 
@@ -32,8 +32,8 @@ func TestDenied(t *testing.T) {
 	}
 	d := openDenied(t)
 	for _, part := range []func(){
-		d.opening, d.digests, d.shadows, d.reading, d.code, d.sharing, d.keeping, d.plainMemory, d.peers, d.visits, d.aliases, d.graphs, d.events, d.hosts,
-		d.later, d.goneMemory, d.told,
+		d.opening, d.digests, d.shadows, d.reading, d.code, d.sharing, d.reclaiming, d.plainMemory, d.peers, d.visits, d.aliases, d.graphs, d.events, d.hosts,
+		d.lateRefusals, d.goneMemory, d.completions,
 	} {
 		part()
 		s := d.stream()
@@ -47,13 +47,13 @@ func TestDenied(t *testing.T) {
 // failingDriver starts a phosd for ownProcess, with a driver in front of ours that fails as it is
 // told.
 func failingDriver(t *testing.T) string {
-	t.Setenv(otherLibrary, newOrders(t).library)
-	return inner(t)
+	t.Setenv(otherLibrary, newFaultPlan(t).library)
+	return innerPhosd(t)
 }
 
 func openDenied(t *testing.T) *denied {
 	t.Helper()
-	d := &denied{behind: openBehind(t), driver: givenOrders(t)}
+	d := &denied{backendTest: openBackend(t), driver: inheritedFaultPlan(t)}
 	var err error
 	d.other, err = d.backend.NewContext(1, gpu.ContextOptions{})
 	d.must(err)
@@ -79,7 +79,7 @@ func (d *denied) during(
 	d.driver.fail(call, nth, how, code)
 	err = do()
 	calls, failed := d.driver.counts(), d.driver.failed()
-	d.driver.none()
+	d.driver.reset()
 	if failed == 0 {
 		d.Errorf("%s: it is not called so often: %v", call, calls)
 	}
@@ -87,8 +87,8 @@ func (d *denied) during(
 	return calls, err
 }
 
-// failing is during, and requires that all that was made by then is ended, too.
-func (d *denied) failing(call string, nth uint64, how mode, code abi.Result, do func() error) error {
+// failsClean is during, and requires that all that was made by then is ended, too.
+func (d *denied) failsClean(call string, nth uint64, how mode, code abi.Result, do func() error) error {
 	d.Helper()
 	calls, err := d.during(call, nth, how, code, do)
 	calls["cuMemCreate"] += calls["cuMemImportFromShareableHandle"]
@@ -100,26 +100,26 @@ func (d *denied) failing(call string, nth uint64, how mode, code abi.Result, do 
 	return err
 }
 
-// refuses has the nth call of a name fail once: what needs it fails by that, and succeeds when it
+// failsOnce has the nth call of a name fail once: what needs it fails by that, and succeeds when it
 // is tried again.
-func (d *denied) refuses(call string, nth uint64, do func() error) {
+func (d *denied) failsOnce(call string, nth uint64, do func() error) {
 	d.Helper()
-	d.says(call, d.failing(call, nth, once, abi.OutOfMemory, do), abi.OutOfMemory, "")
+	d.wantError(call, d.failsClean(call, nth, once, abi.OutOfMemory, do), abi.OutOfMemory, "")
 	if err := do(); err != nil {
 		d.Fatalf("after %s has failed: %v", call, err)
 	}
 }
 
-// says wants an error of a code, with words in it.
-func (d *denied) says(what string, err error, code abi.Result, words string) {
+// wantError wants an error of a code, with words in it.
+func (d *denied) wantError(what string, err error, code abi.Result, words string) {
 	d.Helper()
 	if !errors.Is(err, code) || !strings.Contains(err.Error(), words) {
 		d.Errorf("%s: it says %v, want %s and %q", what, err, code, words)
 	}
 }
 
-// fresh is a context of its own on the first GPU.
-func (d *denied) fresh(options gpu.ContextOptions) (context gpu.Context, end func()) {
+// newContext is a context of its own on the first GPU.
+func (d *denied) newContext(options gpu.ContextOptions) (context gpu.Context, end func()) {
 	d.Helper()
 	context, err := d.backend.NewContext(0, options)
 	d.must(err)
@@ -151,20 +151,20 @@ func (d *denied) opening() {
 	}
 	for range 10 {
 		_, err := d.during("cuMemGetAllocationGranularity", 2, once, abi.OutOfMemory, open)
-		d.says("no granularity", err, abi.OutOfMemory, "GPU 1: ask for the granularity")
+		d.wantError("no granularity", err, abi.OutOfMemory, "GPU 1: ask for the granularity")
 	}
 	d.must(open())
-	err := d.failing("cuMemAddressReserve", 1, alwaysThis, abi.OutOfMemory, open)
-	d.says("no addresses", err, abi.NotSupported, "no range of 68719476736 bytes")
+	err := d.failsClean("cuMemAddressReserve", 1, alwaysThis, abi.OutOfMemory, open)
+	d.wantError("no addresses", err, abi.NotSupported, "no range of 68719476736 bytes")
 	d.must(open())
-	d.says("no attributes", d.failing("cuDeviceGetAttribute", 1, alwaysThis, abi.SystemNotReady, func() error {
+	d.wantError("no attributes", d.failsClean("cuDeviceGetAttribute", 1, alwaysThis, abi.SystemNotReady, func() error {
 		_, err := cuda.Probe(d.driver.library)
 		return err
 	}), abi.SystemNotReady, "ask for attributes")
 
 	b, err := d.open(cuda.Options{})
 	d.must(err)
-	d.refuses("cuCtxCreate_v2", 1, func() error {
+	d.failsOnce("cuCtxCreate_v2", 1, func() error {
 		if _, err := b.Warm(0); err != nil {
 			return err
 		}
@@ -185,7 +185,7 @@ func (d *denied) opening() {
 		return err
 	}
 	_, err = d.during("cuMemAddressFree", 1, once, abi.OutOfMemory, func() error { return move(half) })
-	d.says("to another window", err, abi.OutOfMemory, "give up the addresses of GPU 0")
+	d.wantError("to another window", err, abi.OutOfMemory, "give up the addresses of GPU 0")
 	d.must(move(had))
 	d.must(move(half))
 	d.must(b.Close())
@@ -206,13 +206,13 @@ func (d *denied) digests() {
 		return err
 	}
 	for _, call := range []string{"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuModuleGetFunction", "cuStreamCreateWithPriority"} {
-		context, end := d.fresh(gpu.ContextOptions{})
-		d.refuses(call, 1, func() error { return ask(context) })
+		context, end := d.newContext(gpu.ContextOptions{})
+		d.failsOnce(call, 1, func() error { return ask(context) })
 		end()
 	}
-	context, end := d.fresh(gpu.ContextOptions{})
-	err := d.failing("cuMemAddressReserve", 1, alwaysThis, abi.OutOfMemory, func() error { return ask(context) })
-	d.says("no addresses", err, abi.OutOfMemory, "memory for digests")
+	context, end := d.newContext(gpu.ContextOptions{})
+	err := d.failsClean("cuMemAddressReserve", 1, alwaysThis, abi.OutOfMemory, func() error { return ask(context) })
+	d.wantError("no addresses", err, abi.OutOfMemory, "memory for digests")
 	d.must(ask(context))
 	end()
 
@@ -235,12 +235,12 @@ func (d *denied) digests() {
 		return err
 	}
 	third := gpu.Range{Address: second.End(), Bytes: gpu.ChunkBytes}
-	d.says("a GPU that is full by the accounts", memory.Map(third), abi.OutOfMemory, "")
-	d.says("a GPU that is full by the accounts", digests(), abi.OutOfMemory, "memory for digests")
+	d.wantError("a GPU that is full by the accounts", memory.Map(third), abi.OutOfMemory, "")
+	d.wantError("a GPU that is full by the accounts", digests(), abi.OutOfMemory, "memory for digests")
 	d.must(memory.Unmap(second))
-	d.says(
+	d.wantError(
 		"a GPU that is full",
-		d.failing("cuMemCreate", 1, once, abi.OutOfMemory, digests),
+		d.failsClean("cuMemCreate", 1, once, abi.OutOfMemory, digests),
 		abi.OutOfMemory,
 		"memory for digests",
 	)
@@ -257,7 +257,7 @@ func (d *denied) digests() {
 
 // shadows have memory that the program wants: it gets it.
 func (d *denied) shadows() {
-	context, end := d.fresh(gpu.ContextOptions{})
+	context, end := d.newContext(gpu.ContextOptions{})
 	defer end()
 	memory := context.Memory()
 	var all []gpu.Shadows
@@ -271,7 +271,7 @@ func (d *denied) shadows() {
 		}
 		return err
 	}
-	d.refuses("cuStreamCreateWithPriority", 1, get)
+	d.failsOnce("cuStreamCreateWithPriority", 1, get)
 	d.must(get())
 	program := d.chunks(0, 0, 1)
 	d.driver.fail("cuMemCreate", 1, once, abi.OutOfMemory)
@@ -279,7 +279,7 @@ func (d *denied) shadows() {
 	if counts := d.driver.counts(); counts["cuMemCreate"] != 2 || counts["cuMemRelease"] != 2 {
 		d.Errorf("two blocks of shadows are not given up for what the program maps: %v", counts)
 	}
-	d.driver.none()
+	d.driver.reset()
 	for _, s := range all {
 		d.must(s.Close())
 	}
@@ -288,7 +288,7 @@ func (d *denied) shadows() {
 
 // reading is from a context that has no stream for it yet, and to pinned memory.
 func (d *denied) reading() {
-	context, end := d.fresh(gpu.ContextOptions{})
+	context, end := d.newContext(gpu.ContextOptions{})
 	defer end()
 	const size = 2 * gpu.ChunkBytes // two pieces, which are under way together
 	want := pattern(size)
@@ -305,16 +305,16 @@ func (d *denied) reading() {
 		}
 		return err
 	}
-	d.refuses("cuStreamCreateWithPriority", 1, read)
+	d.failsOnce("cuStreamCreateWithPriority", 1, read)
 	calls, err := d.during("cuStreamSynchronize", 1, once, abi.OutOfMemory, read)
-	d.says("read", err, abi.OutOfMemory, "")
+	d.wantError("read", err, abi.OutOfMemory, "")
 	if calls["cuStreamSynchronize"] != 2 {
 		d.Errorf("the buffers of both pieces are not waited for: %v", calls)
 	}
 	d.must(read())
 	unpin, err := context.Memory().(gpu.Pinner).Pin(got)
 	d.must(err)
-	d.refuses("cuMemcpyDtoHAsync_v2", 1, read)
+	d.failsOnce("cuMemcpyDtoHAsync_v2", 1, read)
 	d.must(unpin())
 }
 
@@ -330,7 +330,7 @@ func (d *denied) code() {
 	}
 	// The heap keeps its size, and a driver may leave variables out that no kernel uses.
 	d.must(
-		d.failing(
+		d.failsClean(
 			"cuCtxSetLimit",
 			1,
 			once,
@@ -347,7 +347,7 @@ func (d *denied) code() {
 			d.Errorf("there are %d variables, want %d", got, want)
 		}
 		d.must(module.Close())
-		d.driver.none()
+		d.driver.reset()
 	}
 	// Machine code for another GPU is linked again from its sources.
 	several := gpu.Image{

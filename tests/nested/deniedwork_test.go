@@ -18,9 +18,9 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// holds wants all bytes of a range to have a value, as the first GPU's context, or the other's,
+// wantBytes wants all bytes of a range to have a value, as the first GPU's context, or the other's,
 // reads them.
-func (d *denied) holds(context gpu.Context, r gpu.Range, value byte) {
+func (d *denied) wantBytes(context gpu.Context, r gpu.Range, value byte) {
 	d.Helper()
 	got := make([]byte, r.Bytes)
 	_, err := context.Memory().ReadAt(got, int64(r.Address))
@@ -36,7 +36,7 @@ func (d *denied) fillAll(context gpu.Context, r gpu.Range, value byte) (streams 
 	d.Helper()
 	s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
 	d.must(err)
-	d.driver.none()
+	d.driver.reset()
 	d.submit(s, gpu.Fill{Address: r.Address, Pattern: uint32(value), PatternBytes: 1, Columns: r.Bytes, Rows: 1})
 	d.must(s.Synchronize())
 	streams = d.driver.counts()["cuStreamCreateWithPriority"]
@@ -47,9 +47,9 @@ func (d *denied) fillAll(context gpu.Context, r gpu.Range, value byte) (streams 
 // closeStream returns when the driver has ended a stream.
 func (d *denied) closeStream(s gpu.Stream) {
 	d.Helper()
-	d.driver.none()
+	d.driver.reset()
 	d.must(s.Close())
-	d.within("the stream does not end", func() bool { return d.driver.counts()["cuStreamDestroy_v2"] > 0 })
+	d.waitFor("the stream does not end", func() bool { return d.driver.counts()["cuStreamDestroy_v2"] > 0 })
 }
 
 // sharing exports memory and has it a second time, where the other GPU may reach it, too.
@@ -58,7 +58,7 @@ func (d *denied) sharing() {
 	sharer := memory.(gpu.Sharer)
 	d.must(memory.Map(whole))
 	var file *os.File
-	d.refuses("cuMemExportToShareableHandle", 1, func() (err error) {
+	d.failsOnce("cuMemExportToShareableHandle", 1, func() (err error) {
 		file, _, err = sharer.Share(whole)
 		return err
 	})
@@ -66,13 +66,13 @@ func (d *denied) sharing() {
 	d.must(d.other.(gpu.Peering).AllowPeer(0, true))
 	d.must(memory.Map(there))
 	d.must(memory.Unmap(there))
-	d.says("where memory is kept", sharer.Adopt(there, file, 0), abi.AlreadyMapped, "is kept there until the GPU rests")
-	d.giveBack()
-	d.refuses("cuMemMap", 1, func() error { return sharer.Adopt(there, file, 0) })
+	d.wantError("where memory is kept", sharer.Adopt(there, file, 0), abi.AlreadyMapped, "is kept there until the GPU rests")
+	d.reclaimAll()
+	d.failsOnce("cuMemMap", 1, func() error { return sharer.Adopt(there, file, 0) })
 	if visits := d.fillAll(d.other, there, 5); visits != 0 {
 		d.Errorf("the other GPU cannot reach what was adopted")
 	}
-	d.holds(d.context, whole, 5)
+	d.wantBytes(d.context, whole, 5)
 	d.must(d.other.(gpu.Peering).AllowPeer(0, false))
 	beside := d.chunks(0, 4, 1)
 	for i, r := range []gpu.Range{beside, there, whole} {
@@ -84,11 +84,11 @@ func (d *denied) sharing() {
 			d.Errorf("%d bytes are kept when %d chunks are freed", kept, i+1)
 		}
 	}
-	d.giveBack()
+	d.reclaimAll()
 }
 
-// giveBack gives the driver all that is kept.
-func (d *denied) giveBack() {
+// reclaimAll gives the driver all that is kept.
+func (d *denied) reclaimAll() {
 	d.Helper()
 	for done := false; !done; {
 		var err error
@@ -100,12 +100,12 @@ func (d *denied) giveBack() {
 	}
 }
 
-// keeping gives back what is freed, some at a time, and moves what is used of it: where the driver
+// reclaiming gives back what is freed, some at a time, and moves what is used of it: where the driver
 // has no memory for that, all is as it was.
-func (d *denied) keeping() {
+func (d *denied) reclaiming() {
 	memory := d.context.Memory()
 	keeper := memory.(gpu.Keeper)
-	d.giveBack()
+	d.reclaimAll()
 	const count = 17
 	for i := range uint64(count) {
 		d.must(memory.Map(d.chunks(0, 2*i, 1)))
@@ -113,11 +113,11 @@ func (d *denied) keeping() {
 	for i := range uint64(count) {
 		d.must(memory.Unmap(d.chunks(0, 2*i, 1)))
 	}
-	d.driver.none()
+	d.driver.reset()
 	if done, err := keeper.GiveBack(); err != nil || done {
 		d.Errorf("all is given back at once: %v", err)
 	}
-	d.giveBack()
+	d.reclaimAll()
 	if calls := d.driver.counts(); calls["cuMemUnmap"] != count || calls["cuMemRelease"] != count {
 		d.Errorf("of %d pieces are not all given back: %v", count, calls)
 	}
@@ -128,16 +128,16 @@ func (d *denied) keeping() {
 	_, err := memory.WriteAt(want, int64(all.Address))
 	d.must(err)
 	d.must(memory.Unmap(d.chunks(0, 1, 1)))
-	d.refuses("cuMemCreate", 2, keeper.Compact)
+	d.failsOnce("cuMemCreate", 2, keeper.Compact)
 	for _, left := range []gpu.Range{d.chunks(0, 0, 1), d.chunks(0, 2, 2)} {
-		d.driver.none()
+		d.driver.reset()
 		d.must(keeper.Gather(left))
 		if calls := d.driver.counts(); len(calls) > 0 {
 			d.Errorf("what is together is gathered: %v", calls)
 		}
-		d.takeBack(left, want[left.Address-all.Address:])
+		d.unmapDirty(left, want[left.Address-all.Address:])
 	}
-	d.giveBack()
+	d.reclaimAll()
 }
 
 // plainMemory is of drivers that make no memory which other processes can have, or let no GPU reach
@@ -158,11 +158,11 @@ func (d *denied) plainMemory() {
 	}
 	b, context := open()
 	use := func() error { return context.Memory().Map(mapped) }
-	d.says("no memory at all", d.failing("cuMemCreate", 1, alwaysThis, abi.NotPermitted, use), abi.NotPermitted, "")
+	d.wantError("no memory at all", d.failsClean("cuMemCreate", 1, alwaysThis, abi.NotPermitted, use), abi.NotPermitted, "")
 	d.driver.fail("cuMemCreate", 1, once, abi.NotPermitted)
 	d.must(use())
-	d.driver.none()
-	d.says(
+	d.driver.reset()
+	d.wantError(
 		"share",
 		share(context),
 		abi.NotSupported,
@@ -179,10 +179,10 @@ func (d *denied) plainMemory() {
 	)
 	b, context = open()
 	d.driver.fail("cuMemCreate", 1, once, abi.NotPermitted)
-	d.says("plain memory", use(), abi.NotPermitted, "") // there is no other kind to try
-	d.driver.none()
+	d.wantError("plain memory", use(), abi.NotPermitted, "") // there is no other kind to try
+	d.driver.reset()
 	d.must(use())
-	d.says(
+	d.wantError(
 		"share",
 		share(context),
 		abi.NotSupported,
@@ -192,8 +192,8 @@ func (d *denied) plainMemory() {
 
 	d.driver.fail("cuDeviceCanAccessPeer", 1, alwaysThis, abi.InvalidDevice)
 	b, context = open()
-	d.driver.none()
-	d.says("allow", context.(gpu.Peering).AllowPeer(1, true), abi.PeerAccessUnsupported, "")
+	d.driver.reset()
+	d.wantError("allow", context.(gpu.Peering).AllowPeer(1, true), abi.PeerAccessUnsupported, "")
 	d.must(b.Close())
 }
 
@@ -211,22 +211,22 @@ func (d *denied) peers() {
 			if got := d.fillAll(d.context, r, value); got != visits {
 				d.Errorf("%d: the other GPU was visited %d times, want %d", value, got, visits)
 			}
-			d.holds(d.other, r, value)
+			d.wantBytes(d.other, r, value)
 		}
 	}
 	allow := func(yes bool) func() error { return func() error { return here.AllowPeer(1, yes) } }
 	check(1, 1)
 	d.driver.fail("cuMemSetAccess", 2, once, abi.OutOfMemory)
-	d.says("allow", allow(true)(), abi.OutOfMemory, "")
+	d.wantError("allow", allow(true)(), abi.OutOfMemory, "")
 	if calls := d.driver.counts()["cuMemSetAccess"]; calls != 3 {
 		d.Errorf("of two rights one is refused, and it takes %d calls to be where it was", calls)
 	}
 	check(2, 1)
-	d.says("join", d.failing("cuCtxEnablePeerAccess", 1, once, abi.OutOfMemory, allow(true)), abi.OutOfMemory, "")
+	d.wantError("join", d.failsClean("cuCtxEnablePeerAccess", 1, once, abi.OutOfMemory, allow(true)), abi.OutOfMemory, "")
 	check(3, 1)
 	d.must(allow(true)())
 	check(4, 0)
-	d.says("forbid", d.failing("cuMemSetAccess", 1, once, abi.OutOfMemory, allow(false)), abi.OutOfMemory, "")
+	d.wantError("forbid", d.failsClean("cuMemSetAccess", 1, once, abi.OutOfMemory, allow(false)), abi.OutOfMemory, "")
 	check(5, 0)
 	d.must(allow(false)())
 	check(6, 1)
@@ -241,17 +241,17 @@ func (d *denied) visits() {
 	theirs := d.chunks(1, 0, 1)
 	d.must(d.other.Memory().Map(theirs))
 	for i, call := range []string{"cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuMemsetD8Async"} {
-		context, end := d.fresh(gpu.ContextOptions{})
+		context, end := d.newContext(gpu.ContextOptions{})
 		s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
 		d.must(err)
 		value := uint32(i + 1)
-		d.refuses(call, 1, func() error {
+		d.failsOnce(call, 1, func() error {
 			return s.Submit(
 				gpu.Fill{Address: theirs.Address, Pattern: value, PatternBytes: 1, Columns: theirs.Bytes, Rows: 1},
 			)
 		})
 		d.must(s.Synchronize())
-		d.holds(d.other, theirs, byte(value))
+		d.wantBytes(d.other, theirs, byte(value))
 		end()
 	}
 	d.must(d.other.Memory().Unmap(theirs))
@@ -260,13 +260,13 @@ func (d *denied) visits() {
 func (d *denied) aliases() {
 	home, shown := d.context.Memory(), d.chunks(0, 4, 1)
 	first := gpu.Range{Address: d.memory.Address, Bytes: gpu.ChunkBytes}
-	d.refuses("cuMemSetAccess", 1, func() error { return home.(gpu.Aliaser).Alias(shown.Address, home, first, true) })
+	d.failsOnce("cuMemSetAccess", 1, func() error { return home.(gpu.Aliaser).Alias(shown.Address, home, first, true) })
 	other := d.other.Memory().(gpu.Aliaser)
-	d.refuses("cuMemSetAccess", 1, func() error { return other.Alias(shown.Address, home, first, true) })
+	d.failsOnce("cuMemSetAccess", 1, func() error { return other.Alias(shown.Address, home, first, true) })
 	d.must(other.Unalias(shown.Address))
 	d.fillAll(d.context, first, 8)
-	d.holds(d.context, shown, 8)
-	d.says("what is shown", home.Unmap(shown), abi.NotMapped, "is no memory of its own")
+	d.wantBytes(d.context, shown, 8)
+	d.wantError("what is shown", home.Unmap(shown), abi.NotMapped, "is no memory of its own")
 	d.must(home.(gpu.Aliaser).Unalias(shown.Address))
 }
 
@@ -294,13 +294,13 @@ func (d *denied) hosts() {
 	}
 	d.driver.fail("cuMemHostRegister_v2", 1, once, abi.OutOfMemory)
 	d.must(contexts[0].Close())
-	d.driver.none()
+	d.driver.reset()
 	if !strings.Contains(log.String(), "host memory is lost to a GPU") || !strings.Contains(log.String(), "gpu=1") {
 		d.Errorf("it is not said what is lost: %s", log.String())
 	}
 	d.driver.fail("cuMemHostUnregister", 1, once, abi.HostMemoryNotRegistered)
 	d.must(contexts[1].Memory().UnmapHost(at))
-	d.driver.none()
+	d.driver.reset()
 }
 
 // after are nodes one behind the other.
@@ -347,14 +347,14 @@ func (d *denied) updates() {
 	d.must(err)
 	check := func(first, second byte, launches uint64) {
 		d.Helper()
-		d.driver.none()
+		d.driver.reset()
 		d.must(executable.Launch(s))
 		d.must(s.Synchronize())
 		if got := d.driver.counts()["cuGraphLaunch"]; got != launches {
 			d.Errorf("the driver launches %d graphs, want %d", got, launches)
 		}
-		d.holds(d.context, gpu.Range{Address: d.memory.Address, Bytes: size}, first)
-		d.holds(d.context, gpu.Range{Address: d.memory.Address + size, Bytes: size}, second)
+		d.wantBytes(d.context, gpu.Range{Address: d.memory.Address, Bytes: size}, first)
+		d.wantBytes(d.context, gpu.Range{Address: d.memory.Address + size, Bytes: size}, second)
 	}
 	check(1, 1, 1)
 	d.must(executable.Update(2, gpu.Nothing{}))
@@ -378,25 +378,25 @@ func (d *denied) updates() {
 // closedEvents: a graph with a closed event does no work, and waiters for its other events are
 // released.
 func (d *denied) closedEvents() {
-	s, first, second := d.stream(), d.timed(), d.timed()
+	s, first, second := d.stream(), d.newTimedEvent(), d.newTimedEvent()
 	executable, err := d.context.Instantiate(after(d.rows(5), gpu.Record{Event: first}, gpu.Record{Event: second}))
 	d.must(err)
 	d.must(executable.Launch(s))
 	d.must(s.Synchronize())
 	d.submit(s, d.rows(6))
 	d.must(second.Close())
-	d.says("launch", executable.Launch(s), abi.InvalidHandle, "graph node 2")
+	d.wantError("launch", executable.Launch(s), abi.InvalidHandle, "graph node 2")
 	d.must(first.Synchronize())
 	d.must(s.Synchronize())
-	d.holds(d.context, gpu.Range{Address: d.memory.Address, Bytes: 256}, 6)
+	d.wantBytes(d.context, gpu.Range{Address: d.memory.Address, Bytes: 256}, 6)
 	d.must(executable.Close())
 
 	_, err = d.context.(gpu.Resumable).Moment(second)
-	d.says("a closed event's moment", err, abi.InvalidHandle, "")
+	d.wantError("a closed event's moment", err, abi.InvalidHandle, "")
 	// As a restored session has it, an event is over without the driver.
 	restored, err := d.context.NewEvent(gpu.EventOptions{Moment: gpu.Moment{Recorded: true}})
 	d.must(err)
-	d.driver.none()
+	d.driver.reset()
 	d.submit(s, gpu.Await{Event: restored}, d.rows(7))
 	d.must(s.Synchronize())
 	if waits := d.driver.counts()["cuStreamWaitEvent"]; waits != 0 {
@@ -408,7 +408,7 @@ func (d *denied) closedEvents() {
 func (d *denied) closedStreams() {
 	closed := d.stream()
 	d.closeStream(closed)
-	event := d.timed()
+	event := d.newTimedEvent()
 	for _, graph := range []*gpu.Graph{after(d.rows(1)), after(d.rows(2), gpu.Record{Event: event})} {
 		executable, err := d.context.Instantiate(graph)
 		d.must(err)
@@ -416,7 +416,7 @@ func (d *denied) closedStreams() {
 		s, release := d.stream(), make(chan struct{})
 		d.submit(s, gpu.Call{Func: func() { <-release }})
 		d.must(executable.Launch(s))
-		d.says("in a closed stream", executable.Launch(closed), abi.InvalidHandle, "the stream is closed")
+		d.wantError("in a closed stream", executable.Launch(closed), abi.InvalidHandle, "the stream is closed")
 		close(release)
 		d.must(executable.Launch(s))
 		d.must(s.Synchronize())
@@ -433,13 +433,13 @@ func (d *denied) closedStreams() {
 func (d *denied) events() {
 	s, resumable := d.stream(), d.context.(gpu.Resumable)
 	record := func() gpu.Event {
-		event := d.timed()
+		event := d.newTimedEvent()
 		d.submit(s, gpu.Record{Event: event})
 		d.must(s.Synchronize())
 		return event
 	}
 	first, second := record(), record()
-	d.refuses("cuEventElapsedTime", 1, func() error {
+	d.failsOnce("cuEventElapsedTime", 1, func() error {
 		ms, err := first.ElapsedSince(first)
 		if err == nil && ms != 0 {
 			d.Errorf("%v ms from an event to itself", ms)
@@ -448,9 +448,9 @@ func (d *denied) events() {
 	})
 	// The later one is known, and the earlier one follows from it.
 	third := record()
-	end := d.moment(third)
+	end := d.eventTime(third)
 	between := d.elapsed(second, third)
-	if begin := d.moment(second); milliseconds(end-begin) != between || between < 0 {
+	if begin := d.eventTime(second); milliseconds(end-begin) != between || between < 0 {
 		d.Errorf("%v ms between events at %v and %v", between, begin, end)
 	}
 	// A context that is a second old times events from a later beginning, which has to be timed
@@ -464,13 +464,13 @@ func (d *denied) events() {
 		}
 		return err
 	}
-	d.says("the beginning", d.failing("cuEventSynchronize", 1, once, abi.OutOfMemory, ask), abi.OutOfMemory, "")
-	d.refuses("cuEventElapsedTime", 1, ask)
+	d.wantError("the beginning", d.failsClean("cuEventSynchronize", 1, once, abi.OutOfMemory, ask), abi.OutOfMemory, "")
+	d.failsOnce("cuEventElapsedTime", 1, ask)
 }
 
-// later has the driver refuse what streams come to only later: the session is told, once, and the
+// lateRefusals has the driver refuse what streams come to only later: the session is told, once, and the
 // stream goes on.
-func (d *denied) later() {
+func (d *denied) lateRefusals() {
 	late := make(chan error, 10)
 	const size = 4 * gpu.ChunkBytes // more than there are buffers
 	content := pattern(size)
@@ -491,11 +491,11 @@ func (d *denied) later() {
 			return gpu.Copy{Dst: gpu.Place{Host: target}, Src: gpu.Place{Host: host()}, Extent: [3]uint64{size, 1, 1}}
 		}},
 	} {
-		context, end := d.fresh(gpu.ContextOptions{Late: func(err error) { late <- err }})
+		context, end := d.newContext(gpu.ContextOptions{Late: func(err error) { late <- err }})
 		s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
 		d.must(err)
 		target := &paced{make([]byte, size), func(int64) {}}
-		d.refuses(test.call, 1, func() error {
+		d.failsOnce(test.call, 1, func() error {
 			d.submit(s, test.work(target))
 			d.must(s.Synchronize())
 			select {
@@ -517,11 +517,11 @@ func (d *denied) later() {
 	}
 }
 
-// gone is memory of a program that is not there.
-type gone struct{}
+// failingMemory is memory of a program that is not there.
+type failingMemory struct{}
 
-func (gone) ReadAt([]byte, int64) (int, error)  { return 0, errors.New("there is nothing") }
-func (gone) WriteAt([]byte, int64) (int, error) { return 0, errors.New("there is nothing") }
+func (failingMemory) ReadAt([]byte, int64) (int, error)  { return 0, errors.New("there is nothing") }
+func (failingMemory) WriteAt([]byte, int64) (int, error) { return 0, errors.New("there is nothing") }
 
 // goneMemory: what cannot be read or written is none of the GPU's, and its memory stays as it was.
 func (d *denied) goneMemory() {
@@ -529,26 +529,26 @@ func (d *denied) goneMemory() {
 	all := gpu.Range{Address: d.memory.Address, Bytes: size}
 	d.fillAll(d.context, all, 9)
 	s := d.stream()
-	there := gpu.Place{Host: gone{}}
+	there := gpu.Place{Host: failingMemory{}}
 	host := gpu.Place{Host: &paced{make([]byte, size), func(int64) {}}}
 	for _, ends := range [][2]gpu.Place{{d.place(0), there}, {there, d.place(0)}, {there, host}, {host, there}} {
 		d.submit(s, gpu.Copy{Dst: ends[0], Src: ends[1], Extent: [3]uint64{size, 1, 1}})
 		d.must(s.Synchronize())
 	}
-	d.holds(d.context, all, 9)
+	d.wantBytes(d.context, all, 9)
 }
 
-// told: what is to be told is told all the same, or refused at once; so are small copies for which
+// completions: what is to be told is told all the same, or refused at once; so are small copies for which
 // there is no room.
-func (d *denied) told() {
-	context, end := d.fresh(gpu.ContextOptions{})
+func (d *denied) completions() {
+	context, end := d.newContext(gpu.ContextOptions{})
 	defer end()
 	s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
 	d.must(err)
 	var told atomic.Int32
 	tell := gpu.Tell{Func: func() { told.Add(1) }}
 	d.submit(s, d.fill(0, 1))
-	d.refuses("cuEventCreate", 1, func() error { return s.Submit(tell) })
+	d.failsOnce("cuEventCreate", 1, func() error { return s.Submit(tell) })
 	d.must(s.Synchronize())
 	if got := told.Load(); got != 1 {
 		d.Errorf("told %d times what was refused and then accepted", got)
@@ -561,7 +561,7 @@ func (d *denied) told() {
 	if got := told.Load(); got != 2 || d.driver.failed() != 1 {
 		d.Errorf("told %d times without an event; %d failed", got, d.driver.failed())
 	}
-	d.driver.none()
+	d.driver.reset()
 
 	// The second waiter or watcher finds the completion being delivered.
 	told.Store(0)
@@ -586,11 +586,11 @@ func (d *denied) told() {
 			},
 		)
 	}
-	d.refuses("cuMemHostAlloc", 1, small)
+	d.failsOnce("cuMemHostAlloc", 1, small)
 	for range 3 { // until the staging memory is full
 		d.must(small())
 	}
-	d.refuses("cuEventRecord", 1, small)
+	d.failsOnce("cuEventRecord", 1, small)
 	d.must(s.Synchronize())
-	d.holds(d.context, gpu.Range{Address: d.memory.Address, Bytes: gpu.EarlyBytes}, 0)
+	d.wantBytes(d.context, gpu.Range{Address: d.memory.Address, Bytes: gpu.EarlyBytes}, 0)
 }

@@ -18,18 +18,18 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// inFront is a driver in front of ours, made of a source in tests/workloads/fault, for which flags
+// frontDriver is a driver in front of ours, made of a source in tests/workloads/fault, for which flags
 // of the compiler may be.
-func inFront(t *testing.T, source string, flags ...string) string {
+func frontDriver(t *testing.T, source string, flags ...string) string {
 	t.Helper()
 	if _, real := harness.Driver(); real {
 		t.Skip("it is for a driver that is ours")
 	}
-	return overOurs(t, source, flags...)
+	return frontOfOurs(t, source, flags...)
 }
 
-// overOurs is inFront, whatever else the tests run on.
-func overOurs(t testing.TB, source string, flags ...string) string {
+// frontOfOurs is inFront, whatever else the tests run on.
+func frontOfOurs(t testing.TB, source string, flags ...string) string {
 	t.Helper()
 	libraries := filepath.Join(harness.Bin(), "lib")
 	return harness.Compile(
@@ -43,13 +43,13 @@ func overOurs(t testing.TB, source string, flags ...string) string {
 		})...)
 }
 
-// TestShownElsewhere: host memory that the driver shows to devices at another address is refused by
+// TestHostMappedElsewhere: host memory that the driver shows to devices at another address is refused by
 // name, and stays registered nowhere.
-func TestShownElsewhere(t *testing.T) {
+func TestHostMappedElsewhere(t *testing.T) {
 	if !ownProcess(t, faulty("shown_elsewhere.c")) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	file, err := os.Create(filepath.Join(t.TempDir(), "shared"))
 	b.must(err)
 	b.must(file.Truncate(gpu.ChunkBytes))
@@ -64,8 +64,8 @@ func TestShownElsewhere(t *testing.T) {
 	b.must(b.context.Fault())
 }
 
-// TestUnfit: a driver whose GPUs are of no use is refused, and what it has given is given back.
-func TestUnfit(t *testing.T) {
+// TestUnfitGPUs: a driver whose GPUs are of no use is refused, and what it has given is given back.
+func TestUnfitGPUs(t *testing.T) {
 	for name, says := range map[string]string{
 		"PIECES": "memory comes in pieces of 12582912 bytes", "FAR": "no range of 68719476736 bytes of addresses is free below those of programs",
 	} {
@@ -84,13 +84,13 @@ func TestUnfit(t *testing.T) {
 	}
 }
 
-// TestNoWishes: with a driver that places what is reserved where it likes, programs run all the
+// TestIgnoredAddressHints: with a driver that places what is reserved where it likes, programs run all the
 // same, and checkpoints find changes.
-func TestNoWishes(t *testing.T) {
+func TestIgnoredAddressHints(t *testing.T) {
 	if !ownProcess(t, faulty("no_wishes.c")) {
 		return
 	}
-	b := openBehind(t) // which maps memory
+	b := openBackend(t) // which maps memory
 	want := pattern(gpu.ChunkBytes)
 	memory := b.context.Memory()
 	_, err := memory.WriteAt(want, int64(b.memory.Address))
@@ -110,10 +110,10 @@ func TestNoWishes(t *testing.T) {
 	}
 }
 
-// TestUnknowingDriver runs programs over a driver that does not say what kernels there are, or what
+// TestDriverWithoutKernelNames runs programs over a driver that does not say what kernels there are, or what
 // their parameters are, as those of CUDA 12.0 do not: the code says it, as text, and as machine
 // code of which the driver has the text, too.
-func TestUnknowingDriver(t *testing.T) {
+func TestDriverWithoutKernelNames(t *testing.T) {
 	// The machine code is for what software GPUs say to be, else it would be passed over for the text.
 	programs := map[string]string{}
 	for name, target := range map[string]string{"text": "arch=compute_90,code=compute_90", "machine code": "arch=compute_90,code=[sm_90,compute_90]"} {
@@ -127,7 +127,7 @@ func TestUnknowingDriver(t *testing.T) {
 			harness.Workload("cuda", "layouts.cu"),
 		)
 	}
-	o := newOrders(t)
+	o := newFaultPlan(t)
 	daemon := harness.StartOver(t, harness.StartAlone(t, "--gpus=soft:1"), o.library)
 	for name, program := range programs {
 		for _, call := range []string{"cuFuncGetParamInfo", "cuModuleGetFunctionCount", "cuFuncGetName"} {

@@ -22,9 +22,9 @@ import (
 // everything, go on working. NESTED=full takes every call both ways both times.
 func TestFailingDriver(t *testing.T) {
 	program := harness.CompileC(t, true, harness.Workload("fault", "course.c"))
-	o := newOrders(t)
+	o := newFaultPlan(t)
 	daemon := harness.StartOver(t, harness.StartAlone(t, "--gpus=soft:1"), o.library)
-	o.none()
+	o.reset()
 	daemon.Program(program).OK()
 	daemon.Empty()
 	made, all := o.counts(), os.Getenv("NESTED") == "full"
@@ -36,7 +36,7 @@ func TestFailingDriver(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%s/%s/%d", name, code, nth), func(t *testing.T) {
 					o.fail(name, nth, how, code)
-					course(t, daemon, o, program, code)
+					runProgram(t, daemon, o, program, code)
 				})
 			}
 		}
@@ -50,8 +50,8 @@ var failedWith = regexp.MustCompile(`(?m)^failed (\d+) at (.*)$`)
 // whatever error, work might start too early or never.
 var mustPoison = regexp.MustCompile(`/cu(Stream|Event)(Synchronize|Query|Record|Create|WaitEvent|(Write|Wait)Value)`)
 
-// course runs the program, and says what is wrong with how it ends.
-func course(t *testing.T, daemon *harness.Daemon, o *orders, path string, code abi.Result) {
+// runProgram runs the program, and says what is wrong with how it ends.
+func runProgram(t *testing.T, daemon *harness.Daemon, o *faultPlan, path string, code abi.Result) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), harness.Patience)
 	defer cancel()

@@ -16,8 +16,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// behind is a context of the backend, and the phosd that is its driver.
-type behind struct {
+// backendTest is a context of the backend, and the phosd that is its driver.
+type backendTest struct {
 	*testing.T
 	inner   *api.Client
 	backend *cuda.Backend
@@ -25,11 +25,11 @@ type behind struct {
 	memory  gpu.Range
 }
 
-// openBehind opens the backend, in a process that the test has for itself.
-func openBehind(t *testing.T) *behind {
+// openBackend opens the backend, in a process that the test has for itself.
+func openBackend(t *testing.T) *backendTest {
 	t.Helper()
 	inner, err := api.Dial(os.Getenv(api.SocketVariable))
-	b := &behind{T: t, inner: inner}
+	b := &backendTest{T: t, inner: inner}
 	b.must(err)
 	t.Cleanup(func() { _ = inner.Close() })
 	b.backend, err = cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
@@ -42,15 +42,15 @@ func openBehind(t *testing.T) *behind {
 	return b
 }
 
-func (b *behind) must(err error) {
+func (b *backendTest) must(err error) {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)
 	}
 }
 
-// takeBack unmaps memory in which what was written is still.
-func (b *behind) takeBack(r gpu.Range, written []byte) {
+// unmapDirty unmaps memory in which what was written is still.
+func (b *backendTest) unmapDirty(r gpu.Range, written []byte) {
 	b.Helper()
 	got := make([]byte, r.Bytes)
 	_, err := b.context.Memory().ReadAt(got, int64(r.Address))
@@ -61,14 +61,14 @@ func (b *behind) takeBack(r gpu.Range, written []byte) {
 	b.must(b.context.Memory().Unmap(r))
 }
 
-func (b *behind) stream() gpu.Stream {
+func (b *backendTest) stream() gpu.Stream {
 	b.Helper()
 	s, err := b.context.NewStream(gpu.StreamOptions{NonBlocking: true})
 	b.must(err)
 	return s
 }
 
-func (b *behind) submit(s gpu.Stream, works ...gpu.Work) {
+func (b *backendTest) submit(s gpu.Stream, works ...gpu.Work) {
 	b.Helper()
 	for _, work := range works {
 		b.must(s.Submit(work))
@@ -76,29 +76,29 @@ func (b *behind) submit(s gpu.Stream, works ...gpu.Work) {
 }
 
 // completed is how many calls the driver has had.
-func (b *behind) completed() uint64 {
+func (b *backendTest) completed() uint64 {
 	b.Helper()
 	status, err := b.inner.Daemon.Status(b.Context(), &api.StatusRequest{})
 	b.must(err)
 	return status.GetPrograms()[0].GetDescription().GetProgress().GetCallsCompleted()
 }
 
-// calls returns when no call is in flight. Some calls have no waiter, but they are answered in
+// settledCalls returns when no call is in flight. Some calls have no waiter, but they are answered in
 // order and before the next call that has one.
-func (b *behind) calls() uint64 {
+func (b *backendTest) settledCalls() uint64 {
 	b.Helper()
 	b.must(b.context.(gpu.Limiter).SetLimit(0, 8192))
 	return b.completed()
 }
 
-// since is how many calls the driver has had since calls was asked.
-func (b *behind) since(before uint64) uint64 {
+// callsSince is how many calls the driver has had since calls was asked.
+func (b *backendTest) callsSince(before uint64) uint64 {
 	b.Helper()
-	return b.calls() - before - 1 // that of calls itself
+	return b.settledCalls() - before - 1 // that of calls itself
 }
 
-// within fails the test if something does not happen soon.
-func (b *behind) within(what string, happened func() bool) {
+// waitFor fails the test if something does not happen soon.
+func (b *backendTest) waitFor(what string, happened func() bool) {
 	b.Helper()
 	late := false
 	for begun := time.Now(); !happened(); time.Sleep(time.Millisecond) {
@@ -109,8 +109,8 @@ func (b *behind) within(what string, happened func() bool) {
 	}
 }
 
-// held is a stream that the driver holds until opened writes the word it waits for.
-func (b *behind) held() (s gpu.Stream, open func()) {
+// heldStream is a stream that the driver holds until opened writes the word it waits for.
+func (b *backendTest) heldStream() (s gpu.Stream, open func()) {
 	b.Helper()
 	s = b.stream()
 	word := b.memory.End() - 8
@@ -126,20 +126,20 @@ func (b *behind) held() (s gpu.Stream, open func()) {
 	return s, func() { write(1) }
 }
 
-func (b *behind) fill(at uint64, value byte) gpu.Work {
+func (b *backendTest) fill(at uint64, value byte) gpu.Work {
 	return gpu.Fill{Address: b.memory.Address + at, Pattern: uint32(value), PatternBytes: 1, Columns: 1, Rows: 1}
 }
 
-// TestTellHoldsNothing: what the session wants to be told does not keep later work from the driver.
-func TestTellHoldsNothing(t *testing.T) {
+// TestCompletionsDoNotBlock: what the session wants to be told does not keep later work from the driver.
+func TestCompletionsDoNotBlock(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
 	}
-	b := openBehind(t)
-	s, open := b.held()
+	b := openBackend(t)
+	s, open := b.heldStream()
 	event, err := b.context.NewEvent(gpu.EventOptions{})
 	b.must(err)
-	before := b.calls()
+	before := b.settledCalls()
 	const rounds = 50
 	var told atomic.Int32
 	for i := range rounds {
@@ -151,12 +151,12 @@ func TestTellHoldsNothing(t *testing.T) {
 			b.fill(uint64(i), 2),
 		)
 	}
-	b.within("later work does not come to the driver", func() bool { return b.completed() >= before+3*rounds })
+	b.waitFor("later work does not come to the driver", func() bool { return b.completed() >= before+3*rounds })
 	if got := told.Load(); got != 0 || s.Idle() {
 		t.Errorf("%d functions ran before what they come after; idle: %v", got, s.Idle())
 	}
 	open()
-	b.within("no waiter got the error", func() bool { return told.Load() == rounds }) // without asking the stream
+	b.waitFor("no waiter got the error", func() bool { return told.Load() == rounds }) // without asking the stream
 	b.must(s.Synchronize())
 	if !s.Idle() {
 		t.Error("not idle when all is done")
@@ -188,7 +188,7 @@ func pattern(n int) []byte {
 	return bytes
 }
 
-func (b *behind) place(at uint64) gpu.Place { return gpu.Place{Address: b.memory.Address + at} }
+func (b *backendTest) place(at uint64) gpu.Place { return gpu.Place{Address: b.memory.Address + at} }
 
 // TestCopiesOverlap: the program's memory is read and written while the driver copies what was read
 // before, or is to be written next; and small copies are taken at once.
@@ -196,7 +196,7 @@ func TestCopiesOverlap(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	t.Run("small", b.smallCopies)
 	t.Run("up", b.upload)
 	t.Run("down", b.download)
@@ -204,10 +204,10 @@ func TestCopiesOverlap(t *testing.T) {
 
 // smallCopies: their bytes are those of the submission, and the driver has the copies before the
 // stream gets there.
-func (b *behind) smallCopies(t *testing.T) {
+func (b *backendTest) smallCopies(t *testing.T) {
 	const count, size = 40, 50000 // more than there is staging memory for at first
-	s, open := b.held()
-	before := b.calls()
+	s, open := b.heldStream()
+	before := b.settledCalls()
 	for i := range count {
 		memory := bytes.Repeat([]byte{byte(i + 1)}, size)
 		b.submit(s, gpu.Copy{
@@ -217,7 +217,7 @@ func (b *behind) smallCopies(t *testing.T) {
 		})
 		clear(memory)
 	}
-	b.within("the copies do not come to the driver", func() bool { return b.completed() >= before+count })
+	b.waitFor("the copies do not come to the driver", func() bool { return b.completed() >= before+count })
 	open()
 	b.must(s.Synchronize())
 	got := make([]byte, count*size)
@@ -231,13 +231,13 @@ func (b *behind) smallCopies(t *testing.T) {
 }
 
 // upload: both buffers are filled while the stream is held.
-func (b *behind) upload(t *testing.T) {
+func (b *backendTest) upload(t *testing.T) {
 	const size = 3*gpu.ChunkBytes - 5000
-	s, open := b.held()
+	s, open := b.heldStream()
 	var reads atomic.Int32
 	source := &paced{pattern(size), func(int64) { reads.Add(1) }}
 	b.submit(s, gpu.Copy{Dst: b.place(0), Src: gpu.Place{Host: source}, Extent: [3]uint64{size, 1, 1}}, b.fill(7, 0xee))
-	b.within("memory is read only when the stream gets there", func() bool { return reads.Load() == 2 })
+	b.waitFor("memory is read only when the stream gets there", func() bool { return reads.Load() == 2 })
 	open()
 	b.must(s.Synchronize())
 	got := make([]byte, size)
@@ -251,17 +251,17 @@ func (b *behind) upload(t *testing.T) {
 }
 
 // download: when the first part is written, the driver has been given the second.
-func (b *behind) download(t *testing.T) {
+func (b *backendTest) download(t *testing.T) {
 	const size = 3*gpu.ChunkBytes - 5000
 	want := pattern(size)
 	_, err := b.context.Memory().WriteAt(want, int64(b.memory.Address))
 	b.must(err)
 	s := b.stream()
-	before := b.calls()
+	before := b.settledCalls()
 	target := &paced{bytes: make([]byte, size)}
 	target.accessed = func(at int64) {
 		if at == 0 { // a copy and an event for each of two
-			b.within("the second part waits for the first", func() bool { return b.completed() >= before+4 })
+			b.waitFor("the second part waits for the first", func() bool { return b.completed() >= before+4 })
 		}
 	}
 	b.submit(s, gpu.Copy{Dst: gpu.Place{Host: target}, Src: b.place(0), Extent: [3]uint64{size, 1, 1}})
@@ -277,7 +277,7 @@ func TestGraphIsOneCall(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	const count = 200
 	var nodes []gpu.Node
 	for i := range count {
@@ -291,18 +291,18 @@ func TestGraphIsOneCall(t *testing.T) {
 	e, err := b.context.Instantiate(&gpu.Graph{Nodes: nodes})
 	b.must(err)
 	s := b.stream()
-	before := b.calls()
+	before := b.settledCalls()
 	const launches = 10
 	for range launches {
 		b.must(e.Launch(s))
 	}
-	if got := b.since(before); got != launches {
+	if got := b.callsSince(before); got != launches {
 		t.Errorf("%d launches of %d nodes are %d calls of the driver", launches, count, got)
 	}
-	before = b.calls()
+	before = b.settledCalls()
 	b.must(e.Update(2, b.fill(2, 0xaa)))
 	b.must(e.Launch(s))
-	if got := b.since(before); got != 2 {
+	if got := b.callsSince(before); got != 2 {
 		t.Errorf("a change and a launch are %d calls of the driver", got)
 	}
 	b.must(s.Synchronize())
@@ -321,9 +321,9 @@ func TestGraphIsOneCall(t *testing.T) {
 			t.Errorf("byte %d is %d, not %d", i, v, want)
 		}
 	}
-	before = b.calls()
+	before = b.settledCalls()
 	b.must(e.Close())
-	if got := b.since(before); got < 2 {
+	if got := b.callsSince(before); got < 2 {
 		t.Errorf("the driver's graph is not given back: %d calls", got)
 	}
 }
@@ -333,7 +333,7 @@ func TestPinnedIsDirect(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	const size = 3 * gpu.ChunkBytes
 	memory := b.context.Memory()
 	want := pattern(size)
@@ -345,14 +345,14 @@ func TestPinnedIsDirect(t *testing.T) {
 	unpin, err := memory.(gpu.Pinner).Pin(got)
 	b.must(err)
 	read := func() uint64 {
-		before := b.calls()
+		before := b.settledCalls()
 		_, err := memory.ReadAt(got, int64(b.memory.Address))
 		b.must(err)
 		if !bytes.Equal(got, want) {
 			t.Error("the copy differs")
 		}
 		clear(got)
-		return b.since(before)
+		return b.callsSince(before)
 	}
 	if calls := read(); calls != 2 { // the copy, and waiting for it
 		t.Errorf("%d calls of the driver for memory that is pinned", calls)

@@ -24,12 +24,12 @@ const head = ".version 7.0\n.target sm_70\n.address_size 64\n"
 
 // misuse is a backend, and a second context on its other GPU.
 type misuse struct {
-	*behind
+	*backendTest
 	other gpu.Context
 }
 
-// is wants an error of a code.
-func (m *misuse) is(what string, err error, code abi.Result) {
+// wantCode wants an error of a code.
+func (m *misuse) wantCode(what string, err error, code abi.Result) {
 	m.Helper()
 	if !errors.Is(err, code) {
 		m.Errorf("%s: it says %v, want %s", what, err, code)
@@ -39,10 +39,10 @@ func (m *misuse) is(what string, err error, code abi.Result) {
 // TestMisuse asks the backend for what cannot be: each is refused by its code, and all goes on
 // working.
 func TestMisuse(t *testing.T) {
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
-	m := &misuse{behind: openBehind(t)}
+	m := &misuse{backendTest: openBackend(t)}
 	var err error
 	m.other, err = m.backend.NewContext(1, gpu.ContextOptions{})
 	m.must(err)
@@ -56,7 +56,7 @@ func TestMisuse(t *testing.T) {
 	m.must(m.backend.Close())
 	m.must(m.context.Close())
 	_, err = m.backend.NewContext(0, gpu.ContextOptions{})
-	m.is("a context of a closed backend", err, abi.Deinitialized)
+	m.wantCode("a context of a closed backend", err, abi.Deinitialized)
 }
 
 func (m *misuse) openings() {
@@ -67,10 +67,10 @@ func (m *misuse) openings() {
 	small, err := ledger.Create(filepath.Join(m.TempDir(), "ledger"), []uint64{1 << 30})
 	m.must(err)
 	_, err = cuda.Open(cuda.Options{Library: library(), Ledger: small, Logger: slog.New(slog.DiscardHandler)})
-	m.is("a ledger of fewer GPUs", err, abi.InvalidValue)
+	m.wantCode("a ledger of fewer GPUs", err, abi.InvalidValue)
 	m.must(small.Close())
 	for _, ordinal := range []int{-1, 0, 2} {
-		m.is("a peer that there is not", m.context.(gpu.Peering).AllowPeer(ordinal, true), abi.InvalidDevice)
+		m.wantCode("a peer that there is not", m.context.(gpu.Peering).AllowPeer(ordinal, true), abi.InvalidDevice)
 	}
 }
 
@@ -85,17 +85,17 @@ func (m *misuse) unmapping() {
 	want := pattern(int(whole.Bytes))
 	_, err := memory.WriteAt(want, int64(whole.Address))
 	m.must(err)
-	m.is("a part of a chunk", memory.Unmap(gpu.Range{Address: whole.Address, Bytes: 4096}), abi.InvalidValue)
-	m.is("more than is there", memory.Unmap(m.chunks(0, 4)), abi.NotMapped)
+	m.wantCode("a part of a chunk", memory.Unmap(gpu.Range{Address: whole.Address, Bytes: 4096}), abi.InvalidValue)
+	m.wantCode("more than is there", memory.Unmap(m.chunks(0, 4)), abi.NotMapped)
 	m.must(memory.Unmap(middle)) // what is on both sides of it stays
 	for _, side := range []gpu.Range{m.chunks(0, 1), m.chunks(2, 1)} {
-		m.takeBack(side, want[side.Address-whole.Address:])
+		m.unmapDirty(side, want[side.Address-whole.Address:])
 	}
-	m.giveBack()
+	m.reclaimAll()
 }
 
-// giveBack gives back what is kept, so that what is mapped next is mapped at once.
-func (m *misuse) giveBack() {
+// reclaimAll gives back what is kept, so that what is mapped next is mapped at once.
+func (m *misuse) reclaimAll() {
 	done, err := m.context.Memory().(gpu.Keeper).GiveBack()
 	m.must(err)
 	if !done {
@@ -111,21 +111,21 @@ func (m *misuse) sharing() {
 		return err
 	}
 	m.must(memory.Map(whole))
-	m.is("a part of a chunk", share(gpu.Range{Address: whole.Address, Bytes: 8}), abi.InvalidValue)
-	m.is("more than is there", share(m.chunks(0, 3)), abi.NotMapped)
-	m.is("a part of what was mapped", share(m.chunks(0, 1)), abi.NotSupported)
+	m.wantCode("a part of a chunk", share(gpu.Range{Address: whole.Address, Bytes: 8}), abi.InvalidValue)
+	m.wantCode("more than is there", share(m.chunks(0, 3)), abi.NotMapped)
+	m.wantCode("a part of what was mapped", share(m.chunks(0, 1)), abi.NotSupported)
 	file, offset, err := sharer.Share(whole)
 	m.must(err)
 	defer file.Close()
-	m.is("a part of what is shared", memory.Unmap(m.chunks(0, 1)), abi.NotSupported)
+	m.wantCode("a part of what is shared", memory.Unmap(m.chunks(0, 1)), abi.NotSupported)
 	free := m.chunks(8, 2)
-	m.is(
+	m.wantCode(
 		"to a part of a chunk",
 		sharer.Adopt(gpu.Range{Address: free.Address, Bytes: 8}, file, offset),
 		abi.InvalidValue,
 	)
-	m.is("from its middle", sharer.Adopt(free, file, offset+gpu.ChunkBytes), abi.InvalidValue)
-	m.is("where something lies", sharer.Adopt(whole, file, offset), abi.AlreadyMapped)
+	m.wantCode("from its middle", sharer.Adopt(free, file, offset+gpu.ChunkBytes), abi.InvalidValue)
+	m.wantCode("where something lies", sharer.Adopt(whole, file, offset), abi.AlreadyMapped)
 	nothing, err := os.Open(os.DevNull)
 	m.must(err)
 	defer nothing.Close()
@@ -146,12 +146,12 @@ func (m *misuse) hosts() {
 	m.must(err)
 	at := uint64(reflect.ValueOf(pages).Pointer())
 	here, there, beside := m.context.Memory(), m.other.Memory(), second.Memory()
-	m.is("elsewhere", here.MapHost(at+4096, pages), abi.NotSupported)
-	m.is("nothing", here.UnmapHost(at), abi.NotMapped)
+	m.wantCode("elsewhere", here.MapHost(at+4096, pages), abi.NotSupported)
+	m.wantCode("nothing", here.UnmapHost(at), abi.NotMapped)
 	m.must(here.MapHost(at, pages))
-	m.is("twice", here.MapHost(at, pages), abi.AlreadyMapped)
-	m.is("in its middle", here.MapHost(at+4096, pages[4096:]), abi.AlreadyMapped)
-	m.is("another's", beside.UnmapHost(at), abi.NotMapped)
+	m.wantCode("twice", here.MapHost(at, pages), abi.AlreadyMapped)
+	m.wantCode("in its middle", here.MapHost(at+4096, pages[4096:]), abi.AlreadyMapped)
+	m.wantCode("another's", beside.UnmapHost(at), abi.NotMapped)
 	m.must(beside.MapHost(at, pages))
 	m.must(there.MapHost(at, pages)) // by another GPU: the driver has it already
 	m.must(here.UnmapHost(at))
@@ -168,12 +168,12 @@ func (m *misuse) aliases() {
 	home, other := m.context.Memory(), m.other.Memory()
 	shown, hidden := m.chunks(4, 1), gpu.Range{Address: m.memory.Address, Bytes: gpu.ChunkBytes}
 	alias := home.(gpu.Aliaser).Alias
-	m.is("at no chunk", alias(shown.Address+4096, home, hidden, true), abi.InvalidValue)
-	m.is("of nothing", alias(shown.Address, home, m.chunks(6, 1), true), abi.InvalidValue)
-	m.is("where something lies", alias(m.memory.Address, home, hidden, true), abi.AlreadyMapped)
+	m.wantCode("at no chunk", alias(shown.Address+4096, home, hidden, true), abi.InvalidValue)
+	m.wantCode("of nothing", alias(shown.Address, home, m.chunks(6, 1), true), abi.InvalidValue)
+	m.wantCode("where something lies", alias(m.memory.Address, home, hidden, true), abi.AlreadyMapped)
 	m.must(alias(shown.Address, home, hidden, true))
-	m.is("something else there", alias(shown.Address, home, m.memory, true), abi.AlreadyMapped)
-	m.is("what another sees", other.(gpu.Aliaser).Unalias(shown.Address), abi.NotMapped)
+	m.wantCode("something else there", alias(shown.Address, home, m.memory, true), abi.AlreadyMapped)
+	m.wantCode("what another sees", other.(gpu.Aliaser).Unalias(shown.Address), abi.NotMapped)
 	m.must(other.(gpu.Aliaser).Alias(shown.Address, home, hidden, false))
 	m.must(other.(gpu.Aliaser).Unalias(shown.Address)) // here it stays
 	_, err := home.WriteAt([]byte{1}, int64(shown.Address))
@@ -185,19 +185,19 @@ func (m *misuse) events() {
 	foreign, err := m.other.NewEvent(gpu.EventOptions{Timing: true})
 	m.must(err)
 	s := m.stream()
-	m.is("another context's event", s.Submit(gpu.Record{Event: foreign}), abi.InvalidHandle)
+	m.wantCode("another context's event", s.Submit(gpu.Record{Event: foreign}), abi.InvalidHandle)
 	m.must(foreign.Close())
-	m.is("closed twice", foreign.Close(), abi.InvalidHandle)
+	m.wantCode("closed twice", foreign.Close(), abi.InvalidHandle)
 	fresh, err := m.context.NewEvent(gpu.EventOptions{Timing: true})
 	m.must(err)
 	resumable := m.context.(gpu.Resumable)
 	if moment, err := resumable.Moment(fresh); err != nil || moment.Recorded {
 		m.Errorf("an event that was never recorded: %v, %v", moment, err)
 	}
-	held, open := m.held()
+	held, open := m.heldStream()
 	m.submit(held, gpu.Record{Event: fresh})
 	_, err = resumable.Moment(fresh)
-	m.is("an event that is not reached", err, abi.NotReady)
+	m.wantCode("an event that is not reached", err, abi.NotReady)
 	open()
 	m.must(held.Synchronize())
 	var ends [2]gpu.Event
@@ -217,13 +217,13 @@ func (m *misuse) code() {
 		_, err := m.context.LoadModule(image, gpu.LoadOptions{})
 		return err
 	}
-	m.is("no code", load(gpu.Image{}), abi.InvalidImage)
-	m.is(
+	m.wantCode("no code", load(gpu.Image{}), abi.InvalidImage)
+	m.wantCode(
 		"managed variables",
 		load(gpu.Image{PTX: []string{head + ".visible .global .attribute(.managed) .u32 both;\n"}}),
 		abi.NotSupported,
 	)
-	m.is("another GPU's machine code", load(gpu.Image{Cubin: machineCode(90)}), abi.NoBinaryForGPU)
+	m.wantCode("another GPU's machine code", load(gpu.Image{Cubin: machineCode(90)}), abi.NoBinaryForGPU)
 	module, err := m.context.LoadModule(
 		gpu.Image{PTX: []string{head + ".visible .entry idle() { ret; }\n"}},
 		gpu.LoadOptions{HeapBytes: 8 << 20},
@@ -235,13 +235,13 @@ func (m *misuse) code() {
 		m.Errorf("a kernel asked for twice: %v", err)
 	}
 	_, err = module.Function("absent")
-	m.is("a kernel that is not there", err, abi.NotFound)
-	m.is("an attribute that there is not", first.SetAttribute(-1, 0), abi.InvalidValue)
-	m.is("an attribute that cannot be set", first.SetAttribute(0, 1), abi.InvalidValue)
+	m.wantCode("a kernel that is not there", err, abi.NotFound)
+	m.wantCode("an attribute that there is not", first.SetAttribute(-1, 0), abi.InvalidValue)
+	m.wantCode("an attribute that cannot be set", first.SetAttribute(0, 1), abi.InvalidValue)
 	_, err = first.ActiveBlocks(0, 0)
-	m.is("no threads", err, abi.InvalidValue)
+	m.wantCode("no threads", err, abi.InvalidValue)
 	m.must(module.Close())
-	m.is("unloaded twice", module.Close(), abi.InvalidHandle)
+	m.wantCode("unloaded twice", module.Close(), abi.InvalidHandle)
 }
 
 // machineCode is the header of a file of it, and no more.
@@ -258,12 +258,12 @@ func (m *misuse) graphs() {
 	m.must(err)
 	foreign, err := m.other.NewStream(gpu.StreamOptions{NonBlocking: true})
 	m.must(err)
-	m.is("in another context's stream", executable.Launch(foreign), abi.InvalidHandle)
+	m.wantCode("in another context's stream", executable.Launch(foreign), abi.InvalidHandle)
 	s := m.stream()
 	m.must(executable.Launch(s))
 	m.must(s.Synchronize())
 	m.must(executable.Close())
-	m.is("destroyed twice", executable.Close(), abi.InvalidHandle)
+	m.wantCode("destroyed twice", executable.Close(), abi.InvalidHandle)
 	m.must(foreign.Close())
 }
 
@@ -273,7 +273,7 @@ func TestSilentDriver(t *testing.T) {
 	if !ownProcess(t, faulty("silent.c")) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	for says, image := range map[string]gpu.Image{
 		"the code is for sm_90 does not run on GPU 0":                           {Cubin: machineCode(90)},
 		"the code is for sm_90 (it holds PTX of 12.0) does not run on GPU 0":    {Cubin: machineCode(90), Holds: "PTX of 12.0"},

@@ -7,21 +7,21 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// TestMomentsOfOldContexts: what is saved of events keeps the times between them, however old the
+// TestEventTimesOfOldContexts: what is saved of events keeps the times between them, however old the
 // context is: the driver says the time since its beginning by the millisecond only. What a program
 // was told is saved as exactly that.
-func TestMomentsOfOldContexts(t *testing.T) {
+func TestEventTimesOfOldContexts(t *testing.T) {
 	if !ownProcess(t, faulty("old_context.c")) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	s := b.stream()
 	var points []point
 	for i := range 6 {
 		if i%2 == 0 {
 			time.Sleep(1200 * time.Millisecond) // the context gets older
 		}
-		p := point{before: b.timed(), event: b.timed(), after: b.timed()}
+		p := point{before: b.newTimedEvent(), event: b.newTimedEvent(), after: b.newTimedEvent()}
 		b.submit(s, b.fill(0, byte(i)), gpu.Record{Event: p.before}, gpu.Record{Event: p.event}, gpu.Record{Event: p.after})
 		b.must(s.Synchronize())
 		points = append(points, p)
@@ -32,7 +32,7 @@ func TestMomentsOfOldContexts(t *testing.T) {
 	}
 	moments := map[gpu.Event]time.Duration{}
 	for _, i := range []int{4, 1, 0, 5, 3, 2} { // in whatever order they are asked for
-		moments[points[i].event] = b.moment(points[i].event)
+		moments[points[i].event] = b.eventTime(points[i].event)
 	}
 	for i, from := range points {
 		for j, to := range points[i+1:] {
@@ -48,9 +48,9 @@ func TestMomentsOfOldContexts(t *testing.T) {
 			}
 		}
 	}
-	begin := b.moment(points[0].before)
+	begin := b.eventTime(points[0].before)
 	for event, ms := range told {
-		if saved := b.moment(event) - begin; milliseconds(saved) != ms {
+		if saved := b.eventTime(event) - begin; milliseconds(saved) != ms {
 			t.Errorf("told as %v ms, and saved as %v", ms, saved)
 		}
 	}
@@ -59,20 +59,20 @@ func TestMomentsOfOldContexts(t *testing.T) {
 // point is an event, and what is recorded just before and after it.
 type point struct{ before, event, after gpu.Event }
 
-// timed is a new event that has times.
-func (b *behind) timed() gpu.Event {
+// newTimedEvent is a new event that has times.
+func (b *backendTest) newTimedEvent() gpu.Event {
 	event, err := b.context.NewEvent(gpu.EventOptions{Timing: true})
 	b.must(err)
 	return event
 }
 
-func (b *behind) elapsed(from, to gpu.Event) float32 {
+func (b *backendTest) elapsed(from, to gpu.Event) float32 {
 	ms, err := to.ElapsedSince(from)
 	b.must(err)
 	return ms
 }
 
-func (b *behind) moment(event gpu.Event) time.Duration {
+func (b *backendTest) eventTime(event gpu.Event) time.Duration {
 	m, err := b.context.(gpu.Resumable).Moment(event)
 	b.must(err)
 	return m.Clock

@@ -23,9 +23,9 @@ const (
 	hang                   // it never returns
 )
 
-// orders are what a failing driver is told: the file that tests/workloads/fault/failing_driver.c
+// faultPlan are what a failing driver is told: the file that tests/workloads/fault/failing_driver.c
 // describes.
-type orders struct {
+type faultPlan struct {
 	t     testing.TB
 	calls []string // as the backend may ask for them
 	file  *os.File
@@ -35,24 +35,24 @@ type orders struct {
 	nth uint64
 }
 
-// ordersVariable names the file. Workers get it because its name begins as the settings of drivers
+// faultPlanVariable names the file. Workers get it because its name begins as the settings of drivers
 // do.
-const ordersVariable = "CUDA_TEST_ORDERS"
+const faultPlanVariable = "CUDA_TEST_ORDERS"
 
 // The layout of the file.
 const (
 	atArmed, atCall, atCode, atMode, atNth, atFailed, atCounts = 0, 4, 8, 12, 16, 24, 32
 )
 
-// newOrders builds the failing driver.
-func newOrders(t testing.TB) *orders {
+// newFaultPlan builds the failing driver.
+func newFaultPlan(t testing.TB) *faultPlan {
 	t.Helper()
-	o := &orders{t: t, calls: driverCalls(t)}
+	o := &faultPlan{t: t, calls: driverCalls(t)}
 	var list strings.Builder
 	for _, name := range o.calls {
 		list.WriteString("X(" + name + ")")
 	}
-	o.library = overOurs(t, "failing_driver.c", "-DCALLS="+list.String())
+	o.library = frontOfOurs(t, "failing_driver.c", "-DCALLS="+list.String())
 	path := filepath.Join(t.TempDir(), "orders")
 	file, err := os.Create(path)
 	if err != nil {
@@ -63,20 +63,20 @@ func newOrders(t testing.TB) *orders {
 	if err := file.Truncate(int64(atCounts + 8*len(o.calls))); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(ordersVariable, path)
+	t.Setenv(faultPlanVariable, path)
 	return o
 }
 
-// givenOrders are those that the process which started this one has made: for tests in a process of
+// inheritedFaultPlan are those that the process which started this one has made: for tests in a process of
 // their own.
-func givenOrders(t testing.TB) *orders {
+func inheritedFaultPlan(t testing.TB) *faultPlan {
 	t.Helper()
-	file, err := os.OpenFile(os.Getenv(ordersVariable), os.O_RDWR, 0)
+	file, err := os.OpenFile(os.Getenv(faultPlanVariable), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = file.Close() })
-	return &orders{t: t, calls: driverCalls(t), file: file, library: library()}
+	return &faultPlan{t: t, calls: driverCalls(t), file: file, library: library()}
 }
 
 // driverCalls lists the calls that the backend for real GPUs asks its driver for, as they stand in
@@ -101,14 +101,14 @@ func driverCalls(t testing.TB) []string {
 	return slices.Compact(calls)
 }
 
-func (o *orders) write(at int64, data []byte) {
+func (o *faultPlan) write(at int64, data []byte) {
 	o.t.Helper()
 	if _, err := o.file.WriteAt(data, at); err != nil {
 		o.t.Fatal(err)
 	}
 }
 
-func (o *orders) words(at int64, values ...uint32) {
+func (o *faultPlan) words(at int64, values ...uint32) {
 	o.t.Helper()
 	var data []byte
 	for _, v := range values {
@@ -117,17 +117,17 @@ func (o *orders) words(at int64, values ...uint32) {
 	o.write(at, data)
 }
 
-// none lets everything succeed, and counts from 0.
-func (o *orders) none() {
+// reset lets everything succeed, and counts from 0.
+func (o *faultPlan) reset() {
 	o.t.Helper()
 	o.words(atArmed, 0)
 	o.write(atFailed, make([]byte, 8+8*len(o.calls)))
 }
 
 // fail has the nth call of a name from now on fail.
-func (o *orders) fail(name string, nth uint64, how mode, code abi.Result) {
+func (o *faultPlan) fail(name string, nth uint64, how mode, code abi.Result) {
 	o.t.Helper()
-	o.none()
+	o.reset()
 	o.nth = nth
 	o.words(atCall, uint32(slices.Index(o.calls, name)), uint32(code), uint32(how))
 	o.write(atNth, binary.LittleEndian.AppendUint64(nil, nth))
@@ -135,10 +135,10 @@ func (o *orders) fail(name string, nth uint64, how mode, code abi.Result) {
 }
 
 // failed is how many calls have failed.
-func (o *orders) failed() uint64 { return o.number(atFailed) }
+func (o *faultPlan) failed() uint64 { return o.number(atFailed) }
 
 // counts is how often each call was made.
-func (o *orders) counts() map[string]uint64 {
+func (o *faultPlan) counts() map[string]uint64 {
 	o.t.Helper()
 	counts := map[string]uint64{}
 	for i, name := range o.calls {
@@ -149,7 +149,7 @@ func (o *orders) counts() map[string]uint64 {
 	return counts
 }
 
-func (o *orders) number(at int64) uint64 {
+func (o *faultPlan) number(at int64) uint64 {
 	o.t.Helper()
 	var data [8]byte
 	if _, err := o.file.ReadAt(data[:], at); err != nil {

@@ -38,7 +38,7 @@ const printing = `.version 7.0
 
 // printer is a context of which is kept what its kernels print.
 type printer struct {
-	*behind
+	*backendTest
 	mu   sync.Mutex
 	text strings.Builder
 	say  gpu.Work
@@ -46,7 +46,7 @@ type printer struct {
 
 func openPrinter(t *testing.T) *printer {
 	t.Helper()
-	p := &printer{behind: openBehind(t)}
+	p := &printer{backendTest: openBackend(t)}
 	var err error
 	p.context, err = p.backend.NewContext(0, gpu.ContextOptions{Output: func(text []byte) {
 		p.mu.Lock()
@@ -85,7 +85,7 @@ func TestOutputInPieces(t *testing.T) {
 		_, err := unix.Write(unix.Stdout, []byte(piece.written))
 		p.must(err)
 		want += piece.shown
-		p.within(strconv.Quote(want)+" is not shown", func() bool { return len(p.printed()) >= len(want) })
+		p.waitFor(strconv.Quote(want)+" is not shown", func() bool { return len(p.printed()) >= len(want) })
 	}
 	s := p.stream()
 	p.submit(s, p.say)
@@ -112,7 +112,7 @@ func TestLostOutput(t *testing.T) {
 	nothing, err := os.Open(os.DevNull)
 	p.must(err)
 	defer nothing.Close()
-	p.must(unix.Dup2(int(nothing.Fd()), p.otherEnd(unix.Stdout)))
+	p.must(unix.Dup2(int(nothing.Fd()), p.readEnd(unix.Stdout)))
 	for range 3 { // the reader waits at what was the pipe's end, and looks for its next one in vain
 		say()
 	}
@@ -122,8 +122,8 @@ func TestLostOutput(t *testing.T) {
 	p.must(p.context.Fault())
 }
 
-// otherEnd is the descriptor that reads what is written to another one.
-func (p *printer) otherEnd(of int) int {
+// readEnd is the descriptor that reads what is written to another one.
+func (p *printer) readEnd(of int) int {
 	p.Helper()
 	name := func(fd string) string {
 		to, _ := os.Readlink(filepath.Join("/proc/self/fd", fd))

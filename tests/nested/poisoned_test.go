@@ -20,10 +20,10 @@ import (
 // TestPoisoned gives a context a fault while it works: waiters are released, new work is refused,
 // queries are still answered, and closing it does not wait for the driver without end.
 func TestPoisoned(t *testing.T) {
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	s, resumable := b.stream(), b.context.(gpu.Resumable)
 	event, err := b.context.NewEvent(gpu.EventOptions{Timing: true})
 	b.must(err)
@@ -35,7 +35,7 @@ func TestPoisoned(t *testing.T) {
 	executable, err := b.context.Instantiate(graph)
 	b.must(err)
 
-	held, _ := b.held()
+	held, _ := b.heldStream()
 	waits := make(chan error, 1)
 	go func() { waits <- held.Synchronize() }()
 	had := &gpu.Error{Op: "launch add", Code: abi.IllegalAddress, Detail: "as it was saved"}
@@ -69,10 +69,10 @@ func TestPoisoned(t *testing.T) {
 
 // TestLimits sets bounds of kernels: the driver's refusal is passed on, and ends nothing.
 func TestLimits(t *testing.T) {
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	limiter := b.context.(gpu.Limiter)
 	b.must(limiter.SetLimit(0, 8192))
 	if err := limiter.SetLimit(1000, 1); !errors.Is(err, abi.UnsupportedLimit) {
@@ -99,8 +99,8 @@ func TestPoisonedAtWork(t *testing.T) {
 	}
 }
 
-// ended wants an error of a code, and the context to be of no use from then on, by the same error.
-func (d *denied) ended(what string, err error, code abi.Result) {
+// wantPoisoned wants an error of a code, and the context to be of no use from then on, by the same error.
+func (d *denied) wantPoisoned(what string, err error, code abi.Result) {
 	d.Helper()
 	if !errors.Is(err, code) {
 		d.Errorf("%s: it says %v, want %s", what, err, code)
@@ -118,13 +118,13 @@ func (d *denied) adoptFails() {
 	d.must(err)
 	defer file.Close()
 	d.driver.fail("cuMemMap", 1, once, abi.IllegalAddress)
-	d.ended("adopt", sharer.Adopt(d.chunks(0, 2, 1), file, 0), abi.IllegalAddress)
+	d.wantPoisoned("adopt", sharer.Adopt(d.chunks(0, 2, 1), file, 0), abi.IllegalAddress)
 }
 
 func (d *denied) graphFails() {
 	d.driver.fail("cuGraphInstantiateWithFlags", 1, once, abi.IllegalAddress)
 	_, err := d.context.Instantiate(after(d.fill(0, 3)))
-	d.ended("instantiate", err, abi.IllegalAddress)
+	d.wantPoisoned("instantiate", err, abi.IllegalAddress)
 }
 
 // unreportedRefusal: if a late refusal cannot be reported to any waiter, the context ends.
@@ -140,7 +140,7 @@ func (d *denied) unreportedRefusal() {
 			Extent: [3]uint64{size, 1, 1},
 		},
 	)
-	d.ended("copy", s.Synchronize(), abi.OutOfMemory)
+	d.wantPoisoned("copy", s.Synchronize(), abi.OutOfMemory)
 }
 
 // markFails: the driver says that the GPU has failed when it is asked to report progress later. The
@@ -151,21 +151,21 @@ func (d *denied) markFails() {
 	d.driver.fail("cuEventRecord", 1, once, abi.IllegalAddress)
 	d.submit(s, gpu.Tell{Func: func() { close(told) }})
 	<-told
-	d.ended("tell", s.Synchronize(), abi.IllegalAddress)
+	d.wantPoisoned("tell", s.Synchronize(), abi.IllegalAddress)
 }
 
 // watched: a closed stream stays until the last of its completions was watched. If the driver
 // reports late, that is long after its work.
 func (d *denied) watched() {
-	s, open := d.openLater()
+	s, open := d.heldByOther()
 	told := make(chan struct{})
 	d.driver.fail("cuEventSynchronize", 1, hang, 0)
 	d.submit(s, gpu.Tell{Func: func() { close(told) }})
-	d.within("no watcher is left", func() bool { return d.driver.failed() > 0 })
+	d.waitFor("no watcher is left", func() bool { return d.driver.failed() > 0 })
 	d.must(s.Close())
 	open()
 	<-told
-	d.within("the stream is not kept", func() bool {
+	d.waitFor("the stream is not kept", func() bool {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		return slices.ContainsFunc(bytes.Split(stacks, []byte("\n\n")), func(stack []byte) bool {
@@ -183,7 +183,7 @@ func (d *denied) hostFails() {
 	pages, err := unix.Mmap(-1, 0, gpu.ChunkBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 	d.must(err)
 	d.driver.fail("cuMemHostRegister_v2", 1, once, abi.IllegalAddress)
-	d.ended(
+	d.wantPoisoned(
 		"show host memory",
 		d.context.Memory().MapHost(uint64(reflect.ValueOf(pages).Pointer()), pages),
 		abi.IllegalAddress,
@@ -198,15 +198,15 @@ func lostMemory(call string) func(*denied) {
 		d.must(memory.Map(d.chunks(0, 0, 2)))
 		d.must(memory.Unmap(d.chunks(0, 1, 1)))
 		d.driver.fail(call, 1, once, abi.OutOfMemory)
-		d.ended("compact", memory.(gpu.Keeper).Compact(), abi.OutOfMemory)
+		d.wantPoisoned("compact", memory.(gpu.Keeper).Compact(), abi.OutOfMemory)
 	}
 }
 
-// openLater is held whose stream another context lets go: this one may be of no use then.
-func (d *denied) openLater() (s gpu.Stream, open func()) {
+// heldByOther is held whose stream another context lets go: this one may be of no use then.
+func (d *denied) heldByOther() (s gpu.Stream, open func()) {
 	d.Helper()
-	helper, _ := d.fresh(gpu.ContextOptions{})
-	s, _ = d.held()
+	helper, _ := d.newContext(gpu.ContextOptions{})
+	s, _ = d.heldStream()
 	return s, func() {
 		_, err := helper.Memory().WriteAt([]byte{1, 0, 0, 0}, int64(d.memory.End()-8))
 		d.must(err)
@@ -216,12 +216,12 @@ func (d *denied) openLater() (s gpu.Stream, open func()) {
 // drainFails: the driver cannot say when a stream is done that a function of the session's waits
 // for. The function is run all the same.
 func (d *denied) drainFails() {
-	s, open := d.openLater()
+	s, open := d.heldByOther()
 	called := make(chan struct{})
 	d.driver.fail("cuStreamSynchronize", 1, once, abi.OutOfMemory)
 	d.submit(s, gpu.Call{Func: func() { close(called) }})
 	<-called
-	d.ended("wait", s.Synchronize(), abi.OutOfMemory)
+	d.wantPoisoned("wait", s.Synchronize(), abi.OutOfMemory)
 	open()
 }
 
@@ -230,15 +230,15 @@ func (d *denied) drainFails() {
 // program's memory.
 func (d *denied) halted() {
 	const size = 4 * gpu.ChunkBytes
-	first, open := d.openLater()
-	event, poisoned, called := d.timed(), make(chan struct{}), make(chan struct{})
-	d.driver.none()
+	first, open := d.heldByOther()
+	event, poisoned, called := d.newTimedEvent(), make(chan struct{}), make(chan struct{})
+	d.driver.reset()
 	d.submit(first, gpu.Call{Func: func() { close(called) }}, gpu.Record{Event: event})
-	d.within("the driver is not waited for", func() bool { return d.driver.counts()["cuStreamSynchronize"] > 0 })
+	d.waitFor("the driver is not waited for", func() bool { return d.driver.counts()["cuStreamSynchronize"] > 0 })
 	second := d.stream()
 	d.submit(second, gpu.Await{Event: event})
 
-	third, _ := d.held()
+	third, _ := d.heldStream()
 	var reads atomic.Int32
 	upload := func(s gpu.Stream, accessed func(int64)) {
 		d.submit(
@@ -252,7 +252,7 @@ func (d *denied) halted() {
 	}
 	marked := d.driver.counts()["cuEventRecord"]
 	upload(third, func(int64) { reads.Add(1) })
-	d.within(
+	d.waitFor(
 		"the buffers are not given to the driver",
 		func() bool { return reads.Load() == 2 && d.driver.counts()["cuEventRecord"] == marked+2 },
 	)
@@ -263,20 +263,20 @@ func (d *denied) halted() {
 	})
 	<-accessed
 
-	fifth, _ := d.held()
+	fifth, _ := d.heldStream()
 	waits, inside, waiting := make(chan error, 1), make(chan error, 1), d.driver.counts()["cuStreamSynchronize"]
 	go func() { waits <- event.Synchronize() }()
 	go func() { inside <- fifth.Synchronize() }()
-	d.within("the driver is not waited for", func() bool { return d.driver.counts()["cuStreamSynchronize"] > waiting })
+	d.waitFor("the driver is not waited for", func() bool { return d.driver.counts()["cuStreamSynchronize"] > waiting })
 	d.context.(gpu.Resumable).Poison(&gpu.Error{Op: "launch add", Code: abi.IllegalAddress, Detail: "as it was saved"})
 	close(poisoned)
 	<-called
-	d.ended("event", <-waits, abi.IllegalAddress)
-	d.ended("the waiter in the driver", <-inside, abi.IllegalAddress)
+	d.wantPoisoned("event", <-waits, abi.IllegalAddress)
+	d.wantPoisoned("the waiter in the driver", <-inside, abi.IllegalAddress)
 	for i, s := range []gpu.Stream{first, second, third, fourth} {
-		d.ended(fmt.Sprint("stream ", i), s.Synchronize(), abi.IllegalAddress)
+		d.wantPoisoned(fmt.Sprint("stream ", i), s.Synchronize(), abi.IllegalAddress)
 	}
-	d.ended("memory", d.context.Memory().Map(d.chunks(0, 0, 1)), abi.IllegalAddress)
+	d.wantPoisoned("memory", d.context.Memory().Map(d.chunks(0, 0, 1)), abi.IllegalAddress)
 	if reads.Load() != 2 {
 		d.Error("a copy goes on after the end")
 	}

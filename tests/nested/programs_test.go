@@ -22,15 +22,15 @@ func TestPrograms(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestAtHome: the driver of a worker is at home where the program's user is, whatever phosd's
+// TestHomeDirectory: the driver of a worker is at home where the program's user is, whatever phosd's
 // environment says, as it keeps there what it has compiled.
-func TestAtHome(t *testing.T) {
+func TestHomeDirectory(t *testing.T) {
 	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
 	}
 	program := harness.CompileC(t, true, harness.Workload("driver", "vector.c"))
-	library := inFront(t, "at_home.c")
+	library := frontDriver(t, "at_home.c")
 	written := filepath.Join(t.TempDir(), "home")
 	t.Setenv("CUDA_TEST_HOME", written)
 	t.Setenv("HOME", "/elsewhere")

@@ -21,7 +21,7 @@ const (
 // copies on the device. It judges no speed; it writes the figures to the file that a variable
 // names.
 func TestDigestRate(t *testing.T) {
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
 	must := func(err error) {
@@ -30,7 +30,7 @@ func TestDigestRate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	backend, device := opened(t)
+	backend, device := openFirstGPU(t)
 	defer func() { must(backend.Close()) }()
 	memory, mebibytes := device.Memory(), uint64(16)
 	if text := os.Getenv(sizeVariable); text != "" {

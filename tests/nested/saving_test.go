@@ -20,10 +20,10 @@ func TestFailingDriverInCheckpoint(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	o := newOrders(t)
+	o := newFaultPlan(t)
 	daemon := harness.StartOver(t, harness.StartAlone(t, "--gpus=soft:1,deterministic"), o.library)
 	const steps = 12
-	o.none()
+	o.reset()
 	plain := daemon.Job(t, program, fmt.Sprint(steps), "300000", "0")
 	status := plain.Start().Finish()
 	want := plain.Result()
@@ -33,9 +33,9 @@ func TestFailingDriverInCheckpoint(t *testing.T) {
 	job.Hold = true
 	job.Start()
 	job.WaitLines(steps)
-	o.none()
+	o.reset()
 	job.PreDump()
-	for _, name := range called(o) {
+	for _, name := range memoryCalls(o) {
 		t.Run("save/"+name, func(t *testing.T) {
 			o.fail(name, 1, once, abi.OutOfMemory)
 			text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
@@ -43,23 +43,23 @@ func TestFailingDriverInCheckpoint(t *testing.T) {
 			if err != nil && !strings.Contains(text, abi.OutOfMemory.String()) {
 				t.Errorf("it fails, and does not say by what: %s", text)
 			}
-			o.none()
+			o.reset()
 			if text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)); err != nil {
 				t.Fatalf("the next one fails too: %s", text)
 			}
 		})
 	}
-	o.none()
+	o.reset()
 	job.Dump()
-	o.none()
+	o.reset()
 	job.RestoreDetached()
-	for _, name := range called(o) {
+	for _, name := range memoryCalls(o) {
 		t.Run("restore/"+name, func(t *testing.T) {
 			job.Kill()
 			o.fail(name, 1, once, abi.OutOfMemory)
 			text, err := job.TryCli("--restore", "--detach", "--dir", job.Image)
 			t.Logf("%d failed: %v: %s", o.failed(), err, text)
-			o.none()
+			o.reset()
 			if err == nil {
 				job.Finish()
 				if differences := job.Result().Differs(want); differences != "" {
@@ -79,7 +79,7 @@ func TestFailingDriverInCheckpoint(t *testing.T) {
 		})
 	}
 	job.Kill()
-	o.none()
+	o.reset()
 	job.Restore()
 	job.FinishLike(t, "restored", want, status)
 	daemon.Empty()
@@ -92,11 +92,11 @@ func TestFailedGPU(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	o := newOrders(t)
+	o := newFaultPlan(t)
 	daemon := harness.StartOver(t, harness.StartAlone(t, "--gpus=soft:1,deterministic"), o.library)
 	for _, code := range []abi.Result{abi.IllegalAddress, abi.ECCUncorrectable, abi.LaunchTimeout} {
 		t.Run(code.String(), func(t *testing.T) {
-			o.none()
+			o.reset()
 			plain := daemon.Job(t, program, "12", "10000", "0")
 			status := plain.Start().Finish()
 			want := plain.Result()
@@ -111,7 +111,7 @@ func TestFailedGPU(t *testing.T) {
 				t.Errorf("a checkpoint of a GPU that has failed: %v: %s", err, text)
 			}
 			job.Kill()
-			o.none()
+			o.reset()
 			daemon.Empty()
 			job.Restore()
 			job.FinishLike(t, "restored", want, status)
@@ -120,9 +120,9 @@ func TestFailedGPU(t *testing.T) {
 	daemon.Empty()
 }
 
-// called lists what the driver was asked since it was told to fail in nothing, of those calls that
+// memoryCalls lists what the driver was asked since it was told to fail in nothing, of those calls that
 // get memory of one kind or another: a driver may fail in them, and in nothing else later.
-func called(o *orders) []string {
+func memoryCalls(o *faultPlan) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(o.counts())), func(name string) bool {
 		return !slices.ContainsFunc(
 			[]string{"Alloc", "Create", "Map", "Load", "Reserve", "Register", "Launch"},

@@ -29,7 +29,7 @@ func TestVariablesLieAgain(t *testing.T) {
 		loadAndUnload(t, between)
 		return
 	}
-	socket = inner(t)
+	socket = innerPhosd(t)
 	want := variablesOf(t, socket, "nothing", true)
 	for _, test := range []struct {
 		between string
@@ -90,7 +90,7 @@ func loadAndUnload(t *testing.T, between string) {
 	for n := range 24 {
 		m, err := device.LoadModule(gpu.Image{PTX: []string{codeOf(n)}}, gpu.LoadOptions{})
 		if err == nil {
-			err = besides(between, device, backend.Devices()[0].Window, uint64(n))
+			err = doBetween(between, device, backend.Devices()[0].Window, uint64(n))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -111,9 +111,9 @@ func loadAndUnload(t *testing.T, between string) {
 	}
 }
 
-// besides does what comes between loads: once before a restore, and another time, or not at all,
+// doBetween does what comes between loads: once before a restore, and another time, or not at all,
 // after it.
-func besides(between string, device gpu.Context, window gpu.Range, n uint64) (err error) {
+func doBetween(between string, device gpu.Context, window gpu.Range, n uint64) (err error) {
 	switch between {
 	case "memory":
 		err = device.Memory().Map(
@@ -145,9 +145,9 @@ func codeOf(n int) string {
 `, n, sizes[n%len(sizes)]+n, strings.Repeat("st.volatile.global.u32 [small], %r; ", n*n*n))
 }
 
-// TestVariablesComeBack saves a program whose code comes and goes, with pointers to its variables
+// TestVariablesRestored saves a program whose code comes and goes, with pointers to its variables
 // in its memory and the device's, and brings it back twice.
-func TestVariablesComeBack(t *testing.T) {
+func TestVariablesRestored(t *testing.T) {
 	daemon := harness.StartNested(t)
 	program := harness.CompileCUDA(t, "static", harness.Workload("checkpoint", "modules.cu"))
 	plain := daemon.Job(t, program, "30", "0").Start()

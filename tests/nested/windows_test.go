@@ -17,7 +17,7 @@ func TestWindowsMove(t *testing.T) {
 	if _, real := harness.Driver(); real {
 		t.Skip("which addresses a driver refuses is known of our own only")
 	}
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
 	b, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
@@ -35,26 +35,26 @@ func TestWindowsMove(t *testing.T) {
 	if _, err := b.NewContext(0, gpu.ContextOptions{Window: gpu.Range{Address: 0x3000_0000_0000, Bytes: 1 << 40}}); err == nil {
 		t.Error("a window where the driver has no addresses was granted")
 	}
-	works(t, b, 0, first)() // the prepared context is unused
+	useWindow(t, b, 0, first)() // the prepared context is unused
 	if c, err := b.NewContext(0, gpu.ContextOptions{Window: wide}); err == nil {
 		t.Error("a window over addresses that the driver has not was granted")
 		_ = c.Close()
 	}
-	closeOne := works(t, b, 0, second)
+	closeOne := useWindow(t, b, 0, second)
 	if _, err := b.NewContext(1, gpu.ContextOptions{Window: second}); err == nil {
 		t.Error("two GPUs in use have one window")
 	}
 	if _, err := b.NewContext(0, gpu.ContextOptions{Window: first}); err == nil {
 		t.Error("a GPU in use has changed its window")
 	}
-	works(t, b, 1, first)()
+	useWindow(t, b, 1, first)()
 	closeOne()
-	works(t, b, 1, second)()
-	works(t, b, 0, first)()
+	useWindow(t, b, 1, second)()
+	useWindow(t, b, 0, first)()
 }
 
-// works uses a GPU with a window, both ends of it; what it returns closes the context.
-func works(t *testing.T, b gpu.Backend, ordinal int, window gpu.Range) (closeContext func()) {
+// useWindow uses a GPU with a window, both ends of it; what it returns closes the context.
+func useWindow(t *testing.T, b gpu.Backend, ordinal int, window gpu.Range) (closeContext func()) {
 	t.Helper()
 	c, err := b.NewContext(ordinal, gpu.ContextOptions{Window: window})
 	if err != nil {
@@ -86,7 +86,7 @@ func TestOldWindows(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
 	inner := harness.StartAlone(t, "--gpus=soft:1,deterministic")
-	narrow := harness.StartOver(t, inner, inFront(t, "narrow.c"))
+	narrow := harness.StartOver(t, inner, frontDriver(t, "narrow.c"))
 	wide := harness.StartOver(t, inner, filepath.Join(harness.Bin(), "libphos.so"))
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	start := func(daemon *harness.Daemon) *harness.Job {
@@ -131,10 +131,10 @@ func TestOldWindows(t *testing.T) {
 // TestPrepare: the context that is made in advance is the first one that is requested, and is ended
 // if none is.
 func TestPrepare(t *testing.T) {
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
-	o := newOrders(t)
+	o := newFaultPlan(t)
 	b, err := cuda.Open(cuda.Options{Library: o.library, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)

@@ -19,8 +19,8 @@ func as(uid uint32, command *exec.Cmd) *exec.Cmd {
 	return command
 }
 
-// TestForeignImage: a user can restore the image of another machine while root has that machine's
-// key imported.
+// TestForeignImage: a user can restore another machine's image as long as that machine's key is
+// imported.
 func TestForeignImage(t *testing.T) {
 	here, there := start(t), start(t)
 	job := counting(t, here, "1500", "2000", "20000")
@@ -91,7 +91,7 @@ func run(daemon *harness.Daemon, uid uint32, stdin string, arguments ...string) 
 	return string(said), err
 }
 
-// refusesKeys: mistakes with keys are named, and nothing comes of them.
+// refusesKeys: wrong keys are refused with the reason, and change nothing.
 func refusesKeys(t *testing.T, daemon *harness.Daemon, key string) {
 	t.Helper()
 	for _, test := range []struct {
@@ -113,23 +113,23 @@ func refusesKeys(t *testing.T, daemon *harness.Daemon, key string) {
 	}
 }
 
-// TestEager: all memory is back before the program runs.
+// TestEager: with --eager all memory is loaded before the program runs.
 func TestEager(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic")
 	want := counting(t, daemon, "120", "500000", "0").Start()
 	if status := want.Finish(); status != counted {
-		t.Fatalf("the program ends with %d: %s", status, want.Stderr())
+		t.Fatalf("program exited with %d: %s", status, want.Stderr())
 	}
 	job := counting(t, daemon, "120", "500000", "20000").Start()
 	job.WaitLines(5)
 	job.Dump()
 	c := call(t, daemon)
-	ctx, cancel := patience(t)
+	ctx, cancel := testContext(t)
 	defer cancel()
 	for _, eager := range []bool{true, false} {
 		stream := c.restore(ctx, beginRestore(c, job.Image, eager))
-		running := until(t, stream.Recv, isRunning).GetRunning()
-		loaded := until(t, stream.Recv, isLoaded).GetLoaded()
+		running := receiveUntil(t, stream.Recv, isRunning).GetRunning()
+		loaded := receiveUntil(t, stream.Recv, isLoaded).GetLoaded()
 		if running.GetProcesses() != 1 || loaded.GetBytes() < 2_000_000 {
 			t.Errorf("eager %v: %v, %v", eager, running, loaded)
 		}

@@ -12,8 +12,8 @@ import (
 // do; nothing is left behind, and the program continues.
 func TestRefusals(t *testing.T) {
 	d := start(t)
-	a := ask(t, program(d))
-	a.does(1, 1)
+	a := stepperCommand(t, program(d))
+	a.step(1, 1)
 	room := open(t)
 	at := func(name string) string { return filepath.Join(room, name) }
 	for _, err := range []error{
@@ -58,12 +58,12 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	if _, err := os.Lstat(at("new")); err == nil {
-		t.Error("what was refused has left a directory")
+		t.Error("the refused command left a directory behind")
 	}
-	// A directory by a link, and one named from a directory that was removed.
+	// The directory is given as a symbolic link; then relative to a removed working directory.
 	mustCLI(t, d, "--pre-dump", "--dir", at("good")+"/", "--pid", pid)
 	if left, _ := os.ReadDir(at("target")); len(left) == 0 {
-		t.Error("nothing was written behind the link")
+		t.Error("no image in the link's target")
 	}
 	gone := d.Command()
 	gone.Args = []string{
@@ -77,9 +77,9 @@ func TestRefusals(t *testing.T) {
 	}
 	gone.Path = "/bin/sh"
 	if text, err := run(t, gone); err == nil || !strings.Contains(text, "the current directory was removed") {
-		t.Errorf("from nowhere: %v: %s", err, text)
+		t.Errorf("from a removed directory: %v: %s", err, text)
 	}
-	a.does(1, 2)
-	a.ends(3)
+	a.step(1, 2)
+	a.finish(3)
 	d.Empty()
 }

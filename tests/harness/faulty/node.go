@@ -63,7 +63,7 @@ func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, s
 		return nil, 0, failure
 	}
 	file, _, failure := n.LoopbackNode.Open(ctx, flags)
-	// Nothing is kept: what was written shall be asked for when it is read.
+	// Disable the page cache, so that reads reach this file system.
 	return n.handle(file), fuse.FOPEN_DIRECT_IO, failure
 }
 
@@ -91,7 +91,7 @@ func (n *node) OpendirHandle(ctx context.Context, flags uint32) (fs.FileHandle, 
 	return n.LoopbackNode.OpendirHandle(ctx, flags)
 }
 
-// fileHandle is all that can be done with an open file.
+// fileHandle is the set of operations on an open file.
 type fileHandle interface {
 	fs.FileReader
 	fs.FileWriter
@@ -131,7 +131,7 @@ func (h *handle) Write(ctx context.Context, data []byte, at int64) (uint32, sysc
 	return h.fileHandle.Write(ctx, data, at)
 }
 
-// Allocate makes room, or holes.
+// Allocate allocates space or punches holes.
 func (h *handle) Allocate(ctx context.Context, at, bytes uint64, mode uint32) syscall.Errno {
 	return h.fileHandle.(fs.FileAllocater).Allocate(ctx, at, bytes, mode)
 }
