@@ -20,11 +20,11 @@ import (
 // told what to do.
 type holder struct {
 	*harness.Job
-	t      *testing.T
-	daemon *harness.Daemon
-	page   []byte
-	bytes  uint64
-	savedSteps  uint64 // its steps when it was dumped
+	t          *testing.T
+	daemon     *harness.Daemon
+	page       []byte
+	bytes      uint64
+	savedSteps uint64 // its steps when it was dumped
 }
 
 // word is one of the page's, as memory.c has them.

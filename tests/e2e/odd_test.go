@@ -20,7 +20,7 @@ func oddProgram(t *testing.T) string {
 	return harness.CompileC(t, true, harness.Workload("fault", "odd.c"))
 }
 
-// TestOdd runs programs in odd circumstances, each beside a daemon that must be as good as new
+// TestOdd runs programs under unusual conditions. The daemon must have nothing left of them
 // afterwards.
 func TestOdd(t *testing.T) {
 	program := oddProgram(t)
@@ -35,7 +35,7 @@ func TestOdd(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestCutFiles lets programs shorten the files that they share with their workers.
+// TestCutFiles lets programs truncate the files that they share with their workers.
 func TestCutFiles(t *testing.T) {
 	program := oddProgram(t)
 	daemon := harness.Start(t)
@@ -51,14 +51,14 @@ func TestCutFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := bystander.Wait(); err != nil {
-		t.Fatalf("the bystander: %v: %s", err, bystander.Output.String())
+		t.Fatalf("the correct program: %v: %s", err, bystander.Output.String())
 	}
 	daemon.Empty()
 	harness.RealGPU(t, "pinned pages stay in memory when their file is cut, and workers do not touch them")
 	daemon.LogContains("worker died")
 }
 
-// TestOddSurroundings gives programs files and environment variables that are unusual.
+// TestOddSurroundings runs programs with unusual files and environment variables.
 func TestOddSurroundings(t *testing.T) {
 	program := oddProgram(t)
 	daemon := harness.Start(t)
@@ -114,7 +114,7 @@ func TestOddSurroundings(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestGarbageAtSocket talks nonsense to phosd, and nothing, from many connections at once.
+// TestGarbageAtSocket sends garbage, or nothing, to phosd from many connections at once.
 func TestGarbageAtSocket(t *testing.T) {
 	program := oddProgram(t)
 	daemon := harness.Start(t)
@@ -149,7 +149,7 @@ func TestGarbageAtSocket(t *testing.T) {
 			open = append(open, conn)
 		}
 	}
-	daemon.Program(program, "work").OK() // beside them all
+	daemon.Program(program, "work").OK() // next to all these connections
 	for _, conn := range open {
 		conn.Close()
 	}
@@ -163,8 +163,7 @@ func TestGarbageAtSocket(t *testing.T) {
 	})
 }
 
-// TestKilledAnywhere kills programs at any time of their lives, and phosd now and then while they
-// shake hands.
+// TestKilledAnywhere kills programs at random times, and sometimes phosd during their handshake.
 func TestKilledAnywhere(t *testing.T) {
 	program := oddProgram(t)
 	daemon := harness.Start(t)

@@ -4,8 +4,8 @@ import "time"
 
 // runNeeds and saving are what programs under phos need, and their checkpoints besides.
 var (
-	runNeeds = []fact{hasGPU, isRoot, mayBecome}
-	checkpointNeeds  = []fact{hasGPU, isRoot, mayBecome, hasCRIU, mayTrace, mayMount, mayFreeze}
+	runNeeds        = []fact{hasGPU, isRoot, mayBecome}
+	checkpointNeeds = []fact{hasGPU, isRoot, mayBecome, hasCRIU, mayTrace, mayMount, mayFreeze}
 )
 
 // suites are in the order in which a failure is cheapest to learn of, and in each what tells most

@@ -17,8 +17,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestNoContext makes each call that needs a context while the driver makes none current: nothing
-// is called then, because it would be in whichever context the thread has.
+// TestNoContext makes each call that needs a context while the driver cannot make it current. The
+// call must not reach the driver, because it would run in the thread's current context.
 func TestNoContext(t *testing.T) {
 	if !ownProcess(t, failingDriver) {
 		return
@@ -35,26 +35,26 @@ func TestNoContext(t *testing.T) {
 		if method.Type().NumIn() == 0 || method.Type().In(0) != reflect.TypeFor[cudadrv.Context]() ||
 			name == "CtxDestroy" ||
 			name == "End" {
-			continue // it is in no context, or ends one
+			continue // it needs no context, or destroys one
 		}
 		tested++
 		for _, shape := range []cudadrv.Shape{{}, {Attributes: make([]abi.LaunchAttribute, 1)}} {
 			o.fail("cuCtxSetCurrent", 1, alwaysThis, abi.OutOfMemory)
 			results := method.Call(arguments(method.Type(), shape))
 			if err, _ := results[len(results)-1].Interface().(error); !errors.Is(err, abi.OutOfMemory) {
-				t.Errorf("%s says %v", name, err)
+				t.Errorf("%s: got error %v", name, err)
 			}
 			if calls := o.counts(); len(calls) != 1 || calls["cuCtxSetCurrent"] != 1 {
-				t.Errorf("%s calls %v", name, calls)
+				t.Errorf("%s made the calls %v", name, calls)
 			}
 		}
 	}
 	if tested < 50 {
-		t.Errorf("only %d calls are in a context", tested)
+		t.Errorf("only %d calls were tested", tested)
 	}
 }
 
-// arguments are some for a method, with this shape where it wants one. They point somewhere.
+// arguments returns valid arguments for a method, with this shape if it takes one.
 func arguments(method reflect.Type, shape cudadrv.Shape) []reflect.Value {
 	var all []reflect.Value
 	for i := range method.NumIn() {
@@ -74,8 +74,8 @@ func arguments(method reflect.Type, shape cudadrv.Shape) []reflect.Value {
 	return all
 }
 
-// TestContextLost has a method make two calls, between which all threads forget what context they
-// have: it asks for its own again.
+// TestContextLost lets a method make two calls. In between all threads lose their current context,
+// so it must be set again.
 func TestContextLost(t *testing.T) {
 	if !ownProcess(t, failingDriver) {
 		return
@@ -99,7 +99,7 @@ func TestContextLost(t *testing.T) {
 		_, err := driver.ModuleFunctions(context, module)
 		calls := o.counts()
 		if calls["cuCtxSetCurrent"] < 2 {
-			return false // forgotten too early or too late
+			return false // lost too early or too late
 		}
 		if !errors.Is(err, abi.OutOfMemory) || calls["cuModuleEnumerateFunctions"] > 0 {
 			t.Errorf("%v, after %v", err, calls)
@@ -110,7 +110,7 @@ func TestContextLost(t *testing.T) {
 	<-done
 }
 
-// TestManyDevices lets more devices have memory than go into one call.
+// TestManyDevices gives more devices access to memory than one call can name.
 func TestManyDevices(t *testing.T) {
 	if !ownProcess(t, failingDriver) {
 		return
@@ -123,11 +123,11 @@ func TestManyDevices(t *testing.T) {
 	d.wantError("the second part", err, abi.OutOfMemory, "")
 	d.must(driver.Allow(d.memory.Address, d.memory.Bytes, make([]int32, 33)))
 	if calls := d.driver.counts()["cuMemSetAccess"]; calls != 4 {
-		t.Errorf("%d calls", calls)
+		t.Errorf("got %d calls", calls)
 	}
 }
 
-// TestAttributes launches kernels with an attribute, one with parameters and one that has none.
+// TestAttributes launches kernels with an attribute, one with parameters and one without.
 func TestAttributes(t *testing.T) {
 	if !ownProcess(t, innerPhosd) {
 		return
@@ -154,12 +154,12 @@ func TestAttributes(t *testing.T) {
 		must(driver.CopyOut(context, word, address, 0))
 		must(driver.StreamSynchronize(context, 0))
 		if want := append(params, 1, 0, 0, 0)[:4]; !slices.Equal(word, want) {
-			t.Errorf("the kernel with %s has left %x", name, word)
+			t.Errorf("the kernel with %s wrote %x", name, word)
 		}
 	}
 }
 
-// TestNoLibrary has the loader say why it cannot open a driver.
+// TestNoLibrary: the error names the reason why a driver cannot be opened.
 func TestNoLibrary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "libcuda.so.1")
 	if !ownProcess(t, func(*testing.T) string { return "" }) {
@@ -167,11 +167,11 @@ func TestNoLibrary(t *testing.T) {
 	}
 	if _, err := cudadrv.Open(path); !errors.Is(err, cudadrv.ErrLibrary) ||
 		!strings.Contains(err.Error(), path+": cannot open shared object file") {
-		t.Errorf("it says %v", err)
+		t.Errorf("got %v", err)
 	}
 }
 
-// loadCode opens a driver, and loads code.
+// loadCode opens a driver and loads code.
 func loadCode(t *testing.T, library, code string) (*cudadrv.Driver, cudadrv.Context, cudadrv.Module) {
 	t.Helper()
 	driver, err := cudadrv.Open(library)
@@ -192,8 +192,8 @@ func loadCode(t *testing.T, library, code string) (*cudadrv.Driver, cudadrv.Cont
 // enumerate is a call that drivers before CUDA 12.4 lack.
 const enumerate = "cuModuleEnumerateFunctions"
 
-// TestOldDriver takes a driver that lacks what drivers may: each call says so, and the backend does
-// without.
+// TestOldDriver uses a driver without the optional calls. Each call reports that, and the backend
+// works without it.
 func TestOldDriver(t *testing.T) {
 	t.Run("all", func(t *testing.T) {
 		if !ownProcess(
@@ -217,7 +217,7 @@ func TestOldDriver(t *testing.T) {
 			"wait 32": driver.StreamWaitValue32(context, 0, 0, 0, 0), "wait 64": driver.StreamWaitValue64(context, 0, 0, 0, 0),
 		} {
 			if !errors.Is(err, abi.NotSupported) {
-				t.Errorf("%s: it says %v", what, err)
+				t.Errorf("%s: got %v", what, err)
 			}
 		}
 		b := openBackend(t)
@@ -238,7 +238,7 @@ func TestOldDriver(t *testing.T) {
 	})
 }
 
-// optionalCalls lists the calls that a driver may lack, of those that are generated.
+// optionalCalls lists the generated calls that a driver may lack.
 func optionalCalls(t *testing.T) (calls []string) {
 	t.Helper()
 	text, err := os.ReadFile(harness.Path("cgo", "cudadrv", "zz_calls.go"))
@@ -249,7 +249,7 @@ func optionalCalls(t *testing.T) (calls []string) {
 		calls = append(calls, match[1])
 	}
 	if len(calls) == 0 {
-		t.Fatal("there are none")
+		t.Fatal("found no optional calls")
 	}
 	return calls
 }
@@ -286,8 +286,8 @@ func lacking(missing []string) func(*testing.T) string {
 	}
 }
 
-// TestTensorMaps describes tensors of each kind to the driver behind the driver, which has our own
-// form of descriptions. No word of a description is another's value.
+// TestTensorMaps describes tensors of each kind to the inner driver, which uses our own form of
+// descriptors. No field may receive another field's value.
 func TestTensorMaps(t *testing.T) {
 	if !ownProcess(t, innerPhosd) {
 		return
@@ -313,13 +313,13 @@ func TestTensorMaps(t *testing.T) {
 		got, err := mapper.EncodeTensorMap(&tensor)
 		b.must(err)
 		if got != want {
-			t.Errorf("a tensor of kind %d: it is\n%x, want\n%x", kind, got, want)
+			t.Errorf("tensor of kind %d: got\n%x, want\n%x", kind, got, want)
 		}
 		tensor.Address += 4096
 		want, err = model.EncodeTensor(&tensor)
 		b.must(err)
 		if got, err = mapper.ReplaceAddress(got, tensor.Address); err != nil || got != want {
-			t.Errorf("a tensor of kind %d elsewhere: %v: it is\n%x, want\n%x", kind, err, got, want)
+			t.Errorf("tensor of kind %d at another address: %v: got\n%x, want\n%x", kind, err, got, want)
 		}
 	}
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// denied is a backend over a driver that fails as it is told, and a context on its other GPU.
+// denied is a backend over a failing driver, with a context on its other GPU.
 type denied struct {
 	*backendTest
 	driver *faultPlan
 	other  gpu.Context
 }
 
-// TestDenied has single calls of the driver fail for want of memory, those that a program's course
-// in TestFailingDriver does not come to: what needed them says so and leaves nothing behind, and
-// succeeds the next time.
+// TestDenied lets single driver calls fail with out of memory: those that the program of
+// TestFailingDriver does not make. The operation must report it, leave nothing behind, and succeed
+// the next time.
 func TestDenied(t *testing.T) {
 	if !ownProcess(t, failingDriver) {
 		return
@@ -44,8 +44,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// failingDriver starts a phosd for ownProcess, with a driver in front of ours that fails as it is
-// told.
+// failingDriver starts a phosd for ownProcess, with a failing driver in front of ours.
 func failingDriver(t *testing.T) string {
 	t.Setenv(otherLibrary, newFaultPlan(t).library)
 	return innerPhosd(t)
@@ -60,14 +59,14 @@ func openDenied(t *testing.T) *denied {
 	return d
 }
 
-// ends are the calls that end what others make.
+// ends maps calls that create something to the calls that destroy it.
 var ends = map[string]string{
 	"cuMemCreate": "cuMemRelease", "cuMemMap": "cuMemUnmap", "cuMemAddressReserve": "cuMemAddressFree",
 	"cuMemHostRegister_v2": "cuMemHostUnregister", "cuGraphCreate": "cuGraphDestroy", "cuCtxCreate_v2": "cuCtxDestroy_v2",
 }
 
-// during does something while the nth call of a name fails, and returns what it says, and how often
-// the driver was called.
+// during runs do while the nth call of a name fails. It returns do's error and the numbers of
+// driver calls.
 func (d *denied) during(
 	call string,
 	nth uint64,
@@ -81,13 +80,13 @@ func (d *denied) during(
 	calls, failed := d.driver.counts(), d.driver.failed()
 	d.driver.reset()
 	if failed == 0 {
-		d.Errorf("%s: it is not called so often: %v", call, calls)
+		d.Errorf("%s: fewer calls than expected: %v", call, calls)
 	}
 	calls[call] -= failed
 	return calls, err
 }
 
-// failsClean is during, and requires that all that was made by then is ended, too.
+// failsClean is during, and checks that everything that was created is destroyed too.
 func (d *denied) failsClean(call string, nth uint64, how mode, code abi.Result, do func() error) error {
 	d.Helper()
 	calls, err := d.during(call, nth, how, code, do)
@@ -100,25 +99,25 @@ func (d *denied) failsClean(call string, nth uint64, how mode, code abi.Result, 
 	return err
 }
 
-// failsOnce has the nth call of a name fail once: what needs it fails by that, and succeeds when it
-// is tried again.
+// failsOnce lets the nth call of a name fail once. do must fail with that error, and succeed when
+// it is repeated.
 func (d *denied) failsOnce(call string, nth uint64, do func() error) {
 	d.Helper()
 	d.wantError(call, d.failsClean(call, nth, once, abi.OutOfMemory, do), abi.OutOfMemory, "")
 	if err := do(); err != nil {
-		d.Fatalf("after %s has failed: %v", call, err)
+		d.Fatalf("retry after %s failed: %v", call, err)
 	}
 }
 
-// wantError wants an error of a code, with words in it.
+// wantError checks the code of an error and a part of its text.
 func (d *denied) wantError(what string, err error, code abi.Result, words string) {
 	d.Helper()
 	if !errors.Is(err, code) || !strings.Contains(err.Error(), words) {
-		d.Errorf("%s: it says %v, want %s and %q", what, err, code, words)
+		d.Errorf("%s: got %v, want %s and %q", what, err, code, words)
 	}
 }
 
-// newContext is a context of its own on the first GPU.
+// newContext returns a new context on the first GPU.
 func (d *denied) newContext(options gpu.ContextOptions) (context gpu.Context, end func()) {
 	d.Helper()
 	context, err := d.backend.NewContext(0, options)
@@ -126,7 +125,7 @@ func (d *denied) newContext(options gpu.ContextOptions) (context gpu.Context, en
 	return context, func() { d.must(context.Close()) }
 }
 
-// chunks are some of the window of a GPU, behind what is mapped already.
+// chunks returns a range of a GPU's window behind the mapped memory.
 func (d *denied) chunks(ordinal int, from, count uint64) gpu.Range {
 	return gpu.Range{
 		Address: d.backend.Devices()[ordinal].Window.Address + (8+from)*gpu.ChunkBytes,
@@ -139,8 +138,8 @@ func (d *denied) open(options cuda.Options) (*cuda.Backend, error) {
 	return cuda.Open(options)
 }
 
-// opening opens other backends by the same driver, which would soon have no addresses left if those
-// that fail kept any.
+// opening opens further backends on the same driver. The driver would run out of addresses if
+// failed ones kept any.
 func (d *denied) opening() {
 	open := func() error {
 		b, err := d.open(cuda.Options{})
@@ -174,7 +173,7 @@ func (d *denied) opening() {
 		}
 		return err
 	})
-	// A window that cannot be given back is kept.
+	// A window that cannot be released is kept.
 	had, half := b.Devices()[0].Window, b.Devices()[0].Window
 	half.Bytes /= 2
 	move := func(window gpu.Range) error {
@@ -191,8 +190,8 @@ func (d *denied) opening() {
 	d.must(b.Close())
 }
 
-// digests are those of a context that has had none yet; what they need is not there, in the driver
-// or by the accounts.
+// digests computes the first digests of a context, with too little memory in the driver or in the
+// quota.
 func (d *denied) digests() {
 	ask := func(context gpu.Context) error {
 		digester := context.Memory().(gpu.Digester)
@@ -201,7 +200,7 @@ func (d *denied) digests() {
 		d.must(err)
 		got, err := digester.Digests(gpu.DigestKey{7}, []gpu.Range{{Address: d.memory.Address, Bytes: gpu.ChunkBytes}})
 		if err == nil && got[0] != digester.DigestCopy(gpu.DigestKey{7}, content) {
-			d.Error("the digest differs")
+			d.Error("got a different digest")
 		}
 		return err
 	}
@@ -246,16 +245,16 @@ func (d *denied) digests() {
 	)
 	d.must(digests())
 	if used, _ := accounts.Usage(0); used != 2*gpu.ChunkBytes {
-		d.Errorf("the accounts have %d bytes", used)
+		d.Errorf("%d bytes are still accounted", used)
 	}
 	d.must(b.Close())
 	if used, _ := accounts.Usage(0); used != 0 {
-		d.Errorf("the accounts have %d bytes without an owner", used)
+		d.Errorf("%d bytes are accounted without an owner", used)
 	}
 	d.must(accounts.Close())
 }
 
-// shadows have memory that the program wants: it gets it.
+// shadows use memory that the program then needs; they must release it.
 func (d *denied) shadows() {
 	context, end := d.newContext(gpu.ContextOptions{})
 	defer end()
@@ -264,7 +263,7 @@ func (d *denied) shadows() {
 	get := func() error {
 		s, room, err := memory.(gpu.Shadower).NewShadows(1)
 		if err == nil && room == 0 {
-			d.Error("there is no room for shadows")
+			d.Error("no memory for shadows")
 		}
 		if err == nil {
 			all = append(all, s)
@@ -277,7 +276,7 @@ func (d *denied) shadows() {
 	d.driver.fail("cuMemCreate", 1, once, abi.OutOfMemory)
 	d.must(memory.Map(program))
 	if counts := d.driver.counts(); counts["cuMemCreate"] != 2 || counts["cuMemRelease"] != 2 {
-		d.Errorf("two blocks of shadows are not given up for what the program maps: %v", counts)
+		d.Errorf("the program's mapping did not release two blocks of shadows: %v", counts)
 	}
 	d.driver.reset()
 	for _, s := range all {
@@ -286,11 +285,11 @@ func (d *denied) shadows() {
 	d.must(memory.Unmap(program))
 }
 
-// reading is from a context that has no stream for it yet, and to pinned memory.
+// reading reads through a context without a stream for it, and to pinned memory.
 func (d *denied) reading() {
 	context, end := d.newContext(gpu.ContextOptions{})
 	defer end()
-	const size = 2 * gpu.ChunkBytes // two pieces, which are under way together
+	const size = 2 * gpu.ChunkBytes // two pieces in flight together
 	want := pattern(size)
 	_, err := d.context.Memory().WriteAt(want, int64(d.memory.Address))
 	d.must(err)
@@ -309,7 +308,7 @@ func (d *denied) reading() {
 	calls, err := d.during("cuStreamSynchronize", 1, once, abi.OutOfMemory, read)
 	d.wantError("read", err, abi.OutOfMemory, "")
 	if calls["cuStreamSynchronize"] != 2 {
-		d.Errorf("the buffers of both pieces are not waited for: %v", calls)
+		d.Errorf("the buffers of both pieces were not waited for: %v", calls)
 	}
 	d.must(read())
 	unpin, err := context.Memory().(gpu.Pinner).Pin(got)
@@ -328,7 +327,7 @@ func (d *denied) code() {
 		}
 		return module
 	}
-	// The heap keeps its size, and a driver may leave variables out that no kernel uses.
+	// The heap keeps its size. A driver may omit variables that no kernel uses.
 	d.must(
 		d.failsClean(
 			"cuCtxSetLimit",
@@ -344,7 +343,7 @@ func (d *denied) code() {
 		}
 		module := load(image, gpu.LoadOptions{})
 		if got := len(module.Globals()); got != want {
-			d.Errorf("there are %d variables, want %d", got, want)
+			d.Errorf("got %d variables, want %d", got, want)
 		}
 		d.must(module.Close())
 		d.driver.reset()

@@ -16,7 +16,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// backendTest is a context of the backend, and the phosd that is its driver.
+// backendTest is a context of the backend, with the inner phosd that is its driver.
 type backendTest struct {
 	*testing.T
 	inner   *api.Client
@@ -25,7 +25,7 @@ type backendTest struct {
 	memory  gpu.Range
 }
 
-// openBackend opens the backend, in a process that the test has for itself.
+// openBackend opens the backend, in a process of this test.
 func openBackend(t *testing.T) *backendTest {
 	t.Helper()
 	inner, err := api.Dial(os.Getenv(api.SocketVariable))
@@ -49,14 +49,14 @@ func (b *backendTest) must(err error) {
 	}
 }
 
-// unmapDirty unmaps memory in which what was written is still.
+// unmapDirty unmaps memory after checking its content.
 func (b *backendTest) unmapDirty(r gpu.Range, written []byte) {
 	b.Helper()
 	got := make([]byte, r.Bytes)
 	_, err := b.context.Memory().ReadAt(got, int64(r.Address))
 	b.must(err)
 	if !bytes.Equal(got, written[:r.Bytes]) {
-		b.Errorf("the content at %#x is lost", r.Address)
+		b.Errorf("the content at %#x has changed", r.Address)
 	}
 	b.must(b.context.Memory().Unmap(r))
 }
@@ -75,7 +75,7 @@ func (b *backendTest) submit(s gpu.Stream, works ...gpu.Work) {
 	}
 }
 
-// completed is how many calls the driver has had.
+// completed returns the number of calls that the driver has received.
 func (b *backendTest) completed() uint64 {
 	b.Helper()
 	status, err := b.inner.Daemon.Status(b.Context(), &api.StatusRequest{})
@@ -83,21 +83,21 @@ func (b *backendTest) completed() uint64 {
 	return status.GetPrograms()[0].GetDescription().GetProgress().GetCallsCompleted()
 }
 
-// settledCalls returns when no call is in flight. Some calls have no waiter, but they are answered in
-// order and before the next call that has one.
+// settledCalls returns the number of calls when no call is in flight. Calls without a waiter are
+// answered in order, and before the next call with a waiter.
 func (b *backendTest) settledCalls() uint64 {
 	b.Helper()
 	b.must(b.context.(gpu.Limiter).SetLimit(0, 8192))
 	return b.completed()
 }
 
-// callsSince is how many calls the driver has had since calls was asked.
+// callsSince returns the number of calls since settledCalls returned before.
 func (b *backendTest) callsSince(before uint64) uint64 {
 	b.Helper()
-	return b.settledCalls() - before - 1 // that of calls itself
+	return b.settledCalls() - before - 1 // without the call that reads the number
 }
 
-// waitFor fails the test if something does not happen soon.
+// waitFor fails the test if happened does not return true in time.
 func (b *backendTest) waitFor(what string, happened func() bool) {
 	b.Helper()
 	late := false
@@ -109,7 +109,7 @@ func (b *backendTest) waitFor(what string, happened func() bool) {
 	}
 }
 
-// heldStream is a stream that the driver holds until opened writes the word it waits for.
+// heldStream returns a stream that the driver holds until open writes the word that it waits for.
 func (b *backendTest) heldStream() (s gpu.Stream, open func()) {
 	b.Helper()
 	s = b.stream()
@@ -130,7 +130,7 @@ func (b *backendTest) fill(at uint64, value byte) gpu.Work {
 	return gpu.Fill{Address: b.memory.Address + at, Pattern: uint32(value), PatternBytes: 1, Columns: 1, Rows: 1}
 }
 
-// TestCompletionsDoNotBlock: what the session wants to be told does not keep later work from the driver.
+// TestCompletionsDoNotBlock: a registered completion does not delay later work in the driver.
 func TestCompletionsDoNotBlock(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
@@ -141,29 +141,29 @@ func TestCompletionsDoNotBlock(t *testing.T) {
 	b.must(err)
 	before := b.settledCalls()
 	const rounds = 50
-	var told atomic.Int32
+	var done atomic.Int32
 	for i := range rounds {
 		b.submit(
 			s,
 			b.fill(uint64(i), 1),
 			gpu.Record{Event: event},
-			gpu.Tell{Func: func() { told.Add(1) }},
+			gpu.Tell{Func: func() { done.Add(1) }},
 			b.fill(uint64(i), 2),
 		)
 	}
 	b.waitFor("later work does not come to the driver", func() bool { return b.completed() >= before+3*rounds })
-	if got := told.Load(); got != 0 || s.Idle() {
-		t.Errorf("%d functions ran before what they come after; idle: %v", got, s.Idle())
+	if got := done.Load(); got != 0 || s.Idle() {
+		t.Errorf("%d functions ran too early; idle: %v", got, s.Idle())
 	}
 	open()
-	b.waitFor("no waiter got the error", func() bool { return told.Load() == rounds }) // without asking the stream
+	b.waitFor("no waiter got the error", func() bool { return done.Load() == rounds }) // without a query of the stream
 	b.must(s.Synchronize())
 	if !s.Idle() {
-		t.Error("not idle when all is done")
+		t.Error("the stream is not idle after all work is done")
 	}
 }
 
-// paced is host memory of which each access is told of before it is done.
+// paced is host memory that reports each access before it happens.
 type paced struct {
 	bytes    []byte
 	accessed func(at int64)
@@ -179,7 +179,7 @@ func (p *paced) WriteAt(from []byte, at int64) (int, error) {
 	return copy(p.bytes[at:], from), nil
 }
 
-// pattern is bytes of which no two parts are the same.
+// pattern returns bytes in which no two parts are equal.
 func pattern(n int) []byte {
 	bytes := make([]byte, n)
 	for i := range bytes {
@@ -190,8 +190,8 @@ func pattern(n int) []byte {
 
 func (b *backendTest) place(at uint64) gpu.Place { return gpu.Place{Address: b.memory.Address + at} }
 
-// TestCopiesOverlap: the program's memory is read and written while the driver copies what was read
-// before, or is to be written next; and small copies are taken at once.
+// TestCopiesOverlap: the program's memory is read and written while the driver copies the previous
+// or next part. Small copies take their bytes at once.
 func TestCopiesOverlap(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
@@ -202,10 +202,10 @@ func TestCopiesOverlap(t *testing.T) {
 	t.Run("down", b.download)
 }
 
-// smallCopies: their bytes are those of the submission, and the driver has the copies before the
-// stream gets there.
+// smallCopies: the bytes are read at submission. The driver has the copies before the stream
+// reaches them.
 func (b *backendTest) smallCopies(t *testing.T) {
-	const count, size = 40, 50000 // more than there is staging memory for at first
+	const count, size = 40, 50000 // more than the initial staging memory
 	s, open := b.heldStream()
 	before := b.settledCalls()
 	for i := range count {
@@ -225,7 +225,7 @@ func (b *backendTest) smallCopies(t *testing.T) {
 	b.must(err)
 	for i, v := range got {
 		if v != byte(i/size+1) {
-			t.Fatalf("byte %d of copy %d is %d", i%size, i/size, v)
+			t.Fatalf("byte %d of copy %d is %d, a later value", i%size, i/size, v)
 		}
 	}
 }
@@ -271,8 +271,8 @@ func (b *backendTest) download(t *testing.T) {
 	}
 }
 
-// TestGraphIsOneCall: what the driver can do alone, it gets as a graph, and a launch of that is one
-// call of it. Where something is changed, it is changed in the driver's graph.
+// TestGraphIsOneCall: graphs that the driver can run alone are given to it, and a launch is one
+// call. A change to such a graph changes the driver's graph.
 func TestGraphIsOneCall(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
@@ -297,13 +297,13 @@ func TestGraphIsOneCall(t *testing.T) {
 		b.must(e.Launch(s))
 	}
 	if got := b.callsSince(before); got != launches {
-		t.Errorf("%d launches of %d nodes are %d calls of the driver", launches, count, got)
+		t.Errorf("%d launches of %d nodes took %d driver calls", launches, count, got)
 	}
 	before = b.settledCalls()
 	b.must(e.Update(2, b.fill(2, 0xaa)))
 	b.must(e.Launch(s))
 	if got := b.callsSince(before); got != 2 {
-		t.Errorf("a change and a launch are %d calls of the driver", got)
+		t.Errorf("a change and a launch took %d driver calls", got)
 	}
 	b.must(s.Synchronize())
 	got := make([]byte, count)
@@ -318,17 +318,17 @@ func TestGraphIsOneCall(t *testing.T) {
 			want--
 		}
 		if v != want {
-			t.Errorf("byte %d is %d, not %d", i, v, want)
+			t.Errorf("byte %d is %d, want %d", i, v, want)
 		}
 	}
 	before = b.settledCalls()
 	b.must(e.Close())
 	if got := b.callsSince(before); got < 2 {
-		t.Errorf("the driver's graph is not given back: %d calls", got)
+		t.Errorf("the driver's graph was not destroyed: %d calls", got)
 	}
 }
 
-// TestPinnedIsDirect: what is copied out to pinned memory goes there at once, in one copy.
+// TestPinnedIsDirect: a copy to pinned memory is one direct copy.
 func TestPinnedIsDirect(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
@@ -354,11 +354,11 @@ func TestPinnedIsDirect(t *testing.T) {
 		clear(got)
 		return b.callsSince(before)
 	}
-	if calls := read(); calls != 2 { // the copy, and waiting for it
-		t.Errorf("%d calls of the driver for memory that is pinned", calls)
+	if calls := read(); calls != 2 { // the copy and its wait
+		t.Errorf("got %d driver calls for pinned memory, want 2", calls)
 	}
 	b.must(unpin())
 	if calls := read(); calls <= 2 {
-		t.Errorf("%d calls of the driver for memory that is no longer pinned", calls)
+		t.Errorf("got %d driver calls after unpinning", calls)
 	}
 }

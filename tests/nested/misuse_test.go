@@ -19,25 +19,25 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// head begins texts of PTX.
+// head is the beginning of PTX code.
 const head = ".version 7.0\n.target sm_70\n.address_size 64\n"
 
-// misuse is a backend, and a second context on its other GPU.
+// misuse is a backend with a second context on its other GPU.
 type misuse struct {
 	*backendTest
 	other gpu.Context
 }
 
-// wantCode wants an error of a code.
+// wantCode checks the code of an error.
 func (m *misuse) wantCode(what string, err error, code abi.Result) {
 	m.Helper()
 	if !errors.Is(err, code) {
-		m.Errorf("%s: it says %v, want %s", what, err, code)
+		m.Errorf("%s: got %v, want %s", what, err, code)
 	}
 }
 
-// TestMisuse asks the backend for what cannot be: each is refused by its code, and all goes on
-// working.
+// TestMisuse makes invalid requests to the backend. Each must fail with the right code, and the
+// backend must still work.
 func TestMisuse(t *testing.T) {
 	if !ownProcess(t, innerPhosd) {
 		return
@@ -62,7 +62,7 @@ func TestMisuse(t *testing.T) {
 func (m *misuse) openings() {
 	_, err := cuda.Open(cuda.Options{Library: filepath.Join(m.TempDir(), "other.so")})
 	if !errors.Is(err, cudadrv.ErrLibrary) {
-		m.Errorf("another driver in one process: %v", err)
+		m.Errorf("second driver in one process: %v", err)
 	}
 	small, err := ledger.Create(filepath.Join(m.TempDir(), "ledger"), []uint64{1 << 30})
 	m.must(err)
@@ -74,7 +74,7 @@ func (m *misuse) openings() {
 	}
 }
 
-// chunks are some of the window, behind what is mapped already.
+// chunks returns a range of the window behind the mapped memory.
 func (m *misuse) chunks(from, count uint64) gpu.Range {
 	return gpu.Range{Address: m.memory.End() + from*gpu.ChunkBytes, Bytes: count * gpu.ChunkBytes}
 }
@@ -87,19 +87,19 @@ func (m *misuse) unmapping() {
 	m.must(err)
 	m.wantCode("a part of a chunk", memory.Unmap(gpu.Range{Address: whole.Address, Bytes: 4096}), abi.InvalidValue)
 	m.wantCode("more than is there", memory.Unmap(m.chunks(0, 4)), abi.NotMapped)
-	m.must(memory.Unmap(middle)) // what is on both sides of it stays
+	m.must(memory.Unmap(middle)) // both neighbours must stay mapped
 	for _, side := range []gpu.Range{m.chunks(0, 1), m.chunks(2, 1)} {
 		m.unmapDirty(side, want[side.Address-whole.Address:])
 	}
 	m.reclaimAll()
 }
 
-// reclaimAll gives back what is kept, so that what is mapped next is mapped at once.
+// reclaimAll reclaims all freed memory, so that later mappings are done at once.
 func (m *misuse) reclaimAll() {
 	done, err := m.context.Memory().(gpu.Keeper).GiveBack()
 	m.must(err)
 	if !done {
-		m.Error("something is kept still")
+		m.Error("some freed memory was not reclaimed")
 	}
 }
 
@@ -130,7 +130,7 @@ func (m *misuse) sharing() {
 	m.must(err)
 	defer nothing.Close()
 	if err := sharer.Adopt(free, nothing, 0); err == nil {
-		m.Error("memory of a file that has none")
+		m.Error("mapped memory of a file without any")
 	}
 	m.must(memory.Unmap(whole))
 }
@@ -153,11 +153,11 @@ func (m *misuse) hosts() {
 	m.wantCode("in its middle", here.MapHost(at+4096, pages[4096:]), abi.AlreadyMapped)
 	m.wantCode("another's", beside.UnmapHost(at), abi.NotMapped)
 	m.must(beside.MapHost(at, pages))
-	m.must(there.MapHost(at, pages)) // by another GPU: the driver has it already
+	m.must(there.MapHost(at, pages)) // the other GPU has registered the memory already
 	m.must(here.UnmapHost(at))
 	m.must(beside.UnmapHost(at))
 	m.must(there.UnmapHost(at))
-	m.must(beside.MapHost(at, pages)) // goes with its context
+	m.must(beside.MapHost(at, pages)) // freed with its context
 	m.must(second.Close())
 	m.must(here.MapHost(at, pages))
 	m.must(here.UnmapHost(at))
@@ -175,7 +175,7 @@ func (m *misuse) aliases() {
 	m.wantCode("something else there", alias(shown.Address, home, m.memory, true), abi.AlreadyMapped)
 	m.wantCode("what another sees", other.(gpu.Aliaser).Unalias(shown.Address), abi.NotMapped)
 	m.must(other.(gpu.Aliaser).Alias(shown.Address, home, hidden, false))
-	m.must(other.(gpu.Aliaser).Unalias(shown.Address)) // here it stays
+	m.must(other.(gpu.Aliaser).Unalias(shown.Address)) // the mapping of this GPU stays
 	_, err := home.WriteAt([]byte{1}, int64(shown.Address))
 	m.must(err)
 	m.must(home.(gpu.Aliaser).Unalias(shown.Address))
@@ -191,8 +191,8 @@ func (m *misuse) events() {
 	fresh, err := m.context.NewEvent(gpu.EventOptions{Timing: true})
 	m.must(err)
 	resumable := m.context.(gpu.Resumable)
-	if moment, err := resumable.Moment(fresh); err != nil || moment.Recorded {
-		m.Errorf("an event that was never recorded: %v, %v", moment, err)
+	if at, err := resumable.Moment(fresh); err != nil || at.Recorded {
+		m.Errorf("event that was not recorded: %v, %v", at, err)
 	}
 	held, open := m.heldStream()
 	m.submit(held, gpu.Record{Event: fresh})
@@ -201,14 +201,14 @@ func (m *misuse) events() {
 	open()
 	m.must(held.Synchronize())
 	var ends [2]gpu.Event
-	for i := range ends { // as a restored session has them
+	for i := range ends { // as in a restored session
 		ends[i], err = m.context.NewEvent(gpu.EventOptions{
 			Timing: true, Moment: gpu.Moment{Recorded: true, Clock: time.Duration(1+i) * time.Millisecond},
 		})
 		m.must(err)
 	}
 	if between, err := ends[1].ElapsedSince(ends[0]); err != nil || between != 1 {
-		m.Errorf("%v ms between events a millisecond apart: %v", between, err)
+		m.Errorf("got %v ms between events, want 1: %v", between, err)
 	}
 }
 
@@ -232,7 +232,7 @@ func (m *misuse) code() {
 	first, err := module.Function("idle")
 	m.must(err)
 	if again, err := module.Function("idle"); err != nil || again != first {
-		m.Errorf("a kernel asked for twice: %v", err)
+		m.Errorf("second query of a kernel: %v", err)
 	}
 	_, err = module.Function("absent")
 	m.wantCode("a kernel that is not there", err, abi.NotFound)
@@ -244,7 +244,7 @@ func (m *misuse) code() {
 	m.wantCode("unloaded twice", module.Close(), abi.InvalidHandle)
 }
 
-// machineCode is the header of a file of it, and no more.
+// machineCode returns a file of machine code that has only a header.
 func machineCode(sm byte) []byte {
 	code := make([]byte, 64)
 	copy(code, "\x7fELF\x02\x01\x01\x33\x07")
@@ -267,28 +267,28 @@ func (m *misuse) graphs() {
 	m.must(foreign.Close())
 }
 
-// TestSilentDriver: where the driver does not say why it loads no code, the backend says what it
-// knows; and what needs code of ours fails, and nothing else.
+// TestSilentDriver: the driver gives no reason why it does not load code. The backend reports what
+// it knows. Features that need phos' own code fail; all others work.
 func TestSilentDriver(t *testing.T) {
 	if !ownProcess(t, faulty("silent.c")) {
 		return
 	}
 	b := openBackend(t)
-	for says, image := range map[string]gpu.Image{
+	for want, image := range map[string]gpu.Image{
 		"the code is for sm_90 does not run on GPU 0":                           {Cubin: machineCode(90)},
 		"the code is for sm_90 (it holds PTX of 12.0) does not run on GPU 0":    {Cubin: machineCode(90), Holds: "PTX of 12.0"},
 		"the code has no PTX (it holds nothing of use) does not run on GPU 0, ": {Whole: machineCode(80), Holds: "nothing of use"},
 	} {
 		_, err := b.context.LoadModule(image, gpu.LoadOptions{})
-		if !errors.Is(err, abi.NoBinaryForGPU) || !strings.Contains(err.Error(), says) {
-			t.Errorf("it says %v, want %q", err, says)
+		if !errors.Is(err, abi.NoBinaryForGPU) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 	if _, err := b.context.Memory().(gpu.Digester).Digests(gpu.DigestKey{1}, []gpu.Range{b.memory}); !errors.Is(
 		err,
 		abi.NoBinaryForGPU,
 	) {
-		t.Errorf("digests without their code: %v", err)
+		t.Errorf("digests without their kernel: %v", err)
 	}
 	s := b.stream()
 	b.submit(s, b.fill(0, 3))

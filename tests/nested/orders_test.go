@@ -18,25 +18,24 @@ type mode uint32
 
 const (
 	once       mode = iota // one call
-	fromThenOn             // that call, and all of every name after it: as the driver does when a GPU has failed
-	alwaysThis             // that call, and all of its name after it
-	hang                   // it never returns
+	fromThenOn             // that call, and all later calls of every name, as when a GPU has failed
+	alwaysThis             // that call, and all later calls of its name
+	hang                   // the call never returns
 )
 
-// faultPlan are what a failing driver is told: the file that tests/workloads/fault/failing_driver.c
-// describes.
+// faultPlan tells a driver which call fails. tests/workloads/fault/failing_driver.c describes the
+// file.
 type faultPlan struct {
 	t     testing.TB
-	calls []string // as the backend may ask for them
+	calls []string // all calls that the backend may make
 	file  *os.File
 	// library is the failing driver.
 	library string
-	// nth is what was last asked for.
+	// nth is the number of the call that fails.
 	nth uint64
 }
 
-// faultPlanVariable names the file. Workers get it because its name begins as the settings of drivers
-// do.
+// faultPlanVariable names the file. Its prefix is that of driver settings, so workers receive it.
 const faultPlanVariable = "CUDA_TEST_ORDERS"
 
 // The layout of the file.
@@ -67,8 +66,7 @@ func newFaultPlan(t testing.TB) *faultPlan {
 	return o
 }
 
-// inheritedFaultPlan are those that the process which started this one has made: for tests in a process of
-// their own.
+// inheritedFaultPlan opens the plan of the parent process, for tests that run in their own process.
 func inheritedFaultPlan(t testing.TB) *faultPlan {
 	t.Helper()
 	file, err := os.OpenFile(os.Getenv(faultPlanVariable), os.O_RDWR, 0)
@@ -79,8 +77,7 @@ func inheritedFaultPlan(t testing.TB) *faultPlan {
 	return &faultPlan{t: t, calls: driverCalls(t), file: file, library: library()}
 }
 
-// driverCalls lists the calls that the backend for real GPUs asks its driver for, as they stand in
-// its sources.
+// driverCalls lists the calls that the backend for real GPUs uses, as found in its sources.
 func driverCalls(t testing.TB) []string {
 	t.Helper()
 	var calls []string
@@ -91,7 +88,7 @@ func driverCalls(t testing.TB) []string {
 		}
 		found := regexp.MustCompile(form).FindAllStringSubmatch(string(text), -1)
 		if len(found) == 0 {
-			t.Fatalf("%s names no calls", file)
+			t.Fatalf("found no calls in %s", file)
 		}
 		for _, match := range found {
 			calls = append(calls, match[1])
@@ -117,14 +114,14 @@ func (o *faultPlan) words(at int64, values ...uint32) {
 	o.write(at, data)
 }
 
-// reset lets everything succeed, and counts from 0.
+// reset lets all calls succeed, and counts from 0.
 func (o *faultPlan) reset() {
 	o.t.Helper()
 	o.words(atArmed, 0)
 	o.write(atFailed, make([]byte, 8+8*len(o.calls)))
 }
 
-// fail has the nth call of a name from now on fail.
+// fail lets the nth call of a name, counted from now on, fail.
 func (o *faultPlan) fail(name string, nth uint64, how mode, code abi.Result) {
 	o.t.Helper()
 	o.reset()
@@ -134,10 +131,10 @@ func (o *faultPlan) fail(name string, nth uint64, how mode, code abi.Result) {
 	o.words(atArmed, 1)
 }
 
-// failed is how many calls have failed.
+// failed returns the number of failed calls.
 func (o *faultPlan) failed() uint64 { return o.number(atFailed) }
 
-// counts is how often each call was made.
+// counts returns the number of calls for each name.
 func (o *faultPlan) counts() map[string]uint64 {
 	o.t.Helper()
 	counts := map[string]uint64{}

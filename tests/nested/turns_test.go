@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestFreedMemoryReused: memory that is freed can be had at once, by its program while streams of that wait,
-// and by others.
+// TestFreedMemoryReused: freed memory can be allocated again at once. It is available to its
+// program while streams of that program wait, and to other programs.
 func TestFreedMemoryReused(t *testing.T) {
 	program := harness.CompileC(t, true, harness.Workload("driver", "turns.c"))
 	for _, test := range []struct {

@@ -15,13 +15,13 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// betweenLoads names what a process does beside loading code, in the processes that
+// betweenLoads names what a process does besides loading code, in the processes that
 // TestVariablesLieAgain starts.
 const betweenLoads = "PHOS_TEST_BETWEEN"
 
-// TestVariablesLieAgain has processes load and unload the same code, and do something else besides:
-// a restore needs the driver to put variables at the same addresses in each. Code that was unloaded
-// has its part in that.
+// TestVariablesLieAgain lets processes load and unload the same code, with other calls in between.
+// A restore needs the driver to place variables at the same addresses in each process. Unloaded
+// code affects the addresses too.
 func TestVariablesLieAgain(t *testing.T) {
 	socket, between := os.Getenv(innerSocket), os.Getenv(betweenLoads)
 	if between != "" {
@@ -40,16 +40,16 @@ func TestVariablesLieAgain(t *testing.T) {
 			switch {
 			case got == want:
 			case test.fixed:
-				t.Errorf("variables lie at\n%swithout it, and now at\n%s", want, got)
+				t.Errorf("without it variables are at\n%s and with it at\n%s", want, got)
 			default:
-				t.Log("where the kernel puts things at random, the driver does so with variables")
+				t.Log("with address space randomization, the driver randomizes the addresses of variables")
 			}
 		})
 	}
 }
 
-// variablesOf is what a process says of its variables; fixed has it see the same addresses as any
-// other, as a worker does.
+// variablesOf starts a process and returns the addresses of its variables. fixed disables address
+// space randomization, as for a worker.
 func variablesOf(t *testing.T, socket, between string, fixed bool) string {
 	t.Helper()
 	command := exec.Command(
@@ -75,8 +75,8 @@ func variablesOf(t *testing.T, socket, between string, fixed bool) string {
 	return lines.String()
 }
 
-// loadAndUnload loads code of many sizes, unloads every third, and says where the variables are of
-// what is left.
+// loadAndUnload loads code of many sizes, unloads every third, and prints the addresses of the
+// remaining variables.
 func loadAndUnload(t *testing.T, between string) {
 	backend, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -111,8 +111,7 @@ func loadAndUnload(t *testing.T, between string) {
 	}
 }
 
-// doBetween does what comes between loads: once before a restore, and another time, or not at all,
-// after it.
+// doBetween makes the calls between loads: once before a restore, and once or not at all after it.
 func doBetween(between string, device gpu.Context, window gpu.Range, n uint64) (err error) {
 	switch between {
 	case "memory":
@@ -131,8 +130,8 @@ func doBetween(between string, device gpu.Context, window gpu.Range, n uint64) (
 	return err
 }
 
-// codeOf is code with variables: initialised, constant, and of some size; and the larger the
-// number, the more instructions.
+// codeOf returns code with initialised and constant variables of various sizes. Larger numbers have
+// more instructions.
 func codeOf(n int) string {
 	sizes := []int{4, 3000, 70000, 1500000, 512, 5000000}
 	return fmt.Sprintf(`.version 7.0
@@ -145,8 +144,8 @@ func codeOf(n int) string {
 `, n, sizes[n%len(sizes)]+n, strings.Repeat("st.volatile.global.u32 [small], %r; ", n*n*n))
 }
 
-// TestVariablesRestored saves a program whose code comes and goes, with pointers to its variables
-// in its memory and the device's, and brings it back twice.
+// TestVariablesRestored saves a program that loads and unloads code, and that has pointers to its
+// variables in host and device memory. It restores the program twice.
 func TestVariablesRestored(t *testing.T) {
 	daemon := harness.StartNested(t)
 	program := harness.CompileCUDA(t, "static", harness.Workload("checkpoint", "modules.cu"))

@@ -7,9 +7,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// TestEventTimesOfOldContexts: what is saved of events keeps the times between them, however old the
-// context is: the driver says the time since its beginning by the millisecond only. What a program
-// was told is saved as exactly that.
+// TestEventTimesOfOldContexts: saved events keep the times between them, however old the context
+// is. The driver reports the time since the context's beginning in milliseconds only. Times that
+// the program has read are saved exactly.
 func TestEventTimesOfOldContexts(t *testing.T) {
 	if !ownProcess(t, faulty("old_context.c")) {
 		return
@@ -26,40 +26,40 @@ func TestEventTimesOfOldContexts(t *testing.T) {
 		b.must(s.Synchronize())
 		points = append(points, p)
 	}
-	told := map[gpu.Event]float32{} // since the first of all, by the driver
+	reported := map[gpu.Event]float32{} // since the first event, as the driver reports it
 	for _, p := range points {
-		told[p.before], told[p.after] = b.elapsed(points[0].before, p.before), b.elapsed(points[0].before, p.after)
+		reported[p.before], reported[p.after] = b.elapsed(points[0].before, p.before), b.elapsed(points[0].before, p.after)
 	}
-	moments := map[gpu.Event]time.Duration{}
-	for _, i := range []int{4, 1, 0, 5, 3, 2} { // in whatever order they are asked for
-		moments[points[i].event] = b.eventTime(points[i].event)
+	times := map[gpu.Event]time.Duration{}
+	for _, i := range []int{4, 1, 0, 5, 3, 2} { // in any order
+		times[points[i].event] = b.eventTime(points[i].event)
 	}
 	for i, from := range points {
 		for j, to := range points[i+1:] {
-			saved := moments[to.event] - moments[from.event]
-			// Numbers of the driver's kind have 24 bits, however long ago the first event was.
-			off := 2*time.Microsecond + duration(told[to.after])>>22
-			least, most := duration(told[to.before]-told[from.after])-off, duration(told[to.after]-told[from.before])+off
+			saved := times[to.event] - times[from.event]
+			// The driver's numbers have 24 bits, however long ago the first event was.
+			off := 2*time.Microsecond + duration(reported[to.after])>>22
+			least, most := duration(reported[to.before]-reported[from.after])-off, duration(reported[to.after]-reported[from.before])+off
 			if saved < least || saved > most {
-				t.Errorf("from event %d to %d: saved as %v, the driver says %v to %v", i, i+1+j, saved, least, most)
+				t.Errorf("from event %d to %d: saved %v, want %v to %v as the driver reports", i, i+1+j, saved, least, most)
 			}
 			if again := b.elapsed(from.event, to.event); again != milliseconds(saved) {
-				t.Errorf("from event %d to %d: saved as %v, and told as %v ms", i, i+1+j, saved, again)
+				t.Errorf("from event %d to %d: saved %v, want %v ms as reported before", i, i+1+j, saved, again)
 			}
 		}
 	}
 	begin := b.eventTime(points[0].before)
-	for event, ms := range told {
+	for event, ms := range reported {
 		if saved := b.eventTime(event) - begin; milliseconds(saved) != ms {
-			t.Errorf("told as %v ms, and saved as %v", ms, saved)
+			t.Errorf("reported %v ms, saved %v", ms, saved)
 		}
 	}
 }
 
-// point is an event, and what is recorded just before and after it.
+// point is an event, with events recorded just before and after it.
 type point struct{ before, event, after gpu.Event }
 
-// newTimedEvent is a new event that has times.
+// newTimedEvent returns a new event that has times.
 func (b *backendTest) newTimedEvent() gpu.Event {
 	event, err := b.context.NewEvent(gpu.EventOptions{Timing: true})
 	b.must(err)

@@ -13,9 +13,9 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestFailingDriverInCheckpoint saves and restores a program over a driver of which one call fails
-// for want of memory: each call in turn that a checkpoint or a restore makes. The failure is
-// reported, and the next attempt succeeds; a failed restore leaves no process.
+// TestFailingDriverInCheckpoint saves and restores a program over a driver in which one call fails
+// with out of memory: in turn each call that a checkpoint or a restore makes. The failure must be
+// reported, and the next attempt must succeed. A failed restore must leave no process.
 func TestFailingDriverInCheckpoint(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
@@ -28,7 +28,7 @@ func TestFailingDriverInCheckpoint(t *testing.T) {
 	status := plain.Start().Finish()
 	want := plain.Result()
 
-	// When it has done its work it waits, so that whatever is called then is called by the checkpoint.
+	// After its work the program waits, so all further calls belong to the checkpoint.
 	job := daemon.Job(t, program, fmt.Sprint(steps), "300000", "0")
 	job.Hold = true
 	job.Start()
@@ -41,11 +41,11 @@ func TestFailingDriverInCheckpoint(t *testing.T) {
 			text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
 			t.Logf("%d failed: %v: %s", o.failed(), err, text)
 			if err != nil && !strings.Contains(text, abi.OutOfMemory.String()) {
-				t.Errorf("it fails, and does not say by what: %s", text)
+				t.Errorf("the error does not name the cause: %s", text)
 			}
 			o.reset()
 			if text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)); err != nil {
-				t.Fatalf("the next one fails too: %s", text)
+				t.Fatalf("the next checkpoint failed too: %s", text)
 			}
 		})
 	}
@@ -63,16 +63,16 @@ func TestFailingDriverInCheckpoint(t *testing.T) {
 			if err == nil {
 				job.Finish()
 				if differences := job.Result().Differs(want); differences != "" {
-					t.Errorf("it goes on otherwise: %s", differences)
+					t.Errorf("the results differ: %s", differences)
 				}
-				if err := os.Remove(filepath.Join(filepath.Dir(job.Dir), "on")); err != nil { // it is held again
+				if err := os.Remove(filepath.Join(filepath.Dir(job.Dir), "on")); err != nil { // hold it again
 					t.Fatal(err)
 				}
 				job.RestoreDetached()
 				return
 			}
 			if !strings.Contains(text, abi.OutOfMemory.String()) {
-				t.Errorf("it fails, and does not say by what: %s", text)
+				t.Errorf("the error does not name the cause: %s", text)
 			}
 			daemon.Empty()
 			job.RestoreDetached()
@@ -85,9 +85,9 @@ func TestFailingDriverInCheckpoint(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestFailedGPU saves a program whose GPU fails during the checkpoint, for good, as real ones do.
-// The checkpoint fails with the reason, the program gets an error, and the image saved before can
-// be restored.
+// TestFailedGPU saves a program whose GPU fails permanently during the checkpoint, as real ones do.
+// The checkpoint fails with the reason, the program gets an error, and the previous image can be
+// restored.
 func TestFailedGPU(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
@@ -108,7 +108,7 @@ func TestFailedGPU(t *testing.T) {
 			o.fail("cuStreamSynchronize", 1, fromThenOn, code)
 			text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
 			if err == nil || !strings.Contains(text, code.String()) {
-				t.Errorf("a checkpoint of a GPU that has failed: %v: %s", err, text)
+				t.Errorf("checkpoint of a failed GPU: %v: %s", err, text)
 			}
 			job.Kill()
 			o.reset()
@@ -120,8 +120,8 @@ func TestFailedGPU(t *testing.T) {
 	daemon.Empty()
 }
 
-// memoryCalls lists what the driver was asked since it was told to fail in nothing, of those calls that
-// get memory of one kind or another: a driver may fail in them, and in nothing else later.
+// memoryCalls lists the calls since the last reset that allocate memory of any kind. Only these are
+// likely to fail in a real driver.
 func memoryCalls(o *faultPlan) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(o.counts())), func(name string) bool {
 		return !slices.ContainsFunc(
