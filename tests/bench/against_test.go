@@ -15,35 +15,35 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// rewrittenPart is how much of the memory is rewritten while it is saved.
+// rewrittenPart is the part of the memory that is rewritten during a checkpoint.
 const rewrittenPart = 10
 
-// phosTimes is what phos needs for a program, in seconds.
+// phosTimes are the times that phos needs for a program, in seconds.
 type phosTimes struct {
-	stopped       float64 // a dump with the program standing still
+	stopped       float64 // a dump of the stopped program
 	pause, total  float64 // of a pre-dump
 	rewritten     float64 // the part of the memory that was written during the copy
-	seen          float64 // the pause as the program saw it
-	fastPause     float64 // of a pre-dump while so much is rewritten in a second
+	seen          float64 // the pause as the program measured it
+	fastPause     float64 // of a pre-dump with this rate of writes
 	lazy, running float64 // a restore's first step, and an eager one
 	phases        string
 }
 
-// measureDriver compares phos with what NVIDIA's driver does by itself: it moves a process's GPU
-// memory into the host's, with the process standing still, and then CRIU dumps it all.
+// measureDriver compares phos with the checkpoint of NVIDIA's driver. The driver moves a stopped
+// process's GPU memory into host memory, and then CRIU dumps everything.
 func measureDriver(t *testing.T, b *bench) []row {
 	onGPU(t)
 	link, daemon := b.measureLink(t), b.daemon(t)
 	place, where := b.placeFor(b.bytes, b.bytes)
 	if place == "" {
-		t.Skipf("there is no room for an image of %d MiB: %s", b.bytes/mebibyte, where)
+		t.Skipf("no space for an image of %d MiB: %s", b.bytes/mebibyte, where)
 	}
 	ours := b.checkpointWithPhos(t, daemon, place)
 	theirs := b.measureDriverCheckpoint(t, daemon)
 	return append(ours.rows(b.bytes, link, where), theirs.rows(b.bytes, ours)...)
 }
 
-// checkpointWithPhos has one image at a time.
+// checkpointWithPhos keeps one image at a time.
 func (b *bench) checkpointWithPhos(t *testing.T, daemon *harness.Daemon, place string) (s phosTimes) {
 	program := b.startHolder(t, daemon, b.bytes)
 	dir := imageDir(t, place)
@@ -52,7 +52,7 @@ func (b *bench) checkpointWithPhos(t *testing.T, daemon *harness.Daemon, place s
 
 	fast := program.preDump(b, place, b.bytes/rewrittenPart)
 	s.fastPause = fast.pauses[0]
-	// Now at a pace at which that part is rewritten while it takes about as long.
+	// Now with a rate at which rewrittenPart is rewritten in about the time of a checkpoint.
 	p := program.preDump(b, place, uint64(float64(b.bytes)/rewrittenPart/fast.totals[0]))
 	s.pause, s.total, s.seen, s.phases = p.pauses[0], p.totals[0], p.seen[0], p.note()
 	s.rewritten = p.rewrites[0] * s.total / float64(b.bytes)
@@ -68,7 +68,7 @@ func (b *bench) checkpointWithPhos(t *testing.T, daemon *harness.Daemon, place s
 	return s
 }
 
-// preDump saves a program that rewrites so much of its memory in a second.
+// preDump saves a program that rewrites its memory at the given rate.
 func (h *holder) preDump(b *bench, place string, bytesPerSecond uint64) (p pauseTimes) {
 	h.set(rewriteBytesPerSecond, bytesPerSecond)
 	dir := imageDir(h.t, place)
@@ -120,7 +120,7 @@ func (s phosTimes) rows(bytes uint64, link hostLink, where string) []row {
 	}
 }
 
-// measureDriverCheckpoint is the driver's side; what does not work there is no failure of phos's.
+// measureDriverCheckpoint measures the driver's side. A failure there is not an error of phos.
 func (b *bench) measureDriverCheckpoint(t *testing.T, daemon *harness.Daemon) driverTimes {
 	t.Helper()
 	criu, err := harness.CRIU()
@@ -132,7 +132,7 @@ func (b *bench) measureDriverCheckpoint(t *testing.T, daemon *harness.Daemon) dr
 	program := b.startHolderWith(t, daemon, b.bytes, func(c *exec.Cmd) { c.Env = harness.NativeEnvironment() })
 	program.set(rewriteBytesPerSecond, b.bytes/rewrittenPart)
 	program.waitStep()
-	// What the driver brings into the host's memory is there beside the image.
+	// The driver's copy in host memory exists in addition to the image.
 	dir, where := b.placeFor(2*b.bytes, b.bytes)
 	if dir != "" {
 		dir = imageDir(t, dir)
@@ -196,8 +196,9 @@ func (d *driverTimes) rows(bytes uint64, ours phosTimes) (rows []row) {
 	})
 }
 
-// placeFor is where an image fits, and what that is: in memory, where no disk is in the way, as
-// long as so much of it is left; or on the disk. Where there is none, where says how much there is.
+// placeFor returns a directory for an image and its kind: in memory, where no disk limits the
+// speed, if enough memory remains; otherwise on the disk. If neither fits, where says how much
+// space there is.
 func (b *bench) placeFor(memoryBytes, diskBytes uint64) (place, where string) {
 	const reserveBytes = 4 << 30
 	free, room := freeMemory(), freeSpace(b.disk)
@@ -218,11 +219,11 @@ func freeSpace(dir string) uint64 {
 	return disk.Bavail * uint64(disk.Bsize)
 }
 
-// hostMemoryVariable is how much memory the machine has, where it shows less: some virtual machines
-// grow when memory is used.
+// hostMemoryVariable is the host memory of machines that report less: the memory of some virtual
+// machines grows on use.
 const hostMemoryVariable = "PHOS_BENCH_HOST_MEMORY"
 
-// freeMemory is what the kernel can still give.
+// freeMemory returns the memory that the kernel can still allocate.
 func freeMemory() uint64 {
 	available, total := memoryInfo("MemAvailable"), memoryInfo("MemTotal")
 	if has, err := strconv.ParseUint(os.Getenv(hostMemoryVariable), 10, 64); err == nil && has > total {
@@ -231,13 +232,13 @@ func freeMemory() uint64 {
 	return available
 }
 
-// mountMemory mounts a tmpfs over a directory, which holds all that the machine's memory does: the
-// shared one holds half.
+// mountMemory mounts a tmpfs with the size of the machine's memory over a directory. /dev/shm has
+// half of it.
 func mountMemory(t *testing.T, dir string) {
 	t.Helper()
 	if err := unix.Mount("phos-bench", dir, "tmpfs", 0, "size="+strconv.FormatUint(freeMemory(), 10)); err != nil {
 		if !errors.Is(err, unix.EPERM) {
-			t.Logf("images in memory have only the room of %s: %v", dir, err)
+			t.Logf("images in memory only have the space of %s: %v", dir, err)
 		}
 		return
 	}
@@ -252,7 +253,7 @@ func mountMemory(t *testing.T, dir string) {
 	})
 }
 
-// memoryInfo is a line of the kernel's account of memory.
+// memoryInfo returns a line of /proc/meminfo.
 func memoryInfo(name string) (bytes uint64) {
 	text, _ := os.ReadFile("/proc/meminfo")
 	for line := range strings.Lines(string(text)) {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// measureGrowth is a table of sizes.
+// measureGrowth returns a table of sizes.
 func measureGrowth(t *testing.T, b *bench) (rows []row) {
 	daemon := b.daemon(t)
 	for bytes := min(256*mebibyte, b.largest); bytes <= b.largest; bytes *= 2 {

@@ -9,7 +9,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// rewrites are how much of the memory is rewritten in a second, in percent.
+// rewrites are rates of writes, in percent of the memory per second.
 var rewrites = []uint64{1, 10, 100}
 
 func measurePause(t *testing.T, b *bench) []row { return b.pauses(t, b.disk, rewrites) }
@@ -23,7 +23,7 @@ func measureTmpfs(t *testing.T, b *bench) []row {
 	return rows
 }
 
-// pauses compares pre-dumps, dumps of a program that stands still, and cp.
+// pauses compares pre-dumps, dumps of a stopped program, and cp.
 func (b *bench) pauses(t *testing.T, place string, percents []uint64) (rows []row) {
 	daemon := b.daemon(t)
 	program := b.startHolder(t, daemon, b.bytes)
@@ -50,18 +50,17 @@ func (b *bench) pauses(t *testing.T, place string, percents []uint64) (rows []ro
 	return append(rows, throughput...)
 }
 
-// pauseTimes is what was measured, in seconds.
+// pauseTimes are the measurements, in seconds.
 type pauseTimes struct {
 	pauses, totals, stopped, copies, synced []float64
-	// seen are the pauses as the program saw them.
+	// seen are the pauses as the program measured them.
 	seen     []float64
 	rewrites []float64 // bytes a second
 	last     *api.CheckpointDone
 }
 
-// comparePauses has one image at a time in its place: what is written where something was deleted a
-// moment ago is often several times as fast as what the disk must find new room for, and neither
-// side is to have that advantage.
+// comparePauses keeps one image at a time. A write to space that was freed recently is often
+// several times as fast as one that needs new space on the disk, so both sides get the same.
 func (h *holder) comparePauses(b *bench, place string, copies bool) (p pauseTimes) {
 	for range b.rounds {
 		dir := imageDir(h.t, place)
@@ -93,7 +92,7 @@ func (p *pauseTimes) measure(h *holder, dir string) {
 	p.totals = append(p.totals, seconds(p.last.GetTotalMicroseconds()))
 }
 
-// note says where the pause went.
+// note describes the parts of the pause.
 func (p *pauseTimes) note() string {
 	text := fmt.Sprintf(
 		"seen %s; in all %.2f s, %.0f MB/s rewritten;",

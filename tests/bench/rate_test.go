@@ -8,9 +8,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// spins are how much a step computes: the one that is judged takes about ten milliseconds, as a
-// small training step does. One of half a millisecond is woken up by its program so often that the
-// scheduler decides more than the work.
+// spins is the work of a step. The step with a target takes about ten milliseconds, like a small
+// training step. A step of half a millisecond is woken so often that the kernel's scheduler matters
+// more than the work.
 var spins = []struct {
 	turns       uint64
 	name        string
@@ -20,7 +20,7 @@ var spins = []struct {
 	{20_000, "rate of very short steps", 0},
 }
 
-// measureRate compares how fast a program runs beside a checkpoint and without.
+// measureRate compares how fast a program runs with and without a concurrent checkpoint.
 func measureRate(t *testing.T, b *bench) (rows []row) {
 	daemon := b.daemon(t)
 	program := b.startHolder(t, daemon, b.bytes)
@@ -56,10 +56,10 @@ func (h *holder) compareRates(b *bench) row {
 	}
 }
 
-// changedPart is how much changes between two checkpoints.
+// changedPart is the part that changes between two checkpoints.
 const changedPart = 100
 
-// measureSecond compares what two checkpoints write.
+// measureSecond compares how much two checkpoints write.
 func measureSecond(t *testing.T, b *bench) []row {
 	const chunkBytes = 2 * mebibyte
 	daemon := b.daemon(t)
@@ -73,7 +73,7 @@ func measureSecond(t *testing.T, b *bench) []row {
 	remove(t, dir)
 	program.finish()
 	if least := changed * chunkBytes; second.GetGpuWrittenBytes() < least {
-		t.Errorf("%d bytes were changed and %d written", least, second.GetGpuWrittenBytes())
+		t.Errorf("%d bytes changed, but only %d were written", least, second.GetGpuWrittenBytes())
 	}
 	processes := func(done *api.CheckpointDone) float64 {
 		return float64(done.GetWrittenBytes()-done.GetGpuWrittenBytes()) / mebibyte

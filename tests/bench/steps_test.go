@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// measureSteps compares how long steps of PyTorch programs take by the driver alone and under phos,
-// by turns.
+// measureSteps compares the steps of PyTorch programs with the driver alone and under phos,
+// alternately.
 func measureSteps(t *testing.T, b *bench) (rows []row) {
 	onGPU(t)
 	python, err := harness.Tool("TORCH_PYTHON")
@@ -40,7 +40,7 @@ func measureSteps(t *testing.T, b *bench) (rows []row) {
 	return rows
 }
 
-// stepProgram prepares a program; its environment has yet to be that of where it runs.
+// stepProgram prepares a program; the caller sets its environment.
 func stepProgram(python, kind string) *exec.Cmd {
 	command := exec.Command(python, harness.Workload("torch", "step_time.py"), kind,
 		cmp.Or(os.Getenv("PHOS_TORCH_STEPS"), "50"), cmp.Or(os.Getenv("PHOS_TORCH_SCALE"), "1"))
@@ -48,10 +48,10 @@ func stepProgram(python, kind string) *exec.Cmd {
 	return command
 }
 
-// stepRuns are runs of the same program, by turns.
+// stepRuns are alternating runs of the same program.
 type stepRuns struct{ alone, under []stepTime }
 
-// stepTime is what step_time.py says.
+// stepTime is the output of step_time.py.
 type stepTime struct{ median, slow, sum float64 } // the times in milliseconds
 
 func readStepTime(t *testing.T, what string, command *exec.Cmd) stepTime {
@@ -64,7 +64,7 @@ func readStepTime(t *testing.T, what string, command *exec.Cmd) stepTime {
 	}
 	said := numbers(t, string(text))
 	if said["median_ms"] == 0 {
-		t.Fatalf("%s: no time is said: %s", what, text)
+		t.Fatalf("%s: no time in the output: %s", what, text)
 	}
 	return stepTime{said["median_ms"], said["p90_ms"], said["sum"]}
 }

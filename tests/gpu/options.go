@@ -12,23 +12,23 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
-// options are what the caller wants.
+// options are the settings of the caller.
 type options struct {
 	root    string // of the repository, or of the bundle
 	library string // opened as the driver; empty for the system's
 	python  string // with PyTorch
-	results string // where the table goes
-	scratch string // where images go
+	results string // directory of the table
+	scratch string // directory of images
 	wanted  []string
 
 	list, again bool
 	part, whole time.Duration
 
-	sizes     []uint64 // bytes of device memory that is saved
+	sizes     []uint64 // bytes of device memory to save
 	hostBytes uint64
 	scale     float64 // of PyTorch's models
 	steps     int
-	slowness  float64 // of the GPU: rows may take so many times as long
+	slowness  float64 // of the GPU: multiplies the time limits of rows
 }
 
 const help = `usage: ./build.sh gpu [FLAG...] [PART | PART/ROW ...]
@@ -93,7 +93,7 @@ func parse(arguments []string) (o options, err error) {
 	return o, nil
 }
 
-// size is a number of bytes as people write it.
+// size parses a number of bytes with a unit.
 func size(text string) (uint64, error) {
 	var bytes config.Size
 	err := bytes.UnmarshalText([]byte(text))

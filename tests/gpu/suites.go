@@ -2,14 +2,14 @@ package main
 
 import "time"
 
-// runNeeds and saving are what programs under phos need, and their checkpoints besides.
+// runNeeds are the needs of programs under phos, and checkpointNeeds those of their checkpoints.
 var (
 	runNeeds        = []fact{hasGPU, isRoot, mayBecome}
 	checkpointNeeds = []fact{hasGPU, isRoot, mayBecome, hasCRIU, mayTrace, mayMount, mayFreeze}
 )
 
-// suites are in the order in which a failure is cheapest to learn of, and in each what tells most
-// comes first.
+// suites are ordered so that failures are found early: cheap suites first, and in each the most
+// informative tests first.
 var suites = []suite{
 	{
 		part: "gputest", directory: "tests/nested", only: "^(TestConformance|TestCapture)$",
@@ -25,7 +25,7 @@ var suites = []suite{
 			"TestSeparateCompilation",
 			"TestFrameworks",
 		},
-		// They are about the software GPU, or about PyTorch.
+		// They test the software GPU, or PyTorch.
 		leave: "^(TestAddressInLog|TestFlood|TestMachineCodeOnly|TestInventoryOfSoftwareGPUs|TestNVML|TestTorch.*|TestTriton)$",
 		needs: runNeeds, about: 20 * time.Second, limit: 4 * time.Minute,
 	},
@@ -34,7 +34,8 @@ var suites = []suite{
 		needs: append([]fact{hasTorch}, runNeeds...), about: 40 * time.Second, limit: 8 * time.Minute,
 	},
 	{
-		// Each does so little on the GPU that starting and saving PyTorch is most of it.
+		// Each does so little on the GPU that most of its time is the start and checkpoint of
+		// PyTorch.
 		part: "torch", prefix: "saved-", directory: "tests/checkpoint", only: "^TestTorch", leave: "^TestTorchModels$",
 		needs: append([]fact{hasTorch}, checkpointNeeds...), about: 40 * time.Second, limit: 8 * time.Minute,
 	},

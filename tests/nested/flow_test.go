@@ -250,7 +250,7 @@ func (b *backendTest) upload(t *testing.T) {
 	}
 }
 
-// download: when the first part is written, the driver has been given the second.
+// download: when the first part is written, the driver already has the second.
 func (b *backendTest) download(t *testing.T) {
 	const size = 3*gpu.ChunkBytes - 5000
 	want := pattern(size)

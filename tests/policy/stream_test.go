@@ -170,7 +170,7 @@ func TestStreamStuck(t *testing.T) {
 			t.Errorf("%s: exited with %v", test.name, err)
 		}
 		job.WaitLines(job.Lines() + 3)
-		daemon.Eventually("nothing is under way", func() bool { return !programOf(daemon, job).GetCheckpointRunning() })
+		daemon.Eventually("no checkpoint is running", func() bool { return !programOf(daemon, job).GetCheckpointRunning() })
 		_, _ = read.Close(), write.Close()
 	}
 	job.PreDump() // another checkpoint is possible
