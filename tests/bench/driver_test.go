@@ -241,9 +241,9 @@ func TestDriverCheckpoint(t *testing.T) {
 		calls   string // %d stands for the pid
 		failure error
 	}{
-		"with CRIU":    {nil, imageDir(t, b.disk), "lock %d 60000\ncheckpoint %d 0\nrestore %d 0\nunlock %d 0\n", nil},
-		"without room": {nil, "", "lock %d 60000\ncheckpoint %d 0\nrestore %d 0\nunlock %d 0\n", nil},
-		"an old one":   {[]string{"MADE_UP_WITHOUT=1"}, "", "lock %d 60000\n", errUnsupported},
+		"with CRIU":     {nil, imageDir(t, b.disk), "lock %d 60000\ncheckpoint %d 0\nrestore %d 0\nunlock %d 0\n", nil},
+		"without space": {nil, "", "lock %d 60000\ncheckpoint %d 0\nrestore %d 0\nunlock %d 0\n", nil},
+		"old driver":    {[]string{"MADE_UP_WITHOUT=1"}, "", "lock %d 60000\n", errUnsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := filepath.Join(t.TempDir(), "calls")

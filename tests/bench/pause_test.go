@@ -68,7 +68,10 @@ func (h *holder) comparePauses(b *bench, place string, copies bool) (p pauseTime
 		remove(h.t, dir)
 
 		dir = imageDir(h.t, place)
-		p.stopped = append(p.stopped, seconds(h.checkpoint(dir, checkpointOptions{stopTheWorld: true}).GetTotalMicroseconds()))
+		p.stopped = append(
+			p.stopped,
+			seconds(h.checkpoint(dir, checkpointOptions{stopTheWorld: true}).GetTotalMicroseconds()),
+		)
 		if copies {
 			copied, synced := b.replaceByCopy(h.t, dir)
 			p.copies, p.synced = append(p.copies, copied), append(p.synced, synced)

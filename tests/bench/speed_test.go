@@ -169,7 +169,10 @@ func runSpeed(
 		t.Fatal(err)
 	}
 	measured = map[string]float64{}
-	defer time.AfterFunc(3*harness.Patience, func() { _ = program.Process.Kill() }).Stop() // do not wait long for a program that hangs
+	defer time.AfterFunc(
+		3*harness.Patience,
+		func() { _ = program.Process.Kill() },
+	).Stop() // do not wait long for a program that hangs
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		name, value, found := strings.Cut(lines.Text(), " ")
 		if !found {

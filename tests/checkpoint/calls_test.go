@@ -66,7 +66,7 @@ func TestLostWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	daemon.Eventually(
-		"phosd knows that the worker has ended",
+		"phosd has noticed the worker's exit",
 		func() bool { return len(daemon.Status().GetPrograms()) == 0 },
 	)
 	for _, verb := range []string{"--pre-dump", "--dump"} {

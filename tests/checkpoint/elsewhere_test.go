@@ -26,7 +26,7 @@ func TestRestoreAfterChanges(t *testing.T) {
 			daemon.Kill()
 			daemon.Launch()
 		}},
-		{"the machine was started again", func(*testing.T, *harness.Job, string) { daemon.Reboot() }},
+		{"the machine was rebooted", func(*testing.T, *harness.Job, string) { daemon.Reboot() }},
 		{"the image was copied", func(t *testing.T, job *harness.Job, _ string) {
 			copied := filepath.Join(t.TempDir(), "copy")
 			if output, err := exec.Command("cp", "-a", job.Image, copied).CombinedOutput(); err != nil {
@@ -37,7 +37,7 @@ func TestRestoreAfterChanges(t *testing.T) {
 			}
 			job.Image = copied
 		}},
-		{"another libphos.so is there", func(t *testing.T, _ *harness.Job, library string) {
+		{"libphos.so was replaced", func(t *testing.T, _ *harness.Job, library string) {
 			if err := os.WriteFile(library+".new", []byte("something else"), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -45,19 +45,19 @@ func TestRestoreAfterChanges(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{"libphos.so is gone", func(t *testing.T, _ *harness.Job, library string) {
+		{"libphos.so was removed", func(t *testing.T, _ *harness.Job, library string) {
 			if err := os.Remove(library); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"the files are gone", func(t *testing.T, job *harness.Job, _ string) {
+		{"the files were removed", func(t *testing.T, job *harness.Job, _ string) {
 			for _, name := range []string{"out", "err", "steps"} {
 				if err := os.Remove(filepath.Join(job.Dir, name)); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}},
-		{"the files were written by others", func(t *testing.T, job *harness.Job, _ string) {
+		{"the files were changed", func(t *testing.T, job *harness.Job, _ string) {
 			for _, name := range []string{"out", "steps"} {
 				if err := os.WriteFile(filepath.Join(job.Dir, name), []byte(strings.Repeat("x", 10000)), 0o600); err != nil {
 					t.Fatal(err)
@@ -146,7 +146,7 @@ func TestUnchangedProgram(t *testing.T) {
 	// The program has one chunk of 2 MiB on the GPU. The worker's own state changes each time.
 	if first.GPU < 2<<20 || again.GPU > 128<<10 || again.Total > first.Total/4 {
 		t.Errorf(
-			"at first %d bytes of the GPU half were written, %d in all; then %d, %d",
+			"first: %d bytes of the GPU half written, %d in total; then %d, %d",
 			first.GPU,
 			first.Total,
 			again.GPU,

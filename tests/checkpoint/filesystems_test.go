@@ -38,12 +38,12 @@ var otherFileSystems = []struct {
 			"lowerdir="+below+"/lower,upperdir="+below+"/upper,workdir="+below+"/work",
 		)
 	}, nil},
-	{"a copy that cannot be written", nil, func(t *testing.T, from, to string) {
+	{"read-only copy", nil, func(t *testing.T, from, to string) {
 		shell(t, `cp -r --sparse=never "$0/." "$1"`, from, to)
 		mountFor(t, to, to, "", unix.MS_BIND, "")
 		mountFor(t, "", to, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
 	}},
-	{"a tar", nil, func(t *testing.T, from, to string) {
+	{"tar", nil, func(t *testing.T, from, to string) {
 		shell(t, `tar -C "$0" -cf - . | tar -C "$1" -xf -`, from, to)
 	}},
 }
@@ -85,7 +85,7 @@ func TestImageOnOtherFileSystems(t *testing.T) {
 				job.Restore("--generation", n)
 				job.FinishLike(t, "generation "+n, want, status)
 			}
-			if test.name == "a copy that cannot be written" {
+			if test.name == "read-only copy" {
 				return
 			}
 			t.Log(job.Cli("image", "prune", job.Image, "--keep", "1"), job.Cli("--clean", "--dir", job.Image))

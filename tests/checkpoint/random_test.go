@@ -45,12 +45,12 @@ func TestRandomMoments(t *testing.T) {
 			}
 			for n := range rounds {
 				random := rand.New(rand.NewPCG(seed, n<<8|uint64(i)))
-				rest := time.Duration(random.IntN(20)) * time.Millisecond
+				pause := time.Duration(random.IntN(20)) * time.Millisecond
 				r := &round{
 					Rand:   random,
 					t:      t,
 					daemon: daemon,
-					job:    s.job(t, daemon, program, rest),
+					job:    s.job(t, daemon, program, pause),
 					want:   want,
 					status: status,
 					steps:  s.steps,
@@ -194,7 +194,7 @@ func (r *round) finish(how string) {
 	status := r.job.Finish()
 	if status != r.status && status != -1 {
 		r.t.Fatalf(
-			"%s: %s, it ends with status %d, want %d: %s",
+			"%s: %s: exited with status %d, want %d: %s",
 			strings.Join(r.done, ", "),
 			how,
 			status,

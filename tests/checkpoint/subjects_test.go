@@ -86,11 +86,11 @@ func pycudaProgram(t *testing.T) []string {
 }
 
 // job prepares a run of the subject's program.
-func (s *subject) job(t *testing.T, daemon *harness.Daemon, program []string, rest time.Duration) *harness.Job {
+func (s *subject) job(t *testing.T, daemon *harness.Daemon, program []string, pause time.Duration) *harness.Job {
 	t.Helper()
-	between := fmt.Sprint(rest.Microseconds())
+	between := fmt.Sprint(pause.Microseconds())
 	if s.seconds {
-		between = fmt.Sprint(rest.Seconds())
+		between = fmt.Sprint(pause.Seconds())
 	}
 	arguments := slices.Concat(program[1:], []string{fmt.Sprint(s.steps)}, s.before, []string{between}, s.after)
 	job := daemon.Job(t, program[0], arguments...)

@@ -21,7 +21,7 @@ func TestTorch(t *testing.T) {
 	checkpointBetweenSteps(
 		t,
 		20,
-		func(rest string) *harness.Job { return script(t, daemon, python, "with_torch.py", "20", rest) },
+		func(pause string) *harness.Job { return script(t, daemon, python, "with_torch.py", "20", pause) },
 	)
 	daemon.Empty()
 }
@@ -48,7 +48,7 @@ func script(t *testing.T, daemon *harness.Daemon, python, name string, arguments
 
 // checkpointBetweenSteps saves a program several times between its steps, ends it with the last
 // checkpoint, and restores every generation.
-func checkpointBetweenSteps(t *testing.T, steps int, job func(rest string) *harness.Job) {
+func checkpointBetweenSteps(t *testing.T, steps int, job func(pause string) *harness.Job) {
 	t.Helper()
 	want, status := runUndisturbed(job("0"))
 	if !strings.Contains(want["out"], "\nok ") || status != 7 {
@@ -77,7 +77,7 @@ func TestTorchModels(t *testing.T) {
 	for i, kind := range []string{"gpt2", "resnet50", "decode"} {
 		t.Run(kind, func(t *testing.T) {
 			const steps = 12
-			job := func(rest string) *harness.Job {
+			job := func(pause string) *harness.Job {
 				return script(
 					t,
 					daemon,
@@ -85,7 +85,7 @@ func TestTorchModels(t *testing.T) {
 					"with_models.py",
 					kind,
 					fmt.Sprint(steps),
-					rest,
+					pause,
 					cmp.Or(os.Getenv("PHOS_TORCH_SAVED_SCALE"), "0.02"),
 				)
 			}

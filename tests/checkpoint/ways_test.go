@@ -42,8 +42,8 @@ func checkpointModes(t *testing.T, python, gpus string, ways ...string) {
 		t.Run(way, func(t *testing.T) {
 			const steps = 12
 			caches := t.TempDir()
-			checkpointBetweenSteps(t, steps, func(rest string) *harness.Job {
-				job := script(t, daemon, python, "with_ways.py", way, fmt.Sprint(steps), rest)
+			checkpointBetweenSteps(t, steps, func(pause string) *harness.Job {
+				job := script(t, daemon, python, "with_ways.py", way, fmt.Sprint(steps), pause)
 				plain := job.Prepare
 				job.Prepare = func(command *exec.Cmd) {
 					plain(command)

@@ -15,7 +15,7 @@ func main() {
 		&o.lines,
 		"lines",
 		"",
-		"what of C was run, as gcov --json-format --stdout writes it, any number of such after each other",
+		"counts of C code: any number of outputs of gcov --json-format --stdout, concatenated",
 	)
 	flag.StringVar(&o.exceptions, "exceptions", "tests/cover/exceptions.txt", "what need not be run, and why")
 	flag.StringVar(&o.json, "json", "", "write the report there, too")

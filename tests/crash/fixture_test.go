@@ -185,7 +185,7 @@ func (r *fixture) stillRuns() {
 	r.eventually(func() string {
 		if r.job.Lines() < before+2 {
 			return fmt.Sprintf(
-				"the program does not run on: %d lines, before %d; alive: %v; %s",
+				"the program does not continue: %d lines, before %d; alive: %v; %s",
 				r.job.Lines(),
 				before,
 				r.job.Alive(),
@@ -255,7 +255,7 @@ func busyGPUs(daemon *harness.Daemon, programs int) string {
 	status := daemon.Status()
 	if len(status.GetPrograms()) != programs {
 		return fmt.Sprintf(
-			"phosd knows %d programs, want %d: %v",
+			"phosd has %d programs, want %d: %v",
 			len(status.GetPrograms()),
 			programs,
 			status.GetPrograms(),

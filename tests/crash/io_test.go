@@ -80,7 +80,13 @@ var writes = []faulty.Operation{
 func TestDiskFails(t *testing.T) {
 	r, disk := newFixtureOnFaulty(t)
 	t.Run("first", func(t *testing.T) {
-		r.forSubtest(t).failEach(disk, writes, func(r *fixture, struck func() int) { r.checkpointOnFaulty(disk, struck, false) })
+		r.forSubtest(
+			t,
+		).failEach(
+			disk,
+			writes,
+			func(r *fixture, struck func() int) { r.checkpointOnFaulty(disk, struck, false) },
+		)
 	})
 	t.Run("next", func(t *testing.T) {
 		r := r.forSubtest(t)
@@ -94,8 +100,8 @@ func TestDiskFails(t *testing.T) {
 // checkpointOnFaulty takes a checkpoint that may fail. kept is set if there is an image already.
 func (r *fixture) checkpointOnFaulty(disk *faulty.Disk, struck func() int, kept bool) {
 	r.t.Helper()
-	behind := r.onBacking(disk)
-	before := behind.snapshot()
+	backing := r.onBacking(disk)
+	before := backing.snapshot()
 	text, err := r.tryCheckpoint(false)
 	failed := struck()
 	r.stillRuns()
@@ -105,12 +111,12 @@ func (r *fixture) checkpointOnFaulty(disk *faulty.Disk, struck func() int, kept 
 		if failed == 0 {
 			r.t.Errorf("checkpoint failed without a failed operation: %s", text)
 		}
-		behind.imageUnchanged(before, failed > 1)
+		backing.imageUnchanged(before, failed > 1)
 		return
 	}
-	behind.grown(before)
+	backing.grown(before)
 	if !kept {
-		if err := os.RemoveAll(behind.job.Image); err != nil {
+		if err := os.RemoveAll(backing.job.Image); err != nil {
 			r.t.Fatal(err)
 		}
 	}
@@ -136,15 +142,15 @@ func (r *fixture) imageUnchanged(before snapshot, forGood bool) {
 // TestDiskFailsAtTheEnd: a checkpoint that would end the program fails, so the program continues.
 func TestDiskFailsAtTheEnd(t *testing.T) {
 	r, disk := newFixtureOnFaulty(t)
-	behind := r.onBacking(disk)
+	backing := r.onBacking(disk)
 	r.failEach(disk, []faulty.Operation{faulty.Write, faulty.Sync, faulty.Rename}, func(r *fixture, struck func() int) {
-		behind := behind.forSubtest(r.t)
-		before := behind.snapshot()
+		backing := backing.forSubtest(r.t)
+		before := backing.snapshot()
 		text, err := r.tryCheckpoint(true)
 		failed := struck()
 		if err == nil {
 			r.cleanWith(0, 0)
-			behind.grown(before)
+			backing.grown(before)
 			r.restore()
 			r.stillRuns()
 			return
@@ -152,7 +158,7 @@ func TestDiskFailsAtTheEnd(t *testing.T) {
 		r.namesFailure(text)
 		r.stillRuns()
 		r.clean()
-		behind.imageUnchanged(before, failed > 1)
+		backing.imageUnchanged(before, failed > 1)
 	})
 	r.finishAndCompare()
 	r.cleanWith(0, 0)
@@ -164,8 +170,8 @@ func TestDiskFailsOnRestore(t *testing.T) {
 	r, disk := newFixtureOnFaulty(t)
 	r.job.Dump()
 	r.cleanWith(0, 0)
-	behind := r.onBacking(disk)
-	before := behind.snapshot()
+	backing := r.onBacking(disk)
+	before := backing.snapshot()
 	r.failEach(disk, []faulty.Operation{faulty.Read, faulty.Open, faulty.List}, func(r *fixture, struck func() int) {
 		text, err := r.tryRestore("--eager")
 		struck()
@@ -177,7 +183,7 @@ func TestDiskFailsOnRestore(t *testing.T) {
 			r.namesFailure(text)
 		}
 		r.cleanWith(0, 0)
-		behind.forSubtest(r.t).unchanged(before, false)
+		backing.forSubtest(r.t).unchanged(before, false)
 	})
 	r.failEach(disk, []faulty.Operation{faulty.Read, faulty.Open}, func(r *fixture, struck func() int) {
 		if text, err := r.job.TryCli("image", "check", r.job.Image); struck() > 0 && err != nil {
@@ -198,33 +204,33 @@ func TestDiskFailsUnderTools(t *testing.T) {
 	for range 3 {
 		r.job.PreDump()
 	}
-	behind := r.onBacking(disk)
+	backing := r.onBacking(disk)
 	kept := filepath.Join(t.TempDir(), "kept")
-	if err := os.CopyFS(kept, os.DirFS(behind.job.Image)); err != nil {
+	if err := os.CopyFS(kept, os.DirFS(backing.job.Image)); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("prune", func(t *testing.T) {
 		r.forSubtest(t).failEach(disk, writes, func(r *fixture, struck func() int) {
 			text, err := r.job.TryCli("image", "prune", r.job.Image, "--keep", "1")
 			struck()
-			behind := behind.forSubtest(r.t)
-			behind.verified()
-			left := behind.snapshot().generations
+			backing := backing.forSubtest(r.t)
+			backing.verified()
+			left := backing.snapshot().generations
 			if !slices.Contains(left, 3) || err == nil && len(left) != 1 {
 				r.t.Errorf("left behind: %v after %q", left, text)
 			}
 			if err != nil {
 				r.namesFailure(text)
 			}
-			if err := os.RemoveAll(behind.job.Image); err != nil {
+			if err := os.RemoveAll(backing.job.Image); err != nil {
 				r.t.Fatal(err)
 			}
-			if err := os.CopyFS(behind.job.Image, os.DirFS(kept)); err != nil {
+			if err := os.CopyFS(backing.job.Image, os.DirFS(kept)); err != nil {
 				r.t.Fatal(err)
 			}
 		})
 	})
-	before := behind.snapshot()
+	before := backing.snapshot()
 	for _, tool := range []string{"verify", "list", "show"} {
 		t.Run(tool, func(t *testing.T) {
 			r.forSubtest(
@@ -239,7 +245,7 @@ func TestDiskFailsUnderTools(t *testing.T) {
 					} else if failed > 1 && tool == "verify" { // a single failure may be read again
 						r.t.Errorf("no read error was reported: %q", text)
 					}
-					behind.forSubtest(r.t).unchanged(before, false)
+					backing.forSubtest(r.t).unchanged(before, false)
 				},
 			)
 		})

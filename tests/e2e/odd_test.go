@@ -54,7 +54,7 @@ func TestCutFiles(t *testing.T) {
 		t.Fatalf("the correct program: %v: %s", err, bystander.Output.String())
 	}
 	daemon.Empty()
-	harness.RealGPU(t, "pinned pages stay in memory when their file is cut, and workers do not touch them")
+	harness.RealGPU(t, "pinned pages stay in memory when their file is truncated, and workers do not access them")
 	daemon.LogContains("worker died")
 }
 

@@ -52,7 +52,7 @@ func TestTriton(t *testing.T) {
 func TestTorchWheel(t *testing.T) {
 	python, err := harness.Tool("TORCH_WHEEL_PYTHON")
 	harness.Need(t, "torchwheel", err)
-	harness.RealGPU(t, "machine code runs, and this asks what works without it")
+	harness.RealGPU(t, "machine code works, and this tests what works without it")
 	daemon := harness.Start(t, "--gpus=soft:1,cc=9.0,cuda=13.0")
 	program := daemon.Program(python, harness.Workload("torch", "wheel.py")).In(t)
 	program.Env = append(append(program.Env, "PYTHONDONTWRITEBYTECODE=1"), harness.TritonSettings(t.TempDir())...)

@@ -25,7 +25,7 @@ func TestCUDA(t *testing.T) {
 				if name == "managed" {
 					harness.RealGPU(
 						t,
-						"managed variables are shared with no other process, and code that has any is refused",
+						"code with managed variables is refused, because they cannot be shared with other processes",
 					)
 				}
 				program := daemon.Program(harness.CompileCUDA(t, cudart, source))
@@ -76,7 +76,7 @@ func TestDriverAPI(t *testing.T) {
 		})
 	}
 	t.Run("page", func(t *testing.T) {
-		harness.RealGPU(t, "a page of the program's is registered once")
+		harness.RealGPU(t, "a page can only be registered once")
 		daemon.Program(harness.CompileC(t, true, harness.Workload("driver", "shared.c")), "page").In(t).OK()
 	})
 	t.Run("go", func(t *testing.T) {

@@ -336,7 +336,7 @@ func (p *picture) content(hash string, plain bool) ([]byte, error) {
 		}
 		return content, want(
 			uint64(len(content)) == each.content && string(b3(32, content)) == hash,
-			"a content is what it is called",
+			"the hash of a content",
 		)
 	}
 	return nil, fmt.Errorf("content %x not found (plain: %v)", hash, plain)

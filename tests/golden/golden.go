@@ -25,7 +25,11 @@ func Check(t *testing.T, path string, got []byte) {
 		t.Fatal(err)
 	}
 	if string(got) != string(want) {
-		t.Errorf("%s differs: %s; -update writes it again: read the difference then", path, Difference(string(got), string(want)))
+		t.Errorf(
+			"%s differs: %s; -update writes it again: read the difference then",
+			path,
+			Difference(string(got), string(want)),
+		)
 	}
 }
 

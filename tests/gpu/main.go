@@ -112,7 +112,7 @@ func choose(rows []row, wanted []string) ([]row, error) {
 		}
 		if len(chosen) == before {
 			return nil, fmt.Errorf(
-				"there is no %s; parts are %s (--list shows the rows)",
+				"unknown row or part %s; parts are %s (--list shows the rows)",
 				want,
 				strings.Join(parts(rows), ", "),
 			)

@@ -95,7 +95,7 @@ func StartOver(t testing.TB, inner *Daemon, library string, arguments ...string)
 	return start(t, inner, append([]string{"--gpus=cuda:driver=" + library}, arguments...))
 }
 
-func start(t testing.TB, behind *Daemon, arguments []string) *Daemon {
+func start(t testing.TB, inner *Daemon, arguments []string) *Daemon {
 	t.Helper()
 	Need(t, "root", Root())
 	Need(t, "build", Built())
@@ -106,7 +106,7 @@ func start(t testing.TB, behind *Daemon, arguments []string) *Daemon {
 	}
 	d := &Daemon{
 		Dir: dir, Socket: filepath.Join(dir, "phosd.sock"), Log: filepath.Join(t.TempDir(), "phosd.log"), t: t,
-		State: filepath.Join(t.TempDir(), "state"), Inner: behind,
+		State: filepath.Join(t.TempDir(), "state"), Inner: inner,
 	}
 	d.arguments = append([]string{
 		"--gpus=" + cmp.Or(

@@ -326,7 +326,7 @@ func (j *Job) readPID(said string, flags []string) {
 		j.t.Fatalf("no pid in the output of pos_cli: %s", said)
 	}
 	pid, _ := strconv.Atoi(found[1]) // it consists of digits
-	if anew := slices.Contains(flags, "--new-pids"); anew == (pid == j.first) {
+	if newPIDs := slices.Contains(flags, "--new-pids"); newPIDs == (pid == j.first) {
 		j.t.Fatalf("restored with %v as pid %d, want %d", flags, pid, j.first)
 	}
 	j.PID, j.restored = pid, true

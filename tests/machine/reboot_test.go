@@ -55,7 +55,7 @@ func TestPowerCut(t *testing.T) {
 	m := boot(t)
 	m.jobs()
 	m.run("sync") // the files copied to the machine must survive the power cut
-	for i, moment := range checkpointDelays {
+	for i, delay := range checkpointDelays {
 		m.highPIDs()
 		j := m.job(fmt.Sprint("job", i), "root")
 		where := j.dir + "/image"
@@ -65,10 +65,10 @@ func TestPowerCut(t *testing.T) {
 			j.cli("--pre-dump --dir", where, "--pid", j.pid())
 			complete++
 		}
-		complete += m.checkpointUntilCut(j, where, 3*time.Second+moment)
+		complete += m.checkpointUntilCut(j, where, 3*time.Second+delay)
 		m.start()
 		newest := m.newest(where)
-		t.Logf("after %v: %d generations reported complete, newest is %d", moment, complete, newest)
+		t.Logf("after %v: %d generations reported complete, newest is %d", delay, complete, newest)
 		if newest < complete {
 			t.Fatal("a complete generation is missing")
 		}

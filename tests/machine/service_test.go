@@ -64,7 +64,7 @@ func TestService(t *testing.T) {
 func TestStopDuringCheckpoint(t *testing.T) {
 	m := boot(t)
 	m.jobs()
-	for i, moment := range checkpointDelays {
+	for i, delay := range checkpointDelays {
 		j := m.job(fmt.Sprint("job", i), "root")
 		j.asUnit("job")
 		j.waitSteps(10)
@@ -76,7 +76,7 @@ func TestStopDuringCheckpoint(t *testing.T) {
 					"(pos_cli --pre-dump --dir %s --pid %d 2>&1 || true) & sleep %f; systemctl stop job; wait",
 					where,
 					j.pid(),
-					moment.Seconds(),
+					delay.Seconds(),
 				),
 			),
 		)
@@ -89,7 +89,7 @@ func TestStopDuringCheckpoint(t *testing.T) {
 		m.eventually("it runs again", "journalctl -u back | grep -c 'runs again' | grep -qx "+fmt.Sprint(i+1))
 		j.finishAndCompare()
 		m.eventually(
-			"systemd has forgotten the unit, whose name comes again",
+			"systemd has unloaded the unit, whose name is reused",
 			"[ $(systemctl show --property=LoadState --value back) = not-found ]",
 		)
 	}

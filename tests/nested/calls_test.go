@@ -94,7 +94,7 @@ func TestContextLost(t *testing.T) {
 			}
 		}
 	}()
-	(&backendTest{T: t}).waitFor("a thread without a context makes the second call", func() bool {
+	(&backendTest{T: t}).waitFor("the second call was not made without a context", func() bool {
 		o.fail("cuCtxSetCurrent", 2, once, abi.OutOfMemory)
 		_, err := driver.ModuleFunctions(context, module)
 		calls := o.counts()

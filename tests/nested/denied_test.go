@@ -234,11 +234,11 @@ func (d *denied) digests() {
 		return err
 	}
 	third := gpu.Range{Address: second.End(), Bytes: gpu.ChunkBytes}
-	d.wantError("a GPU that is full by the accounts", memory.Map(third), abi.OutOfMemory, "")
-	d.wantError("a GPU that is full by the accounts", digests(), abi.OutOfMemory, "memory for digests")
+	d.wantError("GPU whose quota is used up", memory.Map(third), abi.OutOfMemory, "")
+	d.wantError("GPU whose quota is used up", digests(), abi.OutOfMemory, "memory for digests")
 	d.must(memory.Unmap(second))
 	d.wantError(
-		"a GPU that is full",
+		"full GPU",
 		d.failsClean("cuMemCreate", 1, once, abi.OutOfMemory, digests),
 		abi.OutOfMemory,
 		"memory for digests",

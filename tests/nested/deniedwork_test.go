@@ -48,7 +48,7 @@ func (d *denied) closeStream(s gpu.Stream) {
 	d.Helper()
 	d.driver.reset()
 	d.must(s.Close())
-	d.waitFor("the stream does not end", func() bool { return d.driver.counts()["cuStreamDestroy_v2"] > 0 })
+	d.waitFor("the stream was not destroyed", func() bool { return d.driver.counts()["cuStreamDestroy_v2"] > 0 })
 }
 
 // sharing exports memory and maps it a second time, accessible to the other GPU too.
@@ -65,7 +65,12 @@ func (d *denied) sharing() {
 	d.must(d.other.(gpu.Peering).AllowPeer(0, true))
 	d.must(memory.Map(there))
 	d.must(memory.Unmap(there))
-	d.wantError("where memory is kept", sharer.Adopt(there, file, 0), abi.AlreadyMapped, "is kept there until the GPU rests")
+	d.wantError(
+		"where memory awaits reclaim",
+		sharer.Adopt(there, file, 0),
+		abi.AlreadyMapped,
+		"is kept there until the GPU rests",
+	)
 	d.reclaimAll()
 	d.failsOnce("cuMemMap", 1, func() error { return sharer.Adopt(there, file, 0) })
 	if visits := d.fillAll(d.other, there, 5); visits != 0 {
@@ -157,7 +162,12 @@ func (d *denied) plainMemory() {
 	}
 	b, context := open()
 	use := func() error { return context.Memory().Map(mapped) }
-	d.wantError("no memory at all", d.failsClean("cuMemCreate", 1, alwaysThis, abi.NotPermitted, use), abi.NotPermitted, "")
+	d.wantError(
+		"no memory at all",
+		d.failsClean("cuMemCreate", 1, alwaysThis, abi.NotPermitted, use),
+		abi.NotPermitted,
+		"",
+	)
 	d.driver.fail("cuMemCreate", 1, once, abi.NotPermitted)
 	d.must(use())
 	d.driver.reset()
@@ -222,7 +232,12 @@ func (d *denied) peers() {
 		d.Errorf("the driver refused one of two access changes; the rollback took %d calls", calls)
 	}
 	check(2, 1)
-	d.wantError("join", d.failsClean("cuCtxEnablePeerAccess", 1, once, abi.OutOfMemory, allow(true)), abi.OutOfMemory, "")
+	d.wantError(
+		"join",
+		d.failsClean("cuCtxEnablePeerAccess", 1, once, abi.OutOfMemory, allow(true)),
+		abi.OutOfMemory,
+		"",
+	)
 	check(3, 1)
 	d.must(allow(true)())
 	check(4, 0)
@@ -266,7 +281,7 @@ func (d *denied) aliases() {
 	d.must(other.Unalias(shown.Address))
 	d.fillAll(d.context, first, 8)
 	d.wantBytes(d.context, shown, 8)
-	d.wantError("what is shown", home.Unmap(shown), abi.NotMapped, "is no memory of its own")
+	d.wantError("alias", home.Unmap(shown), abi.NotMapped, "is no memory of its own")
 	d.must(home.(gpu.Aliaser).Unalias(shown.Address))
 }
 
@@ -464,7 +479,12 @@ func (d *denied) events() {
 		}
 		return err
 	}
-	d.wantError("the beginning", d.failsClean("cuEventSynchronize", 1, once, abi.OutOfMemory, ask), abi.OutOfMemory, "")
+	d.wantError(
+		"time of the beginning",
+		d.failsClean("cuEventSynchronize", 1, once, abi.OutOfMemory, ask),
+		abi.OutOfMemory,
+		"",
+	)
 	d.failsOnce("cuEventElapsedTime", 1, ask)
 }
 

@@ -22,13 +22,25 @@ func TestEventTimesOfOldContexts(t *testing.T) {
 			time.Sleep(1200 * time.Millisecond) // the context gets older
 		}
 		p := point{before: b.newTimedEvent(), event: b.newTimedEvent(), after: b.newTimedEvent()}
-		b.submit(s, b.fill(0, byte(i)), gpu.Record{Event: p.before}, gpu.Record{Event: p.event}, gpu.Record{Event: p.after})
+		b.submit(
+			s,
+			b.fill(0, byte(i)),
+			gpu.Record{Event: p.before},
+			gpu.Record{Event: p.event},
+			gpu.Record{Event: p.after},
+		)
 		b.must(s.Synchronize())
 		points = append(points, p)
 	}
 	reported := map[gpu.Event]float32{} // since the first event, as the driver reports it
 	for _, p := range points {
-		reported[p.before], reported[p.after] = b.elapsed(points[0].before, p.before), b.elapsed(points[0].before, p.after)
+		reported[p.before], reported[p.after] = b.elapsed(
+			points[0].before,
+			p.before,
+		), b.elapsed(
+			points[0].before,
+			p.after,
+		)
 	}
 	times := map[gpu.Event]time.Duration{}
 	for _, i := range []int{4, 1, 0, 5, 3, 2} { // in any order
@@ -39,9 +51,20 @@ func TestEventTimesOfOldContexts(t *testing.T) {
 			saved := times[to.event] - times[from.event]
 			// The driver's numbers have 24 bits, however long ago the first event was.
 			off := 2*time.Microsecond + duration(reported[to.after])>>22
-			least, most := duration(reported[to.before]-reported[from.after])-off, duration(reported[to.after]-reported[from.before])+off
+			least, most := duration(
+				reported[to.before]-reported[from.after],
+			)-off, duration(
+				reported[to.after]-reported[from.before],
+			)+off
 			if saved < least || saved > most {
-				t.Errorf("from event %d to %d: saved %v, want %v to %v as the driver reports", i, i+1+j, saved, least, most)
+				t.Errorf(
+					"from event %d to %d: saved %v, want %v to %v as the driver reports",
+					i,
+					i+1+j,
+					saved,
+					least,
+					most,
+				)
 			}
 			if again := b.elapsed(from.event, to.event); again != milliseconds(saved) {
 				t.Errorf("from event %d to %d: saved %v, want %v ms as reported before", i, i+1+j, saved, again)

@@ -151,7 +151,7 @@ func TestCompletionsDoNotBlock(t *testing.T) {
 			b.fill(uint64(i), 2),
 		)
 	}
-	b.waitFor("later work does not come to the driver", func() bool { return b.completed() >= before+3*rounds })
+	b.waitFor("later work did not reach the driver", func() bool { return b.completed() >= before+3*rounds })
 	if got := done.Load(); got != 0 || s.Idle() {
 		t.Errorf("%d functions ran too early; idle: %v", got, s.Idle())
 	}
@@ -217,7 +217,7 @@ func (b *backendTest) smallCopies(t *testing.T) {
 		})
 		clear(memory)
 	}
-	b.waitFor("the copies do not come to the driver", func() bool { return b.completed() >= before+count })
+	b.waitFor("the copies did not reach the driver", func() bool { return b.completed() >= before+count })
 	open()
 	b.must(s.Synchronize())
 	got := make([]byte, count*size)
@@ -237,7 +237,7 @@ func (b *backendTest) upload(t *testing.T) {
 	var reads atomic.Int32
 	source := &paced{pattern(size), func(int64) { reads.Add(1) }}
 	b.submit(s, gpu.Copy{Dst: b.place(0), Src: gpu.Place{Host: source}, Extent: [3]uint64{size, 1, 1}}, b.fill(7, 0xee))
-	b.waitFor("memory is read only when the stream gets there", func() bool { return reads.Load() == 2 })
+	b.waitFor("memory was not read before the stream reached it", func() bool { return reads.Load() == 2 })
 	open()
 	b.must(s.Synchronize())
 	got := make([]byte, size)
@@ -261,7 +261,7 @@ func (b *backendTest) download(t *testing.T) {
 	target := &paced{bytes: make([]byte, size)}
 	target.accessed = func(at int64) {
 		if at == 0 { // a copy and an event for each of two
-			b.waitFor("the second part waits for the first", func() bool { return b.completed() >= before+4 })
+			b.waitFor("the second part waited for the first", func() bool { return b.completed() >= before+4 })
 		}
 	}
 	b.submit(s, gpu.Copy{Dst: gpu.Place{Host: target}, Src: b.place(0), Extent: [3]uint64{size, 1, 1}})

@@ -67,10 +67,10 @@ func (m *misuse) openings() {
 	small, err := ledger.Create(filepath.Join(m.TempDir(), "ledger"), []uint64{1 << 30})
 	m.must(err)
 	_, err = cuda.Open(cuda.Options{Library: library(), Ledger: small, Logger: slog.New(slog.DiscardHandler)})
-	m.wantCode("a ledger of fewer GPUs", err, abi.InvalidValue)
+	m.wantCode("ledger of fewer GPUs", err, abi.InvalidValue)
 	m.must(small.Close())
 	for _, ordinal := range []int{-1, 0, 2} {
-		m.wantCode("a peer that there is not", m.context.(gpu.Peering).AllowPeer(ordinal, true), abi.InvalidDevice)
+		m.wantCode("unknown peer", m.context.(gpu.Peering).AllowPeer(ordinal, true), abi.InvalidDevice)
 	}
 }
 
@@ -86,7 +86,7 @@ func (m *misuse) unmapping() {
 	_, err := memory.WriteAt(want, int64(whole.Address))
 	m.must(err)
 	m.wantCode("a part of a chunk", memory.Unmap(gpu.Range{Address: whole.Address, Bytes: 4096}), abi.InvalidValue)
-	m.wantCode("more than is there", memory.Unmap(m.chunks(0, 4)), abi.NotMapped)
+	m.wantCode("more than is mapped", memory.Unmap(m.chunks(0, 4)), abi.NotMapped)
 	m.must(memory.Unmap(middle)) // both neighbours must stay mapped
 	for _, side := range []gpu.Range{m.chunks(0, 1), m.chunks(2, 1)} {
 		m.unmapDirty(side, want[side.Address-whole.Address:])
@@ -112,12 +112,12 @@ func (m *misuse) sharing() {
 	}
 	m.must(memory.Map(whole))
 	m.wantCode("a part of a chunk", share(gpu.Range{Address: whole.Address, Bytes: 8}), abi.InvalidValue)
-	m.wantCode("more than is there", share(m.chunks(0, 3)), abi.NotMapped)
-	m.wantCode("a part of what was mapped", share(m.chunks(0, 1)), abi.NotSupported)
+	m.wantCode("more than is mapped", share(m.chunks(0, 3)), abi.NotMapped)
+	m.wantCode("part of a mapping", share(m.chunks(0, 1)), abi.NotSupported)
 	file, offset, err := sharer.Share(whole)
 	m.must(err)
 	defer file.Close()
-	m.wantCode("a part of what is shared", memory.Unmap(m.chunks(0, 1)), abi.NotSupported)
+	m.wantCode("part of shared memory", memory.Unmap(m.chunks(0, 1)), abi.NotSupported)
 	free := m.chunks(8, 2)
 	m.wantCode(
 		"to a part of a chunk",
@@ -125,7 +125,7 @@ func (m *misuse) sharing() {
 		abi.InvalidValue,
 	)
 	m.wantCode("from its middle", sharer.Adopt(free, file, offset+gpu.ChunkBytes), abi.InvalidValue)
-	m.wantCode("where something lies", sharer.Adopt(whole, file, offset), abi.AlreadyMapped)
+	m.wantCode("at a mapped address", sharer.Adopt(whole, file, offset), abi.AlreadyMapped)
 	nothing, err := os.Open(os.DevNull)
 	m.must(err)
 	defer nothing.Close()
@@ -151,7 +151,7 @@ func (m *misuse) hosts() {
 	m.must(here.MapHost(at, pages))
 	m.wantCode("twice", here.MapHost(at, pages), abi.AlreadyMapped)
 	m.wantCode("in its middle", here.MapHost(at+4096, pages[4096:]), abi.AlreadyMapped)
-	m.wantCode("another's", beside.UnmapHost(at), abi.NotMapped)
+	m.wantCode("of another context", beside.UnmapHost(at), abi.NotMapped)
 	m.must(beside.MapHost(at, pages))
 	m.must(there.MapHost(at, pages)) // the other GPU has registered the memory already
 	m.must(here.UnmapHost(at))
@@ -168,12 +168,12 @@ func (m *misuse) aliases() {
 	home, other := m.context.Memory(), m.other.Memory()
 	shown, hidden := m.chunks(4, 1), gpu.Range{Address: m.memory.Address, Bytes: gpu.ChunkBytes}
 	alias := home.(gpu.Aliaser).Alias
-	m.wantCode("at no chunk", alias(shown.Address+4096, home, hidden, true), abi.InvalidValue)
-	m.wantCode("of nothing", alias(shown.Address, home, m.chunks(6, 1), true), abi.InvalidValue)
-	m.wantCode("where something lies", alias(m.memory.Address, home, hidden, true), abi.AlreadyMapped)
+	m.wantCode("not at a chunk", alias(shown.Address+4096, home, hidden, true), abi.InvalidValue)
+	m.wantCode("of unmapped memory", alias(shown.Address, home, m.chunks(6, 1), true), abi.InvalidValue)
+	m.wantCode("at a mapped address", alias(m.memory.Address, home, hidden, true), abi.AlreadyMapped)
 	m.must(alias(shown.Address, home, hidden, true))
-	m.wantCode("something else there", alias(shown.Address, home, m.memory, true), abi.AlreadyMapped)
-	m.wantCode("what another sees", other.(gpu.Aliaser).Unalias(shown.Address), abi.NotMapped)
+	m.wantCode("another alias", alias(shown.Address, home, m.memory, true), abi.AlreadyMapped)
+	m.wantCode("alias of another context", other.(gpu.Aliaser).Unalias(shown.Address), abi.NotMapped)
 	m.must(other.(gpu.Aliaser).Alias(shown.Address, home, hidden, false))
 	m.must(other.(gpu.Aliaser).Unalias(shown.Address)) // the mapping of this GPU stays
 	_, err := home.WriteAt([]byte{1}, int64(shown.Address))
@@ -197,7 +197,7 @@ func (m *misuse) events() {
 	held, open := m.heldStream()
 	m.submit(held, gpu.Record{Event: fresh})
 	_, err = resumable.Moment(fresh)
-	m.wantCode("an event that is not reached", err, abi.NotReady)
+	m.wantCode("event that is not complete", err, abi.NotReady)
 	open()
 	m.must(held.Synchronize())
 	var ends [2]gpu.Event
@@ -223,7 +223,7 @@ func (m *misuse) code() {
 		load(gpu.Image{PTX: []string{head + ".visible .global .attribute(.managed) .u32 both;\n"}}),
 		abi.NotSupported,
 	)
-	m.wantCode("another GPU's machine code", load(gpu.Image{Cubin: machineCode(90)}), abi.NoBinaryForGPU)
+	m.wantCode("machine code of another GPU", load(gpu.Image{Cubin: machineCode(90)}), abi.NoBinaryForGPU)
 	module, err := m.context.LoadModule(
 		gpu.Image{PTX: []string{head + ".visible .entry idle() { ret; }\n"}},
 		gpu.LoadOptions{HeapBytes: 8 << 20},
@@ -235,9 +235,9 @@ func (m *misuse) code() {
 		m.Errorf("second query of a kernel: %v", err)
 	}
 	_, err = module.Function("absent")
-	m.wantCode("a kernel that is not there", err, abi.NotFound)
-	m.wantCode("an attribute that there is not", first.SetAttribute(-1, 0), abi.InvalidValue)
-	m.wantCode("an attribute that cannot be set", first.SetAttribute(0, 1), abi.InvalidValue)
+	m.wantCode("unknown kernel", err, abi.NotFound)
+	m.wantCode("unknown attribute", first.SetAttribute(-1, 0), abi.InvalidValue)
+	m.wantCode("read-only attribute", first.SetAttribute(0, 1), abi.InvalidValue)
 	_, err = first.ActiveBlocks(0, 0)
 	m.wantCode("no threads", err, abi.InvalidValue)
 	m.must(module.Close())

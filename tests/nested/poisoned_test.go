@@ -119,7 +119,7 @@ func (d *denied) importFails() {
 	d.must(err)
 	defer file.Close()
 	d.driver.fail("cuMemMap", 1, once, abi.IllegalAddress)
-	d.wantPoisoned("adopt", sharer.Adopt(d.chunks(0, 2, 1), file, 0), abi.IllegalAddress)
+	d.wantPoisoned("import", sharer.Adopt(d.chunks(0, 2, 1), file, 0), abi.IllegalAddress)
 }
 
 func (d *denied) graphFails() {
@@ -152,7 +152,7 @@ func (d *denied) markFails() {
 	d.driver.fail("cuEventRecord", 1, once, abi.IllegalAddress)
 	d.submit(s, gpu.Tell{Func: func() { close(done) }})
 	<-done
-	d.wantPoisoned("tell", s.Synchronize(), abi.IllegalAddress)
+	d.wantPoisoned("completion", s.Synchronize(), abi.IllegalAddress)
 }
 
 // watched: a closed stream stays until its last completion was handled. If the driver reports late,
@@ -166,7 +166,7 @@ func (d *denied) watched() {
 	d.must(s.Close())
 	open()
 	<-done
-	d.waitFor("the stream is not kept", func() bool {
+	d.waitFor("the stream was not kept", func() bool {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		return slices.ContainsFunc(bytes.Split(stacks, []byte("\n\n")), func(stack []byte) bool {
@@ -185,7 +185,7 @@ func (d *denied) hostFails() {
 	d.must(err)
 	d.driver.fail("cuMemHostRegister_v2", 1, once, abi.IllegalAddress)
 	d.wantPoisoned(
-		"show host memory",
+		"map host memory",
 		d.context.Memory().MapHost(uint64(reflect.ValueOf(pages).Pointer()), pages),
 		abi.IllegalAddress,
 	)
@@ -236,7 +236,7 @@ func (d *denied) halted() {
 	event, poisoned, called := d.newTimedEvent(), make(chan struct{}), make(chan struct{})
 	d.driver.reset()
 	d.submit(first, gpu.Call{Func: func() { close(called) }}, gpu.Record{Event: event})
-	d.waitFor("the driver is not waited for", func() bool { return d.driver.counts()["cuStreamSynchronize"] > 0 })
+	d.waitFor("no wait in the driver", func() bool { return d.driver.counts()["cuStreamSynchronize"] > 0 })
 	second := d.stream()
 	d.submit(second, gpu.Await{Event: event})
 
@@ -255,7 +255,7 @@ func (d *denied) halted() {
 	marked := d.driver.counts()["cuEventRecord"]
 	upload(third, func(int64) { reads.Add(1) })
 	d.waitFor(
-		"the buffers are not given to the driver",
+		"the driver did not get the buffers",
 		func() bool { return reads.Load() == 2 && d.driver.counts()["cuEventRecord"] == marked+2 },
 	)
 	fourth, accessed := d.stream(), make(chan struct{})
@@ -269,7 +269,7 @@ func (d *denied) halted() {
 	waits, inside, waiting := make(chan error, 1), make(chan error, 1), d.driver.counts()["cuStreamSynchronize"]
 	go func() { waits <- event.Synchronize() }()
 	go func() { inside <- fifth.Synchronize() }()
-	d.waitFor("the driver is not waited for", func() bool { return d.driver.counts()["cuStreamSynchronize"] > waiting })
+	d.waitFor("no wait in the driver", func() bool { return d.driver.counts()["cuStreamSynchronize"] > waiting })
 	d.context.(gpu.Resumable).Poison(&gpu.Error{Op: "launch add", Code: abi.IllegalAddress, Detail: "as it was saved"})
 	close(poisoned)
 	<-called

@@ -153,17 +153,17 @@ func TestPrepare(t *testing.T) {
 		}
 	}
 	expect("one in advance for each GPU", 2)
-	warm, err := b.NewContext(0, gpu.ContextOptions{})
+	prepared, err := b.NewContext(0, gpu.ContextOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect("the one that was there", 2)
-	cold, err := b.NewContext(0, gpu.ContextOptions{})
+	expect("the prepared one", 2)
+	fresh, err := b.NewContext(0, gpu.ContextOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	expect("another one", 3)
-	for _, each := range []gpu.Context{warm, cold} {
+	for _, each := range []gpu.Context{prepared, fresh} {
 		if err := each.Synchronize(); err != nil {
 			t.Error(err)
 		}

@@ -143,8 +143,8 @@ func stopped(jobs []*harness.Job) bool {
 	return jobs[0].Lines() == before[0] && jobs[1].Lines() == before[1]
 }
 
-// TestHoldCommit: two programs are stopped at one point in time, wait for the commit, and are saved in
-// one image that restores both.
+// TestHoldCommit: two programs are stopped at one point in time and wait for the commit. They are
+// saved in one image that restores both.
 func TestHoldCommit(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic")
 	want := counting(t, daemon, "1500", "2000", "0").Start()

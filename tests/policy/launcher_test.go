@@ -85,7 +85,10 @@ func TestLauncher(t *testing.T) {
 	daemon.Empty()
 	job.Restore()
 	before := checkCounts(t, job, "a") + checkCounts(t, job, "b")
-	daemon.Eventually("both go on", func() bool { return checkCounts(t, job, "a")+checkCounts(t, job, "b") > before+10 })
+	daemon.Eventually(
+		"both continue",
+		func() bool { return checkCounts(t, job, "a")+checkCounts(t, job, "b") > before+10 },
+	)
 	release(t, job)
 	if status := job.Finish(); status != counted {
 		t.Errorf("launcher exited with %d: %s", status, job.Stderr())

@@ -55,7 +55,7 @@ func TestEvery(t *testing.T) {
 	yaml(t, job, "checkpoint:\n  dir: ../image\n  every: 1s\n  keep: 2\n  bandwidth: 1GiB\n")
 	job.Start()
 	daemon.Eventually(
-		"five generations are written",
+		"five generations were written",
 		func() bool { return programOf(daemon, job).GetCheckpointGeneration() >= 5 },
 	)
 	said := programOf(daemon, job)
@@ -105,7 +105,7 @@ func TestEveryForAll(t *testing.T) {
 	}
 	for job, owner := range map[*harness.Job]int{ours: 0, theirs: user} {
 		daemon.Eventually(
-			"it is saved twice",
+			"two checkpoints",
 			func() bool { return programOf(daemon, job).GetCheckpointGeneration() >= 2 },
 		)
 		dir := programOf(daemon, job).GetCheckpointDir()
@@ -165,7 +165,7 @@ func TestPolicyFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	job.Start()
-	daemon.Eventually("the failure is told", func() bool {
+	daemon.Eventually("the failure is reported", func() bool {
 		return strings.Contains(programOf(daemon, job).GetCheckpointError(), "not a directory")
 	})
 	daemon.LogContains("checkpoint failed")
@@ -202,7 +202,7 @@ func TestSharedDirectory(t *testing.T) {
 			job.Start()
 		}
 		saved, refused := 0, 0
-		daemon.Eventually("each was saved or refused", func() bool {
+		daemon.Eventually("each program is saved or refused", func() bool {
 			saved, refused = 0, 0
 			for _, job := range jobs {
 				said := programOf(daemon, job)

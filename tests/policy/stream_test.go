@@ -76,7 +76,10 @@ func TestStreamFile(t *testing.T) {
 	defer cancel()
 	receiveUntil(
 		t,
-		c.checkpoint(ctx, &api.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.sendFiles(out), Stream: true}).Recv,
+		c.checkpoint(
+			ctx,
+			&api.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.sendFiles(out), Stream: true},
+		).Recv,
 		isDone,
 	)
 	job.WaitLines(job.Lines() + 2)
@@ -158,7 +161,12 @@ func TestStreamStuck(t *testing.T) {
 		ctx, leave := testContext(t)
 		stream := c.checkpoint(
 			ctx,
-			&api.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.sendFiles(write), Stream: true, Stop: test.stop},
+			&api.CheckpointBegin{
+				Pids:   []uint32{uint32(job.PID)},
+				Files:  c.sendFiles(write),
+				Stream: true,
+				Stop:   test.stop,
+			},
 		)
 		const most = 64 << 10
 		daemon.Eventually("the pipe is full", func() bool {
@@ -170,7 +178,10 @@ func TestStreamStuck(t *testing.T) {
 			t.Errorf("%s: exited with %v", test.name, err)
 		}
 		job.WaitLines(job.Lines() + 3)
-		daemon.Eventually("no checkpoint is running", func() bool { return !programOf(daemon, job).GetCheckpointRunning() })
+		daemon.Eventually(
+			"no checkpoint is running",
+			func() bool { return !programOf(daemon, job).GetCheckpointRunning() },
+		)
 		_, _ = read.Close(), write.Close()
 	}
 	job.PreDump() // another checkpoint is possible

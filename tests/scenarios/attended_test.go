@@ -32,10 +32,10 @@ func TestAttended(t *testing.T) {
 				mustCheckpoint(t, d, a, uid, "--dump", images)
 				a.pid = 0
 				a.await()
-				bring := func() *stepper {
+				restoreAgain := func() *stepper {
 					return restoreBy(t, d, as(d.Command("--restore", "--dir", images), uid))
 				}
-				a = bring()
+				a = restoreAgain()
 				for total := 5; total < 9; total += 2 {
 					die(d)
 					a.step(1, total-1)
@@ -46,7 +46,7 @@ func TestAttended(t *testing.T) {
 				d.Empty()
 
 				// A signal to pos_cli ends it while phosd is not running.
-				a = bring()
+				a = restoreAgain()
 				die(d)
 				a.step(1, 4)
 				if err := a.command.Process.Signal(syscall.SIGTERM); err != nil {

@@ -148,7 +148,14 @@ func TestContainer(t *testing.T) {
 				}
 				a.step(3, steps+3)
 				// Save from outside, and restore inside once more.
-				mustCheckpoint(t, d, a, uint32(test.uid), "--dump", filepath.Join(c.dir, fmt.Sprint("again", generation)))
+				mustCheckpoint(
+					t,
+					d,
+					a,
+					uint32(test.uid),
+					"--dump",
+					filepath.Join(c.dir, fmt.Sprint("again", generation)),
+				)
 				a.await()
 				a = launch(t, c.exec(d.Command("--restore", "--dir", fmt.Sprint("/data/again", generation))))
 				c.waitRunning(d, a)

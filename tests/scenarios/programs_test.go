@@ -82,7 +82,13 @@ func TestGenerations(t *testing.T) {
 			t.Run(fmt.Sprint(uid, " ", what), func(t *testing.T) {
 				d, dir := start(t), home(t, int(uid))
 				writeData(t, dir, int(uid))
-				a := stepperCommand(t, as(errorsToFile(t, in(d, dir, append([]string{"asked.py"}, strings.Fields(what)...)...), int(uid)), uid))
+				a := stepperCommand(
+					t,
+					as(
+						errorsToFile(t, in(d, dir, append([]string{"asked.py"}, strings.Fields(what)...)...), int(uid)),
+						uid,
+					),
+				)
 				total := 0
 				for round := range 4 {
 					a.step(5, total+5)
@@ -182,7 +188,11 @@ func TestWorkers(t *testing.T) {
 				a.await()
 				a = restoreBy(t, d, as(d.Command("--restore", "--dir", images), uid))
 				a.step(2, 8)
-				clone := restoreBy(t, d, as(d.Command("--restore", "--new-pids", "--generation", "1", "--dir", images), uid))
+				clone := restoreBy(
+					t,
+					d,
+					as(d.Command("--restore", "--new-pids", "--generation", "1", "--dir", images), uid),
+				)
 				clone.step(3, 7)
 				a.step(1, 9)
 				a.finish(5)

@@ -32,7 +32,7 @@ func standbyWorkers(d *harness.Daemon) (pids []int) {
 // waitStandby waits until there is exactly one standby worker, and returns its pid.
 func waitStandby(t *testing.T, d *harness.Daemon) (pid int) {
 	t.Helper()
-	d.Eventually("one worker waits", func() bool {
+	d.Eventually("one standby worker", func() bool {
 		status := d.Status()
 		pids := standbyWorkers(d)
 		// A worker keeps its command line after it is assigned, and may outlive its session
@@ -127,7 +127,7 @@ func TestStandby(t *testing.T) {
 	roots.step(1, 2)
 	ready = waitStandby(t, d)
 	d.Kill()
-	d.Eventually("it ends with phosd", func() bool { return zombie(ready) })
+	d.Eventually("the standby worker exits with phosd", func() bool { return zombie(ready) })
 	users.step(1, 5)
 	d.Launch()
 	users.step(1, 6)
@@ -160,7 +160,7 @@ sys.stdin.read()
 // exit as needed, and none if that would not be enough.
 func TestStandbyReleasesMemory(t *testing.T) {
 	d := start(t, "--gpus=soft:1,memory=256MiB", "--workers-warm=3", "--workers-memory=40MiB")
-	d.Eventually("three workers wait", func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 3 })
+	d.Eventually("three standby workers", func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 3 })
 	command := exec.Command(python, "-c", allocates)
 	command.Env = d.Environment()
 	hold, err := command.StdinPipe()
@@ -183,7 +183,7 @@ func TestStandbyReleasesMemory(t *testing.T) {
 	}
 	d.LogContains("makes room for a program")
 	d.Eventually(
-		"none waits while the program holds the memory",
+		"no standby worker while the program holds the memory",
 		func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 0 },
 	)
 	_ = hold.Close()

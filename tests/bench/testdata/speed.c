@@ -45,7 +45,8 @@ static void socket_round_trip(void)
 		exit(1);
 	pid_t child = fork();
 	if (child == 0) {
-		close(ends[0]); /* otherwise this process would not see the end of the parent's half */
+		close(ends[0]); /* otherwise this process would not see the end of the parent's half
+				 */
 		while (read(ends[1], message, 8) == 8 && write(ends[1], message, 8) == 8)
 			;
 		_exit(0);

@@ -69,8 +69,8 @@ int main()
 	CUDA(cudaEventElapsedTime(&milliseconds, start, end));
 	CHECK(milliseconds > 0 && milliseconds < 60000);
 
-	// Work on the default stream runs after earlier work of a blocking stream and before its later
-	// work.
+	// Work on the default stream runs after earlier work of a blocking stream and before its
+	// later work.
 	fill<<<blocks, 256, 0, one>>>(a, n, 5);
 	add<<<blocks, 256>>>(a, b, n);
 	add<<<blocks, 256, 0, one>>>(a, b, n);

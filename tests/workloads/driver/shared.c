@@ -166,7 +166,8 @@ int main(int count, char **arguments)
 		mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(nowhere != MAP_FAILED);
 	staged(nowhere);
-	/* It ends with registered memory, and a stray store to memory that is no longer registered. */
+	/* It ends with registered memory, and a stray store to memory that is no longer registered.
+	 */
 	CU(D(cuMemHostRegister)(memory, PAGE, 0));
 	run_add((CUdeviceptr)(uintptr_t)memory, 1, PAGE / 4 + 1);
 	CHECK(D(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
