@@ -176,7 +176,9 @@ func TestSmall(t *testing.T) {
 	}
 	b := newBench(t)
 	b.bytes, b.largest, b.rounds, b.while, b.jobs = 64*mebibyte, 64*mebibyte, 1, 200*time.Millisecond, 1000
-	for _, name := range []string{"digests", "pause", "rate", "second", "restore", "budget", "growth", "scheduler", "peers", "planning"} {
+	for _, name := range []string{
+		"digests", "pause", "rate", "second", "restore", "budget", "growth", "scheduler", "peers", "planning",
+	} {
 		t.Run(name, func(t *testing.T) {
 			at := slices.IndexFunc(groups(), func(g group) bool { return g.name == name })
 			if rows := groups()[at].measure(t, b); len(rows) == 0 {

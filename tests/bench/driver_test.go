@@ -154,7 +154,9 @@ func checkpointWithDriver(tool *driverTool, criu string, program *holder, dir st
 // criuDump returns when the images are on the disk. CRIU's own CUDA plugin is not loaded: the
 // directory of images, which it searches for plugins, has none.
 func criuDump(criu string, pid int, dir string) error {
-	if err := run(criu, "dump", "--tree", fmt.Sprint(pid), "--images-dir", dir, "--shell-job", "--libdir", dir); err != nil {
+	if err := run(
+		criu, "dump", "--tree", fmt.Sprint(pid), "--images-dir", dir, "--shell-job", "--libdir", dir,
+	); err != nil {
 		return err
 	}
 	return syncDisk(dir)

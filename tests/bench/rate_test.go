@@ -79,7 +79,8 @@ func measureSecond(t *testing.T, b *bench) []row {
 		return float64(done.GetWrittenBytes()-done.GetGpuWrittenBytes()) / mebibyte
 	}
 	return []row{{
-		name: "device bytes of a second dump", value: float64(second.GetGpuWrittenBytes()) / float64(first.GetGpuWrittenBytes()), most: 0.015,
+		name:  "device bytes of a second dump",
+		value: float64(second.GetGpuWrittenBytes()) / float64(first.GetGpuWrittenBytes()), most: 0.015,
 		note: fmt.Sprintf(
 			"of the first's; %d chunks of %d were changed; %.1f of %.0f MiB; processes: %.1f of %.1f MiB; %.2f of %.2f s",
 			changed,

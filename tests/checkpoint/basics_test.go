@@ -66,7 +66,10 @@ func killedAndRestored(t *testing.T, daemon *harness.Daemon, program string, sto
 func checkSignature(t *testing.T, job *harness.Job) {
 	t.Helper()
 	shown, err := job.TryCli("image", "show", job.Image)
-	for _, want := range []string{`created .*, by phos \d+\.\d+`, `machine .*kernel \d+\.`, `user +root \(uid 0, gid 0\)`, `pause +[1-9]`, `by CRIU \d+\.\d+`} {
+	for _, want := range []string{
+		`created .*, by phos \d+\.\d+`, `machine .*kernel \d+\.`, `user +root \(uid 0, gid 0\)`, `pause +[1-9]`,
+		`by CRIU \d+\.\d+`,
+	} {
 		if err != nil || !regexp.MustCompile(want).MatchString(shown) {
 			t.Errorf("image show: %v, and no %q in:\n%s", err, want, shown)
 		}

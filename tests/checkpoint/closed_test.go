@@ -32,7 +32,9 @@ func TestClosedProgram(t *testing.T) {
 	t.Run("user", func(t *testing.T) {
 		job := daemon.Job(t, program, "20", "20000", "closed")
 		above := filepath.Dir(job.Dir)
-		if err := errors.Join(os.Chmod(filepath.Dir(above), 0o755), os.Chmod(above, 0o755), os.Chown(job.Dir, user, user)); err != nil {
+		if err := errors.Join(
+			os.Chmod(filepath.Dir(above), 0o755), os.Chmod(above, 0o755), os.Chown(job.Dir, user, user),
+		); err != nil {
 			t.Fatal(err)
 		}
 		job.Hold = true

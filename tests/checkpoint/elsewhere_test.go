@@ -84,7 +84,9 @@ func TestUpgradedLibrary(t *testing.T) {
 	want, status := runUndisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	job := daemon.Job(t, program, "60", "20000", "10000")
 	library := startWithLibrary(t, job)
-	if err := errors.Join(os.WriteFile(library+".new", []byte("something else"), 0o755), os.Rename(library+".new", library)); err != nil {
+	if err := errors.Join(
+		os.WriteFile(library+".new", []byte("something else"), 0o755), os.Rename(library+".new", library),
+	); err != nil {
 		t.Fatal(err)
 	}
 	job.Dump()

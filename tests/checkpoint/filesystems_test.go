@@ -142,7 +142,9 @@ func mountFor(t *testing.T, source, path, kind string, flags uintptr, data strin
 
 func shell(t *testing.T, command string, arguments ...string) {
 	t.Helper()
-	if output, err := exec.Command("bash", append([]string{"-ec", command}, arguments...)...).CombinedOutput(); err != nil {
+	if output, err := exec.Command(
+		"bash", append([]string{"-ec", command}, arguments...)...,
+	).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v: %s", command, err, output)
 	}
 }

@@ -41,8 +41,14 @@ func TestPartial(t *testing.T) {
 		kinds            []string // nil: whole
 		entries, objects string
 	}{
-		{[]string{"--target", "cuda_memory"}, []string{"cuda_memory"}, "arena gpu0 worker", "memory, memory pool, pinned memory"},
-		{[]string{"--target", "cuda_event,cuda_stream"}, []string{"cuda_stream", "cuda_event"}, "objects session worker", "event, stream"},
+		{
+			[]string{"--target", "cuda_memory"}, []string{"cuda_memory"}, "arena gpu0 worker",
+			"memory, memory pool, pinned memory",
+		},
+		{
+			[]string{"--target", "cuda_event,cuda_stream"}, []string{"cuda_stream", "cuda_event"}, "objects session worker",
+			"event, stream",
+		},
 		{nil, nil, "arena gpu0 objects session worker", ""},
 		{
 			[]string{"--skip-target", "cuda_memory,cuda_var", "--skip-target", "cuda_function"},
@@ -72,9 +78,12 @@ func TestPartial(t *testing.T) {
 		refused(t, job, n, test.kinds)
 	}
 	for _, flags := range [][]string{
-		{"--target", "cuda_var", "--skip-target", "cuda_event"}, {"--skip-target", strings.Join(kinds, ",")}, {"--target", "cuda_dance"},
+		{"--target", "cuda_var", "--skip-target", "cuda_event"}, {"--skip-target", strings.Join(kinds, ",")},
+		{"--target", "cuda_dance"},
 	} {
-		if said, err := job.TryCli(append([]string{"--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)}, flags...)...); err == nil {
+		if said, err := job.TryCli(append([]string{
+			"--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID),
+		}, flags...)...); err == nil {
 			t.Errorf("%v: %s", flags, said)
 		}
 	}
@@ -106,7 +115,9 @@ func refused(t *testing.T, job *harness.Job, n uint64, kinds []string) {
 	var shown struct {
 		Manifest struct{ Kinds []string } `json:"manifest"`
 	}
-	if err := json.Unmarshal([]byte(job.Cli("image", "show", job.Image, "--json", "--generation", fmt.Sprint(n))), &shown); err != nil {
+	if err := json.Unmarshal([]byte(job.Cli(
+		"image", "show", job.Image, "--json", "--generation", fmt.Sprint(n),
+	)), &shown); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(shown.Manifest.Kinds, kinds) {

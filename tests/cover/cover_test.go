@@ -139,7 +139,10 @@ daemon/gpu/cuda/memory.go Memory.WriteAt: return nil
 			"line 6: daemon/gpu/cuda/memory.go Memory.ReadAt: return nil: is run after all",
 			"line 8: daemon/gpu/cuda/memory.go Memory.WriteAt: return nil: no longer exists",
 		})
-		for _, want := range []string{"ends in between, which no test sees", "not run: daemon/gpu/cuda/memory.go:11 a variable", "of    4 blocks not run"} {
+		for _, want := range []string{
+			"ends in between, which no test sees", "not run: daemon/gpu/cuda/memory.go:11 a variable",
+			"of    4 blocks not run",
+		} {
 			if left == 1 && !strings.Contains(said.String(), want) {
 				t.Errorf("the report lacks %q", want)
 			}
@@ -170,7 +173,8 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, content := range map[string]string{
-		"blocks": profile, "lines": gcov, "none": "", "exceptions": "daemon/gpu/cuda/memory.go Memory.ReadAt: return nothing\n\tends in between\n",
+		"blocks": profile, "lines": gcov, "none": "",
+		"exceptions": "daemon/gpu/cuda/memory.go Memory.ReadAt: return nothing\n\tends in between\n",
 	} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -188,7 +192,9 @@ func TestRun(t *testing.T) {
 		r.NotRun[0].Line != 5 {
 		t.Errorf("%v: the report is\n%s", err, content)
 	}
-	for _, o := range []options{{"blocks", "none", "exceptions", ""}, {"none", "lines", "exceptions", ""}, {"blocks", "lines", "gone", ""}} {
+	for _, o := range []options{
+		{"blocks", "none", "exceptions", ""}, {"none", "lines", "exceptions", ""}, {"blocks", "lines", "gone", ""},
+	} {
 		if left, err := run(o); err == nil {
 			t.Errorf("%+v: got %d places left", o, left)
 		}

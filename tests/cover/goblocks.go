@@ -32,7 +32,9 @@ func readBlocks(profile []byte, sources fs.FS) ([]place, error) {
 		if at >= 0 {
 			b.file = strings.TrimPrefix(line[:at], module)
 		}
-		if _, err := fmt.Sscanf(line[at+1:], "%d.%d,%d.%d %d %d", &b.line, &b.column, &b.endLine, &b.endColumn, &statements, &count); err != nil {
+		if _, err := fmt.Sscanf(
+			line[at+1:], "%d.%d,%d.%d %d %d", &b.line, &b.column, &b.endLine, &b.endColumn, &statements, &count,
+		); err != nil {
 			return nil, fmt.Errorf("line %d: %q: %w", i+1, line, err)
 		}
 		if statements > 0 && ours(b.file) {

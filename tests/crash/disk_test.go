@@ -114,7 +114,10 @@ func TestDirectoryFails(t *testing.T) {
 		heal  func(d *disk)
 	}{
 		// Later, files are open for writing, and the kernel refuses to remount read-only.
-		{"read-only", []string{"inspect", "begin"}, func(_ *fixture, d *disk) { d.remount(unix.MS_RDONLY, "") }, func(d *disk) { d.remount(0, "") }},
+		{
+			"read-only", []string{"inspect", "begin"}, func(_ *fixture, d *disk) { d.remount(unix.MS_RDONLY, "") },
+			func(d *disk) { d.remount(0, "") },
+		},
 		{"removed", late, func(r *fixture, _ *disk) {
 			if err := os.RemoveAll(r.job.Image); err != nil {
 				r.t.Error(err)

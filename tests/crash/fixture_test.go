@@ -272,9 +272,10 @@ func busyGPUs(daemon *harness.Daemon, programs int) string {
 // leftoverFiles looks for leftovers in phosd's own directories.
 func (r *fixture) leftoverFiles(programs, restorers int) string {
 	for pattern, want := range map[string]int{
-		r.daemon.Dir + "/sessions/*": programs, r.daemon.Dir + "/control/*": programs + restorers, r.daemon.Dir + "/state/*.json": programs,
-		r.daemon.Dir + "/work/*":   0,
-		r.daemon.State + "/work/*": 1, r.daemon.State + "/work/*/*": 0,
+		r.daemon.Dir + "/sessions/*": programs, r.daemon.Dir + "/control/*": programs + restorers,
+		r.daemon.Dir + "/state/*.json": programs,
+		r.daemon.Dir + "/work/*":       0,
+		r.daemon.State + "/work/*":     1, r.daemon.State + "/work/*/*": 0,
 	} {
 		if found, _ := filepath.Glob(pattern); len(found) != want {
 			return fmt.Sprintf("%s: %d, want %d: %v", pattern, len(found), want, found)

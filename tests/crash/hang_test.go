@@ -186,7 +186,10 @@ func TestCRIUHangs(t *testing.T) {
 	if err == nil {
 		t.Errorf("checkpoint succeeded, want failure: %s", text)
 	}
-	for _, want := range []string{fmt.Sprintf("the processes of pid %d were not written within ", r.job.PID), "CRIU", "its time was over", "--deadline"} {
+	for _, want := range []string{
+		fmt.Sprintf("the processes of pid %d were not written within ", r.job.PID),
+		"CRIU", "its time was over", "--deadline",
+	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q lacks %q", text, want)
 		}

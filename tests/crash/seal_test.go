@@ -41,7 +41,9 @@ func TestSeal(t *testing.T) {
 	if err == nil || !strings.Contains(text, "not permitted") || !strings.Contains(text, "key that is not known here") {
 		t.Errorf("%v: %s", err, text)
 	}
-	if err := os.WriteFile(filepath.Join(other.State, "keys", "other.key"), []byte(read(t, keys+"/key/seal")), 0o600); err != nil {
+	if err := os.WriteFile(
+		filepath.Join(other.State, "keys", "other.key"), []byte(read(t, keys+"/key/seal")), 0o600,
+	); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := r.runAsUser("--restore", "--detach", "--dir", r.job.Image); err != nil {

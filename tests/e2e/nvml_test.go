@@ -135,8 +135,9 @@ func TestInventoryOfSoftwareGPUs(t *testing.T) {
 	}
 	for i, g := range found.GPUs {
 		want := inventory.GPU{
-			Index: i, Name: status[i].GetName(), UUID: status[i].GetUuid(), BusID: g.BusID, ComputeCapability: 90, ComputeMode: inventory.ModeDefault,
-			Memory: &inventory.Memory{TotalBytes: 1 << 30, FreeBytes: 1 << 30},
+			Index: i, Name: status[i].GetName(), UUID: status[i].GetUuid(), BusID: g.BusID, ComputeCapability: 90,
+			ComputeMode: inventory.ModeDefault,
+			Memory:      &inventory.Memory{TotalBytes: 1 << 30, FreeBytes: 1 << 30},
 		}
 		if !reflect.DeepEqual(g, want) {
 			t.Errorf("found %+v, want %+v", g, want)

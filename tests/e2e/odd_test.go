@@ -77,7 +77,10 @@ func TestOddSurroundings(t *testing.T) {
 			return os.Truncate(path, 1<<30)
 		}, works: true, says: "pos.yaml"},
 		{name: "binary", text: "\x00\xff\x7fELF\x01:\n\x80", works: true, says: "pos.yaml"},
-		{name: "loop", prepare: func(path string) error { return os.Symlink("pos.yaml", path) }, works: true, says: "pos.yaml"},
+		{
+			name: "loop", prepare: func(path string) error { return os.Symlink("pos.yaml", path) }, works: true,
+			says: "pos.yaml",
+		},
 		{name: "bombs", text: "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c]\njob_name: [*d,*d,*d]\n", works: true, says: "pos.yaml"},
 		{name: "remote", text: "daemon_addr: 10.1.2.3:1234\n", says: "10.1.2.3"},
 		{name: "remote name", text: "daemon_addr: gpu.example.com\n", says: "gpu.example.com"},

@@ -49,9 +49,11 @@ func TestNumbers(t *testing.T) {
 		padFrom++
 	}
 	want := map[string]int{
-		"version": image.Version, "chunk": image.ChunkBytes, "marker": len(image.Marker{}.Encode()), "head of a generation": head,
-		"longest manifest": image.MaxManifestBytes, "seal": len(signed) - head - len(text), "least bytes of an object in a manifest": leastObject(t),
-		"header of a pack": len(image.PackHeader{}.Encode()), "header of a run": len(image.EncodeRun(image.ID{}, 0)),
+		"version": image.Version, "chunk": image.ChunkBytes, "marker": len(image.Marker{}.Encode()),
+		"head of a generation": head,
+		"longest manifest":     image.MaxManifestBytes, "seal": len(signed) - head - len(text),
+		"least bytes of an object in a manifest": leastObject(t),
+		"header of a pack":                       len(image.PackHeader{}.Encode()), "header of a run": len(image.EncodeRun(image.ID{}, 0)),
 		"header of a record": len(
 			image.Record{}.Encode(),
 		), "padding from stored bytes": padFrom, "padding up to": image.PageBytes,
@@ -59,7 +61,8 @@ func TestNumbers(t *testing.T) {
 		"trailer": len(
 			image.Trailer{}.Head(),
 		) + 32, "head of a tree": empty, "head of an entry": bare - empty - 3, "chunk of an entry": whole - bare,
-		"longest name": image.MaxNameBytes, "longest tree": image.MaxTreeBytes, "head of a list": len((&image.List{}).Encode()), "header of a stream": len(image.StreamHeader()),
+		"longest name": image.MaxNameBytes, "longest tree": image.MaxTreeBytes,
+		"head of a list": len((&image.List{}).Encode()), "header of a stream": len(image.StreamHeader()),
 		"frame of a stream": len(image.Frame{Magic: image.EndMagic}.Encode()),
 	}
 	got := numbers(t)
@@ -84,7 +87,9 @@ func leastObject(t *testing.T) int {
 	}
 	text := `{"version":1,"processes":[` + strings.Repeat("{},", objects-2) + "{}]}"
 	for least := 4; least < 100; least++ {
-		if _, _, err := image.Inspect(resigned(signed, text+strings.Repeat(" ", max(0, least*objects-4096-len(text))))); err == nil {
+		if _, _, err := image.Inspect(resigned(
+			signed, text+strings.Repeat(" ", max(0, least*objects-4096-len(text))),
+		)); err == nil {
 			return least
 		}
 	}
@@ -113,7 +118,8 @@ func TestMagics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, magic := range []string{
-		string(signed[:8]), string(signed[len(signed)-96:][:8]), string(image.PackHeader{}.Encode()[:8]), string(image.EncodeRun(image.ID{}, 0)[:8]),
+		string(signed[:8]), string(signed[len(signed)-96:][:8]), string(image.PackHeader{}.Encode()[:8]),
+		string(image.EncodeRun(image.ID{}, 0)[:8]),
 		image.RecordMagic, string(image.Trailer{}.Head()[:8]), string(tree[:8]), string((&image.List{}).Encode()[:8]),
 		string(image.StreamHeader()[:8]), image.ManifestMagic, image.EndMagic,
 	} {

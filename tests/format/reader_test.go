@@ -246,7 +246,9 @@ func records(raw []byte, at int, found map[string]uint64, seen map[string]bool) 
 		hash := string(head[32:])
 		if err := errors.Join(
 			want(found[hash] == uint64(body), "the index names the record at %d", at),
-			want(len(bytes.Trim(bytesOf(raw[at+64:body], raw[body+length:next]), "\x00")) == 0, "zeros around the content at %d", body),
+			want(len(bytes.Trim(
+				bytesOf(raw[at+64:body], raw[body+length:next]), "\x00",
+			)) == 0, "zeros around the content at %d", body),
 			want(length < 65536 && pad == 0 || length >= 65536 && body%4096 == 0, "the padding of the record at %d", at),
 		); err != nil {
 			return at, err
@@ -374,7 +376,9 @@ func (p *picture) tree(hash string) ([]entry, error) {
 		name, total, count := number(raw[2:4]), number(raw[4:12]), number(raw[12:20])
 		e := &entries[i]
 		e.kind, e.name = raw[0], string(raw[20:20+name])
-		if err := want(raw[1] == 0 && last < e.name && name >= 1 && name <= 4095, "the order of entries, at %q", e.name); err != nil {
+		if err := want(
+			raw[1] == 0 && last < e.name && name >= 1 && name <= 4095, "the order of entries, at %q", e.name,
+		); err != nil {
 			return nil, err
 		}
 		raw, last = raw[20+name:], e.name
@@ -424,7 +428,9 @@ func (p *picture) join(list []byte) (raw []byte, err error) {
 func (p *picture) chunk(raw []byte) (each chunk, err error) {
 	length := number(raw[8:12])
 	each.address = number(raw[:8])
-	if err := want(length >= 1 && each.address%twoMiB+length <= twoMiB, "a chunk crosses no multiple of 2 MiB"); err != nil {
+	if err := want(
+		length >= 1 && each.address%twoMiB+length <= twoMiB, "a chunk crosses no multiple of 2 MiB",
+	); err != nil {
 		return each, err
 	}
 	if number(raw[12:]) == 0 && bytes.Equal(raw[12:], make([]byte, 32)) {

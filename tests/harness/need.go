@@ -73,7 +73,9 @@ func CRIU() (string, error) {
 	if err == nil || os.Getenv("CRIU") != "" {
 		return path, err
 	}
-	for _, cache := range []string{os.Getenv("PHOS_CACHE"), Path(".cache"), filepath.Join(os.Getenv("HOME"), ".cache/phos")} {
+	for _, cache := range []string{
+		os.Getenv("PHOS_CACHE"), Path(".cache"), filepath.Join(os.Getenv("HOME"), ".cache/phos"),
+	} {
 		if built, _ := filepath.Glob(filepath.Join(cache, "criu-*/sbin/criu")); cache != "" && len(built) > 0 {
 			return built[0], nil
 		}

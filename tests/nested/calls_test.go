@@ -213,8 +213,9 @@ func TestOldDriver(t *testing.T) {
 		_, wide := driver.TensorMap(context, &abi.TensorMap{Kind: abi.TensorIm2colWide})
 		for what, err := range map[string]error{
 			"functions": functions, "name": name, "parameter": param, "tensor": wide,
-			"write 32": driver.StreamWriteValue32(context, 0, 0, 0, 0), "write 64": driver.StreamWriteValue64(context, 0, 0, 0, 0),
-			"wait 32": driver.StreamWaitValue32(context, 0, 0, 0, 0), "wait 64": driver.StreamWaitValue64(context, 0, 0, 0, 0),
+			"write 32": driver.StreamWriteValue32(context, 0, 0, 0, 0),
+			"write 64": driver.StreamWriteValue64(context, 0, 0, 0, 0),
+			"wait 32":  driver.StreamWaitValue32(context, 0, 0, 0, 0), "wait 64": driver.StreamWaitValue64(context, 0, 0, 0, 0),
 		} {
 			if !errors.Is(err, abi.NotSupported) {
 				t.Errorf("%s: got %v", what, err)
@@ -295,8 +296,9 @@ func TestTensorMaps(t *testing.T) {
 	b := openBackend(t)
 	mapper := b.context.(gpu.TensorMapper)
 	tensor := abi.TensorMap{
-		DataType: 7, Rank: 5, Address: b.memory.Address, Sizes: [5]uint64{64, 65, 66, 67, 68}, Strides: [4]uint64{1024, 2048, 4096, 8192},
-		Steps: [5]uint64{1, 2, 3, 4, 5}, Swizzle: 1, Promotion: 2, Fill: 1,
+		DataType: 7, Rank: 5, Address: b.memory.Address, Sizes: [5]uint64{64, 65, 66, 67, 68},
+		Strides: [4]uint64{1024, 2048, 4096, 8192},
+		Steps:   [5]uint64{1, 2, 3, 4, 5}, Swizzle: 1, Promotion: 2, Fill: 1,
 	}
 	for kind, more := range []func(*abi.TensorMap){
 		abi.TensorTiled: func(t *abi.TensorMap) { t.Box = [5]uint64{8, 9, 10, 11, 12} },

@@ -32,7 +32,8 @@ func TestDenied(t *testing.T) {
 	}
 	d := openDenied(t)
 	for _, part := range []func(){
-		d.opening, d.digests, d.shadows, d.reading, d.code, d.sharing, d.reclaiming, d.plainMemory, d.peers, d.visits, d.aliases, d.graphs, d.events, d.hosts,
+		d.opening, d.digests, d.shadows, d.reading, d.code, d.sharing, d.reclaiming, d.plainMemory, d.peers, d.visits,
+		d.aliases, d.graphs, d.events, d.hosts,
 		d.lateRefusals, d.goneMemory, d.completions,
 	} {
 		part()
@@ -204,7 +205,9 @@ func (d *denied) digests() {
 		}
 		return err
 	}
-	for _, call := range []string{"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuModuleGetFunction", "cuStreamCreateWithPriority"} {
+	for _, call := range []string{
+		"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuModuleGetFunction", "cuStreamCreateWithPriority",
+	} {
 		context, end := d.newContext(gpu.ContextOptions{})
 		d.failsOnce(call, 1, func() error { return ask(context) })
 		end()

@@ -255,7 +255,9 @@ func (d *denied) peers() {
 func (d *denied) visits() {
 	theirs := d.chunks(1, 0, 1)
 	d.must(d.other.Memory().Map(theirs))
-	for i, call := range []string{"cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuMemsetD8Async"} {
+	for i, call := range []string{
+		"cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuMemsetD8Async",
+	} {
 		context, end := d.newContext(gpu.ContextOptions{})
 		s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
 		d.must(err)

@@ -67,7 +67,8 @@ func TestHostMappedElsewhere(t *testing.T) {
 // TestUnfitGPUs: a driver with unusable GPUs is refused, and its resources are released.
 func TestUnfitGPUs(t *testing.T) {
 	for name, want := range map[string]string{
-		"PIECES": "memory comes in pieces of 12582912 bytes", "FAR": "no range of 68719476736 bytes of addresses is free below those of programs",
+		"PIECES": "memory comes in pieces of 12582912 bytes",
+		"FAR":    "no range of 68719476736 bytes of addresses is free below those of programs",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !ownProcess(t, faulty("unfit.c", "-D"+name)) {
@@ -117,7 +118,9 @@ func TestDriverWithoutKernelNames(t *testing.T) {
 	// The machine code must match the capability of software GPUs; otherwise the driver would use
 	// the PTX.
 	programs := map[string]string{}
-	for name, target := range map[string]string{"text": "arch=compute_90,code=compute_90", "machine code": "arch=compute_90,code=[sm_90,compute_90]"} {
+	for name, target := range map[string]string{
+		"text": "arch=compute_90,code=compute_90", "machine code": "arch=compute_90,code=[sm_90,compute_90]",
+	} {
 		programs[name] = harness.Compile(
 			t,
 			harness.CUDA,

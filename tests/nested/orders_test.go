@@ -81,7 +81,9 @@ func inheritedFaultPlan(t testing.TB) *faultPlan {
 func driverCalls(t testing.TB) []string {
 	t.Helper()
 	var calls []string
-	for file, form := range map[string]string{"zz_calls.go": `\t\{"(cu\w+)", (?:true|false)\}`, "table.h": `X\(PHOS_\w+, "(cu\w+)"\)`} {
+	for file, form := range map[string]string{
+		"zz_calls.go": `\t\{"(cu\w+)", (?:true|false)\}`, "table.h": `X\(PHOS_\w+, "(cu\w+)"\)`,
+	} {
 		text, err := os.ReadFile(harness.Path("cgo", "cudadrv", file))
 		if err != nil {
 			t.Fatal(err)

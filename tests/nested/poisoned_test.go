@@ -88,7 +88,9 @@ func TestLimits(t *testing.T) {
 // and get the reason.
 func TestPoisonedAtWork(t *testing.T) {
 	for name, part := range map[string]func(*denied){
-		"import": (*denied).importFails, "graph": (*denied).graphFails, "unreported": (*denied).unreportedRefusal, "mark": (*denied).markFails, "watch": (*denied).watched, "host": (*denied).hostFails, "drain": (*denied).drainFails, "halt": (*denied).halted,
+		"import": (*denied).importFails, "graph": (*denied).graphFails, "unreported": (*denied).unreportedRefusal,
+		"mark": (*denied).markFails, "watch": (*denied).watched, "host": (*denied).hostFails, "drain": (*denied).drainFails,
+		"halt":  (*denied).halted,
 		"unmap": lostMemory("cuMemUnmap"), "map": lostMemory("cuMemMap"), "fill": lostMemory("cuMemcpyHtoDAsync_v2"),
 	} {
 		t.Run(name, func(t *testing.T) {

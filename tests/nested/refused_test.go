@@ -32,7 +32,10 @@ func TestRefused(t *testing.T) {
 		{"no entry points", "BARE", false, `no usable GPU driver: .*/libcuda\.so\.1 is too old: it lacks cuMemAddressReserve, cuMemMap, cu\w+, cu\w+ and \d+ other calls; phos needs a driver of CUDA 12\.0 \(525\) or newer`},
 		{"no kernel module", "CUDA_INIT=100 -DNVML_INIT=9", true, `no NVIDIA driver: the kernel's module is not loaded \(modprobe nvidia\); install NVIDIA's driver and see that nvidia-smi lists the GPUs, or use the software GPU: pos_cli --start --gpus soft:1 \(`},
 		{"another kernel module", "CUDA_INIT=803 -DNVML_INIT=18", true, `no NVIDIA driver that works: .*libnvidia-ml\.so\.1 and the kernel's module are of two versions, as after an update; restart the machine; install`},
-		{"inaccessible device nodes", "CUDA_INIT=100 -DNVML_INIT=4", true, `no NVIDIA driver that may be used: the device nodes /dev/nvidia\* are closed to this process; install`},
+		{
+			"inaccessible device nodes", "CUDA_INIT=100 -DNVML_INIT=4", true,
+			`no NVIDIA driver that may be used: the device nodes /dev/nvidia\* are closed to this process; install`,
+		},
 		{"no GPU", "CUDA_COUNT=0 -DNVML_COUNT=0", true, `driver 550\.54\.15 knows no GPU; see what nvidia-smi and the kernel's log say \(dmesg \| grep NVRM\); in a container, pass the GPUs in \(`},
 		{"too old", `NVML_VERSION="470.82.01" -DNVML_CUDA=11040`, true, `driver 470\.82\.01 serves CUDA 11\.4; phos places GPU memory by calls \(cuMemAddressReserve, cuMemMap and theirs\) as CUDA 12\.0 has them; install a driver of 525 or newer`},
 		{"MIG", "NVML_MIG=1", true, `GPU 0 \(Made Up\) is in MIG mode, in which its memory cannot be saved whole; switch that off: nvidia-smi -i 0 -mig 0`},
@@ -41,11 +44,23 @@ func TestRefused(t *testing.T) {
 		{"lost", "CUDA_INIT=999 -DNVML_HANDLE=15", true, `GPU 0 is lost: GPU is lost; reset it \(nvidia-smi --gpu-reset\) or restart the machine; look for Xid in the kernel's log \(`},
 		// Without a management library, as in some containers, CUDA reports less.
 		{"prohibited, from CUDA", "COMPUTE_MODE=2", false, `describe GPU 0: GPU cannot be used: .*: Made Up is in compute mode prohibited; nvidia-smi -c 0 lets programs use it`},
-		{"exclusive, from CUDA", "COMPUTE_MODE=3", false, `describe GPU 0: .*: Made Up is in compute mode exclusive, for one process; nvidia-smi -c 0 lets several use it`},
-		{"no virtual memory, from CUDA", "VIRTUAL_MEMORY=0", false, `describe GPU 0: .*: Made Up has no virtual memory management; the driver must be 11\.2 or later`},
-		{"no shared addresses, from CUDA", "UNIFIED=0", false, `describe GPU 0: .*: Made Up does not share addresses with the host`},
+		{
+			"exclusive, from CUDA", "COMPUTE_MODE=3", false,
+			`describe GPU 0: .*: Made Up is in compute mode exclusive, for one process; nvidia-smi -c 0 lets several use it`,
+		},
+		{
+			"no virtual memory, from CUDA", "VIRTUAL_MEMORY=0", false,
+			`describe GPU 0: .*: Made Up has no virtual memory management; the driver must be 11\.2 or later`,
+		},
+		{
+			"no shared addresses, from CUDA", "UNIFIED=0", false,
+			`describe GPU 0: .*: Made Up does not share addresses with the host`,
+		},
 		{"no GPU, count from CUDA", "CUDA_COUNT=0", false, `the driver has no GPU: CUDA_ERROR_NO_DEVICE`},
-		{"no GPU, from CUDA", "CUDA_INIT=100", false, `no usable GPU driver: .*/libcuda\.so\.1: cuInit: CUDA_ERROR_NO_DEVICE`},
+		{
+			"no GPU, from CUDA", "CUDA_INIT=100", false,
+			`no usable GPU driver: .*/libcuda\.so\.1: cuInit: CUDA_ERROR_NO_DEVICE`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			driver := makeDriver(t, test.says, test.nvml)
@@ -145,7 +160,9 @@ func makeDriver(t *testing.T, says string, nvml bool) string {
 		arguments = append(arguments, "-DNVML")
 	}
 	for _, library := range libraries {
-		if said, err := exec.Command("gcc", slices.Concat(arguments, []string{"-o", filepath.Join(dir, library)})...).CombinedOutput(); err != nil {
+		if said, err := exec.Command("gcc", slices.Concat(
+			arguments, []string{"-o", filepath.Join(dir, library)},
+		)...).CombinedOutput(); err != nil {
 			t.Fatalf("gcc: %v\n%s", err, said)
 		}
 	}

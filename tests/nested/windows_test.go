@@ -32,7 +32,9 @@ func TestWindowsMove(t *testing.T) {
 	first, second := b.Devices()[0].Window, b.Devices()[1].Window
 	wide := gpu.Range{Address: first.Address, Bytes: second.End() - first.Address}
 
-	if _, err := b.NewContext(0, gpu.ContextOptions{Window: gpu.Range{Address: 0x3000_0000_0000, Bytes: 1 << 40}}); err == nil {
+	if _, err := b.NewContext(
+		0, gpu.ContextOptions{Window: gpu.Range{Address: 0x3000_0000_0000, Bytes: 1 << 40}},
+	); err == nil {
 		t.Error("got a window at addresses that the driver does not have")
 	}
 	useWindow(t, b, 0, first)() // the prepared context is unused

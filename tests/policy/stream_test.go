@@ -90,7 +90,9 @@ func TestStreamFile(t *testing.T) {
 	}
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)/2] ^= 1
-	for name, content := range map[string][]byte{"cut off": whole[:len(whole)/2], "empty": nil, "flipped": flipped, "text": []byte(strings.Repeat("no image ", 100))} {
+	for name, content := range map[string][]byte{
+		"cut off": whole[:len(whole)/2], "empty": nil, "flipped": flipped, "text": []byte(strings.Repeat("no image ", 100)),
+	} {
 		if err := c.restoreStream(ctx, content); err == nil {
 			t.Errorf("%s: restore succeeded, want failure", name)
 		} else {

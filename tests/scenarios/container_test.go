@@ -58,7 +58,8 @@ func newContainer(t *testing.T, d *harness.Daemon, uid int) *container {
 	c := &container{t: t, uid: uid, dir: home(t, uid)}
 	root := open(t)
 	command := exec.Command("unshare", append([]string{
-		"--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--net", "sh", "-c", containerScript, "sh", root, c.dir, d.Dir,
+		"--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--net", "sh", "-c", containerScript, "sh", root,
+		c.dir, d.Dir,
 	}, harness.Bin())...)
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()
@@ -220,7 +221,9 @@ func (c *container) checkRefused(d *harness.Daemon, a *stepper, why ...string) {
 // checkPIDTaken checks that a restore with a pid in use is refused with a hint.
 func (c *container) checkPIDTaken(d *harness.Daemon, pid string) {
 	c.t.Helper()
-	for flag, why := range map[string]string{"--eager": "pid " + pid + ": it is taken", "--new-pids": "has the container's pid namespace"} {
+	for flag, why := range map[string]string{
+		"--eager": "pid " + pid + ": it is taken", "--new-pids": "has the container's pid namespace",
+	} {
 		text, err := run(c.t, c.exec(d.Command("--restore", "--dir", "/data/image", flag)))
 		if err == nil || !strings.Contains(text, why) || !strings.Contains(text, "another container like") {
 			c.t.Errorf("%s: %v: %q", flag, err, text)

@@ -23,7 +23,9 @@ func TestObstacles(t *testing.T) {
 	}{
 		"a connection to the outside":  {with: listening, want: []string{"TCP connection", "127.0.0.1:"}},
 		"another GPU library's device": {with: device, want: []string{"/dev/nvidia", "another GPU library", "descriptor "}},
-		"a debugger":                   {after: traced, want: []string{"is traced by pid " + fmt.Sprint(os.Getpid()), "detach"}},
+		"a debugger": {after: traced, want: []string{
+			"is traced by pid " + fmt.Sprint(os.Getpid()), "detach",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, dir := start(t, "--log-level=debug"), image(t)

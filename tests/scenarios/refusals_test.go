@@ -18,7 +18,8 @@ func TestRefusals(t *testing.T) {
 	at := func(name string) string { return filepath.Join(room, name) }
 	for _, err := range []error{
 		os.WriteFile(at("file"), nil, 0o644), os.Mkdir(at("full"), 0o755), os.WriteFile(at("full/thing"), nil, 0o644),
-		os.Symlink(at("missing"), at("link")), os.Mkdir(at("empty"), 0o755), os.Mkdir(at("target"), 0o755), os.Symlink(at("target"), at("good")),
+		os.Symlink(at("missing"), at("link")), os.Mkdir(at("empty"), 0o755), os.Mkdir(at("target"), 0o755),
+		os.Symlink(at("target"), at("good")),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -38,7 +39,9 @@ func TestRefusals(t *testing.T) {
 		{"--pre-dump --dir no/way --pid " + pid, []string{"no such file or directory", "no is missing: make that first"}},
 		{"--pre-dump --dir link --pid " + pid, []string{"a link to " + at("missing")}},
 		{"--pre-dump --dir full --pid " + pid, []string{at("full/thing"), "an image needs a directory that is empty"}},
-		{"--restore --dir nowhere", []string{"open nowhere: no such file or directory", "pos_cli --pre-dump or --dump has written"}},
+		{"--restore --dir nowhere", []string{
+			"open nowhere: no such file or directory", "pos_cli --pre-dump or --dump has written",
+		}},
 		{"--restore --dir file", []string{"an image is a directory"}},
 		{"--restore --dir empty", []string{"no image of phos is there", "--pre-dump"}},
 		{"--pre-restore --dir empty", []string{"no image of phos is there", "--pre-dump"}},

@@ -105,11 +105,14 @@ func TestStandby(t *testing.T) {
 	}
 	four := strings.Join([]string{user, user, user, user}, " ")
 	checkCredentials(t, worker, map[string]string{
-		"Uid": four, "Gid": four, "Groups": strconv.Itoa(ordinary + 1), "CapEff": noRights, "CapPrm": noRights, "CapAmb": noRights, "NoNewPrivs": "1",
+		"Uid": four, "Gid": four, "Groups": strconv.Itoa(ordinary + 1), "CapEff": noRights, "CapPrm": noRights,
+		"CapAmb": noRights, "NoNewPrivs": "1",
 	})
 	users.step(2, 3)
 	dir := filepath.Join(home(t, ordinary), "image")
-	if text, err := run(t, as(d.Command("--pre-dump", "--dir", dir, "--pid", strconv.Itoa(users.pid)), ordinary)); err != nil {
+	if text, err := run(t, as(d.Command(
+		"--pre-dump", "--dir", dir, "--pid", strconv.Itoa(users.pid),
+	), ordinary)); err != nil {
 		t.Fatal(err, text)
 	}
 	users.kill()

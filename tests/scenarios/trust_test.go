@@ -130,7 +130,9 @@ func TestSwappedParts(t *testing.T) {
 	mustCheckpoint(t, d, a, ordinary, "--pre-dump", images)
 	for _, part := range parts(t, images) {
 		for _, target := range []string{"", "closed"} {
-			for _, line := range [][]string{{"--pre-dump", "--pid", strconv.Itoa(a.pid)}, {"--restore", "--new-pids"}, {"--clean"}} {
+			for _, line := range [][]string{
+				{"--pre-dump", "--pid", strconv.Itoa(a.pid)}, {"--restore", "--new-pids"}, {"--clean"},
+			} {
 				copied := filepath.Join(dir, "copy")
 				if text, err := exec.Command("cp", "-a", images, copied).CombinedOutput(); err != nil {
 					t.Fatal(err, string(text))

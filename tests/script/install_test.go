@@ -38,7 +38,8 @@ func TestInstall(t *testing.T) {
 	install("install_tree")
 	install("install_tree") // a second time, as for an update
 	for _, file := range []string{
-		"lib/phos/current/libphos.so", "lib/phos/current/libcuda.so.1", "lib/phos/current/libnvidia-ml.so.1", "share/man/man1/pos_cli.1",
+		"lib/phos/current/libphos.so", "lib/phos/current/libcuda.so.1", "lib/phos/current/libnvidia-ml.so.1",
+		"share/man/man1/pos_cli.1",
 		"share/bash-completion/completions/pos_cli", "lib/systemd/system/phosd.service",
 	} {
 		if _, err := os.Stat(filepath.Join(prefix, file)); err != nil {
