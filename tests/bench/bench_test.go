@@ -152,7 +152,7 @@ func TestSpeed(t *testing.T) {
 		t.Run(each.name, func(t *testing.T) {
 			rows := each.measure(t, b)
 			all = append(all, section{each.name, rows})
-			print(t, rows)
+			logTable(t, rows)
 		})
 	}
 	if path := os.Getenv("PHOS_BENCH_WRITE"); path != "" && !t.Failed() {

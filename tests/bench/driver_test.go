@@ -27,14 +27,14 @@ type driverTool struct {
 // errUnsupported means that the driver has no checkpoint functions.
 var errUnsupported = errors.New("the driver has no checkpoint functions (added in 570)")
 
-func compiledTool(t *testing.T) string {
+func compileTool(t *testing.T) string {
 	t.Helper()
 	return harness.Compile(t, harness.GCC, "-O1", "testdata/driver_checkpoint.c", "-ldl")
 }
 
 func newDriverTool(t *testing.T, environment []string) (*driverTool, error) {
 	t.Helper()
-	command := exec.Command(compiledTool(t))
+	command := exec.Command(compileTool(t))
 	command.Env = environment
 	in, err := command.StdinPipe()
 	if err != nil {

@@ -18,8 +18,8 @@ func withoutPhos(path string, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// linked compiles a program of the driver API.
-func linked(t *testing.T, source string) string {
+// compileLinked compiles a program of the driver API.
+func compileLinked(t *testing.T, source string) string {
 	t.Helper()
 	return harness.Compile(t, harness.GCC, "-O2", source, "-L"+filepath.Join(harness.Bin(), "lib"), "-l:libcuda.so.1")
 }
@@ -27,8 +27,8 @@ func linked(t *testing.T, source string) string {
 // TestCompiled compiles the programs that only run on a real GPU. A machine with a GPU may have no
 // compiler, and gets them from here.
 func TestCompiled(t *testing.T) {
-	linked(t, "testdata/link.c")
-	compiledTool(t)
+	compileLinked(t, "testdata/link.c")
+	compileTool(t)
 	harness.CompileC(t, true, "testdata/memory.c")
 }
 
@@ -43,7 +43,7 @@ func (b *bench) measureLink(t *testing.T) hostLink {
 	if b.link != (hostLink{}) {
 		return b.link
 	}
-	command := withoutPhos(linked(t, "testdata/link.c"), strconv.FormatUint(min(b.bytes, 1<<30), 10))
+	command := withoutPhos(compileLinked(t, "testdata/link.c"), strconv.FormatUint(min(b.bytes, 1<<30), 10))
 	text, err := command.Output()
 	if err != nil {
 		t.Fatalf("the host's link: %v\n%s", err, text)
@@ -74,10 +74,10 @@ func numbers(t *testing.T, text string) map[string]float64 {
 	return found
 }
 
-// callsBeside compares the cost of calls and copies under phos with the driver alone.
-func callsBeside(t *testing.T, under speeds) (rows []row) {
+// compareCalls compares the cost of calls and copies under phos with the driver alone.
+func compareCalls(t *testing.T, under speeds) (rows []row) {
 	t.Helper()
-	text, err := withoutPhos(linked(t, "testdata/speed.c")).Output() // its input is empty, so it does not idle
+	text, err := withoutPhos(compileLinked(t, "testdata/speed.c")).Output() // its input is empty, so it does not idle
 	if err != nil {
 		t.Fatalf("with the driver alone: %v\n%s", err, text)
 	}

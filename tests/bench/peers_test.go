@@ -31,7 +31,7 @@ func measurePeers(t *testing.T, b *bench) (rows []row) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	jobs := trace(t, b.jobs)
 	for _, d := range disciplines() {
-		took, _ := simulated(t, d, clusterNodes, jobs)
+		took, _ := simulate(t, d, clusterNodes, jobs)
 		rows = append(rows, row{
 			name: "phos, " + d.name, value: float64(len(jobs)) / took.Seconds(), unit: "/s",
 			note: fmt.Sprintf("jobs a second: %d GPUs, %d jobs", clusterNodes*gpusPerNode, len(jobs)),

@@ -78,12 +78,12 @@ func measurePlanning(t *testing.T, b *bench) (rows []row) {
 			note:  fmt.Sprintf("%d templates, %d pipelines", len(plan.Templates), len(plan.Pipelines)),
 		},
 		{name: "a recovery of 1,000 nodes", value: recovered, unit: "ms", most: 50, note: "from 10 deaths"},
-	}, besidePublished(t)...)
+	}, comparePublished(t)...)
 }
 
-// besidePublished compares the time of one template with the published one, which was measured on
+// comparePublished compares the time of one template with the published one, which was measured on
 // another machine.
-func besidePublished(t *testing.T) (rows []row) {
+func comparePublished(t *testing.T) (rows []row) {
 	for _, each := range published {
 		for _, layers := range []int{24, 32, 64, 96} {
 			model := layersOf(t, layers)

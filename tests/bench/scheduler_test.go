@@ -72,7 +72,7 @@ func measureScheduler(t *testing.T, b *bench) (rows []row) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	jobs := trace(t, b.jobs)
 	for _, d := range append(disciplines(), conservative(), las(shortQuantum)) {
-		took, r := simulated(t, d, clusterNodes, jobs)
+		took, r := simulate(t, d, clusterNodes, jobs)
 		rows = append(rows, row{
 			name: fmt.Sprintf("%d jobs: %s", len(jobs), d.name), value: took.Seconds(), unit: "s", most: d.most,
 			note: fmt.Sprintf("%d preemptions, %.0f jobs/s", r.Summary.Preemptions, float64(len(jobs))/took.Seconds()),
@@ -100,8 +100,8 @@ func trace(t *testing.T, n int) []cluster.Job {
 	return made.Jobs
 }
 
-// simulated runs a simulation, and returns its CPU time.
-func simulated(t *testing.T, d discipline, clusterNodes int, jobs []cluster.Job) (time.Duration, *sim.Result) {
+// simulate runs a simulation, and returns its CPU time.
+func simulate(t *testing.T, d discipline, clusterNodes int, jobs []cluster.Job) (time.Duration, *sim.Result) {
 	t.Helper()
 	nodes := make([]cluster.Node, clusterNodes)
 	for i := range nodes {
@@ -137,7 +137,7 @@ func longQueue(t *testing.T, d discipline, n int) row {
 		for i := range jobs {
 			jobs[i].Submit = 0
 		}
-		took, r := simulated(t, d, clusterNodes/10, jobs)
+		took, r := simulate(t, d, clusterNodes/10, jobs)
 		return took.Seconds() / float64(2*n+2*r.Summary.Preemptions)
 	}
 	short, long := perEvent(n/10), perEvent(n)
@@ -160,7 +160,7 @@ func manyJobs(t *testing.T, n int) row {
 	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // reset the peak
 		t.Fatal(err)
 	}
-	took, _ := simulated(t, disciplines()[0], clusterNodes, trace(t, n))
+	took, _ := simulate(t, disciplines()[0], clusterNodes, trace(t, n))
 	return row{
 		name: fmt.Sprintf("%d jobs: memory", n), value: float64(peak(t)) / (1 << 30), unit: "GiB", most: 2,
 		note: fmt.Sprintf("FIFO, in %.1f s", took.Seconds()),

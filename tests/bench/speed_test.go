@@ -32,9 +32,9 @@ func measureCalls(t *testing.T, b *bench) []row {
 	}
 	if _, real := harness.Driver(); real {
 		// The cost of a call is compared with the same GPU without phos.
-		return slices.Concat(calls(all, idle), callsBeside(t, all), starts(t))
+		return slices.Concat(calls(all, idle), compareCalls(t, all), standbyStarts(t))
 	}
-	return slices.Concat(calls(all, idle), copies(all), starts(t))
+	return slices.Concat(calls(all, idle), copies(all), standbyStarts(t))
 }
 
 // speeds are the measurements of several programs, by name.
@@ -58,10 +58,10 @@ func (s speeds) median(of func(m map[string]float64) float64) float64 {
 	return median(values)
 }
 
-// starts compares programs with a new worker and programs with a standby worker, alternately.
-func starts(t *testing.T) []row {
+// standbyStarts compares programs with a new worker and programs with a standby worker, alternately.
+func standbyStarts(t *testing.T) []row {
 	const rounds = 15
-	program := linked(t, "testdata/start.c")
+	program := compileLinked(t, "testdata/start.c")
 	fresh, standby := harness.Start(t, "--log-level=warn"), harness.Start(t, "--log-level=warn", "--workers-warm=1")
 	var took [2][]float64
 	for range rounds {
@@ -154,7 +154,7 @@ func runSpeed(
 	daemon *harness.Daemon,
 ) (measured map[string]float64, program *harness.Program, release func()) {
 	t.Helper()
-	path := linked(t, "testdata/speed.c")
+	path := compileLinked(t, "testdata/speed.c")
 	program = daemon.Program(path)
 	program.Stdout = nil
 	input, err := program.StdinPipe()

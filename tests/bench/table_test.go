@@ -68,8 +68,8 @@ func table(rows []row) string {
 	return text.String()
 }
 
-// print logs the rows, with the load of the machine.
-func print(t *testing.T, rows []row) {
+// logTable logs the rows, with the load of the machine.
+func logTable(t *testing.T, rows []row) {
 	t.Helper()
 	t.Logf("load %s on %d cores\n%s", load(t), runtime.NumCPU(), table(rows))
 }

@@ -41,6 +41,7 @@ func TestCompared(t *testing.T) {
 	daemon.Empty()
 }
 
+// killedAndRestored takes several checkpoints of a program, kills it, and restores each.
 func killedAndRestored(t *testing.T, daemon *harness.Daemon, program string, stop bool) {
 	t.Helper()
 	want, status := runUndisturbed(daemon.Job(t, program, "60", "20000", "0"))

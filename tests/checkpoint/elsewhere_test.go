@@ -103,6 +103,8 @@ func checkpointWithLibrary(t *testing.T, job *harness.Job) (library string) {
 	return library
 }
 
+// startWithLibrary starts a program with its own copy of libphos.so, and returns the path of the
+// copy.
 func startWithLibrary(t *testing.T, job *harness.Job) (library string) {
 	t.Helper()
 	library = copyLibrary(t)

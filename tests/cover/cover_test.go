@@ -55,7 +55,7 @@ func notRun(places []place) (all []string) {
 	return all
 }
 
-func same(t *testing.T, what string, got, want []string) {
+func checkEqual(t *testing.T, what string, got, want []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("%s:\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -72,7 +72,7 @@ func TestBlocks(t *testing.T) {
 	if len(places) != 4 {
 		t.Errorf("%d blocks", len(places))
 	}
-	same(t, "not run", notRun(places), []string{
+	checkEqual(t, "not run", notRun(places), []string{
 		"daemon/gpu/cuda/memory.go:5 Memory.ReadAt: return nothing",
 		"daemon/gpu/cuda/memory.go:11 a variable: { go on() }",
 	})
@@ -101,7 +101,7 @@ func TestLines(t *testing.T) {
 	if len(places) != 3 || places[2].Function != "a_call" || places[2].Line != 6 {
 		t.Errorf("counted: %v", places)
 	}
-	same(t, "not run", notRun(places), []string{"cgo/cudadrv/driver.c:3 phos_open: return gone ? 1 : 0;"})
+	checkEqual(t, "not run", notRun(places), []string{"cgo/cudadrv/driver.c:3 phos_open: return gone ? 1 : 0;"})
 }
 
 // TestReport: each exception is for one place, and an unused exception is reported.
@@ -135,7 +135,7 @@ daemon/gpu/cuda/memory.go Memory.WriteAt: return nil
 		if r.Left != left {
 			t.Errorf("got %d places left, want %d", r.Left, left)
 		}
-		same(t, "needless", r.Needless, []string{
+		checkEqual(t, "needless", r.Needless, []string{
 			"line 6: daemon/gpu/cuda/memory.go Memory.ReadAt: return nil: is run after all",
 			"line 8: daemon/gpu/cuda/memory.go Memory.WriteAt: return nil: no longer exists",
 		})

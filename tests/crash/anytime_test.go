@@ -44,7 +44,7 @@ func TestCheckpointCrashes(t *testing.T) {
 			stop := i%2 == 1
 			r.crashDuring(delay, func() (string, error) { return r.tryCheckpoint(stop) })
 			if len(r.snapshot().generations) > len(before.generations) {
-				r.grown(before)
+				r.oneGenerationMore(before)
 			} else {
 				r.unchanged(before, true)
 			}

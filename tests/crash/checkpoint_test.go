@@ -61,7 +61,7 @@ func (r *fixture) checkpointFails(step, action string, stop bool) {
 	r.stillRuns()
 	r.cleanWith(1, 0)
 	if complete(step) {
-		r.grown(before)
+		r.oneGenerationMore(before)
 	} else {
 		r.unchanged(before, action == "kill")
 	}

@@ -98,7 +98,7 @@ func TestDumpLosesCRIU(t *testing.T) {
 			r.stillRuns()
 			r.clean()
 			if err == nil {
-				r.grown(before)
+				r.oneGenerationMore(before)
 			} else {
 				r.unchanged(before, false)
 			}
@@ -142,7 +142,7 @@ func TestRestoreLosesCRIU(t *testing.T) {
 			r := newFixture(t)
 			r.job.Dump()
 			for _, delay := range delays(t) {
-				t.Run(delay.String(), func(t *testing.T) { r.forSubtest(t).restoreLoses(target, delay) })
+				t.Run(delay.String(), func(t *testing.T) { r.forSubtest(t).restoreLosesProcess(target, delay) })
 				if t.Failed() {
 					return
 				}
@@ -154,7 +154,8 @@ func TestRestoreLosesCRIU(t *testing.T) {
 	}
 }
 
-func (r *fixture) restoreLoses(target string, delay time.Duration) {
+// restoreLosesProcess kills a process during a restore and checks what is left.
+func (r *fixture) restoreLosesProcess(target string, delay time.Duration) {
 	before := r.snapshot()
 	text, err := r.killProcessDuring(target, delay, r.daemon.Command("--restore", "--detach", "--dir", r.job.Image))
 	r.t.Logf("%v: %s", err, text)

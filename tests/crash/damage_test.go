@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// place is an offset in a file of an image at which the test corrupts it.
-type place struct {
+// corruption is an offset in a file of an image at which the test corrupts it.
+type corruption struct {
 	file string
 	at   int64
 }
 
-// places returns the first, the middle, the last and some more offsets of every file.
-func (r *fixture) places() (all []place) {
+// corruptions returns the first, the middle, the last and some more offsets of every file.
+func (r *fixture) corruptions() (all []corruption) {
 	r.t.Helper()
 	parts := int64(4)
 	if full() {
@@ -32,9 +32,9 @@ func (r *fixture) places() (all []place) {
 		}
 		name := strings.TrimPrefix(path, r.job.Image+"/")
 		for i := range parts {
-			all = append(all, place{name, i * (info.Size() - 1) / parts})
+			all = append(all, corruption{name, i * (info.Size() - 1) / parts})
 		}
-		all = append(all, place{name, info.Size() - 1}, place{name, min(9, info.Size()-1)})
+		all = append(all, corruption{name, info.Size() - 1}, corruption{name, min(9, info.Size()-1)})
 		return nil
 	})
 	if err != nil {
@@ -48,15 +48,16 @@ func TestFlippedBits(t *testing.T) {
 	r := newFixture(t)
 	r.job.Dump()
 	r.cleanWith(0, 0)
-	for _, where := range r.places() {
-		t.Run(fmt.Sprintf("%s/%d", where.file, where.at), func(t *testing.T) { r.forSubtest(t).flipped(where) })
+	for _, where := range r.corruptions() {
+		t.Run(fmt.Sprintf("%s/%d", where.file, where.at), func(t *testing.T) { r.forSubtest(t).flipBit(where) })
 	}
 	r.job.Restore()
 	r.finishAndCompare()
 	r.cleanWith(0, 0)
 }
 
-func (r *fixture) flipped(where place) {
+// flipBit flips a bit of the image, and checks that verify and restore notice it.
+func (r *fixture) flipBit(where corruption) {
 	path := filepath.Join(r.job.Image, where.file)
 	flip(r.t, path, where.at)
 	defer flip(r.t, path, where.at)
@@ -87,6 +88,7 @@ func namesNoImage(text string) bool {
 	return !strings.Contains(text, "/image") && !strings.Contains(text, "content is missing")
 }
 
+// flip inverts one bit of a file.
 func flip(t testing.TB, path string, at int64) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_RDWR, 0)

@@ -17,6 +17,7 @@ type disk struct {
 	path string
 }
 
+// onDisk mounts a tmpfs and puts the job's image there.
 func (r *fixture) onDisk(options string) *disk {
 	r.t.Helper()
 	d := &disk{r.t, filepath.Join(r.t.TempDir(), "disk")}
@@ -31,6 +32,7 @@ func (r *fixture) onDisk(options string) *disk {
 	return d
 }
 
+// remount changes flags and options of the mount.
 func (d *disk) remount(flags uintptr, options string) {
 	d.t.Helper()
 	if err := unix.Mount("", d.path, "", unix.MS_REMOUNT|flags, options); err != nil {

@@ -68,6 +68,7 @@ func (r *fixture) forSubtest(t *testing.T) *fixture {
 	return &here
 }
 
+// log returns the end of phosd's log.
 func (r *fixture) log() string {
 	text, _ := os.ReadFile(r.daemon.Log)
 	lines := strings.Split(string(text), "\n")
@@ -206,6 +207,8 @@ func (r *fixture) cleanWith(programs, restorers int) {
 	}
 }
 
+// leftovers describes a deviation from the expected processes, cgroups, files and GPU use; empty if
+// there is none.
 func (r *fixture) leftovers(programs, restorers int) string {
 	var left []string
 	processes, groups := inTestCgroup(r.t)
@@ -392,9 +395,9 @@ func (r *fixture) unchanged(before snapshot, killed bool) {
 	}
 }
 
-// grown checks that the image has one more generation, which is whole, and that the old ones are
+// oneGenerationMore checks that the image has one more generation, which is whole, and that the old ones are
 // unchanged.
-func (r *fixture) grown(before snapshot) {
+func (r *fixture) oneGenerationMore(before snapshot) {
 	r.t.Helper()
 	after := r.snapshot()
 	if len(after.generations) != len(before.generations)+1 {

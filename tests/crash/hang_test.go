@@ -13,8 +13,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// stopped sends SIGSTOP to a process; the returned function continues it.
-func (r *fixture) stopped(pid int) (wake func()) {
+// stop sends SIGSTOP to a process; the returned function continues it.
+func (r *fixture) stop(pid int) (wake func()) {
 	r.t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		r.t.Fatal(err)
@@ -46,7 +46,7 @@ func TestWorkerHangs(t *testing.T) {
 				ended <- err
 			}()
 			r.waitStep(from, step)
-			wake := r.stopped(r.find("phosd worker "))
+			wake := r.stop(r.find("phosd worker "))
 			resume()
 			if err := r.await(ended); err == nil {
 				t.Errorf("checkpoint succeeded, want failure: %s", text)
@@ -106,7 +106,7 @@ func TestProgramStopped(t *testing.T) {
 func (r *fixture) checkpointStopped() (wake func()) {
 	r.t.Helper()
 	for range 30 {
-		wake = r.stopped(r.job.PID)
+		wake = r.stop(r.job.PID)
 		text, err := r.job.TryCli(
 			"--pre-dump",
 			"--deadline",
@@ -144,11 +144,11 @@ func TestCommandStopped(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
 	r.waitStep(from, "precopy")
-	wake := r.stopped(command.Process.Pid)
+	wake := r.stop(command.Process.Pid)
 	resume()
 	r.waitStep(from, "end")
 	r.stillRuns()
-	r.grown(before)
+	r.oneGenerationMore(before)
 	wake()
 	if err := r.await(ended); err != nil {
 		t.Errorf("%v: %s", err, output.String())

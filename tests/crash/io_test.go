@@ -114,7 +114,7 @@ func (r *fixture) checkpointOnFaulty(disk *faulty.Disk, struck func() int, kept 
 		backing.imageUnchanged(before, failed > 1)
 		return
 	}
-	backing.grown(before)
+	backing.oneGenerationMore(before)
 	if !kept {
 		if err := os.RemoveAll(backing.job.Image); err != nil {
 			r.t.Fatal(err)
@@ -150,7 +150,7 @@ func TestDiskFailsAtTheEnd(t *testing.T) {
 		failed := struck()
 		if err == nil {
 			r.cleanWith(0, 0)
-			backing.grown(before)
+			backing.oneGenerationMore(before)
 			r.restore()
 			r.stillRuns()
 			return

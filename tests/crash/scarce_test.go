@@ -57,7 +57,7 @@ func (r *fixture) withFew(by int, pid func() int, do func() (string, error), fai
 			return
 		case err == nil:
 			return
-		case !lacksFiles(text):
+		case !namesShortage(text):
 			r.t.Errorf("with %d more files the error does not name the shortage: %s", more, text)
 		}
 		if failed(); r.t.Failed() {
@@ -75,7 +75,8 @@ func stride() int {
 	return 3
 }
 
-func lacksFiles(text string) bool {
+// namesShortage reports whether an error says that file descriptors are exhausted.
+func namesShortage(text string) bool {
 	return strings.Contains(strings.ToLower(text), "too many open files") || strings.Contains(text, "files open")
 }
 
@@ -100,7 +101,7 @@ func TestFewFilesCheckpoint(t *testing.T) {
 				r.clean()
 				r.unchanged(before, false)
 			})
-			r.grown(before)
+			r.oneGenerationMore(before)
 			if test.stop {
 				r.cleanWith(0, 0)
 				r.restore()
@@ -198,7 +199,7 @@ func TestFewFilesStart(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if !lacksFiles(text) {
+		if !namesShortage(text) {
 			t.Errorf("with %d files the error does not name the shortage: %s", files, text)
 		}
 	}
@@ -245,7 +246,7 @@ func TestFewFilesNext(t *testing.T) {
 		if err == nil {
 			break
 		}
-		if !lacksFiles(text) {
+		if !namesShortage(text) {
 			t.Fatalf("with %d files the error of phosd does not name the shortage: %s", files, text)
 		}
 		if files > plenty {
@@ -303,7 +304,7 @@ func TestFewFilesCommand(t *testing.T) {
 				if err == nil {
 					break
 				}
-				if command.ProcessState.ExitCode() == noDaemon || !lacksFiles(string(text)) {
+				if command.ProcessState.ExitCode() == noDaemon || !namesShortage(string(text)) {
 					t.Fatalf("with %d files the error does not name the shortage: %v: %s", files, err, text)
 				}
 				r.cleanWith(programs, *r.restorers)

@@ -24,7 +24,7 @@ func asUser(command *exec.Cmd) {
 func TestSeal(t *testing.T) {
 	r := newFixture(t)
 	r.finishAndCompare()
-	own(t, filepath.Dir(r.job.Dir))
+	chownAll(t, filepath.Dir(r.job.Dir))
 	r.job.Prepare = asUser
 	r.job.Start()
 	r.job.WaitLines(3)
@@ -79,8 +79,8 @@ func (r *fixture) runAsUser(arguments ...string) (string, error) {
 	return string(output), err
 }
 
-// own gives a directory and all below it to the ordinary user, and makes its parents accessible.
-func own(t testing.TB, root string) {
+// chownAll gives a directory and all below it to the ordinary user, and makes its parents accessible.
+func chownAll(t testing.TB, root string) {
 	t.Helper()
 	for _, dir := range []string{root, filepath.Dir(root)} { // both were created by the test
 		if err := os.Chmod(dir, 0o755); err != nil {

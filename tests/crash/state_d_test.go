@@ -57,7 +57,7 @@ func TestDiskHangs(t *testing.T) {
 				backing := r.onBacking(disk)
 				if after := backing.snapshot(); len(after.generations) > len(before.generations) &&
 					slices.Contains(last, what) {
-					backing.grown(before) // the commit was done when the disk hung
+					backing.oneGenerationMore(before) // the commit was done when the disk hung
 				} else {
 					backing.unchanged(before, false)
 				}

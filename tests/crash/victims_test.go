@@ -147,7 +147,7 @@ func (r *fixture) checkpointLosesVictim(step string, v victim, stop bool) {
 	}
 	switch {
 	case err == nil || complete(step):
-		r.grown(before)
+		r.oneGenerationMore(before)
 	default:
 		r.unchanged(before, false)
 	}

@@ -104,7 +104,7 @@ func TestReader(t *testing.T) {
 			// Only the hashes of its saved files are known.
 			got = slices.DeleteFunc(got, func(line string) bool { return strings.Contains(line, " file /") })
 		}
-		same(t, name, got)
+		compareText(t, name, got)
 	}
 }
 
@@ -128,7 +128,7 @@ func TestStreamReader(t *testing.T) {
 	}
 }
 
-func same(t *testing.T, name string, got []string) {
+func compareText(t *testing.T, name string, got []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(golden, name+".txt"))
 	if err != nil {

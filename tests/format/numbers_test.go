@@ -87,7 +87,7 @@ func leastObject(t *testing.T) int {
 	}
 	text := `{"version":1,"processes":[` + strings.Repeat("{},", objects-2) + "{}]}"
 	for least := 4; least < 100; least++ {
-		if _, _, err := image.Inspect(resigned(
+		if _, _, err := image.Inspect(replaceManifest(
 			signed, text+strings.Repeat(" ", max(0, least*objects-4096-len(text))),
 		)); err == nil {
 			return least
@@ -96,8 +96,8 @@ func leastObject(t *testing.T) int {
 	return -1
 }
 
-// resigned puts another manifest under a seal, with a correct checksum and a wrong tag.
-func resigned(signed []byte, text string) []byte {
+// replaceManifest puts another manifest under a seal, with a correct checksum and a wrong tag.
+func replaceManifest(signed []byte, text string) []byte {
 	out := binary.LittleEndian.AppendUint32(bytes.Clone(signed[:12]), uint32(len(text)))
 	out = append(append(out, text...), signed[len(signed)-96:len(signed)-32]...)
 	return append(out, b3(32, out)...)

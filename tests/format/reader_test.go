@@ -35,8 +35,8 @@ func b3(bytes int, parts ...[]byte) []byte {
 
 func bytesOf(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// want returns an error that quotes a rule of the page, unless it holds.
-func want(holds bool, rule string, arguments ...any) error {
+// require returns an error that quotes a rule of the page, unless it holds.
+func require(holds bool, rule string, arguments ...any) error {
 	if holds {
 		return nil
 	}
@@ -99,7 +99,7 @@ func readDirectory(dir string, key [32]byte) (*picture, error) {
 		if p.generations[n], err = readGeneration(raw, key); err != nil {
 			return nil, err
 		}
-		if err := want(p.generations[n].Generation == n, "the manifest's generation equals the file's name"); err != nil {
+		if err := require(p.generations[n].Generation == n, "the manifest's generation equals the file's name"); err != nil {
 			return nil, err
 		}
 	}
@@ -141,17 +141,17 @@ func readGeneration(raw []byte, key [32]byte) (*manifest, error) {
 		return nil, err
 	}
 	return m, errors.Join(
-		want(string(raw[:8]) == "phosgen\n" && number(raw[8:12]) == 1, "the head of a generation"),
-		want(
+		require(string(raw[:8]) == "phosgen\n" && number(raw[8:12]) == 1, "the head of a generation"),
+		require(
 			n <= 16<<20 && bytes.Count(text, []byte("{"))*24 <= len(text)+4096,
 			"the length of a manifest, and its objects",
 		),
-		want(m.Version == 1, "the version of the manifest"),
-		want(string(seal[:8]) == "phosseal" && number(seal[8:12]) == 1, "the seal"),
-		want(number(seal[12:16]) == uint64(m.Owner.UID), "the owner in the seal"),
-		want(bytes.Equal(seal[16:32], id), "the key id"),
-		want(bytes.Equal(seal[32:64], keyed.Sum(nil)), "the tag"),
-		want(bytes.Equal(seal[64:], b3(32, raw[:len(raw)-32])), "the check"),
+		require(m.Version == 1, "the version of the manifest"),
+		require(string(seal[:8]) == "phosseal" && number(seal[8:12]) == 1, "the seal"),
+		require(number(seal[12:16]) == uint64(m.Owner.UID), "the owner in the seal"),
+		require(bytes.Equal(seal[16:32], id), "the key id"),
+		require(bytes.Equal(seal[32:64], keyed.Sum(nil)), "the tag"),
+		require(bytes.Equal(seal[64:], b3(32, raw[:len(raw)-32])), "the check"),
 	)
 }
 
@@ -162,10 +162,10 @@ func (p *picture) readPack(raw []byte, id string) error {
 	}
 	head, trailer := raw[:64], raw[len(raw)-64:]
 	if err := errors.Join(
-		want(string(head[:8]) == "phospack" && number(head[8:12]) == 1 && number(head[12:16]) == 0, "the header of the pack"),
-		want(hex.EncodeToString(head[16:32]) == p.store && hex.EncodeToString(head[32:48]) == id, "the ids of the pack"),
-		want(bytes.Equal(head[48:], b3(16, head[:48])), "the check of the pack's header"),
-		want(string(trailer[:8]) == "phosindx" && number(trailer[8:12]) == 1 && number(trailer[12:16]) == 0, "the trailer"),
+		require(string(head[:8]) == "phospack" && number(head[8:12]) == 1 && number(head[12:16]) == 0, "the header of the pack"),
+		require(hex.EncodeToString(head[16:32]) == p.store && hex.EncodeToString(head[32:48]) == id, "the ids of the pack"),
+		require(bytes.Equal(head[48:], b3(16, head[:48])), "the check of the pack's header"),
+		require(string(trailer[:8]) == "phosindx" && number(trailer[8:12]) == 1 && number(trailer[12:16]) == 0, "the trailer"),
 	); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (p *picture) readPack(raw []byte, id string) error {
 	if at%64 != 0 || at > uint64(len(raw)-64) || at+56*entries+64 != uint64(len(raw)) {
 		return errors.New("index, entries and trailer do not fill the file to its end")
 	}
-	if err := want(bytes.Equal(trailer[32:], b3(32, raw[at:len(raw)-32])), "the sum of the index"); err != nil {
+	if err := require(bytes.Equal(trailer[32:], b3(32, raw[at:len(raw)-32])), "the sum of the index"); err != nil {
 		return err
 	}
 	found := map[string]uint64{}
@@ -211,9 +211,9 @@ func slots(raw, id []byte, found map[string]uint64) error {
 		}
 		if at > 0 {
 			if err := errors.Join(
-				want(number(head[8:12]) == 1 && number(head[12:16]) == 0 && number(head[24:32]) == 0, "the header of a run"),
-				want(number(head[16:24]) == uint64(at) && bytes.Equal(head[32:48], id), "offset and id of a run"),
-				want(bytes.Equal(head[48:], b3(16, head[:48])), "the check of a run"),
+				require(number(head[8:12]) == 1 && number(head[12:16]) == 0 && number(head[24:32]) == 0, "the header of a run"),
+				require(number(head[16:24]) == uint64(at) && bytes.Equal(head[32:48], id), "offset and id of a run"),
+				require(bytes.Equal(head[48:], b3(16, head[:48])), "the check of a run"),
 			); err != nil {
 				return err
 			}
@@ -223,11 +223,11 @@ func slots(raw, id []byte, found map[string]uint64) error {
 			return err
 		}
 		at = min((end+twoMiB-1)/twoMiB*twoMiB, len(raw))
-		if err := want(len(bytes.Trim(raw[end:at], "\x00")) == 0, "zeros behind a run, at %d", end); err != nil {
+		if err := require(len(bytes.Trim(raw[end:at], "\x00")) == 0, "zeros behind a run, at %d", end); err != nil {
 			return err
 		}
 	}
-	return want(len(seen) == len(found), "the index has %d contents, the pack %d", len(found), len(seen))
+	return require(len(seen) == len(found), "the index has %d contents, the pack %d", len(found), len(seen))
 }
 
 // records reads the records of a run, and returns where they end.
@@ -245,11 +245,11 @@ func records(raw []byte, at int, found map[string]uint64, seen map[string]bool) 
 		}
 		hash := string(head[32:])
 		if err := errors.Join(
-			want(found[hash] == uint64(body), "the index names the record at %d", at),
-			want(len(bytes.Trim(
+			require(found[hash] == uint64(body), "the index names the record at %d", at),
+			require(len(bytes.Trim(
 				bytesOf(raw[at+64:body], raw[body+length:next]), "\x00",
 			)) == 0, "zeros around the content at %d", body),
-			want(length < 65536 && pad == 0 || length >= 65536 && body%4096 == 0, "the padding of the record at %d", at),
+			require(length < 65536 && pad == 0 || length >= 65536 && body%4096 == 0, "the padding of the record at %d", at),
 		); err != nil {
 			return at, err
 		}
@@ -262,13 +262,13 @@ func records(raw []byte, at int, found map[string]uint64, seen map[string]bool) 
 func checkRecord(head []byte) error {
 	content, length := number(head[8:12]), number(head[12:16])
 	return errors.Join(
-		want(head[4] <= 1 && number(head[5:8]) == 0 && number(head[20:24]) == 0, "the encoding of a record"),
-		want(content >= 1 && content <= twoMiB && number(head[16:20]) < 4096, "the lengths of a record"),
-		want(
+		require(head[4] <= 1 && number(head[5:8]) == 0 && number(head[20:24]) == 0, "the encoding of a record"),
+		require(content >= 1 && content <= twoMiB && number(head[16:20]) < 4096, "the lengths of a record"),
+		require(
 			head[4] == 0 && length == content || head[4] == 1 && length > 16 && length < content,
 			"the stored length of a record",
 		),
-		want(bytes.Equal(head[24:32], b3(8, head[:24], head[32:])), "the check of a record"),
+		require(bytes.Equal(head[24:32], b3(8, head[:24], head[32:])), "the check of a record"),
 	)
 }
 
@@ -282,7 +282,7 @@ func readStream(raw []byte, key [32]byte) (*picture, error) {
 	for raw, n := raw[32:], uint64(0); len(raw) >= 16; {
 		if string(raw[:4]) == "chnk" && len(raw) >= 64 {
 			head, length := raw[:64], number(raw[12:16])
-			if err := errors.Join(checkRecord(head), want(number(head[16:20]) == 0, "no padding in a stream")); err != nil {
+			if err := errors.Join(checkRecord(head), require(number(head[16:20]) == 0, "no padding in a stream")); err != nil {
 				return nil, err
 			}
 			p.contents[string(head[32:])] = append(
@@ -305,7 +305,7 @@ func readStream(raw []byte, key [32]byte) (*picture, error) {
 			p.generations[m.Generation] = m
 			raw = raw[16+length:]
 		case "end\n":
-			return p, want(length == n && len(raw) == 16 && len(p.generations) == 1, "the end of the stream")
+			return p, require(length == n && len(raw) == 16 && len(p.generations) == 1, "the end of the stream")
 		default:
 			return nil, fmt.Errorf("unknown frame %q", raw[:4])
 		}
@@ -323,7 +323,7 @@ func (p *picture) content(hash string, plain bool) ([]byte, error) {
 				continue
 			}
 			frame := each.raw[16:]
-			if err := want(bytes.Equal(each.raw[:16], b3(16, frame)), "the sum before a frame"); err != nil {
+			if err := require(bytes.Equal(each.raw[:16], b3(16, frame)), "the sum before a frame"); err != nil {
 				return nil, err
 			}
 			decoder, err := zstd.NewReader(nil, zstd.WithDecoderMaxWindow(8<<20))
@@ -336,7 +336,7 @@ func (p *picture) content(hash string, plain bool) ([]byte, error) {
 				return nil, err
 			}
 		}
-		return content, want(
+		return content, require(
 			uint64(len(content)) == each.content && string(b3(32, content)) == hash,
 			"the hash of a content",
 		)
@@ -376,7 +376,7 @@ func (p *picture) tree(hash string) ([]entry, error) {
 		name, total, count := number(raw[2:4]), number(raw[4:12]), number(raw[12:20])
 		e := &entries[i]
 		e.kind, e.name = raw[0], string(raw[20:20+name])
-		if err := want(
+		if err := require(
 			raw[1] == 0 && last < e.name && name >= 1 && name <= 4095, "the order of entries, at %q", e.name,
 		); err != nil {
 			return nil, err
@@ -385,7 +385,7 @@ func (p *picture) tree(hash string) ([]entry, error) {
 		for j := range count {
 			each, err := p.chunk(raw[:44])
 			if err == nil && e.kind == 1 {
-				err = want(
+				err = require(
 					each.address == j*twoMiB && (j+1 == count || len(each.content) == twoMiB),
 					"the chunks of file %q",
 					e.name,
@@ -397,11 +397,11 @@ func (p *picture) tree(hash string) ([]entry, error) {
 			total -= uint64(len(each.content))
 			e.chunks, raw = append(e.chunks, each), raw[44:]
 		}
-		if err := want(total == 0, "the chunks of %q add up", e.name); err != nil {
+		if err := require(total == 0, "the chunks of %q add up", e.name); err != nil {
 			return nil, err
 		}
 	}
-	return entries, want(len(raw) == 0, "nothing behind a tree")
+	return entries, require(len(raw) == 0, "nothing behind a tree")
 }
 
 func (p *picture) join(list []byte) (raw []byte, err error) {
@@ -414,12 +414,12 @@ func (p *picture) join(list []byte) (raw []byte, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := want(len(part) == twoMiB || len(parts) == 32, "parts of a list are 2 MiB"); err != nil {
+		if err := require(len(part) == twoMiB || len(parts) == 32, "parts of a list are 2 MiB"); err != nil {
 			return nil, err
 		}
 		raw = append(raw, part...)
 	}
-	return raw, want(
+	return raw, require(
 		uint64(len(raw)) == binary.LittleEndian.Uint64(list[16:24]) && len(raw) > twoMiB,
 		"the bytes of a list",
 	)
@@ -428,7 +428,7 @@ func (p *picture) join(list []byte) (raw []byte, err error) {
 func (p *picture) chunk(raw []byte) (each chunk, err error) {
 	length := number(raw[8:12])
 	each.address = number(raw[:8])
-	if err := want(
+	if err := require(
 		length >= 1 && each.address%twoMiB+length <= twoMiB, "a chunk crosses no multiple of 2 MiB",
 	); err != nil {
 		return each, err
@@ -438,7 +438,7 @@ func (p *picture) chunk(raw []byte) (each chunk, err error) {
 		return each, nil
 	}
 	if each.content, err = p.content(string(raw[12:]), false); err == nil {
-		err = want(uint64(len(each.content)) == length, "a chunk has the length that the tree says")
+		err = require(uint64(len(each.content)) == length, "a chunk has the length that the tree says")
 	}
 	return each, err
 }

@@ -16,9 +16,9 @@ import (
 // attendant is the argument by which this program starts itself as an attendant.
 const attendant = "attend"
 
-// attended makes a command run under an attendant, which removes everything that the command leaves
+// withAttendant makes a command run under an attendant, which removes everything that the command leaves
 // when it exits or is cut off.
-func attended(command *exec.Cmd, p places) error {
+func withAttendant(command *exec.Cmd, p places) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err

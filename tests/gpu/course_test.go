@@ -122,7 +122,7 @@ func TestAttended(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(attended(command, p), command.Start()); err != nil {
+			if err := errors.Join(withAttendant(command, p), command.Start()); err != nil {
 				t.Fatal(err)
 			}
 			line, err := bufio.NewReader(out).ReadString('\n')
@@ -135,7 +135,7 @@ func TestAttended(t *testing.T) {
 				_ = in.Close()
 			}
 			_ = command.Wait()
-			if pid := strings.TrimSpace(line); pid == "" || !gone(pid) {
+			if pid := strings.TrimSpace(line); pid == "" || !processGone(pid) {
 				t.Errorf("process %q was left behind", pid)
 			}
 			for _, place := range p.arguments() {
@@ -147,7 +147,7 @@ func TestAttended(t *testing.T) {
 	}
 }
 
-func gone(pid string) bool {
+func processGone(pid string) bool {
 	_, err := os.Stat("/proc/" + pid)
 	return errors.Is(err, os.ErrNotExist)
 }

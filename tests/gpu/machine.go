@@ -140,12 +140,12 @@ func askBecome(ctx context.Context, _ *machine) error {
 
 // askGPU lets phosd look for GPUs, in its own process.
 func askGPU(ctx context.Context, m *machine) error {
-	text, err := said(ctx, filepath.Join(m.root, "bin/pos_cli"), "--version")
+	text, err := outputOf(ctx, filepath.Join(m.root, "bin/pos_cli"), "--version")
 	if err != nil {
 		return fmt.Errorf("%w; run ./build.sh, or unpack the bundle whole", err)
 	}
 	m.Phos = text
-	text, err = said(ctx, filepath.Join(m.root, "bin/phosd"), "probe-gpus", m.library)
+	text, err = outputOf(ctx, filepath.Join(m.root, "bin/phosd"), "probe-gpus", m.library)
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func askCRIU(ctx context.Context, m *machine) error {
 		}
 		m.criu = found
 	}
-	_, err := said(ctx, m.criu, "check")
+	_, err := outputOf(ctx, m.criu, "check")
 	if lo, failed := net.InterfaceByName("lo"); err != nil && failed == nil && lo.Flags&net.FlagUp == 0 {
 		return fmt.Errorf("%w; CRIU needs the loopback interface, which is down: ip link set lo up", err)
 	}
@@ -224,14 +224,14 @@ func askTrace(context.Context, *machine) error {
 
 // askMount mounts a tmpfs in a new mount namespace.
 func askMount(ctx context.Context, _ *machine) error {
-	_, err := said(ctx, "unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt")
+	_, err := outputOf(ctx, "unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt")
 	return err
 }
 
 // askFreeze looks for a cgroup of version 2 that can be frozen. phosd mounts the hierarchy itself
 // if needed.
 func askFreeze(ctx context.Context, _ *machine) error {
-	_, err := said(
+	_, err := outputOf(
 		ctx,
 		"unshare",
 		"--mount",
@@ -270,7 +270,7 @@ func askTorch(ctx context.Context, m *machine) error {
 	if m.library != "" {
 		arguments = append([]string{"LD_PRELOAD=" + m.library}, arguments...)
 	}
-	_, err = said(ctx, "env", arguments...)
+	_, err = outputOf(ctx, "env", arguments...)
 	return err
 }
 
@@ -283,8 +283,8 @@ if not torch.version.cuda: sys.exit("its PyTorch is without CUDA")
 try: torch.cuda.init()
 except Exception as e: sys.exit(f"PyTorch {torch.__version__}: {e}")`
 
-// said returns a command's output, and in an error the last lines of its standard error.
-func said(ctx context.Context, name string, arguments ...string) (string, error) {
+// outputOf returns a command's output, and in an error the last lines of its standard error.
+func outputOf(ctx context.Context, name string, arguments ...string) (string, error) {
 	var complaint strings.Builder
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Stderr, command.WaitDelay = &complaint, time.Second

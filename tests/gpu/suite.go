@@ -112,7 +112,7 @@ func (s suite) command(ctx context.Context, m *machine, arguments ...string) (*e
 	if _, lacks := m.lacks[hasTorch]; !lacks {
 		command.Env = append(command.Env, "TORCH_PYTHON="+m.python)
 	}
-	return command, attended(command, m.places)
+	return command, withAttendant(command, m.places)
 }
 
 // test runs one test. Its output is kept only if it fails.

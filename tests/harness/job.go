@@ -101,12 +101,13 @@ func (j *Job) Start() *Job {
 	if err := command.Start(); err != nil {
 		j.t.Fatal(err)
 	}
-	j.PID, j.exit, j.restored = command.Process.Pid, follow(command), false
+	j.PID, j.exit, j.restored = command.Process.Pid, watchExit(command), false
 	j.first = j.PID
 	return j
 }
 
-func follow(command *exec.Cmd) *exitWatch {
+// watchExit waits for a started command in the background.
+func watchExit(command *exec.Cmd) *exitWatch {
 	l := &exitWatch{ended: make(chan struct{})}
 	go func() {
 		defer close(l.ended)
@@ -268,12 +269,14 @@ func (j *Job) WaitGone() {
 	}
 	j.daemon.Eventually(fmt.Sprintf("the pids %v are free", slices.Sorted(maps.Keys(j.tree))), func() bool {
 		maps.DeleteFunc(j.tree, func(_ int, id proc.Identity) bool { return id.Check() != nil })
-		return len(j.tree) == 0 && free(j.PID)
+		return len(j.tree) == 0 && pidFree(j.PID)
 	})
 }
 
-func free(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+// pidFree reports whether no process has the pid.
+func pidFree(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
+// await waits for the exit and returns the status.
 func (j *Job) await() int {
 	j.t.Helper()
 	select {
@@ -296,7 +299,7 @@ func (j *Job) Restore(flags ...string) {
 	if err := command.Start(); err != nil {
 		j.t.Fatal(err)
 	}
-	j.exit = follow(command)
+	j.exit = watchExit(command)
 	select {
 	case <-said.runs:
 		j.readPID(said.text(), flags)

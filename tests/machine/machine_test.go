@@ -242,7 +242,7 @@ func (m *machine) eventually(what, script string) {
 		}
 	}
 	console, _ := os.ReadFile(filepath.Join(m.dir, "console"))
-	m.t.Fatalf("timed out: %s: %v: %s\n%s%s", what, err, output, lastOf(string(console)), m.journal())
+	m.t.Fatalf("timed out: %s: %v: %s\n%s%s", what, err, output, tail(string(console)), m.journal())
 }
 
 // apart are the options for a session of its own.
@@ -256,7 +256,7 @@ func (m *machine) journal() string {
 	return output
 }
 
-func lastOf(text string) string { return text[max(0, len(text)-2000):] }
+func tail(text string) string { return text[max(0, len(text)-2000):] }
 
 // carryDisk is a disk that transfers files into the machine. ssh is slow in an emulated machine.
 func (m *machine) carryDisk() string { return filepath.Join(m.dir, "carried") }

@@ -51,6 +51,7 @@ func failingDriver(t *testing.T) string {
 	return innerPhosd(t)
 }
 
+// openDenied opens the backend over the failing driver, with a context on each GPU.
 func openDenied(t *testing.T) *denied {
 	t.Helper()
 	d := &denied{backendTest: openBackend(t), driver: inheritedFaultPlan(t)}

@@ -107,6 +107,7 @@ func (o *faultPlan) write(at int64, data []byte) {
 	}
 }
 
+// words writes 32-bit words at an offset of the file.
 func (o *faultPlan) words(at int64, values ...uint32) {
 	o.t.Helper()
 	var data []byte
@@ -148,6 +149,7 @@ func (o *faultPlan) counts() map[string]uint64 {
 	return counts
 }
 
+// number reads a 64-bit number at an offset of the file.
 func (o *faultPlan) number(at int64) uint64 {
 	o.t.Helper()
 	var data [8]byte

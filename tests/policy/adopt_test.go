@@ -29,7 +29,7 @@ func TestAdopted(t *testing.T) {
 	for name, die := range waysToEnd {
 		t.Run(name, func(t *testing.T) {
 			daemon := start(t)
-			job := counting(t, daemon, "1500", "2000", "20000").Start()
+			job := countingJob(t, daemon, "1500", "2000", "20000").Start()
 			job.WaitLines(5)
 			job.Dump()
 			job.RestoreDetached()
@@ -52,7 +52,7 @@ func TestAdopted(t *testing.T) {
 			job.Kill()
 			daemon.Empty()
 			job.Restore() // from the checkpoint of the adopted program
-			if got := job.Finish(); got != counted {
+			if got := job.Finish(); got != countedStatus {
 				t.Errorf("program exited with %d: %s", got, job.Stderr())
 			}
 			daemon.Empty()
@@ -64,7 +64,7 @@ func TestAdopted(t *testing.T) {
 // the next phosd.
 func TestExitWithoutDaemon(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "1500", "2000", "20000").Start()
+	job := countingJob(t, daemon, "1500", "2000", "20000").Start()
 	job.WaitLines(5)
 	job.Dump()
 	job.RestoreDetached()
@@ -80,7 +80,7 @@ func TestPreparedEnds(t *testing.T) {
 	for name, die := range waysToEnd {
 		t.Run(name, func(t *testing.T) {
 			daemon := start(t)
-			job := counting(t, daemon, "1500", "2000", "20000").Start()
+			job := countingJob(t, daemon, "1500", "2000", "20000").Start()
 			job.WaitLines(5)
 			job.Dump()
 			job.Cli("--pre-restore", "--dir", job.Image)
@@ -100,7 +100,7 @@ func TestPreparedEnds(t *testing.T) {
 			daemon.Launch()
 			daemon.Empty()
 			job.Restore()
-			if got := job.Finish(); got != counted {
+			if got := job.Finish(); got != countedStatus {
 				t.Errorf("program exited with %d: %s", got, job.Stderr())
 			}
 			daemon.Empty()

@@ -128,7 +128,7 @@ func testContext(t *testing.T) (context.Context, context.CancelFunc) {
 func pair(t *testing.T, daemon *harness.Daemon) (jobs []*harness.Job, pids []uint32) {
 	t.Helper()
 	for range 2 {
-		job := counting(t, daemon, "1500", "2000", "20000").Start()
+		job := countingJob(t, daemon, "1500", "2000", "20000").Start()
 		job.WaitLines(5)
 		jobs, pids = append(jobs, job), append(pids, uint32(job.PID))
 	}
@@ -147,8 +147,8 @@ func stopped(jobs []*harness.Job) bool {
 // saved in one image that restores both.
 func TestHoldCommit(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic")
-	want := counting(t, daemon, "1500", "2000", "0").Start()
-	if status := want.Finish(); status != counted {
+	want := countingJob(t, daemon, "1500", "2000", "0").Start()
+	if status := want.Finish(); status != countedStatus {
 		t.Fatalf("program exited with %d: %s", status, want.Stderr())
 	}
 	jobs, pids := pair(t, daemon)

@@ -23,7 +23,7 @@ func as(uid uint32, command *exec.Cmd) *exec.Cmd {
 // imported.
 func TestForeignImage(t *testing.T) {
 	here, there := start(t), start(t)
-	job := counting(t, here, "1500", "2000", "20000")
+	job := countingJob(t, here, "1500", "2000", "20000")
 	open(t, job.Dir, stranger)
 	for _, name := range []string{"out", "err"} {
 		if err := os.WriteFile(filepath.Join(job.Dir, name), nil, 0o644); err != nil {
@@ -116,11 +116,11 @@ func refusesKeys(t *testing.T, daemon *harness.Daemon, key string) {
 // TestEager: with --eager all memory is loaded before the program runs.
 func TestEager(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic")
-	want := counting(t, daemon, "120", "500000", "0").Start()
-	if status := want.Finish(); status != counted {
+	want := countingJob(t, daemon, "120", "500000", "0").Start()
+	if status := want.Finish(); status != countedStatus {
 		t.Fatalf("program exited with %d: %s", status, want.Stderr())
 	}
-	job := counting(t, daemon, "120", "500000", "20000").Start()
+	job := countingJob(t, daemon, "120", "500000", "20000").Start()
 	job.WaitLines(5)
 	job.Dump()
 	c := call(t, daemon)

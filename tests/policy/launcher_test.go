@@ -10,9 +10,9 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// launching prepares a program without a GPU. It starts two programs with a GPU, in directories of
+// launcherJob prepares a program without a GPU. It starts two programs with a GPU, in directories of
 // their own, and waits for both.
-func launching(t *testing.T, daemon *harness.Daemon, policy string) *harness.Job {
+func launcherJob(t *testing.T, daemon *harness.Daemon, policy string) *harness.Job {
 	t.Helper()
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	job := daemon.Job(t, "/bin/sh", "-c", `
@@ -59,7 +59,7 @@ func release(t *testing.T, job *harness.Job) {
 // restored together with it.
 func TestLauncher(t *testing.T) {
 	daemon := start(t)
-	job := launching(t, daemon, "checkpoint: {dir: ../../image, every: 1s, keep: 2}\n")
+	job := launcherJob(t, daemon, "checkpoint: {dir: ../../image, every: 1s, keep: 2}\n")
 	job.Start()
 	var dirs, errors []string
 	daemon.Eventually("both are saved for the second time", func() bool {
@@ -90,7 +90,7 @@ func TestLauncher(t *testing.T) {
 		func() bool { return checkCounts(t, job, "a")+checkCounts(t, job, "b") > before+10 },
 	)
 	release(t, job)
-	if status := job.Finish(); status != counted {
+	if status := job.Finish(); status != countedStatus {
 		t.Errorf("launcher exited with %d: %s", status, job.Stderr())
 	}
 	checkCounts(t, job, "a")
@@ -101,7 +101,7 @@ func TestLauncher(t *testing.T) {
 // TestLauncherApart: programs whose policies name different directories are saved separately.
 func TestLauncherApart(t *testing.T) {
 	daemon := start(t)
-	job := launching(t, daemon, "checkpoint: {dir: '../../image-{pid}', every: 1s}\n")
+	job := launcherJob(t, daemon, "checkpoint: {dir: '../../image-{pid}', every: 1s}\n")
 	job.Start()
 	daemon.Eventually("both are saved", func() bool {
 		saved := map[string]bool{}
@@ -113,7 +113,7 @@ func TestLauncherApart(t *testing.T) {
 		return len(saved) == 2
 	})
 	release(t, job)
-	if status := job.Finish(); status != counted {
+	if status := job.Finish(); status != countedStatus {
 		t.Errorf("launcher exited with %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()
@@ -122,7 +122,7 @@ func TestLauncherApart(t *testing.T) {
 // TestLauncherDrain: a drain stops a launcher together with the programs that it has started.
 func TestLauncherDrain(t *testing.T) {
 	daemon := start(t)
-	job := launching(t, daemon, "checkpoint: {dir: ../../image, on: [drain]}\n")
+	job := launcherJob(t, daemon, "checkpoint: {dir: ../../image, on: [drain]}\n")
 	job.Start()
 	daemon.Eventually("both run", func() bool { return len(daemon.Status().GetPrograms()) == 2 })
 	said := job.Cli("--stop", "--drain")
@@ -133,7 +133,7 @@ func TestLauncherDrain(t *testing.T) {
 	daemon.Launch()
 	job.Restore()
 	release(t, job)
-	if status := job.Finish(); status != counted {
+	if status := job.Finish(); status != countedStatus {
 		t.Errorf("launcher exited with %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()

@@ -47,8 +47,8 @@ func numbers(t *testing.T, socket string) map[string]float64 {
 func TestMetrics(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "metrics")
 	daemon := start(t, "--metrics-listen=unix:"+socket)
-	job := counting(t, daemon, "1500", "2000", "20000")
-	yaml(t, job, "job_name: counts\ncheckpoint: {dir: ../policy, every: 1h}\n")
+	job := countingJob(t, daemon, "1500", "2000", "20000")
+	writePolicy(t, job, "job_name: counts\ncheckpoint: {dir: ../policy, every: 1h}\n")
 	job.Start().WaitLines(5)
 	labels := `{job="counts",pid="` + itoa(job.PID) + `"`
 	daemon.Eventually("the policy is known", func() bool { return programOf(daemon, job).GetPolicy() != nil })

@@ -25,8 +25,8 @@ func programOf(daemon *harness.Daemon, job *harness.Job) *api.Program {
 	return &api.Program{}
 }
 
-// yaml writes a job's pos.yaml.
-func yaml(t *testing.T, job *harness.Job, text string) {
+// writePolicy writes a job's pos.yaml.
+func writePolicy(t *testing.T, job *harness.Job, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(job.Dir, "pos.yaml"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -51,8 +51,8 @@ func generationsIn(t *testing.T, job *harness.Job, dir string) []string {
 // newest can be restored.
 func TestEvery(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "1000", "20000", "20000")
-	yaml(t, job, "checkpoint:\n  dir: ../image\n  every: 1s\n  keep: 2\n  bandwidth: 1GiB\n")
+	job := countingJob(t, daemon, "1000", "20000", "20000")
+	writePolicy(t, job, "checkpoint:\n  dir: ../image\n  every: 1s\n  keep: 2\n  bandwidth: 1GiB\n")
 	job.Start()
 	daemon.Eventually(
 		"five generations were written",
@@ -73,7 +73,7 @@ func TestEvery(t *testing.T) {
 		t.Error(err)
 	}
 	job.Restore()
-	if got := job.Finish(); got != counted {
+	if got := job.Finish(); got != countedStatus {
 		t.Errorf("program exited with %d: %s", got, job.Stderr())
 	}
 	daemon.Empty()
@@ -85,9 +85,9 @@ func TestEveryForAll(t *testing.T) {
 	base := shared(t)
 	daemon := start(t, "--checkpoint-dir="+base, "--checkpoint-every=1s", "--checkpoint-keep=1")
 	const user = 4243
-	ours, theirs := counting(t, daemon, "1500", "2000", "20000"), counting(t, daemon, "1500", "2000", "20000")
-	silent := counting(t, daemon, "1500", "2000", "20000")
-	yaml(t, silent, "checkpoint: {}\n")
+	ours, theirs := countingJob(t, daemon, "1500", "2000", "20000"), countingJob(t, daemon, "1500", "2000", "20000")
+	silent := countingJob(t, daemon, "1500", "2000", "20000")
+	writePolicy(t, silent, "checkpoint: {}\n")
 	open(t, theirs.Dir, user)
 	for _, name := range []string{"out", "err"} { // a user's program is saved with that user's privileges
 		if err := os.WriteFile(filepath.Join(theirs.Dir, name), nil, 0o644); err != nil {
@@ -159,8 +159,8 @@ func open(t *testing.T, dir string, uid int) {
 // continues, and is saved when the cause is gone.
 func TestPolicyFails(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "1500", "2000", "20000")
-	yaml(t, job, "checkpoint: {dir: ../image, every: 1s}\n")
+	job := countingJob(t, daemon, "1500", "2000", "20000")
+	writePolicy(t, job, "checkpoint: {dir: ../image, every: 1s}\n")
 	if err := os.WriteFile(job.Image, []byte("no directory"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -194,11 +194,11 @@ func TestSharedDirectory(t *testing.T) {
 		both bool
 	}{{image + "/one", false}, {image + "/{job}-{pid}", true}} {
 		jobs := []*harness.Job{
-			counting(t, daemon, "1500", "2000", "20000"),
-			counting(t, daemon, "1500", "2000", "20000"),
+			countingJob(t, daemon, "1500", "2000", "20000"),
+			countingJob(t, daemon, "1500", "2000", "20000"),
 		}
 		for _, job := range jobs {
-			yaml(t, job, "checkpoint: {dir: '"+test.dir+"', every: 1s}\n")
+			writePolicy(t, job, "checkpoint: {dir: '"+test.dir+"', every: 1s}\n")
 			job.Start()
 		}
 		saved, refused := 0, 0
@@ -230,8 +230,8 @@ func TestSharedDirectory(t *testing.T) {
 func TestDrain(t *testing.T) {
 	daemon := start(t)
 	base := shared(t)
-	named, nameless := counting(t, daemon, "1500", "2000", "20000"), counting(t, daemon, "1500", "2000", "20000")
-	yaml(t, named, "checkpoint: {dir: ../image, on: [drain]}\n")
+	named, nameless := countingJob(t, daemon, "1500", "2000", "20000"), countingJob(t, daemon, "1500", "2000", "20000")
+	writePolicy(t, named, "checkpoint: {dir: ../image, on: [drain]}\n")
 	jobs := []*harness.Job{named.Start(), nameless.Start()}
 	for _, job := range jobs {
 		job.WaitLines(5)
@@ -261,7 +261,7 @@ func TestDrain(t *testing.T) {
 		job.Restore()
 	}
 	for _, job := range jobs {
-		if got := job.Finish(); got != counted {
+		if got := job.Finish(); got != countedStatus {
 			t.Errorf("program exited with %d: %s", got, job.Stderr())
 		}
 	}
@@ -272,8 +272,8 @@ func TestDrain(t *testing.T) {
 // continue, and the next phosd reports it.
 func TestExitSignal(t *testing.T) {
 	daemon := start(t)
-	job, other := counting(t, daemon, "1500", "2000", "20000"), counting(t, daemon, "1500", "2000", "20000")
-	yaml(t, job, "checkpoint: {dir: ../image, on: [exit-signal]}\n")
+	job, other := countingJob(t, daemon, "1500", "2000", "20000"), countingJob(t, daemon, "1500", "2000", "20000")
+	writePolicy(t, job, "checkpoint: {dir: ../image, on: [exit-signal]}\n")
 	job.Start().WaitLines(5)
 	other.Start().WaitLines(5)
 	if err := syscall.Kill(daemon.PID(), syscall.SIGTERM); err != nil {
@@ -295,7 +295,7 @@ func TestExitSignal(t *testing.T) {
 	job.Kill()
 	job.Restore()
 	for _, each := range []*harness.Job{job, other} {
-		if got := each.Finish(); got != counted {
+		if got := each.Finish(); got != countedStatus {
 			t.Errorf("program exited with %d: %s", got, each.Stderr())
 		}
 	}

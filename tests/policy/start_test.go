@@ -10,12 +10,12 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// counted is the exit status of count.c.
-const counted = 7
+// countedStatus is the exit status of count.c.
+const countedStatus = 7
 
-// counting prepares a program that counts on its GPU and checks itself. It sleeps between steps,
+// countingJob prepares a program that counts on its GPU and checks itself. It sleeps between steps,
 // and runs until Finish.
-func counting(t *testing.T, daemon *harness.Daemon, arguments ...string) *harness.Job {
+func countingJob(t *testing.T, daemon *harness.Daemon, arguments ...string) *harness.Job {
 	t.Helper()
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	job := daemon.Job(t, program, arguments...)

@@ -22,11 +22,11 @@ import (
 // results must not change.
 func TestPipe(t *testing.T) {
 	here, there := start(t, "--gpus=soft:1,deterministic"), start(t, "--gpus=soft:1,deterministic")
-	want := counting(t, here, "600", "20000", "0").Start()
-	if status := want.Finish(); status != counted {
+	want := countingJob(t, here, "600", "20000", "0").Start()
+	if status := want.Finish(); status != countedStatus {
 		t.Fatalf("program exited with %d: %s", status, want.Stderr())
 	}
-	job := counting(t, here, "600", "20000", "20000").Start()
+	job := countingJob(t, here, "600", "20000", "20000").Start()
 	job.WaitLines(20)
 	command := exec.Command(
 		"sh",
@@ -63,7 +63,7 @@ func TestPipe(t *testing.T) {
 // complete must be rejected with the position.
 func TestStreamFile(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "1500", "2000", "20000").Start()
+	job := countingJob(t, daemon, "1500", "2000", "20000").Start()
 	job.WaitLines(5)
 	path := filepath.Join(t.TempDir(), "image")
 	out, err := os.Create(path)
@@ -149,7 +149,7 @@ func (c *caller) restoreStream(ctx context.Context, content []byte) error {
 // exits.
 func TestStreamStuck(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "3000", "200000", "20000").Start()
+	job := countingJob(t, daemon, "3000", "200000", "20000").Start()
 	job.WaitLines(5)
 	c := call(t, daemon)
 	for _, test := range []struct {

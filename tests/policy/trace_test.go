@@ -101,7 +101,7 @@ func beginTrace(job *harness.Job, dir string) string {
 // TestTrace: a program is traced for a while, and again until it exits.
 func TestTrace(t *testing.T) {
 	daemon := harness.Start(t)
-	job := counting(t, daemon, "1500", "2000", "20000").Start()
+	job := countingJob(t, daemon, "1500", "2000", "20000").Start()
 	job.WaitLines(3)
 	dir := filepath.Join(t.TempDir(), "trace")
 	pid := fmt.Sprint(job.PID)
@@ -122,7 +122,7 @@ func TestTrace(t *testing.T) {
 		t.Errorf("no launch among %v", calls)
 	}
 	last := begin()
-	if status := job.Finish(); status != counted {
+	if status := job.Finish(); status != countedStatus {
 		t.Errorf("program exited with %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()
@@ -137,7 +137,7 @@ func TestTrace(t *testing.T) {
 // again.
 func TestTraceAndRestore(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "1500", "2000", "20000").Start()
+	job := countingJob(t, daemon, "1500", "2000", "20000").Start()
 	job.WaitLines(3)
 	dir := filepath.Join(t.TempDir(), "trace")
 	pid := fmt.Sprint(job.PID)
@@ -156,7 +156,7 @@ func TestTraceAndRestore(t *testing.T) {
 		t.Errorf("stop of a trace after a restore: %q %v", said, err)
 	}
 	second := begin()
-	if status := job.Finish(); status != counted {
+	if status := job.Finish(); status != countedStatus {
 		t.Errorf("program exited with %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()
@@ -168,7 +168,7 @@ func TestTraceAndRestore(t *testing.T) {
 // TestTraceFull: a full disk ends the trace, but not the program.
 func TestTraceFull(t *testing.T) {
 	daemon := harness.Start(t)
-	job := counting(t, daemon, "5000", "2000", "2000").Start()
+	job := countingJob(t, daemon, "5000", "2000", "2000").Start()
 	job.WaitLines(1)
 	dir := smallDisk(t, 16<<10)
 	pid := fmt.Sprint(job.PID)
@@ -178,7 +178,7 @@ func TestTraceFull(t *testing.T) {
 		!strings.Contains(said, "no space left") {
 		t.Errorf("stop of a trace on a full disk: %q %v", said, err)
 	}
-	if status := job.Finish(); status != counted {
+	if status := job.Finish(); status != countedStatus {
 		t.Errorf("program exited with %d: %s", status, job.Stderr())
 	}
 }

@@ -26,7 +26,7 @@ func TestAttended(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				d, dir := start(t), home(t, int(uid))
-				a := stepperCommand(t, as(errorsToFile(t, in(d, dir, "asked.py"), int(uid)), uid))
+				a := stepperCommand(t, as(errorsToFile(t, homeProgram(d, dir, "asked.py"), int(uid)), uid))
 				a.step(3, 3)
 				images := dir + "/image"
 				mustCheckpoint(t, d, a, uid, "--dump", images)
@@ -68,7 +68,7 @@ func TestAttended(t *testing.T) {
 // forward it to the program.
 func TestNohup(t *testing.T) {
 	d, dir := start(t), home(t, 0)
-	a := stepperCommand(t, errorsToFile(t, in(d, dir, "asked.py"), 0))
+	a := stepperCommand(t, errorsToFile(t, homeProgram(d, dir, "asked.py"), 0))
 	a.step(3, 3)
 	mustCheckpoint(t, d, a, 0, "--dump", dir+"/image")
 	a.pid = 0

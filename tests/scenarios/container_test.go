@@ -116,7 +116,7 @@ func TestContainer(t *testing.T) {
 			d := start(t)
 			c := newContainer(t, d, test.uid)
 			writeData(t, c.dir, test.uid)
-			command := in(d, c.dir, "asked.py", test.what, "files")
+			command := homeProgram(d, c.dir, "asked.py", test.what, "files")
 			command.Path = python
 			a := launch(t, c.exec(command))
 			a.expect("ready")
@@ -176,7 +176,7 @@ func TestContainerSessions(t *testing.T) {
 	d := start(t)
 	c := newContainer(t, d, 0)
 	writeData(t, c.dir, 0)
-	command := in(d, c.dir, "asked.py", "gpu", "files")
+	command := homeProgram(d, c.dir, "asked.py", "gpu", "files")
 	command.Path = python
 	a := launch(t, c.within(command))
 	a.expect("ready")

@@ -23,7 +23,7 @@ func TestObstacles(t *testing.T) {
 	}{
 		"a connection to the outside":  {with: listening, want: []string{"TCP connection", "127.0.0.1:"}},
 		"another GPU library's device": {with: device, want: []string{"/dev/nvidia", "another GPU library", "descriptor "}},
-		"a debugger": {after: traced, want: []string{
+		"a debugger": {after: attachDebugger, want: []string{
 			"is traced by pid " + fmt.Sprint(os.Getpid()), "detach",
 		}},
 	} {
@@ -94,8 +94,8 @@ func device(t *testing.T, words []string) []string {
 	return append(words, "device", path)
 }
 
-// traced attaches the test to a program with ptrace, until it exits.
-func traced(t *testing.T, a *stepper) {
+// attachDebugger attaches the test to a program with ptrace, until it exits.
+func attachDebugger(t *testing.T, a *stepper) {
 	t.Helper()
 	done, seized := make(chan struct{}), make(chan error)
 	go func() {

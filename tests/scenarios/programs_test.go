@@ -46,8 +46,8 @@ func home(t *testing.T, uid int) string {
 	return dir
 }
 
-// in returns a program that runs in such a directory.
-func in(d *harness.Daemon, dir string, arguments ...string) *exec.Cmd {
+// homeProgram returns a program that runs in such a directory.
+func homeProgram(d *harness.Daemon, dir string, arguments ...string) *exec.Cmd {
 	command := program(d)
 	command.Args = append([]string{python, "-u"}, arguments...)
 	command.Dir = dir
@@ -85,7 +85,7 @@ func TestGenerations(t *testing.T) {
 				a := stepperCommand(
 					t,
 					as(
-						errorsToFile(t, in(d, dir, append([]string{"asked.py"}, strings.Fields(what)...)...), int(uid)),
+						errorsToFile(t, homeProgram(d, dir, append([]string{"asked.py"}, strings.Fields(what)...)...), int(uid)),
 						uid,
 					),
 				)
@@ -178,7 +178,7 @@ func TestWorkers(t *testing.T) {
 			}
 			t.Run(fmt.Sprint(method, " ", uid), func(t *testing.T) {
 				d, dir := start(t), home(t, int(uid))
-				a := stepperCommand(t, as(errorsToFile(t, in(d, dir, "workers.py", method), int(uid)), uid))
+				a := stepperCommand(t, as(errorsToFile(t, homeProgram(d, dir, "workers.py", method), int(uid)), uid))
 				images := filepath.Join(dir, "image")
 				a.step(4, 4)
 				mustCheckpoint(t, d, a, uid, "--pre-dump", images)

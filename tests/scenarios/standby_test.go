@@ -97,7 +97,7 @@ func TestStandby(t *testing.T) {
 		t.Errorf("got %v standby bytes, %d used bytes, want %d", got, status.GetGpus()[0].GetUsedBytes(), held)
 	}
 	user := strconv.Itoa(ordinary)
-	users := stepperCommand(t, as(in(d, home(t, ordinary), "asked.py"), ordinary))
+	users := stepperCommand(t, as(homeProgram(d, home(t, ordinary), "asked.py"), ordinary))
 	users.step(1, 1)
 	worker := int(d.Status().GetPrograms()[0].GetWorkerPid())
 	if worker != ready {

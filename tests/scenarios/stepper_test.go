@@ -79,6 +79,7 @@ func stepperCommand(t testing.TB, command *exec.Cmd) *stepper {
 	return a
 }
 
+// launch starts a command with pipes for its input and output.
 func launch(t testing.TB, command *exec.Cmd) *stepper {
 	t.Helper()
 	a := &stepper{t: t, command: command, said: &syncBuffer{}}
@@ -257,6 +258,7 @@ func restore(t testing.TB, d *harness.Daemon, dir string, flags ...string) *step
 	return restoreBy(t, d, d.Command(append([]string{"--restore", "--dir", dir}, flags...)...))
 }
 
+// restoreBy runs a command that restores a program, and waits until the program runs.
 func restoreBy(t testing.TB, d *harness.Daemon, command *exec.Cmd) *stepper {
 	t.Helper()
 	a := launch(t, command)

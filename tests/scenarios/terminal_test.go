@@ -134,6 +134,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
+// onlyChild returns the pid of the only child of a process.
 func onlyChild(t *testing.T, pid int) (child int) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))

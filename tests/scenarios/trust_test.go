@@ -125,7 +125,7 @@ func parts(t *testing.T, images string) []string {
 // TestSwappedParts: a part of a user's image was replaced with a link to a file of root.
 func TestSwappedParts(t *testing.T) {
 	d, dir, v := start(t), home(t, ordinary), newSecretDir(t)
-	a := stepperCommand(t, as(errorsToFile(t, in(d, dir, "asked.py", "none"), ordinary), ordinary))
+	a := stepperCommand(t, as(errorsToFile(t, homeProgram(d, dir, "asked.py", "none"), ordinary), ordinary))
 	images := filepath.Join(dir, "image")
 	mustCheckpoint(t, d, a, ordinary, "--pre-dump", images)
 	for _, part := range parts(t, images) {
@@ -161,7 +161,7 @@ func TestSwappedParts(t *testing.T) {
 // directory of root, while phosd works.
 func TestSwappedDuringWork(t *testing.T) {
 	d, dir, v := start(t), home(t, ordinary), newSecretDir(t)
-	a := stepperCommand(t, as(errorsToFile(t, in(d, dir, "asked.py", "none"), ordinary), ordinary))
+	a := stepperCommand(t, as(errorsToFile(t, homeProgram(d, dir, "asked.py", "none"), ordinary), ordinary))
 	images, kept, link := filepath.Join(dir, "image"), filepath.Join(dir, "kept"), filepath.Join(dir, "link")
 	if err := os.Symlink(v.dir, link); err != nil {
 		t.Fatal(err)
@@ -216,7 +216,7 @@ func TestSwappedFiles(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d, dir, v := start(t), home(t, ordinary), newSecretDir(t)
 			writeData(t, dir, ordinary)
-			a := stepperCommand(t, as(errorsToFile(t, in(d, dir, "asked.py", "none", "files"), ordinary), ordinary))
+			a := stepperCommand(t, as(errorsToFile(t, homeProgram(d, dir, "asked.py", "none", "files"), ordinary), ordinary))
 			images := filepath.Join(dir, "image")
 			a.step(5, 5)
 			mustCheckpoint(t, d, a, ordinary, "--pre-dump", images)

@@ -88,6 +88,7 @@ func Mount(t testing.TB) *Disk {
 	return d
 }
 
+// usable returns an error if FUSE is not available.
 func usable() error {
 	file, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
