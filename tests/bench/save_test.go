@@ -92,7 +92,8 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// reuseSpace writes and removes a file, so that the next image gets disk space that was used before.
+// reuseSpace writes and removes a file, so that the next image gets disk space that was used
+// before.
 func (b *bench) reuseSpace(t *testing.T, place string, bytes uint64) {
 	t.Helper()
 	path := filepath.Join(place, "recycled")

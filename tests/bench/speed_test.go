@@ -58,7 +58,8 @@ func (s speeds) median(of func(m map[string]float64) float64) float64 {
 	return median(values)
 }
 
-// standbyStarts compares programs with a new worker and programs with a standby worker, alternately.
+// standbyStarts compares programs with a new worker and programs with a standby worker,
+// alternately.
 func standbyStarts(t *testing.T) []row {
 	const rounds = 15
 	program := compileLinked(t, "testdata/start.c")

@@ -395,8 +395,8 @@ func (r *fixture) unchanged(before snapshot, killed bool) {
 	}
 }
 
-// oneGenerationMore checks that the image has one more generation, which is whole, and that the old ones are
-// unchanged.
+// oneGenerationMore checks that the image has one more generation, which is whole, and that the old
+// ones are unchanged.
 func (r *fixture) oneGenerationMore(before snapshot) {
 	r.t.Helper()
 	after := r.snapshot()

@@ -79,7 +79,8 @@ func (r *fixture) runAsUser(arguments ...string) (string, error) {
 	return string(output), err
 }
 
-// chownAll gives a directory and all below it to the ordinary user, and makes its parents accessible.
+// chownAll gives a directory and all below it to the ordinary user, and makes its parents
+// accessible.
 func chownAll(t testing.TB, root string) {
 	t.Helper()
 	for _, dir := range []string{root, filepath.Dir(root)} { // both were created by the test

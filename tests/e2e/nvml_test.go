@@ -111,8 +111,8 @@ func TestNVMLWithoutDaemon(t *testing.T) {
 	program.OK()
 }
 
-// TestInventoryOfSoftwareGPUs has phosd's own asking, by go-nvml, ask libphos.so: so it goes where
-// there are no GPUs.
+// TestInventoryOfSoftwareGPUs lets phosd's inventory query libphos.so with go-nvml, so the code is
+// tested on machines without GPUs.
 func TestInventoryOfSoftwareGPUs(t *testing.T) {
 	harness.Need(t, "build", harness.Built())
 	daemon := harness.Start(t, "--gpus", "soft:2,memory=1GiB")

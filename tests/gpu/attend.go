@@ -16,8 +16,8 @@ import (
 // attendant is the argument by which this program starts itself as an attendant.
 const attendant = "attend"
 
-// withAttendant makes a command run under an attendant, which removes everything that the command leaves
-// when it exits or is cut off.
+// withAttendant makes a command run under an attendant, which removes everything that the command
+// leaves when it exits or is cut off.
 func withAttendant(command *exec.Cmd, p places) error {
 	self, err := os.Executable()
 	if err != nil {

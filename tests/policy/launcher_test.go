@@ -10,8 +10,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// launcherJob prepares a program without a GPU. It starts two programs with a GPU, in directories of
-// their own, and waits for both.
+// launcherJob prepares a program without a GPU. It starts two programs with a GPU, in directories
+// of their own, and waits for both.
 func launcherJob(t *testing.T, daemon *harness.Daemon, policy string) *harness.Job {
 	t.Helper()
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
