@@ -15,51 +15,51 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// rewrittenPart is how much of the memory is rewritten while it is saved.
+// rewrittenPart is the part of the memory that is rewritten during a checkpoint.
 const rewrittenPart = 10
 
-// saved is what phos needs for a program, in seconds.
-type saved struct {
-	stopped       float64 // a dump with the program standing still
+// phosTimes are the times that phos needs for a program, in seconds.
+type phosTimes struct {
+	stopped       float64 // a dump of the stopped program
 	pause, total  float64 // of a pre-dump
 	rewritten     float64 // the part of the memory that was written during the copy
-	seen          float64 // the pause as the program saw it
-	fastPause     float64 // of a pre-dump while so much is rewritten in a second
+	seen          float64 // the pause as the program measured it
+	fastPause     float64 // of a pre-dump with this rate of writes
 	lazy, running float64 // a restore's first step, and an eager one
 	phases        string
 }
 
-// measureDriver compares phos with what NVIDIA's driver does by itself: it moves a process's GPU
-// memory into the host's, with the process standing still, and then CRIU dumps it all.
+// measureDriver compares phos with the checkpoint of NVIDIA's driver. The driver moves a stopped
+// process's GPU memory into host memory, and then CRIU dumps everything.
 func measureDriver(t *testing.T, b *bench) []row {
 	onGPU(t)
 	link, daemon := b.measureLink(t), b.daemon(t)
 	place, where := b.placeFor(b.bytes, b.bytes)
 	if place == "" {
-		t.Skipf("there is no room for an image of %d MiB: %s", b.bytes/mebibyte, where)
+		t.Skipf("no space for an image of %d MiB: %s", b.bytes/mebibyte, where)
 	}
-	ours := b.saveByPhos(t, daemon, place)
-	theirs := b.byDriver(t, daemon)
+	ours := b.checkpointWithPhos(t, daemon, place)
+	theirs := b.measureDriverCheckpoint(t, daemon)
 	return append(ours.rows(b.bytes, link, where), theirs.rows(b.bytes, ours)...)
 }
 
-// saveByPhos has one image at a time.
-func (b *bench) saveByPhos(t *testing.T, daemon *harness.Daemon, place string) (s saved) {
-	program := b.hold(t, daemon, b.bytes)
+// checkpointWithPhos keeps one image at a time.
+func (b *bench) checkpointWithPhos(t *testing.T, daemon *harness.Daemon, place string) (s phosTimes) {
+	program := b.startHolder(t, daemon, b.bytes)
 	dir := imageDir(t, place)
-	s.stopped = seconds(program.save(dir, saveOptions{stopTheWorld: true}).GetTotalMicroseconds())
+	s.stopped = seconds(program.checkpoint(dir, checkpointOptions{stopTheWorld: true}).GetTotalMicroseconds())
 	remove(t, dir)
 
 	fast := program.preDump(b, place, b.bytes/rewrittenPart)
 	s.fastPause = fast.pauses[0]
-	// Now at a pace at which that part is rewritten while it takes about as long.
+	// Now with a rate at which rewrittenPart is rewritten in about the time of a checkpoint.
 	p := program.preDump(b, place, uint64(float64(b.bytes)/rewrittenPart/fast.totals[0]))
 	s.pause, s.total, s.seen, s.phases = p.pauses[0], p.totals[0], p.seen[0], p.note()
 	s.rewritten = p.rewrites[0] * s.total / float64(b.bytes)
 	program.set(rewriteBytesPerSecond, 0)
 
 	dir = imageDir(t, place)
-	program.saveForRestore(dir)
+	program.dumpForRestore(dir)
 	s.lazy, _ = program.firstStep(false)
 	program.Kill()
 	_, s.running = program.firstStep(true)
@@ -68,8 +68,8 @@ func (b *bench) saveByPhos(t *testing.T, daemon *harness.Daemon, place string) (
 	return s
 }
 
-// preDump saves a program that rewrites so much of its memory in a second.
-func (h *holder) preDump(b *bench, place string, bytesPerSecond uint64) (p pausing) {
+// preDump saves a program that rewrites its memory at the given rate.
+func (h *holder) preDump(b *bench, place string, bytesPerSecond uint64) (p pauseTimes) {
 	h.set(rewriteBytesPerSecond, bytesPerSecond)
 	dir := imageDir(h.t, place)
 	p.measure(h, dir)
@@ -77,7 +77,7 @@ func (h *holder) preDump(b *bench, place string, bytesPerSecond uint64) (p pausi
 	return p
 }
 
-func (s saved) rows(bytes uint64, link hostLink, where string) []row {
+func (s phosTimes) rows(bytes uint64, link hostLink, where string) []row {
 	rate := func(tookSeconds float64) float64 { return float64(bytes) / tookSeconds / 1e9 }
 	return []row{
 		{
@@ -120,25 +120,25 @@ func (s saved) rows(bytes uint64, link hostLink, where string) []row {
 	}
 }
 
-// byDriver is the driver's side; what does not work there is no failure of phos's.
-func (b *bench) byDriver(t *testing.T, daemon *harness.Daemon) byDriver {
+// measureDriverCheckpoint measures the driver's side. A failure there is not an error of phos.
+func (b *bench) measureDriverCheckpoint(t *testing.T, daemon *harness.Daemon) driverTimes {
 	t.Helper()
 	criu, err := harness.CRIU()
 	harness.Need(t, "criu", err)
 	tool, err := newDriverTool(t, harness.NativeEnvironment())
 	if err != nil {
-		return byDriver{notBegun: err}
+		return driverTimes{notBegun: err}
 	}
-	program := b.holdAs(t, daemon, b.bytes, func(c *exec.Cmd) { c.Env = harness.NativeEnvironment() })
+	program := b.startHolderWith(t, daemon, b.bytes, func(c *exec.Cmd) { c.Env = harness.NativeEnvironment() })
 	program.set(rewriteBytesPerSecond, b.bytes/rewrittenPart)
-	program.moves()
-	// What the driver brings into the host's memory is there beside the image.
+	program.waitStep()
+	// The driver's copy in host memory exists in addition to the image.
 	dir, where := b.placeFor(2*b.bytes, b.bytes)
 	if dir != "" {
 		dir = imageDir(t, dir)
 		defer remove(t, dir)
 	}
-	d := saveByDriver(tool, criu, program, dir)
+	d := checkpointWithDriver(tool, criu, program, dir)
 	d.where = where
 	if d.withoutRestore == nil {
 		program.set(rewriteBytesPerSecond, 0)
@@ -148,7 +148,7 @@ func (b *bench) byDriver(t *testing.T, daemon *harness.Daemon) byDriver {
 	return d
 }
 
-func (d *byDriver) rows(bytes uint64, ours saved) (rows []row) {
+func (d *driverTimes) rows(bytes uint64, ours phosTimes) (rows []row) {
 	if d.notBegun != nil {
 		return []row{{name: "the driver's own checkpoint: none", value: 0, note: d.notBegun.Error()}}
 	}
@@ -196,11 +196,12 @@ func (d *byDriver) rows(bytes uint64, ours saved) (rows []row) {
 	})
 }
 
-// placeFor is where an image fits, and what that is: in memory, where no disk is in the way, as
-// long as so much of it is left; or on the disk. Where there is none, where says how much there is.
+// placeFor returns a directory for an image and its kind: in memory, where no disk limits the
+// speed, if enough memory remains; otherwise on the disk. If neither fits, where says how much
+// space there is.
 func (b *bench) placeFor(memoryBytes, diskBytes uint64) (place, where string) {
 	const reserveBytes = 4 << 30
-	free, room := freeMemory(), roomIn(b.disk)
+	free, room := freeMemory(), freeSpace(b.disk)
 	switch {
 	case free > memoryBytes/10*11+reserveBytes || free > 4*memoryBytes:
 		return b.memory, "memory"
@@ -210,7 +211,7 @@ func (b *bench) placeFor(memoryBytes, diskBytes uint64) (place, where string) {
 	return "", fmt.Sprintf("%d MiB of memory and %d MiB of the disk are free", free/mebibyte, room/mebibyte)
 }
 
-func roomIn(dir string) uint64 {
+func freeSpace(dir string) uint64 {
 	var disk unix.Statfs_t
 	if unix.Statfs(dir, &disk) != nil {
 		return 0
@@ -218,11 +219,11 @@ func roomIn(dir string) uint64 {
 	return disk.Bavail * uint64(disk.Bsize)
 }
 
-// hostMemoryVariable is how much memory the machine has, where it shows less: some virtual machines
-// grow when memory is used.
+// hostMemoryVariable is the host memory of machines that report less: the memory of some virtual
+// machines grows on use.
 const hostMemoryVariable = "PHOS_BENCH_HOST_MEMORY"
 
-// freeMemory is what the kernel can still give.
+// freeMemory returns the memory that the kernel can still allocate.
 func freeMemory() uint64 {
 	available, total := memoryInfo("MemAvailable"), memoryInfo("MemTotal")
 	if has, err := strconv.ParseUint(os.Getenv(hostMemoryVariable), 10, 64); err == nil && has > total {
@@ -231,13 +232,13 @@ func freeMemory() uint64 {
 	return available
 }
 
-// mountMemory mounts a tmpfs over a directory, which holds all that the machine's memory does: the
-// shared one holds half.
+// mountMemory mounts a tmpfs with the size of the machine's memory over a directory. /dev/shm has
+// half of it.
 func mountMemory(t *testing.T, dir string) {
 	t.Helper()
 	if err := unix.Mount("phos-bench", dir, "tmpfs", 0, "size="+strconv.FormatUint(freeMemory(), 10)); err != nil {
 		if !errors.Is(err, unix.EPERM) {
-			t.Logf("images in memory have only the room of %s: %v", dir, err)
+			t.Logf("images in memory only have the space of %s: %v", dir, err)
 		}
 		return
 	}
@@ -252,7 +253,7 @@ func mountMemory(t *testing.T, dir string) {
 	})
 }
 
-// memoryInfo is a line of the kernel's account of memory.
+// memoryInfo returns a line of /proc/meminfo.
 func memoryInfo(name string) (bytes uint64) {
 	text, _ := os.ReadFile("/proc/meminfo")
 	for line := range strings.Lines(string(text)) {

@@ -21,19 +21,19 @@ const mebibyte = 1 << 20
 
 // bench is one run.
 type bench struct {
-	// rows are the groups of rows that are wanted.
+	// rows are the wanted groups of rows.
 	rows *regexp.Regexp
-	// bytes of device memory that a program has.
+	// bytes is the size of a program's device memory.
 	bytes uint64
-	// largest is how far the table of growth goes.
+	// largest is the largest size in the table of growth.
 	largest uint64
-	// rounds is how often what is compared is measured by turns; the medians are compared.
+	// rounds is how many times each alternative is measured; the medians are compared.
 	rounds int
 	// while is how long a rate is measured.
 	while time.Duration
-	// jobs are how many a scheduler is given.
+	// jobs is the number of jobs for a scheduler.
 	jobs int
-	// disk and memory are where images are put.
+	// disk and memory are directories for images.
 	disk, memory string
 
 	memoryProgram string   // compiled, or empty
@@ -73,15 +73,15 @@ func groupNames() (names []string) {
 	return names
 }
 
-// TestGroupsAreNamed: the help of ./build.sh bench has all groups, in their order.
+// TestGroupsAreNamed: the help of ./build.sh bench lists all groups in their order.
 func TestGroupsAreNamed(t *testing.T) {
 	help, err := exec.Command("../../scripts/bench.sh", "--help").Output()
 	if err != nil || !strings.Contains(string(help), ": "+strings.Join(groupNames(), " ")+"\n") {
-		t.Errorf("%v: %q are not all in\n%s", err, groupNames(), help)
+		t.Errorf("%v: the help does not list %q in order:\n%s", err, groupNames(), help)
 	}
 }
 
-// newBench takes the settings from the environment.
+// newBench reads the settings from the environment.
 func newBench(t *testing.T) *bench {
 	t.Helper()
 	b := &bench{
@@ -95,7 +95,7 @@ func newBench(t *testing.T) *bench {
 	if names := os.Getenv("PHOS_BENCH"); names != "" && names != "1" {
 		for name := range strings.SplitSeq(names, "|") {
 			if !slices.Contains(groupNames(), name) {
-				t.Fatalf("there is no group %q; there are %s", name, strings.Join(groupNames(), ", "))
+				t.Fatalf("unknown group %q; known: %s", name, strings.Join(groupNames(), ", "))
 			}
 		}
 		b.rows = regexp.MustCompile("^(" + names + ")$")
@@ -126,7 +126,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// place makes a directory for images.
+// place creates a directory for images.
 func (b *bench) place(t *testing.T, below string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(below, "phos-bench-")
@@ -137,11 +137,11 @@ func (b *bench) place(t *testing.T, below string) string {
 	return dir
 }
 
-// TestSpeed prints the table. It runs when PHOS_BENCH is set, which ./build.sh bench does: to 1, or
-// to names of groups.
+// TestSpeed prints the table. It runs if PHOS_BENCH is set, as by ./build.sh bench: to 1, or to
+// names of groups.
 func TestSpeed(t *testing.T) {
 	if os.Getenv("PHOS_BENCH") == "" {
-		t.Skip("run it by ./build.sh bench")
+		t.Skip("run it with ./build.sh bench")
 	}
 	b := newBench(t)
 	var all []section
@@ -152,7 +152,7 @@ func TestSpeed(t *testing.T) {
 		t.Run(each.name, func(t *testing.T) {
 			rows := each.measure(t, b)
 			all = append(all, section{each.name, rows})
-			print(t, rows)
+			logTable(t, rows)
 		})
 	}
 	if path := os.Getenv("PHOS_BENCH_WRITE"); path != "" && !t.Failed() {
@@ -160,33 +160,35 @@ func TestSpeed(t *testing.T) {
 	}
 }
 
-// onGPU skips what means nothing on the software GPU.
+// onGPU skips tests that are meaningless on the software GPU.
 func onGPU(t *testing.T) {
 	t.Helper()
 	if _, real := harness.Driver(); !real {
-		t.Skip("it compares phos with the driver alone: run it by ./build.sh gpu")
+		t.Skip("compares phos with the driver alone: run it with ./build.sh gpu")
 	}
 }
 
-// TestSmall goes through the rows of checkpoints with little memory: that they can be measured, and
-// that the program has in the end what it should have. It judges no speed.
+// TestSmall runs the rows of checkpoints with little memory. It checks that they can be measured,
+// and that the program's memory is right in the end. It has no speed targets.
 func TestSmall(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes half a minute")
+		t.Skip("takes half a minute")
 	}
 	b := newBench(t)
 	b.bytes, b.largest, b.rounds, b.while, b.jobs = 64*mebibyte, 64*mebibyte, 1, 200*time.Millisecond, 1000
-	for _, name := range []string{"digests", "pause", "rate", "second", "restore", "budget", "growth", "scheduler", "peers", "planning"} {
+	for _, name := range []string{
+		"digests", "pause", "rate", "second", "restore", "budget", "growth", "scheduler", "peers", "planning",
+	} {
 		t.Run(name, func(t *testing.T) {
 			at := slices.IndexFunc(groups(), func(g group) bool { return g.name == name })
 			if rows := groups()[at].measure(t, b); len(rows) == 0 {
-				t.Error("there is no row")
+				t.Error("got no rows")
 			}
 		})
 	}
 }
 
-// daemon starts a phosd whose GPU has room enough.
+// daemon starts a phosd whose GPU has enough memory.
 func (b *bench) daemon(t *testing.T) *harness.Daemon {
 	t.Helper()
 	_, err := harness.CRIU()
@@ -194,7 +196,7 @@ func (b *bench) daemon(t *testing.T) *harness.Daemon {
 	return harness.Start(t, "--log-level=debug", "--gpus=soft:1,memory="+fmt.Sprintf("%dMiB", 2*b.largest/mebibyte))
 }
 
-// imageDir is a new directory for an image.
+// imageDir returns a new directory for an image.
 func imageDir(t *testing.T, below string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(below, "image-")

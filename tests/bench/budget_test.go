@@ -14,16 +14,17 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// measureBudget looks at the memory that a checkpoint takes of a program that rewrites all it has.
+// measureBudget measures the memory that a checkpoint takes of a program that rewrites all its
+// memory.
 func measureBudget(t *testing.T, b *bench) (rows []row) {
 	daemon := b.daemon(t)
-	program := b.hold(t, daemon, b.bytes)
+	program := b.startHolder(t, daemon, b.bytes)
 	program.set(rewriteBytesPerSecond, b.bytes)
 	for _, budget := range []uint64{1 << 30, 256 * mebibyte, 64 * mebibyte} {
 		dir := imageDir(t, b.disk)
-		program.moves()
+		program.waitStep()
 		var done *api.CheckpointDone
-		extra := extraMemory(daemon.PID(), func() { done = program.save(dir, saveOptions{budgetBytes: budget}) })
+		extra := extraMemory(daemon.PID(), func() { done = program.checkpoint(dir, checkpointOptions{budgetBytes: budget}) })
 		remove(t, dir)
 		rows = append(rows, row{
 			name: fmt.Sprintf(
@@ -43,13 +44,13 @@ func measureBudget(t *testing.T, b *bench) (rows []row) {
 	return rows
 }
 
-// extraMemory is how much more memory phosd and all below it have at the most while something is
-// done, looked at often.
+// extraMemory polls how much memory phosd and its descendants use while do runs, and returns the
+// maximum increase.
 func extraMemory(phosd int, do func()) uint64 {
 	before := residentBelow(phosd)
 	done, most := make(chan struct{}), make(chan uint64, 1)
 	end := sync.OnceFunc(func() { close(done) })
-	defer end() // what is done may end the test
+	defer end() // do may end the test
 	go func() {
 		seen := before
 		for {
@@ -67,10 +68,10 @@ func extraMemory(phosd int, do func()) uint64 {
 	return <-most - before
 }
 
-// ownMemory are the lines of a status that count memory which no other process has.
+// ownMemory are the lines of /proc/PID/status that count private memory.
 var ownMemory = regexp.MustCompile(`(?m)^RssAnon:\s+(\d+) kB`)
 
-// residentBelow is the memory of a process and all its children's.
+// residentBelow returns the memory of a process and its descendants.
 func residentBelow(pid int) (bytes uint64) {
 	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if match := ownMemory.FindSubmatch(status); match != nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/soft"
 )
 
-// measureDigests measures the digest of chunks on one core, by turns with what it stands beside,
-// over more memory than caches hold. Its kernel has no speed on the software GPU that would tell
-// anything: it is only looked at whether it agrees.
+// measureDigests measures the digest of chunks on one core, alternating with what it is compared
+// with, over more memory than caches hold. The digest kernel's speed on the software GPU is
+// meaningless; only its result is checked.
 func measureDigests(t *testing.T, b *bench) []row {
 	const chunks = 64
 	content := make([]byte, chunks*gpu.ChunkBytes)
@@ -101,7 +101,7 @@ func kernelAgrees(t *testing.T, f digest.Func, key gpu.DigestKey) (chunks int) {
 	must(err)
 	for i := range want {
 		if got[i] != want[i] {
-			t.Errorf("chunk %d: the kernel says %x, the processor %x", i, got[i], want[i])
+			t.Errorf("chunk %d: got %x from the kernel, want %x", i, got[i], want[i])
 		}
 	}
 	return len(got)

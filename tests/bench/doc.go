@@ -1,4 +1,4 @@
-// Package bench measures what phos costs and prints it as a table: every figure is a ratio to a
-// yardstick that is measured beside it in the same run. It judges nothing, because a test that
-// fails on a busy machine teaches nothing.
+// Package bench measures the cost of phos and prints it as a table: every figure is a ratio to a
+// reference that is measured in the same run. It does not fail on slow results, because such a test
+// would fail on busy machines.
 package bench

@@ -16,25 +16,25 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// driverTool is testdata/driver_checkpoint.c, which calls what NVIDIA's driver has to save
-// processes.
+// driverTool is testdata/driver_checkpoint.c, which calls the checkpoint functions of NVIDIA's
+// driver.
 type driverTool struct {
 	command *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Scanner
 }
 
-// errUnsupported means that the driver has no checkpoints of its own.
-var errUnsupported = errors.New("the driver has no checkpoints of its own (they came with 570)")
+// errUnsupported means that the driver has no checkpoint functions.
+var errUnsupported = errors.New("the driver has no checkpoint functions (added in 570)")
 
-func compiledTool(t *testing.T) string {
+func compileTool(t *testing.T) string {
 	t.Helper()
 	return harness.Compile(t, harness.GCC, "-O1", "testdata/driver_checkpoint.c", "-ldl")
 }
 
 func newDriverTool(t *testing.T, environment []string) (*driverTool, error) {
 	t.Helper()
-	command := exec.Command(compiledTool(t))
+	command := exec.Command(compileTool(t))
 	command.Env = environment
 	in, err := command.StdinPipe()
 	if err != nil {
@@ -55,7 +55,8 @@ func newDriverTool(t *testing.T, environment []string) (*driverTool, error) {
 	return tool, nil
 }
 
-// answer waits for a line. A driver that hangs is ended, as nothing else ends the call.
+// answer waits for a line. It kills the tool if the driver hangs, because the call cannot be
+// interrupted.
 func (d *driverTool) answer() string {
 	hangs := time.AfterFunc(driverPatience, func() { _ = d.command.Process.Kill() })
 	if d.out.Scan() {
@@ -68,10 +69,10 @@ func (d *driverTool) answer() string {
 	return "it has ended"
 }
 
-// driverPatience is how long the driver or CRIU may take for all of a GPU's memory.
+// driverPatience is the time limit for the driver and for CRIU, with all of a GPU's memory.
 var driverPatience = 10 * harness.Patience
 
-// do has the driver do something with a process, and says how many seconds it took.
+// do lets the driver run a verb on a process, and returns the seconds that it took.
 func (d *driverTool) do(verb string, pid int) (tookSeconds float64, err error) {
 	if _, err := fmt.Fprintln(d.in, verb, pid); err != nil {
 		return 0, fmt.Errorf("the driver's %s: %w", verb, err)
@@ -87,19 +88,19 @@ func (d *driverTool) do(verb string, pid int) (tookSeconds float64, err error) {
 	return 0, fmt.Errorf("the driver's %s: %s", verb, said)
 }
 
-// byDriver is how long the driver and CRIU take, in seconds. Without CRIU it is less than what a
-// user would have to wait.
-type byDriver struct {
+// driverTimes are the times of the driver and CRIU, in seconds. Without CRIU a user would wait
+// longer than these.
+type driverTimes struct {
 	lock, checkpoint, dump                float64
 	processes, restore, unlock            float64
-	where                                 string  // the images are
+	where                                 string  // of the images
 	stopped                               float64 // from the lock to the end of the dump
 	restored                              float64 // from the beginning of CRIU's restore to a step of the program
 	withoutDump, withoutRestore, notBegun error
 }
 
-// note says where the stop went.
-func (d *byDriver) note() string {
+// note describes the parts of the pause.
+func (d *driverTimes) note() string {
 	text := fmt.Sprintf("the driver's stop: lock %s, checkpoint %.2f s", milliseconds(d.lock), d.checkpoint)
 	if d.withoutDump != nil {
 		return text + fmt.Sprintf(", and no dump, so that it is shorter than a user's: %v", d.withoutDump)
@@ -107,10 +108,10 @@ func (d *byDriver) note() string {
 	return text + fmt.Sprintf(", CRIU %.2f s", d.dump)
 }
 
-// saveByDriver saves a program that runs without phos, ends it, and brings it back: lock,
-// checkpoint, dump, and the same backwards. Without a directory, or where CRIU fails, the program
-// stays, and only the driver's own part is measured.
-func saveByDriver(tool *driverTool, criu string, program *holder, dir string) (d byDriver) {
+// checkpointWithDriver saves a program that runs without phos, ends it, and restores it: lock,
+// checkpoint, dump, then the reverse. Without a directory, or if CRIU fails, the program stays, and
+// only the driver's part is measured.
+func checkpointWithDriver(tool *driverTool, criu string, program *holder, dir string) (d driverTimes) {
 	pid := program.PID
 	start := time.Now()
 	if d.lock, d.notBegun = tool.do("lock", pid); d.notBegun != nil {
@@ -121,7 +122,7 @@ func saveByDriver(tool *driverTool, criu string, program *holder, dir string) (d
 		return d
 	}
 	if dir == "" {
-		d.withoutDump = errors.New("there is no room for the images")
+		d.withoutDump = errors.New("no space for the images")
 	} else {
 		d.dump, d.withoutDump = timed(func() error { return criuDump(criu, pid, dir) })
 	}
@@ -150,10 +151,12 @@ func saveByDriver(tool *driverTool, criu string, program *holder, dir string) (d
 	return d
 }
 
-// criuDump ends when what it has written is on the disk. CRIU's plugin that calls the driver itself
-// is kept out of it: there is none in the directory of images.
+// criuDump returns when the images are on the disk. CRIU's own CUDA plugin is not loaded: the
+// directory of images, which it searches for plugins, has none.
 func criuDump(criu string, pid int, dir string) error {
-	if err := run(criu, "dump", "--tree", fmt.Sprint(pid), "--images-dir", dir, "--shell-job", "--libdir", dir); err != nil {
+	if err := run(
+		criu, "dump", "--tree", fmt.Sprint(pid), "--images-dir", dir, "--shell-job", "--libdir", dir,
+	); err != nil {
 		return err
 	}
 	return syncDisk(dir)
@@ -165,12 +168,12 @@ func timed(do func() error) (tookSeconds float64, err error) {
 	return time.Since(start).Seconds(), err
 }
 
-// run is for what may fail; its error has the end of what was said.
+// run runs a command that may fail; its error has the end of the output.
 func run(name string, arguments ...string) error {
 	ctx, cancel := context.WithTimeoutCause(
 		context.Background(),
 		driverPatience,
-		fmt.Errorf("not done in %v", driverPatience),
+		fmt.Errorf("timed out after %v", driverPatience),
 	)
 	defer cancel()
 	output, err := exec.CommandContext(ctx, name, arguments...).CombinedOutput()
@@ -188,12 +191,12 @@ func run(name string, arguments ...string) error {
 	return nil
 }
 
-// end makes a program that this process does not wait for look at its memory and end.
+// end lets a program that is not a child of this process check its memory and exit.
 func (h *holder) end() error {
 	h.set(quit, 1)
 	for start := time.Now(); h.get(verified) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Since(start) > harness.Patience {
-			return fmt.Errorf("the program that the driver brought back does not end well: %s", h.Said())
+			return fmt.Errorf("the program that the driver restored exited with an error: %s", h.Stderr())
 		}
 	}
 	return nil
@@ -203,16 +206,16 @@ func (h *holder) end() error {
 func (h *holder) reaches(step uint64) error {
 	for start := time.Now(); h.get(steps) < step; time.Sleep(500 * time.Microsecond) {
 		if time.Since(start) > harness.Patience {
-			return fmt.Errorf("the program that the driver brought back does no step: %s", h.Said())
+			return fmt.Errorf("the program that the driver restored makes no step: %s", h.Stderr())
 		}
 	}
 	return nil
 }
 
-// TestSavedByDriver has a driver that was made up save a program without a GPU, with the real CRIU:
-// the calls come in the order that the driver wants, with its arguments, and the program is in the
-// end what it should be.
-func TestSavedByDriver(t *testing.T) {
+// TestDriverCheckpoint saves a program without a GPU, with a fake driver and the real CRIU. The
+// calls must come in the driver's required order with the right arguments, and the program's memory
+// must be right in the end.
+func TestDriverCheckpoint(t *testing.T) {
 	harness.Need(t, "root", harness.Root())
 	criu, err := harness.CRIU()
 	harness.Need(t, "criu", err)
@@ -240,9 +243,9 @@ func TestSavedByDriver(t *testing.T) {
 		calls   string // %d stands for the pid
 		failure error
 	}{
-		"with CRIU":    {nil, imageDir(t, b.disk), "lock %d 60000\ncheckpoint %d 0\nrestore %d 0\nunlock %d 0\n", nil},
-		"without room": {nil, "", "lock %d 60000\ncheckpoint %d 0\nrestore %d 0\nunlock %d 0\n", nil},
-		"an old one":   {[]string{"MADE_UP_WITHOUT=1"}, "", "lock %d 60000\n", errUnsupported},
+		"with CRIU":     {nil, imageDir(t, b.disk), "lock %d 60000\ncheckpoint %d 0\nrestore %d 0\nunlock %d 0\n", nil},
+		"without space": {nil, "", "lock %d 60000\ncheckpoint %d 0\nrestore %d 0\nunlock %d 0\n", nil},
+		"old driver":    {[]string{"MADE_UP_WITHOUT=1"}, "", "lock %d 60000\n", errUnsupported},
 	} {
 		t.Run(name, func(t *testing.T) {
 			log := filepath.Join(t.TempDir(), "calls")
@@ -255,23 +258,23 @@ func TestSavedByDriver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			program := b.holdProgram(t, daemon, stepping, 8*mebibyte, func(c *exec.Cmd) { c.Env = os.Environ() })
+			program := b.startProgram(t, daemon, stepping, 8*mebibyte, func(c *exec.Cmd) { c.Env = os.Environ() })
 			first := program.PID
-			d := saveByDriver(tool, criu, program, test.dir)
+			d := checkpointWithDriver(tool, criu, program, test.dir)
 			if !errors.Is(d.notBegun, test.failure) || d.withoutRestore != nil ||
 				(d.withoutDump != nil) != (test.dir == "" && test.failure == nil) {
 				t.Errorf("%+v", d)
 			}
 			if test.failure == nil &&
 				(d.stopped < d.lock+d.checkpoint+d.dump || d.restored < d.processes+d.restore+d.unlock) {
-				t.Errorf("the whole is less than its parts: %+v", d)
+				t.Errorf("the total is less than its parts: %+v", d)
 			}
 			if err := program.end(); err != nil {
 				t.Error(err)
 			}
 			got, _ := os.ReadFile(log)
 			if want := strings.ReplaceAll(test.calls, "%d", fmt.Sprint(first)); string(got) != want {
-				t.Errorf("the driver was told\n%swant\n%s", got, want)
+				t.Errorf("got driver calls\n%swant\n%s", got, want)
 			}
 			t.Log(d.note())
 		})

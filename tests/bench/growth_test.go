@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// measureGrowth is a table of sizes.
+// measureGrowth returns a table of sizes.
 func measureGrowth(t *testing.T, b *bench) (rows []row) {
 	daemon := b.daemon(t)
 	for bytes := min(256*mebibyte, b.largest); bytes <= b.largest; bytes *= 2 {
-		rows = append(rows, b.growth(b.hold(t, daemon, bytes)))
+		rows = append(rows, b.growth(b.startHolder(t, daemon, bytes)))
 	}
 	return rows
 }
@@ -17,11 +17,11 @@ func measureGrowth(t *testing.T, b *bench) (rows []row) {
 func (b *bench) growth(program *holder) row {
 	t, bytes := program.t, program.bytes
 	program.set(rewriteBytesPerSecond, bytes/100)
-	b.recycle(t, b.disk, bytes)
+	b.reuseSpace(t, b.disk, bytes)
 	p := program.comparePauses(b, b.disk, false)
 	program.set(rewriteBytesPerSecond, 0)
 	dir := imageDir(t, b.disk)
-	program.saveForRestore(dir)
+	program.dumpForRestore(dir)
 	lazy, _ := program.firstStep(false)
 	program.Kill()
 	eager, _ := program.firstStep(true)

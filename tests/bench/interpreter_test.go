@@ -10,7 +10,7 @@ import (
 )
 
 // interpreter runs the interpreter's own benchmarks: a naive matrix multiplication on one core and
-// on two, and the cost of the marks of written chunks.
+// on two, and the cost of marking dirty chunks.
 func interpreter(t *testing.T) []row {
 	t.Helper()
 	command := harness.Command(
@@ -51,12 +51,12 @@ func interpreter(t *testing.T) []row {
 	}
 }
 
-// metric is a figure that a benchmark reports.
+// metric returns a figure that a benchmark reports.
 func metric(t *testing.T, output []byte, benchmark, unit string) float64 {
 	t.Helper()
 	match := regexp.MustCompile(`(?m)^Benchmark` + benchmark + `\b.*\s([0-9.]+) ` + unit + `\b`).FindSubmatch(output)
 	if match == nil {
-		t.Fatalf("the benchmark %s reports no %s:\n%s", benchmark, unit, output)
+		t.Fatalf("the benchmark %s did not report %s:\n%s", benchmark, unit, output)
 	}
 	value, err := strconv.ParseFloat(string(match[1]), 64)
 	if err != nil {

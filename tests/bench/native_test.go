@@ -11,30 +11,30 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// withoutPhos are programs that run by the driver alone, beside the same ones under phos.
+// withoutPhos returns a program that uses the driver without phos, for comparison.
 func withoutPhos(path string, arguments ...string) *exec.Cmd {
 	command := exec.Command(path, arguments...)
 	command.Env = harness.NativeEnvironment()
 	return command
 }
 
-// linked is a program of the driver's calls.
-func linked(t *testing.T, source string) string {
+// compileLinked compiles a program of the driver API.
+func compileLinked(t *testing.T, source string) string {
 	t.Helper()
 	return harness.Compile(t, harness.GCC, "-O2", source, "-L"+filepath.Join(harness.Bin(), "lib"), "-l:libcuda.so.1")
 }
 
-// TestCompiled compiles what only runs on a real GPU: a machine with one may have no compiler, and
-// brings all from here.
+// TestCompiled compiles the programs that only run on a real GPU. A machine with a GPU may have no
+// compiler, and gets them from here.
 func TestCompiled(t *testing.T) {
-	linked(t, "testdata/link.c")
-	compiledTool(t)
+	compileLinked(t, "testdata/link.c")
+	compileTool(t)
 	harness.CompileC(t, true, "testdata/memory.c")
 }
 
-// hostLink is what testdata/link.c measures by the driver alone, in gigabytes a second: copies of
-// pinned memory to the device and from it, which is all that the host's link carries, and copies on
-// the device, counted by what they read.
+// hostLink is the result of testdata/link.c without phos, in gigabytes a second: copies of pinned
+// memory to and from the device, which is the limit of the host's link, and copies on the device,
+// counted by bytes read.
 type hostLink struct{ to, from, device float64 }
 
 // measureLink measures it once for all groups.
@@ -43,7 +43,7 @@ func (b *bench) measureLink(t *testing.T) hostLink {
 	if b.link != (hostLink{}) {
 		return b.link
 	}
-	command := withoutPhos(linked(t, "testdata/link.c"), strconv.FormatUint(min(b.bytes, 1<<30), 10))
+	command := withoutPhos(compileLinked(t, "testdata/link.c"), strconv.FormatUint(min(b.bytes, 1<<30), 10))
 	text, err := command.Output()
 	if err != nil {
 		t.Fatalf("the host's link: %v\n%s", err, text)
@@ -56,7 +56,7 @@ func (b *bench) measureLink(t *testing.T) hostLink {
 	return b.link
 }
 
-// numbers are lines of a name and a number.
+// numbers parses lines of a name and a number.
 func numbers(t *testing.T, text string) map[string]float64 {
 	t.Helper()
 	found := map[string]float64{}
@@ -74,12 +74,12 @@ func numbers(t *testing.T, text string) map[string]float64 {
 	return found
 }
 
-// callsBeside are what calls and copies cost under phos, beside what they cost by the driver alone.
-func callsBeside(t *testing.T, under speeds) (rows []row) {
+// compareCalls compares the cost of calls and copies under phos with the driver alone.
+func compareCalls(t *testing.T, under speeds) (rows []row) {
 	t.Helper()
-	text, err := withoutPhos(linked(t, "testdata/speed.c")).Output() // its input is empty, so that it does not idle
+	text, err := withoutPhos(compileLinked(t, "testdata/speed.c")).Output() // its input is empty, so it does not idle
 	if err != nil {
-		t.Fatalf("by the driver alone: %v\n%s", err, text)
+		t.Fatalf("with the driver alone: %v\n%s", err, text)
 	}
 	alone := numbers(t, string(text))
 	for _, each := range []struct{ name, figure, unit string }{

@@ -9,7 +9,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// rewrites are how much of the memory is rewritten in a second, in percent.
+// rewrites are rates of writes, in percent of the memory per second.
 var rewrites = []uint64{1, 10, 100}
 
 func measurePause(t *testing.T, b *bench) []row { return b.pauses(t, b.disk, rewrites) }
@@ -23,11 +23,11 @@ func measureTmpfs(t *testing.T, b *bench) []row {
 	return rows
 }
 
-// pauses compares pre-dumps, dumps of a program that stands still, and cp.
+// pauses compares pre-dumps, dumps of a stopped program, and cp.
 func (b *bench) pauses(t *testing.T, place string, percents []uint64) (rows []row) {
 	daemon := b.daemon(t)
-	program := b.hold(t, daemon, b.bytes)
-	b.recycle(t, place, b.bytes)
+	program := b.startHolder(t, daemon, b.bytes)
+	b.reuseSpace(t, place, b.bytes)
 	var throughput []row
 	for _, percent := range percents {
 		program.set(rewriteBytesPerSecond, b.bytes/100*percent)
@@ -50,26 +50,28 @@ func (b *bench) pauses(t *testing.T, place string, percents []uint64) (rows []ro
 	return append(rows, throughput...)
 }
 
-// pausing is what was measured, in seconds.
-type pausing struct {
+// pauseTimes are the measurements, in seconds.
+type pauseTimes struct {
 	pauses, totals, stopped, copies, synced []float64
-	// seen are the pauses as the program saw them.
+	// seen are the pauses as the program measured them.
 	seen     []float64
 	rewrites []float64 // bytes a second
 	last     *api.CheckpointDone
 }
 
-// comparePauses has one image at a time in its place: what is written where something was deleted a
-// moment ago is often several times as fast as what the disk must find new room for, and neither
-// side is to have that advantage.
-func (h *holder) comparePauses(b *bench, place string, copies bool) (p pausing) {
+// comparePauses keeps one image at a time. A write to space that was freed recently is often
+// several times as fast as one that needs new space on the disk, so both sides get the same.
+func (h *holder) comparePauses(b *bench, place string, copies bool) (p pauseTimes) {
 	for range b.rounds {
 		dir := imageDir(h.t, place)
 		p.measure(h, dir)
 		remove(h.t, dir)
 
 		dir = imageDir(h.t, place)
-		p.stopped = append(p.stopped, seconds(h.save(dir, saveOptions{stopTheWorld: true}).GetTotalMicroseconds()))
+		p.stopped = append(
+			p.stopped,
+			seconds(h.checkpoint(dir, checkpointOptions{stopTheWorld: true}).GetTotalMicroseconds()),
+		)
 		if copies {
 			copied, synced := b.replaceByCopy(h.t, dir)
 			p.copies, p.synced = append(p.copies, copied), append(p.synced, synced)
@@ -80,21 +82,21 @@ func (h *holder) comparePauses(b *bench, place string, copies bool) (p pausing) 
 }
 
 // measure saves a program once, while it runs.
-func (p *pausing) measure(h *holder, dir string) {
+func (p *pauseTimes) measure(h *holder, dir string) {
 	settle(h.t, dir)
-	h.moves()
+	h.waitStep()
 	h.set(longestStepNs, 0)
 	before, start := h.get(rewrittenBytes), time.Now()
-	p.last = h.save(dir, saveOptions{})
-	h.moves()
+	p.last = h.checkpoint(dir, checkpointOptions{})
+	h.waitStep()
 	p.rewrites = append(p.rewrites, float64(h.get(rewrittenBytes)-before)/time.Since(start).Seconds())
 	p.seen = append(p.seen, float64(h.get(longestStepNs))/1e9)
 	p.pauses = append(p.pauses, seconds(p.last.GetPauseMicroseconds()))
 	p.totals = append(p.totals, seconds(p.last.GetTotalMicroseconds()))
 }
 
-// note says where the pause went.
-func (p *pausing) note() string {
+// note describes the parts of the pause.
+func (p *pauseTimes) note() string {
 	text := fmt.Sprintf(
 		"seen %s; in all %.2f s, %.0f MB/s rewritten;",
 		milliseconds(median(p.seen)),
@@ -107,7 +109,7 @@ func (p *pausing) note() string {
 	return text
 }
 
-func (p *pausing) throughput(b *bench) []row {
+func (p *pauseTimes) throughput(b *bench) []row {
 	gigabytes := float64(b.bytes) / 1e9
 	return []row{
 		{

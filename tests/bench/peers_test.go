@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// peer is another simulator of schedulers, and how fast it says, or was seen, to be.
+// peer is another simulator of schedulers, with its published or measured speed.
 type peer struct {
 	name       string
 	perSecond  float64 // jobs
 	scale, how string
 }
 
-// peers are from their papers, repositories and logs; where no figure is published, from a run of
-// what is.
+// peers are from their papers, repositories and logs. If no figure is published, it is from a run
+// of the available code.
 var peers = []peer{
 	{"Blox", 28, "128 GPUs, 4,000 jobs", "Python and gRPC; measured. Its paper's figures take 8 h each"},
 	{"Gavel", 20, "108 GPUs, 5,000 jobs", "Python; the README's log of a run at low load"},
@@ -25,13 +25,13 @@ var peers = []peer{
 	{"Kueue's performance test", 43, "60,000 workloads", "Go; real controllers, 1,405 s"},
 }
 
-// measurePeers sets the speed of others beside ours: on their machines and with their traces, which
-// makes it a comparison of orders of magnitude.
+// measurePeers compares the speed of others with ours. Their figures are from other machines and
+// traces, so only orders of magnitude are comparable.
 func measurePeers(t *testing.T, b *bench) (rows []row) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	jobs := trace(t, b.jobs)
 	for _, d := range disciplines() {
-		took, _ := simulated(t, d, clusterNodes, jobs)
+		took, _ := simulate(t, d, clusterNodes, jobs)
 		rows = append(rows, row{
 			name: "phos, " + d.name, value: float64(len(jobs)) / took.Seconds(), unit: "/s",
 			note: fmt.Sprintf("jobs a second: %d GPUs, %d jobs", clusterNodes*gpusPerNode, len(jobs)),

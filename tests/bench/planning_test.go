@@ -13,8 +13,8 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline/template"
 )
 
-// published are the seconds that Oobleck's paper gives (its table 3) for planning one template, by
-// nodes, GPUs of a node and layers.
+// published are the seconds in Oobleck's paper (table 3) for planning one template, by nodes, GPUs
+// of a node and layers.
 var published = []struct {
 	nodes, gpus int
 	seconds     map[int]float64
@@ -30,8 +30,7 @@ var published = []struct {
 	{24, 8, map[int]float64{24: 15.59, 32: 49.25, 64: 520.08, 96: 3297.92}},
 }
 
-// layersOf makes layers like a transformer's, no two of them quite alike, which is harder than
-// equal ones.
+// layersOf returns layers like a transformer's. No two are equal, which is harder than equal ones.
 func layersOf(t *testing.T, n int) *pipeline.Profile {
 	t.Helper()
 	random := rand.New(rand.NewSource(1))
@@ -56,7 +55,7 @@ func layersOf(t *testing.T, n int) *pipeline.Profile {
 	return p
 }
 
-// measurePlanning times templates, plans and recoveries, each the median of some.
+// measurePlanning times templates, plans and recoveries, each as the median of several runs.
 func measurePlanning(t *testing.T, b *bench) (rows []row) {
 	model := layersOf(t, 96)
 	search := template.Search{Profile: model, GPUsPerNode: 1}
@@ -79,12 +78,12 @@ func measurePlanning(t *testing.T, b *bench) (rows []row) {
 			note:  fmt.Sprintf("%d templates, %d pipelines", len(plan.Templates), len(plan.Pipelines)),
 		},
 		{name: "a recovery of 1,000 nodes", value: recovered, unit: "ms", most: 50, note: "from 10 deaths"},
-	}, besidePublished(t)...)
+	}, comparePublished(t)...)
 }
 
-// besidePublished sets the time of one template beside the published one, which was measured on
+// comparePublished compares the time of one template with the published one, which was measured on
 // another machine.
-func besidePublished(t *testing.T) (rows []row) {
+func comparePublished(t *testing.T) (rows []row) {
 	for _, each := range published {
 		for _, layers := range []int{24, 32, 64, 96} {
 			model := layersOf(t, layers)

@@ -16,18 +16,17 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// holder is a program that holds device memory (testdata/memory.c), and the page by which it is
-// told what to do.
+// holder is a program that holds device memory (testdata/memory.c), with the page that controls it.
 type holder struct {
 	*harness.Job
-	t      *testing.T
-	daemon *harness.Daemon
-	page   []byte
-	bytes  uint64
-	saved  uint64 // its steps when it was dumped
+	t          *testing.T
+	daemon     *harness.Daemon
+	page       []byte
+	bytes      uint64
+	savedSteps uint64 // its steps at the dump
 }
 
-// word is one of the page's, as memory.c has them.
+// word is an index in the page, as in memory.c.
 type word int
 
 const (
@@ -44,14 +43,14 @@ const (
 	verified       word = 12
 )
 
-// hold starts a program with so much device memory, and waits until all of it is written.
-func (b *bench) hold(t *testing.T, daemon *harness.Daemon, bytes uint64) *holder {
+// startHolder starts a program with the given device memory, and waits until all of it is written.
+func (b *bench) startHolder(t *testing.T, daemon *harness.Daemon, bytes uint64) *holder {
 	t.Helper()
-	return b.holdAs(t, daemon, bytes, nil)
+	return b.startHolderWith(t, daemon, bytes, nil)
 }
 
-// holdAs lets the caller change the program before it starts.
-func (b *bench) holdAs(t *testing.T, daemon *harness.Daemon, bytes uint64, prepare func(*exec.Cmd)) *holder {
+// startHolderWith is startHolder for callers that change the program before it starts.
+func (b *bench) startHolderWith(t *testing.T, daemon *harness.Daemon, bytes uint64, prepare func(*exec.Cmd)) *holder {
 	t.Helper()
 	if b.memoryProgram == "" {
 		// It must outlive this subtest.
@@ -64,11 +63,11 @@ func (b *bench) holdAs(t *testing.T, daemon *harness.Daemon, bytes uint64, prepa
 			t.Fatal(err)
 		}
 	}
-	return b.holdProgram(t, daemon, b.memoryProgram, bytes, prepare)
+	return b.startProgram(t, daemon, b.memoryProgram, bytes, prepare)
 }
 
-// holdProgram starts a program that is told by a page what to do.
-func (b *bench) holdProgram(
+// startProgram starts a program that a page controls.
+func (b *bench) startProgram(
 	t *testing.T,
 	daemon *harness.Daemon,
 	program string,
@@ -103,47 +102,47 @@ func (b *bench) holdProgram(
 func (h *holder) get(w word) uint64        { return binary.NativeEndian.Uint64(h.page[8*w:]) }
 func (h *holder) set(w word, value uint64) { binary.NativeEndian.PutUint64(h.page[8*w:], value) }
 
-// await waits, with a look every half millisecond.
+// await polls every half millisecond.
 func (h *holder) await(what string, holds func() bool) {
 	h.t.Helper()
 	for start := time.Now(); !holds(); time.Sleep(500 * time.Microsecond) {
 		if time.Since(start) > 10*harness.Patience {
-			h.t.Fatalf("never: %s: %s", what, h.Said())
+			h.t.Fatalf("timed out: %s: %s", what, h.Stderr())
 		}
 		if !h.Alive() {
-			// A restored one is not there at once.
+			// A restored program does not exist at once.
 			if time.Since(start) > harness.Patience {
-				h.t.Fatalf("%s: the program has ended: %s", what, h.Said())
+				h.t.Fatalf("%s: program exited: %s", what, h.Stderr())
 			}
 		}
 	}
 }
 
-// moves waits until a step ends that began from now on.
-func (h *holder) moves() {
+// waitStep waits until a step ends that begins from now on.
+func (h *holder) waitStep() {
 	h.t.Helper()
 	now := h.get(steps)
 	h.await("a step", func() bool { return h.get(steps) >= now+2 })
 }
 
-// rate is how many steps a second it does, over a while or for as long as something takes.
+// rate returns the steps per second, over some time or while during runs.
 func (h *holder) rate(during func()) (stepsPerSecond float64) {
-	h.moves()
+	h.waitStep()
 	start, before := time.Now(), h.get(steps)
 	during()
 	return float64(h.get(steps)-before) / time.Since(start).Seconds()
 }
 
-// finish has the program look at all its memory, and end.
+// finish lets the program check all its memory and exit.
 func (h *holder) finish() {
 	h.t.Helper()
 	h.set(quit, 1)
 	h.await("the program ends", func() bool { return h.get(verified) == 1 || !h.Alive() })
 	h.Finish()
 	if h.get(verified) != 1 {
-		h.t.Fatalf("the program has found wrong memory: %s", h.Said())
+		h.t.Fatalf("the program found wrong memory: %s", h.Stderr())
 	}
 	if text, _ := os.ReadFile(filepath.Join(h.Dir, "out")); !strings.HasPrefix(string(text), "ok memory") {
-		h.t.Fatalf("the program does not say ok: %q %s", text, h.Said())
+		h.t.Fatalf("the program did not print ok: %q %s", text, h.Stderr())
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// spins are how much a step computes: the one that is judged takes about ten milliseconds, as a
-// small training step does. One of half a millisecond is woken up by its program so often that the
-// scheduler decides more than the work.
+// spins is the work of a step. The step with a target takes about ten milliseconds, like a small
+// training step. A step of half a millisecond is woken so often that the kernel's scheduler matters
+// more than the work.
 var spins = []struct {
 	turns       uint64
 	name        string
@@ -20,12 +20,12 @@ var spins = []struct {
 	{20_000, "rate of very short steps", 0},
 }
 
-// measureRate compares how fast a program runs beside a checkpoint and without.
+// measureRate compares how fast a program runs with and without a concurrent checkpoint.
 func measureRate(t *testing.T, b *bench) (rows []row) {
 	daemon := b.daemon(t)
-	program := b.hold(t, daemon, b.bytes)
+	program := b.startHolder(t, daemon, b.bytes)
 	program.set(rewriteBytesPerSecond, b.bytes/100)
-	b.recycle(t, b.disk, b.bytes)
+	b.reuseSpace(t, b.disk, b.bytes)
 	for _, spin := range spins {
 		program.set(spinTurnsPerStep, spin.turns)
 		r := program.compareRates(b)
@@ -44,7 +44,7 @@ func (h *holder) compareRates(b *bench) row {
 	for range b.rounds {
 		dir := imageDir(h.t, b.disk)
 		settle(h.t, dir)
-		beside = append(beside, h.rate(func() { last = h.save(dir, saveOptions{}) }))
+		beside = append(beside, h.rate(func() { last = h.checkpoint(dir, checkpointOptions{}) }))
 		throughput = append(throughput, float64(h.bytes)/1e9/seconds(last.GetTotalMicroseconds()))
 		remove(h.t, dir)
 		measureAlone()
@@ -56,30 +56,31 @@ func (h *holder) compareRates(b *bench) row {
 	}
 }
 
-// changedPart is how much changes between two checkpoints.
+// changedPart is the part that changes between two checkpoints.
 const changedPart = 100
 
-// measureSecond compares what two checkpoints write.
+// measureSecond compares how much two checkpoints write.
 func measureSecond(t *testing.T, b *bench) []row {
 	const chunkBytes = 2 * mebibyte
 	daemon := b.daemon(t)
-	program := b.hold(t, daemon, b.bytes)
+	program := b.startHolder(t, daemon, b.bytes)
 	dir := imageDir(t, b.disk)
-	first := program.save(dir, saveOptions{})
+	first := program.checkpoint(dir, checkpointOptions{})
 	changed := max(b.bytes/chunkBytes/changedPart, 1)
 	program.set(rewriteOnceChunks, changed)
 	program.await("chunks are rewritten", func() bool { return program.get(rewrittenOnce) == changed })
-	second := program.save(dir, saveOptions{})
+	second := program.checkpoint(dir, checkpointOptions{})
 	remove(t, dir)
 	program.finish()
 	if least := changed * chunkBytes; second.GetGpuWrittenBytes() < least {
-		t.Errorf("%d bytes were changed and %d written", least, second.GetGpuWrittenBytes())
+		t.Errorf("%d bytes changed, but only %d were written", least, second.GetGpuWrittenBytes())
 	}
 	processes := func(done *api.CheckpointDone) float64 {
 		return float64(done.GetWrittenBytes()-done.GetGpuWrittenBytes()) / mebibyte
 	}
 	return []row{{
-		name: "device bytes of a second dump", value: float64(second.GetGpuWrittenBytes()) / float64(first.GetGpuWrittenBytes()), most: 0.015,
+		name:  "device bytes of a second dump",
+		value: float64(second.GetGpuWrittenBytes()) / float64(first.GetGpuWrittenBytes()), most: 0.015,
 		note: fmt.Sprintf(
 			"of the first's; %d chunks of %d were changed; %.1f of %.0f MiB; processes: %.1f of %.1f MiB; %.2f of %.2f s",
 			changed,

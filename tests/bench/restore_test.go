@@ -15,18 +15,18 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 )
 
-// touchedPart is how much of the memory a step reads after a restore.
+// touchedPart is the part of the memory that a step reads after a restore.
 const touchedPart = 20
 
-// measureRestore compares restores that bring memory back when it is touched with those that bring
-// all of it back first, and these with a plain copy.
+// measureRestore compares restores that load memory on access with those that load all memory
+// first, and the latter with a plain copy.
 func measureRestore(t *testing.T, b *bench) []row {
 	daemon := b.daemon(t)
-	program := b.hold(t, daemon, b.bytes)
+	program := b.startHolder(t, daemon, b.bytes)
 	dir := imageDir(t, b.disk)
-	program.saveForRestore(dir)
+	program.dumpForRestore(dir)
 	settle(t, dir)
-	copyIntoMemory(t, dir, func([]byte) {}) // so that all find the image equally warm
+	copyIntoMemory(t, dir, func([]byte) {}) // so that the image is in the page cache each time
 	program.firstStep(false)
 	var lazy, eager, running, copied, checked, cold, coldCopy []float64
 	for range b.rounds {
@@ -39,13 +39,13 @@ func measureRestore(t *testing.T, b *bench) []row {
 		step, runs := program.firstStep(true)
 		eager, running = append(eager, step), append(running, runs)
 		program.Kill()
-		cool(t, dir)
+		dropPageCache(t, dir)
 		coldCopy = append(coldCopy, copyIntoMemory(t, dir, func([]byte) {}))
-		cool(t, dir)
+		dropPageCache(t, dir)
 		_, runs = program.firstStep(true)
 		cold = append(cold, runs)
 		program.Kill()
-		copyIntoMemory(t, dir, func([]byte) {}) // warm again
+		copyIntoMemory(t, dir, func([]byte) {}) // cache the image again
 		program.firstStep(false)
 	}
 	program.finish()
@@ -64,7 +64,7 @@ func measureRestore(t *testing.T, b *bench) []row {
 		{
 			name: "eager restore / checked copy", value: median(checked) / median(running), least: 0.7,
 			note: fmt.Sprintf(
-				"into memory, with checksums as a restore has them: %.2f of %.2f GB/s, warm, %d threads; processes included",
+				"into memory, with checksums as a restore has them: %.2f of %.2f GB/s, cached, %d threads; processes included",
 				gigabytes/median(running),
 				gigabytes/median(checked),
 				runtime.NumCPU(),
@@ -103,8 +103,8 @@ func openPacks(t *testing.T, dir string) (packs []*os.File) {
 	return packs
 }
 
-// cool has the kernel forget what it knows of the packs of an image.
-func cool(t *testing.T, dir string) {
+// dropPageCache removes the packs of an image from the page cache.
+func dropPageCache(t *testing.T, dir string) {
 	t.Helper()
 	for _, file := range openPacks(t, dir) {
 		if err := unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
@@ -113,20 +113,20 @@ func cool(t *testing.T, dir string) {
 	}
 }
 
-// saveForRestore saves and ends a program of which every step touches a part of its memory.
-func (h *holder) saveForRestore(dir string) {
+// dumpForRestore saves and ends a program whose steps each read a part of its memory.
+func (h *holder) dumpForRestore(dir string) {
 	h.set(readBytesPerStep, h.bytes/touchedPart)
-	h.moves()
+	h.waitStep()
 	h.Image = dir
 	h.Dump()
-	h.saved = h.get(steps)
+	h.savedSteps = h.get(steps)
 }
 
-// firstStep restores the program, and says after how many seconds it had done a whole step, and
-// after how many it ran.
+// firstStep restores the program. It returns the seconds until it has done a whole step, and until
+// it runs.
 func (h *holder) firstStep(eager bool) (step, running float64) {
 	h.t.Helper()
-	h.set(steps, 0) // the restore brings back what it was
+	h.set(steps, 0) // the restore restores the previous value
 	flags := []string{}
 	if eager {
 		flags = append(flags, "--eager")
@@ -134,13 +134,13 @@ func (h *holder) firstStep(eager bool) (step, running float64) {
 	start := time.Now()
 	h.RestoreDetached(flags...)
 	running = time.Since(start).Seconds()
-	// The step in which it was saved had done its work on the GPU, and only ends now.
-	h.await("a step that begins after the restore", func() bool { return h.get(steps) > h.saved+1 })
+	// The step of the checkpoint had finished its GPU work, and completes only now.
+	h.await("a step that begins after the restore", func() bool { return h.get(steps) > h.savedSteps+1 })
 	return time.Since(start).Seconds(), running
 }
 
-// copyIntoMemory is how long it takes to read the packs of an image into fresh memory and look at
-// each piece, with all processors.
+// copyIntoMemory returns how long it takes to read the packs of an image into new memory and
+// process each piece, on all processors.
 func copyIntoMemory(t *testing.T, dir string, look func(piece []byte)) float64 {
 	t.Helper()
 	start := time.Now()

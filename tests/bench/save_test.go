@@ -16,14 +16,14 @@ import (
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 )
 
-// saveOptions are how a checkpoint is taken.
-type saveOptions struct {
+// checkpointOptions are the options of a checkpoint.
+type checkpointOptions struct {
 	stopTheWorld bool
 	budgetBytes  uint64
 }
 
-// save takes a checkpoint into a directory.
-func (h *holder) save(dir string, options saveOptions) *api.CheckpointDone {
+// checkpoint saves the program into a directory.
+func (h *holder) checkpoint(dir string, options checkpointOptions) *api.CheckpointDone {
 	h.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
@@ -49,7 +49,7 @@ func (h *holder) save(dir string, options saveOptions) *api.CheckpointDone {
 		Pids: []uint32{uint32(h.PID)}, Files: token, StopTheWorld: options.stopTheWorld, BudgetBytes: options.budgetBytes,
 	}}})
 	if err != nil {
-		h.t.Log(err) // what is received says more
+		h.t.Log(err) // the reply has the better error
 	}
 	for {
 		event, err := stream.Recv()
@@ -62,12 +62,12 @@ func (h *holder) save(dir string, options saveOptions) *api.CheckpointDone {
 	}
 }
 
-// seconds of a number of microseconds.
+// seconds converts a number of microseconds.
 func seconds(microseconds uint64) float64 { return float64(microseconds) / 1e6 }
 
-// replaceByCopy is how long cp takes for all packs of an image, to where the image was, and how
-// long until they are on the disk. They come from memory. The better of two times counts: the first
-// one may have to wait for free memory.
+// replaceByCopy returns how long cp takes for all packs of an image, to the same place, and how
+// long until they are on the disk. The packs come from memory. The better of two runs counts,
+// because the first may have to wait for free memory.
 func (b *bench) replaceByCopy(t *testing.T, dir string) (copied, synced float64) {
 	t.Helper()
 	packs, aside := filepath.Join(dir, "packs"), filepath.Join(b.memory, "copy")
@@ -92,8 +92,9 @@ func copyTree(t *testing.T, from, to string) {
 	}
 }
 
-// recycle makes the room of a disk that will be used one that was used before.
-func (b *bench) recycle(t *testing.T, place string, bytes uint64) {
+// reuseSpace writes and removes a file, so that the next image gets disk space that was used
+// before.
+func (b *bench) reuseSpace(t *testing.T, place string, bytes uint64) {
 	t.Helper()
 	path := filepath.Join(place, "recycled")
 	file, err := os.Create(path)
@@ -111,7 +112,7 @@ func (b *bench) recycle(t *testing.T, place string, bytes uint64) {
 	remove(t, path)
 }
 
-// settle waits until what was written is on the disk.
+// settle waits until written data is on the disk.
 func settle(t *testing.T, dir string) {
 	t.Helper()
 	if err := syncDisk(dir); err != nil {
@@ -128,7 +129,7 @@ func syncDisk(dir string) error {
 	return unix.Syncfs(int(file.Fd()))
 }
 
-// remove deletes an image, and waits until the disk has done so.
+// remove deletes an image, and waits until this is on the disk.
 func remove(t *testing.T, dir string) {
 	t.Helper()
 	parent := filepath.Dir(dir)

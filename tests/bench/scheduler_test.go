@@ -23,8 +23,8 @@ import (
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
 )
 
-// The cluster and the jobs of all rows: nodes of eight GPUs, and jobs of the lengths of Blox's
-// workload and of all sizes, as many as keep the cluster busy.
+// The cluster and the jobs of all rows: nodes of eight GPUs, and enough jobs to keep the cluster
+// busy. Jobs have all sizes and the lengths of Blox's workload.
 const (
 	clusterNodes, gpusPerNode = 1250, 8
 	sizesOfJobs               = "1:60,2:10,4:12,8:10,16:4,32:3,64:1"
@@ -33,12 +33,12 @@ const (
 	shortQuantum              = time.Minute // the default
 )
 
-// discipline is a scheduler that is timed.
+// discipline is a scheduler to time.
 type discipline struct {
 	name     string
 	policies func() scheduler.Policies
 	most     float64 // seconds that 100,000 jobs may take on one core
-	fewer    int     // by this factor, where all come at once: preemption takes its time then
+	fewer    int     // divides the number of jobs if all arrive at once, because preemption takes its time then
 }
 
 func disciplines() []discipline {
@@ -53,7 +53,7 @@ func disciplines() []discipline {
 	}
 }
 
-// conservative promises a time to every job that waits.
+// conservative reserves a start time for every waiting job.
 func conservative() discipline {
 	return discipline{"FIFO, conservative backfill", func() scheduler.Policies {
 		return scheduler.Policies{Order: order.FIFO{}, Place: place.BestFit{}, Backfill: backfill.Conservative(0)}
@@ -66,13 +66,13 @@ func las(quantum time.Duration) discipline {
 	}, 10, 5}
 }
 
-// measureScheduler times simulations on one core, by the time that the core works: what else the
-// machine does is not in it.
+// measureScheduler times simulations on one core by their CPU time, so other load on the machine
+// does not count.
 func measureScheduler(t *testing.T, b *bench) (rows []row) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	jobs := trace(t, b.jobs)
 	for _, d := range append(disciplines(), conservative(), las(shortQuantum)) {
-		took, r := simulated(t, d, clusterNodes, jobs)
+		took, r := simulate(t, d, clusterNodes, jobs)
 		rows = append(rows, row{
 			name: fmt.Sprintf("%d jobs: %s", len(jobs), d.name), value: took.Seconds(), unit: "s", most: d.most,
 			note: fmt.Sprintf("%d preemptions, %.0f jobs/s", r.Summary.Preemptions, float64(len(jobs))/took.Seconds()),
@@ -84,7 +84,7 @@ func measureScheduler(t *testing.T, b *bench) (rows []row) {
 	return append(rows, manyJobs(t, 10*b.jobs))
 }
 
-// trace makes jobs up.
+// trace generates jobs.
 func trace(t *testing.T, n int) []cluster.Job {
 	t.Helper()
 	sizes, err := generator.ParseMix(sizesOfJobs)
@@ -100,25 +100,25 @@ func trace(t *testing.T, n int) []cluster.Job {
 	return made.Jobs
 }
 
-// simulated plays jobs, and says how long the core worked for that.
-func simulated(t *testing.T, d discipline, clusterNodes int, jobs []cluster.Job) (time.Duration, *sim.Result) {
+// simulate runs a simulation, and returns its CPU time.
+func simulate(t *testing.T, d discipline, clusterNodes int, jobs []cluster.Job) (time.Duration, *sim.Result) {
 	t.Helper()
 	nodes := make([]cluster.Node, clusterNodes)
 	for i := range nodes {
 		nodes[i] = cluster.Node{ID: cluster.NodeID(i), GPUs: gpusPerNode}
 	}
 	runtime.GC()
-	before := worked(t)
+	before := cpuTime(t)
 	r, err := sim.Play(context.Background(), jobs, sim.Options{Nodes: nodes, Policies: d.policies()})
-	took := worked(t) - before
+	took := cpuTime(t) - before
 	if err != nil || r.Summary.N != len(jobs) {
 		t.Fatalf("%s: %v", d.name, err)
 	}
 	return took, r
 }
 
-// worked is the time that this process has had of the processor.
-func worked(t *testing.T) time.Duration {
+// cpuTime returns the CPU time of this process.
+func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var used unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &used); err != nil {
@@ -127,9 +127,9 @@ func worked(t *testing.T) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// longQueue compares what an event costs when so many wait, and when ten times as many do: all come
-// at once, to a tenth of the cluster. The logarithm grows by a quarter then; the rest is that the
-// processor's caches hold less of it.
+// longQueue compares the cost of an event for n waiting jobs and for ten times as many. All arrive
+// at once, at a tenth of the cluster. The logarithm grows by a quarter; the rest is due to cache
+// misses.
 func longQueue(t *testing.T, d discipline, n int) row {
 	t.Helper()
 	perEvent := func(n int) float64 {
@@ -137,7 +137,7 @@ func longQueue(t *testing.T, d discipline, n int) row {
 		for i := range jobs {
 			jobs[i].Submit = 0
 		}
-		took, r := simulated(t, d, clusterNodes/10, jobs)
+		took, r := simulate(t, d, clusterNodes/10, jobs)
 		return took.Seconds() / float64(2*n+2*r.Summary.Preemptions)
 	}
 	short, long := perEvent(n/10), perEvent(n)
@@ -153,21 +153,21 @@ func longQueue(t *testing.T, d discipline, n int) row {
 	}
 }
 
-// manyJobs is the most memory that a trace takes, with the trace itself and its result.
+// manyJobs measures the peak memory of a trace, with the trace itself and its result.
 func manyJobs(t *testing.T, n int) row {
 	t.Helper()
 	debug.FreeOSMemory()
-	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // the peak counts from now
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // reset the peak
 		t.Fatal(err)
 	}
-	took, _ := simulated(t, disciplines()[0], clusterNodes, trace(t, n))
+	took, _ := simulate(t, disciplines()[0], clusterNodes, trace(t, n))
 	return row{
 		name: fmt.Sprintf("%d jobs: memory", n), value: float64(peak(t)) / (1 << 30), unit: "GiB", most: 2,
 		note: fmt.Sprintf("FIFO, in %.1f s", took.Seconds()),
 	}
 }
 
-// peak is the most memory that this process had since that was last forgotten, in bytes.
+// peak returns the peak memory of this process since the last reset, in bytes.
 func peak(t *testing.T) int {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")

@@ -14,12 +14,12 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// measureCalls measures what a call and a copy cost.
+// measureCalls measures the cost of a call and of a copy.
 func measureCalls(t *testing.T, b *bench) []row {
 	daemon := harness.Start(t, "--log-level=warn")
 	var all speeds
 	var idle float64
-	for range 3 * b.rounds { // where the kernel puts threads and pages at first makes programs differ
+	for range 3 * b.rounds { // the initial placement of threads and pages varies between programs
 		measured, program, release := runSpeed(t, daemon)
 		if all = append(all, measured); len(all) == 1 {
 			worker := int(daemon.Status().GetPrograms()[0].GetWorkerPid())
@@ -31,21 +31,21 @@ func measureCalls(t *testing.T, b *bench) []row {
 		}
 	}
 	if _, real := harness.Driver(); real {
-		// What a call costs is set against the same GPU without phos.
-		return slices.Concat(calls(all, idle), callsBeside(t, all), starts(t))
+		// The cost of a call is compared with the same GPU without phos.
+		return slices.Concat(calls(all, idle), compareCalls(t, all), standbyStarts(t))
 	}
-	return slices.Concat(calls(all, idle), copies(all), starts(t))
+	return slices.Concat(calls(all, idle), copies(all), standbyStarts(t))
 }
 
-// speeds is what several programs measured, by name.
+// speeds are the measurements of several programs, by name.
 type speeds []map[string]float64
 
-// of is the median of one measurement.
+// of returns the median of one measurement.
 func (s speeds) of(name string) float64 {
 	return s.median(func(m map[string]float64) float64 { return m[name] })
 }
 
-// ratio is the median of two measurements' ratio: those of one program belong together.
+// ratio returns the median ratio of two measurements of the same program.
 func (s speeds) ratio(name, to string) float64 {
 	return s.median(func(m map[string]float64) float64 { return m[name] / m[to] })
 }
@@ -58,16 +58,17 @@ func (s speeds) median(of func(m map[string]float64) float64) float64 {
 	return median(values)
 }
 
-// starts compares programs that get a new worker with such that get one which has waited, by turns.
-func starts(t *testing.T) []row {
+// standbyStarts compares programs with a new worker and programs with a standby worker,
+// alternately.
+func standbyStarts(t *testing.T) []row {
 	const rounds = 15
-	program := linked(t, "testdata/start.c")
-	cold, warm := harness.Start(t, "--log-level=warn"), harness.Start(t, "--log-level=warn", "--workers-warm=1")
+	program := compileLinked(t, "testdata/start.c")
+	fresh, standby := harness.Start(t, "--log-level=warn"), harness.Start(t, "--log-level=warn", "--workers-warm=1")
 	var took [2][]float64
 	for range rounds {
-		for i, d := range []*harness.Daemon{cold, warm} {
+		for i, d := range []*harness.Daemon{fresh, standby} {
 			d.Eventually(
-				"the worker waits",
+				"a standby worker is ready",
 				func() bool { return int(d.Status().GetDaemon().GetWaitingWorkers()) == i },
 			)
 			command := exec.Command(program)
@@ -83,14 +84,14 @@ func starts(t *testing.T) []row {
 			took[i] = append(took[i], each)
 		}
 	}
-	anew, waited := median(took[0]), median(took[1])
+	newWorker, standbyWorker := median(took[0]), median(took[1])
 	return []row{{
-		name: "start of a program", value: waited / anew, most: 1,
-		note: fmt.Sprintf("cuInit and a context, with workers.standby, of %.1f ms with a new worker", anew),
+		name: "start of a program", value: standbyWorker / newWorker, most: 1,
+		note: fmt.Sprintf("cuInit and a context, with workers.standby, of %.1f ms with a new worker", newWorker),
 	}}
 }
 
-// calls are the rows of calls, and of what runs between them.
+// calls returns the rows of calls, and of the work between them.
 func calls(m speeds, idle float64) []row {
 	return []row{
 		{
@@ -119,7 +120,7 @@ func calls(m speeds, idle float64) []row {
 	}
 }
 
-// copies are the rows of copies between the program and its GPU.
+// copies returns the rows of copies between the program and its GPU.
 func copies(m speeds) (rows []row) {
 	for _, mib := range []string{"16", "128"} {
 		for _, memory := range []struct {
@@ -148,13 +149,13 @@ func copies(m speeds) (rows []row) {
 	return rows
 }
 
-// runSpeed runs the C program up to the point where it idles.
+// runSpeed runs the C program until it idles.
 func runSpeed(
 	t *testing.T,
 	daemon *harness.Daemon,
 ) (measured map[string]float64, program *harness.Program, release func()) {
 	t.Helper()
-	path := linked(t, "testdata/speed.c")
+	path := compileLinked(t, "testdata/speed.c")
 	program = daemon.Program(path)
 	program.Stdout = nil
 	input, err := program.StdinPipe()
@@ -169,7 +170,10 @@ func runSpeed(
 		t.Fatal(err)
 	}
 	measured = map[string]float64{}
-	defer time.AfterFunc(3*harness.Patience, func() { _ = program.Process.Kill() }).Stop() // one that hangs ends early
+	defer time.AfterFunc(
+		3*harness.Patience,
+		func() { _ = program.Process.Kill() },
+	).Stop() // do not wait long for a program that hangs
 	for lines := bufio.NewScanner(output); lines.Scan(); {
 		name, value, found := strings.Cut(lines.Text(), " ")
 		if !found {
@@ -179,11 +183,11 @@ func runSpeed(
 			t.Fatal(err)
 		}
 	}
-	t.Fatalf("the program ended early: %v: %s", program.Wait(), program.Output.String())
+	t.Fatalf("program exited early: %v: %s", program.Wait(), program.Output.String())
 	return nil, nil, nil
 }
 
-// processorShare is the part of one core that processes use together, over a while.
+// processorShare returns the part of one core that processes use together, over some time.
 func processorShare(t *testing.T, pids ...int) float64 {
 	t.Helper()
 	const while = 10 * time.Second
@@ -200,7 +204,7 @@ func ticks(t *testing.T, pids []int) (sum float64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// The name may hold spaces; what follows its parenthesis does not.
+		// The name may contain spaces, but not what follows its parenthesis.
 		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 		for _, field := range fields[11:13] {
 			n, err := strconv.ParseFloat(field, 64)

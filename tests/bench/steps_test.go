@@ -12,26 +12,26 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// measureSteps compares how long steps of PyTorch programs take by the driver alone and under phos,
-// by turns.
+// measureSteps compares the steps of PyTorch programs with the driver alone and under phos,
+// alternately.
 func measureSteps(t *testing.T, b *bench) (rows []row) {
 	onGPU(t)
 	python, err := harness.Tool("TORCH_PYTHON")
 	harness.Need(t, "torch", err)
 	daemon := harness.Start(t)
 	for kind := range strings.FieldsSeq(cmp.Or(os.Getenv("PHOS_BENCH_MODELS"), "gpt2 resnet50 decode")) {
-		var s steppers
+		var s stepRuns
 		for range b.rounds {
-			alone := stepping(python, kind)
+			alone := stepProgram(python, kind)
 			alone.Env = append(harness.NativeEnvironment(), alone.Env...)
-			under := stepping(python, kind)
+			under := stepProgram(python, kind)
 			under.Env = append(daemon.Environment(), under.Env...)
 			s.alone, s.under = append(
 				s.alone,
-				took(t, kind+" by the driver alone", alone),
+				readStepTime(t, kind+" by the driver alone", alone),
 			), append(
 				s.under,
-				took(t, kind+" under phos", under),
+				readStepTime(t, kind+" under phos", under),
 			)
 		}
 		rows = append(rows, s.rows(kind)...)
@@ -40,21 +40,21 @@ func measureSteps(t *testing.T, b *bench) (rows []row) {
 	return rows
 }
 
-// stepping prepares a program; its environment has yet to be that of where it runs.
-func stepping(python, kind string) *exec.Cmd {
+// stepProgram prepares a program; the caller sets its environment.
+func stepProgram(python, kind string) *exec.Cmd {
 	command := exec.Command(python, harness.Workload("torch", "step_time.py"), kind,
 		cmp.Or(os.Getenv("PHOS_TORCH_STEPS"), "50"), cmp.Or(os.Getenv("PHOS_TORCH_SCALE"), "1"))
 	command.Env = []string{"PYTHONDONTWRITEBYTECODE=1"}
 	return command
 }
 
-// steppers are runs of the same program, by turns.
-type steppers struct{ alone, under []stepTime }
+// stepRuns are alternating runs of the same program.
+type stepRuns struct{ alone, under []stepTime }
 
-// stepTime is what step_time.py says.
+// stepTime is the output of step_time.py.
 type stepTime struct{ median, slow, sum float64 } // the times in milliseconds
 
-func took(t *testing.T, what string, command *exec.Cmd) stepTime {
+func readStepTime(t *testing.T, what string, command *exec.Cmd) stepTime {
 	t.Helper()
 	var complaint strings.Builder
 	command.Stderr = &complaint
@@ -64,12 +64,12 @@ func took(t *testing.T, what string, command *exec.Cmd) stepTime {
 	}
 	said := numbers(t, string(text))
 	if said["median_ms"] == 0 {
-		t.Fatalf("%s: no time is said: %s", what, text)
+		t.Fatalf("%s: no time in the output: %s", what, text)
 	}
 	return stepTime{said["median_ms"], said["p90_ms"], said["sum"]}
 }
 
-func (s steppers) rows(kind string) []row {
+func (s stepRuns) rows(kind string) []row {
 	var alone, under, slow, ratios, sums []float64
 	for i := range s.alone {
 		alone, under = append(alone, s.alone[i].median), append(under, s.under[i].median)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// row is a figure beside what it should be: at most most, or at least least, where these are not 0.
+// row is a figure with its target: at most most, or at least least, where these are not 0.
 type row struct {
 	name        string
 	value       float64
@@ -23,7 +23,7 @@ func (r row) String() string {
 	return fmt.Sprintf("%-34s %8s %-3s %-8s %-7s %s", r.name, r.figure(), r.unit, target, verdict, r.note)
 }
 
-// target is what the value should be, and whether it is.
+// target returns the target, and whether the value meets it.
 func (r row) target() (target, verdict string) {
 	switch {
 	case r.most != 0:
@@ -34,7 +34,7 @@ func (r row) target() (target, verdict string) {
 	return "", ""
 }
 
-// figure is the value with about three digits that matter.
+// figure returns the value with about three significant digits.
 func (r row) figure() string {
 	decimals := 2
 	switch {
@@ -59,7 +59,7 @@ type section struct {
 	Rows []row  `json:"rows"`
 }
 
-// table is the rows as text.
+// table formats the rows as text.
 func table(rows []row) string {
 	var text strings.Builder
 	for _, r := range rows {
@@ -68,13 +68,13 @@ func table(rows []row) string {
 	return text.String()
 }
 
-// print shows the rows, and how busy the machine was with other things.
-func print(t *testing.T, rows []row) {
+// logTable logs the rows, with the load of the machine.
+func logTable(t *testing.T, rows []row) {
 	t.Helper()
 	t.Logf("load %s on %d cores\n%s", load(t), runtime.NumCPU(), table(rows))
 }
 
-// load is that of the last one, five and fifteen minutes.
+// load returns the load averages of one, five and fifteen minutes.
 func load(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/loadavg")

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// result is what a run leaves in bench/results.
+// result is the content of a file in bench/results.
 type result struct {
 	Date     string    `json:"date"`
 	Machine  string    `json:"machine"`
@@ -23,7 +23,7 @@ type result struct {
 	Sections []section `json:"sections"`
 }
 
-// write leaves the rows in a directory, as text for people and as JSON for programs.
+// write writes the rows to a directory, as text for people and as JSON for programs.
 func write(t *testing.T, dir string, b *bench, all []section) {
 	t.Helper()
 	now := time.Now()
@@ -48,7 +48,7 @@ func write(t *testing.T, dir string, b *bench, all []section) {
 	t.Logf("written: %s.md and %s.json", base, base)
 }
 
-// machine is what the figures are of.
+// machine describes the measured machine.
 func machine() string {
 	var name unix.Utsname
 	_ = unix.Uname(&name)
@@ -64,7 +64,7 @@ func machine() string {
 	)
 }
 
-// processor is the model of the first one.
+// processor returns the model of the first processor.
 func processor() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {
@@ -75,7 +75,7 @@ func processor() string {
 	return runtime.GOARCH
 }
 
-// markdown is a table for each section.
+// markdown returns a table for each section.
 func (r *result) markdown() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# Speed, %s\n\n%s. Load before: %s. %d MiB of device memory, medians of %d rounds by turns.\n",
@@ -97,7 +97,7 @@ func (r *result) markdown() string {
 	return text.String()
 }
 
-// MarshalJSON gives a row the names that its readers know.
+// MarshalJSON uses the names that readers of the file expect.
 func (r row) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"name": strings.TrimSpace(

@@ -9,7 +9,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// start is a phosd whose GPU does everything in one order.
+// start starts a phosd whose GPU runs everything in one order.
 func start(t *testing.T, arguments ...string) *harness.Daemon {
 	t.Helper()
 	_, err := harness.CRIU()
@@ -17,11 +17,10 @@ func start(t *testing.T, arguments ...string) *harness.Daemon {
 	return harness.Start(t, append([]string{"--gpus=soft:1,deterministic"}, arguments...)...)
 }
 
-// generations of the jobs' images.
+// generations is the number of generations in the jobs' images.
 const generations = 3
 
-// TestKilledAndRestored saves a program while it runs, kills it, and brings it back from every
-// generation.
+// TestKilledAndRestored saves a program while it runs, kills it, and restores every generation.
 func TestKilledAndRestored(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
@@ -34,22 +33,23 @@ func TestKilledAndRestored(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestCompared does it on a GPU that does not mark what is written, as real ones do not: contents
-// are compared.
+// TestCompared repeats the test on a GPU that does not report which memory is dirty. Real GPUs do
+// not report it either, so phosd compares contents.
 func TestCompared(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic,marks=off")
 	killedAndRestored(t, daemon, harness.CompileC(t, true, harness.Workload("checkpoint", "count.c")), false)
 	daemon.Empty()
 }
 
+// killedAndRestored takes several checkpoints of a program, kills it, and restores each.
 func killedAndRestored(t *testing.T, daemon *harness.Daemon, program string, stop bool) {
 	t.Helper()
-	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
+	want, status := runUndisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	job := daemon.Job(t, program, "60", "20000", "10000")
-	job.Held = true
+	job.Hold = true
 	job.Start()
 	for n := range generations {
-		job.Reaches(n*10 + 5)
+		job.WaitLines(n*10 + 5)
 		if stop {
 			t.Log(job.Dump())
 			job.RestoreDetached()
@@ -57,42 +57,45 @@ func killedAndRestored(t *testing.T, daemon *harness.Daemon, program string, sto
 			t.Log(job.PreDump())
 		}
 	}
-	signed(t, job)
-	job.Reaches(40)
+	checkSignature(t, job)
+	job.WaitLines(40)
 	job.Kill()
-	same(t, job, want, status)
+	compareGenerations(t, job, want, status)
 }
 
-// signed: an image says by what it was made, and whose it is.
-func signed(t *testing.T, job *harness.Job) {
+// checkSignature checks that an image names the versions, the machine and the user that made it.
+func checkSignature(t *testing.T, job *harness.Job) {
 	t.Helper()
 	shown, err := job.TryCli("image", "show", job.Image)
-	for _, want := range []string{`created .*, by phos \d+\.\d+`, `machine .*kernel \d+\.`, `user +root \(uid 0, gid 0\)`, `pause +[1-9]`, `by CRIU \d+\.\d+`} {
+	for _, want := range []string{
+		`created .*, by phos \d+\.\d+`, `machine .*kernel \d+\.`, `user +root \(uid 0, gid 0\)`, `pause +[1-9]`,
+		`by CRIU \d+\.\d+`,
+	} {
 		if err != nil || !regexp.MustCompile(want).MatchString(shown) {
 			t.Errorf("image show: %v, and no %q in:\n%s", err, want, shown)
 		}
 	}
 }
 
-// undisturbed is what a job leaves when it is not interrupted.
-func undisturbed(job *harness.Job) (harness.Result, int) {
+// runUndisturbed returns what a job writes when it is not interrupted.
+func runUndisturbed(job *harness.Job) (harness.Result, int) {
 	status := job.Start().Finish()
 	return job.Result(), status
 }
 
-// same restores every generation of a job's image and compares what it leaves. The oldest is the
-// last one.
-func same(t *testing.T, job *harness.Job, want harness.Result, status int) {
+// compareGenerations restores every generation of a job's image, the oldest last, and compares what
+// the job writes.
+func compareGenerations(t *testing.T, job *harness.Job, want harness.Result, status int) {
 	t.Helper()
 	for n := generations; n > 0; n-- {
 		job.Restore("--generation", fmt.Sprint(n))
-		job.EndsAs(t, fmt.Sprint("generation ", n), want, status)
+		job.FinishLike(t, fmt.Sprint("generation ", n), want, status)
 	}
 }
 
-// TestOften saves programs that never rest, one checkpoint after the other, and brings some
-// generations back.
-func TestOften(t *testing.T) {
+// TestRepeatedCheckpoints saves programs that are never idle, one checkpoint after the other, and
+// restores some generations.
+func TestRepeatedCheckpoints(t *testing.T) {
 	daemon := start(t)
 	for _, test := range []struct {
 		name      string
@@ -107,9 +110,9 @@ func TestOften(t *testing.T) {
 			prepare := func(command *exec.Cmd) { command.Env = append(command.Env, "LD_LIBRARY_PATH="+libraries()) }
 			plain := daemon.Job(t, test.program, test.arguments...)
 			plain.Prepare = prepare
-			want, status := undisturbed(plain)
+			want, status := runUndisturbed(plain)
 			job := daemon.Job(t, test.program, test.arguments...)
-			job.Held, job.Prepare = true, prepare
+			job.Hold, job.Prepare = true, prepare
 			job.Start()
 			saved, lines, since := 0, 0, 0
 			for job.Lines() < test.lines {
@@ -117,7 +120,7 @@ func TestOften(t *testing.T) {
 					lines, since = now, saved
 				}
 				if saved-since > 200 {
-					t.Fatalf("it makes no step while it is saved %d times", saved-since)
+					t.Fatalf("no step during %d checkpoints", saved-since)
 				}
 				if text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)); err == nil {
 					saved++
@@ -127,13 +130,13 @@ func TestOften(t *testing.T) {
 			}
 			t.Logf("saved %d times", saved)
 			if saved == 0 {
-				t.Fatal("it ended too early to be saved")
+				t.Fatal("the program exited before a checkpoint")
 			}
 			job.Kill()
-			job.LetGo()
+			job.Release()
 			for _, n := range []int{saved, 1 + saved/2, 1} {
 				job.Restore("--generation", fmt.Sprint(n))
-				job.EndsAs(t, fmt.Sprint("generation ", n), want, status)
+				job.FinishLike(t, fmt.Sprint("generation ", n), want, status)
 			}
 		})
 	}

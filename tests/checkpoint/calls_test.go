@@ -9,8 +9,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestCallsSurvive saves programs that use a group of calls each, halfway: what the calls have made
-// is there afterwards.
+// TestCallsSurvive saves programs that use one group of calls each. The objects that the calls made
+// before the checkpoint must exist after the restore.
 func TestCallsSurvive(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
@@ -21,52 +21,52 @@ func TestCallsSurvive(t *testing.T) {
 				daemon.NeedGPUs(t, 2)
 			}
 			job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("driver", name+".c")))
-			job.Held = true
-			job.Start().Reaches(1)
+			job.Hold = true
+			job.Start().WaitLines(1)
 			t.Log(job.Dump())
 			job.Restore()
 			if status := job.Finish(); status != 0 {
-				t.Fatalf("it ends with status %d: %s", status, job.Said())
+				t.Fatalf("exited with status %d: %s", status, job.Stderr())
 			}
 		})
 	}
 	daemon.Empty()
 }
 
-// TestOrphanedMemory: what a program has of another one's memory is saved with that one. When that
-// one has ended, the checkpoint is refused, and the program goes on.
+// TestOrphanedMemory: imported memory is saved with its exporter. After the exporter has exited,
+// the checkpoint is refused and the program continues.
 func TestOrphanedMemory(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
 	daemon := harness.Start(t)
 	job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("driver", "orphan.c")))
-	job.Held = true
-	job.Start().Reaches(1)
+	job.Hold = true
+	job.Start().WaitLines(1)
 	text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
 	if err == nil || !strings.Contains(text, "is shared by a program that has ended") {
 		t.Errorf("%v: %s", err, text)
 	}
 	if status := job.Finish(); status != 0 {
-		t.Errorf("it ends with status %d: %s", status, job.Said())
+		t.Errorf("exited with status %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()
 }
 
-// TestLostWorker: a program that rests does not know that its worker has ended. A checkpoint of it,
-// which would have no GPU half, is refused and not taken for one of a program without a GPU.
+// TestLostWorker: an idle program does not notice that its worker has exited. Its checkpoint would
+// lack the GPU half, so it must be refused rather than taken as one of a program without a GPU.
 func TestLostWorker(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
 	daemon := harness.Start(t)
 	job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("driver", "attributes.c")))
-	job.Held = true
-	job.Start().Reaches(1)
+	job.Hold = true
+	job.Start().WaitLines(1)
 	job.PreDump()
 	if err := syscall.Kill(int(daemon.Status().GetPrograms()[0].GetWorkerPid()), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	daemon.Eventually(
-		"phosd knows that the worker has ended",
+		"phosd has noticed the worker's exit",
 		func() bool { return len(daemon.Status().GetPrograms()) == 0 },
 	)
 	for _, verb := range []string{"--pre-dump", "--dump"} {
@@ -77,11 +77,11 @@ func TestLostWorker(t *testing.T) {
 		t.Log(text)
 	}
 	if status := job.Finish(); status == 0 {
-		t.Errorf("it does not notice: %s", job.Said())
+		t.Errorf("the program did not notice the exit of its worker: %s", job.Stderr())
 	}
 	job.Restore()
 	if status := job.Finish(); status != 0 {
-		t.Errorf("what was saved before ends with status %d: %s", status, job.Said())
+		t.Errorf("the earlier checkpoint exited with status %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()
 }

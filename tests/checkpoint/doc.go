@@ -1,7 +1,7 @@
-// Package checkpoint proves that a program's results do not show whether it was saved, killed and
-// restored.
+// Package checkpoint tests that a checkpoint, a kill and a restore do not change a program's
+// results.
 //
-// Programs that check themselves run under a phosd of the test's own. They are saved and restored
-// by the command line, as a user would do it. What they leave (output, files, exit status) is
-// compared, bit by bit, with an undisturbed run.
+// The programs check their own results and run under a phosd of the test. The tests save and
+// restore them with pos_cli, as a user would. Output, files and exit status must be equal to those
+// of an undisturbed run, byte by byte.
 package checkpoint

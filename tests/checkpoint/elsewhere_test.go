@@ -12,12 +12,12 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestAfterwards brings programs back after something has happened to the machine, the image or the
+// TestRestoreAfterChanges restores programs after a change of the machine, the image or the
 // program's files.
-func TestAfterwards(t *testing.T) {
+func TestRestoreAfterChanges(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
+	want, status := runUndisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	for _, test := range []struct {
 		name    string
 		happens func(t *testing.T, job *harness.Job, library string)
@@ -26,7 +26,7 @@ func TestAfterwards(t *testing.T) {
 			daemon.Kill()
 			daemon.Launch()
 		}},
-		{"the machine was started again", func(*testing.T, *harness.Job, string) { daemon.Reboot() }},
+		{"the machine was rebooted", func(*testing.T, *harness.Job, string) { daemon.Reboot() }},
 		{"the image was copied", func(t *testing.T, job *harness.Job, _ string) {
 			copied := filepath.Join(t.TempDir(), "copy")
 			if output, err := exec.Command("cp", "-a", job.Image, copied).CombinedOutput(); err != nil {
@@ -37,7 +37,7 @@ func TestAfterwards(t *testing.T) {
 			}
 			job.Image = copied
 		}},
-		{"another libphos.so is there", func(t *testing.T, _ *harness.Job, library string) {
+		{"libphos.so was replaced", func(t *testing.T, _ *harness.Job, library string) {
 			if err := os.WriteFile(library+".new", []byte("something else"), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -45,19 +45,19 @@ func TestAfterwards(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
-		{"libphos.so is gone", func(t *testing.T, _ *harness.Job, library string) {
+		{"libphos.so was removed", func(t *testing.T, _ *harness.Job, library string) {
 			if err := os.Remove(library); err != nil {
 				t.Fatal(err)
 			}
 		}},
-		{"the files are gone", func(t *testing.T, job *harness.Job, _ string) {
+		{"the files were removed", func(t *testing.T, job *harness.Job, _ string) {
 			for _, name := range []string{"out", "err", "steps"} {
 				if err := os.Remove(filepath.Join(job.Dir, name)); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}},
-		{"the files were written by others", func(t *testing.T, job *harness.Job, _ string) {
+		{"the files were changed", func(t *testing.T, job *harness.Job, _ string) {
 			for _, name := range []string{"out", "steps"} {
 				if err := os.WriteFile(filepath.Join(job.Dir, name), []byte(strings.Repeat("x", 10000)), 0o600); err != nil {
 					t.Fatal(err)
@@ -67,48 +67,52 @@ func TestAfterwards(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			job := daemon.Job(t, program, "60", "20000", "10000")
-			library := savedWithLibrary(t, job)
+			library := checkpointWithLibrary(t, job)
 			test.happens(t, job, library)
 			job.Restore()
-			job.EndsAs(t, "restored", want, status)
+			job.FinishLike(t, "restored", want, status)
 		})
 	}
 	daemon.Empty()
 }
 
-// TestUpgradedLibrary: a program whose libphos.so was replaced while it ran is saved with the one
-// that it has.
+// TestUpgradedLibrary: libphos.so was replaced while the program ran. The program is saved with the
+// one that it has loaded.
 func TestUpgradedLibrary(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
+	want, status := runUndisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	job := daemon.Job(t, program, "60", "20000", "10000")
 	library := startWithLibrary(t, job)
-	if err := errors.Join(os.WriteFile(library+".new", []byte("something else"), 0o755), os.Rename(library+".new", library)); err != nil {
+	if err := errors.Join(
+		os.WriteFile(library+".new", []byte("something else"), 0o755), os.Rename(library+".new", library),
+	); err != nil {
 		t.Fatal(err)
 	}
 	job.Dump()
 	job.Restore()
-	job.EndsAs(t, "restored", want, status)
+	job.FinishLike(t, "restored", want, status)
 	daemon.Empty()
 }
 
-// savedWithLibrary starts a program with a libphos.so of its own, and saves it.
-func savedWithLibrary(t *testing.T, job *harness.Job) (library string) {
+// checkpointWithLibrary starts a program with its own copy of libphos.so, and saves it.
+func checkpointWithLibrary(t *testing.T, job *harness.Job) (library string) {
 	t.Helper()
 	library = startWithLibrary(t, job)
 	job.Dump()
 	return library
 }
 
+// startWithLibrary starts a program with its own copy of libphos.so, and returns the path of the
+// copy.
 func startWithLibrary(t *testing.T, job *harness.Job) (library string) {
 	t.Helper()
 	library = copyLibrary(t)
-	job.Held = true
+	job.Hold = true
 	job.Prepare = func(command *exec.Cmd) {
 		command.Env = append(command.Env, "LD_PRELOAD="+library)
 	}
-	job.Start().Reaches(3)
+	job.Start().WaitLines(3)
 	return library
 }
 
@@ -125,14 +129,14 @@ func copyLibrary(t *testing.T) string {
 	return library
 }
 
-// TestNothingNew saves a sleeping program again and again: from the second time on there is next to
-// nothing to write.
-func TestNothingNew(t *testing.T) {
+// TestUnchangedProgram repeatedly saves a sleeping program. From the second time on almost nothing
+// is written.
+func TestUnchangedProgram(t *testing.T) {
 	daemon := start(t)
 	job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("checkpoint", "moments.c")), "asleep")
-	job.Held = true
+	job.Hold = true
 	job.Start()
-	job.Says("now")
+	job.WaitLine("now")
 	var first, again struct {
 		GPU   uint64 `json:"gpu_written_bytes"`
 		Total uint64 `json:"written_bytes"`
@@ -143,10 +147,10 @@ func TestNothingNew(t *testing.T) {
 		}
 		t.Logf("%d: %+v", i+1, into)
 	}
-	// What the program has on the GPU is a chunk of 2 MiB. The worker's own notes are new each time.
+	// The program has one chunk of 2 MiB on the GPU. The worker's own state changes each time.
 	if first.GPU < 2<<20 || again.GPU > 128<<10 || again.Total > first.Total/4 {
 		t.Errorf(
-			"at first %d bytes of the GPU half were written, %d in all; then %d, %d",
+			"first: %d bytes of the GPU half written, %d in total; then %d, %d",
 			first.GPU,
 			first.Total,
 			again.GPU,
@@ -157,8 +161,8 @@ func TestNothingNew(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestOtherFiles: where a program or a library is another than the one that was running, or none,
-// this is found and named before anything is started, and by a restore that is tried all the same.
+// TestOtherFiles: a program or a library was replaced or removed. "image check" names it before any
+// process starts, and so does a restore.
 func TestOtherFiles(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
@@ -167,11 +171,11 @@ func TestOtherFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	job := daemon.Job(t, program, "60", "20000", "10000")
-	job.Held = true
-	job.Start().Reaches(3)
+	job.Hold = true
+	job.Start().WaitLines(3)
 	job.Dump()
 	if said := job.Cli("image", "check", job.Image); !strings.Contains(said, "can be restored here") {
-		t.Errorf("nothing is wrong: %s", said)
+		t.Errorf("no obstacle was named: %s", said)
 	}
 	put := func(text []byte) {
 		t.Helper()
@@ -184,7 +188,7 @@ func TestOtherFiles(t *testing.T) {
 			}
 		}
 	}
-	for name, other := range map[string][]byte{"another": harness.OtherBuild(t, text), "none": nil} {
+	for name, other := range map[string][]byte{"another": harness.ChangeBuildID(t, text), "none": nil} {
 		put(other)
 		for _, arguments := range [][]string{{"image", "check", job.Image}, {"--restore", "--detach", "--dir", job.Image}} {
 			if said, err := job.TryCli(arguments...); err == nil ||
@@ -201,7 +205,7 @@ func TestOtherFiles(t *testing.T) {
 	put(text)
 	job.Restore()
 	if got := job.Finish(); got != 7 {
-		t.Errorf("it ends with status %d: %s", got, job.Said())
+		t.Errorf("exited with status %d: %s", got, job.Stderr())
 	}
 	daemon.Empty()
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// text is what comes out of a pipe or a terminal.
+// text collects the output of a pipe or a terminal.
 type text struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
@@ -29,15 +29,15 @@ func (o *text) Write(data []byte) (int, error) {
 	return o.buffer.Write(data)
 }
 
-// String is all that came, with the ends of lines as programs write them.
+// String returns all output, with the line ends that programs write.
 func (o *text) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return strings.ReplaceAll(o.buffer.String(), "\r\n", "\n")
 }
 
-// terminal is a new one; what is written to it comes out of the text. Its last user's end closes
-// it.
+// terminal returns a new terminal whose output goes to out. It closes when the last file descriptor
+// of end is closed.
 func terminal(t *testing.T) (end *os.File, out *text) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -71,7 +71,7 @@ func terminal(t *testing.T) (end *os.File, out *text) {
 	return end, out
 }
 
-// ends are ways of giving a command somewhere to write to.
+// ends are the ways to connect a command's output.
 var ends = map[string]func(t *testing.T, command *exec.Cmd) *text{
 	"pipe": func(_ *testing.T, command *exec.Cmd) *text {
 		out := &text{}
@@ -86,26 +86,26 @@ var ends = map[string]func(t *testing.T, command *exec.Cmd) *text{
 	},
 }
 
-// TestEnds stops programs that write to a pipe or a terminal, and brings them back to another one:
-// no line is lost, and none comes twice.
+// TestEnds stops programs that write to a pipe or a terminal, and restores them with another one.
+// No line may be lost or repeated.
 func TestEnds(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
+	want, status := runUndisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	for first, give := range ends {
 		for second, giveAgain := range ends {
 			t.Run(first+" and "+second, func(t *testing.T) {
 				job := daemon.Job(t, program, "60", "20000", "10000")
-				job.Held = true
+				job.Hold = true
 				var before, after *text
 				job.Prepare = func(command *exec.Cmd) { before = give(t, command) }
-				job.Beside = func(command *exec.Cmd) { after = giveAgain(t, command) }
+				job.PrepareCLI = func(command *exec.Cmd) { after = giveAgain(t, command) }
 				job.Start()
 				daemon.Eventually("there are lines", func() bool { return strings.Count(before.String(), "\n") > 3 })
 				job.Dump()
 				job.Restore()
 				if got := job.Finish(); got != status {
-					t.Errorf("it ends with status %d, want %d: %s", got, status, job.Said())
+					t.Errorf("exited with status %d, want %d: %s", got, status, job.Stderr())
 				}
 				daemon.Eventually("the last line", func() bool {
 					return strings.HasSuffix(before.String()+after.String(), want["out"][len(want["out"])-10:])
@@ -120,23 +120,24 @@ func TestEnds(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestPipeline saves a shell with a program and a tee: the usual way to see a log and to keep it.
+// TestPipeline saves a shell with a program and a tee, which is the usual way to watch and keep a
+// log.
 func TestPipeline(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	want, _ := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
+	want, _ := runUndisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	want["log"] = want["out"]
 	job := daemon.Job(t, "/bin/sh", "-c", program+" 60 20000 10000 | tee log; exit 5")
-	job.Held = true
+	job.Hold = true
 	job.Start()
-	job.Reaches(3)
+	job.WaitLines(3)
 	for range generations {
 		job.PreDump()
 	}
 	job.Kill()
 	for n := generations; n > 0; n-- {
 		job.Restore("--generation", strconv.Itoa(n))
-		job.EndsAs(t, fmt.Sprint("generation ", n), want, 5)
+		job.FinishLike(t, fmt.Sprint("generation ", n), want, 5)
 	}
 	daemon.Empty()
 }

@@ -12,10 +12,11 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// otherPlaces are file systems that tests do not run on.
-var otherPlaces = []struct {
+// otherFileSystems are file systems that the tests do not run on.
+var otherFileSystems = []struct {
 	name string
-	// place mounts what the image is made on; copy makes what is restored from of it.
+	// place mounts the file system for the image; copy copies the image to where it is restored
+	// from.
 	place func(t *testing.T, path string)
 	copy  func(t *testing.T, from, to string)
 }{
@@ -37,26 +38,26 @@ var otherPlaces = []struct {
 			"lowerdir="+below+"/lower,upperdir="+below+"/upper,workdir="+below+"/work",
 		)
 	}, nil},
-	{"a copy that cannot be written", nil, func(t *testing.T, from, to string) {
+	{"read-only copy", nil, func(t *testing.T, from, to string) {
 		shell(t, `cp -r --sparse=never "$0/." "$1"`, from, to)
 		mountFor(t, to, to, "", unix.MS_BIND, "")
 		mountFor(t, "", to, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
 	}},
-	{"a tar", nil, func(t *testing.T, from, to string) {
+	{"tar", nil, func(t *testing.T, from, to string) {
 		shell(t, `tar -C "$0" -cf - . | tar -C "$1" -xf -`, from, to)
 	}},
 }
 
-// TestImageOnOtherFileSystems saves a program onto other file systems than that of the tests, and
-// restores it from copies of the image and from where nothing can be written.
+// TestImageOnOtherFileSystems saves a program onto various file systems. It is restored from copies
+// of the image and from read-only mounts.
 func TestImageOnOtherFileSystems(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	want, status := undisturbed(daemon.Job(t, program, "100", "20000", "0"))
-	for _, test := range otherPlaces {
+	want, status := runUndisturbed(daemon.Job(t, program, "100", "20000", "0"))
+	for _, test := range otherFileSystems {
 		t.Run(test.name, func(t *testing.T) {
 			job := daemon.Job(t, program, "100", "20000", "20000")
-			job.Held = true
+			job.Hold = true
 			if err := os.Mkdir(job.Image, 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -64,9 +65,9 @@ func TestImageOnOtherFileSystems(t *testing.T) {
 				test.place(t, job.Image)
 			}
 			job.Start()
-			job.Reaches(5)
+			job.WaitLines(5)
 			job.PreDump()
-			job.Reaches(8)
+			job.WaitLines(8)
 			t.Log(job.PreDump())
 			job.Kill()
 			if test.copy != nil {
@@ -82,35 +83,34 @@ func TestImageOnOtherFileSystems(t *testing.T) {
 			)
 			for _, n := range []string{"2", "1"} {
 				job.Restore("--generation", n)
-				job.EndsAs(t, "generation "+n, want, status)
+				job.FinishLike(t, "generation "+n, want, status)
 			}
-			if test.name == "a copy that cannot be written" {
+			if test.name == "read-only copy" {
 				return
 			}
 			t.Log(job.Cli("image", "prune", job.Image, "--keep", "1"), job.Cli("--clean", "--dir", job.Image))
 			if left, err := os.ReadDir(job.Image); err != nil || len(left) > 0 {
-				t.Errorf("left: %v, %v", left, err)
+				t.Errorf("left behind: %v, %v", left, err)
 			}
 		})
 	}
 	daemon.Empty()
 }
 
-// TestCleanedWhileLoading removes an image right after a restore that loads memory while the
-// program runs already.
+// TestCleanedWhileLoading removes an image after a restore while memory is still being loaded.
 func TestCleanedWhileLoading(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	want, status := undisturbed(daemon.Job(t, program, "40", "1000000", "0"))
+	want, status := runUndisturbed(daemon.Job(t, program, "40", "1000000", "0"))
 	job := daemon.Job(t, program, "40", "1000000", "0")
-	job.Held = true
+	job.Hold = true
 	job.Start()
-	job.Reaches(3)
+	job.WaitLines(3)
 	job.PreDump()
 	job.Kill()
 	job.Cli("--pre-restore", "--dir", job.Image)
 	if said, err := job.TryCli("--clean", "--dir", job.Image); err == nil || !strings.Contains(said, "in use by") {
-		t.Errorf("while it is kept for a restore: %s, %v", said, err)
+		t.Errorf("while a restore uses the image: %s, %v", said, err)
 	}
 	job.Cli("--pre-restore", "--cancel", "--dir", job.Image)
 	job.Restore()
@@ -119,17 +119,17 @@ func TestCleanedWhileLoading(t *testing.T) {
 	if err != nil && !strings.Contains(said, "in use by") {
 		t.Error(said, err)
 	}
-	job.EndsAs(t, "restored", want, status)
+	job.FinishLike(t, "restored", want, status)
 	if err != nil {
 		job.Cli("--clean", "--dir", job.Image)
 	}
 	if left, err := os.ReadDir(job.Image); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+		t.Errorf("left behind: %v, %v", left, err)
 	}
 	daemon.Empty()
 }
 
-// mountFor mounts something until the end of the test.
+// mountFor mounts a file system until the end of the test.
 func mountFor(t *testing.T, source, path, kind string, flags uintptr, data string) {
 	t.Helper()
 	if err := unix.Mount(source, path, kind, flags, data); err != nil {
@@ -142,7 +142,9 @@ func mountFor(t *testing.T, source, path, kind string, flags uintptr, data strin
 
 func shell(t *testing.T, command string, arguments ...string) {
 	t.Helper()
-	if output, err := exec.Command("bash", append([]string{"-ec", command}, arguments...)...).CombinedOutput(); err != nil {
+	if output, err := exec.Command(
+		"bash", append([]string{"-ec", command}, arguments...)...,
+	).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v: %s", command, err, output)
 	}
 }

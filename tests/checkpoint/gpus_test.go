@@ -11,23 +11,23 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestOtherGPUs takes an image to machines with other GPUs. What stands against it is said before
-// anything is made, by "image check" and by a restore alike, and the image is as good as before: in
-// the end it comes back on another model whose memory is enough, one of two GPUs.
+// TestOtherGPUs takes an image to machines with other GPUs. Both "image check" and a restore must
+// name the obstacle before any process starts, and leave the image usable. In the end the program
+// is restored on another model with enough memory, one of two GPUs.
 func TestOtherGPUs(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic,memory=128MiB,cc=8.0,name=Example 80")
-	program := harness.CompileC(t, true, later(t, harness.Workload("checkpoint", "count.c")))
+	program := harness.CompileC(t, true, forNewerGPU(t, harness.Workload("checkpoint", "count.c")))
 	const elements = "5000000" // 20 MB
-	want, status := undisturbed(daemon.Job(t, program, "6", elements, "0"))
+	want, status := runUndisturbed(daemon.Job(t, program, "6", elements, "0"))
 	job := daemon.Job(t, program, "6", elements, "10000")
-	job.Held = true
-	job.Start().Reaches(3)
+	job.Hold = true
+	job.Start().WaitLines(3)
 	job.Dump()
 
 	const whole = 34
 	needs := 22
 	if harness.Nested() {
-		needs = 20 // what the program's code takes is the driver's
+		needs = 20 // the size of the program's code depends on the driver
 	}
 	for _, test := range []struct{ name, gpus, says string }{
 		{
@@ -39,15 +39,15 @@ func TestOtherGPUs(t *testing.T) {
 				`\(phos software GPU\)(;| \() ?restore on a GPU with more memory`, needs),
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) { notHere(t, harness.Start(t, "--gpus="+test.gpus), job, test.says) })
+		t.Run(test.name, func(t *testing.T) { refusedBy(t, harness.Start(t, "--gpus="+test.gpus), job, test.says) })
 	}
 
 	other := start(t, fmt.Sprintf("--gpus=soft:2,deterministic,memory=%dMiB,cc=9.0,name=Example 90", whole))
 	t.Run("taken", func(t *testing.T) {
 		holder := other.Job(t, program, "6", elements, "10000")
-		holder.Held = true
-		holder.Start().Reaches(1)
-		notHere(
+		holder.Hold = true
+		holder.Start().WaitLines(1)
+		refusedBy(
 			t,
 			other,
 			job,
@@ -65,12 +65,12 @@ func TestOtherGPUs(t *testing.T) {
 	daemon.Empty()
 	job.Move(other)
 	job.Restore()
-	job.EndsAs(t, "restored", want, status)
+	job.FinishLike(t, "restored", want, status)
 	other.Empty()
 }
 
-// later is the source of a program whose code is for capability 8.0 and later.
-func later(t *testing.T, path string) string {
+// forNewerGPU returns the source of a program whose code is for capability 8.0 and later.
+func forNewerGPU(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -93,8 +93,8 @@ func later(t *testing.T, path string) string {
 	return source
 }
 
-// notHere: an image cannot come back at a daemon, for this reason.
-func notHere(t *testing.T, daemon *harness.Daemon, job *harness.Job, reason string) {
+// refusedBy checks that a daemon cannot restore an image, for the given reason.
+func refusedBy(t *testing.T, daemon *harness.Daemon, job *harness.Job, reason string) {
 	t.Helper()
 	for _, command := range [][]string{{"image", "check", job.Image}, {"--restore", "--dir", job.Image}} {
 		output, err := daemon.Command(command...).CombinedOutput()

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestNewPIDs saves programs that were restored in a pid namespace of their own, again and again,
-// and restores what that gives, in another one and without.
+// TestNewPIDs repeatedly saves programs that were restored in their own pid namespace. The images
+// are restored in another namespace and without one.
 func TestNewPIDs(t *testing.T) {
 	daemon := start(t)
 	for _, s := range subjects {
@@ -17,18 +17,18 @@ func TestNewPIDs(t *testing.T) {
 		}
 		t.Run(s.name, func(t *testing.T) {
 			program := s.program(t)
-			want, status := undisturbed(s.job(t, daemon, program, 0))
+			want, status := runUndisturbed(s.job(t, daemon, program, 0))
 			job := s.job(t, daemon, program, 10*time.Millisecond)
-			job.Held = true
+			job.Hold = true
 			job.Start()
-			job.Reaches(s.dear + 3)
+			job.WaitLines(s.slowSteps + 3)
 			job.PreDump()
 			job.Kill()
 			job.Restore("--new-pids")
-			job.Reaches(s.dear + 6)
+			job.WaitLines(s.slowSteps + 6)
 			job.Dump()
 			job.RestoreDetached("--new-pids", "--eager")
-			job.Reaches(s.dear + 9)
+			job.WaitLines(s.slowSteps + 9)
 			job.PreDump()
 			job.Kill()
 			job.Restore()
@@ -36,7 +36,7 @@ func TestNewPIDs(t *testing.T) {
 				if n <= generations {
 					job.Restore("--new-pids", "--generation", fmt.Sprint(n))
 				}
-				job.EndsAs(t, fmt.Sprint("generation ", n), want, status)
+				job.FinishLike(t, fmt.Sprint("generation ", n), want, status)
 			}
 		})
 	}

@@ -15,17 +15,17 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestPartial saves kinds of state of a program between whole checkpoints. What was chosen must be
-// in the image, and nothing else; a restore must refuse it and say why; and neither the program nor
-// the whole generations beside may notice.
+// TestPartial saves some kinds of a program's state between whole checkpoints. The image must
+// contain the chosen kinds and nothing else, and a restore must refuse it with the reason. The
+// program and the whole generations must be unaffected.
 func TestPartial(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	want, status := undisturbed(daemon.Job(t, program, "60", "20000", "0"))
+	want, status := runUndisturbed(daemon.Job(t, program, "60", "20000", "0"))
 	job := daemon.Job(t, program, "60", "20000", "20000")
-	job.Held = true
+	job.Hold = true
 	job.Start()
-	job.Reaches(5)
+	job.WaitLines(5)
 	kinds := []string{
 		"cuda_context",
 		"cuda_module",
@@ -41,8 +41,14 @@ func TestPartial(t *testing.T) {
 		kinds            []string // nil: whole
 		entries, objects string
 	}{
-		{[]string{"--target", "cuda_memory"}, []string{"cuda_memory"}, "arena gpu0 worker", "memory, memory pool, pinned memory"},
-		{[]string{"--target", "cuda_event,cuda_stream"}, []string{"cuda_stream", "cuda_event"}, "objects session worker", "event, stream"},
+		{
+			[]string{"--target", "cuda_memory"}, []string{"cuda_memory"}, "arena gpu0 worker",
+			"memory, memory pool, pinned memory",
+		},
+		{
+			[]string{"--target", "cuda_event,cuda_stream"}, []string{"cuda_stream", "cuda_event"}, "objects session worker",
+			"event, stream",
+		},
 		{nil, nil, "arena gpu0 objects session worker", ""},
 		{
 			[]string{"--skip-target", "cuda_memory,cuda_var", "--skip-target", "cuda_function"},
@@ -54,11 +60,11 @@ func TestPartial(t *testing.T) {
 		said := job.PreDump(test.flags...)
 		n := uint64(i + 1)
 		if strings.Contains(said, "partial") != (test.kinds != nil) {
-			t.Errorf("%v: pos_cli says %q", test.flags, said)
+			t.Errorf("%v: pos_cli printed %q", test.flags, said)
 		}
-		m, entries := savedOf(t, job.Image, n)
+		m, entries := readGeneration(t, job.Image, n)
 		if !slices.Equal(m.Kinds, test.kinds) || entries != test.entries {
-			t.Errorf("%v: %v was saved, with %s", test.flags, m.Kinds, entries)
+			t.Errorf("%v: saved %v, with %s", test.flags, m.Kinds, entries)
 		}
 		if m.Partial() != (m.CPU.Tree == "" && len(m.Files) == 0) {
 			t.Errorf("%v: partial %v, CPU half %q, %d files", test.flags, m.Partial(), m.CPU.Tree, len(m.Files))
@@ -67,26 +73,29 @@ func TestPartial(t *testing.T) {
 			continue
 		}
 		if counted := strings.Join(slices.Sorted(maps.Keys(m.Processes[0].GPU.Objects)), ", "); counted != test.objects {
-			t.Errorf("%v: %s are counted, want %s", test.flags, counted, test.objects)
+			t.Errorf("%v: counted %s, want %s", test.flags, counted, test.objects)
 		}
 		refused(t, job, n, test.kinds)
 	}
 	for _, flags := range [][]string{
-		{"--target", "cuda_var", "--skip-target", "cuda_event"}, {"--skip-target", strings.Join(kinds, ",")}, {"--target", "cuda_dance"},
+		{"--target", "cuda_var", "--skip-target", "cuda_event"}, {"--skip-target", strings.Join(kinds, ",")},
+		{"--target", "cuda_dance"},
 	} {
-		if said, err := job.TryCli(append([]string{"--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)}, flags...)...); err == nil {
+		if said, err := job.TryCli(append([]string{
+			"--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID),
+		}, flags...)...); err == nil {
 			t.Errorf("%v: %s", flags, said)
 		}
 	}
 	job.Kill()
 	for _, n := range []int{3, 5} {
 		job.Restore("--generation", fmt.Sprint(n))
-		job.EndsAs(t, fmt.Sprint("generation ", n), want, status)
+		job.FinishLike(t, fmt.Sprint("generation ", n), want, status)
 	}
 	daemon.Empty()
 }
 
-// refused wants every command that restores, or asks about it, to name what is missing.
+// refused checks that every command that restores, or checks a restore, names what is missing.
 func refused(t *testing.T, job *harness.Job, n uint64, kinds []string) {
 	t.Helper()
 	dir := []string{"--dir", job.Image, "--generation", fmt.Sprint(n)}
@@ -101,12 +110,14 @@ func refused(t *testing.T, job *harness.Job, n uint64, kinds []string) {
 	}
 	said := job.Cli("image", "show", job.Image, "--generation", fmt.Sprint(n))
 	if !strings.Contains(said, "partial: only "+strings.Join(kinds, ", ")+"; it cannot be restored") {
-		t.Errorf("image show says %q", said)
+		t.Errorf("image show printed %q", said)
 	}
 	var shown struct {
 		Manifest struct{ Kinds []string } `json:"manifest"`
 	}
-	if err := json.Unmarshal([]byte(job.Cli("image", "show", job.Image, "--json", "--generation", fmt.Sprint(n))), &shown); err != nil {
+	if err := json.Unmarshal([]byte(job.Cli(
+		"image", "show", job.Image, "--json", "--generation", fmt.Sprint(n),
+	)), &shown); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(shown.Manifest.Kinds, kinds) {
@@ -114,8 +125,8 @@ func refused(t *testing.T, job *harness.Job, n uint64, kinds []string) {
 	}
 }
 
-// savedOf reads a generation: its manifest, and the names in its only GPU half.
-func savedOf(t *testing.T, path string, n uint64) (*image.Manifest, string) {
+// readGeneration reads a generation: its manifest, and the names in its only GPU half.
+func readGeneration(t *testing.T, path string, n uint64) (*image.Manifest, string) {
 	t.Helper()
 	dir, err := os.Open(filepath.Clean(path))
 	if err != nil {

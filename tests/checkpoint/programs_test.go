@@ -15,11 +15,11 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// few are the CUDA programs that are saved even in a short run.
-var few = []string{"graphs", "memory", "streams"}
+// shortRun are the CUDA programs that are saved in a short run too.
+var shortRun = []string{"graphs", "memory", "streams"}
 
-// TestAnyProgram saves and restores the CUDA programs of the other tests, which know nothing of it,
-// somewhere on their way. PHOS_ROUNDS above 1 takes all of them, and each so often.
+// TestAnyProgram saves and restores the CUDA programs of the other tests, at a random time. With
+// PHOS_ROUNDS above 1 it takes all of them, each that many times.
 func TestAnyProgram(t *testing.T) {
 	rounds, seed := setting(t, "PHOS_ROUNDS", 1), setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
 	t.Logf("PHOS_SEED=%d PHOS_ROUNDS=%d", seed, rounds)
@@ -31,31 +31,30 @@ func TestAnyProgram(t *testing.T) {
 	for _, source := range sources {
 		name := strings.TrimSuffix(filepath.Base(source), ".cu")
 		only := os.Getenv("PHOS_SUBJECT")
-		if only != "" && only != name || rounds == 1 && only == "" && !slices.Contains(few, name) {
+		if only != "" && only != name || rounds == 1 && only == "" && !slices.Contains(shortRun, name) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
 			program := harness.CompileCUDA(t, "static", source)
 			begun := time.Now()
-			want, status := undisturbed(daemon.Job(t, program))
+			want, status := runUndisturbed(daemon.Job(t, program))
 			if status != 0 || !strings.Contains("\n"+want["out"], "\nok ") {
-				t.Fatalf("undisturbed, it ends with status %d: %s%s", status, want["out"], want["err"])
+				t.Fatalf("the undisturbed run exited with status %d: %s%s", status, want["out"], want["err"])
 			}
 			takes := time.Since(begun)
 			for n := range rounds {
 				random := rand.New(rand.NewPCG(seed, n))
-				savedOnItsWay(t, daemon.Job(t, program), time.Duration(random.Int64N(int64(takes/4*3))), want)
+				checkpointHalfway(t, daemon.Job(t, program), time.Duration(random.Int64N(int64(takes/4*3))), want)
 			}
 		})
 	}
 	daemon.Empty()
 }
 
-// savedOnItsWay stops a program after a while, as Ctrl-Z does, saves it, ends it, and compares what
-// it leaves after it was restored and continued. A program that was stopped in the middle of a call
-// cannot be saved, and neither can one on a machine that is too slow for the deadline; it
-// continues.
-func savedOnItsWay(t *testing.T, job *harness.Job, after time.Duration, want harness.Result) {
+// checkpointHalfway stops a program after a while, as Ctrl-Z does, saves and ends it, restores and
+// continues it, and compares its files. A program that was stopped within a call cannot be saved,
+// nor can one on a machine that is too slow for the deadline. In these cases the program continues.
+func checkpointHalfway(t *testing.T, job *harness.Job, after time.Duration, want harness.Result) {
 	t.Helper()
 	job.Prepare = func(command *exec.Cmd) { command.Env = append(command.Env, "LD_LIBRARY_PATH="+libraries()) }
 	job.Start()
@@ -72,7 +71,7 @@ func savedOnItsWay(t *testing.T, job *harness.Job, after time.Duration, want har
 	job.Signal(syscall.SIGCONT)
 	status := job.Finish()
 	if differences := job.Result().Differs(want); differences != "" || status != 0 {
-		t.Errorf("saved after %v (%v), it ends with status %d: %s: %s", after, err, status, differences, job.Said())
+		t.Errorf("saved after %v (%v): exited with status %d: %s: %s", after, err, status, differences, job.Stderr())
 	}
 	t.Logf("after %v: %v: %s", after, err, text)
 }

@@ -26,8 +26,8 @@ func setting(t *testing.T, variable string, otherwise uint64) uint64 {
 	return number
 }
 
-// TestRandomMoments saves, kills and restores programs at random moments. PHOS_ROUNDS is how often
-// for each program, PHOS_SEED repeats the choices of an earlier run, PHOS_SUBJECT names one
+// TestRandomMoments saves, kills and restores programs at random times. PHOS_ROUNDS is the number
+// of rounds for each program, PHOS_SEED repeats an earlier run, and PHOS_SUBJECT selects one
 // program.
 func TestRandomMoments(t *testing.T) {
 	rounds, seed := setting(t, "PHOS_ROUNDS", 1), setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
@@ -39,28 +39,28 @@ func TestRandomMoments(t *testing.T) {
 				t.Skipf("PHOS_SUBJECT is %s", only)
 			}
 			program := s.program(t)
-			want, status := undisturbed(s.job(t, daemon, program, 0))
+			want, status := runUndisturbed(s.job(t, daemon, program, 0))
 			if !strings.Contains(want["out"], "\nok ") || status != 7 {
-				t.Fatalf("undisturbed, it ends with status %d: %s%s", status, want["out"], want["err"])
+				t.Fatalf("the undisturbed run exited with status %d: %s%s", status, want["out"], want["err"])
 			}
 			for n := range rounds {
 				random := rand.New(rand.NewPCG(seed, n<<8|uint64(i)))
-				rest := time.Duration(random.IntN(20)) * time.Millisecond
+				pause := time.Duration(random.IntN(20)) * time.Millisecond
 				r := &round{
 					Rand:   random,
 					t:      t,
 					daemon: daemon,
-					job:    s.job(t, daemon, program, rest),
+					job:    s.job(t, daemon, program, pause),
 					want:   want,
 					status: status,
 					steps:  s.steps,
 				}
 				if rounds == 1 {
-					r.begin = s.dear
+					r.begin = s.slowSteps
 				}
-				// Half of them wait for the end of the disturbances, and may be saved while they do; half of
-				// them end when they want.
-				r.job.Held = random.IntN(2) == 0
+				// Half of the programs wait at their end for the disturbances, and may be saved
+				// while they wait. The other half exit when they are done.
+				r.job.Hold = random.IntN(2) == 0
 				r.play()
 			}
 		})
@@ -68,7 +68,7 @@ func TestRandomMoments(t *testing.T) {
 	daemon.Empty()
 }
 
-// round is one life of a program, with everything that is done to it.
+// round is one run of a program with all its disturbances.
 type round struct {
 	*rand.Rand
 	t           *testing.T
@@ -82,15 +82,14 @@ type round struct {
 	generations int
 }
 
-// play disturbs the program for a while, lets it finish, and then restores every image that was
-// taken.
+// play disturbs the program several times, lets it finish, and then restores every image.
 func (r *round) play() {
 	r.t.Helper()
 	defer func() {
-		r.t.Logf("%s; then every of %d generations", strings.Join(r.done, ", "), r.generations)
+		r.t.Logf("%s; then each of %d generations", strings.Join(r.done, ", "), r.generations)
 	}()
 	r.job.Start()
-	r.job.Reaches(r.begin + 1 + r.IntN(4))
+	r.job.WaitLines(r.begin + 1 + r.IntN(4))
 	for range 2 + r.IntN(4) {
 		time.Sleep(time.Duration(r.IntN(150)) * time.Millisecond)
 		if !r.disturb() {
@@ -104,22 +103,22 @@ func (r *round) play() {
 	}
 }
 
-// disturb does something to the program, and says whether it still runs.
+// disturb does something to the program, and reports whether it still runs.
 func (r *round) disturb() bool {
 	r.t.Helper()
 	switch choice := r.IntN(12); {
 	case choice < 5:
-		return r.save("--pre-dump")
+		return r.checkpoint("--pre-dump")
 	case choice < 7:
 		r.killDaemon()
 	case choice < 10:
-		if !r.save("--dump") {
+		if !r.checkpoint("--dump") {
 			return false
 		}
-		r.job.Gone()
+		r.job.WaitGone()
 		r.restore(0)
 	default:
-		if !r.save("--pre-dump") {
+		if !r.checkpoint("--pre-dump") {
 			return false
 		}
 		r.done = append(r.done, "kill")
@@ -129,8 +128,8 @@ func (r *round) disturb() bool {
 	return true
 }
 
-// killDaemon kills phosd and starts it again, unless that would separate the program from the
-// pos_cli beside it.
+// killDaemon kills phosd and starts it again, unless this would separate the program from its
+// pos_cli.
 func (r *round) killDaemon() {
 	if r.job.Attended() && r.job.Restored() {
 		return
@@ -139,8 +138,8 @@ func (r *round) killDaemon() {
 	r.daemon.Relaunch()
 }
 
-// save takes an image. It returns false if the program has ended by itself before.
-func (r *round) save(verb string) bool {
+// checkpoint takes an image. It returns false if the program has exited before.
+func (r *round) checkpoint(verb string) bool {
 	r.t.Helper()
 	r.done = append(r.done, fmt.Sprintf("%s after line %d", verb, r.job.Lines()))
 	flags := []string{verb, "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID)}
@@ -155,15 +154,15 @@ func (r *round) save(verb string) bool {
 		r.generations++
 		return true
 	}
-	// Nothing but its last words may come after the last step.
-	if lines := r.job.Lines(); lines < r.steps || r.job.Held {
-		r.t.Fatalf("%s: after %d lines: %v: %s\n%s", strings.Join(r.done, ", "), lines, err, text, r.job.Said())
+	// Only the final output may follow the last step.
+	if lines := r.job.Lines(); lines < r.steps || r.job.Hold {
+		r.t.Fatalf("%s: after %d lines: %v: %s\n%s", strings.Join(r.done, ", "), lines, err, text, r.job.Stderr())
 	}
 	r.done = append(r.done, "which had ended ("+strings.TrimSpace(text)+")")
 	return false
 }
 
-// restore brings a generation back, this way or that.
+// restore restores a generation with randomly chosen flags.
 func (r *round) restore(generation int) {
 	r.t.Helper()
 	flags := []string{"--generation", fmt.Sprint(generation)}
@@ -189,18 +188,18 @@ func (r *round) restore(generation int) {
 	}
 }
 
-// finish waits for the program's end and compares what it leaves.
+// finish waits for the program's exit and compares its files.
 func (r *round) finish(how string) {
 	r.t.Helper()
 	status := r.job.Finish()
 	if status != r.status && status != -1 {
 		r.t.Fatalf(
-			"%s: %s, it ends with status %d, want %d: %s",
+			"%s: %s: exited with status %d, want %d: %s",
 			strings.Join(r.done, ", "),
 			how,
 			status,
 			r.status,
-			r.job.Said(),
+			r.job.Stderr(),
 		)
 	}
 	if differences := r.job.Result().Differs(r.want); differences != "" {

@@ -13,56 +13,57 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// subject is a program that is saved and brought back: it does so many steps, prints a line for
-// each, and rests in between.
+// subject is a program that is saved and restored. It runs a number of steps, prints a line for
+// each, and sleeps in between.
 type subject struct {
 	name string
-	// program makes the command line, without steps and rest.
+	// program returns the command line, without steps and pause.
 	program func(t *testing.T) []string
-	// seconds says that the rest is given in seconds, as Python has it.
+	// seconds is set if the pause is given in seconds, as in Python.
 	seconds bool
-	// before comes between steps and rest, after behind them.
+	// before are arguments between steps and pause, after are arguments behind them.
 	before, after []string
 	steps         int
-	// dear are first steps that take long: a short run leaves the program alone until they are done.
-	dear int
+	// slowSteps is the number of first steps that take long. A short run does not disturb the program
+	// until they are done.
+	slowSteps int
 }
 
 var subjects = []subject{
-	{name: "integers", program: ofC("count.c"), before: []string{"50000"}, steps: 60},
-	{name: "segments", program: ofC("segments.c"), steps: 60},
-	{name: "runtime", program: ofCUDA("mixed.cu"), steps: 60},
-	{name: "modules", program: ofCUDA("modules.cu"), steps: 40},
-	{name: "family", program: ofC("family.c"), steps: 60},
-	{name: "random", program: ofRandom, before: []string{"1"}, after: []string{"3", "60", "ungated"}, steps: 30},
-	{name: "threads", program: ofPython("threads.py"), seconds: true, steps: 60},
-	{name: "monitor", program: ofPython("monitor.py"), seconds: true, steps: 60},
-	{name: "spawn", program: ofPython("pool.py"), seconds: true, after: []string{"spawn"}, steps: 60},
-	{name: "forkserver", program: ofPython("pool.py"), seconds: true, after: []string{"forkserver"}, steps: 60},
-	{name: "tinygrad", program: ofPython("train.py"), seconds: true, steps: 25, dear: 4},
-	{name: "eager", program: ofPython("train.py"), seconds: true, after: []string{"eager"}, steps: 12, dear: 1},
-	{name: "numba", program: ofFramework("with_numba.py"), seconds: true, steps: 40, dear: 1},
-	{name: "cupy", program: ofFramework("with_cupy.py"), seconds: true, steps: 40, dear: 1},
-	{name: "pycuda", program: ofPycuda, seconds: true, steps: 40, dear: 1},
+	{name: "integers", program: cProgram("count.c"), before: []string{"50000"}, steps: 60},
+	{name: "segments", program: cProgram("segments.c"), steps: 60},
+	{name: "runtime", program: cudaProgram("mixed.cu"), steps: 60},
+	{name: "modules", program: cudaProgram("modules.cu"), steps: 40},
+	{name: "family", program: cProgram("family.c"), steps: 60},
+	{name: "random", program: randomProgram, before: []string{"1"}, after: []string{"3", "60", "ungated"}, steps: 30},
+	{name: "threads", program: pythonProgram("threads.py"), seconds: true, steps: 60},
+	{name: "monitor", program: pythonProgram("monitor.py"), seconds: true, steps: 60},
+	{name: "spawn", program: pythonProgram("pool.py"), seconds: true, after: []string{"spawn"}, steps: 60},
+	{name: "forkserver", program: pythonProgram("pool.py"), seconds: true, after: []string{"forkserver"}, steps: 60},
+	{name: "tinygrad", program: pythonProgram("train.py"), seconds: true, steps: 25, slowSteps: 4},
+	{name: "eager", program: pythonProgram("train.py"), seconds: true, after: []string{"eager"}, steps: 12, slowSteps: 1},
+	{name: "numba", program: frameworkProgram("with_numba.py"), seconds: true, steps: 40, slowSteps: 1},
+	{name: "cupy", program: frameworkProgram("with_cupy.py"), seconds: true, steps: 40, slowSteps: 1},
+	{name: "pycuda", program: pycudaProgram, seconds: true, steps: 40, slowSteps: 1},
 }
 
-func ofC(source string) func(*testing.T) []string {
+func cProgram(source string) func(*testing.T) []string {
 	return func(t *testing.T) []string {
 		return []string{harness.CompileC(t, true, harness.Workload("checkpoint", source))}
 	}
 }
 
-func ofRandom(t *testing.T) []string {
+func randomProgram(t *testing.T) []string {
 	return []string{harness.CompileC(t, true, harness.Workload("random", "random.c"))}
 }
 
-func ofCUDA(source string) func(*testing.T) []string {
+func cudaProgram(source string) func(*testing.T) []string {
 	return func(t *testing.T) []string {
 		return []string{harness.CompileCUDA(t, "static", harness.Workload("checkpoint", source))}
 	}
 }
 
-func ofPython(script string) func(*testing.T) []string {
+func pythonProgram(script string) func(*testing.T) []string {
 	return func(t *testing.T) []string {
 		python, err := harness.Tool("TINYGRAD_PYTHON")
 		harness.Need(t, "tinygrad", err)
@@ -70,7 +71,7 @@ func ofPython(script string) func(*testing.T) []string {
 	}
 }
 
-func ofFramework(script string) func(*testing.T) []string {
+func frameworkProgram(script string) func(*testing.T) []string {
 	return func(t *testing.T) []string {
 		python, err := harness.Tool("FRAMEWORKS_PYTHON")
 		harness.Need(t, "frameworks", err)
@@ -78,18 +79,18 @@ func ofFramework(script string) func(*testing.T) []string {
 	}
 }
 
-func ofPycuda(t *testing.T) []string {
+func pycudaProgram(t *testing.T) []string {
 	python, err := harness.Tool("PYCUDA_PYTHON")
 	harness.Need(t, "pycuda", err)
 	return []string{python, harness.Workload("checkpoint", "with_pycuda.py")}
 }
 
 // job prepares a run of the subject's program.
-func (s *subject) job(t *testing.T, daemon *harness.Daemon, program []string, rest time.Duration) *harness.Job {
+func (s *subject) job(t *testing.T, daemon *harness.Daemon, program []string, pause time.Duration) *harness.Job {
 	t.Helper()
-	between := fmt.Sprint(rest.Microseconds())
+	between := fmt.Sprint(pause.Microseconds())
 	if s.seconds {
-		between = fmt.Sprint(rest.Seconds())
+		between = fmt.Sprint(pause.Seconds())
 	}
 	arguments := slices.Concat(program[1:], []string{fmt.Sprint(s.steps)}, s.before, []string{between}, s.after)
 	job := daemon.Job(t, program[0], arguments...)
@@ -100,15 +101,15 @@ func (s *subject) job(t *testing.T, daemon *harness.Daemon, program []string, re
 	return job
 }
 
-// compilers are settings of frameworks that compile when they run. What one run leaves in its
-// cache, another need not.
+// compilers returns settings for frameworks that compile at run time. Their cache may differ from
+// run to run.
 func compilers(caches string) []string {
 	return []string{
 		"CACHEDB=" + filepath.Join(
 			caches,
 			"cache.db",
 		), "CUPY_CACHE_DIR=" + filepath.Join(caches, "cupy"), "PYCUDA_DISABLE_CACHE=1",
-		"TMPDIR=" + caches, // pycuda keeps some of what it compiles
+		"TMPDIR=" + caches, // pycuda keeps compiled code there
 		"PATH=" + filepath.Dir(os.Getenv("NVCC")) + ":" + os.Getenv("PATH"),
 		"NVCC_PREPEND_FLAGS=" + strings.Join(harness.HostCompiler(), " "), "NVCC_APPEND_FLAGS=--ptx -o kernel.cubin",
 	}

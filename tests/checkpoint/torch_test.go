@@ -13,24 +13,24 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestTorch saves a training by unmodified PyTorch while it runs, ends it, and brings it back from
+// TestTorch saves and ends a training by unmodified PyTorch while it runs, and restores it from
 // every generation.
 func TestTorch(t *testing.T) {
 	python := torch(t)
-	daemon := start(t, forTorch)
-	savedInBetween(
+	daemon := start(t, torchGPU)
+	checkpointBetweenSteps(
 		t,
 		20,
-		func(rest string) *harness.Job { return script(t, daemon, python, "with_torch.py", "20", rest) },
+		func(pause string) *harness.Job { return script(t, daemon, python, "with_torch.py", "20", pause) },
 	)
 	daemon.Empty()
 }
 
-// forTorch is a software GPU of a capability that PyTorch's libraries do not know, so that they
-// bring PTX to it.
-const forTorch = "--gpus=soft:1,deterministic,cc=12.0"
+// torchGPU is a software GPU whose capability PyTorch's libraries do not have machine code for, so
+// they load PTX.
+const torchGPU = "--gpus=soft:1,deterministic,cc=12.0"
 
-// torch is a Python that has PyTorch.
+// torch returns a Python that has PyTorch.
 func torch(t *testing.T) string {
 	t.Helper()
 	python, err := harness.Tool("TORCH_PYTHON")
@@ -38,7 +38,7 @@ func torch(t *testing.T) string {
 	return python
 }
 
-// script prepares a program of PyTorch's.
+// script prepares a PyTorch program.
 func script(t *testing.T, daemon *harness.Daemon, python, name string, arguments ...string) *harness.Job {
 	t.Helper()
 	job := daemon.Job(t, python, append([]string{harness.Workload("checkpoint", name)}, arguments...)...)
@@ -46,38 +46,38 @@ func script(t *testing.T, daemon *harness.Daemon, python, name string, arguments
 	return job
 }
 
-// savedInBetween saves a program while it does its steps, the last time for good, and brings it
-// back from every generation.
-func savedInBetween(t *testing.T, steps int, job func(rest string) *harness.Job) {
+// checkpointBetweenSteps saves a program several times between its steps, ends it with the last
+// checkpoint, and restores every generation.
+func checkpointBetweenSteps(t *testing.T, steps int, job func(pause string) *harness.Job) {
 	t.Helper()
-	want, status := undisturbed(job("0"))
+	want, status := runUndisturbed(job("0"))
 	if !strings.Contains(want["out"], "\nok ") || status != 7 {
-		t.Fatalf("undisturbed, it ends with status %d: %s%s", status, want["out"], want["err"])
+		t.Fatalf("the undisturbed run exited with status %d: %s%s", status, want["out"], want["err"])
 	}
 	saved := job("0.1")
-	saved.Held = true
+	saved.Hold = true
 	saved.Start()
 	for n := range generations - 1 {
-		saved.Reaches(1 + n*steps/4 + steps/8)
+		saved.WaitLines(1 + n*steps/4 + steps/8)
 		t.Log(saved.PreDump())
 	}
-	saved.Reaches(steps * 3 / 4)
+	saved.WaitLines(steps * 3 / 4)
 	t.Log(saved.Dump())
-	same(t, saved, want, status)
+	compareGenerations(t, saved, want, status)
 }
 
-// TestTorchModels saves, kills and restores at random moments what the steps of PyTorch are
-// measured with: a training of GPT-2's kind, one of a ResNet-50, and a decoding loop.
-// PHOS_TORCH_SAVED_SCALE is how large they are.
+// TestTorchModels saves, kills and restores the programs of the step benchmark at random times: a
+// training of GPT-2's kind, one of a ResNet-50, and a decoding loop. PHOS_TORCH_SAVED_SCALE sets
+// their size.
 func TestTorchModels(t *testing.T) {
 	python := torch(t)
 	seed := setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
 	t.Logf("PHOS_SEED=%d", seed)
-	daemon := start(t, forTorch)
+	daemon := start(t, torchGPU)
 	for i, kind := range []string{"gpt2", "resnet50", "decode"} {
 		t.Run(kind, func(t *testing.T) {
 			const steps = 12
-			job := func(rest string) *harness.Job {
+			job := func(pause string) *harness.Job {
 				return script(
 					t,
 					daemon,
@@ -85,13 +85,13 @@ func TestTorchModels(t *testing.T) {
 					"with_models.py",
 					kind,
 					fmt.Sprint(steps),
-					rest,
+					pause,
 					cmp.Or(os.Getenv("PHOS_TORCH_SAVED_SCALE"), "0.02"),
 				)
 			}
-			want, status := undisturbed(job("0"))
+			want, status := runUndisturbed(job("0"))
 			if !strings.Contains(want["out"], "\nok ") || status != 7 {
-				t.Fatalf("undisturbed, it ends with status %d: %s%s", status, want["out"], want["err"])
+				t.Fatalf("the undisturbed run exited with status %d: %s%s", status, want["out"], want["err"])
 			}
 			r := &round{
 				Rand: rand.New(
@@ -99,7 +99,7 @@ func TestTorchModels(t *testing.T) {
 				), t: t, daemon: daemon, job: job("0.05"), want: want, status: status,
 				steps: steps, begin: 1,
 			}
-			r.job.Held = true
+			r.job.Hold = true
 			r.play()
 		})
 	}

@@ -8,43 +8,42 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestTorchMixed saves trainings in mixed precision; the scale of half precision's losses lives on
-// the GPU.
-func TestTorchMixed(t *testing.T) { savedWays(t, torch(t), forTorch, "half", "brain") }
+// TestTorchMixed saves trainings in mixed precision. The loss scale of half precision is in GPU
+// memory.
+func TestTorchMixed(t *testing.T) { checkpointModes(t, torch(t), torchGPU, "half", "brain") }
 
 // TestTorchCaptured saves a training whose steps are a captured graph.
-func TestTorchCaptured(t *testing.T) { savedWays(t, torch(t), forTorch, "captured") }
+func TestTorchCaptured(t *testing.T) { checkpointModes(t, torch(t), torchGPU, "captured") }
 
-// TestTorchExpandable saves a training whose allocator maps and unmaps memory in segments that it
-// reserved.
-func TestTorchExpandable(t *testing.T) { savedWays(t, torch(t), forTorch, "expandable") }
+// TestTorchExpandable saves a training whose allocator maps and unmaps memory in reserved segments.
+func TestTorchExpandable(t *testing.T) { checkpointModes(t, torch(t), torchGPU, "expandable") }
 
-// TestTorchWorkers saves trainings together with the processes that bring their data.
-func TestTorchWorkers(t *testing.T) { savedWays(t, torch(t), forTorch, "forked", "spawned") }
+// TestTorchWorkers saves trainings together with their data loader processes.
+func TestTorchWorkers(t *testing.T) { checkpointModes(t, torch(t), torchGPU, "forked", "spawned") }
 
-// TestTorchCompiled saves trainings that torch.compile has made kernels of, by Triton, and graphs
-// of these.
+// TestTorchCompiled saves trainings whose kernels torch.compile has generated with Triton, and
+// graphs of these kernels.
 func TestTorchCompiled(t *testing.T) {
 	python := torch(t)
 	harness.Need(t, "triton", harness.Triton(python))
-	savedWays(t, python, "--gpus=soft:1,deterministic,cc=9.0", "compiled", "reduced")
+	checkpointModes(t, python, "--gpus=soft:1,deterministic,cc=9.0", "compiled", "reduced")
 }
 
-// TestTorchGroup saves a training in a process group of one, by NCCL.
+// TestTorchGroup saves a training in an NCCL process group of one.
 func TestTorchGroup(t *testing.T) {
-	savedWays(t, harness.WithNCCL(t), "--gpus=soft:1,deterministic,cc=9.0,cuda=13.0", "group")
+	checkpointModes(t, harness.WithNCCL(t), "--gpus=soft:1,deterministic,cc=9.0,cuda=13.0", "group")
 }
 
-// savedWays saves the small training in each of the ways.
-func savedWays(t *testing.T, python, gpus string, ways ...string) {
+// checkpointModes saves the small training in each of the modes.
+func checkpointModes(t *testing.T, python, gpus string, ways ...string) {
 	t.Helper()
 	daemon := start(t, gpus)
 	for _, way := range ways {
 		t.Run(way, func(t *testing.T) {
 			const steps = 12
 			caches := t.TempDir()
-			savedInBetween(t, steps, func(rest string) *harness.Job {
-				job := script(t, daemon, python, "with_ways.py", way, fmt.Sprint(steps), rest)
+			checkpointBetweenSteps(t, steps, func(pause string) *harness.Job {
+				job := script(t, daemon, python, "with_ways.py", way, fmt.Sprint(steps), pause)
 				plain := job.Prepare
 				job.Prepare = func(command *exec.Cmd) {
 					plain(command)

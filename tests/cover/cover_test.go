@@ -55,14 +55,15 @@ func notRun(places []place) (all []string) {
 	return all
 }
 
-func same(t *testing.T, what string, got, want []string) {
+func checkEqual(t *testing.T, what string, got, want []string) {
 	t.Helper()
 	if !slices.Equal(got, want) {
 		t.Errorf("%s:\n%s\nwant\n%s", what, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// TestBlocks: a block is run where one program has run it, and what has no statement is no block.
+// TestBlocks: a block counts as run if one program has run it. Blocks without statements are
+// ignored.
 func TestBlocks(t *testing.T) {
 	places, err := readBlocks([]byte(profile), sources)
 	if err != nil {
@@ -71,14 +72,14 @@ func TestBlocks(t *testing.T) {
 	if len(places) != 4 {
 		t.Errorf("%d blocks", len(places))
 	}
-	same(t, "not run", notRun(places), []string{
+	checkEqual(t, "not run", notRun(places), []string{
 		"daemon/gpu/cuda/memory.go:5 Memory.ReadAt: return nothing",
 		"daemon/gpu/cuda/memory.go:11 a variable: { go on() }",
 	})
 }
 
-// gcov says a line three times: of a function that is inlined, run and not, and of another program.
-// What cgo adds is not ours.
+// gcov reports a line three times: for an inlined function, run and not run, and for another
+// program. Code that cgo adds is not ours.
 const gcov = `{"files": [{"file": "driver.c", "lines": [
 	{"line_number": 1, "count": 5, "unexecuted_block": false, "function_name": "phos_open"},
 	{"line_number": 3, "count": 5, "unexecuted_block": true, "function_name": "phos_open"}]},
@@ -100,10 +101,10 @@ func TestLines(t *testing.T) {
 	if len(places) != 3 || places[2].Function != "a_call" || places[2].Line != 6 {
 		t.Errorf("counted: %v", places)
 	}
-	same(t, "not run", notRun(places), []string{"cgo/cudadrv/driver.c:3 phos_open: return gone ? 1 : 0;"})
+	checkEqual(t, "not run", notRun(places), []string{"cgo/cudadrv/driver.c:3 phos_open: return gone ? 1 : 0;"})
 }
 
-// TestReport: each exception is for one place, and one that is not needed is named.
+// TestReport: each exception is for one place, and an unused exception is reported.
 func TestReport(t *testing.T) {
 	exceptions, err := parseExceptions(`# What need not be run.
 daemon/gpu/cuda/memory.go Memory.ReadAt: return nothing
@@ -132,21 +133,24 @@ daemon/gpu/cuda/memory.go Memory.WriteAt: return nil
 		r.print(&said, "exceptions")
 		t.Logf("%s", said.String())
 		if r.Left != left {
-			t.Errorf("%d are left, want %d", r.Left, left)
+			t.Errorf("got %d places left, want %d", r.Left, left)
 		}
-		same(t, "needless", r.Needless, []string{
+		checkEqual(t, "needless", r.Needless, []string{
 			"line 6: daemon/gpu/cuda/memory.go Memory.ReadAt: return nil: is run after all",
 			"line 8: daemon/gpu/cuda/memory.go Memory.WriteAt: return nil: no longer exists",
 		})
-		for _, want := range []string{"ends in between, which no test sees", "not run: daemon/gpu/cuda/memory.go:11 a variable", "of    4 blocks not run"} {
+		for _, want := range []string{
+			"ends in between, which no test sees", "not run: daemon/gpu/cuda/memory.go:11 a variable",
+			"of    4 blocks not run",
+		} {
 			if left == 1 && !strings.Contains(said.String(), want) {
-				t.Errorf("it does not say %q", want)
+				t.Errorf("the report lacks %q", want)
 			}
 		}
 	}
 }
 
-// TestStale: what was counted of other sources than these is refused.
+// TestStale: counts of other sources are refused.
 func TestStale(t *testing.T) {
 	for _, line := range []string{"memory.go:100.2,101.3 1 0", "gone.go:1.1,2.2 1 0", "memory.go:2.2,3.3"} {
 		if places, err := readBlocks([]byte("mode: atomic\n"+module+"daemon/gpu/cuda/"+line+"\n"), sources); err == nil {
@@ -154,29 +158,30 @@ func TestStale(t *testing.T) {
 		}
 	}
 	if _, err := parseExceptions("daemon/gpu/cuda/memory.go Memory.ReadAt: return nil\n"); err == nil {
-		t.Error("an exception needs no reason")
+		t.Error("an exception without a reason was accepted")
 	}
 	if _, err := parseExceptions("daemon/gpu/cuda/memory.go:5: return nil\n\treason\n"); err == nil {
-		t.Error("an exception needs no function")
+		t.Error("an exception without a function was accepted")
 	}
 }
 
-// TestRun goes from files to a file: what is left makes the command fail, and so does a file in
-// which nothing is counted.
+// TestRun reads files and writes a report. The command fails if code is left, or if a file has no
+// counts.
 func TestRun(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if err := os.CopyFS(".", sources); err != nil {
 		t.Fatal(err)
 	}
 	for name, content := range map[string]string{
-		"blocks": profile, "lines": gcov, "none": "", "exceptions": "daemon/gpu/cuda/memory.go Memory.ReadAt: return nothing\n\tends in between\n",
+		"blocks": profile, "lines": gcov, "none": "",
+		"exceptions": "daemon/gpu/cuda/memory.go Memory.ReadAt: return nothing\n\tends in between\n",
 	} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if left, err := run(options{"blocks", "lines", "exceptions", "report"}); err != nil || left != 2 {
-		t.Errorf("%d are left: %v", left, err)
+		t.Errorf("got %d places left: %v", left, err)
 	}
 	var r report
 	content, err := os.ReadFile("report")
@@ -187,9 +192,11 @@ func TestRun(t *testing.T) {
 		r.NotRun[0].Line != 5 {
 		t.Errorf("%v: the report is\n%s", err, content)
 	}
-	for _, o := range []options{{"blocks", "none", "exceptions", ""}, {"none", "lines", "exceptions", ""}, {"blocks", "lines", "gone", ""}} {
+	for _, o := range []options{
+		{"blocks", "none", "exceptions", ""}, {"none", "lines", "exceptions", ""}, {"blocks", "lines", "gone", ""},
+	} {
 		if left, err := run(o); err == nil {
-			t.Errorf("%+v: %d are left", o, left)
+			t.Errorf("%+v: got %d places left", o, left)
 		}
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// exception is a place that need not be run, known by what stands there: lines move.
+// exception is a place that need not be run. Its source identifies it, because line numbers change.
 type exception struct {
 	file, function, source string
 	reason                 string
 	line                   int // in the file of exceptions
 }
 
-// parseExceptions reads exceptions: FILE FUNCTION: SOURCE in a line, and in those after it,
-// indented, the reason. Each is for one place.
+// parseExceptions reads exceptions: a line FILE FUNCTION: SOURCE, followed by indented lines with
+// the reason. Each is for one place.
 func parseExceptions(text string) ([]exception, error) {
 	var all []exception
 	for i, line := range strings.Split(text, "\n") {
@@ -40,6 +40,6 @@ func parseExceptions(text string) ([]exception, error) {
 	return all, nil
 }
 
-func (e exception) holds(p place) bool {
+func (e exception) matches(p place) bool {
 	return e.file == p.File && e.function == p.Function && e.source == p.Source
 }

@@ -13,13 +13,13 @@ import (
 
 const module = "github.com/phos-gpu/phos/"
 
-// block is where a block begins and ends.
+// block is the position of a block.
 type block struct {
 	file                             string
 	line, column, endLine, endColumn int
 }
 
-// readBlocks reads what Go's programs have counted. A block may stand there once for each of them.
+// readBlocks reads Go coverage profiles. A block may occur once for each program.
 func readBlocks(profile []byte, sources fs.FS) ([]place, error) {
 	run := map[block]bool{}
 	for i, line := range strings.Split(strings.TrimSpace(string(profile)), "\n") {
@@ -32,7 +32,9 @@ func readBlocks(profile []byte, sources fs.FS) ([]place, error) {
 		if at >= 0 {
 			b.file = strings.TrimPrefix(line[:at], module)
 		}
-		if _, err := fmt.Sscanf(line[at+1:], "%d.%d,%d.%d %d %d", &b.line, &b.column, &b.endLine, &b.endColumn, &statements, &count); err != nil {
+		if _, err := fmt.Sscanf(
+			line[at+1:], "%d.%d,%d.%d %d %d", &b.line, &b.column, &b.endLine, &b.endColumn, &statements, &count,
+		); err != nil {
 			return nil, fmt.Errorf("line %d: %q: %w", i+1, line, err)
 		}
 		if statements > 0 && ours(b.file) {
@@ -60,19 +62,19 @@ func inOrder(a, b place) int {
 	return cmp.Or(strings.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), strings.Compare(a.Source, b.Source))
 }
 
-// function is where a function of Go stands.
+// function is the position of a Go function.
 type function struct {
 	name        string
 	first, last int
 }
 
-// functions are those of the sources, by file.
+// functions are the functions of the sources, by file.
 type functions struct {
 	sources fs.FS
 	files   map[string][]function
 }
 
-// at names the function around a line.
+// at returns the name of the function around a line.
 func (f functions) at(file string, line int) (string, error) {
 	if f.files[file] == nil {
 		if err := f.parse(file); err != nil {
@@ -84,7 +86,7 @@ func (f functions) at(file string, line int) (string, error) {
 			return function.name, nil
 		}
 	}
-	return "", fmt.Errorf("%s has no function in line %d: it is another file than was counted", file, line)
+	return "", fmt.Errorf("%s has no function in line %d: the file has changed since the counting", file, line)
 }
 
 func (f functions) parse(file string) error {

@@ -15,7 +15,7 @@ func main() {
 		&o.lines,
 		"lines",
 		"",
-		"what of C was run, as gcov --json-format --stdout writes it, any number of such after each other",
+		"counts of C code: any number of outputs of gcov --json-format --stdout, concatenated",
 	)
 	flag.StringVar(&o.exceptions, "exceptions", "tests/cover/exceptions.txt", "what need not be run, and why")
 	flag.StringVar(&o.json, "json", "", "write the report there, too")
@@ -33,8 +33,8 @@ type options struct {
 	blocks, lines, exceptions, json string
 }
 
-// run prints the report and returns how much is not run and no exception. The working directory is
-// the root of the repository.
+// run prints the report and returns the number of places that are not run and not excepted. The
+// working directory is the root of the repository.
 func run(o options) (left int, err error) {
 	sources := os.DirFS(".")
 	blocks, err := read(o.blocks, sources, readBlocks)
@@ -67,8 +67,7 @@ func run(o options) (left int, err error) {
 	return r.Left, nil
 }
 
-// read has a file of counts read. One in which nothing of ours stands was not made as it should
-// have been.
+// read parses a file of counts. A file without any count of ours is an error.
 func read(path string, sources fs.FS, parse func(text []byte, sources fs.FS) ([]place, error)) ([]place, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -76,7 +75,7 @@ func read(path string, sources fs.FS, parse func(text []byte, sources fs.FS) ([]
 	}
 	places, err := parse(text, sources)
 	if err == nil && len(places) == 0 {
-		err = fmt.Errorf("it counts nothing of %v", measured)
+		err = fmt.Errorf("it has no counts for %v", measured)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// measured are the packages that are.
+// measured are the packages whose code is counted.
 var measured = []string{
 	"daemon/gpu/cuda", "daemon/gpu/cuda/devicelist", "daemon/gpu/cuda/devprintf", "cgo/cudadrv",
 }
 
-// counting is the file that does the counting, which is in no program otherwise.
+// counting is a file that is only compiled in for counting.
 const counting = "cgo/cudadrv/counted.go"
 
-// language is what a place is written in. A block of Go is statements that are run all or none; of
-// C, gcov knows lines.
+// language is the language of a place. A block of Go is statements that are run all or none; for C,
+// gcov counts lines.
 type language string
 
 const (
@@ -32,7 +32,7 @@ type place struct {
 	Function string   `json:"function"`
 	Source   string   `json:"source"`
 	Language language `json:"language"`
-	// Reason is why no test runs it, where that is an exception.
+	// Reason is why no test runs it, if it is an exception.
 	Reason string `json:"reason,omitempty"`
 
 	run bool
@@ -42,10 +42,10 @@ func (p place) String() string {
 	return fmt.Sprintf("%s:%d %s: %s", p.File, p.Line, p.Function, p.Source)
 }
 
-// ours reports whether a file is to be measured.
+// ours reports whether a file is measured.
 func ours(file string) bool { return file != counting && slices.Contains(measured, path.Dir(file)) }
 
-// text is the sources, by file and line.
+// text is the content of the sources, by file and line.
 type text struct {
 	sources fs.FS
 	files   map[string][]string
@@ -65,8 +65,8 @@ func (t *text) lines(file string) ([]string, error) {
 	return t.files[file], nil
 }
 
-// from is the first line with something in it at a line and column or after, and its number.
-// Columns begin with 1.
+// from returns the first non-empty line at or after a line and column, and its number. Columns
+// begin with 1.
 func (t *text) from(file string, line, column int) (string, int, error) {
 	lines, err := t.lines(file)
 	if err != nil {
@@ -77,5 +77,5 @@ func (t *text) from(file string, line, column int) (string, int, error) {
 			return source, at, nil
 		}
 	}
-	return "", 0, fmt.Errorf("%s has no line %d: it is another file than was counted", file, line)
+	return "", 0, fmt.Errorf("%s has no line %d: the file has changed since the counting", file, line)
 }

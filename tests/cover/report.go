@@ -7,14 +7,14 @@ import (
 	"slices"
 )
 
-// report is what there is to say.
+// report is the result of a comparison.
 type report struct {
 	Files []fileReport `json:"files"`
 	// NotRun are the places that no test runs.
 	NotRun []place `json:"not_run"`
-	// Left is how many of them are no exceptions.
+	// Left is the number of these places without an exception.
 	Left int `json:"left"`
-	// Needless names exceptions whose code is run after all or no longer exists.
+	// Needless names exceptions whose code is run, or no longer exists.
 	Needless []string `json:"needless"`
 }
 
@@ -42,7 +42,7 @@ func newReport(places []place, exceptions []exception) *report {
 			continue
 		}
 		files[key].NotRun++
-		if at := slices.IndexFunc(exceptions, func(e exception) bool { return e.holds(p) }); at >= 0 {
+		if at := slices.IndexFunc(exceptions, func(e exception) bool { return e.matches(p) }); at >= 0 {
 			p.Reason = exceptions[at].reason
 			exceptions = slices.Delete(exceptions, at, at+1)
 		} else {
@@ -52,7 +52,7 @@ func newReport(places []place, exceptions []exception) *report {
 	}
 	for _, e := range exceptions {
 		what := "no longer exists"
-		if slices.ContainsFunc(places, e.holds) {
+		if slices.ContainsFunc(places, e.matches) {
 			what = "is run after all"
 		}
 		r.Needless = append(r.Needless, fmt.Sprintf("line %d: %s %s: %s: %s", e.line, e.file, e.function, e.source, what))
@@ -66,7 +66,7 @@ func newReport(places []place, exceptions []exception) *report {
 	return r
 }
 
-// print writes the report for people. exceptions is the name of the file of those.
+// print writes the report for people. exceptions is the name of the exceptions file.
 func (r *report) print(w io.Writer, exceptions string) {
 	total := map[language]fileReport{}
 	for _, f := range r.Files {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// moments are random ones in the time that a checkpoint or a restore takes.
-func moments() (all []time.Duration) {
+// killDelays returns random delays within the time that a checkpoint or a restore takes.
+func killDelays() (all []time.Duration) {
 	count := 8
 	if full() {
 		count = 100
@@ -18,8 +18,8 @@ func moments() (all []time.Duration) {
 	return all
 }
 
-// crashed runs a command of pos_cli, kills phosd at a moment, and starts the next one.
-func (r *room) crashed(moment time.Duration, run func() (string, error)) {
+// crashDuring runs a command of pos_cli, kills phosd after a delay, and starts the next phosd.
+func (r *fixture) crashDuring(delay time.Duration, run func() (string, error)) {
 	r.t.Helper()
 	ended := make(chan error, 1)
 	go func() {
@@ -27,24 +27,24 @@ func (r *room) crashed(moment time.Duration, run func() (string, error)) {
 		r.t.Logf("%v: %s", err, text)
 		ended <- err
 	}()
-	time.Sleep(moment)
+	time.Sleep(delay)
 	r.daemon.Kill()
-	_ = r.await(ended) // it may have ended well before
+	_ = r.await(ended) // the command may have ended before the kill
 	r.daemon.Relaunch()
 }
 
-// TestSaveCrashes kills phosd at any moment of a checkpoint: also within a step.
-func TestSaveCrashes(t *testing.T) {
-	r := newRoom(t)
+// TestCheckpointCrashes kills phosd at random times during a checkpoint, also within a step.
+func TestCheckpointCrashes(t *testing.T) {
+	r := newFixture(t)
 	r.job.PreDump()
-	for i, moment := range moments() {
-		t.Run(moment.String(), func(t *testing.T) {
-			r := r.in(t)
+	for i, delay := range killDelays() {
+		t.Run(delay.String(), func(t *testing.T) {
+			r := r.forSubtest(t)
 			before := r.snapshot()
 			stop := i%2 == 1
-			r.crashed(moment, func() (string, error) { return r.save(stop) })
+			r.crashDuring(delay, func() (string, error) { return r.tryCheckpoint(stop) })
 			if len(r.snapshot().generations) > len(before.generations) {
-				r.grown(before)
+				r.oneGenerationMore(before)
 			} else {
 				r.unchanged(before, true)
 			}
@@ -52,8 +52,8 @@ func TestSaveCrashes(t *testing.T) {
 			if !r.job.Alive() {
 				r.restore()
 			}
-			r.runsOn()
-			r.alone()
+			r.stillRuns()
+			r.clean()
 		})
 		if t.Failed() {
 			return
@@ -61,53 +61,53 @@ func TestSaveCrashes(t *testing.T) {
 	}
 	r.job.PreDump()
 	r.verified()
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 	r.job.Restore()
-	r.ends()
+	r.finishAndCompare()
 }
 
-// settle waits until it is clear whether a program that may have been ended runs on.
-func (r *room) settle(mayEnd bool) {
+// settle waits until the program has either printed more lines or, if mayEnd is set, ended.
+func (r *fixture) settle(mayEnd bool) {
 	r.t.Helper()
 	lines := r.job.Lines()
 	r.eventually(func() string {
 		if r.job.Lines() > lines || mayEnd && !r.job.Alive() {
 			return ""
 		}
-		return "the program neither runs on nor is gone: " + r.job.Said()
+		return "the program neither printed lines nor ended: " + r.job.Stderr()
 	})
 	if !r.job.Alive() {
-		r.tidy(0, 0)
-		r.free()
+		r.cleanWith(0, 0)
+		r.waitPIDFree()
 	}
 }
 
-// TestBringCrashes kills phosd at any moment of a restore.
-func TestBringCrashes(t *testing.T) {
-	r := newRoom(t)
+// TestRestoreCrashes kills phosd at random times during a restore.
+func TestRestoreCrashes(t *testing.T) {
+	r := newFixture(t)
 	r.job.Dump()
 	before := r.snapshot()
-	for _, moment := range moments() {
-		t.Run(moment.String(), func(t *testing.T) {
-			r := r.in(t)
-			r.crashed(moment, func() (string, error) { return r.bring() })
+	for _, delay := range killDelays() {
+		t.Run(delay.String(), func(t *testing.T) {
+			r := r.forSubtest(t)
+			r.crashDuring(delay, func() (string, error) { return r.tryRestore() })
 			r.eventually(func() string {
-				// Either all of it is there, or nothing.
-				if text := r.untidy(0, 0); text != "" {
-					if other := r.untidy(1, 1); other != "" {
+				// Either the whole program was restored, or nothing of it remains.
+				if text := r.leftovers(0, 0); text != "" {
+					if other := r.leftovers(1, 1); other != "" {
 						return text + "\nnor: " + other
 					}
 				}
 				return ""
 			})
 			if r.job.Alive() {
-				*r.keepers = 1
-				r.runsOn()
+				*r.restorers = 1
+				r.stillRuns()
 				r.job.Kill()
-				r.tidy(0, 0)
+				r.cleanWith(0, 0)
 			}
-			r.free()
+			r.waitPIDFree()
 			r.unchanged(before, false)
 		})
 		if t.Failed() {
@@ -115,6 +115,6 @@ func TestBringCrashes(t *testing.T) {
 		}
 	}
 	r.job.Restore()
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }

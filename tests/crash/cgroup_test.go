@@ -14,19 +14,19 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/freezer"
 )
 
-// cage is the cgroup that has all that these tests start; empty where there is none. outside is the
-// one around it.
-var cage, outside string
+// testCgroup holds all processes that these tests start; empty if it could not be created. outside
+// is its parent cgroup.
+var testCgroup, outside string
 
 func TestMain(m *testing.M) {
-	leave := enterCage()
+	leave := enterTestCgroup()
 	status := m.Run()
 	leave()
 	os.Exit(status)
 }
 
-// enterCage moves this process into a cgroup of its own.
-func enterCage() (leave func()) {
+// enterTestCgroup moves this process into a new cgroup.
+func enterTestCgroup() (leave func()) {
 	own, away := ownHierarchy()
 	for _, mount := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified", own} {
 		if _, err := os.Stat(filepath.Join(mount, "cgroup.procs")); err != nil || os.Geteuid() != 0 {
@@ -40,14 +40,14 @@ func enterCage() (leave func()) {
 			_ = os.Remove(path)
 			continue
 		}
-		cage, outside = path, mount
+		testCgroup, outside = path, mount
 		return func() {
 			_ = move(os.Getpid(), mount)
 			for range 100 {
 				if os.Remove(path) == nil {
 					break
 				}
-				time.Sleep(10 * time.Millisecond) // what is just ending still counts
+				time.Sleep(10 * time.Millisecond) // an exiting process is still counted
 			}
 			away()
 		}
@@ -55,18 +55,18 @@ func enterCage() (leave func()) {
 	return away
 }
 
-// move puts a process into a cgroup, where its children begin then.
+// move puts a process into a cgroup; its children start there too.
 func move(pid int, group string) error {
 	return os.WriteFile(filepath.Join(group, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0)
 }
 
-// ownHierarchy is a cgroup hierarchy for a root directory in which none is mounted.
+// ownHierarchy mounts a cgroup hierarchy below a temporary root directory.
 func ownHierarchy() (path string, away func()) {
 	dir, err := os.MkdirTemp("", "phos-crash-")
 	if err != nil {
 		return "", func() {}
 	}
-	_ = os.Chmod(dir, 0o755) // users get there too
+	_ = os.Chmod(dir, 0o755) // other users need access too
 	path = filepath.Join(dir, "cgroup")
 	release, err := freezer.Provide(path)
 	if err != nil {
@@ -75,17 +75,17 @@ func ownHierarchy() (path string, away func()) {
 	return path, func() { _ = errors.Join(release(), os.Remove(dir)) }
 }
 
-// caged are the processes in the cage and below, without zombies, by pid with what they are; and
-// the cgroups below it.
-func caged(t testing.TB) (processes map[int]string, groups []string) {
+// inTestCgroup returns the processes in the test's cgroup and below, without zombies: their command
+// lines by pid. It also returns the cgroups below.
+func inTestCgroup(t testing.TB) (processes map[int]string, groups []string) {
 	t.Helper()
 	processes = make(map[int]string)
-	err := filepath.WalkDir(cage, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(testCgroup, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
-			return nil // it may just have gone
+			return nil // the directory may just have been removed
 		}
-		if path != cage {
-			groups = append(groups, strings.TrimPrefix(path, cage+"/"))
+		if path != testCgroup {
+			groups = append(groups, strings.TrimPrefix(path, testCgroup+"/"))
 		}
 		pids, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
 		for field := range strings.FieldsSeq(string(pids)) {
@@ -102,7 +102,7 @@ func caged(t testing.TB) (processes map[int]string, groups []string) {
 	return processes, groups
 }
 
-// describe is the command line of a process; empty when it is gone or a zombie.
+// describe returns the command line of a process; empty if it has exited or is a zombie.
 func describe(pid int) string {
 	command, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil || len(command) == 0 {
@@ -111,7 +111,7 @@ func describe(pid int) string {
 	return strings.ReplaceAll(strings.TrimRight(string(command), "\x00"), "\x00", " ")
 }
 
-// childrenOf tells of the children of a process, wherever they are: their state, and their cgroup.
+// childrenOf lists the children of a process with their state and cgroup.
 func childrenOf(pid int) string {
 	var all []string
 	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))

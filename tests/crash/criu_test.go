@@ -12,11 +12,11 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// soon is the pid of a process whose command line has a text in it, as soon as there is one; 0 when
-// a command ends before.
-func soon(t testing.TB, text string, ended <-chan struct{}) int {
+// waitProcess waits for a process whose command line contains text and returns its pid. It returns
+// 0 if the command ends first.
+func waitProcess(t testing.TB, text string, ended <-chan struct{}) int {
 	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
-		processes, _ := caged(t)
+		processes, _ := inTestCgroup(t)
 		for pid, what := range processes {
 			if pid != os.Getpid() && strings.Contains(what, text) {
 				return pid
@@ -28,37 +28,37 @@ func soon(t testing.TB, text string, ended <-chan struct{}) int {
 		default:
 		}
 		if time.Since(begun) > 3*harness.Patience {
-			t.Fatalf("never: a process with %q", text)
+			t.Fatalf("no process with %q in its command line", text)
 		}
 	}
 }
 
-// struck starts a command of pos_cli, kills a process that appears while it runs, after a delay,
-// and waits for its end.
-func (r *room) struck(text string, delay time.Duration, command *exec.Cmd) (output string, err error) {
+// killProcessDuring starts a command of pos_cli, kills a process that appears while it runs, after
+// a delay, and waits for the command's end.
+func (r *fixture) killProcessDuring(text string, delay time.Duration, command *exec.Cmd) (output string, err error) {
 	r.t.Helper()
 	ended := make(chan struct{})
-	var said []byte
+	var combined []byte
 	go func() {
 		defer close(ended)
-		said, err = command.CombinedOutput()
+		combined, err = command.CombinedOutput()
 	}()
-	if pid := soon(r.t, text, ended); pid != 0 {
+	if pid := waitProcess(r.t, text, ended); pid != 0 {
 		time.Sleep(delay)
 		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 	}
 	select {
 	case <-ended:
 	case <-time.After(3 * harness.Patience):
-		r.t.Fatalf("pos_cli does not end\n%s", r.log())
+		r.t.Fatalf("pos_cli did not end\n%s", r.log())
 	}
-	return string(said), err
+	return string(combined), err
 }
 
-// criu is what the command line of CRIU has in it.
+// criu is part of CRIU's command line.
 const criu = "/criu swrk"
 
-// delays are moments in the life of CRIU.
+// delays are times after the start of CRIU.
 func delays(t testing.TB) []time.Duration {
 	count := 12
 	if full() {
@@ -71,34 +71,34 @@ func delays(t testing.TB) []time.Duration {
 	return all
 }
 
-// full says that everything shall be tried, and not only as much as fits into minutes.
+// full reports whether every case is run, rather than a sample that fits into minutes.
 func full() bool { return os.Getenv("CRASH") == "full" }
 
-// TestDumpLosesCRIU kills CRIU at many moments of a dump.
+// TestDumpLosesCRIU kills CRIU at many points of a dump.
 func TestDumpLosesCRIU(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	r.job.PreDump()
 	for i, delay := range delays(t) {
 		t.Run(delay.String(), func(t *testing.T) {
-			r := r.in(t)
+			r := r.forSubtest(t)
 			before := r.snapshot()
-			text, err := r.struck(
+			text, err := r.killProcessDuring(
 				criu,
 				delay,
 				r.daemon.Command("--pre-dump", "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID)),
 			)
 			t.Logf("%v: %s", err, text)
-			if r.ended(err, text) {
-				r.tidy(0, 0)
-				r.free()
+			if r.endedByDamage(err, text) {
+				r.cleanWith(0, 0)
+				r.waitPIDFree()
 				r.unchanged(before, false)
 				r.restore()
 				return
 			}
-			r.runsOn()
-			r.alone()
+			r.stillRuns()
+			r.clean()
 			if err == nil {
-				r.grown(before)
+				r.oneGenerationMore(before)
 			} else {
 				r.unchanged(before, false)
 			}
@@ -111,16 +111,16 @@ func TestDumpLosesCRIU(t *testing.T) {
 			return
 		}
 	}
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 	r.job.Restore()
-	r.ends()
+	r.finishAndCompare()
 }
 
-// ended says that CRIU died within the program, in a way that could not be mended
-// (watchdog.ErrDamaged): the program is gone then, the checkpoint has failed and says so. Whatever
-// else ends the program is a mistake.
-func (r *room) ended(err error, text string) bool {
+// endedByDamage reports whether CRIU died inside the program and damaged it beyond repair
+// (watchdog.ErrDamaged). The program has ended then, and the checkpoint must report the failure.
+// Any other end of the program is a bug.
+func (r *fixture) endedByDamage(err error, text string) bool {
 	r.t.Helper()
 	if err == nil ||
 		!strings.Contains(text, "the program was ended") && !strings.Contains(text, "ended while it was saved") {
@@ -128,50 +128,52 @@ func (r *room) ended(err error, text string) bool {
 	}
 	r.eventually(func() string {
 		if r.job.Alive() {
-			return "the program is said to have ended, and has not"
+			return "phosd reports that the program ended, but it still runs"
 		}
 		return ""
 	})
 	return true
 }
 
-// TestRestoreLosesCRIU kills CRIU, or the keeper, at many moments of a restore.
+// TestRestoreLosesCRIU kills CRIU, or the restorer, at many points of a restore.
 func TestRestoreLosesCRIU(t *testing.T) {
-	for _, who := range []string{criu, "/proc/self/exe keeper"} {
-		t.Run(strings.Fields(who)[len(strings.Fields(who))-1], func(t *testing.T) {
-			r := newRoom(t)
+	for _, target := range []string{criu, "/proc/self/exe keeper"} {
+		t.Run(strings.Fields(target)[len(strings.Fields(target))-1], func(t *testing.T) {
+			r := newFixture(t)
 			r.job.Dump()
 			for _, delay := range delays(t) {
-				t.Run(delay.String(), func(t *testing.T) { r.in(t).restoreLoses(who, delay) })
+				t.Run(delay.String(), func(t *testing.T) { r.forSubtest(t).restoreLosesProcess(target, delay) })
 				if t.Failed() {
 					return
 				}
 			}
 			r.job.Restore()
-			r.ends()
-			r.tidy(0, 0)
+			r.finishAndCompare()
+			r.cleanWith(0, 0)
 		})
 	}
 }
 
-func (r *room) restoreLoses(who string, delay time.Duration) {
+// restoreLosesProcess kills a process during a restore and checks what is left.
+func (r *fixture) restoreLosesProcess(target string, delay time.Duration) {
 	before := r.snapshot()
-	text, err := r.struck(who, delay, r.daemon.Command("--restore", "--detach", "--dir", r.job.Image))
+	text, err := r.killProcessDuring(target, delay, r.daemon.Command("--restore", "--detach", "--dir", r.job.Image))
 	r.t.Logf("%v: %s", err, text)
 	if err == nil {
-		*r.keepers = 1
-		if who == criu {
-			r.runsOn()
+		*r.restorers = 1
+		if target == criu {
+			r.stillRuns()
 		}
 		r.job.Kill()
 	}
-	r.tidy(0, 0)
-	r.free()
+	r.cleanWith(0, 0)
+	r.waitPIDFree()
 	r.unchanged(before, false)
 }
 
-// free waits until no process has the program's pid. init reaps a tree whose restorer was killed.
-func (r *room) free() {
+// waitPIDFree waits until no process has the program's pid. init reaps a tree whose restorer was
+// killed.
+func (r *fixture) waitPIDFree() {
 	r.t.Helper()
 	r.eventually(func() string {
 		if err := syscall.Kill(r.job.PID, 0); err == nil {

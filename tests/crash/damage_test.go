@@ -9,14 +9,14 @@ import (
 	"testing"
 )
 
-// place is a file of an image, and where in it something is spoilt.
-type place struct {
+// corruption is an offset in a file of an image at which the test corrupts it.
+type corruption struct {
 	file string
 	at   int64
 }
 
-// places are the beginning, the end, the middle and some bytes between, of every file.
-func (r *room) places() (all []place) {
+// corruptions returns the first, the middle, the last and some more offsets of every file.
+func (r *fixture) corruptions() (all []corruption) {
 	r.t.Helper()
 	parts := int64(4)
 	if full() {
@@ -32,9 +32,9 @@ func (r *room) places() (all []place) {
 		}
 		name := strings.TrimPrefix(path, r.job.Image+"/")
 		for i := range parts {
-			all = append(all, place{name, i * (info.Size() - 1) / parts})
+			all = append(all, corruption{name, i * (info.Size() - 1) / parts})
 		}
-		all = append(all, place{name, info.Size() - 1}, place{name, min(9, info.Size()-1)})
+		all = append(all, corruption{name, info.Size() - 1}, corruption{name, min(9, info.Size()-1)})
 		return nil
 	})
 	if err != nil {
@@ -43,50 +43,52 @@ func (r *room) places() (all []place) {
 	return all
 }
 
-// TestFlippedBits flips a bit in every file of an image, at several places.
+// TestFlippedBits flips one bit in every file of an image, at several offsets.
 func TestFlippedBits(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	r.job.Dump()
-	r.tidy(0, 0)
-	for _, where := range r.places() {
-		t.Run(fmt.Sprintf("%s/%d", where.file, where.at), func(t *testing.T) { r.in(t).flipped(where) })
+	r.cleanWith(0, 0)
+	for _, where := range r.corruptions() {
+		t.Run(fmt.Sprintf("%s/%d", where.file, where.at), func(t *testing.T) { r.forSubtest(t).flipBit(where) })
 	}
 	r.job.Restore()
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }
 
-func (r *room) flipped(where place) {
+// flipBit flips a bit of the image, and checks that verify and restore notice it.
+func (r *fixture) flipBit(where corruption) {
 	path := filepath.Join(r.job.Image, where.file)
 	flip(r.t, path, where.at)
 	defer flip(r.t, path, where.at)
 	if found := r.problems(); !strings.Contains(found, where.file) {
-		r.t.Errorf("verify says %q", found)
+		r.t.Errorf("verify printed %q", found)
 	}
-	r.refused(where.file)
+	r.refusedOrUnneeded(where.file)
 }
 
-// refused insists that a restore fails, or brings the program back as it was: what was spoilt is
-// not needed for it then.
-func (r *room) refused(file string) {
+// refusedOrUnneeded checks that a restore fails, or that it restores the program unchanged. In the
+// second case the restore does not need the corrupted bytes.
+func (r *fixture) refusedOrUnneeded(file string) {
 	r.t.Helper()
-	text, err := r.bring("--eager")
+	text, err := r.tryRestore("--eager")
 	if err == nil {
-		r.t.Logf("the restore does not need it")
-		*r.keepers = 1
-		r.runsOn()
+		r.t.Logf("the restore does not read the corrupted bytes")
+		*r.restorers = 1
+		r.stillRuns()
 		r.job.Kill()
-	} else if !strings.Contains(text, file) || keepsQuiet(text) {
-		r.t.Errorf("the restore says %q", text)
+	} else if !strings.Contains(text, file) || namesNoImage(text) {
+		r.t.Errorf("restore printed %q", text)
 	}
-	r.tidy(0, 0)
+	r.cleanWith(0, 0)
 }
 
-// keepsQuiet says that an answer names nothing of an image.
-func keepsQuiet(text string) bool {
+// namesNoImage reports whether an error does not name any part of the image.
+func namesNoImage(text string) bool {
 	return !strings.Contains(text, "/image") && !strings.Contains(text, "content is missing")
 }
 
+// flip inverts one bit of a file.
 func flip(t testing.TB, path string, at int64) {
 	t.Helper()
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -104,11 +106,11 @@ func flip(t testing.TB, path string, at int64) {
 	}
 }
 
-// TestSpoiltFiles cuts files of an image off, or takes them away.
+// TestSpoiltFiles truncates or removes files of an image.
 func TestSpoiltFiles(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	r.job.Dump()
-	r.tidy(0, 0)
+	r.cleanWith(0, 0)
 	intact := r.snapshot()
 	for name, content := range intact.files {
 		if content == "" {
@@ -116,7 +118,7 @@ func TestSpoiltFiles(t *testing.T) {
 		}
 		for _, keep := range []int{-1, 0, len(content) / 2, len(content) - 1} {
 			t.Run(fmt.Sprintf("%s/%d", name, keep), func(t *testing.T) {
-				r := r.in(t)
+				r := r.forSubtest(t)
 				path := r.job.Image + name
 				if keep < 0 {
 					if err := os.Remove(path); err != nil {
@@ -126,10 +128,11 @@ func TestSpoiltFiles(t *testing.T) {
 					t.Fatal(err)
 				}
 				if found := r.problems(); found == "" && keep >= 0 {
-					t.Errorf("verify finds nothing")
+					t.Errorf("verify found no problem")
 				}
-				// What is missing is named where it can be known. Without its very end a pack is still read.
-				r.refused(map[bool]string{true: path, false: ""}[keep >= 0 && !strings.HasPrefix(name, "/packs/")])
+				// The error must name the missing file where possible. A pack is readable without
+				// its last bytes.
+				r.refusedOrUnneeded(map[bool]string{true: path, false: ""}[keep >= 0 && !strings.HasPrefix(name, "/packs/")])
 				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -137,6 +140,6 @@ func TestSpoiltFiles(t *testing.T) {
 		}
 	}
 	r.job.Restore()
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }

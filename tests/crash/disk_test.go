@@ -11,13 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// disk is a tmpfs that has the job's image.
+// disk is a tmpfs that holds the job's image.
 type disk struct {
 	t    testing.TB
 	path string
 }
 
-func (r *room) onDisk(options string) *disk {
+// onDisk mounts a tmpfs and puts the job's image there.
+func (r *fixture) onDisk(options string) *disk {
 	r.t.Helper()
 	d := &disk{r.t, filepath.Join(r.t.TempDir(), "disk")}
 	if err := os.Mkdir(d.path, 0o755); err != nil {
@@ -31,6 +32,7 @@ func (r *room) onDisk(options string) *disk {
 	return d
 }
 
+// remount changes flags and options of the mount.
 func (d *disk) remount(flags uintptr, options string) {
 	d.t.Helper()
 	if err := unix.Mount("", d.path, "", unix.MS_REMOUNT|flags, options); err != nil {
@@ -38,7 +40,7 @@ func (d *disk) remount(flags uintptr, options string) {
 	}
 }
 
-// used is how many KiB of the disk are taken.
+// used returns how many KiB of the disk are in use.
 func (d *disk) used() int {
 	d.t.Helper()
 	var at unix.Statfs_t
@@ -48,9 +50,10 @@ func (d *disk) used() int {
 	return int((at.Blocks - at.Bfree) * uint64(at.Bsize) >> 10)
 }
 
-// TestDiskFull: the disk has no room for an image, or for the next generation, wherever that shows.
+// TestDiskFull: the disk has too little space for an image, or for the next generation. The
+// shortage shows at different steps.
 func TestDiskFull(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	roomy := r.onDisk("size=64m")
 	r.job.PreDump()
 	first := roomy.used()
@@ -58,7 +61,7 @@ func TestDiskFull(t *testing.T) {
 	second := roomy.used() - first
 	for _, tenths := range []int{0, 1, 3, 5, 7, 9} {
 		t.Run(fmt.Sprintf("%d tenths", tenths), func(t *testing.T) {
-			r := r.in(t)
+			r := r.forSubtest(t)
 			d := r.onDisk(fmt.Sprintf("size=%dk", max(first*tenths/10, 4)))
 			r.hasNoRoom(d)
 			d.remount(0, "size=64m")
@@ -66,40 +69,40 @@ func TestDiskFull(t *testing.T) {
 			r.verified()
 			before := r.snapshot()
 			d.remount(0, fmt.Sprintf("size=%dk", d.used()+second*tenths/10))
-			if text, err := r.save(false); err == nil {
-				t.Errorf("the second checkpoint succeeds: %s", text)
+			if text, err := r.tryCheckpoint(false); err == nil {
+				t.Errorf("second checkpoint succeeded, want failure: %s", text)
 			}
 			r.unchanged(before, false)
 			r.verified()
-			r.runsOn()
+			r.stillRuns()
 		})
 	}
 	for files := range tooFewFiles {
 		t.Run(fmt.Sprintf("%d files", files), func(t *testing.T) {
-			r := r.in(t)
+			r := r.forSubtest(t)
 			r.hasNoRoom(r.onDisk(fmt.Sprintf("nr_inodes=%d", files+2)))
 		})
 	}
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }
 
-// tooFewFiles is how many files and directories an image has at least: its own ones, two packs and
-// a generation.
+// tooFewFiles is one less than the minimum of files and directories in an image: its own ones, two
+// packs and a generation.
 const tooFewFiles = 8
 
-// hasNoRoom insists that a checkpoint fails for want of room, and says where.
-func (r *room) hasNoRoom(d *disk) {
+// hasNoRoom checks that a checkpoint fails because the disk is full, and names the path.
+func (r *fixture) hasNoRoom(d *disk) {
 	r.t.Helper()
-	text, err := r.save(false)
+	text, err := r.tryCheckpoint(false)
 	if err == nil || !strings.Contains(text, "no space left on device") || !strings.Contains(text, d.path) {
 		r.t.Errorf("%v: %q", err, text)
 	}
-	r.runsOn()
-	r.alone()
+	r.stillRuns()
+	r.clean()
 	if left, _ := os.ReadDir(d.path); len(left) > 0 {
 		inside, _ := filepath.Glob(d.path + "/image/*")
-		r.t.Errorf("left: %v: %v", left, inside)
+		r.t.Errorf("left behind: %v: %v", left, inside)
 	}
 }
 
@@ -109,45 +112,48 @@ func TestDirectoryFails(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		steps []string
-		fail  func(r *room, d *disk)
+		fail  func(r *fixture, d *disk)
 		heal  func(d *disk)
 	}{
-		// Later on, files are open for writing: the kernel does not let it become read-only.
-		{"read-only", []string{"inspect", "begin"}, func(_ *room, d *disk) { d.remount(unix.MS_RDONLY, "") }, func(d *disk) { d.remount(0, "") }},
-		{"removed", late, func(r *room, _ *disk) {
+		// Later, files are open for writing, and the kernel refuses to remount read-only.
+		{
+			"read-only", []string{"inspect", "begin"}, func(_ *fixture, d *disk) { d.remount(unix.MS_RDONLY, "") },
+			func(d *disk) { d.remount(0, "") },
+		},
+		{"removed", late, func(r *fixture, _ *disk) {
 			if err := os.RemoveAll(r.job.Image); err != nil {
 				r.t.Error(err)
 			}
 		}, func(*disk) {}},
-		{"packs removed", late, func(r *room, _ *disk) {
+		{"packs removed", late, func(r *fixture, _ *disk) {
 			if err := os.RemoveAll(r.job.Image + "/packs"); err != nil {
 				r.t.Error(err)
 			}
 		}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := newRoom(t)
-			for _, step := range chosen(test.steps, len(test.name)) {
+			r := newFixture(t)
+			for _, step := range sample(test.steps, len(test.name)) {
 				t.Run(step, func(t *testing.T) {
-					r := r.in(t)
+					r := r.forSubtest(t)
 					d := r.onDisk("")
 					r.job.PreDump()
-					goOn := r.heldUp(step)
-					from := r.logged()
+					resume := r.pauseAt(step)
+					from := r.logSize()
 					done := make(chan error, 1)
 					go func() {
-						_, err := r.save(false)
+						_, err := r.tryCheckpoint(false)
 						done <- err
 					}()
-					r.reaches(from, step)
+					r.waitStep(from, step)
 					test.fail(r, d)
-					goOn()
-					// What was open before can still be written, but not be committed.
+					resume()
+					// Files that were open before can still be written, but the commit must fail.
 					if err := r.await(done); err == nil {
-						t.Error("the checkpoint succeeds")
+						t.Error("checkpoint succeeded, want failure")
 					}
-					r.runsOn()
-					r.alone()
+					r.stillRuns()
+					r.clean()
 					if test.heal == nil {
 						return
 					}
@@ -157,20 +163,20 @@ func TestDirectoryFails(t *testing.T) {
 					r.verified()
 				})
 			}
-			r.ends()
-			r.tidy(0, 0)
+			r.finishAndCompare()
+			r.cleanWith(0, 0)
 		})
 	}
 }
 
 // TestLimits: phosd or a worker reaches its limit of open files or of file size.
 func TestLimits(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	r.job.PreDump()
 	for _, test := range []struct {
-		name, who string
-		resource  int
-		limit     uint64
+		name, process string
+		resource      int
+		limit         uint64
 	}{
 		{"phosd, no more files", "", unix.RLIMIT_NOFILE, 0},
 		{"phosd, three more files", "", unix.RLIMIT_NOFILE, 3},
@@ -180,11 +186,11 @@ func TestLimits(t *testing.T) {
 		{"worker, two more files", "phosd worker ", unix.RLIMIT_NOFILE, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := r.in(t)
+			r := r.forSubtest(t)
 			before := r.snapshot()
 			pid := r.daemon.PID()
-			if test.who != "" {
-				pid = r.find(test.who)
+			if test.process != "" {
+				pid = r.find(test.process)
 			}
 			var was unix.Rlimit
 			if err := unix.Prlimit(pid, test.resource, nil, &was); err != nil {
@@ -197,16 +203,16 @@ func TestLimits(t *testing.T) {
 			if err := unix.Prlimit(pid, test.resource, &limit, nil); err != nil {
 				t.Fatal(err)
 			}
-			text, err := r.save(false)
+			text, err := r.tryCheckpoint(false)
 			if err == nil {
-				t.Errorf("the checkpoint succeeds: %s", text)
+				t.Errorf("checkpoint succeeded, want failure: %s", text)
 			}
 			t.Log(text)
 			if err := unix.Prlimit(pid, test.resource, &was, nil); err != nil {
 				t.Fatalf("pid %d: %v\n%s", pid, err, r.log())
 			}
-			r.runsOn()
-			r.alone()
+			r.stillRuns()
+			r.clean()
 			r.unchanged(before, false)
 			r.job.PreDump()
 			r.verified()
@@ -215,12 +221,13 @@ func TestLimits(t *testing.T) {
 			return
 		}
 	}
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }
 
-// reserveEnds is the lowest limit of open files that leaves a process its reserve for connections
-// that arrive while nothing can be opened: file descriptors of the root directory.
+// reserveEnds returns the lowest limit of open files that leaves a process its reserve: file
+// descriptors of the root directory. They are for connections that arrive when no descriptor is
+// free.
 func reserveEnds(t *testing.T, pid int) (limit uint64) {
 	t.Helper()
 	open, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -237,7 +244,7 @@ func reserveEnds(t *testing.T, pid int) (limit uint64) {
 		}
 	}
 	if limit == 0 {
-		t.Fatalf("pid %d keeps nothing back", pid)
+		t.Fatalf("pid %d has no reserve of file descriptors", pid)
 	}
 	return limit
 }

@@ -1,10 +1,10 @@
-// Package crash proves that whatever goes wrong during a checkpoint or a restore leaves the program
-// running, the image usable and nothing behind: each step fails or is cancelled, phosd, workers,
-// CRIU and programs are killed there, disks fill up, files of images are damaged, and what should
-// answer hangs.
+// Package crash checks what is left after a checkpoint or a restore fails: the program still runs,
+// the image is usable, and no process or file is left behind. Each step fails or is cancelled;
+// phosd, workers, CRIU and programs are killed; disks fill up; files of images are corrupted;
+// processes hang.
 //
-// Real programs run under a phosd of the test's own, started again after each crash. Everything
-// that a test starts is in a cgroup of its own, by which what is left behind is found. Every step
-// and many moments are tried with CRASH=full in the environment; without it, as many as fit into
-// three minutes. Read room_test.go first.
+// Real programs run under a phosd of the test, which is started again after each crash. All
+// processes run in a cgroup of the test, so that leftovers can be found. With CRASH=full in the
+// environment every step and many points in time are tried; without it, a sample that takes three
+// minutes. Read fixture_test.go first.
 package crash

@@ -13,8 +13,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// stopped stops a process until the test continues it.
-func (r *room) stopped(pid int) (wake func()) {
+// stop sends SIGSTOP to a process; the returned function continues it.
+func (r *fixture) stop(pid int) (wake func()) {
 	r.t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		r.t.Fatal(err)
@@ -24,9 +24,9 @@ func (r *room) stopped(pid int) (wake func()) {
 	return wake
 }
 
-// TestWorkerHangs: a worker that hangs ends the checkpoint, but not the program.
+// TestWorkerHangs: a hanging worker fails the checkpoint, but does not end the program.
 func TestWorkerHangs(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	r.job.PreDump()
 	steps := []string{"precopy", "cut"}
 	if full() {
@@ -34,78 +34,79 @@ func TestWorkerHangs(t *testing.T) {
 	}
 	for _, step := range steps {
 		t.Run(step, func(t *testing.T) {
-			r := r.in(t)
+			r := r.forSubtest(t)
 			before := r.snapshot()
-			goOn := r.heldUp(step)
-			from := r.logged()
+			resume := r.pauseAt(step)
+			from := r.logSize()
 			var text string
 			ended := make(chan error, 1)
 			go func() {
 				var err error
-				text, err = r.save(false)
+				text, err = r.tryCheckpoint(false)
 				ended <- err
 			}()
-			r.reaches(from, step)
-			wake := r.stopped(r.find("phosd worker "))
-			goOn()
+			r.waitStep(from, step)
+			wake := r.stop(r.find("phosd worker "))
+			resume()
 			if err := r.await(ended); err == nil {
-				t.Errorf("the checkpoint succeeds: %s", text)
+				t.Errorf("checkpoint succeeded, want failure: %s", text)
 			}
 			t.Log(text)
 			wake()
-			r.runsOn()
-			r.alone()
+			r.stillRuns()
+			r.clean()
 			r.unchanged(before, false)
 			r.job.PreDump()
 			r.verified()
 		})
 	}
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }
 
-// await waits, with a limit, for the end of something.
-func (r *room) await(ended <-chan error) error {
+// await waits for ended, up to a time limit.
+func (r *fixture) await(ended <-chan error) error {
 	r.t.Helper()
 	select {
 	case err := <-ended:
 		return err
 	case <-time.After(3 * harness.Patience):
-		r.t.Fatalf("it does not end\n%s", r.log())
+		r.t.Fatalf("the command did not end\n%s", r.log())
 		return nil
 	}
 }
 
-// TestProgramStopped: a program that was stopped by a signal is saved as what it is.
+// TestProgramStopped: a program that was stopped by a signal is still stopped after a restore.
 func TestProgramStopped(t *testing.T) {
-	r := newRoom(t)
-	wake := r.savedStopped()
+	r := newFixture(t)
+	wake := r.checkpointStopped()
 	r.verified()
 	lines := r.job.Lines()
 	wake()
-	r.runsOn()
-	r.alone()
+	r.stillRuns()
+	r.clean()
 	r.job.Kill()
-	r.tidy(0, 0)
+	r.cleanWith(0, 0)
 	r.restore()
-	// Its files are those of that moment again, and it stands still until it is woken.
+	// Its files must have the content of the checkpoint, and it stays stopped until it is
+	// continued.
 	if now := r.job.Lines(); now > lines {
-		t.Errorf("%d lines, %d when it was saved", now, lines)
+		t.Errorf("got %d lines, want %d as at the checkpoint", now, lines)
 	}
 	if err := syscall.Kill(r.job.PID, syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	r.runsOn()
-	r.ends()
-	r.tidy(0, 0)
+	r.stillRuns()
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }
 
-// savedStopped stops the program and saves it. One that was stopped in the middle of a call cannot
-// be saved, and is stopped again later.
-func (r *room) savedStopped() (wake func()) {
+// checkpointStopped stops the program and takes a checkpoint. A program that was stopped within a
+// call cannot be saved, so it is continued and stopped again.
+func (r *fixture) checkpointStopped() (wake func()) {
 	r.t.Helper()
 	for range 30 {
-		wake = r.stopped(r.job.PID)
+		wake = r.stop(r.job.PID)
 		text, err := r.job.TryCli(
 			"--pre-dump",
 			"--deadline",
@@ -122,42 +123,42 @@ func (r *room) savedStopped() (wake func()) {
 			r.t.Fatalf("%v: %s", err, text)
 		}
 		wake()
-		r.runsOn()
+		r.stillRuns()
 	}
-	r.t.Fatal("it is in the middle of a call whenever it is stopped")
+	r.t.Fatal("the program was within a call each time it was stopped")
 	return nil
 }
 
 // TestCommandStopped: a pos_cli that does not read its messages does not block phosd.
 func TestCommandStopped(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	before := r.snapshot()
-	goOn := r.heldUp("precopy")
-	from := r.logged()
+	resume := r.pauseAt("precopy")
+	from := r.logSize()
 	command := r.daemon.Command("--pre-dump", "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID))
-	var said bytes.Buffer
-	command.Stdout, command.Stderr = &said, &said
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &output
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
-	r.reaches(from, "precopy")
-	wake := r.stopped(command.Process.Pid)
-	goOn()
-	r.reaches(from, "end")
-	r.runsOn()
-	r.grown(before)
+	r.waitStep(from, "precopy")
+	wake := r.stop(command.Process.Pid)
+	resume()
+	r.waitStep(from, "end")
+	r.stillRuns()
+	r.oneGenerationMore(before)
 	wake()
 	if err := r.await(ended); err != nil {
-		t.Errorf("%v: %s", err, said.String())
+		t.Errorf("%v: %s", err, output.String())
 	}
-	r.alone()
-	r.ends()
-	r.tidy(0, 0)
+	r.clean()
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }
 
-// TestCRIUHangs: a CRIU that never ends is ended.
+// TestCRIUHangs: phosd kills a CRIU that hangs.
 func TestCRIUHangs(t *testing.T) {
 	real, err := harness.CRIU()
 	harness.Need(t, "criu", err)
@@ -177,34 +178,37 @@ func TestCRIUHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := newRoom(t, "--criu="+wrapper, "--checkpoint-deadline-seconds=5")
+	r := newFixture(t, "--criu="+wrapper, "--checkpoint-deadline-seconds=5")
 	r.job.PreDump("--deadline", "2m")
 	before := r.snapshot()
 	hang()
-	text, err := r.save(false)
+	text, err := r.tryCheckpoint(false)
 	if err == nil {
-		t.Errorf("the checkpoint succeeds: %s", text)
+		t.Errorf("checkpoint succeeded, want failure: %s", text)
 	}
-	for _, says := range []string{fmt.Sprintf("the processes of pid %d were not written within ", r.job.PID), "CRIU", "its time was over", "--deadline"} {
-		if !strings.Contains(text, says) {
-			t.Errorf("%q lacks %q", text, says)
+	for _, want := range []string{
+		fmt.Sprintf("the processes of pid %d were not written within ", r.job.PID),
+		"CRIU", "its time was over", "--deadline",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q lacks %q", text, want)
 		}
 	}
-	r.runsOn()
-	r.alone()
+	r.stillRuns()
+	r.clean()
 	r.unchanged(before, false)
 	work()
 	r.job.Dump("--deadline", "2m")
-	r.tidy(0, 0)
-	r.job.Cli("image", "check", r.job.Image) // phosd remembers that CRIU works
+	r.cleanWith(0, 0)
+	r.job.Cli("image", "check", r.job.Image) // phosd caches the result of the check
 	hang()
-	if text, err = r.bring(); err == nil || !strings.Contains(text, "CRIU") {
-		t.Errorf("the restore says %q: %v", text, err)
+	if text, err = r.tryRestore(); err == nil || !strings.Contains(text, "CRIU") {
+		t.Errorf("restore printed %q: %v", text, err)
 	}
 	t.Log(text)
-	r.tidy(0, 0)
+	r.cleanWith(0, 0)
 	work()
 	r.job.Restore()
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }

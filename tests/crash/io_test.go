@@ -11,28 +11,30 @@ import (
 	"github.com/phos-gpu/phos/tests/harness/faulty"
 )
 
-// behind is the room as it looks at the image behind the back of a file system that fails.
-func (r *room) behind(disk *faulty.Disk) *room {
+// onBacking returns a fixture that accesses the image in the backing directory, without the failing
+// file system.
+func (r *fixture) onBacking(disk *faulty.Disk) *fixture {
 	here, job := *r, *r.job
-	job.Image = filepath.Join(disk.Behind, "image")
+	job.Image = filepath.Join(disk.Backing, "image")
 	here.job = &job
 	return &here
 }
 
-// times are those of so many at which something fails: all, or some.
-func times(count int) (some []int) {
-	most := 5
+// samples returns the operation counts at which something fails: all up to count, or some.
+func samples(count int) (some []int) {
+	limit := 5
 	if full() {
-		most = 40
+		limit = 40
 	}
-	for i := range min(count, most) {
-		some = append(some, 1+i*(count-1)/max(min(count, most)-1, 1))
+	for i := range min(count, limit) {
+		some = append(some, 1+i*(count-1)/max(min(count, limit)-1, 1))
 	}
 	return some
 }
 
-// sweep does something undisturbed, and again with each operation failing: once, or from then on.
-func (r *room) sweep(disk *faulty.Disk, what []faulty.Operation, do func(r *room, struck func() int)) {
+// failEach runs do once without failures. It then runs do again for each operation: that operation
+// fails once, or from then on.
+func (r *fixture) failEach(disk *faulty.Disk, what []faulty.Operation, do func(r *fixture, struck func() int)) {
 	r.t.Helper()
 	disk.Fail("", 0, 0)
 	do(r, func() int { return 0 })
@@ -42,26 +44,26 @@ func (r *room) sweep(disk *faulty.Disk, what []faulty.Operation, do func(r *room
 	}
 	r.t.Log(counted)
 	for _, each := range what {
-		for _, nth := range times(counted[each]) {
+		for _, nth := range samples(counted[each]) {
 			for _, often := range []int{1, faulty.Forever} {
 				r.t.Run(fmt.Sprintf("%s/%d/%d", each, nth, min(often, 2)), func(t *testing.T) {
 					disk.Fail(each, nth, often)
-					do(r.in(t), disk.Heal)
+					do(r.forSubtest(t), disk.Repair)
 				})
 			}
 		}
 	}
 }
 
-// names insists that an answer says what failed, and how.
-func (r *room) names(text string) {
+// namesFailure checks that an error says which operation failed, and why.
+func (r *fixture) namesFailure(text string) {
 	r.t.Helper()
 	if !strings.Contains(text, "input/output error") || !strings.Contains(text, r.job.Image) {
-		r.t.Errorf("it says %q", text)
+		r.t.Errorf("error is %q", text)
 	}
 }
 
-// writes are what is asked of a file system that an image is written to.
+// writes are the operations on a file system to which an image is written.
 var writes = []faulty.Operation{
 	faulty.Write,
 	faulty.Sync,
@@ -74,49 +76,55 @@ var writes = []faulty.Operation{
 	faulty.List,
 }
 
-// TestDiskFails: what an image lies on fails at any moment, once or for good.
+// TestDiskFails: operations on the image's file system fail at any time, once or permanently.
 func TestDiskFails(t *testing.T) {
-	r, disk := newRoomOnFaulty(t)
+	r, disk := newFixtureOnFaulty(t)
 	t.Run("first", func(t *testing.T) {
-		r.in(t).sweep(disk, writes, func(r *room, struck func() int) { r.savesOnFaulty(disk, struck, false) })
+		r.forSubtest(
+			t,
+		).failEach(
+			disk,
+			writes,
+			func(r *fixture, struck func() int) { r.checkpointOnFaulty(disk, struck, false) },
+		)
 	})
 	t.Run("next", func(t *testing.T) {
-		r := r.in(t)
+		r := r.forSubtest(t)
 		r.job.PreDump()
-		r.sweep(disk, writes, func(r *room, struck func() int) { r.savesOnFaulty(disk, struck, true) })
+		r.failEach(disk, writes, func(r *fixture, struck func() int) { r.checkpointOnFaulty(disk, struck, true) })
 	})
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }
 
-// savesOnFaulty takes a checkpoint that may fail. kept: there is an image already.
-func (r *room) savesOnFaulty(disk *faulty.Disk, struck func() int, kept bool) {
+// checkpointOnFaulty takes a checkpoint that may fail. kept is set if there is an image already.
+func (r *fixture) checkpointOnFaulty(disk *faulty.Disk, struck func() int, kept bool) {
 	r.t.Helper()
-	behind := r.behind(disk)
-	before := behind.snapshot()
-	text, err := r.save(false)
+	backing := r.onBacking(disk)
+	before := backing.snapshot()
+	text, err := r.tryCheckpoint(false)
 	failed := struck()
-	r.runsOn()
-	r.alone()
+	r.stillRuns()
+	r.clean()
 	if err != nil {
-		r.names(text)
+		r.namesFailure(text)
 		if failed == 0 {
-			r.t.Errorf("nothing has failed but the checkpoint: %s", text)
+			r.t.Errorf("checkpoint failed without a failed operation: %s", text)
 		}
-		behind.leaves(before, failed > 1)
+		backing.imageUnchanged(before, failed > 1)
 		return
 	}
-	behind.grown(before)
+	backing.oneGenerationMore(before)
 	if !kept {
-		if err := os.RemoveAll(behind.job.Image); err != nil {
+		if err := os.RemoveAll(backing.job.Image); err != nil {
 			r.t.Fatal(err)
 		}
 	}
 }
 
-// leaves insists that a checkpoint which failed has left what was there. On a disk that failed for
-// good something may be left of it, which the next one clears.
-func (r *room) leaves(before snapshot, forGood bool) {
+// imageUnchanged checks that a failed checkpoint left the image as it was. After permanent
+// failures, unfinished files may remain; the next checkpoint removes them.
+func (r *fixture) imageUnchanged(before snapshot, forGood bool) {
 	r.t.Helper()
 	if len(before.generations) > 0 {
 		r.unchanged(before, forGood)
@@ -124,133 +132,133 @@ func (r *room) leaves(before snapshot, forGood bool) {
 	}
 	left, _ := filepath.Glob(filepath.Join(r.job.Image, "*", "*"))
 	if _, err := os.Stat(r.job.Image); err == nil && !forGood || len(left) > 0 && !forGood {
-		r.t.Errorf("left: %s: %v", r.job.Image, left)
+		r.t.Errorf("left behind: %s: %v", r.job.Image, left)
 	}
 	if err := os.RemoveAll(r.job.Image); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// TestDiskFailsAtTheEnd: a program that is to end with its checkpoint runs on when there is none.
+// TestDiskFailsAtTheEnd: a checkpoint that would end the program fails, so the program continues.
 func TestDiskFailsAtTheEnd(t *testing.T) {
-	r, disk := newRoomOnFaulty(t)
-	behind := r.behind(disk)
-	r.sweep(disk, []faulty.Operation{faulty.Write, faulty.Sync, faulty.Rename}, func(r *room, struck func() int) {
-		behind := behind.in(r.t)
-		before := behind.snapshot()
-		text, err := r.save(true)
+	r, disk := newFixtureOnFaulty(t)
+	backing := r.onBacking(disk)
+	r.failEach(disk, []faulty.Operation{faulty.Write, faulty.Sync, faulty.Rename}, func(r *fixture, struck func() int) {
+		backing := backing.forSubtest(r.t)
+		before := backing.snapshot()
+		text, err := r.tryCheckpoint(true)
 		failed := struck()
 		if err == nil {
-			r.tidy(0, 0)
-			behind.grown(before)
+			r.cleanWith(0, 0)
+			backing.oneGenerationMore(before)
 			r.restore()
-			r.runsOn()
+			r.stillRuns()
 			return
 		}
-		r.names(text)
-		r.runsOn()
-		r.alone()
-		behind.leaves(before, failed > 1)
+		r.namesFailure(text)
+		r.stillRuns()
+		r.clean()
+		backing.imageUnchanged(before, failed > 1)
 	})
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }
 
-// TestDiskFailsOnRestore: an image cannot be read at any moment of a restore. No process is left,
-// and the image is as it was.
+// TestDiskFailsOnRestore: reads of the image fail at any time during a restore. No process may be
+// left, and the image must be unchanged.
 func TestDiskFailsOnRestore(t *testing.T) {
-	r, disk := newRoomOnFaulty(t)
+	r, disk := newFixtureOnFaulty(t)
 	r.job.Dump()
-	r.tidy(0, 0)
-	behind := r.behind(disk)
-	before := behind.snapshot()
-	r.sweep(disk, []faulty.Operation{faulty.Read, faulty.Open, faulty.List}, func(r *room, struck func() int) {
-		text, err := r.bring("--eager")
+	r.cleanWith(0, 0)
+	backing := r.onBacking(disk)
+	before := backing.snapshot()
+	r.failEach(disk, []faulty.Operation{faulty.Read, faulty.Open, faulty.List}, func(r *fixture, struck func() int) {
+		text, err := r.tryRestore("--eager")
 		struck()
 		if err == nil {
-			*r.keepers = 1
-			r.runsOn()
+			*r.restorers = 1
+			r.stillRuns()
 			r.job.Kill()
 		} else {
-			r.names(text)
+			r.namesFailure(text)
 		}
-		r.tidy(0, 0)
-		behind.in(r.t).unchanged(before, false)
+		r.cleanWith(0, 0)
+		backing.forSubtest(r.t).unchanged(before, false)
 	})
-	r.sweep(disk, []faulty.Operation{faulty.Read, faulty.Open}, func(r *room, struck func() int) {
+	r.failEach(disk, []faulty.Operation{faulty.Read, faulty.Open}, func(r *fixture, struck func() int) {
 		if text, err := r.job.TryCli("image", "check", r.job.Image); struck() > 0 && err != nil {
-			r.names(text)
+			r.namesFailure(text)
 		} else if err != nil {
 			r.t.Errorf("%v: %s", err, text)
 		}
 	})
 	r.restore()
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }
 
-// TestDiskFailsUnderTools: what thins an image out leaves one that is whole, and what looks at one
-// says what it could not read.
+// TestDiskFailsUnderTools: pruning with failing reads or writes leaves a whole image. Tools that
+// read an image report what they could not read.
 func TestDiskFailsUnderTools(t *testing.T) {
-	r, disk := newRoomOnFaulty(t)
+	r, disk := newFixtureOnFaulty(t)
 	for range 3 {
 		r.job.PreDump()
 	}
-	behind := r.behind(disk)
+	backing := r.onBacking(disk)
 	kept := filepath.Join(t.TempDir(), "kept")
-	if err := os.CopyFS(kept, os.DirFS(behind.job.Image)); err != nil {
+	if err := os.CopyFS(kept, os.DirFS(backing.job.Image)); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("prune", func(t *testing.T) {
-		r.in(t).sweep(disk, writes, func(r *room, struck func() int) {
+		r.forSubtest(t).failEach(disk, writes, func(r *fixture, struck func() int) {
 			text, err := r.job.TryCli("image", "prune", r.job.Image, "--keep", "1")
 			struck()
-			behind := behind.in(r.t)
-			behind.verified()
-			left := behind.snapshot().generations
+			backing := backing.forSubtest(r.t)
+			backing.verified()
+			left := backing.snapshot().generations
 			if !slices.Contains(left, 3) || err == nil && len(left) != 1 {
-				r.t.Errorf("left: %v after %q", left, text)
+				r.t.Errorf("left behind: %v after %q", left, text)
 			}
 			if err != nil {
-				r.names(text)
+				r.namesFailure(text)
 			}
-			if err := os.RemoveAll(behind.job.Image); err != nil {
+			if err := os.RemoveAll(backing.job.Image); err != nil {
 				r.t.Fatal(err)
 			}
-			if err := os.CopyFS(behind.job.Image, os.DirFS(kept)); err != nil {
+			if err := os.CopyFS(backing.job.Image, os.DirFS(kept)); err != nil {
 				r.t.Fatal(err)
 			}
 		})
 	})
-	before := behind.snapshot()
+	before := backing.snapshot()
 	for _, tool := range []string{"verify", "list", "show"} {
 		t.Run(tool, func(t *testing.T) {
-			r.in(
+			r.forSubtest(
 				t,
-			).sweep(
+			).failEach(
 				disk,
 				[]faulty.Operation{faulty.Read, faulty.Open, faulty.List},
-				func(r *room, struck func() int) {
+				func(r *fixture, struck func() int) {
 					text, err := r.job.TryCli("image", tool, r.job.Image)
 					if failed := struck(); err != nil {
-						r.names(text)
-					} else if failed > 1 && tool == "verify" { // what fails once may be read elsewhere
-						r.t.Errorf("it has read everything: %q", text)
+						r.namesFailure(text)
+					} else if failed > 1 && tool == "verify" { // a single failure may be read again
+						r.t.Errorf("no read error was reported: %q", text)
 					}
-					behind.in(r.t).unchanged(before, false)
+					backing.forSubtest(r.t).unchanged(before, false)
 				},
 			)
 		})
 	}
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }
 
-// newRoomOnFaulty is a room whose image lies on a disk that fails when it is told to.
-func newRoomOnFaulty(t *testing.T) (*room, *faulty.Disk) {
+// newFixtureOnFaulty returns a fixture whose image is on a faulty disk.
+func newFixtureOnFaulty(t *testing.T) (*fixture, *faulty.Disk) {
 	t.Helper()
 	disk := faulty.Mount(t)
-	r := newRoom(t)
+	r := newFixture(t)
 	r.job.Image = filepath.Join(disk.Path, "image")
 	return r, disk
 }

@@ -14,15 +14,15 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// few lets a process open only some more files than it has, until what it returns is called. What
-// it keeps back for callers counts as open.
-func (r *room) few(pid, more int) (enough func()) {
+// fewFiles lets a process open only a number of additional files, until enough is called. Its
+// reserve of descriptors counts as open.
+func (r *fixture) fewFiles(pid, more int) (enough func()) {
 	r.t.Helper()
-	return r.limit(pid, reserveEnds(r.t, pid)+uint64(more))
+	return r.limitFiles(pid, reserveEnds(r.t, pid)+uint64(more))
 }
 
-// limit has descriptors of a process end below a number.
-func (r *room) limit(pid int, files uint64) (enough func()) {
+// limitFiles sets a process's limit of open files.
+func (r *fixture) limitFiles(pid int, files uint64) (enough func()) {
 	r.t.Helper()
 	var was unix.Rlimit
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &was); err != nil {
@@ -39,35 +39,35 @@ func (r *room) limit(pid int, files uint64) (enough func()) {
 	}
 }
 
-// plenty is more files than anything takes here.
+// plenty is more files than any operation here opens.
 const plenty = 100
 
-// withFew does something with a growing number of files that may be opened, until it succeeds. Each
-// failure must name what is missing; failed checks what it leaves behind.
-func (r *room) withFew(by int, pid func() int, do func() (string, error), failed func()) {
+// withFew runs do with a growing number of files that may be opened, until it succeeds. Each error
+// must name the shortage; failed checks what is left behind.
+func (r *fixture) withFew(by int, pid func() int, do func() (string, error), failed func()) {
 	r.t.Helper()
 	for more := 0; more < plenty; more += by {
-		enough := r.few(pid(), more)
+		enough := r.fewFiles(pid(), more)
 		text, err := do()
 		enough()
 		r.t.Logf("%d more: %v: %s", more, err, strings.TrimSpace(text))
 		switch {
 		case err == nil && more == 0:
-			r.t.Error("it succeeds without any descriptor")
+			r.t.Error("succeeded without a free file descriptor")
 			return
 		case err == nil:
 			return
-		case !lacksFiles(text):
-			r.t.Errorf("with %d more files it does not say what is missing: %s", more, text)
+		case !namesShortage(text):
+			r.t.Errorf("with %d more files the error does not name the shortage: %s", more, text)
 		}
 		if failed(); r.t.Failed() {
 			return
 		}
 	}
-	r.t.Errorf("it never succeeds\n%s", r.log())
+	r.t.Errorf("did not succeed with any limit\n%s", r.log())
 }
 
-// stride is how far the numbers of files that are tried lie apart: each takes part of a second.
+// stride is the distance between the limits that are tried. Each try takes part of a second.
 func stride() int {
 	if full() {
 		return 1
@@ -75,75 +75,76 @@ func stride() int {
 	return 3
 }
 
-func lacksFiles(text string) bool {
+// namesShortage reports whether an error says that file descriptors are exhausted.
+func namesShortage(text string) bool {
 	return strings.Contains(strings.ToLower(text), "too many open files") || strings.Contains(text, "files open")
 }
 
-func (r *room) phosd() int { return r.daemon.PID() }
+func (r *fixture) phosd() int { return r.daemon.PID() }
 
-func (r *room) worker() int { return r.find("phosd worker ") }
+func (r *fixture) worker() int { return r.find("phosd worker ") }
 
-// TestFewFilesSave: neither phosd nor a worker can open as many files as a checkpoint takes.
-func TestFewFilesSave(t *testing.T) {
-	r := newRoom(t)
+// TestFewFilesCheckpoint: phosd or a worker cannot open as many files as a checkpoint needs.
+func TestFewFilesCheckpoint(t *testing.T) {
+	r := newFixture(t)
 	r.job.PreDump()
 	for _, test := range []struct {
-		name string
-		who  func() int
-		stop bool
+		name    string
+		process func() int
+		stop    bool
 	}{{"phosd, pre-dump", r.phosd, false}, {"worker, dump", r.worker, true}, {"phosd, dump", r.phosd, true}} {
 		t.Run(test.name, func(t *testing.T) {
-			r := r.in(t)
+			r := r.forSubtest(t)
 			before := r.snapshot()
-			r.withFew(stride(), test.who, func() (string, error) { return r.save(test.stop) }, func() {
-				r.runsOn()
-				r.alone()
+			r.withFew(stride(), test.process, func() (string, error) { return r.tryCheckpoint(test.stop) }, func() {
+				r.stillRuns()
+				r.clean()
 				r.unchanged(before, false)
 			})
-			r.grown(before)
+			r.oneGenerationMore(before)
 			if test.stop {
-				r.tidy(0, 0)
+				r.cleanWith(0, 0)
 				r.restore()
 			}
-			r.runsOn()
-			r.alone()
+			r.stillRuns()
+			r.clean()
 		})
 	}
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }
 
-// TestFewFilesBring: phosd cannot open as many files as a restore takes.
-func TestFewFilesBring(t *testing.T) {
-	r := newRoom(t)
+// TestFewFilesRestore: phosd cannot open as many files as a restore needs.
+func TestFewFilesRestore(t *testing.T) {
+	r := newFixture(t)
 	own := unix.Rlimit{Cur: 200, Max: 300}
 	if err := unix.Prlimit(r.job.PID, unix.RLIMIT_NOFILE, &own, nil); err != nil {
 		t.Fatal(err)
 	}
 	r.job.Dump()
 	before := r.snapshot()
-	r.withFew(stride(), r.phosd, func() (string, error) { return r.bring() }, func() {
-		r.tidy(0, 0)
-		r.free()
+	r.withFew(stride(), r.phosd, func() (string, error) { return r.tryRestore() }, func() {
+		r.cleanWith(0, 0)
+		r.waitPIDFree()
 		r.unchanged(before, false)
 	})
-	*r.keepers = 1
+	*r.restorers = 1
 	var has unix.Rlimit
 	if err := unix.Prlimit(r.job.PID, unix.RLIMIT_NOFILE, nil, &has); err != nil || has != own {
-		t.Errorf("the program comes back with the limit %+v, and had %+v: %v", has, own, err)
+		t.Errorf("restored program has the limit %+v, want %+v: %v", has, own, err)
 	}
-	r.runsOn()
-	r.alone()
+	r.stillRuns()
+	r.clean()
 	r.job.PreDump()
 	r.verified()
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }
 
-// TestFewFilesBeside: as TestFewFilesBring, and pos_cli stays for as long as the program runs,
-// however few files phosd may open.
-func TestFewFilesBeside(t *testing.T) {
-	r := newRoom(t)
+// TestFewFilesAttended is TestFewFilesRestore with a pos_cli that stays as long as the program
+// runs.
+func TestFewFilesAttended(t *testing.T) {
+	r := newFixture(t)
 	r.job.Dump()
 	enough := filepath.Join(r.job.Dir, "enough")
 	if err := os.WriteFile(enough, nil, 0o644); err != nil {
@@ -152,20 +153,20 @@ func TestFewFilesBeside(t *testing.T) {
 	r.withFew(stride(), r.phosd, func() (string, error) {
 		text, err := r.job.TryCli("--restore", "--dir", r.job.Image)
 		if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == 7 {
-			err = nil // it is the program's
+			err = nil // the error is the program's exit status
 		}
 		return text, err
 	}, func() {
-		r.tidy(0, 0)
-		r.free()
+		r.cleanWith(0, 0)
+		r.waitPIDFree()
 	})
-	r.tidy(0, 0)
+	r.cleanWith(0, 0)
 }
 
-// TestFewFilesStart: phosd cannot open as many files as the start of a program takes, or the
-// program cannot.
+// TestFewFilesStart: phosd, or the program, cannot open as many files as the start of a program
+// needs.
 func TestFewFilesStart(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	begin := func(prefix ...string) (string, error) {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "enough"), nil, 0o644); err != nil {
@@ -178,7 +179,7 @@ func TestFewFilesStart(t *testing.T) {
 			"100",
 			"10",
 			"enough",
-		) //nolint:gocritic // a new one
+		) //nolint:gocritic // a new slice is wanted
 		p := r.daemon.Program(command[0], command[1:]...)
 		p.Dir = dir
 		err := p.Run()
@@ -188,100 +189,100 @@ func TestFewFilesStart(t *testing.T) {
 		return p.Output.String(), err
 	}
 	r.withFew(1, r.phosd, func() (string, error) { return begin() }, func() {
-		r.runsOn()
-		r.alone()
+		r.stillRuns()
+		r.clean()
 	})
-	r.alone()
+	r.clean()
 	for files := 4; files < plenty; files++ { // with fewer the dynamic loader finds no library
 		text, err := begin(prlimit(t), fmt.Sprintf("--nofile=%d", files))
-		r.alone()
+		r.clean()
 		if err == nil {
 			break
 		}
-		if !lacksFiles(text) {
-			t.Errorf("with %d files it does not say what is missing: %s", files, text)
+		if !namesShortage(text) {
+			t.Errorf("with %d files the error does not name the shortage: %s", files, text)
 		}
 	}
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }
 
 func prlimit(t *testing.T) string {
 	t.Helper()
 	path, err := exec.LookPath("prlimit")
-	harness.Need(t, "root", err) // where users have limits, there is a program that sets them
+	harness.Need(t, "root", err) // systems with user limits have the prlimit tool
 	return path
 }
 
-// TestFewFilesDeath: a worker dies while phosd can open nothing. The program hears of it, and
-// nothing is left of the session.
-func TestFewFilesDeath(t *testing.T) {
-	r := newRoom(t)
-	enough := r.limit(r.phosd(), 0) // nor does it help that it closes some
+// TestFewFilesWorkerDies: a worker dies while phosd cannot open files. The program gets an error,
+// and nothing is left of the session.
+func TestFewFilesWorkerDies(t *testing.T) {
+	r := newFixture(t)
+	enough := r.limitFiles(r.phosd(), 0) // closing some files does not help either
 	worker := r.worker()
 	if err := unix.Kill(worker, unix.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	r.eventually(func() string { return describe(worker) })
-	r.says(0, "cannot tell a program yet that its worker is dead.*too many open files")
+	r.waitLog(0, "cannot tell a program yet that its worker is dead.*too many open files")
 	enough()
 	if status := r.job.Finish(); status == 7 {
-		t.Error("the program ends as if nothing had happened")
+		t.Error("program ended without an error")
 	}
-	r.tidy(0, 0)
+	r.cleanWith(0, 0)
 }
 
-// TestFewFilesNext: a phosd that is started with too few files says so, or serves; the programs of
-// the one before, and their keepers, go on until one comes that has enough.
+// TestFewFilesNext: a phosd that is started with too few files reports that, or works. Programs of
+// the previous phosd and their restorers continue until a phosd starts with enough files.
 func TestFewFilesNext(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	r.job.Dump()
 	r.restore()
 	before := r.job.Lines()
-	for files := 9; ; files += stride() { // with less there is no phosd yet: Go's own start fails
+	for files := 9; ; files += stride() { // with fewer, Go's own start fails before phosd runs
 		r.daemon.Kill()
 		text, err := r.daemon.TryLaunch(prlimit(t), fmt.Sprintf("--nofile=%d", files))
 		t.Logf("%d files: %v: %s", files, err, text)
 		if err == nil {
 			break
 		}
-		if !lacksFiles(text) {
-			t.Fatalf("with %d files phosd does not say what is missing: %s", files, text)
+		if !namesShortage(text) {
+			t.Fatalf("with %d files the error of phosd does not name the shortage: %s", files, text)
 		}
 		if files > plenty {
-			t.Fatal("it never starts")
+			t.Fatal("phosd did not start with any limit")
 		}
 	}
 	r.daemon.Relaunch()
-	r.job.Reaches(before + 3)
-	r.runsOn()
-	r.alone()
+	r.job.WaitLines(before + 3)
+	r.stillRuns()
+	r.clean()
 	r.job.Dump()
-	r.tidy(0, 0)
+	r.cleanWith(0, 0)
 	r.restore()
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }
 
-// TestFewFilesKeeper: a keeper can open nothing; the next phosd finds it, and the program is saved
-// and ends as ever.
-func TestFewFilesKeeper(t *testing.T) {
-	r := newRoom(t)
+// TestFewFilesRestorer: a restorer cannot open files. The next phosd finds it; checkpoint and end
+// of the program work as usual.
+func TestFewFilesRestorer(t *testing.T) {
+	r := newFixture(t)
 	r.job.Dump()
 	r.restore()
-	enough := r.few(r.find("/proc/self/exe keeper"), 0)
+	enough := r.fewFiles(r.find("/proc/self/exe keeper"), 0)
 	r.daemon.Relaunch()
-	r.alone()
+	r.clean()
 	r.job.PreDump()
 	r.verified()
-	r.ends()
+	r.finishAndCompare()
 	enough()
-	r.tidy(0, 0)
+	r.cleanWith(0, 0)
 }
 
-// TestFewFilesCommand: pos_cli itself cannot open as many files as it wants.
+// TestFewFilesCommand: pos_cli itself cannot open enough files.
 func TestFewFilesCommand(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	r.job.PreDump()
 	for _, verb := range [][]string{
 		{"--status"},
@@ -290,7 +291,7 @@ func TestFewFilesCommand(t *testing.T) {
 		{"--restore", "--detach", "--dir", r.job.Image},
 	} {
 		t.Run(verb[0], func(t *testing.T) {
-			r := r.in(t)
+			r := r.forSubtest(t)
 			before, programs := r.snapshot(), len(r.daemon.Status().GetPrograms())
 			for files := 4; files < plenty; files++ {
 				if files == 6 || files == 7 {
@@ -303,21 +304,21 @@ func TestFewFilesCommand(t *testing.T) {
 				if err == nil {
 					break
 				}
-				if command.ProcessState.ExitCode() == noDaemon || !lacksFiles(string(text)) {
-					t.Fatalf("with %d files it does not say what is missing: %v: %s", files, err, text)
+				if command.ProcessState.ExitCode() == noDaemon || !namesShortage(string(text)) {
+					t.Fatalf("with %d files the error does not name the shortage: %v: %s", files, err, text)
 				}
-				r.tidy(programs, *r.keepers)
+				r.cleanWith(programs, *r.restorers)
 				r.unchanged(before, false)
 			}
 			r.verified()
 			if verb[0] == "--dump" {
-				r.job.Gone()
+				r.job.WaitGone()
 			}
 		})
 	}
-	*r.keepers = 1
-	r.runsOn()
-	r.alone()
-	r.ends()
-	r.tidy(0, 0)
+	*r.restorers = 1
+	r.stillRuns()
+	r.clean()
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }

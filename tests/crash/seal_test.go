@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// ordinary is a user id that no other account has on a machine that tests run on.
+// ordinary is the id of a user without an account on the test machine.
 const ordinary = 61235
 
 func asUser(command *exec.Cmd) {
@@ -19,35 +19,37 @@ func asUser(command *exec.Cmd) {
 	}
 }
 
-// TestSeal: an image with the seal of another machine can be restored by root, or by a user if root
-// has imported that machine's key.
+// TestSeal: an image with the seal of another machine can be restored by root. Other users can
+// restore it after root has imported that machine's key.
 func TestSeal(t *testing.T) {
-	r := newRoom(t)
-	r.ends()
-	own(t, filepath.Dir(r.job.Dir))
+	r := newFixture(t)
+	r.finishAndCompare()
+	chownAll(t, filepath.Dir(r.job.Dir))
 	r.job.Prepare = asUser
 	r.job.Start()
-	r.job.Reaches(3)
-	if text, err := r.asked("--dump", "--dir", r.job.Image, "--pid", strconv.Itoa(r.job.PID)); err != nil {
+	r.job.WaitLines(3)
+	if text, err := r.runAsUser("--dump", "--dir", r.job.Image, "--pid", strconv.Itoa(r.job.PID)); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	r.job.Finish()
-	r.tidy(0, 0)
+	r.cleanWith(0, 0)
 	keys := r.daemon.State
 	other := startDaemon(t)
 	first := r.daemon
 	r.daemon = other
-	text, err := r.asked("--restore", "--detach", "--dir", r.job.Image)
+	text, err := r.runAsUser("--restore", "--detach", "--dir", r.job.Image)
 	if err == nil || !strings.Contains(text, "not permitted") || !strings.Contains(text, "key that is not known here") {
 		t.Errorf("%v: %s", err, text)
 	}
-	if err := os.WriteFile(filepath.Join(other.State, "keys", "other.key"), []byte(read(t, keys+"/key/seal")), 0o600); err != nil {
+	if err := os.WriteFile(
+		filepath.Join(other.State, "keys", "other.key"), []byte(read(t, keys+"/key/seal")), 0o600,
+	); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := r.asked("--restore", "--detach", "--dir", r.job.Image); err != nil {
+	if text, err := r.runAsUser("--restore", "--detach", "--dir", r.job.Image); err != nil {
 		t.Fatalf("with the key of the other machine: %v: %s", err, text)
 	}
-	r.runsOn()
+	r.stillRuns()
 	r.job.Kill()
 	// An image of another user is refused, whatever its seal.
 	command := first.Command("--restore", "--detach", "--dir", r.job.Image)
@@ -56,7 +58,7 @@ func TestSeal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if output, err := command.CombinedOutput(); err == nil {
-		t.Errorf("another user restores it: %s", output)
+		t.Errorf("another user could restore it: %s", output)
 	}
 }
 
@@ -69,18 +71,19 @@ func read(t testing.TB, path string) string {
 	return string(text)
 }
 
-// asked runs pos_cli as the ordinary user.
-func (r *room) asked(arguments ...string) (string, error) {
+// runAsUser runs pos_cli as the ordinary user.
+func (r *fixture) runAsUser(arguments ...string) (string, error) {
 	command := r.daemon.Command(arguments...)
 	asUser(command)
 	output, err := command.CombinedOutput()
 	return string(output), err
 }
 
-// own gives a directory and all below it to the ordinary user, and lets that user reach it.
-func own(t testing.TB, root string) {
+// chownAll gives a directory and all below it to the ordinary user, and makes its parents
+// accessible.
+func chownAll(t testing.TB, root string) {
 	t.Helper()
-	for _, dir := range []string{root, filepath.Dir(root)} { // both are the test's
+	for _, dir := range []string{root, filepath.Dir(root)} { // both were created by the test
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}

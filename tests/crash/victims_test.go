@@ -12,32 +12,32 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 )
 
-// victim is the process that is killed while a step is held up.
+// victim is a process that is killed while a step is paused.
 type victim struct {
 	name string
-	// command is what its command line has in it.
+	// command is part of its command line.
 	command string
-	// from and to are the first and the last step at which it is there; empty: all.
+	// from and to are the first and the last step at which it exists; empty means all.
 	from, to string
-	// fatal: the program dies of it.
+	// fatal is set if the program dies with it.
 	fatal bool
 }
 
-var saveVictims = []victim{
+var checkpointVictims = []victim{
 	{"worker", "phosd worker ", "", "", true},
 	{"program", " enough", "", "", true},
 	{"watchdog", "/proc/self/exe watchdog", "cut", "go-on", false},
 	{"pos_cli", "/pos_cli --", "", "", false},
 }
 
-var bringVictims = []victim{
+var restoreVictims = []victim{
 	{"worker", "phosd worker ", "ready", "", true},
 	{"program", " enough", "attach", "", true},
-	{"keeper", "/proc/self/exe keeper", "attach", "", true},
+	{"restorer", "/proc/self/exe keeper", "attach", "", true},
 	{"pos_cli", "/pos_cli --", "", "", false},
 }
 
-// at are the steps at which a victim is there.
+// at returns the steps at which a victim exists.
 func (v victim) at(steps []string) []string {
 	steps = slices.DeleteFunc(slices.Clone(steps), func(step string) bool { return step == "publish" })
 	from, to := 0, len(steps)
@@ -47,11 +47,11 @@ func (v victim) at(steps []string) []string {
 	if v.to != "" {
 		to = slices.Index(steps, v.to) + 1
 	}
-	return chosen(steps[from:to], len(v.name))
+	return sample(steps[from:to], len(v.name))
 }
 
-// chosen are all of some steps, or half of them where not everything shall be tried.
-func chosen(steps []string, which int) (some []string) {
+// sample returns all steps with CRASH=full, otherwise every second one.
+func sample(steps []string, which int) (some []string) {
 	for i, step := range steps {
 		if full() || i%2 == which%2 {
 			some = append(some, step)
@@ -60,15 +60,15 @@ func chosen(steps []string, which int) (some []string) {
 	return some
 }
 
-// noDaemon is the exit status of pos_cli that finds no phosd.
+// noDaemon is the exit status of pos_cli when phosd is not running.
 const noDaemon = 3
 
-// held starts a command of pos_cli that is held up at a step, kills the victim there, and returns
-// how the command ends when it continues.
-func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) {
+// killAt starts a command of pos_cli, pauses it at a step, and kills the victim there. It returns
+// how the command ends after it continues.
+func (r *fixture) killAt(step string, v victim, command *exec.Cmd) (string, error) {
 	r.t.Helper()
-	goOn := r.heldUp(step)
-	from := r.logged()
+	resume := r.pauseAt(step)
+	from := r.logSize()
 	done := make(chan error, 1)
 	var output []byte
 	go func() {
@@ -76,29 +76,29 @@ func (r *room) held(step string, who victim, command *exec.Cmd) (string, error) 
 		output, err = command.CombinedOutput()
 		done <- err
 	}()
-	r.reaches(from, step)
-	pid := r.find(who.command)
+	r.waitStep(from, step)
+	pid := r.find(v.command)
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		r.t.Fatal(err)
 	}
 	r.eventually(func() string { return describe(pid) })
-	if who.name == "pos_cli" {
-		// phosd hears of that by its connection, and gives the step up then, unless it is past being
-		// given up.
-		r.says(from, fmt.Sprintf("caller disconnected.* caller=%d ", pid))
+	if v.name == "pos_cli" {
+		// phosd notices the closed connection and cancels the step, unless that is no longer
+		// possible.
+		r.waitLog(from, fmt.Sprintf("caller disconnected.* caller=%d ", pid))
 	}
-	goOn()
+	resume()
 	err := r.await(done)
 	if exit := new(exec.ExitError); errors.As(err, &exit) && exit.ExitCode() == noDaemon {
-		r.t.Errorf("it takes the end of another process for phosd's: %s", output)
+		r.t.Errorf("reported that phosd exited, but another process did: %s", output)
 	}
 	return string(output), err
 }
 
-// TestCallersStay: phosd does not report that a caller has gone when the caller has its answer.
+// TestCallersStay: phosd must not log that a caller has left if the caller got its reply.
 func TestCallersStay(t *testing.T) {
-	r := newRoom(t)
-	from := r.logged()
+	r := newFixture(t)
+	from := r.logSize()
 	for range 5 {
 		r.job.PreDump()
 		r.job.Dump()
@@ -106,48 +106,48 @@ func TestCallersStay(t *testing.T) {
 		r.job.Dump()
 		r.restore()
 	}
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 	if text := read(t, r.daemon.Log); strings.Contains(text[from:], "caller disconnected") {
-		t.Error("the log says that a caller has gone")
+		t.Error("the log reports that a caller left")
 	}
 }
 
-// TestSaveVictims kills, at each step of a checkpoint, each process that takes part in it except
+// TestCheckpointVictims kills, at each step of a checkpoint, each participating process except
 // phosd.
-func TestSaveVictims(t *testing.T) {
-	for _, who := range saveVictims {
-		t.Run(who.name, func(t *testing.T) {
-			r := newRoom(t)
+func TestCheckpointVictims(t *testing.T) {
+	for _, v := range checkpointVictims {
+		t.Run(v.name, func(t *testing.T) {
+			r := newFixture(t)
 			r.job.PreDump()
-			for i, step := range who.at(ckpt.SaveSteps()) {
-				t.Run(step, func(t *testing.T) { r.in(t).saveLoses(step, who, i%2 == 1) })
+			for i, step := range v.at(ckpt.SaveSteps()) {
+				t.Run(step, func(t *testing.T) { r.forSubtest(t).checkpointLosesVictim(step, v, i%2 == 1) })
 				if t.Failed() {
 					return
 				}
 			}
-			r.ends()
-			r.tidy(0, 0)
+			r.finishAndCompare()
+			r.cleanWith(0, 0)
 		})
 	}
 }
 
-// saveLoses kills a victim during a checkpoint.
-func (r *room) saveLoses(step string, who victim, stop bool) {
+// checkpointLosesVictim kills a victim during a checkpoint.
+func (r *fixture) checkpointLosesVictim(step string, v victim, stop bool) {
 	before := r.snapshot()
 	verb := map[bool]string{false: "--pre-dump", true: "--dump"}[stop]
-	text, err := r.held(step, who, r.daemon.Command(verb, "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID)))
-	dead := who.fatal || stop && (err == nil || who.name == "pos_cli" && complete(step))
+	text, err := r.killAt(step, v, r.daemon.Command(verb, "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID)))
+	dead := v.fatal || stop && (err == nil || v.name == "pos_cli" && complete(step))
 	if dead {
 		r.job.Finish()
-		r.tidy(0, 0)
+		r.cleanWith(0, 0)
 	} else {
-		r.runsOn()
-		r.alone()
+		r.stillRuns()
+		r.clean()
 	}
 	switch {
 	case err == nil || complete(step):
-		r.grown(before)
+		r.oneGenerationMore(before)
 	default:
 		r.unchanged(before, false)
 	}
@@ -159,40 +159,39 @@ func (r *room) saveLoses(step string, who victim, stop bool) {
 	r.verified()
 }
 
-// TestRestoreVictims kills, at each step of a restore, each process that takes part in it except
-// phosd.
+// TestRestoreVictims kills, at each step of a restore, each participating process except phosd.
 func TestRestoreVictims(t *testing.T) {
-	for _, who := range bringVictims {
-		t.Run(who.name, func(t *testing.T) {
-			r := newRoom(t)
+	for _, v := range restoreVictims {
+		t.Run(v.name, func(t *testing.T) {
+			r := newFixture(t)
 			r.job.Dump()
-			r.tidy(0, 0)
-			for _, step := range who.at(ckpt.BringSteps()) {
-				t.Run(step, func(t *testing.T) { r.in(t).restoreLosesVictim(step, who) })
+			r.cleanWith(0, 0)
+			for _, step := range v.at(ckpt.BringSteps()) {
+				t.Run(step, func(t *testing.T) { r.forSubtest(t).restoreLosesVictim(step, v) })
 				if t.Failed() {
 					return
 				}
 			}
 			r.job.Restore()
-			r.ends()
-			r.tidy(0, 0)
+			r.finishAndCompare()
+			r.cleanWith(0, 0)
 		})
 	}
 }
 
-// restoreLosesVictim kills it during a restore.
-func (r *room) restoreLosesVictim(step string, who victim) {
+// restoreLosesVictim kills a victim during a restore.
+func (r *fixture) restoreLosesVictim(step string, v victim) {
 	before := r.snapshot()
-	text, err := r.held(step, who, r.daemon.Command("--restore", "--dir", r.job.Image))
+	text, err := r.killAt(step, v, r.daemon.Command("--restore", "--dir", r.job.Image))
 	if err == nil {
-		r.t.Errorf("the restore succeeds: %s", text)
+		r.t.Errorf("restore succeeded, want failure: %s", text)
 	}
 	r.t.Logf("%v: %s", err, text)
-	r.tidy(0, 0)
+	r.cleanWith(0, 0)
 	r.unchanged(before, false)
-	r.free()
+	r.waitPIDFree()
 	r.restore()
-	r.runsOn()
+	r.stillRuns()
 	r.job.Dump()
-	r.tidy(0, 0)
+	r.cleanWith(0, 0)
 }

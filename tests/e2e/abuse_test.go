@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestAbuse runs programs that use the driver wrongly. They are told, and work on.
+// TestAbuse runs programs that use the driver wrongly. They get errors and continue.
 func TestAbuse(t *testing.T) {
 	program := harness.CompileC(t, true, harness.Workload("fault", "abuse.c"))
 	daemon := harness.Start(t)
@@ -24,12 +24,12 @@ func TestAbuse(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestFlood runs a program that only submits, and looks at what its worker needed for that.
+// TestFlood runs a program that only submits work, and checks the memory of its worker.
 func TestFlood(t *testing.T) {
 	program := harness.CompileC(t, true, harness.Workload("fault", "abuse.c"))
 	daemon := harness.Start(t)
 	flood := daemon.Program(program, "flood")
-	flood.Says("flooded")
+	flood.StartUntil("flooded")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", daemon.Status().GetPrograms()[0].GetWorkerPid()))
 	if err != nil {
 		t.Fatal(err)

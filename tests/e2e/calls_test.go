@@ -6,8 +6,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestCalls runs the programs that check a group of calls each: those that frameworks ask for
-// beyond the first.
+// TestCalls runs the programs that each check a group of less common calls of frameworks.
 func TestCalls(t *testing.T) {
 	daemon := harness.Start(t, "--gpus=soft:2")
 	for _, name := range []string{"memops", "ipc", "peers", "batch", "orphan", "attributes"} {

@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestClosedPrograms: programs that may not be looked into share memory with kernels and copy as
-// others do, root's and a user's: what their workers may not open, phosd lends.
+// TestClosedPrograms: programs that are not dumpable share memory with kernels and copy like
+// others, as root and as a user. phosd opens for the workers what they may not open themselves.
 func TestClosedPrograms(t *testing.T) {
 	harness.Need(t, "root", harness.Root())
 	program := harness.CompileC(t, true, harness.Workload("driver", "shared.c"))
@@ -31,7 +31,7 @@ func TestClosedPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		waits := daemon.Program(program, "closing", filepath.Join(dir, "go")).As(61236, 61236).In(t)
-		waits.Says("waiting")
+		waits.StartUntil("waiting")
 		daemon.Kill()
 		daemon.Launch()
 		if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {
@@ -44,8 +44,8 @@ func TestClosedPrograms(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestClosedGraph: what a graph copies of the memory of a user's program that may not be looked
-// into is refused by name, as no thread waits that could copy. Nothing else of the program suffers.
+// TestClosedGraph: a graph's copy of the memory of a user's program that is not dumpable is refused
+// with the reason, because no thread of the program waits that could copy. Everything else works.
 // Root's worker needs no thread.
 func TestClosedGraph(t *testing.T) {
 	harness.Need(t, "root", harness.Root())

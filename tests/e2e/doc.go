@@ -1,4 +1,4 @@
-// Package e2e runs real programs from start to end: the workloads of tests/workloads, unmodified
-// CUDA programs that check themselves, each under a phosd of the test's own on the software GPU,
-// and programs that fault, lie or are killed.
+// Package e2e runs complete programs: the workloads of tests/workloads, which are unmodified CUDA
+// programs that check themselves. Each runs under a phosd of the test on the software GPU. It also
+// runs programs that fault, misbehave or are killed.
 package e2e

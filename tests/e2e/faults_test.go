@@ -18,17 +18,17 @@ func faultProgram(t *testing.T) string {
 	return harness.CompileC(t, true, harness.Workload("fault", "fault.c"))
 }
 
-// TestFaults runs programs that do something wrong and must be told so. Beside each, one that does
-// nothing wrong works on.
+// TestFaults runs programs that cause errors, which they must be told. A correct program beside
+// each must not be affected.
 func TestFaults(t *testing.T) {
 	program := faultProgram(t)
 	daemon := harness.Start(t)
 	done := filepath.Join(t.TempDir(), "done")
 	bystander := daemon.Program(program, "steady", done)
-	bystander.Says("working")
+	bystander.StartUntil("working")
 	for _, test := range []struct {
 		fault string
-		log   string // what the daemon's log must say then
+		log   string // required in the daemon's log
 	}{
 		{"bounds", "store"},
 		{"null", "store"},
@@ -46,7 +46,7 @@ func TestFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, real := harness.Driver(); !real { // which says the kernel, and no instruction
+			if _, real := harness.Driver(); !real { // it names the kernel, but not the instruction
 				daemon.LogContains(test.log)
 			}
 		})
@@ -55,12 +55,12 @@ func TestFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := bystander.Wait(); err != nil {
-		t.Fatalf("the bystander: %v: %s", err, bystander.Output.String())
+		t.Fatalf("the correct program: %v: %s", err, bystander.Output.String())
 	}
 	daemon.Empty()
 }
 
-// TestAddressInLog wants kernel, instruction and address of a stray access in the log.
+// TestAddressInLog checks that the log names kernel, instruction and address of a bad access.
 func TestAddressInLog(t *testing.T) {
 	harness.RealGPU(t, "the log names neither the instruction nor the address of the fault")
 	program := faultProgram(t)
@@ -69,7 +69,7 @@ func TestAddressInLog(t *testing.T) {
 	stray.OK()
 	address := regexp.MustCompile(`stray (0x\w+)`).FindStringSubmatch(stray.Output.String())
 	if address == nil {
-		t.Fatal("the program does not name the address")
+		t.Fatal("the program's error does not name the address")
 	}
 	daemon.LogContains(address[1])
 	daemon.LogContains("st.global")
@@ -84,7 +84,7 @@ func TestNoDaemon(t *testing.T) {
 	lonely.OK()
 	lines := strings.Split(strings.TrimSpace(lonely.Output.String()), "\n")
 	if len(lines) != 2 || !strings.Contains(lines[0], socket) || !strings.Contains(lines[0], "pos_cli --start") {
-		t.Errorf("not one line that names the socket and how to start phosd: %q", lines)
+		t.Errorf("want one line with the socket and how to start phosd, got %q", lines)
 	}
 }
 
@@ -95,8 +95,8 @@ func TestPinnedMemoryLimit(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestWorkerKilled ends a worker while its program waits or polls, with phosd there and without:
-// the program gets an error and does not hang.
+// TestWorkerKilled kills a worker while its program waits or polls, with and without phosd. The
+// program must get an error and must not hang.
 func TestWorkerKilled(t *testing.T) {
 	program := faultProgram(t)
 	for _, test := range []struct {
@@ -106,7 +106,7 @@ func TestWorkerKilled(t *testing.T) {
 		t.Run(fmt.Sprintf("%s, phosd %v", test.how, test.phosd), func(t *testing.T) {
 			daemon := harness.Start(t)
 			waiting := daemon.Program(program, test.how)
-			waiting.Says("waiting")
+			waiting.StartUntil("waiting")
 			programs := daemon.Status().GetPrograms()
 			if len(programs) != 1 || programs[0].GetPid() != uint32(waiting.Process.Pid) {
 				t.Fatalf("programs: %v", programs)
@@ -128,13 +128,14 @@ func TestWorkerKilled(t *testing.T) {
 	}
 }
 
-// TestProgramKilled ends a program while it waits: its worker goes, endless kernel and all.
+// TestProgramKilled kills a program while it waits. Its worker must exit, also with an endless
+// kernel.
 func TestProgramKilled(t *testing.T) {
 	program := faultProgram(t)
 	daemon := harness.Start(t)
 	for range 3 {
 		waiting := daemon.Program(program, "hang")
-		waiting.Says("waiting")
+		waiting.StartUntil("waiting")
 		if err := waiting.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -143,14 +144,14 @@ func TestProgramKilled(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestDaemonRestarted kills phosd under a running program, which goes on; the next phosd adopts its
-// worker.
+// TestDaemonRestarted kills phosd under a running program, which continues. The next phosd adopts
+// its worker.
 func TestDaemonRestarted(t *testing.T) {
 	program := faultProgram(t)
 	daemon := harness.Start(t)
 	done := filepath.Join(t.TempDir(), "done")
 	running := daemon.Program(program, "steady", done)
-	running.Says("working")
+	running.StartUntil("working")
 	before := daemon.Status().GetPrograms()
 	daemon.Kill()
 	daemon.Launch()
@@ -170,29 +171,29 @@ func TestDaemonRestarted(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestHostile lets programs destroy their own sessions at random while another works on.
+// TestHostile lets programs destroy their own sessions at random while another program works.
 func TestHostile(t *testing.T) {
 	program := faultProgram(t)
 	daemon := harness.Start(t)
 	done := filepath.Join(t.TempDir(), "done")
 	bystander := daemon.Program(program, "steady", done)
-	bystander.Says("working")
+	bystander.StartUntil("working")
 	for seed := range 8 {
 		attacker := daemon.Program(program, "hostile", fmt.Sprint(seed))
-		attacker.Says("attacking")
-		// It ends by itself, by an alarm, or by what it broke; how does not matter.
+		attacker.StartUntil("attacking")
+		// It exits normally, by an alarm, or by its own damage; each is fine.
 		_ = attacker.Wait()
 	}
 	if err := os.WriteFile(done, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := bystander.Wait(); err != nil {
-		t.Fatalf("the bystander: %v: %s", err, bystander.Output.String())
+		t.Fatalf("the correct program: %v: %s", err, bystander.Output.String())
 	}
 	daemon.Empty()
 }
 
-// TestManyPrograms starts and ends many programs, some of them abruptly; nothing may be left of
+// TestManyPrograms starts and ends many programs, some of them abruptly. Nothing may be left of
 // them.
 func TestManyPrograms(t *testing.T) {
 	program := faultProgram(t)
@@ -217,11 +218,11 @@ func TestManyPrograms(t *testing.T) {
 	)
 	after := resources(t, daemon.PID())
 	if after.residentBytes > before.residentBytes+64<<20 {
-		t.Errorf("phosd had %d bytes in memory, and has %d", before.residentBytes, after.residentBytes)
+		t.Errorf("phosd grew from %d to %d bytes", before.residentBytes, after.residentBytes)
 	}
 }
 
-// usage is what a process holds.
+// usage is the resources that a process uses.
 type usage struct {
 	files         int
 	residentBytes int64
@@ -244,9 +245,9 @@ func resources(t *testing.T, pid int) usage {
 	return usage{len(files), resident * int64(os.Getpagesize())}
 }
 
-// forEveryone copies what is built to where every user may read it; the tree may stand in root's
-// home.
-func forEveryone(t *testing.T) {
+// installForAll copies the build to where every user may read it. The source tree may be in root's
+// home directory.
+func installForAll(t *testing.T) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bin")
 	if err := os.CopyFS(dir, os.DirFS(harness.Bin())); err != nil {
@@ -262,7 +263,7 @@ func forEveryone(t *testing.T) {
 
 // TestUsers runs programs of two users at once; each user sees only their own, root sees both.
 func TestUsers(t *testing.T) {
-	forEveryone(t)
+	installForAll(t)
 	program := faultProgram(t)
 	daemon := harness.Start(t)
 	done := filepath.Join(t.TempDir(), "done")
@@ -287,10 +288,10 @@ func TestUsers(t *testing.T) {
 	)
 	for _, each := range []*harness.Program{first, second} {
 		each.Dir = "/"
-		each.Says("working")
+		each.StartUntil("working")
 	}
 	if n := len(daemon.Status().GetPrograms()); n != 2 {
-		t.Errorf("root sees %d programs", n)
+		t.Errorf("root sees %d programs, want both", n)
 	}
 	for _, p := range daemon.Status().GetPrograms() {
 		var info syscall.Stat_t
@@ -302,7 +303,7 @@ func TestUsers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := fmt.Sprintf("Uid:\t%d\t%[1]d\t%[1]d\t%[1]d", p.GetUid()); !strings.Contains(string(status), want) {
-			t.Errorf("the worker of user %d does not run as that user", p.GetUid())
+			t.Errorf("the worker of user %d runs as another user", p.GetUid())
 		}
 		if !strings.Contains(string(status), "NoNewPrivs:\t1") {
 			t.Error("a worker may gain privileges")

@@ -7,7 +7,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestFrameworks runs what users of numba and CuPy call.
+// TestFrameworks runs typical calls of numba and CuPy.
 func TestFrameworks(t *testing.T) {
 	python, err := harness.Tool("FRAMEWORKS_PYTHON")
 	harness.Need(t, "frameworks", err)
@@ -22,9 +22,9 @@ func TestFrameworks(t *testing.T) {
 	}
 }
 
-// frameworkGPU is the GPU for a framework. CuPy brings machine code for 9.0, which a real GPU of
-// that kind takes, and PTX for 10.0 only: the software GPU behind the driver must be one for which
-// that is the best. Numba knows none after 9.0.
+// frameworkGPU returns the GPU for a framework. CuPy has machine code for 9.0, which a real GPU of
+// that kind uses, and PTX for 10.0 only. So the inner software GPU must have a capability for which
+// the PTX is the best. Numba supports none above 9.0.
 func frameworkGPU(name string) string {
 	if harness.Nested() && name != "numba" {
 		return "--gpus=soft:1,cc=10.0"

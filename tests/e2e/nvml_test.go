@@ -14,8 +14,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// seen is what look.py prints.
-type seen struct {
+// nvmlOutput is the output of look.py.
+type nvmlOutput struct {
 	Driver string
 	CUDA   int
 	GPUs   []struct {
@@ -30,7 +30,7 @@ type seen struct {
 	}
 }
 
-// TestNVML holds what NVIDIA's own bindings list against what pos_cli and the driver's calls say.
+// TestNVML compares the output of NVIDIA's own bindings with pos_cli and the driver's calls.
 func TestNVML(t *testing.T) {
 	python, err := harness.Tool("NVML_PYTHON")
 	harness.Need(t, "nvml", err)
@@ -42,7 +42,7 @@ func TestNVML(t *testing.T) {
 	if err := monitor.Run(); err != nil {
 		t.Fatalf("look.py: %v\n%s", err, monitor.Output.String())
 	}
-	var got seen
+	var got nvmlOutput
 	if err := json.Unmarshal([]byte(monitor.Output.String()), &got); err != nil {
 		t.Fatalf("%v\n%s", err, monitor.Output.String())
 	}
@@ -58,46 +58,46 @@ func TestNVML(t *testing.T) {
 		}
 		Programs []struct{ PID, Session uint64 }
 	}
-	// Field names in JSON have underlines that these have not.
+	// Field names in JSON have underscores, unlike these.
 	if err := json.Unmarshal([]byte(strings.ReplaceAll(string(text), "_", "")), &want); err != nil {
 		t.Fatal(err)
 	}
 	if len(got.GPUs) != 2 || len(want.GPUs) != 2 || got.CUDA != 12040 || got.Driver == "" {
-		t.Fatalf("NVML says %+v, pos_cli %+v", got, want)
+		t.Fatalf("NVML reports %+v, pos_cli %+v", got, want)
 	}
 	for i, g := range got.GPUs {
 		w := want.GPUs[i]
 		if g.Index != w.Index || g.Name != w.Name || g.UUID != w.UUID || g.Total != w.MemoryBytes ||
 			g.Used != w.UsedBytes ||
 			g.Free != w.MemoryBytes-w.UsedBytes {
-			t.Errorf("NVML says %+v, pos_cli %+v", g, w)
+			t.Errorf("NVML reports %+v, pos_cli %+v", g, w)
 		}
 		if g.Drawing != 0 || g.Temperature != nil || g.Power != nil || g.Fan != nil || g.Link != nil ||
 			!reflect.DeepEqual(g.Capability, []int{9, 0}) {
-			t.Errorf("NVML makes something up: %+v", g)
+			t.Errorf("NVML reports values that phos does not have: %+v", g)
 		}
 	}
 	used := got.GPUs[1]
 	if used.Total != driver.Total || used.Free != driver.Free || !strings.EqualFold(used.BusID, "0000"+driver.BusID) {
-		t.Errorf("NVML says %+v, cuMemGetInfo %+v", used, driver)
+		t.Errorf("NVML reports %+v, cuMemGetInfo %+v", used, driver)
 	}
 	if len(got.GPUs[0].Processes) != 0 || len(used.Processes) != 1 || used.Processes[0].PID != uint64(driver.PID) ||
 		used.Processes[0].Used != 48<<20 {
 		t.Errorf("processes: %+v and %+v", got.GPUs[0].Processes, used.Processes)
 	}
-	// A program that only queries gets no session.
+	// A program that only queries does not get a session.
 	if len(want.Programs) != 1 || want.Programs[0].Session != 1 {
 		t.Errorf("programs: %+v", want.Programs)
 	}
 	again := daemon.HoldMemory(t, python, "0", "1")
 	for _, program := range daemon.Status().GetPrograms() {
 		if program.GetSession() > 2 {
-			t.Errorf("session %d; looking has made one (%+v)", program.GetSession(), again)
+			t.Errorf("session %d: a query created a session (%+v)", program.GetSession(), again)
 		}
 	}
 }
 
-// TestNVMLWithoutDaemon: as on a machine whose driver is not loaded.
+// TestNVMLWithoutDaemon: without phosd, NVML behaves as without a loaded driver.
 func TestNVMLWithoutDaemon(t *testing.T) {
 	python, err := harness.Tool("NVML_PYTHON")
 	harness.Need(t, "nvml", err)
@@ -111,8 +111,8 @@ func TestNVMLWithoutDaemon(t *testing.T) {
 	program.OK()
 }
 
-// TestInventoryOfSoftwareGPUs has phosd's own asking, by go-nvml, ask libphos.so: so it goes where
-// there are no GPUs.
+// TestInventoryOfSoftwareGPUs lets phosd's inventory query libphos.so with go-nvml, so the code is
+// tested on machines without GPUs.
 func TestInventoryOfSoftwareGPUs(t *testing.T) {
 	harness.Need(t, "build", harness.Built())
 	daemon := harness.Start(t, "--gpus", "soft:2,memory=1GiB")
@@ -135,8 +135,9 @@ func TestInventoryOfSoftwareGPUs(t *testing.T) {
 	}
 	for i, g := range found.GPUs {
 		want := inventory.GPU{
-			Index: i, Name: status[i].GetName(), UUID: status[i].GetUuid(), BusID: g.BusID, ComputeCapability: 90, ComputeMode: inventory.ModeDefault,
-			Memory: &inventory.Memory{TotalBytes: 1 << 30, FreeBytes: 1 << 30},
+			Index: i, Name: status[i].GetName(), UUID: status[i].GetUuid(), BusID: g.BusID, ComputeCapability: 90,
+			ComputeMode: inventory.ModeDefault,
+			Memory:      &inventory.Memory{TotalBytes: 1 << 30, FreeBytes: 1 << 30},
 		}
 		if !reflect.DeepEqual(g, want) {
 			t.Errorf("found %+v, want %+v", g, want)

@@ -20,7 +20,7 @@ func oddProgram(t *testing.T) string {
 	return harness.CompileC(t, true, harness.Workload("fault", "odd.c"))
 }
 
-// TestOdd runs programs in odd circumstances, each beside a daemon that must be as good as new
+// TestOdd runs programs under unusual conditions. The daemon must have nothing left of them
 // afterwards.
 func TestOdd(t *testing.T) {
 	program := oddProgram(t)
@@ -35,30 +35,30 @@ func TestOdd(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestCutFiles lets programs shorten the files that they share with their workers.
+// TestCutFiles lets programs truncate the files that they share with their workers.
 func TestCutFiles(t *testing.T) {
 	program := oddProgram(t)
 	daemon := harness.Start(t)
 	done := filepath.Join(t.TempDir(), "done")
 	bystander := daemon.Program(faultProgram(t), "steady", done)
-	bystander.Says("working")
+	bystander.StartUntil("working")
 	for _, name := range []string{"session", "arena"} {
 		cut := daemon.Program(program, "cut", name)
-		cut.Says("cut")
+		cut.StartUntil("cut")
 		_ = cut.Wait() // by a signal
 	}
 	if err := os.WriteFile(done, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := bystander.Wait(); err != nil {
-		t.Fatalf("the bystander: %v: %s", err, bystander.Output.String())
+		t.Fatalf("the correct program: %v: %s", err, bystander.Output.String())
 	}
 	daemon.Empty()
-	harness.RealGPU(t, "pinned pages stay in memory when their file is cut, and workers do not touch them")
+	harness.RealGPU(t, "pinned pages stay in memory when their file is truncated, and workers do not access them")
 	daemon.LogContains("worker died")
 }
 
-// TestOddSurroundings gives programs files and environment variables that are unusual.
+// TestOddSurroundings runs programs with unusual files and environment variables.
 func TestOddSurroundings(t *testing.T) {
 	program := oddProgram(t)
 	daemon := harness.Start(t)
@@ -77,7 +77,10 @@ func TestOddSurroundings(t *testing.T) {
 			return os.Truncate(path, 1<<30)
 		}, works: true, says: "pos.yaml"},
 		{name: "binary", text: "\x00\xff\x7fELF\x01:\n\x80", works: true, says: "pos.yaml"},
-		{name: "loop", prepare: func(path string) error { return os.Symlink("pos.yaml", path) }, works: true, says: "pos.yaml"},
+		{
+			name: "loop", prepare: func(path string) error { return os.Symlink("pos.yaml", path) }, works: true,
+			says: "pos.yaml",
+		},
 		{name: "bombs", text: "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c]\njob_name: [*d,*d,*d]\n", works: true, says: "pos.yaml"},
 		{name: "remote", text: "daemon_addr: 10.1.2.3:1234\n", says: "10.1.2.3"},
 		{name: "remote name", text: "daemon_addr: gpu.example.com\n", says: "gpu.example.com"},
@@ -114,7 +117,7 @@ func TestOddSurroundings(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestGarbageAtSocket talks nonsense to phosd, and nothing, from many connections at once.
+// TestGarbageAtSocket sends garbage, or nothing, to phosd from many connections at once.
 func TestGarbageAtSocket(t *testing.T) {
 	program := oddProgram(t)
 	daemon := harness.Start(t)
@@ -149,7 +152,7 @@ func TestGarbageAtSocket(t *testing.T) {
 			open = append(open, conn)
 		}
 	}
-	daemon.Program(program, "work").OK() // beside them all
+	daemon.Program(program, "work").OK() // next to all these connections
 	for _, conn := range open {
 		conn.Close()
 	}
@@ -163,8 +166,7 @@ func TestGarbageAtSocket(t *testing.T) {
 	})
 }
 
-// TestKilledAnywhere kills programs at any time of their lives, and phosd now and then while they
-// shake hands.
+// TestKilledAnywhere kills programs at random times, and sometimes phosd during their handshake.
 func TestKilledAnywhere(t *testing.T) {
 	program := oddProgram(t)
 	daemon := harness.Start(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestPycuda runs the pycuda that build.sh has built, or the one that the system's Python has
-// (Debian: python3-pycuda, in contrib).
+// TestPycuda runs the pycuda that build.sh has built, or the one of the system's Python (Debian:
+// python3-pycuda, in contrib).
 func TestPycuda(t *testing.T) {
 	compiler := harness.NVCC(t)
 	python, err := withPycuda()
@@ -25,14 +25,14 @@ func TestPycuda(t *testing.T) {
 		"NVCC_APPEND_FLAGS=--ptx -o kernel.cubin",
 		"PYCUDA_DISABLE_CACHE=1",
 		"PYTHONDONTWRITEBYTECODE=1",
-		"TMPDIR="+t.TempDir(), // pycuda keeps some of what it compiles
+		"TMPDIR="+t.TempDir(), // pycuda keeps compiled code there
 	)
 	program.OK()
 	daemon.Empty()
 }
 
-// withPycuda finds a Python that has pycuda, without loading it: without phos it would find no
-// driver.
+// withPycuda finds a Python that has pycuda. It does not load pycuda, which would find no driver
+// without phos.
 func withPycuda() (string, error) {
 	if built, err := harness.Tool("PYCUDA_PYTHON"); err == nil {
 		return built, nil
@@ -43,7 +43,7 @@ func withPycuda() (string, error) {
 	}
 	script := "import importlib.util as u, sys; sys.exit(any(u.find_spec(name) is None for name in ('pycuda', 'numpy')))"
 	if err := exec.Command(python, "-c", script).Run(); err != nil {
-		return "", fmt.Errorf("%s does not know pycuda and numpy", python)
+		return "", fmt.Errorf("%s has no pycuda and numpy", python)
 	}
 	return python, nil
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestSeparateCompilation runs a program whose device code is in two files: as PTX alone, and with
-// machine code that nvcc has linked beside the PTX of its parts.
+// TestSeparateCompilation runs a program whose device code is in two files: as PTX only, and with
+// machine code that nvcc has linked in addition to the PTX of the parts.
 func TestSeparateCompilation(t *testing.T) {
 	daemon := harness.Start(t)
 	for name, target := range map[string][]string{

@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestTorch runs unmodified PyTorch, where there is one whose libraries bring PTX. At capability
-// 12.0, which they do not know, cuBLAS takes PTX too.
+// TestTorch runs unmodified PyTorch if its libraries contain PTX. They have no machine code for
+// capability 12.0, so cuBLAS uses PTX too.
 func TestTorch(t *testing.T) {
 	python, err := harness.Tool("TORCH_PYTHON")
 	harness.Need(t, "torch", err)
@@ -32,8 +32,8 @@ func TestTorchGroup(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestTriton runs what Triton compiles, for itself and for torch.compile. Its LLVM knows capability
-// 9.0 and not 12.0.
+// TestTriton runs code that Triton compiles, directly and through torch.compile. Its LLVM supports
+// capability 9.0, but not 12.0.
 func TestTriton(t *testing.T) {
 	python, err := harness.Tool("TORCH_PYTHON")
 	harness.Need(t, "torch", err)
@@ -47,12 +47,12 @@ func TestTriton(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestTorchWheel runs what PyTorch of PyPI, made for CUDA 13.0, does without its machine code:
+// TestTorchWheel runs what works in PyPI's PyTorch for CUDA 13.0 without its machine code.
 // TORCH_WHEEL_PYTHON is a Python that has it (pip install torch==2.11.0).
 func TestTorchWheel(t *testing.T) {
 	python, err := harness.Tool("TORCH_WHEEL_PYTHON")
 	harness.Need(t, "torchwheel", err)
-	harness.RealGPU(t, "machine code runs, and this asks what works without it")
+	harness.RealGPU(t, "machine code works, and this tests what works without it")
 	daemon := harness.Start(t, "--gpus=soft:1,cc=9.0,cuda=13.0")
 	program := daemon.Program(python, harness.Workload("torch", "wheel.py")).In(t)
 	program.Env = append(append(program.Env, "PYTHONDONTWRITEBYTECODE=1"), harness.TritonSettings(t.TempDir())...)

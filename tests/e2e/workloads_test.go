@@ -25,7 +25,7 @@ func TestCUDA(t *testing.T) {
 				if name == "managed" {
 					harness.RealGPU(
 						t,
-						"managed variables are shared with no other process, and code that has any is refused",
+						"code with managed variables is refused, because they cannot be shared with other processes",
 					)
 				}
 				program := daemon.Program(harness.CompileCUDA(t, cudart, source))
@@ -41,8 +41,7 @@ func TestCUDA(t *testing.T) {
 	daemon.Empty()
 }
 
-// expectLines compares what a program printed with the lines that its source announces, in their
-// order.
+// expectLines checks that a program printed the lines that its source announces, in this order.
 func expectLines(t *testing.T, source, output string) {
 	t.Helper()
 	text, err := os.ReadFile(source)
@@ -54,7 +53,7 @@ func expectLines(t *testing.T, source, output string) {
 		line := string(match[1]) + "\n"
 		at := strings.Index(rest, line)
 		if at < 0 {
-			t.Fatalf("%q is not printed, or not in its place:\n%s", line, output)
+			t.Fatalf("%q is missing or out of order:\n%s", line, output)
 		}
 		rest = rest[at+len(line):]
 	}
@@ -77,7 +76,7 @@ func TestDriverAPI(t *testing.T) {
 		})
 	}
 	t.Run("page", func(t *testing.T) {
-		harness.RealGPU(t, "a page of the program's is registered once")
+		harness.RealGPU(t, "a page can only be registered once")
 		daemon.Program(harness.CompileC(t, true, harness.Workload("driver", "shared.c")), "page").In(t).OK()
 	})
 	t.Run("go", func(t *testing.T) {
@@ -106,11 +105,11 @@ func TestTinygrad(t *testing.T) {
 	t.Run("own tests", func(t *testing.T) {
 		sources, err := filepath.Glob(filepath.Join(filepath.Dir(python), "../source/tinygrad-*/test/test_*.py"))
 		if err != nil || len(sources) == 0 {
-			t.Fatal("tinygrad's source holds no tests", err)
+			t.Fatal("found no tests in tinygrad's source", err)
 		}
 		for _, source := range sources {
 			program := tinygrad(t, daemon, python, source)
-			_ = program.Run() // what failed is read from its output
+			_ = program.Run() // failures are read from the output
 			output := program.Output.String()
 			t.Log(passRate(output))
 			checkFailures(t, output)
@@ -131,7 +130,7 @@ func tinygrad(t *testing.T, daemon *harness.Daemon, python, script string) *harn
 	return program
 }
 
-// checkFailures wants every test to pass.
+// checkFailures requires that every test passed.
 func checkFailures(t *testing.T, output string) {
 	t.Helper()
 	for _, match := range regexp.MustCompile(`(?m)^(?:ERROR|FAIL): (\w+)`).FindAllStringSubmatch(output, -1) {
@@ -142,7 +141,7 @@ func checkFailures(t *testing.T, output string) {
 	}
 }
 
-// passRate reads the closing lines of Python's unittest.
+// passRate reads the last lines of Python's unittest.
 func passRate(output string) string {
 	ran := regexp.MustCompile(`Ran (\d+) tests?`).FindString(output)
 	closing := regexp.MustCompile(`(?m)^(OK|FAILED).*$`).FindString(output)

@@ -1,4 +1,4 @@
-// Package format holds FORMAT.md to its word: a reader of checkpoint images that was written from
-// that page, and shares no line with package ckpt/store, must find in the committed images what
-// they are known to hold. Read reader_test.go beside the page.
+// Package format tests that FORMAT.md is complete. Its reader of checkpoint images was written from
+// that page, and shares no code with package ckpt/store. It must find the known content in the
+// committed images. Read reader_test.go together with the page.
 package format

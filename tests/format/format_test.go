@@ -17,10 +17,10 @@ import (
 
 var golden = harness.Path("ckpt", "store", "testdata", "golden", "v1")
 
-// key sealed the golden images.
+// key is the key that sealed the golden images.
 var key = [32]byte{1, 2, 3}
 
-// describe says what a generation holds, in the words of the files that stand beside the golden
+// describe lists the content of a generation, in the form of the text files beside the golden
 // images.
 func (p *picture) describe(t *testing.T, n uint64) (lines []string) {
 	t.Helper()
@@ -71,7 +71,7 @@ func decoded(t *testing.T, hash string) string {
 	t.Helper()
 	raw, err := hex.DecodeString(hash)
 	if err != nil || len(raw) != 32 {
-		t.Fatalf("%q is no hash", hash)
+		t.Fatalf("%q is not a hash", hash)
 	}
 	return string(raw)
 }
@@ -88,7 +88,8 @@ func (e entry) text() string {
 	return fmt.Sprintf("%s %s %d %x", e.name, map[byte]string{1: "file", 2: "memory"}[e.kind], bytes, sum.Sum(nil))
 }
 
-// TestReader reads the committed images by the page alone, and finds what they are known to hold.
+// TestReader reads the committed images by the rules of FORMAT.md, and compares their content with
+// the known content.
 func TestReader(t *testing.T) {
 	for _, name := range []string{"full", "image"} {
 		p, err := readDirectory(filepath.Join(golden, name), key)
@@ -100,15 +101,15 @@ func TestReader(t *testing.T) {
 			got = append(got, p.describe(t, n+1)...)
 		}
 		if name == "image" {
-			// Of its saved files only their hashes are known.
+			// Only the hashes of its saved files are known.
 			got = slices.DeleteFunc(got, func(line string) bool { return strings.Contains(line, " file /") })
 		}
-		same(t, name, got)
+		compareText(t, name, got)
 	}
 }
 
-// TestStreamReader does the same with an image in a stream: the first generation of one that is
-// there as a directory too.
+// TestStreamReader reads an image from a stream. It is the first generation of an image that exists
+// as a directory too.
 func TestStreamReader(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(golden, "stream"))
 	if err != nil {
@@ -123,22 +124,22 @@ func TestStreamReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := p.describe(t, 1), d.describe(t, 1); len(got) == 0 || !slices.Equal(got, want) {
-		t.Errorf("the stream holds\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		t.Errorf("got from the stream\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-func same(t *testing.T, name string, got []string) {
+func compareText(t *testing.T, name string, got []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(golden, name+".txt"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if want := strings.TrimSpace(string(text)); strings.Join(got, "\n") != want {
-		t.Errorf("%s holds\n%s\nwant\n%s", name, strings.Join(got, "\n"), want)
+		t.Errorf("got from %s\n%s\nwant\n%s", name, strings.Join(got, "\n"), want)
 	}
 }
 
-// TestDamageIsFound: the reader that believes the page finds what the page says can be found.
+// TestDamageIsFound: the reader finds the damage that FORMAT.md says can be found.
 func TestDamageIsFound(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(filepath.Join(golden, "image"))); err != nil {
@@ -160,7 +161,7 @@ func TestDamageIsFound(t *testing.T) {
 			}
 			raw[at] ^= 4
 			if at > 200 && at < len(raw)-200 && name != "phos-image" {
-				break // the text between is all under one check
+				break // one checksum covers the text in between
 			}
 		}
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
@@ -169,7 +170,7 @@ func TestDamageIsFound(t *testing.T) {
 	}
 }
 
-// numbers are the rows of the page's last table.
+// numbers returns the rows of the last table in FORMAT.md.
 func numbers(t *testing.T) map[string]string {
 	t.Helper()
 	page, err := os.ReadFile(harness.Path("FORMAT.md"))

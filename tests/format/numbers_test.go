@@ -14,8 +14,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestNumbers compares the page's numbers with the code, where it names them, and with what the
-// code writes, where it does not.
+// TestNumbers compares the numbers in FORMAT.md with the code's constants, or with what the code
+// writes if there is no constant.
 func TestNumbers(t *testing.T) {
 	tree := &image.Tree{
 		Entries: []image.Entry{{Kind: image.Memory, Name: "abc", Bytes: 5, Chunks: []image.Chunk{{Bytes: 5}}}},
@@ -32,7 +32,7 @@ func TestNumbers(t *testing.T) {
 	bare := encoded(tree)
 	long := &image.Tree{Entries: []image.Entry{{Kind: image.File, Name: strings.Repeat("n", image.MaxNameBytes+1)}}}
 	if _, err := long.Encode(); err == nil {
-		t.Error("a longer name is taken")
+		t.Error("a name longer than the limit was accepted")
 	}
 	m := &image.Manifest{Version: image.Version}
 	signed, err := image.Sign(m, image.NewKey([32]byte{}))
@@ -49,9 +49,11 @@ func TestNumbers(t *testing.T) {
 		padFrom++
 	}
 	want := map[string]int{
-		"version": image.Version, "chunk": image.ChunkBytes, "marker": len(image.Marker{}.Encode()), "head of a generation": head,
-		"longest manifest": image.MaxManifestBytes, "seal": len(signed) - head - len(text), "least bytes of an object in a manifest": leastObject(t),
-		"header of a pack": len(image.PackHeader{}.Encode()), "header of a run": len(image.EncodeRun(image.ID{}, 0)),
+		"version": image.Version, "chunk": image.ChunkBytes, "marker": len(image.Marker{}.Encode()),
+		"head of a generation": head,
+		"longest manifest":     image.MaxManifestBytes, "seal": len(signed) - head - len(text),
+		"least bytes of an object in a manifest": leastObject(t),
+		"header of a pack":                       len(image.PackHeader{}.Encode()), "header of a run": len(image.EncodeRun(image.ID{}, 0)),
 		"header of a record": len(
 			image.Record{}.Encode(),
 		), "padding from stored bytes": padFrom, "padding up to": image.PageBytes,
@@ -59,22 +61,23 @@ func TestNumbers(t *testing.T) {
 		"trailer": len(
 			image.Trailer{}.Head(),
 		) + 32, "head of a tree": empty, "head of an entry": bare - empty - 3, "chunk of an entry": whole - bare,
-		"longest name": image.MaxNameBytes, "longest tree": image.MaxTreeBytes, "head of a list": len((&image.List{}).Encode()), "header of a stream": len(image.StreamHeader()),
+		"longest name": image.MaxNameBytes, "longest tree": image.MaxTreeBytes,
+		"head of a list": len((&image.List{}).Encode()), "header of a stream": len(image.StreamHeader()),
 		"frame of a stream": len(image.Frame{Magic: image.EndMagic}.Encode()),
 	}
 	got := numbers(t)
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if got[name] != fmt.Sprint(want[name]) {
-			t.Errorf("%s: the page says %q, the code %d", name, got[name], want[name])
+			t.Errorf("%s: FORMAT.md has %q, the code %d", name, got[name], want[name])
 		}
 		delete(got, name)
 	}
 	for name := range got {
-		t.Errorf("%s: the page says so, and nothing here", name)
+		t.Errorf("%s is in FORMAT.md, but the test does not check it", name)
 	}
 }
 
-// leastObject finds how many bytes a manifest must have for each object in it, by what is taken.
+// leastObject finds by trial how many bytes a manifest must have for each object.
 func leastObject(t *testing.T) int {
 	t.Helper()
 	const objects = 10_000
@@ -84,21 +87,23 @@ func leastObject(t *testing.T) int {
 	}
 	text := `{"version":1,"processes":[` + strings.Repeat("{},", objects-2) + "{}]}"
 	for least := 4; least < 100; least++ {
-		if _, _, err := image.Inspect(resigned(signed, text+strings.Repeat(" ", max(0, least*objects-4096-len(text))))); err == nil {
+		if _, _, err := image.Inspect(replaceManifest(
+			signed, text+strings.Repeat(" ", max(0, least*objects-4096-len(text))),
+		)); err == nil {
 			return least
 		}
 	}
 	return -1
 }
 
-// resigned puts another manifest under a seal, with a right check and a wrong tag.
-func resigned(signed []byte, text string) []byte {
+// replaceManifest puts another manifest under a seal, with a correct checksum and a wrong tag.
+func replaceManifest(signed []byte, text string) []byte {
 	out := binary.LittleEndian.AppendUint32(bytes.Clone(signed[:12]), uint32(len(text)))
 	out = append(append(out, text...), signed[len(signed)-96:len(signed)-32]...)
 	return append(out, b3(32, out)...)
 }
 
-// TestMagics: what begins the parts of an image stands in the page.
+// TestMagics: FORMAT.md has the magic numbers of all parts of an image.
 func TestMagics(t *testing.T) {
 	page, err := os.ReadFile(harness.Path("FORMAT.md"))
 	if err != nil {
@@ -113,12 +118,13 @@ func TestMagics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, magic := range []string{
-		string(signed[:8]), string(signed[len(signed)-96:][:8]), string(image.PackHeader{}.Encode()[:8]), string(image.EncodeRun(image.ID{}, 0)[:8]),
+		string(signed[:8]), string(signed[len(signed)-96:][:8]), string(image.PackHeader{}.Encode()[:8]),
+		string(image.EncodeRun(image.ID{}, 0)[:8]),
 		image.RecordMagic, string(image.Trailer{}.Head()[:8]), string(tree[:8]), string((&image.List{}).Encode()[:8]),
 		string(image.StreamHeader()[:8]), image.ManifestMagic, image.EndMagic,
 	} {
 		if quoted := "`" + strings.ReplaceAll(magic, "\n", `\n`) + "`"; !strings.Contains(string(page), quoted) {
-			t.Errorf("the page lacks %s", quoted)
+			t.Errorf("FORMAT.md lacks %s", quoted)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 const twoMiB = 2 << 20
 
-// number is a little-endian one of any length.
+// number decodes a little-endian number of any length.
 func number(raw []byte) (n uint64) {
 	for i := len(raw) - 1; i >= 0; i-- {
 		n = n<<8 | uint64(raw[i])
@@ -27,7 +27,7 @@ func number(raw []byte) (n uint64) {
 	return n
 }
 
-// b3 is the first bytes of a BLAKE3.
+// b3 returns the first bytes of a BLAKE3 hash.
 func b3(bytes int, parts ...[]byte) []byte {
 	sum := blake3.Sum256(bytesOf(parts...))
 	return sum[:bytes]
@@ -35,30 +35,30 @@ func b3(bytes int, parts ...[]byte) []byte {
 
 func bytesOf(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-// want turns a broken rule of the page into an error that quotes it.
-func want(holds bool, rule string, arguments ...any) error {
+// require returns an error that quotes a rule of the page, unless it holds.
+func require(holds bool, rule string, arguments ...any) error {
 	if holds {
 		return nil
 	}
-	return fmt.Errorf("not as the page says: "+rule, arguments...)
+	return fmt.Errorf("violates FORMAT.md: "+rule, arguments...)
 }
 
-// stored is what a pack or a stream has for one content.
+// stored is one form of a content in a pack or a stream.
 type stored struct {
 	raw      []byte
 	encoding byte
 	content  uint64
 }
 
-// picture is an image that was read: manifests by number, and contents by hash, each in every way
-// in which it is stored.
+// picture is an image that was read: manifests by number, and contents by hash, in every stored
+// form.
 type picture struct {
 	store       string
 	generations map[uint64]*manifest
 	contents    map[string][]stored
 }
 
-// manifest is what the reader needs of one.
+// manifest has the fields that the reader needs.
 type manifest struct {
 	Version    int
 	Generation uint64
@@ -72,7 +72,7 @@ type manifest struct {
 	}
 }
 
-// readDirectory is section 2.
+// readDirectory implements section 2.
 func readDirectory(dir string, key [32]byte) (*picture, error) {
 	marker, err := os.ReadFile(filepath.Join(dir, "phos-image"))
 	if err != nil {
@@ -80,7 +80,7 @@ func readDirectory(dir string, key [32]byte) (*picture, error) {
 	}
 	lines := regexp.MustCompile(`^phos-image 0001\nstore ([0-9a-f]{32})\ncheck ([0-9a-f]{32})\n$`).FindSubmatch(marker)
 	if lines == nil || len(marker) != 94 || hex.EncodeToString(b3(16, marker[:55])) != string(lines[2]) {
-		return nil, errors.New("the marker is not as the page says")
+		return nil, errors.New("the marker differs from the page")
 	}
 	p := &picture{store: string(lines[1]), generations: map[uint64]*manifest{}, contents: map[string][]stored{}}
 	files, err := os.ReadDir(filepath.Join(dir, "generations"))
@@ -99,7 +99,7 @@ func readDirectory(dir string, key [32]byte) (*picture, error) {
 		if p.generations[n], err = readGeneration(raw, key); err != nil {
 			return nil, err
 		}
-		if err := want(p.generations[n].Generation == n, "the manifest's generation equals the file's name"); err != nil {
+		if err := require(p.generations[n].Generation == n, "the manifest's generation equals the file's name"); err != nil {
 			return nil, err
 		}
 	}
@@ -119,7 +119,7 @@ func readDirectory(dir string, key [32]byte) (*picture, error) {
 	return p, nil
 }
 
-// readGeneration is section 3.
+// readGeneration implements section 3.
 func readGeneration(raw []byte, key [32]byte) (*manifest, error) {
 	if len(raw) < 16+96 {
 		return nil, errors.New("a generation is too short")
@@ -141,32 +141,31 @@ func readGeneration(raw []byte, key [32]byte) (*manifest, error) {
 		return nil, err
 	}
 	return m, errors.Join(
-		want(string(raw[:8]) == "phosgen\n" && number(raw[8:12]) == 1, "the head of a generation"),
-		want(
+		require(string(raw[:8]) == "phosgen\n" && number(raw[8:12]) == 1, "the head of a generation"),
+		require(
 			n <= 16<<20 && bytes.Count(text, []byte("{"))*24 <= len(text)+4096,
 			"the length of a manifest, and its objects",
 		),
-		want(m.Version == 1, "the version of the manifest"),
-		want(string(seal[:8]) == "phosseal" && number(seal[8:12]) == 1, "the seal"),
-		want(number(seal[12:16]) == uint64(m.Owner.UID), "the owner in the seal"),
-		want(bytes.Equal(seal[16:32], id), "the key id"),
-		want(bytes.Equal(seal[32:64], keyed.Sum(nil)), "the tag"),
-		want(bytes.Equal(seal[64:], b3(32, raw[:len(raw)-32])), "the check"),
+		require(m.Version == 1, "the version of the manifest"),
+		require(string(seal[:8]) == "phosseal" && number(seal[8:12]) == 1, "the seal"),
+		require(number(seal[12:16]) == uint64(m.Owner.UID), "the owner in the seal"),
+		require(bytes.Equal(seal[16:32], id), "the key id"),
+		require(bytes.Equal(seal[32:64], keyed.Sum(nil)), "the tag"),
+		require(bytes.Equal(seal[64:], b3(32, raw[:len(raw)-32])), "the check"),
 	)
 }
 
-// readPack is section 4: first by the index, then by going through the slots; both must find the
-// same.
+// readPack implements section 4. It reads the index, then walks the slots; both must give the same.
 func (p *picture) readPack(raw []byte, id string) error {
 	if len(raw) < 128 {
 		return errors.New("a pack is too short")
 	}
 	head, trailer := raw[:64], raw[len(raw)-64:]
 	if err := errors.Join(
-		want(string(head[:8]) == "phospack" && number(head[8:12]) == 1 && number(head[12:16]) == 0, "the header of the pack"),
-		want(hex.EncodeToString(head[16:32]) == p.store && hex.EncodeToString(head[32:48]) == id, "the ids of the pack"),
-		want(bytes.Equal(head[48:], b3(16, head[:48])), "the check of the pack's header"),
-		want(string(trailer[:8]) == "phosindx" && number(trailer[8:12]) == 1 && number(trailer[12:16]) == 0, "the trailer"),
+		require(string(head[:8]) == "phospack" && number(head[8:12]) == 1 && number(head[12:16]) == 0, "the header of the pack"),
+		require(hex.EncodeToString(head[16:32]) == p.store && hex.EncodeToString(head[32:48]) == id, "the ids of the pack"),
+		require(bytes.Equal(head[48:], b3(16, head[:48])), "the check of the pack's header"),
+		require(string(trailer[:8]) == "phosindx" && number(trailer[8:12]) == 1 && number(trailer[12:16]) == 0, "the trailer"),
 	); err != nil {
 		return err
 	}
@@ -174,7 +173,7 @@ func (p *picture) readPack(raw []byte, id string) error {
 	if at%64 != 0 || at > uint64(len(raw)-64) || at+56*entries+64 != uint64(len(raw)) {
 		return errors.New("index, entries and trailer do not fill the file to its end")
 	}
-	if err := want(bytes.Equal(trailer[32:], b3(32, raw[at:len(raw)-32])), "the sum of the index"); err != nil {
+	if err := require(bytes.Equal(trailer[32:], b3(32, raw[at:len(raw)-32])), "the sum of the index"); err != nil {
 		return err
 	}
 	found := map[string]uint64{}
@@ -182,7 +181,7 @@ func (p *picture) readPack(raw []byte, id string) error {
 	for entry := raw[at : len(raw)-64]; len(entry) > 0; entry = entry[56:] {
 		hash, offset, length := entry[:32], number(entry[32:40]), number(entry[40:44])
 		if bytes.Compare(last, hash) >= 0 || offset < 128 || offset+length > at || number(entry[49:56]) != 0 {
-			return errors.New("an entry of the index is not as the page says")
+			return errors.New("an entry of the index differs from the page")
 		}
 		last, found[string(hash)] = hash, offset
 		p.contents[string(hash)] = append(
@@ -193,7 +192,7 @@ func (p *picture) readPack(raw []byte, id string) error {
 	return slots(raw[:at], head[32:48], found)
 }
 
-// slots goes through a pack without its index.
+// slots walks a pack without its index.
 func slots(raw, id []byte, found map[string]uint64) error {
 	seen := map[string]bool{}
 	for at := 0; at < len(raw); {
@@ -212,9 +211,9 @@ func slots(raw, id []byte, found map[string]uint64) error {
 		}
 		if at > 0 {
 			if err := errors.Join(
-				want(number(head[8:12]) == 1 && number(head[12:16]) == 0 && number(head[24:32]) == 0, "the header of a run"),
-				want(number(head[16:24]) == uint64(at) && bytes.Equal(head[32:48], id), "offset and id of a run"),
-				want(bytes.Equal(head[48:], b3(16, head[:48])), "the check of a run"),
+				require(number(head[8:12]) == 1 && number(head[12:16]) == 0 && number(head[24:32]) == 0, "the header of a run"),
+				require(number(head[16:24]) == uint64(at) && bytes.Equal(head[32:48], id), "offset and id of a run"),
+				require(bytes.Equal(head[48:], b3(16, head[:48])), "the check of a run"),
 			); err != nil {
 				return err
 			}
@@ -224,14 +223,14 @@ func slots(raw, id []byte, found map[string]uint64) error {
 			return err
 		}
 		at = min((end+twoMiB-1)/twoMiB*twoMiB, len(raw))
-		if err := want(len(bytes.Trim(raw[end:at], "\x00")) == 0, "zeros behind a run, at %d", end); err != nil {
+		if err := require(len(bytes.Trim(raw[end:at], "\x00")) == 0, "zeros behind a run, at %d", end); err != nil {
 			return err
 		}
 	}
-	return want(len(seen) == len(found), "the index has %d contents, the pack %d", len(found), len(seen))
+	return require(len(seen) == len(found), "the index has %d contents, the pack %d", len(found), len(seen))
 }
 
-// records reads those of a run, and returns where they end.
+// records reads the records of a run, and returns where they end.
 func records(raw []byte, at int, found map[string]uint64, seen map[string]bool) (end int, err error) {
 	for at+64 <= len(raw) && string(raw[at:at+4]) == "chnk" {
 		head := raw[at : at+64]
@@ -246,9 +245,11 @@ func records(raw []byte, at int, found map[string]uint64, seen map[string]bool) 
 		}
 		hash := string(head[32:])
 		if err := errors.Join(
-			want(found[hash] == uint64(body), "the index names the record at %d", at),
-			want(len(bytes.Trim(bytesOf(raw[at+64:body], raw[body+length:next]), "\x00")) == 0, "zeros around the content at %d", body),
-			want(length < 65536 && pad == 0 || length >= 65536 && body%4096 == 0, "the padding of the record at %d", at),
+			require(found[hash] == uint64(body), "the index names the record at %d", at),
+			require(len(bytes.Trim(
+				bytesOf(raw[at+64:body], raw[body+length:next]), "\x00",
+			)) == 0, "zeros around the content at %d", body),
+			require(length < 65536 && pad == 0 || length >= 65536 && body%4096 == 0, "the padding of the record at %d", at),
 		); err != nil {
 			return at, err
 		}
@@ -261,27 +262,27 @@ func records(raw []byte, at int, found map[string]uint64, seen map[string]bool) 
 func checkRecord(head []byte) error {
 	content, length := number(head[8:12]), number(head[12:16])
 	return errors.Join(
-		want(head[4] <= 1 && number(head[5:8]) == 0 && number(head[20:24]) == 0, "the encoding of a record"),
-		want(content >= 1 && content <= twoMiB && number(head[16:20]) < 4096, "the lengths of a record"),
-		want(
+		require(head[4] <= 1 && number(head[5:8]) == 0 && number(head[20:24]) == 0, "the encoding of a record"),
+		require(content >= 1 && content <= twoMiB && number(head[16:20]) < 4096, "the lengths of a record"),
+		require(
 			head[4] == 0 && length == content || head[4] == 1 && length > 16 && length < content,
 			"the stored length of a record",
 		),
-		want(bytes.Equal(head[24:32], b3(8, head[:24], head[32:])), "the check of a record"),
+		require(bytes.Equal(head[24:32], b3(8, head[:24], head[32:])), "the check of a record"),
 	)
 }
 
-// readStream is section 6. It gives a picture of one generation.
+// readStream implements section 6. It returns a picture of one generation.
 func readStream(raw []byte, key [32]byte) (*picture, error) {
 	p := &picture{generations: map[uint64]*manifest{}, contents: map[string][]stored{}}
 	if len(raw) < 32 || string(raw[:8]) != "phosstrm" || number(raw[8:16]) != 1 ||
 		!bytes.Equal(raw[16:32], b3(16, raw[:16])) {
-		return nil, errors.New("the header of the stream")
+		return nil, errors.New("wrong header of the stream")
 	}
 	for raw, n := raw[32:], uint64(0); len(raw) >= 16; {
 		if string(raw[:4]) == "chnk" && len(raw) >= 64 {
 			head, length := raw[:64], number(raw[12:16])
-			if err := errors.Join(checkRecord(head), want(number(head[16:20]) == 0, "no padding in a stream")); err != nil {
+			if err := errors.Join(checkRecord(head), require(number(head[16:20]) == 0, "no padding in a stream")); err != nil {
 				return nil, err
 			}
 			p.contents[string(head[32:])] = append(
@@ -292,7 +293,7 @@ func readStream(raw []byte, key [32]byte) (*picture, error) {
 			continue
 		}
 		if !bytes.Equal(raw[12:16], b3(4, raw[:12])) {
-			return nil, errors.New("the check of a frame")
+			return nil, errors.New("wrong check of a frame")
 		}
 		length := number(raw[4:12])
 		switch string(raw[:4]) {
@@ -304,15 +305,16 @@ func readStream(raw []byte, key [32]byte) (*picture, error) {
 			p.generations[m.Generation] = m
 			raw = raw[16+length:]
 		case "end\n":
-			return p, want(length == n && len(raw) == 16 && len(p.generations) == 1, "the end of the stream")
+			return p, require(length == n && len(raw) == 16 && len(p.generations) == 1, "the end of the stream")
 		default:
-			return nil, fmt.Errorf("a frame %q", raw[:4])
+			return nil, fmt.Errorf("unknown frame %q", raw[:4])
 		}
 	}
 	return nil, errors.New("the stream has no end")
 }
 
-// content reads a content by its hash and verifies it. plain wants one that is stored as it is.
+// content returns a content by its hash and verifies it. plain requires one that is stored
+// uncompressed.
 func (p *picture) content(hash string, plain bool) ([]byte, error) {
 	for _, each := range p.contents[hash] {
 		content := each.raw
@@ -321,7 +323,7 @@ func (p *picture) content(hash string, plain bool) ([]byte, error) {
 				continue
 			}
 			frame := each.raw[16:]
-			if err := want(bytes.Equal(each.raw[:16], b3(16, frame)), "the sum before a frame"); err != nil {
+			if err := require(bytes.Equal(each.raw[:16], b3(16, frame)), "the sum before a frame"); err != nil {
 				return nil, err
 			}
 			decoder, err := zstd.NewReader(nil, zstd.WithDecoderMaxWindow(8<<20))
@@ -334,15 +336,15 @@ func (p *picture) content(hash string, plain bool) ([]byte, error) {
 				return nil, err
 			}
 		}
-		return content, want(
+		return content, require(
 			uint64(len(content)) == each.content && string(b3(32, content)) == hash,
-			"a content is what it is called",
+			"the hash of a content",
 		)
 	}
-	return nil, fmt.Errorf("content %x is not there (plain: %v)", hash, plain)
+	return nil, fmt.Errorf("content %x not found (plain: %v)", hash, plain)
 }
 
-// entry is a file or a memory, with all that it holds.
+// entry is a file or a memory with its content.
 type entry struct {
 	kind   byte
 	name   string
@@ -354,7 +356,7 @@ type chunk struct {
 	content []byte
 }
 
-// tree is section 5.
+// tree implements section 5.
 func (p *picture) tree(hash string) ([]entry, error) {
 	raw, err := p.content(hash, true)
 	if err != nil {
@@ -366,7 +368,7 @@ func (p *picture) tree(hash string) ([]entry, error) {
 		}
 	}
 	if len(raw) < 16 || string(raw[:8]) != "phostree" || number(raw[8:12]) != 1 {
-		return nil, errors.New("the head of a tree")
+		return nil, errors.New("wrong head of a tree")
 	}
 	entries, last := make([]entry, number(raw[12:16])), ""
 	raw = raw[16:]
@@ -374,14 +376,16 @@ func (p *picture) tree(hash string) ([]entry, error) {
 		name, total, count := number(raw[2:4]), number(raw[4:12]), number(raw[12:20])
 		e := &entries[i]
 		e.kind, e.name = raw[0], string(raw[20:20+name])
-		if err := want(raw[1] == 0 && last < e.name && name >= 1 && name <= 4095, "the order of entries, at %q", e.name); err != nil {
+		if err := require(
+			raw[1] == 0 && last < e.name && name >= 1 && name <= 4095, "the order of entries, at %q", e.name,
+		); err != nil {
 			return nil, err
 		}
 		raw, last = raw[20+name:], e.name
 		for j := range count {
 			each, err := p.chunk(raw[:44])
 			if err == nil && e.kind == 1 {
-				err = want(
+				err = require(
 					each.address == j*twoMiB && (j+1 == count || len(each.content) == twoMiB),
 					"the chunks of file %q",
 					e.name,
@@ -393,29 +397,29 @@ func (p *picture) tree(hash string) ([]entry, error) {
 			total -= uint64(len(each.content))
 			e.chunks, raw = append(e.chunks, each), raw[44:]
 		}
-		if err := want(total == 0, "the chunks of %q add up", e.name); err != nil {
+		if err := require(total == 0, "the chunks of %q add up", e.name); err != nil {
 			return nil, err
 		}
 	}
-	return entries, want(len(raw) == 0, "nothing behind a tree")
+	return entries, require(len(raw) == 0, "nothing behind a tree")
 }
 
 func (p *picture) join(list []byte) (raw []byte, err error) {
 	parts := list[24:]
 	if number(list[8:12]) != 1 || uint64(len(parts)) != 32*number(list[12:16]) {
-		return nil, errors.New("the head of a list")
+		return nil, errors.New("wrong head of a list")
 	}
 	for ; len(parts) > 0; parts = parts[32:] {
 		part, err := p.content(string(parts[:32]), true)
 		if err != nil {
 			return nil, err
 		}
-		if err := want(len(part) == twoMiB || len(parts) == 32, "parts of a list are 2 MiB"); err != nil {
+		if err := require(len(part) == twoMiB || len(parts) == 32, "parts of a list are 2 MiB"); err != nil {
 			return nil, err
 		}
 		raw = append(raw, part...)
 	}
-	return raw, want(
+	return raw, require(
 		uint64(len(raw)) == binary.LittleEndian.Uint64(list[16:24]) && len(raw) > twoMiB,
 		"the bytes of a list",
 	)
@@ -424,7 +428,9 @@ func (p *picture) join(list []byte) (raw []byte, err error) {
 func (p *picture) chunk(raw []byte) (each chunk, err error) {
 	length := number(raw[8:12])
 	each.address = number(raw[:8])
-	if err := want(length >= 1 && each.address%twoMiB+length <= twoMiB, "a chunk crosses no multiple of 2 MiB"); err != nil {
+	if err := require(
+		length >= 1 && each.address%twoMiB+length <= twoMiB, "a chunk crosses no multiple of 2 MiB",
+	); err != nil {
 		return each, err
 	}
 	if number(raw[12:]) == 0 && bytes.Equal(raw[12:], make([]byte, 32)) {
@@ -432,7 +438,7 @@ func (p *picture) chunk(raw []byte) (each chunk, err error) {
 		return each, nil
 	}
 	if each.content, err = p.content(string(raw[12:]), false); err == nil {
-		err = want(uint64(len(each.content)) == length, "a chunk has the length that the tree says")
+		err = require(uint64(len(each.content)) == length, "a chunk has the length that the tree says")
 	}
 	return each, err
 }

@@ -1,5 +1,5 @@
-// Package golden compares a test's result with a committed file. With -update it writes the file
-// again; read the difference before you commit it.
+// Package golden compares a test's result with a committed file. With -update it rewrites the file;
+// check the diff before you commit it. Tested by the packages that use it.
 package golden
 
 import (
@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files again")
 
-// Check fails a test unless a file holds what was got, and names the first line that differs.
+// Check fails a test if got differs from the file, and names the first line that differs.
 func Check(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *update {
@@ -25,11 +25,15 @@ func Check(t *testing.T, path string, got []byte) {
 		t.Fatal(err)
 	}
 	if string(got) != string(want) {
-		t.Errorf("%s differs: %s; -update writes it again: read the difference then", path, Difference(string(got), string(want)))
+		t.Errorf(
+			"%s differs: %s; -update writes it again: read the difference then",
+			path,
+			Difference(string(got), string(want)),
+		)
 	}
 }
 
-// Difference names the first line in which two different texts differ.
+// Difference describes the first line that differs between two texts.
 func Difference(got, want string) string {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
 	for i := range min(len(g), len(w)) {

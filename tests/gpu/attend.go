@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attendant is the word by which this program starts itself to stand beside another one.
+// attendant is the argument by which this program starts itself as an attendant.
 const attendant = "attend"
 
-// attended prepares a command in the care of an attendant: whatever the command leaves when it
-// ends, or is cut off, goes with it.
-func attended(command *exec.Cmd, p places) error {
+// withAttendant makes a command run under an attendant, which removes everything that the command
+// leaves when it exits or is cut off.
+func withAttendant(command *exec.Cmd, p places) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -32,16 +32,16 @@ func attended(command *exec.Cmd, p places) error {
 	return nil
 }
 
-// attend is given the places and the program with its arguments. It runs the program to its end, or
-// until it is told to end, and returns the exit status. It is a subreaper: orphans become its
-// children, so it finds and reaps daemons that have outlived their parents.
+// attend gets the places and the program with its arguments. It runs the program until it exits, or
+// until the attendant is told to end, and returns the exit status. It is a subreaper: orphans
+// become its children, so it finds and reaps daemons that have outlived their parents.
 func attend(arguments []string) (int, error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return 1, fmt.Errorf("become the parent of orphans: %w", err)
 	}
 	p := places{arguments[0], arguments[1], arguments[2]}
 	arguments = arguments[3:]
-	// An interrupt at the terminal reaches this process, too; its parent decides when to end.
+	// A terminal's interrupt reaches this process too; its parent decides when to end.
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
 	child, err := syscall.ForkExec(arguments[0], arguments, &syscall.ProcAttr{

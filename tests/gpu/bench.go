@@ -11,7 +11,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
-// speeds are groups of rows of tests/bench; those with a checkpoint are measured for each size of
+// speeds are groups of rows of tests/bench. Those with a checkpoint are measured for each size of
 // device memory.
 var speeds = []struct {
 	name, group string
@@ -20,35 +20,35 @@ var speeds = []struct {
 	needs       []fact
 	about       time.Duration
 }{
-	{name: "calls", group: "calls", needs: running, about: 40 * time.Second},
+	{name: "calls", group: "calls", needs: runNeeds, about: 40 * time.Second},
 	{
 		name:  "steps-gpt2",
 		group: "steps",
 		model: "gpt2",
-		needs: append([]fact{hasTorch}, running...),
+		needs: append([]fact{hasTorch}, runNeeds...),
 		about: 2 * time.Minute,
 	},
 	{
 		name:  "steps-decode",
 		group: "steps",
 		model: "decode",
-		needs: append([]fact{hasTorch}, running...),
+		needs: append([]fact{hasTorch}, runNeeds...),
 		about: time.Minute,
 	},
 	{
 		name:  "steps-resnet50",
 		group: "steps",
 		model: "resnet50",
-		needs: append([]fact{hasTorch}, running...),
+		needs: append([]fact{hasTorch}, runNeeds...),
 		about: 90 * time.Second,
 	},
-	{name: "driver", group: "driver", sized: true, needs: append([]fact{hasShared}, saving...)},
+	{name: "driver", group: "driver", sized: true, needs: append([]fact{hasShared}, checkpointNeeds...)},
 }
 
 // measured is the suite that the groups belong to.
 var measured = suite{part: "bench", directory: "tests/bench"}
 
-// benchRows are the groups, by size where it matters.
+// benchRows returns the groups, by size where it matters.
 func benchRows(m *machine) []row {
 	rows := []row{{"bench", "digests", []fact{hasGPU}, 20 * time.Second, 3 * time.Minute, digestRate}}
 	for _, s := range speeds {
@@ -70,7 +70,7 @@ func benchRows(m *machine) []row {
 		}
 		for _, bytes := range m.sizes {
 			size, _ := config.Size(bytes).MarshalText()
-			// What is about to be saved is written, saved and read several times over.
+			// The saved memory is written, saved and read several times.
 			about := 40*time.Second + time.Duration(bytes>>30)*4*time.Second
 			rows = append(
 				rows,
@@ -125,7 +125,7 @@ func measure(ctx context.Context, m *machine, group string, settings ...string) 
 		} `json:"sections"`
 	}
 	if err := json.Unmarshal(text, &result); err != nil {
-		return nil, fmt.Errorf("what the bench wrote: %w", err)
+		return nil, fmt.Errorf("parse the bench's results: %w", err)
 	}
 	var figures []figure
 	for _, s := range result.Sections {
@@ -137,8 +137,8 @@ func measure(ctx context.Context, m *machine, group string, settings ...string) 
 	return figures, nil
 }
 
-// digestRate runs the test of digests over several times the smallest size that is saved, as far as
-// the device has room.
+// digestRate runs the test of digests over several times the smallest saved size, as far as the
+// device has memory.
 func digestRate(ctx context.Context, m *machine) ([]figure, error) {
 	file, err := os.CreateTemp("", "phos-gpu-")
 	if err != nil {
@@ -160,7 +160,7 @@ func digestRate(ctx context.Context, m *machine) ([]figure, error) {
 	}
 	var figures []figure
 	if err := json.NewDecoder(file).Decode(&figures); err != nil {
-		return nil, fmt.Errorf("what the test wrote: %w", err)
+		return nil, fmt.Errorf("parse the test's results: %w", err)
 	}
 	return figures, nil
 }

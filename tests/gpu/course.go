@@ -15,15 +15,15 @@ type course struct {
 	report  report
 	again   bool
 	part    time.Duration // for all rows of a part
-	whole   time.Duration // for all parts; 0: as long as it takes
+	whole   time.Duration // for all parts; 0 means without limit
 	began   time.Time
-	left    []row // what did not fit
+	left    []row // rows that did not fit
 }
 
-// errInterrupted is that of a course that the caller has ended.
-var errInterrupted = errors.New("interrupted; run it again to go on")
+// errInterrupted is the error of a course that was interrupted.
+var errInterrupted = errors.New("interrupted; run it again to continue")
 
-// plan says what is to be done, and how long it may take.
+// plan prints what will be run, and how long it may take.
 func (c *course) plan(w io.Writer, rows []row) {
 	for _, part := range parts(rows) {
 		var about time.Duration
@@ -48,7 +48,7 @@ func (c *course) plan(w io.Writer, rows []row) {
 	}
 }
 
-// minutes of a duration that is only guessed.
+// minutes formats an estimated duration.
 func minutes(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%d s", int(d.Seconds()))
@@ -66,7 +66,7 @@ func (c *course) run(ctx context.Context, rows []row) error {
 			began[r.part] = time.Now()
 		}
 		ends, whole := c.ends(began[r.part])
-		// One that has all the time of a part is tried in any case: if that is not enough, it never is.
+		// A row that gets all the time of a part is always tried: it cannot get more.
 		alone := whole && !spent[r.part]
 		possible := c.machine.missing(r) == ""
 		if possible && !alone && time.Until(ends) < c.journal.about(r) {
@@ -88,7 +88,7 @@ func (c *course) run(ctx context.Context, rows []row) error {
 	return nil
 }
 
-// ends is when the time for a part is over, and whether that is as late as it can be.
+// ends returns the deadline of a part, and whether the part has its full time.
 func (c *course) ends(partBegan time.Time) (ends time.Time, whole bool) {
 	ends = partBegan.Add(c.part)
 	if all := c.began.Add(c.whole); c.whole > 0 && all.Before(ends) {
@@ -97,7 +97,7 @@ func (c *course) ends(partBegan time.Time) (ends time.Time, whole bool) {
 	return ends, true
 }
 
-// keep notes an outcome where the next run finds it, and in the table.
+// keep stores an outcome in the journal and in the table.
 func (c *course) keep(o outcome, rows []row) error {
 	if err := c.journal.add(o); err != nil {
 		return err
@@ -106,8 +106,8 @@ func (c *course) keep(o outcome, rows []row) error {
 	return c.report.write(c.journal.of(rows))
 }
 
-// show runs one row. One that is cut off by the end of its part's time is for the next run, unless
-// it had all of that time.
+// show runs one row. A row that is cut off by the end of its part's time is left for the next run,
+// unless it had all of that time.
 func (c *course) show(ctx context.Context, r row, ends time.Time, alone bool) outcome {
 	o := outcome{Part: r.part, Name: r.name, At: time.Now().UTC().Truncate(time.Second)}
 	if o.Why = c.machine.missing(r); o.Why != "" {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// TestMain is the attendant where this binary was started as one.
+// TestMain runs the attendant if this binary was started as one.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == attendant {
 		main()
@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// on is a row that shows what it is told to.
-func on(part, name string, about time.Duration, show func(context.Context) error) row {
+// testRow returns a row that calls show.
+func testRow(part, name string, about time.Duration, show func(context.Context) error) row {
 	return row{
 		part,
 		name,
@@ -45,25 +45,25 @@ func newCourse(t *testing.T, dir string, part time.Duration) *course {
 	return &course{machine: m, journal: j, report: newReport(m, dir), part: part, began: time.Now()}
 }
 
-// TestResumes: a second run looks at what is missing and at what was impossible, not at what has
-// passed, nor, unasked, at what failed; a row that does not fit into its part's time is left, and
-// one that is cut off comes again.
-func TestResumes(t *testing.T) {
+// TestContinue: a second run repeats rows that are missing or were impossible. It does not repeat
+// rows that passed or, unless asked, rows that failed. A row that does not fit into its part's time
+// is left out, and a row that was cut off runs again.
+func TestContinue(t *testing.T) {
 	dir, shown := t.TempDir(), []string(nil)
 	note := func(name string, err error) func(context.Context) error {
 		return func(context.Context) error { shown = append(shown, name); return err }
 	}
-	torch := on("b", "torch", 0, note("torch", nil))
+	torch := testRow("b", "torch", 0, note("torch", nil))
 	torch.needs = []fact{hasTorch}
-	endless := on("c", "endless", 0, func(ctx context.Context) error {
+	endless := testRow("c", "endless", 0, func(ctx context.Context) error {
 		shown = append(shown, "endless")
 		<-ctx.Done()
 		return ctx.Err()
 	})
 	rows := []row{
-		on("a", "passes", 0, note("passes", nil)), on("a", "fails", 0, note("fails", errors.New("no"))), torch,
-		on("a", "long", time.Hour, note("long", nil)), on("b", "skips", 0, note("skips", skip{"nothing to see"})),
-		on("c", "first", 0, note("first", nil)), endless,
+		testRow("a", "passes", 0, note("passes", nil)), testRow("a", "fails", 0, note("fails", errors.New("no"))), torch,
+		testRow("a", "long", time.Hour, note("long", nil)), testRow("b", "skips", 0, note("skips", skip{"nothing to see"})),
+		testRow("c", "first", 0, note("first", nil)), endless,
 	}
 	run := func(part time.Duration) (*course, error) {
 		shown = nil
@@ -73,7 +73,7 @@ func TestResumes(t *testing.T) {
 	}
 	c, err := run(2 * time.Second)
 	if want := []string{"passes", "fails", "skips", "first", "endless"}; err != nil || !slices.Equal(shown, want) {
-		t.Errorf("the first time %v are shown, want %v (%v)", shown, want, err)
+		t.Errorf("the first run showed %v, want %v (%v)", shown, want, err)
 	}
 	if len(c.left) != 2 || c.left[0].name != "long" || c.left[1].name != "endless" ||
 		c.journal.done["c endless"].Verdict != cutOff {
@@ -81,13 +81,12 @@ func TestResumes(t *testing.T) {
 	}
 	if err := c.conclude(c.journal.of(rows)); err == nil || !strings.Contains(err.Error(), "a/fails") ||
 		strings.Contains(err.Error(), "endless") {
-		t.Errorf("the conclusion is %v", err)
+		t.Errorf("got conclusion %v", err)
 	}
-	// It is thought to take as long as it had, which is all of a part's time by now: it is tried, and
-	// fails.
+	// Its expected time is all of a part's time now, so it is tried, and fails.
 	c, err = run(2 * time.Second)
 	if want := []string{"long", "skips", "endless"}; err != nil || !slices.Equal(shown, want) {
-		t.Errorf("the second time %v are shown, want %v (%v)", shown, want, err)
+		t.Errorf("the second run showed %v, want %v (%v)", shown, want, err)
 	}
 	if o := c.journal.done["c endless"]; o.Verdict != failed || !strings.Contains(o.Why, "not done after") {
 		t.Errorf("with all the time that there is: %+v", o)
@@ -98,7 +97,7 @@ func TestResumes(t *testing.T) {
 	}
 }
 
-// TestAttended: what a program has left goes with its attendant, however the program ends:
+// TestAttended: the attendant removes everything that a program has left, however the program ends:
 // processes, also of other sessions, and files.
 func TestAttended(t *testing.T) {
 	for _, cut := range []bool{false, true} {
@@ -106,7 +105,8 @@ func TestAttended(t *testing.T) {
 			p := places{t.TempDir(), t.TempDir(), t.TempDir()}
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			// It says when it has started the other one, and goes on until it is told, or cut off.
+			// It reports when the other process has started, and continues until it is told to
+			// stop, or cut off.
 			command := exec.CommandContext(
 				ctx,
 				"sh",
@@ -122,7 +122,7 @@ func TestAttended(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(attended(command, p), command.Start()); err != nil {
+			if err := errors.Join(withAttendant(command, p), command.Start()); err != nil {
 				t.Fatal(err)
 			}
 			line, err := bufio.NewReader(out).ReadString('\n')
@@ -135,19 +135,19 @@ func TestAttended(t *testing.T) {
 				_ = in.Close()
 			}
 			_ = command.Wait()
-			if pid := strings.TrimSpace(line); pid == "" || !gone(pid) {
-				t.Errorf("process %q is left", pid)
+			if pid := strings.TrimSpace(line); pid == "" || !processGone(pid) {
+				t.Errorf("process %q was left behind", pid)
 			}
 			for _, place := range p.arguments() {
 				if left, err := os.ReadDir(place); err != nil || len(left) > 0 {
-					t.Errorf("%s holds %v (%v)", place, left, err)
+					t.Errorf("%s contains %v (%v)", place, left, err)
 				}
 			}
 		})
 	}
 }
 
-func gone(pid string) bool {
+func processGone(pid string) bool {
 	_, err := os.Stat("/proc/" + pid)
 	return errors.Is(err, os.ErrNotExist)
 }

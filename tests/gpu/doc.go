@@ -1,13 +1,13 @@
-// Command gpu runs everything that only a machine with an NVIDIA GPU can show: the conformance
-// suite of backends, the programs and checkpoints of the software GPU's tests, PyTorch, and the
-// speed of phos beside the driver alone. "./build.sh gpu" starts it; a bundle made by "./build.sh
-// gpu-bundle" brings it to a machine without Go and without the internet.
+// Command gpu runs everything that needs a machine with an NVIDIA GPU: the conformance suite of
+// backends, the programs and checkpoints of the software GPU's tests, PyTorch, and the speed of
+// phos compared with the driver alone. "./build.sh gpu" starts it. A bundle made by "./build.sh
+// gpu-bundle" runs on a machine without Go and without internet access.
 //
-// It asks the machine first what it allows, and names the rows that are impossible there. What a
-// row has shown is kept at once, so that a run that was cut off goes on where it ended. It is no
-// test of the repository: without a GPU it says so and ends; with --driver, the driver may be
-// libphos.so itself, before another phosd with a software GPU; then --sizes, --scale and --slowness
-// make the rows small enough for it.
+// It first checks what the machine allows, and names the rows that are impossible there. Each row's
+// outcome is stored at once, so that an interrupted run can be continued. It is not a test of the
+// repository: without a GPU it prints that and exits. With --driver, the driver may be libphos.so
+// itself, connected to another phosd with a software GPU; then --sizes, --scale and --slowness make
+// the rows small enough.
 //
 // Read row.go, then course.go, then attend.go.
 package main

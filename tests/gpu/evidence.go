@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is kept for looking into a failure when the machine is gone.
+// Records for the analysis of a failure after the machine is gone.
 
-// failures is the directory of it, beside the table.
+// failures is the directory of these records, beside the table.
 func (m *machine) failures() string { return filepath.Join(m.results, "gpu-failed") }
 
 // questions about the machine, in the order of their answers.
@@ -36,7 +36,7 @@ var questions = []struct {
 	{command: []string{"nvidia-smi", "-q"}},
 }
 
-// record writes down what the machine is. What it does not say is left out.
+// record writes a description of the machine. Facts that it does not provide are left out.
 func (m *machine) record(ctx context.Context) error {
 	var text strings.Builder
 	for _, each := range questions {
@@ -58,11 +58,11 @@ func (m *machine) record(ctx context.Context) error {
 	return os.WriteFile(filepath.Join(m.results, "gpu-machine.txt"), []byte(text.String()), 0o644)
 }
 
-// ofDriver are lines of the kernel's that say what befell a GPU; Xid is how NVIDIA numbers that.
-var ofDriver = regexp.MustCompile(`NVRM|Xid|nvidia|[Oo]ut of memory|oom-kill|segfault`)
+// driverLine matches kernel messages about a GPU; Xid is NVIDIA's error number.
+var driverLine = regexp.MustCompile(`NVRM|Xid|nvidia|[Oo]ut of memory|oom-kill|segfault`)
 
-// kernelSays is what the kernel has said of GPUs lately; nothing where its log cannot be read.
-func kernelSays() string {
+// kernelLog returns the kernel's recent messages about GPUs; nothing if its log cannot be read.
+func kernelLog() string {
 	const most = 40
 	buffer := make([]byte, 256<<10)
 	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, buffer)
@@ -71,7 +71,7 @@ func kernelSays() string {
 	}
 	lines := slices.DeleteFunc(
 		strings.Split(string(buffer[:n]), "\n"),
-		func(line string) bool { return !ofDriver.MatchString(line) },
+		func(line string) bool { return !driverLine.MatchString(line) },
 	)
 	return strings.Join(lines[max(0, len(lines)-most):], "\n")
 }

@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// journal keeps outcomes, a line each, as soon as there are any: a run that is cut off loses only
-// the row it was at.
+// journal stores outcomes at once, one per line. A run that is cut off loses only its current row.
 type journal struct {
 	file *os.File
-	done map[string]outcome // by part and name, the last one
+	done map[string]outcome // the last outcome, by part and name
 }
 
-// openJournal reads what earlier runs on the same machine have shown. On another machine (other
+// openJournal reads the outcomes of earlier runs on the same machine. On another machine (other
 // GPU, driver or phos) it starts empty.
 func openJournal(path string, of identity) (*journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
@@ -24,7 +23,7 @@ func openJournal(path string, of identity) (*journal, error) {
 	}
 	j := &journal{file: file, done: map[string]outcome{}}
 	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 16<<20) // what a test complains of
+	lines.Buffer(nil, 16<<20) // for the output of failed tests
 	var was identity
 	if !lines.Scan() || json.Unmarshal(lines.Bytes(), &was) != nil || was != of {
 		if err := file.Truncate(0); err != nil {
@@ -34,7 +33,7 @@ func openJournal(path string, of identity) (*journal, error) {
 	}
 	for lines.Scan() {
 		var o outcome
-		// A torn last line is a row that was not shown.
+		// A truncated last line is a row without an outcome.
 		if json.Unmarshal(lines.Bytes(), &o) == nil {
 			j.done[o.Part+" "+o.Name] = o
 		}
@@ -48,12 +47,12 @@ func (j *journal) line(of any) error {
 		return err
 	}
 	if _, err := j.file.Write(append(encoded, '\n')); err != nil {
-		return fmt.Errorf("keep what was shown: %w", err)
+		return fmt.Errorf("write the journal: %w", err)
 	}
 	return nil
 }
 
-// add keeps an outcome.
+// add stores an outcome.
 func (j *journal) add(o outcome) error {
 	j.done[o.Part+" "+o.Name] = o
 	return j.line(o)
@@ -66,7 +65,7 @@ func (j *journal) shown(r row, again bool) bool {
 	return r.part != probes && (o.Verdict == passed || o.Verdict == failed && !again)
 }
 
-// about is how long a row is thought to take: as long as it took the last time, if that was longer.
+// about returns the expected time of a row: its last time, if that was longer.
 func (j *journal) about(r row) time.Duration {
 	o := j.done[r.part+" "+r.name]
 	last := time.Duration(o.Seconds * float64(time.Second))
@@ -76,7 +75,7 @@ func (j *journal) about(r row) time.Duration {
 	return max(r.about, last)
 }
 
-// of are the outcomes of rows, as far as there are any.
+// of returns the outcomes of rows that have one.
 func (j *journal) of(rows []row) (outcomes []outcome) {
 	for _, r := range rows {
 		if o, there := j.done[r.part+" "+r.name]; there {

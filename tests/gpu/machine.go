@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fact is something about the machine that rows need.
+// fact is a property of the machine that rows need.
 type fact string
 
 const (
@@ -31,7 +31,7 @@ const (
 	mayBecome fact = "setuid"
 )
 
-// identity is what the outcomes belong to: another GPU, driver or phos has to show everything
+// identity identifies the machine of the outcomes. With another GPU, driver or phos all rows run
 // again.
 type identity struct {
 	GPU    string `json:"gpu"`
@@ -40,7 +40,7 @@ type identity struct {
 	Phos   string `json:"phos"`
 }
 
-// machine is where the rows run.
+// machine is the machine that runs the rows.
 type machine struct {
 	identity
 	options
@@ -52,7 +52,7 @@ type machine struct {
 	lacks       map[fact]string // why a fact does not hold
 }
 
-// facts are asked for in this order.
+// The facts are checked in this order.
 var facts = []struct {
 	fact fact
 	ask  func(context.Context, *machine) error
@@ -68,7 +68,7 @@ var facts = []struct {
 	{hasShared, askShared},
 }
 
-// missing says why a row is impossible here; nothing where it is possible.
+// missing returns why a row is impossible here; empty if it is possible.
 func (m *machine) missing(r row) string {
 	var why []string
 	for _, need := range r.needs {
@@ -79,7 +79,7 @@ func (m *machine) missing(r row) string {
 	return strings.Join(why, "; ")
 }
 
-// look asks the machine what it is and allows.
+// look finds out what the machine is and allows.
 func look(ctx context.Context, o options) *machine {
 	m := &machine{options: o, lacks: map[fact]string{}, criu: os.Getenv("CRIU")}
 	if m.hostBytes == 0 {
@@ -104,7 +104,7 @@ func look(ctx context.Context, o options) *machine {
 // probes is the part whose rows are the facts.
 const probes = "probe"
 
-// probeRows have been asked already.
+// probeRows returns rows with the results of these checks.
 func probeRows() (rows []row) {
 	for _, each := range facts {
 		rows = append(
@@ -131,21 +131,21 @@ func askRoot(context.Context, *machine) error {
 	return nil
 }
 
-// askBecome becomes a user, as workers do; root without its capabilities may not.
+// askBecome switches to a user, as workers do; root without its capabilities may not.
 func askBecome(ctx context.Context, _ *machine) error {
 	command := exec.CommandContext(ctx, "true")
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{}}
 	return command.Run()
 }
 
-// askGPU has phosd look, in a process of its own.
+// askGPU lets phosd look for GPUs, in its own process.
 func askGPU(ctx context.Context, m *machine) error {
-	text, err := said(ctx, filepath.Join(m.root, "bin/pos_cli"), "--version")
+	text, err := outputOf(ctx, filepath.Join(m.root, "bin/pos_cli"), "--version")
 	if err != nil {
 		return fmt.Errorf("%w; run ./build.sh, or unpack the bundle whole", err)
 	}
 	m.Phos = text
-	text, err = said(ctx, filepath.Join(m.root, "bin/phosd"), "probe-gpus", m.library)
+	text, err = outputOf(ctx, filepath.Join(m.root, "bin/phosd"), "probe-gpus", m.library)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func askGPU(ctx context.Context, m *machine) error {
 		}
 	}
 	if err := json.Unmarshal([]byte(text), &found); err != nil {
-		return fmt.Errorf("what phosd says of the GPUs: %w", err)
+		return fmt.Errorf("parse phosd's list of GPUs: %w", err)
 	}
 	if found.Failed != "" {
 		return errors.New(found.Failed)
@@ -174,8 +174,7 @@ func askGPU(ctx context.Context, m *machine) error {
 	return nil
 }
 
-// driverVersion is what the kernel's half of NVIDIA's driver says it is, or which library stands
-// for it.
+// driverVersion returns the version of NVIDIA's kernel driver, or the library that replaces it.
 func (m *machine) driverVersion() string {
 	if m.library != "" {
 		return filepath.Base(m.library)
@@ -187,7 +186,7 @@ func (m *machine) driverVersion() string {
 	return strings.TrimSpace(string(text))
 }
 
-// driverSuffix is what follows "cuda" where phosd is told which GPUs to take.
+// driverSuffix returns what follows "cuda" in phosd's flag for GPUs.
 func (m *machine) driverSuffix() string {
 	if m.library == "" {
 		return ""
@@ -199,18 +198,18 @@ func askCRIU(ctx context.Context, m *machine) error {
 	if m.criu == "" {
 		found, err := exec.LookPath("criu")
 		if err != nil {
-			return errors.New("there is no criu, and CRIU names none")
+			return errors.New("found no criu, and CRIU is not set")
 		}
 		m.criu = found
 	}
-	_, err := said(ctx, m.criu, "check")
+	_, err := outputOf(ctx, m.criu, "check")
 	if lo, failed := net.InterfaceByName("lo"); err != nil && failed == nil && lo.Flags&net.FlagUp == 0 {
-		return fmt.Errorf("%w; CRIU connects to itself, and the loopback interface is down: ip link set lo up", err)
+		return fmt.Errorf("%w; CRIU needs the loopback interface, which is down: ip link set lo up", err)
 	}
 	return err
 }
 
-// askTrace stops a child of ours from outside, as CRIU does.
+// askTrace stops a child process with ptrace, as CRIU does.
 func askTrace(context.Context, *machine) error {
 	child := exec.Command("sleep", "60")
 	if err := child.Start(); err != nil {
@@ -223,16 +222,16 @@ func askTrace(context.Context, *machine) error {
 	return nil
 }
 
-// askMount mounts a tmpfs in a mount namespace of its own.
+// askMount mounts a tmpfs in a new mount namespace.
 func askMount(ctx context.Context, _ *machine) error {
-	_, err := said(ctx, "unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt")
+	_, err := outputOf(ctx, "unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt")
 	return err
 }
 
-// askFreeze looks for a cgroup of version 2 that can be frozen; phosd mounts the hierarchy itself
-// where it is not mounted.
+// askFreeze looks for a cgroup of version 2 that can be frozen. phosd mounts the hierarchy itself
+// if needed.
 func askFreeze(ctx context.Context, _ *machine) error {
-	_, err := said(
+	_, err := outputOf(
 		ctx,
 		"unshare",
 		"--mount",
@@ -243,8 +242,8 @@ func askFreeze(ctx context.Context, _ *machine) error {
 	return err
 }
 
-// askShared looks whether memory can be had as files, where images are put that no disk is to slow
-// down.
+// askShared checks that files in memory can be created. Images are put there if no disk should slow
+// them down.
 func askShared(context.Context, *machine) error {
 	file, err := os.CreateTemp("/dev/shm", "phos-probe-")
 	if err != nil {
@@ -271,12 +270,12 @@ func askTorch(ctx context.Context, m *machine) error {
 	if m.library != "" {
 		arguments = append([]string{"LD_PRELOAD=" + m.library}, arguments...)
 	}
-	_, err = said(ctx, "env", arguments...)
+	_, err = outputOf(ctx, "env", arguments...)
 	return err
 }
 
-// findTorch ends well where PyTorch works by the driver alone: one that is too old for its CUDA is
-// no matter of phos.
+// findTorch exits with 0 if PyTorch works with the driver alone. A PyTorch that is too old for its
+// CUDA is not a problem of phos.
 const findTorch = `import importlib.util, sys
 if not importlib.util.find_spec("torch"): sys.exit("it has no torch")
 import torch
@@ -284,8 +283,8 @@ if not torch.version.cuda: sys.exit("its PyTorch is without CUDA")
 try: torch.cuda.init()
 except Exception as e: sys.exit(f"PyTorch {torch.__version__}: {e}")`
 
-// said is what a command prints, and in an error the last things it complained of.
-func said(ctx context.Context, name string, arguments ...string) (string, error) {
+// outputOf returns a command's output, and in an error the last lines of its standard error.
+func outputOf(ctx context.Context, name string, arguments ...string) (string, error) {
 	var complaint strings.Builder
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Stderr, command.WaitDelay = &complaint, time.Second

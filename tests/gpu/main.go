@@ -91,12 +91,12 @@ func run(ctx context.Context, arguments []string) error {
 		return err
 	}
 	if why, lacks := m.lacks[hasGPU]; lacks {
-		return fmt.Errorf("there is no GPU to show anything on: %s", why)
+		return fmt.Errorf("found no usable GPU: %s", why)
 	}
 	return c.conclude(j.of(rows))
 }
 
-// choose keeps the rows that are wanted, by part or by part and row.
+// choose returns the wanted rows, given by part or by part and row.
 func choose(rows []row, wanted []string) ([]row, error) {
 	if len(wanted) == 0 {
 		return rows, nil
@@ -112,7 +112,7 @@ func choose(rows []row, wanted []string) ([]row, error) {
 		}
 		if len(chosen) == before {
 			return nil, fmt.Errorf(
-				"there is no %s; parts are %s (--list shows the rows)",
+				"unknown row or part %s; parts are %s (--list shows the rows)",
 				want,
 				strings.Join(parts(rows), ", "),
 			)
@@ -121,7 +121,7 @@ func choose(rows []row, wanted []string) ([]row, error) {
 	return chosen, nil
 }
 
-// parts are the names of the parts, in order.
+// parts returns the names of the parts, in order.
 func parts(rows []row) (names []string) {
 	for _, r := range rows {
 		if !slices.Contains(names, r.part) {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// describe says what the machine is, and what it does not allow.
+// describe prints what the machine is, and what it does not allow.
 func (m *machine) describe(w io.Writer) {
 	fmt.Fprintf(w, "%-10s %s\n", "machine", m)
 	for _, each := range facts {
@@ -30,7 +30,7 @@ func (m *machine) String() string {
 		runtime.NumCPU(), m.hostBytes>>30, m.diskBytes>>30, m.scratch, strings.ReplaceAll(m.Phos, "\n", ", "))
 }
 
-// list says which rows there are.
+// list prints the rows.
 func list(w io.Writer, m *machine, rows []row) {
 	for _, r := range rows {
 		fmt.Fprintln(w, strings.TrimSpace(r.part+"/"+r.name+"  "+prefixed("impossible here: ", m.missing(r))))
@@ -44,7 +44,7 @@ func prefixed(prefix, text string) string {
 	return prefix + text
 }
 
-// line is an outcome as it is printed for people.
+// line formats an outcome for people.
 func line(o outcome) string {
 	text := fmt.Sprintf("%-10s %s/%s (%.1f s)", o.Verdict, o.Part, o.Name, o.Seconds)
 	for _, f := range o.Figures {
@@ -71,17 +71,17 @@ func (f figure) String() string {
 	return strings.TrimSpace(text + " " + f.Note)
 }
 
-// report is the table and the JSON of a run, which are whole after every row.
+// report is the table and the JSON of a run, both complete after every row.
 type report struct {
 	machine *machine
-	base    string // path without the ending
+	base    string // path without the extension
 }
 
 func newReport(m *machine, directory string) report {
 	return report{m, filepath.Join(directory, "gpu-"+time.Now().UTC().Format("2006-01-02-150405"))}
 }
 
-// write says what is known of the rows, from this run and those before.
+// write writes the rows of this run and of earlier ones.
 func (r report) write(outcomes []outcome) error {
 	encoded, err := json.MarshalIndent(struct {
 		Date     time.Time       `json:"date"`
@@ -100,7 +100,7 @@ func (r report) write(outcomes []outcome) error {
 	return os.WriteFile(r.base+".md", []byte(r.machine.markdown(outcomes)), 0o644)
 }
 
-// conclude is an error when something failed, and says how to go on where rows are left.
+// conclude returns an error if a row failed, and says how to continue if rows are left.
 func (c *course) conclude(outcomes []outcome) error {
 	fmt.Printf("%-10s %s.md and .json\n", "written", c.report.base)
 	if len(c.left) > 0 {
@@ -131,7 +131,7 @@ func (c *course) conclude(outcomes []outcome) error {
 	return nil
 }
 
-// markdown is the table for people.
+// markdown returns the table for people.
 func (m *machine) markdown(shown []outcome) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "# On a GPU, %s\n\n%s.\n\n| row | verdict | seconds | figures |\n| --- | --- | ---: | --- |\n",

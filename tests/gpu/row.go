@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// row is one thing to be shown.
+// row is one item of the run.
 type row struct {
 	part, name string
 	// needs are facts about the machine without which the row is impossible.
 	needs []fact
-	// about is how long it is thought to take; after limit it is cut off.
+	// about is its expected time; it is cut off after limit.
 	about, limit time.Duration
-	// show returns the figures that were measured, or what went wrong.
+	// show returns the measured figures, or an error.
 	show func(ctx context.Context, m *machine) ([]figure, error)
 }
 
-// figure is a measured value beside what it should be: at most Most, or at least Least, where these
-// are not 0.
+// figure is a measured value with its target: at most Most, or at least Least, where these are not
+// 0.
 type figure struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
@@ -27,7 +27,7 @@ type figure struct {
 	Note  string  `json:"note,omitempty"`
 }
 
-// judged is whether a figure is what it should be; nothing for one without a target.
+// judged reports whether a figure meets its target; empty without a target.
 func (f figure) judged() string {
 	switch {
 	case f.Most == 0 && f.Least == 0:
@@ -38,18 +38,18 @@ func (f figure) judged() string {
 	return "missed"
 }
 
-// verdict is what became of a row.
+// verdict is the result of a row.
 type verdict string
 
 const (
 	passed     verdict = "passed"
 	failed     verdict = "FAILED"
-	skipped    verdict = "skipped" // by itself, and it said why
+	skipped    verdict = "skipped" // it was skipped by the test itself, which gave the reason
 	impossible verdict = "impossible"
 	cutOff     verdict = "cut off" // the time of its part was over
 )
 
-// outcome is a row that was looked at.
+// outcome is the result of a row that was run.
 type outcome struct {
 	Part    string    `json:"part"`
 	Name    string    `json:"name"`
@@ -60,7 +60,7 @@ type outcome struct {
 	At      time.Time `json:"at"`
 }
 
-// skip is the error of a row that finds that it cannot be shown here.
+// skip is the error of a row that cannot be run here.
 type skip struct{ why string }
 
 func (s skip) Error() string { return s.why }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// allRows are the rows in the order in which a failure is cheapest to learn of.
+// allRows returns the rows, cheapest failures first.
 func allRows(ctx context.Context, m *machine) []row {
 	rows := probeRows()
 	for _, s := range suites {

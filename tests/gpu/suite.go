@@ -18,22 +18,22 @@ import (
 // suite is a package of tests that was compiled in advance; each of its tests is a row.
 type suite struct {
 	part, directory string
-	// prefix is what the rows' names begin with, where a part has tests of the same name.
+	// prefix precedes the rows' names, if another suite of the part has tests of the same name.
 	prefix string
-	// only and leave are as -test.list understands them: the tests that mean something on a real GPU.
+	// only and leave are patterns as for -test.list: the tests that are meaningful on a real GPU.
 	only, leave string
-	// first are those that come before the others.
+	// first are the tests that run before the others.
 	first        []string
 	needs        []fact
 	about, limit time.Duration
 }
 
-// binary is where build.sh puts the compiled tests.
+// binary is the path of the compiled tests.
 func (s suite) binary(m *machine) string {
 	return filepath.Join(m.root, "bin/checks", strings.ReplaceAll(s.directory, "/", "-")+".test")
 }
 
-// rows are the tests that the binary says it has.
+// rows returns the tests that the binary lists.
 func (s suite) rows(ctx context.Context, m *machine) []row {
 	listed, err := exec.CommandContext(ctx, s.binary(m), "-test.list="+s.only).Output()
 	if err != nil {
@@ -76,7 +76,7 @@ func (s suite) rows(ctx context.Context, m *machine) []row {
 	return rows
 }
 
-// place of a test in the order: one that is not among the first is behind them all.
+// place returns the position of a test in the order; a test that is not among the first comes last.
 func (s suite) place(name string) int {
 	if at := slices.Index(s.first, name); at >= 0 {
 		return at
@@ -84,7 +84,7 @@ func (s suite) place(name string) int {
 	return len(s.first)
 }
 
-// command runs the binary where "go test" would, against the machine's driver.
+// command runs the binary in the directory that "go test" would use, with the machine's driver.
 func (s suite) command(ctx context.Context, m *machine, arguments ...string) (*exec.Cmd, error) {
 	command := exec.CommandContext(
 		ctx,
@@ -112,10 +112,10 @@ func (s suite) command(ctx context.Context, m *machine, arguments ...string) (*e
 	if _, lacks := m.lacks[hasTorch]; !lacks {
 		command.Env = append(command.Env, "TORCH_PYTHON="+m.python)
 	}
-	return command, attended(command, m.places)
+	return command, withAttendant(command, m.places)
 }
 
-// test runs one test. What it prints is kept only when it fails.
+// test runs one test. Its output is kept only if it fails.
 func (s suite) test(ctx context.Context, m *machine, name string) ([]figure, error) {
 	command, err := s.command(ctx, m, "-test.run=^"+name+"$")
 	if err != nil {
@@ -133,14 +133,14 @@ func (s suite) test(ctx context.Context, m *machine, name string) ([]figure, err
 	return subtests(output)
 }
 
-// left is the line of a subtest that was skipped, and why is what such a test says.
+// left matches the line of a skipped subtest, and why matches its reason.
 var (
 	left = regexp.MustCompile(`(?m)^ +--- SKIP: [^/]+/(\S+)`)
 	done = regexp.MustCompile(`(?m)^ +--- PASS: `)
 )
 
-// subtests says how many parts of a test have passed, and which were skipped: all of them may have
-// been.
+// subtests counts the parts of a test that passed, and those that were skipped. All of them may
+// have been skipped.
 func subtests(output []byte) ([]figure, error) {
 	skips, passes := left.FindAllSubmatch(output, -1), len(done.FindAll(output, -1))
 	if len(skips) == 0 {
@@ -156,10 +156,10 @@ func subtests(output []byte) ([]figure, error) {
 	return []figure{{Name: "parts passed", Value: float64(passes), Note: "skipped: " + strings.Join(names, ", ")}}, nil
 }
 
-// tedious are lines that say nothing of a failure.
+// tedious matches lines that do not help to find a failure.
 var tedious = regexp.MustCompile(`^ *(=== |--- PASS|--- SKIP|PASS$)|level=(DEBUG|INFO)`)
 
-// complaint is the end of what a test printed that says why it failed or skipped.
+// complaint returns the last output of a test that says why it failed or skipped.
 func complaint(output []byte) string {
 	const most = 40
 	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
@@ -167,11 +167,12 @@ func complaint(output []byte) string {
 	return strings.Join(lines[max(0, len(lines)-most):], "\n")
 }
 
-// failure keeps all that a row has printed in a file beside the table, and tells the end of it.
+// failure stores the complete output of a row in a file beside the table, and returns an error with
+// its end.
 func (m *machine) failure(name string, err error, output []byte) error {
 	path := filepath.Join(m.failures(), name+".log")
 	if mkdir := os.MkdirAll(filepath.Dir(path), 0o755); mkdir == nil {
-		_ = os.WriteFile(path, fmt.Appendf(slices.Clip(output), "\n== the kernel's log\n%s\n", kernelSays()), 0o644)
+		_ = os.WriteFile(path, fmt.Appendf(slices.Clip(output), "\n== the kernel's log\n%s\n", kernelLog()), 0o644)
 	}
-	return fmt.Errorf("%w (all of it: %s)\n%s", err, path, complaint(output))
+	return fmt.Errorf("%w (complete output: %s)\n%s", err, path, complaint(output))
 }

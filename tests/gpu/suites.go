@@ -2,14 +2,14 @@ package main
 
 import "time"
 
-// running and saving are what programs under phos need, and their checkpoints besides.
+// runNeeds are the needs of programs under phos, and checkpointNeeds those of their checkpoints.
 var (
-	running = []fact{hasGPU, isRoot, mayBecome}
-	saving  = []fact{hasGPU, isRoot, mayBecome, hasCRIU, mayTrace, mayMount, mayFreeze}
+	runNeeds        = []fact{hasGPU, isRoot, mayBecome}
+	checkpointNeeds = []fact{hasGPU, isRoot, mayBecome, hasCRIU, mayTrace, mayMount, mayFreeze}
 )
 
-// suites are in the order in which a failure is cheapest to learn of, and in each what tells most
-// comes first.
+// suites are ordered so that failures are found early: cheap suites first, and in each the most
+// informative tests first.
 var suites = []suite{
 	{
 		part: "gputest", directory: "tests/nested", only: "^(TestConformance|TestCapture)$",
@@ -25,33 +25,34 @@ var suites = []suite{
 			"TestSeparateCompilation",
 			"TestFrameworks",
 		},
-		// They are about the software GPU, or about PyTorch.
+		// They test the software GPU, or PyTorch.
 		leave: "^(TestAddressInLog|TestFlood|TestMachineCodeOnly|TestInventoryOfSoftwareGPUs|TestNVML|TestTorch.*|TestTriton)$",
-		needs: running, about: 20 * time.Second, limit: 4 * time.Minute,
+		needs: runNeeds, about: 20 * time.Second, limit: 4 * time.Minute,
 	},
 	{
 		part: "torch", directory: "tests/e2e", only: "^(TestTorch|TestTorchGroup|TestTriton)$",
-		needs: append([]fact{hasTorch}, running...), about: 40 * time.Second, limit: 8 * time.Minute,
+		needs: append([]fact{hasTorch}, runNeeds...), about: 40 * time.Second, limit: 8 * time.Minute,
 	},
 	{
-		// Each does so little on the GPU that starting and saving PyTorch is most of it.
+		// Each does so little on the GPU that most of its time is the start and checkpoint of
+		// PyTorch.
 		part: "torch", prefix: "saved-", directory: "tests/checkpoint", only: "^TestTorch", leave: "^TestTorchModels$",
-		needs: append([]fact{hasTorch}, saving...), about: 40 * time.Second, limit: 8 * time.Minute,
+		needs: append([]fact{hasTorch}, checkpointNeeds...), about: 40 * time.Second, limit: 8 * time.Minute,
 	},
 	{
 		part: "torch", prefix: "saved-", directory: "tests/checkpoint", only: "^TestTorchModels$",
-		needs: append([]fact{hasTorch}, saving...), about: 2 * time.Minute, limit: 8 * time.Minute,
+		needs: append([]fact{hasTorch}, checkpointNeeds...), about: 2 * time.Minute, limit: 8 * time.Minute,
 	},
 	{
 		part: "checkpoint", directory: "tests/checkpoint", only: ".",
 		first: []string{
 			"TestKilledAndRestored",
 			"TestRandomMoments",
-			"TestHardMoments",
+			"TestBusyPrograms",
 			"TestCallsSurvive",
-			"TestAfterwards",
+			"TestRestoreAfterChanges",
 		},
 		leave: "^TestTorch",
-		needs: saving, about: 30 * time.Second, limit: 5 * time.Minute,
+		needs: checkpointNeeds, about: 30 * time.Second, limit: 5 * time.Minute,
 	},
 }

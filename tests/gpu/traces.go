@@ -15,28 +15,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// places are where rows put what they need while they run: directories of this run's own, so that
-// what a row has left that was cut off can be told from what others do on the machine.
+// places are the directories for files of running rows. They belong to this run, so leftovers of a
+// row that was cut off differ from other files on the machine.
 type places struct {
-	run    string // of daemons, below /run
-	memory string // for images; empty where there is none
+	run    string // for daemons, below /run
+	memory string // for images; empty if unavailable
 	disk   string // for images and everything else
 }
 
-// newPlaces makes them. Only the disk must be there: what else a row needs it says itself.
+// newPlaces creates them. Only the disk is required; a row that needs the others reports it.
 func newPlaces(scratch string) (p places, err error) {
 	for _, each := range []struct {
 		path *string
 		in   string
 	}{{&p.run, "/run"}, {&p.memory, "/dev/shm"}, {&p.disk, scratch}} {
 		if *each.path, err = os.MkdirTemp(each.in, "phos-gpu-"); err == nil {
-			_ = os.Chmod(*each.path, 0o755) // programs of other users are among what is run
+			_ = os.Chmod(*each.path, 0o755) // some programs run as other users
 		}
 	}
 	return p, err
 }
 
-// environment has tests use the places.
+// environment makes tests use the places.
 func (p places) environment() []string {
 	return []string{
 		"PHOS_TEST_RUN=" + p.run,
@@ -46,7 +46,7 @@ func (p places) environment() []string {
 	}
 }
 
-// arguments carry the places to an attendant.
+// arguments pass the places to an attendant.
 func (p places) arguments() []string { return []string{p.run, p.memory, p.disk} }
 
 // clean ends all processes below this one and empties the places, which only this process uses.
@@ -95,7 +95,7 @@ func (p places) remove() {
 	}
 }
 
-// mount is one of those that this process sees.
+// mount is a mount that this process sees.
 type mount struct{ path, kind string }
 
 func mountsOf() (mounts []mount) {
@@ -108,13 +108,13 @@ func mountsOf() (mounts []mount) {
 	return mounts
 }
 
-// removeGroups takes away cgroups that are empty and were made for a process that is gone.
+// removeGroups removes empty cgroups whose process has exited.
 func removeGroups(hierarchy string) {
 	_ = filepath.WalkDir(hierarchy, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() || !strings.HasPrefix(entry.Name(), "phos.") {
-			return nil // what cannot be read has nothing of ours
+			return nil // a directory that cannot be read has nothing of ours
 		}
-		// A kind, a namespace, the owner's pid, and when it started.
+		// The name consists of a kind, a namespace, the owner's pid, and its start time.
 		words := strings.Split(entry.Name(), ".")
 		if owner, err := strconv.Atoi(words[max(0, len(words)-2)]); err == nil &&
 			errors.Is(unix.Kill(owner, 0), unix.ESRCH) {
@@ -124,7 +124,7 @@ func removeGroups(hierarchy string) {
 	})
 }
 
-// descendants of a process, itself not among them.
+// descendants returns the descendants of a process, without the process.
 func descendants(root int) []int {
 	parents := map[int]int{}
 	entries, _ := os.ReadDir("/proc")

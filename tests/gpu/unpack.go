@@ -7,7 +7,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// unpack decompresses a bundle, on machines that have no zstd.
+// unpack decompresses a bundle, on machines without zstd.
 func unpack(to io.Writer, from io.Reader) error {
 	decoder, err := zstd.NewReader(from, zstd.WithDecoderMaxWindow(1<<27))
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// Workload is the path of a program's source.
+// Workload returns the path of a program's source.
 func Workload(elements ...string) string {
 	return Path(append([]string{"tests", "workloads"}, elements...)...)
 }
 
-// NVCC is the compiler of CUDA programs, or skips the test.
+// NVCC returns the compiler of CUDA programs, or skips the test.
 func NVCC(t testing.TB) string {
 	t.Helper()
 	path, err := Tool("NVCC")
@@ -27,8 +27,8 @@ func NVCC(t testing.TB) string {
 	return path
 }
 
-// CUDALibraries is where CUDA's runtime library is: beside its compiler, or, on a machine without
-// one, where CUDA_LIBRARIES says.
+// CUDALibraries returns the directory of CUDA's runtime library: beside its compiler, or, on a
+// machine without a compiler, the directory in CUDA_LIBRARIES.
 func CUDALibraries(t testing.TB) string {
 	t.Helper()
 	if libraries := os.Getenv("CUDA_LIBRARIES"); libraries != "" {
@@ -37,41 +37,40 @@ func CUDALibraries(t testing.TB) string {
 	return filepath.Join(filepath.Dir(NVCC(t)), "../lib")
 }
 
-// Compiler is one of those that tests use.
+// Compiler is a compiler that tests use.
 type Compiler string
 
-// The compilers: the system's for C, and NVIDIA's.
+// The system's C compiler, and NVIDIA's compiler.
 const (
 	GCC Compiler = "gcc"
-	// CUDA is nvcc with the host's compiler that it can work with.
+	// CUDA is nvcc with a host compiler that it supports.
 	CUDA Compiler = "nvcc"
 )
 
-// Compile returns the program that a compiler makes, which other users may run too. Where
-// PHOS_COMPILED names a directory, programs are kept there, and taken from there: on a machine
-// without compilers too.
+// Compile compiles a program that other users may run too, and returns its path. If PHOS_COMPILED
+// names a directory, programs are cached there. Machines without compilers use that cache.
 func Compile(t testing.TB, compiler Compiler, arguments ...string) string {
 	t.Helper()
-	program := keptProgram(t, compiler, arguments)
+	program := cachedProgram(t, compiler, arguments)
 	if program == "" {
 		program = filepath.Join(t.TempDir(), "program")
 	}
 	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	reachable(t, filepath.Dir(filepath.Dir(program)))
-	reachable(t, filepath.Dir(program))
+	allowTraverse(t, filepath.Dir(filepath.Dir(program)))
+	allowTraverse(t, filepath.Dir(program))
 	if _, err := os.Stat(program); err != nil {
 		compile(t, program, compiler, arguments)
-	} else if onlyCompiling() {
-		now := time.Now() // it is still wanted
+	} else if compileOnly() {
+		now := time.Now() // marks the cached program as used
 		_ = os.Chtimes(program, now, now)
 	}
 	return program
 }
 
-// reachable lets other users go through a directory of the test's.
-func reachable(t testing.TB, dir string) {
+// allowTraverse lets other users traverse a test's directory.
+func allowTraverse(t testing.TB, dir string) {
 	t.Helper()
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -80,12 +79,12 @@ func reachable(t testing.TB, dir string) {
 
 func compile(t testing.TB, program string, compiler Compiler, arguments []string) {
 	t.Helper()
-	// The headers of CUDA are beside its compiler.
+	// CUDA's headers are beside its compiler.
 	path, more := string(compiler), []string{"-I", filepath.Join(filepath.Dir(NVCC(t)), "../include")}
 	if compiler == CUDA {
 		path, more = NVCC(t), HostCompiler()
 	}
-	// It gets its name when it is complete, because tests run side by side.
+	// Rename only when the file is complete: tests run in parallel.
 	command := exec.Command(path, append(append(more, arguments...), "-o", program+".new")...)
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", command.Args, err, output)
@@ -95,12 +94,12 @@ func compile(t testing.TB, program string, compiler Compiler, arguments []string
 	}
 }
 
-// headers are what any program may include.
+// headers are the headers that any program may include.
 var headers = regexp.MustCompile(`\.(h|cuh)$`)
 
-// keptProgram is where a program is kept, by what it is made of: the arguments, the files among
-// them, and all headers.
-func keptProgram(t testing.TB, compiler Compiler, arguments []string) string {
+// cachedProgram returns where a compiled program is cached. The key is a digest of the arguments,
+// the files among them, and all headers.
+func cachedProgram(t testing.TB, compiler Compiler, arguments []string) string {
 	t.Helper()
 	dir := os.Getenv("PHOS_COMPILED")
 	if dir == "" {
@@ -134,10 +133,11 @@ func keptProgram(t testing.TB, compiler Compiler, arguments []string) string {
 	return filepath.Join(dir, fmt.Sprintf("%x", name.Sum(nil)[:16]), "program")
 }
 
-// onlyCompiling: the tests run for the sake of the programs that they compile, which are kept.
-func onlyCompiling() bool { return os.Getenv("PHOS_ONLY_COMPILE") != "" }
+// compileOnly reports whether the tests run only to fill the cache of compiled programs.
+func compileOnly() bool { return os.Getenv("PHOS_ONLY_COMPILE") != "" }
 
-// CompileC makes a program of the driver API: linked with libcuda.so.1, or opening it by name.
+// CompileC compiles a program that uses the driver API. It links with libcuda.so.1, or opens it by
+// name.
 func CompileC(t testing.TB, linked bool, source string) string {
 	t.Helper()
 	Need(t, "build", Built())
@@ -150,16 +150,16 @@ func CompileC(t testing.TB, linked bool, source string) string {
 	return Compile(t, GCC, arguments...)
 }
 
-// CompileCUDA makes a program of the runtime API; cudart is "shared" or "static".
+// CompileCUDA compiles a program that uses the runtime API; cudart is "shared" or "static".
 func CompileCUDA(t testing.TB, cudart, source string) string {
 	t.Helper()
 	return Compile(t, CUDA, "-O2", "-std=c++17", "-arch=compute_75", "-cudart="+cudart, source)
 }
 
-// OtherBuild is a program that does the same, but by its build id another one.
-func OtherBuild(t testing.TB, program []byte) []byte {
+// ChangeBuildID returns a program with the same code and another build id.
+func ChangeBuildID(t testing.TB, program []byte) []byte {
 	t.Helper()
-	// Type and owner of the note, and its content behind them.
+	// The content of the note follows its type and owner.
 	mark := []byte("\x03\x00\x00\x00GNU\x00")
 	at := bytes.Index(program, mark)
 	if at < 0 {
@@ -170,7 +170,7 @@ func OtherBuild(t testing.TB, program []byte) []byte {
 	return other
 }
 
-// HostCompiler tells nvcc which compiler to use, where the default one is too new for it.
+// HostCompiler returns nvcc's option for a host compiler, if the default one is too new.
 func HostCompiler() []string {
 	if host := os.Getenv("NVCC_CCBIN"); host != "" {
 		return []string{"-ccbin", host}

@@ -23,9 +23,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// Patience is how long a test waits for something that must happen. It is no measure of speed: it
-// only has to be longer than the slowest machine takes: PHOS_TEST_SLOWNESS multiplies it, where
-// machines are slower than those of CI.
+// Patience is how long a test waits for something that must happen. It must only be longer than the
+// slowest machine needs; PHOS_TEST_SLOWNESS multiplies it on machines slower than those of CI.
 var Patience = patience(os.Getenv("PHOS_TEST_SLOWNESS"))
 
 func patience(slowness string) time.Duration {
@@ -36,14 +35,14 @@ func patience(slowness string) time.Duration {
 	return time.Duration(max(times, 1) * float64(120*time.Second))
 }
 
-// Daemon is a phosd of the test's own.
+// Daemon is a phosd that belongs to one test.
 type Daemon struct {
 	Dir    string // its runtime directory
 	Socket string
 	Log    string // file of its log and its workers'
 	State  string // its state directory
-	// Behind is the daemon that stands behind the driver of this one; nil unless it is nested.
-	Behind *Daemon
+	// Inner is the phosd that provides this phosd's driver; nil unless nested.
+	Inner *Daemon
 
 	// Extra is added to the environment of the daemon's process at the next Launch.
 	Extra []string
@@ -53,11 +52,11 @@ type Daemon struct {
 	process   *exec.Cmd
 }
 
-// NestedVariable makes every Start a StartNested.
+// NestedVariable, if set in the environment, makes every Start a StartNested.
 const NestedVariable = "PHOS_TEST_NESTED"
 
-// Start starts a phosd with a software GPU and ends it with the test. Arguments are flags of phosd
-// and win.
+// Start starts a phosd with a software GPU and stops it at the end of the test. Arguments are flags
+// of phosd and override the defaults.
 func Start(t testing.TB, arguments ...string) *Daemon {
 	t.Helper()
 	if Nested() {
@@ -66,9 +65,9 @@ func Start(t testing.TB, arguments ...string) *Daemon {
 	return start(t, nil, arguments)
 }
 
-// StartNested starts two: a phosd with the backend for real GPUs, whose driver is our own
-// libphos.so, and the one behind that driver, which has the software GPU that the arguments ask
-// for.
+// StartNested starts two daemons. The outer one uses the backend for real GPUs, with our own
+// libphos.so as its driver. The inner one serves that driver with the software GPU of the
+// arguments.
 func StartNested(t testing.TB, arguments ...string) *Daemon {
 	t.Helper()
 	inner := []string{}
@@ -83,38 +82,38 @@ func StartNested(t testing.TB, arguments ...string) *Daemon {
 	return StartOver(t, StartAlone(t, inner...), filepath.Join(Bin(), "libphos.so"), outer...)
 }
 
-// StartAlone starts a phosd with a software GPU, whatever else the tests run on.
+// StartAlone starts a phosd with a software GPU, also if all other tests run nested or on real
+// GPUs.
 func StartAlone(t testing.TB, arguments ...string) *Daemon {
 	t.Helper()
 	return start(t, nil, arguments)
 }
 
-// StartOver starts a phosd whose GPUs are those that a library shows, which takes another phosd for
-// its own.
+// StartOver starts a phosd whose driver is the given library, which connects to the inner phosd.
 func StartOver(t testing.TB, inner *Daemon, library string, arguments ...string) *Daemon {
 	t.Helper()
 	return start(t, inner, append([]string{"--gpus=cuda:driver=" + library}, arguments...))
 }
 
-func start(t testing.TB, behind *Daemon, arguments []string) *Daemon {
+func start(t testing.TB, inner *Daemon, arguments []string) *Daemon {
 	t.Helper()
 	Need(t, "root", Root())
 	Need(t, "build", Built())
-	// Not t.TempDir: socket paths are short, and /run is a tmpfs.
+	// Not t.TempDir: socket paths have a length limit, and /run is a tmpfs.
 	dir, err := os.MkdirTemp(cmp.Or(os.Getenv("PHOS_TEST_RUN"), "/run"), "phos-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &Daemon{
 		Dir: dir, Socket: filepath.Join(dir, "phosd.sock"), Log: filepath.Join(t.TempDir(), "phosd.log"), t: t,
-		State: filepath.Join(t.TempDir(), "state"), Behind: behind,
+		State: filepath.Join(t.TempDir(), "state"), Inner: inner,
 	}
 	d.arguments = append([]string{
 		"--gpus=" + cmp.Or(
 			os.Getenv(GPUsVariable),
 			"soft:1",
 		), "--log-level=debug", "--config=" + os.DevNull, "--state-dir=" + d.State,
-	}, onGPUs(arguments)...)
+	}, withoutGPUFlag(arguments)...)
 	if criu, err := CRIU(); err == nil {
 		d.arguments = append([]string{"--criu=" + criu}, d.arguments...)
 	}
@@ -127,12 +126,12 @@ func start(t testing.TB, behind *Daemon, arguments []string) *Daemon {
 	return d
 }
 
-// GPUsVariable names the GPUs of all daemons of tests, in place of software ones: "cuda", on a
-// machine that has such.
+// GPUsVariable names the backend for all daemons of tests, instead of software GPUs: "cuda" on a
+// machine with real ones.
 const GPUsVariable = "PHOS_TEST_GPUS"
 
-// onGPUs leaves out which software GPU a test wants, where another kind was asked for.
-func onGPUs(arguments []string) []string {
+// withoutGPUFlag removes the flag for software GPUs if GPUsVariable selects another backend.
+func withoutGPUFlag(arguments []string) []string {
 	if os.Getenv(GPUsVariable) == "" {
 		return arguments
 	}
@@ -142,15 +141,15 @@ func onGPUs(arguments []string) []string {
 	)
 }
 
-// Driver is the library that GPUsVariable has phosd take for the driver: nothing for the system's;
-// ok is false for software GPUs.
+// Driver returns the library that phosd uses as driver if GPUsVariable is set; empty means the
+// system's. ok is false for software GPUs.
 func Driver() (library string, ok bool) {
 	kind, options, _ := strings.Cut(os.Getenv(GPUsVariable), ":")
 	return strings.TrimPrefix(options, "driver="), kind == "cuda"
 }
 
-// NativeEnvironment is what a program gets that runs by the driver alone, beside those that run
-// under phos.
+// NativeEnvironment returns the environment of a program that uses the driver without phos, next to
+// programs under phos.
 func NativeEnvironment() []string {
 	if library, _ := Driver(); library != "" {
 		return append(os.Environ(), "LD_PRELOAD="+library)
@@ -158,7 +157,7 @@ func NativeEnvironment() []string {
 	return os.Environ()
 }
 
-// Launch starts the daemon's process; Start has done so already, but a test may have killed it.
+// Launch starts the daemon's process. Start has already done this, but a test may have killed it.
 func (d *Daemon) Launch() {
 	d.t.Helper()
 	if line, err := d.TryLaunch(); err != nil {
@@ -166,8 +165,8 @@ func (d *Daemon) Launch() {
 	}
 }
 
-// TryLaunch starts the daemon's process by a prefix of its command, and returns what it says where
-// it does not get ready: it has ended then.
+// TryLaunch starts the daemon's process with a command prefix. If it does not get ready, it has
+// exited, and TryLaunch returns its output.
 func (d *Daemon) TryLaunch(prefix ...string) (said string, err error) {
 	d.t.Helper()
 	ready, readyEnd, err := os.Pipe()
@@ -186,8 +185,8 @@ func (d *Daemon) TryLaunch(prefix ...string) (said string, err error) {
 	d.process = exec.Command(command[0], command[1:]...)
 	d.process.Stderr, d.process.Stdout, d.process.ExtraFiles = log, log, []*os.File{readyEnd}
 	d.process.Env = slices.Concat(os.Environ(), d.Extra)
-	if d.Behind != nil { // its driver must find it
-		d.process.Env = append(d.process.Env, api.SocketVariable+"="+d.Behind.Socket)
+	if d.Inner != nil { // the driver connects to the inner daemon
+		d.process.Env = append(d.process.Env, api.SocketVariable+"="+d.Inner.Socket)
 	}
 	err = d.process.Start()
 	readyEnd.Close()
@@ -202,18 +201,18 @@ func (d *Daemon) TryLaunch(prefix ...string) (said string, err error) {
 		return "", nil
 	}
 	d.Kill()
-	return line + strings.TrimPrefix(d.logText(), before), errors.Join(err, errors.New("it is not ready"))
+	return line + strings.TrimPrefix(d.logText(), before), errors.Join(err, errors.New("phosd did not get ready"))
 }
 
-// Kill ends the daemon's process without warning. Its workers go on.
+// Kill sends SIGKILL to the daemon's process. Its workers continue.
 func (d *Daemon) Kill() {
 	d.t.Helper()
 	_ = d.process.Process.Kill()
 	_ = d.process.Wait()
 }
 
-// Relaunch kills the daemon's process, unless it is dead, and starts the next one with additions to
-// its environment.
+// Relaunch kills the daemon's process if it runs, and starts the next one with more environment
+// variables.
 func (d *Daemon) Relaunch(extra ...string) {
 	d.t.Helper()
 	d.Kill()
@@ -221,17 +220,17 @@ func (d *Daemon) Relaunch(extra ...string) {
 	d.Launch()
 }
 
-// Await waits for the end of the daemon's process.
+// Await waits for the exit of the daemon's process.
 func (d *Daemon) Await() {
 	d.t.Helper()
 	defer d.limit(d.process, 3*Patience)()
 	if err := d.process.Wait(); err != nil {
-		d.t.Errorf("phosd ends with %v", err)
+		d.t.Errorf("phosd exited: %v", err)
 	}
 }
 
-// Reboot is what the start of a machine is to phosd: its process and everything below /run are
-// gone. No program may run.
+// Reboot simulates a reboot: it ends phosd's process and removes everything below /run. No program
+// may run.
 func (d *Daemon) Reboot() {
 	d.t.Helper()
 	d.Kill()
@@ -245,7 +244,7 @@ func (d *Daemon) Reboot() {
 	d.Launch()
 }
 
-// unmount takes away what a phosd that was killed has mounted.
+// unmount unmounts what a killed phosd had mounted.
 func (d *Daemon) unmount() {
 	mounts, _ := os.ReadFile("/proc/self/mounts")
 	for line := range strings.Lines(string(mounts)) {
@@ -255,7 +254,7 @@ func (d *Daemon) unmount() {
 	}
 }
 
-// PID of the daemon's process.
+// PID returns the pid of the daemon's process.
 func (d *Daemon) PID() int { return d.process.Process.Pid }
 
 func (d *Daemon) logText() string {
@@ -263,19 +262,19 @@ func (d *Daemon) logText() string {
 	return string(text)
 }
 
-// LogContains waits until the log holds a text.
+// LogContains waits until the log contains a text.
 func (d *Daemon) LogContains(text string) {
 	d.t.Helper()
 	d.Eventually("the log says "+text, func() bool { return strings.Contains(d.logText(), text) })
 }
 
-// Eventually waits until something holds, and fails the test when it never does.
+// Eventually waits until holds returns true, and fails the test after a time limit.
 func (d *Daemon) Eventually(what string, holds func() bool) {
 	d.t.Helper()
 	late := false
 	for start := time.Now(); !holds(); time.Sleep(10 * time.Millisecond) {
-		if late { // and one more look, for a machine that stood still
-			d.t.Fatalf("never: %s\n%s", what, tail(d.logText()))
+		if late { // check once more, in case the machine was suspended
+			d.t.Fatalf("timed out: %s\n%s", what, tail(d.logText()))
 		}
 		late = time.Since(start) > Patience
 	}
@@ -286,7 +285,7 @@ func tail(text string) string {
 	return strings.Join(lines[max(0, len(lines)-30):], "\n")
 }
 
-// Status asks the daemon how it stands.
+// Status returns the daemon's status.
 func (d *Daemon) Status() *api.StatusReply {
 	d.t.Helper()
 	client, err := api.Dial(d.Socket)
@@ -303,16 +302,16 @@ func (d *Daemon) Status() *api.StatusReply {
 	return status
 }
 
-// NeedGPUs skips a test where the daemon has fewer of them; a test that asks for software ones gets
-// as many as it wants.
+// NeedGPUs skips a test if the daemon has fewer GPUs. With software GPUs a test gets as many as it
+// asks for.
 func (d *Daemon) NeedGPUs(t testing.TB, count int) {
 	t.Helper()
 	if has := len(d.Status().GetGpus()); has < count {
-		Need(t, "gpus", fmt.Errorf("%d of them, and there are %d", count, has))
+		Need(t, "gpus", fmt.Errorf("need %d GPUs, have %d", count, has))
 	}
 }
 
-// Empty waits until no program is left: no session, no worker, no GPU memory.
+// Empty waits until no session, worker or GPU memory of a program is left.
 func (d *Daemon) Empty() {
 	d.t.Helper()
 	d.Eventually("no program is left", func() bool {
@@ -324,7 +323,7 @@ func (d *Daemon) Empty() {
 		}
 		return len(status.GetPrograms()) == 0
 	})
-	// What is not the programs' own, as the keeper of a restored tree, may end a moment later.
+	// Other processes, such as the restorer of a tree, may exit a little later.
 	var left []string
 	defer func() {
 		if len(left) > 0 {
@@ -332,13 +331,13 @@ func (d *Daemon) Empty() {
 		}
 	}()
 	d.Eventually("nothing is left", func() bool {
-		left = d.left()
+		left = d.leftovers()
 		return len(left) == 0
 	})
 }
 
-// left are the files and processes of programs.
-func (d *Daemon) left() (found []string) {
+// leftovers returns the files and processes of programs that still exist.
+func (d *Daemon) leftovers() (found []string) {
 	for _, sub := range []string{"sessions", "control", "state"} {
 		left, err := os.ReadDir(filepath.Join(d.Dir, sub))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -354,8 +353,7 @@ func (d *Daemon) left() (found []string) {
 	return found
 }
 
-// workers are the processes whose command line says worker and which this daemon, or one before it,
-// started.
+// workers returns the worker processes that this daemon, or one before it, started.
 func (d *Daemon) workers() []int {
 	var pids []int
 	phosd := filepath.Join(Bin(), "phosd")
@@ -377,7 +375,8 @@ func (d *Daemon) workers() []int {
 	return pids
 }
 
-// end stops the daemon as pos_cli would, with whatever still runs, and takes its directory away.
+// end stops the daemon with pos_cli, together with everything that still runs, and removes its
+// directory.
 func (d *Daemon) end() {
 	d.t.Helper()
 	if d.t.Failed() {
@@ -394,7 +393,7 @@ func (d *Daemon) end() {
 	_ = os.RemoveAll(d.Dir)
 }
 
-// Run runs a command to its end, and returns what it says.
+// Run runs a command until it exits, and returns its output.
 func (d *Daemon) Run(command *exec.Cmd) (output []byte, err error) {
 	var said bytes.Buffer
 	command.Stdout, command.Stderr, command.WaitDelay = &said, &said, Patience/10
@@ -406,10 +405,11 @@ func (d *Daemon) Run(command *exec.Cmd) (output []byte, err error) {
 	return said.Bytes(), err
 }
 
-// limit has a process that does not end in time say where it stands, and end. It is over with done.
+// limit aborts a process that runs too long, with a dump of its goroutines. The caller calls done
+// when the process has exited.
 func (d *Daemon) limit(command *exec.Cmd, most time.Duration) (done func()) {
 	timer := time.AfterFunc(most, func() {
-		d.t.Errorf("%v does not end", command.Args)
+		d.t.Errorf("%v did not exit in time", command.Args)
 		for _, each := range []*os.Process{command.Process, d.process.Process} {
 			_ = each.Signal(syscall.SIGQUIT)
 		}
@@ -418,21 +418,21 @@ func (d *Daemon) limit(command *exec.Cmd, most time.Duration) (done func()) {
 	return func() { timer.Stop() }
 }
 
-// Command prepares a pos_cli that speaks to this daemon.
+// Command prepares a pos_cli that connects to this daemon.
 func (d *Daemon) Command(arguments ...string) *exec.Cmd {
 	command := exec.Command(filepath.Join(Bin(), "pos_cli"), arguments...)
 	command.Env = append(os.Environ(), api.SocketVariable+"="+d.Socket)
 	return command
 }
 
-// Program is a program started under the daemon.
+// Program is a program that runs under the daemon.
 type Program struct {
 	*exec.Cmd
-	Output strings.Builder // its standard output and error together
+	Output strings.Builder // standard output and error together
 	t      testing.TB
 }
 
-// Environment is what `env $phos` gives a program, and the way to this daemon.
+// Environment returns what `env $phos` sets for a program, and the address of this daemon.
 func (d *Daemon) Environment() []string {
 	return append(os.Environ(),
 		"LD_PRELOAD="+filepath.Join(Bin(), "libphos.so"),
@@ -441,40 +441,40 @@ func (d *Daemon) Environment() []string {
 		api.SocketVariable+"="+d.Socket)
 }
 
-// Program prepares a program; the test may change it, and starts it by Run or Start.
+// Program prepares a program. The test may change it, and starts it with Run or Start.
 func (d *Daemon) Program(path string, arguments ...string) *Program {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	d.t.Cleanup(cancel)
 	p := &Program{Cmd: exec.CommandContext(ctx, path, arguments...), t: d.t}
-	if onlyCompiling() {
+	if compileOnly() {
 		p.Path = "/bin/false"
 	}
 	p.Env, p.Stdout, p.Stderr = d.Environment(), &p.Output, &p.Output
-	p.WaitDelay = Patience / 10 // what it has said comes late on a busy machine
+	p.WaitDelay = Patience / 10 // output arrives late on a busy machine
 	return p
 }
 
-// In makes a subtest the one that the program's failures belong to.
+// In returns a copy that reports failures to a subtest.
 func (p *Program) In(t testing.TB) *Program {
 	p.t = t
 	return p
 }
 
-// OK runs the program and wants it to end well, having said "ok" in a line of its own.
+// OK runs the program. It must exit with status 0 and print a line "ok".
 func (p *Program) OK() {
 	p.t.Helper()
 	err := p.Run()
 	p.t.Logf("%s\n%s", filepath.Base(p.Path), tail(p.Output.String()))
 	if err != nil {
-		p.t.Fatalf("%s: %v\n%s", filepath.Base(p.Path), err, p.alone())
+		p.t.Fatalf("%s: %v\n%s", filepath.Base(p.Path), err, p.runNatively())
 	}
 	if !strings.Contains("\n"+p.Output.String(), "\nok ") {
-		p.t.Fatalf("%s does not say ok\n%s", filepath.Base(p.Path), p.alone())
+		p.t.Fatalf("%s did not print ok\n%s", filepath.Base(p.Path), p.runNatively())
 	}
 }
 
-// Says starts the program and waits until it has printed a line; the rest is discarded.
-func (p *Program) Says(line string) {
+// StartUntil starts the program and waits until it has printed a line; later output is discarded.
+func (p *Program) StartUntil(line string) {
 	p.t.Helper()
 	p.Stdout = nil
 	pipe, err := p.StdoutPipe()
@@ -493,12 +493,12 @@ func (p *Program) Says(line string) {
 			return
 		}
 		if err != nil {
-			p.t.Fatalf("%s ended without saying %q: %s", filepath.Base(p.Path), line, p.Output.String())
+			p.t.Fatalf("%s exited without printing %q: %s", filepath.Base(p.Path), line, p.Output.String())
 		}
 	}
 }
 
-// As makes the program run as another user.
+// As lets the program run as another user.
 func (p *Program) As(uid, gid uint32) *Program {
 	p.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
 	return p

@@ -12,11 +12,11 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// LogsVariable names a directory in which failing tests leave the whole logs of their daemons: for
-// machines that are gone when the failure is looked at.
+// LogsVariable names a directory for the complete daemon logs of failed tests. It is for machines
+// that no longer exist when the failure is examined.
 const LogsVariable = "PHOS_TEST_LOGS"
 
-// keepLog leaves the daemon's log where it is looked for.
+// keepLog copies the daemon's log to that directory.
 func (d *Daemon) keepLog() {
 	dir := os.Getenv(LogsVariable)
 	if dir == "" || os.MkdirAll(dir, 0o755) != nil {
@@ -24,21 +24,22 @@ func (d *Daemon) keepLog() {
 	}
 	file, err := os.CreateTemp(dir, strings.ReplaceAll(d.t.Name(), "/", "-")+"-phosd-*.log")
 	if err != nil {
-		d.t.Logf("the log of phosd is not kept: %v", err)
+		d.t.Logf("cannot keep the log of phosd: %v", err)
 		return
 	}
 	defer file.Close()
 	if _, err := file.WriteString(d.logText()); err == nil {
-		d.t.Logf("all of the log: %s", file.Name())
+		d.t.Logf("complete log: %s", file.Name())
 	}
 }
 
-// aloneTime is how long a program has that runs again without phos.
+// aloneTime is the time limit for a program's second run, without phos.
 const aloneTime = 2 * time.Minute
 
-// alone runs the program again, by a GPU's driver alone: where that fails too, the program asks
-// what such GPUs do not do. It is empty where there is no such driver.
-func (p *Program) alone() string {
+// runNatively runs the program again with the GPU's driver, without phos. If it fails there too,
+// the program needs something that such GPUs do not support. The result is empty if there is no
+// such driver.
+func (p *Program) runNatively() string {
 	library, real := Driver()
 	if !real {
 		return ""
@@ -58,8 +59,8 @@ func (p *Program) alone() string {
 	return "by the driver alone: " + verdict + "\n" + tail(string(output))
 }
 
-// withoutPhos is the environment of a program under phos as it would be without. A library that
-// stands for the driver is preloaded.
+// withoutPhos returns a program's environment without phos' settings. If library is set, it is
+// preloaded as the driver.
 func withoutPhos(environment []string, library string) (out []string) {
 	for _, each := range environment {
 		name, value, _ := strings.Cut(each, "=")

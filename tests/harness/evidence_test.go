@@ -10,7 +10,8 @@ import (
 
 func TestWithoutPhos(t *testing.T) {
 	under := []string{
-		"A=1", "LD_PRELOAD=/x/libphos.so", "LD_LIBRARY_PATH=" + filepath.Join(Bin(), "lib") + ":/cuda/lib:", api.SocketVariable + "=/outer",
+		"A=1", "LD_PRELOAD=/x/libphos.so", "LD_LIBRARY_PATH=" + filepath.Join(Bin(), "lib") + ":/cuda/lib:",
+		api.SocketVariable + "=/outer",
 	}
 	t.Setenv(api.SocketVariable, "/inner")
 	for library, want := range map[string][]string{

@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-// Held is what a program that holds memory of a GPU knows of it from the driver's calls.
-type Held struct {
+// HeldMemory is what the program reports from its driver calls.
+type HeldMemory struct {
 	Free, Total uint64
 	BusID       string `json:"bus_id"`
 	PID         uint32 `json:"-"`
 }
 
-// HoldMemory starts a program that holds memory of a GPU until the test is over.
-func (d *Daemon) HoldMemory(t testing.TB, python, gpu, mebibytes string) (said Held) {
+// HoldMemory starts a program that holds GPU memory until the end of the test.
+func (d *Daemon) HoldMemory(t testing.TB, python, gpu, mebibytes string) (said HeldMemory) {
 	t.Helper()
 	program := d.Program(python, Workload("nvml", "hold.py"), gpu, mebibytes)
 	program.Stdout = nil

@@ -21,36 +21,36 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Job is a program that is saved and brought back. It runs in a directory of its own, which has all
-// that it writes, its standard output and error included, so that two runs can be compared.
+// Job is a program that is checkpointed and restored. It runs in a directory of its own, which
+// receives all its files, standard output and error included. So two runs can be compared.
 type Job struct {
-	// Dir has the files out and err and what else the program writes; Image is the directory of its
-	// checkpoints.
+	// Dir contains the files out and err and the program's other files. Image is the directory of
+	// its checkpoints.
 	Dir, Image string
-	// PID is the program's first pid. It keeps it after every restore but those with --new-pids; then
-	// PID is the pid by which other processes know it.
+	// PID is the program's first pid, and stays the same after a restore. After a restore with
+	// --new-pids, PID is the pid that processes outside see.
 	PID int
 
-	first   int // PID at first
+	first   int // first value of PID
 	t       testing.TB
 	daemon  *Daemon
 	program []string
-	// Held: the program finds in HOLD the name of a file that is there only once Finish was called,
-	// and waits for it. So it does not end too early for the test, however slow the machine is.
-	Held bool
-	// Prepare may change the program before it starts, Beside the pos_cli that restores it and stays
-	// with it.
-	Prepare, Beside func(*exec.Cmd)
-	// tree are all processes that were ever seen to descend from the program, and still were there
-	// when last looked at.
+	// Hold makes the program wait until Finish is called: it polls for the file that the variable
+	// HOLD names. So it does not end too early on a slow machine.
+	Hold bool
+	// Prepare may change the program before it starts. PrepareCLI may change the pos_cli that
+	// restores the program and waits for it.
+	Prepare, PrepareCLI func(*exec.Cmd)
+	// tree contains all processes that were seen as descendants of the program, and that existed
+	// when noteTree was last called.
 	tree     map[int]proc.Identity
 	restored bool
-	// life is what the program's parent, or pos_cli with it, tells; nil after a detached restore.
-	life *life
+	// exit watches the program, or the pos_cli that waits for it; nil after a detached restore.
+	exit *exitWatch
 }
 
-// life ends with the process that it is about.
-type life struct {
+// exitWatch waits for a process to exit and holds its status.
+type exitWatch struct {
 	ended  chan struct{}
 	status int
 	err    error
@@ -59,8 +59,8 @@ type life struct {
 // Job prepares a program and its empty directories.
 func (d *Daemon) Job(t testing.TB, path string, arguments ...string) *Job {
 	t.Helper()
-	if onlyCompiling() {
-		t.Skip("the program is compiled, and no more was asked for")
+	if compileOnly() {
+		t.Skip("compile only")
 	}
 	root := t.TempDir()
 	j := &Job{
@@ -74,10 +74,10 @@ func (d *Daemon) Job(t testing.TB, path string, arguments ...string) *Job {
 	return j
 }
 
-// Move has another daemon bring the program back from now on.
+// Move changes the daemon for further commands.
 func (j *Job) Move(daemon *Daemon) { j.daemon = daemon }
 
-// Start runs the program from its beginning.
+// Start starts the program.
 func (j *Job) Start() *Job {
 	j.t.Helper()
 	out, err := os.OpenFile(filepath.Join(j.Dir, "out"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
@@ -92,8 +92,8 @@ func (j *Job) Start() *Job {
 	defer mistakes.Close()
 	command := exec.Command(j.program[0], j.program[1:]...)
 	command.Env, command.Dir, command.Stdout, command.Stderr = j.daemon.Environment(), j.Dir, out, mistakes
-	if j.Held {
-		command.Env = append(command.Env, "HOLD="+j.held())
+	if j.Hold {
+		command.Env = append(command.Env, "HOLD="+j.holdFile())
 	}
 	if j.Prepare != nil {
 		j.Prepare(command)
@@ -101,13 +101,14 @@ func (j *Job) Start() *Job {
 	if err := command.Start(); err != nil {
 		j.t.Fatal(err)
 	}
-	j.PID, j.life, j.restored = command.Process.Pid, follow(command), false
+	j.PID, j.exit, j.restored = command.Process.Pid, watchExit(command), false
 	j.first = j.PID
 	return j
 }
 
-func follow(command *exec.Cmd) *life {
-	l := &life{ended: make(chan struct{})}
+// watchExit waits for a started command in the background.
+func watchExit(command *exec.Cmd) *exitWatch {
+	l := &exitWatch{ended: make(chan struct{})}
 	go func() {
 		defer close(l.ended)
 		l.err = command.Wait()
@@ -116,7 +117,7 @@ func follow(command *exec.Cmd) *life {
 	return l
 }
 
-// exitStatus is as a shell has it.
+// exitStatus returns the status as a shell reports it.
 func exitStatus(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())
@@ -124,43 +125,43 @@ func exitStatus(state *os.ProcessState) int {
 	return state.ExitCode()
 }
 
-// Lines is how many lines the program has printed.
+// Lines returns the number of lines that the program has printed.
 func (j *Job) Lines() int {
 	text, _ := os.ReadFile(filepath.Join(j.Dir, "out"))
 	return bytes.Count(text, []byte{'\n'})
 }
 
-// Reaches waits until the program has printed so many lines.
-func (j *Job) Reaches(lines int) {
+// WaitLines waits until the program has printed that many lines.
+func (j *Job) WaitLines(lines int) {
 	j.t.Helper()
 	j.daemon.Eventually(fmt.Sprintf("%d lines are printed", lines), func() bool {
 		if j.Lines() < lines && !j.Alive() {
-			j.t.Fatalf("the program has ended after %d lines: %s", j.Lines(), j.Said())
+			j.t.Fatalf("program exited after %d lines: %s", j.Lines(), j.Stderr())
 		}
 		return j.Lines() >= lines
 	})
 }
 
-// Says waits until the program has printed a line that begins with a word.
-func (j *Job) Says(word string) {
+// WaitLine waits until the program has printed a line that begins with word.
+func (j *Job) WaitLine(word string) {
 	j.t.Helper()
 	j.daemon.Eventually("the program says "+word, func() bool {
 		text, _ := os.ReadFile(filepath.Join(j.Dir, "out"))
 		said := strings.Contains("\n"+string(text), "\n"+word+" ")
 		if !said && !j.Alive() {
-			j.t.Fatalf("the program has ended without %q: %s%s", word, text, j.Said())
+			j.t.Fatalf("program exited without printing %q: %s%s", word, text, j.Stderr())
 		}
 		return said
 	})
 }
 
-// Said is the end of what the program wrote to its standard error.
-func (j *Job) Said() string {
+// Stderr returns the end of the program's standard error.
+func (j *Job) Stderr() string {
 	text, _ := os.ReadFile(filepath.Join(j.Dir, "err"))
 	return tail(string(text))
 }
 
-// Alive says whether the program is there and no zombie.
+// Alive reports whether the program exists and is not a zombie.
 func (j *Job) Alive() bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", j.PID))
 	if err != nil {
@@ -170,7 +171,7 @@ func (j *Job) Alive() bool {
 	return rest != "" && rest[0] != 'Z' && rest[0] != 'X'
 }
 
-// Cli runs pos_cli to its end, and fails the test when it fails.
+// Cli runs pos_cli until it exits, and fails the test if it fails.
 func (j *Job) Cli(arguments ...string) string {
 	j.t.Helper()
 	text, err := j.TryCli(arguments...)
@@ -180,58 +181,58 @@ func (j *Job) Cli(arguments ...string) string {
 			strings.Join(arguments, " "),
 			err,
 			text,
-			j.Said(),
+			j.Stderr(),
 			tail(j.daemon.logText()),
 		)
 	}
 	return text
 }
 
-// TryCli runs pos_cli and returns what it said.
+// TryCli runs pos_cli and returns its output.
 func (j *Job) TryCli(arguments ...string) (string, error) {
-	j.look()
+	j.noteTree()
 	output, err := j.daemon.Run(j.daemon.Command(arguments...))
 	return string(output), err
 }
 
-// Attended says that pos_cli stands beside the restored program, or the test itself beside one that
-// was just started.
-func (j *Job) Attended() bool { return j.life != nil }
+// Attended reports whether a process waits for the program: the pos_cli that restored it, or the
+// test that started it.
+func (j *Job) Attended() bool { return j.exit != nil }
 
-// Restored says that the program that runs has come from an image.
+// Restored reports whether the running program was restored from an image.
 func (j *Job) Restored() bool { return j.restored }
 
-// PreDump saves the program, which runs on.
+// PreDump takes a checkpoint of the program, which continues.
 func (j *Job) PreDump(flags ...string) string {
 	j.t.Helper()
 	return j.Cli(append([]string{"--pre-dump", "--dir", j.Image, "--pid", fmt.Sprint(j.PID)}, flags...)...)
 }
 
-// Dump saves the program and ends it.
+// Dump takes a checkpoint of the program and ends it.
 func (j *Job) Dump(flags ...string) string {
 	j.t.Helper()
-	j.look()
+	j.noteTree()
 	text := j.Cli(append([]string{"--dump", "--dir", j.Image, "--pid", fmt.Sprint(j.PID)}, flags...)...)
-	j.Gone()
+	j.WaitGone()
 	return text
 }
 
-// Kill ends the program and its descendants by SIGKILL.
+// Kill sends SIGKILL to the program and its descendants.
 func (j *Job) Kill() {
 	j.t.Helper()
-	j.look()
+	j.noteTree()
 	for pid, id := range j.tree {
 		if id.Check() != nil {
-			continue // the pid may belong to another process by now
+			continue // the pid may have been reused
 		}
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			j.t.Fatal(err)
 		}
 	}
-	j.Gone()
+	j.WaitGone()
 }
 
-// Signal sends one to the program, if it is there.
+// Signal sends a signal to the program, if it exists.
 func (j *Job) Signal(signal syscall.Signal) {
 	j.t.Helper()
 	if err := syscall.Kill(j.PID, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -239,8 +240,8 @@ func (j *Job) Signal(signal syscall.Signal) {
 	}
 }
 
-// look notes the program's descendants.
-func (j *Job) look() {
+// noteTree records the program's descendants.
+func (j *Job) noteTree() {
 	for todo := []int{j.PID}; len(todo) > 0; todo = todo[1:] {
 		id, err := proc.Of(todo[0])
 		if err != nil {
@@ -259,124 +260,125 @@ func (j *Job) look() {
 	}
 }
 
-// Gone waits until the program's pids are free and the process that stood beside the program has
-// ended.
-func (j *Job) Gone() {
+// WaitGone waits until the program's pids are free and the pos_cli that waited for it has exited.
+func (j *Job) WaitGone() {
 	j.t.Helper()
-	if j.life != nil {
+	if j.exit != nil {
 		j.await()
-		j.life = nil
+		j.exit = nil
 	}
 	j.daemon.Eventually(fmt.Sprintf("the pids %v are free", slices.Sorted(maps.Keys(j.tree))), func() bool {
 		maps.DeleteFunc(j.tree, func(_ int, id proc.Identity) bool { return id.Check() != nil })
-		return len(j.tree) == 0 && free(j.PID)
+		return len(j.tree) == 0 && pidFree(j.PID)
 	})
 }
 
-func free(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+// pidFree reports whether no process has the pid.
+func pidFree(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
+// await waits for the exit and returns the status.
 func (j *Job) await() int {
 	j.t.Helper()
 	select {
-	case <-j.life.ended:
+	case <-j.exit.ended:
 	case <-time.After(10 * Patience):
-		j.t.Fatalf("pid %d does not end\n%s", j.PID, tail(j.daemon.logText()))
+		j.t.Fatalf("pid %d did not exit\n%s", j.PID, tail(j.daemon.logText()))
 	}
-	return j.life.status
+	return j.exit.status
 }
 
-// Restore brings the program back, with pos_cli beside it, and returns when it runs.
+// Restore restores the program with a pos_cli that waits for it, and returns when the program runs.
 func (j *Job) Restore(flags ...string) {
 	j.t.Helper()
 	command := j.daemon.Command(append([]string{"--restore", "--dir", j.Image}, flags...)...)
-	said := &heard{runs: make(chan struct{})}
+	said := &cliOutput{runs: make(chan struct{})}
 	command.Stderr = said
-	if j.Beside != nil {
-		j.Beside(command)
+	if j.PrepareCLI != nil {
+		j.PrepareCLI(command)
 	}
 	if err := command.Start(); err != nil {
 		j.t.Fatal(err)
 	}
-	j.life = follow(command)
+	j.exit = watchExit(command)
 	select {
 	case <-said.runs:
-		j.back(said.text(), flags)
-	case <-j.life.ended:
-		j.life = nil
+		j.readPID(said.text(), flags)
+	case <-j.exit.ended:
+		j.exit = nil
 		j.t.Fatalf("%v: %s\n%s", command.Args, said.text(), tail(j.daemon.logText()))
 	case <-time.After(2 * Patience):
-		j.t.Fatalf("%v: never: %s\n%s", command.Args, said.text(), tail(j.daemon.logText()))
+		j.t.Fatalf("%v: timed out: %s\n%s", command.Args, said.text(), tail(j.daemon.logText()))
 	}
 }
 
-// RestoreDetached brings the program back and leaves it alone.
+// RestoreDetached restores the program with a pos_cli that exits afterwards.
 func (j *Job) RestoreDetached(flags ...string) {
 	j.t.Helper()
 	said := j.Cli(append([]string{"--restore", "--detach", "--dir", j.Image}, flags...)...)
-	j.life = nil
-	j.back(said, flags)
+	j.exit = nil
+	j.readPID(said, flags)
 }
 
 var runsAgain = regexp.MustCompile(`pid (\d+) runs again`)
 
-// back learns from pos_cli's output which pid the restored program has.
-func (j *Job) back(said string, flags []string) {
+// readPID reads the restored program's pid from the output of pos_cli.
+func (j *Job) readPID(said string, flags []string) {
 	j.t.Helper()
 	found := runsAgain.FindStringSubmatch(said)
 	if found == nil {
-		j.t.Fatalf("pos_cli names no pid: %s", said)
+		j.t.Fatalf("no pid in the output of pos_cli: %s", said)
 	}
-	pid, _ := strconv.Atoi(found[1]) // it is digits
-	if anew := slices.Contains(flags, "--new-pids"); anew == (pid == j.first) {
-		j.t.Fatalf("restored with %v as pid %d, and was %d", flags, pid, j.first)
+	pid, _ := strconv.Atoi(found[1]) // it consists of digits
+	if newPIDs := slices.Contains(flags, "--new-pids"); newPIDs == (pid == j.first) {
+		j.t.Fatalf("restored with %v as pid %d, want %d", flags, pid, j.first)
 	}
 	j.PID, j.restored = pid, true
-	j.look()
+	j.noteTree()
 }
 
-// held is the file that a held program waits for.
-func (j *Job) held() string { return filepath.Join(filepath.Dir(j.Dir), "on") }
+// holdFile is the file that a program with Hold waits for.
+func (j *Job) holdFile() string { return filepath.Join(filepath.Dir(j.Dir), "on") }
 
-// LetGo lets a held program go on.
-func (j *Job) LetGo() {
+// Release lets a program with Hold continue.
+func (j *Job) Release() {
 	j.t.Helper()
-	if err := os.WriteFile(j.held(), nil, 0o644); err != nil {
+	if err := os.WriteFile(j.holdFile(), nil, 0o644); err != nil {
 		j.t.Fatal(err)
 	}
 }
 
-// Finish waits for the program's own end and returns its exit status, or -1 if no process stands
-// beside it to learn it.
+// Finish waits for the program's exit and returns its status. The result is -1 after a detached
+// restore, where no process receives the status.
 func (j *Job) Finish() int {
 	j.t.Helper()
 	status := -1
-	j.LetGo()
-	j.look()
-	if j.life != nil {
+	j.Release()
+	j.noteTree()
+	if j.exit != nil {
 		status = j.await()
 	}
-	j.Gone()
+	j.WaitGone()
 	return status
 }
 
-// EndsAs finishes the program and compares its end, and all that it leaves, with an undisturbed
-// run. what says in a failure which end it is.
-func (j *Job) EndsAs(t testing.TB, what string, want Result, status int) {
+// FinishLike finishes the program and compares its status and files with an undisturbed run. what
+// names the run in a failure.
+func (j *Job) FinishLike(t testing.TB, what string, want Result, status int) {
 	t.Helper()
 	if got := j.Finish(); got != status {
-		t.Fatalf("%s: it ends with status %d, want %d: %s", what, got, status, j.Said())
+		t.Fatalf("%s: exited with status %d, want %d: %s", what, got, status, j.Stderr())
 	}
 	if differences := j.Result().Differs(want); differences != "" {
 		t.Fatalf("%s: %s", what, differences)
 	}
 }
 
-// end leaves no process behind, whatever the test has come to.
+// end kills all processes of the program at the end of the test.
 func (j *Job) end() {
 	if j.PID == 0 || !j.t.Failed() {
 		return
 	}
-	j.look()
+	j.noteTree()
 	for pid, id := range j.tree {
 		if id.Check() == nil {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
@@ -384,15 +386,15 @@ func (j *Job) end() {
 	}
 }
 
-// heard notes what pos_cli says, and when it says that the program runs.
-type heard struct {
+// cliOutput records the output of pos_cli, and detects that the program runs.
+type cliOutput struct {
 	mu     sync.Mutex
 	buffer bytes.Buffer
 	runs   chan struct{}
 	told   bool
 }
 
-func (h *heard) Write(data []byte) (int, error) {
+func (h *cliOutput) Write(data []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.buffer.Write(data)
@@ -403,16 +405,16 @@ func (h *heard) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-func (h *heard) text() string {
+func (h *cliOutput) text() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.buffer.String()
 }
 
-// Result is all that a run leaves: the files of its directory.
+// Result is the content of all files in a job's directory.
 type Result map[string]string
 
-// Result reads what the program has written.
+// Result reads the program's files.
 func (j *Job) Result() Result {
 	j.t.Helper()
 	result := Result{}
@@ -431,7 +433,7 @@ func (j *Job) Result() Result {
 	return result
 }
 
-// Differs says where one result is unlike another; empty: nowhere.
+// Differs describes the first difference between two results; empty if they are equal.
 func (r Result) Differs(want Result) string {
 	var lines []string
 	for name, text := range want {

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Need skips the test when what it needs is missing, or fails it when REQUIRE names the need.
+// Need skips the test if missing is not nil, or fails it if REQUIRE names the need.
 func Need(t testing.TB, need string, missing error) {
 	t.Helper()
 	if missing == nil {
@@ -23,8 +23,7 @@ func Need(t testing.TB, need string, missing error) {
 	t.Skipf("needs %s: %v", need, missing)
 }
 
-// RealGPU skips a test that asks for something that real GPUs, and their backend with them, do not
-// do: a property of theirs.
+// RealGPU skips a test of a property that real GPUs and their backend do not have.
 func RealGPU(t testing.TB, property string) {
 	t.Helper()
 	if _, real := Driver(); real || Nested() {
@@ -32,10 +31,10 @@ func RealGPU(t testing.TB, property string) {
 	}
 }
 
-// Nested says that every Start is a StartNested.
+// Nested reports whether every Start is a StartNested.
 func Nested() bool { return os.Getenv(NestedVariable) != "" }
 
-// Root is nil when the test runs as root.
+// Root returns nil if the test runs as root.
 func Root() error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("phosd runs as root; this is user %d", os.Geteuid())
@@ -43,7 +42,7 @@ func Root() error {
 	return nil
 }
 
-// Built is nil when build.sh has built phos.
+// Built returns nil if build.sh has built phos.
 func Built() error {
 	for _, name := range []string{"pos_cli", "phosd", "libphos.so", "lib/libcuda.so.1"} {
 		if _, err := os.Stat(filepath.Join(Bin(), name)); err != nil {
@@ -53,7 +52,7 @@ func Built() error {
 	return nil
 }
 
-// Tool is the program that an environment variable of build.sh names, and an error that says how to
+// Tool returns the program that an environment variable of build.sh names. The error says how to
 // get it.
 func Tool(variable string) (string, error) {
 	path := os.Getenv(variable)
@@ -67,14 +66,16 @@ func Tool(variable string) (string, error) {
 	return path, err
 }
 
-// CRIU is the program that build.sh test found or built, or one that an earlier run has left in the
+// CRIU returns the program that build.sh test found or built, or that an earlier run left in the
 // user's cache.
 func CRIU() (string, error) {
 	path, err := Tool("CRIU")
 	if err == nil || os.Getenv("CRIU") != "" {
 		return path, err
 	}
-	for _, cache := range []string{os.Getenv("PHOS_CACHE"), Path(".cache"), filepath.Join(os.Getenv("HOME"), ".cache/phos")} {
+	for _, cache := range []string{
+		os.Getenv("PHOS_CACHE"), Path(".cache"), filepath.Join(os.Getenv("HOME"), ".cache/phos"),
+	} {
 		if built, _ := filepath.Glob(filepath.Join(cache, "criu-*/sbin/criu")); cache != "" && len(built) > 0 {
 			return built[0], nil
 		}
@@ -82,8 +83,8 @@ func CRIU() (string, error) {
 	return "", err
 }
 
-// repository is the root of the source tree, or, for tests that were compiled elsewhere, of what
-// stands for it.
+// repository returns the root of the source tree. Tests that were compiled elsewhere use a
+// directory that replaces it.
 func repository() string {
 	if root := os.Getenv("PHOS_ROOT"); root != "" {
 		return root
@@ -92,7 +93,7 @@ func repository() string {
 	return filepath.Join(filepath.Dir(self), "../..")
 }
 
-// Path is a file of the repository, by its path from the root.
+// Path returns the path of a file in the repository.
 func Path(elements ...string) string {
 	return filepath.Join(append([]string{repository()}, elements...)...)
 }
@@ -104,7 +105,7 @@ func Command(name string, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// Bin is where build.sh puts what it builds.
+// Bin returns the directory that build.sh builds into.
 func Bin() string {
 	if dir := os.Getenv("PHOS_BIN"); dir != "" {
 		return dir

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// WithNCCL is a Python whose PyTorch has NCCL. What Debian builds of that keeps a software GPU busy
-// for too long; PyTorch of PyPI has machine code only, which a group of one does not need. So
-// before a software GPU it is TORCH_WHEEL_PYTHON.
+// WithNCCL returns a Python whose PyTorch has NCCL. Debian's build takes too long on a software
+// GPU. PyPI's PyTorch only contains machine code, which a group of one does not need. So software
+// GPUs use TORCH_WHEEL_PYTHON.
 func WithNCCL(t testing.TB) string {
 	t.Helper()
 	variable := "TORCH_PYTHON"
@@ -28,8 +28,8 @@ func WithNCCL(t testing.TB) string {
 	return python
 }
 
-// Triton is nil where a Python has Triton and what that compiles its glue with: a C compiler and
-// Python's headers.
+// Triton returns nil if a Python has Triton, and a C compiler and Python's headers, which Triton
+// needs.
 func Triton(python string) error {
 	const ask = `import importlib.util as u, os, shutil, sysconfig as s
 if not u.find_spec("triton"): raise SystemExit("it has no triton")
@@ -42,17 +42,17 @@ if not os.path.exists(os.path.join(s.get_path("include", scheme), "Python.h")): 
 	return nil
 }
 
-// TritonSettings is what a program that uses Triton gets in its environment: caches of its own, and
-// phos' libraries to link with.
+// TritonSettings returns the environment for a program that uses Triton: its own caches, and phos'
+// libraries to link with.
 func TritonSettings(caches string) []string {
 	settings := []string{
 		"TRITON_LIBCUDA_PATH=" + filepath.Join(Bin(), "lib"), "TRITON_CACHE_DIR=" + filepath.Join(caches, "triton"),
 		"TORCHINDUCTOR_CACHE_DIR=" + filepath.Join(caches, "inductor"),
 	}
 	if _, err := exec.LookPath("gcc"); err == nil && os.Getenv("CC") == "" {
-		settings = append(settings, "CC=gcc") // or it would be what Python itself was built with
+		settings = append(settings, "CC=gcc") // the default is the compiler that built Python
 	}
-	// Triton would make machine code; for a software GPU its last step is passed over.
+	// Triton would emit machine code; for a software GPU its last step is skipped.
 	if library, real := Driver(); !real || library != "" {
 		settings = append(settings, "TRITON_PTXAS_PATH="+Path("scripts", "ptxas-for-triton.sh"))
 	}

@@ -1,7 +1,7 @@
-// Package machine shows in a virtual machine what only a whole one can show: units and sessions of
-// systemd, a reboot, a power cut, a second machine. Each test starts machines of its own, from the
-// disk that scripts/vm.sh has made and without changing it; where there is no such disk, all are
-// skipped. It compares with undisturbed runs as tests/checkpoint does.
+// Package machine tests in a virtual machine what needs a whole one: units and sessions of systemd,
+// a reboot, a power cut, a second machine. Each test starts its own machines from the disk that
+// scripts/vm.sh has built, without changing the disk. Without such a disk all tests are skipped.
+// Results are compared with undisturbed runs, as in tests/checkpoint.
 //
 // Read machine_test.go first.
 package machine

@@ -8,11 +8,11 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestInside runs in a machine those tests of other packages that are skipped where there is no
-// systemd, or no kernel that tracks writes.
+// TestInside runs those tests of other packages in a machine that are often skipped: they need
+// systemd, or a kernel that tracks writes.
 func TestInside(t *testing.T) {
 	m := boot(t)
-	// They find what they need where it is here.
+	// The tests find the workloads under the same path as on the host.
 	workloads := harness.Path("tests", "workloads")
 	m.put(workloads, workloads)
 	m.put(harness.Bin(), "/opt/bin")
@@ -32,7 +32,7 @@ func TestInside(t *testing.T) {
 				t.Fatal(err)
 			}
 			if strings.Contains(said, "--- SKIP") || !strings.Contains(said, "--- PASS") {
-				t.Error("a test did not run")
+				t.Error("a test was skipped or did not run")
 			}
 		})
 	}

@@ -11,18 +11,18 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// job is a program in a machine which counts on the GPU and checks each step. Its steps are in a
-// file and in its output.
+// job is a program in a machine that counts on the GPU and checks each step. It writes its steps to
+// a file and to its output.
 type job struct {
 	m *machine
 	// dir is its working directory; user is the account that it runs as.
 	dir, user string
 }
 
-// counting is the program in a machine.
+// counting is the path of the program in a machine.
 const counting = "/srv/count"
 
-// jobs copies the program into a machine, and beside it "other", another build.
+// jobs copies the program into a machine, together with "other", another build.
 func (m *machine) jobs() {
 	m.t.Helper()
 	dir := m.t.TempDir()
@@ -30,7 +30,7 @@ func (m *machine) jobs() {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{"count": text, "other": harness.OtherBuild(m.t, text)} {
+	for name, text := range map[string][]byte{"count": text, "other": harness.ChangeBuildID(m.t, text)} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o755); err != nil {
 			m.t.Fatal(err)
 		}
@@ -39,7 +39,7 @@ func (m *machine) jobs() {
 	m.run("chmod 755 /srv")
 }
 
-// job prepares one of a user's.
+// job prepares a job for a user.
 func (m *machine) job(name, user string) *job {
 	m.t.Helper()
 	j := &job{m: m, dir: filepath.Join("/srv", name), user: user}
@@ -47,20 +47,20 @@ func (m *machine) job(name, user string) *job {
 	return j
 }
 
-// command runs it until there is a file in its directory that says so.
+// command returns a command that runs the program until the file "enough" is in its directory.
 func (j *job) command() string {
 	return fmt.Sprintf("cd %s && exec env $phos %s 100000 5000 50000 finish", j.dir, counting)
 }
 
-// login starts it in a session of its user's, which lasts until the user leaves.
+// login starts the program in a session of its user, which lasts until leave is called.
 func (j *job) login() (leave func()) {
 	j.m.t.Helper()
 	leave = j.m.login(j.user, "("+j.command()+" >out 2>&1 </dev/null)")
-	j.reaches(10)
+	j.waitSteps(10)
 	return leave
 }
 
-// asUnit makes a unit of it, with more lines for its service, and starts that.
+// asUnit creates a unit for the program, with more lines for its service, and starts it.
 func (j *job) asUnit(name string, more ...string) {
 	j.m.t.Helper()
 	j.m.run(fmt.Sprintf(`cat >/etc/systemd/system/%s.service <<'END'
@@ -75,8 +75,8 @@ END
 systemctl daemon-reload; systemctl start %s`, name, j.user, j.command(), strings.Join(more, "\n"), name))
 }
 
-// reaches waits until it has taken so many steps.
-func (j *job) reaches(steps int) {
+// waitSteps waits until the program has run that many steps.
+func (j *job) waitSteps(steps int) {
 	j.m.t.Helper()
 	j.m.eventually(
 		fmt.Sprintf("%s has taken %d steps", j.dir, steps),
@@ -84,13 +84,13 @@ func (j *job) reaches(steps int) {
 	)
 }
 
-// goesOn waits until it has taken more steps than it has.
-func (j *job) goesOn() {
+// waitProgress waits until the program has run more steps.
+func (j *job) waitProgress() {
 	j.m.t.Helper()
-	j.reaches(j.taken() + 5)
+	j.waitSteps(j.steps() + 5)
 }
 
-func (j *job) taken() (steps int) {
+func (j *job) steps() (steps int) {
 	j.m.t.Helper()
 	if _, err := fmt.Sscan(j.m.run("wc -l <"+j.dir+"/steps"), &steps); err != nil {
 		j.m.t.Fatal(err)
@@ -98,8 +98,9 @@ func (j *job) taken() (steps int) {
 	return steps
 }
 
-// ends lets it run to its end, and compares its steps with those of an undisturbed run.
-func (j *job) ends() {
+// finishAndCompare lets the program finish, and compares its steps with those of an undisturbed
+// run.
+func (j *job) finishAndCompare() {
 	j.m.t.Helper()
 	j.m.run("touch " + j.dir + "/finish")
 	j.m.eventually("the program ends", fmt.Sprintf("! %s | grep .", j.pids()))
@@ -108,12 +109,12 @@ func (j *job) ends() {
 		cmp steps %s/steps; [ ! -e %s/out ] || cmp out %s/out`, j.dir, counting, j.dir, j.dir, j.dir, j.dir))
 }
 
-// pids lists the processes of it.
+// pids lists the processes of the job.
 func (j *job) pids() string {
 	return fmt.Sprintf("for p in $(pgrep -x count); do [ $(readlink /proc/$p/cwd) != %s ] || echo $p; done", j.dir)
 }
 
-// pid is that of the program, by phosd's word.
+// pid returns the pid of the program as phosd reports it.
 func (j *job) pid() (pid int) {
 	j.m.t.Helper()
 	said := j.m.run(j.pids())
@@ -123,26 +124,26 @@ func (j *job) pid() (pid int) {
 	return pid
 }
 
-// cli runs pos_cli as its user.
+// cli runs pos_cli as the job's user.
 func (j *job) cli(arguments ...any) string {
 	j.m.t.Helper()
 	return j.m.runAs(j.user, "pos_cli "+strings.TrimSuffix(fmt.Sprintln(arguments...), "\n"))
 }
 
-// noneRuns waits until no such program runs: a process that has just ended is visible until its
-// parent has reaped it.
-func (m *machine) noneRuns() {
+// waitNoProgram waits until the program does not run. A process that has exited is visible until
+// its parent has reaped it.
+func (m *machine) waitNoProgram() {
 	m.t.Helper()
 	m.eventually("no program runs", "! pgrep -x count")
 }
 
-// noTrace wants that no checkpoint has left a cgroup behind.
-func (m *machine) noTrace() {
+// checkNoCgroups checks that no checkpoint has left a cgroup behind.
+func (m *machine) checkNoCgroups() {
 	m.t.Helper()
 	m.eventually("no cgroup is left", "[ -z \"$(find /sys/fs/cgroup -name 'phos.*')\" ]")
 }
 
-// login is a session of a user's that lasts, in which a script runs.
+// login starts a session of a user that runs a script and lasts until leave is called.
 func (m *machine) login(user, script string) (leave func()) {
 	m.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -163,8 +164,8 @@ func (m *machine) login(user, script string) (leave func()) {
 	return leave
 }
 
-// fewMoments are times after which something is done to a checkpoint: before it, in it, at its end.
-var fewMoments = []time.Duration{
+// checkpointDelays are times relative to a checkpoint: before it, during it, at its end.
+var checkpointDelays = []time.Duration{
 	50 * time.Millisecond,
 	300 * time.Millisecond,
 	700 * time.Millisecond,

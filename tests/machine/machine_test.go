@@ -15,28 +15,27 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// patience is how long something that must happen may take in a machine that is emulated beside
-// other work.
+// patience is the time limit in an emulated machine on a busy host.
 const patience = 10 * time.Minute
 
-// machine is a virtual one, with phos installed in /usr/local.
+// machine is a virtual machine with phos installed in /usr/local.
 type machine struct {
 	t testing.TB
-	// dir has its disk, disk is what has been written to it on top of what scripts/vm.sh has made.
+	// dir has its disk files. disk is an overlay on the disk that scripts/vm.sh has built.
 	dir, disk string
 	port      int
-	// starts counts the starts, so that no test waits on a connection from before a reboot.
+	// starts counts the starts, so that tests do not use a connection from before a reboot.
 	starts  int
 	process *exec.Cmd
 	ended   chan struct{}
 }
 
-// made is the folder where scripts/vm.sh has put the parts of a machine.
-func made(t testing.TB) string {
+// vmDir returns the folder with the parts of a machine that scripts/vm.sh has built.
+func vmDir(t testing.TB) string {
 	t.Helper()
 	dir := os.Getenv("PHOS_VM")
 	if dir == "" {
-		harness.Need(t, "vm", errors.New("PHOS_VM is not set; scripts/vm.sh makes a machine and sets it"))
+		harness.Need(t, "vm", errors.New("PHOS_VM is not set; scripts/vm.sh builds a machine and sets it"))
 	}
 	for _, name := range []string{"disk", "kernel", "initrd", "key", "installed"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
@@ -46,14 +45,14 @@ func made(t testing.TB) string {
 	return dir
 }
 
-// boot starts a fresh machine and installs phos.
+// boot starts a new machine and installs phos.
 func boot(t testing.TB) *machine {
 	t.Helper()
-	from := made(t)
+	from := vmDir(t)
 	m := &machine{t: t, dir: t.TempDir()}
 	m.disk = filepath.Join(m.dir, "disk")
 	m.host("qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", filepath.Join(from, "disk"), m.disk)
-	m.host("truncate", "-s", "1G", m.carried())
+	m.host("truncate", "-s", "1G", m.carryDisk())
 	t.Cleanup(m.cutPower)
 	m.start()
 	m.put(filepath.Join(from, "installed"), "/")
@@ -69,10 +68,10 @@ func (m *machine) host(name string, arguments ...string) {
 	}
 }
 
-// start switches the machine on, and returns when all that it starts by itself runs.
+// start powers the machine on, and waits until its units have started.
 func (m *machine) start() {
 	m.t.Helper()
-	from := made(m.t)
+	from := vmDir(m.t)
 	m.port = freePort(m.t)
 	m.starts++
 	accelerator := os.Getenv("PHOS_VM_ACCEL")
@@ -105,7 +104,7 @@ func (m *machine) start() {
 		"-drive",
 		"file="+m.disk+",format=qcow2,if=virtio,cache=writeback",
 		"-drive",
-		"file="+m.carried()+",format=raw,if=virtio",
+		"file="+m.carryDisk()+",format=raw,if=virtio",
 		"-device",
 		"virtio-rng-pci",
 		"-device",
@@ -135,7 +134,7 @@ func freePort(t testing.TB) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// cutPower ends the machine: what it had not written to its disk is lost.
+// cutPower kills the machine: unwritten data is lost.
 func (m *machine) cutPower() {
 	if m.process != nil {
 		_ = m.process.Process.Kill()
@@ -144,7 +143,7 @@ func (m *machine) cutPower() {
 	}
 }
 
-// restart is a reboot by the administrator of the machine.
+// restart reboots the machine as its administrator would.
 func (m *machine) restart() {
 	m.t.Helper()
 	before := m.run("cat /proc/sys/kernel/random/boot_id")
@@ -156,8 +155,8 @@ func (m *machine) restart() {
 	))
 }
 
-// shell prepares a script that a user runs, in a session that others of this user's scripts share,
-// or in one of its own.
+// shell prepares a script that runs as a user, in the session that the user's scripts share, or in
+// a session of its own.
 func (m *machine) shell(ctx context.Context, user, script string, options ...string) *exec.Cmd {
 	shared := []string{
 		"-o",
@@ -174,7 +173,7 @@ func (m *machine) shell(ctx context.Context, user, script string, options ...str
 		options,
 		"-q",
 		"-i",
-		filepath.Join(made(m.t), "key"),
+		filepath.Join(vmDir(m.t), "key"),
 		"-p",
 		fmt.Sprint(m.port),
 		"-o",
@@ -190,7 +189,7 @@ func (m *machine) shell(ctx context.Context, user, script string, options ...str
 	)
 	command := exec.CommandContext(ctx, "ssh", options...)
 	command.WaitDelay = time.Second
-	// What runs in it has no input: all of it was read when it begins.
+	// Its commands have no input: bash has read all of it before it starts.
 	command.Stdin = strings.NewReader("set -eu\n" + script)
 	return command
 }
@@ -203,7 +202,7 @@ func (m *machine) try(user, script string, options ...string) (string, error) {
 	return string(output), err
 }
 
-// run runs a script as root, which must succeed, and returns what it prints.
+// run runs a script as root, which must succeed, and returns its output.
 func (m *machine) run(script string) string {
 	m.t.Helper()
 	return m.runAs("root", script)
@@ -218,8 +217,8 @@ func (m *machine) runAs(user, script string) string {
 	return output
 }
 
-// refuses runs a script that must fail and say why.
-func (m *machine) refuses(user, script, says string) {
+// mustFail runs a script that must fail with the given error.
+func (m *machine) mustFail(user, script, says string) {
 	m.t.Helper()
 	output, err := m.try(user, script)
 	if err == nil || !strings.Contains(output, says) {
@@ -227,7 +226,7 @@ func (m *machine) refuses(user, script, says string) {
 	}
 }
 
-// eventually waits until a script of root's succeeds.
+// eventually waits until a script succeeds as root.
 func (m *machine) eventually(what, script string) {
 	m.t.Helper()
 	var output string
@@ -238,15 +237,15 @@ func (m *machine) eventually(what, script string) {
 		}
 		select {
 		case <-m.ended:
-			m.t.Fatal("the machine has ended")
+			m.t.Fatal("the machine exited")
 		default:
 		}
 	}
 	console, _ := os.ReadFile(filepath.Join(m.dir, "console"))
-	m.t.Fatalf("never: %s: %v: %s\n%s%s", what, err, output, lastOf(string(console)), m.journal())
+	m.t.Fatalf("timed out: %s: %v: %s\n%s%s", what, err, output, tail(string(console)), m.journal())
 }
 
-// apart is for a session of its own.
+// apart are the options for a session of its own.
 const apart = "-Snone"
 
 func (m *machine) journal() string {
@@ -257,13 +256,12 @@ func (m *machine) journal() string {
 	return output
 }
 
-func lastOf(text string) string { return text[max(0, len(text)-2000):] }
+func tail(text string) string { return text[max(0, len(text)-2000):] }
 
-// carried is the disk by which a machine is given files: an encrypted connection is slow where it
-// is emulated.
-func (m *machine) carried() string { return filepath.Join(m.dir, "carried") }
+// carryDisk is a disk that transfers files into the machine. ssh is slow in an emulated machine.
+func (m *machine) carryDisk() string { return filepath.Join(m.dir, "carried") }
 
-// put copies what is in a folder of this machine into one of that.
+// put copies the content of a folder on the host into a folder of the machine.
 func (m *machine) put(from, to string) {
 	m.t.Helper()
 	archive := filepath.Join(m.t.TempDir(), "tar")
@@ -271,18 +269,18 @@ func (m *machine) put(from, to string) {
 	m.unpack(archive, to)
 }
 
-// unpack lets the machine unpack an archive.
+// unpack extracts an archive in the machine.
 func (m *machine) unpack(archive, to string) {
 	m.t.Helper()
-	m.host("dd", "if="+archive, "of="+m.carried(), "bs=1M", "conv=notrunc")
+	m.host("dd", "if="+archive, "of="+m.carryDisk(), "bs=1M", "conv=notrunc")
 	m.run(fmt.Sprintf("blockdev --flushbufs /dev/vdb; mkdir -p %s; tar -C %s --no-overwrite-dir -xf /dev/vdb", to, to))
 }
 
-// pack makes an archive of what is in a folder of the machine.
+// pack creates an archive of a folder of the machine.
 func (m *machine) pack(dir string) (archive string) {
 	m.t.Helper()
 	m.run(fmt.Sprintf("tar -C %s -cf /dev/vdb .; sync; blockdev --flushbufs /dev/vdb", dir))
 	archive = filepath.Join(m.t.TempDir(), "tar")
-	m.host("cp", "--sparse=always", m.carried(), archive)
+	m.host("cp", "--sparse=always", m.carryDisk(), archive)
 	return archive
 }

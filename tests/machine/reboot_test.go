@@ -10,23 +10,23 @@ import (
 	"time"
 )
 
-// TestReboot: images outlive the machine's own end. What was saved comes back with /run empty, also
-// where its pids are taken.
+// TestReboot: images survive a reboot. They can be restored with /run empty, and with other pids if
+// the old ones are in use.
 func TestReboot(t *testing.T) {
 	m := boot(t)
 	m.jobs()
 	low := m.job("low", "root")
 	low.asUnit("low", "ExecStop=/usr/local/bin/pos_cli --dump --dir "+low.dir+"/image --pid $MAINPID")
-	low.reaches(10)
+	low.waitSteps(10)
 	m.highPIDs()
 	high, other := m.job("high", "root"), m.job("other", user)
-	// The one saves itself when its unit is stopped; the others are saved before.
+	// One unit saves itself when it is stopped; the others are saved before.
 	for _, j := range []*job{low, high, other} {
 		if j != low {
 			j.login()
 		}
 		j.cli("--pre-dump --dir", j.dir+"/image", "--pid", j.pid())
-		j.goesOn()
+		j.waitProgress()
 	}
 	high.cli("--dump --dir", high.dir+"/image", "--pid", high.pid())
 	other.cli("--dump --dir", other.dir+"/image", "--pid", other.pid())
@@ -38,24 +38,24 @@ func TestReboot(t *testing.T) {
 	}
 	m.run("systemd-run --unit=back pos_cli --restore --new-pids --dir " + low.dir + "/image")
 	for _, j := range []*job{low, high, other} {
-		j.goesOn()
+		j.waitProgress()
 	}
 	for _, j := range []*job{low, high, other} {
-		j.ends()
+		j.finishAndCompare()
 	}
 	m.eventually("the unit has the program's status", "[ $(systemctl show --property=ExecMainStatus --value back) = 7 ]")
-	// An earlier generation is as good, and once more in the same place.
+	// An earlier generation can be restored in the same place too.
 	high.cli("--restore --detach --generation 1 --dir", high.dir+"/image")
-	high.ends()
+	high.finishAndCompare()
 }
 
-// TestPowerCut: the power goes while checkpoints are taken. Afterwards each generation is there as
-// a whole or not at all, and all are there of which it was said.
+// TestPowerCut: the power fails during checkpoints. Afterwards each generation is whole or absent,
+// and all that were reported as complete exist.
 func TestPowerCut(t *testing.T) {
 	m := boot(t)
 	m.jobs()
-	m.run("sync") // what the machine was given is there to stay
-	for i, moment := range fewMoments {
+	m.run("sync") // the files copied to the machine must survive the power cut
+	for i, delay := range checkpointDelays {
 		m.highPIDs()
 		j := m.job(fmt.Sprint("job", i), "root")
 		where := j.dir + "/image"
@@ -65,12 +65,12 @@ func TestPowerCut(t *testing.T) {
 			j.cli("--pre-dump --dir", where, "--pid", j.pid())
 			complete++
 		}
-		complete += m.savesUntilCut(j, where, 3*time.Second+moment)
+		complete += m.checkpointUntilCut(j, where, 3*time.Second+delay)
 		m.start()
 		newest := m.newest(where)
-		t.Logf("after %v: %d were said to be complete, %d is the newest", moment, complete, newest)
+		t.Logf("after %v: %d generations reported complete, newest is %d", delay, complete, newest)
 		if newest < complete {
-			t.Fatal("an image that was complete is not there")
+			t.Fatal("a complete generation is missing")
 		}
 		if newest == 0 {
 			continue
@@ -78,15 +78,15 @@ func TestPowerCut(t *testing.T) {
 		t.Log(m.run("pos_cli image verify " + where))
 		for generation := newest; generation > 0; generation = min(generation, 2) - 1 {
 			j.cli("--restore --detach --generation", generation, "--dir", where)
-			j.goesOn()
-			j.ends()
+			j.waitProgress()
+			j.finishAndCompare()
 		}
 	}
 }
 
-// savesUntilCut takes checkpoints until the power goes, and counts those that were said to be
+// checkpointUntilCut takes checkpoints until the power fails, and counts those reported as
 // complete.
-func (m *machine) savesUntilCut(j *job, where string, after time.Duration) (complete int) {
+func (m *machine) checkpointUntilCut(j *job, where string, after time.Duration) (complete int) {
 	m.t.Helper()
 	script := fmt.Sprintf("while pos_cli --pre-dump --dir %s --pid %d; do :; done", where, j.pid())
 	command := m.shell(m.t.Context(), "root", script, apart)
@@ -102,7 +102,7 @@ func (m *machine) savesUntilCut(j *job, where string, after time.Duration) (comp
 	return strings.Count(said.String(), "generation ")
 }
 
-// newest is the number of the newest generation; 0: there is none.
+// newest returns the number of the newest generation; 0 if there is none.
 func (m *machine) newest(where string) (generation int) {
 	m.t.Helper()
 	said := m.run("[ ! -e " + where + " ] || pos_cli image list --json " + where)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestSecondMachine: an image is copied to another machine. Its user needs the first one's key
-// there; the same files must be there, and one that is another is named.
+// TestSecondMachine: an image is copied to another machine. Its user needs the first machine's key
+// there. The program's files must be the same there; an error names a file that differs.
 func TestSecondMachine(t *testing.T) {
 	first := boot(t)
 	first.jobs()
@@ -22,22 +22,22 @@ func TestSecondMachine(t *testing.T) {
 	there := &job{m: second, dir: j.dir, user: user}
 	check, restore := "pos_cli image check "+j.dir+"/image", "pos_cli --restore --detach --dir "+j.dir+"/image"
 	for _, script := range []string{check, restore} {
-		second.refuses(user, script, "another machine needs root, or its key")
+		second.mustFail(user, script, "another machine needs root, or its key")
 	}
 	second.run("pos_cli image key import first <<<" + strings.TrimSpace(key))
 	t.Log(second.runAs(user, check))
 
-	// The same name, another build.
+	// The same path with another build.
 	second.run("mv /srv/count /srv/away; cp -p /srv/other /srv/count")
 	for _, script := range []string{check, restore} {
-		second.refuses(user, script, "srv/count")
+		second.mustFail(user, script, "srv/count")
 	}
 	second.run("rm /srv/count")
 	for _, script := range []string{check, restore} {
-		second.refuses(user, script, "srv/count")
+		second.mustFail(user, script, "srv/count")
 	}
 	second.run("[ -z \"$(pgrep -x count)\" ]; mv /srv/away /srv/count")
 	t.Log(second.runAs(user, restore))
-	there.goesOn()
-	there.ends()
+	there.waitProgress()
+	there.finishAndCompare()
 }

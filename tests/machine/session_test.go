@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// user is an ordinary account that logs in.
+// user is an ordinary account that can log in.
 const user = "ordinary"
 
 // TestSession: a user may log out after starting a detached restore.
@@ -24,12 +24,12 @@ func TestSession(t *testing.T) {
 	m.run(
 		"loginctl list-sessions; loginctl --no-legend list-sessions | grep " + user + " | while read s _; do loginctl show-session $s; done",
 	)
-	j.goesOn()
-	j.ends()
+	j.waitProgress()
+	j.finishAndCompare()
 }
 
-// TestShutdown: a program of a login session is saved because the machine goes down, and brought
-// back when it is up again.
+// TestShutdown: a program of a login session is saved when the machine shuts down, and restored
+// after the next boot.
 func TestShutdown(t *testing.T) {
 	m := boot(t)
 	m.jobs()
@@ -41,11 +41,11 @@ func TestShutdown(t *testing.T) {
 	t.Log(m.run("journalctl --no-pager -b -1 -u phosd -n 20 || true; wc -l <" + j.dir + "/steps"))
 	t.Log(j.cli("image verify", j.dir+"/image"))
 	t.Log(j.cli("--restore --detach --dir", j.dir+"/image"))
-	j.goesOn()
-	j.ends()
+	j.waitProgress()
+	j.finishAndCompare()
 }
 
-// highPIDs raises the next pid of a machine beyond those that are in use after its next boot.
+// highPIDs raises the machine's next pid above those that are in use after its next boot.
 func (m *machine) highPIDs() {
 	m.t.Helper()
 	m.run("echo 30000 >/proc/sys/kernel/ns_last_pid")

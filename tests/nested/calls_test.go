@@ -17,13 +17,13 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestNoContext makes each call that needs a context while the driver makes none current: nothing
-// is called then, because it would be in whichever context the thread has.
+// TestNoContext makes each call that needs a context while the driver cannot make it current. The
+// call must not reach the driver, because it would run in the thread's current context.
 func TestNoContext(t *testing.T) {
 	if !ownProcess(t, failingDriver) {
 		return
 	}
-	o := givenOrders(t)
+	o := inheritedFaultPlan(t)
 	driver, err := cudadrv.Open(o.library)
 	if err != nil {
 		t.Fatal(err)
@@ -35,26 +35,26 @@ func TestNoContext(t *testing.T) {
 		if method.Type().NumIn() == 0 || method.Type().In(0) != reflect.TypeFor[cudadrv.Context]() ||
 			name == "CtxDestroy" ||
 			name == "End" {
-			continue // it is in no context, or ends one
+			continue // it needs no context, or destroys one
 		}
 		tested++
 		for _, shape := range []cudadrv.Shape{{}, {Attributes: make([]abi.LaunchAttribute, 1)}} {
 			o.fail("cuCtxSetCurrent", 1, alwaysThis, abi.OutOfMemory)
 			results := method.Call(arguments(method.Type(), shape))
 			if err, _ := results[len(results)-1].Interface().(error); !errors.Is(err, abi.OutOfMemory) {
-				t.Errorf("%s says %v", name, err)
+				t.Errorf("%s: got error %v", name, err)
 			}
 			if calls := o.counts(); len(calls) != 1 || calls["cuCtxSetCurrent"] != 1 {
-				t.Errorf("%s calls %v", name, calls)
+				t.Errorf("%s made the calls %v", name, calls)
 			}
 		}
 	}
 	if tested < 50 {
-		t.Errorf("only %d calls are in a context", tested)
+		t.Errorf("only %d calls were tested", tested)
 	}
 }
 
-// arguments are some for a method, with this shape where it wants one. They point somewhere.
+// arguments returns valid arguments for a method, with this shape if it takes one.
 func arguments(method reflect.Type, shape cudadrv.Shape) []reflect.Value {
 	var all []reflect.Value
 	for i := range method.NumIn() {
@@ -74,14 +74,14 @@ func arguments(method reflect.Type, shape cudadrv.Shape) []reflect.Value {
 	return all
 }
 
-// TestContextLost has a method make two calls, between which all threads forget what context they
-// have: it asks for its own again.
+// TestContextLost lets a method make two calls. In between all threads lose their current context,
+// so it must be set again.
 func TestContextLost(t *testing.T) {
 	if !ownProcess(t, failingDriver) {
 		return
 	}
-	o := givenOrders(t)
-	driver, context, module := loaded(t, o.library, codeOf(0))
+	o := inheritedFaultPlan(t)
+	driver, context, module := loadCode(t, o.library, codeOf(0))
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -94,12 +94,12 @@ func TestContextLost(t *testing.T) {
 			}
 		}
 	}()
-	(&behind{T: t}).within("a thread without a context makes the second call", func() bool {
+	(&backendTest{T: t}).waitFor("the second call was not made without a context", func() bool {
 		o.fail("cuCtxSetCurrent", 2, once, abi.OutOfMemory)
 		_, err := driver.ModuleFunctions(context, module)
 		calls := o.counts()
 		if calls["cuCtxSetCurrent"] < 2 {
-			return false // forgotten too early or too late
+			return false // lost too early or too late
 		}
 		if !errors.Is(err, abi.OutOfMemory) || calls["cuModuleEnumerateFunctions"] > 0 {
 			t.Errorf("%v, after %v", err, calls)
@@ -110,7 +110,7 @@ func TestContextLost(t *testing.T) {
 	<-done
 }
 
-// TestManyDevices lets more devices have memory than go into one call.
+// TestManyDevices gives more devices access to memory than one call can name.
 func TestManyDevices(t *testing.T) {
 	if !ownProcess(t, failingDriver) {
 		return
@@ -120,24 +120,24 @@ func TestManyDevices(t *testing.T) {
 	d.must(err)
 	d.driver.fail("cuMemSetAccess", 2, once, abi.OutOfMemory)
 	err = driver.Allow(d.memory.Address, d.memory.Bytes, make([]int32, 33))
-	d.says("the second part", err, abi.OutOfMemory, "")
+	d.wantError("the second part", err, abi.OutOfMemory, "")
 	d.must(driver.Allow(d.memory.Address, d.memory.Bytes, make([]int32, 33)))
 	if calls := d.driver.counts()["cuMemSetAccess"]; calls != 4 {
-		t.Errorf("%d calls", calls)
+		t.Errorf("got %d calls", calls)
 	}
 }
 
-// TestAttributes launches kernels with an attribute, one with parameters and one that has none.
+// TestAttributes launches kernels with an attribute, one with parameters and one without.
 func TestAttributes(t *testing.T) {
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
 	const code = head + `.visible .global .u32 word;
 .visible .entry none() { .reg .b32 %r; mov.u32 %r, 1; st.global.u32 [word], %r; ret; }
 .visible .entry some(.param .u32 value) { .reg .b32 %r; ld.param.u32 %r, [value]; st.global.u32 [word], %r; ret; }
 `
-	driver, context, module := loaded(t, library(), code)
-	must := (&behind{T: t}).must
+	driver, context, module := loadCode(t, library(), code)
+	must := (&backendTest{T: t}).must
 	address, _, err := driver.ModuleGetGlobal(context, module, "word")
 	must(err)
 	shape := cudadrv.Shape{
@@ -154,12 +154,12 @@ func TestAttributes(t *testing.T) {
 		must(driver.CopyOut(context, word, address, 0))
 		must(driver.StreamSynchronize(context, 0))
 		if want := append(params, 1, 0, 0, 0)[:4]; !slices.Equal(word, want) {
-			t.Errorf("the kernel with %s has left %x", name, word)
+			t.Errorf("the kernel with %s wrote %x", name, word)
 		}
 	}
 }
 
-// TestNoLibrary has the loader say why it cannot open a driver.
+// TestNoLibrary: the error names the reason why a driver cannot be opened.
 func TestNoLibrary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "libcuda.so.1")
 	if !ownProcess(t, func(*testing.T) string { return "" }) {
@@ -167,12 +167,12 @@ func TestNoLibrary(t *testing.T) {
 	}
 	if _, err := cudadrv.Open(path); !errors.Is(err, cudadrv.ErrLibrary) ||
 		!strings.Contains(err.Error(), path+": cannot open shared object file") {
-		t.Errorf("it says %v", err)
+		t.Errorf("got %v", err)
 	}
 }
 
-// loaded opens a driver, and loads code.
-func loaded(t *testing.T, library, code string) (*cudadrv.Driver, cudadrv.Context, cudadrv.Module) {
+// loadCode opens a driver and loads code.
+func loadCode(t *testing.T, library, code string) (*cudadrv.Driver, cudadrv.Context, cudadrv.Module) {
 	t.Helper()
 	driver, err := cudadrv.Open(library)
 	if err != nil {
@@ -192,17 +192,17 @@ func loaded(t *testing.T, library, code string) (*cudadrv.Driver, cudadrv.Contex
 // enumerate is a call that drivers before CUDA 12.4 lack.
 const enumerate = "cuModuleEnumerateFunctions"
 
-// TestOldDriver takes a driver that lacks what drivers may: each call says so, and the backend does
-// without.
+// TestOldDriver uses a driver without the optional calls. Each call reports that, and the backend
+// works without it.
 func TestOldDriver(t *testing.T) {
 	t.Run("all", func(t *testing.T) {
 		if !ownProcess(
 			t,
-			without(slices.Concat(optionalCalls(t), []string{enumerate, "cuTensorMapEncodeIm2colWide"})),
+			lacking(slices.Concat(optionalCalls(t), []string{enumerate, "cuTensorMapEncodeIm2colWide"})),
 		) {
 			return
 		}
-		driver, context, module := loaded(t, library(), codeOf(0))
+		driver, context, module := loadCode(t, library(), codeOf(0))
 		function, err := driver.ModuleGetFunction(context, module, "fill")
 		if err != nil {
 			t.Fatal(err)
@@ -213,14 +213,15 @@ func TestOldDriver(t *testing.T) {
 		_, wide := driver.TensorMap(context, &abi.TensorMap{Kind: abi.TensorIm2colWide})
 		for what, err := range map[string]error{
 			"functions": functions, "name": name, "parameter": param, "tensor": wide,
-			"write 32": driver.StreamWriteValue32(context, 0, 0, 0, 0), "write 64": driver.StreamWriteValue64(context, 0, 0, 0, 0),
-			"wait 32": driver.StreamWaitValue32(context, 0, 0, 0, 0), "wait 64": driver.StreamWaitValue64(context, 0, 0, 0, 0),
+			"write 32": driver.StreamWriteValue32(context, 0, 0, 0, 0),
+			"write 64": driver.StreamWriteValue64(context, 0, 0, 0, 0),
+			"wait 32":  driver.StreamWaitValue32(context, 0, 0, 0, 0), "wait 64": driver.StreamWaitValue64(context, 0, 0, 0, 0),
 		} {
 			if !errors.Is(err, abi.NotSupported) {
-				t.Errorf("%s: it says %v", what, err)
+				t.Errorf("%s: got %v", what, err)
 			}
 		}
-		b := openBehind(t)
+		b := openBackend(t)
 		_, err = b.context.LoadModule(gpu.Image{PTX: []string{codeOf(0)}}, gpu.LoadOptions{})
 		b.must(err)
 		s := b.stream()
@@ -228,17 +229,17 @@ func TestOldDriver(t *testing.T) {
 		b.must(s.Synchronize())
 	})
 	t.Run(enumerate, func(t *testing.T) {
-		if !ownProcess(t, without([]string{enumerate})) {
+		if !ownProcess(t, lacking([]string{enumerate})) {
 			return
 		}
-		driver, context, module := loaded(t, library(), codeOf(0))
+		driver, context, module := loadCode(t, library(), codeOf(0))
 		if functions, err := driver.ModuleFunctions(context, module); !errors.Is(err, abi.NotSupported) {
 			t.Errorf("%v, %v", functions, err)
 		}
 	})
 }
 
-// optionalCalls lists the calls that a driver may lack, of those that are generated.
+// optionalCalls lists the generated calls that a driver may lack.
 func optionalCalls(t *testing.T) (calls []string) {
 	t.Helper()
 	text, err := os.ReadFile(harness.Path("cgo", "cudadrv", "zz_calls.go"))
@@ -249,13 +250,13 @@ func optionalCalls(t *testing.T) (calls []string) {
 		calls = append(calls, match[1])
 	}
 	if len(calls) == 0 {
-		t.Fatal("there are none")
+		t.Fatal("found no optional calls")
 	}
 	return calls
 }
 
-// without starts a phosd for ownProcess, with a driver in front of ours that lacks calls.
-func without(missing []string) func(*testing.T) string {
+// lacking starts a phosd for ownProcess, with a driver in front of ours that lacks calls.
+func lacking(missing []string) func(*testing.T) string {
 	return func(t *testing.T) string {
 		var list strings.Builder
 		for _, name := range driverCalls(t) {
@@ -286,17 +287,18 @@ func without(missing []string) func(*testing.T) string {
 	}
 }
 
-// TestTensorMaps describes tensors of each kind to the driver behind the driver, which has our own
-// form of descriptions. No word of a description is another's value.
+// TestTensorMaps describes tensors of each kind to the inner driver, which uses our own form of
+// descriptors. No field may receive another field's value.
 func TestTensorMaps(t *testing.T) {
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	mapper := b.context.(gpu.TensorMapper)
 	tensor := abi.TensorMap{
-		DataType: 7, Rank: 5, Address: b.memory.Address, Sizes: [5]uint64{64, 65, 66, 67, 68}, Strides: [4]uint64{1024, 2048, 4096, 8192},
-		Steps: [5]uint64{1, 2, 3, 4, 5}, Swizzle: 1, Promotion: 2, Fill: 1,
+		DataType: 7, Rank: 5, Address: b.memory.Address, Sizes: [5]uint64{64, 65, 66, 67, 68},
+		Strides: [4]uint64{1024, 2048, 4096, 8192},
+		Steps:   [5]uint64{1, 2, 3, 4, 5}, Swizzle: 1, Promotion: 2, Fill: 1,
 	}
 	for kind, more := range []func(*abi.TensorMap){
 		abi.TensorTiled: func(t *abi.TensorMap) { t.Box = [5]uint64{8, 9, 10, 11, 12} },
@@ -313,13 +315,13 @@ func TestTensorMaps(t *testing.T) {
 		got, err := mapper.EncodeTensorMap(&tensor)
 		b.must(err)
 		if got != want {
-			t.Errorf("a tensor of kind %d: it is\n%x, want\n%x", kind, got, want)
+			t.Errorf("tensor of kind %d: got\n%x, want\n%x", kind, got, want)
 		}
 		tensor.Address += 4096
 		want, err = model.EncodeTensor(&tensor)
 		b.must(err)
 		if got, err = mapper.ReplaceAddress(got, tensor.Address); err != nil || got != want {
-			t.Errorf("a tensor of kind %d elsewhere: %v: it is\n%x, want\n%x", kind, err, got, want)
+			t.Errorf("tensor of kind %d at another address: %v: got\n%x, want\n%x", kind, err, got, want)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/worker/capture"
 )
 
-// contents keeps contents by their names.
+// contents stores contents by their digests.
 type contents struct{ byName sync.Map }
 
 func (c *contents) Put(_ context.Context, content []byte) (image.Hash, bool, error) {
@@ -27,8 +27,8 @@ func (c *contents) Has(name image.Hash) bool {
 	return found || name.IsZero()
 }
 
-// opened is the backend, whose driver is libphos.so, and a context of its first GPU.
-func opened(t *testing.T) (*cuda.Backend, gpu.Context) {
+// openFirstGPU returns the backend, with libphos.so as its driver, and a context of its first GPU.
+func openFirstGPU(t *testing.T) (*cuda.Backend, gpu.Context) {
 	t.Helper()
 	backend, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -41,11 +41,11 @@ func opened(t *testing.T) (*cuda.Backend, gpu.Context) {
 	return backend, device
 }
 
-// TestCapture copies the memory of a GPU that marks nothing, while it changes: what changed is
-// found by our kernel's digests, and put aside on the device. The second time, only what changed is
-// written.
+// TestCapture copies GPU memory while it changes, without a dirty map. Our kernel's digests find
+// the changes, and changed chunks are set aside on the device. The second time, only changed chunks
+// are written.
 func TestCapture(t *testing.T) {
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
 	must := func(err error) {
@@ -54,7 +54,7 @@ func TestCapture(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	backend, device := opened(t)
+	backend, device := openFirstGPU(t)
 	defer func() { must(backend.Close()) }()
 	const chunks = 20
 	memory := device.Memory()
@@ -94,7 +94,7 @@ func TestCapture(t *testing.T) {
 		for _, chunk := range entries[0].Chunks {
 			got, _ := target.byName.Load(chunk.Hash)
 			if at := chunk.Address - r.Address; !bytes.Equal(got.([]byte), want[at:at+gpu.ChunkBytes]) {
-				t.Errorf("round %d: the chunk at +%#x was saved otherwise", round, at)
+				t.Errorf("round %d: the saved chunk at +%#x differs", round, at)
 			}
 		}
 		if stats := s.Stats(); stats.DeviceBytes != stats.CutBytes || stats.CutBytes != uint64(len(changed))*gpu.ChunkBytes {

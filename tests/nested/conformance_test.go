@@ -17,7 +17,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestMain takes what kernels print before the tests begin, which print themselves.
+// TestMain captures the output of kernels before the tests begin, because they print too.
 func TestMain(m *testing.M) {
 	if _, left := os.LookupEnv(leaveOutput); !left {
 		if err := cuda.TakeOutput(); err != nil {
@@ -30,10 +30,10 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// beforeExit is what a build of these tests has to do in the end (counted_test.go).
+// beforeExit is called before the test binary exits (counted_test.go).
 var beforeExit = func() {}
 
-// library is our own libphos.so, as a driver; or, where the tests are to run on real GPUs, theirs.
+// library returns our own libphos.so as the driver, or on real GPUs their driver.
 func library() string {
 	if real, ok := harness.Driver(); ok {
 		return real
@@ -44,45 +44,44 @@ func library() string {
 // otherLibrary names a driver in front of ours.
 const otherLibrary = "PHOS_TEST_LIBRARY"
 
-// inner starts the phosd behind the driver, unless there is a driver that needs none, and returns
-// its socket.
-func inner(t *testing.T) string {
+// innerPhosd starts the phosd that serves the driver, unless the driver needs none, and returns its
+// socket.
+func innerPhosd(t *testing.T) string {
 	if _, ok := harness.Driver(); ok {
 		return os.Getenv(api.SocketVariable) // of the parent process, if there is one
 	}
 	return harness.Start(t, "--gpus=soft:2").Socket
 }
 
-// oneGPU starts a phosd behind the driver, and returns its socket. It is for what is asked of that
-// phosd, or of a driver that is ours.
+// oneGPU starts the inner phosd and returns its socket. It is for tests of that phosd, or of our
+// own driver.
 func oneGPU(t *testing.T) string { return harness.Start(t).Socket }
 
-// faulty does the same, with a driver in front of ours (inFront).
+// faulty is oneGPU with a driver in front of ours (frontDriver).
 func faulty(source string, flags ...string) func(*testing.T) string {
 	return func(t *testing.T) string {
-		t.Setenv(otherLibrary, inFront(t, source, flags...))
+		t.Setenv(otherLibrary, frontDriver(t, source, flags...))
 		return oneGPU(t)
 	}
 }
 
-// innerSocket names the socket of the phosd behind the driver, in the processes that are started
-// for single tests.
+// innerSocket names the socket of the inner phosd in processes that run single tests.
 const innerSocket = "PHOS_TEST_INNER"
 
 // TestConformance runs the suite that every backend passes. A fault ends the driver's work for the
-// whole process, so the tests of faults have a process each.
+// whole process, so each test of a fault runs in its own process.
 func TestConformance(t *testing.T) {
 	socket, single := os.LookupEnv(innerSocket)
 	if !single {
-		socket = inner(t)
+		socket = innerPhosd(t)
 		for _, name := range []string{"address", "calls", "alias", "peer", "endless_kernel"} {
-			t.Run("process/"+name, func(t *testing.T) { alone(t, socket, "^TestConformance$/^fault$/^"+name+"$") })
+			t.Run("process/"+name, func(t *testing.T) { runAlone(t, socket, "^TestConformance$/^fault$/^"+name+"$") })
 		}
 	}
 	t.Setenv(api.SocketVariable, socket)
 	gputest.Run(t, func(t testing.TB) gpu.Backend {
 		if strings.Contains(t.Name(), "/fault/") && !single {
-			t.Skip("in a process of its own")
+			t.Skip("runs in its own process")
 		}
 		b, err := cuda.Open(cuda.Options{Library: library(), Logger: logger()})
 		if err != nil {
@@ -92,7 +91,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// logger says on a real GPU which calls its driver refuses.
+// logger logs, on a real GPU, which calls its driver refuses.
 func logger() *slog.Logger {
 	if _, real := harness.Driver(); real {
 		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -100,22 +99,22 @@ func logger() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// ownProcess reports whether the test has this process for itself: a driver stays with its phosd
-// for as long as a process lives. Else it has the test run again in one, over a phosd that it
-// starts and whose socket it returns.
+// ownProcess reports whether the test has its own process, because a driver stays with its phosd as
+// long as the process lives. Otherwise it runs the test again in a new process, with a phosd that
+// it starts.
 func ownProcess(t *testing.T, phosd func(*testing.T) string) bool {
 	t.Helper()
 	socket, single := os.LookupEnv(innerSocket)
 	if !single {
-		alone(t, phosd(t), "^"+t.Name()+"$")
+		runAlone(t, phosd(t), "^"+t.Name()+"$")
 		return false
 	}
 	t.Setenv(api.SocketVariable, socket)
 	return true
 }
 
-// alone runs one test of this binary in a process of its own.
-func alone(t *testing.T, socket, name string) {
+// runAlone runs one test of this binary in its own process.
+func runAlone(t *testing.T, socket, name string) {
 	command := exec.Command(os.Args[0], "-test.run="+name, "-test.v", "-test.timeout="+(3*harness.Patience).String())
 	command.Env = append(os.Environ(), innerSocket+"="+socket)
 	output, err := command.CombinedOutput()
@@ -123,9 +122,9 @@ func alone(t *testing.T, socket, name string) {
 		t.Errorf("%v\n%s", err, output)
 	}
 	if strings.Contains(string(output), "--- SKIP") {
-		t.Skipf("it was skipped:\n%s", output)
+		t.Skipf("skipped:\n%s", output)
 	}
 	if !strings.Contains(string(output), "--- PASS") {
-		t.Errorf("nothing was tested:\n%s", output)
+		t.Errorf("no test ran:\n%s", output)
 	}
 }

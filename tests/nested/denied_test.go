@@ -16,24 +16,25 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// denied is a backend over a driver that fails as it is told, and a context on its other GPU.
+// denied is a backend over a failing driver, with a context on its other GPU.
 type denied struct {
-	*behind
-	driver *orders
+	*backendTest
+	driver *faultPlan
 	other  gpu.Context
 }
 
-// TestDenied has single calls of the driver fail for want of memory, those that a program's course
-// in TestFailingDriver does not come to: what needed them says so and leaves nothing behind, and
-// succeeds the next time.
+// TestDenied lets single driver calls fail with out of memory: those that the program of
+// TestFailingDriver does not make. The operation must report it, leave nothing behind, and succeed
+// the next time.
 func TestDenied(t *testing.T) {
 	if !ownProcess(t, failingDriver) {
 		return
 	}
 	d := openDenied(t)
 	for _, part := range []func(){
-		d.opening, d.digests, d.shadows, d.reading, d.code, d.sharing, d.keeping, d.plainMemory, d.peers, d.visits, d.aliases, d.graphs, d.events, d.hosts,
-		d.later, d.goneMemory, d.told,
+		d.opening, d.digests, d.shadows, d.reading, d.code, d.sharing, d.reclaiming, d.plainMemory, d.peers, d.visits,
+		d.aliases, d.graphs, d.events, d.hosts,
+		d.lateRefusals, d.goneMemory, d.completions,
 	} {
 		part()
 		s := d.stream()
@@ -44,30 +45,30 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// failingDriver starts a phosd for ownProcess, with a driver in front of ours that fails as it is
-// told.
+// failingDriver starts a phosd for ownProcess, with a failing driver in front of ours.
 func failingDriver(t *testing.T) string {
-	t.Setenv(otherLibrary, newOrders(t).library)
-	return inner(t)
+	t.Setenv(otherLibrary, newFaultPlan(t).library)
+	return innerPhosd(t)
 }
 
+// openDenied opens the backend over the failing driver, with a context on each GPU.
 func openDenied(t *testing.T) *denied {
 	t.Helper()
-	d := &denied{behind: openBehind(t), driver: givenOrders(t)}
+	d := &denied{backendTest: openBackend(t), driver: inheritedFaultPlan(t)}
 	var err error
 	d.other, err = d.backend.NewContext(1, gpu.ContextOptions{})
 	d.must(err)
 	return d
 }
 
-// ends are the calls that end what others make.
+// ends maps calls that create something to the calls that destroy it.
 var ends = map[string]string{
 	"cuMemCreate": "cuMemRelease", "cuMemMap": "cuMemUnmap", "cuMemAddressReserve": "cuMemAddressFree",
 	"cuMemHostRegister_v2": "cuMemHostUnregister", "cuGraphCreate": "cuGraphDestroy", "cuCtxCreate_v2": "cuCtxDestroy_v2",
 }
 
-// during does something while the nth call of a name fails, and returns what it says, and how often
-// the driver was called.
+// during runs do while the nth call of a name fails. It returns do's error and the numbers of
+// driver calls.
 func (d *denied) during(
 	call string,
 	nth uint64,
@@ -79,16 +80,16 @@ func (d *denied) during(
 	d.driver.fail(call, nth, how, code)
 	err = do()
 	calls, failed := d.driver.counts(), d.driver.failed()
-	d.driver.none()
+	d.driver.reset()
 	if failed == 0 {
-		d.Errorf("%s: it is not called so often: %v", call, calls)
+		d.Errorf("%s: fewer calls than expected: %v", call, calls)
 	}
 	calls[call] -= failed
 	return calls, err
 }
 
-// failing is during, and requires that all that was made by then is ended, too.
-func (d *denied) failing(call string, nth uint64, how mode, code abi.Result, do func() error) error {
+// failsClean is during, and checks that everything that was created is destroyed too.
+func (d *denied) failsClean(call string, nth uint64, how mode, code abi.Result, do func() error) error {
 	d.Helper()
 	calls, err := d.during(call, nth, how, code, do)
 	calls["cuMemCreate"] += calls["cuMemImportFromShareableHandle"]
@@ -100,33 +101,33 @@ func (d *denied) failing(call string, nth uint64, how mode, code abi.Result, do 
 	return err
 }
 
-// refuses has the nth call of a name fail once: what needs it fails by that, and succeeds when it
-// is tried again.
-func (d *denied) refuses(call string, nth uint64, do func() error) {
+// failsOnce lets the nth call of a name fail once. do must fail with that error, and succeed when
+// it is repeated.
+func (d *denied) failsOnce(call string, nth uint64, do func() error) {
 	d.Helper()
-	d.says(call, d.failing(call, nth, once, abi.OutOfMemory, do), abi.OutOfMemory, "")
+	d.wantError(call, d.failsClean(call, nth, once, abi.OutOfMemory, do), abi.OutOfMemory, "")
 	if err := do(); err != nil {
-		d.Fatalf("after %s has failed: %v", call, err)
+		d.Fatalf("retry after %s failed: %v", call, err)
 	}
 }
 
-// says wants an error of a code, with words in it.
-func (d *denied) says(what string, err error, code abi.Result, words string) {
+// wantError checks the code of an error and a part of its text.
+func (d *denied) wantError(what string, err error, code abi.Result, words string) {
 	d.Helper()
 	if !errors.Is(err, code) || !strings.Contains(err.Error(), words) {
-		d.Errorf("%s: it says %v, want %s and %q", what, err, code, words)
+		d.Errorf("%s: got %v, want %s and %q", what, err, code, words)
 	}
 }
 
-// fresh is a context of its own on the first GPU.
-func (d *denied) fresh(options gpu.ContextOptions) (context gpu.Context, end func()) {
+// newContext returns a new context on the first GPU.
+func (d *denied) newContext(options gpu.ContextOptions) (context gpu.Context, end func()) {
 	d.Helper()
 	context, err := d.backend.NewContext(0, options)
 	d.must(err)
 	return context, func() { d.must(context.Close()) }
 }
 
-// chunks are some of the window of a GPU, behind what is mapped already.
+// chunks returns a range of a GPU's window behind the mapped memory.
 func (d *denied) chunks(ordinal int, from, count uint64) gpu.Range {
 	return gpu.Range{
 		Address: d.backend.Devices()[ordinal].Window.Address + (8+from)*gpu.ChunkBytes,
@@ -139,8 +140,8 @@ func (d *denied) open(options cuda.Options) (*cuda.Backend, error) {
 	return cuda.Open(options)
 }
 
-// opening opens other backends by the same driver, which would soon have no addresses left if those
-// that fail kept any.
+// opening opens further backends on the same driver. The driver would run out of addresses if
+// failed ones kept any.
 func (d *denied) opening() {
 	open := func() error {
 		b, err := d.open(cuda.Options{})
@@ -151,20 +152,20 @@ func (d *denied) opening() {
 	}
 	for range 10 {
 		_, err := d.during("cuMemGetAllocationGranularity", 2, once, abi.OutOfMemory, open)
-		d.says("no granularity", err, abi.OutOfMemory, "GPU 1: query the granularity")
+		d.wantError("no granularity", err, abi.OutOfMemory, "GPU 1: query the granularity")
 	}
 	d.must(open())
-	err := d.failing("cuMemAddressReserve", 1, alwaysThis, abi.OutOfMemory, open)
-	d.says("no addresses", err, abi.NotSupported, "no free range of 68719476736 bytes")
+	err := d.failsClean("cuMemAddressReserve", 1, alwaysThis, abi.OutOfMemory, open)
+	d.wantError("no addresses", err, abi.NotSupported, "no free range of 68719476736 bytes")
 	d.must(open())
-	d.says("no attributes", d.failing("cuDeviceGetAttribute", 1, alwaysThis, abi.SystemNotReady, func() error {
+	d.wantError("no attributes", d.failsClean("cuDeviceGetAttribute", 1, alwaysThis, abi.SystemNotReady, func() error {
 		_, err := cuda.Probe(d.driver.library)
 		return err
 	}), abi.SystemNotReady, "query attributes")
 
 	b, err := d.open(cuda.Options{})
 	d.must(err)
-	d.refuses("cuCtxCreate_v2", 1, func() error {
+	d.failsOnce("cuCtxCreate_v2", 1, func() error {
 		if _, err := b.Warm(0); err != nil {
 			return err
 		}
@@ -174,7 +175,7 @@ func (d *denied) opening() {
 		}
 		return err
 	})
-	// A window that cannot be given back is kept.
+	// A window that cannot be released is kept.
 	had, half := b.Devices()[0].Window, b.Devices()[0].Window
 	half.Bytes /= 2
 	move := func(window gpu.Range) error {
@@ -185,14 +186,14 @@ func (d *denied) opening() {
 		return err
 	}
 	_, err = d.during("cuMemAddressFree", 1, once, abi.OutOfMemory, func() error { return move(half) })
-	d.says("to another window", err, abi.OutOfMemory, "release the addresses of GPU 0")
+	d.wantError("to another window", err, abi.OutOfMemory, "release the addresses of GPU 0")
 	d.must(move(had))
 	d.must(move(half))
 	d.must(b.Close())
 }
 
-// digests are those of a context that has had none yet; what they need is not there, in the driver
-// or by the accounts.
+// digests computes the first digests of a context, with too little memory in the driver or in the
+// quota.
 func (d *denied) digests() {
 	ask := func(context gpu.Context) error {
 		digester := context.Memory().(gpu.Digester)
@@ -201,18 +202,20 @@ func (d *denied) digests() {
 		d.must(err)
 		got, err := digester.Digests(gpu.DigestKey{7}, []gpu.Range{{Address: d.memory.Address, Bytes: gpu.ChunkBytes}})
 		if err == nil && got[0] != digester.DigestCopy(gpu.DigestKey{7}, content) {
-			d.Error("the digest differs")
+			d.Error("got a different digest")
 		}
 		return err
 	}
-	for _, call := range []string{"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuModuleGetFunction", "cuStreamCreateWithPriority"} {
-		context, end := d.fresh(gpu.ContextOptions{})
-		d.refuses(call, 1, func() error { return ask(context) })
+	for _, call := range []string{
+		"cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuModuleGetFunction", "cuStreamCreateWithPriority",
+	} {
+		context, end := d.newContext(gpu.ContextOptions{})
+		d.failsOnce(call, 1, func() error { return ask(context) })
 		end()
 	}
-	context, end := d.fresh(gpu.ContextOptions{})
-	err := d.failing("cuMemAddressReserve", 1, alwaysThis, abi.OutOfMemory, func() error { return ask(context) })
-	d.says("no addresses", err, abi.OutOfMemory, "memory for digests")
+	context, end := d.newContext(gpu.ContextOptions{})
+	err := d.failsClean("cuMemAddressReserve", 1, alwaysThis, abi.OutOfMemory, func() error { return ask(context) })
+	d.wantError("no addresses", err, abi.OutOfMemory, "memory for digests")
 	d.must(ask(context))
 	end()
 
@@ -235,62 +238,62 @@ func (d *denied) digests() {
 		return err
 	}
 	third := gpu.Range{Address: second.End(), Bytes: gpu.ChunkBytes}
-	d.says("a GPU that is full by the accounts", memory.Map(third), abi.OutOfMemory, "")
-	d.says("a GPU that is full by the accounts", digests(), abi.OutOfMemory, "memory for digests")
+	d.wantError("GPU whose quota is used up", memory.Map(third), abi.OutOfMemory, "")
+	d.wantError("GPU whose quota is used up", digests(), abi.OutOfMemory, "memory for digests")
 	d.must(memory.Unmap(second))
-	d.says(
-		"a GPU that is full",
-		d.failing("cuMemCreate", 1, once, abi.OutOfMemory, digests),
+	d.wantError(
+		"full GPU",
+		d.failsClean("cuMemCreate", 1, once, abi.OutOfMemory, digests),
 		abi.OutOfMemory,
 		"memory for digests",
 	)
 	d.must(digests())
 	if used, _ := accounts.Usage(0); used != 2*gpu.ChunkBytes {
-		d.Errorf("the accounts have %d bytes", used)
+		d.Errorf("%d bytes are still accounted", used)
 	}
 	d.must(b.Close())
 	if used, _ := accounts.Usage(0); used != 0 {
-		d.Errorf("the accounts have %d bytes without an owner", used)
+		d.Errorf("%d bytes are accounted without an owner", used)
 	}
 	d.must(accounts.Close())
 }
 
-// shadows have memory that the program wants: it gets it.
+// shadows use memory that the program then needs; they must release it.
 func (d *denied) shadows() {
-	context, end := d.fresh(gpu.ContextOptions{})
+	context, end := d.newContext(gpu.ContextOptions{})
 	defer end()
 	memory := context.Memory()
 	var all []gpu.Shadows
 	get := func() error {
 		s, room, err := memory.(gpu.Shadower).NewShadows(1)
 		if err == nil && room == 0 {
-			d.Error("there is no room for shadows")
+			d.Error("no memory for shadows")
 		}
 		if err == nil {
 			all = append(all, s)
 		}
 		return err
 	}
-	d.refuses("cuStreamCreateWithPriority", 1, get)
+	d.failsOnce("cuStreamCreateWithPriority", 1, get)
 	d.must(get())
 	program := d.chunks(0, 0, 1)
 	d.driver.fail("cuMemCreate", 1, once, abi.OutOfMemory)
 	d.must(memory.Map(program))
 	if counts := d.driver.counts(); counts["cuMemCreate"] != 2 || counts["cuMemRelease"] != 2 {
-		d.Errorf("two blocks of shadows are not given up for what the program maps: %v", counts)
+		d.Errorf("the program's mapping did not release two blocks of shadows: %v", counts)
 	}
-	d.driver.none()
+	d.driver.reset()
 	for _, s := range all {
 		d.must(s.Close())
 	}
 	d.must(memory.Unmap(program))
 }
 
-// reading is from a context that has no stream for it yet, and to pinned memory.
+// reading reads through a context without a stream for it, and to pinned memory.
 func (d *denied) reading() {
-	context, end := d.fresh(gpu.ContextOptions{})
+	context, end := d.newContext(gpu.ContextOptions{})
 	defer end()
-	const size = 2 * gpu.ChunkBytes // two pieces, which are under way together
+	const size = 2 * gpu.ChunkBytes // two pieces in flight together
 	want := pattern(size)
 	_, err := d.context.Memory().WriteAt(want, int64(d.memory.Address))
 	d.must(err)
@@ -305,16 +308,16 @@ func (d *denied) reading() {
 		}
 		return err
 	}
-	d.refuses("cuStreamCreateWithPriority", 1, read)
+	d.failsOnce("cuStreamCreateWithPriority", 1, read)
 	calls, err := d.during("cuStreamSynchronize", 1, once, abi.OutOfMemory, read)
-	d.says("read", err, abi.OutOfMemory, "")
+	d.wantError("read", err, abi.OutOfMemory, "")
 	if calls["cuStreamSynchronize"] != 2 {
-		d.Errorf("the buffers of both pieces are not waited for: %v", calls)
+		d.Errorf("the buffers of both pieces were not waited for: %v", calls)
 	}
 	d.must(read())
 	unpin, err := context.Memory().(gpu.Pinner).Pin(got)
 	d.must(err)
-	d.refuses("cuMemcpyDtoHAsync_v2", 1, read)
+	d.failsOnce("cuMemcpyDtoHAsync_v2", 1, read)
 	d.must(unpin())
 }
 
@@ -328,9 +331,9 @@ func (d *denied) code() {
 		}
 		return module
 	}
-	// The heap keeps its size, and a driver may leave variables out that no kernel uses.
+	// The heap keeps its size. A driver may omit variables that no kernel uses.
 	d.must(
-		d.failing(
+		d.failsClean(
 			"cuCtxSetLimit",
 			1,
 			once,
@@ -344,10 +347,10 @@ func (d *denied) code() {
 		}
 		module := load(image, gpu.LoadOptions{})
 		if got := len(module.Globals()); got != want {
-			d.Errorf("there are %d variables, want %d", got, want)
+			d.Errorf("got %d variables, want %d", got, want)
 		}
 		d.must(module.Close())
-		d.driver.none()
+		d.driver.reset()
 	}
 	// Machine code for another GPU is linked again from its sources.
 	several := gpu.Image{

@@ -18,25 +18,24 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// holds wants all bytes of a range to have a value, as the first GPU's context, or the other's,
-// reads them.
-func (d *denied) holds(context gpu.Context, r gpu.Range, value byte) {
+// wantBytes checks that all bytes of a range have a value, read through a context of either GPU.
+func (d *denied) wantBytes(context gpu.Context, r gpu.Range, value byte) {
 	d.Helper()
 	got := make([]byte, r.Bytes)
 	_, err := context.Memory().ReadAt(got, int64(r.Address))
 	d.must(err)
 	if !bytes.Equal(got, bytes.Repeat([]byte{value}, len(got))) {
-		d.Errorf("at %#x are %d, %d, ... %d, not all %d", r.Address, got[0], got[1], got[len(got)-1], value)
+		d.Errorf("at %#x: got %d, %d, ... %d, want all %d", r.Address, got[0], got[1], got[len(got)-1], value)
 	}
 }
 
-// fillAll fills a range by a new stream of a context, and says how many streams of the driver's own
-// that took.
+// fillAll fills a range through a new stream of a context. It returns how many driver streams that
+// took.
 func (d *denied) fillAll(context gpu.Context, r gpu.Range, value byte) (streams uint64) {
 	d.Helper()
 	s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
 	d.must(err)
-	d.driver.none()
+	d.driver.reset()
 	d.submit(s, gpu.Fill{Address: r.Address, Pattern: uint32(value), PatternBytes: 1, Columns: r.Bytes, Rows: 1})
 	d.must(s.Synchronize())
 	streams = d.driver.counts()["cuStreamCreateWithPriority"]
@@ -44,21 +43,21 @@ func (d *denied) fillAll(context gpu.Context, r gpu.Range, value byte) (streams 
 	return streams
 }
 
-// closeStream returns when the driver has ended a stream.
+// closeStream closes a stream and returns when the driver has destroyed it.
 func (d *denied) closeStream(s gpu.Stream) {
 	d.Helper()
-	d.driver.none()
+	d.driver.reset()
 	d.must(s.Close())
-	d.within("the stream does not end", func() bool { return d.driver.counts()["cuStreamDestroy_v2"] > 0 })
+	d.waitFor("the stream was not destroyed", func() bool { return d.driver.counts()["cuStreamDestroy_v2"] > 0 })
 }
 
-// sharing exports memory and has it a second time, where the other GPU may reach it, too.
+// sharing exports memory and maps it a second time, accessible to the other GPU too.
 func (d *denied) sharing() {
 	memory, whole, there := d.context.Memory(), d.chunks(0, 0, 1), d.chunks(0, 2, 1)
 	sharer := memory.(gpu.Sharer)
 	d.must(memory.Map(whole))
 	var file *os.File
-	d.refuses("cuMemExportToShareableHandle", 1, func() (err error) {
+	d.failsOnce("cuMemExportToShareableHandle", 1, func() (err error) {
 		file, _, err = sharer.Share(whole)
 		return err
 	})
@@ -66,13 +65,18 @@ func (d *denied) sharing() {
 	d.must(d.other.(gpu.Peering).AllowPeer(0, true))
 	d.must(memory.Map(there))
 	d.must(memory.Unmap(there))
-	d.says("where memory is kept", sharer.Adopt(there, file, 0), abi.AlreadyMapped, "is not reclaimed until the GPU is idle")
-	d.giveBack()
-	d.refuses("cuMemMap", 1, func() error { return sharer.Adopt(there, file, 0) })
+	d.wantError(
+		"where memory awaits reclaim",
+		sharer.Adopt(there, file, 0),
+		abi.AlreadyMapped,
+		"is not reclaimed until the GPU is idle",
+	)
+	d.reclaimAll()
+	d.failsOnce("cuMemMap", 1, func() error { return sharer.Adopt(there, file, 0) })
 	if visits := d.fillAll(d.other, there, 5); visits != 0 {
-		d.Errorf("the other GPU cannot reach what was adopted")
+		d.Errorf("the other GPU cannot access the imported memory")
 	}
-	d.holds(d.context, whole, 5)
+	d.wantBytes(d.context, whole, 5)
 	d.must(d.other.(gpu.Peering).AllowPeer(0, false))
 	beside := d.chunks(0, 4, 1)
 	for i, r := range []gpu.Range{beside, there, whole} {
@@ -81,14 +85,14 @@ func (d *denied) sharing() {
 		}
 		d.must(memory.Unmap(r))
 		if kept := memory.(gpu.Keeper).Kept(); kept != uint64(i+1)*gpu.ChunkBytes {
-			d.Errorf("%d bytes are kept when %d chunks are freed", kept, i+1)
+			d.Errorf("%d bytes wait for reclaim after %d chunks were freed", kept, i+1)
 		}
 	}
-	d.giveBack()
+	d.reclaimAll()
 }
 
-// giveBack gives the driver all that is kept.
-func (d *denied) giveBack() {
+// reclaimAll reclaims all freed memory.
+func (d *denied) reclaimAll() {
 	d.Helper()
 	for done := false; !done; {
 		var err error
@@ -96,16 +100,16 @@ func (d *denied) giveBack() {
 		d.must(err)
 	}
 	if kept := d.context.Memory().(gpu.Keeper).Kept(); kept != 0 {
-		d.Errorf("%d bytes are never released", kept)
+		d.Errorf("%d bytes were not reclaimed", kept)
 	}
 }
 
-// keeping gives back what is freed, some at a time, and moves what is used of it: where the driver
-// has no memory for that, all is as it was.
-func (d *denied) keeping() {
+// reclaiming returns freed memory in pieces, and moves the used chunks. If the driver has no memory
+// for the move, nothing changes.
+func (d *denied) reclaiming() {
 	memory := d.context.Memory()
-	keeper := memory.(gpu.Keeper)
-	d.giveBack()
+	reclaimer := memory.(gpu.Keeper)
+	d.reclaimAll()
 	const count = 17
 	for i := range uint64(count) {
 		d.must(memory.Map(d.chunks(0, 2*i, 1)))
@@ -113,13 +117,13 @@ func (d *denied) keeping() {
 	for i := range uint64(count) {
 		d.must(memory.Unmap(d.chunks(0, 2*i, 1)))
 	}
-	d.driver.none()
-	if done, err := keeper.GiveBack(); err != nil || done {
-		d.Errorf("all is given back at once: %v", err)
+	d.driver.reset()
+	if done, err := reclaimer.GiveBack(); err != nil || done {
+		d.Errorf("everything was reclaimed at once: %v", err)
 	}
-	d.giveBack()
+	d.reclaimAll()
 	if calls := d.driver.counts(); calls["cuMemUnmap"] != count || calls["cuMemRelease"] != count {
-		d.Errorf("of %d pieces are not all given back: %v", count, calls)
+		d.Errorf("not all of %d pieces were reclaimed: %v", count, calls)
 	}
 
 	all := d.chunks(0, 0, 4)
@@ -128,20 +132,20 @@ func (d *denied) keeping() {
 	_, err := memory.WriteAt(want, int64(all.Address))
 	d.must(err)
 	d.must(memory.Unmap(d.chunks(0, 1, 1)))
-	d.refuses("cuMemCreate", 2, keeper.Compact)
+	d.failsOnce("cuMemCreate", 2, reclaimer.Compact)
 	for _, left := range []gpu.Range{d.chunks(0, 0, 1), d.chunks(0, 2, 2)} {
-		d.driver.none()
-		d.must(keeper.Gather(left))
+		d.driver.reset()
+		d.must(reclaimer.Gather(left))
 		if calls := d.driver.counts(); len(calls) > 0 {
-			d.Errorf("what is together is gathered: %v", calls)
+			d.Errorf("adjacent memory was moved: %v", calls)
 		}
-		d.takeBack(left, want[left.Address-all.Address:])
+		d.unmapDirty(left, want[left.Address-all.Address:])
 	}
-	d.giveBack()
+	d.reclaimAll()
 }
 
-// plainMemory is of drivers that make no memory which other processes can have, or let no GPU reach
-// another.
+// plainMemory tests drivers that cannot export memory to other processes, or do not allow peer
+// access.
 func (d *denied) plainMemory() {
 	var mapped gpu.Range
 	open := func() (*cuda.Backend, gpu.Context) {
@@ -158,11 +162,16 @@ func (d *denied) plainMemory() {
 	}
 	b, context := open()
 	use := func() error { return context.Memory().Map(mapped) }
-	d.says("no memory at all", d.failing("cuMemCreate", 1, alwaysThis, abi.NotPermitted, use), abi.NotPermitted, "")
+	d.wantError(
+		"no memory at all",
+		d.failsClean("cuMemCreate", 1, alwaysThis, abi.NotPermitted, use),
+		abi.NotPermitted,
+		"",
+	)
 	d.driver.fail("cuMemCreate", 1, once, abi.NotPermitted)
 	d.must(use())
-	d.driver.none()
-	d.says(
+	d.driver.reset()
+	d.wantError(
 		"share",
 		share(context),
 		abi.NotSupported,
@@ -170,7 +179,7 @@ func (d *denied) plainMemory() {
 	)
 	d.must(b.Close())
 
-	// The attributes are asked for by their numbers, from 0 on.
+	// The attributes are queried by number, from 0 on.
 	d.driver.fail(
 		"cuDeviceGetAttribute",
 		uint64(abi.AttrHandleTypePOSIXFileDescriptorSupported)+1,
@@ -179,10 +188,10 @@ func (d *denied) plainMemory() {
 	)
 	b, context = open()
 	d.driver.fail("cuMemCreate", 1, once, abi.NotPermitted)
-	d.says("plain memory", use(), abi.NotPermitted, "") // there is no other kind to try
-	d.driver.none()
+	d.wantError("plain memory", use(), abi.NotPermitted, "") // no other kind of memory to try
+	d.driver.reset()
 	d.must(use())
-	d.says(
+	d.wantError(
 		"share",
 		share(context),
 		abi.NotSupported,
@@ -192,12 +201,13 @@ func (d *denied) plainMemory() {
 
 	d.driver.fail("cuDeviceCanAccessPeer", 1, alwaysThis, abi.InvalidDevice)
 	b, context = open()
-	d.driver.none()
-	d.says("allow", context.(gpu.Peering).AllowPeer(1, true), abi.PeerAccessUnsupported, "")
+	d.driver.reset()
+	d.wantError("allow", context.(gpu.Peering).AllowPeer(1, true), abi.PeerAccessUnsupported, "")
 	d.must(b.Close())
 }
 
-// peers lets the first GPU reach the other, which has memory of the program's and a variable.
+// peers gives the first GPU access to the other one, which has memory and a variable of the
+// program.
 func (d *denied) peers() {
 	here, theirs := d.context.(gpu.Peering), []gpu.Range{d.chunks(1, 0, 1), d.chunks(1, 2, 1)}
 	for _, r := range theirs {
@@ -209,24 +219,29 @@ func (d *denied) peers() {
 		d.Helper()
 		for _, r := range theirs {
 			if got := d.fillAll(d.context, r, value); got != visits {
-				d.Errorf("%d: the other GPU was visited %d times, want %d", value, got, visits)
+				d.Errorf("%d: got %d visits of the other GPU, want %d", value, got, visits)
 			}
-			d.holds(d.other, r, value)
+			d.wantBytes(d.other, r, value)
 		}
 	}
 	allow := func(yes bool) func() error { return func() error { return here.AllowPeer(1, yes) } }
 	check(1, 1)
 	d.driver.fail("cuMemSetAccess", 2, once, abi.OutOfMemory)
-	d.says("allow", allow(true)(), abi.OutOfMemory, "")
+	d.wantError("allow", allow(true)(), abi.OutOfMemory, "")
 	if calls := d.driver.counts()["cuMemSetAccess"]; calls != 3 {
-		d.Errorf("of two rights one is refused, and it takes %d calls to be where it was", calls)
+		d.Errorf("the driver refused one of two access changes; the rollback took %d calls", calls)
 	}
 	check(2, 1)
-	d.says("join", d.failing("cuCtxEnablePeerAccess", 1, once, abi.OutOfMemory, allow(true)), abi.OutOfMemory, "")
+	d.wantError(
+		"join",
+		d.failsClean("cuCtxEnablePeerAccess", 1, once, abi.OutOfMemory, allow(true)),
+		abi.OutOfMemory,
+		"",
+	)
 	check(3, 1)
 	d.must(allow(true)())
 	check(4, 0)
-	d.says("forbid", d.failing("cuMemSetAccess", 1, once, abi.OutOfMemory, allow(false)), abi.OutOfMemory, "")
+	d.wantError("forbid", d.failsClean("cuMemSetAccess", 1, once, abi.OutOfMemory, allow(false)), abi.OutOfMemory, "")
 	check(5, 0)
 	d.must(allow(false)())
 	check(6, 1)
@@ -236,22 +251,24 @@ func (d *denied) peers() {
 	}
 }
 
-// visits are work on the other GPU's memory that this one may not reach.
+// visits are operations on the other GPU's memory that this GPU cannot access.
 func (d *denied) visits() {
 	theirs := d.chunks(1, 0, 1)
 	d.must(d.other.Memory().Map(theirs))
-	for i, call := range []string{"cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuMemsetD8Async"} {
-		context, end := d.fresh(gpu.ContextOptions{})
+	for i, call := range []string{
+		"cuStreamCreateWithPriority", "cuEventCreate", "cuEventRecord", "cuStreamWaitEvent", "cuMemsetD8Async",
+	} {
+		context, end := d.newContext(gpu.ContextOptions{})
 		s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
 		d.must(err)
 		value := uint32(i + 1)
-		d.refuses(call, 1, func() error {
+		d.failsOnce(call, 1, func() error {
 			return s.Submit(
 				gpu.Fill{Address: theirs.Address, Pattern: value, PatternBytes: 1, Columns: theirs.Bytes, Rows: 1},
 			)
 		})
 		d.must(s.Synchronize())
-		d.holds(d.other, theirs, byte(value))
+		d.wantBytes(d.other, theirs, byte(value))
 		end()
 	}
 	d.must(d.other.Memory().Unmap(theirs))
@@ -260,17 +277,17 @@ func (d *denied) visits() {
 func (d *denied) aliases() {
 	home, shown := d.context.Memory(), d.chunks(0, 4, 1)
 	first := gpu.Range{Address: d.memory.Address, Bytes: gpu.ChunkBytes}
-	d.refuses("cuMemSetAccess", 1, func() error { return home.(gpu.Aliaser).Alias(shown.Address, home, first, true) })
+	d.failsOnce("cuMemSetAccess", 1, func() error { return home.(gpu.Aliaser).Alias(shown.Address, home, first, true) })
 	other := d.other.Memory().(gpu.Aliaser)
-	d.refuses("cuMemSetAccess", 1, func() error { return other.Alias(shown.Address, home, first, true) })
+	d.failsOnce("cuMemSetAccess", 1, func() error { return other.Alias(shown.Address, home, first, true) })
 	d.must(other.Unalias(shown.Address))
 	d.fillAll(d.context, first, 8)
-	d.holds(d.context, shown, 8)
-	d.says("what is shown", home.Unmap(shown), abi.NotMapped, "was not mapped by Map")
+	d.wantBytes(d.context, shown, 8)
+	d.wantError("alias", home.Unmap(shown), abi.NotMapped, "was not mapped by Map")
 	d.must(home.(gpu.Aliaser).Unalias(shown.Address))
 }
 
-// hosts show memory that the driver does not register again, or has forgotten.
+// hosts tests host memory that the driver does not register again, or has lost.
 func (d *denied) hosts() {
 	var log bytes.Buffer
 	b, err := cuda.Open(cuda.Options{Library: d.driver.library, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -294,16 +311,16 @@ func (d *denied) hosts() {
 	}
 	d.driver.fail("cuMemHostRegister_v2", 1, once, abi.OutOfMemory)
 	d.must(contexts[0].Close())
-	d.driver.none()
+	d.driver.reset()
 	if !strings.Contains(log.String(), "cannot register host memory again") || !strings.Contains(log.String(), "gpu=1") {
-		d.Errorf("it is not said what is lost: %s", log.String())
+		d.Errorf("the log does not name the lost memory: %s", log.String())
 	}
 	d.driver.fail("cuMemHostUnregister", 1, once, abi.HostMemoryNotRegistered)
 	d.must(contexts[1].Memory().UnmapHost(at))
-	d.driver.none()
+	d.driver.reset()
 }
 
-// after are nodes one behind the other.
+// after returns a graph whose nodes run one after the other.
 func after(works ...gpu.Work) *gpu.Graph {
 	graph := &gpu.Graph{}
 	for i, work := range works {
@@ -316,7 +333,7 @@ func after(works ...gpu.Work) *gpu.Graph {
 	return graph
 }
 
-// rows is a fill of more than one row, without gaps.
+// rows is a fill of several rows without gaps.
 func (d *denied) rows(value byte) gpu.Fill {
 	return gpu.Fill{
 		Address:      d.memory.Address,
@@ -334,8 +351,8 @@ func (d *denied) graphs() {
 	d.closedStreams()
 }
 
-// updates change nodes to what the driver changes, to what it does not, to what it cannot do in a
-// graph, and back.
+// updates changes nodes in three ways and back: to what the driver can change, to what it cannot
+// change, and to what its graphs cannot contain.
 func (d *denied) updates() {
 	const size = 256
 	s, source := d.stream(), &paced{bytes.Repeat([]byte{77}, size), func(int64) {}}
@@ -347,14 +364,14 @@ func (d *denied) updates() {
 	d.must(err)
 	check := func(first, second byte, launches uint64) {
 		d.Helper()
-		d.driver.none()
+		d.driver.reset()
 		d.must(executable.Launch(s))
 		d.must(s.Synchronize())
 		if got := d.driver.counts()["cuGraphLaunch"]; got != launches {
-			d.Errorf("the driver launches %d graphs, want %d", got, launches)
+			d.Errorf("the driver launched %d graphs, want %d", got, launches)
 		}
-		d.holds(d.context, gpu.Range{Address: d.memory.Address, Bytes: size}, first)
-		d.holds(d.context, gpu.Range{Address: d.memory.Address + size, Bytes: size}, second)
+		d.wantBytes(d.context, gpu.Range{Address: d.memory.Address, Bytes: size}, first)
+		d.wantBytes(d.context, gpu.Range{Address: d.memory.Address + size, Bytes: size}, second)
 	}
 	check(1, 1, 1)
 	d.must(executable.Update(2, gpu.Nothing{}))
@@ -378,45 +395,45 @@ func (d *denied) updates() {
 // closedEvents: a graph with a closed event does no work, and waiters for its other events are
 // released.
 func (d *denied) closedEvents() {
-	s, first, second := d.stream(), d.timed(), d.timed()
+	s, first, second := d.stream(), d.newTimedEvent(), d.newTimedEvent()
 	executable, err := d.context.Instantiate(after(d.rows(5), gpu.Record{Event: first}, gpu.Record{Event: second}))
 	d.must(err)
 	d.must(executable.Launch(s))
 	d.must(s.Synchronize())
 	d.submit(s, d.rows(6))
 	d.must(second.Close())
-	d.says("launch", executable.Launch(s), abi.InvalidHandle, "graph node 2")
+	d.wantError("launch", executable.Launch(s), abi.InvalidHandle, "graph node 2")
 	d.must(first.Synchronize())
 	d.must(s.Synchronize())
-	d.holds(d.context, gpu.Range{Address: d.memory.Address, Bytes: 256}, 6)
+	d.wantBytes(d.context, gpu.Range{Address: d.memory.Address, Bytes: 256}, 6)
 	d.must(executable.Close())
 
 	_, err = d.context.(gpu.Resumable).Moment(second)
-	d.says("a closed event's moment", err, abi.InvalidHandle, "")
-	// As a restored session has it, an event is over without the driver.
+	d.wantError("time of a closed event", err, abi.InvalidHandle, "")
+	// In a restored session an event is complete without the driver.
 	restored, err := d.context.NewEvent(gpu.EventOptions{Moment: gpu.Moment{Recorded: true}})
 	d.must(err)
-	d.driver.none()
+	d.driver.reset()
 	d.submit(s, gpu.Await{Event: restored}, d.rows(7))
 	d.must(s.Synchronize())
 	if waits := d.driver.counts()["cuStreamWaitEvent"]; waits != 0 {
-		d.Errorf("the driver waits %d times for what it does not know", waits)
+		d.Errorf("got %d driver waits for unknown events", waits)
 	}
 }
 
-// closedStreams: a graph is launched in streams that are closed, and outlives them.
+// closedStreams: a graph is launched in streams that are closed, and stays alive.
 func (d *denied) closedStreams() {
 	closed := d.stream()
 	d.closeStream(closed)
-	event := d.timed()
+	event := d.newTimedEvent()
 	for _, graph := range []*gpu.Graph{after(d.rows(1)), after(d.rows(2), gpu.Record{Event: event})} {
 		executable, err := d.context.Instantiate(graph)
 		d.must(err)
-		// A launch behind what the driver cannot do leaves something to wait for to the next one.
+		// A launch after work that the driver cannot run makes the next launch wait.
 		s, release := d.stream(), make(chan struct{})
 		d.submit(s, gpu.Call{Func: func() { <-release }})
 		d.must(executable.Launch(s))
-		d.says("in a closed stream", executable.Launch(closed), abi.InvalidHandle, "the stream is closed")
+		d.wantError("in a closed stream", executable.Launch(closed), abi.InvalidHandle, "the stream is closed")
 		close(release)
 		d.must(executable.Launch(s))
 		d.must(s.Synchronize())
@@ -424,55 +441,60 @@ func (d *denied) closedStreams() {
 		d.closeStream(s)
 		d.must(executable.Close())
 		if len(graph.Nodes) == 1 && d.driver.counts()["cuGraphExecDestroy"] != 1 {
-			d.Error("the driver's graph does not end with its last reference")
+			d.Error("the driver's graph was not destroyed with its last reference")
 		}
 	}
 }
 
-// events are timed by a driver that fails to say when things happened: it can be asked again.
+// events are timed by a driver that fails to report a time. A later query can succeed.
 func (d *denied) events() {
 	s, resumable := d.stream(), d.context.(gpu.Resumable)
 	record := func() gpu.Event {
-		event := d.timed()
+		event := d.newTimedEvent()
 		d.submit(s, gpu.Record{Event: event})
 		d.must(s.Synchronize())
 		return event
 	}
 	first, second := record(), record()
-	d.refuses("cuEventElapsedTime", 1, func() error {
+	d.failsOnce("cuEventElapsedTime", 1, func() error {
 		ms, err := first.ElapsedSince(first)
 		if err == nil && ms != 0 {
-			d.Errorf("%v ms from an event to itself", ms)
+			d.Errorf("got %v ms from an event to itself, want 0", ms)
 		}
 		return err
 	})
-	// The later one is known, and the earlier one follows from it.
+	// The later time is known, and the earlier one follows from it.
 	third := record()
-	end := d.moment(third)
+	end := d.eventTime(third)
 	between := d.elapsed(second, third)
-	if begin := d.moment(second); milliseconds(end-begin) != between || between < 0 {
-		d.Errorf("%v ms between events at %v and %v", between, begin, end)
+	if begin := d.eventTime(second); milliseconds(end-begin) != between || between < 0 {
+		d.Errorf("got %v ms between events at %v and %v", between, begin, end)
 	}
-	// A context that is a second old times events from a later beginning, which has to be timed
-	// itself.
+	// In a context that is a second old, times are relative to a later beginning, whose own time
+	// has to be measured.
 	time.Sleep(1100 * time.Millisecond)
 	late := record()
 	ask := func() error {
-		moment, err := resumable.Moment(late)
-		if err == nil && moment.Clock < end+time.Second {
-			d.Errorf("a second after %v it is %v", end, moment.Clock)
+		at, err := resumable.Moment(late)
+		if err == nil && at.Clock < end+time.Second {
+			d.Errorf("one second after %v: got %v", end, at.Clock)
 		}
 		return err
 	}
-	d.says("the beginning", d.failing("cuEventSynchronize", 1, once, abi.OutOfMemory, ask), abi.OutOfMemory, "")
-	d.refuses("cuEventElapsedTime", 1, ask)
+	d.wantError(
+		"time of the beginning",
+		d.failsClean("cuEventSynchronize", 1, once, abi.OutOfMemory, ask),
+		abi.OutOfMemory,
+		"",
+	)
+	d.failsOnce("cuEventElapsedTime", 1, ask)
 }
 
-// later has the driver refuse what streams come to only later: the session is told, once, and the
-// stream goes on.
-func (d *denied) later() {
+// lateRefusals: the driver refuses work only when the stream reaches it. The session gets one
+// error, and the stream continues.
+func (d *denied) lateRefusals() {
 	late := make(chan error, 10)
-	const size = 4 * gpu.ChunkBytes // more than there are buffers
+	const size = 4 * gpu.ChunkBytes // more than the buffers hold
 	content := pattern(size)
 	host := func() *paced { return &paced{bytes.Clone(content), func(int64) {}} }
 	up := func(from gpu.HostMemory) gpu.Work {
@@ -491,11 +513,11 @@ func (d *denied) later() {
 			return gpu.Copy{Dst: gpu.Place{Host: target}, Src: gpu.Place{Host: host()}, Extent: [3]uint64{size, 1, 1}}
 		}},
 	} {
-		context, end := d.fresh(gpu.ContextOptions{Late: func(err error) { late <- err }})
+		context, end := d.newContext(gpu.ContextOptions{Late: func(err error) { late <- err }})
 		s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
 		d.must(err)
 		target := &paced{make([]byte, size), func(int64) {}}
-		d.refuses(test.call, 1, func() error {
+		d.failsOnce(test.call, 1, func() error {
 			d.submit(s, test.work(target))
 			d.must(s.Synchronize())
 			select {
@@ -513,67 +535,67 @@ func (d *denied) later() {
 		end()
 	}
 	if len(late) > 0 {
-		d.Errorf("told too often: %v", <-late)
+		d.Errorf("more than one error: %v", <-late)
 	}
 }
 
-// gone is memory of a program that is not there.
-type gone struct{}
+// failingMemory is memory of a program that no longer exists.
+type failingMemory struct{}
 
-func (gone) ReadAt([]byte, int64) (int, error)  { return 0, errors.New("there is nothing") }
-func (gone) WriteAt([]byte, int64) (int, error) { return 0, errors.New("there is nothing") }
+func (failingMemory) ReadAt([]byte, int64) (int, error)  { return 0, errors.New("there is nothing") }
+func (failingMemory) WriteAt([]byte, int64) (int, error) { return 0, errors.New("there is nothing") }
 
-// goneMemory: what cannot be read or written is none of the GPU's, and its memory stays as it was.
+// goneMemory: an access to the program's memory fails. The GPU's memory stays as it was.
 func (d *denied) goneMemory() {
 	const size = 3 * gpu.ChunkBytes
 	all := gpu.Range{Address: d.memory.Address, Bytes: size}
 	d.fillAll(d.context, all, 9)
 	s := d.stream()
-	there := gpu.Place{Host: gone{}}
+	there := gpu.Place{Host: failingMemory{}}
 	host := gpu.Place{Host: &paced{make([]byte, size), func(int64) {}}}
 	for _, ends := range [][2]gpu.Place{{d.place(0), there}, {there, d.place(0)}, {there, host}, {host, there}} {
 		d.submit(s, gpu.Copy{Dst: ends[0], Src: ends[1], Extent: [3]uint64{size, 1, 1}})
 		d.must(s.Synchronize())
 	}
-	d.holds(d.context, all, 9)
+	d.wantBytes(d.context, all, 9)
 }
 
-// told: what is to be told is told all the same, or refused at once; so are small copies for which
-// there is no room.
-func (d *denied) told() {
-	context, end := d.fresh(gpu.ContextOptions{})
+// completions arrive although the driver refuses work, or are refused at once. The same holds for
+// small copies without staging memory.
+func (d *denied) completions() {
+	context, end := d.newContext(gpu.ContextOptions{})
 	defer end()
 	s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
 	d.must(err)
-	var told atomic.Int32
-	tell := gpu.Tell{Func: func() { told.Add(1) }}
+	var done atomic.Int32
+	tell := gpu.Tell{Func: func() { done.Add(1) }}
 	d.submit(s, d.fill(0, 1))
-	d.refuses("cuEventCreate", 1, func() error { return s.Submit(tell) })
+	d.failsOnce("cuEventCreate", 1, func() error { return s.Submit(tell) })
 	d.must(s.Synchronize())
-	if got := told.Load(); got != 1 {
-		d.Errorf("told %d times what was refused and then accepted", got)
+	if got := done.Load(); got != 1 {
+		d.Errorf("got %d completions of work that was refused and then accepted", got)
 	}
 	release := make(chan struct{})
 	d.submit(s, d.fill(0, 1), gpu.Call{Func: func() { <-release }}, tell)
 	d.driver.fail("cuEventRecord", 1, once, abi.OutOfMemory)
 	close(release)
 	d.must(s.Synchronize())
-	if got := told.Load(); got != 2 || d.driver.failed() != 1 {
-		d.Errorf("told %d times without an event; %d failed", got, d.driver.failed())
+	if got := done.Load(); got != 2 || d.driver.failed() != 1 {
+		d.Errorf("got %d completions without an event; %d failed", got, d.driver.failed())
 	}
-	d.driver.none()
+	d.driver.reset()
 
-	// The second waiter or watcher finds the completion being delivered.
-	told.Store(0)
+	// The second waiter finds the completion being delivered.
+	done.Store(0)
 	slow := gpu.Tell{Func: func() {
 		time.Sleep(time.Millisecond)
-		told.Add(1)
+		done.Add(1)
 	}}
 	for round := range int32(40) {
 		d.submit(s, d.fill(0, 1), slow)
 		d.must(s.Synchronize())
-		if got := told.Load(); got != round+1 {
-			d.Errorf("told %d times of %d", got, round+1)
+		if got := done.Load(); got != round+1 {
+			d.Errorf("got %d completions of %d", got, round+1)
 		}
 	}
 
@@ -586,11 +608,11 @@ func (d *denied) told() {
 			},
 		)
 	}
-	d.refuses("cuMemHostAlloc", 1, small)
+	d.failsOnce("cuMemHostAlloc", 1, small)
 	for range 3 { // until the staging memory is full
 		d.must(small())
 	}
-	d.refuses("cuEventRecord", 1, small)
+	d.failsOnce("cuEventRecord", 1, small)
 	d.must(s.Synchronize())
-	d.holds(d.context, gpu.Range{Address: d.memory.Address, Bytes: gpu.EarlyBytes}, 0)
+	d.wantBytes(d.context, gpu.Range{Address: d.memory.Address, Bytes: gpu.EarlyBytes}, 0)
 }

@@ -1,12 +1,11 @@
-// Package nested tests the backend for real GPUs without one: its driver is libphos.so, and behind
-// that stands a second phosd with a software GPU.
+// Package nested tests the backend for real GPUs without such a GPU. Its driver is libphos.so,
+// connected to a second phosd with a software GPU.
 //
-// Any other suite runs so with PHOS_TEST_NESTED=1. What cannot hold there is passed over by
-// lab.RealGPU, because it would not hold on real GPUs either: a fault's place is not told, managed
-// variables are refused, and pages that the program registers are registered once, not for each of
-// two parts in one. Nor does an image restore that was made on a software GPU alone: it has the
-// addresses of variables that no driver would give them. Windows of another size, or elsewhere, are
-// had again as far as the driver has the addresses (TestOldWindows); below our own libphos.so those
-// are the inner phosd's, and TestRestoreOldWindow in daemon/worker/session has the ones of long
-// ago.
+// Any other suite runs this way with PHOS_TEST_NESTED=1. Tests of properties that real GPUs lack
+// are skipped by lab.RealGPU. On real GPUs the location of a fault is unknown, managed variables
+// are refused, and registered pages are registered once, also if two parts share a page. An image
+// from a software GPU cannot be restored, because no driver would place its variables at the same
+// addresses. Windows of another size or place can be restored as far as the driver has the
+// addresses (TestOldWindows). With libphos.so as the driver those are the addresses of the inner
+// phosd; TestRestoreOldWindow in daemon/worker/session has older ones.
 package nested

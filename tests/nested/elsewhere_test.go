@@ -18,18 +18,18 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// inFront is a driver in front of ours, made of a source in tests/workloads/fault, for which flags
-// of the compiler may be.
-func inFront(t *testing.T, source string, flags ...string) string {
+// frontDriver compiles a driver that wraps ours, from a source in tests/workloads/fault. flags are
+// for the compiler.
+func frontDriver(t *testing.T, source string, flags ...string) string {
 	t.Helper()
 	if _, real := harness.Driver(); real {
-		t.Skip("it is for a driver that is ours")
+		t.Skip("needs our own driver")
 	}
-	return overOurs(t, source, flags...)
+	return frontOfOurs(t, source, flags...)
 }
 
-// overOurs is inFront, whatever else the tests run on.
-func overOurs(t testing.TB, source string, flags ...string) string {
+// frontOfOurs is frontDriver, also if the other tests run on another driver.
+func frontOfOurs(t testing.TB, source string, flags ...string) string {
 	t.Helper()
 	libraries := filepath.Join(harness.Bin(), "lib")
 	return harness.Compile(
@@ -43,31 +43,32 @@ func overOurs(t testing.TB, source string, flags ...string) string {
 		})...)
 }
 
-// TestShownElsewhere: host memory that the driver shows to devices at another address is refused by
-// name, and stays registered nowhere.
-func TestShownElsewhere(t *testing.T) {
+// TestHostMappedElsewhere: host memory whose device address differs is refused with the reason, and
+// is not left registered.
+func TestHostMappedElsewhere(t *testing.T) {
 	if !ownProcess(t, faulty("shown_elsewhere.c")) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	file, err := os.Create(filepath.Join(t.TempDir(), "shared"))
 	b.must(err)
 	b.must(file.Truncate(gpu.ChunkBytes))
 	memory, err := unix.Mmap(int(file.Fd()), 0, gpu.ChunkBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	b.must(err)
-	for range 2 { // the second finds nothing of the first
+	for range 2 { // the second must find nothing of the first
 		err = b.context.Memory().MapHost(uint64(reflect.ValueOf(memory).Pointer()), memory)
 		if !errors.Is(err, abi.NotSupported) || !strings.Contains(err.Error(), "cannot use host pointers") {
-			t.Errorf("it says %v", err)
+			t.Errorf("got %v", err)
 		}
 	}
 	b.must(b.context.Fault())
 }
 
-// TestUnfit: a driver whose GPUs are of no use is refused, and what it has given is given back.
-func TestUnfit(t *testing.T) {
-	for name, says := range map[string]string{
-		"PIECES": "memory granularity is 12582912 bytes", "FAR": "no free range of 68719476736 bytes of addresses below the program",
+// TestUnfitGPUs: a driver with unusable GPUs is refused, and its resources are released.
+func TestUnfitGPUs(t *testing.T) {
+	for name, want := range map[string]string{
+		"PIECES": "memory granularity is 12582912 bytes",
+		"FAR":    "no free range of 68719476736 bytes of addresses below the program",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !ownProcess(t, faulty("unfit.c", "-D"+name)) {
@@ -77,20 +78,20 @@ func TestUnfit(t *testing.T) {
 				err,
 				cuda.ErrUnfit,
 			) ||
-				!strings.Contains(err.Error(), says) {
-				t.Errorf("it says %v, want %q", err, says)
+				!strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
 			}
 		})
 	}
 }
 
-// TestNoWishes: with a driver that places what is reserved where it likes, programs run all the
-// same, and checkpoints find changes.
-func TestNoWishes(t *testing.T) {
+// TestIgnoredAddressHints: the driver ignores address hints. Programs run all the same, and
+// checkpoints find changes.
+func TestIgnoredAddressHints(t *testing.T) {
 	if !ownProcess(t, faulty("no_wishes.c")) {
 		return
 	}
-	b := openBehind(t) // which maps memory
+	b := openBackend(t) // it maps memory
 	want := pattern(gpu.ChunkBytes)
 	memory := b.context.Memory()
 	_, err := memory.WriteAt(want, int64(b.memory.Address))
@@ -99,7 +100,7 @@ func TestNoWishes(t *testing.T) {
 	_, err = memory.ReadAt(got, int64(b.memory.Address))
 	b.must(err)
 	if !bytes.Equal(got, want) {
-		t.Error("memory differs")
+		t.Error("the memory differs")
 	}
 	digester := memory.(gpu.Digester)
 	var key gpu.DigestKey
@@ -110,13 +111,16 @@ func TestNoWishes(t *testing.T) {
 	}
 }
 
-// TestUnknowingDriver runs programs over a driver that does not say what kernels there are, or what
-// their parameters are, as those of CUDA 12.0 do not: the code says it, as text, and as machine
-// code of which the driver has the text, too.
-func TestUnknowingDriver(t *testing.T) {
-	// The machine code is for what software GPUs say to be, else it would be passed over for the text.
+// TestDriverWithoutKernelNames runs programs over a driver that does not list kernels or their
+// parameters, like those of CUDA 12.0. phos reads both from the code: from PTX, and from machine
+// code whose PTX the driver has too.
+func TestDriverWithoutKernelNames(t *testing.T) {
+	// The machine code must match the capability of software GPUs; otherwise the driver would use
+	// the PTX.
 	programs := map[string]string{}
-	for name, target := range map[string]string{"text": "arch=compute_90,code=compute_90", "machine code": "arch=compute_90,code=[sm_90,compute_90]"} {
+	for name, target := range map[string]string{
+		"text": "arch=compute_90,code=compute_90", "machine code": "arch=compute_90,code=[sm_90,compute_90]",
+	} {
 		programs[name] = harness.Compile(
 			t,
 			harness.CUDA,
@@ -127,7 +131,7 @@ func TestUnknowingDriver(t *testing.T) {
 			harness.Workload("cuda", "layouts.cu"),
 		)
 	}
-	o := newOrders(t)
+	o := newFaultPlan(t)
 	daemon := harness.StartOver(t, harness.StartAlone(t, "--gpus=soft:1"), o.library)
 	for name, program := range programs {
 		for _, call := range []string{"cuFuncGetParamInfo", "cuModuleGetFunctionCount", "cuFuncGetName"} {
@@ -135,7 +139,7 @@ func TestUnknowingDriver(t *testing.T) {
 				o.fail(call, 1, alwaysThis, abi.NotSupported)
 				daemon.Program(program).In(t).OK()
 				if o.failed() == 0 {
-					t.Error("the driver was not asked")
+					t.Error("the driver did not get the call")
 				}
 			})
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// behind is a context of the backend, and the phosd that is its driver.
-type behind struct {
+// backendTest is a context of the backend, with the inner phosd that is its driver.
+type backendTest struct {
 	*testing.T
 	inner   *api.Client
 	backend *cuda.Backend
@@ -25,11 +25,11 @@ type behind struct {
 	memory  gpu.Range
 }
 
-// openBehind opens the backend, in a process that the test has for itself.
-func openBehind(t *testing.T) *behind {
+// openBackend opens the backend, in a process of this test.
+func openBackend(t *testing.T) *backendTest {
 	t.Helper()
 	inner, err := api.Dial(os.Getenv(api.SocketVariable))
-	b := &behind{T: t, inner: inner}
+	b := &backendTest{T: t, inner: inner}
 	b.must(err)
 	t.Cleanup(func() { _ = inner.Close() })
 	b.backend, err = cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
@@ -42,63 +42,63 @@ func openBehind(t *testing.T) *behind {
 	return b
 }
 
-func (b *behind) must(err error) {
+func (b *backendTest) must(err error) {
 	b.Helper()
 	if err != nil {
 		b.Fatal(err)
 	}
 }
 
-// takeBack unmaps memory in which what was written is still.
-func (b *behind) takeBack(r gpu.Range, written []byte) {
+// unmapDirty unmaps memory after checking its content.
+func (b *backendTest) unmapDirty(r gpu.Range, written []byte) {
 	b.Helper()
 	got := make([]byte, r.Bytes)
 	_, err := b.context.Memory().ReadAt(got, int64(r.Address))
 	b.must(err)
 	if !bytes.Equal(got, written[:r.Bytes]) {
-		b.Errorf("the content at %#x is lost", r.Address)
+		b.Errorf("the content at %#x has changed", r.Address)
 	}
 	b.must(b.context.Memory().Unmap(r))
 }
 
-func (b *behind) stream() gpu.Stream {
+func (b *backendTest) stream() gpu.Stream {
 	b.Helper()
 	s, err := b.context.NewStream(gpu.StreamOptions{NonBlocking: true})
 	b.must(err)
 	return s
 }
 
-func (b *behind) submit(s gpu.Stream, works ...gpu.Work) {
+func (b *backendTest) submit(s gpu.Stream, works ...gpu.Work) {
 	b.Helper()
 	for _, work := range works {
 		b.must(s.Submit(work))
 	}
 }
 
-// completed is how many calls the driver has had.
-func (b *behind) completed() uint64 {
+// completed returns the number of calls that the driver has received.
+func (b *backendTest) completed() uint64 {
 	b.Helper()
 	status, err := b.inner.Daemon.Status(b.Context(), &api.StatusRequest{})
 	b.must(err)
 	return status.GetPrograms()[0].GetDescription().GetProgress().GetCallsCompleted()
 }
 
-// calls returns when no call is in flight. Some calls have no waiter, but they are answered in
-// order and before the next call that has one.
-func (b *behind) calls() uint64 {
+// settledCalls returns the number of calls when no call is in flight. Calls without a waiter are
+// answered in order, and before the next call with a waiter.
+func (b *backendTest) settledCalls() uint64 {
 	b.Helper()
 	b.must(b.context.(gpu.Limiter).SetLimit(0, 8192))
 	return b.completed()
 }
 
-// since is how many calls the driver has had since calls was asked.
-func (b *behind) since(before uint64) uint64 {
+// callsSince returns the number of calls since settledCalls returned before.
+func (b *backendTest) callsSince(before uint64) uint64 {
 	b.Helper()
-	return b.calls() - before - 1 // that of calls itself
+	return b.settledCalls() - before - 1 // without the call that reads the number
 }
 
-// within fails the test if something does not happen soon.
-func (b *behind) within(what string, happened func() bool) {
+// waitFor fails the test if happened does not return true in time.
+func (b *backendTest) waitFor(what string, happened func() bool) {
 	b.Helper()
 	late := false
 	for begun := time.Now(); !happened(); time.Sleep(time.Millisecond) {
@@ -109,8 +109,8 @@ func (b *behind) within(what string, happened func() bool) {
 	}
 }
 
-// held is a stream that the driver holds until opened writes the word it waits for.
-func (b *behind) held() (s gpu.Stream, open func()) {
+// heldStream returns a stream that the driver holds until open writes the word that it waits for.
+func (b *backendTest) heldStream() (s gpu.Stream, open func()) {
 	b.Helper()
 	s = b.stream()
 	word := b.memory.End() - 8
@@ -126,44 +126,44 @@ func (b *behind) held() (s gpu.Stream, open func()) {
 	return s, func() { write(1) }
 }
 
-func (b *behind) fill(at uint64, value byte) gpu.Work {
+func (b *backendTest) fill(at uint64, value byte) gpu.Work {
 	return gpu.Fill{Address: b.memory.Address + at, Pattern: uint32(value), PatternBytes: 1, Columns: 1, Rows: 1}
 }
 
-// TestTellHoldsNothing: what the session wants to be told does not keep later work from the driver.
-func TestTellHoldsNothing(t *testing.T) {
+// TestCompletionsDoNotBlock: a registered completion does not delay later work in the driver.
+func TestCompletionsDoNotBlock(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
 	}
-	b := openBehind(t)
-	s, open := b.held()
+	b := openBackend(t)
+	s, open := b.heldStream()
 	event, err := b.context.NewEvent(gpu.EventOptions{})
 	b.must(err)
-	before := b.calls()
+	before := b.settledCalls()
 	const rounds = 50
-	var told atomic.Int32
+	var done atomic.Int32
 	for i := range rounds {
 		b.submit(
 			s,
 			b.fill(uint64(i), 1),
 			gpu.Record{Event: event},
-			gpu.Tell{Func: func() { told.Add(1) }},
+			gpu.Tell{Func: func() { done.Add(1) }},
 			b.fill(uint64(i), 2),
 		)
 	}
-	b.within("later work does not come to the driver", func() bool { return b.completed() >= before+3*rounds })
-	if got := told.Load(); got != 0 || s.Idle() {
-		t.Errorf("%d functions ran before what they come after; idle: %v", got, s.Idle())
+	b.waitFor("later work did not reach the driver", func() bool { return b.completed() >= before+3*rounds })
+	if got := done.Load(); got != 0 || s.Idle() {
+		t.Errorf("%d functions ran too early; idle: %v", got, s.Idle())
 	}
 	open()
-	b.within("no waiter got the error", func() bool { return told.Load() == rounds }) // without asking the stream
+	b.waitFor("no waiter got the error", func() bool { return done.Load() == rounds }) // without a query of the stream
 	b.must(s.Synchronize())
 	if !s.Idle() {
-		t.Error("not idle when all is done")
+		t.Error("the stream is not idle after all work is done")
 	}
 }
 
-// paced is host memory of which each access is told of before it is done.
+// paced is host memory that reports each access before it happens.
 type paced struct {
 	bytes    []byte
 	accessed func(at int64)
@@ -179,7 +179,7 @@ func (p *paced) WriteAt(from []byte, at int64) (int, error) {
 	return copy(p.bytes[at:], from), nil
 }
 
-// pattern is bytes of which no two parts are the same.
+// pattern returns bytes in which no two parts are equal.
 func pattern(n int) []byte {
 	bytes := make([]byte, n)
 	for i := range bytes {
@@ -188,26 +188,26 @@ func pattern(n int) []byte {
 	return bytes
 }
 
-func (b *behind) place(at uint64) gpu.Place { return gpu.Place{Address: b.memory.Address + at} }
+func (b *backendTest) place(at uint64) gpu.Place { return gpu.Place{Address: b.memory.Address + at} }
 
-// TestCopiesOverlap: the program's memory is read and written while the driver copies what was read
-// before, or is to be written next; and small copies are taken at once.
+// TestCopiesOverlap: the program's memory is read and written while the driver copies the previous
+// or next part. Small copies take their bytes at once.
 func TestCopiesOverlap(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	t.Run("small", b.smallCopies)
 	t.Run("up", b.upload)
 	t.Run("down", b.download)
 }
 
-// smallCopies: their bytes are those of the submission, and the driver has the copies before the
-// stream gets there.
-func (b *behind) smallCopies(t *testing.T) {
-	const count, size = 40, 50000 // more than there is staging memory for at first
-	s, open := b.held()
-	before := b.calls()
+// smallCopies: the bytes are read at submission. The driver has the copies before the stream
+// reaches them.
+func (b *backendTest) smallCopies(t *testing.T) {
+	const count, size = 40, 50000 // more than the initial staging memory
+	s, open := b.heldStream()
+	before := b.settledCalls()
 	for i := range count {
 		memory := bytes.Repeat([]byte{byte(i + 1)}, size)
 		b.submit(s, gpu.Copy{
@@ -217,7 +217,7 @@ func (b *behind) smallCopies(t *testing.T) {
 		})
 		clear(memory)
 	}
-	b.within("the copies do not come to the driver", func() bool { return b.completed() >= before+count })
+	b.waitFor("the copies did not reach the driver", func() bool { return b.completed() >= before+count })
 	open()
 	b.must(s.Synchronize())
 	got := make([]byte, count*size)
@@ -225,19 +225,19 @@ func (b *behind) smallCopies(t *testing.T) {
 	b.must(err)
 	for i, v := range got {
 		if v != byte(i/size+1) {
-			t.Fatalf("byte %d of copy %d is %d", i%size, i/size, v)
+			t.Fatalf("byte %d of copy %d is %d, a later value", i%size, i/size, v)
 		}
 	}
 }
 
 // upload: both buffers are filled while the stream is held.
-func (b *behind) upload(t *testing.T) {
+func (b *backendTest) upload(t *testing.T) {
 	const size = 3*gpu.ChunkBytes - 5000
-	s, open := b.held()
+	s, open := b.heldStream()
 	var reads atomic.Int32
 	source := &paced{pattern(size), func(int64) { reads.Add(1) }}
 	b.submit(s, gpu.Copy{Dst: b.place(0), Src: gpu.Place{Host: source}, Extent: [3]uint64{size, 1, 1}}, b.fill(7, 0xee))
-	b.within("memory is read only when the stream gets there", func() bool { return reads.Load() == 2 })
+	b.waitFor("memory was not read before the stream reached it", func() bool { return reads.Load() == 2 })
 	open()
 	b.must(s.Synchronize())
 	got := make([]byte, size)
@@ -250,18 +250,18 @@ func (b *behind) upload(t *testing.T) {
 	}
 }
 
-// download: when the first part is written, the driver has been given the second.
-func (b *behind) download(t *testing.T) {
+// download: when the first part is written, the driver already has the second.
+func (b *backendTest) download(t *testing.T) {
 	const size = 3*gpu.ChunkBytes - 5000
 	want := pattern(size)
 	_, err := b.context.Memory().WriteAt(want, int64(b.memory.Address))
 	b.must(err)
 	s := b.stream()
-	before := b.calls()
+	before := b.settledCalls()
 	target := &paced{bytes: make([]byte, size)}
 	target.accessed = func(at int64) {
 		if at == 0 { // a copy and an event for each of two
-			b.within("the second part waits for the first", func() bool { return b.completed() >= before+4 })
+			b.waitFor("the second part waited for the first", func() bool { return b.completed() >= before+4 })
 		}
 	}
 	b.submit(s, gpu.Copy{Dst: gpu.Place{Host: target}, Src: b.place(0), Extent: [3]uint64{size, 1, 1}})
@@ -271,13 +271,13 @@ func (b *behind) download(t *testing.T) {
 	}
 }
 
-// TestGraphIsOneCall: what the driver can do alone, it gets as a graph, and a launch of that is one
-// call of it. Where something is changed, it is changed in the driver's graph.
+// TestGraphIsOneCall: graphs that the driver can run alone are given to it, and a launch is one
+// call. A change to such a graph changes the driver's graph.
 func TestGraphIsOneCall(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	const count = 200
 	var nodes []gpu.Node
 	for i := range count {
@@ -291,19 +291,19 @@ func TestGraphIsOneCall(t *testing.T) {
 	e, err := b.context.Instantiate(&gpu.Graph{Nodes: nodes})
 	b.must(err)
 	s := b.stream()
-	before := b.calls()
+	before := b.settledCalls()
 	const launches = 10
 	for range launches {
 		b.must(e.Launch(s))
 	}
-	if got := b.since(before); got != launches {
-		t.Errorf("%d launches of %d nodes are %d calls of the driver", launches, count, got)
+	if got := b.callsSince(before); got != launches {
+		t.Errorf("%d launches of %d nodes took %d driver calls", launches, count, got)
 	}
-	before = b.calls()
+	before = b.settledCalls()
 	b.must(e.Update(2, b.fill(2, 0xaa)))
 	b.must(e.Launch(s))
-	if got := b.since(before); got != 2 {
-		t.Errorf("a change and a launch are %d calls of the driver", got)
+	if got := b.callsSince(before); got != 2 {
+		t.Errorf("a change and a launch took %d driver calls", got)
 	}
 	b.must(s.Synchronize())
 	got := make([]byte, count)
@@ -318,22 +318,22 @@ func TestGraphIsOneCall(t *testing.T) {
 			want--
 		}
 		if v != want {
-			t.Errorf("byte %d is %d, not %d", i, v, want)
+			t.Errorf("byte %d is %d, want %d", i, v, want)
 		}
 	}
-	before = b.calls()
+	before = b.settledCalls()
 	b.must(e.Close())
-	if got := b.since(before); got < 2 {
-		t.Errorf("the driver's graph is not given back: %d calls", got)
+	if got := b.callsSince(before); got < 2 {
+		t.Errorf("the driver's graph was not destroyed: %d calls", got)
 	}
 }
 
-// TestPinnedIsDirect: what is copied out to pinned memory goes there at once, in one copy.
+// TestPinnedIsDirect: a copy to pinned memory is one direct copy.
 func TestPinnedIsDirect(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	const size = 3 * gpu.ChunkBytes
 	memory := b.context.Memory()
 	want := pattern(size)
@@ -345,20 +345,20 @@ func TestPinnedIsDirect(t *testing.T) {
 	unpin, err := memory.(gpu.Pinner).Pin(got)
 	b.must(err)
 	read := func() uint64 {
-		before := b.calls()
+		before := b.settledCalls()
 		_, err := memory.ReadAt(got, int64(b.memory.Address))
 		b.must(err)
 		if !bytes.Equal(got, want) {
 			t.Error("the copy differs")
 		}
 		clear(got)
-		return b.since(before)
+		return b.callsSince(before)
 	}
-	if calls := read(); calls != 2 { // the copy, and waiting for it
-		t.Errorf("%d calls of the driver for memory that is pinned", calls)
+	if calls := read(); calls != 2 { // the copy and its wait
+		t.Errorf("got %d driver calls for pinned memory, want 2", calls)
 	}
 	b.must(unpin())
 	if calls := read(); calls <= 2 {
-		t.Errorf("%d calls of the driver for memory that is no longer pinned", calls)
+		t.Errorf("got %d driver calls after unpinning", calls)
 	}
 }

@@ -18,41 +18,40 @@ type mode uint32
 
 const (
 	once       mode = iota // one call
-	fromThenOn             // that call, and all of every name after it: as the driver does when a GPU has failed
-	alwaysThis             // that call, and all of its name after it
-	hang                   // it never returns
+	fromThenOn             // that call, and all later calls of every name, as when a GPU has failed
+	alwaysThis             // that call, and all later calls of its name
+	hang                   // the call never returns
 )
 
-// orders are what a failing driver is told: the file that tests/workloads/fault/failing_driver.c
-// describes.
-type orders struct {
+// faultPlan tells a driver which call fails. tests/workloads/fault/failing_driver.c describes the
+// file.
+type faultPlan struct {
 	t     testing.TB
-	calls []string // as the backend may ask for them
+	calls []string // all calls that the backend may make
 	file  *os.File
 	// library is the failing driver.
 	library string
-	// nth is what was last asked for.
+	// nth is the number of the call that fails.
 	nth uint64
 }
 
-// ordersVariable names the file. Workers get it because its name begins as the settings of drivers
-// do.
-const ordersVariable = "CUDA_TEST_ORDERS"
+// faultPlanVariable names the file. Its prefix is that of driver settings, so workers receive it.
+const faultPlanVariable = "CUDA_TEST_ORDERS"
 
 // The layout of the file.
 const (
 	atArmed, atCall, atCode, atMode, atNth, atFailed, atCounts = 0, 4, 8, 12, 16, 24, 32
 )
 
-// newOrders builds the failing driver.
-func newOrders(t testing.TB) *orders {
+// newFaultPlan builds the failing driver.
+func newFaultPlan(t testing.TB) *faultPlan {
 	t.Helper()
-	o := &orders{t: t, calls: driverCalls(t)}
+	o := &faultPlan{t: t, calls: driverCalls(t)}
 	var list strings.Builder
 	for _, name := range o.calls {
 		list.WriteString("X(" + name + ")")
 	}
-	o.library = overOurs(t, "failing_driver.c", "-DCALLS="+list.String())
+	o.library = frontOfOurs(t, "failing_driver.c", "-DCALLS="+list.String())
 	path := filepath.Join(t.TempDir(), "orders")
 	file, err := os.Create(path)
 	if err != nil {
@@ -63,35 +62,35 @@ func newOrders(t testing.TB) *orders {
 	if err := file.Truncate(int64(atCounts + 8*len(o.calls))); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(ordersVariable, path)
+	t.Setenv(faultPlanVariable, path)
 	return o
 }
 
-// givenOrders are those that the process which started this one has made: for tests in a process of
-// their own.
-func givenOrders(t testing.TB) *orders {
+// inheritedFaultPlan opens the plan of the parent process, for tests that run in their own process.
+func inheritedFaultPlan(t testing.TB) *faultPlan {
 	t.Helper()
-	file, err := os.OpenFile(os.Getenv(ordersVariable), os.O_RDWR, 0)
+	file, err := os.OpenFile(os.Getenv(faultPlanVariable), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = file.Close() })
-	return &orders{t: t, calls: driverCalls(t), file: file, library: library()}
+	return &faultPlan{t: t, calls: driverCalls(t), file: file, library: library()}
 }
 
-// driverCalls lists the calls that the backend for real GPUs asks its driver for, as they stand in
-// its sources.
+// driverCalls lists the calls that the backend for real GPUs uses, as found in its sources.
 func driverCalls(t testing.TB) []string {
 	t.Helper()
 	var calls []string
-	for file, form := range map[string]string{"zz_calls.go": `\t\{"(cu\w+)", (?:true|false)\}`, "table.h": `X\(PHOS_\w+, "(cu\w+)"\)`} {
+	for file, form := range map[string]string{
+		"zz_calls.go": `\t\{"(cu\w+)", (?:true|false)\}`, "table.h": `X\(PHOS_\w+, "(cu\w+)"\)`,
+	} {
 		text, err := os.ReadFile(harness.Path("cgo", "cudadrv", file))
 		if err != nil {
 			t.Fatal(err)
 		}
 		found := regexp.MustCompile(form).FindAllStringSubmatch(string(text), -1)
 		if len(found) == 0 {
-			t.Fatalf("%s names no calls", file)
+			t.Fatalf("found no calls in %s", file)
 		}
 		for _, match := range found {
 			calls = append(calls, match[1])
@@ -101,14 +100,15 @@ func driverCalls(t testing.TB) []string {
 	return slices.Compact(calls)
 }
 
-func (o *orders) write(at int64, data []byte) {
+func (o *faultPlan) write(at int64, data []byte) {
 	o.t.Helper()
 	if _, err := o.file.WriteAt(data, at); err != nil {
 		o.t.Fatal(err)
 	}
 }
 
-func (o *orders) words(at int64, values ...uint32) {
+// words writes 32-bit words at an offset of the file.
+func (o *faultPlan) words(at int64, values ...uint32) {
 	o.t.Helper()
 	var data []byte
 	for _, v := range values {
@@ -117,28 +117,28 @@ func (o *orders) words(at int64, values ...uint32) {
 	o.write(at, data)
 }
 
-// none lets everything succeed, and counts from 0.
-func (o *orders) none() {
+// reset lets all calls succeed, and counts from 0.
+func (o *faultPlan) reset() {
 	o.t.Helper()
 	o.words(atArmed, 0)
 	o.write(atFailed, make([]byte, 8+8*len(o.calls)))
 }
 
-// fail has the nth call of a name from now on fail.
-func (o *orders) fail(name string, nth uint64, how mode, code abi.Result) {
+// fail lets the nth call of a name, counted from now on, fail.
+func (o *faultPlan) fail(name string, nth uint64, how mode, code abi.Result) {
 	o.t.Helper()
-	o.none()
+	o.reset()
 	o.nth = nth
 	o.words(atCall, uint32(slices.Index(o.calls, name)), uint32(code), uint32(how))
 	o.write(atNth, binary.LittleEndian.AppendUint64(nil, nth))
 	o.words(atArmed, 1)
 }
 
-// failed is how many calls have failed.
-func (o *orders) failed() uint64 { return o.number(atFailed) }
+// failed returns the number of failed calls.
+func (o *faultPlan) failed() uint64 { return o.number(atFailed) }
 
-// counts is how often each call was made.
-func (o *orders) counts() map[string]uint64 {
+// counts returns the number of calls for each name.
+func (o *faultPlan) counts() map[string]uint64 {
 	o.t.Helper()
 	counts := map[string]uint64{}
 	for i, name := range o.calls {
@@ -149,7 +149,8 @@ func (o *orders) counts() map[string]uint64 {
 	return counts
 }
 
-func (o *orders) number(at int64) uint64 {
+// number reads a 64-bit number at an offset of the file.
+func (o *faultPlan) number(at int64) uint64 {
 	o.t.Helper()
 	var data [8]byte
 	if _, err := o.file.ReadAt(data[:], at); err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness/scarce"
 )
 
-// leaveOutput has a process of a single test not take what kernels print before that test begins.
+// leaveOutput keeps the process of a single test from capturing kernel output before that test
+// begins.
 const leaveOutput = "PHOS_TEST_LEAVE_OUTPUT"
 
 // printing is code with a kernel that prints a line.
@@ -36,9 +37,9 @@ const printing = `.version 7.0
 }
 `
 
-// printer is a context of which is kept what its kernels print.
+// printer is a context whose kernel output is collected.
 type printer struct {
-	*behind
+	*backendTest
 	mu   sync.Mutex
 	text strings.Builder
 	say  gpu.Work
@@ -46,7 +47,7 @@ type printer struct {
 
 func openPrinter(t *testing.T) *printer {
 	t.Helper()
-	p := &printer{behind: openBehind(t)}
+	p := &printer{backendTest: openBackend(t)}
 	var err error
 	p.context, err = p.backend.NewContext(0, gpu.ContextOptions{Output: func(text []byte) {
 		p.mu.Lock()
@@ -68,8 +69,8 @@ func (p *printer) printed() string {
 	return p.text.String()
 }
 
-// TestOutputInPieces writes as kernels do, such that reads end within marks, and within what only
-// begins like one.
+// TestOutputInPieces writes like kernels do. Reads end within marks, and within text that only
+// begins like a mark.
 func TestOutputInPieces(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
@@ -85,18 +86,18 @@ func TestOutputInPieces(t *testing.T) {
 		_, err := unix.Write(unix.Stdout, []byte(piece.written))
 		p.must(err)
 		want += piece.shown
-		p.within(strconv.Quote(want)+" is not shown", func() bool { return len(p.printed()) >= len(want) })
+		p.waitFor(strconv.Quote(want)+" is not shown", func() bool { return len(p.printed()) >= len(want) })
 	}
 	s := p.stream()
 	p.submit(s, p.say)
 	p.must(s.Synchronize())
 	if got := p.printed(); got != want+"hi\n" {
-		t.Errorf("it is %q, want %q", got, want+"hi\n")
+		t.Errorf("got %q, want %q", got, want+"hi\n")
 	}
 }
 
-// TestLostOutput: when the pipe for the output of kernels is lost, only that output is lost, and
-// nothing waits for it.
+// TestLostOutput: when the pipe for kernel output is closed, only that output is lost, and nothing
+// blocks.
 func TestLostOutput(t *testing.T) {
 	if !ownProcess(t, oneGPU) {
 		return
@@ -112,18 +113,18 @@ func TestLostOutput(t *testing.T) {
 	nothing, err := os.Open(os.DevNull)
 	p.must(err)
 	defer nothing.Close()
-	p.must(unix.Dup2(int(nothing.Fd()), p.otherEnd(unix.Stdout)))
-	for range 3 { // the reader waits at what was the pipe's end, and looks for its next one in vain
+	p.must(unix.Dup2(int(nothing.Fd()), p.readEnd(unix.Stdout)))
+	for range 3 { // the reader waits on the old pipe, then looks for the next one and finds none
 		say()
 	}
 	if got := p.printed(); !strings.HasPrefix(got, "hi\n") || len(got) > 2*len("hi\n") {
-		t.Errorf("it is %q", got)
+		t.Errorf("got %q", got)
 	}
 	p.must(p.context.Fault())
 }
 
-// otherEnd is the descriptor that reads what is written to another one.
-func (p *printer) otherEnd(of int) int {
+// readEnd returns the descriptor that reads what is written to another one.
+func (p *printer) readEnd(of int) int {
 	p.Helper()
 	name := func(fd string) string {
 		to, _ := os.Readlink(filepath.Join("/proc/self/fd", fd))
@@ -141,11 +142,12 @@ func (p *printer) otherEnd(of int) int {
 			return fd
 		}
 	}
-	p.Fatal("the output is not read")
+	p.Fatal("no process reads the output")
 	return -1
 }
 
-// TestNoOutput: a process that cannot have a pipe more does not open the backend, and says why.
+// TestNoOutput: without a free descriptor for a pipe, the backend does not open, and gives the
+// reason.
 func TestNoOutput(t *testing.T) {
 	t.Setenv(leaveOutput, "1")
 	if !ownProcess(t, oneGPU) {
@@ -158,7 +160,7 @@ func TestNoOutput(t *testing.T) {
 		enough := scarce.Files(t, files)
 		_, err := cuda.Open(cuda.Options{Library: library(), Logger: logger()})
 		if !errors.Is(err, unix.EMFILE) || !strings.HasPrefix(err.Error(), "redirect standard output for device printf: ") {
-			t.Errorf("with %d more files it says %v", files, err)
+			t.Errorf("with %d more files: got %v", files, err)
 		}
 		enough()
 	}

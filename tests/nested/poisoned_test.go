@@ -17,13 +17,13 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// TestPoisoned gives a context a fault while it works: waiters are released, new work is refused,
-// queries are still answered, and closing it does not wait for the driver without end.
+// TestPoisoned causes a fault while a context works. Waiters are released, new work is refused,
+// queries are still answered, and close does not wait for the driver forever.
 func TestPoisoned(t *testing.T) {
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	s, resumable := b.stream(), b.context.(gpu.Resumable)
 	event, err := b.context.NewEvent(gpu.EventOptions{Timing: true})
 	b.must(err)
@@ -35,7 +35,7 @@ func TestPoisoned(t *testing.T) {
 	executable, err := b.context.Instantiate(graph)
 	b.must(err)
 
-	held, _ := b.held()
+	held, _ := b.heldStream()
 	waits := make(chan error, 1)
 	go func() { waits <- held.Synchronize() }()
 	had := &gpu.Error{Op: "launch add", Code: abi.IllegalAddress, Detail: "as it was saved"}
@@ -52,31 +52,31 @@ func TestPoisoned(t *testing.T) {
 		"launch": executable.Launch(s), "wait for event": event.Synchronize(), "query event": asked,
 	} {
 		if !errors.Is(err, had) {
-			t.Errorf("%s: it says %v, want %v", what, err, had)
+			t.Errorf("%s: got %v, want %v", what, err, had)
 		}
 	}
 	if after, err := resumable.Moment(event); err != nil || !before.Recorded || !after.Recorded ||
 		after.Clock < before.Clock {
-		t.Errorf("the event was at %v, and is at %v: %v", before, after, err)
+		t.Errorf("event time was %v, and is %v: %v", before, after, err)
 	}
 	if c := resumable.Continuation(); c.Clock < before.Clock {
-		t.Errorf("the clock is at %v, after %v", c.Clock, before.Clock)
+		t.Errorf("the clock is %v, after %v", c.Clock, before.Clock)
 	}
-	if err := b.context.Close(); !errors.Is(err, cuda.ErrStuck) { // what the driver waits for never comes
-		t.Errorf("close: it says %v", err)
+	if err := b.context.Close(); !errors.Is(err, cuda.ErrStuck) { // the driver waits for work that never completes
+		t.Errorf("close: got %v", err)
 	}
 }
 
-// TestLimits sets bounds of kernels: the driver's refusal is passed on, and ends nothing.
+// TestLimits sets limits of kernels. An error of the driver is passed on and has no other effect.
 func TestLimits(t *testing.T) {
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
-	b := openBehind(t)
+	b := openBackend(t)
 	limiter := b.context.(gpu.Limiter)
 	b.must(limiter.SetLimit(0, 8192))
 	if err := limiter.SetLimit(1000, 1); !errors.Is(err, abi.UnsupportedLimit) {
-		t.Errorf("an unknown limit: %v", err)
+		t.Errorf("unknown limit: %v", err)
 	}
 	b.must(b.context.Fault())
 	s := b.stream()
@@ -84,11 +84,13 @@ func TestLimits(t *testing.T) {
 	b.must(s.Synchronize())
 }
 
-// TestPoisonedAtWork ends contexts in the middle of work, each in a process of its own: waiters are
-// released and get the reason.
+// TestPoisonedAtWork poisons contexts during work, each in its own process. Waiters are released
+// and get the reason.
 func TestPoisonedAtWork(t *testing.T) {
 	for name, part := range map[string]func(*denied){
-		"adopt": (*denied).adoptFails, "graph": (*denied).graphFails, "untold": (*denied).unreportedRefusal, "mark": (*denied).markFails, "watch": (*denied).watched, "host": (*denied).hostFails, "drain": (*denied).drainFails, "halt": (*denied).halted,
+		"import": (*denied).importFails, "graph": (*denied).graphFails, "unreported": (*denied).unreportedRefusal,
+		"mark": (*denied).markFails, "watch": (*denied).watched, "host": (*denied).hostFails, "drain": (*denied).drainFails,
+		"halt":  (*denied).halted,
 		"unmap": lostMemory("cuMemUnmap"), "map": lostMemory("cuMemMap"), "fill": lostMemory("cuMemcpyHtoDAsync_v2"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,35 +101,36 @@ func TestPoisonedAtWork(t *testing.T) {
 	}
 }
 
-// ended wants an error of a code, and the context to be of no use from then on, by the same error.
-func (d *denied) ended(what string, err error, code abi.Result) {
+// wantPoisoned checks the code of an error, and that the context returns the same error from then
+// on.
+func (d *denied) wantPoisoned(what string, err error, code abi.Result) {
 	d.Helper()
 	if !errors.Is(err, code) {
-		d.Errorf("%s: it says %v, want %s", what, err, code)
+		d.Errorf("%s: got %v, want %s", what, err, code)
 	}
 	if _, again := d.context.NewStream(gpu.StreamOptions{}); !errors.Is(again, d.context.Fault()) ||
 		!errors.Is(again, code) {
-		d.Errorf("%s: and then %v", what, again)
+		d.Errorf("%s: later error %v", what, again)
 	}
 }
 
-func (d *denied) adoptFails() {
+func (d *denied) importFails() {
 	sharer, whole := d.context.Memory().(gpu.Sharer), d.chunks(0, 0, 1)
 	d.must(d.context.Memory().Map(whole))
 	file, _, err := sharer.Share(whole)
 	d.must(err)
 	defer file.Close()
 	d.driver.fail("cuMemMap", 1, once, abi.IllegalAddress)
-	d.ended("adopt", sharer.Adopt(d.chunks(0, 2, 1), file, 0), abi.IllegalAddress)
+	d.wantPoisoned("import", sharer.Adopt(d.chunks(0, 2, 1), file, 0), abi.IllegalAddress)
 }
 
 func (d *denied) graphFails() {
 	d.driver.fail("cuGraphInstantiateWithFlags", 1, once, abi.IllegalAddress)
 	_, err := d.context.Instantiate(after(d.fill(0, 3)))
-	d.ended("instantiate", err, abi.IllegalAddress)
+	d.wantPoisoned("instantiate", err, abi.IllegalAddress)
 }
 
-// unreportedRefusal: if a late refusal cannot be reported to any waiter, the context ends.
+// unreportedRefusal: a late refusal that cannot be reported to any waiter poisons the context.
 func (d *denied) unreportedRefusal() {
 	const size = 2 * gpu.ChunkBytes
 	s := d.stream()
@@ -140,32 +143,32 @@ func (d *denied) unreportedRefusal() {
 			Extent: [3]uint64{size, 1, 1},
 		},
 	)
-	d.ended("copy", s.Synchronize(), abi.OutOfMemory)
+	d.wantPoisoned("copy", s.Synchronize(), abi.OutOfMemory)
 }
 
-// markFails: the driver says that the GPU has failed when it is asked to report progress later. The
-// waiters get the error.
+// markFails: the GPU has failed when the driver is asked for a progress report. The waiters get the
+// error.
 func (d *denied) markFails() {
-	s, told := d.stream(), make(chan struct{})
+	s, done := d.stream(), make(chan struct{})
 	d.submit(s, d.fill(0, 3))
 	d.driver.fail("cuEventRecord", 1, once, abi.IllegalAddress)
-	d.submit(s, gpu.Tell{Func: func() { close(told) }})
-	<-told
-	d.ended("tell", s.Synchronize(), abi.IllegalAddress)
+	d.submit(s, gpu.Tell{Func: func() { close(done) }})
+	<-done
+	d.wantPoisoned("completion", s.Synchronize(), abi.IllegalAddress)
 }
 
-// watched: a closed stream stays until the last of its completions was watched. If the driver
-// reports late, that is long after its work.
+// watched: a closed stream stays until its last completion was handled. If the driver reports late,
+// that is long after the work.
 func (d *denied) watched() {
-	s, open := d.openLater()
-	told := make(chan struct{})
+	s, open := d.heldByOther()
+	done := make(chan struct{})
 	d.driver.fail("cuEventSynchronize", 1, hang, 0)
-	d.submit(s, gpu.Tell{Func: func() { close(told) }})
-	d.within("no watcher is left", func() bool { return d.driver.failed() > 0 })
+	d.submit(s, gpu.Tell{Func: func() { close(done) }})
+	d.waitFor("no watcher is left", func() bool { return d.driver.failed() > 0 })
 	d.must(s.Close())
 	open()
-	<-told
-	d.within("the stream is not kept", func() bool {
+	<-done
+	d.waitFor("the stream was not kept", func() bool {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		return slices.ContainsFunc(bytes.Split(stacks, []byte("\n\n")), func(stack []byte) bool {
@@ -174,71 +177,72 @@ func (d *denied) watched() {
 		})
 	})
 	if d.driver.counts()["cuStreamDestroy_v2"] > 0 {
-		d.Error("the stream is gone")
+		d.Error("the stream was destroyed too early")
 	}
 }
 
-// hostFails: the driver says that the GPU has failed when it is to show host memory.
+// hostFails: the GPU has failed when the driver is asked to register host memory.
 func (d *denied) hostFails() {
 	pages, err := unix.Mmap(-1, 0, gpu.ChunkBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
 	d.must(err)
 	d.driver.fail("cuMemHostRegister_v2", 1, once, abi.IllegalAddress)
-	d.ended(
-		"show host memory",
+	d.wantPoisoned(
+		"map host memory",
 		d.context.Memory().MapHost(uint64(reflect.ValueOf(pages).Pointer()), pages),
 		abi.IllegalAddress,
 	)
 }
 
-// lostMemory makes a call fail while memory moves that was already taken from its addresses: no
-// caller may go on as if it were there.
+// lostMemory makes a call fail while memory that was unmapped is being moved. Callers must not
+// continue as if it were mapped.
 func lostMemory(call string) func(*denied) {
 	return func(d *denied) {
 		memory := d.context.Memory()
 		d.must(memory.Map(d.chunks(0, 0, 2)))
 		d.must(memory.Unmap(d.chunks(0, 1, 1)))
 		d.driver.fail(call, 1, once, abi.OutOfMemory)
-		d.ended("compact", memory.(gpu.Keeper).Compact(), abi.OutOfMemory)
+		d.wantPoisoned("compact", memory.(gpu.Keeper).Compact(), abi.OutOfMemory)
 	}
 }
 
-// openLater is held whose stream another context lets go: this one may be of no use then.
-func (d *denied) openLater() (s gpu.Stream, open func()) {
+// heldByOther is heldStream with a word that another context writes, because this context may be
+// poisoned by then.
+func (d *denied) heldByOther() (s gpu.Stream, open func()) {
 	d.Helper()
-	helper, _ := d.fresh(gpu.ContextOptions{})
-	s, _ = d.held()
+	helper, _ := d.newContext(gpu.ContextOptions{})
+	s, _ = d.heldStream()
 	return s, func() {
 		_, err := helper.Memory().WriteAt([]byte{1, 0, 0, 0}, int64(d.memory.End()-8))
 		d.must(err)
 	}
 }
 
-// drainFails: the driver cannot say when a stream is done that a function of the session's waits
-// for. The function is run all the same.
+// drainFails: the driver cannot report when a stream with a pending function is done. The function
+// runs all the same.
 func (d *denied) drainFails() {
-	s, open := d.openLater()
+	s, open := d.heldByOther()
 	called := make(chan struct{})
 	d.driver.fail("cuStreamSynchronize", 1, once, abi.OutOfMemory)
 	d.submit(s, gpu.Call{Func: func() { close(called) }})
 	<-called
-	d.ended("wait", s.Synchronize(), abi.OutOfMemory)
+	d.wantPoisoned("wait", s.Synchronize(), abi.OutOfMemory)
 	open()
 }
 
-// halted: when the context ends, there are a waiter in the driver, a stream that waits for it, a
-// stream that waits for that one, and copies whose next part waits for the driver or for the
-// program's memory.
+// halted: the context is poisoned while there are a waiter in the driver, a stream that waits for
+// it, and a stream that waits for that one. There are also copies that wait for the driver or for
+// the program's memory.
 func (d *denied) halted() {
 	const size = 4 * gpu.ChunkBytes
-	first, open := d.openLater()
-	event, poisoned, called := d.timed(), make(chan struct{}), make(chan struct{})
-	d.driver.none()
+	first, open := d.heldByOther()
+	event, poisoned, called := d.newTimedEvent(), make(chan struct{}), make(chan struct{})
+	d.driver.reset()
 	d.submit(first, gpu.Call{Func: func() { close(called) }}, gpu.Record{Event: event})
-	d.within("the driver is not waited for", func() bool { return d.driver.counts()["cuStreamSynchronize"] > 0 })
+	d.waitFor("no wait in the driver", func() bool { return d.driver.counts()["cuStreamSynchronize"] > 0 })
 	second := d.stream()
 	d.submit(second, gpu.Await{Event: event})
 
-	third, _ := d.held()
+	third, _ := d.heldStream()
 	var reads atomic.Int32
 	upload := func(s gpu.Stream, accessed func(int64)) {
 		d.submit(
@@ -252,8 +256,8 @@ func (d *denied) halted() {
 	}
 	marked := d.driver.counts()["cuEventRecord"]
 	upload(third, func(int64) { reads.Add(1) })
-	d.within(
-		"the buffers are not given to the driver",
+	d.waitFor(
+		"the driver did not get the buffers",
 		func() bool { return reads.Load() == 2 && d.driver.counts()["cuEventRecord"] == marked+2 },
 	)
 	fourth, accessed := d.stream(), make(chan struct{})
@@ -263,22 +267,22 @@ func (d *denied) halted() {
 	})
 	<-accessed
 
-	fifth, _ := d.held()
+	fifth, _ := d.heldStream()
 	waits, inside, waiting := make(chan error, 1), make(chan error, 1), d.driver.counts()["cuStreamSynchronize"]
 	go func() { waits <- event.Synchronize() }()
 	go func() { inside <- fifth.Synchronize() }()
-	d.within("the driver is not waited for", func() bool { return d.driver.counts()["cuStreamSynchronize"] > waiting })
+	d.waitFor("no wait in the driver", func() bool { return d.driver.counts()["cuStreamSynchronize"] > waiting })
 	d.context.(gpu.Resumable).Poison(&gpu.Error{Op: "launch add", Code: abi.IllegalAddress, Detail: "as it was saved"})
 	close(poisoned)
 	<-called
-	d.ended("event", <-waits, abi.IllegalAddress)
-	d.ended("the waiter in the driver", <-inside, abi.IllegalAddress)
+	d.wantPoisoned("event", <-waits, abi.IllegalAddress)
+	d.wantPoisoned("the waiter in the driver", <-inside, abi.IllegalAddress)
 	for i, s := range []gpu.Stream{first, second, third, fourth} {
-		d.ended(fmt.Sprint("stream ", i), s.Synchronize(), abi.IllegalAddress)
+		d.wantPoisoned(fmt.Sprint("stream ", i), s.Synchronize(), abi.IllegalAddress)
 	}
-	d.ended("memory", d.context.Memory().Map(d.chunks(0, 0, 1)), abi.IllegalAddress)
+	d.wantPoisoned("memory", d.context.Memory().Map(d.chunks(0, 0, 1)), abi.IllegalAddress)
 	if reads.Load() != 2 {
-		d.Error("a copy goes on after the end")
+		d.Error("a copy continued after the context was poisoned")
 	}
 	open()
 }

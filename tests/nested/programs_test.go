@@ -11,7 +11,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestPrograms runs programs of users by the backend for real GPUs.
+// TestPrograms runs users' programs on the backend for real GPUs.
 func TestPrograms(t *testing.T) {
 	daemon := harness.StartNested(t, "--gpus=soft:2")
 	for _, name := range []string{"vector", "link", "memops", "ipc", "peers", "orphan", "attributes"} {
@@ -22,33 +22,33 @@ func TestPrograms(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestAtHome: the driver of a worker is at home where the program's user is, whatever phosd's
-// environment says, as it keeps there what it has compiled.
-func TestAtHome(t *testing.T) {
+// TestHomeDirectory: a worker's driver uses the home directory of the program's user for its cache,
+// whatever phosd's environment says.
+func TestHomeDirectory(t *testing.T) {
 	me, err := user.Current()
 	if err != nil {
 		t.Fatal(err)
 	}
 	program := harness.CompileC(t, true, harness.Workload("driver", "vector.c"))
-	library := inFront(t, "at_home.c")
+	library := frontDriver(t, "at_home.c")
 	written := filepath.Join(t.TempDir(), "home")
 	t.Setenv("CUDA_TEST_HOME", written)
 	t.Setenv("HOME", "/elsewhere")
 	daemon := harness.StartOver(t, harness.StartAlone(t, "--gpus=soft:1"), library)
 	if err := os.Truncate(written, 0); err != nil {
-		t.Fatal(err) // phosd has asked what GPUs there are
+		t.Fatal(err) // phosd has listed the GPUs by now
 	}
 	daemon.Program(program).OK()
 	if homes, err := os.ReadFile(written); err != nil || string(homes) != me.HomeDir+"\n" {
-		t.Errorf("%v: the driver is at home in %q; want %s", err, homes, me.HomeDir)
+		t.Errorf("%v: got home directories %q, want %s", err, homes, me.HomeDir)
 	}
 	daemon.Empty()
 }
 
-// TestRandomWork runs a program that makes calls at random, and knows what each must do, on a
-// software GPU directly and by the backend for real GPUs. NESTED=full takes many seeds; TRACE=1 has
-// it name its calls. Streams of it wait for words that only a later call writes, while it frees
-// memory of all kinds.
+// TestRandomWork runs a program that makes random calls and knows their results, on a software GPU
+// directly and on the backend for real GPUs. NESTED=full uses many seeds; TRACE=1 prints the calls.
+// Some streams wait for words that a later call writes, while the program frees memory of all
+// kinds.
 func TestRandomWork(t *testing.T) {
 	program := harness.CompileC(t, true, harness.Workload("random", "random.c"))
 	seeds := 3

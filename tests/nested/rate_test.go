@@ -11,17 +11,16 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/digest"
 )
 
-// Where figures are put, and over how many mebibytes they are measured.
+// The variables for the file of figures, and for the number of mebibytes to measure.
 const (
 	figuresVariable = "PHOS_FIGURES"
 	sizeVariable    = "PHOS_FIGURES_MIB"
 )
 
-// TestDigestRate compares the digests of a device with the processor's, and measures them beside
-// copies on the device. It judges no speed; it writes the figures to the file that a variable
-// names.
+// TestDigestRate compares the device's digests with the processor's, and measures them next to
+// device copies. It has no target; it writes the figures to the file that a variable names.
 func TestDigestRate(t *testing.T) {
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
 	must := func(err error) {
@@ -30,7 +29,7 @@ func TestDigestRate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	backend, device := opened(t)
+	backend, device := openFirstGPU(t)
 	defer func() { must(backend.Close()) }()
 	memory, mebibytes := device.Memory(), uint64(16)
 	if text := os.Getenv(sizeVariable); text != "" {
@@ -71,10 +70,10 @@ func TestDigestRate(t *testing.T) {
 		must(err)
 	})
 	if want := digest.New(key).Of(content); digests[0] != want {
-		t.Errorf("the device's digest is %x, the processor's %x", digests[0], want)
+		t.Errorf("got digest %x from the device, want %x", digests[0], want)
 	}
 	if want := digest.New(key).Of(make([]byte, gpu.ChunkBytes)); digests[len(digests)-1] != want {
-		t.Errorf("the device's digest of zeros is %x, the processor's %x", digests[len(digests)-1], want)
+		t.Errorf("got digest %x of zeros from the device, want %x", digests[len(digests)-1], want)
 	}
 	must(stream.Close())
 	must(memory.Unmap(one))
@@ -92,7 +91,7 @@ func TestDigestRate(t *testing.T) {
 	})
 }
 
-// best is the shortest of some times, in seconds, after one that does not count.
+// best returns the shortest of several times, in seconds, after a warm-up.
 func best(do func()) (seconds float64) {
 	do()
 	for range 5 {
@@ -105,7 +104,7 @@ func best(do func()) (seconds float64) {
 	return seconds
 }
 
-// figures writes what was measured to the file that the variable names.
+// figures writes the results to the file that the variable names.
 func figures(t *testing.T, measured []map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(measured)

@@ -14,17 +14,17 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestRefused starts phosd on drivers with something wrong with them, and holds what pos_cli says
-// then to the words that an operator is to read.
+// TestRefused starts phosd on faulty drivers, and compares the error of pos_cli with the text that
+// an operator should see.
 func TestRefused(t *testing.T) {
 	harness.Need(t, "root", harness.Root())
 	harness.Need(t, "build", harness.Built())
 	if _, real := harness.Driver(); real {
-		t.Skip("drivers that are made up")
+		t.Skip("uses fake drivers")
 	}
 	for _, test := range []struct {
 		name string
-		// says is what is wrong with the driver; nvml: it has a management library.
+		// says is the driver's fault; nvml is set if it has a management library.
 		says string
 		nvml bool
 		want string
@@ -32,20 +32,35 @@ func TestRefused(t *testing.T) {
 		{"no entry points", "BARE", false, `no usable GPU driver: .*/libcuda\.so\.1 is too old: it lacks cuMemAddressReserve, cuMemMap, cu\w+, cu\w+ and \d+ other calls; phos needs a driver of CUDA 12\.0 \(525\) or newer`},
 		{"no kernel module", "CUDA_INIT=100 -DNVML_INIT=9", true, `no NVIDIA driver: the kernel's module is not loaded \(modprobe nvidia\); install NVIDIA's driver and see that nvidia-smi lists the GPUs, or use the software GPU: pos_cli --start --gpus soft:1 \(`},
 		{"another kernel module", "CUDA_INIT=803 -DNVML_INIT=18", true, `no NVIDIA driver that works: .*libnvidia-ml\.so\.1 and the kernel's module are of two versions, as after an update; restart the machine; install`},
-		{"closed nodes", "CUDA_INIT=100 -DNVML_INIT=4", true, `no NVIDIA driver that may be used: the device nodes /dev/nvidia\* are closed to this process; install`},
+		{
+			"inaccessible device nodes", "CUDA_INIT=100 -DNVML_INIT=4", true,
+			`no NVIDIA driver that may be used: the device nodes /dev/nvidia\* are closed to this process; install`,
+		},
 		{"no GPU", "CUDA_COUNT=0 -DNVML_COUNT=0", true, `driver 550\.54\.15 knows no GPU; see what nvidia-smi and the kernel's log say \(dmesg \| grep NVRM\); in a container, pass the GPUs in \(`},
 		{"too old", `NVML_VERSION="470.82.01" -DNVML_CUDA=11040`, true, `driver 470\.82\.01 serves CUDA 11\.4; phos places GPU memory by calls \(cuMemAddressReserve, cuMemMap and theirs\) as CUDA 12\.0 has them; install a driver of 525 or newer`},
 		{"MIG", "NVML_MIG=1", true, `GPU 0 \(Made Up\) is in MIG mode, in which its memory cannot be saved whole; switch that off: nvidia-smi -i 0 -mig 0`},
 		{"prohibited", "COMPUTE_MODE=2 -DNVML_MODE=2", true, `GPU 0 \(Made Up\) is in compute mode Prohibited, in which no program may use it; allow it: nvidia-smi -i 0 -c DEFAULT`},
 		{"exclusive", "COMPUTE_MODE=3 -DNVML_MODE=3", true, `GPU 0 \(Made Up\) is in compute mode Exclusive_Process, in which one program at a time may use it; phos has a worker for each; allow more: nvidia-smi -i 0 -c DEFAULT \(phosd keeps others out by \[gpus\] exclusive\)`},
 		{"lost", "CUDA_INIT=999 -DNVML_HANDLE=15", true, `GPU 0 is lost: GPU is lost; reset it \(nvidia-smi --gpu-reset\) or restart the machine; look for Xid in the kernel's log \(`},
-		// Without a management library, as in some containers, CUDA itself says less.
-		{"prohibited, said by CUDA", "COMPUTE_MODE=2", false, `describe GPU 0: GPU cannot be used: .*: Made Up is in compute mode prohibited; nvidia-smi -c 0 lets programs use it`},
-		{"exclusive, said by CUDA", "COMPUTE_MODE=3", false, `describe GPU 0: .*: Made Up is in compute mode exclusive, for one process; nvidia-smi -c 0 lets several use it`},
-		{"no virtual memory, said by CUDA", "VIRTUAL_MEMORY=0", false, `describe GPU 0: .*: Made Up has no virtual memory management; the driver must be 11\.2 or later`},
-		{"no shared addresses, said by CUDA", "UNIFIED=0", false, `describe GPU 0: .*: Made Up does not share addresses with the host`},
-		{"no GPU, counted by CUDA", "CUDA_COUNT=0", false, `the driver has no GPU: CUDA_ERROR_NO_DEVICE`},
-		{"no GPU, said by CUDA", "CUDA_INIT=100", false, `no usable GPU driver: .*/libcuda\.so\.1: cuInit: CUDA_ERROR_NO_DEVICE`},
+		// Without a management library, as in some containers, CUDA reports less.
+		{"prohibited, from CUDA", "COMPUTE_MODE=2", false, `describe GPU 0: GPU cannot be used: .*: Made Up is in compute mode prohibited; nvidia-smi -c 0 lets programs use it`},
+		{
+			"exclusive, from CUDA", "COMPUTE_MODE=3", false,
+			`describe GPU 0: .*: Made Up is in compute mode exclusive, for one process; nvidia-smi -c 0 lets several use it`,
+		},
+		{
+			"no virtual memory, from CUDA", "VIRTUAL_MEMORY=0", false,
+			`describe GPU 0: .*: Made Up has no virtual memory management; the driver must be 11\.2 or later`,
+		},
+		{
+			"no shared addresses, from CUDA", "UNIFIED=0", false,
+			`describe GPU 0: .*: Made Up does not share addresses with the host`,
+		},
+		{"no GPU, count from CUDA", "CUDA_COUNT=0", false, `the driver has no GPU: CUDA_ERROR_NO_DEVICE`},
+		{
+			"no GPU, from CUDA", "CUDA_INIT=100", false,
+			`no usable GPU driver: .*/libcuda\.so\.1: cuInit: CUDA_ERROR_NO_DEVICE`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			driver := makeDriver(t, test.says, test.nvml)
@@ -59,7 +74,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestNoDriver starts phosd on a file that is no library.
+// TestNoDriver starts phosd on a file that is not a library.
 func TestNoDriver(t *testing.T) {
 	harness.Need(t, "root", harness.Root())
 	harness.Need(t, "build", harness.Built())
@@ -73,14 +88,14 @@ func TestNoDriver(t *testing.T) {
 	}
 }
 
-// TestDriverFound starts phosd where the driver lies in a folder that only LD_LIBRARY_PATH names,
-// behind one where our own library has the driver's name, as for a program under phos: it is the
-// driver that answers, by both its libraries.
+// TestDriverFound starts phosd with a driver in a folder that only LD_LIBRARY_PATH names. Earlier
+// in the path is our own library under the driver's name, as for a program under phos. phosd must
+// use the driver, with both its libraries.
 func TestDriverFound(t *testing.T) {
 	harness.Need(t, "root", harness.Root())
 	harness.Need(t, "build", harness.Built())
 	if _, real := harness.Driver(); real {
-		t.Skip("drivers that are made up")
+		t.Skip("uses fake drivers")
 	}
 	for _, test := range []struct {
 		name, says string
@@ -105,10 +120,10 @@ func TestDriverFound(t *testing.T) {
 	}
 }
 
-// startPhosd is a phosd that is expected not to start.
+// startPhosd starts a phosd that is expected to fail.
 func startPhosd(t *testing.T, arguments ...string) *exec.Cmd {
 	t.Helper()
-	run, err := os.MkdirTemp("/run", "phos-test-") // t.TempDir's are too long
+	run, err := os.MkdirTemp("/run", "phos-test-") // t.TempDir's paths are too long
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +133,8 @@ func startPhosd(t *testing.T, arguments ...string) *exec.Cmd {
 	}, arguments...)...)
 }
 
-// makeDriver compiles libcuda.so.1, and libnvidia-ml.so.1 beside it, and returns the first.
+// makeDriver compiles libcuda.so.1, and libnvidia-ml.so.1 beside it, and returns the path of the
+// first.
 func makeDriver(t *testing.T, says string, nvml bool) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -144,15 +160,17 @@ func makeDriver(t *testing.T, says string, nvml bool) string {
 		arguments = append(arguments, "-DNVML")
 	}
 	for _, library := range libraries {
-		if said, err := exec.Command("gcc", slices.Concat(arguments, []string{"-o", filepath.Join(dir, library)})...).CombinedOutput(); err != nil {
+		if said, err := exec.Command("gcc", slices.Concat(
+			arguments, []string{"-o", filepath.Join(dir, library)},
+		)...).CombinedOutput(); err != nil {
 			t.Fatalf("gcc: %v\n%s", err, said)
 		}
 	}
 	return filepath.Join(dir, "libcuda.so.1")
 }
 
-// stubs has every entry point that libphos.so has, and supports none of them. Those of
-// testdata/driver.c come first, and win.
+// stubs returns a source with every entry point of libphos.so, none of which is supported. Those in
+// testdata/driver.c take precedence.
 func stubs(t *testing.T) string {
 	t.Helper()
 	file, err := elf.Open(filepath.Join(harness.Bin(), "libphos.so"))

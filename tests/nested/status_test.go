@@ -8,8 +8,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestStatus: what a phosd says of its real GPUs is what NVML says of them, here libphos.so over a
-// second phosd, of which a program is a stranger to the first.
+// TestStatus: phosd's status of its real GPUs agrees with NVML. Here NVML is libphos.so over the
+// inner phosd, and a program of the inner one is foreign to the outer one.
 func TestStatus(t *testing.T) {
 	python, err := harness.Tool("NVML_PYTHON")
 	harness.Need(t, "nvml", err)
@@ -34,15 +34,15 @@ func TestStatus(t *testing.T) {
 			h.GetUsedBytes() != driver[i].GetUsedBytes() ||
 			h.GetComputeMode() != "Default" ||
 			h.GetLost() != "" {
-			t.Errorf("GPU %d: %v, and its driver %v", i, g, driver[i])
+			t.Errorf("GPU %d: got %v, want %v as in the inner phosd", i, g, driver[i])
 		}
 		if h.TemperatureCelsius != nil || h.PowerMilliwatts != nil || h.BusyPercent != nil {
-			t.Errorf("GPU %d: made up: %v", i, h)
+			t.Errorf("GPU %d: got values that NVML does not have: %v", i, h)
 		}
 	}
 	foreign := gpus[0].GetHardware().GetForeign()
 	if len(foreign) != 1 || foreign[0].GetPid() != stranger || foreign[0].GetUsedBytes() != 16<<20 ||
 		foreign[0].GetUser() != "root" {
-		t.Errorf("strangers: %v", foreign)
+		t.Errorf("foreign processes: %v", foreign)
 	}
 }

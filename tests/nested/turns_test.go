@@ -6,9 +6,9 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestTurns: memory that is freed can be had at once, by its program while streams of that wait,
-// and by others.
-func TestTurns(t *testing.T) {
+// TestFreedMemoryReused: freed memory can be allocated again at once. It is available to its
+// program while streams of that program wait, and to other programs.
+func TestFreedMemoryReused(t *testing.T) {
 	program := harness.CompileC(t, true, harness.Workload("driver", "turns.c"))
 	for _, test := range []struct {
 		name  string

@@ -15,13 +15,13 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// betweenLoads names what a process does beside loading code, in the processes that
+// betweenLoads names what a process does besides loading code, in the processes that
 // TestVariablesLieAgain starts.
 const betweenLoads = "PHOS_TEST_BETWEEN"
 
-// TestVariablesLieAgain has processes load and unload the same code, and do something else besides:
-// a restore needs the driver to put variables at the same addresses in each. Code that was unloaded
-// has its part in that.
+// TestVariablesLieAgain lets processes load and unload the same code, with other calls in between.
+// A restore needs the driver to place variables at the same addresses in each process. Unloaded
+// code affects the addresses too.
 func TestVariablesLieAgain(t *testing.T) {
 	socket, between := os.Getenv(innerSocket), os.Getenv(betweenLoads)
 	if between != "" {
@@ -29,7 +29,7 @@ func TestVariablesLieAgain(t *testing.T) {
 		loadAndUnload(t, between)
 		return
 	}
-	socket = inner(t)
+	socket = innerPhosd(t)
 	want := variablesOf(t, socket, "nothing", true)
 	for _, test := range []struct {
 		between string
@@ -40,16 +40,16 @@ func TestVariablesLieAgain(t *testing.T) {
 			switch {
 			case got == want:
 			case test.fixed:
-				t.Errorf("variables lie at\n%swithout it, and now at\n%s", want, got)
+				t.Errorf("without it variables are at\n%s and with it at\n%s", want, got)
 			default:
-				t.Log("where the kernel puts things at random, the driver does so with variables")
+				t.Log("with address space randomization, the driver randomizes the addresses of variables")
 			}
 		})
 	}
 }
 
-// variablesOf is what a process says of its variables; fixed has it see the same addresses as any
-// other, as a worker does.
+// variablesOf starts a process and returns the addresses of its variables. fixed disables address
+// space randomization, as for a worker.
 func variablesOf(t *testing.T, socket, between string, fixed bool) string {
 	t.Helper()
 	command := exec.Command(
@@ -75,8 +75,8 @@ func variablesOf(t *testing.T, socket, between string, fixed bool) string {
 	return lines.String()
 }
 
-// loadAndUnload loads code of many sizes, unloads every third, and says where the variables are of
-// what is left.
+// loadAndUnload loads code of many sizes, unloads every third, and prints the addresses of the
+// remaining variables.
 func loadAndUnload(t *testing.T, between string) {
 	backend, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -90,7 +90,7 @@ func loadAndUnload(t *testing.T, between string) {
 	for n := range 24 {
 		m, err := device.LoadModule(gpu.Image{PTX: []string{codeOf(n)}}, gpu.LoadOptions{})
 		if err == nil {
-			err = besides(between, device, backend.Devices()[0].Window, uint64(n))
+			err = doBetween(between, device, backend.Devices()[0].Window, uint64(n))
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -111,9 +111,8 @@ func loadAndUnload(t *testing.T, between string) {
 	}
 }
 
-// besides does what comes between loads: once before a restore, and another time, or not at all,
-// after it.
-func besides(between string, device gpu.Context, window gpu.Range, n uint64) (err error) {
+// doBetween makes the calls between loads: once before a restore, and once or not at all after it.
+func doBetween(between string, device gpu.Context, window gpu.Range, n uint64) (err error) {
 	switch between {
 	case "memory":
 		err = device.Memory().Map(
@@ -131,8 +130,8 @@ func besides(between string, device gpu.Context, window gpu.Range, n uint64) (er
 	return err
 }
 
-// codeOf is code with variables: initialised, constant, and of some size; and the larger the
-// number, the more instructions.
+// codeOf returns code with initialised and constant variables of various sizes. Larger numbers have
+// more instructions.
 func codeOf(n int) string {
 	sizes := []int{4, 3000, 70000, 1500000, 512, 5000000}
 	return fmt.Sprintf(`.version 7.0
@@ -145,29 +144,29 @@ func codeOf(n int) string {
 `, n, sizes[n%len(sizes)]+n, strings.Repeat("st.volatile.global.u32 [small], %r; ", n*n*n))
 }
 
-// TestVariablesComeBack saves a program whose code comes and goes, with pointers to its variables
-// in its memory and the device's, and brings it back twice.
-func TestVariablesComeBack(t *testing.T) {
+// TestVariablesRestored saves a program that loads and unloads code, and that has pointers to its
+// variables in host and device memory. It restores the program twice.
+func TestVariablesRestored(t *testing.T) {
 	daemon := harness.StartNested(t)
 	program := harness.CompileCUDA(t, "static", harness.Workload("checkpoint", "modules.cu"))
 	plain := daemon.Job(t, program, "30", "0").Start()
 	status := plain.Finish()
 	want := plain.Result()
 	job := daemon.Job(t, program, "30", "20000")
-	job.Held = true
+	job.Hold = true
 	job.Start()
 	for _, lines := range []int{9, 19} {
-		job.Reaches(lines)
+		job.WaitLines(lines)
 		worker := daemon.Status().GetPrograms()[0].GetWorkerPid()
 		if flags, err := os.ReadFile(fmt.Sprintf("/proc/%d/personality", worker)); err != nil ||
 			!bytes.Contains(flags, []byte("00040000")) {
 			t.Errorf("the worker has random addresses: %s, %v", flags, err)
 		}
 		job.Dump()
-		job.Gone()
+		job.WaitGone()
 		job.Restore()
 	}
-	job.LetGo()
-	job.EndsAs(t, "restored", want, status)
+	job.Release()
+	job.FinishLike(t, "restored", want, status)
 	daemon.Empty()
 }

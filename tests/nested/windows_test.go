@@ -11,13 +11,13 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestWindowsMove: a session that was saved elsewhere has the address windows that it had there.
-// They may lie in the windows of other GPUs that are not in use yet.
+// TestWindowsMove: a session from another machine keeps its address windows. They may lie in
+// windows of other GPUs that are not in use yet.
 func TestWindowsMove(t *testing.T) {
 	if _, real := harness.Driver(); real {
-		t.Skip("which addresses a driver refuses is known of our own only")
+		t.Skip("needs our own driver, whose refused addresses are known")
 	}
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
 	b, err := cuda.Open(cuda.Options{Library: library(), Logger: slog.New(slog.DiscardHandler)})
@@ -32,29 +32,31 @@ func TestWindowsMove(t *testing.T) {
 	first, second := b.Devices()[0].Window, b.Devices()[1].Window
 	wide := gpu.Range{Address: first.Address, Bytes: second.End() - first.Address}
 
-	if _, err := b.NewContext(0, gpu.ContextOptions{Window: gpu.Range{Address: 0x3000_0000_0000, Bytes: 1 << 40}}); err == nil {
-		t.Error("a window where the driver has no addresses was granted")
+	if _, err := b.NewContext(
+		0, gpu.ContextOptions{Window: gpu.Range{Address: 0x3000_0000_0000, Bytes: 1 << 40}},
+	); err == nil {
+		t.Error("got a window at addresses that the driver does not have")
 	}
-	works(t, b, 0, first)() // the prepared context is unused
+	useWindow(t, b, 0, first)() // the prepared context is unused
 	if c, err := b.NewContext(0, gpu.ContextOptions{Window: wide}); err == nil {
-		t.Error("a window over addresses that the driver has not was granted")
+		t.Error("got a window across addresses that the driver does not have")
 		_ = c.Close()
 	}
-	closeOne := works(t, b, 0, second)
+	closeOne := useWindow(t, b, 0, second)
 	if _, err := b.NewContext(1, gpu.ContextOptions{Window: second}); err == nil {
-		t.Error("two GPUs in use have one window")
+		t.Error("two GPUs in use have the same window")
 	}
 	if _, err := b.NewContext(0, gpu.ContextOptions{Window: first}); err == nil {
-		t.Error("a GPU in use has changed its window")
+		t.Error("the window of a GPU in use has changed")
 	}
-	works(t, b, 1, first)()
+	useWindow(t, b, 1, first)()
 	closeOne()
-	works(t, b, 1, second)()
-	works(t, b, 0, first)()
+	useWindow(t, b, 1, second)()
+	useWindow(t, b, 0, first)()
 }
 
-// works uses a GPU with a window, both ends of it; what it returns closes the context.
-func works(t *testing.T, b gpu.Backend, ordinal int, window gpu.Range) (closeContext func()) {
+// useWindow uses both ends of a GPU's window. closeContext closes the context.
+func useWindow(t *testing.T, b gpu.Backend, ordinal int, window gpu.Range) (closeContext func()) {
 	t.Helper()
 	c, err := b.NewContext(ordinal, gpu.ContextOptions{Window: window})
 	if err != nil {
@@ -79,62 +81,62 @@ func works(t *testing.T, b gpu.Backend, ordinal int, window gpu.Range) (closeCon
 	}
 }
 
-// TestOldWindows brings a program back that was saved when windows were narrower, and saves it
-// there: it keeps what it had, for good. One that has wide windows is refused where the driver has
-// none.
+// TestOldWindows restores a program from the time of smaller windows, and saves it there. It keeps
+// its windows permanently. A program with large windows is refused if the driver does not have the
+// addresses.
 func TestOldWindows(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
 	inner := harness.StartAlone(t, "--gpus=soft:1,deterministic")
-	narrow := harness.StartOver(t, inner, inFront(t, "narrow.c"))
+	narrow := harness.StartOver(t, inner, frontDriver(t, "narrow.c"))
 	wide := harness.StartOver(t, inner, filepath.Join(harness.Bin(), "libphos.so"))
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	start := func(daemon *harness.Daemon) *harness.Job {
 		job := daemon.Job(t, program, "20", "50000", "1000")
-		job.Held = true
+		job.Hold = true
 		return job.Start()
 	}
 	plain := start(wide)
-	plain.LetGo()
+	plain.Release()
 	status := plain.Finish()
 	want := plain.Result()
 
 	job := start(narrow)
 	for i, daemon := range []*harness.Daemon{wide, narrow} {
-		job.Reaches(5 + 5*i)
+		job.WaitLines(5 + 5*i)
 		job.Dump()
-		job.Gone()
+		job.WaitGone()
 		job.Move(daemon)
 		job.Restore()
 	}
-	job.LetGo()
+	job.Release()
 	if got := job.Finish(); got != status {
-		t.Errorf("it ends with status %d, want %d: %s", got, status, job.Said())
+		t.Errorf("exited with status %d, want %d: %s", got, status, job.Stderr())
 	}
 	if differences := job.Result().Differs(want); differences != "" {
 		t.Error(differences)
 	}
 
 	modern := start(wide)
-	modern.Reaches(5)
+	modern.WaitLines(5)
 	modern.Dump()
-	modern.Gone()
+	modern.WaitGone()
 	modern.Move(narrow)
 	if text, err := modern.TryCli("--restore", "--detach", "--dir", modern.Image); err == nil ||
 		!strings.Contains(text, "reserve addresses") {
-		t.Errorf("where the driver has no such window: %v: %s", err, text)
+		t.Errorf("restore without such a window in the driver: %v: %s", err, text)
 	}
 	narrow.Empty()
 	wide.Empty()
 }
 
-// TestPrepare: the context that is made in advance is the first one that is requested, and is ended
-// if none is.
+// TestPrepare: the context that was created in advance serves the first request, or is destroyed if
+// there is none.
 func TestPrepare(t *testing.T) {
-	if !ownProcess(t, inner) {
+	if !ownProcess(t, innerPhosd) {
 		return
 	}
-	o := newOrders(t)
+	o := newFaultPlan(t)
 	b, err := cuda.Open(cuda.Options{Library: o.library, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -149,21 +151,21 @@ func TestPrepare(t *testing.T) {
 	expect := func(what string, want uint64) {
 		t.Helper()
 		if got := o.counts()["cuCtxCreate_v2"]; got != want {
-			t.Errorf("%s: the driver was asked for %d contexts; want %d", what, got, want)
+			t.Errorf("%s: got %d contexts, want %d", what, got, want)
 		}
 	}
 	expect("one in advance for each GPU", 2)
-	warm, err := b.NewContext(0, gpu.ContextOptions{})
+	prepared, err := b.NewContext(0, gpu.ContextOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect("the one that was there", 2)
-	cold, err := b.NewContext(0, gpu.ContextOptions{})
+	expect("the prepared one", 2)
+	fresh, err := b.NewContext(0, gpu.ContextOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	expect("another one", 3)
-	for _, each := range []gpu.Context{warm, cold} {
+	for _, each := range []gpu.Context{prepared, fresh} {
 		if err := each.Synchronize(); err != nil {
 			t.Error(err)
 		}
@@ -172,6 +174,6 @@ func TestPrepare(t *testing.T) {
 		t.Error(err)
 	}
 	if ended := o.counts()["cuCtxDestroy_v2"]; ended != 3 {
-		t.Errorf("the driver has ended %d contexts of 3", ended)
+		t.Errorf("got %d destroyed contexts, want 3", ended)
 	}
 }

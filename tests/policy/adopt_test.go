@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// deaths are the ways in which a phosd ends.
-var deaths = map[string]func(*testing.T, *harness.Daemon){
+// waysToEnd are the ways in which phosd is stopped.
+var waysToEnd = map[string]func(*testing.T, *harness.Daemon){
 	"killed": func(_ *testing.T, daemon *harness.Daemon) { daemon.Kill() },
 	"ended": func(t *testing.T, daemon *harness.Daemon) {
 		if err := syscall.Kill(daemon.PID(), syscall.SIGTERM); err != nil {
@@ -23,19 +23,19 @@ var deaths = map[string]func(*testing.T, *harness.Daemon){
 	},
 }
 
-// TestAdopted: a restored program outlives its phosd; the next one knows it and its image, saves
-// it, and sees its end.
+// TestAdopted: a restored program survives the exit of phosd. The next phosd knows the program and
+// its image, saves it, and notices its exit.
 func TestAdopted(t *testing.T) {
-	for name, die := range deaths {
+	for name, die := range waysToEnd {
 		t.Run(name, func(t *testing.T) {
 			daemon := start(t)
-			job := counting(t, daemon, "1500", "2000", "20000").Start()
-			job.Reaches(5)
+			job := countingJob(t, daemon, "1500", "2000", "20000").Start()
+			job.WaitLines(5)
 			job.Dump()
 			job.RestoreDetached()
 			before := programOf(daemon, job)
 			die(t, daemon)
-			job.Reaches(job.Lines() + 3)
+			job.WaitLines(job.Lines() + 3)
 			daemon.Launch()
 			daemon.LogContains("restored tree adopted")
 			after := programOf(daemon, job)
@@ -45,27 +45,27 @@ func TestAdopted(t *testing.T) {
 			}
 			job.PreDump()
 			if got := programOf(daemon, job).GetCheckpointGeneration(); got != 2 {
-				t.Errorf("generation %d is the last", got)
+				t.Errorf("got generation %d as the newest", got)
 			}
 			die(t, daemon)
 			daemon.Launch()
 			job.Kill()
 			daemon.Empty()
-			job.Restore() // what the adopted program was saved as
-			if got := job.Finish(); got != counted {
-				t.Errorf("the program ends with %d: %s", got, job.Said())
+			job.Restore() // from the checkpoint of the adopted program
+			if got := job.Finish(); got != countedStatus {
+				t.Errorf("program exited with %d: %s", got, job.Stderr())
 			}
 			daemon.Empty()
 		})
 	}
 }
 
-// TestEndsUnseen: a restored program that ends while no phosd runs leaves nothing behind for the
-// next one.
-func TestEndsUnseen(t *testing.T) {
+// TestExitWithoutDaemon: a restored program exits while no phosd runs. Nothing is left behind for
+// the next phosd.
+func TestExitWithoutDaemon(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "1500", "2000", "20000").Start()
-	job.Reaches(5)
+	job := countingJob(t, daemon, "1500", "2000", "20000").Start()
+	job.WaitLines(5)
 	job.Dump()
 	job.RestoreDetached()
 	daemon.Kill()
@@ -74,19 +74,19 @@ func TestEndsUnseen(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestWarmEnds: what a pre-restore has made ready ends with phosd, however that ends, and the next
-// restore does without it.
-func TestWarmEnds(t *testing.T) {
-	for name, die := range deaths {
+// TestPreparedEnds: a prepared image ends with phosd, however phosd is stopped. The next restore
+// works without it.
+func TestPreparedEnds(t *testing.T) {
+	for name, die := range waysToEnd {
 		t.Run(name, func(t *testing.T) {
 			daemon := start(t)
-			job := counting(t, daemon, "1500", "2000", "20000").Start()
-			job.Reaches(5)
+			job := countingJob(t, daemon, "1500", "2000", "20000").Start()
+			job.WaitLines(5)
 			job.Dump()
 			job.Cli("--pre-restore", "--dir", job.Image)
 			workers := workersOf(t, daemon)
 			if len(workers) != 1 {
-				t.Errorf("the workers %v stand ready", workers)
+				t.Errorf("got workers %v in the prepared image", workers)
 			}
 			die(t, daemon)
 			daemon.Eventually("the worker ends", func() bool {
@@ -100,15 +100,15 @@ func TestWarmEnds(t *testing.T) {
 			daemon.Launch()
 			daemon.Empty()
 			job.Restore()
-			if got := job.Finish(); got != counted {
-				t.Errorf("the program ends with %d: %s", got, job.Said())
+			if got := job.Finish(); got != countedStatus {
+				t.Errorf("program exited with %d: %s", got, job.Stderr())
 			}
 			daemon.Empty()
 		})
 	}
 }
 
-// workersOf are the workers of a phosd's sessions, by the session directory that stands in their
+// workersOf returns the workers of a phosd's sessions, found by the session directory in their
 // command line.
 func workersOf(t *testing.T, daemon *harness.Daemon) (pids []int) {
 	t.Helper()
@@ -117,7 +117,7 @@ func workersOf(t *testing.T, daemon *harness.Daemon) (pids []int) {
 		t.Fatal(err)
 	}
 	for _, path := range lines {
-		line, _ := os.ReadFile(path) // it may have ended
+		line, _ := os.ReadFile(path) // the process may have exited
 		var pid int
 		if _, err := fmt.Sscanf(path, "/proc/%d/", &pid); err == nil &&
 			strings.Contains(string(line), daemon.Dir+"/sessions/") {

@@ -1,4 +1,4 @@
-// Package policy tests what phosd does with checkpoints beside taking them: checkpoints by policy,
-// what phosd remembers of them after a crash, traces, streams, and cuts over several programs. All
-// of it runs for real: phosd, workers, programs.
+// Package policy tests phosd's features around checkpoints: checkpoints by policy, the state after
+// a crash, traces, streams, and checkpoints of several programs at once. phosd, workers and
+// programs are real.
 package policy

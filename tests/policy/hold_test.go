@@ -17,7 +17,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// caller speaks to phosd as a program of this project would that is not pos_cli.
+// caller is a gRPC client of phosd other than pos_cli.
 type caller struct {
 	t      *testing.T
 	daemon *harness.Daemon
@@ -34,8 +34,8 @@ func call(t *testing.T, daemon *harness.Daemon) *caller {
 	return &caller{t, daemon, client}
 }
 
-// hand gives files to phosd.
-func (c *caller) hand(files ...*os.File) []byte {
+// sendFiles sends files to phosd and returns their token.
+func (c *caller) sendFiles(files ...*os.File) []byte {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
@@ -46,8 +46,8 @@ func (c *caller) hand(files ...*os.File) []byte {
 	return token
 }
 
-// handDirectory gives a directory to phosd, and makes it first where it is missing.
-func (c *caller) handDirectory(path string) []byte {
+// sendDirectory sends a directory to phosd. It creates the directory if it is missing.
+func (c *caller) sendDirectory(path string) []byte {
 	c.t.Helper()
 	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		c.t.Fatal(err)
@@ -57,15 +57,15 @@ func (c *caller) handDirectory(path string) []byte {
 		c.t.Fatal(err)
 	}
 	defer dir.Close()
-	return c.hand(dir)
+	return c.sendFiles(dir)
 }
 
 type (
-	saves    = grpc.BidiStreamingClient[api.CheckpointCommand, api.CheckpointEvent]
-	restores = grpc.BidiStreamingClient[api.RestoreCommand, api.RestoreEvent]
+	checkpointStream    = grpc.BidiStreamingClient[api.CheckpointCommand, api.CheckpointEvent]
+	restoreStreamClient = grpc.BidiStreamingClient[api.RestoreCommand, api.RestoreEvent]
 )
 
-func (c *caller) save(ctx context.Context, begin *api.CheckpointBegin) saves {
+func (c *caller) checkpoint(ctx context.Context, begin *api.CheckpointBegin) checkpointStream {
 	c.t.Helper()
 	stream, err := c.Daemon.Checkpoint(ctx)
 	if err == nil {
@@ -77,7 +77,7 @@ func (c *caller) save(ctx context.Context, begin *api.CheckpointBegin) saves {
 	return stream
 }
 
-func (c *caller) restore(ctx context.Context, begin *api.RestoreBegin) restores {
+func (c *caller) restore(ctx context.Context, begin *api.RestoreBegin) restoreStreamClient {
 	c.t.Helper()
 	stream, err := c.Daemon.Restore(ctx)
 	if err == nil {
@@ -89,11 +89,11 @@ func (c *caller) restore(ctx context.Context, begin *api.RestoreBegin) restores 
 	return stream
 }
 
-// event is anything that phosd says.
+// event is any event that phosd sends.
 type event interface{ GetNotice() string }
 
-// until receives until something comes that is wanted.
-func until[E event](t *testing.T, receive func() (E, error), wanted func(E) bool) E {
+// receiveUntil receives events until a wanted one arrives.
+func receiveUntil[E event](t *testing.T, receive func() (E, error), wanted func(E) bool) E {
 	t.Helper()
 	for {
 		event, err := receive()
@@ -111,7 +111,7 @@ func isDone(e *api.CheckpointEvent) bool     { return e.GetDone() != nil }
 func isHeldRestore(e *api.RestoreEvent) bool { return e.GetHeld() != nil }
 func isRunning(e *api.RestoreEvent) bool     { return e.GetRunning() != nil }
 func isLoaded(e *api.RestoreEvent) bool      { return e.GetLoaded() != nil }
-func saveCommit() *api.CheckpointCommand {
+func checkpointCommit() *api.CheckpointCommand {
 	return &api.CheckpointCommand{Command: &api.CheckpointCommand_Commit{Commit: &api.CheckpointCommit{}}}
 }
 
@@ -119,79 +119,79 @@ func restoreCommit() *api.RestoreCommand {
 	return &api.RestoreCommand{Command: &api.RestoreCommand_Commit{Commit: &api.RestoreCommit{}}}
 }
 
-func patience(t *testing.T) (context.Context, context.CancelFunc) {
+func testContext(t *testing.T) (context.Context, context.CancelFunc) {
 	t.Helper()
 	return context.WithTimeout(context.Background(), 2*harness.Patience)
 }
 
-// pair is two programs of one cut.
+// pair prepares two programs for one checkpoint.
 func pair(t *testing.T, daemon *harness.Daemon) (jobs []*harness.Job, pids []uint32) {
 	t.Helper()
 	for range 2 {
-		job := counting(t, daemon, "1500", "2000", "20000").Start()
-		job.Reaches(5)
+		job := countingJob(t, daemon, "1500", "2000", "20000").Start()
+		job.WaitLines(5)
 		jobs, pids = append(jobs, job), append(pids, uint32(job.PID))
 	}
 	return jobs, pids
 }
 
-// stopped reports whether the programs make no step before the commit. It cannot fail because
-// looking takes a while.
+// stopped reports whether the programs make no step before the commit. A slow check cannot make it
+// fail.
 func stopped(jobs []*harness.Job) bool {
 	before := []int{jobs[0].Lines(), jobs[1].Lines()}
 	time.Sleep(200 * time.Millisecond)
 	return jobs[0].Lines() == before[0] && jobs[1].Lines() == before[1]
 }
 
-// TestHeld: two programs are cut at one instant, wait for the word, and become one image, which
-// brings both back.
-func TestHeld(t *testing.T) {
+// TestHoldCommit: two programs are stopped at one point in time and wait for the commit. They are
+// saved in one image that restores both.
+func TestHoldCommit(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic")
-	want := counting(t, daemon, "1500", "2000", "0").Start()
-	if status := want.Finish(); status != counted {
-		t.Fatalf("the program ends with %d: %s", status, want.Said())
+	want := countingJob(t, daemon, "1500", "2000", "0").Start()
+	if status := want.Finish(); status != countedStatus {
+		t.Fatalf("program exited with %d: %s", status, want.Stderr())
 	}
 	jobs, pids := pair(t, daemon)
 	c := call(t, daemon)
-	ctx, cancel := patience(t)
+	ctx, cancel := testContext(t)
 	defer cancel()
 	image := jobs[0].Image
-	stream := c.save(ctx, &api.CheckpointBegin{Pids: pids, Group: "both", Files: c.handDirectory(image), Hold: true})
-	until(t, stream.Recv, isHeld)
+	stream := c.checkpoint(ctx, &api.CheckpointBegin{Pids: pids, Group: "both", Files: c.sendDirectory(image), Hold: true})
+	receiveUntil(t, stream.Recv, isHeld)
 	if !stopped(jobs) {
-		t.Error("a program goes on before the commit")
+		t.Error("a program continued before the commit")
 	}
 	if left := generationsIn(t, jobs[0], image); len(left) != 0 {
-		t.Errorf("the generations %v are there before the commit", left)
+		t.Errorf("generations %v exist before the commit", left)
 	}
-	if err := stream.Send(saveCommit()); err != nil {
+	if err := stream.Send(checkpointCommit()); err != nil {
 		t.Fatal(err)
 	}
-	if done := until(t, stream.Recv, isDone).GetDone(); done.GetProcesses() != 2 || done.GetGeneration() != 1 {
+	if done := receiveUntil(t, stream.Recv, isDone).GetDone(); done.GetProcesses() != 2 || done.GetGeneration() != 1 {
 		t.Errorf("done: %v", done)
 	}
 	if text := jobs[0].Cli("image", "show", image, "--json"); !strings.Contains(text, `"both"`) {
-		t.Errorf("the group is not in %s", text)
+		t.Errorf("the group is missing in %s", text)
 	}
 	for _, job := range jobs {
-		job.Reaches(job.Lines() + 2)
+		job.WaitLines(job.Lines() + 2)
 		job.Kill()
 	}
-	begin := &api.RestoreBegin{Files: c.handDirectory(image), Hold: true, Detach: true}
+	begin := &api.RestoreBegin{Files: c.sendDirectory(image), Hold: true, Detach: true}
 	back := c.restore(ctx, begin)
-	until(t, back.Recv, isHeldRestore)
+	receiveUntil(t, back.Recv, isHeldRestore)
 	for _, job := range jobs {
 		if job.Alive() {
-			t.Errorf("pid %d is there before the commit", job.PID)
+			t.Errorf("pid %d exists before the commit", job.PID)
 		}
 	}
 	if err := back.Send(restoreCommit()); err != nil {
 		t.Fatal(err)
 	}
-	if running := until(t, back.Recv, isRunning).GetRunning(); running.GetProcesses() != 2 {
+	if running := receiveUntil(t, back.Recv, isRunning).GetRunning(); running.GetProcesses() != 2 {
 		t.Errorf("running: %v", running)
 	}
-	until(t, back.Recv, isLoaded)
+	receiveUntil(t, back.Recv, isLoaded)
 	for _, job := range jobs {
 		job.Finish()
 		if differences := job.Result().Differs(want.Result()); differences != "" {
@@ -201,34 +201,34 @@ func TestHeld(t *testing.T) {
 	daemon.Empty()
 }
 
-// TestHoldBroken: a caller that goes away before it has committed changes nothing.
+// TestHoldBroken: a caller that disconnects before the commit changes nothing.
 func TestHoldBroken(t *testing.T) {
 	daemon := start(t)
 	jobs, pids := pair(t, daemon)
 	c := call(t, daemon)
-	ctx, cancel := patience(t)
+	ctx, cancel := testContext(t)
 	defer cancel()
 	image := jobs[0].Image
-	for _, half := range []func(saves, context.CancelFunc){
-		func(_ saves, leave context.CancelFunc) { leave() },
-		func(stream saves, _ context.CancelFunc) {
-			if err := stream.CloseSend(); err != nil { // says nothing more, and listens on
+	for _, half := range []func(checkpointStream, context.CancelFunc){
+		func(_ checkpointStream, leave context.CancelFunc) { leave() },
+		func(stream checkpointStream, _ context.CancelFunc) {
+			if err := stream.CloseSend(); err != nil { // sends no more, but still receives
 				t.Fatal(err)
 			}
-			if _, err := untilEnd(stream.Recv); err == nil || errors.Is(err, io.EOF) {
-				t.Errorf("without a commit it ends with %v", err)
+			if _, err := receiveAll(stream.Recv); err == nil || errors.Is(err, io.EOF) {
+				t.Errorf("without a commit: got %v", err)
 			}
 		},
 	} {
 		held, leave := context.WithCancel(ctx)
-		stream := c.save(
+		stream := c.checkpoint(
 			held,
-			&api.CheckpointBegin{Pids: pids, Files: c.handDirectory(image), Hold: true, DeadlineMilliseconds: 3000},
+			&api.CheckpointBegin{Pids: pids, Files: c.sendDirectory(image), Hold: true, DeadlineMilliseconds: 3000},
 		)
-		until(t, stream.Recv, isHeld)
+		receiveUntil(t, stream.Recv, isHeld)
 		half(stream, leave)
 		for _, job := range jobs {
-			job.Reaches(job.Lines() + 3)
+			job.WaitLines(job.Lines() + 3)
 		}
 		daemon.Eventually("the directory is as it was", func() bool {
 			entries, err := os.ReadDir(image)
@@ -236,33 +236,33 @@ func TestHoldBroken(t *testing.T) {
 		})
 		leave()
 	}
-	done := until(
+	done := receiveUntil(
 		t,
-		c.save(ctx, &api.CheckpointBegin{Pids: pids, Files: c.handDirectory(image), Stop: true}).Recv,
+		c.checkpoint(ctx, &api.CheckpointBegin{Pids: pids, Files: c.sendDirectory(image), Stop: true}).Recv,
 		isDone,
 	).GetDone()
 	if done.GetProcesses() != 2 {
 		t.Errorf("done: %v", done)
 	}
 	for _, job := range jobs {
-		job.Gone()
+		job.WaitGone()
 	}
 	held, leave := context.WithCancel(ctx)
-	back := c.restore(held, &api.RestoreBegin{Files: c.handDirectory(image), Hold: true})
-	until(t, back.Recv, isHeldRestore)
+	back := c.restore(held, &api.RestoreBegin{Files: c.sendDirectory(image), Hold: true})
+	receiveUntil(t, back.Recv, isHeldRestore)
 	leave()
 	daemon.Empty()
-	back = c.restore(ctx, &api.RestoreBegin{Files: c.handDirectory(image), Detach: true})
-	until(t, back.Recv, isRunning)
+	back = c.restore(ctx, &api.RestoreBegin{Files: c.sendDirectory(image), Detach: true})
+	receiveUntil(t, back.Recv, isRunning)
 	for _, job := range jobs {
-		job.Reaches(job.Lines() + 3)
+		job.WaitLines(job.Lines() + 3)
 		job.Kill()
 	}
 	daemon.Empty()
 }
 
-// untilEnd receives until nothing more comes.
-func untilEnd[E event](receive func() (E, error)) (last E, err error) {
+// receiveAll receives events until the stream ends.
+func receiveAll[E event](receive func() (E, error)) (last E, err error) {
 	for {
 		event, err := receive()
 		if err != nil {
@@ -273,5 +273,5 @@ func untilEnd[E event](receive func() (E, error)) (last E, err error) {
 }
 
 func beginRestore(c *caller, image string, eager bool) *api.RestoreBegin {
-	return &api.RestoreBegin{Files: c.handDirectory(image), Eager: eager, Detach: true}
+	return &api.RestoreBegin{Files: c.sendDirectory(image), Eager: eager, Detach: true}
 }

@@ -19,11 +19,11 @@ func as(uid uint32, command *exec.Cmd) *exec.Cmd {
 	return command
 }
 
-// TestForeignImage: a user can restore the image of another machine while root has that machine's
-// key imported.
+// TestForeignImage: a user can restore another machine's image as long as that machine's key is
+// imported.
 func TestForeignImage(t *testing.T) {
 	here, there := start(t), start(t)
-	job := counting(t, here, "1500", "2000", "20000")
+	job := countingJob(t, here, "1500", "2000", "20000")
 	open(t, job.Dir, stranger)
 	for _, name := range []string{"out", "err"} {
 		if err := os.WriteFile(filepath.Join(job.Dir, name), nil, 0o644); err != nil {
@@ -35,11 +35,11 @@ func TestForeignImage(t *testing.T) {
 		}
 	}
 	job.Prepare = func(command *exec.Cmd) { as(stranger, command) }
-	job.Start().Reaches(5)
+	job.Start().WaitLines(5)
 	if said, err := run(here, stranger, "", "--dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	job.Gone()
+	job.WaitGone()
 	restore := []string{"--restore", "--detach", "--dir", job.Image}
 	refused := func(when string) {
 		t.Helper()
@@ -68,7 +68,7 @@ func TestForeignImage(t *testing.T) {
 	if said, err := run(there, stranger, "", restore...); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
-	job.Reaches(job.Lines() + 2)
+	job.WaitLines(job.Lines() + 2)
 	job.Kill()
 	if said, err := run(there, 0, "", "image", "key", "forget", "here"); err != nil {
 		t.Errorf("%v: %s", err, said)
@@ -91,7 +91,7 @@ func run(daemon *harness.Daemon, uid uint32, stdin string, arguments ...string) 
 	return string(said), err
 }
 
-// refusesKeys: mistakes with keys are named, and nothing comes of them.
+// refusesKeys: wrong keys are refused with the reason, and change nothing.
 func refusesKeys(t *testing.T, daemon *harness.Daemon, key string) {
 	t.Helper()
 	for _, test := range []struct {
@@ -113,28 +113,28 @@ func refusesKeys(t *testing.T, daemon *harness.Daemon, key string) {
 	}
 }
 
-// TestEager: all memory is back before the program runs.
+// TestEager: with --eager all memory is loaded before the program runs.
 func TestEager(t *testing.T) {
 	daemon := start(t, "--gpus=soft:1,deterministic")
-	want := counting(t, daemon, "120", "500000", "0").Start()
-	if status := want.Finish(); status != counted {
-		t.Fatalf("the program ends with %d: %s", status, want.Said())
+	want := countingJob(t, daemon, "120", "500000", "0").Start()
+	if status := want.Finish(); status != countedStatus {
+		t.Fatalf("program exited with %d: %s", status, want.Stderr())
 	}
-	job := counting(t, daemon, "120", "500000", "20000").Start()
-	job.Reaches(5)
+	job := countingJob(t, daemon, "120", "500000", "20000").Start()
+	job.WaitLines(5)
 	job.Dump()
 	c := call(t, daemon)
-	ctx, cancel := patience(t)
+	ctx, cancel := testContext(t)
 	defer cancel()
 	for _, eager := range []bool{true, false} {
 		stream := c.restore(ctx, beginRestore(c, job.Image, eager))
-		running := until(t, stream.Recv, isRunning).GetRunning()
-		loaded := until(t, stream.Recv, isLoaded).GetLoaded()
+		running := receiveUntil(t, stream.Recv, isRunning).GetRunning()
+		loaded := receiveUntil(t, stream.Recv, isLoaded).GetLoaded()
 		if running.GetProcesses() != 1 || loaded.GetBytes() < 2_000_000 {
 			t.Errorf("eager %v: %v, %v", eager, running, loaded)
 		}
 		if eager {
-			job.Reaches(job.Lines() + 2)
+			job.WaitLines(job.Lines() + 2)
 			job.Kill()
 		}
 	}

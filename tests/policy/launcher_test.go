@@ -10,9 +10,9 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// launching prepares a program without a GPU that starts two with one, in directories of their own,
-// and waits for both.
-func launching(t *testing.T, daemon *harness.Daemon, policy string) *harness.Job {
+// launcherJob prepares a program without a GPU. It starts two programs with a GPU, in directories
+// of their own, and waits for both.
+func launcherJob(t *testing.T, daemon *harness.Daemon, policy string) *harness.Job {
 	t.Helper()
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	job := daemon.Job(t, "/bin/sh", "-c", `
@@ -30,9 +30,9 @@ echo ok both; exit 7`, program)
 	return job
 }
 
-// counts insists that a rank's lines are those of a program that was never disturbed, and says how
-// many there are.
-func counts(t *testing.T, job *harness.Job, rank string) (lines int) {
+// checkCounts compares a rank's lines with those of an undisturbed program, and returns their
+// number.
+func checkCounts(t *testing.T, job *harness.Job, rank string) (lines int) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(job.Dir, rank, "out"))
 	if err != nil {
@@ -47,19 +47,19 @@ func counts(t *testing.T, job *harness.Job, rank string) (lines int) {
 	return lines
 }
 
-// enough lets the programs end.
-func enough(t *testing.T, job *harness.Job) {
+// release lets the programs finish.
+func release(t *testing.T, job *harness.Job) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(job.Dir, "enough"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestLauncher: programs that one launcher has started, and whose policies name one directory, are
-// saved together with it, and come back together.
+// TestLauncher: two programs of one launcher whose policies name one directory are saved and
+// restored together with it.
 func TestLauncher(t *testing.T) {
 	daemon := start(t)
-	job := launching(t, daemon, "checkpoint: {dir: ../../image, every: 1s, keep: 2}\n")
+	job := launcherJob(t, daemon, "checkpoint: {dir: ../../image, every: 1s, keep: 2}\n")
 	job.Start()
 	var dirs, errors []string
 	daemon.Eventually("both are saved for the second time", func() bool {
@@ -75,7 +75,7 @@ func TestLauncher(t *testing.T) {
 		return len(dirs) == 2
 	})
 	if dirs[0] != job.Image || dirs[1] != job.Image || len(errors) > 0 {
-		t.Errorf("saved in %v: %v", dirs, errors)
+		t.Errorf("checkpoints in %v: %v", dirs, errors)
 	}
 	if shown := job.Cli("image", "show", job.Image); strings.Count(shown, "program") < 2 ||
 		!strings.Contains(shown, fmt.Sprint(job.PID)) {
@@ -84,21 +84,24 @@ func TestLauncher(t *testing.T) {
 	job.Kill()
 	daemon.Empty()
 	job.Restore()
-	before := counts(t, job, "a") + counts(t, job, "b")
-	daemon.Eventually("both go on", func() bool { return counts(t, job, "a")+counts(t, job, "b") > before+10 })
-	enough(t, job)
-	if status := job.Finish(); status != counted {
-		t.Errorf("the launcher ends with %d: %s", status, job.Said())
+	before := checkCounts(t, job, "a") + checkCounts(t, job, "b")
+	daemon.Eventually(
+		"both continue",
+		func() bool { return checkCounts(t, job, "a")+checkCounts(t, job, "b") > before+10 },
+	)
+	release(t, job)
+	if status := job.Finish(); status != countedStatus {
+		t.Errorf("launcher exited with %d: %s", status, job.Stderr())
 	}
-	counts(t, job, "a")
-	counts(t, job, "b")
+	checkCounts(t, job, "a")
+	checkCounts(t, job, "b")
 	daemon.Empty()
 }
 
-// TestLauncherApart: where each has a directory of its own, each is saved alone.
+// TestLauncherApart: programs whose policies name different directories are saved separately.
 func TestLauncherApart(t *testing.T) {
 	daemon := start(t)
-	job := launching(t, daemon, "checkpoint: {dir: '../../image-{pid}', every: 1s}\n")
+	job := launcherJob(t, daemon, "checkpoint: {dir: '../../image-{pid}', every: 1s}\n")
 	job.Start()
 	daemon.Eventually("both are saved", func() bool {
 		saved := map[string]bool{}
@@ -109,29 +112,29 @@ func TestLauncherApart(t *testing.T) {
 		}
 		return len(saved) == 2
 	})
-	enough(t, job)
-	if status := job.Finish(); status != counted {
-		t.Errorf("the launcher ends with %d: %s", status, job.Said())
+	release(t, job)
+	if status := job.Finish(); status != countedStatus {
+		t.Errorf("launcher exited with %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()
 }
 
-// TestLauncherDrain: a launcher is stopped with the programs that it has started.
+// TestLauncherDrain: a drain stops a launcher together with the programs that it has started.
 func TestLauncherDrain(t *testing.T) {
 	daemon := start(t)
-	job := launching(t, daemon, "checkpoint: {dir: ../../image, on: [drain]}\n")
+	job := launcherJob(t, daemon, "checkpoint: {dir: ../../image, on: [drain]}\n")
 	job.Start()
 	daemon.Eventually("both run", func() bool { return len(daemon.Status().GetPrograms()) == 2 })
 	said := job.Cli("--stop", "--drain")
 	if strings.Count(said, "saved and stopped pid") != 2 {
-		t.Errorf("it says %s", said)
+		t.Errorf("unexpected output: %s", said)
 	}
-	job.Gone()
+	job.WaitGone()
 	daemon.Launch()
 	job.Restore()
-	enough(t, job)
-	if status := job.Finish(); status != counted {
-		t.Errorf("the launcher ends with %d: %s", status, job.Said())
+	release(t, job)
+	if status := job.Finish(); status != countedStatus {
+		t.Errorf("launcher exited with %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()
 }

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// numbers are what Prometheus would read, by name and labels.
+// numbers returns the metrics that Prometheus would read, by name and labels.
 func numbers(t *testing.T, socket string) map[string]float64 {
 	t.Helper()
 	client := &http.Client{
@@ -43,13 +43,13 @@ func numbers(t *testing.T, socket string) map[string]float64 {
 	return found
 }
 
-// TestMetrics: what became of checkpoints is told to Prometheus as it is by --status.
+// TestMetrics: the results of checkpoints in the metrics are the same as in --status.
 func TestMetrics(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "metrics")
 	daemon := start(t, "--metrics-listen=unix:"+socket)
-	job := counting(t, daemon, "1500", "2000", "20000")
-	yaml(t, job, "job_name: counts\ncheckpoint: {dir: ../policy, every: 1h}\n")
-	job.Start().Reaches(5)
+	job := countingJob(t, daemon, "1500", "2000", "20000")
+	writePolicy(t, job, "job_name: counts\ncheckpoint: {dir: ../policy, every: 1h}\n")
+	job.Start().WaitLines(5)
 	labels := `{job="counts",pid="` + itoa(job.PID) + `"`
 	daemon.Eventually("the policy is known", func() bool { return programOf(daemon, job).GetPolicy() != nil })
 	before := numbers(t, socket)
@@ -62,7 +62,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	if said, err := job.TryCli("--pre-dump", "--pid", itoa(job.PID), "--dir", filepath.Dir(job.Image)); err == nil {
-		t.Errorf("a directory with other things in it: %s", said)
+		t.Errorf("checkpoint into a directory that is not empty: %s", said)
 	}
 	after, program := numbers(t, socket), programOf(daemon, job)
 	for name, want := range map[string]float64{
@@ -77,7 +77,7 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if after["phos_checkpoint_written_bytes_total"] < 1<<20 {
-		t.Errorf("%v bytes are written", after["phos_checkpoint_written_bytes_total"])
+		t.Errorf("got %v written bytes", after["phos_checkpoint_written_bytes_total"])
 	}
 	job.Kill()
 	daemon.Empty()

@@ -10,20 +10,20 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// counted is the exit status of count.c.
-const counted = 7
+// countedStatus is the exit status of count.c.
+const countedStatus = 7
 
-// counting prepares a program that counts on its GPU and checks itself. It rests between steps, and
-// lives, until Finish.
-func counting(t *testing.T, daemon *harness.Daemon, arguments ...string) *harness.Job {
+// countingJob prepares a program that counts on its GPU and checks itself. It sleeps between steps,
+// and runs until Finish.
+func countingJob(t *testing.T, daemon *harness.Daemon, arguments ...string) *harness.Job {
 	t.Helper()
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	job := daemon.Job(t, program, arguments...)
-	job.Held = true
+	job.Hold = true
 	return job
 }
 
-// start is a phosd that can save processes.
+// start starts a phosd that can save programs.
 func start(t *testing.T, arguments ...string) *harness.Daemon {
 	t.Helper()
 	_, err := harness.CRIU()
@@ -31,7 +31,7 @@ func start(t *testing.T, arguments ...string) *harness.Daemon {
 	return harness.Start(t, arguments...)
 }
 
-// smallDisk is a directory with room for so many bytes.
+// smallDisk returns a directory with space for the given number of bytes.
 func smallDisk(t *testing.T, bytes int) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -18,16 +18,16 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestPipe: a program moves from one phosd to another through a pipe between two pos_cli, and its
-// results do not show it.
+// TestPipe: a program moves from one phosd to another through a pipe between two pos_cli. Its
+// results must not change.
 func TestPipe(t *testing.T) {
 	here, there := start(t, "--gpus=soft:1,deterministic"), start(t, "--gpus=soft:1,deterministic")
-	want := counting(t, here, "600", "20000", "0").Start()
-	if status := want.Finish(); status != counted {
-		t.Fatalf("the program ends with %d: %s", status, want.Said())
+	want := countingJob(t, here, "600", "20000", "0").Start()
+	if status := want.Finish(); status != countedStatus {
+		t.Fatalf("program exited with %d: %s", status, want.Stderr())
 	}
-	job := counting(t, here, "600", "20000", "20000").Start()
-	job.Reaches(20)
+	job := countingJob(t, here, "600", "20000", "20000").Start()
+	job.WaitLines(20)
 	command := exec.Command(
 		"sh",
 		"-c",
@@ -45,7 +45,7 @@ func TestPipe(t *testing.T) {
 	t.Logf("%s", said)
 	if got := programOf(there, job); got.GetPid() == 0 || got.GetCheckpointDir() != "" ||
 		got.GetLastCheckpointUnixMilliseconds() == 0 {
-		t.Errorf("the other phosd says %v", got)
+		t.Errorf("the other phosd reports %v", got)
 	}
 	job.Finish()
 	if differences := job.Result().Differs(want.Result()); differences != "" {
@@ -54,17 +54,17 @@ func TestPipe(t *testing.T) {
 	for _, daemon := range []*harness.Daemon{here, there} {
 		daemon.Empty()
 		if left, err := filepath.Glob(daemon.State + "/work/*/*"); err != nil || len(left) > 0 {
-			t.Errorf("left of the stream: %v, %v", left, err)
+			t.Errorf("left behind by the stream: %v, %v", left, err)
 		}
 	}
 }
 
-// TestStreamFile: an image goes into a file while the program runs on; the file is complete, or
-// says where it is not.
+// TestStreamFile: an image is streamed into a file while the program continues. A file that is not
+// complete must be rejected with the position.
 func TestStreamFile(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "1500", "2000", "20000").Start()
-	job.Reaches(5)
+	job := countingJob(t, daemon, "1500", "2000", "20000").Start()
+	job.WaitLines(5)
 	path := filepath.Join(t.TempDir(), "image")
 	out, err := os.Create(path)
 	if err != nil {
@@ -72,14 +72,17 @@ func TestStreamFile(t *testing.T) {
 	}
 	defer out.Close()
 	c := call(t, daemon)
-	ctx, cancel := patience(t)
+	ctx, cancel := testContext(t)
 	defer cancel()
-	until(
+	receiveUntil(
 		t,
-		c.save(ctx, &api.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.hand(out), Stream: true}).Recv,
+		c.checkpoint(
+			ctx,
+			&api.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.sendFiles(out), Stream: true},
+		).Recv,
 		isDone,
 	)
-	job.Reaches(job.Lines() + 2)
+	job.WaitLines(job.Lines() + 2)
 	job.Kill()
 	whole, err := os.ReadFile(path)
 	if err != nil {
@@ -87,9 +90,11 @@ func TestStreamFile(t *testing.T) {
 	}
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)/2] ^= 1
-	for name, content := range map[string][]byte{"cut off": whole[:len(whole)/2], "empty": nil, "flipped": flipped, "text": []byte(strings.Repeat("no image ", 100))} {
-		if err := c.bringBack(ctx, content); err == nil {
-			t.Errorf("%s: it came back", name)
+	for name, content := range map[string][]byte{
+		"cut off": whole[:len(whole)/2], "empty": nil, "flipped": flipped, "text": []byte(strings.Repeat("no image ", 100)),
+	} {
+		if err := c.restoreStream(ctx, content); err == nil {
+			t.Errorf("%s: restore succeeded, want failure", name)
 		} else {
 			t.Logf("%s: %v", name, err)
 		}
@@ -108,18 +113,18 @@ func TestStreamFile(t *testing.T) {
 	if _, err := store.ReadStream(ctx, bytes.NewReader(whole), received); err != nil {
 		t.Error(err)
 	}
-	if err := c.bringBack(ctx, whole); err != nil {
+	if err := c.restoreStream(ctx, whole); err != nil {
 		t.Fatal(err)
 	}
-	job.Reaches(job.Lines() + 2)
+	job.WaitLines(job.Lines() + 2)
 	if got := job.Finish(); got != -1 {
-		t.Errorf("the program ends with %d: %s", got, job.Said())
+		t.Errorf("program exited with %d: %s", got, job.Stderr())
 	}
 	daemon.Empty()
 }
 
-// bringBack restores from a stream.
-func (c *caller) bringBack(ctx context.Context, content []byte) error {
+// restoreStream restores from a stream.
+func (c *caller) restoreStream(ctx context.Context, content []byte) error {
 	c.t.Helper()
 	stream, err := os.CreateTemp(c.t.TempDir(), "stream")
 	if err != nil {
@@ -132,33 +137,38 @@ func (c *caller) bringBack(ctx context.Context, content []byte) error {
 	if _, err := stream.Seek(0, io.SeekStart); err != nil {
 		c.t.Fatal(err)
 	}
-	back := c.restore(ctx, &api.RestoreBegin{Files: c.hand(stream), Stream: true, Detach: true})
-	_, err = untilEnd(back.Recv)
+	back := c.restore(ctx, &api.RestoreBegin{Files: c.sendFiles(stream), Stream: true, Detach: true})
+	_, err = receiveAll(back.Recv)
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
 	return api.FromStatus(err)
 }
 
-// TestStreamStuck: a pos_cli that does not read its stream, or does not write it, blocks phosd no
-// longer than it lives.
+// TestStreamStuck: a pos_cli that does not read or write its stream blocks phosd only until it
+// exits.
 func TestStreamStuck(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "3000", "200000", "20000").Start()
-	job.Reaches(5)
+	job := countingJob(t, daemon, "3000", "200000", "20000").Start()
+	job.WaitLines(5)
 	c := call(t, daemon)
 	for _, test := range []struct {
 		name string
 		stop bool
 	}{{"runs on", false}, {"to be stopped", true}} {
-		read, write, err := os.Pipe() // without a reader
+		read, write, err := os.Pipe() // no process reads it
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, leave := patience(t)
-		stream := c.save(
+		ctx, leave := testContext(t)
+		stream := c.checkpoint(
 			ctx,
-			&api.CheckpointBegin{Pids: []uint32{uint32(job.PID)}, Files: c.hand(write), Stream: true, Stop: test.stop},
+			&api.CheckpointBegin{
+				Pids:   []uint32{uint32(job.PID)},
+				Files:  c.sendFiles(write),
+				Stream: true,
+				Stop:   test.stop,
+			},
 		)
 		const most = 64 << 10
 		daemon.Eventually("the pipe is full", func() bool {
@@ -166,26 +176,29 @@ func TestStreamStuck(t *testing.T) {
 			return err == nil && waiting >= most
 		})
 		leave()
-		if _, err := untilEnd(stream.Recv); err == nil || errors.Is(err, io.EOF) {
-			t.Errorf("%s: it ends with %v", test.name, err)
+		if _, err := receiveAll(stream.Recv); err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("%s: exited with %v", test.name, err)
 		}
-		job.Reaches(job.Lines() + 3)
-		daemon.Eventually("nothing is under way", func() bool { return !programOf(daemon, job).GetCheckpointRunning() })
+		job.WaitLines(job.Lines() + 3)
+		daemon.Eventually(
+			"no checkpoint is running",
+			func() bool { return !programOf(daemon, job).GetCheckpointRunning() },
+		)
 		_, _ = read.Close(), write.Close()
 	}
-	job.PreDump() // another is possible
+	job.PreDump() // another checkpoint is possible
 	job.Kill()
-	read, write, err := os.Pipe() // without a writer
+	read, write, err := os.Pipe() // no process writes to it
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer write.Close()
 	defer read.Close()
-	ctx, leave := patience(t)
-	back := c.restore(ctx, &api.RestoreBegin{Files: c.hand(read), Stream: true})
+	ctx, leave := testContext(t)
+	back := c.restore(ctx, &api.RestoreBegin{Files: c.sendFiles(read), Stream: true})
 	leave()
-	if _, err := untilEnd(back.Recv); err == nil || errors.Is(err, io.EOF) {
-		t.Errorf("it ends with %v", err)
+	if _, err := receiveAll(back.Recv); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("exited with %v", err)
 	}
 	daemon.Empty()
 }

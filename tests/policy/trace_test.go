@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// traced is any line of a trace.
-type traced struct {
+// traceLine is any line of a trace.
+type traceLine struct {
 	Trace int
 	PID   int
 	Have  *object
@@ -33,14 +33,14 @@ type object struct {
 
 func (o object) name() string { return fmt.Sprintf("%s %d%s", o.Kind, o.ID, o.Address) }
 
-func readTrace(t *testing.T, path string) (lines []traced) {
+func readTrace(t *testing.T, path string) (lines []traceLine) {
 	t.Helper()
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, line := range bytes.Split(bytes.TrimSpace(text), []byte("\n")) {
-		var one traced
+		var one traceLine
 		if err := json.Unmarshal(line, &one); err != nil {
 			t.Fatalf("line %d: %v: %s", i+1, err, line)
 		}
@@ -49,8 +49,9 @@ func readTrace(t *testing.T, path string) (lines []traced) {
 	return lines
 }
 
-// check holds a trace against itself: every call in order, and nothing used that is not there.
-func check(t *testing.T, pid int, lines []traced) (calls map[string]int) {
+// checkTrace checks the consistency of a trace: calls are numbered in order, and only use objects
+// that exist.
+func checkTrace(t *testing.T, pid int, lines []traceLine) (calls map[string]int) {
 	t.Helper()
 	if lines[0].Trace != 1 || lines[0].PID != pid {
 		t.Errorf("the first line is %+v", lines[0])
@@ -70,7 +71,7 @@ func check(t *testing.T, pid int, lines []traced) (calls map[string]int) {
 		}
 		for _, used := range line.Uses {
 			if !living[used.name()] {
-				t.Errorf("call %d, %s, uses %s, which is not there", line.N, line.Call, used.name())
+				t.Errorf("call %d, %s, uses %s, which does not exist", line.N, line.Call, used.name())
 			}
 		}
 		for _, made := range line.Makes {
@@ -78,7 +79,7 @@ func check(t *testing.T, pid int, lines []traced) (calls map[string]int) {
 		}
 		for _, ended := range line.Ends {
 			if !living[ended.name()] {
-				t.Errorf("call %d, %s, ends %s, which is not there", line.N, line.Call, ended.name())
+				t.Errorf("call %d, %s, destroys %s, which does not exist", line.N, line.Call, ended.name())
 			}
 			delete(living, ended.name())
 		}
@@ -89,7 +90,7 @@ func check(t *testing.T, pid int, lines []traced) (calls map[string]int) {
 	return calls
 }
 
-// beginTrace starts a trace of a program, and returns the file that it goes to.
+// beginTrace starts a trace of a program, and returns its file.
 func beginTrace(job *harness.Job, dir string) string {
 	said := strings.TrimSpace(
 		job.Cli("--trace-resource", "--subaction", "start", "--pid", fmt.Sprint(job.PID), "--dir", dir),
@@ -97,38 +98,38 @@ func beginTrace(job *harness.Job, dir string) string {
 	return said[strings.LastIndexByte(said, ' ')+1:]
 }
 
-// TestTrace: a program is traced for a while, and again up to its end.
+// TestTrace: a program is traced for a while, and again until it exits.
 func TestTrace(t *testing.T) {
 	daemon := harness.Start(t)
-	job := counting(t, daemon, "1500", "2000", "20000").Start()
-	job.Reaches(3)
+	job := countingJob(t, daemon, "1500", "2000", "20000").Start()
+	job.WaitLines(3)
 	dir := filepath.Join(t.TempDir(), "trace")
 	pid := fmt.Sprint(job.PID)
 	begin := func() string { return beginTrace(job, dir) }
 	first := begin()
 	if said, err := job.TryCli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir); err == nil ||
 		!strings.Contains(said, "already") {
-		t.Errorf("a second trace at a time: %q %v", said, err)
+		t.Errorf("start of a second trace: %q %v", said, err)
 	}
-	job.Reaches(job.Lines() + 5)
+	job.WaitLines(job.Lines() + 5)
 	t.Log(job.Cli("--trace-resource", "--subaction", "stop", "--pid", pid))
 	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil ||
 		!strings.Contains(said, "not being traced") {
-		t.Errorf("an end without a trace: %q %v", said, err)
+		t.Errorf("stop without a trace: %q %v", said, err)
 	}
-	calls := check(t, job.PID, readTrace(t, first))
+	calls := checkTrace(t, job.PID, readTrace(t, first))
 	if calls["launch"] == 0 {
 		t.Errorf("no launch among %v", calls)
 	}
 	last := begin()
-	if status := job.Finish(); status != counted {
-		t.Errorf("the program ends with %d: %s", status, job.Said())
+	if status := job.Finish(); status != countedStatus {
+		t.Errorf("program exited with %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()
-	check(t, job.PID, readTrace(t, last))
+	checkTrace(t, job.PID, readTrace(t, last))
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 2 {
-		t.Errorf("in the directory are %v, %v", entries, err)
+		t.Errorf("the directory contains %v, %v", entries, err)
 	}
 }
 
@@ -136,48 +137,48 @@ func TestTrace(t *testing.T) {
 // again.
 func TestTraceAndRestore(t *testing.T) {
 	daemon := start(t)
-	job := counting(t, daemon, "1500", "2000", "20000").Start()
-	job.Reaches(3)
+	job := countingJob(t, daemon, "1500", "2000", "20000").Start()
+	job.WaitLines(3)
 	dir := filepath.Join(t.TempDir(), "trace")
 	pid := fmt.Sprint(job.PID)
 	begin := func() string { return beginTrace(job, dir) }
 	first := begin()
 	job.PreDump()
-	job.Reaches(job.Lines() + 3)
+	job.WaitLines(job.Lines() + 3)
 	job.Dump()
 	daemon.Empty()
-	if calls := check(t, job.PID, readTrace(t, first)); calls["launch"] == 0 {
+	if calls := checkTrace(t, job.PID, readTrace(t, first)); calls["launch"] == 0 {
 		t.Errorf("no launch among %v", calls)
 	}
 	job.Restore()
 	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil ||
 		!strings.Contains(said, "not being traced") {
-		t.Errorf("a restored program is traced: %q %v", said, err)
+		t.Errorf("stop of a trace after a restore: %q %v", said, err)
 	}
 	second := begin()
-	if status := job.Finish(); status != counted {
-		t.Errorf("the program ends with %d: %s", status, job.Said())
+	if status := job.Finish(); status != countedStatus {
+		t.Errorf("program exited with %d: %s", status, job.Stderr())
 	}
 	daemon.Empty()
-	if calls := check(t, job.PID, readTrace(t, second)); calls["launch"] == 0 {
+	if calls := checkTrace(t, job.PID, readTrace(t, second)); calls["launch"] == 0 {
 		t.Errorf("no launch among %v", calls)
 	}
 }
 
-// TestTraceFull: a file that takes no more ends the trace and not the program.
+// TestTraceFull: a full disk ends the trace, but not the program.
 func TestTraceFull(t *testing.T) {
 	daemon := harness.Start(t)
-	job := counting(t, daemon, "5000", "2000", "2000").Start()
-	job.Reaches(1)
+	job := countingJob(t, daemon, "5000", "2000", "2000").Start()
+	job.WaitLines(1)
 	dir := smallDisk(t, 16<<10)
 	pid := fmt.Sprint(job.PID)
 	job.Cli("--trace-resource", "--subaction", "start", "--pid", pid, "--dir", dir)
-	job.Reaches(job.Lines() + 200)
+	job.WaitLines(job.Lines() + 200)
 	if said, err := job.TryCli("--trace-resource", "--subaction", "stop", "--pid", pid); err == nil ||
 		!strings.Contains(said, "no space left") {
-		t.Errorf("the end of a trace that filled its disk: %q %v", said, err)
+		t.Errorf("stop of a trace on a full disk: %q %v", said, err)
 	}
-	if status := job.Finish(); status != counted {
-		t.Errorf("the program ends with %d: %s", status, job.Said())
+	if status := job.Finish(); status != countedStatus {
+		t.Errorf("program exited with %d: %s", status, job.Stderr())
 	}
 }

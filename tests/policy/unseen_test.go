@@ -13,9 +13,9 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestUnseen: a phosd in a pid namespace of its own does not take the pids of a caller outside for
-// its own.
-func TestUnseen(t *testing.T) {
+// TestForeignPIDNamespace: a phosd in its own pid namespace must not interpret pids of a caller
+// outside as its own.
+func TestForeignPIDNamespace(t *testing.T) {
 	harness.Need(t, "root", harness.Root())
 	harness.Need(t, "build", harness.Built())
 	dir, err := os.MkdirTemp("/run", "phos-test-")
@@ -50,7 +50,7 @@ func TestUnseen(t *testing.T) {
 			break
 		}
 		if time.Since(begun) > harness.Patience {
-			t.Fatalf("phosd does not answer: %s", said.String())
+			t.Fatalf("phosd did not answer: %s", said.String())
 		}
 	}
 	own := itoa(os.Getpid())

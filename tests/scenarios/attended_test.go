@@ -7,8 +7,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestAttended: a pos_cli that stays with a restored program keeps its terminal, its pipes and its
-// exit status when phosd is replaced by another.
+// TestAttended: a pos_cli that waits for a restored program keeps its terminal, its pipes and its
+// exit status when phosd is restarted.
 func TestAttended(t *testing.T) {
 	deaths := map[string]func(d *harness.Daemon){
 		"killed": func(d *harness.Daemon) { d.Kill() },
@@ -22,40 +22,40 @@ func TestAttended(t *testing.T) {
 	for name, die := range deaths {
 		for _, uid := range []uint32{0, ordinary} {
 			if uid != 0 && name == "killed" {
-				continue // whose it is has nothing to do with how phosd ends
+				continue // the user makes no difference to how phosd stops
 			}
 			t.Run(name, func(t *testing.T) {
 				d, dir := start(t), home(t, int(uid))
-				a := ask(t, as(quiet(t, in(d, dir, "asked.py"), int(uid)), uid))
-				a.does(3, 3)
+				a := stepperCommand(t, as(errorsToFile(t, homeProgram(d, dir, "asked.py"), int(uid)), uid))
+				a.step(3, 3)
 				images := dir + "/image"
-				saves(t, d, a, uid, "--dump", images)
+				mustCheckpoint(t, d, a, uid, "--dump", images)
 				a.pid = 0
 				a.await()
-				bring := func() *asked {
+				restoreAgain := func() *stepper {
 					return restoreBy(t, d, as(d.Command("--restore", "--dir", images), uid))
 				}
-				a = bring()
+				a = restoreAgain()
 				for total := 5; total < 9; total += 2 {
 					die(d)
-					a.does(1, total-1)
+					a.step(1, total-1)
 					d.Launch()
-					a.does(1, total)
+					a.step(1, total)
 				}
-				a.ends(9)
+				a.finish(9)
 				d.Empty()
 
-				// It ends while no phosd runs, by a signal sent to pos_cli.
-				a = bring()
+				// A signal to pos_cli ends it while phosd is not running.
+				a = restoreAgain()
 				die(d)
-				a.does(1, 4)
+				a.step(1, 4)
 				if err := a.command.Process.Signal(syscall.SIGTERM); err != nil {
 					t.Fatal(err)
 				}
 				d.Eventually("the program ends", func() bool { return zombie(a.pid) })
 				d.Launch()
 				if got := a.await(); got != 128+int(syscall.SIGTERM) {
-					t.Errorf("pos_cli ends with %d: %s", got, a.said)
+					t.Errorf("pos_cli exited with %d: %s", got, a.said)
 				}
 				a.pid = 0
 				d.Empty()
@@ -64,13 +64,13 @@ func TestAttended(t *testing.T) {
 	}
 }
 
-// TestNohup: a pos_cli that was started to ignore a signal does, and does not hand it to the
-// program either.
+// TestNohup: a pos_cli that was started with a signal ignored keeps ignoring it, and does not
+// forward it to the program.
 func TestNohup(t *testing.T) {
 	d, dir := start(t), home(t, 0)
-	a := ask(t, quiet(t, in(d, dir, "asked.py"), 0))
-	a.does(3, 3)
-	saves(t, d, a, 0, "--dump", dir+"/image")
+	a := stepperCommand(t, errorsToFile(t, homeProgram(d, dir, "asked.py"), 0))
+	a.step(3, 3)
+	mustCheckpoint(t, d, a, 0, "--dump", dir+"/image")
 	a.pid = 0
 	a.await()
 	command := d.Command("--restore", "--dir", dir+"/image")
@@ -82,7 +82,7 @@ func TestNohup(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a.does(2, 5)
-	a.ends(9)
+	a.step(2, 5)
+	a.finish(9)
 	d.Empty()
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// bare runs a story in a root directory in which no cgroup hierarchy of version 2 is mounted.
+// bare runs a program, a checkpoint and a restore in a root directory without a cgroup hierarchy of
+// version 2.
 const bare = `
 set -eu
 for point in $(awk '$3 == "cgroup2" { print $2 }' /proc/self/mounts); do umount -l $point; done
@@ -35,7 +36,7 @@ pos_cli --stop
 ! grep -w cgroup2 /proc/self/mounts
 `
 
-// TestBare: phosd brings what a root lacks that was just unpacked, and takes it away again.
+// TestBare: phosd mounts what a freshly unpacked root lacks, and unmounts it afterwards.
 func TestBare(t *testing.T) {
 	harness.Need(t, "root", harness.Root())
 	harness.Need(t, "build", harness.Built())

@@ -8,74 +8,74 @@ import (
 	"testing"
 )
 
-// TestClones restores one image twice at once, beside the program itself: three programs with GPU
-// work and an end of their own. A clone is saved again, and its image restored, with pids of its
-// own and without.
+// TestClones restores one image twice at once, beside the original: three programs with independent
+// GPU work. A clone is saved again, and its image is restored with and without new pids.
 func TestClones(t *testing.T) {
 	for _, gpu := range []string{"gpu", "none"} {
 		t.Run(gpu, func(t *testing.T) {
 			d, dir := start(t), image(t)
-			original := ask(t, program(d, gpu))
-			original.does(3, 3)
+			original := stepperCommand(t, program(d, gpu))
+			original.step(3, 3)
 			original.preDump(d, dir)
 			first, second := restore(t, d, dir, "--new-pids"), restore(t, d, dir, "--new-pids")
-			original.does(1, 4)
-			first.does(2, 5)
-			second.does(5, 8)
+			original.step(1, 4)
+			first.step(2, 5)
+			second.step(5, 8)
 			if first.pid == second.pid || first.pid == original.pid {
 				t.Fatalf("pids %d, %d and %d", original.pid, first.pid, second.pid)
 			}
-			// Of the clone, while the others go on.
+			// Save the clone while the other programs run.
 			again := image(t)
 			first.preDump(d, again)
-			first.does(1, 6)
+			first.step(1, 6)
 			third := restore(t, d, again, "--new-pids")
-			third.does(2, 7)
-			first.does(1, 7)
-			// A second generation of what a third generation of processes is.
+			third.step(2, 7)
+			first.step(1, 7)
+			// Save a clone of the clone as the second generation.
 			third.preDump(d, again)
 			fourth := restore(t, d, again, "--new-pids", "--generation", "2")
-			fourth.does(1, 8)
-			for status, a := range []*asked{original, first, second, third, fourth} {
-				a.does(1, []int{5, 8, 9, 8, 9}[status])
-				a.ends(10 + status)
+			fourth.step(1, 8)
+			for status, a := range []*stepper{original, first, second, third, fourth} {
+				a.step(1, []int{5, 8, 9, 8, 9}[status])
+				a.finish(10 + status)
 			}
-			// The clone's image without a namespace has the pid that the program had at first.
+			// Without new pids, the clone's image uses the original program's pid.
 			last := restore(t, d, again, "--generation", "1")
 			if last.pid != original.command.Process.Pid {
-				t.Errorf("the pid is %d, and was %d", last.pid, original.command.Process.Pid)
+				t.Errorf("got pid %d, want %d", last.pid, original.command.Process.Pid)
 			}
-			last.does(1, 6)
-			last.ends(20)
+			last.step(1, 6)
+			last.finish(20)
 			d.Empty()
 		})
 	}
 }
 
-// TestPIDTaken restores beside the program itself.
+// TestPIDTaken restores a program while the original still runs.
 func TestPIDTaken(t *testing.T) {
 	d, dir := start(t), image(t)
-	original := ask(t, program(d))
-	original.does(3, 3)
+	original := stepperCommand(t, program(d))
+	original.step(3, 3)
 	original.preDump(d, dir)
 	text, err := cli(t, d, "--restore", "--dir", dir)
 	if err == nil || !strings.Contains(text, fmt.Sprintf("pid %d", original.pid)) ||
 		!strings.Contains(text, "--new-pids") ||
 		!strings.Contains(text, "asked.py") {
-		t.Errorf("restored beside itself: %v: %s", err, text)
+		t.Errorf("restore while the original runs: %v: %s", err, text)
 	}
-	original.does(1, 4)
-	original.ends(3)
+	original.step(1, 4)
+	original.finish(3)
 	back := restore(t, d, dir)
-	back.does(1, 4)
-	back.ends(4)
+	back.step(1, 4)
+	back.finish(4)
 	d.Empty()
 }
 
-// TestUnburied: a parent that never asks how its program ended keeps its pid, and is named.
-func TestUnburied(t *testing.T) {
+// TestZombie: a parent that does not reap its child keeps the pid in use. The error names the
+// parent.
+func TestZombie(t *testing.T) {
 	d, dir := start(t), image(t)
-	original := ask(t, program(d))
+	original := stepperCommand(t, program(d))
 	original.preDump(d, dir)
 	if err := syscall.Kill(original.pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -84,11 +84,11 @@ func TestUnburied(t *testing.T) {
 	text, err := cli(t, d, "--restore", "--dir", dir)
 	if err == nil || !strings.Contains(text, "zombie") ||
 		!strings.Contains(text, "pid "+strconv.Itoa(syscall.Getpid())+" ") {
-		t.Errorf("restored over a zombie: %v: %s", err, text)
+		t.Errorf("restore with a zombie's pid: %v: %s", err, text)
 	}
 	original.await()
 	back := restore(t, d, dir)
-	back.does(1, 1)
-	back.ends(4)
+	back.step(1, 1)
+	back.finish(4)
 	d.Empty()
 }

@@ -13,20 +13,19 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// container is one whose root has little more than the program needs; phosd is outside, and its
-// runtime directory is mounted in. Its first process only waits.
+// container has a root with little more than the program needs. phosd runs outside, and its runtime
+// directory is mounted inside. Its first process only waits.
 type container struct {
 	t    *testing.T
 	init int
-	// uid is the id of the container's user.
+	// uid is the user id of the container's programs.
 	uid int
-	// dir is a directory outside; inside, it is /data.
+	// dir is a directory outside that is /data inside.
 	dir string
 }
 
-// contain is what the first process does. CRIU's own libraries are not among what is mounted: /usr
-// is there without them.
-const contain = `
+// containerScript is run by the first process. /usr is mounted without CRIU's own libraries.
+const containerScript = `
 set -e
 root=$1; shift
 mount --make-rprivate /
@@ -59,7 +58,8 @@ func newContainer(t *testing.T, d *harness.Daemon, uid int) *container {
 	c := &container{t: t, uid: uid, dir: home(t, uid)}
 	root := open(t)
 	command := exec.Command("unshare", append([]string{
-		"--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--net", "sh", "-c", contain, "sh", root, c.dir, d.Dir,
+		"--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--net", "sh", "-c", containerScript, "sh", root,
+		c.dir, d.Dir,
 	}, harness.Bin())...)
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()
@@ -77,11 +77,11 @@ func newContainer(t *testing.T, d *harness.Daemon, uid int) *container {
 	return c
 }
 
-// exec makes a command one that runs in the container, as "docker exec" does it.
+// exec makes a command run in the container, as "docker exec" does.
 func (c *container) exec(command *exec.Cmd) *exec.Cmd { return c.within(command, "setsid", "--wait") }
 
-// within makes a command one that something in the container starts, and that belongs to a session
-// outside if nothing there makes one.
+// within makes a command run as a child of by in the container. If by does not create a session,
+// the command stays in a session outside.
 func (c *container) within(command *exec.Cmd, by ...string) *exec.Cmd {
 	arguments := append([]string{
 		"nsenter", "--target", strconv.Itoa(c.init), "--mount", "--pid", "--uts", "--ipc", "--net", "--wdns=/data", "setpriv",
@@ -92,7 +92,7 @@ func (c *container) within(command *exec.Cmd, by ...string) *exec.Cmd {
 	return inside
 }
 
-// inner is the pid that a process has for itself.
+// inner returns the pid of a process in its own namespace.
 func inner(t *testing.T, pid int) string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -105,8 +105,8 @@ func inner(t *testing.T, pid int) string {
 	return fields[len(fields)-1]
 }
 
-// TestContainer: phosd on the host, a program in a container, which is saved and restored from
-// inside, into the same container; and from outside.
+// TestContainer: phosd runs on the host and a program in a container. The program is saved and
+// restored from inside, into the same container, and from outside.
 func TestContainer(t *testing.T) {
 	for _, test := range []struct {
 		what string
@@ -116,45 +116,52 @@ func TestContainer(t *testing.T) {
 			d := start(t)
 			c := newContainer(t, d, test.uid)
 			writeData(t, c.dir, test.uid)
-			command := in(d, c.dir, "asked.py", test.what, "files")
+			command := homeProgram(d, c.dir, "asked.py", test.what, "files")
 			command.Path = python
 			a := launch(t, c.exec(command))
-			a.hears("ready")
+			a.expect("ready")
 			a.pid = c.program()
-			a.does(5, 5)
+			a.step(5, 5)
 			seen := inner(t, a.pid)
 			if seen == strconv.Itoa(a.pid) {
-				t.Fatalf("pid %s is the same inside", seen)
+				t.Fatalf("pid %s is the same inside and outside, want different pids", seen)
 			}
 			if text := c.cli(d, "--status"); test.what == "gpu" && !strings.Contains(text, "\n"+seen+" ") {
 				t.Errorf("from inside, pid %s is not in the status: %s", seen, text)
 			}
 			c.cli(d, "--pre-dump", "--dir", "/data/image", "--pid", seen)
-			a.does(2, 7)
+			a.step(2, 7)
 			c.cli(d, "--dump", "--dir", "/data/image", "--pid", seen)
 			a.await()
 			outside := filepath.Join(c.dir, "image")
 			if text, err := run(t, as(d.Command("--restore", "--dir", outside), uint32(test.uid))); err == nil ||
 				!strings.Contains(text, "in a container") {
-				t.Errorf("restored outside of its container: %v: %s", err, text)
+				t.Errorf("restore outside of the container: %v: %s", err, text)
 			}
 			for generation, steps := range map[int]int{1: 5, 2: 7} {
 				a = launch(
 					t,
 					c.exec(d.Command("--restore", "--dir", "/data/image", "--generation", strconv.Itoa(generation))),
 				)
-				c.runs(d, a)
+				c.waitRunning(d, a)
 				if a.pid != c.program() || inner(t, a.pid) != seen {
-					t.Errorf("pid %d is %s inside, and was %s", a.pid, inner(t, a.pid), seen)
+					t.Errorf("pid %d is %s inside, want %s", a.pid, inner(t, a.pid), seen)
 				}
-				a.does(3, steps+3)
-				// Saved again, from outside, and brought back inside once more.
-				saves(t, d, a, uint32(test.uid), "--dump", filepath.Join(c.dir, fmt.Sprint("again", generation)))
+				a.step(3, steps+3)
+				// Save from outside, and restore inside once more.
+				mustCheckpoint(
+					t,
+					d,
+					a,
+					uint32(test.uid),
+					"--dump",
+					filepath.Join(c.dir, fmt.Sprint("again", generation)),
+				)
 				a.await()
 				a = launch(t, c.exec(d.Command("--restore", "--dir", fmt.Sprint("/data/again", generation))))
-				c.runs(d, a)
-				a.does(2, steps+5)
-				a.ends(3)
+				c.waitRunning(d, a)
+				a.step(2, steps+5)
+				a.finish(3)
 				checkData(t, c.dir, steps+5)
 			}
 			d.Empty()
@@ -162,40 +169,42 @@ func TestContainer(t *testing.T) {
 	}
 }
 
-// TestContainerSessions: a program whose session leader is outside its container is refused by name
-// before anything is stopped. A shell's job is restored in a container, but has no shell there.
+// TestContainerSessions: if a program's session leader is outside its container, the checkpoint is
+// refused with the reason before any process is stopped. A shell's job is restored in a container,
+// without the shell.
 func TestContainerSessions(t *testing.T) {
 	d := start(t)
 	c := newContainer(t, d, 0)
 	writeData(t, c.dir, 0)
-	command := in(d, c.dir, "asked.py", "gpu", "files")
+	command := homeProgram(d, c.dir, "asked.py", "gpu", "files")
 	command.Path = python
 	a := launch(t, c.within(command))
-	a.hears("ready")
+	a.expect("ready")
 	a.pid = c.program()
-	c.refuses(d, a, "session whose leader is outside", "setsid")
-	a.ends(3)
+	c.checkRefused(d, a, "session whose leader is outside", "setsid")
+	a.finish(3)
 	writeData(t, c.dir, 0)
 	job := launch(t, c.within(command, "setsid", "--wait", "sh", "-c", `"$@"; exit $?`, "sh"))
-	job.hears("ready")
+	job.expect("ready")
 	job.pid = c.program()
-	job.does(5, 5)
+	job.step(5, 5)
 	seen := inner(t, job.pid)
 	c.cli(d, "--pre-dump", "--dir", "/data/image", "--pid", seen)
-	c.taken(d, seen)
+	c.checkPIDTaken(d, seen)
 	c.cli(d, "--dump", "--dir", "/data/image", "--pid", seen)
 	job.await()
 	back := launch(t, c.exec(d.Command("--restore", "--dir", "/data/image")))
-	c.runs(d, back)
-	back.does(2, 7)
-	c.refuses(d, back, "session whose leader is outside", "has lost its shell")
-	back.does(1, 8)
-	back.ends(3)
+	c.waitRunning(d, back)
+	back.step(2, 7)
+	c.checkRefused(d, back, "session whose leader is outside", "has lost its shell")
+	back.step(1, 8)
+	back.finish(3)
 	d.Empty()
 }
 
-// refuses insists that a program is not saved, for a reason, and goes on.
-func (c *container) refuses(d *harness.Daemon, a *asked, why ...string) {
+// checkRefused checks that a checkpoint is refused for the given reasons, and that the program
+// continues.
+func (c *container) checkRefused(d *harness.Daemon, a *stepper, why ...string) {
 	c.t.Helper()
 	dir := filepath.Join(c.dir, "refused")
 	text, err := cli(c.t, d, "--pre-dump", "--dir", dir, "--pid", strconv.Itoa(a.pid))
@@ -205,14 +214,16 @@ func (c *container) refuses(d *harness.Daemon, a *asked, why ...string) {
 		}
 	}
 	if _, err := os.Stat(dir); err == nil {
-		c.t.Error("a checkpoint that was refused has left a directory")
+		c.t.Error("the refused checkpoint left a directory behind")
 	}
 }
 
-// taken requires that a pid in use is refused, with a hint what can be done.
-func (c *container) taken(d *harness.Daemon, pid string) {
+// checkPIDTaken checks that a restore with a pid in use is refused with a hint.
+func (c *container) checkPIDTaken(d *harness.Daemon, pid string) {
 	c.t.Helper()
-	for flag, why := range map[string]string{"--eager": "pid " + pid + ": it is taken", "--new-pids": "has the container's pid namespace"} {
+	for flag, why := range map[string]string{
+		"--eager": "pid " + pid + ": it is taken", "--new-pids": "has the container's pid namespace",
+	} {
 		text, err := run(c.t, c.exec(d.Command("--restore", "--dir", "/data/image", flag)))
 		if err == nil || !strings.Contains(text, why) || !strings.Contains(text, "another container like") {
 			c.t.Errorf("%s: %v: %q", flag, err, text)
@@ -220,7 +231,7 @@ func (c *container) taken(d *harness.Daemon, pid string) {
 	}
 }
 
-// program is the process of the container that runs Python, as seen from outside.
+// program returns the outer pid of the container's Python process.
 func (c *container) program() (pid int) {
 	c.t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/root/data/asked.py")
@@ -235,13 +246,13 @@ func (c *container) program() (pid int) {
 		}
 	}
 	if pid == 0 {
-		c.t.Fatal("no program in the container")
+		c.t.Fatal("found no program in the container")
 	}
 	return pid
 }
 
-// runs waits until the program is back. What pos_cli calls it is its pid inside.
-func (c *container) runs(d *harness.Daemon, a *asked) {
+// waitRunning waits until the restored program runs. pos_cli prints its pid inside.
+func (c *container) waitRunning(d *harness.Daemon, a *stepper) {
 	c.t.Helper()
 	d.Eventually("it runs again", func() bool {
 		if zombie(a.command.Process.Pid) {
@@ -251,7 +262,7 @@ func (c *container) runs(d *harness.Daemon, a *asked) {
 	})
 	a.pid = c.program()
 	if got := runsAgain.FindStringSubmatch(a.said.String())[1]; got != inner(c.t, a.pid) {
-		c.t.Errorf("pos_cli says pid %s for %s", got, inner(c.t, a.pid))
+		c.t.Errorf("pos_cli printed pid %s, want %s", got, inner(c.t, a.pid))
 	}
 }
 

@@ -1,7 +1,7 @@
-// Package scenarios has programs as people start them, saved and brought back through the command
-// and the daemon: clones of one image, ends that lead elsewhere, other users, containers,
-// terminals, workers of Python; and what cannot be saved, which must be named before anything
-// stands still. It is no harness: tests/checkpoint compares whole runs at random moments.
+// Package scenarios tests checkpoints and restores of programs in the environments where users run
+// them: clones of one image, redirected output, other users, containers, terminals, Python worker
+// processes. Programs that cannot be saved must be refused with the reason before any process is
+// stopped. tests/checkpoint compares complete runs at random times instead.
 //
-// Read asked_test.go first: most programs here do what a test asks them.
+// Read stepper_test.go first: most programs here take commands from the test.
 package scenarios

@@ -18,8 +18,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// exclusive skips the test where no program may be loaded into the kernel, or another phosd has
-// loaded one. node is an NVIDIA device that no driver serves: an allowed open fails with that
+// exclusive skips the test if BPF programs cannot be loaded, or another phosd has loaded its own.
+// node is an NVIDIA device without a driver: an open that the policy allows fails with a distinct
 // error.
 func exclusive(t *testing.T) (node string) {
 	t.Helper()
@@ -35,13 +35,13 @@ func exclusive(t *testing.T) (node string) {
 	if err := unix.Mknod(node, unix.S_IFCHR|0o666, int(unix.Mkdev(195, 200))); err != nil {
 		t.Skip(err)
 	}
-	if err := opens(node); !errors.Is(err, unix.ENXIO) {
-		t.Skip("this machine has an NVIDIA driver, or a phosd that keeps its GPUs for itself:", err)
+	if err := canOpen(node); !errors.Is(err, unix.ENXIO) {
+		t.Skip("this machine has an NVIDIA driver, or a phosd with gpus.exclusive:", err)
 	}
 	return node
 }
 
-func opens(path string) error {
+func canOpen(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -49,43 +49,43 @@ func opens(path string) error {
 	return file.Close()
 }
 
-// TestExclusive: with gpus.exclusive only workers may open NVIDIA's devices, including the workers
-// of an earlier phosd. When phosd ends, however it does, all processes may again.
+// TestExclusive: with gpus.exclusive only workers may open NVIDIA's devices, including workers of
+// an earlier phosd. After phosd exits for any reason, all processes may open them again.
 func TestExclusive(t *testing.T) {
 	node := exclusive(t)
 	d := start(t, "--gpus-exclusive=true")
 	expect := func(when string, want error) {
 		t.Helper()
-		if err := opens(node); !errors.Is(err, want) {
+		if err := canOpen(node); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", when, err, want)
 		}
 	}
-	a := ask(t, program(d))
+	a := stepperCommand(t, program(d))
 	expect("while phosd runs", unix.EPERM)
 	d.LogContains("kept a process that is not phosd's from a GPU")
-	a.does(2, 2)
-	room := roomOf(t, d)
+	a.step(2, 2)
+	room := workerCgroup(t, d)
 	dir := image(t)
 	a.preDump(d, dir)
-	a.does(1, 3)
+	a.step(1, 3)
 	a.kill()
 	a = restore(t, d, dir)
-	a.does(1, 3)
-	if got := roomOf(t, d); got != room {
-		t.Errorf("after a restore the worker is in %s, and was in %s", got, room)
+	a.step(1, 3)
+	if got := workerCgroup(t, d); got != room {
+		t.Errorf("after a restore the worker is in %s, want %s", got, room)
 	}
 	if got, err := cgroup.Of(a.pid); err != nil || strings.HasPrefix(got, room) {
 		t.Errorf("the restored program is in %s, %v", got, err)
 	}
 	d.Kill()
 	expect("after a crash", unix.ENXIO)
-	a.does(1, 4)
+	a.step(1, 4)
 	d.Launch()
 	expect("with the next phosd", unix.EPERM)
-	if got := roomOf(t, d); got == room {
-		t.Errorf("the next phosd has left the worker in %s", got)
+	if got := workerCgroup(t, d); got == room {
+		t.Errorf("the next phosd left the worker in %s", got)
 	}
-	a.does(1, 5)
+	a.step(1, 5)
 	if err := syscall.Kill(d.PID(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -93,16 +93,16 @@ func TestExclusive(t *testing.T) {
 	d.Await()
 	expect("after a stop", unix.ENXIO)
 	if left, err := cgroup.Find(rooms); err != nil || len(left) != 0 {
-		t.Errorf("left after a stop: %v, %v", left, err)
+		t.Errorf("left behind after a stop: %v, %v", left, err)
 	}
 	d.Launch()
-	a.does(1, 6)
-	a.ends(0)
+	a.step(1, 6)
+	a.finish(0)
 	d.Empty()
 }
 
-// roomOf is the cgroup of the one worker that there is, in which devices may be opened.
-func roomOf(t *testing.T, d *harness.Daemon) string {
+// workerCgroup returns the cgroup of the only worker, in which devices may be opened.
+func workerCgroup(t *testing.T, d *harness.Daemon) string {
 	t.Helper()
 	room, err := cgroup.Of(int(d.Status().GetPrograms()[0].GetWorkerPid()))
 	if err != nil {
@@ -120,7 +120,7 @@ func roomOf(t *testing.T, d *harness.Daemon) string {
 	probe := exec.Command("dd", "if="+node, "count=0")
 	probe.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(directory.Fd())}
 	if said, _ := probe.CombinedOutput(); !strings.Contains(string(said), "No such device or address") {
-		t.Errorf("beside the worker, in %s: %s", room, said)
+		t.Errorf("in the worker's cgroup %s: unexpected %s", room, said)
 	}
 	return room
 }

@@ -13,17 +13,19 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestNamedBeforehand: what cannot be saved is named, and how to get rid of it, and nothing has
-// begun by then.
-func TestNamedBeforehand(t *testing.T) {
+// TestObstacles: a checkpoint names what cannot be saved and the remedy, before it changes
+// anything.
+func TestObstacles(t *testing.T) {
 	for name, c := range map[string]struct {
 		with  func(t *testing.T, words []string) []string
-		after func(t *testing.T, a *asked)
+		after func(t *testing.T, a *stepper)
 		want  []string
 	}{
 		"a connection to the outside":  {with: listening, want: []string{"TCP connection", "127.0.0.1:"}},
 		"another GPU library's device": {with: device, want: []string{"/dev/nvidia", "another GPU library", "descriptor "}},
-		"a debugger":                   {after: traced, want: []string{"is traced by pid " + fmt.Sprint(os.Getpid()), "detach"}},
+		"a debugger": {after: attachDebugger, want: []string{
+			"is traced by pid " + fmt.Sprint(os.Getpid()), "detach",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, dir := start(t, "--log-level=debug"), image(t)
@@ -31,14 +33,14 @@ func TestNamedBeforehand(t *testing.T) {
 			if c.with != nil {
 				words = c.with(t, words)
 			}
-			a := ask(t, program(d, words...))
+			a := stepperCommand(t, program(d, words...))
 			if c.after != nil {
 				c.after(t, a)
 			}
 			for _, verb := range []string{"--pre-dump", "--dump"} {
 				text, err := cli(t, d, verb, "--dir", dir, "--pid", fmt.Sprint(a.pid))
 				if err == nil {
-					t.Errorf("%s: saved: %s", verb, text)
+					t.Errorf("%s succeeded, want failure: %s", verb, text)
 				}
 				for _, want := range append(c.want, fmt.Sprintf("pid %d (", a.pid)) {
 					if !strings.Contains(text, want) {
@@ -52,13 +54,13 @@ func TestNamedBeforehand(t *testing.T) {
 			}
 			if !strings.Contains(string(log), "name=inspect") || strings.Contains(string(log), "name=begin") ||
 				strings.Contains(string(log), "name=freeze") {
-				t.Errorf("the inspection did not find it:\n%s", log)
+				t.Errorf("the inspection did not find the obstacle:\n%s", log)
 			}
 			if _, err := os.Stat(dir); err == nil {
-				t.Error("the image's directory is left behind")
+				t.Error("the image's directory was left behind")
 			}
-			a.does(1, 1)
-			a.ends(0)
+			a.step(1, 1)
+			a.finish(0)
 			d.Empty()
 		})
 	}
@@ -82,7 +84,8 @@ func listening(t *testing.T, words []string) []string {
 	return append(words, "tcp", fmt.Sprint(listener.Addr().(*net.TCPAddr).Port))
 }
 
-// device is one by its name: where there is no such driver, nothing can be opened under its number.
+// device creates a device file with the name of an NVIDIA device. It has the number of /dev/null,
+// because without the driver a device with its own number cannot be opened.
 func device(t *testing.T, words []string) []string {
 	path := fmt.Sprintf("/dev/nvidia-phos-test-%d", os.Getpid())
 	err := unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3)))
@@ -91,12 +94,12 @@ func device(t *testing.T, words []string) []string {
 	return append(words, "device", path)
 }
 
-// traced makes the test the debugger of a program, until it ends.
-func traced(t *testing.T, a *asked) {
+// attachDebugger attaches the test to a program with ptrace, until it exits.
+func attachDebugger(t *testing.T, a *stepper) {
 	t.Helper()
 	done, seized := make(chan struct{}), make(chan error)
 	go func() {
-		// Tracing belongs to a thread; that of this one ends with it.
+		// ptrace belongs to the thread, which exits with this goroutine
 		runtime.LockOSThread()
 		seized <- unix.PtraceSeize(a.pid)
 		<-done

@@ -12,10 +12,10 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// ordinary is a user id that no other account has on a machine that tests run on.
+// ordinary is the id of a user without an account on the test machine.
 const ordinary = 61235
 
-// as makes a command an ordinary user's.
+// as makes a command run as an ordinary user.
 func as(command *exec.Cmd, uid uint32) *exec.Cmd {
 	if uid != 0 {
 		if command.SysProcAttr == nil {
@@ -26,8 +26,8 @@ func as(command *exec.Cmd, uid uint32) *exec.Cmd {
 	return command
 }
 
-// home is a directory of a user with the workloads in it: the user may not be able to reach the
-// source tree.
+// home returns a user's directory with the workloads in it, because the user may not have access to
+// the source tree.
 func home(t *testing.T, uid int) string {
 	t.Helper()
 	dir := open(t)
@@ -46,8 +46,8 @@ func home(t *testing.T, uid int) string {
 	return dir
 }
 
-// in is a program of a home.
-func in(d *harness.Daemon, dir string, arguments ...string) *exec.Cmd {
+// homeProgram returns a program that runs in such a directory.
+func homeProgram(d *harness.Daemon, dir string, arguments ...string) *exec.Cmd {
 	command := program(d)
 	command.Args = append([]string{python, "-u"}, arguments...)
 	command.Dir = dir
@@ -55,8 +55,8 @@ func in(d *harness.Daemon, dir string, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// quiet gives a program a file for its errors.
-func quiet(t *testing.T, command *exec.Cmd, uid int) *exec.Cmd {
+// errorsToFile redirects a program's standard error to a file.
+func errorsToFile(t *testing.T, command *exec.Cmd, uid int) *exec.Cmd {
 	t.Helper()
 	file, err := os.Create(filepath.Join(command.Dir, "errors"))
 	if err != nil {
@@ -75,27 +75,33 @@ func quiet(t *testing.T, command *exec.Cmd, uid int) *exec.Cmd {
 	return command
 }
 
-// TestGenerations dumps and restores a program again and again, as each user.
+// TestGenerations repeatedly dumps and restores a program, as root and as a user.
 func TestGenerations(t *testing.T) {
 	for _, uid := range []uint32{0, ordinary} {
 		for _, what := range []string{"files", "none files"} {
 			t.Run(fmt.Sprint(uid, " ", what), func(t *testing.T) {
 				d, dir := start(t), home(t, int(uid))
 				writeData(t, dir, int(uid))
-				a := ask(t, as(quiet(t, in(d, dir, append([]string{"asked.py"}, strings.Fields(what)...)...), int(uid)), uid))
+				a := stepperCommand(
+					t,
+					as(
+						errorsToFile(t, homeProgram(d, dir, append([]string{"asked.py"}, strings.Fields(what)...)...), int(uid)),
+						uid,
+					),
+				)
 				total := 0
 				for round := range 4 {
-					a.does(5, total+5)
+					a.step(5, total+5)
 					total += 5
 					images := filepath.Join(dir, "image")
 					if round%2 == 0 {
-						saves(t, d, a, uid, "--dump", images)
+						mustCheckpoint(t, d, a, uid, "--dump", images)
 						a.pid = 0
 						a.await()
 					} else {
-						saves(t, d, a, uid, "--pre-dump", images)
-						// What is done and written now is taken back.
-						a.does(3, total+3)
+						mustCheckpoint(t, d, a, uid, "--pre-dump", images)
+						// The restore must undo the changes that follow.
+						a.step(3, total+3)
 						a.kill()
 					}
 					flags := []string{}
@@ -104,8 +110,8 @@ func TestGenerations(t *testing.T) {
 					}
 					a = restoreBy(t, d, as(d.Command(append([]string{"--restore", "--dir", images}, flags...)...), uid))
 				}
-				a.does(10, total+10)
-				a.ends(9)
+				a.step(10, total+10)
+				a.finish(9)
 				checkData(t, dir, total+10)
 				d.Empty()
 			})
@@ -113,7 +119,7 @@ func TestGenerations(t *testing.T) {
 	}
 }
 
-func saves(t *testing.T, d *harness.Daemon, a *asked, uid uint32, verb, images string) {
+func mustCheckpoint(t *testing.T, d *harness.Daemon, a *stepper, uid uint32, verb, images string) {
 	t.Helper()
 	if text, err := run(t, as(d.Command(verb, "--dir", images, "--pid", fmt.Sprint(a.pid)), uid)); err != nil {
 		t.Fatalf("%s: %v\n%s", verb, err, text)
@@ -139,7 +145,7 @@ func writeData(t *testing.T, dir string, uid int) {
 	}
 }
 
-// checkData compares the files of asked.py with what they must hold after some steps.
+// checkData compares the files of asked.py with the expected content after some steps.
 func checkData(t *testing.T, dir string, steps int) {
 	t.Helper()
 	want := map[string]string{}
@@ -158,44 +164,48 @@ func checkData(t *testing.T, dir string, steps int) {
 	for name, text := range want {
 		got, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || string(got) != text {
-			t.Errorf("%s holds %q, %v, wanted %q", name, got, err, text)
+			t.Errorf("%s contains %q, %v, want %q", name, got, err, text)
 		}
 	}
 }
 
-// TestWorkers: processes that Python makes, each with GPU work.
+// TestWorkers: processes that Python's multiprocessing starts, each with GPU work.
 func TestWorkers(t *testing.T) {
 	for _, method := range []string{"fork", "spawn", "forkserver"} {
 		for _, uid := range []uint32{0, ordinary} {
 			if uid != 0 && method != "spawn" {
-				continue // what is another user's way is the same for all three
+				continue // the user makes no difference between the three start methods
 			}
 			t.Run(fmt.Sprint(method, " ", uid), func(t *testing.T) {
 				d, dir := start(t), home(t, int(uid))
-				a := ask(t, as(quiet(t, in(d, dir, "workers.py", method), int(uid)), uid))
+				a := stepperCommand(t, as(errorsToFile(t, homeProgram(d, dir, "workers.py", method), int(uid)), uid))
 				images := filepath.Join(dir, "image")
-				a.does(4, 4)
-				saves(t, d, a, uid, "--pre-dump", images)
-				a.does(2, 6)
-				saves(t, d, a, uid, "--dump", images)
+				a.step(4, 4)
+				mustCheckpoint(t, d, a, uid, "--pre-dump", images)
+				a.step(2, 6)
+				mustCheckpoint(t, d, a, uid, "--dump", images)
 				a.pid = 0
 				a.await()
 				a = restoreBy(t, d, as(d.Command("--restore", "--dir", images), uid))
-				a.does(2, 8)
-				clone := restoreBy(t, d, as(d.Command("--restore", "--new-pids", "--generation", "1", "--dir", images), uid))
-				clone.does(3, 7)
-				a.does(1, 9)
-				a.ends(5)
-				saves(t, d, clone, uid, "--pre-dump", images)
-				clone.does(1, 8)
-				clone.ends(6)
+				a.step(2, 8)
+				clone := restoreBy(
+					t,
+					d,
+					as(d.Command("--restore", "--new-pids", "--generation", "1", "--dir", images), uid),
+				)
+				clone.step(3, 7)
+				a.step(1, 9)
+				a.finish(5)
+				mustCheckpoint(t, d, clone, uid, "--pre-dump", images)
+				clone.step(1, 8)
+				clone.finish(6)
 				d.Empty()
 			})
 		}
 	}
 }
 
-// TestSystemd: a program that systemd has started, with the journal as its output.
+// TestSystemd: a program that systemd started, with the journal as its output.
 func TestSystemd(t *testing.T) {
 	harness.Need(t, "systemd", missing("/run/systemd/system"))
 	d, dir := start(t), home(t, 0)
@@ -238,7 +248,7 @@ func TestSystemd(t *testing.T) {
 	fmt.Fprintln(input, 5)
 	fmt.Fprintln(input, "end 0")
 	if got := a.await(); got != 0 {
-		t.Errorf("it ends with %d", got)
+		t.Errorf("exited with %d, want 0", got)
 	}
 	checkData(t, dir, 10)
 	d.Empty()

@@ -12,13 +12,14 @@ import (
 // do; nothing is left behind, and the program continues.
 func TestRefusals(t *testing.T) {
 	d := start(t)
-	a := ask(t, program(d))
-	a.does(1, 1)
+	a := stepperCommand(t, program(d))
+	a.step(1, 1)
 	room := open(t)
 	at := func(name string) string { return filepath.Join(room, name) }
 	for _, err := range []error{
 		os.WriteFile(at("file"), nil, 0o644), os.Mkdir(at("full"), 0o755), os.WriteFile(at("full/thing"), nil, 0o644),
-		os.Symlink(at("missing"), at("link")), os.Mkdir(at("empty"), 0o755), os.Mkdir(at("target"), 0o755), os.Symlink(at("target"), at("good")),
+		os.Symlink(at("missing"), at("link")), os.Mkdir(at("empty"), 0o755), os.Mkdir(at("target"), 0o755),
+		os.Symlink(at("target"), at("good")),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -38,7 +39,9 @@ func TestRefusals(t *testing.T) {
 		{"--pre-dump --dir no/way --pid " + pid, []string{"no such file or directory", "no is missing: make that first"}},
 		{"--pre-dump --dir link --pid " + pid, []string{"a link to " + at("missing")}},
 		{"--pre-dump --dir full --pid " + pid, []string{at("full/thing"), "an image needs a directory that is empty"}},
-		{"--restore --dir nowhere", []string{"open nowhere: no such file or directory", "pos_cli --pre-dump or --dump has written"}},
+		{"--restore --dir nowhere", []string{
+			"open nowhere: no such file or directory", "pos_cli --pre-dump or --dump has written",
+		}},
 		{"--restore --dir file", []string{"an image is a directory"}},
 		{"--restore --dir empty", []string{"no image of phos is there", "--pre-dump"}},
 		{"--pre-restore --dir empty", []string{"no image of phos is there", "--pre-dump"}},
@@ -58,12 +61,12 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	if _, err := os.Lstat(at("new")); err == nil {
-		t.Error("what was refused has left a directory")
+		t.Error("the refused command left a directory behind")
 	}
-	// A directory by a link, and one named from a directory that was removed.
+	// The directory is given as a symbolic link; then relative to a removed working directory.
 	mustCLI(t, d, "--pre-dump", "--dir", at("good")+"/", "--pid", pid)
 	if left, _ := os.ReadDir(at("target")); len(left) == 0 {
-		t.Error("nothing was written behind the link")
+		t.Error("no image in the link's target")
 	}
 	gone := d.Command()
 	gone.Args = []string{
@@ -77,9 +80,9 @@ func TestRefusals(t *testing.T) {
 	}
 	gone.Path = "/bin/sh"
 	if text, err := run(t, gone); err == nil || !strings.Contains(text, "the current directory was removed") {
-		t.Errorf("from nowhere: %v: %s", err, text)
+		t.Errorf("from a removed directory: %v: %s", err, text)
 	}
-	a.does(1, 2)
-	a.ends(3)
+	a.step(1, 2)
+	a.finish(3)
 	d.Empty()
 }

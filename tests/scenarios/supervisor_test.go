@@ -13,8 +13,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestSupervisor: a supervisor that starts phosd as systemd does is told, by phosd alone, when
-// programs may come and when it ends.
+// TestSupervisor: phosd, and no child process, notifies a supervisor with systemd's protocol when
+// it is ready and when it stops.
 func TestSupervisor(t *testing.T) {
 	harness.Need(t, "python", missing(python))
 	d := harness.Start(t)
@@ -30,13 +30,13 @@ func TestSupervisor(t *testing.T) {
 			_ = above.SetReadDeadline(time.Now().Add(harness.Patience))
 			n, err := above.Read(text)
 			if err != nil || !strings.Contains("\n"+string(text[:n]), "\n"+want+"\n") {
-				t.Fatalf("%s is told %q, %v, instead of %s", address, text[:n], err, want)
+				t.Fatalf("%s received %q, %v, want %s", address, text[:n], err, want)
 			}
 		}
 		d.Relaunch("NOTIFY_SOCKET=" + address)
 		tells("READY=1")
-		a := ask(t, program(d))
-		a.does(1, 1)
+		a := stepperCommand(t, program(d))
+		a.step(1, 1)
 		worker := d.Status().GetPrograms()[0].GetWorkerPid()
 		environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", worker))
 		if err != nil || strings.Contains(string(environment), "NOTIFY_SOCKET") {
@@ -49,11 +49,11 @@ func TestSupervisor(t *testing.T) {
 		d.Await()
 		d.Launch()
 		tells("READY=1")
-		a.does(1, 2)
-		a.ends(0)
+		a.step(1, 2)
+		a.finish(0)
 		d.Empty()
 	}
-	// One that is not there is no reason not to serve.
+	// phosd also works without a reachable supervisor.
 	d.Relaunch("NOTIFY_SOCKET=/nowhere/notify")
 	d.LogContains("cannot notify supervisor")
 	d.Relaunch()

@@ -15,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// console is a pseudo terminal of the test's.
+// console is a pseudo terminal for a test.
 type console struct {
 	t     *testing.T
 	file  *os.File
@@ -51,8 +51,8 @@ func newConsole(t *testing.T) *console {
 	return c
 }
 
-// on starts a command at the console, as the leader of a session of its own.
-func (c *console) on(command *exec.Cmd) *exec.Cmd {
+// start starts a command at the console, as the leader of a new session.
+func (c *console) start(command *exec.Cmd) *exec.Cmd {
 	c.t.Helper()
 	command.Stdin, command.Stdout, command.Stderr = c.slave, c.slave, c.slave
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
@@ -63,15 +63,15 @@ func (c *console) on(command *exec.Cmd) *exec.Cmd {
 	return command
 }
 
-func (c *console) types(text string) {
+func (c *console) typeText(text string) {
 	c.t.Helper()
 	if _, err := c.file.WriteString(text); err != nil {
 		c.t.Fatal(err)
 	}
 }
 
-// shows waits for a line with a text in it; others are what was typed, or progress.
-func (c *console) shows(want string) string {
+// waitFor waits for a line that contains a text. It skips the echo of the input and progress lines.
+func (c *console) waitFor(want string) string {
 	c.t.Helper()
 	var seen []string
 	late := time.After(harness.Patience)
@@ -83,16 +83,16 @@ func (c *console) shows(want string) string {
 				return line
 			}
 			if !open {
-				c.t.Fatalf("the console shows %q and never %q", seen, want)
+				c.t.Fatalf("the console shows %q, want %q", seen, want)
 			}
 		case <-late:
-			c.t.Fatalf("the console shows %q and never %q", seen, want)
+			c.t.Fatalf("the console shows %q, want %q", seen, want)
 		}
 	}
 }
 
-// TestTerminal: a program that a shell has started at one terminal goes on at another one, with its
-// keys: the end of input, and the one that interrupts.
+// TestTerminal: a shell's program continues at another terminal after a restore. The keys for end
+// of input and interrupt work there.
 func TestTerminal(t *testing.T) {
 	_, err := exec.LookPath("bash")
 	harness.Need(t, "bash", err)
@@ -107,33 +107,34 @@ func TestTerminal(t *testing.T) {
 				"set -m; '"+python+"' -u '"+harness.Workload("everyday", "asked.py")+"'; echo over",
 			)
 			shell.Env = d.Environment()
-			first.on(shell)
-			first.shows("ready")
+			first.start(shell)
+			first.waitFor("ready")
 			pid := onlyChild(t, shell.Process.Pid)
-			first.types("3\n")
-			first.shows("3 ")
+			first.typeText("3\n")
+			first.waitFor("3 ")
 			mustCLI(t, d, "--dump", "--dir", dir, "--pid", fmt.Sprint(pid))
-			first.shows("over")
+			first.waitFor("over")
 			if err := shell.Wait(); err != nil {
 				t.Errorf("the shell: %v", err)
 			}
 			second := newConsole(t)
-			command := second.on(d.Command("--restore", "--dir", dir))
-			second.shows("runs again")
-			second.types("4\n")
-			second.shows("7 ")
-			second.types(key)
+			command := second.start(d.Command("--restore", "--dir", dir))
+			second.waitFor("runs again")
+			second.typeText("4\n")
+			second.waitFor("7 ")
+			second.typeText(key)
 			status := map[string]int{"\x04": 99, "\x03": 130}[key]
-			a := &asked{t: t, command: command, pid: pid, said: &heard{}}
-			// Python dies of the signal itself, for its parent to see.
+			a := &stepper{t: t, command: command, pid: pid, said: &syncBuffer{}}
+			// Python raises the signal itself, so that its parent sees it.
 			if got := a.await(); got != status {
-				t.Errorf("it ends with %d instead of %d", got, status)
+				t.Errorf("exited with %d, want %d", got, status)
 			}
 			d.Empty()
 		})
 	}
 }
 
+// onlyChild returns the pid of the only child of a process.
 func onlyChild(t *testing.T, pid int) (child int) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))

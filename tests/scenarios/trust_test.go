@@ -12,9 +12,8 @@ import (
 	"testing"
 )
 
-// treasure is a directory of root's that a user must not get anything of, and not change anything
-// in.
-type treasure struct {
+// secretDir is a directory of root. A user must neither read nor change anything in it.
+type secretDir struct {
 	t      testing.TB
 	dir    string
 	before string
@@ -22,9 +21,9 @@ type treasure struct {
 
 const secret = "nobody but root may know: 5f2d8c61"
 
-func newTreasure(t testing.TB) *treasure {
+func newSecretDir(t testing.TB) *secretDir {
 	t.Helper()
-	v := &treasure{t: t, dir: filepath.Join(open(t), "treasure")}
+	v := &secretDir{t: t, dir: filepath.Join(open(t), "treasure")}
 	for _, dir := range []string{"", "packs", "generations", "tmp"} {
 		if err := os.Mkdir(filepath.Join(v.dir, dir), 0o755); err != nil {
 			t.Fatal(err)
@@ -39,8 +38,8 @@ func newTreasure(t testing.TB) *treasure {
 	return v
 }
 
-// state is everything about the directory that a user could have changed.
-func (v *treasure) state() string {
+// state describes everything in the directory that a user could have changed.
+func (v *secretDir) state() string {
 	v.t.Helper()
 	var all strings.Builder
 	err := filepath.WalkDir(v.dir, func(path string, entry fs.DirEntry, err error) error {
@@ -66,15 +65,15 @@ func (v *treasure) state() string {
 	return all.String()
 }
 
-func (v *treasure) untouched(when string) {
+func (v *secretDir) checkUnchanged(when string) {
 	v.t.Helper()
 	if now := v.state(); now != v.before {
-		v.t.Errorf("%s, root's directory has become\n%swas\n%s", when, now, v.before)
+		v.t.Errorf("%s, root's directory is\n%s\nwant\n%s", when, now, v.before)
 	}
 }
 
-// unknown wants that nothing of the secret lies below a directory of the user's.
-func (v *treasure) unknown(dir string) {
+// checkNotLeaked checks that a directory of the user does not contain the secret.
+func (v *secretDir) checkNotLeaked(dir string) {
 	v.t.Helper()
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -82,7 +81,7 @@ func (v *treasure) unknown(dir string) {
 		}
 		text, err := os.ReadFile(path)
 		if strings.Contains(string(text), secret) {
-			v.t.Errorf("%s holds the secret", path)
+			v.t.Errorf("%s contains the secret", path)
 		}
 		return err
 	})
@@ -91,7 +90,7 @@ func (v *treasure) unknown(dir string) {
 	}
 }
 
-// swap puts a link of the user's where something was.
+// swap replaces a path with a symbolic link of the user.
 func swap(t *testing.T, path, target string) {
 	t.Helper()
 	if err := os.Rename(path, path+".kept"); err != nil {
@@ -105,8 +104,8 @@ func swap(t *testing.T, path, target string) {
 	}
 }
 
-// parts are the places in an image at which a link may stand: itself, what is in it, and one of
-// what is in that.
+// parts returns the places in an image for a link: the directory, its entries, and one entry of
+// each of these.
 func parts(t *testing.T, images string) []string {
 	t.Helper()
 	found := []string{"."}
@@ -123,27 +122,29 @@ func parts(t *testing.T, images string) []string {
 	return found
 }
 
-// TestSwappedParts: an image of a user's, a part of which has become a link to something of root's.
+// TestSwappedParts: a part of a user's image was replaced with a link to a file of root.
 func TestSwappedParts(t *testing.T) {
-	d, dir, v := start(t), home(t, ordinary), newTreasure(t)
-	a := ask(t, as(quiet(t, in(d, dir, "asked.py", "none"), ordinary), ordinary))
+	d, dir, v := start(t), home(t, ordinary), newSecretDir(t)
+	a := stepperCommand(t, as(errorsToFile(t, homeProgram(d, dir, "asked.py", "none"), ordinary), ordinary))
 	images := filepath.Join(dir, "image")
-	saves(t, d, a, ordinary, "--pre-dump", images)
+	mustCheckpoint(t, d, a, ordinary, "--pre-dump", images)
 	for _, part := range parts(t, images) {
 		for _, target := range []string{"", "closed"} {
-			for _, line := range [][]string{{"--pre-dump", "--pid", strconv.Itoa(a.pid)}, {"--restore", "--new-pids"}, {"--clean"}} {
+			for _, line := range [][]string{
+				{"--pre-dump", "--pid", strconv.Itoa(a.pid)}, {"--restore", "--new-pids"}, {"--clean"},
+			} {
 				copied := filepath.Join(dir, "copy")
 				if text, err := exec.Command("cp", "-a", images, copied).CombinedOutput(); err != nil {
 					t.Fatal(err, string(text))
 				}
 				swap(t, filepath.Join(copied, part), filepath.Join(v.dir, target))
-				// A restored program finds its input at an end, and ends.
+				// A restored program reads the end of its input and exits.
 				text, err := run(t, as(d.Command(append([]string{line[0], "--dir", copied}, line[1:]...)...), ordinary))
 				if err == nil && strings.Contains(text, secret) {
-					t.Errorf("%s tells the secret: %s", line[0], text)
+					t.Errorf("%s printed the secret: %s", line[0], text)
 				}
-				v.untouched(fmt.Sprintf("after %s with %s for %s", line[0], target, part))
-				v.unknown(dir)
+				v.checkUnchanged(fmt.Sprintf("after %s with %s for %s", line[0], target, part))
+				v.checkNotLeaked(dir)
 				for _, left := range []string{copied, filepath.Join(dir, "copy.kept")} {
 					if err := os.RemoveAll(left); err != nil {
 						t.Fatal(err)
@@ -152,20 +153,20 @@ func TestSwappedParts(t *testing.T) {
 			}
 		}
 	}
-	a.ends(0)
+	a.finish(0)
 	d.Empty()
 }
 
-// TestSwappedMeanwhile: the path of the image becomes a link to a directory of root's and back, all
-// the time, while phosd works.
-func TestSwappedMeanwhile(t *testing.T) {
-	d, dir, v := start(t), home(t, ordinary), newTreasure(t)
-	a := ask(t, as(quiet(t, in(d, dir, "asked.py", "none"), ordinary), ordinary))
+// TestSwappedDuringWork: the path of the image alternates between the image and a link to a
+// directory of root, while phosd works.
+func TestSwappedDuringWork(t *testing.T) {
+	d, dir, v := start(t), home(t, ordinary), newSecretDir(t)
+	a := stepperCommand(t, as(errorsToFile(t, homeProgram(d, dir, "asked.py", "none"), ordinary), ordinary))
 	images, kept, link := filepath.Join(dir, "image"), filepath.Join(dir, "kept"), filepath.Join(dir, "link")
 	if err := os.Symlink(v.dir, link); err != nil {
 		t.Fatal(err)
 	}
-	saves(t, d, a, ordinary, "--pre-dump", images)
+	mustCheckpoint(t, d, a, ordinary, "--pre-dump", images)
 	if err := os.Rename(images, kept); err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +183,7 @@ func TestSwappedMeanwhile(t *testing.T) {
 			default:
 			}
 			fresh := filepath.Join(dir, "fresh")
-			// Each time one of both, at once.
+			// Exchange both atomically.
 			_ = os.Symlink([]string{kept, v.dir}[i%2], fresh)
 			_ = os.Rename(fresh, images)
 		}
@@ -192,7 +193,7 @@ func TestSwappedMeanwhile(t *testing.T) {
 		for _, line := range [][]string{{"--pre-dump", "--pid", strconv.Itoa(a.pid)}, {"--restore", "--new-pids"}} {
 			text, err := run(t, as(d.Command(append([]string{line[0], "--dir", images}, line[1:]...)...), ordinary))
 			if strings.Contains(text, secret) {
-				t.Errorf("%s tells the secret: %s", line[0], text)
+				t.Errorf("%s printed the secret: %s", line[0], text)
 			}
 			if err == nil {
 				good++
@@ -201,33 +202,34 @@ func TestSwappedMeanwhile(t *testing.T) {
 	}
 	close(done)
 	<-swapped
-	v.untouched("after all")
-	v.unknown(dir)
+	v.checkUnchanged("after all")
+	v.checkNotLeaked(dir)
 	t.Logf("%d of 12 pre-dumps found the image", good)
-	a.ends(0)
+	a.finish(0)
 	d.Empty()
 }
 
-// TestSwappedFiles: a file that a user's program was writing has become a link to one of root's.
+// TestSwappedFiles: a file that a user's program was writing was replaced with a link to a file of
+// root.
 func TestSwappedFiles(t *testing.T) {
 	for _, name := range []string{"results", "log", "other", "data"} {
 		t.Run(name, func(t *testing.T) {
-			d, dir, v := start(t), home(t, ordinary), newTreasure(t)
+			d, dir, v := start(t), home(t, ordinary), newSecretDir(t)
 			writeData(t, dir, ordinary)
-			a := ask(t, as(quiet(t, in(d, dir, "asked.py", "none", "files"), ordinary), ordinary))
+			a := stepperCommand(t, as(errorsToFile(t, homeProgram(d, dir, "asked.py", "none", "files"), ordinary), ordinary))
 			images := filepath.Join(dir, "image")
-			a.does(5, 5)
-			saves(t, d, a, ordinary, "--pre-dump", images)
+			a.step(5, 5)
+			mustCheckpoint(t, d, a, ordinary, "--pre-dump", images)
 			for _, target := range []string{"closed", "open"} {
 				swap(t, filepath.Join(dir, name), filepath.Join(v.dir, target))
-				// What is saved now is what the program has open, or nothing.
+				// The checkpoint saves the file that the program has open, or fails.
 				text, err := run(
 					t,
 					as(d.Command("--pre-dump", "--dir", images, "--pid", strconv.Itoa(a.pid)), ordinary),
 				)
 				t.Logf("pre-dump: %v: %s", err, text)
-				v.untouched("after a pre-dump")
-				v.unknown(dir)
+				v.checkUnchanged("after a pre-dump")
+				v.checkNotLeaked(dir)
 				if err := os.Rename(filepath.Join(dir, name+".kept"), filepath.Join(dir, name)); err != nil {
 					t.Fatal(err)
 				}
@@ -237,17 +239,17 @@ func TestSwappedFiles(t *testing.T) {
 				swap(t, filepath.Join(dir, name), filepath.Join(v.dir, target))
 				text, err := run(t, as(d.Command("--restore", "--generation", "1", "--dir", images), ordinary))
 				if err == nil {
-					t.Errorf("restored over a link: %s", text)
+					t.Errorf("restore replaced a link: %s", text)
 				}
-				v.untouched("after a restore")
-				v.unknown(dir)
+				v.checkUnchanged("after a restore")
+				v.checkNotLeaked(dir)
 				if err := os.Rename(filepath.Join(dir, name+".kept"), filepath.Join(dir, name)); err != nil {
 					t.Fatal(err)
 				}
 			}
 			back := restoreBy(t, d, as(d.Command("--restore", "--generation", "1", "--dir", images), ordinary))
-			back.does(5, 10)
-			back.ends(0)
+			back.step(5, 10)
+			back.finish(0)
 			checkData(t, dir, 10)
 			d.Empty()
 		})

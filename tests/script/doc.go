@@ -1,3 +1,3 @@
-// Package script drives pos_cli and phosd as a user does, by the scripts in testdata: what is
-// typed, and what is printed.
+// Package script drives pos_cli and phosd as a user does. The scripts in testdata contain the
+// commands and the expected output.
 package script

@@ -14,8 +14,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestInstall installs what build.sh has built into a prefix, works with it from there, and takes
-// it away again.
+// TestInstall installs what build.sh has built into a prefix, uses it, and uninstalls it.
 func TestInstall(t *testing.T) {
 	harness.Need(t, "build", harness.Built())
 	harness.Need(t, "root", harness.Root())
@@ -37,9 +36,10 @@ func TestInstall(t *testing.T) {
 		}
 	}
 	install("install_tree")
-	install("install_tree") // a second time, as for a new version
+	install("install_tree") // a second time, as for an update
 	for _, file := range []string{
-		"lib/phos/current/libphos.so", "lib/phos/current/libcuda.so.1", "lib/phos/current/libnvidia-ml.so.1", "share/man/man1/pos_cli.1",
+		"lib/phos/current/libphos.so", "lib/phos/current/libcuda.so.1", "lib/phos/current/libnvidia-ml.so.1",
+		"share/man/man1/pos_cli.1",
 		"share/bash-completion/completions/pos_cli", "lib/systemd/system/phosd.service",
 	} {
 		if _, err := os.Stat(filepath.Join(prefix, file)); err != nil {
@@ -50,7 +50,7 @@ func TestInstall(t *testing.T) {
 	install("uninstall_tree")
 	if err := filepath.WalkDir(prefix, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() {
-			t.Errorf("%s is left", path)
+			t.Errorf("%s was left behind", path)
 		}
 		return err
 	}); err != nil {
@@ -58,7 +58,7 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// works runs a program with an installation, which finds its own parts.
+// works runs a program with an installation, which must find its own parts.
 func works(t *testing.T, prefix string) {
 	t.Helper()
 	run, err := os.MkdirTemp("/run", "phos-test-")
@@ -80,7 +80,7 @@ func works(t *testing.T, prefix string) {
 		}
 		return shell
 	}
-	// Whatever fails, phosd does not stay.
+	// Stop phosd also if a check fails.
 	defer func() { _ = prepare("pos_cli", "--stop", "--force").Run() }()
 	cli := func(want string, command ...string) {
 		t.Helper()

@@ -14,8 +14,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestScripts runs the scripts. A script has directories of its own for phosd, $RUN and $STATE, the
-// latter named by a file, $CONFIG; pos_cli knows its socket. What it waits for it does for
+// TestScripts runs the scripts. Each script has its own directories for phosd, $RUN and $STATE, and
+// a configuration file, $CONFIG, that names the latter. pos_cli uses its socket. Scripts poll for
 // $PATIENCE seconds.
 func TestScripts(t *testing.T) {
 	harness.Need(t, "build", harness.Built())
@@ -49,7 +49,7 @@ func setup(env *testscript.Env) error {
 	env.Defer(func() {
 		stop := exec.Command(filepath.Join(harness.Bin(), "pos_cli"), "--stop", "--force")
 		stop.Env = env.Vars
-		_ = stop.Run() // the script may have stopped it already, or never started it
+		_ = stop.Run() // the script may have stopped phosd, or never started it
 		_ = unix.Unmount(filepath.Join(run, "sessions"), unix.MNT_DETACH)
 		_ = os.RemoveAll(run)
 		_ = os.RemoveAll(state)
@@ -66,10 +66,10 @@ func condition(name string) (bool, error) {
 		_, err := os.Stat("/dev/nvidia0")
 		return err == nil, nil
 	}
-	return false, fmt.Errorf("condition %q is not known", name)
+	return false, fmt.Errorf("unknown condition %q", name)
 }
 
-// compile SOURCE PROGRAM makes a driver API program out of a file of tests/workloads.
+// compile SOURCE PROGRAM compiles a file of tests/workloads as a driver API program.
 func compile(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: compile SOURCE PROGRAM")

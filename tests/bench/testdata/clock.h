@@ -1,8 +1,8 @@
-/* What programs that measure read the time by. */
+/* The clock of programs that measure. */
 #pragma once
 #include <time.h>
 
-/* In nanoseconds, from any moment. */
+/* In nanoseconds, from an arbitrary start. */
 static inline double now(void)
 {
 	struct timespec t;

@@ -1,8 +1,8 @@
-/* Has NVIDIA's driver move a process's GPU state into that process's memory and back: what phos is
- * compared with. It came with driver 570.
+/* Calls the checkpoint functions of NVIDIA's driver, which phos is compared with. They move a
+ * process's GPU state into its memory and back, and exist since driver 570.
  *
- * Reads lines "lock PID", "checkpoint PID", "restore PID", "unlock PID", and answers each by
- * "ok MICROSECONDS", "error NUMBER", or "unsupported". Says "ready" first, or why it is not. */
+ * Reads lines "lock PID", "checkpoint PID", "restore PID", "unlock PID", and answers each with "ok
+ * MICROSECONDS", "error NUMBER", or "unsupported". Prints "ready" first, or the error. */
 #include "clock.h"
 #include <dlfcn.h>
 #include <stdint.h>
@@ -11,8 +11,8 @@
 
 enum { NOT_SUPPORTED = 801, CALL_REQUIRES_NEWER_DRIVER = 36, LOCK_MILLISECONDS = 60000 };
 
-/* The arguments of each call are 64 bytes, zero where there is nothing to say. Those of the lock
- * begin with how long it may take. */
+/* The arguments of each call are 64 bytes, zero if unused. Those of the lock begin with its
+ * timeout. */
 typedef int (*process_call)(int pid, uint64_t arguments[8]);
 
 static const struct {
@@ -56,7 +56,7 @@ int main(void)
 		printf("no driver: %s\n", dlerror());
 		return 1;
 	}
-	/* A restore wants a caller for whom the driver is at work. */
+	/* A restore needs a caller with an initialized driver. */
 	int (*init)(unsigned) = (int (*)(unsigned))dlsym(library, "cuInit");
 	int result = init ? init(0) : NOT_SUPPORTED;
 	if (result != 0) {

@@ -1,4 +1,4 @@
-/* What the host's link and the device's memory carry: the best of some large copies, in gigabytes a
+/* Measures the host's link and the device's memory: the best of some large copies, in gigabytes a
  * second.
  *
  * usage: link BYTES */

@@ -1,7 +1,6 @@
-/* A libcuda.so.1 that was made up: it has the calls of the driver's own checkpoint and no GPU. It
- * writes into the file that MADE_UP_CALLS names which call came, for whom, and what arguments it
- * had, and refuses one that comes out of turn, as the driver does. MADE_UP_WITHOUT makes it one
- * that has not got them. */
+/* A fake libcuda.so.1 with the driver's checkpoint calls and no GPU. It writes each call with its
+ * process and arguments into the file that MADE_UP_CALLS names. Like the driver, it refuses calls
+ * in the wrong order. With MADE_UP_WITHOUT it lacks these calls. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,7 +24,7 @@ static int turn(const char *name, int pid, const uint64_t *arguments, enum state
 			return INVALID_VALUE;
 	if (getenv("MADE_UP_WITHOUT"))
 		return NOT_SUPPORTED;
-	/* The process is there whenever the driver is called: CRIU has brought it back. */
+	/* The process exists at every call: CRIU has restored it. */
 	if (kill(pid, 0) != 0)
 		return INVALID_VALUE;
 	if (state != from)

@@ -1,5 +1,5 @@
-/* Holds memory of a GPU and does what a shared page says: rewrites so much of it in a second, reads
- * a part of it in every step, keeps a core busy. It knows what each chunk must hold, and looks.
+/* Holds GPU memory and follows a shared page: rewrites memory at a given rate, reads a part of it
+ * in every step, keeps a core busy. It knows the content of each chunk, and checks it.
  *
  * usage: memory PAGE MIB */
 #include "../../workloads/driver/driver.h"
@@ -41,7 +41,7 @@ static const char ptx[] =
 	" add.s64 %d1, %d1, 32768; sub.s32 %r4, %r4, 1; setp.ne.s32 %p, %r4, 0; @%p bra L;\n"
 	" atom.global.add.u64 %d5, [%d2], %d4; ret;\n"
 	"}\n"
-	/* One block, and nothing but arithmetic: one core. */
+	/* One block with arithmetic only: it uses one core. */
 	".visible .entry spin(.param .u32 turns, .param .u64 at)\n"
 	"{\n"
 	" .reg .pred %p; .reg .b32 %r<5>; .reg .b64 %d<3>;\n"
@@ -51,11 +51,11 @@ static const char ptx[] =
 	" st.global.u32 [%d1], %r2; ret;\n"
 	"}\n";
 
-/* What the measuring side writes, and what it reads. */
+/* The words that the measuring side writes or reads. */
 struct page {
 	/* Read here. */
 	_Atomic uint64_t rewrite_bytes_per_second, read_bytes_per_step, spin_turns_per_step, quit;
-	/* Once: so many chunks, at even distances. */
+	/* Once: the number of chunks, at even distances. */
 	_Atomic uint64_t rewrite_once_chunks;
 	_Atomic uint64_t unused[3];
 	/* Written here. */
@@ -85,7 +85,7 @@ static void rewrite(uint64_t chunk)
 	CU(cuLaunchKernel(fill, BLOCKS, 1, 1, THREADS, 1, 1, 0, 0, parameters, NULL));
 }
 
-/* Reads chunks from the first one on, and compares their sum with what it must be. */
+/* Reads chunks from the first one on, and checks their sum. */
 static void verify(uint64_t count)
 {
 	uint64_t got = 0, want = 0;
@@ -123,7 +123,7 @@ static void set_up(uint64_t mib)
 	CU(cuCtxSynchronize());
 }
 
-/* What is due since the last step; a program that stood still has nothing to make up for. */
+/* The work since the last step. A program that was stopped does not catch up. */
 static void rewrite_due(uint64_t since_ns)
 {
 	static uint64_t at;

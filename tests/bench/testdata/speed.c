@@ -1,4 +1,4 @@
-/* Measures calls and copies as a program sees them, and the yardsticks beside them. Prints lines of
+/* Measures calls and copies of a program, and the references to compare them with. Prints lines of
  * a name and a number. */
 #define _GNU_SOURCE
 #include "../../workloads/driver/driver.h"
@@ -36,7 +36,7 @@ static void say(const char *name, double value)
 	fflush(stdout);
 }
 
-/* An 8-byte message there and back between two processes. */
+/* An 8-byte message to another process and back. */
 static void socket_round_trip(void)
 {
 	int ends[2];
@@ -45,7 +45,8 @@ static void socket_round_trip(void)
 		exit(1);
 	pid_t child = fork();
 	if (child == 0) {
-		close(ends[0]); /* else the end of the parent's half is never seen here */
+		close(ends[0]); /* otherwise this process would not see the end of the parent's half
+				 */
 		while (read(ends[1], message, 8) == 8 && write(ends[1], message, 8) == 8)
 			;
 		_exit(0);
@@ -60,8 +61,8 @@ static void socket_round_trip(void)
 	waitpid(child, NULL, 0);
 }
 
-/* The bare thing that a synchronous call is made of: a word in shared memory, there and back, both
- * sides spinning. */
+/* The minimum of a synchronous call: a word in shared memory, to the other side and back, while
+ * both spin. */
 static void bare_ping_pong(void)
 {
 	_Atomic uint32_t *words =
@@ -85,7 +86,7 @@ static void bare_ping_pong(void)
 	waitpid(child, NULL, 0);
 }
 
-/* Bursts that fit the ring, so that the program never waits for the worker. */
+/* Bursts that fit the ring, so that the program does not wait for the worker. */
 static void launches(CUfunction function)
 {
 	uint64_t a = 1, b = 2, c = 3, d = 4;
@@ -140,13 +141,14 @@ static void copy_once(int way, size_t bytes, CUdeviceptr device, char *host, cha
 	}
 }
 
-/* Copies in turns with memcpy, so that both meet the same machine. Says gigabytes a second. */
+/* Copies alternating with memcpy, so that both run under the same conditions. Returns gigabytes a
+ * second. */
 static void copy_rates(const char *prefix, size_t bytes, CUdeviceptr device, char *host,
 		       char *other)
 {
 	static const char *const names[WAYS] = {"memcpy", "to", "from"};
 	double times[WAYS][TURNS];
-	for (int turn = -1; turn < TURNS; turn++) /* the first is to warm up */
+	for (int turn = -1; turn < TURNS; turn++) /* the first is a warm-up */
 		for (int way = 0; way < WAYS; way++) {
 			double start = now();
 			copy_once(way, bytes, device, host, other);

@@ -1,4 +1,4 @@
-/* What cuInit and the first context take a program, in milliseconds. */
+/* Measures cuInit and the first context of a program, in milliseconds. */
 #include "clock.h"
 #include <cuda.h>
 #include <stdio.h>

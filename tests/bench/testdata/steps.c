@@ -1,5 +1,5 @@
-/* memory.c without a GPU: it does steps, and knows in the end what its memory must hold. It writes
- * nothing but memory, so that a tool that saves processes has no other work.
+/* memory.c without a GPU: it runs steps, and checks its memory in the end. It only writes memory,
+ * so that a checkpoint tool has no other work.
  *
  * usage: steps PAGE MIB */
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Those words of memory.c's page that are looked at. */
+/* The words of memory.c's page that it uses. */
 enum { QUIT = 3, STEPS = 8, REWRITTEN_BYTES = 9, VERIFIED = 12 };
 
 int main(int argc, char **argv)

@@ -16,10 +16,10 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// Operation is something that a program asks of a file system.
+// Operation is an operation on a file system.
 type Operation string
 
-// Operations that can fail.
+// The operations that can fail.
 const (
 	Open   Operation = "open"
 	Create Operation = "create"
@@ -32,40 +32,40 @@ const (
 	List   Operation = "list"
 )
 
-// Disk is a file system of the test's own.
+// Disk is a file system that belongs to one test.
 type Disk struct {
-	// Path is where it is mounted, Behind what it passes everything on to.
-	Path, Behind string
+	// Path is the mount point. Backing is the directory that receives all operations.
+	Path, Backing string
 
 	mu    sync.Mutex
 	count map[Operation]int
-	// fails is the operation that fails once after has been counted down to zero; times is how often
-	// it fails.
+	// fails is the operation that fails once after has been counted down to zero; times is how many
+	// times it fails.
 	fails        Operation
 	after, times int
 	failed       int
-	// hangs is what waits until let go; hung how many do.
+	// hangs is the operation that blocks until Continue. hung counts the blocked calls.
 	hangs Operation
 	letGo chan struct{}
 	hung  int
 }
 
-// Mount mounts one, until the test ends. It skips the test where that cannot be done.
+// Mount mounts a Disk until the test ends. It skips the test if FUSE is not available.
 func Mount(t testing.TB) *Disk {
 	t.Helper()
 	harness.Need(t, "fuse", usable())
 	root := t.TempDir()
-	d := &Disk{Path: filepath.Join(root, "disk"), Behind: filepath.Join(root, "behind"), count: make(map[Operation]int)}
-	for _, dir := range []string{d.Path, d.Behind} {
+	d := &Disk{Path: filepath.Join(root, "disk"), Backing: filepath.Join(root, "behind"), count: make(map[Operation]int)}
+	for _, dir := range []string{d.Path, d.Backing} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var stat syscall.Stat_t
-	if err := syscall.Stat(d.Behind, &stat); err != nil {
+	if err := syscall.Stat(d.Backing, &stat); err != nil {
 		t.Fatal(err)
 	}
-	data := &fs.LoopbackRoot{Path: d.Behind, Dev: stat.Dev}
+	data := &fs.LoopbackRoot{Path: d.Backing, Dev: stat.Dev}
 	data.NewNode = func(data *fs.LoopbackRoot, _ *fs.Inode, _ string, _ *syscall.Stat_t) fs.InodeEmbedder {
 		return d.node(data)
 	}
@@ -80,14 +80,15 @@ func Mount(t testing.TB) *Disk {
 	}
 	closeOnExec()
 	t.Cleanup(func() {
-		d.LetGo()
-		// The server is not waited for: another mount namespace may have a copy of the mount, which it
-		// serves as long as this process lives.
+		d.Continue()
+		// Do not wait for the server. If another mount namespace has a copy of the mount, the
+		// server runs as long as this process.
 		_ = syscall.Unmount(d.Path, syscall.MNT_DETACH)
 	})
 	return d
 }
 
+// usable returns an error if FUSE is not available.
 func usable() error {
 	file, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
@@ -96,7 +97,7 @@ func usable() error {
 	return errors.Join(file.Close(), harness.Root())
 }
 
-// closeOnExec keeps the connections with the kernel from the programs that are started.
+// closeOnExec keeps child processes from inheriting the connections with the kernel.
 func closeOnExec() {
 	all, _ := filepath.Glob("/proc/self/fd/*")
 	for _, each := range all {
@@ -109,18 +110,18 @@ func closeOnExec() {
 	}
 }
 
-// Counted is how often something was asked for since the last Fail, Hang or Heal.
+// Counted returns how many times an operation was requested since the last Fail, Hang or Repair.
 func (d *Disk) Counted(what Operation) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.count[what]
 }
 
-// Forever is often enough.
+// Forever is a number of failures that no test reaches.
 const Forever = 1 << 30
 
-// Fail makes an operation fail with an input/output error: the nth time that it is asked for, and
-// so many times.
+// Fail makes an operation fail with an input/output error, from its nth request on and as often as
+// times says.
 func (d *Disk) Fail(what Operation, nth, times int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -128,8 +129,8 @@ func (d *Disk) Fail(what Operation, nth, times int) {
 	d.fails, d.after, d.times, d.failed = what, nth, times, 0
 }
 
-// Heal ends what Fail began, and says how often it struck.
-func (d *Disk) Heal() (failed int) {
+// Repair ends what Fail began and returns the number of failures.
+func (d *Disk) Repair() (failed int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.count = make(map[Operation]int)
@@ -137,7 +138,8 @@ func (d *Disk) Heal() (failed int) {
 	return d.failed
 }
 
-// Hang makes an operation wait from its nth time on, until LetGo, even if its caller is killed.
+// Hang blocks an operation from its nth request on, until Continue. The call blocks even if its
+// caller is killed.
 func (d *Disk) Hang(what Operation, nth int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,15 +147,15 @@ func (d *Disk) Hang(what Operation, nth int) {
 	d.hangs, d.after, d.letGo, d.hung = what, nth, make(chan struct{}), 0
 }
 
-// Hung is how many wait.
-func (d *Disk) Hung() int {
+// Hanging returns the number of blocked calls.
+func (d *Disk) Hanging() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.hung
 }
 
-// LetGo ends what Hang began.
-func (d *Disk) LetGo() {
+// Continue ends what Hang began.
+func (d *Disk) Continue() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.letGo != nil {
@@ -162,8 +164,8 @@ func (d *Disk) LetGo() {
 	d.hangs, d.letGo = "", nil
 }
 
-// asked is called before everything that is done.
-func (d *Disk) asked(what Operation) syscall.Errno {
+// before is called before every operation.
+func (d *Disk) before(what Operation) syscall.Errno {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.count[what]++

@@ -1,3 +1,4 @@
-// Package faulty is a file system for tests that fails, or hangs, when it is told to. It passes
-// everything else on to a directory, so that what lies there can be looked at behind its back.
+// Package faulty is a file system for tests that fails or hangs on request. It passes all other
+// operations to a backing directory, where tests can read the files without failures. Tested by
+// tests/crash.
 package faulty

@@ -19,7 +19,7 @@ func (d *Disk) node(data *fs.LoopbackRoot) *node {
 }
 
 func (n *node) Mkdir(ctx context.Context, name string, mode uint32, out *fuse.EntryOut) (*fs.Inode, syscall.Errno) {
-	if failure := n.disk.asked(Mkdir); failure != 0 {
+	if failure := n.disk.before(Mkdir); failure != 0 {
 		return nil, failure
 	}
 	return n.LoopbackNode.Mkdir(ctx, name, mode, out)
@@ -32,14 +32,14 @@ func (n *node) Rename(
 	newName string,
 	flags uint32,
 ) syscall.Errno {
-	if failure := n.disk.asked(Rename); failure != 0 {
+	if failure := n.disk.before(Rename); failure != 0 {
 		return failure
 	}
 	return n.LoopbackNode.Rename(ctx, name, to, newName, flags)
 }
 
 func (n *node) Unlink(ctx context.Context, name string) syscall.Errno {
-	if failure := n.disk.asked(Remove); failure != 0 {
+	if failure := n.disk.before(Remove); failure != 0 {
 		return failure
 	}
 	return n.LoopbackNode.Unlink(ctx, name)
@@ -51,7 +51,7 @@ func (n *node) Create(
 	flags, mode uint32,
 	out *fuse.EntryOut,
 ) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {
-	if failure := n.disk.asked(Create); failure != 0 {
+	if failure := n.disk.before(Create); failure != 0 {
 		return nil, nil, 0, failure
 	}
 	inode, file, how, failure := n.LoopbackNode.Create(ctx, name, flags, mode, out)
@@ -59,40 +59,40 @@ func (n *node) Create(
 }
 
 func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	if failure := n.disk.asked(Open); failure != 0 {
+	if failure := n.disk.before(Open); failure != 0 {
 		return nil, 0, failure
 	}
 	file, _, failure := n.LoopbackNode.Open(ctx, flags)
-	// Nothing is kept: what was written shall be asked for when it is read.
+	// Disable the page cache, so that reads reach this file system.
 	return n.handle(file), fuse.FOPEN_DIRECT_IO, failure
 }
 
 func (n *node) Fsync(_ context.Context, file fs.FileHandle, flags uint32) syscall.Errno {
-	if failure := n.disk.asked(Sync); failure != 0 {
+	if failure := n.disk.before(Sync); failure != 0 {
 		return failure
 	}
 	if mine, ok := file.(*handle); ok {
-		return mine.whole.Fsync(context.Background(), flags)
+		return mine.fileHandle.Fsync(context.Background(), flags)
 	}
 	return 0
 }
 
 func (n *node) Readdir(ctx context.Context) (fs.DirStream, syscall.Errno) {
-	if failure := n.disk.asked(List); failure != 0 {
+	if failure := n.disk.before(List); failure != 0 {
 		return nil, failure
 	}
 	return n.LoopbackNode.Readdir(ctx)
 }
 
 func (n *node) OpendirHandle(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
-	if failure := n.disk.asked(List); failure != 0 {
+	if failure := n.disk.before(List); failure != 0 {
 		return nil, 0, failure
 	}
 	return n.LoopbackNode.OpendirHandle(ctx, flags)
 }
 
-// whole is all that can be done with an open file.
-type whole interface {
+// fileHandle is the set of operations on an open file.
+type fileHandle interface {
 	fs.FileReader
 	fs.FileWriter
 	fs.FileFsyncer
@@ -105,12 +105,12 @@ type whole interface {
 
 // handle is an open file.
 type handle struct {
-	whole
+	fileHandle
 	disk *Disk
 }
 
 func (n *node) handle(file fs.FileHandle) fs.FileHandle {
-	open, ok := file.(whole)
+	open, ok := file.(fileHandle)
 	if !ok {
 		return nil
 	}
@@ -118,20 +118,20 @@ func (n *node) handle(file fs.FileHandle) fs.FileHandle {
 }
 
 func (h *handle) Read(ctx context.Context, into []byte, at int64) (fuse.ReadResult, syscall.Errno) {
-	if failure := h.disk.asked(Read); failure != 0 {
+	if failure := h.disk.before(Read); failure != 0 {
 		return nil, failure
 	}
-	return h.whole.Read(ctx, into, at)
+	return h.fileHandle.Read(ctx, into, at)
 }
 
 func (h *handle) Write(ctx context.Context, data []byte, at int64) (uint32, syscall.Errno) {
-	if failure := h.disk.asked(Write); failure != 0 {
+	if failure := h.disk.before(Write); failure != 0 {
 		return 0, failure
 	}
-	return h.whole.Write(ctx, data, at)
+	return h.fileHandle.Write(ctx, data, at)
 }
 
-// Allocate makes room, or holes.
+// Allocate allocates space or punches holes.
 func (h *handle) Allocate(ctx context.Context, at, bytes uint64, mode uint32) syscall.Errno {
-	return h.whole.(fs.FileAllocater).Allocate(ctx, at, bytes, mode)
+	return h.fileHandle.(fs.FileAllocater).Allocate(ctx, at, bytes, mode)
 }

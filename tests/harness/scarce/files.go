@@ -1,4 +1,4 @@
-// Package scarce lets a test run out of what a process has only so much of.
+// Package scarce limits what the test's own process may use.
 package scarce
 
 import (
@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files lets this process open only some more files until the test ends, or what it returns is
-// called.
+// Files limits how many more files this process may open, until the test ends or enough is called.
 func Files(t testing.TB, more int) (enough func()) {
 	t.Helper()
 	var all unix.Rlimit

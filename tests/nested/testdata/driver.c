@@ -1,5 +1,5 @@
-/* A driver with one GPU, and its management library, that answer what phosd asks at its start. The
- * macros say what is wrong with them. All other entry points come from another file, and are not
+/* A driver with one GPU, and its management library, with the calls that phosd makes at its start.
+ * The macros define its faults. All other entry points come from another file, and are not
  * supported. */
 #include <stdint.h>
 #include <string.h>

@@ -1,7 +1,7 @@
-/* count STEPS ELEMENTS MICROSECONDS [FILE]: integers on the GPU, each step of which the CPU checks.
- * It rests between steps and ends with status 7, after all steps or once there is such a file, but
- * not before there is the file that HOLD names. Standard output and the file "steps" get a line a
- * step, so that a lost or doubled step shows. */
+/* count STEPS ELEMENTS MICROSECONDS [FILE]: integers on the GPU; the CPU checks each step. It
+ * sleeps between steps. It ends with status 7 after all steps, or once FILE exists, but not before
+ * the file that HOLD names exists. Standard output and the file "steps" get one line per step, so
+ * that a lost or repeated step is visible. */
 #include "../driver/driver.h"
 #include "hold.h"
 #include <string.h>

@@ -1,4 +1,5 @@
-"""The driver API by ctypes: an array of integers that a kernel changes step by step, checked by the CPU."""
+"""The driver API by ctypes: a kernel changes an array of integers step by step, and the CPU checks
+it."""
 
 import array
 import ctypes
@@ -29,7 +30,7 @@ def call(name, *arguments):
 
 
 def context():
-    """Makes the primary context of the first device this thread's."""
+    """Makes the primary context of the first device current in this thread."""
     device, made = ctypes.c_int(), ctypes.c_void_p()
     call("cuInit", 0)
     call("cuDeviceGet", ctypes.byref(device), 0)
@@ -39,7 +40,7 @@ def context():
 
 
 class Numbers:
-    """An array on the GPU, with a stream of its own, and what it must be."""
+    """An array on the GPU with its own stream, and its expected content."""
 
     def __init__(self, count, salt):
         self.count, self.salt = count, salt
@@ -55,7 +56,7 @@ class Numbers:
         call("cuCtxSynchronize")
 
     def step(self):
-        """One step on both sides; returns the last number."""
+        """Runs one step on both sides; returns the last number."""
         count, salt = ctypes.c_uint(self.count), ctypes.c_uint(self.salt)
         parameters = (ctypes.c_void_p * 3)(*(ctypes.cast(ctypes.byref(x), ctypes.c_void_p) for x in (self.memory, count, salt)))
         call("cuLaunchKernel", self.kernel, -(-self.count // 128), 1, 1, 128, 1, 1, 0, self.stream, parameters, None)

@@ -1,5 +1,6 @@
-/* family STEPS MICROSECONDS: processes that share one GPU: two forked, one started anew, and their
- * parent, which hears of every step through pipes. Each has a file. Ends with status 7. */
+/* family STEPS MICROSECONDS: processes that share one GPU: two forked ones, one started by exec,
+ * and their parent, which receives every step through pipes. Each has a file. Ends with status 7.
+ */
 #define _GNU_SOURCE
 #include "../driver/driver.h"
 #include "hold.h"
@@ -75,7 +76,7 @@ static int child(unsigned index, unsigned steps, unsigned rest, int tell)
 	return (int)index;
 }
 
-/* The last child is a program of its own, which finds its pipe at descriptor 9. */
+/* The last child is a separate program, which finds its pipe at descriptor 9. */
 static pid_t start_anew(char **arguments, int tell)
 {
 	extern char **environ;

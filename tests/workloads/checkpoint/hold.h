@@ -1,5 +1,5 @@
-/* hold waits for the file that the environment variable HOLD names, if it names one: so a program
- * does not end too early for a test. Once the file is there, nobody need rest between steps. */
+/* hold waits for the file that the environment variable HOLD names, if it is set. So a program does
+ * not end too early for a test. Once the file exists, programs need not sleep between steps. */
 #include <stdlib.h>
 #include <unistd.h>
 

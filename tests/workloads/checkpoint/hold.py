@@ -1,4 +1,4 @@
-"""A program that holds does not end too early for a test."""
+"""Keeps a program from ending too early for a test."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-// mixed STEPS MICROSECONDS: what programs of the runtime API hold on to between steps: graphs,
+// mixed STEPS MICROSECONDS: objects that programs of the runtime API keep between steps: graphs,
 // streams, events and their times, pinned, mapped, managed and pooled memory, globals, host
 // functions. The CPU checks every step. Ends with status 7.
 #include "../cuda/check.h"
@@ -31,11 +31,11 @@ __global__ void mix(unsigned *p, const unsigned *q)
 struct Work {
 	cudaStream_t one, two;
 	cudaEvent_t fork, join, early, late;
-	float between; // early and late, as long as the program lives
+	float between; // early and late, kept as long as the program runs
 	unsigned *p, *q, *mapped, *managed, *back;
 	cudaGraphExec_t fixed, changing;
 	cudaGraphNode_t changed;
-	unsigned calls = 0; // by the host function
+	unsigned calls = 0; // written by the host function
 	std::vector<unsigned> a, b;
 };
 
@@ -79,7 +79,7 @@ static void build(Work &w)
 	cudaKernelNodeParams kernel = growing(arguments);
 	CUDA(cudaGraphCreate(&graph, 0));
 	CUDA(cudaGraphAddKernelNode(&w.changed, graph, nullptr, 0, &kernel));
-	// The node keeps its name in the executable graph, whose source must live on.
+	// The node keeps its name in the executable graph, so the source graph must stay.
 	CUDA(cudaGraphInstantiate(&w.changing, graph, 0));
 }
 

@@ -1,5 +1,5 @@
-// modules STEPS MICROSECONDS: variables of code, initialised and not, in modules that come and go
-// all the time, and pointers to them that the CPU and device memory keep. The CPU checks every
+// modules STEPS MICROSECONDS: initialised and other variables, in modules that are loaded and
+// unloaded all the time, with pointers to them in host and device memory. The CPU checks every
 // step. Ends with status 7.
 #include "../cuda/check.h"
 #include "hold.h"
@@ -14,7 +14,7 @@ static __device__ unsigned table[1000] = {1, 2, 3};
 __constant__ unsigned factors[4] = {3, 5, 7, 11};
 __device__ unsigned *where[2] = {&counter, table};
 
-// touch counts by the pointers that device memory keeps.
+// touch increments through the pointers in device memory.
 __global__ void touch(unsigned **list, unsigned n, unsigned step)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -23,7 +23,7 @@ __global__ void touch(unsigned **list, unsigned n, unsigned step)
 	where[1][step % 1000] += factors[step % 4];
 }
 
-// Calls of the driver, which the runtime finds.
+// Driver calls, looked up through the runtime.
 static decltype(&cuModuleLoadData) load;
 static decltype(&cuModuleUnload) unload;
 static decltype(&cuModuleGetGlobal_v2) find_variable;
@@ -33,7 +33,7 @@ template <class F> static void find_call(F &call, const char *name)
 	CUDA(cudaGetDriverEntryPoint(name, reinterpret_cast<void **>(&call), cudaEnableDefault));
 }
 
-// Code with a variable that begins with a value, and one that takes so many bytes.
+// Code with an initialised variable, and one of the given size.
 static std::string code(unsigned value, unsigned bytes)
 {
 	return ".version 7.0\n.target sm_70\n.address_size 64\n"
@@ -81,7 +81,7 @@ static void step(Work &w, unsigned number)
 	if (number % 3 == 2)
 		come(w, number + 1);
 	if (w.extras.size() > 4)
-		go(w, number * 5 % 4); // an old one: it leaves a gap
+		go(w, number * 5 % 4); // an old one, which leaves a gap
 	unsigned n = w.extras.size();
 	std::vector<CUdeviceptr> list;
 	for (unsigned i = 0; i < n; i++) {

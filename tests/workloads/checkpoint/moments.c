@@ -1,14 +1,13 @@
-/* moments WHICH: ten steps, then a moment at which a program is hard to save, then ten steps more.
- * Each step is checked, and the program ends with status 7. It says "now" when the moment has begun
- * and "past" when it is over. Which:
+/* moments WHICH: ten steps, then a state in which a program is hard to save, then ten more steps.
+ * Each step is checked, and the program ends with status 7. It prints "now" when the state begins
+ * and "past" when it ends. WHICH is:
  * - kernel: a kernel runs for seconds
- * - wait: the same, and the program waits for it in a synchronise
- * - callback: a host function waits until there is a file "enough", and the program waits for the
- *   stream that it is in
- * - capture: a stream is captured until there is that file
+ * - wait: the same, and the program waits for it in a synchronize
+ * - callback: a host function waits for a file "enough", and the program waits for its stream
+ * - capture: a stream is being captured until that file exists
  * - asleep: the program sleeps
  *
- * After the moment it waits for the file that HOLD names. */
+ * Afterwards it waits for the file that HOLD names. */
 #include "../driver/driver.h"
 #include "hold.h"
 #include <string.h>
@@ -97,7 +96,7 @@ static void doze(void *data)
 	++*(unsigned *)data;
 }
 
-/* What is captured runs once afterwards. */
+/* The captured work runs once afterwards. */
 static void captured(void)
 {
 	CUgraph graph;
@@ -131,7 +130,7 @@ static void moment(const char *which)
 		CHECK(called == 1);
 		return;
 	}
-	/* Whoever hears of the moment finds the kernel there, however slow this process is. */
+	/* When "now" is printed, the kernel runs, however slow this process is. */
 	begin(LONG);
 	say("now");
 	if (!strcmp(which, "wait"))

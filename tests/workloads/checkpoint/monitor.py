@@ -1,5 +1,5 @@
-"""monitor.py STEPS SECONDS: asks NVML at each step what this process holds on the GPU, and compares with what it has allocated. Ends with
-status 7."""
+"""monitor.py STEPS SECONDS: asks NVML at each step how much GPU memory this process holds, and
+compares that with what it has allocated. Ends with status 7."""
 
 import ctypes
 import os
@@ -27,7 +27,7 @@ def ask(name, *arguments):
 
 
 def held():
-    """What NVML says that this process holds."""
+    """The GPU memory of this process as NVML reports it."""
     device, count, found = ctypes.c_void_p(), ctypes.c_uint(512), (Process * 512)()
     ask("nvmlDeviceGetHandleByIndex_v2", 0, ctypes.byref(device))
     ask("nvmlDeviceGetComputeRunningProcesses_v3", device, ctypes.byref(count), found)

@@ -1,9 +1,9 @@
-/* segments STEPS MICROSECONDS [closed]: memory that grows, shrinks and moves at addresses which the
- * program has reserved, as the allocators of frameworks do it; one allocation at two addresses, one
- * without any; segments of more addresses than a large GPU has memory, with memory here and there;
- * and memory of files that kernels reach. Each step is checked. It rests between steps and ends
- * with status 7, but not before there is the file that HOLD names. A closed one may not be looked
- * into. */
+/* segments STEPS MICROSECONDS [closed]: memory in various mappings: memory that grows, shrinks and
+ * moves at reserved addresses, as in the allocators of frameworks; one allocation at two addresses,
+ * and one without any; segments with more addresses than a large GPU has memory, sparsely mapped;
+ * and memory of files that kernels access. Each step is checked. It sleeps between steps and ends
+ * with status 7, but not before the file that HOLD names exists. With "closed" the process is not
+ * dumpable. */
 #define _GNU_SOURCE
 #include "../driver/mapping.h"
 #include "hold.h"
@@ -34,7 +34,7 @@ enum { RESERVED = 512, PIECE = 2, MOVING = 4, PAGES = 20, PAGE = 4096 };
 enum { WIDES = 6, WIDE = 159 * 1024 };
 #define STRIDE ((unsigned)(PIECE * MIB / WORDS))
 
-/* Words of one piece of memory that kernels touch, as they must be. */
+/* The expected words of one piece of memory that kernels access. */
 struct piece {
 	bool mapped;
 	unsigned want[WORDS];
@@ -59,15 +59,15 @@ static struct {
 	unsigned want[WORDS];
 } hidden;
 
-/* Reservations with one piece each, somewhere. */
+/* Reservations with one piece each, at some offset. */
 static struct {
 	CUmemGenericAllocationHandle handle;
 	CUdeviceptr base, at;
 	unsigned want[WORDS];
 } wide[WIDES];
 
-/* Memory of files: one without a name keeps its content, as does one that is not open any more, and
- * memory of no file; one with a name is filled at each step. */
+/* Memory of files. An unnamed file keeps its content; so does a file that has been closed, and
+ * memory without a file. A named file is filled at each step. */
 static unsigned *kept[3], *named;
 static unsigned want_kept[WORDS];
 
@@ -130,7 +130,7 @@ static void shrink(unsigned piece)
 	pieces[piece].mapped = false;
 }
 
-/* Moves what is in one piece to another by its handle alone. */
+/* Moves the content of one piece to another through its handle only. */
 static void move(unsigned from, unsigned to)
 {
 	CUmemGenericAllocationHandle handle;

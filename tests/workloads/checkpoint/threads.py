@@ -1,4 +1,5 @@
-"""threads.py STEPS SECONDS: threads of one process, each with its stream and its file, in step with one another. Ends with status 7."""
+"""threads.py STEPS SECONDS: threads of one process, each with its stream and its file, in lockstep.
+Ends with status 7."""
 
 import sys
 import threading

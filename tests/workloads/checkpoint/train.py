@@ -1,5 +1,6 @@
-"""train.py STEPS SECONDS [eager]: a small network trained with Adam, through tinygrad's JIT, which makes a graph of a step, or without
-it. Prints every loss exactly, and leaves the final weights in a file. Ends with status 7."""
+"""train.py STEPS SECONDS [eager]: a small network trained with Adam, through tinygrad's JIT, which
+makes a graph of a step, or without it. Prints every loss exactly, and writes the final weights
+to a file. Ends with status 7."""
 
 import sys
 import time

@@ -1,10 +1,10 @@
-"""What a training by PyTorch leaves, to the bit."""
+"""Writes the exact result of a training by PyTorch."""
 
 import ctypes
 
 
 def leave(net, path="weights"):
-    """Writes all that a module has learnt, by name; not by NumPy, which PyTorch does without."""
+    """Writes all weights of a module by name. PyTorch need not have NumPy, so it does without."""
     with open(path, "wb") as file:
         for name, tensor in sorted(net.state_dict().items()):
             tensor = tensor.cpu().contiguous()

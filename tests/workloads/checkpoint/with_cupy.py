@@ -1,5 +1,6 @@
-"""with_cupy.py STEPS SECONDS: CuPy's own kernels, its users' kernels, sorting and reducing by the thrust and cub it brings compiled,
-streams, events, a captured graph, pinned memory, random numbers. Checked against numpy. Ends with status 7."""
+"""with_cupy.py STEPS SECONDS: CuPy's own kernels, user kernels, sorting and reducing with its
+compiled thrust and cub, streams, events, a captured graph, pinned memory, random numbers.
+Checked against numpy. Ends with status 7."""
 
 import sys
 import time

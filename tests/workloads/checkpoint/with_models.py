@@ -1,5 +1,6 @@
-"""with_models.py MODEL STEPS SECONDS SCALE: PyTorch trains, or decodes, with one of the models whose steps are measured. Prints every
-step's result exactly, and leaves the final weights in a file. Ends with status 7."""
+"""with_models.py MODEL STEPS SECONDS SCALE: PyTorch trains, or decodes with, one of the models of
+the step benchmark. Prints every step's result exactly, and writes the final weights to a file.
+Ends with status 7."""
 
 import os
 import sys
@@ -17,7 +18,7 @@ KIND, STEPS, REST, SCALE = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), fl
 
 def main():
     torch.use_deterministic_algorithms(True)
-    # Only this way to compute attention has a backward pass that is always the same.
+    # Only this implementation of attention has a deterministic backward pass.
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     torch.backends.cuda.enable_cudnn_sdp(False)

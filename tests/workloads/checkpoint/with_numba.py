@@ -1,5 +1,6 @@
-"""with_numba.py STEPS SECONDS: kernels by numba's compiler, old ones and, halfway, new ones, with streams, events, shared, pinned and
-managed memory; every step is checked against numpy. Ends with status 7."""
+"""with_numba.py STEPS SECONDS: kernels by numba's compiler, some of them compiled only halfway,
+with streams, events, shared, pinned and managed memory. Every step is checked against numpy.
+Ends with status 7."""
 
 import sys
 import time
@@ -9,7 +10,7 @@ import numpy as np
 from hold import hold
 from numba import cuda, float32, uint32
 
-warnings.simplefilter("ignore")  # that the arrays are small
+warnings.simplefilter("ignore")  # about small arrays
 STEPS, REST = int(sys.argv[1]), float(sys.argv[2])
 COUNT, BINS, SIDE = 5000, 64, 32
 GRID = (COUNT + 127) // 128
@@ -52,7 +53,7 @@ def multiply(a, b, c):
 
 
 def reducers():
-    """The sum is not compiled before it is called: halfway."""
+    """The sum is only compiled when it is first called, halfway."""
     return cuda.reduce(lambda x, y: x + y)
 
 
@@ -84,7 +85,7 @@ def main():
         side.synchronize()
         assert (pinned == expected).all()
         assert (bins.copy_to_host() == np.bincount(expected % BINS, minlength=BINS)).all()
-        # Small whole numbers: exact, however they are added.
+        # Small whole numbers: their sum is exact in any order.
         assert (product.copy_to_host() == managed @ factor.copy_to_host()).all()
         managed[:] = product.copy_to_host() % 5
         line = f"{np.bitwise_xor.reduce(expected):08x} {int(managed.sum())}"

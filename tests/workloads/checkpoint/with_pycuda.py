@@ -1,5 +1,6 @@
-"""with_pycuda.py STEPS SECONDS: CUDA C that pycuda has compiled, its arrays and reductions, two streams, events, page-locked memory, a
-memory pool, and a thread with a context of its own. Checked against numpy. Ends with status 7."""
+"""with_pycuda.py STEPS SECONDS: CUDA C compiled by pycuda, its arrays and reductions, two streams,
+events, page-locked memory, a memory pool, and a thread with its own context. Checked against
+numpy. Ends with status 7."""
 
 import sys
 import threading
@@ -48,7 +49,7 @@ def mixed(numbers, key):
 
 
 class Beside(threading.Thread):
-    """A context of its own, in which it does a step whenever it is asked for one."""
+    """A thread with its own context, which runs a step on request."""
 
     def __init__(self):
         super().__init__(daemon=True)

@@ -1,6 +1,7 @@
-"""with_torch.py STEPS SECONDS: PyTorch trains a small network with convolutions, normalisation, dropout and AdamW, its data brought by
-pinned memory on a stream of its own, beside a captured graph and tensors that are sorted and reduced. Prints every loss exactly, and
-leaves the final weights in a file. Ends with status 7."""
+"""with_torch.py STEPS SECONDS: PyTorch trains a small network with convolutions, normalisation,
+dropout and AdamW. Its data is copied from pinned memory on a separate stream, next to a captured
+graph and tensors that are sorted and reduced. Prints every loss exactly, and writes the final
+weights to a file. Ends with status 7."""
 
 import os
 import sys
@@ -8,7 +9,7 @@ import time
 import warnings
 
 os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
-warnings.simplefilter("ignore")  # PyTorch has not heard of the software GPU's capability
+warnings.simplefilter("ignore")  # PyTorch does not know the software GPU's capability
 
 import torch  # noqa: E402
 from hold import hold  # noqa: E402
@@ -29,7 +30,7 @@ def captured(numbers):
     """A graph of one step of a generator."""
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):
-        numbers * 69069 + 1  # its kernels are loaded before the capture
+        numbers * 69069 + 1  # load its kernels before the capture
     side.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -38,7 +39,7 @@ def captured(numbers):
 
 
 def main():
-    torch.backends.cudnn.enabled = False  # it brings machine code only
+    torch.backends.cudnn.enabled = False  # it has machine code only
     torch.use_deterministic_algorithms(True)
     torch.manual_seed(3)
     net, images = network(), torch.randn(8 * BATCH, 1, SIDE, SIDE).pin_memory()

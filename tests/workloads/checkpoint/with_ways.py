@@ -1,6 +1,8 @@
-"""with_ways.py WAY STEPS SECONDS: PyTorch trains a small network in one of the ways of real trainings: in mixed precision (half, brain), with
-each step a captured graph (captured), compiled (compiled, reduced), with segments that grow and shrink (expandable), with loaders' workers
-(forked, spawned), in a process group (group). Prints exactly what each step computes, and leaves the final weights in a file. Ends with status 7."""
+"""with_ways.py WAY STEPS SECONDS: PyTorch trains a small network in one of the ways of real
+trainings: in mixed precision (half, brain), with each step a captured graph (captured), compiled
+(compiled, reduced), with segments that grow and shrink (expandable), with loader processes
+(forked, spawned), in a process group (group). Prints the result of each step exactly, and writes
+the final weights to a file. Ends with status 7."""
 
 import itertools
 import os
@@ -12,7 +14,7 @@ WAY, STEPS, REST = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
 os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
 if WAY == "expandable":
     os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
-warnings.simplefilter("ignore")  # PyTorch has not heard of the software GPU's capability
+warnings.simplefilter("ignore")  # PyTorch does not know the software GPU's capability
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
@@ -25,7 +27,7 @@ BATCH, WIDTH, CLASSES, MIB = 8, 16, 5, 1 << 20
 
 
 class Examples(Dataset):
-    """Each is made from its number, by whichever process is asked for it."""
+    """Each sample is computed from its number, in any process."""
 
     def __len__(self):
         return 5 * BATCH
@@ -36,7 +38,8 @@ class Examples(Dataset):
 
 
 class Elementwise(nn.Module):
-    """A network without matrix products: on a software GPU, those and Triton's kernels want different capabilities."""
+    """A network without matrix products: on a software GPU, those and Triton's kernels need
+    different capabilities."""
 
     def __init__(self):
         super().__init__()
@@ -55,7 +58,7 @@ def software():
 
 
 def endless(**how):
-    """Batches in an order that is the same each time."""
+    """Batches in a fixed order."""
     loader = DataLoader(Examples(), BATCH, shuffle=True, generator=torch.Generator().manual_seed(4), pin_memory=True, **how)
     return itertools.chain.from_iterable(itertools.repeat(loader))
 
@@ -65,7 +68,8 @@ def there(batch):
 
 
 def mixed(kind):
-    """The scale begins so high that steps are left out, and grows so soon that it happens again."""
+    """The initial scale is so high that steps are skipped, and it grows soon enough for that to
+    happen again."""
     net, scaler = network().cuda(), torch.amp.GradScaler("cuda", init_scale=2.0**22, growth_interval=2, enabled=kind == torch.float16)
     optimizer, data = torch.optim.AdamW(net.parameters(), lr=0.01), endless()
 
@@ -85,7 +89,8 @@ def mixed(kind):
 
 
 def captured():
-    """Forward, backward and the optimizer's step are one graph, whose random numbers go on from replay to replay."""
+    """Forward, backward and the optimizer's step are one graph, whose random numbers continue from
+    replay to replay."""
     net, data = network().cuda(), endless()
     optimizer = torch.optim.AdamW(net.parameters(), lr=0.01, capturable=True)
     x, y = there(next(data))
@@ -117,7 +122,7 @@ def captured():
 
 
 def trained(net, data, run=None):
-    """The usual loop."""
+    """The usual training loop."""
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
 
     def step():
@@ -137,7 +142,7 @@ def compiled(mode):
 
 
 def expandable():
-    """Beside the training, tensors of many sizes come and go on two streams."""
+    """During the training, tensors of many sizes are allocated and freed on two streams."""
     plain, net = trained(network().cuda(), endless())
     streams, kept, numbers = [torch.cuda.current_stream(), torch.cuda.Stream()], {}, itertools.count()
 
@@ -163,16 +168,16 @@ def loaded(method):
 
 
 def group():
-    """NCCL's group of one, opened as under launchers. Before a software GPU PyTorch trains on the CPU, and its gradients go
-    through the group."""
+    """NCCL's group of one, opened as under launchers. On a software GPU PyTorch trains on the CPU,
+    and its gradients go through the group."""
     os.environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
-    os.environ.setdefault("NCCL_IB_DISABLE", "1")  # CRIU cannot save what is open of InfiniBand's devices
+    os.environ.setdefault("NCCL_IB_DISABLE", "1")  # CRIU cannot save open InfiniBand devices
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
     dist.init_process_group("nccl", device_id=torch.device("cuda:0"))
     if not software():
         net = network().cuda()
         return trained(net, endless(), nn.parallel.DistributedDataParallel(net, device_ids=[0]))
-    torch.utils.deterministic.fill_uninitialized_memory = False  # a kernel would
+    torch.utils.deterministic.fill_uninitialized_memory = False  # it would need a kernel
     net, data = network(), endless()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
 
@@ -214,7 +219,7 @@ def main():
         dist.destroy_process_group()
     if WAY in ("compiled", "reduced"):
         from torch._inductor.async_compile import shutdown_compile_workers
-        shutdown_compile_workers()  # who are killed at exit complain, or not
+        shutdown_compile_workers()  # they may print errors if they are killed at exit
     print("ok", WAY, flush=True)
 
 

@@ -1,4 +1,4 @@
-// What the workloads share: every failure says where, and ends the program with status 1.
+// Shared by the workloads: a failure names its position and ends the program with status 1.
 #pragma once
 #include <cmath>
 #include <cstdio>
@@ -23,7 +23,7 @@
 		}                                                                       \
 	} while (0)
 
-// A small generator with a fixed start, so that every run sees the same numbers.
+// A small generator with a fixed seed, so that all runs use the same numbers.
 struct Random {
 	unsigned state = 1;
 	unsigned next()

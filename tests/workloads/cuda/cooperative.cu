@@ -1,6 +1,5 @@
-// Cooperative groups: tiles smaller than a warp, groups of whatever lanes came, and a barrier
-// across the grid. Its headers take traits from libcu++, which is a package of its own, unless the
-// system is one of those without.
+// Cooperative groups: tiles smaller than a warp, groups of arbitrary lanes, and a barrier across
+// the grid. The headers use traits of libcu++, which some systems have in a separate package.
 #define __QNX__
 #include <cooperative_groups.h>
 #undef __QNX__
@@ -20,7 +19,7 @@ __global__ void tiles(int *sums, int *votes)
 	votes[threadIdx.x] = four.ballot(threadIdx.x % 5 == 0) + 100 * four.all(threadIdx.x < 44);
 }
 
-// Packs the multiples of 3: the lanes of a warp that have one take their places together.
+// Packs the multiples of 3: the lanes of a warp that have one get their places together.
 __global__ void pack(const int *in, int n, int *out, int *count)
 {
 	int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -33,7 +32,7 @@ __global__ void pack(const int *in, int n, int *out, int *count)
 	out[found.shfl(place, 0) + found.thread_rank()] = in[i];
 }
 
-// Adds every element and its right neighbour, again and again: no block may be ahead of another.
+// Repeatedly adds every element and its right neighbour: no block may run ahead of another.
 __global__ void relax(unsigned *data, int n, int rounds)
 {
 	auto grid = cg::this_grid();

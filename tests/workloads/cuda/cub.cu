@@ -1,4 +1,4 @@
-// cub by itself: device-wide algorithms on a stream, in workspaces of the program's, and
+// cub without thrust: device-wide algorithms on a stream, in workspaces of the program, and
 // block-wide ones inside a kernel.
 #include "check.h"
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 constexpr int COUNT = 20011, SEGMENTS = 37, BLOCK = 128, ITEMS = 5;
 
-// run asks an algorithm for the size of its workspace, and then for its work.
+// run asks an algorithm for the size of its workspace, and then runs it.
 template <class Algorithm> static void run(Algorithm algorithm)
 {
 	size_t bytes = 0;
@@ -53,7 +53,7 @@ static std::vector<float> floats()
 	return all;
 }
 
-// Floats in descending order: their bits do not sort as they stand.
+// Floats in descending order: their bits do not sort directly.
 static void sort(cudaStream_t stream)
 {
 	std::vector<float> keys = floats();

@@ -1,5 +1,5 @@
-// Forks and execs: a child that forks before the first call uses the GPU itself, a child that forks
-// later is refused and does not disturb its parent, and a program started by exec begins anew.
+// Forks and execs. A child that forks before the first call can use the GPU. A child that forks
+// later is refused and does not disturb its parent. A program started by exec has a new session.
 #include "check.h"
 #include <cstring>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
-// Graphs: built node by node, and captured from two streams; launched again and again, and with
-// changed parameters.
+// Graphs: built node by node, and captured from two streams; launched repeatedly, and with changed
+// parameters.
 #include "check.h"
 #include <vector>
 

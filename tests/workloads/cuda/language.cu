@@ -1,6 +1,6 @@
-// What C++ on a device has besides arithmetic: virtual functions, new and delete, pointers to
-// functions, recursion, jump tables, constant variables, parameters of kilobytes, more
-// shared memory than a kernel has by default.
+// Features of C++ on a device besides arithmetic: virtual functions, new and delete, function
+// pointers, recursion, jump tables, constant variables, parameters of kilobytes, more shared memory
+// than the default of a kernel.
 #include "check.h"
 
 struct Shape {

@@ -1,6 +1,6 @@
-// Kernels whose parameters lie in every way: none, bytes between words, structures with holes, and
-// more of them than the first form of a parameter's description in machine code can say. Each
-// kernel writes what it was given.
+// Kernels with all layouts of parameters: none, bytes between words, structures with padding, and
+// more parameters than the first format of machine code can describe. Each kernel writes its
+// parameters.
 #include "check.h"
 #include <cstring>
 #include <cuda.h>
@@ -53,7 +53,7 @@ template <typename Call> static Call driver(const char *name)
 	return (Call)call;
 }
 
-// Asks for what the kernels are called, and where the parameters of one are.
+// Asks for the kernels' names, and the offsets of one kernel's parameters.
 static void questions()
 {
 	enum { KERNELS = 3, PARAMETERS = 5 };

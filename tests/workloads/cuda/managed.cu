@@ -1,4 +1,4 @@
-// Variables that the host and kernels share by their name.
+// Variables that the host and kernels share by name.
 #include "check.h"
 
 enum { N = 64 };

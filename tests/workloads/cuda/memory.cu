@@ -1,5 +1,5 @@
-// Pinned, mapped and managed memory, copies of every kind, pitched memory, symbols, and what a
-// pointer is.
+// Pinned, mapped and managed memory, copies of every kind, pitched memory, symbols, and pointer
+// attributes.
 #include "check.h"
 #include <cstring>
 #include <vector>

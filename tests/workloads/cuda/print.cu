@@ -1,5 +1,5 @@
-// printf from kernels, and an assert that holds. The runner compares what is printed with the lines
-// of "expect".
+// printf from kernels, and an assert that holds. The runner compares the output with the lines of
+// "expect".
 // expect: thread 0 says hello, 1.50, 0x2a
 // expect: thread 1 says hello, 3.00, 0x2b
 // expect: thread 2 says hello, 4.50, 0x2c

@@ -1,4 +1,4 @@
-// Streams in order and beside each other, events between them and their times, host functions, the
+// Streams in order and concurrently, events between them and their times, host functions, the
 // legacy default stream.
 #include "check.h"
 #include <atomic>
@@ -69,7 +69,8 @@ int main()
 	CUDA(cudaEventElapsedTime(&milliseconds, start, end));
 	CHECK(milliseconds > 0 && milliseconds < 60000);
 
-	// Work on the default stream comes after a blocking stream's and before its next.
+	// Work on the default stream runs after earlier work of a blocking stream and before its
+	// later work.
 	fill<<<blocks, 256, 0, one>>>(a, n, 5);
 	add<<<blocks, 256>>>(a, b, n);
 	add<<<blocks, 256, 0, one>>>(a, b, n);

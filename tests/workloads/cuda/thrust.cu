@@ -1,4 +1,4 @@
-// thrust: sort, scan, reduce and what is built of them, against the standard library's.
+// thrust: sort, scan, reduce and algorithms built from them, compared with the standard library.
 #include "check.h"
 #include <algorithm>
 #include <numeric>
@@ -12,7 +12,7 @@
 #include <thrust/unique.h>
 #include <vector>
 
-constexpr int COUNT = 30011; // no multiple of any tile
+constexpr int COUNT = 30011; // not a multiple of any tile
 
 static std::vector<int> numbers(int below)
 {
@@ -51,7 +51,7 @@ struct by_last_digit {
 	}
 };
 
-// An order of its own takes the merge sort, not the radix sort.
+// A custom order uses the merge sort, not the radix sort.
 static void sort_by_order()
 {
 	std::vector<int> all = numbers(5000);

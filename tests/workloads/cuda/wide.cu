@@ -1,5 +1,5 @@
-// Arithmetic wider than a register: products, quotients, remainders and shifts of 128 bits, against
-// the host's compiler.
+// Arithmetic wider than a register: products, quotients, remainders and shifts of 128 bits,
+// compared with the host's compiler.
 #include "check.h"
 
 typedef unsigned __int128 wide;

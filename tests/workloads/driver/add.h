@@ -2,7 +2,7 @@
 #pragma once
 #include "driver.h"
 
-/* PTX, for a module that may have more. */
+/* PTX, for a module that may contain more. */
 #define ADD_PTX                                                                         \
 	".version 7.0\n.target sm_70\n.address_size 64\n"                               \
 	".visible .entry add(.param .u64 x, .param .u32 a, .param .u32 n)\n"            \

@@ -1,5 +1,5 @@
-/* Launches that ask for more than a shape, in a stream and in a graph, tensor maps, and questions
- * about the whole device. Halfway it waits for the file that HOLD names. */
+/* Launches with attributes, in a stream and in a graph, tensor maps, and queries about the whole
+ * device. Halfway it waits for the file that HOLD names. */
 #include "../checkpoint/hold.h"
 #include "driver.h"
 #include <string.h>
@@ -88,7 +88,7 @@ static void launches(void)
 	as_expected();
 }
 
-/* One node that was captured with a priority, its blocks all at once. */
+/* One node that was captured with a priority, as a cooperative launch. */
 static void build_graph(void)
 {
 	CUlaunchAttribute all[2] = {{.id = CU_LAUNCH_ATTRIBUTE_PRIORITY},
@@ -144,7 +144,7 @@ static CUresult encode(CUtensorMap *map, CUdeviceptr address, unsigned rank)
 		CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
-/* What was encoded before a restore must be what is encoded after it. */
+/* The encoding must be the same before and after a restore. */
 static void tensors(int half)
 {
 	CUtensorMap map[2], moved;

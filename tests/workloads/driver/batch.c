@@ -1,10 +1,10 @@
-/* Batches of copies, as CUDA 12.8 and 13.0 have them, and questions with simple answers. Halfway it
- * waits for the file that HOLD names. */
+/* Batches of copies, as in CUDA 12.8 and 13.0, and queries with simple answers. Halfway it waits
+ * for the file that HOLD names. */
 #include "../checkpoint/hold.h"
 #include "driver.h"
 #include <string.h>
 
-/* What the headers of CUDA 12.4 do not know yet. */
+/* Missing in the headers of CUDA 12.4. */
 struct location {
 	int type, id;
 };
@@ -86,7 +86,7 @@ static void lines(void)
 	CHECK(new (targets, sources, sizes, 1, how, runs, 1, stream) == CUDA_ERROR_INVALID_VALUE);
 }
 
-/* A box of 3 by 5 by 2 bytes, from rows of 8 and layers of 6 rows to one that is packed. */
+/* A box of 3 by 5 by 2 bytes, from rows of 8 and layers of 6 rows to a packed one. */
 static void boxes(void)
 {
 	boxes_13 *copy = (boxes_13 *)newer("cuMemcpy3DBatchAsync", 13000);

@@ -64,8 +64,8 @@ static inline CUdevice use_gpu(void)
 	return device;
 }
 
-/* How far what a device has free may be from what a program reckons. A real driver has tables
- * there, and keeps some of what it once took for them; the software GPU has none. */
+/* How far a device's free memory may be from the expected value. A real driver has tables there,
+ * and keeps some freed memory; the software GPU has none. */
 static inline size_t slack(CUdevice device)
 {
 	char name[256] = "";
@@ -73,7 +73,7 @@ static inline size_t slack(CUdevice device)
 	return strstr(name, "software GPU") ? 0 : (size_t)16 << 20;
 }
 
-/* The kernel of PTX that has one. */
+/* The kernel of PTX that contains one. */
 static inline CUfunction kernel_of(const char *ptx, const char *name)
 {
 	CUmodule module;

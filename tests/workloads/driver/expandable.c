@@ -1,6 +1,5 @@
-/* Segments that grow and shrink, by the calls and in the order in which PyTorch's allocator makes
- * them: more addresses than there is memory, pieces of 2 and of 20 MiB, until there is none left.
- */
+/* Segments that grow and shrink, with the calls of PyTorch's allocator in its order: more addresses
+ * than memory, pieces of 2 and of 20 MiB, until no memory is left. */
 #include "driver.h"
 #include <stdbool.h>
 #include <string.h>
@@ -26,7 +25,7 @@ enum { MOST = 600, PROBE = 512 << 10 };
 struct segment {
 	CUdeviceptr base;
 	size_t piece, reserved;
-	unsigned end;                               /* pieces up to the last that was ever mapped */
+	unsigned end;                               /* pieces up to the last one ever mapped */
 	CUmemGenericAllocationHandle handles[MOST]; /* 0: not mapped */
 };
 
@@ -49,14 +48,14 @@ static size_t left(void)
 
 static size_t off;
 
-/* What is left is what should be, but for what the driver keeps of it. */
+/* The free memory must be as expected, except for what the driver keeps. */
 static void check_left(size_t want)
 {
 	size_t now = left();
 	CHECK(now + off >= want && now <= want + off);
 }
 
-/* Leaves as much of a large device as there are pieces for. */
+/* Uses up a large device's memory, except for the pieces' share. */
 static CUdeviceptr fill_up(void)
 {
 	size_t have = left(), keep = (size_t)1 << 30;
@@ -74,7 +73,8 @@ static void open_segment(struct segment *s, size_t piece, size_t total)
 	CU(D(cuMemAddressReserve)(&s->base, s->reserved, 0, 0, 0));
 }
 
-/* Maps pieces that are not. False, and all as before: there is not so much memory. */
+/* Maps pieces that are not mapped. Returns false, with nothing changed, if there is not enough
+ * memory. */
 static bool map(struct segment *s, unsigned first, unsigned end)
 {
 	CHECK(end <= MOST && end * s->piece <= s->reserved);
@@ -112,8 +112,8 @@ static void close_segment(struct segment *s)
 	CU(D(cuMemAddressFree)(s->base, s->reserved));
 }
 
-/* Uses pieces as one tensor: a word of each PROBE bytes is set, added to by one kernel, and read.
- */
+/* Uses pieces as one tensor: in each PROBE bytes a word is set, a kernel adds to it, and it is
+ * read. */
 static void use(const struct segment *s, unsigned first, unsigned end, unsigned value)
 {
 	CUdeviceptr x = s->base + first * s->piece;
@@ -148,7 +148,7 @@ static void grow_and_shrink(struct segment *small, struct segment *large)
 	use(small, 0, 10, 1000);
 	use(large, 0, 5, 2000);
 	CHECK(map(small, 10, 30) && map(large, 5, 8));
-	use(small, 0, 30, 3000); /* over what was mapped at different times */
+	use(small, 0, 30, 3000); /* across pieces that were mapped at different times */
 	unmap(small, 4, 9);
 	unmap(large, 1, 3);
 	check_left(before - 25 * 2 * MIB - 6 * 20 * MIB);
@@ -159,7 +159,8 @@ static void grow_and_shrink(struct segment *small, struct segment *large)
 	use(small, 0, 30, 7000);
 }
 
-/* Fills all memory, finds out that there is no more, and goes on with what one segment gives. */
+/* Fills all memory, detects that no more is left, and continues with memory that one segment
+ * releases. */
 static void run_out(struct segment *small, struct segment *large)
 {
 	unsigned at = large->end;

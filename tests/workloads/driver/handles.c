@@ -1,6 +1,5 @@
-/* Two processes have the same allocation, by a descriptor that one makes and the other takes: what
- * either stores at its addresses, the other one sees at its own. Halfway both wait for the file
- * that HOLD names. */
+/* Two processes share an allocation, by a descriptor that one exports and the other imports: each
+ * sees the other's stores at its own addresses. Halfway both wait for the file that HOLD names. */
 #define _GNU_SOURCE
 #include "../checkpoint/hold.h"
 #include "pair.h"
@@ -134,7 +133,7 @@ static void export(void)
 	unmap(memory);
 	unmap(second);
 	meet('x');
-	CU(D(cuMemRelease)(handle)); /* the other one has it still */
+	CU(D(cuMemRelease)(handle)); /* the other process still has it */
 	meet('y');
 	meet('z');
 	close(fd);

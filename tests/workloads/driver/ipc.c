@@ -1,5 +1,5 @@
-/* Two processes have the same device memory: what either stores, by copies, fills and kernels, the
- * other one sees. Halfway both wait for the file that HOLD names. */
+/* Two processes share device memory: each sees what the other stores by copies, fills and kernels.
+ * Halfway both wait for the file that HOLD names. */
 #include "../checkpoint/hold.h"
 #include "pair.h"
 
@@ -24,7 +24,7 @@ static void start(void)
 	add = kernel_of(ptx, "add");
 }
 
-/* Every word of the memory is to be this one. */
+/* Every word of the memory must have this value. */
 static void all_are(CUdeviceptr memory, size_t bytes, unsigned word)
 {
 	unsigned *copy = malloc(bytes);
@@ -42,8 +42,8 @@ static void kernel(CUdeviceptr memory, unsigned by)
 	CU(D(cuCtxSynchronize)());
 }
 
-/* One half, in which the importer has the same steps as the exporter, and stores where that one
- * looks. */
+/* One half. The importer runs the same steps as the exporter, and stores where the exporter reads.
+ */
 static void take_turns(CUdeviceptr small, CUdeviceptr large, int exporter)
 {
 	if (exporter) {
@@ -76,8 +76,7 @@ static void take_turns(CUdeviceptr small, CUdeviceptr large, int exporter)
 	meet('f');
 }
 
-/* Each waits in its stream for what the other one does in his: nobody synchronizes but at the end.
- */
+/* Each waits in its stream for the other's work; neither synchronizes before the end. */
 static void ping_pong(CUdeviceptr word, CUevent mine, CUevent his, int first)
 {
 	enum { TURNS = 20 };
@@ -175,10 +174,10 @@ static void export(void)
 			wait_here(1);
 	}
 	all_are(before, SMALL, 0xabcdef);
-	meet('x'); /* the other one has closed */
+	meet('x'); /* the other process has closed it */
 	CU(D(cuMemFree)(small));
 	CU(D(cuMemFree)(large));
-	CU(D(cuCtxSynchronize)()); /* which frees before it answers */
+	CU(D(cuCtxSynchronize)()); /* it completes the free before it returns */
 	meet('y');
 	meet('z');
 }
@@ -242,7 +241,7 @@ static void import(void)
 	CHECK(D(cuIpcCloseMemHandle)(large) == CUDA_ERROR_INVALID_VALUE);
 	CHECK(D(cuMemGetAddressRange)(NULL, NULL, large) != CUDA_SUCCESS);
 	meet('x');
-	meet('y'); /* the other one has freed the memory */
+	meet('y'); /* the other process has freed the memory */
 	CHECK(D(cuIpcOpenMemHandle)(&small, handles[0], 1) == CUDA_ERROR_INVALID_HANDLE);
 	meet('z');
 }

@@ -1,5 +1,5 @@
-/* cuLink: texts that need each other, in either order; one that is wrong; names that nobody
- * defines; and how much shared memory a kernel is said to use. */
+/* cuLink: texts that need each other, in either order; an invalid one; undefined names; and the
+ * reported shared memory of a kernel. */
 #include "driver.h"
 #include <string.h>
 
@@ -25,7 +25,7 @@ static const char wrong[] = HEAD ".visible .entry k() { .reg .b32 %r; frobnicate
 
 static char errors[1024];
 
-/* The options are used till the linker is destroyed. */
+/* The options are used until the linker is destroyed. */
 static CUlinkState begin(void)
 {
 	static CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER,

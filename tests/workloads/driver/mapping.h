@@ -1,4 +1,4 @@
-/* Memory of the first GPU that is made without addresses, and how it may be reached. */
+/* Memory of the first GPU that is created without addresses, and its access rights. */
 #pragma once
 #include "driver.h"
 

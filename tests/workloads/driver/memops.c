@@ -5,7 +5,7 @@
 #include "driver.h"
 #include <string.h>
 
-static CUdeviceptr words, copies; /* two words that streams wait for, and what they saw */
+static CUdeviceptr words, copies; /* two words that streams wait for, and the observed values */
 static uint64_t *pinned;
 static CUstream first, second;
 
@@ -16,7 +16,7 @@ static uint64_t word_at(CUdeviceptr at)
 	return value;
 }
 
-/* second writes what first waits for; what first does then is seen to come after it. */
+/* The stream second writes what first waits for; the order is visible in what first does next. */
 static void between_streams(void)
 {
 	CU(D(cuMemsetD8)(words, 0, 64));
@@ -34,7 +34,7 @@ static void between_streams(void)
 	CHECK(word_at(words) == 6);
 }
 
-/* The processor writes pinned memory, which is what a stream waits for. */
+/* The processor writes to pinned memory that a stream waits for. */
 static void from_host(void)
 {
 	CUdeviceptr there;
@@ -48,7 +48,7 @@ static void from_host(void)
 	CHECK(pinned[1] == 99);
 }
 
-/* Every comparison, with a word that has what is waited for: what does not end is a failure. */
+/* Every comparison, with a word that satisfies it; a wait that does not end is a failure. */
 static void comparisons(void)
 {
 	static const struct {
@@ -56,7 +56,7 @@ static void comparisons(void)
 		unsigned flags;
 	} met[] = {
 		{5, 5, CU_STREAM_WAIT_VALUE_GEQ},
-		{2, 0xfffffffe, CU_STREAM_WAIT_VALUE_GEQ}, /* counters go round */
+		{2, 0xfffffffe, CU_STREAM_WAIT_VALUE_GEQ}, /* counters wrap around */
 		{7, 7, CU_STREAM_WAIT_VALUE_EQ},
 		{6, 3, CU_STREAM_WAIT_VALUE_AND},
 		{0xfffffff0, 0x7, CU_STREAM_WAIT_VALUE_NOR},
@@ -64,7 +64,7 @@ static void comparisons(void)
 	static const struct {
 		cuuint32_t word, value;
 		unsigned flags;
-		cuuint32_t then; /* what ends the wait */
+		cuuint32_t then; /* the value that ends the wait */
 	} not_met[] = {
 		{4, 5, CU_STREAM_WAIT_VALUE_GEQ, 5},
 		{0xfffffffe, 2, CU_STREAM_WAIT_VALUE_GEQ, 3},
@@ -83,7 +83,7 @@ static void comparisons(void)
 		CU(D(cuStreamWriteValue32)(first, words + 4, (cuuint32_t)i + 1, 0));
 		for (int looks = 0; looks < 20; looks++)
 			CHECK(D(cuStreamQuery)(first) == CUDA_ERROR_NOT_READY);
-		/* Else the first write could come after what ends the wait. */
+		/* Otherwise the first write could come after the value that ends the wait. */
 		while ((uint32_t)word_at(words) != not_met[i].word)
 			;
 		CU(D(cuStreamWriteValue32)(second, words, not_met[i].then, 0));

@@ -1,5 +1,5 @@
-/* Memory of a process that has ended lives on in the one that has opened it, until that closes it.
- * In between it waits for the file that HOLD names. */
+/* Memory of a process that has exited stays alive in the process that imported it, until that
+ * process closes it. In between it waits for the file that HOLD names. */
 #include "../checkpoint/hold.h"
 #include "driver.h"
 #include <sys/wait.h>
@@ -15,7 +15,7 @@ static void all_are(CUdeviceptr memory, unsigned char want)
 		CHECK(copy[i] == want);
 }
 
-/* Exports memory, waits until it is told to, and ends without a word. */
+/* Exports memory, waits for a message, and exits without closing it. */
 static void export(int to, int from)
 {
 	CUdeviceptr memory;
@@ -54,7 +54,7 @@ int main(void)
 	hold();
 	all_are(memory, 43);
 	CU(D(cuIpcCloseMemHandle)(memory));
-	/* The other one's session may still be ending. */
+	/* The other process's session may still be ending. */
 	while (D(cuIpcOpenMemHandle)(&again, handle, 1) == CUDA_SUCCESS) {
 		CU(D(cuIpcCloseMemHandle)(again));
 		usleep(1000);

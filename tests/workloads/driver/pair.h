@@ -1,4 +1,4 @@
-/* Two processes that wait for each other: what one puts, the other one gets. */
+/* Two processes that wait for each other: put sends to the other process, get receives from it. */
 #pragma once
 #include "driver.h"
 #include <string.h>
@@ -21,7 +21,7 @@ static inline void get(void *what, size_t bytes)
 	}
 }
 
-/* Says that it has come here, and waits until the other one has, too. */
+/* Announces this point, and waits until the other process has reached it too. */
 static inline void meet(char where)
 {
 	char there = 0;
@@ -30,7 +30,7 @@ static inline void meet(char where)
 	CHECK(there == where);
 }
 
-/* Runs one in this process and the other one in a child, and sees both end well. */
+/* Runs one in this process and the other one in a child, and checks that both succeed. */
 static inline void pair(void (*here)(void), void (*there)(void))
 {
 	int status = 0;

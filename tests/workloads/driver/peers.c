@@ -1,5 +1,5 @@
-/* Two GPUs: what they say of each other, copies between them, and kernels of one that read the
- * memory of the other. Halfway it waits for the file that HOLD names. */
+/* Two GPUs: their peer attributes, copies between them, and kernels of one that read the memory of
+ * the other. Halfway it waits for the file that HOLD names. */
 #include "../checkpoint/hold.h"
 #include "driver.h"
 #include <string.h>
@@ -73,7 +73,7 @@ static void refused(void)
 	      CUDA_ERROR_INVALID_CONTEXT);
 }
 
-/* memory[0] has been told word; memory[1] always has 200. */
+/* memory[0] contains word; memory[1] always contains 200. */
 static void kernel_reads_peer(unsigned word)
 {
 	void *parameters[] = {&memory[0], &memory[1]};
@@ -120,7 +120,7 @@ int main(void)
 	copies();
 	CU(D(cuCtxDisablePeerAccess)(contexts[1]));
 	refused();
-	/* The end of a context ends the access to it. */
+	/* The end of a context ends access to it. */
 	CUcontext more;
 	CU(D(cuCtxCreate)(&more, 0, 1));
 	CU(D(cuCtxSetCurrent)(contexts[0]));

@@ -1,8 +1,8 @@
-/* Memory that the program shares, registered so that kernels reach it: a file with a name, one
- * without but still open, one that has neither, and memory of no file that a child would have too.
- * Arguments: "page": two parts are registered that have one in common; "closed": the program may
- * not be looked into, from its beginning; "closing": from the moment on in which it uses a GPU.
- * With the name of a file behind it, it says "waiting", and does so until there is that file. */
+/* Memory that the program shares, registered for kernels: a file with a name, one without a name
+ * but still open, one with neither, and shared memory without a file. Arguments: "page": two
+ * registered parts share a page; "closed": the process is not dumpable from its start; "closing":
+ * from its first use of a GPU on. With the name of a file as a further argument, it prints
+ * "waiting", and waits until that file exists. */
 #define _GNU_SOURCE
 #include "add.h"
 #include <string.h>
@@ -21,8 +21,8 @@ static unsigned *share(int fd)
 	return memory;
 }
 
-/* Kernels and the program see each other's stores at one address. fd is -1 for a file that is not
- * open any more. */
+/* Kernels and the program see each other's stores at one address. fd is -1 for a file that has been
+ * closed. */
 static void reach(unsigned *memory, int fd)
 {
 	CUdeviceptr device = 0;
@@ -63,7 +63,7 @@ static void reach(unsigned *memory, int fd)
 	CHECK(D(cuMemHostUnregister)(memory) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
 	CHECK(D(cuMemHostGetDevicePointer)(&device, memory, 0) == CUDA_ERROR_INVALID_VALUE);
 
-	/* A part that neither begins nor ends at a page. */
+	/* A part that neither begins nor ends at a page boundary. */
 	CU(D(cuMemHostRegister)(memory + 500, 8000, 0));
 	memory[500] = memory[2499] = 10;
 	run_add((CUdeviceptr)(uintptr_t)(memory + 500), 2, 2000);
@@ -72,7 +72,7 @@ static void reach(unsigned *memory, int fd)
 	CU(D(cuMemHostUnregister)(memory + 500));
 }
 
-/* Two parts that have a page in common. */
+/* Two parts that share a page. */
 static void one_page(unsigned *memory)
 {
 	CU(D(cuMemHostRegister)(memory + 3, 100, 0));
@@ -86,7 +86,7 @@ static void one_page(unsigned *memory)
 	CU(D(cuMemHostUnregister)(memory + 500));
 }
 
-/* Memory that cannot be shared is registered all the same; copies go by staging. */
+/* Memory that cannot be shared is registered all the same; copies use staging. */
 static void staged(unsigned *memory)
 {
 	CUdeviceptr device, plain;
@@ -103,7 +103,7 @@ static void staged(unsigned *memory)
 	CU(D(cuMemHostUnregister)(memory));
 }
 
-/* A child shares the memory, and not the GPU. */
+/* A child shares the memory, but not the GPU. */
 static void forked(unsigned *memory)
 {
 	CU(D(cuMemHostRegister)(memory, BYTES, 0));
@@ -152,7 +152,7 @@ int main(int count, char **arguments)
 	if (strcmp(how, "page") == 0)
 		one_page(memory);
 	forked(memory);
-	close(nameless); /* now nothing leads to it */
+	close(nameless); /* now the file cannot be reached any other way */
 	reach(other, -1);
 	CHECK(unlink(name) == 0);
 	reach(memory, named);
@@ -166,7 +166,8 @@ int main(int count, char **arguments)
 		mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(nowhere != MAP_FAILED);
 	staged(nowhere);
-	/* It ends with memory registered, and a stray store to what is not any more. */
+	/* It ends with registered memory, and a stray store to memory that is no longer registered.
+	 */
 	CU(D(cuMemHostRegister)(memory, PAGE, 0));
 	run_add((CUdeviceptr)(uintptr_t)memory, 1, PAGE / 4 + 1);
 	CHECK(D(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);

@@ -1,5 +1,5 @@
 /* turns: most of a GPU's memory is freed and allocated again while a stream waits for a word that
- * is written after that, in one piece and in several; and by two processes in turn. */
+ * is written later. This is done in one piece, in several, and by two processes in turn. */
 #include "driver.h"
 #include <sys/wait.h>
 #include <unistd.h>
@@ -62,7 +62,7 @@ static void take_turns(int from, int to)
 		CUdeviceptr at = take(part(60), NULL);
 		CU(cuCtxSynchronize());
 		CU(cuMemFree(at));
-		part(0); /* the memory is free when this has been answered */
+		part(0); /* the memory is free when this call returns */
 		CHECK(write(to, &byte, 1) == 1);
 	}
 }
@@ -82,7 +82,7 @@ int main(void)
 	int there[2], back[2], status;
 	CHECK(pipe(there) == 0 && pipe(back) == 0);
 	pid_t child = fork();
-	close(child == 0 ? there[1] : there[0]); /* so that one does not outlive the other */
+	close(child == 0 ? there[1] : there[0]); /* so that neither outlives the other */
 	close(child == 0 ? back[0] : back[1]);
 	begin();
 	if (child == 0) {

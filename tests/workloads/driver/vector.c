@@ -80,7 +80,7 @@ static void sums(CUfunction saxpy, CUmodule module)
 	CU(D(cuEventCreate)(&end, CU_EVENT_DEFAULT));
 	CU(D(cuMemcpyHtoD)(dx, x, sizeof x));
 	CU(D(cuMemcpyHtoD)(dy, y, sizeof y));
-	/* So few bytes may still be on their way then, and the stream waits for none. */
+	/* So few bytes may still be in flight, and no stream waits for them. */
 	CU(D(cuCtxSynchronize)());
 	void *parameters[] = {&dx, &dy, &a, &n};
 	CU(D(cuEventRecord)(begin, stream));

@@ -1,5 +1,5 @@
-/* Memory that the program places itself: addresses reserved, memory made, mapped, moved, shared by
- * two mappings, taken away; what wrong orders and sizes are answered with. */
+/* Memory that the program maps itself: addresses are reserved; memory is created, mapped, moved,
+ * mapped twice, and unmapped. Wrong orders and sizes must give the driver's errors. */
 #include "add.h"
 #include "mapping.h"
 #include <string.h>
@@ -12,7 +12,7 @@ static const char ptx[] = ADD_PTX ".visible .entry take(.param .u64 to, .param .
 				  "}\n";
 
 #define MIB ((size_t)1 << 20)
-/* Of a call that may say later what was wrong. */
+/* For a call that may report its error later. */
 #define WRONG_AT_LAST(call)                         \
 	CHECK((call) == CUDA_ERROR_INVALID_VALUE || \
 	      D(cuCtxSynchronize)() == CUDA_ERROR_INVALID_VALUE)
@@ -36,19 +36,19 @@ static size_t free_bytes(void)
 	return bytes;
 }
 
-/* What is free is what it should be, but for what the driver keeps of it. */
+/* The free memory must be as expected, except for what the driver keeps. */
 static void check_free(size_t want)
 {
 	size_t now = free_bytes(), off = slack(device);
 	CHECK(now + off >= want && now <= want + off);
 }
 
-/* One tensor over several pieces of memory, as allocators of frameworks grow theirs. */
+/* One tensor across several pieces of memory, as in the growing allocators of frameworks. */
 static void pieces(void)
 {
 	size_t before = free_bytes(), bytes = 10 * grain;
 	CUdeviceptr base = addresses(64 * grain);
-	/* More than the driver ever keeps: whether it counts at all. */
+	/* More than the driver ever keeps, to see whether it is counted at all. */
 	CUmemGenericAllocationHandle large = memory(32 * grain);
 	check_free(before - 32 * grain);
 	CU(D(cuMemRelease)(large));
@@ -73,7 +73,7 @@ static void pieces(void)
 	for (unsigned i = 0; i < count; i++)
 		CHECK(back[i] == got[i] + 1);
 	WRONG(D(cuMemcpyDtoH)(got, base + bytes - 4, 8));
-	/* A hole, and other memory in it. */
+	/* A hole, and other memory mapped into it. */
 	CU(D(cuMemUnmap)(base + 4 * grain, 2 * grain));
 	check_free(before - 8 * grain);
 	WRONG(D(cuMemcpyDtoH)(got, base, bytes));
@@ -101,7 +101,7 @@ static void moves(void)
 	CU(D(cuMemUnmap)(one, 2 * grain));
 	map(two + grain, 2 * grain, handle, &both);
 	CHECK(at(two + grain) == 111 && at(two + 3 * grain - 4) == 111);
-	map(one, grain, handle, &both); /* its first half, once more */
+	map(one, grain, handle, &both); /* its first half once more */
 	run_add(one, 1, (unsigned)(grain / 4));
 	run_add(two + grain, 1, (unsigned)(2 * grain / 4));
 	CHECK(at(one) == 113 && at(two + grain) == 113 && at(two + 2 * grain) == 112);
@@ -177,7 +177,7 @@ static void refused_addresses(void)
 	WRONG(D(cuMemAddressFree)(address, 2 * grain));
 	WRONG(D(cuMemAddressFree)(address + grain, 2 * grain));
 	CU(D(cuMemAddressReserve)(&wish, grain, 0, address, 0));
-	CHECK(wish != address); /* it is taken */
+	CHECK(wish != address); /* the address is in use */
 	CU(D(cuMemAddressFree)(wish, grain));
 	CU(D(cuMemAddressFree)(address, 3 * grain));
 	WRONG(D(cuMemAddressFree)(address, 3 * grain));
@@ -215,7 +215,7 @@ static void refused_mappings(void)
 	WRONG(D(cuMemSetAccess)(address, grain, &both, 1));
 	CU(D(cuMemMap)(address, 2 * grain, 0, handle, 0));
 	WRONG(D(cuMemMap)(address + grain, grain, 0, handle, 0));
-	WRONG_AT_LAST(D(cuMemcpyHtoD)(address, &value, sizeof value)); /* nobody may */
+	WRONG_AT_LAST(D(cuMemcpyHtoD)(address, &value, sizeof value)); /* no access is allowed */
 	WRONG(D(cuMemSetAccess)(address, grain, &both, 1));
 	WRONG(D(cuMemSetAccess)(address, 3 * grain, &both, 1));
 	WRONG(D(cuMemSetAccess)(address, 2 * grain, &both, 0));
@@ -238,8 +238,7 @@ static void refused_mappings(void)
 	CU(D(cuMemAddressFree)(address, 4 * grain));
 }
 
-/* A store through a mapping for reading ends the context, as the last thing that this program does.
- */
+/* A store through a read-only mapping poisons the context, as the last action of this program. */
 static void fault(void)
 {
 	CUmemGenericAllocationHandle handle = memory(grain);

@@ -1,6 +1,7 @@
-"""asked: answers a line of standard input with a line of standard output: as many steps as it says, then where the vector
-is. "end N" ends it with status N. Arguments add to what it has: none (no vector, and no GPU), files (data files that are
-open at some offset), tcp PORT (a connection to the outside), device PATH (something that is open)."""
+"""asked: answers a line of standard input with a line of standard output: it runs that many steps,
+then prints the state of the vector. "end N" ends it with status N. Arguments add to it: none (no
+vector, and no GPU), files (data files that are open at some offset), tcp PORT (a connection to
+the outside), device PATH (an open device)."""
 import os
 import socket
 import sys
@@ -10,7 +11,8 @@ os.closerange(3, 1024)
 
 
 class Files:
-    """Data that is read from where it was left, and results that are written, in two ways, from where they were left."""
+    """A file that is read from its offset, and result files that are written at their offsets in
+    two ways."""
 
     def __init__(self):
         self.data = open("data", "rb")

@@ -1,5 +1,6 @@
-"""A vector of integers on the GPU, through the driver's C interface alone. Each step changes every element; what they must
-be by then is also computed here, so a step that was lost, doubled or torn is found at once."""
+"""A vector of integers on the GPU, with the driver's C interface only. Each step changes every
+element. The expected values are computed here too, so a lost, repeated or partial step is
+detected."""
 import ctypes
 
 PTX = b"""

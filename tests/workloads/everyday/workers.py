@@ -1,4 +1,5 @@
-"""workers METHOD: as asked.py, but the steps are taken by two worker processes and by this one, each with a vector."""
+"""workers METHOD: like asked.py, but two worker processes and this one run the steps, each with its
+own vector."""
 import multiprocessing
 import os
 import sys

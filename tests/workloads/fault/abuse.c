@@ -1,5 +1,5 @@
-/* Clumsy programs: wrong sizes, wrong handles, wrong order. Every call must answer as the driver
- * would, and the session must be as good as before. One word on the command line. */
+/* Wrong use of the API: wrong sizes, wrong handles, wrong order. Every call must answer as the
+ * driver would, and the session must stay usable. The command line names one case. */
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static void begin(void)
 	CU(cuMemAlloc(&memory, BYTES));
 }
 
-/* An error of an asynchronous call comes with the next call that waits, and with no other after it.
+/* The error of an asynchronous call is returned by the next call that waits, and by no later one.
  */
 static void clean(void)
 {
@@ -45,7 +45,7 @@ static void clean(void)
 	CHECK(got == 7);
 }
 
-/* A call that fails now or, posted, at the next wait. */
+/* A call that fails now or, if it is asynchronous, at the next wait. */
 #define FAILS(call) CHECK((call) != CUDA_SUCCESS || cuCtxSynchronize() != CUDA_SUCCESS)
 
 static void copies(void)
@@ -67,7 +67,7 @@ static void copies(void)
 	FAILS(cuMemcpyHtoD((CUdeviceptr)(uintptr_t)host, host, 16));
 	FAILS(cuMemcpyHtoD(memory + 64 * BYTES, host, 16));
 	FAILS(cuMemsetD32(memory + 2, 0, 1));
-	/* Pinned memory that nobody allocated, and the end of some that is. */
+	/* Pinned memory that was not allocated, and the end of some that was. */
 	char *pinned;
 	CU(cuMemHostAlloc((void **)&pinned, 4096, 0));
 	FAILS(cuMemcpyDtoH(pinned + (1 << 30), memory, 16));
@@ -178,7 +178,7 @@ static CUgraph graph;
 static CUgraphExec exec;
 static CUmemoryPool pool;
 
-/* h in the place of a stream and of an event, where it is none. */
+/* h as a stream and as an event, which it is not. */
 static void wrong_stream_or_event(void *h)
 {
 	float time;
@@ -203,7 +203,7 @@ static void wrong_stream_or_event(void *h)
 	}
 }
 
-/* h in the place of everything else, where it is none. */
+/* h as every other kind of handle, which it is not. */
 static void wrong_object(void *h)
 {
 	CUdeviceptr p;
@@ -239,7 +239,7 @@ static void wrong_object(void *h)
 	}
 }
 
-/* What is destroyed is gone for everybody who had it. */
+/* A destroyed handle is invalid for all its users. */
 static void gone(void)
 {
 	CU(cuEventDestroy(event));
@@ -256,7 +256,7 @@ static void gone(void)
 	FAILS(cuCtxSetCurrent(context));
 }
 
-/* Every handle where every other kind is wanted. */
+/* Every handle in the place of every other kind. */
 static void handles(void)
 {
 	CUgraphNode node;
@@ -290,7 +290,7 @@ static void handles(void)
 	gone();
 }
 
-/* An event whose record was refused does not wait for it for ever. */
+/* An event whose record was refused must not wait for it forever. */
 static void events(void)
 {
 	CUstream stream, gone;
@@ -322,7 +322,7 @@ static void events(void)
 	clean();
 }
 
-/* The error of an earlier call must not make a load that worked look as if it had not. */
+/* The error of an earlier call must not make a successful load look failed. */
 static void loads(void)
 {
 	CUstream gone;
@@ -344,7 +344,7 @@ static void loads(void)
 
 static int called;
 
-/* A function of a stream may not call CUDA, and is told so. */
+/* A stream's host function may not call CUDA; it gets an error. */
 static void calls_back(void *wrong)
 {
 	CUdeviceptr p;
@@ -379,8 +379,8 @@ static void count(void *counter)
 	++*(int *)counter;
 }
 
-/* Submits far more than can be done meanwhile, host functions among it. The worker must neither
- * keep it all nor block. */
+/* Submits far more than can be done at the same time, including host functions. The worker must
+ * neither keep it all nor block. */
 static void flood(void)
 {
 	int counted = 0;
@@ -411,7 +411,7 @@ static void *work(void *number)
 		CU(cuStreamSynchronize(stream));
 		CHECK(got == 7);
 	}
-	/* Half of them leave everything behind. */
+	/* Half of them exit without cleaning up. */
 	if ((uintptr_t)number % 2) {
 		CU(cuStreamDestroy(stream));
 		CU(cuMemFree(mine));
@@ -419,7 +419,7 @@ static void *work(void *number)
 	return NULL;
 }
 
-/* More threads than there are reply slots, and threads that come and go. */
+/* More threads than reply slots, and threads that start and exit. */
 static void threads(void)
 {
 	enum { COUNT = 400 };

@@ -1,5 +1,5 @@
-/* A driver that writes down where it is at home, in the file that CUDA_TEST_HOME names, and else is
- * the one that it is linked with. */
+/* A driver that records its home directory in the file that CUDA_TEST_HOME names. Otherwise it
+ * behaves as the driver that it is linked with. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

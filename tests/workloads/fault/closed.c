@@ -1,5 +1,5 @@
-/* A graph that copies memory of a program which may not be looked into: no thread of it waits for
- * the copies, and could make them. Prints the result; what comes after it works. */
+/* A graph that copies memory of a program that is not dumpable: no thread of the program waits for
+ * the copies and could make them. Prints the result; later work must succeed. */
 #include "../driver/driver.h"
 #include <sys/prctl.h>
 

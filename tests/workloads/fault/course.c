@@ -1,6 +1,6 @@
-/* course [WORDS...]: every kind of work, a call after the other. The first call that fails is named
- * with its error, and then, unless the error ends everything, a little work must succeed all the
- * same. Parts are left out that are not named. */
+/* course [WORDS...]: every kind of work, one call after the other. The first call that fails is
+ * named with its error. Then a little work must succeed, unless the error is fatal. Parts that are
+ * not named are left out. */
 #define _GNU_SOURCE
 #include <string.h>
 #include <sys/mman.h>
@@ -33,7 +33,7 @@ static const char calls[] = ".version 7.0\n.target sm_70\n.address_size 64\n"
 
 enum { N = 256, ROWS = 5, PITCH = 512, LARGE = 3 << 20 };
 
-/* The first error of the course, and where. */
+/* The first error of the course, and its call. */
 static CUresult error;
 static const char *failed;
 
@@ -274,7 +274,7 @@ static void host_memory(void)
 	close(file);
 }
 
-/* Questions about clusters, descriptions of tensors, and bounds of what kernels take. */
+/* Queries about clusters, descriptors of tensors, and limits of kernels. */
 static void descriptions(void)
 {
 	static CUtensorMap map, moved;
@@ -312,7 +312,7 @@ static void end(void)
 	T(cuCtxDestroy(context));
 }
 
-/* A little work in a context of its own. */
+/* A little work in a new context. */
 static void again(void)
 {
 	uint32_t value = 1;

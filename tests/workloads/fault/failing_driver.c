@@ -1,7 +1,7 @@
-/* A driver that fails when it is told to, and else is the one that it is linked with. Its calls are
- * named by CALLS, a list of X(name); those that are not are the other driver's own. It is told in a
- * file that tests write while it works: see struct orders. What real drivers do when a GPU has
- * failed, it does too: from then on, every call fails in the same way. */
+/* A driver that fails on request. Otherwise it behaves as the driver that it is linked with. CALLS
+ * lists its calls as X(name); all others are the other driver's own. Tests write a file while it
+ * works: see struct orders. Like real drivers after a failure of the GPU, it can make every later
+ * call fail in the same way. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ static const char *const names[] = {
 
 enum mode { ONCE, FROM_THEN_ON, ALWAYS_THIS, HANG };
 
-/* The file. Tests write call and so on first, and armed last. */
+/* The file. Tests write call and the other fields first, and armed last. */
 struct orders {
 	_Atomic uint32_t armed;
 	uint32_t call, code, mode;
@@ -36,7 +36,7 @@ struct orders {
 };
 
 static struct orders *orders;
-static _Atomic uint32_t stuck; /* what every call of this process returns */
+static _Atomic uint32_t stuck; /* the result of every call of this process */
 
 __attribute__((constructor)) static void open_orders(void)
 {
@@ -50,7 +50,7 @@ __attribute__((constructor)) static void open_orders(void)
 		orders = at;
 }
 
-/* Whether a call fails, and how: 0 if it does not. */
+/* Returns whether and how a call fails: 0 if it does not. */
 static uint32_t failure(enum call call)
 {
 	if (orders == NULL)
@@ -85,7 +85,7 @@ static entry *behind(enum call call)
 	return function;
 }
 
-/* Every argument of every call is a word or less, and none has more than twelve. */
+/* Every argument of every call is at most one word, and no call has more than twelve. */
 #define X(name)                                                                               \
 	uint32_t name(word a, word b, word c, word d, word e, word f, word g, word h, word i, \
 		      word j, word k, word l)                                                 \

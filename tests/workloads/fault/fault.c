@@ -1,5 +1,5 @@
-/* Programs that do wrong, one a word on the command line. Each checks what it is told, and says so.
- */
+/* Programs that cause errors; the command line names one. Each checks the error that it gets, and
+ * prints it. */
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
@@ -51,7 +51,7 @@ static void fault(const char *kernel, CUdeviceptr argument, CUresult want)
 	faults(kernel, argument, want);
 }
 
-/* A store to where nothing is, though between addresses of memory of GPUs. */
+/* A store to an unmapped address between mapped GPU memory. */
 static void stray(void)
 {
 	begin();
@@ -70,7 +70,7 @@ static void bad_ptx(const char *text, const char *mention)
 	CHECK(cuModuleLoadDataEx(&broken, text, 2, options, values) == CUDA_ERROR_INVALID_PTX);
 	printf("log: %s\n", log);
 	CHECK(strstr(log, mention) != NULL);
-	/* The context is as good as before. */
+	/* The context is still usable. */
 	launch("store", memory);
 	CU(cuCtxSynchronize());
 }
@@ -89,7 +89,7 @@ static void out_of_memory(void)
 	CU(cuMemFree(more));
 }
 
-/* More pinned memory than the session files may have. */
+/* More pinned memory than the limit of session files allows. */
 static void pinned_out_of_memory(void)
 {
 	void *host[64];
@@ -119,7 +119,7 @@ static void hang(void)
 	CHECK(cuMemAlloc(&memory, 64) != CUDA_SUCCESS);
 }
 
-/* The same, but never waits: it only asks. */
+/* The same, but it polls instead of waiting. */
 static void poll_event(void)
 {
 	CUevent event;
@@ -136,7 +136,7 @@ static void poll_event(void)
 	CHECK(cuEventQuery(event) == result);
 }
 
-/* Works until the file named in the environment is there, then checks that all went well. */
+/* Works until the file named in the environment exists, then checks its results. */
 static void steady(const char *until)
 {
 	uint32_t got = 0;
@@ -152,7 +152,8 @@ static void steady(const char *until)
 	} while (access(until, F_OK) != 0);
 }
 
-/* Faults, and lives on with its poisoned context until a file exists, so that people can look. */
+/* Faults, and keeps its poisoned context until a file exists, so that its state can be inspected.
+ */
 static void failed(const char *until)
 {
 	fault("store", 0, CUDA_ERROR_ILLEGAL_ADDRESS);
@@ -160,7 +161,8 @@ static void failed(const char *until)
 		usleep(1000);
 }
 
-/* Writes garbage over everything it shares with its worker, then calls on. Only it may suffer. */
+/* Writes garbage over all memory that it shares with its worker, then makes more calls. Only this
+ * program may be affected. */
 static void hostile(unsigned seed)
 {
 	FILE *maps = fopen("/proc/self/maps", "r");
@@ -186,7 +188,7 @@ static void hostile(unsigned seed)
 	for (int round = 0; round < 200; round++) {
 		int area = rand() % areas;
 		size_t at = ((size_t)rand() << 12 ^ (size_t)rand()) % bytes[area] & ~7ul;
-		/* Half of the blows go to the words that steer the ring. */
+		/* Half of the writes go to the words that control the ring. */
 		if (round % 2 == 0)
 			at %= 4096;
 		size_t length = (size_t)(1 + rand() % 64) * 8;
@@ -251,7 +253,7 @@ int main(int argc, char **argv)
 		launch("store", memory);
 		CU(cuCtxSynchronize());
 	} else if (strcmp(what, "abrupt") == 0) {
-		/* Ends in the middle of its work, cleaning nothing up. */
+		/* Exits in the middle of its work without cleaning up. */
 		begin();
 		launch("store", memory);
 		_exit(0);

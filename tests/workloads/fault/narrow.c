@@ -1,5 +1,5 @@
-/* A driver that is the one it is linked with, except that it has few addresses: no more than
- * 256 GiB are reserved at once. */
+/* A driver with few addresses: at most 256 GiB can be reserved at once. Otherwise it behaves as the
+ * driver that it is linked with. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

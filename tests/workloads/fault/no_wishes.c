@@ -1,5 +1,5 @@
-/* A driver that is the one it is linked with, except that it refuses to reserve addresses where
- * somebody wants them, as some drivers do with places that they cannot use. */
+/* A driver that refuses address hints, as some drivers do for addresses that they cannot use.
+ * Otherwise it behaves as the driver that it is linked with. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

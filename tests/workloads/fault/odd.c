@@ -1,5 +1,5 @@
-/* Programs in odd circumstances: little of everything, other users' rights, forks in the middle of
- * calls, files cut short. One word on the command line. */
+/* Programs under unusual conditions: low limits, other users' rights, forks in the middle of calls,
+ * truncated files. The command line names one. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
@@ -41,8 +41,8 @@ static void work(void)
 	CHECK(host[0] == 7 && host[4] == 1 && host[LARGE - 1] == 1);
 }
 
-/* What is released names its context itself: the garbage collectors of some languages release
- * things in threads, and at times, that have none. */
+/* A released handle identifies its context itself. The garbage collectors of some languages release
+ * handles in threads without a context. */
 static void no_context(void)
 {
 	CUmodule module;
@@ -82,7 +82,7 @@ static void limit(int what, rlim_t most)
 	CHECK(setrlimit(what, &l) == 0);
 }
 
-/* Standard streams and one file: what the handshake needs beyond that it does not get. */
+/* Standard streams and one file: the handshake gets no more descriptors than that. */
 static void few_files(void)
 {
 	limit(RLIMIT_NOFILE, 4);
@@ -112,7 +112,7 @@ static void no_directory(void)
 	work();
 }
 
-/* Changes its user while it has a session: the worker may not touch its memory any more. */
+/* Changes its user while it has a session: the worker may no longer access its memory. */
 static void other_user(void)
 {
 	work();
@@ -124,8 +124,8 @@ static void other_user(void)
 	CHECK(host[0] == 2 && host[LARGE - 1] == 2);
 }
 
-/* Copies from and to a range with a page missing in its middle; often enough that every way of
- * copying has its turn. */
+/* Copies from and to a range with a missing page in the middle, often enough to use every way of
+ * copying. */
 static void hole(void)
 {
 	enum { ROUNDS = 40, PAGE = 4096 };
@@ -156,7 +156,7 @@ static void *calls(void *unused)
 	return NULL;
 }
 
-/* Forks while threads are in calls. No child may hang, or reach what is its parent's. */
+/* Forks while threads are in calls. No child may hang, or access its parent's session. */
 static void forks(void)
 {
 	enum { THREADS = 3, CHILDREN = 40 };
@@ -196,7 +196,8 @@ static void family(void)
 		CHECK(wait(&status) > 0 && status == 0);
 }
 
-/* Cuts a file short that it shares with its worker, and goes on: only this program may suffer. */
+/* Truncates a file that it shares with its worker, and continues: only this program may be
+ * affected. */
 static void cut(const char *name)
 {
 	FILE *maps = fopen("/proc/self/maps", "r");

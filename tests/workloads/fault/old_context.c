@@ -1,6 +1,6 @@
-/* A driver that is the one it is linked with, except that what was recorded first in the process,
- * it says, was ten thousand seconds earlier: as it is in a program that has run for hours. Times it
- * says as drivers do, as a float. */
+/* A driver that reports the first recorded event as ten thousand seconds older, as in a program
+ * that has run for hours. Like other drivers, it reports times as floats. Otherwise it behaves as
+ * the driver that it is linked with. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -14,7 +14,7 @@ uint32_t cuEventRecord(uint64_t event, uint64_t stream)
 {
 	uint64_t none = 0;
 	if (!atomic_compare_exchange_strong(&first, &none, event) && first == event)
-		first = UINT64_MAX; /* it is recorded anew */
+		first = UINT64_MAX; /* it is recorded again */
 	uint32_t (*next)(uint64_t, uint64_t) =
 		(uint32_t(*)(uint64_t, uint64_t))dlsym(RTLD_NEXT, "cuEventRecord");
 	return next(event, stream);

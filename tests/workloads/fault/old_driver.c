@@ -1,6 +1,5 @@
-/* A driver that has no calls but those that CALLS names, a list of X(name): they are the calls of
- * the library OTHER, which it is not linked with, so that whoever looks for one of the rest finds
- * none. */
+/* A driver that only has the calls that CALLS names, a list of X(name). They are the calls of the
+ * library OTHER. It is not linked with that library, so a lookup of any other call fails. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -33,7 +32,8 @@ static entry *behind(_Atomic(entry *) *known, const char *name)
 	return function;
 }
 
-/* Every argument of every call is a word or less; those of more than twelve are not made here. */
+/* Every argument of every call is at most one word; calls with more than twelve are not made here.
+ */
 #define X(name)                                                                               \
 	uint32_t name(word a, word b, word c, word d, word e, word f, word g, word h, word i, \
 		      word j, word k, word l)                                                 \

@@ -1,5 +1,5 @@
-/* A driver that is the one it is linked with, except that registered memory, it says, is shown to
- * devices at other addresses: as where a device cannot use host pointers. */
+/* A driver that reports other device addresses for registered memory, as for a device that cannot
+ * use host pointers. Otherwise it behaves as the driver that it is linked with. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>

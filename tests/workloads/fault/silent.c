@@ -1,4 +1,5 @@
-/* A driver that is the one it is linked with, except that it loads no code and does not say why. */
+/* A driver that loads no code and gives no reason. Otherwise it behaves as the driver that it is
+ * linked with. */
 #include <stdint.h>
 
 uint32_t cuModuleLoadDataEx(void **module, const void *image, unsigned options, int *kinds,

@@ -1,6 +1,6 @@
-/* A driver that is the one it is linked with, except that it is of no use to phos: with PIECES,
- * memory comes in pieces that are none of ours; without, it places addresses where programs have
- * their own, whatever is wished for. Of those it gives no others before they are given back. */
+/* A driver that phos cannot use. With PIECES, its memory granularity is not ours. Without it, it
+ * ignores address hints and places addresses where programs have their own, and gives others only
+ * after these are released. Otherwise it behaves as the driver that it is linked with. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,5 +1,6 @@
-"""What CuPy's users call, compared with numpy. Kernels come from CuPy's compiler, or compiled from thrust and cub in its package. What
-needs another library of NVIDIA's (cuBLAS, cuFFT, cuRAND) is not here."""
+"""Typical calls of CuPy's users, compared with numpy. Kernels come from CuPy's compiler, or are
+compiled from thrust and cub in its package. Calls that need another NVIDIA library (cuBLAS,
+cuFFT, cuRAND) are not here."""
 
 import cupy
 import numpy as np
@@ -26,7 +27,7 @@ def test_arithmetic():
 
 
 def test_reductions():
-    """By cub where it can, by CuPy's own kernels where not."""
+    """By cub where possible, otherwise by CuPy's own kernels."""
     same(device.sum(), host.sum(), **CLOSE)
     same(device.sum(axis=0), host.sum(axis=0), **CLOSE)
     same(device.max(axis=1), host.max(axis=1))
@@ -47,7 +48,7 @@ def test_order():
 
 
 def test_kernels():
-    """Those of a user."""
+    """User kernels."""
     double = cupy.RawKernel(r"""
         extern "C" __global__ void twice(float *a, int n)
         {

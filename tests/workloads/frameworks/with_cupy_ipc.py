@@ -1,4 +1,5 @@
-# One array in two processes: its memory and an event by handles, through the stock runtime library.
+# One array in two processes: its memory and an event are shared by handles, with the stock runtime
+# library.
 import multiprocessing
 import numpy as np
 import cupy

@@ -1,5 +1,5 @@
-"""What numba's users call, compared with numpy: kernels, shared and local memory, atomics, reductions, universal functions, random
-numbers, streams, events, pinned and managed memory."""
+"""Typical calls of numba's users, compared with numpy: kernels, shared and local memory, atomics,
+reductions, universal functions, random numbers, streams, events, pinned and managed memory."""
 
 import math
 import warnings
@@ -8,7 +8,7 @@ import numpy as np
 from numba import cuda, float32, int32, uint32, vectorize
 from numba.cuda.random import create_xoroshiro128p_states, xoroshiro128p_uniform_float32
 
-warnings.simplefilter("ignore")  # that the arrays are small
+warnings.simplefilter("ignore")  # about small arrays
 
 
 @cuda.jit(device=True)

@@ -1,4 +1,5 @@
-"""Holds memory of a GPU until its standard input ends: hold.py GPU MEBIBYTES. Prints what the driver says of the GPU's memory, as JSON."""
+"""Holds GPU memory until its standard input ends: hold.py GPU MEBIBYTES. Prints the driver's
+numbers for the GPU's memory, as JSON."""
 import ctypes
 import json
 import sys

@@ -1,4 +1,5 @@
-"""Asks NVML, as monitoring tools do, and prints what it says as JSON. None stands for what is not supported."""
+"""Queries NVML as monitoring tools do, and prints the results as JSON. None stands for what is not
+supported."""
 import json
 
 import pynvml as nvml

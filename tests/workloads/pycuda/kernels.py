@@ -1,7 +1,9 @@
-"""pycuda as its users write it: kernels, arrays, streams, events and page-locked memory, compared with numpy.
+"""Typical use of pycuda: kernels, arrays, streams, events and page-locked memory, compared with
+numpy.
 
-pycuda has nvcc make machine code, and the software GPU needs PTX. NVCC_APPEND_FLAGS="--ptx -o kernel.cubin" asks for that instead,
-and PYCUDA_DISABLE_CACHE=1 spares nvcc the preprocessing with which these flags do not agree.
+pycuda lets nvcc produce machine code, and the software GPU needs PTX. NVCC_APPEND_FLAGS="--ptx -o
+kernel.cubin" produces PTX instead, and PYCUDA_DISABLE_CACHE=1 avoids nvcc's preprocessing, which
+does not work with these flags.
 """
 
 import sys
@@ -50,7 +52,7 @@ random = np.random.default_rng(1)
 
 
 def vector(count=COUNT):
-    """Numbers that single precision holds."""
+    """Numbers that single precision represents exactly."""
     return random.standard_normal(count).astype(np.float32)
 
 
@@ -108,7 +110,8 @@ def test_bad_ptx():
 
 
 def test_streams():
-    """Pieces of an array on two streams, from page-locked memory, an event after each, and one stream that waits for the other."""
+    """Pieces of an array on two streams, from page-locked memory, with an event after each, and one
+    stream that waits for the other."""
     saxpy = cuda.module_from_buffer(SAXPY).get_function("saxpy")
     pieces, count = 8, 4096
     x, y, out = (cuda.pagelocked_empty((pieces, count), np.float32) for _ in range(3))
@@ -137,7 +140,7 @@ def test_streams():
 
 
 def test_memory():
-    """Fills, copies between devices' places, pitched copies, managed and registered memory, a pool."""
+    """Fills, copies on the device, pitched copies, managed and registered memory, a pool."""
     a = cuda.mem_alloc(4 * COUNT)
     cuda.memset_d32(int(a), 0x3F800000, COUNT)
     b = cuda.mem_alloc(4 * COUNT)
@@ -182,7 +185,7 @@ def test_memory():
 
 
 def test_contexts():
-    """A thread with a context of its own, and two contexts on one stack."""
+    """A thread with its own context, and two contexts on one stack."""
     import threading
     x, failures = vector(), []
 
@@ -194,7 +197,7 @@ def test_contexts():
                 y = np.zeros(COUNT, np.float32)
                 saxpy(cuda.InOut(y), cuda.In(x), np.float32(factor), np.uint32(COUNT), block=(256, 1, 1), grid=grid(COUNT, 256))
                 np.testing.assert_allclose(y, factor * x + np.float32(0.5), rtol=1e-5, atol=1e-5)
-        except BaseException as error:  # told by the thread that started this one
+        except BaseException as error:  # reported by the thread that started this one
             failures.append(error)
         finally:
             context.pop()
@@ -281,7 +284,7 @@ def test_arrays():
 
 
 def test_random():
-    """Numbers from generators that run in kernels, and what is sure of their distribution."""
+    """Random numbers generated in kernels, and the known properties of their distribution."""
     import pycuda._driver
     if not hasattr(pycuda._driver, "get_curand_version"):
         print("it was built without cuRAND")

@@ -1,8 +1,8 @@
-/* Kernels, each beside what the processor says it does. */
+/* Kernels, each with the same function for the processor. */
 #pragma once
 #include "order.h"
 
-/* Every kernel is given x, y, n words and a number. */
+/* Every kernel gets x, y, n words and a number. */
 #define KERNEL(name, body)                                                                       \
 	".visible .entry " name "(.param .u64 x, .param .u64 y, .param .u32 n, .param .u32 a)\n" \
 	"{\n"                                                                                    \
@@ -36,7 +36,7 @@ static const char ptx_kernels[] = ";\n"
 	KERNEL("slow", " ld.global.u32 %r6, [%d1]; ld.const.u32 %r7, [number];\n"
 		       "AGAIN: mad.lo.u32 %r6, %r6, %r7, 1; sub.u32 %r5, %r5, 1;\n"
 		       " setp.ne.u32 %p, %r5, 0; @%p bra AGAIN; st.global.u32 [%d1], %r6;\n")
-	/* the words of each block the other way round */
+	/* the words of each block in reverse order */
 	".visible .entry turn(.param .u64 x, .param .u64 y, .param .u32 n, .param .u32 a)\n"
 	"{\n"
 	" .reg .b32 %r<6>; .reg .b64 %d<4>; .shared .align 4 .b8 room[512];\n"
@@ -56,7 +56,7 @@ static bool needs_source(enum kernel kernel)
 	return kernel == MIX || kernel == SUM;
 }
 
-/* What a kernel does with words of two buffers. */
+/* The effect of a kernel on words of two buffers. */
 static void compute(const struct code *code, enum kernel kernel, uint32_t *x, const uint32_t *y,
 		    const uint32_t shape[2])
 {

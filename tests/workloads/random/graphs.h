@@ -7,7 +7,7 @@ struct graph {
 	CUgraphExec exec;
 	int context, works;
 	struct work work[NODES];
-	CUgraphNode nodes[NODES]; /* of those that are built */
+	CUgraphNode nodes[NODES]; /* of graphs that are built */
 	bool captured;
 	moment run;
 };
@@ -22,7 +22,7 @@ static bool depends(const struct work *later, const struct work *earlier)
 	       later->from.b == earlier->to.b;
 }
 
-/* What a graph can do: in its own context, and nothing whose memory the driver does not know. */
+/* Work for a graph: in its own context, and only with memory that the driver knows. */
 static bool for_graph(const struct work *x, int context)
 {
 	const struct buffer *b[2] = {x->to.b, x->from.b};
@@ -44,7 +44,7 @@ static void hold_buffers(const struct graph *g, int by)
 	}
 }
 
-/* Captures the works in two streams that fork and join. */
+/* Captures the work in two streams that fork and join. */
 static CUgraph capture(const struct graph *g)
 {
 	CUstream lines[2];
@@ -62,7 +62,7 @@ static CUgraph capture(const struct graph *g)
 	CU(cuEventRecord(event, lines[0]));
 	CU(cuStreamWaitEvent(lines[1], event, 0));
 	for (int i = 0; i < g->works; i++) {
-		/* The same for the same works, so that an update finds the same shape. */
+		/* Returns the same for the same work, so that an update finds the same shape. */
 		int l = line_of[i] = (int)(g->work[i].width >> 3 & 1), other = !l, needs = -1;
 		for (int j = 0; j < i; j++)
 			if (line_of[j] == other && depends(&g->work[i], &g->work[j]))
@@ -128,7 +128,7 @@ static CUstreamBatchMemOpParams word_op(const struct work *x)
 	return op;
 }
 
-/* Adds a node that does work behind others. */
+/* Adds a node that does work after others. */
 static CUgraphNode add_node(struct graph *g, const struct work *x, const CUgraphNode *after,
 			    size_t count)
 {
@@ -176,7 +176,7 @@ static void build(struct graph *g)
 	}
 }
 
-/* Puts a copy in the graph's place. */
+/* Replaces the graph with a copy. */
 static void take_copy(struct graph *g)
 {
 	CUgraph copy;
@@ -264,7 +264,7 @@ static bool change(struct work *x)
 		struct host_work *host = malloc(sizeof *host);
 		*host = *x->host;
 		host->number = x->host->number + 77;
-		x->host = host; /* the former one may still be needed */
+		x->host = host; /* the previous one may still be in use */
 		return true;
 	}
 	}

@@ -1,4 +1,4 @@
-/* How work is given to the driver, by one of the calls that can. */
+/* How work is given to the driver: by any of the calls for it. */
 #pragma once
 #include "work.h"
 
@@ -65,7 +65,7 @@ static void issue_linear(const struct work *x, CUstream native)
 		CU(cuMemcpyAsync(to, from, x->width, native));
 }
 
-/* What kind of memory a part is said to be. */
+/* The memory type given for a part. */
 static CUmemorytype type_of(const struct part *p)
 {
 	if (p->b->kind == PRIVATE || (by_host(p->b) && chance(2)))
@@ -138,7 +138,7 @@ static void issue_box(const struct work *x, CUstream native)
 		CU(cuMemcpy3DAsync(&box, native));
 }
 
-/* What a kernel is given. */
+/* The arguments of a kernel. */
 struct arguments {
 	CUdeviceptr x, y;
 	unsigned n, a;
@@ -205,7 +205,7 @@ static void describe(const struct work *x, const char *where, int s)
 	      x->rows, x->slices, x->value);
 }
 
-/* Gives work to a stream, or to what captures it. */
+/* Gives work to a stream, or to the capture of one. */
 static void issue(const struct work *x, CUstream native, bool captured)
 {
 	switch (x->verb) {
@@ -237,7 +237,7 @@ static bool writes(const struct work *x)
 	return x->verb != HOST_CHECK;
 }
 
-/* Work x waits in stream s for whatever it depends on, and is noted as done. */
+/* Work x waits in stream s for its dependencies, and is recorded as done. */
 static void prepare(const struct work *x, int s)
 {
 	touch(s, x->to.b, writes(x));

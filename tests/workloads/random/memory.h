@@ -1,4 +1,4 @@
-/* Memory of all kinds: how it comes, how it goes, and what is in it. */
+/* Memory of all kinds: allocation, release, and content. */
 #pragma once
 #include "issue.h"
 #include <sys/mman.h>
@@ -86,7 +86,7 @@ static void make_by_host(struct buffer *b)
 	b->at[0] = device_view(host);
 }
 
-/* The processor, or a stream, gives new memory its first content. */
+/* The processor, or a stream, writes the initial content. */
 static void first_content(struct buffer *b)
 {
 	noise(b->want, b->bytes);
@@ -103,7 +103,7 @@ static void first_content(struct buffer *b)
 	enter(b->context);
 	trace("first content of buffer %td in stream %d", b - w.buffers, s);
 	CU(cuMemcpyHtoDAsync(b->at[0], copy, b->bytes, w.streams[s].native));
-	memset(copy, 0x55, b->bytes); /* it was taken, or copied */
+	memset(copy, 0x55, b->bytes); /* it was imported, or copied */
 	free(copy);
 	worked(s);
 	touched(s, b, true);
@@ -121,7 +121,7 @@ static void make_buffer(void)
 		b->kind = DEVICE;
 	if (w.bytes + b->bytes > MOST_BYTES)
 		return;
-	/* Any context may use it, so it has to stay when others end. */
+	/* Any context may use it, so it must outlive other contexts. */
 	if (b->kind >= PINNED)
 		b->context = context = 0;
 	blocking();
@@ -161,7 +161,7 @@ static void free_pooled(struct buffer *b)
 	worked(s);
 }
 
-/* Whether only the buffer's own context is at it. */
+/* Whether only the buffer's own context uses it. */
 static bool only_here(const struct buffer *b)
 {
 	for (int s = 0; s < STREAMS; s++)
@@ -175,7 +175,7 @@ static void free_buffer(struct buffer *b)
 {
 	if (!b->used || b->held || b->kind == VARIABLE)
 		return;
-	/* cuMemFree waits for what touches the memory. */
+	/* cuMemFree waits for work on the memory. */
 	if (b->kind != POOLED && (b->kind != DEVICE || chance(2) || !only_here(b)))
 		settle_buffer(b);
 	trace("free buffer %td", b - w.buffers);
@@ -205,7 +205,7 @@ static void free_buffer(struct buffer *b)
 	*b = (struct buffer){0};
 }
 
-/* Shows memory elsewhere, with what is in it. */
+/* Maps memory at another address, with its content. */
 static void remap(struct buffer *b)
 {
 	if (!b->used || b->kind != MAPPED || b->held)
@@ -218,7 +218,7 @@ static void remap(struct buffer *b)
 	unmap_at(&was, view);
 }
 
-/* Compares all of a buffer, or some of it, with what must be there. */
+/* Compares all of a buffer, or some of it, with the expected content. */
 static void check(struct buffer *b)
 {
 	if (!b->used)
@@ -251,7 +251,7 @@ static void check(struct buffer *b)
 	free(got);
 }
 
-/* The processor writes: through the driver, or by itself. */
+/* The processor writes: through the driver, or directly. */
 static void write_buffer(struct buffer *b)
 {
 	if (!b->used)

@@ -1,4 +1,4 @@
-/* Streams and events, and the ways to have work done in order. */
+/* Streams and events, and the ways to order work. */
 #pragma once
 #include "world.h"
 
@@ -16,7 +16,7 @@ static void sync_stream(int s)
 	merge(&w.host, &self->known);
 }
 
-/* A context cannot be waited for while one of its streams is captured, in whatever thread. */
+/* A context cannot be synchronized while one of its streams is captured, in any thread. */
 static pthread_mutex_t capturing = PTHREAD_MUTEX_INITIALIZER;
 
 static void sync_context(int context)
@@ -49,7 +49,7 @@ static void sync_all(void)
 			sync_context(c);
 }
 
-/* A word of pinned memory that is zero and that nobody else uses. */
+/* A word of pinned memory that is zero and not used otherwise. */
 static uint64_t *fresh_flag(void)
 {
 	if (w.flag == FLAGS) {
@@ -67,7 +67,7 @@ static CUdeviceptr device_view(void *host)
 	return there;
 }
 
-/* An event of a context; whatever the slot had is destroyed, though it may be pending. */
+/* An event of a context. The slot's previous event is destroyed, though it may be pending. */
 static struct event *some_event(int context)
 {
 	struct event *e = &w.events[pick(EVENTS)];
@@ -132,7 +132,7 @@ static void wait_flag(int s, uint64_t *flag)
 		CU(cuStreamWaitValue32(native, device_view(flag), 1, CU_STREAM_WAIT_VALUE_AND));
 }
 
-/* One stream waits for a word that another writes, or a host function in it. */
+/* A stream waits for a word that another stream, or a host function in it, writes. */
 static void order_by_flag(int s, int t)
 {
 	struct stream *before = &w.streams[t];
@@ -155,7 +155,7 @@ static void order_by_flag(int s, int t)
 	worked(s);
 }
 
-/* Stream s goes on only after all that stream t has. */
+/* Stream s continues only after all work of stream t. */
 static void order(int s, int t)
 {
 	struct stream *before = &w.streams[t];
@@ -182,7 +182,7 @@ static void order(int s, int t)
 	}
 }
 
-/* Has the next work of stream s come after what is noted. */
+/* Orders the next work of stream s after the recorded work. */
 static void after(int s, const moment *what)
 {
 	struct stream *self = &w.streams[s];
@@ -199,7 +199,7 @@ static void after(int s, const moment *what)
 		}
 }
 
-/* Stream s is about to touch a buffer. */
+/* Stream s is about to use a buffer. */
 static void touch(int s, struct buffer *b, bool write)
 {
 	after(s, &b->written);
@@ -212,7 +212,7 @@ static void touched(int s, struct buffer *b, bool write)
 	(write ? &b->written : &b->read)->at[s] = w.streams[s].position;
 }
 
-/* The processor is about to touch what is noted. */
+/* The processor is about to use the recorded memory. */
 static void settle(const moment *what)
 {
 	for (int t = 0; t < STREAMS; t++) {
@@ -239,7 +239,7 @@ static void settle(const moment *what)
 	}
 }
 
-/* Any stream of a context, or of any for -1. */
+/* Any stream of a context, or of any context for -1. */
 static int some_stream(int context)
 {
 	for (;;) {
@@ -291,7 +291,7 @@ static void make_stream(int context)
 	}
 }
 
-/* Destroys a stream, whatever it has to do. */
+/* Destroys a stream with all its pending work. */
 static void end_stream(int s)
 {
 	struct stream *self = &w.streams[s];
@@ -304,11 +304,11 @@ static void end_stream(int s)
 	trace("destroy stream %d, %s", s, self->tomb ? "an event stays" : "nothing stays");
 	CU(cuStreamDestroy(self->native));
 	self->dead = true;
-	/* What it does is not known to come before later work, except by its event. */
+	/* Its work is not known to come before later work, except by its event. */
 	self->blocking = false;
 }
 
-/* Everything that comes to a stream from now on waits for the processor. */
+/* All later work of a stream waits for the processor. */
 static void gate(int s)
 {
 	if (w.gated == GATES || is_default(s) || ungated)

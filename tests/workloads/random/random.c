@@ -1,9 +1,9 @@
-/* random STEPS SEED MICROSECONDS [THREADS ACTIONS [ungated]]: calls of all kinds, chosen by the
- * seed, by several threads, in streams that only events, words and waits put in order; and beside
- * them the same on the processor. What differs is said, and ends it with status 1. Ungated, no
- * stream waits for what the processor writes later: else it comes to no rest while its calls are
- * held up. It rests between steps and ends with status 7, but not before there is the file that
- * HOLD names. TRACE=1 names every call. */
+/* random STEPS SEED MICROSECONDS [THREADS ACTIONS [ungated]]: random calls of all kinds, chosen by
+ * the seed. Several threads make them, in streams that only events, words and waits put in order.
+ * The processor computes the same; a difference is printed, and ends the program with status 1.
+ * Ungated, no stream waits for a later write of the processor; otherwise the program does not
+ * become idle while its calls are blocked. It sleeps between steps and ends with status 7, but not
+ * before the file that HOLD names exists. TRACE=1 prints every call. */
 #include "graphs.h"
 #include "../checkpoint/hold.h"
 

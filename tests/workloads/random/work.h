@@ -1,4 +1,4 @@
-/* Work on buffers: what is asked of the driver, and what it must do. */
+/* Work on buffers: the request to the driver, and its expected effect. */
 #pragma once
 #include "code.h"
 
@@ -15,14 +15,14 @@ struct work {
 	enum verb verb;
 	struct part to, from;
 	size_t width, rows, slices;
-	unsigned size; /* of what is filled in, or of a word */
+	unsigned size; /* of the fill pattern, or of a word */
 	uint64_t value;
 	struct code *code;
 	enum kernel kernel;
 	struct host_work *host;
 };
 
-/* What a function of the program does in a stream. */
+/* A host function in a stream. */
 struct host_work {
 	uint32_t *at;
 	uint32_t words, number;
@@ -74,7 +74,7 @@ static void apply(const struct work *x)
 		}
 }
 
-/* A part of so many bytes, at a multiple of a size. */
+/* A part of the given bytes, at a multiple of a size. */
 static struct part linear_part(struct buffer *b, size_t bytes, unsigned align)
 {
 	struct part p = {.b = b, .view = (int)pick((unsigned)b->ats), .height = 1};
@@ -83,7 +83,7 @@ static struct part linear_part(struct buffer *b, size_t bytes, unsigned align)
 	return p;
 }
 
-/* Up to so many bytes, a multiple of a size: often few. */
+/* Up to the given bytes, a multiple of a size: often few. */
 static size_t some_bytes(size_t most, unsigned align)
 {
 	size_t mask = ((size_t)2 << pick(23)) - 1,
@@ -92,7 +92,7 @@ static size_t some_bytes(size_t most, unsigned align)
 	return n < align ? align : n / align * align;
 }
 
-/* Makes rows and slices of what fits both buffers. */
+/* Chooses rows and slices that fit both buffers. */
 static void boxed(struct work *x, unsigned align)
 {
 	struct part *parts[2] = {&x->to, &x->from};
@@ -137,8 +137,8 @@ static bool host_word(const struct buffer *b, int context)
 	return by_host(b);
 }
 
-/* What can be copied in a stream of a context: memory of all contexts, but of its own to or from
- * it. */
+/* Memory that can be copied in a stream of a context: that of all contexts, but one side is its
+ * own. */
 static bool copied(const struct buffer *b, int context)
 {
 	(void)context;
@@ -169,7 +169,7 @@ static bool choose_copy(struct work *x, int context)
 		return false;
 	bool there = by_kernel(x->to.b, context), here = by_kernel(x->from.b, context);
 	if (!there && !here && x->to.b->kind != PRIVATE && x->from.b->kind != PRIVATE)
-		return false; /* other contexts' alone */
+		return false; /* only of other contexts */
 	if ((x->to.b->kind == PRIVATE && !here) || (x->from.b->kind == PRIVATE && !there))
 		return false;
 	if (chance(2)) {
@@ -244,7 +244,7 @@ static bool choose_host(struct work *x)
 	return true;
 }
 
-/* Some work that a stream of a context can do. */
+/* Random work that a stream of a context can do. */
 static bool choose(struct work *x, int context, unsigned verbs)
 {
 	static const enum verb often[] = {FILL,   FILL,   COPY, COPY,     COPY,      COPY,

@@ -1,5 +1,5 @@
-/* What one thread of the program has, and what it knows of the order of its work. Threads share
- * the primary contexts and nothing else, so that each can tell alone what its memory must hold. */
+/* The objects of one thread, and the known order of its work. Threads share only the primary
+ * contexts, so that each knows the content of its own memory. */
 #pragma once
 #define _GNU_SOURCE
 #include "../driver/driver.h"
@@ -13,28 +13,28 @@
 enum { CONTEXTS = 4, STREAMS = 16, EVENTS = 12, BUFFERS = 24, CODES = 4, GRAPHS = 4 };
 enum { FLAGS = 2048, GATES = 4, NODES = 10, PRIMARIES = 2 };
 
-/* How far each stream had come: the number of the last work that is known to be done before. */
+/* The position of each stream: the number of the last work that is known to be done before. */
 typedef struct {
 	uint64_t at[STREAMS];
 } moment;
 
 enum kind { DEVICE, MAPPED, POOLED, VARIABLE, PINNED, MANAGED, SHARED, PRIVATE, KINDS };
 
-/* Memory, what it must hold once all work is done, and the work that touches it. */
+/* Memory, its content once all work is done, and the work that uses it. */
 struct buffer {
 	bool used;
 	enum kind kind;
 	int context;
 	size_t bytes;
-	CUdeviceptr at[2]; /* where it lies; what is mapped can be seen twice */
+	CUdeviceptr at[2]; /* its addresses; mapped memory can have two */
 	int ats;
-	unsigned char *host; /* what the processor sees it by */
+	unsigned char *host; /* the processor's address */
 	unsigned char *want;
 	moment written, read;
 	int held; /* by graphs */
 	CUmemGenericAllocationHandle handle;
-	int code; /* that has the variable */
-	int file; /* that the processor sees */
+	int code; /* the module of the variable */
+	int file; /* the file that the processor maps */
 };
 
 struct stream {
@@ -54,7 +54,7 @@ struct event {
 	moment known;
 };
 
-/* A module, whose kernels have a number of their own in them. */
+/* A module whose kernels contain a number of their own. */
 struct code {
 	CUmodule module;
 	int context;
@@ -75,13 +75,13 @@ static _Thread_local struct world {
 	struct event events[EVENTS];
 	struct buffer buffers[BUFFERS];
 	struct code codes[CODES];
-	moment host; /* what has certainly been done */
+	moment host; /* what is certainly done */
 	uint64_t *flags;
 	int flag; /* those before are in use */
 	volatile uint64_t *gates[GATES];
 	int gated;
 	size_t bytes;
-	uint64_t sum; /* of what was found */
+	uint64_t sum; /* of the values found */
 } w;
 
 static int device_count;
@@ -157,7 +157,7 @@ static bool within(const moment *what, const moment *known)
 	return true;
 }
 
-/* What the driver puts in order by itself: the legacy stream with all blocking ones. */
+/* The order that the driver provides: the legacy stream with all blocking streams. */
 static void implicit(int s)
 {
 	struct stream *self = &w.streams[s];
@@ -172,7 +172,7 @@ static void implicit(int s)
 	}
 }
 
-/* Notes that a stream was given work. */
+/* Records that a stream was given work. */
 static void worked(int s)
 {
 	struct stream *self = &w.streams[s];
@@ -180,7 +180,8 @@ static void worked(int s)
 	self->worked = self->known;
 }
 
-/* Lets go on what waits for the processor; comes before all that may wait for a stream. */
+/* Releases the streams that wait for the processor. It is called before anything that may wait for
+ * a stream. */
 static void blocking(void)
 {
 	while (w.gated > 0) {
@@ -192,7 +193,7 @@ static void blocking(void)
 static const char *const kind_names[KINDS] = {"device", "mapped",  "pooled", "variable",
 					      "pinned", "managed", "shared", "private"};
 
-/* Compares what was found in a buffer from an offset on with what must be there. */
+/* Compares the content found in a buffer from an offset on with the expected one. */
 static void same(const struct buffer *b, size_t from, const void *got, size_t bytes)
 {
 	const unsigned char *g = got, *want = b->want + from;

@@ -22,7 +22,7 @@ class Net:
 
 
 def pictures():
-    """Noisy copies of ten random 14x14 pictures, and which one each is."""
+    """Noisy copies of ten random 14x14 pictures, and their labels."""
     random = np.random.default_rng(7)
     patterns = random.normal(size=(CLASSES, 14, 14)).astype(np.float32)
     labels = random.integers(0, CLASSES, 2048).astype(np.int32)

@@ -94,7 +94,7 @@ def main():
     for name, inputs, function in CASES:
         try:
             compare(name, inputs, function)
-        except Exception as error:  # the sweep goes on, and the end says what failed
+        except Exception as error:  # the sweep continues, and the end lists the failures
             failed.append(name)
             print(f"{name}: {type(error).__name__}: {str(error).strip().splitlines()[0] if str(error).strip() else ''}")
             if "--verbose" in sys.argv:

@@ -1,4 +1,5 @@
-"""Trains the network of convnet.py and keeps what it learned: every run of it writes the same lines and the same weights.
+"""Trains the network of convnet.py and writes its weights: every run prints the same lines and
+writes the same weights.
 
 usage: weights.py FILE [STEPS]
 """
@@ -28,7 +29,7 @@ def train(net, steps):
             at = (i - 1) * convnet.BATCH % len(labels)
             x, y = images[at:at + convnet.BATCH], labels[at:at + convnet.BATCH]
             loss = step(Tensor(x).realize(), Tensor(y).realize()).item()
-            # As a hexadecimal the loss shows all its bits.
+            # In hexadecimal the loss shows all its bits.
             print(f"step {i:3d}  loss {loss:.4f}  {loss.hex()}", flush=True)
 
 

@@ -1,4 +1,5 @@
-"""A kernel by Triton, and what torch.compile makes of functions and of a training, compared with the CPU."""
+"""A kernel by Triton, and the code that torch.compile generates for functions and for a training,
+compared with the CPU."""
 
 import copy
 

@@ -1,4 +1,5 @@
-"""PyTorch's allocator with expandable segments: addresses reserved, memory mapped in pieces, given back and mapped again."""
+"""PyTorch's allocator with expandable segments: addresses are reserved, memory is mapped in pieces,
+unmapped and mapped again."""
 
 import os
 
@@ -42,7 +43,7 @@ for round in range(4):
     assert less > 0 and abs(after - free - less) <= slack, (after - free, less)
     check()
 
-a = torch.arange(4 * MIB, device="cuda", dtype=torch.float32)  # over several pieces
+a = torch.arange(4 * MIB, device="cuda", dtype=torch.float32)  # across several pieces
 b = torch.empty_like(a)
 b.copy_(a * 2 + 1)
 assert b[[0, 12345, -1]].tolist() == [1.0, 24691.0, 2.0 * (4 * MIB - 1) + 1]

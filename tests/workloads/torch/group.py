@@ -1,11 +1,12 @@
-"""A process group of one, by NCCL: what each collective leaves, and, on a real GPU, a training by DistributedDataParallel beside the same
-without it. The collectives need no kernel, so that they run on a software GPU too, for which PyTorch of PyPI has none."""
+"""A process group of one, by NCCL: the result of each collective, and, on a real GPU, a training by
+DistributedDataParallel compared with one without it. The collectives need no kernel, so they run
+on a software GPU too, for which PyPI's PyTorch has none."""
 
 import copy
 import os
 import warnings
 
-warnings.simplefilter("ignore")  # PyTorch has not heard of the software GPU's capability
+warnings.simplefilter("ignore")  # PyTorch does not know the software GPU's capability
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402

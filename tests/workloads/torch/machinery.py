@@ -1,10 +1,11 @@
-"""What PyTorch does around its operators: streams, events, graphs, pinned memory, its allocator, generators, workers, files."""
+"""PyTorch's features besides its operators: streams, events, graphs, pinned memory, its allocator,
+generators, workers, files."""
 
 import tempfile
 import threading
 import warnings
 
-warnings.simplefilter("ignore")  # PyTorch has not heard of the software GPU's capability
+warnings.simplefilter("ignore")  # PyTorch does not know the software GPU's capability
 
 import torch  # noqa: E402
 from torch.utils.data import DataLoader, Dataset  # noqa: E402

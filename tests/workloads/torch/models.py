@@ -1,11 +1,12 @@
-"""What PyTorch is measured with, and saved: a training of GPT-2's size, one of a ResNet-50, and a decoding loop, each a step at a time.
+"""The models for measurements and checkpoints of PyTorch: a training of GPT-2's size, one of a
+ResNet-50, and a decoding loop, each one step at a time.
 
-A scale below 1 makes the model smaller, for machines on which it is to run but not to be measured.
+A scale below 1 makes the model smaller, for machines where it is run but not measured.
 """
 
 import warnings
 
-warnings.simplefilter("ignore")  # PyTorch has not heard of the software GPU's capability
+warnings.simplefilter("ignore")  # PyTorch does not know the software GPU's capability
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
@@ -96,10 +97,10 @@ def train_resnet50(scale):
     model = resnet50(scale).cuda()
     images = torch.randn(max(2, int(64 * scale)), 3, side, side, device="cuda")
     classes = torch.randint(1000, (len(images),), device="cuda")
-    model(images)  # lazy layers learn their sizes
+    model(images)  # lazy layers get their sizes
     for block in model:
         if isinstance(block, Bottleneck) and isinstance(block.beside[0], nn.LazyConv2d):
-            del block.beside  # the block adds what it got
+            del block.beside  # the block adds its input
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
 
     def step():
@@ -113,7 +114,7 @@ def train_resnet50(scale):
 
 
 def decode(scale):
-    """A word at a time, as servers do: many small kernels, and a question to the GPU after each word."""
+    """One word at a time, as servers do: many small kernels, and a synchronization per word."""
     model = Transformer(scale).cuda().eval()
     words = torch.randint(model.words, (1, min(128, model.length // 2)), device="cuda")
 
@@ -131,8 +132,8 @@ MODELS = {"gpt2": train_gpt2, "resnet50": train_resnet50, "decode": decode}
 
 
 def make(kind, scale):
-    """The model's step, which returns a number, and the model."""
+    """Returns the model's step, which returns a number, and the model."""
     if torch.cuda.get_device_name().startswith("phos software"):
-        torch.backends.cudnn.enabled = False  # it brings machine code only
+        torch.backends.cudnn.enabled = False  # it has machine code only
     torch.manual_seed(1)
     return MODELS[kind](scale)

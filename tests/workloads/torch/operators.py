@@ -1,13 +1,13 @@
-"""What PyTorch's operators compute on the GPU, compared with what they compute on the CPU."""
+"""The results of PyTorch's operators on the GPU, compared with the CPU."""
 
 import warnings
 
-warnings.simplefilter("ignore")  # PyTorch has not heard of the software GPU's capability
+warnings.simplefilter("ignore")  # PyTorch does not know the software GPU's capability
 
 import torch  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-torch.backends.cudnn.enabled = False  # it brings machine code only
+torch.backends.cudnn.enabled = False  # it has machine code only
 torch.manual_seed(1)
 X, Y = torch.randn(40, 33), torch.randn(40, 33)
 AT, POSITIVE = torch.randint(0, 40, (25,)), X.abs() * 0.5 + 0.01

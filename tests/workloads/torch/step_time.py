@@ -1,8 +1,9 @@
-"""How long a step takes: of a training of GPT-2's size, of a ResNet-50, of a decoding loop.
+"""Measures the time of a step: of a training of GPT-2's size, of a ResNet-50, of a decoding loop.
 
-usage: step_time.py gpt2|resnet50|decode STEPS [SCALE]
+usage: step_time.py MODEL STEPS [SCALE], where MODEL is gpt2, resnet50 or decode
 
-Prints the median and the 90th percentile in milliseconds, and a sum of what was computed, so that two runs can be compared.
+Prints the median and the 90th percentile in milliseconds, and a sum of the results, so that two
+runs can be compared.
 """
 
 import statistics

@@ -3,12 +3,12 @@
 import copy
 import warnings
 
-warnings.simplefilter("ignore")  # PyTorch has not heard of the software GPU's capability
+warnings.simplefilter("ignore")  # PyTorch does not know the software GPU's capability
 
 import torch  # noqa: E402
 from torch import nn  # noqa: E402
 
-torch.backends.cudnn.enabled = False  # it brings machine code only
+torch.backends.cudnn.enabled = False  # it has machine code only
 torch.manual_seed(2)
 CLASSES, BATCH = 5, 16
 

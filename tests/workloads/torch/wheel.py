@@ -1,5 +1,6 @@
-"""PyTorch as PyPI has it, built for a newer CUDA and with machine code only: what of it needs none of that code. Its runtime starts, memory,
-copies, streams and graphs of copies work, and kernels of Triton run."""
+"""PyPI's PyTorch, built for a newer CUDA and with machine code only: the features that need none of
+that code. Its runtime starts; memory, copies, streams and graphs of copies work; kernels of
+Triton run."""
 
 import torch
 import triton

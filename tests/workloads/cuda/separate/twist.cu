@@ -1,4 +1,4 @@
-// The other half of main.cu, compiled apart from it.
+// The other half of main.cu, compiled separately.
 __device__ int scale = 3;
 
 __device__ int twist(int x)

@@ -15,8 +15,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// waiting finds the processes of a daemon's workers that wait.
-func waiting(d *harness.Daemon) (pids []int) {
+// standbyWorkers finds the processes of a daemon's standby workers.
+func standbyWorkers(d *harness.Daemon) (pids []int) {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {
 		text, _ := os.ReadFile(path)
@@ -29,13 +29,14 @@ func waiting(d *harness.Daemon) (pids []int) {
 	return pids
 }
 
-// oneWaits waits until one worker does, and returns its pid.
-func oneWaits(t *testing.T, d *harness.Daemon) (pid int) {
+// waitStandby waits until there is exactly one standby worker, and returns its pid.
+func waitStandby(t *testing.T, d *harness.Daemon) (pid int) {
 	t.Helper()
-	d.Eventually("one worker waits", func() bool {
+	d.Eventually("one standby worker", func() bool {
 		status := d.Status()
-		pids := waiting(d)
-		// One that has got a session is called as it was, and may outlive it by a moment.
+		pids := standbyWorkers(d)
+		// A worker keeps its command line after it is assigned, and may outlive its session
+		// briefly.
 		for _, program := range status.GetPrograms() {
 			pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == int(program.GetWorkerPid()) })
 		}
@@ -48,8 +49,8 @@ func oneWaits(t *testing.T, d *harness.Daemon) (pid int) {
 	return pid
 }
 
-// rights are what a process may do, by the kernel's words.
-func rights(t *testing.T, pid int) map[string]string {
+// credentials returns the fields of /proc/PID/status that hold a process's privileges.
+func credentials(t *testing.T, pid int) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -63,10 +64,10 @@ func rights(t *testing.T, pid int) map[string]string {
 	return found
 }
 
-// mayAs holds what a process may against what it shall.
-func mayAs(t *testing.T, pid int, want map[string]string) {
+// checkCredentials compares the privileges of a process with the expected ones.
+func checkCredentials(t *testing.T, pid int, want map[string]string) {
 	t.Helper()
-	got := rights(t, pid)
+	got := credentials(t, pid)
 	for name, value := range want {
 		if got[name] != value {
 			t.Errorf("pid %d has %s %q, want %q", pid, name, got[name], value)
@@ -76,14 +77,14 @@ func mayAs(t *testing.T, pid int, want map[string]string) {
 
 const noRights = "0000000000000000"
 
-// TestStandby: a standby worker belongs to no program, then serves a program of any user with that
-// user's rights, whether it starts or is restored, and does not outlive phosd.
+// TestStandby: a standby worker belongs to no program. It then serves a program of any user with
+// that user's privileges, after a start or a restore, and exits with phosd.
 func TestStandby(t *testing.T) {
 	const held = 64 << 20
 	d := start(t, "--workers-warm=1", "--workers-memory=64MiB")
-	ready := oneWaits(t, d)
+	ready := waitStandby(t, d)
 	stranger := strconv.Itoa(0x7e000000 + ready)
-	mayAs(t, ready, map[string]string{
+	checkCredentials(t, ready, map[string]string{
 		"Uid": strings.Join(
 			[]string{stranger, stranger, "0", stranger},
 			" ",
@@ -93,58 +94,61 @@ func TestStandby(t *testing.T) {
 	status := d.Status()
 	if got := status.GetDaemon().GetWaitingBytes(); !slices.Equal(got, []uint64{held}) ||
 		status.GetGpus()[0].GetUsedBytes() != held {
-		t.Errorf("%v bytes wait, %d are used; want %d", got, status.GetGpus()[0].GetUsedBytes(), held)
+		t.Errorf("got %v standby bytes, %d used bytes, want %d", got, status.GetGpus()[0].GetUsedBytes(), held)
 	}
 	user := strconv.Itoa(ordinary)
-	users := ask(t, as(in(d, home(t, ordinary), "asked.py"), ordinary))
-	users.does(1, 1)
+	users := stepperCommand(t, as(homeProgram(d, home(t, ordinary), "asked.py"), ordinary))
+	users.step(1, 1)
 	worker := int(d.Status().GetPrograms()[0].GetWorkerPid())
 	if worker != ready {
-		t.Errorf("worker %d serves, and %d has waited", worker, ready)
+		t.Errorf("program got worker %d, want standby worker %d", worker, ready)
 	}
 	four := strings.Join([]string{user, user, user, user}, " ")
-	mayAs(t, worker, map[string]string{
-		"Uid": four, "Gid": four, "Groups": strconv.Itoa(ordinary + 1), "CapEff": noRights, "CapPrm": noRights, "CapAmb": noRights, "NoNewPrivs": "1",
+	checkCredentials(t, worker, map[string]string{
+		"Uid": four, "Gid": four, "Groups": strconv.Itoa(ordinary + 1), "CapEff": noRights, "CapPrm": noRights,
+		"CapAmb": noRights, "NoNewPrivs": "1",
 	})
-	users.does(2, 3)
+	users.step(2, 3)
 	dir := filepath.Join(home(t, ordinary), "image")
-	if text, err := run(t, as(d.Command("--pre-dump", "--dir", dir, "--pid", strconv.Itoa(users.pid)), ordinary)); err != nil {
+	if text, err := run(t, as(d.Command(
+		"--pre-dump", "--dir", dir, "--pid", strconv.Itoa(users.pid),
+	), ordinary)); err != nil {
 		t.Fatal(err, text)
 	}
 	users.kill()
-	ready = oneWaits(t, d)
+	ready = waitStandby(t, d)
 	users = restoreBy(t, d, as(d.Command("--restore", "--dir", dir), ordinary))
 	if worker = int(d.Status().GetPrograms()[0].GetWorkerPid()); worker != ready {
-		t.Errorf("worker %d serves the restored program, and %d has waited", worker, ready)
+		t.Errorf("restored program got worker %d, want standby worker %d", worker, ready)
 	}
-	users.does(1, 4)
-	ready = oneWaits(t, d)
-	roots := ask(t, program(d))
-	roots.does(1, 1)
-	self := rights(t, os.Getpid())
-	mayAs(t, ready, map[string]string{"Uid": "0 0 0 0", "CapEff": self["CapEff"], "CapPrm": self["CapPrm"]})
-	roots.does(1, 2)
-	ready = oneWaits(t, d)
+	users.step(1, 4)
+	ready = waitStandby(t, d)
+	roots := stepperCommand(t, program(d))
+	roots.step(1, 1)
+	self := credentials(t, os.Getpid())
+	checkCredentials(t, ready, map[string]string{"Uid": "0 0 0 0", "CapEff": self["CapEff"], "CapPrm": self["CapPrm"]})
+	roots.step(1, 2)
+	ready = waitStandby(t, d)
 	d.Kill()
-	d.Eventually("it ends with phosd", func() bool { return zombie(ready) })
-	users.does(1, 5)
+	d.Eventually("the standby worker exits with phosd", func() bool { return zombie(ready) })
+	users.step(1, 5)
 	d.Launch()
-	users.does(1, 6)
-	roots.does(1, 3)
-	ready = oneWaits(t, d)
-	users.ends(0)
-	roots.ends(0)
+	users.step(1, 6)
+	roots.step(1, 3)
+	ready = waitStandby(t, d)
+	users.finish(0)
+	roots.finish(0)
 	if err := syscall.Kill(d.PID(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	d.Await()
 	if !zombie(ready) {
-		t.Errorf("worker %d waits for no program", ready)
+		t.Errorf("worker %d outlived phosd", ready)
 	}
 	d.Launch()
 }
 
-// allocates takes memory of a GPU, says how that fares, and keeps it until its input ends.
+// allocates allocates GPU memory, prints the results, and holds the memory until its input ends.
 const allocates = `
 import ctypes, sys
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -155,11 +159,11 @@ for mebibytes in 100, 150, 10:
 sys.stdin.read()
 `
 
-// TestWaitingMakesRoom: workers that wait end when a program needs their memory, as many as it
-// takes, and not where that would not help.
-func TestWaitingMakesRoom(t *testing.T) {
+// TestStandbyReleasesMemory: standby workers exit when a program needs their memory. Only as many
+// exit as needed, and none if that would not be enough.
+func TestStandbyReleasesMemory(t *testing.T) {
 	d := start(t, "--gpus=soft:1,memory=256MiB", "--workers-warm=3", "--workers-memory=40MiB")
-	d.Eventually("three workers wait", func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 3 })
+	d.Eventually("three standby workers", func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 3 })
 	command := exec.Command(python, "-c", allocates)
 	command.Env = d.Environment()
 	hold, err := command.StdinPipe()
@@ -173,8 +177,8 @@ func TestWaitingMakesRoom(t *testing.T) {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// 256 MiB, of which 80 to 120 are held: 100 fit or make one end, 150 more make the others end, 10
-	// more are not there.
+	// Of 256 MiB, standby workers hold 80 to 120. An allocation of 100 fits or ends one worker, 150
+	// more end the others, and 10 more fail.
 	const want = "0\n0\n2\n"
 	text := make([]byte, len(want))
 	if _, err := io.ReadFull(output, text); err != nil || string(text) != want {
@@ -182,7 +186,7 @@ func TestWaitingMakesRoom(t *testing.T) {
 	}
 	d.LogContains("makes room for a program")
 	d.Eventually(
-		"none waits while the program holds the memory",
+		"no standby worker while the program holds the memory",
 		func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 0 },
 	)
 	_ = hold.Close()

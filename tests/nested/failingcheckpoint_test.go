@@ -13,116 +13,116 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestFailingDriverInCheckpoint saves and restores a program over a driver of which one call fails
-// for want of memory: each call in turn that a checkpoint or a restore makes. The failure is
-// reported, and the next attempt succeeds; a failed restore leaves no process.
+// TestFailingDriverInCheckpoint saves and restores a program over a driver in which one call fails
+// with out of memory: in turn each call that a checkpoint or a restore makes. The failure must be
+// reported, and the next attempt must succeed. A failed restore must leave no process.
 func TestFailingDriverInCheckpoint(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	o := newOrders(t)
+	o := newFaultPlan(t)
 	daemon := harness.StartOver(t, harness.StartAlone(t, "--gpus=soft:1,deterministic"), o.library)
 	const steps = 12
-	o.none()
+	o.reset()
 	plain := daemon.Job(t, program, fmt.Sprint(steps), "300000", "0")
 	status := plain.Start().Finish()
 	want := plain.Result()
 
-	// When it has done its work it waits, so that whatever is called then is called by the checkpoint.
+	// After its work the program waits, so all further calls belong to the checkpoint.
 	job := daemon.Job(t, program, fmt.Sprint(steps), "300000", "0")
-	job.Held = true
+	job.Hold = true
 	job.Start()
-	job.Reaches(steps)
-	o.none()
+	job.WaitLines(steps)
+	o.reset()
 	job.PreDump()
-	for _, name := range called(o) {
+	for _, name := range memoryCalls(o) {
 		t.Run("save/"+name, func(t *testing.T) {
 			o.fail(name, 1, once, abi.OutOfMemory)
 			text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
 			t.Logf("%d failed: %v: %s", o.failed(), err, text)
 			if err != nil && !strings.Contains(text, abi.OutOfMemory.String()) {
-				t.Errorf("it fails, and does not say by what: %s", text)
+				t.Errorf("the error does not name the cause: %s", text)
 			}
-			o.none()
+			o.reset()
 			if text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)); err != nil {
-				t.Fatalf("the next one fails too: %s", text)
+				t.Fatalf("the next checkpoint failed too: %s", text)
 			}
 		})
 	}
-	o.none()
+	o.reset()
 	job.Dump()
-	o.none()
+	o.reset()
 	job.RestoreDetached()
-	for _, name := range called(o) {
+	for _, name := range memoryCalls(o) {
 		t.Run("restore/"+name, func(t *testing.T) {
 			job.Kill()
 			o.fail(name, 1, once, abi.OutOfMemory)
 			text, err := job.TryCli("--restore", "--detach", "--dir", job.Image)
 			t.Logf("%d failed: %v: %s", o.failed(), err, text)
-			o.none()
+			o.reset()
 			if err == nil {
 				job.Finish()
 				if differences := job.Result().Differs(want); differences != "" {
-					t.Errorf("it goes on otherwise: %s", differences)
+					t.Errorf("the results differ: %s", differences)
 				}
-				if err := os.Remove(filepath.Join(filepath.Dir(job.Dir), "on")); err != nil { // it is held again
+				if err := os.Remove(filepath.Join(filepath.Dir(job.Dir), "on")); err != nil { // hold it again
 					t.Fatal(err)
 				}
 				job.RestoreDetached()
 				return
 			}
 			if !strings.Contains(text, abi.OutOfMemory.String()) {
-				t.Errorf("it fails, and does not say by what: %s", text)
+				t.Errorf("the error does not name the cause: %s", text)
 			}
 			daemon.Empty()
 			job.RestoreDetached()
 		})
 	}
 	job.Kill()
-	o.none()
+	o.reset()
 	job.Restore()
-	job.EndsAs(t, "restored", want, status)
+	job.FinishLike(t, "restored", want, status)
 	daemon.Empty()
 }
 
-// TestFailedGPU saves a program whose GPU fails during the checkpoint, for good, as real ones do.
-// The checkpoint fails with the reason, the program gets an error, and the image saved before can
-// be restored.
+// TestFailedGPU saves a program whose GPU fails permanently during the checkpoint, as real ones do.
+// The checkpoint fails with the reason, the program gets an error, and the previous image can be
+// restored.
 func TestFailedGPU(t *testing.T) {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	o := newOrders(t)
+	o := newFaultPlan(t)
 	daemon := harness.StartOver(t, harness.StartAlone(t, "--gpus=soft:1,deterministic"), o.library)
 	for _, code := range []abi.Result{abi.IllegalAddress, abi.ECCUncorrectable, abi.LaunchTimeout} {
 		t.Run(code.String(), func(t *testing.T) {
-			o.none()
+			o.reset()
 			plain := daemon.Job(t, program, "12", "10000", "0")
 			status := plain.Start().Finish()
 			want := plain.Result()
 			job := daemon.Job(t, program, "12", "10000", "0")
-			job.Held = true
+			job.Hold = true
 			job.Start()
-			job.Reaches(12)
+			job.WaitLines(12)
 			job.PreDump()
 			o.fail("cuStreamSynchronize", 1, fromThenOn, code)
 			text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
 			if err == nil || !strings.Contains(text, code.String()) {
-				t.Errorf("a checkpoint of a GPU that has failed: %v: %s", err, text)
+				t.Errorf("checkpoint of a failed GPU: %v: %s", err, text)
 			}
 			job.Kill()
-			o.none()
+			o.reset()
 			daemon.Empty()
 			job.Restore()
-			job.EndsAs(t, "restored", want, status)
+			job.FinishLike(t, "restored", want, status)
 		})
 	}
 	daemon.Empty()
 }
 
-// called lists what the driver was asked since it was told to fail in nothing, of those calls that
-// get memory of one kind or another: a driver may fail in them, and in nothing else later.
-func called(o *orders) []string {
+// memoryCalls lists the calls since the last reset that allocate memory of any kind. Only these are
+// likely to fail in a real driver.
+func memoryCalls(o *faultPlan) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(o.counts())), func(name string) bool {
 		return !slices.ContainsFunc(
 			[]string{"Alloc", "Create", "Map", "Load", "Reserve", "Register", "Launch"},

@@ -23,7 +23,7 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// start is a phosd that can save programs.
+// start starts a phosd that can save programs.
 func start(t *testing.T, arguments ...string) *harness.Daemon {
 	t.Helper()
 	_, err := harness.CRIU()
@@ -32,7 +32,7 @@ func start(t *testing.T, arguments ...string) *harness.Daemon {
 	return harness.Start(t, arguments...)
 }
 
-// python is the interpreter itself: a shim in front of it would be one more process.
+// python is the interpreter itself. A wrapper would be one more process.
 const python = "/usr/bin/python3"
 
 func missing(path string) error {
@@ -40,49 +40,49 @@ func missing(path string) error {
 	return err
 }
 
-// asked is a program that does what it is asked on its standard input, or pos_cli in front of it.
-type asked struct {
+// stepper is a program that takes commands on its standard input, or the pos_cli that restored it.
+type stepper struct {
 	t       testing.TB
 	command *exec.Cmd
 	in      io.WriteCloser
 	out     *bufio.Reader
-	// pid is the program's.
+	// pid is the pid of the program.
 	pid int
-	// said is what came on standard error.
-	said *heard
+	// said collects standard error.
+	said *syncBuffer
 }
 
-// heard is text that grows.
-type heard struct {
+// syncBuffer is a buffer that goroutines can share.
+type syncBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (h *heard) Write(text []byte) (int, error) {
+func (h *syncBuffer) Write(text []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.text.Write(text)
 }
 
-func (h *heard) String() string {
+func (h *syncBuffer) String() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.text.String()
 }
 
-// ask starts the program that tests/workloads/everyday/asked.py is, as the command that it is
-// given.
-func ask(t testing.TB, command *exec.Cmd) *asked {
+// stepperCommand starts a command that runs tests/workloads/everyday/asked.py.
+func stepperCommand(t testing.TB, command *exec.Cmd) *stepper {
 	t.Helper()
 	a := launch(t, command)
 	a.pid = command.Process.Pid
-	a.hears("ready")
+	a.expect("ready")
 	return a
 }
 
-func launch(t testing.TB, command *exec.Cmd) *asked {
+// launch starts a command with pipes for its input and output.
+func launch(t testing.TB, command *exec.Cmd) *stepper {
 	t.Helper()
-	a := &asked{t: t, command: command, said: &heard{}}
+	a := &stepper{t: t, command: command, said: &syncBuffer{}}
 	var err error
 	if a.in, err = command.StdinPipe(); err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func launch(t testing.TB, command *exec.Cmd) *asked {
 		t.Fatal(err)
 	}
 	a.out = bufio.NewReader(out)
-	// A file of the test's own would be a pipe in between, with a process that holds its end.
+	// A writer that is not an *os.File would add a pipe and a process that holds its end.
 	if command.Stderr == nil {
 		command.Stderr = a.said
 	}
@@ -109,7 +109,7 @@ func launch(t testing.TB, command *exec.Cmd) *asked {
 	return a
 }
 
-// program is asked.py under a daemon. Its errors go to a file.
+// program returns a command that runs asked.py under a daemon. Its errors go to a file.
 func program(d *harness.Daemon, arguments ...string) *exec.Cmd {
 	command := exec.Command(python, append([]string{"-u", harness.Workload("everyday", "asked.py")}, arguments...)...)
 	command.Env, command.Dir = d.Environment(), "/"
@@ -118,15 +118,15 @@ func program(d *harness.Daemon, arguments ...string) *exec.Cmd {
 	return command
 }
 
-// hears waits for a line.
-func (a *asked) hears(want string) {
+// expect waits for a line and compares it.
+func (a *stepper) expect(want string) {
 	a.t.Helper()
 	if got := a.line(); got != want {
-		a.t.Fatalf("pid %d says %q instead of %q; %s", a.pid, got, want, a.said)
+		a.t.Fatalf("pid %d printed %q, want %q; %s", a.pid, got, want, a.said)
 	}
 }
 
-func (a *asked) line() string {
+func (a *stepper) line() string {
 	a.t.Helper()
 	type result struct {
 		text string
@@ -140,39 +140,39 @@ func (a *asked) line() string {
 	select {
 	case r := <-done:
 		if r.err != nil {
-			a.t.Fatalf("pid %d says %q: %v; %s", a.pid, r.text, r.err, a.said)
+			a.t.Fatalf("pid %d printed %q: %v; %s", a.pid, r.text, r.err, a.said)
 		}
 		return strings.TrimSpace(r.text)
 	case <-time.After(harness.Patience):
-		a.t.Fatalf("pid %d says nothing; %s", a.pid, a.said)
+		a.t.Fatalf("pid %d printed no line in time; %s", a.pid, a.said)
 	}
 	return ""
 }
 
-// does has the program take so many steps, and wants that it has taken so many by then.
-func (a *asked) does(steps, total int) {
+// step lets the program run some steps, and checks the total number of its steps.
+func (a *stepper) step(steps, total int) {
 	a.t.Helper()
 	if _, err := fmt.Fprintln(a.in, steps); err != nil {
 		a.t.Fatal(err)
 	}
 	if got, _, _ := strings.Cut(a.line(), " "); got != strconv.Itoa(total) {
-		a.t.Fatalf("pid %d has taken %s steps instead of %d", a.pid, got, total)
+		a.t.Fatalf("pid %d has run %s steps, want %d", a.pid, got, total)
 	}
 }
 
-// ends has the program, or pos_cli for it, end with a status.
-func (a *asked) ends(status int) {
+// finish ends the program, or the pos_cli that waits for it, and checks the exit status.
+func (a *stepper) finish(status int) {
 	a.t.Helper()
 	if _, err := fmt.Fprintln(a.in, "end", status); err != nil {
 		a.t.Fatal(err)
 	}
 	if got := a.await(); got != status {
-		a.t.Fatalf("pid %d ends with %d instead of %d; %s", a.pid, got, status, a.said)
+		a.t.Fatalf("pid %d exited with %d, want %d; %s", a.pid, got, status, a.said)
 	}
 	a.pid = 0
 }
 
-func (a *asked) await() int {
+func (a *stepper) await() int {
 	a.t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- a.command.Wait() }()
@@ -183,7 +183,7 @@ func (a *asked) await() int {
 			a.t.Fatal(err)
 		}
 	case <-time.After(harness.Patience):
-		a.t.Fatalf("pid %d does not end; %s", a.pid, a.said)
+		a.t.Fatalf("pid %d did not exit in time; %s", a.pid, a.said)
 	}
 	if status, ok := a.command.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())
@@ -191,13 +191,13 @@ func (a *asked) await() int {
 	return a.command.ProcessState.ExitCode()
 }
 
-// image is a directory for checkpoints, which users may enter.
+// image returns a directory for checkpoints that all users may enter.
 func image(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(open(t), "image")
 }
 
-// open is a temporary directory that all users may enter.
+// open returns a temporary directory that all users may enter.
 func open(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "phos-everyday-")
@@ -211,7 +211,7 @@ func open(t testing.TB) string {
 	return dir
 }
 
-// cli runs pos_cli to its end.
+// cli runs pos_cli until it exits.
 func cli(t testing.TB, d *harness.Daemon, arguments ...string) (string, error) {
 	t.Helper()
 	return run(t, d.Command(arguments...))
@@ -223,7 +223,7 @@ func run(t testing.TB, command *exec.Cmd) (string, error) {
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = command.Process.Kill() })
 	defer stop()
-	command.WaitDelay = harness.Patience / 10 // what it has started may hold its output
+	command.WaitDelay = harness.Patience / 10 // child processes may hold its output open
 	text, err := command.CombinedOutput()
 	return string(text), err
 }
@@ -237,13 +237,13 @@ func mustCLI(t testing.TB, d *harness.Daemon, arguments ...string) string {
 	return text
 }
 
-func (a *asked) preDump(d *harness.Daemon, dir string) {
+func (a *stepper) preDump(d *harness.Daemon, dir string) {
 	a.t.Helper()
 	mustCLI(a.t, d, "--pre-dump", "--dir", dir, "--pid", strconv.Itoa(a.pid))
 }
 
-// kill ends a program as a failure would.
-func (a *asked) kill() {
+// kill sends SIGKILL to the program.
+func (a *stepper) kill() {
 	a.t.Helper()
 	if err := syscall.Kill(a.pid, syscall.SIGKILL); err != nil {
 		a.t.Fatal(err)
@@ -252,13 +252,14 @@ func (a *asked) kill() {
 	a.pid = 0
 }
 
-// restore brings a program back, with pos_cli in front of it.
-func restore(t testing.TB, d *harness.Daemon, dir string, flags ...string) *asked {
+// restore restores a program with a pos_cli that waits for it.
+func restore(t testing.TB, d *harness.Daemon, dir string, flags ...string) *stepper {
 	t.Helper()
 	return restoreBy(t, d, d.Command(append([]string{"--restore", "--dir", dir}, flags...)...))
 }
 
-func restoreBy(t testing.TB, d *harness.Daemon, command *exec.Cmd) *asked {
+// restoreBy runs a command that restores a program, and waits until the program runs.
+func restoreBy(t testing.TB, d *harness.Daemon, command *exec.Cmd) *stepper {
 	t.Helper()
 	a := launch(t, command)
 	d.Eventually("it runs again", func() bool {

@@ -12,14 +12,15 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// TestHardMoments saves programs at moments at which they are busy with the GPU, or with nothing at
-// all.
-func TestHardMoments(t *testing.T) {
+// TestBusyPrograms takes checkpoints while programs are in different states: GPU work runs, calls
+// are in flight, or the program is idle.
+func TestBusyPrograms(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "moments.c"))
 	for _, test := range []struct {
 		which string
-		// busy is what the program is called that may not take its time; empty: it can be saved at once.
+		// busy is how the error describes a program that cannot be saved within a short deadline;
+		// empty if it can be saved at once.
 		busy string
 	}{
 		{"kernel", "did not come to rest"},
@@ -30,70 +31,70 @@ func TestHardMoments(t *testing.T) {
 	} {
 		t.Run(test.which, func(t *testing.T) {
 			plain := daemon.Job(t, program, test.which)
-			enough(t, plain)
-			want, status := undisturbed(plain)
+			release(t, plain)
+			want, status := runUndisturbed(plain)
 			job := daemon.Job(t, program, test.which)
-			job.Held = true
+			job.Hold = true
 			job.Start()
-			job.Says("now")
+			job.WaitLine("now")
 			if test.busy != "" {
 				text, err := job.TryCli("--pre-dump", "--deadline", "50ms", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
 				if err == nil || !strings.Contains(text, test.busy) {
 					t.Errorf("with a short deadline: %v: %s", err, text)
 				}
 				if _, err := os.Stat(job.Image); err == nil {
-					t.Error("a checkpoint that failed has left a directory")
+					t.Error("the failed checkpoint left a directory behind")
 				}
 			}
 			if test.busy != "" {
-				// The program comes to rest while the checkpoint waits for it.
-				time.AfterFunc(300*time.Millisecond, func() { enough(t, job) })
+				// The program becomes idle while the checkpoint waits for it.
+				time.AfterFunc(300*time.Millisecond, func() { release(t, job) })
 			}
-			t.Log(job.PreDump("--deadline", "5m")) // a slow machine takes long for a kernel
-			enough(t, job)
+			t.Log(job.PreDump("--deadline", "5m")) // a kernel takes long on a slow machine
+			release(t, job)
 			job.Kill()
 			job.Restore()
-			job.EndsAs(t, "restored", want, status)
+			job.FinishLike(t, "restored", want, status)
 		})
 	}
 	daemon.Empty()
 }
 
-// enough lets a program end its moment.
-func enough(t *testing.T, job *harness.Job) {
+// release lets a program leave its state.
+func release(t *testing.T, job *harness.Job) {
 	if err := os.WriteFile(filepath.Join(job.Dir, "enough"), nil, 0o600); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestEndlessCapture tries to save a program inside a capture that does not end, and lets the
-// program end it afterwards.
+// TestEndlessCapture tries to save a program inside a capture that does not end. Afterwards the
+// program ends the capture.
 func TestEndlessCapture(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "moments.c"))
 	job := daemon.Job(t, program, "capture").Start()
-	job.Says("now")
+	job.WaitLine("now")
 	for _, verb := range []string{"--pre-dump", "--dump"} {
 		text, err := job.TryCli(verb, "--deadline", "300ms", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
 		if err == nil || !strings.Contains(text, "captur") {
 			t.Errorf("%s inside a capture: %v: %s", verb, err, text)
 		}
 	}
-	enough(t, job)
+	release(t, job)
 	if status := job.Finish(); status != 7 || job.Lines() != 23 {
-		t.Errorf("it ends with status %d after %d lines: %s", status, job.Lines(), job.Said())
+		t.Errorf("exited with status %d after %d lines: %s", status, job.Lines(), job.Stderr())
 	}
 	daemon.Empty()
 }
 
-// TestJustStarting saves programs while they get hold of the GPU.
+// TestJustStarting saves programs while they initialize the GPU.
 func TestJustStarting(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	want, status := undisturbed(daemon.Job(t, program, "40", "5000", "0"))
+	want, status := runUndisturbed(daemon.Job(t, program, "40", "5000", "0"))
 	for delay := time.Duration(0); delay < 30*time.Millisecond; delay += 3 * time.Millisecond {
 		job := daemon.Job(t, program, "40", "5000", "1000")
-		job.Held = true
+		job.Hold = true
 		job.Start()
 		time.Sleep(delay)
 		job.PreDump()
@@ -101,27 +102,27 @@ func TestJustStarting(t *testing.T) {
 		job.Restore()
 		got := job.Finish()
 		if differences := job.Result().Differs(want); differences != "" || got != status {
-			t.Fatalf("saved after %v it ends with status %d: %s: %s", delay, got, differences, job.Said())
+			t.Fatalf("saved after %v: exited with status %d: %s: %s", delay, got, differences, job.Stderr())
 		}
 	}
 	daemon.Empty()
 }
 
-// TestTogether saves several programs at the same time, each into its own directory, again and
-// again.
-func TestTogether(t *testing.T) {
+// TestConcurrentCheckpoints repeatedly saves several programs at the same time, each into its own
+// directory.
+func TestConcurrentCheckpoints(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	want, status := undisturbed(daemon.Job(t, program, "100", "10000", "0"))
+	want, status := runUndisturbed(daemon.Job(t, program, "100", "10000", "0"))
 	var jobs [3]*harness.Job
 	for i := range jobs {
 		jobs[i] = daemon.Job(t, program, "100", "10000", "10000")
-		jobs[i].Held = true
+		jobs[i].Hold = true
 		jobs[i].Start()
 	}
 	var all sync.WaitGroup
 	for _, job := range jobs {
-		job.Reaches(3)
+		job.WaitLines(3)
 		all.Go(func() {
 			for range generations {
 				if text, err := job.TryCli("--pre-dump", "--dir", job.Image, "--pid", fmt.Sprint(job.PID)); err != nil {
@@ -141,7 +142,7 @@ func TestTogether(t *testing.T) {
 		job.Restore()
 	}
 	for _, job := range jobs {
-		job.EndsAs(t, "restored", want, status)
+		job.FinishLike(t, "restored", want, status)
 	}
 	daemon.Empty()
 }

@@ -18,64 +18,65 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// room has a phosd and a program that counts, which checks itself, until the file "enough" is in
-// its directory.
-type room struct {
+// fixture has a phosd and a program that counts and checks itself, until the file "enough" is in
+// the program's directory.
+type fixture struct {
 	t      *testing.T
 	daemon *harness.Daemon
 	job    *harness.Job
-	// keepers is how many there are when a program runs: one for a restored one. Rooms of subtests
-	// share it.
-	keepers *int
+	// restorers is the number of restorers while the program runs: one if it was restored. Fixtures
+	// of subtests share it.
+	restorers *int
 }
 
 const elements = 20000
 
-// newRoom starts both.
-func newRoom(t *testing.T, arguments ...string) *room {
+// newFixture starts phosd and the program.
+func newFixture(t *testing.T, arguments ...string) *fixture {
 	t.Helper()
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
-	if cage == "" {
-		harness.Need(t, "criu", errors.New("no cgroup of version 2 can be made here"))
+	if testCgroup == "" {
+		harness.Need(t, "criu", errors.New("cannot create a cgroup of version 2"))
 	}
-	r := &room{t: t, keepers: new(int), daemon: startDaemon(t, arguments...)}
+	r := &fixture{t: t, restorers: new(int), daemon: startDaemon(t, arguments...)}
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	r.job = r.daemon.Job(t, program, "1000000", fmt.Sprint(elements), "5000", "enough").Start()
-	r.job.Reaches(3)
+	r.job.WaitLines(3)
 	return r
 }
 
-// startDaemon starts a phosd in the cage. One that stands behind its driver is part of the GPU, as
-// it were, and outside.
+// startDaemon starts a phosd in the test's cgroup. An inner phosd plays the role of the GPU and
+// stays outside.
 func startDaemon(t *testing.T, arguments ...string) *harness.Daemon {
 	t.Helper()
 	daemon := harness.Start(
 		t,
 		append([]string{"--gpus=soft:1,deterministic", "--sessions-arena-size=64MiB"}, arguments...)...)
-	if daemon.Behind != nil {
-		if err := move(daemon.Behind.PID(), outside); err != nil {
+	if daemon.Inner != nil {
+		if err := move(daemon.Inner.PID(), outside); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return daemon
 }
 
-// in makes a subtest the one that fails.
-func (r *room) in(t *testing.T) *room {
+// forSubtest returns a fixture that reports failures to a subtest.
+func (r *fixture) forSubtest(t *testing.T) *fixture {
 	here := *r
 	here.t = t
 	return &here
 }
 
-func (r *room) log() string {
+// log returns the end of phosd's log.
+func (r *fixture) log() string {
 	text, _ := os.ReadFile(r.daemon.Log)
 	lines := strings.Split(string(text), "\n")
 	return strings.Join(lines[max(0, len(lines)-40):], "\n")
 }
 
-// eventually waits until check returns no error.
-func (r *room) eventually(wrong func() string) {
+// eventually waits until check returns an empty string.
+func (r *fixture) eventually(wrong func() string) {
 	r.t.Helper()
 	late := false
 	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
@@ -83,23 +84,23 @@ func (r *room) eventually(wrong func() string) {
 		if last == "" {
 			return
 		}
-		if late { // and one more look, for a machine that stood still
+		if late { // check once more, in case the machine was suspended
 			r.t.Fatalf("%s\n%s", last, r.log())
 		}
 		late = time.Since(begun) > harness.Patience
 	}
 }
 
-// restore restores the program. No pos_cli stays beside it.
-func (r *room) restore() {
+// restore restores the program with a pos_cli that exits after the restore.
+func (r *fixture) restore() {
 	r.t.Helper()
 	r.job.RestoreDetached()
-	*r.keepers = 1
+	*r.restorers = 1
 }
 
-// alone insists that there is nothing but phosd and the program with what belongs to it. A
-// checkpoint whose user has left is over first.
-func (r *room) alone() {
+// clean waits for running checkpoints of interrupted commands to end. Then it checks that only
+// phosd, the program, and the program's own processes and files are left.
+func (r *fixture) clean() {
 	r.t.Helper()
 	r.eventually(func() string {
 		for _, program := range r.daemon.Status().GetPrograms() {
@@ -109,14 +110,14 @@ func (r *room) alone() {
 		}
 		return ""
 	})
-	r.tidy(1, *r.keepers)
+	r.cleanWith(1, *r.restorers)
 }
 
-// heldUp starts a phosd that waits at a step of a checkpoint or a restore until it is told to
-// continue, or its caller has gone.
-func (r *room) heldUp(step string) (goOn func()) {
+// pauseAt starts a phosd that pauses at a step of a checkpoint or restore. It continues when resume
+// is called, or the caller has disconnected.
+func (r *fixture) pauseAt(step string) (resume func()) {
 	r.t.Helper()
-	dir, err := os.MkdirTemp(filepath.Dir(r.daemon.Log), "on") // for as long as this phosd is there
+	dir, err := os.MkdirTemp(filepath.Dir(r.daemon.Log), "on") // must exist as long as this phosd
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -130,8 +131,8 @@ func (r *room) heldUp(step string) (goOn func()) {
 	}
 }
 
-// logged is where the log ends now.
-func (r *room) logged() int {
+// logSize returns the current size of the log.
+func (r *fixture) logSize() int {
 	info, err := os.Stat(r.daemon.Log)
 	if err != nil {
 		r.t.Fatal(err)
@@ -139,14 +140,14 @@ func (r *room) logged() int {
 	return int(info.Size())
 }
 
-// reaches waits until the log says that a step is reached, beyond a place in it.
-func (r *room) reaches(from int, step string) {
+// waitStep waits until the log, from an offset on, reports that a step is reached.
+func (r *fixture) waitStep(from int, step string) {
 	r.t.Helper()
-	r.says(from, "msg=step name="+regexp.QuoteMeta(step)+"\n")
+	r.waitLog(from, "msg=step name="+regexp.QuoteMeta(step)+"\n")
 }
 
-// says waits until a line of the log matches, beyond a place in it.
-func (r *room) says(from int, pattern string) {
+// waitLog waits until a line of the log matches, from an offset on.
+func (r *fixture) waitLog(from int, pattern string) {
 	r.t.Helper()
 	line := regexp.MustCompile(pattern)
 	r.eventually(func() string {
@@ -158,11 +159,11 @@ func (r *room) says(from int, pattern string) {
 	})
 }
 
-// find is the pid of the only process whose command line has a text in it.
-func (r *room) find(text string) (pid int) {
+// find returns the pid of the only process whose command line contains text.
+func (r *fixture) find(text string) (pid int) {
 	r.t.Helper()
 	r.eventually(func() string {
-		processes, _ := caged(r.t)
+		processes, _ := inTestCgroup(r.t)
 		var found []int
 		for candidate, what := range processes {
 			if candidate != os.Getpid() && strings.Contains(what, text) {
@@ -178,36 +179,39 @@ func (r *room) find(text string) (pid int) {
 	return pid
 }
 
-// runsOn insists that the program goes on.
-func (r *room) runsOn() {
+// stillRuns checks that the program continues to print lines.
+func (r *fixture) stillRuns() {
 	r.t.Helper()
 	before := r.job.Lines()
 	r.eventually(func() string {
 		if r.job.Lines() < before+2 {
 			return fmt.Sprintf(
-				"the program does not run on: %d lines, before %d; alive: %v; %s",
+				"the program does not continue: %d lines, before %d; alive: %v; %s",
 				r.job.Lines(),
 				before,
 				r.job.Alive(),
-				r.job.Said(),
+				r.job.Stderr(),
 			)
 		}
 		return ""
 	})
 }
 
-// tidy insists that there is nothing but phosd, and the programs with their workers and keepers.
-func (r *room) tidy(programs, keepers int) {
+// cleanWith checks that only phosd and the given numbers of programs, with their workers, and of
+// restorers are left.
+func (r *fixture) cleanWith(programs, restorers int) {
 	r.t.Helper()
-	r.eventually(func() string { return r.untidy(programs, keepers) })
-	if r.daemon.Behind != nil {
-		r.eventually(func() string { return busyGPUs(r.daemon.Behind, programs) })
+	r.eventually(func() string { return r.leftovers(programs, restorers) })
+	if r.daemon.Inner != nil {
+		r.eventually(func() string { return busyGPUs(r.daemon.Inner, programs) })
 	}
 }
 
-func (r *room) untidy(programs, keepers int) string {
+// leftovers describes a deviation from the expected processes, cgroups, files and GPU use; empty if
+// there is none.
+func (r *fixture) leftovers(programs, restorers int) string {
 	var left []string
-	processes, groups := caged(r.t)
+	processes, groups := inTestCgroup(r.t)
 	count := make(map[string]int)
 	for pid, what := range processes {
 		switch {
@@ -216,17 +220,17 @@ func (r *room) untidy(programs, keepers int) string {
 		case strings.Contains(what, "phosd worker "):
 			count["workers"]++
 		case strings.HasPrefix(what, "/proc/self/exe keeper"):
-			count["keepers"]++
+			count["restorers"]++
 		case strings.HasSuffix(what, " enough"):
 			count["programs"]++
-		case strings.Contains(what, "/pos_cli --restore") && keepers > 0:
-			continue // it stands beside the program
+		case strings.Contains(what, "/pos_cli --restore") && restorers > 0:
+			continue // it waits for the program's end
 		default:
 			count["others"]++
 		}
 		left = append(left, fmt.Sprintf("%d %s", pid, what))
 	}
-	want := map[string]int{"workers": programs, "keepers": keepers, "programs": programs, "others": 0}
+	want := map[string]int{"workers": programs, "restorers": restorers, "programs": programs, "others": 0}
 	for kind, number := range want {
 		if count[kind] != number {
 			return fmt.Sprintf(
@@ -242,19 +246,19 @@ func (r *room) untidy(programs, keepers int) string {
 	if len(groups) > 0 {
 		return fmt.Sprintf("cgroups are left: %v", groups)
 	}
-	if text := r.untidyFiles(programs, keepers); text != "" {
+	if text := r.leftoverFiles(programs, restorers); text != "" {
 		return text
 	}
 	return busyGPUs(r.daemon, programs)
 }
 
-// busyGPUs asks a phosd which workers use its GPUs. A phosd behind another is used by the other's
-// workers, and learns of their ends later.
+// busyGPUs checks which workers use the GPUs of a phosd. An inner phosd is used by the workers of
+// the outer one, and notices their exits later.
 func busyGPUs(daemon *harness.Daemon, programs int) string {
 	status := daemon.Status()
 	if len(status.GetPrograms()) != programs {
 		return fmt.Sprintf(
-			"phosd knows %d programs, want %d: %v",
+			"phosd has %d programs, want %d: %v",
 			len(status.GetPrograms()),
 			programs,
 			status.GetPrograms(),
@@ -268,12 +272,13 @@ func busyGPUs(daemon *harness.Daemon, programs int) string {
 	return ""
 }
 
-// untidyFiles looks for what is left in phosd's own directories.
-func (r *room) untidyFiles(programs, keepers int) string {
+// leftoverFiles looks for leftovers in phosd's own directories.
+func (r *fixture) leftoverFiles(programs, restorers int) string {
 	for pattern, want := range map[string]int{
-		r.daemon.Dir + "/sessions/*": programs, r.daemon.Dir + "/control/*": programs + keepers, r.daemon.Dir + "/state/*.json": programs,
-		r.daemon.Dir + "/work/*":   0,
-		r.daemon.State + "/work/*": 1, r.daemon.State + "/work/*/*": 0,
+		r.daemon.Dir + "/sessions/*": programs, r.daemon.Dir + "/control/*": programs + restorers,
+		r.daemon.Dir + "/state/*.json": programs,
+		r.daemon.Dir + "/work/*":       0,
+		r.daemon.State + "/work/*":     1, r.daemon.State + "/work/*/*": 0,
 	} {
 		if found, _ := filepath.Glob(pattern); len(found) != want {
 			return fmt.Sprintf("%s: %d, want %d: %v", pattern, len(found), want, found)
@@ -294,13 +299,13 @@ func (r *room) untidyFiles(programs, keepers int) string {
 	return ""
 }
 
-// snapshot is what an image directory holds.
+// snapshot is the content of an image directory.
 type snapshot struct {
 	generations []uint64
 	files       map[string]string
 }
 
-func (r *room) snapshot() snapshot {
+func (r *fixture) snapshot() snapshot {
 	r.t.Helper()
 	s := snapshot{files: make(map[string]string)}
 	err := filepath.WalkDir(r.job.Image, func(path string, entry fs.DirEntry, err error) error {
@@ -328,7 +333,7 @@ func (r *room) snapshot() snapshot {
 	return s
 }
 
-func (r *room) open() (*store.Dir, error) {
+func (r *fixture) open() (*store.Dir, error) {
 	file, err := os.Open(r.job.Image)
 	if err != nil {
 		return nil, err
@@ -337,16 +342,16 @@ func (r *room) open() (*store.Dir, error) {
 	return store.Open(file)
 }
 
-// verified insists that an image is whole.
-func (r *room) verified() {
+// verified checks that the image is whole.
+func (r *fixture) verified() {
 	r.t.Helper()
 	if problems := r.problems(); problems != "" {
 		r.t.Errorf("the image: %s", problems)
 	}
 }
 
-// problems are what verify says, or why it cannot look at the image; empty: nothing is wrong.
-func (r *room) problems() string {
+// problems returns what verify reports, or why it cannot read the image; empty if there are none.
+func (r *fixture) problems() string {
 	dir, err := r.open()
 	if err != nil {
 		return err.Error()
@@ -362,7 +367,7 @@ func (r *room) problems() string {
 	return ""
 }
 
-// unfinished reports whether the next writer takes a file away: it is a temporary one, or a pack
+// unfinished reports whether the next writer removes the file: it is a temporary file, or a pack
 // that the journal of a commit names.
 func (s snapshot) unfinished(name string) bool {
 	pack := strings.TrimSuffix(filepath.Base(name), ".pack")
@@ -370,9 +375,9 @@ func (s snapshot) unfinished(name string) bool {
 		strings.HasPrefix(name, "/packs/") && strings.Contains(s.files["/tmp/commit"], "pack "+pack+"\n")
 }
 
-// unchanged insists that an image holds what it did. What a phosd that was killed has left
-// unfinished may be there.
-func (r *room) unchanged(before snapshot, killed bool) {
+// unchanged checks that the image has the same content. If killed is set, unfinished files of a
+// killed phosd may be there too.
+func (r *fixture) unchanged(before snapshot, killed bool) {
 	r.t.Helper()
 	after := r.snapshot()
 	if !slices.Equal(after.generations, before.generations) {
@@ -380,18 +385,19 @@ func (r *room) unchanged(before snapshot, killed bool) {
 	}
 	for name, text := range before.files {
 		if now, there := after.files[name]; (!there || now != text) && !before.unfinished(name) {
-			r.t.Errorf("%s has changed (there: %v)", name, there)
+			r.t.Errorf("%s changed (exists: %v)", name, there)
 		}
 	}
 	for name := range after.files {
 		if _, was := before.files[name]; !was && !(killed && after.unfinished(name)) {
-			r.t.Errorf("%s is new", name)
+			r.t.Errorf("%s is unexpected", name)
 		}
 	}
 }
 
-// grown insists that an image has one more generation, whole, and the old ones as they were.
-func (r *room) grown(before snapshot) {
+// oneGenerationMore checks that the image has one more generation, which is whole, and that the old
+// ones are unchanged.
+func (r *fixture) oneGenerationMore(before snapshot) {
 	r.t.Helper()
 	after := r.snapshot()
 	if len(after.generations) != len(before.generations)+1 {
@@ -400,15 +406,15 @@ func (r *room) grown(before snapshot) {
 	r.verified()
 }
 
-// ends has the program end by itself, and compares every line that it wrote with what it must have
-// computed.
-func (r *room) ends() {
+// finishAndCompare lets the program end by itself, and compares every line that it wrote with the
+// expected value.
+func (r *fixture) finishAndCompare() {
 	r.t.Helper()
 	if err := os.WriteFile(filepath.Join(r.job.Dir, "enough"), nil, 0o644); err != nil {
 		r.t.Fatal(err)
 	}
 	if status := r.job.Finish(); status != 7 && status != -1 {
-		r.t.Errorf("the program ends with status %d: %s", status, r.job.Said())
+		r.t.Errorf("program ended with status %d, want 0: %s", status, r.job.Stderr())
 	}
 	if err := os.Remove(filepath.Join(r.job.Dir, "enough")); err != nil {
 		r.t.Fatal(err)

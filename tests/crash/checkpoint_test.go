@@ -8,60 +8,60 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 )
 
-// save runs a checkpoint that may fail.
-func (r *room) save(stop bool) (string, error) {
+// tryCheckpoint takes a checkpoint that may fail.
+func (r *fixture) tryCheckpoint(stop bool) (string, error) {
 	verb := map[bool]string{false: "--pre-dump", true: "--dump"}[stop]
 	return r.job.TryCli(verb, "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID))
 }
 
-// complete says whether the image is complete when a step is reached.
+// complete reports whether the image is complete when a step is reached.
 func complete(step string) bool { return step == "end" }
 
-// TestSaveSteps has each step of a checkpoint fail, and phosd be killed there.
-func TestSaveSteps(t *testing.T) {
+// TestCheckpointSteps lets each step of a checkpoint fail, and kills phosd at each step.
+func TestCheckpointSteps(t *testing.T) {
 	for _, stop := range []bool{false, true} {
 		for _, action := range []string{"error", "kill"} {
 			if !full() && stop == (action == "kill") {
 				continue
 			}
 			t.Run(fmt.Sprintf("stop=%v/%s", stop, action), func(t *testing.T) {
-				r := newRoom(t)
+				r := newFixture(t)
 				r.job.PreDump()
 				for _, step := range ckpt.SaveSteps() {
 					if step == "publish" {
-						continue // only on the way to a stream
+						continue // only taken for a stream
 					}
-					t.Run(step, func(t *testing.T) { r.in(t).saveFails(step, action, stop) })
+					t.Run(step, func(t *testing.T) { r.forSubtest(t).checkpointFails(step, action, stop) })
 					if t.Failed() {
 						return
 					}
 				}
-				r.ends()
-				r.tidy(0, 0)
+				r.finishAndCompare()
+				r.cleanWith(0, 0)
 				r.job.Restore()
-				r.tidy(1, 1)
-				r.ends()
-				r.tidy(0, 0)
+				r.cleanWith(1, 1)
+				r.finishAndCompare()
+				r.cleanWith(0, 0)
 			})
 		}
 	}
 }
 
-// saveFails has a checkpoint fail at a step, and looks at what is left.
-func (r *room) saveFails(step, action string, stop bool) {
+// checkpointFails lets a checkpoint fail at a step and checks what is left.
+func (r *fixture) checkpointFails(step, action string, stop bool) {
 	before := r.snapshot()
 	r.daemon.Relaunch(ckpt.FailpointsVariable + "=" + step + "=" + action)
-	text, err := r.save(stop)
+	text, err := r.tryCheckpoint(stop)
 	if err == nil {
-		r.t.Fatalf("the checkpoint succeeds: %s", text)
+		r.t.Fatalf("checkpoint succeeded, want failure: %s", text)
 	}
 	if action == "kill" {
 		r.daemon.Relaunch()
 	}
-	r.runsOn()
-	r.tidy(1, 0)
+	r.stillRuns()
+	r.cleanWith(1, 0)
 	if complete(step) {
-		r.grown(before)
+		r.oneGenerationMore(before)
 	} else {
 		r.unchanged(before, action == "kill")
 	}
@@ -70,7 +70,7 @@ func (r *room) saveFails(step, action string, stop bool) {
 	r.verified()
 	if _, err := os.Stat(r.job.Image + "/tmp"); err == nil {
 		if left, _ := os.ReadDir(r.job.Image + "/tmp"); len(left) > 0 {
-			r.t.Errorf("left in tmp: %v", left)
+			r.t.Errorf("left behind in tmp: %v", left)
 		}
 	}
 }

@@ -12,76 +12,76 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 )
 
-// interrupted starts a command of pos_cli that is held up at a step, interrupts it there as Ctrl-C,
-// kill, or the end of a terminal does, and returns what it says. When it has ended, phosd must have
-// taken everything back.
-func (r *room) interrupted(step string, command *exec.Cmd) string {
+// interrupted starts a command of pos_cli, pauses it at a step, and interrupts it there with the
+// signal of Ctrl-C, kill, or a closed terminal. It returns the command's output. When the command
+// has ended, phosd must have undone everything.
+func (r *fixture) interrupted(step string, command *exec.Cmd) string {
 	r.t.Helper()
-	goOn := r.heldUp(step)
-	defer goOn() // for what comes next
-	from := r.logged()
-	var said bytes.Buffer
-	command.Stdout, command.Stderr = &said, &said
+	resume := r.pauseAt(step)
+	defer resume() // for the next command
+	from := r.logSize()
+	var output bytes.Buffer
+	command.Stdout, command.Stderr = &output, &output
 	if err := command.Start(); err != nil {
 		r.t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- command.Wait() }()
-	r.reaches(from, step)
+	r.waitStep(from, step)
 	how := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}[len(step)%3]
 	if err := command.Process.Signal(how); err != nil {
 		r.t.Fatal(err)
 	}
 	if err := r.await(ended); err == nil {
-		r.t.Errorf("it succeeds: %s", said.String())
+		r.t.Errorf("command succeeded, want failure: %s", output.String())
 	}
-	return said.String()
+	return output.String()
 }
 
-// TestSaveInterrupted gives up at each step of a checkpoint.
-func TestSaveInterrupted(t *testing.T) {
-	r := newRoom(t)
+// TestCheckpointInterrupted cancels a checkpoint at each step.
+func TestCheckpointInterrupted(t *testing.T) {
+	r := newFixture(t)
 	r.job.PreDump()
 	for i, step := range ckpt.SaveSteps() {
 		if step == "publish" || step == "end" {
-			continue // only on the way to a stream; too late
+			continue // only taken for a stream; too late to cancel
 		}
 		t.Run(step, func(t *testing.T) {
-			r := r.in(t)
+			r := r.forSubtest(t)
 			before := r.snapshot()
 			verb := []string{"--pre-dump", "--dump"}[i%2]
 			text := r.interrupted(step, r.daemon.Command(verb, "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID)))
 			if !strings.Contains(text, "cancelled: pid") {
-				t.Errorf("it says %q", text)
+				t.Errorf("output is %q", text)
 			}
-			// At once: the command that gave up has waited for this.
+			// No polling: the interrupted command has already waited for the cleanup.
 			r.unchanged(before, false)
-			if text := r.untidy(1, 0); text != "" {
+			if text := r.leftovers(1, 0); text != "" {
 				t.Error(text)
 			}
-			r.runsOn()
+			r.stillRuns()
 		})
 		if t.Failed() {
 			return
 		}
 	}
-	// Into a directory that is made for it.
+	// The directory is created for this image.
 	there := r.job.Image
 	r.job.Image += "-2"
 	r.interrupted("commit", r.daemon.Command("--pre-dump", "--dir", r.job.Image, "--pid", fmt.Sprint(r.job.PID)))
 	if _, err := os.Stat(r.job.Image); err == nil {
-		t.Errorf("%s is left: %v", r.job.Image, r.snapshot())
+		t.Errorf("%s was left behind: %v", r.job.Image, r.snapshot())
 	}
 	r.job.Image = there
-	r.ends()
-	r.tidy(0, 0)
+	r.finishAndCompare()
+	r.cleanWith(0, 0)
 }
 
-// TestBringInterrupted gives up at each step of a restore, and of a pre-restore.
-func TestBringInterrupted(t *testing.T) {
+// TestRestoreInterrupted cancels a restore and a pre-restore at each step.
+func TestRestoreInterrupted(t *testing.T) {
 	for _, verb := range []string{"--restore", "--pre-restore"} {
 		t.Run(verb, func(t *testing.T) {
-			r := newRoom(t)
+			r := newFixture(t)
 			r.job.Dump()
 			before := r.snapshot()
 			for _, step := range ckpt.BringSteps() {
@@ -89,12 +89,12 @@ func TestBringInterrupted(t *testing.T) {
 					break
 				}
 				t.Run(step, func(t *testing.T) {
-					r := r.in(t)
+					r := r.forSubtest(t)
 					text := r.interrupted(step, r.daemon.Command(verb, "--dir", r.job.Image))
 					if !strings.Contains(text, "cancelled: ") {
-						t.Errorf("it says %q", text)
+						t.Errorf("output is %q", text)
 					}
-					if text := r.untidy(0, 0); text != "" {
+					if text := r.leftovers(0, 0); text != "" {
 						t.Error(text)
 					}
 					r.unchanged(before, false)
@@ -105,8 +105,8 @@ func TestBringInterrupted(t *testing.T) {
 			}
 			r.daemon.Relaunch()
 			r.job.Restore()
-			r.ends()
-			r.tidy(0, 0)
+			r.finishAndCompare()
+			r.cleanWith(0, 0)
 		})
 	}
 }
