@@ -108,7 +108,7 @@ func (m *Module) setImage(image *object.Image) {
 }
 
 // Save writes down what can be repeated.
-func (l *loads) Save(k *core.Encoder) (out []saved.Load) {
+func (l *loads) Save(e *core.Encoder) (out []saved.Load) {
 	if l == nil {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (l *loads) Save(k *core.Encoder) (out []saved.Load) {
 		case x.loaded():
 			step.Module = x.module.object.Handle()
 		default:
-			step.Image, step.HeapBytes = k.Image(x.image), x.heapBytes
+			step.Image, step.HeapBytes = e.Image(x.image), x.heapBytes
 		}
 		out = append(out, step)
 		numbers[x] = len(out)

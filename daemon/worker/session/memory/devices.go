@@ -121,7 +121,7 @@ func mapHost(c gpu.Context, arena core.Arena, r gpu.Range) error {
 }
 
 // saveDevice writes down what the device keeps beside its objects.
-func (s *Memory) saveDevice(k *core.Encoder, d *core.Device, out *saved.Device) {
+func (s *Memory) saveDevice(e *core.Encoder, d *core.Device, out *saved.Device) {
 	pools := s.pools[d.Ordinal]
 	out.Window = d.Window
 	out.DefaultPool, out.CurrentPool = pools.standard.object.Handle(), pools.current.object.Handle()
@@ -129,18 +129,18 @@ func (s *Memory) saveDevice(k *core.Encoder, d *core.Device, out *saved.Device) 
 		return
 	}
 	out.Spare = d.Heap.Spare()
-	out.Continuation = k.Resumable(d).Continuation()
+	out.Continuation = e.Resumable(d).Continuation()
 	if err := d.GPU.Fault(); err != nil {
 		out.Fault = saved.Fault{Code: gpu.Code(err), Text: err.Error()}
 	}
 }
 
 // Save writes what is beside the objects.
-func (s *Memory) Save(k *core.Encoder) {
+func (s *Memory) Save(e *core.Encoder) {
 	for i, d := range s.Devices {
-		s.saveDevice(k, d, &k.Out.Devices[i])
+		s.saveDevice(e, d, &e.Out.Devices[i])
 	}
-	k.Out.Reservations = s.saveReservations()
+	e.Out.Reservations = s.saveReservations()
 }
 
 // Restore makes the state of an object, nil for an object of another topic.
