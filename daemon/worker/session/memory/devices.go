@@ -75,11 +75,11 @@ func (s *Memory) connect(
 		d.GPU = nil
 		return err
 	}
-	if err = s.showAll(d, c); err == nil {
+	if err = s.host.open(d, c); err == nil {
 		err = s.showMappings(d)
 	}
 	if err != nil {
-		s.showNothing(d)
+		s.host.close(d)
 		_ = c.Close()
 		d.GPU, d.Heap = nil, nil
 	}
@@ -107,17 +107,11 @@ func (s *Memory) closeUnused(d *core.Device) {
 		s.Destroy(o)
 	}
 	s.hideMappings(d)
-	s.showNothing(d)
+	s.host.close(d)
 	if err := d.GPU.Close(); err != nil {
 		s.Log.Warn("close GPU context", "gpu", d.Ordinal, "error", err)
 	}
 	d.GPU, d.Heap = nil, nil
-}
-
-// mapHost shows an allocation of the arena to the kernels of a device.
-func mapHost(c gpu.Context, arena core.Arena, r gpu.Range) error {
-	offset := r.Address - arena.Address()
-	return c.Memory().MapHost(r.Address, arena.Bytes()[offset:offset+r.Bytes])
 }
 
 // saveDevice writes down what the device keeps beside its objects.
