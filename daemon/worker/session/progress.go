@@ -60,8 +60,8 @@ type pendingCall struct {
 const patience = 100 * time.Millisecond
 
 // Progress looks at the session. The age of a stream's work counts from the first call of Progress
-// that saw it. A program can keep a handler busy by not serving a copy; whoever asks meanwhile gets
-// only what is known without the lock.
+// that saw it. A program can keep a handler busy by not serving a copy; Progress then returns only
+// what is known without the lock.
 func (s *Session) Progress() Progress {
 	p := Progress{Made: s.made.Load(), Completed: s.completed.Load(), PinnedBytes: s.memory.PinnedBytes()}
 	p.Rank, p.WorldSize = rank(s.core.Options.Getenv)

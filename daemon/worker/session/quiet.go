@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// ErrCapturing means that a stream is being captured: what the program does is half done.
+// ErrCapturing is returned while a stream is being captured: a capture cannot be saved.
 var ErrCapturing = errors.New("a stream is being captured")
 
-// ErrBusy means that calls, work or host functions are not over.
-var ErrBusy = errors.New("what was called is not over")
+// ErrBusy is returned while calls, work or host functions are in flight.
+var ErrBusy = errors.New("calls are still in flight")
 
-// Quiet waits until everything that was called is done, frees and host functions included. Nothing
-// new may be called meanwhile, except for what host functions end with. When ctx ends first, the
-// error says what was still going on.
+// Quiet waits until all calls and their work are done, frees and host functions included. While it
+// waits, no new call may arrive but the end of a host function. If ctx ends first, the error says
+// what was still in flight.
 func (s *Session) Quiet(ctx context.Context) error {
 	for wait := 20 * time.Microsecond; ; wait = min(2*wait, time.Millisecond) {
 		err := s.lockBefore(ctx.Done())
@@ -59,7 +59,7 @@ func (s *Session) Capturing() bool {
 	return s.core.Captures.Active() > 0
 }
 
-// checkQuiet says why the session is not quiet; nil when it is.
+// checkQuiet returns the reason why the session is not quiet, nil if it is.
 func (s *Session) checkQuiet() error {
 	if s.core.Captures.Active() > 0 {
 		return ErrCapturing
@@ -67,7 +67,7 @@ func (s *Session) checkQuiet() error {
 	return s.busy()
 }
 
-// busy says what is not over; nil where all is.
+// busy returns an error that lists what is in flight, nil for nothing.
 func (s *Session) busy() error {
 	var left []string
 	at := time.Now()

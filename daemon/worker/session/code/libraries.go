@@ -303,8 +303,8 @@ func (s *Code) linkCheck(call *core.Call, in *wire.LinkCheck, out *wire.LinkChec
 }
 
 // Save writes the library.
-func (l *library) Save(k *core.Encoder) saved.State {
-	return &saved.Library{Image: k.Image(l.object.Maker.Image)}
+func (l *library) Save(e *core.Encoder) saved.State {
+	return &saved.Library{Image: e.Image(l.object.Maker.Image)}
 }
 
 func (s *Code) restoreLibrary(r *core.Decoder, o *object.Object, in *saved.Library) (*library, error) {

@@ -108,7 +108,7 @@ func (m *Module) setImage(image *object.Image) {
 }
 
 // Save writes down what can be repeated.
-func (l *loads) Save(k *core.Encoder) (out []saved.Load) {
+func (l *loads) Save(e *core.Encoder) (out []saved.Load) {
 	if l == nil {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (l *loads) Save(k *core.Encoder) (out []saved.Load) {
 		case x.loaded():
 			step.Module = x.module.object.Handle()
 		default:
-			step.Image, step.HeapBytes = k.Image(x.image), x.heapBytes
+			step.Image, step.HeapBytes = e.Image(x.image), x.heapBytes
 		}
 		out = append(out, step)
 		numbers[x] = len(out)
@@ -179,6 +179,7 @@ func (s *Code) restoreReloadOne(r *core.Decoder, d *core.Device, in *saved.Load,
 		if err == nil {
 			if s.reloaded == nil {
 				s.reloaded = map[abi.Handle]*Module{}
+				r.Settle = append(r.Settle, func() error { s.reloaded = nil; return nil })
 			}
 			s.reloaded[in.Module] = m
 		}

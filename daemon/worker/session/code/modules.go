@@ -257,14 +257,14 @@ func (s *Code) moduleGetGlobal(_ *core.Call, in *wire.ModuleGetGlobal, out *wire
 }
 
 // Save writes the module.
-func (m *Module) Save(k *core.Encoder) saved.State {
+func (m *Module) Save(e *core.Encoder) saved.State {
 	out := &saved.Module{HeapBytes: m.heapBytes}
 	if image := m.object.Maker.Image; image != nil {
-		out.Image = k.Image(image)
+		out.Image = e.Image(image)
 	} else {
 		out.Library = m.library.object.Handle()
 	}
-	out.Placed = m.savePlaced(k)
+	out.Placed = m.savePlaced(e)
 	for _, v := range m.variables {
 		out.Variables = append(out.Variables, saved.Variable{Name: v.name, Range: v.bounds, Managed: v.managed})
 	}

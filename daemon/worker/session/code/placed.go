@@ -29,14 +29,14 @@ func (s *Code) removePlaced(m *Module) {
 
 // savePlaced writes down what such variables hold: they are no part of the memory that a checkpoint
 // copies.
-func (m *Module) savePlaced(k *core.Encoder) []saved.Placed {
+func (m *Module) savePlaced(e *core.Encoder) []saved.Placed {
 	var out []saved.Placed
 	d := m.context.Device
 	for _, v := range m.placed {
 		content := make([]byte, v.bounds.Bytes)
 		if d.GPU.Fault() == nil {
 			if _, err := d.GPU.Memory().ReadAt(content, int64(v.bounds.Address)); err != nil {
-				k.Fail(err)
+				e.Fail(err)
 			}
 		}
 		out = append(out, saved.Placed{Name: v.name, Address: v.bounds.Address, Content: content})

@@ -29,10 +29,10 @@ func New(c *core.Core, m *memory.Memory, r *reclaim.Reclaimer) *Code {
 }
 
 // Save writes what is beside the objects.
-func (s *Code) Save(k *core.Encoder) {
+func (s *Code) Save(e *core.Encoder) {
 	for i := range s.Devices {
 		if s.Devices[i].GPU != nil {
-			k.Out.Devices[i].Loads = s.loads[i].Save(k)
+			e.Out.Devices[i].Loads = s.loads[i].Save(e)
 		}
 	}
 }

@@ -329,9 +329,9 @@ func (s *Contexts) restoreContext(r *core.Decoder, o *object.Object, in *saved.C
 }
 
 // Save writes what is beside the objects.
-func (s *Contexts) Save(k *core.Encoder) {
+func (s *Contexts) Save(e *core.Encoder) {
 	for i := range s.Devices {
-		k.Out.Devices[i].Retained, k.Out.Devices[i].Flags = s.primaries[i].retained, s.primaries[i].flags
+		e.Out.Devices[i].Retained, e.Out.Devices[i].Flags = s.primaries[i].retained, s.primaries[i].flags
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 // quickBytes is the largest copy that is done at once, without the stream, when the stream has
 // nothing to do.
-const QuickBytes = gpu.EarlyBytes
+const quickBytes = gpu.EarlyBytes
 
 // longBytes is the least size of a copy that keeps all cores busy for a while.
 const longBytes = 1 << 20
@@ -252,7 +252,7 @@ func (s *Copies) memcpyWait(call *core.Call, in *wire.MemcpyWait) error {
 // before it, which saves waking it. done is false when the stream has to do it.
 func (s *Copies) copyNow(st *core.Stream, c graph.Copy, program *watched) (done bool, err error) {
 	n := c.Extent[0]
-	if n == 0 || n > QuickBytes || c.Extent[1] != 1 || c.Extent[2] != 1 || c.Dst.Program == c.Src.Program ||
+	if n == 0 || n > quickBytes || c.Extent[1] != 1 || c.Extent[2] != 1 || c.Dst.Program == c.Src.Program ||
 		!st.Ready() {
 		return false, nil
 	}
@@ -271,7 +271,7 @@ func (s *Copies) copyNow(st *core.Stream, c graph.Copy, program *watched) (done 
 		return false, nil
 	}
 	if s.scratch == nil {
-		s.scratch = make([]byte, QuickBytes)
+		s.scratch = make([]byte, quickBytes)
 	}
 	buffer := s.scratch[:n]
 	if back {

@@ -108,9 +108,10 @@ func (h *hosted) Save(*core.Encoder) saved.State {
 	return &saved.Graph{Record: h.graph.Record()}
 }
 
-func (s *Graphs) restoreGraph(o *object.Object, in *saved.Graph) (*hosted, error) {
+func (s *Graphs) restoreGraph(r *core.Decoder, o *object.Object, in *saved.Graph) (*hosted, error) {
 	if s.children == nil {
 		s.children = map[abi.Handle]*graph.Graph{}
+		r.Settle = append(r.Settle, func() error { s.children = nil; return nil })
 	}
 	if in.Record == nil {
 		g := s.children[o.Handle()]

@@ -36,7 +36,7 @@ func New(c *core.Core, r *reclaim.Reclaimer, st *streams.Streams, co *copies.Cop
 func (s *Graphs) Restore(r *core.Decoder, o *object.Object, in saved.State) (core.State, error) {
 	switch in := in.(type) {
 	case *saved.Graph:
-		return s.restoreGraph(o, in)
+		return s.restoreGraph(r, o, in)
 	case *saved.Executable:
 		return s.restoreExecutable(r, o, in)
 	case *saved.UserObject:

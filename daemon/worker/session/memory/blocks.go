@@ -170,9 +170,9 @@ func (s *Memory) vmmProperties(_ *core.Call, in *wire.VmmProperties, out *wire.V
 	return nil
 }
 
-func (b *block) Save(k *core.Encoder) saved.State {
+func (b *block) Save(e *core.Encoder) saved.State {
 	if b.foreign() && !ipc.Alive(b.token.Exporter) {
-		k.Fail(&gpu.Error{
+		e.Fail(&gpu.Error{
 			Op: "save session", Code: abi.NotSupported,
 			Detail: b.object.Handle().String() + " is shared by a program that has ended: release it first",
 		})

@@ -75,11 +75,11 @@ func (s *Memory) connect(
 		d.GPU = nil
 		return err
 	}
-	if err = s.showAll(d, c); err == nil {
+	if err = s.host.open(d, c); err == nil {
 		err = s.showMappings(d)
 	}
 	if err != nil {
-		s.showNothing(d)
+		s.host.close(d)
 		_ = c.Close()
 		d.GPU, d.Heap = nil, nil
 	}
@@ -107,21 +107,15 @@ func (s *Memory) closeUnused(d *core.Device) {
 		s.Destroy(o)
 	}
 	s.hideMappings(d)
-	s.showNothing(d)
+	s.host.close(d)
 	if err := d.GPU.Close(); err != nil {
 		s.Log.Warn("close GPU context", "gpu", d.Ordinal, "error", err)
 	}
 	d.GPU, d.Heap = nil, nil
 }
 
-// mapHost shows an allocation of the arena to the kernels of a device.
-func mapHost(c gpu.Context, arena core.Arena, r gpu.Range) error {
-	offset := r.Address - arena.Address()
-	return c.Memory().MapHost(r.Address, arena.Bytes()[offset:offset+r.Bytes])
-}
-
 // saveDevice writes down what the device keeps beside its objects.
-func (s *Memory) saveDevice(k *core.Encoder, d *core.Device, out *saved.Device) {
+func (s *Memory) saveDevice(e *core.Encoder, d *core.Device, out *saved.Device) {
 	pools := s.pools[d.Ordinal]
 	out.Window = d.Window
 	out.DefaultPool, out.CurrentPool = pools.standard.object.Handle(), pools.current.object.Handle()
@@ -129,18 +123,18 @@ func (s *Memory) saveDevice(k *core.Encoder, d *core.Device, out *saved.Device) 
 		return
 	}
 	out.Spare = d.Heap.Spare()
-	out.Continuation = k.Resumable(d).Continuation()
+	out.Continuation = e.Resumable(d).Continuation()
 	if err := d.GPU.Fault(); err != nil {
 		out.Fault = saved.Fault{Code: gpu.Code(err), Text: err.Error()}
 	}
 }
 
 // Save writes what is beside the objects.
-func (s *Memory) Save(k *core.Encoder) {
+func (s *Memory) Save(e *core.Encoder) {
 	for i, d := range s.Devices {
-		s.saveDevice(k, d, &k.Out.Devices[i])
+		s.saveDevice(e, d, &e.Out.Devices[i])
 	}
-	k.Out.Reservations = s.saveReservations()
+	e.Out.Reservations = s.saveReservations()
 }
 
 // Restore makes the state of an object, nil for an object of another topic.

@@ -243,9 +243,9 @@ func (i *imported) drop(s *Memory) {
 
 // Save notes where the memory is to be had again: its content belongs to the session that has
 // exported it.
-func (i *imported) Save(k *core.Encoder) saved.State {
+func (i *imported) Save(e *core.Encoder) saved.State {
 	if !ipc.Alive(i.token.Exporter) {
-		k.Fail(&gpu.Error{
+		e.Fail(&gpu.Error{
 			Op: "save session", Code: abi.NotSupported,
 			Detail: fmt.Sprintf(
 				"the memory at %#x is shared by a program that has ended: close it first",

@@ -31,7 +31,7 @@ func (s *Memory) CheckRange(d *core.Device, r gpu.Range, write bool) (*core.Devi
 	switch {
 	case holder == nil:
 		if found, ok = s.arena.Find(r.Address); !ok {
-			found, ok = s.registeredAt(r)
+			found, ok = s.host.find(r)
 		}
 	case holder.Heap != nil && holder.Window.Contains(r):
 		found, ok = holder.Heap.Find(r.Address)

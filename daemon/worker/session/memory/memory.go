@@ -1,9 +1,7 @@
 package memory
 
 import (
-	"fmt"
 	"math/bits"
-	"sync"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/worker/ipc"
@@ -201,92 +199,22 @@ func (s *Memory) allocatePinned(call *core.Call, bytes uint64, managed bool, pla
 	})
 }
 
-// hostMappings keeps pages of the arena and open devices in step: every device that is open has
-// every allocation mapped. Modules with managed variables are loaded while no lock of the session
-// is held, and devices open and close meanwhile.
-type hostMappings struct {
-	mu         sync.Mutex             // guards the devices' opened, and what is mapped in them
-	registered map[uint64]*registered // the program's own memory, by address
-}
-
 // AllocatePages takes pages of the arena and maps them in every device that is open. It needs no
 // lock of the session.
-func (s *Memory) AllocatePages(bytes uint64) (gpu.Range, error) {
-	s.shown.mu.Lock()
-	defer s.shown.mu.Unlock()
-	r, err := s.arena.Allocate(bytes)
-	if err != nil {
-		return gpu.Range{}, err
-	}
-	for _, d := range s.Devices {
-		c := d.Opened.Load()
-		if c == nil {
-			continue
-		}
-		if err := mapHost(*c, s.Options.Arena, r); err != nil {
-			_ = s.hideAndFree(r)
-			return gpu.Range{}, err
-		}
-	}
-	return r, nil
-}
+func (s *Memory) AllocatePages(bytes uint64) (gpu.Range, error) { return s.host.allocate(bytes) }
 
-// FreePages hides pages from the devices and gives them back, where that has to wait for a rest,
-// then. It needs no lock of the session.
+// FreePages unmaps pages of the arena and gives them back; if frees are deferred, when all GPUs are
+// idle. It needs no lock of the session.
 func (s *Memory) FreePages(r gpu.Range) error {
-	free := func() error {
-		s.shown.mu.Lock()
-		defer s.shown.mu.Unlock()
-		return s.hideAndFree(r)
-	}
 	if !s.reclaim.Defers() {
-		return free()
+		return s.host.free(r)
 	}
 	s.reclaim.Defer(r.Bytes, func() {
-		if err := free(); err != nil {
+		if err := s.host.free(r); err != nil {
 			s.Log.Warn("free pinned memory", "address", r.Address, "error", err)
 		}
 	})
 	return nil
-}
-
-func (s *Memory) hideAndFree(r gpu.Range) error {
-	s.hideEverywhere(r.Address)
-	return s.arena.Free(r.Address)
-}
-
-func (s *Memory) hideEverywhere(address uint64) {
-	for _, d := range s.Devices {
-		if c := d.Opened.Load(); c != nil {
-			_ = (*c).Memory().UnmapHost(address) // was perhaps never mapped there
-		}
-	}
-}
-
-// showAll makes a device one of those that are open. A kernel finds there what the program has
-// pinned, or there is no device.
-func (s *Memory) showAll(d *core.Device, c gpu.Context) error {
-	s.shown.mu.Lock()
-	defer s.shown.mu.Unlock()
-	d.Opened.Store(&c)
-	for r := range s.arena.Allocations() {
-		if err := mapHost(c, s.Options.Arena, r); err != nil {
-			return fmt.Errorf("show pinned memory to GPU %d: %w", d.Ordinal, err)
-		}
-	}
-	for address, g := range s.shown.registered {
-		if err := c.Memory().MapHost(address, g.shared.Memory()); err != nil {
-			return fmt.Errorf("show registered memory to GPU %d: %w", d.Ordinal, err)
-		}
-	}
-	return nil
-}
-
-// showNothing is called before a device is closed: from now on nothing is mapped there.
-func (s *Memory) showNothing(d *core.Device) {
-	s.shown.mu.Lock()
-	defer s.shown.mu.Unlock()
-	d.Opened.Store(nil)
 }
 
 func (s *Memory) memFreeHost(call *core.Call, in *wire.MemFreeHost) error {

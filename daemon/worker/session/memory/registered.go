@@ -43,7 +43,7 @@ func (s *Memory) hostRegister(call *core.Call, in *wire.HostRegister, out *wire.
 			return abi.HostMemoryAlreadyRegistered
 		}
 		g := &registered{bounds: r, shared: shared}
-		if err := s.show(g); err != nil {
+		if err := s.host.add(g); err != nil {
 			s.Log.Warn("registered memory stays out of kernels' reach", "address", r.Address, "error", err)
 			return nil
 		}
@@ -58,49 +58,6 @@ func (s *Memory) inArena(r gpu.Range) bool {
 	return arena.Contains(gpu.Range{Address: r.Address, Bytes: 1})
 }
 
-// show maps memory in every device that is open, and in those that will be. When it
-// fails, nothing is left of it.
-func (s *Memory) show(g *registered) error {
-	s.shown.mu.Lock()
-	defer s.shown.mu.Unlock()
-	for _, other := range s.shown.registered {
-		if g.bounds.Address < other.bounds.End() && other.bounds.Address < g.bounds.End() {
-			_ = g.shared.Close()
-			return &gpu.Error{Op: "register memory", Code: abi.HostMemoryAlreadyRegistered}
-		}
-	}
-	for _, d := range s.Devices {
-		c := d.Opened.Load()
-		if c == nil {
-			continue
-		}
-		if err := (*c).Memory().MapHost(g.bounds.Address, g.shared.Memory()); err != nil {
-			s.hideEverywhere(g.bounds.Address)
-			_ = g.shared.Close()
-			return fmt.Errorf("show it to GPU %d: %w", d.Ordinal, err)
-		}
-	}
-	if s.shown.registered == nil {
-		s.shown.registered = map[uint64]*registered{}
-	}
-	s.shown.registered[g.bounds.Address] = g
-	return nil
-}
-
-// hideRegistered unmaps registered memory that no work uses.
-func (s *Memory) hideRegistered(g *registered) {
-	s.shown.mu.Lock()
-	defer s.shown.mu.Unlock()
-	if s.shown.registered[g.bounds.Address] != g {
-		return
-	}
-	delete(s.shown.registered, g.bounds.Address)
-	s.hideEverywhere(g.bounds.Address)
-	if err := g.shared.Close(); err != nil {
-		s.Log.Warn("unmap registered memory", "address", g.bounds.Address, "error", err)
-	}
-}
-
 func (s *Memory) hostUnregister(call *core.Call, in *wire.HostUnregister) error {
 	o := s.Objects.Get(in.Address)
 	if o == nil || o.Kind != object.KindRegistered {
@@ -109,21 +66,9 @@ func (s *Memory) hostUnregister(call *core.Call, in *wire.HostUnregister) error 
 	g := o.State.(*registered)
 	s.Objects.Destroy(o, func(*object.Object) {})
 	return s.reclaim.AfterWork(call, func() error {
-		s.hideRegistered(g)
+		s.host.remove(g)
 		return nil
 	})
-}
-
-// registeredAt finds registered memory that a range lies in.
-func (s *Memory) registeredAt(r gpu.Range) (gpu.Range, bool) {
-	s.shown.mu.Lock()
-	defer s.shown.mu.Unlock()
-	for _, g := range s.shown.registered {
-		if g.bounds.Contains(r) {
-			return g.bounds, true
-		}
-	}
-	return gpu.Range{}, false
 }
 
 // ShowRegistered is for a restored session when the program is back and stands still: what it
@@ -139,7 +84,7 @@ func (s *Memory) ShowRegistered() error {
 		shared, err := s.Options.Share(g.bounds)
 		if err == nil {
 			g.shared = shared
-			err = s.show(g)
+			err = s.host.add(g)
 		}
 		if err != nil {
 			return fmt.Errorf("show registered memory at %#x again: %w", g.bounds.Address, err)

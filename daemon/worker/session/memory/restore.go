@@ -175,5 +175,6 @@ func (s *Memory) RestoreDevices(r *core.Decoder) error {
 			return fmt.Errorf("GPU %d: %w", i, err)
 		}
 	}
+	s.live = nil
 	return nil
 }

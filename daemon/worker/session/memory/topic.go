@@ -17,7 +17,7 @@ type Memory struct {
 	reclaim *reclaim.Reclaimer
 	arena   *heap.Arena // has a lock of its own
 	placed  placements
-	shown   hostMappings
+	host    hostMappings
 	pools   []devicePools // by the ordinal of the device
 	virtual *virtual.Space
 	imports []*imported
@@ -30,6 +30,7 @@ func New(c *core.Core, r *reclaim.Reclaimer) *Memory {
 	s := &Memory{Core: c, reclaim: r, pools: make([]devicePools, len(c.Devices))}
 	arena := c.Options.Arena
 	s.arena = heap.NewArena(gpu.Range{Address: arena.Address(), Bytes: uint64(len(arena.Bytes()))}, arena)
+	s.host = hostMappings{core: c, arena: s.arena}
 	s.newSpace()
 	return s
 }
@@ -43,8 +44,5 @@ func (s *Memory) AddDefaultPools() {
 
 // Close ends the use of memory of the program. All devices are closed.
 func (s *Memory) Close() {
-	for _, g := range s.shown.registered {
-		_ = g.shared.Close()
-	}
-	clear(s.shown.registered)
+	s.host.end()
 }

@@ -10,6 +10,15 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
+// Reclaimer gives freed memory back to the driver.
+type Reclaimer struct {
+	*core.Core
+	state deferred
+}
+
+// New returns the reclaimer of a session.
+func New(c *core.Core) *Reclaimer { return &Reclaimer{Core: c} }
+
 // keepers returns the memories that keep what is freed. It needs no lock.
 func (s *Reclaimer) keepers() (keepers []gpu.Keeper) {
 	if !s.Defers() {

@@ -384,11 +384,11 @@ func (w *words) restore(in *saved.Words) error {
 }
 
 // Save writes the event.
-func (e *event) Save(k *core.Encoder) saved.State {
+func (e *event) Save(to *core.Encoder) saved.State {
 	shared := e.saveShared()
-	moment, err := k.Resumable(e.device).Moment(e.work)
+	moment, err := to.Resumable(e.device).Moment(e.work)
 	if err != nil {
-		k.Fail(err)
+		to.Fail(err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -30,8 +30,8 @@ func (s *Streams) Close() { s.callbacks.close() }
 func (s *Streams) SendCallback(callback wire.Callback) { s.callbacks.send(callback) }
 
 // Save writes what is beside the objects.
-func (s *Streams) Save(k *core.Encoder) {
-	k.Out.LastCallback, k.Out.Words = s.callbacks.last(), s.words.Save()
+func (s *Streams) Save(e *core.Encoder) {
+	e.Out.LastCallback, e.Out.Words = s.callbacks.last(), s.words.Save()
 }
 
 // RestoreCounters brings what is beside the objects.
