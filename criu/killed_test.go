@@ -15,6 +15,7 @@ import (
 
 	"github.com/phos-gpu/phos/criu/watchdog"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 
 // busy computes in several threads and processes. Each checks itself and answers a signal.
@@ -47,14 +48,11 @@ say('done', len(failures), status)
 // TestCRIUKilled kills CRIU at many moments of its work. The program continues undisturbed, or it
 // was killed and the error says so; it is never left broken.
 func TestCRIUKilled(t *testing.T) {
-	rounds := 8
-	if testing.Short() {
-		rounds = 3
-	}
+	count := rounds.Of(3, 8)
 	cpu := newCPU(t)
 	outcomes := make(map[string]int)
-	for round := range rounds {
-		outcomes[killedRound(t, cpu, time.Duration(round)*60*time.Millisecond/time.Duration(rounds))]++
+	for round := range count {
+		outcomes[killedRound(t, cpu, time.Duration(round)*60*time.Millisecond/time.Duration(count))]++
 	}
 	t.Log(outcomes)
 }
@@ -62,19 +60,16 @@ func TestCRIUKilled(t *testing.T) {
 // TestDumpDeadline: the deadline passes at many moments of CRIU's work. CRIU leaves the program by
 // itself, and the program always survives.
 func TestDumpDeadline(t *testing.T) {
-	rounds := 12
-	if testing.Short() {
-		rounds = 4
-	}
+	count := rounds.Of(4, 12)
 	cpu := newCPU(t)
 	outcomes := make(map[string]int)
-	for round := range rounds {
+	for round := range count {
 		s := begin(t, python(t, directory(t, 0), busy))
 		s.says("at one")
 		tree, frozen := s.freeze(cpu)
 		limited, cancel := context.WithTimeout(
 			within(t),
-			time.Duration(round)*80*time.Millisecond/time.Duration(rounds)+rand.N(5*time.Millisecond),
+			time.Duration(round)*80*time.Millisecond/time.Duration(count)+rand.N(5*time.Millisecond),
 		)
 		err := frozen.Dump(limited, images(t, int(tree.Processes[0].UID)))
 		cancel()

@@ -18,7 +18,7 @@ lane_units() {
 	unit=$(go list ./... | grep -v '/tests/')
 	# shellcheck disable=SC2086 # a list of packages
 	go_test unit -timeout 15m $unit
-	CGO_ENABLED=1 go_test race -race -short -timeout 15m \
+	PHOS_ROUNDS_ALL='' CGO_ENABLED=1 go_test race -race -short -timeout 15m \
 		./daemon/phosd/... ./daemon/worker/... ./daemon/api/... ./daemon/gpu/ledger ./hijack/wire/... ./internal/linux/...
 }
 
@@ -42,6 +42,7 @@ lane_programs() {
 	fi
 }
 
+export PHOS_ROUNDS_ALL=1
 # The golangci-lint of "build.sh lint" vets more than go test does by itself.
 export GOFLAGS="${GOFLAGS:-} -vet=off"
 lanes units programs

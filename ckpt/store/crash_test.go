@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/tests/harness"
+	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 
 // crashPoint tells a child of this test at which operation on names to die.
@@ -91,7 +92,7 @@ func prepared(t *testing.T) string {
 func TestCrashAtEveryOperation(t *testing.T) {
 	for _, verb := range []string{"save", "prune"} {
 		for _, when := range []string{"before", "after"} {
-			for n, survived := 1, false; !survived; n++ {
+			for n, survived := 1, false; !survived; n += rounds.Of(7, 1) {
 				path := prepared(t)
 				child := exec.Command(os.Args[0])
 				child.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %s %s", crashPoint, verb, n, when, path))
@@ -156,7 +157,7 @@ func afterwards(t *testing.T, path, what, verb string) {
 // file as it was.
 func TestFailureOfEveryOperation(t *testing.T) {
 	for _, verb := range []string{"save", "prune", "clean"} {
-		for n, done := 1, false; !done; n++ {
+		for n, done := 1, false; !done; n += rounds.Of(7, 1) {
 			path := prepared(t)
 			before := filesOf(t, path)
 			left := n

@@ -12,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
+	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 
 // drawn returns a generation with contents from a small set, so that generations share some.
@@ -36,7 +37,7 @@ func drawn(random *rand.Rand, compress bool) saved {
 // TestPruneAgainstModel saves and prunes at random. Kept generations must match the model byte by
 // byte.
 func TestPruneAgainstModel(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range uint64(rounds.Of(2, 8)) {
 		random := rand.New(rand.NewPCG(seed, 7))
 		path := t.TempDir()
 		d := initDir(t, path)

@@ -1,7 +1,7 @@
 package gpu
 
 // Optional interfaces of a Memory. A checkpoint uses them to find what changed, and a restore to
-// load memory on demand (decision 8). Each is found by a type assertion and may be missing.
+// load memory on demand. Each is found by a type assertion and may be missing.
 
 // Tracker tracks which chunks are dirty. Bit i of a bitmap is chunk i of the range. Only one user
 // at a time may clear dirty bits.

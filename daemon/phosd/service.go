@@ -15,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 )
 
-// service answers the requests of daemon.proto.
+// service answers the requests of daemon/api/daemon.proto.
 type service struct {
 	api.UnimplementedDaemonServer
 	daemon *Daemon

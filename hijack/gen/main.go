@@ -1,6 +1,6 @@
 // Command gen reads hijack/spec and writes every generated file of the tree: numbers, codecs and
 // dispatch in Go, types, stubs and tables in C, and the coverage page. It writes nothing but files
-// named zz_* and COVERAGE.md.
+// named zz_* and hijack/spec/COVERAGE.md.
 //
 // Read spec.go for the model, parse.go for the format; each c_*.go and go_*.go writes one kind of
 // file.

@@ -5,6 +5,9 @@
 // (layout.go) and the pinned arena, mapped at the same address in both processes. After the
 // handshake (handshake.go) the program holds no file descriptor of phos.
 //
+// Three locks guard the callback ring, the bounce area and the output ring. No two are held at the
+// same time.
+//
 // # Frames
 //
 // The program posts frames into the submission ring; its threads are serialized by one spin lock. A

@@ -2,7 +2,7 @@
 //
 // NewView takes nodes and jobs in any state; the View answers policies as an Engine in that state
 // would, and scheduler.Fork accepts it. Only tests import this package; the tests of the policies
-// (scheduler/order, scheduler/elastic and others) exercise it.
+// (scheduler/order, scheduler/elastic and others) exercise it. Tested by scheduler/order.
 package schedulertest
 
 import (

@@ -13,7 +13,7 @@ var (
 	quotedPath = regexp.MustCompile("`([a-z0-9_.]+(?:/[a-zA-Z0-9_.]+)*)`")
 )
 
-// TestNamedFilesExist: a comment that says "see x.go" must not outlive x.go. A name is one of the same
+// TestNamedFilesExist: a comment must not outlive the file that it names. A name is one of the same
 // folder, a path from there, or a path from the root.
 func TestNamedFilesExist(t *testing.T) {
 	for _, c := range comments(t) {

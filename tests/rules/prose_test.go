@@ -78,8 +78,8 @@ func TestCommentWidth(t *testing.T) {
 	}
 }
 
-// directive are comments that cannot be wrapped: for tools, addresses, and lines that scripts read.
-var directive = regexp.MustCompile(`^(//(go:|nolint|export|line)|#!|# shellcheck)|https?://`)
+// directive matches comments that cannot be wrapped: for tools, addresses, and preformatted text.
+var directive = regexp.MustCompile(`^(//(go:|nolint|export|line|\t)|#!|#cgo|# shellcheck)|https?://`)
 
 func TestCodeWidth(t *testing.T) {
 	lines, long := 0, []string{}

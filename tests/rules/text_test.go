@@ -171,7 +171,7 @@ func TestModuleFile(t *testing.T) {
 	}
 }
 
-// TestDependenciesExplained wants every direct dependency of the module justified in docs/rationale.
+// TestDependenciesExplained requires a reason in docs/rationale for every direct dependency.
 func TestDependenciesExplained(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "go.mod"))
 	if err != nil {

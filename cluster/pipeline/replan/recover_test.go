@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
+	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 
 // model has layers with different state sizes, so that it matters which ones are copied.
@@ -266,13 +267,13 @@ func TestUniverse(t *testing.T) {
 	for smallest := 1; smallest <= 4; smallest++ {
 		for faults := 0; faults <= 3; faults++ {
 			for nodes := (faults + 1) * smallest; nodes <= 18; nodes++ {
-				if !testing.Short() || nodes <= 13 {
+				if rounds.All() || nodes <= 13 {
 					u.all(smallest, faults, nodes)
 				}
 			}
 		}
 	}
-	if want := 2_137_741; !testing.Short() && u.cases != want {
+	if want := 2_137_741; rounds.All() && u.cases != want {
 		t.Errorf("%d recoveries; counted by generating functions they are %d", u.cases, want)
 	}
 }

@@ -122,7 +122,7 @@ func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.Saved, error) 
 		}
 		for _, root := range roots {
 			if _, zombie := root.Zombie(); zombie || root.Gone() {
-				return nil, fmt.Errorf("%w any more: pid %d ended while it was saved", api.ErrNoProgram, root.PID)
+				return nil, fmt.Errorf("%w: pid %d ended while it was saved", api.ErrNoProgram, root.PID)
 			}
 		}
 		if !errors.Is(err, ckpt.ErrEnded) || time.Since(begun) > c.deadline(r) {

@@ -1,5 +1,5 @@
 // Package token splits PTX text into tokens. It can also skip a function body without tokenizing
 // it.
 //
-// Read Lexer first. Package ptx interprets the tokens.
+// Read Lexer first. Package ptx interprets the tokens. Tested by internal/ptx.
 package token

@@ -227,7 +227,7 @@ func TestAbsentChunksAreFilledOnce(t *testing.T) {
 	}
 }
 
-// TestClearWaitsForStores checks the guarantee of ClearWritten (decision 8): a store through a kept
+// TestClearWaitsForStores checks the guarantee of ClearWritten: a store through a kept
 // span is either in memory when ClearWritten returns, or makes the chunk dirty again.
 func TestClearWaitsForStores(t *testing.T) {
 	m := newMemory(t, 1)
