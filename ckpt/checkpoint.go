@@ -15,8 +15,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// SaveOrder says what to save, where, and how.
-type SaveOrder struct {
+// CheckpointOptions says what to save, where, and how.
+type CheckpointOptions struct {
 	// Roots of the process trees; each is saved whole.
 	Roots []proc.Identity
 	CPU   CPU
@@ -25,7 +25,7 @@ type SaveOrder struct {
 	// Devices returns the GPU halves of the processes of trees.
 	Devices func(trees []*Tree) ([]Device, error)
 	// Work creates a private directory for about so many bytes, into which the user's CRIU writes.
-	Work func(bytes uint64, uid, gid uint32) (Work, error)
+	Work func(bytes uint64, uid, gid uint32) (WorkDir, error)
 	// Image is where the image is written.
 	Image Target
 	// Manifest holds what is known of the image in advance: version, host, group, kinds.
@@ -49,8 +49,8 @@ type SaveOrder struct {
 	Fail   Failpoints
 }
 
-// Work is a private directory.
-type Work interface {
+// WorkDir is a private directory.
+type WorkDir interface {
 	// Descriptor is the open directory.
 	Descriptor() *os.File
 	// MemoryBytes is how much memory its files may take; 0 means that they lie on a disk.
@@ -59,8 +59,8 @@ type Work interface {
 	Remove() error
 }
 
-// Saved is the result of a checkpoint.
-type Saved struct {
+// CheckpointResult is the result of a checkpoint.
+type CheckpointResult struct {
 	Manifest *image.Manifest
 	// Pause is from the first closed gate until all gates were open again, or the programs were
 	// ended.
@@ -97,13 +97,13 @@ func Serious(obstacles []Obstacle) []Obstacle {
 
 // checkpoint is a checkpoint in progress.
 type checkpoint struct {
-	order    SaveOrder
+	order    CheckpointOptions
 	steps    *sequence
 	progress *progress
 	trees    []*Tree
 	devices  []*device
 	image    *imageWriter
-	workDirs []Work
+	workDirs []WorkDir
 	frozen   []Frozen
 	// dumped is set after a first dump, which must be discarded before the next one.
 	dumped bool
@@ -124,8 +124,8 @@ type checkpoint struct {
 	noticed map[string]bool
 }
 
-// Save takes a checkpoint. On failure the programs run on, and the image directory is as before.
-func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
+// Checkpoint takes a checkpoint. On failure the programs run on, and the image directory is as before.
+func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult, error) {
 	begin := time.Now()
 	progress := newProgress(order.Options.Progress)
 	c := &checkpoint{
@@ -154,7 +154,7 @@ func Save(ctx context.Context, order SaveOrder) (*Saved, error) {
 	err = c.steps.run(context.WithoutCancel(ctx), step{"end", c.endPrograms, c.thaw})
 	c.abortDevices()
 	err = errors.Join(err, c.dropPrepared(), c.removeWork())
-	saved := &Saved{
+	saved := &CheckpointResult{
 		Manifest: &c.order.Manifest,
 		Pause:    c.pause,
 		Total:    time.Since(begin),

@@ -23,7 +23,7 @@ type play struct {
 	*stage
 	ctx   context.Context
 	dir   string
-	order ckpt.SaveOrder
+	order ckpt.CheckpointOptions
 }
 
 func newPlay(t testing.TB, dir string, wrong fault) *play {
@@ -45,7 +45,7 @@ func newPlay(t testing.TB, dir string, wrong fault) *play {
 		devices = append(devices, p.device(i+1, pid))
 	}
 	opened := openImage(t, dir)
-	p.order = ckpt.SaveOrder{
+	p.order = ckpt.CheckpointOptions{
 		Roots: roots, CPU: c, Work: p.newWork, Deadline: 10 * time.Second,
 		Devices: func([]*ckpt.Tree) ([]ckpt.Device, error) { return devices, p.call(uncancelled, "devices") },
 		Image: ckpt.Target{Dir: opened, Seal: func(m *image.Manifest) ([]byte, error) {
@@ -111,7 +111,7 @@ func savedOnce(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	p := newPlay(t, dir, fault{})
-	if _, err := ckpt.Save(p.ctx, p.order); err != nil {
+	if _, err := ckpt.Checkpoint(p.ctx, p.order); err != nil {
 		t.Fatal(err)
 	}
 	p.checkUndone()
@@ -124,7 +124,7 @@ func (p *play) checkFailed(before map[string]string) {
 	p.checkUndone()
 	sameContents(p.t, before, filesIn(p.t, p.dir))
 	again := newPlay(p.t, p.dir, fault{})
-	saved, err := ckpt.Save(again.ctx, again.order)
+	saved, err := ckpt.Checkpoint(again.ctx, again.order)
 	if err != nil {
 		p.t.Fatalf("next checkpoint: %v", err)
 	}
@@ -140,7 +140,7 @@ func healthy(t *testing.T, stop bool) *play {
 	p := newPlay(t, t.TempDir(), fault{})
 	p.order.Stop = stop
 	p.order.Publish = func(ctx context.Context, _ uint64) error { return p.call(ctx, "publish") }
-	saved, err := ckpt.Save(p.ctx, p.order)
+	saved, err := ckpt.Checkpoint(p.ctx, p.order)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func healthy(t *testing.T, stop bool) *play {
 	if want := 2; stop && len(p.ended) != want {
 		t.Errorf("ended: %v", p.ended)
 	}
-	if names := ckpt.SaveSteps(); stepsOf(saved.Took) != stepsOf(setOf(names)) {
+	if names := ckpt.CheckpointSteps(); stepsOf(saved.Took) != stepsOf(setOf(names)) {
 		t.Errorf("got steps %s, want %v", stepsOf(saved.Took), names)
 	}
 	return p
@@ -185,7 +185,7 @@ func TestCheckpointUndo(t *testing.T) {
 					p := newPlay(t, savedOnce(t), fault{call, how})
 					p.order.Stop = stop
 					before := filesIn(t, p.dir)
-					_, err := ckpt.Save(p.ctx, p.order)
+					_, err := ckpt.Checkpoint(p.ctx, p.order)
 					if want := map[string]error{"error": errFault, "hang": context.Canceled}[how]; !errors.Is(
 						err,
 						want,
@@ -202,7 +202,7 @@ func TestCheckpointUndo(t *testing.T) {
 // Each step in turn fails by a failpoint, or is cancelled.
 func TestCheckpointFailpoints(t *testing.T) {
 	for _, stop := range []bool{false, true} {
-		for _, step := range ckpt.SaveSteps() {
+		for _, step := range ckpt.CheckpointSteps() {
 			if step == "end" || step == "publish" {
 				continue // the image is already complete: TestEndFails, TestPublishFails
 			}
@@ -212,7 +212,7 @@ func TestCheckpointFailpoints(t *testing.T) {
 					p.order.Stop = stop
 					want := p.failAt(step, how)
 					before := filesIn(t, p.dir)
-					_, err := ckpt.Save(p.ctx, p.order)
+					_, err := ckpt.Checkpoint(p.ctx, p.order)
 					if !errors.Is(err, want) {
 						t.Errorf("got error %v, want %v", err, want)
 					}
@@ -261,7 +261,7 @@ func TestEndFails(t *testing.T) {
 			case "cancel":
 				p.order.Log = p.watch("end", true)
 			}
-			saved, err := ckpt.Save(p.ctx, p.order)
+			saved, err := ckpt.Checkpoint(p.ctx, p.order)
 			if !errors.Is(err, test.fails) {
 				t.Errorf("got error %v, want %v", err, test.fails)
 			}
@@ -283,7 +283,7 @@ func TestPublishFails(t *testing.T) {
 		p := newPlay(t, t.TempDir(), fault{"publish#1", how})
 		p.order.Stop = true
 		p.order.Publish = func(ctx context.Context, _ uint64) error { return p.call(ctx, "publish") }
-		if _, err := ckpt.Save(p.ctx, p.order); err == nil {
+		if _, err := ckpt.Checkpoint(p.ctx, p.order); err == nil {
 			t.Error("got no error")
 		}
 		p.checkUndone()
@@ -295,7 +295,7 @@ func TestCheckpointRetries(t *testing.T) {
 	for _, call := range []string{"begin gpu 1#1", "quiesce gpu 2#1", "freeze 2#1", "cut gpu 1#1", "dump 2#1", "hold#1"} {
 		t.Run(call, func(t *testing.T) {
 			p := newPlay(t, t.TempDir(), fault{call, "busy"})
-			if _, err := ckpt.Save(p.ctx, p.order); err != nil {
+			if _, err := ckpt.Checkpoint(p.ctx, p.order); err != nil {
 				t.Fatal(err)
 			}
 			p.closed = nil // they were closed and opened again
@@ -325,7 +325,7 @@ func TestCheckpointDeadlines(t *testing.T) {
 			p.order.Deadline = 50 * time.Millisecond
 			test.order(p)
 			before := filesIn(t, p.dir)
-			if _, err := ckpt.Save(p.ctx, p.order); !errors.Is(err, test.want) {
+			if _, err := ckpt.Checkpoint(p.ctx, p.order); !errors.Is(err, test.want) {
 				t.Errorf("got error %v, want %v", err, test.want)
 			}
 			p.checkFailed(before)
@@ -341,7 +341,7 @@ func TestCheckpointObstacle(t *testing.T) {
 		tree.Obstacles = []ckpt.Obstacle{{Subject: "pid 7", Reason: "is traced"}, {Subject: "file x", Harmless: true}}
 	}
 	before := filesIn(t, p.dir)
-	_, err := ckpt.Save(p.ctx, p.order)
+	_, err := ckpt.Checkpoint(p.ctx, p.order)
 	var refused *ckpt.ObstacleError
 	if !errors.As(err, &refused) || len(refused.Obstacles) != 2 {
 		t.Errorf("got error %v", err)

@@ -61,7 +61,7 @@ func (c *checkpoint) precopy(ctx context.Context) error {
 
 // precopyTree copies the memory of processes before the pause, if that shortens the pause. A
 // failure only makes the pause longer.
-func (c *checkpoint) precopyTree(ctx context.Context, tree *Tree, work Work) error {
+func (c *checkpoint) precopyTree(ctx context.Context, tree *Tree, work WorkDir) error {
 	if c.order.Options.StopTheWorld || residentBytes(tree) < minPrecopyBytes {
 		return nil
 	}
@@ -303,7 +303,7 @@ func (c *checkpoint) cut(ctx context.Context, until time.Time) error {
 }
 
 // dump runs CRIU to write the processes of one tree.
-func (c *checkpoint) dump(ctx context.Context, frozen Frozen, work Work, tree *Tree) error {
+func (c *checkpoint) dump(ctx context.Context, frozen Frozen, work WorkDir, tree *Tree) error {
 	limit := c.dumpTime(tree)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

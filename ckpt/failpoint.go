@@ -25,17 +25,17 @@ type Failpoints struct {
 	actions map[string]action
 }
 
-// SaveSteps returns the names of all steps of a checkpoint, in order. "publish" runs only if the
+// CheckpointSteps returns the names of all steps of a checkpoint, in order. "publish" runs only if the
 // image goes to a stream.
-func SaveSteps() []string {
+func CheckpointSteps() []string {
 	return []string{
 		"inspect", "begin", "precopy", "pause", "quiesce", "freeze", "cut", "hold", "go-on", "write", "finish",
 		"commit", "publish", "end",
 	}
 }
 
-// BringSteps returns the names of all steps of a restore, in order.
-func BringSteps() []string {
+// RestoreSteps returns the names of all steps of a restore, in order.
+func RestoreSteps() []string {
 	return []string{"prepare", "unpack", "workers", "ready", "restore-hold", "processes", "attach", "keep"}
 }
 
@@ -58,7 +58,7 @@ func ParseFailpoints(text string) (Failpoints, error) {
 		act := action{kind: kind, file: file}
 		var err error
 		switch {
-		case !slices.Contains(SaveSteps(), name) && !slices.Contains(BringSteps(), name):
+		case !slices.Contains(CheckpointSteps(), name) && !slices.Contains(RestoreSteps(), name):
 			err = errors.New("no step has this name")
 		case kind == "until" && file != "":
 		case kind != "kill" && kind != "error", named:

@@ -23,9 +23,9 @@ const ParentImages = "parent"
 // until the deadline.
 var ErrBusy = errors.New("busy")
 
-// ErrEnded is returned when a process ended while its GPU half was saved. The rest of its tree can
+// ErrProgramEnded is returned when a process ended while its GPU half was saved. The rest of its tree can
 // be checkpointed again.
-var ErrEnded = errors.New("the program has ended")
+var ErrProgramEnded = errors.New("the program has ended")
 
 // Tree is a process tree as found before it is stopped.
 type Tree struct {
@@ -87,7 +87,7 @@ type CPU interface {
 	// Freeze stops the processes of a tree. If this phosd dies, a watchdog thaws them.
 	Freeze(ctx context.Context, tree *Tree) (Frozen, error)
 	// Restore restores processes from images that Dump has written. They stay frozen until Keep.
-	Restore(ctx context.Context, order RestoreOrder) (Restored, error)
+	Restore(ctx context.Context, order RestoreOptions) (Restored, error)
 	// Adopt finds a tree that an earlier phosd has restored, by the Control of its options. The
 	// error is proc.ErrGone if its restorer has ended.
 	Adopt(ctx context.Context, control string) (Restored, error)
@@ -118,8 +118,8 @@ type Frozen interface {
 	Kill() error
 }
 
-// RestoreOrder is what a CPU needs to restore a tree.
-type RestoreOrder struct {
+// RestoreOptions is what a CPU needs to restore a tree.
+type RestoreOptions struct {
 	// Images is the private directory with the verified files of Dump.
 	Images *os.File
 	// UID, GID and Groups are those of the owner; CRIU runs with them.

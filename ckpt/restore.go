@@ -29,14 +29,14 @@ type Source struct {
 	Release func()
 }
 
-// PrepareOrder says how to prepare an image: everything of a restore except the processes.
-type PrepareOrder struct {
+// PrepareOptions says how to prepare an image: everything of a restore except the processes.
+type PrepareOptions struct {
 	Source Source
 	CPU    CPU
 	// Worker starts the worker that restores the GPU half of a process.
-	Worker func(ctx context.Context, half *image.GPUHalf, source Source, eager bool) (Returning, error)
+	Worker func(ctx context.Context, half *image.GPUHalf, source Source, eager bool) (GPURestore, error)
 	// Work creates a private directory, as in CheckpointOptions.
-	Work func(bytes uint64, uid, gid uint32) (Work, error)
+	Work func(bytes uint64, uid, gid uint32) (WorkDir, error)
 	// Library opens a file with the content of a saved library. It is called only if the library's
 	// path holds another content.
 	Library func(saved image.SavedFile, content io.Reader) (*os.File, error)
@@ -50,8 +50,8 @@ type PrepareOrder struct {
 	Place proc.Identity
 }
 
-// Returning is the worker that restores the GPU half of one process.
-type Returning interface {
+// GPURestore is the worker that restores the GPU half of one process.
+type GPURestore interface {
 	// Files returns the files that replace paths which the process had mapped.
 	Files() map[string]*os.File
 	// Ready blocks until the process may run.
@@ -65,8 +65,8 @@ type Returning interface {
 	Abort()
 }
 
-// BringOrder says how to restore the processes of a prepared image.
-type BringOrder struct {
+// CommitOptions says how to restore the processes of a prepared image.
+type CommitOptions struct {
 	// Endpoints are files for the ends that lead out of the image, by Endpoint.ID.
 	Endpoints map[uint32]*os.File
 	NewPids   bool
@@ -87,19 +87,19 @@ type BringOrder struct {
 // Prepared is an image of which everything is restored but the processes. The caller either commits
 // or closes it.
 type Prepared struct {
-	order    PrepareOrder
+	order    PrepareOptions
 	steps    *sequence
 	progress *progress
 	roots    []int
-	workDirs []Work
-	workers  map[int]Returning
+	workDirs []WorkDir
+	workers  map[int]GPURestore
 	files    map[string]*os.File // saved libraries that are not at their paths
 
 	mu sync.Mutex // guards returning and work while Prepare fills them
 }
 
-// Brought is a restored, running tree.
-type Brought struct {
+// RestoreResult is a restored, running tree.
+type RestoreResult struct {
 	// Trees has one element for each root of the image, in its order.
 	Trees []Restored
 	// Root is the root process of the first tree.
@@ -107,16 +107,16 @@ type Brought struct {
 	Processes int
 	// Took is the duration of each step.
 	Took    map[string]time.Duration
-	workers map[int]Returning
+	workers map[int]GPURestore
 }
 
 // Prepare unpacks CRIU's files and starts the workers. With Eager set it returns when all memory is
 // loaded. On failure it leaves nothing behind.
-func Prepare(ctx context.Context, order PrepareOrder) (*Prepared, error) {
+func Prepare(ctx context.Context, order PrepareOptions) (*Prepared, error) {
 	progress := newProgress(order.Progress)
 	p := &Prepared{
 		order: order, progress: progress, steps: newSequence(order.Fail, order.Log, progress.phase),
-		roots: rootsOf(order.Source.Manifest), workers: make(map[int]Returning), files: make(map[string]*os.File),
+		roots: rootsOf(order.Source.Manifest), workers: make(map[int]GPURestore), files: make(map[string]*os.File),
 	}
 	if err := p.steps.run(ctx, p.prepareSteps()...); err != nil {
 		return nil, err
@@ -271,8 +271,8 @@ func (p *Prepared) ready(ctx context.Context) error {
 	return pool.Run(ctx, work...)
 }
 
-// Drop undoes Prepare.
-func (p *Prepared) Drop() { p.steps.undo() }
+// Close undoes Prepare.
+func (p *Prepared) Close() { p.steps.undo() }
 
 // endWorkers aborts all workers.
 func (p *Prepared) endWorkers() {
@@ -296,8 +296,8 @@ func (p *Prepared) removeTemporary() {
 	clear(p.files)
 }
 
-// Bring restores the processes. On failure it ends the image's workers and processes.
-func (p *Prepared) Bring(ctx context.Context, order BringOrder) (*Brought, error) {
+// Commit restores the processes. On failure it ends the image's workers and processes.
+func (p *Prepared) Commit(ctx context.Context, order CommitOptions) (*RestoreResult, error) {
 	p.progress.report = func(Step) {}
 	if order.Progress != nil {
 		p.progress.report = order.Progress
@@ -310,14 +310,14 @@ func (p *Prepared) Bring(ctx context.Context, order BringOrder) (*Brought, error
 	p.removeTemporary()
 	p.release()
 	root := r.trees[0].Processes()[p.roots[0]]
-	return &Brought{
+	return &RestoreResult{
 		Trees: r.trees, Root: root, Processes: len(p.order.Source.Manifest.Processes), Took: p.steps.took,
 		workers: p.workers,
 	}, nil
 }
 
 // Loaded blocks until all memory is loaded.
-func (b *Brought) Loaded(ctx context.Context) (bytes uint64, err error) {
+func (b *RestoreResult) Loaded(ctx context.Context) (bytes uint64, err error) {
 	var mu sync.Mutex
 	var work []func(context.Context) error
 	for _, each := range b.workers {

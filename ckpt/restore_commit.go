@@ -16,7 +16,7 @@ import (
 // restore is the second half of a restore: the processes of a prepared image.
 type restore struct {
 	*Prepared
-	order BringOrder
+	order CommitOptions
 	trees []Restored
 }
 
@@ -41,7 +41,7 @@ func (r *restore) processes(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		order := RestoreOrder{
+		order := RestoreOptions{
 			Images: r.workDirs[i].Descriptor(),
 			UID:    m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups,
 			Root: root, NewPids: r.order.NewPids, Remap: r.remap(),

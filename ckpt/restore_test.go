@@ -28,8 +28,8 @@ type comeback struct {
 	*stage
 	ctx     context.Context
 	dir     string
-	prepare ckpt.PrepareOrder
-	bring   ckpt.BringOrder
+	prepare ckpt.PrepareOptions
+	bring   ckpt.CommitOptions
 }
 
 func newComeback(t testing.TB, dir string, wrong fault) *comeback {
@@ -50,11 +50,11 @@ func newComeback(t testing.TB, dir string, wrong fault) *comeback {
 		closePacks()
 		c.close(ofSource, "source")
 	})}
-	c.prepare = ckpt.PrepareOrder{
+	c.prepare = ckpt.PrepareOptions{
 		Source: source, CPU: &returner{stage: c.stage}, Work: c.newWork, Deadline: 10 * time.Second,
 		Worker: c.worker,
 	}
-	c.bring = ckpt.BringOrder{
+	c.bring = ckpt.CommitOptions{
 		Control: func() string { return "" },
 		Hold:    func(ctx context.Context) error { return c.call(ctx, "hold") },
 	}
@@ -62,12 +62,12 @@ func newComeback(t testing.TB, dir string, wrong fault) *comeback {
 }
 
 // run runs the whole restore.
-func (c *comeback) run() (*ckpt.Brought, error) {
+func (c *comeback) run() (*ckpt.RestoreResult, error) {
 	prepared, err := ckpt.Prepare(c.ctx, c.prepare)
 	if err != nil {
 		return nil, err
 	}
-	return prepared.Bring(c.ctx, c.bring)
+	return prepared.Commit(c.ctx, c.bring)
 }
 
 func numberOf(pid int) int {
@@ -83,7 +83,7 @@ func (c *comeback) worker(
 	half *image.GPUHalf,
 	source ckpt.Source,
 	_ bool,
-) (ckpt.Returning, error) {
+) (ckpt.GPURestore, error) {
 	w := &worker{stage: c.stage}
 	for _, p := range source.Manifest.Processes {
 		if p.GPU == half {
@@ -130,7 +130,7 @@ type returner struct {
 	*stage
 }
 
-func (r *returner) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restored, error) {
+func (r *returner) Restore(ctx context.Context, order ckpt.RestoreOptions) (ckpt.Restored, error) {
 	tree := &returned{stage: r.stage, root: order.Root, name: fmt.Sprintf("tree %d", numberOf(order.Root))}
 	text, err := os.ReadFile(order.Images.Name() + "/core.img")
 	if want := fmt.Sprintf("%s, try 1", tree.name); err != nil || string(text) != want {
@@ -177,8 +177,8 @@ func wellBrought(t *testing.T, dir, kind string) *comeback {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stepsOf(brought.Took) != stepsOf(setOf(ckpt.BringSteps())) {
-		t.Errorf("got steps %s, want %v", stepsOf(brought.Took), ckpt.BringSteps())
+	if stepsOf(brought.Took) != stepsOf(setOf(ckpt.RestoreSteps())) {
+		t.Errorf("got steps %s, want %v", stepsOf(brought.Took), ckpt.RestoreSteps())
 	}
 	if bytes, err := brought.Loaded(c.ctx); err != nil || bytes != 200 {
 		t.Errorf("loaded %d bytes: %v", bytes, err)
@@ -227,7 +227,7 @@ func TestRestoreUndo(t *testing.T) {
 func TestRestoreFailpoints(t *testing.T) {
 	dir := savedOnce(t)
 	for kind, change := range kinds {
-		for _, step := range ckpt.BringSteps() {
+		for _, step := range ckpt.RestoreSteps() {
 			for how, action := range map[string]string{"error": "error", "cancel": "until:/never"} {
 				t.Run(kind+"/"+step+"/"+how, func(t *testing.T) {
 					c := newComeback(t, dir, fault{})
@@ -263,7 +263,7 @@ func TestDrop(t *testing.T) {
 		t.Error("nothing is open")
 	}
 	c.faulted = true
-	prepared.Drop()
+	prepared.Close()
 	c.checkUndone()
 }
 

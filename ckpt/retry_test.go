@@ -27,7 +27,7 @@ func TestCheckpointLosesProcess(t *testing.T) {
 		}
 		return found[:1], nil
 	}
-	saved, err := ckpt.Save(p.ctx, p.order)
+	saved, err := ckpt.Checkpoint(p.ctx, p.order)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,14 +62,14 @@ func (c *passing) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, 
 func TestCheckpointWaitsForTransientObstacle(t *testing.T) {
 	p := newPlay(t, t.TempDir(), fault{})
 	p.order.CPU = &passing{p.order.CPU.(*cpu), 5}
-	if _, err := ckpt.Save(p.ctx, p.order); err != nil {
+	if _, err := ckpt.Checkpoint(p.ctx, p.order); err != nil {
 		t.Fatal(err)
 	}
 	p = newPlay(t, t.TempDir(), fault{})
 	p.order.CPU = &passing{p.order.CPU.(*cpu), 1 << 30}
 	p.order.Deadline = 50 * time.Millisecond
 	var refused *ckpt.ObstacleError
-	if _, err := ckpt.Save(p.ctx, p.order); !errors.Is(err, ckpt.ErrBusy) || !errors.As(err, &refused) {
+	if _, err := ckpt.Checkpoint(p.ctx, p.order); !errors.Is(err, ckpt.ErrBusy) || !errors.As(err, &refused) {
 		t.Errorf("got error %v", err)
 	}
 	p.checkUndone()

@@ -161,7 +161,7 @@ type work struct {
 	dir  *os.File
 }
 
-func (s *stage) newWork(_ uint64, _, _ uint32) (ckpt.Work, error) {
+func (s *stage) newWork(_ uint64, _, _ uint32) (ckpt.WorkDir, error) {
 	if err := s.call(uncancelled, "work"); err != nil {
 		return nil, err
 	}

@@ -28,9 +28,9 @@ type Options struct {
 	Program string
 	// Ours reports whether a path is a file through which phos serves its programs.
 	Ours func(path string) bool
-	// Knowledge is the directory for CRIU's cached kernel features, as in runner.KernelCache; empty
+	// KernelCache is the directory for CRIU's cached kernel features, as in runner.KernelCache; empty
 	// disables the cache.
-	Knowledge string
+	KernelCache string
 }
 
 // CPU saves and restores processes with CRIU.
@@ -40,36 +40,36 @@ type CPU struct {
 	sharing  sharing
 	tracking tracking
 	prepared preparations
-	// knowledge is nil if the cache is disabled.
-	knowledge *runner.KernelCache
+	// kernelCache is nil if the cache is disabled.
+	kernelCache *runner.KernelCache
 }
 
 // New returns a CPU.
 func New(options Options) *CPU {
 	c := &CPU{options: options}
-	if options.Knowledge != "" {
-		c.knowledge = &runner.KernelCache{Program: options.Program, Dir: options.Knowledge}
+	if options.KernelCache != "" {
+		c.kernelCache = &runner.KernelCache{Program: options.Program, Dir: options.KernelCache}
 	}
 	return c
 }
 
 // Close removes what Learn has cached.
 func (c *CPU) Close() error {
-	if c.knowledge == nil {
+	if c.kernelCache == nil {
 		return nil
 	}
-	return c.knowledge.Remove()
+	return c.kernelCache.Remove()
 }
 
-// Learn makes CRIU probe the kernel's features and caches the result for later runs. Without the
+// CacheKernelFeatures makes CRIU probe the kernel's features and caches the result for later runs. Without the
 // cache each run takes longer.
-func (c *CPU) Learn(ctx context.Context) error {
-	if c.knowledge == nil || c.options.Program == "" {
+func (c *CPU) CacheKernelFeatures(ctx context.Context) error {
+	if c.kernelCache == nil || c.options.Program == "" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
-	return c.knowledge.Provide(ctx)
+	return c.kernelCache.Provide(ctx)
 }
 
 var (

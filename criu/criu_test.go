@@ -42,7 +42,7 @@ func inCgroups(m *testing.M) int {
 	if dir, err := os.MkdirTemp("", "phos-criu-"); err == nil {
 		_ = os.Chmod(dir, 0o755) // for other users
 		defer os.Remove(dir)
-		if release, err := freezer.Provide(filepath.Join(dir, "cgroup")); err == nil {
+		if release, err := freezer.MountCgroups(filepath.Join(dir, "cgroup")); err == nil {
 			defer func() { _ = release() }()
 		}
 	}
@@ -361,9 +361,9 @@ func (s *subject) saveInto(cpu *CPU, dir *os.File, stop bool) *saved {
 }
 
 // order returns options that restore everything.
-func (r *saved) order(t testing.TB) ckpt.RestoreOrder {
+func (r *saved) order(t testing.TB) ckpt.RestoreOptions {
 	root := r.tree.Processes[0]
-	order := ckpt.RestoreOrder{
+	order := ckpt.RestoreOptions{
 		Images: r.images, UID: root.UID, GID: root.GID, Groups: r.groups, Root: root.PID, Described: r.tree.Endpoints,
 		Endpoints: map[uint32]*os.File{}, Control: filepath.Join(t.TempDir(), "keeper"),
 	}
@@ -376,7 +376,7 @@ func (r *saved) order(t testing.TB) ckpt.RestoreOrder {
 }
 
 // restore restores a tree and lets it run.
-func (r *saved) restore(t testing.TB, cpu *CPU, order ckpt.RestoreOrder) ckpt.Restored {
+func (r *saved) restore(t testing.TB, cpu *CPU, order ckpt.RestoreOptions) ckpt.Restored {
 	t.Helper()
 	back, err := cpu.Restore(within(t), order)
 	if err != nil {

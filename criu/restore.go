@@ -68,7 +68,7 @@ type restored struct {
 }
 
 // Restore restores a tree, which stays frozen until Keep.
-func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOrder) (ckpt.Restored, error) {
+func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOptions) (ckpt.Restored, error) {
 	r, err := readRecord(order.Images)
 	if err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (c *CPU) Adopt(_ context.Context, control string) (ckpt.Restored, error) {
 }
 
 // newPlan builds the restorer's order.
-func (c *CPU) newPlan(ctx context.Context, order ckpt.RestoreOrder, r *record) (*plan, error) {
+func (c *CPU) newPlan(ctx context.Context, order ckpt.RestoreOptions, r *record) (*plan, error) {
 	p := &plan{Order: restorer.Order{
 		Program: c.options.Program, User: runner.User{UID: order.UID, GID: order.GID, Groups: order.Groups},
 		Root:    r.Root,
@@ -214,7 +214,7 @@ func (p *plan) addNamespaces(place proc.Identity) error {
 
 // addForeign opens the files that the tree had through mounts of other namespaces. They are opened
 // with the user's rights, because CRIU does not check the path of inherited files.
-func (p *plan) addForeign(order ckpt.RestoreOrder, r *record) error {
+func (p *plan) addForeign(order ckpt.RestoreOptions, r *record) error {
 	for _, f := range r.Foreign {
 		if file := order.Remap[f.Path]; file != nil {
 			p.Inherit = append(p.Inherit, restorer.Inherited{Key: f.Key, File: p.add(file)})
@@ -239,7 +239,7 @@ func (p *plan) addForeign(order ckpt.RestoreOrder, r *record) error {
 }
 
 // addEnds opens a replacement for each outside end.
-func (p *plan) addEnds(order ckpt.RestoreOrder, r *record) error {
+func (p *plan) addEnds(order ckpt.RestoreOptions, r *record) error {
 	for _, end := range order.Described {
 		if !slices.Contains(r.Ends, end.Key) {
 			// It belongs to another tree of the same image.

@@ -153,7 +153,7 @@ func writtenBy(pid int) (files []fileID) {
 }
 
 // sharedFiles returns which files of an order are not restored, and gives notice of them.
-func (c *CPU) sharedFiles(order ckpt.RestoreOrder, r *record) (map[string]bool, error) {
+func (c *CPU) sharedFiles(order ckpt.RestoreOptions, r *record) (map[string]bool, error) {
 	pids, err := threads(order.Images)
 	if err != nil {
 		return nil, fmt.Errorf("images: %w", err)

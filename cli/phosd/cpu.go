@@ -15,15 +15,15 @@ func openCPU(settings config.Config) *criu.CPU {
 	sessions := filepath.Join(settings.RuntimeDir, "sessions") + "/"
 	return criu.New(criu.Options{
 		Roles: []string{"/proc/self/exe"}, Program: criu.Find(settings.Criu),
-		Ours:      func(path string) bool { return strings.HasPrefix(path, sessions) || path == settings.Socket },
-		Knowledge: filepath.Join(settings.RuntimeDir, "criu"),
+		Ours:        func(path string) bool { return strings.HasPrefix(path, sessions) || path == settings.Socket },
+		KernelCache: filepath.Join(settings.RuntimeDir, "criu"),
 	})
 }
 
 // provideCgroups prepares the cgroups for freezing programs. If that fails, programs run all the
 // same, and checkpoints report why.
 func provideCgroups(settings config.Config, log *slog.Logger) (release func()) {
-	undo, err := freezer.Provide(filepath.Join(settings.RuntimeDir, "cgroup"))
+	undo, err := freezer.MountCgroups(filepath.Join(settings.RuntimeDir, "cgroup"))
 	if err != nil {
 		log.Warn("freezing not available; checkpoints will fail", "error", err)
 		return func() {}

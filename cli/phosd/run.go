@@ -133,7 +133,7 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 		cancel()
 		supervisor.stopping()
 	})
-	if err := cpu.Learn(ctx); err != nil {
+	if err := cpu.CacheKernelFeatures(ctx); err != nil {
 		logger.Debug("kernel features for CRIU not cached", "error", err)
 	}
 	return errors.Join(server.Serve(ctx), cpu.Close(), server.Close())

@@ -109,7 +109,7 @@ func TestDumpRefuses(t *testing.T) {
 		{"--dump --dir /x", "name the program"},
 		{"--dump --dir /x --pid 4294967297", "4294967297 is not a pid"},
 		{"--dump --dir /x --pid 7 --target cuda_event --skip-target cuda_var", "exclude each other"},
-		{"--dump --dir /x --pid 7 --target cuda_dance", `"cuda_dance" is no kind of state`},
+		{"--dump --dir /x --pid 7 --target cuda_dance", `"cuda_dance" is not a kind of state`},
 		{"--dump --dir /x --pid 7 --target " + many, "at most 16"},
 		{"--dump --dir /x --pid 7 --budget much", "is no size"},
 		{"--dump --dir /x --pid 7 --deadline -1s", "in the past"},

@@ -41,7 +41,7 @@ func explainLost(ctx context.Context, err error, socket string, timeout time.Dur
 	case !errors.As(err, &received):
 		return err
 	case silent(ctx, socket, timeout):
-		return api.ErrMute
+		return api.ErrNoAnswer
 	}
 	return errPhosdEnded
 }
@@ -85,7 +85,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, verb.ErrUsage):
 		fmt.Fprintf(stderr, "%s: %v\n", name, err)
 		return exitUsage
-	case errors.Is(err, api.ErrNoDaemon), errors.Is(err, api.ErrMute):
+	case errors.Is(err, api.ErrNoDaemon), errors.Is(err, api.ErrNoAnswer):
 		fmt.Fprintf(stderr, "%s: %v\n", name, explainLost(ctx, err, api.Socket(), probeTimeout))
 		return exitNoDaemon
 	}

@@ -143,7 +143,7 @@ func TestExplainLost(t *testing.T) {
 		timeout            time.Duration
 		want               error
 	}{
-		{"silent", listen(t, func(conn net.Conn) { t.Cleanup(func() { _ = conn.Close() }) }), "transport: another text", 50 * time.Millisecond, api.ErrMute},
+		{"silent", listen(t, func(conn net.Conn) { t.Cleanup(func() { _ = conn.Close() }) }), "transport: another text", 50 * time.Millisecond, api.ErrNoAnswer},
 		{"ended", filepath.Join(t.TempDir(), "none.sock"), preface, time.Minute, errPhosdEnded},
 		{"closes connections", listen(t, func(conn net.Conn) { _ = conn.Close() }), preface, time.Minute, errPhosdEnded},
 		{"another phosd answers", api.Socket(), preface, time.Minute, errPhosdEnded},

@@ -21,7 +21,7 @@ import (
 // does. The test sets the handlers.
 type fakePhosd struct {
 	api.UnimplementedDaemonServer
-	tokens *fdtoken.Desk
+	tokens *fdtoken.Store
 
 	checkpoint func(begin *api.CheckpointBegin, files []*os.File, stream grpc.BidiStreamingServer[api.CheckpointCommand, api.CheckpointEvent]) error
 	restore    func(begin *api.RestoreBegin, files []*os.File, stream grpc.BidiStreamingServer[api.RestoreCommand, api.RestoreEvent]) error
@@ -42,7 +42,7 @@ func (p *fakePhosd) serve(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.tokens = fdtoken.NewDesk(fdtoken.Limits{Files: 16, Tokens: 4})
+	p.tokens = fdtoken.NewStore(fdtoken.Limits{Files: 16, Tokens: 4})
 	server := grpc.NewServer(grpc.Creds(api.PeerCredentials{}), grpc.UnaryInterceptor(api.ServerErrors),
 		grpc.StreamInterceptor(api.ServerStreamErrors))
 	api.RegisterDaemonServer(server, p)

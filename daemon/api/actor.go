@@ -24,8 +24,8 @@ func (Actor) AuthType() string { return "unix peer" }
 // Root reports whether the actor is root, which may access everything.
 func (a Actor) Root() bool { return a.UID == 0 }
 
-// May reports whether the actor may see and control what belongs to a user.
-func (a Actor) May(uid uint32) bool { return a.Root() || a.UID == uid }
+// CanAccess reports whether the actor may see and control what belongs to a user.
+func (a Actor) CanAccess(uid uint32) bool { return a.Root() || a.UID == uid }
 
 // RequireRoot returns an error unless the actor is root. what completes "only root may".
 func (a Actor) RequireRoot(what string) error {

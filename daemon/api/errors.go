@@ -16,8 +16,8 @@ import (
 var (
 	// ErrNoDaemon is returned when no phosd answers at the socket.
 	ErrNoDaemon = errors.New("no phosd answers")
-	// ErrMute is returned when the socket accepts connections but does not answer.
-	ErrMute = errors.New("phosd does not answer: it is stopped or stuck, and its log may say why; programs run on")
+	// ErrNoAnswer is returned when the socket accepts connections but does not answer.
+	ErrNoAnswer = errors.New("phosd does not answer: it is stopped or stuck, and its log may say why; programs run on")
 	// ErrNotPermitted is returned when the program belongs to another user, or only root may do this.
 	ErrNotPermitted = errors.New("not permitted")
 	// ErrNoProgram is returned when this phosd serves no program with this pid that the caller may

@@ -8,9 +8,9 @@ import (
 // reportTime is the minimum time between two reports of the same phase.
 const reportTime = 100 * time.Millisecond
 
-// Teller queues the events of one stream. Its methods are safe for concurrent use and do not wait
+// EventQueue queues the events of one stream. Its methods are safe for concurrent use and do not wait
 // for the peer: a stopped client must not block the operation that it watches.
-type Teller[E any] struct {
+type EventQueue[E any] struct {
 	// Send is the stream's Send.
 	Send func(E) error
 
@@ -28,17 +28,17 @@ type queued[E any] struct {
 	replaceable bool
 }
 
-// Tell queues an event. It returns the first error of Send so far.
-func (t *Teller[E]) Tell(event E) error {
+// Push queues an event. It returns the first error of Send so far.
+func (t *EventQueue[E]) Push(event E) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.enqueue(queued[E]{event, false})
 	return t.failed
 }
 
-// TellLatest queues a report of a phase. The report is dropped if it follows the last one of its
+// PushLatest queues a report of a phase. The report is dropped if it follows the last one of its
 // phase too soon, or if a later one replaces it in the queue.
-func (t *Teller[E]) TellLatest(phase string, event E) {
+func (t *EventQueue[E]) PushLatest(phase string, event E) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
@@ -50,7 +50,7 @@ func (t *Teller[E]) TellLatest(phase string, event E) {
 }
 
 // enqueue appends an event and starts a sender if none runs. The caller holds t.mu.
-func (t *Teller[E]) enqueue(next queued[E]) {
+func (t *EventQueue[E]) enqueue(next queued[E]) {
 	if t.failed != nil {
 		return
 	}
@@ -66,7 +66,7 @@ func (t *Teller[E]) enqueue(next queued[E]) {
 }
 
 // drain sends queued events until the queue is empty or Send fails.
-func (t *Teller[E]) drain() {
+func (t *EventQueue[E]) drain() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.queue) > 0 && t.failed == nil {
@@ -82,9 +82,9 @@ func (t *Teller[E]) drain() {
 	t.sending = nil
 }
 
-// Finish waits until all events are sent or Send has failed. Call it before the stream's handler
+// Flush waits until all events are sent or Send has failed. Call it before the stream's handler
 // returns.
-func (t *Teller[E]) Finish() error {
+func (t *EventQueue[E]) Flush() error {
 	t.mu.Lock()
 	sending := t.sending
 	t.mu.Unlock()

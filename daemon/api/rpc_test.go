@@ -103,7 +103,7 @@ func TestRights(t *testing.T) {
 		{Actor{UID: 1000}, 0, false},
 		{Actor{UID: 1000}, 1001, false},
 	} {
-		if got := test.actor.May(test.uid); got != test.may {
+		if got := test.actor.CanAccess(test.uid); got != test.may {
 			t.Errorf("%+v.May(%d) = %v", test.actor, test.uid, got)
 		}
 	}

@@ -56,11 +56,11 @@ type ContextOptions struct {
 	// Output receives device printf in order, in whole or partial lines, before the stream reports
 	// the launch done.
 	Output func(text []byte)
-	// Late is called for work that was accepted by Submit and refused by the driver afterwards.
-	// This is not a fault: the work had no effect and everything else goes on. If Late is nil, or
+	// OnRefused is called for work that was accepted by Submit and refused by the driver afterwards.
+	// This is not a fault: the work had no effect and everything else goes on. If OnRefused is nil, or
 	// if the work orders other work (Record, Await, MemoryOps), such an error poisons the context,
 	// because the program must see it.
-	Late func(error)
+	OnRefused func(error)
 	// Resumed is the state of the context that this one replaces after a restore; zero for a new
 	// context.
 	Resumed Continuation
@@ -104,13 +104,13 @@ type Memory interface {
 	// device has too little.
 	Map(r Range) error
 	// Unmap frees the memory of a range. Accessing the range afterwards is a fault, except for
-	// kernels that access memory that a Keeper has not reclaimed yet.
+	// kernels that access memory that a Reclaimer has not reclaimed yet.
 	Unmap(r Range) error
 	// MapHost makes host memory (the pinned arena) visible to kernels at address, which is also its
 	// address in the program. A backend may require that the memory is mapped at this address in
 	// the worker too, and that it is a file mapping.
 	MapHost(address uint64, memory []byte) error
-	// UnmapHost reverses one MapHost. In a Keeper it may wait for all work.
+	// UnmapHost reverses one MapHost. In a Reclaimer it may wait for all work.
 	UnmapHost(address uint64) error
 	// ReadAt copies from device memory; offset is a device address. ReadAt and WriteAt follow
 	// package io.

@@ -36,7 +36,7 @@ func (c Checks) Work(work Work) error {
 		return c.Event(work.Event, "wait for event")
 	case interface{ Check() error }:
 		return work.Check()
-	case Nothing:
+	case Empty:
 		return nil
 	}
 	return &Error{Op: "submit work", Code: abi.InvalidValue, Detail: fmt.Sprintf("%T is not a kind of work", work)}
@@ -178,8 +178,8 @@ func (w Call) Check() error {
 	return nil
 }
 
-// Check refuses a Tell without a function.
-func (w Tell) Check() error { return Call(w).Check() }
+// Check refuses a Completion without a function.
+func (w Completion) Check() error { return Call(w).Check() }
 
 // Check refuses words of an invalid size or alignment, and unknown comparisons.
 func (w MemoryOps) Check() error {

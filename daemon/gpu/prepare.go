@@ -1,8 +1,8 @@
 package gpu
 
-// Warmer is a Backend that can do the slow part of the first NewContext on a device in advance.
-type Warmer interface {
-	// Warm prepares the next NewContext on a device. It returns how much of the device's memory
-	// this holds from now on.
-	Warm(ordinal int) (bytes uint64, err error)
+// Preparer is a Backend that can do the slow part of the first NewContext on a device in advance.
+type Preparer interface {
+	// PrepareContext prepares the next NewContext on a device. It returns how much of the device's
+	// memory this holds from now on.
+	PrepareContext(ordinal int) (bytes uint64, err error)
 }

@@ -7,9 +7,9 @@ import "time"
 type Resumable interface {
 	// Continuation returns the state of the context itself.
 	Continuation() Continuation
-	// Moment returns when the latest recording of an event was reached; abi.NotReady if it is still
+	// EventTime returns when the latest recording of an event was reached; abi.NotReady if it is still
 	// pending.
-	Moment(event Event) (Moment, error)
+	EventTime(event Event) (EventTime, error)
 	// Poison makes err the context's fault. It is used when the replaced context had one.
 	Poison(err error)
 }
@@ -23,8 +23,8 @@ type Continuation struct {
 	Launches uint64
 }
 
-// Moment is the time of an event.
-type Moment struct {
+// EventTime is the time of an event.
+type EventTime struct {
 	// Recorded is false if the event was never recorded.
 	Recorded bool
 	// Clock is the context's clock when the event was reached.

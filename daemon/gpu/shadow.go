@@ -7,9 +7,9 @@ type Shadower interface {
 	// NewShadows allocates buffers for copies of up to chunks chunks, fewer if the device has less
 	// to spare; room is how many fit. It may be slow, so it is called while the program runs.
 	NewShadows(chunks int) (s Shadows, room int, err error)
-	// Settle waits until all shadows are released. It must return before a device's context is
+	// WaitReleased waits until all shadows are released. It must return before a device's context is
 	// closed, because closing frees the shadows.
-	Settle()
+	WaitReleased()
 }
 
 // Shadows are the copies of one checkpoint. A Map that runs out of memory takes unused shadow

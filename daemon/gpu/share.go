@@ -9,7 +9,7 @@ type Sharer interface {
 	// always count as dirty. The caller closes the file. Sharing a shared range again returns the
 	// same place.
 	Share(r Range) (file *os.File, offset int64, err error)
-	// Adopt backs a range with memory that another process shared. All processes see each other's
+	// Import backs a range with memory that another process shared. All processes see each other's
 	// stores. The memory is not charged to this process, and lives until its last user unmaps it.
-	Adopt(r Range, file *os.File, offset int64) error
+	Import(r Range, file *os.File, offset int64) error
 }

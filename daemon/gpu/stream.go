@@ -31,8 +31,8 @@ type Stager interface{ Stages() bool }
 type EventOptions struct {
 	// Timing is set for events that record their time.
 	Timing bool
-	// Moment is the event's time before it was saved; zero for a new event.
-	Moment Moment
+	// Time is the event's time before it was saved; zero for a new event.
+	Time EventTime
 }
 
 // Event is a point in a stream. An event that was never recorded counts as reached.

@@ -6,15 +6,15 @@ package gpu
 // Tracker tracks which chunks are dirty. Bit i of a bitmap is chunk i of the range. Only one user
 // at a time may clear dirty bits.
 type Tracker interface {
-	// Written returns the dirty bits of a range.
-	Written(r Range) []uint64
-	// ClearWritten clears dirty bits and returns those that it cleared. Clear first, then copy: a
+	// Dirty returns the dirty bits of a range.
+	Dirty(r Range) []uint64
+	// ClearDirty clears dirty bits and returns those that it cleared. Clear first, then copy: a
 	// store in between makes the chunk dirty again. It may clear fewer bits than are set, even
 	// none; those chunks stay dirty.
-	ClearWritten(r Range) []uint64
-	// Fresh returns the chunks that were not written since they were mapped. They hold zeros,
+	ClearDirty(r Range) []uint64
+	// NeverWritten returns the chunks that were not written since they were mapped. They hold zeros,
 	// whatever the range held before, and are not dirty.
-	Fresh(r Range) []uint64
+	NeverWritten(r Range) []uint64
 }
 
 // Digest is a 128-bit keyed sum of a chunk's content.
@@ -47,22 +47,22 @@ type Pinner interface {
 // Viewer gives access to device memory without a copy.
 type Viewer interface {
 	// View calls do for the memory of a range, piece by piece in order. It does not count as an
-	// access, but waits for absent chunks. Unmap and ClearWritten may block while do runs. do must
+	// access, but waits for absent chunks. Unmap and ClearDirty may block while do runs. do must
 	// not call this memory, and must not keep the piece.
 	View(r Range, do func(piece []byte) error) error
 }
 
-// Toucher records in which order chunks are accessed.
-type Toucher interface {
-	// RecordTouches starts a new recording, or stops it.
-	RecordTouches(on bool)
-	// Touches returns the addresses of the chunks that were read or written during the last
+// AccessRecorder records in which order chunks are accessed.
+type AccessRecorder interface {
+	// RecordAccesses starts a new recording, or stops it.
+	RecordAccesses(on bool)
+	// Accesses returns the addresses of the chunks that were read or written during the last
 	// recording, in the order of their first access.
-	Touches() []uint64
+	Accesses() []uint64
 }
 
-// Lazy is a Memory whose chunks can stay absent until their first access.
-type Lazy interface {
+// LazyMapper is a Memory whose chunks can stay absent until their first access.
+type LazyMapper interface {
 	// MapAbsent is Map, but the first access to each chunk, by a kernel or a copy, waits for fill.
 	// fill is called once per chunk with its zeroed memory. If fill fails, the context of the
 	// access is poisoned with its abi.Result. Filling does not make a chunk dirty.

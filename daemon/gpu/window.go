@@ -16,9 +16,9 @@ const (
 )
 
 const (
-	// MostWindowBytes is the maximum size of a window. Allocators that reserve more addresses than
+	// MaxWindowBytes is the maximum size of a window. Allocators that reserve more addresses than
 	// the device has memory, once per stream, need this much.
-	MostWindowBytes = 4 << 40
+	MaxWindowBytes = 4 << 40
 	// StandardWindowBytes is the size of each window on machines with many devices.
 	StandardWindowBytes = 1 << 40
 )
@@ -27,7 +27,7 @@ const (
 // negotiated. It is the widest window that keeps all of them apart from programs. A restored
 // session keeps the windows that it had.
 func DefaultWindow(ordinal, count int) Range {
-	bytes := uint64(MostWindowBytes)
+	bytes := uint64(MaxWindowBytes)
 	for bytes > StandardWindowBytes && uint64(count)*bytes > belowPrograms-firstWindow {
 		bytes /= 2
 	}
@@ -47,10 +47,10 @@ func Windows(bytes uint64) (places []Range) {
 	return places
 }
 
-// Split divides the window of a GPU. The session places memory in the lower part; the program
+// SplitWindow divides the window of a GPU. The session places memory in the lower part; the program
 // reserves addresses in the upper part and chooses what to map there. Programs reserve more than
 // they map, so the upper part gets most of a wide window.
-func Split(window Range) (heap, program Range) {
+func SplitWindow(window Range) (heap, program Range) {
 	lower := window.Bytes / 2
 	if window.Bytes > StandardWindowBytes {
 		lower = window.Bytes / 4

@@ -24,7 +24,7 @@ func TestWindowsAreApart(t *testing.T) {
 		}
 		for ordinal := range count {
 			w := DefaultWindow(ordinal, count)
-			if w.Bytes < StandardWindowBytes || w.Bytes > MostWindowBytes || w.Address%StandardWindowBytes != 0 {
+			if w.Bytes < StandardWindowBytes || w.Bytes > MaxWindowBytes || w.Address%StandardWindowBytes != 0 {
 				t.Errorf("GPU %d of %d: %#x+%#x", ordinal, count, w.Address, w.Bytes)
 			}
 			for _, other := range taken {
@@ -54,7 +54,7 @@ func TestWindowsHoldSegments(t *testing.T) {
 		memory uint64
 		wanted uint64
 	}{{1, 141 << 30, 16}, {4, 180 << 30, 12}, {8, 141 << 30, 8}, {8, 180 << 30, 6}, {10, 80 << 30, 12}, {16, 32 << 30, 12}} {
-		lower, upper := Split(DefaultWindow(0, c.count))
+		lower, upper := SplitWindow(DefaultWindow(0, c.count))
 		if lower.Bytes < 2*c.memory || upper.Bytes < c.wanted*c.memory/8*9 {
 			t.Errorf(
 				"%d GPUs of %d GiB: %d GiB for memory, %d GiB to reserve",
@@ -65,9 +65,9 @@ func TestWindowsHoldSegments(t *testing.T) {
 			)
 		}
 	}
-	for _, bytes := range []uint64{64 << 30, StandardWindowBytes, MostWindowBytes / 2, MostWindowBytes} {
+	for _, bytes := range []uint64{64 << 30, StandardWindowBytes, MaxWindowBytes / 2, MaxWindowBytes} {
 		whole := Range{Address: firstWindow, Bytes: bytes}
-		lower, upper := Split(whole)
+		lower, upper := SplitWindow(whole)
 		if lower.Address != whole.Address || lower.End() != upper.Address || upper.End() != whole.End() {
 			t.Errorf("%#x is split into %#x and %#x", whole, lower, upper)
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // Work is one operation of a stream. The set is closed: Launch, Copy, Fill, MemoryOps, Record,
-// Await, Call, Tell and Nothing. Values are plain data, so that a captured graph can be kept,
+// Await, Call, Completion and Empty. Values are plain data, so that a captured graph can be kept,
 // copied and replayed.
 type Work interface{ isWork() }
 
@@ -138,31 +138,31 @@ type Await struct{ Event Event }
 // must not wait for its own stream.
 type Call struct{ Func func() }
 
-// Tell runs a function of the session once everything before it in the stream is done. Later work
-// does not wait for it, and may even finish first. The functions of a stream run one at a time, in
-// order, and before a later Call. Synchronize waits for them, and a stream with pending functions
-// is not idle. Like Call, it also runs in a poisoned context. A caller that queries the stream may
-// run Func, so Func must not query the stream itself.
-type Tell struct{ Func func() }
+// Completion runs a function of the session once everything before it in the stream is done. Later
+// work does not wait for it, and may even finish first. The functions of a stream run one at a
+// time, in order, and before a later Call. Synchronize waits for them, and a stream with pending
+// functions is not idle. Like Call, it also runs in a poisoned context. A caller that queries the
+// stream may run Func, so Func must not query the stream itself.
+type Completion struct{ Func func() }
 
-// Always reports whether work runs even if the context is poisoned or closing.
-func Always(work Work) bool {
+// RunsAlways reports whether work runs even if the context is poisoned or closing.
+func RunsAlways(work Work) bool {
 	switch work.(type) {
-	case Call, Tell:
+	case Call, Completion:
 		return true
 	}
 	return false
 }
 
-// Nothing is an empty node, which joins dependencies in a graph.
-type Nothing struct{}
+// Empty is an empty node, which joins dependencies in a graph.
+type Empty struct{}
 
-func (Launch) isWork()    {}
-func (Copy) isWork()      {}
-func (Fill) isWork()      {}
-func (MemoryOps) isWork() {}
-func (Record) isWork()    {}
-func (Await) isWork()     {}
-func (Call) isWork()      {}
-func (Tell) isWork()      {}
-func (Nothing) isWork()   {}
+func (Launch) isWork()     {}
+func (Copy) isWork()       {}
+func (Fill) isWork()       {}
+func (MemoryOps) isWork()  {}
+func (Record) isWork()     {}
+func (Await) isWork()      {}
+func (Call) isWork()       {}
+func (Completion) isWork() {}
+func (Empty) isWork()      {}

@@ -31,12 +31,12 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointComma
 	}
 	defer fdpass.Close(files)
 	for i, pid := range begin.GetPids() {
-		if begin.Pids[i], err = actor.Means(pid); err != nil {
+		if begin.Pids[i], err = actor.HostPID(pid); err != nil {
 			return err
 		}
 	}
-	out := &api.Teller[*api.CheckpointEvent]{Send: stream.Send}
-	defer func() { err = errors.Join(err, out.Finish()) }()
+	out := &api.EventQueue[*api.CheckpointEvent]{Send: stream.Send}
+	defer func() { err = errors.Join(err, out.Flush()) }()
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	commits := make(chan struct{}, 1)
@@ -44,15 +44,15 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointComma
 	request := checkpoints.Request{
 		Actor: actor, Begin: begin, Files: files,
 		Progress: func(now ckpt.Step) {
-			out.TellLatest(now.Phase, &api.CheckpointEvent{Event: &api.CheckpointEvent_Step{Step: stepMessage(now)}})
+			out.PushLatest(now.Phase, &api.CheckpointEvent{Event: &api.CheckpointEvent_Step{Step: stepMessage(now)}})
 		},
 		Notice: func(text string) {
-			_ = out.Tell(&api.CheckpointEvent{Event: &api.CheckpointEvent_Notice{Notice: text}})
+			_ = out.Push(&api.CheckpointEvent{Event: &api.CheckpointEvent_Notice{Notice: text}})
 		},
 	}
 	if begin.GetHold() {
 		request.Hold = func(ctx context.Context) error {
-			if err := out.Tell(&api.CheckpointEvent{Event: &api.CheckpointEvent_Held{Held: &api.CheckpointHeld{}}}); err != nil {
+			if err := out.Push(&api.CheckpointEvent{Event: &api.CheckpointEvent_Held{Held: &api.CheckpointHeld{}}}); err != nil {
 				return err
 			}
 			return awaitCommit(ctx, commits)
@@ -63,7 +63,7 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointComma
 		return err
 	}
 	setAnswered(ctx)
-	return out.Tell(&api.CheckpointEvent{Event: &api.CheckpointEvent_Done{Done: doneMessage(saved)}})
+	return out.Push(&api.CheckpointEvent{Event: &api.CheckpointEvent_Done{Done: doneMessage(saved)}})
 }
 
 // receiveCheckpointCommands receives the caller's commands during a checkpoint.
@@ -110,7 +110,7 @@ func stepMessage(now ckpt.Step) *api.Step {
 	return &api.Step{Phase: now.Phase, DoneBytes: now.DoneBytes, TotalBytes: now.TotalBytes}
 }
 
-func doneMessage(saved *ckpt.Saved) *api.CheckpointDone {
+func doneMessage(saved *ckpt.CheckpointResult) *api.CheckpointDone {
 	m := saved.Manifest
 	return &api.CheckpointDone{
 		Generation:        m.Generation,
@@ -126,7 +126,7 @@ func doneMessage(saved *ckpt.Saved) *api.CheckpointDone {
 }
 
 // durations returns how long each step took, and each part of the cut.
-func durations(saved *ckpt.Saved) map[string]uint64 {
+func durations(saved *ckpt.CheckpointResult) map[string]uint64 {
 	took := make(map[string]uint64, len(saved.Took)+len(saved.Within))
 	add := func(prefix string, steps map[string]time.Duration) {
 		for name, each := range steps {

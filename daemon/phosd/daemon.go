@@ -65,7 +65,7 @@ type Daemon struct {
 	log         *slog.Logger
 	started     time.Time
 	metrics     *metrics.Metrics
-	tokens      *fdtoken.Desk // files that callers have handed off
+	tokens      *fdtoken.Store // files that callers have handed off
 	dir         *rundir.Dir
 	state       *statedir.Dir
 	devices     *devices.Devices
@@ -89,7 +89,7 @@ func New(options Options) (*Daemon, error) {
 		options.Worker = []string{"/proc/self/exe", "worker"}
 	}
 	d := &Daemon{options: options, log: options.Log, started: time.Now()}
-	d.tokens = fdtoken.NewDesk(fdtoken.Limits{Files: maxFiles, Tokens: maxTokens})
+	d.tokens = fdtoken.NewStore(fdtoken.Limits{Files: maxFiles, Tokens: maxTokens})
 	source := metrics.Source{Status: func() *api.StatusReply { return d.status(context.Background(), api.Actor{}) }}
 	if options.Guard != nil {
 		source.Denied = options.Guard.Denied

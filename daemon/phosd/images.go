@@ -42,7 +42,7 @@ func (s *service) PreRestore(
 	if err != nil {
 		return err
 	}
-	if err := actor.Seen(); err != nil {
+	if err := actor.CheckVisible(); err != nil {
 		return err
 	}
 	files, err := s.daemon.takeFiles(request.GetFiles(), actor)
@@ -54,11 +54,11 @@ func (s *service) PreRestore(
 	if request.GetCancel() {
 		return parts.CancelPrepare(files[0], request.GetGeneration(), actor)
 	}
-	out := &api.Teller[*api.RestoreEvent]{Send: stream.Send}
+	out := &api.EventQueue[*api.RestoreEvent]{Send: stream.Send}
 	prepared, err := parts.Prepare(ctx, files[0], request.GetGeneration(), actor,
 		func(now ckpt.Step) { reportStep(out, now) })
 	if err == nil {
-		err = out.Tell(loadedMessage(prepared.MemoryBytes, prepared.Took))
+		err = out.Push(loadedMessage(prepared.MemoryBytes, prepared.Took))
 	}
-	return errors.Join(err, out.Finish())
+	return errors.Join(err, out.Flush())
 }

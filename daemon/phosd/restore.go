@@ -23,7 +23,7 @@ type restoreStream struct {
 	actor   api.Actor
 	begin   *api.RestoreBegin
 	files   []*os.File
-	out     *api.Teller[*api.RestoreEvent]
+	out     *api.EventQueue[*api.RestoreEvent]
 	commits chan struct{}
 	signals chan int
 	// cancels ends the restore; it has no effect once the program runs.
@@ -42,7 +42,7 @@ func (s *service) Restore(stream grpc.BidiStreamingServer[api.RestoreCommand, ap
 	}
 	r := &restoreStream{
 		daemon: s.daemon, actor: actor, begin: begin,
-		out:     &api.Teller[*api.RestoreEvent]{Send: stream.Send},
+		out:     &api.EventQueue[*api.RestoreEvent]{Send: stream.Send},
 		commits: make(chan struct{}, 1), signals: make(chan int, 16), cancels: make(chan struct{}, 1),
 	}
 	if begin != nil {
@@ -59,7 +59,7 @@ func (s *service) Restore(stream grpc.BidiStreamingServer[api.RestoreCommand, ap
 	} else {
 		err = r.run(ctx)
 	}
-	return errors.Join(err, r.out.Finish())
+	return errors.Join(err, r.out.Flush())
 }
 
 // receiveCommands receives the caller's commands during the restore and while the program runs.
@@ -99,8 +99,8 @@ func (r *restoreStream) run(ctx context.Context) error {
 	if r.begin.GetDetach() {
 		setAnswered(ctx)
 	}
-	if err := r.out.Tell(&api.RestoreEvent{Event: &api.RestoreEvent_Running{Running: &api.RestoreRunning{
-		Pid: r.actor.Calls(program.Root), Processes: uint64(program.Processes),
+	if err := r.out.Push(&api.RestoreEvent{Event: &api.RestoreEvent_Running{Running: &api.RestoreRunning{
+		Pid: r.actor.CallerPID(program.Root), Processes: uint64(program.Processes),
 		TotalMicroseconds: uint64(program.Took.Microseconds()), Tree: program.Tree.Name(),
 	}}}); err != nil {
 		return nil // the caller has disconnected; the program runs
@@ -134,7 +134,7 @@ func (r *restoreStream) restore(ctx context.Context) (*checkpoints.Restored, err
 	}
 	if r.begin.GetHold() {
 		request.Hold = func(ctx context.Context) error {
-			if err := r.out.Tell(&api.RestoreEvent{Event: &api.RestoreEvent_Held{Held: &api.RestoreHeld{}}}); err != nil {
+			if err := r.out.Push(&api.RestoreEvent{Event: &api.RestoreEvent_Held{Held: &api.RestoreHeld{}}}); err != nil {
 				return err
 			}
 			return awaitCommit(ctx, r.commits)
@@ -157,11 +157,11 @@ func (r *restoreStream) reattach(ctx context.Context, name string) error {
 
 // notice passes a notice on. It is lost if the caller has disconnected.
 func (r *restoreStream) notice(text string) {
-	_ = r.out.Tell(&api.RestoreEvent{Event: &api.RestoreEvent_Notice{Notice: text}})
+	_ = r.out.Push(&api.RestoreEvent{Event: &api.RestoreEvent_Notice{Notice: text}})
 }
 
-func reportStep(out *api.Teller[*api.RestoreEvent], now ckpt.Step) {
-	out.TellLatest(now.Phase, &api.RestoreEvent{Event: &api.RestoreEvent_Step{Step: stepMessage(now)}})
+func reportStep(out *api.EventQueue[*api.RestoreEvent], now ckpt.Step) {
+	out.PushLatest(now.Phase, &api.RestoreEvent{Event: &api.RestoreEvent_Step{Step: stepMessage(now)}})
 }
 
 // reportLoaded reports when all memory is loaded.
@@ -173,7 +173,7 @@ func (r *restoreStream) reportLoaded(ctx context.Context, program *checkpoints.R
 		}
 		return
 	}
-	_ = r.out.Tell(loadedMessage(bytes, time.Since(begun)))
+	_ = r.out.Push(loadedMessage(bytes, time.Since(begun)))
 }
 
 func loadedMessage(bytes uint64, took time.Duration) *api.RestoreEvent {
@@ -211,7 +211,7 @@ func (r *restoreStream) follow(ctx context.Context, tree *restored.Tree, loading
 	cancel()
 	<-loading
 	setAnswered(ctx)
-	return r.out.Tell(
+	return r.out.Push(
 		&api.RestoreEvent{Event: &api.RestoreEvent_Ended{Ended: &api.RestoreEnded{Status: int32(status)}}},
 	)
 }

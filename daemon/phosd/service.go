@@ -117,7 +117,7 @@ func (s *service) TraceResource(ctx context.Context, request *api.TraceResourceR
 	if err != nil {
 		return nil, err
 	}
-	pid, err := actor.Means(request.GetPid())
+	pid, err := actor.HostPID(request.GetPid())
 	if err != nil {
 		return nil, err
 	}
@@ -187,7 +187,7 @@ func receiveFirst[Command, Event any](
 	if actor, err = api.ActorOf(stream.Context()); err != nil {
 		return actor, nil, err
 	}
-	if err := actor.Seen(); err != nil {
+	if err := actor.CheckVisible(); err != nil {
 		return actor, nil, err
 	}
 	first, err = stream.Recv()

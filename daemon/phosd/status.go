@@ -27,7 +27,7 @@ func (d *Daemon) status(ctx context.Context, actor api.Actor) *api.StatusReply {
 	standby, bytes := d.sessions.Standby()
 	reply.Daemon.WaitingWorkers, reply.Daemon.WaitingBytes = uint32(standby), bytes
 	visible := slices.DeleteFunc(d.sessions.All(), func(s *sessions.Session) bool {
-		return !actor.May(s.Record().Owner.UID)
+		return !actor.CanAccess(s.Record().Owner.UID)
 	})
 	reply.Programs = make([]*api.Program, len(visible))
 	var asking sync.WaitGroup
@@ -53,7 +53,7 @@ func (d *Daemon) describeProgram(ctx context.Context, actor api.Actor, s *sessio
 	program := &api.Program{
 		CheckpointRunning:       s.CheckpointRunning(),
 		Session:                 record.Session,
-		Pid:                     actor.Calls(record.Program),
+		Pid:                     actor.CallerPID(record.Program),
 		Uid:                     record.Owner.UID,
 		User:                    users.Name(record.Owner.UID),
 		Command:                 record.Command,

@@ -63,7 +63,7 @@ type Worker struct {
 	lastProgress atomic.Pointer[session.Progress]
 
 	// tokens holds the files that phosd handed off.
-	tokens *fdtoken.Desk
+	tokens *fdtoken.Store
 	// borrower asks phosd to open files that this process may not open.
 	borrower *borrower.Borrower
 	// over is closed when the session shall end; why is the reason.
@@ -150,7 +150,7 @@ func Standby(open Open) error {
 // yieldMemory waits until a program needs the memory of this standby worker, then gives the memory
 // back and exits.
 func (w *Worker) yieldMemory(slot int, held []uint64) {
-	if !w.accounts.AwaitWanted(slot) {
+	if !w.accounts.AwaitStandbyRequest(slot) {
 		return
 	}
 	err := w.backend.Close()
@@ -171,12 +171,12 @@ func (w *Worker) warmUp(open Open, order boot.Standby) (ready boot.Ready, err er
 	if err := w.openLedgerAndBackend(open, slog.New(w.earlyLog)); err != nil {
 		return ready, err
 	}
-	w.accounts.Stand(order.LedgerSlot)
-	warmer, warms := w.backend.(gpu.Warmer)
+	w.accounts.SetStandby(order.LedgerSlot)
+	warmer, warms := w.backend.(gpu.Preparer)
 	for ordinal := range w.backend.Devices() {
 		bytes := uint64(0)
 		if warms {
-			if bytes, err = warmer.Warm(ordinal); err != nil {
+			if bytes, err = warmer.PrepareContext(ordinal); err != nil {
 				return ready, fmt.Errorf("warm up GPU %d: %w", ordinal, err)
 			}
 		}
@@ -204,7 +204,7 @@ func (w *Worker) awaitSession(phosd *fdpass.Conn, open Open) error {
 	if err := phosd.Close(); err != nil {
 		return err
 	}
-	w.accounts.Wake() // the slot is no longer spare
+	w.accounts.WakeStandby() // the slot is no longer spare
 	w.config = config
 	if w.files, err = receivedFiles(config, files); err != nil {
 		return err
@@ -218,7 +218,7 @@ func (w *Worker) awaitSession(phosd *fdpass.Conn, open Open) error {
 func newWorker(config boot.Config) *Worker {
 	return &Worker{
 		config: config, over: make(chan struct{}),
-		tokens:   fdtoken.NewDesk(fdtoken.Limits{Files: maxTokenFiles, Tokens: maxTokens}),
+		tokens:   fdtoken.NewStore(fdtoken.Limits{Files: maxTokenFiles, Tokens: maxTokens}),
 		borrower: borrower.New(),
 	}
 }

@@ -68,7 +68,7 @@ func ownHierarchy() (path string, away func()) {
 	}
 	_ = os.Chmod(dir, 0o755) // other users need access too
 	path = filepath.Join(dir, "cgroup")
-	release, err := freezer.Provide(path)
+	release, err := freezer.MountCgroups(path)
 	if err != nil {
 		release = func() error { return nil }
 	}

@@ -27,7 +27,7 @@ func TestCheckpointSteps(t *testing.T) {
 			t.Run(fmt.Sprintf("stop=%v/%s", stop, action), func(t *testing.T) {
 				r := newFixture(t)
 				r.job.PreDump()
-				for _, step := range ckpt.SaveSteps() {
+				for _, step := range ckpt.CheckpointSteps() {
 					if step == "publish" {
 						continue // only taken for a stream
 					}

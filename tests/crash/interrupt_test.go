@@ -42,7 +42,7 @@ func (r *fixture) interrupted(step string, command *exec.Cmd) string {
 func TestCheckpointInterrupted(t *testing.T) {
 	r := newFixture(t)
 	r.job.PreDump()
-	for i, step := range ckpt.SaveSteps() {
+	for i, step := range ckpt.CheckpointSteps() {
 		if step == "publish" || step == "end" {
 			continue // only taken for a stream; too late to cancel
 		}
@@ -84,7 +84,7 @@ func TestRestoreInterrupted(t *testing.T) {
 			r := newFixture(t)
 			r.job.Dump()
 			before := r.snapshot()
-			for _, step := range ckpt.BringSteps() {
+			for _, step := range ckpt.RestoreSteps() {
 				if verb == "--pre-restore" && step == "restore-hold" {
 					break
 				}

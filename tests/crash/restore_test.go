@@ -13,7 +13,7 @@ func TestRestoreSteps(t *testing.T) {
 			r := newFixture(t)
 			r.job.Dump()
 			r.cleanWith(0, 0)
-			for _, step := range ckpt.BringSteps() {
+			for _, step := range ckpt.RestoreSteps() {
 				t.Run(step, func(t *testing.T) { r.forSubtest(t).restoreFails(step, action) })
 				if t.Failed() {
 					return

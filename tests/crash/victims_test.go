@@ -120,7 +120,7 @@ func TestCheckpointVictims(t *testing.T) {
 		t.Run(v.name, func(t *testing.T) {
 			r := newFixture(t)
 			r.job.PreDump()
-			for i, step := range v.at(ckpt.SaveSteps()) {
+			for i, step := range v.at(ckpt.CheckpointSteps()) {
 				t.Run(step, func(t *testing.T) { r.forSubtest(t).checkpointLosesVictim(step, v, i%2 == 1) })
 				if t.Failed() {
 					return
@@ -166,7 +166,7 @@ func TestRestoreVictims(t *testing.T) {
 			r := newFixture(t)
 			r.job.Dump()
 			r.cleanWith(0, 0)
-			for _, step := range v.at(ckpt.BringSteps()) {
+			for _, step := range v.at(ckpt.RestoreSteps()) {
 				t.Run(step, func(t *testing.T) { r.forSubtest(t).restoreLosesVictim(step, v) })
 				if t.Failed() {
 					return

@@ -166,7 +166,7 @@ func (d *denied) opening() {
 	b, err := d.open(cuda.Options{})
 	d.must(err)
 	d.failsOnce("cuCtxCreate_v2", 1, func() error {
-		if _, err := b.Warm(0); err != nil {
+		if _, err := b.PrepareContext(0); err != nil {
 			return err
 		}
 		context, err := b.NewContext(0, gpu.ContextOptions{})

@@ -67,12 +67,12 @@ func (d *denied) sharing() {
 	d.must(memory.Unmap(there))
 	d.wantError(
 		"where memory awaits reclaim",
-		sharer.Adopt(there, file, 0),
+		sharer.Import(there, file, 0),
 		abi.AlreadyMapped,
 		"is not reclaimed until the GPU is idle",
 	)
 	d.reclaimAll()
-	d.failsOnce("cuMemMap", 1, func() error { return sharer.Adopt(there, file, 0) })
+	d.failsOnce("cuMemMap", 1, func() error { return sharer.Import(there, file, 0) })
 	if visits := d.fillAll(d.other, there, 5); visits != 0 {
 		d.Errorf("the other GPU cannot access the imported memory")
 	}
@@ -84,7 +84,7 @@ func (d *denied) sharing() {
 			d.must(memory.Map(r))
 		}
 		d.must(memory.Unmap(r))
-		if kept := memory.(gpu.Keeper).Kept(); kept != uint64(i+1)*gpu.ChunkBytes {
+		if kept := memory.(gpu.Reclaimer).Reclaimable(); kept != uint64(i+1)*gpu.ChunkBytes {
 			d.Errorf("%d bytes wait for reclaim after %d chunks were freed", kept, i+1)
 		}
 	}
@@ -96,10 +96,10 @@ func (d *denied) reclaimAll() {
 	d.Helper()
 	for done := false; !done; {
 		var err error
-		done, err = d.context.Memory().(gpu.Keeper).GiveBack()
+		done, err = d.context.Memory().(gpu.Reclaimer).Reclaim()
 		d.must(err)
 	}
-	if kept := d.context.Memory().(gpu.Keeper).Kept(); kept != 0 {
+	if kept := d.context.Memory().(gpu.Reclaimer).Reclaimable(); kept != 0 {
 		d.Errorf("%d bytes were not reclaimed", kept)
 	}
 }
@@ -108,7 +108,7 @@ func (d *denied) reclaimAll() {
 // for the move, nothing changes.
 func (d *denied) reclaiming() {
 	memory := d.context.Memory()
-	reclaimer := memory.(gpu.Keeper)
+	reclaimer := memory.(gpu.Reclaimer)
 	d.reclaimAll()
 	const count = 17
 	for i := range uint64(count) {
@@ -118,7 +118,7 @@ func (d *denied) reclaiming() {
 		d.must(memory.Unmap(d.chunks(0, 2*i, 1)))
 	}
 	d.driver.reset()
-	if done, err := reclaimer.GiveBack(); err != nil || done {
+	if done, err := reclaimer.Reclaim(); err != nil || done {
 		d.Errorf("everything was reclaimed at once: %v", err)
 	}
 	d.reclaimAll()
@@ -135,7 +135,7 @@ func (d *denied) reclaiming() {
 	d.failsOnce("cuMemCreate", 2, reclaimer.Compact)
 	for _, left := range []gpu.Range{d.chunks(0, 0, 1), d.chunks(0, 2, 2)} {
 		d.driver.reset()
-		d.must(reclaimer.Gather(left))
+		d.must(reclaimer.Consolidate(left))
 		if calls := d.driver.counts(); len(calls) > 0 {
 			d.Errorf("adjacent memory was moved: %v", calls)
 		}
@@ -360,7 +360,7 @@ func (d *denied) updates() {
 		return gpu.Copy{Dst: d.place(size), Src: src, Extent: [3]uint64{size, 1, 1}}
 	}
 	none := gpu.Fill{Address: d.memory.Address, PatternBytes: 1}
-	executable, err := d.context.Instantiate(after(d.rows(1), box(d.place(0)), gpu.Nothing{}, none))
+	executable, err := d.context.Instantiate(after(d.rows(1), box(d.place(0)), gpu.Empty{}, none))
 	d.must(err)
 	check := func(first, second byte, launches uint64) {
 		d.Helper()
@@ -374,7 +374,7 @@ func (d *denied) updates() {
 		d.wantBytes(d.context, gpu.Range{Address: d.memory.Address + size, Bytes: size}, second)
 	}
 	check(1, 1, 1)
-	d.must(executable.Update(2, gpu.Nothing{}))
+	d.must(executable.Update(2, gpu.Empty{}))
 	d.must(executable.Update(3, none))
 	d.driver.fail("cuGraphExecMemsetNodeSetParams", 1, once, abi.NotSupported)
 	d.must(executable.Update(0, d.rows(2)))
@@ -408,10 +408,10 @@ func (d *denied) closedEvents() {
 	d.wantBytes(d.context, gpu.Range{Address: d.memory.Address, Bytes: 256}, 6)
 	d.must(executable.Close())
 
-	_, err = d.context.(gpu.Resumable).Moment(second)
+	_, err = d.context.(gpu.Resumable).EventTime(second)
 	d.wantError("time of a closed event", err, abi.InvalidHandle, "")
 	// In a restored session an event is complete without the driver.
-	restored, err := d.context.NewEvent(gpu.EventOptions{Moment: gpu.Moment{Recorded: true}})
+	restored, err := d.context.NewEvent(gpu.EventOptions{Time: gpu.EventTime{Recorded: true}})
 	d.must(err)
 	d.driver.reset()
 	d.submit(s, gpu.Await{Event: restored}, d.rows(7))
@@ -475,7 +475,7 @@ func (d *denied) events() {
 	time.Sleep(1100 * time.Millisecond)
 	late := record()
 	ask := func() error {
-		at, err := resumable.Moment(late)
+		at, err := resumable.EventTime(late)
 		if err == nil && at.Clock < end+time.Second {
 			d.Errorf("one second after %v: got %v", end, at.Clock)
 		}
@@ -513,7 +513,7 @@ func (d *denied) lateRefusals() {
 			return gpu.Copy{Dst: gpu.Place{Host: target}, Src: gpu.Place{Host: host()}, Extent: [3]uint64{size, 1, 1}}
 		}},
 	} {
-		context, end := d.newContext(gpu.ContextOptions{Late: func(err error) { late <- err }})
+		context, end := d.newContext(gpu.ContextOptions{OnRefused: func(err error) { late <- err }})
 		s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
 		d.must(err)
 		target := &paced{make([]byte, size), func(int64) {}}
@@ -568,7 +568,7 @@ func (d *denied) completions() {
 	s, err := context.NewStream(gpu.StreamOptions{NonBlocking: true})
 	d.must(err)
 	var done atomic.Int32
-	tell := gpu.Tell{Func: func() { done.Add(1) }}
+	tell := gpu.Completion{Func: func() { done.Add(1) }}
 	d.submit(s, d.fill(0, 1))
 	d.failsOnce("cuEventCreate", 1, func() error { return s.Submit(tell) })
 	d.must(s.Synchronize())
@@ -587,7 +587,7 @@ func (d *denied) completions() {
 
 	// The second waiter finds the completion being delivered.
 	done.Store(0)
-	slow := gpu.Tell{Func: func() {
+	slow := gpu.Completion{Func: func() {
 		time.Sleep(time.Millisecond)
 		done.Add(1)
 	}}

@@ -96,7 +96,7 @@ func (b *backendTest) elapsed(from, to gpu.Event) float32 {
 }
 
 func (b *backendTest) eventTime(event gpu.Event) time.Duration {
-	m, err := b.context.(gpu.Resumable).Moment(event)
+	m, err := b.context.(gpu.Resumable).EventTime(event)
 	b.must(err)
 	return m.Clock
 }

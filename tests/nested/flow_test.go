@@ -147,7 +147,7 @@ func TestCompletionsDoNotBlock(t *testing.T) {
 			s,
 			b.fill(uint64(i), 1),
 			gpu.Record{Event: event},
-			gpu.Tell{Func: func() { done.Add(1) }},
+			gpu.Completion{Func: func() { done.Add(1) }},
 			b.fill(uint64(i), 2),
 		)
 	}

@@ -96,7 +96,7 @@ func (m *misuse) unmapping() {
 
 // reclaimAll reclaims all freed memory, so that later mappings are done at once.
 func (m *misuse) reclaimAll() {
-	done, err := m.context.Memory().(gpu.Keeper).GiveBack()
+	done, err := m.context.Memory().(gpu.Reclaimer).Reclaim()
 	m.must(err)
 	if !done {
 		m.Error("some freed memory was not reclaimed")
@@ -121,15 +121,15 @@ func (m *misuse) sharing() {
 	free := m.chunks(8, 2)
 	m.wantCode(
 		"to a part of a chunk",
-		sharer.Adopt(gpu.Range{Address: free.Address, Bytes: 8}, file, offset),
+		sharer.Import(gpu.Range{Address: free.Address, Bytes: 8}, file, offset),
 		abi.InvalidValue,
 	)
-	m.wantCode("from its middle", sharer.Adopt(free, file, offset+gpu.ChunkBytes), abi.InvalidValue)
-	m.wantCode("at a mapped address", sharer.Adopt(whole, file, offset), abi.AlreadyMapped)
+	m.wantCode("from its middle", sharer.Import(free, file, offset+gpu.ChunkBytes), abi.InvalidValue)
+	m.wantCode("at a mapped address", sharer.Import(whole, file, offset), abi.AlreadyMapped)
 	nothing, err := os.Open(os.DevNull)
 	m.must(err)
 	defer nothing.Close()
-	if err := sharer.Adopt(free, nothing, 0); err == nil {
+	if err := sharer.Import(free, nothing, 0); err == nil {
 		m.Error("mapped memory of a file without any")
 	}
 	m.must(memory.Unmap(whole))
@@ -191,19 +191,19 @@ func (m *misuse) events() {
 	fresh, err := m.context.NewEvent(gpu.EventOptions{Timing: true})
 	m.must(err)
 	resumable := m.context.(gpu.Resumable)
-	if at, err := resumable.Moment(fresh); err != nil || at.Recorded {
+	if at, err := resumable.EventTime(fresh); err != nil || at.Recorded {
 		m.Errorf("event that was not recorded: %v, %v", at, err)
 	}
 	held, open := m.heldStream()
 	m.submit(held, gpu.Record{Event: fresh})
-	_, err = resumable.Moment(fresh)
+	_, err = resumable.EventTime(fresh)
 	m.wantCode("event that is not complete", err, abi.NotReady)
 	open()
 	m.must(held.Synchronize())
 	var ends [2]gpu.Event
 	for i := range ends { // as in a restored session
 		ends[i], err = m.context.NewEvent(gpu.EventOptions{
-			Timing: true, Moment: gpu.Moment{Recorded: true, Clock: time.Duration(1+i) * time.Millisecond},
+			Timing: true, Time: gpu.EventTime{Recorded: true, Clock: time.Duration(1+i) * time.Millisecond},
 		})
 		m.must(err)
 	}

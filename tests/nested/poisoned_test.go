@@ -29,7 +29,7 @@ func TestPoisoned(t *testing.T) {
 	b.must(err)
 	b.submit(s, b.fill(0, 3), gpu.Record{Event: event})
 	b.must(s.Synchronize())
-	before, err := resumable.Moment(event)
+	before, err := resumable.EventTime(event)
 	b.must(err)
 	graph := &gpu.Graph{Nodes: []gpu.Node{{Work: b.fill(0, 3)}}}
 	executable, err := b.context.Instantiate(graph)
@@ -55,7 +55,7 @@ func TestPoisoned(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", what, err, had)
 		}
 	}
-	if after, err := resumable.Moment(event); err != nil || !before.Recorded || !after.Recorded ||
+	if after, err := resumable.EventTime(event); err != nil || !before.Recorded || !after.Recorded ||
 		after.Clock < before.Clock {
 		t.Errorf("event time was %v, and is %v: %v", before, after, err)
 	}
@@ -121,7 +121,7 @@ func (d *denied) importFails() {
 	d.must(err)
 	defer file.Close()
 	d.driver.fail("cuMemMap", 1, once, abi.IllegalAddress)
-	d.wantPoisoned("import", sharer.Adopt(d.chunks(0, 2, 1), file, 0), abi.IllegalAddress)
+	d.wantPoisoned("import", sharer.Import(d.chunks(0, 2, 1), file, 0), abi.IllegalAddress)
 }
 
 func (d *denied) graphFails() {
@@ -152,7 +152,7 @@ func (d *denied) markFails() {
 	s, done := d.stream(), make(chan struct{})
 	d.submit(s, d.fill(0, 3))
 	d.driver.fail("cuEventRecord", 1, once, abi.IllegalAddress)
-	d.submit(s, gpu.Tell{Func: func() { close(done) }})
+	d.submit(s, gpu.Completion{Func: func() { close(done) }})
 	<-done
 	d.wantPoisoned("completion", s.Synchronize(), abi.IllegalAddress)
 }
@@ -163,7 +163,7 @@ func (d *denied) watched() {
 	s, open := d.heldByOther()
 	done := make(chan struct{})
 	d.driver.fail("cuEventSynchronize", 1, hang, 0)
-	d.submit(s, gpu.Tell{Func: func() { close(done) }})
+	d.submit(s, gpu.Completion{Func: func() { close(done) }})
 	d.waitFor("no watcher is left", func() bool { return d.driver.failed() > 0 })
 	d.must(s.Close())
 	open()
@@ -201,7 +201,7 @@ func lostMemory(call string) func(*denied) {
 		d.must(memory.Map(d.chunks(0, 0, 2)))
 		d.must(memory.Unmap(d.chunks(0, 1, 1)))
 		d.driver.fail(call, 1, once, abi.OutOfMemory)
-		d.wantPoisoned("compact", memory.(gpu.Keeper).Compact(), abi.OutOfMemory)
+		d.wantPoisoned("compact", memory.(gpu.Reclaimer).Compact(), abi.OutOfMemory)
 	}
 }
 

@@ -143,7 +143,7 @@ func TestPrepare(t *testing.T) {
 	}
 	for ordinal := range b.Devices() {
 		for range 2 {
-			if held, err := b.Warm(ordinal); err != nil || held == 0 {
+			if held, err := b.PrepareContext(ordinal); err != nil || held == 0 {
 				t.Fatalf("GPU %d: %d bytes, %v", ordinal, held, err)
 			}
 		}

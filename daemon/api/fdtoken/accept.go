@@ -21,7 +21,7 @@ const acceptTime = 5 * time.Second
 
 // Accept serves a connection that begins with Magic, and closes it. The error is for the log; the
 // peer has received it too.
-func (d *Desk) Accept(conn *net.UnixConn) error {
+func (d *Store) Accept(conn *net.UnixConn) error {
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(acceptTime)); err != nil {
 		return fmt.Errorf("accept files: %w", err)
@@ -46,7 +46,7 @@ func (d *Desk) Accept(conn *net.UnixConn) error {
 }
 
 // receive reads all files of a connection. If it fails it closes them.
-func (d *Desk) receive(conn *net.UnixConn) (files []*os.File, err error) {
+func (d *Store) receive(conn *net.UnixConn) (files []*os.File, err error) {
 	defer func() {
 		if err != nil {
 			closeAll(files)

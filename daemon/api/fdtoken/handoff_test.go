@@ -20,14 +20,14 @@ import (
 )
 
 // open returns a store that serves a socket.
-func open(t *testing.T, limits Limits) (socket string, desk *Desk, others *Listener) {
+func open(t *testing.T, limits Limits) (socket string, desk *Store, others *Listener) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "socket")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	desk = NewDesk(limits)
+	desk = NewStore(limits)
 	if others, err = NewListener(listener, desk, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestLimits(t *testing.T) {
 
 // TestLimitsAreEachUsers checks that the limit of tokens applies to each user.
 func TestLimitsAreEachUsers(t *testing.T) {
-	desk := NewDesk(Limits{Files: 1, Tokens: 1})
+	desk := NewStore(Limits{Files: 1, Tokens: 1})
 	defer desk.Close()
 	for uid := range uint32(5) {
 		if _, err := desk.keep(api.Actor{UID: uid}, contents(t, 1)); err != nil {
@@ -166,7 +166,7 @@ func TestLimitsAreEachUsers(t *testing.T) {
 
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		desk := NewDesk(Limits{Files: 1, Tokens: 2})
+		desk := NewStore(Limits{Files: 1, Tokens: 2})
 		old := contents(t, 1)
 		first, err := desk.keep(self(), old)
 		if err != nil {
@@ -310,7 +310,7 @@ func TestSendEnds(t *testing.T) {
 	if _, err := Send(ctx, socket, contents(t, 1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v, want context.Canceled", err)
 	}
-	if _, err := send(t.Context(), socket, contents(t, 1), time.Millisecond); !errors.Is(err, api.ErrMute) {
+	if _, err := send(t.Context(), socket, contents(t, 1), time.Millisecond); !errors.Is(err, api.ErrNoAnswer) {
 		t.Errorf("%v, want ErrMute", err)
 	}
 	if _, err := Send(t.Context(), socket+"x", contents(t, 1)); !errors.Is(err, os.ErrNotExist) {

@@ -22,8 +22,8 @@ const peekTime = 5 * time.Second
 // them with a Store.
 type Listener struct {
 	socket *net.UnixListener
-	intake *accept.Intake
-	store  *Desk
+	intake *accept.Acceptor
+	store  *Store
 	log    *slog.Logger
 	others chan net.Conn
 	closed chan struct{}
@@ -31,7 +31,7 @@ type Listener struct {
 }
 
 // NewListener starts to accept connections.
-func NewListener(socket *net.UnixListener, desk *Desk, log *slog.Logger) (*Listener, error) {
+func NewListener(socket *net.UnixListener, desk *Store, log *slog.Logger) (*Listener, error) {
 	connections, err := accept.New(socket, log)
 	if err != nil {
 		return nil, err

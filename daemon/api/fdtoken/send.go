@@ -27,7 +27,7 @@ func Send(ctx context.Context, socket string, files []*os.File) (token []byte, e
 
 // send is Send with a timeout.
 func send(ctx context.Context, socket string, files []*os.File, timeout time.Duration) (token []byte, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, api.ErrMute)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, api.ErrNoAnswer)
 	defer cancel()
 	var dialer net.Dialer
 	dialed, err := dialer.DialContext(ctx, "unix", socket)

@@ -31,8 +31,8 @@ type Limits struct {
 	Tokens int
 }
 
-// Desk holds files that were handed off until they are taken.
-type Desk struct {
+// Store holds files that were handed off until they are taken.
+type Store struct {
 	limits Limits
 
 	mu   sync.Mutex // guards kept
@@ -48,13 +48,13 @@ type bundle struct {
 	expiry *time.Timer
 }
 
-// NewDesk returns an empty store.
-func NewDesk(limits Limits) *Desk {
-	return &Desk{limits: limits, kept: make(map[token]*bundle)}
+// NewStore returns an empty store.
+func NewStore(limits Limits) *Store {
+	return &Store{limits: limits, kept: make(map[token]*bundle)}
 }
 
 // keep stores files under a new token. It closes them if the limits are exceeded.
-func (d *Desk) keep(owner api.Actor, files []*os.File) (token, error) {
+func (d *Store) keep(owner api.Actor, files []*os.File) (token, error) {
 	var name token
 	_, _ = rand.Read(name[:]) // it never fails
 	d.mu.Lock()
@@ -68,7 +68,7 @@ func (d *Desk) keep(owner api.Actor, files []*os.File) (token, error) {
 }
 
 // count returns how many unused tokens a user has.
-func (d *Desk) count(uid uint32) (tokens int) {
+func (d *Store) count(uid uint32) (tokens int) {
 	for _, b := range d.kept {
 		if b.owner.UID == uid {
 			tokens++
@@ -78,7 +78,7 @@ func (d *Desk) count(uid uint32) (tokens int) {
 }
 
 // expire removes a token and closes its files.
-func (d *Desk) expire(name token) {
+func (d *Store) expire(name token) {
 	d.mu.Lock()
 	old := d.kept[name]
 	delete(d.kept, name)
@@ -90,7 +90,7 @@ func (d *Desk) expire(name token) {
 
 // Take returns the files of a token to the process that handed them off, once. The caller closes
 // them. A token of another process stays valid.
-func (d *Desk) Take(name []byte, actor api.Actor) ([]*os.File, error) {
+func (d *Store) Take(name []byte, actor api.Actor) ([]*os.File, error) {
 	if len(name) != TokenBytes {
 		return nil, ErrToken
 	}
@@ -106,7 +106,7 @@ func (d *Desk) Take(name []byte, actor api.Actor) ([]*os.File, error) {
 }
 
 // Close closes all files that were not taken.
-func (d *Desk) Close() error {
+func (d *Store) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var failures []error

@@ -253,7 +253,7 @@ func (s *Stream) stageRoom(bytes int) ([]byte, error) {
 	if s.stage != nil && s.staged+bytes > len(s.stage) {
 		full := s.stage
 		s.stage = nil
-		if err := s.put(item{work: gpu.Tell{Func: func() { s.context.stages.put(full) }}, own: true}); err != nil {
+		if err := s.put(item{work: gpu.Completion{Func: func() { s.context.stages.put(full) }}, own: true}); err != nil {
 			return nil, err // the driver frees the buffer with the context
 		}
 	}

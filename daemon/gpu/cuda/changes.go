@@ -155,8 +155,8 @@ func (m *Memory) NewShadows(chunks int) (gpu.Shadows, int, error) {
 	return room.NewShadows(chunks)
 }
 
-// Settle waits until all shadows are released.
-func (m *Memory) Settle() {
+// WaitReleased waits until all shadows are released.
+func (m *Memory) WaitReleased() {
 	if room, err := m.changes.shadowRoom(false); err == nil && room != nil {
 		room.WaitReleased()
 	}

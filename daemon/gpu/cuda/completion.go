@@ -5,7 +5,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// A Tell is a completion. The driver does not run it: an event of the driver marks its place in the
+// The driver does not run a Completion: an event of the driver marks its place in the
 // stream, a goroutine waits for the event, and the stream goes on. Synchronize and queries run due
 // completions themselves, without waiting for the goroutine to wake. The goroutine wakes once,
 // however many completions are due.

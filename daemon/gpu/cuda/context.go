@@ -54,7 +54,7 @@ type Context struct {
 // newContext creates a context of the driver, or takes the one created in advance.
 func newContext(b *Backend, d *device, options gpu.ContextOptions) (*Context, error) {
 	c := &Context{
-		backend: b, driver: b.driver, device: d, output: options.Output, onRefused: options.Late,
+		backend: b, driver: b.driver, device: d, output: options.Output, onRefused: options.OnRefused,
 		stop: make(chan struct{}), streams: map[*Stream]struct{}{},
 	}
 	c.preparePools()
@@ -124,9 +124,9 @@ func (c *Context) preparePools() {
 // also show what other processes do.
 const contextBytes = 512 << 20
 
-// Warm creates the context that the next NewContext on a device takes. It does not depend on that
-// call's options.
-func (b *Backend) Warm(ordinal int) (bytes uint64, err error) {
+// PrepareContext creates the context that the next NewContext on a device takes. It does not depend
+// on that call's options.
+func (b *Backend) PrepareContext(ordinal int) (bytes uint64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	d := b.devices[ordinal]

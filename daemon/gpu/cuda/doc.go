@@ -10,7 +10,7 @@
 // Work that the driver can order goes to the driver's streams at once: launches, copies and fills
 // of device memory, events. Work that needs the host in the middle of a stream, a Call or a copy
 // with pageable memory, goes to the stream's host queue (hostqueue.go). Its goroutine waits for the
-// driver, does the work, and lets later work proceed. A Tell is a completion, which runs beside the
+// driver, does the work, and lets later work proceed. A Completion runs beside the
 // stream (completion.go). So no function of the session runs on a thread of the driver, and every
 // Call runs even after a fault.
 //

@@ -81,7 +81,7 @@ type nodeFunc func(c *Context, p cudadrv.Placing) (cudadrv.GraphNode, error)
 // the host, another device, or several nodes.
 func (c *Context) driverNode(work gpu.Work) (nodeFunc, bool) {
 	switch w := work.(type) {
-	case gpu.Nothing:
+	case gpu.Empty:
 		return emptyNode, true
 	case gpu.Launch:
 		return launchNode(w), true
@@ -188,7 +188,7 @@ func isEmpty(work gpu.Work) bool {
 		return w.Extent[0] == 0 || w.Extent[1] == 0 || w.Extent[2] == 0
 	case gpu.Fill:
 		return w.Columns == 0 || w.Rows == 0
-	case gpu.Nothing:
+	case gpu.Empty:
 		return true
 	}
 	return false

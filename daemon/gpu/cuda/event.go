@@ -161,8 +161,8 @@ func (c *Context) NewEvent(options gpu.EventOptions) (gpu.Event, error) {
 		return nil, err
 	}
 	e := &Event{context: c, timing: options.Timing}
-	if options.Moment.Recorded {
-		e.latest = &eventRecord{context: c, timing: options.Timing, settled: true, reachedTime: options.Moment.Clock, timed: true}
+	if options.Time.Recorded {
+		e.latest = &eventRecord{context: c, timing: options.Timing, settled: true, reachedTime: options.Time.Clock, timed: true}
 		e.latest.references.Store(1)
 	}
 	return e, nil
@@ -469,25 +469,25 @@ func (c *Context) Continuation() gpu.Continuation {
 	return gpu.Continuation{Clock: c.clock.now(), Launches: c.launches.Load()}
 }
 
-// Moment returns when the latest recording of an event was reached.
-func (c *Context) Moment(event gpu.Event) (gpu.Moment, error) {
+// EventTime returns when the latest recording of an event was reached.
+func (c *Context) EventTime(event gpu.Event) (gpu.EventTime, error) {
 	e, err := ownEvent(event, "query event time")
 	if err != nil {
-		return gpu.Moment{}, err
+		return gpu.EventTime{}, err
 	}
 	m := e.acquire()
 	if m == nil {
-		return gpu.Moment{}, nil
+		return gpu.EventTime{}, nil
 	}
 	defer m.release()
 	if err := m.query(); gpu.Code(err) == abi.NotReady {
-		return gpu.Moment{}, err
+		return gpu.EventTime{}, err
 	}
 	at, err := m.reachedAt()
 	if c.Fault() != nil {
-		return gpu.Moment{Recorded: true, Clock: c.clock.now()}, nil // after a fault the driver reports no times
+		return gpu.EventTime{Recorded: true, Clock: c.clock.now()}, nil // after a fault the driver reports no times
 	}
-	return gpu.Moment{Recorded: true, Clock: at}, err
+	return gpu.EventTime{Recorded: true, Clock: at}, err
 }
 
 // Poison makes err the context's fault.

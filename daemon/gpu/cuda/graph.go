@@ -111,7 +111,7 @@ func (e *Executable) launchNative(s *Stream) error {
 	}
 	e.native.addLaunch()
 	e.stream = s
-	if err := s.put(item{work: gpu.Nothing{}, graph: e.native}); err != nil || !s.queueRunning {
+	if err := s.put(item{work: gpu.Empty{}, graph: e.native}); err != nil || !s.queueRunning {
 		return err
 	}
 	e.lastLaunch = e.newLaunchRecord()
@@ -189,7 +189,7 @@ func (e *Executable) releaseNative() {
 		}
 	}
 	// If the driver has no more events, the graph stays until the context is closed.
-	_ = s.accept(item{work: gpu.Tell{Func: native.release}, own: true})
+	_ = s.accept(item{work: gpu.Completion{Func: native.release}, own: true})
 }
 
 // Close destroys the graph. Queued launches still run.

@@ -33,7 +33,7 @@ func (s *Stream) perform(it item) {
 		s.waitCompletions(it.after)
 		work.Func()
 		return
-	case gpu.Tell:
+	case gpu.Completion:
 		s.addQueuedCompletion(work, it.own)
 		return
 	}
@@ -60,7 +60,7 @@ func (s *Stream) perform(it item) {
 
 // addQueuedCompletion is addCompletion for the host queue. All earlier work is with the driver by
 // then.
-func (s *Stream) addQueuedCompletion(work gpu.Tell, own bool) {
+func (s *Stream) addQueuedCompletion(work gpu.Completion, own bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.addCompletion(work.Func, own) == nil {

@@ -64,7 +64,7 @@ func (m *Memory) mapNow(r gpu.Range, whole bool) error {
 		return gpu.Errorf("map memory", abi.AlreadyMapped, "%#x+%#x", r.Address, r.Bytes)
 	}
 	if d.obstructed(r, whole) {
-		return fmt.Errorf("map memory at %#x: %w", r.Address, gpu.ErrKept)
+		return fmt.Errorf("map memory at %#x: %w", r.Address, gpu.ErrNotReclaimed)
 	}
 	if err := m.reserve(r.Bytes); err != nil {
 		return err
@@ -130,8 +130,8 @@ func (m *Memory) newMapping(r gpu.Range) error {
 	d := m.device
 	allocation, err := d.create(r.Bytes)
 	if o := m.context.backend.options; gpu.Code(err) == abi.OutOfMemory && o.Ledger != nil {
-		if o.Ledger.Owed(int(d.ordinal), o.Slot) {
-			return fmt.Errorf("map memory: GPU %d: %d bytes: %w", d.ordinal, r.Bytes, gpu.ErrOwed)
+		if o.Ledger.RequestReclaim(int(d.ordinal), o.Slot) {
+			return fmt.Errorf("map memory: GPU %d: %d bytes: %w", d.ordinal, r.Bytes, gpu.ErrReclaimPending)
 		}
 		allocation, err = d.create(r.Bytes) // another process may have just reclaimed it
 	}
@@ -181,7 +181,7 @@ func (m *Memory) release(bytes uint64) {
 }
 
 // Unmap frees memory, whichever context of the device mapped it. The driver's mapping stays until
-// GiveBack.
+// Reclaim.
 func (m *Memory) Unmap(r gpu.Range) error {
 	if err := m.checkRange("unmap memory", r); err != nil {
 		return err
@@ -230,7 +230,7 @@ func (b *Backend) updateLedger() {
 		keeps = keeps || d.reclaimable.Load() > 0
 	}
 	if keeps != b.notedReclaimable {
-		b.options.Ledger.Keep(b.options.Slot, keeps)
+		b.options.Ledger.SetUnreclaimed(b.options.Slot, keeps)
 		b.notedReclaimable = keeps
 	}
 }

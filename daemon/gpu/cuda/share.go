@@ -62,8 +62,8 @@ func (m *Memory) Share(r gpu.Range) (*os.File, int64, error) {
 	return file, 0, nil
 }
 
-// Adopt maps memory that another process has exported.
-func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
+// Import maps memory that another process has exported.
+func (m *Memory) Import(r gpu.Range, file *os.File, offset int64) error {
 	if err := m.checkRange("import memory", r); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
 		return refuse(abi.AlreadyMapped, "the range is in use")
 	}
 	if len(d.mappings.overlapping(r)) > 0 {
-		return fmt.Errorf("import memory: %w", gpu.ErrKept)
+		return fmt.Errorf("import memory: %w", gpu.ErrNotReclaimed)
 	}
 	allocation, err := d.driver.Import(file)
 	if err != nil {

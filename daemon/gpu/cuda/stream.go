@@ -39,9 +39,9 @@ type item struct {
 	// record is settled by a Record, and waited for by an Await; nil for an event that was never
 	// recorded.
 	record *eventRecord
-	// graph is launched if work is Nothing; usually nil.
+	// graph is launched if work is Empty; usually nil.
 	graph *driverGraph
-	// own is set for a Tell of this package.
+	// own is set for a Completion of this package.
 	own bool
 	// after is how many completions must run before a Call in the host queue.
 	after uint64
@@ -69,7 +69,7 @@ func (c *Context) NewStream(options gpu.StreamOptions) (gpu.Stream, error) {
 func (s *Stream) Submit(work gpu.Work) error {
 	c := s.context
 	if err := c.Fault(); err != nil {
-		if !gpu.Always(work) {
+		if !gpu.RunsAlways(work) {
 			return err
 		}
 	}
@@ -111,7 +111,7 @@ func (s *Stream) put(it item) error {
 
 // accept is put for a stream that may be closed, but not destroyed. mu is held.
 func (s *Stream) accept(it item) error {
-	_, counted := it.work.(gpu.Tell)
+	_, counted := it.work.(gpu.Completion)
 	counted = counted && !it.own
 	if !s.queueRunning && !s.context.stopping() && it.issuable() {
 		defer it.release()

@@ -130,20 +130,21 @@ func (x *mappings) overlapping(r gpu.Range) []*mapping {
 	return slices.Clone(x.all[from:to])
 }
 
-// Kept returns how many bytes are mapped by the driver but not assigned.
-func (m *Memory) Kept() uint64 { return uint64(max(m.device.reclaimable.Load(), 0)) }
+// Reclaimable returns how many bytes are mapped by the driver but not assigned.
+func (m *Memory) Reclaimable() uint64 { return uint64(max(m.device.reclaimable.Load(), 0)) }
 
-// Wanted reports whether another process has requested unreclaimed memory since the last Compact.
-func (m *Memory) Wanted() bool {
+// ReclaimRequested reports whether another process has requested unreclaimed memory since the last
+// Compact.
+func (m *Memory) ReclaimRequested() bool {
 	o := m.context.backend.options
-	return o.Ledger != nil && o.Ledger.Shortages(int(m.device.ordinal)) != m.device.requestsSeen.Load()
+	return o.Ledger != nil && o.Ledger.ReclaimRequests(int(m.device.ordinal)) != m.device.requestsSeen.Load()
 }
 
-// maxReclaims is how many mappings one GiveBack unmaps.
+// maxReclaims is how many mappings one Reclaim unmaps.
 const maxReclaims = 16
 
-// GiveBack unmaps mappings of which no part is used.
-func (m *Memory) GiveBack() (done bool, err error) {
+// Reclaim unmaps mappings of which no part is used.
+func (m *Memory) Reclaim() (done bool, err error) {
 	d := m.device
 	d.reading.Lock()
 	defer d.reading.Unlock()
@@ -177,8 +178,8 @@ func (m *Memory) unmapMapping(g *mapping) error {
 	return m.context.driverErr("unmap memory", d.driver.Release(g.allocation))
 }
 
-// Gathered reports whether a range is exactly one mapping.
-func (m *Memory) Gathered(r gpu.Range) bool {
+// Consolidated reports whether a range is exactly one mapping.
+func (m *Memory) Consolidated(r gpu.Range) bool {
 	d := m.device
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -186,9 +187,9 @@ func (m *Memory) Gathered(r gpu.Range) bool {
 	return p != nil && p.Range == r && p.whole()
 }
 
-// Gather moves a range to one new mapping. Each other piece of the old mappings gets a mapping of
-// its own.
-func (m *Memory) Gather(r gpu.Range) error {
+// Consolidate moves a range to one new mapping. Each other piece of the old mappings gets a mapping
+// of its own.
+func (m *Memory) Consolidate(r gpu.Range) error {
 	d := m.device
 	d.reading.Lock()
 	defer d.reading.Unlock()
@@ -214,7 +215,7 @@ func (m *Memory) Gather(r gpu.Range) error {
 func (m *Memory) Compact() error {
 	d := m.device
 	if o := m.context.backend.options; o.Ledger != nil {
-		d.requestsSeen.Store(o.Ledger.Shortages(int(d.ordinal)))
+		d.requestsSeen.Store(o.Ledger.ReclaimRequests(int(d.ordinal)))
 	}
 	d.reading.Lock()
 	defer d.reading.Unlock()

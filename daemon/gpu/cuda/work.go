@@ -54,7 +54,7 @@ func ordersOthers(work gpu.Work) bool {
 func (s *Stream) issueWork(it item) error {
 	c := s.context
 	switch work := it.work.(type) {
-	case gpu.Tell:
+	case gpu.Completion:
 		return s.addCompletion(work.Func, it.own)
 	case gpu.Record:
 		return c.driverErr("record event", it.record.record(s))

@@ -20,7 +20,7 @@ func testCompletion(t *testing.T, b *bench) {
 		if i%3 == 0 {
 			b.submit(s, gpu.Record{Event: e})
 		}
-		b.submit(s, gpu.Tell{Func: func() {
+		b.submit(s, gpu.Completion{Func: func() {
 			if got := b.read(address+uint64(i), 1)[0]; got != byte(i%250+1) {
 				t.Errorf("function %d: memory is %d", i, got)
 			}
@@ -53,7 +53,7 @@ func testCompletionPending(t *testing.T, b *bench) {
 	in, out := make(chan struct{}), make(chan struct{})
 	var early atomic.Bool
 	early.Store(true)
-	b.submit(s, held, gpu.Tell{Func: func() {
+	b.submit(s, held, gpu.Completion{Func: func() {
 		if early.Load() {
 			t.Error("a function ran before earlier work")
 		}
@@ -81,5 +81,5 @@ func testCompletionPending(t *testing.T, b *bench) {
 	if !s.Idle() {
 		t.Error("not idle after all work is done")
 	}
-	b.want("no function", s.Submit(gpu.Tell{}), abi.InvalidValue)
+	b.want("no function", s.Submit(gpu.Completion{}), abi.InvalidValue)
 }

@@ -33,7 +33,7 @@ func testFault(t *testing.T, b *bench) {
 	if !s.Idle() {
 		t.Error("not idle after Synchronize returned the fault")
 	}
-	b.want("submit", s.Submit(gpu.Nothing{}), abi.IllegalAddress)
+	b.want("submit", s.Submit(gpu.Empty{}), abi.IllegalAddress)
 	b.want("event", later.Synchronize(), abi.IllegalAddress)
 	b.want("context", b.context.Synchronize(), abi.IllegalAddress)
 	b.want("fault", b.context.Fault(), abi.IllegalAddress)
@@ -59,7 +59,7 @@ func testCallsAfterFault(t *testing.T, b *bench) {
 		s,
 		work,
 		launch(b.kernel("store"), 1, 1, uint64(8), uint32(1)),
-		gpu.Tell{Func: func() { told.Store(true) }},
+		gpu.Completion{Func: func() { told.Store(true) }},
 		gpu.Call{Func: func() { ran.Store(told.Load()) }},
 	)
 	b.waitClosed("gate", reached)
@@ -68,7 +68,7 @@ func testCallsAfterFault(t *testing.T, b *bench) {
 	if !ran.Load() {
 		t.Error("a call of the session did not run")
 	}
-	b.submit(s, gpu.Call{Func: func() { ran.Store(false) }}, gpu.Tell{Func: func() { told.Store(false) }})
+	b.submit(s, gpu.Call{Func: func() { ran.Store(false) }}, gpu.Completion{Func: func() { told.Store(false) }})
 	_ = s.Synchronize()
 	if ran.Load() || told.Load() {
 		t.Error("a call of the session was refused after the fault")

@@ -56,7 +56,7 @@ func testGraphUpdate(_ *testing.T, b *bench) {
 	fill := func(value uint32) gpu.Work {
 		return gpu.Fill{Address: address, Pattern: value, PatternBytes: 4, Columns: 1, Rows: 1}
 	}
-	e := b.instantiate(gpu.Node{Work: fill(1)}, gpu.Node{Work: gpu.Nothing{}, After: []int{0}})
+	e := b.instantiate(gpu.Node{Work: fill(1)}, gpu.Node{Work: gpu.Empty{}, After: []int{0}})
 	s := b.stream()
 	var want []uint32
 	for i := range uint32(100) {
@@ -72,9 +72,9 @@ func testGraphUpdate(_ *testing.T, b *bench) {
 	want[0] = 1
 	b.must(s.Synchronize())
 	b.same("values of 100 launches", b.read(out, 400), words(want...))
-	b.want("other kind", e.Update(0, gpu.Nothing{}), abi.InvalidValue)
+	b.want("other kind", e.Update(0, gpu.Empty{}), abi.InvalidValue)
 	b.want("bad work", e.Update(0, gpu.Fill{PatternBytes: 7}), abi.InvalidValue)
-	b.want("no such node", e.Update(2, gpu.Nothing{}), abi.InvalidValue)
+	b.want("no such node", e.Update(2, gpu.Empty{}), abi.InvalidValue)
 }
 
 // testGraphQueued updates a graph with every kind of node while its launches are blocked behind a
@@ -133,9 +133,9 @@ func testGraphQueued(_ *testing.T, b *bench) {
 
 func testGraphRefused(_ *testing.T, b *bench) {
 	for name, nodes := range map[string][]gpu.Node{
-		"cycle":        {{Work: gpu.Nothing{}, After: []int{1}}, {Work: gpu.Nothing{}, After: []int{0}}},
-		"itself":       {{Work: gpu.Nothing{}, After: []int{0}}},
-		"out of range": {{Work: gpu.Nothing{}, After: []int{-1}}},
+		"cycle":        {{Work: gpu.Empty{}, After: []int{1}}, {Work: gpu.Empty{}, After: []int{0}}},
+		"itself":       {{Work: gpu.Empty{}, After: []int{0}}},
+		"out of range": {{Work: gpu.Empty{}, After: []int{-1}}},
 		"bad work":     {{Work: gpu.Fill{PatternBytes: 3}}},
 		"no work":      {{}},
 	} {

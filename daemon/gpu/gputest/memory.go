@@ -151,16 +151,16 @@ func testDirty(t *testing.T, b *bench) {
 		{"copy from the program", func() { b.run(linear(device(r.Address), program(make(host, 8), 0), 8)) }, "100000"},
 		{"kernel", func() { b.run(launch(kernel, 1, 1, r.Address+3*gpu.ChunkBytes, uint32(7))) }, "000100"},
 	} {
-		tracker.ClearWritten(r)
+		tracker.ClearDirty(r)
 		step.do()
-		if got := bits(tracker.Written(r), 6); got != step.want {
+		if got := bits(tracker.Dirty(r), 6); got != step.want {
 			t.Errorf("%s: dirty %s, want %s", step.name, got, step.want)
 		}
 	}
 }
 
 func testAbsent(t *testing.T, b *bench) {
-	lazy, ok := b.context.Memory().(gpu.Lazy)
+	lazy, ok := b.context.Memory().(gpu.LazyMapper)
 	if !ok {
 		t.Skip("this backend has no absent chunks")
 	}

@@ -42,7 +42,7 @@ func testShared(t *testing.T, b *bench) {
 	file, offset, err := m.Share(here)
 	b.must(err)
 	defer file.Close()
-	b.must(m.Adopt(there, file, offset))
+	b.must(m.Import(there, file, offset))
 	b.same("shared memory", b.read(here.Address, len(want)), want)
 	b.same("imported memory", b.read(there.Address, len(want)), want)
 
@@ -51,15 +51,15 @@ func testShared(t *testing.T, b *bench) {
 	b.run(gpu.Fill{Address: here.Address, Pattern: 7, PatternBytes: 1, Columns: 100, Rows: 1})
 	b.same("a store through the original", b.read(there.Address, 1), []byte{7})
 	if tracker, ok := b.context.Memory().(gpu.Tracker); ok {
-		tracker.ClearWritten(here)
-		if written := tracker.Written(here); written[0] != 3 {
+		tracker.ClearDirty(here)
+		if written := tracker.Dirty(here); written[0] != 3 {
 			t.Errorf("got dirty bits %b of shared chunks after clearing, want 11: others may write them at any time", written[0])
 		}
 	}
-	b.want("import over memory", m.Adopt(there, file, offset), abi.AlreadyMapped)
+	b.want("import over memory", m.Import(there, file, offset), abi.AlreadyMapped)
 	b.want(
 		"import beyond the file",
-		m.Adopt(gpu.Range{Address: there.End(), Bytes: there.Bytes}, file, 1<<50),
+		m.Import(gpu.Range{Address: there.End(), Bytes: there.Bytes}, file, 1<<50),
 		abi.InvalidValue,
 	)
 	_, _, err = m.Share(gpu.Range{Address: there.End(), Bytes: gpu.ChunkBytes})
@@ -74,7 +74,7 @@ func testSharedLife(b *bench, here, there gpu.Range) {
 	second := gpu.Range{Address: first.Address + 64*gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
 	freed, at, err := m.Share(first)
 	b.must(err)
-	b.must(m.Adopt(second, freed, at))
+	b.must(m.Import(second, freed, at))
 	_ = freed.Close()
 	b.must(b.context.Memory().Unmap(first))
 	b.reclaim()
@@ -89,8 +89,8 @@ func testSharedLife(b *bench, here, there gpu.Range) {
 	now, _ := memory.Usage()
 	b.free("imported memory unmapped", now, used)
 	b.same("export after the importer unmapped", b.read(here.Address, 200), content)
-	if _, ok := memory.(gpu.Keeper); ok {
-		b.want("map over unreclaimed imported memory", memory.Map(there), gpu.ErrKept)
+	if _, ok := memory.(gpu.Reclaimer); ok {
+		b.want("map over unreclaimed imported memory", memory.Map(there), gpu.ErrNotReclaimed)
 	}
 	b.reclaim()
 	b.must(memory.Map(there))

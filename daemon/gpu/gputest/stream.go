@@ -100,7 +100,7 @@ func testStreamClose(t *testing.T, b *bench) {
 	b.submit(s, work, gpu.Call{Func: func() { ran.Store(true) }})
 	b.waitClosed("gate", reached)
 	b.must(s.Close()) // does not wait
-	b.want("work for a closed stream", s.Submit(gpu.Nothing{}), abi.InvalidHandle)
+	b.want("work for a closed stream", s.Submit(gpu.Empty{}), abi.InvalidHandle)
 	open()
 	b.must(b.context.Synchronize())
 	if !ran.Load() {
@@ -196,7 +196,7 @@ func testClose(t *testing.T, b *bench) {
 		work,
 		gpu.Record{Event: e},
 		gpu.Call{Func: func() { ran.Store(true) }},
-		gpu.Tell{Func: func() { told.Store(true) }},
+		gpu.Completion{Func: func() { told.Store(true) }},
 	)
 	b.waitClosed("gate", reached)
 	closed := make(chan struct{})
@@ -212,7 +212,7 @@ func testClose(t *testing.T, b *bench) {
 		t.Error("a call of the session did not run")
 	}
 	b.must(e.Synchronize()) // waits for events of a closed context end
-	if s.Submit(gpu.Nothing{}) == nil {
+	if s.Submit(gpu.Empty{}) == nil {
 		t.Error("Submit in a closed context succeeded")
 	}
 	if _, err := c.NewStream(gpu.StreamOptions{}); err == nil {
@@ -220,6 +220,6 @@ func testClose(t *testing.T, b *bench) {
 	}
 	after, _ := b.context.Memory().Usage()
 	b.free("closed", after, free)
-	b.submit(b.stream(), gpu.Nothing{})
+	b.submit(b.stream(), gpu.Empty{})
 	b.must(b.context.Synchronize())
 }

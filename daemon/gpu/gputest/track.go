@@ -20,10 +20,10 @@ func testNeverWritten(t *testing.T, b *bench) {
 	second := gpu.Range{Address: r.Address + gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
 	check := func(when, fresh, written string) {
 		t.Helper()
-		if got := bits(tracker.Fresh(r), 4); got != fresh {
+		if got := bits(tracker.NeverWritten(r), 4); got != fresh {
 			t.Errorf("%s: never written %s, want %s", when, got, fresh)
 		}
-		if got := bits(tracker.Written(r), 4); got != written {
+		if got := bits(tracker.Dirty(r), 4); got != written {
 			t.Errorf("%s: dirty %s, want %s", when, got, written)
 		}
 	}
@@ -32,10 +32,10 @@ func testNeverWritten(t *testing.T, b *bench) {
 	check("read", "1111", "0000")
 	b.write(second.Address, []byte{1})
 	check("written", "1011", "0100")
-	if got := bits(tracker.ClearWritten(r), 4); got != "0100" {
+	if got := bits(tracker.ClearDirty(r), 4); got != "0100" {
 		t.Errorf("cleared %s, want 0100", got)
 	}
-	if got := bits(tracker.ClearWritten(r), 4); got != "0000" {
+	if got := bits(tracker.ClearDirty(r), 4); got != "0000" {
 		t.Errorf("second clear: got %s, want 0000", got)
 	}
 	check("cleared", "1011", "0000")
@@ -44,7 +44,7 @@ func testNeverWritten(t *testing.T, b *bench) {
 	check("mapped again", "1111", "0000")
 	b.run(launch(b.kernel("store"), 1, 1, r.Address, uint32(7)))
 	check("stored to", "0111", "1000")
-	if lazy, offers := m.(gpu.Lazy); offers {
+	if lazy, offers := m.(gpu.LazyMapper); offers {
 		b.must(m.Unmap(second))
 		b.must(lazy.MapAbsent(second, func(uint64, []byte) error { return nil }))
 		check("absent", "0011", "1000")
@@ -165,7 +165,7 @@ func testShadowsLeft(t *testing.T, b *bench) {
 	for _, c := range copies {
 		b.must(c.Release())
 	}
-	shadower.Settle()
+	shadower.WaitReleased()
 	b.must(b.context.Close())
 	b.must(shadows.Close())
 	next, err := b.backend.NewContext(0, gpu.ContextOptions{})
@@ -231,7 +231,7 @@ func testPinned(t *testing.T, b *bench) {
 }
 
 func testAccesses(t *testing.T, b *bench) {
-	toucher, offers := b.context.Memory().(gpu.Toucher)
+	toucher, offers := b.context.Memory().(gpu.AccessRecorder)
 	if !offers {
 		t.Skip("this backend does not record accesses")
 	}
@@ -241,7 +241,7 @@ func testAccesses(t *testing.T, b *bench) {
 	b.read(at(7), 1)
 	check := func(when string, want ...uint64) {
 		t.Helper()
-		got := toucher.Touches()
+		got := toucher.Accesses()
 		for i := range got {
 			got[i] = (got[i] - address) / gpu.ChunkBytes
 		}
@@ -250,7 +250,7 @@ func testAccesses(t *testing.T, b *bench) {
 		}
 	}
 	kernel := b.kernel("store")
-	toucher.RecordTouches(true)
+	toucher.RecordAccesses(true)
 	b.run(launch(kernel, 1, 1, at(5), uint32(7)))
 	b.read(at(2), 8)
 	b.run(launch(kernel, 1, 1, at(2), uint32(7)), launch(kernel, 1, 1, at(5)+64, uint32(7)))
@@ -259,11 +259,11 @@ func testAccesses(t *testing.T, b *bench) {
 		b.must(viewer.View(gpu.Range{Address: at(1), Bytes: gpu.ChunkBytes}, func([]byte) error { return nil }))
 	}
 	check("recorded", 5, 2, 6, 0)
-	toucher.RecordTouches(false)
+	toucher.RecordAccesses(false)
 	b.write(at(3), []byte{1})
 	check("stopped", 5, 2, 6, 0)
-	toucher.RecordTouches(true)
+	toucher.RecordAccesses(true)
 	b.read(at(0), chunks*gpu.ChunkBytes)
 	check("in one copy", 0, 1, 2, 3, 4, 5, 6, 7)
-	toucher.RecordTouches(false)
+	toucher.RecordAccesses(false)
 }

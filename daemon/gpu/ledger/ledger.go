@@ -23,8 +23,8 @@ const (
 	cellBytes   = 24
 )
 
-// ErrDamaged is returned for files that are not ledgers of this version.
-var ErrDamaged = errors.New("not a memory ledger of this version")
+// ErrFormat is returned for files that are not ledgers of this version.
+var ErrFormat = errors.New("not a memory ledger of this version")
 
 // FullError is returned by a reservation that exceeds the GPU's capacity.
 type FullError struct {
@@ -92,7 +92,7 @@ func Open(file *os.File) (*Ledger, error) {
 		return nil, fmt.Errorf("open ledger %s: %w", file.Name(), err)
 	}
 	if stat, err := file.Stat(); err != nil || stat.Size() < fileBytes(l.gpus) {
-		return nil, fmt.Errorf("open ledger %s: %w", file.Name(), ErrDamaged)
+		return nil, fmt.Errorf("open ledger %s: %w", file.Name(), ErrFormat)
 	}
 	if err := l.mapWords(); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", file.Name(), err)

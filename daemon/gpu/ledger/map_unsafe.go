@@ -34,7 +34,7 @@ func readHeader(header [16]byte) (gpus int, err error) {
 	second := binary.NativeEndian.Uint64(header[8:])
 	gpus = int(second >> 32)
 	if binary.NativeEndian.Uint64(header[:]) != magic || uint32(second) != version || gpus < 1 || gpus > MaxGPUs {
-		return 0, ErrDamaged
+		return 0, ErrFormat
 	}
 	return gpus, nil
 }

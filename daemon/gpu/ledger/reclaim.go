@@ -4,8 +4,8 @@ package ledger
 // and it is reclaimed. A worker that finds less memory on a GPU than the ledger says requests that
 // all others reclaim theirs.
 
-// Keep notes whether a slot holds unreclaimed memory.
-func (l *Ledger) Keep(slot int, keeps bool) {
+// SetUnreclaimed notes whether a slot holds unreclaimed memory.
+func (l *Ledger) SetUnreclaimed(slot int, keeps bool) {
 	word, bit := l.bit(unreclaimedWord, slot)
 	if keeps {
 		word.Or(bit)
@@ -14,9 +14,9 @@ func (l *Ledger) Keep(slot int, keeps bool) {
 	}
 }
 
-// Owed requests that other slots reclaim memory of a GPU. It reports whether any of them holds
-// some.
-func (l *Ledger) Owed(gpu, slot int) bool {
+// RequestReclaim requests that other slots reclaim memory of a GPU. It reports whether any of them
+// holds some.
+func (l *Ledger) RequestReclaim(gpu, slot int) bool {
 	for other := range l.usedSlots() {
 		if word, bit := l.bit(unreclaimedWord, other); other != slot && word.Load()&bit != 0 {
 			l.reclaimRequests(gpu).Add(1)
@@ -26,5 +26,5 @@ func (l *Ledger) Owed(gpu, slot int) bool {
 	return false
 }
 
-// Shortages returns how often reclaiming was requested on a GPU.
-func (l *Ledger) Shortages(gpu int) uint64 { return l.reclaimRequests(gpu).Load() }
+// ReclaimRequests returns how often reclaiming was requested on a GPU.
+func (l *Ledger) ReclaimRequests(gpu int) uint64 { return l.reclaimRequests(gpu).Load() }

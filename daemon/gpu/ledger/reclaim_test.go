@@ -19,15 +19,15 @@ func TestReclaimRequests(t *testing.T) {
 		count uint64
 	}{
 		{"no unreclaimed memory", func() {}, 2, false, 0},
-		{"in another slot", func() { l.Keep(5, true) }, 2, true, 1},
+		{"in another slot", func() { l.SetUnreclaimed(5, true) }, 2, true, 1},
 		{"in the own slot only", func() {}, 5, false, 1},
-		{"in two slots", func() { l.Keep(2, true) }, 5, true, 2},
-		{"reclaimed", func() { l.Keep(5, false) }, 2, false, 2},
+		{"in two slots", func() { l.SetUnreclaimed(2, true) }, 5, true, 2},
+		{"reclaimed", func() { l.SetUnreclaimed(5, false) }, 2, false, 2},
 		{"slot cleared", func() { l.Clear(2) }, 5, false, 2},
 	} {
 		step.do()
-		if owed := l.Owed(1, step.slot); owed != step.owed || l.Shortages(1) != step.count || l.Shortages(0) != 0 {
-			t.Errorf("%s: got %v and %d requests, want %v and %d", step.name, owed, l.Shortages(1), step.owed, step.count)
+		if owed := l.RequestReclaim(1, step.slot); owed != step.owed || l.ReclaimRequests(1) != step.count || l.ReclaimRequests(0) != 0 {
+			t.Errorf("%s: got %v and %d requests, want %v and %d", step.name, owed, l.ReclaimRequests(1), step.owed, step.count)
 		}
 	}
 }

@@ -18,24 +18,24 @@ const (
 	pollInterval = time.Millisecond
 )
 
-// Stand makes a slot a standby slot, before anything is reserved for it.
-func (l *Ledger) Stand(slot int) {
+// SetStandby makes a slot a standby slot, before anything is reserved for it.
+func (l *Ledger) SetStandby(slot int) {
 	wanted, bit := l.bit(wantedWord, slot)
 	wanted.And(^bit)
 	standby, bit := l.bit(standbyWord, slot)
 	standby.Or(bit)
 }
 
-// Claim ends the standby state of a slot. It returns false if the slot was not in standby; its
-// worker then exits.
-func (l *Ledger) Claim(slot int) bool {
+// ClaimStandby ends the standby state of a slot. It returns false if the slot was not in standby;
+// its worker then exits.
+func (l *Ledger) ClaimStandby(slot int) bool {
 	standby, bit := l.bit(standbyWord, slot)
 	return standby.And(^bit)&bit != 0
 }
 
-// AwaitWanted waits until the memory of a standby slot is needed, and claims the slot. It returns
-// false if the slot is no longer in standby. It blocks an OS thread.
-func (l *Ledger) AwaitWanted(slot int) bool {
+// AwaitStandbyRequest waits until the memory of a standby slot is needed, and claims the slot. It
+// returns false if the slot is no longer in standby. It blocks an OS thread.
+func (l *Ledger) AwaitStandbyRequest(slot int) bool {
 	standby, bit := l.bit(standbyWord, slot)
 	wanted, _ := l.bit(wantedWord, slot)
 	for {
@@ -44,14 +44,14 @@ func (l *Ledger) AwaitWanted(slot int) bool {
 		case standby.Load()&bit == 0:
 			return false
 		case wanted.Load()&bit != 0:
-			return l.Claim(slot)
+			return l.ClaimStandby(slot)
 		}
 		l.sleep(seen)
 	}
 }
 
-// Wake makes all AwaitWanted calls check their slots.
-func (l *Ledger) Wake() { l.requestStandby() }
+// WakeStandby makes all AwaitStandbyRequest calls check their slots.
+func (l *Ledger) WakeStandby() { l.requestStandby() }
 
 // makeRoom asks one standby worker to exit and waits for it. It returns false if there is none, or
 // if all together hold too little.
@@ -99,9 +99,9 @@ func (l *Ledger) reserveOrMakeRoom(gpu, slot int, bytes uint64, own bool) error 
 	}
 }
 
-// Room returns how much of a GPU can be reserved, and its capacity. Memory of standby workers
+// Available returns how much of a GPU can be reserved, and its capacity. Memory of standby workers
 // counts as free.
-func (l *Ledger) Room(gpu int) (free, capacity uint64) {
+func (l *Ledger) Available(gpu int) (free, capacity uint64) {
 	used, capacity := l.Usage(gpu)
 	l.mu.Lock()
 	defer l.mu.Unlock()

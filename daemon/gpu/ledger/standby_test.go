@@ -37,13 +37,13 @@ func TestStandby(t *testing.T) {
 	var ended [workers]chan bool
 	for slot := range workers {
 		waiter := mapAgain(t, path)
-		waiter.Stand(slot)
+		waiter.SetStandby(slot)
 		if err := waiter.Reserve(0, slot, 20); err != nil {
 			t.Fatal(err)
 		}
 		ended[slot] = make(chan bool, 1)
 		go func() {
-			wanted := waiter.AwaitWanted(slot)
+			wanted := waiter.AwaitStandbyRequest(slot)
 			if wanted {
 				waiter.Release(0, slot, 20)
 			}
@@ -76,14 +76,14 @@ func TestStandby(t *testing.T) {
 			t.Errorf("slot %d was not wanted", slot)
 		}
 	}
-	if !phosd.Claim(0) {
+	if !phosd.ClaimStandby(0) {
 		t.Error("slot 0 is no longer in standby")
 	}
-	phosd.Wake()
+	phosd.WakeStandby()
 	if <-ended[0] {
 		t.Error("slot 0 was wanted although it has a session")
 	}
-	if phosd.Claim(0) || phosd.Claim(1) {
+	if phosd.ClaimStandby(0) || phosd.ClaimStandby(1) {
 		t.Error("a slot was claimed twice")
 	}
 	if err := program.Reserve(0, own, 30); !errors.Is(err, abi.OutOfMemory) {

@@ -209,7 +209,7 @@ func TestCopiesBesideMapping(t *testing.T) {
 		for errors.Is(s.Query(), abi.NotReady) {
 			must(t, m.Map(other))
 			must(t, m.Unmap(other))
-			m.ClearWritten(dst)
+			m.ClearDirty(dst)
 		}
 		must(t, s.Synchronize())
 		want, got := make([]byte, gpu.ChunkBytes), make([]byte, gpu.ChunkBytes)

@@ -43,7 +43,7 @@ func BenchmarkSubmit(b *testing.B) {
 	}
 	launch := gpu.Launch{Function: f, Grid: [3]uint32{1, 1, 1}, Block: [3]uint32{32, 1, 1}, Params: make([]byte, 64)}
 	for name, work := range map[string]gpu.Work{
-		"nothing": gpu.Nothing{}, "record": gpu.Record{Event: e}, "launch": launch,
+		"nothing": gpu.Empty{}, "record": gpu.Record{Event: e}, "launch": launch,
 	} {
 		b.Run(name, func(b *testing.B) {
 			for range b.N {
@@ -61,7 +61,7 @@ func BenchmarkSubmit(b *testing.B) {
 func BenchmarkRoundTrip(b *testing.B) {
 	_, s := benchContext(b)
 	for range b.N {
-		_ = s.Submit(gpu.Nothing{})
+		_ = s.Submit(gpu.Empty{})
 		_ = s.Synchronize()
 	}
 }

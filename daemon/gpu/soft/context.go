@@ -72,7 +72,7 @@ func (c *Context) NewEvent(options gpu.EventOptions) (gpu.Event, error) {
 		return nil, err
 	}
 	e := &Event{context: c, timing: options.Timing}
-	if m := options.Moment; m.Recorded {
+	if m := options.Time; m.Recorded {
 		reached := &recording{at: c.clockStart.Add(m.Clock)}
 		reached.done.Store(true)
 		e.latest.Store(reached)

@@ -74,9 +74,9 @@ func (m *Memory) mapWith(r gpu.Range, back func(gpu.Range) error) error {
 	return nil
 }
 
-// Adopt maps memory that another Memory has shared. The exporter accounts for it.
-func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
-	if err := m.Memory.Adopt(r, file, offset); err != nil {
+// Import maps memory that another Memory has shared. The exporter accounts for it.
+func (m *Memory) Import(r gpu.Range, file *os.File, offset int64) error {
+	if err := m.Memory.Import(r, file, offset); err != nil {
 		return err
 	}
 	d := m.device
@@ -261,9 +261,9 @@ func (m *Memory) DigestCopy(key gpu.DigestKey, chunk []byte) gpu.Digest {
 // untracked is a Memory without dirty tracking: gpu.Tracker is missing from its method set.
 type untracked struct {
 	gpu.Memory
-	gpu.Lazy
+	gpu.LazyMapper
 	gpu.Viewer
-	gpu.Toucher
+	gpu.AccessRecorder
 	gpu.Digester
 	gpu.Aliaser
 	gpu.Sharer

@@ -128,7 +128,7 @@ func (r *replay) releaseWaiters(nodes []int) {
 			}
 		case gpu.Call:
 			work.Func()
-		case gpu.Tell:
+		case gpu.Completion:
 			work.Func()
 		}
 	}

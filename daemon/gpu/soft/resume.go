@@ -12,20 +12,20 @@ func (c *Context) Continuation() gpu.Continuation {
 	return gpu.Continuation{Clock: time.Since(c.clockStart), Launches: c.launches.Load()}
 }
 
-// Moment returns when the latest recording of an event completed.
-func (c *Context) Moment(event gpu.Event) (gpu.Moment, error) {
+// EventTime returns when the latest recording of an event completed.
+func (c *Context) EventTime(event gpu.Event) (gpu.EventTime, error) {
 	e, err := openEvent(event, "get event time")
 	if err != nil {
-		return gpu.Moment{}, err
+		return gpu.EventTime{}, err
 	}
 	m := e.latest.Load()
 	switch {
 	case m == nil:
-		return gpu.Moment{}, nil
+		return gpu.EventTime{}, nil
 	case !m.done.Load():
-		return gpu.Moment{}, abi.NotReady
+		return gpu.EventTime{}, abi.NotReady
 	}
-	return gpu.Moment{Recorded: true, Clock: m.at.Sub(c.clockStart)}, nil
+	return gpu.EventTime{Recorded: true, Clock: m.at.Sub(c.clockStart)}, nil
 }
 
 // Poison makes err the context's fault.

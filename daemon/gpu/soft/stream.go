@@ -32,7 +32,7 @@ func newStream(c *Context, q *queue) *Stream {
 func (s *Stream) Submit(work gpu.Work) error {
 	c := s.context
 	if err := c.Fault(); err != nil {
-		if !gpu.Always(work) {
+		if !gpu.RunsAlways(work) {
 			return err
 		}
 	}
@@ -60,7 +60,7 @@ func (s *Stream) run(it *item) {
 		it.recording.complete()
 	case gpu.Call:
 		work.Func()
-	case gpu.Tell:
+	case gpu.Completion:
 		work.Func()
 	default:
 		if c.stopping() {

@@ -54,7 +54,7 @@ func (c *Context) perform(work gpu.Work, m *recording) error {
 		}
 	case gpu.Call:
 		work.Func()
-	case gpu.Tell:
+	case gpu.Completion:
 		work.Func()
 	}
 	return nil

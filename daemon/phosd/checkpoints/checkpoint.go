@@ -42,7 +42,7 @@ type Request struct {
 }
 
 // Checkpoint takes a checkpoint for a caller.
-func (c *Checkpoints) Checkpoint(ctx context.Context, r Request) (_ *ckpt.Saved, err error) {
+func (c *Checkpoints) Checkpoint(ctx context.Context, r Request) (_ *ckpt.CheckpointResult, err error) {
 	if r.kinds, err = image.ChooseKinds(r.Begin.GetTargets(), r.Begin.GetSkipTargets()); err != nil {
 		return nil, fmt.Errorf("%w: %w", api.ErrInvalid, err)
 	}
@@ -51,7 +51,7 @@ func (c *Checkpoints) Checkpoint(ctx context.Context, r Request) (_ *ckpt.Saved,
 }
 
 // checkpoint takes a checkpoint, and counts, logs and records it.
-func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.Saved, error) {
+func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.CheckpointResult, error) {
 	pids := r.Begin.GetPids()
 	saving := c.sessions.Below(pids)
 	for _, s := range saving {
@@ -107,7 +107,7 @@ func (c *Checkpoints) recordFailure(tried []*sessions.Session, err error) {
 
 // save saves trees whose processes may end at any time. As long as the roots exist, it retries with
 // what is left.
-func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.Saved, error) {
+func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.CheckpointResult, error) {
 	if c.options.CPU == nil {
 		return nil, errNotBuilt
 	}
@@ -125,7 +125,7 @@ func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.Saved, error) 
 				return nil, fmt.Errorf("%w: pid %d ended while it was saved", api.ErrNoProgram, root.PID)
 			}
 		}
-		if !errors.Is(err, ckpt.ErrEnded) || time.Since(begun) > c.deadline(r) {
+		if !errors.Is(err, ckpt.ErrProgramEnded) || time.Since(begun) > c.deadline(r) {
 			return nil, err
 		}
 		c.log.Info("process ended during the checkpoint; retrying", "error", err)
@@ -145,7 +145,7 @@ func (c *Checkpoints) deadline(r Request) time.Duration {
 	return c.config.Deadline()
 }
 
-func (c *Checkpoints) saveOnce(ctx context.Context, r Request, roots []proc.Identity) (*ckpt.Saved, error) {
+func (c *Checkpoints) saveOnce(ctx context.Context, r Request, roots []proc.Identity) (*ckpt.CheckpointResult, error) {
 	target, err := c.target(ctx, r)
 	if err != nil {
 		return nil, err
@@ -153,7 +153,7 @@ func (c *Checkpoints) saveOnce(ctx context.Context, r Request, roots []proc.Iden
 	defer target.Close()
 	begin := r.Begin
 	budget := orDefault(begin.GetBudgetBytes(), uint64(c.config.MemoryBudget))
-	return ckpt.Save(ctx, ckpt.SaveOrder{
+	return ckpt.Checkpoint(ctx, ckpt.CheckpointOptions{
 		Roots: roots, CPU: c.options.CPU,
 		Admit:   func(trees []*ckpt.Tree) error { return checkOwner(r.Actor, trees) },
 		Devices: c.devicesOf, Work: c.archive.WorkWithin(budget),
@@ -217,7 +217,7 @@ func (r *Request) checkRoot(root proc.Identity) error {
 	switch {
 	case err != nil:
 		return lookupError(root.PID, err)
-	case !r.Actor.May(owner):
+	case !r.Actor.CanAccess(owner):
 		return sessions.ErrNotOwned(root.PID)
 	case root.PID == 1:
 		return fmt.Errorf("%w: pid 1 is what everything here was started by; name a program", api.ErrInvalid)
@@ -245,7 +245,7 @@ func lookupError(pid int, err error) error {
 func checkOwner(actor api.Actor, trees []*ckpt.Tree) error {
 	for _, tree := range trees {
 		for _, p := range tree.Processes {
-			if !actor.May(p.UID) {
+			if !actor.CanAccess(p.UID) {
 				return sessions.ErrNotOwned(p.PID)
 			}
 		}

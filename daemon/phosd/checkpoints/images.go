@@ -28,7 +28,7 @@ func (c *Checkpoints) CheckImage(
 	if err != nil {
 		obstacles = append(obstacles, ckpt.Obstacle{Subject: "image", Reason: err.Error()})
 	}
-	return append(obstacles, preflight.Foreign(needed, image.Manifest, actor.Place())...)
+	return append(obstacles, preflight.Foreign(needed, image.Manifest, actor.Container())...)
 }
 
 // obstacles returns what keeps an image from being restored, but for files of the program. A
@@ -39,7 +39,7 @@ func (c *Checkpoints) obstacles(
 	newPids bool,
 	actor api.Actor,
 ) []ckpt.Obstacle {
-	obstacles := c.machine.Obstacles(ctx, image.Manifest, newPids, actor.Place())
+	obstacles := c.machine.Obstacles(ctx, image.Manifest, newPids, actor.Container())
 	if !c.prepared.has(keyOf(image, actor)) {
 		obstacles = append(obstacles, c.machine.RoomObstacles(ctx, image.Manifest)...)
 	}

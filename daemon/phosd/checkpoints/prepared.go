@@ -76,7 +76,7 @@ func (p *preparedImages) put(key preparedKey, prepared *ckpt.Prepared, keep time
 	}
 	p.ready[key] = &preparedImage{prepared: prepared, expiry: time.AfterFunc(keep, func() {
 		if expired := p.take(key); expired != nil {
-			expired.Drop()
+			expired.Close()
 		}
 	})}
 	return true
@@ -112,7 +112,7 @@ func (p *preparedImages) cancel(key preparedKey) {
 		<-begun.ended
 	}
 	if prepared := p.take(key); prepared != nil {
-		prepared.Drop()
+		prepared.Close()
 	}
 }
 
@@ -124,7 +124,7 @@ func (p *preparedImages) close() {
 	p.mu.Unlock()
 	for _, each := range all {
 		each.expiry.Stop()
-		each.prepared.Drop()
+		each.prepared.Close()
 	}
 }
 
@@ -165,12 +165,12 @@ func (c *Checkpoints) Prepare(
 		return nil, err
 	}
 	defer end()
-	prepared, err := c.prepareImage(ctx, image, true, actor.Place(), progress)
+	prepared, err := c.prepareImage(ctx, image, true, actor.Container(), progress)
 	if err != nil {
 		return nil, err
 	}
 	if !c.prepared.put(key, prepared, c.config.PreparedTime()) {
-		prepared.Drop()
+		prepared.Close()
 		return nil, fmt.Errorf("%w: this image is already prepared", api.ErrInvalid)
 	}
 	done := &Preparation{Took: time.Since(begun)}

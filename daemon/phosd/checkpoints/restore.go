@@ -35,7 +35,7 @@ type Restored struct {
 	Took      time.Duration
 	// Tree is the program's first process tree.
 	Tree    *restored.Tree
-	brought *ckpt.Brought
+	brought *ckpt.RestoreResult
 }
 
 // Loaded waits until all memory is loaded, and returns how much it is.
@@ -89,7 +89,7 @@ func (r *restore) recordOrigin(tree ckpt.Restored) {
 }
 
 // run prepares and commits the restore.
-func (r *restore) run(ctx context.Context) (*ckpt.Brought, error) {
+func (r *restore) run(ctx context.Context) (*ckpt.RestoreResult, error) {
 	if r.options.CPU == nil {
 		return nil, errNotBuilt
 	}
@@ -103,10 +103,10 @@ func (r *restore) run(ctx context.Context) (*ckpt.Brought, error) {
 	}
 	// The restored program goes to the caller's cgroup. Without cgroups it stays in phosd's.
 	place, _ := cgroup.Of(int(r.Actor.PID))
-	return prepared.Bring(ctx, ckpt.BringOrder{
+	return prepared.Commit(ctx, ckpt.CommitOptions{
 		Endpoints: endpoints, NewPids: r.Begin.GetNewPids(), Detach: r.Begin.GetDetach(),
 		Control: r.newRestorer, Cgroup: place, Output: r.options.Output, Progress: r.Progress,
-		Notice: r.Notice, Place: r.Actor.Place(), Hold: r.Hold,
+		Notice: r.Notice, Place: r.Actor.Container(), Hold: r.Hold,
 	})
 }
 
@@ -164,7 +164,7 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		image.Close()
 		return prepared, nil
 	}
-	return r.prepareImage(ctx, image, r.Begin.GetEager(), r.Actor.Place(), r.Progress)
+	return r.prepareImage(ctx, image, r.Begin.GetEager(), r.Actor.Container(), r.Progress)
 }
 
 // prepareImage prepares everything of an image but its processes. It closes the image.
@@ -175,7 +175,7 @@ func (c *Checkpoints) prepareImage(
 	place proc.Identity,
 	progress func(ckpt.Step),
 ) (*ckpt.Prepared, error) {
-	return ckpt.Prepare(ctx, ckpt.PrepareOrder{
+	return ckpt.Prepare(ctx, ckpt.PrepareOptions{
 		Source: image.Source, CPU: c.options.CPU, Worker: c.startWorker,
 		Work: c.archive.WorkWithin(uint64(c.config.MemoryBudget)), Library: c.archive.Library,
 		Eager: eager, Deadline: c.config.Deadline(), Progress: progress, Log: c.log, Fail: c.options.Failpoints,

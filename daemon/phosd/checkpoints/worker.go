@@ -27,7 +27,7 @@ func (c *Checkpoints) startWorker(
 	half *image.GPUHalf,
 	source ckpt.Source,
 	eager bool,
-) (ckpt.Returning, error) {
+) (ckpt.GPURestore, error) {
 	owner := source.Manifest.Owner
 	session, err := c.sessions.Restore(sessions.RestoreOptions{
 		Owner: rundir.Owner{UID: owner.UID, GID: owner.GID}, Groups: owner.Groups, ArenaBytes: half.ArenaBytes,

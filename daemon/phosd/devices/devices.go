@@ -139,7 +139,7 @@ func (d *Devices) Close() error {
 // Room returns how much memory of a GPU a restored program can have, and the GPU's memory.
 // Processes that are not phos's may hold some of a real GPU's.
 func (d *Devices) Room(ctx context.Context, gpu int) (free, capacity uint64) {
-	free, capacity = d.ledger.Room(gpu)
+	free, capacity = d.ledger.Available(gpu)
 	used, _ := d.ledger.Usage(gpu)
 	reclaimable := free - min(free, capacity-used) // standby workers give it back when it is needed
 	found, err := d.query(ctx)

@@ -71,10 +71,10 @@ func (d *Devices) answer(ctx context.Context, actor api.Actor) *wire.Answer {
 		}
 		answer.Devices = append(answer.Devices, device)
 		for _, h := range holders {
-			if held := d.ledger.ProgramUsage(i, h.Slot); held > 0 && actor.May(h.Owner) {
+			if held := d.ledger.ProgramUsage(i, h.Slot); held > 0 && actor.CanAccess(h.Owner) {
 				answer.Holdings = append(
 					answer.Holdings,
-					wire.Holding{Device: uint32(i), PID: actor.Calls(h.Program), UsedBytes: held},
+					wire.Holding{Device: uint32(i), PID: actor.CallerPID(h.Program), UsedBytes: held},
 				)
 			}
 		}

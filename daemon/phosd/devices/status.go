@@ -38,8 +38,8 @@ func (d *Devices) Describe(ctx context.Context, actor api.Actor, reply *api.Stat
 				continue
 			}
 			gpu.Programs++
-			if actor.May(h.Owner) {
-				gpu.Pids = append(gpu.Pids, actor.Calls(h.Program))
+			if actor.CanAccess(h.Owner) {
+				gpu.Pids = append(gpu.Pids, actor.CallerPID(h.Program))
 			}
 		}
 		if g := d.hardwareOf(i, found); g != nil {

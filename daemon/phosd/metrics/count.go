@@ -30,7 +30,7 @@ func (m *Metrics) GPUFailed(bus string, xid uint64) {
 }
 
 // Restored counts a restore.
-func (m *Metrics) Restored(brought *ckpt.Brought, err error) {
+func (m *Metrics) Restored(brought *ckpt.RestoreResult, err error) {
 	m.restores.WithLabelValues(result(err)).Inc()
 	if err == nil {
 		m.steps(brought.Took)
@@ -50,7 +50,7 @@ func result(err error) string {
 }
 
 // Checkpointed counts a checkpoint.
-func (m *Metrics) Checkpointed(saved *ckpt.Saved, err error, byPolicy bool) {
+func (m *Metrics) Checkpointed(saved *ckpt.CheckpointResult, err error, byPolicy bool) {
 	by := "request"
 	if byPolicy {
 		by = "policy"

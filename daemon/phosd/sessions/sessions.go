@@ -114,7 +114,7 @@ func (m *Sessions) Below(pids []uint32) (found []*Session) {
 func (m *Sessions) BelowFor(actor api.Actor, pid uint32) ([]*Session, error) {
 	found := m.Below([]uint32{pid})
 	for _, s := range found {
-		if !actor.May(s.record.Owner.UID) {
+		if !actor.CanAccess(s.record.Owner.UID) {
 			return nil, ErrNotOwned(s.record.Program.PID)
 		}
 	}

@@ -40,7 +40,7 @@ func (m *Sessions) assignWorker(s *Session, config boot.Config, first *os.File, 
 		return err
 	}
 	defer control.Close()
-	if worker := s.slot.standby; worker != nil && len(rest) < fdpass.MostFiles-1 {
+	if worker := s.slot.standby; worker != nil && len(rest) < fdpass.MaxFiles-1 {
 		s.slot.standby = nil
 		err := m.configure(s, worker.PID(), func() error {
 			return worker.Assign(config, append([]*os.File{first, control}, rest...)...)

@@ -65,7 +65,7 @@ func (m *Sessions) start(conn *net.UnixConn, actor api.Actor) (*Session, error) 
 // reserve takes a slot for a user's program, with a standby worker if one is ready.
 func (m *Sessions) reserve(uid uint32) (slot, error) {
 	ledger, worker := m.devices.Ledger(), m.pool.Take()
-	for worker != nil && !ledger.Claim(worker.Slot) {
+	for worker != nil && !ledger.ClaimStandby(worker.Slot) {
 		m.pool.Release(worker) // it is about to end, to free its memory
 		worker = m.pool.Take()
 	}

@@ -36,7 +36,7 @@ type Options struct {
 type Mux struct {
 	options  Options
 	listener *net.UnixListener
-	accepts  *accept.Intake
+	accepts  *accept.Acceptor
 	requests chan net.Conn
 	closed   chan struct{}
 	once     sync.Once

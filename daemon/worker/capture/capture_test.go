@@ -284,7 +284,7 @@ func TestSeed(t *testing.T) {
 			restored := openMachine(t, spec, 0)
 			restored.ranges = m.ranges
 			fills := 0
-			must(t, restored.memory.(gpu.Lazy).MapAbsent(m.ranges[0], func(address uint64, into []byte) error {
+			must(t, restored.memory.(gpu.LazyMapper).MapAbsent(m.ranges[0], func(address uint64, into []byte) error {
 				fills++
 				for _, chunk := range chunks {
 					if chunk.Address == address {

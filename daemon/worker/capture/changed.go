@@ -27,7 +27,7 @@ func (m *memory) forgetDirty(tracker gpu.Tracker, pieces []gpu.Range) {
 	for _, run := range runs(pieces) {
 		// Read Fresh first. A chunk that is written between the two calls is then reported as dirty
 		// and not taken for zeros.
-		fresh, written := tracker.Fresh(run), tracker.Written(run)
+		fresh, written := tracker.NeverWritten(run), tracker.Dirty(run)
 		for i := range run.Bytes / gpu.ChunkBytes {
 			r := gpu.Range{Address: run.Address + i*gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
 			if bit(fresh, i) {

@@ -115,11 +115,11 @@ func (s *Snapshot) entries() []image.Entry {
 
 // byUse orders the pieces of a memory by their first use.
 func (s *Snapshot) byUse(m *cutMemory) []cutPiece {
-	toucher, ok := m.memory.source.Memory.(gpu.Toucher)
+	toucher, ok := m.memory.source.Memory.(gpu.AccessRecorder)
 	if !ok || !s.touchers[toucher] {
 		return m.pieces
 	}
-	touches := toucher.Touches()
+	touches := toucher.Accesses()
 	place := make(map[uint64]int, len(touches))
 	for i, address := range touches {
 		place[address] = i + 1

@@ -157,7 +157,7 @@ func (b *batch) clearDirty() {
 	}
 	first := b.pieces[0].Address
 	span := gpu.Range{Address: first, Bytes: b.pieces[len(b.pieces)-1].End() - first}
-	cleared := tracker.ClearWritten(span)
+	cleared := tracker.ClearDirty(span)
 	for i := range span.Bytes / gpu.ChunkBytes {
 		if bit(cleared, i) {
 			b.memory.forget(first + i*gpu.ChunkBytes)

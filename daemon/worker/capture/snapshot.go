@@ -65,8 +65,8 @@ type Snapshot struct {
 	stats Stats
 	// done and total are bytes of the current phase.
 	done, total uint64
-	written     map[image.Hash]bool  // contents that were new to the target
-	touchers    map[gpu.Toucher]bool // those that record touches
+	written     map[image.Hash]bool         // contents that were new to the target
+	touchers    map[gpu.AccessRecorder]bool // those that record touches
 	memories    []*cutMemory
 }
 
@@ -201,14 +201,14 @@ func (s *Snapshot) progress(phase string, pieces ...*cutPiece) {
 func (s *Snapshot) recordTouches(on bool) {
 	if !on {
 		for t := range s.touchers {
-			t.RecordTouches(false)
+			t.RecordAccesses(false)
 		}
 		return
 	}
-	s.touchers = map[gpu.Toucher]bool{}
+	s.touchers = map[gpu.AccessRecorder]bool{}
 	for _, source := range s.capture.sources() {
-		if t, ok := source.Memory.(gpu.Toucher); ok {
-			t.RecordTouches(true)
+		if t, ok := source.Memory.(gpu.AccessRecorder); ok {
+			t.RecordAccesses(true)
 			s.touchers[t] = true
 		}
 	}

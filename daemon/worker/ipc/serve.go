@@ -24,7 +24,7 @@ const talkTime = 20 * time.Second
 // Server serves the grants of a session.
 type Server struct {
 	socket *net.UnixListener
-	intake *accept.Intake
+	intake *accept.Acceptor
 	grant  func(kind Kind, key ID) (Grant, error)
 }
 

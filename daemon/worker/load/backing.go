@@ -39,7 +39,7 @@ func (b *Backing) Map(r gpu.Range) error {
 	if b.image == nil || b.loader.settled.Load() || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 {
 		return b.memory.Map(r)
 	}
-	lazy, ok := b.memory.(gpu.Lazy)
+	lazy, ok := b.memory.(gpu.LazyMapper)
 	if !ok {
 		return b.mapFilled(r)
 	}
@@ -62,7 +62,7 @@ func (b *Backing) Map(r gpu.Range) error {
 
 // MapWhole is Map for memory that the session maps at a second address, too.
 func (b *Backing) MapWhole(r gpu.Range) error {
-	if k, ok := b.memory.(gpu.Keeper); ok && b.loader.settled.Load() {
+	if k, ok := b.memory.(gpu.Reclaimer); ok && b.loader.settled.Load() {
 		return k.MapWhole(r)
 	}
 	return b.Map(r)

@@ -48,7 +48,7 @@ func TestLazy(t *testing.T) {
 	if done, total := l.Progress(); done != gpu.ChunkBytes || total != 4*gpu.ChunkBytes {
 		t.Errorf("progress %d of %d", done, total)
 	}
-	if tracker := m.(gpu.Tracker); tracker.Written(span(0, 4))[0]|tracker.Written(span(5, 3))[0] != 0 {
+	if tracker := m.(gpu.Tracker); tracker.Dirty(span(0, 4))[0]|tracker.Dirty(span(5, 3))[0] != 0 {
 		t.Error("loading marks chunks as dirty")
 	}
 	must(t, l.Prefetch(t.Context()))

@@ -44,11 +44,11 @@ func (s *Session) finish(call *core.Call, err error, out wire.Reply) {
 	if s.traced != nil {
 		s.traced.failed(err)
 	}
-	if err != nil || call.Deferred() == nil {
+	if err != nil || call.Detached() == nil {
 		s.answer(call.Flags, call.Slot, call.Sequence, err, out)
 		return
 	}
-	rest, flags, slot, sequence := call.Deferred(), call.Flags, call.Slot, call.Sequence
+	rest, flags, slot, sequence := call.Detached(), call.Flags, call.Slot, call.Sequence
 	s.pending[sequence] = &pendingCall{number: call.Number, stream: call.Waiting(), since: time.Now()}
 	go func() {
 		err := rest()

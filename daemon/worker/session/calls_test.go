@@ -205,7 +205,7 @@ func (c *caller) node(anyType bool) uint64 {
 
 // learn remembers what a reply or an answer in memory names.
 func (c *caller) learn(data []byte) {
-	allocated, _ := gpu.Split(gpu.DefaultWindow(0, 1))
+	allocated, _ := gpu.SplitWindow(gpu.DefaultWindow(0, 1))
 	for ; len(data) >= 8; data = data[8:] {
 		v := binary.LittleEndian.Uint64(data)
 		switch kind := abi.Handle(v).Kind(); {

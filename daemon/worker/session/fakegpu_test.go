@@ -238,7 +238,7 @@ func (c *fakeContext) run(work gpu.Work) {
 		c.backend.change(&c.backend.held, 1)
 		work.Func()
 		return
-	case gpu.Tell:
+	case gpu.Completion:
 		work.Func()
 		return
 	}

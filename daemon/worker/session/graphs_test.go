@@ -490,7 +490,7 @@ func TestGraphCopyFails(t *testing.T) {
 	address, stream := p.alloc(4096), p.stream(0)
 	copyIn := &wire.MemcpyWait{
 		Dst:     address,
-		SrcKind: copies.KindProgram,
+		SrcKind: copies.InProgram,
 		Src:     1,
 		Width:   100,
 		Height:  1,

@@ -41,7 +41,7 @@ func (l lazily) Map(r gpu.Range) error {
 	if *l.settled {
 		return l.Memory.Map(r)
 	}
-	return l.Memory.(gpu.Lazy).MapAbsent(r, func(address uint64, chunk []byte) error {
+	return l.Memory.(gpu.LazyMapper).MapAbsent(r, func(address uint64, chunk []byte) error {
 		copy(chunk, l.chunks[address])
 		return nil
 	})

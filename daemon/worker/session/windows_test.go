@@ -190,7 +190,7 @@ func TestRestoreRefusesWindows(t *testing.T) {
 	data, chunks := readOld(t)
 	for name, window := range map[string]gpu.Range{
 		"none":           {},
-		"too large":      {Address: oldWindow.Address, Bytes: 2 * gpu.MostWindowBytes},
+		"too large":      {Address: oldWindow.Address, Bytes: 2 * gpu.MaxWindowBytes},
 		"beyond all":     {Address: 1 << 47, Bytes: 1 << 40},
 		"around the end": {Address: 1<<64 - 1<<40, Bytes: 1 << 40},
 		"half a chunk":   {Address: oldWindow.Address + gpu.ChunkBytes/2, Bytes: 1 << 39},

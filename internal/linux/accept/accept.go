@@ -23,8 +23,8 @@ const reserve = 4
 // retryTime is the time between two attempts at something that needs a descriptor.
 const retryTime = 20 * time.Millisecond
 
-// Intake accepts connections.
-type Intake struct {
+// Acceptor accepts connections.
+type Acceptor struct {
 	socket *net.UnixListener
 	log    *slog.Logger
 
@@ -35,8 +35,8 @@ type Intake struct {
 
 // New returns an Intake for a listening socket. It fails if it cannot fill the reserve: such a
 // server could not answer any caller.
-func New(socket *net.UnixListener, log *slog.Logger) (*Intake, error) {
-	in := &Intake{socket: socket, log: log}
+func New(socket *net.UnixListener, log *slog.Logger) (*Acceptor, error) {
+	in := &Acceptor{socket: socket, log: log}
 	if !in.fillReserve() { // now, because there may be none when Next is called
 		in.close()
 		return nil, Full()
@@ -47,7 +47,7 @@ func New(socket *net.UnixListener, log *slog.Logger) (*Intake, error) {
 // Next waits for a connection; an error means that the socket is closed. If full is set, conn holds
 // a descriptor of the reserve: nothing can be opened for this connection, and it should be closed
 // soon.
-func (in *Intake) Next() (conn *net.UnixConn, full, err error) {
+func (in *Acceptor) Next() (conn *net.UnixConn, full, err error) {
 	for failed := false; ; {
 		conn, err = in.socket.AcceptUnix()
 		switch {
@@ -68,7 +68,7 @@ func (in *Intake) Next() (conn *net.UnixConn, full, err error) {
 }
 
 // refill fills the reserve. On failure it returns Full and tries again in the background.
-func (in *Intake) refill() error {
+func (in *Acceptor) refill() error {
 	if in.fillReserve() {
 		return nil
 	}
@@ -92,7 +92,7 @@ func Full() error {
 }
 
 // useReserve closes a descriptor of the reserve, if there is one, for the waiting connection.
-func (in *Intake) useReserve() bool {
+func (in *Acceptor) useReserve() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	last := len(in.reserved) - 1
@@ -105,7 +105,7 @@ func (in *Intake) useReserve() bool {
 }
 
 // fillReserve fills the reserve and reports whether that succeeded.
-func (in *Intake) fillReserve() bool {
+func (in *Acceptor) fillReserve() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for !in.closed && len(in.reserved) < reserve {
@@ -118,7 +118,7 @@ func (in *Intake) fillReserve() bool {
 	return true
 }
 
-func (in *Intake) close() {
+func (in *Acceptor) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.closed = true

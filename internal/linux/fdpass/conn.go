@@ -17,8 +17,8 @@ import (
 // maxBytes is an upper bound for a message. The kernel rejects packets larger than its send buffer.
 const maxBytes = 4 << 20
 
-// MostFiles is how many files the kernel passes in one packet.
-const MostFiles = 253
+// MaxFiles is how many files the kernel passes in one packet.
+const MaxFiles = 253
 
 // Conn is one end of a connection.
 type Conn struct{ socket *net.UnixConn }
@@ -65,7 +65,7 @@ func (c *Conn) Send(message any, files ...*os.File) error {
 	if err != nil {
 		return fmt.Errorf("pass files: %w", err)
 	}
-	if len(text) > maxBytes || len(files) > MostFiles {
+	if len(text) > maxBytes || len(files) > MaxFiles {
 		return fmt.Errorf("pass files: %d bytes and %d files are too many for one message", len(text), len(files))
 	}
 	fds := make([]int, len(files))
@@ -85,7 +85,7 @@ func (c *Conn) Send(message any, files ...*os.File) error {
 // Receive waits for a message. The error is io.EOF if the other end was closed. The caller closes
 // the files.
 func (c *Conn) Receive(message any) ([]*os.File, error) {
-	text, beside := make([]byte, maxBytes), make([]byte, unix.CmsgSpace(MostFiles*4))
+	text, beside := make([]byte, maxBytes), make([]byte, unix.CmsgSpace(MaxFiles*4))
 	n, besides, flags, _, err := c.socket.ReadMsgUnix(text, beside)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 // Listener accepts connections.
 type Listener struct {
 	socket *net.UnixListener
-	intake *accept.Intake
+	intake *accept.Acceptor
 }
 
 // Listen creates a listening socket at a path, for passing on. Every process that can open the path

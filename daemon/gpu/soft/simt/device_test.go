@@ -57,7 +57,7 @@ L:	mad.lo.u32 %r3, %r3, 1664525, 1013904223;
 		default:
 			for i := range uint64(chunks) {
 				r := gpu.Range{Address: area.Address + i*gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
-				m.memory.ClearWritten(r)
+				m.memory.ClearDirty(r)
 				if _, err := m.memory.ReadAt(copies[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes], int64(r.Address)); err != nil {
 					t.Fatal(err)
 				}
@@ -68,7 +68,7 @@ L:	mad.lo.u32 %r3, %r3, 1664525, 1013904223;
 	if _, err := m.memory.ReadAt(now, int64(area.Address)); err != nil {
 		t.Fatal(err)
 	}
-	dirty := m.memory.Written(area)
+	dirty := m.memory.Dirty(area)
 	for i := range uint64(chunks) {
 		changed := string(
 			now[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes],
@@ -120,7 +120,7 @@ func TestKernelTouchesAbsentChunks(t *testing.T) {
 	if n := fills.Load(); n != 5 {
 		t.Errorf("got %d chunks filled, want 5", n)
 	}
-	if dirty := memory.Written(memory.Window())[0]; dirty != 0b11111 {
+	if dirty := memory.Dirty(memory.Window())[0]; dirty != 0b11111 {
 		t.Errorf("dirty bits: got %b, want 11111", dirty)
 	}
 	for i := range uint64(5) {

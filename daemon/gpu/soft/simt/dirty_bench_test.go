@@ -44,9 +44,9 @@ func BenchmarkMarks(b *testing.B) {
 	store(area.Address)
 	var tracked, plain time.Duration
 	for b.Loop() {
-		m.memory.ClearWritten(area)
+		m.memory.ClearDirty(area)
 		tracked += store(area.Address)
-		if dirty := m.memory.Written(area)[0]; dirty != 1<<chunks-1 {
+		if dirty := m.memory.Dirty(area)[0]; dirty != 1<<chunks-1 {
 			b.Fatalf("dirty bits: got %b", dirty)
 		}
 		plain += store(host)

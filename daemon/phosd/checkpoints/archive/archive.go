@@ -21,9 +21,9 @@ func New(state *statedir.Dir, log *slog.Logger) *Archive { return &Archive{state
 
 // WorkWithin returns the function by which ckpt makes work directories. Together they take at most
 // half of a memory budget.
-func (a *Archive) WorkWithin(budgetBytes uint64) func(bytes uint64, uid, gid uint32) (ckpt.Work, error) {
+func (a *Archive) WorkWithin(budgetBytes uint64) func(bytes uint64, uid, gid uint32) (ckpt.WorkDir, error) {
 	left := budgetBytes / 2
-	return func(bytes uint64, uid, gid uint32) (ckpt.Work, error) {
+	return func(bytes uint64, uid, gid uint32) (ckpt.WorkDir, error) {
 		made, err := a.state.NewWork(bytes, left, uid, gid)
 		if err != nil {
 			return nil, err

@@ -116,7 +116,7 @@ func (a *Archive) unseal(signed []byte, actor api.Actor) (*image.Manifest, error
 			err,
 		)
 	}
-	if !actor.May(seal.OwnerUID) {
+	if !actor.CanAccess(seal.OwnerUID) {
 		return nil, fmt.Errorf("%w: the image belongs to another user", api.ErrNotPermitted)
 	}
 	return m, nil

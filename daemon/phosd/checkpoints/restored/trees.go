@@ -66,7 +66,7 @@ func (all *Trees) Find(name string, actor api.Actor) (*Tree, error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	t := all.byName[name]
-	if t == nil || !actor.May(t.owner()) {
+	if t == nil || !actor.CanAccess(t.owner()) {
 		return nil, fmt.Errorf("%w: unknown restored tree; it ended too long ago", api.ErrNoProgram)
 	}
 	return t, nil

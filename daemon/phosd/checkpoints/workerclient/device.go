@@ -106,7 +106,7 @@ func (d *Device) Finish(ctx context.Context) (image.GPUHalf, error) {
 	if err != nil {
 		return image.GPUHalf{}, err
 	}
-	if err := d.endStream(ctx); err != nil && !errors.Is(err, ckpt.ErrEnded) {
+	if err := d.endStream(ctx); err != nil && !errors.Is(err, ckpt.ErrProgramEnded) {
 		return image.GPUHalf{}, err
 	}
 	result := done.GetResult()
@@ -160,7 +160,7 @@ func (d *Device) endStream(ctx context.Context) error {
 func (d *Device) explain(err error) error {
 	id := d.session.Program
 	if _, zombie := id.Zombie(); zombie || id.Gone() {
-		return fmt.Errorf("%w: worker: %v", ckpt.ErrEnded, err) //nolint:errorlint // as below
+		return fmt.Errorf("%w: worker: %v", ckpt.ErrProgramEnded, err) //nolint:errorlint // as below
 	}
 	return workerError(err)
 }

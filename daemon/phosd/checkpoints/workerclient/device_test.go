@@ -130,11 +130,11 @@ func TestUnreachable(t *testing.T) {
 	session.Control += "-gone"
 	if err := New(session).Begin(t.Context(), packs(t, "new"), ckpt.DeviceOptions{}); err == nil ||
 		errors.Is(err, api.ErrNoDaemon) ||
-		errors.Is(err, ckpt.ErrEnded) {
+		errors.Is(err, ckpt.ErrProgramEnded) {
 		t.Errorf("program running: got %v, want neither ErrNoDaemon nor ErrEnded", err)
 	}
 	session.Program.StartTicks++
-	if err := New(session).Begin(t.Context(), packs(t, "new"), ckpt.DeviceOptions{}); !errors.Is(err, ckpt.ErrEnded) {
+	if err := New(session).Begin(t.Context(), packs(t, "new"), ckpt.DeviceOptions{}); !errors.Is(err, ckpt.ErrProgramEnded) {
 		t.Errorf("program ended: got %v, want ErrEnded", err)
 	}
 }

@@ -24,7 +24,7 @@ import (
 // scripted is a worker at a real socket, with the answers of a test.
 type scripted struct {
 	api.UnimplementedWorkerServer
-	desk *fdtoken.Desk
+	desk *fdtoken.Store
 	// answer sends the events after a command. If it returns an error, the stream ends.
 	answer func(name string, send func(*api.SaveEvent)) error
 	// restored implements Restored.
@@ -43,7 +43,7 @@ func (w *scripted) serve(t *testing.T) (*Device, Session) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.desk = fdtoken.NewDesk(fdtoken.Limits{Files: 8, Tokens: 2})
+	w.desk = fdtoken.NewStore(fdtoken.Limits{Files: 8, Tokens: 2})
 	server := grpc.NewServer(
 		grpc.Creds(api.PeerCredentials{}),
 		grpc.UnaryInterceptor(api.ServerErrors),

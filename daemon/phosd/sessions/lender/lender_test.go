@@ -35,7 +35,7 @@ const (
 type fakeWorker struct {
 	api.UnimplementedWorkerServer
 	*borrower.Borrower
-	desk *fdtoken.Desk
+	desk *fdtoken.Store
 	stop chan struct{}
 }
 
@@ -55,7 +55,7 @@ func newWorker(t *testing.T) (*fakeWorker, Session) {
 	}
 	b := &fakeWorker{
 		Borrower: borrower.New(),
-		desk:     fdtoken.NewDesk(fdtoken.Limits{Files: maxParts, Tokens: 4}),
+		desk:     fdtoken.NewStore(fdtoken.Limits{Files: maxParts, Tokens: 4}),
 		stop:     make(chan struct{}),
 	}
 	path := filepath.Join(t.TempDir(), "control")

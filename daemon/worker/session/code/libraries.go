@@ -278,7 +278,7 @@ func (s *Code) linkCheck(call *core.Call, in *wire.LinkCheck, out *wire.LinkChec
 	if c != nil {
 		release = c.Hold(nil)
 	}
-	return call.Beside(func() error {
+	return call.Detach(func() error {
 		defer release()
 		content, err := readImage(program, address, bytes)
 		if err != nil {

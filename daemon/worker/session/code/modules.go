@@ -143,7 +143,7 @@ func (s *Code) moduleLoad(call *core.Call, in *wire.ModuleLoad, out *wire.Module
 	if c != nil {
 		release = c.Hold(nil)
 	}
-	return call.Beside(func() error {
+	return call.Detach(func() error {
 		defer release()
 		content, err := readImage(program, address, bytes)
 		if err != nil {

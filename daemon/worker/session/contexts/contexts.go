@@ -45,13 +45,13 @@ func (s *Contexts) endContext(call *core.Call, c *core.Context) error {
 	s.Ending[c] = struct{}{}
 	streams := slices.Clone(c.Streams)
 	for _, st := range streams {
-		st.Users.Add(1)
+		st.References.Add(1)
 	}
 	for _, st := range c.Streams {
 		s.Captures.Abandon(&st.Line, s.DiscardGraph)
 	}
 	s.ReportCapturing()
-	return call.Beside(func() error {
+	return call.Detach(func() error {
 		for _, st := range streams {
 			_ = st.Work.Synchronize() // a fault ends here, with the context
 			st.Drop()
@@ -108,7 +108,7 @@ func (s *Contexts) devicePrimaryCtxRetain(
 	if s.primaries[d.Ordinal].ending == nil {
 		return s.retain(call, d, out)
 	}
-	return call.Beside(func() error { // its handle is given out again when it is free
+	return call.Detach(func() error { // its handle is given out again when it is free
 		s.Mu.Lock()
 		defer s.Mu.Unlock()
 		for s.primaries[d.Ordinal].ending != nil {
@@ -251,7 +251,7 @@ func (s *Contexts) ctxSetLimit(call *core.Call, in *wire.CtxSetLimit) error {
 		return nil
 	}
 	limit, value := in.Limit, in.Value
-	return call.Beside(func() error {
+	return call.Detach(func() error {
 		if err := limiter.SetLimit(limit, value); err != nil {
 			return err
 		}
@@ -275,7 +275,7 @@ func (s *Contexts) ctxSynchronize(call *core.Call, in *wire.CtxSynchronize) erro
 		return c.Device.GPU.Fault()
 	}
 	release, device := c.Hold(busy), c.Device.GPU
-	return call.Beside(func() error {
+	return call.Detach(func() error {
 		defer release()
 		for _, st := range busy {
 			if err := st.Work.Synchronize(); err != nil {

@@ -202,19 +202,19 @@ func (s *Copies) submitCopy(st *core.Stream, c graph.Copy, program gpu.HostMemor
 	return st.Enqueue(work)
 }
 
-const KindProgram = 1
+const InProgram = 1
 
 // ParseCopy reads the arguments that every copy has which may touch the program's memory.
 func ParseCopy(in *wire.MemcpyWait) graph.Copy {
 	return graph.Copy{
 		Dst: graph.End{
-			Program:    in.DstKind == KindProgram,
+			Program:    in.DstKind == InProgram,
 			Address:    in.Dst,
 			RowPitch:   in.DstPitch,
 			SlicePitch: in.DstSlice,
 		},
 		Src: graph.End{
-			Program:    in.SrcKind == KindProgram,
+			Program:    in.SrcKind == InProgram,
 			Address:    in.Src,
 			RowPitch:   in.SrcPitch,
 			SlicePitch: in.SrcSlice,

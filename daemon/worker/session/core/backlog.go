@@ -56,7 +56,7 @@ func (st *Stream) count() {
 	units := st.units
 	st.units = 0
 	st.backlog.Add(units)
-	if st.Work.Submit(gpu.Tell{Func: func() { st.backlog.Done(units) }}) != nil {
+	if st.Work.Submit(gpu.Completion{Func: func() { st.backlog.Done(units) }}) != nil {
 		st.backlog.Done(units)
 	}
 }

@@ -46,8 +46,8 @@ func (c *Call) Maker() object.Maker {
 // SetLong notes that the program waits for work that takes all cores for long.
 func (c *Call) SetLong(long bool) { c.long = long }
 
-// Deferred returns what the handler gave to Beside, nil for nothing.
-func (c *Call) Deferred() func() error { return c.beside }
+// Detached returns what the handler gave to Beside, nil for nothing.
+func (c *Call) Detached() func() error { return c.beside }
 
 // Waiting returns the stream that the call waits for, 0 for none.
 func (c *Call) Waiting() abi.Handle { return c.waitsFor }
@@ -55,10 +55,10 @@ func (c *Call) Waiting() abi.Handle { return c.waitsFor }
 // Reset is called before the handler.
 func (c *Call) Reset() { c.beside, c.waitsFor = nil, 0 }
 
-// Beside hands over the part of a call that waits. It runs on a goroutine of its own, without the
+// Detach hands over the part of a call that waits. It runs on a goroutine of its own, without the
 // session's lock, after the handler has returned; then the program gets its answer. A handler
 // returns what Beside returns.
-func (c *Call) Beside(f func() error) error {
+func (c *Call) Detach(f func() error) error {
 	c.beside = f
 	return nil
 }
@@ -70,7 +70,7 @@ func (s *Core) Put(call *Call, address, capacity uint64, data []byte) error {
 		return nil
 	}
 	program := s.Program.Memory(call.Slot)
-	return call.Beside(func() error {
+	return call.Detach(func() error {
 		if _, err := program.WriteAt(data, int64(address)); err != nil {
 			return &gpu.Error{Op: "write program memory", Code: abi.InvalidValue, Detail: err.Error()}
 		}

@@ -143,7 +143,7 @@ func (c *Context) savePeers() (out []abi.Handle) {
 // release is called.
 func (c *Context) Hold(streams []*Stream) (release func()) {
 	for _, st := range streams {
-		st.Users.Add(1)
+		st.References.Add(1)
 	}
 	c.Waiters.Add(1)
 	return func() {

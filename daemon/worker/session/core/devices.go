@@ -71,7 +71,7 @@ func (d *Device) Sharer() (gpu.Sharer, error) {
 func (d *Device) Settle() {
 	if opened := d.Opened.Load(); opened != nil {
 		if m, ok := (*opened).Memory().(gpu.Shadower); ok {
-			m.Settle()
+			m.WaitReleased()
 		}
 	}
 }

@@ -75,9 +75,9 @@ func (e *Encoder) Resumable(d *Device) gpu.Resumable {
 // nothing stands for a context that cannot be saved, after the error is noted.
 type nothing struct{}
 
-func (nothing) Continuation() gpu.Continuation       { return gpu.Continuation{} }
-func (nothing) Moment(gpu.Event) (gpu.Moment, error) { return gpu.Moment{}, nil }
-func (nothing) Poison(error)                         {}
+func (nothing) Continuation() gpu.Continuation             { return gpu.Continuation{} }
+func (nothing) EventTime(gpu.Event) (gpu.EventTime, error) { return gpu.EventTime{}, nil }
+func (nothing) Poison(error)                               {}
 
 // Decoder holds a saved session while it is restored.
 type Decoder struct {
@@ -111,7 +111,7 @@ func ParentOf[T any](o *object.Object) (parent T, err error) {
 
 // RestoreExport offers memory or an event under the key that it had. Other sessions can import it
 // once Exports.Resume is called.
-func (s *Core) RestoreExport(r *Decoder, key ipc.ID, what exports.Export) error {
+func (s *Core) RestoreExport(r *Decoder, key ipc.ID, what exports.Offer) error {
 	if r.In.Exporter == (ipc.ID{}) {
 		return Damaged("it cannot have been exported")
 	}

@@ -30,9 +30,9 @@ type Stream struct {
 	fence    fence
 	backlog  *backlog
 	units    int // of the backlog, not counted there yet
-	// Users counts the stream itself and the calls that wait for it; the last one closes what the
+	// References counts the stream itself and the calls that wait for it; the last one closes what the
 	// backend has.
-	Users atomic.Int32
+	References atomic.Int32
 }
 
 // NonBlocking is the flag of streams that do not wait for the legacy stream.
@@ -91,7 +91,7 @@ func (s *Core) NewStream(c *Context, flags uint32, priority int32) (*Stream, err
 	}
 	st := &Stream{Context: c, Work: work, Flags: flags, Priority: priority, backlog: &s.Backlog}
 	st.Line = graph.Line{Context: c.Object.Handle(), Blocking: flags&NonBlocking == 0}
-	st.Users.Store(1)
+	st.References.Store(1)
 	c.Streams = append(c.Streams, st)
 	return st, nil
 }
@@ -115,7 +115,7 @@ func (st *Stream) Close() {
 
 // Drop gives up one use of the stream.
 func (st *Stream) Drop() {
-	if st.Users.Add(-1) == 0 {
+	if st.References.Add(-1) == 0 {
 		_ = st.Work.Close()
 	}
 }
@@ -124,7 +124,7 @@ func (st *Stream) Drop() {
 func (st *Stream) Beside(call *Call, f func() error) error {
 	release := st.Context.Hold([]*Stream{st})
 	call.waitsFor = st.Handle()
-	return call.Beside(func() error {
+	return call.Detach(func() error {
 		defer release()
 		return f()
 	})

@@ -16,11 +16,11 @@ type Exports struct {
 	mu       sync.Mutex
 	exporter ipc.ID // zero while nothing was ever exported
 	server   *ipc.Server
-	things   map[ipc.ID]Export
+	things   map[ipc.ID]Offer
 }
 
-// Export is an allocation, or an event, that others can have.
-type Export struct {
+// Offer is an allocation, or an event, that others can have.
+type Offer struct {
 	Ordinal       int
 	Memory        gpu.Sharer
 	Chunks        gpu.Range // which are shared as a whole
@@ -40,7 +40,7 @@ func (x *Exports) serve(name ipc.ID) error {
 }
 
 // Offer makes an allocation one that others can have.
-func (x *Exports) Offer(key ipc.ID, what Export) error {
+func (x *Exports) Offer(key ipc.ID, what Offer) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.exporter == (ipc.ID{}) {
@@ -53,15 +53,15 @@ func (x *Exports) Offer(key ipc.ID, what Export) error {
 }
 
 // enter notes what a key stands for. mu is held.
-func (x *Exports) enter(key ipc.ID, what Export) {
+func (x *Exports) enter(key ipc.ID, what Offer) {
 	if x.things == nil {
-		x.things = map[ipc.ID]Export{}
+		x.things = map[ipc.ID]Offer{}
 	}
 	x.things[key] = what
 }
 
 // Put is enter for what had its key before. The name comes when all is there.
-func (x *Exports) Put(key ipc.ID, what Export) {
+func (x *Exports) Put(key ipc.ID, what Offer) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.enter(key, what)

@@ -84,7 +84,7 @@ func (s *Graphs) graphInstantiateWithFlags(
 func (s *Graphs) instantiate(x *executable) (gpu.Executable, error) {
 	flat := &gpu.Graph{Nodes: make([]gpu.Node, len(x.ops))}
 	for i, op := range x.ops {
-		var work gpu.Work = gpu.Nothing{}
+		var work gpu.Work = gpu.Empty{}
 		if !x.off[i] {
 			var err error
 			if work, err = s.work(x.context, op); err != nil {
@@ -118,7 +118,7 @@ func (s *Graphs) work(c *core.Context, op graph.Op) (gpu.Work, error) {
 	case graph.EventWait:
 		return s.streams.AwaitInGraph(op.Event)
 	}
-	return gpu.Nothing{}, nil // empty nodes, and child nodes, which are inlined
+	return gpu.Empty{}, nil // empty nodes, and child nodes, which are inlined
 }
 
 func (x *executable) close(s *Graphs) {
@@ -177,7 +177,7 @@ func (s *Graphs) graphLaunch(call *core.Call, in *wire.GraphLaunch) error {
 		}
 	}
 	x.last = st
-	if err := st.Submit(gpu.Nothing{}); err != nil { // counts the launch among the stream's work
+	if err := st.Submit(gpu.Empty{}); err != nil { // counts the launch among the stream's work
 		return err
 	}
 	return x.code.Launch(st.Work)
@@ -357,7 +357,7 @@ func (s *Graphs) restoreExecutable(r *core.Decoder, o *object.Object, in *saved.
 func (s *Graphs) restoreReady(r *core.Decoder, x *executable) (err error) {
 	flat := &gpu.Graph{Nodes: make([]gpu.Node, len(x.ops))}
 	for i, op := range x.ops {
-		var work gpu.Work = gpu.Nothing{}
+		var work gpu.Work = gpu.Empty{}
 		if !x.off[i] && !x.stale {
 			if work, err = s.restoreWork(r, x, op); err != nil {
 				return err
@@ -377,7 +377,7 @@ func (s *Graphs) restoreWork(r *core.Decoder, x *executable, op graph.Op) (gpu.W
 		f := s.code.Present(x.context, op.Function)
 		if f == nil {
 			x.stale = true // the next launch says what is missing
-			return gpu.Nothing{}, nil
+			return gpu.Empty{}, nil
 		}
 		return f.Work(&op), f.AllowShared(op.SharedBytes)
 	case graph.Copy:

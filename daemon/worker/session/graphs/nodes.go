@@ -118,12 +118,12 @@ func (s *Graphs) graphNodes(call *core.Call, in *wire.GraphNodes, out *wire.Grap
 	if err := s.PutHandles(call, in.Second, in.Capacity, handlesOf(second)); err != nil {
 		return err
 	}
-	ends := call.Deferred()
+	ends := call.Detached()
 	if err := s.PutHandles(call, in.Address, in.Capacity, handlesOf(first)); err != nil || ends == nil {
 		return err
 	}
-	starts := call.Deferred()
-	return call.Beside(func() error {
+	starts := call.Detached()
+	return call.Detach(func() error {
 		if err := starts(); err != nil {
 			return err
 		}
@@ -378,10 +378,10 @@ func (s *Graphs) graphMemcpyNodeGet(
 	out.Src, out.SrcPitch, out.SrcSlice = c.Src.Address, c.Src.RowPitch, c.Src.SlicePitch
 	out.Width, out.Height, out.Depth = c.Extent[0], c.Extent[1], c.Extent[2]
 	if c.Dst.Program {
-		out.DstKind = copies.KindProgram
+		out.DstKind = copies.InProgram
 	}
 	if c.Src.Program {
-		out.SrcKind = copies.KindProgram
+		out.SrcKind = copies.InProgram
 	}
 	return nil
 }

@@ -183,7 +183,7 @@ func (h *Heap) allocateChunks(bytes uint64, back func(gpu.Range) error, parts ..
 				return r.Address, nil
 			}
 			passed = append(passed, r)
-			if !errors.Is(err, gpu.ErrKept) {
+			if !errors.Is(err, gpu.ErrNotReclaimed) {
 				return 0, err
 			}
 		}
@@ -194,7 +194,7 @@ func (h *Heap) allocateChunks(bytes uint64, back func(gpu.Range) error, parts ..
 // mapChunks maps chunks that were taken. If that fails it frees the spare chunk and retries.
 func (h *Heap) mapChunks(r gpu.Range, back func(gpu.Range) error) error {
 	err := back(r)
-	if err != nil && !errors.Is(err, gpu.ErrKept) && h.releaseSpare() {
+	if err != nil && !errors.Is(err, gpu.ErrNotReclaimed) && h.releaseSpare() {
 		err = back(r)
 	}
 	if err == nil {

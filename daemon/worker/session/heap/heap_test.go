@@ -258,14 +258,14 @@ type keeping struct {
 
 func (k *keeping) Map(r gpu.Range) error {
 	if k.foreign >= r.Address && k.foreign < r.End() {
-		return gpu.ErrKept
+		return gpu.ErrNotReclaimed
 	}
 	return k.chunkMap.Map(r)
 }
 
 func (k *keeping) MapWhole(r gpu.Range) error {
 	if k.kept >= r.Address && k.kept < r.End() {
-		return gpu.ErrKept
+		return gpu.ErrNotReclaimed
 	}
 	return k.Map(r)
 }

@@ -53,9 +53,9 @@ func (s *Memory) tokenOf(b *block) (ipc.Token, error) {
 	return ipc.Token{Exporter: s.Exports.Name(), Key: b.token.Key}, nil
 }
 
-func (b *block) shared() (exports.Export, error) {
+func (b *block) shared() (exports.Offer, error) {
 	memory, err := b.device.Sharer()
-	return exports.Export{Ordinal: b.device.Ordinal, Memory: memory, Chunks: b.home, Bytes: b.home.Bytes}, err
+	return exports.Offer{Ordinal: b.device.Ordinal, Memory: memory, Chunks: b.home, Bytes: b.home.Bytes}, err
 }
 
 func (s *Memory) vmmImport(call *core.Call, in *wire.VmmImport, out *wire.VmmImportReply) error {
@@ -68,7 +68,7 @@ func (s *Memory) vmmImport(call *core.Call, in *wire.VmmImport, out *wire.VmmImp
 		return b.retain()
 	}
 	maker := call.Maker()
-	return call.Beside(func() error {
+	return call.Detach(func() error {
 		g, err := ipc.Fetch(ipc.Memory, token)
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ func (s *Memory) mapImport(d *core.Device, g *ipc.Grant) (gpu.Range, error) {
 	if err != nil {
 		return gpu.Range{}, err
 	}
-	if err := memory.Adopt(place, g.File, int64(g.Offset)); err != nil {
+	if err := memory.Import(place, g.File, int64(g.Offset)); err != nil {
 		_ = s.virtual.Free(place) // the first error says more
 		return gpu.Range{}, err
 	}

@@ -48,7 +48,7 @@ func (s *Memory) ensureOpen(d *core.Device) error {
 		return nil
 	}
 	return s.connect(d, gpu.Continuation{}, func(memory gpu.Memory) (*heap.Heap, error) {
-		lower, _ := gpu.Split(d.Window)
+		lower, _ := gpu.SplitWindow(d.Window)
 		return heap.New(lower, memory), nil
 	})
 }
@@ -60,14 +60,14 @@ func (s *Memory) connect(
 	makeHeap func(gpu.Memory) (*heap.Heap, error),
 ) error {
 	c, err := s.Options.Backend.NewContext(d.Ordinal, gpu.ContextOptions{
-		Window: d.Window, Output: s.Answers.Print, Late: s.FailLater, Resumed: resumed,
+		Window: d.Window, Output: s.Answers.Print, OnRefused: s.FailLater, Resumed: resumed,
 	})
 	if err != nil {
 		return err
 	}
 	d.GPU = c
 	s.Loader.Opened(d)
-	if _, ok := c.Memory().(gpu.Keeper); ok {
+	if _, ok := c.Memory().(gpu.Reclaimer); ok {
 		s.reclaim.DeferFrees()
 	}
 	if d.Heap, err = makeHeap(c.Memory()); err != nil {
@@ -178,7 +178,7 @@ type Loader interface {
 func (s *Memory) newSpace() {
 	var forProgram, forGuests []gpu.Range
 	for _, d := range s.Devices {
-		_, upper := gpu.Split(d.Window)
+		_, upper := gpu.SplitWindow(d.Window)
 		guests := upper.Bytes / 16 &^ (gpu.ChunkBytes - 1)
 		upper.Bytes -= guests
 		forProgram = append(forProgram, upper)

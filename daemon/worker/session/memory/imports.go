@@ -46,15 +46,15 @@ func (s *Memory) ipcExport(call *core.Call, in *wire.IpcExport, out *wire.IpcExp
 		tell()
 		return nil
 	}
-	k, ok := what.Memory.(gpu.Keeper)
-	if !ok || k.Gathered(what.Chunks) {
+	k, ok := what.Memory.(gpu.Reclaimer)
+	if !ok || k.Consolidated(what.Chunks) {
 		return offer()
 	}
 	return s.reclaim.AfterWork(call, func() error {
 		if still, _ := s.exportable(in.Dptr); still != a {
 			return core.Invalid("export memory", "it was freed by another thread")
 		}
-		if err := k.Gather(what.Chunks); err != nil {
+		if err := k.Consolidate(what.Chunks); err != nil {
 			return err
 		}
 		return offer()
@@ -93,11 +93,11 @@ func (s *Memory) restoreExportAgain(r *core.Decoder, a *allocation, key ipc.ID) 
 }
 
 // share is an allocation as others can have it.
-func share(a *allocation, d *core.Device) (exports.Export, error) {
+func share(a *allocation, d *core.Device) (exports.Offer, error) {
 	memory, err := d.Sharer()
 	first := a.bounds.Address &^ (gpu.ChunkBytes - 1)
 	end := (a.bounds.End() + gpu.ChunkBytes - 1) &^ (gpu.ChunkBytes - 1)
-	return exports.Export{
+	return exports.Offer{
 		Ordinal: d.Ordinal, Memory: memory, Chunks: gpu.Range{Address: first, Bytes: end - first},
 		Within: a.bounds.Address - first, Bytes: a.bounds.Bytes,
 	}, err
@@ -139,7 +139,7 @@ func (s *Memory) ipcOpen(call *core.Call, in *wire.IpcOpen, out *wire.IpcOpenRep
 		return err
 	}
 	release := c.Hold(nil)
-	return call.Beside(func() error {
+	return call.Detach(func() error {
 		defer release()
 		g, err := ipc.Fetch(ipc.Memory, token)
 		if err != nil {
@@ -196,7 +196,7 @@ func (s *Memory) addImport(c *core.Context, token ipc.Token, g *ipc.Grant) (*imp
 	if err != nil {
 		return nil, err
 	}
-	if err := memory.Adopt(place, g.File, int64(g.Offset)); err != nil {
+	if err := memory.Import(place, g.File, int64(g.Offset)); err != nil {
 		_ = s.virtual.Free(place) // the first error says more
 		return nil, err
 	}
@@ -317,5 +317,5 @@ func reopenAt(
 	if g.FileBytes != home.Bytes || !same(&g) {
 		return errors.New("it is another one than it was")
 	}
-	return memory.Adopt(home, g.File, int64(g.Offset))
+	return memory.Import(home, g.File, int64(g.Offset))
 }

@@ -238,7 +238,7 @@ func (s *Memory) memFreeAsync(call *core.Call, in *wire.MemFreeAsync) error {
 		return nil
 	}
 	s.reclaim.CountFrees(1)
-	err = st.Enqueue(gpu.Tell{Func: func() {
+	err = st.Enqueue(gpu.Completion{Func: func() {
 		a.free(s)
 		s.reclaim.CountFrees(-1)
 	}})

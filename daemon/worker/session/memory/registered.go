@@ -30,7 +30,7 @@ func (s *Memory) hostRegister(call *core.Call, in *wire.HostRegister, out *wire.
 		return core.Invalid("register memory", "it is the session's")
 	}
 	maker := call.Maker()
-	return call.Beside(func() error {
+	return call.Detach(func() error {
 		shared, err := s.Options.Share(r)
 		if err != nil {
 			s.Log.Debug("registered memory stays out of kernels' reach", "address", r.Address, "error", err)

@@ -20,7 +20,7 @@ func (s *Memory) RestoreWindows(r *core.Decoder) error {
 	taken := []gpu.Range{{Address: s.Options.Arena.Address(), Bytes: uint64(len(s.Options.Arena.Bytes()))}}
 	for i, d := range s.Devices {
 		w := r.In.Devices[i].Window
-		if w.Bytes == 0 || w.Bytes > gpu.MostWindowBytes || w.Address > addressLimit-w.Bytes ||
+		if w.Bytes == 0 || w.Bytes > gpu.MaxWindowBytes || w.Address > addressLimit-w.Bytes ||
 			(w.Address|w.Bytes)%gpu.ChunkBytes != 0 {
 			return core.Damaged("GPU %d cannot have had addresses %#x+%#x", i, w.Address, w.Bytes)
 		}
@@ -56,7 +56,7 @@ func (s *Memory) restoreDevice(r *core.Decoder, d *core.Device, in *saved.Device
 		if s.Options.Backing != nil {
 			backing = s.Options.Backing(d.Ordinal, memory)
 		}
-		lower, _ := gpu.Split(d.Window)
+		lower, _ := gpu.SplitWindow(d.Window)
 		return heap.Restore(lower, backing, live, in.Spare)
 	})
 }

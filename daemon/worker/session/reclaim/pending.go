@@ -19,11 +19,11 @@ func (s *Reclaimer) canReclaim() bool {
 // running work may itself wait for the allocation.
 func (s *Reclaimer) Retry(call *core.Call, attempt func() error) error {
 	err := attempt()
-	if !errors.Is(err, abi.OutOfMemory) || !s.canReclaim() && !errors.Is(err, gpu.ErrOwed) {
+	if !errors.Is(err, abi.OutOfMemory) || !s.canReclaim() && !errors.Is(err, gpu.ErrReclaimPending) {
 		return err
 	}
 	w := &pendingAlloc{reclaimer: s, attempt: attempt, begun: time.Now()}
-	return call.Beside(w.await)
+	return call.Detach(w.await)
 }
 
 // pendingAlloc is an allocation that waits for memory.
@@ -57,7 +57,7 @@ func (w *pendingAlloc) try() (done bool, err error) {
 		return true, err
 	}
 	switch {
-	case errors.Is(err, gpu.ErrOwed) && time.Since(w.begun) < owedTime:
+	case errors.Is(err, gpu.ErrReclaimPending) && time.Since(w.begun) < owedTime:
 		return false, nil
 	case !s.canReclaim():
 		return true, err

@@ -20,13 +20,13 @@ type Reclaimer struct {
 func New(c *core.Core) *Reclaimer { return &Reclaimer{Core: c} }
 
 // keepers returns the memories that keep what is freed. It needs no lock.
-func (s *Reclaimer) keepers() (keepers []gpu.Keeper) {
+func (s *Reclaimer) keepers() (keepers []gpu.Reclaimer) {
 	if !s.Defers() {
 		return nil
 	}
 	for _, d := range s.Devices {
 		if c := d.Opened.Load(); c != nil {
-			if k, ok := (*c).Memory().(gpu.Keeper); ok {
+			if k, ok := (*c).Memory().(gpu.Reclaimer); ok {
 				keepers = append(keepers, k)
 			}
 		}
@@ -37,7 +37,7 @@ func (s *Reclaimer) keepers() (keepers []gpu.Keeper) {
 // kept reports whether freed memory waits for idle GPUs. It needs no lock.
 func (s *Reclaimer) kept() bool {
 	for _, k := range s.keepers() {
-		if k.Kept() > 0 {
+		if k.Reclaimable() > 0 {
 			return true
 		}
 	}
@@ -114,7 +114,7 @@ func (s *Reclaimer) Reclaim(all bool) (done bool) {
 	done = true
 	for _, k := range s.keepers() {
 		for {
-			given, err := k.GiveBack()
+			given, err := k.Reclaim()
 			if err != nil {
 				s.Log.Warn("give memory back", "error", err)
 				break
@@ -156,7 +156,7 @@ func (s *Reclaimer) AfterAll(d *core.Device, f func()) {
 		}
 	}
 	for _, st := range busy {
-		if st.Submit(gpu.Tell{Func: arrive}) != nil {
+		if st.Submit(gpu.Completion{Func: arrive}) != nil {
 			arrive()
 		}
 	}
@@ -247,7 +247,7 @@ func (s *Reclaimer) reclaimSome(wanted bool) (over bool) {
 
 // wanted reports whether other processes need memory that is kept.
 func (s *Reclaimer) wanted() bool {
-	return slices.ContainsFunc(s.keepers(), gpu.Keeper.Wanted)
+	return slices.ContainsFunc(s.keepers(), gpu.Reclaimer.ReclaimRequested)
 }
 
 // compact gives back freed memory that shares chunks with memory in use.
@@ -276,7 +276,7 @@ func (s *Reclaimer) AfterWork(call *core.Call, do func() error) error {
 		return do()
 	}
 	s.CountFrees(1)
-	return call.Beside(func() error {
+	return call.Detach(func() error {
 		defer s.CountFrees(-1)
 		await(busy, release)
 		if keeps {
@@ -299,7 +299,7 @@ func (s *Reclaimer) holdBusy() (busy []*core.Stream, release []func()) {
 	for c := range s.Ending {
 		for _, st := range c.Busy() {
 			busy = append(busy, st)
-			st.Users.Add(1)
+			st.References.Add(1)
 			release = append(release, st.Drop)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 type Event struct {
 	Timing bool
 	// Moment is the time at which it was last reached.
-	Moment gpu.Moment
+	Moment gpu.EventTime
 	// Word is the completion word. The counts are described at package session's event.
 	Word                              uint32
 	Recorded, Counted, Asked, Reached uint64

@@ -266,7 +266,7 @@ func (s *Streams) record(call *core.Call, e *event, in *wire.EventRecord) error 
 	if e.counter != nil {
 		e.ours = e.counter.Ask()
 	}
-	return st.Submit(gpu.Tell{Func: s.reached(e, e.recorded)})
+	return st.Submit(gpu.Completion{Func: s.reached(e, e.recorded)})
 }
 
 // reached is what a stream runs after it has recorded an event.
@@ -332,7 +332,7 @@ func (s *Streams) eventSynchronize(call *core.Call, in *wire.EventSynchronize) e
 	}
 	e.users.Add(1)
 	release := e.context.Hold(nil)
-	return call.Beside(func() error {
+	return call.Detach(func() error {
 		defer release()
 		defer e.drop(s)
 		return e.answer(s, count, e.work.Synchronize())
@@ -386,7 +386,7 @@ func (w *words) restore(in *saved.Words) error {
 // Save writes the event.
 func (e *event) Save(to *core.Encoder) saved.State {
 	shared := e.saveShared()
-	moment, err := to.Resumable(e.device).Moment(e.work)
+	moment, err := to.Resumable(e.device).EventTime(e.work)
 	if err != nil {
 		to.Fail(err)
 	}
@@ -409,7 +409,7 @@ func (s *Streams) restoreEvent(r *core.Decoder, o *object.Object, in *saved.Even
 	if in.Word != noWord && in.Word >= r.In.Words.Next {
 		return nil, core.Damaged("completion word %d was never taken", in.Word)
 	}
-	work, err := c.Device.GPU.NewEvent(gpu.EventOptions{Timing: in.Timing, Moment: in.Moment})
+	work, err := c.Device.GPU.NewEvent(gpu.EventOptions{Timing: in.Timing, Time: in.Moment})
 	if err != nil {
 		return nil, err
 	}

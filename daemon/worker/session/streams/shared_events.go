@@ -32,7 +32,7 @@ func (s *Streams) ipcExportEvent(_ *core.Call, in *wire.IpcExportEvent, out *wir
 	}
 	if e.export == (ipc.ID{}) {
 		key := ipc.NewID()
-		if err := s.Exports.Offer(key, exports.Export{Counter: e.counter}); err != nil {
+		if err := s.Exports.Offer(key, exports.Offer{Counter: e.counter}); err != nil {
 			return err
 		}
 		e.export = key
@@ -52,7 +52,7 @@ func (s *Streams) ipcOpenEvent(call *core.Call, in *wire.IpcOpenEvent, out *wire
 		return &gpu.Error{Op: "open shared event", Code: abi.InvalidContext, Detail: "it is this process's own"}
 	}
 	release := c.Hold(nil)
-	return call.Beside(func() error {
+	return call.Detach(func() error {
 		defer release()
 		counter, err := fetchCounter(func() (ipc.Grant, error) { return ipc.Fetch(ipc.Event, token) })
 		if err != nil {
@@ -96,7 +96,7 @@ func (s *Streams) synchronizeShared(call *core.Call, e *event) error {
 	e.users.Add(1)
 	release := e.context.Hold(nil)
 	device := e.device.GPU
-	return call.Beside(func() error {
+	return call.Detach(func() error {
 		defer release()
 		defer e.drop(s)
 		e.await(s, device, target)
@@ -190,7 +190,7 @@ func (s *Streams) restoreShared(r *core.Decoder, e *event, in *saved.SharedEvent
 	case e.token != (ipc.Token{}):
 		s.unopened = append(s.unopened, e)
 	case e.export != (ipc.ID{}):
-		return s.RestoreExport(r, e.export, exports.Export{Counter: e.counter})
+		return s.RestoreExport(r, e.export, exports.Offer{Counter: e.counter})
 	}
 	return nil
 }

@@ -7,12 +7,12 @@ import "github.com/phos-gpu/phos/daemon/gpu"
 // before the first Map.
 func (m *Memory) DisableTracking() { m.mapped = dirty }
 
-// Written returns the dirty bits of a range; bit i is chunk i of it. Chunks outside the window read
+// Dirty returns the dirty bits of a range; bit i is chunk i of it. Chunks outside the window read
 // as clean.
-func (m *Memory) Written(r gpu.Range) []uint64 { return m.chunksIn(r, dirty, imported) }
+func (m *Memory) Dirty(r gpu.Range) []uint64 { return m.chunksIn(r, dirty, imported) }
 
-// Fresh returns the chunks that have not been written since they were mapped.
-func (m *Memory) Fresh(r gpu.Range) []uint64 { return m.chunksIn(r, fresh, fresh) }
+// NeverWritten returns the chunks that have not been written since they were mapped.
+func (m *Memory) NeverWritten(r gpu.Range) []uint64 { return m.chunksIn(r, fresh, fresh) }
 
 // chunksIn returns the chunks of a range whose states are from least to most.
 func (m *Memory) chunksIn(r gpu.Range, low, high uint32) []uint64 {
@@ -29,11 +29,11 @@ func (m *Memory) chunksIn(r gpu.Range, low, high uint32) []uint64 {
 	return found
 }
 
-// ClearWritten clears the dirty bits of a range and returns those that it has cleared. When it
+// ClearDirty clears the dirty bits of a range and returns those that it has cleared. When it
 // returns, every store to a chunk that is clean has reached memory, so a copy made afterwards
 // includes it. It clears nothing if a stale span stays in use for too long, as in a copy from a
 // stopped program.
-func (m *Memory) ClearWritten(r gpu.Range) []uint64 {
+func (m *Memory) ClearDirty(r gpu.Range) []uint64 {
 	first, end, err := m.chunks(r)
 	if err != nil {
 		return nil

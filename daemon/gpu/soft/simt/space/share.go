@@ -173,8 +173,8 @@ func (f *sharedFile) writeChunk(at int64, chunk []byte, state uint32) error {
 	return err
 }
 
-// Adopt maps memory that another Memory has shared.
-func (m *Memory) Adopt(r gpu.Range, file *os.File, offset int64) error {
+// Import maps memory that another Memory has shared.
+func (m *Memory) Import(r gpu.Range, file *os.File, offset int64) error {
 	first, end, err := m.chunks(r)
 	if err != nil {
 		return err

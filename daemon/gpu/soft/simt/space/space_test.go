@@ -77,17 +77,17 @@ func TestDirtyBits(t *testing.T) {
 	if err := m.Map(chunk(0, 8)); err != nil {
 		t.Fatal(err)
 	}
-	if got := m.Written(chunk(0, 8)); got[0] != 0 {
+	if got := m.Dirty(chunk(0, 8)); got[0] != 0 {
 		t.Fatalf("dirty bits of fresh memory: got %b, want 0", got[0])
 	}
 	_, _ = m.WriteAt(make([]byte, gpu.ChunkBytes), base+gpu.ChunkBytes/2)
 	_ = m.Fill(base+5*gpu.ChunkBytes, 7, 4, 1)
 	_, _ = m.ReadAt(make([]byte, 1), base+7*gpu.ChunkBytes)
-	if got := m.Written(chunk(0, 8)); got[0] != 0b100011 {
+	if got := m.Dirty(chunk(0, 8)); got[0] != 0b100011 {
 		t.Fatalf("dirty bits after writes: got %b, want 100011", got[0])
 	}
-	m.ClearWritten(chunk(1, 7))
-	if got := m.Written(chunk(0, 8)); got[0] != 1 {
+	m.ClearDirty(chunk(1, 7))
+	if got := m.Dirty(chunk(0, 8)); got[0] != 1 {
 		t.Fatalf("dirty bits after clearing: got %b, want 1", got[0])
 	}
 }
@@ -159,7 +159,7 @@ func TestPeers(t *testing.T) {
 	if _, err := m.WriteAt([]byte{1}, int64(r.Address)); err != nil {
 		t.Fatal(err)
 	}
-	if peer.Written(r)[0] != 1 {
+	if peer.Dirty(r)[0] != 1 {
 		t.Error("write through a peer does not make the chunk dirty")
 	}
 	m.RemovePeer(peer)
@@ -206,7 +206,7 @@ func TestAbsentChunksAreFilledOnce(t *testing.T) {
 		t.Fatalf("chunk 1: %d, %v", b, err)
 	}
 	_, _ = m.WriteAt([]byte{1}, base+gpu.ChunkBytes)
-	m.ClearWritten(chunk(1, 1))
+	m.ClearDirty(chunk(1, 1))
 	close(hold)
 	touches.Wait()
 	for range 2 {
@@ -219,7 +219,7 @@ func TestAbsentChunksAreFilledOnce(t *testing.T) {
 			t.Errorf("chunk %d filled %d times, want %d", i, got, want)
 		}
 	}
-	if got := m.Written(chunk(0, 4)); got[0] != 0 {
+	if got := m.Dirty(chunk(0, 4)); got[0] != 0 {
 		t.Errorf("dirty bits after fills: got %b, want 0", got[0])
 	}
 	if err := m.Unmap(chunk(0, 4)); err != nil {
@@ -258,12 +258,12 @@ func TestClearWaitsForStores(t *testing.T) {
 		}
 	})
 	for range 300 {
-		m.ClearWritten(chunk(0, 1))
+		m.ClearDirty(chunk(0, 1))
 		copied := word.Load()
 		// All changes from here on must be dirty by the time they are visible.
 		for spins := 0; spins < 100; spins++ {
 			if word.Load() != copied {
-				if m.Written(chunk(0, 1))[0] == 0 {
+				if m.Dirty(chunk(0, 1))[0] == 0 {
 					t.Fatal("store after ClearWritten: chunk is not dirty")
 				}
 				break
@@ -302,7 +302,7 @@ func TestFindConcurrently(t *testing.T) {
 				if _, err := m.ReadAt(buffer, at); err != nil {
 					t.Error(err)
 				}
-				m.ClearWritten(chunk(uint64(i%2), 1))
+				m.ClearDirty(chunk(uint64(i%2), 1))
 			}
 		})
 	}
@@ -322,15 +322,15 @@ func TestHeldSpanBlocksNothing(t *testing.T) {
 	if _, err := m.Find(reader, base, true); err != nil {
 		t.Fatal(err)
 	}
-	m.RecordTouches(true)
-	if cleared := m.ClearWritten(chunk(0, 2)); cleared[0] != 0 {
+	m.RecordAccesses(true)
+	if cleared := m.ClearDirty(chunk(0, 2)); cleared[0] != 0 {
 		t.Errorf("cleared while a span is in use: got %b, want 0", cleared[0])
 	}
-	if got := m.Written(chunk(0, 2)); got[0] != 1 {
+	if got := m.Dirty(chunk(0, 2)); got[0] != 1 {
 		t.Errorf("dirty bits: got %b, want 1", got[0])
 	}
 	reader.Exit()
-	if cleared := m.ClearWritten(chunk(0, 2)); cleared[0] != 1 {
+	if cleared := m.ClearDirty(chunk(0, 2)); cleared[0] != 1 {
 		t.Errorf("cleared after the span was released: got %b, want 1", cleared[0])
 	}
 }
@@ -338,7 +338,7 @@ func TestHeldSpanBlocksNothing(t *testing.T) {
 // TestWideWindow checks that the cost of a window depends on the memory in it, not on its size, at
 // both ends of the window.
 func TestWideWindow(t *testing.T) {
-	const chunks = gpu.MostWindowBytes / gpu.ChunkBytes
+	const chunks = gpu.MaxWindowBytes / gpu.ChunkBytes
 	m := newMemory(t, chunks)
 	for _, first := range []uint64{0, 7*partChunks - 1, chunks - 2} { // the second crosses two parts of the table
 		r, at := chunk(first, 2), int64(base+(first+1)*gpu.ChunkBytes-1)
@@ -348,15 +348,15 @@ func TestWideWindow(t *testing.T) {
 		if err := m.Map(r); err != nil {
 			t.Fatal(err)
 		}
-		m.RecordTouches(true)
+		m.RecordAccesses(true)
 		if _, err := m.WriteAt([]byte{1, 2}, at); err != nil {
 			t.Error(err)
 		}
-		if got := m.Touches(); len(got) != 2 || got[0] != r.Address || got[1] != r.Address+gpu.ChunkBytes {
+		if got := m.Accesses(); len(got) != 2 || got[0] != r.Address || got[1] != r.Address+gpu.ChunkBytes {
 			t.Errorf("touches: got %#x", got)
 		}
-		m.RecordTouches(false)
-		if got := m.Written(chunk(0, chunks)); got[first/64]>>(first%64)&1 == 0 ||
+		m.RecordAccesses(false)
+		if got := m.Dirty(chunk(0, chunks)); got[first/64]>>(first%64)&1 == 0 ||
 			got[(first+1)/64]>>((first+1)%64)&1 == 0 {
 			t.Errorf("chunks %d and %d are not dirty", first, first+1)
 		}

@@ -30,8 +30,8 @@ func (m *Memory) recordTouch(reader *Reader, i uint64) *touchLog {
 	return r
 }
 
-// RecordTouches starts or stops recording the order in which chunks are touched.
-func (m *Memory) RecordTouches(on bool) {
+// RecordAccesses starts or stops recording the order in which chunks are touched.
+func (m *Memory) RecordAccesses(on bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !on {
@@ -45,8 +45,9 @@ func (m *Memory) RecordTouches(on bool) {
 	tryInvalidateSpans()
 }
 
-// Touches returns the addresses of the chunks in the latest log, in the order of their first touch.
-func (m *Memory) Touches() []uint64 {
+// Accesses returns the addresses of the chunks in the latest log, in the order of their first
+// touch.
+func (m *Memory) Accesses() []uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.lastTouches == nil {
