@@ -124,7 +124,8 @@ type checkpoint struct {
 	noticed map[string]bool
 }
 
-// Checkpoint takes a checkpoint. On failure the programs run on, and the image directory is as before.
+// Checkpoint takes a checkpoint. On failure the programs run on, and the image directory is as
+// before.
 func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult, error) {
 	begin := time.Now()
 	progress := newProgress(order.Options.Progress)

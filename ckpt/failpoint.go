@@ -25,8 +25,8 @@ type Failpoints struct {
 	actions map[string]action
 }
 
-// CheckpointSteps returns the names of all steps of a checkpoint, in order. "publish" runs only if the
-// image goes to a stream.
+// CheckpointSteps returns the names of all steps of a checkpoint, in order. "publish" runs only if
+// the image goes to a stream.
 func CheckpointSteps() []string {
 	return []string{
 		"inspect", "begin", "precopy", "pause", "quiesce", "freeze", "cut", "hold", "go-on", "write", "finish",

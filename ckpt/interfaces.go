@@ -23,8 +23,8 @@ const ParentImages = "parent"
 // until the deadline.
 var ErrBusy = errors.New("busy")
 
-// ErrProgramEnded is returned when a process ended while its GPU half was saved. The rest of its tree can
-// be checkpointed again.
+// ErrProgramEnded is returned when a process ended while its GPU half was saved. The rest of its
+// tree can be checkpointed again.
 var ErrProgramEnded = errors.New("the program has ended")
 
 // Tree is a process tree as found before it is stopped.

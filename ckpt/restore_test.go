@@ -29,7 +29,7 @@ type comeback struct {
 	ctx     context.Context
 	dir     string
 	prepare ckpt.PrepareOptions
-	bring   ckpt.CommitOptions
+	restore ckpt.CommitOptions
 }
 
 func newComeback(t testing.TB, dir string, wrong fault) *comeback {
@@ -54,7 +54,7 @@ func newComeback(t testing.TB, dir string, wrong fault) *comeback {
 		Source: source, CPU: &returner{stage: c.stage}, Work: c.newWork, Deadline: 10 * time.Second,
 		Worker: c.worker,
 	}
-	c.bring = ckpt.CommitOptions{
+	c.restore = ckpt.CommitOptions{
 		Control: func() string { return "" },
 		Hold:    func(ctx context.Context) error { return c.call(ctx, "hold") },
 	}
@@ -67,7 +67,7 @@ func (c *comeback) run() (*ckpt.RestoreResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	return prepared.Commit(c.ctx, c.bring)
+	return prepared.Commit(c.ctx, c.restore)
 }
 
 func numberOf(pid int) int {
@@ -164,8 +164,8 @@ func (r *returned) Kill() error {
 // kinds are the restores with different orders of steps.
 var kinds = map[string]func(*comeback){
 	"held":  func(*comeback) {},
-	"lazy":  func(c *comeback) { c.bring.Hold = nil },
-	"eager": func(c *comeback) { c.bring.Hold, c.prepare.Eager = nil, true },
+	"lazy":  func(c *comeback) { c.restore.Hold = nil },
+	"eager": func(c *comeback) { c.restore.Hold, c.prepare.Eager = nil, true },
 }
 
 // wellBrought runs a restore without faults.

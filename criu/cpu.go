@@ -61,8 +61,8 @@ func (c *CPU) Close() error {
 	return c.kernelCache.Remove()
 }
 
-// CacheKernelFeatures makes CRIU probe the kernel's features and caches the result for later runs. Without the
-// cache each run takes longer.
+// CacheKernelFeatures makes CRIU probe the kernel's features and caches the result for later runs.
+// Without the cache each run takes longer.
 func (c *CPU) CacheKernelFeatures(ctx context.Context) error {
 	if c.kernelCache == nil || c.options.Program == "" {
 		return nil

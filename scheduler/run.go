@@ -131,13 +131,13 @@ func (e *Engine) endRun(j *Job, save time.Duration) {
 		e.free.release(j.placement, j.facts.Share)
 	}
 	if save > 0 {
-		e.markSaving(j.placement, e.now+save)
+		e.markCheckpointing(j.placement, e.now+save)
 	}
 	j.placement, j.speed, j.preemptible, j.allocatedType, j.gpusReleased = nil, 0, false, "", false
 }
 
-// markSaving notes until when GPUs are being saved.
-func (e *Engine) markSaving(on cluster.Placement, until time.Duration) {
+// markCheckpointing notes until when GPUs are being saved.
+func (e *Engine) markCheckpointing(on cluster.Placement, until time.Duration) {
 	for _, gpu := range on {
 		if e.ready[gpu.Node] == nil {
 			e.ready[gpu.Node] = make([]time.Duration, e.nodes[gpu.Node].GPUs)

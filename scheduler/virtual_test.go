@@ -27,7 +27,7 @@ type virtual struct {
 	idle     int                             // steps since the last start
 	after    func(now time.Duration, p Plan) // of each step
 	faulty   bool                            // errors are expected
-	restless bool                            // the engine looks at all waiting jobs at every relevant time
+	eager    bool                            // the engine looks at all waiting jobs at every relevant time
 }
 
 type ending struct {
@@ -108,7 +108,7 @@ func (v *virtual) next() (at time.Duration, ok bool) {
 	if t, wants := v.e.Wake(); wants && (ok || v.idle < 100) {
 		consider(t)
 	}
-	if v.restless {
+	if v.eager {
 		v.e.settled = false
 		v.e.crossings(consider)
 	}

@@ -45,7 +45,7 @@ func TestWakesInTime(t *testing.T) {
 			sleeps := prepare(t, machines(5, 4), p, jobs)
 			sleeps.run()
 			wakes := prepare(t, machines(5, 4), p, jobs)
-			wakes.restless = true
+			wakes.eager = true
 			wakes.run()
 			if !maps.Equal(sleeps.finished, wakes.finished) || sleeps.stops != wakes.stops ||
 				sleeps.starts != wakes.starts {

@@ -7,7 +7,7 @@
 // threads.
 //
 // It does not model a GPU: that is daemon/gpu/cuda, which uses it. Built without cgo, Open returns
-// ErrNoCgo. Its locks are never held together: each guards one table. Tested by tests/nested. Read open.go first, then memory.go and module.go, which are
-// written by hand because their calls take structures. zz_calls.go is generated from hijack/spec by
-// the list in hijack/gen.
+// ErrNoCgo. Its locks are never held together: each guards one table. Tested by tests/nested. Read
+// open.go first, then memory.go and module.go, which are written by hand because their calls take
+// structures. zz_calls.go is generated from hijack/spec by the list in hijack/gen.
 package cudadrv

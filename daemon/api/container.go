@@ -6,8 +6,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Container returns the actor's process if it is in another pid or mount namespace than phosd: then its
-// pids and paths differ from phosd's, and trees are restored into its namespaces. Otherwise it
+// Container returns the actor's process if it is in another pid or mount namespace than phosd: then
+// its pids and paths differ from phosd's, and trees are restored into its namespaces. Otherwise it
 // returns the zero Identity.
 func (a Actor) Container() proc.Identity {
 	id, err := proc.Of(int(a.PID))
@@ -17,8 +17,8 @@ func (a Actor) Container() proc.Identity {
 	return id
 }
 
-// CheckVisible returns an error if the actor's process is not visible to phosd, for example because phosd
-// runs in another container. Then phosd cannot translate its pids and paths.
+// CheckVisible returns an error if the actor's process is not visible to phosd, for example because
+// phosd runs in another container. Then phosd cannot translate its pids and paths.
 func (a Actor) CheckVisible() error {
 	if a.PID <= 0 {
 		return fmt.Errorf(
@@ -45,8 +45,8 @@ func (a Actor) HostPID(pid uint32) (uint32, error) {
 	return uint32(id.PID), nil
 }
 
-// CallerPID returns the pid of a process in the actor's namespace, or phosd's pid if the actor cannot
-// see the process.
+// CallerPID returns the pid of a process in the actor's namespace, or phosd's pid if the actor
+// cannot see the process.
 func (a Actor) CallerPID(id proc.Identity) uint32 {
 	place := a.Container()
 	if place.PID != 0 {

@@ -8,8 +8,8 @@ import (
 // reportTime is the minimum time between two reports of the same phase.
 const reportTime = 100 * time.Millisecond
 
-// EventQueue queues the events of one stream. Its methods are safe for concurrent use and do not wait
-// for the peer: a stopped client must not block the operation that it watches.
+// EventQueue queues the events of one stream. Its methods are safe for concurrent use and do not
+// wait for the peer: a stopped client must not block the operation that it watches.
 type EventQueue[E any] struct {
 	// Send is the stream's Send.
 	Send func(E) error

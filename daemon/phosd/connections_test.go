@@ -7,7 +7,7 @@ import (
 
 // Only the user with too many connections is refused.
 func TestConnectionsOfAUser(t *testing.T) {
-	const nobody, other = 65534, 65533
+	const ordinary, other = 65534, 65533
 	l := newLab(t, nil)
 	as := func(uid uint32) *program {
 		return l.run(func(command *exec.Cmd) {
@@ -15,7 +15,7 @@ func TestConnectionsOfAUser(t *testing.T) {
 			command.Env = append(command.Env, requesterRole+"=1")
 		})
 	}
-	greedy := as(nobody)
+	greedy := as(ordinary)
 	greedy.do("64")
 	greedy.says("answered 64 <nil>")
 	greedy.do("67")

@@ -134,9 +134,9 @@ func TestAnotherVersion(t *testing.T) {
 }
 
 func TestUsers(t *testing.T) {
-	const nobody, other = 65534, 65533
+	const ordinary, other = 65534, 65533
 	l := newLab(t, nil)
-	first, second := l.run(asUser(nobody)), l.run(asUser(other))
+	first, second := l.run(asUser(ordinary)), l.run(asUser(other))
 	first.says("live")
 	second.says("live")
 	if got := len(l.status().GetPrograms()); got != 2 {
@@ -161,7 +161,7 @@ func TestUsers(t *testing.T) {
 	}
 	for _, path := range append(paths, filepath.Join(l.settings.RuntimeDir, "control", session+".sock"), filepath.Join(l.settings.RuntimeDir, "ledger")) {
 		look := exec.Command("cat", path)
-		asUser(nobody)(look)
+		asUser(ordinary)(look)
 		if err := look.Run(); err == nil {
 			t.Errorf("another user can read %s", path)
 		}
@@ -169,17 +169,17 @@ func TestUsers(t *testing.T) {
 }
 
 func TestQuota(t *testing.T) {
-	const nobody = 65534
+	const ordinary = 65534
 	l := newLab(t, func(c *config.Config) { c.Sessions.PerUser = 1 })
-	first := l.run(asUser(nobody))
+	first := l.run(asUser(ordinary))
 	first.says("live")
-	second := l.run(asUser(nobody))
+	second := l.run(asUser(ordinary))
 	second.says("refused: CUDA_ERROR_DEVICE_UNAVAILABLE: resources exhausted: this user already runs 1 programs")
 	// Root and the next in line are served.
 	l.run(nil).says("live")
 	_ = first.Process.Kill()
 	l.eventually("the place is free again", func() bool { return len(l.status().GetPrograms()) == 1 })
-	l.run(asUser(nobody)).says("live")
+	l.run(asUser(ordinary)).says("live")
 }
 
 func TestFullTmpfs(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 // TestFilesMadeLonger checks that a program which makes its session's files longer loses its
 // session, and that others are not affected.
 func TestFilesMadeLonger(t *testing.T) {
-	const nobody, other = 65534, 65533
+	const ordinary, other = 65534, 65533
 	l := newLab(t, func(c *config.Config) {
 		c.Sessions.TmpfsSize = 64 << 20
 		c.Sessions.ArenaSize = 2 << 20
@@ -25,7 +25,7 @@ func TestFilesMadeLonger(t *testing.T) {
 	}
 	bystander := l.run(asUser(other))
 	bystander.says("live 1")
-	greedy := l.run(asUser(nobody))
+	greedy := l.run(asUser(ordinary))
 	greedy.says("live 2")
 	greedy.do("create")
 	greedy.says("created open " + l.settings.RuntimeDir + "/sessions/2/more: permission denied")

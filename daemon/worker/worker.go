@@ -136,7 +136,7 @@ func Standby(open Open) error {
 	}
 	w := newWorker(boot.Config{Gpus: order.Gpus, LedgerSlot: order.LedgerSlot, Log: order.Log})
 	w.files.ledger = files[0]
-	ready, err := w.warmUp(open, order)
+	ready, err := w.prepareGPUs(open, order)
 	if err != nil {
 		return errors.Join(err, phosd.Send(boot.Ready{Error: err.Error()}))
 	}
@@ -161,9 +161,9 @@ func (w *Worker) yieldMemory(slot int, held []uint64) {
 	os.Exit(0)
 }
 
-// warmUp opens the GPUs and does the slow parts of initialization, as an unprivileged user that
-// owns no program.
-func (w *Worker) warmUp(open Open, order boot.Standby) (ready boot.Ready, err error) {
+// prepareGPUs opens the GPUs and does the slow parts of initialization, as an unprivileged user
+// that owns no program.
+func (w *Worker) prepareGPUs(open Open, order boot.Standby) (ready boot.Ready, err error) {
 	if err := assumeStandbyUser(); err != nil {
 		return ready, err
 	}

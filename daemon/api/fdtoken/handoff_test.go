@@ -20,23 +20,23 @@ import (
 )
 
 // open returns a store that serves a socket.
-func open(t *testing.T, limits Limits) (socket string, desk *Store, others *Listener) {
+func open(t *testing.T, limits Limits) (socket string, store *Store, others *Listener) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "socket")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: socket, Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	desk = NewStore(limits)
-	if others, err = NewListener(listener, desk, slog.New(slog.DiscardHandler)); err != nil {
+	store = NewStore(limits)
+	if others, err = NewListener(listener, store, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(others.Close(), desk.Close()); err != nil {
+		if err := errors.Join(others.Close(), store.Close()); err != nil {
 			t.Error(err)
 		}
 	})
-	return socket, desk, others
+	return socket, store, others
 }
 
 // contents returns files that contain their indices.
@@ -66,13 +66,13 @@ func self() api.Actor {
 func TestSend(t *testing.T) {
 	for _, count := range []int{1, groupFiles, groupFiles + 1, 3*groupFiles + 7} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
-			socket, desk, _ := open(t, Limits{Files: count, Tokens: 1})
+			socket, store, _ := open(t, Limits{Files: count, Tokens: 1})
 			files := contents(t, count)
 			token, err := Send(t.Context(), socket, files)
 			if err != nil {
 				t.Fatal(err)
 			}
-			taken, err := desk.Take(token, self())
+			taken, err := store.Take(token, self())
 			if err != nil || len(taken) != count {
 				t.Fatalf("%d files, want %d: %v", len(taken), count, err)
 			}
@@ -86,7 +86,7 @@ func TestSend(t *testing.T) {
 					t.Errorf("file %d has name %s, want %s", i, file.Name(), files[i].Name())
 				}
 			}
-			if _, err := desk.Take(token, self()); !errors.Is(err, ErrToken) {
+			if _, err := store.Take(token, self()); !errors.Is(err, ErrToken) {
 				t.Errorf("second Take: got %v, want ErrToken", err)
 			}
 		})
@@ -94,7 +94,7 @@ func TestSend(t *testing.T) {
 }
 
 func TestTakeRefuses(t *testing.T) {
-	socket, desk, _ := open(t, Limits{Files: 2, Tokens: 2})
+	socket, store, _ := open(t, Limits{Files: 2, Tokens: 2})
 	token, err := Send(t.Context(), socket, contents(t, 1))
 	if err != nil {
 		t.Fatal(err)
@@ -114,11 +114,11 @@ func TestTakeRefuses(t *testing.T) {
 		"another user":                {token, otherUser},
 		"another process of the user": {token, otherProcess},
 	} {
-		if files, err := desk.Take(wrong.token, wrong.actor); !errors.Is(err, ErrToken) || files != nil {
+		if files, err := store.Take(wrong.token, wrong.actor); !errors.Is(err, ErrToken) || files != nil {
 			t.Errorf("%s: %v, want ErrToken", name, err)
 		}
 	}
-	files, err := desk.Take(token, self())
+	files, err := store.Take(token, self())
 	if err != nil {
 		t.Fatalf("Take after refused attempts: %v", err)
 	}
@@ -126,7 +126,7 @@ func TestTakeRefuses(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	socket, desk, _ := open(t, Limits{Files: 3, Tokens: 2})
+	socket, store, _ := open(t, Limits{Files: 3, Tokens: 2})
 	if _, err := Send(t.Context(), socket, contents(t, 4)); !errors.Is(err, ErrTooMany) {
 		t.Errorf("four files: %v, want ErrTooMany", err)
 	}
@@ -143,7 +143,7 @@ func TestLimits(t *testing.T) {
 	if _, err := Send(t.Context(), socket, contents(t, 1)); !errors.Is(err, ErrTooMany) {
 		t.Errorf("a third token: %v, want ErrTooMany", err)
 	}
-	files, err := desk.Take(first, self())
+	files, err := store.Take(first, self())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,10 +155,10 @@ func TestLimits(t *testing.T) {
 
 // TestLimitsAreEachUsers checks that the limit of tokens applies to each user.
 func TestLimitsAreEachUsers(t *testing.T) {
-	desk := NewStore(Limits{Files: 1, Tokens: 1})
-	defer desk.Close()
+	store := NewStore(Limits{Files: 1, Tokens: 1})
+	defer store.Close()
 	for uid := range uint32(5) {
-		if _, err := desk.keep(api.Actor{UID: uid}, contents(t, 1)); err != nil {
+		if _, err := store.keep(api.Actor{UID: uid}, contents(t, 1)); err != nil {
 			t.Errorf("user %d: %v", uid, err)
 		}
 	}
@@ -166,26 +166,26 @@ func TestLimitsAreEachUsers(t *testing.T) {
 
 func TestExpiry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		desk := NewStore(Limits{Files: 1, Tokens: 2})
+		store := NewStore(Limits{Files: 1, Tokens: 2})
 		old := contents(t, 1)
-		first, err := desk.keep(self(), old)
+		first, err := store.keep(self(), old)
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(keepTime - time.Second)
-		second, err := desk.keep(self(), contents(t, 1))
+		second, err := store.keep(self(), contents(t, 1))
 		if err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if _, err := desk.Take(first[:], self()); !errors.Is(err, ErrToken) {
+		if _, err := store.Take(first[:], self()); !errors.Is(err, ErrToken) {
 			t.Errorf("expired token: got %v, want ErrToken", err)
 		}
 		if _, err := old[0].Stat(); !errors.Is(err, os.ErrClosed) {
 			t.Errorf("the file is still open: %v", err)
 		}
-		files, err := desk.Take(second[:], self())
+		files, err := store.Take(second[:], self())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ func TestMalformed(t *testing.T) {
 		"more than fit in a group":   {{word(Magic, 200), 0}, {word(200), 200}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			socket, desk, _ := open(t, Limits{Files: 250, Tokens: 1})
+			socket, store, _ := open(t, Limits{Files: 250, Tokens: 1})
 			before := descriptors(t)
 			conn, err := net.Dial("unix", socket)
 			if err != nil {
@@ -250,7 +250,7 @@ func TestMalformed(t *testing.T) {
 			if _, err := io.ReadAll(peer); err != nil && !errors.Is(err, unix.ECONNRESET) {
 				t.Error(err)
 			}
-			if len(desk.kept) != 0 {
+			if len(store.kept) != 0 {
 				t.Error("the store holds a token")
 			}
 			if after := descriptors(t); after > before+1 { // the peer's own

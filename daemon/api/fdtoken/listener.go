@@ -21,28 +21,28 @@ const peekTime = 5 * time.Second
 // Listener is a net.Listener for gRPC. It filters out connections that hand off files, and serves
 // them with a Store.
 type Listener struct {
-	socket *net.UnixListener
-	intake *accept.Acceptor
-	store  *Store
-	log    *slog.Logger
-	others chan net.Conn
-	closed chan struct{}
-	once   sync.Once
+	socket   *net.UnixListener
+	acceptor *accept.Acceptor
+	store    *Store
+	log      *slog.Logger
+	others   chan net.Conn
+	closed   chan struct{}
+	once     sync.Once
 }
 
 // NewListener starts to accept connections.
-func NewListener(socket *net.UnixListener, desk *Store, log *slog.Logger) (*Listener, error) {
+func NewListener(socket *net.UnixListener, store *Store, log *slog.Logger) (*Listener, error) {
 	connections, err := accept.New(socket, log)
 	if err != nil {
 		return nil, err
 	}
 	l := &Listener{
-		socket: socket,
-		intake: connections,
-		store:  desk,
-		log:    log,
-		others: make(chan net.Conn),
-		closed: make(chan struct{}),
+		socket:   socket,
+		acceptor: connections,
+		store:    store,
+		log:      log,
+		others:   make(chan net.Conn),
+		closed:   make(chan struct{}),
 	}
 	go l.accept()
 	return l, nil
@@ -52,7 +52,7 @@ func NewListener(socket *net.UnixListener, desk *Store, log *slog.Logger) (*List
 func (l *Listener) accept() {
 	defer l.Close()
 	for {
-		conn, full, err := l.intake.Next()
+		conn, full, err := l.acceptor.Next()
 		if err != nil {
 			return
 		}

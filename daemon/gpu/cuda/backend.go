@@ -44,7 +44,7 @@ type Backend struct {
 	registering sync.Mutex
 
 	ledgerMu         sync.Mutex
-	notedReclaimable bool // last value of Ledger.Keep; guarded by ledgerMu
+	notedReclaimable bool // last value of Ledger.SetUnreclaimed; guarded by ledgerMu
 
 	mu       sync.Mutex
 	contexts map[*Context]struct{}

@@ -98,10 +98,10 @@ func (b *bench) free(when string, got, want uint64) {
 // reclaim reclaims all freed memory. The device must be idle.
 func (b *bench) reclaim() {
 	b.t.Helper()
-	keeper, ok := b.context.Memory().(gpu.Reclaimer)
+	reclaimer, ok := b.context.Memory().(gpu.Reclaimer)
 	for done := !ok; !done; {
 		var err error
-		done, err = keeper.Reclaim()
+		done, err = reclaimer.Reclaim()
 		b.must(err)
 	}
 }

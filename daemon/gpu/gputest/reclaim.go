@@ -15,7 +15,7 @@ func part(r gpu.Range, from, count uint64) gpu.Range {
 // testReclaim checks that unreclaimed memory is inaccessible, and is reused in any pieces.
 func testReclaim(t *testing.T, b *bench) {
 	m := b.context.Memory()
-	keeper, ok := m.(gpu.Reclaimer)
+	reclaimer, ok := m.(gpu.Reclaimer)
 	if !ok {
 		t.Skip("this backend frees memory at once")
 	}
@@ -24,15 +24,15 @@ func testReclaim(t *testing.T, b *bench) {
 	b.must(m.Map(part(r, 0, 6)))
 	b.write(r.Address, noise(1, 6*gpu.ChunkBytes))
 	b.must(m.Unmap(part(r, 0, 6)))
-	if keeper.Reclaimable() != 6*gpu.ChunkBytes {
-		t.Errorf("got %d bytes to reclaim, want %d", keeper.Reclaimable(), 6*gpu.ChunkBytes)
+	if reclaimer.Reclaimable() != 6*gpu.ChunkBytes {
+		t.Errorf("got %d bytes to reclaim, want %d", reclaimer.Reclaimable(), 6*gpu.ChunkBytes)
 	}
 	now, _ := m.Usage()
 	b.free("unreclaimed memory", now, free)
 	if _, err := m.ReadAt(make([]byte, 1), int64(r.Address)); err == nil {
 		t.Error("read of freed memory succeeded")
 	}
-	b.want("MapWhole over unreclaimed memory", keeper.MapWhole(part(r, 5, 2)), gpu.ErrNotReclaimed)
+	b.want("MapWhole over unreclaimed memory", reclaimer.MapWhole(part(r, 5, 2)), gpu.ErrNotReclaimed)
 
 	b.must(m.Map(part(r, 1, 2)))
 	b.must(m.Map(part(r, 4, 4))) // partly new memory
@@ -46,25 +46,25 @@ func testReclaim(t *testing.T, b *bench) {
 	b.write(part(r, 1, 1).Address, first)
 	b.write(part(r, 4, 1).Address, second)
 	b.reclaim()
-	if keeper.Reclaimable() != 2*gpu.ChunkBytes || keeper.Consolidated(part(r, 4, 4)) {
-		t.Errorf("%d bytes to reclaim, or a range is one mapping already", keeper.Reclaimable())
+	if reclaimer.Reclaimable() != 2*gpu.ChunkBytes || reclaimer.Consolidated(part(r, 4, 4)) {
+		t.Errorf("%d bytes to reclaim, or a range is one mapping already", reclaimer.Reclaimable())
 	}
-	b.must(keeper.Consolidate(part(r, 4, 4)))
-	if !keeper.Consolidated(part(r, 4, 4)) {
+	b.must(reclaimer.Consolidate(part(r, 4, 4)))
+	if !reclaimer.Consolidated(part(r, 4, 4)) {
 		t.Error("range is not one mapping after Consolidate")
 	}
 	b.must(m.Unmap(part(r, 2, 1)))
-	b.must(keeper.Compact())
-	if keeper.Reclaimable() != 0 {
-		t.Errorf("%d bytes to reclaim after Compact", keeper.Reclaimable())
+	b.must(reclaimer.Compact())
+	if reclaimer.Reclaimable() != 0 {
+		t.Errorf("%d bytes to reclaim after Compact", reclaimer.Reclaimable())
 	}
 	b.same("moved memory", b.read(part(r, 1, 1).Address, gpu.ChunkBytes), first[:gpu.ChunkBytes])
 	b.same("gathered memory", b.read(part(r, 4, 1).Address, 4*gpu.ChunkBytes), second)
 	b.must(m.Unmap(part(r, 1, 1)))
 	b.must(m.Unmap(part(r, 4, 4)))
 	b.reclaim()
-	if keeper.Reclaimable() != 0 {
-		t.Errorf("%d bytes to reclaim in the end", keeper.Reclaimable())
+	if reclaimer.Reclaimable() != 0 {
+		t.Errorf("%d bytes to reclaim in the end", reclaimer.Reclaimable())
 	}
 	now, _ = m.Usage()
 	b.free("in the end", now, free)

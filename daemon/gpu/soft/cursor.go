@@ -20,7 +20,7 @@ const (
 	writing
 )
 
-// cursorBytes is how many bytes a cursor moves before it lets Unmap and ClearWritten proceed. A row
+// cursorBytes is how many bytes a cursor moves before it lets Unmap and ClearDirty proceed. A row
 // counts as at least rowCost.
 const (
 	cursorBytes = 1 << 20

@@ -53,8 +53,8 @@ func (c *Checkpoints) Checkpoint(ctx context.Context, r Request) (_ *ckpt.Checkp
 // checkpoint takes a checkpoint, and counts, logs and records it.
 func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.CheckpointResult, error) {
 	pids := r.Begin.GetPids()
-	saving := c.sessions.Below(pids)
-	for _, s := range saving {
+	affected := c.sessions.Below(pids)
+	for _, s := range affected {
 		defer s.BeginCheckpoint()()
 	}
 	saved, err := c.save(ctx, r)
@@ -62,7 +62,7 @@ func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.Checkpoi
 	if err != nil {
 		c.log.Warn("checkpoint failed", "pids", pids, "uid", r.Actor.UID, "policy", r.byPolicy, "error", err)
 		if !errors.Is(err, context.Canceled) {
-			c.recordFailure(saving, err)
+			c.recordFailure(affected, err)
 		}
 		return saved, err
 	}
@@ -80,7 +80,7 @@ func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.Checkpoi
 	)
 	c.log.Debug("checkpoint steps", "pids", pids, "took", saved.Took, "within", saved.Within)
 	if len(r.kinds) == 0 { // a partial image cannot be restored
-		c.recordSuccess(saving, done)
+		c.recordSuccess(affected, done)
 	}
 	return saved, nil
 }
@@ -173,12 +173,12 @@ func (c *Checkpoints) saveOnce(ctx context.Context, r Request, roots []proc.Iden
 	})
 }
 
-// ownerName returns the owner's name alone: ckpt.Save fills in the numbers of the tree that it
-// saves.
+// ownerName returns the owner's name alone: ckpt.Checkpoint fills in the numbers of the tree that
+// it saves.
 func ownerName(root proc.Identity) image.Owner {
 	uid, err := root.UID()
 	if err != nil {
-		return image.Owner{} // the process has ended; ckpt.Save reports it
+		return image.Owner{} // the process has ended; ckpt.Checkpoint reports it
 	}
 	return image.Owner{Name: users.KnownName(uid)}
 }

@@ -3,7 +3,7 @@
 // rights count, and connects the steps to the workers.
 //
 //   - checkpoint.go takes a checkpoint; device.go makes the ckpt.Device of each session.
-//   - restore.go restores an image; worker.go makes the ckpt.Returning of each session.
+//   - restore.go restores an image; worker.go makes the ckpt.GPURestore of each session.
 //   - prepared.go keeps images whose restore has been started in advance.
 //   - schedule.go takes the checkpoints of policies, drain.go those at the end of phosd, and
 //     family.go says which programs are saved together.

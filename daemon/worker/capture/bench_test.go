@@ -138,9 +138,9 @@ func remove(b *testing.B, p *pack) {
 // stops the program, for several rates of writing; and that dump relative to cp.
 func BenchmarkPause(b *testing.B) {
 	m := noisy(b, "")
-	warm := openPack(b)
-	m.stopTheWorld(warm)
-	remove(b, warm)
+	second := openPack(b)
+	m.stopTheWorld(second)
+	remove(b, second)
 	for _, percent := range []float64{1, 10, 100} {
 		b.Run(fmt.Sprintf("%v%%", percent), func(b *testing.B) {
 			var stop, pause, total, cp time.Duration

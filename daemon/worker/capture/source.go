@@ -17,7 +17,8 @@ type Source struct {
 	// Name is the name of its entry in the image: "gpu0", "arena".
 	Name string
 	// Memory reads by address: a gpu.Memory or a *Host. Digests are kept as long as it is the same
-	// value. Its optional interfaces (gpu.Tracker, gpu.Digester, gpu.Viewer, gpu.Toucher) are used.
+	// value. Its optional interfaces (gpu.Tracker, gpu.Digester, gpu.Viewer, gpu.AccessRecorder) are
+	// used.
 	Memory io.ReaderAt
 	// Ranges are what is mapped now. With a Tracker or Digester they must be whole chunks.
 	Ranges []gpu.Range

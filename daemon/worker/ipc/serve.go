@@ -23,9 +23,9 @@ const talkTime = 20 * time.Second
 
 // Server serves the grants of a session.
 type Server struct {
-	socket *net.UnixListener
-	intake *accept.Acceptor
-	grant  func(kind Kind, key ID) (Grant, error)
+	socket   *net.UnixListener
+	acceptor *accept.Acceptor
+	grant    func(kind Kind, key ID) (Grant, error)
 }
 
 // Serve starts a server that sends what grant returns to workers of the same user. grant may be
@@ -53,7 +53,7 @@ func (s *Server) Close() { _ = s.socket.Close() }
 // accept serves each connection until the socket is closed.
 func (s *Server) accept() {
 	for {
-		conn, _, err := s.intake.Next() // a reply needs no new file descriptor
+		conn, _, err := s.acceptor.Next() // a reply needs no new file descriptor
 		if err != nil {
 			return
 		}

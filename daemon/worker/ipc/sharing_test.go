@@ -143,7 +143,7 @@ func FuzzParseRequest(f *testing.F) {
 
 // TestOtherUser fetches as another user that knows the token.
 func TestOtherUser(t *testing.T) {
-	const nobody = 65534
+	const stranger = 65534
 	if text := os.Getenv("SHARING_TOKEN"); text != "" {
 		var token Token
 		raw, err := hex.DecodeString(text)
@@ -175,7 +175,7 @@ func TestOtherUser(t *testing.T) {
 	other := exec.Command("/proc/self/exe", "-test.run=^TestOtherUser$")
 	other.Env = append(os.Environ(), "SHARING_TOKEN="+hex.EncodeToString(append(token.Exporter[:], token.Key[:]...)))
 	other.Dir = "/"
-	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}}
 	if output, err := other.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, output)
 	}

@@ -19,9 +19,9 @@
 // # Locking
 //
 // Handlers run one at a time, in the order of the ring, with core.Core.Mu held. They must not wait
-// for a GPU or for the program. Work that waits is handed to Call.Beside and runs without the lock.
-// Functions that streams run (gpu.Call, gpu.Tell) never take Mu: a goroutine that holds it may be
-// waiting for them.
+// for a GPU or for the program. Work that waits is handed to Call.Detach and runs without the lock.
+// Functions that streams run (gpu.Call, gpu.Completion) never take Mu: a goroutine that holds it
+// may be waiting for them.
 //
 // These are all locks of the tree, in the order in which they may be taken:
 //

@@ -35,8 +35,8 @@ func someSession(t testing.TB, seed uint64, steps int) []byte {
 	return data
 }
 
-// revive restores a session that may be anything, and uses it a little if it can be.
-func revive(t testing.TB, data []byte) error {
+// restoreSaved restores a session that may be anything, and uses it a little if it can be.
+func restoreSaved(t testing.TB, data []byte) error {
 	t.Helper()
 	backend, err := soft.Open("soft:2,deterministic,memory=64MiB", soft.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -186,7 +186,7 @@ func TestRestoreOfNonsense(t *testing.T) {
 		var data []byte
 		// and closed at once: its windows are large
 		t.Run("made", func(t *testing.T) { data = someSession(t, uint64(i), 300) })
-		if err := revive(t, data); err != nil {
+		if err := restoreSaved(t, data); err != nil {
 			t.Fatalf("unchanged: %v", err)
 		}
 		for range 50 {
@@ -203,7 +203,7 @@ func TestRestoreOfNonsense(t *testing.T) {
 			if err != nil {
 				continue // an op of no known type
 			}
-			if revive(t, changed) == nil {
+			if restoreSaved(t, changed) == nil {
 				restored++
 			} else {
 				refused++
@@ -220,7 +220,7 @@ func FuzzRestore(f *testing.F) {
 	for seed := range uint64(3) {
 		f.Add(someSession(f, seed, 60))
 	}
-	f.Fuzz(func(t *testing.T, data []byte) { _ = revive(t, data) })
+	f.Fuzz(func(t *testing.T, data []byte) { _ = restoreSaved(t, data) })
 }
 
 // TestRestoreOldVersions restores a session of each version of the encoding that there ever was.
@@ -248,7 +248,7 @@ func TestRestoreOldVersions(t *testing.T) {
 	if len(kinds) != 13 {
 		t.Errorf("it has objects of only %d kinds: %v", len(kinds), kinds)
 	}
-	if err := revive(t, data); err != nil {
+	if err := restoreSaved(t, data); err != nil {
 		t.Error(err)
 	}
 }

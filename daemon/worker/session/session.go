@@ -125,6 +125,6 @@ func (s *Session) HostFunctions() int { return s.streams.HostFunctions() }
 // Code lists the code that the program has loaded.
 func (s *Session) Code() []code.Loaded { return s.code.List() }
 
-// ReopenImports is for a restored session when the program is back and stands still: what it shares is
-// shown again.
+// ReopenImports is for a restored session when the program is back and stands still: what it shares
+// is shown again.
 func (s *Session) ReopenImports() error { return s.memory.ShowRegistered() }

@@ -102,8 +102,8 @@ func unpackChunks(packed []byte) map[uint64][]byte {
 	return chunks
 }
 
-// reviveOld restores the golden session, changed or not.
-func reviveOld(t *testing.T, data []byte, chunks map[uint64][]byte) (*program, error) {
+// restoreOld restores the golden session, changed or not.
+func restoreOld(t *testing.T, data []byte, chunks map[uint64][]byte) (*program, error) {
 	t.Helper()
 	backend, err := soft.Open(oldSpec, soft.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -143,7 +143,7 @@ func TestRestoreOldWindow(t *testing.T) {
 	if err != nil || in.Devices[0].Window != oldWindow || oldWindow == gpu.DefaultWindow(0, 1) {
 		t.Fatalf("%v, %v: no old session", in.Devices, err)
 	}
-	q, err := reviveOld(t, data, chunks)
+	q, err := restoreOld(t, data, chunks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func TestRestoreRefusesWindows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := reviveOld(t, changed, chunks); !errors.Is(err, saved.ErrDamaged) {
+		if _, err := restoreOld(t, changed, chunks); !errors.Is(err, saved.ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 
 // Listener accepts connections.
 type Listener struct {
-	socket *net.UnixListener
-	intake *accept.Acceptor
+	socket   *net.UnixListener
+	acceptor *accept.Acceptor
 }
 
 // Listen creates a listening socket at a path, for passing on. Every process that can open the path
@@ -55,7 +55,7 @@ func TakeListener(file *os.File) (*Listener, error) {
 
 // Accept waits for the next connection. It fails when the socket is closed.
 func (l *Listener) Accept() (*Conn, error) {
-	socket, _, err := l.intake.Next()
+	socket, _, err := l.acceptor.Next()
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 )
 
-// MountCgroups mounts the cgroup2 hierarchy at a directory, which it creates, if it is not mounted yet:
-// for example in a new root file system. release undoes that.
+// MountCgroups mounts the cgroup2 hierarchy at a directory, which it creates, if it is not mounted
+// yet: for example in a new root file system. release undoes that.
 func MountCgroups(directory string) (release func() error, err error) {
 	if _, err := cgroup.Top(); !errors.Is(err, cgroup.ErrNone) {
 		return func() error { return nil }, err

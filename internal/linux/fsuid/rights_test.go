@@ -12,7 +12,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
-const somebody = 54321
+const ordinary = 54321
 
 func openAs(r fsuid.Rights, path string) error {
 	return r.Do(func() error {
@@ -43,7 +43,7 @@ func TestRights(t *testing.T) {
 		}
 		return path
 	}
-	user := fsuid.Rights{UID: somebody, GID: somebody, Groups: []uint32{777}}
+	user := fsuid.Rights{UID: ordinary, GID: ordinary, Groups: []uint32{777}}
 	for _, c := range []struct {
 		name     string
 		uid, gid int
@@ -53,8 +53,8 @@ func TestRights(t *testing.T) {
 		{"root's", 0, 0, 0o600, false},
 		{"of root's group", 0, 0, 0o640, false},
 		{"readable by all", 0, 0, 0o644, true},
-		{"own", somebody, 0, 0o600, true},
-		{"of own group", 0, somebody, 0o040, true},
+		{"own", ordinary, 0, 0o600, true},
+		{"of own group", 0, ordinary, 0o040, true},
 		{"of supplementary group", 0, 777, 0o040, true},
 		{"of foreign group", 0, 778, 0o040, false},
 	} {
@@ -81,7 +81,7 @@ func TestOtherThreadsKeepRoot(t *testing.T) {
 	if err := os.WriteFile(secret, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	user := fsuid.Rights{UID: somebody, GID: somebody}
+	user := fsuid.Rights{UID: ordinary, GID: ordinary}
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {

@@ -188,8 +188,8 @@ func TestMappingsInPart(t *testing.T) {
 	if _, err := collect(mappingsIn(strings.NewReader(strings.Repeat("x", maxLineBytes+1)))); err == nil {
 		t.Error("accepted an unterminated line")
 	}
-	const nobody = 1 << 30
-	if _, err := Mappings(nobody); !errors.Is(err, os.ErrNotExist) {
+	const noPID = 1 << 30
+	if _, err := Mappings(noPID); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("mappings of an ended process: %v", err)
 	}
 }

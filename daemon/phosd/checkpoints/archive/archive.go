@@ -34,7 +34,7 @@ func (a *Archive) WorkWithin(budgetBytes uint64) func(bytes uint64, uid, gid uin
 	}
 }
 
-// privateWork implements ckpt.Work.
+// privateWork implements ckpt.WorkDir.
 type privateWork struct {
 	*statedir.Work
 	bytes uint64

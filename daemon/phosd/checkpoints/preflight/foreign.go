@@ -21,7 +21,7 @@ import (
 
 // Foreign finds programs and libraries that are missing here, or differ from those that the
 // processes were running. They are looked up with the user's rights. Place is as in
-// ckpt.RestoreOrder.
+// ckpt.RestoreOptions.
 func Foreign(needed []ckpt.NeededFile, m *image.Manifest, place proc.Identity) (found []ckpt.Obstacle) {
 	as := fsuid.Rights{UID: m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups}
 	seen := make(map[string]bool)

@@ -35,7 +35,7 @@ type Machine struct {
 }
 
 // Obstacles finds all obstacles of a restore but those of memory (RoomObstacles) and of files
-// (Foreign). It starts nothing. Place is as in ckpt.RestoreOrder.
+// (Foreign). It starts nothing. Place is as in ckpt.RestoreOptions.
 func (h *Machine) Obstacles(
 	ctx context.Context,
 	m *image.Manifest,

@@ -156,7 +156,7 @@ func (d *Device) endStream(ctx context.Context) error {
 	return nil
 }
 
-// explain returns ckpt.ErrEnded if the program has ended, and otherwise the worker's error.
+// explain returns ckpt.ErrProgramEnded if the program has ended, and otherwise the worker's error.
 func (d *Device) explain(err error) error {
 	id := d.session.Program
 	if _, zombie := id.Zombie(); zombie || id.Gone() {

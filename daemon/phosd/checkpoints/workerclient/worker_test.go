@@ -24,7 +24,7 @@ import (
 // scripted is a worker at a real socket, with the answers of a test.
 type scripted struct {
 	api.UnimplementedWorkerServer
-	desk *fdtoken.Store
+	store *fdtoken.Store
 	// answer sends the events after a command. If it returns an error, the stream ends.
 	answer func(name string, send func(*api.SaveEvent)) error
 	// restored implements Restored.
@@ -43,14 +43,14 @@ func (w *scripted) serve(t *testing.T) (*Device, Session) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.desk = fdtoken.NewStore(fdtoken.Limits{Files: 8, Tokens: 2})
+	w.store = fdtoken.NewStore(fdtoken.Limits{Files: 8, Tokens: 2})
 	server := grpc.NewServer(
 		grpc.Creds(api.PeerCredentials{}),
 		grpc.UnaryInterceptor(api.ServerErrors),
 		grpc.StreamInterceptor(api.ServerStreamErrors),
 	)
 	api.RegisterWorkerServer(server, w)
-	served, err := fdtoken.NewListener(listener, w.desk, slog.New(slog.DiscardHandler))
+	served, err := fdtoken.NewListener(listener, w.store, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func (w *scripted) take(ctx context.Context, token []byte) error {
 	if err != nil {
 		return err
 	}
-	files, err := w.desk.Take(token, actor)
+	files, err := w.store.Take(token, actor)
 	for _, file := range files {
 		text, _ := io.ReadAll(file)
 		w.files = append(w.files, string(text))

@@ -35,8 +35,8 @@ const (
 type fakeWorker struct {
 	api.UnimplementedWorkerServer
 	*borrower.Borrower
-	desk *fdtoken.Store
-	stop chan struct{}
+	store *fdtoken.Store
+	stop  chan struct{}
 }
 
 func (b *fakeWorker) Lend(stream grpc.BidiStreamingServer[api.Loan, api.Want]) error {
@@ -44,7 +44,7 @@ func (b *fakeWorker) Lend(stream grpc.BidiStreamingServer[api.Loan, api.Want]) e
 	if err != nil {
 		return err
 	}
-	return b.Serve(stream, func(token []byte) ([]*os.File, error) { return b.desk.Take(token, actor) }, b.stop)
+	return b.Serve(stream, func(token []byte) ([]*os.File, error) { return b.store.Take(token, actor) }, b.stop)
 }
 
 // newWorker serves a fakeWorker and returns it with its session.
@@ -55,7 +55,7 @@ func newWorker(t *testing.T) (*fakeWorker, Session) {
 	}
 	b := &fakeWorker{
 		Borrower: borrower.New(),
-		desk:     fdtoken.NewStore(fdtoken.Limits{Files: maxParts, Tokens: 4}),
+		store:    fdtoken.NewStore(fdtoken.Limits{Files: maxParts, Tokens: 4}),
 		stop:     make(chan struct{}),
 	}
 	path := filepath.Join(t.TempDir(), "control")
@@ -66,7 +66,7 @@ func newWorker(t *testing.T) (*fakeWorker, Session) {
 	server := grpc.NewServer(grpc.Creds(api.PeerCredentials{}))
 	api.RegisterWorkerServer(server, b)
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	served, err := fdtoken.NewListener(listener, b.desk, log)
+	served, err := fdtoken.NewListener(listener, b.store, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestNotLent(t *testing.T) {
 	}{
 		{"private memory", session, addressOf(private), pageBytes, "private"},
 		{"no range", session, addressOf(memory), 0, "no range"},
-		{"another process of that pid", gone, addressOf(memory), pageBytes, "gone"},
+		{"another process of that pid", gone, addressOf(memory), pageBytes, "is another process now"},
 		{"a process that acts as another user", other, addressOf(memory), pageBytes, "no longer acts only as"},
 		{"many files", session, many(t), 2 * (maxParts + 1) * pageBytes, "more than 64 files"},
 	} {

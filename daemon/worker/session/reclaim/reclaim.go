@@ -61,8 +61,8 @@ func (s *Reclaimer) idle() bool {
 
 // waitIdle waits up to limit for all streams to become idle. It holds Mu, so no new calls arrive;
 // keep limit short, because running work may depend on the next call. It polls: the gpu contract
-// has no notification of an idle stream. A gpu.Tell is work itself, so the stream is not idle while
-// its function runs, and a backend may run that only when the stream's state is asked for.
+// has no notification of an idle stream. A gpu.Completion is work itself, so the stream is not idle
+// while its function runs, and a backend may run that only when the stream's state is asked for.
 func (s *Reclaimer) waitIdle(limit time.Duration) bool {
 	for begun := time.Now(); !s.idle(); {
 		if time.Since(begun) >= limit {

@@ -8,8 +8,8 @@ import (
 // Event is a driver event.
 type Event struct {
 	Timing bool
-	// Moment is the time at which it was last reached.
-	Moment gpu.EventTime
+	// Time is the time at which it was last reached.
+	Time gpu.EventTime
 	// Word is the completion word. The counts are described at package session's event.
 	Word                              uint32
 	Recorded, Counted, Asked, Reached uint64
@@ -40,8 +40,8 @@ func codeShared(c *coder, e *SharedEvent) {
 
 func (e *Event) code(c *coder) {
 	c.boolean(&e.Timing)
-	c.boolean(&e.Moment.Recorded)
-	number(c, &e.Moment.Clock)
+	c.boolean(&e.Time.Recorded)
+	number(c, &e.Time.Clock)
 	number(c, &e.Word)
 	number(c, &e.Recorded)
 	number(c, &e.Counted)

@@ -110,7 +110,7 @@ func Encode(s *Session) ([]byte, error) {
 	return c.out, c.err
 }
 
-// Decode decodes a session. Images share memory with data. It returns ErrDamaged or ErrVersion.
+// Decode decodes a session. Images share memory with data. It returns ErrFormat or ErrVersion.
 func Decode(data []byte) (*Session, error) {
 	if !bytes.HasPrefix(data, []byte(magic)) {
 		return nil, fmt.Errorf("%w: wrong magic", ErrDamaged)

@@ -386,14 +386,14 @@ func (w *words) restore(in *saved.Words) error {
 // Save writes the event.
 func (e *event) Save(to *core.Encoder) saved.State {
 	shared := e.saveShared()
-	moment, err := to.Resumable(e.device).EventTime(e.work)
+	reached, err := to.Resumable(e.device).EventTime(e.work)
 	if err != nil {
 		to.Fail(err)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return &saved.Event{
-		Timing: e.timing, Moment: moment, Word: e.word, Recorded: e.recorded,
+		Timing: e.timing, Time: reached, Word: e.word, Recorded: e.recorded,
 		Counted: e.counted, Asked: e.asked, Reached: e.reached,
 		InGraph: e.inGraph, Captured: e.captured.Captured(), Shared: shared,
 	}
@@ -409,7 +409,7 @@ func (s *Streams) restoreEvent(r *core.Decoder, o *object.Object, in *saved.Even
 	if in.Word != noWord && in.Word >= r.In.Words.Next {
 		return nil, core.Damaged("completion word %d was never taken", in.Word)
 	}
-	work, err := c.Device.GPU.NewEvent(gpu.EventOptions{Timing: in.Timing, Time: in.Moment})
+	work, err := c.Device.GPU.NewEvent(gpu.EventOptions{Timing: in.Timing, Time: in.Time})
 	if err != nil {
 		return nil, err
 	}

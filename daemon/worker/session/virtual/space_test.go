@@ -165,9 +165,9 @@ func TestReserve(t *testing.T) {
 		t.Fatalf("%+v, %v", wished, err)
 	}
 	for _, c := range []struct {
-		name               string
-		bytes, align, wish uint64
-		want               abi.Result
+		name                  string
+		bytes, align, request uint64
+		want                  abi.Result
 	}{
 		{"zero bytes", 0, 0, 0, abi.InvalidValue},
 		{"odd bytes", 4097, 0, 0, abi.InvalidValue},
@@ -177,7 +177,7 @@ func TestReserve(t *testing.T) {
 		{"far too much", 1 << 63, 0, 0, abi.OutOfMemory},
 		{"huge alignment", chunk, 1 << 60, 0, abi.OutOfMemory},
 	} {
-		if _, err := s.Reserve(0, c.bytes, c.align, c.wish); !errors.Is(err, c.want) {
+		if _, err := s.Reserve(0, c.bytes, c.align, c.request); !errors.Is(err, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, err, c.want)
 		}
 	}

@@ -13,14 +13,14 @@ const pieceBytes = 4 * gpu.ChunkBytes
 
 // Access calls do for the memory of a range, piece by piece in order. With write the chunks become
 // dirty. do must return soon (copy, not wait) and must not call this package: Unmap and
-// ClearWritten wait for it.
+// ClearDirty wait for it.
 func (m *Memory) Access(r gpu.Range, write bool, do func(piece []byte) error) error {
 	reader := NewReader()
 	defer reader.Release()
 	return m.access(reader, r, write, do)
 }
 
-// View is Access for reads that RecordTouches does not record.
+// View is Access for reads that RecordAccesses does not record.
 func (m *Memory) View(r gpu.Range, do func(piece []byte) error) error {
 	reader := NewReader()
 	defer reader.Release()

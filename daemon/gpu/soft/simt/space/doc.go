@@ -3,7 +3,7 @@
 //
 // Every chunk has one state. A Span, the result of Find, covers only chunks whose state allows the
 // access. With a kept span, one comparison per access checks bounds, presence and the dirty bit. A
-// kept span is valid until the version changes; epoch.go tells how Unmap and ClearWritten wait
+// kept span is valid until the version changes; epoch.go tells how Unmap and ClearDirty wait
 // until no stale span is in use.
 //
 // The package does not know kernels; package simt runs them on it. Read memory.go first.

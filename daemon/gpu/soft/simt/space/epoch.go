@@ -21,7 +21,7 @@ var registry struct {
 
 // Reader is one goroutine that accesses memory through spans. Between Enter and Exit it may keep
 // spans as long as Version stays the same. It must call Tick about every millisecond; until it
-// does, Unmap and ClearWritten wait.
+// does, Unmap and ClearDirty wait.
 type Reader struct {
 	// count is odd between Enter and Exit.
 	count   atomic.Uint64

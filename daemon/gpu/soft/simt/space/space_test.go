@@ -200,7 +200,7 @@ func TestAbsentChunksAreFilledOnce(t *testing.T) {
 			}
 		})
 	}
-	// Chunk 1 does not wait for chunk 0. Neither does ClearWritten, which only waits for readers that
+	// Chunk 1 does not wait for chunk 0. Neither does ClearDirty, which only waits for readers that
 	// hold spans.
 	if b, err := read(1); b != 11 || err != nil {
 		t.Fatalf("chunk 1: %d, %v", b, err)
@@ -227,8 +227,8 @@ func TestAbsentChunksAreFilledOnce(t *testing.T) {
 	}
 }
 
-// TestClearWaitsForStores checks the guarantee of ClearWritten: a store through a kept
-// span is either in memory when ClearWritten returns, or makes the chunk dirty again.
+// TestClearWaitsForStores checks the guarantee of ClearDirty: a store through a kept
+// span is either in memory when ClearDirty returns, or makes the chunk dirty again.
 func TestClearWaitsForStores(t *testing.T) {
 	m := newMemory(t, 1)
 	if err := m.Map(chunk(0, 1)); err != nil {
@@ -310,7 +310,7 @@ func TestFindConcurrently(t *testing.T) {
 }
 
 // TestHeldSpanBlocksNothing checks that a span that is never released, as in a copy from a
-// stopped program, keeps its chunk dirty and blocks neither ClearWritten nor RecordTouches.
+// stopped program, keeps its chunk dirty and blocks neither ClearDirty nor RecordAccesses.
 func TestHeldSpanBlocksNothing(t *testing.T) {
 	m := newMemory(t, 2)
 	if err := m.Map(chunk(0, 2)); err != nil {
