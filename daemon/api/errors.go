@@ -134,14 +134,10 @@ func ServerStreamErrors(
 	return ToStatus(handle(service, stream))
 }
 
-// clientErrors is a client interceptor that converts errors with FromStatus.
-func clientErrors(
-	ctx context.Context,
-	method string,
-	request, reply any,
-	conn *grpc.ClientConn,
-	invoke grpc.UnaryInvoker,
-	options ...grpc.CallOption,
+// clientErrors is a client interceptor that converts errors with FromStatus. grpc gives it its
+// parameters.
+var clientErrors grpc.UnaryClientInterceptor = func(ctx context.Context, method string, request, reply any,
+	conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption,
 ) error {
 	return FromStatus(invoke(ctx, method, request, reply, conn, options...))
 }
