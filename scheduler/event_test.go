@@ -211,8 +211,12 @@ func TestElastic(t *testing.T) {
 		plan   string
 		done   [2]time.Duration
 	}{
-		{0, []Event{{Kind: Submitted, Facts: &jobs[0]}, {Kind: Submitted, Facts: &jobs[1]}}, "+1 on 2 +2 on 2",
-			[2]time.Duration{}},
+		{
+			0,
+			[]Event{{Kind: Submitted, Facts: &jobs[0]}, {Kind: Submitted, Facts: &jobs[1]}},
+			"+1 on 2 +2 on 2",
+			[2]time.Duration{},
+		},
 		{1 * s, nil, "-2 -1 +1 on 4", [2]time.Duration{1 * s, 1 * s}},
 		{2 * s, nil, "-1 +1 on 4 +2 on 4", [2]time.Duration{3 * s, 1 * s}},
 		{3 * s, nil, "-2 +2 on 1", [2]time.Duration{5 * s, 3 * s}},
@@ -257,8 +261,10 @@ func crowd(seed uint64, n int) []cluster.Job {
 
 // TestWorkConservation: under Fill, no GPUs are idle that a waiting job could use.
 func TestWorkConservation(t *testing.T) {
-	for name, o := range map[string]Orderer{"fifo": byNothing{}, "las": byService{}, "las2d": byService{perGPU: true},
-		"srtf": byRemaining{}, "priority": byPriority{}} {
+	for name, o := range map[string]Orderer{
+		"fifo": byNothing{}, "las": byService{}, "las2d": byService{perGPU: true},
+		"srtf": byRemaining{}, "priority": byPriority{},
+	} {
 		for seed := range uint64(5) {
 			p := Policies{Order: o, Place: anywhere{}, Preempt: enough{}, Walk: Fill, Quantum: 5 * s}
 			v := prepare(t, machines(5, 4), p, crowd(seed, 150))

@@ -295,8 +295,18 @@ func TestFewestNodes(t *testing.T) {
 		job  *Job
 		gpus int
 		want int
-	}{{anyone, 1, 1}, {anyone, 8, 1}, {anyone, 9, 2}, {anyone, 20, 3}, {anyone, 22, 4}, {anyone, 23, 0}, {small, 21, 0},
-		{small, 20, 3}, {typed, 8, 1}, {typed, 9, 0}} {
+	}{
+		{anyone, 1, 1},
+		{anyone, 8, 1},
+		{anyone, 9, 2},
+		{anyone, 20, 3},
+		{anyone, 22, 4},
+		{anyone, 23, 0},
+		{small, 21, 0},
+		{small, 20, 3},
+		{typed, 8, 1},
+		{typed, 9, 0},
+	} {
 		if got := f.FewestNodes(c.job, c.gpus); got != c.want {
 			t.Errorf("%d GPUs for %+v lie on %d nodes, not %d", c.gpus, c.job.facts, c.want, got)
 		}

@@ -86,7 +86,7 @@ func (e *Engine) sanitize(r Rank) Rank {
 		return Rank{Tier: r.Tier}
 	}
 	if r.Until != 0 && r.Until <= e.now {
-		e.reportPolicy("order", fmt.Errorf("Until of a rank is %v, which is in the past", r.Until))
+		e.reportPolicy("order", fmt.Errorf("rank has an Until of %v, which is in the past", r.Until))
 		r.Until = 0
 	}
 	return r

@@ -51,8 +51,10 @@ func TestMistakes(t *testing.T) {
 	}{
 		{"column", "job_id,submit_s,duration_s,gpus\n0,0,1,1\n", nil, false, []string{"bad.csv:1", `"gpus"`, "num_gpus"}},
 		{"negative time", header + "0,0,10,2\n1,-2,9,1\n", nil, false, []string{"bad.csv:3", "submit_s", `"-2"`, "from 0"}},
-		{"larger than the cluster", header + "0,0,10,2\n1,2,9,3\n", nil, false,
-			[]string{"bad.csv:3", "num_gpus", `"3"`, "at most 2"}},
+		{
+			"larger than the cluster", header + "0,0,10,2\n1,2,9,3\n", nil, false,
+			[]string{"bad.csv:3", "num_gpus", `"3"`, "at most 2"},
+		},
 		{"duplicate", header + "0,0,10,2\n0,2,9,1\n", nil, false, []string{"bad.csv:3", "job_id", "line 2"}},
 		{"empty", " ", nil, false, []string{"bad.csv", "empty"}},
 		{"truncated", `[{"status": "Pass", "vc": "a", "jobid": "x", "att`, nil, false, []string{"bad.csv:1", "ends"}},
@@ -63,61 +65,125 @@ func TestMistakes(t *testing.T) {
 		{"victims", "", []string{"--victims", "frob"}, true, []string{`"frob"`, "cheapest"}},
 		{"walk", "", []string{"--walk", "frob"}, true, []string{`"frob"`, "strict"}},
 		{"profile", "", []string{"--profile", "frob"}, true, []string{`"frob"`, "blox"}},
-		{"order of a profile", "", []string{"--profile", "blox", "--order", "srsf"}, true,
-			[]string{`"srsf"`, "fifo, las, srtf"}},
+		{
+			"order of a profile", "",
+			[]string{"--profile", "blox", "--order", "srsf"},
+			true,
+			[]string{`"srsf"`, "fifo, las, srtf"},
+		},
 		{"flag of a profile", "", []string{"--profile", "tiresias", "--round", "5"}, true, []string{"tiresias", "--round"}},
 		{"time", "", []string{"--quantum", "-3"}, true, []string{"--quantum", `"-3"`, "0.5"}},
 		{"track", "", []string{"--track", "9:5"}, true, []string{"--track", `"9:5"`, "LO:HI"}},
 		{"no job is tracked", "", []string{"--track", "7:9"}, false, []string{"7:9"}},
 		{"limits", "", []string{"--order", "dlas", "--limits", "7,3"}, true, []string{"limits", "ascend"}},
 		{"two clusters", "", []string{"--gpu-types", "A:1x2"}, true, []string{"--nodes", "--gpu-types"}},
-		{"events", "", []string{"--node-events", file(t, dir, "e.csv", "time_s,node,event\n5,7,down\n")}, false,
-			[]string{"e.csv:2", "node", `"7"`}},
-		{"too far", header + "0,9000000000,9000000000,1\n", nil, false,
-			[]string{"bad.csv:2", "submit_s", `"9000000000"`, "at most 4000000000"}},
-		{"a length too far", header + "0,1000,10,1\n1,1000,4e9,1\n", nil, false,
-			[]string{"bad.csv:3", "duration_s", `"4e9"`, "at most 3999999000"}},
-		{"a late arrival", "job_id,arrival_s,duration_s,num_gpus\n0,5e9,10,1\n", nil, false,
-			[]string{"bad.csv:2", "arrival_s", `"5e9"`, "at most 4000000000"}},
-		{"too far in all", header + "0,0,3000000000,2\n1,0,3000000000,2\n", nil, false,
-			[]string{"1 of 2 jobs", "4000000000 s"}},
-		{"too far for blox", header + "0,0,3000000000,2\n1,0,3000000000,2\n",
-			[]string{"--profile", "blox", "--round", "1000000"}, false, []string{"4000000000 s"}},
-		{"too far for tiresias", header + "0,0,3000000000,2\n1,0,3000000000,2\n", []string{"--profile", "tiresias"}, false,
-			[]string{"4000000000 s"}},
-		{"admission of a profile", "", []string{"--profile", "tiresias", "--admission", "load:1"}, true,
-			[]string{`"load:1"`, "all jobs"}},
-		{"admission of the synthesizer", "", []string{"--order", "synthesizer", "--admission", "load:1"}, true,
-			[]string{"--admission"}},
-		{"beside what is whole", "", []string{"--beside", good}, false,
-			[]string{"jobs.csv", "read as csv", "no effect"}},
+		{
+			"events", "",
+			[]string{"--node-events", file(t, dir, "e.csv", "time_s,node,event\n5,7,down\n")},
+			false,
+			[]string{"e.csv:2", "node", `"7"`},
+		},
+		{
+			"too far", header + "0,9000000000,9000000000,1\n", nil, false,
+			[]string{"bad.csv:2", "submit_s", `"9000000000"`, "at most 4000000000"},
+		},
+		{
+			"a length too far", header + "0,1000,10,1\n1,1000,4e9,1\n", nil, false,
+			[]string{"bad.csv:3", "duration_s", `"4e9"`, "at most 3999999000"},
+		},
+		{
+			"a late arrival", "job_id,arrival_s,duration_s,num_gpus\n0,5e9,10,1\n", nil, false,
+			[]string{"bad.csv:2", "arrival_s", `"5e9"`, "at most 4000000000"},
+		},
+		{
+			"too far in all", header + "0,0,3000000000,2\n1,0,3000000000,2\n", nil, false,
+			[]string{"1 of 2 jobs", "4000000000 s"},
+		},
+		{
+			"too far for blox", header + "0,0,3000000000,2\n1,0,3000000000,2\n",
+			[]string{"--profile", "blox", "--round", "1000000"},
+			false,
+			[]string{"4000000000 s"},
+		},
+		{
+			"too far for tiresias", header + "0,0,3000000000,2\n1,0,3000000000,2\n",
+			[]string{"--profile", "tiresias"},
+			false,
+			[]string{"4000000000 s"},
+		},
+		{
+			"admission of a profile", "",
+			[]string{"--profile", "tiresias", "--admission", "load:1"},
+			true,
+			[]string{`"load:1"`, "all jobs"},
+		},
+		{
+			"admission of the synthesizer", "",
+			[]string{"--order", "synthesizer", "--admission", "load:1"},
+			true,
+			[]string{"--admission"},
+		},
+		{
+			"beside what is whole", "",
+			[]string{"--beside", good},
+			false,
+			[]string{"jobs.csv", "read as csv", "no effect"},
+		},
 		{"format", "", []string{"--format", "frob"}, true, []string{`"frob"`, "philly"}},
 		{"tier of nothing", "", []string{"--tier", "ram"}, true, []string{"--tier", "--cost"}},
 		{"choice of a profile", "", []string{"--profile", "blox", "--choose-every", "5"}, true, []string{"--choose-every"}},
-		{"limits of no queues", "", []string{"--order", "las", "--limits", "5,9"}, true,
-			[]string{"--limits", "las", "dlas-gpu"}},
-		{"limits of a profile", "", []string{"--profile", "tiresias", "--order", "srtf", "--limits", "5,9"}, true,
-			[]string{"--limits", "srtf", "dlas-gpu"}},
+		{
+			"limits of no queues", "",
+			[]string{"--order", "las", "--limits", "5,9"},
+			true,
+			[]string{"--limits", "las", "dlas-gpu"},
+		},
+		{
+			"limits of a profile", "",
+			[]string{"--profile", "tiresias", "--order", "srtf", "--limits", "5,9"},
+			true,
+			[]string{"--limits", "srtf", "dlas-gpu"},
+		},
 		{"no limits", "", []string{"--profile", "tiresias", "--order", "dlas-gpu"}, true, []string{"--limits", "3250,7200"}},
-		{"broken limits", "", []string{"--profile", "tiresias", "--order", "dlas", "--limits", "0.5"}, true,
-			[]string{"whole seconds"}},
+		{
+			"broken limits", "",
+			[]string{"--profile", "tiresias", "--order", "dlas", "--limits", "0.5"},
+			true,
+			[]string{"whole seconds"},
+		},
 		{"weights without drf", "", []string{"--order", "fifo", "--weights", "a=1"}, true, []string{"--weights", "drf"}},
 		{"victims without preemption", "", []string{"--victims", "cheapest"}, true, []string{"--victims", "fifo", "srtf"}},
-		{"backfill of a full walk", "", []string{"--order", "las", "--backfill", "easy"}, true,
-			[]string{"--backfill", "--walk strict"}},
+		{
+			"backfill of a full walk", "",
+			[]string{"--order", "las", "--backfill", "easy"},
+			true,
+			[]string{"--backfill", "--walk strict"},
+		},
 		{"age of an allocation", "", []string{"--order", "gavel", "--age", "5"}, true, []string{"--age", "gavel"}},
 		{"share of nothing", "", []string{"--order", "las", "--cost-share", "0.1"}, true, []string{"--cost-share", "--cost"}},
-		{"type of no node", "job_id,submit_s,duration_s,num_gpus,gpu_type\n0,0,10,2,V100\n", nil, false,
-			[]string{"bad.csv:2", "V100", "--gpu-types"}},
-		{"tier that nothing is kept on", "", []string{"--order", "las", "--cost",
-			file(t, dir, "t.csv", "tier,save_s,load_s\nram,1,2\n"), "--tier", "disk"}, true, []string{"t.csv", "ram", `"disk"`}},
-		{"larger than its user's cap", "job_id,submit_s,duration_s,num_gpus,user\n0,0,10,1,o/a\n1,0,10,2,o/a\n",
-			[]string{"--caps", "o=1"}, false, []string{"bad.csv:3", "num_gpus", `"2"`, "at most 1", "--caps"}},
+		{
+			"type of no node", "job_id,submit_s,duration_s,num_gpus,gpu_type\n0,0,10,2,V100\n", nil, false,
+			[]string{"bad.csv:2", "V100", "--gpu-types"},
+		},
+		{"tier that nothing is kept on", "", []string{
+			"--order", "las", "--cost",
+			file(t, dir, "t.csv", "tier,save_s,load_s\nram,1,2\n"), "--tier", "disk",
+		}, true, []string{"t.csv", "ram", `"disk"`}},
+		{
+			"larger than its user's cap", "job_id,submit_s,duration_s,num_gpus,user\n0,0,10,1,o/a\n1,0,10,2,o/a\n",
+			[]string{"--caps", "o=1"},
+			false,
+			[]string{"bad.csv:3", "num_gpus", `"2"`, "at most 1", "--caps"},
+		},
 		{"two caps of one", "", []string{"--caps", "a=1,b=2,a=3"}, true, []string{"--caps", "a twice"}},
 		{"round without end", "", []string{"--round", "0.000000001"}, true, []string{"--round", "0.001 s", "0.000000001"}},
 		{"quantum without end", "", []string{"--order", "las", "--quantum", "1us"}, true, []string{"--quantum", "0.001 s"}},
-		{"costs", "", []string{"--order", "las", "--cost", file(t, dir, "c.csv", "save_s,load_s\n-1,2\n")}, false,
-			[]string{"c.csv:2", "save_s", `"-1"`}},
+		{
+			"costs", "",
+			[]string{"--order", "las", "--cost", file(t, dir, "c.csv", "save_s,load_s\n-1,2\n")},
+			false,
+			[]string{"c.csv:2", "save_s", `"-1"`},
+		},
 	} {
 		path := good
 		if test.jobs != "" {
@@ -149,16 +215,24 @@ func TestFlagsWithoutEffect(t *testing.T) {
 	cluster := " --nodes 1 --gpus-per-node 2"
 	run, made := "run --jobs "+jobs+cluster, "compare --generate poisson --load 1 --count 3"+cluster
 	for _, test := range []struct{ idle, flag, where, decides string }{
-		{"generate --count 2 --jobs-per-hour 5 --nodes 3 --gpus-per-node 2", "nodes", "--jobs-per-hour",
-			"generate --count 2 --load 1 --nodes 3 --gpus-per-node 2"},
+		{
+			"generate --count 2 --jobs-per-hour 5 --nodes 3 --gpus-per-node 2", "nodes", "--jobs-per-hour",
+			"generate --count 2 --load 1 --nodes 3 --gpus-per-node 2",
+		},
 		{"generate --count 2 --jobs-per-hour 5 --gpus-per-node 2", "gpus-per-node", "--jobs-per-hour", ""},
-		{"generate --count 2 --jobs-per-hour 5 --tenants a:1", "tenants", "--kind poisson",
-			"generate --count 2 --jobs-per-hour 5 --kind tenants --tenants a:1"},
+		{
+			"generate --count 2 --jobs-per-hour 5 --tenants a:1", "tenants", "--kind poisson",
+			"generate --count 2 --jobs-per-hour 5 --kind tenants --tenants a:1",
+		},
 		{"generate --count 2 --jobs-per-hour 5 --kind burst --tenants a:1", "tenants", "--kind burst", ""},
-		{"generate --count 2 --jobs-per-hour 5 --kind tenants --lengths fixed:1h", "lengths", "--kind tenants",
-			"generate --count 2 --jobs-per-hour 5 --kind tenants --tenants a:1 --lengths fixed:1h"},
-		{"generate --count 2 --jobs-per-hour 5 --kind tenants --tenants vision/try:1 --sizes 2:1", "sizes",
-			"--kind tenants", ""},
+		{
+			"generate --count 2 --jobs-per-hour 5 --kind tenants --lengths fixed:1h", "lengths", "--kind tenants",
+			"generate --count 2 --jobs-per-hour 5 --kind tenants --tenants a:1 --lengths fixed:1h",
+		},
+		{
+			"generate --count 2 --jobs-per-hour 5 --kind tenants --tenants vision/try:1 --sizes 2:1", "sizes",
+			"--kind tenants", "",
+		},
 		{"compare --jobs " + jobs + cluster + " --order fifo --count 5", "count", "with --jobs", made},
 		{"compare --jobs " + jobs + cluster + " --order fifo --sizes 1:1", "sizes", "with --jobs", made + " --sizes 1:1"},
 		{"compare --jobs " + jobs + cluster + " --order fifo --jobs-per-hour 3", "jobs-per-hour", "with --jobs", ""},
@@ -168,23 +242,31 @@ func TestFlagsWithoutEffect(t *testing.T) {
 		{made + " --no-pictures", "no-pictures", "without --out", made + " --no-pictures --out " + filepath.Join(dir, "out")},
 		{run + " --no-pictures", "no-pictures", "without --out", ""},
 		{run + " --quantum 5", "quantum", "order fifo", run + " --quantum 5 --order srtf"},
-		{"compare --jobs " + jobs + cluster + " --order fifo,sjf --quantum 5", "quantum", "order fifo and sjf",
-			"compare --jobs " + jobs + cluster + " --order fifo,las --quantum 5"},
+		{
+			"compare --jobs " + jobs + cluster + " --order fifo,sjf --quantum 5", "quantum", "order fifo and sjf",
+			"compare --jobs " + jobs + cluster + " --order fifo,las --quantum 5",
+		},
 		{run + " --cost " + cost, "cost", "order fifo", run + " --order las --cost " + cost},
-		{run + " --order drf --cost " + cost + " --node-events " + events + " --cost-share 0.1", "cost-share", "order drf",
-			run + " --order drf --node-events " + events + " --cost " + cost},
+		{
+			run + " --order drf --cost " + cost + " --node-events " + events + " --cost-share 0.1", "cost-share", "order drf",
+			run + " --order drf --node-events " + events + " --cost " + cost,
+		},
 		{run + " --age 5", "age", "order fifo", run + " --age 5 --job-mtbf 50"},
 		{run + " --estimate-error 1", "estimate-error", "order fifo", run + " --estimate-error 1 --backfill easy"},
-		{run + " --order las --victims tail-if-worth", "victims", "without --cost",
-			run + " --order las --victims tail-if-worth --cost " + cost},
+		{
+			run + " --order las --victims tail-if-worth", "victims", "without --cost",
+			run + " --order las --victims tail-if-worth --cost " + cost,
+		},
 		{run + " --retries 3", "retries", "--job-mtbf", run + " --retries 300 --job-mtbf 50"},
 		{run + " --node-repair 3", "node-repair", "--node-mtbf", run + " --node-repair 3 --node-mtbf 1000"},
 		{run + " --seed 3", "seed", "nothing is random", run + " --seed 3 --order pollux"},
 		{run + " --choose-every 3600", "choose-every", "order fifo", run + " --order synthesizer --choose-every 3600"},
 		{run + " --profile blox --seed 3", "seed", "profile blox", made + " --seed 3 --profile blox --order fifo"},
 		{run + " --profile tiresias --retries 3", "retries", "profile tiresias", ""},
-		{run + " --profile blox --placement best-fit", "placement", "profile blox",
-			run + " --profile blox --placement first-free --backfill none"},
+		{
+			run + " --profile blox --placement best-fit", "placement", "profile blox",
+			run + " --profile blox --placement first-free --backfill none",
+		},
 	} {
 		_, err := say(context.Background(), strings.Fields(test.idle)...)
 		if !errors.Is(err, verb.ErrUsage) || !strings.Contains(err.Error(), "--"+test.flag+" has no effect ") ||
@@ -208,7 +290,9 @@ func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	for _, test := range []struct{ verb, profile, summary string }{
-		{"run", "native", "summary.json"}, {"run", "blox", "summary.json"}, {"run", "tiresias", "summary.json"},
+		{"run", "native", "summary.json"},
+		{"run", "blox", "summary.json"},
+		{"run", "tiresias", "summary.json"},
 		{"compare", "native", "compare.json"},
 	} {
 		out := filepath.Join(dir, test.verb+test.profile)
@@ -421,8 +505,10 @@ func TestElasticUnderCaps(t *testing.T) {
 	for _, test := range []struct{ flags, want string }{
 		{"--order fifo --caps o=2 --jobs " + first, "0,0,0,20,0\n1,1,1,31,0\n2,2,31,36,0\n3,3,36,48,0\n"},
 		{"--order srtf --caps o/a=1 --jobs " + first, "0,0,0,45,1\n1,1,1,48,1\n2,2,2,7,0\n3,3,7,19,0\n"},
-		{"--order fifo --backfill conservative --caps o=2 --jobs " + second,
-			"0,0,0,10,0\n1,1,10,30,0\n2,2,30,35,0\n3,3,10,25,0\n"},
+		{
+			"--order fifo --backfill conservative --caps o=2 --jobs " + second,
+			"0,0,0,10,0\n1,1,10,30,0\n2,2,30,35,0\n3,3,10,25,0\n",
+		},
 	} {
 		out := filepath.Join(dir, "out")
 		line := "run --no-pictures --nodes 1 --gpus-per-node 4 --out " + out + " " + test.flags
@@ -455,8 +541,12 @@ func TestGenerateElsewhere(t *testing.T) {
 // TestTwice checks that equal names in a list are an error: their files would overwrite each other.
 func TestTwice(t *testing.T) {
 	jobs := file(t, t.TempDir(), "jobs.csv", header+"0,0,10,1\n1,10,10,1\n")
-	for _, flags := range [][]string{{"--order", "fifo,srtf,fifo"}, {"--placement", "best-fit,best-fit"},
-		{"--admission", "all,all"}, {"--load", "0.5,0.50"}} {
+	for _, flags := range [][]string{
+		{"--order", "fifo,srtf,fifo"},
+		{"--placement", "best-fit,best-fit"},
+		{"--admission", "all,all"},
+		{"--load", "0.5,0.50"},
+	} {
 		_, err := say(
 			context.Background(),
 			append([]string{"compare", "--jobs", jobs, "--nodes", "1", "--gpus-per-node", "2"}, flags...)...)
@@ -580,8 +670,10 @@ func TestClusters(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	for _, text := range []string{"", "name\nx\n", "gpus\n", "gpus\n65\n", "gpus,count\n4,0\n", "gpus,size\n4,1\n",
-		"gpus,rack\n4\n"} {
+	for _, text := range []string{
+		"", "name\nx\n", "gpus\n", "gpus\n65\n", "gpus,count\n4,0\n", "gpus,size\n4,1\n",
+		"gpus,rack\n4\n",
+	} {
 		if _, err := (&machines{NodesFile: file(t, dir, "bad.csv", text)}).cluster(); err == nil ||
 			!strings.Contains(err.Error(), "bad.csv") {
 			t.Errorf("%q: %v", text, err)

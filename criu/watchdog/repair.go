@@ -48,6 +48,6 @@ func (w *watchdog) leaveParasite(ctx context.Context, before *repair.Snapshot) e
 		if err := w.group.Start(); err != nil {
 			return err
 		}
-		time.Sleep(runTime) // whether they have left is visible only while they are frozen
+		time.Sleep(runTime) //nolint:forbidigo // whether they have left is visible only while they are frozen
 	}
 }

@@ -35,6 +35,7 @@ func renameKeys(path string, text []byte) ([]byte, error) {
 			table = name + "."
 		case unstable.KeyValue:
 			found.add(table, node)
+		default: // comments have no key
 		}
 	}
 	var replaced []byte

@@ -205,8 +205,10 @@ func TestForkGoesOnLikeTheEngine(t *testing.T) {
 				}
 				at = jobs[i].Submit / 4
 				jobs[i].Submit = at
-				if _, err := e.Step(at, append(due2(e, at), scheduler.Event{Kind: scheduler.Submitted,
-					Facts: &jobs[i]})); err != nil {
+				if _, err := e.Step(at, append(due2(e, at), scheduler.Event{
+					Kind:  scheduler.Submitted,
+					Facts: &jobs[i],
+				})); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -164,8 +164,10 @@ func TestSameAsTextbook(t *testing.T) {
 		theirs func(*textbook)
 	}{
 		{"easy", func() scheduler.Backfiller { return backfill.EASY() }, easy},
-		{"easy is conservative to a depth of one", func() scheduler.Backfiller { return backfill.Conservative(1) },
-			conservative(1)},
+		{
+			"easy is conservative to a depth of one", func() scheduler.Backfiller { return backfill.Conservative(1) },
+			conservative(1),
+		},
 		{"conservative", func() scheduler.Backfiller { return backfill.Conservative(0) }, conservative(0)},
 		{"conservative:3", func() scheduler.Backfiller { return backfill.Conservative(3) }, conservative(3)},
 	} {

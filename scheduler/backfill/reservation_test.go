@@ -59,8 +59,10 @@ func TestReservationsAreKept(t *testing.T) {
 		depth int
 		make  func(*rand.Rand, int) ([]cluster.Node, []cluster.Job)
 	}{
-		{"one of one of two types", 1, twoTypes}, {"three of one of two types", 3, twoTypes},
-		{"all of one of two types", 0, twoTypes}, {"one of overlapping sets", 1, overlapping},
+		{"one of one of two types", 1, twoTypes},
+		{"three of one of two types", 3, twoTypes},
+		{"all of one of two types", 0, twoTypes},
+		{"one of overlapping sets", 1, overlapping},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kept := 0
@@ -178,14 +180,23 @@ func TestDeviations(t *testing.T) {
 		events []scheduler.Event
 		starts string
 	}{
-		{"two run, one waits for both, one for nothing", 0,
-			[]scheduler.Event{job(1, 4, 100), job(2, 4, 50), job(3, 8, 10), job(4, 4, 60)}, "[1 2]"},
+		{
+			"two run, one waits for both, one for nothing", 0,
+			[]scheduler.Event{job(1, 4, 100), job(2, 4, 50), job(3, 8, 10), job(4, 4, 60)},
+			"[1 2]",
+		},
 		{"a small one that is done in time goes, on nothing", 10, []scheduler.Event{job(5, 4, 10)}, "[]"},
-		{"a run ends early: a job that ends in time starts", 20, []scheduler.Event{{Kind: scheduler.Finished, Job: 2}},
-			"[4]"},
+		{
+			"a run ends early: a job that ends in time starts", 20,
+			[]scheduler.Event{{Kind: scheduler.Finished, Job: 2}},
+			"[4]",
+		},
 		{"a run is overdue: no job starts", 85, nil, "[]"},
-		{"a node is lost with the run on it: the large job cannot start, but others can", 90,
-			[]scheduler.Event{{Kind: scheduler.NodeDown, Node: 1}}, "[]"},
+		{
+			"a node is lost with the run on it: the large job cannot start, but others can", 90,
+			[]scheduler.Event{{Kind: scheduler.NodeDown, Node: 1}},
+			"[]",
+		},
 		{"the other run ends", 101, []scheduler.Event{{Kind: scheduler.Finished, Job: 1}}, "[4]"},
 		{"the node comes back", 110, []scheduler.Event{{Kind: scheduler.NodeUp, Node: 1}}, "[5]"},
 		{"one is withdrawn", 115, []scheduler.Event{{Kind: scheduler.Withdrawn, Job: 3}}, "[]"},

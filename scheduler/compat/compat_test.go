@@ -82,12 +82,21 @@ func TestReferences(t *testing.T) {
 		meanJCT                     string
 		preemptions                 int
 	}{
-		{"blox", "fifo", "blox_s128_load7_fifo.csv", "first_metric_s", blox,
-			compat.Options{Nodes: nodes(32, 4), Track: sim.Track{Lo: 1000, Hi: 1301}}, "54925.983", 0},
-		{"blox", "las", "blox_s128_load7_las.csv", "first_metric_s", blox,
-			compat.Options{Nodes: nodes(32, 4), Track: sim.Track{Lo: 1000, Hi: 1301}}, "58641.598", 1310},
-		{"tiresias", "fifo", "tiresias_synth300_mgpu_fifo.csv", "start_s", tiresias, compat.Options{Nodes: nodes(15, 4)},
-			"4544.260", 0},
+		{
+			"blox", "fifo", "blox_s128_load7_fifo.csv", "first_metric_s", blox,
+			compat.Options{Nodes: nodes(32, 4), Track: sim.Track{Lo: 1000, Hi: 1301}},
+			"54925.983", 0,
+		},
+		{
+			"blox", "las", "blox_s128_load7_las.csv", "first_metric_s", blox,
+			compat.Options{Nodes: nodes(32, 4), Track: sim.Track{Lo: 1000, Hi: 1301}},
+			"58641.598", 1310,
+		},
+		{
+			"tiresias", "fifo", "tiresias_synth300_mgpu_fifo.csv", "start_s", tiresias,
+			compat.Options{Nodes: nodes(15, 4)},
+			"4544.260", 0,
+		},
 		{
 			"tiresias", "dlas-gpu", "tiresias_synth300_mgpu_dlas-gpu.csv", "start_s", tiresias,
 			compat.Options{Nodes: nodes(15, 4), Limits: []time.Duration{3250 * time.Second, 7200 * time.Second}},

@@ -121,8 +121,11 @@ func TestRoundsComeNearTheTarget(t *testing.T) {
 		jobs = append(jobs, cluster.Job{ID: id, GPUs: 1, Model: fmt.Sprint("m", id)})
 	}
 	had := rounds(t, NewGavel(paperTable(t)), nodes, jobs, 1000)
-	for id, want := range []map[string]float64{{"V100": 0.4545, "K80": 0}, {"V100": 0.4545, "K80": 0.0909},
-		{"V100": 0.0909, "K80": 0.9091}} {
+	for id, want := range []map[string]float64{
+		{"V100": 0.4545, "K80": 0},
+		{"V100": 0.4545, "K80": 0.0909},
+		{"V100": 0.0909, "K80": 0.9091},
+	} {
 		for gpuType, share := range want {
 			if got := had[cluster.JobID(id)][gpuType]; math.Abs(got-share) > 0.02 {
 				t.Errorf("job %d had %.3f of its time on a %s, the target is %.3f", id, got, gpuType, share)

@@ -25,15 +25,23 @@ func TestThemisRho(t *testing.T) {
 		want scheduler.Rank
 	}{
 		// 300 s since submission, 60 s to go: 360 s instead of 200 s, for the work of four GPUs on two.
-		{schedulertest.Job{Job: job, Phase: scheduler.Waiting, Done: seconds(40)},
-			scheduler.Rank{Value: -1.8, Until: seconds(1200)}},
-		{schedulertest.Job{Job: small, Phase: scheduler.Waiting, Done: seconds(40)},
-			scheduler.Rank{Value: -3.6, Until: seconds(1200)}},
+		{
+			schedulertest.Job{Job: job, Phase: scheduler.Waiting, Done: seconds(40)},
+			scheduler.Rank{Value: -1.8, Until: seconds(1200)},
+		},
+		{
+			schedulertest.Job{Job: small, Phase: scheduler.Waiting, Done: seconds(40)},
+			scheduler.Rank{Value: -3.6, Until: seconds(1200)},
+		},
 		// 300 s since submission, 40 s done before and 20 s in this run.
-		{schedulertest.Job{Job: job, Phase: scheduler.Running, Done: seconds(40), Since: seconds(330), On: on},
-			scheduler.Rank{Value: -1.7}},
-		{schedulertest.Job{Job: job, Phase: scheduler.Running, Done: seconds(40), Since: seconds(330), On: on, Speed: 0.5},
-			scheduler.Rank{Value: -1.75, Growth: -0.0025}},
+		{
+			schedulertest.Job{Job: job, Phase: scheduler.Running, Done: seconds(40), Since: seconds(330), On: on},
+			scheduler.Rank{Value: -1.7},
+		},
+		{
+			schedulertest.Job{Job: job, Phase: scheduler.Running, Done: seconds(40), Since: seconds(330), On: on, Speed: 0.5},
+			scheduler.Rank{Value: -1.75, Growth: -0.0025},
+		},
 	} {
 		v := schedulertest.NewView(seconds(350), []cluster.Node{{GPUs: 16}}, c.made)
 		got := order.Rank(v, v.Job(0))

@@ -310,8 +310,10 @@ func TestDLASPlayed(t *testing.T) {
 	// s to 9 s. Then 0, which started first, is first in the second queue: it runs from 9 s to 11.5 s
 	// and is demoted again, and 2 gets the rest of its 6 GPU-seconds in the second queue until 14.5 s.
 	// Job 0 is last, with 15 s to go.
-	for i, want := range []time.Duration{29500 * time.Millisecond, 4500 * time.Millisecond, 14500 * time.Millisecond,
-		seconds(9)} {
+	for i, want := range []time.Duration{
+		29500 * time.Millisecond, 4500 * time.Millisecond, 14500 * time.Millisecond,
+		seconds(9),
+	} {
 		if got.Jobs[i].Finish != want {
 			t.Errorf("job %d ends at %v, want %v", i, got.Jobs[i].Finish, want)
 		}

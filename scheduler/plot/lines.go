@@ -169,6 +169,11 @@ func (a Album) overLoad() *Figure {
 
 // shapes distinguish curves without colours.
 var shapes = []draw.GlyphDrawer{
-	draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{}, draw.SquareGlyph{},
-	draw.TriangleGlyph{}, draw.CrossGlyph{},
+	draw.CircleGlyph{},
+	draw.BoxGlyph{},
+	draw.PyramidGlyph{},
+	draw.RingGlyph{},
+	draw.SquareGlyph{},
+	draw.TriangleGlyph{},
+	draw.CrossGlyph{},
 }

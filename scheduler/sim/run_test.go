@@ -183,8 +183,15 @@ func TestTextbook(t *testing.T) {
 		gpus, cap int
 		quantum   time.Duration
 	}{
-		{"fifo", 1, 4, 0}, {"fifo", 4, 4, 0}, {"srtf", 1, 1, 0}, {"srtf", 1, 4, 0}, {"srtf", 4, 4, 0}, {"srtf", 3, 8, 0},
-		{"las", 1, 1, 60 * s}, {"las", 1, 3, 60 * s}, {"las", 1, 3, 7 * s},
+		{"fifo", 1, 4, 0},
+		{"fifo", 4, 4, 0},
+		{"srtf", 1, 1, 0},
+		{"srtf", 1, 4, 0},
+		{"srtf", 4, 4, 0},
+		{"srtf", 3, 8, 0},
+		{"las", 1, 1, 60 * s},
+		{"las", 1, 3, 60 * s},
+		{"las", 1, 3, 7 * s},
 	} {
 		for seed := range uint64(8) {
 			jobs := random(seed, 120, test.gpus, time.Duration(int64(105*s)*int64(1+test.gpus)/2/int64(test.cap)))

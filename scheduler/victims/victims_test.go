@@ -60,8 +60,10 @@ func numbers(jobs []*scheduler.Job) (ids []int) {
 }
 
 func TestTail(t *testing.T) {
-	for want, victims := range map[int][]int{1: {3}, 2: {3, 2}, 3: {3, 2, 1}, 5: {3, 2, 1}, 6: {3, 2, 1, 0},
-		99: {3, 2, 1, 0}} {
+	for want, victims := range map[int][]int{
+		1: {3}, 2: {3, 2}, 3: {3, 2, 1}, 5: {3, 2, 1}, 6: {3, 2, 1, 0},
+		99: {3, 2, 1, 0},
+	} {
 		v, need := newView(want, nil, 2, 3, 1, 1)
 		if got := numbers((Tail{}).Choose(v, need, slices.Values(lastFirst(v)))); !slices.Equal(got, victims) {
 			t.Errorf("for %d GPUs: %v, want %v", want, got, victims)

@@ -325,12 +325,18 @@ func TestBadFiles(t *testing.T) {
 // TestBadNeighbours: an invalid second file is named in the error.
 func TestBadNeighbours(t *testing.T) {
 	for _, b := range []struct{ file, text, beside, content, want string }{
-		{"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", "{",
-			"throughputs.json: want JSON, by kind of GPU and model; unexpected EOF"},
-		{"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", `{"v100": {"('m', 1)": {"null": -1}}}`,
-			`throughputs.json: v100.('m', 1).null: got "-1", want steps a second`},
-		{"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", `{"v100": {}}`,
-			`a.trace:1: model: got "m", want one that the table of throughputs has, as ('m', 1)`},
+		{
+			"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", "{",
+			"throughputs.json: want JSON, by kind of GPU and model; unexpected EOF",
+		},
+		{
+			"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", `{"v100": {"('m', 1)": {"null": -1}}}`,
+			`throughputs.json: v100.('m', 1).null: got "-1", want steps a second`,
+		},
+		{
+			"a.trace", "m\tc\ta\t1\t10\t0\t1\n", "throughputs.json", `{"v100": {}}`,
+			`a.trace:1: model: got "m", want one that the table of throughputs has, as ('m', 1)`,
+		},
 		{
 			"w.csv", "name,time,application,num_replicas,batch_size\na,1,b,1,1\n", "durations.csv",
 			"application,num_replicas,batch_size,duration_s\nb,1,2,x\n",
@@ -341,8 +347,10 @@ func TestBadNeighbours(t *testing.T) {
 			"application,num_replicas,batch_size,duration_s\nb,1,2,5\n",
 			`w.csv:2: application: got "b", want one that durations.csv has with num_replicas 1 and batch_size 1`,
 		},
-		{"p.csv", openb + "p,1,100,1,9,3\n", "openb_node_list_x.csv", "sn,gpu,model\nn,65,T4\n",
-			`openb_node_list_x.csv:2: gpu: got "65", want a whole number from 0 to 64`},
+		{
+			"p.csv", openb + "p,1,100,1,9,3\n", "openb_node_list_x.csv", "sn,gpu,model\nn,65,T4\n",
+			`openb_node_list_x.csv:2: gpu: got "65", want a whole number from 0 to 64`,
+		},
 	} {
 		dir := t.TempDir()
 		os.WriteFile(filepath.Join(dir, b.file), []byte(b.text), 0o644)

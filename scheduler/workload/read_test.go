@@ -264,8 +264,10 @@ func TestGreatestID(t *testing.T) {
 // TestOrderOfLines: the order of a file's lines does not matter.
 func TestOrderOfLines(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, file := range []string{"csv/all.csv", "helios/cluster_log.csv", "alibaba2023/openb_pod_list_sample.csv",
-		"pollux/philly.csv", "swf/sample.swf"} {
+	for _, file := range []string{
+		"csv/all.csv", "helios/cluster_log.csv", "alibaba2023/openb_pod_list_sample.csv",
+		"pollux/philly.csv", "swf/sample.swf",
+	} {
 		path := filepath.Join("testdata", file)
 		want, err := Read(path, Options{})
 		if err != nil {

@@ -42,11 +42,15 @@ func TestPartial(t *testing.T) {
 		entries, objects string
 	}{
 		{
-			[]string{"--target", "cuda_memory"}, []string{"cuda_memory"}, "arena gpu0 worker",
+			[]string{"--target", "cuda_memory"},
+			[]string{"cuda_memory"},
+			"arena gpu0 worker",
 			"memory, memory pool, pinned memory",
 		},
 		{
-			[]string{"--target", "cuda_event,cuda_stream"}, []string{"cuda_stream", "cuda_event"}, "objects session worker",
+			[]string{"--target", "cuda_event,cuda_stream"},
+			[]string{"cuda_stream", "cuda_event"},
+			"objects session worker",
 			"event, stream",
 		},
 		{nil, nil, "arena gpu0 objects session worker", ""},
@@ -78,7 +82,8 @@ func TestPartial(t *testing.T) {
 		refused(t, job, n, test.kinds)
 	}
 	for _, flags := range [][]string{
-		{"--target", "cuda_var", "--skip-target", "cuda_event"}, {"--skip-target", strings.Join(kinds, ",")},
+		{"--target", "cuda_var", "--skip-target", "cuda_event"},
+		{"--skip-target", strings.Join(kinds, ",")},
 		{"--target", "cuda_dance"},
 	} {
 		if said, err := job.TryCli(append([]string{

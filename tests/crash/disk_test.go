@@ -117,7 +117,9 @@ func TestDirectoryFails(t *testing.T) {
 	}{
 		// Later, files are open for writing, and the kernel refuses to remount read-only.
 		{
-			"read-only", []string{"inspect", "begin"}, func(_ *fixture, d *disk) { d.remount(unix.MS_RDONLY, "") },
+			"read-only",
+			[]string{"inspect", "begin"},
+			func(_ *fixture, d *disk) { d.remount(unix.MS_RDONLY, "") },
 			func(d *disk) { d.remount(0, "") },
 		},
 		{"removed", late, func(r *fixture, _ *disk) {

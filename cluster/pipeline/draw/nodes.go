@@ -54,8 +54,12 @@ func Change(to io.Writer, before *pipeline.Plan, change replan.Change, r *replan
 		return grey, ": has all it needs"
 	})
 	x := float64(margin)
-	for _, each := range []struct{ fill, words string }{{orange, "goes"}, {green, "joins"}, {sky, "gets layers"},
-		{grey, "as it was"}} {
+	for _, each := range []struct{ fill, words string }{
+		{orange, "goes"},
+		{green, "joins"},
+		{sky, "gets layers"},
+		{grey, "as it was"},
+	} {
 		c.box(box{x: x, y: y + 14, width: 12, height: 12, fill: each.fill, title: each.words})
 		c.text(x+18, y+24, "start", pale, each.words)
 		x += 120

@@ -33,8 +33,11 @@ func TestPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := bruteSlowest([]Share{{pipeline.Line{Each: 61}, 4}, {pipeline.Line{Each: 48}, 1},
-		{pipeline.Line{Each: 38}, 1}}, 4096); slowest != want {
+	if want := bruteSlowest([]Share{
+		{pipeline.Line{Each: 61}, 4},
+		{pipeline.Line{Each: 48}, 1},
+		{pipeline.Line{Each: 38}, 1},
+	}, 4096); slowest != want {
 		t.Errorf("slowest %d, by enumeration %d", slowest, want)
 	}
 }

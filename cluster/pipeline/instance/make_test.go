@@ -46,8 +46,11 @@ func TestMake(t *testing.T) {
 	if err != nil || again.Hash() != plan.Hash() || again.IterationTime() != plan.IterationTime() {
 		t.Errorf("read again: %v", err)
 	}
-	for _, change := range [][2]string{{`"microbatches": 128`, `"microbatches": 129`},
-		{`"forward_ms": 1,`, `"forward_ms": 2,`}, {`"faults": 2`, `"faults": 1`}} {
+	for _, change := range [][2]string{
+		{`"microbatches": 128`, `"microbatches": 129`},
+		{`"forward_ms": 1,`, `"forward_ms": 2,`},
+		{`"faults": 2`, `"faults": 1`},
+	} {
 		changed := strings.Replace(string(text), change[0], change[1], 1)
 		var refused *pipeline.InputError
 		if _, err := pipeline.DecodePlan([]byte(changed)); changed == string(text) || !errors.As(err, &refused) {
@@ -61,19 +64,29 @@ func TestRefusals(t *testing.T) {
 		spec pipeline.Spec
 		want string
 	}{
-		{pipeline.Spec{Nodes: 4, GPUsPerNode: 1, GPUMemoryBytes: 300, Faults: 1, Microbatches: 8},
+		{
+			pipeline.Spec{Nodes: 4, GPUsPerNode: 1, GPUMemoryBytes: 300, Faults: 1, Microbatches: 8},
 			"4 nodes are too few: to survive 1 failures takes 2 pipelines of at least 3 nodes each, 6 nodes in all; with 4 " +
-				"nodes the most is --faults 0"},
-		{pipeline.Spec{Nodes: 6, GPUsPerNode: 1, GPUMemoryBytes: 300, Faults: 1, Microbatches: 9},
+				"nodes the most is --faults 0",
+		},
+		{
+			pipeline.Spec{Nodes: 6, GPUsPerNode: 1, GPUMemoryBytes: 300, Faults: 1, Microbatches: 9},
 			"9 microbatches cannot be split over 6 nodes with at least 2 pipelines, equal ones alike and one for each; the " +
-				"nearest number that can is 8"},
-		{pipeline.Spec{Nodes: 6, GPUsPerNode: 1, GPUMemoryBytes: 99, Faults: 1, Microbatches: 9},
-			"layer 0 (layer 0) alone needs 100 bytes on each of 1 GPUs, and a GPU has 99"},
-		{pipeline.Spec{Nodes: 6, GPUsPerNode: 1, Faults: -1, Microbatches: 9},
-			"faults: -1; wanted at least 0: how many simultaneous failures of nodes to survive"},
-		{pipeline.Spec{Nodes: 6, GPUsPerNode: 16, Microbatches: 9},
+				"nearest number that can is 8",
+		},
+		{
+			pipeline.Spec{Nodes: 6, GPUsPerNode: 1, GPUMemoryBytes: 99, Faults: 1, Microbatches: 9},
+			"layer 0 (layer 0) alone needs 100 bytes on each of 1 GPUs, and a GPU has 99",
+		},
+		{
+			pipeline.Spec{Nodes: 6, GPUsPerNode: 1, Faults: -1, Microbatches: 9},
+			"faults: -1; wanted at least 0: how many simultaneous failures of nodes to survive",
+		},
+		{
+			pipeline.Spec{Nodes: 6, GPUsPerNode: 16, Microbatches: 9},
 			"16 GPUs of a node are at least 16 stages, more than the profile's 9 layers; all-reduce times among more GPUs " +
-				"of a node would let stages be wider"},
+				"of a node would let stages be wider",
+		},
 		{pipeline.Spec{Nodes: 6, GPUsPerNode: 1}, "microbatches: 0; wanted 1 to 1048576, over all pipelines"},
 	} {
 		if _, err := Make(equalLayers(t, 9), each.spec); err == nil || err.Error() != each.want {

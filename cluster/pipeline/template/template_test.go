@@ -256,8 +256,12 @@ func TestWideAndFullAgainstBruteForce(t *testing.T) {
 
 func TestSizes(t *testing.T) {
 	p := profileOf(t, 1, 1, 1, 1, 1, 1, 1, 1)
-	for _, each := range []struct{ nodes, faults, smallest, largest int }{{4, 0, 1, 4}, {4, 3, 1, 1}, {7, 2, 1, 5},
-		{30, 1, 1, 8}} {
+	for _, each := range []struct{ nodes, faults, smallest, largest int }{
+		{4, 0, 1, 4},
+		{4, 3, 1, 1},
+		{7, 2, 1, 5},
+		{30, 1, 1, 8},
+	} {
 		smallest, largest, err := Search{Profile: p, GPUsPerNode: 1}.Sizes(each.nodes, each.faults)
 		if err != nil || smallest != each.smallest || largest != each.largest {
 			t.Errorf("%+v: %d to %d, %v", each, smallest, largest, err)

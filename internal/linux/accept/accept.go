@@ -61,7 +61,7 @@ func (in *Acceptor) Next() (conn *net.UnixConn, full, err error) {
 			in.log.Error("cannot accept connections", "error", err)
 			failed = true
 		default:
-			time.Sleep(retryTime) // no event reports a free descriptor
+			time.Sleep(retryTime) //nolint:forbidigo // no event reports a free descriptor
 			in.fillReserve()
 		}
 	}

@@ -133,8 +133,10 @@ func (p Parameters) check() error {
 		{!(p.Load >= 0 && p.Load <= 1000), "a load from 0 to 1000, 1 being all GPUs"},
 		{!(p.JobsPerHour >= 0 && p.JobsPerHour <= 1e9), "from 0 to 1e9 jobs an hour"},
 		{!(p.EstimateError >= 0 && p.EstimateError <= 1000), "an error of estimates from 0 to 1000"},
-		{!p.Burst.unset() && !p.Burst.valid(),
-			"bursts that last, in a period no shorter, by a factor of more than 0, with a law of lengths"},
+		{
+			!p.Burst.unset() && !p.Burst.valid(),
+			"bursts that last, in a period no shorter, by a factor of more than 0, with a law of lengths",
+		},
 		{slices.ContainsFunc(p.Tenants, func(t Tenant) bool { return !(t.Weight > 0) }), "tenants with weights above 0"},
 	} {
 		if c.wrong {

@@ -17,8 +17,10 @@ import (
 // 1234567.
 func TestStream(t *testing.T) {
 	s := stream{1234567}
-	for i, want := range []uint64{6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431,
-		16408922859458223821} {
+	for i, want := range []uint64{
+		6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431,
+		16408922859458223821,
+	} {
 		if got := s.next(); got != want {
 			t.Errorf("number %d is %d, want %d", i, got, want)
 		}
@@ -107,8 +109,10 @@ func TestLaws(t *testing.T) {
 			t.Errorf("%s: lengths are %v from the law, want under %v", text, d, kolmogorovBound)
 		}
 	}
-	for _, text := range []string{"", "blox:1h", "exponential", "exponential:x", "uniform:2h-1h", "fixed:-1s",
-		"fixed:0s", "zipf:1h"} {
+	for _, text := range []string{
+		"", "blox:1h", "exponential", "exponential:x", "uniform:2h-1h", "fixed:-1s",
+		"fixed:0s", "zipf:1h",
+	} {
 		if _, err := ParseLaw(text); err == nil {
 			t.Errorf("the law %q was accepted", text)
 		}
