@@ -102,7 +102,7 @@ func refusesKeys(t *testing.T, daemon *harness.Daemon, key string) {
 		{stranger, "", "only root", []string{"export"}},
 		{stranger, key, "only root", []string{"import", "here"}},
 		{0, "not a key", "not a key", []string{"import", "here"}},
-		{0, "0f0f", "no key", []string{"import", "here"}},
+		{0, "0f0f", "not a key", []string{"import", "here"}},
 		{0, key, "a key's name", []string{"import", "../here"}},
 		{0, "", "no key is called here; see: pos_cli image key list", []string{"forget", "here"}},
 	} {
