@@ -48,7 +48,7 @@ say('done', len(failures), status)
 // TestCRIUKilled kills CRIU at many moments of its work. The program continues undisturbed, or it
 // was killed and the error says so; it is never left broken.
 func TestCRIUKilled(t *testing.T) {
-	count := rounds.Of(3, 8)
+	count := rounds.Of(2, 8)
 	cpu := newCPU(t)
 	outcomes := make(map[string]int)
 	for round := range count {
@@ -60,7 +60,7 @@ func TestCRIUKilled(t *testing.T) {
 // TestDumpDeadline: the deadline passes at many moments of CRIU's work. CRIU leaves the program by
 // itself, and the program always survives.
 func TestDumpDeadline(t *testing.T) {
-	count := rounds.Of(4, 12)
+	count := rounds.Of(1, 12)
 	cpu := newCPU(t)
 	outcomes := make(map[string]int)
 	for round := range count {

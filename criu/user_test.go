@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 
 // ordinary is a user id without other processes on test machines.
@@ -34,7 +36,7 @@ func TestOrdinaryUser(t *testing.T) {
 			s.roundTrip(cpu)
 		})
 	}
-	for _, method := range []string{"spawn", "forkserver"} {
+	for _, method := range []string{"spawn", "forkserver"}[:rounds.Of(0, 2)] {
 		t.Run("multiprocessing "+method, func(t *testing.T) {
 			cpu := newCPU(t)
 			s := begin(t, asUser(multi(t, directory(t, ordinary), method)))

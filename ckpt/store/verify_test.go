@@ -11,6 +11,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
+	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 
 // filesOf returns the files of an image by path.
@@ -140,7 +141,7 @@ func TestFlippedBits(t *testing.T) {
 // between.
 func flipsFor(random *rand.Rand, length int) (offsets []int) {
 	for i := range length {
-		if i < 300 || i >= length-500 || random.IntN(length) < 200 {
+		if i < rounds.Of(60, 300) || i >= length-rounds.Of(100, 500) || random.IntN(length) < rounds.Of(40, 200) {
 			offsets = append(offsets, i)
 		}
 	}
