@@ -44,7 +44,7 @@ case $verb in
 build | demo | lint | bench | generate | clean | install | uninstall | gpu) "verb_$verb" "$@" ;;
 gpu-bundle) verb_gpu_bundle "$@" ;;
 cover) verb_cover "$@" ;;
-test) verb_check "$@" ;;
+test) verb_test "$@" ;;
 help | -h | --help) usage ;;
 *)
 	echo "build.sh: no verb is called $verb" >&2

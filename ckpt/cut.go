@@ -118,7 +118,7 @@ func (c *checkpoint) beginDevices(ctx context.Context) error {
 	return pool.Run(ctx, work...)
 }
 
-// match replaces v.devices by found. Devices that are already known keep their state; those that
+// match replaces c.devices by found. Devices that are already known keep their state; those that
 // are gone are aborted.
 func (c *checkpoint) match(found []Device) {
 	known := c.devices
@@ -149,7 +149,7 @@ func (c *checkpoint) retryBusy(ctx context.Context, until time.Time, try func(co
 		}
 		c.steps.log.Debug("busy", "why", err)
 		if time.Now().Add(wait).After(until) {
-			return &DeadlineError{"the program did not come to rest", c.order.Deadline, err}
+			return &DeadlineError{"the program did not become idle", c.order.Deadline, err}
 		}
 		select {
 		case <-time.After(wait):

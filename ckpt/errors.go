@@ -47,7 +47,7 @@ func runAbandonable(ctx context.Context, do func(context.Context) error) error {
 // DeadlineError is returned when an operation exceeded its limit. It wraps
 // context.DeadlineExceeded.
 type DeadlineError struct {
-	// What says what did not happen: "the program did not come to rest".
+	// What says what did not happen: "the program did not become idle".
 	What  string
 	Limit time.Duration
 	// Err is the last error before the limit.

@@ -54,7 +54,7 @@ func unpack(ctx context.Context, reader *contents.Reader, hash string, into *os.
 	return pool.Run(ctx, work...)
 }
 
-// MakeParentImages creates EarlierImages in a private directory, with the same owner.
+// MakeParentImages creates ParentImages in a private directory, with the same owner.
 func MakeParentImages(into *os.File) (*os.File, error) {
 	var owner unix.Stat_t
 	if err := unix.Fstat(int(into.Fd()), &owner); err != nil {
@@ -96,7 +96,7 @@ func unpackFile(ctx context.Context, reader *contents.Reader, entry image.Entry,
 	return nil
 }
 
-// OpenParentImages opens EarlierImages; the error is fs.ErrNotExist if there was no precopy.
+// OpenParentImages opens ParentImages; the error is fs.ErrNotExist if there was no precopy.
 func OpenParentImages(dir *os.File) (*os.File, error) {
 	fd, err := unix.Openat(
 		int(dir.Fd()),

@@ -79,7 +79,7 @@ type Obstacle struct {
 type CPU interface {
 	// Inspect reads the state of the tree of a root and stops nothing.
 	Inspect(ctx context.Context, root proc.Identity) (*Tree, error)
-	// Precopy writes the memory of a running tree into the directory EarlierImages, which it
+	// Precopy writes the memory of a running tree into the directory ParentImages, which it
 	// creates in the dump's private directory. Only the next Dump into that directory writes just
 	// what changed since, because a dump resets the dirty tracking. The error is ErrUntracked if
 	// the kernel cannot track written pages.

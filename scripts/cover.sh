@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Which code of the backend for real GPUs no test runs. phosd and the tests of tests/nested are
-# built so that they count; most of their
-# processes are killed, so that each writes its counts down all the time (cgo/cudadrv/counted.go).
+# built so that they count; most of their processes are killed, so that each writes its counts down
+# all the time (cgo/cudadrv/counted.go).
 set -euo pipefail
 
 usage() {

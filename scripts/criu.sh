@@ -1,7 +1,6 @@
 # shellcheck shell=bash
 # A CRIU that passes its own check on this kernel: the installed one, the distribution's, or one
-# built from the sources of
-# the distribution's newer release into a prefix of phos's own.
+# built from the sources of the distribution's newer release into a prefix of phos's own.
 
 # Distribution, version of its source package, suite, component, and the SHA-256 of the upstream
 # archive in it. The first that the mirror still has is taken.

@@ -1,7 +1,6 @@
 # shellcheck shell=bash
 # nvcc 12.4 and its runtime, for the C++ workloads: the distribution's own packages, of a release
-# that has them, unpacked beside the
-# system, never installed.
+# that has them, unpacked beside the system, never installed.
 
 # Distribution, suite, and the components that have nvcc and its headers.
 cuda_archives="
@@ -94,8 +93,7 @@ fetch_cccl() {
 }
 
 # mend_cuda DIR: from glibc 2.41 on, <math.h> declares some functions that nvcc 12.4 declares as
-# well, and C++ asks that both make
-# the same promise about exceptions: rsqrt came with 2.42.
+# well, and C++ asks that both make the same promise about exceptions: rsqrt came with 2.42.
 mend_cuda() {
 	local header=$1/include/crt/math_functions.h
 	cp "$header" "$header.new"

@@ -13,8 +13,7 @@ make_frameworks() {
 }
 
 # need_frameworks sets FRAMEWORKS_PYTHON. NVIDIA's nvJitLink is left out: it would make machine code
-# of what numba compiles, and
-# without it numba has the driver link PTX.
+# of what numba compiles, and without it numba has the driver link PTX.
 need_frameworks() {
 	need python3-venv
 	export FRAMEWORKS_PYTHON=$FRAMEWORKS/bin/python

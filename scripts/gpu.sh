@@ -5,8 +5,7 @@ CHECKS=$BIN/checks
 check_packages=(tests/nested tests/e2e tests/checkpoint tests/bench)
 
 # build_checks: the tests as programs, and the command that runs them. None knows where it was
-# built, so that the same tree gives the
-# same bytes.
+# built, so that the same tree gives the same bytes.
 build_checks() {
 	local package
 	mkdir -p "$CHECKS"

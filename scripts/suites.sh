@@ -9,9 +9,8 @@ export REQUIRE
 export TORCH_PYTHON_MISSING="PyTorch is too large to bring along; scripts/torch.sh unpacks one and says how to set TORCH_PYTHON"
 export TORCH_WHEEL_PYTHON_MISSING="PyTorch is too large to bring along; set it to a Python with torch==2.11.0 of PyPI"
 
-# Many tests run the same programs: each is compiled once. What else is for as long as the tests run
-# lies there, too; users that are
-# not root find it.
+# Many tests run the same programs: each is compiled once. Other files that are needed while the
+# tests run are there, too, readable by users other than root.
 WHILE_TESTING=$(mktemp -d)
 chmod 755 "$WHILE_TESTING"
 trap 'rm -rf "$WHILE_TESTING"' EXIT
@@ -57,8 +56,7 @@ log_times() {
 }
 
 # nested_sample: what of the suites runs most of the code of the backend for real GPUs in two
-# minutes, over a second phosd, besides
-# tests/nested, which is made for it. PHOS_TEST_NESTED is set.
+# minutes, over a second phosd, besides tests/nested, which is made for it. PHOS_TEST_NESTED is set.
 nested_sample() {
 	local programs='(matmul|graphs|streams|memory|cooperative|print|language|threads)'
 	go_test nested-programs -timeout 15m ./tests/e2e \

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Runs every test and prints how long each suite took. build.sh test has installed and built what they need.
+# Runs every test and prints how long each suite took. build.sh test has installed and built what
+# they need.
 #
-# Two lanes run side by side: one computes while the other mostly waits for processes, CRIU and disks.
+# Two lanes run side by side: one computes while the other mostly waits for processes, CRIU and
+# disks.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/shim.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
 cd "$ROOT"
 
-# The rules of this tree, the tests of single packages, and programs that compute on the software GPU.
+# The rules of this tree, the tests of single packages, and programs that compute on the software
+# GPU.
 lane_computing() {
 	local unit race
 	step "shim: unit tests with sanitizers" make -C hijack/shim -j "$(nproc)" OUT="$(shim_out)" test

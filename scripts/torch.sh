@@ -1,11 +1,9 @@
 #!/usr/bin/env bash
 # Unpacks a PyTorch that the software GPU can run. The wheels of PyPI bring machine code only;
-# Debian 13 builds PyTorch 2.6 with PTX for
-# CUDA 12.4 (contrib and non-free). Its libraries, and the C library and Python that they want, go
-# into a folder of their own, so this
-# works on Debian 12 too. 2 GB to fetch, 5 GB when unpacked: too much for CI, so tests use it only
-# where TORCH_PYTHON names it.
-# usage: scripts/torch.sh [FOLDER], by default below the cache
+# Debian 13 builds PyTorch 2.6 with PTX for CUDA 12.4 (contrib and non-free). Its libraries, and the
+# C library and Python that they want, go into a folder of their own, so this works on Debian 12
+# too. 2 GB to fetch, 5 GB when unpacked: too much for CI, so tests use it only where TORCH_PYTHON
+# names it. usage: scripts/torch.sh [FOLDER], by default below the cache
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 

@@ -152,7 +152,7 @@ need_for_tests() {
 	need_criu
 }
 
-verb_check() {
+verb_test() {
 	need_for_tests
 	exec "$ROOT/scripts/test.sh" "$@"
 }

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Makes a virtual machine with systemd, and runs what only a whole machine can show in it: units,
-# sessions, reboots,
-# power cuts, a second machine. No part of ./build.sh test: an emulated machine takes minutes to do
-# what takes seconds here.
+# sessions, reboots, power cuts, a second machine. No part of ./build.sh test: an emulated machine
+# takes minutes to do what takes seconds here.
 set -euo pipefail
 CALLED_FROM=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -14,7 +14,7 @@ import (
 	"github.com/phos-gpu/phos/cli/terminal"
 )
 
-// ErrFormat is returned if an image is not as it was written.
+// ErrDamaged is returned if an image is not as it was written.
 var ErrDamaged = errors.New("damaged")
 
 // verifyView is what verify --json prints. Scripts read it: fields may be added, never renamed or

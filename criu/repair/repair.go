@@ -12,7 +12,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// ErrProgramEnded is returned when a process did not survive CRIU's death.
+// ErrEnded is returned when a process did not survive CRIU's death.
 var ErrEnded = errors.New("process ended inside CRIU's code")
 
 // parasiteMask is the signal mask that CRIU sets while its code runs: all but SIGTRAP and those

@@ -74,7 +74,7 @@ type Dump struct {
 	Deadline time.Time `json:"deadline"`
 }
 
-// ErrFormat is returned when CRIU died inside a process and left it broken. The tree has been
+// ErrDamaged is returned when CRIU died inside a process and left it broken. The tree has been
 // killed.
 var ErrDamaged = errors.New("CRIU died inside a process; the program was ended, because it could not have continued")
 

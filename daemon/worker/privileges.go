@@ -15,10 +15,10 @@ import (
 	"github.com/phos-gpu/phos/daemon/worker/boot"
 )
 
-// dropPrivileges makes sure that the worker gains no privileges by exec, and that other processes
+// harden makes sure that the worker gains no privileges by exec, and that other processes
 // of the same user cannot ptrace it and take its file descriptors. It runs before becomeUser, so
-// that user never has a chance to ptrace it.
-func dropPrivileges() error {
+// the user never has a chance to ptrace it.
+func harden() error {
 	if err := noNewPrivileges(); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}

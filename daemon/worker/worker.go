@@ -75,7 +75,7 @@ type Worker struct {
 // Run is the main function of a worker process. It returns when the session has ended; the program
 // may still run.
 func Run(open Open) error {
-	if err := dropPrivileges(); err != nil {
+	if err := harden(); err != nil {
 		return err
 	}
 	config, err := boot.ReadConfig(os.NewFile(boot.ConfigFD, "config"))
@@ -119,7 +119,7 @@ func (w *Worker) start(open Open) (err error) {
 
 // Standby is the main function of a standby worker. It opens the GPUs, then waits for a session.
 func Standby(open Open) error {
-	if err := dropPrivileges(); err != nil {
+	if err := harden(); err != nil {
 		return err
 	}
 	phosd, err := fdpass.Inherited(boot.StandbyFD)

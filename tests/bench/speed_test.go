@@ -63,7 +63,7 @@ func (s speeds) median(of func(m map[string]float64) float64) float64 {
 func standbyStarts(t *testing.T) []row {
 	const rounds = 15
 	program := compileLinked(t, "testdata/start.c")
-	fresh, standby := harness.Start(t, "--log-level=warn"), harness.Start(t, "--log-level=warn", "--workers-warm=1")
+	fresh, standby := harness.Start(t, "--log-level=warn"), harness.Start(t, "--log-level=warn", "--workers-standby=1")
 	var took [2][]float64
 	for range rounds {
 		for i, d := range []*harness.Daemon{fresh, standby} {

@@ -23,9 +23,9 @@ func TestBusyPrograms(t *testing.T) {
 		// empty if it can be saved at once.
 		busy string
 	}{
-		{"kernel", "did not come to rest"},
-		{"wait", "did not come to rest"},
-		{"callback", "did not come to rest"},
+		{"kernel", "did not become idle"},
+		{"wait", "did not become idle"},
+		{"callback", "did not become idle"},
 		{"capture", "captur"},
 		{"asleep", ""},
 	} {

@@ -81,7 +81,7 @@ const noRights = "0000000000000000"
 // that user's privileges, after a start or a restore, and exits with phosd.
 func TestStandby(t *testing.T) {
 	const held = 64 << 20
-	d := start(t, "--workers-warm=1", "--workers-memory=64MiB")
+	d := start(t, "--workers-standby=1", "--workers-memory=64MiB")
 	ready := waitStandby(t, d)
 	stranger := strconv.Itoa(0x7e000000 + ready)
 	checkCredentials(t, ready, map[string]string{
@@ -162,7 +162,7 @@ sys.stdin.read()
 // TestStandbyReleasesMemory: standby workers exit when a program needs their memory. Only as many
 // exit as needed, and none if that would not be enough.
 func TestStandbyReleasesMemory(t *testing.T) {
-	d := start(t, "--gpus=soft:1,memory=256MiB", "--workers-warm=3", "--workers-memory=40MiB")
+	d := start(t, "--gpus=soft:1,memory=256MiB", "--workers-standby=3", "--workers-memory=40MiB")
 	d.Eventually("three standby workers", func() bool { return d.Status().GetDaemon().GetWaitingWorkers() == 3 })
 	command := exec.Command(python, "-c", allocates)
 	command.Env = d.Environment()

@@ -25,8 +25,8 @@ func bit(bitmap []uint64, i uint64) bool {
 // forgetDirty forgets dirty pieces, by the dirty bits of the memory.
 func (m *memory) forgetDirty(tracker gpu.Tracker, pieces []gpu.Range) {
 	for _, run := range runs(pieces) {
-		// Read Fresh first. A chunk that is written between the two calls is then reported as dirty
-		// and not taken for zeros.
+		// Read NeverWritten first. A chunk that is written between the two calls is then reported as
+		// dirty and not taken for zeros.
 		fresh, written := tracker.NeverWritten(run), tracker.Dirty(run)
 		for i := range run.Bytes / gpu.ChunkBytes {
 			r := gpu.Range{Address: run.Address + i*gpu.ChunkBytes, Bytes: gpu.ChunkBytes}

@@ -16,10 +16,10 @@ type backlog struct {
 	tell  func(full bool)
 }
 
-// Units of the backlog are pieces of work, and every unitBytes that they keep.
+// Units of the backlog are pieces of work, and every UnitBytes that they keep.
 const (
 	UnitBytes = 512
-	// markUnits is how much a stream takes before it counts: a stream that never gets so much is not
+	// MarkUnits is how much a stream takes before it counts: a stream that never gets so much is not
 	// worth it.
 	MarkUnits = 256
 	FullUnits = 32 << 10

@@ -46,7 +46,7 @@ func (c *Call) Maker() object.Maker {
 // SetLong notes that the program waits for work that takes all cores for long.
 func (c *Call) SetLong(long bool) { c.long = long }
 
-// Detached returns what the handler gave to Beside, nil for nothing.
+// Detached returns the function that the handler gave to Detach, nil for none.
 func (c *Call) Detached() func() error { return c.beside }
 
 // Waiting returns the stream that the call waits for, 0 for none.
@@ -57,7 +57,7 @@ func (c *Call) Reset() { c.beside, c.waitsFor = nil, 0 }
 
 // Detach hands over the part of a call that waits. It runs on a goroutine of its own, without the
 // session's lock, after the handler has returned; then the program gets its answer. A handler
-// returns what Beside returns.
+// returns what Detach returns.
 func (c *Call) Detach(f func() error) error {
 	c.beside = f
 	return nil

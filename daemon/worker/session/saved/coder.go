@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// ErrFormat is returned when bytes are not a valid saved session.
+// ErrDamaged is returned when bytes are not a valid saved session.
 var ErrDamaged = errors.New("saved session is damaged")
 
 // ErrVersion is returned when a session was saved by a newer phos.
