@@ -84,8 +84,10 @@ func TestByteNumbers(t *testing.T) {
 }
 
 func TestParseMilliseconds(t *testing.T) {
-	for text, want := range map[string]int64{"1": 1_000_000, "0.0000005": 1, "0.00000049": 0, "1e-3": 1000,
-		"2.5E2": 250_000_000, "-1": -1_000_000} {
+	for text, want := range map[string]int64{
+		"1": 1_000_000, "0.0000005": 1, "0.00000049": 0, "1e-3": 1000,
+		"2.5E2": 250_000_000, "-1": -1_000_000,
+	} {
 		if got, err := ParseMilliseconds(text); err != nil || int64(got) != want {
 			t.Errorf("%s: %d, %v; want %d", text, got, err, want)
 		}

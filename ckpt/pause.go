@@ -1,0 +1,153 @@
+package ckpt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt/pool"
+)
+
+// retryBusy calls try until it returns no ErrBusy, or until the time is over.
+func (c *checkpoint) retryBusy(ctx context.Context, until time.Time, try func(context.Context) error) error {
+	for wait := minRetryDelay; ; wait = min(2*wait, maxRetryDelay) {
+		err := try(ctx)
+		if err == nil || !errors.Is(err, ErrBusy) {
+			return err
+		}
+		c.steps.log.Debug("busy", "why", err)
+		if time.Now().Add(wait).After(until) {
+			return &DeadlineError{"the program did not become idle", c.order.Deadline, err}
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// pauseAll ends with all trees quiesced, frozen and cut.
+func (c *checkpoint) pauseAll(ctx context.Context) error {
+	c.prepareAll(ctx)
+	c.firstPause = time.Now()
+	until := c.firstPause.Add(c.order.Deadline)
+	return c.retryBusy(ctx, until, func(ctx context.Context) error {
+		c.lastPause = time.Now()
+		attempt := c.steps.branch()
+		err := attempt.run(ctx,
+			step{"quiesce", func(ctx context.Context) error { return c.quiesce(ctx, until) }, c.openGates},
+			step{"freeze", c.freeze, c.thaw},
+			step{"cut", func(ctx context.Context) error { return c.cut(ctx, until) }, nil},
+			step{"hold", c.hold, nil},
+		)
+		if err == nil {
+			c.steps.join(attempt)
+		}
+		return err
+	})
+}
+
+// quiesce closes all gates and waits until all calls are done.
+func (c *checkpoint) quiesce(ctx context.Context, until time.Time) error {
+	// A process may have begun to use a GPU after the precopy began.
+	if err := c.beginDevices(ctx); err != nil {
+		return err
+	}
+	c.progress.phase(Step{Phase: "drain"})
+	patience := max(time.Until(until), minRetryDelay)
+	if len(c.devices) > 1 {
+		// A busy program must not keep the others paused for long. Each try may take as long as all
+		// tries before it.
+		patience = min(patience, max(time.Since(c.firstPause), minDrain))
+	}
+	var work []func(context.Context) error
+	for _, d := range c.devices {
+		work = append(work, func(ctx context.Context) error {
+			d.closed = true
+			err := d.Quiesce(ctx, patience)
+			if errors.Is(err, ErrBusy) {
+				d.closed = false // the device opened its gate again
+			}
+			return withPID(d, err)
+		})
+	}
+	return pool.Run(ctx, work...)
+}
+
+// withPID adds the device's process to the error.
+func withPID(d *device, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("pid %d: %w", d.Process(), err)
+}
+
+// openGates lets all programs make calls again.
+func (c *checkpoint) openGates() {
+	// The gates are opened even if the caller has cancelled the checkpoint.
+	ctx, cancel := context.WithTimeout(context.Background(), openGateTimeout)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, d := range c.devices {
+		if d.closed {
+			all.Go(func() { c.openGate(ctx, d) })
+		}
+	}
+	all.Wait()
+}
+
+// openGate opens the gate of one device, or else aborts the device.
+func (c *checkpoint) openGate(ctx context.Context, d *device) {
+	d.closed = false
+	if err := d.Resume(ctx); err != nil {
+		c.steps.log.Error("open a gate", "pid", d.Process(), "error", err)
+		// Aborting its checkpoint makes the worker open the gate by itself.
+		c.abortDevice(d)
+	}
+}
+
+// openGateTimeout is how long a worker may take to open a gate. A worker that hangs on a disk opens
+// its gate when it is aborted.
+const openGateTimeout = 3 * time.Second
+
+func (c *checkpoint) freeze(ctx context.Context) error {
+	for _, tree := range c.trees {
+		frozen, err := c.order.CPU.Freeze(ctx, tree)
+		if err != nil {
+			return fmt.Errorf("freeze: %w", err)
+		}
+		c.frozen = append(c.frozen, frozen)
+	}
+	// Everything is stopped now: inspect again.
+	trees, err := c.inspectAll(ctx)
+	if err != nil {
+		return err
+	}
+	c.trees = trees
+	// The process may be gone when the manifest is written.
+	if c.groups, err = trees[0].Processes[0].Groups(); err != nil {
+		return err
+	}
+	found, err := c.order.Devices(trees)
+	if err != nil {
+		return err
+	}
+	defer c.match(slices.Clone(found))
+	if len(found) != len(c.devices) {
+		return Busy(errors.New("a process started or stopped using a GPU"))
+	}
+	return nil
+}
+
+func (c *checkpoint) thaw() {
+	for _, frozen := range c.frozen {
+		if err := frozen.Thaw(); err != nil {
+			c.steps.log.Error("cannot thaw", "error", err)
+		}
+	}
+	c.frozen = nil
+}
