@@ -2,21 +2,20 @@
 # Runs every test and prints how long each suite took. build.sh test has installed and built what
 # they need.
 #
-# Two lanes run side by side: one computes while the other mostly waits for processes, CRIU and
-# disks.
+# What restores no process runs in two lanes side by side. What does runs alone afterwards: a
+# restore needs the pids of the image, and another suite may take them.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/shim.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/suites.sh"
 cd "$ROOT"
 
-# The rules of this tree, the tests of single packages, and programs that compute on the software
-# GPU.
-lane_computing() {
+# The rules of this tree and the tests of single packages.
+lane_units() {
 	local unit race
 	step "shim: unit tests with sanitizers" make -C hijack/shim -j "$(nproc)" OUT="$(shim_out)" test
 	go_test rules ./tests/rules
-	unit=$(go list ./... | grep -v '/tests/')
+	unit=$(go list ./... | grep -vE '/tests/|/criu$')
 	# shellcheck disable=SC2086 # a list of packages
 	go_test unit -timeout 15m $unit
 	# Not capture and load: kernels write there while they copy, on purpose.
@@ -24,19 +23,26 @@ lane_computing() {
 		grep -vE '/daemon/worker/(capture|load)$')
 	# shellcheck disable=SC2086 # a list of packages
 	PHOS_ROUNDS_ALL='' CGO_ENABLED=1 go_test race -race -short -timeout 15m $race
-	go_test e2e -timeout 20m ./tests/e2e
 }
+
+# Programs that compute on the software GPU.
+lane_programs() { go_test e2e -timeout 20m ./tests/e2e; }
 
 # Everything else below tests/; a new package is run without being named here. What needs a whole
 # machine has a script of its own, scripts/vm.sh.
-lane_waiting() {
+restoring_suites() {
 	local with_tests='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' package
+	go_test criu -timeout 15m ./criu
 	go_test script -timeout 10m ./tests/script
 	for package in $(go list -f "$with_tests" ./tests/... | grep -vE '/tests/(rules|script|e2e|machine)$'); do
 		go_test "${package##*/}" -timeout 20m "$package"
 	done
-	# Again over the backend for real GPUs, whose driver is libphos.so over a second phosd. NESTED=full
-	# runs all of it, for an hour; otherwise a sample that takes two minutes, besides tests/nested.
+}
+
+# The same over the backend for real GPUs, whose driver is libphos.so over a second phosd.
+# NESTED=full runs all of it, for an hour; otherwise a sample that takes two minutes, besides
+# tests/nested.
+nested_suites() {
 	export PHOS_TEST_NESTED=1
 	if [ "${NESTED:-}" = full ]; then
 		for suite in e2e checkpoint scenarios policy crash; do
@@ -51,5 +57,7 @@ lane_waiting() {
 export PHOS_ROUNDS_ALL=1
 # The golangci-lint of "build.sh lint" vets more than go test does by itself.
 export GOFLAGS="${GOFLAGS:-} -vet=off"
-lanes computing waiting
+lanes units programs
+restoring_suites
+nested_suites
 log_times
