@@ -13,6 +13,8 @@ type deferred struct {
 	watched, more atomic.Bool
 	// frees counts frees that wait for submitted work.
 	frees atomic.Int64
+	// workDone is what workDone returned last; the session's lock guards it.
+	workDone chan struct{}
 
 	mu    sync.Mutex
 	later []func()

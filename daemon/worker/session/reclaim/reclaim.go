@@ -19,24 +19,24 @@ type Reclaimer struct {
 // New returns the reclaimer of a session.
 func New(c *core.Core) *Reclaimer { return &Reclaimer{Core: c} }
 
-// keepers returns the memories that keep what is freed. It needs no lock.
-func (s *Reclaimer) keepers() (keepers []gpu.Reclaimer) {
+// reclaimers returns the memories that keep what is freed. It needs no lock.
+func (s *Reclaimer) reclaimers() (found []gpu.Reclaimer) {
 	if !s.Defers() {
 		return nil
 	}
 	for _, d := range s.Devices {
 		if c := d.Opened.Load(); c != nil {
 			if k, ok := (*c).Memory().(gpu.Reclaimer); ok {
-				keepers = append(keepers, k)
+				found = append(found, k)
 			}
 		}
 	}
-	return keepers
+	return found
 }
 
 // kept reports whether freed memory waits for idle GPUs. It needs no lock.
 func (s *Reclaimer) kept() bool {
-	for _, k := range s.keepers() {
+	for _, k := range s.reclaimers() {
 		if k.Reclaimable() > 0 {
 			return true
 		}
@@ -60,17 +60,42 @@ func (s *Reclaimer) idle() bool {
 }
 
 // waitIdle waits up to limit for all streams to become idle. It holds Mu, so no new calls arrive;
-// keep limit short, because running work may depend on the next call. It polls: the gpu contract
-// has no notification of an idle stream. A gpu.Completion is work itself, so the stream is not idle
-// while its function runs, and a backend may run that only when the stream's state is asked for.
+// keep limit short, because running work may depend on the next call.
 func (s *Reclaimer) waitIdle(limit time.Duration) bool {
-	for begun := time.Now(); !s.idle(); {
-		if time.Since(begun) >= limit {
-			return false
+	if s.idle() || limit <= 0 {
+		return s.idle()
+	}
+	timeout := time.NewTimer(limit)
+	defer timeout.Stop()
+	for !s.idle() {
+		select {
+		case <-s.workDone():
+		case <-timeout.C:
+			return s.idle()
 		}
-		<-time.After(100 * time.Microsecond)
 	}
 	return true
+}
+
+// workDone returns a channel that is closed when the work ends that streams have now. Mu is held.
+// Only one goroutine waits at a time, because work may never end; a stream that becomes busy
+// in the meantime is waited for afterwards.
+func (s *Reclaimer) workDone() <-chan struct{} {
+	select {
+	case <-s.state.workDone:
+	default:
+		if s.state.workDone != nil {
+			return s.state.workDone
+		}
+	}
+	done := make(chan struct{})
+	s.state.workDone = done
+	busy, release := s.holdBusy()
+	go func() {
+		await(busy, release)
+		close(done)
+	}()
+	return done
 }
 
 // maxHold is how long the program's calls are held up at most, at a time, so that its GPUs become
@@ -112,7 +137,7 @@ func (s *Reclaimer) Reclaim(all bool) (done bool) {
 		do()
 	}
 	done = true
-	for _, k := range s.keepers() {
+	for _, k := range s.reclaimers() {
 		for {
 			given, err := k.Reclaim()
 			if err != nil {
@@ -166,7 +191,7 @@ func (s *Reclaimer) AfterAll(d *core.Device, f func()) {
 const (
 	// grace is how long freed memory stays for the program's next allocations while its GPUs are idle.
 	grace = 20 * time.Millisecond
-	// maxLook is the longest time between two looks whether they are.
+	// maxLook is the longest time between two checks for idle GPUs.
 	maxLook = 200 * time.Millisecond
 	// maxGrace is how long pinned memory waits for GPUs that become idle by themselves.
 	maxGrace = 2 * time.Second
@@ -247,12 +272,12 @@ func (s *Reclaimer) reclaimSome(wanted bool) (over bool) {
 
 // wanted reports whether other processes need memory that is kept.
 func (s *Reclaimer) wanted() bool {
-	return slices.ContainsFunc(s.keepers(), gpu.Reclaimer.ReclaimRequested)
+	return slices.ContainsFunc(s.reclaimers(), gpu.Reclaimer.ReclaimRequested)
 }
 
 // compact gives back freed memory that shares chunks with memory in use.
 func (s *Reclaimer) compact() error {
-	for _, k := range s.keepers() {
+	for _, k := range s.reclaimers() {
 		if err := k.Compact(); err != nil {
 			return err
 		}
