@@ -23,14 +23,14 @@ type CheckpointOptions struct {
 	// Admit, if not nil, may reject trees before anything else happens.
 	Admit func(trees []*Tree) error
 	// Devices returns the GPU halves of the processes of trees.
-	Devices func(trees []*Tree) ([]Device, error)
+	Devices func(trees []*Tree) ([]GPU, error)
 	// Work creates a private directory for about so many bytes, into which the user's CRIU writes.
 	Work func(bytes uint64, uid, gid uint32) (WorkDir, error)
 	// Image is where the image is written.
 	Image Target
 	// Manifest holds what is known of the image in advance: version, host, group, kinds.
 	Manifest image.Manifest
-	Options  DeviceOptions
+	Options  GPUOptions
 	// FileBytes is the largest size at which a file is saved with its content.
 	FileBytes uint64
 	// Deadline is how long the programs may take to become idle.
@@ -107,11 +107,11 @@ type checkpoint struct {
 	frozen   []Frozen
 	// dumped is set after a first dump, which must be discarded before the next one.
 	dumped bool
-	// prepared are the functions that release what was prepared for the pause.
-	prepared []func() error
-	files    []image.SavedFile
-	halves   map[int]image.GPUHalf
-	cpu      image.CPUHalf
+	// prestarted are the functions that end what was started before the pause.
+	prestarted []func() error
+	files      []image.SavedFile
+	halves     map[int]image.GPUHalf
+	cpu        image.CPUHalf
 	// firstPause is when the first attempt at the pause began, lastPause when the last one did.
 	firstPause, lastPause time.Time
 	pause                 time.Duration
@@ -154,7 +154,7 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 	c.steps.keep()
 	err = c.steps.run(context.WithoutCancel(ctx), step{"end", c.endPrograms, c.thaw})
 	c.abortDevices()
-	err = errors.Join(err, c.dropPrepared(), c.removeWork())
+	err = errors.Join(err, c.dropPrestarted(), c.removeWork())
 	saved := &CheckpointResult{
 		Manifest: &c.order.Manifest,
 		Pause:    c.pause,
@@ -282,7 +282,7 @@ func (c *checkpoint) abort() {
 	if c.image != nil {
 		c.image.abort()
 	}
-	if err := errors.Join(c.dropPrepared(), c.removeWork()); err != nil {
+	if err := errors.Join(c.dropPrestarted(), c.removeWork()); err != nil {
 		c.steps.log.Error("cannot remove temporary files of a checkpoint", "error", err)
 	}
 }

@@ -31,7 +31,7 @@ func newPlay(t testing.TB, dir string, wrong fault) *play {
 	p := &play{dir: dir}
 	p.stage, p.ctx = newStage(t, wrong)
 	c := &cpu{stage: p.stage, trees: make(map[int]*ckpt.Tree)}
-	var devices []ckpt.Device
+	var devices []ckpt.GPU
 	var roots []proc.Identity
 	for i, pid := range []int{os.Getpid(), os.Getppid()} {
 		id, err := proc.Of(pid)
@@ -47,7 +47,7 @@ func newPlay(t testing.TB, dir string, wrong fault) *play {
 	opened := openImage(t, dir)
 	p.order = ckpt.CheckpointOptions{
 		Roots: roots, CPU: c, Work: p.newWork, Deadline: 10 * time.Second,
-		Devices: func([]*ckpt.Tree) ([]ckpt.Device, error) { return devices, p.call(uncancelled, "devices") },
+		Devices: func([]*ckpt.Tree) ([]ckpt.GPU, error) { return devices, p.call(uncancelled, "devices") },
 		Image: ckpt.Target{Dir: opened, Seal: func(m *image.Manifest) ([]byte, error) {
 			if err := p.call(uncancelled, "seal"); err != nil {
 				return nil, err

@@ -13,7 +13,7 @@ import (
 
 // device is a Device and its state.
 type device struct {
-	Device
+	GPU
 	number int
 	begun  bool
 	// closed is set while the device's gate is closed.
@@ -111,8 +111,8 @@ func (c *checkpoint) resumeAll(ctx context.Context) error {
 	}
 	err := pool.Run(ctx, work...)
 	c.pause = time.Since(c.lastPause)
-	if dropped := c.dropPrepared(); dropped != nil {
-		c.steps.log.Error("cannot release what was prepared for the pause", "error", dropped)
+	if dropped := c.dropPrestarted(); dropped != nil {
+		c.steps.log.Error("cannot end the CRIU that was started before the pause", "error", dropped)
 	}
 	return err
 }

@@ -98,12 +98,12 @@ type CPU interface {
 	Check(ctx context.Context) error
 }
 
-// Preparer is a CPU that can do part of its work before the pause, while the programs run.
-type Preparer interface {
-	// Prepare makes the next Freeze of a tree and its Dump into this directory quicker. The caller
-	// calls drop after the tree was thawed or killed. If Prepare fails, Freeze and Dump only take
+// Prestarter is a CPU that can do part of its work before the pause, while the programs run.
+type Prestarter interface {
+	// Prestart makes the next Freeze of a tree and its Dump into this directory quicker. The caller
+	// calls drop after the tree was thawed or killed. If Prestart fails, Freeze and Dump only take
 	// longer.
-	Prepare(ctx context.Context, tree *Tree, images *os.File) (drop func() error, err error)
+	Prestart(ctx context.Context, tree *Tree, images *os.File) (drop func() error, err error)
 }
 
 // Frozen is a frozen tree.
@@ -179,13 +179,13 @@ type Restored interface {
 	Wait(ctx context.Context) (status int, err error)
 }
 
-// Device is the GPU half of one process: its worker. After Resume it may be quiesced and cut again,
+// GPU is the GPU half of one process: its worker. After Resume it may be quiesced and cut again,
 // if another device was busy. The last cut counts.
-type Device interface {
+type GPU interface {
 	// Process is the pid of the program, as in Tree.
 	Process() int
 	// Begin copies while the program runs. It writes packs[0] and reads the others.
-	Begin(ctx context.Context, packs []*os.File, options DeviceOptions) error
+	Begin(ctx context.Context, packs []*os.File, options GPUOptions) error
 	// Quiesce closes the gate and waits until all calls are done. If the deadline passes it opens
 	// the gate and returns ErrBusy.
 	Quiesce(ctx context.Context, deadline time.Duration) error
@@ -199,8 +199,8 @@ type Device interface {
 	Abort()
 }
 
-// DeviceOptions say how a Device saves.
-type DeviceOptions struct {
+// GPUOptions say how a Device saves.
+type GPUOptions struct {
 	BudgetBytes    uint64
 	BandwidthBytes uint64
 	Compress       bool

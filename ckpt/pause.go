@@ -32,7 +32,7 @@ func (c *checkpoint) retryBusy(ctx context.Context, until time.Time, try func(co
 
 // pauseAll ends with all trees quiesced, frozen and cut.
 func (c *checkpoint) pauseAll(ctx context.Context) error {
-	c.prepareAll(ctx)
+	c.prestartAll(ctx)
 	c.firstPause = time.Now()
 	until := c.firstPause.Add(c.order.Deadline)
 	return c.retryBusy(ctx, until, func(ctx context.Context) error {

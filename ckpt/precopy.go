@@ -92,18 +92,18 @@ func (c *checkpoint) beginDevices(ctx context.Context) error {
 
 // match replaces c.devices by found. Devices that are already known keep their state; those that
 // are gone are aborted.
-func (c *checkpoint) match(found []Device) {
+func (c *checkpoint) match(found []GPU) {
 	known := c.devices
 	c.devices = nil
 	for _, each := range found {
 		at := slices.IndexFunc(known, func(d *device) bool { return d.Process() == each.Process() })
 		if at < 0 {
-			c.devices = append(c.devices, &device{Device: each, number: each.Process()})
+			c.devices = append(c.devices, &device{GPU: each, number: each.Process()})
 			continue
 		}
 		c.devices = append(c.devices, known[at])
 		known = slices.Delete(known, at, at+1)
-		if each != c.devices[len(c.devices)-1].Device {
+		if each != c.devices[len(c.devices)-1].GPU {
 			each.Abort() // the same device, found again
 		}
 	}

@@ -118,7 +118,7 @@ func Prepare(ctx context.Context, order PrepareOptions) (*Prepared, error) {
 		order: order, progress: progress, steps: newSequence(order.Fail, order.Log, progress.phase),
 		roots: rootsOf(order.Source.Manifest), workers: make(map[int]GPURestore), files: make(map[string]*os.File),
 	}
-	if err := p.steps.run(ctx, p.prepareSteps()...); err != nil {
+	if err := p.steps.run(ctx, p.preparationSteps()...); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -133,8 +133,8 @@ func Prepare(ctx context.Context, order PrepareOptions) (*Prepared, error) {
 // processes are missing. Otherwise workers load while CRIU restores the processes, and "ready"
 // comes after that.
 
-// prepareSteps returns the steps of the first half.
-func (p *Prepared) prepareSteps() []step {
+// preparationSteps returns the steps of the first half.
+func (p *Prepared) preparationSteps() []step {
 	steps := []step{
 		{"prepare", p.checkRoots, p.release},
 		{"unpack", p.unpackAll, p.removeTemporary},
@@ -294,26 +294,6 @@ func (p *Prepared) removeTemporary() {
 		_ = file.Close() // opened for reading only
 	}
 	clear(p.files)
-}
-
-// Commit restores the processes. On failure it ends the image's workers and processes.
-func (p *Prepared) Commit(ctx context.Context, order CommitOptions) (*RestoreResult, error) {
-	p.progress.report = func(Step) {}
-	if order.Progress != nil {
-		p.progress.report = order.Progress
-	}
-	r := &restore{Prepared: p, order: order}
-	if err := p.steps.run(ctx, r.commitSteps()...); err != nil {
-		return nil, err
-	}
-	p.steps.keep()
-	p.removeTemporary()
-	p.release()
-	root := r.trees[0].Processes()[p.roots[0]]
-	return &RestoreResult{
-		Trees: r.trees, Root: root, Processes: len(p.order.Source.Manifest.Processes), Took: p.steps.took,
-		workers: p.workers,
-	}, nil
 }
 
 // Loaded blocks until all memory is loaded.

@@ -20,6 +20,26 @@ type restore struct {
 	trees []Restored
 }
 
+// Commit restores the processes. On failure it ends the image's workers and processes.
+func (p *Prepared) Commit(ctx context.Context, order CommitOptions) (*RestoreResult, error) {
+	p.progress.report = func(Step) {}
+	if order.Progress != nil {
+		p.progress.report = order.Progress
+	}
+	r := &restore{Prepared: p, order: order}
+	if err := p.steps.run(ctx, r.commitSteps()...); err != nil {
+		return nil, err
+	}
+	p.steps.keep()
+	p.removeTemporary()
+	p.release()
+	root := r.trees[0].Processes()[p.roots[0]]
+	return &RestoreResult{
+		Trees: r.trees, Root: root, Processes: len(p.order.Source.Manifest.Processes), Took: p.steps.took,
+		workers: p.workers,
+	}, nil
+}
+
 // hold calls the Hold of the options, with the deadline.
 func (r *restore) hold(ctx context.Context) error {
 	if r.order.Hold == nil {

@@ -15,7 +15,7 @@ import (
 func TestCheckpointLosesProcess(t *testing.T) {
 	p := newPlay(t, t.TempDir(), fault{})
 	all, asked := p.order.Devices, 0
-	p.order.Devices = func(trees []*ckpt.Tree) ([]ckpt.Device, error) {
+	p.order.Devices = func(trees []*ckpt.Tree) ([]ckpt.GPU, error) {
 		found, err := all(trees)
 		if asked++; asked == 1 || err != nil {
 			return found, err

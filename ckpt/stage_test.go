@@ -278,7 +278,7 @@ func (s *stage) device(number, pid int) *gpu {
 
 func (g *gpu) Process() int { return g.pid }
 
-func (g *gpu) Begin(ctx context.Context, packs []*os.File, _ ckpt.DeviceOptions) error {
+func (g *gpu) Begin(ctx context.Context, packs []*os.File, _ ckpt.GPUOptions) error {
 	g.pack = packs[0]
 	// It must be aborted even if Begin fails.
 	g.opened(ofDevice, g.name)

@@ -33,7 +33,7 @@ type imageWriter struct {
 	fresh []*os.File // new packs: one of this writer, one of each device
 }
 
-func (t Target) begin(ctx context.Context, options DeviceOptions) (_ *imageWriter, err error) {
+func (t Target) begin(ctx context.Context, options GPUOptions) (_ *imageWriter, err error) {
 	w := &imageWriter{target: t}
 	if w.transaction, err = t.Dir.Begin(ctx); err != nil {
 		return nil, err

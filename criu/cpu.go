@@ -35,11 +35,11 @@ type Options struct {
 
 // CPU saves and restores processes with CRIU.
 type CPU struct {
-	options  Options
-	version  version
-	sharing  sharing
-	tracking tracking
-	prepared preparations
+	options    Options
+	version    version
+	sharing    sharing
+	tracking   tracking
+	prestarted prestarts
 	// kernelCache is nil if the cache is disabled.
 	kernelCache *runner.KernelCache
 }
@@ -73,8 +73,8 @@ func (c *CPU) CacheKernelFeatures(ctx context.Context) error {
 }
 
 var (
-	_ ckpt.CPU      = (*CPU)(nil)
-	_ ckpt.Preparer = (*CPU)(nil)
+	_ ckpt.CPU        = (*CPU)(nil)
+	_ ckpt.Prestarter = (*CPU)(nil)
 )
 
 // Deadlines of calls whose context has none.
@@ -134,7 +134,7 @@ func (c *CPU) Sweep(context.Context) error { return errors.Join(watchdog.Sweep()
 type frozen struct {
 	cpu    *CPU
 	root   proc.Identity
-	from   *preparation // nil if nothing was prepared
+	from   *prestart // nil without a Prestart
 	mu     sync.Mutex
 	client *watchdog.Client
 }

@@ -298,14 +298,14 @@ func (s *subject) freeze(cpu *CPU) (*ckpt.Tree, ckpt.Frozen) {
 	return tree, frozen
 }
 
-// prepare prepares a dump into a directory, like package ckpt.
-func (s *subject) prepare(cpu *CPU, dir *os.File) (drop func()) {
+// prestart starts CRIU for a dump into a directory, like package ckpt.
+func (s *subject) prestart(cpu *CPU, dir *os.File) (drop func()) {
 	s.t.Helper()
 	tree, err := cpu.Inspect(within(s.t), s.root)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	dropped, err := cpu.Prepare(within(s.t), tree, dir)
+	dropped, err := cpu.Prestart(within(s.t), tree, dir)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -330,7 +330,7 @@ func (s *subject) save(cpu *CPU, stop bool) *saved {
 
 func (s *subject) saveInto(cpu *CPU, dir *os.File, stop bool) *saved {
 	s.t.Helper()
-	defer s.prepare(cpu, dir)()
+	defer s.prestart(cpu, dir)()
 	tree, frozen := s.freeze(cpu)
 	if err := frozen.Dump(within(s.t), dir); err != nil {
 		s.t.Fatal(err)

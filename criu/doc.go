@@ -14,6 +14,6 @@
 // from the host. A clone gets its own pid and mount namespace and its own shared memory. Files that
 // clones share are not restored (sharing.go).
 //
-// Locks: frozen.mu is held while preparations.mu is taken. All others are leaves. Read cpu.go
+// Locks: frozen.mu is held while prestarts.mu is taken. All others are leaves. Read cpu.go
 // first.
 package criu

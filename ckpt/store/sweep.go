@@ -29,7 +29,7 @@ type sweep struct {
 	// progress may be nil.
 	progress func(doneBytes, totalBytes uint64)
 	// homes are the final locations of the live contents.
-	homes map[home]settled
+	homes map[home]decision
 }
 
 type home struct {
@@ -37,7 +37,7 @@ type home struct {
 	encoding image.Encoding
 }
 
-type settled struct {
+type decision struct {
 	file  *os.File
 	place image.Place
 }
@@ -96,10 +96,10 @@ func (s *sweep) selectPacks() (dead, poor []*candidate, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s.homes = map[home]settled{}
+	s.homes = map[home]decision{}
 	small := 0
 	for _, c := range candidates {
-		c.live = slices.DeleteFunc(c.live, func(p image.Place) bool { return !s.settle(c, p) })
+		c.live = slices.DeleteFunc(c.live, func(p image.Place) bool { return !s.mustKeep(c, p) })
 		c.liveBytes = liveBytes(c.live)
 		if c.bytes < smallPackBytes {
 			small++
@@ -202,13 +202,13 @@ func liveBytes(places []image.Place) (total uint64) {
 	return total
 }
 
-// settle reports whether a candidate must keep a content because no other pack has an undamaged
+// mustKeep reports whether a candidate must keep a content because no other pack has an undamaged
 // copy.
-func (s *sweep) settle(c *candidate, p image.Place) bool {
+func (s *sweep) mustKeep(c *candidate, p image.Place) bool {
 	key := home{p.Hash, p.Encoding}
 	other, taken := s.homes[key]
 	if !taken {
-		s.homes[key] = settled{c.file, p}
+		s.homes[key] = decision{c.file, p}
 		return true
 	}
 	return contents.Check(other.file, other.place) != nil

@@ -16,37 +16,37 @@ func Verbs() []*verb.Verb {
 			Word:    true,
 			Summary: "cut a model into stages for each number of nodes",
 			About:   aboutTemplates,
-			Prepare: templatesVerb,
+			Setup:   templatesVerb,
 		},
 		{
 			Name:    "plan make",
 			Word:    true,
 			Summary: "plan pipelines and their shares of the batch",
 			About:   aboutMake,
-			Prepare: makeVerb,
+			Setup:   makeVerb,
 		},
 		{
 			Name:    "plan batch",
 			Word:    true,
 			Summary: "split a batch over pipelines of different speeds",
 			About:   aboutBatch,
-			Prepare: batchVerb,
+			Setup:   batchVerb,
 		},
 		{
 			Name:    "plan fail",
 			Word:    true,
 			Summary: "plan again after nodes died, joined or will leave",
 			About:   aboutFail,
-			Prepare: failVerb,
+			Setup:   failVerb,
 		},
 		{
 			Name:    "plan replay",
 			Word:    true,
 			Summary: "replay a trace of failures",
 			About:   aboutReplay,
-			Prepare: replayVerb,
+			Setup:   replayVerb,
 		},
-		{Name: "plan trace", Word: true, Summary: "generate a trace of failures", About: aboutTrace, Prepare: traceVerb},
+		{Name: "plan trace", Word: true, Summary: "generate a trace of failures", About: aboutTrace, Setup: traceVerb},
 	}
 }
 

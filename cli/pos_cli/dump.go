@@ -58,7 +58,7 @@ var preDumpVerb = verb.Verb{
 	About: `Saves a program and its GPU state while it runs. The program is paused once, briefly.
 
     pos_cli --pre-dump --dir /data/ckpt --pid 4711` + dumpDetails,
-	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return prepareDump(flags, false)
 	},
 }
@@ -71,7 +71,7 @@ var dumpVerb = verb.Verb{
 
     pos_cli --dump --dir /data/ckpt --pid 4711
     pos_cli --restore --dir /data/ckpt` + dumpDetails,
-	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return prepareDump(flags, true)
 	},
 }

@@ -31,7 +31,7 @@ splits at lines only:
 
 The manual page (man pos_cli) has the variables that libphos.so reads: PHOS_SOCKET, PHOS_LOG and
 PHOS_COPY.`,
-	Prepare: func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	Setup: func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return func(_ context.Context, to verb.Streams, _ []string) error {
 			self, err := os.Executable()
 			if err != nil {

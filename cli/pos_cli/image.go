@@ -48,7 +48,7 @@ each with generation, created, phos, host, owner_uid, owner, pid, command, proce
 memory_bytes, pinned_bytes, cpu_bytes, written_bytes, shared_bytes, pause_microseconds, kinds (of a
 partial image), group, and damage (why its manifest cannot be read; the other fields are empty
 then).`,
-	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return imageCommand(
 			flags,
 			func(_ context.Context, out imagecmd.Output, dir string) error { return imagecmd.List(out, dir) },
@@ -69,7 +69,7 @@ and objects, its files, and the terminals and pipes that a restore connects agai
 With --json it prints one object: dir, store, format, generation, bytes, seal (version, owner_uid
 and key, the id of the key that sealed it; only phosd can verify the seal) and manifest: the image's
 own manifest, unchanged, with every field. FORMAT.md describes it by its version.`,
-	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		generation := flags.Uint64("generation", 0, "the `N`th generation; 0: the newest")
 		return imageCommand(flags, func(_ context.Context, out imagecmd.Output, dir string) error {
 			return imagecmd.Show(out, dir, *generation)
@@ -90,7 +90,7 @@ verify.
 The exit status is 1 if an obstacle prevents a restore. With --json it prints one object: dir,
 generation, restorable and obstacles, each with subject, reason, remedy (may be empty) and harmless
 (true: it does not prevent a restore).`,
-	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		generation := flags.Uint64("generation", 0, "the `N`th generation; 0: the newest")
 		newPIDs := flags.Bool("new-pids", false, "check a restore with --new-pids")
 		return imageCommand(flags, func(ctx context.Context, out imagecmd.Output, dir string) error {
@@ -116,7 +116,7 @@ checked: see pos_cli image check.
 With --json it prints one object: dir, generations, packs, contents, bytes, good_generations,
 bad_generations and problems, each with file (within the directory), what, and touches: generation
 and parts ("gpu of pid 12, gpu0", "cpu, 12/pages-1.img", "file /data/log").`,
-	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return imageCommand(flags, imagecmd.Verify)
 	},
 }
@@ -136,7 +136,7 @@ With --json it prints one object: dir, from, to, totals (gpu, cpu, files: bytes_
 changed_bytes, shared_bytes), processes (pid, command, change, memory with address ranges, files,
 objects before and after), cpu and files (name, change, bytes_before, bytes_after, changed_bytes). A
 change is added, removed or changed.`,
-	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		from := flags.Uint64("from", 0, "the `N`th generation; 0: the one before --to")
 		to := flags.Uint64("to", 0, "the `N`th generation; 0: the newest")
 		all := flags.Bool("all", false, "list every changed range of memory")
@@ -161,7 +161,7 @@ imported. Root may restore any image.
 A key is a secret of root. It allows making images that are restored as any user, including root, on
 every machine that has imported it. Import only keys of machines whose root you trust as you trust
 this one's. With --json, list prints an array of names.`,
-	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		asJSON := flags.Bool("json", false, "print JSON")
 		return func(ctx context.Context, to verb.Streams, words []string) error {
 			out := imagecmd.Output{Out: to.Out, Err: to.Err, JSON: *asJSON}

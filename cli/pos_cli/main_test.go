@@ -81,7 +81,7 @@ func TestVerbsAreDescribed(t *testing.T) {
 	}
 	all := commands()
 	for _, each := range all.Verbs {
-		if each.Summary == "" || each.About == "" || each.Prepare == nil {
+		if each.Summary == "" || each.About == "" || each.Setup == nil {
 			t.Errorf("verb %s is not described", each.Name)
 		}
 		synopsis := strings.TrimSpace(each.Invocation() + " " + each.Arguments)

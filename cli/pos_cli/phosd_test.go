@@ -61,11 +61,11 @@ func (p *fakePhosd) serve(t *testing.T) {
 }
 
 func (p *fakePhosd) take(ctx context.Context, token []byte) ([]*os.File, error) {
-	actor, err := api.ActorOf(ctx)
+	caller, err := api.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	files, err := p.tokens.Take(token, actor)
+	files, err := p.tokens.Take(token, caller)
 	if err != nil {
 		return nil, err
 	}

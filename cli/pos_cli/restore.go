@@ -52,7 +52,7 @@ input is empty then.
 
 Ctrl-C before the program runs cancels the restore: no process is left, and the image stays as it
 is.`,
-	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		options := restoreOptions{standard: terminal.Standard{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}}
 		flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
 		flags.Uint64Var(&options.generation, "generation", 0, "the `N`th generation; 0: the newest")

@@ -45,7 +45,7 @@ settings and starts nothing:
 
 If real GPUs cannot be used, the error says why and what to do: no driver, a driver older than CUDA
 12, MIG mode, a compute mode other than Default, a lost GPU.`,
-	Prepare: prepareStart,
+	Setup: prepareStart,
 }
 
 type startOptions struct {

@@ -47,7 +47,7 @@ bytes, and a missing value is null. These fields say what a program does:
                                   of a later failed attempt; running, next, and the policy
 
     pos_cli --status --json | jq '.programs[] | select(.state == "failed") | .pid, .fault'`,
-	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		asJSON := flags.Bool("json", false, "print JSON")
 		return func(ctx context.Context, to verb.Streams, _ []string) error { return showStatus(ctx, to, *asJSON) }
 	},

@@ -33,7 +33,7 @@ images are not complete keep running.
     pos_cli --stop
     pos_cli --stop --drain --dir /data/drained
     pos_cli --stop --force`,
-	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		var options stopOptions
 		flags.BoolVar(&options.force, "force", false, "end the sessions of running programs")
 		flags.BoolVar(&options.drain, "drain", false, "save running programs, then stop them")

@@ -13,7 +13,7 @@ var versionVerb = verb.Verb{
 	Name:    "version",
 	Summary: "print the versions of pos_cli and of the running phosd",
 	About:   `Prints the version of this command and, if phosd answers, of phosd.`,
-	Prepare: func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	Setup: func(*flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			fmt.Fprintf(to.Out, "pos_cli %s\n", api.Version)
 			client, err := api.Dial(api.Socket())

@@ -10,19 +10,19 @@ func Verbs() []*verb.Verb {
 			Name: "sim run", Word: true,
 			Summary: "simulate a scheduler on a trace of jobs",
 			About:   aboutRun,
-			Prepare: runVerb,
+			Setup:   runVerb,
 		},
 		{
 			Name: "sim compare", Word: true,
 			Summary: "simulate many schedulers side by side",
 			About:   aboutCompare,
-			Prepare: compareVerb,
+			Setup:   compareVerb,
 		},
 		{
 			Name: "sim generate", Word: true,
 			Summary: "generate a trace of jobs",
 			About:   aboutGenerate,
-			Prepare: generateVerb,
+			Setup:   generateVerb,
 		},
 	}
 }

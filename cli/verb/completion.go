@@ -18,7 +18,7 @@ func (s *Set) completion() *Verb {
     bash   eval "$(pos_cli completion bash)"
     zsh    eval "$(pos_cli completion zsh)"
     fish   pos_cli completion fish | source`,
-		Prepare: func(*flag.FlagSet) func(context.Context, Streams, []string) error {
+		Setup: func(*flag.FlagSet) func(context.Context, Streams, []string) error {
 			return func(_ context.Context, to Streams, arguments []string) error {
 				if len(arguments) != 1 {
 					return &UsageError{"name one shell: bash, zsh or fish"}

@@ -10,7 +10,7 @@ import (
 // returns a usage error for an unknown verb of the group.
 func Group(name, verbs, summary, about string) *Verb {
 	v := &Verb{Name: name, Word: true, Arguments: verbs, Summary: summary, About: about}
-	v.Prepare = func(*flag.FlagSet) func(context.Context, Streams, []string) error {
+	v.Setup = func(*flag.FlagSet) func(context.Context, Streams, []string) error {
 		return func(_ context.Context, to Streams, arguments []string) error {
 			if len(arguments) == 0 {
 				return Help(to.Out, v)

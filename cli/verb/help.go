@@ -20,7 +20,7 @@ func (s *Set) help() *Verb {
 		Arguments: "[VERB]",
 		Summary:   "explain pos_cli or one of its verbs",
 		About:     `Explains a verb and its flags; without one, lists the verbs.`,
-		Prepare: func(*flag.FlagSet) func(context.Context, Streams, []string) error {
+		Setup: func(*flag.FlagSet) func(context.Context, Streams, []string) error {
 			return func(_ context.Context, to Streams, arguments []string) error { return s.explain(to.Out, arguments) }
 		},
 	}
@@ -87,7 +87,7 @@ func Help(to io.Writer, v *Verb) error {
 // flagsOf returns a verb's flags in alphabetical order.
 func flagsOf(v *Verb) []*flag.Flag {
 	flags := flag.NewFlagSet(v.Name, flag.ContinueOnError)
-	v.Prepare(flags)
+	v.Setup(flags)
 	var all []*flag.Flag
 	flags.VisitAll(func(each *flag.Flag) { all = append(all, each) })
 	return all

@@ -15,7 +15,7 @@ func (s *Set) manual() *Verb {
 		Name: "man", Word: true,
 		Summary: "print the manual page, in roff",
 		About:   `Prints the manual page; build.sh install installs it.`,
-		Prepare: func(*flag.FlagSet) func(context.Context, Streams, []string) error {
+		Setup: func(*flag.FlagSet) func(context.Context, Streams, []string) error {
 			return func(_ context.Context, to Streams, _ []string) error { return s.writeManual(to.Out) }
 		},
 	}

@@ -47,7 +47,7 @@ func (s *Set) Run(ctx context.Context, args []string, to Streams) (string, error
 	name := "pos_cli " + chosen.Invocation()
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	act := chosen.Prepare(flags)
+	act := chosen.Setup(flags)
 	words, err := parse(flags, rest)
 	if errors.Is(err, flag.ErrHelp) {
 		return name, Help(to.Out, chosen)

@@ -23,8 +23,8 @@ type Verb struct {
 	Summary   string
 	// About is the text of help and of the manual page.
 	About string
-	// Prepare registers the verb's flags and returns the function that runs it.
-	Prepare func(flags *flag.FlagSet) func(ctx context.Context, to Streams, arguments []string) error
+	// Setup registers the verb's flags and returns the function that runs it.
+	Setup func(flags *flag.FlagSet) func(ctx context.Context, to Streams, arguments []string) error
 }
 
 // Invocation returns the verb as it is written on the command line.

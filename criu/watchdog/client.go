@@ -46,10 +46,10 @@ func Start(program []string) (*Client, error) {
 // grace is how long a watchdog may take, beyond its deadline, to undo what it has begun.
 const grace = runner.LeaveTime + refreezeTime + 2*freezer.Patience
 
-// Ready moves a running tree into a cgroup and starts CRIU for a later dump, up to the point where
-// CRIU would inspect the tree. If the later dump has other options, this CRIU is discarded.
-func (c *Client) Ready(ctx context.Context, root proc.Identity, how Dump, images *os.File) error {
-	return c.ask(ctx, deadlineOf(ctx, how.Deadline), order{Ready: &ready{Root: root, Dump: how}}, images)
+// Prestart moves a running tree into a cgroup and starts CRIU for a later dump, up to the point
+// where CRIU would inspect the tree. If the later dump has other options, this CRIU is discarded.
+func (c *Client) Prestart(ctx context.Context, root proc.Identity, how Dump, images *os.File) error {
+	return c.ask(ctx, deadlineOf(ctx, how.Deadline), order{Prestart: &prestart{Root: root, Dump: how}}, images)
 }
 
 // deadlineOf returns the deadline of ctx, or otherwise.

@@ -21,7 +21,7 @@ import (
 // maxGhostBytes is the largest size of a file without a name that is saved.
 const maxGhostBytes = 1 << 30
 
-// dump runs CRIU for a dump, or continues the one that Ready started.
+// dump runs CRIU for a dump, or continues the one that Prestart started.
 func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error {
 	if w.group == nil || len(files) != 1 {
 		return fmt.Errorf("dump: %w", ErrOrder)
@@ -44,7 +44,7 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	if err != nil {
 		return errors.Join(fmt.Errorf("dump: %w", err), second.Remove())
 	}
-	if first := w.takePrepared(order); first != nil {
+	if first := w.takePrestarted(order); first != nil {
 		err = first.run(ctx)
 	} else {
 		err = w.run(ctx, runner.Request{Images: files[0], Inside: always}, order)

@@ -21,9 +21,9 @@ const orderFD = 3
 
 // order is a request of phosd. Only one field is set.
 type order struct {
-	Ready  *ready  `json:"ready,omitempty"`
-	Freeze *freeze `json:"freeze,omitempty"`
-	Dump   *Dump   `json:"dump,omitempty"`
+	Prestart *prestart `json:"ready,omitempty"`
+	Freeze   *freeze   `json:"freeze,omitempty"`
+	Dump     *Dump     `json:"dump,omitempty"`
 	// Precopy is for a running tree.
 	Precopy *Precopy `json:"precopy,omitempty"`
 	Cancel  bool     `json:"cancel,omitempty"`
@@ -33,8 +33,8 @@ type order struct {
 	Kill bool `json:"kill,omitempty"`
 }
 
-// ready asks for a CRIU that waits before its dump. The images' directory is sent with it.
-type ready struct {
+// prestart asks for a CRIU that waits before its dump. The images' directory is sent with it.
+type prestart struct {
 	Root proc.Identity `json:"root"`
 	Dump Dump          `json:"dump"`
 }

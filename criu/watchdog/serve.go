@@ -28,8 +28,8 @@ type watchdog struct {
 	root  proc.Identity
 	// gathered is set if the tree stays in its cgroup until the watchdog ends, frozen or not.
 	gathered bool
-	// prepared is a CRIU that was started in advance, or nil.
-	prepared *preparedCRIU
+	// prestarted is a CRIU that was started in advance, or nil.
+	prestarted *prestartedCRIU
 }
 
 // message is an order with its files.
@@ -67,7 +67,7 @@ func Serve() error {
 			break
 		}
 	}
-	w.dropPrepared()
+	w.dropPrestarted()
 	return w.undo()
 }
 
@@ -86,10 +86,10 @@ func (w *watchdog) receive(orders chan<- message) {
 // handle carries out one order.
 func (w *watchdog) handle(next message, orders <-chan message) error {
 	switch {
-	case next.order.Ready != nil:
+	case next.order.Prestart != nil:
 		return w.whileWatching(
 			orders,
-			func(ctx context.Context) error { return w.makeReady(ctx, next.order.Ready, next.files) },
+			func(ctx context.Context) error { return w.prestartCRIU(ctx, next.order.Prestart, next.files) },
 		)
 	case next.order.Freeze != nil:
 		return w.freeze(next.order.Freeze)

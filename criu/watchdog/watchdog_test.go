@@ -12,11 +12,11 @@ import (
 // TestOutOfOrder: orders that need a frozen or a running tree are refused in the other state.
 func TestOutOfOrder(t *testing.T) {
 	for name, sent := range map[string]order{
-		"nothing":                {},
-		"dump without a tree":    {Dump: &Dump{}},
-		"kill without a tree":    {Kill: true},
-		"ready without a file":   {Ready: &ready{}},
-		"precopy without a file": {Precopy: &Precopy{}},
+		"nothing":                 {},
+		"dump without a tree":     {Dump: &Dump{}},
+		"kill without a tree":     {Kill: true},
+		"prestart without a file": {Prestart: &prestart{}},
+		"precopy without a file":  {Precopy: &Precopy{}},
 	} {
 		w := &watchdog{self: proc.Identity{PID: 1}}
 		if err := w.handle(message{order: sent}, make(chan message)); !errors.Is(err, ErrOrder) {
@@ -53,22 +53,22 @@ func TestWhileWatching(t *testing.T) {
 	}
 }
 
-// TestTakePrepared: a waiting CRIU is used only for a dump with the same options; the deadline may
-// differ.
-func TestTakePrepared(t *testing.T) {
-	prepared := Dump{Program: "criu", Root: 7, Namespaces: []string{"mnt"}, Deadline: time.Unix(1, 0)}
-	same, other := prepared, prepared
+// TestTakePrestarted: a waiting CRIU is used only for a dump with the same options; the deadline
+// may differ.
+func TestTakePrestarted(t *testing.T) {
+	started := Dump{Program: "criu", Root: 7, Namespaces: []string{"mnt"}, Deadline: time.Unix(1, 0)}
+	same, other := started, started
 	same.Deadline, other.Connected = time.Unix(2, 0), true
 	for name, test := range map[string]struct {
 		order Dump
 		want  bool
 	}{"same": {same, true}, "other": {other, false}} {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		first := &preparedCRIU{order: prepared, release: make(chan struct{}), cancel: cancel, ended: make(chan error, 1)}
+		first := &prestartedCRIU{order: started, release: make(chan struct{}), cancel: cancel, ended: make(chan error, 1)}
 		go func() { first.ended <- first.await(ctx) }()
-		w := &watchdog{self: proc.Identity{PID: -1}, prepared: first}
-		if got := w.takePrepared(test.order); (got == first) != test.want || w.prepared != nil {
-			t.Errorf("%s: got %v, waiting %v", name, got, w.prepared)
+		w := &watchdog{self: proc.Identity{PID: -1}, prestarted: first}
+		if got := w.takePrestarted(test.order); (got == first) != test.want || w.prestarted != nil {
+			t.Errorf("%s: got %v, waiting %v", name, got, w.prestarted)
 		}
 		if !test.want {
 			if !errors.Is(context.Cause(ctx), errOtherDump) {

@@ -6,10 +6,10 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Container returns the actor's process if it is in another pid or mount namespace than phosd: then
-// its pids and paths differ from phosd's, and trees are restored into its namespaces. Otherwise it
-// returns the zero Identity.
-func (a Actor) Container() proc.Identity {
+// Container returns the caller's process if it is in another pid or mount namespace than phosd:
+// then its pids and paths differ from phosd's, and trees are restored into its namespaces.
+// Otherwise it returns the zero Identity.
+func (a Caller) Container() proc.Identity {
 	id, err := proc.Of(int(a.PID))
 	if err != nil || !id.Elsewhere("pid", "mnt") {
 		return proc.Identity{}
@@ -17,9 +17,9 @@ func (a Actor) Container() proc.Identity {
 	return id
 }
 
-// CheckVisible returns an error if the actor's process is not visible to phosd, for example because
-// phosd runs in another container. Then phosd cannot translate its pids and paths.
-func (a Actor) CheckVisible() error {
+// CheckVisible returns an error if the caller's process is not visible to phosd, for example
+// because phosd runs in another container. Then phosd cannot translate its pids and paths.
+func (a Caller) CheckVisible() error {
 	if a.PID <= 0 {
 		return fmt.Errorf(
 			"%w: the caller is in a pid namespace that phosd cannot see: call from phosd's pid namespace, or from one below it",
@@ -29,8 +29,8 @@ func (a Actor) CheckVisible() error {
 	return nil
 }
 
-// HostPID translates a pid from the actor's namespace to phosd's.
-func (a Actor) HostPID(pid uint32) (uint32, error) {
+// HostPID translates a pid from the caller's namespace to phosd's.
+func (a Caller) HostPID(pid uint32) (uint32, error) {
 	if err := a.CheckVisible(); err != nil {
 		return 0, err
 	}
@@ -45,9 +45,9 @@ func (a Actor) HostPID(pid uint32) (uint32, error) {
 	return uint32(id.PID), nil
 }
 
-// CallerPID returns the pid of a process in the actor's namespace, or phosd's pid if the actor
+// CallerPID returns the pid of a process in the caller's namespace, or phosd's pid if the caller
 // cannot see the process.
-func (a Actor) CallerPID(id proc.Identity) uint32 {
+func (a Caller) CallerPID(id proc.Identity) uint32 {
 	place := a.Container()
 	if place.PID != 0 {
 		if pid := id.KnownTo(place); pid != 0 {

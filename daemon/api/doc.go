@@ -4,7 +4,7 @@
 //
 // This package and package scheduler are the ones that other modules may import. It contains no
 // mechanism: the servers are in daemon/phosd and daemon/worker. generate.sh generates the zz_ files
-// from the .proto files. Read Client first, then ActorOf.
+// from the .proto files. Read Client first, then CallerOf.
 package api
 
 //go:generate ./generate.sh

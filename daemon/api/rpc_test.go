@@ -58,8 +58,8 @@ type echo struct {
 }
 
 func (echo) Version(ctx context.Context, _ *VersionRequest) (*VersionReply, error) {
-	actor, err := ActorOf(ctx)
-	return &VersionReply{Version: fmt.Sprint(actor.UID, " ", actor.PID)}, err
+	caller, err := CallerOf(ctx)
+	return &VersionReply{Version: fmt.Sprint(caller.UID, " ", caller.PID)}, err
 }
 
 func (echo) Status(context.Context, *StatusRequest) (*StatusReply, error) { panic("a fault") }
@@ -94,24 +94,24 @@ func TestCallerIsKnown(t *testing.T) {
 
 func TestRights(t *testing.T) {
 	for _, test := range []struct {
-		actor Actor
-		uid   uint32
-		may   bool
+		caller Caller
+		uid    uint32
+		may    bool
 	}{
-		{Actor{UID: 0}, 1000, true},
-		{Actor{UID: 1000}, 1000, true},
-		{Actor{UID: 1000}, 0, false},
-		{Actor{UID: 1000}, 1001, false},
+		{Caller{UID: 0}, 1000, true},
+		{Caller{UID: 1000}, 1000, true},
+		{Caller{UID: 1000}, 0, false},
+		{Caller{UID: 1000}, 1001, false},
 	} {
-		if got := test.actor.CanAccess(test.uid); got != test.may {
-			t.Errorf("%+v.May(%d) = %v", test.actor, test.uid, got)
+		if got := test.caller.CanAccess(test.uid); got != test.may {
+			t.Errorf("%+v.May(%d) = %v", test.caller, test.uid, got)
 		}
 	}
-	if err := (Actor{UID: 5}).RequireRoot("fly"); !errors.Is(err, ErrNotPermitted) ||
+	if err := (Caller{UID: 5}).RequireRoot("fly"); !errors.Is(err, ErrNotPermitted) ||
 		!strings.Contains(err.Error(), "fly") {
 		t.Errorf("RequireRoot: got %v, want ErrNotPermitted with the action", err)
 	}
-	if _, err := ActorOf(context.Background()); !errors.Is(err, ErrNotPermitted) {
+	if _, err := CallerOf(context.Background()); !errors.Is(err, ErrNotPermitted) {
 		t.Errorf("no peer: got %v, want ErrNotPermitted", err)
 	}
 }

@@ -6,11 +6,12 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// Reclaimer is a Memory that reclaims freed memory only while the device is idle. Its driver waits
-// for all work before it unmaps anything, and running work may depend on the caller's next request.
-// So Unmap leaves the driver's mapping in place until Reclaim is called. A Map of the same range
-// reuses the mapping. UnmapHost, Unalias and revoking access do wait; callers must allow for that.
-type Reclaimer interface {
+// ReclaimableMemory is a Memory that reclaims freed memory only while the device is idle. Its
+// driver waits for all work before it unmaps anything, and running work may depend on the caller's
+// next request. So Unmap leaves the driver's mapping in place until Reclaim is called. A Map of the
+// same range reuses the mapping. UnmapHost, Unalias and revoking access do wait; callers must allow
+// for that.
+type ReclaimableMemory interface {
 	// MapWhole is Map for memory that will be aliased or shared: the range becomes one mapping of the
 	// driver, or the call fails. The error is ErrNotReclaimed if unreclaimed mappings are in the way;
 	// another range may work.

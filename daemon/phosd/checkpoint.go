@@ -17,7 +17,7 @@ import (
 
 // Checkpoint saves process trees.
 func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointCommand, api.CheckpointEvent]) (err error) {
-	actor, first, err := receiveFirst(stream)
+	caller, first, err := receiveFirst(stream)
 	if err != nil {
 		return err
 	}
@@ -25,13 +25,13 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointComma
 	if begin == nil {
 		return fmt.Errorf("%w: the first command of a checkpoint must be begin", api.ErrInvalid)
 	}
-	files, err := s.daemon.takeFiles(begin.GetFiles(), actor)
+	files, err := s.daemon.takeFiles(begin.GetFiles(), caller)
 	if err != nil {
 		return err
 	}
 	defer fdpass.Close(files)
 	for i, pid := range begin.GetPids() {
-		if begin.Pids[i], err = actor.HostPID(pid); err != nil {
+		if begin.Pids[i], err = caller.HostPID(pid); err != nil {
 			return err
 		}
 	}
@@ -42,7 +42,7 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointComma
 	commits := make(chan struct{}, 1)
 	go receiveCheckpointCommands(stream, commits, cancel)
 	request := checkpoints.Request{
-		Actor: actor, Begin: begin, Files: files,
+		Caller: caller, Begin: begin, Files: files,
 		Progress: func(now ckpt.Step) {
 			out.PushLatest(now.Phase, &api.CheckpointEvent{Event: &api.CheckpointEvent_Step{Step: stepMessage(now)}})
 		},

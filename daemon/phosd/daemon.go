@@ -90,7 +90,7 @@ func New(options Options) (*Daemon, error) {
 	}
 	d := &Daemon{options: options, log: options.Log, started: time.Now()}
 	d.tokens = fdtoken.NewStore(fdtoken.Limits{Files: maxFiles, Tokens: maxTokens})
-	source := metrics.Source{Status: func() *api.StatusReply { return d.status(context.Background(), api.Actor{}) }}
+	source := metrics.Source{Status: func() *api.StatusReply { return d.status(context.Background(), api.Caller{}) }}
 	if options.Guard != nil {
 		source.Denied = options.Guard.Denied
 	}
@@ -170,7 +170,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	d.serving = true
 	mux, err := sockmux.New(listener, sockmux.Options{
 		Program: d.sessions.Start,
-		Inquiry: func(conn *net.UnixConn, actor api.Actor) { d.devices.AnswerInquiry(d.life, conn, actor) },
+		Inquiry: func(conn *net.UnixConn, caller api.Caller) { d.devices.AnswerInquiry(d.life, conn, caller) },
 		Files:   d.tokens.Accept,
 		Log:     d.log,
 	})

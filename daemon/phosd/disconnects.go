@@ -50,8 +50,8 @@ func (d *Daemon) logDisconnect(ctx context.Context, method string) {
 	if d.life.Err() != nil {
 		return // phosd closes the connection, not the caller
 	}
-	actor, _ := api.ActorOf(ctx) // an unknown actor has no pid
-	d.log.Info("caller disconnected", "request", path.Base(method), "caller", actor.PID, "uid", actor.UID)
+	caller, _ := api.CallerOf(ctx) // an unknown caller has no pid
+	d.log.Info("caller disconnected", "request", path.Base(method), "caller", caller.PID, "uid", caller.UID)
 }
 
 // watchedStream is a request whose caller waits for answers.

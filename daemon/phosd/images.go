@@ -13,17 +13,17 @@ import (
 
 // CheckImage says whether an image can be restored here.
 func (s *service) CheckImage(ctx context.Context, request *api.CheckImageRequest) (*api.CheckImageReply, error) {
-	actor, err := api.ActorOf(ctx)
+	caller, err := api.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	files, err := s.daemon.takeFiles(request.GetFiles(), actor)
+	files, err := s.daemon.takeFiles(request.GetFiles(), caller)
 	if err != nil {
 		return nil, err
 	}
 	defer fdpass.Close(files)
 	reply := &api.CheckImageReply{}
-	for _, o := range s.daemon.checkpoints.CheckImage(ctx, files[0], request, actor) {
+	for _, o := range s.daemon.checkpoints.CheckImage(ctx, files[0], request, caller) {
 		reply.Obstacles = append(
 			reply.Obstacles,
 			&api.Obstacle{Subject: o.Subject, Reason: o.Reason, Remedy: o.Remedy, Harmless: o.Harmless},
@@ -38,24 +38,24 @@ func (s *service) PreRestore(
 	stream grpc.ServerStreamingServer[api.RestoreEvent],
 ) error {
 	ctx := stream.Context()
-	actor, err := api.ActorOf(ctx)
+	caller, err := api.CallerOf(ctx)
 	if err != nil {
 		return err
 	}
-	if err := actor.CheckVisible(); err != nil {
+	if err := caller.CheckVisible(); err != nil {
 		return err
 	}
-	files, err := s.daemon.takeFiles(request.GetFiles(), actor)
+	files, err := s.daemon.takeFiles(request.GetFiles(), caller)
 	if err != nil {
 		return err
 	}
 	defer fdpass.Close(files)
 	parts := s.daemon.checkpoints
 	if request.GetCancel() {
-		return parts.CancelPrepare(files[0], request.GetGeneration(), actor)
+		return parts.CancelPrepare(files[0], request.GetGeneration(), caller)
 	}
 	out := &api.EventQueue[*api.RestoreEvent]{Send: stream.Send}
-	prepared, err := parts.Prepare(ctx, files[0], request.GetGeneration(), actor,
+	prepared, err := parts.Prepare(ctx, files[0], request.GetGeneration(), caller,
 		func(now ckpt.Step) { reportStep(out, now) })
 	if err == nil {
 		err = out.Push(loadedMessage(prepared.MemoryBytes, prepared.Took))

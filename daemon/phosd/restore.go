@@ -20,7 +20,7 @@ import (
 // restoreStream is one restore request.
 type restoreStream struct {
 	daemon  *Daemon
-	actor   api.Actor
+	caller  api.Caller
 	begin   *api.RestoreBegin
 	files   []*os.File
 	out     *api.EventQueue[*api.RestoreEvent]
@@ -32,7 +32,7 @@ type restoreStream struct {
 
 // Restore restores an image, and follows the restored program to its end.
 func (s *service) Restore(stream grpc.BidiStreamingServer[api.RestoreCommand, api.RestoreEvent]) error {
-	actor, first, err := receiveFirst(stream)
+	caller, first, err := receiveFirst(stream)
 	if err != nil {
 		return err
 	}
@@ -41,12 +41,12 @@ func (s *service) Restore(stream grpc.BidiStreamingServer[api.RestoreCommand, ap
 		return fmt.Errorf("%w: the first command of a restore must be begin or follow", api.ErrInvalid)
 	}
 	r := &restoreStream{
-		daemon: s.daemon, actor: actor, begin: begin,
+		daemon: s.daemon, caller: caller, begin: begin,
 		out:     &api.EventQueue[*api.RestoreEvent]{Send: stream.Send},
 		commits: make(chan struct{}, 1), signals: make(chan int, 16), cancels: make(chan struct{}, 1),
 	}
 	if begin != nil {
-		if r.files, err = s.daemon.takeFiles(begin.GetFiles(), actor); err != nil {
+		if r.files, err = s.daemon.takeFiles(begin.GetFiles(), caller); err != nil {
 			return err
 		}
 	}
@@ -100,7 +100,7 @@ func (r *restoreStream) run(ctx context.Context) error {
 		setAnswered(ctx)
 	}
 	if err := r.out.Push(&api.RestoreEvent{Event: &api.RestoreEvent_Running{Running: &api.RestoreRunning{
-		Pid: r.actor.CallerPID(program.Root), Processes: uint64(program.Processes),
+		Pid: r.caller.CallerPID(program.Root), Processes: uint64(program.Processes),
 		TotalMicroseconds: uint64(program.Took.Microseconds()), Tree: program.Tree.Name(),
 	}}}); err != nil {
 		return nil // the caller has disconnected; the program runs
@@ -129,7 +129,7 @@ func (r *restoreStream) restore(ctx context.Context) (*checkpoints.Restored, err
 		}
 	}()
 	request := checkpoints.RestoreRequest{
-		Actor: r.actor, Begin: r.begin, Files: r.files, Notice: r.notice,
+		Caller: r.caller, Begin: r.begin, Files: r.files, Notice: r.notice,
 		Progress: func(now ckpt.Step) { reportStep(r.out, now) },
 	}
 	if r.begin.GetHold() {
@@ -146,7 +146,7 @@ func (r *restoreStream) restore(ctx context.Context) (*checkpoints.Restored, err
 // reattach follows a tree that was restored by an earlier request, of this phosd or of the one
 // before.
 func (r *restoreStream) reattach(ctx context.Context, name string) error {
-	tree, err := r.daemon.checkpoints.Tree(name, r.actor)
+	tree, err := r.daemon.checkpoints.Tree(name, r.caller)
 	if err != nil {
 		return err
 	}

@@ -28,20 +28,20 @@ func (s *service) Version(context.Context, *api.VersionRequest) (*api.VersionRep
 
 // Status shows the GPUs, whose memory is accounted over all users, and the caller's programs.
 func (s *service) Status(ctx context.Context, _ *api.StatusRequest) (*api.StatusReply, error) {
-	actor, err := api.ActorOf(ctx)
+	caller, err := api.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.daemon.status(ctx, actor), nil
+	return s.daemon.status(ctx, caller), nil
 }
 
 // Stop ends phosd.
 func (s *service) Stop(ctx context.Context, request *api.StopRequest) (*api.StopReply, error) {
-	actor, err := api.ActorOf(ctx)
+	caller, err := api.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := actor.RequireRoot("stop phosd"); err != nil {
+	if err := caller.RequireRoot("stop phosd"); err != nil {
 		return nil, err
 	}
 	if !request.GetDrain() {
@@ -49,7 +49,7 @@ func (s *service) Stop(ctx context.Context, request *api.StopRequest) (*api.Stop
 	}
 	var base *os.File
 	if len(request.GetFiles()) > 0 {
-		files, err := s.daemon.takeFiles(request.GetFiles(), actor)
+		files, err := s.daemon.takeFiles(request.GetFiles(), caller)
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +73,7 @@ func (d *Daemon) drainAndEnd(ctx context.Context, base *os.File, force bool) (*a
 	reply := &api.StopReply{}
 	var pids []int
 	for _, s := range drained {
-		reply.Drained = append(reply.Drained, d.describeProgram(ctx, api.Actor{}, s))
+		reply.Drained = append(reply.Drained, d.describeProgram(ctx, api.Caller{}, s))
 		pids = append(pids, s.PID())
 	}
 	if err != nil && (!force || ctx.Err() != nil) {
@@ -113,22 +113,22 @@ func (d *Daemon) endAll(ctx context.Context, force bool) (*api.StopReply, error)
 
 // TraceResource starts or stops the traces of a program and of its descendants.
 func (s *service) TraceResource(ctx context.Context, request *api.TraceResourceRequest) (*api.TraceReply, error) {
-	actor, err := api.ActorOf(ctx)
+	caller, err := api.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	pid, err := actor.HostPID(request.GetPid())
+	pid, err := caller.HostPID(request.GetPid())
 	if err != nil {
 		return nil, err
 	}
-	traced, err := s.daemon.sessions.BelowFor(actor, pid)
+	traced, err := s.daemon.sessions.BelowFor(caller, pid)
 	if err != nil {
 		return nil, err
 	}
 	if !request.GetStart() {
 		return sessions.StopTraces(ctx, traced)
 	}
-	files, err := s.daemon.takeFiles(request.GetFiles(), actor)
+	files, err := s.daemon.takeFiles(request.GetFiles(), caller)
 	if err != nil {
 		return nil, err
 	}
@@ -136,16 +136,16 @@ func (s *service) TraceResource(ctx context.Context, request *api.TraceResourceR
 	if err := archive.CheckDirectory(files[0]); err != nil {
 		return nil, err
 	}
-	return s.daemon.sessions.StartTraces(ctx, traced, files[0], archive.RightsOf(actor))
+	return s.daemon.sessions.StartTraces(ctx, traced, files[0], archive.RightsOf(caller))
 }
 
 // Keys exports, imports and removes keys.
 func (s *service) Keys(ctx context.Context, request *api.KeysRequest) (*api.KeysReply, error) {
-	actor, err := api.ActorOf(ctx)
+	caller, err := api.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := actor.RequireRoot("see and change keys"); err != nil {
+	if err := caller.RequireRoot("see and change keys"); err != nil {
 		return nil, err
 	}
 	state, reply := s.daemon.state, &api.KeysReply{}
@@ -169,8 +169,8 @@ func (s *service) Keys(ctx context.Context, request *api.KeysRequest) (*api.Keys
 
 // takeFiles returns the files that the caller has handed off under a token. The caller has opened
 // them itself, so phosd opens no path for it.
-func (d *Daemon) takeFiles(token []byte, actor api.Actor) ([]*os.File, error) {
-	files, err := d.tokens.Take(token, actor)
+func (d *Daemon) takeFiles(token []byte, caller api.Caller) ([]*os.File, error) {
+	files, err := d.tokens.Take(token, caller)
 	if err != nil {
 		return nil, err
 	}
@@ -180,16 +180,16 @@ func (d *Daemon) takeFiles(token []byte, actor api.Actor) ([]*os.File, error) {
 	return files, nil
 }
 
-// receiveFirst returns the actor and the first command of a stream.
+// receiveFirst returns the caller and the first command of a stream.
 func receiveFirst[Command, Event any](
 	stream grpc.BidiStreamingServer[Command, Event],
-) (actor api.Actor, first *Command, err error) {
-	if actor, err = api.ActorOf(stream.Context()); err != nil {
-		return actor, nil, err
+) (caller api.Caller, first *Command, err error) {
+	if caller, err = api.CallerOf(stream.Context()); err != nil {
+		return caller, nil, err
 	}
-	if err := actor.CheckVisible(); err != nil {
-		return actor, nil, err
+	if err := caller.CheckVisible(); err != nil {
+		return caller, nil, err
 	}
 	first, err = stream.Recv()
-	return actor, first, err
+	return caller, first, err
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/users"
 )
 
-// status describes phosd, the GPUs, and the programs that the actor may see.
-func (d *Daemon) status(ctx context.Context, actor api.Actor) *api.StatusReply {
+// status describes phosd, the GPUs, and the programs that the caller may see.
+func (d *Daemon) status(ctx context.Context, caller api.Caller) *api.StatusReply {
 	reply := &api.StatusReply{
 		Daemon: &api.DaemonStatus{
 			Version:                 api.Version,
@@ -23,16 +23,16 @@ func (d *Daemon) status(ctx context.Context, actor api.Actor) *api.StatusReply {
 			Warnings:                d.warnings(),
 		},
 	}
-	d.devices.Describe(ctx, actor, reply)
+	d.devices.Describe(ctx, caller, reply)
 	standby, bytes := d.sessions.Standby()
 	reply.Daemon.WaitingWorkers, reply.Daemon.WaitingBytes = uint32(standby), bytes
 	visible := slices.DeleteFunc(d.sessions.All(), func(s *sessions.Session) bool {
-		return !actor.CanAccess(s.Record().Owner.UID)
+		return !caller.CanAccess(s.Record().Owner.UID)
 	})
 	reply.Programs = make([]*api.Program, len(visible))
 	var asking sync.WaitGroup
 	for i, s := range visible {
-		asking.Go(func() { reply.Programs[i] = d.describeProgram(ctx, actor, s) })
+		asking.Go(func() { reply.Programs[i] = d.describeProgram(ctx, caller, s) })
 	}
 	asking.Wait()
 	return reply
@@ -48,12 +48,12 @@ func (d *Daemon) warnings() []string {
 }
 
 // describeProgram asks the program's worker, and adds what phosd knows.
-func (d *Daemon) describeProgram(ctx context.Context, actor api.Actor, s *sessions.Session) *api.Program {
+func (d *Daemon) describeProgram(ctx context.Context, caller api.Caller, s *sessions.Session) *api.Program {
 	record := s.Record()
 	program := &api.Program{
 		CheckpointRunning:       s.CheckpointRunning(),
 		Session:                 record.Session,
-		Pid:                     actor.CallerPID(record.Program),
+		Pid:                     caller.CallerPID(record.Program),
 		Uid:                     record.Owner.UID,
 		User:                    users.Name(record.Owner.UID),
 		Command:                 record.Command,

@@ -26,9 +26,9 @@ type about struct {
 	JobName       string `json:"job_name,omitempty"`
 }
 
-func (w *Worker) about(j *activeSession) about {
+func (w *Worker) about(active *activeSession) about {
 	return about{
-		Wire: wire.Version, CookieAddress: j.cookie.address, Cookie: j.cookie.value, CopyByShim: j.link.copyByShim,
+		Wire: wire.Version, CookieAddress: active.cookie.address, Cookie: active.cookie.value, CopyByShim: active.link.copyByShim,
 		JobName: w.currentJob().name,
 	}
 }

@@ -20,10 +20,10 @@ type activeSession struct {
 
 // activate returns the active session for a session and its program. It can be checkpointed.
 func (w *Worker) activate(live *link, made *session.Session, from cookie) *activeSession {
-	j := &activeSession{link: live, ring: live.file.Ring(), session: made, cookie: from}
-	j.arena = &capture.Host{Address: live.arena.Address(), Memory: live.arena.Bytes()}
-	j.capture = capture.New(func() []capture.Source { return sources(made, j.arena) })
-	return j
+	active := &activeSession{link: live, ring: live.file.Ring(), session: made, cookie: from}
+	active.arena = &capture.Host{Address: live.arena.Address(), Memory: live.arena.Bytes()}
+	active.capture = capture.New(func() []capture.Source { return sources(made, active.arena) })
+	return active
 }
 
 // sources returns the current memories of a session, as sources for capture.
@@ -38,4 +38,6 @@ func sources(made *session.Session, arena *capture.Host) []capture.Source {
 // gpuEntry returns the name of the image entry with a GPU's memory.
 func gpuEntry(ordinal int) string { return "gpu" + strconv.Itoa(ordinal) }
 
-func (j *activeSession) gate() *gate { return &gate{live: j.link, ring: j.ring, session: j.session} }
+func (active *activeSession) gate() *gate {
+	return &gate{live: active.link, ring: active.ring, session: active.session}
+}

@@ -84,11 +84,11 @@ func (c *control) Attach(ctx context.Context, request *api.AttachRequest) (*api.
 
 // program returns the process that a request names. It arrives as a pidfd.
 func (r *workerRestore) program(ctx context.Context, request *api.AttachRequest) (*proc.Handle, error) {
-	actor, err := api.ActorOf(ctx)
+	caller, err := api.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	files, err := r.worker.tokens.Take(request.GetFiles(), actor)
+	files, err := r.worker.tokens.Take(request.GetFiles(), caller)
 	if err != nil {
 		return nil, err
 	}

@@ -76,11 +76,11 @@ func (w *Worker) discard(stream grpc.BidiStreamingServer[api.SaveCommand, api.Sa
 	if err != nil {
 		return
 	}
-	actor, err := api.ActorOf(stream.Context())
+	caller, err := api.CallerOf(stream.Context())
 	if err != nil {
 		return
 	}
-	files, _ := w.tokens.Take(first.GetBegin().GetFiles(), actor)
+	files, _ := w.tokens.Take(first.GetBegin().GetFiles(), caller)
 	for _, file := range files {
 		_ = file.Close()
 	}

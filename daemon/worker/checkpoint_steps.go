@@ -98,11 +98,11 @@ func (s *workerCheckpoint) begin(ctx context.Context, in *api.SaveBegin) error {
 
 // openPacks takes the handed-off packs: the first is written, the others already have chunks.
 func (s *workerCheckpoint) openPacks(in *api.SaveBegin) (err error) {
-	actor, err := api.ActorOf(s.events.stream.Context())
+	caller, err := api.CallerOf(s.events.stream.Context())
 	if err != nil {
 		return err
 	}
-	if s.files, err = s.worker.tokens.Take(in.GetFiles(), actor); err != nil {
+	if s.files, err = s.worker.tokens.Take(in.GetFiles(), caller); err != nil {
 		return err
 	}
 	known, err := contents.NewReader(s.files[1:])

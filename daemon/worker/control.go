@@ -75,15 +75,15 @@ func (c *control) Stop(ctx context.Context, request *api.WorkerStopRequest) (*ap
 
 // Lend asks phosd for files of the program's memory that the worker may not open itself.
 func (c *control) Lend(stream grpc.BidiStreamingServer[api.Loan, api.Want]) error {
-	actor, err := api.ActorOf(stream.Context())
+	caller, err := api.CallerOf(stream.Context())
 	if err == nil {
-		err = actor.RequireRoot("lend to a worker")
+		err = caller.RequireRoot("lend to a worker")
 	}
 	if err != nil {
 		return api.ToStatus(err)
 	}
 	w := c.worker
-	take := func(token []byte) ([]*os.File, error) { return w.tokens.Take(token, actor) }
+	take := func(token []byte) ([]*os.File, error) { return w.tokens.Take(token, caller) }
 	return api.ToStatus(w.borrower.Serve(stream, take, w.over))
 }
 
@@ -107,9 +107,9 @@ func (w *Worker) borrow(address, bytes uint64) ([]mirror.Part, error) {
 // rootOnly returns an error unless the caller is root. It is a second barrier: only root can search
 // the socket's directory.
 func rootOnly(ctx context.Context) error {
-	actor, err := api.ActorOf(ctx)
+	caller, err := api.CallerOf(ctx)
 	if err != nil {
 		return err
 	}
-	return actor.RequireRoot("control a worker")
+	return caller.RequireRoot("control a worker")
 }

@@ -24,8 +24,8 @@ func cookieOf(hello wire.Hello) cookie {
 // watchCookie ends the session after the program calls exec: the process lives, but the word in its
 // memory is gone. If the worker may not read the program's memory, exec is detected when the
 // program starts its next session.
-func (w *Worker) watchCookie(j *activeSession) {
-	if j.cookie.address == 0 {
+func (w *Worker) watchCookie(active *activeSession) {
+	if active.cookie.address == 0 {
 		return
 	}
 	var seen [8]byte
@@ -35,16 +35,16 @@ func (w *Worker) watchCookie(j *activeSession) {
 			return
 		case <-time.After(cookieTime):
 		}
-		_, err := j.link.memory.ReadAt(seen[:], int64(j.cookie.address))
+		_, err := active.link.memory.ReadAt(seen[:], int64(active.cookie.address))
 		if errors.Is(err, ErrRefused) {
 			// Right after a restore the program has not yet allowed this process to read its memory
 			// (PR_SET_PTRACER).
-			if j.link.file.Word32(wire.WordGate).Load()&wire.GateRestored != 0 {
+			if active.link.file.Word32(wire.WordGate).Load()&wire.GateRestored != 0 {
 				continue
 			}
 			return
 		}
-		if err != nil || binary.LittleEndian.Uint64(seen[:]) != j.cookie.value {
+		if err != nil || binary.LittleEndian.Uint64(seen[:]) != active.cookie.value {
 			w.end("the program was replaced by exec")
 			return
 		}

@@ -172,7 +172,7 @@ func (r *workerRestore) prepare(ctx context.Context, packs []*os.File) error {
 	if err := r.fillArena(ctx, loader, live.arena, made); err != nil {
 		return err
 	}
-	loader.Settle()
+	loader.Complete()
 	if w.config.Restore.Eager {
 		if err := loader.Eager(ctx); err != nil {
 			return err

@@ -103,22 +103,22 @@ func (w *Worker) begin(live *link) error {
 }
 
 // run dispatches the program's calls until the session is ended or the ring is corrupt.
-func (w *Worker) run(j *activeSession) error {
-	w.active.Store(j)
-	go w.watchCookie(j)
+func (w *Worker) run(active *activeSession) error {
+	w.active.Store(active)
+	go w.watchCookie(active)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	context.AfterFunc(ctx, func() { w.end("the ring was closed") })
 	go func() {
 		<-w.over
-		j.link.slots.Close() // a call may wait for a copy that never comes
+		active.link.slots.Close() // a call may wait for a copy that never comes
 		cancel()
 	}()
-	err := w.dispatchAll(ctx, j)
-	j.link.slots.Close()
+	err := w.dispatchAll(ctx, active)
+	active.link.slots.Close()
 	switch {
 	case errors.Is(err, errFault):
-		j.link.file.Fail(faultResult)
+		active.link.file.Fail(faultResult)
 	case err != nil:
 		w.log.Error("session corrupted by the program", "error", err)
 		return nil
@@ -131,7 +131,7 @@ func (w *Worker) run(j *activeSession) error {
 
 // dispatchAll dispatches calls from the ring. It turns a panic of a handler into an error that ends
 // the session.
-func (w *Worker) dispatchAll(ctx context.Context, j *activeSession) (err error) {
+func (w *Worker) dispatchAll(ctx context.Context, active *activeSession) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			w.log.Error("panic in call; session ends", "panic", fault, "stack", string(debug.Stack()))
@@ -139,14 +139,14 @@ func (w *Worker) dispatchAll(ctx context.Context, j *activeSession) (err error) 
 		}
 	}()
 	var call session.Call
-	return j.ring.Run(ctx, func(frame *wire.Frame) {
+	return active.ring.Run(ctx, func(frame *wire.Frame) {
 		call = session.Call{
 			Number: frame.Call, Flags: frame.Flags, Slot: frame.Slot, Context: frame.Context,
 			Sequence: frame.Sequence, Payload: frame.Payload,
 		}
-		j.session.Dispatch(&call)
+		active.session.Dispatch(&call)
 		if call.Long() {
-			j.ring.SkipSpin()
+			active.ring.SkipSpin()
 		}
 	})
 }

@@ -26,11 +26,11 @@ func (c *control) Trace(ctx context.Context, request *api.TraceRequest) (*api.Tr
 	if !request.GetStart() {
 		return w.endTrace()
 	}
-	actor, err := api.ActorOf(ctx)
+	caller, err := api.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	files, err := w.tokens.Take(request.GetFiles(), actor)
+	files, err := w.tokens.Take(request.GetFiles(), caller)
 	if err != nil {
 		return nil, err
 	}

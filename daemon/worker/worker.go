@@ -172,7 +172,7 @@ func (w *Worker) prepareGPUs(open Open, order boot.Standby) (ready boot.Ready, e
 		return ready, err
 	}
 	w.accounts.SetStandby(order.LedgerSlot)
-	warmer, warms := w.backend.(gpu.Preparer)
+	warmer, warms := w.backend.(gpu.ContextPreparer)
 	for ordinal := range w.backend.Devices() {
 		bytes := uint64(0)
 		if warms {

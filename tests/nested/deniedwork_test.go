@@ -84,7 +84,7 @@ func (d *denied) sharing() {
 			d.must(memory.Map(r))
 		}
 		d.must(memory.Unmap(r))
-		if kept := memory.(gpu.Reclaimer).Reclaimable(); kept != uint64(i+1)*gpu.ChunkBytes {
+		if kept := memory.(gpu.ReclaimableMemory).Reclaimable(); kept != uint64(i+1)*gpu.ChunkBytes {
 			d.Errorf("%d bytes wait for reclaim after %d chunks were freed", kept, i+1)
 		}
 	}
@@ -96,10 +96,10 @@ func (d *denied) reclaimAll() {
 	d.Helper()
 	for done := false; !done; {
 		var err error
-		done, err = d.context.Memory().(gpu.Reclaimer).Reclaim()
+		done, err = d.context.Memory().(gpu.ReclaimableMemory).Reclaim()
 		d.must(err)
 	}
-	if kept := d.context.Memory().(gpu.Reclaimer).Reclaimable(); kept != 0 {
+	if kept := d.context.Memory().(gpu.ReclaimableMemory).Reclaimable(); kept != 0 {
 		d.Errorf("%d bytes were not reclaimed", kept)
 	}
 }
@@ -108,7 +108,7 @@ func (d *denied) reclaimAll() {
 // for the move, nothing changes.
 func (d *denied) reclaiming() {
 	memory := d.context.Memory()
-	reclaimer := memory.(gpu.Reclaimer)
+	reclaimer := memory.(gpu.ReclaimableMemory)
 	d.reclaimAll()
 	const count = 17
 	for i := range uint64(count) {

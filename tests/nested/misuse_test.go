@@ -96,7 +96,7 @@ func (m *misuse) unmapping() {
 
 // reclaimAll reclaims all freed memory, so that later mappings are done at once.
 func (m *misuse) reclaimAll() {
-	done, err := m.context.Memory().(gpu.Reclaimer).Reclaim()
+	done, err := m.context.Memory().(gpu.ReclaimableMemory).Reclaim()
 	m.must(err)
 	if !done {
 		m.Error("some freed memory was not reclaimed")

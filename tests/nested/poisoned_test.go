@@ -201,7 +201,7 @@ func lostMemory(call string) func(*denied) {
 		d.must(memory.Map(d.chunks(0, 0, 2)))
 		d.must(memory.Unmap(d.chunks(0, 1, 1)))
 		d.driver.fail(call, 1, once, abi.OutOfMemory)
-		d.wantPoisoned("compact", memory.(gpu.Reclaimer).Compact(), abi.OutOfMemory)
+		d.wantPoisoned("compact", memory.(gpu.ReclaimableMemory).Compact(), abi.OutOfMemory)
 	}
 }
 

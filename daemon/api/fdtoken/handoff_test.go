@@ -59,8 +59,8 @@ func contents(t *testing.T, count int) []*os.File {
 	return files
 }
 
-func self() api.Actor {
-	return api.Actor{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), PID: int32(os.Getpid())}
+func self() api.Caller {
+	return api.Caller{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), PID: int32(os.Getpid())}
 }
 
 func TestSend(t *testing.T) {
@@ -105,8 +105,8 @@ func TestTakeRefuses(t *testing.T) {
 	otherUser.UID++
 	otherProcess.PID++
 	for name, wrong := range map[string]struct {
-		token []byte
-		actor api.Actor
+		token  []byte
+		caller api.Caller
 	}{
 		"wrong token":                 {other, self()},
 		"no token":                    {nil, self()},
@@ -114,7 +114,7 @@ func TestTakeRefuses(t *testing.T) {
 		"another user":                {token, otherUser},
 		"another process of the user": {token, otherProcess},
 	} {
-		if files, err := store.Take(wrong.token, wrong.actor); !errors.Is(err, ErrToken) || files != nil {
+		if files, err := store.Take(wrong.token, wrong.caller); !errors.Is(err, ErrToken) || files != nil {
 			t.Errorf("%s: %v, want ErrToken", name, err)
 		}
 	}
@@ -158,7 +158,7 @@ func TestLimitsAreEachUsers(t *testing.T) {
 	store := NewStore(Limits{Files: 1, Tokens: 1})
 	defer store.Close()
 	for uid := range uint32(5) {
-		if _, err := store.keep(api.Actor{UID: uid}, contents(t, 1)); err != nil {
+		if _, err := store.keep(api.Caller{UID: uid}, contents(t, 1)); err != nil {
 			t.Errorf("user %d: %v", uid, err)
 		}
 	}

@@ -43,7 +43,7 @@ type token [TokenBytes]byte
 
 // bundle is the files of one token.
 type bundle struct {
-	owner  api.Actor
+	owner  api.Caller
 	files  []*os.File
 	expiry *time.Timer
 }
@@ -54,7 +54,7 @@ func NewStore(limits Limits) *Store {
 }
 
 // keep stores files under a new token. It closes them if the limits are exceeded.
-func (d *Store) keep(owner api.Actor, files []*os.File) (token, error) {
+func (d *Store) keep(owner api.Caller, files []*os.File) (token, error) {
 	var name token
 	_, _ = rand.Read(name[:]) // it never fails
 	d.mu.Lock()
@@ -90,14 +90,14 @@ func (d *Store) expire(name token) {
 
 // Take returns the files of a token to the process that handed them off, once. The caller closes
 // them. A token of another process stays valid.
-func (d *Store) Take(name []byte, actor api.Actor) ([]*os.File, error) {
+func (d *Store) Take(name []byte, caller api.Caller) ([]*os.File, error) {
 	if len(name) != TokenBytes {
 		return nil, ErrToken
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	found := d.kept[token(name)]
-	if found == nil || found.owner.UID != actor.UID || found.owner.PID != actor.PID {
+	if found == nil || found.owner.UID != caller.UID || found.owner.PID != caller.PID {
 		return nil, ErrToken
 	}
 	delete(d.kept, token(name))

@@ -54,9 +54,9 @@ type Backend struct {
 // The optional interfaces of package gpu are found by type assertions at run time, so check here
 // that they are implemented.
 var (
-	_ gpu.Preparer = (*Backend)(nil)
+	_ gpu.ContextPreparer = (*Backend)(nil)
 	_ interface {
-		gpu.Reclaimer
+		gpu.ReclaimableMemory
 		gpu.Aliaser
 		gpu.Sharer
 		gpu.Digester

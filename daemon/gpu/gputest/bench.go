@@ -98,7 +98,7 @@ func (b *bench) free(when string, got, want uint64) {
 // reclaim reclaims all freed memory. The device must be idle.
 func (b *bench) reclaim() {
 	b.t.Helper()
-	reclaimer, ok := b.context.Memory().(gpu.Reclaimer)
+	reclaimer, ok := b.context.Memory().(gpu.ReclaimableMemory)
 	for done := !ok; !done; {
 		var err error
 		done, err = reclaimer.Reclaim()

@@ -15,7 +15,7 @@ func part(r gpu.Range, from, count uint64) gpu.Range {
 // testReclaim checks that unreclaimed memory is inaccessible, and is reused in any pieces.
 func testReclaim(t *testing.T, b *bench) {
 	m := b.context.Memory()
-	reclaimer, ok := m.(gpu.Reclaimer)
+	reclaimer, ok := m.(gpu.ReclaimableMemory)
 	if !ok {
 		t.Skip("this backend frees memory at once")
 	}

@@ -89,7 +89,7 @@ func testSharedLife(b *bench, here, there gpu.Range) {
 	now, _ := memory.Usage()
 	b.free("imported memory unmapped", now, used)
 	b.same("export after the importer unmapped", b.read(here.Address, 200), content)
-	if _, ok := memory.(gpu.Reclaimer); ok {
+	if _, ok := memory.(gpu.ReclaimableMemory); ok {
 		b.want("map over unreclaimed imported memory", memory.Map(there), gpu.ErrNotReclaimed)
 	}
 	b.reclaim()

@@ -146,7 +146,7 @@ func (l *Ledger) reserve(gpu, slot int, bytes uint64, own bool) error {
 	held, claim, capacity := l.heldOrOwn(gpu, slot, own), l.claim(gpu, slot), l.capacity(gpu).Load()
 	for attempt := 0; ; attempt++ {
 		if bytes > capacity {
-			return &FullError{GPU: gpu, Bytes: bytes, Used: l.settled(gpu), Capacity: capacity}
+			return &FullError{GPU: gpu, Bytes: bytes, Used: l.heldBytes(gpu), Capacity: capacity}
 		}
 		before := l.grants(gpu).Load()
 		l.include(slot)
@@ -161,7 +161,7 @@ func (l *Ledger) reserve(gpu, slot int, bytes uint64, own bool) error {
 		claim.Store(0)
 		moved := undecided || l.grants(gpu).Load() != before
 		if !moved || attempt == maxAttempts {
-			return &FullError{GPU: gpu, Bytes: bytes, Used: l.settled(gpu), Capacity: capacity}
+			return &FullError{GPU: gpu, Bytes: bytes, Used: l.heldBytes(gpu), Capacity: capacity}
 		}
 		// There is no notification when another process has decided.
 		time.Sleep(time.Duration(rand.IntN(50*(1+attempt/10))) * time.Microsecond) //nolint:forbidigo // see above
@@ -197,10 +197,10 @@ func (l *Ledger) others(gpu, slot int) (sum uint64, undecided bool) {
 	return sum, undecided
 }
 
-// settled returns the sum of what is held, without claims. It is repeated if a reservation was
+// heldBytes returns the sum of what is held, without claims. It is repeated if a reservation was
 // granted during the sum, for the reason given at reserve. If that does not end, the capacity is
 // the upper bound.
-func (l *Ledger) settled(gpu int) (sum uint64) {
+func (l *Ledger) heldBytes(gpu int) (sum uint64) {
 	for range maxAttempts {
 		before := l.grants(gpu).Load()
 		sum = 0
@@ -257,7 +257,7 @@ func (l *Ledger) Usage(gpu int) (used, capacity uint64) {
 	if l.closed || l.check(gpu, 0) != nil {
 		return 0, 0
 	}
-	return l.settled(gpu), l.capacity(gpu).Load()
+	return l.heldBytes(gpu), l.capacity(gpu).Load()
 }
 
 // SlotUsage returns the bytes of a GPU that a slot holds.

@@ -25,8 +25,8 @@ const endedRetry = 20 * time.Millisecond
 
 // Request is one checkpoint.
 type Request struct {
-	Actor api.Actor
-	Begin *api.CheckpointBegin
+	Caller api.Caller
+	Begin  *api.CheckpointBegin
 	// Files are the image directory, or what to write a stream to. The caller closes them.
 	Files    []*os.File
 	Progress func(ckpt.Step)
@@ -46,7 +46,7 @@ func (c *Checkpoints) Checkpoint(ctx context.Context, r Request) (_ *ckpt.Checkp
 	if r.kinds, err = image.ChooseKinds(r.Begin.GetTargets(), r.Begin.GetSkipTargets()); err != nil {
 		return nil, fmt.Errorf("%w: %w", api.ErrInvalid, err)
 	}
-	r.rights = archive.RightsOf(r.Actor)
+	r.rights = archive.RightsOf(r.Caller)
 	return c.checkpoint(ctx, r)
 }
 
@@ -60,7 +60,7 @@ func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.Checkpoi
 	saved, err := c.save(ctx, r)
 	c.metrics.Checkpointed(saved, err, r.byPolicy)
 	if err != nil {
-		c.log.Warn("checkpoint failed", "pids", pids, "uid", r.Actor.UID, "policy", r.byPolicy, "error", err)
+		c.log.Warn("checkpoint failed", "pids", pids, "uid", r.Caller.UID, "policy", r.byPolicy, "error", err)
 		if !errors.Is(err, context.Canceled) {
 			c.recordFailure(affected, err)
 		}
@@ -72,7 +72,7 @@ func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.Checkpoi
 	}
 	c.log.Info(
 		"checkpoint taken",
-		"pids", pids, "uid", r.Actor.UID, "policy", r.byPolicy,
+		"pids", pids, "uid", r.Caller.UID, "policy", r.byPolicy,
 		"dir", done.Dir, "generation", done.Generation,
 		"pause", saved.Pause, "total", saved.Total,
 		"written", saved.Manifest.Stats.WrittenBytes, "shared", saved.Manifest.Stats.SharedBytes,
@@ -155,13 +155,13 @@ func (c *Checkpoints) saveOnce(ctx context.Context, r Request, roots []proc.Iden
 	budget := orDefault(begin.GetBudgetBytes(), uint64(c.config.MemoryBudget))
 	return ckpt.Checkpoint(ctx, ckpt.CheckpointOptions{
 		Roots: roots, CPU: c.options.CPU,
-		Admit:   func(trees []*ckpt.Tree) error { return checkOwner(r.Actor, trees) },
+		Admit:   func(trees []*ckpt.Tree) error { return checkOwner(r.Caller, trees) },
 		Devices: c.devicesOf, Work: c.archive.WorkWithin(budget),
 		Image: ckpt.Target{Dir: target.Dir, Seal: c.archive.Seal},
 		Manifest: image.Manifest{
 			Phos: api.Version, Group: begin.GetGroup(), Host: thisHost(), Owner: ownerName(roots[0]), Kinds: r.kinds,
 		},
-		Options: ckpt.DeviceOptions{
+		Options: ckpt.GPUOptions{
 			BudgetBytes:    budget,
 			BandwidthBytes: orDefault(begin.GetBandwidthBytes(), uint64(c.config.Bandwidth)),
 			Compress:       begin.GetCompress() || c.config.Compress, Kinds: r.kinds,
@@ -217,11 +217,11 @@ func (r *Request) checkRoot(root proc.Identity) error {
 	switch {
 	case err != nil:
 		return lookupError(root.PID, err)
-	case !r.Actor.CanAccess(owner):
+	case !r.Caller.CanAccess(owner):
 		return sessions.ErrNotOwned(root.PID)
 	case root.PID == 1:
 		return fmt.Errorf("%w: pid 1 is what everything here was started by; name a program", api.ErrInvalid)
-	case !r.byPolicy && proc.Descends(int(r.Actor.PID), root.PID):
+	case !r.byPolicy && proc.Descends(int(r.Caller.PID), root.PID):
 		return fmt.Errorf(
 			"%w: pid %d (%s) has started the very pos_cli that asks, which would have to be saved with it; "+
 				"ask from elsewhere, or name the program itself",
@@ -241,11 +241,11 @@ func lookupError(pid int, err error) error {
 	return fmt.Errorf("%w: pid %d", api.ErrNoProgram, pid)
 }
 
-// checkOwner refuses trees with processes that are not the actor's.
-func checkOwner(actor api.Actor, trees []*ckpt.Tree) error {
+// checkOwner refuses trees with processes that are not the caller's.
+func checkOwner(caller api.Caller, trees []*ckpt.Tree) error {
 	for _, tree := range trees {
 		for _, p := range tree.Processes {
-			if !actor.CanAccess(p.UID) {
+			if !caller.CanAccess(p.UID) {
 				return sessions.ErrNotOwned(p.PID)
 			}
 		}

@@ -127,9 +127,9 @@ func (c *Checkpoints) Sweep() error {
 	return nil
 }
 
-// Tree finds a restored tree by its name, for an actor that may know of it.
-func (c *Checkpoints) Tree(name string, actor api.Actor) (*restored.Tree, error) {
-	return c.trees.Find(name, actor)
+// Tree finds a restored tree by its name, for a caller that may know of it.
+func (c *Checkpoints) Tree(name string, caller api.Caller) (*restored.Tree, error) {
+	return c.trees.Find(name, caller)
 }
 
 // DropPrepared aborts the restores that were started in advance.

@@ -23,8 +23,8 @@ import (
 )
 
 // devicesOf returns the devices of all sessions of the trees' processes.
-func (c *Checkpoints) devicesOf(trees []*ckpt.Tree) ([]ckpt.Device, error) {
-	var devices []ckpt.Device
+func (c *Checkpoints) devicesOf(trees []*ckpt.Tree) ([]ckpt.GPU, error) {
+	var devices []ckpt.GPU
 	for _, tree := range trees {
 		for _, p := range tree.Processes {
 			found := c.sessions.Of(p.Identity)
@@ -74,7 +74,7 @@ func checkNoSession(p proc.Identity) error {
 	return nil
 }
 
-func (c *Checkpoints) deviceOf(s *sessions.Session) ckpt.Device {
+func (c *Checkpoints) deviceOf(s *sessions.Session) ckpt.GPU {
 	record, paths := s.Record(), c.options.Dir.Paths(s.Record().Session)
 	half := image.GPUHalf{
 		Session: record.Session, SessionPath: paths.Session, ArenaPath: paths.Arena, ArenaBytes: record.ArenaBytes,

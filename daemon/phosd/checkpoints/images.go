@@ -16,19 +16,19 @@ func (c *Checkpoints) CheckImage(
 	ctx context.Context,
 	directory *os.File,
 	request *api.CheckImageRequest,
-	actor api.Actor,
+	caller api.Caller,
 ) []ckpt.Obstacle {
-	image, err := c.archive.Open(directory, request.GetGeneration(), actor)
+	image, err := c.archive.Open(directory, request.GetGeneration(), caller)
 	if err != nil {
 		return []ckpt.Obstacle{{Subject: "image", Reason: err.Error()}}
 	}
 	defer image.Close()
-	obstacles := c.obstacles(ctx, image, request.GetNewPids(), actor)
+	obstacles := c.obstacles(ctx, image, request.GetNewPids(), caller)
 	needed, err := image.Needed(c.options.CPU)
 	if err != nil {
 		obstacles = append(obstacles, ckpt.Obstacle{Subject: "image", Reason: err.Error()})
 	}
-	return append(obstacles, preflight.Foreign(needed, image.Manifest, actor.Container())...)
+	return append(obstacles, preflight.Foreign(needed, image.Manifest, caller.Container())...)
 }
 
 // obstacles returns what keeps an image from being restored, but for files of the program. A
@@ -37,10 +37,10 @@ func (c *Checkpoints) obstacles(
 	ctx context.Context,
 	image *archive.Image,
 	newPids bool,
-	actor api.Actor,
+	caller api.Caller,
 ) []ckpt.Obstacle {
-	obstacles := c.machine.Obstacles(ctx, image.Manifest, newPids, actor.Container())
-	if !c.prepared.has(keyOf(image, actor)) {
+	obstacles := c.machine.Obstacles(ctx, image.Manifest, newPids, caller.Container())
+	if !c.prepared.has(keyOf(image, caller)) {
 		obstacles = append(obstacles, c.machine.RoomObstacles(ctx, image.Manifest)...)
 	}
 	return obstacles

@@ -40,8 +40,8 @@ type preparation struct {
 	ended  chan struct{}
 }
 
-func keyOf(image *archive.Image, actor api.Actor) preparedKey {
-	return preparedKey{image.Store(), image.Manifest.Generation, actor.UID}
+func keyOf(image *archive.Image, caller api.Caller) preparedKey {
+	return preparedKey{image.Store(), image.Manifest.Generation, caller.UID}
 }
 
 // has reports whether an image is prepared.
@@ -140,10 +140,10 @@ func (c *Checkpoints) Prepare(
 	ctx context.Context,
 	directory *os.File,
 	generation uint64,
-	actor api.Actor,
+	caller api.Caller,
 	progress func(ckpt.Step),
 ) (*Preparation, error) {
-	image, err := c.archive.Open(directory, generation, actor)
+	image, err := c.archive.Open(directory, generation, caller)
 	if err != nil {
 		return nil, err
 	}
@@ -152,11 +152,11 @@ func (c *Checkpoints) Prepare(
 		return nil, errNotBuilt
 	}
 	// With new pids: a pid that is taken now may be free when the restore comes.
-	if err := asError(c.obstacles(ctx, image, true, actor)); err != nil {
+	if err := asError(c.obstacles(ctx, image, true, caller)); err != nil {
 		image.Close()
 		return nil, err
 	}
-	begun, key := time.Now(), keyOf(image, actor)
+	begun, key := time.Now(), keyOf(image, caller)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	end, err := c.prepared.begin(key, cancel)
@@ -165,7 +165,7 @@ func (c *Checkpoints) Prepare(
 		return nil, err
 	}
 	defer end()
-	prepared, err := c.prepareImage(ctx, image, true, actor.Container(), progress)
+	prepared, err := c.prepareImage(ctx, image, true, caller.Container(), progress)
 	if err != nil {
 		return nil, err
 	}
@@ -183,12 +183,12 @@ func (c *Checkpoints) Prepare(
 }
 
 // CancelPrepare drops what Prepare has prepared or is preparing.
-func (c *Checkpoints) CancelPrepare(directory *os.File, generation uint64, actor api.Actor) error {
-	image, err := c.archive.Open(directory, generation, actor)
+func (c *Checkpoints) CancelPrepare(directory *os.File, generation uint64, caller api.Caller) error {
+	image, err := c.archive.Open(directory, generation, caller)
 	if err != nil {
 		return err
 	}
 	defer image.Close()
-	c.prepared.cancel(keyOf(image, actor))
+	c.prepared.cancel(keyOf(image, caller))
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 
 // RestoreRequest is one restore.
 type RestoreRequest struct {
-	Actor api.Actor
-	Begin *api.RestoreBegin
+	Caller api.Caller
+	Begin  *api.RestoreBegin
 	// Files are the image directory or a stream, and then what takes the place of the image's
 	// endpoints. The caller closes them.
 	Files    []*os.File
@@ -60,7 +60,7 @@ func (c *Checkpoints) Restore(ctx context.Context, request RestoreRequest) (*Res
 	brought, err := r.run(ctx)
 	c.metrics.Restored(brought, err)
 	if err != nil {
-		c.log.Warn("restore failed", "uid", r.Actor.UID, "error", err)
+		c.log.Warn("restore failed", "uid", r.Caller.UID, "error", err)
 		return nil, err
 	}
 	done := &Restored{Root: brought.Root, Processes: brought.Processes, brought: brought}
@@ -74,7 +74,7 @@ func (c *Checkpoints) Restore(ctx context.Context, request RestoreRequest) (*Res
 	done.Took = time.Since(begun)
 	c.log.Info(
 		"program restored",
-		"pid", done.Root.PID, "uid", r.Actor.UID, "processes", done.Processes, "total", done.Took,
+		"pid", done.Root.PID, "uid", r.Caller.UID, "processes", done.Processes, "total", done.Took,
 	)
 	return done, nil
 }
@@ -102,17 +102,17 @@ func (r *restore) run(ctx context.Context) (*ckpt.RestoreResult, error) {
 		return nil, err
 	}
 	// The restored program goes to the caller's cgroup. Without cgroups it stays in phosd's.
-	place, _ := cgroup.Of(int(r.Actor.PID))
+	place, _ := cgroup.Of(int(r.Caller.PID))
 	return prepared.Commit(ctx, ckpt.CommitOptions{
 		Endpoints: endpoints, NewPids: r.Begin.GetNewPids(), Detach: r.Begin.GetDetach(),
 		Control: r.newRestorer, Cgroup: place, Output: r.options.Output, Progress: r.Progress,
-		Notice: r.Notice, Place: r.Actor.Container(), Hold: r.Hold,
+		Notice: r.Notice, Place: r.Caller.Container(), Hold: r.Hold,
 	})
 }
 
 // newRestorer returns the path of a new restorer's socket.
 func (r *restore) newRestorer() string {
-	control := r.trees.NewRestorer(r.Actor.UID)
+	control := r.trees.NewRestorer(r.Caller.UID)
 	r.controls = append(r.controls, control)
 	return control
 }
@@ -134,7 +134,7 @@ func (r *restore) endpoints() (map[uint32]*os.File, error) {
 func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	directory := r.Files[0]
 	if r.Begin.GetStream() {
-		unpacked, remove, err := r.archive.Receive(ctx, directory, r.Actor)
+		unpacked, remove, err := r.archive.Receive(ctx, directory, r.Caller)
 		if err != nil {
 			return nil, err
 		}
@@ -142,7 +142,7 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		defer remove()
 		directory = unpacked
 	}
-	image, err := r.archive.Open(directory, r.Begin.GetGeneration(), r.Actor)
+	image, err := r.archive.Open(directory, r.Begin.GetGeneration(), r.Caller)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +150,7 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	if !r.Begin.GetStream() {
 		r.origin.Dir = pathOf(directory)
 	}
-	obstacles := r.obstacles(ctx, image, r.Begin.GetNewPids(), r.Actor)
+	obstacles := r.obstacles(ctx, image, r.Begin.GetNewPids(), r.Caller)
 	for _, o := range obstacles {
 		if o.Harmless {
 			r.Notice(o.Subject + ": " + o.Reason)
@@ -160,11 +160,11 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		image.Close()
 		return nil, err
 	}
-	if prepared := r.prepared.take(keyOf(image, r.Actor)); prepared != nil {
+	if prepared := r.prepared.take(keyOf(image, r.Caller)); prepared != nil {
 		image.Close()
 		return prepared, nil
 	}
-	return r.prepareImage(ctx, image, r.Begin.GetEager(), r.Actor.Container(), r.Progress)
+	return r.prepareImage(ctx, image, r.Begin.GetEager(), r.Caller.Container(), r.Progress)
 }
 
 // prepareImage prepares everything of an image but its processes. It closes the image.

@@ -17,14 +17,14 @@ const inquiryTimeout = 5 * time.Second
 
 // AnswerInquiry tells a program about the GPUs. Programs that only look at GPUs, as nvidia-smi
 // does, ask so without a session.
-func (d *Devices) AnswerInquiry(ctx context.Context, conn *net.UnixConn, actor api.Actor) {
+func (d *Devices) AnswerInquiry(ctx context.Context, conn *net.UnixConn, caller api.Caller) {
 	defer conn.Close()
-	if err := d.answerInquiry(ctx, conn, actor); err != nil {
-		d.log.Debug("GPU inquiry not answered", "pid", actor.PID, "error", err)
+	if err := d.answerInquiry(ctx, conn, caller); err != nil {
+		d.log.Debug("GPU inquiry not answered", "pid", caller.PID, "error", err)
 	}
 }
 
-func (d *Devices) answerInquiry(ctx context.Context, conn *net.UnixConn, actor api.Actor) error {
+func (d *Devices) answerInquiry(ctx context.Context, conn *net.UnixConn, caller api.Caller) error {
 	inquiry := make([]byte, wire.InquiryBytes)
 	if err := conn.SetDeadline(time.Now().Add(inquiryTimeout)); err != nil {
 		return err
@@ -32,7 +32,7 @@ func (d *Devices) answerInquiry(ctx context.Context, conn *net.UnixConn, actor a
 	if _, err := io.ReadFull(conn, inquiry); err != nil {
 		return err
 	}
-	answer := d.answer(ctx, actor).Append(nil)
+	answer := d.answer(ctx, caller).Append(nil)
 	// The time that the driver took does not count as the program's.
 	if err := conn.SetDeadline(time.Now().Add(inquiryTimeout)); err != nil {
 		return err
@@ -46,8 +46,8 @@ func (d *Devices) answerInquiry(ctx context.Context, conn *net.UnixConn, actor a
 	return nil
 }
 
-// answer describes all GPUs, and the programs that the actor may see.
-func (d *Devices) answer(ctx context.Context, actor api.Actor) *wire.Answer {
+// answer describes all GPUs, and the programs that the caller may see.
+func (d *Devices) answer(ctx context.Context, caller api.Caller) *wire.Answer {
 	version := gpu.Driver(d.gpus)
 	answer := &wire.Answer{DriverVersion: softDriver(version), CUDAVersion: uint32(version)}
 	found, _ := d.query(ctx) // on an error the answer says less
@@ -71,10 +71,10 @@ func (d *Devices) answer(ctx context.Context, actor api.Actor) *wire.Answer {
 		}
 		answer.Devices = append(answer.Devices, device)
 		for _, h := range holders {
-			if held := d.ledger.ProgramUsage(i, h.Slot); held > 0 && actor.CanAccess(h.Owner) {
+			if held := d.ledger.ProgramUsage(i, h.Slot); held > 0 && caller.CanAccess(h.Owner) {
 				answer.Holdings = append(
 					answer.Holdings,
-					wire.Holding{Device: uint32(i), PID: actor.CallerPID(h.Program), UsedBytes: held},
+					wire.Holding{Device: uint32(i), PID: caller.CallerPID(h.Program), UsedBytes: held},
 				)
 			}
 		}

@@ -15,7 +15,7 @@ import (
 const commandBytes = 256
 
 // Describe fills in what a status reply says about GPUs and their driver.
-func (d *Devices) Describe(ctx context.Context, actor api.Actor, reply *api.StatusReply) {
+func (d *Devices) Describe(ctx context.Context, caller api.Caller, reply *api.StatusReply) {
 	found, err := d.query(ctx)
 	if err != nil {
 		reply.Daemon.DriverError = err.Error()
@@ -38,8 +38,8 @@ func (d *Devices) Describe(ctx context.Context, actor api.Actor, reply *api.Stat
 				continue
 			}
 			gpu.Programs++
-			if actor.CanAccess(h.Owner) {
-				gpu.Pids = append(gpu.Pids, actor.CallerPID(h.Program))
+			if caller.CanAccess(h.Owner) {
+				gpu.Pids = append(gpu.Pids, caller.CallerPID(h.Program))
 			}
 		}
 		if g := d.hardwareOf(i, found); g != nil {

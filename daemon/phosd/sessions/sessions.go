@@ -110,11 +110,11 @@ func (m *Sessions) Below(pids []uint32) (found []*Session) {
 }
 
 // BelowFor lists the sessions of a process and of its descendants. It fails if one of them is not
-// the actor's, or if there are none.
-func (m *Sessions) BelowFor(actor api.Actor, pid uint32) ([]*Session, error) {
+// the caller's, or if there are none.
+func (m *Sessions) BelowFor(caller api.Caller, pid uint32) ([]*Session, error) {
 	found := m.Below([]uint32{pid})
 	for _, s := range found {
-		if !actor.CanAccess(s.record.Owner.UID) {
+		if !caller.CanAccess(s.record.Owner.UID) {
 			return nil, ErrNotOwned(s.record.Program.PID)
 		}
 	}

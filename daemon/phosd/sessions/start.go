@@ -21,26 +21,26 @@ const commandBytes = 256
 
 // Start starts a session for the program at the other end of a connection. It answers the program
 // only to refuse it; the worker gets the connection and does the handshake.
-func (m *Sessions) Start(conn *net.UnixConn, actor api.Actor) {
+func (m *Sessions) Start(conn *net.UnixConn, caller api.Caller) {
 	defer conn.Close()
 	begin := time.Now()
-	s, err := m.start(conn, actor)
+	s, err := m.start(conn, caller)
 	if err != nil {
-		m.log.Warn("program refused", "pid", actor.PID, "uid", actor.UID, "error", err)
+		m.log.Warn("program refused", "pid", caller.PID, "uid", caller.UID, "error", err)
 		m.metrics.Refused()
 		refuse(conn, err)
 		return
 	}
 	m.metrics.Started(time.Since(begin))
-	m.log.Info("session started", "session", s.record.Session, "pid", actor.PID, "uid", actor.UID,
+	m.log.Info("session started", "session", s.record.Session, "pid", caller.PID, "uid", caller.UID,
 		"worker", s.record.Worker.PID, "command", s.record.Command)
 }
 
-func (m *Sessions) start(conn *net.UnixConn, actor api.Actor) (*Session, error) {
-	if actor.PID <= 0 {
+func (m *Sessions) start(conn *net.UnixConn, caller api.Caller) (*Session, error) {
+	if caller.PID <= 0 {
 		return nil, fmt.Errorf("%w: the program is in a pid namespace that phosd cannot see", api.ErrNotPermitted)
 	}
-	program, err := proc.OpenPID(int(actor.PID))
+	program, err := proc.OpenPID(int(caller.PID))
 	if err != nil {
 		return nil, err
 	}
@@ -48,11 +48,11 @@ func (m *Sessions) start(conn *net.UnixConn, actor api.Actor) (*Session, error) 
 	for _, old := range m.Of(program.Identity) {
 		old.end(context.Background(), "the program was replaced by exec")
 	}
-	given, err := m.reserve(actor.UID)
+	given, err := m.reserve(caller.UID)
 	if err != nil {
 		return nil, errors.Join(err, program.Close())
 	}
-	s, err := m.create(conn, actor, program, given)
+	s, err := m.create(conn, caller, program, given)
 	if err != nil {
 		m.release(given)
 		return nil, errors.Join(err, program.Close())
@@ -93,7 +93,7 @@ func (m *Sessions) release(given slot) {
 // create makes the files and the worker of a session. After an error nothing is left of it.
 func (m *Sessions) create(
 	conn *net.UnixConn,
-	actor api.Actor,
+	caller api.Caller,
 	program *proc.Handle,
 	given slot,
 ) (s *Session, err error) {
@@ -104,7 +104,7 @@ func (m *Sessions) create(
 	arenaBytes := uint64(m.options.Config.Sessions.ArenaSize)
 	s = newSession(rundir.Record{
 		Session:    id,
-		Owner:      rundir.Owner{UID: actor.UID, GID: actor.GID},
+		Owner:      rundir.Owner{UID: caller.UID, GID: caller.GID},
 		Program:    program.Identity,
 		Command:    program.Command(commandBytes),
 		Gpus:       m.options.Config.Gpus.Offer,

@@ -26,7 +26,7 @@ const (
 // Options say what serves the connections.
 type Options struct {
 	// Program serves a program that wants a session, Inquiry one that only asks about the GPUs.
-	Program, Inquiry func(*net.UnixConn, api.Actor)
+	Program, Inquiry func(*net.UnixConn, api.Caller)
 	// Files accepts files that are handed off.
 	Files func(*net.UnixConn) error
 	Log   *slog.Logger
@@ -75,43 +75,43 @@ func (m *Mux) Run() {
 // Handshakes and inquiries are served all the same. gRPC connections are refused, because they may
 // be long-lived.
 func (m *Mux) dispatch(conn *net.UnixConn, full error) {
-	actor, err := api.PeerOf(conn)
-	if err != nil || !m.enter(actor.UID) {
-		m.options.Log.Warn("connection refused", "uid", actor.UID, "error", err)
+	caller, err := api.PeerOf(conn)
+	if err != nil || !m.enter(caller.UID) {
+		m.options.Log.Warn("connection refused", "uid", caller.UID, "error", err)
 		_ = conn.Close()
 		return
 	}
-	defer m.leave(m.pending, actor.UID)
+	defer m.leave(m.pending, caller.UID)
 	first, err := fdtoken.Peek(conn)
 	switch {
 	case err != nil:
 		_ = conn.Close()
 	case first == wire.Magic:
-		m.options.Program(conn, actor)
+		m.options.Program(conn, caller)
 	case first == wire.InquiryMagic:
-		m.options.Inquiry(conn, actor)
+		m.options.Inquiry(conn, caller)
 	case first == fdtoken.Magic:
 		if err := m.options.Files(conn); err != nil {
 			m.options.Log.Warn("handoff failed", "error", err)
 		}
 	default:
-		m.toGRPC(conn, actor, full)
+		m.toGRPC(conn, caller, full)
 	}
 }
 
 // toGRPC passes a connection to gRPC. It stays open until the peer closes it and takes memory and a
 // file descriptor, so the number of a user's connections is limited.
-func (m *Mux) toGRPC(accepted *net.UnixConn, actor api.Actor, full error) {
-	conn := &api.CountedConn{UnixConn: accepted, Closed: func() { m.leave(m.requesters, actor.UID) }}
-	switch open := m.count(m.requesters, actor.UID); {
+func (m *Mux) toGRPC(accepted *net.UnixConn, caller api.Caller, full error) {
+	conn := &api.CountedConn{UnixConn: accepted, Closed: func() { m.leave(m.requesters, caller.UID) }}
+	switch open := m.count(m.requesters, caller.UID); {
 	case full != nil:
 		conn.Refuse(fmt.Errorf("%w: %w", api.ErrExhausted, full))
-	case actor.Root() || open <= maxRequesters:
+	case caller.Root() || open <= maxRequesters:
 	case open > maxRequesters+maxRefused:
 		_ = conn.Close()
 		return
 	default:
-		m.options.Log.Warn("connection refused: too many of this user", "uid", actor.UID, "pid", actor.PID)
+		m.options.Log.Warn("connection refused: too many of this user", "uid", caller.UID, "pid", caller.PID)
 		conn.Refuse(fmt.Errorf("%w: this user has %d connections to phosd open already", api.ErrExhausted, maxRequesters))
 	}
 	select {

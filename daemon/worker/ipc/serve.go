@@ -12,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/internal/linux/accept"
+	"github.com/phos-gpu/phos/internal/linux/peer"
 )
 
 // ErrTaken is returned when another session serves the same grants. It is the session from which a
@@ -96,20 +97,12 @@ func codeOf(err error) abi.Result {
 
 // sameUser returns an error if the peer is a process of another user.
 func sameUser(conn *net.UnixConn) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var peer *unix.Ucred
-	var failed error
-	err = raw.Control(func(fd uintptr) { peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	found, err := peer.Of(conn)
 	switch {
 	case err != nil:
 		return err
-	case failed != nil:
-		return failed
-	case int(peer.Uid) != os.Geteuid():
-		return fmt.Errorf("peer has uid %d: %w", peer.Uid, abi.NotPermitted)
+	case int(found.UID) != os.Geteuid():
+		return fmt.Errorf("peer has uid %d: %w", found.UID, abi.NotPermitted)
 	}
 	return nil
 }

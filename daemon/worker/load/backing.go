@@ -30,13 +30,13 @@ func (l *Loader) Backing(name string, m gpu.Memory) *Backing {
 	return b
 }
 
-// Settle marks the session as complete: from now on new memory is zeros. Prefetch and Eager settle,
-// too.
-func (l *Loader) Settle() { l.settled.Store(true) }
+// Complete marks the session as complete: from now on new memory is zeros. Prefetch and Eager
+// settle, too.
+func (l *Loader) Complete() { l.complete.Store(true) }
 
 // Map maps a range of whole chunks.
 func (b *Backing) Map(r gpu.Range) error {
-	if b.image == nil || b.loader.settled.Load() || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 {
+	if b.image == nil || b.loader.complete.Load() || r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0 {
 		return b.memory.Map(r)
 	}
 	lazy, ok := b.memory.(gpu.LazyMapper)
@@ -62,7 +62,7 @@ func (b *Backing) Map(r gpu.Range) error {
 
 // MapWhole is Map for memory that the session maps at a second address, too.
 func (b *Backing) MapWhole(r gpu.Range) error {
-	if k, ok := b.memory.(gpu.Reclaimer); ok && b.loader.settled.Load() {
+	if k, ok := b.memory.(gpu.ReclaimableMemory); ok && b.loader.complete.Load() {
 		return k.MapWhole(r)
 	}
 	return b.Map(r)

@@ -175,7 +175,7 @@ func TestSettled(t *testing.T) {
 	if _, err := m.ReadAt(make([]byte, 1), int64(at(2))); !errors.Is(err, abi.IllegalAddress) {
 		t.Errorf("a failed mapping left something: %v", err)
 	}
-	l.Settle()
+	l.Complete()
 	must(t, b.Unmap(span(0, 1)))
 	must(t, b.Map(span(0, 1)))
 	if !bytes.Equal(read(t, m, 0), make([]byte, gpu.ChunkBytes)) {

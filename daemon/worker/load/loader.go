@@ -25,7 +25,7 @@ var ErrNoEntry = errors.New("the image has no such memory")
 type Loader struct {
 	contents Contents
 	memories map[string]*memory
-	settled  atomic.Bool
+	complete atomic.Bool
 	total    uint64
 	done     atomic.Uint64
 

@@ -13,7 +13,7 @@ import (
 
 // Eager loads everything, with all processors, and returns the first error.
 func (l *Loader) Eager(ctx context.Context) error {
-	l.Settle()
+	l.Complete()
 	for _, b := range l.open() {
 		if err := pool.Each(ctx, pool.All(), b.chunks(), b.touch); err != nil {
 			return err
@@ -25,7 +25,7 @@ func (l *Loader) Eager(ctx context.Context) error {
 // Prefetch loads what the program has not touched yet, while it runs, in the order of use before
 // the checkpoint. Unreadable chunks are skipped and reported at the end.
 func (l *Loader) Prefetch(ctx context.Context) error {
-	l.Settle()
+	l.Complete()
 	for _, b := range l.open() {
 		err := pool.Each(ctx, pool.Background(), b.chunks(), func(chunk image.Chunk) error {
 			_ = b.touch(chunk) // reported by Failed

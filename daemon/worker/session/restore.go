@@ -57,7 +57,7 @@ func (s *Session) restoreAll(r *core.Decoder) error {
 			return err
 		}
 	}
-	for _, step := range r.Settle {
+	for _, step := range r.Finish {
 		if err := step(); err != nil {
 			return err
 		}

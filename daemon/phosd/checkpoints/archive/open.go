@@ -15,9 +15,9 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
-// RightsOf returns an actor's rights to files.
-func RightsOf(actor api.Actor) fsuid.Rights {
-	return fsuid.Rights{UID: actor.UID, GID: actor.GID, Groups: actor.Groups}
+// RightsOf returns a caller's rights to files.
+func RightsOf(caller api.Caller) fsuid.Rights {
+	return fsuid.Rights{UID: caller.UID, GID: caller.GID, Groups: caller.Groups}
 }
 
 // CheckDirectory returns an error unless the file is a directory that was opened for reading. A
@@ -64,9 +64,9 @@ func (i *Image) Close() {
 	}
 }
 
-// Open opens a generation that the actor may restore: sealed by this machine or by an imported key,
-// and of the actor's own program. Root may restore any.
-func (a *Archive) Open(directory *os.File, generation uint64, actor api.Actor) (_ *Image, err error) {
+// Open opens a generation that the caller may restore: sealed by this machine or by an imported
+// key, and of the caller's own program. Root may restore any.
+func (a *Archive) Open(directory *os.File, generation uint64, caller api.Caller) (_ *Image, err error) {
 	if err := CheckDirectory(directory); err != nil {
 		return nil, err
 	}
@@ -77,14 +77,14 @@ func (a *Archive) Open(directory *os.File, generation uint64, actor api.Actor) (
 			i.Close()
 		}
 	}()
-	if i.dir, err = store.Open(directory, store.As(RightsOf(actor).Do)); err != nil {
+	if i.dir, err = store.Open(directory, store.As(RightsOf(caller).Do)); err != nil {
 		return nil, err
 	}
 	signed, err := i.dir.Manifest(generation)
 	if err != nil {
 		return nil, err
 	}
-	if i.Manifest, err = a.unseal(signed, actor); err != nil {
+	if i.Manifest, err = a.unseal(signed, caller); err != nil {
 		return nil, fmt.Errorf("%s: %w", i.dir.ManifestPath(generation), err)
 	}
 	if i.Packs, err = i.dir.Packs(); err != nil {
@@ -94,8 +94,8 @@ func (a *Archive) Open(directory *os.File, generation uint64, actor api.Actor) (
 	return i, err
 }
 
-// unseal verifies a manifest's seal and the actor's right to it.
-func (a *Archive) unseal(signed []byte, actor api.Actor) (*image.Manifest, error) {
+// unseal verifies a manifest's seal and the caller's right to it.
+func (a *Archive) unseal(signed []byte, caller api.Caller) (*image.Manifest, error) {
 	imported, err := a.state.Imported()
 	if err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func (a *Archive) unseal(signed []byte, actor api.Actor) (*image.Manifest, error
 		keys = append(keys, image.NewKey(each))
 	}
 	m, seal, err := image.OpenSigned(signed, keys)
-	if actor.Root() && errors.Is(err, image.ErrUnknownKey) {
+	if caller.Root() && errors.Is(err, image.ErrUnknownKey) {
 		m, _, err = image.Inspect(signed) // root may restore images with an unknown seal
 		return m, err
 	}
@@ -116,7 +116,7 @@ func (a *Archive) unseal(signed []byte, actor api.Actor) (*image.Manifest, error
 			err,
 		)
 	}
-	if !actor.CanAccess(seal.OwnerUID) {
+	if !caller.CanAccess(seal.OwnerUID) {
 		return nil, fmt.Errorf("%w: the image belongs to another user", api.ErrNotPermitted)
 	}
 	return m, nil

@@ -23,7 +23,7 @@ const (
 )
 
 // Receive unpacks a stream into a private image directory, which the returned function removes.
-func (a *Archive) Receive(ctx context.Context, from *os.File, actor api.Actor) (*os.File, func(), error) {
+func (a *Archive) Receive(ctx context.Context, from *os.File, caller api.Caller) (*os.File, func(), error) {
 	stream, err := fdtoken.OpenStream(ctx, from, false)
 	if err != nil {
 		return nil, nil, err
@@ -40,7 +40,7 @@ func (a *Archive) Receive(ctx context.Context, from *os.File, actor api.Actor) (
 	}
 	dir, err := store.Init(work.File)
 	if err == nil {
-		room := &roomReader{from: stream, disk: work.File, all: actor.Root()}
+		room := &roomReader{from: stream, disk: work.File, all: caller.Root()}
 		_, err = store.ReadStream(ctx, bufio.NewReaderSize(room, streamBytes), dir)
 		dir.Close()
 	}

@@ -61,12 +61,12 @@ func (all *Trees) NewRestorer(uid uint32) string {
 	return all.options.Path(fmt.Sprintf("%d.%d-%s", uid, all.made.Add(1), strconv.FormatInt(time.Now().UnixNano(), 36)))
 }
 
-// Find finds a tree for an actor that may know of it.
-func (all *Trees) Find(name string, actor api.Actor) (*Tree, error) {
+// Find finds a tree for a caller that may know of it.
+func (all *Trees) Find(name string, caller api.Caller) (*Tree, error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	t := all.byName[name]
-	if t == nil || !actor.CanAccess(t.owner()) {
+	if t == nil || !caller.CanAccess(t.owner()) {
 		return nil, fmt.Errorf("%w: unknown restored tree; it ended too long ago", api.ErrNoProgram)
 	}
 	return t, nil

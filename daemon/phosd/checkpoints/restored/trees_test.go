@@ -28,7 +28,7 @@ func TestFind(t *testing.T) {
 		{"tree-1000.2-abc", 0, false},
 		{"", 0, false},
 	} {
-		found, err := all.Find(test.name, api.Actor{UID: test.uid})
+		found, err := all.Find(test.name, api.Caller{UID: test.uid})
 		if test.may != (err == nil && found.Name() == test.name) || !test.may && !errors.Is(err, api.ErrNoProgram) {
 			t.Errorf("tree %q for user %d: got %v, want found = %v", test.name, test.uid, err, test.may)
 		}

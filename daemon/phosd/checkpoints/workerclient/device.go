@@ -45,7 +45,7 @@ func New(session Session) *Device { return &Device{session: session} }
 func (d *Device) Process() int { return d.session.Program.PID }
 
 // Begin opens the stream and starts the copy.
-func (d *Device) Begin(ctx context.Context, packs []*os.File, options ckpt.DeviceOptions) error {
+func (d *Device) Begin(ctx context.Context, packs []*os.File, options ckpt.GPUOptions) error {
 	token, err := d.sendFiles(ctx, packs)
 	if err != nil {
 		return d.explain(err)

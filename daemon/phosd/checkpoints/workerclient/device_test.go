@@ -50,7 +50,7 @@ func TestCheckpoint(t *testing.T) {
 		t.Context(),
 		d,
 		packs(t, "new", "old"),
-		ckpt.DeviceOptions{Progress: func(now ckpt.Step) { phases = append(phases, now.Phase) }},
+		ckpt.GPUOptions{Progress: func(now ckpt.Step) { phases = append(phases, now.Phase) }},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestAnswers(t *testing.T) {
 					return finished(name, send)
 				}}
 				d, _ := w.serve(t)
-				_, err := all(t.Context(), d, packs(t, "new"), ckpt.DeviceOptions{})
+				_, err := all(t.Context(), d, packs(t, "new"), ckpt.GPUOptions{})
 				if err == nil || test.want != nil && !errors.Is(err, test.want) ||
 					!strings.Contains(err.Error(), test.says) {
 					t.Errorf("got %v, want an error with %q", err, test.says)
@@ -117,7 +117,7 @@ func TestAnswers(t *testing.T) {
 func TestBeginWhileBusy(t *testing.T) {
 	w := &scripted{answer: func(string, func(*api.SaveEvent)) error { return api.ErrExhausted }}
 	d, _ := w.serve(t)
-	if err := d.Begin(t.Context(), packs(t, "new"), ckpt.DeviceOptions{}); !errors.Is(err, ckpt.ErrBusy) {
+	if err := d.Begin(t.Context(), packs(t, "new"), ckpt.GPUOptions{}); !errors.Is(err, ckpt.ErrBusy) {
 		t.Errorf("got %v, want ErrBusy", err)
 	}
 }
@@ -128,13 +128,13 @@ func TestUnreachable(t *testing.T) {
 	w := &scripted{answer: finished}
 	_, session := w.serve(t)
 	session.Control += "-gone"
-	if err := New(session).Begin(t.Context(), packs(t, "new"), ckpt.DeviceOptions{}); err == nil ||
+	if err := New(session).Begin(t.Context(), packs(t, "new"), ckpt.GPUOptions{}); err == nil ||
 		errors.Is(err, api.ErrNoDaemon) ||
 		errors.Is(err, ckpt.ErrProgramEnded) {
 		t.Errorf("program running: got %v, want neither ErrNoDaemon nor ErrEnded", err)
 	}
 	session.Program.StartTicks++
-	if err := New(session).Begin(t.Context(), packs(t, "new"), ckpt.DeviceOptions{}); !errors.Is(err, ckpt.ErrProgramEnded) {
+	if err := New(session).Begin(t.Context(), packs(t, "new"), ckpt.GPUOptions{}); !errors.Is(err, ckpt.ErrProgramEnded) {
 		t.Errorf("program ended: got %v, want ErrEnded", err)
 	}
 }
@@ -149,7 +149,7 @@ func TestNoTree(t *testing.T) {
 			return finished(name, send)
 		}}
 		d, _ := w.serve(t)
-		if _, err := all(t.Context(), d, packs(t, "new"), ckpt.DeviceOptions{}); !errors.Is(err, image.ErrMalformed) {
+		if _, err := all(t.Context(), d, packs(t, "new"), ckpt.GPUOptions{}); !errors.Is(err, image.ErrMalformed) {
 			t.Errorf("tree of %d bytes: got %v, want ErrMalformed", len(tree), err)
 		}
 	}
@@ -166,7 +166,7 @@ func TestCanceledCommand(t *testing.T) {
 		return finished(name, send)
 	}}
 	d, _ := w.serve(t)
-	if err := errors.Join(d.Begin(t.Context(), packs(t, "new"), ckpt.DeviceOptions{}), d.Quiesce(t.Context(), time.Minute)); err != nil {
+	if err := errors.Join(d.Begin(t.Context(), packs(t, "new"), ckpt.GPUOptions{}), d.Quiesce(t.Context(), time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	errWhy := errors.New("why")

@@ -115,11 +115,11 @@ func (w *scripted) Checkpoint(stream grpc.BidiStreamingServer[api.SaveCommand, a
 }
 
 func (w *scripted) take(ctx context.Context, token []byte) error {
-	actor, err := api.ActorOf(ctx)
+	caller, err := api.CallerOf(ctx)
 	if err != nil {
 		return err
 	}
-	files, err := w.store.Take(token, actor)
+	files, err := w.store.Take(token, caller)
 	for _, file := range files {
 		text, _ := io.ReadAll(file)
 		w.files = append(w.files, string(text))
@@ -178,7 +178,7 @@ func identity(t *testing.T) *proc.Handle {
 }
 
 // all runs a whole checkpoint, up to the first command that fails.
-func all(ctx context.Context, d *Device, files []*os.File, options ckpt.DeviceOptions) (half image.GPUHalf, err error) {
+func all(ctx context.Context, d *Device, files []*os.File, options ckpt.GPUOptions) (half image.GPUHalf, err error) {
 	for _, command := range []func() error{
 		func() error { return d.Begin(ctx, files, options) },
 		func() error { return d.Quiesce(ctx, time.Minute) },

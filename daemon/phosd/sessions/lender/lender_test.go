@@ -40,11 +40,11 @@ type fakeWorker struct {
 }
 
 func (b *fakeWorker) Lend(stream grpc.BidiStreamingServer[api.Loan, api.Want]) error {
-	actor, err := api.ActorOf(stream.Context())
+	caller, err := api.CallerOf(stream.Context())
 	if err != nil {
 		return err
 	}
-	return b.Serve(stream, func(token []byte) ([]*os.File, error) { return b.store.Take(token, actor) }, b.stop)
+	return b.Serve(stream, func(token []byte) ([]*os.File, error) { return b.store.Take(token, caller) }, b.stop)
 }
 
 // newWorker serves a fakeWorker and returns it with its session.

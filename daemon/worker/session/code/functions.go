@@ -194,13 +194,13 @@ func (s *Code) restoreFunction(r *core.Decoder, o *object.Object, in *saved.Func
 	}
 	f := &Function{object: o, module: m, code: code, info: code.Info()}
 	m.functions[in.Name] = f
-	r.Settle = append(r.Settle, func() error { return f.settle(in.Attributes) })
+	r.Finish = append(r.Finish, func() error { return f.restoreAttributes(in.Attributes) })
 	return f, nil
 }
 
-// settle gives the function the attributes that it had. Executables come before: they were checked
-// against what the attributes were when they were made.
-func (f *Function) settle(attributes []saved.Attribute) error {
+// restoreAttributes gives the function the attributes that it had. Executables come before: they
+// were checked against what the attributes were when they were made.
+func (f *Function) restoreAttributes(attributes []saved.Attribute) error {
 	now := f.code.Info().Attributes
 	for _, a := range attributes {
 		if a.Number < 0 || int(a.Number) >= len(now) {

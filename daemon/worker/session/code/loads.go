@@ -179,7 +179,7 @@ func (s *Code) restoreReloadOne(r *core.Decoder, d *core.Device, in *saved.Load,
 		if err == nil {
 			if s.reloaded == nil {
 				s.reloaded = map[abi.Handle]*Module{}
-				r.Settle = append(r.Settle, func() error { s.reloaded = nil; return nil })
+				r.Finish = append(r.Finish, func() error { s.reloaded = nil; return nil })
 			}
 			s.reloaded[in.Module] = m
 		}

@@ -58,7 +58,7 @@ func (s *Contexts) endContext(call *core.Call, c *core.Context) error {
 		}
 		c.Waiters.Wait()
 		if s.reclaim.Defers() && s.needsIdle(c) {
-			c.Device.Settle()
+			c.Device.WaitReleased()
 			return s.reclaim.WhenIdle(func() error { return s.finishContext(c) })
 		}
 		s.Mu.Lock()
@@ -323,7 +323,7 @@ func (s *Contexts) restoreContext(r *core.Decoder, o *object.Object, in *saved.C
 	d.Users++
 	s.Contexts[h.Index()] = c
 	if len(in.Peers) > 0 {
-		r.Settle = append(r.Settle, func() error { return s.restorePeers(c, in.Peers) })
+		r.Finish = append(r.Finish, func() error { return s.restorePeers(c, in.Peers) })
 	}
 	return c, nil
 }

@@ -66,9 +66,9 @@ func (d *Device) Sharer() (gpu.Sharer, error) {
 	return memory, nil
 }
 
-// Settle waits until no checkpoint reads the device's memory any longer: the device may then be
-// closed. It needs no lock.
-func (d *Device) Settle() {
+// WaitReleased waits until no checkpoint reads the device's memory any longer: the device may then
+// be closed. It needs no lock.
+func (d *Device) WaitReleased() {
 	if opened := d.Opened.Load(); opened != nil {
 		if m, ok := (*opened).Memory().(gpu.Shadower); ok {
 			m.WaitReleased()

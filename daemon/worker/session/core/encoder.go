@@ -85,7 +85,7 @@ type Decoder struct {
 	Images []Image
 	// Instantiate and Settle run when all objects are there: first the former, which make executables
 	// ready, then the latter, which set attributes of functions and peer access.
-	Instantiate, Settle []func() error
+	Instantiate, Finish []func() error
 }
 
 // Image is code that saved objects name by its place.

@@ -411,7 +411,7 @@ func (s *Graphs) restoreEventWork(r *core.Decoder, d *core.Device, h abi.Handle)
 	}
 	gone, err := d.GPU.NewEvent(gpu.EventOptions{})
 	if err == nil {
-		r.Settle = append(r.Settle, gone.Close)
+		r.Finish = append(r.Finish, gone.Close)
 	}
 	return gone, err
 }

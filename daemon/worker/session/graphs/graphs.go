@@ -111,7 +111,7 @@ func (h *hosted) Save(*core.Encoder) saved.State {
 func (s *Graphs) restoreGraph(r *core.Decoder, o *object.Object, in *saved.Graph) (*hosted, error) {
 	if s.children == nil {
 		s.children = map[abi.Handle]*graph.Graph{}
-		r.Settle = append(r.Settle, func() error { s.children = nil; return nil })
+		r.Finish = append(r.Finish, func() error { s.children = nil; return nil })
 	}
 	if in.Record == nil {
 		g := s.children[o.Handle()]

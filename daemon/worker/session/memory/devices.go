@@ -67,7 +67,7 @@ func (s *Memory) connect(
 	}
 	d.GPU = c
 	s.Loader.Opened(d)
-	if _, ok := c.Memory().(gpu.Reclaimer); ok {
+	if _, ok := c.Memory().(gpu.ReclaimableMemory); ok {
 		s.reclaim.DeferFrees()
 	}
 	if d.Heap, err = makeHeap(c.Memory()); err != nil {

@@ -46,7 +46,7 @@ func (s *Memory) ipcExport(call *core.Call, in *wire.IpcExport, out *wire.IpcExp
 		tell()
 		return nil
 	}
-	k, ok := what.Memory.(gpu.Reclaimer)
+	k, ok := what.Memory.(gpu.ReclaimableMemory)
 	if !ok || k.Consolidated(what.Chunks) {
 		return offer()
 	}

@@ -20,13 +20,13 @@ type Reclaimer struct {
 func New(c *core.Core) *Reclaimer { return &Reclaimer{Core: c} }
 
 // reclaimers returns the memories that keep what is freed. It needs no lock.
-func (s *Reclaimer) reclaimers() (found []gpu.Reclaimer) {
+func (s *Reclaimer) reclaimers() (found []gpu.ReclaimableMemory) {
 	if !s.Defers() {
 		return nil
 	}
 	for _, d := range s.Devices {
 		if c := d.Opened.Load(); c != nil {
-			if k, ok := (*c).Memory().(gpu.Reclaimer); ok {
+			if k, ok := (*c).Memory().(gpu.ReclaimableMemory); ok {
 				found = append(found, k)
 			}
 		}
@@ -272,7 +272,7 @@ func (s *Reclaimer) reclaimSome(wanted bool) (over bool) {
 
 // wanted reports whether other processes need memory that is kept.
 func (s *Reclaimer) wanted() bool {
-	return slices.ContainsFunc(s.reclaimers(), gpu.Reclaimer.ReclaimRequested)
+	return slices.ContainsFunc(s.reclaimers(), gpu.ReclaimableMemory.ReclaimRequested)
 }
 
 // compact gives back freed memory that shares chunks with memory in use.

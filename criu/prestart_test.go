@@ -28,13 +28,13 @@ say('done')
 sys.exit(7)
 `
 
-// TestPreparedTreeChanges changes a tree after Prepare, so that CRIU needs other options.
-func TestPreparedTreeChanges(t *testing.T) {
+// TestPrestartedTreeChanges changes a tree after Prestart, so that CRIU needs other options.
+func TestPrestartedTreeChanges(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, python(t, directory(t, 0), changing))
 	s.says("at one")
 	dir := images(t, 0)
-	drop := s.prepare(cpu, dir)
+	drop := s.prestart(cpu, dir)
 	s.allow("one")
 	s.says("changed")
 	tree, frozen := s.freeze(cpu)
@@ -61,15 +61,15 @@ func TestPreparedTreeChanges(t *testing.T) {
 	s.says("done")
 }
 
-// TestPreparedFreezeTwice freezes a prepared tree more than once, as if another program of the same
-// checkpoint was busy.
-func TestPreparedFreezeTwice(t *testing.T) {
+// TestPrestartedFreezeTwice freezes a tree with a prestarted CRIU more than once, as if another
+// program of the same checkpoint was busy.
+func TestPrestartedFreezeTwice(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, python(t, directory(t, 0), counting))
 	s.says("at one")
 	where := s.cgroup()
 	dir := images(t, 0)
-	drop := s.prepare(cpu, dir)
+	drop := s.prestart(cpu, dir)
 	for range 3 {
 		_, frozen := s.freeze(cpu)
 		if err := frozen.Thaw(); err != nil {

@@ -1,4 +1,4 @@
-package api
+package peer
 
 import (
 	"errors"
@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerGroups returns the supplementary groups that a socket's peer had when it connected.
-func peerGroups(fd uintptr) ([]uint32, error) {
+// readGroups returns the supplementary groups that a socket's peer had when it connected.
+func readGroups(fd uintptr) ([]uint32, error) {
 	groups := make([]uint32, 64)
 	for {
 		bytes := uint32(len(groups) * 4)

@@ -31,7 +31,7 @@ last generation, remove the image: see pos_cli --clean.
 With --json it prints one object: dir, dry_run, removed and kept (generations), packs_removed,
 packs_rewritten, freed_bytes (an estimate with --dry-run), and damage if some data could not be
 read.`,
-	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		var options imagecmd.PruneOptions
 		flags.UintVar(&options.Keep, "keep", 0, "keep the `N` newest generations")
 		flags.Func("generation", "remove these `GENERATIONS`, separated by commas", func(value string) error {
@@ -56,33 +56,6 @@ read.`,
 				}
 			}
 			return run(ctx, to, arguments)
-		}
-	},
-}
-
-var cleanVerb = verb.Verb{
-	Name:      "clean",
-	Arguments: "--dir DIR",
-	Summary:   "remove an image",
-	About: `Removes the image in a directory: all generations, and what interrupted checkpoints left there. The
-directory itself stays, empty. Nothing is removed if the directory holds anything else or no image,
-or if a checkpoint, a restore, a --pre-restore or another command uses the image. Running programs
-that were restored from it are not affected.
-
-    pos_cli --clean --dir /data/ckpt --dry-run
-    pos_cli --clean --dir /data/ckpt
-
-It works without phosd, with the rights of the caller. If it is interrupted, run it again. With
---json it prints one object: dir, dry_run, generations, packs and bytes.`,
-	Prepare: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
-		dir := flags.String("dir", "", "`DIR` of the image")
-		dryRun := flags.Bool("dry-run", false, "print what would be removed, and remove nothing")
-		asJSON := flags.Bool("json", false, "print JSON")
-		return func(_ context.Context, to verb.Streams, _ []string) error {
-			if *dir == "" {
-				return &verb.UsageError{Text: "name the image's directory: --dir DIR"}
-			}
-			return imagecmd.Clean(imagecmd.Output{Out: to.Out, Err: to.Err, JSON: *asJSON}, *dir, *dryRun)
 		}
 	},
 }

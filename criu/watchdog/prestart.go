@@ -22,9 +22,9 @@ const beforeDump = "pre-dump"
 // errOtherDump ends a CRIU that was started for a dump that is not requested.
 var errOtherDump = errors.New("another dump was requested")
 
-// preparedCRIU is a CRIU that was started before the tree was frozen. What it does until it waits
+// prestartedCRIU is a CRIU that was started before the tree was frozen. What it does until it waits
 // takes as long as the rest of a small program's dump, and does not need the program to be frozen.
-type preparedCRIU struct {
+type prestartedCRIU struct {
 	order Dump
 	// release is closed to let it continue.
 	release chan struct{}
@@ -32,17 +32,17 @@ type preparedCRIU struct {
 	ended   chan error
 }
 
-// makeReady moves the tree to its cgroup, starts CRIU, and returns when CRIU waits.
-func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File) error {
-	if w.group != nil || w.prepared != nil || len(files) != 1 {
-		return fmt.Errorf("make ready: %w", ErrOrder)
+// prestartCRIU moves the tree to its cgroup, starts CRIU, and returns when CRIU waits.
+func (w *watchdog) prestartCRIU(ctx context.Context, order *prestart, files []*os.File) error {
+	if w.group != nil || w.prestarted != nil || len(files) != 1 {
+		return fmt.Errorf("start CRIU in advance: %w", ErrOrder)
 	}
 	group, err := freezer.Gather(order.Root, cgroup.Name(groupKind, w.self))
 	if err != nil {
-		return fmt.Errorf("make ready: %w", err)
+		return fmt.Errorf("start CRIU in advance: %w", err)
 	}
 	w.group, w.root, w.gathered = group, order.Root, true
-	first := &preparedCRIU{order: order.Dump, release: make(chan struct{}), ended: make(chan error, 1)}
+	first := &prestartedCRIU{order: order.Dump, release: make(chan struct{}), ended: make(chan error, 1)}
 	lasting, cancel := context.WithCancelCause(context.Background())
 	first.cancel = cancel
 	reached := make(chan struct{})
@@ -62,16 +62,16 @@ func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File
 	}()
 	select {
 	case <-reached:
-		w.prepared = first
+		w.prestarted = first
 		return nil
 	case err := <-first.ended:
 		cancel(nil)
 		// If CRIU was killed, it has left its children.
-		return fmt.Errorf("make ready: %w", errors.Join(err, errNotReached, orphans.EndSession(w.self)))
+		return fmt.Errorf("start CRIU in advance: %w", errors.Join(err, errNotReached, orphans.EndSession(w.self)))
 	case <-ctx.Done():
 		cancel(context.Cause(ctx))
 		<-first.ended
-		return fmt.Errorf("make ready: %w", errors.Join(context.Cause(ctx), orphans.EndSession(w.self)))
+		return fmt.Errorf("start CRIU in advance: %w", errors.Join(context.Cause(ctx), orphans.EndSession(w.self)))
 	}
 }
 
@@ -79,7 +79,7 @@ func (w *watchdog) makeReady(ctx context.Context, order *ready, files []*os.File
 var errNotReached = errors.New("CRIU ended before its dump")
 
 // released reports whether CRIU may continue.
-func (f *preparedCRIU) released() bool {
+func (f *prestartedCRIU) released() bool {
 	select {
 	case <-f.release:
 		return true
@@ -88,7 +88,7 @@ func (f *preparedCRIU) released() bool {
 	}
 }
 
-func (f *preparedCRIU) await(ctx context.Context) error {
+func (f *prestartedCRIU) await(ctx context.Context) error {
 	select {
 	case <-f.release:
 		return nil
@@ -97,24 +97,24 @@ func (f *preparedCRIU) await(ctx context.Context) error {
 	}
 }
 
-// takePrepared returns the waiting CRIU if its options match the order; otherwise it ends it.
-func (w *watchdog) takePrepared(order Dump) *preparedCRIU {
-	if w.prepared == nil {
+// takePrestarted returns the waiting CRIU if its options match the order; otherwise it ends it.
+func (w *watchdog) takePrestarted(order Dump) *prestartedCRIU {
+	if w.prestarted == nil {
 		return nil
 	}
-	mine := w.prepared.order
+	mine := w.prestarted.order
 	mine.Deadline, order.Deadline = time.Time{}, time.Time{}
 	if !reflect.DeepEqual(mine, order) {
-		w.dropPrepared()
+		w.dropPrestarted()
 		return nil
 	}
-	first := w.prepared
-	w.prepared = nil
+	first := w.prestarted
+	w.prestarted = nil
 	return first
 }
 
 // run lets CRIU continue with the dump.
-func (f *preparedCRIU) run(ctx context.Context) error {
+func (f *prestartedCRIU) run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() { f.cancel(context.Cause(ctx)) })
 	defer stop()
 	defer f.cancel(nil)
@@ -122,13 +122,13 @@ func (f *preparedCRIU) run(ctx context.Context) error {
 	return <-f.ended
 }
 
-// dropPrepared ends the waiting CRIU, which has not touched the tree.
-func (w *watchdog) dropPrepared() {
-	if w.prepared == nil {
+// dropPrestarted ends the waiting CRIU, which has not touched the tree.
+func (w *watchdog) dropPrestarted() {
+	if w.prestarted == nil {
 		return
 	}
-	w.prepared.cancel(errOtherDump)
-	<-w.prepared.ended
-	w.prepared = nil
+	w.prestarted.cancel(errOtherDump)
+	<-w.prestarted.ended
+	w.prestarted = nil
 	_ = orphans.EndSession(w.self) // it may have left children; failing to end them is harmless
 }

@@ -1,0 +1,99 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"google.golang.org/grpc/credentials"
+	grpcpeer "google.golang.org/grpc/peer"
+
+	"github.com/phos-gpu/phos/internal/linux/peer"
+)
+
+// Caller is the process that makes a request, as the kernel identifies it (SO_PEERCRED).
+type Caller struct {
+	UID, GID uint32
+	PID      int32
+	// Groups are the supplementary groups that the caller had when it connected.
+	Groups []uint32
+}
+
+// AuthType implements credentials.AuthInfo: a Caller is the AuthInfo of its connection.
+func (Caller) AuthType() string { return "unix peer" }
+
+// Root reports whether the caller is root, which may access everything.
+func (a Caller) Root() bool { return a.UID == 0 }
+
+// CanAccess reports whether the caller may see and control what belongs to a user.
+func (a Caller) CanAccess(uid uint32) bool { return a.Root() || a.UID == uid }
+
+// RequireRoot returns an error unless the caller is root. what completes "only root may".
+func (a Caller) RequireRoot(what string) error {
+	if a.Root() {
+		return nil
+	}
+	return fmt.Errorf("%w: only root may %s", ErrNotPermitted, what)
+}
+
+// CallerOf returns the caller of a request. It fails for a connection without credentials.
+func CallerOf(ctx context.Context) (Caller, error) {
+	from, ok := grpcpeer.FromContext(ctx)
+	if ok {
+		switch info := from.AuthInfo.(type) {
+		case Caller:
+			return info, nil
+		case refused:
+			return Caller{}, info.reason
+		}
+	}
+	return Caller{}, fmt.Errorf("%w: the caller is unknown", ErrNotPermitted)
+}
+
+// PeerCredentials authenticates connections by SO_PEERCRED and exchanges no bytes.
+type PeerCredentials struct{}
+
+// ServerHandshake reads the peer's credentials. It fails for anything but a unix socket.
+func (PeerCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	caller, err := PeerOf(conn)
+	if counted, ok := conn.(*CountedConn); ok && counted.refused != nil {
+		return conn, refused{counted.refused}, err
+	}
+	return conn, caller, err
+}
+
+// ClientHandshake does nothing: a client trusts the socket path.
+func (PeerCredentials) ClientHandshake(
+	_ context.Context,
+	_ string,
+	conn net.Conn,
+) (net.Conn, credentials.AuthInfo, error) {
+	return conn, Caller{}, nil
+}
+
+// Info returns the name of the protocol.
+func (PeerCredentials) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "unix peer"}
+}
+
+// Clone returns the credentials, which have no state.
+func (PeerCredentials) Clone() credentials.TransportCredentials { return PeerCredentials{} }
+
+// OverrideServerName is part of the gRPC interface and means nothing here.
+func (PeerCredentials) OverrideServerName(string) error { return nil }
+
+// PeerOf returns the credentials of a unix socket's peer.
+func PeerOf(conn net.Conn) (Caller, error) {
+	if counted, ok := conn.(*CountedConn); ok {
+		conn = counted.UnixConn
+	}
+	stream, isUnix := conn.(*net.UnixConn)
+	if !isUnix {
+		return Caller{}, fmt.Errorf("%w: not a unix socket", ErrNotPermitted)
+	}
+	found, err := peer.Of(stream)
+	if err != nil {
+		return Caller{}, err
+	}
+	return Caller{UID: found.UID, GID: found.GID, PID: found.PID, Groups: found.Groups}, nil
+}
