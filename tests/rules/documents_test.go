@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -22,6 +23,24 @@ func TestNamedFilesExist(t *testing.T) {
 			_, top := os.Stat(filepath.Join(root, match[1]))
 			if here != nil && top != nil {
 				t.Errorf("%s:%d speaks of %s, which is not there", c.path, c.line, match[1])
+			}
+		}
+	}
+}
+
+// madeFiles are made by phos; documents may name them.
+var madeFiles = []string{"phos-gpu-bundle.sh"}
+
+// TestNamedFilesOfDocuments: the same for documents, where a name may also be the end of a path.
+func TestNamedFilesOfDocuments(t *testing.T) {
+	all := files(t, func(file) bool { return true })
+	for _, f := range files(t, func(f file) bool { return f.has(".md") && !under(f.path, "bench/results") }) {
+		for _, match := range namedFile.FindAllStringSubmatch(string(f.text), -1) {
+			_, here := os.Stat(filepath.Join(root, f.dir(), match[1]))
+			_, top := os.Stat(filepath.Join(root, match[1]))
+			ends := func(f file) bool { return strings.HasSuffix("/"+f.path, "/"+match[1]) }
+			if here != nil && top != nil && !slices.ContainsFunc(all, ends) && !slices.Contains(madeFiles, match[1]) {
+				t.Errorf("%s speaks of %s, which is not there", f.path, match[1])
 			}
 		}
 	}

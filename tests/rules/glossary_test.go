@@ -16,8 +16,26 @@ const glossary = "docs/glossary.md"
 // glossaryRow is a row of the table of words that are not used: `word` | what to say instead.
 var glossaryRow = regexp.MustCompile("^\\| `([a-z]+)` \\| (.+) \\|$")
 
+// unusedTerms are words that no name has, with what to say instead.
+type unusedTerms map[string]string
+
+// endings make other forms of a word: wishes, warmer, rejoined.
+var endings = []string{"", "s", "es", "er", "ers", "d", "ed", "ing"}
+
+// instead looks a word up in all its forms.
+func (u unusedTerms) instead(word string) (say string, bad bool) {
+	for _, ending := range endings {
+		if stem, ok := strings.CutSuffix(word, ending); ok {
+			if say, bad = u[stem]; bad {
+				return say, true
+			}
+		}
+	}
+	return "", false
+}
+
 // unusedWords reads the glossary's last table.
-func unusedWords(t *testing.T) map[string]string {
+func unusedWords(t *testing.T) unusedTerms {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, glossary))
 	if err != nil {
@@ -27,7 +45,7 @@ func unusedWords(t *testing.T) map[string]string {
 	if !found {
 		t.Fatalf("%s has no section of words that are not used", glossary)
 	}
-	words := map[string]string{}
+	words := unusedTerms{}
 	for line := range strings.Lines(table) {
 		if match := glossaryRow.FindStringSubmatch(strings.TrimSpace(line)); match != nil {
 			words[match[1]] = match[2]
@@ -44,7 +62,7 @@ func TestGlossary(t *testing.T) {
 	unused := unusedWords(t)
 	for _, f := range files(t, func(f file) bool { return f.has(".go") || f.has(".c") || f.has(".h") }) {
 		for _, word := range wordsOf(strings.TrimSuffix(path.Base(f.path), path.Ext(f.path))) {
-			if say, bad := unused[word]; bad && !under(f.path, "tests/workloads") {
+			if say, bad := unused.instead(word); bad && !under(f.path, "tests/workloads") {
 				t.Errorf("%s: the glossary does not use %q; say %s", f.path, word, say)
 			}
 		}
@@ -52,7 +70,7 @@ func TestGlossary(t *testing.T) {
 	for _, s := range sources(t, func(file) bool { return true }) {
 		for _, name := range declared(s.syntax) {
 			for _, word := range wordsOf(name.Name) {
-				if say, bad := unused[word]; bad {
+				if say, bad := unused.instead(word); bad {
 					t.Errorf("%s:%d: %s: the glossary does not use %q; say %s",
 						s.path, s.set.Position(name.Pos()).Line, name.Name, word, say)
 				}
@@ -111,6 +129,17 @@ func wordsOf(name string) (words []string) {
 	}
 	cut(len(runes))
 	return words
+}
+
+func TestUnusedForms(t *testing.T) {
+	unused := unusedTerms{"wish": "pending", "warm": "standby", "revive": "restore"}
+	for word, want := range map[string]bool{
+		"wish": true, "wishes": true, "warmer": true, "warms": true, "revived": true, "warmth": false, "is": false, "": false,
+	} {
+		if _, bad := unused.instead(word); bad != want {
+			t.Errorf("%q: %v, want %v", word, bad, want)
+		}
+	}
 }
 
 func TestWordsOf(t *testing.T) {

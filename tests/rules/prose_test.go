@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"go/ast"
 	"go/token"
-	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -98,6 +98,22 @@ func TestCodeWidth(t *testing.T) {
 	}
 }
 
+// TestDocumentWidth: documents are wrapped, but for tables, literal text and links.
+func TestDocumentWidth(t *testing.T) {
+	for _, f := range files(t, func(f file) bool { return f.has(".md") && !under(f.path, "bench/results") }) {
+		literal := false
+		for i, line := range strings.Split(string(f.text), "\n") {
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				literal = !literal
+			}
+			free := literal || strings.HasPrefix(line, "|") || strings.HasPrefix(line, "    ") || strings.Contains(line, "](")
+			if n := utf8.RuneCountInString(line); n > commentWidth && !free {
+				t.Errorf("%s:%d: a line of %d columns of at most %d", f.path, i+1, n, commentWidth)
+			}
+		}
+	}
+}
+
 // comment is one line of a comment.
 type comment struct {
 	path      string
@@ -134,8 +150,7 @@ func comments(t *testing.T) (found []comment) {
 			}
 		}
 	}
-	shell := func(f file) bool { return f.has(".sh") || filepath.Base(f.path) == "Makefile" }
-	for _, f := range files(t, shell) {
+	for _, f := range files(t, func(f file) bool { return slices.ContainsFunc(hashCommented, f.has) }) {
 		lines := strings.Split(string(f.text), "\n")
 		for i, line := range lines {
 			if text := strings.TrimSpace(line); strings.HasPrefix(text, "#") {
@@ -145,6 +160,9 @@ func comments(t *testing.T) (found []comment) {
 	}
 	return found
 }
+
+// hashCommented are the endings of files whose comments begin with #.
+var hashCommented = []string{".sh", "Makefile", ".yaml", ".toml", ".service", "scripts/pycuda.txt", "scripts/hooks/commit-msg"}
 
 // cComment finds comments, and strings, in which there is none.
 var cComment = regexp.MustCompile(`(?s)"(?:[^"\\\n]|\\.)*"|(//[^\n]*|/\*.*?\*/)`)
