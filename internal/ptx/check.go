@@ -58,6 +58,7 @@ func (p *parser) opcode() string {
 // typeOrModifier reports whether a dot after word can only continue an opcode.
 func typeOrModifier(word string) bool { return forms[firstWord(word)] != nil }
 
+// firstWord returns an opcode without modifiers: what is before the first dot.
 func firstWord(word string) string {
 	for i := range len(word) {
 		if word[i] == '.' {

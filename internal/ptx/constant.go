@@ -18,6 +18,7 @@ type value struct {
 
 func intValue(v int64) value { return value{bits: uint64(v)} }
 
+// boolValue returns the integer 1 for true and 0 for false, as in C.
 func boolValue(b bool) value {
 	if b {
 		return intValue(1)
@@ -92,6 +93,7 @@ func widen(bits uint32) uint64 {
 	return math.Float64bits(float64(math.Float32frombits(bits)))
 }
 
+// narrow is the reverse of widen. It rounds to nearest, and no NaN becomes infinity.
 func narrow(bits uint64) uint32 {
 	if exponent := bits >> 52 & 0x7FF; exponent == 0x7FF {
 		mantissa := uint32(bits >> 29 & 0x7FFFFF)

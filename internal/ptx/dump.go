@@ -88,7 +88,7 @@ func (i *Inst) operandTexts() (texts []string) {
 	case OpBra:
 		return []string{"@" + strconv.Itoa(int(i.Target))}
 	case OpCall:
-		return i.Call.texts()
+		return i.Call.operandTexts()
 	case OpMma:
 		return i.fragmentTexts()
 	}
@@ -128,7 +128,7 @@ func (i *Inst) addressed() bool {
 func operandList(ops []Operand, typ func() Type, vector bool) (texts []string) {
 	for i := range ops {
 		if ops[i].Kind != NoOperand {
-			texts = append(texts, ops[i].text(typ()))
+			texts = append(texts, ops[i].format(typ()))
 		}
 	}
 	if vector && len(texts) > 0 {
@@ -137,7 +137,8 @@ func operandList(ops []Operand, typ func() Type, vector bool) (texts []string) {
 	return texts
 }
 
-func (o *Operand) text(t Type) string {
+// format returns the operand as PTX text; t decides how a constant is written.
+func (o *Operand) format(t Type) string {
 	switch o.Kind {
 	case RegOperand:
 		if o.Negated {
@@ -191,7 +192,8 @@ func signed(offset int64) string {
 	return fmt.Sprintf("%+d", offset)
 }
 
-func (c *Call) texts() []string {
+// operandTexts formats the results, the function or its register, and the arguments.
+func (c *Call) operandTexts() []string {
 	name := c.Indirect.String()
 	if c.Func != nil {
 		name = c.Func.Name

@@ -59,6 +59,7 @@ func (p *parser) mov(inst *Inst) {
 	p.set1(inst, p.destination(dst, inst.Type, Type.accepts), p.movSource(src, inst.Type))
 }
 
+// movSource is source for a mov, which takes special registers and addresses too.
 func (p *parser) movSource(o *rawOperand, t Type) Operand {
 	switch o.kind {
 	case rawSpecial:

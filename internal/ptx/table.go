@@ -305,6 +305,7 @@ func comparisons(names string) (choices []choice) {
 	return choices
 }
 
+// atoms returns the choices of a list of atomic operations, found by their printed names.
 func atoms(names string) (choices []choice) {
 	for _, name := range strings.Fields(names) {
 		op := AtomOp(indexOf(atomNames[:], name))

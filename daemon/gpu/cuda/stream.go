@@ -93,6 +93,7 @@ func errClosedStream() error {
 	return &gpu.Error{Op: "submit work", Code: abi.InvalidHandle, Detail: "the stream is closed"}
 }
 
+// isClosed reports whether Close was called. It locks mu.
 func (s *Stream) isClosed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

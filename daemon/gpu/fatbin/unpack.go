@@ -32,6 +32,7 @@ func (e *entry) unpack() ([]byte, error) {
 	return e.packed, nil
 }
 
+// unpackLZ4 decompresses an LZ4 block, which must give exactly the claimed size.
 func (e *entry) unpackLZ4() ([]byte, error) {
 	if err := e.credible(maxLZ4Ratio); err != nil {
 		return nil, err
@@ -41,6 +42,7 @@ func (e *entry) unpackLZ4() ([]byte, error) {
 	return e.exactly(out, n, err)
 }
 
+// unpackZstd decompresses zstd frames, which must give exactly the claimed size.
 func (e *entry) unpackZstd() ([]byte, error) {
 	if err := e.credible(maxZstdRatio); err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func testAliasFault(t *testing.T, b *bench) {
 	b.must(aliaser.Alias(second, m, home, true))
 	b.run(launch(b.kernel("store"), 1, 1, second, uint32(79)))
 	b.must(aliaser.Alias(second, m, home, false))
-	s := b.stream()
+	s := b.newStream()
 	_ = s.Submit(launch(b.kernel("store"), 1, 1, second, uint32(1)))
 	b.want("store through a read-only alias", s.Synchronize(), abi.IllegalAddress)
 }
@@ -75,15 +75,15 @@ func testAliasDirty(t *testing.T, b *bench) {
 		b.run(launch(b.kernel("store"), 1, 1, at+chunk*gpu.ChunkBytes, uint32(1)))
 	}
 	store(1)
-	if got := bits(tracker.Dirty(home), 3); got != "010" {
+	if got := formatBits(tracker.Dirty(home), 3); got != "010" {
 		t.Errorf("dirty %s, want 010", got)
 	}
 	tracker.ClearDirty(home)
 	store(2)
-	if got := bits(tracker.Dirty(home), 3); got != "001" {
+	if got := formatBits(tracker.Dirty(home), 3); got != "001" {
 		t.Errorf("dirty after clearing: %s, want 001", got)
 	}
-	if got := bits(tracker.NeverWritten(home), 3); got != "100" {
+	if got := formatBits(tracker.NeverWritten(home), 3); got != "100" {
 		t.Errorf("never written %s, want 100", got)
 	}
 }

@@ -51,12 +51,14 @@ func (b *bench) newContext() gpu.Context {
 	return c
 }
 
+// printed returns all that kernels have printed so far.
 func (b *bench) printed() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.output.String()
 }
 
+// must ends the test if err is not nil.
 func (b *bench) must(err error) {
 	b.t.Helper()
 	if err != nil {
@@ -139,20 +141,23 @@ func (b *bench) read(address uint64, n int) []byte {
 	return data
 }
 
-func (b *bench) stream() gpu.Stream {
+// newStream returns a non-blocking stream. An error ends the test.
+func (b *bench) newStream() gpu.Stream {
 	b.t.Helper()
 	s, err := b.context.NewStream(gpu.StreamOptions{NonBlocking: true})
 	b.must(err)
 	return s
 }
 
-func (b *bench) event(timing bool) gpu.Event {
+// newEvent returns an event, with timing or without. An error ends the test.
+func (b *bench) newEvent(timing bool) gpu.Event {
 	b.t.Helper()
 	e, err := b.context.NewEvent(gpu.EventOptions{Timing: timing})
 	b.must(err)
 	return e
 }
 
+// submit queues work in a stream, in order. A refusal ends the test.
 func (b *bench) submit(s gpu.Stream, works ...gpu.Work) {
 	b.t.Helper()
 	for _, work := range works {
@@ -163,7 +168,7 @@ func (b *bench) submit(s gpu.Stream, works ...gpu.Work) {
 // run submits work to a new stream and waits for it.
 func (b *bench) run(works ...gpu.Work) {
 	b.t.Helper()
-	s := b.stream()
+	s := b.newStream()
 	b.submit(s, works...)
 	b.must(s.Synchronize())
 	b.must(s.Close())

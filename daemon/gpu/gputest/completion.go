@@ -12,7 +12,7 @@ import (
 // a later Call.
 func testCompletion(t *testing.T, b *bench) {
 	const n = 500
-	s, e := b.stream(), b.event(false)
+	s, e := b.newStream(), b.newEvent(false)
 	address := b.alloc(n)
 	var told []int
 	for i := range n {
@@ -48,7 +48,7 @@ func testCompletion(t *testing.T, b *bench) {
 // testCompletionPending checks that a stream with pending functions is not idle, and that none runs
 // too early.
 func testCompletionPending(t *testing.T, b *bench) {
-	s := b.stream()
+	s := b.newStream()
 	held, reached, open := gate()
 	in, out := make(chan struct{}), make(chan struct{})
 	var early atomic.Bool

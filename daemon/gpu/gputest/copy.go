@@ -93,7 +93,7 @@ func testCopyHostError(t *testing.T, b *bench) {
 }
 
 func testCopyRefused(_ *testing.T, b *bench) {
-	s := b.stream()
+	s := b.newStream()
 	address := b.alloc(1000)
 	place := func(row, slice uint64) gpu.Place {
 		return gpu.Place{Address: address, RowPitch: row, SlicePitch: slice}

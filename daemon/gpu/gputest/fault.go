@@ -12,8 +12,8 @@ import (
 
 func testFault(t *testing.T, b *bench) {
 	healthy := b.newContext()
-	s, f := b.stream(), b.kernel("store")
-	later, out := b.event(false), b.alloc(4)
+	s, f := b.newStream(), b.kernel("store")
+	later, out := b.newEvent(false), b.alloc(4)
 	bad := windowOf(b.backend).Address + 0xdead_0000
 	b.submit(s, launch(f, 1, 1, out, uint32(1)), launch(f, 1, 1, bad, uint32(1)))
 	// Work after a fault does not run; Submit may already return the fault.
@@ -52,7 +52,7 @@ func testFault(t *testing.T, b *bench) {
 }
 
 func testCallsAfterFault(t *testing.T, b *bench) {
-	s := b.stream()
+	s := b.newStream()
 	work, reached, open := gate()
 	var told, ran atomic.Bool
 	b.submit(
@@ -76,7 +76,7 @@ func testCallsAfterFault(t *testing.T, b *bench) {
 }
 
 func testEndlessKernel(_ *testing.T, b *bench) {
-	s := b.stream()
+	s := b.newStream()
 	b.submit(s, launch(b.kernel("spin"), 2, 64))
 	b.want("query", s.Query(), abi.NotReady)
 	closed := make(chan struct{})

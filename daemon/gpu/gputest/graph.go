@@ -9,6 +9,7 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
+// instantiate prepares a graph of nodes for launching. An error ends the test.
 func (b *bench) instantiate(nodes ...gpu.Node) gpu.Executable {
 	b.t.Helper()
 	e, err := b.context.Instantiate(&gpu.Graph{Nodes: nodes})
@@ -29,7 +30,7 @@ func testGraphDependencies(t *testing.T, b *bench) {
 			position[i] = len(position)
 		}}})
 	}
-	e, s := b.instantiate(nodes...), b.stream()
+	e, s := b.instantiate(nodes...), b.newStream()
 	for range 50 {
 		b.must(e.Launch(s))
 		b.must(s.Synchronize())
@@ -57,7 +58,7 @@ func testGraphUpdate(_ *testing.T, b *bench) {
 		return gpu.Fill{Address: address, Pattern: value, PatternBytes: 4, Columns: 1, Rows: 1}
 	}
 	e := b.instantiate(gpu.Node{Work: fill(1)}, gpu.Node{Work: gpu.Empty{}, After: []int{0}})
-	s := b.stream()
+	s := b.newStream()
 	var want []uint32
 	for i := range uint32(100) {
 		if i%3 != 0 { // a queued launch is not affected by updates
@@ -109,7 +110,7 @@ func testGraphQueued(_ *testing.T, b *bench) {
 		nodes = append(nodes, gpu.Node{Work: w, After: []int{i - 1, i - 1}})
 	}
 	nodes[0].After = nil
-	e, first, second := b.instantiate(nodes...), b.stream(), b.stream()
+	e, first, second := b.instantiate(nodes...), b.newStream(), b.newStream()
 	held, reached, open := gate()
 	for i := range launches {
 		for node, w := range work(i) {
@@ -146,7 +147,7 @@ func testGraphRefused(_ *testing.T, b *bench) {
 
 // testGraphEvents checks events that are recorded and awaited inside graphs.
 func testGraphEvents(t *testing.T, b *bench) {
-	start, end := b.event(false), b.event(false)
+	start, end := b.newEvent(false), b.newEvent(false)
 	address := b.alloc(4)
 	fill := func(value uint32) gpu.Work {
 		return gpu.Fill{Address: address, Pattern: value, PatternBytes: 4, Columns: 1, Rows: 1}
@@ -156,7 +157,7 @@ func testGraphEvents(t *testing.T, b *bench) {
 		gpu.Node{Work: fill(7), After: []int{0}},
 		gpu.Node{Work: gpu.Record{Event: end}, After: []int{1}},
 	)
-	outside, inside, last := b.stream(), b.stream(), b.stream()
+	outside, inside, last := b.newStream(), b.newStream(), b.newStream()
 	work, reached, open := gate()
 	b.submit(outside, work, fill(3), gpu.Record{Event: start})
 	b.waitClosed("gate", reached)
@@ -183,7 +184,7 @@ func testKernelGraph(_ *testing.T, b *bench) {
 		branches = append(branches, i+1)
 	}
 	nodes = append(nodes, gpu.Node{Work: linear(device(out), device(counter), 4), After: branches})
-	e, s := b.instantiate(nodes...), b.stream()
+	e, s := b.instantiate(nodes...), b.newStream()
 	for range 5 {
 		b.must(e.Launch(s))
 	}

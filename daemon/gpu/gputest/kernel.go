@@ -25,6 +25,7 @@ func (b *bench) module(texts ...string) (gpu.Module, error) {
 	)
 }
 
+// mustModule is module, but an error ends the test.
 func (b *bench) mustModule(texts ...string) gpu.Module {
 	b.t.Helper()
 	m, err := b.module(texts...)
@@ -38,6 +39,7 @@ func (b *bench) kernel(name string) gpu.Function {
 	return b.function(b.mustModule(kernelsPTX), name)
 }
 
+// function returns a kernel of a module. The test ends if there is none.
 func (b *bench) function(m gpu.Module, name string) gpu.Function {
 	b.t.Helper()
 	f, err := m.Function(name)
@@ -50,6 +52,7 @@ func launch(f gpu.Function, grid, block uint32, args ...any) gpu.Launch {
 	return gpu.Launch{Function: f, Grid: [3]uint32{grid, 1, 1}, Block: [3]uint32{block, 1, 1}, Params: pack(args...)}
 }
 
+// pack lays out kernel parameters as C does: in order, each aligned to its size.
 func pack(args ...any) []byte {
 	var out []byte
 	align := func(n int) {
@@ -77,6 +80,7 @@ func pack(args ...any) []byte {
 	return out
 }
 
+// words returns values as little-endian bytes.
 func words(values ...uint32) []byte {
 	var out []byte
 	for _, value := range values {

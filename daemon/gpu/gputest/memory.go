@@ -120,7 +120,8 @@ func testHostMemory(t *testing.T, b *bench) {
 	b.want("unmap twice", m.UnmapHost(address), abi.NotMapped)
 }
 
-func bits(marks []uint64, n int) string {
+// formatBits returns the first n dirty bits as digits, the first chunk first.
+func formatBits(marks []uint64, n int) string {
 	out := make([]byte, n)
 	for i := range out {
 		out[i] = '0' + byte(marks[i/64]>>(i%64)&1)
@@ -153,7 +154,7 @@ func testDirty(t *testing.T, b *bench) {
 	} {
 		tracker.ClearDirty(r)
 		step.do()
-		if got := bits(tracker.Dirty(r), 6); got != step.want {
+		if got := formatBits(tracker.Dirty(r), 6); got != step.want {
 			t.Errorf("%s: dirty %s, want %s", step.name, got, step.want)
 		}
 	}
@@ -191,7 +192,7 @@ func testAbsent(t *testing.T, b *bench) {
 	b.run(launch(b.kernel("store"), 1, 1, r.Address, uint32(0x01020304)))
 	copy(content, []byte{4, 3, 2, 1})
 	content[2*gpu.ChunkBytes] = 9
-	s1, s2 := b.stream(), b.stream()
+	s1, s2 := b.newStream(), b.newStream()
 	out := b.alloc(8 * gpu.ChunkBytes)
 	for i, s := range []gpu.Stream{s1, s2} {
 		b.submit(s, linear(device(out+uint64(i)*4*gpu.ChunkBytes), device(r.Address), 4*gpu.ChunkBytes))

@@ -101,7 +101,7 @@ func testPrintf(t *testing.T, b *bench) {
 		t.Errorf("printed %q", got)
 	}
 	// Waiting for an event also flushes device printf.
-	s, e, before := b.stream(), b.event(false), len(b.printed())
+	s, e, before := b.newStream(), b.newEvent(false), len(b.printed())
 	b.submit(s, launch(b.kernel("say"), 1, 1), gpu.Record{Event: e})
 	b.must(e.Synchronize())
 	if got := b.printed()[before:]; got != "block 0\n" {
@@ -146,7 +146,7 @@ func testRefusedModules(t *testing.T, b *bench) {
 	m := b.mustModule(kernelsPTX)
 	f := b.function(m, "count")
 	b.must(m.Close())
-	b.want("launch of an unloaded module", b.stream().Submit(launch(f, 1, 1)), abi.InvalidHandle)
+	b.want("launch of an unloaded module", b.newStream().Submit(launch(f, 1, 1)), abi.InvalidHandle)
 	b.must(b.context.Fault())
 }
 
@@ -213,7 +213,7 @@ func testOccupancy(t *testing.T, b *bench) {
 }
 
 func testBadLaunches(_ *testing.T, b *bench) {
-	s := b.stream()
+	s := b.newStream()
 	f, out := b.kernel("store"), b.alloc(4)
 	with := func(change func(l *gpu.Launch)) gpu.Launch {
 		l := launch(f, 1, 1, out, uint32(1))

@@ -26,7 +26,8 @@ func newNeighbour(t *testing.T, b *bench) *neighbour {
 	return n
 }
 
-func (n *neighbour) holds(b *bench, what string, offset uint64, want []byte) {
+// checkBytes compares bytes of the neighbour's memory, at an offset from its beginning.
+func (n *neighbour) checkBytes(b *bench, what string, offset uint64, want []byte) {
 	b.t.Helper()
 	got := make([]byte, len(want))
 	_, err := n.memory.ReadAt(got, int64(n.home.Address+offset))
@@ -54,14 +55,14 @@ func testPeerCopies(t *testing.T, b *bench) {
 		gpu.Fill{Address: n.home.Address + 111, Pattern: '-', PatternBytes: 1, Columns: 2, Rows: 1},
 		linear(device(at), n.place(100), 24))
 	b.same("copies and a fill, one after the other", b.read(at, 24), []byte("from from, -- this order"))
-	n.holds(b, "the other device's memory", 100, []byte("from from, -- this order"))
+	n.checkBytes(b, "the other device's memory", 100, []byte("from from, -- this order"))
 
 	fill := gpu.Fill{Address: n.home.Address + 100, Pattern: '+', PatternBytes: 1, Columns: 4, Rows: 1}
 	graph, err := b.context.Instantiate(
 		&gpu.Graph{Nodes: []gpu.Node{{Work: fill}, {Work: linear(device(at), n.place(100), 24), After: []int{0}}}},
 	)
 	b.must(err)
-	s := b.stream()
+	s := b.newStream()
 	b.must(graph.Launch(s))
 	b.must(s.Synchronize())
 	b.same("a fill and a copy in a graph", b.read(at, 24), []byte("++++ from, -- this order"))
@@ -73,7 +74,7 @@ func testPeerCopies(t *testing.T, b *bench) {
 	content := b.read(at, 4200)
 	for slice := range uint64(2) {
 		for row := range uint64(7) {
-			n.holds(b, "a row of a box", 1<<19+slice*8192+row*512, content[slice*2100+row*300:][:300])
+			n.checkBytes(b, "a row of a box", 1<<19+slice*8192+row*512, content[slice*2100+row*300:][:300])
 		}
 	}
 	box.Dst, box.Src = box.Src, box.Dst
@@ -95,17 +96,17 @@ func testPeerAccess(t *testing.T, b *bench) {
 	}
 	store := b.kernel("store")
 	b.run(launch(store, 1, 1, n.home.Address+64, uint32(77)))
-	n.holds(b, "a store of another device's kernel", 64, words(77))
+	n.checkBytes(b, "a store of another device's kernel", 64, words(77))
 	later := gpu.Range{Address: n.home.End(), Bytes: gpu.ChunkBytes}
 	b.must(n.memory.Map(later))
 	b.run(launch(store, 1, 1, later.Address, uint32(78)),
 		gpu.Fill{Address: later.Address + 4, Pattern: 79, PatternBytes: 4, Columns: 1, Rows: 1})
-	n.holds(b, "stores to memory mapped later", n.home.Bytes, words(78, 79))
+	n.checkBytes(b, "stores to memory mapped later", n.home.Bytes, words(78, 79))
 	if ok {
 		b.must(peering.AllowPeer(1, false))
 		b.must(peering.AllowPeer(1, true))
 		b.run(launch(store, 1, 1, later.Address, uint32(80)))
-		n.holds(b, "a store after permission was granted again", n.home.Bytes, words(80))
+		n.checkBytes(b, "a store after permission was granted again", n.home.Bytes, words(80))
 	}
 }
 
@@ -145,7 +146,7 @@ func testPeerFault(t *testing.T, b *bench) {
 	b.must(peering.AllowPeer(1, true))
 	b.run(launch(store, 1, 1, n.home.Address, uint32(77)))
 	b.must(peering.AllowPeer(1, false))
-	s := b.stream()
+	s := b.newStream()
 	_ = s.Submit(launch(store, 1, 1, n.home.Address, uint32(78)))
 	b.want("a store after permission was revoked", s.Synchronize(), abi.IllegalAddress)
 }

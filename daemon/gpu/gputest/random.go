@@ -28,11 +28,11 @@ func testRandomPrograms(t *testing.T, b *bench) {
 	for seed := range uint64(4) {
 		m := &model{bench: b, random: rand.New(rand.NewPCG(seed, 7))}
 		for range 5 {
-			m.streams = append(m.streams, b.stream())
+			m.streams = append(m.streams, b.newStream())
 		}
 		base := b.alloc(8 * modelBufferBytes)
 		for i := range 8 {
-			m.touched = append(m.touched, b.event(false))
+			m.touched = append(m.touched, b.newEvent(false))
 			m.stream = append(m.stream, 0)
 			m.address = append(m.address, base+uint64(i)*modelBufferBytes)
 			m.want = append(m.want, noise(seed*8+uint64(i), modelBufferBytes))

@@ -75,7 +75,7 @@ func testReclaim(t *testing.T, b *bench) {
 func testReclaimWhileBusy(_ *testing.T, b *bench) {
 	m := b.context.Memory()
 	word := b.alloc(16)
-	waiting, writing := b.stream(), b.stream()
+	waiting, writing := b.newStream(), b.newStream()
 	b.submit(
 		waiting,
 		gpu.MemoryOps{Ops: []gpu.MemoryOp{{Wait: true, Until: gpu.UntilEqual, Bytes: 8, Address: word, Value: 1}}},

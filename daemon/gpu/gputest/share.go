@@ -19,7 +19,7 @@ func testShared(t *testing.T, b *bench) {
 	there := gpu.Range{Address: here.Address + 64*gpu.ChunkBytes, Bytes: here.Bytes}
 
 	// A stream writes during Share; no write may be lost.
-	s, turns := b.stream(), uint32(500)
+	s, turns := b.newStream(), uint32(500)
 	counter := here.Address + 4096
 	for turn := range turns {
 		b.submit(s, gpu.Fill{Address: counter, Pattern: turn + 1, PatternBytes: 4, Columns: 1, Rows: 1},

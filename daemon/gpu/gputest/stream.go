@@ -30,7 +30,7 @@ func gate() (work gpu.Work, reached <-chan struct{}, open func()) {
 
 func testOrder(t *testing.T, b *bench) {
 	const n = 2000
-	s := b.stream()
+	s := b.newStream()
 	address := b.alloc(4)
 	var seen []byte
 	for i := range n {
@@ -56,7 +56,7 @@ func testConcurrency(t *testing.T, b *bench) {
 	if serial, asks := b.backend.(interface{ Serial() bool }); asks && serial.Serial() {
 		t.Skip("this backend runs all streams in one order")
 	}
-	first, second := b.stream(), b.stream()
+	first, second := b.newStream(), b.newStream()
 	work, reached, open := gate()
 	b.submit(first, work)
 	b.waitClosed("first stream", reached)
@@ -72,7 +72,7 @@ func testConcurrency(t *testing.T, b *bench) {
 }
 
 func testQuery(t *testing.T, b *bench) {
-	s, e := b.stream(), b.event(false)
+	s, e := b.newStream(), b.newEvent(false)
 	b.must(s.Query())
 	idle := s.Idle()
 	b.must(e.Query()) // never recorded counts as reached
@@ -94,7 +94,7 @@ func testQuery(t *testing.T, b *bench) {
 }
 
 func testStreamClose(t *testing.T, b *bench) {
-	s := b.stream()
+	s := b.newStream()
 	work, reached, open := gate()
 	var ran atomic.Bool
 	b.submit(s, work, gpu.Call{Func: func() { ran.Store(true) }})
@@ -110,7 +110,7 @@ func testStreamClose(t *testing.T, b *bench) {
 }
 
 func testAwait(t *testing.T, b *bench) {
-	first, second, e := b.stream(), b.stream(), b.event(false)
+	first, second, e := b.newStream(), b.newStream(), b.newEvent(false)
 	b.submit(second, gpu.Await{Event: e}) // never recorded: no wait
 	b.must(second.Synchronize())
 
@@ -139,7 +139,7 @@ func testAwait(t *testing.T, b *bench) {
 
 // testRerecord checks that a wait is for the recording at submission, not for a later one.
 func testRerecord(_ *testing.T, b *bench) {
-	first, second, e := b.stream(), b.stream(), b.event(false)
+	first, second, e := b.newStream(), b.newStream(), b.newEvent(false)
 	b.submit(first, gpu.Record{Event: e})
 	b.must(first.Synchronize())
 	b.submit(second, gpu.Await{Event: e})
@@ -154,7 +154,7 @@ func testRerecord(_ *testing.T, b *bench) {
 }
 
 func testElapsed(t *testing.T, b *bench) {
-	s, start, end, plain := b.stream(), b.event(true), b.event(true), b.event(false)
+	s, start, end, plain := b.newStream(), b.newEvent(true), b.newEvent(true), b.newEvent(false)
 	_, err := end.ElapsedSince(start)
 	b.want("time of events never recorded", err, abi.InvalidHandle)
 	work, reached, open := gate()
@@ -220,6 +220,6 @@ func testClose(t *testing.T, b *bench) {
 	}
 	after, _ := b.context.Memory().Usage()
 	b.free("closed", after, free)
-	b.submit(b.stream(), gpu.Empty{})
+	b.submit(b.newStream(), gpu.Empty{})
 	b.must(b.context.Synchronize())
 }

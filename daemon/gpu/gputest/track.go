@@ -20,10 +20,10 @@ func testNeverWritten(t *testing.T, b *bench) {
 	second := gpu.Range{Address: r.Address + gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
 	check := func(when, fresh, written string) {
 		t.Helper()
-		if got := bits(tracker.NeverWritten(r), 4); got != fresh {
+		if got := formatBits(tracker.NeverWritten(r), 4); got != fresh {
 			t.Errorf("%s: never written %s, want %s", when, got, fresh)
 		}
-		if got := bits(tracker.Dirty(r), 4); got != written {
+		if got := formatBits(tracker.Dirty(r), 4); got != written {
 			t.Errorf("%s: dirty %s, want %s", when, got, written)
 		}
 	}
@@ -32,10 +32,10 @@ func testNeverWritten(t *testing.T, b *bench) {
 	check("read", "1111", "0000")
 	b.write(second.Address, []byte{1})
 	check("written", "1011", "0100")
-	if got := bits(tracker.ClearDirty(r), 4); got != "0100" {
+	if got := formatBits(tracker.ClearDirty(r), 4); got != "0100" {
 		t.Errorf("cleared %s, want 0100", got)
 	}
-	if got := bits(tracker.ClearDirty(r), 4); got != "0000" {
+	if got := formatBits(tracker.ClearDirty(r), 4); got != "0000" {
 		t.Errorf("second clear: got %s, want 0000", got)
 	}
 	check("cleared", "1011", "0000")

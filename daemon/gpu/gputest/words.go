@@ -26,7 +26,7 @@ func testWords(t *testing.T, b *bench) {
 		{gpu.UntilZeroBit, 4, 0xff, 0xffff_ff00, 0x7fff_ff00},
 		{gpu.UntilZeroBit, 8, 0xffff_ffff, 0xffff_ffff << 32, 0xffff_fffe << 32},
 	} {
-		first, second := b.stream(), b.stream()
+		first, second := b.newStream(), b.newStream()
 		step := gpu.MemoryOp{Bytes: c.bytes, Address: word, Value: c.before}
 		b.submit(second, gpu.MemoryOps{Ops: []gpu.MemoryOp{step}})
 		b.must(second.Synchronize())
@@ -40,7 +40,7 @@ func testWords(t *testing.T, b *bench) {
 		b.must(first.Synchronize())
 		b.same("what comes after the wait", b.read(word+8, 8), binary.LittleEndian.AppendUint64(nil, c.met))
 	}
-	s := b.stream()
+	s := b.newStream()
 	for _, bad := range []gpu.MemoryOp{
 		{Bytes: 2, Address: word},
 		{Bytes: 8, Address: word + 4},

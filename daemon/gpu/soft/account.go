@@ -38,6 +38,7 @@ type privateAccount struct {
 	used []uint64 // by ordinal
 }
 
+// reserve adds bytes to what a device has in use, or returns abi.OutOfMemory.
 func (a *privateAccount) reserve(ordinal int, bytes uint64) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

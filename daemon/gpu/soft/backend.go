@@ -43,6 +43,26 @@ type Backend struct {
 	closed   bool
 }
 
+// The optional interfaces of package gpu are found by type assertions at run time, so check here
+// that they are implemented.
+var (
+	_ gpu.FaultContainer = (*Backend)(nil)
+	_ interface {
+		gpu.AccessRecorder
+		gpu.Aliaser
+		gpu.Digester
+		gpu.LazyMapper
+		gpu.Sharer
+		gpu.Tracker
+		gpu.Viewer
+	} = (*Memory)(nil)
+	_ interface {
+		gpu.Resumable
+		gpu.TensorMapper
+	} = (*Context)(nil)
+	_ gpu.ClusterFunction = (*Function)(nil)
+)
+
 // Open opens a backend with the devices of a specification; see package model.
 func Open(text string, options Options) (*Backend, error) {
 	spec, err := model.Parse(text)

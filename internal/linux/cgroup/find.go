@@ -80,6 +80,7 @@ func Of(pid int) (string, error) {
 	return "", fmt.Errorf("pid %d: %w", pid, ErrNone)
 }
 
+// directory returns where the mount shows a cgroup path. pid is for the error.
 func (m mount) directory(pid int, path string) (string, error) {
 	below, err := filepath.Rel(m.top, path)
 	if err != nil || below == ".." || strings.HasPrefix(below, "../") || strings.HasPrefix(path, "/..") {

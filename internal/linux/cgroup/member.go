@@ -102,6 +102,7 @@ func Dissolve(directory string, out func(pid int) error) error {
 	}
 }
 
+// pause waits for a millisecond, or until ctx is done.
 func pause(ctx context.Context) {
 	timer := time.NewTimer(time.Millisecond)
 	defer timer.Stop()

@@ -66,7 +66,7 @@ func EachMapping(pid int) iter.Seq2[Mapping, error] {
 			return
 		}
 		defer maps.Close()
-		for m, err := range mappingsIn(maps) {
+		for m, err := range parseMappings(maps) {
 			if err != nil {
 				err = fmt.Errorf("maps of pid %d: %w", pid, err)
 			}
@@ -81,7 +81,8 @@ func EachMapping(pid int) iter.Seq2[Mapping, error] {
 // escaped as four.
 const maxLineBytes = 64 << 10
 
-func mappingsIn(maps io.Reader) iter.Seq2[Mapping, error] {
+// parseMappings yields the mapping of each line. It ends after an error.
+func parseMappings(maps io.Reader) iter.Seq2[Mapping, error] {
 	return func(yield func(Mapping, error) bool) {
 		lines := bufio.NewScanner(maps)
 		lines.Buffer(nil, maxLineBytes)

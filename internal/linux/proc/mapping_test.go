@@ -171,21 +171,21 @@ func TestMappingFile(t *testing.T) {
 // mappings.
 func TestMappingsInPart(t *testing.T) {
 	const two, wrong = "1000-2000 rw-p 0 00:00 0 \n2000-3000 rw-p 0 00:00 0 [heap]\n", "nonsense\n3000-4000 rw-p 0 00:00 0 \n"
-	if found, err := collect(mappingsIn(strings.NewReader(two + wrong))); len(found) != 2 || err == nil {
+	if found, err := collect(parseMappings(strings.NewReader(two + wrong))); len(found) != 2 || err == nil {
 		t.Errorf("%v, %v", found, err)
 	}
-	for m, err := range mappingsIn(strings.NewReader(two + wrong)) {
+	for m, err := range parseMappings(strings.NewReader(two + wrong)) {
 		if err != nil || m.Start != 0x1000 {
 			t.Errorf("%+v, %v", m, err)
 		}
 		break
 	}
 	long := "1000-2000 rw-p 0 00:00 7 /" + strings.Repeat(`\012`, 4095) + "\n"
-	if found, err := collect(mappingsIn(strings.NewReader(long))); err != nil || len(found) != 1 ||
+	if found, err := collect(parseMappings(strings.NewReader(long))); err != nil || len(found) != 1 ||
 		len(found[0].Path) != 4096 {
 		t.Errorf("a long name: %d, %v", len(found), err)
 	}
-	if _, err := collect(mappingsIn(strings.NewReader(strings.Repeat("x", maxLineBytes+1)))); err == nil {
+	if _, err := collect(parseMappings(strings.NewReader(strings.Repeat("x", maxLineBytes+1)))); err == nil {
 		t.Error("accepted an unterminated line")
 	}
 	const noPID = 1 << 30
@@ -201,7 +201,7 @@ func TestManyMappings(t *testing.T) {
 	for i := range lines {
 		fmt.Fprintf(&text, "%x-%x rw-p 00000000 00:00 0 \n", 0x1000*i, 0x1000*(i+1))
 	}
-	if found, err := collect(mappingsIn(strings.NewReader(text.String()))); err != nil || len(found) != lines ||
+	if found, err := collect(parseMappings(strings.NewReader(text.String()))); err != nil || len(found) != lines ||
 		found[lines-1].End != 0x1000*lines {
 		t.Errorf("%d mappings, %v", len(found), err)
 	}

@@ -69,7 +69,7 @@ func parseStatus(text string) (*Status, error) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		fields := strings.Fields(value)
 		if count, found := required[name]; found {
-			if len(ids(fields)) != len(fields) || len(fields) < count {
+			if len(parseIDs(fields)) != len(fields) || len(fields) < count {
 				return nil, fmt.Errorf("line %q is malformed", line)
 			}
 			delete(required, name)
@@ -88,21 +88,21 @@ func parseStatus(text string) (*Status, error) {
 func (s *Status) field(name string, values []string) {
 	switch name {
 	case "Uid":
-		copy(s.UIDs[:], ids(values))
+		copy(s.UIDs[:], parseIDs(values))
 	case "Gid":
-		copy(s.GIDs[:], ids(values))
+		copy(s.GIDs[:], parseIDs(values))
 	case "Groups":
-		s.Groups = ids(values)
+		s.Groups = parseIDs(values)
 	case "TracerPid":
 		s.Tracer, _ = strconv.Atoi(values[0])
 	case "Tgid":
 		s.Process, _ = strconv.Atoi(values[0])
 	case "NSpid":
-		for _, id := range ids(values) {
+		for _, id := range parseIDs(values) {
 			s.PIDs = append(s.PIDs, int(id))
 		}
 	case "NSsid":
-		sessions := append([]uint32{0}, ids(values)...)
+		sessions := append([]uint32{0}, parseIDs(values)...)
 		s.Session = int(sessions[len(sessions)-1])
 	case "Seccomp":
 		s.Seccomp, _ = strconv.Atoi(values[0])
@@ -137,7 +137,8 @@ func (s *Status) set(name string) *uint64 {
 	return nil
 }
 
-func ids(values []string) []uint32 {
+// parseIDs returns the decimal ids. It skips malformed values, so callers may compare the counts.
+func parseIDs(values []string) []uint32 {
 	found := make([]uint32, 0, len(values))
 	for _, value := range values {
 		if id, err := strconv.ParseUint(value, 10, 32); err == nil {

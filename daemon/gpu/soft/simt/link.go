@@ -166,6 +166,7 @@ func (l *linker) placeVariables() error {
 	return nil
 }
 
+// placeVariable allocates and records a variable. By name, an exported one wins over internal ones.
 func (l *linker) placeVariable(v *ptx.Var) error {
 	address, err := l.place(v.Name, max(v.Bytes, 1), max(v.Align, 1))
 	if err != nil {
@@ -278,6 +279,7 @@ func (l *linker) lower() error {
 	return nil
 }
 
+// lowerKernel sets the code and info of k from f. It completes outlined functions that f reaches.
 func (l *linker) lowerKernel(k *Kernel, m *ptx.Module, f *ptx.Func) error {
 	complete := func(reached *ptx.Func) error {
 		if reached.Insts != nil {

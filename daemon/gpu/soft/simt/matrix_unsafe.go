@@ -72,6 +72,7 @@ func (w *warp) setTile(ref code.Ref, mask uint32, t tile, transposed bool) {
 	}
 }
 
+// transposed returns a copy of the tile with rows and columns swapped.
 func (t tile) transposed() (turned tile) {
 	for row := range t {
 		for column, v := range &t[row] {

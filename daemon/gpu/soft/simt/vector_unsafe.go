@@ -121,6 +121,7 @@ func extractElement(value *lanes.V64, whole *lanes.V128, at int, m code.Memory, 
 	}
 }
 
+// extractAs reads a T of each lane, zero-extended. from points to lane 0's in a V128.
 func extractAs[T element](value *lanes.V64, from unsafe.Pointer) {
 	for i := range value {
 		value[i] = uint64(*(*T)(unsafe.Add(from, i*wholeBytes)))
@@ -142,6 +143,7 @@ func insertElement(value *lanes.V64, whole *lanes.V128, at, bytes int) {
 	}
 }
 
+// insertAs writes the low bytes of each lane as a T. to points to lane 0's in a V128.
 func insertAs[T element](value *lanes.V64, to unsafe.Pointer) {
 	for i := range value {
 		*(*T)(unsafe.Add(to, i*wholeBytes)) = T(value[i])

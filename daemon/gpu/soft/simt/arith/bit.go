@@ -10,6 +10,7 @@ func shiftLeft(w width) Func {
 	return func(a, b, _, _ uint64) uint64 { return a << uint32(b) }
 }
 
+// shiftRight implements shr. Amounts from the width on give zero or, if signed, copies of the sign.
 func shiftRight(w width) Func {
 	if w.signed {
 		return func(a, b, _, _ uint64) uint64 { return uint64(w.s(a) >> uint32(b)) }
@@ -34,6 +35,7 @@ func funnel(mode ptx.Mode, wrap bool) Func {
 	}
 }
 
+// bitfieldExtract implements bfe: c bits of a from bit b on. Signed fields are sign-extended.
 func bitfieldExtract(w width) Func {
 	return func(a, b, c, _ uint64) uint64 {
 		position, length := b&0xff, c&0xff
@@ -49,6 +51,7 @@ func bitfieldExtract(w width) Func {
 	}
 }
 
+// bitfieldInsert implements bfi: b, with the low d bits of a inserted from bit c on.
 func bitfieldInsert(w width) Func {
 	return func(a, b, c, d uint64) uint64 {
 		position, length := c&0xff, d&0xff

@@ -23,6 +23,7 @@ func adjust(nearest float64, errorSign int, mode ptx.Round) float64 {
 	return nearest
 }
 
+// signOf returns -1, 0 or 1; 0 for NaN too.
 func signOf(x float64) int {
 	switch {
 	case x > 0:

@@ -56,6 +56,7 @@ func (e *fp8Format) round(x float64) uint64 {
 	return sign | uint64(code)
 }
 
+// value decodes one 8-bit code. Codes above the largest number are infinity or NaN.
 func (e *fp8Format) value(code uint64) float64 {
 	magnitude := int(code & 0x7f)
 	x := math.NaN()

@@ -35,6 +35,7 @@ func (w width) extend(v uint64) uint64 {
 	return w.u(v)
 }
 
+// less reports whether a < b in the type's low bits and signedness.
 func (w width) less(a, b uint64) bool {
 	if w.signed {
 		return w.s(a) < w.s(b)
@@ -45,6 +46,7 @@ func (w width) less(a, b uint64) bool {
 // clamp saturates a sum that may have left 32 bits, for .sat on s32.
 func (w width) clamp(v int64) uint64 { return uint64(max(w.minSigned(), min(w.maxSigned(), v))) }
 
+// intAdd implements add. With sat it clamps to the range of the type, else it wraps around.
 func intAdd(w width, sat bool) Func {
 	if sat {
 		return func(a, b, _, _ uint64) uint64 { return w.clamp(w.s(a) + w.s(b)) }
@@ -52,6 +54,7 @@ func intAdd(w width, sat bool) Func {
 	return func(a, b, _, _ uint64) uint64 { return a + b }
 }
 
+// intSub implements sub. With sat it clamps to the range of the type, else it wraps around.
 func intSub(w width, sat bool) Func {
 	if sat {
 		return func(a, b, _, _ uint64) uint64 { return w.clamp(w.s(a) - w.s(b)) }
@@ -76,6 +79,7 @@ func mulHi(w width) func(a, b uint64) uint64 {
 	}
 }
 
+// intMul implements mul: the low half of the product, the upper half, or all of it.
 func intMul(w width, mode ptx.Mode) Func {
 	switch mode {
 	case ptx.MulHi:
@@ -87,6 +91,7 @@ func intMul(w width, mode ptx.Mode) Func {
 	return func(a, b, _, _ uint64) uint64 { return a * b }
 }
 
+// intMad implements mad: what intMul returns, plus c.
 func intMad(w width, mode ptx.Mode, sat bool) Func {
 	mul := intMul(w, mode)
 	if sat { // mad.hi.sat.s32
@@ -107,6 +112,7 @@ func mul24(w width, mode ptx.Mode) Func {
 	}
 }
 
+// mad24 adds c to what mul24 returns. With sat it clamps the sum.
 func mad24(w width, mode ptx.Mode, sat bool) Func {
 	mul := mul24(w, mode)
 	if sat {
@@ -133,6 +139,7 @@ func intDiv(w width) Func {
 	}
 }
 
+// intRem implements rem. A zero divisor gives all ones, as in intDiv.
 func intRem(w width) Func {
 	if w.signed {
 		return func(a, b, _, _ uint64) uint64 {
@@ -150,6 +157,7 @@ func intRem(w width) Func {
 	}
 }
 
+// intMin implements min by the signedness of the type.
 func intMin(w width) Func {
 	return func(a, b, _, _ uint64) uint64 {
 		if w.less(b, a) {
@@ -159,6 +167,7 @@ func intMin(w width) Func {
 	}
 }
 
+// intMax implements max by the signedness of the type.
 func intMax(w width) Func {
 	return func(a, b, _, _ uint64) uint64 {
 		if w.less(a, b) {
@@ -168,6 +177,7 @@ func intMax(w width) Func {
 	}
 }
 
+// intAbs implements abs. The smallest number stays negative.
 func intAbs(w width) Func {
 	return func(a, _, _, _ uint64) uint64 {
 		if w.s(a) < 0 {
@@ -223,6 +233,7 @@ func addCarry(w width, carryIn bool) CarryFunc {
 	}
 }
 
+// subCarry implements sub.cc and, with carryIn, subc: without carryIn nothing is borrowed.
 func subCarry(w width, carryIn bool) CarryFunc {
 	return func(a, b, _, carry uint64) (uint64, uint64) {
 		if !carryIn {
@@ -233,6 +244,7 @@ func subCarry(w width, carryIn bool) CarryFunc {
 	}
 }
 
+// madCarry implements mad.cc and, with carryIn, madc: only the addition uses the carry.
 func madCarry(w width, mode ptx.Mode, carryIn bool) CarryFunc {
 	mul := intMul(w, mode)
 	add := addCarry(width{w.unused, false}, carryIn)

@@ -113,6 +113,7 @@ func (s *spec) format(out []byte, next func(uint64) uint64, text func(uint64) st
 
 func (s *spec) has(flag byte) bool { return strings.IndexByte(s.flags, flag) >= 0 }
 
+// appendInteger formats the next argument, which has 4 or 8 bytes, in the verb's base.
 func (s *spec) appendInteger(out []byte, next func(uint64) uint64) []byte {
 	bytes := uint64(4)
 	if s.wide {
@@ -150,6 +151,7 @@ func (s *spec) appendInteger(out []byte, next func(uint64) uint64) []byte {
 	return s.padNumber(out, sign, digits, s.precision < 0)
 }
 
+// boolInt returns 1 for true and 0 for false.
 func boolInt(b bool) int {
 	if b {
 		return 1
@@ -168,6 +170,7 @@ func (s *spec) positiveSign() string {
 	return ""
 }
 
+// appendFloat formats v with its sign. The 0 flag does not apply to infinities and NaN.
 func (s *spec) appendFloat(out []byte, v float64) []byte {
 	sign := s.positiveSign()
 	if math.Signbit(v) {
@@ -231,6 +234,7 @@ func (s *spec) padNumber(out []byte, sign, digits string, zeroes bool) []byte {
 	return s.pad(out, sign+digits)
 }
 
+// pad fills up text to the width with blanks: before it or, with the - flag, after it.
 func (s *spec) pad(out []byte, text string) []byte {
 	fill := strings.Repeat(" ", max(s.width-len(text), 0))
 	if s.has('-') {

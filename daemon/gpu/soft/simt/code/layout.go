@@ -180,14 +180,14 @@ func (l *lowering) layoutFrames(entry *function) {
 
 // layoutRegisters assigns a column to every register of every function.
 func (l *lowering) layoutRegisters() {
-	l.kernel.Frame = l.column(column32)
+	l.kernel.Frame = l.newColumn(column32)
 	for _, fn := range l.order {
 		count := fn.ptx.Registers
 		fn.out.Save[0] = l.columns
-		fn.base[ptx.R16] = l.columnsOf(column32, count[ptx.R16])
-		fn.base[ptx.R32] = l.columnsOf(column32, count[ptx.R32])
+		fn.base[ptx.R16] = l.newColumns(column32, count[ptx.R16])
+		fn.base[ptx.R32] = l.newColumns(column32, count[ptx.R32])
 		fn.out.Save[1] = l.columns
-		fn.base[ptx.R64] = l.columnsOf(column64, count[ptx.R64])
+		fn.base[ptx.R64] = l.newColumns(column64, count[ptx.R64])
 		fn.out.Save[2] = l.columns
 		fn.base[ptx.Pred] = uint32(l.predicates)
 		fn.out.SavePredicates = [2]int32{l.predicates, l.predicates + int32(count[ptx.Pred])}

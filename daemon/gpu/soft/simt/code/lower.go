@@ -142,10 +142,11 @@ func (l *lowering) emit(in Inst) {
 	l.kernel.Sources = append(l.kernel.Sources, Source{Inst: l.in, Function: l.fn.ptx.Name})
 }
 
-// column allocates a column for registers of so many bytes.
-func (l *lowering) column(bytes uint32) uint32 { return l.columnsOf(bytes, 1) }
+// newColumn allocates a column for registers of so many bytes.
+func (l *lowering) newColumn(bytes uint32) uint32 { return l.newColumns(bytes, 1) }
 
-func (l *lowering) columnsOf(bytes uint32, count int) uint32 {
+// newColumns allocates adjacent columns of so many bytes and returns the offset of the first.
+func (l *lowering) newColumns(bytes uint32, count int) uint32 {
 	at := l.columns
 	l.columns += bytes * uint32(count)
 	return at
@@ -155,23 +156,25 @@ func (l *lowering) columnsOf(bytes uint32, count int) uint32 {
 func (l *lowering) constant32(v uint32) uint32 {
 	at, ok := l.constants32[v]
 	if !ok {
-		at = l.column(column32)
+		at = l.newColumn(column32)
 		l.constants32[v] = at
 		l.kernel.Constants32 = append(l.kernel.Constants32, Constant{at, uint64(v)})
 	}
 	return at
 }
 
+// constant64 returns the column of a 64-bit constant.
 func (l *lowering) constant64(v uint64) uint32 {
 	at, ok := l.constants64[v]
 	if !ok {
-		at = l.column(column64)
+		at = l.newColumn(column64)
 		l.constants64[v] = at
 		l.kernel.Constants64 = append(l.kernel.Constants64, Constant{at, v})
 	}
 	return at
 }
 
+// constantPredicate returns a predicate that is true in all lanes, or false in all.
 func (l *lowering) constantPredicate(v bool) uint32 {
 	at, ok := l.constPreds[v]
 	if !ok {
@@ -197,9 +200,9 @@ func (l *lowering) special(s ptx.Special, wide bool) uint32 {
 	key := SpecialColumn{Special: s, Wide: wide}
 	at, ok := l.specials[key]
 	if !ok {
-		at = l.column(column32)
+		at = l.newColumn(column32)
 		if wide {
-			at = l.column(column64)
+			at = l.newColumn(column64)
 		}
 		l.specials[key] = at
 		key.At = at

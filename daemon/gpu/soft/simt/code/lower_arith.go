@@ -18,6 +18,7 @@ func addLoop64(d, a, b, _ *lanes.V64) {
 	}
 }
 
+// widenLoop zero-extends 32-bit lanes.
 func widenLoop(d *lanes.V64, a, _ *lanes.V32, _ *lanes.V64) {
 	for i := range d {
 		d[i] = uint64(a[i])
@@ -180,7 +181,7 @@ func (l *lowering) loop(in *ptx.Inst, dst Ref, src []Ref) bool {
 // combined with another predicate.
 func (l *lowering) lop3(in *ptx.Inst, dst Ref, src []Ref) error {
 	if dst.Sink {
-		dst = Ref{At: l.column(column32), Class: ptx.R32}
+		dst = Ref{At: l.newColumn(column32), Class: ptx.R32}
 	}
 	l.emit(Inst{Shape: Scalar, X: &Extra{Scalar: arith.Lookup(in), Dst: []Ref{dst}, Src: src[:3]}})
 	if len(in.Dst) < 2 || len(src) < 5 {

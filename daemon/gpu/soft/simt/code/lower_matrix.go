@@ -48,7 +48,7 @@ func (l *lowering) copyAsync(in *ptx.Inst) error {
 	}
 	words := make([]Ref, in.Vec)
 	for i := range words {
-		words[i] = Ref{At: l.column(column32), Class: ptx.R32}
+		words[i] = Ref{At: l.newColumn(column32), Class: ptx.R32}
 	}
 	load.X.Dst, load.D = words, words[0].At
 	if len(in.Src) > 0 {

@@ -98,7 +98,7 @@ func (l *lowering) specialRef(s ptx.Special, class ptx.Class) (Ref, error) {
 		}
 		return ref, nil
 	}
-	ref := Ref{At: l.column(column64), Class: ptx.R64}
+	ref := Ref{At: l.newColumn(column64), Class: ptx.R64}
 	l.emit(Inst{Shape: Clock, D: ref.At, X: &Extra{Special: s}})
 	return ref, nil
 }
@@ -122,11 +122,11 @@ func (l *lowering) symbol(v *ptx.Var, offset int64, class ptx.Class) (Ref, error
 	}
 	// The frame's address is known only at run time.
 	if class != ptx.R64 {
-		sum := Ref{At: l.column(column32), Class: ptx.R32}
+		sum := Ref{At: l.newColumn(column32), Class: ptx.R32}
 		l.emit(Inst{Shape: Loop32, F32: addLoop32, D: sum.At, A: constant.At, B: l.kernel.Frame})
 		return sum, nil
 	}
-	base, sum := l.column(column64), Ref{At: l.column(column64), Class: ptx.R64}
+	base, sum := l.newColumn(column64), Ref{At: l.newColumn(column64), Class: ptx.R64}
 	l.emit(Inst{Shape: LoopWiden, D: base, A: l.kernel.Frame, B: l.kernel.Frame, C: base, X: &Extra{Widen: widenLoop}})
 	l.emit(Inst{Shape: Loop64, F64: addLoop64, D: sum.At, A: constant.At, B: base, C: base})
 	return sum, nil

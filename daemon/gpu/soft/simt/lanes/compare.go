@@ -4,6 +4,7 @@ import "math"
 
 // Comparisons return a mask: bit i is lane i.
 
+// eq32 returns the lanes where a == b.
 func eq32(a, b *V32) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -15,6 +16,7 @@ func eq32(a, b *V32) (m uint32) {
 	return m
 }
 
+// ne32 returns the lanes where a != b.
 func ne32(a, b *V32) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -26,6 +28,7 @@ func ne32(a, b *V32) (m uint32) {
 	return m
 }
 
+// ltU32 returns the lanes where a < b, unsigned.
 func ltU32(a, b *V32) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -37,6 +40,7 @@ func ltU32(a, b *V32) (m uint32) {
 	return m
 }
 
+// ltS32 returns the lanes where a < b, signed.
 func ltS32(a, b *V32) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -48,6 +52,7 @@ func ltS32(a, b *V32) (m uint32) {
 	return m
 }
 
+// leU32 returns the lanes where a <= b, unsigned.
 func leU32(a, b *V32) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -59,6 +64,7 @@ func leU32(a, b *V32) (m uint32) {
 	return m
 }
 
+// leS32 returns the lanes where a <= b, signed.
 func leS32(a, b *V32) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -70,6 +76,7 @@ func leS32(a, b *V32) (m uint32) {
 	return m
 }
 
+// eqF32 returns the lanes where a == b; a NaN equals nothing.
 func eqF32(a, b *V32) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -81,6 +88,7 @@ func eqF32(a, b *V32) (m uint32) {
 	return m
 }
 
+// neuF32 returns the lanes where a != b or one of them is NaN.
 func neuF32(a, b *V32) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -92,6 +100,7 @@ func neuF32(a, b *V32) (m uint32) {
 	return m
 }
 
+// ltF32 returns the lanes where a < b and neither is NaN.
 func ltF32(a, b *V32) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -103,6 +112,7 @@ func ltF32(a, b *V32) (m uint32) {
 	return m
 }
 
+// leF32 returns the lanes where a <= b and neither is NaN.
 func leF32(a, b *V32) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -114,6 +124,7 @@ func leF32(a, b *V32) (m uint32) {
 	return m
 }
 
+// eq64 returns the lanes where a == b.
 func eq64(a, b *V64) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -125,6 +136,7 @@ func eq64(a, b *V64) (m uint32) {
 	return m
 }
 
+// ne64 returns the lanes where a != b.
 func ne64(a, b *V64) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -136,6 +148,7 @@ func ne64(a, b *V64) (m uint32) {
 	return m
 }
 
+// ltU64 returns the lanes where a < b, unsigned.
 func ltU64(a, b *V64) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -147,6 +160,7 @@ func ltU64(a, b *V64) (m uint32) {
 	return m
 }
 
+// ltS64 returns the lanes where a < b, signed.
 func ltS64(a, b *V64) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -158,6 +172,7 @@ func ltS64(a, b *V64) (m uint32) {
 	return m
 }
 
+// leU64 returns the lanes where a <= b, unsigned.
 func leU64(a, b *V64) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -169,6 +184,7 @@ func leU64(a, b *V64) (m uint32) {
 	return m
 }
 
+// leS64 returns the lanes where a <= b, signed.
 func leS64(a, b *V64) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -180,6 +196,7 @@ func leS64(a, b *V64) (m uint32) {
 	return m
 }
 
+// eqF64 returns the lanes where a == b; a NaN equals nothing.
 func eqF64(a, b *V64) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -191,6 +208,7 @@ func eqF64(a, b *V64) (m uint32) {
 	return m
 }
 
+// neuF64 returns the lanes where a != b or one of them is NaN.
 func neuF64(a, b *V64) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -202,6 +220,7 @@ func neuF64(a, b *V64) (m uint32) {
 	return m
 }
 
+// ltF64 returns the lanes where a < b and neither is NaN.
 func ltF64(a, b *V64) (m uint32) {
 	for i := range a {
 		var bit uint32
@@ -213,6 +232,7 @@ func ltF64(a, b *V64) (m uint32) {
 	return m
 }
 
+// leF64 returns the lanes where a <= b and neither is NaN.
 func leF64(a, b *V64) (m uint32) {
 	for i := range a {
 		var bit uint32

@@ -41,6 +41,7 @@ const (
 	float
 )
 
+// kindOf returns the kind of a type. Untyped bits count as unsigned.
 func kindOf(t ptx.Type) kind {
 	switch {
 	case t.IsFloat():

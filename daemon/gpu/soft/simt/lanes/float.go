@@ -12,18 +12,21 @@ func addF32(d, a, b, c *V32) {
 	}
 }
 
+// subF32 sets d to a - b, with a canonical NaN.
 func subF32(d, a, b, c *V32) {
 	for i := range d {
 		d[i] = canonical(math.Float32frombits(a[i]) - math.Float32frombits(b[i]))
 	}
 }
 
+// mulF32 sets d to a * b, with a canonical NaN.
 func mulF32(d, a, b, c *V32) {
 	for i := range d {
 		d[i] = canonical(math.Float32frombits(a[i]) * math.Float32frombits(b[i]))
 	}
 }
 
+// canonical returns the bits of x. All NaNs become the one that GPUs produce.
 func canonical(x float32) uint32 {
 	if x != x {
 		return 0x7fffffff
@@ -47,6 +50,7 @@ func fmaF32(d, a, b, c *V32) {
 	}
 }
 
+// minF32 sets d to the smaller of a and b: a number rather than a NaN, and -0 rather than +0.
 func minF32(d, a, b, c *V32) {
 	for i := range d {
 		x, y := math.Float32frombits(a[i]), math.Float32frombits(b[i])
@@ -61,6 +65,7 @@ func minF32(d, a, b, c *V32) {
 	}
 }
 
+// maxF32 sets d to the larger of a and b: a number rather than a NaN, and +0 rather than -0.
 func maxF32(d, a, b, c *V32) {
 	for i := range d {
 		x, y := math.Float32frombits(a[i]), math.Float32frombits(b[i])
@@ -90,12 +95,14 @@ func equalOrNaN(a, b, joined uint32) uint32 {
 	return joined
 }
 
+// floatU32 converts unsigned integers to the nearest float32.
 func floatU32(d, a, b, c *V32) {
 	for i := range d {
 		d[i] = math.Float32bits(float32(a[i]))
 	}
 }
 
+// floatS32 converts signed integers to the nearest float32.
 func floatS32(d, a, b, c *V32) {
 	for i := range d {
 		d[i] = math.Float32bits(float32(int32(a[i])))
@@ -114,18 +121,21 @@ func addF64(d, a, b, c *V64) {
 	}
 }
 
+// subF64 sets d to a - b.
 func subF64(d, a, b, c *V64) {
 	for i := range d {
 		d[i] = math.Float64bits(math.Float64frombits(a[i]) - math.Float64frombits(b[i]))
 	}
 }
 
+// mulF64 sets d to a * b.
 func mulF64(d, a, b, c *V64) {
 	for i := range d {
 		d[i] = math.Float64bits(math.Float64frombits(a[i]) * math.Float64frombits(b[i]))
 	}
 }
 
+// fmaF64 sets d to a * b + c, rounded once.
 func fmaF64(d, a, b, c *V64) {
 	for i := range d {
 		d[i] = math.Float64bits(math.FMA(math.Float64frombits(a[i]), math.Float64frombits(b[i]), math.Float64frombits(c[i])))

@@ -32,6 +32,7 @@ var halves = sync.OnceValue(func() *[1 << 16]float32 {
 	return table
 })
 
+// decoderOf returns the decoder of a type. That of float16 looks values up in halves.
 func decoderOf(t ptx.Type) decoder {
 	if t != ptx.F16 {
 		return decoders[t]
