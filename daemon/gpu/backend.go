@@ -104,13 +104,13 @@ type Memory interface {
 	// device has too little.
 	Map(r Range) error
 	// Unmap frees the memory of a range. Accessing the range afterwards is a fault, except for
-	// kernels that access memory that a Reclaimer has not reclaimed yet.
+	// kernels that access memory that a ReclaimableMemory has not reclaimed yet.
 	Unmap(r Range) error
 	// MapHost makes host memory (the pinned arena) visible to kernels at address, which is also its
 	// address in the program. A backend may require that the memory is mapped at this address in
 	// the worker too, and that it is a file mapping.
 	MapHost(address uint64, memory []byte) error
-	// UnmapHost reverses one MapHost. In a Reclaimer it may wait for all work.
+	// UnmapHost reverses one MapHost. In a ReclaimableMemory it may wait for all work.
 	UnmapHost(address uint64) error
 	// ReadAt copies from device memory; offset is a device address. ReadAt and WriteAt follow
 	// package io.
