@@ -97,6 +97,7 @@ func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView
 	return view, nil
 }
 
+// text prints the obstacles, and whether the generation can be restored here.
 func (v *checkView) text(out Output) error {
 	for _, o := range v.Obstacles {
 		text := humanize.Printable(o.Subject + ": " + o.Reason)

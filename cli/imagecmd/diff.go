@@ -31,7 +31,7 @@ func Diff(ctx context.Context, out Output, path string, options DiffOptions) err
 		return err
 	}
 	defer d.Close()
-	if err := options.choose(d); err != nil {
+	if err := options.setDefaults(d); err != nil {
 		return err
 	}
 	found, err := d.Diff(ctx, options.From, options.To)
@@ -72,7 +72,8 @@ func Diff(ctx context.Context, out Output, path string, options DiffOptions) err
 	return err
 }
 
-func (o *DiffOptions) choose(d *store.Dir) error {
+// setDefaults sets To to the newest generation and From to the one before To, where they are 0.
+func (o *DiffOptions) setDefaults(d *store.Dir) error {
 	all, err := d.Generations()
 	if err != nil {
 		return err
@@ -100,6 +101,7 @@ func (o *DiffOptions) choose(d *store.Dir) error {
 // maxRanges is how many ranges of a memory are listed without --all.
 const maxRanges = 8
 
+// diffProcess prints what changed in a process; unless all is set, maxRanges ranges of a memory.
 func diffProcess(to io.Writer, process store.ProcessDifference, all bool) {
 	for _, memory := range process.Memory {
 		fmt.Fprintf(
@@ -127,6 +129,7 @@ func diffProcess(to io.Writer, process store.ProcessDifference, all bool) {
 	}
 }
 
+// diffFiles prints the changed files under a title; without any it prints nothing.
 func diffFiles(to io.Writer, title string, files []store.FileDifference) {
 	if len(files) > 0 {
 		fmt.Fprint(to, title)
@@ -136,6 +139,7 @@ func diffFiles(to io.Writer, title string, files []store.FileDifference) {
 	}
 }
 
+// fileText returns the change of a file, with its sizes.
 func fileText(f store.FileDifference) string {
 	name := humanize.Printable(f.Name)
 	switch f.Change {

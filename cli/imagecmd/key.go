@@ -20,7 +20,7 @@ const maxKeyText = 1 << 10
 
 // ExportKey prints the key of this machine.
 func ExportKey(ctx context.Context, out Output) error {
-	reply, err := keys(ctx, &api.KeysRequest{Act: &api.KeysRequest_Export{Export: true}})
+	reply, err := sendKeysRequest(ctx, &api.KeysRequest{Act: &api.KeysRequest_Export{Export: true}})
 	if err == nil {
 		_, err = fmt.Fprintln(out.Out, hex.EncodeToString(reply.GetKey()))
 	}
@@ -37,7 +37,7 @@ func ImportKey(ctx context.Context, out Output, from io.Reader, name string) err
 	if err != nil || len(key) == 0 {
 		return ErrNoKey
 	}
-	_, err = keys(ctx, &api.KeysRequest{Act: &api.KeysRequest_Import{Import: &api.KeyImport{Name: name, Key: key}}})
+	_, err = sendKeysRequest(ctx, &api.KeysRequest{Act: &api.KeysRequest_Import{Import: &api.KeyImport{Name: name, Key: key}}})
 	if err == nil {
 		_, err = fmt.Fprintf(out.Out, "images of %s can be restored here by their owners\n", name)
 	}
@@ -46,7 +46,7 @@ func ImportKey(ctx context.Context, out Output, from io.Reader, name string) err
 
 // RemoveKey removes an imported key.
 func RemoveKey(ctx context.Context, out Output, name string) error {
-	_, err := keys(ctx, &api.KeysRequest{Act: &api.KeysRequest_Remove{Remove: name}})
+	_, err := sendKeysRequest(ctx, &api.KeysRequest{Act: &api.KeysRequest_Remove{Remove: name}})
 	if err == nil {
 		_, err = fmt.Fprintf(out.Out, "images of %s can be restored here by root only\n", name)
 	}
@@ -55,7 +55,7 @@ func RemoveKey(ctx context.Context, out Output, name string) error {
 
 // ListKeys prints the names of the imported keys.
 func ListKeys(ctx context.Context, out Output) error {
-	reply, err := keys(ctx, &api.KeysRequest{})
+	reply, err := sendKeysRequest(ctx, &api.KeysRequest{})
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,8 @@ func ListKeys(ctx context.Context, out Output) error {
 	return nil
 }
 
-func keys(ctx context.Context, request *api.KeysRequest) (*api.KeysReply, error) {
+// sendKeysRequest asks phosd to import, remove or list keys.
+func sendKeysRequest(ctx context.Context, request *api.KeysRequest) (*api.KeysReply, error) {
 	client, err := api.Dial(api.Socket())
 	if err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func List(out Output, path string) error {
 		return err
 	}
 	defer d.Close()
-	view, err := listOf(d)
+	view, err := newListView(d)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,8 @@ func List(out Output, path string) error {
 	return view.table(out)
 }
 
-func listOf(d *store.Dir) (*listView, error) {
+// newListView reads all generations. One that cannot be read becomes a damaged row.
+func newListView(d *store.Dir) (*listView, error) {
 	all, err := d.Generations()
 	if err != nil {
 		return nil, err
@@ -79,7 +80,7 @@ func listOf(d *store.Dir) (*listView, error) {
 			v.Generations = append(v.Generations, rowView{Generation: n, Kinds: []string{}, Damage: err.Error()})
 			continue
 		}
-		v.Generations = append(v.Generations, rowOf(g.manifest))
+		v.Generations = append(v.Generations, newRowView(g.manifest))
 	}
 	packs, bytes, needed, err := d.Sizes(context.Background())
 	if err == nil {
@@ -90,7 +91,8 @@ func listOf(d *store.Dir) (*listView, error) {
 	return v, err
 }
 
-func rowOf(m *image.Manifest) rowView {
+// newRowView sums the sizes of all processes; PID and command are the first one's.
+func newRowView(m *image.Manifest) rowView {
 	row := rowView{
 		Generation: m.Generation, Created: m.Created.UTC(), Phos: m.Phos, Host: m.Host.Name,
 		OwnerUID: m.Owner.UID, Owner: m.Owner.Name,
@@ -111,6 +113,7 @@ func rowOf(m *image.Manifest) rowView {
 	return row
 }
 
+// table prints a row for each generation, then the sizes on disk, then the damage.
 func (v *listView) table(out Output) error {
 	to := out.table()
 	if len(v.Generations) == 0 {

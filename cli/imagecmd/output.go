@@ -99,6 +99,7 @@ func readGeneration(d *store.Dir, n uint64) (generation, error) {
 	return g, err
 }
 
+// plural returns a number with its noun.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -59,6 +59,7 @@ func Show(out Output, path string, n uint64) error {
 	return to.Flush()
 }
 
+// showGeneral prints state, origin, owner, seal and sizes of a generation.
 func showGeneral(to io.Writer, g generation) {
 	m := g.manifest
 	whole := "complete; to see whether it can be restored here: pos_cli image check"
@@ -105,6 +106,7 @@ func showGeneral(to io.Writer, g generation) {
 	}
 }
 
+// showProcesses prints a row for each process, then the number of objects of each kind.
 func showProcesses(to *tabwriter.Writer, m *image.Manifest) {
 	fmt.Fprintf(to, "\nPID\tPARENT\tTHREADS\tCOMMAND\tGPU MEMORY\tPINNED\tGPUS\tJOB\n")
 	for _, p := range m.Processes {
@@ -169,6 +171,7 @@ func gpusText(devices []image.Device) string {
 	return strings.Join(texts, "; ")
 }
 
+// showEndpoints prints the terminals, pipes and sockets that a restore connects.
 func showEndpoints(to io.Writer, ends []image.Endpoint) {
 	if len(ends) == 0 {
 		return
@@ -189,6 +192,7 @@ func showEndpoints(to io.Writer, ends []image.Endpoint) {
 	}
 }
 
+// showFiles prints the saved files, and what a restore does with them.
 func showFiles(to io.Writer, files []image.SavedFile) {
 	if len(files) == 0 {
 		return

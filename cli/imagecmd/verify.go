@@ -101,6 +101,7 @@ func badGenerations(problems []store.Problem) map[uint64]bool {
 // maxPerFile is how many problems of a file are listed.
 const maxPerFile = 5
 
+// text prints the problems by file, with the generations that need the lost data.
 func (v *verifyView) text(out Output) error {
 	if len(v.Problems) == 0 {
 		_, err := fmt.Fprintf(
@@ -166,13 +167,14 @@ func (v *verifyView) damageError() error {
 			"writes the missing data again",
 		what,
 		ErrDamaged,
-		isAre(v.BadGenerations),
+		generationsAre(v.BadGenerations),
 		generationsText(v.GoodGenerations),
 		last,
 	)
 }
 
-func isAre(all []uint64) string {
+// generationsAre returns generations with the verb: "generation 3 is", "generations 3 and 4 are".
+func generationsAre(all []uint64) string {
 	if len(all) == 1 {
 		return generationsText(all) + " is"
 	}

@@ -103,6 +103,7 @@ func queryNVML(library string) (*nvidia.Inventory, error) {
 	return found, errors.Join(err, watch.Close())
 }
 
+// uuids returns the UUIDs of the devices, in their order.
 func uuids(devices []gpu.DeviceInfo) (ids [][16]byte) {
 	for _, each := range devices {
 		ids = append(ids, each.UUID)

@@ -34,6 +34,7 @@ type findings struct {
 	Code    abi.Result
 }
 
+// probeGPUs is the body of probeRole. It writes findings as JSON to standard output.
 func probeGPUs(arguments []string) error {
 	var library string
 	if len(arguments) > 0 {

@@ -11,7 +11,8 @@ import (
 // ready is the pipe on which pos_cli waits for one line.
 type ready struct{ pipe *os.File }
 
-func readiness(fd int) *ready {
+// openReady opens the pipe of --ready-fd. Without one, say has no effect.
+func openReady(fd int) *ready {
 	if fd <= 0 {
 		return &ready{}
 	}

@@ -56,7 +56,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	} else if err != nil {
 		fmt.Fprintf(stderr, "phosd: %v; see: phosd --help\n", err)
 		// pos_cli passes --ready-fd first, so that it gets this error too.
-		readiness(chosen.readyFD).say("%v", err)
+		openReady(chosen.readyFD).say("%v", err)
 		return exitUsage
 	}
 	if flags.NArg() > 0 {
@@ -67,7 +67,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func (o *options) run(stdout, stderr io.Writer) int {
-	ready := readiness(o.readyFD)
+	ready := openReady(o.readyFD)
 	defer ready.close()
 	err := o.serve(stdout, ready)
 	if err == nil {
@@ -78,6 +78,7 @@ func (o *options) run(stdout, stderr io.Writer) int {
 	return exitFailed
 }
 
+// serve runs phosd until a signal stops it; --version and --print-config only print.
 func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	if o.version {
 		fmt.Fprintf(stdout, "phosd %s\n", api.Version)

@@ -34,6 +34,7 @@ func (s *supervisor) ready(socket string) { s.notify("READY=1\nSTATUS=serving pr
 // stopping reports that phosd is stopping, which takes a while if programs are saved first.
 func (s *supervisor) stopping() { s.notify("STOPPING=1\nSTATUS=stopping; programs go on") }
 
+// notify sends a state in sd_notify's format. Without a supervisor it has no effect.
 func (s *supervisor) notify(state string) {
 	if s.conn != nil {
 		// If the supervisor has gone away, there is nothing to do.

@@ -59,6 +59,7 @@ func In(from io.Reader) (*image.Manifest, *os.File, error) {
 	return manifest, read, nil
 }
 
+// explainEOF replaces the error of an input that ends too early.
 func explainEOF(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("standard input ends before the image's manifest")

@@ -20,6 +20,7 @@ type failFlags struct {
 	dead, join, leaves nodesValue
 }
 
+// failVerb defines the flags of plan fail and returns what runs it.
 func failVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	f := &failFlags{}
 	flags.StringVar(&f.plan, "plan", "", "`FILE` with the plan that runs, from plan make --json or plan fail --json")

@@ -19,6 +19,7 @@ type settings struct {
 	memory  bytesValue
 }
 
+// flags defines the flags for the model's profile, the nodes and their GPUs.
 func (s *settings) flags(flags *flag.FlagSet) {
 	flags.StringVar(&s.profile, "profile", "", "`FILE` with the costs of the model's layers, JSON or CSV")
 	flags.IntVar(&s.spec.Nodes, "nodes", 0, "`N` nodes")
@@ -121,6 +122,7 @@ func (v *nodesValue) Set(text string) error {
 
 func (v *nodesValue) String() string { return nodeList(*v) }
 
+// nodeList returns the numbers of nodes, separated by commas.
 func nodeList(nodes []cluster.NodeID) string {
 	var words []string
 	for _, node := range nodes {

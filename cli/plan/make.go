@@ -14,6 +14,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
 )
 
+// makeVerb defines the flags of plan make and returns what runs it.
 func makeVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	s, out := &settings{}, &output{}
 	s.flags(flags)
@@ -111,6 +112,7 @@ type jsonMilli int64
 // MarshalJSON writes a decimal number.
 func (m jsonMilli) MarshalJSON() ([]byte, error) { return []byte(pipeline.Milliseconds(int64(m))), nil }
 
+// batchVerb defines the flags of plan batch and returns what runs it.
 func batchVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	var slices, counts string
 	microbatches, out := 0, &output{}

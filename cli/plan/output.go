@@ -19,6 +19,7 @@ type output struct {
 	svg  string
 }
 
+// flags defines --json, and --svg unless picture, which describes the chart, is empty.
 func (o *output) flags(flags *flag.FlagSet, picture string) {
 	flags.BoolVar(&o.json, "json", false, "print JSON")
 	if picture != "" {

@@ -25,6 +25,7 @@ type replayFlags struct {
 	bandwidth         bytesValue
 }
 
+// replayVerb defines the flags of plan replay and returns what runs it.
 func replayVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	r := &replayFlags{bandwidth: 25e9}
 	flags.StringVar(&r.trace, "trace", "", "`FILE` with the failures: time_s,node,event")
@@ -223,6 +224,7 @@ func (r *replayFlags) planned(to verb.Streams, events []replay.Event) error {
 	})
 }
 
+// traceVerb defines the flags of plan trace and returns what runs it.
 func traceVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	f := replay.Failures{}
 	flags.IntVar(&f.Nodes, "nodes", 0, "`N` nodes")

@@ -30,6 +30,7 @@ type templateView struct {
 	ReleasedTime json.Number `json:"released_t_ms,omitempty"`
 }
 
+// templatesVerb defines the flags of plan templates and returns what runs it.
 func templatesVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	s, out, compat := &settings{}, &output{}, ""
 	s.flags(flags)
@@ -49,7 +50,7 @@ func templatesVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []st
 		}); err != nil {
 			return err
 		}
-		view := viewOf(plan, compat)
+		view := newTemplatesView(plan, compat)
 		if out.json {
 			return printJSON(to, view)
 		}
@@ -76,7 +77,8 @@ func (s *settings) templates(compat string) (*pipeline.Plan, error) {
 	return plan, nil
 }
 
-func viewOf(plan *pipeline.Plan, compat string) *templatesView {
+// newTemplatesView adds Oobleck's times if compat is set, and the sizes that need no template.
+func newTemplatesView(plan *pipeline.Plan, compat string) *templatesView {
 	v := &templatesView{ProfileHash: plan.Profile.Hash(), LeftOut: []int{}}
 	for _, t := range plan.Templates {
 		each := templateView{TemplateFile: t.File()}

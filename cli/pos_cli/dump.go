@@ -88,6 +88,7 @@ type dumpOptions struct {
 	partial bool
 }
 
+// prepareDump defines the flags of a pre-dump or, with stop, a dump, and returns what runs it.
 func prepareDump(flags *flag.FlagSet, stop bool) func(context.Context, verb.Streams, []string) error {
 	options := dumpOptions{stop: stop}
 	flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
@@ -117,6 +118,7 @@ func prepareDump(flags *flag.FlagSet, stop bool) func(context.Context, verb.Stre
 	}
 }
 
+// appendTo returns a flag's setter that adds the comma-separated values to a list.
 func appendTo(list *[]string) func(string) error {
 	return func(value string) error {
 		*list = append(*list, strings.Split(value, ",")...)
@@ -212,7 +214,8 @@ func (o *dumpOptions) explain(ctx context.Context, err error) error {
 	return err
 }
 
-func (o *dumpOptions) begin(token []byte) *api.CheckpointCommand {
+// beginCommand returns the first command of a checkpoint; token names the files sent beside it.
+func (o *dumpOptions) beginCommand(token []byte) *api.CheckpointCommand {
 	return &api.CheckpointCommand{Command: &api.CheckpointCommand_Begin{Begin: &api.CheckpointBegin{
 		Pids: []uint32{
 			uint32(o.pid),
@@ -237,7 +240,7 @@ func followDump(
 	if err != nil {
 		return nil, api.FromStatus(err)
 	}
-	if err := stream.Send(options.begin(token)); err != nil {
+	if err := stream.Send(options.beginCommand(token)); err != nil {
 		// The reason arrives with Recv.
 		_, err = stream.Recv()
 		return nil, api.FromStatus(err)

@@ -84,6 +84,7 @@ func findLibrary(self string) (library, error) {
 	)
 }
 
+// resolve returns the paths without symbolic links, or an error if $phos cannot contain them.
 func (l library) resolve() (library, error) {
 	file, err := filepath.EvalSymlinks(l.file)
 	if err != nil {

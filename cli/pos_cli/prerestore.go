@@ -48,6 +48,7 @@ type preRestoreOptions struct {
 	cancel     bool
 }
 
+// preRestore prepares an image, or cancels that. An interrupt releases what was prepared.
 func preRestore(ctx context.Context, to verb.Streams, options preRestoreOptions) error {
 	client, err := api.Dial(api.Socket())
 	if err != nil {

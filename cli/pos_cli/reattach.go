@@ -16,6 +16,7 @@ import (
 // restoreClient is pos_cli's side of a restore's stream.
 type restoreClient = grpc.BidiStreamingClient[api.RestoreCommand, api.RestoreEvent]
 
+// currentStream returns the stream to the phosd that serves now.
 func (v *follower) currentStream() restoreClient {
 	v.mu.Lock()
 	defer v.mu.Unlock()

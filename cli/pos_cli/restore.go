@@ -260,6 +260,7 @@ func (v *follower) forwardSignals(ctx context.Context, signals <-chan os.Signal,
 	}
 }
 
+// started reports whether the program runs, so that signals go to it.
 func (v *follower) started() bool {
 	select {
 	case <-v.running:
@@ -300,6 +301,7 @@ func (v *follower) follow(ctx context.Context) (err error) {
 	}
 }
 
+// programStarted records the program, lets signals reach it and connects its endpoints.
 func (v *follower) programStarted(running *api.RestoreRunning) (err error) {
 	v.pid, v.tree = running.GetPid(), running.GetTree()
 	v.program, _ = proc.Of(int(v.pid)) // an ended program has no identity

@@ -55,6 +55,7 @@ type startOptions struct {
 	settings []string
 }
 
+// prepareStart defines the flags of start and returns what runs it. Most are passed on to phosd.
 func prepareStart(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	var options startOptions
 	flags.StringVar(&options.target, "target", "daemon", "`WHAT` to start: daemon")
@@ -183,6 +184,7 @@ func reportReady(to verb.Streams, line string) error {
 	return nil
 }
 
+// exitText returns the text of a process's exit error, which may be nil.
 func exitText(err error) string {
 	if err == nil {
 		return "no error was reported"

@@ -53,6 +53,7 @@ bytes, and a missing value is null. These fields say what a program does:
 	},
 }
 
+// showStatus prints phosd's status as tables or as JSON.
 func showStatus(ctx context.Context, to verb.Streams, asJSON bool) error {
 	client, err := api.Dial(api.Socket())
 	if err != nil {

@@ -69,6 +69,7 @@ func (o *traceOptions) check() error {
 	return nil
 }
 
+// trace starts or stops the trace of a program. If the start fails, a new directory is removed.
 func trace(ctx context.Context, to verb.Streams, options traceOptions) error {
 	client, err := api.Dial(api.Socket())
 	if err != nil {

@@ -141,7 +141,7 @@ func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
 	if err := g.prepare(to); err != nil {
 		return err
 	}
-	bar := o.bar(to, 0)
+	bar := o.newBar(to, 0)
 	err := g.run(ctx, bar.progress("simulate "+counted(len(g.cells), "scheduler", "schedulers")))
 	bar.close()
 	if err != nil {

@@ -156,6 +156,7 @@ func (s *csvFile) read() error {
 	return nil
 }
 
+// value returns the current row's value in a column, or "" if the file lacks the column.
 func (s *csvFile) value(column string) string {
 	if i := slices.Index(s.columns, column); i >= 0 {
 		return strings.TrimSpace(s.row[i])

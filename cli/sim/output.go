@@ -20,6 +20,7 @@ type output struct {
 	noPictures bool
 }
 
+// flags defines the flags for the results.
 func (o *output) flags(flags *flag.FlagSet) {
 	flags.StringVar(&o.dir, "out", "", "`DIR` for the results; default: only print the summary")
 	flags.BoolVar(&o.json, "json", false, "print JSON")
@@ -124,6 +125,7 @@ type lines struct {
 	err error
 }
 
+// line writes a formatted line, unless an earlier one failed.
 func (l *lines) line(format string, values ...any) {
 	if l.err == nil {
 		_, l.err = fmt.Fprintf(l.to, format+"\n", values...)
@@ -148,7 +150,8 @@ type bar struct {
 	end   time.Duration // 0 if unknown
 }
 
-func (o *output) bar(to verb.Streams, end time.Duration) *bar {
+// newBar shows simulated seconds, or jobs if end is 0.
+func (o *output) newBar(to verb.Streams, end time.Duration) *bar {
 	unit := "jobs"
 	if end > 0 {
 		unit = "simulated s"

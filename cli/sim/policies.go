@@ -46,7 +46,7 @@ func (s *settings) base(jobs []cluster.Job, t tables) (p scheduler.Policies, err
 		Retries:   s.Retries,
 		Caps:      s.Caps.whole(),
 	}
-	if p.Walk, err = s.walk(); err != nil {
+	if p.Walk, err = s.parseWalk(); err != nil {
 		return p, err
 	}
 	if p.Place, err = placement(s.Placement, jobs); err != nil {
@@ -91,7 +91,8 @@ func (s *settings) ordering(p *scheduler.Policies, t tables) (err error) {
 // elasticRound is the default round of elastic policies.
 const elasticRound = time.Minute
 
-func (s *settings) walk() (scheduler.Walk, error) {
+// parseWalk returns the value of --walk; without the flag, the order decides.
+func (s *settings) parseWalk() (scheduler.Walk, error) {
 	switch s.Walk {
 	case "":
 		return scheduler.ByOrder, nil

@@ -88,7 +88,7 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 	if err != nil {
 		return err
 	}
-	bar := o.bar(to, s.end(in.jobs))
+	bar := o.newBar(to, s.end(in.jobs))
 	result, err := s.simulate(ctx, in, bar.progress("simulate"))
 	bar.close()
 	if err != nil {
@@ -177,6 +177,7 @@ func (s *settings) quantumFor() time.Duration {
 	return 0
 }
 
+// orDefault sets an empty string to value.
 func orDefault(to *string, value string) {
 	if *to == "" {
 		*to = value

@@ -71,6 +71,7 @@ type configuration struct {
 	NodeRepair float64   `json:"node_repair_s,omitempty"`
 }
 
+// configuration leaves out intervals that have no effect with these settings.
 func (s *settings) configuration() *configuration {
 	c := &configuration{
 		settings: s, Round: s.round.Seconds(), Quantum: s.quantum.Seconds(), Age: s.age.Seconds(), Lease: s.lease.Seconds(),

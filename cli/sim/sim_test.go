@@ -435,7 +435,7 @@ func TestBar(t *testing.T) {
 		99 * time.Second: "simulate: 60 of 99 simulated s\n",
 	} {
 		var shown bytes.Buffer
-		b := (&output{}).bar(verb.Streams{Err: &shown}, (&settings{until: until}).end(jobs))
+		b := (&output{}).newBar(verb.Streams{Err: &shown}, (&settings{until: until}).end(jobs))
 		b.began = b.began.Add(-2 * barDelay)
 		if b.progress("simulate")(1, 2, 60*time.Second); shown.String() != want {
 			t.Errorf("until %v: %q, want %q", until, shown.String(), want)

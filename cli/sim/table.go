@@ -32,6 +32,7 @@ type row struct {
 	Summary *sim.Summary `json:"summary"`
 }
 
+// table returns a row for each cell. The table is partial if a simulation was cut off.
 func (g *grid) table() *table {
 	t := &table{}
 	for i := range g.cells {
@@ -127,6 +128,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 	return file.Close()
 }
 
+// csv writes the rows that have a summary.
 func (t *table) csv(to io.Writer) error {
 	out := csv.NewWriter(to)
 	_ = out.Write([]string{

@@ -158,6 +158,7 @@ func (v View) foreignTable(out io.Writer) {
 
 func usageText(used, of uint64) string { return humanize.Bytes(used) + " / " + humanize.Bytes(of) }
 
+// orDash returns the text, or a dash for an empty cell.
 func orDash(text string) string {
 	if text == "" {
 		return "-"
@@ -173,6 +174,7 @@ func numberText(value *uint32, unit string) string {
 	return fmt.Sprintf("%d"+unit, *value)
 }
 
+// memoryText returns used and total memory, or a dash if NVML did not report them.
 func (v *hardwareView) memoryText() string {
 	if v.UsedBytes == nil || v.MemoryBytes == nil {
 		return "-"
@@ -180,6 +182,7 @@ func (v *hardwareView) memoryText() string {
 	return usageText(*v.UsedBytes, *v.MemoryBytes)
 }
 
+// powerText returns the power and its limit in watts, or a dash if NVML did not report it.
 func (v *hardwareView) powerText() string {
 	const milli = 1000
 	switch {
@@ -221,6 +224,7 @@ func (v *hardwareView) texts() (texts []string) {
 	return texts
 }
 
+// checkpointText returns the age of the last checkpoint, or now or never.
 func (p programView) checkpointText() string {
 	switch {
 	case p.Checkpoint.Running:
@@ -246,6 +250,7 @@ func (s checkpointView) texts() []string {
 	return []string{where, failed, policy}
 }
 
+// policyText returns the policy of a program's checkpoints in words.
 func (s checkpointView) policyText() string {
 	text := "checkpoints"
 	if s.Policy.EverySeconds > 0 {

@@ -241,6 +241,7 @@ func cudaText(version uint32) string {
 	return fmt.Sprintf("%d.%d", version/1000, version%1000/10)
 }
 
+// programOf returns a program's view; texts that the program chose are made printable.
 func programOf(program *api.Program, now time.Time) programView {
 	description := program.GetDescription()
 	progress := description.GetProgress()
@@ -282,6 +283,7 @@ func programOf(program *api.Program, now time.Time) programView {
 	return view
 }
 
+// checkpointOf returns the state, times, last error and policy of a program's checkpoints.
 func checkpointOf(program *api.Program, now time.Time) checkpointView {
 	view := checkpointView{
 		Dir:     humanize.Printable(program.GetCheckpointDir()),
@@ -320,6 +322,7 @@ func optionalTime(milliseconds int64) *time.Time {
 	return &at
 }
 
+// stateOf returns failed, unresponsive (its worker sent no description), starting or running.
 func stateOf(program *api.Program) string {
 	description := program.GetDescription()
 	switch {

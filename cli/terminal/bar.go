@@ -86,6 +86,7 @@ func (b *Bar) Clear() {
 	b.erase()
 }
 
+// erase erases the bar's line, if it is shown. The caller holds b.mu.
 func (b *Bar) erase() {
 	if b.visible {
 		fmt.Fprint(b.out, "\r\x1b[K")
@@ -93,6 +94,7 @@ func (b *Bar) erase() {
 	}
 }
 
+// text returns phase, share, amount, rate and remaining time. The caller holds b.mu.
 func (b *Bar) text(now time.Time, done, total uint64) string {
 	var text strings.Builder
 	text.WriteString(b.phase)

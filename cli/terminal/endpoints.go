@@ -114,6 +114,7 @@ func (e *Endpoints) open(end image.Endpoint, piped bool) (given *os.File, p pair
 	return given, p, err
 }
 
+// output returns the caller's standard output (1) or error (2), else nil.
 func (e *Endpoints) output(standard int) *os.File {
 	switch standard {
 	case 1:

@@ -82,6 +82,7 @@ func (f *Flow) copyBytes(to, from *os.File) {
 	}
 }
 
+// resize gives the program's terminals the caller's size after each change of it.
 func (f *Flow) resize(pairs []pair) {
 	for range f.resizes {
 		size := f.endpoints.size()

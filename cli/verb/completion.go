@@ -8,6 +8,7 @@ import (
 	"strings"
 )
 
+// completion returns the verb that prints shell completion for all verbs.
 func (s *Set) completion() *Verb {
 	return &Verb{
 		Name: "completion", Word: true,
@@ -29,6 +30,7 @@ func (s *Set) completion() *Verb {
 	}
 }
 
+// complete writes the completion code for a shell.
 func (s *Set) complete(to io.Writer, shell string) error {
 	switch shell {
 	case "bash":
@@ -73,6 +75,7 @@ func (s *Set) completeZsh(to io.Writer) error {
 	return err
 }
 
+// completeFish writes one complete command for each verb and each flag.
 func (s *Set) completeFish(to io.Writer) error {
 	var text strings.Builder
 	text.WriteString("complete -c pos_cli -f\n")
@@ -135,6 +138,7 @@ func (v *Verb) lastWord() string {
 	return spoken[strings.LastIndex(spoken, " ")+1:]
 }
 
+// firstWords returns the invocations of a single word.
 func (s *Set) firstWords() []string {
 	var words []string
 	for _, each := range s.Verbs {

@@ -14,6 +14,7 @@ import (
 // helpName is the verb whose arguments are other verbs.
 const helpName = "help"
 
+// help returns the verb that explains the others.
 func (s *Set) help() *Verb {
 	return &Verb{
 		Name: helpName, Word: true,
@@ -26,6 +27,7 @@ func (s *Set) help() *Verb {
 	}
 }
 
+// explain prints the help of the verb that the arguments name, or the overview without any.
 func (s *Set) explain(to io.Writer, arguments []string) error {
 	if len(arguments) == 0 {
 		return s.overview(to)
@@ -38,6 +40,7 @@ func (s *Set) explain(to io.Writer, arguments []string) error {
 	return Help(to, chosen)
 }
 
+// trimDashes removes leading dashes, so that "help --dump" finds dump.
 func trimDashes(name string) string {
 	for len(name) > 0 && name[0] == '-' {
 		name = name[1:]
@@ -45,6 +48,7 @@ func trimDashes(name string) string {
 	return name
 }
 
+// overview prints a line for each verb, and how programs are started.
 func (s *Set) overview(to io.Writer) error {
 	out := tabwriter.NewWriter(to, 0, 8, 3, ' ', 0)
 	fmt.Fprintf(out, "pos_cli %s: run CUDA programs through phosd\n\n", api.Version)
@@ -58,6 +62,7 @@ func (s *Set) overview(to io.Writer) error {
 	return out.Flush()
 }
 
+// synopsis returns how a verb is called.
 func synopsis(v *Verb) string {
 	if v.Arguments == "" {
 		return v.Invocation()

@@ -10,6 +10,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
+// manual returns the verb that prints the manual page, in roff.
 func (s *Set) manual() *Verb {
 	return &Verb{
 		Name: "man", Word: true,

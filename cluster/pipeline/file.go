@@ -78,6 +78,7 @@ func (t *Template) File() TemplateFile {
 	return f
 }
 
+// template returns the template that a file describes.
 func (f *TemplateFile) template() (*Template, error) {
 	t := &Template{Nodes: f.Nodes, Microbatches: f.Microbatches}
 	for i, s := range f.Stages {
@@ -113,6 +114,7 @@ func (p *Plan) Encode(recovery *Recovery) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
+// file returns the profile in its JSON form.
 func (p *Profile) file() (f profileFile) {
 	for i := range p.Layers {
 		l := &p.Layers[i]

@@ -230,6 +230,7 @@ func (p *Profile) Hash() Hash {
 	return Hash(fmt.Sprintf("%x", h.Sum(nil)[:16]))
 }
 
+// sortedKeys returns the numbers of GPUs or nodes for which times are known.
 func sortedKeys(times map[int]time.Duration) []int {
 	var keys []int
 	for key := range times {

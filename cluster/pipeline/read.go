@@ -146,6 +146,7 @@ func lineColumn(text []byte, offset int64) string {
 	return fmt.Sprintf("line %d, column %d", line, len(before)-bytes.LastIndexByte(before, '\n'))
 }
 
+// layers returns the layers of a profile, or an error that names layer and field.
 func (file *profileFile) layers() ([]Layer, error) {
 	var layers []Layer
 	for i, each := range file.Layers {

@@ -99,6 +99,7 @@ func (s *spec) procRows() []procRow {
 	return rows
 }
 
+// cProcs writes the table that cuGetProcAddress searches.
 func cProcs(s *spec) ([]byte, error) {
 	var b strings.Builder
 	b.WriteString(

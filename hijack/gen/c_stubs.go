@@ -29,7 +29,7 @@ func cStubs(s *spec) ([]byte, error) {
 }
 
 // returnsMore says whether a call has results besides its code. An earlier call's error must not
-// take their place: who gets an error has no handle, and nobody could give back what it stands for.
+// take their place: a caller that gets an error has no handle, and could never release the object.
 func (c *call) returnsMore() bool {
 	scalars, arrays := c.returned()
 	return len(scalars)+len(arrays) > 0
@@ -151,6 +151,7 @@ func (s *spec) cWord(p param) string {
 	return p.name
 }
 
+// cReply writes the end of a sender: the wait for the reply, and its values stored for the caller.
 func cReply(b *strings.Builder, s *spec, c *call) {
 	scalars, arrays := c.returned()
 	if len(scalars)+len(arrays) == 0 {
@@ -184,6 +185,7 @@ func cReply(b *strings.Builder, s *spec, c *call) {
 	b.WriteString("\treturn phos_r;\n}\n")
 }
 
+// cStore returns the C statement that stores a word of the reply through an out pointer.
 func (s *spec) cStore(p param) string {
 	switch s.wire[p.ctype] {
 	case "f32":
@@ -194,6 +196,7 @@ func (s *spec) cStore(p param) string {
 	return fmt.Sprintf("*%s = (%s)%s_word;", p.name, p.ctype, p.name)
 }
 
+// cAlias writes an entry point that calls another one.
 func cAlias(b *strings.Builder, c *call) {
 	args := c.args
 	if args == "" {
@@ -240,6 +243,7 @@ func cTwin(b *strings.Builder, c *call) {
 	)
 }
 
+// replaceWord replaces elements of a comma-separated list.
 func replaceWord(list, word, with string) string {
 	parts := strings.Split(list, ", ")
 	for i, p := range parts {

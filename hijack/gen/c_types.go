@@ -43,6 +43,7 @@ func cTypes(s *spec) ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
+// cStruct writes a struct with a static assertion of its size.
 func cStruct(b *strings.Builder, st cstruct) {
 	fmt.Fprintf(b, "\ntypedef struct {\n")
 	indent := "\t"
@@ -70,14 +71,15 @@ func (p param) cParam() string {
 	case p.dir != in && p.isArray():
 		return fmt.Sprintf("char *%s, size_t %s_size", p.name, p.name)
 	case p.dir != in:
-		return pointer(p.ctype) + p.name
+		return pointerTo(p.ctype) + p.name
 	case strings.HasSuffix(p.ctype, "*"):
 		return p.ctype + p.name
 	}
 	return p.ctype + " " + p.name
 }
 
-func pointer(ctype string) string {
+// pointerTo returns the type of a pointer to ctype, such that a name can follow.
+func pointerTo(ctype string) string {
 	if strings.HasSuffix(ctype, "*") {
 		return ctype + "*"
 	}

@@ -73,7 +73,7 @@ func (s *spec) checkFrame(c *call) error {
 		if s.wire[p.ctype] == "" && !(p.dir != in && p.ctype == "char" && p.isArray()) {
 			return fmt.Errorf("parameter %s: type %q is not in types.api", p.name, p.ctype)
 		}
-		if p.dir == in && p.isArray() && !c.has(p.count) {
+		if p.dir == in && p.isArray() && !c.hasInput(p.count) {
 			return fmt.Errorf("parameter %s is counted by %q, which is no parameter", p.name, p.count)
 		}
 	}
@@ -95,7 +95,8 @@ func (s *spec) checkAlias(c *call) error {
 	return fmt.Errorf("unknown target %q", c.target)
 }
 
-func (c *call) has(name string) bool {
+// hasInput reports whether a call has an in parameter of this name.
+func (c *call) hasInput(name string) bool {
 	for _, p := range c.params {
 		if p.name == name && p.dir == in {
 			return true

@@ -59,6 +59,7 @@ func count(calls []*call, want func(*call) bool) int {
 	return n
 }
 
+// coverageRows writes a row for each call, by name, with class and remarks or with the topic.
 func coverageRows(b *strings.Builder, calls []*call, withClass bool) {
 	sort.Slice(calls, func(i, j int) bool { return calls[i].name < calls[j].name })
 	for _, c := range calls {

@@ -18,7 +18,7 @@ func goCalls(s *spec) ([]byte, error) {
 	}
 	b.WriteString(")\n\nvar calls = [...]callInfo{\n")
 	for _, c := range calls {
-		fmt.Fprintf(&b, "\tCall%s: {%q, Class%s, %q},\n", c.goName(), c.name, upper(string(c.class)), s.goArguments(c))
+		fmt.Fprintf(&b, "\tCall%s: {%q, Class%s, %q},\n", c.goName(), c.name, capitalize(string(c.class)), s.goArguments(c))
 	}
 	b.WriteString("}\n")
 	return format.Source([]byte(b.String()))

@@ -46,6 +46,7 @@ func goCodec(s *spec) ([]byte, error) {
 	return format.Source([]byte(b.String()))
 }
 
+// goMessage writes a message's type with its methods Append and Decode.
 func (s *spec) goMessage(b *strings.Builder, name, doc string, scalars, arrays []param) {
 	fmt.Fprintf(b, "\n// %s %s\ntype %s struct {\n", name, doc, name)
 	for _, p := range append(append([]param{}, scalars...), arrays...) {
@@ -106,6 +107,7 @@ func (s *spec) goDecode(b *strings.Builder, name string, scalars, arrays []param
 	fmt.Fprintf(b, "\treturn r.end(%q)\n", name)
 }
 
+// goWord returns the Go expression of a field as the uint64 that is sent.
 func (s *spec) goWord(p param) string {
 	field := "m." + p.goField()
 	switch s.wire[p.ctype] {
@@ -117,6 +119,7 @@ func (s *spec) goWord(p param) string {
 	return "uint64(" + field + ")"
 }
 
+// goRead returns the Go expression of a field's value from the word that was received.
 func (s *spec) goRead(p param, word string) string {
 	switch wire := s.wire[p.ctype]; wire {
 	case "f32":

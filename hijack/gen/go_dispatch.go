@@ -112,7 +112,7 @@ import (
 // Dispatch decodes a call of the topic, runs its handler, and returns its reply, nil for none.
 func (s *%s) Dispatch(call *core.Call) (wire.Reply, error) {
 	switch call.Number {
-`, t.name, sessionDir, upper(t.name))
+`, t.name, sessionDir, capitalize(t.name))
 	for _, c := range s.framedCalls() {
 		if mine, err := topicOf(c); err != nil || mine.name != t.name {
 			continue // goTopics returns the error

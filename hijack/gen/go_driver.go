@@ -11,7 +11,7 @@ type driverCall struct {
 	name string
 	// free calls work without a current context.
 	free bool
-	// optional ones are missing in old drivers; who calls them does without.
+	// optional calls are missing in old drivers; their callers work without them.
 	optional bool
 }
 
@@ -98,10 +98,11 @@ type driverParam struct {
 	out, text       bool
 }
 
+// driverParams returns how each parameter of a call is passed to the driver.
 func (s *spec) driverParams(c *call) []driverParam {
 	var params []driverParam
 	for _, p := range c.params {
-		q := driverParam{name: goWord(p.name), c: "void *", goType: "unsafe.Pointer", out: p.dir != in}
+		q := driverParam{name: goIdentifier(p.name), c: "void *", goType: "unsafe.Pointer", out: p.dir != in}
 		wire, scalar := s.wire[p.ctype]
 		pair, known := driverScalars[wire]
 		switch handle := driverHandles[p.ctype]; {
@@ -123,8 +124,8 @@ func (s *spec) driverParams(c *call) []driverParam {
 	return params
 }
 
-// goWord keeps parameter names apart from Go's words and from the methods' own.
-func goWord(name string) string {
+// goIdentifier keeps parameter names apart from Go's words and from the methods' own.
+func goIdentifier(name string) string {
 	switch name {
 	case "func", "ctx", "d", "err", "C", "type", "len":
 		return name + "_"
@@ -182,7 +183,7 @@ func cTrampoline(b *strings.Builder, d driverCall, index int, params []driverPar
 	for i, p := range params {
 		ctype := p.c
 		if p.out {
-			ctype = pointer(p.c)
+			ctype = pointerTo(p.c)
 		}
 		declared = append(declared, fmt.Sprintf("%s a%d", ctype, i))
 		types = append(types, ctype)
@@ -219,6 +220,7 @@ func goSignature(d driverCall, params []driverParam) (takes, gives []string) {
 	return takes, append(gives, "err error")
 }
 
+// goTrampoline writes the Go method that calls a function of the driver through its C wrapper.
 func goTrampoline(b *strings.Builder, d driverCall, c *call, params []driverParam) {
 	takes, gives := goSignature(d, params)
 	fmt.Fprintf(
@@ -253,8 +255,8 @@ func goTrampoline(b *strings.Builder, d driverCall, c *call, params []driverPara
 	fmt.Fprintf(b, "\terr = result(%q, C.phos_%s(%s))\n\treturn\n}\n", d.name, d.name, strings.Join(passed, ", "))
 }
 
-// goNoDriver writes the same methods for a build without cgo. Nobody can call them: there is no
-// Driver.
+// goNoDriver writes the same methods for a build without cgo. They are never called: no Driver can
+// be opened.
 func goNoDriver(s *spec) ([]byte, error) {
 	calls, err := s.driverCallsOf()
 	if err != nil {

@@ -67,6 +67,7 @@ func snake(name string) string {
 	return b.String()
 }
 
+// cLayout writes package wire's constants as C macros.
 func cLayout(s *spec) ([]byte, error) {
 	var b strings.Builder
 	b.WriteString(

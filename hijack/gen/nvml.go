@@ -45,7 +45,7 @@ func loadNVML(root string) (found nvml, err error) {
 	return found, nil
 }
 
-// nvmlRefuse writes what is not built. Callers pass arguments that nobody looks at.
+// nvmlRefuse writes the functions that are not built. They ignore their arguments.
 func nvmlRefuse(s *spec) ([]byte, error) {
 	var b strings.Builder
 	b.WriteString(

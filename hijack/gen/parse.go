@@ -65,7 +65,7 @@ func (p *reader) parse(text string) error {
 	}
 	if text[0] != ' ' {
 		p.call, p.struc = nil, nil
-		return p.head(words)
+		return p.parseHead(words)
 	}
 	switch {
 	case p.struc != nil:
@@ -73,12 +73,13 @@ func (p *reader) parse(text string) error {
 		p.structs[len(p.structs)-1] = *p.struc
 		return nil
 	case p.call != nil:
-		return p.member(words)
+		return p.parseMember(words)
 	}
 	return fmt.Errorf("line outside a stanza")
 }
 
-func (p *reader) head(words []string) error {
+// parseHead reads the first line of a stanza.
+func (p *reader) parseHead(words []string) error {
 	switch words[0] {
 	case "call":
 		return p.startCall(words[1:])
@@ -156,7 +157,8 @@ func (p *reader) refused(words []string) error {
 	return nil
 }
 
-func (p *reader) member(words []string) error {
+// parseMember reads an indented line of a call's stanza.
+func (p *reader) parseMember(words []string) error {
 	c := p.call
 	switch words[0] {
 	case "in", "out", "out?":

@@ -144,19 +144,20 @@ var versionSuffix = regexp.MustCompile(`_v[0-9]+$`)
 
 // goName is the call's name in Go: cuMemAlloc_v2 is MemAlloc, moduleLoad is ModuleLoad.
 func (c *call) goName() string {
-	return upper(versionSuffix.ReplaceAllString(strings.TrimPrefix(c.name, "cu"), ""))
+	return capitalize(versionSuffix.ReplaceAllString(strings.TrimPrefix(c.name, "cu"), ""))
 }
 
 // goField is a parameter's name in Go.
 func (p param) goField() string {
 	var b strings.Builder
 	for _, part := range strings.Split(p.name, "_") {
-		b.WriteString(upper(part))
+		b.WriteString(capitalize(part))
 	}
 	return b.String()
 }
 
-func upper(s string) string {
+// capitalize returns s with its first letter, which is ASCII, in upper case.
+func capitalize(s string) string {
 	if s == "" {
 		return s
 	}

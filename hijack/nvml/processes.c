@@ -70,7 +70,8 @@ nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsign
 	return list(device, count, infos, write_v2);
 }
 
-static nvmlReturn_t nobody(nvmlDevice_t device, unsigned *count)
+/* Answers that no process uses the device, for graphics and MPS. */
+static nvmlReturn_t no_processes(nvmlDevice_t device, unsigned *count)
 {
 	struct phos_gpu gpu;
 	if (count == NULL)
@@ -81,16 +82,16 @@ static nvmlReturn_t nobody(nvmlDevice_t device, unsigned *count)
 	return result;
 }
 
-#define NOBODY(name, type)                                                   \
+#define NO_PROCESSES(name, type)                                             \
 	nvmlReturn_t name(nvmlDevice_t device, unsigned *count, type *infos) \
 	{                                                                    \
 		(void)infos;                                                 \
-		return nobody(device, count);                                \
+		return no_processes(device, count);                          \
 	}
 
-NOBODY(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t)
-NOBODY(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_v2_t)
-NOBODY(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_v2_t)
-NOBODY(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t)
-NOBODY(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t)
-NOBODY(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_v2_t)
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses, nvmlProcessInfo_v1_t)
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v2, nvmlProcessInfo_v2_t)
+NO_PROCESSES(nvmlDeviceGetGraphicsRunningProcesses_v3, nvmlProcessInfo_v2_t)
+NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses, nvmlProcessInfo_v1_t)
+NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v2, nvmlProcessInfo_v2_t)
+NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3, nvmlProcessInfo_v2_t)

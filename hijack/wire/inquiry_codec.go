@@ -43,7 +43,7 @@ func (a *Answer) Append(data []byte) []byte {
 	copy(head[AnswerDriver:][:AnswerText-1], a.DriverVersion)
 	data = append(data, head...)
 	for _, d := range devices {
-		data = d.append(data)
+		data = d.appendTo(data)
 	}
 	for _, p := range a.Holdings {
 		entry := make([]byte, AnswerHoldingBytes)
@@ -55,7 +55,8 @@ func (a *Answer) Append(data []byte) []byte {
 	return data
 }
 
-func (d *AnsweredDevice) append(data []byte) []byte {
+// appendTo appends the device's entry, of AnswerDeviceBytes.
+func (d *AnsweredDevice) appendTo(data []byte) []byte {
 	order := binary.LittleEndian
 	entry := make([]byte, AnswerDeviceBytes)
 	d.encode(entry[:DeviceBytes])

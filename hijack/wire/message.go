@@ -78,6 +78,7 @@ type arrayReader struct {
 	problem string
 }
 
+// array returns the next array, which aliases the payload, or nil after an error.
 func (r *arrayReader) array(element int) []byte {
 	if r.problem != "" {
 		return nil

@@ -183,7 +183,7 @@ func (b *blox) walk(order []int) {
 		if !found {
 			return
 		}
-		b.take(i, on)
+		b.allocate(i, on)
 	}
 }
 
@@ -206,7 +206,8 @@ func (b *blox) scattered(n int) (on cluster.Placement, found bool) {
 	return nil, false
 }
 
-func (b *blox) take(i int, on cluster.Placement) {
+// allocate takes the GPUs for a job and notes that it was launched.
+func (b *blox) allocate(i int, on cluster.Placement) {
 	for _, gpu := range on {
 		b.free[gpu.Node] &^= 1 << gpu.Index
 	}

@@ -109,6 +109,7 @@ func arrivals(jobs []cluster.Job) []int {
 	return order
 }
 
+// capacity returns the number of GPUs of all nodes.
 func capacity(nodes []cluster.Node) (gpus int) {
 	for i := range nodes {
 		gpus += nodes[i].GPUs

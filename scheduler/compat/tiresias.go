@@ -139,6 +139,7 @@ func (t *tiresias) endOf(i int, now time.Duration) time.Duration {
 	return now + t.jobs[i].Length - t.states[i].executed
 }
 
+// finish ends the jobs in t.ending and removes them from their queues.
 func (t *tiresias) finish(now time.Duration) {
 	for _, i := range t.ending {
 		t.states[i].running = false
@@ -150,6 +151,7 @@ func (t *tiresias) finish(now time.Duration) {
 	}
 }
 
+// arrive adds the jobs that are submitted now to the first queue.
 func (t *tiresias) arrive(now time.Duration) {
 	for len(t.arrivals) > 0 && t.jobs[t.arrivals[0]].Submit == now {
 		t.active, t.queues[0] = append(t.active, t.arrivals[0]), append(t.queues[0], t.arrivals[0])
@@ -292,6 +294,7 @@ func (t *tiresias) findNextEnd(now time.Duration) {
 	}
 }
 
+// busy returns the number of GPUs of running jobs.
 func (t *tiresias) busy() (gpus int) {
 	for _, i := range t.active {
 		if t.states[i].running {

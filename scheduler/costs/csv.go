@@ -96,6 +96,7 @@ func (l *fields) wrong(column, value, want string) error {
 	return &workload.Error{File: l.file, Line: l.line, Column: column, Value: value, Has: true, Want: want}
 }
 
+// row returns the line's row, or the first error in it.
 func (l *fields) row() (Row, error) {
 	if len(l.values) != len(l.names) {
 		return Row{}, l.wrong(
@@ -112,6 +113,7 @@ func (l *fields) row() (Row, error) {
 	return row, l.err
 }
 
+// text returns the value of a column, or "" if the file lacks it.
 func (l *fields) text(name string) string {
 	if i := slices.Index(l.names, name); i >= 0 {
 		return l.values[i]
@@ -132,6 +134,7 @@ func (l *fields) count(name string) int64 {
 // maxSeconds is the largest allowed cost.
 const maxSeconds = 1e7
 
+// seconds returns the time in a column. Only self_save_s may be empty, which means 0.
 func (l *fields) seconds(name string) time.Duration {
 	text := l.text(name)
 	if text == "" && name == "self_save_s" {

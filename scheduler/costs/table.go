@@ -126,6 +126,7 @@ func interpolate(curve []Row, bytes int64) Row {
 	return onLine(Row{SelfSave: curve[last].SelfSave}, curve[last], bytes)
 }
 
+// mean returns the average times of a curve's rows, with the first row's SelfSave.
 func mean(curve []Row) Row {
 	sum := Row{SelfSave: curve[0].SelfSave}
 	for _, row := range curve {

@@ -5,6 +5,7 @@ import "slices"
 // row is how many GPUs a job has on each node.
 type row []int
 
+// gpus returns the GPUs of a job on all nodes.
 func (r row) gpus() int {
 	n := 0
 	for _, gpus := range r {

@@ -38,7 +38,7 @@ func (p *packer) pack(claims []*claim) {
 	for _, c := range moving {
 		if r := p.fastest(c); r != nil {
 			c.gpus = r.gpus()
-			c.at = p.take(r)
+			c.at = p.allocate(r)
 		}
 	}
 	for _, c := range claims {
@@ -48,7 +48,7 @@ func (p *packer) pack(claims []*claim) {
 		p.release(c.at)
 		r := p.fastest(c)
 		if r != nil && r.gpus() == c.gpus && r.spans() < c.at.Nodes() {
-			c.at = p.take(r)
+			c.at = p.allocate(r)
 		} else {
 			p.hold(c.at)
 		}
@@ -102,7 +102,8 @@ func (p *packer) find(j *scheduler.Job, gpus int) row {
 	return nil
 }
 
-func (p *packer) take(r row) cluster.Placement {
+// allocate takes the row's GPUs from what is free and returns which ones they are.
+func (p *packer) allocate(r row) cluster.Placement {
 	for node, n := range r {
 		p.free[node] -= n
 	}

@@ -109,6 +109,7 @@ func (t *tableau) largestColumn(row int) int {
 	return best
 }
 
+// dropColumn removes a nonbasic variable.
 func (t *tableau) dropColumn(col int) {
 	for row := range t.a {
 		t.a[row] = append(t.a[row][:col], t.a[row][col+1:]...)

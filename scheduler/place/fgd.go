@@ -197,6 +197,7 @@ type gpuPart struct {
 	free int
 }
 
+// state returns how many GPUs of a node are free, and the free parts of its shared GPUs.
 func (g *FGD) state(v scheduler.View, node cluster.NodeID) state {
 	s := state{node: &v.Nodes()[node], whole: g.free.On(node)}
 	for i := range int32(s.node.GPUs) {

@@ -29,6 +29,7 @@ func (q *endQueue) push(e runEnd) {
 	q.rise(len(q.all)-1, e)
 }
 
+// pop removes and returns the first end. The queue must not be empty.
 func (q *endQueue) pop() runEnd {
 	top := q.all[0]
 	q.remove(top.job)

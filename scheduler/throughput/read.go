@@ -114,6 +114,7 @@ func (t *tableReader) all(one func(), needed ...string) ([]*Model, error) {
 	return t.models, nil
 }
 
+// text returns the value of a column, or "" if the file lacks it.
 func (t *tableReader) text(column string) string {
 	if i, ok := t.columns[column]; ok {
 		return strings.TrimSpace(t.row[i])

@@ -67,6 +67,7 @@ func (c *Queue[T]) Add(a Timer[T], subjects int) {
 	}
 }
 
+// popFirst removes and returns the first timer, valid or not. The queue must not be empty.
 func (c *Queue[T]) popFirst() Timer[T] {
 	var none Timer[T]
 	top, last := c.all[0], len(c.all)-1
@@ -76,6 +77,7 @@ func (c *Queue[T]) popFirst() Timer[T] {
 	return top
 }
 
+// siftDown moves the timer at index i down until the heap is in order again.
 func (c *Queue[T]) siftDown(i int) {
 	h := c.all
 	for {

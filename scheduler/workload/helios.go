@@ -39,6 +39,7 @@ func readHelios(s *source) (Trace, error) {
 	return trace, unique(&t.lines, trace.Jobs, at)
 }
 
+// heliosJob returns the job of the current row. Of a job without GPUs it reads nothing else.
 func heliosJob(t *table) (j cluster.Job, err error) {
 	id, err := t.number("job_id", 0, math.MaxInt64, wantID)
 	if err != nil {

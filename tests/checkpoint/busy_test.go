@@ -16,7 +16,7 @@ import (
 // are in flight, or the program is idle.
 func TestBusyPrograms(t *testing.T) {
 	daemon := start(t)
-	program := harness.CompileC(t, true, harness.Workload("checkpoint", "moments.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "states.c"))
 	for _, test := range []struct {
 		which string
 		// busy is how the error describes a program that cannot be saved within a short deadline;
@@ -71,7 +71,7 @@ func release(t *testing.T, job *harness.Job) {
 // program ends the capture.
 func TestEndlessCapture(t *testing.T) {
 	daemon := start(t)
-	program := harness.CompileC(t, true, harness.Workload("checkpoint", "moments.c"))
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "states.c"))
 	job := daemon.Job(t, program, "capture").Start()
 	job.WaitLine("now")
 	for _, verb := range []string{"--pre-dump", "--dump"} {

@@ -133,7 +133,7 @@ func copyLibrary(t *testing.T) string {
 // is written.
 func TestUnchangedProgram(t *testing.T) {
 	daemon := start(t)
-	job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("checkpoint", "moments.c")), "asleep")
+	job := daemon.Job(t, harness.CompileC(t, true, harness.Workload("checkpoint", "states.c")), "asleep")
 	job.Hold = true
 	job.Start()
 	job.WaitLine("now")

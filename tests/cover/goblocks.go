@@ -115,6 +115,7 @@ func (f functions) parse(file string) error {
 	return nil
 }
 
+// receiver returns the name of a receiver's type, without pointer and type parameters.
 func receiver(expression ast.Expr) string {
 	switch e := expression.(type) {
 	case *ast.StarExpr:

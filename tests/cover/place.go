@@ -53,6 +53,7 @@ type text struct {
 
 func newText(sources fs.FS) *text { return &text{sources, map[string][]string{}} }
 
+// lines returns the lines of a file, which is read once.
 func (t *text) lines(file string) ([]string, error) {
 	if known := t.files[file]; known != nil {
 		return known, nil

@@ -29,7 +29,7 @@ func openJournal(path string, of identity) (*journal, error) {
 		if err := file.Truncate(0); err != nil {
 			return nil, err
 		}
-		return j, j.line(of)
+		return j, j.writeLine(of)
 	}
 	for lines.Scan() {
 		var o outcome
@@ -41,7 +41,8 @@ func openJournal(path string, of identity) (*journal, error) {
 	return j, lines.Err()
 }
 
-func (j *journal) line(of any) error {
+// writeLine appends a value as one line of JSON.
+func (j *journal) writeLine(of any) error {
 	encoded, err := json.Marshal(of)
 	if err != nil {
 		return err
@@ -55,7 +56,7 @@ func (j *journal) line(of any) error {
 // add stores an outcome.
 func (j *journal) add(o outcome) error {
 	j.done[o.Part+" "+o.Name] = o
-	return j.line(o)
+	return j.writeLine(o)
 }
 
 // shown reports whether a row need not run again. A row that was impossible or skipped may be

@@ -54,18 +54,18 @@ type machine struct {
 
 // The facts are checked in this order.
 var facts = []struct {
-	fact fact
-	ask  func(context.Context, *machine) error
+	fact  fact
+	check func(context.Context, *machine) error
 }{
-	{isRoot, askRoot},
-	{mayBecome, askBecome},
-	{hasGPU, askGPU},
-	{hasCRIU, askCRIU},
-	{mayTrace, askTrace},
-	{mayMount, askMount},
-	{mayFreeze, askFreeze},
-	{hasTorch, askTorch},
-	{hasShared, askShared},
+	{isRoot, checkRoot},
+	{mayBecome, checkBecome},
+	{hasGPU, checkGPU},
+	{hasCRIU, checkCRIU},
+	{mayTrace, checkTrace},
+	{mayMount, checkMount},
+	{mayFreeze, checkFreeze},
+	{hasTorch, checkTorch},
+	{hasShared, checkShared},
 }
 
 // missing returns why a row is impossible here; empty if it is possible.
@@ -93,7 +93,7 @@ func look(ctx context.Context, o options) *machine {
 	}
 	for _, each := range facts {
 		within, cancel := context.WithTimeout(ctx, 2*time.Minute)
-		if err := each.ask(within, m); err != nil {
+		if err := each.check(within, m); err != nil {
 			m.lacks[each.fact] = err.Error()
 		}
 		cancel()
@@ -124,22 +124,23 @@ func probeRows() (rows []row) {
 	return rows
 }
 
-func askRoot(context.Context, *machine) error {
+// checkRoot returns an error unless the effective user is root.
+func checkRoot(context.Context, *machine) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("this is user %d", os.Geteuid())
 	}
 	return nil
 }
 
-// askBecome switches to a user, as workers do; root without its capabilities may not.
-func askBecome(ctx context.Context, _ *machine) error {
+// checkBecome switches to a user, as workers do; root without its capabilities may not.
+func checkBecome(ctx context.Context, _ *machine) error {
 	command := exec.CommandContext(ctx, "true")
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{}}
 	return command.Run()
 }
 
-// askGPU lets phosd look for GPUs, in its own process.
-func askGPU(ctx context.Context, m *machine) error {
+// checkGPU lets phosd look for GPUs, in its own process.
+func checkGPU(ctx context.Context, m *machine) error {
 	text, err := outputOf(ctx, filepath.Join(m.root, "bin/pos_cli"), "--version")
 	if err != nil {
 		return fmt.Errorf("%w; run ./build.sh, or unpack the bundle whole", err)
@@ -194,7 +195,8 @@ func (m *machine) driverSuffix() string {
 	return ":driver=" + m.library
 }
 
-func askCRIU(ctx context.Context, m *machine) error {
+// checkCRIU finds CRIU and runs its check.
+func checkCRIU(ctx context.Context, m *machine) error {
 	if m.criu == "" {
 		found, err := exec.LookPath("criu")
 		if err != nil {
@@ -209,8 +211,8 @@ func askCRIU(ctx context.Context, m *machine) error {
 	return err
 }
 
-// askTrace stops a child process with ptrace, as CRIU does.
-func askTrace(context.Context, *machine) error {
+// checkTrace stops a child process with ptrace, as CRIU does.
+func checkTrace(context.Context, *machine) error {
 	child := exec.Command("sleep", "60")
 	if err := child.Start(); err != nil {
 		return err
@@ -222,15 +224,15 @@ func askTrace(context.Context, *machine) error {
 	return nil
 }
 
-// askMount mounts a tmpfs in a new mount namespace.
-func askMount(ctx context.Context, _ *machine) error {
+// checkMount mounts a tmpfs in a new mount namespace.
+func checkMount(ctx context.Context, _ *machine) error {
 	_, err := outputOf(ctx, "unshare", "--mount", "mount", "-t", "tmpfs", "none", "/mnt")
 	return err
 }
 
-// askFreeze looks for a cgroup of version 2 that can be frozen. phosd mounts the hierarchy itself
+// checkFreeze looks for a cgroup of version 2 that can be frozen. phosd mounts the hierarchy itself
 // if needed.
-func askFreeze(ctx context.Context, _ *machine) error {
+func checkFreeze(ctx context.Context, _ *machine) error {
 	_, err := outputOf(
 		ctx,
 		"unshare",
@@ -242,9 +244,9 @@ func askFreeze(ctx context.Context, _ *machine) error {
 	return err
 }
 
-// askShared checks that files in memory can be created. Images are put there if no disk should slow
-// them down.
-func askShared(context.Context, *machine) error {
+// checkShared checks that files in memory can be created. Images are put there if no disk should
+// slow them down.
+func checkShared(context.Context, *machine) error {
 	file, err := os.CreateTemp("/dev/shm", "phos-probe-")
 	if err != nil {
 		return err
@@ -257,7 +259,8 @@ func askShared(context.Context, *machine) error {
 	return nil
 }
 
-func askTorch(ctx context.Context, m *machine) error {
+// checkTorch runs Python with PyTorch, with the driver's library preloaded if one is named.
+func checkTorch(ctx context.Context, m *machine) error {
 	path, err := exec.LookPath(m.python)
 	if err != nil {
 		return err

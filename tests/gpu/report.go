@@ -37,6 +37,7 @@ func list(w io.Writer, m *machine, rows []row) {
 	}
 }
 
+// prefixed returns the text behind the prefix, or nothing if the text is empty.
 func prefixed(prefix, text string) string {
 	if text == "" {
 		return ""

@@ -64,7 +64,7 @@ func (p places) clean() {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	mounts := mountsOf()
+	mounts := readMounts()
 	slices.SortFunc(mounts, func(a, b mount) int { return strings.Compare(b.path, a.path) })
 	for _, m := range mounts {
 		if m.kind == "cgroup2" {
@@ -98,7 +98,8 @@ func (p places) remove() {
 // mount is a mount that this process sees.
 type mount struct{ path, kind string }
 
-func mountsOf() (mounts []mount) {
+// readMounts returns the mounts that this process sees, none if they cannot be read.
+func readMounts() (mounts []mount) {
 	text, _ := os.ReadFile("/proc/self/mounts")
 	for line := range strings.Lines(string(text)) {
 		if fields := strings.Fields(line); len(fields) > 2 {

@@ -77,6 +77,7 @@ func allowTraverse(t testing.TB, dir string) {
 	}
 }
 
+// compile compiles a program. A failure ends the test.
 func compile(t testing.TB, program string, compiler Compiler, arguments []string) {
 	t.Helper()
 	// CUDA's headers are beside its compiler.

@@ -25,9 +25,10 @@ import (
 
 // Patience is how long a test waits for something that must happen. It must only be longer than the
 // slowest machine needs; PHOS_TEST_SLOWNESS multiplies it on machines slower than those of CI.
-var Patience = patience(os.Getenv("PHOS_TEST_SLOWNESS"))
+var Patience = parsePatience(os.Getenv("PHOS_TEST_SLOWNESS"))
 
-func patience(slowness string) time.Duration {
+// parsePatience returns 120 s, times the slowness if that is a number above 1.
+func parsePatience(slowness string) time.Duration {
 	times, err := strconv.ParseFloat(slowness, 64)
 	if err != nil {
 		times = 1
@@ -257,6 +258,7 @@ func (d *Daemon) unmount() {
 // PID returns the pid of the daemon's process.
 func (d *Daemon) PID() int { return d.process.Process.Pid }
 
+// logText returns the daemon's log so far.
 func (d *Daemon) logText() string {
 	text, _ := os.ReadFile(d.Log)
 	return string(text)
@@ -280,6 +282,7 @@ func (d *Daemon) Eventually(what string, holds func() bool) {
 	}
 }
 
+// tail returns the last 30 lines of a text.
 func tail(text string) string {
 	lines := strings.Split(text, "\n")
 	return strings.Join(lines[max(0, len(lines)-30):], "\n")

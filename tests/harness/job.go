@@ -405,6 +405,7 @@ func (h *cliOutput) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
+// text returns the output so far.
 func (h *cliOutput) text() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -453,6 +454,7 @@ func (r Result) Differs(want Result) string {
 	return strings.Join(lines, "\n")
 }
 
+// firstDifference returns the first line in which two texts differ, or their sizes.
 func firstDifference(got, want string) string {
 	a, b := strings.SplitAfter(got, "\n"), strings.SplitAfter(want, "\n")
 	for i := range min(len(a), len(b)) {

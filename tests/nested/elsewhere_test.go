@@ -88,7 +88,7 @@ func TestUnfitGPUs(t *testing.T) {
 // TestIgnoredAddressHints: the driver ignores address hints. Programs run all the same, and
 // checkpoints find changes.
 func TestIgnoredAddressHints(t *testing.T) {
-	if !ownProcess(t, faulty("no_wishes.c")) {
+	if !ownProcess(t, faulty("no_hints.c")) {
 		return
 	}
 	b := openBackend(t) // it maps memory

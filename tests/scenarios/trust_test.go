@@ -19,7 +19,7 @@ type secretDir struct {
 	before string
 }
 
-const secret = "nobody but root may know: 5f2d8c61"
+const secret = "only root may know: 5f2d8c61"
 
 func newSecretDir(t testing.TB) *secretDir {
 	t.Helper()

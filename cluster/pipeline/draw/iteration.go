@@ -70,6 +70,7 @@ func Iteration(to io.Writer, p *pipeline.Profile, t *pipeline.Template, microbat
 	return c.write(to)
 }
 
+// legend draws what the colours mean, in a row from x on the baseline y.
 func (c *canvas) legend(x, y float64) {
 	for _, each := range []struct{ fill, words string }{{blue, "forward"}, {orange, "backward"}} {
 		c.box(box{x: x, y: y - 10, width: 12, height: 12, fill: each.fill, title: each.words})

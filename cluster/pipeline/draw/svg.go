@@ -31,6 +31,7 @@ type box struct {
 	title               string // shown on hover
 }
 
+// box draws a rectangle.
 func (c *canvas) box(b box) {
 	fmt.Fprintf(&c.body, `<rect x="%.2f" y="%.2f" width="%.2f" height="%.2f" fill="%s"><title>%s</title></rect>`+"\n",
 		b.x, b.y, b.width, b.height, b.fill, html.EscapeString(b.title))
@@ -58,6 +59,7 @@ func (c *canvas) text(x, y float64, anchor, colour, words string) {
 	c.grow(x, y)
 }
 
+// line draws a thin line. It does not extend the canvas.
 func (c *canvas) line(x1, y1, x2, y2 float64) {
 	fmt.Fprintf(
 		&c.body,

@@ -159,7 +159,7 @@ func (p *Problem) improve(best *Combination, pipelines, effort int) (left int, s
 	reduce, enough := p.allReduce(pipelines), p.upperLimit()
 	limit := bisect(0, enough, func(limit int64) bool { return p.mayFit(pipelines, limit) })
 	for ; limit <= enough && limit+reduce < best.Time; limit = p.next(limit) {
-		w := p.walk(limit, effort-len(p.Lines)*len(p.Lines))
+		w := p.newWalk(limit, effort-len(p.Lines)*len(p.Lines))
 		found := w.search(0, pipelines, p.Nodes, 0)
 		effort = w.effort
 		if found {
@@ -194,7 +194,8 @@ type walk struct {
 	effort  int
 }
 
-func (p *Problem) walk(limit int64, effort int) *walk {
+// newWalk returns a walk over combinations no slower than limit, in nanoseconds, within an effort.
+func (p *Problem) newWalk(limit int64, effort int) *walk {
 	return &walk{
 		Problem: p,
 		limit:   limit,

@@ -165,6 +165,7 @@ func (s *runState) measured() bool {
 	return ok
 }
 
+// counts returns the node counts that have a throughput, in ascending order.
 func (t Throughput) counts() (counts []int) {
 	for n := range t {
 		counts = append(counts, n)

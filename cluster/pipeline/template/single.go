@@ -74,6 +74,7 @@ func fill(p *pipeline.Profile, from, to int, limit int64) int {
 	}
 }
 
+// template returns the template with this cut. Stages behind the slowest are faster than it.
 func (c cut) template(p *pipeline.Profile, stages int) *pipeline.Template {
 	slowest := p.Time(c.from, c.to, 1)
 	b := builder{profile: p}

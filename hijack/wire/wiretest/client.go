@@ -122,6 +122,7 @@ func decodePrefix(out wire.Message, data []byte) error {
 	return out.Decode(data[:end])
 }
 
+// post sends a call without waiting at the gate; in is nil for a call without parameters.
 func (t *Thread) post(call abi.Call, flags uint16, in wire.Reply) *view {
 	t.buffer = append(t.buffer[:0], make([]byte, wire.FrameHeader)...)
 	if in != nil {
@@ -136,6 +137,7 @@ func (t *Thread) PostFrame(call abi.Call, flags uint16, frame []byte) {
 	t.postFrame(call, flags, frame)
 }
 
+// postFrame completes the frame's header, writes it to the ring and wakes a sleeping worker.
 func (t *Thread) postFrame(call abi.Call, flags uint16, frame []byte) *view {
 	binary.LittleEndian.PutUint32(frame, uint32(len(frame)))
 	binary.LittleEndian.PutUint16(frame[4:], uint16(call))
@@ -244,6 +246,7 @@ func (t *Thread) copyPart(direction uint64, bounce []byte, address uint64) (err 
 	return err
 }
 
+// served reports the end of a copy in the slot's state and wakes the worker.
 func (t *Thread) served(v *view, err error) {
 	answer := uint32(wire.SlotServed)
 	if err != nil {

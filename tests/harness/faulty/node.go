@@ -55,7 +55,7 @@ func (n *node) Create(
 		return nil, nil, 0, failure
 	}
 	inode, file, how, failure := n.LoopbackNode.Create(ctx, name, flags, mode, out)
-	return inode, n.handle(file), how | fuse.FOPEN_DIRECT_IO, failure
+	return inode, n.wrapHandle(file), how | fuse.FOPEN_DIRECT_IO, failure
 }
 
 func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
@@ -64,7 +64,7 @@ func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, s
 	}
 	file, _, failure := n.LoopbackNode.Open(ctx, flags)
 	// Disable the page cache, so that reads reach this file system.
-	return n.handle(file), fuse.FOPEN_DIRECT_IO, failure
+	return n.wrapHandle(file), fuse.FOPEN_DIRECT_IO, failure
 }
 
 func (n *node) Fsync(_ context.Context, file fs.FileHandle, flags uint32) syscall.Errno {
@@ -109,7 +109,8 @@ type handle struct {
 	disk *Disk
 }
 
-func (n *node) handle(file fs.FileHandle) fs.FileHandle {
+// wrapHandle returns an open file whose operations fail as the disk says.
+func (n *node) wrapHandle(file fs.FileHandle) fs.FileHandle {
 	open, ok := file.(fileHandle)
 	if !ok {
 		return nil

@@ -165,7 +165,7 @@ static void pointers(void)
 
 static void refused_addresses(void)
 {
-	CUdeviceptr address, wish;
+	CUdeviceptr address, hinted;
 	WRONG(D(cuMemAddressReserve)(&address, 0, 0, 0, 0));
 	WRONG(D(cuMemAddressReserve)(&address, grain, 3, 0, 0));
 	WRONG(D(cuMemAddressReserve)(&address, grain, 0, 0, 1));
@@ -176,14 +176,14 @@ static void refused_addresses(void)
 	CHECK(address % (16 * grain) == 0);
 	WRONG(D(cuMemAddressFree)(address, 2 * grain));
 	WRONG(D(cuMemAddressFree)(address + grain, 2 * grain));
-	CU(D(cuMemAddressReserve)(&wish, grain, 0, address, 0));
-	CHECK(wish != address); /* the address is in use */
-	CU(D(cuMemAddressFree)(wish, grain));
+	CU(D(cuMemAddressReserve)(&hinted, grain, 0, address, 0));
+	CHECK(hinted != address); /* the address is in use */
+	CU(D(cuMemAddressFree)(hinted, grain));
 	CU(D(cuMemAddressFree)(address, 3 * grain));
 	WRONG(D(cuMemAddressFree)(address, 3 * grain));
-	CU(D(cuMemAddressReserve)(&wish, 2 * grain, 0, address + grain, 0));
-	CHECK(wish == address + grain);
-	CU(D(cuMemAddressFree)(wish, 2 * grain));
+	CU(D(cuMemAddressReserve)(&hinted, 2 * grain, 0, address + grain, 0));
+	CHECK(hinted == address + grain);
+	CU(D(cuMemAddressFree)(hinted, 2 * grain));
 }
 
 static void refused_memory(void)

@@ -9,7 +9,7 @@ struct graph {
 	struct work work[NODES];
 	CUgraphNode nodes[NODES]; /* of graphs that are built */
 	bool captured;
-	moment run;
+	positions run;
 };
 
 static _Thread_local struct graph graphs[GRAPHS];

@@ -149,7 +149,7 @@ static void order_by_flag(int s, int t)
 		CU(cuStreamWriteValue32(before->native, device_view(flag), 1, 0));
 	}
 	worked(t);
-	moment then = before->known;
+	positions then = before->known;
 	wait_flag(s, flag);
 	merge(&w.streams[s].known, &then);
 	worked(s);
@@ -183,7 +183,7 @@ static void order(int s, int t)
 }
 
 /* Orders the next work of stream s after the recorded work. */
-static void after(int s, const moment *what)
+static void after(int s, const positions *what)
 {
 	struct stream *self = &w.streams[s];
 	for (int i = 0; i < EVENTS && !within(what, &self->known); i++)
@@ -213,7 +213,7 @@ static void touched(int s, struct buffer *b, bool write)
 }
 
 /* The processor is about to use the recorded memory. */
-static void settle(const moment *what)
+static void settle(const positions *what)
 {
 	for (int t = 0; t < STREAMS; t++) {
 		if (what->at[t] <= w.host.at[t])

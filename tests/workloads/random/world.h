@@ -16,7 +16,7 @@ enum { FLAGS = 2048, GATES = 4, NODES = 10, PRIMARIES = 2 };
 /* The position of each stream: the number of the last work that is known to be done before. */
 typedef struct {
 	uint64_t at[STREAMS];
-} moment;
+} positions;
 
 enum kind { DEVICE, MAPPED, POOLED, VARIABLE, PINNED, MANAGED, SHARED, PRIVATE, KINDS };
 
@@ -30,7 +30,7 @@ struct buffer {
 	int ats;
 	unsigned char *host; /* the processor's address */
 	unsigned char *want;
-	moment written, read;
+	positions written, read;
 	int held; /* by graphs */
 	CUmemGenericAllocationHandle handle;
 	int code; /* the module of the variable */
@@ -42,8 +42,8 @@ struct stream {
 	int context;
 	CUstream native;
 	uint64_t position; /* of the last work */
-	moment known;      /* what its next work comes after */
-	moment worked;     /* what its last work came after */
+	positions known;   /* what its next work comes after */
+	positions worked;  /* what its last work came after */
 	CUevent tomb;      /* recorded before it was destroyed */
 };
 
@@ -51,7 +51,7 @@ struct event {
 	CUevent native;
 	int context;
 	bool recorded, timed;
-	moment known;
+	positions known;
 };
 
 /* A module whose kernels contain a number of their own. */
@@ -60,7 +60,7 @@ struct code {
 	int context;
 	unsigned number;
 	CUfunction kernels[8];
-	moment run;
+	positions run;
 	int held;
 	int variable; /* its buffer */
 };
@@ -75,7 +75,7 @@ static _Thread_local struct world {
 	struct event events[EVENTS];
 	struct buffer buffers[BUFFERS];
 	struct code codes[CODES];
-	moment host; /* what is certainly done */
+	positions host; /* what is certainly done */
 	uint64_t *flags;
 	int flag; /* those before are in use */
 	volatile uint64_t *gates[GATES];
@@ -142,14 +142,14 @@ static bool is_default(int stream)
 	return stream < 2 * CONTEXTS;
 }
 
-static void merge(moment *into, const moment *from)
+static void merge(positions *into, const positions *from)
 {
 	for (int t = 0; t < STREAMS; t++)
 		if (into->at[t] < from->at[t])
 			into->at[t] = from->at[t];
 }
 
-static bool within(const moment *what, const moment *known)
+static bool within(const positions *what, const positions *known)
 {
 	for (int t = 0; t < STREAMS; t++)
 		if (what->at[t] > known->at[t] && what->at[t] > w.host.at[t])

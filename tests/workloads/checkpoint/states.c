@@ -1,4 +1,4 @@
-/* moments WHICH: ten steps, then a state in which a program is hard to save, then ten more steps.
+/* states WHICH: ten steps, then a state in which a program is hard to save, then ten more steps.
  * Each step is checked, and the program ends with status 7. It prints "now" when the state begins
  * and "past" when it ends. WHICH is:
  * - kernel: a kernel runs for seconds
@@ -112,7 +112,7 @@ static void captured(void)
 	check();
 }
 
-static void moment(const char *which)
+static void enter_state(const char *which)
 {
 	if (!strcmp(which, "capture")) {
 		captured();
@@ -155,10 +155,10 @@ int main(int count, char **arguments)
 	CU(D(cuCtxSynchronize)()); /* the stream does not wait for it */
 	CU(D(cuStreamCreate)(&stream, CU_STREAM_NON_BLOCKING));
 	steps();
-	moment(arguments[1]);
+	enter_state(arguments[1]);
 	hold();
 	say("past");
 	steps();
-	puts("ok moments");
+	puts("ok states");
 	return 7;
 }
