@@ -186,12 +186,16 @@ func (p *plan) addNamespaces(place proc.Identity) error {
 	if place.PID == 0 {
 		return nil
 	}
-	if place.Elsewhere("user") {
+	if rootless, err := place.Elsewhere("user"); err != nil {
+		return fmt.Errorf("%w: %w", ErrPlace, err)
+	} else if rootless {
 		return fmt.Errorf("%w: pid %d is in another user namespace (a rootless container)", ErrPlace, place.PID)
 	}
 	p.Place = place
 	for _, kind := range []string{"mnt", "pid", "net", "ipc", "uts", "cgroup"} {
-		if !place.Elsewhere(kind) {
+		if elsewhere, err := place.Elsewhere(kind); err != nil {
+			return fmt.Errorf("%w: %w", ErrPlace, err)
+		} else if !elsewhere {
 			continue
 		}
 		file, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", place.PID, kind))

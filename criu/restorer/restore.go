@@ -127,7 +127,11 @@ func (s *server) checkPIDs(ctx context.Context) error {
 
 // findTaken returns a pid of the tree that is in use, and the process that has it; 0 for none.
 func (s *server) findTaken() (pid, holder int, err error) {
-	if !s.order.Place.Elsewhere("pid") {
+	elsewhere, err := s.order.Place.Elsewhere("pid")
+	if err != nil {
+		return 0, 0, err
+	}
+	if !elsewhere {
 		for _, pid := range s.order.PIDs {
 			if !errors.Is(unix.Kill(pid, 0), unix.ESRCH) {
 				return pid, pid, nil

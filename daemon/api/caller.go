@@ -9,14 +9,18 @@ import (
 	grpcpeer "google.golang.org/grpc/peer"
 
 	"github.com/phos-gpu/phos/internal/linux/peer"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Caller is the process that makes a request, as the kernel identifies it (SO_PEERCRED).
+// Caller is the process that makes a request, as the kernel identified it when it connected. Of a
+// request nothing is believed that says who makes it.
 type Caller struct {
 	UID, GID uint32
-	PID      int32
 	// Groups are the supplementary groups that the caller had when it connected.
 	Groups []uint32
+	// Process is the process that connected. Its PID is 0 if phosd cannot see it. The process may
+	// have ended since; each use of its pid checks that.
+	Process proc.Identity
 }
 
 // AuthType implements credentials.AuthInfo: a Caller is the AuthInfo of its connection.
@@ -95,5 +99,5 @@ func PeerOf(conn net.Conn) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	return Caller{UID: found.UID, GID: found.GID, PID: found.PID, Groups: found.Groups}, nil
+	return Caller{UID: found.UID, GID: found.GID, Groups: found.Groups, Process: found.Process}, nil
 }

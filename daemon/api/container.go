@@ -8,19 +8,23 @@ import (
 
 // Container returns the caller's process if it is in another pid or mount namespace than phosd:
 // then its pids and paths differ from phosd's, and trees are restored into its namespaces.
-// Otherwise it returns the zero Identity.
-func (a Caller) Container() proc.Identity {
-	id, err := proc.Of(int(a.PID))
-	if err != nil || !id.Elsewhere("pid", "mnt") {
-		return proc.Identity{}
+// Otherwise it returns the zero Identity. It fails if the caller has ended: the caller's namespaces
+// are unknown then, and phosd must not use its own instead.
+func (a Caller) Container() (proc.Identity, error) {
+	elsewhere, err := a.Process.Elsewhere("pid", "mnt")
+	if err != nil {
+		return proc.Identity{}, fmt.Errorf("%w: the caller: %w", ErrNotPermitted, err)
 	}
-	return id
+	if !elsewhere {
+		return proc.Identity{}, nil
+	}
+	return a.Process, nil
 }
 
 // CheckVisible returns an error if the caller's process is not visible to phosd, for example
 // because phosd runs in another container. Then phosd cannot translate its pids and paths.
 func (a Caller) CheckVisible() error {
-	if a.PID <= 0 {
+	if a.Process.PID <= 0 {
 		return fmt.Errorf(
 			"%w: the caller is in a pid namespace that phosd cannot see: call from phosd's pid namespace, or from one below it",
 			ErrNotPermitted,
@@ -34,7 +38,10 @@ func (a Caller) HostPID(pid uint32) (uint32, error) {
 	if err := a.CheckVisible(); err != nil {
 		return 0, err
 	}
-	place := a.Container()
+	place, err := a.Container()
+	if err != nil {
+		return 0, err
+	}
 	if place.PID == 0 {
 		return pid, nil
 	}
@@ -46,10 +53,9 @@ func (a Caller) HostPID(pid uint32) (uint32, error) {
 }
 
 // CallerPID returns the pid of a process in the caller's namespace, or phosd's pid if the caller
-// cannot see the process.
+// cannot see the process or has ended.
 func (a Caller) CallerPID(id proc.Identity) uint32 {
-	place := a.Container()
-	if place.PID != 0 {
+	if place, err := a.Container(); err == nil && place.PID != 0 {
 		if pid := id.KnownTo(place); pid != 0 {
 			return uint32(pid)
 		}

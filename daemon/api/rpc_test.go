@@ -59,7 +59,7 @@ type echo struct {
 
 func (echo) Version(ctx context.Context, _ *VersionRequest) (*VersionReply, error) {
 	caller, err := CallerOf(ctx)
-	return &VersionReply{Version: fmt.Sprint(caller.UID, " ", caller.PID)}, err
+	return &VersionReply{Version: fmt.Sprint(caller.UID, " ", caller.Process.PID)}, err
 }
 
 func (echo) Status(context.Context, *StatusRequest) (*StatusReply, error) { panic("a fault") }

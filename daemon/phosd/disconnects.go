@@ -51,7 +51,7 @@ func (d *Daemon) logDisconnect(ctx context.Context, method string) {
 		return // phosd closes the connection, not the caller
 	}
 	caller, _ := api.CallerOf(ctx) // an unknown caller has no pid
-	d.log.Info("caller disconnected", "request", path.Base(method), "caller", caller.PID, "uid", caller.UID)
+	d.log.Info("caller disconnected", "request", path.Base(method), "caller", caller.Process.PID, "uid", caller.UID)
 }
 
 // watchedStream is a request whose caller waits for answers.

@@ -40,7 +40,7 @@ func (d *Store) Accept(conn *net.UnixConn) error {
 		d.expire(name) // the peer did not get the token
 	}
 	if err = errors.Join(err, failure); err != nil {
-		return fmt.Errorf("accept files from pid %d of user %d: %w", owner.PID, owner.UID, err)
+		return fmt.Errorf("accept files from pid %d of user %d: %w", owner.Process.PID, owner.UID, err)
 	}
 	return nil
 }

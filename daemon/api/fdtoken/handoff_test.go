@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // open returns a store that serves a socket.
@@ -60,7 +61,8 @@ func contents(t *testing.T, count int) []*os.File {
 }
 
 func self() api.Caller {
-	return api.Caller{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), PID: int32(os.Getpid())}
+	id, _ := proc.Of(os.Getpid()) // a wrong identity fails the tests
+	return api.Caller{UID: uint32(os.Getuid()), GID: uint32(os.Getgid()), Process: id}
 }
 
 func TestSend(t *testing.T) {
@@ -103,7 +105,7 @@ func TestTakeRefuses(t *testing.T) {
 	other[7]++
 	otherUser, otherProcess := self(), self()
 	otherUser.UID++
-	otherProcess.PID++
+	otherProcess.Process.StartTicks++
 	for name, wrong := range map[string]struct {
 		token  []byte
 		caller api.Caller

@@ -97,7 +97,7 @@ func (d *Store) Take(name []byte, caller api.Caller) ([]*os.File, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	found := d.kept[token(name)]
-	if found == nil || found.owner.UID != caller.UID || found.owner.PID != caller.PID {
+	if found == nil || found.owner.UID != caller.UID || found.owner.Process != caller.Process {
 		return nil, ErrToken
 	}
 	delete(d.kept, token(name))

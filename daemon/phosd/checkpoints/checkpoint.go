@@ -221,7 +221,7 @@ func (r *Request) checkRoot(root proc.Identity) error {
 		return sessions.ErrNotOwned(root.PID)
 	case root.PID == 1:
 		return fmt.Errorf("%w: pid 1 is what everything here was started by; name a program", api.ErrInvalid)
-	case !r.byPolicy && proc.Descends(int(r.Caller.PID), root.PID):
+	case !r.byPolicy && proc.Descends(r.Caller.Process.PID, root.PID):
 		return fmt.Errorf(
 			"%w: pid %d (%s) has started the very pos_cli that asks, which would have to be saved with it; "+
 				"ask from elsewhere, or name the program itself",

@@ -9,6 +9,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // CheckImage returns what keeps a generation of an image from being restored here.
@@ -23,12 +24,16 @@ func (c *Checkpoints) CheckImage(
 		return []ckpt.Obstacle{{Subject: "image", Reason: err.Error()}}
 	}
 	defer image.Close()
-	obstacles := c.obstacles(ctx, image, request.GetNewPids(), caller)
+	place, err := caller.Container()
+	if err != nil {
+		return []ckpt.Obstacle{{Subject: "caller", Reason: err.Error()}}
+	}
+	obstacles := c.obstacles(ctx, image, request.GetNewPids(), caller, place)
 	needed, err := image.Needed(c.options.CPU)
 	if err != nil {
 		obstacles = append(obstacles, ckpt.Obstacle{Subject: "image", Reason: err.Error()})
 	}
-	return append(obstacles, preflight.Foreign(needed, image.Manifest, caller.Container())...)
+	return append(obstacles, preflight.Foreign(needed, image.Manifest, place)...)
 }
 
 // obstacles returns what keeps an image from being restored, but for files of the program. A
@@ -38,8 +43,9 @@ func (c *Checkpoints) obstacles(
 	image *archive.Image,
 	newPids bool,
 	caller api.Caller,
+	place proc.Identity,
 ) []ckpt.Obstacle {
-	obstacles := c.machine.Obstacles(ctx, image.Manifest, newPids, caller.Container())
+	obstacles := c.machine.Obstacles(ctx, image.Manifest, newPids, place)
 	if !c.prepared.has(keyOf(image, caller)) {
 		obstacles = append(obstacles, c.machine.RoomObstacles(ctx, image.Manifest)...)
 	}

@@ -152,7 +152,11 @@ func (c *Checkpoints) Prepare(
 		return nil, errNotBuilt
 	}
 	// With new pids: a pid that is taken now may be free when the restore comes.
-	if err := asError(c.obstacles(ctx, image, true, caller)); err != nil {
+	place, err := caller.Container()
+	if err == nil {
+		err = asError(c.obstacles(ctx, image, true, caller, place))
+	}
+	if err != nil {
 		image.Close()
 		return nil, err
 	}
@@ -165,7 +169,7 @@ func (c *Checkpoints) Prepare(
 		return nil, err
 	}
 	defer end()
-	prepared, err := c.prepareImage(ctx, image, true, caller.Container(), progress)
+	prepared, err := c.prepareImage(ctx, image, true, place, progress)
 	if err != nil {
 		return nil, err
 	}

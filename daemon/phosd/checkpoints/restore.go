@@ -49,6 +49,9 @@ type restore struct {
 	RestoreRequest
 	// controls are the paths of the restorers' sockets, one for each tree.
 	controls []string
+	// place is the process into whose namespaces the program is restored: the caller in a container.
+	// The zero Identity stands for phosd's namespaces.
+	place proc.Identity
 	// origin is the checkpoint that is restored.
 	origin rundir.Checkpoint
 }
@@ -97,17 +100,33 @@ func (r *restore) run(ctx context.Context) (*ckpt.RestoreResult, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.place, err = r.Caller.Container(); err != nil {
+		return nil, err
+	}
 	prepared, err := r.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
-	// The restored program goes to the caller's cgroup. Without cgroups it stays in phosd's.
-	place, _ := cgroup.Of(int(r.Caller.PID))
+	group, err := r.cgroup()
+	if err != nil {
+		prepared.Close()
+		return nil, err
+	}
 	return prepared.Commit(ctx, ckpt.CommitOptions{
 		Endpoints: endpoints, NewPids: r.Begin.GetNewPids(), Detach: r.Begin.GetDetach(),
-		Control: r.newRestorer, Cgroup: place, Output: r.options.Output, Progress: r.Progress,
-		Notice: r.Notice, Place: r.Caller.Container(), Hold: r.Hold,
+		Control: r.newRestorer, Cgroup: group, Output: r.options.Output, Progress: r.Progress,
+		Notice: r.Notice, Place: r.place, Hold: r.Hold,
 	})
+}
+
+// cgroup returns the caller's, to which the restored program goes. Without cgroups it stays in
+// phosd's.
+func (r *restore) cgroup() (string, error) {
+	group, _ := cgroup.Of(r.Caller.Process.PID)
+	if err := r.Caller.Process.Check(); err != nil {
+		return "", fmt.Errorf("%w: the caller: %w", api.ErrNotPermitted, err)
+	}
+	return group, nil
 }
 
 // newRestorer returns the path of a new restorer's socket.
@@ -150,7 +169,7 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	if !r.Begin.GetStream() {
 		r.origin.Dir = pathOf(directory)
 	}
-	obstacles := r.obstacles(ctx, image, r.Begin.GetNewPids(), r.Caller)
+	obstacles := r.obstacles(ctx, image, r.Begin.GetNewPids(), r.Caller, r.place)
 	for _, o := range obstacles {
 		if o.Harmless {
 			r.Notice(o.Subject + ": " + o.Reason)
@@ -164,7 +183,7 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		image.Close()
 		return prepared, nil
 	}
-	return r.prepareImage(ctx, image, r.Begin.GetEager(), r.Caller.Container(), r.Progress)
+	return r.prepareImage(ctx, image, r.Begin.GetEager(), r.place, r.Progress)
 }
 
 // prepareImage prepares everything of an image but its processes. It closes the image.

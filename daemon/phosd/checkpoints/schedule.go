@@ -168,7 +168,7 @@ func (c *Checkpoints) saveFamily(ctx context.Context, f family, options familyOp
 		return err
 	}
 	_, err = c.checkpoint(ctx, Request{
-		Caller: api.Caller{UID: as.UID, GID: as.GID, PID: int32(pid), Groups: as.Groups},
+		Caller: api.Caller{UID: as.UID, GID: as.GID, Groups: as.Groups, Process: f.root},
 		Begin: &api.CheckpointBegin{
 			Pids: []uint32{uint32(pid)}, Stop: options.stop, BandwidthBytes: options.bandwidth,
 		},

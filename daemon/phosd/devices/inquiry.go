@@ -20,7 +20,7 @@ const inquiryTimeout = 5 * time.Second
 func (d *Devices) AnswerInquiry(ctx context.Context, conn *net.UnixConn, caller api.Caller) {
 	defer conn.Close()
 	if err := d.answerInquiry(ctx, conn, caller); err != nil {
-		d.log.Debug("GPU inquiry not answered", "pid", caller.PID, "error", err)
+		d.log.Debug("GPU inquiry not answered", "pid", caller.Process.PID, "error", err)
 	}
 }
 

@@ -26,21 +26,21 @@ func (m *Sessions) Start(conn *net.UnixConn, caller api.Caller) {
 	begin := time.Now()
 	s, err := m.start(conn, caller)
 	if err != nil {
-		m.log.Warn("program refused", "pid", caller.PID, "uid", caller.UID, "error", err)
+		m.log.Warn("program refused", "pid", caller.Process.PID, "uid", caller.UID, "error", err)
 		m.metrics.Refused()
 		refuse(conn, err)
 		return
 	}
 	m.metrics.Started(time.Since(begin))
-	m.log.Info("session started", "session", s.record.Session, "pid", caller.PID, "uid", caller.UID,
+	m.log.Info("session started", "session", s.record.Session, "pid", caller.Process.PID, "uid", caller.UID,
 		"worker", s.record.Worker.PID, "command", s.record.Command)
 }
 
 func (m *Sessions) start(conn *net.UnixConn, caller api.Caller) (*Session, error) {
-	if caller.PID <= 0 {
+	if caller.Process.PID <= 0 {
 		return nil, fmt.Errorf("%w: the program is in a pid namespace that phosd cannot see", api.ErrNotPermitted)
 	}
-	program, err := proc.OpenPID(int(caller.PID))
+	program, err := proc.Open(caller.Process)
 	if err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ func (m *Mux) toGRPC(accepted *net.UnixConn, caller api.Caller, full error) {
 		_ = conn.Close()
 		return
 	default:
-		m.options.Log.Warn("connection refused: too many of this user", "uid", caller.UID, "pid", caller.PID)
+		m.options.Log.Warn("connection refused: too many of this user", "uid", caller.UID, "pid", caller.Process.PID)
 		conn.Refuse(fmt.Errorf("%w: this user has %d connections to phosd open already", api.ErrExhausted, maxRequesters))
 	}
 	select {

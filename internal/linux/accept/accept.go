@@ -33,7 +33,7 @@ type Acceptor struct {
 	closed   bool
 }
 
-// New returns an Intake for a listening socket. It fails if it cannot fill the reserve: such a
+// New returns an Acceptor for a listening socket. It fails if it cannot fill the reserve: such a
 // server could not answer any caller.
 func New(socket *net.UnixListener, log *slog.Logger) (*Acceptor, error) {
 	in := &Acceptor{socket: socket, log: log}

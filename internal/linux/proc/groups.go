@@ -2,9 +2,19 @@ package proc
 
 import "slices"
 
+// status reads the state of exactly this process. It returns ErrGone if its pid belongs to another
+// process by now.
+func (id Identity) status() (*Status, error) {
+	status, err := ReadStatus(id.PID)
+	if err != nil {
+		return nil, err
+	}
+	return status, id.Check()
+}
+
 // Groups lists the supplementary groups of the process.
 func (id Identity) Groups() ([]uint32, error) {
-	status, err := ReadStatus(id.PID)
+	status, err := id.status()
 	if err != nil {
 		return nil, err
 	}
@@ -14,7 +24,7 @@ func (id Identity) Groups() ([]uint32, error) {
 // UID returns the real user id of the process. It comes from /proc/PID/status and not from the
 // owner of /proc/PID, which is root for a process that is not dumpable.
 func (id Identity) UID() (uint32, error) {
-	status, err := ReadStatus(id.PID)
+	status, err := id.status()
 	if err != nil {
 		return 0, err
 	}
@@ -24,7 +34,7 @@ func (id Identity) UID() (uint32, error) {
 // ActsOnlyAs reports whether uid is the real, effective and saved user id of the process. It is
 // false for a process that has executed a setuid program.
 func (id Identity) ActsOnlyAs(uid uint32) (bool, error) {
-	status, err := ReadStatus(id.PID)
+	status, err := id.status()
 	if err != nil {
 		return false, err
 	}

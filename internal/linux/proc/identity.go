@@ -94,5 +94,5 @@ func (id Identity) Environment() (map[string]string, error) {
 			variables[name] = value
 		}
 	}
-	return variables, nil
+	return variables, id.Check()
 }

@@ -3,7 +3,6 @@ package proc
 import (
 	"fmt"
 	"os"
-	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -14,14 +13,28 @@ func (id Identity) Namespace(kind string) (string, error) {
 }
 
 // Elsewhere reports whether the process is in another namespace than this one, for any of the
-// kinds.
-func (id Identity) Elsewhere(kinds ...string) bool {
-	return slices.ContainsFunc(kinds, func(kind string) bool {
+// kinds. It returns ErrGone for a process that has ended, or that is a zombie: these are in no
+// namespace, which must not be taken for this process's. The zero Identity stands for this process.
+func (id Identity) Elsewhere(kinds ...string) (elsewhere bool, err error) {
+	if id.PID == 0 {
+		return false, nil
+	}
+	for _, kind := range kinds {
 		its, err := id.Namespace(kind)
+		if Gone(err) {
+			return false, fmt.Errorf("%w: pid %d", ErrGone, id.PID)
+		}
+		if err != nil {
+			return false, err
+		}
 		// Not /proc/self: that is the first thread, which may have entered another namespace.
-		ours, ourErr := os.Readlink("/proc/thread-self/ns/" + kind)
-		return err == nil && ourErr == nil && its != ours
-	})
+		ours, err := os.Readlink("/proc/thread-self/ns/" + kind)
+		if err != nil {
+			return false, err
+		}
+		elsewhere = elsewhere || its != ours
+	}
+	return elsewhere, id.Check()
 }
 
 // SameRoot reports whether a process has the same root directory as this one.
@@ -34,7 +47,11 @@ func SameRoot(id Identity) bool {
 // Seen returns the process that has pid in the pid namespace of id, which may be in a container.
 // The zero Identity stands for phosd's namespace.
 func (id Identity) Seen(pid int) (Identity, error) {
-	if id.PID == 0 || !id.Elsewhere("pid") {
+	elsewhere, err := id.Elsewhere("pid")
+	if err != nil {
+		return Identity{}, err
+	}
+	if !elsewhere {
 		return Of(pid)
 	}
 	all, err := All()
@@ -55,7 +72,11 @@ func (id Identity) Seen(pid int) (Identity, error) {
 
 // name returns the pid of other in the pid namespace of id; 0 if it is not visible there.
 func (id Identity) name(other Identity) int {
-	if !id.Elsewhere("pid") {
+	elsewhere, err := id.Elsewhere("pid")
+	if err != nil {
+		return 0
+	}
+	if !elsewhere {
 		return other.PID
 	}
 	depth, names := len(pids(id.PID)), pids(other.PID)

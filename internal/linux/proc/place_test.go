@@ -52,8 +52,12 @@ func TestSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if self.KnownTo(first) != 0 || child.KnownTo(self) != child.PID || !first.Elsewhere("pid") ||
-		self.Elsewhere("pid", "mnt") {
+	for id, want := range map[Identity]bool{first: true, self: false} {
+		if got, err := id.Elsewhere("pid", "mnt"); err != nil || got != want {
+			t.Errorf("%v is elsewhere: %v, %v, want %v", id, got, err, want)
+		}
+	}
+	if self.KnownTo(first) != 0 || child.KnownTo(self) != child.PID {
 		t.Errorf(
 			"from the container this process is %d; from here %v is %d",
 			self.KnownTo(first),
@@ -63,5 +67,27 @@ func TestSeen(t *testing.T) {
 	}
 	if found, err := first.Seen(1 << 22); !errors.Is(err, ErrGone) {
 		t.Errorf("unused pid: %v, %v", found, err)
+	}
+}
+
+// TestElsewhereOfDead: a zombie is in no namespace, and so is not in this process's.
+func TestElsewhereOfDead(t *testing.T) {
+	command := exec.Command("true")
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	handle, err := OpenPID(command.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer handle.Close()
+	if err := handle.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for _, state := range []string{"zombie", "reaped"} {
+		if got, err := handle.Elsewhere("pid", "mnt"); !errors.Is(err, ErrGone) {
+			t.Errorf("%s: elsewhere %v, %v, want ErrGone", state, got, err)
+		}
+		_ = command.Wait()
 	}
 }

@@ -54,7 +54,10 @@ func (h *Machine) Obstacles(
 		})
 		return found
 	}
-	contained := place.PID != 0 && place.Elsewhere("mnt", "pid", "net", "ipc", "uts", "cgroup")
+	contained, err := place.Elsewhere("mnt", "pid", "net", "ipc", "uts", "cgroup")
+	if err != nil {
+		return append(found, ckpt.Obstacle{Subject: "caller", Reason: err.Error()})
+	}
 	if newPids && contained {
 		found = append(found, ckpt.Obstacle{
 			Subject: "--new-pids", Reason: "a program that is restored in a container has the container's pid namespace and cannot have its own",
