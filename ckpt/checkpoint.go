@@ -278,6 +278,7 @@ func (c *checkpoint) dumpTime(tree *Tree) time.Duration {
 	return c.order.Deadline + time.Duration(dumpBytes(tree)/dumpSecondBytes)*time.Second
 }
 
+// abort discards the image, temporary files and what was started in advance. It logs errors.
 func (c *checkpoint) abort() {
 	if c.image != nil {
 		c.image.abort()

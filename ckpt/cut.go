@@ -140,6 +140,7 @@ func (c *checkpoint) finish(ctx context.Context) error {
 	return nil
 }
 
+// abortDevices undoes what the checkpoint has done to all GPU halves. It may be called again.
 func (c *checkpoint) abortDevices() {
 	for _, d := range c.devices {
 		d.Abort()

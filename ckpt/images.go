@@ -140,6 +140,7 @@ func openPlain(dir *os.File, name string, uid uint32) (*os.File, error) {
 // errNotPlain is returned when a private directory contains a file that CRIU did not write.
 var errNotPlain = errors.New("not a regular file of this user")
 
+// emptyDirectory removes the files of a failed dump, parent images included, from a work directory.
 func emptyDirectory(dir *os.File) error {
 	names, err := namesIn(dir)
 	if err != nil {
@@ -160,6 +161,7 @@ func emptyDirectory(dir *os.File) error {
 	return nil
 }
 
+// emptyParentImages removes the files of the parent images, but not their directory.
 func emptyParentImages(dir *os.File) error {
 	earlier, err := OpenParentImages(dir)
 	if err != nil {

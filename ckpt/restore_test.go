@@ -168,19 +168,19 @@ var kinds = map[string]func(*comeback){
 	"eager": func(c *comeback) { c.restore.Hold, c.prepare.Eager = nil, true },
 }
 
-// wellBrought runs a restore without faults.
-func wellBrought(t *testing.T, dir, kind string) *comeback {
+// healthyRestore runs a restore without faults.
+func healthyRestore(t *testing.T, dir, kind string) *comeback {
 	t.Helper()
 	c := newComeback(t, dir, fault{})
 	kinds[kind](c)
-	brought, err := c.run()
+	restored, err := c.run()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if stepsOf(brought.Took) != stepsOf(setOf(ckpt.RestoreSteps())) {
-		t.Errorf("got steps %s, want %v", stepsOf(brought.Took), ckpt.RestoreSteps())
+	if stepsOf(restored.Took) != stepsOf(setOf(ckpt.RestoreSteps())) {
+		t.Errorf("got steps %s, want %v", stepsOf(restored.Took), ckpt.RestoreSteps())
 	}
-	if bytes, err := brought.Loaded(c.ctx); err != nil || bytes != 200 {
+	if bytes, err := restored.Loaded(c.ctx); err != nil || bytes != 200 {
 		t.Errorf("loaded %d bytes: %v", bytes, err)
 	}
 	for _, each := range c.open {
@@ -200,7 +200,7 @@ func TestRestoreUndo(t *testing.T) {
 	before := filesIn(t, dir)
 	for kind, change := range kinds {
 		for _, how := range []string{"error", "hang"} {
-			for _, call := range wellBrought(t, dir, kind).labels(how == "hang") {
+			for _, call := range healthyRestore(t, dir, kind).labels(how == "hang") {
 				if strings.HasPrefix(call, "loaded") {
 					continue // the programs are running
 				}
@@ -216,7 +216,7 @@ func TestRestoreUndo(t *testing.T) {
 					}
 					c.checkUndone()
 					sameContents(t, before, filesIn(t, dir))
-					wellBrought(t, dir, kind)
+					healthyRestore(t, dir, kind)
 				})
 			}
 		}
@@ -245,7 +245,7 @@ func TestRestoreFailpoints(t *testing.T) {
 						t.Errorf("got error %v, want %v", err, want)
 					}
 					c.checkUndone()
-					wellBrought(t, dir, kind)
+					healthyRestore(t, dir, kind)
 				})
 			}
 		}

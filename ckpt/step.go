@@ -87,6 +87,7 @@ func (s *sequence) branch() *sequence {
 	return &sequence{fail: s.fail, log: s.log, took: s.took, progress: s.progress}
 }
 
+// join moves the undo functions of other to s, so that s undoes both.
 func (s *sequence) join(other *sequence) {
 	s.undone = append(s.undone, other.undone...)
 	other.undone = nil

@@ -33,6 +33,7 @@ type imageWriter struct {
 	fresh []*os.File // new packs: one of this writer, one of each device
 }
 
+// begin starts a transaction in which contents of the existing packs need not be written again.
 func (t Target) begin(ctx context.Context, options GPUOptions) (_ *imageWriter, err error) {
 	w := &imageWriter{target: t}
 	if w.transaction, err = t.Dir.Begin(ctx); err != nil {

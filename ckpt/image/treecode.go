@@ -44,6 +44,7 @@ func (t *Tree) Encode() ([]byte, error) {
 	return out, nil
 }
 
+// appendTo appends the binary form of the entry to out: lengths, name, chunks.
 func (e *Entry) appendTo(out []byte) []byte {
 	out = append(out, byte(e.Kind), 0)
 	out = binary.LittleEndian.AppendUint16(out, uint16(len(e.Name)))

@@ -119,11 +119,13 @@ func isTopName(name string) bool {
 	return slices.Contains([]string{markerName, lockName, generationsName, packsName, tmpName}, name)
 }
 
+// isGenerationName reports whether the store could have given a manifest this name.
 func isGenerationName(name string) bool {
 	_, ours := parseGeneration(name)
 	return ours
 }
 
+// isPackName reports whether the store could have given a pack this name.
 func isPackName(name string) bool {
 	_, ours := parsePack(name)
 	return ours

@@ -96,7 +96,7 @@ func (d *Dir) Diff(ctx context.Context, from, to uint64) (*Difference, error) {
 	if err := difference.saved(sides); err != nil {
 		return nil, err
 	}
-	if err := difference.processes(ctx, sides); err != nil {
+	if err := difference.addProcesses(ctx, sides); err != nil {
 		return nil, err
 	}
 	before, err := sides[0].tree(sides[0].manifest.CPU.Tree)
@@ -129,6 +129,7 @@ func (s side) tree(name string) (*image.Tree, error) {
 	return s.reader.Tree(h)
 }
 
+// gpuTree returns the tree of a process's GPU half; an empty one if it has none.
 func (s side) gpuTree(process *image.Process) (*image.Tree, error) {
 	if process == nil || process.GPU == nil {
 		return &image.Tree{}, nil
@@ -136,6 +137,7 @@ func (s side) gpuTree(process *image.Process) (*image.Tree, error) {
 	return s.tree(process.GPU.Tree)
 }
 
+// process returns the process with this pid, or nil.
 func (s side) process(pid int) *image.Process {
 	for i := range s.manifest.Processes {
 		if s.manifest.Processes[i].PID == pid {
@@ -145,7 +147,8 @@ func (s side) process(pid int) *image.Process {
 	return nil
 }
 
-func (d *Difference) processes(ctx context.Context, sides [2]side) error {
+// addProcesses compares the processes of both sides by pid and appends those that differ.
+func (d *Difference) addProcesses(ctx context.Context, sides [2]side) error {
 	seen := map[int]bool{}
 	for _, process := range slices.Concat(sides[0].manifest.Processes, sides[1].manifest.Processes) {
 		if seen[process.PID] {
@@ -166,6 +169,7 @@ func (d *Difference) processes(ctx context.Context, sides [2]side) error {
 	return nil
 }
 
+// diffProcess compares one process, which may exist on one side only, and adds to total.
 func diffProcess(sides [2]side, either image.Process, total *Total) (out ProcessDifference, differs bool, err error) {
 	out = ProcessDifference{PID: either.PID, Command: either.Command, Change: Changed}
 	before, after := sides[0].process(either.PID), sides[1].process(either.PID)
@@ -189,6 +193,7 @@ func diffProcess(sides [2]side, either image.Process, total *Total) (out Process
 	return out, out.Change != Changed || renamed || len(out.Memory)+len(out.Files)+len(out.Objects) > 0, nil
 }
 
+// diffObjects returns the kinds of GPU objects whose counts differ, with both counts.
 func diffObjects(before, after *image.Process) map[string][2]uint64 {
 	counts := map[string][2]uint64{}
 	for i, process := range []*image.Process{before, after} {
@@ -238,6 +243,7 @@ func diffTrees(before, after *image.Tree, total *Total) (memory []MemoryDifferen
 	return memory, files
 }
 
+// diffFile compares a file; an entry of kind 0 means that the side does not have it.
 func diffFile(name string, was, is image.Entry) (f FileDifference, differs bool) {
 	f = FileDifference{Name: name, Change: Changed, BytesBefore: was.Bytes, BytesAfter: is.Bytes}
 	switch {

@@ -57,6 +57,7 @@ func (d *Dir) Prune(ctx context.Context, keep Keep) (*Pruned, error) {
 	return done, nil
 }
 
+// prune holds the writer's lock. It removes manifests before packs: no manifest lacks contents.
 func (d *Dir) prune(ctx context.Context, keep Keep) (*Pruned, error) {
 	writer, err := d.lock()
 	if err != nil {

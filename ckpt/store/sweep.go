@@ -54,6 +54,7 @@ type candidate struct {
 // owner is the owner of a file.
 type owner struct{ uid, gid uint32 }
 
+// ownerOf returns the user and group that own a file.
 func ownerOf(info os.FileInfo) owner {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return owner{stat.Uid, stat.Gid}

@@ -163,6 +163,7 @@ func (t *Transaction) Commit(ctx context.Context, signed []byte) error {
 	return errors.Join(err, t.end(err == nil))
 }
 
+// commit checks that the manifest is complete and flushes the packs before it publishes them.
 func (t *Transaction) commit(ctx context.Context, signed []byte) error {
 	m, _, err := image.Inspect(signed)
 	if err != nil {

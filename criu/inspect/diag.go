@@ -67,6 +67,7 @@ func enterAndAsk(pid int) (map[uint32]unixSocket, error) {
 	return askUnixSockets()
 }
 
+// askUnixSockets lists the unix sockets of the calling thread's network namespace, by inode.
 func askUnixSockets() (map[uint32]unixSocket, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {

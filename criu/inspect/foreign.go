@@ -99,6 +99,7 @@ func (s *inspection) addForeign(mounts map[uint64]bool, subject, at, name string
 	s.External = append(s.External, f.Key)
 }
 
+// sameFile reports whether path leads to the file of info, by inode and device.
 func sameFile(path string, info *unix.Statx_t) bool {
 	var now unix.Stat_t
 	return unix.Stat(path, &now) == nil && now.Ino == info.Ino &&

@@ -262,6 +262,7 @@ func (p *places) add(pid, number int) {
 	p.pids, p.numbers = append(p.pids, pid), append(p.numbers, number)
 }
 
+// list returns "pid N fd N" for each place.
 func (p *places) list() (texts []string) {
 	for i, pid := range p.pids {
 		texts = append(texts, fmt.Sprintf("pid %d fd %d", pid, p.numbers[i]))

@@ -188,6 +188,7 @@ func (s *inspection) checkUnix(k *socket, diag map[uint32]unixSocket) {
 	}
 }
 
+// processName returns the command name of a process, or "exited".
 func processName(pid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {

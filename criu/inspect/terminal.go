@@ -33,6 +33,7 @@ type terminal struct {
 	major, minor uint32
 }
 
+// isTerminal reports whether the device number is that of a console or a pseudo terminal.
 func isTerminal(d *proc.Descriptor) bool {
 	major := unix.Major(d.Stat.Rdev)
 	return major == ttyMajor || major == ttyAuxMajor || major >= firstSlaveMajor && major <= lastSlaveMajor

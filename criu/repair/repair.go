@@ -30,6 +30,7 @@ func (s *Snapshot) Repair() error {
 	return errors.Join(failures...)
 }
 
+// repair restores the code and signal state of a process, or returns ErrEnded if it has exited.
 func (p *processSnapshot) repair() error {
 	stat, err := proc.ReadStat(p.PID)
 	if proc.Gone(err) || err == nil && (stat.Identity != p.Identity || stat.Zombie()) {

@@ -108,6 +108,7 @@ func (s *Snapshot) Inside() (bool, error) {
 	return false, nil
 }
 
+// inside reports whether a thread of the process is in CRIU's code. It is false after an exit.
 func (p *processSnapshot) inside() (bool, error) {
 	if p.Gone() {
 		return false, nil

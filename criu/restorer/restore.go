@@ -193,6 +193,7 @@ func (s *server) enter() func() error {
 	return func() error { return runner.Enter(s.namespaces()) }
 }
 
+// namespaces returns the tree's namespaces, as files that phosd has sent.
 func (s *server) namespaces() (files []*os.File) {
 	for _, index := range s.order.Namespaces {
 		files = append(files, s.files[index])
@@ -200,6 +201,7 @@ func (s *server) namespaces() (files []*os.File) {
 	return files
 }
 
+// options returns CRIU's options, and the files that CRIU inherits, in the order of InheritFd.
 func (s *server) options() (*rpc.CriuOpts, []*os.File) {
 	options := &rpc.CriuOpts{
 		RstSibling:        proto.Bool(true),

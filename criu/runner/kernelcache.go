@@ -58,17 +58,19 @@ func (c *KernelCache) Provide(ctx context.Context) error {
 // exists reports whether CRIU finds the cache or will create it by itself. CRIU removes a cache of
 // another version.
 func (c *KernelCache) exists() bool {
-	_, err := os.Stat(c.link())
-	return err == nil || inMemory(filepath.Dir(c.link()))
+	_, err := os.Stat(c.linkPath())
+	return err == nil || inMemory(filepath.Dir(c.linkPath()))
 }
 
-func (c *KernelCache) link() string {
+// linkPath returns the path at which CRIU looks for its cache.
+func (c *KernelCache) linkPath() string {
 	if c.Link != "" {
 		return c.Link
 	}
 	return filepath.Join(ownDirectory, knowledgeName)
 }
 
+// provide has CRIU probe the kernel, stores the result and links to it from CRIU's own path.
 func (c *KernelCache) provide(ctx context.Context) error {
 	found, err := c.ask(ctx)
 	if err != nil {
@@ -79,12 +81,12 @@ func (c *KernelCache) provide(ctx context.Context) error {
 	}
 	// Remove a dangling link. If another process creates the link at the same time, both are the
 	// same.
-	if _, err := os.Readlink(c.link()); err == nil {
-		if err := c.remove(c.link()); err != nil {
+	if _, err := os.Readlink(c.linkPath()); err == nil {
+		if err := c.remove(c.linkPath()); err != nil {
 			return err
 		}
 	}
-	if err := os.Symlink(c.file(), c.link()); err != nil && !errors.Is(err, os.ErrExist) {
+	if err := os.Symlink(c.file(), c.linkPath()); err != nil && !errors.Is(err, os.ErrExist) {
 		return errors.Join(err, c.removeDir())
 	}
 	return nil
@@ -124,8 +126,8 @@ func (c *KernelCache) Remove() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failed = true
-	if to, err := os.Readlink(c.link()); err == nil && to == c.file() {
-		if err := c.remove(c.link()); err != nil {
+	if to, err := os.Readlink(c.linkPath()); err == nil && to == c.file() {
+		if err := c.remove(c.linkPath()); err != nil {
 			return err
 		}
 	}
@@ -169,13 +171,14 @@ func newScratch() (place *scratch, err error) {
 	go func() {
 		defer close(made)
 		runtime.LockOSThread() // never unlocked: the thread has private mounts and must end here
-		place, err = makeScratch()
+		place, err = mountScratch()
 	}()
 	<-made
 	return place, err
 }
 
-func makeScratch() (*scratch, error) {
+// mountScratch gives the calling thread a mount namespace with an empty tmpfs for CRIU.
+func mountScratch() (*scratch, error) {
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
 		return nil, fmt.Errorf("unshare: %w", err)
 	}

@@ -13,6 +13,7 @@ import (
 // maxMessageBytes is an upper bound for CRIU's messages.
 const maxMessageBytes = 64 << 10
 
+// socketPair returns phosd's nonblocking end and CRIU's blocking end of a connection.
 func socketPair() (near, far *os.File, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -55,6 +56,7 @@ func refuse(socket *os.File, message *rpc.CriuReq) {
 	}
 }
 
+// notify passes CRIU's notification to the request's function, if there is one.
 func (r *Request) notify(notice *rpc.CriuNotify) error {
 	if r.Notify == nil {
 		return nil

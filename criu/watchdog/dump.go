@@ -79,6 +79,7 @@ func (w *watchdog) run(ctx context.Context, request runner.Request, order Dump) 
 	return err
 }
 
+// options returns CRIU's options for a dump of a frozen tree.
 func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 	options := &rpc.CriuOpts{
 		Pid: proto.Int32(int32(order.Root)),

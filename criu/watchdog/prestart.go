@@ -88,6 +88,7 @@ func (f *prestartedCRIU) released() bool {
 	}
 }
 
+// await blocks CRIU, which has reached its dump, until it is released or ctx ends.
 func (f *prestartedCRIU) await(ctx context.Context) error {
 	select {
 	case <-f.release:

@@ -9,16 +9,16 @@ import (
 
 // Checkpoint says how checkpoints are taken, and which the policy takes.
 type Checkpoint struct {
-	MemoryBudget    Size     `toml:"memory_budget" comment:"memory that one checkpoint may take besides the program's"`
-	Bandwidth       Size     `toml:"bandwidth" comment:"bytes a second that a checkpoint may read and write; 0: as fast as it goes"`
-	Compress        bool     `toml:"compress" comment:"store with zstd what becomes smaller by it"`
-	FileLimit       Size     `toml:"file_limit" comment:"files that are open for writing are saved with their content up to this size"`
-	DeadlineSeconds int      `toml:"deadline_seconds" comment:"time that a program may take to become idle"`
-	PreparedSeconds int      `toml:"prepared_seconds" comment:"how long an image that a pre-restore has prepared is kept"`
-	Dir             string   `toml:"dir" comment:"policy: where programs are saved whose pos.yaml says nothing of checkpoints; each user gets a directory below, each program one in that; empty: nowhere"`
-	Every           Interval `toml:"every" comment:"policy: how often, as 10m or 1h30m; 0: never"`
-	Keep            int      `toml:"keep" comment:"policy: how many generations stay; 0: all"`
-	On              Moments  `toml:"on" comment:"policy: when else: exit-signal (phosd is told to end by a signal; programs run on), drain (pos_cli --stop --drain; programs are stopped)"`
+	MemoryBudget    Size      `toml:"memory_budget" comment:"memory that one checkpoint may take besides the program's"`
+	Bandwidth       Size      `toml:"bandwidth" comment:"bytes a second that a checkpoint may read and write; 0: as fast as it goes"`
+	Compress        bool      `toml:"compress" comment:"store with zstd what becomes smaller by it"`
+	FileLimit       Size      `toml:"file_limit" comment:"files that are open for writing are saved with their content up to this size"`
+	DeadlineSeconds int       `toml:"deadline_seconds" comment:"time that a program may take to become idle"`
+	PreparedSeconds int       `toml:"prepared_seconds" comment:"how long an image that a pre-restore has prepared is kept"`
+	Dir             string    `toml:"dir" comment:"policy: where programs are saved whose pos.yaml says nothing of checkpoints; each user gets a directory below, each program one in that; empty: nowhere"`
+	Every           Interval  `toml:"every" comment:"policy: how often, as 10m or 1h30m; 0: never"`
+	Keep            int       `toml:"keep" comment:"policy: how many generations stay; 0: all"`
+	On              Occasions `toml:"on" comment:"policy: when else: exit-signal (phosd is told to end by a signal; programs run on), drain (pos_cli --stop --drain; programs are stopped)"`
 }
 
 // DefaultKeep is how many generations a policy keeps by default.
@@ -33,7 +33,7 @@ type Policy struct {
 	Keep int
 	// Bandwidth is bytes a second; 0: as fast as it goes.
 	Bandwidth Size
-	On        Moments
+	On        Occasions
 }
 
 // Aimless reports whether a policy says when, but names no directory.
@@ -44,6 +44,7 @@ func (c Checkpoint) Policy() Policy {
 	return Policy{Dir: c.Dir, Every: c.Every, Keep: c.Keep, Bandwidth: c.Bandwidth, On: c.On}
 }
 
+// defaultCheckpoint returns the settings without a file: 1 GiB of memory, 30 s, no policy.
 func defaultCheckpoint() Checkpoint {
 	return Checkpoint{
 		MemoryBudget:    1 << 30,
@@ -51,7 +52,7 @@ func defaultCheckpoint() Checkpoint {
 		DeadlineSeconds: 30,
 		PreparedSeconds: 300,
 		Keep:            DefaultKeep,
-		On:              Moments{},
+		On:              Occasions{},
 	}
 }
 

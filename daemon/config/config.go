@@ -165,6 +165,7 @@ func (m Metrics) check() error {
 	return nil
 }
 
+// oneOf reports whether value is one of those allowed.
 func oneOf(value string, allowed ...string) bool {
 	for _, each := range allowed {
 		if value == each {

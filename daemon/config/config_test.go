@@ -15,7 +15,7 @@ func TestTextIsAFile(t *testing.T) {
 	want := Default()
 	want.Sessions.ArenaSize = 3 << 20
 	want.Gpus = GPUs{Offer: "soft:3", Driver: "/opt/libcuda.so.1", Exclusive: true}
-	want.Checkpoint.On = Moments{Drain, ExitSignal}
+	want.Checkpoint.On = Occasions{Drain, ExitSignal}
 	want.Metrics.Listen = "unix:/run/phos/metrics.sock"
 	got, err := Parse("test", []byte(want.Text()))
 	if err != nil {

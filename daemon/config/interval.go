@@ -27,10 +27,10 @@ func (i *Interval) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Moments are occasions.
-type Moments []string
+// Occasions are when the policy takes a checkpoint, besides the interval.
+type Occasions []string
 
-// Moments that there are.
+// The occasions.
 const (
 	// ExitSignal is when phosd is told to end by a signal, as at a shutdown of the machine: programs
 	// are saved and run on.
@@ -39,9 +39,9 @@ const (
 	Drain = "drain"
 )
 
-// check refuses occasions that there are not.
-func (m Moments) check() error {
-	for _, each := range m {
+// check refuses unknown occasions.
+func (o Occasions) check() error {
+	for _, each := range o {
 		if each != ExitSignal && each != Drain {
 			return fmt.Errorf("%q is no occasion; say %s or %s", each, ExitSignal, Drain)
 		}

@@ -79,6 +79,7 @@ func Parse(path string, text []byte) (Config, error) {
 	return config, nil
 }
 
+// fileError adds the line and the column of the wrong key to a decoder's error, if it names one.
 func fileError(path string, text []byte, err error) error {
 	var unfit *SettingError
 	if errors.As(err, &unfit) {
@@ -109,6 +110,7 @@ func fileError(path string, text []byte, err error) error {
 // Keys lists every key of the file, in its order.
 func Keys() []string { return keysOf(reflect.TypeFor[Config](), "") }
 
+// keysOf lists the keys of a struct by its toml tags; those of inner structs are a.b.
 func keysOf(of reflect.Type, prefix string) []string {
 	var keys []string
 	for i := range of.NumField() {

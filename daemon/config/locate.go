@@ -116,7 +116,7 @@ var (
 // inFile is what types are called in a file.
 var inFile = map[string]string{
 	"string": "text", "integer": "a whole number", "int": "a whole number", "bool": "true or false", "boolean": "true or false", "array": "a list", "table": "a table",
-	"Moments": "a list", "Size": "text, as '8GiB'", "Interval": "text, as '10m'", "GPUs": "text or a table", "Sessions": "a table", "Workers": "a table", "Checkpoint": "a table", "Log": "a table", "Metrics": "a table",
+	"Occasions": "a list", "Size": "text, as '8GiB'", "Interval": "text, as '10m'", "GPUs": "text or a table", "Sessions": "a table", "Workers": "a table", "Checkpoint": "a table", "Log": "a table", "Metrics": "a table",
 }
 
 // plain says it in words about the file.

@@ -52,6 +52,7 @@ func (c *Config) Set(key, value string) error {
 	return nil
 }
 
+// fieldByKey returns the field with a toml tag; the zero Value if there is none.
 func fieldByKey(of reflect.Value, key string) reflect.Value {
 	if of.Kind() != reflect.Struct {
 		return reflect.Value{}

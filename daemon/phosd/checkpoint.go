@@ -110,6 +110,7 @@ func stepMessage(now ckpt.Step) *api.Step {
 	return &api.Step{Phase: now.Phase, DoneBytes: now.DoneBytes, TotalBytes: now.TotalBytes}
 }
 
+// doneMessage returns the last message of a successful checkpoint.
 func doneMessage(saved *ckpt.CheckpointResult) *api.CheckpointDone {
 	m := saved.Manifest
 	return &api.CheckpointDone{

@@ -46,6 +46,7 @@ func (d *Daemon) watchUnary(
 	return handle(ctx, request)
 }
 
+// logDisconnect logs that a caller disconnected before the answer, unless phosd itself is ending.
 func (d *Daemon) logDisconnect(ctx context.Context, method string) {
 	if d.life.Err() != nil {
 		return // phosd closes the connection, not the caller

@@ -176,6 +176,7 @@ func (r *restoreStream) reportLoaded(ctx context.Context, program *checkpoints.R
 	_ = r.out.Push(loadedMessage(bytes, time.Since(begun)))
 }
 
+// loadedMessage returns the event that all memory of a restored program is loaded.
 func loadedMessage(bytes uint64, took time.Duration) *api.RestoreEvent {
 	return &api.RestoreEvent{Event: &api.RestoreEvent_Loaded{Loaded: &api.RestoreLoaded{
 		Bytes: bytes, TotalMicroseconds: uint64(took.Microseconds()),

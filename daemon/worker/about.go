@@ -26,6 +26,7 @@ type about struct {
 	JobName       string `json:"job_name,omitempty"`
 }
 
+// about returns the worker entry for an image of the active session.
 func (w *Worker) about(active *activeSession) about {
 	return about{
 		Wire: wire.Version, CookieAddress: active.cookie.address, Cookie: active.cookie.value, CopyByShim: active.link.copyByShim,

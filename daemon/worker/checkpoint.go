@@ -35,6 +35,7 @@ func (c *control) Checkpoint(stream grpc.BidiStreamingServer[api.SaveCommand, ap
 	return api.ToStatus(c.worker.checkpoint(stream))
 }
 
+// checkpoint executes phosd's commands until the stream ends. A panic fails only the checkpoint.
 func (w *Worker) checkpoint(stream grpc.BidiStreamingServer[api.SaveCommand, api.SaveEvent]) (err error) {
 	if !w.checkpointing.TryLock() {
 		w.discard(stream)
@@ -160,6 +161,7 @@ func (s *workerCheckpoint) execute(ctx context.Context, command *api.SaveCommand
 	return s.events.send(&api.SaveEvent{Event: &api.SaveEvent_Done{Done: done}})
 }
 
+// milliseconds returns count milliseconds, but at most a day: the product must not overflow.
 func milliseconds(count uint64) time.Duration {
 	const maxTime = 24 * time.Hour
 	return time.Duration(min(count, uint64(maxTime.Milliseconds()))) * time.Millisecond

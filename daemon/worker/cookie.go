@@ -14,6 +14,7 @@ const cookieTime = 500 * time.Millisecond
 // no cookie.
 type cookie struct{ address, value uint64 }
 
+// cookieOf returns the program's cookie; none if the worker may not read the program's memory.
 func cookieOf(hello wire.Hello) cookie {
 	if hello.Flags&wire.HelloCopyByShim != 0 {
 		return cookie{}

@@ -57,6 +57,7 @@ func (w *Worker) progress(live *session.Session) session.Progress {
 	return session.Progress{}
 }
 
+// progressOf converts a session's progress to the message that phosd gets.
 func progressOf(progress session.Progress) *api.Progress {
 	told := &api.Progress{
 		CallsMade: progress.Made, CallsCompleted: progress.Completed, Kernels: slices.Clone(progress.Kernels),
@@ -74,6 +75,7 @@ func progressOf(progress session.Progress) *api.Progress {
 	return told
 }
 
+// policyOf converts a checkpoint policy of pos.yaml to the message that phosd gets.
 func policyOf(policy config.Policy) *api.Policy {
 	return &api.Policy{
 		Dir: policy.Dir, EveryMilliseconds: uint64(time.Duration(policy.Every).Milliseconds()), Keep: uint64(policy.Keep),

@@ -40,6 +40,7 @@ func (m processMemory) WriteAt(p []byte, address int64) (int, error) {
 
 type vectorCall func(pid int, local []unix.Iovec, remote []unix.RemoteIovec, flags uint) (int, error)
 
+// move copies between p and the program by call, and returns how many bytes were copied.
 func (m processMemory) move(p []byte, address int64, what string, call vectorCall) (int, error) {
 	moved := 0
 	for moved < len(p) {

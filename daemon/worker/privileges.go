@@ -22,7 +22,7 @@ func harden() error {
 	if err := noNewPrivileges(); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
-	if err := notDumpable(); err != nil {
+	if err := setNotDumpable(); err != nil {
 		return err
 	}
 	// A worker outlives phosd, and with it the terminal and the pipe of its standard error.
@@ -52,7 +52,8 @@ func noNewPrivileges() error {
 	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
-func notDumpable() error {
+// setNotDumpable keeps the user's other processes from tracing this one or reading its memory.
+func setNotDumpable() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("not dumpable: %w", err)
 	}
@@ -80,7 +81,7 @@ func assumeStandbyUser() error {
 	if err := syscall.Setresuid(uid, uid, 0); err != nil {
 		return fmt.Errorf("become standby user %d: %w", uid, err)
 	}
-	return notDumpable()
+	return setNotDumpable()
 }
 
 // regainRoot makes this process root again, until it becomes a program's user.
@@ -109,7 +110,7 @@ func becomeUser(config boot.Config) error {
 	}
 	setHome(uid)
 	// The change of user resets the flag to fs.suid_dumpable.
-	return notDumpable()
+	return setNotDumpable()
 }
 
 // setHome sets HOME to the user's home directory. The driver caches compiled code there, for all

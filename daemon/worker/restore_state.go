@@ -49,6 +49,7 @@ func (s *restoreState) look() (now stage, err error, changed <-chan struct{}) {
 	return s.reached, s.err, s.changed
 }
 
+// isAttached reports whether the restored program has its session.
 func (s *restoreState) isAttached() bool {
 	now, _, _ := s.look()
 	return now.attached

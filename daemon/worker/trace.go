@@ -71,6 +71,7 @@ func (w *Worker) beginTrace(file *os.File) error {
 	return nil
 }
 
+// endTrace closes the log and returns how many calls it has, and its first error.
 func (w *Worker) endTrace() (*api.TraceReply, error) {
 	w.tracing.mu.Lock()
 	defer w.tracing.mu.Unlock()

@@ -172,12 +172,12 @@ func (w *Worker) prepareGPUs(open Open, order boot.Standby) (ready boot.Ready, e
 		return ready, err
 	}
 	w.accounts.SetStandby(order.LedgerSlot)
-	warmer, warms := w.backend.(gpu.ContextPreparer)
+	preparer, ok := w.backend.(gpu.ContextPreparer)
 	for ordinal := range w.backend.Devices() {
 		bytes := uint64(0)
-		if warms {
-			if bytes, err = warmer.PrepareContext(ordinal); err != nil {
-				return ready, fmt.Errorf("warm up GPU %d: %w", ordinal, err)
+		if ok {
+			if bytes, err = preparer.PrepareContext(ordinal); err != nil {
+				return ready, fmt.Errorf("prepare context on GPU %d: %w", ordinal, err)
 			}
 		}
 		if order.MemoryBytes > 0 {

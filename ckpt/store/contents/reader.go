@@ -263,6 +263,7 @@ func (r *Reader) TreeParts(h image.Hash) (*image.Tree, []image.Hash, error) {
 	return tree, own, nil
 }
 
+// join reads the parts of a list and checks their sizes: all but the last are whole chunks.
 func (r *Reader) join(list *image.List) ([]byte, error) {
 	var raw []byte
 	for i, part := range list.Parts {

@@ -116,7 +116,7 @@ func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.CheckpointResu
 		return nil, err
 	}
 	for begun := time.Now(); ; {
-		saved, err := c.saveOnce(ctx, r, roots)
+		saved, err := c.tryCheckpoint(ctx, r, roots)
 		if err == nil || saved != nil {
 			return saved, err
 		}
@@ -145,7 +145,8 @@ func (c *Checkpoints) deadline(r Request) time.Duration {
 	return c.config.Deadline()
 }
 
-func (c *Checkpoints) saveOnce(ctx context.Context, r Request, roots []proc.Identity) (*ckpt.CheckpointResult, error) {
+// tryCheckpoint makes one attempt. It fails with ErrProgramEnded if a process exits during it.
+func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc.Identity) (*ckpt.CheckpointResult, error) {
 	target, err := c.target(ctx, r)
 	if err != nil {
 		return nil, err
@@ -183,6 +184,7 @@ func ownerName(root proc.Identity) image.Owner {
 	return image.Owner{Name: users.KnownName(uid)}
 }
 
+// orDefault returns given, or otherwise if the request left it 0.
 func orDefault(given, otherwise uint64) uint64 {
 	if given == 0 {
 		return otherwise

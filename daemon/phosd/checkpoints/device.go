@@ -74,6 +74,7 @@ func checkNoSession(p proc.Identity) error {
 	return nil
 }
 
+// deviceOf returns the GPU half of a session's program, with the GPUs as they are now.
 func (c *Checkpoints) deviceOf(s *sessions.Session) ckpt.GPU {
 	record, paths := s.Record(), c.options.Dir.Paths(s.Record().Session)
 	half := image.GPUHalf{

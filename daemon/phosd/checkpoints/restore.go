@@ -34,13 +34,13 @@ type Restored struct {
 	Processes int
 	Took      time.Duration
 	// Tree is the program's first process tree.
-	Tree    *restored.Tree
-	brought *ckpt.RestoreResult
+	Tree   *restored.Tree
+	result *ckpt.RestoreResult
 }
 
 // Loaded waits until all memory is loaded, and returns how much it is.
 func (r *Restored) Loaded(ctx context.Context) (bytes uint64, err error) {
-	return r.brought.Loaded(ctx)
+	return r.result.Loaded(ctx)
 }
 
 // restore is one restore in progress.
@@ -60,14 +60,14 @@ type restore struct {
 func (c *Checkpoints) Restore(ctx context.Context, request RestoreRequest) (*Restored, error) {
 	begun := time.Now()
 	r := &restore{Checkpoints: c, RestoreRequest: request}
-	brought, err := r.run(ctx)
-	c.metrics.Restored(brought, err)
+	result, err := r.run(ctx)
+	c.metrics.Restored(result, err)
 	if err != nil {
 		c.log.Warn("restore failed", "uid", r.Caller.UID, "error", err)
 		return nil, err
 	}
-	done := &Restored{Root: brought.Root, Processes: brought.Processes, brought: brought}
-	for i, tree := range brought.Trees {
+	done := &Restored{Root: result.Root, Processes: result.Processes, result: result}
+	for i, tree := range result.Trees {
 		watched := c.trees.Watch(tree, r.controls[i])
 		if i == 0 {
 			done.Tree = watched

@@ -24,6 +24,7 @@ func (d *Devices) AnswerInquiry(ctx context.Context, conn *net.UnixConn, caller 
 	}
 }
 
+// answerInquiry reads one inquiry and answers it. It returns when the program has closed conn.
 func (d *Devices) answerInquiry(ctx context.Context, conn *net.UnixConn, caller api.Caller) error {
 	inquiry := make([]byte, wire.InquiryBytes)
 	if err := conn.SetDeadline(time.Now().Add(inquiryTimeout)); err != nil {

@@ -30,13 +30,14 @@ func (m *Metrics) GPUFailed(bus string, xid uint64) {
 }
 
 // Restored counts a restore.
-func (m *Metrics) Restored(brought *ckpt.RestoreResult, err error) {
+func (m *Metrics) Restored(restored *ckpt.RestoreResult, err error) {
 	m.restores.WithLabelValues(result(err)).Inc()
 	if err == nil {
-		m.steps(brought.Took)
+		m.steps(restored.Took)
 	}
 }
 
+// result returns the value of the label "result" for an error.
 func result(err error) string {
 	switch {
 	case err == nil:

@@ -113,6 +113,7 @@ func (s *Session) closeWorker() error {
 	return err
 }
 
+// workerConfig returns the settings that start a session's worker; groups are the program's.
 func (m *Sessions) workerConfig(s *Session, groups []uint32) boot.Config {
 	settings, paths := m.options.Config, m.dir.Paths(s.record.Session)
 	return boot.Config{

@@ -67,6 +67,7 @@ var ErrKeyName = errors.New(
 
 const maxKeyName = 100
 
+// keyPath returns the path of an imported key, or ErrKeyName if the name is not a plain file name.
 func (d *Dir) keyPath(name string) (string, error) {
 	fits := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".-_", r)
@@ -150,6 +151,7 @@ func readKey(path string) (key Key, err error) {
 	return key, nil
 }
 
+// syncDirectory makes renames in a directory durable.
 func syncDirectory(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {

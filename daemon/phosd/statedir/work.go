@@ -39,6 +39,7 @@ func (d *Dir) NewWork(bytes, memoryBytes uint64, uid, gid uint32) (*Work, error)
 	return &Work{File: file, path: path, InMemory: inMemory}, nil
 }
 
+// memoryFree returns the free bytes of the file system in memory; 0 if it has no answer.
 func (d *Dir) memoryFree() uint64 {
 	var at unix.Statfs_t
 	if unix.Statfs(d.memory, &at) != nil {

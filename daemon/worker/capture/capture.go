@@ -85,7 +85,8 @@ func (c *Capture) present() ([]*memory, error) {
 	return list, nil
 }
 
-func (c *Capture) ended() {
+// finish ends the snapshot underway, so that the next one may begin.
+func (c *Capture) finish() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.underway = false

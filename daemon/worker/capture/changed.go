@@ -45,7 +45,7 @@ func (m *memory) forgetDirty(tracker gpu.Tracker, pieces []gpu.Range) {
 func (m *memory) forgetDiffering(ctx context.Context, pieces []gpu.Range, workers pool.Workers) error {
 	var compare []gpu.Range
 	for _, r := range pieces {
-		if c, ok := m.lookUp(r); ok && c.digested {
+		if c, ok := m.find(r); ok && c.digested {
 			compare = append(compare, r)
 		} else {
 			m.forget(r.Address)
@@ -56,7 +56,7 @@ func (m *memory) forgetDiffering(ctx context.Context, pieces []gpu.Range, worker
 		return err
 	}
 	for i, r := range compare {
-		if c, _ := m.lookUp(r); c.digest != digests[i] {
+		if c, _ := m.find(r); c.digest != digests[i] {
 			m.forget(r.Address)
 		}
 	}

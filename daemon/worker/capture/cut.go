@@ -118,7 +118,7 @@ func (c *cutMemory) sort(pieces []cutPiece, missing []gpu.Range) (work []*cutPie
 			work = append(work, piece)
 			continue
 		}
-		known, _ := c.memory.lookUp(piece.Range)
+		known, _ := c.memory.find(piece.Range)
 		piece.hash = known.hash
 	}
 	return work

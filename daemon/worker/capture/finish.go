@@ -79,7 +79,7 @@ func (s *Snapshot) finishOne(ctx context.Context, w waiting) error {
 	if err := s.put(ctx, w.memory, w.piece.Range, copied.bytes[:w.piece.Bytes], nil); err != nil {
 		return err
 	}
-	known, _ := w.memory.lookUp(w.piece.Range)
+	known, _ := w.memory.find(w.piece.Range)
 	w.piece.hash = known.hash
 	return nil
 }

@@ -71,7 +71,8 @@ func (m *memory) learn(r gpu.Range, c content) {
 	m.known[r.Address] = c
 }
 
-func (m *memory) lookUp(r gpu.Range) (content, bool) {
+// find returns the content that is known of a piece. It may be outdated; see known.
+func (m *memory) find(r gpu.Range) (content, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c, found := m.known[r.Address]

@@ -113,7 +113,7 @@ func (s *Snapshot) missing(
 	}
 	var list []gpu.Range
 	for _, r := range pieces {
-		if c, ok := m.lookUp(r); !ok || !c.hash.IsZero() && !s.target.Has(c.hash) {
+		if c, ok := m.find(r); !ok || !c.hash.IsZero() && !s.target.Has(c.hash) {
 			list = append(list, r)
 		}
 	}

@@ -154,9 +154,10 @@ func (s *Snapshot) Abort() {
 	for _, shadows := range s.shadows {
 		_ = shadows.Close() // fails only if the device has failed, and then nothing of it is used again
 	}
-	s.capture.ended()
+	s.capture.finish()
 }
 
+// background returns the workers for copies beside the program; all cores in a hurry.
 func (s *Snapshot) background() pool.Workers {
 	if s.hurry.Load() {
 		return pool.All()
@@ -214,6 +215,7 @@ func (s *Snapshot) recordTouches(on bool) {
 	}
 }
 
+// wrap adds the name of the memory to an error, if there is one.
 func wrap(what string, m *memory, err error) error {
 	if err == nil {
 		return nil

@@ -71,6 +71,7 @@ func pieces(ranges []gpu.Range) []gpu.Range {
 	return out
 }
 
+// wholeChunks reports whether all ranges begin and end at chunks.
 func wholeChunks(ranges []gpu.Range) bool {
 	return !slices.ContainsFunc(ranges, func(r gpu.Range) bool {
 		return r.Address%gpu.ChunkBytes != 0 || r.Bytes%gpu.ChunkBytes != 0

@@ -74,7 +74,7 @@ func (s *Snapshot) takeOne(ctx context.Context, m *memory, piece *cutPiece) erro
 	}
 	err := inPlace(m.source.Memory, piece.Range, spare, func(bytes []byte) error {
 		err := s.put(ctx, m, piece.Range, bytes, &s.stats.DirectBytes)
-		if known, found := m.lookUp(piece.Range); found {
+		if known, found := m.find(piece.Range); found {
 			piece.hash = known.hash
 		}
 		return err

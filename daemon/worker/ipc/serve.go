@@ -62,6 +62,7 @@ func (s *Server) accept() {
 	}
 }
 
+// answer serves one request of the same user. It sends a code, and on success the granted file.
 func (s *Server) answer(conn *net.UnixConn) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(talkTime))

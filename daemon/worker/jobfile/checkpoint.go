@@ -27,7 +27,7 @@ const checkpointFields = "dir, every, keep, bandwidth, on"
 
 // Policy parses and checks the section.
 func (c Checkpoint) Policy() (policy config.Policy, err error) {
-	policy = config.Policy{Dir: c.Dir, Keep: config.DefaultKeep, On: config.Moments(c.On)}
+	policy = config.Policy{Dir: c.Dir, Keep: config.DefaultKeep, On: config.Occasions(c.On)}
 	if strings.ContainsRune(c.Dir, 0) {
 		return policy, &fieldError{"dir", "it contains a zero byte"}
 	}
@@ -49,11 +49,11 @@ func (c Checkpoint) Policy() (policy config.Policy, err error) {
 			return policy, &fieldError{"bandwidth", fmt.Sprintf("%q is no size; write it as 500MiB", c.Bandwidth)}
 		}
 	}
-	for _, moment := range c.On {
-		if moment != config.ExitSignal && moment != config.Drain {
+	for _, occasion := range c.On {
+		if occasion != config.ExitSignal && occasion != config.Drain {
 			return policy, &fieldError{
 				"on",
-				fmt.Sprintf("%q is no occasion; say %s or %s", moment, config.ExitSignal, config.Drain),
+				fmt.Sprintf("%q is no occasion; say %s or %s", occasion, config.ExitSignal, config.Drain),
 			}
 		}
 	}

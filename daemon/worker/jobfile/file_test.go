@@ -57,10 +57,10 @@ func TestParse(t *testing.T) {
 		{name: "keep", text: "checkpoint:\n  keep: -1\n", wrong: "pos.yaml:2: checkpoint.keep: it must not be negative"},
 		{name: "keep in words", text: "checkpoint:\n  keep: few\n", wrong: "pos.yaml:2: keep: it must be a whole number"},
 		{
-			name: "moment", text: "checkpoint:\n  dir: c\n  on: [drain, never]\n",
+			name: "occasion", text: "checkpoint:\n  dir: c\n  on: [drain, never]\n",
 			wrong: "pos.yaml:3: checkpoint.on: \"never\" is no occasion",
 		},
-		{name: "moment alone", text: "checkpoint:\n  on: drain\n", wrong: "pos.yaml:2: on: it must be a list"},
+		{name: "occasion alone", text: "checkpoint:\n  on: drain\n", wrong: "pos.yaml:2: on: it must be a list"},
 		{
 			name: "no directory", text: "job_name: a\ncheckpoint:\n  every: 10m\n",
 			wrong: "pos.yaml:2: checkpoint.dir: it is missing",
@@ -109,7 +109,7 @@ func TestCheckpoint(t *testing.T) {
 			"checkpoint: {dir: 'c/{rank}', every: 10m, keep: 5, bandwidth: 500MiB, on: [exit-signal, drain]}\n",
 			config.Policy{
 				Dir: "c/{rank}", Every: config.Interval(10 * time.Minute),
-				Keep: 5, Bandwidth: 500 << 20, On: config.Moments{"exit-signal", "drain"},
+				Keep: 5, Bandwidth: 500 << 20, On: config.Occasions{"exit-signal", "drain"},
 			},
 		},
 		{

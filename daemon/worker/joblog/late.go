@@ -24,6 +24,7 @@ func NewLate(first slog.Handler) Late {
 // Set changes the destination of all later records.
 func (l Late) Set(target slog.Handler) { l.target.Store(&target) }
 
+// handler returns the present destination, with the attributes and groups of this logger.
 func (l Late) handler() slog.Handler {
 	h := *l.target.Load()
 	for _, add := range l.with {

@@ -45,6 +45,7 @@ func (l *Loader) open() []*Backing {
 	return append([]*Backing(nil), l.backings...)
 }
 
+// chunks returns the chunks that the image has for this backing; none without an image.
 func (b *Backing) chunks() []image.Chunk {
 	if b.image == nil {
 		return nil

@@ -42,7 +42,7 @@ func (s *Session) Dispatch(call *core.Call) {
 // ring.
 func (s *Session) finish(call *core.Call, err error, out wire.Reply) {
 	if s.traced != nil {
-		s.traced.failed(err)
+		s.traced.setError(err)
 	}
 	if err != nil || call.Detached() == nil {
 		s.answer(call.Flags, call.Slot, call.Sequence, err, out)

@@ -15,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/worker/session/saved"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
+	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 
 var golden = flag.Bool("golden", false, "write a saved session of this version, where there is none yet")
@@ -173,16 +174,16 @@ func full() bool { return os.Getenv("CRASH") == "full" }
 // something else, or nothing. It must end with an error or with a session that works; and nothing
 // of one that failed may be left.
 func TestRestoreOfNonsense(t *testing.T) {
-	rounds := 1000 // FuzzRestore goes on from there
+	count := rounds.Of(400, 4000) // FuzzRestore goes on from there
 	switch {
 	case full():
-		rounds = 40000
+		count = 40000
 	case testing.Short():
-		rounds = 200
+		count = 200
 	}
 	r := rand.New(rand.NewPCG(3, 5))
 	refused, restored := 0, 0
-	for i := 0; i < rounds; {
+	for i := 0; i < count; {
 		var data []byte
 		// and closed at once: its windows are large
 		t.Run("made", func(t *testing.T) { data = someSession(t, uint64(i), 300) })

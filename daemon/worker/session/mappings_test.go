@@ -34,7 +34,7 @@ func TestMappingOfAnotherGPU(t *testing.T) {
 	p.ok(abi.CallDevicePrimaryCtxRetain, &wire.DevicePrimaryCtxRetain{}, &wire.DevicePrimaryCtxRetainReply{})
 	at, handle := placed(p)
 	if err := p.copyIn(at, 0, 4); err == nil {
-		t.Error("copied to what nobody may touch")
+		t.Error("copied to memory without access")
 	}
 	p.mayTouch(at, 0, 3)
 	var f wire.ModuleGetFunctionReply

@@ -65,7 +65,7 @@ func chunksOf(t testing.TB, memories []Memory) map[uint64][]byte {
 }
 
 // twin saves the program's session and restores it on another backend, for a program in the same
-// state. Device memory is brought at once, or lazily when it is touched.
+// state. Device memory is loaded at once, or lazily when it is touched.
 func (p *program) twin(spec string, lazy bool) *program {
 	p.t.Helper()
 	p.quiet()

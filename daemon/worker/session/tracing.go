@@ -55,6 +55,7 @@ func (t *traced) begin(s *Session, call *core.Call) {
 	t.uses(s, call)
 }
 
+// end writes the call that began last to the log.
 func (t *traced) end() {
 	if t.now != nil {
 		t.log.Write(t.now)
@@ -62,7 +63,8 @@ func (t *traced) end() {
 	}
 }
 
-func (t *traced) failed(err error) {
+// setError notes the result of the call that began last, if it is an error.
+func (t *traced) setError(err error) {
 	if t.now == nil || err == nil {
 		return
 	}
@@ -122,6 +124,7 @@ func (t *traced) uses(s *Session, call *core.Call) {
 	}
 }
 
+// useAll adds what each 8-byte word of an array names; name returns the label at an offset.
 func (t *traced) useAll(s *Session, array []byte, name func(at int) string) {
 	for at := 0; at+8 <= len(array); at += 8 {
 		if word := binary.LittleEndian.Uint64(array[at:]); word != 0 {
@@ -149,6 +152,7 @@ func (t *traced) use(s *Session, name string, word uint64) {
 	}
 }
 
+// describe returns what the log says about an object: kind, address or handle, size, parent.
 func describe(o *object.Object) trace.Object {
 	told := ofHandle(o.Handle())
 	switch o.Kind {

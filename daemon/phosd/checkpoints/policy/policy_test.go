@@ -17,7 +17,7 @@ import (
 var start = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func TestOf(t *testing.T) {
-	otherwise := config.Policy{Dir: "/ckpt", Every: config.Interval(time.Hour), Keep: 2, On: config.Moments{"drain"}}
+	otherwise := config.Policy{Dir: "/ckpt", Every: config.Interval(time.Hour), Keep: 2, On: config.Occasions{"drain"}}
 	for _, test := range []struct {
 		name      string
 		said      *api.Policy
@@ -63,7 +63,7 @@ func TestDue(t *testing.T) {
 			seen[due] = true
 		}
 		if test.earliest != test.last && len(seen) < 60 {
-			t.Errorf("%s: 64 programs are due at %d moments", test.name, len(seen))
+			t.Errorf("%s: 64 programs are due at %d times", test.name, len(seen))
 		}
 	}
 	if due := Due(Policy{Dir: "d"}, History{Known: start}); !due.IsZero() {

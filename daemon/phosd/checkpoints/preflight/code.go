@@ -103,6 +103,7 @@ func targetsText(targets []string, ptxOnly bool) string {
 	return strings.Join(said, ", and ")
 }
 
+// codeRemedy names GPUs on which the code can run: also later ones if it has PTX.
 func codeRemedy(code *image.Code, had image.Device, has *gpu.DeviceInfo) string {
 	if strings.Contains(strings.Join(code.Targets, " "), "compute_") {
 		return fmt.Sprintf("restore on %s or a later GPU", had.Name)

@@ -52,6 +52,7 @@ func Foreign(needed []ckpt.NeededFile, m *image.Manifest, place proc.Identity) (
 	return found
 }
 
+// buildIDAt returns the build ID of a regular file that it opens with the rights of as.
 func buildIDAt(as fsuid.Rights, path string) (id []byte, err error) {
 	var file *os.File
 	if err := as.Do(func() error {

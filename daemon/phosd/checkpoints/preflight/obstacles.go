@@ -112,6 +112,7 @@ func (h *Machine) checkCPU(ctx context.Context) error {
 	return err
 }
 
+// gpuObstacles lists what this machine's GPUs lack for a process, and harmless differences.
 func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 	subject := fmt.Sprintf("pid %d", p.PID)
 	if p.GPU.Wire != wire.Version {

@@ -75,6 +75,7 @@ func used(half *image.GPUHalf, ordinal int) uint64 {
 	return half.Devices[ordinal].UsedBytes
 }
 
+// sizeText formats bytes as GiB from 10 GiB on or if they are whole GiB, else as MiB.
 func sizeText(bytes uint64) string {
 	if bytes >= 10<<30 || bytes >= 1<<30 && bytes%(1<<30) == 0 {
 		return fmt.Sprintf("%.4g GiB", float64(bytes)/(1<<30))

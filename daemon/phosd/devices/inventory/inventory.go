@@ -138,6 +138,7 @@ func CUDAText(version int) string { return fmt.Sprintf("%d.%d", version/1000, ve
 // String names the GPU in a message.
 func (g *GPU) String() string { return label(g.Index, g.Name, g.BusID) }
 
+// label returns "GPU 0 (name, bus ID)" without the parts that are unknown.
 func label(index int, name, busID string) string {
 	text := fmt.Sprintf("GPU %d", index)
 	switch {

@@ -80,6 +80,7 @@ func (v *Inventory) tooOld() *Refusal {
 	return oldDriver(fmt.Sprintf("driver %s serves CUDA %s", v.DriverVersion, CUDAText(v.CUDAVersion)))
 }
 
+// oldDriver returns the refusal of a machine whose driver lacks calls that phos needs.
 func oldDriver(what string) *Refusal {
 	return &Refusal{
 		GPU: -1, Kind: ErrOldDriver,

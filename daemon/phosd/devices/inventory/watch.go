@@ -223,6 +223,7 @@ func (c *child) query(ctx context.Context) (*Inventory, error) {
 	}
 }
 
+// ended reports whether the process has exited. It does not block.
 func (c *child) ended() bool {
 	select {
 	case <-c.done:

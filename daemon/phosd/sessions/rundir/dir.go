@@ -104,7 +104,7 @@ func ownDirectory(path string, mode os.FileMode) error {
 // mount mounts a tmpfs for the sessions, so that they have a limit of their own. Where mounting is
 // not allowed, the directory serves as it is.
 func (d *Dir) mount(limits Limits) {
-	if mountPoint(d.sessions()) {
+	if isMountPoint(d.sessions()) {
 		return
 	}
 	options := "mode=0711,nr_inodes=65536"
@@ -127,7 +127,8 @@ func (d *Dir) mountWithQuota(options string, userBytes uint64) error {
 	return unix.Mount("phos", d.sessions(), "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, options)
 }
 
-func mountPoint(path string) bool {
+// isMountPoint reports whether path is on another file system than its parent.
+func isMountPoint(path string) bool {
 	var here, above unix.Stat_t
 	if unix.Stat(path, &here) != nil || unix.Stat(filepath.Dir(path), &above) != nil {
 		return false
@@ -172,7 +173,7 @@ func (d *Dir) Close() error { return d.lock.Close() }
 // because a phosd that waits for it has it open. The last session's number stays, so that no number
 // is used twice.
 func (d *Dir) RemoveAll() error {
-	if mountPoint(d.sessions()) {
+	if isMountPoint(d.sessions()) {
 		// Detached: a program whose session was ended may still have its files mapped.
 		if err := unix.Unmount(d.sessions(), unix.MNT_DETACH); err != nil {
 			return fmt.Errorf("unmount %s: %w", d.sessions(), err)

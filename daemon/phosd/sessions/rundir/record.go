@@ -100,6 +100,7 @@ func (d *Dir) recordPath(id uint64) string {
 // behind.
 const unfinished = ".new"
 
+// replaceFile writes a file atomically: readers see the old text or the new one. It does not sync.
 func replaceFile(path string, text []byte) error {
 	temporary := path + unfinished
 	if err := os.WriteFile(temporary, text, 0o600); err != nil {

@@ -50,6 +50,7 @@ func (d *Dir) Create(id uint64, owner Owner, arenaBytes uint64) (Paths, error) {
 	return paths, nil
 }
 
+// createFile creates a file of an owner; with allocate, writes to it cannot run out of memory.
 func createFile(path string, owner Owner, bytes uint64, allocate bool) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -69,14 +70,15 @@ func createFile(path string, owner Owner, bytes uint64, allocate bool) error {
 
 // MarkDead tells a program that its worker is dead. It writes the file and does not map it, because
 // its owner may truncate it at any time.
-func (d *Dir) MarkDead(id uint64) error { return d.mark(id, wire.WordDead, 1) }
+func (d *Dir) MarkDead(id uint64) error { return d.writeWord(id, wire.WordDead, 1) }
 
 // MarkFailed makes every later call of a program return this result.
 func (d *Dir) MarkFailed(id uint64, result abi.Result) error {
-	return d.mark(id, wire.WordSticky, uint32(result))
+	return d.writeWord(id, wire.WordSticky, uint32(result))
 }
 
-func (d *Dir) mark(id uint64, word int64, value uint32) error {
+// writeWord sets a word in the header of a session file. A removed session is not an error.
+func (d *Dir) writeWord(id uint64, word int64, value uint32) error {
 	file, err := os.OpenFile(d.Paths(id).Session, os.O_WRONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

@@ -79,6 +79,7 @@ func (p *Pool) fill() {
 	}
 }
 
+// tooFew reports whether the pool is open and has fewer ready workers than it should.
 func (p *Pool) tooFew() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

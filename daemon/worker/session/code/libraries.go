@@ -147,6 +147,7 @@ func (s *Code) libraryGetKernel(call *core.Call, in *wire.LibraryGetKernel, out 
 	return err
 }
 
+// kernelsOf returns the first kernels of a library, sorted by name, at most as many as wanted.
 func (s *Code) kernelsOf(call *core.Call, h abi.Handle, wanted uint64) ([]abi.Handle, error) {
 	l, err := s.library(h)
 	if err != nil {
@@ -182,6 +183,7 @@ func (s *Code) kernelIn(k *kernel, c *core.Context) (*Function, error) {
 	return m.find(s, k.name, object.Maker{Call: abi.CallKernelGetFunction})
 }
 
+// libraryGlobal returns a variable in the current context. It loads the library there if needed.
 func (s *Code) libraryGlobal(call *core.Call, h abi.Handle, name string) (gpu.Range, error) {
 	l, err := s.library(h)
 	if err != nil {

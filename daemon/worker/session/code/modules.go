@@ -231,6 +231,7 @@ func (s *Code) Launches(c *core.Context, op graph.Op, m *Module) bool {
 	return false
 }
 
+// unload ends a module. Its memory stays until the work submitted so far is done.
 func (s *Code) unload(m *Module) {
 	s.Unloading(m)
 	s.Objects.Destroy(m.object, func(*object.Object) {})

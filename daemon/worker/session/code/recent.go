@@ -18,6 +18,7 @@ func (r *recent) note(f *Function) {
 	}
 }
 
+// names lists the kernels launched last, newest first, each once.
 func (r *recent) names() []string {
 	var names []string
 	for i := range r.functions {

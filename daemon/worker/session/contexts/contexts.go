@@ -121,6 +121,7 @@ func (s *Contexts) devicePrimaryCtxRetain(
 	})
 }
 
+// retain adds a reference to a primary context, and creates it for the first. It needs s.Mu.
 func (s *Contexts) retain(call *core.Call, d *core.Device, out *wire.DevicePrimaryCtxRetainReply) error {
 	if s.primaries[d.Ordinal].context == nil {
 		c, err := s.newContext(call, d, abi.PrimaryContext(d.Ordinal), s.primaries[d.Ordinal].flags)
@@ -158,6 +159,7 @@ func (s *Contexts) devicePrimaryCtxReset(call *core.Call, in *wire.DevicePrimary
 	return s.endPrimary(call, d)
 }
 
+// endPrimary ends a primary context. Its handle is free again when ending is closed.
 func (s *Contexts) endPrimary(call *core.Call, d *core.Device) error {
 	c := s.primaries[d.Ordinal].context
 	s.primaries[d.Ordinal].context, s.primaries[d.Ordinal].flags, s.primaries[d.Ordinal].ending = nil, 0, make(

@@ -46,6 +46,7 @@ type watched struct {
 	err error
 }
 
+// note stores the first error for failure to return.
 func (w *watched) note(err error) {
 	if err != nil {
 		w.mu.Lock()
@@ -70,6 +71,7 @@ func (w *watched) WriteAt(p []byte, address int64) (int, error) {
 	return n, err
 }
 
+// failure returns the first error of the copy.
 func (w *watched) failure() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,6 +88,7 @@ type reported struct {
 // GraphMemory is the program's memory for copies that no call waits for.
 func (s *Copies) GraphMemory() gpu.HostMemory { return reported{s.Program.Memory(core.NoThread), s} }
 
+// note stores an error in the session: a later call returns it.
 func (r reported) note(err error) {
 	if err != nil {
 		r.session.FailLater(&gpu.Error{Op: "copy program memory in a graph", Code: gpu.Code(err), Detail: err.Error()})

@@ -155,6 +155,7 @@ func (c *Captures) Abandon(l *Line, discard func(*Graph)) {
 	}
 }
 
+// finish ends a capture on all its streams.
 func (c *Captures) finish(capture *Capture) {
 	capture.ended = true
 	for _, l := range capture.lines {

@@ -14,6 +14,7 @@ func (g *Graph) Dot(name func(Op) string) string {
 	return b.String()
 }
 
+// dotInto writes a graph and its child graphs as DOT clusters; name adds to a node's label.
 func (g *Graph) dotInto(b *strings.Builder, name func(Op) string) {
 	fmt.Fprintf(b, "subgraph cluster_%d {\nlabel=\"graph %d\"\n", g.Handle.Index(), g.Handle.Index())
 	for _, n := range g.nodes {

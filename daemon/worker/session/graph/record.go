@@ -208,6 +208,7 @@ func (p *Plan) Record() PlanRecord {
 	return r
 }
 
+// record returns the shape as plain data, child graphs included.
 func (s *shape) record() ShapeRecord {
 	r := ShapeRecord{Nodes: make([]ShapeNodeRecord, len(s.nodes))}
 	for i, n := range s.nodes {
@@ -220,6 +221,7 @@ func (s *shape) record() ShapeRecord {
 	return r
 }
 
+// narrow converts indices to 32 bits.
 func narrow(list []int) []uint32 {
 	out := make([]uint32, len(list))
 	for i, v := range list {

@@ -37,6 +37,7 @@ func (p *Plan) Match(g *Graph) (map[int]Op, *Mismatch) {
 	return ops, nil
 }
 
+// match compares g with the shape it had, and puts its ops into ops by step.
 func (p *Plan) match(was *shape, g *Graph, ops map[int]Op) *Mismatch {
 	now := g.shape()
 	if len(was.nodes) != len(now.nodes) {
@@ -67,6 +68,7 @@ func (p *Plan) match(was *shape, g *Graph, ops map[int]Op) *Mismatch {
 	return nil
 }
 
+// sameSet reports whether two lists are equal but for their order.
 func sameSet(a, b []int) bool {
 	if slices.Equal(a, b) {
 		return true

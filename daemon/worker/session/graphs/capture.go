@@ -111,6 +111,7 @@ func (s *Graphs) nodes(handles wire.Words) ([]*graph.Node, error) {
 	return s.set.Nodes(list)
 }
 
+// handlesOf returns the nodes' handles in the same order.
 func handlesOf(nodes []*graph.Node) []abi.Handle {
 	handles := make([]abi.Handle, len(nodes))
 	for i, n := range nodes {

@@ -183,6 +183,7 @@ func (s *Graphs) graphLaunch(call *core.Call, in *wire.GraphLaunch) error {
 	return x.code.Launch(st.Work)
 }
 
+// refresh instantiates a stale executable again. Launches in flight keep the old code until done.
 func (s *Graphs) refresh(x *executable) error {
 	code, err := s.instantiate(x)
 	if err != nil {

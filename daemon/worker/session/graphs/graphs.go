@@ -40,6 +40,7 @@ func (s *Graphs) addChildren(g *graph.Graph, parent *object.Object) {
 	}
 }
 
+// free releases a graph's references to user objects, and the handles of its nodes.
 func (h *hosted) free(s *Graphs) {
 	s.dropReferences(h.graph.References)
 	h.graph.Release()

@@ -131,6 +131,7 @@ func (s *Graphs) graphNodes(call *core.Call, in *wire.GraphNodes, out *wire.Grap
 	})
 }
 
+// listed returns the nodes that a call lists. Only edges have second: first[i] precedes second[i].
 func (s *Graphs) listed(in *wire.GraphNodes) (first, second []*graph.Node, err error) {
 	if in.What >= listDependencies {
 		n, err := s.set.Node(in.Node)

@@ -118,6 +118,7 @@ func (s *Graphs) shareReferences(references map[abi.Handle]uint32) map[abi.Handl
 	return maps.Clone(references)
 }
 
+// dropReferences releases a graph's references to user objects. The last one ends an object.
 func (s *Graphs) dropReferences(references map[abi.Handle]uint32) {
 	for h, count := range references {
 		if u, err := s.userObject(h); err == nil {

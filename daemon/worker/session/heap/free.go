@@ -74,6 +74,7 @@ func (f *freeList) takeAt(r gpu.Range) bool {
 	return true
 }
 
+// insert adds a range to both orders. It does not merge it with its neighbours.
 func (f *freeList) insert(r gpu.Range) {
 	at, _ := slices.BinarySearchFunc(f.byAddress, r, compareAddress)
 	f.byAddress = slices.Insert(f.byAddress, at, r)

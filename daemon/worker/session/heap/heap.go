@@ -137,6 +137,7 @@ func (h *Heap) AllocateHome(bytes uint64) (gpu.Range, error) {
 	return r, nil
 }
 
+// allocateSmall takes a part of a shared chunk, and adds a chunk if none has room.
 func (h *Heap) allocateSmall(bytes uint64) (uint64, error) {
 	need := roundUp(bytes, Align)
 	r, found := h.small.take(need)

@@ -53,6 +53,7 @@ func (s *Memory) tokenOf(b *block) (ipc.Token, error) {
 	return ipc.Token{Exporter: s.Exports.Name(), Key: b.token.Key}, nil
 }
 
+// shared returns the offer by which other sessions can import the block.
 func (b *block) shared() (exports.Offer, error) {
 	memory, err := b.device.Sharer()
 	return exports.Offer{Ordinal: b.device.Ordinal, Memory: memory, Chunks: b.home, Bytes: b.home.Bytes}, err

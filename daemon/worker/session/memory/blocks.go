@@ -134,6 +134,7 @@ func (s *Memory) dropBlock(b *block) {
 	s.closeUnused(b.device)
 }
 
+// freeBlock releases a block's memory: an imported one is unmapped, an exported one withdrawn.
 func (s *Memory) freeBlock(b *block) error {
 	if b.foreign() {
 		return errors.Join(b.device.GPU.Memory().Unmap(b.home), s.virtual.Free(b.home))

@@ -290,6 +290,7 @@ func (s *Memory) Reopen(ctx context.Context) error {
 	return nil
 }
 
+// reopen maps the memory at its old address, if the exporter still has it there with the same size.
 func (i *imported) reopen(ctx context.Context) error {
 	return reopenAt(ctx, i.context.Device, i.token, i.home, func(g *ipc.Grant) bool {
 		return i.home.Address+g.Within == i.bounds.Address && g.Bytes == i.bounds.Bytes

@@ -137,6 +137,7 @@ func (s *Memory) vmmSetAccess(call *core.Call, in *wire.VmmSetAccess) error {
 	return s.reclaim.AfterWork(call, func() error { return s.allowAll(d, r, access) })
 }
 
+// allowAll sets a device's access to all mappings of a range.
 func (s *Memory) allowAll(d *core.Device, r gpu.Range, access virtual.Access) error {
 	mappings, err := s.virtual.Whole(r)
 	for _, m := range mappings {
@@ -182,6 +183,7 @@ func (s *Memory) showMapping(d *core.Device, m *virtual.Mapping, access virtual.
 	)
 }
 
+// cannotMap returns the error of a backend that cannot map memory at a second address.
 func cannotMap(d *core.Device) error {
 	return &gpu.Error{
 		Op:     "map memory",
@@ -190,6 +192,7 @@ func cannotMap(d *core.Device) error {
 	}
 }
 
+// hideMapping removes a mapping from the GPU, if its device is open. An error is only logged.
 func (s *Memory) hideMapping(d *core.Device, m *virtual.Mapping) {
 	if d.GPU == nil {
 		return
@@ -248,6 +251,7 @@ func (s *Memory) mayTouch(d *core.Device, r gpu.Range, write bool) error {
 	return nil
 }
 
+// saveReservations returns all reservations with their mappings as plain data.
 func (s *Memory) saveReservations() (out []saved.Reservation) {
 	for r := range s.virtual.Reservations() {
 		to := saved.Reservation{Range: r.Range}

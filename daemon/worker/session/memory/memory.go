@@ -154,6 +154,7 @@ func (s *Memory) memFree(call *core.Call, in *wire.MemFree) error {
 	return nil
 }
 
+// freeLater ends an allocation. Its memory is freed when the work submitted so far is done.
 func (s *Memory) freeLater(a *allocation, d *core.Device) {
 	s.Objects.Destroy(a.object, func(*object.Object) {})
 	s.reclaim.AfterAll(d, func() { a.free(s) })

@@ -53,6 +53,7 @@ func (s *Memory) hostRegister(call *core.Call, in *wire.HostRegister, out *wire.
 	})
 }
 
+// inArena reports whether a range begins in the arena.
 func (s *Memory) inArena(r gpu.Range) bool {
 	arena := gpu.Range{Address: s.Options.Arena.Address(), Bytes: uint64(len(s.Options.Arena.Bytes()))}
 	return arena.Contains(gpu.Range{Address: r.Address, Bytes: 1})

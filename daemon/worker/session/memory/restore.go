@@ -143,6 +143,7 @@ func (s *Memory) RestorePlaces(r *core.Decoder) error {
 	return nil
 }
 
+// placeAt reserves a saved range in the arena, or notes it as live on its GPU.
 func (s *Memory) placeAt(at gpu.Range, inArena bool) error {
 	if inArena {
 		return s.arena.AllocateAt(at)

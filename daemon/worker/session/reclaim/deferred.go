@@ -28,6 +28,7 @@ func (l *deferred) put(bytes uint64, do func()) {
 	l.bytes += bytes
 }
 
+// take removes and returns all that waits.
 func (l *deferred) take() (later []func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,6 +43,7 @@ func (l *deferred) pinned() uint64 {
 	return l.bytes
 }
 
+// empty reports whether nothing waits.
 func (l *deferred) empty() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -37,7 +37,7 @@ type pendingAlloc struct {
 
 // await repeats the attempt until it succeeds or cannot. It is called without the lock.
 func (w *pendingAlloc) await() error {
-	for pause := 50 * time.Microsecond; ; pause = min(2*pause, owedLook) {
+	for pause := 50 * time.Microsecond; ; pause = min(2*pause, pendingPoll) {
 		<-time.After(max(pause, w.hold)) // other calls get at least as much time as they are held up
 		if done, err := w.try(); done {
 			return err
@@ -57,7 +57,7 @@ func (w *pendingAlloc) try() (done bool, err error) {
 		return true, err
 	}
 	switch {
-	case errors.Is(err, gpu.ErrReclaimPending) && time.Since(w.begun) < owedTime:
+	case errors.Is(err, gpu.ErrReclaimPending) && time.Since(w.begun) < pendingTime:
 		return false, nil
 	case !s.canReclaim():
 		return true, err

@@ -191,13 +191,13 @@ func (s *Reclaimer) AfterAll(d *core.Device, f func()) {
 const (
 	// grace is how long freed memory stays for the program's next allocations while its GPUs are idle.
 	grace = 20 * time.Millisecond
-	// maxLook is the longest time between two checks for idle GPUs.
-	maxLook = 200 * time.Millisecond
+	// maxPoll is the longest time between two checks for idle GPUs.
+	maxPoll = 200 * time.Millisecond
 	// maxGrace is how long pinned memory waits for GPUs that become idle by themselves.
 	maxGrace = 2 * time.Second
-	// owedTime is how long to wait for memory that other programs have freed, owedLook the time
-	// between two looks.
-	owedTime, owedLook = 2 * time.Second, 5 * time.Millisecond
+	// pendingTime is how long to wait for memory that other programs have freed, pendingPoll the
+	// time between two attempts.
+	pendingTime, pendingPoll = 2 * time.Second, 5 * time.Millisecond
 )
 
 // Freed is called after each free that may have left something to reclaim. It needs no lock.
@@ -215,18 +215,18 @@ func (s *Reclaimer) Freed() {
 // held up only for memory that other processes want, and for pinned memory, which cannot be reused
 // before it is given back.
 func (s *Reclaimer) watch() {
-	look, hold, since := grace, time.Duration(0), time.Now()
+	pause, hold, since := grace, time.Duration(0), time.Now()
 	for {
 		select {
 		case <-s.Ended:
 			return
-		case <-time.After(look):
+		case <-time.After(pause):
 		}
 		wanted := s.wanted()
-		look = min(2*look, maxLook)
+		pause = min(2*pause, maxPoll)
 		switch {
 		case wanted:
-			look = owedLook
+			pause = pendingPoll
 			hold = min(2*hold+time.Millisecond, maxHold)
 		case !s.state.more.Load():
 			since, hold = time.Now(), 0 // what is left shares chunks with memory in use
@@ -237,7 +237,7 @@ func (s *Reclaimer) watch() {
 			continue
 		}
 		over := false
-		rested, _ := s.tryIdle(hold, func() error {
+		wasIdle, _ := s.tryIdle(hold, func() error {
 			if over = s.reclaimSome(wanted); over {
 				s.state.watched.Store(false) // the next Freed starts another watch
 			}
@@ -246,10 +246,10 @@ func (s *Reclaimer) watch() {
 		if over {
 			return
 		}
-		if rested {
+		if wasIdle {
 			hold = 0
 			if s.state.more.Load() {
-				look = time.Millisecond
+				pause = time.Millisecond
 			}
 		}
 	}

@@ -32,6 +32,7 @@ type Load struct {
 	Unloads int
 }
 
+// code codes a load or an unload.
 func (l *Load) code(c *coder) {
 	number(c, &l.Module)
 	number(c, &l.Image)
@@ -46,6 +47,7 @@ type Fault struct {
 	Text string
 }
 
+// code codes a device; Loads since version 6.
 func (d *Device) code(c *coder) {
 	codeRange(c, &d.Window)
 	number(c, &d.Retained)
@@ -78,6 +80,7 @@ type Context struct {
 	Peers []abi.Handle
 }
 
+// code codes a context; Peers since version 3.
 func (x *Context) code(c *coder) {
 	number(c, &x.Device)
 	number(c, &x.Flags)

@@ -31,6 +31,7 @@ type SharedEvent struct {
 	Token  ipc.Token
 }
 
+// codeShared codes the interprocess part of an event.
 func codeShared(c *coder, e *SharedEvent) {
 	number(c, &e.Count)
 	codeID(c, &e.Export)
@@ -38,6 +39,7 @@ func codeShared(c *coder, e *SharedEvent) {
 	codeID(c, &e.Token.Key)
 }
 
+// code codes an event; Shared since version 3.
 func (e *Event) code(c *coder) {
 	c.boolean(&e.Timing)
 	c.boolean(&e.Time.Recorded)

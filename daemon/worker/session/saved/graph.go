@@ -26,6 +26,7 @@ func optional[T any](c *coder, v **T, code func(*coder, *T)) {
 	code(c, *v)
 }
 
+// codeGraph codes a graph and its child graphs, at most graph.MaxDepth deep.
 func codeGraph(c *coder, g *graph.Record) {
 	c.nested(graph.MaxDepth, func() {
 		number(c, &g.Handle)
@@ -34,11 +35,13 @@ func codeGraph(c *coder, g *graph.Record) {
 	})
 }
 
+// codeReference codes a graph's references to one user object.
 func codeReference(c *coder, r *graph.Reference) {
 	number(c, &r.Object)
 	number(c, &r.Count)
 }
 
+// codeNode codes a node: its child graph, or its operation if it has none.
 func codeNode(c *coder, n *graph.NodeRecord) {
 	number(c, &n.Handle)
 	number(c, &n.Origin)
@@ -91,6 +94,7 @@ func codeAs[O graph.Op](c *coder, op *graph.Op, code func(*coder, *O)) {
 	*op = o
 }
 
+// codeKernel codes a launch; its attributes since version 7.
 func codeKernel(c *coder, k *graph.Kernel) {
 	number(c, &k.Function)
 	for i := range 3 {
@@ -105,6 +109,7 @@ func codeKernel(c *coder, k *graph.Kernel) {
 	}
 }
 
+// codeLaunchAttribute codes an attribute, whose value must have its full length.
 func codeLaunchAttribute(c *coder, a *abi.LaunchAttribute) {
 	number(c, &a.ID)
 	value := a.Value[:]
@@ -116,6 +121,7 @@ func codeLaunchAttribute(c *coder, a *abi.LaunchAttribute) {
 	copy(a.Value[:], value)
 }
 
+// codeCopy codes a copy: both ends, then the extent.
 func codeCopy(c *coder, v *graph.Copy) {
 	codeEnd(c, &v.Dst)
 	codeEnd(c, &v.Src)
@@ -124,6 +130,7 @@ func codeCopy(c *coder, v *graph.Copy) {
 	}
 }
 
+// codeEnd codes the source or the destination of a copy.
 func codeEnd(c *coder, e *graph.End) {
 	c.boolean(&e.Program)
 	number(c, &e.Address)
@@ -132,6 +139,7 @@ func codeEnd(c *coder, e *graph.End) {
 	c.bytes(&e.Inline)
 }
 
+// codeMemset codes a memset of rows.
 func codeMemset(c *coder, m *graph.Memset) {
 	number(c, &m.Address)
 	number(c, &m.RowPitch)
@@ -141,6 +149,7 @@ func codeMemset(c *coder, m *graph.Memset) {
 	number(c, &m.Rows)
 }
 
+// codeMemoryOp codes a wait for a word of memory, or a write of one.
 func codeMemoryOp(c *coder, o *gpu.MemoryOp) {
 	c.boolean(&o.Wait)
 	number(c, &o.Until)
@@ -161,6 +170,7 @@ type Executable struct {
 	References []graph.Reference
 }
 
+// code codes an executable: its current operations and its plan.
 func (x *Executable) code(c *coder) {
 	number(c, &x.Flags)
 	c.boolean(&x.Stale)
@@ -175,6 +185,7 @@ func (x *Executable) code(c *coder) {
 	list(c, &x.References, codeReference)
 }
 
+// codeShape codes the shape of a plan, at most graph.MaxDepth deep.
 func codeShape(c *coder, s *graph.ShapeRecord) {
 	c.nested(graph.MaxDepth, func() {
 		list(c, &s.Nodes, func(c *coder, n *graph.ShapeNodeRecord) {
@@ -191,6 +202,7 @@ type UserObject struct {
 	Argument, Destroy, Count uint64
 }
 
+// code codes a user object.
 func (u *UserObject) code(c *coder) {
 	number(c, &u.Argument)
 	number(c, &u.Destroy)

@@ -16,6 +16,7 @@ type Import struct {
 	References uint32
 }
 
+// code codes memory of another process: its token and addresses, not its content.
 func (i *Import) code(c *coder) {
 	codeID(c, &i.Token.Exporter)
 	codeID(c, &i.Token.Key)

@@ -16,6 +16,7 @@ type Memory struct {
 	Export ipc.ID
 }
 
+// code codes an allocation; Export since version 3.
 func (m *Memory) code(c *coder) {
 	number(c, &m.Bytes)
 	number(c, &m.Pool)
@@ -39,6 +40,7 @@ type Pool struct {
 	Threshold, Used, High uint64
 }
 
+// code codes a pool and its attributes.
 func (p *Pool) code(c *coder) {
 	number(c, &p.Device)
 	number(c, &p.MaxBytes)

@@ -46,6 +46,7 @@ type Placed struct {
 	Content []byte
 }
 
+// code codes a module; Placed since version 5.
 func (m *Module) code(c *coder) {
 	number(c, &m.Library)
 	number(c, &m.Image)
@@ -77,6 +78,7 @@ type Attribute struct {
 	Value  int32
 }
 
+// code codes a function: its name, and the attributes that can be set.
 func (f *Function) code(c *coder) {
 	c.text(&f.Name)
 	list(c, &f.Attributes, func(c *coder, a *Attribute) {

@@ -45,6 +45,7 @@ type Words struct {
 	Next uint32
 }
 
+// code codes which completion words are free.
 func (w *Words) code(c *coder) {
 	numbers(c, &w.Free)
 	number(c, &w.Next)
@@ -64,6 +65,7 @@ type Object struct {
 // State is the saved state of an object; each kind has its own type.
 type State interface{ code(c *coder) }
 
+// code codes an object; its kind decides the type of State when it is read.
 func (o *Object) code(c *coder) {
 	number(c, &o.Kind)
 	number(c, &o.ID)
@@ -130,6 +132,7 @@ func Decode(data []byte) (*Session, error) {
 	return s, nil
 }
 
+// codeRange codes a range: address, then size.
 func codeRange(c *coder, r *gpu.Range) {
 	number(c, &r.Address)
 	number(c, &r.Bytes)

@@ -6,6 +6,7 @@ type Stream struct {
 	Priority int32
 }
 
+// code codes a stream; its queue is empty in a checkpoint.
 func (s *Stream) code(c *coder) {
 	number(c, &s.Flags)
 	number(c, &s.Priority)

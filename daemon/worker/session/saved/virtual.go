@@ -20,6 +20,7 @@ type Block struct {
 	Token ipc.Token
 }
 
+// code codes a block; Token since version 4.
 func (b *Block) code(c *coder) {
 	number(c, &b.Device)
 	codeRange(c, &b.Home)
@@ -38,6 +39,7 @@ type Reservation struct {
 	Mappings []Mapping
 }
 
+// code codes a reservation with its mappings.
 func (r *Reservation) code(c *coder) {
 	codeRange(c, &r.Range)
 	list(c, &r.Mappings, func(c *coder, m *Mapping) { m.code(c) })
@@ -51,6 +53,7 @@ type Mapping struct {
 	Access []uint8
 }
 
+// code codes a mapping.
 func (m *Mapping) code(c *coder) {
 	codeRange(c, &m.Range)
 	number(c, &m.Allocation)

@@ -66,6 +66,7 @@ type words struct {
 // noWord tells the program to ask instead of looking.
 const noWord = ^uint32(0)
 
+// take returns a free completion word, the one released last first; noWord if all are in use.
 func (w *words) take() uint32 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,7 +82,8 @@ func (w *words) take() uint32 {
 	return w.next - 1
 }
 
-func (w *words) give(word uint32) {
+// release makes a word free again.
+func (w *words) release(word uint32) {
 	if word == noWord {
 		return
 	}
@@ -90,6 +92,7 @@ func (w *words) give(word uint32) {
 	w.free = append(w.free, word)
 }
 
+// event returns the event of a handle. An event of an ending context is an error.
 func (s *Streams) event(h abi.Handle) (*event, error) {
 	e, err := core.Find[*event](s.Core, abi.KindEvent, h)
 	if err != nil {
@@ -130,7 +133,7 @@ func (s *Streams) eventCreate(call *core.Call, in *wire.EventCreate, out *wire.E
 // addEvent makes the backend's half of an event and enters it.
 func (s *Streams) addEvent(call *core.Call, e *event) (err error) {
 	if e.work, err = e.device.GPU.NewEvent(gpu.EventOptions{Timing: e.timing}); err != nil {
-		s.words.give(e.word)
+		s.words.release(e.word)
 		if e.counter != nil {
 			_ = e.counter.Close() // the first error says more
 		}
@@ -147,7 +150,7 @@ func (s *Streams) addEvent(call *core.Call, e *event) (err error) {
 // drop gives up one use of the event.
 func (e *event) drop(s *Streams) {
 	if e.users.Add(-1) == 0 {
-		s.words.give(e.word)
+		s.words.release(e.word)
 		_ = e.work.Close()
 		e.unshare(s)
 	}
@@ -232,6 +235,7 @@ func (e *event) answer(s *Streams, count uint64, err error) error {
 	return err
 }
 
+// record enqueues a recording of the event, or adds it to the capture of the stream.
 func (s *Streams) record(call *core.Call, e *event, in *wire.EventRecord) error {
 	st, err := s.Stream(call, in.Stream)
 	if err != nil {

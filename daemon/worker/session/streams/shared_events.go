@@ -69,6 +69,7 @@ func (s *Streams) ipcOpenEvent(call *core.Call, in *wire.IpcOpenEvent, out *wire
 	})
 }
 
+// fetchCounter opens the counter that an event's exporter grants.
 func fetchCounter(fetch func() (ipc.Grant, error)) (*ipc.Counter, error) {
 	g, err := fetch()
 	if err != nil {
@@ -88,6 +89,7 @@ func (e *event) queryShared() error {
 	return nil
 }
 
+// synchronizeShared waits, without the lock, until recordings of all processes so far are reached.
 func (s *Streams) synchronizeShared(call *core.Call, e *event) error {
 	target := e.counter.Asked()
 	if e.counter.Reached(target) {

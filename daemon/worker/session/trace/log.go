@@ -82,6 +82,7 @@ func (l *Log) Write(line any) {
 	}
 }
 
+// appendLine adds a line to the buffer. The caller holds mu.
 func (l *Log) appendLine(text []byte) {
 	l.buffer = append(append(l.buffer, text...), '\n')
 	l.bytes += len(text) + 1

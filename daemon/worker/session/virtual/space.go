@@ -52,7 +52,8 @@ type part struct {
 	*heap.Addresses
 }
 
-func parts(windows []gpu.Range) (out []part) {
+// newParts returns an empty allocator for each window.
+func newParts(windows []gpu.Range) (out []part) {
 	for _, window := range windows {
 		out = append(out, part{window, heap.NewAddresses(window)})
 	}
@@ -63,7 +64,7 @@ func parts(windows []gpu.Range) (out []part) {
 // by GPU. guests are ranges in which the program cannot reserve: they are kept for memory of other
 // processes.
 func New(windows, guests []gpu.Range) *Space {
-	return &Space{gpus: len(windows), program: parts(windows), guests: parts(guests)}
+	return &Space{gpus: len(windows), program: newParts(windows), guests: newParts(guests)}
 }
 
 // invalid returns an error with abi.InvalidValue.

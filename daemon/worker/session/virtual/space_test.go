@@ -160,9 +160,9 @@ func TestReserve(t *testing.T) {
 	if err != nil || aligned.Address%(8*chunk) != 0 {
 		t.Fatalf("%+v, %v", aligned, err)
 	}
-	wished, err := s.Reserve(1, chunk, 0, base+10*chunk) // a free address in the other GPU's window
-	if err != nil || wished.Address != base+10*chunk {
-		t.Fatalf("%+v, %v", wished, err)
+	requested, err := s.Reserve(1, chunk, 0, base+10*chunk) // a free address in the other GPU's window
+	if err != nil || requested.Address != base+10*chunk {
+		t.Fatalf("%+v, %v", requested, err)
 	}
 	for _, c := range []struct {
 		name                  string

@@ -97,6 +97,7 @@ var modes = map[nvml.ComputeMode]inventory.ComputeMode{
 	nvml.COMPUTEMODE_EXCLUSIVE_PROCESS: inventory.ModeExclusiveProcess,
 }
 
+// busID returns a GPU's PCI address, or "" if NVML does not know it.
 func busID(device nvml.Device) string {
 	info, got := device.GetPciInfo()
 	if got != nvml.SUCCESS {
@@ -117,6 +118,7 @@ func text[T ~int8 | ~uint8](field []T) string {
 	return string(bytes)
 }
 
+// links returns a GPU's NVLinks, with the PCI address of the other end if a link is active.
 func links(device nvml.Device) (found []inventory.NVLink) {
 	for i := range maxLinks {
 		state, got := device.GetNvLinkState(i)

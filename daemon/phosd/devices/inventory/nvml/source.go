@@ -112,7 +112,7 @@ func (s *source) Events(ctx context.Context, report func(inventory.Event)) error
 		switch got {
 		case nvml.SUCCESS:
 			if happened.EventType&nvml.EventTypeXidCriticalError != 0 {
-				report(event(happened))
+				report(newEvent(happened))
 			}
 		case nvml.ERROR_TIMEOUT:
 		case nvml.ERROR_GPU_IS_LOST:
@@ -139,7 +139,8 @@ func (s *source) register(set nvml.EventSet) (any bool) {
 	return any
 }
 
-func event(happened nvml.EventData) inventory.Event {
+// newEvent converts an event of NVML. Index stays -1 if NVML does not know the GPU.
+func newEvent(happened nvml.EventData) inventory.Event {
 	e := inventory.Event{Xid: happened.EventData, Index: -1}
 	keep(&e.Index, happened.Device.GetIndex)
 	keep(&e.UUID, happened.Device.GetUUID)
