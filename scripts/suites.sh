@@ -61,7 +61,7 @@ nested_sample() {
 	local programs='(matmul|graphs|streams|memory|cooperative|print|language|threads)'
 	go_test nested-programs -timeout 15m ./tests/e2e \
 		-run "TestCUDA/$programs/shared|TestTinygrad/operators|TestAbuse|TestFaults|TestDriverAPI/(virtual|linker|expandable)"
-	PHOS_SUBJECT=modules go_test nested-modules -timeout 15m ./tests/checkpoint -run TestRandomMoments
+	PHOS_SUBJECT=modules go_test nested-modules -timeout 15m ./tests/checkpoint -run TestRandomTimes
 	PHOS_SUBJECT=tinygrad go_test nested-checkpoints -timeout 15m ./tests/checkpoint \
-		-run 'TestRandomMoments|TestKilledAndRestored|TestJustStarting|TestEndlessCapture|TestPartial'
+		-run 'TestRandomTimes|TestKilledAndRestored|TestJustStarting|TestEndlessCapture|TestPartial'
 }

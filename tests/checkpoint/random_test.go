@@ -26,10 +26,10 @@ func setting(t *testing.T, variable string, otherwise uint64) uint64 {
 	return number
 }
 
-// TestRandomMoments saves, kills and restores programs at random times. PHOS_ROUNDS is the number
+// TestRandomTimes saves, kills and restores programs at random times. PHOS_ROUNDS is the number
 // of rounds for each program, PHOS_SEED repeats an earlier run, and PHOS_SUBJECT selects one
 // program.
-func TestRandomMoments(t *testing.T) {
+func TestRandomTimes(t *testing.T) {
 	rounds, seed := setting(t, "PHOS_ROUNDS", 1), setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
 	t.Logf("PHOS_SEED=%d PHOS_ROUNDS=%d", seed, rounds)
 	daemon := start(t)

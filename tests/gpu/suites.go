@@ -47,7 +47,7 @@ var suites = []suite{
 		part: "checkpoint", directory: "tests/checkpoint", only: ".",
 		first: []string{
 			"TestKilledAndRestored",
-			"TestRandomMoments",
+			"TestRandomTimes",
 			"TestBusyPrograms",
 			"TestCallsSurvive",
 			"TestRestoreAfterChanges",
