@@ -20,7 +20,8 @@ type CheckpointOptions struct {
 	// Roots of the process trees; each is saved whole.
 	Roots []proc.Identity
 	CPU   CPU
-	// Admit, if not nil, may reject trees before anything else happens.
+	// Admit, if not nil, may reject trees. It is asked before anything else happens, and again once
+	// the trees are frozen: until then a program may execute a setuid program.
 	Admit func(trees []*Tree) error
 	// Devices returns the GPU halves of the processes of trees.
 	Devices func(trees []*Tree) ([]GPU, error)
@@ -179,19 +180,14 @@ func (c *checkpoint) inspect(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if c.order.Admit != nil {
-		if err := c.order.Admit(trees); err != nil {
-			return err
-		}
-	}
 	c.trees = trees
 	return nil
 }
 
-// inspectAll inspects all trees. A root that is inside another root's tree is saved with that tree.
+// inspectAll inspects all trees and checks whether they may be saved. A root that is inside another
+// root's tree is saved with that tree.
 func (c *checkpoint) inspectAll(ctx context.Context) ([]*Tree, error) {
-	var trees []*Tree
-	var obstacles []Obstacle
+	var all []*Tree
 	covered := make(map[int]bool)
 	for _, root := range c.order.Roots {
 		if covered[root.PID] {
@@ -204,29 +200,45 @@ func (c *checkpoint) inspectAll(ctx context.Context) ([]*Tree, error) {
 		for _, p := range tree.Processes {
 			covered[p.PID] = true
 		}
+		all = append(all, tree)
+	}
+	if c.order.Admit != nil {
+		if err := c.order.Admit(all); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.checkObstacles(all); err != nil {
+		return nil, err
+	}
+	// Drop trees whose root is inside a tree that was found later.
+	return slices.DeleteFunc(slices.Clone(all), func(t *Tree) bool {
+		return slices.ContainsFunc(all, func(other *Tree) bool {
+			return other != t &&
+				slices.ContainsFunc(other.Processes[1:], func(p Process) bool { return p.PID == t.Processes[0].PID })
+		})
+	}), nil
+}
+
+// checkObstacles passes harmless obstacles on as notices and returns an error for the others.
+func (c *checkpoint) checkObstacles(trees []*Tree) error {
+	var obstacles []Obstacle
+	for _, tree := range trees {
 		for _, o := range tree.Obstacles {
 			if o.Harmless {
 				c.notice(o.Subject + ": " + o.Reason)
 			}
 		}
 		obstacles = append(obstacles, Serious(tree.Obstacles)...)
-		trees = append(trees, tree)
 	}
 	// A partial image saves nothing of the processes, so obstacles do not matter.
-	if len(obstacles) > 0 && len(c.order.Manifest.Kinds) == 0 {
-		err := fmt.Errorf("cannot be saved: %w", &ObstacleError{obstacles})
-		if !slices.ContainsFunc(obstacles, func(o Obstacle) bool { return !o.Passing }) {
-			err = Busy(err)
-		}
-		return nil, err
+	if len(obstacles) == 0 || len(c.order.Manifest.Kinds) > 0 {
+		return nil
 	}
-	// Drop trees whose root is inside a tree that was found later.
-	return slices.DeleteFunc(trees, func(t *Tree) bool {
-		return slices.ContainsFunc(trees, func(other *Tree) bool {
-			return other != t &&
-				slices.ContainsFunc(other.Processes[1:], func(p Process) bool { return p.PID == t.Processes[0].PID })
-		})
-	}), nil
+	err := fmt.Errorf("cannot be saved: %w", &ObstacleError{obstacles})
+	if !slices.ContainsFunc(obstacles, func(o Obstacle) bool { return !o.Passing }) {
+		return Busy(err)
+	}
+	return err
 }
 
 // notice passes a notice on, once.
