@@ -264,7 +264,7 @@ func (p *plan) addEnds(order ckpt.RestoreOptions, r *record) error {
 
 func (p *plan) addEnd(end image.Endpoint, given *os.File) (int, error) {
 	if given != nil {
-		return p.add(given), p.chown(end, given)
+		return p.add(given), checkEnd(end, given)
 	}
 	file, drained, err := replacement(end)
 	if err != nil {
@@ -279,22 +279,40 @@ func (p *plan) addEnd(end image.Endpoint, given *os.File) (int, error) {
 	return p.addOwn(file), nil
 }
 
-// chown gives a pipe or a terminal to the user: CRIU opens pipes again with the user's rights, and
-// the program may open its terminal.
-func (p *plan) chown(end image.Endpoint, file *os.File) error {
+// ErrEnd is returned when a given file is not of the kind of the end that it is given for.
+var ErrEnd = errors.New("file is of another kind")
+
+// checkEnd checks what a given file is by the file alone. It belongs to the caller: its owner and
+// mode are not changed here.
+func checkEnd(end image.Endpoint, given *os.File) error {
 	var info unix.Stat_t
-	if err := unix.Fstat(int(file.Fd()), &info); err != nil {
+	if err := unix.Fstat(int(given.Fd()), &info); err != nil {
 		return err
 	}
-	ours := info.Mode&unix.S_IFMT == unix.S_IFIFO || end.Kind == "terminal" && unix.Major(info.Rdev) >= firstSlaveMajor
-	if !ours || info.Uid == p.User.UID {
+	ok := false
+	switch format := info.Mode & unix.S_IFMT; end.Kind {
+	case "pipe-read", "pipe-write":
+		ok = format == unix.S_IFIFO
+	case "terminal":
+		_, err := unix.IoctlGetTermios(int(given.Fd()), unix.TCGETS)
+		ok = format == unix.S_IFCHR && err == nil
+	default:
+		ok = format == unix.S_IFSOCK
+	}
+	if !ok {
+		return fmt.Errorf("%w: want a %s", ErrEnd, end.Kind)
+	}
+	return nil
+}
+
+// chown gives a pipe or terminal that was made here to the user: CRIU opens pipes again with the
+// user's rights, and the program may open its terminal.
+func (p *plan) chown(end image.Endpoint, file *os.File) error {
+	if end.Kind != "pipe-write" && end.Kind != "terminal" {
 		return nil
 	}
 	return file.Chown(int(p.User.UID), -1)
 }
-
-// firstSlaveMajor is the first device number of pseudo terminals.
-const firstSlaveMajor = 136
 
 // flow is the content of a file that is sent to the restorer.
 type flow struct {

@@ -18,6 +18,8 @@ var ErrObstacles = errors.New("it cannot be restored here")
 type CheckOptions struct {
 	Generation uint64
 	NewPIDs    bool
+	// TrustSeal is as in a restore.
+	TrustSeal bool
 }
 
 // checkView is what check --json prints. Scripts read it: fields may be added, never renamed or
@@ -82,7 +84,7 @@ func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView
 	}
 	reply, err := client.Daemon.CheckImage(
 		ctx,
-		&api.CheckImageRequest{Files: token, Generation: view.Generation, NewPids: options.NewPIDs},
+		&api.CheckImageRequest{Files: token, Generation: view.Generation, NewPids: options.NewPIDs, TrustSeal: options.TrustSeal},
 	)
 	if err != nil {
 		return nil, api.FromStatus(err)

@@ -93,8 +93,9 @@ generation, restorable and obstacles, each with subject, reason, remedy (may be 
 	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		generation := flags.Uint64("generation", 0, "the `N`th generation; 0: the newest")
 		newPIDs := flags.Bool("new-pids", false, "check a restore with --new-pids")
+		trustSeal := flags.Bool("trust-seal", false, trustSealUsage)
 		return imageCommand(flags, func(ctx context.Context, out imagecmd.Output, dir string) error {
-			return imagecmd.Check(ctx, out, dir, imagecmd.CheckOptions{Generation: *generation, NewPIDs: *newPIDs})
+			return imagecmd.Check(ctx, out, dir, imagecmd.CheckOptions{Generation: *generation, NewPIDs: *newPIDs, TrustSeal: *trustSeal})
 		})
 	},
 }

@@ -32,6 +32,7 @@ fast. The prepared image holds that memory until it is restored, or until --canc
 		var options preRestoreOptions
 		flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
 		flags.Uint64Var(&options.generation, "generation", 0, "the `N`th generation; 0: the newest")
+		flags.BoolVar(&options.trustSeal, "trust-seal", false, trustSealUsage)
 		flags.BoolVar(&options.cancel, "cancel", false, "release what was prepared")
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			if options.dir == "" {
@@ -46,6 +47,7 @@ type preRestoreOptions struct {
 	dir        string
 	generation uint64
 	cancel     bool
+	trustSeal  bool
 }
 
 // preRestore prepares an image, or cancels that. An interrupt releases what was prepared.
@@ -97,7 +99,7 @@ func (o preRestoreOptions) request(
 	}
 	events, err := client.Daemon.PreRestore(
 		ctx,
-		&api.PreRestoreRequest{Files: token, Generation: o.generation, Cancel: o.cancel},
+		&api.PreRestoreRequest{Files: token, Generation: o.generation, Cancel: o.cancel, TrustSeal: o.trustSeal},
 	)
 	return events, api.FromStatus(err)
 }

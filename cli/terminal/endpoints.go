@@ -33,8 +33,10 @@ type pair struct {
 }
 
 // NewEndpoints opens an endpoint for each one of an image that is a terminal, or that the root of
-// the tree had as its standard input, output or error. phosd replaces the others.
-func NewEndpoints(described []image.Endpoint, standard Standard) (_ *Endpoints, err error) {
+// the tree had as its standard input, output or error. phosd replaces the others. The program's
+// ends belong to its user: CRIU opens pipes again with the user's rights, and the program may open
+// its terminal.
+func NewEndpoints(described []image.Endpoint, uid uint32, standard Standard) (_ *Endpoints, err error) {
 	e := &Endpoints{standard: standard}
 	defer func() {
 		if err != nil {
@@ -57,7 +59,13 @@ func NewEndpoints(described []image.Endpoint, standard Standard) (_ *Endpoints, 
 		if p.pty && end.ID != main {
 			p.input = nil
 		}
+		if int(uid) != os.Geteuid() { // the caller is root
+			err = given.Chown(int(uid), -1)
+		}
 		e.programFiles, e.ids, e.pairs = append(e.programFiles, given), append(e.ids, end.ID), append(e.pairs, p)
+		if err != nil {
+			return e, err
+		}
 	}
 	return e, nil
 }

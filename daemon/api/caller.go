@@ -40,18 +40,30 @@ func (a Caller) RequireRoot(what string) error {
 	return fmt.Errorf("%w: only root may %s", ErrNotPermitted, what)
 }
 
-// CallerOf returns the caller of a request. It fails for a connection without credentials.
+// CallerOf returns the caller of a request. It fails for a connection without credentials, and for
+// a caller that has ended: another process may have its connection and its pid.
 func CallerOf(ctx context.Context) (Caller, error) {
 	from, ok := grpcpeer.FromContext(ctx)
 	if ok {
 		switch info := from.AuthInfo.(type) {
 		case Caller:
-			return info, nil
+			return info, info.checkAlive()
 		case refused:
 			return Caller{}, info.reason
 		}
 	}
 	return Caller{}, fmt.Errorf("%w: the caller is unknown", ErrNotPermitted)
+}
+
+// checkAlive returns an error if the caller's process is known to have ended.
+func (a Caller) checkAlive() error {
+	if a.Process.PID == 0 { // not visible; see CheckVisible
+		return nil
+	}
+	if err := a.Process.Check(); err != nil {
+		return fmt.Errorf("%w: the caller: %w", ErrNotPermitted, err)
+	}
+	return nil
 }
 
 // PeerCredentials authenticates connections by SO_PEERCRED and exchanges no bytes.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 )
 
@@ -55,7 +56,8 @@ func (s *service) PreRestore(
 		return parts.CancelPrepare(files[0], request.GetGeneration(), caller)
 	}
 	out := &api.EventQueue[*api.RestoreEvent]{Send: stream.Send}
-	prepared, err := parts.Prepare(ctx, files[0], request.GetGeneration(), caller,
+	prepared, err := parts.Prepare(ctx, files[0], request.GetGeneration(),
+		archive.Access{Caller: caller, TrustSeal: request.GetTrustSeal()},
 		func(now ckpt.Step) { reportStep(out, now) })
 	if err == nil {
 		err = out.Push(loadedMessage(prepared.MemoryBytes, prepared.Took))

@@ -19,7 +19,9 @@ func (c *Checkpoints) CheckImage(
 	request *api.CheckImageRequest,
 	caller api.Caller,
 ) []ckpt.Obstacle {
-	image, err := c.archive.Open(directory, request.GetGeneration(), caller)
+	image, err := c.archive.Open(
+		directory, request.GetGeneration(), archive.Access{Caller: caller, TrustSeal: request.GetTrustSeal()},
+	)
 	if err != nil {
 		return []ckpt.Obstacle{{Subject: "image", Reason: err.Error()}}
 	}

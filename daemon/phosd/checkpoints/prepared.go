@@ -20,11 +20,10 @@ type preparedImages struct {
 	inFlight map[preparedKey]*preparation
 }
 
-// preparedKey names a generation of an image, wherever it is, and the user that had it prepared.
+// preparedKey names the content of an image, wherever it is, and the user that had it prepared.
 type preparedKey struct {
-	store      image.ID
-	generation uint64
-	uid        uint32
+	content image.Hash
+	uid     uint32
 }
 
 // preparedImage is ready for a restore.
@@ -41,7 +40,7 @@ type preparation struct {
 }
 
 func keyOf(image *archive.Image, caller api.Caller) preparedKey {
-	return preparedKey{image.Store(), image.Manifest.Generation, caller.UID}
+	return preparedKey{image.Identity, caller.UID}
 }
 
 // has reports whether an image is prepared.
@@ -140,10 +139,11 @@ func (c *Checkpoints) Prepare(
 	ctx context.Context,
 	directory *os.File,
 	generation uint64,
-	caller api.Caller,
+	access archive.Access,
 	progress func(ckpt.Step),
 ) (*Preparation, error) {
-	image, err := c.archive.Open(directory, generation, caller)
+	caller := access.Caller
+	image, err := c.archive.Open(directory, generation, access)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,8 @@ func (c *Checkpoints) Prepare(
 
 // CancelPrepare drops what Prepare has prepared or is preparing.
 func (c *Checkpoints) CancelPrepare(directory *os.File, generation uint64, caller api.Caller) error {
-	image, err := c.archive.Open(directory, generation, caller)
+	// Nothing is restored, so the seal need not be trusted.
+	image, err := c.archive.Open(directory, generation, archive.Access{Caller: caller, TrustSeal: true})
 	if err != nil {
 		return err
 	}

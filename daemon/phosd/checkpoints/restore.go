@@ -11,6 +11,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/restored"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
+	"github.com/phos-gpu/phos/daemon/phosd/users"
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -161,9 +162,16 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		defer remove()
 		directory = unpacked
 	}
-	image, err := r.archive.Open(directory, r.Begin.GetGeneration(), r.Caller)
+	image, err := r.archive.Open(
+		directory, r.Begin.GetGeneration(), archive.Access{Caller: r.Caller, TrustSeal: r.Begin.GetTrustSeal()},
+	)
 	if err != nil {
 		return nil, err
+	}
+	if image.UnknownKey != nil {
+		uid := image.Manifest.Owner.UID
+		r.Notice(fmt.Sprintf("the image is sealed by the unknown key %s; its program runs as user %d (%s)",
+			image.UnknownKey, uid, users.Name(uid)))
 	}
 	r.origin = rundir.Checkpoint{Last: image.Manifest.Created, Generation: image.Manifest.Generation}
 	if !r.Begin.GetStream() {

@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/phosd/users"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
@@ -43,14 +44,23 @@ func (a *Archive) key() image.Key { return image.NewKey(a.state.Key()) }
 // Seal signs a manifest with this machine's key.
 func (a *Archive) Seal(m *image.Manifest) ([]byte, error) { return image.Sign(m, a.key()) }
 
+// Access is what a caller may open.
+type Access struct {
+	Caller api.Caller
+	// TrustSeal lets root open images whose seal is by an unknown key.
+	TrustSeal bool
+}
+
 // Image is an open generation of an image.
 type Image struct {
 	ckpt.Source
-	dir *store.Dir
+	// Identity identifies the content, wherever it is: a copy of an image has the same store and
+	// the same numbers of generations, and may have other content since.
+	Identity image.Hash
+	// UnknownKey is the key of a seal that nothing but TrustSeal vouches for, else nil.
+	UnknownKey *image.KeyID
+	dir        *store.Dir
 }
-
-// Store identifies the image directory, wherever it is.
-func (i *Image) Store() image.ID { return i.dir.Store() }
 
 // Close closes the image. Later calls have no effect.
 func (i *Image) Close() {
@@ -65,8 +75,8 @@ func (i *Image) Close() {
 }
 
 // Open opens a generation that the caller may restore: sealed by this machine or by an imported
-// key, and of the caller's own program. Root may restore any.
-func (a *Archive) Open(directory *os.File, generation uint64, caller api.Caller) (_ *Image, err error) {
+// key, and of the caller's own program. Root may restore any user's.
+func (a *Archive) Open(directory *os.File, generation uint64, access Access) (_ *Image, err error) {
 	if err := CheckDirectory(directory); err != nil {
 		return nil, err
 	}
@@ -77,15 +87,27 @@ func (a *Archive) Open(directory *os.File, generation uint64, caller api.Caller)
 			i.Close()
 		}
 	}()
-	if i.dir, err = store.Open(directory, store.As(RightsOf(caller).Do)); err != nil {
+	if i.dir, err = store.Open(directory, store.As(RightsOf(access.Caller).Do)); err != nil {
 		return nil, err
+	}
+	if generation == 0 {
+		if generation, err = i.dir.Newest(); err != nil {
+			return nil, err
+		}
 	}
 	signed, err := i.dir.Manifest(generation)
 	if err != nil {
 		return nil, err
 	}
-	if i.Manifest, err = a.unseal(signed, caller); err != nil {
+	i.Identity = image.Sum(signed)
+	if err := a.unseal(i, signed, access); err != nil {
 		return nil, fmt.Errorf("%s: %w", i.dir.ManifestPath(generation), err)
+	}
+	if i.Manifest.Generation != generation {
+		return nil, fmt.Errorf(
+			"%s: %w: the file holds generation %d: see pos_cli image verify",
+			i.dir.ManifestPath(generation), image.ErrMalformed, i.Manifest.Generation,
+		)
 	}
 	if i.Packs, err = i.dir.Packs(); err != nil {
 		return nil, err
@@ -95,29 +117,47 @@ func (a *Archive) Open(directory *os.File, generation uint64, caller api.Caller)
 }
 
 // unseal verifies a manifest's seal and the caller's right to it.
-func (a *Archive) unseal(signed []byte, caller api.Caller) (*image.Manifest, error) {
+func (a *Archive) unseal(i *Image, signed []byte, access Access) error {
 	imported, err := a.state.Imported()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	keys := []image.Key{a.key()}
 	for _, each := range imported {
 		keys = append(keys, image.NewKey(each))
 	}
 	m, seal, err := image.OpenSigned(signed, keys)
-	if caller.Root() && errors.Is(err, image.ErrUnknownKey) {
-		m, _, err = image.Inspect(signed) // root may restore images with an unknown seal
-		return m, err
+	if errors.Is(err, image.ErrUnknownKey) && access.Caller.Root() {
+		return a.unsealForRoot(i, signed, access)
 	}
 	if err != nil {
-		return nil, fmt.Errorf(
+		return fmt.Errorf(
 			"%w: the seal of the image: %w; an image of another machine needs root, or its key (pos_cli help image key)",
 			api.ErrNotPermitted,
 			err,
 		)
 	}
-	if !caller.CanAccess(seal.OwnerUID) {
-		return nil, fmt.Errorf("%w: the image belongs to another user", api.ErrNotPermitted)
+	if !access.Caller.CanAccess(seal.OwnerUID) {
+		return fmt.Errorf("%w: the image belongs to another user", api.ErrNotPermitted)
 	}
-	return m, nil
+	i.Manifest = m
+	return nil
+}
+
+// unsealForRoot opens a manifest with a seal by an unknown key, if root trusts it: it may say that
+// its program runs as any user, root included.
+func (a *Archive) unsealForRoot(i *Image, signed []byte, access Access) error {
+	m, seal, err := image.Inspect(signed)
+	if err != nil {
+		return err
+	}
+	if !access.TrustSeal {
+		return fmt.Errorf(
+			"%w: the image is sealed by the unknown key %s, and its program would run as user %d (%s); "+
+				"if you trust the image: --trust-seal, or import the key (pos_cli help image key)",
+			api.ErrNotPermitted, seal.Key, m.Owner.UID, users.Name(m.Owner.UID),
+		)
+	}
+	i.Manifest, i.UnknownKey = m, &seal.Key
+	return nil
 }

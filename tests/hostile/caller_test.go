@@ -1,0 +1,78 @@
+package hostile
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// TestDeadCaller: a process connects and ends, and another process sends requests on its
+// connection.
+func TestDeadCaller(t *testing.T) {
+	a, d := alice(t), start(t)
+	text, err := run(t, a.intruder(d, "connect-leave"))
+	if err != nil {
+		t.Fatal(err, text)
+	}
+	if !strings.Contains(text, "status:") || strings.Contains(text, "<nil>") {
+		t.Errorf("a connection of a dead process got %q, want an error", text)
+	}
+}
+
+// reader is a program that reads its standard input, which is a pipe.
+const reader = `
+import os, sys
+open("ready", "w").close()
+sys.stdin.read()
+`
+
+// readerImage saves a program whose standard input is a pipe, and ends it.
+func (u *user) readerImage(d *harness.Daemon) string {
+	u.t.Helper()
+	command := u.python(d, reader)
+	in, err := command.StdinPipe()
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	defer in.Close()
+	program := background(u.t, command)
+	waitFor(u.t, "the program runs", func() bool { return exists(u.file("ready")) })
+	image := u.file("image")
+	u.mustCLI(d, "--dump", "--dir", image, "--pid", pid(program))
+	return image
+}
+
+// TestGivenFileKeepsOwner: alice restores a program and gives root's FIFO for its input.
+func TestGivenFileKeepsOwner(t *testing.T) {
+	a, d := alice(t), start(t)
+	image := a.readerImage(d)
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	for _, err := range []error{unix.Mkfifo(fifo, 0o666), os.Chmod(fifo, 0o666), openWay(filepath.Dir(fifo))} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := owner(t, fifo)
+	text, _ := run(t, a.intruder(d, "restore-with", image, fifo, "1"))
+	if after := owner(t, fifo); after != before {
+		t.Errorf("root's FIFO belongs to %s, before to %s: %s", after, before, text)
+	}
+}
+
+// openWay lets other users reach a directory.
+func openWay(dir string) error {
+	for ; dir != "/"; dir = filepath.Dir(dir) {
+		if err := os.Chmod(dir, 0o755|os.ModeSticky); err != nil {
+			return err
+		}
+		if dir == os.TempDir() || filepath.Dir(dir) == os.TempDir() {
+			return nil
+		}
+	}
+	return nil
+}
