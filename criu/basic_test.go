@@ -290,6 +290,7 @@ sys.exit(7)
 			inner, outer = c.ends(t)
 			if c.given {
 				for _, end := range saved.tree.Endpoints {
+					giveTo(t, inner[end.Standard], order.UID)
 					order.Endpoints[end.ID] = inner[end.Standard]
 				}
 			}

@@ -433,3 +433,11 @@ func lines(text string, names ...string) (picked string) {
 	}
 	return picked
 }
+
+// giveTo gives a file that the test has made to a user, as pos_cli does with its own.
+func giveTo(t *testing.T, file *os.File, uid uint32) {
+	t.Helper()
+	if err := file.Chown(int(uid), -1); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -67,6 +67,7 @@ func (r *saved) clone(t *testing.T, cpu *CPU) *clone {
 	inner, outer := pipes(t)
 	for _, end := range r.tree.Endpoints {
 		if end.Standard >= 0 {
+			giveTo(t, inner[end.Standard], order.UID)
 			order.Endpoints[end.ID] = inner[end.Standard]
 		}
 	}

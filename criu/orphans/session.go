@@ -28,7 +28,7 @@ func EndSession(leader proc.Identity) error {
 			stat.StartTicks < leader.StartTicks {
 			continue
 		}
-		if err := End(stat.Identity); err != nil {
+		if err := end(stat.Identity); err != nil {
 			return err
 		}
 	}
@@ -38,8 +38,8 @@ func EndSession(leader proc.Identity) error {
 // endTimeout is how long a killed process may take to end.
 const endTimeout = 10 * time.Second
 
-// End kills one process and waits until it has ended or endTimeout is over.
-func End(id proc.Identity) error {
+// end kills one process and waits until it has ended or endTimeout is over.
+func end(id proc.Identity) error {
 	handle, err := proc.Open(id)
 	if proc.Unknown(err) {
 		return err

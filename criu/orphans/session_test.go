@@ -38,7 +38,7 @@ func leave(t *testing.T) (leader, left proc.Identity) {
 	if left, err = proc.Of(pid); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = End(left) })
+	t.Cleanup(func() { _ = end(left) })
 	_ = command.Process.Kill()
 	_ = command.Wait()
 	return leader, left

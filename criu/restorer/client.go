@@ -30,8 +30,6 @@ type Client struct {
 	socket  string
 	id      proc.Identity
 	outside map[int]int
-	// pids are those of the future tree; none if all its processes end with the restorer.
-	pids []int
 	// conn and command are nil for a restorer that another phosd has started.
 	conn    *fdpass.Conn
 	command *exec.Cmd
@@ -51,9 +49,6 @@ func Start(ctx context.Context, program []string, socket string, order Order, fi
 		return nil, errors.Join(fmt.Errorf("start restorer: %w", err), near.Close())
 	}
 	c := &Client{socket: socket, conn: near, command: command}
-	if !order.NewPids && len(order.Namespaces) == 0 {
-		c.pids = order.PIDs
-	}
 	if c.id, err = proc.Of(command.Process.Pid); err == nil {
 		err = c.begin(ctx, order, files)
 	}
@@ -115,7 +110,7 @@ func (c *Client) begin(ctx context.Context, order Order, files []*os.File) error
 		_ = c.conn.Deadline(giveUp)
 	})
 	defer stop()
-	order.Group = cgroup.Name(groupKind, c.id)
+	order.Group, order.StartGroup = cgroup.Name(groupKind, c.id), cgroup.Name(startKind, c.id)
 	if err := c.conn.Send(order, files...); err != nil {
 		return fmt.Errorf("restorer: %w", err)
 	}
@@ -137,7 +132,7 @@ func (c *Client) abandon() error {
 	err := c.command.Wait()
 	if !killed.Stop() {
 		// The restorer could not kill the tree, which has not run yet.
-		return errors.Join(Sweep(), c.endOrphans())
+		return Sweep()
 	}
 	var exit *exec.ExitError
 	switch {
@@ -147,7 +142,7 @@ func (c *Client) abandon() error {
 		return err
 	}
 	// The restorer was killed. The tree is frozen or partly restored.
-	return errors.Join(Sweep(), c.endOrphans())
+	return Sweep()
 }
 
 // Commit lets the tree run and outlive this phosd.

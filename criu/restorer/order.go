@@ -21,6 +21,8 @@ const orderFD = 3
 type Order struct {
 	// Group is the name of the tree's cgroup. It contains the restorer's process as phosd sees it.
 	Group string `json:"group"`
+	// StartGroup is the name of the cgroup in which CRIU runs and creates the tree.
+	StartGroup string `json:"start_group"`
 	// Program is CRIU's executable.
 	Program string      `json:"program"`
 	User    runner.User `json:"user"`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
@@ -32,11 +33,16 @@ func (s *server) restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	group, err := s.openStartGroup()
+	if err != nil {
+		return errors.Join(err, second.Remove())
+	}
+	defer group.Close()
 	options, inherited := s.options()
 	_, err = runner.Run(ctx, runner.Request{
 		Program: s.order.Program, User: s.order.User, Type: rpc.CriuReqType_RESTORE, Options: options,
 		Images: s.files[s.order.Images], Stdin: s.file(s.order.Terminal), Inherited: inherited,
-		Namespaces: s.namespaces(),
+		Namespaces: s.namespaces(), Group: group,
 		Notify: func(script string, _ int) error {
 			if script != "pre-resume" {
 				return nil
@@ -48,7 +54,20 @@ func (s *server) restore(ctx context.Context) error {
 	if err == nil && s.group == nil {
 		err = errors.New("CRIU did not report that the processes are restored")
 	}
+	if err == nil {
+		err = s.start.Thaw() // CRIU has ended, and the tree has left it: the cgroup is removed
+	}
 	return err
+}
+
+// openStartGroup creates the cgroup in which CRIU creates the tree. By it the tree is found if the
+// restore fails, in whichever state.
+func (s *server) openStartGroup() (*os.File, error) {
+	s.start = freezer.At(filepath.Join(s.home, s.order.StartGroup))
+	if err := os.Mkdir(s.start.Path, 0o755); err != nil {
+		return nil, fmt.Errorf("cgroup of a restore: %w", err)
+	}
+	return os.Open(s.start.Path)
 }
 
 // check validates the file indices of the order.
@@ -161,7 +180,7 @@ func (s *server) freeze(ctx context.Context) error {
 	if s.root, err = s.findRoot(); err != nil {
 		return err
 	}
-	if s.group, err = freezer.Freeze(ctx, s.root, s.order.Group); err != nil {
+	if s.group, err = freezer.FreezeInto(ctx, s.root, s.home, s.order.Group); err != nil {
 		return err
 	}
 	return nil
@@ -225,8 +244,11 @@ func (s *server) options() (*rpc.CriuOpts, []*os.File) {
 
 // abort kills everything that exists of the tree, and reaps it.
 func (s *server) abort() error {
-	if s.group != nil {
-		if err := s.group.Kill(); err != nil {
+	for _, group := range []*freezer.Group{s.start, s.group} {
+		if group == nil {
+			continue
+		}
+		if err := group.Kill(); err != nil {
 			return err
 		}
 	}
@@ -238,7 +260,7 @@ func (s *server) abort() error {
 			return err
 		}
 		for _, stat := range tree[1:] {
-			_ = unix.Kill(stat.PID, unix.SIGKILL)
+			kill(stat.Identity)
 		}
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)
 		switch {
@@ -264,7 +286,7 @@ func (s *server) killAll() error {
 		alive := false
 		for _, stat := range tree[1:] {
 			alive = alive || !stat.Zombie()
-			_ = unix.Kill(stat.PID, unix.SIGKILL)
+			kill(stat.Identity)
 		}
 		if !alive {
 			return nil
@@ -274,5 +296,12 @@ func (s *server) killAll() error {
 	return fmt.Errorf("kill the tree: %w", ctx.Err())
 }
 
-// groupKind is the kind of the cgroups in which trees are restored.
-const groupKind = "restored"
+// kill kills exactly this process. One that has ended needs no signal.
+func kill(id proc.Identity) {
+	handle, err := proc.Open(id)
+	if err != nil {
+		return
+	}
+	defer handle.Close()
+	_ = handle.Signal(unix.SIGKILL)
+}

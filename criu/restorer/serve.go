@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/criu/runner"
+	"github.com/phos-gpu/phos/internal/linux/cgroup"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 	"github.com/phos-gpu/phos/internal/linux/freezer"
 	"github.com/phos-gpu/phos/internal/linux/proc"
@@ -18,7 +19,10 @@ type server struct {
 	self  proc.Identity
 	order Order
 	files []*os.File
-	group *freezer.Group
+	// home is the directory of the restorer's cgroup, in which the tree will run.
+	home string
+	// start is the cgroup of CRIU and the tree that it creates, group that of the complete tree.
+	start, group *freezer.Group
 	// root is the tree's root in the restorer's pid namespace, once it exists.
 	root   proc.Identity
 	status *exitStatus
@@ -39,6 +43,9 @@ func Serve(arguments []string) error {
 	defer conn.Close()
 	k := &server{status: newExitStatus()}
 	if k.self, err = proc.Of(os.Getpid()); err != nil {
+		return err
+	}
+	if k.home, err = cgroup.Of(os.Getpid()); err != nil {
 		return err
 	}
 	if k.files, err = conn.Receive(&k.order); err != nil {

@@ -43,6 +43,9 @@ type Request struct {
 	Inherited []*os.File
 	// Namespaces are entered before CRIU is started.
 	Namespaces []*os.File
+	// Group is the directory of the cgroup in which CRIU starts, and so all that it starts; nil: the
+	// caller's cgroup.
+	Group *os.File
 	// Inside, if not nil, reports whether CRIU may be working inside processes. When ctx ends then,
 	// CRIU is not killed but made to fail, and gets LeaveTime to leave them. For that this process
 	// must ignore SIGXFSZ.
@@ -208,6 +211,9 @@ func (r *Request) command(log *log, socket, program *os.File) *exec.Cmd {
 	if len(r.Namespaces) == 0 {
 		// In another pid namespace CRIU sees no parent and would exit at once.
 		command.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
+	if r.Group != nil {
+		command.SysProcAttr.UseCgroupFD, command.SysProcAttr.CgroupFD = true, int(r.Group.Fd())
 	}
 	if r.User.UID != 0 {
 		command.SysProcAttr.Credential = &syscall.Credential{Uid: r.User.UID, Gid: r.User.GID, Groups: r.User.Groups}

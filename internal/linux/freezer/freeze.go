@@ -30,7 +30,7 @@ type Group struct {
 	// Path is its directory.
 	Path   string
 	parent string
-	// origin is the cgroup of each process that did not come from parent.
+	// origin is the cgroup of each process that did not come from parent; nil: all go to parent.
 	origin map[int]string
 }
 
@@ -38,6 +38,19 @@ type Group struct {
 func Freeze(ctx context.Context, root proc.Identity, name string) (*Group, error) {
 	group, err := Gather(root, name)
 	if err != nil {
+		return nil, err
+	}
+	if err := group.Hold(ctx, root); err != nil {
+		return nil, errors.Join(err, group.Thaw())
+	}
+	return group, nil
+}
+
+// FreezeInto is Freeze for a tree that goes to another cgroup: when the group is dissolved, all
+// processes are in home.
+func FreezeInto(ctx context.Context, root proc.Identity, home, name string) (*Group, error) {
+	group := &Group{Path: filepath.Join(home, name), parent: home}
+	if err := group.gather(root); err != nil {
 		return nil, err
 	}
 	if err := group.Hold(ctx, root); err != nil {
@@ -55,17 +68,25 @@ func Gather(root proc.Identity, name string) (*Group, error) {
 		return nil, fmt.Errorf("freeze pid %d: %w", root.PID, err)
 	}
 	group := &Group{Path: filepath.Join(parent, name), parent: parent, origin: map[int]string{}}
-	if err := os.Mkdir(group.Path, 0o755); err != nil {
-		return nil, fmt.Errorf("freeze pid %d: %w", root.PID, err)
+	if err := group.gather(root); err != nil {
+		return nil, err
+	}
+	return group, nil
+}
+
+// gather makes the group's cgroup and moves the tree of a root into it.
+func (g *Group) gather(root proc.Identity) error {
+	if err := os.Mkdir(g.Path, 0o755); err != nil {
+		return fmt.Errorf("freeze pid %d: %w", root.PID, err)
 	}
 	tree, err := proc.Tree(root)
 	if err == nil {
-		_, err = group.moveIn(tree)
+		_, err = g.moveIn(tree)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("freeze pid %d: %w", root.PID, err), group.Thaw())
+		return errors.Join(fmt.Errorf("freeze pid %d: %w", root.PID, err), g.Thaw())
 	}
-	return group, nil
+	return nil
 }
 
 // Hold freezes a gathered tree. On failure some processes may be frozen.
@@ -115,7 +136,7 @@ func (g *Group) moveIn(tree []*proc.Stat) (moved int, err error) {
 		if err != nil {
 			return moved, err
 		}
-		if where != g.parent {
+		if g.origin != nil && where != g.parent {
 			g.origin[stat.PID] = where
 		}
 		moved++
