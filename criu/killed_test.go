@@ -60,11 +60,21 @@ func TestCRIUKilled(t *testing.T) {
 // TestDumpDeadline: the deadline passes at many moments of CRIU's work. CRIU leaves the program by
 // itself, and the program always survives.
 func TestDumpDeadline(t *testing.T) {
+	for _, uid := range []int{0, ordinary} {
+		t.Run(fmt.Sprint("user ", uid), func(t *testing.T) { dumpDeadlines(t, uid) })
+	}
+}
+
+func dumpDeadlines(t *testing.T, uid int) {
 	count := rounds.Of(1, 12)
 	cpu := newCPU(t)
 	outcomes := make(map[string]int)
 	for round := range count {
-		s := begin(t, python(t, directory(t, 0), busy))
+		command := python(t, directory(t, uid), busy)
+		if uid != 0 {
+			asUser(command)
+		}
+		s := begin(t, command)
 		s.says("at one")
 		tree, frozen := s.freeze(cpu)
 		limited, cancel := context.WithTimeout(

@@ -109,7 +109,9 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 		_ = near.SetDeadline(time.Now().Add(drainTime))
 	}()
 	stop := context.AfterFunc(ctx, func() {
-		if request.Inside != nil && request.Inside() && denyWrites(command.Process.Pid) == nil {
+		if request.Inside != nil && request.Inside() {
+			// If its writes cannot be denied it may complete: that is better than to be killed.
+			_ = denyWrites(command.Process.Pid, request.User)
 			select {
 			case <-gone:
 				return
@@ -139,10 +141,6 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 	}
 	return nil, fmt.Errorf("%w%s", err, log.suffix())
 }
-
-// denyWrites makes CRIU's writes fail. CRIU handles that like a full disk: it restores all
-// processes and exits. Killed, it could leave them in its own code.
-func denyWrites(pid int) error { return unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{}, nil) }
 
 // errCancelled is returned when CRIU left the processes by itself after its context had ended.
 var errCancelled = errors.New("CRIU was cancelled")
