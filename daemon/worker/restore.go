@@ -17,6 +17,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/ipc"
 	"github.com/phos-gpu/phos/daemon/worker/joblog"
 	"github.com/phos-gpu/phos/daemon/worker/load"
 	"github.com/phos-gpu/phos/daemon/worker/session"
@@ -300,7 +301,7 @@ func (r *workerRestore) openSession(live *link, loader *load.Loader) (*session.S
 		Backing: func(ordinal int, memory gpu.Memory) heap.Backing {
 			return loader.Backing(gpuEntry(ordinal), memory)
 		},
-		Share: live.share, Getenv: r.worker.getenv, Logger: r.worker.log,
+		Share: live.share, Sharing: ipc.Dir(r.worker.config.SharingDir), Getenv: r.worker.getenv, Logger: r.worker.log,
 	}, objects)
 }
 

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/ipc"
 	"github.com/phos-gpu/phos/daemon/worker/session"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -92,7 +93,7 @@ func (w *Worker) begin(live *link) error {
 	}
 	made, err := session.New(session.Options{
 		Backend: w.backend, Program: live, Arena: live.arena, Answers: live,
-		Share: live.share, Getenv: w.getenv, Logger: w.log,
+		Share: live.share, Sharing: ipc.Dir(w.config.SharingDir), Getenv: w.getenv, Logger: w.log,
 	})
 	if err != nil {
 		return fmt.Errorf("open session: %w", err)

@@ -126,6 +126,7 @@ func (m *Sessions) workerConfig(s *Session, groups []uint32) boot.Config {
 		SessionPath:  paths.Session,
 		ArenaPath:    paths.Arena,
 		ArenaBytes:   s.record.ArenaBytes,
+		SharingDir:   m.dir.Sharing(s.record.Owner.UID),
 		LedgerSlot:   s.slot.number,
 		StartSeconds: settings.Sessions.StartSeconds,
 		Log:          settings.Log,

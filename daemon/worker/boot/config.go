@@ -38,6 +38,8 @@ type Config struct {
 	SessionPath string `json:"session_path"`
 	ArenaPath   string `json:"arena_path"`
 	ArenaBytes  uint64 `json:"arena_bytes"`
+	// SharingDir is where the sessions of the user find each other's exports.
+	SharingDir string `json:"sharing_dir"`
 	// LedgerSlot is the session's slot in the memory accounting.
 	LedgerSlot int `json:"ledger_slot"`
 	// StartSeconds is how long the program may take for the handshake.

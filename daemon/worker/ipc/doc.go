@@ -3,9 +3,10 @@
 // handle. A handle holds a token: two random numbers that name the exporting session and one of its
 // grants.
 //
-// An exporting session serves its grants on an abstract unix socket that is named by its random
-// number. So the socket needs no directory, disappears with the worker, and has the same name after
-// a restore. Both sides check the peer's credentials and refuse other users. phosd is not involved.
+// An exporting session serves its grants on a unix socket that is named by its random number, in a
+// directory in which only its user can bind: another user cannot take the name before a restore
+// needs it again. Both sides check the peer's credentials and refuse other users. phosd makes the
+// directory and is not involved otherwise.
 //
 // The package knows nothing about memory: a grant is a file and a few numbers. Read message.go
 // first.

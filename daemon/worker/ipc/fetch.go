@@ -17,13 +17,13 @@ import (
 var ErrGone = errors.New("no session exports this memory or event")
 
 // Fetch requests the grant of a token from the exporting session.
-func Fetch(kind Kind, token Token) (Grant, error) {
+func (d Dir) Fetch(kind Kind, token Token) (Grant, error) {
 	if token.Exporter == (ID{}) {
 		return Grant{}, fmt.Errorf("token without exporter: %w", abi.InvalidHandle) // ErrGone would make Await wait
 	}
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: address(token.Exporter)})
+	conn, err := d.dial(token.Exporter)
 	switch {
-	case errors.Is(err, unix.ECONNREFUSED):
+	case errors.Is(err, ErrGone):
 		return Grant{}, fmt.Errorf("%w: %w", ErrGone, abi.InvalidHandle)
 	case err != nil:
 		return Grant{}, fmt.Errorf("fetch shared memory: %w: %w", err, abi.OperatingSystem)
@@ -41,9 +41,9 @@ func Fetch(kind Kind, token Token) (Grant, error) {
 
 // Await is Fetch, but waits until the exporting session exists: it may be restored at the same time
 // as the caller's.
-func Await(ctx context.Context, kind Kind, token Token) (Grant, error) {
+func (d Dir) Await(ctx context.Context, kind Kind, token Token) (Grant, error) {
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		g, err := Fetch(kind, token)
+		g, err := d.Fetch(kind, token)
 		if !errors.Is(err, ErrGone) {
 			return g, err
 		}
@@ -77,10 +77,10 @@ func receive(conn *net.UnixConn, kind Kind) (Grant, error) {
 
 // Alive reports whether a session serves an exporter's grants. It also returns true if it cannot
 // tell, for example because no file descriptor is free.
-func Alive(exporter ID) bool {
-	conn, err := net.DialUnix("unixpacket", nil, &net.UnixAddr{Net: "unixpacket", Name: address(exporter)})
+func (d Dir) Alive(exporter ID) bool {
+	conn, err := d.dial(exporter)
 	if err != nil {
-		return !errors.Is(err, unix.ECONNREFUSED)
+		return !errors.Is(err, ErrGone)
 	}
 	defer conn.Close()
 	return sameUser(conn) == nil

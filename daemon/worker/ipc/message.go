@@ -4,8 +4,14 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
+
+	"net"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/hijack/abi"
 )
@@ -94,5 +100,25 @@ func parseReply(frame []byte) (g Grant, err error) {
 	return g, nil
 }
 
-// address returns the abstract socket address of an exporter.
-func address(exporter ID) string { return "@phos-sharing-" + hex.EncodeToString(exporter[:]) }
+// Dir is the directory of the sockets of one user's sessions. phosd made it, and only that user can
+// create files in it. Empty stands for names that every user could take, for a worker that an
+// earlier phosd has started.
+type Dir string
+
+// address returns the socket address of an exporter.
+func (d Dir) address(exporter ID) *net.UnixAddr {
+	name := "@phos-sharing-" + hex.EncodeToString(exporter[:])
+	if d != "" {
+		name = filepath.Join(string(d), hex.EncodeToString(exporter[:]))
+	}
+	return &net.UnixAddr{Net: "unixpacket", Name: name}
+}
+
+// dial connects to an exporter. The error is ErrGone if there is none.
+func (d Dir) dial(exporter ID) (*net.UnixConn, error) {
+	conn, err := net.DialUnix("unixpacket", nil, d.address(exporter))
+	if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT) {
+		return nil, ErrGone
+	}
+	return conn, err
+}

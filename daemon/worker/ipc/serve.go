@@ -31,12 +31,12 @@ type Server struct {
 
 // Serve starts a server that sends what grant returns to workers of the same user. grant may be
 // called concurrently.
-func Serve(exporter ID, grant func(kind Kind, key ID) (Grant, error)) (*Server, error) {
-	socket, err := net.ListenUnix("unixpacket", &net.UnixAddr{Net: "unixpacket", Name: address(exporter)})
-	switch {
-	case errors.Is(err, unix.EADDRINUSE):
+func (d Dir) Serve(exporter ID, grant func(kind Kind, key ID) (Grant, error)) (*Server, error) {
+	socket, err := d.listen(exporter)
+	if errors.Is(err, unix.EADDRINUSE) {
 		return nil, ErrTaken
-	case err != nil:
+	}
+	if err != nil {
 		return nil, fmt.Errorf("export memory: %w", err)
 	}
 	connections, err := accept.New(socket, slog.New(slog.DiscardHandler))
@@ -46,6 +46,31 @@ func Serve(exporter ID, grant func(kind Kind, key ID) (Grant, error)) (*Server, 
 	s := &Server{socket, connections, grant}
 	go s.accept()
 	return s, nil
+}
+
+// listen listens at an exporter's address. A socket file without a listener was left by a worker
+// that was killed, and is replaced.
+func (d Dir) listen(exporter ID) (*net.UnixListener, error) {
+	socket, err := net.ListenUnix("unixpacket", d.address(exporter))
+	if !errors.Is(err, unix.EADDRINUSE) || d == "" {
+		return socket, err
+	}
+	// The lock keeps two sessions from replacing each other's socket.
+	directory, err := os.Open(string(d))
+	if err != nil {
+		return nil, err
+	}
+	defer directory.Close()
+	if err := unix.Flock(int(directory.Fd()), unix.LOCK_EX); err != nil {
+		return nil, err
+	}
+	if d.Alive(exporter) {
+		return nil, unix.EADDRINUSE
+	}
+	if err := os.Remove(d.address(exporter).Name); err != nil {
+		return nil, err
+	}
+	return net.ListenUnix("unixpacket", d.address(exporter))
 }
 
 // Close stops the server.

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"syscall"
@@ -30,8 +31,9 @@ func file(t *testing.T, content string) *os.File {
 }
 
 func TestFetch(t *testing.T) {
+	dir := Dir(t.TempDir())
 	token := Token{NewID(), NewID()}
-	server, err := Serve(token.Exporter, func(kind Kind, key ID) (Grant, error) {
+	server, err := dir.Serve(token.Exporter, func(kind Kind, key ID) (Grant, error) {
 		if key != token.Key {
 			return Grant{}, abi.InvalidHandle
 		}
@@ -49,7 +51,7 @@ func TestFetch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	g, err := Fetch(Memory, token)
+	g, err := dir.Fetch(Memory, token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,40 +64,41 @@ func TestFetch(t *testing.T) {
 	if want := (Grant{Kind: Memory, Ordinal: 3, Offset: 4096, FileBytes: 8192, Within: 512, Bytes: 100}); g != want {
 		t.Errorf("got %+v, want %+v", g, want)
 	}
-	if _, err := Fetch(Memory, Token{token.Exporter, NewID()}); !errors.Is(err, abi.InvalidHandle) {
+	if _, err := dir.Fetch(Memory, Token{token.Exporter, NewID()}); !errors.Is(err, abi.InvalidHandle) {
 		t.Errorf("wrong key: got %v, want InvalidHandle", err)
 	}
-	if _, err := Fetch(Event, token); !errors.Is(err, abi.InvalidHandle) {
+	if _, err := dir.Fetch(Event, token); !errors.Is(err, abi.InvalidHandle) {
 		t.Errorf("wrong kind: got %v, want InvalidHandle", err)
 	}
-	if _, err := Serve(token.Exporter, nil); !errors.Is(err, ErrTaken) {
+	if _, err := dir.Serve(token.Exporter, nil); !errors.Is(err, ErrTaken) {
 		t.Errorf("second Serve: got %v, want ErrTaken", err)
 	}
-	if !Alive(token.Exporter) || Alive(NewID()) {
+	if !dir.Alive(token.Exporter) || dir.Alive(NewID()) {
 		t.Error("Alive is wrong")
 	}
 	enough := scarce.Files(t, 0)
-	if !Alive(token.Exporter) {
+	if !dir.Alive(token.Exporter) {
 		t.Error("Alive without free descriptors: got false, want true")
 	}
 	enough()
 	server.Close()
-	if _, err := Fetch(Memory, token); !errors.Is(err, ErrGone) {
+	if _, err := dir.Fetch(Memory, token); !errors.Is(err, ErrGone) {
 		t.Errorf("after Close: got %v, want ErrGone", err)
 	}
 }
 
 // TestAwait starts the exporter after the importer.
 func TestAwait(t *testing.T) {
+	dir := Dir(t.TempDir())
 	token := Token{NewID(), NewID()}
 	served := make(chan *Server, 1)
 	time.AfterFunc(50*time.Millisecond, func() {
-		server, _ := Serve(token.Exporter, func(Kind, ID) (Grant, error) {
+		server, _ := dir.Serve(token.Exporter, func(Kind, ID) (Grant, error) {
 			return Grant{Kind: Memory, FileBytes: 1, Bytes: 1, File: file(t, "x")}, nil
 		})
 		served <- server
 	})
-	g, err := Await(t.Context(), Memory, token)
+	g, err := dir.Await(t.Context(), Memory, token)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +106,7 @@ func TestAwait(t *testing.T) {
 	(<-served).Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if _, err := Await(ctx, Memory, Token{NewID(), NewID()}); !errors.Is(err, ErrGone) {
+	if _, err := dir.Await(ctx, Memory, Token{NewID(), NewID()}); !errors.Is(err, ErrGone) {
 		t.Errorf("no exporter: got %v, want ErrGone", err)
 	}
 }
@@ -144,6 +147,7 @@ func FuzzParseRequest(f *testing.F) {
 // TestOtherUser fetches as another user that knows the token.
 func TestOtherUser(t *testing.T) {
 	const stranger = 65534
+	dir := Dir("") // which other users reach too
 	if text := os.Getenv("SHARING_TOKEN"); text != "" {
 		var token Token
 		raw, err := hex.DecodeString(text)
@@ -152,10 +156,10 @@ func TestOtherUser(t *testing.T) {
 		}
 		copy(token.Exporter[:], raw)
 		copy(token.Key[:], raw[16:])
-		if g, err := Fetch(Memory, token); !errors.Is(err, abi.NotPermitted) {
+		if g, err := dir.Fetch(Memory, token); !errors.Is(err, abi.NotPermitted) {
 			t.Errorf("got %+v, %v, want NotPermitted", g, err)
 		}
-		if Alive(token.Exporter) {
+		if dir.Alive(token.Exporter) {
 			t.Error("Alive for another user: got true, want false")
 		}
 		return
@@ -164,7 +168,7 @@ func TestOtherUser(t *testing.T) {
 		t.Skip("needs root")
 	}
 	token := Token{NewID(), NewID()}
-	server, err := Serve(token.Exporter, func(Kind, ID) (Grant, error) {
+	server, err := dir.Serve(token.Exporter, func(Kind, ID) (Grant, error) {
 		t.Error("the server was asked for a grant")
 		return Grant{}, abi.InvalidHandle
 	})
@@ -178,5 +182,42 @@ func TestOtherUser(t *testing.T) {
 	other.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}}
 	if output, err := other.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, output)
+	}
+}
+
+// TestSquatter: another user has taken the name that exporters had before they had a directory.
+func TestSquatter(t *testing.T) {
+	exporter := NewID()
+	squatter, err := net.ListenUnix("unixpacket", Dir("").address(exporter))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer squatter.Close()
+	server, err := Dir(t.TempDir()).Serve(exporter, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+}
+
+// TestKilledExporter: a worker that was killed has left its socket's file.
+func TestKilledExporter(t *testing.T) {
+	dir, exporter := Dir(t.TempDir()), NewID()
+	killed, err := net.ListenUnix("unixpacket", dir.address(exporter))
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed.SetUnlinkOnClose(false)
+	killed.Close()
+	if dir.Alive(exporter) {
+		t.Error("a killed exporter is alive")
+	}
+	server, err := dir.Serve(exporter, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	if _, err := dir.Serve(exporter, nil); !errors.Is(err, ErrTaken) {
+		t.Errorf("a second exporter: %v, want ErrTaken", err)
 	}
 }

@@ -16,7 +16,7 @@ func (s *Session) Save() ([]byte, error) {
 	if err := s.checkQuiet(); err != nil {
 		return nil, err
 	}
-	e := core.NewEncoder(len(s.core.Devices))
+	e := core.NewEncoder(len(s.core.Devices), s.core.Exports.Dir)
 	e.Out.Made, e.Out.Completed = s.made.Load(), s.completed.Load()
 	e.Out.Handles = s.core.Objects.LastIndices()
 	e.Out.LastCapture = s.core.Captures.LastID()

@@ -166,6 +166,28 @@ func (d *Dir) Control(id uint64) string {
 	return filepath.Join(d.control(), fmt.Sprintf("%d.sock", id))
 }
 
+// Sharing returns the directory in which a user's sessions bind the sockets of their exports.
+func (d *Dir) Sharing(uid uint32) string {
+	return filepath.Join(d.sharing(), strconv.FormatUint(uint64(uid), 10))
+}
+
+// createSharing makes a user's directory for sharing, unless it exists. No other user can bind
+// there.
+func (d *Dir) createSharing(owner Owner) error {
+	path := d.Sharing(owner.UID)
+	if err := os.Mkdir(d.sharing(), 0o711); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := os.Chmod(d.sharing(), 0o711); err != nil { // whatever the umask
+		return err
+	}
+	err := os.Mkdir(path, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return errors.Join(err, os.Lchown(path, int(owner.UID), int(owner.GID)))
+}
+
 // Close releases the lock and leaves everything for the next phosd.
 func (d *Dir) Close() error { return d.lock.Close() }
 
@@ -179,7 +201,7 @@ func (d *Dir) RemoveAll() error {
 			return fmt.Errorf("unmount %s: %w", d.sessions(), err)
 		}
 	}
-	var failures []error
+	failures := []error{os.RemoveAll(d.sharing())}
 	for _, path := range []string{d.Ledger(), d.sessions(), d.control(), d.state()} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failures = append(failures, err)
@@ -187,6 +209,8 @@ func (d *Dir) RemoveAll() error {
 	}
 	return errors.Join(failures...)
 }
+
+func (d *Dir) sharing() string { return filepath.Join(d.path, "sharing") }
 
 func (d *Dir) sessions() string { return filepath.Join(d.path, "sessions") }
 

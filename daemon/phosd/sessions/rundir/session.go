@@ -41,6 +41,7 @@ func (d *Dir) Create(id uint64, owner Owner, arenaBytes uint64) (Paths, error) {
 	}
 	paths := d.Paths(id)
 	err := errors.Join(
+		d.createSharing(owner),
 		os.Chmod(dir, 0o711), // whatever the umask
 		createFile(paths.Session, owner, wire.SessionBytes, true),
 		createFile(paths.Arena, owner, arenaBytes, false))

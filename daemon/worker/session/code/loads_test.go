@@ -63,7 +63,7 @@ func TestLoadsAgain(t *testing.T) {
 			m.setImage(object.NewImage([]byte(fmt.Sprint(bytes))))
 			order = append(order, m)
 		}
-		k := core.NewEncoder(0)
+		k := core.NewEncoder(0, "")
 		steps := l.Save(k)
 		again, came := newModelDriver(), map[int]uint64{}
 		found := map[abi.Handle]uint64{}

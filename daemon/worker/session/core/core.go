@@ -50,6 +50,7 @@ func New(options Options) (*Core, error) {
 		Objects: object.NewGraph(), Contexts: map[uint32]*Context{}, Ending: map[*Context]struct{}{},
 		Ended: make(chan struct{}),
 	}
+	s.Exports.Dir = options.Sharing
 	if s.Log == nil {
 		s.Log = slog.New(slog.DiscardHandler)
 	}

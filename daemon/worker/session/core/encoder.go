@@ -14,15 +14,18 @@ import (
 
 // Encoder collects what is saved of a session. How an object is saved stands beside its kind.
 type Encoder struct {
-	Out    saved.Session
-	images map[*object.Image]int // places in Out.Images
-	err    error                 // the first
+	Out saved.Session
+	// Exporters is where sessions are found that this one has memory and events of.
+	Exporters ipc.Dir
+	images    map[*object.Image]int // places in Out.Images
+	err       error                 // the first
 }
 
 // NewEncoder returns an encoder of a session with so many GPUs.
-func NewEncoder(devices int) *Encoder {
+func NewEncoder(devices int, exporters ipc.Dir) *Encoder {
 	return &Encoder{
-		Out: saved.Session{Devices: make([]saved.Device, devices)}, images: map[*object.Image]int{},
+		Exporters: exporters,
+		Out:       saved.Session{Devices: make([]saved.Device, devices)}, images: map[*object.Image]int{},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/worker/ipc"
 	"github.com/phos-gpu/phos/daemon/worker/session/heap"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -30,6 +31,8 @@ type Options struct {
 	// Share maps memory of the program in this process, where it is shared with a file; nil where
 	// there is no way.
 	Share func(r gpu.Range) (Shared, error)
+	// Sharing is where sessions of the same user find each other's exports.
+	Sharing ipc.Dir
 	// Patience is how long a restored session waits for others whose memory it has; 0 for a minute.
 	Patience time.Duration
 	// Getenv reads the program's environment, for rank and world size; nil for none.

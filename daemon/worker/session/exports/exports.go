@@ -13,6 +13,9 @@ import (
 // Exports is what other processes can have of the program's. Other sessions ask for it at any time,
 // so that it has a lock of its own, which is never held while another one is taken.
 type Exports struct {
+	// Dir is where sessions of this user find each other. It is set before the first use.
+	Dir ipc.Dir
+
 	mu       sync.Mutex
 	exporter ipc.ID // zero while nothing was ever exported
 	server   *ipc.Server
@@ -31,7 +34,7 @@ type Offer struct {
 
 // serve begins to answer, under a name that is new or was this session's before.
 func (x *Exports) serve(name ipc.ID) error {
-	server, err := ipc.Serve(name, x.grant)
+	server, err := x.Dir.Serve(name, x.grant)
 	if err != nil {
 		return fmt.Errorf("share memory: %w", err)
 	}

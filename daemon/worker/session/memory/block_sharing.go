@@ -70,7 +70,7 @@ func (s *Memory) vmmImport(call *core.Call, in *wire.VmmImport, out *wire.VmmImp
 	}
 	maker := call.Maker()
 	return call.Detach(func() error {
-		g, err := ipc.Fetch(ipc.Memory, token)
+		g, err := s.Exports.Dir.Fetch(ipc.Memory, token)
 		if err != nil {
 			return err
 		}
@@ -148,8 +148,12 @@ func (s *Memory) mapImport(d *core.Device, g *ipc.Grant) (gpu.Range, error) {
 
 // reopen brings the memory of another session back, and shows it where it was mapped.
 func (b *block) reopen(ctx context.Context, s *Memory) error {
+	g, err := s.Exports.Dir.Await(ctx, ipc.Memory, b.token)
+	if err != nil {
+		return err
+	}
 	whole := func(g *ipc.Grant) bool { return g.Bytes == b.home.Bytes && g.Within == 0 }
-	if err := reopenAt(ctx, b.device, b.token, b.home, whole); err != nil {
+	if err := reopenAt(b.device, &g, b.home, whole); err != nil {
 		return err
 	}
 	for m := range s.virtual.Mappings() {

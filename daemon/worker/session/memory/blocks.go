@@ -172,7 +172,7 @@ func (s *Memory) vmmProperties(_ *core.Call, in *wire.VmmProperties, out *wire.V
 }
 
 func (b *block) Save(e *core.Encoder) saved.State {
-	if b.foreign() && !ipc.Alive(b.token.Exporter) {
+	if b.foreign() && !e.Exporters.Alive(b.token.Exporter) {
 		e.Fail(&gpu.Error{
 			Op: "save session", Code: abi.NotSupported,
 			Detail: b.object.Handle().String() + " is shared by a program that has ended: release it first",

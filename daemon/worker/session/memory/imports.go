@@ -141,7 +141,7 @@ func (s *Memory) ipcOpen(call *core.Call, in *wire.IpcOpen, out *wire.IpcOpenRep
 	release := c.Hold(nil)
 	return call.Detach(func() error {
 		defer release()
-		g, err := ipc.Fetch(ipc.Memory, token)
+		g, err := s.Exports.Dir.Fetch(ipc.Memory, token)
 		if err != nil {
 			return err
 		}
@@ -244,7 +244,7 @@ func (i *imported) drop(s *Memory) {
 // Save notes where the memory is to be had again: its content belongs to the session that has
 // exported it.
 func (i *imported) Save(e *core.Encoder) saved.State {
-	if !ipc.Alive(i.token.Exporter) {
+	if !e.Exporters.Alive(i.token.Exporter) {
 		e.Fail(&gpu.Error{
 			Op: "save session", Code: abi.NotSupported,
 			Detail: fmt.Sprintf(
@@ -276,7 +276,7 @@ func (s *Memory) restoreImported(o *object.Object, in *saved.Import) (*imported,
 // Reopen opens the memory of other sessions again.
 func (s *Memory) Reopen(ctx context.Context) error {
 	for _, i := range s.imports {
-		if err := i.reopen(ctx); err != nil {
+		if err := i.reopen(ctx, s.Exports.Dir); err != nil {
 			return fmt.Errorf("memory at %#x of another program: %w", i.bounds.Address, err)
 		}
 	}
@@ -291,31 +291,25 @@ func (s *Memory) Reopen(ctx context.Context) error {
 }
 
 // reopen maps the memory at its old address, if the exporter still has it there with the same size.
-func (i *imported) reopen(ctx context.Context) error {
-	return reopenAt(ctx, i.context.Device, i.token, i.home, func(g *ipc.Grant) bool {
+func (i *imported) reopen(ctx context.Context, dir ipc.Dir) error {
+	g, err := dir.Await(ctx, ipc.Memory, i.token)
+	if err != nil {
+		return err
+	}
+	return reopenAt(i.context.Device, &g, i.home, func(g *ipc.Grant) bool {
 		return i.home.Address+g.Within == i.bounds.Address && g.Bytes == i.bounds.Bytes
 	})
 }
 
-// reopenAt has memory of another session where it was, once that session is back; same says
-// whether it is what it was.
-func reopenAt(
-	ctx context.Context,
-	d *core.Device,
-	token ipc.Token,
-	home gpu.Range,
-	same func(*ipc.Grant) bool,
-) error {
+// reopenAt maps granted memory of another session where it was; same reports whether it is what it
+// was. It closes the grant's file.
+func reopenAt(d *core.Device, g *ipc.Grant, home gpu.Range, same func(*ipc.Grant) bool) error {
+	defer g.File.Close()
 	memory, err := d.Sharer()
 	if err != nil {
 		return err
 	}
-	g, err := ipc.Await(ctx, ipc.Memory, token)
-	if err != nil {
-		return err
-	}
-	defer g.File.Close()
-	if g.FileBytes != home.Bytes || !same(&g) {
+	if g.FileBytes != home.Bytes || !same(g) {
 		return errors.New("it is another one than it was")
 	}
 	return memory.Import(home, g.File, int64(g.Offset))

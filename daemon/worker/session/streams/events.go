@@ -389,7 +389,7 @@ func (w *words) restore(in *saved.Words) error {
 
 // Save writes the event.
 func (e *event) Save(to *core.Encoder) saved.State {
-	shared := e.saveShared()
+	shared := e.saveShared(to.Exporters)
 	reached, err := to.Resumable(e.device).EventTime(e.work)
 	if err != nil {
 		to.Fail(err)

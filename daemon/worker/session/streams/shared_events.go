@@ -54,7 +54,7 @@ func (s *Streams) ipcOpenEvent(call *core.Call, in *wire.IpcOpenEvent, out *wire
 	release := c.Hold(nil)
 	return call.Detach(func() error {
 		defer release()
-		counter, err := fetchCounter(func() (ipc.Grant, error) { return ipc.Fetch(ipc.Event, token) })
+		counter, err := fetchCounter(func() (ipc.Grant, error) { return s.Exports.Dir.Fetch(ipc.Event, token) })
 		if err != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (e *event) await(s *Streams, device gpu.Context, target uint64) {
 			return
 		}
 		if e.token != (ipc.Token{}) && time.Since(asked) > aliveEvery {
-			if !ipc.Alive(e.token.Exporter) {
+			if !s.Exports.Dir.Alive(e.token.Exporter) {
 				s.Log.Warn("the program that an event is shared with has ended", "event", e.object.Handle().String())
 				return
 			}
@@ -167,12 +167,12 @@ func (e *event) unshare(s *Streams) {
 
 // saveShared notes what others have of the event. One whose maker has ended is this session's own
 // from then on.
-func (e *event) saveShared() *saved.SharedEvent {
+func (e *event) saveShared(exporters ipc.Dir) *saved.SharedEvent {
 	if e.counter == nil {
 		return nil
 	}
 	out := &saved.SharedEvent{Count: e.counter.Asked(), Export: e.export, Token: e.token}
-	if e.token != (ipc.Token{}) && !ipc.Alive(e.token.Exporter) {
+	if e.token != (ipc.Token{}) && !exporters.Alive(e.token.Exporter) {
 		out.Token = ipc.Token{}
 	}
 	return out
@@ -198,8 +198,8 @@ func (s *Streams) restoreShared(r *core.Decoder, e *event, in *saved.SharedEvent
 }
 
 // reopen has the counter of another session in place of the one that stood for it.
-func (e *event) reopen(ctx context.Context) error {
-	counter, err := fetchCounter(func() (ipc.Grant, error) { return ipc.Await(ctx, ipc.Event, e.token) })
+func (e *event) reopen(ctx context.Context, dir ipc.Dir) error {
+	counter, err := fetchCounter(func() (ipc.Grant, error) { return dir.Await(ctx, ipc.Event, e.token) })
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (e *event) reopen(ctx context.Context) error {
 // Reopen opens the events of other sessions again.
 func (s *Streams) Reopen(ctx context.Context) error {
 	for _, e := range s.unopened {
-		if err := e.reopen(ctx); err != nil {
+		if err := e.reopen(ctx, s.Exports.Dir); err != nil {
 			return fmt.Errorf("%v of another program: %w", e.object.Handle(), err)
 		}
 	}
