@@ -92,18 +92,22 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 		_, err := io.WriteString(stdout, settings.Text())
 		return err
 	}
+	hangups := watchHangup()
 	log, err := openLog(settings.Log)
 	if err != nil {
 		return err
 	}
-	if settings.Gpus.Offer, err = choose(settings.Gpus, slog.New(settings.Log.Handler(log))); err != nil {
+	level := new(slog.LevelVar)
+	level.Set(settings.Log.Threshold())
+	logger := slog.New(settings.Log.HandlerAt(log, level))
+	if settings.Gpus.Offer, err = choose(settings.Gpus, logger); err != nil {
 		return err
 	}
 	failpoints, err := ckpt.ParseFailpoints(os.Getenv(ckpt.FailpointsVariable))
 	if err != nil {
 		return err
 	}
-	logger := slog.New(settings.Log.Handler(log))
+	go (&reloader{flags: o.settings, loaded: settings, file: log, level: level, log: logger}).run(hangups)
 	supervisor := findSupervisor(logger)
 	defer provideCgroups(settings, logger)()
 	guard, endGuard, err := openGuard(settings, logger)

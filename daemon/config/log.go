@@ -5,14 +5,20 @@ import (
 	"log/slog"
 )
 
-// Handler makes the log that the settings describe, except for where it goes.
-func (l Log) Handler(to io.Writer) slog.Handler {
-	var options slog.HandlerOptions
+// Threshold returns the level below which nothing is logged.
+func (l Log) Threshold() slog.Level {
 	var threshold slog.Level
 	// Check has seen that the level is one.
-	if threshold.UnmarshalText([]byte(l.Level)) == nil {
-		options.Level = threshold
-	}
+	_ = threshold.UnmarshalText([]byte(l.Level))
+	return threshold
+}
+
+// Handler returns a handler that writes in the chosen form.
+func (l Log) Handler(to io.Writer) slog.Handler { return l.HandlerAt(to, l.Threshold()) }
+
+// HandlerAt is Handler with a level that may change.
+func (l Log) HandlerAt(to io.Writer, level slog.Leveler) slog.Handler {
+	options := slog.HandlerOptions{Level: level}
 	if l.Format == "json" {
 		return slog.NewJSONHandler(to, &options)
 	}
