@@ -123,6 +123,8 @@ type checkpoint struct {
 	mu sync.Mutex // guards noticed
 	// noticed are the notices that were already given.
 	noticed map[string]bool
+	// obstacles are when each obstacle was first seen. Steps run one after the other: no lock.
+	obstacles map[string]time.Time
 }
 
 // Checkpoint takes a checkpoint. On failure the programs run on, and the image directory is as
@@ -132,7 +134,7 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 	progress := newProgress(order.Options.Progress)
 	c := &checkpoint{
 		order: order, progress: progress, steps: newSequence(order.Fail, order.Log, progress.phase),
-		halves: make(map[int]image.GPUHalf), noticed: make(map[string]bool),
+		halves: make(map[int]image.GPUHalf), noticed: make(map[string]bool), obstacles: make(map[string]time.Time),
 	}
 	steps := []step{
 		{"inspect", c.inspect, nil},
@@ -235,10 +237,24 @@ func (c *checkpoint) checkObstacles(trees []*Tree) error {
 		return nil
 	}
 	err := fmt.Errorf("cannot be saved: %w", &ObstacleError{obstacles})
-	if !slices.ContainsFunc(obstacles, func(o Obstacle) bool { return !o.Passing }) {
+	if !slices.ContainsFunc(obstacles, c.stays) {
 		return Busy(err)
 	}
 	return err
+}
+
+// stayTime is how long an obstacle must last. A process that is just being started may look as if
+// it could not be saved.
+const stayTime = 100 * time.Millisecond
+
+// stays reports whether an obstacle will not go away by itself: it has been there for a while.
+func (c *checkpoint) stays(o Obstacle) bool {
+	key := o.Subject + o.Reason
+	first, seen := c.obstacles[key]
+	if !seen {
+		c.obstacles[key] = time.Now()
+	}
+	return !o.Passing && seen && time.Since(first) >= stayTime
 }
 
 // notice passes a notice on, once.

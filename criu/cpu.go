@@ -149,7 +149,36 @@ func (c *CPU) Freeze(ctx context.Context, tree *ckpt.Tree) (ckpt.Frozen, error) 
 	if err := guard.Freeze(ctx, root, deadline(ctx, freezeTime)); err != nil {
 		return nil, errors.Join(err, guard.Close())
 	}
-	return &frozen{cpu: c, root: root, from: from, client: guard}, nil
+	f := &frozen{cpu: c, root: root, from: from, client: guard}
+	if err := checkSeizable(root); err != nil {
+		return nil, errors.Join(err, f.Thaw())
+	}
+	return f, nil
+}
+
+// checkSeizable returns ckpt.ErrBusy if a thread of a frozen tree waits for its child between vfork
+// and exec: such a thread is frozen, but CRIU cannot stop it.
+func checkSeizable(root proc.Identity) error {
+	tree, err := proc.Tree(root)
+	if err != nil {
+		return err
+	}
+	for _, process := range tree {
+		threads, err := proc.Threads(process.PID)
+		if err != nil && !proc.Gone(err) {
+			return err
+		}
+		for _, thread := range threads {
+			state, err := proc.ThreadState(process.PID, thread)
+			if err != nil && !proc.Gone(err) {
+				return err
+			}
+			if state == 'D' {
+				return ckpt.Busy(fmt.Errorf("pid %d (%s) waits for a child that it is starting", process.PID, process.Name()))
+			}
+		}
+	}
+	return nil
 }
 
 // Dump writes images of the frozen tree as it is now. Of memory that a Precopy has written there,

@@ -97,7 +97,7 @@ func forNewerGPU(t *testing.T, path string) string {
 func refusedBy(t *testing.T, daemon *harness.Daemon, job *harness.Job, reason string) {
 	t.Helper()
 	for _, command := range [][]string{{"image", "check", job.Image}, {"--restore", "--dir", job.Image}} {
-		output, err := daemon.Command(command...).CombinedOutput()
+		output, err := daemon.Command(append(command, "--trust-seal")...).CombinedOutput()
 		if err == nil || !regexp.MustCompile(reason).Match(output) {
 			t.Errorf("%v: %v, want %s:\n%s", command, err, reason, output)
 		}

@@ -45,6 +45,8 @@ type Job struct {
 	// when noteTree was last called.
 	tree     map[int]proc.Identity
 	restored bool
+	// moved is set after Move.
+	moved bool
 	// exit watches the program, or the pos_cli that waits for it; nil after a detached restore.
 	exit *exitWatch
 }
@@ -74,8 +76,16 @@ func (d *Daemon) Job(t testing.TB, path string, arguments ...string) *Job {
 	return j
 }
 
-// Move changes the daemon for further commands.
-func (j *Job) Move(daemon *Daemon) { j.daemon = daemon }
+// Move changes the daemon for further commands. It does not know the key of the image's seal.
+func (j *Job) Move(daemon *Daemon) { j.daemon, j.moved = daemon, true }
+
+// trust adds the flag that a restore by root needs after a Move.
+func (j *Job) trust(flags []string) []string {
+	if !j.moved {
+		return flags
+	}
+	return append([]string{"--trust-seal"}, flags...)
+}
 
 // Start starts the program.
 func (j *Job) Start() *Job {
@@ -290,7 +300,7 @@ func (j *Job) await() int {
 // Restore restores the program with a pos_cli that waits for it, and returns when the program runs.
 func (j *Job) Restore(flags ...string) {
 	j.t.Helper()
-	command := j.daemon.Command(append([]string{"--restore", "--dir", j.Image}, flags...)...)
+	command := j.daemon.Command(append([]string{"--restore", "--dir", j.Image}, j.trust(flags)...)...)
 	said := &cliOutput{runs: make(chan struct{})}
 	command.Stderr = said
 	if j.PrepareCLI != nil {
@@ -314,7 +324,7 @@ func (j *Job) Restore(flags ...string) {
 // RestoreDetached restores the program with a pos_cli that exits afterwards.
 func (j *Job) RestoreDetached(flags ...string) {
 	j.t.Helper()
-	said := j.Cli(append([]string{"--restore", "--detach", "--dir", j.Image}, flags...)...)
+	said := j.Cli(append([]string{"--restore", "--detach", "--dir", j.Image}, j.trust(flags)...)...)
 	j.exit = nil
 	j.readPID(said, flags)
 }

@@ -48,6 +48,19 @@ func ReadStat(pid int) (*Stat, error) {
 	return stat, nil
 }
 
+// ThreadState returns the state of one thread: 'R', 'S', 'D' and so on.
+func ThreadState(pid, thread int) (byte, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, thread))
+	if err != nil {
+		return 0, err
+	}
+	stat, err := parseStat(text)
+	if err != nil {
+		return 0, fmt.Errorf("/proc/%d/task/%d/stat: %w", pid, thread, err)
+	}
+	return stat.State, nil
+}
+
 // Fields of /proc/PID/stat after the name, counted from the state.
 const (
 	fieldParent     = 1
