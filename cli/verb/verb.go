@@ -18,6 +18,9 @@ type Verb struct {
 	// "image list".
 	Name string
 	Word bool
+	// Command is set if the arguments are a command with flags of its own: the verb's flags end at
+	// the first word, or at "--".
+	Command bool
 	// Arguments follow the name in help texts.
 	Arguments string
 	Summary   string

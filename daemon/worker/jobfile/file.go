@@ -17,6 +17,9 @@ import (
 // Name of the file.
 const Name = "pos.yaml"
 
+// Variable is the environment variable with text like the file's. Its keys replace the file's.
+const Variable = "PHOS_JOB"
+
 // MaxBytes is the size of the largest file that is read.
 const MaxBytes = 64 << 10
 
@@ -87,6 +90,33 @@ func Load(path string) (File, error) {
 		return File{}, fmt.Errorf("read %s: %w", Name, err)
 	}
 	return Parse(Name, text)
+}
+
+// ParseVariable parses the value of the environment variable.
+func ParseVariable(text string) (File, error) {
+	file, err := Parse(Variable, []byte(text))
+	if err == nil && file.DaemonAddr != "" {
+		file.DaemonAddr = ""
+		err = &Error{
+			Path: Variable, Line: lineOf([]byte(text), "daemon_addr"), Field: "daemon_addr",
+			Text: "libphos.so does not read it here; set PHOS_SOCKET",
+		}
+	}
+	return file, err
+}
+
+// With returns the file with the keys that over has.
+func (f File) With(over File) File {
+	if over.JobName != "" {
+		f.JobName = over.JobName
+	}
+	if over.LogPath != "" {
+		f.LogPath = over.LogPath
+	}
+	if over.Checkpoint != nil {
+		f.Checkpoint = over.Checkpoint
+	}
+	return f
 }
 
 // Parse parses a file's text; path is for the errors.

@@ -100,6 +100,32 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// TestVariable: PHOS_JOB goes before pos.yaml, key by key.
+func TestVariable(t *testing.T) {
+	file, err := Parse(Name, []byte("job_name: a\nlog_path: phos.log\ncheckpoint: {dir: c, every: 10m}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, err := ParseVariable(`{"job_name": "b"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := file.With(over); got.JobName != "b" || got.LogPath != "phos.log" || got.Checkpoint.Dir != "c" {
+		t.Errorf("got %+v, want the name of the variable and the rest of the file", got)
+	}
+	if over, err = ParseVariable("checkpoint: {dir: d, on: [drain]}"); err != nil || file.With(over).Checkpoint.Dir != "d" {
+		t.Errorf("got %+v, %v; want the variable's policy", file.With(over), err)
+	}
+	if over, err = ParseVariable(""); err != nil || file.With(over) != file {
+		t.Errorf("empty variable: got %+v, %v; want the file", file.With(over), err)
+	}
+	for _, text := range []string{"daemon_addr: /x.sock\n", "job_nam: x\n"} {
+		if over, err = ParseVariable(text); !errors.Is(err, ErrInvalid) || !strings.HasPrefix(err.Error(), "PHOS_JOB:1: ") || over.DaemonAddr != "" {
+			t.Errorf("%q: got %+v, %v; want an error at PHOS_JOB:1", text, over, err)
+		}
+	}
+}
+
 func TestCheckpoint(t *testing.T) {
 	for _, test := range []struct {
 		text string
