@@ -14,7 +14,7 @@ import (
 func commands() *verb.Set {
 	all := verb.Set{
 		Verbs: []*verb.Verb{
-			&startVerb, &statusVerb, &stopVerb, &runVerb, &envVerb,
+			&startVerb, &statusVerb, &stopVerb, &runVerb, &psVerb, &envVerb,
 			&preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &cleanVerb, &traceVerb,
 			imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb,
 			&imageVerifyVerb, &imageDiffVerb, &imagePruneVerb, &imageKeyVerb,

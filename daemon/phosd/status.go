@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
 	"github.com/phos-gpu/phos/daemon/phosd/users"
 )
@@ -21,6 +22,7 @@ func (d *Daemon) status(ctx context.Context, caller api.Caller) *api.StatusReply
 			StartedUnixMilliseconds: d.started.UnixMilli(),
 			Gpus:                    d.options.Config.Gpus.Offer,
 			Warnings:                d.warnings(),
+			CheckpointDir:           d.options.Config.Checkpoint.Dir,
 		},
 	}
 	d.devices.Describe(ctx, caller, reply)
@@ -54,6 +56,7 @@ func (d *Daemon) describeProgram(ctx context.Context, caller api.Caller, s *sess
 		CheckpointRunning:       s.CheckpointRunning(),
 		Session:                 record.Session,
 		Pid:                     caller.CallerPID(record.Program),
+		RootPid:                 caller.CallerPID(checkpoints.Root(s, caller.Process)),
 		Uid:                     record.Owner.UID,
 		User:                    users.Name(record.Owner.UID),
 		Command:                 record.Command,

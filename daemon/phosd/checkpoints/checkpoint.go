@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -115,6 +116,9 @@ func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.CheckpointResu
 	if err != nil {
 		return nil, err
 	}
+	if len(c.sessions.Below(r.Begin.GetPids())) == 0 {
+		r.noticeWithoutGPU(roots)
+	}
 	for begun := time.Now(); ; {
 		saved, err := c.tryCheckpoint(ctx, r, roots)
 		if err == nil || saved != nil {
@@ -135,6 +139,23 @@ func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.CheckpointResu
 			return nil, context.Cause(ctx)
 		}
 	}
+}
+
+// noticeWithoutGPU tells the caller that no process of the trees uses a GPU through phos. The image
+// is complete, but often the program was meant to run under phos.
+func (r *Request) noticeWithoutGPU(roots []proc.Identity) {
+	if r.Notice == nil {
+		return
+	}
+	of := make([]string, len(roots))
+	for i, root := range roots {
+		of[i] = fmt.Sprint(r.Caller.CallerPID(root))
+	}
+	r.Notice(fmt.Sprintf(
+		"no process of pid %s uses a GPU through phos: only its CPU half is saved; "+
+			"was it started with pos_cli run or env $phos?",
+		strings.Join(of, ", "),
+	))
 }
 
 // deadline returns how long the programs may take to become idle.
