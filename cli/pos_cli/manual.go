@@ -9,14 +9,16 @@ its command: 127 if it does not exist, 126 if it cannot be executed. A \-\-resto
 .nf
 pos_cli \-\-start \-\-target daemon \-\-gpus soft:1
 pos_cli run \-\- python3 train.py
+pos_cli ps
 pos_cli \-\-status
 pos_cli \-\-pre\-dump \-\-dir /data/ckpt \-\-pid 4711
 pos_cli \-\-dump \-\-dir /data/ckpt \-\-pid 4711
+pos_cli images
 pos_cli image list /data/ckpt
 pos_cli image check /data/ckpt
 pos_cli \-\-restore \-\-dir /data/ckpt
 pos_cli image prune /data/ckpt \-\-keep 3
-pos_cli \-\-clean \-\-dir /data/ckpt
+pos_cli rm /data/ckpt
 pos_cli \-\-stop
 .fi
 .SH ENVIRONMENT

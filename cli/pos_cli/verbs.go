@@ -16,7 +16,7 @@ func commands() *verb.Set {
 		Verbs: []*verb.Verb{
 			&startVerb, &statusVerb, &stopVerb, &runVerb, &psVerb, &envVerb,
 			&preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &cleanVerb, &traceVerb,
-			imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb,
+			&imagesVerb, &rmVerb, imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb,
 			&imageVerifyVerb, &imageDiffVerb, &imagePruneVerb, &imageKeyVerb,
 			&versionVerb,
 		},
