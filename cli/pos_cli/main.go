@@ -99,7 +99,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // cancelText is printed while phosd undoes a cancelled request.
-const cancelText = "phosd undoes it; to leave without waiting, interrupt again"
+const cancelText = "cancelling; Ctrl-C again leaves at once"
 
 // errAbandoned is returned when a second signal ended the wait for the undo.
 var errAbandoned = errors.New("cancelled, without waiting for the end")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
@@ -21,7 +22,7 @@ func (d *Daemon) status(ctx context.Context, caller api.Caller) *api.StatusReply
 			Socket:                  d.options.Config.Socket,
 			StartedUnixMilliseconds: d.started.UnixMilli(),
 			Gpus:                    d.options.Config.Gpus.Offer,
-			Warnings:                d.warnings(),
+			Warnings:                d.warnings(ctx),
 			CheckpointDir:           d.options.Config.Checkpoint.Dir,
 		},
 	}
@@ -41,8 +42,11 @@ func (d *Daemon) status(ctx context.Context, caller api.Caller) *api.StatusReply
 }
 
 // warnings are what an administrator may want to change.
-func (d *Daemon) warnings() []string {
+func (d *Daemon) warnings(ctx context.Context) []string {
 	all := slices.Clone(d.dir.Warnings)
+	if cpu, ok := d.options.CPU.(ckpt.Warner); ok {
+		all = append(all, cpu.Warnings(ctx)...)
+	}
 	if d.options.Guard != nil {
 		all = append(all, d.options.Guard.Warnings()...)
 	}
