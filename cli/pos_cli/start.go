@@ -45,6 +45,10 @@ settings and starts nothing:
 
 If real GPUs cannot be used, the error says why and what to do: no driver, a driver older than CUDA
 12, MIG mode, a compute mode other than Default, a lost GPU.`,
+	Values: map[string][]string{
+		"target": {"daemon"}, "gpus": {"auto", "cuda", "soft:1"}, "log-format": {"text", "json"},
+		"log-level": {"debug", "info", "warn", "error"},
+	},
 	Setup: prepareStart,
 }
 

@@ -26,6 +26,8 @@ type Verb struct {
 	Summary   string
 	// About is the text of help and of the manual page.
 	About string
+	// Values are what flags can take, by name, for completion.
+	Values map[string][]string
 	// Setup registers the verb's flags and returns the function that runs it.
 	Setup func(flags *flag.FlagSet) func(ctx context.Context, to Streams, arguments []string) error
 }
