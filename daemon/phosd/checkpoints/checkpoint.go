@@ -242,6 +242,8 @@ func (r *Request) checkRoot(root proc.Identity) error {
 		return lookupError(root.PID, err)
 	case !r.Caller.CanAccess(owner):
 		return sessions.ErrNotOwned(root.PID)
+	case root.PID == os.Getpid():
+		return fmt.Errorf("%w: pid %d is phosd itself; name a program (pos_cli ps lists them)", api.ErrInvalid, root.PID)
 	case root.PID == 1:
 		return fmt.Errorf("%w: pid 1 is what everything here was started by; name a program", api.ErrInvalid)
 	case !r.byPolicy && proc.Descends(r.Caller.Process.PID, root.PID):
