@@ -41,6 +41,9 @@ const fields = "job_name, daemon_addr, log_path, checkpoint: {" + checkpointFiel
 // maxJobName bounds the name, because status tables show it to other users.
 const maxJobName = 128
 
+// unknownField is the text of an error about a key; it lists the keys.
+const unknownField = "unknown field"
+
 // ErrInvalid is wrapped by every error about a file's content.
 var ErrInvalid = errors.New("invalid " + Name)
 
@@ -61,7 +64,10 @@ func (e *Error) Error() string {
 	if e.Field != "" {
 		where += ": " + e.Field
 	}
-	return fmt.Sprintf("%s: %s (the fields are %s)", where, e.Text, fields)
+	if e.Text == unknownField {
+		return fmt.Sprintf("%s: %s (the fields are %s)", where, e.Text, fields)
+	}
+	return where + ": " + e.Text
 }
 
 // Unwrap returns ErrInvalid.
@@ -219,6 +225,9 @@ func parseError(path string, text []byte, err error) error {
 	if strings.Contains(wrong.Text, "cannot unmarshal") ||
 		wrong.Field != "" && strings.Contains(wrong.Text, "was used where") {
 		wrong.Text = mustBe(wrong.Field) // the parser's text names Go types
+	}
+	if strings.HasPrefix(wrong.Text, unknownField) {
+		wrong.Text = unknownField
 	}
 	return wrong
 }

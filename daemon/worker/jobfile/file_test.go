@@ -66,6 +66,14 @@ func TestParse(t *testing.T) {
 			wrong: "pos.yaml:2: checkpoint.dir: it is missing",
 		},
 		{
+			name: "directory alone", text: "checkpoint: {dir: c}\n",
+			wrong: "pos.yaml:1: checkpoint.dir: every and on are missing, so no checkpoint would be taken",
+		},
+		{
+			name: "fields are not named for a value", text: "checkpoint: {dir: c, every: 5ms}\n",
+			wrong: "pos.yaml:1: checkpoint.every: it is below a second\n",
+		},
+		{
 			name: "no directory for an occasion", text: "checkpoint: {on: [drain]}\n",
 			wrong: "pos.yaml:1: checkpoint.dir: it is missing",
 		},
@@ -93,7 +101,7 @@ func TestParse(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), test.wrong) || !errors.Is(err, ErrInvalid) {
+			if err == nil || !strings.Contains(err.Error()+"\n", test.wrong) || !errors.Is(err, ErrInvalid) {
 				t.Errorf("error %v, want an ErrInvalid with %q", err, test.wrong)
 			}
 		})
@@ -153,6 +161,14 @@ func TestCheckpoint(t *testing.T) {
 		if got, err := file.Checkpoint.Policy(); err != nil || !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: %+v, %v; want %+v", test.text, got, err, test.want)
 		}
+	}
+}
+
+// TestWrongOccasion: an occasion that does not exist is not shown as part of the policy.
+func TestWrongOccasion(t *testing.T) {
+	policy, err := Checkpoint{Dir: "c", On: []string{"exit", "drain"}}.Policy()
+	if err == nil || !reflect.DeepEqual(policy.On, config.Occasions{"drain"}) {
+		t.Errorf("got %v, %v; want drain and an error", policy.On, err)
 	}
 }
 
