@@ -214,6 +214,8 @@ func (o *dumpOptions) explain(ctx context.Context, err error) error {
 		)
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return fmt.Errorf("cancelled: pid %d keeps running%s", o.pid, where)
+	case strings.Contains(err.Error(), unix.ENOSPC.Error()):
+		return fmt.Errorf("%w: pid %d keeps running%s", err, o.pid, where)
 	}
 	return err
 }
@@ -273,7 +275,7 @@ func followDump(
 			step := event.GetStep()
 			bar.Step(phaseText(step.GetPhase()), step.GetDoneBytes(), step.GetTotalBytes())
 		case event.GetNotice() != "":
-			bar.Say(event.GetNotice())
+			bar.Say(humanize.Printable(event.GetNotice()))
 		}
 	}
 }

@@ -145,6 +145,6 @@ func showRestore(bar *terminal.Bar, event *api.RestoreEvent) {
 		bar.Step(phaseText(step.GetPhase()), step.GetDoneBytes(), step.GetTotalBytes())
 	}
 	if event.GetNotice() != "" {
-		bar.Say(event.GetNotice())
+		bar.Say(humanize.Printable(event.GetNotice()))
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
@@ -158,6 +159,31 @@ func (r *Request) noticeWithoutGPU(roots []proc.Identity) {
 	))
 }
 
+// noticeOtherProgram tells the caller that the image so far is of another program. That is allowed,
+// but often the directory is the wrong one, and a restore takes the newest generation.
+func (c *Checkpoints) noticeOtherProgram(r Request, dir *store.Dir, root proc.Identity) {
+	newest, err := dir.Newest()
+	if err != nil {
+		return // a new image
+	}
+	m, err := dir.Inspect(newest)
+	if err != nil || len(m.Processes) == 0 {
+		return // damage is reported elsewhere
+	}
+	for _, s := range c.sessions.Below(r.Begin.GetPids()) {
+		if last := s.Checkpoint(); last != nil && last.Dir == pathOf(r.Files[0]) {
+			return // it was restored from here, maybe with other pids
+		}
+	}
+	if had := m.Processes[0]; had.PID != root.PID || had.Command != root.Name() {
+		r.Notice(fmt.Sprintf(
+			"generation %d is of another program than generation %d (%s, pid %d); "+
+				"--restore takes the newest, or --generation N",
+			newest+1, newest, had.Command, had.PID,
+		))
+	}
+}
+
 // deadline returns how long the programs may take to become idle.
 func (c *Checkpoints) deadline(r Request) time.Duration {
 	if given := r.Begin.GetDeadlineMilliseconds(); given > 0 {
@@ -173,6 +199,9 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 		return nil, err
 	}
 	defer target.Close()
+	if !r.byPolicy && r.Notice != nil && !r.Begin.GetStream() {
+		c.noticeOtherProgram(r, target.Dir, roots[0])
+	}
 	begin := r.Begin
 	budget := orDefault(begin.GetBudgetBytes(), uint64(c.config.MemoryBudget))
 	return ckpt.Checkpoint(ctx, ckpt.CheckpointOptions{
