@@ -63,8 +63,8 @@ type WorkDir interface {
 // CheckpointResult is the result of a checkpoint.
 type CheckpointResult struct {
 	Manifest *image.Manifest
-	// Pause is from the first closed gate until all gates were open again, or the programs were
-	// ended.
+	// Pause is from the first closed gate until all gates were open again, or, for programs that are
+	// ended, until their image was complete. It is what the manifest has.
 	Pause, Total time.Duration
 	// GPUWrittenBytes is the part of the written bytes that belongs to the GPU halves.
 	GPUWrittenBytes, MemoryBytes uint64
@@ -343,7 +343,6 @@ func (c *checkpoint) endPrograms(context.Context) error {
 		failures = append(failures, err)
 		return err == nil
 	})
-	c.pause = time.Since(c.lastPause)
 	if err := errors.Join(failures...); err != nil {
 		return fmt.Errorf("the image is complete, but the program cannot be killed: %w", err)
 	}

@@ -98,6 +98,11 @@ type CPU interface {
 	Check(ctx context.Context) error
 }
 
+// Warner is a CPU that reports what is missing on this host, for administrators.
+type Warner interface {
+	Warnings(ctx context.Context) []string
+}
+
 // Prestarter is a CPU that can do part of its work before the pause, while the programs run.
 type Prestarter interface {
 	// Prestart makes the next Freeze of a tree and its Dump into this directory quicker. The caller

@@ -75,6 +75,7 @@ func (c *CPU) CacheKernelFeatures(ctx context.Context) error {
 var (
 	_ ckpt.CPU        = (*CPU)(nil)
 	_ ckpt.Prestarter = (*CPU)(nil)
+	_ ckpt.Warner     = (*CPU)(nil)
 )
 
 // Deadlines of calls whose context has none.

@@ -20,6 +20,7 @@ step() {
 	local name=$1 log start=$SECONDS failed
 	shift
 	log=$LOGS/$(tr -c 'a-zA-Z0-9\n' '-' <<<"$name").log
+	if [ -t 1 ]; then printf '%-8s%s ...\r' "" "$name"; fi # the line that says how it ended replaces it
 	# Not as an if's condition: inside one, a command that fails does not end the shell.
 	set +e
 	(

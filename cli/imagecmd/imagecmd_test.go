@@ -182,7 +182,7 @@ func TestPruneAndClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dryRun := range []bool{true, false} {
-		if _, err := output(func(out Output) error { return Clean(out, path, dryRun) }, false); !errors.Is(
+		if _, err := output(func(out Output) error { return Clean(t.Context(), out, path, CleanOptions{DryRun: dryRun}) }, false); !errors.Is(
 			err,
 			store.ErrLocked,
 		) {
@@ -190,18 +190,18 @@ func TestPruneAndClean(t *testing.T) {
 		}
 	}
 	reader.Close()
-	text, err = output(func(out Output) error { return Clean(out, path, true) }, true)
+	text, err = output(func(out Output) error { return Clean(t.Context(), out, path, CleanOptions{DryRun: true}) }, true)
 	if err != nil || !strings.Contains(text, `"dry_run": true`) {
 		t.Errorf("%s, %v", text, err)
 	}
-	text, err = output(func(out Output) error { return Clean(out, path, false) }, false)
+	text, err = output(func(out Output) error { return Clean(t.Context(), out, path, CleanOptions{}) }, false)
 	if err != nil || !strings.Contains(text, "removed 1 generation,") {
 		t.Errorf("%s, %v", text, err)
 	}
 	if left, err := os.ReadDir(path); err != nil || len(left) > 0 {
 		t.Errorf("left over: %v, %v", left, err)
 	}
-	if _, err = output(func(out Output) error { return Clean(out, path, false) }, false); !errors.Is(
+	if _, err = output(func(out Output) error { return Clean(t.Context(), out, path, CleanOptions{}) }, false); !errors.Is(
 		err,
 		store.ErrNoImage,
 	) {

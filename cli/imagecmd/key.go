@@ -62,6 +62,10 @@ func ListKeys(ctx context.Context, out Output) error {
 	if out.JSON {
 		return out.json(append([]string{}, reply.GetNames()...))
 	}
+	if len(reply.GetNames()) == 0 {
+		_, err := fmt.Fprintln(out.Err, "no imported keys: only images of this machine may be restored by their owners")
+		return err
+	}
 	for _, name := range reply.GetNames() {
 		if _, err := fmt.Fprintln(out.Out, humanize.Printable(name)); err != nil {
 			return err

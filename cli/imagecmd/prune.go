@@ -84,13 +84,26 @@ type cleanView struct {
 	store.Cleaned
 }
 
+// CleanOptions say what is removed.
+type CleanOptions struct {
+	DryRun bool
+	// Unused refuses to remove the image of a program that runs.
+	Unused bool
+}
+
 // Clean removes an image.
-func Clean(out Output, path string, dryRun bool) error {
+func Clean(ctx context.Context, out Output, path string, options CleanOptions) error {
 	dir, err := OpenDirectory(path)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
+	if options.Unused {
+		if err := checkUnused(ctx, dir); err != nil {
+			return err
+		}
+	}
+	dryRun := options.DryRun
 	act := store.Remove
 	if dryRun {
 		act = store.PlanRemove

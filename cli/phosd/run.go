@@ -141,6 +141,12 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	if err := cpu.CacheKernelFeatures(ctx); err != nil {
 		logger.Debug("kernel features for CRIU not cached", "error", err)
 	}
+	go func() {
+		cpu.Learn(ctx)
+		for _, warning := range cpu.Warnings(ctx) {
+			logger.Warn(warning)
+		}
+	}()
 	return errors.Join(server.Serve(ctx), cpu.Close(), server.Close())
 }
 

@@ -26,11 +26,36 @@ It works without phosd, with the rights of the caller. If it is interrupted, run
 		dir := flags.String("dir", "", "`DIR` of the image")
 		dryRun := flags.Bool("dry-run", false, "print what would be removed, and remove nothing")
 		asJSON := flags.Bool("json", false, "print JSON")
-		return func(_ context.Context, to verb.Streams, _ []string) error {
+		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			if *dir == "" {
 				return &verb.UsageError{Text: "name the image's directory: --dir DIR"}
 			}
-			return imagecmd.Clean(imagecmd.Output{Out: to.Out, Err: to.Err, JSON: *asJSON}, *dir, *dryRun)
+			return imagecmd.Clean(
+				ctx, imagecmd.Output{Out: to.Out, Err: to.Err, JSON: *asJSON}, *dir, imagecmd.CleanOptions{DryRun: *dryRun},
+			)
 		}
+	},
+}
+
+var rmVerb = verb.Verb{
+	Name: "rm", Word: true,
+	Arguments: "DIR",
+	Summary:   "remove an image that no program needs",
+	About: `Removes the image in a directory, as --clean does: all generations, while the directory itself stays,
+empty. It refuses if a running program was last saved there, or if a policy saves one there.
+
+    pos_cli images
+    pos_cli rm /data/ckpt
+    pos_cli rm /data/ckpt --force      also the image of a program that runs
+
+What --force never does: remove anything that is not phos's, or an image that a checkpoint, a restore
+or another command uses at this moment. A program whose image is removed runs on, and its policy
+begins a new image. With --json it prints the object of --clean.`,
+	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+		force := flags.Bool("force", false, "remove it even if a running program was last saved there")
+		dryRun := flags.Bool("dry-run", false, "print what would be removed, and remove nothing")
+		return imageCommand(flags, func(ctx context.Context, out imagecmd.Output, dir string) error {
+			return imagecmd.Clean(ctx, out, dir, imagecmd.CleanOptions{DryRun: *dryRun, Unused: !*force})
+		})
 	},
 }

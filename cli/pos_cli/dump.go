@@ -49,7 +49,7 @@ is as it was.
 
 Progress goes to standard error. The last line, on standard output, has the time that the program
 was paused, the total time, the bytes that were written and the bytes that the image already had;
-with --json it is one object.`
+with --json it is one object, which also has what phosd wants you to know (notices).`
 
 var preDumpVerb = verb.Verb{
 	Name:      "pre-dump",
@@ -86,6 +86,8 @@ type dumpOptions struct {
 	stop              bool
 	// partial is set if some kinds of state are left out.
 	partial bool
+	// notices are phosd's, for --json.
+	notices []string
 }
 
 // prepareDump defines the flags of a pre-dump or, with stop, a dump, and returns what runs it.
@@ -175,7 +177,9 @@ func dump(ctx context.Context, to verb.Streams, options dumpOptions) error {
 		return options.explain(ctx, err)
 	}
 	if options.asJSON {
-		return json.NewEncoder(to.Out).Encode(dumpViewOf(options.dir, done))
+		view := dumpViewOf(options.dir, done)
+		view.Notices = append(view.Notices, options.notices...)
+		return json.NewEncoder(to.Out).Encode(view)
 	}
 	text := dumpText(done)
 	if options.partial {
@@ -210,6 +214,8 @@ func (o *dumpOptions) explain(ctx context.Context, err error) error {
 		)
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return fmt.Errorf("cancelled: pid %d keeps running%s", o.pid, where)
+	case strings.Contains(err.Error(), unix.ENOSPC.Error()):
+		return fmt.Errorf("%w: pid %d keeps running%s", err, o.pid, where)
 	}
 	return err
 }
@@ -262,14 +268,33 @@ func followDump(
 			return nil, api.FromStatus(err)
 		case event.GetDone() != nil:
 			return event.GetDone(), nil
+		case options.asJSON && event.GetNotice() != "":
+			options.notices = append(options.notices, event.GetNotice())
 		case options.asJSON:
 		case event.GetStep() != nil:
 			step := event.GetStep()
-			bar.Step(step.GetPhase(), step.GetDoneBytes(), step.GetTotalBytes())
+			bar.Step(phaseText(step.GetPhase()), step.GetDoneBytes(), step.GetTotalBytes())
 		case event.GetNotice() != "":
-			bar.Say(event.GetNotice())
+			bar.Say(humanize.Printable(event.GetNotice()))
 		}
 	}
+}
+
+// phaseText returns a phase of a checkpoint or a restore in words.
+func phaseText(phase string) string {
+	switch phase {
+	case "copy":
+		return "copying while the program runs"
+	case "drain":
+		return "waiting for the GPU to be idle"
+	case "cut":
+		return "paused, copying what changed"
+	case "write":
+		return "writing the image"
+	case "load":
+		return "loading memory"
+	}
+	return phase
 }
 
 // dumpView is what --dump --json prints. Scripts read it: fields may be added, never renamed or
@@ -284,6 +309,8 @@ type dumpView struct {
 	WrittenBytes      uint64 `json:"written_bytes"`
 	GPUWrittenBytes   uint64 `json:"gpu_written_bytes"`
 	SharedBytes       uint64 `json:"shared_bytes"`
+	// Notices are what phosd wants the user to know.
+	Notices []string `json:"notices"`
 	// TookMicroseconds has the durations of steps by name; "a.b" is a part of step a.
 	TookMicroseconds map[string]uint64 `json:"took_microseconds,omitempty"`
 }
@@ -293,7 +320,7 @@ func dumpViewOf(dir string, done *api.CheckpointDone) dumpView {
 		Dir: dir, Generation: done.GetGeneration(), Processes: done.GetProcesses(),
 		PauseMicroseconds: done.GetPauseMicroseconds(), TotalMicroseconds: done.GetTotalMicroseconds(),
 		MemoryBytes: done.GetMemoryBytes(), WrittenBytes: done.GetWrittenBytes(), GPUWrittenBytes: done.GetGpuWrittenBytes(),
-		SharedBytes: done.GetSharedBytes(), TookMicroseconds: done.GetTookMicroseconds(),
+		SharedBytes: done.GetSharedBytes(), Notices: []string{}, TookMicroseconds: done.GetTookMicroseconds(),
 	}
 }
 

@@ -50,7 +50,7 @@ func TestDump(t *testing.T) {
 	}{
 		{
 			"pre-dump", "--pre-dump --pid 7", &api.CheckpointBegin{Pids: []uint32{7}},
-			"dump.txt", "copy\nthe kernel tracks no dirty pages\ncut\n",
+			"dump.txt", "copying while the program runs\nthe kernel tracks no dirty pages\npaused, copying what changed\n",
 		},
 		{
 			"dump", "--dump --pid 8 --target cuda_memory,cuda_var --target cuda_event --compress --bandwidth 500MiB --budget 1GiB --deadline 90s --json",
@@ -62,7 +62,7 @@ func TestDump(t *testing.T) {
 		{
 			"all but some", "--dump --pid 8 --skip-target cuda_stream",
 			&api.CheckpointBegin{Pids: []uint32{8}, Stop: true, SkipTargets: []string{"cuda_stream"}},
-			"partial.txt", "copy\nthe kernel tracks no dirty pages\ncut\n",
+			"partial.txt", "copying while the program runs\nthe kernel tracks no dirty pages\npaused, copying what changed\n",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

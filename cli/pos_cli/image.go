@@ -25,7 +25,8 @@ generation; generations share unchanged data. FORMAT.md describes every byte.
     pos_cli image diff /data/ckpt          show what changed between the two newest generations
     pos_cli image prune /data/ckpt --keep 3
     pos_cli image key list                 list the machines whose images may be restored here
-    pos_cli --clean --dir /data/ckpt       remove the whole image
+    pos_cli images                         list all images
+    pos_cli rm /data/ckpt                  remove the whole image
 
 All except check and key work without phosd, on any machine, with the rights of the caller. Each
 takes --json.`,

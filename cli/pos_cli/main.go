@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/launch"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/daemon/api"
 )
@@ -77,9 +78,13 @@ func run(args []string, stdout, stderr io.Writer) int {
 	defer cancel()
 	name, err := commands().Run(ctx, args, verb.Streams{Out: stdout, Err: stderr})
 	var ended *programEnded
+	var notStarted *launch.NotStartedError
 	switch {
 	case errors.As(err, &ended):
 		return ended.status
+	case errors.As(err, &notStarted):
+		fmt.Fprintf(stderr, "%s: %v\n", name, err)
+		return notStarted.Status()
 	case err == nil:
 		return exitDone
 	case errors.Is(err, verb.ErrUsage):
@@ -94,7 +99,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 // cancelText is printed while phosd undoes a cancelled request.
-const cancelText = "phosd undoes it; to leave without waiting, interrupt again"
+const cancelText = "cancelling; Ctrl-C again leaves at once"
 
 // errAbandoned is returned when a second signal ended the wait for the undo.
 var errAbandoned = errors.New("cancelled, without waiting for the end")

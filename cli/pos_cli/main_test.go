@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +31,13 @@ func TestCommandLines(t *testing.T) {
 		{"help flag of a verb", "--stop --help", exitDone, "--force", ""},
 		{"help on nothing known", "help dance", exitUsage, "", `there is no verb "dance"`},
 		{"unknown verb", "--dance", exitUsage, "", `no verb in "--dance"`},
-		{"verb without dashes", "dump --dir x", exitUsage, "", `"dump" is written --dump`},
+		{"verb without dashes", "env", exitUsage, "", `"env" is written --env`},
+		{"reserved word", "dump --dir x", exitUsage, "", `"dump" is written --dump on this machine; without dashes it is reserved`},
+		{"reserved word of a later verb", "migrate", exitUsage, "", `"migrate" is reserved for launches on a cluster`},
+		{"help on a later verb", "help migrate", exitDone, "not built yet", ""},
+		{"run without a program", "run --quiet", exitUsage, "", "name the program: pos_cli run -- CMD"},
+		{"run without phosd", "run -- sleep --help", exitNoDaemon, "", "no phosd runs at " + socket},
+		{"run with a wrong policy", "run --checkpoint /c,every=soon -- true", exitUsage, "", `every: "soon" is no time span`},
 		{"verb with one dash", "-status", exitUsage, "", `"-status" is written --status`},
 		{"word with dashes", "--man", exitUsage, "", `"--man" is written man`},
 		{"too many words", "man dump", exitUsage, "", `unexpected argument "dump"`},
@@ -88,16 +97,59 @@ func TestVerbsAreDescribed(t *testing.T) {
 		if !strings.Contains(manual.String(), ".SS "+strings.ReplaceAll(synopsis, "-", `\-`)+"\n") {
 			t.Errorf("verb %s is not in the manual", each.Name)
 		}
-		words := strings.Fields(each.Invocation())
-		if !strings.Contains(bash.String(), "\t\t"+words[len(words)-1]+") words=") {
+		if !strings.Contains(bash.String(), fmt.Sprintf("verb=%q words=", each.Invocation())) {
 			t.Errorf("verb %s is not completed", each.Name)
 		}
 		if _, both := all.Later[each.Name]; both {
 			t.Errorf("verb %s exists and is listed as not built yet", each.Name)
 		}
 	}
-	if !strings.Contains(bash.String(), "\t\t--status) words=\"--json\"") {
-		t.Error("--json is not completed after --status")
+}
+
+// TestCompletion asks bash what it offers after a command line. Flags of a group's verb are not those
+// of another verb with the same last word.
+func TestCompletion(t *testing.T) {
+	var code, stderr bytes.Buffer
+	if run([]string{"completion", "bash"}, &code, &stderr) != exitDone {
+		t.Fatal(stderr.String())
+	}
+	for _, test := range []struct{ line, want, not string }{
+		{"", "--dump run images", "list"},
+		{"--st", "--start --status --stop", "run"},
+		{"--status ", "--json", "--start"},
+		{"--pid 7 --dump ", "--dir --json", "--start"},
+		{"image ", "list verify", "--dump"},
+		{"image list ", "--json", "verify"},
+		{"run ", "--checkpoint --gpus", "--order"},
+		{"sim run ", "--order", "--checkpoint"},
+		{"sim run --order ", "srtf gittins", "--order"},
+		{"--trace-resource --subaction ", "start stop", "--pid"},
+		{"help ", "image dump run", "list"},
+		{"help image ", "list key", "--json"},
+		{"run -- gre", "grep", "--checkpoint"},
+		{"completion ", "bash zsh fish", "--json"},
+		{"--dump --pid ", "4711 4712", "--dir"},
+	} {
+		words := append([]string{"pos_cli"}, strings.Split(test.line, " ")...)
+		script := code.String() + `pos_cli() { printf 'TREE PID
+4711 4712
+'; }
+			COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+			_pos_cli
+			echo "${COMPREPLY[@]}"`
+		output, err := exec.Command("bash", append([]string{"-c", script, "bash"}, words...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %s", err, output)
+		}
+		got := strings.Fields(string(output))
+		for _, want := range strings.Fields(test.want) {
+			if !slices.Contains(got, want) {
+				t.Errorf("%q: got %q, want %s in it", test.line, got, want)
+			}
+		}
+		if slices.Contains(got, test.not) {
+			t.Errorf("%q: got %q, want no %s", test.line, got, test.not)
+		}
 	}
 }
 

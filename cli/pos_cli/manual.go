@@ -3,26 +3,32 @@ package main
 // manualEnd follows the verbs in the manual page; the socket and the log are filled in.
 const manualEnd = `.SH EXIT STATUS
 0: done. 1: failed; standard error has the reason. 2: the command line is wrong. 3: no phosd answers.
-A \-\-restore without \-\-detach ends with the program's exit status, or 128 + n if signal n ended it.
+pos_cli run ends with the status of
+its command: 127 if it does not exist, 126 if it cannot be executed. A \-\-restore without \-\-detach ends with the program's exit status, or 128 + n if signal n ended it.
 .SH EXAMPLES
 .nf
 pos_cli \-\-start \-\-target daemon \-\-gpus soft:1
-eval "$(pos_cli \-\-env)"
-env $phos python3 train.py
+pos_cli run \-\- python3 train.py
+pos_cli ps
 pos_cli \-\-status
 pos_cli \-\-pre\-dump \-\-dir /data/ckpt \-\-pid 4711
 pos_cli \-\-dump \-\-dir /data/ckpt \-\-pid 4711
+pos_cli images
 pos_cli image list /data/ckpt
 pos_cli image check /data/ckpt
 pos_cli \-\-restore \-\-dir /data/ckpt
 pos_cli image prune /data/ckpt \-\-keep 3
-pos_cli \-\-clean \-\-dir /data/ckpt
+pos_cli rm /data/ckpt
 pos_cli \-\-stop
 .fi
 .SH ENVIRONMENT
 .TP
 .B PHOS_SOCKET
 the socket of phosd, instead of %s; also for libphos.so. The field daemon_addr of a program's pos.yaml overrides it.
+.TP
+.B PHOS_JOB
+text in the form of pos.yaml; its keys replace those of the file. pos_cli run \-\-name and \-\-checkpoint set it.
+daemon_addr is not read here
 .TP
 .B PHOS_LOG
 what libphos.so prints on standard error: error, warn (the default) or debug

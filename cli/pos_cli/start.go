@@ -45,6 +45,10 @@ settings and starts nothing:
 
 If real GPUs cannot be used, the error says why and what to do: no driver, a driver older than CUDA
 12, MIG mode, a compute mode other than Default, a lost GPU.`,
+	Values: map[string][]string{
+		"target": {"daemon"}, "gpus": {"auto", "cuda", "soft:1"}, "log-format": {"text", "json"},
+		"log-level": {"debug", "info", "warn", "error"},
+	},
 	Setup: prepareStart,
 }
 
@@ -108,7 +112,7 @@ func start(ctx context.Context, to verb.Streams, options startOptions) error {
 	case options.foreground:
 		return syscall.Exec(phosd, append([]string{phosd}, arguments...), os.Environ())
 	}
-	return startInBackground(ctx, to, phosd, arguments)
+	return startInBackground(ctx, to, phosd, arguments, options.settings)
 }
 
 // runPhosd runs phosd in the foreground and passes its output on.
@@ -118,8 +122,9 @@ func runPhosd(ctx context.Context, to verb.Streams, phosd string, arguments []st
 	return hideExitStatus(command.Run())
 }
 
-// startInBackground starts phosd and waits until it is ready or has exited.
-func startInBackground(ctx context.Context, to verb.Streams, phosd string, arguments []string) error {
+// startInBackground starts phosd and waits until it is ready or has exited. The settings are those
+// among the arguments that the user gave.
+func startInBackground(ctx context.Context, to verb.Streams, phosd string, arguments, settings []string) error {
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%w: phosd must be started as root", api.ErrNotPermitted)
 	}
@@ -155,7 +160,27 @@ func startInBackground(ctx context.Context, to verb.Streams, phosd string, argum
 		}
 		return fmt.Errorf("%s (its log is %s)", line, daemonLog)
 	}
-	return reportReady(to, strings.TrimSuffix(line, "\n"))
+	line = strings.TrimSuffix(line, "\n")
+	if strings.HasPrefix(line, "running\t") {
+		warnIgnored(to, settings)
+	}
+	return reportReady(to, line)
+}
+
+// warnIgnored names the settings that do not reach a phosd that runs already. Those that say which
+// phosd is meant do.
+func warnIgnored(to verb.Streams, settings []string) {
+	settings = slices.DeleteFunc(slices.Clone(settings), func(setting string) bool {
+		name, _, _ := strings.Cut(setting, "=")
+		return slices.Contains([]string{"--config", "--runtime-dir", "--socket"}, name)
+	})
+	if len(settings) > 0 {
+		fmt.Fprintf(
+			to.Err,
+			"warning: phosd keeps its settings, so this has no effect: %s; stop it first, with pos_cli --stop\n",
+			strings.Join(settings, " "),
+		)
+	}
 }
 
 // reportReady prints phosd's line from its ready pipe: its socket and, if it has one, its log file.

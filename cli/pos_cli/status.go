@@ -4,11 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"time"
 
-	"github.com/phos-gpu/phos/cli/status"
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/daemon/api"
 )
 
 var statusVerb = verb.Verb{
@@ -41,6 +38,7 @@ bytes, and a missing value is null. These fields say what a program does:
     kernels                       names of the last kernels launched, the newest last
     rank, world_size              its place in a distributed job, from RANK and WORLD_SIZE or the variables of
                                   Open MPI and Slurm
+    root_pid                      the pid to name to --dump: the program's launcher, or the program (see pos_cli ps)
     memory_bytes, pinned_bytes    memory on all GPUs; pinned and managed memory
     fault                         what the failed kernel did, or that the GPU is lost
     last_checkpoint, checkpoint   time of the last checkpoint; its age_seconds, dir and generation; error and failed
@@ -55,16 +53,10 @@ bytes, and a missing value is null. These fields say what a program does:
 
 // showStatus prints phosd's status as tables or as JSON.
 func showStatus(ctx context.Context, to verb.Streams, asJSON bool) error {
-	client, err := api.Dial(api.Socket())
+	view, err := fetchStatus(ctx)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	reply, err := client.Daemon.Status(ctx, &api.StatusRequest{})
-	if err != nil {
-		return err
-	}
-	view := status.Of(reply, time.Now())
 	if asJSON {
 		encoder := json.NewEncoder(to.Out)
 		encoder.SetIndent("", "  ")

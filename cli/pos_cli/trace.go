@@ -38,6 +38,7 @@ existed at the start, with the calls that created them. Then comes one line for 
     error            the driver's name of the error
 
 The last line has the number of calls, and under error the reason if the trace ended early.`,
+	Values: map[string][]string{"subaction": {"start", "stop"}},
 	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		var options traceOptions
 		flags.StringVar(&options.subaction, "subaction", "", "`ACTION`: start or stop")

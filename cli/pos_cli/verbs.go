@@ -14,13 +14,14 @@ import (
 func commands() *verb.Set {
 	all := verb.Set{
 		Verbs: []*verb.Verb{
-			&startVerb, &statusVerb, &stopVerb, &envVerb,
+			&startVerb, &statusVerb, &stopVerb, &runVerb, &psVerb, &envVerb,
 			&preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &cleanVerb, &traceVerb,
-			imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb,
+			&imagesVerb, &rmVerb, imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb,
 			&imageVerifyVerb, &imageDiffVerb, &imagePruneVerb, &imageKeyVerb,
 			&versionVerb,
 		},
 		Later:     map[string]string{"migrate": "move a program to another GPU or machine; comes with the cluster"},
+		Reserved:  []string{"start", "stop", "status", "dump", "pre-dump", "restore", "migrate"},
 		ManualEnd: fmt.Sprintf(manualEnd, api.DefaultSocket, daemonLog),
 	}
 	last := len(all.Verbs) - 1

@@ -22,7 +22,7 @@ type generatorFlags struct {
 // flags registers all flags but the load: sim generate takes one load, sim compare many.
 func (m *generatorFlags) flags(flags *flag.FlagSet) {
 	flags.IntVar(&m.params.Jobs, "count", 1000, "generate `N` jobs")
-	flags.Float64Var(&m.params.JobsPerHour, "jobs-per-hour", 0, "rate of arrivals, instead of a load")
+	flags.Float64Var(&m.params.JobsPerHour, "jobs-per-hour", 0, "`N` arrivals an hour, instead of a load")
 	flags.Func(
 		"lengths",
 		"`LAW` of the jobs' lengths: blox, exponential:MEAN, uniform:LEAST-MOST or fixed:LENGTH, "+

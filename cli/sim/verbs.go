@@ -1,27 +1,43 @@
 package sim
 
-import "github.com/phos-gpu/phos/cli/verb"
+import (
+	"slices"
+
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/scheduler/compat"
+	"github.com/phos-gpu/phos/scheduler/place"
+	"github.com/phos-gpu/phos/scheduler/victims"
+	"github.com/phos-gpu/phos/scheduler/workload/generator"
+)
 
 // Verbs returns the sim verbs, in the order of the help text.
 func Verbs() []*verb.Verb {
+	policies := map[string][]string{
+		"order": orders(), "placement": place.Names(), "victims": victims.Names(),
+		"profile": slices.Concat([]string{native}, compat.Names()),
+		"walk":    {"strict", "fill"},
+	}
 	return []*verb.Verb{
 		verb.Group("sim", "run|compare|generate", "simulate schedulers on traces of jobs, in virtual time", aboutGroup),
 		{
 			Name: "sim run", Word: true,
 			Summary: "simulate a scheduler on a trace of jobs",
 			About:   aboutRun,
+			Values:  policies,
 			Setup:   runVerb,
 		},
 		{
 			Name: "sim compare", Word: true,
 			Summary: "simulate many schedulers side by side",
 			About:   aboutCompare,
+			Values:  policies,
 			Setup:   compareVerb,
 		},
 		{
 			Name: "sim generate", Word: true,
 			Summary: "generate a trace of jobs",
 			About:   aboutGenerate,
+			Values:  map[string][]string{"kind": generator.Names()},
 			Setup:   generateVerb,
 		},
 	}

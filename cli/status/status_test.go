@@ -48,7 +48,7 @@ func example() (*api.StatusReply, time.Time) {
 				},
 			},
 			{
-				Session: 2, Pid: 200, Uid: 1000, User: "ann", Command: "evil\x1b[2J", StartedUnixMilliseconds: ago(0), WorkerPid: 201,
+				Session: 2, Pid: 200, RootPid: 90, Uid: 1000, User: "ann", Command: "evil\x1b[2J", StartedUnixMilliseconds: ago(0), WorkerPid: 201,
 				Description: &api.Description{JobName: "evil\x1b[2J", JobFileError: "pos.yaml:1: x: unknown field"},
 			},
 			{
@@ -60,6 +60,7 @@ func example() (*api.StatusReply, time.Time) {
 			{
 				Session:                 3,
 				Pid:                     300,
+				RootPid:                 90,
 				Uid:                     1000,
 				User:                    "ann",
 				Command:                 "stuck",
@@ -90,6 +91,30 @@ func TestStatusTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden.Check(t, "testdata/status.txt", text.Bytes())
+}
+
+// TestPS: programs of one tree are listed together, and the pid to name is the tree's.
+func TestPS(t *testing.T) {
+	reply, now := example()
+	var text bytes.Buffer
+	if err := Of(reply, now).PS(&text); err != nil {
+		t.Fatal(err)
+	}
+	golden.Check(t, "testdata/ps.txt", text.Bytes())
+}
+
+// TestNoPrograms: a user without programs learns that others have some.
+func TestNoPrograms(t *testing.T) {
+	for _, test := range []struct {
+		programs uint32
+		want     string
+	}{{0, "no programs\n"}, {1, "no programs of yours\n"}} {
+		var text bytes.Buffer
+		view := Of(&api.StatusReply{Gpus: []*api.GPU{{Programs: test.programs}}}, time.UnixMilli(0))
+		if err := view.PS(&text); err != nil || text.String() != test.want {
+			t.Errorf("got %q, %v; want %q", text.String(), err, test.want)
+		}
+	}
 }
 
 // TestEmptyStatusJSON: scripts get empty lists, not null.

@@ -25,7 +25,7 @@ func (v View) Table(to io.Writer) error {
 	}
 	v.gpuTable(out)
 	if len(v.Programs) == 0 {
-		fmt.Fprintf(out, "\nno programs\n")
+		fmt.Fprintf(out, "\n%s\n", v.noProgramsText())
 		return out.Flush()
 	}
 	fmt.Fprintf(out, "\nPID\tJOB\tUSER\tGPU\tMEMORY\tCALLS\tCHECKPOINT\tAGE\tSTATE\n")
@@ -54,6 +54,14 @@ func (v View) Table(to io.Writer) error {
 		}
 	}
 	return out.Flush()
+}
+
+// noProgramsText tells a machine without programs from one on which only other users have some.
+func (v View) noProgramsText() string {
+	if slices.ContainsFunc(v.GPUs, func(g gpuView) bool { return int(g.Programs) > len(g.PIDs) }) {
+		return "no programs of yours"
+	}
+	return "no programs"
 }
 
 // standbyText describes the standby workers: "2 standby workers hold 512 MiB of GPU 0".

@@ -87,7 +87,9 @@ type eventView struct {
 }
 
 type programView struct {
-	PID            uint32         `json:"pid"`
+	PID uint32 `json:"pid"`
+	// RootPID is the pid to name for a checkpoint of the program with those it works with.
+	RootPID        uint32         `json:"root_pid"`
 	Session        uint64         `json:"session"`
 	Job            string         `json:"job"`
 	State          string         `json:"state"`
@@ -247,7 +249,7 @@ func programOf(program *api.Program, now time.Time) programView {
 	progress := description.GetProgress()
 	started := time.UnixMilli(program.GetStartedUnixMilliseconds())
 	view := programView{
-		PID: program.GetPid(), Session: program.GetSession(), Job: humanize.Printable(description.GetJobName()),
+		PID: program.GetPid(), RootPID: rootOf(program), Session: program.GetSession(), Job: humanize.Printable(description.GetJobName()),
 		User: program.GetUser(), UID: program.GetUid(), Command: humanize.Printable(program.GetCommand()),
 		State: stateOf(program), GPUs: []uint32{},
 		CallsMade: progress.GetCallsMade(), CallsCompleted: progress.GetCallsCompleted(),
@@ -281,6 +283,14 @@ func programOf(program *api.Program, now time.Time) programView {
 	view.Checkpoint = checkpointOf(program, now)
 	view.LastCheckpoint = optionalTime(program.GetLastCheckpointUnixMilliseconds())
 	return view
+}
+
+// rootOf returns the root's pid; an older phosd does not report it.
+func rootOf(program *api.Program) uint32 {
+	if root := program.GetRootPid(); root != 0 {
+		return root
+	}
+	return program.GetPid()
 }
 
 // checkpointOf returns the state, times, last error and policy of a program's checkpoints.

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/cli/humanize"
 )
 
 const (
@@ -28,10 +31,17 @@ type Bar struct {
 
 	mu         sync.Mutex // guards all below
 	phase      string
-	began      time.Time // when the phase began
-	startBytes uint64    // done bytes when the phase began
+	phases     map[string]start // how each phase began
+	began      time.Time        // when the phase began
+	startBytes uint64           // done bytes when the phase began
 	shown      time.Time
 	visible    bool
+}
+
+// start is the beginning of a phase.
+type start struct {
+	at   time.Time
+	done uint64
 }
 
 // NewBar returns a bar, which is animated if out is a terminal.
@@ -47,7 +57,8 @@ func NewCounter(to io.Writer, unit string) *Bar {
 	return b
 }
 
-// Step shows the progress of a phase. A total of 0 is unknown.
+// Step shows the progress of a phase. A total of 0 is unknown. Phases may overlap: one that was shown
+// before has no line of its own again.
 func (b *Bar) Step(phase string, done, total uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,10 +66,16 @@ func (b *Bar) Step(phase string, done, total uint64) {
 	if b.animated {
 		every = barEvery
 	}
-	began := phase != b.phase
-	if began {
-		b.phase, b.began, b.startBytes = phase, now, done
+	first, again := b.phases[phase]
+	if !again {
+		first = start{now, done}
+		if b.phases == nil {
+			b.phases = make(map[string]start)
+		}
+		b.phases[phase] = first
 	}
+	began := phase != b.phase && (!again || b.animated)
+	b.phase, b.began, b.startBytes = phase, first.at, first.done
 	if !began && now.Sub(b.shown) < every && (done < total || total == 0) {
 		return
 	}
@@ -107,18 +124,23 @@ func (b *Bar) text(now time.Time, done, total uint64) string {
 	} else {
 		text.WriteByte(':')
 	}
-	amount, unit := b.scale()
-	fmt.Fprintf(&text, " "+amount, unit.of(done))
+	text.WriteString(" " + b.amount(done))
 	if total > 0 {
-		fmt.Fprintf(&text, " of "+amount, unit.of(total))
+		text.WriteString(" of " + b.amount(total))
 	}
-	text.WriteString(" " + unit.name)
+	if b.unit != "" {
+		text.WriteString(" " + b.unit)
+	}
 	elapsed := now.Sub(b.began).Seconds()
 	if elapsed <= 0 || done <= b.startBytes {
 		return text.String()
 	}
 	rate := float64(done-b.startBytes) / elapsed
-	fmt.Fprintf(&text, ", "+amount+" %s/s", rate/unit.size, unit.name)
+	text.WriteString(", " + b.amount(uint64(rate)))
+	if b.unit != "" {
+		text.WriteString(" " + b.unit)
+	}
+	text.WriteString("/s")
 	if total > done {
 		left := time.Duration(float64(total-done) / rate * float64(time.Second))
 		fmt.Fprintf(&text, ", %s left", left.Round(time.Second))
@@ -126,20 +148,12 @@ func (b *Bar) text(now time.Time, done, total uint64) string {
 	return text.String()
 }
 
-// measure is a unit with its size.
-type measure struct {
-	name string
-	size float64
-}
-
-func (m measure) of(n uint64) float64 { return float64(n) / m.size }
-
-// scale returns the unit of amounts and their format.
-func (b *Bar) scale() (format string, unit measure) {
+// amount returns bytes in readable form, or a number of units.
+func (b *Bar) amount(n uint64) string {
 	if b.unit == "" {
-		return "%.2f", measure{"GB", 1e9}
+		return humanize.Bytes(n)
 	}
-	return "%.0f", measure{b.unit, 1}
+	return strconv.FormatUint(n, 10)
 }
 
 // IsTerminal reports whether a file is a terminal.

@@ -13,25 +13,29 @@ func TestBar(t *testing.T) {
 		done, total uint64
 	}
 	steps := []step{
-		{0, "copy", 0, 4e9},
-		{time.Second, "copy", 1e9, 4e9},
-		{50 * time.Millisecond, "copy", 11e8, 4e9},
-		{3 * time.Second, "copy", 2e9, 4e9},
-		{time.Millisecond, "copy", 4e9, 4e9},
+		{0, "copy", 0, 4 << 30},
+		{time.Second, "copy", 1 << 30, 4 << 30},
+		{50 * time.Millisecond, "copy", 5 << 28, 4 << 30},
+		{3 * time.Second, "copy", 2 << 30, 4 << 30},
+		{time.Millisecond, "copy", 4 << 30, 4 << 30},
 		{time.Second, "cut", 0, 0},
-		{time.Second, "write", 5e8, 0},
+		{time.Millisecond, "write", 0, 9},
+		{time.Millisecond, "cut", 1, 2}, // overlaps, and says nothing new
+		{3 * time.Second, "write", 61 << 20, 0},
 	}
 	for _, test := range []struct {
 		name, want string
 		moves      bool
 	}{
-		{"lines", "copy: 0.00 of 4.00 GB\ncopy: 2.00 of 4.00 GB, 0.49 GB/s, 4s left\ncopy: 4.00 of 4.00 GB, 0.99 GB/s\ncut\nnotice\nwrite: 0.50 GB\n", false},
+		{"lines", "copy: 0 B of 4 GiB\ncopy: 2 GiB of 4 GiB, 506 MiB/s, 4s left\ncopy: 4 GiB of 4 GiB, 0.987 GiB/s\ncut\nwrite: 0 B of 9 B\nnotice\nwrite: 61 MiB, 20.3 MiB/s\n", false},
 		{
-			"terminal", "\r\x1b[Kcopy [........................] 0.00 of 4.00 GB" +
-				"\r\x1b[Kcopy [######..................] 1.00 of 4.00 GB, 1.00 GB/s, 3s left" +
-				"\r\x1b[Kcopy [############............] 2.00 of 4.00 GB, 0.49 GB/s, 4s left" +
-				"\r\x1b[Kcopy [########################] 4.00 of 4.00 GB, 0.99 GB/s" +
-				"\r\x1b[Kcut\r\x1b[Knotice\n\r\x1b[Kwrite: 0.50 GB\r\x1b[K", true,
+			"terminal", "\r\x1b[Kcopy [........................] 0 B of 4 GiB" +
+				"\r\x1b[Kcopy [######..................] 1 GiB of 4 GiB, 1 GiB/s, 3s left" +
+				"\r\x1b[Kcopy [############............] 2 GiB of 4 GiB, 506 MiB/s, 4s left" +
+				"\r\x1b[Kcopy [########################] 4 GiB of 4 GiB, 0.987 GiB/s" +
+				"\r\x1b[Kcut\r\x1b[Kwrite [........................] 0 B of 9 B" +
+				"\r\x1b[Kcut [############............] 1 B of 2 B, 500 B/s, 0s left" +
+				"\r\x1b[Knotice\n\r\x1b[Kwrite: 61 MiB, 20.3 MiB/s\r\x1b[K", true,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

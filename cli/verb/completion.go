@@ -43,15 +43,66 @@ func (s *Set) complete(to io.Writer, shell string) error {
 	return &UsageError{fmt.Sprintf("no completion for %q; choose bash, zsh or fish", shell)}
 }
 
-// completeBash writes one function: it completes verbs first, then the flags of the given verb.
+// listPIDs is shell code that prints the pids of programs, for --pid.
+const listPIDs = `pos_cli ps 2>/dev/null | awk 'NR > 1 { print $1; print $2 }' | sort -u`
+
+// state is what can follow a word of the command line.
+type state struct {
+	// after is the verb so far and the word; verb is the verb then.
+	after, verb string
+	words       []string
+}
+
+// states returns the words after which other words can follow. A verb with dashes may stand behind
+// flags, so its state follows from the empty verb.
+func (s *Set) states() (all []state) {
+	for _, each := range s.Verbs {
+		spoken := each.Invocation()
+		group, own, inGroup := strings.Cut(spoken, " ")
+		if !inGroup {
+			group, own = "", spoken
+		}
+		all = append(all, state{group + " " + own, spoken, s.completions(each)})
+		if members := s.members(each.Name); len(members) > 0 {
+			all = append(all, state{helpName + " " + each.Name, helpName + " " + each.Name, members})
+		}
+	}
+	return all
+}
+
+// values returns the values of flags by "VERB FLAG".
+func (s *Set) values() (all []state) {
+	for _, each := range s.Verbs {
+		for _, f := range flagsOf(each) {
+			if values := each.Values[f.Name]; len(values) > 0 {
+				all = append(all, state{after: each.Invocation() + " --" + f.Name, words: values})
+			}
+		}
+	}
+	return all
+}
+
+// completeBash writes one function. It follows the words to the verb, and completes its flags, the
+// values of a flag, or verbs.
 func (s *Set) completeBash(to io.Writer) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "_pos_cli() {\n\tlocal words word\n\twords=%q\n", strings.Join(s.firstWords(), " "))
-	text.WriteString("\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n\t\tcase $word in\n")
+	fmt.Fprintf(&text, "_pos_cli() {\n\tlocal verb= word words=%q\n", strings.Join(s.firstWords(), " "))
+	text.WriteString("\tlocal current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n")
+	text.WriteString("\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n\t\tcase \"$verb $word\" in\n")
 	for _, each := range s.Verbs {
-		fmt.Fprintf(&text, "\t\t%s) words=%q ;;\n", each.lastWord(), strings.Join(s.completions(each), " "))
+		if each.Command {
+			fmt.Fprintf(&text, "\t\t\"%s --\") COMPREPLY=($(compgen -c -- \"$current\")); return ;;\n", each.Invocation())
+		}
 	}
-	text.WriteString("\t\tesac\n\tdone\n\tCOMPREPLY=($(compgen -W \"$words\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n}\n")
+	for _, each := range s.states() {
+		fmt.Fprintf(&text, "\t\t%q) verb=%q words=%q ;;\n", each.after, each.verb, strings.Join(each.words, " "))
+	}
+	text.WriteString("\t\tesac\n\tdone\n\tcase \"$verb $previous\" in\n")
+	for _, each := range s.values() {
+		fmt.Fprintf(&text, "\t%q) words=%q ;;\n", each.after, strings.Join(each.words, " "))
+	}
+	fmt.Fprintf(&text, "\t*\" --pid\") words=$(%s) ;;\n\tesac\n", listPIDs)
+	text.WriteString("\tCOMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n}\n")
 	text.WriteString("complete -o default -F _pos_cli pos_cli\n")
 	_, err := io.WriteString(to, text.String())
 	return err
@@ -60,13 +111,23 @@ func (s *Set) completeBash(to io.Writer) error {
 // completeZsh does the same for zsh. The text works as a file in fpath and with eval.
 func (s *Set) completeZsh(to io.Writer) error {
 	var text strings.Builder
-	text.WriteString("#compdef pos_cli\n_pos_cli() {\n\tlocal -a candidates\n\tlocal word\n")
+	text.WriteString("#compdef pos_cli\n_pos_cli() {\n\tlocal -a candidates\n\tlocal word verb=\n")
 	fmt.Fprintf(&text, "\tcandidates=(%s)\n", strings.Join(s.firstWords(), " "))
-	text.WriteString("\tfor word in \"${(@)words[2,CURRENT-1]}\"; do\n\t\tcase $word in\n")
+	text.WriteString("\tfor word in \"${(@)words[2,CURRENT-1]}\"; do\n\t\tcase \"$verb $word\" in\n")
 	for _, each := range s.Verbs {
-		fmt.Fprintf(&text, "\t\t%s) candidates=(%s) ;;\n", each.lastWord(), strings.Join(s.completions(each), " "))
+		if each.Command {
+			fmt.Fprintf(&text, "\t\t\"%s --\") _command_names -e; return ;;\n", each.Invocation())
+		}
 	}
-	text.WriteString("\t\tesac\n\tdone\n\tcompadd -- $candidates\n}\n")
+	for _, each := range s.states() {
+		fmt.Fprintf(&text, "\t\t%q) verb=%q candidates=(%s) ;;\n", each.after, each.verb, strings.Join(each.words, " "))
+	}
+	text.WriteString("\t\tesac\n\tdone\n\tcase \"$verb ${words[CURRENT-1]}\" in\n")
+	for _, each := range s.values() {
+		fmt.Fprintf(&text, "\t%q) candidates=(%s) ;;\n", each.after, strings.Join(each.words, " "))
+	}
+	fmt.Fprintf(&text, "\t*\" --pid\") candidates=(${(f)\"$(%s)\"}) ;;\n\tesac\n", listPIDs)
+	text.WriteString("\tcompadd -- $candidates || _files\n}\n")
 	text.WriteString("if [[ $funcstack[1] == _pos_cli ]]; then\n\t_pos_cli\nelse\n")
 	text.WriteString(
 		"\t(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n\tcompdef _pos_cli pos_cli\nfi\n",
@@ -82,7 +143,9 @@ func (s *Set) completeFish(to io.Writer) error {
 	for _, each := range s.Verbs {
 		quoted := strings.ReplaceAll(each.Summary, "'", "\\'")
 		group, own, inGroup := strings.Cut(each.Name, " ")
-		if inGroup {
+		condition := ""
+		switch {
+		case inGroup:
 			fmt.Fprintf(
 				&text,
 				"complete -c pos_cli -n '__fish_seen_subcommand_from %s' -a %s -d '%s'\n",
@@ -90,22 +153,33 @@ func (s *Set) completeFish(to io.Writer) error {
 				own,
 				quoted,
 			)
-			for _, each := range flagsOf(each) {
-				fmt.Fprintf(&text, "complete -c pos_cli -n '__fish_seen_subcommand_from %s' -l %s\n", own, each.Name)
-			}
-			continue
-		}
-		if each.Word {
+			condition = fmt.Sprintf(" -n '__fish_seen_subcommand_from %s; and __fish_seen_subcommand_from %s'", group, own)
+		case each.Word:
 			fmt.Fprintf(&text, "complete -c pos_cli -n __fish_use_subcommand -a %s -d '%s'\n", each.Name, quoted)
-			continue
+			condition = fmt.Sprintf(
+				" -n '__fish_seen_subcommand_from %s; and not __fish_seen_subcommand_from %s'",
+				each.Name, strings.Join(s.groups(), " "),
+			)
+		default:
+			fmt.Fprintf(&text, "complete -c pos_cli -l %s -d '%s'\n", each.Name, quoted)
 		}
-		fmt.Fprintf(&text, "complete -c pos_cli -l %s -d '%s'\n", each.Name, quoted)
-		for _, each := range flagsOf(each) {
-			fmt.Fprintf(&text, "complete -c pos_cli -l %s\n", each.Name)
+		for _, f := range flagsOf(each) {
+			fmt.Fprintf(&text, "complete -c pos_cli%s -l %s%s\n", condition, f.Name, fishValues(each, f.Name))
 		}
 	}
 	_, err := io.WriteString(to, text.String())
 	return err
+}
+
+// fishValues returns what completes the value of a flag.
+func fishValues(v *Verb, name string) string {
+	if name == "pid" {
+		return fmt.Sprintf(" -xa \"(%s)\"", strings.ReplaceAll(listPIDs, "$", `\$`))
+	}
+	if values := v.Values[name]; len(values) > 0 {
+		return fmt.Sprintf(" -xa '%s'", strings.Join(values, " "))
+	}
+	return ""
 }
 
 // completions returns the words that can follow a verb.
@@ -114,28 +188,39 @@ func (s *Set) completions(v *Verb) []string {
 	case helpName:
 		var names []string
 		for _, each := range s.Verbs {
-			names = append(names, each.Name)
+			if !strings.Contains(each.Name, " ") {
+				names = append(names, each.Name)
+			}
 		}
 		return names
 	case "completion":
 		return []string{"bash", "zsh", "fish"}
 	}
-	var words []string
-	for _, each := range s.Verbs {
-		if own, inGroup := strings.CutPrefix(each.Name, v.Name+" "); inGroup {
-			words = append(words, own)
-		}
-	}
+	words := s.members(v.Name)
 	for _, each := range flagsOf(v) {
 		words = append(words, "--"+each.Name)
 	}
 	return words
 }
 
-// lastWord returns the word after which the verb's own words and flags follow.
-func (v *Verb) lastWord() string {
-	spoken := v.Invocation()
-	return spoken[strings.LastIndex(spoken, " ")+1:]
+// members returns the last words of a group's verbs.
+func (s *Set) members(group string) (words []string) {
+	for _, each := range s.Verbs {
+		if own, inGroup := strings.CutPrefix(each.Name, group+" "); inGroup {
+			words = append(words, own)
+		}
+	}
+	return words
+}
+
+// groups returns the names of all groups.
+func (s *Set) groups() (names []string) {
+	for _, each := range s.Verbs {
+		if len(s.members(each.Name)) > 0 {
+			names = append(names, each.Name)
+		}
+	}
+	return names
 }
 
 // firstWords returns the invocations of a single word.

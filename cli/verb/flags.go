@@ -7,11 +7,15 @@ import (
 	"strings"
 )
 
-// parse accepts flags before, between and after the words.
-func parse(flags *flag.FlagSet, args []string) (words []string, err error) {
+// parse accepts flags before, between and after the words, or, if the words are a command, only
+// before them.
+func parse(flags *flag.FlagSet, args []string, command bool) (words []string, err error) {
 	for {
 		if err := flags.Parse(args); err != nil {
 			return nil, err
+		}
+		if command {
+			return flags.Args(), nil
 		}
 		if flags.NArg() == 0 {
 			return words, nil

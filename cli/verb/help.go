@@ -34,6 +34,10 @@ func (s *Set) explain(to io.Writer, arguments []string) error {
 	}
 	name := trimDashes(strings.Join(arguments, " "))
 	chosen := s.find(name)
+	if about, later := s.Later[name]; later {
+		_, err := fmt.Fprintf(to, "pos_cli --%s: %s; not built yet in version %s\n", name, about, api.Version)
+		return err
+	}
 	if chosen == nil {
 		return &UsageError{fmt.Sprintf("there is no verb %q; see: pos_cli --help", name)}
 	}
@@ -55,7 +59,7 @@ func (s *Set) overview(to io.Writer) error {
 	for _, each := range s.Verbs {
 		fmt.Fprintf(out, "  pos_cli %s\t%s\n", synopsis(each), each.Summary)
 	}
-	fmt.Fprintf(out, "\nA program runs through phosd with:\n\n  eval \"$(pos_cli --env)\"\n  env $phos PROGRAM\n\n"+
+	fmt.Fprintf(out, "\nA program runs through phosd with:\n\n  pos_cli run -- PROGRAM\n\n"+
 		"phosd's socket is %s, or the value of %s.\n"+
 		"Exit status: 0 done, 1 failed, 2 wrong command line, 3 no phosd answers. More: pos_cli help VERB\n",
 		api.DefaultSocket, api.SocketVariable)

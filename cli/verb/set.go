@@ -18,6 +18,9 @@ type Set struct {
 	Verbs []*Verb
 	// Later has the verbs that are not built yet, by name, with a summary.
 	Later map[string]string
+	// Reserved are the verbs with dashes, of which the same word without dashes will mean something
+	// else.
+	Reserved []string
 	// ManualEnd follows the verbs in the manual page, in roff.
 	ManualEnd string
 }
@@ -48,7 +51,7 @@ func (s *Set) Run(ctx context.Context, args []string, to Streams) (string, error
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	act := chosen.Setup(flags)
-	words, err := parse(flags, rest)
+	words, err := parse(flags, rest, chosen.Command)
 	if errors.Is(err, flag.ErrHelp) {
 		return name, Help(to.Out, chosen)
 	} else if err != nil {
@@ -83,11 +86,23 @@ func (s *Set) choose(args []string) (*Verb, []string, error) {
 			return nil, nil, fmt.Errorf("--%s (%s): %w in version %s", name, about, api.ErrNotBuilt, api.Version)
 		}
 	}
+	if slices.Contains(s.Reserved, args[0]) {
+		return nil, nil, &UsageError{s.reservedText(args[0])}
+	}
 	// A verb with the wrong dashes.
 	if chosen := s.find(trimDashes(args[0])); chosen != nil {
 		return nil, nil, &UsageError{fmt.Sprintf("%q is written %s", args[0], chosen.Invocation())}
 	}
 	return nil, nil, &UsageError{fmt.Sprintf("no verb in %q; see: pos_cli --help", strings.Join(args, " "))}
+}
+
+// reservedText says what a reserved word is for, and how the verb of this machine is written.
+func (s *Set) reservedText(name string) string {
+	if _, later := s.Later[name]; later {
+		return fmt.Sprintf("%q is reserved for launches on a cluster, which comes later, as does --%s", name, name)
+	}
+	return fmt.Sprintf("%q is written --%s on this machine; without dashes it is reserved for launches on a cluster",
+		name, name)
 }
 
 func (s *Set) find(name string) *Verb {

@@ -18,11 +18,16 @@ type Verb struct {
 	// "image list".
 	Name string
 	Word bool
+	// Command is set if the arguments are a command with flags of its own: the verb's flags end at
+	// the first word, or at "--".
+	Command bool
 	// Arguments follow the name in help texts.
 	Arguments string
 	Summary   string
 	// About is the text of help and of the manual page.
 	About string
+	// Values are what flags can take, by name, for completion.
+	Values map[string][]string
 	// Setup registers the verb's flags and returns the function that runs it.
 	Setup func(flags *flag.FlagSet) func(ctx context.Context, to Streams, arguments []string) error
 }

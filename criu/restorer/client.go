@@ -61,6 +61,7 @@ func Start(ctx context.Context, program []string, socket string, order Order, fi
 // newCommand returns the restorer's command.
 func newCommand(program []string, order Order, far *os.File) *exec.Cmd {
 	command := exec.Command(program[0], append(program[1:], Role)...)
+	command.Args[0] = "phosd" // for lists of processes, as of ps
 	command.Env, command.Dir, command.Stderr = []string{}, "/", os.Stderr
 	command.ExtraFiles = []*os.File{far}
 	// A restored shell's job gets this session.

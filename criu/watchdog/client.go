@@ -31,6 +31,7 @@ func Start(program []string) (*Client, error) {
 	}
 	defer far.Close()
 	command := exec.Command(program[0], append(program[1:], Role)...)
+	command.Args[0] = "phosd" // for lists of processes, as of ps
 	command.Env, command.Dir, command.Stderr = []string{}, "/", os.Stderr
 	command.ExtraFiles = []*os.File{far}
 	// A session of its own: signals to phosd's session do not reach it, and CRIU can be found by

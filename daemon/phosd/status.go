@@ -6,7 +6,9 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
 	"github.com/phos-gpu/phos/daemon/phosd/users"
 )
@@ -20,7 +22,8 @@ func (d *Daemon) status(ctx context.Context, caller api.Caller) *api.StatusReply
 			Socket:                  d.options.Config.Socket,
 			StartedUnixMilliseconds: d.started.UnixMilli(),
 			Gpus:                    d.options.Config.Gpus.Offer,
-			Warnings:                d.warnings(),
+			Warnings:                d.warnings(ctx),
+			CheckpointDir:           d.options.Config.Checkpoint.Dir,
 		},
 	}
 	d.devices.Describe(ctx, caller, reply)
@@ -39,8 +42,11 @@ func (d *Daemon) status(ctx context.Context, caller api.Caller) *api.StatusReply
 }
 
 // warnings are what an administrator may want to change.
-func (d *Daemon) warnings() []string {
+func (d *Daemon) warnings(ctx context.Context) []string {
 	all := slices.Clone(d.dir.Warnings)
+	if cpu, ok := d.options.CPU.(ckpt.Warner); ok {
+		all = append(all, cpu.Warnings(ctx)...)
+	}
 	if d.options.Guard != nil {
 		all = append(all, d.options.Guard.Warnings()...)
 	}
@@ -54,6 +60,7 @@ func (d *Daemon) describeProgram(ctx context.Context, caller api.Caller, s *sess
 		CheckpointRunning:       s.CheckpointRunning(),
 		Session:                 record.Session,
 		Pid:                     caller.CallerPID(record.Program),
+		RootPid:                 caller.CallerPID(checkpoints.Root(s, caller.Process)),
 		Uid:                     record.Owner.UID,
 		User:                    users.Name(record.Owner.UID),
 		Command:                 record.Command,

@@ -278,12 +278,12 @@ func (w *Worker) end(why string) {
 // job is what is known about a program from its pos.yaml and its environment.
 type job struct {
 	name string
-	// named is set if name comes from pos.yaml.
+	// named is set if name comes from pos.yaml or PHOS_JOB.
 	named   bool
 	logPath string
-	// policy is the checkpoint policy in pos.yaml; nil if there is none.
+	// policy is the checkpoint policy in pos.yaml or PHOS_JOB; nil if there is none.
 	policy *config.Policy
-	// err is the error in pos.yaml, or nil.
+	// err is the error in pos.yaml or PHOS_JOB, or nil.
 	err    error
 	log    *os.File
 	getenv func(string) string
@@ -314,7 +314,7 @@ func (j job) errorText() string {
 }
 
 // readJob reads pos.yaml and the environment with the program's rights; the worker has no others.
-// It never fails: a program with an invalid file still starts.
+// PHOS_JOB goes before pos.yaml. It never fails: a program with an invalid file still starts.
 func readJob(program proc.Identity) job {
 	at := fmt.Sprintf("/proc/%d/cwd", program.PID)
 	file, err := jobfile.Load(at + "/" + jobfile.Name)
@@ -324,22 +324,19 @@ func readJob(program proc.Identity) job {
 			jobfile.Name,
 		)
 	}
-	j := job{
-		name:    file.JobName,
-		named:   file.JobName != "",
-		logPath: file.LogPath,
-		err:     err,
-		getenv:  func(string) string { return "" },
+	j := job{getenv: func(string) string { return "" }}
+	if environment, err := program.Environment(); err == nil {
+		j.getenv = func(name string) string { return environment[name] }
 	}
+	over, overError := jobfile.ParseVariable(j.getenv(jobfile.Variable))
+	file = file.With(over)
+	j.name, j.named, j.logPath, j.err = file.JobName, file.JobName != "", file.LogPath, errors.Join(err, overError)
 	if j.name == "" {
 		j.name = program.Name()
 	}
 	if file.Checkpoint != nil {
 		policy, _ := file.Checkpoint.Policy() // an invalid policy is already in err
 		j.policy = &policy
-	}
-	if environment, err := program.Environment(); err == nil {
-		j.getenv = func(name string) string { return environment[name] }
 	}
 	var logError error
 	if j.log, logError = joblog.Open(program, j.logPath); logError != nil {

@@ -40,7 +40,11 @@ func setup(env *testscript.Env) error {
 	env.Setenv("PATH", harness.Bin()+":"+env.Getenv("PATH"))
 	env.Setenv("BIN", harness.Bin())
 	state, settings := run+"-lasting", filepath.Join(env.WorkDir, "phosd.toml")
-	if err := os.WriteFile(settings, []byte(fmt.Sprintf("state_dir = %q\n", state)), 0o600); err != nil {
+	text := fmt.Sprintf("state_dir = %q\n", state)
+	if criu, err := harness.CRIU(); err == nil {
+		text += fmt.Sprintf("criu = %q\n", criu)
+	}
+	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
 		return err
 	}
 	env.Setenv("STATE", state)
@@ -61,6 +65,9 @@ func condition(name string) (bool, error) {
 	switch name {
 	case "nvcc":
 		_, err := harness.Tool("NVCC")
+		return err == nil, nil
+	case "criu":
+		_, err := harness.CRIU()
 		return err == nil, nil
 	case "gpu":
 		_, err := os.Stat("/dev/nvidia0")

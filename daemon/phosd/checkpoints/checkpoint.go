@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
@@ -115,6 +117,9 @@ func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.CheckpointResu
 	if err != nil {
 		return nil, err
 	}
+	if len(c.sessions.Below(r.Begin.GetPids())) == 0 {
+		r.noticeWithoutGPU(roots)
+	}
 	for begun := time.Now(); ; {
 		saved, err := c.tryCheckpoint(ctx, r, roots)
 		if err == nil || saved != nil {
@@ -137,6 +142,48 @@ func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.CheckpointResu
 	}
 }
 
+// noticeWithoutGPU tells the caller that no process of the trees uses a GPU through phos. The image
+// is complete, but often the program was meant to run under phos.
+func (r *Request) noticeWithoutGPU(roots []proc.Identity) {
+	if r.Notice == nil {
+		return
+	}
+	of := make([]string, len(roots))
+	for i, root := range roots {
+		of[i] = fmt.Sprint(r.Caller.CallerPID(root))
+	}
+	r.Notice(fmt.Sprintf(
+		"no process of pid %s uses a GPU through phos: only its CPU half is saved; "+
+			"was it started with pos_cli run or env $phos?",
+		strings.Join(of, ", "),
+	))
+}
+
+// noticeOtherProgram tells the caller that the image so far is of another program. That is allowed,
+// but often the directory is the wrong one, and a restore takes the newest generation.
+func (c *Checkpoints) noticeOtherProgram(r Request, dir *store.Dir, root proc.Identity) {
+	newest, err := dir.Newest()
+	if err != nil {
+		return // a new image
+	}
+	m, err := dir.Inspect(newest)
+	if err != nil || len(m.Processes) == 0 {
+		return // damage is reported elsewhere
+	}
+	for _, s := range c.sessions.Below(r.Begin.GetPids()) {
+		if last := s.Checkpoint(); last != nil && last.Dir == pathOf(r.Files[0]) {
+			return // it was restored from here, maybe with other pids
+		}
+	}
+	if had := m.Processes[0]; had.PID != root.PID || had.Command != root.Name() {
+		r.Notice(fmt.Sprintf(
+			"generation %d is of another program than generation %d (%s, pid %d); "+
+				"--restore takes the newest, or --generation N",
+			newest+1, newest, had.Command, had.PID,
+		))
+	}
+}
+
 // deadline returns how long the programs may take to become idle.
 func (c *Checkpoints) deadline(r Request) time.Duration {
 	if given := r.Begin.GetDeadlineMilliseconds(); given > 0 {
@@ -152,6 +199,9 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 		return nil, err
 	}
 	defer target.Close()
+	if !r.byPolicy && r.Notice != nil && !r.Begin.GetStream() {
+		c.noticeOtherProgram(r, target.Dir, roots[0])
+	}
 	begin := r.Begin
 	budget := orDefault(begin.GetBudgetBytes(), uint64(c.config.MemoryBudget))
 	return ckpt.Checkpoint(ctx, ckpt.CheckpointOptions{
@@ -221,6 +271,8 @@ func (r *Request) checkRoot(root proc.Identity) error {
 		return lookupError(root.PID, err)
 	case !r.Caller.CanAccess(owner):
 		return sessions.ErrNotOwned(root.PID)
+	case root.PID == os.Getpid():
+		return fmt.Errorf("%w: pid %d is phosd itself; name a program (pos_cli ps lists them)", api.ErrInvalid, root.PID)
 	case root.PID == 1:
 		return fmt.Errorf("%w: pid 1 is what everything here was started by; name a program", api.ErrInvalid)
 	case !r.byPolicy && proc.Descends(r.Caller.Process.PID, root.PID):

@@ -9,6 +9,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/restored"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
 	"github.com/phos-gpu/phos/daemon/phosd/users"
@@ -113,11 +114,40 @@ func (r *restore) run(ctx context.Context) (*ckpt.RestoreResult, error) {
 		prepared.Close()
 		return nil, err
 	}
-	return prepared.Commit(ctx, ckpt.CommitOptions{
+	done, err := prepared.Commit(ctx, ckpt.CommitOptions{
 		Endpoints: endpoints, NewPids: r.Begin.GetNewPids(), Detach: r.Begin.GetDetach(),
 		Control: r.newRestorer, Cgroup: group, Output: r.options.Output, Progress: r.Progress,
 		Notice: r.Notice, Place: r.place, Hold: r.Hold,
 	})
+	if err != nil && done == nil && ctx.Err() == nil {
+		if foreign := r.foreignError(err); foreign != nil {
+			err = foreign
+		}
+	}
+	return done, err
+}
+
+// foreignError returns an error about files that differ from those that the program had mapped, if
+// that is why a restore failed. CRIU's own text does not name the cause. Looking before each restore
+// would take too long.
+func (r *restore) foreignError(failed error) error {
+	if r.Begin.GetStream() {
+		return nil
+	}
+	image, err := r.archive.Open(r.Files[0], r.Begin.GetGeneration(), r.Caller)
+	if err != nil {
+		return nil //nolint:nilerr // failed is returned
+	}
+	defer image.Close()
+	needed, err := image.Needed(r.options.CPU)
+	if err != nil {
+		return nil //nolint:nilerr // failed is returned
+	}
+	found := asError(preflight.Foreign(needed, image.Manifest, r.place))
+	if found != nil {
+		r.log.Info("restore failed because of a file", "error", failed)
+	}
+	return found
 }
 
 // cgroup returns the caller's, to which the restored program goes. Without cgroups it stays in

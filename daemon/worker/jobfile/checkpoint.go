@@ -27,7 +27,7 @@ const checkpointFields = "dir, every, keep, bandwidth, on"
 
 // Policy parses and checks the section.
 func (c Checkpoint) Policy() (policy config.Policy, err error) {
-	policy = config.Policy{Dir: c.Dir, Keep: config.DefaultKeep, On: config.Occasions(c.On)}
+	policy = config.Policy{Dir: c.Dir, Keep: config.DefaultKeep, On: c.occasions()}
 	if strings.ContainsRune(c.Dir, 0) {
 		return policy, &fieldError{"dir", "it contains a zero byte"}
 	}
@@ -60,7 +60,20 @@ func (c Checkpoint) Policy() (policy config.Policy, err error) {
 	if policy.Aimless() {
 		return policy, &fieldError{"dir", "it is missing, so no checkpoint would be taken"}
 	}
+	if policy.Dir != "" && policy.Every == 0 && len(policy.On) == 0 {
+		return policy, &fieldError{"dir", "every and on are missing, so no checkpoint would be taken"}
+	}
 	return policy, nil
+}
+
+// occasions returns the known ones, for a policy that is invalid and still shown.
+func (c Checkpoint) occasions() (known config.Occasions) {
+	for _, occasion := range c.On {
+		if occasion == config.ExitSignal || occasion == config.Drain {
+			known = append(known, occasion)
+		}
+	}
+	return known
 }
 
 // fieldError is an error in one field of the section.

@@ -17,6 +17,9 @@ import (
 // Name of the file.
 const Name = "pos.yaml"
 
+// Variable is the environment variable with text like the file's. Its keys replace the file's.
+const Variable = "PHOS_JOB"
+
 // MaxBytes is the size of the largest file that is read.
 const MaxBytes = 64 << 10
 
@@ -38,6 +41,9 @@ const fields = "job_name, daemon_addr, log_path, checkpoint: {" + checkpointFiel
 // maxJobName bounds the name, because status tables show it to other users.
 const maxJobName = 128
 
+// unknownField is the text of an error about a key; it lists the keys.
+const unknownField = "unknown field"
+
 // ErrInvalid is wrapped by every error about a file's content.
 var ErrInvalid = errors.New("invalid " + Name)
 
@@ -58,7 +64,10 @@ func (e *Error) Error() string {
 	if e.Field != "" {
 		where += ": " + e.Field
 	}
-	return fmt.Sprintf("%s: %s (the fields are %s)", where, e.Text, fields)
+	if e.Text == unknownField {
+		return fmt.Sprintf("%s: %s (the fields are %s)", where, e.Text, fields)
+	}
+	return where + ": " + e.Text
 }
 
 // Unwrap returns ErrInvalid.
@@ -87,6 +96,33 @@ func Load(path string) (File, error) {
 		return File{}, fmt.Errorf("read %s: %w", Name, err)
 	}
 	return Parse(Name, text)
+}
+
+// ParseVariable parses the value of the environment variable.
+func ParseVariable(text string) (File, error) {
+	file, err := Parse(Variable, []byte(text))
+	if err == nil && file.DaemonAddr != "" {
+		file.DaemonAddr = ""
+		err = &Error{
+			Path: Variable, Line: lineOf([]byte(text), "daemon_addr"), Field: "daemon_addr",
+			Text: "libphos.so does not read it here; set PHOS_SOCKET",
+		}
+	}
+	return file, err
+}
+
+// With returns the file with the keys that over has.
+func (f File) With(over File) File {
+	if over.JobName != "" {
+		f.JobName = over.JobName
+	}
+	if over.LogPath != "" {
+		f.LogPath = over.LogPath
+	}
+	if over.Checkpoint != nil {
+		f.Checkpoint = over.Checkpoint
+	}
+	return f
 }
 
 // Parse parses a file's text; path is for the errors.
@@ -189,6 +225,9 @@ func parseError(path string, text []byte, err error) error {
 	if strings.Contains(wrong.Text, "cannot unmarshal") ||
 		wrong.Field != "" && strings.Contains(wrong.Text, "was used where") {
 		wrong.Text = mustBe(wrong.Field) // the parser's text names Go types
+	}
+	if strings.HasPrefix(wrong.Text, unknownField) {
+		wrong.Text = unknownField
 	}
 	return wrong
 }

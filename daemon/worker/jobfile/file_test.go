@@ -66,6 +66,14 @@ func TestParse(t *testing.T) {
 			wrong: "pos.yaml:2: checkpoint.dir: it is missing",
 		},
 		{
+			name: "directory alone", text: "checkpoint: {dir: c}\n",
+			wrong: "pos.yaml:1: checkpoint.dir: every and on are missing, so no checkpoint would be taken",
+		},
+		{
+			name: "fields are not named for a value", text: "checkpoint: {dir: c, every: 5ms}\n",
+			wrong: "pos.yaml:1: checkpoint.every: it is below a second\n",
+		},
+		{
 			name: "no directory for an occasion", text: "checkpoint: {on: [drain]}\n",
 			wrong: "pos.yaml:1: checkpoint.dir: it is missing",
 		},
@@ -93,10 +101,36 @@ func TestParse(t *testing.T) {
 				}
 				return
 			}
-			if err == nil || !strings.Contains(err.Error(), test.wrong) || !errors.Is(err, ErrInvalid) {
+			if err == nil || !strings.Contains(err.Error()+"\n", test.wrong) || !errors.Is(err, ErrInvalid) {
 				t.Errorf("error %v, want an ErrInvalid with %q", err, test.wrong)
 			}
 		})
+	}
+}
+
+// TestVariable: PHOS_JOB goes before pos.yaml, key by key.
+func TestVariable(t *testing.T) {
+	file, err := Parse(Name, []byte("job_name: a\nlog_path: phos.log\ncheckpoint: {dir: c, every: 10m}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	over, err := ParseVariable(`{"job_name": "b"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := file.With(over); got.JobName != "b" || got.LogPath != "phos.log" || got.Checkpoint.Dir != "c" {
+		t.Errorf("got %+v, want the name of the variable and the rest of the file", got)
+	}
+	if over, err = ParseVariable("checkpoint: {dir: d, on: [drain]}"); err != nil || file.With(over).Checkpoint.Dir != "d" {
+		t.Errorf("got %+v, %v; want the variable's policy", file.With(over), err)
+	}
+	if over, err = ParseVariable(""); err != nil || file.With(over) != file {
+		t.Errorf("empty variable: got %+v, %v; want the file", file.With(over), err)
+	}
+	for _, text := range []string{"daemon_addr: /x.sock\n", "job_nam: x\n"} {
+		if over, err = ParseVariable(text); !errors.Is(err, ErrInvalid) || !strings.HasPrefix(err.Error(), "PHOS_JOB:1: ") || over.DaemonAddr != "" {
+			t.Errorf("%q: got %+v, %v; want an error at PHOS_JOB:1", text, over, err)
+		}
 	}
 }
 
@@ -127,6 +161,14 @@ func TestCheckpoint(t *testing.T) {
 		if got, err := file.Checkpoint.Policy(); err != nil || !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: %+v, %v; want %+v", test.text, got, err, test.want)
 		}
+	}
+}
+
+// TestWrongOccasion: an occasion that does not exist is not shown as part of the policy.
+func TestWrongOccasion(t *testing.T) {
+	policy, err := Checkpoint{Dir: "c", On: []string{"exit", "drain"}}.Policy()
+	if err == nil || !reflect.DeepEqual(policy.On, config.Occasions{"drain"}) {
+		t.Errorf("got %v, %v; want drain and an error", policy.On, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -80,6 +81,8 @@ func (h *Machine) Obstacles(
 			},
 		)
 	}
+	waiting, stop := context.WithTimeout(ctx, reapTimeout)
+	defer stop()
 	for _, p := range m.Processes {
 		if p.GPU != nil {
 			found = append(found, h.gpuObstacles(p)...)
@@ -89,7 +92,7 @@ func (h *Machine) Obstacles(
 			if contained {
 				remedy = "restore in another container like this one"
 			}
-			found = append(found, pidObstacle(ctx, p, place, remedy)...)
+			found = append(found, pidObstacle(waiting, p, place, remedy)...)
 		}
 	}
 	return append(found, fileObstacles(m, ckpt.RootOf(place))...)
@@ -154,17 +157,18 @@ func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 	return found
 }
 
-// reapTimeout is how long to wait for zombies to be reaped: they may be the saved processes
-// themselves.
+// reapTimeout is how long to wait for zombies of an image to be reaped, in all: they may be the saved
+// processes themselves.
 const reapTimeout = 2 * time.Second
 
-// pidObstacle names the process that has a pid. otherwise is the remedy that does not end it.
+// pidObstacle names the process that has a pid. otherwise is the remedy that does not end it. If it
+// is a zombie, pidObstacle waits until ctx ends.
 func pidObstacle(ctx context.Context, p image.Process, place proc.Identity, otherwise string) []ckpt.Obstacle {
 	pid := p.PID
 	if p.Inner != 0 {
 		pid = p.Inner
 	}
-	subject, wait := fmt.Sprintf("pid %d", pid), time.After(reapTimeout)
+	subject := fmt.Sprintf("pid %d", pid)
 	for {
 		id, err := place.Seen(pid)
 		if err != nil {
@@ -175,14 +179,15 @@ func pidObstacle(ctx context.Context, p image.Process, place proc.Identity, othe
 			continue // it was reaped in the meantime
 		}
 		if !zombie {
-			return []ckpt.Obstacle{{
-				Subject: subject, Reason: "it is taken: " + id.Command(80), Remedy: "end that process, or " + otherwise,
-			}}
+			remedy := "end that process, or " + otherwise
+			if servesOthers(id) {
+				remedy = otherwise
+			}
+			return []ckpt.Obstacle{{Subject: subject, Reason: "it is taken: " + id.Command(80), Remedy: remedy}}
 		}
 		select {
 		case <-time.After(time.Millisecond):
 			continue
-		case <-wait:
 		case <-ctx.Done():
 		}
 		return []ckpt.Obstacle{{
@@ -190,6 +195,14 @@ func pidObstacle(ctx context.Context, p image.Process, place proc.Identity, othe
 			Remedy: "end that parent, or " + otherwise,
 		}}
 	}
+}
+
+// servesOthers reports whether a process is phosd or one of its own. A worker must not be ended for
+// its pid: its program would lose the GPU.
+func servesOthers(id proc.Identity) bool {
+	own, err := os.Stat("/proc/self/exe")
+	theirs, other := os.Stat(fmt.Sprintf("/proc/%d/exe", id.PID))
+	return err == nil && other == nil && os.SameFile(own, theirs)
 }
 
 // fileObstacles finds files that the restored program would miss, with the rights of its user.

@@ -1,10 +1,11 @@
-package main
+package launch
 
 import (
 	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -27,30 +28,37 @@ func makeFiles(t *testing.T, root string, entries ...string) {
 	}
 }
 
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestFindLibrary(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		entries []string
 		self    string
-		want    library
+		want    Library
 	}{
 		{
 			"build tree",
 			[]string{"bin/pos_cli", "bin/libphos.so", "bin/lib/libcuda.so.1 -> ../libphos.so"},
 			"bin/pos_cli",
-			library{"bin/libphos.so", "bin/lib"},
+			Library{"bin/libphos.so", "bin/lib"},
 		},
 		{
 			"build tree by a link",
 			[]string{"bin/pos_cli", "bin/libphos.so", "bin/lib/x", "home/pos -> ../bin/pos_cli"},
 			"home/pos",
-			library{"bin/libphos.so", "bin/lib"},
+			Library{"bin/libphos.so", "bin/lib"},
 		},
 		{
 			"installed: the version, not the link to it",
 			[]string{"bin/pos_cli", "lib/phos/abc/libphos.so", "lib/phos/current -> abc"},
 			"bin/pos_cli",
-			library{"lib/phos/abc/libphos.so", "lib/phos/abc"},
+			Library{"lib/phos/abc/libphos.so", "lib/phos/abc"},
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -59,8 +67,8 @@ func TestFindLibrary(t *testing.T) {
 				t.Fatal(err)
 			}
 			makeFiles(t, root, test.entries...)
-			got, err := findLibrary(filepath.Join(root, test.self))
-			want := library{filepath.Join(root, test.want.file), filepath.Join(root, test.want.driverDir)}
+			got, err := FindLibrary(filepath.Join(root, test.self))
+			want := Library{filepath.Join(root, test.want.File), filepath.Join(root, test.want.DriverDir)}
 			if err != nil || got != want {
 				t.Errorf("%+v, %v; want %+v", got, err, want)
 			}
@@ -71,11 +79,11 @@ func TestFindLibrary(t *testing.T) {
 func TestNoLibrary(t *testing.T) {
 	root := t.TempDir()
 	makeFiles(t, root, "bin/pos_cli", "with space/bin/pos_cli", "with space/bin/libphos.so", "with space/bin/lib/x")
-	if _, err := findLibrary(filepath.Join(root, "bin/pos_cli")); !errors.Is(err, errNoLibrary) {
-		t.Errorf("got %v, want %v", err, errNoLibrary)
+	if _, err := FindLibrary(filepath.Join(root, "bin/pos_cli")); !errors.Is(err, ErrNoLibrary) {
+		t.Errorf("got %v, want %v", err, ErrNoLibrary)
 	}
 	// The shell would split this path.
-	if _, err := findLibrary(filepath.Join(root, "with space/bin/pos_cli")); err == nil {
+	if _, err := FindLibrary(filepath.Join(root, "with space/bin/pos_cli")); err == nil {
 		t.Error("a path with a space was accepted")
 	}
 }
@@ -84,10 +92,11 @@ func TestNoLibrary(t *testing.T) {
 func TestShellCode(t *testing.T) {
 	root := t.TempDir()
 	makeFiles(t, root, "bin/pos_cli", "bin/libphos.so", "bin/lib/libcuda.so.1 -> ../libphos.so")
-	code, err := shellCode(filepath.Join(root, "bin/pos_cli"))
+	found, err := FindLibrary(filepath.Join(root, "bin/pos_cli"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	code := found.ShellCode()
 	for _, test := range []struct {
 		environment []string
 		want        []string
@@ -106,6 +115,40 @@ func TestShellCode(t *testing.T) {
 			if !strings.Contains(string(output), want) {
 				t.Errorf("got %s, want %s in it", output, want)
 			}
+		}
+	}
+}
+
+// TestEnvironmentEqualsShellCode: run and env $phos start programs with the same variables. The
+// shell is the other implementation.
+func TestEnvironmentEqualsShellCode(t *testing.T) {
+	root := t.TempDir()
+	makeFiles(t, root, "bin/pos_cli", "bin/libphos.so", "bin/lib/libcuda.so.1 -> ../libphos.so")
+	found, err := FindLibrary(filepath.Join(root, "bin/pos_cli"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, earlier := range [][]string{
+		nil,
+		{"LD_LIBRARY_PATH=/a:/b", "USE_LIBUV=1", "HOME=/home/ann"},
+		{"LD_PRELOAD=/usr/lib/other.so"},
+		{"LD_PRELOAD=", "LD_LIBRARY_PATH="},
+	} {
+		// The listing needs no process: the library here is empty and cannot be preloaded.
+		shell := exec.Command("sh", "-c", found.ShellCode()+`printf '%s\n' $phos`)
+		shell.Env = earlier
+		output, err := shell.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := found.environment(earlier)
+		for want := range strings.Lines(string(output)) {
+			if !slices.Contains(got, strings.TrimSpace(want)) {
+				t.Errorf("environment %q lacks %q of $phos", got, want)
+			}
+		}
+		if again := found.environment(got); !slices.Equal(slices.Sorted(slices.Values(again)), slices.Sorted(slices.Values(got))) {
+			t.Errorf("under phos already: got %q, want %q", again, got)
 		}
 	}
 }
