@@ -316,7 +316,7 @@ func (l *linker) kernelInfo(m *ptx.Module, f *ptx.Func, k *code.Kernel) gpu.Func
 	info.Attributes[abi.FuncSharedBytes] = int32(k.StaticShared)
 	info.Attributes[abi.FuncConstBytes] = int32(l.constBytes)
 	info.Attributes[abi.FuncLocalBytes] = int32(k.LocalBytes)
-	info.Attributes[abi.FuncNumRegs] = min(max(k.Registers, 16), 255)
+	info.Attributes[abi.FuncNumRegs] = k.Registers
 	// The target of the virtual architecture, despite the attribute's name: cub chooses launch shapes
 	// by it.
 	info.Attributes[abi.FuncPTXVersion] = target

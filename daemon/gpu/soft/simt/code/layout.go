@@ -192,7 +192,7 @@ func (l *lowering) layoutRegisters() {
 		fn.base[ptx.Pred] = uint32(l.predicates)
 		fn.out.SavePredicates = [2]int32{l.predicates, l.predicates + int32(count[ptx.Pred])}
 		l.predicates += int32(count[ptx.Pred])
-		l.kernel.Registers = max(l.kernel.Registers, int32(count[ptx.R16]+count[ptx.R32]+2*count[ptx.R64]))
+		l.kernel.Registers = max(l.kernel.Registers, pressure(fn.ptx))
 	}
 }
 
