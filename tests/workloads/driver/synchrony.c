@@ -455,6 +455,26 @@ static CUresult operate(const struct row *r)
 FILL_CALL(launch, D(cuLaunchKernel)(kernel, 1, 1, 1, 1, 1, 1, 0, r->stream, NULL, NULL))
 FILL_CALL(launch_together,
 	  D(cuLaunchCooperativeKernel)(kernel, 1, 1, 1, 1, 1, 1, 0, r->stream, NULL))
+static CUresult launch_with(const struct row *r)
+{
+	CUlaunchConfig config = {.gridDimX = 1,
+				 .gridDimY = 1,
+				 .gridDimZ = 1,
+				 .blockDimX = 1,
+				 .blockDimY = 1,
+				 .blockDimZ = 1,
+				 .hStream = r->stream};
+	return D(cuLaunchKernelEx)(&config, kernel, NULL, NULL);
+}
+
+static CUresult record_flags(const struct row *r)
+{
+	CUevent event;
+	CU(D(cuEventCreate)(&event, CU_EVENT_DEFAULT));
+	CU(D(cuEventRecordWithFlags)(event, r->stream, 0));
+	return D(cuEventDestroy)(event);
+}
+
 FILL_CALL(launch_host, D(cuLaunchHostFunc)(r->stream, nothing, NULL))
 FILL_CALL(add_callback, D(cuStreamAddCallback)(r->stream, later, NULL, 0))
 FILL_CALL(launch_graph, D(cuGraphLaunch)(graph, r->stream))
@@ -477,6 +497,8 @@ static void calls(void)
 	static const struct named posted[] = {
 		{"cuLaunchKernel", launch},
 		{"cuLaunchCooperativeKernel", launch_together},
+		{"cuLaunchKernelEx", launch_with},
+		{"cuEventRecordWithFlags", record_flags},
 		{"cuLaunchHostFunc", launch_host},
 		{"cuStreamAddCallback", add_callback},
 		{"cuGraphLaunch", launch_graph},
