@@ -41,6 +41,7 @@ const (
 	EventDisableTiming  = 2
 	HostAllocPortable   = 1
 	HostRegisterFlags   = 1 | 2 // portable, device map
+	HostPinFlags        = 1     // portable
 	LimitPrintfFIFOSize = 1
 	LimitMallocHeapSize = 2
 )

@@ -101,7 +101,12 @@ func (d *Driver) HostRegister(ctx Context, memory []byte) error {
 	return d.MemHostRegister(ctx, unsafe.Pointer(unsafe.SliceData(memory)), uint64(len(memory)), HostRegisterFlags)
 }
 
-// HostUnregister reverses HostRegister.
+// HostPin pins host memory for copies.
+func (d *Driver) HostPin(ctx Context, memory []byte) error {
+	return d.MemHostRegister(ctx, unsafe.Pointer(unsafe.SliceData(memory)), uint64(len(memory)), HostPinFlags)
+}
+
+// HostUnregister reverses HostRegister and HostPin.
 func (d *Driver) HostUnregister(ctx Context, memory []byte) error {
 	return d.MemHostUnregister(ctx, unsafe.Pointer(unsafe.SliceData(memory)))
 }

@@ -78,10 +78,13 @@ func (d *Driver) Allow(_, _ uint64, _ []int32) error { return ErrNoCgo }
 // Grant sets a device's access right to a mapping.
 func (d *Driver) Grant(_, _ uint64, _ int32, _ Access) error { return ErrNoCgo }
 
-// HostRegister pins host memory.
+// HostRegister pins host memory and maps it for devices.
 func (d *Driver) HostRegister(Context, []byte) error { return ErrNoCgo }
 
-// HostUnregister reverses HostRegister.
+// HostPin pins host memory for copies.
+func (d *Driver) HostPin(Context, []byte) error { return ErrNoCgo }
+
+// HostUnregister reverses HostRegister and HostPin.
 func (d *Driver) HostUnregister(Context, []byte) error { return ErrNoCgo }
 
 // HostAddress returns the device address of registered memory.

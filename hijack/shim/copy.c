@@ -24,10 +24,31 @@ static uint32_t is_program(uint64_t address)
 	return phos_for_worker(address) ? 0 : 1;
 }
 
-/* Host memory that the worker can address. */
-static bool is_pinned(uint64_t address)
+bool phos_host_visible(uint64_t address)
 {
 	return phos_in_arena(address) || phos_range_shown(address);
+}
+
+/* Page-locked host memory that the worker can address: unlike phos_host_visible, not managed
+ * memory. */
+static bool is_page_locked(uint64_t address)
+{
+	struct phos_range range;
+	return phos_host_visible(address) && phos_range_find(address, &range) &&
+	       (range.kind & (PHOS_RANGE_HOST | PHOS_RANGE_REGISTERED)) != 0;
+}
+
+/* Whether the call returns when the copy is complete, if both ends are for the worker or one is
+ * pageable. The driver documents this for copies from host to host in all forms of the call, and
+ * for all copies with page-locked memory in the synchronous ones; copies within device memory
+ * return early even there. Managed memory counts as host memory in the synchronous calls, because
+ * the program can read it without a further call. */
+static bool is_synchronous(const struct phos_copy *c, bool async)
+{
+	uint64_t to = c->to.address, from = c->from.address;
+	if (!async)
+		return phos_host_visible(to) || phos_host_visible(from);
+	return (c->to.program || is_page_locked(to)) && (c->from.program || is_page_locked(from));
 }
 
 static struct phos_end end_at(uint64_t address)
@@ -93,16 +114,14 @@ CUresult phos_copy_run(const struct phos_copy *c, CUstream stream, bool async)
 			return result;
 		/* During a stream capture the session needs the source's address, not its bytes. */
 		bool small = !c->to.program && c->height == 1 && c->depth == 1 &&
-			     c->width <= PHOS_INLINE_MAX;
+			     c->width <= PHOS_INLINE_MAX && !is_synchronous(c, async);
 		if (small && (!phos_live() || atomic_load(phos_word(PHOS_WORD_CAPTURING)) == 0))
 			return phos_call_memcpyInline(
 				c->to.address, stream,
 				(const unsigned char *)(uintptr_t)c->from.address, c->width);
 		return post_waiting(c, stream);
 	}
-	/* Like the driver, return early from a copy within device memory, but not from one with
-	 * host memory. */
-	if (!async && (is_pinned(c->to.address) || is_pinned(c->from.address)))
+	if (is_synchronous(c, async))
 		return post_waiting(c, stream);
 	return phos_call_memcpy(c->to.address, c->to.pitch, c->to.slice, c->from.address,
 				c->from.pitch, c->from.slice, c->width, c->height, c->depth,
@@ -279,16 +298,23 @@ CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream
 	return copy_checked(from, (uintptr_t)to, from, bytes, stream, true);
 }
 
+/* A copy with both sides declared as device memory. */
+static CUresult copy_device(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream,
+			    bool async)
+{
+	if (bytes != 0 && !is_device_pointer(to))
+		return phos_live() ? CUDA_ERROR_INVALID_VALUE : phos_enter();
+	return copy_checked(from, to, from, bytes, stream, async);
+}
+
 CUresult cuMemcpyDtoD_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes)
 {
-	return cuMemcpyDtoDAsync_v2(to, from, bytes, phos_default_stream);
+	return copy_device(to, from, bytes, phos_default_stream, false);
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-	if (bytes != 0 && !is_device_pointer(to))
-		return phos_live() ? CUDA_ERROR_INVALID_VALUE : phos_enter();
-	return copy_checked(from, to, from, bytes, stream, true);
+	return copy_device(to, from, bytes, stream, true);
 }
 
 CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D *description)
@@ -319,7 +345,9 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *description, CUstream stream)
 CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
 		      CUcontext from_context, size_t bytes)
 {
-	return cuMemcpyPeerAsync(to, to_context, from, from_context, bytes, phos_default_stream);
+	(void)to_context;
+	(void)from_context;
+	return copy_device(to, from, bytes, phos_default_stream, false);
 }
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
@@ -327,7 +355,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
 {
 	(void)to_context;
 	(void)from_context;
-	return cuMemcpyDtoDAsync_v2(to, from, bytes, stream);
+	return copy_device(to, from, bytes, stream, true);
 }
 
 CUresult cuMemcpy3DPeer(const CUDA_MEMCPY3D_PEER *description)

@@ -25,6 +25,10 @@ struct phos_copy {
  * can access, and variables outside of all windows. */
 bool phos_for_worker(uint64_t address);
 
+/* Whether the program can access the memory at an address that the worker can use: page-locked,
+ * registered or managed memory. */
+bool phos_host_visible(uint64_t address);
+
 /* Converts the driver's description. */
 CUresult phos_copy_of_3d(const CUDA_MEMCPY3D *description, struct phos_copy *copy);
 

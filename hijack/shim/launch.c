@@ -14,6 +14,7 @@ enum device_attribute {
 	MAX_BLOCK_DIM = 2, /* x, followed by y and z */
 	MAX_GRID_DIM = 5,
 	WARP_SIZE = 10,
+	MAX_REGISTERS_PER_BLOCK = 12,
 	MULTIPROCESSORS = 16,
 };
 
@@ -50,6 +51,16 @@ static bool within(const uint32_t size[3], const int32_t *limits)
 	       size[2] <= (uint32_t)limits[2];
 }
 
+/* Whether the registers of a block do not suffice. Else a limit on threads comes from the kernel's
+ * own bounds (.maxntid), for which the driver has another error. */
+static bool lacks_registers(const struct phos_function *f, uint64_t threads)
+{
+	int32_t each = atomic_load_explicit(&f->attributes[PHOS_FUNCTION_REGISTERS],
+					    memory_order_relaxed);
+	return f->device != NULL && each > 0 &&
+	       threads * (uint32_t)each > (uint32_t)f->device[MAX_REGISTERS_PER_BLOCK];
+}
+
 /* Finds errors that the driver reports at once. The session would find them too, but only later. */
 static CUresult check_shape(const struct phos_function *f, const struct shape *s)
 {
@@ -64,7 +75,8 @@ static CUresult check_shape(const struct phos_function *f, const struct shape *s
 	int32_t most = atomic_load_explicit(&f->attributes[PHOS_FUNCTION_MAX_THREADS],
 					    memory_order_relaxed);
 	if (most > 0 && threads > (uint32_t)most)
-		return CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+		return lacks_registers(f, threads) ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+						   : CUDA_ERROR_INVALID_VALUE;
 	int32_t dynamic = atomic_load_explicit(&f->attributes[PHOS_FUNCTION_MAX_DYNAMIC_SHARED],
 					       memory_order_relaxed);
 	if (s->shared_bytes > 0 && dynamic > 0 && s->shared_bytes > (uint32_t)dynamic)

@@ -144,7 +144,8 @@ static bool is_mapped(const void *address, size_t bytes)
 }
 
 /* Registered memory stays at its address. Kernels can access it only if it is a shared mapping of a
- * file; for copies other registered memory is like any host memory. */
+ * file: Linux cannot map a program's private pages into the worker. For copies other registered
+ * memory is like any host memory, but it cannot be mapped for the device. */
 CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned int flags)
 {
 	uint64_t base = (uintptr_t)address;
@@ -164,6 +165,9 @@ CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned int flags)
 	result = phos_call_hostRegister(base, bytes, &shown);
 	if (result != CUDA_SUCCESS)
 		return result;
+	if (!shown && (flags & HOST_DEVICEMAP) != 0)
+		return phos_refuse("cuMemHostRegister of private memory with "
+				   "CU_MEMHOSTREGISTER_DEVICEMAP");
 	struct phos_range range = {
 		.base = base,
 		.bytes = bytes,
@@ -222,8 +226,10 @@ CUresult cuMemHostGetFlags(unsigned int *flags, void *address)
 	if (!phos_range_find((uintptr_t)address, &range) ||
 	    (range.kind & (PHOS_RANGE_HOST | PHOS_RANGE_REGISTERED)) == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	/* With unified addressing host memory is always mapped for the device. */
-	*flags = range.flags | HOST_DEVICEMAP;
+	/* With unified addressing host memory is always mapped for the device, if it can be. */
+	*flags = range.flags;
+	if (range.kind == PHOS_RANGE_HOST || range.shown)
+		*flags |= HOST_DEVICEMAP;
 	return CUDA_SUCCESS;
 }
 

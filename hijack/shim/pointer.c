@@ -93,7 +93,7 @@ static bool describe(const struct phos_range *range, CUpointer_attribute attribu
 		return true;
 	case DEVICE_POINTER:
 		*answer = word(address);
-		return true;
+		return range->kind != PHOS_RANGE_REGISTERED || range->shown;
 	case HOST_POINTER:
 		*answer = word(on_host ? address : 0);
 		return on_host;

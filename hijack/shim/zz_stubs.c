@@ -2646,66 +2646,6 @@ CUresult cuCtxSynchronize(void)
 	return cuCtxSynchronize_v2(0);
 }
 
-CUresult cuMemsetD8_v2(CUdeviceptr dstDevice, unsigned char uc, size_t N)
-{
-	return phos_call_memset(dstDevice, 0, uc, 1, N, 1, phos_default_stream);
-}
-
-CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)
-{
-	return phos_call_memset(dstDevice, 0, uc, 1, N, 1, hStream);
-}
-
-CUresult cuMemsetD16_v2(CUdeviceptr dstDevice, unsigned short us, size_t N)
-{
-	return phos_call_memset(dstDevice, 0, us, 2, N, 1, phos_default_stream);
-}
-
-CUresult cuMemsetD16Async(CUdeviceptr dstDevice, unsigned short us, size_t N, CUstream hStream)
-{
-	return phos_call_memset(dstDevice, 0, us, 2, N, 1, hStream);
-}
-
-CUresult cuMemsetD32_v2(CUdeviceptr dstDevice, unsigned int ui, size_t N)
-{
-	return phos_call_memset(dstDevice, 0, ui, 4, N, 1, phos_default_stream);
-}
-
-CUresult cuMemsetD32Async(CUdeviceptr dstDevice, unsigned int ui, size_t N, CUstream hStream)
-{
-	return phos_call_memset(dstDevice, 0, ui, 4, N, 1, hStream);
-}
-
-CUresult cuMemsetD2D8_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height)
-{
-	return phos_call_memset(dstDevice, dstPitch, uc, 1, Width, Height, phos_default_stream);
-}
-
-CUresult cuMemsetD2D8Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned char uc, size_t Width, size_t Height, CUstream hStream)
-{
-	return phos_call_memset(dstDevice, dstPitch, uc, 1, Width, Height, hStream);
-}
-
-CUresult cuMemsetD2D16_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height)
-{
-	return phos_call_memset(dstDevice, dstPitch, us, 2, Width, Height, phos_default_stream);
-}
-
-CUresult cuMemsetD2D16Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned short us, size_t Width, size_t Height, CUstream hStream)
-{
-	return phos_call_memset(dstDevice, dstPitch, us, 2, Width, Height, hStream);
-}
-
-CUresult cuMemsetD2D32_v2(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height)
-{
-	return phos_call_memset(dstDevice, dstPitch, ui, 4, Width, Height, phos_default_stream);
-}
-
-CUresult cuMemsetD2D32Async(CUdeviceptr dstDevice, size_t dstPitch, unsigned int ui, size_t Width, size_t Height, CUstream hStream)
-{
-	return phos_call_memset(dstDevice, dstPitch, ui, 4, Width, Height, hStream);
-}
-
 CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
 {
 	return cuEventRecordWithFlags(hEvent, hStream, 0);

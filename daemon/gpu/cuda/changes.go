@@ -165,7 +165,7 @@ func (m *Memory) WaitReleased() {
 // Pin pins memory of this process.
 func (m *Memory) Pin(memory []byte) (unpin func() error, err error) {
 	c := m.context
-	if err := c.driver.HostRegister(c.native, memory); err != nil {
+	if err := c.driver.HostPin(c.native, memory); err != nil {
 		return nil, c.driverErr("pin memory", err)
 	}
 	c.backend.pinned.add(memory)

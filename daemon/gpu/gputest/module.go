@@ -55,6 +55,49 @@ func testGlobals(t *testing.T, b *bench) {
 	b.want("function that does not exist", err, abi.NotFound)
 }
 
+// testInitialVariables checks that variables without an initial value are zero, each time that code
+// is loaded.
+func testInitialVariables(_ *testing.T, b *bench) {
+	const text = ".version 7.0\n.target sm_70\n.address_size 64\n" +
+		".visible .global .align 4 .u32 word;\n.visible .global .align 8 .b8 large[3000000];\n" +
+		".visible .const .align 4 .u32 constant;\n.visible .entry k() { ret; }\n"
+	for range 3 {
+		m := b.mustModule(text)
+		for name, r := range m.Globals() {
+			b.same(name, b.read(r.Address, int(r.Bytes)), make([]byte, r.Bytes))
+			b.write(r.Address, noise(1, int(r.Bytes)))
+		}
+		b.must(m.Close())
+	}
+}
+
+// testNarrowAddresses checks that an address in shared or local memory wraps modulo 2^32.
+func testNarrowAddresses(_ *testing.T, b *bench) {
+	const text = `.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry k(.param .u64 out)
+{
+	.reg .b32 %r<6>;
+	.reg .b64 %a;
+	.shared .align 4 .b8 area[256];
+	ld.param.u64 %a, [out];
+	mov.u32 %r1, area;
+	add.u32 %r2, %r1, 64;
+	st.shared.u32 [%r2], 77;
+	sub.u32 %r3, %r1, 64;
+	ld.shared.u32 %r4, [%r3+128];
+	atom.shared.add.u32 %r5, [%r3+128], 1;
+	st.global.u32 [%a], %r4;
+	ld.shared.u32 %r4, [%r2];
+	st.global.u32 [%a+4], %r4;
+	ret;
+}`
+	out := b.alloc(8)
+	b.run(launch(b.function(b.mustModule(text), "k"), 1, 1, out))
+	b.same("words of shared memory", b.read(out, 8), words(77, 78))
+}
+
 func testLinkedTexts(_ *testing.T, b *bench) {
 	const head = ".version 7.0\n.target sm_70\n.address_size 64\n"
 	main := head + `

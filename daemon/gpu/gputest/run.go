@@ -58,6 +58,8 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"graph/events", testGraphEvents},
 		{"module/launch", testLaunch},
 		{"module/globals", testGlobals},
+		{"module/initial variables", testInitialVariables},
+		{"module/narrow addresses", testNarrowAddresses},
 		{"module/linked texts", testLinkedTexts},
 		{"module/printf", testPrintf},
 		{"module/refused", testRefusedModules},

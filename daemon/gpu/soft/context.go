@@ -2,12 +2,14 @@ package soft
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
@@ -106,6 +108,10 @@ func (c *Context) poison(err error) {
 	}
 	c.backend.logger.Error("fault on software GPU",
 		"device", c.device.ordinal, "code", gpu.Code(err).String(), "error", err)
+	var fault *simt.Fault
+	if errors.As(err, &fault) && fault.Stack != nil {
+		c.backend.logger.Error("panic in kernel", "device", c.device.ordinal, "stack", string(fault.Stack))
+	}
 	c.end()
 }
 

@@ -34,7 +34,7 @@ func newFunction(m *Module, kernel *simt.Kernel, texts []*ptx.Module) *Function 
 	a[abi.FuncMaxDynamicSharedBytes] = model.PlainSharedBytes - min(model.PlainSharedBytes, a[abi.FuncSharedBytes])
 	a[abi.FuncPreferredSharedCarveout] = -1 // no preference: the driver chooses
 	if entry := findEntry(texts, f.info.Name); entry != nil {
-		a[abi.FuncNumRegs] = estimateRegisters(entry)
+		a[abi.FuncNumRegs] = limitRegisters(a[abi.FuncNumRegs], a[abi.FuncMaxThreadsPerBlock], entry.MaxRegisters)
 		f.required = entry.RequiredThreads
 	}
 	f.maxThreads.Store(uint32(a[abi.FuncMaxThreadsPerBlock]))
@@ -53,17 +53,16 @@ func findEntry(texts []*ptx.Module, name string) *ptx.Func {
 	return nil
 }
 
-// estimateRegisters estimates how many registers a compiler would allocate. PTX has a register per
-// value, and few values live at a time. Registers are not a real limit here, so the estimate always
-// allows 1024 threads.
-func estimateRegisters(f *ptx.Func) int32 {
-	const minRegisters, maxRegisters = 16, model.Registers / model.MaxBlockThreads
-	words := f.Registers[ptx.R16]/2 + f.Registers[ptx.R32] + 2*f.Registers[ptx.R64]
-	estimate := int32(min(max(words/4+7, minRegisters), maxRegisters)) &^ 7
-	if limit := int32(min(f.MaxRegisters, model.MaxRegistersPerThread)); limit > 0 {
-		estimate = min(estimate, limit)
+// limitRegisters limits an estimate as a compiler spills: to .maxnreg if that is not 0, and so that
+// the registers of a multiprocessor suffice for a block of maxThreads. Registers are not a real limit
+// here, so a launch never fails for them.
+func limitRegisters(estimate, maxThreads int32, maxnreg uint32) int32 {
+	const unit = 8 // of the hardware's allocation
+	limit := min(model.Registers/max(maxThreads, 1)/unit*unit, model.MaxRegistersPerThread)
+	if maxnreg > 0 {
+		limit = min(limit, int32(min(maxnreg, model.MaxRegistersPerThread)))
 	}
-	return estimate
+	return min(estimate, limit)
 }
 
 // Info returns what programs can query about the kernel.

@@ -3,6 +3,7 @@ package soft
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -35,10 +36,11 @@ type Module struct {
 const outlineBytes = 256 << 10
 
 // LoadModule parses and links PTX texts. It returns a *gpu.LoadError for errors in the code.
-func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Module, error) {
+func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (m gpu.Module, err error) {
 	if err := c.checkUsable("load module"); err != nil {
 		return nil, err
 	}
+	defer c.contain(&err)
 	if len(image.PTX) == 0 {
 		return nil, cubinError(image, c.backend.spec.CC)
 	}
@@ -56,6 +58,19 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 	}
 	program.LimitHeap(heapBytes(options))
 	return &Module{context: c, program: program, texts: texts, functions: map[string]*Function{}}, nil
+}
+
+// contain turns a panic of the linker into a *gpu.LoadError. Code comes from programs, and whatever a
+// program hands in gets an answer.
+func (c *Context) contain(err *error) {
+	failure := recover()
+	if failure == nil {
+		return
+	}
+	c.backend.logger.Error("panic while code was loaded", "panic", failure, "stack", string(debug.Stack()))
+	*err = &gpu.LoadError{
+		Log: fmt.Sprintf("internal error of the software GPU: %v", failure), Err: abi.InvalidPTX,
+	}
 }
 
 // placer returns a function that allocates memory for each variable, device or managed.
@@ -194,9 +209,10 @@ func targetSM(target string) int {
 func (m *Module) Functions() []string { return m.program.Kernels() }
 
 // Function looks up a kernel. It returns a *gpu.LoadError for errors in its code.
-func (m *Module) Function(name string) (gpu.Function, error) {
+func (m *Module) Function(name string) (found gpu.Function, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	defer m.context.contain(&err)
 	if f := m.functions[name]; f != nil {
 		return f, nil
 	}

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -51,12 +53,24 @@ func (s *Session) finish(call *core.Call, err error, out wire.Reply) {
 	rest, flags, slot, sequence := call.Detached(), call.Flags, call.Slot, call.Sequence
 	s.pending[sequence] = &pendingCall{number: call.Number, stream: call.Waiting(), since: time.Now()}
 	go func() {
-		err := rest()
+		err := s.contained(rest)
 		s.core.Mu.Lock()
 		delete(s.pending, sequence)
 		s.core.Mu.Unlock()
 		s.answer(flags, slot, sequence, err, out)
 	}()
+}
+
+// contained runs what a handler left, and turns a panic into an error, so that the call is answered
+// and the worker lives.
+func (s *Session) contained(rest func() error) (err error) {
+	defer func() {
+		if failure := recover(); failure != nil {
+			s.core.Log.Error("panic in call", "panic", failure, "stack", string(debug.Stack()))
+			err = &gpu.Error{Op: "call", Code: abi.Unknown, Detail: fmt.Sprint(failure)}
+		}
+	}()
+	return rest()
 }
 
 // answer does not need the lock.

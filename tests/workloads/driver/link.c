@@ -1,5 +1,5 @@
-/* cuLink: texts that need each other, in either order; an invalid one; undefined names; and the
- * reported shared memory of a kernel. */
+/* cuLink: texts that need each other, in either order; an invalid one; undefined names; texts that
+ * declare a function differently; and the reported shared memory of a kernel. */
 #include "driver.h"
 #include <string.h>
 
@@ -20,6 +20,17 @@ static const char provider[] = HEAD
 	".visible .global .align 4 .u32 shift = 5;\n"
 	".visible .func (.param .b32 r) twice(.param .b32 n)\n"
 	"{ .reg .b32 %n; ld.param.b32 %n, [n]; add.u32 %n, %n, %n; st.param.b32 [r], %n; ret; }\n";
+
+/* They define twice without a result, with another parameter, and as a kernel. */
+static const char *const misfits[] = {
+	HEAD ".visible .global .align 4 .u32 shift = 5;\n"
+	     ".visible .func twice(.param .b32 n) { ret; }\n",
+	HEAD ".visible .global .align 4 .u32 shift = 5;\n"
+	     ".visible .func (.param .b32 r) twice(.param .b64 n) { ret; }\n",
+	HEAD ".visible .global .align 4 .u32 shift = 5;\n"
+	     ".visible .entry twice(.param .b32 n) { ret; }\n",
+	HEAD ".visible .global .align 4 .b8 shift[2];\n"
+	     ".visible .func (.param .b32 r) twice(.param .b32 n) { ret; }\n"};
 
 static const char wrong[] = HEAD ".visible .entry k() { .reg .b32 %r; frobnicate.u32 %r, %r; }\n";
 
@@ -73,6 +84,23 @@ static void both(const char *first, const char *second)
 	CU(cuModuleUnload(module));
 }
 
+/* Texts that do not fit together are refused by some call, and the next ones work. */
+static void apart(const char *first, const char *second)
+{
+	void *image;
+	CUmodule module;
+	CUlinkState state = begin();
+	CUresult result = add(state, first);
+	if (result == CUDA_SUCCESS)
+		result = add(state, second);
+	if (result == CUDA_SUCCESS)
+		result = cuLinkComplete(state, &image, NULL);
+	if (result == CUDA_SUCCESS)
+		result = cuModuleLoadData(&module, image);
+	CHECK(result == CUDA_ERROR_INVALID_PTX);
+	CU(cuLinkDestroy(state));
+}
+
 int main(void)
 {
 	CUdevice device;
@@ -84,6 +112,11 @@ int main(void)
 	CU(cuCtxCreate(&context, 0, device));
 	both(user, provider);
 	both(provider, user);
+	for (size_t i = 0; i < sizeof misfits / sizeof *misfits; i++) {
+		apart(user, misfits[i]);
+		apart(misfits[i], user);
+	}
+	both(user, provider);
 
 	CUlinkState state = begin();
 	CU(add(state, provider));

@@ -86,12 +86,35 @@ static void one_page(unsigned *memory)
 	CU(D(cuMemHostUnregister)(memory + 500));
 }
 
-/* Memory that cannot be shared is registered all the same; copies use staging. */
+/* Memory that cannot be shared is registered for copies, which use staging, and for fills. It
+ * cannot be mapped for the device, and no query says that it is. */
 static void staged(unsigned *memory)
 {
 	CUdeviceptr device, plain;
-	CU(D(cuMemHostRegister)(memory, BYTES, CU_MEMHOSTREGISTER_DEVICEMAP));
+	unsigned flags = 0;
+	int attribute = -1;
+	CUdevice gpu;
+	CU(D(cuCtxGetDevice)(&gpu));
+	CU(D(cuDeviceGetAttribute)(
+		&attribute, CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM, gpu));
+	CHECK(attribute == 0);
+	CU(D(cuDeviceGetAttribute)(&attribute, CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED, gpu));
+	CHECK(attribute == 1);
+	CHECK(D(cuMemHostRegister)(memory, BYTES, CU_MEMHOSTREGISTER_DEVICEMAP) ==
+	      CUDA_ERROR_NOT_SUPPORTED);
+	CHECK(D(cuMemHostUnregister)(memory) == CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
+	CU(D(cuMemHostRegister)(memory, BYTES, CU_MEMHOSTREGISTER_PORTABLE));
+	CU(D(cuMemHostGetFlags)(&flags, memory));
+	CHECK(flags == CU_MEMHOSTREGISTER_PORTABLE);
 	CHECK(D(cuMemHostGetDevicePointer)(&device, memory, 0) == CUDA_ERROR_NOT_SUPPORTED);
+	CHECK(D(cuPointerGetAttribute)(&device, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+				       (CUdeviceptr)(uintptr_t)memory) == CUDA_ERROR_INVALID_VALUE);
+	CU(D(cuMemsetD32)((CUdeviceptr)(uintptr_t)memory, 6, WORDS));
+	CHECK(memory[0] == 6 && memory[WORDS - 1] == 6);
+	CU(D(cuMemsetD2D8)((CUdeviceptr)(uintptr_t)memory, PAGE, 1, 3, 2));
+	CHECK(memory[0] == 0x010101 && memory[1] == 6 && memory[PAGE / 4] == 0x010101);
+	CHECK(D(cuMemsetD32)((CUdeviceptr)(uintptr_t)memory, 6, WORDS + 1) ==
+	      CUDA_ERROR_INVALID_VALUE);
 	CU(D(cuMemAlloc)(&plain, BYTES));
 	memory[5] = 99;
 	CU(D(cuMemcpyHtoDAsync)(plain, memory, BYTES, 0));

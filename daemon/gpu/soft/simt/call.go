@@ -85,10 +85,14 @@ func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int,
 	top := frame{pc: back, frame: caller, site: site, function: function}
 	// Read the arguments before saving the callee's registers and write them after: caller and callee
 	// may be the same function.
-	var values [16]uint64
+	var few [16]uint64
+	values := few[:]
+	if len(site.Args) > len(few) {
+		values = make([]uint64, len(site.Args))
+	}
 	for i, move := range site.Args {
 		if !move.From.InFrame || !move.To.InFrame {
-			values[i&15] = w.readPlace(move.From, caller, lane, move.Bytes)
+			values[i] = w.readPlace(move.From, caller, lane, move.Bytes)
 		}
 	}
 	if function.Recursive {
@@ -98,7 +102,7 @@ func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int,
 		if move.From.InFrame && move.To.InFrame {
 			w.copyLocal(lane, uint64(callee+move.To.Offset), uint64(caller+move.From.Offset), uint64(move.Bytes))
 		} else {
-			w.writePlace(move.To, callee, lane, move.Bytes, values[i&15])
+			w.writePlace(move.To, callee, lane, move.Bytes, values[i])
 		}
 	}
 	w.stacks[lane&31] = append(w.stacks[lane&31], top)
@@ -145,12 +149,16 @@ func (w *warp) returnLane(lane int) {
 	base := &w.v32(w.block.kernel.Frame)[lane&31]
 	top, callee := *w.topFrame(lane), *base
 	w.stacks[lane&31] = w.stacks[lane&31][:len(w.stacks[lane&31])-1]
-	var values [16]uint64
+	var few [16]uint64
+	values := few[:]
+	if len(top.site.Rets) > len(few) {
+		values = make([]uint64, len(top.site.Rets))
+	}
 	for i, move := range top.site.Rets {
 		if move.From.InFrame && move.To.InFrame {
 			w.copyLocal(lane, uint64(top.frame+move.To.Offset), uint64(callee+move.From.Offset), uint64(move.Bytes))
 		} else {
-			values[i&15] = w.readPlace(move.From, callee, lane, move.Bytes)
+			values[i] = w.readPlace(move.From, callee, lane, move.Bytes)
 		}
 	}
 	if top.saved != nil {
@@ -159,7 +167,7 @@ func (w *warp) returnLane(lane int) {
 	*base = top.frame
 	for i, move := range top.site.Rets {
 		if !move.From.InFrame || !move.To.InFrame {
-			w.writePlace(move.To, top.frame, lane, move.Bytes, values[i&15])
+			w.writePlace(move.To, top.frame, lane, move.Bytes, values[i])
 		}
 	}
 }

@@ -2,6 +2,7 @@ package simt
 
 import (
 	"fmt"
+	"runtime/debug"
 
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/internal/ptx"
@@ -22,6 +23,20 @@ type Fault struct {
 	Thread  [3]uint32
 	// Detail adds information that the fields do not have; it may be empty.
 	Detail string
+	// Stack is the stack of the interpreter if the fault is its own; else it is nil.
+	Stack []byte
+}
+
+// faultOf returns the fault for a panic while a kernel ran. A panic that is not a fault is an error
+// of the interpreter: it ends the kernel, and the program learns that by a status.
+func faultOf(failure any, kernel string) *Fault {
+	if fault, ok := failure.(*Fault); ok {
+		return fault
+	}
+	return &Fault{
+		Kind: abi.LaunchFailed, Kernel: kernel, Stack: debug.Stack(),
+		Detail: fmt.Sprintf("internal error of the software GPU: %v", failure),
+	}
 }
 
 func (f *Fault) Error() string {

@@ -38,7 +38,8 @@ func Link(
 	memory *Memory,
 ) (*Program, error) {
 	l := newLinker(modules, place, memory)
-	return l.run(l.collect, l.placeVariables, l.placeHeap, l.initialise, l.lower, l.placeWorkspaces)
+	return l.run(l.collect, l.checkFunctions, l.chooseVariables, l.placeVariables, l.placeHeap, l.initialise,
+		l.lower, l.placeWorkspaces)
 }
 
 // LinkFilled is Link for variables whose memory already has its content, or gets it on first
@@ -49,7 +50,8 @@ func LinkFilled(
 	memory *Memory,
 ) (*Program, error) {
 	l := newLinker(modules, place, memory)
-	return l.run(l.collect, l.placeVariables, l.placeHeap, l.lower, l.placeWorkspaces)
+	return l.run(l.collect, l.checkFunctions, l.chooseVariables, l.placeVariables, l.placeHeap, l.lower,
+		l.placeWorkspaces)
 }
 
 func newLinker(modules []*ptx.Module, place Placer, memory *Memory) *linker {
@@ -137,7 +139,7 @@ func (l *linker) placeVariables() error {
 				if v.Linkage != ptx.Extern && v.Linkage != ptx.Internal && v.Bytes > 0 && l.shared[v.Name] == nil {
 					l.shared[v.Name] = v
 				}
-			case v.Linkage == ptx.Extern, l.variables[v.Name] != nil && v.Linkage != ptx.Internal:
+			case v.Linkage != ptx.Internal && l.variables[v.Name] != v:
 				declared = append(declared, v)
 			default:
 				if err := l.placeVariable(v); err != nil {
@@ -151,8 +153,8 @@ func (l *linker) placeVariables() error {
 		if definition == nil {
 			return fmt.Errorf("variable '%s' is %w: %w", v.Name, gpu.ErrUndefined, abi.InvalidPTX)
 		}
-		if v.Linkage == ptx.Visible && definition.Linkage == ptx.Visible {
-			return fmt.Errorf("variable '%s' is defined twice: %w", v.Name, abi.InvalidPTX)
+		if err := checkVariable(v, definition); err != nil {
+			return err
 		}
 		l.linked.Addresses[v] = l.linked.Addresses[definition]
 	}
@@ -173,9 +175,6 @@ func (l *linker) placeVariable(v *ptx.Var) error {
 		return fmt.Errorf("place variable '%s' of %d bytes: %w", v.Name, v.Bytes, err)
 	}
 	l.linked.Addresses[v] = address
-	if v.Linkage != ptx.Internal {
-		l.variables[v.Name] = v
-	}
 	if _, taken := l.program.globals[v.Name]; !taken || v.Linkage != ptx.Internal {
 		l.program.globals[v.Name] = gpu.Range{Address: address, Bytes: v.Bytes}
 	}
@@ -214,11 +213,13 @@ func mayCallMalloc(m *ptx.Module) bool {
 	return false
 }
 
-// initialise writes the initial values, with addresses resolved.
+// initialise writes the initial values of the definitions, with addresses resolved. Place has zeroed
+// the other variables.
 func (l *linker) initialise() error {
 	for _, m := range l.modules {
 		for _, v := range m.Globals {
-			if v.Space == ptx.Shared || v.Init == nil && len(v.Relocs) == 0 || v.Linkage == ptx.Extern {
+			if v.Space == ptx.Shared || v.Init == nil && len(v.Relocs) == 0 ||
+				v.Linkage != ptx.Internal && l.variables[v.Name] != v {
 				continue
 			}
 			image := make([]byte, v.Bytes)
@@ -247,8 +248,12 @@ func (l *linker) relocate(v *ptx.Var, r ptx.Relocation, image []byte) error {
 	case r.Symbol != nil:
 		address, resolved = l.linked.Addresses[r.Symbol]
 	}
-	if !resolved || r.Offset+uint64(r.Bytes) > uint64(len(image)) {
-		return fmt.Errorf("initialise variable '%s': unknown address in its initial value: %w", v.Name, abi.InvalidPTX)
+	if !resolved {
+		return fmt.Errorf("initialise variable '%s': a name in its initial value is %w: %w", v.Name,
+			gpu.ErrUndefined, abi.InvalidPTX)
+	}
+	if r.Offset+uint64(r.Bytes) > uint64(len(image)) {
+		return fmt.Errorf("initialise variable '%s': an address outside of it: %w", v.Name, abi.InvalidPTX)
 	}
 	var raw [8]byte
 	binary.LittleEndian.PutUint64(raw[:], address+uint64(r.Addend))
@@ -316,7 +321,7 @@ func (l *linker) kernelInfo(m *ptx.Module, f *ptx.Func, k *code.Kernel) gpu.Func
 	info.Attributes[abi.FuncSharedBytes] = int32(k.StaticShared)
 	info.Attributes[abi.FuncConstBytes] = int32(l.constBytes)
 	info.Attributes[abi.FuncLocalBytes] = int32(k.LocalBytes)
-	info.Attributes[abi.FuncNumRegs] = min(max(k.Registers, 16), 255)
+	info.Attributes[abi.FuncNumRegs] = k.Registers
 	// The target of the virtual architecture, despite the attribute's name: cub chooses launch shapes
 	// by it.
 	info.Attributes[abi.FuncPTXVersion] = target

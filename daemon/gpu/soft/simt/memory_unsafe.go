@@ -174,12 +174,16 @@ func (w *warp) store64(in *code.Inst, mask uint32, address *lanes.V64) {
 func (w *warp) locate(in *code.Inst, lane int, address uint64, write bool) unsafe.Pointer {
 	address += uint64(in.Offset)
 	bytes := uint64(in.Memory.Bytes) * uint64(in.Memory.Vec)
+	narrow := in.Memory.Space == code.Shared || in.Memory.Space == code.Local
+	if narrow { // addresses in these spaces have 32 bits and wrap
+		address = uint64(uint32(address))
+	}
 	if address&(bytes-1) != 0 {
 		panic(w.fault(lane, abi.MisalignedAddress, address))
 	}
 	switch in.Memory.Space {
 	case code.Shared:
-		panic(w.fault(lane, abi.IllegalAddress, address+space.SharedBase))
+		return w.locateShared(lane, address, bytes)
 	case code.Local:
 		return w.locateLocal(lane, address, bytes)
 	}
@@ -223,9 +227,14 @@ func (w *warp) locateWindow(lane int, address, bytes uint64, write bool) unsafe.
 		}
 		return unsafe.Pointer(&params[at])
 	}
-	at, s := address-space.SharedBase, &w.block.shared
-	if at+bytes > s.size {
-		panic(w.fault(lane, abi.IllegalAddress, address))
+	return w.locateShared(lane, address-space.SharedBase, bytes)
+}
+
+// locateShared finds shared memory of the block.
+func (w *warp) locateShared(lane int, at, bytes uint64) unsafe.Pointer {
+	s := &w.block.shared
+	if at >= s.size || bytes > s.size-at {
+		panic(w.fault(lane, abi.IllegalAddress, space.SharedBase+at))
 	}
 	return unsafe.Add(s.host, at)
 }

@@ -174,11 +174,7 @@ func (r *run) work(number int) {
 	defer w.reader.Exit()
 	defer func() {
 		if failure := recover(); failure != nil {
-			fault, ok := failure.(*Fault)
-			if !ok {
-				panic(failure)
-			}
-			r.fail(fault)
+			r.fail(faultOf(failure, r.kernel.Name))
 		}
 	}()
 	w.runBlocks()

@@ -95,7 +95,7 @@ func (s *Code) load(c *core.Context, images *fatbin.Images) (*Module, error) {
 			return 0, fmt.Errorf("place variable %s: %w", name, err)
 		}
 		m.variables = append(m.variables, variable{name, r, false})
-		return r.Address, nil
+		return r.Address, clearReused(d, r)
 	}
 	placeManaged := func(name string, bytes uint64) (uint64, error) {
 		r, err := s.memory.AllocatePages(bytes)
@@ -118,6 +118,18 @@ func (s *Code) load(c *core.Context, images *fatbin.Images) (*Module, error) {
 	}
 	s.addPlaced(m)
 	return m, nil
+}
+
+// clearReused zeroes memory that shares its chunk with other allocations, because it may have been
+// used before. The chunks of a larger allocation have just been mapped and are zero.
+func clearReused(d *core.Device, r gpu.Range) error {
+	if r.Bytes > heap.SmallBytes {
+		return nil
+	}
+	if _, err := d.GPU.Memory().WriteAt(make([]byte, r.Bytes), int64(r.Address)); err != nil {
+		return fmt.Errorf("clear a variable's memory: %w", err)
+	}
+	return nil
 }
 
 // errorLog is the text for the program's JIT error log.

@@ -34,7 +34,7 @@ type Kernel struct {
 	Functions map[uint64]*Function
 
 	MaxThreads, RequiredThreads [3]uint32
-	// Registers is the number of 32-bit registers a thread uses.
+	// Registers estimates how many 32-bit registers a compiler would allocate to a thread.
 	Registers int32
 }
 

@@ -3,6 +3,7 @@ package code
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
@@ -56,14 +57,24 @@ type function struct {
 	base [ptx.Classes]uint32
 	// Offsets of the parts of the frame.
 	callParams, local uint32
-	depth             uint32 // frame bytes of the function and its deepest chain of callees
+	depth             uint64 // frame bytes of the function and its deepest chain of callees
 	state             uint8  // of the depth-first search: 0 new, 1 open, 2 done
 }
 
 // recursionBytes is local memory reserved for the frames of recursive calls.
 const recursionBytes = 64 << 10
 
-const frameAlign = 16
+const (
+	// maxLocalBytes and maxStaticShared are limits of the hardware.
+	maxLocalBytes   = 512 << 10
+	maxStaticShared = 48 << 10
+	// maxColumnBytes and maxPredicates limit the registers of a warp: 64 Ki registers of 64 bits, far
+	// beyond what compilers produce.
+	maxColumnBytes = 16 << 20
+	maxPredicates  = 1 << 20
+
+	frameAlign = 16
+)
 
 func alignUp(n, align uint64) uint64 { return (n + align - 1) / align * align }
 
@@ -121,9 +132,12 @@ func (l *lowering) reachCall(caller *function, callee *ptx.Func) error {
 }
 
 // reachIndirect treats every function whose address is taken as a possible callee. Any of them may
-// call the caller again.
+// call the caller again. A kernel cannot be called: it reads the parameters of its own launch.
 func (l *lowering) reachIndirect(caller *function) error {
 	for f := range l.linked.FunctionAddresses {
+		if f.Entry {
+			continue
+		}
 		if err := l.reachCall(caller, f); err != nil {
 			return err
 		}
@@ -131,23 +145,42 @@ func (l *lowering) reachIndirect(caller *function) error {
 	return nil
 }
 
-// markRecursive marks the functions that can reach themselves.
+// markRecursive marks the functions that can reach themselves: those in a cycle of the call graph,
+// found as strongly connected components by Tarjan's algorithm.
 func (l *lowering) markRecursive() {
-	for _, fn := range l.order {
-		seen := map[*function]bool{}
-		var visit func(*function)
-		visit = func(f *function) {
-			for _, callee := range f.calls {
-				if callee == fn {
-					fn.out.Recursive = true
-				}
-				if !seen[callee] {
-					seen[callee] = true
-					visit(callee)
-				}
+	order, low := map[*function]int{}, map[*function]int{} // order counts from 1; 0 is not visited
+	var open []*function                                   // visited, component not complete
+	var visit func(*function)
+	visit = func(fn *function) {
+		order[fn] = len(order) + 1
+		low[fn] = order[fn]
+		open = append(open, fn)
+		for _, callee := range fn.calls {
+			if callee == fn {
+				fn.out.Recursive = true
 			}
+			if order[callee] == 0 {
+				visit(callee)
+			}
+			low[fn] = min(low[fn], low[callee])
 		}
-		visit(fn)
+		if low[fn] < order[fn] {
+			return
+		}
+		first := len(open) - 1
+		for open[first] != fn {
+			first--
+		}
+		for _, member := range open[first:] {
+			member.out.Recursive = member.out.Recursive || len(open)-first > 1
+			low[member] = math.MaxInt // later callers are not in the component
+		}
+		open = open[:first]
+	}
+	for _, fn := range l.order {
+		if order[fn] == 0 {
+			visit(fn)
+		}
 	}
 }
 
@@ -170,12 +203,30 @@ func (l *lowering) layoutFrames(entry *function) {
 		for _, callee := range fn.calls {
 			fn.depth = max(fn.depth, callee.depth)
 		}
-		fn.depth += fn.out.FrameBytes
+		fn.depth = min(fn.depth+uint64(fn.out.FrameBytes), 2*maxLocalBytes) // no overflow by many callees
 	}
-	l.kernel.LocalBytes = uint64(entry.depth)
+	l.kernel.LocalBytes = entry.depth
 	if recursive {
 		l.kernel.LocalBytes += recursionBytes
 	}
+}
+
+// checkLimits returns an error for a kernel that needs more memory than the hardware has, or more
+// than the interpreter allocates to a warp.
+func (l *lowering) checkLimits(entry *function) error {
+	refuse := func(format string, args ...any) error {
+		return &Refused{Function: entry.ptx.Name, Pos: entry.ptx.Pos, Text: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case l.kernel.LocalBytes > maxLocalBytes+recursionBytes:
+		return refuse("the kernel uses more than %d bytes of local memory per thread", maxLocalBytes)
+	case l.kernel.StaticShared > maxStaticShared:
+		return refuse("the kernel uses too much static shared memory (%d bytes, at most %d)",
+			l.kernel.StaticShared, maxStaticShared)
+	case l.exhausted:
+		return refuse("the kernel and what it calls have too many registers and constants")
+	}
+	return nil
 }
 
 // layoutRegisters assigns a column to every register of every function.
@@ -191,8 +242,7 @@ func (l *lowering) layoutRegisters() {
 		fn.out.Save[2] = l.columns
 		fn.base[ptx.Pred] = uint32(l.predicates)
 		fn.out.SavePredicates = [2]int32{l.predicates, l.predicates + int32(count[ptx.Pred])}
-		l.predicates += int32(count[ptx.Pred])
-		l.kernel.Registers = max(l.kernel.Registers, int32(count[ptx.R16]+count[ptx.R32]+2*count[ptx.R64]))
+		l.addPredicates(count[ptx.Pred])
 	}
 }
 

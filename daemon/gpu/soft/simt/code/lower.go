@@ -18,6 +18,7 @@ type lowering struct {
 
 	columns     uint32 // allocated bytes of the register block
 	predicates  int32
+	exhausted   bool // there was no room for all registers
 	constants32 map[uint32]uint32
 	constants64 map[uint64]uint32
 	constPreds  map[bool]uint32
@@ -63,10 +64,17 @@ func Lower(entry *ptx.Func, linked *Linked, complete func(*ptx.Func) error) (*Ke
 	l.layoutFrames(main)
 	l.layoutRegisters()
 	l.layoutShared()
+	if err := l.checkLimits(main); err != nil {
+		return nil, err
+	}
 	for _, fn := range l.order {
+		l.kernel.Registers = max(l.kernel.Registers, pressure(fn.ptx))
 		if err := l.lowerFunction(fn); err != nil {
 			return nil, err
 		}
+	}
+	if err := l.checkLimits(main); err != nil { // for constants
+		return nil, err
 	}
 	for _, p := range l.patches {
 		l.kernel.Insts[p.inst].Target = p.fn.out.Entry
@@ -148,8 +156,21 @@ func (l *lowering) newColumn(bytes uint32) uint32 { return l.newColumns(bytes, 1
 // newColumns allocates adjacent columns of so many bytes and returns the offset of the first.
 func (l *lowering) newColumns(bytes uint32, count int) uint32 {
 	at := l.columns
+	if need := uint64(bytes) * uint64(count); uint64(at)+need > maxColumnBytes {
+		l.exhausted = true // and checkLimits refuses the kernel
+		return 0
+	}
 	l.columns += bytes * uint32(count)
 	return at
+}
+
+// addPredicates allocates adjacent predicates.
+func (l *lowering) addPredicates(count int) {
+	if int(l.predicates)+count > maxPredicates {
+		l.exhausted = true
+		return
+	}
+	l.predicates += int32(count)
 }
 
 // constant32 returns the column of a constant.
@@ -191,8 +212,9 @@ func (l *lowering) constantPredicate(v bool) uint32 {
 
 // newPredicate allocates a predicate.
 func (l *lowering) newPredicate() int32 {
-	l.predicates++
-	return l.predicates - 1
+	at := l.predicates
+	l.addPredicates(1)
+	return at
 }
 
 // special returns the column of a special register that does not change while a warp runs.

@@ -108,6 +108,9 @@ func collectiveClass(in *ptx.Inst, i int) ptx.Class {
 
 var builtins = map[string]Builtin{"vprintf": Vprintf, "__assertfail": AssertFail, "malloc": Malloc, "free": Free}
 
+// builtinArguments is how many arguments each builtin function has. All have at most one result.
+var builtinArguments = map[Builtin]int{Vprintf: 2, AssertFail: 5, Malloc: 1, Free: 1}
+
 // call lowers a call, with moves for its arguments and results.
 func (l *lowering) call(in *ptx.Inst) error {
 	site := &CallSite{FrameBytes: l.fn.out.FrameBytes, Indirect: Ref{Sink: true}}
@@ -123,6 +126,9 @@ func (l *lowering) call(in *ptx.Inst) error {
 		site.Builtin = builtins[in.Call.Func.Name]
 		if (site.Builtin == Malloc || site.Builtin == Free) && !l.linked.Heap {
 			return l.refuse("'%s' needs a device heap, which this program does not have", in.Call.Func.Name)
+		}
+		if n := builtinArguments[site.Builtin]; len(in.Call.Args) != n || len(in.Call.Rets) > 1 {
+			return l.refuse("'%s' has %d parameters and at most one return value", in.Call.Func.Name, n)
 		}
 		out.Shape = CallBuiltin
 	}
