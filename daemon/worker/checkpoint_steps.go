@@ -77,6 +77,11 @@ func (s *workerCheckpoint) begin(ctx context.Context, in *api.SaveBegin) error {
 	}
 	s.gate = s.active.gate()
 	s.kinds = in.GetKinds()
+	if s.kinds.objects() {
+		if err := s.active.session.Unsavable(); err != nil {
+			return fmt.Errorf("%w: %w", api.ErrInvalid, err)
+		}
+	}
 	if s.kinds.memory() {
 		var err error
 		s.snapshot, err = s.active.capture.Begin(s.writer, capture.Options{
