@@ -12,6 +12,9 @@ var ErrNoCgo = errors.New("this build has no cgo and cannot open a GPU driver")
 // ErrLibrary is in the error chain when Open finds no driver, or an unsuitable one.
 var ErrLibrary = errors.New("no usable GPU driver")
 
+// ErrAbsent is in the error chain when Open finds no library of that name.
+var ErrAbsent = errors.New("not installed")
+
 // Handles of the driver; zero is no handle.
 type (
 	// Context is an address space on a device.

@@ -81,7 +81,12 @@ func load(path string) (library unsafe.Pointer, err error) {
 	defer C.free(unsafe.Pointer(text))
 	if why := C.phos_open(text, &library); why != nil {
 		defer C.free(unsafe.Pointer(why))
-		return nil, fmt.Errorf("%w: open %s: %s", ErrLibrary, path, C.GoString(why))
+		reason := C.GoString(why)
+		// The loader names the library or, if the library exists, one that it needs.
+		if strings.HasPrefix(reason, path+": cannot open shared object file: No such file") {
+			return nil, fmt.Errorf("%w: %s is %w", ErrLibrary, path, ErrAbsent)
+		}
+		return nil, fmt.Errorf("%w: open %s: %s", ErrLibrary, path, reason)
 	}
 	return library, nil
 }

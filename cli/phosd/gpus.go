@@ -24,28 +24,75 @@ const withoutGPUs = "soft:1"
 // errKind is returned for an unknown backend.
 var errKind = errors.New("not a kind of GPU; say auto, soft:N, cuda or cuda:driver=PATH")
 
+// choice is the backend that phosd offers.
+type choice struct {
+	offer string
+	// missing is why a software GPU serves although real ones were wanted; nil: it does not.
+	missing error
+	// unused is set if the machine has an NVIDIA GPU or a driver all the same.
+	unused error
+}
+
 // choose turns "auto" into the name of a backend: real GPUs if there are any. GPUs that are present
 // and cannot be used are an error: users must not get a software GPU instead without noticing.
-func choose(gpus config.GPUs, log *slog.Logger) (string, error) {
+func choose(gpus config.GPUs, log *slog.Logger) (choice, error) {
 	named, err := byDriver(gpus)
 	if gpus.Offer == "cuda" || err != nil {
-		return named, err
+		return choice{offer: named}, err
 	}
 	if gpus.Offer != "auto" {
-		return gpus.Offer, nil
+		return choice{offer: gpus.Offer}, nil
 	}
 	devices, err := probe(gpus.Driver)
 	switch {
 	case err == nil:
 		log.Info("GPUs found", "count", len(devices), "first", devices[0].Name)
-		return named, nil
+		return choice{offer: named}, nil
 	case gpus.Driver != "":
 		// A driver was configured, so its GPUs are required.
 	case errors.Is(err, cudadrv.ErrLibrary), errors.Is(err, abi.NoDevice), errors.Is(err, cudadrv.ErrNoCgo):
-		log.Debug("no GPU found", "why", err)
-		return withoutGPUs, nil
+		return substitute(err, nvidiaHardware("/"), log), nil
 	}
-	return "", fmt.Errorf("%w; --gpus=%s uses the software GPU", err, withoutGPUs)
+	return choice{}, fmt.Errorf("%w; --gpus=%s uses the software GPU", err, withoutGPUs)
+}
+
+// substitute chooses the software GPU because of a driver's error. That is worth a warning if the
+// machine has an NVIDIA GPU, or a driver that fails: programs would run a thousand times slower.
+func substitute(err error, hardware []string, log *slog.Logger) choice {
+	chosen := choice{offer: withoutGPUs, missing: err}
+	switch {
+	case len(hardware) > 0:
+		chosen.unused = fmt.Errorf("the machine has an NVIDIA GPU (%s), but %w", strings.Join(hardware, ", "), err)
+	case !errors.Is(err, cudadrv.ErrAbsent) && !errors.Is(err, cudadrv.ErrNoCgo):
+		chosen.unused = err
+	default:
+		log.Info("no GPU found; a software GPU serves", "why", err)
+		return chosen
+	}
+	log.Warn("a software GPU serves, which is a thousand times slower than a real one", "why", chosen.unused)
+	return chosen
+}
+
+// serves says what phosd serves, for the command that started it.
+func (c choice) serves(devices []gpu.DeviceInfo) string {
+	kind := "GPU"
+	if softGPUs(c.offer) {
+		kind = "software GPU"
+	}
+	text := fmt.Sprintf("%d %s", len(devices), kind)
+	if len(devices) != 1 {
+		text += "s"
+	}
+	switch {
+	case c.unused != nil:
+		text += " (" + c.unused.Error() + ")"
+	case c.missing != nil:
+		why, _, _ := strings.Cut(c.missing.Error(), ";") // the remedies are in the log
+		text += " (" + why + ")"
+	case kind == "GPU" && len(devices) > 0:
+		text += " (" + devices[0].Name + ")"
+	}
+	return text
 }
 
 // byDriver returns the name of the backend for the configured driver. It is an error if the driver

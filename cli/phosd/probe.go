@@ -31,7 +31,9 @@ type findings struct {
 	Failed string
 	// Missing means that there is no driver.
 	Missing bool
-	Code    abi.Result
+	// Absent means that not even its library is installed.
+	Absent bool
+	Code   abi.Result
 }
 
 // probeGPUs is the body of probeRole. It writes findings as JSON to standard output.
@@ -50,6 +52,7 @@ func probeGPUs(arguments []string) error {
 		found = findings{
 			Failed:  err.Error(),
 			Missing: errors.Is(err, cudadrv.ErrLibrary) || errors.Is(err, cudadrv.ErrNoCgo),
+			Absent:  errors.Is(err, cudadrv.ErrAbsent),
 			Code:    gpu.Code(err),
 		}
 	}
@@ -61,12 +64,15 @@ type refusal struct{ findings }
 
 func (r *refusal) Error() string { return r.Failed }
 
-// Unwrap returns the kind of error that callers distinguish.
-func (r *refusal) Unwrap() error {
-	if r.Missing {
-		return cudadrv.ErrLibrary
+// Unwrap returns the kinds of error that callers distinguish.
+func (r *refusal) Unwrap() []error {
+	switch {
+	case r.Absent:
+		return []error{cudadrv.ErrLibrary, cudadrv.ErrAbsent}
+	case r.Missing:
+		return []error{cudadrv.ErrLibrary, r.Code}
 	}
-	return r.Code
+	return []error{r.Code}
 }
 
 // probeCUDA lists the GPUs of a driver's library in a process of its own.

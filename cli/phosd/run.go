@@ -15,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/phosd"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
 	"github.com/phos-gpu/phos/daemon/worker"
@@ -100,9 +101,11 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	level := new(slog.LevelVar)
 	level.Set(settings.Log.Threshold())
 	logger := slog.New(settings.Log.HandlerAt(log, level))
-	if settings.Gpus.Offer, err = choose(settings.Gpus, logger); err != nil {
+	chosen, err := choose(settings.Gpus, logger)
+	if err != nil {
 		return err
 	}
+	settings.Gpus.Offer = chosen.offer
 	failpoints, err := ckpt.ParseFailpoints(os.Getenv(ckpt.FailpointsVariable))
 	if err != nil {
 		return err
@@ -118,9 +121,9 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	cpu := openCPU(settings)
 	server, err := phosd.New(phosd.Options{
 		CPU: cpu, Guard: guard, Failpoints: failpoints, Config: settings, Inventory: inventory, Driver: openDriver(guard),
-		Environment: driverEnvironment(settings.Gpus.Offer), Log: logger, WorkerLog: log,
-		Ready: func() {
-			ready.say("ready\t%s\t%s", settings.Socket, settings.Log.File)
+		Environment: driverEnvironment(settings.Gpus.Offer), Log: logger, WorkerLog: log, UnusedGPUs: chosen.unused,
+		Ready: func(devices []gpu.DeviceInfo) {
+			ready.say("ready\t%s\t%s\t%s", settings.Socket, settings.Log.File, chosen.serves(devices))
 			supervisor.ready(settings.Socket)
 		},
 	})

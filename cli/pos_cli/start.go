@@ -183,18 +183,19 @@ func warnIgnored(to verb.Streams, settings []string) {
 	}
 }
 
-// reportReady prints phosd's line from its ready pipe: its socket and, if it has one, its log file.
+// reportReady prints phosd's line from its ready pipe: its socket, its log file if it has one, and
+// what it serves.
 func reportReady(to verb.Streams, line string) error {
 	fields := strings.Split(line, "\t")
 	switch {
 	case fields[0] == "running" && len(fields) == 2:
 		fmt.Fprintf(to.Out, "phosd already runs at %s\n", fields[1])
-	case fields[0] == "ready" && len(fields) == 3:
+	case fields[0] == "ready" && len(fields) == 4:
 		log := fields[2]
 		if log == "" {
 			log = daemonLog
 		}
-		fmt.Fprintf(to.Out, "phosd is ready at %s; its log is %s\n", fields[1], log)
+		fmt.Fprintf(to.Out, "phosd is ready at %s, serves %s; its log is %s\n", fields[1], fields[3], log)
 		if fields[1] != api.Socket() {
 			fmt.Fprintf(
 				to.Out,

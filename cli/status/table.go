@@ -85,6 +85,9 @@ func (d daemonView) standbyText() string {
 // gpuTable prints a line for each GPU, with more columns for real GPUs.
 func (v View) gpuTable(out io.Writer) {
 	switch {
+	case slices.ContainsFunc(v.Daemon.Warnings, func(w string) bool {
+		return v.Daemon.DriverError != "" && strings.HasSuffix(w, v.Daemon.DriverError)
+	}): // printed above
 	case v.Daemon.DriverError != "":
 		fmt.Fprintf(out, "warning: no data from the driver: %s\n", v.Daemon.DriverError)
 	case v.Daemon.DriverVersion != "":

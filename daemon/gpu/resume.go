@@ -14,6 +14,13 @@ type Resumable interface {
 	Poison(err error)
 }
 
+// Unsavable is a Context that may hold state which cannot be saved.
+type Unsavable interface {
+	// Unsavable returns why the context cannot be saved now, with what the program can do instead; an
+	// empty text if it can.
+	Unsavable() string
+}
+
 // Continuation is the state that a context hands to its replacement.
 type Continuation struct {
 	// Clock is the time base of events. It continues from this value; it stops between checkpoint

@@ -55,8 +55,11 @@ type Options struct {
 	CPU ckpt.CPU
 	// Failpoints make steps of checkpoints and restores fail, for tests.
 	Failpoints ckpt.Failpoints
-	// Ready, if not nil, is called once phosd serves its socket.
-	Ready func()
+	// UnusedGPUs is why software GPUs serve on a machine with an NVIDIA GPU or driver; nil: they do
+	// not.
+	UnusedGPUs error
+	// Ready, if not nil, is called with the GPUs once phosd serves its socket.
+	Ready func([]gpu.DeviceInfo)
 }
 
 // Daemon is one running phosd.
@@ -199,7 +202,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		"version", api.Version, "socket", socket, "gpus", d.options.Config.Gpus.Offer, "adopted", d.sessions.Count(),
 	)
 	if d.options.Ready != nil {
-		d.options.Ready()
+		d.options.Ready(d.devices.GPUs())
 	}
 	select {
 	case <-ctx.Done():

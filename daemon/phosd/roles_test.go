@@ -117,7 +117,7 @@ func playPhosd(text string) error {
 		Driver:    openMadeDriver,
 		Log:       slog.New(settings.Log.Handler(os.Stderr)),
 		WorkerLog: os.Stderr,
-		Ready:     func() { fmt.Println("ready") },
+		Ready:     func([]gpu.DeviceInfo) { fmt.Println("ready") },
 	})
 	if err != nil {
 		return err

@@ -27,6 +27,9 @@ func (d *Daemon) status(ctx context.Context, caller api.Caller) *api.StatusReply
 		},
 	}
 	d.devices.Describe(ctx, caller, reply)
+	if d.options.UnusedGPUs != nil && reply.Daemon.DriverError == "" {
+		reply.Daemon.DriverError = d.options.UnusedGPUs.Error()
+	}
 	standby, bytes := d.sessions.Standby()
 	reply.Daemon.WaitingWorkers, reply.Daemon.WaitingBytes = uint32(standby), bytes
 	visible := slices.DeleteFunc(d.sessions.All(), func(s *sessions.Session) bool {
@@ -46,6 +49,9 @@ func (d *Daemon) warnings(ctx context.Context) []string {
 	all := slices.Clone(d.dir.Warnings)
 	if cpu, ok := d.options.CPU.(ckpt.Warner); ok {
 		all = append(all, cpu.Warnings(ctx)...)
+	}
+	if d.options.UnusedGPUs != nil {
+		all = append(all, "a software GPU serves, a thousand times slower than a real one: "+d.options.UnusedGPUs.Error())
 	}
 	if d.options.Guard != nil {
 		all = append(all, d.options.Guard.Warnings()...)

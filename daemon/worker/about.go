@@ -24,13 +24,15 @@ type about struct {
 	Cookie        uint64 `json:"cookie"`
 	CopyByShim    bool   `json:"copy_by_shim,omitempty"`
 	JobName       string `json:"job_name,omitempty"`
+	// Visible are the machine's ordinals of the GPUs that the program saw, in its order; nil: all.
+	Visible []int `json:"visible,omitempty"`
 }
 
 // about returns the worker entry for an image of the active session.
 func (w *Worker) about(active *activeSession) about {
 	return about{
 		Wire: wire.Version, CookieAddress: active.cookie.address, Cookie: active.cookie.value, CopyByShim: active.link.copyByShim,
-		JobName: w.currentJob().name,
+		JobName: w.currentJob().name, Visible: w.visible,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/gpu/view"
 	"github.com/phos-gpu/phos/daemon/worker/capture"
 	"github.com/phos-gpu/phos/daemon/worker/session"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -77,6 +78,11 @@ func (s *workerCheckpoint) begin(ctx context.Context, in *api.SaveBegin) error {
 	}
 	s.gate = s.active.gate()
 	s.kinds = in.GetKinds()
+	if s.kinds.objects() {
+		if err := s.active.session.Unsavable(); err != nil {
+			return fmt.Errorf("%w: %w", api.ErrInvalid, err)
+		}
+	}
 	if s.kinds.memory() {
 		var err error
 		s.snapshot, err = s.active.capture.Begin(s.writer, capture.Options{
@@ -247,8 +253,16 @@ func (s *workerCheckpoint) finish(ctx context.Context) (*api.SaveResult, error) 
 	return &api.SaveResult{
 		Tree: name[:], MemoryBytes: stats.MemoryBytes, WrittenBytes: written.StoredBytes, SharedBytes: stats.SharedBytes,
 		CutBytes: stats.CutBytes, Objects: s.content.counts, ArenaBytes: s.content.arenaBytes,
-		GpuBytes: s.content.gpuBytes, Code: s.content.code,
+		GpuBytes: s.content.gpuBytes, Code: s.content.code, Gpus: s.worker.machineGPUs(len(s.content.gpuBytes)),
 	}, nil
+}
+
+// machineGPUs returns the machine's ordinals of the first GPUs that the program sees.
+func (w *Worker) machineGPUs(count int) (ordinals []uint32) {
+	for i := range count {
+		ordinals = append(ordinals, uint32(view.Ordinal(w.visible, i)))
+	}
+	return ordinals
 }
 
 // putRest writes the entries other than memory.

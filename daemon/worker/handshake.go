@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/view"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -48,10 +49,42 @@ func (w *Worker) sendWelcome(conn net.Conn, hello wire.Hello) error {
 		ArenaPath:    w.config.ArenaPath,
 	}
 	message.Message = w.currentJob().errorText()
+	if hello.Flags&wire.HelloVisible != 0 {
+		message.Features = wire.WelcomeVisible
+	}
 	if _, err := conn.Write(message.Append(nil)); err != nil {
 		return fmt.Errorf("handshake: %w", err)
 	}
 	return nil
+}
+
+// agreeVisible reads which GPUs the program wants to see, if it says so, and answers. With none the
+// program cannot start.
+func (w *Worker) agreeVisible(conn net.Conn, hello wire.Hello) error {
+	if hello.Flags&wire.HelloVisible == 0 {
+		return nil
+	}
+	var length [4]byte
+	if _, err := io.ReadFull(conn, length[:]); err != nil {
+		return fmt.Errorf("handshake: %w", err)
+	}
+	value := make([]byte, binary.LittleEndian.Uint32(length[:])&0xffff)
+	if len(value) > wire.MaxVisibleBytes {
+		return fmt.Errorf("%w: %s of %d bytes", wire.ErrHandshake, view.Variable, len(value))
+	}
+	if _, err := io.ReadFull(conn, value); err != nil {
+		return fmt.Errorf("handshake: %w", err)
+	}
+	w.visible = view.Parse(string(value), w.backend.Devices())
+	seen, none := abi.Success, error(nil)
+	if len(w.visible) == 0 {
+		seen = abi.NoDevice
+		none = fmt.Errorf("%w: %s=%q names none of %d GPUs", abi.NoDevice, view.Variable, value, len(w.backend.Devices()))
+	}
+	if _, err := conn.Write(binary.LittleEndian.AppendUint32(nil, uint32(seen))); err != nil {
+		return fmt.Errorf("handshake: %w", err)
+	}
+	return none
 }
 
 // pidFor returns the pid of this process as the program sees it, or 0 if the program is in another

@@ -17,6 +17,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/view"
 	"github.com/phos-gpu/phos/daemon/worker/ipc"
 	"github.com/phos-gpu/phos/daemon/worker/joblog"
 	"github.com/phos-gpu/phos/daemon/worker/load"
@@ -296,8 +297,9 @@ func (r *workerRestore) openSession(live *link, loader *load.Loader) (*session.S
 	if err != nil {
 		return nil, err
 	}
+	r.worker.visible = view.Place(r.about.Visible, len(r.worker.backend.Devices()))
 	return session.Restore(session.Options{
-		Backend: r.worker.backend, Program: live, Arena: live.arena, Answers: live,
+		Backend: r.worker.backend, Visible: r.worker.visible, Program: live, Arena: live.arena, Answers: live,
 		Backing: func(ordinal int, memory gpu.Memory) heap.Backing {
 			return loader.Backing(gpuEntry(ordinal), memory)
 		},

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/view"
 	"github.com/phos-gpu/phos/daemon/worker/ipc"
 	"github.com/phos-gpu/phos/daemon/worker/session"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -53,6 +54,9 @@ func (w *Worker) handshake(file *wire.File) (live *link, hello wire.Hello, err e
 	if err := w.sendWelcome(conn, hello); err != nil {
 		return nil, hello, err
 	}
+	if err := w.agreeVisible(conn, hello); err != nil {
+		return nil, hello, err
+	}
 	live = newLink(file, processMemory{program: w.program.Identity}, hello.Flags&wire.HelloCopyByShim != 0)
 	live.borrow = w.borrow
 	if live.arena, err = w.placeArena(conn); err != nil {
@@ -84,15 +88,16 @@ func (w *Worker) begin(live *link) error {
 		ArenaBytes:    w.config.ArenaBytes,
 		DriverVersion: uint32(gpu.Driver(w.backend.Devices())),
 	}
-	for ordinal, info := range w.backend.Devices() {
-		window := gpu.WindowOf(w.backend.Devices(), ordinal)
+	devices := view.Devices(w.backend.Devices(), w.visible)
+	for ordinal, info := range devices {
+		window := gpu.WindowOf(devices, ordinal)
 		header.Devices = append(header.Devices, wire.Device{
 			Name: info.Name, UUID: info.UUID, MemoryBytes: info.MemoryBytes, Attributes: info.Attributes,
 			Window: window.Address, WindowBytes: window.Bytes,
 		})
 	}
 	made, err := session.New(session.Options{
-		Backend: w.backend, Program: live, Arena: live.arena, Answers: live,
+		Backend: w.backend, Visible: w.visible, Program: live, Arena: live.arena, Answers: live,
 		Share: live.share, Sharing: ipc.Dir(w.config.SharingDir), Getenv: w.getenv, Logger: w.log,
 	})
 	if err != nil {

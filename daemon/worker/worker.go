@@ -46,6 +46,8 @@ type Worker struct {
 	program *proc.Handle
 	job     atomic.Pointer[job] // nil until the program is known
 	backend gpu.Backend
+	// visible are the backend's ordinals of the GPUs that the program sees, in its order; nil: all.
+	visible []int
 	// earlyLog is the log of a backend that a standby worker opened before its session was known.
 	earlyLog joblog.Late
 	accounts *ledger.Ledger

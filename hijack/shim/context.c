@@ -1,5 +1,5 @@
-/* Contexts: the session creates and destroys them; each thread keeps its own stack of current ones.
- */
+/* Contexts that programs create: the session creates and destroys them; each thread keeps its own
+ * stack of current ones. */
 #include <stdlib.h>
 
 #include "objects.h"
@@ -54,36 +54,6 @@ static CUresult usable(CUcontext context)
 static struct phos_context *current(void)
 {
 	return phos_self.current == 0 ? NULL : phos_context_find(phos_self.current);
-}
-
-CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
-{
-	CUresult result = phos_call_cuDevicePrimaryCtxRetain(context, device);
-	if (result == CUDA_SUCCESS) {
-		struct phos_context *known = phos_context_find(*context);
-		if (known != NULL)
-			atomic_store(&known->ended, false);
-	}
-	return result;
-}
-
-CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
-{
-	CUresult result = phos_call_cuDevicePrimaryCtxRelease_v2(device);
-	unsigned flags;
-	int active = 1;
-	if (result == CUDA_SUCCESS &&
-	    cuDevicePrimaryCtxGetState(device, &flags, &active) == CUDA_SUCCESS && !active)
-		phos_context_end(phos_primary_context(device));
-	return result;
-}
-
-CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
-{
-	CUresult result = phos_call_cuDevicePrimaryCtxReset_v2(device);
-	if (result == CUDA_SUCCESS)
-		phos_context_end(phos_primary_context(device));
-	return result;
 }
 
 static CUresult create(CUcontext *context, unsigned flags, CUdevice device, uint32_t version)

@@ -98,6 +98,22 @@ CUresult cuCtxSetSharedMemConfig(CUsharedconfig config)
 	return (unsigned)config > 2 ? CUDA_ERROR_INVALID_VALUE : phos_enter_context();
 }
 
+/* CIG contexts, which share the GPU with a graphics API, do not exist here, so their limits are 0.
+ * cuBLASLt of CUDA 13 asks for CIG_ENABLED at every matmul. */
+enum limit { SHARED_MEMORY_SIZE = 7, CIG_ENABLED = 8, CIG_SHARED_MEMORY_FALLBACK = 9 };
+
+CUresult cuCtxGetLimit(size_t *value, CUlimit limit)
+{
+	if (value == NULL || (int)limit < 0 || (int)limit > CIG_SHARED_MEMORY_FALLBACK)
+		return CUDA_ERROR_INVALID_VALUE;
+	if ((int)limit < SHARED_MEMORY_SIZE)
+		return phos_call_cuCtxGetLimit(value, limit);
+	CUresult result = phos_enter_context();
+	if (result == CUDA_SUCCESS)
+		*value = 0;
+	return result;
+}
+
 CUresult cuCtxResetPersistingL2Cache(void)
 {
 	return phos_enter_context();

@@ -40,7 +40,7 @@ static bool is_dense(const struct phos_function *f)
 }
 
 /* Builds a description from the session's. Returns NULL if it is invalid or there is no memory. */
-static struct phos_function *describe(const unsigned char *info, size_t bytes)
+static struct phos_function *describe(uint64_t handle, const unsigned char *info, size_t bytes)
 {
 	if (bytes < INFO_HEADER_BYTES)
 		return NULL;
@@ -67,6 +67,7 @@ static struct phos_function *describe(const unsigned char *info, size_t bytes)
 		}
 	}
 	f->dense = is_dense(f);
+	f->handle = handle;
 	f->device = current_device();
 	return f;
 }
@@ -88,7 +89,7 @@ static CUresult fetch(uint64_t handle, struct phos_function **function)
 	}
 	*function = NULL;
 	if (result == CUDA_SUCCESS) {
-		*function = describe(info, bytes);
+		*function = describe(handle, info, bytes);
 		if (*function == NULL)
 			result = CUDA_ERROR_OUT_OF_MEMORY;
 	}
@@ -97,11 +98,22 @@ static CUresult fetch(uint64_t handle, struct phos_function **function)
 	return result;
 }
 
-static CUresult fetch_and_enter(uint64_t handle, struct phos_function **function)
+static bool is_function(uint64_t handle)
 {
 	unsigned kind = phos_kind_of(handle);
-	if (kind != PHOS_KIND_FUNCTION && kind != PHOS_KIND_KERNEL)
-		return phos_live() ? CUDA_ERROR_INVALID_HANDLE : phos_enter();
+	return kind == PHOS_KIND_FUNCTION || kind == PHOS_KIND_KERNEL;
+}
+
+static CUresult fetch_and_enter(uint64_t handle, struct phos_function **function)
+{
+	if (!is_function(handle)) {
+		handle = phos_function_of_node(handle);
+		if (handle == 0)
+			return phos_live() ? CUDA_ERROR_INVALID_HANDLE : phos_enter();
+		*function = phos_object_find(handle);
+		if (*function != NULL)
+			return CUDA_SUCCESS;
+	}
 	struct phos_function *fetched;
 	CUresult result = fetch(handle, &fetched);
 	if (result != CUDA_SUCCESS)
@@ -114,8 +126,7 @@ static CUresult fetch_and_enter(uint64_t handle, struct phos_function **function
 
 CUresult phos_function_find(uint64_t handle, struct phos_function **function)
 {
-	unsigned kind = phos_kind_of(handle);
-	if (kind == PHOS_KIND_FUNCTION || kind == PHOS_KIND_KERNEL) {
+	if (is_function(handle)) {
 		*function = phos_object_find(handle);
 		if (__builtin_expect(*function != NULL, 1))
 			return CUDA_SUCCESS;
@@ -143,6 +154,7 @@ CUresult phos_arguments_of(const struct phos_function *f, void **kernel_paramete
 {
 	arguments->each = kernel_parameters;
 	arguments->block = NULL;
+	arguments->block_bytes = 0;
 	if (extra == NULL)
 		return kernel_parameters == NULL && f->parameter_count > 0
 			       ? CUDA_ERROR_INVALID_VALUE
@@ -162,8 +174,10 @@ CUresult phos_arguments_of(const struct phos_function *f, void **kernel_paramete
 			return CUDA_ERROR_INVALID_VALUE;
 		}
 	}
-	if (f->parameter_bytes > 0 && (arguments->block == NULL || bytes < f->parameter_bytes))
+	if (f->parameter_bytes > 0 && arguments->block == NULL)
 		return CUDA_ERROR_INVALID_VALUE;
+	/* NCCL's kernels declare 4 KiB, and it gives as much as it uses. */
+	arguments->block_bytes = bytes < f->parameter_bytes ? (uint32_t)bytes : f->parameter_bytes;
 	return CUDA_SUCCESS;
 }
 
@@ -196,7 +210,7 @@ CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute,
 		return CUDA_ERROR_INVALID_VALUE;
 	if (attribute == PHOS_FUNCTION_CARVEOUT && (value < -1 || value > 100))
 		return CUDA_ERROR_INVALID_VALUE;
-	result = phos_call_cuFuncSetAttribute(function, attribute, value);
+	result = phos_call_cuFuncSetAttribute(f->handle, attribute, value);
 	if (result == CUDA_SUCCESS)
 		atomic_store(&f->attributes[attribute], value);
 	return result;
@@ -227,6 +241,11 @@ CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, s
 	if (bytes != NULL)
 		*bytes = f->parameters[index].bytes;
 	return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetModule(CUmodule *module, CUfunction function)
+{
+	return phos_call_cuFuncGetModule(module, phos_function_handle(function));
 }
 
 CUresult cuFuncIsLoaded(CUfunctionLoadingState *state, CUfunction function)

@@ -24,6 +24,7 @@ struct phos_parameter {
 };
 
 struct phos_function {
+	uint64_t handle; /* as the session knows it; the program may have the address of a node */
 	uint32_t parameter_count;
 	uint32_t parameter_bytes;
 	bool dense;            /* there are no gaps between the parameters */
@@ -36,6 +37,17 @@ struct phos_function {
 /* Finds a function or kernel; the first time it asks the session. */
 CUresult phos_function_find(uint64_t handle, struct phos_function **function);
 
+/* A private table's way to a module's functions: calls back with the address of a node for each,
+ * and returns their number. The program uses that address as a CUfunction. */
+uint64_t phos_function_each(uint64_t context, uint64_t module,
+			    void (*callback)(void *user, void *node, uint64_t owner), void *user);
+
+/* Returns the handle of a node's function; 0 if it is not the address of a node. */
+uint64_t phos_function_of_node(uint64_t address);
+
+/* Returns the handle that the session knows for what the program calls a function. */
+uint64_t phos_function_handle(uint64_t function);
+
 /* Writes a function's parameter block of parameter_bytes bytes from the arguments of a launch. */
 void phos_function_pack(const struct phos_function *function, void *const *arguments,
 			unsigned char *block);
@@ -43,7 +55,8 @@ void phos_function_pack(const struct phos_function *function, void *const *argum
 /* The arguments of a launch: pointers to each, or a ready block. Exactly one form may be given. */
 struct phos_arguments {
 	void *const *each;
-	const unsigned char *block; /* function's parameter_bytes long */
+	const unsigned char *block;
+	uint32_t block_bytes; /* at most the function's parameter_bytes; the rest is zeros */
 };
 
 /* Converts kernelParams and extra. */

@@ -30,7 +30,7 @@ static CUDA_KERNEL_NODE_PARAMS widen(const CUDA_KERNEL_NODE_PARAMS_v1 *old)
 
 static CUfunction function_of(const CUDA_KERNEL_NODE_PARAMS *parameters)
 {
-	return parameters->func != 0 ? parameters->func : parameters->kern;
+	return phos_function_handle(parameters->func != 0 ? parameters->func : parameters->kern);
 }
 
 /* Packs a node's parameters. The caller frees *block. */
@@ -52,9 +52,10 @@ static CUresult pack(const CUDA_KERNEL_NODE_PARAMS *parameters, unsigned char **
 	*block = malloc(*bytes + 1);
 	if (*block == NULL)
 		return CUDA_ERROR_OUT_OF_MEMORY;
-	if (arguments.block != NULL)
-		memcpy(*block, arguments.block, *bytes);
-	else
+	if (arguments.block != NULL) {
+		memcpy(*block, arguments.block, arguments.block_bytes);
+		memset(*block + arguments.block_bytes, 0, *bytes - arguments.block_bytes);
+	} else
 		phos_function_pack(f, arguments.each, *block);
 	return CUDA_SUCCESS;
 }

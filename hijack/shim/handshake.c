@@ -11,6 +11,7 @@
 
 #include "connection.h"
 #include "log.h"
+#include "visible.h"
 #include "zz_layout.h"
 
 #define ARENA_CANDIDATE  UINT64_C(0x600000000000)
@@ -32,24 +33,27 @@ struct welcome {
 	uint32_t magic, version, status, worker;
 	uint64_t session, session_bytes, arena_bytes;
 	char session_path[128], arena_path[128], message[200];
+	uint32_t features;
 };
 
 _Static_assert(sizeof(struct hello) == PHOS_HELLO_BYTES, "hello");
 _Static_assert(offsetof(struct welcome, session_path) == 40 &&
+		       offsetof(struct welcome, features) == 496 &&
 		       sizeof(struct welcome) <= PHOS_WELCOME_BYTES,
 	       "welcome");
 
 /* The worker polls this word in our memory: exec removes it while the process lives on. */
 static volatile uint64_t cookie;
 
-static uint64_t hello_flags(void)
+static uint64_t hello_flags(const char *visible)
 {
 	const char *copy = getenv("PHOS_COPY");
-	return copy != NULL && strcmp(copy, "shim") == 0 ? 1 : 0;
+	uint64_t flags = copy != NULL && strcmp(copy, "shim") == 0 ? PHOS_HELLO_COPY_BY_SHIM : 0;
+	return flags | (visible != NULL ? PHOS_HELLO_VISIBLE : 0);
 }
 
 /* Sends the Hello and checks the Welcome. */
-static CUresult exchange(int fd, const char *path, struct welcome *welcome)
+static CUresult exchange(int fd, const char *path, const char *visible, struct welcome *welcome)
 {
 	union {
 		struct welcome welcome;
@@ -60,7 +64,7 @@ static CUresult exchange(int fd, const char *path, struct welcome *welcome)
 	struct hello hello = {
 		.magic = PHOS_MAGIC,
 		.version = PHOS_VERSION,
-		.flags = hello_flags(),
+		.flags = hello_flags(visible),
 		.cookie_address = (uint64_t)(uintptr_t)&cookie,
 		.cookie = cookie,
 		.pid = (uint32_t)getpid(),
@@ -173,7 +177,15 @@ void phos_allow_worker(uint32_t pid)
 static CUresult map_all(int socket, const char *path, struct phos_shared *shared)
 {
 	struct welcome welcome;
-	CUresult result = exchange(socket, path, &welcome);
+	const char *visible = phos_visible();
+	CUresult result = exchange(socket, path, visible, &welcome);
+	if (result == CUDA_SUCCESS && visible != NULL) {
+		if ((welcome.features & PHOS_WELCOME_VISIBLE) != 0)
+			result = phos_visible_agree(socket, path, visible);
+		else
+			phos_log(PHOS_WARN, "phosd is older than libphos.so and ignores "
+					    "CUDA_VISIBLE_DEVICES: restart it");
+	}
 	if (result != CUDA_SUCCESS)
 		return result;
 	phos_allow_worker(welcome.worker);

@@ -86,8 +86,7 @@ static CUresult check_shape(const struct phos_function *f, const struct shape *s
 
 /* Posts the frame of "launch" or "launchWith" (hijack/spec): ten scalars and the parameter block.
  */
-static CUresult post_launch(CUfunction function, const struct phos_function *f,
-			    const struct shape *s, CUstream stream,
+static CUresult post_launch(const struct phos_function *f, const struct shape *s, CUstream stream,
 			    const struct phos_arguments *arguments)
 {
 	enum { SMALL_BLOCK = 512 };
@@ -97,7 +96,7 @@ static CUresult post_launch(CUfunction function, const struct phos_function *f,
 	const unsigned char *block = arguments->block;
 	/* Read the program's memory before the ring is locked; see phos_touch. */
 	if (block != NULL) {
-		phos_touch(block, bytes);
+		phos_touch(block, arguments->block_bytes);
 	} else if (__builtin_expect(bytes <= sizeof packed, 1)) {
 		block = (const unsigned char *)packed;
 		phos_function_pack(f, arguments->each, (unsigned char *)packed);
@@ -114,7 +113,7 @@ static CUresult post_launch(CUfunction function, const struct phos_function *f,
 						  PHOS_ARRAY(bytes));
 	if (!begun)
 		return c.result;
-	phos_put_u64(&c, function);
+	phos_put_u64(&c, f->handle);
 	for (int i = 0; i < 3; i++)
 		phos_put_u64(&c, s->grid[i]);
 	for (int i = 0; i < 3; i++)
@@ -124,7 +123,11 @@ static CUresult post_launch(CUfunction function, const struct phos_function *f,
 	phos_put_u64(&c, s->flags);
 	if (more != NULL)
 		phos_put_bytes(&c, more->each, ATTRIBUTE_BYTES(more));
-	if (block != NULL) {
+	if (arguments->block != NULL) {
+		phos_put_u64(&c, bytes);
+		memcpy(c.at, block, arguments->block_bytes);
+		memset(c.at + arguments->block_bytes, 0, bytes - arguments->block_bytes);
+	} else if (block != NULL) {
 		phos_put_bytes(&c, block, bytes);
 	} else {
 		phos_put_u64(&c, bytes);
@@ -147,7 +150,7 @@ static CUresult launch(CUfunction function, const struct shape *shape, CUstream 
 	result = phos_arguments_of(f, kernel_parameters, extra, &arguments);
 	if (__builtin_expect(result != CUDA_SUCCESS, 0))
 		return result;
-	return post_launch(function, f, shape, stream, &arguments);
+	return post_launch(f, shape, stream, &arguments);
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
@@ -245,9 +248,10 @@ static CUresult clusters(int *count, unsigned what, CUfunction function,
 	CUresult result = take_config(config, &s, &more);
 	if (result != CUDA_SUCCESS)
 		return result;
-	return phos_call_occupancyClusters(
-		what, function, s.grid[0], s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2],
-		s.shared_bytes, (const unsigned char *)more.each, ATTRIBUTE_BYTES(&more), count);
+	return phos_call_occupancyClusters(what, phos_function_handle(function), s.grid[0],
+					   s.grid[1], s.grid[2], s.block[0], s.block[1], s.block[2],
+					   s.shared_bytes, (const unsigned char *)more.each,
+					   ATTRIBUTE_BYTES(&more), count);
 }
 
 CUresult cuOccupancyMaxActiveClusters(int *count, CUfunction function, const CUlaunchConfig *config)
@@ -259,6 +263,14 @@ CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction function,
 					    const CUlaunchConfig *config)
 {
 	return clusters(size, LARGEST_CLUSTER, function, config);
+}
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction function,
+							      int threads, size_t shared_bytes,
+							      unsigned int flags)
+{
+	return phos_call_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+		blocks, phos_function_handle(function), threads, shared_bytes, flags);
 }
 
 /* Returns the block size with the most threads on a multiprocessor, the largest among equals. */

@@ -2,6 +2,7 @@
  * Private tables of which few slots are understood. A program gives up if a whole table is missing,
  * but usually continues if a single call is refused.
  */
+#include "function.h"
 #include "slots.h"
 
 /* A table without a public name, which cuBLASLt needs. */
@@ -11,6 +12,28 @@ static CUresult tools_flag(void *tools, uint32_t *answer)
 	(void)tools;
 	if (answer != NULL)
 		*answer = 0;
+	return CUDA_SUCCESS;
+}
+
+/* cuBLASLt of CUDA 13 asks for an object of a stream, and for a value of that object. */
+static CUresult tools_object(uint64_t context, uint64_t stream, const void **object)
+{
+	static const uint64_t empty[64];
+	(void)context;
+	if (object == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	if (stream == UINT64_MAX)
+		return CUDA_ERROR_INVALID_HANDLE;
+	*object = empty;
+	return CUDA_SUCCESS;
+}
+
+static CUresult tools_value(uint64_t context, const void *object, uint64_t *value)
+{
+	(void)context;
+	if (object == NULL || value == NULL)
+		return CUDA_ERROR_INVALID_VALUE;
+	*value = 0;
 	return CUDA_SUCCESS;
 }
 
@@ -51,7 +74,6 @@ UNUSED(tools, 35)
 UNUSED(tools, 36)
 UNUSED(tools, 37)
 UNUSED(tools, 38)
-UNUSED(tools, 39)
 UNUSED(tools, 40)
 UNUSED(tools, 41)
 UNUSED(tools, 42)
@@ -63,26 +85,27 @@ UNUSED(tools, 47)
 UNUSED(tools, 48)
 UNUSED(tools, 49)
 UNUSED(tools, 50)
-UNUSED(tools, 51)
 UNUSED(tools, 52)
 UNUSED(tools, 53)
 UNUSED(tools, 54)
 UNUSED(tools, 55)
 
 const phos_slot phos_tools_table[56] = {
-	SIZED(56),      SLOT(tools_1),  SLOT(tools_2),  SLOT(tools_3),  SLOT(tools_flag),
-	SLOT(tools_5),  SLOT(tools_6),  SLOT(tools_7),  SLOT(tools_8),  SLOT(tools_9),
-	SLOT(tools_10), SLOT(tools_11), SLOT(tools_12), SLOT(tools_13), SLOT(tools_14),
-	SLOT(tools_15), SLOT(tools_16), SLOT(tools_17), SLOT(tools_18), SLOT(tools_19),
-	SLOT(tools_20), SLOT(tools_21), SLOT(tools_22), SLOT(tools_23), SLOT(tools_24),
-	SLOT(tools_25), SLOT(tools_26), SLOT(tools_27), SLOT(tools_28), SLOT(tools_29),
-	SLOT(tools_30), SLOT(tools_31), SLOT(tools_32), SLOT(tools_33), SLOT(tools_34),
-	SLOT(tools_35), SLOT(tools_36), SLOT(tools_37), SLOT(tools_38), SLOT(tools_39),
-	SLOT(tools_40), SLOT(tools_41), SLOT(tools_42), SLOT(tools_43), SLOT(tools_44),
-	SLOT(tools_45), SLOT(tools_46), SLOT(tools_47), SLOT(tools_48), SLOT(tools_49),
-	SLOT(tools_50), SLOT(tools_51), SLOT(tools_52), SLOT(tools_53), SLOT(tools_54),
+	SIZED(56),      SLOT(tools_1),      SLOT(tools_2),  SLOT(tools_3),  SLOT(tools_flag),
+	SLOT(tools_5),  SLOT(tools_6),      SLOT(tools_7),  SLOT(tools_8),  SLOT(tools_9),
+	SLOT(tools_10), SLOT(tools_11),     SLOT(tools_12), SLOT(tools_13), SLOT(tools_14),
+	SLOT(tools_15), SLOT(tools_16),     SLOT(tools_17), SLOT(tools_18), SLOT(tools_19),
+	SLOT(tools_20), SLOT(tools_21),     SLOT(tools_22), SLOT(tools_23), SLOT(tools_24),
+	SLOT(tools_25), SLOT(tools_26),     SLOT(tools_27), SLOT(tools_28), SLOT(tools_29),
+	SLOT(tools_30), SLOT(tools_31),     SLOT(tools_32), SLOT(tools_33), SLOT(tools_34),
+	SLOT(tools_35), SLOT(tools_36),     SLOT(tools_37), SLOT(tools_38), SLOT(tools_value),
+	SLOT(tools_40), SLOT(tools_41),     SLOT(tools_42), SLOT(tools_43), SLOT(tools_44),
+	SLOT(tools_45), SLOT(tools_46),     SLOT(tools_47), SLOT(tools_48), SLOT(tools_49),
+	SLOT(tools_50), SLOT(tools_object), SLOT(tools_52), SLOT(tools_53), SLOT(tools_54),
 	SLOT(tools_55),
 };
+
+/* A table about the module's tools, of which cuFFT calls one slot. */
 
 UNUSED(module_tools, 1)
 UNUSED(module_tools, 2)
@@ -90,7 +113,6 @@ UNUSED(module_tools, 3)
 UNUSED(module_tools, 4)
 UNUSED(module_tools, 5)
 UNUSED(module_tools, 6)
-UNUSED(module_tools, 7)
 UNUSED(module_tools, 8)
 UNUSED(module_tools, 9)
 UNUSED(module_tools, 10)
@@ -108,7 +130,7 @@ const phos_slot phos_module_tools_table[16] = {
 	SLOT(module_tools_4),
 	SLOT(module_tools_5),
 	SLOT(module_tools_6),
-	SLOT(module_tools_7),
+	SLOT(phos_function_each),
 	SLOT(module_tools_8),
 	SLOT(module_tools_9),
 	SLOT(module_tools_10),
@@ -117,6 +139,30 @@ const phos_slot phos_module_tools_table[16] = {
 	SLOT(module_tools_13),
 	SLOT(module_tools_14),
 	SLOT(module_tools_15),
+};
+
+/* A table without a public name: which multiprocessors belong together. cuBLASLt of CUDA 13 calls
+ * slot 4 for sm_90 without looking whether the table exists, and takes any error for "not known".
+ */
+
+static CUresult partition_bytes(const uint8_t **bytes, size_t *count)
+{
+	(void)bytes;
+	(void)count;
+	return CUDA_ERROR_NOT_SUPPORTED;
+}
+
+UNUSED(partition, 1)
+UNUSED(partition, 2)
+UNUSED(partition, 3)
+UNUSED(partition, 5)
+UNUSED(partition, 6)
+UNUSED(partition, 7)
+
+const phos_slot phos_partition_table[8] = {
+	SIZED(8),          SLOT(partition_1),     SLOT(partition_2),
+	SLOT(partition_3), SLOT(partition_bytes), SLOT(partition_5),
+	SLOT(partition_6), SLOT(partition_7),
 };
 
 /* CTX_CREATE_BYPASS and HEAP_ACCESS */

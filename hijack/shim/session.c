@@ -8,6 +8,7 @@
 #include "log.h"
 #include "objects.h"
 #include "thread.h"
+#include "visible.h"
 
 struct phos_session phos;
 
@@ -73,7 +74,9 @@ CUresult phos_start(void)
 	pthread_mutex_lock(&start_lock);
 	uint32_t state = atomic_load(&phos.state);
 	CUresult result = result_of_state(state);
-	if (state == PHOS_FRESH) {
+	if (state == PHOS_FRESH && phos_visible_none(phos_visible())) {
+		result = CUDA_ERROR_NO_DEVICE; /* without a session: the program shall use none */
+	} else if (state == PHOS_FRESH) {
 		result = phos_shake_hands(&shared);
 		if (result == CUDA_SUCCESS)
 			result = publish_session();

@@ -23,6 +23,6 @@ CUresult phos_unused_slot(const char *table, unsigned slot, const uint64_t argum
 #define SIZED(slots)   ((phos_slot)((slots) * sizeof(phos_slot)))
 
 extern const phos_slot phos_tools_table[], phos_module_tools_table[], phos_context_bypass_table[],
-	phos_heap_access_table[], phos_device_extended_table[];
+	phos_heap_access_table[], phos_device_extended_table[], phos_partition_table[];
 
 #endif

@@ -176,8 +176,11 @@ enum {
 CUresult phos_call_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev);
 CUresult phos_call_cuDevicePrimaryCtxRelease_v2(CUdevice dev);
 CUresult phos_call_cuDevicePrimaryCtxReset_v2(CUdevice dev);
+CUresult phos_call_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags);
+CUresult phos_call_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active);
 CUresult phos_call_cuCtxCreate_v2(CUcontext *pctx, unsigned int flags, CUdevice dev);
 CUresult phos_call_cuCtxDestroy_v2(CUcontext ctx);
+CUresult phos_call_cuCtxGetLimit(size_t *pvalue, CUlimit limit);
 CUresult phos_call_cuCtxSynchronize_v2(CUcontext ctx);
 CUresult phos_call_cuMemAlloc_v2(CUdeviceptr *dptr, size_t bytesize);
 CUresult phos_call_cuMemAllocPitch_v2(CUdeviceptr *dptr, size_t *pPitch, size_t WidthInBytes, size_t Height, unsigned int ElementSizeBytes);
@@ -206,6 +209,7 @@ CUresult phos_call_cuModuleGetFunction(CUfunction *hfunc, CUmodule hmod, const c
 CUresult phos_call_cuModuleGetGlobal_v2(CUdeviceptr *dptr, size_t *bytes, CUmodule hmod, const char *name);
 CUresult phos_call_listFunctions(uint64_t owner, uint64_t address, uint64_t capacity, uint64_t *count);
 CUresult phos_call_functionInfo(uint64_t function, uint64_t address, uint64_t capacity, uint64_t *size);
+CUresult phos_call_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc);
 CUresult phos_call_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute attrib, int value);
 CUresult phos_call_cuLibraryGetKernel(CUkernel *pKernel, CUlibrary library, const char *name);
 CUresult phos_call_cuLibraryGetGlobal(CUdeviceptr *dptr, size_t *bytes, CUlibrary library, const char *name);
@@ -213,6 +217,7 @@ CUresult phos_call_cuLibraryGetManaged(CUdeviceptr *dptr, size_t *bytes, CUlibra
 CUresult phos_call_cuKernelGetFunction(CUfunction *pFunc, CUkernel kernel);
 CUresult phos_call_linkCheck(uint64_t address, uint64_t size, char *log, size_t log_size);
 CUresult phos_call_launch(uint64_t function, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX, unsigned int blockY, unsigned int blockZ, unsigned int sharedBytes, CUstream stream, unsigned int flags, const unsigned char *params, size_t paramBytes);
+CUresult phos_call_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags);
 CUresult phos_call_occupancyMaxActiveClusters(uint64_t function, unsigned int gridX, unsigned int gridY, unsigned int gridZ, unsigned int blockX, unsigned int blockY, unsigned int blockZ, unsigned int sharedBytes, unsigned int clusterX, unsigned int clusterY, unsigned int clusterZ, int *numClusters);
 CUresult phos_call_memcpy(uint64_t dst, uint64_t dstPitch, uint64_t dstSlice, uint64_t src, uint64_t srcPitch, uint64_t srcSlice, uint64_t width, uint64_t height, uint64_t depth, CUstream stream);
 CUresult phos_call_memcpyWait(unsigned int dstKind, uint64_t dst, uint64_t dstPitch, uint64_t dstSlice, unsigned int srcKind, uint64_t src, uint64_t srcPitch, uint64_t srcSlice, uint64_t width, uint64_t height, uint64_t depth, CUstream stream);

@@ -85,7 +85,7 @@ CUresult phos_call_cuDevicePrimaryCtxReset_v2(CUdevice dev)
 	return phos_wait(&phos_c);
 }
 
-CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
+CUresult phos_call_cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 {
 	struct phos_call phos_c;
 	if (!phos_begin(&phos_c, 13, PHOS_WAIT, PHOS_WORDS(2)))
@@ -95,7 +95,7 @@ CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice dev, unsigned int flags)
 	return phos_wait(&phos_c);
 }
 
-CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
+CUresult phos_call_cuDevicePrimaryCtxGetState(CUdevice dev, unsigned int *flags, int *active)
 {
 	struct phos_call phos_c;
 	if (flags == NULL)
@@ -141,7 +141,7 @@ CUresult phos_call_cuCtxDestroy_v2(CUcontext ctx)
 	return phos_wait(&phos_c);
 }
 
-CUresult cuCtxGetLimit(size_t *pvalue, CUlimit limit)
+CUresult phos_call_cuCtxGetLimit(size_t *pvalue, CUlimit limit)
 {
 	struct phos_call phos_c;
 	if (pvalue == NULL)
@@ -836,7 +836,7 @@ CUresult phos_call_functionInfo(uint64_t function, uint64_t address, uint64_t ca
 	return phos_r;
 }
 
-CUresult cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
+CUresult phos_call_cuFuncGetModule(CUmodule *hmod, CUfunction hfunc)
 {
 	struct phos_call phos_c;
 	if (hmod == NULL)
@@ -1042,7 +1042,7 @@ CUresult phos_call_launch(uint64_t function, unsigned int gridX, unsigned int gr
 	return phos_post(&phos_c);
 }
 
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags)
+CUresult phos_call_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *numBlocks, CUfunction func, int blockSize, size_t dynamicSMemSize, unsigned int flags)
 {
 	struct phos_call phos_c;
 	if (numBlocks == NULL)

@@ -12,9 +12,6 @@ import (
 // ErrHandshake is returned for an invalid handshake message.
 var ErrHandshake = errors.New("bad handshake")
 
-// HelloCopyByShim in Hello.Flags forbids the worker to access the program's memory directly.
-const HelloCopyByShim = 1
-
 // Sizes of the texts in a Welcome, each with a terminating zero.
 const (
 	welcomeFixed   = 40
@@ -74,6 +71,8 @@ type Welcome struct {
 	// Message is for the program's standard error. It may be set without a refusal, for an invalid
 	// pos.yaml.
 	Message string
+	// Features say which further messages the worker expects.
+	Features uint32
 }
 
 // cutOff replaces the end of a message that is too long. phosd's log has the whole text; the status
@@ -100,6 +99,7 @@ func (w *Welcome) Append(data []byte) []byte {
 		}
 		data = append(data, field...)
 	}
+	data = binary.LittleEndian.AppendUint32(data, w.Features)
 	return append(data, make([]byte, begin+WelcomeBytes-len(data))...)
 }
 
@@ -117,6 +117,7 @@ func (w *Welcome) Decode(data []byte) (version uint32, err error) {
 		SessionPath:  text(data[welcomeFixed:][:welcomePath]),
 		ArenaPath:    text(data[welcomeFixed+welcomePath:][:welcomePath]),
 		Message:      text(data[welcomeFixed+2*welcomePath:][:welcomeMessage]),
+		Features:     binary.LittleEndian.Uint32(data[welcomeFixed+2*welcomePath+welcomeMessage:]),
 	}
 	return binary.LittleEndian.Uint32(data[4:]), nil
 }

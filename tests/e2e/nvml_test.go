@@ -39,6 +39,8 @@ func TestNVML(t *testing.T) {
 	driver := daemon.HoldMemory(t, python, "1", "48")
 
 	monitor := daemon.Program(python, harness.Workload("nvml", "look.py"))
+	// NVML lists all GPUs, whatever the driver shows.
+	monitor.Env = append(monitor.Env, "CUDA_VISIBLE_DEVICES=1")
 	if err := monitor.Run(); err != nil {
 		t.Fatalf("look.py: %v\n%s", err, monitor.Output.String())
 	}

@@ -2,6 +2,7 @@ package nested
 
 import (
 	"debug/elf"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -194,4 +195,62 @@ func stubs(t *testing.T) string {
 		}
 	}
 	return text.String()
+}
+
+// TestUnusedDriver starts phosd with --gpus auto on a driver that fails. A software GPU serves, and
+// the command, the log and the status say why.
+func TestUnusedDriver(t *testing.T) {
+	harness.Need(t, "root", harness.Root())
+	harness.Need(t, "build", harness.Built())
+	if _, real := harness.Driver(); real {
+		t.Skip("uses fake drivers")
+	}
+	driver := makeDriver(t, "CUDA_INIT=999", false)
+	log := filepath.Join(t.TempDir(), "log")
+	start := startPhosd(t, "--gpus=auto", "--log-file="+log, "--set=state_dir="+t.TempDir())
+	start.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Dir(driver))
+	output, err := start.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	socket := ""
+	for _, argument := range start.Args {
+		if path, ok := strings.CutPrefix(argument, "--socket="); ok {
+			socket = path
+		}
+	}
+	command := func(arguments ...string) string {
+		c := exec.Command(start.Path, arguments...)
+		c.Env = append(os.Environ(), "PHOS_SOCKET="+socket)
+		text, err := c.CombinedOutput()
+		if err != nil {
+			t.Errorf("%v: %v\n%s", arguments, err, text)
+		}
+		return string(text)
+	}
+	defer command("--stop")
+	const why = "cuInit: CUDA_ERROR_UNKNOWN"
+	if !regexp.MustCompile(`^phosd is ready at \S+, serves 1 software GPU \(.*` + why).Match(output) {
+		t.Errorf("--start prints\n%s", output)
+	}
+	text, err := os.ReadFile(log)
+	if err != nil || !regexp.MustCompile(`level=WARN msg="a software GPU serves.*`+why).Match(text) {
+		t.Errorf("%v: the log has\n%s", err, text)
+	}
+	table := command("--status")
+	if !regexp.MustCompile(`\nwarning: a software GPU serves.*`+why).MatchString(table) || strings.Count(table, why) != 1 {
+		t.Errorf("--status prints\n%s", table)
+	}
+	var status struct {
+		Daemon struct {
+			Warnings    []string
+			DriverError string `json:"driver_error"`
+		}
+	}
+	if err := json.Unmarshal([]byte(command("--status", "--json")), &status); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(status.Daemon.DriverError, why) || !strings.Contains(strings.Join(status.Daemon.Warnings, "\n"), why) {
+		t.Errorf("--status --json has %+v", status.Daemon)
+	}
 }

@@ -29,6 +29,8 @@ type Context struct {
 	// listener receives device printf for output; nil without output.
 	listener  *devprintf.Listener
 	onRefused func(error)
+	// heapUser is the first kernel that ran of those whose code calls malloc; nil for none.
+	heapUser atomic.Pointer[string]
 	// canPrint is set once a module was loaded whose kernels can print.
 	canPrint atomic.Bool
 	fault    atomic.Pointer[error]
@@ -367,4 +369,22 @@ func (c *Context) ReplaceAddress(
 // SetLimit sets a limit for kernels.
 func (c *Context) SetLimit(limit int32, value uint64) error {
 	return c.driverErr("set limit", c.driver.CtxSetLimit(c.native, limit, value))
+}
+
+// noteHeap notes that a kernel runs whose code may take memory from the driver's heap.
+func (c *Context) noteHeap(f *Function) {
+	if f.module.allocates && c.heapUser.Load() == nil {
+		c.heapUser.CompareAndSwap(nil, &f.info.Name)
+	}
+}
+
+// Unsavable returns an error text if kernels may have taken memory by malloc. That heap is the
+// driver's, which neither lists nor gives out what is in it.
+func (c *Context) Unsavable() string {
+	name := c.heapUser.Load()
+	if name == nil {
+		return ""
+	}
+	return fmt.Sprintf("kernel %s has run, whose code takes memory by malloc (or new) on the GPU: the driver keeps this heap, "+
+		"and what is in it cannot be saved; allocate the memory before the launch instead", *name)
 }

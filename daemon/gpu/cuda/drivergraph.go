@@ -10,11 +10,12 @@ import (
 
 // driverGraph is an instantiated graph of the driver. It is reference-counted.
 type driverGraph struct {
-	context *Context
-	graph   cudadrv.Graph // its nodes identify those of exec
-	exec    cudadrv.GraphExec
-	nodes   []cudadrv.GraphNode
-	kernels []*string // some distinct names, for error messages
+	context  *Context
+	graph    cudadrv.Graph // its nodes identify those of exec
+	exec     cudadrv.GraphExec
+	nodes    []cudadrv.GraphNode
+	kernels  []*string // some distinct names, for error messages
+	heapUser *Function // one whose code calls malloc; nil for none
 	// launches is the number of kernels in the graph.
 	launches uint64
 	// references counts references: the executable and queued launches. queued counts launches that
@@ -59,7 +60,7 @@ func (g *driverGraph) build(e *Executable) (err error) {
 			return err
 		}
 		if launch, ok := e.works[i].(gpu.Launch); ok {
-			g.addKernel(&launch.Function.(*Function).info.Name)
+			g.addKernel(launch.Function.(*Function))
 		}
 	}
 	g.exec, err = c.driver.GraphInstantiateWithFlags(c.native, g.graph, 0)
@@ -67,8 +68,12 @@ func (g *driverGraph) build(e *Executable) (err error) {
 }
 
 // addKernel counts a kernel and remembers its name.
-func (g *driverGraph) addKernel(kernel *string) {
+func (g *driverGraph) addKernel(f *Function) {
+	kernel := &f.info.Name
 	g.launches++
+	if f.module.allocates {
+		g.heapUser = f
+	}
 	if len(g.kernels) < 8 && !slices.Contains(g.kernels, kernel) {
 		g.kernels = append(g.kernels, kernel)
 	}
@@ -165,7 +170,7 @@ func (g *driverGraph) update(node int, before, work gpu.Work) bool {
 	}
 	if launch, ok := work.(gpu.Launch); ok {
 		g.launches--
-		g.addKernel(&launch.Function.(*Function).info.Name)
+		g.addKernel(launch.Function.(*Function))
 	}
 	return true
 }
@@ -206,6 +211,9 @@ func (g *driverGraph) launch(s *Stream) error {
 	c.launches.Add(g.launches)
 	for _, name := range g.kernels {
 		c.recent.add(name)
+	}
+	if g.heapUser != nil {
+		c.noteHeap(g.heapUser)
 	}
 	return c.driverErr("launch graph", c.driver.GraphLaunch(c.native, g.exec, s.native))
 }

@@ -21,7 +21,9 @@ type Module struct {
 	native  cudadrv.Module
 	image   gpu.Image
 	globals map[string]gpu.Range
-	closed  atomic.Bool
+	// allocates is set if the kernels call malloc.
+	allocates bool
+	closed    atomic.Bool
 
 	mu        sync.Mutex
 	functions map[string]*Function
@@ -52,6 +54,7 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (gpu.Modu
 	if err := m.findGlobals(); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
+	m.allocates = codeinfo.Allocates(image)
 	if codeinfo.Mentions(image, "vprintf") {
 		c.canPrint.Store(true)
 	}

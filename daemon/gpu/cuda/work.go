@@ -95,6 +95,7 @@ func (s *Stream) launch(w gpu.Launch) error {
 	c, f := s.context, w.Function.(*Function) // as checkLaunch found it
 	c.launches.Add(1)
 	c.recent.add(&f.info.Name)
+	c.noteHeap(f)
 	params := w.Params[:f.info.ParamBytes]
 	return c.driverErr("launch "+f.info.Name, c.driver.Launch(c.native, f.native, launchShape(&w), params, s.native))
 }

@@ -70,7 +70,10 @@ func parseFatbin(data []byte) (*Images, error) {
 		if err != nil {
 			return nil, err
 		}
-		if total += e.unpacked; total > MaxUnpackedBytes {
+		if !e.deferred() {
+			total += e.unpacked
+		}
+		if total > MaxUnpackedBytes {
 			return nil, refuse(at, ErrTooLarge, "entries unpack to more than %d bytes", MaxUnpackedBytes)
 		}
 		if err := images.add(e); err != nil {
@@ -118,9 +121,19 @@ func parseEntry(data []byte, at uint64) (*entry, error) {
 	return e, nil
 }
 
+// deferred reports whether the entry is unpacked only when it is chosen: machine code of which the
+// header says all that the choice needs. NCCL's machine code is over 1 GiB for all architectures.
+func (e *entry) deferred() bool {
+	return e.kind == kindELF && e.sm != 0 && e.flags&(flagLZ4|flagZstd) != 0
+}
+
 // add unpacks an entry of a known kind and skips others (intermediate code of other compilers).
 func (i *Images) add(e *entry) error {
 	if e.kind != kindPTX && e.kind != kindELF {
+		return nil
+	}
+	if e.deferred() {
+		i.Cubins = append(i.Cubins, Cubin{SM: e.sm, Specific: e.flags&flagSpecific != 0, packed: e})
 		return nil
 	}
 	code, err := e.unpack()

@@ -42,7 +42,7 @@ const (
 
 // newCubin makes a Cubin of an ELF file.
 func newCubin(code []byte) Cubin {
-	cubin := Cubin{SM: CubinSM(code), ELF: code}
+	cubin := Cubin{SM: CubinSM(code), elf: code}
 	if cubin.SM == 0 {
 		return cubin
 	}

@@ -1,6 +1,7 @@
 package fatbin
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
@@ -55,9 +56,11 @@ func TestRoundTrip(t *testing.T) {
 			if len(images.Texts) != 1 || images.Texts[0].PTX != ptxFor("sm_75") || images.Texts[0].SM != 75 {
 				t.Errorf("texts: %+v", images.Texts)
 			}
-			if len(images.Cubins) != 1 || string(images.Cubins[0].ELF) != string(cubinFor(80, 7)) ||
-				images.Cubins[0].SM != 80 {
-				t.Errorf("cubins: %+v", images.Cubins)
+			if len(images.Cubins) != 1 || images.Cubins[0].SM != 80 {
+				t.Fatalf("cubins: %+v", images.Cubins)
+			}
+			if code, err := images.Cubins[0].Code(); err != nil || string(code) != string(cubinFor(80, 7)) {
+				t.Errorf("got %d bytes of machine code, %v", len(code), err)
 			}
 		})
 	}
@@ -141,8 +144,8 @@ func TestOtherForms(t *testing.T) {
 	for _, version := range []byte{7, 8} {
 		images, err = Parse(append(cubinFor(90, version), "tail"...))
 		must(t, err)
-		if cubin := images.Cubins[0]; cubin.SM != 90 || len(cubin.ELF) != 128 {
-			t.Errorf("cubin: sm %d, %d bytes", cubin.SM, len(cubin.ELF))
+		if cubin := images.Cubins[0]; cubin.SM != 90 || len(cubin.elf) != 128 {
+			t.Errorf("cubin: sm %d, %d bytes", cubin.SM, len(cubin.elf))
 		}
 	}
 	texts := []string{"", "one", ptxFor("sm_80")}
@@ -256,6 +259,42 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// TestManyArchitectures parses a fat binary whose machine code would unpack to more than the limit,
+// as NCCL's does. Only the chosen code is unpacked.
+func TestManyArchitectures(t *testing.T) {
+	big := make([]byte, 200<<20)
+	copy(big, cubinFor(90, 8))
+	var b Builder
+	must(t, b.Cubin(90, big, Zstd))
+	one := b.body
+	for _, sm := range []uint32{50, 60, 70, 75, 80, 86} {
+		binary.LittleEndian.PutUint32(one[28:], sm)
+		b.body = append(b.body, one...)
+	}
+	binary.LittleEndian.PutUint32(b.body[28:], 90)
+	for name, data := range map[string][]byte{"fat binary": b.Bytes(), "parts": fatbins(b.Bytes(), b.Bytes())} {
+		images, err := Parse(data)
+		must(t, err)
+		image, err := images.Best(90)
+		if err != nil || !bytes.Equal(image.Cubin, big) {
+			t.Errorf("%s: got %d bytes of machine code, %v", name, len(image.Cubin), err)
+		}
+	}
+}
+
+// TestDamagedCode chooses machine code that cannot be unpacked.
+func TestDamagedCode(t *testing.T) {
+	var b Builder
+	must(t, b.Cubin(90, cubinFor(90, 8), Zstd))
+	data := b.Bytes()
+	data[binHeaderBytes+72] ^= 0xff
+	images, err := Parse(data)
+	must(t, err)
+	if _, err = images.Best(90); !errors.Is(err, ErrCompression) || !errors.Is(err, abi.InvalidImage) {
+		t.Errorf("got %v, want %v", err, ErrCompression)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, compression := range []Compression{Plain, LZ4, Zstd} {
 		var b Builder
@@ -277,6 +316,9 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, cc := range []int{0, 75, 90} {
 			image, err := images.Best(cc)
+			if refused := (*Error)(nil); errors.As(err, &refused) {
+				continue // the chosen machine code is damaged
+			}
 			if err == nil && len(image.PTX)+len(image.Cubin) == 0 {
 				t.Fatalf("image with neither: %+v", image)
 			}

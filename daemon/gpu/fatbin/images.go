@@ -41,7 +41,17 @@ type Cubin struct {
 	SM int
 	// Specific is set for code that runs on exactly that architecture (sm_90a).
 	Specific bool
-	ELF      []byte
+	elf      []byte
+	packed   *entry // nil if elf is set
+}
+
+// Code returns the ELF file. It unpacks it each time: a fat binary has code for a dozen
+// architectures, of which one is used.
+func (c *Cubin) Code() ([]byte, error) {
+	if c.packed != nil {
+		return c.packed.unpack()
+	}
+	return c.elf, nil
 }
 
 // Best selects what a device of compute capability cc (90 for 9.0) should load. That is the machine
@@ -65,7 +75,11 @@ func (i *Images) Best(cc int) (gpu.Image, error) {
 		}
 	}
 	if fits || cubin != nil && len(image.PTX) == 0 {
-		image.Cubin = cubin.ELF
+		code, err := cubin.Code()
+		if err != nil {
+			return gpu.Image{}, err
+		}
+		image.Cubin = code
 	}
 	if len(image.PTX) > 0 || len(image.Cubin) > 0 {
 		return image, nil

@@ -48,7 +48,7 @@ func linkEntries(data []byte, count uint32) (entries [][]byte, err error) {
 		size := binary.LittleEndian.Uint64(data[at:])
 		at += 8
 		padded := (size + 7) &^ 7
-		if size > MaxEntryBytes || padded > uint64(len(data))-at {
+		if size > MaxImageBytes || padded > uint64(len(data))-at {
 			return nil, refuse(at-8, ErrTruncated, "text of %d bytes, %d left", size, uint64(len(data))-at)
 		}
 		entries = append(entries, data[at:at+size])
@@ -74,7 +74,7 @@ func parseParts(entries [][]byte) (*Images, error) {
 			unpacked += len(text.PTX)
 		}
 		for _, cubin := range images.Cubins {
-			unpacked += len(cubin.ELF)
+			unpacked += len(cubin.elf)
 		}
 		if unpacked > MaxUnpackedBytes {
 			return nil, refuse(0, ErrTooLarge, "parts unpack to more than %d bytes", MaxUnpackedBytes)

@@ -14,7 +14,8 @@ const (
 	MaxImageBytes = 1 << 30
 	// MaxEntryBytes bounds one unpacked entry.
 	MaxEntryBytes = 256 << 20
-	// MaxUnpackedBytes bounds all unpacked entries of an image together.
+	// MaxUnpackedBytes bounds all entries of an image together that are unpacked at once: all but
+	// compressed machine code.
 	MaxUnpackedBytes = 1 << 30
 	// MaxEntries bounds the entries of a fat binary and the texts of a link container.
 	MaxEntries = 4096

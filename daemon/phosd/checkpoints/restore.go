@@ -134,7 +134,7 @@ func (r *restore) foreignError(failed error) error {
 	if r.Begin.GetStream() {
 		return nil
 	}
-	image, err := r.archive.Open(r.Files[0], r.Begin.GetGeneration(), r.Caller)
+	image, err := r.archive.Open(r.Files[0], r.Begin.GetGeneration(), archive.Access{Caller: r.Caller, TrustSeal: r.Begin.GetTrustSeal()})
 	if err != nil {
 		return nil //nolint:nilerr // failed is returned
 	}

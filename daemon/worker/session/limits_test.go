@@ -101,8 +101,18 @@ func TestLimitsAreRemembered(t *testing.T) {
 	if got := get(); got != want {
 		t.Errorf("then %v, want %v", got, want)
 	}
-	for _, unknown := range []int32{-1, core.LimitCount} {
-		p.want(abi.UnsupportedLimit, abi.CallCtxSetLimit, &wire.CtxSetLimit{Limit: unknown, Value: 1}, nil)
-		p.want(abi.UnsupportedLimit, abi.CallCtxGetLimit, &wire.CtxGetLimit{Limit: unknown}, &wire.CtxGetLimitReply{})
+	// cuBLASLt of CUDA 13 asks for limits 8 and 7 at every matmul and takes only these answers.
+	for limit := int32(core.LimitCount); limit <= 9; limit++ {
+		out := wire.CtxGetLimitReply{Pvalue: 77}
+		p.ok(abi.CallCtxGetLimit, &wire.CtxGetLimit{Limit: limit}, &out)
+		if out.Pvalue != 0 {
+			t.Errorf("limit %d: got %d, want 0", limit, out.Pvalue)
+		}
+		p.ok(abi.CallCtxSetLimit, &wire.CtxSetLimit{Limit: limit}, nil)
+		p.want(abi.UnsupportedLimit, abi.CallCtxSetLimit, &wire.CtxSetLimit{Limit: limit, Value: 1}, nil)
+	}
+	for _, unknown := range []int32{-1, 10} {
+		p.want(abi.InvalidValue, abi.CallCtxSetLimit, &wire.CtxSetLimit{Limit: unknown, Value: 1}, nil)
+		p.want(abi.InvalidValue, abi.CallCtxGetLimit, &wire.CtxGetLimit{Limit: unknown}, &wire.CtxGetLimitReply{})
 	}
 }

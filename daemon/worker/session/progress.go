@@ -43,7 +43,7 @@ type Pending struct {
 
 // GPUUse is what a program uses of one GPU.
 type GPUUse struct {
-	Ordinal  int
+	Ordinal  int // the machine's
 	Name     string
 	Contexts int
 	// AllocatedBytes is what the program asked for, BackedBytes what the GPU gave for it.
@@ -120,7 +120,7 @@ func (s *Session) lockBefore(deadline <-chan struct{}) error {
 func (s *Session) look(p *Progress) {
 	p.Kernels, p.Objects = s.code.RecentKernels(), s.core.Objects.Len()
 	for _, d := range s.core.Devices {
-		use := GPUUse{Ordinal: d.Ordinal, Name: d.Info.Name, Contexts: d.Users}
+		use := GPUUse{Ordinal: d.Machine, Name: d.Info.Name, Contexts: d.Users}
 		if d.Heap != nil {
 			use.AllocatedBytes, use.BackedBytes = d.Heap.Usage()
 		}

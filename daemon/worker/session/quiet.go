@@ -13,6 +13,9 @@ import (
 // ErrCapturing is returned while a stream is being captured: a capture cannot be saved.
 var ErrCapturing = errors.New("a stream is being captured")
 
+// ErrUnsavable is returned if the session holds something that no checkpoint can have.
+var ErrUnsavable = errors.New("cannot be saved")
+
 // ErrBusy is returned while calls, work or host functions are in flight.
 var ErrBusy = errors.New("calls are still in flight")
 

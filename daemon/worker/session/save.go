@@ -1,6 +1,7 @@
 package session
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -14,6 +15,9 @@ func (s *Session) Save() ([]byte, error) {
 	s.core.Mu.Lock()
 	defer s.core.Mu.Unlock()
 	if err := s.checkQuiet(); err != nil {
+		return nil, err
+	}
+	if err := s.unsavable(); err != nil {
 		return nil, err
 	}
 	e := core.NewEncoder(len(s.core.Devices), s.core.Exports.Dir)
@@ -30,6 +34,25 @@ func (s *Session) Save() ([]byte, error) {
 	}
 	e.Out.Exporter = s.core.Exports.Name()
 	return e.Bytes()
+}
+
+// Unsavable returns an error if the session holds something that no checkpoint can have.
+func (s *Session) Unsavable() error {
+	s.core.Mu.Lock()
+	defer s.core.Mu.Unlock()
+	return s.unsavable()
+}
+
+// unsavable is Unsavable with the lock held.
+func (s *Session) unsavable() error {
+	for _, d := range s.core.Devices {
+		if c, ok := d.GPU.(gpu.Unsavable); ok {
+			if why := c.Unsavable(); why != "" {
+				return fmt.Errorf("%w: GPU %d: %s", ErrUnsavable, d.Ordinal, why)
+			}
+		}
+	}
+	return nil
 }
 
 // Memory is the memory of a GPU that the program uses.

@@ -17,7 +17,7 @@
 
 #define ARENA_BYTES (64u << 20)
 
-enum manner { GOOD, OTHER_VERSION, REFUSES, STRANGER, HANGS_UP, SMALL_FILE, TAKEN_ONCE };
+enum manner { GOOD, OTHER_VERSION, REFUSES, STRANGER, HANGS_UP, SMALL_FILE, TAKEN_ONCE, SEES, SEES_NONE };
 
 static char directory[64], socket_path[96], session_path[96], arena_path[96];
 
@@ -25,7 +25,8 @@ struct welcome {
 	uint32_t magic, version, status, worker;
 	uint64_t session, session_bytes, arena_bytes;
 	char session_path[128], arena_path[128], message[200];
-	char rest[16];
+	uint32_t features;
+	char rest[12];
 };
 
 static void make_file(const char *path, off_t bytes)
@@ -57,6 +58,19 @@ static void answer(int fd)
 	send(fd, head, sizeof head, MSG_NOSIGNAL);
 }
 
+/* Reads what the program wants to see. Hangs up if it is not what the test has set. */
+static void see(int fd, const unsigned char *hello, enum manner manner)
+{
+	static const char want[] = "1,GPU-0";
+	char value[sizeof want - 1];
+	uint32_t bytes = 0, seen = manner == SEES ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+	if ((hello[8] & PHOS_HELLO_VISIBLE) == 0 || recv(fd, &bytes, 4, MSG_WAITALL) != 4 ||
+	    bytes != sizeof value || recv(fd, value, bytes, MSG_WAITALL) != (ssize_t)bytes ||
+	    memcmp(value, want, bytes) != 0)
+		shutdown(fd, SHUT_RDWR);
+	send(fd, &seen, sizeof seen, MSG_NOSIGNAL);
+}
+
 /* Serves one program. The count of answers to Mapped is the only state. */
 static void serve(int fd, enum manner manner)
 {
@@ -70,7 +84,7 @@ static void serve(int fd, enum manner manner)
 		return;
 	}
 	struct welcome welcome = {PHOS_MAGIC,  PHOS_VERSION, 0,  0,  7, PHOS_SESSION_BYTES,
-				  ARENA_BYTES, "",           "", "", ""};
+				  ARENA_BYTES, "",           "", "", 0,  ""};
 	const size_t rest = sizeof hello - PHOS_INQUIRY_BYTES;
 	if (recv(fd, hello + PHOS_INQUIRY_BYTES, rest, MSG_WAITALL) != (ssize_t)rest ||
 	    manner == HANGS_UP)
@@ -86,7 +100,10 @@ static void serve(int fd, enum manner manner)
 		welcome.status = CUDA_ERROR_NOT_PERMITTED;
 		snprintf(welcome.message, sizeof welcome.message, "no more programs today");
 	}
+	welcome.features = manner == SEES || manner == SEES_NONE ? PHOS_WELCOME_VISIBLE : 0;
 	send(fd, &welcome, PHOS_WELCOME_BYTES, MSG_NOSIGNAL);
+	if (welcome.features != 0)
+		see(fd, hello, manner);
 	uint64_t address;
 	for (uint32_t tries = 0; recv(fd, &address, 8, MSG_WAITALL) == 8 && address != 0; tries++) {
 		uint32_t placed = manner == TAKEN_ONCE && tries == 0;
@@ -185,6 +202,36 @@ static void test_manners(void)
 	EXPECT(in_child(init_gives)); /* without a listener */
 }
 
+static void test_visible(void)
+{
+	static const struct {
+		const char *value;
+		enum manner manner;
+		CUresult result;
+	} cases[] = {
+		{"1,GPU-0", SEES, CUDA_SUCCESS},
+		{"1,GPU-0", SEES_NONE, CUDA_ERROR_NO_DEVICE},
+		{"1,GPU-0", GOOD, CUDA_SUCCESS}, /* phosd is older and knows no such message */
+		{"2", SEES, CUDA_ERROR_NO_DEVICE},
+		/* phosd is not asked: it would hang up. */
+		{"", HANGS_UP, CUDA_ERROR_NO_DEVICE},
+		{"-1", HANGS_UP, CUDA_ERROR_NO_DEVICE},
+		{"MIG-1", HANGS_UP, CUDA_ERROR_NO_DEVICE},
+	};
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		pid_t phosd = start_phosd(cases[i].manner);
+		setenv("CUDA_VISIBLE_DEVICES", cases[i].value, 1);
+		init_result = cases[i].result;
+		EXPECT(in_child(init_gives));
+		stop_phosd(phosd);
+	}
+	/* Without a session, and without a word, where no GPU is wanted. */
+	setenv("CUDA_VISIBLE_DEVICES", "", 1);
+	init_result = CUDA_ERROR_NO_DEVICE;
+	EXPECT(in_child(init_gives));
+	unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
 static void no_cuda_here(void)
 {
 	int count;
@@ -259,6 +306,7 @@ int main(void)
 	snprintf(arena_path, sizeof arena_path, "%s/arena", directory);
 	setenv("PHOS_SOCKET", socket_path, 1);
 	test_manners();
+	test_visible();
 	pid_t phosd = start_phosd(GOOD);
 	EXPECT(in_child(forks_after_init));
 	EXPECT(in_child(forks_before_init));

@@ -222,6 +222,7 @@ void lab_function(CUfunction function, uint32_t count)
 	struct phos_function *f = calloc(1, sizeof *f + count * sizeof f->parameters[0]);
 	if (f == NULL)
 		abort();
+	f->handle = function;
 	f->parameter_count = count;
 	f->parameter_bytes = 8 * count;
 	f->dense = true;

@@ -89,7 +89,12 @@ func (c *counts) all(t *testing.T, data []byte, only bool) {
 			c.targets[target]++
 		}
 		for _, cubin := range images.Cubins {
-			c.one(t, cubin.ELF)
+			code, err := cubin.Code()
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			c.one(t, code)
 		}
 		data = data[min((len(images.Whole)+fatbinAlign-1)&^(fatbinAlign-1), len(data)):]
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -104,6 +105,30 @@ func symbols(cubin []byte, wanted func(*elf.File, elf.Symbol) bool) []string {
 		}
 	}
 	return names
+}
+
+// allocator is the declaration of malloc in PTX; deviceMalloc is its name in machine code, which the
+// driver links.
+var allocator = regexp.MustCompile(`\.extern\s+\.func\s*\([^)]*\)\s*malloc\b`)
+
+const deviceMalloc = "malloc"
+
+// Allocates reports whether kernels of the code call malloc.
+func Allocates(i gpu.Image) bool {
+	if len(i.Cubin) == 0 {
+		return slices.ContainsFunc(i.PTX, allocator.MatchString)
+	}
+	if !bytes.Contains(i.Cubin, []byte("\x00"+deviceMalloc+"\x00")) {
+		return false
+	}
+	file, err := fatbin.OpenCubin(i.Cubin)
+	if err != nil {
+		return false
+	}
+	all, err := file.Symbols()
+	return err == nil && slices.ContainsFunc(all, func(s elf.Symbol) bool {
+		return s.Name == deviceMalloc && s.Section == elf.SHN_UNDEF
+	})
 }
 
 // Mentions reports whether the code contains a name.

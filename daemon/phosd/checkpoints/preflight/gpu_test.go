@@ -8,6 +8,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/hijack/wire"
 )
 
 // said are obstacles as an operator reads them, the harmless ones marked.
@@ -143,6 +144,50 @@ func TestRoom(t *testing.T) {
 			}
 			if got := said(here.RoomObstacles(t.Context(), m)); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+// TestVisibleGPUs: a process gets the GPUs that it had, if they exist here, and its memory counts
+// there.
+func TestVisibleGPUs(t *testing.T) {
+	const gib = 1 << 30
+	saved := func(ordinals ...int) *image.Manifest {
+		half := &image.GPUHalf{Wire: wire.Version, Code: []image.Code{}}
+		for _, ordinal := range ordinals {
+			half.Devices = append(half.Devices, image.Device{Ordinal: ordinal, MemoryBytes: 8 * gib, UsedBytes: 6 * gib})
+		}
+		return &image.Manifest{Processes: []image.Process{{PID: 7, GPU: half}}}
+	}
+	for _, test := range []struct {
+		name string
+		had  []int
+		free []uint64
+		want string
+	}{
+		{"the second has room", []int{1}, []uint64{0, 8 * gib}, ""},
+		{"the second has none", []int{1}, []uint64{8 * gib, 0}, "GPU 1"},
+		{"there is one", []int{1}, []uint64{8 * gib}, ""},
+		{"both, the other way round", []int{1, 0}, []uint64{8 * gib, 0}, "GPU 1"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			machine := &Machine{
+				GPUs: make([]gpu.DeviceInfo, len(test.free)),
+				Room: func(_ context.Context, ordinal int) (free, total uint64) { return test.free[ordinal], 8 * gib },
+			}
+			for i := range machine.GPUs {
+				machine.GPUs[i].MemoryBytes = 8 * gib
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel() // programs that end here are not waited for
+			m := saved(test.had...)
+			got := said(machine.RoomObstacles(ctx, m))
+			if (got == "") != (test.want == "") || !strings.HasPrefix(got, test.want) {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+			if got := said(ckpt.Serious(machine.gpuObstacles(m.Processes[0]))); got != "" {
+				t.Errorf("got %q, want no obstacle", got)
 			}
 		})
 	}

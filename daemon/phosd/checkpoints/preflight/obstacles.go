@@ -16,6 +16,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/view"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
@@ -115,6 +116,21 @@ func (h *Machine) checkCPU(ctx context.Context) error {
 	return err
 }
 
+// place returns the ordinals of the GPUs that a process will get, by the process's own ordinals.
+func (h *Machine) place(half *image.GPUHalf) []int {
+	had := make([]int, len(half.Devices))
+	for i, device := range half.Devices {
+		had[i] = device.Ordinal
+	}
+	if placed := view.Place(had, len(h.GPUs)); placed != nil {
+		return placed
+	}
+	for i := range had {
+		had[i] = i
+	}
+	return had
+}
+
 // gpuObstacles lists what this machine's GPUs lack for a process, and harmless differences.
 func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 	subject := fmt.Sprintf("pid %d", p.PID)
@@ -132,11 +148,13 @@ func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 			) + ")",
 		})
 	}
+	placed := h.place(p.GPU)
 	for i, had := range p.GPU.Devices {
-		if i >= len(h.GPUs) {
+		if placed[i] >= len(h.GPUs) {
 			break
 		}
-		has, subject := h.GPUs[i], fmt.Sprintf("GPU %d", i)
+		has, subject := h.GPUs[placed[i]], fmt.Sprintf("GPU %d", placed[i])
+		had.Ordinal = placed[i]
 		found = append(found, codeObstacles(p, had, &has)...)
 		if o := driverObstacle(p.PID, had, &has); o != nil {
 			o.Subject = subject

@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
@@ -38,7 +39,9 @@ func (h *Machine) roomNow(ctx context.Context, m *image.Manifest) (found []ckpt.
 		needed := uint64(0)
 		for _, p := range m.Processes {
 			if p.GPU != nil {
-				needed += used(p.GPU, ordinal)
+				if i := slices.Index(h.place(p.GPU), ordinal); i >= 0 {
+					needed += used(p.GPU, i)
+				}
 			}
 		}
 		if needed == 0 {
@@ -63,7 +66,7 @@ func (h *Machine) roomNow(ctx context.Context, m *image.Manifest) (found []ckpt.
 	return found, final
 }
 
-// used returns how much memory of a GPU a process had. Old images only have the sum over all GPUs,
+// used returns how much memory of a GPU, by the process's own ordinal, a process had. Old images only have the sum over all GPUs,
 // which is used if there is one GPU.
 func used(half *image.GPUHalf, ordinal int) uint64 {
 	if ordinal >= len(half.Devices) {

@@ -129,13 +129,33 @@ func (d *Device) Finish(ctx context.Context) (image.GPUHalf, error) {
 			},
 		)
 	}
-	if known := len(result.GetGpuBytes()); known > 0 && known <= len(half.Devices) {
-		half.Devices = slices.Clone(half.Devices[:known]) // a restored session may know fewer GPUs than there are
+	if seen := seenDevices(half.Devices, result); seen != nil {
+		half.Devices = seen
 		for i, bytes := range result.GetGpuBytes() {
 			half.Devices[i].UsedBytes = bytes
 		}
 	}
 	return half, nil
+}
+
+// seenDevices returns the GPUs that the program sees, in its order; nil if the worker does not say
+// which these are.
+func seenDevices(all []image.Device, result *api.SaveResult) []image.Device {
+	known := len(result.GetGpuBytes()) // a restored session may know fewer GPUs than there are
+	if known == 0 || known > len(all) {
+		return nil
+	}
+	if len(result.GetGpus()) != known {
+		return slices.Clone(all[:known])
+	}
+	var seen []image.Device
+	for _, ordinal := range result.GetGpus() {
+		if int(ordinal) >= len(all) {
+			return nil
+		}
+		seen = append(seen, all[ordinal])
+	}
+	return seen
 }
 
 // endStream ends the stream. Then the worker is free for the next checkpoint.

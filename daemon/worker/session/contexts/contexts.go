@@ -231,8 +231,12 @@ func (s *Contexts) ctxGetLimit(call *core.Call, in *wire.CtxGetLimit, out *wire.
 	if err != nil {
 		return err
 	}
+	if core.IsGraphicsLimit(in.Limit) {
+		out.Pvalue = 0
+		return nil
+	}
 	if in.Limit < 0 || in.Limit >= core.LimitCount {
-		return &gpu.Error{Op: "get limit", Code: abi.UnsupportedLimit}
+		return core.Invalid("get limit", fmt.Sprintf("unknown limit %d", in.Limit))
 	}
 	out.Pvalue = c.Limits[in.Limit]
 	return nil
@@ -244,8 +248,13 @@ func (s *Contexts) ctxSetLimit(call *core.Call, in *wire.CtxSetLimit) error {
 	if err != nil {
 		return err
 	}
-	if in.Limit < 0 || in.Limit >= core.LimitCount {
+	switch {
+	case core.IsGraphicsLimit(in.Limit) && in.Value == 0:
+		return nil
+	case core.IsGraphicsLimit(in.Limit):
 		return &gpu.Error{Op: "set limit", Code: abi.UnsupportedLimit}
+	case in.Limit < 0 || in.Limit >= core.LimitCount:
+		return core.Invalid("set limit", fmt.Sprintf("unknown limit %d", in.Limit))
 	}
 	limiter, ok := c.Device.GPU.(gpu.Limiter)
 	if !ok || !core.IsKernelLimit(in.Limit) {

@@ -73,7 +73,7 @@ func (s *Contexts) peered(d, other *core.Device) bool {
 // allowPeer sets whether d may access memory of other. Backends without peer access ignore it.
 func allowPeer(d, other *core.Device, allow bool) error {
 	if c, ok := d.GPU.(gpu.Peering); ok {
-		return c.AllowPeer(other.Ordinal, allow)
+		return c.AllowPeer(other.Machine, allow)
 	}
 	return nil
 }

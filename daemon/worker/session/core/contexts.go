@@ -43,7 +43,18 @@ const (
 	limitFetch     = 5
 	limitPersist   = 6
 	LimitCount     = 7
+
+	// Limits of contexts that share the GPU with a graphics API, which do not exist here: always 0.
+	limitSharedBytes    = 7
+	limitCIGEnabled     = 8
+	limitSharedFallback = 9
 )
+
+// IsGraphicsLimit reports whether a limit belongs to contexts that share the GPU with a graphics
+// API.
+func IsGraphicsLimit(limit int32) bool {
+	return limit >= limitSharedBytes && limit <= limitSharedFallback
+}
 
 // Limits are the values of all limits, by their number.
 type Limits [LimitCount]uint64

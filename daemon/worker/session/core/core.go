@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/view"
 	"github.com/phos-gpu/phos/daemon/worker/session/exports"
 	"github.com/phos-gpu/phos/daemon/worker/session/graph"
 	"github.com/phos-gpu/phos/daemon/worker/session/object"
@@ -43,7 +44,7 @@ type Core struct {
 	capturing int
 }
 
-// New returns the core of a session without objects, on all GPUs of the backend.
+// New returns the core of a session without objects, on the visible GPUs of the backend.
 func New(options Options) (*Core, error) {
 	s := &Core{
 		Options: options, Log: options.Logger, Program: options.Program, Answers: options.Answers,
@@ -55,12 +56,14 @@ func New(options Options) (*Core, error) {
 		s.Log = slog.New(slog.DiscardHandler)
 	}
 	s.Backlog.tell = options.Answers.Full
-	infos := options.Backend.Devices()
+	infos := view.Devices(options.Backend.Devices(), options.Visible)
 	if len(infos) == 0 {
 		return nil, &gpu.Error{Op: "open session", Code: abi.NoDevice, Detail: "the backend has no GPU"}
 	}
 	for ordinal, info := range infos {
-		s.Devices = append(s.Devices, &Device{Ordinal: ordinal, Info: info, Window: gpu.WindowOf(infos, ordinal)})
+		s.Devices = append(s.Devices, &Device{
+			Ordinal: ordinal, Machine: view.Ordinal(options.Visible, ordinal), Info: info, Window: gpu.WindowOf(infos, ordinal),
+		})
 	}
 	return s, nil
 }

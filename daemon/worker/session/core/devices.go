@@ -13,9 +13,10 @@ import (
 // means the same memory in all of them; it is open while any of them exists, or memory that belongs
 // to none.
 type Device struct {
-	Ordinal int
-	Info    gpu.DeviceInfo
-	Window  gpu.Range
+	// Ordinal is the program's number of the GPU, Machine the backend's and other sessions'.
+	Ordinal, Machine int
+	Info             gpu.DeviceInfo
+	Window           gpu.Range
 	// GPU and Heap are nil while the device is not open.
 	GPU  gpu.Context
 	Heap *heap.Heap
@@ -41,6 +42,17 @@ func (s *Core) Device(ordinal int32) (*Device, error) {
 		}
 	}
 	return s.Devices[ordinal], nil
+}
+
+// OfMachine returns the program's GPU with a number of the backend; nil if the program does not see
+// it.
+func (s *Core) OfMachine(ordinal int32) *Device {
+	for _, d := range s.Devices {
+		if d.Machine == int(ordinal) {
+			return d
+		}
+	}
+	return nil
 }
 
 // CanReach reports whether the device's kernels can be allowed to touch the memory of another one.

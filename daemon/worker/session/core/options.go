@@ -21,6 +21,8 @@ type Shared interface {
 // Options are what a session is made of.
 type Options struct {
 	Backend gpu.Backend
+	// Visible are the backend's ordinals of the session's GPUs, in the session's order; nil: all.
+	Visible []int
 	// Program reads and writes the memory of the program.
 	Program Program
 	Arena   Arena

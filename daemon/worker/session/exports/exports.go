@@ -24,7 +24,7 @@ type Exports struct {
 
 // Offer is an allocation, or an event, that others can have.
 type Offer struct {
-	Ordinal       int
+	Ordinal       int // the machine's
 	Memory        gpu.Sharer
 	Chunks        gpu.Range // which are shared as a whole
 	Within, Bytes uint64

@@ -56,7 +56,7 @@ func (s *Memory) tokenOf(b *block) (ipc.Token, error) {
 // shared returns the offer by which other sessions can import the block.
 func (b *block) shared() (exports.Offer, error) {
 	memory, err := b.device.Sharer()
-	return exports.Offer{Ordinal: b.device.Ordinal, Memory: memory, Chunks: b.home, Bytes: b.home.Bytes}, err
+	return exports.Offer{Ordinal: b.device.Machine, Memory: memory, Chunks: b.home, Bytes: b.home.Bytes}, err
 }
 
 func (s *Memory) vmmImport(call *core.Call, in *wire.VmmImport, out *wire.VmmImportReply) error {
@@ -102,9 +102,10 @@ func (s *Memory) importedBlock(token ipc.Token) *block {
 
 // importBlock makes a block of memory that another session has granted. It has no references yet.
 func (s *Memory) importBlock(token ipc.Token, g *ipc.Grant, maker object.Maker) (*block, error) {
-	d, err := s.Device(g.Ordinal)
-	if err != nil {
-		return nil, err
+	d := s.OfMachine(g.Ordinal)
+	if d == nil {
+		detail := fmt.Sprintf("it is memory of GPU %d of the machine, which the program does not see", g.Ordinal)
+		return nil, &gpu.Error{Op: "import memory", Code: abi.InvalidDevice, Detail: detail}
 	}
 	if g.Within != 0 || g.Bytes != g.FileBytes || g.Bytes%gpu.ChunkBytes != 0 {
 		return nil, core.Invalid("import memory", "it is not that of cuMemCreate")

@@ -59,7 +59,7 @@ func (s *Memory) connect(
 	resumed gpu.Continuation,
 	makeHeap func(gpu.Memory) (*heap.Heap, error),
 ) error {
-	c, err := s.Options.Backend.NewContext(d.Ordinal, gpu.ContextOptions{
+	c, err := s.Options.Backend.NewContext(d.Machine, gpu.ContextOptions{
 		Window: d.Window, Output: s.Answers.Print, OnRefused: s.FailLater, Resumed: resumed,
 	})
 	if err != nil {

@@ -98,7 +98,7 @@ func share(a *allocation, d *core.Device) (exports.Offer, error) {
 	first := a.bounds.Address &^ (gpu.ChunkBytes - 1)
 	end := (a.bounds.End() + gpu.ChunkBytes - 1) &^ (gpu.ChunkBytes - 1)
 	return exports.Offer{
-		Ordinal: d.Ordinal, Memory: memory, Chunks: gpu.Range{Address: first, Bytes: end - first},
+		Ordinal: d.Machine, Memory: memory, Chunks: gpu.Range{Address: first, Bytes: end - first},
 		Within: a.bounds.Address - first, Bytes: a.bounds.Bytes,
 	}, err
 }
@@ -188,8 +188,8 @@ func (s *Memory) addImport(c *core.Context, token ipc.Token, g *ipc.Grant) (*imp
 	if err != nil {
 		return nil, err
 	}
-	if int(g.Ordinal) != c.Device.Ordinal && !c.Device.CanReach(int(g.Ordinal)) {
-		detail := fmt.Sprintf("it is memory of GPU %d, which GPU %d cannot reach", g.Ordinal, c.Device.Ordinal)
+	if d := s.OfMachine(g.Ordinal); d == nil || d != c.Device && !c.Device.CanReach(d.Ordinal) {
+		detail := fmt.Sprintf("it is memory of GPU %d of the machine, which GPU %d cannot reach", g.Ordinal, c.Device.Machine)
 		return nil, &gpu.Error{Op: "open shared memory", Code: abi.PeerAccessUnsupported, Detail: detail}
 	}
 	place, err := s.virtual.Admit(c.Device.Ordinal, g.FileBytes)
