@@ -22,6 +22,9 @@ type CheckOptions struct {
 	TrustSeal bool
 }
 
+// unread says what a check does not do.
+const unread = "; its contents were not read (pos_cli image verify reads them)"
+
 // checkView is what check --json prints. Scripts read it: fields may be added, never renamed or
 // removed.
 type checkView struct {
@@ -116,6 +119,6 @@ func (v *checkView) text(out Output) error {
 	if !v.Restorable {
 		return nil
 	}
-	_, err := fmt.Fprintf(out.Out, "%s, generation %d: it can be restored here\n", v.Dir, v.Generation)
+	_, err := fmt.Fprintf(out.Out, "%s, generation %d: it can be restored here%s\n", v.Dir, v.Generation, unread)
 	return err
 }

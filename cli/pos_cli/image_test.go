@@ -24,12 +24,12 @@ func TestImageCheck(t *testing.T) {
 		status         int
 		stdout, stderr string
 	}{
-		{"good", "image check " + dir, nil, 2, exitDone, dir + ", generation 2: it can be restored here\n", ""},
+		{"good", "image check " + dir, nil, 2, exitDone, dir + ", generation 2: it can be restored here; its contents were not read (pos_cli image verify reads them)\n", ""},
 		{
 			"harmless", "image check " + dir + " --generation 1",
 			[]*api.Obstacle{harmless},
 			1, exitDone,
-			"kernel: tracks no dirty pages (a restore is possible)\n" + dir + ", generation 1: it can be restored here\n", "",
+			"kernel: tracks no dirty pages (a restore is possible)\n" + dir + ", generation 1: it can be restored here; its contents were not read (pos_cli image verify reads them)\n", "",
 		},
 		{
 			"bad", "image check " + dir,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"sync"
@@ -34,8 +35,9 @@ output and error. It forwards SIGINT, SIGTERM and SIGHUP, except those that it w
 ignore, for example by nohup. It ends with the program's exit status (128 + n for signal n). If
 phosd ends, pos_cli keeps running and reattaches to the next phosd.
 
-With --detach it returns once the program runs, and the program's output to a terminal or a pipe
-goes to phosd's log.
+With --detach it returns once the program runs and all its memory is loaded, so that its exit status
+tells whether the image was whole; Ctrl-C returns at once, and the program goes on. The program's
+output to a terminal or a pipe goes to phosd's log.
 
 The program needs its pids. If one is taken, use --new-pids: it restores the program in a pid
 namespace of its own, so one image can be restored several times at once. Such programs have a
@@ -59,7 +61,7 @@ is.`,
 		options := restoreOptions{standard: terminal.Standard{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}}
 		flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
 		flags.Uint64Var(&options.generation, "generation", 0, "the `N`th generation; 0: the newest")
-		flags.BoolVar(&options.detach, "detach", false, "return once the program runs")
+		flags.BoolVar(&options.detach, "detach", false, "return once the program runs with all its memory")
 		flags.BoolVar(&options.newPIDs, "new-pids", false, "give the program a pid namespace of its own")
 		flags.BoolVar(&options.eager, "eager", false, "load all memory before the program runs")
 		flags.BoolVar(&options.trustSeal, "trust-seal", false, trustSealUsage)
@@ -246,6 +248,10 @@ func (v *follower) forwardSignals(ctx context.Context, signals <-chan os.Signal,
 		case got := <-signals:
 			number, _ := got.(syscall.Signal) // always so on Linux
 			command := &api.RestoreCommand{Command: &api.RestoreCommand_Signal{Signal: uint32(number)}}
+			if v.started() && v.detach {
+				abandon(errAbandoned)
+				return
+			}
 			// Directly, if the caller may: phosd may have ended unnoticed.
 			if v.started() && v.program.Check() == nil && syscall.Kill(int(v.pid), number) == nil {
 				continue
@@ -274,7 +280,7 @@ func (v *follower) started() bool {
 	}
 }
 
-// follow reads events until the program ends, or, with --detach, until it runs.
+// follow reads events until the program ends, or, with --detach, until all its memory is loaded.
 func (v *follower) follow(ctx context.Context) (err error) {
 	defer func() {
 		v.closeClient()
@@ -286,12 +292,14 @@ func (v *follower) follow(ctx context.Context) (err error) {
 	for {
 		event, err := v.currentStream().Recv()
 		switch {
+		case v.detach && v.started() && (err != nil || event.GetLoaded() != nil):
+			return v.detached(ctx, err)
 		case err != nil:
 			if err = v.streamEnded(ctx, err); err != nil {
 				return err
 			}
 		case event.GetRunning() != nil && v.pid == 0:
-			if err := v.programStarted(event.GetRunning()); err != nil || v.detach {
+			if err := v.programStarted(event.GetRunning()); err != nil {
 				return err
 			}
 		case event.GetEnded() != nil:
@@ -303,6 +311,15 @@ func (v *follower) follow(ctx context.Context) (err error) {
 			fmt.Fprintf(v.to.Err, "\rpos_cli: %s\r\n", event.GetNotice())
 		}
 	}
+}
+
+// detached ends the command while the program runs. err is what ended the stream.
+func (v *follower) detached(ctx context.Context, err error) error {
+	err = api.FromStatus(err)
+	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, api.ErrNoDaemon) || ctx.Err() != nil {
+		return nil // the next phosd adopts the program, and loads what is left
+	}
+	return err
 }
 
 // programStarted records the program, lets signals reach it and connects its endpoints.

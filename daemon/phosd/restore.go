@@ -105,15 +105,16 @@ func (r *restoreStream) run(ctx context.Context) error {
 	}}}); err != nil {
 		return nil // the caller has disconnected; the program runs
 	}
+	if r.begin.GetDetach() {
+		return r.reportLoaded(ctx, program, begun)
+	}
 	loading := make(chan struct{})
 	go func() {
 		defer close(loading)
-		r.reportLoaded(ctx, program, begun)
+		if err := r.reportLoaded(ctx, program, begun); err != nil {
+			r.notice(err.Error())
+		}
 	}()
-	if r.begin.GetDetach() {
-		<-loading
-		return nil
-	}
 	return r.follow(ctx, program.Tree, loading)
 }
 
@@ -164,16 +165,20 @@ func reportStep(out *api.EventQueue[*api.RestoreEvent], now ckpt.Step) {
 	out.PushLatest(now.Phase, &api.RestoreEvent{Event: &api.RestoreEvent_Step{Step: stepMessage(now)}})
 }
 
-// reportLoaded reports when all memory is loaded.
-func (r *restoreStream) reportLoaded(ctx context.Context, program *checkpoints.Restored, begun time.Time) {
+// reportLoaded reports when all memory is loaded. It returns an error if some cannot be: the program
+// runs, and gets an error where it touches that.
+func (r *restoreStream) reportLoaded(ctx context.Context, program *checkpoints.Restored, begun time.Time) error {
 	bytes, err := program.Loaded(ctx)
+	if ctx.Err() != nil {
+		return nil // the caller has disconnected; the program goes on
+	}
 	if err != nil {
-		if ctx.Err() == nil {
-			r.notice("memory is missing: " + err.Error())
-		}
-		return
+		return fmt.Errorf(
+			"the image is damaged, and the program will get errors where it uses what is missing: %w; "+
+				"end it and restore another generation (--generation N); pos_cli image verify finds undamaged ones", err)
 	}
 	_ = r.out.Push(loadedMessage(bytes, time.Since(begun)))
+	return nil
 }
 
 // loadedMessage returns the event that all memory of a restored program is loaded.

@@ -143,3 +143,32 @@ func TestSpoiltFiles(t *testing.T) {
 	r.finishAndCompare()
 	r.cleanWith(0, 0)
 }
+
+// TestDamageIsTold: device memory is damaged in an image, and loaded after the program runs. The
+// restore must not end as if all were well.
+func TestDamageIsTold(t *testing.T) {
+	r := newFixture(t)
+	r.job.Dump()
+	largest, bytes := "", int64(0)
+	packs, err := filepath.Glob(filepath.Join(r.job.Image, "packs", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pack := range packs {
+		if info, err := os.Stat(pack); err == nil && info.Size() > bytes {
+			largest, bytes = pack, info.Size()
+		}
+	}
+	flip(t, largest, bytes/2)
+	text, err := r.tryRestore()
+	for _, want := range []string{"the image is damaged", filepath.Base(largest), "--generation", "image verify"} {
+		if err == nil || !strings.Contains(text, want) {
+			t.Errorf("%v: %q, want %q in it", err, text, want)
+		}
+	}
+	*r.restorers = 1
+	r.job.Kill()
+	flip(t, largest, bytes/2)
+	r.job.Restore()
+	r.finishAndCompare()
+}
