@@ -68,16 +68,20 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestImagesRefuses: without phosd and without a directory there is nothing to list, and a directory
-// that is missing is named.
+// TestImagesRefuses: without phosd and without a directory there is nothing to list, and a
+// directory that is missing is named.
 func TestImagesRefuses(t *testing.T) {
 	t.Setenv(api.SocketVariable, filepath.Join(t.TempDir(), "none.sock"))
-	if _, err := output(func(out Output) error { return Images(t.Context(), out, nil) }, false); !errors.Is(err, api.ErrNoDaemon) {
+	if _, err := output(func(out Output) error { return Images(t.Context(), out, nil) }, false); !errors.Is(
+		err,
+		api.ErrNoDaemon,
+	) {
 		t.Errorf("got %v, want %v", err, api.ErrNoDaemon)
 	}
 	var out, warnings bytes.Buffer
 	err := Images(t.Context(), Output{Out: &out, Err: &warnings}, []string{"/nowhere", t.TempDir()})
-	if !errors.Is(err, ErrNotSearched) || !strings.Contains(warnings.String(), "search /nowhere") || out.String() != "no images\n" {
+	if !errors.Is(err, ErrNotSearched) || !strings.Contains(warnings.String(), "search /nowhere") ||
+		out.String() != "no images\n" {
 		t.Errorf("got %v, %q, %q", err, warnings.String(), out.String())
 	}
 }

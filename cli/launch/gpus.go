@@ -52,7 +52,11 @@ func findGPU(word string, served []*api.GPU) (found *api.GPU, err error) {
 		}
 	}
 	if found == nil {
-		return nil, fmt.Errorf("phosd serves no GPU %s; it serves %s (pos_cli --status lists them)", word, servedText(served))
+		return nil, fmt.Errorf(
+			"phosd serves no GPU %s; it serves %s (pos_cli --status lists them)",
+			word,
+			servedText(served),
+		)
 	}
 	return found, nil
 }

@@ -147,7 +147,10 @@ func TestEnvironmentEqualsShellCode(t *testing.T) {
 				t.Errorf("environment %q lacks %q of $phos", got, want)
 			}
 		}
-		if again := found.environment(got); !slices.Equal(slices.Sorted(slices.Values(again)), slices.Sorted(slices.Values(got))) {
+		if again := found.environment(got); !slices.Equal(
+			slices.Sorted(slices.Values(again)),
+			slices.Sorted(slices.Values(got)),
+		) {
 			t.Errorf("under phos already: got %q, want %q", again, got)
 		}
 	}

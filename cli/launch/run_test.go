@@ -59,7 +59,11 @@ func TestJobText(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := jobfile.ParseVariable(text)
-	want := jobfile.File{JobName: name, LogPath: "phos.log", Checkpoint: &jobfile.Checkpoint{Dir: "/data/<a b>: #c", Every: "5m"}}
+	want := jobfile.File{
+		JobName:    name,
+		LogPath:    "phos.log",
+		Checkpoint: &jobfile.Checkpoint{Dir: "/data/<a b>: #c", Every: "5m"},
+	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%s: got %+v, %v; want %+v", text, got, err, want)
 	}
@@ -90,7 +94,8 @@ func TestGPUs(t *testing.T) {
 		{"0,", "", `not ""`},
 	} {
 		got, err := chooseGPUs(test.list, reply.GetGpus())
-		if got != test.want || (err == nil) != (test.wrong == "") || err != nil && !strings.Contains(err.Error(), test.wrong) {
+		if got != test.want || (err == nil) != (test.wrong == "") ||
+			err != nil && !strings.Contains(err.Error(), test.wrong) {
 			t.Errorf("%s: got %q, %v; want %q, %q", test.list, got, err, test.want, test.wrong)
 		}
 	}

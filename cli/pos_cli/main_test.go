@@ -106,8 +106,8 @@ func TestVerbsAreDescribed(t *testing.T) {
 	}
 }
 
-// TestCompletion asks bash what it offers after a command line. Flags of a group's verb are not those
-// of another verb with the same last word.
+// TestCompletion asks bash what it offers after a command line. Flags of a group's verb are not
+// those of another verb with the same last word.
 func TestCompletion(t *testing.T) {
 	var code, stderr bytes.Buffer
 	if run([]string{"completion", "bash"}, &code, &stderr) != exitDone {

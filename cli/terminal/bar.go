@@ -57,8 +57,8 @@ func NewCounter(to io.Writer, unit string) *Bar {
 	return b
 }
 
-// Step shows the progress of a phase. A total of 0 is unknown. Phases may overlap: one that was shown
-// before has no line of its own again.
+// Step shows the progress of a phase. A total of 0 is unknown. Phases may overlap: one that was
+// shown before has no line of its own again.
 func (b *Bar) Step(phase string, done, total uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

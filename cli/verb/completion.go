@@ -91,7 +91,11 @@ func (s *Set) completeBash(to io.Writer) error {
 	text.WriteString("\tfor word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n\t\tcase \"$verb $word\" in\n")
 	for _, each := range s.Verbs {
 		if each.Command {
-			fmt.Fprintf(&text, "\t\t\"%s --\") COMPREPLY=($(compgen -c -- \"$current\")); return ;;\n", each.Invocation())
+			fmt.Fprintf(
+				&text,
+				"\t\t\"%s --\") COMPREPLY=($(compgen -c -- \"$current\")); return ;;\n",
+				each.Invocation(),
+			)
 		}
 	}
 	for _, each := range s.states() {
@@ -153,7 +157,11 @@ func (s *Set) completeFish(to io.Writer) error {
 				own,
 				quoted,
 			)
-			condition = fmt.Sprintf(" -n '__fish_seen_subcommand_from %s; and __fish_seen_subcommand_from %s'", group, own)
+			condition = fmt.Sprintf(
+				" -n '__fish_seen_subcommand_from %s; and __fish_seen_subcommand_from %s'",
+				group,
+				own,
+			)
 		case each.Word:
 			fmt.Fprintf(&text, "complete -c pos_cli -n __fish_use_subcommand -a %s -d '%s'\n", each.Name, quoted)
 			condition = fmt.Sprintf(

@@ -235,10 +235,15 @@ func TestStopRightAfter(t *testing.T) {
 
 func TestJobFile(t *testing.T) {
 	l := newLab(t, nil)
-	for _, test := range []struct{ text, job, told string }{
-		{"job_name: digits\nlog_path: phos.log\n", "digits", ""},
-		{"job_name: digits\njob_nmae: x\n", "", "pos.yaml:2: job_nmae"},
-		{"checkpoint: {dir: x, every: 10}\n", "", "pos.yaml:1: checkpoint.every"},
+	for _, test := range []struct {
+		text, variable, job, told string
+		fields                    bool // the error lists the fields
+	}{
+		{text: "job_name: digits\nlog_path: phos.log\n", job: "digits"},
+		{text: "job_name: other\nlog_path: phos.log\n", variable: `{"job_name": "digits"}`, job: "digits"},
+		{text: "job_name: digits\njob_nmae: x\n", told: "pos.yaml:2: job_nmae", fields: true},
+		{text: "checkpoint: {dir: x, every: 10}\n", told: "pos.yaml:1: checkpoint.every"},
+		{text: "", variable: "checkpoint: {dir: x, every: 10}", told: "PHOS_JOB:1: checkpoint.every"},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "pos.yaml"), []byte(test.text), 0o600); err != nil {
@@ -246,7 +251,7 @@ func TestJobFile(t *testing.T) {
 		}
 		p := l.run(func(command *exec.Cmd) {
 			command.Dir = dir
-			command.Env = append(command.Env, "RANK=2", "WORLD_SIZE=8")
+			command.Env = append(command.Env, "RANK=2", "WORLD_SIZE=8", "PHOS_JOB="+test.variable)
 		})
 		if test.told != "" {
 			p.says("told: " + test.told)
@@ -258,8 +263,8 @@ func TestJobFile(t *testing.T) {
 			t.Errorf("job %q, want %q", description.GetJobName(), test.job)
 		}
 		if told := description.GetJobFileError(); !strings.HasPrefix(told, test.told) ||
-			told != "" && !strings.HasSuffix(told, "bandwidth, on})") {
-			t.Errorf("job file error %q, want %q, and the fields, once", told, test.told)
+			strings.HasSuffix(told, "bandwidth, on})") != test.fields {
+			t.Errorf("job file error %q, want %q, with the fields: %v", told, test.told, test.fields)
 		}
 		if description.GetRank() != 2 || description.GetWorldSize() != 8 {
 			t.Errorf("rank %d of %d, want 2 of 8", description.GetRank(), description.GetWorldSize())

@@ -53,9 +53,9 @@ func (c *Checkpoints) familyOf(s *sessions.Session) family {
 	return f
 }
 
-// Root returns the process to name for a checkpoint of a program on request: the outermost one above
-// it that belongs to the same user and was started under phos. It stops below the ancestors of the
-// caller, which a request cannot save.
+// Root returns the process to name for a checkpoint of a program on request: the outermost one
+// above it that belongs to the same user and was started under phos. It stops below the ancestors
+// of the caller, which a request cannot save.
 func Root(s *sessions.Session, caller proc.Identity) proc.Identity {
 	root, uid := s.Record().Program, s.Record().Owner.UID
 	for pid := proc.Parent(root.PID); pid > 1; pid = proc.Parent(pid) {

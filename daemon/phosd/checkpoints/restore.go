@@ -128,8 +128,8 @@ func (r *restore) run(ctx context.Context) (*ckpt.RestoreResult, error) {
 }
 
 // foreignError returns an error about files that differ from those that the program had mapped, if
-// that is why a restore failed. CRIU's own text does not name the cause. Looking before each restore
-// would take too long.
+// that is why a restore failed. CRIU's own text does not name the cause. Looking before each
+// restore would take too long.
 func (r *restore) foreignError(failed error) error {
 	if r.Begin.GetStream() {
 		return nil

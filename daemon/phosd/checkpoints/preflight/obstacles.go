@@ -175,8 +175,8 @@ func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 	return found
 }
 
-// reapTimeout is how long to wait for zombies of an image to be reaped, in all: they may be the saved
-// processes themselves.
+// reapTimeout is how long to wait for zombies of an image to be reaped, in all: they may be the
+// saved processes themselves.
 const reapTimeout = 2 * time.Second
 
 // pidObstacle names the process that has a pid. otherwise is the remedy that does not end it. If it
