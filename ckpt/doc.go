@@ -4,8 +4,8 @@
 //
 // A checkpoint copies memory while the programs run. Then it closes the gates, waits for calls in
 // flight, freezes the tree, saves what is dirty and the CPU half, and resumes the tree. Afterwards
-// it writes the data that was only copied to buffers, and commits the manifest last. Every step can
-// be undone and is a failpoint. Read interfaces.go first.
+// it writes the data that was only copied to buffers, and commits the manifest last. Every step is
+// a failpoint. Every step before the end of the commit can be undone. Read interfaces.go first.
 //
 // Packages below: ckpt/image is the format and ckpt/store its files; daemon/worker/capture and
 // daemon/worker/load copy memory out and in.

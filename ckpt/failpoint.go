@@ -34,7 +34,8 @@ func CheckpointSteps() []string {
 	}
 }
 
-// RestoreSteps returns the names of all steps of a restore, in order.
+// RestoreSteps returns the names of all steps of a restore, in the order of an eager one. A lazy
+// restore without a hold runs "ready" after "processes".
 func RestoreSteps() []string {
 	return []string{"prepare", "unpack", "workers", "ready", "restore-hold", "processes", "attach", "keep"}
 }

@@ -206,7 +206,9 @@ type GPU interface {
 
 // GPUOptions say how a Device saves.
 type GPUOptions struct {
-	BudgetBytes    uint64
+	BudgetBytes uint64
+	// BandwidthBytes limits the bytes of memory per second while the programs run. A checkpoint's
+	// limit is divided among its devices.
 	BandwidthBytes uint64
 	Compress       bool
 	Kinds          []string

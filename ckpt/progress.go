@@ -6,7 +6,7 @@ import "sync"
 type progress struct {
 	report func(Step)
 
-	mu        sync.Mutex // guards name and parts; held while report runs, so that reports stay in order
+	mu        sync.Mutex // guards phaseName and parts; held while report runs, so that reports stay in order
 	phaseName string
 	parts     map[int]Step
 }

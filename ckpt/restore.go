@@ -95,7 +95,7 @@ type Prepared struct {
 	workers  map[int]GPURestore
 	files    map[string]*os.File // saved libraries that are not at their paths
 
-	mu sync.Mutex // guards returning and work while Prepare fills them
+	mu sync.Mutex // guards workers while Prepare fills it
 }
 
 // RestoreResult is a restored, running tree.
@@ -297,10 +297,10 @@ func (p *Prepared) removeTemporary() {
 }
 
 // Loaded blocks until all memory is loaded.
-func (b *RestoreResult) Loaded(ctx context.Context) (bytes uint64, err error) {
+func (r *RestoreResult) Loaded(ctx context.Context) (bytes uint64, err error) {
 	var mu sync.Mutex
 	var work []func(context.Context) error
-	for _, each := range b.workers {
+	for _, each := range r.workers {
 		work = append(work, func(ctx context.Context) error {
 			loaded, err := each.Loaded(ctx)
 			mu.Lock()

@@ -182,7 +182,7 @@ func sameContent(root string, as fsuid.Rights, saved image.SavedFile) bool {
 	return err == nil && hash == saved.Hash
 }
 
-// hashWhole returns the digest that putWhole would store for content.
+// hashWhole returns the hash that putWhole would store for content.
 func hashWhole(name string, content io.Reader, bytes uint64) (string, error) {
 	entry := image.Entry{Kind: image.File, Name: name, Bytes: bytes}
 	buffer := make([]byte, image.ChunkBytes)

@@ -48,9 +48,9 @@ type passing struct {
 	looks int
 }
 
-func (c *passing) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, error) {
-	tree, err := c.cpu.Inspect(ctx, root)
-	if c.looks--; c.looks >= 0 && err == nil {
+func (p *passing) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, error) {
+	tree, err := p.cpu.Inspect(ctx, root)
+	if p.looks--; p.looks >= 0 && err == nil {
 		seen := *tree
 		seen.Obstacles = []ckpt.Obstacle{{Subject: "pid 7", Reason: "is connecting", Passing: true}}
 		tree = &seen

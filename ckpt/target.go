@@ -88,7 +88,7 @@ func (w *imageWriter) dropPack(pack *os.File) error {
 	return errors.Join(w.transaction.Drop(pack), pack.Close())
 }
 
-// putWhole stores a file under one digest: that of its only chunk, or of a tree if it has more.
+// putWhole stores a file under one hash: that of its only chunk, or of a tree if it has more.
 func (w *imageWriter) putWhole(ctx context.Context, entry image.Entry) (string, error) {
 	if len(entry.Chunks) <= 1 {
 		var only image.Hash

@@ -104,7 +104,7 @@ func (c *CPU) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, erro
 	if errors.Is(err, ErrNoProgram) || errors.Is(err, ErrOld) {
 		found.Obstacles, err = append(
 			found.Obstacles,
-			ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: remedy},
+			ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: remedy()},
 		), nil
 	}
 	return &found.Tree, err

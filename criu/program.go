@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
+	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/criu/runner"
 )
@@ -22,11 +23,49 @@ var ErrNoProgram = errors.New("no CRIU is installed")
 // ErrOld is returned when CRIU lacks features that phos needs.
 var ErrOld = errors.New("too old")
 
-// The oldest CRIU with all features that phos needs.
-const oldestMajor, oldestMinor = 4, 1
+// oldest has the oldest CRIU with all features that phos needs, by the oldest Linux that needs it,
+// newest first. scripts/criu.sh reads these lines.
+var oldest = []struct{ linux, criu string }{
+	{"6.16", "4.2"}, // an older CRIU asks every socket for SO_PASSCRED, which this kernel refuses
+	{"0.0", "4.1"},
+}
+
+// oldestFor returns the oldest CRIU for a kernel, by its release.
+func oldestFor(release string) string {
+	for _, each := range oldest {
+		if !older(release, each.linux) {
+			return each.criu
+		}
+	}
+	return oldest[len(oldest)-1].criu // the release is not a number
+}
+
+// older reports whether a version is older than another. It compares two numbers. A text without
+// them is not older.
+func older(version, than string) bool {
+	var major, minor, thanMajor, thanMinor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		return false
+	}
+	if _, err := fmt.Sscanf(than, "%d.%d", &thanMajor, &thanMinor); err != nil {
+		return false
+	}
+	return major < thanMajor || major == thanMajor && minor < thanMinor
+}
+
+// release returns the release of the running kernel.
+func release() string {
+	var name unix.Utsname
+	if unix.Uname(&name) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(name.Release[:])
+}
 
 // remedy says what to do about both.
-const remedy = "install criu 4.1 or newer, or name one by criu in phosd.toml"
+func remedy() string {
+	return fmt.Sprintf("install criu %s or newer, or name one by criu in phosd.toml", oldestFor(release()))
+}
 
 // Find returns the path of CRIU, or "" if there is none. A configured path is used as it is. A name
 // means the program that was installed with phosd, or the first one in PATH.
@@ -87,7 +126,7 @@ func (v *version) get(ctx context.Context, program string) (string, error) {
 		}
 		v.file, v.text = file, parseVersion(string(output))
 	}
-	return v.text, checkVersion(v.text, program)
+	return v.text, checkVersion(v.text, program, release())
 }
 
 // parseVersion returns "" if the output has no version.
@@ -100,14 +139,11 @@ func parseVersion(output string) string {
 	return ""
 }
 
-// checkVersion returns ErrOld for an old version.
-func checkVersion(version, program string) error {
-	var major, minor int
-	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
-		return nil // a custom build without a version number is accepted
-	}
-	if major > oldestMajor || major == oldestMajor && minor >= oldestMinor {
+// checkVersion returns ErrOld for a version that is too old for a kernel.
+func checkVersion(version, program, kernel string) error {
+	needed := oldestFor(kernel)
+	if !older(version, needed) { // a custom build without a version number is accepted
 		return nil
 	}
-	return fmt.Errorf("version %s at %s is %w", version, program, ErrOld)
+	return fmt.Errorf("version %s at %s is %w: Linux %s needs %s", version, program, ErrOld, kernel, needed)
 }

@@ -12,14 +12,25 @@ ubuntu 4.2-1ubuntu2 resolute universe 3ac6196e19a8117571b81b291547788da7d9f46d2b
 # A CRIU that was built from other sources is another one.
 CRIU_PREFIX=${CRIU_PREFIX:-$CACHE/criu-$(sha256sum <<<"$criu_sources" | cut -c 1-12)}
 
-criu_passes() { [ -n "$1" ] && [ -x "$1" ] && as_root "$1" check >/dev/null 2>&1 && criu_knows_sockets "$1"; }
+criu_passes() { [ -n "$1" ] && [ -x "$1" ] && as_root "$1" check >/dev/null 2>&1 && criu_is_new_enough "$1"; }
 
-# criu_knows_sockets: before 4.2 it asks every socket for SO_PASSCRED, which Linux 6.16 and later
-# refuse. Its own check does not find that.
-criu_knows_sockets() {
+# criu_is_new_enough: CRIU's own check does not find all that phos needs.
+criu_is_new_enough() {
 	local version
 	version=$("$1" --version | awk '/^Version:/ { print $2 }')
-	! at_least "$(uname -r)" 6.16 || at_least "$version" 4.2
+	at_least "$version" "$(oldest_criu "$(uname -r)")"
+}
+
+# oldest_criu KERNEL: the oldest CRIU that phos takes there. criu/program.go has the rule.
+oldest_criu() {
+	local kernel criu
+	while read -r kernel criu; do
+		if at_least "$1" "$kernel"; then
+			echo "$criu"
+			return
+		fi
+	done < <(sed -n 's/^\t{"\([0-9.]*\)", "\([0-9.]*\)"}.*/\1 \2/p' "$ROOT/criu/program.go")
+	return 1
 }
 
 fetch_criu() {
@@ -76,7 +87,7 @@ need_criu() {
 		fi
 	done
 	if ! archive_mirror >/dev/null; then
-		without_criu "no criu that passes 'criu check': install one >= 4.2 and run this again (nothing can be built here, as apt knows no archive of Debian or Ubuntu)"
+		without_criu "no criu that passes 'criu check': install one >= $(oldest_criu "$(uname -r)") and run this again (nothing can be built here, as apt knows no archive of Debian or Ubuntu)"
 		return
 	fi
 	if [[ $(apt-cache policy criu) == *'Candidate: '[1-9]* ]]; then
@@ -104,7 +115,7 @@ need_built_criu() {
 	if [ "$(os ID)" = ubuntu ]; then
 		# Not every mirror of Ubuntu has sources.
 		(step "fetch criu's source" fetch_criu) || {
-			without_criu "no criu that passes its own check: install one >= 4.2 and run this again (apt-get install software-properties-common && add-apt-repository -y ppa:criu/ppa && apt-get install criu)"
+			without_criu "no criu that passes its own check: install one >= $(oldest_criu "$(uname -r)") and run this again (apt-get install software-properties-common && add-apt-repository -y ppa:criu/ppa && apt-get install criu)"
 			return 1
 		}
 	else

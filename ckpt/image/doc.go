@@ -1,4 +1,4 @@
-// Package image is the format of checkpoint images: digests of contents, trees of saved entries,
+// Package image is the format of checkpoint images: hashes of contents, trees of saved entries,
 // manifests and their seals. It encodes and decodes bytes and touches no file; package ckpt/store
 // does that. FORMAT.md specifies every byte.
 //

@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image/treehash"
 )
 
-// Sum returns the digest of a content. Empty contents and those of zeros have the zero Hash.
+// Sum returns the hash of a content. Empty contents and those of zeros have the zero Hash.
 func Sum(content []byte) Hash {
 	if Zeros(content) {
 		return Hash{}
@@ -22,7 +22,7 @@ func Sum(content []byte) Hash {
 func ParseHash(text string) (Hash, error) {
 	var h Hash
 	if raw, err := hex.DecodeString(text); err != nil || len(raw) != len(h) {
-		return Hash{}, fmt.Errorf("%w: %.80q is not a digest", ErrMalformed, text)
+		return Hash{}, fmt.Errorf("%w: %.80q is not a hash", ErrMalformed, text)
 	} else {
 		copy(h[:], raw)
 	}

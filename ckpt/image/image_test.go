@@ -12,14 +12,14 @@ func TestSum(t *testing.T) {
 	for _, bytes := range []int{0, 1, 4096, 5000, ChunkBytes} {
 		content := make([]byte, bytes)
 		if h := Sum(content); !h.IsZero() {
-			t.Errorf("digest of %d zeros: %s", bytes, h)
+			t.Errorf("hash of %d zeros: %s", bytes, h)
 		}
 		if bytes == 0 {
 			continue
 		}
 		content[bytes-1] = 1
 		if h := Sum(content); h != blake3.Sum256(content) {
-			t.Errorf("digest of %d bytes: %s", bytes, h)
+			t.Errorf("hash of %d bytes: %s", bytes, h)
 		}
 	}
 }

@@ -65,7 +65,7 @@ type Process struct {
 
 // GPUHalf is what a worker saved of a process.
 type GPUHalf struct {
-	// Tree is the digest of the tree that holds the GPU half.
+	// Tree is the hash of the tree that holds the GPU half.
 	Tree    string `json:"tree"`
 	Session uint64 `json:"session"`
 	// SessionPath and ArenaPath are the files that the process had mapped.
@@ -118,7 +118,7 @@ type Code struct {
 
 // CPUHalf is what CRIU saved.
 type CPUHalf struct {
-	// Tree is the digest of the tree that holds CRIU's files; empty if there are none.
+	// Tree is the hash of the tree that holds CRIU's files; empty if there are none.
 	Tree  string `json:"tree"`
 	CRIU  string `json:"criu"`
 	Bytes uint64 `json:"bytes"`
@@ -145,7 +145,7 @@ type SavedFile struct {
 	Path  string `json:"path"`
 	Bytes uint64 `json:"bytes"`
 	Mode  uint32 `json:"mode"`
-	// Hash is the digest of the content. For a file longer than ChunkBytes it is the digest of a
+	// Hash is the hash of the content. For a file longer than ChunkBytes it is the hash of a
 	// tree with the file as its only entry. It is empty if the content was not saved; a restore
 	// only truncates the file then.
 	Hash string `json:"hash"`

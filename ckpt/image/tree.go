@@ -2,11 +2,11 @@ package image
 
 import "encoding/hex"
 
-// ChunkBytes is the length of the longest content with one digest. Memory and files are divided at
+// ChunkBytes is the length of the longest content with one hash. Memory and files are divided at
 // its multiples.
 const ChunkBytes = 2 << 20
 
-// Hash is the digest of a content: its BLAKE3, 32 bytes. The zero Hash stands for zeros, which are
+// Hash is the BLAKE3 of a content, 32 bytes. The zero Hash stands for zeros, which are
 // not stored.
 type Hash [32]byte
 
@@ -43,8 +43,8 @@ type Entry struct {
 	Chunks []Chunk
 }
 
-// Tree is a list of entries, ordered by name. It is stored as a content with its own digest, so a
-// manifest with the digest covers all entries.
+// Tree is a list of entries, ordered by name. It is stored as a content with its own hash, so a
+// manifest with the hash covers all entries.
 type Tree struct {
 	Entries []Entry
 }

@@ -76,7 +76,7 @@ type FileDifference struct {
 	ChangedBytes uint64 `json:"changed_bytes"`
 }
 
-// Diff compares two generations. It compares only digests, which is fast.
+// Diff compares two generations. It compares only hashes, which is fast.
 func (d *Dir) Diff(ctx context.Context, from, to uint64) (*Difference, error) {
 	reader, done, err := d.Reader()
 	if err != nil {

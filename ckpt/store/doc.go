@@ -3,7 +3,7 @@
 //
 // A directory may belong to an untrusted user and change at any time. Everything is opened
 // relative to one descriptor without following links, and must be a regular file. Every content is
-// verified against its digest when it is read, and memory is bounded by what was read. A change is
+// verified against its hash when it is read, and memory is bounded by what was read. A change is
 // completed beside the existing files, synced, and takes effect by one rename.
 //
 // The package does not depend on processes and GPUs. It does not check seals: package ckpt/image

@@ -29,26 +29,26 @@ const (
 	openAttempts = 100
 )
 
-func (d folder) path(name string) string { return filepath.Join(d.file.Name(), name) }
+func (f folder) path(name string) string { return filepath.Join(f.file.Name(), name) }
 
 // fd is valid while the folder is open, which outlasts every call of this file.
-func (d folder) fd() int { return int(d.file.Fd()) }
+func (f folder) fd() int { return int(f.file.Fd()) }
 
 // fail adds the operation and the path to an error.
-func (d folder) fail(what, name string, err error) error {
+func (f folder) fail(what, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &os.PathError{Op: what, Path: d.path(name), Err: err}
+	return &os.PathError{Op: what, Path: f.path(name), Err: err}
 }
 
 // openat opens a name. The kernel returns EAGAIN if something was renamed at the same time.
-func (d folder) openat(name string, flags int, mode uint32) (*os.File, error) {
+func (f folder) openat(name string, flags int, mode uint32) (*os.File, error) {
 	fd := -1
-	err := d.as(func() (err error) {
+	err := f.as(func() (err error) {
 		how := unix.OpenHow{Flags: uint64(flags | always), Mode: uint64(mode), Resolve: beneath}
 		for range openAttempts {
-			fd, err = unix.Openat2(d.fd(), name, &how)
+			fd, err = unix.Openat2(f.fd(), name, &how)
 			if !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR) {
 				break
 			}
@@ -56,23 +56,23 @@ func (d folder) openat(name string, flags int, mode uint32) (*os.File, error) {
 		return err
 	})
 	if err != nil {
-		return nil, d.fail("open", name, err)
+		return nil, f.fail("open", name, err)
 	}
-	return os.NewFile(uintptr(fd), d.path(name)), nil
+	return os.NewFile(uintptr(fd), f.path(name)), nil
 }
 
 // open opens a regular file. It never blocks on or reads from a file of another type.
-func (d folder) open(name string, flags int) (*os.File, error) {
-	file, err := d.openat(name, flags|unix.O_NONBLOCK, modeFor(flags))
+func (f folder) open(name string, flags int) (*os.File, error) {
+	file, err := f.openat(name, flags|unix.O_NONBLOCK, modeFor(flags))
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.EISDIR) || errors.Is(err, unix.ENXIO) {
-		return nil, d.fail("open", name, ErrNotRegular)
+		return nil, f.fail("open", name, ErrNotRegular)
 	}
 	if err != nil {
 		return nil, err
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = d.fail("open", name, ErrNotRegular)
+		err = f.fail("open", name, ErrNotRegular)
 	}
 	if err != nil {
 		_ = file.Close()
@@ -90,30 +90,30 @@ func modeFor(flags int) uint32 {
 }
 
 // folder opens a directory.
-func (d folder) folder(name string) (folder, error) {
-	file, err := d.openat(name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+func (f folder) folder(name string) (folder, error) {
+	file, err := f.openat(name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
-		err = d.fail("open", name, unix.ENOTDIR)
+		err = f.fail("open", name, unix.ENOTDIR)
 	}
-	return folder{file, d.as}, err
+	return folder{file, f.as}, err
 }
 
 // makeFolder opens a directory, creating it if necessary.
-func (d folder) makeFolder(name string) (folder, error) {
-	made := d.as(func() error { return unix.Mkdirat(d.fd(), name, privateDir) })
+func (f folder) makeFolder(name string) (folder, error) {
+	made := f.as(func() error { return unix.Mkdirat(f.fd(), name, privateDir) })
 	if made != nil && !errors.Is(made, unix.EEXIST) {
-		return folder{}, d.fail("make", name, made)
+		return folder{}, f.fail("make", name, made)
 	}
-	opened, err := d.folder(name)
+	opened, err := f.folder(name)
 	if err != nil && made == nil {
-		_ = d.removeFolder(name) // unusable
+		_ = f.removeFolder(name) // unusable
 	}
 	return opened, err
 }
 
 // read returns the content of a small regular file.
-func (d folder) read(name string, limitBytes int64) ([]byte, error) {
-	file, err := d.open(name, unix.O_RDONLY)
+func (f folder) read(name string, limitBytes int64) ([]byte, error) {
+	file, err := f.open(name, unix.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +129,8 @@ func (d folder) read(name string, limitBytes int64) ([]byte, error) {
 }
 
 // create writes a new file and syncs it.
-func (d folder) create(name string, content []byte) error {
-	file, err := d.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
+func (f folder) create(name string, content []byte) error {
+	file, err := f.open(name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL)
 	if err != nil {
 		return err
 	}
@@ -142,16 +142,16 @@ func (d folder) create(name string, content []byte) error {
 		err = closed
 	}
 	if err != nil {
-		_ = d.remove(name)
+		_ = f.remove(name)
 	}
 	return err
 }
 
 // rename moves a file to a name that must not exist. If the file system cannot guarantee that (NFS,
 // FAT), rename checks it before; the caller holds the lock.
-func (d folder) rename(name string, to folder, newName string) error {
-	return to.fail("create", newName, d.as(func() error {
-		err := renameNew(d.fd(), name, to.fd(), newName)
+func (f folder) rename(name string, to folder, newName string) error {
+	return to.fail("create", newName, f.as(func() error {
+		err := renameNew(f.fd(), name, to.fd(), newName)
 		if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EOPNOTSUPP) {
 			return err
 		}
@@ -162,7 +162,7 @@ func (d folder) rename(name string, to folder, newName string) error {
 			}
 			return err
 		}
-		return unix.Renameat(d.fd(), name, to.fd(), newName)
+		return unix.Renameat(f.fd(), name, to.fd(), newName)
 	}))
 }
 
@@ -171,26 +171,26 @@ var renameNew = func(from int, name string, to int, newName string) error {
 	return unix.Renameat2(from, name, to, newName, unix.RENAME_NOREPLACE)
 }
 
-func (d folder) remove(name string) error {
-	return d.fail("remove", name, d.as(func() error { return unix.Unlinkat(d.fd(), name, 0) }))
+func (f folder) remove(name string) error {
+	return f.fail("remove", name, f.as(func() error { return unix.Unlinkat(f.fd(), name, 0) }))
 }
 
-func (d folder) removeFolder(name string) error {
-	return d.fail("remove", name, d.as(func() error { return unix.Unlinkat(d.fd(), name, unix.AT_REMOVEDIR) }))
+func (f folder) removeFolder(name string) error {
+	return f.fail("remove", name, f.as(func() error { return unix.Unlinkat(f.fd(), name, unix.AT_REMOVEDIR) }))
 }
 
 // sync syncs the directory. Some file systems do not support that and need none.
-func (d folder) sync() error {
-	err := unix.Fsync(d.fd())
+func (f folder) sync() error {
+	err := unix.Fsync(f.fd())
 	if errors.Is(err, unix.EINVAL) {
 		return nil
 	}
-	return d.fail("sync", "", err)
+	return f.fail("sync", "", err)
 }
 
 // names lists the directory.
-func (d folder) names() ([]string, error) {
-	file, err := d.openat(".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+func (f folder) names() ([]string, error) {
+	file, err := f.openat(".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -212,8 +212,8 @@ func (d folder) names() ([]string, error) {
 	}
 }
 
-func (d folder) close() {
-	if d.file != nil {
-		_ = d.file.Close()
+func (f folder) close() {
+	if f.file != nil {
+		_ = f.file.Close()
 	}
 }

@@ -47,7 +47,8 @@ type full struct {
 	compress bool
 	kinds    []string
 	memories []fullMemory
-	// gpu, cpu and saved are files by name; library is one of saved, lengthOnly is in none.
+	// gpu, cpu and saved are files by name; fullLibrary is one of
+	// saved, fullLengthOnly is in none.
 	gpu, cpu, saved map[string][]byte
 }
 

@@ -86,12 +86,12 @@ func mendPack(raw []byte) {
 	}
 }
 
-// readAll reads all contents, also as trees. Each must match its digest.
+// readAll reads all contents, also as trees. Each must match its hash.
 func readAll(t *testing.T, reader *contents.Reader, pack *os.File) {
 	dst := make([]byte, image.ChunkBytes)
 	for _, h := range namesIn(pack) {
 		if n, err := reader.Read(h, dst); err == nil && image.Sum(dst[:n]) != h {
-			t.Errorf("content does not match digest %s", h)
+			t.Errorf("content does not match hash %s", h)
 		}
 		if tree, err := reader.Tree(h); err == nil {
 			for _, entry := range tree.Entries {
@@ -101,7 +101,7 @@ func readAll(t *testing.T, reader *contents.Reader, pack *os.File) {
 	}
 }
 
-// namesIn returns the digests in a pack, by its index or without it.
+// namesIn returns the hashes in a pack, by its index or without it.
 func namesIn(pack *os.File) (names []image.Hash) {
 	places, err := contents.LoadIndex(pack)
 	if err != nil {

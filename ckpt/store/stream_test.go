@@ -91,8 +91,8 @@ func TestBrokenStream(t *testing.T) {
 // narrow is a writer that accepts a limited number of bytes.
 type narrow struct{ room int }
 
-func (f *narrow) Write(bytes []byte) (int, error) {
-	if f.room -= len(bytes); f.room < 0 {
+func (n *narrow) Write(bytes []byte) (int, error) {
+	if n.room -= len(bytes); n.room < 0 {
 		return 0, io.ErrShortWrite
 	}
 	return len(bytes), nil

@@ -83,7 +83,7 @@ type verifying struct {
 	done     atomic.Uint64
 	// readable are the packs with a valid header.
 	readable []*os.File
-	// good are contents that were read and match their digests, with their lengths.
+	// good are contents that were read and match their hashes, with their lengths.
 	good map[image.Hash]uint32
 	// lost are contents with unreadable copies, with the numbers of their problems.
 	lost map[image.Hash][]int

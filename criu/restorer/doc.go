@@ -2,8 +2,9 @@
 // It waits for the tree's root and reports its exit status on request. It outlives phosd; the next
 // phosd finds it by its socket. If the tree has its own pid namespace, the restorer is its pid 1.
 //
-// The tree is frozen until phosd commits the restore. If phosd dies before that, the restorer kills
-// the tree and exits: a failed restore leaves nothing behind.
+// The tree is frozen until phosd commits the restore. If phosd dies before that, or does
+// not commit within 15 minutes of the end of CRIU (commitTime), the restorer kills the tree and
+// exits: a failed restore leaves nothing behind.
 //
 // Most of it is tested by package criu, with a real CRIU, and by tests/crash. Read order.go first,
 // then serve.go.

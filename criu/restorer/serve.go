@@ -41,17 +41,17 @@ func Serve(arguments []string) error {
 		return err
 	}
 	defer conn.Close()
-	k := &server{status: newExitStatus()}
-	if k.self, err = proc.Of(os.Getpid()); err != nil {
+	s := &server{status: newExitStatus()}
+	if s.self, err = proc.Of(os.Getpid()); err != nil {
 		return err
 	}
-	if k.home, err = cgroup.Of(os.Getpid()); err != nil {
+	if s.home, err = cgroup.Of(os.Getpid()); err != nil {
 		return err
 	}
-	if k.files, err = conn.Receive(&k.order); err != nil {
+	if s.files, err = conn.Receive(&s.order); err != nil {
 		return fmt.Errorf("order: %w", err)
 	}
-	return k.run(conn)
+	return s.run(conn)
 }
 
 // run restores the tree, waits for phosd's commit, and then for the tree's end.

@@ -45,7 +45,7 @@ func (w *watchdog) leaveParasite(ctx context.Context, before *repair.Snapshot) e
 		if time.Now().After(end) {
 			return errors.New("a process does not leave CRIU's code")
 		}
-		if err := w.group.Start(); err != nil {
+		if err := w.group.Resume(); err != nil {
 			return err
 		}
 		time.Sleep(runTime) //nolint:forbidigo // whether they have left is visible only while they are frozen

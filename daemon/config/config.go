@@ -36,7 +36,7 @@ type Sessions struct {
 	TmpfsSize    Size `toml:"tmpfs_size" comment:"memory that all sessions together may pin; 0: half of the machine's"`
 	ArenaSize    Size `toml:"arena_size" comment:"pinned and managed memory that one program may have"`
 	PerUser      int  `toml:"per_user" comment:"programs of one user at a time; root is not limited"`
-	Total        int  `toml:"total" comment:"programs at a time"`
+	Total        int  `toml:"total" comment:"programs at a time, at most 1024"`
 	StartSeconds int  `toml:"start_seconds" comment:"time a program has for the handshake"`
 }
 
@@ -57,6 +57,9 @@ type Log struct {
 type Metrics struct {
 	Listen string `toml:"listen" comment:"unix:/path or a loopback host:port; empty: none"`
 }
+
+// MaxSessions is the largest sessions.total: the ledger of the GPUs' memory has as many slots.
+const MaxSessions = 1024
 
 // maxStandby is the most standby workers: more would not start faster.
 const maxStandby = 64
@@ -107,7 +110,12 @@ func (c Config) Check() error {
 		{c.Criu != "", "criu", "it is empty; say criu, or a path", c.Criu},
 		{c.Sessions.ArenaSize >= 2<<20, "sessions.arena_size", "it is below 2MiB", c.Sessions.ArenaSize},
 		{c.Sessions.PerUser > 0, "sessions.per_user", "it must be at least 1", c.Sessions.PerUser},
-		{c.Sessions.Total > 0, "sessions.total", "it must be at least 1", c.Sessions.Total},
+		{
+			c.Sessions.Total > 0 && c.Sessions.Total <= MaxSessions,
+			"sessions.total",
+			fmt.Sprintf("it must be 1 to %d", MaxSessions),
+			c.Sessions.Total,
+		},
 		{c.Sessions.StartSeconds > 0, "sessions.start_seconds", "it must be at least 1", c.Sessions.StartSeconds},
 		{
 			c.Workers.Standby >= 0 && c.Workers.Standby <= maxStandby,

@@ -48,6 +48,7 @@ func TestWrongFilesNameTheirLine(t *testing.T) {
 		{"public metrics", "[metrics]\nlisten = \"0.0.0.0:9000\"\n", "f.toml:2:1: metrics.listen \"0.0.0.0:9000\": 0.0.0.0 is not a loopback address"},
 		{"occasion", "[checkpoint]\ndir = \"/c\"\non = [\"drain\", \"never\"]\n", "f.toml:3:1: checkpoint.on \"drain,never\": \"never\" is no occasion"},
 		{"negative quota", "[sessions]\nper_user = -1\n", "f.toml:2:1: sessions.per_user \"-1\": it must be at least 1"},
+		{"more sessions than slots", "[sessions]\ntotal = 1025\n", "f.toml:2:1: sessions.total \"1025\": it must be 1 to 1024"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse("f.toml", []byte(test.text))

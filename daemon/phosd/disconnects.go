@@ -12,7 +12,7 @@ import (
 )
 
 // watchStream logs when a caller disconnects before its request is answered. The request has been
-// canceled by then, and reverts what can still be reverted.
+// cancelled by then, and reverts what can still be reverted.
 func (d *Daemon) watchStream(
 	service any,
 	stream grpc.ServerStream,
@@ -21,7 +21,7 @@ func (d *Daemon) watchStream(
 ) error {
 	w := &watchedStream{ServerStream: stream}
 	var cancel context.CancelCauseFunc
-	// The request's context is detached from the stream's, so that it is canceled before the line is
+	// The request's context is detached from the stream's, so that it is cancelled before the line is
 	// logged: a reader of the line can rely on it.
 	w.ctx, cancel = context.WithCancelCause(context.WithValue(context.WithoutCancel(stream.Context()), watchedKey{}, w))
 	defer cancel(nil)

@@ -169,14 +169,14 @@ func (s *workerCheckpoint) cut(ctx context.Context, deadline time.Duration) erro
 
 // saveRest saves the session and its objects: all except memory.
 func (s *workerCheckpoint) saveRest() (err error) {
-	j := s.active
-	s.content.counts, s.content.arenaBytes = s.kinds.filter(j.session.Counts()), 0
+	active := s.active
+	s.content.counts, s.content.arenaBytes = s.kinds.filter(active.session.Counts()), 0
 	if s.kinds.memory() {
-		for _, r := range j.session.ArenaRanges() {
+		for _, r := range active.session.ArenaRanges() {
 			s.content.arenaBytes += r.Bytes
 		}
-		s.content.gpuBytes = make([]uint64, j.session.GPUs())
-		for _, m := range j.session.Memories() {
+		s.content.gpuBytes = make([]uint64, active.session.GPUs())
+		for _, m := range active.session.Memories() {
 			for _, r := range m.Mapped {
 				s.content.gpuBytes[m.Ordinal] += r.Bytes
 			}
@@ -185,17 +185,17 @@ func (s *workerCheckpoint) saveRest() (err error) {
 	if !s.kinds.objects() {
 		return nil
 	}
-	if s.content.objects, err = j.session.Save(); err != nil {
+	if s.content.objects, err = active.session.Save(); err != nil {
 		return fmt.Errorf("save session: %w", err)
 	}
 	s.content.code = s.content.code[:0]
-	for _, c := range j.session.Code() {
+	for _, c := range active.session.Code() {
 		s.content.code = append(
 			s.content.code,
 			&api.LoadedCode{Name: c.Name, Targets: c.Targets, Kernels: c.Kernels, Modules: uint32(c.Modules)},
 		)
 	}
-	s.content.session = j.link.file.Save()
+	s.content.session = active.link.file.Save()
 	return wire.CheckSaved(s.content.session)
 }
 

@@ -206,7 +206,7 @@ func (w *Worker) awaitSession(phosd *fdpass.Conn, open Open) error {
 	if err := phosd.Close(); err != nil {
 		return err
 	}
-	w.accounts.WakeStandby() // the slot is no longer spare
+	w.accounts.WakeStandby() // the slot is no longer that of a standby worker
 	w.config = config
 	if w.files, err = receivedFiles(config, files); err != nil {
 		return err

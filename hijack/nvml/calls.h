@@ -1,6 +1,6 @@
 /*
  * The implemented calls of NVML. The generator reads their names here; the other names in
- * spec/nvml.names go into zz_refuse.c.
+ * hijack/spec/nvml.names go into zz_refuse.c.
  */
 #ifndef PHOS_NVML_CALLS_H
 #define PHOS_NVML_CALLS_H

@@ -179,7 +179,7 @@ bool phos_begin(struct phos_call *c, uint16_t op, unsigned flags, size_t payload
 	if (__builtin_expect(
 		    t->current == 0 && (flags & PHOS_CONTEXT) != 0 && c->result == CUDA_SUCCESS, 0))
 		c->result = CUDA_ERROR_INVALID_CONTEXT;
-	if (__builtin_expect(payload_bytes > PHOS_RING_BYTES / 4, 0))
+	if (__builtin_expect(payload_bytes > PHOS_FRAME_MAX - PHOS_FRAME_HEADER, 0))
 		c->result = CUDA_ERROR_INVALID_VALUE;
 	if (__builtin_expect(c->result != CUDA_SUCCESS, 0))
 		return false;

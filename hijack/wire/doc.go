@@ -10,9 +10,9 @@
 //
 // # Frames
 //
-// The program posts frames into the submission ring; its threads are serialized by one spin lock. A
-// frame starts at a multiple of 64 bytes and is contiguous (a pad frame fills the end of the ring).
-// Its format is
+// The program posts frames into the submission ring; its threads are serialized by one futex lock,
+// which spins before it sleeps. A frame starts at a multiple of 64 bytes and is contiguous (a pad
+// frame fills the end of the ring). Its format is
 //
 //	u32 length     whole frame in bytes, header included, before rounding up to 64
 //	u16 call       abi.Call number; 0 is padding

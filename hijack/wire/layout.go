@@ -37,7 +37,7 @@ const (
 	WordHead          = 64  // u64 bytes ever posted; written by the program
 	WordTail          = 128 // u64 bytes ever consumed; written by the worker
 	WordDoorbell      = 192 // u32 worker: 1 asleep, 0 awake; futex
-	WordLock          = 256 // u32 the program's spin lock around posting
+	WordLock          = 256 // u32 the program's lock around posting; futex
 	WordError         = 320 // u32 first error of an asynchronous call, cleared when reported unless sticky
 	WordSticky        = 324 // u32 sticky fault: every later call returns it
 	WordDead          = 328 // u32 set by phosd when the worker has exited
@@ -70,6 +70,7 @@ const (
 const (
 	FrameAlign    = 64
 	FrameHeader   = 32
+	FrameMax      = RingBytes / 4 // the longest frame, with its header
 	FlagWait      = 1
 	FlagModeShift = 1        // the thread's stream capture mode, two bits
 	InlineMax     = 64 << 10 // larger data goes by reference

@@ -47,9 +47,6 @@ const (
 	beatTime   = time.Second
 )
 
-// FrameMax is the length of the longest frame.
-const FrameMax = RingBytes / 4
-
 // Ring is the worker's end of the submission ring. One goroutine uses it.
 type Ring struct {
 	head, tail *atomic.Uint64

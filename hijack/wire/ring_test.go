@@ -183,6 +183,7 @@ func TestDamage(t *testing.T) {
 		{"across the end", wire.RingBytes - 64, wire.RingBytes + 64, frame(128, 0, 1), "crosses"},
 		{"padding across the end", wire.RingBytes - 64, wire.RingBytes + 64, frame(128, 0, 0), "crosses"},
 		{"too long", 0, wire.RingBytes, frame(wire.FrameMax+1, 0, 1), "limit"},
+		{"a header too long", 0, wire.RingBytes, frame(wire.FrameMax+wire.FrameHeader, 0, 1), "limit"},
 		{"slot", 0, 64, frame(64, wire.SlotCount, 1), "slot"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

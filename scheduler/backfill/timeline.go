@@ -36,7 +36,7 @@ func (l *timeline) reset() {
 }
 
 // add adds GPUs from one time to a later one. It splits the treap once and merges it once:
-// reservations are made and canceled by the million.
+// reservations are made and cancelled by the million.
 func (l *timeline) add(from, to time.Duration, gpus int) {
 	before, rest := l.split(l.root, from)
 	middle, behind := l.split(rest, to)

@@ -16,38 +16,38 @@ func newAllocator() allocator { return allocator{next: image.PackHeaderBytes, fr
 
 // slot allocates a slot for a whole chunk; -1 means that the chunk goes into a run. With
 // compression all chunks go into the run, which would be divided otherwise.
-func (r *allocator) slot(record image.Record, compressing bool) int64 {
+func (a *allocator) slot(record image.Record, compressing bool) int64 {
 	if record.StoredBytes != image.ChunkBytes || compressing {
 		return -1
 	}
-	at := r.free
-	if r.limit == 0 {
-		r.limit = at
+	at := a.free
+	if a.limit == 0 {
+		a.limit = at
 	}
-	r.free += image.ChunkBytes
+	a.free += image.ChunkBytes
 	return at
 }
 
 // record allocates space for a record and sets its padding. The header of a new run directly
 // precedes the record.
-func (r *allocator) record(record *image.Record) (at int64, newRun bool) {
-	at = r.next
+func (a *allocator) record(record *image.Record) (at int64, newRun bool) {
+	at = a.next
 	record.PadBytes = image.PadFor(at, int(record.StoredBytes))
-	if r.limit != 0 && at+record.Bytes() > r.limit {
-		at, newRun, r.limit = r.free+image.RunHeaderBytes, true, 0
+	if a.limit != 0 && at+record.Bytes() > a.limit {
+		at, newRun, a.limit = a.free+image.RunHeaderBytes, true, 0
 		record.PadBytes = image.PadFor(at, int(record.StoredBytes))
 	}
-	r.next = at + record.Bytes()
-	if r.limit == 0 {
-		r.free = image.RoundUp(r.next, image.ChunkBytes)
+	a.next = at + record.Bytes()
+	if a.limit == 0 {
+		a.free = image.RoundUp(a.next, image.ChunkBytes)
 	}
 	return at, newRun
 }
 
 // end returns the offset of the index.
-func (r *allocator) end() int64 {
-	if r.limit == 0 {
-		return r.next
+func (a *allocator) end() int64 {
+	if a.limit == 0 {
+		return a.next
 	}
-	return r.free
+	return a.free
 }

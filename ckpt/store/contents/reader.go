@@ -15,7 +15,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image/treehash"
 )
 
-// Reader finds contents in packs by their digests and verifies what it reads. It is safe for
+// Reader finds contents in packs by their hashes and verifies what it reads. It is safe for
 // concurrent use.
 type Reader struct {
 	packs  []*os.File
@@ -239,7 +239,7 @@ func (r *Reader) Tree(h image.Hash) (*image.Tree, error) {
 	return tree, err
 }
 
-// TreeParts also returns the digests of the contents in which the tree is stored.
+// TreeParts also returns the hashes of the contents in which the tree is stored.
 func (r *Reader) TreeParts(h image.Hash) (*image.Tree, []image.Hash, error) {
 	raw, err := r.Plain(h)
 	if err != nil {

@@ -21,7 +21,7 @@ func loadStored(pack *os.File, at image.Place, stored, content []byte) error {
 	return nil
 }
 
-// genuine reports whether stored bytes have the content with this digest. content has the content's
+// genuine reports whether stored bytes have the content with this hash. content has the content's
 // length.
 func genuine(h image.Hash, encoding image.Encoding, stored, content []byte) bool {
 	if encoding == image.Raw {

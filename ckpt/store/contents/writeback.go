@@ -20,30 +20,30 @@ type writeback struct {
 }
 
 // wrote counts written bytes and requests write-back from time to time.
-func (e *writeback) wrote(file *os.File, at, bytes int64) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.bytes == 0 {
-		e.from, e.to = at, at
+func (w *writeback) wrote(file *os.File, at, bytes int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.bytes == 0 {
+		w.from, w.to = at, at
 	}
-	e.from, e.to, e.bytes = min(e.from, at), max(e.to, at+bytes), e.bytes+bytes
-	if e.bytes < writebackBytes || e.busy {
+	w.from, w.to, w.bytes = min(w.from, at), max(w.to, at+bytes), w.bytes+bytes
+	if w.bytes < writebackBytes || w.busy {
 		return
 	}
-	from, count := e.from, e.to-e.from
-	e.bytes, e.busy = 0, true
+	from, count := w.from, w.to-w.from
+	w.bytes, w.busy = 0, true
 	// The call blocks if the disk is busy. It uses a duplicate descriptor, because the file may be
 	// closed in the meantime.
 	raw, err := unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
-		e.busy = false
+		w.busy = false
 		return
 	}
 	go func() {
 		_ = unix.SyncFileRange(raw, from, count, unix.SYNC_FILE_RANGE_WRITE)
 		_ = unix.Close(raw)
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		e.busy = false
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.busy = false
 	}()
 }

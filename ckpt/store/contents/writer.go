@@ -68,7 +68,7 @@ func NewWriter(pack *os.File, known *Reader, options WriterOptions) *Writer {
 	return w
 }
 
-// Put stores a content of up to image.ChunkBytes. It returns the digest, and whether the content
+// Put stores a content of up to image.ChunkBytes. It returns the hash, and whether the content
 // had to be written.
 func (w *Writer) Put(ctx context.Context, content []byte) (h image.Hash, written bool, err error) {
 	h = image.Sum(content)
@@ -76,7 +76,7 @@ func (w *Writer) Put(ctx context.Context, content []byte) (h image.Hash, written
 	return h, written, err
 }
 
-// PutHashed stores a content whose digest the caller knows.
+// PutHashed stores a content whose hash the caller knows.
 func (w *Writer) PutHashed(ctx context.Context, h image.Hash, content []byte) (written bool, err error) {
 	return w.put(ctx, h, content, w.options.Compress)
 }
@@ -251,7 +251,7 @@ func (w *Writer) fail(err error) error {
 	return w.err
 }
 
-// PutTree stores a tree, ordered by the names of its entries, and returns its digest.
+// PutTree stores a tree, ordered by the names of its entries, and returns its hash.
 func (w *Writer) PutTree(ctx context.Context, tree *image.Tree) (image.Hash, error) {
 	ordered := image.Tree{Entries: slices.Clone(tree.Entries)}
 	slices.SortFunc(ordered.Entries, func(a, b image.Entry) int { return strings.Compare(a.Name, b.Name) })

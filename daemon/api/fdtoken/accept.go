@@ -21,7 +21,7 @@ const acceptTime = 5 * time.Second
 
 // Accept serves a connection that begins with Magic, and closes it. The error is for the log; the
 // peer has received it too.
-func (d *Store) Accept(conn *net.UnixConn) error {
+func (s *Store) Accept(conn *net.UnixConn) error {
 	defer conn.Close()
 	if err := conn.SetDeadline(time.Now().Add(acceptTime)); err != nil {
 		return fmt.Errorf("accept files: %w", err)
@@ -30,14 +30,14 @@ func (d *Store) Accept(conn *net.UnixConn) error {
 	if err != nil {
 		return fmt.Errorf("accept files: %w", err)
 	}
-	files, err := d.receive(conn)
+	files, err := s.receive(conn)
 	var name token
 	if err == nil {
-		name, err = d.keep(owner, files)
+		name, err = s.keep(owner, files)
 	}
 	_, failure := conn.Write(appendAnswer(nil, name, err))
 	if err == nil && failure != nil {
-		d.expire(name) // the peer did not get the token
+		s.expire(name) // the peer did not get the token
 	}
 	if err = errors.Join(err, failure); err != nil {
 		return fmt.Errorf("accept files from pid %d of user %d: %w", owner.Process.PID, owner.UID, err)
@@ -46,7 +46,7 @@ func (d *Store) Accept(conn *net.UnixConn) error {
 }
 
 // receive reads all files of a connection. If it fails it closes them.
-func (d *Store) receive(conn *net.UnixConn) (files []*os.File, err error) {
+func (s *Store) receive(conn *net.UnixConn) (files []*os.File, err error) {
 	defer func() {
 		if err != nil {
 			closeAll(files)
@@ -61,8 +61,8 @@ func (d *Store) receive(conn *net.UnixConn) (files []*os.File, err error) {
 	switch {
 	case binary.LittleEndian.Uint32(head[:]) != Magic || count == 0:
 		return nil, fmt.Errorf("%w: no files", errMessage)
-	case uint64(count) > uint64(d.limits.Files):
-		return nil, fmt.Errorf("%w: %d, at most %d", ErrTooMany, count, d.limits.Files)
+	case uint64(count) > uint64(s.limits.Files):
+		return nil, fmt.Errorf("%w: %d, at most %d", ErrTooMany, count, s.limits.Files)
 	}
 	for len(files) < int(count) {
 		group, err := receiveGroup(conn)

@@ -271,7 +271,7 @@ func descriptors(t *testing.T) int {
 	return len(entries)
 }
 
-// gRPC connections reach Accept with all their data.
+// TestListenerPassesOthersOn checks that gRPC connections reach Accept with all their data.
 func TestListenerPassesOthersOn(t *testing.T) {
 	socket, _, others := open(t, Limits{Files: 1, Tokens: 1})
 	conn, err := net.Dial("unix", socket)

@@ -54,22 +54,22 @@ func NewStore(limits Limits) *Store {
 }
 
 // keep stores files under a new token. It closes them if the limits are exceeded.
-func (d *Store) keep(owner api.Caller, files []*os.File) (token, error) {
+func (s *Store) keep(owner api.Caller, files []*os.File) (token, error) {
 	var name token
 	_, _ = rand.Read(name[:]) // it never fails
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.count(owner.UID) >= d.limits.Tokens {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count(owner.UID) >= s.limits.Tokens {
 		closeAll(files)
-		return token{}, fmt.Errorf("%w: %d unused tokens of user %d", ErrTooMany, d.limits.Tokens, owner.UID)
+		return token{}, fmt.Errorf("%w: %d unused tokens of user %d", ErrTooMany, s.limits.Tokens, owner.UID)
 	}
-	d.kept[name] = &bundle{owner: owner, files: files, expiry: time.AfterFunc(keepTime, func() { d.expire(name) })}
+	s.kept[name] = &bundle{owner: owner, files: files, expiry: time.AfterFunc(keepTime, func() { s.expire(name) })}
 	return name, nil
 }
 
 // count returns how many unused tokens a user has.
-func (d *Store) count(uid uint32) (tokens int) {
-	for _, b := range d.kept {
+func (s *Store) count(uid uint32) (tokens int) {
+	for _, b := range s.kept {
 		if b.owner.UID == uid {
 			tokens++
 		}
@@ -78,11 +78,11 @@ func (d *Store) count(uid uint32) (tokens int) {
 }
 
 // expire removes a token and closes its files.
-func (d *Store) expire(name token) {
-	d.mu.Lock()
-	old := d.kept[name]
-	delete(d.kept, name)
-	d.mu.Unlock()
+func (s *Store) expire(name token) {
+	s.mu.Lock()
+	old := s.kept[name]
+	delete(s.kept, name)
+	s.mu.Unlock()
 	if old != nil {
 		closeAll(old.files)
 	}
@@ -90,29 +90,29 @@ func (d *Store) expire(name token) {
 
 // Take returns the files of a token to the process that handed them off, once. The caller closes
 // them. A token of another process stays valid.
-func (d *Store) Take(name []byte, caller api.Caller) ([]*os.File, error) {
+func (s *Store) Take(name []byte, caller api.Caller) ([]*os.File, error) {
 	if len(name) != TokenBytes {
 		return nil, ErrToken
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	found := d.kept[token(name)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := s.kept[token(name)]
 	if found == nil || found.owner.UID != caller.UID || found.owner.Process != caller.Process {
 		return nil, ErrToken
 	}
-	delete(d.kept, token(name))
+	delete(s.kept, token(name))
 	found.expiry.Stop()
 	return found.files, nil
 }
 
 // Close closes all files that were not taken.
-func (d *Store) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	var failures []error
-	for name, b := range d.kept {
+	for name, b := range s.kept {
 		b.expiry.Stop()
-		delete(d.kept, name)
+		delete(s.kept, name)
 		for _, file := range b.files {
 			failures = append(failures, file.Close())
 		}

@@ -23,8 +23,8 @@ type device struct {
 	// unmapped.
 	reading sync.RWMutex
 
-	// reclaimable is the number of bytes of mappings that are not assigned. answered is the ledger's
-	// count of reclaim requests at the last Compact.
+	// reclaimable is the number of bytes of mappings that are not assigned. requestsSeen is the
+	// ledger's count of reclaim requests at the last Compact.
 	reclaimable  atomic.Int64
 	requestsSeen atomic.Uint64
 
@@ -34,8 +34,8 @@ type device struct {
 	hosts    map[uint64]*hostMapping
 	// accessors are the devices whose kernels may access the memory of this one, including itself.
 	accessors []int32
-	// handleTypes are the handle types for sharing memory with other processes; refusal is why there
-	// are none.
+	// handleTypes are the handle types for sharing memory with other processes; noHandles is why
+	// there are none.
 	handleTypes cudadrv.HandleTypes
 	noHandles   error
 }

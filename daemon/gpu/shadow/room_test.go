@@ -291,7 +291,7 @@ func TestSettle(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestFault checks that a chunk that cannot be copied is an error and leaks no memory.
+// TestAcrossBlocks checks copies that lie in several blocks.
 func TestAcrossBlocks(t *testing.T) {
 	const chunks = 3 * blockChunks
 	d := openDevice(t, chunks)
@@ -308,6 +308,7 @@ func TestAcrossBlocks(t *testing.T) {
 	}
 }
 
+// TestFault checks that a chunk that cannot be copied is an error and leaks no memory.
 func TestFault(t *testing.T) {
 	d := openDevice(t, 4)
 	s, _, err := d.room.NewShadows(1)

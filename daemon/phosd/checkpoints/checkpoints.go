@@ -21,7 +21,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// ErrCanceled is why something ends whose caller has canceled it or has gone away.
+// ErrCanceled is why something ends whose caller has cancelled it or has gone away.
 var ErrCanceled = fmt.Errorf("the caller has given up: %w", context.Canceled)
 
 // errNotBuilt is returned by a phosd without the CPU half.

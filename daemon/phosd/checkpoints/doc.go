@@ -13,7 +13,7 @@
 // due and where it goes, preflight finds obstacles, restored keeps the restored trees, workerclient
 // speaks to workers.
 //
-// Lock order: Checkpoints.scheduled before directories.mu. prepared.mu is taken alone.
+// Lock order: Checkpoints.scheduled before directories.mu. preparedImages.mu is taken alone.
 //
 // Tested by daemon/phosd, tests/checkpoint and tests/policy. Read Checkpoints and parts.go.
 package checkpoints

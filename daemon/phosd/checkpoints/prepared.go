@@ -81,7 +81,7 @@ func (p *preparedImages) put(key preparedKey, prepared *ckpt.Prepared, keep time
 	return true
 }
 
-// begin registers a preparation, so that it can be canceled, until end is called.
+// begin registers a preparation, so that it can be cancelled, until end is called.
 func (p *preparedImages) begin(key preparedKey, cancel context.CancelCauseFunc) (end func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

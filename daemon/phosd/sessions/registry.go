@@ -12,6 +12,15 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/standby"
 )
 
+// errNoSlot is returned when sessions and standby workers occupy the whole ledger.
+var errNoSlot = fmt.Errorf(
+	"%w: all %d slots of the memory accounting are in use by programs and standby workers (workers.standby)",
+	api.ErrExhausted, ledger.Slots,
+)
+
+// The ledger has a slot for each session that config admits.
+const _ = uint(ledger.Slots - config.MaxSessions)
+
 // registry holds the sessions, the users' quotas and the slots of the ledger.
 type registry struct {
 	limits config.Sessions
@@ -58,8 +67,11 @@ func (r *registry) reserve(uid uint32, worker *standby.Worker) (slot, error) {
 	} else {
 		number = slices.Index(r.slots[:], false)
 	}
-	if r.total >= r.limits.Total || number < 0 {
+	if r.total >= r.limits.Total {
 		return slot{}, fmt.Errorf("%w: %d programs already run (sessions.total)", api.ErrExhausted, r.total)
+	}
+	if number < 0 {
+		return slot{}, errNoSlot
 	}
 	r.occupy(uid, number)
 	return slot{uid: uid, number: number, standby: worker}, nil
@@ -99,7 +111,7 @@ func (r *registry) reserveStandby() (number int, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if number = slices.Index(r.slots[:], false); number < 0 {
-		return 0, fmt.Errorf("%w: all slots of the memory accounting are in use", api.ErrExhausted)
+		return 0, errNoSlot
 	}
 	r.slots[number] = true
 	return number, nil

@@ -17,8 +17,11 @@ import (
 const (
 	// describeTimeout is how long a worker may take to describe its program.
 	describeTimeout = time.Second
-	// endTimeout is how long a worker may take to end by itself before it is killed.
+	// endTimeout is how long a worker may take to end by itself when phosd stops it, before it is
+	// killed.
 	endTimeout = time.Second
+	// outliveTimeout is how long a worker may outlive its program before it is killed.
+	outliveTimeout = endTimeout / 2
 )
 
 // Session is one program and its worker.

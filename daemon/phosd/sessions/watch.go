@@ -93,7 +93,7 @@ func (m *Sessions) watchProgram(s *Session) {
 	select {
 	case <-s.ended:
 	case <-s.detached:
-	case <-time.After(endTimeout / 2):
+	case <-time.After(outliveTimeout):
 		m.log.Warn("worker outlived its program; killing it", "session", s.record.Session, "worker", s.record.Worker.PID)
 		s.kill()
 	}

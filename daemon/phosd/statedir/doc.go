@@ -2,5 +2,11 @@
 // imported keys of other machines, private work directories of checkpoints and restores, and copies
 // of libraries that restored programs have mapped.
 //
+//	/var/lib/phos/key/seal           the key of this machine, which seals its images
+//	/var/lib/phos/keys/NAME.key      keys of other machines, imported under names
+//	/var/lib/phos/work/phosd-*/      of one phosd, which holds a lock on it: work of checkpoints and
+//	                                 restores; the next phosd removes it
+//	/var/lib/phos/lib/HASH/          libphos.so of saved programs, by its BLAKE3
+//
 // Only root can read it, but for the libraries. Read dir.go first.
 package statedir

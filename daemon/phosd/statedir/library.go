@@ -15,7 +15,7 @@ import (
 // programs map it. It is never removed, because it is not known when the last of them has ended.
 func (d *Dir) Library(hash string, content io.Reader) (*os.File, error) {
 	if hash == "" || strings.ContainsAny(hash, "/.") {
-		return nil, fmt.Errorf("library %q: not a digest", hash)
+		return nil, fmt.Errorf("library %q: not a hash", hash)
 	}
 	dir := filepath.Join(d.libraries(), hash)
 	path := filepath.Join(dir, "libphos.so")

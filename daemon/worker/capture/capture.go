@@ -12,7 +12,7 @@ import (
 
 // Target is where contents are stored: a contents.Writer.
 type Target interface {
-	// Put stores a content, unless it is already there, and returns its digest. It is called by
+	// Put stores a content, unless it is already there, and returns its hash. It is called by
 	// several goroutines.
 	Put(ctx context.Context, content []byte) (hash image.Hash, written bool, err error)
 	// Has reports whether a content is stored, in this generation or in one that shares its packs.
@@ -22,7 +22,7 @@ type Target interface {
 // ErrUnderway is returned while another snapshot is in progress.
 var ErrUnderway = errors.New("another checkpoint is in progress")
 
-// Capture remembers the digests of a session's memory from one checkpoint to the next.
+// Capture remembers the hashes and digests of a session's memory from one checkpoint to the next.
 type Capture struct {
 	sources func() []Source
 

@@ -8,7 +8,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// forgetChanged forgets the digests of pieces that may have changed since they were copied.
+// forgetChanged forgets the hashes of pieces that may have changed since they were copied.
 func (m *memory) forgetChanged(ctx context.Context, pieces []gpu.Range, workers pool.Workers) error {
 	if tracker, ok := m.source.Memory.(gpu.Tracker); ok {
 		m.forgetDirty(tracker, pieces)
@@ -31,7 +31,7 @@ func (m *memory) forgetDirty(tracker gpu.Tracker, pieces []gpu.Range) {
 		for i := range run.Bytes / gpu.ChunkBytes {
 			r := gpu.Range{Address: run.Address + i*gpu.ChunkBytes, Bytes: gpu.ChunkBytes}
 			if bit(fresh, i) {
-				m.learn(r, content{}) // the zero hash replaces the digest of an earlier mapping
+				m.learn(r, content{}) // the zero hash replaces the hash of an earlier mapping
 			}
 			if bit(written, i) {
 				m.forget(r.Address)

@@ -44,7 +44,7 @@ func (s *Snapshot) Cut(ctx context.Context) error {
 	return err
 }
 
-// releaseCopies releases the copies of an earlier cut. Their digests were already forgotten.
+// releaseCopies releases the copies of an earlier cut. Their hashes were already forgotten.
 func (s *Snapshot) releaseCopies() error {
 	for _, m := range s.memories {
 		for i := range m.pieces {
@@ -80,7 +80,7 @@ func newCutMemory(m *memory) *cutMemory {
 	return c
 }
 
-// find finds the dirty pieces, memory by memory, and fills in the digests of the others. If digests
+// find finds the dirty pieces, memory by memory, and fills in the hashes of the others. If digests
 // must be compared, it works in batches.
 func (s *Snapshot) find(ctx context.Context, found chan<- finding) error {
 	for _, c := range s.memories {
@@ -109,7 +109,7 @@ func (s *Snapshot) find(ctx context.Context, found chan<- finding) error {
 	return nil
 }
 
-// sort fills in the digests of clean pieces and returns the dirty ones.
+// sort fills in the hashes of clean pieces and returns the dirty ones.
 func (c *cutMemory) sort(pieces []cutPiece, missing []gpu.Range) (work []*cutPiece) {
 	for i := range pieces {
 		piece := &pieces[i]

@@ -56,7 +56,7 @@ func (m *memory) refresh(s Source) error {
 	return nil
 }
 
-// forget removes the digest of the piece at address.
+// forget removes the hash of the piece at address.
 func (m *memory) forget(address uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

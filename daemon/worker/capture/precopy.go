@@ -145,8 +145,8 @@ func (s *Snapshot) pass(ctx context.Context, work []batch, bytes uint64) error {
 	})
 }
 
-// clearDirty forgets the digests of the pieces and then clears their dirty bits. If other pieces in
-// between lose their dirty bits, their digests are forgotten, too.
+// clearDirty forgets the hashes of the pieces and then clears their dirty bits. If other pieces in
+// between lose their dirty bits, their hashes are forgotten, too.
 func (b *batch) clearDirty() {
 	for _, r := range b.pieces {
 		b.memory.forget(r.Address)
@@ -165,7 +165,7 @@ func (b *batch) clearDirty() {
 	}
 }
 
-// copyPiece stores the current content of a piece and records its digest.
+// copyPiece stores the current content of a piece and records its hash.
 func (s *Snapshot) copyPiece(ctx context.Context, m *memory, r gpu.Range, copied *buffer) error {
 	if err := readInto(m.source.Memory, r, copied.bytes); err != nil {
 		return err
@@ -173,7 +173,7 @@ func (s *Snapshot) copyPiece(ctx context.Context, m *memory, r gpu.Range, copied
 	return s.put(ctx, m, r, copied.bytes[:r.Bytes], &s.stats.CopiedBytes)
 }
 
-// put stores a copied content and records its digest.
+// put stores a copied content and records its hash.
 func (s *Snapshot) put(ctx context.Context, m *memory, r gpu.Range, bytes []byte, into *uint64) error {
 	hash, written, err := s.target.Put(ctx, bytes)
 	if err != nil {

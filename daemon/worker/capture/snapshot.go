@@ -19,7 +19,8 @@ type Options struct {
 	// BudgetBytes limits the memory of copies; at least one chunk is used. 0 means
 	// DefaultBudgetBytes. What does not fit at the cut is written while the program is paused.
 	BudgetBytes uint64
-	// BandwidthBytes limits the bytes per second copied while the program runs; 0 means no limit.
+	// BandwidthBytes limits the bytes per second that are copied, and written after the cut, while the
+	// program runs; 0 means no limit. The cut and Hurry ignore it.
 	BandwidthBytes uint64
 	// Workers is the number of goroutines that copy while the program runs. 0 means one for every
 	// two processors, but enough to overlap copying from a device, digesting and writing.
@@ -76,7 +77,7 @@ type cutMemory struct {
 	pieces []cutPiece // in the order of first use; unused ones come last
 }
 
-// cutPiece is a piece at the cut: its digest, or its copy (here or on the device) if that is not
+// cutPiece is a piece at the cut: its hash, or its copy (here or on the device) if that is not
 // written yet.
 type cutPiece struct {
 	gpu.Range
@@ -142,7 +143,7 @@ func (s *Snapshot) Stats() Stats {
 }
 
 // Abort ends the snapshot without a result. It may be called when no other method runs, and more
-// than once. Stored contents become garbage, but the recorded digests remain valid.
+// than once. Stored contents become garbage, but the recorded hashes remain valid.
 func (s *Snapshot) Abort() {
 	if s.ended {
 		return

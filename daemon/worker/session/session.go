@@ -50,7 +50,7 @@ type Session struct {
 	made      atomic.Uint64
 	completed atomic.Uint64
 
-	// The session's lock, core.Mu, guards what follows.
+	// The session's lock, core.Core.Mu, guards what follows.
 	pending map[uint64]*pendingCall // calls that wait, by sequence
 	traced  *traced                 // nil: calls are not traced
 }

@@ -119,6 +119,7 @@ static uint64_t consume(uint64_t tail, uint64_t head)
 	memcpy(&frame.sequence, at + 16, 8);
 	uint64_t rounded = (length + PHOS_FRAME_ALIGN - 1) & ~(uint64_t)(PHOS_FRAME_ALIGN - 1);
 	if (length < PHOS_FRAME_HEADER || rounded > head - tail ||
+	    (frame.call != 0 && length > PHOS_FRAME_MAX) ||
 	    tail % PHOS_RING_BYTES + rounded > PHOS_RING_BYTES) {
 		fprintf(stderr, "lab: frame of %u bytes at %llu\n", length,
 			(unsigned long long)tail);

@@ -1,5 +1,5 @@
-/* Posting: order, wrapping, a full ring, many threads, more threads than slots. The worker thread
- * checks each frame. */
+/* Posting: order, wrapping, a full ring, the longest frame, many threads, more threads than slots.
+ * The worker thread checks each frame. */
 #include <errno.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -118,6 +118,33 @@ static void test_full(void)
 	EXPECT_EQUAL(c.result, CUDA_ERROR_INVALID_VALUE);
 }
 
+static void expect_refused(size_t payload_bytes)
+{
+	struct phos_call c;
+	bool begun = phos_begin(&c, 3, 0, payload_bytes);
+	EXPECT(!begun);
+	EXPECT_EQUAL(c.result, CUDA_ERROR_INVALID_VALUE);
+	if (begun) /* it holds the ring's lock */
+		exit(expect_result("ring_test"));
+}
+
+/* The worker takes a frame longer than PHOS_FRAME_MAX for damage, so none may be posted. */
+static void test_longest(void)
+{
+	static unsigned char bytes[PHOS_FRAME_MAX - PHOS_FRAME_HEADER - 8];
+	size_t longest = PHOS_ARRAY(sizeof bytes);
+	EXPECT_EQUAL(longest, PHOS_FRAME_MAX - PHOS_FRAME_HEADER);
+	uint64_t before = lab_consumed();
+	struct phos_call c;
+	EXPECT(phos_begin(&c, 3, 0, longest));
+	phos_put_bytes(&c, bytes, sizeof bytes);
+	phos_post(&c);
+	expect_refused(longest + 1);
+	expect_refused(PHOS_FRAME_MAX);
+	EXPECT_EQUAL(echo(1), 2);
+	EXPECT_EQUAL(lab_consumed(), before + 2);
+}
+
 static pthread_barrier_t crowd;
 
 static void *one_of_crowd(void *argument)
@@ -160,6 +187,7 @@ int main(void)
 	lab_begin(handle);
 	test_order();
 	test_full();
+	test_longest();
 	test_crowd();
 	lab_end();
 	return expect_result("ring_test");

@@ -1,5 +1,6 @@
 // Package fdpass sends messages with open files between phosd and processes that it starts. Each
-// message is one packet of JSON with its files as ancillary data. Both ends are root processes.
+// message is one packet of JSON with its files as ancillary data. The peer is phosd, a root process
+// that phosd has started, or a standby worker, which has no rights of root.
 package fdpass
 
 import (

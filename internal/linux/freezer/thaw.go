@@ -24,7 +24,7 @@ func (g *Group) Thaw() error {
 	return g.remove()
 }
 
-// Resume resumes the processes and leaves them in the cgroup.
+// Resume resumes the processes and leaves them in the cgroup. Stop freezes them again.
 func (g *Group) Resume() error {
 	if err := cgroup.Write(g.Path, "cgroup.freeze", "0"); err != nil {
 		return fmt.Errorf("thaw: %w", err)
@@ -87,15 +87,7 @@ func (g *Group) Frozen() bool {
 	return err == nil && frozen
 }
 
-// Start resumes the processes in the cgroup until the next Stop.
-func (g *Group) Start() error {
-	if err := cgroup.Write(g.Path, "cgroup.freeze", "0"); err != nil {
-		return fmt.Errorf("resume: %w", err)
-	}
-	return nil
-}
-
-// Stop freezes the processes again after CRIU or Start has resumed them.
+// Stop freezes the processes again after CRIU or Resume has resumed them.
 func (g *Group) Stop(ctx context.Context) error {
 	if err := cgroup.Write(g.Path, "cgroup.freeze", "1"); err != nil {
 		return fmt.Errorf("freeze again: %w", err)

@@ -71,7 +71,7 @@ func (h *Machine) Obstacles(
 	} else if err := h.checkCPU(ctx); proc.Unknown(err) || errors.Is(err, unix.EAGAIN) { // from fork
 		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "phosd lacks file descriptors or processes; try again later"})
 	} else if err != nil {
-		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "install criu 4.1 or newer, or name one by criu in phosd.toml"})
+		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "install a newer criu, or name one by criu in phosd.toml"})
 	}
 	if m.Host.Arch != h.Arch {
 		found = append(

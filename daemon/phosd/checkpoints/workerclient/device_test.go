@@ -155,7 +155,7 @@ func TestNoTree(t *testing.T) {
 	}
 }
 
-// TestCanceledCommand checks that the next command waits for the answer of a canceled one, so that
+// TestCanceledCommand checks that the next command waits for the answer of a cancelled one, so that
 // answers are not mixed up.
 func TestCanceledCommand(t *testing.T) {
 	answers := make(chan struct{})

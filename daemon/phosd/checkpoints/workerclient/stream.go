@@ -60,7 +60,7 @@ func openStream(ctx context.Context, worker api.WorkerClient, progress func(ckpt
 }
 
 // do sends a command and waits for its answer. If an earlier command is unanswered, because its
-// caller was canceled, do waits for that answer first. The worker may make no progress for as long
+// caller was cancelled, do waits for that answer first. The worker may make no progress for as long
 // as stall.
 func (t *commandStream) do(ctx context.Context, command *api.SaveCommand, stall time.Duration) (*api.SaveDone, error) {
 	if err := t.checkSilent(); err != nil {

@@ -99,7 +99,7 @@ func (w *scripted) Checkpoint(stream grpc.BidiStreamingServer[api.SaveCommand, a
 			return nil
 		}
 		if err != nil {
-			w.note("canceled")
+			w.note("cancelled")
 			return err
 		}
 		if begin := command.GetBegin(); begin != nil {

@@ -86,7 +86,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestAllRefusals checks that each GPU that cannot be served is named.
+// TestEachGPUIsRefused checks that each GPU that cannot be served is named.
 func TestEachGPUIsRefused(t *testing.T) {
 	refused := inventory.Refusals(machine(func(v *inventory.Inventory) {
 		v.GPUs[0].ComputeMode, v.GPUs[1].Lost = inventory.ModeProhibited, "gone"

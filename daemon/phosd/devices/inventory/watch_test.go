@@ -101,7 +101,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestErrors checks that the kinds of errors cross the process boundary.
+// TestWatchFails checks that the kinds of errors cross the process boundary.
 func TestWatchFails(t *testing.T) {
 	for _, test := range []struct {
 		role string

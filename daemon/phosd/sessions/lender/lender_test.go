@@ -39,12 +39,12 @@ type fakeWorker struct {
 	stop  chan struct{}
 }
 
-func (b *fakeWorker) Lend(stream grpc.BidiStreamingServer[api.Loan, api.Want]) error {
+func (w *fakeWorker) Lend(stream grpc.BidiStreamingServer[api.Loan, api.Want]) error {
 	caller, err := api.CallerOf(stream.Context())
 	if err != nil {
 		return err
 	}
-	return b.Serve(stream, func(token []byte) ([]*os.File, error) { return b.store.Take(token, caller) }, b.stop)
+	return w.Serve(stream, func(token []byte) ([]*os.File, error) { return w.store.Take(token, caller) }, w.stop)
 }
 
 // newWorker serves a fakeWorker and returns it with its session.

@@ -8,8 +8,10 @@
 //	/run/phos/sessions/ID/session    0600  of the program's user; see hijack/wire
 //	/run/phos/sessions/ID/arena      0600  of the program's user
 //	/run/phos/control/ID.sock        root only: phosd speaks to the worker here
+//	/run/phos/control/tree-NAME      root only: the restorer of a restored tree listens here
 //	/run/phos/state/ID.json          root only: Record
 //	/run/phos/ledger                 root only: memory accounting, see daemon/gpu/ledger
+//	/run/phos/work/                  root only: a tmpfs for small work, see daemon/phosd/statedir
 //	/run/phos/criu/                  root only: kernel features for CRIU; see criu/runner
 //
 // The directories are root's and users cannot add or rename anything in them, so that phosd opens

@@ -28,7 +28,7 @@ type Offer struct {
 	Memory        gpu.Sharer
 	Chunks        gpu.Range // which are shared as a whole
 	Within, Bytes uint64
-	// counter is set for an event, and nothing else then.
+	// Counter is set for an event, and nothing else then.
 	Counter *ipc.Counter
 }
 

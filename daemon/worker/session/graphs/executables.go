@@ -30,8 +30,8 @@ type executable struct {
 	references map[abi.Handle]uint32
 }
 
-// graphFlags are those of cuGraphInstantiate that change nothing here: free on launch, upload,
-// device launch is refused, node priority.
+// Flags of cuGraphInstantiate. The known ones (free on launch, upload, node priority) change
+// nothing here; launches from the device are refused.
 const (
 	instantiateDeviceLaunch = 4
 	instantiateKnown        = 1 | 2 | 8

@@ -21,46 +21,46 @@ type deferred struct {
 	bytes uint64 // of pinned memory in later
 }
 
-func (l *deferred) put(bytes uint64, do func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.later = append(l.later, do)
-	l.bytes += bytes
+func (d *deferred) put(bytes uint64, do func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.later = append(d.later, do)
+	d.bytes += bytes
 }
 
 // take removes and returns all that waits.
-func (l *deferred) take() (later []func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	later, l.later, l.bytes = l.later, nil, 0
+func (d *deferred) take() (later []func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	later, d.later, d.bytes = d.later, nil, 0
 	return later
 }
 
 // pinned returns how much pinned memory is freed but not given back yet.
-func (l *deferred) pinned() uint64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.bytes
+func (d *deferred) pinned() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.bytes
 }
 
 // empty reports whether nothing waits.
-func (l *deferred) empty() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.later) == 0
+func (d *deferred) empty() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.later) == 0
 }
 
 // Defers reports whether frees must wait until all GPUs are idle. It needs no lock.
-func (s *Reclaimer) Defers() bool { return s.state.keeps.Load() }
+func (r *Reclaimer) Defers() bool { return r.state.keeps.Load() }
 
 // DeferFrees is called when a device opens whose memory keeps what it cannot give back yet.
-func (s *Reclaimer) DeferFrees() { s.state.keeps.Store(true) }
+func (r *Reclaimer) DeferFrees() { r.state.keeps.Store(true) }
 
 // Defer runs do, which gives back pinned memory, when all GPUs are idle. It needs no lock.
-func (s *Reclaimer) Defer(bytes uint64, do func()) { s.state.put(bytes, do) }
+func (r *Reclaimer) Defer(bytes uint64, do func()) { r.state.put(bytes, do) }
 
 // PinnedBytes returns how much pinned memory is freed but not given back yet. It needs no lock.
-func (s *Reclaimer) PinnedBytes() uint64 { return s.state.pinned() }
+func (r *Reclaimer) PinnedBytes() uint64 { return r.state.pinned() }
 
 // CountFrees adds to the number of frees that wait for submitted work. It needs no lock.
-func (s *Reclaimer) CountFrees(count int64) { s.state.frees.Add(count) }
+func (r *Reclaimer) CountFrees(count int64) { r.state.frees.Add(count) }

@@ -20,11 +20,11 @@ type Reclaimer struct {
 func New(c *core.Core) *Reclaimer { return &Reclaimer{Core: c} }
 
 // reclaimers returns the memories that keep what is freed. It needs no lock.
-func (s *Reclaimer) reclaimers() (found []gpu.ReclaimableMemory) {
-	if !s.Defers() {
+func (r *Reclaimer) reclaimers() (found []gpu.ReclaimableMemory) {
+	if !r.Defers() {
 		return nil
 	}
-	for _, d := range s.Devices {
+	for _, d := range r.Devices {
 		if c := d.Opened.Load(); c != nil {
 			if k, ok := (*c).Memory().(gpu.ReclaimableMemory); ok {
 				found = append(found, k)
@@ -35,23 +35,23 @@ func (s *Reclaimer) reclaimers() (found []gpu.ReclaimableMemory) {
 }
 
 // kept reports whether freed memory waits for idle GPUs. It needs no lock.
-func (s *Reclaimer) kept() bool {
-	for _, k := range s.reclaimers() {
+func (r *Reclaimer) kept() bool {
+	for _, k := range r.reclaimers() {
 		if k.Reclaimable() > 0 {
 			return true
 		}
 	}
-	return !s.state.empty()
+	return !r.state.empty()
 }
 
 // idle reports whether no stream has work.
-func (s *Reclaimer) idle() bool {
-	for _, c := range s.Contexts {
+func (r *Reclaimer) idle() bool {
+	for _, c := range r.Contexts {
 		if len(c.Busy()) > 0 {
 			return false
 		}
 	}
-	for c := range s.Ending {
+	for c := range r.Ending {
 		if len(c.Busy()) > 0 {
 			return false
 		}
@@ -61,17 +61,17 @@ func (s *Reclaimer) idle() bool {
 
 // waitIdle waits up to limit for all streams to become idle. It holds Mu, so no new calls arrive;
 // keep limit short, because running work may depend on the next call.
-func (s *Reclaimer) waitIdle(limit time.Duration) bool {
-	if s.idle() || limit <= 0 {
-		return s.idle()
+func (r *Reclaimer) waitIdle(limit time.Duration) bool {
+	if r.idle() || limit <= 0 {
+		return r.idle()
 	}
 	timeout := time.NewTimer(limit)
 	defer timeout.Stop()
-	for !s.idle() {
+	for !r.idle() {
 		select {
-		case <-s.workDone():
+		case <-r.workDone():
 		case <-timeout.C:
-			return s.idle()
+			return r.idle()
 		}
 	}
 	return true
@@ -80,17 +80,17 @@ func (s *Reclaimer) waitIdle(limit time.Duration) bool {
 // workDone returns a channel that is closed when the work ends that streams have now. Mu is held.
 // Only one goroutine waits at a time, because work may never end; a stream that becomes busy
 // in the meantime is waited for afterwards.
-func (s *Reclaimer) workDone() <-chan struct{} {
+func (r *Reclaimer) workDone() <-chan struct{} {
 	select {
-	case <-s.state.workDone:
+	case <-r.state.workDone:
 	default:
-		if s.state.workDone != nil {
-			return s.state.workDone
+		if r.state.workDone != nil {
+			return r.state.workDone
 		}
 	}
 	done := make(chan struct{})
-	s.state.workDone = done
-	busy, release := s.holdBusy()
+	r.state.workDone = done
+	busy, release := r.holdBusy()
 	go func() {
 		await(busy, release)
 		close(done)
@@ -104,27 +104,27 @@ const maxHold = time.Second
 
 // WhenIdle runs do with the lock when no stream has work. A program that always has work is held up
 // for longer and longer. It is called without the lock.
-func (s *Reclaimer) WhenIdle(do func() error) error {
+func (r *Reclaimer) WhenIdle(do func() error) error {
 	for hold := time.Duration(0); ; hold = min(2*hold+time.Millisecond, maxHold) {
-		done, err := s.tryIdle(hold, do)
+		done, err := r.tryIdle(hold, do)
 		if done {
 			return err
 		}
-		s.Mu.Lock()
-		busy, release := s.holdBusy()
-		s.Mu.Unlock()
+		r.Mu.Lock()
+		busy, release := r.holdBusy()
+		r.Mu.Unlock()
 		await(busy, release)
 	}
 }
 
 // tryIdle takes the lock and runs do if all streams become idle soon.
-func (s *Reclaimer) tryIdle(soon time.Duration, do func() error) (done bool, err error) {
-	s.Mu.Lock()
-	defer s.Mu.Unlock()
+func (r *Reclaimer) tryIdle(soon time.Duration, do func() error) (done bool, err error) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
 	switch {
-	case s.Closed:
+	case r.Closed:
 		return true, abi.Deinitialized
-	case !s.waitIdle(soon):
+	case !r.waitIdle(soon):
 		return false, nil
 	}
 	return true, do()
@@ -132,16 +132,16 @@ func (s *Reclaimer) tryIdle(soon time.Duration, do func() error) (done bool, err
 
 // Reclaim gives back what was freed: all of it, or some. All GPUs are idle. It reports whether
 // nothing is left.
-func (s *Reclaimer) Reclaim(all bool) (done bool) {
-	for _, do := range s.state.take() {
+func (r *Reclaimer) Reclaim(all bool) (done bool) {
+	for _, do := range r.state.take() {
 		do()
 	}
 	done = true
-	for _, k := range s.reclaimers() {
+	for _, k := range r.reclaimers() {
 		for {
 			given, err := k.Reclaim()
 			if err != nil {
-				s.Log.Warn("give memory back", "error", err)
+				r.Log.Warn("give memory back", "error", err)
 				break
 			}
 			if given || !all {
@@ -155,9 +155,9 @@ func (s *Reclaimer) Reclaim(all bool) (done bool) {
 
 // AfterAll runs f when all work is done that was submitted so far, on one device or, for nil, on
 // all of them. f runs without the lock and must not take it.
-func (s *Reclaimer) AfterAll(d *core.Device, f func()) {
+func (r *Reclaimer) AfterAll(d *core.Device, f func()) {
 	var busy []*core.Stream
-	for _, c := range s.Contexts {
+	for _, c := range r.Contexts {
 		if d != nil && c.Device != d {
 			continue
 		}
@@ -173,11 +173,11 @@ func (s *Reclaimer) AfterAll(d *core.Device, f func()) {
 	}
 	var left atomic.Int64
 	left.Store(int64(len(busy)))
-	s.CountFrees(1)
+	r.CountFrees(1)
 	arrive := func() {
 		if left.Add(-1) == 0 {
 			f()
-			s.CountFrees(-1)
+			r.CountFrees(-1)
 		}
 	}
 	for _, st := range busy {
@@ -201,45 +201,45 @@ const (
 )
 
 // Freed is called after each free that may have left something to reclaim. It needs no lock.
-func (s *Reclaimer) Freed() {
-	if !s.Defers() || !s.kept() {
+func (r *Reclaimer) Freed() {
+	if !r.Defers() || !r.kept() {
 		return
 	}
-	s.state.more.Store(true)
-	if !s.state.watched.Swap(true) {
-		go s.watch()
+	r.state.more.Store(true)
+	if !r.state.watched.Swap(true) {
+		go r.watch()
 	}
 }
 
 // watch reclaims while all GPUs are idle, until nothing is left. A program that is never idle is
 // held up only for memory that other processes want, and for pinned memory, which cannot be reused
 // before it is given back.
-func (s *Reclaimer) watch() {
+func (r *Reclaimer) watch() {
 	pause, hold, since := grace, time.Duration(0), time.Now()
 	for {
 		select {
-		case <-s.Ended:
+		case <-r.Ended:
 			return
 		case <-time.After(pause):
 		}
-		wanted := s.wanted()
+		wanted := r.wanted()
 		pause = min(2*pause, maxPoll)
 		switch {
 		case wanted:
 			pause = pendingPoll
 			hold = min(2*hold+time.Millisecond, maxHold)
-		case !s.state.more.Load():
+		case !r.state.more.Load():
 			since, hold = time.Now(), 0 // what is left shares chunks with memory in use
-		case time.Since(since) > maxGrace && !s.state.empty():
+		case time.Since(since) > maxGrace && !r.state.empty():
 			hold = min(2*hold+time.Millisecond, maxHold)
 		}
-		if !wanted && !s.state.more.Load() && s.kept() {
+		if !wanted && !r.state.more.Load() && r.kept() {
 			continue
 		}
 		over := false
-		wasIdle, _ := s.tryIdle(hold, func() error {
-			if over = s.reclaimSome(wanted); over {
-				s.state.watched.Store(false) // the next Freed starts another watch
+		wasIdle, _ := r.tryIdle(hold, func() error {
+			if over = r.reclaimSome(wanted); over {
+				r.state.watched.Store(false) // the next Freed starts another watch
 			}
 			return nil
 		})
@@ -248,7 +248,7 @@ func (s *Reclaimer) watch() {
 		}
 		if wasIdle {
 			hold = 0
-			if s.state.more.Load() {
+			if r.state.more.Load() {
 				pause = time.Millisecond
 			}
 		}
@@ -257,27 +257,27 @@ func (s *Reclaimer) watch() {
 
 // reclaimSome reclaims a part, or all if other processes want it, and reports whether nothing is
 // left.
-func (s *Reclaimer) reclaimSome(wanted bool) (over bool) {
-	s.state.more.Store(false)
-	if !s.Reclaim(wanted) {
-		s.state.more.Store(true)
+func (r *Reclaimer) reclaimSome(wanted bool) (over bool) {
+	r.state.more.Store(false)
+	if !r.Reclaim(wanted) {
+		r.state.more.Store(true)
 	}
 	if wanted {
-		if err := s.compact(); err != nil {
-			s.Log.Warn("give memory to others", "error", err)
+		if err := r.compact(); err != nil {
+			r.Log.Warn("give memory to others", "error", err)
 		}
 	}
-	return !s.kept()
+	return !r.kept()
 }
 
 // wanted reports whether other processes need memory that is kept.
-func (s *Reclaimer) wanted() bool {
-	return slices.ContainsFunc(s.reclaimers(), gpu.ReclaimableMemory.ReclaimRequested)
+func (r *Reclaimer) wanted() bool {
+	return slices.ContainsFunc(r.reclaimers(), gpu.ReclaimableMemory.ReclaimRequested)
 }
 
 // compact gives back freed memory that shares chunks with memory in use.
-func (s *Reclaimer) compact() error {
-	for _, k := range s.reclaimers() {
+func (r *Reclaimer) compact() error {
+	for _, k := range r.reclaimers() {
 		if err := k.Compact(); err != nil {
 			return err
 		}
@@ -287,41 +287,41 @@ func (s *Reclaimer) compact() error {
 
 // AfterWork runs do with the lock when all work is done that was submitted before; if frees are
 // deferred, when all GPUs are idle.
-func (s *Reclaimer) AfterWork(call *core.Call, do func() error) error {
-	keeps := s.Defers()
+func (r *Reclaimer) AfterWork(call *core.Call, do func() error) error {
+	keeps := r.Defers()
 	if keeps {
 		inner := do
 		do = func() error { // what it frees need not be kept
-			defer s.Reclaim(true)
+			defer r.Reclaim(true)
 			return inner()
 		}
 	}
-	busy, release := s.holdBusy()
+	busy, release := r.holdBusy()
 	if len(busy) == 0 {
 		return do()
 	}
-	s.CountFrees(1)
+	r.CountFrees(1)
 	return call.Detach(func() error {
-		defer s.CountFrees(-1)
+		defer r.CountFrees(-1)
 		await(busy, release)
 		if keeps {
-			return s.WhenIdle(do)
+			return r.WhenIdle(do)
 		}
-		s.Mu.Lock()
-		defer s.Mu.Unlock()
+		r.Mu.Lock()
+		defer r.Mu.Unlock()
 		return do()
 	})
 }
 
 // holdBusy keeps all streams that have work open until await has waited for them.
-func (s *Reclaimer) holdBusy() (busy []*core.Stream, release []func()) {
-	for _, c := range s.Contexts {
+func (r *Reclaimer) holdBusy() (busy []*core.Stream, release []func()) {
+	for _, c := range r.Contexts {
 		if streams := c.Busy(); len(streams) > 0 {
 			busy = append(busy, streams...)
 			release = append(release, c.Hold(streams))
 		}
 	}
-	for c := range s.Ending {
+	for c := range r.Ending {
 		for _, st := range c.Busy() {
 			busy = append(busy, st)
 			st.References.Add(1)
