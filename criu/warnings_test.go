@@ -15,7 +15,7 @@ func TestWarnings(t *testing.T) {
 	missing := New(Options{Program: "/nowhere/criu"})
 	missing.Learn(t.Context())
 	if got := missing.Warnings(t.Context()); len(got) != 1 || !strings.Contains(got[0], "/nowhere/criu") ||
-		!strings.Contains(got[0], remedy) {
+		!strings.Contains(got[0], remedy()) {
 		t.Errorf("got %q, want the missing program and what to do", got)
 	}
 	program := filepath.Join(t.TempDir(), "criu")
