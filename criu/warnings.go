@@ -18,7 +18,7 @@ func (c *CPU) Learn(ctx context.Context) {
 // does not wait for Learn, and does not report what is not known yet.
 func (c *CPU) Warnings(ctx context.Context) []string {
 	if _, err := c.version.get(ctx, c.options.Program); err != nil {
-		return []string{fmt.Sprintf("no checkpoints and restores: %v: %s", err, remedy)}
+		return []string{fmt.Sprintf("no checkpoints and restores: %v: %s", err, remedy())}
 	}
 	if !c.tracking.mu.TryLock() {
 		return nil

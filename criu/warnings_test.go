@@ -19,7 +19,7 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("got %q, want the missing program and what to do", got)
 	}
 	program := filepath.Join(t.TempDir(), "criu")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho Version: 4.1\n"), 0o700); err != nil {
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho Version: 4.2\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	made := New(Options{Program: program})
