@@ -54,8 +54,8 @@ func findEntry(texts []*ptx.Module, name string) *ptx.Func {
 }
 
 // limitRegisters limits an estimate as a compiler spills: to .maxnreg if that is not 0, and so that
-// the registers of a multiprocessor suffice for a block of maxThreads. Registers are not a real limit
-// here, so a launch never fails for them.
+// the registers of a multiprocessor suffice for a block of maxThreads. Registers are not a real
+// limit here, so a launch never fails for them.
 func limitRegisters(estimate, maxThreads int32, maxnreg uint32) int32 {
 	const unit = 8 // of the hardware's allocation
 	limit := min(model.Registers/max(maxThreads, 1)/unit*unit, model.MaxRegistersPerThread)
