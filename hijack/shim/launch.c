@@ -55,8 +55,8 @@ static bool within(const uint32_t size[3], const int32_t *limits)
  * own bounds (.maxntid), for which the driver has another error. */
 static bool lacks_registers(const struct phos_function *f, uint64_t threads)
 {
-	int32_t each = atomic_load_explicit(&f->attributes[PHOS_FUNCTION_REGISTERS],
-					    memory_order_relaxed);
+	int32_t each =
+		atomic_load_explicit(&f->attributes[PHOS_FUNCTION_REGISTERS], memory_order_relaxed);
 	return f->device != NULL && each > 0 &&
 	       threads * (uint32_t)each > (uint32_t)f->device[MAX_REGISTERS_PER_BLOCK];
 }

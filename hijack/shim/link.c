@@ -2,6 +2,7 @@
  * The linker. The worker checks each text when it is added; the shim keeps it. The resulting
  * "cubin" is a container of the texts, which module loading unpacks.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,12 +19,26 @@ struct link {
 	struct phos_jit jit;
 	char *container;
 	size_t bytes;
+	unsigned int max_registers; /* 0: no limit; added to the container when it is complete */
 };
 
 static struct link *find(CUlinkState state)
 {
 	struct link *link = (struct link *)(uintptr_t)state;
 	return link != NULL && link->live == LIVE ? link : NULL;
+}
+
+/* Begins an empty container. */
+static bool begin(struct link *link)
+{
+	uint32_t version = PHOS_LINK_VERSION;
+	link->container = calloc(1, PHOS_LINK_HEADER_BYTES);
+	if (link->container == NULL)
+		return false;
+	memcpy(link->container, PHOS_LINK_MAGIC, 8);
+	memcpy(link->container + 8, &version, 4);
+	link->bytes = PHOS_LINK_HEADER_BYTES;
+	return true;
 }
 
 CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **values,
@@ -35,20 +50,14 @@ CUresult cuLinkCreate_v2(unsigned int count, CUjit_option *options, void **value
 	if (result != CUDA_SUCCESS)
 		return result;
 	struct link *link = calloc(1, sizeof *link);
-	char *header = calloc(1, PHOS_LINK_HEADER_BYTES);
-	if (link == NULL || header == NULL) {
+	if (link == NULL || !begin(link)) {
 		free(link);
-		free(header);
 		return CUDA_ERROR_OUT_OF_MEMORY;
 	}
-	uint32_t version = PHOS_LINK_VERSION;
-	memcpy(header, PHOS_LINK_MAGIC, 8);
-	memcpy(header + 8, &version, 4);
 	link->live = LIVE;
 	link->jit = (struct phos_jit){count, options, values, 0};
 	link->jit.room = phos_jit_room(&link->jit);
-	link->container = header;
-	link->bytes = PHOS_LINK_HEADER_BYTES;
+	link->max_registers = phos_jit_max_registers(&link->jit);
 	*state = (uintptr_t)link;
 	return CUDA_SUCCESS;
 }
@@ -70,6 +79,35 @@ static CUresult append(struct link *link, const char *text, uint64_t bytes)
 	texts++;
 	memcpy(grown + 12, &texts, 4);
 	return CUDA_SUCCESS;
+}
+
+/* Adds the limit of registers as a text. Only the software GPU knows its pragma; others ignore it.
+ */
+static CUresult append_limit(struct link *link)
+{
+	char text[128];
+	int bytes = snprintf(text, sizeof text,
+			     ".version 7.0\n.target sm_70\n.address_size 64\n"
+			     ".pragma \"phos_maxnreg %u\";\n",
+			     link->max_registers);
+	if (link->max_registers == 0)
+		return CUDA_SUCCESS;
+	link->max_registers = 0;
+	return append(link, text, (uint64_t)bytes);
+}
+
+void *phos_link_limited(const char *text, size_t bytes, unsigned int max_registers,
+			size_t *container_bytes)
+{
+	struct link link = {.max_registers = max_registers};
+	if (!begin(&link))
+		return NULL;
+	if (append(&link, text, bytes) != CUDA_SUCCESS || append_limit(&link) != CUDA_SUCCESS) {
+		free(link.container);
+		return NULL;
+	}
+	*container_bytes = link.bytes;
+	return link.container;
 }
 
 CUresult cuLinkAddData_v2(CUlinkState state, CUjitInputType type, void *data, size_t bytes,
@@ -118,6 +156,9 @@ CUresult cuLinkComplete(CUlinkState state, void **image, size_t *bytes)
 		return CUDA_ERROR_INVALID_VALUE;
 	if (link->bytes == PHOS_LINK_HEADER_BYTES)
 		return CUDA_ERROR_INVALID_IMAGE;
+	CUresult result = append_limit(link);
+	if (result != CUDA_SUCCESS)
+		return result;
 	phos_jit_report(&link->jit, "");
 	*image = link->container;
 	if (bytes != NULL)

@@ -16,6 +16,7 @@
 #include "thread.h"
 
 enum jit_option {
+	MAX_REGISTERS = 0,
 	WALL_TIME = 2,
 	INFO_LOG = 3,
 	INFO_LOG_BYTES = 4,
@@ -40,6 +41,20 @@ size_t phos_jit_room(const struct phos_jit *jit)
 {
 	void **room = find_option(jit, ERROR_LOG_BYTES);
 	return room == NULL ? 0 : (uintptr_t)*room;
+}
+
+unsigned int phos_jit_max_registers(const struct phos_jit *jit)
+{
+	void **limit = find_option(jit, MAX_REGISTERS);
+	return limit == NULL ? 0 : (unsigned int)(uintptr_t)*limit;
+}
+
+/* Whether an image that phos_image_find has found is PTX text. */
+static bool is_text(const void *image)
+{
+	uint32_t magic;
+	memcpy(&magic, image, 4);
+	return magic != 0xba55ed50u && *(const char *)image != '\x7f';
 }
 
 void phos_jit_report(const struct phos_jit *jit, const char *log)
@@ -83,6 +98,12 @@ CUresult phos_load(const void *image, const struct phos_jit *jit, bool library, 
 		begin = joined;
 	else if (!phos_image_find(image, &begin, &bytes))
 		return CUDA_ERROR_INVALID_IMAGE;
+	unsigned int limit = phos_jit_max_registers(jit);
+	if (limit > 0 && is_text(begin)) {
+		begin = joined = phos_link_limited(begin, bytes, limit, &bytes);
+		if (joined == NULL)
+			return CUDA_ERROR_OUT_OF_MEMORY;
+	}
 	result = phos_call_moduleLoad((uintptr_t)begin, bytes, library, handle, log, sizeof log);
 	free(joined);
 	phos_jit_report(jit, log);

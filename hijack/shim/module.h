@@ -9,7 +9,7 @@
 /* Maximum length of the log of a load, with its NUL. */
 #define PHOS_LOG_BYTES 801
 
-/* The JIT options that phos supports: where to write logs. */
+/* The JIT options that phos supports: where to write logs, and the limit of registers. */
 struct phos_jit {
 	unsigned int count;
 	CUjit_option *options;
@@ -21,6 +21,14 @@ struct phos_jit {
 
 /* The capacity of the log buffer in the options. */
 size_t phos_jit_room(const struct phos_jit *jit);
+
+/* The limit of registers of a thread in the options, 0 for none. */
+unsigned int phos_jit_max_registers(const struct phos_jit *jit);
+
+/* Puts a text and a limit of registers into a container, which the caller frees. Returns NULL if
+ * there is no memory. */
+void *phos_link_limited(const char *text, size_t bytes, unsigned int max_registers,
+			size_t *container_bytes);
 
 /* Copies a log to the program's buffer, or to stderr if it gave none. */
 void phos_jit_report(const struct phos_jit *jit, const char *log);

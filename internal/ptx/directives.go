@@ -1,6 +1,7 @@
 package ptx
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/phos-gpu/phos/internal/ptx/token"
@@ -115,7 +116,15 @@ func (p *parser) target() {
 // pragma skips hints.
 func (p *parser) pragma() {
 	p.next()
-	for p.accept(token.String) && p.accept(',') {
+	for p.at(token.String) && !p.bad {
+		if limit, ok := strings.CutPrefix(strings.Trim(p.lex.Text, `"`), "phos_maxnreg "); ok && p.fn == nil {
+			n, _ := strconv.ParseUint(limit, 10, 16)
+			p.module.MaxRegisters = uint32(n)
+		}
+		p.next()
+		if !p.accept(',') {
+			break
+		}
 	}
 	p.expect(';')
 }

@@ -155,7 +155,7 @@ func (p *parser) performance(f *Func) {
 			f.MinBlocks = uint32(p.constInt())
 		case ".maxnreg":
 			f.MaxRegisters = uint32(p.constInt())
-		case ".maxnctapersm":
+		case ".maxnctapersm", ".maxclusterrank":
 			p.constInt()
 		case ".noreturn":
 		case ".pragma":

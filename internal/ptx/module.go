@@ -11,6 +11,9 @@ type Module struct {
 	Target  string // "sm_90"
 	Globals []*Var // .global, .const and module-scope .shared, in order of appearance
 	Funcs   []*Func
+	// MaxRegisters is a limit for all kernels of a program, 0 for none. It is not PTX: libphos.so
+	// passes the JIT option of that name by a pragma.
+	MaxRegisters uint32
 
 	parser *parser // of an outline, to read bodies later
 }

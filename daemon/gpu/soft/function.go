@@ -34,7 +34,7 @@ func newFunction(m *Module, kernel *simt.Kernel, texts []*ptx.Module) *Function 
 	a[abi.FuncMaxDynamicSharedBytes] = model.PlainSharedBytes - min(model.PlainSharedBytes, a[abi.FuncSharedBytes])
 	a[abi.FuncPreferredSharedCarveout] = -1 // no preference: the driver chooses
 	if entry := findEntry(texts, f.info.Name); entry != nil {
-		a[abi.FuncNumRegs] = limitRegisters(a[abi.FuncNumRegs], a[abi.FuncMaxThreadsPerBlock], entry.MaxRegisters)
+		a[abi.FuncNumRegs] = limitRegisters(a[abi.FuncNumRegs], a[abi.FuncMaxThreadsPerBlock], maxRegisters(entry, texts))
 		f.required = entry.RequiredThreads
 	}
 	f.maxThreads.Store(uint32(a[abi.FuncMaxThreadsPerBlock]))
@@ -53,9 +53,21 @@ func findEntry(texts []*ptx.Module, name string) *ptx.Func {
 	return nil
 }
 
+// maxRegisters returns the smaller limit of a kernel's .maxnreg and the program's JIT option, 0 for
+// none.
+func maxRegisters(entry *ptx.Func, texts []*ptx.Module) uint32 {
+	limit := entry.MaxRegisters
+	for _, text := range texts {
+		if n := text.MaxRegisters; n > 0 && (limit == 0 || n < limit) {
+			limit = n
+		}
+	}
+	return limit
+}
+
 // limitRegisters limits an estimate as a compiler spills: to .maxnreg if that is not 0, and so that
-// the registers of a multiprocessor suffice for a block of maxThreads. Registers are not a real limit
-// here, so a launch never fails for them.
+// the registers of a multiprocessor suffice for a block of maxThreads. Registers are not a real
+// limit here, so a launch never fails for them.
 func limitRegisters(estimate, maxThreads int32, maxnreg uint32) int32 {
 	const unit = 8 // of the hardware's allocation
 	limit := min(model.Registers/max(maxThreads, 1)/unit*unit, model.MaxRegistersPerThread)

@@ -60,8 +60,8 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (m gpu.Mo
 	return &Module{context: c, program: program, texts: texts, functions: map[string]*Function{}}, nil
 }
 
-// contain turns a panic of the linker into a *gpu.LoadError. Code comes from programs, and whatever a
-// program hands in gets an answer.
+// contain turns a panic of the linker into a *gpu.LoadError. Code comes from programs, and whatever
+// a program hands in gets an answer.
 func (c *Context) contain(err *error) {
 	failure := recover()
 	if failure == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/phos-gpu/phos/hijack/wire"
 )
 
-// variablesText has variables without an initial value in all state spaces of device memory, of sizes
-// that share a chunk and one that does not, and one with an initial value.
+// variablesText has variables without an initial value in all state spaces of device memory, of
+// sizes that share a chunk and one that does not, and one with an initial value.
 const variablesText = `
 .visible .global .align 4 .u32 word;
 .visible .global .align 64 .b8 aligned[96];
@@ -87,9 +87,9 @@ func (p *program) wantInitial(module abi.Handle) {
 }
 
 // TestVariablesBegin checks the initial state of module variables (CUDA C++ Programming Guide: a
-// __device__ or __constant__ variable without an initializer is zero, as in C++), in memory that was
-// used before: of modules, of libraries that are loaded at their first use, of linked texts, and of
-// code that is loaded again after the variables were written.
+// __device__ or __constant__ variable without an initializer is zero, as in C++), in memory that
+// was used before: of modules, of libraries that are loaded at their first use, of linked texts,
+// and of code that is loaded again after the variables were written.
 func TestVariablesBegin(t *testing.T) {
 	p := softProgram(t, "soft:1", 4<<20)
 	scribble := func(module abi.Handle) {

@@ -95,7 +95,8 @@ static void test_pointers(void)
 		{memory + 999, 2, 0, 0, memory + 999, 0},
 		{(uintptr_t)pinned + 5, 1, 0, (uintptr_t)pinned + 5, (uintptr_t)pinned + 5, 0},
 		{managed, 2, 1, managed, managed, 0},
-		{(uintptr_t)program + 1, 1, 0, (uintptr_t)program + 1, (uintptr_t)program + 1, 0},
+		/* Kernels cannot access registered private memory. */
+		{(uintptr_t)program + 1, 1, 0, (uintptr_t)program + 1, 0, 0},
 		{memory + 1000, 0, 0, 0, 0, -2},
 		{(uintptr_t)program, 0, 0, 0, 0, -2},
 	};
@@ -113,7 +114,7 @@ static void test_pointers(void)
 		EXPECT_EQUAL(device, cases[i].device);
 		EXPECT_EQUAL(ordinal, cases[i].ordinal);
 		EXPECT_EQUAL(cuPointerGetAttribute(&pointer, 3, cases[i].address),
-			     cases[i].type == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
+			     cases[i].device == 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS);
 	}
 	CUdeviceptr base;
 	size_t bytes;

@@ -45,6 +45,37 @@ static int attribute(CUfunction f, CUfunction_attribute which)
 	return value;
 }
 
+/* CU_JIT_MAX_REGISTERS limits the registers of all kernels, in modules, libraries and linked code.
+ */
+static void limits(void)
+{
+	CUjit_option option = CU_JIT_MAX_REGISTERS;
+	void *value = (void *)(uintptr_t)17, *image;
+	CUmodule module;
+	CUlibrary library;
+	CUlinkState state;
+	CUfunction few, bounded;
+	CU(D(cuModuleLoadDataEx)(&module, text, 1, &option, &value));
+	CU(D(cuModuleGetFunction)(&few, module, "few"));
+	CU(D(cuModuleGetFunction)(&bounded, module, "most"));
+	CHECK(attribute(few, CU_FUNC_ATTRIBUTE_NUM_REGS) <= 17);
+	CHECK(launch(bounded, 64, 1, 1) == CUDA_SUCCESS);
+	CU(D(cuModuleUnload)(module));
+	CU(D(cuLibraryLoadData)(&library, text, &option, &value, 1, NULL, NULL, 0));
+	CU(D(cuLibraryGetModule)(&module, library));
+	CU(D(cuModuleGetFunction)(&few, module, "few"));
+	CHECK(attribute(few, CU_FUNC_ATTRIBUTE_NUM_REGS) <= 17);
+	CU(D(cuLibraryUnload)(library));
+	CU(D(cuLinkCreate)(1, &option, &value, &state));
+	CU(D(cuLinkAddData)(state, CU_JIT_INPUT_PTX, (void *)text, strlen(text) + 1, "text", 0,
+			    NULL, NULL));
+	CU(D(cuLinkComplete)(state, &image, NULL));
+	CU(D(cuModuleLoadData)(&module, image));
+	CU(D(cuLinkDestroy)(state));
+	CU(D(cuModuleGetFunction)(&few, module, "few"));
+	CHECK(attribute(few, CU_FUNC_ATTRIBUTE_NUM_REGS) <= 17);
+}
+
 int main(void)
 {
 	static const struct {
@@ -86,6 +117,7 @@ int main(void)
 	CHECK(attribute(f, CU_FUNC_ATTRIBUTE_NUM_REGS) <= 16);
 	CHECK(attribute(few, CU_FUNC_ATTRIBUTE_NUM_REGS) > 16);
 	CHECK(attribute(few, CU_FUNC_ATTRIBUTE_NUM_REGS) <= 24);
+	limits();
 	puts("ok bounds");
 	return 0;
 }

@@ -10,9 +10,10 @@ import (
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
-// TestNarrowAddressesWrap checks the PTX rule that an address in shared or local memory has 32 bits:
-// register plus immediate wraps, and a wider register is truncated. Each kernel fills 128 words with
-// their index plus 7 and then accesses word tid through an address that is only right modulo 2^32.
+// TestNarrowAddressesWrap checks the PTX rule that an address in shared or local memory has 32
+// bits: register plus immediate wraps, and a wider register is truncated. Each kernel fills 128
+// words with their index plus 7 and then accesses word tid through an address that is only right
+// modulo 2^32.
 func TestNarrowAddressesWrap(t *testing.T) {
 	const fill = `
 	.%[1]s .align 16 .b8 area[512];
@@ -59,7 +60,8 @@ F:	shl.b32 %%r4, %%r3, 2;
 	}
 }
 
-// TestWrappedAddressOutOfBounds checks that a wrapped address behind shared memory is a fault there.
+// TestWrappedAddressOutOfBounds checks that a wrapped address behind shared memory is a fault
+// there.
 func TestWrappedAddressOutOfBounds(t *testing.T) {
 	m := newMachine(t)
 	_, _, err := m.run(body(`

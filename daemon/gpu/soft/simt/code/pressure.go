@@ -104,8 +104,8 @@ func intervalsOf(f *ptx.Func) (intervals [ptx.Classes][]interval, calls bool) {
 	return intervals, calls
 }
 
-// extendOverLoops extends registers that are set before a loop and used in it to the loop's end: the
-// next iteration needs them.
+// extendOverLoops extends registers that are set before a loop and used in it to the loop's end:
+// the next iteration needs them.
 func extendOverLoops(intervals [ptx.Classes][]interval, f *ptx.Func) {
 	var loops []interval
 	for i := range f.Insts {
