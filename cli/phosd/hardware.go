@@ -13,8 +13,8 @@ const (
 	displayClass = "0x03"
 )
 
-// nvidiaHardware lists the NVIDIA GPUs that the kernel knows, with or without a driver: device nodes
-// and PCI devices below a root directory.
+// nvidiaHardware lists the NVIDIA GPUs that the kernel knows, with or without a driver: device
+// nodes and PCI devices below a root directory.
 func nvidiaHardware(root string) []string {
 	var found []string
 	nodes, _ := filepath.Glob(filepath.Join(root, "dev/nvidia[0-9]*"))

@@ -14,9 +14,9 @@ package wire
 // phosd passes the accepted socket to the new worker, which answers all messages. If phosd refuses
 // earlier, it sends the Welcome itself. At the end the shim closes the socket.
 //
-// Visible and Seen are sent only if the Hello has HelloVisible and the Welcome WelcomeVisible, so that
-// a libphos.so and a phosd of which one does not know them still work together: all GPUs are visible
-// then.
+// Visible and Seen are sent only if the Hello has HelloVisible and the Welcome WelcomeVisible, so
+// that a libphos.so and a phosd of which one does not know them still work together: all GPUs are
+// visible then.
 //
 // The cookie is a word in the shim's data. The worker polls it: if it is gone while the process
 // lives, the program has called exec, and the session ends.

@@ -81,3 +81,20 @@ func gpusIn(text, process string) (ids []string) {
 	}
 	return ids
 }
+
+// TestVisibleShared runs programs that share memory between processes and GPUs, with the GPUs in
+// another order, and with only the second one.
+func TestVisibleShared(t *testing.T) {
+	daemon := harness.Start(t, "--gpus=soft:2,memory=1GiB")
+	daemon.NeedGPUs(t, 2)
+	for _, test := range []struct{ source, visible string }{
+		{"ipc.c", "1"}, {"ipc.c", "1,0"}, {"shared.c", "1"}, {"shared.c", "1,0"}, {"peers.c", "1,0"}, {"virtual.c", "1"},
+	} {
+		t.Run(test.source+" "+test.visible, func(t *testing.T) {
+			run := daemon.Program(harness.CompileC(t, true, harness.Workload("driver", test.source))).In(t)
+			run.Env = append(run.Env, "CUDA_VISIBLE_DEVICES="+test.visible)
+			run.OK()
+		})
+	}
+	daemon.Empty()
+}

@@ -13,10 +13,11 @@ const Variable = "CUDA_VISIBLE_DEVICES"
 // uuidPrefix begins a GPU's UUID, as nvidia-smi prints it.
 const uuidPrefix = "GPU-"
 
-// Parse returns the ordinals of the GPUs that a value of the variable shows, in its order. It follows
-// the driver, as its manual and PyTorch's imitation of it describe. The list has ordinals, or UUIDs,
-// which may be abbreviated. It ends at the first entry that names no GPU, or several. If a GPU occurs
-// twice, none is visible. Instances of GPUs (MIG) do not exist here, so they name no GPU.
+// Parse returns the ordinals of the GPUs that a value of the variable shows, in its order. It
+// follows the driver, as its manual and PyTorch's imitation of it describe. The list has ordinals,
+// or UUIDs, which may be abbreviated. It ends at the first entry that names no GPU, or several. If
+// a GPU occurs twice, none is visible. Instances of GPUs (MIG) do not exist here, so they name no
+// GPU.
 func Parse(value string, devices []gpu.DeviceInfo) []int {
 	visible, seen := []int{}, map[int]bool{}
 	find := byOrdinal
@@ -37,8 +38,8 @@ func Parse(value string, devices []gpu.DeviceInfo) []int {
 	return visible
 }
 
-// byOrdinal returns the ordinal at the beginning of an entry, as strtol reads it: after blanks and a
-// sign, up to the first character that is no digit. It is -1 if there is no such GPU.
+// byOrdinal returns the ordinal at the beginning of an entry, as strtol reads it: after blanks and
+// a sign, up to the first character that is no digit. It is -1 if there is no such GPU.
 func byOrdinal(entry string, devices []gpu.DeviceInfo) int {
 	entry = strings.TrimLeft(entry, " \t\n\v\f\r")
 	negative := strings.HasPrefix(entry, "-")
@@ -56,8 +57,8 @@ func byOrdinal(entry string, devices []gpu.DeviceInfo) int {
 	return ordinal
 }
 
-// byUUID returns the ordinal of the GPU whose UUID begins with an entry; -1 if there is none, or more
-// than one.
+// byUUID returns the ordinal of the GPU whose UUID begins with an entry; -1 if there is none, or
+// more than one.
 func byUUID(entry string, devices []gpu.DeviceInfo) int {
 	found := -1
 	if !strings.HasPrefix(entry, uuidPrefix) {

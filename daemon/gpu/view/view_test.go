@@ -75,7 +75,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestDevices: what the program reads of each GPU is that GPU's, with peers by the program's numbers.
+// TestDevices: what the program reads of each GPU is that GPU's, with peers by the program's
+// numbers.
 func TestDevices(t *testing.T) {
 	all := machine()
 	for i := range all {

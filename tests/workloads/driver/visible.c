@@ -1,6 +1,7 @@
-/* visible [VALUE]: what a program sees of the GPUs, for tests of CUDA_VISIBLE_DEVICES. With VALUE, a
- * child sets the variable to it at run time, before it calls the driver, and ends before its parent
- * begins. Each GPU gets memory, which must know its GPU, and the first one a copy from the last. */
+/* visible [VALUE]: what a program sees of the GPUs, for tests of CUDA_VISIBLE_DEVICES. With VALUE,
+ * a child sets the variable to it at run time, before it calls the driver, and ends before its
+ * parent begins. Each GPU gets memory, which must know its GPU, and the first one a copy from the
+ * last. */
 #include "driver.h"
 #include <stdlib.h>
 #include <string.h>

@@ -107,8 +107,8 @@ func symbols(cubin []byte, wanted func(*elf.File, elf.Symbol) bool) []string {
 	return names
 }
 
-// allocator is the declaration of malloc in PTX; deviceMalloc is its name in machine code, which the
-// driver links.
+// allocator is the declaration of malloc in PTX; deviceMalloc is its name in machine code, which
+// the driver links.
 var allocator = regexp.MustCompile(`\.extern\s+\.func\s*\([^)]*\)\s*malloc\b`)
 
 const deviceMalloc = "malloc"

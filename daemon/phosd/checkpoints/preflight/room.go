@@ -66,8 +66,8 @@ func (h *Machine) roomNow(ctx context.Context, m *image.Manifest) (found []ckpt.
 	return found, final
 }
 
-// used returns how much memory of a GPU, by the process's own ordinal, a process had. Old images only have the sum over all GPUs,
-// which is used if there is one GPU.
+// used returns how much memory of a GPU, by the process's own ordinal, a process had. Old images
+// only have the sum over all GPUs, which is used if there is one GPU.
 func used(half *image.GPUHalf, ordinal int) uint64 {
 	if ordinal >= len(half.Devices) {
 		return 0
