@@ -165,8 +165,8 @@ func reportStep(out *api.EventQueue[*api.RestoreEvent], now ckpt.Step) {
 	out.PushLatest(now.Phase, &api.RestoreEvent{Event: &api.RestoreEvent_Step{Step: stepMessage(now)}})
 }
 
-// reportLoaded reports when all memory is loaded. It returns an error if some cannot be: the program
-// runs, and gets an error where it touches that.
+// reportLoaded reports when all memory is loaded. It returns an error if some cannot be: the
+// program runs, and gets an error where it touches that.
 func (r *restoreStream) reportLoaded(ctx context.Context, program *checkpoints.Restored, begun time.Time) error {
 	bytes, err := program.Loaded(ctx)
 	if ctx.Err() != nil {
