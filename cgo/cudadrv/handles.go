@@ -13,7 +13,7 @@ var ErrNoCgo = errors.New("this build has no cgo and cannot open a GPU driver")
 var ErrLibrary = errors.New("no usable GPU driver")
 
 // ErrAbsent is in the error chain when Open finds no library of that name.
-var ErrAbsent = errors.New("not installed")
+var ErrAbsent = errors.New("it is not installed")
 
 // Handles of the driver; zero is no handle.
 type (

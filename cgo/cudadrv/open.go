@@ -84,7 +84,7 @@ func load(path string) (library unsafe.Pointer, err error) {
 		reason := C.GoString(why)
 		// The loader names the library or, if the library exists, one that it needs.
 		if strings.HasPrefix(reason, path+": cannot open shared object file: No such file") {
-			return nil, fmt.Errorf("%w: %s is %w", ErrLibrary, path, ErrAbsent)
+			return nil, fmt.Errorf("%w: %w: open %s: %s", ErrLibrary, ErrAbsent, path, reason)
 		}
 		return nil, fmt.Errorf("%w: open %s: %s", ErrLibrary, path, reason)
 	}

@@ -165,7 +165,7 @@ func TestNoLibrary(t *testing.T) {
 	if !ownProcess(t, func(*testing.T) string { return "" }) {
 		return
 	}
-	if _, err := cudadrv.Open(path); !errors.Is(err, cudadrv.ErrLibrary) ||
+	if _, err := cudadrv.Open(path); !errors.Is(err, cudadrv.ErrLibrary) || !errors.Is(err, cudadrv.ErrAbsent) ||
 		!strings.Contains(err.Error(), path+": cannot open shared object file") {
 		t.Errorf("got %v", err)
 	}

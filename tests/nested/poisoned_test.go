@@ -75,7 +75,7 @@ func TestLimits(t *testing.T) {
 	b := openBackend(t)
 	limiter := b.context.(gpu.Limiter)
 	b.must(limiter.SetLimit(0, 8192))
-	if err := limiter.SetLimit(1000, 1); !errors.Is(err, abi.UnsupportedLimit) {
+	if err := limiter.SetLimit(1000, 1); !errors.Is(err, abi.InvalidValue) {
 		t.Errorf("unknown limit: %v", err)
 	}
 	b.must(b.context.Fault())

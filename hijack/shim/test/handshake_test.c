@@ -17,7 +17,17 @@
 
 #define ARENA_BYTES (64u << 20)
 
-enum manner { GOOD, OTHER_VERSION, REFUSES, STRANGER, HANGS_UP, SMALL_FILE, TAKEN_ONCE, SEES, SEES_NONE };
+enum manner {
+	GOOD,
+	OTHER_VERSION,
+	REFUSES,
+	STRANGER,
+	HANGS_UP,
+	SMALL_FILE,
+	TAKEN_ONCE,
+	SEES,
+	SEES_NONE
+};
 
 static char directory[64], socket_path[96], session_path[96], arena_path[96];
 
@@ -84,7 +94,7 @@ static void serve(int fd, enum manner manner)
 		return;
 	}
 	struct welcome welcome = {PHOS_MAGIC,  PHOS_VERSION, 0,  0,  7, PHOS_SESSION_BYTES,
-				  ARENA_BYTES, "",           "", "", 0,  ""};
+				  ARENA_BYTES, "",           "", "", 0, ""};
 	const size_t rest = sizeof hello - PHOS_INQUIRY_BYTES;
 	if (recv(fd, hello + PHOS_INQUIRY_BYTES, rest, MSG_WAITALL) != (ssize_t)rest ||
 	    manner == HANGS_UP)

@@ -21,13 +21,13 @@ __global__ void sum(int count, int *result)
 		*result += kept[i];
 }
 
-#define OK(call)                                                                 \
-	do {                                                                     \
-		cudaError_t failed_ = call;                                      \
-		if (failed_ != cudaSuccess) {                                    \
-			printf("%s: %s\n", #call, cudaGetErrorString(failed_));  \
-			return 1;                                                \
-		}                                                                \
+#define OK(call)                                                                \
+	do {                                                                    \
+		cudaError_t failed_ = call;                                     \
+		if (failed_ != cudaSuccess) {                                   \
+			printf("%s: %s\n", #call, cudaGetErrorString(failed_)); \
+			return 1;                                               \
+		}                                                               \
 	} while (0)
 
 int main(int argc, char **argv)
