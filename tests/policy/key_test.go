@@ -74,7 +74,7 @@ func TestForeignImage(t *testing.T) {
 		t.Errorf("%v: %s", err, said)
 	}
 	refused("after the key was forgotten")
-	if said, err := run(there, 0, "", restore...); err != nil {
+	if said, err := run(there, 0, "", append(restore, "--trust-seal")...); err != nil {
 		t.Fatalf("root: %v: %s", err, said)
 	}
 	job.Finish()

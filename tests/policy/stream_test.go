@@ -31,7 +31,7 @@ func TestPipe(t *testing.T) {
 	command := exec.Command(
 		"sh",
 		"-c",
-		`"$1" --dump --dir - --pid "$2" | PHOS_SOCKET="$3" "$1" --restore --dir - --detach`,
+		`"$1" --dump --dir - --pid "$2" | PHOS_SOCKET="$3" "$1" --restore --dir - --detach --trust-seal`,
 		"sh",
 		filepath.Join(harness.Bin(), "pos_cli"),
 		itoa(job.PID),
