@@ -14,8 +14,8 @@ import (
 // TestDeadCaller: a process connects and ends, and another process sends requests on its
 // connection.
 func TestDeadCaller(t *testing.T) {
-	a, d := alice(t), start(t)
-	text, err := run(t, a.intruder(d, "connect-leave"))
+	b, d := bob(t), start(t)
+	text, err := run(t, b.intruder(d, "connect-leave"))
 	if err != nil {
 		t.Fatal(err, text)
 	}

@@ -6,9 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"os"
-
 	"net"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
