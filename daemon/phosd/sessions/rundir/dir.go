@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,7 +53,7 @@ func Open(path string, limits Limits) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := takeLock(lock); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			err = fmt.Errorf("%w%s: stop it, or choose another directory by runtime_dir", ErrBusy, holder(lock))
 		}
@@ -66,17 +67,41 @@ func Open(path string, limits Limits) (*Dir, error) {
 	return dir, nil
 }
 
-// writeHolder writes this process's pid into a lock, for people.
+// forkTime is how long a child of a killed phosd may take from fork to exec. Until then it has the
+// lock open too.
+const forkTime = time.Second
+
+// takeLock takes a lock. While the process that it names has ended, a child of that process holds
+// it, for a moment.
+func takeLock(lock *os.File) error {
+	for begun := time.Now(); ; {
+		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		pid := holderPID(lock)
+		if !errors.Is(err, unix.EWOULDBLOCK) || pid == 0 || !errors.Is(unix.Kill(pid, 0), unix.ESRCH) ||
+			time.Since(begun) > forkTime {
+			return err
+		}
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel has no event for it
+	}
+}
+
+// writeHolder writes this process's pid into a lock.
 func writeHolder(lock *os.File) error {
 	_, err := lock.WriteAt(strconv.AppendInt(nil, int64(os.Getpid()), 10), 0)
 	return err
 }
 
-// holder names the process that holds a lock, or returns "".
-func holder(lock *os.File) string {
+// holderPID returns the pid in a lock, or 0.
+func holderPID(lock *os.File) int {
 	text := make([]byte, len("2147483647"))
 	n, _ := lock.ReadAt(text, 0)
-	if pid, err := strconv.Atoi(string(text[:n])); err == nil {
+	pid, _ := strconv.Atoi(string(text[:n])) // 0 if there is none
+	return pid
+}
+
+// holder names the process that holds a lock, or returns "".
+func holder(lock *os.File) string {
+	if pid := holderPID(lock); pid != 0 {
 		return fmt.Sprintf(" (pid %d)", pid)
 	}
 	return ""
