@@ -127,6 +127,9 @@ func (c *checkpoint) freeze(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := checkUsers(c.trees, trees); err != nil {
+		return err
+	}
 	c.trees = trees
 	// The process may be gone when the manifest is written.
 	if c.groups, err = trees[0].Processes[0].Groups(); err != nil {
@@ -139,6 +142,21 @@ func (c *checkpoint) freeze(ctx context.Context) error {
 	defer c.match(slices.Clone(found))
 	if len(found) != len(c.devices) {
 		return Busy(errors.New("a process started or stopped using a GPU"))
+	}
+	return nil
+}
+
+// checkUsers returns an error if the root of a tree has become another user since the first
+// inspection: what was prepared for the tree, as CRIU's directory, belongs to that user.
+func checkUsers(before, now []*Tree) error {
+	for _, tree := range now {
+		root := tree.Processes[0]
+		for _, earlier := range before {
+			if was := earlier.Processes[0]; was.PID == root.PID && (was.UID != root.UID || was.GID != root.GID) {
+				return fmt.Errorf("pid %d has become another user while it was saved: %d:%d, before %d:%d",
+					root.PID, root.UID, root.GID, was.UID, was.GID)
+			}
+		}
 	}
 	return nil
 }

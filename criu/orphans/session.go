@@ -9,8 +9,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// EndSession kills all processes in the session of leader, but not leader itself: CRIU, CRIU's
-// helpers, and a partly restored tree.
+// EndSession kills all processes in the session of leader, but not leader itself: CRIU and CRIU's
+// helpers.
 func EndSession(leader proc.Identity) error {
 	if now, err := proc.Of(leader.PID); err == nil && now != leader {
 		return nil // the kernel does not reuse a pid while it is the id of a session

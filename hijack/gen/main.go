@@ -1,4 +1,4 @@
-// Command gen reads hijack/spec and writes every generated file of the tree: numbers, codecs and
+// Command gen reads hijack/spec and writes what is generated from it: numbers, codecs and
 // dispatch in Go, types, stubs and tables in C, and the coverage page. It writes nothing but files
 // named zz_* and hijack/spec/COVERAGE.md.
 //

@@ -32,6 +32,13 @@ func (u *user) risen() string {
 // TestBecomesRootBeforeFreeze: a program executes a setuid program after phosd has inspected it and
 // before it is frozen. Its image must not hold root's memory.
 func TestBecomesRootBeforeFreeze(t *testing.T) {
+	t.Run("saved by its user", func(t *testing.T) { becomesRoot(t, false, "another user's") })
+	// What was prepared for the checkpoint belongs to the user.
+	t.Run("saved by root", func(t *testing.T) { becomesRoot(t, true, "has become another user") })
+}
+
+// becomesRoot saves a program that becomes root between inspection and freeze. says is the refusal.
+func becomesRoot(t *testing.T, byRoot bool, says string) {
 	proceed, a := filepath.Join(t.TempDir(), "go"), alice(t)
 	d := start(t)
 	d.Kill()
@@ -45,6 +52,9 @@ while True: signal.pause()
 	waitFor(t, "the program runs", func() bool { return exists(a.file("ready")) })
 	image := a.file("image")
 	dump := a.cli(d, "--dump", "--dir", image, "--pid", pid(program))
+	if byRoot {
+		dump = d.Command("--dump", "--dir", image, "--pid", pid(program))
+	}
 	var said bytes.Buffer
 	dump.Stdout, dump.Stderr = &said, &said
 	if err := dump.Start(); err != nil {
@@ -64,7 +74,7 @@ while True: signal.pause()
 	if kept, _ := os.ReadDir(filepath.Join(image, "generations")); len(kept) > 0 {
 		t.Errorf("the image has generations %v", kept)
 	}
-	if !strings.Contains(said.String(), "another user's") {
+	if !strings.Contains(said.String(), says) {
 		t.Errorf("the refusal is %q", said.String())
 	}
 	if err := program.Process.Signal(syscall.Signal(0)); err != nil {
