@@ -21,6 +21,9 @@ type Caller struct {
 	// Process is the process that connected. Its PID is 0 if phosd cannot see it. The process may
 	// have ended since; each use of its pid checks that.
 	Process proc.Identity
+	// unidentified is why Process has no start time: phosd lacks file descriptors. Such a caller can
+	// do nothing for which its process matters.
+	unidentified error
 }
 
 // AuthType implements credentials.AuthInfo: a Caller is the AuthInfo of its connection.
@@ -57,7 +60,7 @@ func CallerOf(ctx context.Context) (Caller, error) {
 
 // checkAlive returns an error if the caller's process is known to have ended.
 func (a Caller) checkAlive() error {
-	if a.Process.PID == 0 { // not visible; see CheckVisible
+	if a.Process.PID == 0 || a.unidentified != nil { // see CheckVisible and Identified
 		return nil
 	}
 	if err := a.Process.Check(); err != nil {
@@ -98,7 +101,26 @@ func (PeerCredentials) Clone() credentials.TransportCredentials { return PeerCre
 // OverrideServerName is part of the gRPC interface and means nothing here.
 func (PeerCredentials) OverrideServerName(string) error { return nil }
 
-// PeerOf returns the credentials of a unix socket's peer.
+// Identified returns an error if phosd could not identify the caller's process, for lack of file
+// descriptors.
+func (a Caller) Identified() error {
+	if a.unidentified != nil {
+		return fmt.Errorf("%w: %w", ErrExhausted, a.unidentified)
+	}
+	return nil
+}
+
+// SameProcess reports whether two callers are the same process of the same user, as far as both are
+// identified.
+func (a Caller) SameProcess(other Caller) bool {
+	if a.unidentified != nil || other.unidentified != nil {
+		return a.UID == other.UID && a.Process.PID == other.Process.PID
+	}
+	return a.UID == other.UID && a.Process == other.Process
+}
+
+// PeerOf returns the credentials of a unix socket's peer. It also does if phosd
+// lacks file descriptors; see Identified.
 func PeerOf(conn net.Conn) (Caller, error) {
 	if counted, ok := conn.(*CountedConn); ok {
 		conn = counted.UnixConn
@@ -108,8 +130,10 @@ func PeerOf(conn net.Conn) (Caller, error) {
 		return Caller{}, fmt.Errorf("%w: not a unix socket", ErrNotPermitted)
 	}
 	found, err := peer.Of(stream)
-	if err != nil {
+	if err != nil && !proc.Unknown(err) {
 		return Caller{}, err
 	}
-	return Caller{UID: found.UID, GID: found.GID, Groups: found.Groups, Process: found.Process}, nil
+	return Caller{
+		UID: found.UID, GID: found.GID, Groups: found.Groups, Process: found.Process, unidentified: err,
+	}, nil
 }

@@ -11,6 +11,9 @@ import (
 // Otherwise it returns the zero Identity. It fails if the caller has ended: the caller's namespaces
 // are unknown then, and phosd must not use its own instead.
 func (a Caller) Container() (proc.Identity, error) {
+	if err := a.Identified(); err != nil {
+		return proc.Identity{}, err
+	}
 	elsewhere, err := a.Process.Elsewhere("pid", "mnt")
 	if err != nil {
 		return proc.Identity{}, fmt.Errorf("%w: the caller: %w", ErrNotPermitted, err)

@@ -97,7 +97,7 @@ func (s *Store) Take(name []byte, caller api.Caller) ([]*os.File, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	found := s.kept[token(name)]
-	if found == nil || found.owner.UID != caller.UID || found.owner.Process != caller.Process {
+	if found == nil || !found.owner.SameProcess(caller) {
 		return nil, ErrToken
 	}
 	delete(s.kept, token(name))

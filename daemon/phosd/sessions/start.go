@@ -37,8 +37,8 @@ func (m *Sessions) Start(conn *net.UnixConn, caller api.Caller) {
 }
 
 func (m *Sessions) start(conn *net.UnixConn, caller api.Caller) (*Session, error) {
-	if caller.Process.PID <= 0 {
-		return nil, fmt.Errorf("%w: the program is in a pid namespace that phosd cannot see", api.ErrNotPermitted)
+	if err := errors.Join(caller.CheckVisible(), caller.Identified()); err != nil {
+		return nil, err
 	}
 	program, err := proc.Open(caller.Process)
 	if err != nil {

@@ -24,7 +24,8 @@ type Credentials struct {
 }
 
 // Of returns the credentials of a unix socket's peer. It returns proc.ErrGone if the process that
-// connected has ended, even if another process has its socket or its pid now.
+// connected has ended, even if another process has its socket or its pid now. If it lacks a file
+// descriptor (proc.Unknown), Process has only the pid, which may be another process's by now.
 func Of(conn syscall.Conn) (Credentials, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -36,7 +37,7 @@ func Of(conn syscall.Conn) (Credentials, error) {
 		return Credentials{}, fmt.Errorf("peer credentials: %w", err)
 	}
 	if failure != nil {
-		return Credentials{}, fmt.Errorf("peer credentials: %w", failure)
+		return found, fmt.Errorf("peer credentials: %w", failure)
 	}
 	return found, nil
 }
@@ -52,7 +53,9 @@ func read(fd uintptr) (Credentials, error) {
 		return Credentials{}, err
 	}
 	if cred.Pid > 0 {
-		found.Process, err = identify(int(fd), int(cred.Pid), cred.Uid)
+		if found.Process, err = identify(int(fd), int(cred.Pid), cred.Uid); proc.Unknown(err) {
+			found.Process.PID = int(cred.Pid)
+		}
 	}
 	return found, err
 }
