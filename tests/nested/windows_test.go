@@ -122,7 +122,7 @@ func TestOldWindows(t *testing.T) {
 	modern.Dump()
 	modern.WaitGone()
 	modern.Move(narrow)
-	if text, err := modern.TryCli("--restore", "--detach", "--dir", modern.Image); err == nil ||
+	if text, err := modern.TryCli("--restore", "--detach", "--trust-seal", "--dir", modern.Image); err == nil ||
 		!strings.Contains(text, "reserve addresses") {
 		t.Errorf("restore without such a window in the driver: %v: %s", err, text)
 	}
