@@ -174,13 +174,9 @@ func Adopt(socket string) (*Client, error) {
 		return nil, fmt.Errorf("restorer at %s: %w", socket, err)
 	}
 	defer conn.Close()
-	pid, err := conn.Peer()
-	if err != nil {
-		return nil, fmt.Errorf("restorer at %s: %w", socket, err)
-	}
 	c := &Client{socket: socket}
-	if c.id, err = proc.Of(pid); err != nil {
-		return nil, err
+	if c.id, err = conn.Peer(); err != nil {
+		return nil, fmt.Errorf("restorer at %s: %w", socket, err)
 	}
 	reply, err := c.ask(context.Background(), request{Describe: true})
 	c.outside = reply.Outside

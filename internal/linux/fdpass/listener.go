@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/internal/linux/accept"
+	"github.com/phos-gpu/phos/internal/linux/peer"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // Listener accepts connections.
@@ -75,17 +77,11 @@ func Dial(path string, patience time.Duration) (*Conn, error) {
 	return &Conn{conn.(*net.UnixConn)}, nil
 }
 
-// Peer returns the pid of the process at the other end, as the kernel knows it.
-func (c *Conn) Peer() (pid int, err error) {
-	raw, err := c.socket.SyscallConn()
+// Peer returns the process at the other end, as the kernel knows it.
+func (c *Conn) Peer() (proc.Identity, error) {
+	found, err := peer.Of(c.socket)
 	if err != nil {
-		return 0, err
+		return proc.Identity{}, err
 	}
-	failure := raw.Control(func(fd uintptr) {
-		var peer *unix.Ucred
-		if peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			pid = int(peer.Pid)
-		}
-	})
-	return pid, errors.Join(failure, err)
+	return found.Process, nil
 }
