@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/api"
@@ -13,8 +14,8 @@ import (
 
 // tracing holds the trace in progress; there is at most one.
 type tracing struct {
-	mu  sync.Mutex // guards log
-	log *trace.Log
+	mu  sync.Mutex // held while a trace begins or ends
+	log atomic.Pointer[trace.Log]
 }
 
 // Trace starts a trace into a file that phosd handed off, or ends the current trace.
@@ -55,9 +56,10 @@ func (w *Worker) beginTrace(file *os.File) error {
 	w.tracing.mu.Lock()
 	defer w.tracing.mu.Unlock()
 	active := w.active.Load()
-	if active == nil || w.program == nil || w.tracing.log != nil {
+	tracing := w.tracing.log.Load() != nil
+	if active == nil || w.program == nil || tracing {
 		closeAll([]*os.File{file})
-		if w.tracing.log != nil {
+		if tracing {
 			return fmt.Errorf("%w: the program is already being traced; stop that trace first", api.ErrInvalid)
 		}
 		return fmt.Errorf("%w: the program is still starting", api.ErrInvalid)
@@ -65,8 +67,9 @@ func (w *Worker) beginTrace(file *os.File) error {
 	head := trace.Head{
 		Trace: trace.Version, PID: w.program.PID, Session: w.config.Session, Job: w.currentJob().name, Begun: time.Now(),
 	}
-	w.tracing.log = trace.New(file, trace.DefaultLimit, head)
-	active.session.Trace(w.tracing.log)
+	log := trace.New(file, trace.DefaultLimit, head)
+	w.tracing.log.Store(log)
+	active.session.Trace(log)
 	w.log.Info("trace started", "file", file.Name())
 	return nil
 }
@@ -75,14 +78,15 @@ func (w *Worker) beginTrace(file *os.File) error {
 func (w *Worker) endTrace() (*api.TraceReply, error) {
 	w.tracing.mu.Lock()
 	defer w.tracing.mu.Unlock()
-	if w.tracing.log == nil {
+	log := w.tracing.log.Load()
+	if log == nil {
 		return nil, fmt.Errorf("%w: the program is not being traced", api.ErrInvalid)
 	}
 	if active := w.active.Load(); active != nil {
 		active.session.Trace(nil)
 	}
-	calls, err := w.tracing.log.Close()
-	w.tracing.log = nil
+	calls, err := log.Close()
+	w.tracing.log.Store(nil)
 	w.log.Info("trace ended", "calls", calls, "error", err)
 	reply := &api.TraceReply{Calls: calls}
 	if err != nil {
@@ -91,15 +95,11 @@ func (w *Worker) endTrace() (*api.TraceReply, error) {
 	return reply, nil
 }
 
-// flushTrace writes the rest of a trace before the process exits. It does not wait for a busy
-// session and takes no lock of it.
+// flushTrace writes the rest of a trace before the process exits. It takes no lock of the session,
+// which may be busy for ever. Several goroutines may end the process; each of them waits here until
+// the file is whole.
 func (w *Worker) flushTrace() {
-	if !w.tracing.mu.TryLock() {
-		return
-	}
-	defer w.tracing.mu.Unlock()
-	if w.tracing.log != nil {
-		_, _ = w.tracing.log.Close() // the process exits; there is no caller for the error
-		w.tracing.log = nil
+	if log := w.tracing.log.Load(); log != nil {
+		_, _ = log.Close() // the process exits; there is no caller for the error
 	}
 }

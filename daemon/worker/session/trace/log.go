@@ -13,8 +13,8 @@ const (
 	// The buffer is written when it holds bufferBytes, and at least every flushTime.
 	bufferBytes = 64 << 10
 	flushTime   = 200 * time.Millisecond
-	// buffers is how many buffers may wait for a slow file. When all are full the program waits, up to
-	// patience.
+	// buffers is how many buffers may wait for a slow file. When all are full the program waits, at
+	// most maxWait.
 	buffers = 64
 	maxWait = time.Second
 	// tailBytes are reserved below the limit for the last line.
@@ -116,6 +116,7 @@ func (l *Log) run() {
 		select {
 		case chunk, more := <-l.chunks:
 			if !more {
+				l.fail(l.file.Close())
 				return
 			}
 			l.writeChunk(chunk)
@@ -135,21 +136,41 @@ func (l *Log) writeChunk(chunk []byte) {
 	if len(chunk) == 0 {
 		return
 	}
-	if _, err := l.file.Write(chunk); err != nil {
-		l.mu.Lock()
-		l.failed = errors.Join(l.failed, fmt.Errorf("write trace: %w", err))
-		l.mu.Unlock()
+	_, err := l.file.Write(chunk)
+	l.fail(err)
+}
+
+// fail ends the trace if err is an error of its file.
+func (l *Log) fail(err error) {
+	if err == nil {
+		return
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = errors.Join(l.failed, fmt.Errorf("write trace: %w", err))
 }
 
 // Close writes the last line. It returns the number of recorded calls and the error that ended the
-// trace early.
+// trace early. Each of several callers waits until the file is whole.
 func (l *Log) Close() (calls uint64, err error) {
+	l.writeTail()
+	select {
+	case <-l.done:
+	case <-time.After(maxWait):
+		return l.calls, ErrSlow
+	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.calls, l.failed
+}
+
+// writeTail hands the last line to the writing goroutine, which then closes the file. It does so
+// once.
+func (l *Log) writeTail() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.closed {
-		l.mu.Unlock()
-		<-l.done
-		return l.calls, l.failed
+		return
 	}
 	l.closed = true
 	tail := Tail{Calls: l.calls}
@@ -160,16 +181,4 @@ func (l *Log) Close() (calls uint64, err error) {
 	l.appendLine(text)
 	l.flush()
 	close(l.chunks)
-	l.mu.Unlock()
-	select {
-	case <-l.done:
-	case <-time.After(maxWait):
-		return l.calls, ErrSlow
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.file.Close(); err != nil {
-		l.failed = errors.Join(l.failed, fmt.Errorf("write trace: %w", err))
-	}
-	return l.calls, l.failed
 }
