@@ -8,4 +8,8 @@
 //
 // Most of it is tested by package criu, with a real CRIU, and by tests/crash. Read order.go first,
 // then serve.go.
+//
+// # Locking
+//
+// The locks of exitStatus and of the output are leaves: while one is held, no other is taken.
 package restorer

@@ -2,7 +2,6 @@ package restorer
 
 import (
 	"errors"
-	"os"
 	"sync"
 	"time"
 
@@ -113,28 +112,14 @@ func (s *server) answer(received request) answer {
 // all is written.
 func (s *server) drain() <-chan struct{} {
 	done := make(chan struct{})
+	s.output = newOutput(s.file(s.order.Log), s.root.PID, s.order.User.UID)
 	var all sync.WaitGroup
 	for _, index := range s.order.Drain {
-		all.Go(func() { copyAll(s.files[index], s.file(s.order.Log)) })
+		all.Go(func() { s.output.copyAll(s.files[index]) })
 	}
 	go func() {
 		all.Wait()
 		close(done)
 	}()
 	return done
-}
-
-// copyAll copies until from ends.
-func copyAll(from, to *os.File) {
-	buffer := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buffer)
-		if n > 0 && to != nil {
-			// A full disk must not stop the program.
-			_, _ = to.Write(buffer[:n])
-		}
-		if err != nil {
-			return
-		}
-	}
 }

@@ -26,6 +26,8 @@ type server struct {
 	// root is the tree's root in the restorer's pid namespace, once it exists.
 	root   proc.Identity
 	status *exitStatus
+	// output gets what the tree writes to ends without a reader.
+	output *output
 }
 
 // Serve runs the restorer until its tree has ended. arguments are those after its role.

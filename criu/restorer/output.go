@@ -1,0 +1,95 @@
+package restorer
+
+import (
+	"bytes"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// Bounds of what a tree without a reader may write to phosd's log. The log belongs to the
+// administrator, and a program may print any amount.
+const (
+	// maxLine is the longest line; longer ones are split.
+	maxLine = 1 << 10
+	// burstBytes may come at once, then rateBytes in a second, and maxOutput in all.
+	burstBytes = 64 << 10
+	rateBytes  = 4 << 10
+	maxOutput  = 16 << 20
+)
+
+// output writes what a tree prints to ends without a reader into phosd's log: as lines of the log,
+// which name the tree, with control characters escaped. So a program cannot forge lines.
+type output struct {
+	log *slog.Logger // nil: everything is discarded
+	now func() time.Time
+
+	mu sync.Mutex // guards all below
+	// allowed is how many bytes may come at once, as of last.
+	allowed float64
+	last    time.Time
+	written int
+	// dropped is how many bytes were not written since the last line.
+	dropped int
+}
+
+// newOutput returns the output of the tree of a root. The log may be nil.
+func newOutput(to *os.File, root int, uid uint32) *output {
+	o := &output{now: time.Now, allowed: burstBytes, last: time.Now()}
+	if to != nil {
+		o.log = logOf(to, root, uid)
+	}
+	return o
+}
+
+// logOf returns a logger for the output of a tree.
+func logOf(to io.Writer, root int, uid uint32) *slog.Logger {
+	return slog.New(slog.NewTextHandler(to, nil)).With("pid", root, "uid", uid)
+}
+
+// copyAll reads until the end. It reads on when nothing more is written: the program must not
+// block.
+func (o *output) copyAll(from io.Reader) {
+	var line []byte
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		for part := range bytes.Lines(buffer[:n]) {
+			line = append(line, part...)
+			for len(line) > maxLine || bytes.HasSuffix(line, []byte("\n")) {
+				length := min(len(line), maxLine)
+				o.write(line[:length])
+				line = append(line[:0], line[length:]...)
+			}
+		}
+		if err != nil {
+			if len(line) > 0 {
+				o.write(line)
+			}
+			return
+		}
+	}
+}
+
+// write writes a line, or drops it.
+func (o *output) write(line []byte) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.now()
+	o.allowed = min(burstBytes, o.allowed+now.Sub(o.last).Seconds()*rateBytes)
+	o.last = now
+	if o.log == nil || o.allowed < float64(len(line)) || o.written+len(line) > maxOutput {
+		o.dropped += len(line)
+		return
+	}
+	o.allowed -= float64(len(line))
+	o.written += len(line)
+	log := o.log
+	if o.dropped > 0 {
+		log = log.With("dropped_bytes", o.dropped)
+		o.dropped = 0
+	}
+	log.Info("output of a restored program", "text", string(bytes.TrimRight(line, "\r\n")))
+}

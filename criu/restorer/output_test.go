@@ -1,0 +1,44 @@
+package restorer
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestOutput checks that a tree's output becomes escaped lines of the log with a name, and that the
+// rest is dropped and counted.
+func TestOutput(t *testing.T) {
+	var log bytes.Buffer
+	now := time.Unix(1e9, 0)
+	o := newOutput(nil, 0, 0)
+	o.log, o.now, o.last = logOf(&log, 123, 1000), func() time.Time { return now }, now
+	forged := "time=now level=ERROR msg=forged\n"
+	o.copyAll(strings.NewReader("one\r\n\x1b[2Jtwo\x07\n" + forged + strings.Repeat("x", maxLine+1) + "\nlast"))
+	lines := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")
+	if len(lines) != 6 {
+		t.Fatalf("got %d lines, want 6:\n%s", len(lines), log.String())
+	}
+	for i, line := range lines {
+		if !strings.Contains(line, `msg="output of a restored program" pid=123 uid=1000 text=`) || strings.ContainsAny(line, "\x1b\x07\r") {
+			t.Errorf("line %d: got %q, want the tree's name and no control characters", i, line)
+		}
+	}
+	if !strings.HasSuffix(lines[2], `text="time=now level=ERROR msg=forged"`) || !strings.HasSuffix(lines[5], "text=last") {
+		t.Errorf("got %q and %q, want quoted text", lines[2], lines[5])
+	}
+	log.Reset()
+	o.copyAll(strings.NewReader(strings.Repeat("a flood\n", 1<<20)))
+	if log.Len() > 16*burstBytes || o.dropped < 1<<20 {
+		t.Errorf("flood: got %d bytes of log and %d dropped, want a bound", log.Len(), o.dropped)
+	}
+	log.Reset()
+	for range 100 {
+		now = now.Add(time.Hour)
+		o.copyAll(strings.NewReader(strings.Repeat("more\n", 1<<16)))
+	}
+	if !strings.Contains(log.String(), "dropped_bytes=") || o.written > maxOutput {
+		t.Errorf("got %d bytes in all, want at most %d, and dropped_bytes in the log", o.written, maxOutput)
+	}
+}
