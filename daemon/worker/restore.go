@@ -299,7 +299,7 @@ func (r *workerRestore) openSession(live *link, loader *load.Loader) (*session.S
 	}
 	r.worker.visible = view.Place(r.about.Visible, len(r.worker.backend.Devices()))
 	return session.Restore(session.Options{
-		Backend: r.worker.backend, Visible: r.worker.visible, Program: live, Arena: live.arena, Answers: live,
+		Backend: r.worker.backend, Visible: r.worker.visible, Program: live, Arena: r.worker.counted(live.arena), Answers: live,
 		Backing: func(ordinal int, memory gpu.Memory) heap.Backing {
 			return loader.Backing(gpuEntry(ordinal), memory)
 		},

@@ -97,7 +97,7 @@ func (w *Worker) begin(live *link) error {
 		})
 	}
 	made, err := session.New(session.Options{
-		Backend: w.backend, Visible: w.visible, Program: live, Arena: live.arena, Answers: live,
+		Backend: w.backend, Visible: w.visible, Program: live, Arena: w.counted(live.arena), Answers: live,
 		Share: live.share, Sharing: ipc.Dir(w.config.SharingDir), Getenv: w.getenv, Logger: w.log,
 	})
 	if err != nil {

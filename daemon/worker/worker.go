@@ -51,6 +51,7 @@ type Worker struct {
 	// earlyLog is the log of a backend that a standby worker opened before its session was known.
 	earlyLog joblog.Late
 	accounts *ledger.Ledger
+	refusals refusals
 	// session is nil until the handshake is over.
 	session atomic.Pointer[session.Session]
 	// active is nil until the program uses the session.
@@ -250,6 +251,7 @@ func (w *Worker) openLedgerAndBackend(open Open, log *slog.Logger) error {
 		return err
 	}
 	w.accounts = accounts
+	accounts.Refused = func(err error) { w.logRefusal(log, err) }
 	w.backend, err = open(BackendOptions{Gpus: w.config.Gpus, Ledger: accounts, Slot: w.config.LedgerSlot, Logger: log})
 	if err != nil {
 		return fmt.Errorf("open GPUs %s: %w", w.config.Gpus, err)

@@ -42,9 +42,14 @@ func (e *FullError) Unwrap() error { return abi.OutOfMemory }
 // Ledger is a mapped ledger. Its methods are safe for concurrent use; a slot belongs to one
 // process.
 type Ledger struct {
+	// Refused, if not nil, is called with each *ShareError of a GPU's memory. It must not call the
+	// ledger.
+	Refused func(error)
+
 	file  *os.File
 	words []word
 	gpus  int
+	hosts bool // there is a row of cells for host memory
 
 	mu     sync.Mutex // one reservation of this process at a time, so that a cell has one writer
 	closed bool
@@ -63,11 +68,11 @@ func Create(path string, capacities []uint64) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create ledger: %w", err)
 	}
-	if err := file.Truncate(fileBytes(len(capacities))); err != nil {
+	if err := file.Truncate(fileBytes(len(capacities) + 1)); err != nil {
 		_ = file.Close()
 		return nil, fmt.Errorf("create ledger: %w", err)
 	}
-	l := &Ledger{file: file, gpus: len(capacities)}
+	l := &Ledger{file: file, gpus: len(capacities), hosts: true}
 	if err := l.mapWords(); err != nil {
 		_ = file.Close()
 		return nil, fmt.Errorf("create ledger %s: %w", path, err)
@@ -91,17 +96,20 @@ func Open(file *os.File) (*Ledger, error) {
 	if l.gpus, err = readHeader(header); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", file.Name(), err)
 	}
-	if stat, err := file.Stat(); err != nil || stat.Size() < fileBytes(l.gpus) {
+	stat, err := file.Stat()
+	if err != nil || stat.Size() < fileBytes(l.gpus) {
 		return nil, fmt.Errorf("open ledger %s: %w", file.Name(), ErrFormat)
 	}
+	l.hosts = stat.Size() >= fileBytes(l.gpus+1)
 	if err := l.mapWords(); err != nil {
 		return nil, fmt.Errorf("open ledger %s: %w", file.Name(), err)
 	}
 	return l, nil
 }
 
-// fileBytes returns the size of a ledger file.
-func fileBytes(gpus int) int64 { return headerBytes + int64(gpus)*Slots*cellBytes }
+// fileBytes returns the size of a ledger file with one row of cells for each GPU, and perhaps one
+// for host memory.
+func fileBytes(rows int) int64 { return headerBytes + int64(rows)*Slots*cellBytes }
 
 // File returns the open file, for passing to a worker.
 func (l *Ledger) File() *os.File { return l.file }
@@ -152,7 +160,9 @@ func (l *Ledger) reserve(gpu, slot int, bytes uint64, own bool) error {
 		l.include(slot)
 		claim.Store(bytes)
 		others, undecided := l.others(gpu, slot)
-		if mine := l.total(gpu, slot); others <= capacity && mine <= capacity-others && bytes <= capacity-others-mine {
+		unsure, shareErr := l.checkShare(gpu, slot, bytes)
+		undecided = undecided || unsure
+		if mine := l.total(gpu, slot); shareErr == nil && others <= capacity && mine <= capacity-others && bytes <= capacity-others-mine {
 			l.grants(gpu).Add(1) // first, so that a sum that counts the grant sees the new count
 			held.Add(bytes)      // before the claim is cleared: it may count twice, but is never missed
 			claim.Store(0)
@@ -161,6 +171,12 @@ func (l *Ledger) reserve(gpu, slot int, bytes uint64, own bool) error {
 		claim.Store(0)
 		moved := undecided || l.grants(gpu).Load() != before
 		if !moved || attempt == maxAttempts {
+			if shareErr != nil {
+				if l.Refused != nil {
+					l.Refused(shareErr)
+				}
+				return shareErr
+			}
 			return &FullError{GPU: gpu, Bytes: bytes, Used: l.heldBytes(gpu), Capacity: capacity}
 		}
 		// There is no notification when another process has decided.
@@ -237,6 +253,11 @@ func (l *Ledger) Clear(slot int) {
 	defer l.mu.Unlock()
 	if l.closed || slot < 0 || slot >= Slots {
 		return
+	}
+	tenants, shift := l.tenants(slot)
+	tenants.Store(tenants.Load() &^ (0xffff << shift))
+	if l.hosts {
+		l.host(slot).Store(0)
 	}
 	for _, first := range []int{standbyWord, wantedWord, unreclaimedWord} {
 		word, bit := l.bit(first, slot)

@@ -16,8 +16,8 @@ type word = atomic.Uint64
 
 // The header: magic, version and number of GPUs, capacities, counts of grants, number of slots ever
 // used; per slot a bit for standby and a bit for a wanted standby slot, with a count of such
-// requests; per slot a bit for unreclaimed memory; per GPU a count of reclaim requests. Cells
-// follow at headerBytes.
+// requests; per slot a bit for unreclaimed memory; per GPU a count of reclaim requests;
+// per slot 16 bits for its tenant; the tenants' limits. Cells follow at headerBytes.
 const (
 	capacityWord        = 2
 	grantsWord          = capacityWord + MaxGPUs
@@ -27,6 +27,9 @@ const (
 	requestsWord        = wantedWord + Slots/64
 	unreclaimedWord     = requestsWord + 1
 	reclaimRequestsWord = unreclaimedWord + Slots/64
+	tenantWord          = reclaimRequestsWord + MaxGPUs
+	deviceLimitWord     = tenantWord + Slots/4
+	hostLimitWord       = deviceLimitWord + 1
 )
 
 // readHeader checks the header and returns the number of GPUs.
@@ -42,7 +45,11 @@ func readHeader(header [16]byte) (gpus int, err error) {
 // mapWords maps the file as words. Close removes both under mu, so the slice never outlives the
 // mapping.
 func (l *Ledger) mapWords() error {
-	memory, err := unix.Mmap(int(l.file.Fd()), 0, int(fileBytes(l.gpus)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	rows := l.gpus
+	if l.hosts {
+		rows++
+	}
+	memory, err := unix.Mmap(int(l.file.Fd()), 0, int(fileBytes(rows)), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return fmt.Errorf("map: %w", err)
 	}
@@ -63,6 +70,18 @@ func (l *Ledger) grants(gpu int) *word { return &l.words[grantsWord+gpu] }
 
 // reclaimRequests counts reclaim requests on a GPU.
 func (l *Ledger) reclaimRequests(gpu int) *word { return &l.words[reclaimRequestsWord+gpu] }
+
+// tenants returns the word with a slot's tenant, and where it is in the word.
+func (l *Ledger) tenants(slot int) (*word, int) { return &l.words[tenantWord+slot/4], slot % 4 * 16 }
+
+// deviceLimit is what one tenant may have of each GPU; 0: no limit.
+func (l *Ledger) deviceLimit() *word { return &l.words[deviceLimitWord] }
+
+// hostLimit is what one tenant may have of host memory; 0: not fixed.
+func (l *Ledger) hostLimit() *word { return &l.words[hostLimitWord] }
+
+// host is what a slot holds of host memory; only if hosts is set.
+func (l *Ledger) host(slot int) *word { return &l.words[cell(l.gpus, slot)] }
 
 // slotsUsed is one more than the highest slot that ever reserved, so that sums can skip the others.
 func (l *Ledger) slotsUsed() *word { return &l.words[slotsUsedWord] }
