@@ -105,7 +105,10 @@ type checkpoint struct {
 	devices  []*device
 	image    *imageWriter
 	workDirs []WorkDir
-	frozen   []Frozen
+	// cramped are the numbers of work directories in memory that are too small for what their trees
+	// have become.
+	cramped map[int]bool
+	frozen  []Frozen
 	// dumped is set after a first dump, which must be discarded before the next one.
 	dumped bool
 	// prestarted are the functions that end what was started before the pause.
@@ -120,7 +123,7 @@ type checkpoint struct {
 	// groups are those of the first tree's root.
 	groups []uint32
 
-	mu sync.Mutex // guards noticed
+	mu sync.Mutex // guards cramped and noticed
 	// noticed are the notices that were already given.
 	noticed map[string]bool
 	// obstacles are when each obstacle was first seen. Steps run one after the other: no lock.
@@ -134,7 +137,8 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 	progress := newProgress(order.Options.Progress)
 	c := &checkpoint{
 		order: order, progress: progress, steps: newSequence(order.Fail, order.Log, progress.phase),
-		halves: make(map[int]image.GPUHalf), noticed: make(map[string]bool), obstacles: make(map[string]time.Time),
+		halves: make(map[int]image.GPUHalf), noticed: make(map[string]bool), cramped: make(map[int]bool),
+		obstacles: make(map[string]time.Time),
 	}
 	steps := []step{
 		{"inspect", c.inspect, nil},

@@ -48,7 +48,7 @@ func (c *checkpoint) cut(ctx context.Context, until time.Time) error {
 	}
 	for i, work1 := range c.workDirs {
 		work = append(work, c.timing.timed("processes", func(ctx context.Context) error {
-			return c.dump(ctx, c.frozen[i], work1, c.trees[i])
+			return c.checkFull(i, c.dump(ctx, c.frozen[i], work1, c.trees[i]))
 		}))
 	}
 	err := pool.Run(ctx, work...)

@@ -1,12 +1,15 @@
 package ckpt
 
 import (
+	"bytes"
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -131,6 +134,12 @@ func (a *filesAttempt) saveLibrary(ctx context.Context, p Process) error {
 	if err != nil {
 		return err
 	}
+	if _, err := ReadLibrary(io.NewSectionReader(file, 0, MaxLibraryBytes+1)); errors.Is(err, ErrNotLibrary) {
+		a.notice(fmt.Sprintf("file %s: content not saved: %v", p.Library, err))
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("library of pid %d: %w", p.PID, err)
+	}
 	return a.putFile(
 		ctx,
 		image.SavedFile{Path: p.Library, Bytes: uint64(info.Size()), Mode: uint32(info.Mode().Perm()), Library: true},
@@ -218,4 +227,31 @@ func wholeFile(reader *contents.Reader, saved image.SavedFile) (io.Reader, error
 		entry.Chunks = []image.Chunk{{Bytes: uint32(saved.Bytes), Hash: hash}}
 	}
 	return io.NewSectionReader(reader.Open(entry), 0, int64(saved.Bytes)), nil
+}
+
+// MaxLibraryBytes is the most that a libphos.so can have. It has some 1.5 MiB.
+const MaxLibraryBytes = 8 << 20
+
+// ErrNotLibrary is returned for a file that is not a libphos.so.
+var ErrNotLibrary = errors.New("not a libphos.so of phos")
+
+// ReadLibrary reads a libphos.so, of whatever version. A program may call any file so: what is
+// neither small nor a library that stands for the driver and knows phosd's socket is an error.
+func ReadLibrary(content io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(content, MaxLibraryBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > MaxLibraryBytes {
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrNotLibrary, MaxLibraryBytes)
+	}
+	file, err := elf.NewFile(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotLibrary, err)
+	}
+	names, err := file.DynString(elf.DT_SONAME)
+	if err != nil || !slices.Contains(names, "libcuda.so.1") || !bytes.Contains(text, []byte("PHOS_SOCKET")) {
+		return nil, ErrNotLibrary
+	}
+	return text, nil
 }

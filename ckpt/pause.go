@@ -36,6 +36,9 @@ func (c *checkpoint) pauseAll(ctx context.Context) error {
 	c.firstPause = time.Now()
 	until := c.firstPause.Add(c.order.Deadline)
 	return c.retryBusy(ctx, until, func(ctx context.Context) error {
+		if err := c.moveCramped(); err != nil {
+			return err
+		}
 		c.lastPause = time.Now()
 		attempt := c.steps.branch()
 		err := attempt.run(ctx,
@@ -131,6 +134,9 @@ func (c *checkpoint) freeze(ctx context.Context) error {
 		return err
 	}
 	c.trees = trees
+	if err := c.checkGrown(); err != nil {
+		return err
+	}
 	// The process may be gone when the manifest is written.
 	if c.groups, err = trees[0].Processes[0].Groups(); err != nil {
 		return err

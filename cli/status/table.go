@@ -26,6 +26,7 @@ func (v View) Table(to io.Writer) error {
 	v.gpuTable(out)
 	if len(v.Programs) == 0 {
 		fmt.Fprintf(out, "\n%s\n", v.noProgramsText())
+		v.limitTable(out)
 		return out.Flush()
 	}
 	fmt.Fprintf(out, "\nPID\tJOB\tUSER\tGPU\tMEMORY\tCALLS\tCHECKPOINT\tAGE\tSTATE\n")
@@ -44,6 +45,7 @@ func (v View) Table(to io.Writer) error {
 			program.stateText(),
 		)
 	}
+	v.limitTable(out)
 	lead := "\n"
 	for _, program := range v.Programs {
 		for _, text := range append([]string{program.Fault, program.JobFileError}, program.Checkpoint.texts()...) {
@@ -62,6 +64,23 @@ func (v View) noProgramsText() string {
 		return "no programs of yours"
 	}
 	return "no programs"
+}
+
+// limitTable prints what users hold of what they share. What is not in use, or not limited, is in
+// the JSON only.
+func (v View) limitTable(out io.Writer) {
+	lead := "\nUSER\tLIMIT\tUSED\tOF\n"
+	for _, limit := range v.Limits {
+		if limit.Used == 0 || limit.Limit == nil {
+			continue
+		}
+		used, of := strconv.FormatUint(limit.Used, 10), strconv.FormatUint(*limit.Limit, 10)
+		if limit.Bytes {
+			used, of = humanize.Bytes(limit.Used), humanize.Bytes(*limit.Limit)
+		}
+		fmt.Fprintf(out, "%s%s\t%s (%s)\t%s\t%s\n", lead, limit.User, limit.Key, limit.What, used, of)
+		lead = ""
+	}
 }
 
 // standbyText describes the standby workers: "2 standby workers hold 512 MiB of GPU 0".

@@ -15,6 +15,20 @@ type View struct {
 	Daemon   daemonView    `json:"daemon"`
 	GPUs     []gpuView     `json:"gpus"`
 	Programs []programView `json:"programs"`
+	// Limits are what the caller holds of what users share, and may hold; for root, of each user.
+	Limits []limitView `json:"limits"`
+}
+
+// limitView is what a user holds of something, by the setting with the limit.
+type limitView struct {
+	User  string `json:"user"`
+	UID   uint32 `json:"uid"`
+	Key   string `json:"key"`
+	What  string `json:"what"`
+	Bytes bool   `json:"bytes"`
+	Used  uint64 `json:"used"`
+	// Limit is null if there is none.
+	Limit *uint64 `json:"limit"`
 }
 
 type daemonView struct {
@@ -160,6 +174,13 @@ func Of(reply *api.StatusReply, now time.Time) View {
 		},
 		GPUs:     []gpuView{},
 		Programs: []programView{},
+		Limits:   []limitView{},
+	}
+	for _, use := range reply.GetUses() {
+		view.Limits = append(view.Limits, limitView{
+			User: use.GetUser(), UID: use.GetUid(), Key: use.GetKey(), What: use.GetWhat(), Bytes: use.GetBytes(),
+			Used: use.GetUsed(), Limit: use.Limit,
+		})
 	}
 	for _, gpu := range reply.GetGpus() {
 		view.GPUs = append(view.GPUs, gpuView{

@@ -22,7 +22,9 @@ type Config struct {
 	RuntimeDir string   `toml:"runtime_dir" comment:"where sessions, control sockets and records live; a directory of root's"`
 	StateDir   string   `toml:"state_dir" comment:"what outlives a boot: the key that seals images, unfinished work; a directory of root's"`
 	Criu       string   `toml:"criu" comment:"the program that saves and restores processes: a path, or a name to look for"`
+	Access     Access   `toml:"access"`
 	Sessions   Sessions `toml:"sessions"`
+	Users      Users    `toml:"users"`
 	Workers    Workers  `toml:"workers"`
 
 	Checkpoint Checkpoint `toml:"checkpoint"`
@@ -73,6 +75,8 @@ func Default() Config {
 		StateDir:   "/var/lib/phos",
 		Criu:       "criu",
 		Checkpoint: defaultCheckpoint(),
+		Access:     Access{Mode: 0o666, Users: []string{}, Groups: []string{}},
+		Users:      defaultUsers(),
 		Sessions:   Sessions{ArenaSize: 16 << 30, PerUser: 256, Total: 1024, StartSeconds: 20},
 		Log:        Log{Level: "info", Format: "text"},
 	}
@@ -137,8 +141,10 @@ func (c Config) Check() error {
 			return &SettingError{check.key, fmt.Sprint(check.value), check.text}
 		}
 	}
-	if err := c.Checkpoint.check(); err != nil {
-		return err
+	for _, check := range []func() error{c.Access.check, c.Users.check, c.Checkpoint.check} {
+		if err := check(); err != nil {
+			return err
+		}
 	}
 	return c.Metrics.check()
 }

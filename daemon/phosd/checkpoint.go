@@ -12,7 +12,6 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints"
-	"github.com/phos-gpu/phos/internal/linux/fdpass"
 )
 
 // Checkpoint saves process trees.
@@ -25,11 +24,15 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointComma
 	if begin == nil {
 		return fmt.Errorf("%w: the first command of a checkpoint must be begin", api.ErrInvalid)
 	}
-	files, err := s.daemon.takeFiles(begin.GetFiles(), caller)
+	admitted, err := s.daemon.admit(caller, begin.GetFiles())
 	if err != nil {
 		return err
 	}
-	defer fdpass.Close(files)
+	defer admitted.done()
+	files, err := admitted.take(begin.GetFiles())
+	if err != nil {
+		return err
+	}
 	for i, pid := range begin.GetPids() {
 		if begin.Pids[i], err = caller.HostPID(pid); err != nil {
 			return err

@@ -22,6 +22,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/devices/guard"
 	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
 	"github.com/phos-gpu/phos/daemon/phosd/metrics"
+	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
 	"github.com/phos-gpu/phos/daemon/phosd/sockmux"
@@ -32,6 +33,13 @@ import (
 const (
 	maxFiles  = 256
 	maxTokens = 4
+)
+
+// What gRPC may hold in memory for one user's connections: messages are small, because files and
+// images travel beside gRPC.
+const (
+	maxMessageBytes = 64 << 10
+	maxStreams      = 32
 )
 
 // Options are what a Daemon is made of.
@@ -69,6 +77,8 @@ type Daemon struct {
 	started     time.Time
 	metrics     *metrics.Metrics
 	tokens      *fdtoken.Store // files that callers have handed off
+	allowed     config.Allowed
+	quota       *quota.Quota
 	dir         *rundir.Dir
 	state       *statedir.Dir
 	devices     *devices.Devices
@@ -92,7 +102,7 @@ func New(options Options) (*Daemon, error) {
 		options.Worker = []string{"/proc/self/exe", "worker"}
 	}
 	d := &Daemon{options: options, log: options.Log, started: time.Now()}
-	d.tokens = fdtoken.NewStore(fdtoken.Limits{Files: maxFiles, Tokens: maxTokens})
+	d.tokens = fdtoken.NewStore(fdtoken.Limits{Files: maxFiles, Tokens: maxTokens, UserFiles: minFiles, ExceptRoot: true})
 	source := metrics.Source{Status: func() *api.StatusReply { return d.status(context.Background(), api.Caller{}) }}
 	if options.Guard != nil {
 		source.Denied = options.Guard.Denied
@@ -108,6 +118,9 @@ func New(options Options) (*Daemon, error) {
 // open opens the parts from the bottom up, and then adopts what the phosd before has left.
 func (d *Daemon) open() (err error) {
 	settings := d.options.Config
+	if d.allowed, err = settings.Access.Resolve(); err != nil {
+		return err
+	}
 	if d.devices, err = devices.Open(devices.Options{
 		Offer: settings.Gpus.Offer, Inventory: d.options.Inventory, Driver: d.options.Driver,
 		Metrics: d.metrics, Log: d.log,
@@ -120,13 +133,13 @@ func (d *Daemon) open() (err error) {
 	d.sessions = sessions.New(sessions.Options{
 		Config: settings, Dir: d.dir, Devices: d.devices, Metrics: d.metrics, Log: d.log, Life: d.life,
 		Worker: d.options.Worker, Environment: d.options.Environment, WorkerLog: d.options.WorkerLog,
-		Guard: d.options.Guard, Watchers: &d.watchers,
+		Guard: d.options.Guard, Watchers: &d.watchers, Admit: d.mayUse,
 	})
 	d.devices.Attach(d.sessions)
 	d.checkpoints = checkpoints.New(checkpoints.Options{
 		Config: settings.Checkpoint, Sessions: d.sessions, Devices: d.devices, Dir: d.dir, State: d.state,
 		Metrics: d.metrics, Log: d.log, Life: d.life, CPU: d.options.CPU, Failpoints: d.options.Failpoints,
-		Output: d.options.WorkerLog,
+		Output: d.options.WorkerLog, Quota: d.quota, Users: settings.Users,
 	})
 	if err := d.checkpoints.Sweep(); err != nil {
 		return err
@@ -147,7 +160,7 @@ func (d *Daemon) open() (err error) {
 // openDirectories opens the runtime directory and the state directory.
 func (d *Daemon) openDirectories() (err error) {
 	settings := d.options.Config
-	if d.dir, err = rundir.Open(settings.RuntimeDir, sessions.TmpfsLimits(settings.Sessions)); err != nil {
+	if d.dir, err = rundir.Open(settings.RuntimeDir, sessions.TmpfsLimits(settings)); err != nil {
 		return err
 	}
 	for _, warning := range d.dir.Warnings {
@@ -159,6 +172,12 @@ func (d *Daemon) openDirectories() (err error) {
 	d.state, err = statedir.Open(statedir.Options{
 		Path: settings.StateDir, MemoryPath: d.dir.Work(), MemoryBytes: uint64(settings.Checkpoint.MemoryBudget),
 	})
+	if err == nil {
+		d.quota = newQuota(settings, d.state.FreeBytes, func() uint64 {
+			space, _ := d.dir.Space() // an error: none
+			return space.FreeBytes
+		})
+	}
 	return err
 }
 
@@ -166,7 +185,11 @@ func (d *Daemon) openDirectories() (err error) {
 // request ended them, running programs go on and the next phosd adopts them.
 func (d *Daemon) Serve(ctx context.Context) error {
 	socket := d.options.Config.Socket
-	listener, err := sockmux.Listen(socket)
+	place := sockmux.Place{Path: socket, Mode: os.FileMode(d.options.Config.Access.Mode)}
+	if len(d.allowed.GIDs) > 0 {
+		place.GID = int(d.allowed.GIDs[0])
+	}
+	listener, err := sockmux.Listen(place)
 	if err != nil {
 		return err
 	}
@@ -175,6 +198,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		Program: d.sessions.Start,
 		Inquiry: func(conn *net.UnixConn, caller api.Caller) { d.devices.AnswerInquiry(d.life, conn, caller) },
 		Files:   d.tokens.Accept,
+		Admit:   d.mayUse,
 		Log:     d.log,
 	})
 	if err != nil {
@@ -185,7 +209,9 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		grpc.ChainUnaryInterceptor(api.ServerErrors, d.watchUnary),
 		grpc.ChainStreamInterceptor(api.ServerStreamErrors, d.watchStream),
 		grpc.ConnectionTimeout(10*time.Second),
-		grpc.MaxConcurrentStreams(64))
+		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.InitialWindowSize(maxMessageBytes),
+		grpc.InitialConnWindowSize(maxMessageBytes),
+		grpc.MaxConcurrentStreams(maxStreams))
 	api.RegisterDaemonServer(server, &service{daemon: d})
 	closeMetrics, err := d.metrics.Serve(d.options.Config.Metrics)
 	if err != nil {

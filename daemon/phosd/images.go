@@ -9,7 +9,6 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
-	"github.com/phos-gpu/phos/internal/linux/fdpass"
 )
 
 // CheckImage says whether an image can be restored here.
@@ -18,11 +17,15 @@ func (s *service) CheckImage(ctx context.Context, request *api.CheckImageRequest
 	if err != nil {
 		return nil, err
 	}
-	files, err := s.daemon.takeFiles(request.GetFiles(), caller)
+	admitted, err := s.daemon.admit(caller, request.GetFiles())
 	if err != nil {
 		return nil, err
 	}
-	defer fdpass.Close(files)
+	defer admitted.done()
+	files, err := admitted.take(request.GetFiles())
+	if err != nil {
+		return nil, err
+	}
 	reply := &api.CheckImageReply{}
 	for _, o := range s.daemon.checkpoints.CheckImage(ctx, files[0], request, caller) {
 		reply.Obstacles = append(
@@ -46,11 +49,15 @@ func (s *service) PreRestore(
 	if err := caller.CheckVisible(); err != nil {
 		return err
 	}
-	files, err := s.daemon.takeFiles(request.GetFiles(), caller)
+	admitted, err := s.daemon.admit(caller, request.GetFiles())
 	if err != nil {
 		return err
 	}
-	defer fdpass.Close(files)
+	defer admitted.done()
+	files, err := admitted.take(request.GetFiles())
+	if err != nil {
+		return err
+	}
 	parts := s.daemon.checkpoints
 	if request.GetCancel() {
 		return parts.CancelPrepare(files[0], request.GetGeneration(), caller)

@@ -43,7 +43,7 @@ func TestFilesMadeLonger(t *testing.T) {
 		t.Errorf("left: %v; want the bystander", programs)
 	}
 	for _, want := range []string{"session=2", fmt.Sprint("pid=", greedy.Process.Pid), "bytes=", "given="} {
-		line, found := l.logLine("session files made longer by their program")
+		line, found := l.logLine("session files filled beyond what was reserved")
 		if !found || !strings.Contains(line, want) {
 			t.Errorf("the log says %q, without %s", line, want)
 		}

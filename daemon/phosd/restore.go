@@ -14,13 +14,13 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/restored"
-	"github.com/phos-gpu/phos/internal/linux/fdpass"
 )
 
 // restoreStream is one restore request.
 type restoreStream struct {
 	daemon  *Daemon
 	caller  api.Caller
+	quota   *admitted
 	begin   *api.RestoreBegin
 	files   []*os.File
 	out     *api.EventQueue[*api.RestoreEvent]
@@ -40,17 +40,21 @@ func (s *service) Restore(stream grpc.BidiStreamingServer[api.RestoreCommand, ap
 	if begin == nil && first.GetFollow() == nil {
 		return fmt.Errorf("%w: the first command of a restore must be begin or follow", api.ErrInvalid)
 	}
+	admitted, err := s.daemon.admit(caller, begin.GetFiles())
+	if err != nil {
+		return err
+	}
+	defer admitted.done()
 	r := &restoreStream{
-		daemon: s.daemon, caller: caller, begin: begin,
+		daemon: s.daemon, caller: caller, quota: admitted, begin: begin,
 		out:     &api.EventQueue[*api.RestoreEvent]{Send: stream.Send},
 		commits: make(chan struct{}, 1), signals: make(chan int, 16), cancels: make(chan struct{}, 1),
 	}
 	if begin != nil {
-		if r.files, err = s.daemon.takeFiles(begin.GetFiles(), caller); err != nil {
+		if r.files, err = admitted.take(begin.GetFiles()); err != nil {
 			return err
 		}
 	}
-	defer func() { fdpass.Close(r.files) }()
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
 	go r.receiveCommands(stream, cancel)
@@ -94,7 +98,7 @@ func (r *restoreStream) run(ctx context.Context) error {
 	}
 	// The caller's terminal and pipes are the program's now. Open here, they would only keep pipes
 	// from closing.
-	fdpass.Close(r.files)
+	r.quota.closeFiles()
 	r.files = nil
 	if r.begin.GetDetach() {
 		setAnswered(ctx)
@@ -190,6 +194,9 @@ func loadedMessage(bytes uint64, took time.Duration) *api.RestoreEvent {
 
 // follow passes signals on until the root of the tree has ended, and reports how it ended.
 func (r *restoreStream) follow(ctx context.Context, tree *restored.Tree, loading <-chan struct{}) error {
+	if err := r.quota.follow(); err != nil {
+		return err // the program goes on
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {

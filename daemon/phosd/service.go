@@ -128,11 +128,15 @@ func (s *service) TraceResource(ctx context.Context, request *api.TraceResourceR
 	if !request.GetStart() {
 		return sessions.StopTraces(ctx, traced)
 	}
-	files, err := s.daemon.takeFiles(request.GetFiles(), caller)
+	admitted, err := s.daemon.admit(caller, request.GetFiles())
 	if err != nil {
 		return nil, err
 	}
-	defer fdpass.Close(files)
+	defer admitted.done()
+	files, err := admitted.take(request.GetFiles())
+	if err != nil {
+		return nil, err
+	}
 	if err := archive.CheckDirectory(files[0]); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package phosd
 
 import (
 	"context"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints"
+	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
 	"github.com/phos-gpu/phos/daemon/phosd/users"
 )
@@ -41,7 +43,36 @@ func (d *Daemon) status(ctx context.Context, caller api.Caller) *api.StatusReply
 		asking.Go(func() { reply.Programs[i] = d.describeProgram(ctx, caller, s) })
 	}
 	asking.Wait()
+	reply.Uses = d.uses(caller)
 	return reply
+}
+
+// uses describes what the caller holds of what users share; for root, what each user holds.
+func (d *Daemon) uses(caller api.Caller) (all []*api.Use) {
+	programs := d.sessions.Usage()
+	uids := []uint32{caller.UID}
+	if caller.Root() {
+		uids = append(slices.Collect(maps.Keys(programs)), d.quota.Users()...)
+		slices.Sort(uids)
+		uids = slices.Compact(uids)
+	}
+	for _, uid := range uids {
+		use := programs[uid]
+		// Only the error says that it is too much: nothing is refused here.
+		_ = d.quota.Measure(uid, quota.Programs, uint64(use.Programs))
+		_ = d.quota.Measure(uid, quota.PinnedBytes, use.PinnedBytes)
+		_ = d.quota.Measure(uid, quota.DeviceBytes, use.DeviceBytes)
+		for _, each := range d.quota.Of(uid) {
+			message := &api.Use{
+				Uid: uid, User: users.Name(uid), Key: each.Key, What: each.What, Bytes: each.Bytes, Used: each.Used,
+			}
+			if uid != 0 && each.Limited {
+				message.Limit = &each.Limit
+			}
+			all = append(all, message)
+		}
+	}
+	return all
 }
 
 // warnings are what an administrator may want to change.

@@ -26,9 +26,10 @@ const intruderVariable = "PHOS_HOSTILE_INTRUDER"
 
 // acts are what an intruder does. It prints what it finds out.
 var acts = map[string]func(arguments []string) error{
-	"restore-with":   restoreWith,
-	"connect-leave":  connectAndLeave,
-	"use-connection": useConnection,
+	"restore-with":    restoreWith,
+	"connect-leave":   connectAndLeave,
+	"use-connection":  useConnection,
+	"silent-restores": silentRestores,
 }
 
 func TestMain(m *testing.M) {

@@ -5,4 +5,8 @@
 //
 // A token is valid only for the process that sent the files, can be used once, and expires. What
 // the files are for is said in the gRPC request. Read store.go first.
+//
+// # Locking
+//
+// Store.mu and the lock of a stream are leaves: while one is held, no other is taken.
 package fdtoken

@@ -29,6 +29,10 @@ type Limits struct {
 	Files int
 	// Tokens is the maximum number of unused tokens for one user.
 	Tokens int
+	// UserFiles is the maximum number of files of all unused tokens of one user; 0: any number.
+	UserFiles int
+	// ExceptRoot means that root may have any number of unused tokens.
+	ExceptRoot bool
 }
 
 // Store holds files that were handed off until they are taken.
@@ -59,22 +63,25 @@ func (s *Store) keep(owner api.Caller, files []*os.File) (token, error) {
 	_, _ = rand.Read(name[:]) // it never fails
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.count(owner.UID) >= s.limits.Tokens {
+	tokens, held := s.count(owner.UID)
+	exceeds := tokens >= s.limits.Tokens || s.limits.UserFiles > 0 && held+len(files) > s.limits.UserFiles
+	if exceeds && !(s.limits.ExceptRoot && owner.Root()) {
 		closeAll(files)
-		return token{}, fmt.Errorf("%w: %d unused tokens of user %d", ErrTooMany, s.limits.Tokens, owner.UID)
+		return token{}, fmt.Errorf("%w: %d unused tokens of user %d hold %d files", ErrTooMany, tokens, owner.UID, held)
 	}
 	s.kept[name] = &bundle{owner: owner, files: files, expiry: time.AfterFunc(keepTime, func() { s.expire(name) })}
 	return name, nil
 }
 
-// count returns how many unused tokens a user has.
-func (s *Store) count(uid uint32) (tokens int) {
+// count returns how many unused tokens a user has, and how many files they hold.
+func (s *Store) count(uid uint32) (tokens, files int) {
 	for _, b := range s.kept {
 		if b.owner.UID == uid {
 			tokens++
+			files += len(b.files)
 		}
 	}
-	return tokens
+	return tokens, files
 }
 
 // expire removes a token and closes its files.

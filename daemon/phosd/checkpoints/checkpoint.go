@@ -39,6 +39,10 @@ type Request struct {
 	// rights are the rights with which the directory's files are accessed.
 	rights fsuid.Rights
 	kinds  []string
+	// shared is the user's directory in one that the administrator has named; nil: it is in none.
+	shared *os.File
+	// trees are the roots of the process trees; set by admit.
+	trees []proc.Identity
 	// byPolicy means that a policy wants it, and not a caller.
 	byPolicy bool
 }
@@ -55,7 +59,11 @@ func (c *Checkpoints) Checkpoint(ctx context.Context, r Request) (_ *ckpt.Checkp
 // checkpoint takes a checkpoint, and counts, logs and records it.
 func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.CheckpointResult, error) {
 	pids := r.Begin.GetPids()
-	affected := c.sessions.Below(pids)
+	affected, err := c.admit(&r)
+	if err != nil {
+		c.log.Warn("checkpoint refused", "pids", pids, "uid", r.Caller.UID, "error", err)
+		return nil, err
+	}
 	for _, s := range affected {
 		defer s.BeginCheckpoint()()
 	}
@@ -113,10 +121,7 @@ func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.CheckpointResu
 	if c.options.CPU == nil {
 		return nil, errNotBuilt
 	}
-	roots, err := r.roots()
-	if err != nil {
-		return nil, err
-	}
+	roots := r.trees
 	if len(c.sessions.Below(r.Begin.GetPids())) == 0 {
 		r.noticeWithoutGPU(roots)
 	}
@@ -194,6 +199,8 @@ func (c *Checkpoints) deadline(r Request) time.Duration {
 
 // tryCheckpoint makes one attempt. It fails with ErrProgramEnded if a process exits during it.
 func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc.Identity) (*ckpt.CheckpointResult, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	target, err := c.target(ctx, r)
 	if err != nil {
 		return nil, err
@@ -202,6 +209,7 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 	if !r.byPolicy && r.Notice != nil && !r.Begin.GetStream() {
 		c.noticeOtherProgram(r, target.Dir, roots[0])
 	}
+	defer c.watchSpace(ctx, r, target, cancel)()
 	begin := r.Begin
 	budget := orDefault(begin.GetBudgetBytes(), uint64(c.config.MemoryBudget))
 	return ckpt.Checkpoint(ctx, ckpt.CheckpointOptions{
@@ -310,7 +318,7 @@ func checkOwner(caller api.Caller, trees []*ckpt.Tree) error {
 // target opens the image directory or the stream that the request names.
 func (c *Checkpoints) target(ctx context.Context, r Request) (*archive.Target, error) {
 	if r.Begin.GetStream() {
-		return c.archive.IntoStream(ctx, r.Files[0])
+		return c.archive.IntoStream(ctx, r.Files[0], r.Caller)
 	}
 	return c.archive.Into(r.Files[0], r.directoryRights())
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/restored"
 	"github.com/phos-gpu/phos/daemon/phosd/metrics"
+	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
 	"github.com/phos-gpu/phos/daemon/phosd/statedir"
 	"github.com/phos-gpu/phos/internal/linux/proc"
@@ -47,6 +48,9 @@ type Options struct {
 	Failpoints ckpt.Failpoints
 	// Output gets what a restored program writes to a terminal that it no longer has.
 	Output *os.File
+	// Quota counts what users' requests hold; Users are its settings.
+	Quota *quota.Quota
+	Users config.Users
 }
 
 // Checkpoints takes and restores checkpoints.
@@ -61,8 +65,8 @@ type Checkpoints struct {
 	trees    *restored.Trees
 	machine  *preflight.Machine
 	prepared preparedImages
-	// scheduled is held by a checkpoint of a policy: one is taken at a time.
-	scheduled   sync.Mutex
+	// turns are the checkpoints of policies in flight.
+	turns       turns
 	directories directories
 	// logUntracked logs, once, that this kernel does not track written pages.
 	logUntracked func()
@@ -73,8 +77,10 @@ func New(options Options) *Checkpoints {
 	c := &Checkpoints{
 		options: options, config: options.Config, sessions: options.Sessions, devices: options.Devices,
 		metrics: options.Metrics, log: options.Log,
-		archive: archive.New(options.State, options.Log),
-		trees:   restored.New(restored.Options{Life: options.Life, Restorers: options.CPU, Path: options.Dir.Restorer}),
+		archive: archive.New(archive.Options{
+			State: options.State, Quota: options.Quota, Idle: time.Duration(options.Users.StreamIdle), Log: options.Log,
+		}),
+		trees: restored.New(restored.Options{Life: options.Life, Restorers: options.CPU, Path: options.Dir.Restorer}),
 		machine: &preflight.Machine{
 			Arch: thisHost().Arch, GPUs: options.Devices.GPUs(), CPU: options.CPU, Room: options.Devices.Room,
 		},

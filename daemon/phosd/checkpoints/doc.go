@@ -5,15 +5,17 @@
 //   - checkpoint.go takes a checkpoint; device.go makes the ckpt.Device of each session.
 //   - restore.go restores an image; worker.go makes the ckpt.GPURestore of each session.
 //   - prepared.go keeps images whose restore has been started in advance.
-//   - schedule.go takes the checkpoints of policies, drain.go those at the end of phosd, and
-//     family.go says which programs are saved together.
+//   - admit.go refuses requests, before they leave any trace.
+//   - schedule.go takes the checkpoints of policies, turns.go says when, directory.go where to, and
+//     drain.go takes those at the end of phosd; family.go says which programs are saved together.
 //   - images.go finds the obstacles of a restore.
 //
 // The packages below: archive opens and writes image directories, policy says when a checkpoint is
 // due and where it goes, preflight finds obstacles, restored keeps the restored trees, workerclient
 // speaks to workers.
 //
-// Lock order: Checkpoints.scheduled before directories.mu. preparedImages.mu is taken alone.
+// Lock order: the locks of turns, directories and prepared are each taken alone. directories and
+// prepared call package quota, which has one lock.
 //
 // Tested by daemon/phosd, tests/checkpoint and tests/policy. Read Checkpoints and parts.go.
 package checkpoints

@@ -15,16 +15,37 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
-// maxParallel is how many programs are saved at a time when all are drained.
+// maxParallel is how many programs of a user are saved at a time when all are drained.
 const maxParallel = 4
 
-// SaveAtExit saves the programs whose policies say so, when a signal ends phosd. They go on.
+// SaveAtExit saves the programs whose policies say so, when a signal ends phosd. They go on. It
+// cancels scheduled checkpoints, which may take their time, and no user waits for another.
 func (c *Checkpoints) SaveAtExit() {
 	if c.options.CPU == nil {
 		return
 	}
-	var saved []family
+	c.turns.pause() // until phosd ends
+	c.eachUser(c.saveUserAtExit)
+}
+
+// eachUser calls a function for the running programs of each user, for all users at the same time.
+func (c *Checkpoints) eachUser(call func(running []*sessions.Session)) {
+	byUser := make(map[uint32][]*sessions.Session)
 	for _, s := range c.sessions.Running() {
+		uid := s.Record().Owner.UID
+		byUser[uid] = append(byUser[uid], s)
+	}
+	var users sync.WaitGroup
+	for _, running := range byUser {
+		users.Go(func() { call(running) })
+	}
+	users.Wait()
+}
+
+// saveUserAtExit is SaveAtExit for the programs of one user.
+func (c *Checkpoints) saveUserAtExit(running []*sessions.Session) {
+	var saved []family
+	for _, s := range running {
 		p := c.fetchPolicy(s)
 		if p == nil || !p.holds || !p.Has(config.ExitSignal) || anyHas(saved, s) {
 			continue
@@ -36,9 +57,27 @@ func (c *Checkpoints) SaveAtExit() {
 		if c.covered(s, wants) {
 			continue
 		}
-		saved = append(saved, c.familyOf(s))
-		_ = c.saveByPolicy(context.Background(), s) // logged, and shown by the next phosd
+		f := c.familyOf(s)
+		saved = append(saved, f)
+		_ = c.saveFamily(context.Background(), f, c.endOptions(s, p, false)) // logged, and shown by the next phosd
 	}
+}
+
+// endOptions say how a program is saved by its policy when phosd ends. The program's own limit of
+// the bandwidth is for the time that it runs, and would only keep phosd from ending.
+func (c *Checkpoints) endOptions(s *sessions.Session, p *programPolicy, stop bool) familyOptions {
+	options := familyOptions{stop: stop, keep: p.Keep, open: c.opens(s, p)}
+	if !p.Own {
+		options.bandwidth = p.BandwidthBytes
+	}
+	return options
+}
+
+// drainPlan is what is saved of one user at a drain.
+type drainPlan struct {
+	families []family
+	options  []familyOptions
+	failures []error
 }
 
 // Drain saves all programs and stops them: to the directories of their policies, or below base,
@@ -48,43 +87,56 @@ func (c *Checkpoints) Drain(ctx context.Context, base *os.File) (drained []*sess
 	if c.options.CPU == nil {
 		return nil, errNotBuilt
 	}
-	c.scheduled.Lock()
-	defer c.scheduled.Unlock()
-	var families []family
-	var options []familyOptions
+	defer c.turns.pause()()
+	var mu sync.Mutex // guards what the users' goroutines append to
+	var plans []drainPlan
 	var failures []error
-	for _, s := range c.sessions.Running() {
-		if c.covered(s, func(*sessions.Session) bool { return true }) || anyHas(families, s) {
+	c.eachUser(func(running []*sessions.Session) {
+		plan := c.planDrain(running, base)
+		mu.Lock()
+		defer mu.Unlock()
+		plans = append(plans, plan)
+		failures = append(failures, plan.failures...)
+	})
+	if len(failures) > 0 {
+		return nil, errors.Join(failures...)
+	}
+	var running sync.WaitGroup
+	for _, plan := range plans {
+		slots := make(chan struct{}, maxParallel)
+		for i, f := range plan.families {
+			running.Go(func() {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				err := c.saveFamily(ctx, f, plan.options[i])
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					drained = append(drained, f.members...)
+					return
+				}
+				failures = append(failures, fmt.Errorf("pid %d: %w", f.root.PID, err))
+			})
+		}
+	}
+	running.Wait()
+	return drained, errors.Join(failures...)
+}
+
+// planDrain finds the families of a user's programs, and directories for them.
+func (c *Checkpoints) planDrain(running []*sessions.Session, base *os.File) (plan drainPlan) {
+	for _, s := range running {
+		if c.covered(s, func(*sessions.Session) bool { return true }) || anyHas(plan.families, s) {
 			continue
 		}
 		one, err := c.drainOptions(s, base)
 		if err != nil {
-			failures = append(failures, err)
+			plan.failures = append(plan.failures, err)
 			continue
 		}
-		families, options = append(families, c.familyOf(s)), append(options, one)
+		plan.families, plan.options = append(plan.families, c.familyOf(s)), append(plan.options, one)
 	}
-	if len(failures) > 0 {
-		return nil, errors.Join(failures...)
-	}
-	errs, slots := make([]error, len(families)), make(chan struct{}, maxParallel)
-	var running sync.WaitGroup
-	for i, f := range families {
-		running.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			errs[i] = c.saveFamily(ctx, f, options[i])
-		})
-	}
-	running.Wait()
-	for i, f := range families {
-		if errs[i] == nil {
-			drained = append(drained, f.members...)
-			continue
-		}
-		failures = append(failures, fmt.Errorf("pid %d: %w", f.root.PID, errs[i]))
-	}
-	return drained, errors.Join(failures...)
+	return plan
 }
 
 // drainOptions finds a directory for a program.
@@ -94,10 +146,12 @@ func (c *Checkpoints) drainOptions(s *sessions.Session, base *os.File) (familyOp
 	case p == nil:
 		return familyOptions{}, noAnswer(s)
 	case p.holds && p.Has(config.Drain):
-		open := func(as fsuid.Rights) (*os.File, error) { return openDirectory(s, p, as) }
-		return familyOptions{stop: true, keep: p.Keep, bandwidth: p.BandwidthBytes, open: open}, nil
+		return c.endOptions(s, p, true), nil
 	case base != nil:
-		open := func(as fsuid.Rights) (*os.File, error) { return policy.OpenShared(base, as, p.program.Name()) }
+		open := func(as fsuid.Rights) (imageDirectory, error) {
+			dir, err := policy.OpenShared(base, as, p.program.Name())
+			return imageDirectory{File: dir}, err
+		}
 		return familyOptions{stop: true, open: open}, nil
 	}
 	return familyOptions{}, fmt.Errorf(

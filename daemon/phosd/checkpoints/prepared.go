@@ -11,6 +11,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
+	"github.com/phos-gpu/phos/daemon/phosd/quota"
 )
 
 // preparedImages keeps images whose restore has been started in advance.
@@ -29,6 +30,8 @@ type preparedKey struct {
 // preparedImage is ready for a restore.
 type preparedImage struct {
 	prepared *ckpt.Prepared
+	// kept counts the image as the user's.
+	kept *quota.Share
 	// expiry drops the image after a time.
 	expiry *time.Timer
 }
@@ -60,11 +63,12 @@ func (p *preparedImages) take(key preparedKey) *ckpt.Prepared {
 	}
 	delete(p.ready, key)
 	found.expiry.Stop()
+	found.kept.Release()
 	return found.prepared
 }
 
 // put keeps a prepared image for a while. It returns false if there is one already.
-func (p *preparedImages) put(key preparedKey, prepared *ckpt.Prepared, keep time.Duration) bool {
+func (p *preparedImages) put(key preparedKey, prepared *ckpt.Prepared, kept *quota.Share, keep time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ready == nil {
@@ -73,7 +77,7 @@ func (p *preparedImages) put(key preparedKey, prepared *ckpt.Prepared, keep time
 	if p.ready[key] != nil {
 		return false
 	}
-	p.ready[key] = &preparedImage{prepared: prepared, expiry: time.AfterFunc(keep, func() {
+	p.ready[key] = &preparedImage{prepared: prepared, kept: kept, expiry: time.AfterFunc(keep, func() {
 		if expired := p.take(key); expired != nil {
 			expired.Close()
 		}
@@ -169,11 +173,18 @@ func (c *Checkpoints) Prepare(
 		return nil, err
 	}
 	defer end()
-	prepared, err := c.prepareImage(ctx, image, true, place, progress)
+	kept, err := c.options.Quota.Take(caller.UID, quota.Prepared, 1)
 	if err != nil {
+		image.Close()
 		return nil, err
 	}
-	if !c.prepared.put(key, prepared, c.config.PreparedTime()) {
+	prepared, err := c.prepareImage(ctx, image, true, place, progress)
+	if err != nil {
+		kept.Release()
+		return nil, err
+	}
+	if !c.prepared.put(key, prepared, kept, c.config.PreparedTime()) {
+		kept.Release()
 		prepared.Close()
 		return nil, fmt.Errorf("%w: this image is already prepared", api.ErrInvalid)
 	}

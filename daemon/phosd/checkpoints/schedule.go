@@ -1,15 +1,13 @@
 package checkpoints
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/daemon/api"
@@ -21,9 +19,6 @@ import (
 
 // scheduleInterval is between two looks at what is due.
 const scheduleInterval = 500 * time.Millisecond
-
-// errShared is returned when two programs' policies name one image directory.
-var errShared = errors.New("another program has the same directory; {pid}, {rank} or {job} in its name make it differ")
 
 // programPolicy is the policy of one program.
 type programPolicy struct {
@@ -74,11 +69,13 @@ func (c *Checkpoints) Due(s *sessions.Session) time.Time {
 	return policy.Due(p, past)
 }
 
-// RunSchedule takes the checkpoints that are due, one at a time, until Options.Life ends.
+// RunSchedule takes the checkpoints that are due until Options.Life ends.
 func (c *Checkpoints) RunSchedule() {
 	if c.options.CPU == nil {
 		return
 	}
+	var checkpoints sync.WaitGroup
+	defer checkpoints.Wait()
 	tick := time.NewTicker(scheduleInterval)
 	defer tick.Stop()
 	for {
@@ -88,27 +85,39 @@ func (c *Checkpoints) RunSchedule() {
 		case <-tick.C:
 		}
 		c.sessions.FetchSettings() // in the background, because workers may be slow to answer
-		if s := c.maxOverdue(time.Now()); s != nil {
-			_ = c.saveByPolicy(c.options.Life, s) // logged, and shown by --status
+		for _, due := range c.overdue(time.Now()) {
+			ctx, done := c.turns.take(c.options.Life, due.session, due.limited, due.since)
+			if done == nil {
+				continue
+			}
+			checkpoints.Go(func() {
+				defer done()
+				_ = c.saveByPolicy(ctx, due.session) // logged, and shown by --status
+			})
 		}
 	}
 }
 
-// maxOverdue returns the program whose checkpoint is overdue for longest; nil if none is due.
-func (c *Checkpoints) maxOverdue(now time.Time) (first *sessions.Session) {
-	var since time.Time
+// dueProgram is a program whose checkpoint is due.
+type dueProgram struct {
+	session *sessions.Session
+	since   time.Duration
+	limited bool // its policy limits the bandwidth
+}
+
+// overdue returns the programs whose checkpoints are due, the longest overdue first.
+func (c *Checkpoints) overdue(now time.Time) (all []dueProgram) {
 	for _, s := range c.sessions.All() {
 		due := c.Due(s)
-		if due.IsZero() || due.After(now) || s.CheckpointRunning() || first != nil && !due.Before(since) {
-			continue
-		}
-		if s.ProgramEnded() ||
+		if due.IsZero() || due.After(now) || s.CheckpointRunning() || s.ProgramEnded() ||
 			c.covered(s, func(above *sessions.Session) bool { _, holds := c.Policy(above); return holds }) {
 			continue
 		}
-		first, since = s, due
+		p, _ := c.Policy(s)
+		all = append(all, dueProgram{s, now.Sub(due), p.BandwidthBytes > 0})
 	}
-	return first
+	slices.SortFunc(all, func(a, b dueProgram) int { return cmp.Compare(b.since, a.since) })
+	return all
 }
 
 // covered reports whether a program is saved together with one of its ancestors.
@@ -124,11 +133,10 @@ func (c *Checkpoints) saveByPolicy(ctx context.Context, s *sessions.Session) err
 	if p == nil {
 		return noAnswer(s)
 	}
-	c.scheduled.Lock()
-	defer c.scheduled.Unlock()
 	return c.saveFamily(ctx, c.familyOf(s), familyOptions{
-		keep: p.Keep, bandwidth: p.BandwidthBytes,
-		open: func(as fsuid.Rights) (*os.File, error) { return openDirectory(s, p, as) },
+		keep: p.Keep, bandwidth: p.BandwidthBytes, open: c.opens(s, p),
+		// It may have been saved with another program of its family in the meantime.
+		unwanted: func() bool { return c.Due(s).After(time.Now()) },
 	})
 }
 
@@ -141,7 +149,9 @@ type familyOptions struct {
 	stop      bool
 	keep      int // generations; 0: all
 	bandwidth uint64
-	open      func(as fsuid.Rights) (*os.File, error)
+	open      func(as fsuid.Rights) (imageDirectory, error)
+	// unwanted reports whether the checkpoint has become unnecessary; nil: it has not.
+	unwanted func() bool
 }
 
 // saveFamily takes the checkpoint of a family, once none of its programs is being saved.
@@ -152,14 +162,17 @@ func (c *Checkpoints) saveFamily(ctx context.Context, f family, options familyOp
 			return err
 		}
 	}
+	if options.unwanted != nil && options.unwanted() {
+		return nil
+	}
 	as, err := s.Rights()
-	var dir *os.File
+	var dir imageDirectory
 	if err == nil {
 		dir, err = options.open(as)
 	}
 	if err == nil {
-		defer dir.Close()
-		err = c.directories.claim(c.sessions, f, dir)
+		defer dir.close()
+		err = c.directories.claim(c.sessions, f, dir.File)
 	}
 	pid := f.root.PID
 	if err != nil {
@@ -172,13 +185,14 @@ func (c *Checkpoints) saveFamily(ctx context.Context, f family, options familyOp
 		Begin: &api.CheckpointBegin{
 			Pids: []uint32{uint32(pid)}, Stop: options.stop, BandwidthBytes: options.bandwidth,
 		},
-		Files:    []*os.File{dir},
+		Files:    []*os.File{dir.File},
 		rights:   as,
+		shared:   dir.user,
 		Notice:   func(text string) { c.log.Debug("checkpoint notice", "pid", pid, "notice", text) },
 		byPolicy: true,
 	})
 	if err == nil && options.keep > 0 {
-		c.prune(context.WithoutCancel(ctx), s, dir, as, options.keep)
+		c.prune(context.WithoutCancel(ctx), s, dir.File, as, options.keep)
 	}
 	return err
 }
@@ -209,55 +223,4 @@ func (c *Checkpoints) prune(ctx context.Context, s *sessions.Session, dir *os.Fi
 	if err != nil {
 		c.log.Warn("remove old generations", "pid", s.PID(), "dir", dir.Name(), "error", err)
 	}
-}
-
-// openDirectory opens the image directory of a program's policy.
-func openDirectory(s *sessions.Session, p *programPolicy, as fsuid.Rights) (*os.File, error) {
-	if p.Own {
-		return policy.Open(s.Record().Program, as, p.program.Fill(p.Dir))
-	}
-	// phosd.toml names the directory, so it is made and opened as root.
-	if err := os.MkdirAll(p.Dir, 0o711); err != nil {
-		return nil, err
-	}
-	base, err := os.Open(p.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer base.Close()
-	return policy.OpenShared(base, as, p.program.Name())
-}
-
-// directories are the image directories in use by policies.
-type directories struct {
-	mu     sync.Mutex // guards owners
-	owners map[directoryID]*sessions.Session
-}
-
-// directoryID identifies a directory, whatever its path.
-type directoryID struct{ device, inode uint64 }
-
-// claim reserves a directory for one family as long as one of its programs runs.
-func (d *directories) claim(known Sessions, f family, dir *os.File) error {
-	var info unix.Stat_t
-	if err := unix.Fstat(int(dir.Fd()), &info); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.owners == nil {
-		d.owners = make(map[directoryID]*sessions.Session)
-	}
-	all := known.All()
-	for id, owner := range d.owners {
-		if !slices.Contains(all, owner) {
-			delete(d.owners, id)
-		}
-	}
-	id := directoryID{info.Dev, info.Ino}
-	if owner := d.owners[id]; owner != nil && !f.has(owner) {
-		return fmt.Errorf("%s: pid %d: %w", dir.Name(), owner.PID(), errShared)
-	}
-	d.owners[id] = f.members[0]
-	return nil
 }

@@ -113,6 +113,8 @@ func (m *Sessions) openLedger(adopted []*Session) error {
 	if err := m.devices.OpenLedger(m.dir.Ledger(), len(adopted) > 0); err != nil {
 		return err
 	}
+	users := m.options.Config.Users
+	m.devices.Ledger().SetLimits(uint64(users.DeviceMemory), uint64(users.PinnedMemory))
 	if len(adopted) == 0 {
 		return nil
 	}
@@ -120,6 +122,9 @@ func (m *Sessions) openLedger(adopted []*Session) error {
 	var used [ledger.Slots]bool
 	for _, s := range adopted {
 		used[s.slot.number] = true
+	}
+	for _, s := range adopted {
+		m.devices.Ledger().SetTenant(s.slot.number, s.slot.tenant)
 	}
 	for number := range used {
 		if !used[number] {

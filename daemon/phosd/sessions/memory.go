@@ -11,30 +11,48 @@ import (
 )
 
 const (
-	memoryInterval = time.Second
+	// idleInterval is between two looks at the memory for sessions while there are none, and
+	// memoryInterval while there are: a program fills gigabytes in a second. The files of sessions are
+	// looked at only if more than one part in busyPart of the memory is used.
+	idleInterval, memoryInterval = time.Second, 50 * time.Millisecond
+	busyPart                     = 4
+	// policeTimeout is how long a new session waits for memory that others have taken unasked.
+	policeTimeout = 2 * time.Second
 	// maxRevoked is how many ended sessions with open files are watched: each takes two descriptors.
 	maxRevoked = 1024
+	// slackBytes is what files may hold beyond what was reserved in them, as the rest of huge pages.
+	slackBytes = 16 << 20
 )
 
-// TmpfsLimits returns the limits that the kernel enforces: no user holds more than the maximum
-// number of programs is given.
-func TmpfsLimits(limits config.Sessions) rundir.Limits {
-	perSession := wire.SessionBytes + uint64(limits.ArenaSize)
-	return rundir.Limits{TmpfsBytes: uint64(limits.TmpfsSize), UserBytes: uint64(limits.PerUser) * perSession}
+// TmpfsLimits returns the limits that the kernel enforces. No user holds more than the maximum
+// number of programs is given, or than the setting says.
+func TmpfsLimits(settings config.Config) rundir.Limits {
+	limits := settings.Sessions
+	user := uint64(limits.PerUser) * (wire.SessionBytes + uint64(limits.ArenaSize))
+	if pinned := uint64(settings.Users.PinnedMemory); pinned > 0 {
+		user = min(user, pinned+slackBytes)
+	}
+	return rundir.Limits{TmpfsBytes: uint64(limits.TmpfsSize), UserBytes: user}
 }
 
-// givenBytes returns what the session's files may hold; 0 if its record does not say.
-func (s *Session) givenBytes() uint64 {
+// givenBytes returns what the session's files may hold: what was reserved in them, where that is
+// known, and at most their length. It returns 0 if its record does not say.
+func (m *Sessions) givenBytes(s *Session) uint64 {
 	if s.record.ArenaBytes == 0 {
 		return 0
 	}
-	return wire.SessionBytes + s.record.ArenaBytes
+	given := wire.SessionBytes + s.record.ArenaBytes
+	if accounts := m.devices.Ledger(); accounts.CountsHost() {
+		given = min(given, accounts.HostUsage(s.slot.number)+slackBytes)
+	}
+	return given
 }
 
-// WatchMemory looks every second whether a program fills the memory for sessions, until phosd ends.
-// A program owns its session's files, so it can make them longer.
+// WatchMemory looks again and again whether a program fills the memory for sessions, until phosd
+// ends. Workers keep to their users' shares, but a program owns its session's files: it can write
+// where nothing was reserved, and make them longer.
 func (m *Sessions) WatchMemory() {
-	tick := time.NewTicker(memoryInterval)
+	tick := time.NewTicker(idleInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -42,30 +60,78 @@ func (m *Sessions) WatchMemory() {
 			return
 		case <-tick.C:
 		}
-		m.revoked.trim(m.log)
-		half, err := m.dir.HalfFull()
-		if err != nil {
-			m.log.Error("watch the memory for sessions", "error", err)
+		if m.Count() > 0 {
+			tick.Reset(memoryInterval)
+		} else {
+			tick.Reset(idleInterval)
 		}
-		if !half {
-			continue
-		}
-		for _, s := range m.All() {
-			m.checkMemory(s)
-		}
+		m.policeMemory()
 	}
 }
 
-// checkMemory ends a session that holds more than it was given.
-func (m *Sessions) checkMemory(s *Session) {
-	held, err := m.dir.UsedBytes(s.record.Session)
-	given := s.givenBytes()
-	if err != nil || given == 0 || !rundir.Exceeds(held, given) { // an error: it has most likely just ended
-		return
+// policeMemory ends the sessions that hold more than was reserved for them, and reports whether it
+// frees any memory.
+func (m *Sessions) policeMemory() (frees bool) {
+	space, err := m.dir.Space()
+	if err != nil {
+		m.log.Error("watch the memory for sessions", "error", err)
+		return false
 	}
-	m.log.Error("session files made longer by their program; ending the session", "session", s.record.Session,
+	frees = m.revoked.trim(m.log, space)
+	if space.AllBytes-space.FreeBytes < space.AllBytes/busyPart {
+		return frees
+	}
+	for _, s := range m.All() {
+		frees = m.checkMemory(s) || frees
+	}
+	return frees
+}
+
+// checkMemory ends a session that holds more than it was given, and reports whether it does.
+func (m *Sessions) checkMemory(s *Session) bool {
+	held, err := m.dir.UsedBytes(s.record.Session)
+	given := m.givenBytes(s)
+	if err != nil || given == 0 || !rundir.Exceeds(held, given) { // an error: it has most likely just ended
+		return false
+	}
+	if s.overfull.Swap(true) {
+		return true // it is about to end
+	}
+	m.log.Error("session files filled beyond what was reserved; ending the session", "session", s.record.Session,
 		"pid", s.record.Program.PID, "uid", s.record.Owner.UID, "command", s.record.Command, "bytes", held, "given", given)
 	s.kill()
+	return true
+}
+
+// Usage is what the programs of a user hold.
+type Usage struct {
+	Programs int
+	// PinnedBytes is memory of their sessions, DeviceBytes of the GPU of which they hold most.
+	PinnedBytes, DeviceBytes uint64
+}
+
+// Usage returns what the programs of each user hold.
+func (m *Sessions) Usage() map[uint32]Usage {
+	all := make(map[uint32]Usage)
+	accounts := m.devices.Ledger()
+	device := make(map[uint32][]uint64)
+	for _, s := range m.All() {
+		uid := s.record.Owner.UID
+		use := all[uid]
+		use.Programs++
+		if bytes, err := m.dir.UsedBytes(s.record.Session); err == nil { // an error: it has just ended
+			use.PinnedBytes += bytes
+		}
+		if device[uid] == nil {
+			device[uid] = make([]uint64, accounts.GPUs())
+		}
+		for gpu := range device[uid] {
+			device[uid][gpu] += accounts.SlotUsage(gpu, s.slot.number)
+			use.DeviceBytes = max(use.DeviceBytes, device[uid][gpu])
+		}
+		all[uid] = use
+	}
+	return all
 }
 
 // revoked are the files of ended sessions that programs still have open.
@@ -100,10 +166,19 @@ func (m *Sessions) revoke(s *Session) {
 }
 
 // trim closes the files that are no longer open elsewhere, and truncates those that were made
-// longer.
-func (r *revoked) trim(log *slog.Logger) {
+// longer. If memory is short it shrinks all: only programs that have lost their workers can still
+// use them.
+func (r *revoked) trim(log *slog.Logger, space rundir.Space) (frees bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if space.HalfFull() {
+		for _, files := range r.files {
+			if err := files.Shrink(); err != nil {
+				log.Error("shrink files of an ended session", "error", err)
+			}
+			frees = true
+		}
+	}
 	kept := r.files[:0]
 	for _, files := range r.files {
 		if inUse(files, log) {
@@ -112,6 +187,7 @@ func (r *revoked) trim(log *slog.Logger) {
 	}
 	clear(r.files[len(kept):])
 	r.files = kept
+	return frees
 }
 
 // inUse trims files and reports whether they must be watched further.

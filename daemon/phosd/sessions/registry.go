@@ -29,19 +29,22 @@ type registry struct {
 	sessions map[uint64]*Session
 	slots    [ledger.Slots]bool // true: in use, by a session or a standby worker
 	perUser  map[uint32]int
-	total    int // slots of sessions
+	tenants  map[uint32]uint16 // the users' numbers in the ledger
+	total    int               // slots of sessions
 	// closed refuses new programs: phosd is being stopped.
 	closed bool
 }
 
 func newRegistry(limits config.Sessions) *registry {
-	return &registry{limits: limits, sessions: make(map[uint64]*Session), perUser: make(map[uint32]int)}
+	return &registry{limits: limits, sessions: make(map[uint64]*Session), perUser: make(map[uint32]int), tenants: make(map[uint32]uint16)}
 }
 
 // slot is the right to have a session: a slot of the ledger, and one place of the user's quota.
 type slot struct {
 	uid    uint32
 	number int
+	// tenant is the user's number in the ledger.
+	tenant uint16
 	// standby is the worker that gets the session; nil: a new one.
 	standby *standby.Worker
 }
@@ -56,9 +59,10 @@ func (r *registry) reserve(uid uint32, worker *standby.Worker) (slot, error) {
 	}
 	if uid != 0 && r.perUser[uid] >= r.limits.PerUser {
 		return slot{}, fmt.Errorf(
-			"%w: this user already runs %d programs (sessions.per_user)",
+			"%w: sessions.per_user: this user may have %d programs at a time, and has %d",
 			api.ErrExhausted,
 			r.limits.PerUser,
+			r.perUser[uid],
 		)
 	}
 	var number int
@@ -74,7 +78,7 @@ func (r *registry) reserve(uid uint32, worker *standby.Worker) (slot, error) {
 		return slot{}, errNoSlot
 	}
 	r.occupy(uid, number)
-	return slot{uid: uid, number: number, standby: worker}, nil
+	return slot{uid: uid, number: number, tenant: r.tenant(uid), standby: worker}, nil
 }
 
 // reserveAdopted takes the slot of the ledger in which an adopted session accounts.
@@ -85,7 +89,22 @@ func (r *registry) reserveAdopted(uid uint32, number int) (slot, error) {
 		return slot{}, fmt.Errorf("%w: ledger slot %d is taken", api.ErrExhausted, number)
 	}
 	r.occupy(uid, number)
-	return slot{uid: uid, number: number}, nil
+	return slot{uid: uid, number: number, tenant: r.tenant(uid)}, nil
+}
+
+// tenant returns the user's number in the ledger: 0 for root, which has no limit. The caller holds
+// mu.
+func (r *registry) tenant(uid uint32) uint16 {
+	if uid == 0 || r.tenants[uid] != 0 {
+		return r.tenants[uid]
+	}
+	taken := slices.Collect(maps.Values(r.tenants)) // at most one for each slot
+	for number := uint16(1); ; number++ {
+		if !slices.Contains(taken, number) {
+			r.tenants[uid] = number
+			return number
+		}
+	}
 }
 
 // occupy counts one more session. The caller holds mu.
@@ -103,6 +122,7 @@ func (r *registry) release(given slot) {
 	r.total--
 	if r.perUser[given.uid]--; r.perUser[given.uid] <= 0 {
 		delete(r.perUser, given.uid)
+		delete(r.tenants, given.uid)
 	}
 }
 

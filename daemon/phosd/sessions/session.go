@@ -49,6 +49,8 @@ type Session struct {
 	checkpoint atomic.Pointer[rundir.Checkpoint]
 	// checkpoints counts the program's checkpoints in flight.
 	checkpoints atomic.Int32
+	// overfull is set once the session was ended because its files hold too much.
+	overfull atomic.Bool
 	// failure is why the program counts as failed; nil: it does not.
 	failure atomic.Pointer[string]
 	// described is the worker's first description; describing is set while the worker is asked for it.

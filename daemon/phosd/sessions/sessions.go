@@ -37,6 +37,8 @@ type Options struct {
 	WorkerLog *os.File
 	// Guard lets workers open the GPUs; nil: every process may.
 	Guard *guard.Guard
+	// Admit returns an error for a user that may not use phosd.
+	Admit func(api.Caller) error
 	// Watchers are phosd's goroutines that outlive a request. Close waits for them.
 	Watchers *sync.WaitGroup
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/gpu/ledger"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -40,6 +41,9 @@ func (m *Sessions) start(conn *net.UnixConn, caller api.Caller) (*Session, error
 	if err := errors.Join(caller.CheckVisible(), caller.Identified()); err != nil {
 		return nil, err
 	}
+	if err := m.options.Admit(caller); err != nil {
+		return nil, err
+	}
 	program, err := proc.Open(caller.Process)
 	if err != nil {
 		return nil, err
@@ -64,8 +68,8 @@ func (m *Sessions) start(conn *net.UnixConn, caller api.Caller) (*Session, error
 
 // reserve takes a slot for a user's program, with a standby worker if one is ready.
 func (m *Sessions) reserve(uid uint32) (slot, error) {
-	ledger, worker := m.devices.Ledger(), m.pool.Take()
-	for worker != nil && !ledger.ClaimStandby(worker.Slot) {
+	accounts, worker := m.devices.Ledger(), m.pool.Take()
+	for worker != nil && !accounts.ClaimStandby(worker.Slot) {
 		m.pool.Release(worker) // it is about to end, to free its memory
 		worker = m.pool.Take()
 	}
@@ -77,8 +81,38 @@ func (m *Sessions) reserve(uid uint32) (slot, error) {
 		return slot{}, err
 	}
 	// The session accounts again for what its standby worker has accounted.
-	ledger.Clear(given.number)
+	accounts.Clear(given.number)
+	accounts.SetTenant(given.number, given.tenant)
+	if err := m.reserveSession(given); err != nil {
+		m.release(given)
+		return slot{}, err
+	}
 	return given, nil
+}
+
+// reserveSession accounts for the file of a session, which is allocated in full. If other programs
+// hold memory that they have not reserved, it waits until that is freed.
+func (m *Sessions) reserveSession(given slot) error {
+	for begun := time.Now(); ; {
+		space, err := m.dir.Space()
+		if err == nil {
+			err = m.devices.Ledger().ReserveHost(given.number, wire.SessionBytes, space.FreeBytes)
+		}
+		if err == nil && space.FreeBytes < wire.SessionBytes {
+			m.devices.Ledger().ReleaseHost(given.number, wire.SessionBytes)
+			err = unix.ENOSPC
+		}
+		switch {
+		case err == nil:
+			return nil
+		case m.policeMemory() && time.Since(begun) < policeTimeout:
+			time.Sleep(memoryInterval / 5) //nolint:forbidigo // the kernel has no event for freed memory
+		case ledger.IsShare(err):
+			return fmt.Errorf("%w: %w", api.ErrExhausted, err)
+		default:
+			return err
+		}
+	}
 }
 
 // release gives back a slot of which no session has come.

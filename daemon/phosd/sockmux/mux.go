@@ -29,6 +29,8 @@ type Options struct {
 	Program, Inquiry func(*net.UnixConn, api.Caller)
 	// Files accepts files that are handed off.
 	Files func(*net.UnixConn) error
+	// Admit returns an error for a user that may not use phosd. Program calls it itself.
+	Admit func(api.Caller) error
 	Log   *slog.Logger
 }
 
@@ -86,8 +88,10 @@ func (m *Mux) dispatch(conn *net.UnixConn, full error) {
 	switch {
 	case err != nil:
 		_ = conn.Close()
-	case first == wire.Magic:
+	case first == wire.Magic: // the handler refuses users that are not allowed, with an answer
 		m.options.Program(conn, caller)
+	case m.options.Admit(caller) != nil && (first == wire.InquiryMagic || first == fdtoken.Magic):
+		_ = conn.Close()
 	case first == wire.InquiryMagic:
 		m.options.Inquiry(conn, caller)
 	case first == fdtoken.Magic:
@@ -103,13 +107,16 @@ func (m *Mux) dispatch(conn *net.UnixConn, full error) {
 // file descriptor, so the number of a user's connections is limited.
 func (m *Mux) toGRPC(accepted *net.UnixConn, caller api.Caller, full error) {
 	conn := &api.CountedConn{UnixConn: accepted, Closed: func() { m.leave(m.requesters, caller.UID) }}
+	refusal := m.options.Admit(caller)
 	switch open := m.count(m.requesters, caller.UID); {
+	case open > maxRequesters+maxRefused && !caller.Root():
+		_ = conn.Close()
+		return
+	case refusal != nil:
+		conn.Refuse(refusal)
 	case full != nil:
 		conn.Refuse(fmt.Errorf("%w: %w", api.ErrExhausted, full))
 	case caller.Root() || open <= maxRequesters:
-	case open > maxRequesters+maxRefused:
-		_ = conn.Close()
-		return
 	default:
 		m.options.Log.Warn("connection refused: too many of this user", "uid", caller.UID, "pid", caller.Process.PID)
 		conn.Refuse(fmt.Errorf("%w: this user has %d connections to phosd open already", api.ErrExhausted, maxRequesters))

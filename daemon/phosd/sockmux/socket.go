@@ -17,8 +17,17 @@ var errSocketTaken = errors.New("another process listens there; stop it, or choo
 // errNoSocket is returned when the path of the socket names another kind of file.
 var errNoSocket = errors.New("the file there is not a socket; remove it, or choose another path")
 
-// Listen makes the socket. Every user may connect.
-func Listen(socket string) (*net.UnixListener, error) {
+// Place says where the socket is, and who can connect.
+type Place struct {
+	Path string
+	// GID is its group, Mode its mode.
+	GID  int
+	Mode os.FileMode
+}
+
+// Listen makes the socket.
+func Listen(place Place) (*net.UnixListener, error) {
+	socket := place.Path
 	if taken, err := net.DialTimeout("unix", socket, time.Second); err == nil {
 		return nil, errors.Join(fmt.Errorf("listen at %s: %w", socket, errSocketTaken), taken.Close())
 	}
@@ -38,8 +47,8 @@ func Listen(socket string) (*net.UnixListener, error) {
 	}
 	// The path is removed last of all, when phosd closes: once it is gone, the next phosd may start.
 	listener.SetUnlinkOnClose(false)
-	// Rights depend on the peer's user, not on the socket's mode.
-	if err := os.Chmod(socket, 0o666); err != nil {
+	// The mode says who can connect. What a caller may do depends on the peer's user.
+	if err := errors.Join(os.Chown(socket, 0, place.GID), os.Chmod(socket, place.Mode)); err != nil {
 		return nil, errors.Join(fmt.Errorf("listen: %w", err), listener.Close())
 	}
 	return listener, nil

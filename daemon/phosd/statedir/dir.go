@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,6 +16,14 @@ type Dir struct {
 	own    *os.File // this phosd's work; locked, so that no other phosd removes it as stale
 	memory string   // the tmpfs for small work; empty for none
 	key    Key
+	// memoryBytes is how much memory all small work may take.
+	memoryBytes uint64
+
+	librariesMu sync.Mutex // held while libraries are made, opened and removed
+
+	mu sync.Mutex // guards promised
+	// promised is the memory of all work directories in memory.
+	promised uint64
 }
 
 // Options say where the directories are.
@@ -50,6 +59,8 @@ func Open(options Options) (*Dir, error) {
 	if err := d.removeStale(); err != nil {
 		return nil, err
 	}
+	// Not fatal: the next start removes them.
+	_ = d.removeLibraries()
 	own, err := os.MkdirTemp(d.work(), "phosd-")
 	if err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
@@ -107,12 +118,13 @@ func (d *Dir) openMemory(bytes uint64) error {
 	}
 	// The phosd before may have mounted it with another size.
 	_ = unix.Unmount(d.memory, unix.MNT_DETACH)
-	options := fmt.Sprintf("mode=0700,size=%d", bytes)
-	if bytes == 0 ||
-		unix.Mount("phos-work", d.memory, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, options) != nil {
+	if bytes == 0 || mountTmpfs(d.memory, bytes) != nil {
 		d.memory = ""
+		return nil
 	}
-	return nil
+	d.memoryBytes = bytes
+	// The mounts below are of no use to other mount namespaces.
+	return os.NewSyscallError("make private", unix.Mount("", d.memory, "", unix.MS_PRIVATE, ""))
 }
 
 // Close removes what is used only while phosd runs.

@@ -184,3 +184,78 @@ func TestLibrary(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkIsBounded checks that what is written to one directory in memory cannot take the room
+// that was promised to another.
+func TestWorkIsBounded(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: mounts a tmpfs")
+	}
+	path := t.TempDir()
+	dir := open(t, statedir.Options{Path: path, MemoryPath: filepath.Join(path, "memory"), MemoryBytes: 16 << 20})
+	defer dir.Close()
+	var works []*statedir.Work
+	for range 2 {
+		work, err := dir.NewWork(6<<20, 16<<20, 4321, 4321)
+		if err != nil || !work.InMemory {
+			t.Fatalf("got %+v, %v, want a directory in memory", work, err)
+		}
+		defer work.Remove()
+		works = append(works, work)
+	}
+	block := make([]byte, 12<<20)
+	if err := os.WriteFile(filepath.Join(works[0].Name(), "grows"), block, 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("beyond its size: got %v, want ENOSPC", err)
+	}
+	if err := os.WriteFile(filepath.Join(works[1].Name(), "fits"), block[:6<<20], 0o600); err != nil {
+		t.Errorf("within its size: got %v", err)
+	}
+	if work, err := dir.NewWork(6<<20, 16<<20, 4321, 4321); err != nil || work.InMemory {
+		t.Errorf("a third: got %+v, %v, want one on the disk", work, err)
+	}
+}
+
+// TestUnusedLibrary checks that copies stay while a process has them mapped or open, and no longer.
+func TestUnusedLibrary(t *testing.T) {
+	path := t.TempDir()
+	dir := open(t, statedir.Options{Path: path})
+	held, err := dir.Library("aa", strings.NewReader("held"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapped, err := dir.Library("bb", strings.NewReader("mapped"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, err := unix.Mmap(int(mapped.Fd()), 0, 6, unix.PROT_READ, unix.MAP_PRIVATE)
+	if err := errors.Join(err, mapped.Close()); err != nil {
+		t.Fatal(err)
+	}
+	has := func() (names []string) {
+		entries, err := os.ReadDir(filepath.Join(path, "lib"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, entry := range entries {
+			names = append(names, entry.Name())
+		}
+		return names
+	}
+	for i, want := range []string{"aa bb cc", "bb dd", "ee"} {
+		made, err := dir.Library([]string{"cc", "dd", "ee"}[i], strings.NewReader("new"))
+		if err := errors.Join(err, made.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(has(), " "); got != want {
+			t.Errorf("round %d: got %s, want %s", i, got, want)
+		}
+		if i == 0 {
+			err = held.Close()
+		} else if i == 1 {
+			err = unix.Munmap(memory)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

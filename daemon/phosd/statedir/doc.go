@@ -9,4 +9,8 @@
 //	/var/lib/phos/lib/HASH/          libphos.so of saved programs, by its BLAKE3
 //
 // Only root can read it, but for the libraries. Read dir.go first.
+//
+// # Locking
+//
+// Dir.librariesMu and Dir.mu are never held together.
 package statedir

@@ -1,23 +1,42 @@
 package archive
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/daemon/phosd/statedir"
 )
 
 // Archive opens images and makes work directories.
 type Archive struct {
 	state *statedir.Dir
+	quota *quota.Quota
+	idle  time.Duration
 	log   *slog.Logger
 }
 
-// New returns an Archive over a state directory. The caller closes the directory.
-func New(state *statedir.Dir, log *slog.Logger) *Archive { return &Archive{state, log} }
+// Options are what an Archive needs.
+type Options struct {
+	// State is the state directory; the caller closes it.
+	State *statedir.Dir
+	// Quota counts what users hold, at streams and open images.
+	Quota *quota.Quota
+	// Idle is how long a stream may be idle; 0: any time.
+	Idle time.Duration
+	Log  *slog.Logger
+}
+
+// New returns an Archive.
+func New(options Options) *Archive {
+	return &Archive{state: options.State, quota: options.Quota, idle: options.Idle, log: options.Log}
+}
 
 // WorkWithin returns the function by which ckpt makes work directories. Together they take at most
 // half of a memory budget.
@@ -53,5 +72,9 @@ func (w privateWork) MemoryBytes() uint64 {
 
 // Library returns a copy of a library whose original is gone.
 func (a *Archive) Library(saved image.SavedFile, content io.Reader) (*os.File, error) {
-	return a.state.Library(saved.Hash, content)
+	text, err := ckpt.ReadLibrary(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", saved.Path, err)
+	}
+	return a.state.Library(saved.Hash, bytes.NewReader(text))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/daemon/phosd/users"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
@@ -60,6 +61,8 @@ type Image struct {
 	// UnknownKey is the key of a seal that nothing but TrustSeal vouches for, else nil.
 	UnknownKey *image.KeyID
 	dir        *store.Dir
+	// open counts the packs as the caller's.
+	open *quota.Share
 }
 
 // Close closes the image. Later calls have no effect.
@@ -68,6 +71,7 @@ func (i *Image) Close() {
 		_ = pack.Close() // only read
 	}
 	i.Packs = nil
+	i.open.Release()
 	if i.dir != nil {
 		i.dir.Close()
 		i.dir = nil
@@ -81,6 +85,9 @@ func (a *Archive) Open(directory *os.File, generation uint64, access Access) (_ 
 		return nil, err
 	}
 	i := &Image{}
+	if i.open, err = a.quota.Take(access.Caller.UID, quota.Files, 0); err != nil {
+		return nil, err
+	}
 	i.Release = i.Close
 	defer func() {
 		if err != nil {
@@ -110,6 +117,9 @@ func (a *Archive) Open(directory *os.File, generation uint64, access Access) (_ 
 		)
 	}
 	if i.Packs, err = i.dir.Packs(); err != nil {
+		return nil, err
+	}
+	if err = i.open.Grow(uint64(len(i.Packs))); err != nil {
 		return nil, err
 	}
 	i.Reader, err = contents.NewReader(i.Packs)

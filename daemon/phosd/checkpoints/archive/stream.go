@@ -13,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
+	"github.com/phos-gpu/phos/daemon/phosd/quota"
 )
 
 const (
@@ -29,18 +30,24 @@ func (a *Archive) Receive(ctx context.Context, from *os.File, caller api.Caller)
 		return nil, nil, err
 	}
 	defer stream.Close()
+	stream.SetIdle(a.idle)
+	share, err := a.quota.Take(caller.UID, quota.StreamBytes, 0)
+	if err != nil {
+		return nil, nil, err
+	}
 	work, err := a.state.NewWork(unknownBytes, 0, 0, 0)
 	if err != nil {
 		return nil, nil, err
 	}
 	remove := func() {
+		defer share.Release()
 		if err := work.Remove(); err != nil {
 			a.log.Error("remove work directory", "error", err)
 		}
 	}
 	dir, err := store.Init(work.File)
 	if err == nil {
-		room := &roomReader{from: stream, disk: work.File, all: caller.Root()}
+		room := &roomReader{from: stream, share: share, disk: work.File, all: caller.Root()}
 		_, err = store.ReadStream(ctx, bufio.NewReaderSize(room, streamBytes), dir)
 		dir.Close()
 	}
@@ -51,10 +58,12 @@ func (a *Archive) Receive(ctx context.Context, from *os.File, caller api.Caller)
 	return work.File, remove, nil
 }
 
-// roomReader keeps users from filling phosd's disk by an endless stream.
+// roomReader keeps users from filling phosd's disk by endless streams.
 type roomReader struct {
 	from io.Reader
-	disk *os.File
+	// share counts what was read as the user's.
+	share *quota.Share
+	disk  *os.File
 	// all disables the limit.
 	all bool
 	// before is how many bytes are read before the next look at the disk.
@@ -67,8 +76,17 @@ const (
 	roomPart  = 20
 )
 
-// Read reads, or fails if the disk is nearly full.
-func (r *roomReader) Read(to []byte) (int, error) {
+// Read reads, or fails if the disk is nearly full or the user's share of it is used up.
+func (r *roomReader) Read(to []byte) (n int, err error) {
+	n, err = r.read(to)
+	if failure := r.share.Grow(uint64(n)); failure != nil {
+		return 0, failure
+	}
+	return n, err
+}
+
+// read reads, or fails if the disk is nearly full.
+func (r *roomReader) read(to []byte) (int, error) {
 	if r.before -= int64(len(to)); r.before < 0 && !r.all {
 		r.before = roomBytes
 		var at unix.Statfs_t

@@ -7,7 +7,9 @@ import (
 	"os"
 
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
+	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
@@ -16,6 +18,10 @@ type Target struct {
 	Dir *store.Dir
 	// Publish writes a complete generation to the stream; nil for a directory.
 	Publish func(ctx context.Context, generation uint64) error
+	// Work is the private directory of an image that goes to a stream, Share what it counts in; nil
+	// for a directory.
+	Work  *os.File
+	Share *quota.Share
 	// Close discards an unfinished generation.
 	Close func()
 }
@@ -38,10 +44,15 @@ func (a *Archive) Into(directory *os.File, as fsuid.Rights) (*Target, error) {
 }
 
 // IntoStream makes the image in a private directory, and streams it when it is complete.
-func (a *Archive) IntoStream(ctx context.Context, to *os.File) (*Target, error) {
+func (a *Archive) IntoStream(ctx context.Context, to *os.File, caller api.Caller) (*Target, error) {
 	stream, err := fdtoken.OpenStream(ctx, to, true)
 	if err != nil {
 		return nil, err
+	}
+	stream.SetIdle(a.idle)
+	share, err := a.quota.Take(caller.UID, quota.StreamBytes, 0)
+	if err != nil {
+		return nil, errors.Join(err, stream.Close())
 	}
 	work, err := a.state.NewWork(unknownBytes, 0, 0, 0)
 	if err != nil {
@@ -58,7 +69,8 @@ func (a *Archive) IntoStream(ctx context.Context, to *os.File) (*Target, error) 
 		}
 		return buffered.Flush()
 	}
-	return &Target{Dir: dir, Publish: publish, Close: func() {
+	return &Target{Dir: dir, Publish: publish, Work: work.File, Share: share, Close: func() {
+		defer share.Release()
 		_ = stream.Close() // write errors were reported by Publish
 		dir.Close()
 		if err := work.Remove(); err != nil {

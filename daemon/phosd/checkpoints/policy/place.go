@@ -64,10 +64,13 @@ func makeBelow(root int, dir string, resolve uint64) (int, error) {
 	return fd, err
 }
 
+// UserDirectory returns the name of a user's directory below one that an administrator has named.
+func UserDirectory(uid uint32) string { return strconv.FormatUint(uint64(uid), 10) }
+
 // OpenShared opens or makes a program's directory below one that an administrator has named. The
 // user gets a private directory there; the program's directory is in it.
 func OpenShared(base *os.File, as fsuid.Rights, name string) (*os.File, error) {
-	user := strconv.FormatUint(uint64(as.UID), 10)
+	user := UserDirectory(as.UID)
 	err := unix.Mkdirat(int(base.Fd()), user, private)
 	made := err == nil
 	if err != nil && !errors.Is(err, unix.EEXIST) {

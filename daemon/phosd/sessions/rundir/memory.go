@@ -20,13 +20,19 @@ const (
 // Exceeds reports whether files that hold so much were made longer than a session is given.
 func Exceeds(heldBytes, givenBytes uint64) bool { return heldBytes > givenBytes+roundingBytes }
 
-// HalfFull reports whether less than half of the sessions' file system is free.
-func (d *Dir) HalfFull() (bool, error) {
+// Space is the room of the sessions' file system.
+type Space struct{ FreeBytes, AllBytes uint64 }
+
+// HalfFull reports whether less than half is free.
+func (s Space) HalfFull() bool { return s.FreeBytes < s.AllBytes/2 }
+
+// Space returns the room of the sessions' file system.
+func (d *Dir) Space() (Space, error) {
 	var info unix.Statfs_t
 	if err := unix.Statfs(d.sessions(), &info); err != nil {
-		return false, fmt.Errorf("stat %s: %w", d.sessions(), err)
+		return Space{}, fmt.Errorf("stat %s: %w", d.sessions(), err)
 	}
-	return info.Bfree < info.Blocks/2, nil
+	return Space{FreeBytes: info.Bfree * uint64(info.Bsize), AllBytes: info.Blocks * uint64(info.Bsize)}, nil
 }
 
 // UsedBytes returns the memory that a session's files take. Their owner may make them longer, but
@@ -52,6 +58,8 @@ type Revoked struct {
 type revokedFile struct {
 	*os.File
 	givenBytes uint64
+	// from is where the part begins that Shrink takes away.
+	from int64
 }
 
 // Revoke takes a session's files away from their owner, so that only processes that already have
@@ -62,13 +70,14 @@ func (d *Dir) Revoke(id, arenaBytes uint64) (*Revoked, error) {
 	for _, each := range []struct {
 		path       string
 		givenBytes uint64
-	}{{paths.Session, wire.SessionBytes}, {paths.Arena, arenaBytes}} {
+		from       int64
+	}{{paths.Session, wire.SessionBytes, wire.HeaderOffset + wire.HeaderBytes}, {paths.Arena, arenaBytes, 0}} {
 		file, err := os.OpenFile(each.path, os.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		if err == nil {
-			r.files = append(r.files, revokedFile{file, each.givenBytes})
+			r.files = append(r.files, revokedFile{file, each.givenBytes, each.from})
 			err = errors.Join(file.Chown(os.Geteuid(), os.Getegid()), file.Chmod(0))
 		}
 		if err != nil {
@@ -107,6 +116,22 @@ func (r *Revoked) Truncate() error {
 	var failures []error
 	for _, file := range r.files {
 		failures = append(failures, file.Truncate(0))
+	}
+	return errors.Join(failures...)
+}
+
+// Shrink frees all memory but the header, which tells the program that its worker is dead. What the
+// program has pinned raises SIGBUS from then on.
+func (r *Revoked) Shrink() error {
+	var failures []error
+	for _, file := range r.files {
+		if file.from == 0 {
+			failures = append(failures, file.Truncate(0))
+			continue
+		}
+		failures = append(failures, file.Truncate(int64(file.givenBytes)), os.NewSyscallError("fallocate",
+			unix.Fallocate(int(file.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE,
+				file.from, int64(file.givenBytes)-file.from)))
 	}
 	return errors.Join(failures...)
 }

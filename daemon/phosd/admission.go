@@ -1,0 +1,121 @@
+package phosd
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/phosd/quota"
+	"github.com/phos-gpu/phos/daemon/phosd/statedir"
+	"github.com/phos-gpu/phos/internal/linux/fdpass"
+)
+
+const (
+	// maxFollowed is how many requests of a user may wait for ends of restored programs: about as many
+	// as the user can have connections.
+	maxFollowed = 256
+	// filesPart is which part of phosd's files one user's requests may hold, and minFiles the least.
+	filesPart = 8
+	minFiles  = maxFiles + 64
+)
+
+// newQuota returns the quota of the requests of users. free returns how much of the disk of the
+// state directory is free, and pinned of the memory for sessions.
+func newQuota(settings config.Config, free, pinned func() uint64) *quota.Quota {
+	users := settings.Users
+	files := uint64(users.Files)
+	if files == 0 {
+		var limit unix.Rlimit
+		_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // fails only for an unknown resource
+		files = max(limit.Cur/filesPart, minFiles)
+	}
+	requests := uint64(users.Requests)
+	images := func() uint64 { return statedir.FreeBytes(settings.Checkpoint.Dir) }
+	if settings.Checkpoint.Dir == "" {
+		images = nil
+	}
+	return quota.New(map[quota.Resource]quota.Limit{
+		quota.Requests: {Key: "users.requests", What: "requests in flight", Max: requests},
+		quota.Prepared: {Key: "users.requests", What: "prepared images", Max: requests},
+		quota.Followed: {Key: "users.requests", What: "followed restores", Max: max(requests, maxFollowed)},
+		quota.Files:    {Key: "users.files", What: "files open for requests", Max: files},
+		quota.StreamBytes: {
+			Key: "users.stream_bytes", What: "images from and to streams", Bytes: true,
+			Max: uint64(users.StreamBytes), Free: free,
+		},
+		quota.Programs: {Key: "sessions.per_user", What: "programs", Max: uint64(settings.Sessions.PerUser)},
+		quota.PinnedBytes: {
+			Key: "users.pinned_memory", What: "memory of sessions", Bytes: true, Max: uint64(users.PinnedMemory), Free: pinned,
+		},
+		quota.DeviceBytes: {
+			Key: "users.device_memory", What: "memory of one GPU", Bytes: true, Max: uint64(users.DeviceMemory),
+		},
+		quota.ImageBytes: {
+			Key: "users.image_bytes", What: "images in checkpoint.dir", Bytes: true,
+			Max: uint64(settings.Users.ImageBytes), Free: images,
+		},
+	})
+}
+
+// admitted is a request that counts in its user's quota until done is called.
+type admitted struct {
+	daemon *Daemon
+	caller api.Caller
+	// flight is the request itself, held its files.
+	flight, held *quota.Share
+	files        []*os.File
+}
+
+// admit counts a request, or refuses it. It comes before anything that the request makes phosd do.
+// The files of a refused request are closed; token names them, if there are any.
+func (d *Daemon) admit(caller api.Caller, token []byte) (*admitted, error) {
+	flight, err := d.quota.Take(caller.UID, quota.Requests, 1)
+	if err != nil {
+		files, _ := d.tokens.Take(token, caller)
+		fdpass.Close(files)
+		return nil, err
+	}
+	return &admitted{daemon: d, caller: caller, flight: flight}, nil
+}
+
+// take returns the files that the caller has handed off under a token. They stay open until done
+// or closeFiles is called.
+func (a *admitted) take(token []byte) (files []*os.File, err error) {
+	if a.files, err = a.daemon.takeFiles(token, a.caller); err != nil {
+		return nil, err
+	}
+	if a.held, err = a.daemon.quota.Take(a.caller.UID, quota.Files, uint64(len(a.files))); err != nil {
+		return nil, err
+	}
+	return a.files, nil
+}
+
+// closeFiles closes the files of the request.
+func (a *admitted) closeFiles() {
+	fdpass.Close(a.files)
+	a.files = nil
+	if a.held != nil {
+		a.held.Release()
+	}
+}
+
+// follow turns the request into one that waits for the end of a restored program. Such a request
+// holds little, and may last for days.
+func (a *admitted) follow() error {
+	a.closeFiles()
+	followed, err := a.daemon.quota.Take(a.caller.UID, quota.Followed, 1)
+	if err != nil {
+		return err
+	}
+	a.flight.Release()
+	a.flight = followed
+	return nil
+}
+
+// done ends the request.
+func (a *admitted) done() {
+	a.closeFiles()
+	a.flight.Release()
+}

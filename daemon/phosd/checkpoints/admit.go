@@ -1,0 +1,54 @@
+package checkpoints
+
+import (
+	"context"
+	"os"
+
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
+	"github.com/phos-gpu/phos/daemon/phosd/quota"
+	"github.com/phos-gpu/phos/daemon/phosd/sessions"
+)
+
+// admit finds the roots of a request, and the sessions that it affects. A request that it refuses
+// leaves no trace on them: a stranger must not make another user's program look failed.
+func (c *Checkpoints) admit(r *Request) (affected []*sessions.Session, err error) {
+	if r.trees, err = r.roots(); err != nil {
+		return nil, err
+	}
+	affected = c.sessions.Below(r.Begin.GetPids())
+	for _, s := range affected {
+		if !r.Caller.CanAccess(s.Record().Owner.UID) {
+			return nil, sessions.ErrNotOwned(s.PID())
+		}
+	}
+	return affected, nil
+}
+
+// watchSpace ends a checkpoint that takes more of a shared disk than its user may have. The
+// returned function ends the watch.
+func (c *Checkpoints) watchSpace(
+	ctx context.Context,
+	r Request,
+	target *archive.Target,
+	cancel context.CancelCauseFunc,
+) (stop func()) {
+	switch {
+	case r.Begin.GetStream():
+		return archive.WatchUse(ctx, target.Work, target.Share.SetTo, cancel)
+	case r.shared != nil:
+		uid := r.Caller.UID
+		measured := func(bytes uint64) error { return c.options.Quota.Measure(uid, quota.ImageBytes, bytes) }
+		return archive.WatchUse(ctx, r.shared, measured, cancel)
+	}
+	return func() {}
+}
+
+// checkSpace returns an error if a user's images in a directory of the administrator already take
+// the user's share.
+func (c *Checkpoints) checkSpace(uid uint32, images *os.File) error {
+	bytes, err := archive.UsedBytes(images)
+	if err != nil {
+		return err
+	}
+	return c.options.Quota.Measure(uid, quota.ImageBytes, bytes)
+}

@@ -1,0 +1,229 @@
+package quota
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/phos-gpu/phos/daemon/api"
+)
+
+// Resource is something of which each user has a share.
+type Resource int
+
+// The resources.
+const (
+	// Requests are checkpoints, restores and pre-restores in flight.
+	Requests Resource = iota
+	// Prepared are images that a pre-restore has prepared.
+	Prepared
+	// Followed are requests that wait for the end of a restored program.
+	Followed
+	// Files are descriptors that phosd holds open for requests.
+	Files
+	// StreamBytes are bytes of images from and to streams, on the disk of the state directory.
+	StreamBytes
+	// ImageBytes are bytes of images in directories that the administrator has named; measured.
+	ImageBytes
+	// Programs are programs that run; measured.
+	Programs
+	// PinnedBytes is memory of sessions; measured.
+	PinnedBytes
+	// DeviceBytes is memory of the GPU of which the user holds most; measured.
+	DeviceBytes
+	resources
+)
+
+// Limit is each user's share of a resource.
+type Limit struct {
+	// Key is the setting that changes it.
+	Key string
+	// What names the counted things.
+	What string
+	// Bytes means that bytes are counted.
+	Bytes bool
+	// Max is the share; 0: as much as is free.
+	Max uint64
+	// Free returns how much of the resource no user holds; nil: any amount. It is used if Max is 0,
+	// and must not call the Quota.
+	Free func() uint64
+}
+
+// Error is returned when a user's share is used up.
+type Error struct {
+	Key, What string
+	// Used is what the user holds, Limit how much it may hold.
+	Used, Limit uint64
+	Bytes       bool
+}
+
+func (e *Error) Error() string {
+	unit := ""
+	if e.Bytes {
+		unit = " bytes"
+	}
+	return fmt.Sprintf("%v: %s: this user may have %d%s of %s, and has %d",
+		api.ErrExhausted, e.Key, e.Limit, unit, e.What, e.Used)
+}
+
+// Unwrap returns ErrExhausted.
+func (e *Error) Unwrap() error { return api.ErrExhausted }
+
+// Quota counts what users hold.
+type Quota struct {
+	limits [resources]Limit
+
+	mu   sync.Mutex // guards held
+	held map[uint32]*[resources]uint64
+}
+
+// New returns a Quota of which nothing is held.
+func New(limits map[Resource]Limit) *Quota {
+	q := &Quota{held: make(map[uint32]*[resources]uint64)}
+	for resource, limit := range limits {
+		q.limits[resource] = limit
+	}
+	return q
+}
+
+// Share is what one request holds of a resource.
+type Share struct {
+	quota    *Quota
+	uid      uint32
+	resource Resource
+
+	mu   sync.Mutex // guards held
+	held uint64
+}
+
+// Take takes so much of a resource for a user. It returns an *Error if that exceeds the share.
+func (q *Quota) Take(uid uint32, resource Resource, count uint64) (*Share, error) {
+	s := &Share{quota: q, uid: uid, resource: resource}
+	return s, s.Grow(count)
+}
+
+// Grow takes more.
+func (s *Share) Grow(count uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.quota.add(s.uid, s.resource, count); err != nil {
+		return err
+	}
+	s.held += count
+	return nil
+}
+
+// SetTo makes the share hold exactly so much. If that exceeds the share it returns an *Error, and
+// nothing has changed.
+func (s *Share) SetTo(count uint64) error {
+	s.mu.Lock()
+	held := s.held
+	if count < held {
+		s.quota.subtract(s.uid, s.resource, held-count)
+		s.held = count
+	}
+	s.mu.Unlock()
+	if count <= held {
+		return nil
+	}
+	return s.Grow(count - held)
+}
+
+// Release gives everything back. Later calls have no effect.
+func (s *Share) Release() { _ = s.SetTo(0) } // shrinking does not fail
+
+// add counts more, unless it exceeds the user's share.
+func (q *Quota) add(uid uint32, resource Resource, count uint64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	held := q.held[uid]
+	if held == nil {
+		held = new([resources]uint64)
+	}
+	limit, limited := q.limits[resource].of()
+	if used := held[resource]; uid != 0 && limited && (count > limit || used > limit-count) {
+		l := q.limits[resource]
+		return &Error{Key: l.Key, What: l.What, Used: used, Limit: limit, Bytes: l.Bytes}
+	}
+	held[resource] += count
+	q.held[uid] = held
+	return nil
+}
+
+// Measure replaces what a user holds of a resource that is measured and not taken. It returns an
+// *Error if that is more than the share; it counts all the same.
+func (q *Quota) Measure(uid uint32, resource Resource, held uint64) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := q.held[uid]
+	if now == nil {
+		now = new([resources]uint64)
+		q.held[uid] = now
+	}
+	now[resource] = held
+	if *now == ([resources]uint64{}) {
+		delete(q.held, uid)
+	}
+	if limit, limited := q.limits[resource].of(); uid != 0 && limited && held > limit {
+		l := q.limits[resource]
+		return &Error{Key: l.Key, What: l.What, Used: held, Limit: limit, Bytes: l.Bytes}
+	}
+	return nil
+}
+
+// of returns the limit as it is now; false if there is none.
+func (l Limit) of() (limit uint64, limited bool) {
+	switch {
+	case l.Max > 0:
+		return l.Max, true
+	case l.Free != nil:
+		return l.Free(), true
+	}
+	return 0, false
+}
+
+// subtract undoes add.
+func (q *Quota) subtract(uid uint32, resource Resource, count uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	held := q.held[uid]
+	held[resource] -= count
+	if *held == ([resources]uint64{}) {
+		delete(q.held, uid)
+	}
+}
+
+// Use is what a user holds of a resource.
+type Use struct {
+	Key, What string
+	Bytes     bool
+	// Used is what the user holds. If Limited is set, it may hold at most Limit.
+	Used, Limit uint64
+	Limited     bool
+}
+
+// Of returns what a user holds of each resource that has a setting.
+func (q *Quota) Of(uid uint32) (uses []Use) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for resource, l := range q.limits {
+		if l.Key == "" {
+			continue
+		}
+		limit, limited := l.of()
+		use := Use{Key: l.Key, What: l.What, Bytes: l.Bytes, Limit: limit, Limited: limited}
+		if held := q.held[uid]; held != nil {
+			use.Used = held[resource]
+		}
+		uses = append(uses, use)
+	}
+	return uses
+}
+
+// Users lists the users that hold anything.
+func (q *Quota) Users() []uint32 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Sorted(maps.Keys(q.held))
+}

@@ -1,0 +1,400 @@
+package hostile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// onGPU is the beginning of Python programs that use a GPU.
+const onGPU = `
+import ctypes, os, signal, sys, time
+cuda = ctypes.CDLL("libcuda.so.1")
+def check(result):
+    if result: sys.exit("CUDA error %d" % result)
+context = ctypes.c_void_p()
+check(cuda.cuInit(0))
+check(cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0))
+def allocate(count):
+    at = ctypes.c_uint64()
+    check(cuda.cuMemAlloc_v2(ctypes.byref(at), ctypes.c_size_t(count)))
+    check(cuda.cuMemsetD8_v2(at, 7, ctypes.c_size_t(count)))
+    return at
+def ready():
+    open("ready", "w").close()
+    while True: signal.pause()
+`
+
+// programIn starts a program of the user in a directory of its own, and waits until it is ready.
+func (u *user) programIn(d *harness.Daemon, name, policy, text string) *exec.Cmd {
+	u.t.Helper()
+	dir := u.file(name)
+	for _, err := range []error{
+		os.Mkdir(dir, 0o755), os.Chown(dir, int(u.uid), int(u.uid)),
+		os.WriteFile(filepath.Join(dir, "pos.yaml"), []byte(policy), 0o644),
+	} {
+		if err != nil {
+			u.t.Fatal(err)
+		}
+	}
+	command := u.python(d, text)
+	command.Dir = dir
+	background(u.t, command)
+	waitFor(u.t, "the program is ready", func() bool { return exists(filepath.Join(dir, "ready")) })
+	return command
+}
+
+// statusOf is what a user sees of a program.
+type statusOf struct {
+	PID        int    `json:"pid"`
+	State      string `json:"state"`
+	Checkpoint struct {
+		Generation *uint64 `json:"generation"`
+		Running    bool    `json:"running"`
+		Error      string  `json:"error"`
+	} `json:"checkpoint"`
+}
+
+// status returns what the user sees of its program.
+func (u *user) status(d *harness.Daemon, program *exec.Cmd) (found statusOf) {
+	u.t.Helper()
+	command := u.cli(d, "--status", "--json")
+	text, err := command.Output()
+	var status struct {
+		Programs []statusOf `json:"programs"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &status)
+	}
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	for _, found = range status.Programs {
+		if found.PID == program.Process.Pid {
+			return found
+		}
+	}
+	return statusOf{}
+}
+
+// lines are what a running command has printed.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(text []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(text)
+}
+
+// all returns the complete lines.
+func (l *lines) all() (all []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.text.String()) {
+		all = append(all, line)
+	}
+	return all
+}
+
+// TestSilentStreams: bob asks for restores of streams that never come. They are limited, and
+// alice's requests are served.
+func TestSilentStreams(t *testing.T) {
+	const limit, asked = 3, 40
+	a, b := alice(t), bob(t)
+	d := start(t, "--users-requests=3")
+	command, said := b.intruder(d, "silent-restores", fmt.Sprint(asked)), &lines{}
+	command.Stdout = said
+	background(t, command)
+	waitFor(t, "the requests beyond the limit have failed", func() bool { return len(said.all()) == asked-limit })
+	for _, text := range said.all() {
+		if !strings.Contains(text, "users.requests") || !strings.Contains(text, "has 3") {
+			t.Fatalf("got %q, want the limit and the use", text)
+		}
+	}
+	if err := os.Mkdir(a.file("image"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	a.mustFail(d, []string{"--restore", "--dir", a.file("image")}, "no image") // served
+}
+
+// TestIdleStream: a stream that sends nothing ends by itself.
+func TestIdleStream(t *testing.T) {
+	b := bob(t)
+	d := start(t, "--users-stream-idle=1s")
+	said, err := run(t, b.intruder(d, "silent-restores", fmt.Sprint(1)))
+	if err != nil || !strings.Contains(said, "users.stream_idle") {
+		t.Errorf("got %q, %v, want users.stream_idle in it", said, err)
+	}
+}
+
+// TestStrangersDump: bob's refused request to save alice's program leaves no trace on it.
+func TestStrangersDump(t *testing.T) {
+	a, b := alice(t), bob(t)
+	d := start(t)
+	program := a.programIn(d, "victim", "", onGPU+"ready()")
+	b.mustFail(d, []string{"--dump", "--dir", b.file("image"), "--pid", pid(program)}, "not permitted")
+	if got := a.status(d, program); got.Checkpoint.Error != "" || got.State != "running" {
+		t.Errorf("got %+v, want a running program without an error", got)
+	}
+}
+
+// TestSlowPolicy: bob's policy has a bandwidth with which a checkpoint takes hours. Alice's program
+// is saved all the same, and phosd ends when it is told to.
+func TestSlowPolicy(t *testing.T) {
+	a, b := alice(t), bob(t)
+	d := start(t)
+	slow := b.programIn(d, "slow",
+		"checkpoint:\n  dir: image\n  every: 1s\n  bandwidth: 1KiB\n  on: [exit-signal]\n", onGPU+"allocate(40 << 20)\nready()")
+	waitFor(t, "bob's program is being saved", func() bool { return b.status(d, slow).Checkpoint.Running })
+	quick := a.programIn(d, "quick", "checkpoint:\n  dir: image\n  every: 1s\n", onGPU+"ready()")
+	waitFor(t, "alice's program is saved twice", func() bool {
+		generation := a.status(d, quick).Checkpoint.Generation
+		return generation != nil && *generation >= 2
+	})
+	if got := b.status(d, slow).Checkpoint; !got.Running || got.Generation != nil {
+		t.Errorf("bob's checkpoint: got %+v, want the first one in flight", got)
+	}
+	if err := syscall.Kill(d.PID(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	d.Await()
+	d.Launch()
+	if got := b.status(d, slow).Checkpoint; got.Generation == nil {
+		t.Errorf("bob's program: got %+v, want a checkpoint that the exit signal took", got)
+	}
+}
+
+// TestGrowsBeforeFreeze: a program grows after phosd has inspected it, beyond the memory that was
+// reserved for its processes.
+func TestGrowsBeforeFreeze(t *testing.T) {
+	proceed, a := filepath.Join(t.TempDir(), "go"), alice(t)
+	d := start(t, "--checkpoint-memory-budget=96MiB")
+	d.Kill()
+	d.Relaunch(ckpt.FailpointsVariable + "=freeze=until:" + proceed)
+	program := a.programIn(d, "grows", "", `
+import signal
+def grow(*_):
+    global held
+    held = b"x" * (200 << 20)
+    open("grown", "w").close()
+signal.signal(signal.SIGUSR1, grow)
+open("ready", "w").close()
+while True: signal.pause()
+`)
+	image := a.file("image")
+	dump := a.cli(d, "--dump", "--dir", image, "--pid", pid(program))
+	var said bytes.Buffer
+	dump.Stdout, dump.Stderr = &said, &said
+	if err := dump.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the image is begun", func() bool { return exists(filepath.Join(image, "packs")) })
+	if err := program.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the program has grown", func() bool { return exists(a.file("grows/grown")) })
+	if err := os.WriteFile(proceed, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := dump.Wait(); err != nil {
+		t.Errorf("dump: %v: %s", err, said.String())
+	}
+}
+
+// TestFillsSessions: four programs of bob pin all memory that they can get, and then write into
+// their arenas where nothing was reserved. Alice's program starts all the same.
+func TestFillsSessions(t *testing.T) {
+	for name, fill := range map[string]string{
+		"pins": `
+at = ctypes.c_void_p()
+while cuda.cuMemHostAlloc(ctypes.byref(at), ctypes.c_size_t(8 << 20), 0) == 0: pass
+while cuda.cuMemHostAlloc(ctypes.byref(at), ctypes.c_size_t(65536), 0) == 0: pass
+ready()
+`,
+		"writes": `
+arena = next(line.split()[-1] for line in open("/proc/self/maps") if line.rstrip().endswith("/arena"))
+file = open(arena, "r+b", buffering=0)
+block = b"x" * (4 << 20)
+try:
+    while True:
+        file.write(block)
+        if file.tell() > 128 << 20: open("ready", "w").close()
+except OSError: ready()
+`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := alice(t), bob(t)
+			d := start(t, "--sessions-tmpfs-size=768MiB")
+			for i := range 4 {
+				dir := b.file(fmt.Sprint("fills", i))
+				if err := errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, int(b.uid), int(b.uid))); err != nil {
+					t.Fatal(err)
+				}
+				command := b.python(d, onGPU+fill)
+				command.Dir = dir
+				background(t, command)
+				gone := func() bool { _, err := os.Stat(fmt.Sprintf("/proc/%d/cwd", command.Process.Pid)); return err != nil }
+				waitFor(t, "bob's program has taken what it can", func() bool {
+					return exists(filepath.Join(dir, "ready")) || gone() // refused
+				})
+			}
+			program := a.programIn(d, "next", "", onGPU+`
+at = ctypes.c_void_p()
+while cuda.cuMemHostAlloc(ctypes.byref(at), ctypes.c_size_t(16 << 20), 0): time.sleep(0.01)
+ready()
+`)
+			if got := a.status(d, program); got.State != "running" {
+				t.Errorf("alice's program is %+v, want running", got)
+			}
+		})
+	}
+}
+
+// TestAccess: with a list of groups, a user of another group gets no session and no answer.
+func TestAccess(t *testing.T) {
+	a, b := alice(t), bob(t)
+	d := start(t, fmt.Sprint("--access-groups=", a.uid+10))
+	a.mustCLI(d, "--status")
+	if text, err := run(t, a.python(d, onGPU)); err != nil {
+		t.Errorf("alice's program: %v: %s", err, text)
+	}
+	b.mustFail(d, []string{"--status"}, "access.groups")
+	if text, err := run(t, b.python(d, onGPU)); err == nil || !strings.Contains(text, "access.groups") {
+		t.Errorf("bob's program: %v: %q, want access.groups in it", err, text)
+	}
+}
+
+// TestDeviceShare: the programs of one user together get the user's share of a GPU's memory, and
+// --status shows it.
+func TestDeviceShare(t *testing.T) {
+	a, b := alice(t), bob(t)
+	d := start(t, "--users-device-memory=64MiB")
+	first := onGPU + "allocate(48 << 20)\nready()"
+	b.programIn(d, "first", "", first)
+	a.programIn(d, "other", "", first)
+	if text, err := run(t, b.python(d, onGPU+"allocate(48 << 20)")); err == nil {
+		t.Errorf("bob's second program: got no error: %s", text)
+	}
+	if text, err := run(t, b.python(d, onGPU+"allocate(8 << 20)")); err != nil {
+		t.Errorf("bob's third program: %v: %s", err, text)
+	}
+	d.LogContains("users.device_memory: this user's programs may have 67108864 bytes of GPU 0 and have 50331648")
+	if text := b.mustCLI(d, "--status"); !strings.Contains(text, "users.device_memory") {
+		t.Errorf("--status: %q, want users.device_memory in it", text)
+	}
+	var status struct {
+		Limits []struct {
+			UID   uint32  `json:"uid"`
+			Key   string  `json:"key"`
+			Used  uint64  `json:"used"`
+			Limit *uint64 `json:"limit"`
+		} `json:"limits"`
+	}
+	for _, see := range []struct {
+		cli  *exec.Cmd
+		uids []uint32
+	}{{b.cli(d, "--status", "--json"), []uint32{b.uid}}, {d.Command("--status", "--json"), []uint32{a.uid, b.uid}}} {
+		status.Limits = nil
+		text, err := see.cli.Output()
+		if err == nil {
+			err = json.Unmarshal(text, &status)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var uids []uint32
+		for _, limit := range status.Limits {
+			if limit.Key == "users.device_memory" && limit.Used > 0 {
+				uids = append(uids, limit.UID)
+				if limit.Used != 48<<20 || limit.Limit == nil || *limit.Limit != 64<<20 {
+					t.Errorf("got %+v, want 48 of 64 MiB", limit)
+				}
+			}
+		}
+		if !slices.Equal(uids, see.uids) {
+			t.Errorf("limits of users %v are shown, want %v", uids, see.uids)
+		}
+	}
+}
+
+// TestFalseLibrary: a program maps a huge file of its own that is called libphos.so. Its image has
+// nothing of it, so phosd need not keep it at a restore.
+func TestFalseLibrary(t *testing.T) {
+	a := alice(t)
+	d := start(t)
+	program := a.programIn(d, "maps", "", onGPU+`
+open("libphos.so.false", "w").truncate(300 << 20)
+file = os.open("libphos.so.false", os.O_RDONLY)
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+# Below all others: phosd looks at the first.
+if libc.mmap(0x200000, 4096, 1, 2 | 0x100000, file, 0) != 0x200000: sys.exit("no mapping")
+os.close(file)
+ready()
+`)
+	image := a.file("image")
+	a.mustCLI(d, "--dump", "--dir", image, "--pid", pid(program))
+	if text := a.mustCLI(d, "image", "show", image); strings.Contains(text, "libphos.so.false") {
+		t.Errorf("the image has the false library: %s", text)
+	}
+}
+
+// TestDetachedFlood: a detached program floods phosd's log, and forges lines. The log stays small,
+// and each line names the program.
+func TestDetachedFlood(t *testing.T) {
+	a := alice(t)
+	d := start(t)
+	dir := a.file("floods")
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.Chown(dir, int(a.uid), int(a.uid))); err != nil {
+		t.Fatal(err)
+	}
+	program := a.python(d, onGPU+`
+open("ready", "w").close()
+while not os.path.exists("go"): time.sleep(0.01)
+try:
+    for i in range(64 << 10):
+        os.write(1, b"time=now level=ERROR msg=forged\n\x1b[2J" + b"x" * 990 + b"\n")
+finally:
+    open("done", "w").close()
+`)
+	program.Dir = dir
+	out, err := program.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	background(t, program)
+	waitFor(t, "the program is ready", func() bool { return exists(filepath.Join(dir, "ready")) })
+	a.mustCLI(d, "--dump", "--dir", a.file("image"), "--pid", pid(program))
+	waitFor(t, "the program has ended", func() bool { return program.Process.Signal(syscall.Signal(0)) != nil })
+	a.mustCLI(d, "--restore", "--dir", a.file("image"), "--detach")
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the program has printed", func() bool { return exists(filepath.Join(dir, "done")) })
+	d.LogContains("output of a restored program")
+	log, err := os.ReadFile(d.Log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(log) > 8<<20 || bytes.Contains(log, []byte("\x1b")) || bytes.Contains(log, []byte("\ntime=now")) {
+		t.Errorf("the log has %d bytes, or control characters, or forged lines", len(log))
+	}
+}
