@@ -314,7 +314,8 @@ sys.exit(7)
 			if !c.given {
 				eventually(t, "the log has the output", func() bool {
 					text, _ := os.ReadFile(log.Name())
-					return string(text) == "after\n"
+					return strings.Contains(string(text), `msg="output of a restored program"`) &&
+						strings.HasSuffix(string(text), " text=after\n")
 				})
 			}
 		})
