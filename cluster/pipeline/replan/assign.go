@@ -1,142 +1,213 @@
 package replan
 
 import (
-	"math"
+	"cmp"
 	"slices"
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// runs are layers, each run from..to-1, in order.
-type runs [][2]int
-
 // slot is a place in a pipeline of the next plan.
 type slot struct {
 	target int // index in the list of pipelines
 	place  int // the template's node
+	origin int // the pipeline's number in the previous plan; -1 for a new one
 	needs  runs
 }
 
-// missing returns the layers of a slot that a node does not hold.
-func missing(needs, holds runs) (lacks []int) {
-	for _, run := range needs {
-		for layer := run[0]; layer < run[1]; layer++ {
-			if !slices.ContainsFunc(holds, func(h [2]int) bool { return h[0] <= layer && layer < h[1] }) {
-				lacks = append(lacks, layer)
-			}
-		}
-	}
-	return lacks
+// survivor is a node that the next plan can use.
+type survivor struct {
+	node   cluster.NodeID
+	origin int // the pipeline that it was in; -1 for none
+	place  int
+	holds  runs
 }
 
-// cost returns how many bytes a node must be sent for a slot.
-func cost(p *pipeline.Profile, needs, holds runs) (bytes int64) {
-	for _, run := range needs {
-		bytes += p.StateBytes(run[0], run[1])
-		for _, h := range holds {
-			if from, to := max(run[0], h[0]), min(run[1], h[1]); from < to {
-				bytes -= p.StateBytes(from, to)
+// assignNodes returns a plan with pipelines of given sizes, for which the fewest bytes are sent. It
+// has no batch yet. origins are the pipelines' numbers in the previous plan; -1 for a new one.
+func assignNodes(plan *pipeline.Plan, c *Change, live []*target) (next *pipeline.Plan, origins []int) {
+	on, spare := assign(plan.Profile, slotsOf(plan, live), survivors(plan, c))
+	pipelines := make([]pipeline.Pipeline, len(live))
+	members, next0 := make([][]survivor, len(live)), 0
+	for i, t := range live {
+		members[i] = on[next0 : next0+t.size]
+		next0 += t.size
+		pipelines[i] = pipeline.Pipeline{Template: t.size}
+		for _, each := range members[i] {
+			pipelines[i].Nodes = append(pipelines[i].Nodes, each.node)
+		}
+	}
+	origins = matchOrigins(members, len(plan.Pipelines))
+	next = &pipeline.Plan{Profile: plan.Profile, Spec: plan.Spec, Templates: plan.Templates}
+	for _, i := range byOrigin(origins) {
+		next.Pipelines = append(next.Pipelines, pipelines[i])
+	}
+	slices.SortStableFunc(origins, compareOrigins)
+	for _, each := range spare {
+		next.Spare = append(next.Spare, each.node)
+	}
+	slices.Sort(next.Spare)
+	return next, origins
+}
+
+// slotsOf returns the places of all pipelines, in order.
+func slotsOf(plan *pipeline.Plan, live []*target) (slots []slot) {
+	for i, t := range live {
+		template := plan.Template(t.size)
+		for place := range t.size {
+			slots = append(slots, slot{i, place, t.origin, template.NodeLayers(place)})
+		}
+	}
+	return slots
+}
+
+// survivors returns the nodes that the next plan can use, sorted.
+func survivors(plan *pipeline.Plan, c *Change) (all []survivor) {
+	for i, each := range plan.Pipelines {
+		template := plan.Template(each.Template)
+		for place, node := range each.Nodes {
+			if !c.gone(node) {
+				all = append(all, survivor{node, i, place, template.NodeLayers(place)})
 			}
 		}
 	}
-	return bytes
+	for _, node := range slices.Concat(plan.Spare, c.Joined) {
+		if !c.gone(node) {
+			all = append(all, survivor{node: node, origin: -1})
+		}
+	}
+	slices.SortFunc(all, func(a, b survivor) int { return cmp.Compare(a.node, b.node) })
+	return all
 }
 
 // assign assigns nodes to slots so that as few bytes as possible are sent; there are at least as
 // many nodes as slots. It returns the node of each slot, and the remaining nodes.
 //
 // A node that holds exactly what a slot needs keeps such a slot in some optimal assignment:
-// whatever else it would be sent can be sent to the other node instead. So these are matched first,
-// and only the others are searched.
-func assign(
-	p *pipeline.Profile,
-	slots []slot,
-	nodes []cluster.NodeID,
-	holds map[cluster.NodeID]runs,
-) (on, over []cluster.NodeID) {
-	on = make([]cluster.NodeID, len(slots))
-	nodes = slices.Clone(nodes)
-	var open []int
-	for i, s := range slots {
-		same := slices.IndexFunc(nodes, func(node cluster.NodeID) bool { return slices.Equal(holds[node], s.needs) })
-		if same < 0 {
-			open = append(open, i)
-			continue
-		}
-		on[i] = nodes[same]
-		nodes = slices.Delete(nodes, same, same+1)
+// whatever else it would be sent can be sent to the other node instead. So these are matched first:
+// nodes that can stay where they are, then others. The rest is a transportation problem between
+// slots with equal needs and nodes with equal layers.
+func assign(p *pipeline.Profile, slots []slot, nodes []survivor) (on, spare []survivor) {
+	a := &assignment{slots: slots, nodes: nodes, on: make([]int, len(slots)), used: make([]bool, len(nodes))}
+	for i := range a.on {
+		a.on[i] = -1
 	}
-	costs := make([][]int64, len(open))
-	for row, i := range open {
-		costs[row] = make([]int64, len(nodes))
-		for column, node := range nodes {
-			costs[row][column] = cost(p, slots[i].needs, holds[node])
+	a.match(func(s slot, n survivor) bool { return s.origin == n.origin && s.place == n.place })
+	a.match(func(s slot, n survivor) bool { return s.origin == n.origin })
+	a.match(func(slot, survivor) bool { return true })
+	a.transport(p)
+	for _, node := range a.on {
+		on = append(on, nodes[node])
+	}
+	for i, node := range nodes {
+		if !a.used[i] {
+			spare = append(spare, node)
 		}
 	}
-	used := make([]bool, len(nodes))
-	for row, column := range cheapest(costs, len(nodes)) {
-		on[open[row]] = nodes[column]
-		used[column] = true
-	}
-	for column, node := range nodes {
-		if !used[column] {
-			over = append(over, node)
-		}
-	}
-	return on, over
+	return on, spare
 }
 
-// cheapest is the Hungarian method for a matrix with at least as many columns as rows: the column
-// of each row, with the least sum. Rows are added one by one, each along the shortest augmenting
-// path in the costs reduced by the potentials.
-func cheapest(costs [][]int64, columns int) []int {
-	rows := len(costs)
-	rowPotential, columnPotential := make([]int64, rows+1), make([]int64, columns+1)
-	rowOf := make([]int, columns+1) // counted from 1; 0 is none. Column 0 represents the row that is being added.
-	for row := 1; row <= rows; row++ {
-		rowOf[0] = row
-		least, from := make([]int64, columns+1), make([]int, columns+1)
-		done := make([]bool, columns+1)
-		for i := range least {
-			least[i] = math.MaxInt64
-		}
-		at := 0
-		for rowOf[at] != 0 {
-			done[at] = true
-			current, delta, next := rowOf[at], int64(math.MaxInt64), 0
-			for column := 1; column <= columns; column++ {
-				if done[column] {
-					continue
-				}
-				reduced := costs[current-1][column-1] - rowPotential[current] - columnPotential[column]
-				if reduced < least[column] {
-					least[column], from[column] = reduced, at
-				}
-				if least[column] < delta {
-					delta, next = least[column], column
-				}
-			}
-			for column := range columns + 1 {
-				if done[column] {
-					rowPotential[rowOf[column]] += delta
-					columnPotential[column] -= delta
-				} else {
-					least[column] -= delta
-				}
-			}
-			at = next
-		}
-		for at != 0 {
-			rowOf[at] = rowOf[from[at]]
-			at = from[at]
+// assignment is an assignment of nodes to slots that is not complete yet.
+type assignment struct {
+	slots []slot
+	nodes []survivor
+	on    []int // the index of each slot's node; -1 for none yet
+	used  []bool
+}
+
+// take assigns a node to a slot.
+func (a *assignment) take(slot, node int) { a.on[slot], a.used[node] = node, true }
+
+// match assigns nodes to open slots that need exactly what they hold, if they suit.
+func (a *assignment) match(suits func(slot, survivor) bool) {
+	byLayers := map[string][]int{}
+	for i, node := range a.nodes {
+		if !a.used[i] && node.origin >= 0 {
+			byLayers[node.holds.key()] = append(byLayers[node.holds.key()], i)
 		}
 	}
-	found := make([]int, rows)
-	for column := 1; column <= columns; column++ {
-		if rowOf[column] > 0 {
-			found[rowOf[column]-1] = column - 1
+	for i, s := range a.slots {
+		if a.on[i] >= 0 {
+			continue
+		}
+		same := byLayers[s.needs.key()]
+		if k := slices.IndexFunc(same, func(n int) bool { return suits(s, a.nodes[n]) }); k >= 0 {
+			a.take(i, same[k])
+			byLayers[s.needs.key()] = slices.Delete(same, k, k+1)
 		}
 	}
-	return found
+}
+
+// transport assigns nodes to all open slots with the fewest bytes.
+func (a *assignment) transport(p *pipeline.Profile) {
+	rows := classes(len(a.slots), func(i int) (runs, bool) { return a.slots[i].needs, a.on[i] < 0 })
+	columns := classes(len(a.nodes), func(i int) (runs, bool) { return a.nodes[i].holds, !a.used[i] })
+	costs := make([][]int64, len(rows))
+	for i, row := range rows {
+		costs[i] = make([]int64, len(columns))
+		for k, column := range columns {
+			costs[i][k] = cost(p, row.layers, column.layers)
+		}
+	}
+	for i, flows := range cheapest(costs, sizes(rows), sizes(columns)) {
+		for _, slot := range rows[i].members {
+			a.take(slot, a.pick(a.slots[slot], flows, columns))
+		}
+	}
+}
+
+// pick removes a node from the classes that have one for a slot: a node of the slot's own pipeline,
+// if there is one.
+func (a *assignment) pick(s slot, flows []int, columns []class) (node int) {
+	from, at := -1, -1
+	for k, flow := range flows {
+		if flow == 0 {
+			continue
+		}
+		own := slices.IndexFunc(columns[k].members, func(n int) bool { return a.nodes[n].origin == s.origin })
+		if from < 0 || own >= 0 {
+			from, at = k, max(own, 0)
+		}
+		if own >= 0 {
+			break
+		}
+	}
+	flows[from]--
+	node = columns[from].members[at]
+	columns[from].members = slices.Delete(columns[from].members, at, at+1)
+	return node
+}
+
+// class is a set of slots or nodes with the same layers.
+type class struct {
+	layers  runs
+	members []int
+}
+
+// classes groups n things by layers; layers returns those of one, and whether it counts.
+func classes(n int, layers func(int) (runs, bool)) (all []class) {
+	index := map[string]int{}
+	for i := range n {
+		of, ok := layers(i)
+		if !ok {
+			continue
+		}
+		at, known := index[of.key()]
+		if !known {
+			at = len(all)
+			index[of.key()] = at
+			all = append(all, class{layers: of})
+		}
+		all[at].members = append(all[at].members, i)
+	}
+	return all
+}
+
+// sizes returns how many members classes have.
+func sizes(of []class) (numbers []int) {
+	for _, each := range of {
+		numbers = append(numbers, len(each.members))
+	}
+	return numbers
 }

@@ -2,9 +2,7 @@ package replan
 
 import (
 	"fmt"
-	"slices"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
 )
@@ -26,13 +24,13 @@ func Recover(plan *pipeline.Plan, change Change) (*Result, error) {
 	if err := checkEnough(plan, left); err != nil {
 		return nil, err
 	}
-	s := newSizing(plan, c)
-	s.run()
-	next := s.assignNodes()
+	sizes := newSizing(plan, c)
+	sizes.run()
+	next, origins := assignNodes(plan, &c, sizes.live())
 	if err := instance.Split(next); err != nil {
 		return nil, err
 	}
-	r := &Result{Plan: next, Steps: s.steps()}
+	r := &Result{Plan: next, Steps: steps(plan, &c, next, origins)}
 	r.planTransfers(plan, &c)
 	return r, nil
 }
@@ -59,71 +57,4 @@ func checkEnough(plan *pipeline.Plan, left int) error {
 		e.Instead = fmt.Sprintf("no pipeline is possible: save the layers' state and wait for %d more nodes", smallest-left)
 	}
 	return e
-}
-
-// assignNodes assigns nodes to the pipelines. The plan has no batch yet.
-func (s *sizing) assignNodes() *pipeline.Plan {
-	next := &pipeline.Plan{Profile: s.plan.Profile, Spec: s.plan.Spec, Templates: s.plan.Templates}
-	live := s.live()
-	nodes := make([][]cluster.NodeID, len(live))
-	for i, t := range live {
-		nodes[i] = make([]cluster.NodeID, t.size)
-		if t.what == "" {
-			nodes[i] = slices.Clone(t.left)
-		}
-	}
-	next.Spare = slices.Clone(s.pool)
-	holds := holdings(s.plan)
-	for _, group := range s.groups() {
-		slots, members := s.slots(live, group)
-		on, over := assign(s.plan.Profile, slots, members, holds)
-		for i, each := range slots {
-			nodes[each.target][each.place] = on[i]
-		}
-		next.Spare = append(next.Spare, over...)
-	}
-	for i, t := range live {
-		next.Pipelines = append(next.Pipelines, pipeline.Pipeline{Template: t.size, Nodes: nodes[i]})
-	}
-	slices.Sort(next.Spare)
-	return next
-}
-
-// groups returns the groups in which nodes must be assigned.
-func (s *sizing) groups() (groups []int) {
-	for _, t := range s.targets {
-		if t.what != "" && !slices.Contains(groups, t.group) {
-			groups = append(groups, t.group)
-		}
-	}
-	return groups
-}
-
-// slots returns a group's places, and the nodes that it has for them.
-func (s *sizing) slots(live []*target, group int) (slots []slot, nodes []cluster.NodeID) {
-	for i, t := range live {
-		if t.group != group {
-			continue
-		}
-		template := s.plan.Template(t.size)
-		for place := range t.size {
-			slots = append(slots, slot{i, place, template.NodeLayers(place)})
-		}
-	}
-	for _, t := range s.targets {
-		if t.group == group {
-			nodes = append(nodes, t.left...)
-		}
-	}
-	return slots, sortedSet(append(nodes, s.given[group]...))
-}
-
-// steps returns what was done.
-func (s *sizing) steps() (steps []Step) {
-	for _, t := range s.targets {
-		if t.what != "" && (t.before > 0 || t.size > 0) {
-			steps = append(steps, Step{t.origin, t.what, t.before, t.size})
-		}
-	}
-	return steps
 }

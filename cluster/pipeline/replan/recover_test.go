@@ -343,62 +343,6 @@ func untouched(t *testing.T, before *pipeline.Plan, r *Result) {
 	}
 }
 
-// TestAssignment compares the search with all permutations.
-func TestAssignment(t *testing.T) {
-	r := rand.New(rand.NewSource(1))
-	p := model(t, 14)
-	for range 400 {
-		var slots []slot
-		var nodes []cluster.NodeID
-		holds := map[cluster.NodeID]runs{}
-		count := 1 + r.Intn(5)
-		randomRun := func() runs {
-			from := r.Intn(13)
-			return runs{{from, from + 1 + r.Intn(14-from)}}
-		}
-		for i := range count + r.Intn(3) {
-			nodes = append(nodes, cluster.NodeID(i))
-			if r.Intn(5) > 0 {
-				holds[cluster.NodeID(i)] = randomRun()
-			}
-		}
-		for range count {
-			needs := randomRun()
-			if r.Intn(3) == 0 && holds[0] != nil {
-				needs = holds[0]
-			}
-			slots = append(slots, slot{needs: needs})
-		}
-		on, over := assign(p, slots, nodes, holds)
-		var got int64
-		for i, node := range on {
-			got += cost(p, slots[i].needs, holds[node])
-		}
-		if all := sortedSet(append(slices.Clone(on), over...)); len(all) != len(nodes) {
-			t.Fatalf("%v and %v of %v", on, over, nodes)
-		}
-		if want := bruteAssign(p, slots, nodes, holds); got != want {
-			t.Fatalf("%d bytes, by trying all %d", got, want)
-		}
-	}
-}
-
-func bruteAssign(p *pipeline.Profile, slots []slot, nodes []cluster.NodeID, holds map[cluster.NodeID]runs) int64 {
-	if len(slots) == 0 {
-		return 0
-	}
-	best := int64(math.MaxInt64)
-	for i, node := range nodes {
-		rest := slices.Delete(slices.Clone(nodes), i, i+1)
-		var bytes int64
-		for _, layer := range missing(slots[0].needs, holds[node]) {
-			bytes += p.Layers[layer].StateBytes
-		}
-		best = min(best, bytes+bruteAssign(p, slots[1:], rest, holds))
-	}
-	return best
-}
-
 // TestSuperseded checks that the order of events does not matter, nor how they are grouped.
 func TestSuperseded(t *testing.T) {
 	r := rand.New(rand.NewSource(2))
@@ -495,17 +439,24 @@ func TestRefusals(t *testing.T) {
 
 func BenchmarkThousandNodes(b *testing.B) {
 	p := model(b, 96)
-	var sizes []int
-	for range 50 {
-		sizes = append(sizes, 20)
-	}
-	plan := planOf(b, p, 2, 10, 90, sizes...)
-	var dead []int
-	for i := range 10 {
-		dead = append(dead, i*97+3)
-	}
-	for b.Loop() {
-		recovered(b, plan, Change{Dead: ids(dead...)})
+	for _, each := range []struct {
+		name  string
+		sizes []int
+		every int // of so many nodes one dies
+	}{
+		{"equal sizes", slices.Repeat([]int{20}, 50), 97},
+		{"many sizes, a tenth dies", []int{80, 75, 70, 66, 61, 60, 55, 53, 50, 47, 45, 42, 40, 38, 35, 33, 30, 29, 25, 23, 21, 12}, 10},
+	} {
+		plan := planOf(b, p, 2, 10, 90, each.sizes...)
+		var dead []int
+		for node := 3; node < sum(each.sizes); node += each.every {
+			dead = append(dead, node)
+		}
+		b.Run(each.name, func(b *testing.B) {
+			for b.Loop() {
+				recovered(b, plan, Change{Dead: ids(dead...)})
+			}
+		})
 	}
 }
 

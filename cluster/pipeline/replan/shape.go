@@ -3,55 +3,41 @@ package replan
 import (
 	"slices"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
 )
 
-// target is a pipeline of the next plan. Pipelines that exchange nodes are in one group, within
-// which nodes are assigned again.
+// target is a pipeline of the next plan, while sizes are decided.
 type target struct {
 	origin int // its number in the previous plan; -1 for a new one
 	before int // nodes that it had
-	left   []cluster.NodeID
 	size   int
-	group  int
-	what   What // the last step that was taken for it; "" if none
 }
 
-// sizing decides how many nodes each pipeline has.
+// sizing decides how many nodes each pipeline has. Which nodes these are is decided later, for all
+// pipelines at once.
 type sizing struct {
 	plan    *pipeline.Plan
 	targets []*target
-	pool    []cluster.NodeID         // without layers and not in a pipeline yet
-	given   map[int][]cluster.NodeID // from the pool, by group
+	spare   int // nodes that are in no pipeline
 }
 
-// newSizing returns the pipelines and the pool after a change, before any step.
+// newSizing returns the sizes after a change, before any step.
 func newSizing(plan *pipeline.Plan, c Change) *sizing {
-	s := &sizing{plan: plan, given: map[int][]cluster.NodeID{}}
+	s := &sizing{plan: plan, spare: len(c.Joined)}
 	for i, each := range plan.Pipelines {
-		t := &target{origin: i, before: len(each.Nodes), group: i}
+		t := &target{origin: i, before: len(each.Nodes)}
 		for _, node := range each.Nodes {
 			if !c.gone(node) {
-				t.left = append(t.left, node)
+				t.size++
 			}
-		}
-		t.size = len(t.left)
-		switch t.size {
-		case t.before:
-		case 0:
-			t.what = Gone
-		default:
-			t.what = Reinstantiated
 		}
 		s.targets = append(s.targets, t)
 	}
 	for _, node := range plan.Spare {
 		if !c.gone(node) {
-			s.pool = append(s.pool, node)
+			s.spare++
 		}
 	}
-	s.pool = sortedSet(append(s.pool, c.Joined...))
 	return s
 }
 
@@ -75,38 +61,21 @@ func (s *sizing) live() (found []*target) {
 	return found
 }
 
-// addFromPool adds a node of the pool to a pipeline.
-func (s *sizing) addFromPool(t *target) {
-	s.given[t.group] = append(s.given[t.group], s.pool[0])
-	s.pool = s.pool[1:]
+// grow adds a spare node to a pipeline.
+func (s *sizing) grow(t *target) {
+	s.spare--
 	t.size++
 }
 
-// joinGroups merges two groups.
-func (s *sizing) joinGroups(a, b *target) {
-	from, to := b.group, a.group
-	if from == to {
-		return
-	}
-	s.given[to] = append(s.given[to], s.given[from]...)
-	delete(s.given, from)
-	for _, t := range s.targets {
-		if t.group == from {
-			t.group = to
-		}
-	}
-}
-
-// fill replaces lost nodes from the pool: first of pipelines that are too small, those that need
+// fill replaces lost nodes by spare ones: first of pipelines that are too small, those that need
 // fewest first, then of all others.
 func (s *sizing) fill() {
 	damaged := slices.DeleteFunc(s.live(), func(t *target) bool { return t.size == t.before })
 	for _, short := range []int{s.plan.Smallest(), s.plan.Largest()} {
 		slices.SortStableFunc(damaged, func(a, b *target) int { return (short - a.size) - (short - b.size) })
 		for _, t := range damaged {
-			for len(s.pool) > 0 && t.size < min(short, t.before) {
-				s.addFromPool(t)
-				t.what = Filled
+			for s.spare > 0 && t.size < min(short, t.before) {
+				s.grow(t)
 			}
 		}
 	}
@@ -120,8 +89,8 @@ func (s *sizing) borrow() {
 			if donor == nil {
 				return
 			}
-			s.moveNode(donor, t)
-			t.what = Borrowed
+			donor.size--
+			t.size++
 		}
 	}
 }
@@ -136,49 +105,22 @@ func (s *sizing) donor() (donor *target) {
 	return donor
 }
 
-// moveNode gives a node of one pipeline to another.
-func (s *sizing) moveNode(from, to *target) {
-	from.size--
-	to.size++
-	from.what = Lent
-	s.joinGroups(from, to)
-}
-
 // merge makes as many pipelines as possible of those that are still too small; the remaining nodes
-// go to other pipelines or become spare. Called only if borrow found no donor.
+// go to the smallest other pipelines that can grow. Called only if borrow found no donor.
 func (s *sizing) merge() {
 	small := slices.DeleteFunc(s.live(), func(t *target) bool { return t.size >= s.plan.Smallest() })
-	if len(small) == 0 {
-		return
-	}
 	slices.SortStableFunc(small, func(a, b *target) int { return b.size - a.size })
-	nodes := 0
 	for _, t := range small {
-		nodes += t.size
-		t.what = Merged
-		s.joinGroups(small[0], t)
+		s.spare += t.size
+		t.size = 0
 	}
 	for _, t := range small {
-		if t.size = 0; nodes >= s.plan.Smallest() {
-			t.size = s.plan.Smallest()
-			nodes -= t.size
+		for s.spare >= s.plan.Smallest()-t.size && t.size < s.plan.Smallest() {
+			s.grow(t)
 		}
 	}
-	s.distribute(small[0], nodes)
-}
-
-// distribute gives a group's remaining nodes to pipelines that can grow, smallest first. Nodes that
-// no pipeline can take stay in the group and become spare.
-func (s *sizing) distribute(of *target, nodes int) {
-	for ; nodes > 0; nodes-- {
-		t := s.smallest()
-		if t == nil {
-			return
-		}
-		if t.size++; t.what == "" {
-			t.what = Merged
-		}
-		s.joinGroups(of, t)
+	if len(small) > 0 {
+		s.extend()
 	}
 }
 
@@ -192,32 +134,32 @@ func (s *sizing) smallest() (smallest *target) {
 	return smallest
 }
 
-// addPipelines makes pipelines of nodes in the pool, as long as there is a microbatch for each.
+// addPipelines makes pipelines of spare nodes, as long as there is a microbatch for each.
 func (s *sizing) addPipelines() {
-	for len(s.pool) >= s.plan.Smallest() && len(s.live()) < s.plan.Spec.Microbatches {
-		t := s.newTarget(Made)
-		for size := min(len(s.pool), s.plan.Largest()); t.size < size; {
-			s.addFromPool(t)
+	for s.spare >= s.plan.Smallest() && len(s.live()) < s.plan.Spec.Microbatches {
+		t := s.newTarget()
+		for size := min(s.spare, s.plan.Largest()); t.size < size; {
+			s.grow(t)
 		}
 	}
 }
 
 // newTarget adds an empty pipeline.
-func (s *sizing) newTarget(what What) *target {
-	t := &target{origin: -1, group: len(s.targets), what: what}
+func (s *sizing) newTarget() *target {
+	t := &target{origin: -1}
 	s.targets = append(s.targets, t)
 	return t
 }
 
-// extend gives single nodes of the pool to the smallest pipelines.
+// extend gives single spare nodes to the smallest pipelines. Nodes that no pipeline can take stay
+// spare.
 func (s *sizing) extend() {
-	for len(s.pool) > 0 {
+	for s.spare > 0 {
 		t := s.smallest()
 		if t == nil {
 			return
 		}
-		s.addFromPool(t)
-		t.what = Filled
+		s.grow(t)
 	}
 }
 
@@ -225,33 +167,17 @@ func (s *sizing) extend() {
 // others can spare. Such nodes exist as long as there are enough in all.
 func (s *sizing) addForFaults() {
 	for len(s.live()) <= s.plan.Spec.Faults {
-		t := s.newTarget(Split)
+		t := s.newTarget()
 		for t.size < s.plan.Smallest() {
 			switch donor := s.donor(); {
-			case len(s.pool) > 0:
-				s.addFromPool(t)
+			case s.spare > 0:
+				s.grow(t)
 			case donor != nil:
-				s.moveNode(donor, t)
-			case s.joinIdleGroup(t):
+				donor.size--
 				t.size++
 			default:
 				return
 			}
 		}
 	}
-}
-
-// joinIdleGroup merges a group that has more nodes than its pipelines use.
-func (s *sizing) joinIdleGroup(to *target) bool {
-	nodes := map[int]int{}
-	for _, t := range s.targets {
-		nodes[t.group] += len(t.left) - t.size
-	}
-	for _, t := range s.targets {
-		if nodes[t.group]+len(s.given[t.group]) > 0 && t != to {
-			s.joinGroups(to, t)
-			return true
-		}
-	}
-	return false
 }
