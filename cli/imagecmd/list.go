@@ -145,7 +145,7 @@ func (v *listView) table(out Output) error {
 			row.state(),
 		)
 	}
-	fmt.Fprintf(to, "\n%s: %s, %s on the disk", v.Dir, plural(v.Packs, "pack", "packs"), humanize.Bytes(v.Bytes))
+	fmt.Fprintf(to, "\n%s: %s, %s on the disk", v.Dir, humanize.Count(v.Packs, "pack", "packs"), humanize.Bytes(v.Bytes))
 	if v.NeededBytes == nil {
 		fmt.Fprintf(to, "; data is missing or damaged: pos_cli image verify %s\n", v.Dir)
 	} else {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/scheduler/sim"
@@ -63,9 +64,9 @@ func (o *output) report(to verb.Streams, result *sim.Result, s *settings) error 
 		"%s, profile %s, on %s",
 		s.label(),
 		s.Profile,
-		counted(gpus, "GPU", "GPUs")+" of "+counted(len(result.Nodes), "node", "nodes"),
+		humanize.Count(gpus, "GPU", "GPUs")+" of "+humanize.Count(len(result.Nodes), "node", "nodes"),
 	)
-	jobs := counted(m.N, "job", "jobs")
+	jobs := humanize.Count(m.N, "job", "jobs")
 	if m.Unfinished > 0 {
 		jobs += fmt.Sprintf(", and %d that did not end", m.Unfinished)
 	}
@@ -109,14 +110,6 @@ func span(seconds float64) string {
 		text += fmt.Sprintf(" (%s)", time.Duration(seconds*1e9).Round(time.Second))
 	}
 	return text
-}
-
-// counted formats a number with its noun.
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // lines writes lines until an error occurs.

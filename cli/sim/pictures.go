@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/scheduler/plot"
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
@@ -29,7 +30,7 @@ func (o *output) draw(result *sim.Result, s *settings, dir string) error {
 // draw writes the charts of a comparison: the results over load, and the first simulations at the
 // highest load.
 func (g *grid) draw(dir string) error {
-	album := plot.Album{Title: "comparison of " + counted(len(g.cells), "scheduler", "schedulers")}
+	album := plot.Album{Title: "comparison of " + humanize.Count(len(g.cells), "scheduler", "schedulers")}
 	curves := map[string]int{}
 	for i := range g.cells {
 		c := &g.cells[i]

@@ -239,8 +239,6 @@ func TestFlagsWithoutEffect(t *testing.T) {
 		{"compare --jobs " + jobs + cluster + " --order fifo --generate burst", "generate", "with --jobs", ""},
 		{made + " --format csv", "format", "without --jobs", run + " --format csv"},
 		{made + " --tenants a:1", "tenants", "--generate poisson", ""},
-		{made + " --no-pictures", "no-pictures", "without --out", made + " --no-pictures --out " + filepath.Join(dir, "out")},
-		{run + " --no-pictures", "no-pictures", "without --out", ""},
 		{run + " --quantum 5", "quantum", "order fifo", run + " --quantum 5 --order srtf"},
 		{
 			"compare --jobs " + jobs + cluster + " --order fifo,sjf --quantum 5", "quantum", "order fifo and sjf",

@@ -50,9 +50,9 @@ type Workers struct {
 
 // Log says what phosd and its workers write down, and where.
 type Log struct {
-	Level  string `toml:"level" comment:"debug, info, warn or error"`
-	Format string `toml:"format" comment:"text or json"`
-	File   string `toml:"file" comment:"empty: standard error"`
+	Level  string `toml:"level" comment:"what is logged at least: debug, info, warn or error"`
+	Format string `toml:"format" comment:"form of the log: text or json"`
+	File   string `toml:"file" comment:"file of the log, in a directory that exists; empty: standard error"`
 }
 
 // Metrics is the Prometheus endpoint.
@@ -174,7 +174,13 @@ func (m Metrics) check() error {
 	}
 	// The numbers name users' programs: they are not for the network.
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return &SettingError{"metrics.listen", m.Listen, host + " is not a loopback address"}
+		if host == "" {
+			host = "every address of this machine"
+		}
+		return &SettingError{
+			"metrics.listen", m.Listen,
+			host + " is not a loopback address; say 127.0.0.1:PORT or unix:/PATH, and let a proxy serve the network",
+		}
 	}
 	return nil
 }
