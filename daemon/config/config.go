@@ -78,7 +78,7 @@ func Default() Config {
 		Access:     Access{Mode: 0o666, Users: []string{}, Groups: []string{}},
 		Users:      defaultUsers(),
 		Sessions:   Sessions{ArenaSize: 16 << 30, PerUser: 256, Total: 1024, StartSeconds: 20},
-		Log:        Log{Level: "info", Format: "text"},
+		Log:        Log{Level: "info", Format: logText},
 	}
 }
 
@@ -133,7 +133,7 @@ func (c Config) Check() error {
 			"it must be debug, info, warn or error",
 			c.Log.Level,
 		},
-		{oneOf(c.Log.Format, "text", "json"), "log.format", "it must be text or json", c.Log.Format},
+		{oneOf(c.Log.Format, logText, LogJSON), "log.format", "it must be text or json", c.Log.Format},
 		{c.Log.File == "" || filepath.IsAbs(c.Log.File), "log.file", "it must be an absolute path", c.Log.File},
 	}
 	for _, check := range checks {
