@@ -30,7 +30,7 @@ func (c *Checkpoints) CheckImage(
 	if err != nil {
 		return []ckpt.Obstacle{{Subject: "caller", Reason: err.Error()}}
 	}
-	obstacles := c.obstacles(ctx, image, request.GetNewPids(), caller, place)
+	obstacles := c.obstacles(ctx, image, request.GetNewPids(), caller, place, nil)
 	needed, err := image.Needed(c.options.CPU)
 	if err != nil {
 		obstacles = append(obstacles, ckpt.Obstacle{Subject: "image", Reason: err.Error()})
@@ -46,8 +46,9 @@ func (c *Checkpoints) obstacles(
 	newPids bool,
 	caller api.Caller,
 	place proc.Identity,
+	notice func(string),
 ) []ckpt.Obstacle {
-	obstacles := c.machine.Obstacles(ctx, image.Manifest, newPids, place)
+	obstacles := c.machine.Obstacles(ctx, image.Manifest, newPids, place, notice)
 	if !c.prepared.has(keyOf(image, caller)) {
 		obstacles = append(obstacles, c.machine.RoomObstacles(ctx, image.Manifest)...)
 	}
