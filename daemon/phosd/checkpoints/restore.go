@@ -63,7 +63,7 @@ func (c *Checkpoints) Restore(ctx context.Context, request RestoreRequest) (*Res
 	begun := time.Now()
 	r := &restore{Checkpoints: c, RestoreRequest: request}
 	result, err := r.run(ctx)
-	c.metrics.Restored(result, err)
+	c.metrics.Restored(result, time.Since(begun), err)
 	if err != nil {
 		c.log.Warn("restore failed", "uid", r.Caller.UID, "error", err)
 		return nil, err
