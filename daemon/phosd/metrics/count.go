@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 // Started counts a program that got a worker, and how long that took.
@@ -31,7 +32,11 @@ func (m *Metrics) GPUFailed(bus string, xid uint64) {
 
 // Restored counts a restore, and how long it took.
 func (m *Metrics) Restored(restored *ckpt.RestoreResult, took time.Duration, err error) {
-	m.restores.WithLabelValues(result(err)).Inc()
+	outcome := result(err)
+	if errors.Is(err, api.ErrInvalid) || errors.Is(err, api.ErrNotPermitted) {
+		outcome = resultRefused // any user can cause it, so it must not look like a failure
+	}
+	m.restores.WithLabelValues(outcome).Inc()
 	if err == nil {
 		m.restoreSeconds.Observe(took.Seconds())
 		m.steps(restored.Took)
@@ -44,6 +49,7 @@ const (
 	resultBusy      = "busy"
 	resultCancelled = "cancelled"
 	resultFailed    = "failed"
+	resultRefused   = "refused"
 )
 
 // Values of the label "by".

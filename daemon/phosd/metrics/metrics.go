@@ -94,9 +94,10 @@ func (m *Metrics) countCheckpoints() {
 		Name: "phos_checkpoints_total", Help: "Checkpoints, by result (done, busy, cancelled, failed) and trigger (request, policy).",
 	}, []string{"result", "by"})
 	m.restores = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "phos_restores_total", Help: "Restores, by result (done, cancelled, failed).",
+		Name: "phos_restores_total", Help: "Restores, by result (done, refused, cancelled, failed).",
 	}, []string{"result"})
 	// Counters exist from the start: the increase of one that appears with the value 1 is unknown.
+	m.restores.WithLabelValues(resultRefused)
 	for _, result := range []string{resultDone, resultCancelled, resultFailed} {
 		m.restores.WithLabelValues(result)
 		for _, by := range []string{byRequest, byPolicy} {
