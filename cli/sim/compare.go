@@ -142,7 +142,7 @@ func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
 		return err
 	}
 	bar := o.newBar(to, 0)
-	err := g.run(ctx, bar.progress("simulate "+humanize.Count(len(g.cells), "scheduler", "schedulers")))
+	err := g.run(ctx, bar.progress(humanize.Count(len(g.cells), "simulation", "simulations")))
 	bar.close()
 	if err != nil {
 		return err

@@ -79,11 +79,11 @@ func (o *output) report(to verb.Streams, result *sim.Result, s *settings) error 
 	out.line("jobs              %s", jobs)
 	out.line("mean JCT          %s", span(m.AvgJCT))
 	out.line("median JCT        %s", span(m.MedianJCT))
-	out.line("99th percentile   %s", span(m.P99JCT))
+	out.line("p99 JCT           %s", span(m.P99JCT))
 	out.line("mean start delay  %s", span(m.AvgStartDelay))
 	out.line("makespan          %s", span(m.Makespan))
 	out.line("preemptions       %d", m.Preemptions)
-	out.line("GPU utilisation   %.1f %%", 100*m.GPUUtilisation)
+	out.line("GPU utilization   %.1f %%", 100*m.GPUUtilisation)
 	if o.dir != "" {
 		out.line("written           %s", o.dir)
 	}
@@ -110,6 +110,14 @@ func span(seconds float64) string {
 		text += fmt.Sprintf(" (%s)", time.Duration(seconds*1e9).Round(time.Second))
 	}
 	return text
+}
+
+// shortSpan formats a time in seconds for a column: in hours and minutes if it is long.
+func shortSpan(seconds float64) string {
+	if seconds >= 120 && seconds < 1e9 {
+		return time.Duration(seconds * 1e9).Round(time.Second).String()
+	}
+	return fmt.Sprintf("%.1f s", seconds)
 }
 
 // lines writes lines until an error occurs.

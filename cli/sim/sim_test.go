@@ -678,3 +678,29 @@ func TestClusters(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesInPictures checks that pictures name what differs between the schedulers, and count them.
+func TestNamesInPictures(t *testing.T) {
+	made := "compare --nodes 2 --gpus-per-node 2 --generate poisson --count 20 --order fifo,srtf --out "
+	for flags, want := range map[string][]string{
+		"--load 0.5,0.9": {"comparison of 2 schedulers at 2 loads; over time: at load 0.9", `"names":["fifo","srtf"]`},
+		"--load 0.5 --placement first-free,best-fit": {
+			"comparison of 4 schedulers<",
+			`"names":["fifo + first-free","fifo + best-fit","srtf + first-free","srtf + best-fit"]`,
+		},
+	} {
+		out := filepath.Join(t.TempDir(), "out")
+		if _, err := say(context.Background(), strings.Fields(made+out+" "+flags)...); err != nil {
+			t.Fatal(err)
+		}
+		page, err := os.ReadFile(filepath.Join(out, "index.html"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range want {
+			if !strings.Contains(string(page), text) {
+				t.Errorf("%s: the page lacks %q", flags, text)
+			}
+		}
+	}
+}
