@@ -148,6 +148,9 @@ func (v *listView) table(out Output) error {
 	fmt.Fprintf(to, "\n%s: %s, %s on the disk", v.Dir, humanize.Count(v.Packs, "pack", "packs"), humanize.Bytes(v.Bytes))
 	if v.NeededBytes == nil {
 		fmt.Fprintf(to, "; data is missing or damaged: pos_cli image verify %s\n", v.Dir)
+	} else if *v.NeededBytes > v.Bytes {
+		// Files with holes, as after a sparse copy.
+		fmt.Fprintf(to, "; the generations have %s, part of it in holes of files\n", humanize.Bytes(*v.NeededBytes))
 	} else {
 		fmt.Fprintf(to, ", of which the generations need %s\n", humanize.Bytes(*v.NeededBytes))
 	}
