@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# promtool, which checks deploy/prometheus: the installed one, or that of the distribution's package,
+# promtool, which checks deploy/prometheus: the installed one, or that of the package,
 # unpacked beside the system. The package itself is not installed: it would start a server.
 
 fetch_promtool() {

@@ -2,8 +2,8 @@ package humanize
 
 import "testing"
 
-// TestKernel has symbols with what c++filt says of them, up to the parameters and with <...> for the
-// arguments of templates.
+// TestKernel has symbols with what c++filt says of them, up to the parameters and with <...> for
+// the arguments of templates.
 func TestKernel(t *testing.T) {
 	for symbol, want := range map[string]string{
 		"matmul":                  "matmul",

@@ -126,7 +126,10 @@ func restore(ctx context.Context, to verb.Streams, options restoreOptions) error
 		Files: token, Generation: manifest.Generation, Stream: options.dir == pipe.Dir, Endpoints: ids,
 		Eager: options.eager, Detach: options.detach, NewPids: options.newPIDs, TrustSeal: options.trustSeal,
 	}
-	return followRestore(ctx, to, client, begin, ends, options.asJSON)
+	return followRestore(ctx, client, begin, &follower{
+		to: to, bar: terminal.NewBar(to.Err), ends: ends, detach: options.detach,
+		asJSON: options.asJSON, view: restoreView{Notices: []string{}}, running: make(chan struct{}),
+	})
 }
 
 // open opens the image and reads its manifest. It fixes the newest generation now, because another
@@ -176,11 +179,9 @@ func (o *restoreOptions) ends(manifest *image.Manifest) (*terminal.Endpoints, er
 // followRestore restores the program and follows it until it ends.
 func followRestore(
 	ctx context.Context,
-	to verb.Streams,
 	client *api.Client,
 	begin *api.RestoreBegin,
-	ends *terminal.Endpoints,
-	asJSON bool,
+	v *follower,
 ) error {
 	// Signals cancel the restore until the program runs, and are forwarded to it after that.
 	signals := make(chan os.Signal, 16)
@@ -192,16 +193,7 @@ func followRestore(
 	if err != nil {
 		return api.FromStatus(err)
 	}
-	v := &follower{
-		to:      to,
-		bar:     terminal.NewBar(to.Err),
-		ends:    ends,
-		detach:  begin.GetDetach(),
-		asJSON:  asJSON,
-		view:    restoreView{Notices: []string{}},
-		running: make(chan struct{}),
-		stream:  stream,
-	}
+	v.stream = stream
 	// If Send fails, Recv returns the reason.
 	_ = stream.Send(&api.RestoreCommand{Command: &api.RestoreCommand_Begin{Begin: begin}})
 	forwarded := make(chan struct{})
@@ -354,7 +346,7 @@ type restoreView struct {
 func (v *follower) programStarted(running *api.RestoreRunning) (err error) {
 	v.pid, v.tree = running.GetPid(), running.GetTree()
 	v.program, _ = proc.Of(int(v.pid)) // an ended program has no identity
-	v.view.PID, v.view.Processes = v.pid, uint64(running.GetProcesses())
+	v.view.PID, v.view.Processes = v.pid, running.GetProcesses()
 	v.view.TotalMicroseconds = running.GetTotalMicroseconds()
 	if !v.asJSON {
 		v.bar.Say(

@@ -679,7 +679,8 @@ func TestClusters(t *testing.T) {
 	}
 }
 
-// TestNamesInPictures checks that pictures name what differs between the schedulers, and count them.
+// TestNamesInPictures checks that pictures name what differs between the schedulers, and count
+// them.
 func TestNamesInPictures(t *testing.T) {
 	made := "compare --nodes 2 --gpus-per-node 2 --generate poisson --count 20 --order fifo,srtf --out "
 	for flags, want := range map[string][]string{

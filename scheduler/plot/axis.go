@@ -141,8 +141,8 @@ func fine() (all []time.Duration) {
 	return all
 }
 
-// logTicks returns ticks for logarithms of seconds. Those between the marks have labels if there are
-// few marks.
+// logTicks returns ticks for logarithms of seconds. Those between the marks have labels if there
+// are few marks.
 func logTicks(least, most float64) (ticks []plot.Tick) {
 	within := func(d time.Duration) (at float64, ok bool) {
 		at = math.Log(d.Seconds())

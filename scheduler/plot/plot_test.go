@@ -530,8 +530,8 @@ func TestLogTicks(t *testing.T) {
 	}
 }
 
-// TestCoincidingLines checks that no two of many lines have the same look, and that each of those in
-// one chart has gaps in which the first shows.
+// TestCoincidingLines checks that no two of many lines have the same look, and that each of those
+// in one chart has gaps in which the first shows.
 func TestCoincidingLines(t *testing.T) {
 	var a Album
 	for i := range 20 {

@@ -207,7 +207,7 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	if !r.Begin.GetStream() {
 		r.origin.Dir = pathOf(directory)
 	}
-	obstacles := r.obstacles(ctx, image, r.Begin.GetNewPids(), r.Caller, r.place, r.Notice)
+	obstacles := r.obstacles(ctx, image, conditions{r.Begin.GetNewPids(), r.Caller, r.place, r.Notice})
 	for _, o := range obstacles {
 		if o.Harmless {
 			r.Notice(o.Subject + ": " + o.Reason)

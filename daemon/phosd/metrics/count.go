@@ -87,8 +87,8 @@ func (m *Metrics) Checkpointed(saved *ckpt.CheckpointResult, err error, policy b
 	m.steps(saved.Took)
 }
 
-// shownStep maps the steps of package ckpt to those of the metric. Inner steps have no metric: their
-// time is in that of the step around them.
+// shownStep maps the steps of package ckpt to those of the metric. Inner steps have no metric:
+// their time is in that of the step around them.
 var shownStep = map[string]string{
 	"inspect": "inspect", "begin": "inspect",
 	"precopy": "copy",

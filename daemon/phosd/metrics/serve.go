@@ -14,7 +14,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
-// Serve serves /metrics and /healthz at the configured address until the returned function is called.
+// Serve serves /metrics and /healthz at the configured address until the returned function is
+// called.
 func (m *Metrics) Serve(settings config.Metrics) (func() error, error) {
 	if settings.Listen == "" {
 		return func() error { return nil }, nil

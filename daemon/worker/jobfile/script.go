@@ -23,8 +23,8 @@ func ScriptName(arguments []string) string {
 	return name
 }
 
-// pythonRuns returns the script or module that Python's arguments name. Options of one letter may be
-// joined, and some take the rest of their word or the next one as a value.
+// pythonRuns returns the script or module that Python's arguments name. Options of one letter may
+// be joined, and some take the rest of their word or the next one as a value.
 func pythonRuns(arguments []string) string {
 	for i := 0; i < len(arguments); i++ {
 		word := arguments[i]
