@@ -106,10 +106,11 @@ func (s *Set) nearest(args []string) string {
 	for _, each := range s.Verbs {
 		known = append(known, each.Name)
 	}
-	candidates := []string{trimDashes(args[0])}
+	var candidates []string
 	if len(args) > 1 {
 		candidates = append(candidates, args[0]+" "+args[1])
 	}
+	candidates = append(candidates, trimDashes(args[0]))
 	for _, each := range args[1:] {
 		if name, dashed := strings.CutPrefix(each, "--"); dashed {
 			candidates = append(candidates, name)
