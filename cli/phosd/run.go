@@ -168,6 +168,7 @@ func alreadyServes(socket string) bool {
 
 func runWorker(args []string, stderr io.Writer) int {
 	fixAddresses()
+	nameProcess("worker")
 	life := worker.Run
 	if len(args) > 0 && args[0] == boot.StandbyArgument {
 		life = worker.Standby
