@@ -11,6 +11,25 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
+// helpColumns is the width of the column that describes the flags.
+const helpColumns = 64
+
+// wrapped breaks a text into lines.
+func wrapped(text string) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len(line)+1+len(word) > helpColumns {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
 // help prints all flags, the settings among them with the comments of --print-config.
 func help(to io.Writer, flags *flag.FlagSet) error {
 	out := tabwriter.NewWriter(to, 0, 8, 3, ' ', 0)
@@ -26,7 +45,7 @@ func help(to io.Writer, flags *flag.FlagSet) error {
 		if value != "" {
 			value = " " + value
 		}
-		fmt.Fprintf(out, "  --%s%s\t%s\n", each.Name, value, usage)
+		fmt.Fprintf(out, "  --%s%s\t%s\n", each.Name, value, strings.Join(wrapped(usage), "\n\t"))
 	})
 	return out.Flush()
 }
