@@ -65,7 +65,7 @@ func (c *Checkpoints) Restore(ctx context.Context, request RestoreRequest) (*Res
 	result, err := r.run(ctx)
 	c.metrics.Restored(result, time.Since(begun), err)
 	if err != nil {
-		c.log.Warn("restore failed", "uid", r.Caller.UID, "error", err)
+		c.log.Warn("restore failed", "uid", r.Caller.UID, "error", api.Text(err))
 		return nil, err
 	}
 	done := &Restored{Root: result.Root, Processes: result.Processes, result: result}
