@@ -60,7 +60,9 @@ func (c *checkpoint) quiesce(ctx context.Context, until time.Time) error {
 	if err := c.beginDevices(ctx); err != nil {
 		return err
 	}
-	c.progress.phase(Step{Phase: "drain"})
+	if len(c.devices) > 0 {
+		c.progress.phase(Step{Phase: "drain"})
+	}
 	patience := max(time.Until(until), minRetryDelay)
 	if len(c.devices) > 1 {
 		// A busy program must not keep the others paused for long. Each try may take as long as all

@@ -31,6 +31,8 @@ type Options struct {
 	// KernelCache is the directory for CRIU's cached kernel features, as in runner.KernelCache; empty
 	// disables the cache.
 	KernelCache string
+	// LogJSON is set if lines of phosd's log are JSON. Restorers add lines to that log.
+	LogJSON bool
 }
 
 // CPU saves and restores processes with CRIU.

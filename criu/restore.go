@@ -139,7 +139,7 @@ func (c *CPU) newPlan(ctx context.Context, order ckpt.RestoreOptions, r *record)
 		Root:    r.Root,
 		Outside: r.Outside, NewPids: order.NewPids, Cgroup: order.Cgroup, ShellJob: r.ShellJob, Connected: r.Connected,
 		Datagrams: r.Datagrams, Links: r.Links, SocketDirs: r.SocketDirs, Detach: order.Detach, Terminal: none,
-		Log: none, Deadline: deadline(ctx, restoreTime),
+		Log: none, LogJSON: c.options.LogJSON, Deadline: deadline(ctx, restoreTime),
 	}}
 	pids, err := threads(order.Images)
 	if err != nil {

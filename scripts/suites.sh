@@ -4,6 +4,7 @@
 # What build.sh has just provided may not be missing silently.
 REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad,frameworks,nvml
 [ -z "${NVCC:-}" ] || REQUIRE=$REQUIRE,nvcc,pycuda
+[ -z "${PROMTOOL:-}" ] || REQUIRE=$REQUIRE,promtool
 [ -z "${CRIU:-}" ] || REQUIRE=$REQUIRE,criu,root
 export REQUIRE
 export TORCH_PYTHON_MISSING="PyTorch is too large to bring along; scripts/torch.sh unpacks one and says how to set TORCH_PYTHON"

@@ -21,6 +21,14 @@ func Bytes(bytes uint64) string {
 	return fmt.Sprintf("%.3g %s", value, units[unit])
 }
 
+// Count formats a number with its noun, of which many is the plural.
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
 // Age formats a duration in its two largest units.
 func Age(age time.Duration) string {
 	age = max(age, 0).Truncate(time.Second)

@@ -91,7 +91,7 @@ func (o *DiffOptions) setDefaults(d *store.Dir) error {
 			d.Path(),
 			store.ErrNoGeneration,
 			o.To,
-			plural(len(all), "generation", "generations"),
+			humanize.Count(len(all), "generation", "generations"),
 		)
 	}
 	o.From = all[at-1]
@@ -110,7 +110,7 @@ func diffProcess(to io.Writer, process store.ProcessDifference, all bool) {
 			humanize.Printable(memory.Name),
 			humanize.Bytes(memory.ChangedBytes),
 			humanize.Bytes(memory.TotalBytes),
-			plural(len(memory.Ranges), "range", "ranges"),
+			humanize.Count(len(memory.Ranges), "range", "ranges"),
 		)
 		for i, each := range memory.Ranges {
 			if i == maxRanges && !all {

@@ -20,12 +20,14 @@ var ErrNotSearched = errors.New("not all directories were searched")
 // imageView is one image in what images --json prints. Scripts read it: fields may be added, never
 // renamed or removed.
 type imageView struct {
-	Dir         string     `json:"dir"`
-	Owner       string     `json:"owner"`
-	OwnerUID    *uint32    `json:"owner_uid"`
-	Host        string     `json:"host"`
-	PID         int        `json:"pid"`
-	Command     string     `json:"command"`
+	Dir      string  `json:"dir"`
+	Owner    string  `json:"owner"`
+	OwnerUID *uint32 `json:"owner_uid"`
+	Host     string  `json:"host"`
+	PID      int     `json:"pid"`
+	Command  string  `json:"command"`
+	// Job is the name of the first job that uses a GPU; it may be empty.
+	Job         string     `json:"job"`
 	Created     *time.Time `json:"created"`
 	Generations []uint64   `json:"generations"`
 	Bytes       uint64     `json:"bytes"`
@@ -139,7 +141,7 @@ func newImageView(dir string) (imageView, error) {
 	}
 	row := newRowView(g.manifest)
 	v.Owner, v.OwnerUID, v.user, v.Host = row.Owner, &row.OwnerUID, row.user, row.Host
-	v.PID, v.Command, v.Created = row.PID, row.Command, &row.Created
+	v.PID, v.Command, v.Job, v.Created = row.PID, row.Command, row.Job, &row.Created
 	return v, nil
 }
 
@@ -196,7 +198,7 @@ func imagesTable(out Output, views []imageView) error {
 			"%s\t%s\t%s\t%d\t%s\t%s\t%s\n",
 			humanize.Printable(v.Dir),
 			user,
-			humanize.Shorten(v.Command, 40),
+			humanize.Shorten(cmp.Or(v.Job, v.Command), 40),
 			len(v.Generations),
 			humanize.Bytes(v.Bytes),
 			age,

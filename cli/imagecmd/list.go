@@ -1,6 +1,7 @@
 package imagecmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -26,25 +27,27 @@ type listView struct {
 
 // rowView is one generation.
 type rowView struct {
-	Generation        uint64    `json:"generation"`
-	Created           time.Time `json:"created"`
-	Phos              string    `json:"phos"`
-	Host              string    `json:"host"`
-	OwnerUID          uint32    `json:"owner_uid"`
-	Owner             string    `json:"owner"`
-	PID               int       `json:"pid"`
-	Command           string    `json:"command"`
-	Processes         int       `json:"processes"`
-	GPUProcesses      int       `json:"gpu_processes"`
-	MemoryBytes       uint64    `json:"memory_bytes"`
-	PinnedBytes       uint64    `json:"pinned_bytes"`
-	CPUBytes          uint64    `json:"cpu_bytes"`
-	WrittenBytes      uint64    `json:"written_bytes"`
-	SharedBytes       uint64    `json:"shared_bytes"`
-	PauseMicroseconds uint64    `json:"pause_microseconds"`
-	Kinds             []string  `json:"kinds"`
-	Group             string    `json:"group"`
-	Damage            string    `json:"damage"`
+	Generation uint64    `json:"generation"`
+	Created    time.Time `json:"created"`
+	Phos       string    `json:"phos"`
+	Host       string    `json:"host"`
+	OwnerUID   uint32    `json:"owner_uid"`
+	Owner      string    `json:"owner"`
+	PID        int       `json:"pid"`
+	Command    string    `json:"command"`
+	// Job is the name of the first job that uses a GPU; it may be empty.
+	Job               string   `json:"job"`
+	Processes         int      `json:"processes"`
+	GPUProcesses      int      `json:"gpu_processes"`
+	MemoryBytes       uint64   `json:"memory_bytes"`
+	PinnedBytes       uint64   `json:"pinned_bytes"`
+	CPUBytes          uint64   `json:"cpu_bytes"`
+	WrittenBytes      uint64   `json:"written_bytes"`
+	SharedBytes       uint64   `json:"shared_bytes"`
+	PauseMicroseconds uint64   `json:"pause_microseconds"`
+	Kinds             []string `json:"kinds"`
+	Group             string   `json:"group"`
+	Damage            string   `json:"damage"`
 
 	user string
 }
@@ -106,6 +109,7 @@ func newRowView(m *image.Manifest) rowView {
 		}
 		if process.GPU != nil {
 			row.GPUProcesses++
+			row.Job = cmp.Or(row.Job, process.GPU.Job)
 			row.MemoryBytes += process.GPU.MemoryBytes
 			row.PinnedBytes += process.GPU.PinnedBytes
 		}
@@ -132,7 +136,7 @@ func (v *listView) table(out Output) error {
 			row.Generation,
 			row.Created.Local().Format(time.DateTime),
 			humanize.Age(now().Sub(row.Created)),
-			humanize.Shorten(row.Command, 24),
+			humanize.Shorten(cmp.Or(row.Job, row.Command), 24),
 			row.Processes,
 			row.user,
 			humanize.Bytes(
@@ -145,9 +149,12 @@ func (v *listView) table(out Output) error {
 			row.state(),
 		)
 	}
-	fmt.Fprintf(to, "\n%s: %s, %s on the disk", v.Dir, plural(v.Packs, "pack", "packs"), humanize.Bytes(v.Bytes))
+	fmt.Fprintf(to, "\n%s: %s, %s on the disk", v.Dir, humanize.Count(v.Packs, "pack", "packs"), humanize.Bytes(v.Bytes))
 	if v.NeededBytes == nil {
 		fmt.Fprintf(to, "; data is missing or damaged: pos_cli image verify %s\n", v.Dir)
+	} else if *v.NeededBytes > v.Bytes {
+		// Files with holes, as after a sparse copy.
+		fmt.Fprintf(to, "; the generations have %s, part of it in holes of files\n", humanize.Bytes(*v.NeededBytes))
 	} else {
 		fmt.Fprintf(to, ", of which the generations need %s\n", humanize.Bytes(*v.NeededBytes))
 	}

@@ -99,14 +99,6 @@ func readGeneration(d *store.Dir, n uint64) (generation, error) {
 	return g, err
 }
 
-// plural returns a number with its noun.
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // generationsText lists generations: "generation 3", "generations 1, 2".
 func generationsText(all []uint64) string {
 	if len(all) == 1 {

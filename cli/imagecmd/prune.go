@@ -127,8 +127,8 @@ func Clean(ctx context.Context, out Output, path string, options CleanOptions) e
 		"%s: %s %s, %s, %s\n",
 		path,
 		verb,
-		plural(len(done.Generations), "generation", "generations"),
-		plural(done.Packs, "pack", "packs"),
+		humanize.Count(len(done.Generations), "generation", "generations"),
+		humanize.Count(done.Packs, "pack", "packs"),
 		humanize.Bytes(done.Bytes),
 	)
 	return err

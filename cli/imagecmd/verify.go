@@ -108,9 +108,9 @@ func (v *verifyView) text(out Output) error {
 			out.Out,
 			"%s: %s, %s, %s, %s: no damage\n",
 			v.Dir,
-			plural(v.Generations, "generation", "generations"),
-			plural(v.Packs, "pack", "packs"),
-			plural(v.Contents, "content", "contents"),
+			humanize.Count(v.Generations, "generation", "generations"),
+			humanize.Count(v.Packs, "pack", "packs"),
+			humanize.Count(v.Contents, "content", "contents"),
 			humanize.Bytes(v.Bytes),
 		)
 		return err
@@ -149,7 +149,7 @@ func (v *verifyView) damageError() error {
 	for _, problem := range v.Problems {
 		files[problem.File] = true
 	}
-	what := fmt.Sprintf("%s: %s", v.Dir, plural(len(files), "file", "files"))
+	what := fmt.Sprintf("%s: %s", v.Dir, humanize.Count(len(files), "file", "files"))
 	switch {
 	case len(v.BadGenerations) == 0:
 		return fmt.Errorf("%s %w, but no generation needs the lost data: each can be restored", what, ErrDamaged)

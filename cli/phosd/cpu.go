@@ -16,7 +16,7 @@ func openCPU(settings config.Config) *criu.CPU {
 	return criu.New(criu.Options{
 		Roles: []string{"/proc/self/exe"}, Program: criu.Find(settings.Criu),
 		Ours:        func(path string) bool { return strings.HasPrefix(path, sessions) || path == settings.Socket },
-		KernelCache: filepath.Join(settings.RuntimeDir, "criu"),
+		KernelCache: filepath.Join(settings.RuntimeDir, "criu"), LogJSON: settings.Log.Format == config.LogJSON,
 	})
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/phos-gpu/phos/criu/restorer"
 	"github.com/phos-gpu/phos/criu/watchdog"
@@ -18,11 +19,21 @@ var roles = map[string]func(arguments []string) error{
 	probeRole:     probeGPUs,
 }
 
+// nameProcess sets the name that ps and top show: it would be "exe" for all that phosd starts. The
+// restorer's role has an old word.
+func nameProcess(role string) {
+	if role == restorer.Role {
+		role = "restorer"
+	}
+	_ = os.WriteFile("/proc/self/comm", []byte("phosd-"+role), 0) // cosmetic
+}
+
 // runRole runs the role that the arguments name; ok is false if they name none.
 func runRole(args []string, stderr io.Writer) (status int, ok bool) {
 	if len(args) == 0 || roles[args[0]] == nil {
 		return 0, false
 	}
+	nameProcess(args[0])
 	if err := roles[args[0]](args[1:]); err != nil {
 		fmt.Fprintf(stderr, "phosd %s: %v\n", args[0], err)
 		return exitFailed, true

@@ -51,8 +51,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.BoolVar(&chosen.version, "version", false, "show the version, and exit")
 	flags.IntVar(&chosen.readyFD, "ready-fd", 0, "file `descriptor` to report readiness to; for pos_cli")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-		flags.SetOutput(stdout)
-		flags.Usage()
+		if help(stdout, flags) != nil {
+			return exitFailed
+		}
 		return exitDone
 	} else if err != nil {
 		fmt.Fprintf(stderr, "phosd: %v; see: phosd --help\n", err)
@@ -167,6 +168,7 @@ func alreadyServes(socket string) bool {
 
 func runWorker(args []string, stderr io.Writer) int {
 	fixAddresses()
+	nameProcess("worker")
 	life := worker.Run
 	if len(args) > 0 && args[0] == boot.StandbyArgument {
 		life = worker.Standby

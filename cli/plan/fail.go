@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/draw"
@@ -135,12 +136,12 @@ func printRecovery(to verb.Streams, r *replan.Result) error {
 	for _, each := range r.Lost {
 		fmt.Fprintf(
 			to.Out,
-			"layer %d is lost on all nodes: a checkpoint must supply its %d bytes to node %s\n",
+			"layer %d is lost on all nodes: a checkpoint must supply its %s to node %s\n",
 			each.Layer,
-			each.Bytes,
+			humanize.Bytes(uint64(each.Bytes)),
 			nodeList(each.To),
 		)
 	}
-	_, err := fmt.Fprintf(to.Out, "%d bytes are copied between nodes\n", r.Bytes)
+	_, err := fmt.Fprintf(to.Out, "copied between nodes: %s\n", humanize.Bytes(uint64(r.Bytes)))
 	return err
 }

@@ -32,11 +32,16 @@ func (o *output) draw(picture func(to io.Writer) error) error {
 	if o.svg == "" {
 		return nil
 	}
+	return writeWhole(o.svg, picture)
+}
+
+// writeWhole writes a file once its content is complete.
+func writeWhole(path string, write func(to io.Writer) error) error {
 	var whole bytes.Buffer
-	if err := picture(&whole); err != nil {
+	if err := write(&whole); err != nil {
 		return err
 	}
-	return os.WriteFile(o.svg, whole.Bytes(), 0o644)
+	return os.WriteFile(path, whole.Bytes(), 0o644)
 }
 
 func printJSON(to verb.Streams, value any) error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
@@ -137,8 +138,8 @@ func (r *replayFlags) measured(to verb.Streams, events []replay.Event) error {
 	}
 	fmt.Fprintf(to.Out, "%.2f samples/s\n", report.SamplesPerSecond)
 	return r.printTimes(to, report.End-report.First, []share{
-		{fmt.Sprintf("%d steps", report.Steps), report.Useful},
-		{fmt.Sprintf("%d steps lost to changes of nodes", report.LostSteps), report.Lost},
+		{humanize.Count(report.Steps, "step", "steps"), report.Useful},
+		{humanize.Count(report.LostSteps, "step", "steps") + " lost to changes of nodes", report.Lost},
 		{"idle, with too few nodes", report.Idle},
 		{"the step that the end cut off", report.Unfinished},
 	})
@@ -206,14 +207,14 @@ func (r *replayFlags) planned(to verb.Streams, events []replay.Event) error {
 	}
 	fmt.Fprintf(
 		to.Out,
-		"%.2f samples/s, with %d re-plans, %d restarts from checkpoints and %d bytes copied\n",
+		"%.2f samples/s, with %s, %s from checkpoints and %s copied\n",
 		rate,
-		out.Replans,
-		out.Restarts,
-		out.Bytes,
+		humanize.Count(out.Replans, "re-plan", "re-plans"),
+		humanize.Count(out.Restarts, "restart", "restarts"),
+		humanize.Bytes(uint64(out.Bytes)),
 	)
 	return r.printTimes(to, out.End, []share{
-		{fmt.Sprintf("%d iterations", out.Steps), out.Spent.Training},
+		{humanize.Count(out.Steps, "iteration", "iterations"), out.Spent.Training},
 		{"iterations that a change interrupted", out.Spent.InFlight},
 		{"iterations that were repeated", out.Spent.RolledBack},
 		{"detecting deaths", out.Spent.Detecting},
@@ -233,6 +234,7 @@ func traceVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 	flags.IntVar(&f.Together, "together", 1, "`K` nodes that go down and come up together")
 	flags.DurationVar(&f.Length, "length", 24*time.Hour, "`TIME` that the trace covers")
 	flags.Uint64Var(&f.Seed, "seed", 1, "`SEED` of the random numbers")
+	out := flags.String("out", "", "write to `FILE` instead of standard output")
 	return func(_ context.Context, to verb.Streams, _ []string) error {
 		if f.Nodes < 1 || f.Nodes >= maxNodes || f.Between < time.Second || f.BackAfter < 0 || f.Together < 1 ||
 			f.Length <= 0 {
@@ -244,6 +246,9 @@ func traceVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 		if err := f.Check(); err != nil {
 			return err
 		}
-		return replay.WriteTrace(to.Out, f.Generate())
+		if *out == "" {
+			return replay.WriteTrace(to.Out, f.Generate())
+		}
+		return writeWhole(*out, func(to io.Writer) error { return replay.WriteTrace(to, f.Generate()) })
 	}
 }

@@ -146,6 +146,6 @@ const aboutTrace = `Generates failures: nodes, or groups of --together nodes, go
 --between on average, and are back after --back-after on average; with --back-after 0 they stay down.
 The same flags give the same trace on every machine.
 
-    pos_cli plan trace --nodes 30 --between 200h --length 48h > failures.csv
+    pos_cli plan trace --nodes 30 --between 200h --length 48h --out failures.csv
     pos_cli plan trace --nodes 64 --between 6h --back-after 20m --together 4 --length 24h \
         --seed 7 > spot.csv`

@@ -116,7 +116,7 @@ func TestDumpRefuses(t *testing.T) {
 		{"--restore", "name the image's directory"},
 		{"--restore --dir /x --generation first", `--generation takes N (the Nth generation; 0: the newest), not "first"; see: pos_cli help restore`},
 		{"--dump --dir /x --pid 7 --compress=perhaps", `--compress takes true or false (compress the data that is written), not "perhaps"`},
-		{"--dump --dir /x --pid", "--pid needs its PID (PID of the program)"},
+		{"--dump --dir /x --pid", "--pid needs its PID (pid of the program)"},
 		{"--dump --colour", "there is no flag --colour; see: pos_cli help dump"},
 		{"--pre-restore", "name the image's directory"},
 		{"--trace-resource --pid 7 --dir /x", "--subaction start"},

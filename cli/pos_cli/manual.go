@@ -42,7 +42,7 @@ the program's memory; for tests
 configuration of phosd; pos_cli \-\-start \-\-print\-config prints all keys
 .TP
 .B pos.yaml
-in a program's working directory: job_name, daemon_addr, log_path, and checkpoint, the policy by which phosd saves the
+in a program's working directory: job_name (else the name of the Python script, or of the program), daemon_addr, log_path, and checkpoint, the policy by which phosd saves the
 program by itself. The policy has dir (as the program sees it; {job}, {pid} and {rank} are replaced), every (10m), keep
 (3 generations), bandwidth (500MiB a second) and on (exit\-signal: phosd is told to end; drain: pos_cli \-\-stop
 \-\-drain). The table checkpoint of phosd.toml has the same keys, for programs without a policy; there each user gets a

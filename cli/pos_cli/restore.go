@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -65,9 +66,13 @@ is.`,
 		flags.BoolVar(&options.newPIDs, "new-pids", false, "give the program a pid namespace of its own")
 		flags.BoolVar(&options.eager, "eager", false, "load all memory before the program runs")
 		flags.BoolVar(&options.trustSeal, "trust-seal", false, trustSealUsage)
+		flags.BoolVar(&options.asJSON, "json", false, "with --detach: print the result as JSON, and no progress")
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
-			if options.dir == "" {
+			switch {
+			case options.dir == "":
 				return &verb.UsageError{Text: "name the image's directory: --dir DIR"}
+			case options.asJSON && !options.detach:
+				return &verb.UsageError{Text: "--json needs --detach: without it, standard output is the program's"}
 			}
 			return restore(ctx, to, options)
 		}
@@ -81,7 +86,7 @@ type restoreOptions struct {
 	dir                    string
 	generation             uint64
 	detach, newPIDs, eager bool
-	trustSeal              bool
+	trustSeal, asJSON      bool
 	standard               terminal.Standard
 }
 
@@ -121,7 +126,10 @@ func restore(ctx context.Context, to verb.Streams, options restoreOptions) error
 		Files: token, Generation: manifest.Generation, Stream: options.dir == pipe.Dir, Endpoints: ids,
 		Eager: options.eager, Detach: options.detach, NewPids: options.newPIDs, TrustSeal: options.trustSeal,
 	}
-	return followRestore(ctx, to, client, begin, ends)
+	return followRestore(ctx, client, begin, &follower{
+		to: to, bar: terminal.NewBar(to.Err), ends: ends, detach: options.detach,
+		asJSON: options.asJSON, view: restoreView{Notices: []string{}}, running: make(chan struct{}),
+	})
 }
 
 // open opens the image and reads its manifest. It fixes the newest generation now, because another
@@ -171,10 +179,9 @@ func (o *restoreOptions) ends(manifest *image.Manifest) (*terminal.Endpoints, er
 // followRestore restores the program and follows it until it ends.
 func followRestore(
 	ctx context.Context,
-	to verb.Streams,
 	client *api.Client,
 	begin *api.RestoreBegin,
-	ends *terminal.Endpoints,
+	v *follower,
 ) error {
 	// Signals cancel the restore until the program runs, and are forwarded to it after that.
 	signals := make(chan os.Signal, 16)
@@ -186,14 +193,7 @@ func followRestore(
 	if err != nil {
 		return api.FromStatus(err)
 	}
-	v := &follower{
-		to:      to,
-		bar:     terminal.NewBar(to.Err),
-		ends:    ends,
-		detach:  begin.GetDetach(),
-		running: make(chan struct{}),
-		stream:  stream,
-	}
+	v.stream = stream
 	// If Send fails, Recv returns the reason.
 	_ = stream.Send(&api.RestoreCommand{Command: &api.RestoreCommand_Begin{Begin: begin}})
 	forwarded := make(chan struct{})
@@ -223,6 +223,9 @@ type follower struct {
 	bar    *terminal.Bar
 	ends   *terminal.Endpoints
 	detach bool
+	// asJSON is set if view is printed at the end, and nothing before.
+	asJSON bool
+	view   restoreView
 	// running is closed when the program runs.
 	running chan struct{}
 	pid     uint32
@@ -304,6 +307,9 @@ func (v *follower) follow(ctx context.Context) (err error) {
 			}
 		case event.GetEnded() != nil:
 			return v.exit(syscall.WaitStatus(uint32(event.GetEnded().GetStatus())))
+		case v.asJSON && event.GetNotice() != "":
+			v.view.Notices = append(v.view.Notices, event.GetNotice())
+		case v.asJSON:
 		case v.pid == 0:
 			showRestore(v.bar, event)
 		case event.GetNotice() != "":
@@ -316,24 +322,42 @@ func (v *follower) follow(ctx context.Context) (err error) {
 // detached ends the command while the program runs. err is what ended the stream.
 func (v *follower) detached(ctx context.Context, err error) error {
 	err = api.FromStatus(err)
-	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, api.ErrNoDaemon) || ctx.Err() != nil {
-		return nil // the next phosd adopts the program, and loads what is left
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, api.ErrNoDaemon) && ctx.Err() == nil {
+		return err
 	}
-	return err
+	// If phosd ended, the next one adopts the program, and loads what is left.
+	if v.asJSON {
+		return json.NewEncoder(v.to.Out).Encode(v.view)
+	}
+	return nil
+}
+
+// restoreView is what --restore --json prints. Scripts read it: fields may be added, never renamed
+// or removed.
+type restoreView struct {
+	PID               uint32 `json:"pid"`
+	Processes         uint64 `json:"processes"`
+	TotalMicroseconds uint64 `json:"total_microseconds"`
+	// Notices are what phosd wants the user to know.
+	Notices []string `json:"notices"`
 }
 
 // programStarted records the program, lets signals reach it and connects its endpoints.
 func (v *follower) programStarted(running *api.RestoreRunning) (err error) {
 	v.pid, v.tree = running.GetPid(), running.GetTree()
 	v.program, _ = proc.Of(int(v.pid)) // an ended program has no identity
-	v.bar.Say(
-		fmt.Sprintf(
-			"pid %d runs again (processes: %d), after %s",
-			v.pid,
-			running.GetProcesses(),
-			humanize.Microseconds(running.GetTotalMicroseconds()),
-		),
-	)
+	v.view.PID, v.view.Processes = v.pid, running.GetProcesses()
+	v.view.TotalMicroseconds = running.GetTotalMicroseconds()
+	if !v.asJSON {
+		v.bar.Say(
+			fmt.Sprintf(
+				"pid %d runs again (processes: %d), after %s",
+				v.pid,
+				running.GetProcesses(),
+				humanize.Microseconds(running.GetTotalMicroseconds()),
+			),
+		)
+	}
 	close(v.running)
 	if !v.detach {
 		v.flow, err = v.ends.Start()

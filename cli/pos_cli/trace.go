@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math"
@@ -44,6 +45,7 @@ The last line has the number of calls, and under error the reason if the trace e
 		flags.StringVar(&options.subaction, "subaction", "", "`ACTION`: start or stop")
 		flags.UintVar(&options.pid, "pid", 0, "`PID` of the program")
 		flags.StringVar(&options.dir, "dir", "", "`DIR` for the trace")
+		flags.BoolVar(&options.asJSON, "json", false, "print the files, or at the stop the number of calls, as JSON")
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			if err := options.check(); err != nil {
 				return err
@@ -56,6 +58,17 @@ The last line has the number of calls, and under error the reason if the trace e
 type traceOptions struct {
 	subaction, dir string
 	pid            uint
+	asJSON         bool
+}
+
+// traceView is what --trace-resource --json prints. Scripts read it: fields may be added, never
+// renamed or removed.
+type traceView struct {
+	PID uint `json:"pid"`
+	// Files are those of the trace that was started.
+	Files []string `json:"files"`
+	// Calls is null unless the trace was stopped.
+	Calls *uint64 `json:"calls"`
 }
 
 func (o *traceOptions) check() error {
@@ -91,6 +104,10 @@ func trace(ctx context.Context, to verb.Streams, options traceOptions) error {
 				reply.GetError(),
 			)
 		}
+		if options.asJSON {
+			calls := reply.GetCalls()
+			return json.NewEncoder(to.Out).Encode(traceView{PID: options.pid, Files: []string{}, Calls: &calls})
+		}
 		_, err = fmt.Fprintf(to.Out, "the trace of pid %d has ended, after %d calls\n", options.pid, reply.GetCalls())
 		return err
 	}
@@ -107,8 +124,15 @@ func trace(ctx context.Context, to verb.Streams, options traceOptions) error {
 		removeDir()
 		return err
 	}
+	files := []string{}
 	for _, name := range reply.GetNames() {
-		fmt.Fprintf(to.Out, "pid %d is traced into %s\n", options.pid, filepath.Join(options.dir, name))
+		files = append(files, filepath.Join(options.dir, name))
+	}
+	if options.asJSON {
+		return json.NewEncoder(to.Out).Encode(traceView{PID: options.pid, Files: files})
+	}
+	for _, path := range files {
+		fmt.Fprintf(to.Out, "pid %d is traced into %s\n", options.pid, path)
 	}
 	return nil
 }

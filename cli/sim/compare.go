@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler/place"
@@ -66,7 +67,7 @@ func compareVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []stri
 	out := &output{}
 	out.flags(flags)
 	return func(ctx context.Context, to verb.Streams, _ []string) error {
-		if err := g.check(setFlags(flags), out); err != nil {
+		if err := g.check(setFlags(flags)); err != nil {
 			return err
 		}
 		return out.compare(ctx, to, g)
@@ -74,7 +75,7 @@ func compareVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []stri
 }
 
 // check returns an error for settings that are invalid for any jobs.
-func (g *grid) check(given map[string]bool, out *output) error {
+func (g *grid) check(given map[string]bool) error {
 	generated := g.base.Jobs == ""
 	all := flagContext{settings: &g.base, orders: g.orders, placements: g.placements, random: generated}
 	if err := all.check(given); err != nil {
@@ -83,16 +84,15 @@ func (g *grid) check(given map[string]bool, out *output) error {
 	if g.workers < 0 {
 		return &verb.UsageError{Text: "--workers takes 1 or more"}
 	}
-	rules := append(
-		out.rules(),
-		rule{
+	rules := []rule{
+		{
 			"generate count jobs-per-hour lengths sizes types model-mix tenants",
 			!generated,
 			"with --jobs",
 			"the jobs come from the file; without it, they are generated",
 		},
-		rule{"format beside", generated, "without --jobs", "it describes a file of jobs, and these are generated"},
-	)
+		{"format beside", generated, "without --jobs", "it describes a file of jobs, and these are generated"},
+	}
 	if generated {
 		rules = append(rules, g.generate.rules("generate")...)
 	}
@@ -142,7 +142,7 @@ func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
 		return err
 	}
 	bar := o.newBar(to, 0)
-	err := g.run(ctx, bar.progress("simulate "+counted(len(g.cells), "scheduler", "schedulers")))
+	err := g.run(ctx, bar.progress(humanize.Count(len(g.cells), "simulation", "simulations")))
 	bar.close()
 	if err != nil {
 		return err

@@ -219,10 +219,3 @@ func (m *generatorFlags) rules(kind string) []rule {
 		},
 	}
 }
-
-// rules returns the rules of output flags.
-func (o *output) rules() []rule {
-	return []rule{
-		{"no-pictures", o.dir == "", "without --out", "no charts are drawn there; leave it out, or set --out"},
-	}
-}

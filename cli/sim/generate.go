@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/scheduler/workload"
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
@@ -130,7 +131,7 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 		if err := writeTrace(*out, trace); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(to.Err, "%s: %s\n", *out, counted(len(trace.Jobs), "job", "jobs"))
+		_, err = fmt.Fprintf(to.Err, "%s: %s\n", *out, humanize.Count(len(trace.Jobs), "job", "jobs"))
 		return err
 	}
 }

@@ -49,8 +49,12 @@ func (m *machines) cluster() ([]cluster.Node, error) {
 		return m.parseGPUTypes()
 	case m.NodesFile != "":
 		return readNodes(m.NodesFile)
+	case m.Nodes == 0:
+		return nil, &verb.UsageError{Text: "--nodes is missing: how many nodes the cluster has"}
 	case m.Nodes < 1 || m.Nodes > maxNodes:
 		return nil, &verb.UsageError{Text: fmt.Sprintf("--nodes takes 1 to %d, not %d", maxNodes, m.Nodes)}
+	case m.GPUsPerNode == 0:
+		return nil, &verb.UsageError{Text: "--gpus-per-node is missing: how many GPUs each of the nodes has"}
 	case m.GPUsPerNode < 1 || m.GPUsPerNode > maxGPUsPerNode:
 		return nil, &verb.UsageError{
 			Text: fmt.Sprintf("--gpus-per-node takes 1 to %d, not %d", maxGPUsPerNode, m.GPUsPerNode),

@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/scheduler/sim"
@@ -63,9 +64,9 @@ func (o *output) report(to verb.Streams, result *sim.Result, s *settings) error 
 		"%s, profile %s, on %s",
 		s.label(),
 		s.Profile,
-		counted(gpus, "GPU", "GPUs")+" of "+counted(len(result.Nodes), "node", "nodes"),
+		humanize.Count(gpus, "GPU", "GPUs")+" of "+humanize.Count(len(result.Nodes), "node", "nodes"),
 	)
-	jobs := counted(m.N, "job", "jobs")
+	jobs := humanize.Count(m.N, "job", "jobs")
 	if m.Unfinished > 0 {
 		jobs += fmt.Sprintf(", and %d that did not end", m.Unfinished)
 	}
@@ -78,11 +79,11 @@ func (o *output) report(to verb.Streams, result *sim.Result, s *settings) error 
 	out.line("jobs              %s", jobs)
 	out.line("mean JCT          %s", span(m.AvgJCT))
 	out.line("median JCT        %s", span(m.MedianJCT))
-	out.line("99th percentile   %s", span(m.P99JCT))
+	out.line("p99 JCT           %s", span(m.P99JCT))
 	out.line("mean start delay  %s", span(m.AvgStartDelay))
 	out.line("makespan          %s", span(m.Makespan))
 	out.line("preemptions       %d", m.Preemptions)
-	out.line("GPU utilisation   %.1f %%", 100*m.GPUUtilisation)
+	out.line("GPU utilization   %.1f %%", 100*m.GPUUtilisation)
 	if o.dir != "" {
 		out.line("written           %s", o.dir)
 	}
@@ -111,12 +112,12 @@ func span(seconds float64) string {
 	return text
 }
 
-// counted formats a number with its noun.
-func counted(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
+// shortSpan formats a time in seconds for a column: in hours and minutes if it is long.
+func shortSpan(seconds float64) string {
+	if seconds >= 120 && seconds < 1e9 {
+		return time.Duration(seconds * 1e9).Round(time.Second).String()
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	return fmt.Sprintf("%.1f s", seconds)
 }
 
 // lines writes lines until an error occurs.

@@ -3,8 +3,10 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/scheduler/plot"
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
@@ -29,14 +31,18 @@ func (o *output) draw(result *sim.Result, s *settings, dir string) error {
 // draw writes the charts of a comparison: the results over load, and the first simulations at the
 // highest load.
 func (g *grid) draw(dir string) error {
-	album := plot.Album{Title: "comparison of " + counted(len(g.cells), "scheduler", "schedulers")}
+	title := "comparison of " + humanize.Count(g.schedulers(), "scheduler", "schedulers")
+	if len(g.loads) > 1 {
+		title += " at " + humanize.Count(len(g.loads), "load", "loads")
+	}
+	album := plot.Album{Title: title}
 	curves := map[string]int{}
 	for i := range g.cells {
 		c := &g.cells[i]
 		if c.result == nil || c.result.Summary.N == 0 {
 			continue
 		}
-		name := (&cell{settings: c.settings}).name() // without the load, so that a scheduler keeps its colour
+		name := g.label(c) // without the load, so that a scheduler keeps its colour
 		if c.load == slices.Max(append([]float64{0}, g.loads...)) && len(album.Runs) < maxRunsInPlots {
 			album.Runs = append(album.Runs, plot.Run{Name: name, Result: c.result})
 		}
@@ -55,11 +61,31 @@ func (g *grid) draw(dir string) error {
 	}
 	if len(album.Curves) > 0 {
 		album.LoadLabel = "load (share of GPUs)"
-		album.Title += fmt.Sprintf(", over time at load %v", slices.Max(g.loads))
+		album.Title += fmt.Sprintf("; over time: at load %v", slices.Max(g.loads))
 	}
 	if len(album.Runs) == 0 {
 		return nil
 	}
 	_, err := album.Write(dir)
 	return err
+}
+
+// schedulers counts the schedulers of the grid. Each is simulated at each load.
+func (g *grid) schedulers() int { return len(g.orders) * len(g.placements) * len(g.admissions) }
+
+// label names a cell's scheduler by the policies that differ within the grid.
+func (g *grid) label(c *cell) string {
+	var parts []string
+	for _, each := range []struct {
+		of   []string
+		name string
+	}{{g.orders, c.settings.Order}, {g.placements, c.settings.Placement}, {g.admissions, c.settings.Admission}} {
+		if len(each.of) > 1 && each.name != "" {
+			parts = append(parts, each.name)
+		}
+	}
+	if len(parts) == 0 {
+		return c.settings.Order
+	}
+	return strings.Join(parts, " + ")
 }

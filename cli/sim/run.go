@@ -33,9 +33,8 @@ func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) 
 	out := output{}
 	out.flags(flags)
 	return func(ctx context.Context, to verb.Streams, _ []string) error {
-		given := setFlags(flags)
 		g := flagContext{settings: s, orders: []string{s.Order}, placements: []string{s.Placement}}
-		if err := cmp.Or(g.check(given), checkUnused(given, out.rules()...)); err != nil {
+		if err := g.check(setFlags(flags)); err != nil {
 			return err
 		}
 		return out.run(ctx, to, s)

@@ -239,8 +239,6 @@ func TestFlagsWithoutEffect(t *testing.T) {
 		{"compare --jobs " + jobs + cluster + " --order fifo --generate burst", "generate", "with --jobs", ""},
 		{made + " --format csv", "format", "without --jobs", run + " --format csv"},
 		{made + " --tenants a:1", "tenants", "--generate poisson", ""},
-		{made + " --no-pictures", "no-pictures", "without --out", made + " --no-pictures --out " + filepath.Join(dir, "out")},
-		{run + " --no-pictures", "no-pictures", "without --out", ""},
 		{run + " --quantum 5", "quantum", "order fifo", run + " --quantum 5 --order srtf"},
 		{
 			"compare --jobs " + jobs + cluster + " --order fifo,sjf --quantum 5", "quantum", "order fifo and sjf",
@@ -677,6 +675,33 @@ func TestClusters(t *testing.T) {
 		if _, err := (&machines{NodesFile: file(t, dir, "bad.csv", text)}).cluster(); err == nil ||
 			!strings.Contains(err.Error(), "bad.csv") {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestNamesInPictures checks that pictures name what differs between the schedulers, and count
+// them.
+func TestNamesInPictures(t *testing.T) {
+	made := "compare --nodes 2 --gpus-per-node 2 --generate poisson --count 20 --order fifo,srtf --out "
+	for flags, want := range map[string][]string{
+		"--load 0.5,0.9": {"comparison of 2 schedulers at 2 loads; over time: at load 0.9", `"names":["fifo","srtf"]`},
+		"--load 0.5 --placement first-free,best-fit": {
+			"comparison of 4 schedulers<",
+			`"names":["fifo + first-free","fifo + best-fit","srtf + first-free","srtf + best-fit"]`,
+		},
+	} {
+		out := filepath.Join(t.TempDir(), "out")
+		if _, err := say(context.Background(), strings.Fields(made+out+" "+flags)...); err != nil {
+			t.Fatal(err)
+		}
+		page, err := os.ReadFile(filepath.Join(out, "index.html"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range want {
+			if !strings.Contains(string(page), text) {
+				t.Errorf("%s: the page lacks %q", flags, text)
+			}
 		}
 	}
 }

@@ -57,17 +57,22 @@ func (t *table) show(to io.Writer, dir string) error {
 	out := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(
 		out,
-		"ORDER\tPLACEMENT\tADMISSION\tLOAD\tJOBS\tMEAN JCT\tMEDIAN\t99TH\tSTART DELAY\tPREEMPTIONS\tGPU USE\t",
+		"ORDER\tPLACEMENT\tADMISSION\tLOAD\tOFFERED LOAD\tJOBS\tMEAN JCT\tMEDIAN JCT\tP99 JCT\tMAKESPAN\t"+
+			"MEAN START DELAY\tPREEMPTIONS\tGPU UTILIZATION\t",
 	)
 	for _, r := range t.Rows {
 		placement := r.Placement
 		if placement == "" {
 			placement = "-"
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%.2f\t", r.Order, placement, r.Admission, r.Offered)
+		load := "-"
+		if r.Load > 0 {
+			load = decimal(r.Load)
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%.2f\t", r.Order, placement, r.Admission, load, r.Offered)
 		m := r.Summary
 		if m == nil {
-			fmt.Fprint(out, "-\t-\t-\t-\t-\t-\t-\tnot simulated\n")
+			fmt.Fprint(out, "-\t-\t-\t-\t-\t-\t-\t-\tnot simulated\n")
 			continue
 		}
 		note := ""
@@ -76,12 +81,13 @@ func (t *table) show(to io.Writer, dir string) error {
 		}
 		fmt.Fprintf(
 			out,
-			"%d\t%.1f s\t%.1f s\t%.1f s\t%.1f s\t%d\t%.1f %%\t%s\n",
+			"%d\t%s\t%s\t%s\t%s\t%s\t%d\t%.1f %%\t%s\n",
 			m.N,
-			m.AvgJCT,
-			m.MedianJCT,
-			m.P99JCT,
-			m.AvgStartDelay,
+			shortSpan(m.AvgJCT),
+			shortSpan(m.MedianJCT),
+			shortSpan(m.P99JCT),
+			shortSpan(m.Makespan),
+			shortSpan(m.AvgStartDelay),
 			m.Preemptions,
 			100*m.GPUUtilisation,
 			note,

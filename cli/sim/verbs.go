@@ -120,7 +120,8 @@ time, and prints them side by side. The result does not depend on how many run a
 
 Without --jobs, jobs are generated, see: pos_cli help sim generate. With --jobs and --load, the times
 between the trace's arrivals are scaled so that it needs that much of the cluster: the jobs stay the
-same.
+same. LOAD is the load that was asked for. OFFERED LOAD is that of the jobs, from the first arrival
+to the last; of few generated jobs, whose lengths and arrivals are random, it differs.
 
 With --out it writes compare.json and compare.csv (a row for each combination), NAME.jobs.csv,
 NAME.summary.json and NAME.timeline.csv of each, and charts: index.html, and each as SVG and PNG. All

@@ -50,7 +50,7 @@ func (v View) Table(to io.Writer) error {
 	for _, program := range v.Programs {
 		for _, text := range append([]string{program.Fault, program.JobFileError}, program.Checkpoint.texts()...) {
 			if text != "" {
-				fmt.Fprintf(out, "%spid %d: %s\n", lead, program.PID, text)
+				fmt.Fprintf(out, "%spid %d: %s\n", lead, program.PID, humanize.Kernels(text))
 				lead = ""
 			}
 		}

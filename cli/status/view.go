@@ -103,20 +103,22 @@ type eventView struct {
 type programView struct {
 	PID uint32 `json:"pid"`
 	// RootPID is the pid to name for a checkpoint of the program with those it works with.
-	RootPID        uint32         `json:"root_pid"`
-	Session        uint64         `json:"session"`
-	Job            string         `json:"job"`
-	State          string         `json:"state"`
-	User           string         `json:"user"`
-	UID            uint32         `json:"uid"`
-	Command        string         `json:"command"`
-	GPUs           []uint32       `json:"gpus"`
-	MemoryBytes    uint64         `json:"memory_bytes"`
-	PinnedBytes    uint64         `json:"pinned_bytes"`
-	CallsMade      uint64         `json:"calls_made"`
-	CallsCompleted uint64         `json:"calls_completed"`
-	Pending        *pendingView   `json:"pending"`
-	Kernels        []string       `json:"kernels"`
+	RootPID        uint32       `json:"root_pid"`
+	Session        uint64       `json:"session"`
+	Job            string       `json:"job"`
+	State          string       `json:"state"`
+	User           string       `json:"user"`
+	UID            uint32       `json:"uid"`
+	Command        string       `json:"command"`
+	GPUs           []uint32     `json:"gpus"`
+	MemoryBytes    uint64       `json:"memory_bytes"`
+	PinnedBytes    uint64       `json:"pinned_bytes"`
+	CallsMade      uint64       `json:"calls_made"`
+	CallsCompleted uint64       `json:"calls_completed"`
+	Pending        *pendingView `json:"pending"`
+	Kernels        []string     `json:"kernels"`
+	// KernelNames are the names of Kernels as sources have them.
+	KernelNames    []string       `json:"kernel_names"`
 	Rank           *uint32        `json:"rank"`
 	WorldSize      *uint32        `json:"world_size"`
 	Started        time.Time      `json:"started"`
@@ -274,7 +276,7 @@ func programOf(program *api.Program, now time.Time) programView {
 		User: program.GetUser(), UID: program.GetUid(), Command: humanize.Printable(program.GetCommand()),
 		State: stateOf(program), GPUs: []uint32{},
 		CallsMade: progress.GetCallsMade(), CallsCompleted: progress.GetCallsCompleted(),
-		Kernels: list(progress.GetKernels()),
+		Kernels: list(progress.GetKernels()), KernelNames: kernelNames(progress.GetKernels()),
 		Started: started, WorkerPID: program.GetWorkerPid(),
 		LogPath:      humanize.Printable(description.GetLogPath()),
 		JobFileError: humanize.Printable(description.GetJobFileError()),
@@ -367,6 +369,15 @@ func stateOf(program *api.Program) string {
 		return "failed"
 	}
 	return "running"
+}
+
+// kernelNames returns the names of symbols, as of humanize.Kernel.
+func kernelNames(symbols []string) []string {
+	names := list(symbols)
+	for i, symbol := range names {
+		names[i] = humanize.Kernel(symbol)
+	}
+	return names
 }
 
 // list returns printable texts; it is never null in JSON.

@@ -34,7 +34,7 @@ var (
 // value.
 func explainFlagError(flags *flag.FlagSet, err error) string {
 	if match := wrongValue.FindStringSubmatch(err.Error()); match != nil {
-		placeholder, meaning := flag.UnquoteUsage(flags.Lookup(match[2]))
+		placeholder, meaning := usageOf(flags.Lookup(match[2]))
 		if placeholder == "" {
 			placeholder = "true or false"
 		}
@@ -45,11 +45,39 @@ func explainFlagError(flags *flag.FlagSet, err error) string {
 		return text
 	}
 	if match := lacksValue.FindStringSubmatch(err.Error()); match != nil {
-		placeholder, meaning := flag.UnquoteUsage(flags.Lookup(match[1]))
+		placeholder, meaning := usageOf(flags.Lookup(match[1]))
 		return fmt.Sprintf("--%s needs its %s (%s)", match[1], placeholder, meaning)
 	}
 	if match := noFlag.FindStringSubmatch(err.Error()); match != nil {
-		return fmt.Sprintf("there is no flag --%s", strings.TrimLeft(match[1], "-"))
+		name := strings.TrimLeft(match[1], "-")
+		var known []string
+		flags.VisitAll(func(each *flag.Flag) { known = append(known, each.Name) })
+		text := "there is no flag --" + name
+		if near := nearest(name, known); near != "" {
+			text += fmt.Sprintf("; did you mean --%s?", near)
+		}
+		return text
 	}
 	return err.Error()
+}
+
+// nouns are the words for placeholders that are not words themselves.
+var nouns = map[string]string{
+	"DIR": "directory", "PID": "pid", "MS,MS,...": "milliseconds", "N,N,...": "numbers of",
+	"N": "number of", "M": "number of", "F": "number of", "K": "number of", "NB": "number of",
+}
+
+// usageOf returns the placeholder of a flag's value, and the meaning of the flag. A meaning that
+// begins with the placeholder, as "DIR of the image", would be read twice beside it, so a word
+// stands there instead.
+func usageOf(f *flag.Flag) (placeholder, meaning string) {
+	placeholder, meaning = flag.UnquoteUsage(f)
+	if !strings.HasPrefix(f.Usage, "`") {
+		return placeholder, meaning
+	}
+	noun, ok := nouns[placeholder]
+	if !ok {
+		noun = strings.ToLower(placeholder)
+	}
+	return placeholder, noun + strings.TrimPrefix(meaning, placeholder)
 }

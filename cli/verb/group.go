@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"strings"
 )
 
 // Group returns a verb that prints the help of a group of verbs, whose names begin with its own. It
@@ -15,14 +16,11 @@ func Group(name, verbs, summary, about string) *Verb {
 			if len(arguments) == 0 {
 				return Help(to.Out, v)
 			}
-			return &UsageError{
-				Text: fmt.Sprintf(
-					"there is no verb %q; there are %s; see: pos_cli help %s",
-					name+" "+arguments[0],
-					verbs,
-					name,
-				),
+			text := fmt.Sprintf("there is no verb %q; there are %s", name+" "+arguments[0], verbs)
+			if near := nearest(arguments[0], strings.Split(verbs, "|")); near != "" {
+				text += fmt.Sprintf("; did you mean %s %s?", name, near)
 			}
+			return &UsageError{Text: fmt.Sprintf("%s; see: pos_cli help %s", text, name)}
 		}
 	}
 	return v

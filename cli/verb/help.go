@@ -84,7 +84,7 @@ func Help(to io.Writer, v *Verb) error {
 			fmt.Fprintf(out, "\nFlags:\n")
 			first = false
 		}
-		value, usage := flag.UnquoteUsage(each)
+		value, usage := usageOf(each)
 		if value != "" {
 			value = " " + value
 		}

@@ -36,7 +36,7 @@ func (s *Set) writeManual(to io.Writer) error {
 	for _, each := range s.Verbs {
 		fmt.Fprintf(&text, ".SS %s\n%s\n", roff(synopsis(each)), roffText(each.About))
 		for _, option := range flagsOf(each) {
-			value, usage := flag.UnquoteUsage(option)
+			value, usage := usageOf(option)
 			fmt.Fprintf(&text, ".TP\n.B %s\n%s\n", roff(strings.TrimSpace("--"+option.Name+" "+value)), roff(usage))
 		}
 	}

@@ -93,7 +93,35 @@ func (s *Set) choose(args []string) (*Verb, []string, error) {
 	if chosen := s.find(trimDashes(args[0])); chosen != nil {
 		return nil, nil, &UsageError{fmt.Sprintf("%q is written %s", args[0], chosen.Invocation())}
 	}
-	return nil, nil, &UsageError{fmt.Sprintf("no verb in %q; see: pos_cli --help", strings.Join(args, " "))}
+	text := fmt.Sprintf("no verb in %q", strings.Join(args, " "))
+	if near := s.nearest(args); near != "" {
+		text += fmt.Sprintf("; did you mean %s?", near)
+	}
+	return nil, nil, &UsageError{text + "; see: pos_cli --help"}
+}
+
+// nearest returns the verb that a wrong one among the arguments was probably meant to be, or "".
+func (s *Set) nearest(args []string) string {
+	var known []string
+	for _, each := range s.Verbs {
+		known = append(known, each.Name)
+	}
+	var candidates []string
+	if len(args) > 1 {
+		candidates = append(candidates, args[0]+" "+args[1])
+	}
+	candidates = append(candidates, trimDashes(args[0]))
+	for _, each := range args[1:] {
+		if name, dashed := strings.CutPrefix(each, "--"); dashed {
+			candidates = append(candidates, name)
+		}
+	}
+	for _, each := range candidates {
+		if near := nearest(each, known); near != "" {
+			return "pos_cli " + s.find(near).Invocation()
+		}
+	}
+	return ""
 }
 
 // reservedText says what a reserved word is for, and how the verb of this machine is written.

@@ -64,7 +64,7 @@ func NewProfile(layers []Layer) (*Profile, error) {
 		}
 	}
 	if all := p.state[len(layers)] + p.activation[len(layers)]; all > 1<<50 {
-		return nil, &InputError{Problem: fmt.Sprintf("all layers have %d bytes", all), Want: "at most 2^50"}
+		return nil, &InputError{Problem: "all layers have " + Size(all), Want: "at most 2^50"}
 	}
 	for width := range layers[0].InNode {
 		if sums, all := p.reduceSums(width); all && width <= MaxGPUs {

@@ -112,7 +112,7 @@ func (s *server) answer(received request) answer {
 // all is written.
 func (s *server) drain() <-chan struct{} {
 	done := make(chan struct{})
-	s.output = newOutput(s.file(s.order.Log), s.root.PID, s.order.User.UID)
+	s.output = newOutput(s.file(s.order.Log), s.order.LogJSON, s.root.PID, s.order.User.UID)
 	var all sync.WaitGroup
 	for _, index := range s.order.Drain {
 		all.Go(func() { s.output.copyAll(s.files[index]) })

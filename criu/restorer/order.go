@@ -65,9 +65,11 @@ type Order struct {
 	SocketDirs []string `json:"rooms,omitempty"`
 	// Socket is the listening socket by which later phosds find the restorer.
 	Socket int `json:"socket"`
-	// Drain are ends without a reader. Their output is copied to the file Log, if there is one.
+	// Drain are ends without a reader. Their output is copied to the file Log, if there is one;
+	// LogJSON is the form of its lines.
 	Drain    []int     `json:"drain,omitempty"`
 	Log      int       `json:"log"`
+	LogJSON  bool      `json:"log_json,omitempty"`
 	Deadline time.Time `json:"deadline"`
 }
 

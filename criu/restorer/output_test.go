@@ -2,6 +2,8 @@ package restorer
 
 import (
 	"bytes"
+	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,8 +14,8 @@ import (
 func TestOutput(t *testing.T) {
 	var log bytes.Buffer
 	now := time.Unix(1e9, 0)
-	o := newOutput(nil, 0, 0)
-	o.log, o.now, o.last = logOf(&log, 123, 1000), func() time.Time { return now }, now
+	o := newOutput(nil, false, 0, 0)
+	o.log, o.now, o.last = logOf(&log, false, 123, 1000), func() time.Time { return now }, now
 	forged := "time=now level=ERROR msg=forged\n"
 	o.copyAll(strings.NewReader("one\r\n\x1b[2Jtwo\x07\n" + forged + strings.Repeat("x", maxLine+1) + "\nlast"))
 	lines := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")
@@ -40,5 +42,31 @@ func TestOutput(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "dropped_bytes=") || o.written > maxOutput {
 		t.Errorf("got %d bytes in all, want at most %d, and dropped_bytes in the log", o.written, maxOutput)
+	}
+}
+
+// TestJSONOutput checks that each line of a tree's output is one JSON object, with the text in it.
+func TestJSONOutput(t *testing.T) {
+	var log bytes.Buffer
+	o := newOutput(nil, true, 0, 0)
+	o.log = logOf(&log, true, 123, 1000)
+	o.copyAll(strings.NewReader("plain\n{\"level\":\"ERROR\"}\nred \x1b[31m\u009b31m\x7f\nbad \xff\n"))
+	var texts []string
+	for line := range strings.Lines(log.String()) {
+		var got struct {
+			Level, Msg, Text string
+			PID, UID         int
+		}
+		if err := json.Unmarshal([]byte(line), &got); err != nil || got.PID != 123 || got.UID != 1000 || got.Level != "INFO" {
+			t.Errorf("%q: got %+v, %v", line, got, err)
+		}
+		if strings.ContainsAny(line, "\x1b\x7f\u009b") {
+			t.Errorf("%q: got a control character", line)
+		}
+		texts = append(texts, got.Text)
+	}
+	want := []string{"plain", `{"level":"ERROR"}`, "red \x1b[31m\ufffd31m\ufffd", "bad \ufffd"}
+	if !slices.Equal(texts, want) {
+		t.Errorf("got %q, want %q", texts, want)
 	}
 }

@@ -66,7 +66,7 @@ func ToStatus(err error) error {
 	}
 	for _, row := range codeTable {
 		if errors.Is(err, row.err) {
-			return status.Error(row.code, textOf(err))
+			return status.Error(row.code, Text(err))
 		}
 	}
 	if _, isStatus := status.FromError(err); isStatus {
@@ -75,9 +75,9 @@ func ToStatus(err error) error {
 	return status.Error(codes.Unknown, err.Error())
 }
 
-// textOf returns the error's text for users. It omits "invalid request", because the rest says what
+// Text returns the error's text for users. It omits "invalid request", because the rest says what
 // is wrong.
-func textOf(err error) string {
+func Text(err error) string {
 	if !errors.Is(err, ErrInvalid) {
 		return err.Error()
 	}

@@ -50,9 +50,9 @@ type Workers struct {
 
 // Log says what phosd and its workers write down, and where.
 type Log struct {
-	Level  string `toml:"level" comment:"debug, info, warn or error"`
-	Format string `toml:"format" comment:"text or json"`
-	File   string `toml:"file" comment:"empty: standard error"`
+	Level  string `toml:"level" comment:"what is logged at least: debug, info, warn or error"`
+	Format string `toml:"format" comment:"form of the log: text or json"`
+	File   string `toml:"file" comment:"file of the log, in a directory that exists; empty: standard error"`
 }
 
 // Metrics is the Prometheus endpoint.
@@ -78,7 +78,7 @@ func Default() Config {
 		Access:     Access{Mode: 0o666, Users: []string{}, Groups: []string{}},
 		Users:      defaultUsers(),
 		Sessions:   Sessions{ArenaSize: 16 << 30, PerUser: 256, Total: 1024, StartSeconds: 20},
-		Log:        Log{Level: "info", Format: "text"},
+		Log:        Log{Level: "info", Format: logText},
 	}
 }
 
@@ -133,7 +133,7 @@ func (c Config) Check() error {
 			"it must be debug, info, warn or error",
 			c.Log.Level,
 		},
-		{oneOf(c.Log.Format, "text", "json"), "log.format", "it must be text or json", c.Log.Format},
+		{oneOf(c.Log.Format, logText, LogJSON), "log.format", "it must be text or json", c.Log.Format},
 		{c.Log.File == "" || filepath.IsAbs(c.Log.File), "log.file", "it must be an absolute path", c.Log.File},
 	}
 	for _, check := range checks {
@@ -174,7 +174,13 @@ func (m Metrics) check() error {
 	}
 	// The numbers name users' programs: they are not for the network.
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return &SettingError{"metrics.listen", m.Listen, host + " is not a loopback address"}
+		if host == "" {
+			host = "every address of this machine"
+		}
+		return &SettingError{
+			"metrics.listen", m.Listen,
+			host + " is not a loopback address; say 127.0.0.1:PORT or unix:/PATH, and let a proxy serve the network",
+		}
 	}
 	return nil
 }

@@ -203,3 +203,16 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestFlagUsages checks that each flag says what --print-config says of its key.
+func TestFlagUsages(t *testing.T) {
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	(&Flags{}).Register(flags)
+	for _, key := range Keys() {
+		form, usage := flag.UnquoteUsage(flags.Lookup(flagName(key)))
+		comment := strings.TrimPrefix(usage, form+": ")
+		if form == "" || comment == "" || !strings.Contains(Default().Text(), "# "+comment+"\n") {
+			t.Errorf("%s: usage %q is not a comment of the configuration", key, usage)
+		}
+	}
+}

@@ -2,7 +2,9 @@ package config
 
 import (
 	"flag"
+	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -19,16 +21,56 @@ type Flags struct {
 func (f *Flags) Register(flags *flag.FlagSet) {
 	flags.StringVar(&f.File, "config", "", "configuration `FILE` (default "+DefaultPath+")")
 	for _, key := range append(slices.Sorted(maps.Keys(short)), Keys()...) {
-		flags.Func(flagName(key), "sets "+key, func(value string) error { return f.add(key, value) })
+		flags.Func(flagName(key), usageOf(key), func(value string) error { return f.add(key, value) })
 	}
 	for _, old := range slices.Sorted(maps.Keys(renamed)) {
 		usage := "old name of --" + flagName(renamed[old])
 		flags.Func(flagName(old), usage, func(value string) error { return f.add(old, value) })
 	}
-	flags.Func("set", "sets any `KEY=VALUE`", func(text string) error {
+	flags.Func("set", "`KEY=VALUE`: any setting by its key", func(text string) error {
 		key, value, _ := strings.Cut(text, "=")
 		return f.add(key, value)
 	})
+}
+
+// usageOf describes a key's flag by the comment that --print-config writes. It begins with the form
+// of the value, in back quotes as package flag wants it.
+func usageOf(key string) string {
+	if within := short[key]; within != "" {
+		return "`TEXT`: short for --" + flagName(key+"."+within)
+	}
+	of := reflect.TypeFor[Config]()
+	var field reflect.StructField
+	for part := range strings.SplitSeq(key, ".") {
+		field, _ = fieldWithTag(of, part)
+		of = field.Type
+	}
+	return fmt.Sprintf("`%s`: %s", valueForm(of), field.Tag.Get("comment"))
+}
+
+// fieldWithTag returns the field of a struct with a toml tag.
+func fieldWithTag(of reflect.Type, tag string) (reflect.StructField, bool) {
+	return of.FieldByNameFunc(func(name string) bool {
+		field, _ := of.FieldByName(name)
+		return field.Tag.Get("toml") == tag
+	})
+}
+
+// valueForm returns a placeholder for values of a type.
+func valueForm(of reflect.Type) string {
+	switch {
+	case of == reflect.TypeFor[Size]():
+		return "BYTES"
+	case of == reflect.TypeFor[Interval]():
+		return "TIME"
+	case of.Kind() == reflect.Slice:
+		return "LIST"
+	case of.Kind() == reflect.Bool:
+		return "BOOL"
+	case of.Kind() == reflect.Int:
+		return "N"
+	}
+	return "TEXT"
 }
 
 // flagName returns the name of a key's flag.

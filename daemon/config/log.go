@@ -5,6 +5,12 @@ import (
 	"log/slog"
 )
 
+// Values of Log.Format.
+const (
+	logText = "text"
+	LogJSON = "json"
+)
+
 // Threshold returns the level below which nothing is logged.
 func (l Log) Threshold() slog.Level {
 	var threshold slog.Level
@@ -19,7 +25,7 @@ func (l Log) Handler(to io.Writer) slog.Handler { return l.HandlerAt(to, l.Thres
 // HandlerAt is Handler with a level that may change.
 func (l Log) HandlerAt(to io.Writer, level slog.Leveler) slog.Handler {
 	options := slog.HandlerOptions{Level: level}
-	if l.Format == "json" {
+	if l.Format == LogJSON {
 		return slog.NewJSONHandler(to, &options)
 	}
 	return slog.NewTextHandler(to, &options)

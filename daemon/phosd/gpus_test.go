@@ -270,7 +270,10 @@ func TestInquiry(t *testing.T) {
 }
 
 // scrape is what Prometheus gets.
-func (l *lab) scrape() string {
+func (l *lab) scrape() string { return l.httpGet("/metrics") }
+
+// httpGet returns an answer of the metrics' listener.
+func (l *lab) httpGet(path string) string {
 	l.t.Helper()
 	_, socket := l.settings.Metrics.Network()
 	client := http.Client{
@@ -278,7 +281,7 @@ func (l *lab) scrape() string {
 			return net.Dial("unix", socket)
 		}},
 	}
-	reply, err := client.Get("http://phosd/metrics")
+	reply, err := client.Get("http://phosd" + path)
 	if err != nil {
 		l.t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -318,7 +319,8 @@ func (j job) errorText() string {
 }
 
 // readJob reads pos.yaml and the environment with the program's rights; the worker has no others.
-// PHOS_JOB goes before pos.yaml. It never fails: a program with an invalid file still starts.
+// PHOS_JOB goes before pos.yaml; without a name in either, the job has that of the script or the
+// program. It never fails: a program with an invalid file still starts.
 func readJob(program proc.Identity) job {
 	at := fmt.Sprintf("/proc/%d/cwd", program.PID)
 	file, err := jobfile.Load(at + "/" + jobfile.Name)
@@ -336,7 +338,7 @@ func readJob(program proc.Identity) job {
 	file = file.With(over)
 	j.name, j.named, j.logPath, j.err = file.JobName, file.JobName != "", file.LogPath, errors.Join(err, overError)
 	if j.name == "" {
-		j.name = program.Name()
+		j.name = cmp.Or(jobfile.ScriptName(program.Arguments()), program.Name())
 	}
 	if file.Checkpoint != nil {
 		policy, _ := file.Checkpoint.Policy() // an invalid policy is already in err

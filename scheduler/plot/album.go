@@ -86,10 +86,17 @@ func (a Album) figures() (all []*Figure) {
 	if len(a.Runs) > 0 {
 		all = append(all, a.completion(), a.queue(), a.gpuUse())
 	}
-	for i, r := range a.Runs {
-		if len(bars(r.Result)) > 0 {
-			all = append(all, gantt(r, i, len(a.Runs)))
+	var files []string
+	for _, r := range a.Runs {
+		if len(bars(r.Result)) == 0 {
+			continue
 		}
+		file := ""
+		if len(a.Runs) > 1 {
+			file = ganttFile(r.Name, files)
+			files = append(files, file)
+		}
+		all = append(all, gantt(r, file))
 	}
 	if len(a.Curves) > 0 {
 		all = append(all, a.overLoad())

@@ -116,14 +116,64 @@ var marks = []struct {
 	{100 * 365 * 24 * time.Hour, "100 years"},
 }
 
-// logTicks returns ticks for logarithms of seconds.
+// fineMarks are between the marks.
+var fineMarks = fine()
+
+// fewMarks is the number of marks below which an axis has the fine ones too.
+const fewMarks = 6
+
+// fine returns two marks, in round numbers, between each of the marks and the next.
+func fine() (all []time.Duration) {
+	for _, each := range []struct {
+		unit  time.Duration
+		times []time.Duration
+	}{
+		{time.Millisecond, []time.Duration{2, 5, 20, 50, 200, 500}},
+		{time.Second, []time.Duration{2, 5, 20, 40}},
+		{time.Minute, []time.Duration{2, 5, 20, 40}},
+		{time.Hour, []time.Duration{2, 4, 12}},
+		{24 * time.Hour, []time.Duration{2, 4, 14, 90, 180, 2 * 365, 5 * 365, 20 * 365, 50 * 365}},
+	} {
+		for _, n := range each.times {
+			all = append(all, n*each.unit)
+		}
+	}
+	return all
+}
+
+// logTicks returns ticks for logarithms of seconds. Those between the marks have labels if there
+// are few marks.
 func logTicks(least, most float64) (ticks []plot.Tick) {
+	within := func(d time.Duration) (at float64, ok bool) {
+		at = math.Log(d.Seconds())
+		return at, at >= least-0.001 && at <= most+0.001
+	}
 	for _, m := range marks {
-		if at := math.Log(m.at.Seconds()); at >= least-0.001 && at <= most+0.001 {
+		if at, ok := within(m.at); ok {
 			ticks = append(ticks, plot.Tick{Value: at, Label: m.label})
 		}
 	}
+	labelled := len(ticks) < fewMarks
+	for _, d := range fineMarks {
+		if at, ok := within(d); ok {
+			tick := plot.Tick{Value: at}
+			if labelled {
+				tick.Label = markLabel(d)
+			}
+			ticks = append(ticks, tick)
+		}
+	}
 	return ticks
+}
+
+// markLabel formats a time in the largest unit of which it is a multiple.
+func markLabel(d time.Duration) string {
+	for _, u := range []unit{{"years", 365 * 24 * time.Hour}, {"days", 24 * time.Hour}, {"h", time.Hour}, {"min", time.Minute}, {"s", time.Second}} {
+		if d%u.long == 0 {
+			return strconv.Itoa(int(d/u.long)) + " " + u.name
+		}
+	}
+	return strconv.Itoa(int(d/time.Millisecond)) + " ms"
 }
 
 // logBounds widens a span of seconds to the nearest marks.

@@ -26,8 +26,9 @@ var palette = []color.RGBA{
 	{0x44, 0x44, 0x44, 0xff},
 }
 
-// dashes distinguish more lines than there are colours.
-var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 2, 2, 2}}
+// dashes are the patterns of lines. Later lines are painted over earlier ones, and where lines
+// coincide, the earlier one shows in the gaps. There are as many as colours.
+var dashes = [][]vg.Length{nil, {9, 4}, {5, 5}, {3, 5}, {9, 3, 2, 3}, {6, 3, 2, 3, 2, 3}, {2, 4}}
 
 var (
 	ink   = color.RGBA{0x22, 0x22, 0x22, 0xff}
@@ -55,7 +56,7 @@ func (a Album) lineStyle(name string) draw.LineStyle {
 	return draw.LineStyle{
 		Color:  palette[n%len(palette)],
 		Width:  vg.Points(1.4),
-		Dashes: dashes[n/len(palette)%len(dashes)],
+		Dashes: dashes[(n+n/len(palette))%len(dashes)],
 	}
 }
 

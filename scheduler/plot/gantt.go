@@ -3,8 +3,11 @@ package plot
 import (
 	"fmt"
 	"image/color"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"unicode"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/vg"
@@ -14,11 +17,26 @@ import (
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
-// gantt is the Gantt chart of the n-th of all results.
-func gantt(r Run, n, all int) *Figure {
+// ganttFile returns the name of a result's chart among those of others. taken are the names so far.
+func ganttFile(run string, taken []string) string {
+	name := "gantt-" + strings.Map(func(r rune) rune {
+		if r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r)) || strings.ContainsRune("._", r) {
+			return r
+		}
+		return '-'
+	}, run)
+	free := name
+	for n := 2; slices.Contains(taken, free); n++ {
+		free = fmt.Sprintf("%s-%d", name, n)
+	}
+	return free
+}
+
+// gantt is the Gantt chart of a result. file is empty for the only one.
+func gantt(r Run, file string) *Figure {
 	name, title := "gantt", "Jobs on GPUs"
-	if all > 1 {
-		name, title = fmt.Sprintf("gantt-%d", n+1), "Jobs on GPUs: "+r.Name
+	if file != "" {
+		name, title = file, "Jobs on GPUs: "+r.Name
 	}
 	end := r.Result.Runs[0].To.Seconds()
 	for i := range r.Result.Runs {

@@ -51,9 +51,9 @@ func (f *Figure) steps(s series, line draw.LineStyle, name string) {
 func (a Album) completion() *Figure {
 	f := newFigure(
 		"jct",
-		"How long jobs take",
-		"completion time, from submission to end (logarithmic)",
-		"jobs done within it",
+		"Job completion time (JCT)",
+		"JCT, from submission to end (logarithmic)",
+		"share of jobs",
 	)
 	f.grid()
 	least, most := math.Inf(1), 0.0
@@ -84,7 +84,7 @@ func (a Album) completion() *Figure {
 
 // queue is the number of waiting jobs over time.
 func (a Album) queue() *Figure {
-	f := a.overTime("queue", "Jobs that wait", "waiting jobs")
+	f := a.overTime("queue", "Queue length", "waiting jobs")
 	for _, r := range a.Runs {
 		f.steps(seriesOf(r.Result, waiting).thin(columns), a.lineStyle(r.Name), r.Name)
 	}
@@ -148,7 +148,7 @@ func (a Album) overLoad() *Figure {
 		}
 	}
 	u := unitFor(most)
-	f := newFigure("load", "Mean completion time over load", a.LoadLabel, "mean completion time ("+u.name+")")
+	f := newFigure("load", "Mean JCT over load", a.LoadLabel, "mean JCT ("+u.name+")")
 	f.grid()
 	for i, c := range a.Curves {
 		points := make(plotter.XYs, len(c.Points))

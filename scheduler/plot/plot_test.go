@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"image/color"
 	"image/png"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +46,7 @@ func TestFiles(t *testing.T) {
 			painted(t, f, text)
 		}
 	}
-	want := []string{"jct", "queue", "use", "gantt-1", "gantt-2", "load"}
+	want := []string{"jct", "queue", "use", "gantt-fifo", "gantt-sjf", "load"}
 	for _, name := range want {
 		if !slices.Contains(names, name+".svg") || !slices.Contains(names, name+".png") {
 			t.Errorf("there is no %s among %v", name, names)
@@ -81,9 +83,9 @@ func wellFormed(t *testing.T, file string, text []byte) {
 		t.Errorf("%s: only %d shapes", file, shapes)
 	}
 	for _, name := range map[string][]string{
-		"jct.svg": {"How long jobs take", "fifo", "sjf", "100 %", "1 h"}, "queue.svg": {"waiting jobs", "time (days)"},
-		"use.svg": {"GPUs", "all GPUs", "time (days)"}, "gantt-1.svg": {"nodes and their GPUs", "Jobs on GPUs: fifo"},
-		"load.svg": {"load (share of all GPUs)", "mean completion time (h)", "srtf"},
+		"jct.svg": {"Job completion time (JCT)", "fifo", "sjf", "100 %", "1 h"}, "queue.svg": {"waiting jobs", "time (days)"},
+		"use.svg": {"GPUs", "all GPUs", "time (days)"}, "gantt-fifo.svg": {"nodes and their GPUs", "Jobs on GPUs: fifo"},
+		"load.svg": {"load (share of all GPUs)", "mean JCT (h)", "srtf"},
 	}[filepath.Base(file)] {
 		if !strings.Contains(said, name) {
 			t.Errorf("%s does not say %q but %q", file, name, said)
@@ -497,5 +499,53 @@ func TestNoRoom(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(blocked, "*.tmp")); left != nil {
 		t.Errorf("%v are left", left)
+	}
+}
+
+// TestGanttFiles checks that charts have the names of their results, each its own.
+func TestGanttFiles(t *testing.T) {
+	var taken []string
+	for _, run := range []string{"fifo", "srtf + best-fit", "srtf + best-fit", "../x", "fifo"} {
+		taken = append(taken, ganttFile(run, taken))
+	}
+	want := []string{"gantt-fifo", "gantt-srtf---best-fit", "gantt-srtf---best-fit-2", "gantt-..-x", "gantt-fifo-2"}
+	if !slices.Equal(taken, want) {
+		t.Errorf("got %q, want %q", taken, want)
+	}
+}
+
+// TestLogTicks checks that logarithmic axes of any range have enough labels, and not too many.
+func TestLogTicks(t *testing.T) {
+	for _, span := range [][2]float64{{1, 100}, {30, 3600}, {60, 86400}, {600, 6 * 3600}, {.01, 1}, {3600, 30 * 86400}, {1, 365 * 86400}} {
+		labels, last := 0, ""
+		for _, tick := range logTicks(math.Log(span[0]), math.Log(span[1])) {
+			if tick.Label != "" {
+				labels++
+				last = tick.Label
+			}
+		}
+		if labels < 5 || labels > 14 {
+			t.Errorf("%v s: got %d labels, the last %q, want 5 to 14", span, labels, last)
+		}
+	}
+}
+
+// TestCoincidingLines checks that no two of many lines have the same look, and that each of those
+// in one chart has gaps in which the first shows.
+func TestCoincidingLines(t *testing.T) {
+	var a Album
+	for i := range 20 {
+		a.Runs = append(a.Runs, Run{Name: strconv.Itoa(i)})
+	}
+	looks := map[string]bool{}
+	for i := range a.Runs {
+		line := a.lineStyle(a.Runs[i].Name)
+		if i > 0 && i < len(dashes) && line.Dashes == nil {
+			t.Errorf("line %d has no gaps", i)
+		}
+		looks[fmt.Sprint(line.Color, line.Dashes)] = true
+	}
+	if len(looks) != len(a.Runs) {
+		t.Errorf("got %d looks of %d lines", len(looks), len(a.Runs))
 	}
 }

@@ -27,8 +27,8 @@ func Iteration(to io.Writer, p *pipeline.Profile, t *pipeline.Template, microbat
 		margin+8,
 		"start",
 		ink,
-		fmt.Sprintf("One iteration of %d microbatches on %d nodes: %s ms; the formula says %s ms",
-			microbatches, t.Nodes, pipeline.Milliseconds(makespan), pipeline.Milliseconds(t.Line().At(microbatches))),
+		fmt.Sprintf("One iteration of %s on %s: %s ms; the formula says %s ms",
+			pipeline.Count(microbatches, "microbatch"), pipeline.Count(t.Nodes, "node"), pipeline.Milliseconds(makespan), pipeline.Milliseconds(t.Line().At(microbatches))),
 	)
 	c.legend(margin, margin+26)
 	for i, s := range t.Stages {

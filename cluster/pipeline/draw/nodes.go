@@ -47,9 +47,9 @@ func Change(to io.Writer, before *pipeline.Plan, change replan.Change, r *replan
 	y = c.plan(y+20, "After", r.Plan, func(node cluster.NodeID) (string, string) {
 		switch {
 		case slices.Contains(change.Joined, node):
-			return green, fmt.Sprintf(": joins, gets %d bytes", sent[node])
+			return green, ": joins, gets " + pipeline.Size(sent[node])
 		case sent[node] > 0:
-			return sky, fmt.Sprintf(": gets %d bytes", sent[node])
+			return sky, ": gets " + pipeline.Size(sent[node])
 		}
 		return grey, ": has all it needs"
 	})
@@ -109,7 +109,7 @@ func (c *canvas) plan(
 	for i, each := range plan.Pipelines {
 		template := plan.Template(each.Template)
 		row(
-			fmt.Sprintf("%d: %d microbatches", i, each.Microbatches),
+			fmt.Sprintf("%d: %s", i, pipeline.Count(each.Microbatches, "microbatch")),
 			each.Nodes,
 			func(i int) string { return ", " + layers(template.NodeLayers(i)) },
 		)

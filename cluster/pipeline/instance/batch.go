@@ -23,9 +23,9 @@ type UnsplittableError struct {
 
 func (e *UnsplittableError) Error() string {
 	return fmt.Sprintf(
-		"%d microbatches cannot be split over %v equal pipelines with at least one for each; the nearest number that can "+
+		"%s cannot be split over %v equal pipelines with at least one for each; the nearest number that can "+
 			"is %d",
-		e.Microbatches,
+		pipeline.Count(e.Microbatches, "microbatch"),
 		e.Counts,
 		e.Nearest,
 	)

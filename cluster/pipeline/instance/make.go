@@ -88,10 +88,10 @@ func Combine(plan *pipeline.Plan, nodes int) (used int, best *Combination) {
 func nearestError(plan *pipeline.Plan) error {
 	e := &pipeline.InfeasibleError{
 		Problem: fmt.Sprintf(
-			"%d microbatches cannot be split over %d nodes with at least %d pipelines, equal ones alike and one for each",
-			plan.Spec.Microbatches,
-			plan.Spec.Nodes,
-			plan.Spec.Faults+1,
+			"%s cannot be split over %s with at least %s, equal ones alike and one for each",
+			pipeline.Count(plan.Spec.Microbatches, "microbatch"),
+			pipeline.Count(plan.Spec.Nodes, "node"),
+			pipeline.Count(plan.Spec.Faults+1, "pipeline"),
 		),
 	}
 	if batch, _, best := Nearest(plan, plan.Spec.Nodes); best != nil {
@@ -122,7 +122,8 @@ func Nearest(plan *pipeline.Plan, nodes int) (batch, used int, best *Combination
 func Split(plan *pipeline.Plan) error {
 	if plan.Spec.Microbatches < len(plan.Pipelines) {
 		return &pipeline.InfeasibleError{
-			Problem: fmt.Sprintf("%d pipelines, and only %d microbatches", len(plan.Pipelines), plan.Spec.Microbatches),
+			Problem: fmt.Sprintf("%s, and only %s", pipeline.Count(len(plan.Pipelines), "pipeline"),
+				pipeline.Count(plan.Spec.Microbatches, "microbatch")),
 		}
 	}
 	var kinds, each []Share

@@ -76,7 +76,7 @@ func TestRefusals(t *testing.T) {
 		},
 		{
 			pipeline.Spec{Nodes: 6, GPUsPerNode: 1, GPUMemoryBytes: 99, Faults: 1, Microbatches: 9},
-			"layer 0 (layer 0) alone needs 100 bytes on each of 1 GPUs, and a GPU has 99",
+			"layer 0 (layer 0) alone needs 100 B on each of 1 GPU, and a GPU has 99 B",
 		},
 		{
 			pipeline.Spec{Nodes: 6, GPUsPerNode: 1, Faults: -1, Microbatches: 9},

@@ -44,17 +44,24 @@ func checkEnough(plan *pipeline.Plan, left int) error {
 	}
 	e := &pipeline.InfeasibleError{
 		Problem: fmt.Sprintf(
-			"%d nodes are left, and %d pipelines of at least %d nodes take %d",
-			left,
-			faults+1,
-			smallest,
+			"%s left, and %s of at least %s take %d",
+			leftText(left),
+			pipeline.Count(faults+1, "pipeline"),
+			pipeline.Count(smallest, "node"),
 			needed,
 		),
 	}
 	if feasible := left/smallest - 1; feasible >= 0 {
-		e.Instead = fmt.Sprintf("with %d nodes the most is --faults %d", left, feasible)
+		e.Instead = fmt.Sprintf("with %s the most is --faults %d", pipeline.Count(left, "node"), feasible)
 	} else {
-		e.Instead = fmt.Sprintf("no pipeline is possible: save the layers' state and wait for %d more nodes", smallest-left)
+		e.Instead = fmt.Sprintf("no pipeline is possible: save the layers' state and wait for %s", pipeline.Count(smallest-left, "more node"))
 	}
 	return e
+}
+// leftText says how many nodes are left.
+func leftText(nodes int) string {
+	if nodes == 1 {
+		return "1 node is"
+	}
+	return fmt.Sprintf("%d nodes are", nodes)
 }

@@ -423,7 +423,7 @@ func TestRefusals(t *testing.T) {
 		{
 			Change{Dead: ids(0, 1, 2, 3, 4)},
 			"2 nodes are left, and 2 pipelines of at least 3 nodes take 6; no pipeline is possible: " +
-				"save the layers' state and wait for 1 more nodes",
+				"save the layers' state and wait for 1 more node",
 		},
 		{Change{Dead: ids(40)}, "dead node 40: is not in the plan; wanted nodes out of 0-6"},
 		{Change{Joined: ids(2)}, "joining node 2: is in the plan already, or below 0; wanted numbers of new nodes"},

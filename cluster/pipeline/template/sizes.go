@@ -155,33 +155,33 @@ func (s Search) tooLarge(nodes, most int) error {
 	widest := widths[len(widths)-1]
 	if needs := s.Profile.Bytes(worst, worst+1, widest, 1); needs > s.GPUMemoryBytes {
 		return &pipeline.InfeasibleError{
-			Problem: fmt.Sprintf("layer %d (%s) alone needs %d bytes on each of %d GPUs, and a GPU has %d",
-				worst, layers[worst].Name, needs, widest, s.GPUMemoryBytes),
+			Problem: fmt.Sprintf("layer %d (%s) alone needs %s on each of %s, and a GPU has %s",
+				worst, layers[worst].Name, pipeline.Size(needs), pipeline.Count(widest, "GPU"), pipeline.Size(s.GPUMemoryBytes)),
 		}
 	}
 	all := s.Profile.StateBytes(0, len(layers))
 	if most < nodes {
 		return &pipeline.InfeasibleError{
 			Problem: fmt.Sprintf(
-				"it would take more stages than there are layers: %d layers on at most %d nodes of %d GPUs "+
-					"do not fit, %d bytes of state and the activations in flight into %d bytes a GPU",
-				len(layers),
-				most,
-				s.GPUsPerNode,
-				all,
-				s.GPUMemoryBytes,
+				"it would take more stages than there are layers: %s on at most %s of %s "+
+					"do not fit, %s of state and the activations in flight into %s a GPU",
+				pipeline.Count(len(layers), "layer"),
+				pipeline.Count(most, "node"),
+				pipeline.Count(s.GPUsPerNode, "GPU"),
+				pipeline.Size(all),
+				pipeline.Size(s.GPUMemoryBytes),
 			),
 		}
 	}
 	return &pipeline.InfeasibleError{
 		Problem: fmt.Sprintf(
-			"no cut fits on %d nodes: %d bytes of state and the activations in flight on GPUs of %d bytes, %d a node",
-			nodes,
-			all,
-			s.GPUMemoryBytes,
+			"no cut fits on %s: %s of state and the activations in flight on GPUs of %s, %d a node",
+			pipeline.Count(nodes, "node"),
+			pipeline.Size(all),
+			pipeline.Size(s.GPUMemoryBytes),
 			s.GPUsPerNode,
 		),
-		Instead: fmt.Sprintf("the state alone takes %d nodes", (all-1)/(s.GPUMemoryBytes*int64(s.GPUsPerNode))+1),
+		Instead: "the state alone takes " + pipeline.Count(int((all-1)/(s.GPUMemoryBytes*int64(s.GPUsPerNode))+1), "node"),
 	}
 }
 
@@ -195,8 +195,8 @@ func (s Search) Templates(smallest, largest int) ([]*pipeline.Template, error) {
 		}
 		if t == nil {
 			return nil, &pipeline.InfeasibleError{
-				Problem: fmt.Sprintf("no cut for %d nodes fits into GPUs of %d bytes, though one for %d does: "+
-					"more stages keep more microbatches in flight", smallest+i, s.GPUMemoryBytes, smallest),
+				Problem: fmt.Sprintf("no cut for %d nodes fits into GPUs of %s, though one for %d does: "+
+					"more stages keep more microbatches in flight", smallest+i, pipeline.Size(s.GPUMemoryBytes), smallest),
 			}
 		}
 	}

@@ -61,7 +61,7 @@ func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.Checkpoi
 	pids := r.Begin.GetPids()
 	affected, err := c.admit(&r)
 	if err != nil {
-		c.log.Warn("checkpoint refused", "pids", pids, "uid", r.Caller.UID, "error", err)
+		c.log.Warn("checkpoint refused", "pids", pids, "uid", r.Caller.UID, "error", api.Text(err))
 		return nil, err
 	}
 	for _, s := range affected {
@@ -70,7 +70,7 @@ func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.Checkpoi
 	saved, err := c.save(ctx, r)
 	c.metrics.Checkpointed(saved, err, r.byPolicy)
 	if err != nil {
-		c.log.Warn("checkpoint failed", "pids", pids, "uid", r.Caller.UID, "policy", r.byPolicy, "error", err)
+		c.log.Warn("checkpoint failed", "pids", pids, "uid", r.Caller.UID, "policy", r.byPolicy, "error", api.Text(err))
 		if !errors.Is(err, context.Canceled) {
 			c.recordFailure(affected, err)
 		}
@@ -110,7 +110,7 @@ func (c *Checkpoints) recordFailure(tried []*sessions.Session, err error) {
 		if before := s.Checkpoint(); before != nil {
 			now = *before
 		}
-		now.Tried, now.Error = time.Now(), err.Error()
+		now.Tried, now.Error = time.Now(), api.Text(err)
 		c.sessions.SetCheckpoint(s, now)
 	}
 }

@@ -30,7 +30,7 @@ func (c *Checkpoints) CheckImage(
 	if err != nil {
 		return []ckpt.Obstacle{{Subject: "caller", Reason: err.Error()}}
 	}
-	obstacles := c.obstacles(ctx, image, request.GetNewPids(), caller, place)
+	obstacles := c.obstacles(ctx, image, conditions{newPids: request.GetNewPids(), caller: caller, place: place})
 	needed, err := image.Needed(c.options.CPU)
 	if err != nil {
 		obstacles = append(obstacles, ckpt.Obstacle{Subject: "image", Reason: err.Error()})
@@ -38,17 +38,19 @@ func (c *Checkpoints) CheckImage(
 	return append(obstacles, preflight.Foreign(needed, image.Manifest, place)...)
 }
 
+// conditions are how an image is to be restored. The notice may be nil.
+type conditions struct {
+	newPids bool
+	caller  api.Caller
+	place   proc.Identity
+	notice  func(string)
+}
+
 // obstacles returns what keeps an image from being restored, but for files of the program. A
 // prepared image has its memory already.
-func (c *Checkpoints) obstacles(
-	ctx context.Context,
-	image *archive.Image,
-	newPids bool,
-	caller api.Caller,
-	place proc.Identity,
-) []ckpt.Obstacle {
-	obstacles := c.machine.Obstacles(ctx, image.Manifest, newPids, place)
-	if !c.prepared.has(keyOf(image, caller)) {
+func (c *Checkpoints) obstacles(ctx context.Context, image *archive.Image, how conditions) []ckpt.Obstacle {
+	obstacles := c.machine.Obstacles(ctx, image.Manifest, how.newPids, how.place, how.notice)
+	if !c.prepared.has(keyOf(image, how.caller)) {
 		obstacles = append(obstacles, c.machine.RoomObstacles(ctx, image.Manifest)...)
 	}
 	return obstacles

@@ -158,7 +158,7 @@ func (c *Checkpoints) Prepare(
 	// With new pids: a pid that is taken now may be free when the restore comes.
 	place, err := caller.Container()
 	if err == nil {
-		err = asError(c.obstacles(ctx, image, true, caller, place))
+		err = asError(c.obstacles(ctx, image, conditions{newPids: true, caller: caller, place: place}))
 	}
 	if err != nil {
 		image.Close()

@@ -63,9 +63,9 @@ func (c *Checkpoints) Restore(ctx context.Context, request RestoreRequest) (*Res
 	begun := time.Now()
 	r := &restore{Checkpoints: c, RestoreRequest: request}
 	result, err := r.run(ctx)
-	c.metrics.Restored(result, err)
+	c.metrics.Restored(result, time.Since(begun), err)
 	if err != nil {
-		c.log.Warn("restore failed", "uid", r.Caller.UID, "error", err)
+		c.log.Warn("restore failed", "uid", r.Caller.UID, "error", api.Text(err))
 		return nil, err
 	}
 	done := &Restored{Root: result.Root, Processes: result.Processes, result: result}
@@ -207,7 +207,7 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	if !r.Begin.GetStream() {
 		r.origin.Dir = pathOf(directory)
 	}
-	obstacles := r.obstacles(ctx, image, r.Begin.GetNewPids(), r.Caller, r.place)
+	obstacles := r.obstacles(ctx, image, conditions{r.Begin.GetNewPids(), r.Caller, r.place, r.Notice})
 	for _, o := range obstacles {
 		if o.Harmless {
 			r.Notice(o.Subject + ": " + o.Reason)

@@ -71,6 +71,24 @@ var (
 		[]string{"gpu"},
 		nil,
 	)
+	describeWarnings = prometheus.NewDesc(
+		"phos_warnings",
+		"Number of warnings that pos_cli --status shows.",
+		nil,
+		nil,
+	)
+	describeHeldBytes = prometheus.NewDesc(
+		"phos_user_held_bytes",
+		"Bytes that a user holds of what users share, by the setting with the limit.",
+		[]string{"user", "setting"},
+		nil,
+	)
+	describeLimitBytes = prometheus.NewDesc(
+		"phos_user_limit_bytes",
+		"Bytes that a user may hold of what users share, by the setting with the limit; missing without a limit.",
+		[]string{"user", "setting"},
+		nil,
+	)
 	describePrograms = prometheus.NewDesc("phos_programs", "Running programs.", nil, nil)
 	describeCalls    = prometheus.NewDesc(
 		"phos_program_calls_total",
@@ -126,6 +144,8 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	for i, bytes := range status.GetDaemon().GetWaitingBytes() {
 		gauge(describeWaitingBytes, float64(bytes), strconv.Itoa(i))
 	}
+	gauge(describeWarnings, float64(len(status.GetDaemon().GetWarnings())))
+	collectUses(status.GetUses(), gauge)
 	gauge(describePrograms, float64(len(status.GetPrograms())))
 	for _, program := range status.GetPrograms() {
 		labels := []string{strconv.Itoa(int(program.GetPid())), program.GetDescription().GetJobName()}
@@ -133,6 +153,19 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(describeCalls, prometheus.CounterValue, float64(progress.GetCallsCompleted()), labels...)
 		gauge(describePendingAge, float64(progress.GetPendingMilliseconds())/1000, labels...)
 		collectSaves(program, func(desc *prometheus.Desc, value float64) { gauge(desc, value, labels...) })
+	}
+}
+
+// collectUses yields the bytes that each user holds and may hold.
+func collectUses(uses []*api.Use, gauge func(desc *prometheus.Desc, value float64, labels ...string)) {
+	for _, use := range uses {
+		if !use.GetBytes() {
+			continue
+		}
+		gauge(describeHeldBytes, float64(use.GetUsed()), use.GetUser(), use.GetKey())
+		if use.Limit != nil {
+			gauge(describeLimitBytes, float64(use.GetLimit()), use.GetUser(), use.GetKey())
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/daemon/api"
 )
 
 // Started counts a program that got a worker, and how long that took.
@@ -29,32 +30,52 @@ func (m *Metrics) GPUFailed(bus string, xid uint64) {
 	m.xids.WithLabelValues(bus, strconv.FormatUint(xid, 10)).Inc()
 }
 
-// Restored counts a restore.
-func (m *Metrics) Restored(restored *ckpt.RestoreResult, err error) {
-	m.restores.WithLabelValues(result(err)).Inc()
+// Restored counts a restore, and how long it took.
+func (m *Metrics) Restored(restored *ckpt.RestoreResult, took time.Duration, err error) {
+	outcome := result(err)
+	if errors.Is(err, api.ErrInvalid) || errors.Is(err, api.ErrNotPermitted) {
+		outcome = resultRefused // any user can cause it, so it must not look like a failure
+	}
+	m.restores.WithLabelValues(outcome).Inc()
 	if err == nil {
+		m.restoreSeconds.Observe(took.Seconds())
 		m.steps(restored.Took)
 	}
 }
+
+// Values of the label "result".
+const (
+	resultDone      = "done"
+	resultBusy      = "busy"
+	resultCancelled = "cancelled"
+	resultFailed    = "failed"
+	resultRefused   = "refused"
+)
+
+// Values of the label "by".
+const (
+	byRequest = "request"
+	byPolicy  = "policy"
+)
 
 // result returns the value of the label "result" for an error.
 func result(err error) string {
 	switch {
 	case err == nil:
-		return "done"
+		return resultDone
 	case errors.Is(err, ckpt.ErrBusy):
-		return "busy"
+		return resultBusy
 	case errors.Is(err, context.Canceled):
-		return "cancelled"
+		return resultCancelled
 	}
-	return "failed"
+	return resultFailed
 }
 
 // Checkpointed counts a checkpoint.
-func (m *Metrics) Checkpointed(saved *ckpt.CheckpointResult, err error, byPolicy bool) {
-	by := "request"
-	if byPolicy {
-		by = "policy"
+func (m *Metrics) Checkpointed(saved *ckpt.CheckpointResult, err error, policy bool) {
+	by := byRequest
+	if policy {
+		by = byPolicy
 	}
 	m.checkpoints.WithLabelValues(result(err), by).Inc()
 	if saved == nil {
@@ -66,9 +87,29 @@ func (m *Metrics) Checkpointed(saved *ckpt.CheckpointResult, err error, byPolicy
 	m.steps(saved.Took)
 }
 
-// steps observes how long each step took.
+// shownStep maps the steps of package ckpt to those of the metric. Inner steps have no metric:
+// their time is in that of the step around them.
+var shownStep = map[string]string{
+	"inspect": "inspect", "begin": "inspect",
+	"precopy": "copy",
+	"quiesce": "wait",
+	"pause":   "pause", "go-on": "pause",
+	"write": "write", "finish": "write", "commit": "write", "publish": "write", "end": "write",
+	"prepare": "prepare", "unpack": "prepare", "workers": "prepare",
+	"restore-hold": "processes", "processes": "processes",
+	"ready":  "load",
+	"attach": "attach", "keep": "attach",
+}
+
+// steps observes how long each shown step took.
 func (m *Metrics) steps(took map[string]time.Duration) {
+	sums := make(map[string]time.Duration)
 	for step, each := range took {
-		m.phaseSeconds.WithLabelValues(step).Observe(each.Seconds())
+		if shown := shownStep[step]; shown != "" {
+			sums[shown] += each
+		}
+	}
+	for step, sum := range sums {
+		m.stepSeconds.WithLabelValues(step).Observe(sum.Seconds())
 	}
 }

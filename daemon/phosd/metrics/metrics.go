@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"runtime"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
@@ -24,8 +26,9 @@ type Metrics struct {
 	startSeconds            prometheus.Histogram
 
 	checkpoints, restores *prometheus.CounterVec
-	phaseSeconds          *prometheus.HistogramVec
+	stepSeconds           *prometheus.HistogramVec
 	pauseSeconds          prometheus.Histogram
+	restoreSeconds        prometheus.Histogram
 	writtenBytes          prometheus.Counter
 	sharedBytes           prometheus.Counter
 	xids                  *prometheus.CounterVec
@@ -63,8 +66,10 @@ func New(source Source) *Metrics {
 		m,
 		m.checkpoints,
 		m.restores,
-		m.phaseSeconds,
+		m.stepSeconds,
 		m.pauseSeconds,
+		m.restoreSeconds,
+		buildInfo(),
 		m.writtenBytes,
 		m.sharedBytes,
 		collectors.NewGoCollector(),
@@ -73,18 +78,43 @@ func New(source Source) *Metrics {
 	return m
 }
 
+// buildInfo returns the metric that names the version, for joins.
+func buildInfo() prometheus.Collector {
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "phos_build_info", Help: "1, with the version of the phosd that runs.",
+		ConstLabels: prometheus.Labels{"version": api.Version, "goversion": runtime.Version()},
+	})
+	info.Set(1)
+	return info
+}
+
 // countCheckpoints makes the metrics of checkpoints and restores.
 func (m *Metrics) countCheckpoints() {
 	m.checkpoints = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "phos_checkpoints_total", Help: "Checkpoints, by result (done, busy, cancelled, failed) and trigger (request, policy).",
 	}, []string{"result", "by"})
 	m.restores = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "phos_restores_total", Help: "Restores, by result (done, cancelled, failed).",
+		Name: "phos_restores_total", Help: "Restores, by result (done, refused, cancelled, failed).",
 	}, []string{"result"})
-	m.phaseSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "phos_checkpoint_step_seconds", Help: "Time of the steps of checkpoints and restores.",
-		Buckets: prometheus.ExponentialBuckets(.001, 4, 10),
+	// Counters exist from the start: the increase of one that appears with the value 1 is unknown.
+	m.restores.WithLabelValues(resultRefused)
+	for _, result := range []string{resultDone, resultCancelled, resultFailed} {
+		m.restores.WithLabelValues(result)
+		for _, by := range []string{byRequest, byPolicy} {
+			m.checkpoints.WithLabelValues(result, by)
+			m.checkpoints.WithLabelValues(resultBusy, by)
+		}
+	}
+	m.stepSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "phos_checkpoint_step_seconds",
+		Help: "Time of the steps of checkpoints (inspect, copy, wait, pause, write) and restores (prepare, processes, " +
+			"load, attach). The pause contains the wait.",
+		Buckets: []float64{.01, .1, 1, 10, 100},
 	}, []string{"step"})
+	m.restoreSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "phos_restore_seconds", Help: "Time from the request of a restore until the program runs.",
+		Buckets: prometheus.ExponentialBuckets(.05, 4, 7),
+	})
 	m.pauseSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "phos_checkpoint_pause_seconds", Help: "Time that programs were paused for a checkpoint.",
 		Buckets: prometheus.ExponentialBuckets(.001, 2, 14),

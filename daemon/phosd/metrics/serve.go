@@ -3,6 +3,7 @@ package metrics
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -13,7 +14,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
-// Serve serves the configured address until the returned function is called.
+// Serve serves /metrics and /healthz at the configured address until the returned function is
+// called.
 func (m *Metrics) Serve(settings config.Metrics) (func() error, error) {
 	if settings.Listen == "" {
 		return func() error { return nil }, nil
@@ -36,6 +38,8 @@ func (m *Metrics) Serve(settings config.Metrics) (func() error, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	// An answer means that phosd serves: it opens this listener last.
+	mux.HandleFunc("/healthz", func(to http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(to, "ok\n") })
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() { _ = server.Serve(listener) }() // it returns an error whenever it is closed
 	return server.Close, nil

@@ -82,6 +82,16 @@ func (id Identity) Command(limit int) string {
 	return strings.ToValidUTF8(string(line), "?")
 }
 
+// Arguments returns the command line as words; nil if it is not known. A program may have replaced
+// it.
+func (id Identity) Arguments() []string {
+	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", id.PID))
+	if err != nil || len(line) == 0 || id.Check() != nil {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(line), "\x00"), "\x00")
+}
+
 // Environment returns the environment with which the process was started.
 func (id Identity) Environment() (map[string]string, error) {
 	block, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", id.PID))

@@ -38,10 +38,16 @@ function few(least, most, about) {
 const MARKS = [[.001, '1 ms'], [.01, '10 ms'], [.1, '0.1 s'], [1, '1 s'], [10, '10 s'], [60, '1 min'], [600, '10 min'], [3600, '1 h'], [21600, '6 h'],
 	[86400, '1 day'], [604800, '1 week'], [2592000, '30 days'], [31536000, '1 year'], [315360000, '10 years'], [3153600000, '100 years']];
 
-/** Ticks of an axis of logarithms of seconds: the usual times, or round ones if few of those are visible. */
+// Marks between those.
+const FINE = [[.002, '2 ms'], [.005, '5 ms'], [.02, '20 ms'], [.05, '50 ms'], [.2, '0.2 s'], [.5, '0.5 s'], [2, '2 s'], [5, '5 s'], [20, '20 s'], [40, '40 s'],
+	[120, '2 min'], [300, '5 min'], [1200, '20 min'], [2400, '40 min'], [7200, '2 h'], [14400, '4 h'], [43200, '12 h'], [172800, '2 days'], [345600, '4 days'],
+	[1209600, '2 weeks'], [7776000, '90 days'], [15552000, '180 days'], [63072000, '2 years'], [157680000, '5 years']];
+
+/** Ticks of an axis of logarithms of seconds: the usual times, with those between them if few are visible, or round ones. */
 function logTicks(least, most, about) {
-	const known = MARKS.map(([s, label]) => [Math.log(s), label]).filter(([x]) => x >= least && x <= most);
-	if (known.length >= 3) return known;
+	const seen = marks => marks.map(([s, label]) => [Math.log(s), label]).filter(([x]) => x >= least && x <= most);
+	const known = seen(MARKS), finer = known.length < 6 ? [...known, ...seen(FINE)].sort((a, b) => a[0] - b[0]) : known;
+	if (finer.length >= 3) return finer;
 	return few(Math.exp(least), Math.exp(most), about).filter(s => s > 0).map(s => [Math.log(s), duration(s)]);
 }
 

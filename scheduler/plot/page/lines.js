@@ -5,7 +5,6 @@ const hidden = new Set();
 /** Draws steps: for each column of pixels only from the minimum to the maximum, for any number of steps. */
 function steps(chart, s) {
 	const {g, frame: f, view: v} = chart;
-	const dashed = g.getLineDash().length > 0;
 	let i = Math.max(above(s.x, v.x0) - 1, 0), last = -Infinity, low = 0, high = 0, end = 0, columns = 0;
 	const n = s.x.length;
 	if (!n) return;
@@ -21,7 +20,7 @@ function steps(chart, s) {
 		if (x !== last) {
 			flush();
 			if (last !== -Infinity) g.lineTo(x, end);
-			if (++columns % 60 === 0 && !dashed) { // The time for one line grows with the square of its steps.
+			if (++columns % 60 === 0) { // The time for one line grows with the square of its steps.
 				g.stroke();
 				g.beginPath();
 				g.moveTo(x, end);
@@ -49,7 +48,9 @@ function dots(chart, s) {
 	s.x.forEach((x, i) => { g.beginPath(); g.arc(chart.x(x), chart.y(s.y[i]), 4, 0, 7); g.fill(); });
 }
 
-const dash = i => [[], [7, 4], [2, 3], [9, 3, 2, 3]][Math.floor(i / 7) % 4];
+// Later lines are painted over earlier ones: where lines coincide, the earlier one shows in the gaps.
+const DASHES = [[], [9, 4], [5, 5], [3, 5], [9, 3, 2, 3], [6, 3, 2, 3, 2, 3], [2, 4]];
+const dash = i => DASHES[(i + Math.floor(i / 7)) % 7];
 
 /** A chart of series {name, index, x, y}. o: as Chart, and kind ("steps" or "dots"), value(y), place(x), limit (a dashed series). */
 function lineChart(o) {

@@ -5,13 +5,13 @@ const main = document.getElementById('main');
 const lastTime = Math.max(1, ...data.runs.map(r => r.timeline.at.length ? r.timeline.at[r.timeline.at.length - 1] : 0));
 
 function table() {
-	const columns = [['jobs', s => number(s.n, 9)], ['mean', s => duration(s.avg_jct_s)], ['median', s => duration(s.median_jct_s)],
-		['99 of 100 within', s => duration(s.p99_jct_s)], ['until all are done', s => duration(s.makespan_s)], ['until the first GPUs', s => duration(s.avg_start_delay_s)],
-		['preemptions', s => number(s.preemptions, 9)], ['GPUs in use', s => number(s.gpu_utilisation * 100, 3) + ' %']];
+	const columns = [['jobs', s => number(s.n, 9)], ['mean JCT', s => duration(s.avg_jct_s)], ['median JCT', s => duration(s.median_jct_s)],
+		['p99 JCT', s => duration(s.p99_jct_s)], ['makespan', s => duration(s.makespan_s)], ['mean start delay', s => duration(s.avg_start_delay_s)],
+		['preemptions', s => number(s.preemptions, 9)], ['GPU utilization', s => number(s.gpu_utilisation * 100, 3) + ' %']];
 	const body = make('tbody', '', {}, ...data.runs.map(r => make('tr', '', {}, make('td', r.name + (r.summary.partial ? ' (partial)' : '')),
 		...columns.map(([, value]) => make('td', value(r.summary))))));
 	const head = make('thead', '', {}, make('tr', '', {}, make('th', 'result'), ...columns.map(([name]) => make('th', name))));
-	main.append(make('section', '', {}, make('div', '', {className: 'head'}, make('h2', 'Completion times and the rest, in numbers')),
+	main.append(make('section', '', {}, make('div', '', {className: 'head'}, make('h2', 'Summary')),
 		make('div', '', {className: 'wide'}, make('table', '', {}, head, body))));
 }
 
@@ -29,10 +29,10 @@ function diagrams() {
 	const runs = data.runs;
 	if (runs.length) {
 		table();
-		lineChart({title: 'How long jobs take', height: 330, kind: 'steps', series: runs.map(r => distribution(r)), top: 1.02, xTicks: logTicks, yTicks: shareTicks,
-			xLabel: 'completion time, from submission to end (logarithmic)', yLabel: 'jobs done within it',
+		lineChart({title: 'Job completion time (JCT)', height: 330, kind: 'steps', series: runs.map(r => distribution(r)), top: 1.02, xTicks: logTicks, yTicks: shareTicks,
+			xLabel: 'JCT, from submission to end (logarithmic)', yLabel: 'share of jobs',
 			place: x => 'within ' + duration(Math.exp(x)), value: y => number(y * 100, 4) + ' %'});
-		lineChart({title: 'Jobs that wait', height: 270, kind: 'steps', group: 'time', from0: true, series: runs.map(r => overTime(r, t => t.waiting)),
+		lineChart({title: 'Queue length', height: 270, kind: 'steps', group: 'time', from0: true, series: runs.map(r => overTime(r, t => t.waiting)),
 			xTicks: timeTicks, yTicks: countTicks, xLabel: timeLabel, yLabel: 'waiting jobs', place: x => 'at ' + duration(x), value: y => number(y, 9)});
 		const widest = runs.reduce((a, b) => (b.timeline.at.at(-1) || 0) > (a.timeline.at.at(-1) || 0) ? b : a);
 		lineChart({title: 'GPUs in use', height: 270, kind: 'steps', group: 'time', from0: true, series: runs.map(r => overTime(r, t => t.busy)),
@@ -43,9 +43,9 @@ function diagrams() {
 	if (drawn.length) ganttChart(drawn);
 	if (data.curves.length) {
 		const most = Math.max(...data.curves.flatMap(c => c.mean_s)), [unit, long] = unitFor(most);
-		lineChart({title: 'Mean completion time over load', height: 330, kind: 'dots', pad: true, series: data.curves.map(c => ({name: c.name, index: data.names.indexOf(c.name), x: c.load, y: c.mean_s})),
+		lineChart({title: 'Mean JCT over load', height: 330, kind: 'dots', pad: true, series: data.curves.map(c => ({name: c.name, index: data.names.indexOf(c.name), x: c.load, y: c.mean_s})),
 			xTicks: (a, b, n) => few(a, b, n).map(v => [v, number(v)]), yTicks: (a, b, n) => few(a / long, b / long, n).map(v => [v * long, number(v)]),
-			xLabel: data.loadLabel, yLabel: 'mean completion time (' + unit + ')', place: x => data.loadLabel + ' ' + number(x), value: duration});
+			xLabel: data.loadLabel, yLabel: 'mean JCT (' + unit + ')', place: x => data.loadLabel + ' ' + number(x), value: duration});
 	}
 	for (const note of data.notes) main.append(make('p', note, {className: 'note'}));
 }

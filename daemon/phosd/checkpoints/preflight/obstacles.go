@@ -37,12 +37,14 @@ type Machine struct {
 }
 
 // Obstacles finds all obstacles of a restore but those of memory (RoomObstacles) and of files
-// (Foreign). It starts nothing. Place is as in ckpt.RestoreOptions.
+// (Foreign). It starts nothing. Place is as in ckpt.RestoreOptions. Notice, which may be nil, is
+// told what Obstacles waits for.
 func (h *Machine) Obstacles(
 	ctx context.Context,
 	m *image.Manifest,
 	newPids bool,
 	place proc.Identity,
+	notice func(string),
 ) (found []ckpt.Obstacle) {
 	if m.Partial() {
 		found = append(found, ckpt.Obstacle{
@@ -93,7 +95,7 @@ func (h *Machine) Obstacles(
 			if contained {
 				remedy = "restore in another container like this one"
 			}
-			found = append(found, pidObstacle(waiting, p, place, remedy)...)
+			found = append(found, pidObstacle(waiting, p, place, remedy, notice)...)
 		}
 	}
 	return append(found, fileObstacles(m, ckpt.RootOf(place))...)
@@ -179,14 +181,24 @@ func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 // saved processes themselves.
 const reapTimeout = 2 * time.Second
 
+// noticeAfter is how long a wait for a zombie takes before the caller is told: most take less.
+const noticeAfter = 200 * time.Millisecond
+
 // pidObstacle names the process that has a pid. otherwise is the remedy that does not end it. If it
 // is a zombie, pidObstacle waits until ctx ends.
-func pidObstacle(ctx context.Context, p image.Process, place proc.Identity, otherwise string) []ckpt.Obstacle {
+func pidObstacle(
+	ctx context.Context,
+	p image.Process,
+	place proc.Identity,
+	otherwise string,
+	notice func(string),
+) []ckpt.Obstacle {
 	pid := p.PID
 	if p.Inner != 0 {
 		pid = p.Inner
 	}
 	subject := fmt.Sprintf("pid %d", pid)
+	late := time.After(noticeAfter)
 	for {
 		id, err := place.Seen(pid)
 		if err != nil {
@@ -205,6 +217,11 @@ func pidObstacle(ctx context.Context, p image.Process, place proc.Identity, othe
 		}
 		select {
 		case <-time.After(time.Millisecond):
+			continue
+		case <-late:
+			if notice != nil {
+				notice(fmt.Sprintf("waiting for pid %d to be free", pid))
+			}
 			continue
 		case <-ctx.Done():
 		}

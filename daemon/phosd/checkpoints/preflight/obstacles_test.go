@@ -3,9 +3,11 @@ package preflight
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,7 +115,15 @@ func TestObstacles(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			here, m := machine(), saved(t)
 			test.spoil(here, m)
-			found := here.Obstacles(t.Context(), m, test.newPids, proc.Identity{})
+			var notices, want []string
+			notice := func(text string) { notices = append(notices, text) }
+			found := here.Obstacles(t.Context(), m, test.newPids, proc.Identity{}, notice)
+			if test.name == "zombie" {
+				want = []string{fmt.Sprintf("waiting for pid %d to be free", m.Processes[1].PID)}
+			}
+			if !slices.Equal(notices, want) {
+				t.Errorf("got notices %q, want %q", notices, want)
+			}
 			switch {
 			case test.says == "":
 				if len(found) > 0 {
@@ -136,7 +146,7 @@ func TestAllAtOnce(t *testing.T) {
 	here, m := machine(), saved(t)
 	m.Host.Arch, m.Kinds, m.Processes[1].PID = "riscv64", []string{"cuda_var"}, os.Getpid()
 	here.CPU, here.GPUs[0] = nil, device(1, 0, 1)
-	if found := here.Obstacles(t.Context(), m, false, proc.Identity{}); len(found) != 6 {
+	if found := here.Obstacles(t.Context(), m, false, proc.Identity{}, nil); len(found) != 6 {
 		t.Errorf("found %d: %v", len(found), found)
 	}
 }
@@ -147,11 +157,11 @@ func TestAskedOnce(t *testing.T) {
 	asked := &cpu{err: errors.New("not yet")}
 	here.CPU = asked
 	for range 2 {
-		here.Obstacles(t.Context(), m, true, proc.Identity{})
+		here.Obstacles(t.Context(), m, true, proc.Identity{}, nil)
 	}
 	asked.err = nil
 	for range 3 {
-		here.Obstacles(t.Context(), m, true, proc.Identity{})
+		here.Obstacles(t.Context(), m, true, proc.Identity{}, nil)
 	}
 	if asked.asked != 3 {
 		t.Errorf("CRIU was asked %d times, want 3", asked.asked)
@@ -168,7 +178,7 @@ func TestRightsOfTheUser(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(m.Files[0].Path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if found := here.Obstacles(t.Context(), m, true, proc.Identity{}); len(found) != 1 ||
+	if found := here.Obstacles(t.Context(), m, true, proc.Identity{}, nil); len(found) != 1 ||
 		!strings.Contains(found[0].Reason, "permission denied") {
 		t.Errorf("found %v", found)
 	}
