@@ -45,7 +45,7 @@ var killVictims = []struct {
 	{"phosd", "phosd --", true, true, false, false, maxKillDelay},
 	{"watchdog", "phosd watchdog", true, false, false, true, 60 * time.Millisecond},
 	{"CRIU", criu, true, true, false, true, 50 * time.Millisecond},
-	{"restorer", "phosd keeper", false, true, true, true, 60 * time.Millisecond},
+	{"restorer", "phosd keeper", false, true, false, true, 60 * time.Millisecond},
 	{"worker", "phosd worker ", true, false, true, false, maxKillDelay},
 	{"new worker", "phosd worker ", false, true, true, true, 60 * time.Millisecond},
 	{"program", " enough", true, false, true, false, maxKillDelay},
@@ -126,7 +126,7 @@ func (r *fixture) survives(k kill) (hit bool) {
 	before := r.snapshot()
 	text, err, hit := r.killDuring(k)
 	r.t.Logf("%v after %v: %v: %s", hit, k.delay, err, text)
-	r.settled()
+	r.settled(k.fatal && hit)
 	alive := r.job.Alive()
 	added := r.keepsGenerations(before)
 	switch {
@@ -136,10 +136,6 @@ func (r *fixture) survives(k kill) (hit bool) {
 		r.t.Errorf("the program ended, but not by the kill: %v: %s", err, text)
 	}
 	if alive {
-		*r.restorers = 0
-		if k.restore || r.job.Restored() {
-			*r.restorers = 1
-		}
 		r.stillRuns()
 		r.clean()
 		r.job.Kill()
@@ -202,8 +198,9 @@ func (r *fixture) killFound(k kill, ended <-chan struct{}) bool {
 	return unix.PidfdSendSignal(victim, unix.SIGKILL, nil, 0) == nil
 }
 
-// settled waits until the program either runs alone or is gone as a whole.
-func (r *fixture) settled() {
+// settled waits until the program is gone as a whole or, unless ends is set, runs alone. A restored
+// program goes on without its restorer.
+func (r *fixture) settled(ends bool) {
 	r.t.Helper()
 	r.eventually(func() string {
 		for _, program := range r.daemon.Status().GetPrograms() {
@@ -212,11 +209,12 @@ func (r *fixture) settled() {
 			}
 		}
 		gone := r.leftovers(0, 0)
-		if gone == "" {
-			return ""
+		if gone == "" || ends {
+			return gone
 		}
 		for restorers := range 2 {
 			if r.leftovers(1, restorers) == "" {
+				*r.restorers = restorers
 				return ""
 			}
 		}
