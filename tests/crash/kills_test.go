@@ -195,7 +195,17 @@ func (r *fixture) killFound(k kill, ended <-chan struct{}) bool {
 	case <-time.After(k.delay):
 	case <-ended:
 	}
-	return unix.PidfdSendSignal(victim, unix.SIGKILL, nil, 0) == nil
+	if unix.PidfdSendSignal(victim, unix.SIGKILL, nil, 0) != nil {
+		return false
+	}
+	r.eventually(func() string {
+		ended := []unix.PollFd{{Fd: int32(victim), Events: unix.POLLIN}}
+		if n, _ := unix.Poll(ended, 0); n == 0 {
+			return fmt.Sprintf("pid %d does not end after SIGKILL", pid)
+		}
+		return ""
+	})
+	return true
 }
 
 // settled waits until the program is gone as a whole or, unless ends is set, runs alone. A restored
