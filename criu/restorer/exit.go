@@ -115,8 +115,8 @@ func (s *server) answer(received request) answer {
 	return newAnswer(ErrOrder)
 }
 
-// signal sends a signal to the root, as far as the tree's user may do that: the root may have become
-// another user since. Its pid may be another process's once it has ended.
+// signal sends a signal to the root, as far as the tree's user may do that: the root may have
+// become another user since. Its pid may be another process's once it has ended.
 func (s *server) signal(number unix.Signal) error {
 	root, err := proc.Open(s.root)
 	if err != nil {

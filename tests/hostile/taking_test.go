@@ -118,8 +118,8 @@ func largeHeaders([]string) error {
 	return nil
 }
 
-// TestLargeHeaders: headers of requests stay in phosd's memory as long as the request lasts, so that
-// large ones are refused.
+// TestLargeHeaders: headers of requests stay in phosd's memory as long as the request lasts, so
+// that large ones are refused.
 func TestLargeHeaders(t *testing.T) {
 	d := start(t)
 	text, err := run(t, bob(t).intruder(d, "large-headers"))

@@ -142,8 +142,8 @@ func (s *Store) Take(name []byte, caller api.Caller) ([]*os.File, error) {
 	return found.files, nil
 }
 
-// Close closes all files that were not taken. Files of which the close blocks are left to the end of
-// the process.
+// Close closes all files that were not taken. Files of which the close blocks are left to the end
+// of the process.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -94,7 +94,8 @@ func (l *Ledger) CountsHost() bool {
 }
 
 // ReserveHost charges pinned host memory to a slot. free is how much of it no program has: it is
-// the tenant's limit if phosd sets none. Races between the tenant's slots are decided as by reserve.
+// the tenant's limit if phosd sets none. Races between the tenant's slots are decided as by
+// reserve.
 func (l *Ledger) ReserveHost(slot int, bytes, free uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,8 +124,8 @@ func (l *Ledger) ReserveHost(slot int, bytes, free uint64) error {
 	}
 }
 
-// checkHostShare returns a *ShareError if a reservation, which is claimed already, exceeds the limit
-// of the slot's tenant. undecided is set if claims of other slots of the tenant were counted.
+// checkHostShare returns a *ShareError if a reservation, which is claimed already, exceeds the
+// limit of the slot's tenant. undecided is set if claims of other slots of the tenant were counted.
 func (l *Ledger) checkHostShare(slot int, bytes, free uint64) (undecided bool, err error) {
 	tenant, limit := l.tenant(slot), l.hostLimit().Load()
 	held := l.host(slot).Load()

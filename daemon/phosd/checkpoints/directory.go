@@ -76,8 +76,8 @@ type directories struct {
 	owners map[claimKey]*sessions.Session
 }
 
-// claimKey is a directory of one user's policies. Another user's policy may name a directory that it
-// can only read; its claim must not keep out the owner.
+// claimKey is a directory of one user's policies. Another user's policy may name a directory that
+// it can only read; its claim must not keep out the owner.
 type claimKey struct {
 	directoryID
 	uid uint32

@@ -13,8 +13,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/config"
 )
 
-// TestConnections checks that the connections of clients are limited, also those that stay idle, and
-// that closed ones make room.
+// TestConnections checks that the connections of clients are limited, also those that stay idle,
+// and that closed ones make room.
 func TestConnections(t *testing.T) {
 	m := New(Source{Status: func() *api.StatusReply { return &api.StatusReply{} }})
 	socket := filepath.Join(t.TempDir(), "socket")

@@ -31,7 +31,8 @@ const (
 var errDeep = fmt.Errorf("directories are nested more than %d deep", maxDepth)
 
 // UsedBytes returns what the files below a directory take of the disk. A user may own the directory
-// and change it at the same time, so it follows no link and leaves the directory's file system alone.
+// and change it at the same time, so it follows no link and leaves the directory's file system
+// alone.
 func UsedBytes(ctx context.Context, dir *os.File) (bytes uint64, err error) {
 	// A descriptor of its own, because reading moves the position.
 	return usedBelow(ctx, int(dir.Fd()), ".", maxDepth)
