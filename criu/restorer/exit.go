@@ -2,12 +2,14 @@ package restorer
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // lingerTime is how long a restorer waits for a request for the exit status.
@@ -27,11 +29,16 @@ func newExitStatus() *exitStatus {
 	return &exitStatus{ended: make(chan struct{}), reported: make(chan struct{})}
 }
 
+// set sets the status; only the first call has an effect.
 func (e *exitStatus) set(status unix.WaitStatus) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.status = status
-	close(e.ended)
+	select {
+	case <-e.ended:
+	default:
+		e.status = status
+		close(e.ended)
+	}
 }
 
 func (e *exitStatus) get() unix.WaitStatus {
@@ -62,7 +69,7 @@ func (s *server) reap() {
 		case err != nil:
 			return
 		case pid == s.root.PID:
-			s.status.set(status)
+			s.status.set(status) // a later child may get the same pid
 		}
 	}
 }
@@ -103,9 +110,27 @@ func (s *server) answer(received request) answer {
 	case received.Kill:
 		return newAnswer(s.killAll())
 	case received.Signal > 0:
-		return newAnswer(unix.Kill(s.root.PID, unix.Signal(received.Signal)))
+		return newAnswer(s.signal(unix.Signal(received.Signal)))
 	}
 	return newAnswer(ErrOrder)
+}
+
+// signal sends a signal to the root, as far as the tree's user may do that: the root may have
+// become another user since. Its pid may be another process's once it has ended.
+func (s *server) signal(number unix.Signal) error {
+	root, err := proc.Open(s.root)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	allowed, err := s.root.CanBeSignaledBy(s.order.User.UID)
+	if err != nil {
+		return err
+	}
+	if !allowed {
+		return fmt.Errorf("signal pid %d: it has become another user: %w", s.root.PID, unix.EPERM)
+	}
+	return root.Signal(number)
 }
 
 // drain copies what the tree writes to ends without a reader into the log. The channel closes when

@@ -16,7 +16,7 @@ import (
 const (
 	// maxLine is the longest line; longer ones are split.
 	maxLine = 1 << 10
-	// burstBytes may come at once, then rateBytes in a second, and maxOutput in all.
+	// burstBytes of the log may come at once, then rateBytes in a second, and maxOutput in all.
 	burstBytes = 64 << 10
 	rateBytes  = 4 << 10
 	maxOutput  = 16 << 20
@@ -25,15 +25,19 @@ const (
 // output writes what a tree prints to ends without a reader into phosd's log: as lines of the log,
 // which name the tree, with control characters escaped. So a program cannot forge lines.
 type output struct {
-	log *slog.Logger // nil: everything is discarded
+	to  io.Writer // nil: everything is discarded
 	now func() time.Time
 
-	mu sync.Mutex // guards all below
+	mu  sync.Mutex   // guards all below
+	log *slog.Logger // writes to line
+	// line is the line as it will be in the log: with a time, a name and escapes it is much longer
+	// than what the program has printed.
+	line bytes.Buffer
 	// allowed is how many bytes may come at once, as of last.
 	allowed float64
 	last    time.Time
 	written int
-	// dropped is how many bytes were not written since the last line.
+	// dropped is how many bytes of the program were not written since the last line.
 	dropped int
 }
 
@@ -41,8 +45,9 @@ type output struct {
 func newOutput(to *os.File, asJSON bool, root int, uid uint32) *output {
 	o := &output{now: time.Now, allowed: burstBytes, last: time.Now()}
 	if to != nil {
-		o.log = logOf(to, asJSON, root, uid)
+		o.to = to
 	}
+	o.log = logOf(&o.line, asJSON, root, uid)
 	return o
 }
 
@@ -100,16 +105,22 @@ func (o *output) write(line []byte) {
 	now := o.now()
 	o.allowed = min(burstBytes, o.allowed+now.Sub(o.last).Seconds()*rateBytes)
 	o.last = now
-	if o.log == nil || o.allowed < float64(len(line)) || o.written+len(line) > maxOutput {
+	if o.to == nil || o.allowed < float64(len(line)) { // it gets longer, not shorter
 		o.dropped += len(line)
 		return
 	}
-	o.allowed -= float64(len(line))
-	o.written += len(line)
 	log := o.log
 	if o.dropped > 0 {
 		log = log.With("dropped_bytes", o.dropped)
-		o.dropped = 0
 	}
+	o.line.Reset()
 	log.Info("output of a restored program", "text", string(bytes.TrimRight(line, "\r\n")))
+	if o.allowed < float64(o.line.Len()) || o.written+o.line.Len() > maxOutput {
+		o.dropped += len(line)
+		return
+	}
+	o.allowed -= float64(o.line.Len())
+	o.written += o.line.Len()
+	o.dropped = 0
+	_, _ = o.to.Write(o.line.Bytes()) // the log may be full; the program must not notice
 }

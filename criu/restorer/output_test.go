@@ -14,8 +14,8 @@ import (
 func TestOutput(t *testing.T) {
 	var log bytes.Buffer
 	now := time.Unix(1e9, 0)
-	o := newOutput(nil, false, 0, 0)
-	o.log, o.now, o.last = logOf(&log, false, 123, 1000), func() time.Time { return now }, now
+	o := newOutput(nil, false, 123, 1000)
+	o.to, o.now, o.last = &log, func() time.Time { return now }, now
 	forged := "time=now level=ERROR msg=forged\n"
 	o.copyAll(strings.NewReader("one\r\n\x1b[2Jtwo\x07\n" + forged + strings.Repeat("x", maxLine+1) + "\nlast"))
 	lines := strings.Split(strings.TrimSuffix(log.String(), "\n"), "\n")
@@ -31,25 +31,30 @@ func TestOutput(t *testing.T) {
 		t.Errorf("got %q and %q, want quoted text", lines[2], lines[5])
 	}
 	log.Reset()
-	o.copyAll(strings.NewReader(strings.Repeat("a flood\n", 1<<20)))
-	if log.Len() > 16*burstBytes || o.dropped < 1<<20 {
-		t.Errorf("flood: got %d bytes of log and %d dropped, want a bound", log.Len(), o.dropped)
+	for _, flood := range []string{"a flood\n", "\n", "\x1b\x00\x07\xff\n"} {
+		now = now.Add(time.Hour)
+		o.copyAll(strings.NewReader(strings.Repeat(flood, 1<<20)))
+		if log.Len() > burstBytes || o.dropped < 1<<19 {
+			t.Errorf("flood of %q: got %d bytes of log and %d dropped, want at most %d", flood, log.Len(), o.dropped, burstBytes)
+		}
+		log.Reset()
 	}
 	log.Reset()
-	for range 100 {
+	all := 0
+	for range 1000 {
 		now = now.Add(time.Hour)
-		o.copyAll(strings.NewReader(strings.Repeat("more\n", 1<<16)))
+		o.copyAll(strings.NewReader(strings.Repeat("\n", 1<<12)))
 	}
-	if !strings.Contains(log.String(), "dropped_bytes=") || o.written > maxOutput {
-		t.Errorf("got %d bytes in all, want at most %d, and dropped_bytes in the log", o.written, maxOutput)
+	if all = log.Len(); !strings.Contains(log.String(), "dropped_bytes=") || all > maxOutput || all < maxOutput/2 {
+		t.Errorf("got %d bytes in all, want about %d, and dropped_bytes in the log", all, maxOutput)
 	}
 }
 
 // TestJSONOutput checks that each line of a tree's output is one JSON object, with the text in it.
 func TestJSONOutput(t *testing.T) {
 	var log bytes.Buffer
-	o := newOutput(nil, true, 0, 0)
-	o.log = logOf(&log, true, 123, 1000)
+	o := newOutput(nil, true, 123, 1000)
+	o.to = &log
 	o.copyAll(strings.NewReader("plain\n{\"level\":\"ERROR\"}\nred \x1b[31m\u009b31m\x7f\nbad \xff\n"))
 	var texts []string
 	for line := range strings.Lines(log.String()) {

@@ -12,7 +12,8 @@ const refusedTime = 5 * time.Second
 // CountedConn is a connection that its server counts.
 type CountedConn struct {
 	*net.UnixConn
-	// Closed is called once, when the connection is closed.
+	// Closed is called once, after the connection is closed. Close may wait: a peer can send files
+	// with its bytes, and decides how long their close takes, in the thread that reads.
 	Closed func()
 
 	refused error // the error of every request on a refused connection; else nil
@@ -28,8 +29,9 @@ func (c *CountedConn) Refuse(reason error) {
 
 // Close closes the connection.
 func (c *CountedConn) Close() error {
+	err := c.UnixConn.Close()
 	c.once.Do(c.Closed)
-	return c.UnixConn.Close()
+	return err
 }
 
 // refused is the credentials.AuthInfo of a refused connection.

@@ -73,8 +73,7 @@ type admitted struct {
 func (d *Daemon) admit(caller api.Caller, token []byte) (*admitted, error) {
 	flight, err := d.quota.Take(caller.UID, quota.Requests, 1)
 	if err != nil {
-		files, _ := d.tokens.Take(token, caller)
-		fdpass.Close(files)
+		d.tokens.Drop(token, caller)
 		return nil, err
 	}
 	return &admitted{daemon: d, caller: caller, flight: flight}, nil

@@ -14,6 +14,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints"
 )
 
+// maxTrees is how many trees one checkpoint may save: phosd looks for each, and holds descriptors.
+const maxTrees = 1024
+
 // Checkpoint saves process trees.
 func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointCommand, api.CheckpointEvent]) (err error) {
 	caller, first, err := receiveFirst(stream)
@@ -32,6 +35,9 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointComma
 	files, err := admitted.take(begin.GetFiles())
 	if err != nil {
 		return err
+	}
+	if count := len(begin.GetPids()); count > maxTrees {
+		return fmt.Errorf("%w: %d programs are named, at most %d are saved at a time", api.ErrInvalid, count, maxTrees)
 	}
 	for i, pid := range begin.GetPids() {
 		if begin.Pids[i], err = caller.HostPID(pid); err != nil {

@@ -40,6 +40,8 @@ const (
 const (
 	maxMessageBytes = 64 << 10
 	maxStreams      = 32
+	// maxHeaderBytes is for the headers of one request, which stay in memory as long as it lasts.
+	maxHeaderBytes = 8 << 10
 )
 
 // Options are what a Daemon is made of.
@@ -211,7 +213,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		grpc.ConnectionTimeout(10*time.Second),
 		grpc.MaxRecvMsgSize(maxMessageBytes), grpc.InitialWindowSize(maxMessageBytes),
 		grpc.InitialConnWindowSize(maxMessageBytes),
-		grpc.MaxConcurrentStreams(maxStreams))
+		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderBytes))
 	api.RegisterDaemonServer(server, &service{daemon: d})
 	closeMetrics, err := d.metrics.Serve(d.options.Config.Metrics)
 	if err != nil {

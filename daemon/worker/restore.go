@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -44,6 +45,8 @@ type workerRestore struct {
 	loader atomic.Pointer[load.Loader]
 	attach chan attachment
 
+	// packs are the names of the packs.
+	packs  []string
 	reader *contents.Reader
 	tree   *image.Tree
 	about  about
@@ -166,6 +169,7 @@ func (r *workerRestore) prepare(ctx context.Context, packs []*os.File) error {
 		return err
 	}
 	loader := load.New(r.reader, r.tree)
+	loader.Lost = func(err error) { file.SetDamage(r.damage(err)) }
 	r.loader.Store(loader)
 	made, err := r.openSession(live, loader)
 	if err != nil {
@@ -184,6 +188,16 @@ func (r *workerRestore) prepare(ctx context.Context, packs []*os.File) error {
 	r.seed(loader)
 	w.session.Store(made)
 	return nil
+}
+
+// damage says that memory is lost, for the user of the program.
+func (r *workerRestore) damage(err error) string {
+	directory := ""
+	if len(r.packs) > 0 { // a pack is in a directory of the image
+		directory = filepath.Dir(filepath.Dir(r.packs[0])) + " "
+	}
+	return fmt.Sprintf("the image %sis damaged: calls that use the lost memory fail; "+
+		"restore another generation (pos_cli image verify finds undamaged ones): %v", directory, err)
 }
 
 // named reopens inherited packs as files that have the names of their paths.
@@ -209,6 +223,9 @@ func (r *workerRestore) openTree(packs []*os.File) error {
 	name, err := image.ParseHash(r.worker.config.Restore.Tree)
 	if err != nil {
 		return fmt.Errorf("%w: tree: %w", errImage, err)
+	}
+	for _, pack := range packs {
+		r.packs = append(r.packs, pack.Name())
 	}
 	if r.reader, err = contents.NewReader(packs); err != nil {
 		return err

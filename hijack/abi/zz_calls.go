@@ -164,6 +164,7 @@ const (
 	CallGraphNodeAttributeGet                              Call = 284
 	CallGraphNodeAttributeSet                              Call = 285
 	CallGraphKernelNodeCopyAttributes                      Call = 286
+	CallPeerOrder                                          Call = 287
 )
 
 var calls = [...]callInfo{
@@ -327,4 +328,5 @@ var calls = [...]callInfo{
 	CallGraphNodeAttributeGet:                              {"graphNodeAttributeGet", ClassSync, "node id into"},
 	CallGraphNodeAttributeSet:                              {"graphNodeAttributeSet", ClassSync, "node attribute*"},
 	CallGraphKernelNodeCopyAttributes:                      {"cuGraphKernelNodeCopyAttributes", ClassSync, "dst src"},
+	CallPeerOrder:                                          {"peerOrder", ClassAsync, "context after stream"},
 }

@@ -10,6 +10,7 @@
 #include "ranges.h"
 #include "session.h"
 #include "thread.h"
+#include "zz_calls.h"
 
 enum memory_type { TYPE_HOST = 1, TYPE_DEVICE = 2, TYPE_ARRAY = 3, TYPE_UNIFIED = 4 };
 
@@ -342,12 +343,30 @@ CUresult cuMemcpy3DAsync_v2(const CUDA_MEMCPY3D *description, CUstream stream)
 	return run_3d(description, stream, true);
 }
 
+/* "Serialized with respect to all pending and future asynchronous work into the current context and
+ * both others": half of that, before or after the copy. */
+static CUresult order_contexts(CUcontext to, CUcontext from, bool after)
+{
+	CUcontext current = 0;
+	CUresult result = cuCtxGetCurrent(&current);
+	CUcontext all[3] = {current, to, from};
+	for (int i = 0; i < 3 && result == CUDA_SUCCESS; i++) {
+		if (all[i] == 0 || (i > 0 && all[i] == current) || (i == 2 && all[i] == to))
+			continue;
+		result = phos_call_peerOrder(all[i], after, phos_default_stream);
+	}
+	return result;
+}
+
 CUresult cuMemcpyPeer(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
 		      CUcontext from_context, size_t bytes)
 {
-	(void)to_context;
-	(void)from_context;
-	return copy_device(to, from, bytes, phos_default_stream, false);
+	CUresult result = order_contexts(to_context, from_context, false);
+	if (result == CUDA_SUCCESS)
+		result = copy_device(to, from, bytes, phos_default_stream, false);
+	if (result == CUDA_SUCCESS)
+		result = order_contexts(to_context, from_context, true);
+	return result;
 }
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,

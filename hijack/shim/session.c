@@ -87,6 +87,17 @@ CUresult phos_start(void)
 	return result;
 }
 
+CUresult phos_with_damage(CUresult result)
+{
+	uint32_t untold = 1;
+	if (result != CUDA_ERROR_ECC_UNCORRECTABLE ||
+	    !atomic_compare_exchange_strong(phos_word(PHOS_WORD_DAMAGE), &untold, 2))
+		return result;
+	phos_log(PHOS_ERROR, "%.*s", PHOS_DAMAGE_BYTES - 1,
+		 (const char *)phos.file + PHOS_DAMAGE_TEXT);
+	return result;
+}
+
 CUresult phos_enter(void)
 {
 	uint32_t state = atomic_load_explicit(&phos.state, memory_order_acquire);
@@ -94,7 +105,8 @@ CUresult phos_enter(void)
 		return result_of_state(state);
 	if (atomic_load_explicit(phos_word(PHOS_WORD_DEAD), memory_order_acquire) != 0)
 		return phos_lose("its worker has ended");
-	return (CUresult)atomic_load_explicit(phos_word(PHOS_WORD_STICKY), memory_order_acquire);
+	return phos_with_damage(
+		(CUresult)atomic_load_explicit(phos_word(PHOS_WORD_STICKY), memory_order_acquire));
 }
 
 CUresult phos_enter_context(void)
@@ -130,11 +142,11 @@ CUresult phos_take_error(void)
 {
 	uint32_t sticky = atomic_load_explicit(phos_word(PHOS_WORD_STICKY), memory_order_acquire);
 	if (sticky != 0)
-		return (CUresult)sticky;
+		return phos_with_damage((CUresult)sticky);
 	if (atomic_load_explicit(phos_word(PHOS_WORD_ERROR), memory_order_acquire) == 0)
 		return CUDA_SUCCESS;
-	return (CUresult)atomic_exchange_explicit(phos_word(PHOS_WORD_ERROR), 0,
-						  memory_order_acq_rel);
+	return phos_with_damage((CUresult)atomic_exchange_explicit(phos_word(PHOS_WORD_ERROR), 0,
+								   memory_order_acq_rel));
 }
 
 /* Writes the bytes between two positions of the output ring. */

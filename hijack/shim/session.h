@@ -93,6 +93,10 @@ void phos_publish(struct phos_call *c);
 /* Returns and clears the first error of an asynchronous call. A sticky fault stays. */
 CUresult phos_take_error(void);
 
+/* Returns a result. If it is the error of memory that the image has lost, it also tells the user
+ * why, once. */
+CUresult phos_with_damage(CUresult result);
+
 /* Writes the output of device printf to stdout. Keeps errno. */
 void phos_drain_output(void);
 

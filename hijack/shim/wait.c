@@ -153,7 +153,7 @@ CUresult phos_wait(struct phos_call *c)
 		phos_drain_output();
 	if (result == CUDA_SUCCESS && (c->flags & PHOS_BLOCKS) != 0)
 		result = phos_take_error();
-	return result;
+	return phos_with_damage(result);
 }
 
 size_t phos_take_bytes(struct phos_call *c, void *dst, size_t cap)

@@ -171,6 +171,7 @@ enum {
 	PHOS_CALL_graphNodeAttributeGet = 284,
 	PHOS_CALL_graphNodeAttributeSet = 285,
 	PHOS_CALL_cuGraphKernelNodeCopyAttributes = 286,
+	PHOS_CALL_peerOrder = 287,
 };
 
 CUresult phos_call_cuDevicePrimaryCtxRetain(CUcontext *pctx, CUdevice dev);
@@ -268,6 +269,7 @@ CUresult phos_call_tensorMap(const unsigned char *description, size_t descriptio
 CUresult phos_call_tensorMapReplace(const unsigned char *map, size_t mapBytes, uint64_t address, uint64_t into);
 CUresult phos_call_graphNodeAttributeGet(CUgraphNode node, CUlaunchAttributeID id, uint64_t into);
 CUresult phos_call_graphNodeAttributeSet(CUgraphNode node, const unsigned char *attribute, size_t attributeBytes);
+CUresult phos_call_peerOrder(CUcontext context, unsigned int after, CUstream stream);
 
 PHOS_EXPORT CUresult cuStreamBeginCapture_v2(CUstream hStream, CUstreamCaptureMode mode);
 PHOS_EXPORT CUresult cuStreamBeginCapture_v2_ptsz(CUstream hStream, CUstreamCaptureMode mode);

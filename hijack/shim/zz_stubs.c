@@ -2601,6 +2601,17 @@ CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode dst, CUgraphNode src)
 	return phos_wait(&phos_c);
 }
 
+CUresult phos_call_peerOrder(CUcontext context, unsigned int after, CUstream stream)
+{
+	struct phos_call phos_c;
+	if (!phos_begin(&phos_c, 287, PHOS_CONTEXT, PHOS_WORDS(3)))
+		return phos_c.result;
+	phos_put_u64(&phos_c, context);
+	phos_put_u64(&phos_c, after);
+	phos_put_u64(&phos_c, stream);
+	return phos_post(&phos_c);
+}
+
 CUresult cuStreamBeginCapture(CUstream hStream)
 {
 	return cuStreamBeginCapture_v2(hStream, 0);

@@ -46,6 +46,7 @@ const (
 	WordEpoch         = 340 // u32 how often the session was restored
 	WordWorker        = 344 // u32 after a restore, the worker's pid as the program sees it; 0: in another pid namespace
 	WordCopies        = 348 // u32 CopiesInPieces if the program knows SlotPieces; set by the program
+	WordDamage        = 352 // u32 1: DamageText says that memory of the image is lost; 2: the program has told its user
 	WordHeartbeat     = 384 // u64 the worker increments it while alive
 	WordCompleted     = 448 // u64 sequence of the last completed frame
 	WordCallbackHead  = 512 // u64 bytes ever posted to the callback ring; written by the worker; futex on the low half
@@ -55,6 +56,8 @@ const (
 	DeviceTable       = 4096
 	DeviceBytes       = 2048 // per device: name 256, uuid 16, u64 memory, u32 attributes[300], u64 window and its size
 	DeviceMax         = 24
+	DamageText        = 56 << 10 // after the device table: the text, with a NUL
+	DamageBytes       = 1 << 10
 )
 
 // Bits of WordGate.

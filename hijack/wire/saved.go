@@ -59,6 +59,7 @@ func (f *File) Restore(saved []byte, session uint64) error {
 	f.Word32(WordDead).Store(0)
 	f.Word32(WordDoorbell).Store(0)
 	f.Word32(WordWorker).Store(0)
+	f.Word32(WordDamage).Store(0)
 	f.Word32(WordGate).Store(GateClosed | GateRestored)
 	return nil
 }

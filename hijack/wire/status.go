@@ -14,6 +14,14 @@ func (f *File) Fail(code abi.Result) {
 	f.Word32(WordError).CompareAndSwap(0, uint32(code))
 }
 
+// SetDamage tells the program, once, why memory of its image is lost. The program prints it on its
+// standard error with the first call that fails because of that.
+func (f *File) SetDamage(text string) {
+	length := copy(f.data[DamageText:][:DamageBytes-1], text)
+	f.data[DamageText+length] = 0
+	f.Word32(WordDamage).CompareAndSwap(0, 1)
+}
+
 // SetCapturing publishes how many streams are being captured.
 func (f *File) SetCapturing(streams int) { f.Word32(WordCapturing).Store(uint32(streams)) }
 

@@ -5937,6 +5937,32 @@ func (m *GraphKernelNodeCopyAttributes) Decode(payload []byte) error {
 	return nil
 }
 
+// PeerOrder is what peerOrder sends.
+type PeerOrder struct {
+	Context abi.Handle
+	After   uint32
+	Stream  abi.Handle
+}
+
+// Append encodes the message behind data.
+func (m *PeerOrder) Append(data []byte) []byte {
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Context))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.After))
+	data = binary.LittleEndian.AppendUint64(data, uint64(m.Stream))
+	return data
+}
+
+// Decode reads the message; arrays in it alias payload.
+func (m *PeerOrder) Decode(payload []byte) error {
+	if len(payload) != 24 {
+		return wrongLength("PeerOrder", len(payload), 24)
+	}
+	m.Context = abi.Handle(binary.LittleEndian.Uint64(payload[0:]))
+	m.After = uint32(binary.LittleEndian.Uint64(payload[8:]))
+	m.Stream = abi.Handle(binary.LittleEndian.Uint64(payload[16:]))
+	return nil
+}
+
 // NewMessage makes the empty message that a call sends, nil for one that sends nothing.
 func NewMessage(call abi.Call) Message {
 	switch call {
@@ -6256,6 +6282,8 @@ func NewMessage(call abi.Call) Message {
 		return new(GraphNodeAttributeSet)
 	case abi.CallGraphKernelNodeCopyAttributes:
 		return new(GraphKernelNodeCopyAttributes)
+	case abi.CallPeerOrder:
+		return new(PeerOrder)
 	}
 	return nil
 }

@@ -166,8 +166,20 @@ func TestDamageIsTold(t *testing.T) {
 			t.Errorf("%v: %q, want %q in it", err, text, want)
 		}
 	}
-	*r.restorers = 1
-	r.job.Kill()
+	// The program is told too, by the call that fails.
+	r.eventually(func() string {
+		if r.job.Alive() {
+			return "the program has not noticed"
+		}
+		return ""
+	})
+	said := r.job.Stderr()
+	want := "phos: the image " + r.job.Image + " is damaged: "
+	if strings.Count(said, want) != 1 || strings.Count(said, "phos: ") != 1 || !strings.Contains(said, filepath.Base(largest)) {
+		t.Errorf("the program's standard error: got %q, want one line with %q and the pack's name", said, want)
+	}
+	r.cleanWith(0, 0)
+	r.waitPIDFree()
 	flip(t, largest, bytes/2)
 	r.job.Restore()
 	r.finishAndCompare()

@@ -30,6 +30,9 @@ var acts = map[string]func(arguments []string) error{
 	"connect-leave":   connectAndLeave,
 	"use-connection":  useConnection,
 	"silent-restores": silentRestores,
+	"sticky-files":    stickyFiles,
+	"large-headers":   largeHeaders,
+	"many-pids":       manyPids,
 }
 
 func TestMain(m *testing.M) {

@@ -58,6 +58,7 @@ func checkEnough(plan *pipeline.Plan, left int) error {
 	}
 	return e
 }
+
 // leftText says how many nodes are left.
 func leftText(nodes int) string {
 	if nodes == 1 {

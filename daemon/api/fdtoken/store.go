@@ -2,7 +2,6 @@ package fdtoken
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -39,9 +38,15 @@ type Limits struct {
 type Store struct {
 	limits Limits
 
-	mu   sync.Mutex // guards kept
+	mu   sync.Mutex // guards all below; not held while files are closed, which may block
 	kept map[token]*bundle
+	// held counts the tokens of each user and their files, until they are taken or closed: the peer
+	// decides how long close takes, for example by SO_LINGER or a FUSE file system.
+	held map[uint32]holding
 }
+
+// holding is what a user has in a Store.
+type holding struct{ tokens, files int }
 
 type token [TokenBytes]byte
 
@@ -54,34 +59,32 @@ type bundle struct {
 
 // NewStore returns an empty store.
 func NewStore(limits Limits) *Store {
-	return &Store{limits: limits, kept: make(map[token]*bundle)}
+	return &Store{limits: limits, kept: make(map[token]*bundle), held: make(map[uint32]holding)}
 }
 
 // keep stores files under a new token. It closes them if the limits are exceeded.
 func (s *Store) keep(owner api.Caller, files []*os.File) (token, error) {
 	var name token
 	_, _ = rand.Read(name[:]) // it never fails
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	tokens, held := s.count(owner.UID)
-	exceeds := tokens >= s.limits.Tokens || s.limits.UserFiles > 0 && held+len(files) > s.limits.UserFiles
-	if exceeds && !(s.limits.ExceptRoot && owner.Root()) {
+	if err := s.add(name, owner, files); err != nil {
 		closeAll(files)
-		return token{}, fmt.Errorf("%w: %d unused tokens of user %d hold %d files", ErrTooMany, tokens, owner.UID, held)
+		return token{}, err
 	}
-	s.kept[name] = &bundle{owner: owner, files: files, expiry: time.AfterFunc(keepTime, func() { s.expire(name) })}
 	return name, nil
 }
 
-// count returns how many unused tokens a user has, and how many files they hold.
-func (s *Store) count(uid uint32) (tokens, files int) {
-	for _, b := range s.kept {
-		if b.owner.UID == uid {
-			tokens++
-			files += len(b.files)
-		}
+// add stores files under a token, or returns ErrTooMany.
+func (s *Store) add(name token, owner api.Caller, files []*os.File) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.held[owner.UID]
+	exceeds := now.tokens >= s.limits.Tokens || s.limits.UserFiles > 0 && now.files+len(files) > s.limits.UserFiles
+	if exceeds && !(s.limits.ExceptRoot && owner.Root()) {
+		return fmt.Errorf("%w: %d unused tokens of user %d hold %d files", ErrTooMany, now.tokens, owner.UID, now.files)
 	}
-	return tokens, files
+	s.held[owner.UID] = holding{now.tokens + 1, now.files + len(files)}
+	s.kept[name] = &bundle{owner: owner, files: files, expiry: time.AfterFunc(keepTime, func() { s.expire(name) })}
+	return nil
 }
 
 // expire removes a token and closes its files.
@@ -90,8 +93,34 @@ func (s *Store) expire(name token) {
 	old := s.kept[name]
 	delete(s.kept, name)
 	s.mu.Unlock()
-	if old != nil {
-		closeAll(old.files)
+	if old == nil {
+		return
+	}
+	closeAll(old.files)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.uncount(old)
+}
+
+// uncount takes a bundle off the user's account. The caller holds mu.
+func (s *Store) uncount(old *bundle) {
+	uid := old.owner.UID
+	now := s.held[uid]
+	s.held[uid] = holding{now.tokens - 1, now.files - len(old.files)}
+	if s.held[uid] == (holding{}) {
+		delete(s.held, uid)
+	}
+}
+
+// Drop closes the files of a token of the caller in the background, if there are any.
+func (s *Store) Drop(name []byte, caller api.Caller) {
+	if len(name) != TokenBytes {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if found := s.kept[token(name)]; found != nil && found.owner.SameProcess(caller) {
+		go s.expire(token(name))
 	}
 }
 
@@ -108,23 +137,21 @@ func (s *Store) Take(name []byte, caller api.Caller) ([]*os.File, error) {
 		return nil, ErrToken
 	}
 	delete(s.kept, token(name))
+	s.uncount(found)
 	found.expiry.Stop()
 	return found.files, nil
 }
 
-// Close closes all files that were not taken.
+// Close closes all files that were not taken. Files of which the close blocks are left to the end
+// of the process.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var failures []error
 	for name, b := range s.kept {
 		b.expiry.Stop()
-		delete(s.kept, name)
-		for _, file := range b.files {
-			failures = append(failures, file.Close())
-		}
+		go s.expire(name)
 	}
-	return errors.Join(failures...)
+	return nil
 }
 
 func closeAll(files []*os.File) {

@@ -258,6 +258,7 @@ func (l *Ledger) Clear(slot int) {
 	tenants.Store(tenants.Load() &^ (0xffff << shift))
 	if l.hosts {
 		l.host(slot).Store(0)
+		l.hostClaim(slot).Store(0)
 	}
 	for _, first := range []int{standbyWord, wantedWord, unreclaimedWord} {
 		word, bit := l.bit(first, slot)

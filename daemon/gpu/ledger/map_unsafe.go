@@ -83,6 +83,10 @@ func (l *Ledger) hostLimit() *word { return &l.words[hostLimitWord] }
 // host is what a slot holds of host memory; only if hosts is set.
 func (l *Ledger) host(slot int) *word { return &l.words[cell(l.gpus, slot)] }
 
+// hostClaim is what a slot is about to reserve of host memory, while undecided; only if hosts is
+// set.
+func (l *Ledger) hostClaim(slot int) *word { return &l.words[cell(l.gpus, slot)+1] }
+
 // slotsUsed is one more than the highest slot that ever reserved, so that sums can skip the others.
 func (l *Ledger) slotsUsed() *word { return &l.words[slotsUsedWord] }
 

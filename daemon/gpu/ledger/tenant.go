@@ -3,7 +3,10 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"os"
+	"time"
 
 	"github.com/phos-gpu/phos/hijack/abi"
 )
@@ -91,8 +94,8 @@ func (l *Ledger) CountsHost() bool {
 }
 
 // ReserveHost charges pinned host memory to a slot. free is how much of it no program has: it is
-// the tenant's limit if phosd sets none. The sum over other slots is not atomic; phosd watches the
-// real use.
+// the tenant's limit if phosd sets none. Races between the tenant's slots are decided as by
+// reserve.
 func (l *Ledger) ReserveHost(slot int, bytes, free uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,32 +106,57 @@ func (l *Ledger) ReserveHost(slot int, bytes, free uint64) error {
 		return err
 	}
 	l.include(slot)
-	if err := l.checkHostShare(slot, bytes, free); err != nil {
-		return err
+	held, claim := l.host(slot), l.hostClaim(slot)
+	for attempt := 0; ; attempt++ {
+		claim.Store(bytes)
+		undecided, err := l.checkHostShare(slot, bytes, free)
+		if err == nil {
+			held.Add(bytes) // before the claim is cleared: it may count twice, but is never missed
+			claim.Store(0)
+			return nil
+		}
+		claim.Store(0)
+		if !undecided || attempt == maxAttempts {
+			return err
+		}
+		// There is no notification when another process has decided.
+		time.Sleep(time.Duration(rand.IntN(50*(1+attempt/10))) * time.Microsecond) //nolint:forbidigo // see above
 	}
-	l.host(slot).Add(bytes)
-	return nil
 }
 
-// checkHostShare returns a *ShareError if a reservation exceeds the limit of the slot's tenant.
-func (l *Ledger) checkHostShare(slot int, bytes, free uint64) error {
+// checkHostShare returns a *ShareError if a reservation, which is claimed already, exceeds the
+// limit of the slot's tenant. undecided is set if claims of other slots of the tenant were counted.
+func (l *Ledger) checkHostShare(slot int, bytes, free uint64) (undecided bool, err error) {
 	tenant, limit := l.tenant(slot), l.hostLimit().Load()
+	held := l.host(slot).Load()
+	if bytes > math.MaxUint64-held {
+		return false, hostError(bytes, held, limit)
+	}
 	if tenant == 0 {
-		return nil
+		return false, nil
 	}
 	if limit == 0 {
 		limit = free
 	}
-	used := uint64(0)
+	used := held
 	for other := range l.usedSlots() {
-		if l.tenant(other) == tenant {
-			used += l.host(other).Load()
+		if other == slot || l.tenant(other) != tenant {
+			continue
 		}
+		// Read the claim first: otherwise a claim that is granted in between would be missed.
+		claimed := l.hostClaim(other).Load()
+		undecided = undecided || claimed != 0
+		used += claimed + l.host(other).Load()
 	}
 	if bytes > limit || used > limit-bytes {
-		return &ShareError{Key: "users.pinned_memory", What: "pinned memory", Bytes: bytes, Used: used, Limit: limit}
+		return undecided, hostError(bytes, used, limit)
 	}
-	return nil
+	return false, nil
+}
+
+// hostError returns the error for a reservation of host memory.
+func hostError(bytes, used, limit uint64) error {
+	return &ShareError{Key: "users.pinned_memory", What: "pinned memory", Bytes: bytes, Used: used, Limit: limit}
 }
 
 // ReleaseHost releases pinned host memory.

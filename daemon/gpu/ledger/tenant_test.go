@@ -2,9 +2,12 @@ package ledger
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/phos-gpu/phos/hijack/abi"
@@ -127,5 +130,61 @@ func TestOldLedger(t *testing.T) {
 	old.Clear(5)
 	if err := errors.Join(old.ReserveHost(5, 1<<40, 0), old.Reserve(1, 5, 1000)); err != nil || old.CountsHost() || old.HostUsage(5) != 0 {
 		t.Errorf("got %v, counts host memory = %v, want neither", err, old.CountsHost())
+	}
+}
+
+// TestHostRace checks that slots of one tenant that reserve host memory at once, as its workers do,
+// never exceed the limit.
+func TestHostRace(t *testing.T) {
+	const limit, part = 100, 60
+	l := newLedger(t)
+	l.SetLimits(0, limit)
+	shared := make([]*Ledger, 2)
+	for slot := range shared {
+		l.SetTenant(slot, 7)
+		file, err := os.OpenFile(l.File().Name(), os.O_RDWR, 0)
+		if err == nil {
+			shared[slot], err = Open(file)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = shared[slot].Close() })
+	}
+	exceeded := 0
+	for range 10000 {
+		var ready atomic.Int64
+		var all sync.WaitGroup
+		for slot, each := range shared {
+			all.Go(func() {
+				for ready.Add(1); ready.Load() < int64(len(shared)); { // all at once
+					if runtime.NumCPU() == 1 {
+						runtime.Gosched()
+					}
+				}
+				_ = each.ReserveHost(slot, part, 0)
+			})
+		}
+		all.Wait()
+		sum := uint64(0)
+		for slot := range shared {
+			sum += l.HostUsage(slot)
+			l.ReleaseHost(slot, part)
+		}
+		if sum > limit {
+			exceeded++
+		}
+	}
+	if exceeded > 0 {
+		t.Errorf("the limit was exceeded %d times", exceeded)
+	}
+	if err := l.ReserveHost(0, math.MaxUint64, 0); !IsShare(err) {
+		t.Errorf("all bytes: got %v, want a ShareError", err)
+	}
+	if err := l.ReserveHost(0, limit, 0); err != nil {
+		t.Errorf("after all releases: got %v, want no error", err)
+	}
+	if err := l.ReserveHost(0, math.MaxUint64, 0); !IsShare(err) {
+		t.Errorf("a sum that wraps: got %v, want a ShareError", err)
 	}
 }

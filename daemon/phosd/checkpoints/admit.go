@@ -46,7 +46,7 @@ func (c *Checkpoints) watchSpace(
 // checkSpace returns an error if a user's images in a directory of the administrator already take
 // the user's share.
 func (c *Checkpoints) checkSpace(uid uint32, images *os.File) error {
-	bytes, err := archive.UsedBytes(images)
+	bytes, err := archive.UsedBytes(c.options.Life, images)
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,14 @@ func (c *Checkpoints) openShared(base *os.File, as fsuid.Rights, name string) (d
 // directories are the image directories in use by policies.
 type directories struct {
 	mu     sync.Mutex // guards owners
-	owners map[directoryID]*sessions.Session
+	owners map[claimKey]*sessions.Session
+}
+
+// claimKey is a directory of one user's policies. Another user's policy may name a directory that
+// it can only read; its claim must not keep out the owner.
+type claimKey struct {
+	directoryID
+	uid uint32
 }
 
 // directoryID identifies a directory, whatever its path. Device and inode alone do not: the number
@@ -108,20 +115,21 @@ func (d *directories) claim(known Sessions, f family, dir *os.File) error {
 	if err != nil {
 		return err
 	}
+	key := claimKey{id, f.members[0].Record().Owner.UID}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.owners == nil {
-		d.owners = make(map[directoryID]*sessions.Session)
+		d.owners = make(map[claimKey]*sessions.Session)
 	}
 	all := known.All()
-	for id, owner := range d.owners {
+	for each, owner := range d.owners {
 		if !slices.Contains(all, owner) {
-			delete(d.owners, id)
+			delete(d.owners, each)
 		}
 	}
-	if owner := d.owners[id]; owner != nil && !f.has(owner) {
+	if owner := d.owners[key]; owner != nil && !f.has(owner) {
 		return fmt.Errorf("%s: pid %d: %w", dir.Name(), owner.PID(), errShared)
 	}
-	d.owners[id] = f.members[0]
+	d.owners[key] = f.members[0]
 	return nil
 }

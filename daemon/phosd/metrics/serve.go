@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -37,10 +38,67 @@ func (m *Metrics) Serve(settings config.Metrics) (func() error, error) {
 		}
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
 	// An answer means that phosd serves: it opens this listener last.
 	mux.HandleFunc("/healthz", func(to http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(to, "ok\n") })
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = server.Serve(listener) }() // it returns an error whenever it is closed
+	server := &http.Server{
+		Handler: mux, ReadHeaderTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: 10 * ioTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+	}
+	// Serve returns an error whenever it is closed.
+	go func() { _ = server.Serve(&limitedListener{Listener: listener, free: newSlots()}) }()
 	return server.Close, nil
+}
+
+// Bounds of what clients can take from phosd: any process that reaches the address can connect.
+const (
+	maxConnections = 32
+	maxScrapes     = 4
+	maxHeaderBytes = 8 << 10
+	ioTimeout      = 5 * time.Second
+	idleTimeout    = 2 * time.Minute
+)
+
+// limitedListener accepts at most maxConnections connections at a time. Others are closed at once,
+// so that they do not wait with a descriptor of phosd.
+type limitedListener struct {
+	net.Listener
+	free chan struct{}
+}
+
+// newSlots returns the slots of maxConnections connections.
+func newSlots() chan struct{} {
+	free := make(chan struct{}, maxConnections)
+	for range maxConnections {
+		free <- struct{}{}
+	}
+	return free
+}
+
+// Accept waits for a connection that has a slot.
+func (l *limitedListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-l.free:
+			return &limitedConn{Conn: conn, release: sync.OnceFunc(func() { l.free <- struct{}{} })}, nil
+		default:
+			_ = conn.Close()
+		}
+	}
+}
+
+// limitedConn gives its slot back when it is closed.
+type limitedConn struct {
+	net.Conn
+	release func()
+}
+
+// Close closes the connection.
+func (c *limitedConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
 }

@@ -3,6 +3,7 @@ package quota
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 
@@ -46,7 +47,8 @@ type Limit struct {
 	// Max is the share; 0: as much as is free.
 	Max uint64
 	// Free returns how much of the resource no user holds; nil: any amount. It is used if Max is 0,
-	// and must not call the Quota.
+	// and must not call the Quota. It may block; only requests that take or
+	// show the resource wait for it.
 	Free func() uint64
 }
 
@@ -93,8 +95,9 @@ type Share struct {
 	uid      uint32
 	resource Resource
 
-	mu   sync.Mutex // guards held
-	held uint64
+	mu       sync.Mutex // guards all below; taken before Quota.mu
+	held     uint64
+	released bool
 }
 
 // Take takes so much of a resource for a user. It returns an *Error if that exceeds the share.
@@ -103,10 +106,18 @@ func (q *Quota) Take(uid uint32, resource Resource, count uint64) (*Share, error
 	return s, s.Grow(count)
 }
 
-// Grow takes more.
+// Grow takes more. After Release it has no effect.
 func (s *Share) Grow(count uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.grow(count)
+}
+
+// grow is Grow. The caller holds mu.
+func (s *Share) grow(count uint64) error {
+	if s.released {
+		return nil
+	}
 	if err := s.quota.add(s.uid, s.resource, count); err != nil {
 		return err
 	}
@@ -115,36 +126,41 @@ func (s *Share) Grow(count uint64) error {
 }
 
 // SetTo makes the share hold exactly so much. If that exceeds the share it returns an *Error, and
-// nothing has changed.
+// nothing has changed. After Release it has no effect.
 func (s *Share) SetTo(count uint64) error {
 	s.mu.Lock()
-	held := s.held
-	if count < held {
-		s.quota.subtract(s.uid, s.resource, held-count)
-		s.held = count
+	defer s.mu.Unlock()
+	if count > s.held {
+		return s.grow(count - s.held)
 	}
-	s.mu.Unlock()
-	if count <= held {
-		return nil
-	}
-	return s.Grow(count - held)
+	s.quota.subtract(s.uid, s.resource, s.held-count)
+	s.held = count
+	return nil
 }
 
 // Release gives everything back. Later calls have no effect.
-func (s *Share) Release() { _ = s.SetTo(0) } // shrinking does not fail
+func (s *Share) Release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quota.subtract(s.uid, s.resource, s.held)
+	s.held, s.released = 0, true
+}
 
 // add counts more, unless it exceeds the user's share.
 func (q *Quota) add(uid uint32, resource Resource, count uint64) error {
+	limit, limited := q.limits[resource].of() // may block on a file system, so before the lock
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	held := q.held[uid]
 	if held == nil {
 		held = new([resources]uint64)
 	}
-	limit, limited := q.limits[resource].of()
 	if used := held[resource]; uid != 0 && limited && (count > limit || used > limit-count) {
 		l := q.limits[resource]
 		return &Error{Key: l.Key, What: l.What, Used: used, Limit: limit, Bytes: l.Bytes}
+	}
+	if held[resource]+count < count {
+		return &Error{Key: q.limits[resource].Key, What: q.limits[resource].What, Used: held[resource], Limit: math.MaxUint64}
 	}
 	held[resource] += count
 	q.held[uid] = held
@@ -154,6 +170,7 @@ func (q *Quota) add(uid uint32, resource Resource, count uint64) error {
 // Measure replaces what a user holds of a resource that is measured and not taken. It returns an
 // *Error if that is more than the share; it counts all the same.
 func (q *Quota) Measure(uid uint32, resource Resource, held uint64) error {
+	limit, limited := q.limits[resource].of()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.held[uid]
@@ -165,7 +182,7 @@ func (q *Quota) Measure(uid uint32, resource Resource, held uint64) error {
 	if *now == ([resources]uint64{}) {
 		delete(q.held, uid)
 	}
-	if limit, limited := q.limits[resource].of(); uid != 0 && limited && held > limit {
+	if uid != 0 && limited && held > limit {
 		l := q.limits[resource]
 		return &Error{Key: l.Key, What: l.What, Used: held, Limit: limit, Bytes: l.Bytes}
 	}
@@ -188,6 +205,9 @@ func (q *Quota) subtract(uid uint32, resource Resource, count uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	held := q.held[uid]
+	if held == nil {
+		return // nothing was ever taken
+	}
 	held[resource] -= count
 	if *held == ([resources]uint64{}) {
 		delete(q.held, uid)
@@ -205,20 +225,27 @@ type Use struct {
 
 // Of returns what a user holds of each resource that has a setting.
 func (q *Quota) Of(uid uint32) (uses []Use) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+	held := q.heldBy(uid)
 	for resource, l := range q.limits {
 		if l.Key == "" {
 			continue
 		}
 		limit, limited := l.of()
-		use := Use{Key: l.Key, What: l.What, Bytes: l.Bytes, Limit: limit, Limited: limited}
-		if held := q.held[uid]; held != nil {
-			use.Used = held[resource]
-		}
-		uses = append(uses, use)
+		uses = append(uses, Use{
+			Key: l.Key, What: l.What, Bytes: l.Bytes, Used: held[resource], Limit: limit, Limited: limited,
+		})
 	}
 	return uses
+}
+
+// heldBy returns a copy of what a user holds.
+func (q *Quota) heldBy(uid uint32) (held [resources]uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if now := q.held[uid]; now != nil {
+		held = *now
+	}
+	return held
 }
 
 // Users lists the users that hold anything.

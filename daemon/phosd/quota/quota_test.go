@@ -2,7 +2,11 @@ package quota
 
 import (
 	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/phos-gpu/phos/daemon/api"
 )
@@ -77,5 +81,91 @@ func TestSetTo(t *testing.T) {
 	}
 	if users := q.Users(); len(users) != 0 {
 		t.Errorf("users that hold something: got %v, want none", users)
+	}
+}
+
+// TestReleaseIsFinal checks that a share that grows while it is released leaves nothing behind.
+func TestReleaseIsFinal(t *testing.T) {
+	q := New(map[Resource]Limit{StreamBytes: {Key: "k", Max: 1 << 30}})
+	for range 1000 {
+		share, err := q.Take(5, StreamBytes, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var users sync.WaitGroup
+		users.Go(func() { _ = share.SetTo(7) })
+		users.Go(func() { _ = share.Grow(3) })
+		users.Go(share.Release)
+		users.Wait()
+	}
+	if users := q.Users(); len(users) != 0 {
+		t.Errorf("after all releases: got %d held, want none", q.Of(5)[0].Used)
+	}
+}
+
+// TestRace takes and releases shares from many goroutines: the limit holds at each time.
+func TestRace(t *testing.T) {
+	const limit = 8
+	q := New(map[Resource]Limit{Requests: {Key: "k", Max: limit}})
+	var now, exceeded atomic.Int64
+	var users sync.WaitGroup
+	for range 4 * limit {
+		users.Go(func() {
+			for range 200 {
+				share, err := q.Take(5, Requests, 1)
+				if err != nil {
+					continue
+				}
+				if now.Add(1) > limit {
+					exceeded.Add(1)
+				}
+				now.Add(-1)
+				share.Release()
+			}
+		})
+	}
+	users.Wait()
+	if exceeded.Load() > 0 || len(q.Users()) != 0 {
+		t.Errorf("limit exceeded %d times, and %v hold something; want neither", exceeded.Load(), q.Users())
+	}
+}
+
+// TestWrap checks that the sum does not wrap, not even root's, which has no limit.
+func TestWrap(t *testing.T) {
+	q := New(map[Resource]Limit{StreamBytes: {Key: "k", Max: 10}})
+	if _, err := q.Take(0, StreamBytes, math.MaxUint64); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Take(0, StreamBytes, 2); err == nil {
+		t.Error("root: the sum wrapped")
+	}
+	if _, err := q.Take(5, StreamBytes, math.MaxUint64); err == nil {
+		t.Error("all bytes: got no error")
+	}
+}
+
+// TestFreeBlocks checks that a file system that does not answer delays no request for another
+// resource.
+func TestFreeBlocks(t *testing.T) {
+	answer, asked := make(chan struct{}), make(chan struct{})
+	q := New(map[Resource]Limit{
+		ImageBytes: {Key: "k", Free: func() uint64 { close(asked); <-answer; return 1 }},
+		Requests:   {Key: "l", Max: 1},
+	})
+	measured, taken := make(chan error, 1), make(chan error, 1)
+	go func() { measured <- q.Measure(5, ImageBytes, 1) }()
+	<-asked
+	go func() { _, err := q.Take(6, Requests, 1); taken <- err }()
+	select {
+	case err := <-taken:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("a request waits for the file system of another resource")
+	}
+	close(answer)
+	if err := <-measured; err != nil {
+		t.Error(err)
 	}
 }

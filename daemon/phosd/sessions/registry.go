@@ -49,30 +49,40 @@ type slot struct {
 	standby *standby.Worker
 }
 
+// check returns an error if a limit forbids one more session of the user.
+func (r *registry) check(uid uint32) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.checkLocked(uid)
+}
+
+// checkLocked is check. The caller holds mu.
+func (r *registry) checkLocked(uid uint32) error {
+	switch {
+	case r.closed:
+		return fmt.Errorf("%w: phosd is being stopped", api.ErrExhausted)
+	case uid != 0 && r.perUser[uid] >= r.limits.PerUser:
+		return fmt.Errorf("%w: sessions.per_user: this user may have %d programs at a time, and has %d",
+			api.ErrExhausted, r.limits.PerUser, r.perUser[uid])
+	case r.total >= r.limits.Total:
+		return fmt.Errorf("%w: %d programs already run (sessions.total)", api.ErrExhausted, r.total)
+	}
+	return nil
+}
+
 // reserve takes a slot and a place of the user's quota, or says which limit is reached. The standby
 // worker, if any, brings its own slot of the ledger.
 func (r *registry) reserve(uid uint32, worker *standby.Worker) (slot, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed {
-		return slot{}, fmt.Errorf("%w: phosd is being stopped", api.ErrExhausted)
-	}
-	if uid != 0 && r.perUser[uid] >= r.limits.PerUser {
-		return slot{}, fmt.Errorf(
-			"%w: sessions.per_user: this user may have %d programs at a time, and has %d",
-			api.ErrExhausted,
-			r.limits.PerUser,
-			r.perUser[uid],
-		)
+	if err := r.checkLocked(uid); err != nil {
+		return slot{}, err
 	}
 	var number int
 	if worker != nil {
 		number = worker.Slot
 	} else {
 		number = slices.Index(r.slots[:], false)
-	}
-	if r.total >= r.limits.Total {
-		return slot{}, fmt.Errorf("%w: %d programs already run (sessions.total)", api.ErrExhausted, r.total)
 	}
 	if number < 0 {
 		return slot{}, errNoSlot

@@ -112,8 +112,13 @@ func (m *Sessions) Below(pids []uint32) (found []*Session) {
 }
 
 // BelowFor lists the sessions of a process and of its descendants. It fails if one of them is not
-// the caller's, or if there are none.
+// the caller's, or if there are none. Of another user's process it does not tell which.
 func (m *Sessions) BelowFor(caller api.Caller, pid uint32) ([]*Session, error) {
+	if id, err := proc.Of(int(pid)); err == nil {
+		if owner, err := id.UID(); err == nil && !caller.CanAccess(owner) {
+			return nil, ErrNotOwned(int(pid))
+		}
+	}
 	found := m.Below([]uint32{pid})
 	for _, s := range found {
 		if !caller.CanAccess(s.record.Owner.UID) {

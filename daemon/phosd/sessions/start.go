@@ -68,6 +68,10 @@ func (m *Sessions) start(conn *net.UnixConn, caller api.Caller) (*Session, error
 
 // reserve takes a slot for a user's program, with a standby worker if one is ready.
 func (m *Sessions) reserve(uid uint32) (slot, error) {
+	// First, because a standby worker that was taken in vain ends: refused users must not use up all.
+	if err := m.registry.check(uid); err != nil {
+		return slot{}, err
+	}
 	accounts, worker := m.devices.Ledger(), m.pool.Take()
 	for worker != nil && !accounts.ClaimStandby(worker.Slot) {
 		m.pool.Release(worker) // it is about to end, to free its memory

@@ -54,7 +54,7 @@ func openWork(path string, uid, gid uint32) (*Work, error) {
 func (d *Dir) workInMemory(bytes uint64, uid, gid uint32) *Work {
 	// More than the content: whole pages, and the directories.
 	size := bytes + bytes/16 + 1<<20
-	if !d.promise(size) {
+	if size < bytes || !d.promise(size) {
 		return nil
 	}
 	path, err := os.MkdirTemp(d.memory, "work-")

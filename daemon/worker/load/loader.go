@@ -23,6 +23,9 @@ var ErrNoEntry = errors.New("the image has no such memory")
 
 // Loader loads the memories of one tree.
 type Loader struct {
+	// Lost, if not nil, is called with the first read error, before a kernel fails because of it.
+	Lost func(error)
+
 	contents Contents
 	memories map[string]*memory
 	complete atomic.Bool
@@ -122,6 +125,9 @@ func (l *Loader) read(m *memory, chunk image.Chunk, into []byte) error {
 	defer l.mu.Unlock()
 	if l.failed == nil {
 		l.failed = err
+		if l.Lost != nil {
+			l.Lost(err)
+		}
 	}
 	return err
 }

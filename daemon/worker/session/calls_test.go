@@ -52,7 +52,7 @@ var messages = map[abi.Call]wire.Message{
 	abi.CallLaunch: &wire.Launch{}, abi.CallOccupancyMaxActiveBlocksPerMultiprocessorWithFlags: &wire.OccupancyMaxActiveBlocksPerMultiprocessorWithFlags{},
 	abi.CallOccupancyAvailableDynamicSMemPerBlock: &wire.OccupancyAvailableDynamicSMemPerBlock{},
 	abi.CallOccupancyMaxActiveClusters:            &wire.OccupancyMaxActiveClusters{}, abi.CallMemcpy: &wire.Memcpy{}, abi.CallMemcpyWait: &wire.MemcpyWait{},
-	abi.CallMemcpyInline: &wire.MemcpyInline{}, abi.CallMemset: &wire.Memset{}, abi.CallGraphCreate: &wire.GraphCreate{},
+	abi.CallMemcpyInline: &wire.MemcpyInline{}, abi.CallMemset: &wire.Memset{}, abi.CallPeerOrder: &wire.PeerOrder{}, abi.CallGraphCreate: &wire.GraphCreate{},
 	abi.CallGraphDestroy: &wire.GraphDestroy{}, abi.CallGraphClone: &wire.GraphClone{}, abi.CallGraphNodeFindInClone: &wire.GraphNodeFindInClone{},
 	abi.CallGraphNodeGetType: &wire.GraphNodeGetType{}, abi.CallGraphDestroyNode: &wire.GraphDestroyNode{}, abi.CallGraphNodes: &wire.GraphNodes{},
 	abi.CallGraphAddDependencies: &wire.GraphAddDependencies{}, abi.CallGraphRemoveDependencies: &wire.GraphRemoveDependencies{},

@@ -177,4 +177,5 @@ var topicOf = [...]uint8{
 	abi.CallGraphNodeAttributeGet:                              graphsTopic,
 	abi.CallGraphNodeAttributeSet:                              graphsTopic,
 	abi.CallGraphKernelNodeCopyAttributes:                      graphsTopic,
+	abi.CallPeerOrder:                                          copiesTopic,
 }

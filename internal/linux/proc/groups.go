@@ -31,6 +31,16 @@ func (id Identity) UID() (uint32, error) {
 	return status.UIDs[0], nil
 }
 
+// CanBeSignaledBy reports whether a process of a user without capabilities may send signals to the
+// process, by the rule of kill(2): the user is the real or the saved one of the process.
+func (id Identity) CanBeSignaledBy(uid uint32) (bool, error) {
+	status, err := id.status()
+	if err != nil {
+		return false, err
+	}
+	return uid == 0 || status.UIDs[0] == uid || status.UIDs[2] == uid, nil
+}
+
 // ActsOnlyAs reports whether uid is the real, effective and saved user id of the process. It is
 // false for a process that has executed a setuid program.
 func (id Identity) ActsOnlyAs(uid uint32) (bool, error) {

@@ -2,6 +2,7 @@
  * the other. Halfway it waits for the file that HOLD names. */
 #include "../checkpoint/hold.h"
 #include "driver.h"
+#include <stdatomic.h>
 #include <string.h>
 
 static const char ptx[] =
@@ -73,6 +74,39 @@ static void refused(void)
 	      CUDA_ERROR_INVALID_CONTEXT);
 }
 
+/* A synchronous copy is serialized with all work of both contexts, also in streams that do not
+ * block: here with a fill of its source that is held up, and with a later fill of it. */
+static void serialized(void)
+{
+	static _Atomic unsigned *word;
+	CUstream streams[2];
+	CU(D(cuMemHostAlloc)((void **)&word, sizeof *word, CU_MEMHOSTALLOC_PORTABLE));
+	for (int i = 0; i < 2; i++) {
+		CU(D(cuCtxSetCurrent)(contexts[i]));
+		CU(D(cuStreamCreate)(&streams[i], CU_STREAM_NON_BLOCKING));
+	}
+	atomic_store(word, 0);
+	CU(D(cuStreamWaitValue32)(streams[1], (CUdeviceptr)(uintptr_t)word, 1,
+				  CU_STREAM_WAIT_VALUE_EQ));
+	CU(D(cuMemsetD32Async)(memory[1], 77, N, streams[1]));
+	CU(D(cuCtxSetCurrent)(contexts[0]));
+	CU(D(cuMemcpyPeer)(memory[0], contexts[0], memory[1], contexts[1], N * 4));
+	CU(D(cuCtxSetCurrent)(contexts[1]));
+	CU(D(cuMemsetD32Async)(memory[1], 200, N, streams[1]));
+	atomic_store(word, 1);
+	for (int i = 0; i < 2; i++) {
+		CU(D(cuCtxSetCurrent)(contexts[i]));
+		CU(D(cuCtxSynchronize)());
+		CU(D(cuStreamDestroy)(streams[i]));
+	}
+	all_are(memory[1], 200);
+	CU(D(cuCtxSetCurrent)(contexts[0]));
+	all_are(memory[0], 77);
+	CU(D(cuMemsetD32)(memory[0], 100, N));
+	CU(D(cuCtxSynchronize)());
+	CU(D(cuMemFreeHost)((void *)word));
+}
+
 /* memory[0] contains word; memory[1] always contains 200. */
 static void kernel_reads_peer(unsigned word)
 {
@@ -110,6 +144,7 @@ int main(void)
 	start();
 	asked();
 	refused();
+	serialized();
 	copies();
 	CU(D(cuCtxEnablePeerAccess)(contexts[1], 0));
 	kernel_reads_peer(100);

@@ -174,6 +174,162 @@ CALL(prefetch, D(cuMemPrefetchAsync)(at(MANAGED), BYTES, 0, r->stream))
 CALL(attach, D(cuStreamAttachMemAsync)(r->stream, at(MANAGED), 0, CU_MEM_ATTACH_GLOBAL))
 CALL(wait_stream, D(cuStreamSynchronize)(r->stream))
 
+/* "This API will not perform any implicit synchronization when the pointer was allocated with
+ * cuMemAllocAsync". For other pointers it may, and of cuCtxDestroy nothing is said: no rows. */
+static CUresult free_ordered(const struct row *r)
+{
+	CUdeviceptr memory;
+	CUstream other;
+	(void)r;
+	CU(D(cuStreamCreate)(&other, CU_STREAM_NON_BLOCKING));
+	CU(D(cuMemAllocAsync)(&memory, BYTES, other));
+	CU(D(cuStreamSynchronize)(other));
+	CU(D(cuMemFree)(memory));
+	return D(cuStreamDestroy)(other);
+}
+
+/* Calls that the headers of CUDA 12.4 lack. */
+
+struct location {
+	int type, id;
+};
+struct attributes {
+	int order; /* of the accesses to the source: 1 is the order of the stream, 2 during the call
+		    */
+	struct location from, to;
+	unsigned flags;
+};
+typedef CUresult copy_batch(CUdeviceptr *, CUdeviceptr *, size_t *, size_t, struct attributes *,
+			    size_t *, size_t, CUstream);
+typedef CUresult prefetch_batch(CUdeviceptr *, size_t *, size_t, struct location *, size_t *,
+				size_t, unsigned long long, CUstream);
+typedef CUresult discard_batch(CUdeviceptr *, size_t *, size_t, unsigned long long, CUstream);
+
+static void *newer(const char *name, int flags)
+{
+	void *function = NULL;
+	CU(D(cuGetProcAddress)(name, &function, 13000, flags, NULL));
+	CHECK(function != NULL);
+	return function;
+}
+
+static CUresult copies_in_batch(const struct row *r, int flags, CUstream stream)
+{
+	CUdeviceptr to[2] = {at(r->to), at(r->to) + BYTES / 2};
+	CUdeviceptr from[2] = {at(r->from), at(r->from) + BYTES / 2};
+	size_t sizes[2] = {BYTES / 2, BYTES / 2}, first = 0;
+	struct attributes how = {.order = 1};
+	return ((copy_batch *)newer("cuMemcpyBatchAsync", flags))(to, from, sizes, 2, &how, &first,
+								  1, stream);
+}
+
+static CUresult prefetch_many(const struct row *r)
+{
+	CUdeviceptr memory = at(MANAGED);
+	size_t size = BYTES, first = 0;
+	struct location device = {.type = 1};
+	prefetch_batch *call = (prefetch_batch *)newer("cuMemPrefetchBatchAsync", 0);
+	return call(&memory, &size, 1, &device, &first, 1, 0, r->stream);
+}
+
+static CUresult discard_many(const struct row *r)
+{
+	CUdeviceptr memory = at(MANAGED);
+	size_t size = BYTES;
+	return ((discard_batch *)newer("cuMemDiscardBatchAsync", 0))(&memory, &size, 1, 0,
+								     r->stream);
+}
+
+static CUresult discard_and_prefetch(const struct row *r)
+{
+	CUdeviceptr memory = at(MANAGED);
+	size_t size = BYTES, first = 0;
+	struct location device = {.type = 1};
+	prefetch_batch *call = (prefetch_batch *)newer("cuMemDiscardAndPrefetchBatchAsync", 0);
+	return call(&memory, &size, 1, &device, &first, 1, 0, r->stream);
+}
+
+CALL(copy_batched, copies_in_batch(r, 0, r->stream))
+
+/* The twins for which the stream 0 is the thread's own. */
+enum { TWINS = CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM };
+CALL(copy_batched_twin, copies_in_batch(r, TWINS, CU_STREAM_PER_THREAD))
+CALL(copy_twin, TWIN(cuMemcpyAsync, cuMemcpyAsync)(at(DEVICE), at(OTHER), BYTES, 0))
+CALL(fill_twin, TWIN(cuMemsetD8Async, cuMemsetD8Async)(at(DEVICE), FILL, BYTES, 0))
+CALL(launch_twin, TWIN(cuLaunchKernel, cuLaunchKernel)(kernel, 1, 1, 1, 1, 1, 1, 0, 0, NULL, NULL))
+CALL(launch_host_twin, TWIN(cuLaunchHostFunc, cuLaunchHostFunc)(0, nothing, NULL))
+CALL(launch_graph_twin, TWIN(cuGraphLaunch, cuGraphLaunch)(graph, 0))
+CALL(prefetch_twin, TWIN(cuMemPrefetchAsync, cuMemPrefetchAsync)(at(MANAGED), BYTES, 0, 0))
+CALL(attach_twin,
+     TWIN(cuStreamAttachMemAsync, cuStreamAttachMemAsync)(0, at(MANAGED), 0, CU_MEM_ATTACH_GLOBAL))
+CALL(wait_stream_twin, TWIN(cuStreamSynchronize, cuStreamSynchronize)(0))
+
+static CUresult query_twin(const struct row *r)
+{
+	(void)r;
+	CHECK(TWIN(cuStreamQuery, cuStreamQuery)(0) == CUDA_ERROR_NOT_READY);
+	return CUDA_SUCCESS;
+}
+
+static CUresult record_twin(const struct row *r)
+{
+	CUevent event;
+	(void)r;
+	CU(D(cuEventCreate)(&event, CU_EVENT_DEFAULT));
+	CU(TWIN(cuEventRecord, cuEventRecord)(event, 0));
+	CHECK(D(cuEventQuery)(event) == CUDA_ERROR_NOT_READY);
+	CU(TWIN(cuStreamWaitEvent, cuStreamWaitEvent)(0, event, 0));
+	return D(cuEventDestroy)(event);
+}
+
+static CUresult allocate_twin(const struct row *r)
+{
+	CUdeviceptr memory;
+	(void)r;
+	CU(TWIN(cuMemAllocAsync, cuMemAllocAsync)(&memory, BYTES, 0));
+	return TWIN(cuMemFreeAsync, cuMemFreeAsync)(memory, 0);
+}
+
+static void batches(void)
+{
+	static const enum place to[] = {DEVICE, PINNED, MANAGED, SHARED};
+	static const enum place from[] = {OTHER, PINNED2, MANAGED, SHARED};
+	for (int t = 0; t < 4; t++)
+		for (int f = 0; f < 4; f++) {
+			int hosts = (to[t] == PINNED || to[t] == SHARED) &&
+				    (from[f] == PINNED2 || from[f] == SHARED);
+			if (to[t] == from[f] || hosts)
+				continue;
+			run(&(struct row){"cuMemcpyBatchAsync", copy_batched, own, to[t], from[f],
+					  0},
+			    NEW, ": ");
+			run(&(struct row){"cuMemcpyBatchAsync_ptsz", copy_batched_twin,
+					  CU_STREAM_PER_THREAD, to[t], from[f], 0},
+			    NEW, ": ");
+		}
+}
+
+static void twins(void)
+{
+	static const struct named posted[] = {
+		{"cuMemcpyAsync_ptsz", copy_twin},
+		{"cuMemsetD8Async_ptsz", fill_twin},
+		{"cuLaunchKernel_ptsz", launch_twin},
+		{"cuLaunchHostFunc_ptsz", launch_host_twin},
+		{"cuGraphLaunch_ptsz", launch_graph_twin},
+		{"cuMemPrefetchAsync_ptsz", prefetch_twin},
+		{"cuStreamAttachMemAsync_ptsz", attach_twin},
+		{"cuStreamQuery_ptsz", query_twin},
+		{"cuEventRecord_ptsz, cuStreamWaitEvent_ptsz", record_twin},
+		{"cuMemAllocAsync_ptsz and cuMemFreeAsync_ptsz", allocate_twin}};
+	CUstream mine = CU_STREAM_PER_THREAD;
+	run(&(struct row){"cuStreamSynchronize_ptsz", wait_stream_twin, mine, DEVICE, DEVICE, 1}, 0,
+	    ", ");
+	for (size_t i = 0; i < sizeof posted / sizeof *posted; i++)
+		run(&(struct row){posted[i].name, posted[i].call, mine, DEVICE, DEVICE, 0}, 0,
+		    ", ");
+}
+
 static CUresult wait_context(const struct row *r)
 {
 	(void)r;
@@ -196,6 +352,10 @@ static void calls(void)
 		{"cuGraphUpload", upload_graph},
 		{"cuGraphExecDestroy", destroy_graph},
 		{"cuMemPrefetchAsync", prefetch},
+		{"cuMemPrefetchBatchAsync", prefetch_many},
+		{"cuMemDiscardBatchAsync", discard_many},
+		{"cuMemDiscardAndPrefetchBatchAsync", discard_and_prefetch},
+		{"cuMemFree of memory from cuMemAllocAsync", free_ordered},
 		{"cuStreamAttachMemAsync", attach},
 		{"cuEventRecord, cuEventQuery, cuStreamQuery, cuStreamWaitEvent", record_event},
 		{"cuStreamDestroy", destroy_stream},
@@ -224,6 +384,8 @@ int main(int count, char **arguments)
 	prepare_calls();
 	fills();
 	calls();
+	batches();
+	twins();
 	CHECK(rows > 0 && failures == 0);
 	puts("ok synchrony");
 	return 0;

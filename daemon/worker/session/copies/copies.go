@@ -328,6 +328,33 @@ func (s *Copies) memcpyInline(call *core.Call, in *wire.MemcpyInline) error {
 	return s.submitCopy(st, c, nil)
 }
 
+// peerOrder orders a stream and all streams of a context, so that a copy between contexts is
+// serialized with their work.
+func (s *Copies) peerOrder(call *core.Call, in *wire.PeerOrder) error {
+	st, err := s.Stream(call, in.Stream)
+	if err != nil {
+		return err
+	}
+	c, err := s.Context(call, in.Context)
+	if err != nil {
+		return err
+	}
+	if c.Ending {
+		return &gpu.Error{Op: "copy between contexts", Code: abi.ContextIsDestroyed}
+	}
+	for _, other := range c.Streams {
+		if in.After == 0 {
+			err = st.Join(other)
+		} else {
+			err = other.Join(st)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (s *Copies) memset(call *core.Call, in *wire.Memset) error {
 	st, err := s.Stream(call, in.Stream)
 	if err != nil {

@@ -41,6 +41,12 @@ func (s *Copies) Dispatch(call *core.Call) (wire.Reply, error) {
 			return nil, err
 		}
 		return nil, s.streamMemOps(call, &in)
+	case abi.CallPeerOrder:
+		var in wire.PeerOrder
+		if err := in.Decode(call.Payload); err != nil {
+			return nil, err
+		}
+		return nil, s.peerOrder(call, &in)
 	}
 	return nil, core.ErrUnknownCall
 }

@@ -181,23 +181,46 @@ func (st *Stream) Order() error {
 
 // Await makes a stream wait for all that another one has been given so far.
 func (st *Stream) Await(other *Stream) error {
-	if other.Idle() {
+	mark, err := other.position()
+	if err != nil || mark == nil {
+		return err
+	}
+	return st.Work.Submit(gpu.Await{Event: mark})
+}
+
+// Join is Await that counts as work of the stream, which is not idle until then. Streams that are
+// captured are left alone.
+func (st *Stream) Join(other *Stream) error {
+	if st == other || st.Line.Capturing() || other.Line.Capturing() {
 		return nil
 	}
-	if other.mark == nil {
-		mark, err := other.Context.Device.GPU.NewEvent(gpu.EventOptions{})
+	mark, err := other.position()
+	if err != nil || mark == nil {
+		return err
+	}
+	return st.Submit(gpu.Await{Event: mark})
+}
+
+// position returns an event that is reached when all is done that the stream has been given so far;
+// nil if it is.
+func (st *Stream) position() (gpu.Event, error) {
+	if st.Idle() {
+		return nil, nil
+	}
+	if st.mark == nil {
+		mark, err := st.Context.Device.GPU.NewEvent(gpu.EventOptions{})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		other.mark, other.markedAt = mark, 0
+		st.mark, st.markedAt = mark, 0
 	}
-	if other.markedAt != other.submitted {
-		if err := other.Work.Submit(gpu.Record{Event: other.mark}); err != nil {
-			return err
+	if st.markedAt != st.submitted {
+		if err := st.Work.Submit(gpu.Record{Event: st.mark}); err != nil {
+			return nil, err
 		}
-		other.markedAt = other.submitted
+		st.markedAt = st.submitted
 	}
-	return st.Work.Submit(gpu.Await{Event: other.mark})
+	return st.mark, nil
 }
 
 // Idle reports whether everything given to the stream is done. It is cheap when that was known
