@@ -11,7 +11,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/pool"
 )
 
-// device is a Device and its state.
+// device is a GPU and its state.
 type device struct {
 	GPU
 	number int

@@ -1,5 +1,5 @@
 // Package ckpt runs the steps of a checkpoint and of a restore of a process tree. It depends
-// neither on CRIU nor on GPUs: the CPU half is a CPU, the GPU half of each process is a Device, and
+// neither on CRIU nor on GPUs: the CPU half is a CPU, the GPU half of each process is a GPU, and
 // the image is a directory of package ckpt/store.
 //
 // A checkpoint copies memory while the programs run. Then it closes the gates, waits for calls in

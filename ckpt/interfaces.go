@@ -204,7 +204,7 @@ type GPU interface {
 	Abort()
 }
 
-// GPUOptions say how a Device saves.
+// GPUOptions say how a GPU saves.
 type GPUOptions struct {
 	BudgetBytes uint64
 	// BandwidthBytes limits the bytes of memory per second while the programs run. A checkpoint's

@@ -2,12 +2,13 @@
 // ckpt walks the steps; this package finds the sessions (daemon/phosd/sessions), checks whose
 // rights count, and connects the steps to the workers.
 //
-//   - checkpoint.go takes a checkpoint; device.go makes the ckpt.Device of each session.
+//   - checkpoint.go takes a checkpoint; device.go makes the ckpt.GPU of each session.
 //   - restore.go restores an image; worker.go makes the ckpt.GPURestore of each session.
 //   - prepared.go keeps images whose restore has been started in advance.
 //   - admit.go refuses requests, before they leave any trace.
-//   - schedule.go takes the checkpoints of policies, turns.go says when, directory.go where to, and
-//     drain.go takes those at the end of phosd; family.go says which programs are saved together.
+//   - schedule.go takes the checkpoints of policies, turns.go says whose turn it is, directory.go
+//     where to, and drain.go takes those at the end of phosd; family.go says which programs are saved
+//     together.
 //   - images.go finds the obstacles of a restore.
 //
 // The packages below: archive opens and writes image directories, policy says when a checkpoint is

@@ -213,7 +213,7 @@ func (c *Checkpoints) awaitCheckpoint(ctx context.Context, s *sessions.Session) 
 	return nil
 }
 
-// prune removes all generations but the newest.
+// prune removes all generations but the newest keep.
 func (c *Checkpoints) prune(ctx context.Context, s *sessions.Session, dir *os.File, as fsuid.Rights, keep int) {
 	opened, err := store.Open(dir, store.As(as.Do))
 	if err == nil {

@@ -19,12 +19,12 @@ type Policy struct {
 	Keep           int
 	BandwidthBytes uint64
 	On             []string
-	// Own means that it comes from the program's pos.yaml.
+	// Own means that it comes from the program's pos.yaml or PHOS_JOB.
 	Own bool
 }
 
-// Of returns the policy of a program: that of its pos.yaml, or the default. It returns false if the
-// policy takes no checkpoints.
+// Of returns the policy of a program: its own, by pos.yaml or PHOS_JOB, or the default. It returns
+// false if the policy takes no checkpoints.
 func Of(said *api.Policy, otherwise config.Policy) (Policy, bool) {
 	if said == nil {
 		p := Policy{

@@ -7,10 +7,11 @@
 //	/run/phos/sessions/              a tmpfs of its own
 //	/run/phos/sessions/ID/session    0600  of the program's user; see hijack/wire
 //	/run/phos/sessions/ID/arena      0600  of the program's user
+//	/run/phos/sharing/UID/           0711  of the user: sockets of workers that export memory
 //	/run/phos/control/ID.sock        root only: phosd speaks to the worker here
 //	/run/phos/control/tree-NAME      root only: the restorer of a restored tree listens here
 //	/run/phos/state/ID.json          root only: Record
-//	/run/phos/ledger                 root only: memory accounting, see daemon/gpu/ledger
+//	/run/phos/ledger                 root only, but each worker has it open: see daemon/gpu/ledger
 //	/run/phos/work/                  root only: a tmpfs for small work, see daemon/phosd/statedir
 //	/run/phos/criu/                  root only: kernel features for CRIU; see criu/runner
 //
