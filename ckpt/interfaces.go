@@ -62,10 +62,13 @@ type Process struct {
 	Mapped []string
 }
 
-// WrittenFile is a file that a restore must reset to its content at the cut.
+// WrittenFile is a file that the tree has open for writing.
 type WrittenFile struct {
 	Path  string
 	Bytes int64
+	// Append, Mapped and Lock are as in image.FileCut.
+	Append, Mapped bool
+	Lock           string
 }
 
 // Obstacle is a reason why something cannot be saved or restored.
@@ -167,6 +170,15 @@ type FileContent struct {
 	// Content is nil for a file that was too large to be saved. The file must have at least Bytes
 	// bytes then, and is truncated to them.
 	Content io.Reader
+	// Keep leaves the file as it is. If it is missing, an empty file is created. A file that is not
+	// restored, because of Keep or because a tree of the same image is writing it, is extended to
+	// MinBytes.
+	Keep     bool
+	MinBytes int64
+	// CopyTo, if not empty, is a path to which the file's bytes from CopyFrom on are copied before
+	// the file is restored.
+	CopyTo   string
+	CopyFrom int64
 }
 
 // Restored is a restored tree.
