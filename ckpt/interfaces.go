@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -219,12 +220,14 @@ type GPU interface {
 // GPUOptions say how a Device saves.
 type GPUOptions struct {
 	BudgetBytes uint64
-	// BandwidthBytes limits the bytes of memory per second while the programs run. A checkpoint's
-	// limit is divided among its devices.
+	// BandwidthBytes limits the bytes per second that all writers of a checkpoint write together. The
+	// pause is not held up: what is written then only counts.
 	BandwidthBytes uint64
-	Compress       bool
-	Kinds          []string
-	StopTheWorld   bool
+	// Limit is the limit that the writers share; nil if there is none. Checkpoint sets it.
+	Limit        *contents.Limit
+	Compress     bool
+	Kinds        []string
+	StopTheWorld bool
 	// Progress is called from time to time.
 	Progress func(Step)
 }

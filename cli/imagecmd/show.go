@@ -199,7 +199,7 @@ func showFiles(to io.Writer, files []image.SavedFile) {
 	}
 	fmt.Fprintf(to, "\nFILE\tSIZE\tAT A RESTORE\n")
 	for _, file := range files {
-		action := "its content is restored (see image check)"
+		action := "its content is restored"
 		switch {
 		case file.Library:
 			action = "exactly this content is used"
