@@ -88,8 +88,10 @@ func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView
 		return nil, err
 	}
 	defer d.Close()
-	view := &checkView{Dir: path, Generation: options.Generation, Restorable: true, Obstacles: []obstacleView{},
-		Files: []fileView{}}
+	view := &checkView{
+		Dir: path, Generation: options.Generation, Restorable: true, Obstacles: []obstacleView{},
+		Files: []fileView{},
+	}
 	if view.Generation == 0 {
 		// Fix the generation now: another one may be added before phosd opens the image.
 		if view.Generation, err = d.Newest(); err != nil {

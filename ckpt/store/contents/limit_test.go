@@ -60,7 +60,7 @@ func TestCharge(t *testing.T) {
 	}
 }
 
-// TestLimitEnds: who waits is released by the context, with its cause.
+// TestLimitEnds: Wait ends with its context, and returns the cause.
 func TestLimitEnds(t *testing.T) {
 	limit := NewLimit(1)
 	limit.Charge(1 << 40)
