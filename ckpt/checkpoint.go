@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -34,14 +35,17 @@ type CheckpointOptions struct {
 	Options  GPUOptions
 	// FileBytes is the largest size at which a file is saved with its content.
 	FileBytes uint64
-	// Deadline is how long the programs may take to become idle.
+	// Deadline is how long the programs may take to become idle, and, for each of CRIU and the files
+	// of a program, the disk beyond what its speed allows for. The deadline of the context is that of
+	// the whole checkpoint.
 	Deadline time.Duration
 	// Stop ends the programs once the image is complete.
 	Stop bool
 	// Hold, if not nil, is called after the cut. If it fails, so does the checkpoint.
 	Hold func(context.Context) error
-	// Publish, if not nil, is called with the written generation, before a program is ended.
-	Publish func(ctx context.Context, generation uint64) error
+	// Publish, if not nil, is called with the written generation, before a program is ended. It
+	// writes within the limit.
+	Publish func(ctx context.Context, generation uint64, limit *contents.Limit) error
 	// Untracked, if not nil, is called if this host cannot precopy the memory of processes.
 	Untracked func()
 	// Notice gets messages for the user, each once.
@@ -140,6 +144,12 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 		halves: make(map[int]image.GPUHalf), noticed: make(map[string]bool), cramped: make(map[int]bool),
 		obstacles: make(map[string]time.Time),
 	}
+	limit, err := contents.NewSharedLimit(order.Options.BandwidthBytes)
+	if err != nil {
+		return nil, err
+	}
+	defer limit.Close()
+	c.order.Options.Limit = limit
 	steps := []step{
 		{"inspect", c.inspect, nil},
 		{"begin", c.begin, c.abort},
@@ -153,7 +163,7 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 	if order.Publish != nil {
 		steps = append(steps, step{"publish", c.publish, nil})
 	}
-	err := c.steps.run(ctx, steps...)
+	err = c.steps.run(ctx, steps...)
 	if err != nil {
 		return nil, err
 	}
@@ -332,7 +342,7 @@ func (c *checkpoint) removeWork() error {
 
 // publish passes the image on.
 func (c *checkpoint) publish(ctx context.Context) error {
-	return c.order.Publish(ctx, c.order.Manifest.Generation)
+	return c.order.Publish(ctx, c.order.Manifest.Generation, c.order.Options.Limit)
 }
 
 // endPrograms kills the frozen programs, if the options say so.

@@ -15,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -139,7 +140,7 @@ func healthy(t *testing.T, stop bool) *play {
 	t.Helper()
 	p := newPlay(t, t.TempDir(), fault{})
 	p.order.Stop = stop
-	p.order.Publish = func(ctx context.Context, _ uint64) error { return p.call(ctx, "publish") }
+	p.order.Publish = func(ctx context.Context, _ uint64, _ *contents.Limit) error { return p.call(ctx, "publish") }
 	saved, err := ckpt.Checkpoint(p.ctx, p.order)
 	if err != nil {
 		t.Fatal(err)
@@ -282,7 +283,7 @@ func TestPublishFails(t *testing.T) {
 	for _, how := range []string{"error", "hang"} {
 		p := newPlay(t, t.TempDir(), fault{"publish#1", how})
 		p.order.Stop = true
-		p.order.Publish = func(ctx context.Context, _ uint64) error { return p.call(ctx, "publish") }
+		p.order.Publish = func(ctx context.Context, _ uint64, _ *contents.Limit) error { return p.call(ctx, "publish") }
 		if _, err := ckpt.Checkpoint(p.ctx, p.order); err == nil {
 			t.Error("got no error")
 		}

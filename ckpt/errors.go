@@ -56,7 +56,7 @@ type DeadlineError struct {
 
 func (e *DeadlineError) Error() string {
 	return fmt.Sprintf(
-		"%s within %v: %v (--deadline gives it more time, and so does checkpoint.deadline_seconds in phosd.toml)",
+		"%s within %v: %v (--idle-time gives it more time, and so does checkpoint.deadline_seconds in phosd.toml)",
 		e.What,
 		e.Limit,
 		e.Err,

@@ -11,11 +11,11 @@ import (
 	"os"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
+	"syscall"
+	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/ckpt/store/contents"
+	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -96,19 +96,22 @@ func rightsOf(p Process) (fsuid.Rights, error) {
 // saveWritten saves a file that the tree has open for writing, unless it is too large or
 // unreadable.
 func (a *filesAttempt) saveWritten(ctx context.Context, as fsuid.Rights, pid int, written WrittenFile) error {
-	file, info, err := openRegular(as, fmt.Sprintf("/proc/%d/root", pid), written.Path)
+	file, info, err := savedfile.Open(as, fmt.Sprintf("/proc/%d/root", pid), written.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // deleted while open; CRIU saves it
 	case errors.Is(err, fs.ErrPermission):
 		a.notice(fmt.Sprintf("file %s: content not saved: its user may write but not read it", written.Path))
-		a.files = append(a.files, image.SavedFile{Path: written.Path, Bytes: uint64(max(written.Bytes, 0))})
+		a.files = append(a.files, image.SavedFile{
+			Path: written.Path, Bytes: uint64(max(written.Bytes, 0)), Cut: cutOf(written, nil),
+		})
 		return nil
 	case err != nil:
 		return err
 	}
 	defer file.Close()
 	saved := image.SavedFile{Path: written.Path, Bytes: uint64(info.Size()), Mode: uint32(info.Mode().Perm())}
+	saved.Cut = cutOf(written, info)
 	if saved.Bytes > a.order.FileBytes {
 		a.notice(
 			fmt.Sprintf(
@@ -120,7 +123,36 @@ func (a *filesAttempt) saveWritten(ctx context.Context, as fsuid.Rights, pid int
 		a.files = append(a.files, saved)
 		return nil
 	}
-	return a.putFile(ctx, saved, file)
+	if err := a.putFile(ctx, saved, file); err != nil {
+		return err
+	}
+	// Another program may have written the file while it was read.
+	if now, err := file.Stat(); err != nil || *cutOf(written, now) != *saved.Cut {
+		saved.Cut.Modified, saved.Cut.Changed = 0, 0
+	}
+	return nil
+}
+
+// settleTime is how old the times of a file must be to tell later changes: some file systems count
+// in seconds.
+const settleTime = 3 * time.Second
+
+// cutOf returns what a later restore compares. info is nil if the file could not be opened.
+func cutOf(written WrittenFile, info os.FileInfo) *image.FileCut {
+	cut := &image.FileCut{Append: written.Append, Mapped: written.Mapped, Lock: written.Lock}
+	if info == nil {
+		return cut
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return cut
+	}
+	cut.Inode = stat.Ino
+	settled := time.Now().Add(-settleTime).UnixNano()
+	if modified, changed := stat.Mtim.Nano(), stat.Ctim.Nano(); max(modified, changed) < settled {
+		cut.Modified, cut.Changed = modified, changed
+	}
+	return cut
 }
 
 // saveLibrary saves the file that a process has mapped, even if its path holds another file now.
@@ -161,38 +193,6 @@ func (a *filesAttempt) putFile(ctx context.Context, saved image.SavedFile, conte
 	return nil
 }
 
-// openRegular opens a regular file by its path below a root, with a user's rights, and follows no
-// link.
-func openRegular(as fsuid.Rights, rootPath, path string) (file *os.File, info os.FileInfo, err error) {
-	err = as.Do(func() error {
-		root, err := unix.Open(rootPath, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return &fs.PathError{Op: "open", Path: path, Err: err}
-		}
-		defer unix.Close(root)
-		how := unix.OpenHow{
-			Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC,
-			Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-		}
-		fd, err := unix.Openat2(root, path, &how)
-		if err != nil {
-			return &fs.PathError{Op: "open", Path: path, Err: err}
-		}
-		file = os.NewFile(uintptr(fd), path)
-		return nil
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	if info, err = file.Stat(); err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("open %s: not a regular file", path)
-	}
-	if err != nil {
-		return nil, nil, errors.Join(err, file.Close())
-	}
-	return file, info, nil
-}
-
 // openMapped opens a file through one of its mappings.
 func openMapped(p Process) (*os.File, error) {
 	for m, err := range proc.EachMapping(p.PID) {
@@ -204,29 +204,6 @@ func openMapped(p Process) (*os.File, error) {
 		}
 	}
 	return nil, fmt.Errorf("%s is not mapped: %w", p.Library, fs.ErrNotExist)
-}
-
-// wholeFile opens a file that putWhole has stored.
-func wholeFile(reader *contents.Reader, saved image.SavedFile) (io.Reader, error) {
-	hash, err := image.ParseHash(saved.Hash)
-	if err != nil {
-		return nil, fmt.Errorf("file %s: %w", saved.Path, err)
-	}
-	entry := image.Entry{Kind: image.File, Name: saved.Path, Bytes: saved.Bytes}
-	switch {
-	case saved.Bytes > image.ChunkBytes:
-		tree, err := reader.Tree(hash)
-		if err != nil {
-			return nil, fmt.Errorf("file %s: %w", saved.Path, err)
-		}
-		if len(tree.Entries) != 1 || tree.Entries[0].Kind != image.File || tree.Entries[0].Bytes != saved.Bytes {
-			return nil, fmt.Errorf("file %s: %w: unexpected tree", saved.Path, image.ErrMalformed)
-		}
-		entry = tree.Entries[0]
-	case saved.Bytes > 0:
-		entry.Chunks = []image.Chunk{{Bytes: uint32(saved.Bytes), Hash: hash}}
-	}
-	return io.NewSectionReader(reader.Open(entry), 0, int64(saved.Bytes)), nil
 }
 
 // MaxLibraryBytes is the most that a libphos.so can have. It has some 1.5 MiB.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -62,10 +63,13 @@ type Process struct {
 	Mapped []string
 }
 
-// WrittenFile is a file that a restore must reset to its content at the cut.
+// WrittenFile is a file that the tree has open for writing.
 type WrittenFile struct {
 	Path  string
 	Bytes int64
+	// Append, Mapped and Lock are as in image.FileCut.
+	Append, Mapped bool
+	Lock           string
 }
 
 // Obstacle is a reason why something cannot be saved or restored.
@@ -167,6 +171,15 @@ type FileContent struct {
 	// Content is nil for a file that was too large to be saved. The file must have at least Bytes
 	// bytes then, and is truncated to them.
 	Content io.Reader
+	// Keep leaves the file as it is. If it is missing, an empty file is created. A file that is not
+	// restored, because of Keep or because a tree of the same image is writing it, is extended to
+	// MinBytes.
+	Keep     bool
+	MinBytes int64
+	// CopyTo, if not empty, is a path to which the file's bytes from CopyFrom on are copied before
+	// the file is restored.
+	CopyTo   string
+	CopyFrom int64
 }
 
 // Restored is a restored tree.
@@ -207,12 +220,14 @@ type GPU interface {
 // GPUOptions say how a GPU saves.
 type GPUOptions struct {
 	BudgetBytes uint64
-	// BandwidthBytes limits the bytes of memory per second while the programs run. A checkpoint's
-	// limit is divided among its devices.
+	// BandwidthBytes limits the bytes per second that all writers of a checkpoint write together. The
+	// pause is not held up: what is written then only counts.
 	BandwidthBytes uint64
-	Compress       bool
-	Kinds          []string
-	StopTheWorld   bool
+	// Limit is the limit that the writers share; nil if there is none. Checkpoint sets it.
+	Limit        *contents.Limit
+	Compress     bool
+	Kinds        []string
+	StopTheWorld bool
 	// Progress is called from time to time.
 	Progress func(Step)
 }

@@ -40,6 +40,8 @@ func (c *checkpoint) pauseAll(ctx context.Context) error {
 			return err
 		}
 		c.lastPause = time.Now()
+		c.image.pressing.Store(!c.order.Stop)
+		defer c.image.pressing.Store(false)
 		attempt := c.steps.branch()
 		err := attempt.run(ctx,
 			step{"quiesce", func(ctx context.Context) error { return c.quiesce(ctx, until) }, c.openGates},

@@ -64,7 +64,6 @@ func (c *checkpoint) beginDevices(ctx context.Context) error {
 	options.StopTheWorld = options.StopTheWorld || len(c.devices) == 0
 	if len(c.devices) > 0 {
 		options.BudgetBytes = c.share(len(c.devices))
-		options.BandwidthBytes /= uint64(len(c.devices))
 	}
 	var work []func(context.Context) error
 	for _, d := range c.devices {

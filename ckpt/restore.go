@@ -13,6 +13,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/pool"
+	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
@@ -82,6 +83,10 @@ type CommitOptions struct {
 	Notice func(text string)
 	// Place is as in RestoreOptions.
 	Place proc.Identity
+	// Files decides about files that have changed since the checkpoint.
+	Files savedfile.Policy
+	// Own are pids that do not count as other programs: those of the caller.
+	Own []int
 }
 
 // Prepared is an image of which everything is restored but the processes. The caller either commits
@@ -228,7 +233,7 @@ func (p *Prepared) findLibrary(saved image.SavedFile) error {
 		sameContent(RootOf(p.order.Place), fsuid.Rights{UID: owner.UID, GID: owner.GID, Groups: owner.Groups}, saved) {
 		return nil
 	}
-	content, err := wholeFile(p.order.Source.Reader, saved)
+	content, err := savedfile.Content(p.order.Source.Reader, saved)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/pool"
+	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -56,8 +57,16 @@ func (r *restore) processes(ctx context.Context) error {
 	limit := r.Prepared.order.Deadline + time.Duration(m.CPU.Bytes/dumpSecondBytes)*time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	// A caller that holds the restore, or an eager one, has left time for others to write.
+	decisions, err := DecideFiles(m, r.order)
+	if err != nil {
+		return err
+	}
+	if refused := RefusedFiles(decisions); len(refused) > 0 {
+		return fmt.Errorf("restore processes: %w", &ObstacleError{refused})
+	}
 	for i, root := range r.roots {
-		files, err := r.writtenFiles(i == 0)
+		files, err := r.writtenFiles(i == 0, decisions)
 		if err != nil {
 			return err
 		}
@@ -92,28 +101,88 @@ func (r *restore) remap() map[string]*os.File {
 	return remap
 }
 
+// DecideFiles decides what a restore does with the files that the program had open for writing.
+func DecideFiles(m *image.Manifest, order CommitOptions) ([]savedfile.Decision, error) {
+	options := savedfile.Options{
+		Root:   RootOf(order.Place),
+		As:     fsuid.Rights{UID: m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups},
+		Policy: order.Files, Own: order.Own,
+	}
+	if order.NewPids {
+		options.Private = savedfile.InSharedMemory
+	}
+	return savedfile.Decide(m, options)
+}
+
+// RefusedFiles returns the files that prevent a restore.
+func RefusedFiles(decisions []savedfile.Decision) (refused []Obstacle) {
+	for _, d := range decisions {
+		if d.Action == savedfile.ActionRefuse {
+			refused = append(refused, Obstacle{
+				Subject: "file " + d.Path, Reason: d.Reason,
+				Remedy: "--files=keep keeps such files, --files=restore overwrites them",
+			})
+		}
+	}
+	return refused
+}
+
+// copyStamp is the form of the time in the names of copies.
+const copyStamp = "20060102T150405.000Z"
+
 // writtenFiles returns the files whose content must be restored. They are restored once, with the
 // first tree.
-func (r *restore) writtenFiles(first bool) (files []FileContent, err error) {
+func (r *restore) writtenFiles(first bool, decisions []savedfile.Decision) (files []FileContent, err error) {
 	if !first {
 		return nil, nil
 	}
+	decided := make(map[string]savedfile.Decision, len(decisions))
+	for _, d := range decisions {
+		decided[d.Path] = d
+	}
+	stamp := time.Now().UTC().Format(copyStamp)
 	for _, saved := range r.Prepared.order.Source.Manifest.Files {
 		if saved.Library {
 			continue
 		}
 		var content io.Reader
 		if saved.Hash != "" {
-			if content, err = wholeFile(r.Prepared.order.Source.Reader, saved); err != nil {
+			if content, err = savedfile.Content(r.Prepared.order.Source.Reader, saved); err != nil {
 				return nil, err
 			}
 		}
-		files = append(
-			files,
-			FileContent{Path: saved.Path, Bytes: int64(saved.Bytes), Mode: saved.Mode, Content: content},
-		)
+		file := FileContent{
+			Path: saved.Path, Bytes: int64(saved.Bytes), Mode: saved.Mode, Content: content,
+			MinBytes: int64(saved.Bytes),
+		}
+		if saved.Cut != nil && !saved.Cut.Mapped {
+			file.MinBytes = 0
+		}
+		d := decided[saved.Path]
+		file.Keep = d.Action == savedfile.ActionKeep
+		if d.Action == savedfile.ActionCopy {
+			file.CopyTo, file.CopyFrom = savedfile.CopyName(saved.Path, stamp), d.CopyFrom
+		}
+		r.noticeFile(d, file.CopyTo)
+		files = append(files, file)
 	}
 	return files, nil
+}
+
+// noticeFile tells the user about a file that has changed since the checkpoint.
+func (r *restore) noticeFile(d savedfile.Decision, copied string) {
+	if r.order.Notice == nil || d.Reason == "" {
+		return
+	}
+	does := "it is overwritten with its content at the checkpoint"
+	switch d.Action {
+	case savedfile.ActionKeep:
+		does = "it is kept as it is"
+	case savedfile.ActionCopy:
+		does = "it gets its content at the checkpoint, and what that overwrites is in " + copied
+	case savedfile.ActionRestore, savedfile.ActionRefuse:
+	}
+	r.order.Notice(fmt.Sprintf("file %s %s; %s", d.Path, d.Reason, does))
 }
 
 // killTrees kills the trees that were restored so far.
@@ -170,7 +239,7 @@ func RootOf(place proc.Identity) string {
 
 // sameContent reports whether the library at its path is unchanged since the checkpoint.
 func sameContent(root string, as fsuid.Rights, saved image.SavedFile) bool {
-	file, info, err := openRegular(as, root, saved.Path)
+	file, info, err := savedfile.Open(as, root, saved.Path)
 	if err != nil {
 		return false
 	}
@@ -178,29 +247,6 @@ func sameContent(root string, as fsuid.Rights, saved image.SavedFile) bool {
 	if uint64(info.Size()) != saved.Bytes {
 		return false
 	}
-	hash, err := hashWhole(saved.Path, file, saved.Bytes)
+	hash, err := savedfile.Hash(saved.Path, file, saved.Bytes)
 	return err == nil && hash == saved.Hash
-}
-
-// hashWhole returns the hash that putWhole would store for content.
-func hashWhole(name string, content io.Reader, bytes uint64) (string, error) {
-	entry := image.Entry{Kind: image.File, Name: name, Bytes: bytes}
-	buffer := make([]byte, image.ChunkBytes)
-	for at := uint64(0); at < bytes; {
-		piece := buffer[:min(uint64(len(buffer)), bytes-at)]
-		if _, err := io.ReadFull(content, piece); err != nil {
-			return "", err
-		}
-		entry.Chunks = append(entry.Chunks, image.Chunk{Address: at, Bytes: uint32(len(piece)), Hash: image.Sum(piece)})
-		at += uint64(len(piece))
-	}
-	switch len(entry.Chunks) {
-	case 0:
-		return image.Hash{}.String(), nil
-	case 1:
-		return entry.Chunks[0].Hash.String(), nil
-	}
-	tree := image.Tree{Entries: []image.Entry{entry}}
-	encoded, err := tree.Encode()
-	return image.Sum(encoded).String(), err
 }

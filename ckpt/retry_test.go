@@ -3,6 +3,7 @@ package ckpt_test
 import (
 	"context"
 	"errors"
+	"os"
 	"testing"
 	"time"
 
@@ -73,4 +74,29 @@ func TestCheckpointWaitsForTransientObstacle(t *testing.T) {
 		t.Errorf("got error %v", err)
 	}
 	p.checkUndone()
+}
+
+// TestLimitIsShared: all devices write within one limit, also one that joins during the checkpoint.
+func TestLimitIsShared(t *testing.T) {
+	const rate = 1 << 30
+	p := newPlay(t, t.TempDir(), fault{})
+	p.order.Options.BandwidthBytes = rate
+	all := []*gpu{p.device(1, os.Getpid()), p.device(2, os.Getppid())}
+	asked := 0
+	p.order.Devices = func([]*ckpt.Tree) ([]ckpt.GPU, error) {
+		asked++
+		if asked == 1 { // the second program does not use a GPU yet
+			return []ckpt.GPU{all[0]}, nil
+		}
+		return []ckpt.GPU{all[0], all[1]}, nil
+	}
+	if _, err := ckpt.Checkpoint(p.ctx, p.order); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range all {
+		if g.options.BandwidthBytes != rate || g.options.Limit == nil || g.options.Limit != all[0].options.Limit {
+			t.Errorf("%s: %d bytes a second, limit %p; want %d and one limit", g.name, g.options.BandwidthBytes,
+				g.options.Limit, rate)
+		}
+	}
 }

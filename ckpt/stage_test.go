@@ -270,6 +270,8 @@ type gpu struct {
 	pid  int
 	name string
 	pack *os.File
+	// options are those of the last Begin.
+	options ckpt.GPUOptions
 }
 
 func (s *stage) device(number, pid int) *gpu {
@@ -278,8 +280,8 @@ func (s *stage) device(number, pid int) *gpu {
 
 func (g *gpu) Process() int { return g.pid }
 
-func (g *gpu) Begin(ctx context.Context, packs []*os.File, _ ckpt.GPUOptions) error {
-	g.pack = packs[0]
+func (g *gpu) Begin(ctx context.Context, packs []*os.File, options ckpt.GPUOptions) error {
+	g.pack, g.options = packs[0], options
 	// It must be aborted even if Begin fails.
 	g.opened(ofDevice, g.name)
 	return g.call(ctx, "begin "+g.name)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
@@ -28,6 +29,8 @@ type imageWriter struct {
 	old         []*os.File
 	known       *contents.Reader
 	writer      *contents.Writer
+	// pressing is set while programs are paused that will run on.
+	pressing atomic.Bool
 
 	mu    sync.Mutex // guards fresh
 	fresh []*os.File // new packs: one of this writer, one of each device
@@ -54,7 +57,9 @@ func (t Target) begin(ctx context.Context, options GPUOptions) (_ *imageWriter, 
 	if err != nil {
 		return nil, err
 	}
-	w.writer = contents.NewWriter(pack, w.known, contents.WriterOptions{Compress: options.Compress})
+	w.writer = contents.NewWriter(pack, w.known, contents.WriterOptions{
+		Compress: options.Compress, Limit: options.Limit, Pressing: w.pressing.Load,
+	})
 	return w, nil
 }
 

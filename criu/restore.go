@@ -363,7 +363,11 @@ func (p *plan) addContents(files []ckpt.FileContent, shared map[string]bool) err
 			Bytes:   file.Bytes,
 			Mode:    file.Mode,
 			Content: none,
-			Shared:  shared[file.Path],
+			Shared:  shared[file.Path] || file.Keep,
+			CopyTo:  file.CopyTo, CopyFrom: file.CopyFrom,
+		}
+		if written.Shared {
+			written.Bytes, written.CopyTo = file.MinBytes, ""
 		}
 		if file.Content != nil && !written.Shared {
 			read, write, err := os.Pipe()

@@ -173,7 +173,7 @@ func (c *CPU) sharedFiles(order ckpt.RestoreOptions, r *record) (map[string]bool
 			continue
 		}
 		shared[path] = true
-		if order.Notice != nil {
+		if order.Notice != nil && !keeps(order.Files, path) {
 			id := writers[path]
 			order.Notice(
 				fmt.Sprintf(
@@ -186,6 +186,11 @@ func (c *CPU) sharedFiles(order ckpt.RestoreOptions, r *record) (map[string]bool
 		}
 	}
 	return shared, nil
+}
+
+// keeps reports whether a file is kept for another reason, too, of which notice was given.
+func keeps(files []ckpt.FileContent, path string) bool {
+	return slices.ContainsFunc(files, func(f ckpt.FileContent) bool { return f.Keep && f.Path == path })
 }
 
 // pathsOf returns the paths of the files that CRIU must open whatever their size is.

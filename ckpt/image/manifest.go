@@ -151,6 +151,26 @@ type SavedFile struct {
 	Hash string `json:"hash"`
 	// Library is set for a library, which a restore provides unchanged.
 	Library bool `json:"library,omitempty"`
+	// Cut is what the checkpoint left of the file; nil for a library, and in images of versions
+	// that did not record it.
+	Cut *FileCut `json:"cut,omitempty"`
+}
+
+// FileCut tells a file that is as a checkpoint left it from one that has changed since, and says
+// how the program used it.
+type FileCut struct {
+	Inode uint64 `json:"inode"`
+	// Modified and Changed are the file's mtime and ctime in nanoseconds. They are 0 if the file
+	// changed shortly before or during the checkpoint: only its content tells then.
+	Modified int64 `json:"mtime,omitempty"`
+	Changed  int64 `json:"ctime,omitempty"`
+	// Append is set if the program could only append to the file (O_APPEND).
+	Append bool `json:"append,omitempty"`
+	// Mapped is set if the program had the file mapped for writing: it must stay as long as it was.
+	Mapped bool `json:"mapped,omitempty"`
+	// Lock is the strongest lock that the program held on a part of the file: "read", "write" or
+	// empty.
+	Lock string `json:"lock,omitempty"`
 }
 
 // Stats are sizes and times of the checkpoint.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
@@ -20,6 +21,8 @@ type CheckOptions struct {
 	NewPIDs    bool
 	// TrustSeal is as in a restore.
 	TrustSeal bool
+	// Files is the value of --files of the restore.
+	Files string
 }
 
 // unread says what a check does not do.
@@ -32,6 +35,17 @@ type checkView struct {
 	Generation uint64         `json:"generation"`
 	Restorable bool           `json:"restorable"`
 	Obstacles  []obstacleView `json:"obstacles"`
+	// Files are those that the program had open for writing.
+	Files []fileView `json:"files"`
+}
+
+// fileView is what a restore does with a file.
+type fileView struct {
+	Path   string `json:"path"`
+	Change string `json:"change"`
+	Action string `json:"action"`
+	Reason string `json:"reason"`
+	text   string
 }
 
 type obstacleView struct {
@@ -74,7 +88,10 @@ func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView
 		return nil, err
 	}
 	defer d.Close()
-	view := &checkView{Dir: path, Generation: options.Generation, Restorable: true, Obstacles: []obstacleView{}}
+	view := &checkView{
+		Dir: path, Generation: options.Generation, Restorable: true, Obstacles: []obstacleView{},
+		Files: []fileView{},
+	}
 	if view.Generation == 0 {
 		// Fix the generation now: another one may be added before phosd opens the image.
 		if view.Generation, err = d.Newest(); err != nil {
@@ -87,7 +104,10 @@ func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView
 	}
 	reply, err := client.Daemon.CheckImage(
 		ctx,
-		&api.CheckImageRequest{Files: token, Generation: view.Generation, NewPids: options.NewPIDs, TrustSeal: options.TrustSeal},
+		&api.CheckImageRequest{
+			Files: token, Generation: view.Generation, NewPids: options.NewPIDs, TrustSeal: options.TrustSeal,
+			ChangedFiles: options.Files,
+		},
 	)
 	if err != nil {
 		return nil, api.FromStatus(err)
@@ -98,6 +118,9 @@ func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView
 			obstacleView{o.GetSubject(), o.GetReason(), o.GetRemedy(), o.GetHarmless()},
 		)
 		view.Restorable = view.Restorable && o.GetHarmless()
+	}
+	for _, f := range reply.GetFiles() {
+		view.Files = append(view.Files, fileView{f.GetPath(), f.GetChange(), f.GetAction(), f.GetReason(), f.GetText()})
 	}
 	return view, nil
 }
@@ -113,6 +136,14 @@ func (v *checkView) text(out Output) error {
 			text += "; " + humanize.Printable(o.Remedy)
 		}
 		if _, err := fmt.Fprintln(out.Out, text); err != nil {
+			return err
+		}
+	}
+	for _, f := range v.Files {
+		if f.Reason == "" || f.Action == string(savedfile.ActionRefuse) { // refused files are obstacles
+			continue
+		}
+		if _, err := fmt.Fprintln(out.Out, humanize.Printable("file "+f.Path+" "+f.text)); err != nil {
 			return err
 		}
 	}

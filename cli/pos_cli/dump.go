@@ -44,6 +44,17 @@ be restored: it is for inspection only (pos_cli image show). Variables are in de
 cuda_var and cuda_memory each save all of it. The other kinds save the session and its objects, and
 count the objects of the named kinds.
 
+--bandwidth limits what is read from GPUs and written to the image, both halves and all programs
+together: GPU and page-locked memory when it is copied, before and after the pause, and what the
+image gets of processes and files, which it does not have yet. A pause is not made longer by it: what
+is written while the program is paused, and will run on, is not held up, but later writes wait for
+it. With --dump that is only what does not fit into --budget. CRIU's own files, in memory or in
+phosd's state directory, do not count. With --dir - the stream is limited, too.
+
+--deadline is for the whole command: when it is over, the checkpoint is undone, the program runs on,
+and the directory is as it was. --idle-time is for the pause: how long GPU work in flight may take to
+end, and how long CRIU may take beyond what the size of the program allows for.
+
 Ctrl-C cancels. After a cancelled or failed checkpoint the program keeps running, and the directory
 is as it was.
 
@@ -81,7 +92,7 @@ type dumpOptions struct {
 	pid               uint
 	targets, skipped  []string
 	budget, bandwidth config.Size
-	deadline          time.Duration
+	deadline, idle    time.Duration
 	compress, asJSON  bool
 	stop              bool
 	// partial is set if some kinds of state are left out.
@@ -102,7 +113,7 @@ func prepareDump(flags *flag.FlagSet, stop bool) func(context.Context, verb.Stre
 		&options.bandwidth,
 		"bandwidth",
 		config.Size(0),
-		"write at most `BYTES` a second, for example 500MiB; 0: phosd's setting",
+		"copy and write at most `BYTES` a second while the program runs, for example 500MiB; 0: phosd's setting",
 	)
 	flags.TextVar(
 		&options.budget,
@@ -110,7 +121,13 @@ func prepareDump(flags *flag.FlagSet, stop bool) func(context.Context, verb.Stre
 		config.Size(0),
 		"use at most `BYTES` of memory for copies, for example 1GiB; 0: phosd's setting",
 	)
-	flags.DurationVar(&options.deadline, "deadline", 0, "cancel after `TIME`, for example 90s; 0: phosd's setting")
+	flags.DurationVar(&options.deadline, "deadline", 0, "give up after `TIME`, for example 90s; 0: never")
+	flags.DurationVar(
+		&options.idle,
+		"idle-time",
+		0,
+		"wait at most `TIME` for the program to become idle, for example 90s; 0: phosd's setting",
+	)
 	flags.BoolVar(&options.asJSON, "json", false, "print the result as JSON, and no progress")
 	return func(ctx context.Context, to verb.Streams, _ []string) error {
 		if err := options.check(); err != nil {
@@ -142,6 +159,8 @@ func (o *dumpOptions) check() error {
 		return &verb.UsageError{Text: fmt.Sprintf("at most %d kinds of state can be named", maxKinds)}
 	case o.deadline < 0:
 		return &verb.UsageError{Text: "the deadline is in the past"}
+	case o.idle < 0:
+		return &verb.UsageError{Text: "--idle-time must not be negative"}
 	}
 	kinds, err := image.ChooseKinds(o.targets, o.skipped)
 	if err != nil {
@@ -227,7 +246,7 @@ func (o *dumpOptions) beginCommand(token []byte) *api.CheckpointCommand {
 			uint32(o.pid),
 		}, Files: token, Stream: o.dir == pipe.Dir, Stop: o.stop, Targets: o.targets, SkipTargets: o.skipped,
 		BudgetBytes: uint64(o.budget), BandwidthBytes: uint64(o.bandwidth), Compress: o.compress,
-		DeadlineMilliseconds: uint64(o.deadline.Milliseconds()),
+		DeadlineMilliseconds: uint64(o.deadline.Milliseconds()), IdleMilliseconds: uint64(o.idle.Milliseconds()),
 	}}}
 }
 

@@ -53,10 +53,10 @@ func TestDump(t *testing.T) {
 			"dump.txt", "copying while the program runs\nthe kernel tracks no dirty pages\npaused, copying what changed\n",
 		},
 		{
-			"dump", "--dump --pid 8 --target cuda_memory,cuda_var --target cuda_event --compress --bandwidth 500MiB --budget 1GiB --deadline 90s --json",
+			"dump", "--dump --pid 8 --target cuda_memory,cuda_var --target cuda_event --compress --bandwidth 500MiB --budget 1GiB --deadline 90s --idle-time 2m --json",
 			&api.CheckpointBegin{
 				Pids: []uint32{8}, Stop: true, Targets: []string{"cuda_memory", "cuda_var", "cuda_event"}, Compress: true,
-				BandwidthBytes: 500 << 20, BudgetBytes: 1 << 30, DeadlineMilliseconds: 90_000,
+				BandwidthBytes: 500 << 20, BudgetBytes: 1 << 30, DeadlineMilliseconds: 90_000, IdleMilliseconds: 120_000,
 			}, "dump.json", "",
 		},
 		{

@@ -89,14 +89,23 @@ verify.
     pos_cli image check /data/ckpt && pos_cli --restore --dir /data/ckpt
 
 The exit status is 1 if an obstacle prevents a restore. With --json it prints one object: dir,
-generation, restorable and obstacles, each with subject, reason, remedy (may be empty) and harmless
-(true: it does not prevent a restore).`,
+generation, restorable, obstacles, each with subject, reason, remedy (may be empty) and harmless
+(true: it does not prevent a restore), and files.
+
+Files that the program had open for writing may have changed since the checkpoint. Those are listed
+with what a restore does with them (see pos_cli --restore). In JSON, files has all of them, each with
+path, change (unchanged, missing, grown, modified, replaced), action (restore, copy and restore,
+keep, refuse) and reason (empty: nothing has changed).`,
 	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		generation := flags.Uint64("generation", 0, "the `N`th generation; 0: the newest")
 		newPIDs := flags.Bool("new-pids", false, "check a restore with --new-pids")
+		var files filesPolicy
+		flags.Func("files", filesUsage, files.set)
 		trustSeal := flags.Bool("trust-seal", false, trustSealUsage)
 		return imageCommand(flags, func(ctx context.Context, out imagecmd.Output, dir string) error {
-			return imagecmd.Check(ctx, out, dir, imagecmd.CheckOptions{Generation: *generation, NewPIDs: *newPIDs, TrustSeal: *trustSeal})
+			return imagecmd.Check(ctx, out, dir, imagecmd.CheckOptions{
+				Generation: *generation, NewPIDs: *newPIDs, TrustSeal: *trustSeal, Files: string(files),
+			})
 		})
 	},
 }

@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/imagecmd"
@@ -53,6 +54,23 @@ container, and restores programs in that container.
 An image that was sealed by another machine, whose key was not imported, is restored only for root
 with --trust-seal: such an image can run anything as any user.
 
+Files that the program had open for writing are part of the image. A restore gives them their content
+at the checkpoint, which the program's memory fits. If a file has changed since, pos_cli says so, and
+no data is lost:
+
+  - A file that another process has open for writing is kept as it is.
+  - A file that has only grown, and to which the program only appends (>>, O_APPEND), is kept.
+  - The files of an SQLite database are kept, all or none. If the program was in a transaction, they
+    are restored as below, because the program goes on with it.
+  - Any other file is restored. What that overwrites is copied to FILE.phos-TIME beside it: of a file
+    that has only grown the new end, else all. If no copy can be made, the restore fails.
+
+--files=keep keeps all files that have changed, --files=restore restores them without a copy, except
+those that another process has open for writing, and --files=refuse refuses the restore. A program
+whose file was kept continues at its old position in that file: one that does not append overwrites
+what is there, or leaves a gap if the file is shorter now. pos_cli image check tells in advance which
+files have changed.
+
 With --dir - it reads an image from standard input, as --dump --dir - writes it; the program's own
 input is empty then.
 
@@ -65,6 +83,7 @@ is.`,
 		flags.BoolVar(&options.detach, "detach", false, "return once the program runs with all its memory")
 		flags.BoolVar(&options.newPIDs, "new-pids", false, "give the program a pid namespace of its own")
 		flags.BoolVar(&options.eager, "eager", false, "load all memory before the program runs")
+		flags.Func("files", filesUsage, options.files.set)
 		flags.BoolVar(&options.trustSeal, "trust-seal", false, trustSealUsage)
 		flags.BoolVar(&options.asJSON, "json", false, "with --detach: print the result as JSON, and no progress")
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
@@ -87,7 +106,24 @@ type restoreOptions struct {
 	generation             uint64
 	detach, newPIDs, eager bool
 	trustSeal, asJSON      bool
+	files                  filesPolicy
 	standard               terminal.Standard
+}
+
+// filesUsage describes --files.
+const filesUsage = "`WHAT` to do with files that have changed since: keep, restore or refuse (default: lose no data)"
+
+// filesPolicy is the value of --files.
+type filesPolicy savedfile.Policy
+
+// set is the flag's setter.
+func (p *filesPolicy) set(text string) error {
+	policy, err := savedfile.ParsePolicy(text)
+	if err == nil && policy == savedfile.Default {
+		err = errors.New("use keep, restore or refuse")
+	}
+	*p = filesPolicy(policy)
+	return err
 }
 
 // programEnded is returned when the restored program ended with a status other than 0. pos_cli ends
@@ -125,6 +161,7 @@ func restore(ctx context.Context, to verb.Streams, options restoreOptions) error
 	begin := &api.RestoreBegin{
 		Files: token, Generation: manifest.Generation, Stream: options.dir == pipe.Dir, Endpoints: ids,
 		Eager: options.eager, Detach: options.detach, NewPids: options.newPIDs, TrustSeal: options.trustSeal,
+		ChangedFiles: string(options.files),
 	}
 	return followRestore(ctx, client, begin, &follower{
 		to: to, bar: terminal.NewBar(to.Err), ends: ends, detach: options.detach,

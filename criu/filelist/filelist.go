@@ -4,9 +4,9 @@
 // It also lists which programs and libraries the processes will open again, so that missing ones
 // can be reported before a restore.
 //
-// CRIU refuses to open a file whose size has changed. Restored files get their old size; but
-// another program may be writing to the same file at that moment, for example a clone of the same
-// image.
+// CRIU refuses to open a file whose size or mode has changed. Restored files get their old size;
+// but another program may be writing to the same file at that moment, for example a clone of the
+// same image, and a file that is kept may have any size and mode.
 package filelist
 
 import (
@@ -38,13 +38,14 @@ const (
 	entryRegular = 3
 	regularName  = 6
 	regularSize  = 8
+	regularMode  = 10
 )
 
 // ErrMalformed is returned when a list is not what CRIU writes.
 var ErrMalformed = errors.New("list of open files: malformed")
 
-// ForgetSizes makes CRIU open the files at paths whatever their size is. images is the directory of
-// the images.
+// ForgetSizes makes CRIU open the files at paths whatever their size and mode is. images is the
+// directory of the images.
 func ForgetSizes(images *os.File, paths map[string]bool) error {
 	if len(paths) == 0 {
 		return nil
@@ -96,13 +97,14 @@ func forgetSizes(list []byte, paths map[string]bool) ([]byte, error) {
 	return fresh, nil
 }
 
-// withoutSize copies the record of a regular file, without its size if its path is in paths.
+// withoutSize copies the record of a regular file, without its size and mode if its path is in
+// paths.
 func withoutSize(regular []byte, paths map[string]bool) ([]byte, error) {
 	ours := false
 	var fresh []byte
 	err := fields(regular, func(f field) error {
 		ours = ours || f.number == regularName && paths[string(f.bytes)]
-		if f.number != regularSize {
+		if f.number != regularSize && f.number != regularMode {
 			fresh = append(fresh, f.raw...)
 		}
 		return nil

@@ -50,7 +50,7 @@ func (s *inspection) checkRegular(m *member, d *proc.Descriptor) {
 			return
 		}
 	}
-	s.addFile(s.descriptorSubject(m, d.Number), d.Target, &d.Stat, d.Flags&unix.O_ACCMODE)
+	s.addFile(s.descriptorSubject(m, d.Number), d.Target, &d.Stat, d.Flags)
 }
 
 // addMapped checks a shared writable mapping of a file, open or not.
@@ -63,10 +63,14 @@ func (s *inspection) addMapped(m *member, area *proc.Mapping) {
 		return
 	}
 	s.addFile(fmt.Sprintf("%s, mapping at %x", m, area.Start), area.Path, &stat, unix.O_RDWR)
+	if file := s.written[strings.TrimSuffix(area.Path, " (deleted)")]; file != nil {
+		file.Mapped = true
+	}
 }
 
-// addFile records a regular file that CRIU will open by its path.
-func (s *inspection) addFile(subject, path string, stat *unix.Stat_t, mode int) {
+// addFile records a regular file that CRIU will open by its path. The flags are those of open.
+func (s *inspection) addFile(subject, path string, stat *unix.Stat_t, flags int) {
+	mode := flags & unix.O_ACCMODE
 	if stat.Nlink == 0 {
 		if stat.Size > maxGhostBytes {
 			s.refuse(
@@ -93,9 +97,16 @@ func (s *inspection) addFile(subject, path string, stat *unix.Stat_t, mode int) 
 		path, mode = name, unix.O_RDWR
 	}
 	s.addOpened(subject, path, mode)
-	if mode != unix.O_RDONLY {
-		s.written[path] = stat.Size
+	if mode == unix.O_RDONLY {
+		return
 	}
+	file := s.written[path]
+	if file == nil {
+		file = &ckpt.WrittenFile{Path: path, Bytes: stat.Size, Append: true}
+		s.written[path] = file
+	}
+	file.Append = file.Append && flags&unix.O_APPEND != 0
+	file.Lock = s.locks[lockedFile{stat.Dev, stat.Ino}]
 }
 
 // opened says where a file is open, and which access its user needs to open it again.
@@ -185,10 +196,10 @@ func (s *inspection) hostPath(path string) string {
 // listFiles lists the files that a restore must restore.
 func (s *inspection) listFiles() {
 	for _, path := range slices.Sorted(maps.Keys(s.written)) {
-		size := s.written[path]
+		file := *s.written[path]
 		if info, err := os.Stat(s.hostPath(path)); err == nil {
-			size = info.Size()
+			file.Bytes = info.Size()
 		}
-		s.Written = append(s.Written, ckpt.WrittenFile{Path: path, Bytes: size})
+		s.Written = append(s.Written, file)
 	}
 }

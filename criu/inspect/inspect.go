@@ -64,7 +64,8 @@ type inspection struct {
 	sockets map[uint64]*socket
 	ttys    map[string]*terminal
 	masters map[int]bool
-	written map[string]int64
+	written map[string]*ckpt.WrittenFile
+	locks   locks
 	opened  map[string]opened
 	seen    map[string]bool
 	// readErr is the first cause why something could not be read; nil if all was.
@@ -90,12 +91,13 @@ func Inspect(ctx context.Context, root proc.Identity, options Options) (*Finding
 	}
 	s := &inspection{
 		Options: options, byPID: map[int]*member{}, pipes: map[uint64]*pipe{}, sockets: map[uint64]*socket{},
-		ttys: map[string]*terminal{}, masters: map[int]bool{}, written: map[string]int64{},
+		ttys: map[string]*terminal{}, masters: map[int]bool{}, written: map[string]*ckpt.WrittenFile{},
 		opened: map[string]opened{}, seen: map[string]bool{},
 	}
 	if err := s.readProcesses(ctx, root); err != nil {
 		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
 	}
+	s.locks = readLocks(s.byPID)
 	s.checkProcesses()
 	s.checkNamespaces()
 	if err := s.findForeign(); err != nil {

@@ -55,6 +55,18 @@ func (w *Written) fill(file, content *os.File) error {
 	if !info.Mode().IsRegular() {
 		return errors.New("is not a regular file")
 	}
+	if w.Shared {
+		// Only the mapped part must exist.
+		if info.Size() >= w.Bytes {
+			return nil
+		}
+		return file.Truncate(w.Bytes)
+	}
+	if w.CopyTo != "" {
+		if err := w.copyOld(info.Mode().Perm()); err != nil {
+			return fmt.Errorf("copy what it has now to %s (--files=restore makes no copy): %w", w.CopyTo, err)
+		}
+	}
 	if content != nil {
 		if err := w.copyContent(file, content); err != nil {
 			return err
@@ -63,14 +75,31 @@ func (w *Written) fill(file, content *os.File) error {
 	if info, err = file.Stat(); err != nil || info.Size() == w.Bytes {
 		return err
 	}
-	if w.Shared {
-		// Only the mapped part must exist.
-		return file.Truncate(max(info.Size(), w.Bytes))
-	}
 	if info.Size() < w.Bytes {
 		return fmt.Errorf("has %d bytes instead of %d, and its content is not in the image", info.Size(), w.Bytes)
 	}
 	return file.Truncate(w.Bytes)
+}
+
+// copyOld copies the content that is about to be overwritten, and waits until the disk has it.
+func (w *Written) copyOld(mode os.FileMode) error {
+	from, err := os.OpenFile(w.Path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	if _, err := from.Seek(w.CopyFrom, io.SeekStart); err != nil {
+		return err
+	}
+	to, err := os.OpenFile(w.CopyTo, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, mode)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	if err := errors.Join(err, to.Sync(), to.Close()); err != nil {
+		return errors.Join(err, os.Remove(w.CopyTo))
+	}
+	return nil
 }
 
 func (w *Written) copyContent(file, content *os.File) error {

@@ -6,9 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt/savedfile"
 )
 
 // sharedMemory is the directory of POSIX shared memory and semaphores.
@@ -19,7 +20,7 @@ const maxShown = 256
 
 // Private reports whether a clone gets its own copy of the file at path. Two programs from one
 // image must not share semaphores.
-func Private(path string) bool { return strings.HasPrefix(path, sharedMemory+"/") }
+func Private(path string) bool { return savedfile.InSharedMemory(path) }
 
 // mountSharedMemory gives a clone its own /dev/shm, into which its files are restored. Other files
 // of the outer directory stay visible.

@@ -87,8 +87,12 @@ type Written struct {
 	// Content is a file or pipe with the file's content. With -1 the file must not be shorter than
 	// Bytes, and is truncated to it.
 	Content int `json:"content"`
-	// Shared is set if another program is writing the file; then its content is left alone.
+	// Shared is set if the file is kept, for example because another program is writing it. Its
+	// content is left alone then, and only extended to Bytes.
 	Shared bool `json:"shared,omitempty"`
+	// CopyTo, if not empty, is a path to which the content from CopyFrom on is copied first.
+	CopyTo   string `json:"copy_to,omitempty"`
+	CopyFrom int64  `json:"copy_from,omitempty"`
 }
 
 // request is sent to a restorer that has restored its tree. Only one field is set.

@@ -10,7 +10,7 @@ import (
 // Checkpoint says how checkpoints are taken, and which the policy takes.
 type Checkpoint struct {
 	MemoryBudget    Size      `toml:"memory_budget" comment:"memory that one checkpoint may take besides the program's"`
-	Bandwidth       Size      `toml:"bandwidth" comment:"bytes of GPU and pinned memory that one checkpoint may copy a second, all its programs together; neither the pause nor files of CRIU count; 0: as fast as it goes"`
+	Bandwidth       Size      `toml:"bandwidth" comment:"bytes that one checkpoint may copy from GPUs and write to its image a second, both halves and all its programs together; the pause is not made longer; 0: as fast as it goes"`
 	Compress        bool      `toml:"compress" comment:"store with zstd what becomes smaller by it"`
 	FileLimit       Size      `toml:"file_limit" comment:"files that are open for writing are saved with their content up to this size"`
 	DeadlineSeconds int       `toml:"deadline_seconds" comment:"time that a program may take to become idle"`
@@ -31,7 +31,7 @@ type Policy struct {
 	Every Interval
 	// Keep is how many generations stay; 0: all.
 	Keep int
-	// Bandwidth is bytes of GPU and pinned memory a second; 0: as fast as it goes.
+	// Bandwidth is bytes a second, of both halves; 0: as fast as it goes.
 	Bandwidth Size
 	On        Occasions
 }

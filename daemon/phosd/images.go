@@ -27,7 +27,16 @@ func (s *service) CheckImage(ctx context.Context, request *api.CheckImageRequest
 		return nil, err
 	}
 	reply := &api.CheckImageReply{}
-	for _, o := range s.daemon.checkpoints.CheckImage(ctx, files[0], request, caller) {
+	obstacles, decisions, err := s.daemon.checkpoints.CheckImage(ctx, files[0], request, caller)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range decisions {
+		reply.Files = append(reply.Files, &api.FileDecision{
+			Path: d.Path, Change: string(d.Change), Action: string(d.Action), Reason: d.Reason, Text: d.Text(),
+		})
+	}
+	for _, o := range obstacles {
 		reply.Obstacles = append(
 			reply.Obstacles,
 			&api.Obstacle{Subject: o.Subject, Reason: o.Reason, Remedy: o.Remedy, Harmless: o.Harmless},

@@ -18,6 +18,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/worker/capture"
 	"github.com/phos-gpu/phos/daemon/worker/session"
 	"github.com/phos-gpu/phos/hijack/wire"
+	"github.com/phos-gpu/phos/internal/linux/fdpass"
 )
 
 // Names of the entries in the tree of a session's GPU half, beside those of its memory.
@@ -50,6 +51,7 @@ type workerCheckpoint struct {
 	gate     *gate
 	files    []*os.File
 	writer   *contents.Writer
+	limit    *contents.Limit   // nil without one
 	snapshot *capture.Snapshot // nil in a checkpoint without memory
 	kinds    stateKinds
 
@@ -86,7 +88,7 @@ func (s *workerCheckpoint) begin(ctx context.Context, in *api.SaveBegin) error {
 	if s.kinds.memory() {
 		var err error
 		s.snapshot, err = s.active.capture.Begin(s.writer, capture.Options{
-			BudgetBytes: in.GetBudgetBytes(), BandwidthBytes: in.GetBandwidthBytes(),
+			BudgetBytes: in.GetBudgetBytes(), Limit: s.limit,
 			Direct: in.GetStopTheWorld(), Progress: s.events.progress,
 		})
 		if err != nil {
@@ -111,12 +113,34 @@ func (s *workerCheckpoint) openPacks(in *api.SaveBegin) (err error) {
 	if s.files, err = s.worker.tokens.Take(in.GetFiles(), caller); err != nil {
 		return err
 	}
+	if err := s.openLimit(in, caller); err != nil {
+		return err
+	}
 	known, err := contents.NewReader(s.files[1:])
 	if err != nil {
 		return err
 	}
 	s.writer = contents.NewWriter(s.files[0], known, contents.WriterOptions{Compress: in.GetCompress()})
 	return nil
+}
+
+// openLimit opens the limit that this checkpoint shares with phosd. A phosd of an older version
+// hands none off.
+func (s *workerCheckpoint) openLimit(in *api.SaveBegin, caller api.Caller) error {
+	if in.GetBandwidthBytes() == 0 {
+		return nil
+	}
+	if len(in.GetLimit()) == 0 {
+		s.limit = contents.NewLimit(in.GetBandwidthBytes())
+		return nil
+	}
+	files, err := s.worker.tokens.Take(in.GetLimit(), caller)
+	if err != nil {
+		return err
+	}
+	defer fdpass.Close(files)
+	s.limit, err = contents.OpenLimit(files[0], in.GetBandwidthBytes())
+	return err
 }
 
 // quiesce closes the gate and returns when all calls and streams are drained.

@@ -38,7 +38,7 @@ func TestBusyPrograms(t *testing.T) {
 			job.Start()
 			job.WaitLine("now")
 			if test.busy != "" {
-				text, err := job.TryCli("--pre-dump", "--deadline", "50ms", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
+				text, err := job.TryCli("--pre-dump", "--idle-time", "50ms", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
 				if err == nil || !strings.Contains(text, test.busy) {
 					t.Errorf("with a short deadline: %v: %s", err, text)
 				}
@@ -50,7 +50,7 @@ func TestBusyPrograms(t *testing.T) {
 				// The program becomes idle while the checkpoint waits for it.
 				time.AfterFunc(300*time.Millisecond, func() { release(t, job) })
 			}
-			t.Log(job.PreDump("--deadline", "5m")) // a kernel takes long on a slow machine
+			t.Log(job.PreDump("--idle-time", "5m")) // a kernel takes long on a slow machine
 			release(t, job)
 			job.Kill()
 			job.Restore()
@@ -75,7 +75,7 @@ func TestEndlessCapture(t *testing.T) {
 	job := daemon.Job(t, program, "capture").Start()
 	job.WaitLine("now")
 	for _, verb := range []string{"--pre-dump", "--dump"} {
-		text, err := job.TryCli(verb, "--deadline", "300ms", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
+		text, err := job.TryCli(verb, "--idle-time", "300ms", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
 		if err == nil || !strings.Contains(text, "captur") {
 			t.Errorf("%s inside a capture: %v: %s", verb, err, text)
 		}

@@ -60,12 +60,12 @@ func checkpointHalfway(t *testing.T, job *harness.Job, after time.Duration, want
 	job.Start()
 	time.Sleep(after)
 	job.Signal(syscall.SIGSTOP)
-	text, err := job.TryCli("--pre-dump", "--deadline", "1s", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
+	text, err := job.TryCli("--pre-dump", "--idle-time", "1s", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
 	switch {
 	case err == nil:
 		job.Kill()
 		job.Restore()
-	case !strings.Contains(text, "no such program") && !strings.Contains(text, "--deadline gives it more time"):
+	case !strings.Contains(text, "no such program") && !strings.Contains(text, "--idle-time gives it more time"):
 		t.Errorf("after %v: %v: %s", after, err, text)
 	}
 	job.Signal(syscall.SIGCONT)

@@ -109,7 +109,7 @@ func (r *fixture) checkpointStopped() (wake func()) {
 		wake = r.stop(r.job.PID)
 		text, err := r.job.TryCli(
 			"--pre-dump",
-			"--deadline",
+			"--idle-time",
 			"5s",
 			"--dir",
 			r.job.Image,
@@ -119,7 +119,7 @@ func (r *fixture) checkpointStopped() (wake func()) {
 		if err == nil {
 			return wake
 		}
-		if !strings.Contains(text, "--deadline gives it more time") {
+		if !strings.Contains(text, "--idle-time gives it more time") {
 			r.t.Fatalf("%v: %s", err, text)
 		}
 		wake()
@@ -179,7 +179,7 @@ func TestCRIUHangs(t *testing.T) {
 		}
 	}
 	r := newFixture(t, "--criu="+wrapper, "--checkpoint-deadline-seconds=5")
-	r.job.PreDump("--deadline", "2m")
+	r.job.PreDump("--idle-time", "2m")
 	before := r.snapshot()
 	hang()
 	text, err := r.tryCheckpoint(false)
@@ -188,7 +188,7 @@ func TestCRIUHangs(t *testing.T) {
 	}
 	for _, want := range []string{
 		fmt.Sprintf("the processes of pid %d were not written within ", r.job.PID),
-		"CRIU", "its time was over", "--deadline",
+		"CRIU", "its time was over", "--idle-time",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q lacks %q", text, want)
@@ -198,7 +198,7 @@ func TestCRIUHangs(t *testing.T) {
 	r.clean()
 	r.unchanged(before, false)
 	work()
-	r.job.Dump("--deadline", "2m")
+	r.job.Dump("--idle-time", "2m")
 	r.cleanWith(0, 0)
 	r.job.Cli("image", "check", r.job.Image) // phosd caches the result of the check
 	hang()

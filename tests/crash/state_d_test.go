@@ -115,7 +115,7 @@ func (r *fixture) startHanging(
 	for deadline := 2 * time.Second; ; deadline *= 5 {
 		flags := []string{"--dir", r.job.Image}
 		if arguments[0] != "--restore" {
-			flags = append(flags, "--deadline", deadline.String())
+			flags = append(flags, "--idle-time", deadline.String())
 		}
 		disk.Hang(what, nth)
 		command = r.daemon.Command(slices.Concat(arguments, flags)...)
@@ -141,7 +141,7 @@ func (r *fixture) startHanging(
 			return command, end
 		}
 		if text := output.String(); deadline > harness.Patience ||
-			!strings.Contains(text, "--deadline gives it more time") {
+			!strings.Contains(text, "--idle-time gives it more time") {
 			r.t.Fatalf("command ended before the disk hung: %s", text)
 		}
 	}

@@ -422,15 +422,18 @@ func (h *cliOutput) text() string {
 	return h.buffer.String()
 }
 
+// overwritten matches the name of a copy of what a restore has overwritten.
+var overwritten = regexp.MustCompile(`\.phos-\d{8}T`)
+
 // Result is the content of all files in a job's directory.
 type Result map[string]string
 
-// Result reads the program's files.
+// Result reads the program's files, without the copies that a restore makes of what it overwrites.
 func (j *Job) Result() Result {
 	j.t.Helper()
 	result := Result{}
 	err := filepath.WalkDir(j.Dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() {
+		if err != nil || !entry.Type().IsRegular() || overwritten.MatchString(entry.Name()) {
 			return err
 		}
 		text, err := os.ReadFile(path)

@@ -4,6 +4,6 @@
 //
 // It does not depend on directories and generations: package ckpt/store opens the files.
 //
-// Locks: Writer.mu, writeback.mu, Limit.mu, file.mu and the mutex of one PutFile are leaves; none
+// Locks: Writer.mu, writeback.mu, file.mu and the mutex of one PutFile are leaves; none
 // is held while another is taken. Read writer.go and reader.go first; index.go reads damaged packs.
 package contents

@@ -21,6 +21,9 @@ type WriterOptions struct {
 	Compress bool
 	// Limit limits the rate; nil means no limit.
 	Limit *Limit
+	// Pressing, if not nil, reports whether contents must be written without a delay; they only count
+	// in the Limit then.
+	Pressing func() bool
 }
 
 // WriterStats count what a Writer was given.
@@ -108,7 +111,7 @@ func (w *Writer) put(ctx context.Context, h image.Hash, content []byte, compress
 			stored, record.Encoding, record.StoredBytes = short, image.Zstd, uint32(len(short))
 		}
 	}
-	err = w.options.Limit.Wait(ctx, len(stored))
+	err = w.admit(ctx, len(stored))
 	if err == nil {
 		err = w.write(record, stored)
 	}
@@ -118,10 +121,19 @@ func (w *Writer) put(ctx context.Context, h image.Hash, content []byte, compress
 	return true, nil
 }
 
+// admit blocks until the limit allows so many bytes.
+func (w *Writer) admit(ctx context.Context, bytes int) error {
+	if w.options.Pressing != nil && w.options.Pressing() {
+		w.options.Limit.Charge(bytes)
+		return ctx.Err()
+	}
+	return w.options.Limit.Wait(ctx, bytes)
+}
+
 // putPlain stores a content that must not be compressed, even if it is already stored compressed.
 func (w *Writer) putPlain(ctx context.Context, content []byte) (image.Hash, error) {
 	h := image.Sum(content)
-	err := w.options.Limit.Wait(ctx, len(content))
+	err := w.admit(ctx, len(content))
 	if err == nil {
 		record := image.Record{Hash: h, ContentBytes: uint32(len(content)), StoredBytes: uint32(len(content))}
 		err = w.putStored(record, content)

@@ -53,8 +53,26 @@ func (c *Checkpoints) Checkpoint(ctx context.Context, r Request) (_ *ckpt.Checkp
 		return nil, fmt.Errorf("%w: %w", api.ErrInvalid, err)
 	}
 	r.rights = archive.RightsOf(r.Caller)
-	return c.checkpoint(ctx, r)
+	given := r.Begin.GetDeadlineMilliseconds()
+	if given == 0 {
+		return c.checkpoint(ctx, r)
+	}
+	limit := time.Duration(min(given, maxMilliseconds)) * time.Millisecond
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errGaveUp)
+	defer cancel()
+	saved, err := c.checkpoint(ctx, r)
+	if saved == nil && err != nil && errors.Is(context.Cause(ctx), errGaveUp) {
+		return nil, fmt.Errorf("%w after %v (--deadline): the program runs on, and the image is as it was: %w",
+			errGaveUp, limit, err)
+	}
+	return saved, err
 }
+
+// maxMilliseconds is an upper bound for times that a caller gives.
+const maxMilliseconds = uint64(24 * time.Hour / time.Millisecond)
+
+// errGaveUp is returned when a checkpoint has taken longer than its caller allows.
+var errGaveUp = fmt.Errorf("gave up: %w", context.DeadlineExceeded)
 
 // checkpoint takes a checkpoint, and counts, logs and records it.
 func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.CheckpointResult, error) {
@@ -135,7 +153,7 @@ func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.CheckpointResu
 				return nil, fmt.Errorf("%w: pid %d ended while it was saved", api.ErrNoProgram, root.PID)
 			}
 		}
-		if !errors.Is(err, ckpt.ErrProgramEnded) || time.Since(begun) > c.deadline(r) {
+		if !errors.Is(err, ckpt.ErrProgramEnded) || time.Since(begun) > c.idleTime(r) {
 			return nil, err
 		}
 		c.log.Info("process ended during the checkpoint; retrying", "error", err)
@@ -189,10 +207,10 @@ func (c *Checkpoints) noticeOtherProgram(r Request, dir *store.Dir, root proc.Id
 	}
 }
 
-// deadline returns how long the programs may take to become idle.
-func (c *Checkpoints) deadline(r Request) time.Duration {
-	if given := r.Begin.GetDeadlineMilliseconds(); given > 0 {
-		return time.Duration(min(given, uint64(24*time.Hour/time.Millisecond))) * time.Millisecond
+// idleTime returns how long the programs may take to become idle.
+func (c *Checkpoints) idleTime(r Request) time.Duration {
+	if given := r.Begin.GetIdleMilliseconds(); given > 0 {
+		return time.Duration(min(given, maxMilliseconds)) * time.Millisecond
 	}
 	return c.config.Deadline()
 }
@@ -226,7 +244,7 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 			Compress:       begin.GetCompress() || c.config.Compress, Kinds: r.kinds,
 			StopTheWorld: begin.GetStopTheWorld(), Progress: r.Progress,
 		},
-		FileBytes: uint64(c.config.FileLimit), Deadline: c.deadline(r), Stop: begin.GetStop(),
+		FileBytes: uint64(c.config.FileLimit), Deadline: c.idleTime(r), Stop: begin.GetStop(),
 		Hold: r.Hold, Publish: target.Publish, Untracked: c.logUntracked, Notice: r.Notice, Log: c.log,
 		Fail: c.options.Failpoints,
 	})

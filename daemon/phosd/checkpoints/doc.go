@@ -7,8 +7,8 @@
 //   - prepared.go keeps images whose restore has been started in advance.
 //   - admit.go refuses requests, before they leave any trace.
 //   - schedule.go takes the checkpoints of policies, turns.go says whose turn it is, directory.go
-//     where to, and drain.go takes those at the end of phosd; family.go says which programs are saved
-//     together.
+//     where to, and drain.go takes those at the end of phosd; family.go says which programs are
+//     saved together.
 //   - images.go finds the obstacles of a restore.
 //
 // The packages below: archive opens and writes image directories, policy says when a checkpoint is

@@ -6,36 +6,49 @@ import (
 	"os"
 
 	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// CheckImage returns what keeps a generation of an image from being restored here.
+// CheckImage returns what keeps a generation of an image from being restored here, and what a
+// restore would do with files of the program.
 func (c *Checkpoints) CheckImage(
 	ctx context.Context,
 	directory *os.File,
 	request *api.CheckImageRequest,
 	caller api.Caller,
-) []ckpt.Obstacle {
+) ([]ckpt.Obstacle, []savedfile.Decision, error) {
+	policy, err := savedfile.ParsePolicy(request.GetChangedFiles())
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", api.ErrInvalid, err)
+	}
 	image, err := c.archive.Open(
 		directory, request.GetGeneration(), archive.Access{Caller: caller, TrustSeal: request.GetTrustSeal()},
 	)
 	if err != nil {
-		return []ckpt.Obstacle{{Subject: "image", Reason: err.Error()}}
+		return []ckpt.Obstacle{{Subject: "image", Reason: err.Error()}}, nil, nil
 	}
 	defer image.Close()
 	place, err := caller.Container()
 	if err != nil {
-		return []ckpt.Obstacle{{Subject: "caller", Reason: err.Error()}}
+		return []ckpt.Obstacle{{Subject: "caller", Reason: err.Error()}}, nil, nil
 	}
 	obstacles := c.obstacles(ctx, image, conditions{newPids: request.GetNewPids(), caller: caller, place: place})
 	needed, err := image.Needed(c.options.CPU)
 	if err != nil {
 		obstacles = append(obstacles, ckpt.Obstacle{Subject: "image", Reason: err.Error()})
 	}
-	return append(obstacles, preflight.Foreign(needed, image.Manifest, place)...)
+	obstacles = append(obstacles, preflight.Foreign(needed, image.Manifest, place)...)
+	decisions, err := ckpt.DecideFiles(image.Manifest, ckpt.CommitOptions{
+		Place: place, NewPids: request.GetNewPids(), Files: policy, Own: ownPIDs(caller),
+	})
+	if err != nil {
+		obstacles = append(obstacles, ckpt.Obstacle{Subject: "files", Reason: err.Error()})
+	}
+	return append(obstacles, ckpt.RefusedFiles(decisions)...), decisions, nil
 }
 
 // conditions are how an image is to be restored. The notice may be nil.

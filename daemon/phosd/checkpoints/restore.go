@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
@@ -56,6 +58,17 @@ type restore struct {
 	place proc.Identity
 	// origin is the checkpoint that is restored.
 	origin rundir.Checkpoint
+	// files decides about files that have changed since.
+	files savedfile.Policy
+}
+
+// ownPIDs returns the processes that do not count as other programs: the caller may have its output
+// in a file of the program.
+func ownPIDs(caller api.Caller) []int {
+	if caller.Process.PID == 0 {
+		return nil
+	}
+	return []int{caller.Process.PID}
 }
 
 // Restore restores an image, and returns when the program runs.
@@ -105,6 +118,9 @@ func (r *restore) run(ctx context.Context) (*ckpt.RestoreResult, error) {
 	if r.place, err = r.Caller.Container(); err != nil {
 		return nil, err
 	}
+	if r.files, err = savedfile.ParsePolicy(r.Begin.GetChangedFiles()); err != nil {
+		return nil, fmt.Errorf("%w: %w", api.ErrInvalid, err)
+	}
 	prepared, err := r.prepare(ctx)
 	if err != nil {
 		return nil, err
@@ -117,7 +133,7 @@ func (r *restore) run(ctx context.Context) (*ckpt.RestoreResult, error) {
 	done, err := prepared.Commit(ctx, ckpt.CommitOptions{
 		Endpoints: endpoints, NewPids: r.Begin.GetNewPids(), Detach: r.Begin.GetDetach(),
 		Control: r.newRestorer, Cgroup: group, Output: r.options.Output, Progress: r.Progress,
-		Notice: r.Notice, Place: r.place, Hold: r.Hold,
+		Notice: r.Notice, Place: r.place, Hold: r.Hold, Files: r.files, Own: ownPIDs(r.Caller),
 	})
 	if err != nil && done == nil && ctx.Err() == nil {
 		if foreign := r.foreignError(err); foreign != nil {
@@ -213,7 +229,10 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 			r.Notice(o.Subject + ": " + o.Reason)
 		}
 	}
-	if err := asError(obstacles); err != nil {
+	if refused, err := r.refusedFiles(image.Manifest); err != nil {
+		image.Close()
+		return nil, err
+	} else if err := asError(append(obstacles, refused...)); err != nil {
 		image.Close()
 		return nil, err
 	}
@@ -222,6 +241,15 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		return prepared, nil
 	}
 	return r.prepareImage(ctx, image, r.Begin.GetEager(), r.place, r.Progress)
+}
+
+// refusedFiles returns the files that prevent the restore. Commit looks again, and gives notice of
+// the others.
+func (r *restore) refusedFiles(m *image.Manifest) ([]ckpt.Obstacle, error) {
+	decisions, err := ckpt.DecideFiles(m, ckpt.CommitOptions{
+		Place: r.place, NewPids: r.Begin.GetNewPids(), Files: r.files, Own: ownPIDs(r.Caller),
+	})
+	return ckpt.RefusedFiles(decisions), err
 }
 
 // prepareImage prepares everything of an image but its processes. It closes the image.

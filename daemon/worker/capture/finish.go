@@ -60,10 +60,8 @@ func (s *Snapshot) waiting() (work []waiting, bytes uint64) {
 
 // finishOne writes one copied piece.
 func (s *Snapshot) finishOne(ctx context.Context, w waiting) error {
-	if !s.hurry.Load() {
-		if err := s.limit.Wait(ctx, int(w.piece.Bytes)); err != nil {
-			return err
-		}
+	if err := s.limit.Wait(ctx, int(w.piece.Bytes)); err != nil {
+		return err
 	}
 	copied := w.piece.copied
 	if shadow := w.piece.shadow; shadow != nil {

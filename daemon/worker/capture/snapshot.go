@@ -19,9 +19,9 @@ type Options struct {
 	// BudgetBytes limits the memory of copies; at least one chunk is used. 0 means
 	// DefaultBudgetBytes. What does not fit at the cut is written while the program is paused.
 	BudgetBytes uint64
-	// BandwidthBytes limits the bytes per second that are copied, and written after the cut, while the
-	// program runs; 0 means no limit. The cut and Hurry ignore it.
-	BandwidthBytes uint64
+	// Limit limits the bytes per second that are copied before the cut, and written after it; nil
+	// means no limit. What the cut writes only counts.
+	Limit *contents.Limit
 	// Workers is the number of goroutines that copy while the program runs. 0 means one for every
 	// two processors, but enough to overlap copying from a device, digesting and writing.
 	Workers int
@@ -114,7 +114,7 @@ func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) 
 	return &Snapshot{
 		capture: c, target: target, options: options, buffers: buffers, staging: staging,
 		shadows: map[*memory]gpu.Shadows{},
-		limit:   contents.NewLimit(options.BandwidthBytes), written: map[image.Hash]bool{},
+		limit:   options.Limit, written: map[image.Hash]bool{},
 	}, nil
 }
 

@@ -73,6 +73,7 @@ func (s *Snapshot) takeOne(ctx context.Context, m *memory, piece *cutPiece) erro
 		return stage.bytes
 	}
 	err := inPlace(m.source.Memory, piece.Range, spare, func(bytes []byte) error {
+		s.limit.Charge(len(bytes))
 		err := s.put(ctx, m, piece.Range, bytes, &s.stats.DirectBytes)
 		if known, found := m.find(piece.Range); found {
 			piece.hash = known.hash

@@ -17,7 +17,7 @@ type Checkpoint struct {
 	Every string `yaml:"every"`
 	// Keep is how many generations are kept; 0 means all.
 	Keep *int `yaml:"keep"`
-	// Bandwidth limits the bytes of GPU and pinned memory per second; the pause is not limited.
+	// Bandwidth limits the bytes per second of both halves; the pause is not made longer.
 	Bandwidth string `yaml:"bandwidth"`
 	// On lists further events that cause a checkpoint.
 	On []string `yaml:"on"`

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"io"
 	"os"
 
 	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
@@ -17,7 +19,7 @@ import (
 type Target struct {
 	Dir *store.Dir
 	// Publish writes a complete generation to the stream; nil for a directory.
-	Publish func(ctx context.Context, generation uint64) error
+	Publish func(ctx context.Context, generation uint64, limit *contents.Limit) error
 	// Work is the private directory of an image that goes to a stream, Share what it counts in; nil
 	// for a directory.
 	Work  *os.File
@@ -62,8 +64,8 @@ func (a *Archive) IntoStream(ctx context.Context, to *os.File, caller api.Caller
 	if err != nil {
 		return nil, errors.Join(err, work.Remove(), stream.Close())
 	}
-	publish := func(ctx context.Context, generation uint64) error {
-		buffered := bufio.NewWriterSize(stream, streamBytes)
+	publish := func(ctx context.Context, generation uint64, limit *contents.Limit) error {
+		buffered := bufio.NewWriterSize(&limitedWriter{ctx, stream, limit}, streamBytes)
 		if err := store.WriteStream(ctx, dir, generation, buffered); err != nil {
 			return err // a failed flush would return the same error
 		}
@@ -77,4 +79,25 @@ func (a *Archive) IntoStream(ctx context.Context, to *os.File, caller api.Caller
 			a.log.Error("discard unfinished generation", "error", err)
 		}
 	}}, nil
+}
+
+// limitedWriter writes within a limit.
+type limitedWriter struct {
+	ctx   context.Context
+	to    io.Writer
+	limit *contents.Limit
+}
+
+// Write implements io.Writer.
+func (w *limitedWriter) Write(data []byte) (n int, err error) {
+	for n < len(data) && err == nil {
+		piece := data[n:min(len(data), n+streamBytes)]
+		if err = w.limit.Wait(w.ctx, len(piece)); err != nil {
+			return n, err
+		}
+		var wrote int
+		wrote, err = w.to.Write(piece)
+		n += wrote
+	}
+	return n, err
 }

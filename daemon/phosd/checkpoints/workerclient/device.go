@@ -50,6 +50,12 @@ func (d *Device) Begin(ctx context.Context, packs []*os.File, options ckpt.GPUOp
 	if err != nil {
 		return d.explain(err)
 	}
+	var limit []byte
+	if file := options.Limit.File(); file != nil {
+		if limit, err = d.sendFiles(ctx, []*os.File{file}); err != nil {
+			return d.explain(err)
+		}
+	}
 	stream, err := openStream(ctx, d.session.Worker, options.Progress)
 	if err != nil {
 		return d.explain(err)
@@ -60,6 +66,7 @@ func (d *Device) Begin(ctx context.Context, packs []*os.File, options ckpt.GPUOp
 	_, err = d.do(ctx, &api.SaveCommand{Command: &api.SaveCommand_Begin{Begin: &api.SaveBegin{
 		Files: token, BudgetBytes: options.BudgetBytes, BandwidthBytes: options.BandwidthBytes,
 		Compress: options.Compress, Kinds: options.Kinds, StopTheWorld: options.StopTheWorld,
+		Limit: limit,
 	}}}, stallTimeout)
 	if errors.Is(err, api.ErrExhausted) {
 		// Another checkpoint of this program is in flight, or is still ending.

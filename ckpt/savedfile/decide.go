@@ -1,0 +1,202 @@
+package savedfile
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// Policy says what a restore does with files that have changed since the checkpoint.
+type Policy string
+
+// The policies. Default is that of the package's documentation.
+const (
+	Default Policy = ""
+	Keep    Policy = "keep"
+	Restore Policy = "restore"
+	Refuse  Policy = "refuse"
+)
+
+// ParsePolicy parses the value of --files.
+func ParsePolicy(text string) (Policy, error) {
+	switch p := Policy(text); p {
+	case Default, Keep, Restore, Refuse:
+		return p, nil
+	}
+	return Default, fmt.Errorf("%q says nothing about files; use keep, restore or refuse", text)
+}
+
+// Action is what a restore does with a file. The values are in the output of image check --json.
+type Action string
+
+// The actions. ActionCopy copies the bytes that a restore overwrites, and restores the file.
+const (
+	ActionRestore Action = "restore"
+	ActionCopy    Action = "copy and restore"
+	ActionKeep    Action = "keep"
+	ActionRefuse  Action = "refuse"
+)
+
+// Decision is what a restore does with a file, and why.
+type Decision struct {
+	Path   string
+	Change Change
+	Action Action
+	// Reason is empty for a file that has not changed.
+	Reason string
+	// CopyFrom is the first byte to copy, for ActionCopy.
+	CopyFrom int64
+}
+
+// Notable reports whether a user must know of the decision.
+func (d *Decision) Notable() bool { return d.Reason != "" }
+
+// Text describes the decision in words.
+func (d *Decision) Text() string {
+	does := map[Action]string{
+		ActionRestore: "a restore overwrites it with its content at the checkpoint",
+		ActionCopy:    "a restore gives it its content at the checkpoint, and copies what that overwrites to a file beside it",
+		ActionKeep:    "a restore keeps it as it is",
+		ActionRefuse:  "it is not restored",
+	}
+	return d.Reason + "; " + does[d.Action]
+}
+
+// Options say how to decide.
+type Options struct {
+	// Root is the path of the root directory below which the files lie. As are the rights of the
+	// program's user.
+	Root string
+	As   fsuid.Rights
+	// Policy decides about changed files.
+	Policy Policy
+	// Own are pids that do not count as other programs.
+	Own []int
+	// Private reports whether the restored program gets its own copy of a path; nil: of none.
+	Private func(path string) bool
+}
+
+// InSharedMemory reports whether a path lies in the directory of which a program that is restored
+// with new pids gets its own.
+func InSharedMemory(path string) bool { return strings.HasPrefix(path, "/dev/shm/") }
+
+// file is a saved file and what was found.
+type file struct {
+	image.SavedFile
+	state
+	writer *proc.Identity
+	// as is Options.As.
+	as fsuid.Rights
+	// database is the path of the SQLite database to which the file belongs; empty for none.
+	database string
+}
+
+// Decide decides about all files of an image that a restore would write. It changes nothing.
+func Decide(m *image.Manifest, o Options) ([]Decision, error) {
+	files, err := inspect(m, o)
+	if err != nil {
+		return nil, err
+	}
+	databases := findDatabases(files, o)
+	decisions := make([]Decision, len(files))
+	for i, f := range files {
+		if db := databases[f.database]; db != nil {
+			decisions[i] = db.decide(f, o.Policy)
+		} else {
+			decisions[i] = f.decide(o.Policy)
+		}
+	}
+	return decisions, nil
+}
+
+// inspect compares all files, and finds those that other processes write.
+func inspect(m *image.Manifest, o Options) (files []*file, err error) {
+	existing := make(map[fileID]bool)
+	for _, saved := range m.Files {
+		if saved.Library || o.Private != nil && o.Private(saved.Path) {
+			continue
+		}
+		f := &file{SavedFile: saved, as: o.As}
+		if f.state, err = compare(o.Root, o.As, saved); err != nil {
+			return nil, err
+		}
+		if f.change != Missing && f.failure == nil {
+			existing[fileID{f.stat.Dev, f.stat.Ino}] = true
+		}
+		files = append(files, f)
+	}
+	writers, err := findWriters(existing, o.Own)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		if id, ok := writers[fileID{f.stat.Dev, f.stat.Ino}]; ok {
+			f.writer = &id
+		}
+	}
+	return files, nil
+}
+
+// decide decides about a file that belongs to no database.
+func (f *file) decide(policy Policy) Decision {
+	d := Decision{Path: f.Path, Change: f.change, Action: ActionRestore, Reason: f.describe()}
+	switch {
+	case f.failure != nil:
+		d.Action = ActionRefuse
+	case f.isChanged() && policy == Refuse:
+		d.Action = ActionRefuse
+	case f.writer != nil:
+		d.Action = ActionKeep
+	case !f.isChanged() || policy == Restore:
+	case policy == Keep:
+		d.Action = ActionKeep
+	case f.change == Grown && f.Cut != nil && f.Cut.Append:
+		d.Action, d.Reason = ActionKeep, d.Reason+", and the program only appends to it"
+	case f.unread:
+		d.Action, d.Reason = ActionKeep, d.Reason+", and its user may not read it, so that no copy can be made"
+	case f.stat.Size == 0:
+		// Nothing would be in a copy.
+	case InSharedMemory(f.Path):
+		// Memory that no other process uses is worthless, and a copy would take memory.
+		d.Reason = ""
+	default:
+		d.Action = ActionCopy
+		if f.change == Grown {
+			d.CopyFrom = int64(f.Bytes)
+		}
+	}
+	return d
+}
+
+// describe says what was found; it is empty for a file that has not changed.
+func (f *file) describe() string {
+	var said []string
+	switch {
+	case f.failure != nil:
+		return f.failure.Error()
+	case f.change == Grown:
+		said = append(said, fmt.Sprintf("has grown by %d bytes since the checkpoint", f.stat.Size-int64(f.Bytes)))
+	case f.change == Modified:
+		said = append(said, fmt.Sprintf(
+			"has changed since the checkpoint: it has %d bytes, and had %d", f.stat.Size, f.Bytes))
+	case f.change == Replaced:
+		said = append(said, fmt.Sprintf(
+			"was replaced since the checkpoint: it has %d bytes, and had %d", f.stat.Size, f.Bytes))
+	}
+	if f.writer != nil {
+		said = append(said, describeWriter(*f.writer, f.as)+" has it open for writing")
+	}
+	return strings.Join(said, ", and ")
+}
+
+// describeWriter names a process, unless it is of another user: users must not learn about each
+// other's processes.
+func describeWriter(id proc.Identity, as fsuid.Rights) string {
+	if uid, err := id.UID(); as.UID != 0 && (err != nil || uid != as.UID) {
+		return "a process of another user"
+	}
+	return fmt.Sprintf("pid %d (%s)", id.PID, id.Name())
+}

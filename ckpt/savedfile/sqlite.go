@@ -1,0 +1,136 @@
+package savedfile
+
+import (
+	"io"
+	"strings"
+
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+)
+
+// sqliteMagic begins each SQLite database.
+const sqliteMagic = "SQLite format 3\x00"
+
+// Suffixes of the files beside a database: its write-ahead log, the index of that, which is shared
+// memory and holds no data of its own, and its rollback journal.
+const (
+	logSuffix     = "-wal"
+	indexSuffix   = "-shm"
+	journalSuffix = "-journal"
+)
+
+// database is an SQLite database. Its files are one thing: an old log with a new database would
+// damage it.
+type database struct {
+	files []*file
+	// changed is set if its data has changed, or if another process has one of its files open.
+	changed bool
+}
+
+// baseOf returns the path of the database to which a file belongs, and the file's suffix.
+func baseOf(path string) (base, suffix string) {
+	for _, suffix := range []string{logSuffix, indexSuffix, journalSuffix} {
+		if base, ok := strings.CutSuffix(path, suffix); ok {
+			return base, suffix
+		}
+	}
+	return path, ""
+}
+
+// findDatabases finds the SQLite databases among the files, and sets the database of each file.
+func findDatabases(files []*file, o Options) map[string]*database {
+	found := make(map[string]*database)
+	known := make(map[string]bool)
+	for _, f := range files {
+		base, suffix := baseOf(f.Path)
+		sqlite, seen := known[base]
+		if !seen {
+			sqlite = isSQLite(o.As, o.Root, base)
+			known[base] = sqlite
+		}
+		if !sqlite {
+			continue
+		}
+		f.database = base
+		db := found[base]
+		if db == nil {
+			db = &database{}
+			found[base] = db
+		}
+		db.files = append(db.files, f)
+		db.changed = db.changed || f.writer != nil || f.isChanged() && suffix != indexSuffix
+	}
+	return found
+}
+
+// isSQLite reports whether a file is an SQLite database now.
+func isSQLite(as fsuid.Rights, root, path string) bool {
+	file, _, err := Open(as, root, path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	magic := make([]byte, len(sqliteMagic))
+	_, err = io.ReadFull(file, magic)
+	return err == nil && string(magic) == sqliteMagic
+}
+
+// decide decides about a file of the database: either all its files are kept or none.
+func (db *database) decide(f *file, policy Policy) Decision {
+	d := f.decide(policy)
+	if _, suffix := baseOf(f.Path); suffix == indexSuffix && d.Action == ActionCopy {
+		d.Action, d.Reason = ActionRestore, ""
+	}
+	if d.Action == ActionRefuse || !db.changed {
+		return d
+	}
+	for _, other := range db.files {
+		if other.writer == nil {
+			continue
+		}
+		d.Action = ActionKeep
+		if d.Reason == "" {
+			d.Reason = "belongs to an SQLite database of which another program has a file open"
+		}
+		return d
+	}
+	switch {
+	case policy == Restore || policy == Refuse:
+		d.Action = ActionRestore
+	case policy == Default && db.inTransaction():
+		// The program would go on with a transaction that its database no longer has.
+		if _, suffix := baseOf(f.Path); f.isChanged() && f.stat.Size > 0 && suffix != indexSuffix {
+			d.Action, d.CopyFrom = ActionCopy, 0
+			d.Reason += ", and the program was in a transaction on this SQLite database"
+		}
+	default:
+		d.Action = ActionKeep
+		if d.Reason == "" {
+			d.Reason = "belongs to an SQLite database that has changed since the checkpoint"
+		} else {
+			d.Reason += ", and belongs to an SQLite database, which programs share"
+		}
+	}
+	return d
+}
+
+// inTransaction reports whether the program was in a transaction that cannot go on with other data.
+// With a write-ahead log only a writer is; its readers, and idle connections, hold read locks. With
+// a rollback journal each lock belongs to a transaction.
+func (db *database) inTransaction() bool {
+	locked, withLog := "", false
+	for _, f := range db.files {
+		_, suffix := baseOf(f.Path)
+		withLog = withLog || suffix == indexSuffix || suffix == logSuffix
+		if f.Cut != nil && f.Cut.Lock != "" && locked != "write" {
+			locked = f.Cut.Lock
+		}
+	}
+	return locked == "write" || locked != "" && !withLog
+}
+
+// CopyName returns the path to which the old content of a file is copied. The files of a database
+// keep their suffixes, so that the copies are a database too.
+func CopyName(path, stamp string) string {
+	base, suffix := baseOf(path)
+	return base + ".phos-" + stamp + suffix
+}
