@@ -56,12 +56,17 @@ type restore struct {
 	place proc.Identity
 	// origin is the checkpoint that is restored.
 	origin rundir.Checkpoint
+	// owner is the user of the restored program.
+	owner uint32
 }
 
 // Restore restores an image, and returns when the program runs.
 func (c *Checkpoints) Restore(ctx context.Context, request RestoreRequest) (*Restored, error) {
 	begun := time.Now()
 	r := &restore{Checkpoints: c, RestoreRequest: request}
+	if !request.Begin.GetStream() {
+		defer c.restoring.add(pathOf(request.Files[0]))()
+	}
 	result, err := r.run(ctx)
 	c.metrics.Restored(result, err)
 	if err != nil {
@@ -75,6 +80,9 @@ func (c *Checkpoints) Restore(ctx context.Context, request RestoreRequest) (*Res
 			done.Tree = watched
 		}
 		r.recordOrigin(tree)
+	}
+	if r.place.PID == 0 {
+		c.boot.Restored(r.origin.Dir, r.owner, result.Root)
 	}
 	done.Took = time.Since(begun)
 	c.log.Info(
@@ -204,6 +212,7 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 			image.UnknownKey, uid, users.Name(uid)))
 	}
 	r.origin = rundir.Checkpoint{Last: image.Manifest.Created, Generation: image.Manifest.Generation}
+	r.owner = image.Manifest.Owner.UID
 	if !r.Begin.GetStream() {
 		r.origin.Dir = pathOf(directory)
 	}

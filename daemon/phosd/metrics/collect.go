@@ -96,6 +96,12 @@ var (
 		[]string{"pid", "job"},
 		nil,
 	)
+	describeImageBytes = prometheus.NewDesc(
+		"phos_image_bytes",
+		"Bytes of a user's images in checkpoint.dir.",
+		[]string{"uid", "user"},
+		nil,
+	)
 	describePendingAge = prometheus.NewDesc(
 		"phos_program_pending_seconds",
 		"Age of a program's oldest unfinished call or stream.",
@@ -125,6 +131,11 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	gauge(describeWaiting, float64(status.GetDaemon().GetWaitingWorkers()))
 	for i, bytes := range status.GetDaemon().GetWaitingBytes() {
 		gauge(describeWaitingBytes, float64(bytes), strconv.Itoa(i))
+	}
+	for _, use := range status.GetUses() {
+		if use.GetKey() == "users.image_bytes" {
+			gauge(describeImageBytes, float64(use.GetUsed()), strconv.FormatUint(uint64(use.GetUid()), 10), use.GetUser())
+		}
 	}
 	gauge(describePrograms, float64(len(status.GetPrograms())))
 	for _, program := range status.GetPrograms() {

@@ -1,0 +1,211 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// bootRecords returns the paths of the records of programs that are restored after a restart of the
+// machine.
+func bootRecords(t *testing.T, daemon *harness.Daemon) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(daemon.State, "records/programs/*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// pretendBoot makes the records look as if they were of an earlier boot. No phosd may run.
+func pretendBoot(t *testing.T, daemon *harness.Daemon) {
+	t.Helper()
+	for _, path := range bootRecords(t, daemon) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		record := map[string]any{}
+		if err := json.Unmarshal(text, &record); err != nil {
+			t.Fatal(err)
+		}
+		record["boot"] = "00000000-0000-0000-0000-000000000000"
+		if text, err = json.Marshal(record); err == nil {
+			err = os.WriteFile(path, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// restoredFrom returns what became of the program of an image since the machine's restart.
+func restoredFrom(daemon *harness.Daemon, dir string) *api.BootRestore {
+	for _, each := range daemon.Status().GetBootRestores() {
+		if each.GetDir() == dir {
+			return each
+		}
+	}
+	return &api.BootRestore{}
+}
+
+// saved waits until a job's policy has saved it, and returns the image directory.
+func saved(daemon *harness.Daemon, job *harness.Job) string {
+	daemon.Eventually("it is saved", func() bool { return programOf(daemon, job).GetCheckpointGeneration() > 0 })
+	return programOf(daemon, job).GetCheckpointDir()
+}
+
+// asUser makes a job a user's.
+func asUser(t *testing.T, job *harness.Job, uid uint32) {
+	t.Helper()
+	open(t, job.Dir, int(uid))
+	for _, name := range []string{"out", "err"} {
+		path := filepath.Join(job.Dir, name)
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(path, int(uid), int(uid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job.Prepare = func(command *exec.Cmd) {
+		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	}
+}
+
+// TestOnBoot: the machine goes down. Afterwards phosd restores the programs whose policies say so,
+// but for those that had ended by themselves before. They go on with the right results.
+func TestOnBoot(t *testing.T) {
+	const uid = 4243
+	base := shared(t)
+	daemon := start(t, "--checkpoint-dir="+base, "--checkpoint-every=1s", "--checkpoint-restore=on-boot")
+	undisturbed := countingJob(t, daemon, "150", "2000", "0").Start()
+	if got := undisturbed.Finish(); got != countedStatus {
+		t.Fatalf("exited with %d: %s", got, undisturbed.Stderr())
+	}
+	want := undisturbed.Result()
+	var jobs [4]*harness.Job
+	for i := range jobs {
+		jobs[i] = countingJob(t, daemon, "150", "2000", "20000")
+	}
+	own, users, plain, ended := jobs[0], jobs[1], jobs[2], jobs[3]
+	writePolicy(t, own, "checkpoint: {dir: ../image, every: 1s, restore: on-boot}\n")
+	asUser(t, users, uid)
+	writePolicy(t, plain, "checkpoint: {dir: ../image, every: 1s}\n")
+	dirs := map[*harness.Job]string{}
+	for _, job := range jobs {
+		job.Start()
+	}
+	for _, job := range jobs {
+		dirs[job] = saved(daemon, job)
+	}
+	if got := ended.Finish(); got != countedStatus {
+		t.Errorf("exited with %d: %s", got, ended.Stderr())
+	}
+	daemon.Eventually("the record of the ended program is gone", func() bool { return len(bootRecords(t, daemon)) == 2 })
+	daemon.Kill()
+	for _, job := range jobs[:3] {
+		job.Kill()
+	}
+	pretendBoot(t, daemon)
+	daemon.Reboot()
+	daemon.Eventually("two programs are restored", func() bool {
+		return restoredFrom(daemon, dirs[own]).GetPid() != 0 && restoredFrom(daemon, dirs[users]).GetPid() != 0
+	})
+	if all := daemon.Status().GetPrograms(); len(all) != 2 {
+		t.Errorf("got programs %v, want two", all)
+	}
+	if said := own.Cli("--status"); !strings.Contains(said, "restored after the machine's restart from "+dirs[own]) {
+		t.Errorf("got --status\n%s", said)
+	}
+	for job, owner := range map[*harness.Job]uint32{own: 0, users: uid} {
+		pid := restoredFrom(daemon, dirs[job]).GetPid()
+		info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Sys().(*syscall.Stat_t).Uid; got != owner || int(pid) != job.PID {
+			t.Errorf("restored as pid %d of user %d, want pid %d of user %d", pid, got, job.PID, owner)
+		}
+		job.Finish()
+		_ = os.Remove(filepath.Join(job.Dir, "pos.yaml")) // the undisturbed run has none
+		if differences := job.Result().Differs(want); differences != "" {
+			t.Errorf("pid %d: %s", pid, differences)
+		}
+	}
+	daemon.Eventually("no record is left", func() bool { return len(bootRecords(t, daemon)) == 0 })
+	daemon.Empty()
+}
+
+// TestNoBoot: phosd alone restarts. It restores nothing, and forgets programs that have ended.
+func TestNoBoot(t *testing.T) {
+	daemon := start(t)
+	runs, dies := countingJob(t, daemon, "150", "2000", "20000"), countingJob(t, daemon, "150", "2000", "20000")
+	for _, job := range []*harness.Job{runs, dies} {
+		writePolicy(t, job, "checkpoint: {dir: ../image, every: 1s, restore: on-boot}\n")
+		job.Start()
+	}
+	saved(daemon, runs)
+	saved(daemon, dies)
+	daemon.Kill()
+	dies.Kill()
+	daemon.Launch()
+	if got := daemon.Status(); len(got.GetPrograms()) != 1 || len(got.GetBootRestores()) != 0 {
+		t.Errorf("got %v and %v, want one program", got.GetPrograms(), got.GetBootRestores())
+	}
+	if records := bootRecords(t, daemon); len(records) != 1 {
+		t.Errorf("got records %v, want one", records)
+	}
+	if got := runs.Finish(); got != countedStatus {
+		t.Errorf("exited with %d: %s", got, runs.Stderr())
+	}
+	daemon.Eventually("no record is left", func() bool { return len(bootRecords(t, daemon)) == 0 })
+	daemon.Empty()
+}
+
+// TestOnBootDrained: a drain before a restart of the machine stops a program, which is restored
+// afterwards. A shutdown that ends a program before phosd is no end of its own.
+func TestOnBootDrained(t *testing.T) {
+	daemon := start(t)
+	drained := countingJob(t, daemon, "150", "2000", "20000")
+	writePolicy(t, drained, "checkpoint: {dir: ../image, on: [drain], restore: on-boot}\n")
+	drained.Start().WaitLines(5)
+	drained.Cli("--stop", "--drain")
+	drained.WaitGone()
+	daemon.Await()
+	daemon.Launch()
+	if got := daemon.Status().GetPrograms(); len(got) != 0 || len(bootRecords(t, daemon)) != 1 {
+		t.Errorf("in the same boot: got programs %v and records %v", got, bootRecords(t, daemon))
+	}
+	daemon.Kill()
+	// The next phosd asks this systemctl.
+	bin := t.TempDir()
+	if err := os.WriteFile(filepath.Join(bin, "systemctl"), []byte("#!/bin/sh\necho stopping\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	daemon.Extra = []string{"PATH=" + bin + ":" + os.Getenv("PATH")}
+	pretendBoot(t, daemon)
+	daemon.Reboot()
+	isRestored := func() bool { return restoredFrom(daemon, drained.Image).GetPid() != 0 }
+	daemon.Eventually("it is restored", isRestored)
+	drained.Kill()
+	daemon.LogContains("program ended by the machine's shutdown")
+	daemon.Kill()
+	daemon.Extra = nil
+	pretendBoot(t, daemon)
+	daemon.Reboot()
+	daemon.Eventually("it is restored again", isRestored)
+	drained.Finish()
+	if out, err := os.ReadFile(filepath.Join(drained.Dir, "out")); err != nil || !strings.HasSuffix(string(out), "ok count\n") {
+		t.Errorf("got %v, %q, want ok count", err, out)
+	}
+	daemon.Empty()
+}
