@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,52 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/tests/harness"
 )
-
-// bootRecords returns the paths of the records of programs that are restored after a restart of the
-// machine.
-func bootRecords(t *testing.T, daemon *harness.Daemon) []string {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join(daemon.State, "records/programs/*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
-}
-
-// pretendBoot makes the records look as if they were of an earlier boot. No phosd may run.
-func pretendBoot(t *testing.T, daemon *harness.Daemon) {
-	t.Helper()
-	for _, path := range bootRecords(t, daemon) {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		record := map[string]any{}
-		if err := json.Unmarshal(text, &record); err != nil {
-			t.Fatal(err)
-		}
-		record["boot"] = "00000000-0000-0000-0000-000000000000"
-		if text, err = json.Marshal(record); err == nil {
-			err = os.WriteFile(path, text, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// restoredFrom returns what became of the program of an image since the machine's restart.
-func restoredFrom(daemon *harness.Daemon, dir string) *api.BootRestore {
-	for _, each := range daemon.Status().GetBootRestores() {
-		if each.GetDir() == dir {
-			return each
-		}
-	}
-	return &api.BootRestore{}
-}
 
 // saved waits until a job's policy has saved it, and returns the image directory.
 func saved(daemon *harness.Daemon, job *harness.Job) string {
@@ -110,15 +65,14 @@ func TestOnBoot(t *testing.T) {
 	if got := ended.Finish(); got != countedStatus {
 		t.Errorf("exited with %d: %s", got, ended.Stderr())
 	}
-	daemon.Eventually("the record of the ended program is gone", func() bool { return len(bootRecords(t, daemon)) == 2 })
+	daemon.Eventually("the record of the ended program is gone", func() bool { return len(daemon.BootRecords()) == 2 })
 	daemon.Kill()
 	for _, job := range jobs[:3] {
 		job.Kill()
 	}
-	pretendBoot(t, daemon)
-	daemon.Reboot()
+	daemon.NewBoot()
 	daemon.Eventually("two programs are restored", func() bool {
-		return restoredFrom(daemon, dirs[own]).GetPid() != 0 && restoredFrom(daemon, dirs[users]).GetPid() != 0
+		return daemon.BootRestore(dirs[own]).GetPid() != 0 && daemon.BootRestore(dirs[users]).GetPid() != 0
 	})
 	if all := daemon.Status().GetPrograms(); len(all) != 2 {
 		t.Errorf("got programs %v, want two", all)
@@ -127,7 +81,7 @@ func TestOnBoot(t *testing.T) {
 		t.Errorf("got --status\n%s", said)
 	}
 	for job, owner := range map[*harness.Job]uint32{own: 0, users: uid} {
-		pid := restoredFrom(daemon, dirs[job]).GetPid()
+		pid := daemon.BootRestore(dirs[job]).GetPid()
 		info, err := os.Stat(fmt.Sprintf("/proc/%d", pid))
 		if err != nil {
 			t.Fatal(err)
@@ -141,7 +95,7 @@ func TestOnBoot(t *testing.T) {
 			t.Errorf("pid %d: %s", pid, differences)
 		}
 	}
-	daemon.Eventually("no record is left", func() bool { return len(bootRecords(t, daemon)) == 0 })
+	daemon.Eventually("no record is left", func() bool { return len(daemon.BootRecords()) == 0 })
 	daemon.Empty()
 }
 
@@ -161,13 +115,13 @@ func TestNoBoot(t *testing.T) {
 	if got := daemon.Status(); len(got.GetPrograms()) != 1 || len(got.GetBootRestores()) != 0 {
 		t.Errorf("got %v and %v, want one program", got.GetPrograms(), got.GetBootRestores())
 	}
-	if records := bootRecords(t, daemon); len(records) != 1 {
+	if records := daemon.BootRecords(); len(records) != 1 {
 		t.Errorf("got records %v, want one", records)
 	}
 	if got := runs.Finish(); got != countedStatus {
 		t.Errorf("exited with %d: %s", got, runs.Stderr())
 	}
-	daemon.Eventually("no record is left", func() bool { return len(bootRecords(t, daemon)) == 0 })
+	daemon.Eventually("no record is left", func() bool { return len(daemon.BootRecords()) == 0 })
 	daemon.Empty()
 }
 
@@ -182,8 +136,8 @@ func TestOnBootDrained(t *testing.T) {
 	drained.WaitGone()
 	daemon.Await()
 	daemon.Launch()
-	if got := daemon.Status().GetPrograms(); len(got) != 0 || len(bootRecords(t, daemon)) != 1 {
-		t.Errorf("in the same boot: got programs %v and records %v", got, bootRecords(t, daemon))
+	if got := daemon.Status().GetPrograms(); len(got) != 0 || len(daemon.BootRecords()) != 1 {
+		t.Errorf("in the same boot: got programs %v and records %v", got, daemon.BootRecords())
 	}
 	daemon.Kill()
 	// The next phosd asks this systemctl.
@@ -192,16 +146,14 @@ func TestOnBootDrained(t *testing.T) {
 		t.Fatal(err)
 	}
 	daemon.Extra = []string{"PATH=" + bin + ":" + os.Getenv("PATH")}
-	pretendBoot(t, daemon)
-	daemon.Reboot()
-	isRestored := func() bool { return restoredFrom(daemon, drained.Image).GetPid() != 0 }
+	daemon.NewBoot()
+	isRestored := func() bool { return daemon.BootRestore(drained.Image).GetPid() != 0 }
 	daemon.Eventually("it is restored", isRestored)
 	drained.Kill()
 	daemon.LogContains("program ended by the machine's shutdown")
 	daemon.Kill()
 	daemon.Extra = nil
-	pretendBoot(t, daemon)
-	daemon.Reboot()
+	daemon.NewBoot()
 	daemon.Eventually("it is restored again", isRestored)
 	drained.Finish()
 	if out, err := os.ReadFile(filepath.Join(drained.Dir, "out")); err != nil || !strings.HasSuffix(string(out), "ok count\n") {
