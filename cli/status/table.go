@@ -314,6 +314,9 @@ func (s checkpointView) policyText() string {
 		text += " on " + strings.Join(s.Policy.On, ", ")
 	}
 	text += " into " + s.Policy.Dir
+	if s.Policy.RestoreOnBoot {
+		text += ", restored on boot"
+	}
 	if s.Policy.Keep > 0 {
 		text += fmt.Sprintf(", %d kept", s.Policy.Keep)
 	}

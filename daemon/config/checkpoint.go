@@ -18,7 +18,7 @@ type Checkpoint struct {
 	Dir             string    `toml:"dir" comment:"policy: where programs are saved whose pos.yaml says nothing of checkpoints; each user gets a directory below, each program one in that; empty: nowhere"`
 	Every           Interval  `toml:"every" comment:"policy: how often, as 10m or 1h30m; 0: never"`
 	Keep            int       `toml:"keep" comment:"policy: how many generations stay; 0: all"`
-	KeepEnded       Interval  `toml:"keep_ended" comment:"policy: how long images in dir stay at least after their program has ended (168h: a week), unless their user's share (users.image_bytes) is used up; 0: until someone removes them"`
+	KeepEnded       Interval  `toml:"keep_ended" comment:"policy: how long images in dir stay at least after their program has ended (168h: a week), unless their user's share (users.image_bytes) is used up; 0: phosd removes none"`
 	Restore         string    `toml:"restore" comment:"policy: on-boot brings programs back that ran when the machine went down; empty: nothing does"`
 	On              Occasions `toml:"on" comment:"policy: when else: exit-signal (phosd is told to end by a signal; programs run on), drain (pos_cli --stop --drain; programs are stopped)"`
 }
@@ -44,8 +44,11 @@ type Policy struct {
 // machine.
 const OnBoot = "on-boot"
 
+// Takes reports whether a policy says when.
+func (p Policy) Takes() bool { return p.Every > 0 || len(p.On) > 0 }
+
 // Aimless reports whether a policy says when, but names no directory.
-func (p Policy) Aimless() bool { return p.Dir == "" && (p.Every > 0 || len(p.On) > 0 || p.OnBoot) }
+func (p Policy) Aimless() bool { return p.Dir == "" && (p.Takes() || p.OnBoot) }
 
 // Policy returns the policy of programs whose pos.yaml has none.
 func (c Checkpoint) Policy() Policy {

@@ -81,8 +81,8 @@ func TestBootOtherImage(t *testing.T) {
 	}
 }
 
-// TestBootRights: the image directory of bob's program leads to a place that bob cannot enter. phosd
-// looks with bob's rights, and tries again, because the place may come later.
+// TestBootRights: the image directory of bob's program leads to a place that bob cannot enter.
+// phosd looks with bob's rights, and tries again, because the place may come later.
 func TestBootRights(t *testing.T) {
 	a, b := alice(t), bob(t)
 	d := start(t)

@@ -433,8 +433,8 @@ func (u *user) imagesIn(base string) (names []string) {
 	return names
 }
 
-// TestImageShare: the images of one user in checkpoint.dir take the user's share at most, during the
-// first checkpoint and after it. Alice's programs are saved all the same.
+// TestImageShare: the images of one user in checkpoint.dir take the user's share at most, during
+// the first checkpoint and after it. Alice's programs are saved all the same.
 func TestImageShare(t *testing.T) {
 	for name, test := range map[string]struct {
 		flags []string
@@ -466,8 +466,9 @@ func TestImageShare(t *testing.T) {
 	}
 }
 
-// TestImageShareOldest: bob's share is used up. The image of a program that has ended is removed for
-// the image of the next one, and alice's image stays. The image of a program that runs stays, too.
+// TestImageShareOldest: bob's share is used up. The image of a program that has ended is removed
+// for the image of the next one, and alice's image stays. The image of a program that runs stays,
+// too.
 func TestImageShareOldest(t *testing.T) {
 	a, b := alice(t), bob(t)
 	base := sharedDirectory(t)

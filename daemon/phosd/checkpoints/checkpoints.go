@@ -74,7 +74,8 @@ type Checkpoints struct {
 	// turns are the checkpoints of policies in flight.
 	turns       turns
 	directories directories
-	// images removes images of ended programs; boot knows what is restored after a restart of the machine.
+	// images removes images of ended programs; boot knows what is restored after a restart of the
+	// machine.
 	images *retention.Images
 	boot   *onboot.Programs
 	// restoring are the image directories of restores in flight.

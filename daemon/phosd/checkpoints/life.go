@@ -61,7 +61,8 @@ func (c *Checkpoints) wanted(uid uint32, path string) bool {
 	return false
 }
 
-// removeEmpty removes what is left of the image of a program that ended during its first checkpoint.
+// removeEmpty removes what is left of the image of a program that ended during its first
+// checkpoint.
 func (c *Checkpoints) removeEmpty(f family, dir imageDirectory) {
 	if dir.user == nil || !f.root.Gone() {
 		return

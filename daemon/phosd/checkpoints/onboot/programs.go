@@ -199,8 +199,8 @@ func (p *Programs) Restored(dir string, uid uint32, root proc.Identity) {
 	p.watch(saved)
 }
 
-// Attempt counts an attempt to restore a program. It returns false if there were too many, or if the
-// attempt cannot be recorded.
+// Attempt counts an attempt to restore a program. It returns false if there were too many, or if
+// the attempt cannot be recorded.
 func (p *Programs) Attempt(dir string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -156,8 +156,8 @@ func (e endedImage) measure(user *os.File, as fsuid.Rights) uint64 {
 	return bytes
 }
 
-// endedAt returns when an image was first seen without a program. An image that has changed since is
-// younger: the clock may have been wrong.
+// endedAt returns when an image was first seen without a program. An image that has changed since
+// is younger: the clock may have been wrong.
 func (i *Images) endedAt(path string, changed time.Time) time.Time {
 	i.mu.Lock()
 	defer i.mu.Unlock()
