@@ -161,3 +161,58 @@ func TestOnBootDrained(t *testing.T) {
 	}
 	daemon.Empty()
 }
+
+// take starts a process with a pid.
+func take(t *testing.T, pid int) {
+	t.Helper()
+	for range 1000 { // other processes may start in between
+		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(itoa(pid-1)), 0); err != nil {
+			t.Fatal(err)
+		}
+		command := exec.Command("sleep", "1000")
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		end := func() { _ = command.Process.Kill(); _ = command.Wait() }
+		if command.Process.Pid == pid {
+			t.Cleanup(end)
+			return
+		}
+		end()
+	}
+	t.Fatalf("pid %d was not taken", pid)
+}
+
+// TestOnBootNewPids: after a restart of the machine another process has a program's pid. The
+// program gets a pid namespace of its own, and is restored after the next restart, too.
+func TestOnBootNewPids(t *testing.T) {
+	daemon := start(t)
+	job := countingJob(t, daemon, "150", "2000", "20000")
+	writePolicy(t, job, "checkpoint: {dir: ../image, every: 1s, restore: on-boot}\n")
+	job.Start()
+	saved(daemon, job)
+	for boot := range 2 {
+		before := programOf(daemon, job).GetCheckpointGeneration()
+		daemon.Eventually("it is saved", func() bool { return programOf(daemon, job).GetCheckpointGeneration() > before })
+		daemon.Eventually("it has a record", func() bool { return len(daemon.BootRecords()) == 1 })
+		daemon.Kill()
+		job.Kill()
+		if boot == 0 {
+			take(t, job.PID)
+		}
+		daemon.NewBoot()
+		daemon.Eventually("it is restored", func() bool { return daemon.BootRestore(job.Image).GetPid() != 0 })
+		if got := daemon.Status().GetPrograms(); len(got) != 1 {
+			t.Fatalf("got programs %v, want one", got)
+		}
+		if got := int(daemon.BootRestore(job.Image).GetPid()); boot == 0 && got == job.PID {
+			t.Errorf("restored as pid %d, which is taken", got)
+		}
+		job.PID = int(daemon.BootRestore(job.Image).GetPid())
+	}
+	job.Finish()
+	if out, err := os.ReadFile(filepath.Join(job.Dir, "out")); err != nil || !strings.HasSuffix(string(out), "ok count\n") {
+		t.Errorf("got %v, %q, want ok count", err, out)
+	}
+	daemon.Empty()
+}

@@ -1,7 +1,6 @@
 package checkpoints
 
 import (
-	"log/slog"
 	"os"
 	"path"
 	"strconv"
@@ -22,19 +21,6 @@ type family struct {
 // has reports whether a program is saved with the family.
 func (f family) has(s *sessions.Session) bool {
 	return s.Record().Program == f.root || proc.Descends(s.PID(), f.root.PID)
-}
-
-// contained reports whether the family runs in a container. Then it is not restored after a restart
-// of the machine: its container is gone.
-func (f family) contained(log *slog.Logger, options familyOptions) bool {
-	if !options.onBoot {
-		return false
-	}
-	elsewhere, err := f.root.Elsewhere("pid", "mnt")
-	if elsewhere {
-		log.Debug("program in a container is not restored on boot", "pid", f.root.PID)
-	}
-	return elsewhere || err != nil
 }
 
 // familyOf finds the family of a program whose policy names a directory. A launcher belongs to the

@@ -181,9 +181,8 @@ func (c *Checkpoints) saveFamily(ctx context.Context, f family, options familyOp
 		c.recordFailure(f.members, err)
 		return err
 	}
-	contained := f.contained(c.log, options)
 	endDrain := c.beginDrain(f, options)
-	_, err = c.checkpoint(ctx, Request{
+	done, err := c.checkpoint(ctx, Request{
 		Caller: api.Caller{UID: as.UID, GID: as.GID, Groups: as.Groups, Process: f.root},
 		Begin: &api.CheckpointBegin{
 			Pids: []uint32{uint32(pid)}, Stop: options.stop, BandwidthBytes: options.bandwidth,
@@ -199,7 +198,8 @@ func (c *Checkpoints) saveFamily(ctx context.Context, f family, options familyOp
 		c.removeEmpty(f, dir)
 		return err
 	}
-	c.boot.Saved(f.root, as, pathOf(dir.File), options.onBoot && !contained)
+	// The container of a program is gone after a restart.
+	c.boot.Saved(f.root, as, pathOf(dir.File), options.onBoot && !done.Manifest.Contained)
 	if options.keep > 0 {
 		c.prune(context.WithoutCancel(ctx), s, dir.File, as, options.keep)
 	}

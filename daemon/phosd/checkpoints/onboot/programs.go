@@ -106,6 +106,9 @@ func Open(options Options) (*Programs, error) {
 			continue
 		}
 		p.byDir[saved.Dir] = saved
+		if saved.RestoredIn != p.boot {
+			saved.RestoredIn = "" // before the last restart
+		}
 		switch {
 		case saved.FailedIn != "" && saved.FailedIn != p.boot, p.ended(saved):
 			p.remove(saved)
