@@ -32,7 +32,7 @@ func (c *Checkpoints) openLife() error {
 	}
 	shares := c.options.Quota
 	c.images, err = retention.Open(retention.Options{
-		Base: c.config.Dir, Keep: time.Duration(c.config.KeepEnded), Wanted: c.wanted,
+		Base: c.config.Dir, Host: thisHost().Name, Keep: time.Duration(c.config.KeepEnded), Wanted: c.wanted,
 		Measure: func(uid uint32, bytes uint64) error { return shares.Measure(uid, quota.ImageBytes, bytes) },
 		Share:   func(uid uint32) (uint64, bool, bool) { return shares.Limit(uid, quota.ImageBytes) },
 		Removed: c.metrics.ImageRemoved, Records: images, Life: c.options.Life, Log: c.log,

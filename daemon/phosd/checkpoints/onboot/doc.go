@@ -10,5 +10,5 @@
 //   - Attempts are counted before they are made, so that a restore that crashes phosd or the
 //     machine counts, too. The next checkpoint of the restored program resets the count.
 //
-// Programs has one lock. Tested by tests/policy. Read Programs.
+// Programs has one lock. Read Programs.
 package onboot

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -25,6 +26,9 @@ const (
 	agePart = 8
 	// usePart: a look takes at most one part in usePart of the time.
 	usePart = 100
+	// emptyAge is how old an image without a generation is at least when it is removed: it may be the
+	// first checkpoint of a program on another machine.
+	emptyAge = time.Hour
 	// maxImages is how many directories of one user are looked at.
 	maxImages = 4096
 )
@@ -46,6 +50,8 @@ const (
 type Options struct {
 	// Base is the directory of the policy in phosd.toml; empty: there is none.
 	Base string
+	// Host is the machine's name, as in manifests.
+	Host string
 	// Keep is how long an image stays after its program has ended; 0: forever.
 	Keep time.Duration
 	// Wanted reports whether an image must stay, by its user and its path.
@@ -175,7 +181,9 @@ func (i *Images) lookAt(uid uint32) error {
 	for _, image := range images {
 		switch {
 		case image.empty:
-			i.remove(user, as, image, Empty)
+			if time.Since(image.changed) >= emptyAge {
+				i.remove(user, as, image, Empty)
+			}
 		case i.options.Keep > 0 && time.Since(image.ended) >= i.options.Keep:
 			i.remove(user, as, image, Age)
 		}
@@ -216,6 +224,7 @@ func (i *Images) makeRoom(user *os.File, as fsuid.Rights, refuse bool) error {
 		return err
 	}
 	var removable uint64
+	images = slices.DeleteFunc(images, func(image endedImage) bool { return image.foreign })
 	for n := range images {
 		removable += images[n].measure(user, as)
 	}

@@ -20,7 +20,9 @@ import (
 
 const (
 	golden = "../../../../ckpt/store/testdata/golden/v1/image"
-	user   = 61243
+	// goldenHost is the machine that its manifests name.
+	goldenHost = "golden"
+	user       = 61243
 	// noPID is more than a pid can be.
 	noPID = 1 << 23
 )
@@ -55,7 +57,7 @@ func newLab(t *testing.T, keep time.Duration) *lab {
 	t.Cleanup(func() { _ = os.RemoveAll(base) })
 	l := &lab{t: t, kept: records{}, removed: map[string]int{}, wanted: map[string]bool{}}
 	l.options = Options{
-		Base: base, Keep: keep, Records: l.kept, Life: t.Context(), Log: slog.New(slog.DiscardHandler),
+		Base: base, Host: goldenHost, Keep: keep, Records: l.kept, Life: t.Context(), Log: slog.New(slog.DiscardHandler),
 		Wanted:  func(_ uint32, path string) bool { return l.wanted[filepath.Base(path)] },
 		Removed: func(reason string) { l.removed[reason]++ },
 		Measure: func(_ uint32, bytes uint64) error {
@@ -214,7 +216,7 @@ func (l *lab) mountPoint(name string) string {
 	return l.path(name)
 }
 
-// TestEmptyImages: images without a generation, and what is left of them, are removed at once.
+// TestEmptyImages: images without a generation, and what is left of them, are removed soon.
 func TestEmptyImages(t *testing.T) {
 	l := newLab(t, 0)
 	l.must(os.Mkdir(l.path(l.name(0)), 0o700))
@@ -229,8 +231,9 @@ func TestEmptyImages(t *testing.T) {
 	l.wanted[l.name(2)] = true
 	l.must(os.Mkdir(l.path(l.name(2)), 0o700))
 	l.image(l.path(l.name(3)))
+	l.must(os.Mkdir(l.path(l.name(4)), 0o700)) // perhaps another machine's first checkpoint
 	l.look(0)
-	if want := []string{l.name(2), l.name(3)}; !slices.Equal(l.left(), want) || l.removed[Empty] != 2 {
+	if want := []string{l.name(2), l.name(3), l.name(4)}; !slices.Equal(l.left(), want) || l.removed[Empty] != 2 {
 		t.Errorf("got %q, want %q; removed %v", l.left(), want, l.removed)
 	}
 }
@@ -252,6 +255,13 @@ func TestShare(t *testing.T) {
 	one := endedImage{name: l.name(0)}.measure(images, fsuid.Rights{UID: user, GID: user})
 	if one == 0 {
 		t.Fatal("an image takes nothing")
+	}
+	l.options.Host = "other"
+	elsewhere, err := Open(l.options)
+	l.must(err)
+	l.share = 3 * one
+	if err := elsewhere.MakeRoom(user); err == nil || len(l.left()) != 4 {
+		t.Errorf("images of another machine: got %v, %q, want an error and four images", err, l.left())
 	}
 	l.share = one / 2
 	if err := i.MakeRoom(user); err == nil || len(l.left()) != 4 {

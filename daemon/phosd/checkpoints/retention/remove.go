@@ -25,9 +25,13 @@ import (
 // endedImage is an image that no program uses.
 type endedImage struct {
 	name, path string
-	ended      time.Time
+	// ended is when phosd first saw that no program uses it, or when it last changed, if that is
+	// later.
+	ended, changed time.Time
 	// empty means that it has no generation.
 	empty bool
+	// foreign means that another machine has written it: its program may run there.
+	foreign bool
 }
 
 // ours matches the names that policy.Program.Name returns.
@@ -70,7 +74,7 @@ func (i *Images) list(user *os.File, as fsuid.Rights) (images []endedImage, err 
 			continue
 		}
 		if image, ok := i.inspect(user, as, name); ok && i.unused(as.UID, image.path, parts[1]) {
-			image.ended = i.endedAt(image.path, image.ended)
+			image.ended = i.endedAt(image.path, image.changed)
 			images = append(images, image)
 		}
 	}
@@ -101,7 +105,7 @@ func (i *Images) unused(uid uint32, path, pid string) bool {
 	return !used
 }
 
-// inspect looks at an image. ended is when it last changed. It returns false for a directory that
+// inspect looks at an image. It returns false for a directory that
 // holds anything else, and for an image that is in use.
 func (i *Images) inspect(user *os.File, as fsuid.Rights, name string) (endedImage, bool) {
 	image := endedImage{name: name}
@@ -118,7 +122,7 @@ func (i *Images) inspect(user *os.File, as fsuid.Rights, name string) (endedImag
 	if err := unix.Fstat(int(dir.Fd()), &info); err != nil {
 		return image, false
 	}
-	image.ended = time.Unix(info.Mtim.Unix())
+	image.changed = time.Unix(info.Mtim.Unix())
 	opened, err := store.Open(dir, store.As(as.Do))
 	if errors.Is(err, store.ErrNoImage) {
 		image.empty = true // remove removes nothing but the rest of an image
@@ -134,9 +138,11 @@ func (i *Images) inspect(user *os.File, as fsuid.Rights, name string) (endedImag
 	}
 	if image.empty = len(all) == 0; !image.empty {
 		newest := filepath.Join("generations", filepath.Base(opened.ManifestPath(all[len(all)-1])))
-		err := as.Do(func() error { return unix.Fstatat(int(dir.Fd()), newest, &info, unix.AT_SYMLINK_NOFOLLOW) })
+		m, err := opened.Inspect(all[len(all)-1])
+		image.foreign = err == nil && m.Host.Name != i.options.Host
+		err = as.Do(func() error { return unix.Fstatat(int(dir.Fd()), newest, &info, unix.AT_SYMLINK_NOFOLLOW) })
 		if err == nil {
-			image.ended = time.Unix(info.Mtim.Unix())
+			image.changed = time.Unix(info.Mtim.Unix())
 		}
 	}
 	return image, true
