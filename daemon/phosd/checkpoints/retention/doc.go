@@ -8,8 +8,8 @@
 //     restart, and never one that is open: store.Remove needs it for itself.
 //   - The age counts from when phosd first saw that no program uses the image. A durable index has
 //     that time, so neither a restart of phosd nor one of the machine makes an image older.
-//   - Another machine may share DIR. Its images are removed by age only, which counts from their last
-//     checkpoints.
+//   - Another machine may share DIR. Its images are removed by age only, which counts from their
+//     last checkpoints.
 //   - Users own the directories below DIR, and may replace them at any time. So names are opened
 //     and removed with the user's rights, without links and mounts, and only empty directories and
 //     files of images are removed.
