@@ -16,13 +16,14 @@ import (
 // defaultEvery is the interval of a policy that says only where to.
 const defaultEvery = "10m"
 
-// Policy is the value of --checkpoint: DIR[,every=10m][,keep=N][,bandwidth=SIZE][,on=OCCASION].
+// Policy is the value of --checkpoint: DIR[,every=10m][,keep=N][,bandwidth=SIZE][,on=OCCASION]
+// [,restore=on-boot].
 type Policy struct {
 	section *jobfile.Checkpoint
 }
 
 // policyKeys are the keys of a policy, for errors.
-const policyKeys = "every, keep, bandwidth and on"
+const policyKeys = "every, keep, bandwidth, on and restore"
 
 // Set parses the value.
 func (p *Policy) Set(value string) error {
@@ -57,6 +58,8 @@ func (p *Policy) Set(value string) error {
 			section.Bandwidth = text
 		case "on":
 			section.On = append(section.On, strings.Split(text, "+")...)
+		case "restore":
+			section.Restore = text
 		default:
 			return fmt.Errorf("there is no key %q; the keys are %s", key, policyKeys)
 		}
@@ -102,6 +105,7 @@ type section struct {
 	Keep      *int     `json:"keep,omitempty"`
 	Bandwidth string   `json:"bandwidth,omitempty"`
 	On        []string `json:"on,omitempty"`
+	Restore   string   `json:"restore,omitempty"`
 }
 
 // jobText returns the value of PHOS_JOB for a name and a policy, over an earlier value. The worker
@@ -114,7 +118,7 @@ func jobText(earlier, name string, policy Policy) (string, error) {
 	file = file.With(jobfile.File{JobName: name, Checkpoint: policy.section})
 	written := job{JobName: file.JobName, LogPath: file.LogPath}
 	if c := file.Checkpoint; c != nil {
-		written.Checkpoint = &section{c.Dir, c.Every, c.Keep, c.Bandwidth, c.On}
+		written.Checkpoint = &section{c.Dir, c.Every, c.Keep, c.Bandwidth, c.On, c.Restore}
 	}
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -133,6 +137,6 @@ func jobText(earlier, name string, policy Policy) (string, error) {
 
 // PolicyUsage describes the value of --checkpoint.
 var PolicyUsage = fmt.Sprintf(
-	"save the program by itself, as `POLICY` says: DIR[,every=%s][,keep=%d][,bandwidth=500MiB][,on=%s+%s]",
-	defaultEvery, config.DefaultKeep, config.ExitSignal, config.Drain,
+	"save the program by itself, as `POLICY` says: DIR[,every=%s][,keep=%d][,bandwidth=500MiB][,on=%s+%s][,restore=%s]",
+	defaultEvery, config.DefaultKeep, config.ExitSignal, config.Drain, config.OnBoot,
 )

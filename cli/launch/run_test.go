@@ -25,7 +25,7 @@ func TestPolicy(t *testing.T) {
 			},
 		},
 		{value: ",every=1m", wrong: "begins with the directory"},
-		{value: "/c,evry=1m", wrong: `no key "evry"; the keys are every, keep, bandwidth and on`},
+		{value: "/c,evry=1m", wrong: `no key "evry"; the keys are every, keep, bandwidth, on and restore`},
 		{value: "/c,every", wrong: `"every" is not KEY=VALUE`},
 		{value: "/c,every=soon", wrong: `every: "soon" is no time span`},
 		{value: "/c,keep=few", wrong: "keep: it must be a whole number"},

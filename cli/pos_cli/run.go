@@ -36,6 +36,7 @@ saved every 10 minutes. A DIR with a comma needs a pos.yaml.
     keep=3                how many generations stay; 0: all
     bandwidth=500MiB      bytes a second, GPU and CPU half together
     on=exit-signal+drain  when phosd is told to end; at pos_cli --stop --drain
+    restore=on-boot       phosd restores the program after a restart of the machine
 
 --name and --checkpoint travel in the variable PHOS_JOB, which has the form of pos.yaml. Its keys
 replace those of pos.yaml, also for processes that the program starts.`,

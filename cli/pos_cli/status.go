@@ -44,6 +44,9 @@ bytes, and a missing value is null. These fields say what a program does:
     last_checkpoint, checkpoint   time of the last checkpoint; its age_seconds, dir and generation; error and failed
                                   of a later failed attempt; running, next, and the policy
 
+boot_restores are the programs that phosd restores after a restart of the machine, as their policies
+say: dir, state (waiting, restored or failed), error, attempts and pid.
+
     pos_cli --status --json | jq '.programs[] | select(.state == "failed") | .pid, .fault'`,
 	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		asJSON := flags.Bool("json", false, "print JSON")

@@ -27,6 +27,7 @@ func (v View) Table(to io.Writer) error {
 	if len(v.Programs) == 0 {
 		fmt.Fprintf(out, "\n%s\n", v.noProgramsText())
 		v.limitTable(out)
+		v.bootRestoreLines(out)
 		return out.Flush()
 	}
 	fmt.Fprintf(out, "\nPID\tJOB\tUSER\tGPU\tMEMORY\tCALLS\tCHECKPOINT\tAGE\tSTATE\n")
@@ -46,6 +47,7 @@ func (v View) Table(to io.Writer) error {
 		)
 	}
 	v.limitTable(out)
+	v.bootRestoreLines(out)
 	lead := "\n"
 	for _, program := range v.Programs {
 		for _, text := range append([]string{program.Fault, program.JobFileError}, program.Checkpoint.texts()...) {
@@ -81,6 +83,28 @@ func (v View) limitTable(out io.Writer) {
 		fmt.Fprintf(out, "%s%s\t%s (%s)\t%s\t%s\n", lead, limit.User, limit.Key, limit.What, used, of)
 		lead = ""
 	}
+}
+
+// bootRestoreLines prints what became of the programs to restore since the machine's restart.
+func (v View) bootRestoreLines(out io.Writer) {
+	lead := "\n"
+	for _, each := range v.BootRestores {
+		fmt.Fprint(out, lead, each.text(), "\n")
+		lead = ""
+	}
+}
+
+// text describes the restore of a program after a restart of the machine.
+func (b bootRestoreView) text() string {
+	switch {
+	case b.PID != nil:
+		return fmt.Sprintf("pid %d: restored after the machine's restart from %s", *b.PID, b.Dir)
+	case b.State == "failed":
+		return fmt.Sprintf("not restored after the machine's restart: %s: %s", b.Dir, b.Error)
+	case b.Error != "":
+		return fmt.Sprintf("restore after the machine's restart is tried again: %s: %s", b.Dir, b.Error)
+	}
+	return "to be restored after the machine's restart: " + b.Dir
 }
 
 // standbyText describes the standby workers: "2 standby workers hold 512 MiB of GPU 0".
@@ -290,6 +314,9 @@ func (s checkpointView) policyText() string {
 		text += " on " + strings.Join(s.Policy.On, ", ")
 	}
 	text += " into " + s.Policy.Dir
+	if s.Policy.RestoreOnBoot {
+		text += ", restored on boot"
+	}
 	if s.Policy.Keep > 0 {
 		text += fmt.Sprintf(", %d kept", s.Policy.Keep)
 	}

@@ -17,6 +17,21 @@ type View struct {
 	Programs []programView `json:"programs"`
 	// Limits are what the caller holds of what users share, and may hold; for root, of each user.
 	Limits []limitView `json:"limits"`
+	// BootRestores are the programs that phosd restores after a restart of the machine.
+	BootRestores []bootRestoreView `json:"boot_restores"`
+}
+
+// bootRestoreView is a program that phosd restores after a restart of the machine.
+type bootRestoreView struct {
+	Dir   string `json:"dir"`
+	User  string `json:"user"`
+	UID   uint32 `json:"uid"`
+	State string `json:"state"`
+	// Error says why the last attempt failed.
+	Error    string `json:"error"`
+	Attempts uint32 `json:"attempts"`
+	// PID is null if the program was not restored.
+	PID *uint32 `json:"pid"`
 }
 
 // limitView is what a user holds of something, by the setting with the limit.
@@ -152,6 +167,7 @@ type policyView struct {
 	Keep           uint64   `json:"keep"`
 	BandwidthBytes uint64   `json:"bandwidth_bytes"`
 	On             []string `json:"on"`
+	RestoreOnBoot  bool     `json:"restore_on_boot"`
 }
 
 type pendingView struct {
@@ -177,6 +193,18 @@ func Of(reply *api.StatusReply, now time.Time) View {
 		GPUs:     []gpuView{},
 		Programs: []programView{},
 		Limits:   []limitView{},
+
+		BootRestores: []bootRestoreView{},
+	}
+	for _, each := range reply.GetBootRestores() {
+		restore := bootRestoreView{
+			Dir: humanize.Printable(each.GetDir()), User: each.GetUser(), UID: each.GetUid(), State: each.GetState(),
+			Error: humanize.Printable(each.GetError()), Attempts: each.GetAttempts(),
+		}
+		if pid := each.GetPid(); pid != 0 {
+			restore.PID = &pid
+		}
+		view.BootRestores = append(view.BootRestores, restore)
 	}
 	for _, use := range reply.GetUses() {
 		view.Limits = append(view.Limits, limitView{
@@ -340,7 +368,7 @@ func checkpointOf(program *api.Program, now time.Time) checkpointView {
 		view.Policy = &policyView{
 			Dir:          humanize.Printable(policy.GetDir()),
 			EverySeconds: float64(policy.GetEveryMilliseconds()) / 1000, Keep: policy.GetKeep(),
-			BandwidthBytes: policy.GetBandwidthBytes(), On: list(policy.GetOn()),
+			BandwidthBytes: policy.GetBandwidthBytes(), On: list(policy.GetOn()), RestoreOnBoot: policy.GetRestoreOnBoot(),
 		}
 	}
 	return view

@@ -18,6 +18,8 @@ type Checkpoint struct {
 	Dir             string    `toml:"dir" comment:"policy: where programs are saved whose pos.yaml says nothing of checkpoints; each user gets a directory below, each program one in that; empty: nowhere"`
 	Every           Interval  `toml:"every" comment:"policy: how often, as 10m or 1h30m; 0: never"`
 	Keep            int       `toml:"keep" comment:"policy: how many generations stay; 0: all"`
+	KeepEnded       Interval  `toml:"keep_ended" comment:"policy: how long images in dir stay at least after their program has ended (168h: a week), unless their user's share (users.image_bytes) is used up; 0: phosd removes none"`
+	Restore         string    `toml:"restore" comment:"policy: on-boot brings programs back that ran when the machine went down; empty: nothing does"`
 	On              Occasions `toml:"on" comment:"policy: when else: exit-signal (phosd is told to end by a signal; programs run on), drain (pos_cli --stop --drain; programs are stopped)"`
 }
 
@@ -34,14 +36,25 @@ type Policy struct {
 	// Bandwidth is bytes a second, of both halves; 0: as fast as it goes.
 	Bandwidth Size
 	On        Occasions
+	// OnBoot means that phosd restores the program after a restart of the machine.
+	OnBoot bool
 }
 
+// OnBoot is the value of the setting restore that brings programs back after a restart of the
+// machine.
+const OnBoot = "on-boot"
+
+// Takes reports whether a policy says when.
+func (p Policy) Takes() bool { return p.Every > 0 || len(p.On) > 0 }
+
 // Aimless reports whether a policy says when, but names no directory.
-func (p Policy) Aimless() bool { return p.Dir == "" && (p.Every > 0 || len(p.On) > 0) }
+func (p Policy) Aimless() bool { return p.Dir == "" && (p.Takes() || p.OnBoot) }
 
 // Policy returns the policy of programs whose pos.yaml has none.
 func (c Checkpoint) Policy() Policy {
-	return Policy{Dir: c.Dir, Every: c.Every, Keep: c.Keep, Bandwidth: c.Bandwidth, On: c.On}
+	return Policy{
+		Dir: c.Dir, Every: c.Every, Keep: c.Keep, Bandwidth: c.Bandwidth, On: c.On, OnBoot: c.Restore == OnBoot,
+	}
 }
 
 // defaultCheckpoint returns the settings without a file: 1 GiB of memory, 30 s, no policy.
@@ -52,6 +65,7 @@ func defaultCheckpoint() Checkpoint {
 		DeadlineSeconds: 30,
 		PreparedSeconds: 300,
 		Keep:            DefaultKeep,
+		KeepEnded:       Interval(7 * 24 * time.Hour),
 		On:              Occasions{},
 	}
 }
@@ -80,6 +94,13 @@ func (c Checkpoint) check() error {
 			"it is below a second",
 			time.Duration(c.Every),
 		},
+		{
+			c.KeepEnded == 0 || time.Duration(c.KeepEnded) >= time.Second,
+			"checkpoint.keep_ended",
+			"it is below a second",
+			time.Duration(c.KeepEnded),
+		},
+		{c.Restore == "" || c.Restore == OnBoot, "checkpoint.restore", "it must be " + OnBoot + " or empty", c.Restore},
 		{c.Keep >= 0, "checkpoint.keep", "it must not be negative", c.Keep},
 	}
 	for _, check := range checks {

@@ -20,7 +20,7 @@ type Config struct {
 	Gpus       GPUs     `toml:"gpus"`
 	Socket     string   `toml:"socket" comment:"unix socket of programs and of pos_cli"`
 	RuntimeDir string   `toml:"runtime_dir" comment:"where sessions, control sockets and records live; a directory of root's"`
-	StateDir   string   `toml:"state_dir" comment:"what outlives a boot: the key that seals images, unfinished work; a directory of root's"`
+	StateDir   string   `toml:"state_dir" comment:"what outlives a boot: the key that seals images, unfinished work, records of images and programs; a directory of root's"`
 	Criu       string   `toml:"criu" comment:"the program that saves and restores processes: a path, or a name to look for"`
 	Access     Access   `toml:"access"`
 	Sessions   Sessions `toml:"sessions"`

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 // What --print-config shows must be a file that gives the same configuration again.
@@ -97,6 +98,25 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 	}
 	if _, err := flags.Resolve(); err != nil {
 		t.Error(err)
+	}
+	if config, err := flags.Resolve(); err != nil || config.Checkpoint.Policy().OnBoot ||
+		config.Checkpoint.KeepEnded != Interval(7*24*time.Hour) {
+		t.Errorf("got %+v, %v, want images of a week and no restore", config.Checkpoint, err)
+	}
+	if err := set.Parse([]string{"--checkpoint-restore=on-boot"}); err != nil {
+		t.Fatal(err)
+	}
+	if config, err := flags.Resolve(); err != nil || !config.Checkpoint.Policy().OnBoot {
+		t.Errorf("got %+v, %v, want a restore", config.Checkpoint, err)
+	}
+	if err := set.Parse([]string{"--set", "checkpoint.every=0"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := flags.Resolve(); err == nil || !strings.Contains(err.Error(), "checkpoint.restore") {
+		t.Errorf("a restore without checkpoints: got %v, want checkpoint.restore in it", err)
+	}
+	if err := set.Parse([]string{"--set", "checkpoint.every=10m"}); err != nil {
+		t.Fatal(err)
 	}
 	if err := set.Parse([]string{"--set", "sessions.each=3"}); err == nil ||
 		!strings.Contains(err.Error(), "unknown key sessions.each; the keys are gpus") {

@@ -100,7 +100,14 @@ func (f *Flags) Resolve() (Config, error) {
 		return Config{}, &SettingError{
 			"checkpoint.dir",
 			"",
-			"it is missing, and checkpoint.every and checkpoint.on do nothing without it",
+			"it is missing, and checkpoint.every, checkpoint.on and checkpoint.restore do nothing without it",
+		}
+	}
+	if config.Checkpoint.Dir != "" && config.Checkpoint.Restore != "" && !config.Checkpoint.Policy().Takes() {
+		return Config{}, &SettingError{
+			"checkpoint.restore",
+			config.Checkpoint.Restore,
+			"checkpoint.every and checkpoint.on are missing, so no checkpoint would be taken",
 		}
 	}
 	return config, config.Check()

@@ -142,6 +142,7 @@ func (d *Daemon) open() (err error) {
 		Config: settings.Checkpoint, Sessions: d.sessions, Devices: d.devices, Dir: d.dir, State: d.state,
 		Metrics: d.metrics, Log: d.log, Life: d.life, CPU: d.options.CPU, Failpoints: d.options.Failpoints,
 		Output: d.options.WorkerLog, Quota: d.quota, Users: settings.Users,
+		Socket: settings.Socket, Admit: d.mayUse,
 	})
 	if err := d.checkpoints.Sweep(); err != nil {
 		return err
@@ -223,6 +224,8 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	running.Go(mux.Run)
 	d.watchers.Go(d.sessions.WatchMemory)
 	d.watchers.Go(d.checkpoints.RunSchedule)
+	d.watchers.Go(d.checkpoints.RunRetention)
+	d.watchers.Go(d.checkpoints.RestoreAfterBoot)
 	d.watchers.Go(func() { d.devices.Watch(d.life) })
 	running.Go(func() { _ = server.Serve(mux) }) // it returns an error when the listener closes
 	d.log.Info(

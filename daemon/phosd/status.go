@@ -10,6 +10,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/onboot"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
 	"github.com/phos-gpu/phos/daemon/phosd/users"
@@ -44,6 +45,19 @@ func (d *Daemon) status(ctx context.Context, caller api.Caller) *api.StatusReply
 	}
 	asking.Wait()
 	reply.Uses = d.uses(caller)
+	for _, each := range d.checkpoints.BootRestores() {
+		if !caller.CanAccess(each.UID) {
+			continue
+		}
+		message := &api.BootRestore{
+			Dir: each.Dir, Uid: each.UID, User: users.Name(each.UID), State: each.State(), Error: each.Error,
+			Attempts: uint32(each.Attempts),
+		}
+		if each.State() == onboot.Restored {
+			message.Pid = caller.CallerPID(each.Root)
+		}
+		reply.BootRestores = append(reply.BootRestores, message)
+	}
 	return reply
 }
 

@@ -84,7 +84,7 @@ func progressOf(progress session.Progress) *api.Progress {
 func policyOf(policy config.Policy) *api.Policy {
 	return &api.Policy{
 		Dir: policy.Dir, EveryMilliseconds: uint64(time.Duration(policy.Every).Milliseconds()), Keep: uint64(policy.Keep),
-		BandwidthBytes: uint64(policy.Bandwidth), On: policy.On,
+		BandwidthBytes: uint64(policy.Bandwidth), On: policy.On, RestoreOnBoot: policy.OnBoot,
 	}
 }
 

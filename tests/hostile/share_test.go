@@ -398,3 +398,172 @@ finally:
 		t.Errorf("the log has %d bytes, or control characters, or forged lines", len(log))
 	}
 }
+
+// fills is a program that fills 40 MiB of its GPU with random bytes.
+const fills = onGPU + `
+at = allocate(40 << 20)
+check(cuda.cuMemcpyHtoD_v2(at, os.urandom(40 << 20), ctypes.c_size_t(40 << 20)))
+ready()
+`
+
+// sharedDirectory returns a directory for the images of a policy in phosd.toml.
+func sharedDirectory(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "phos-shared-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// imagesIn returns the names of a user's images in a shared directory.
+func (u *user) imagesIn(base string) (names []string) {
+	u.t.Helper()
+	entries, err := os.ReadDir(filepath.Join(base, fmt.Sprint(u.uid)))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// TestImageShare: the images of one user in checkpoint.dir take the user's share at most, during
+// the first checkpoint and after it. Alice's programs are saved all the same.
+func TestImageShare(t *testing.T) {
+	for name, test := range map[string]struct {
+		flags []string
+		saved bool
+	}{
+		"during a checkpoint": {[]string{"--checkpoint-bandwidth=4MiB", "--users-image-bytes=1MiB"}, false},
+		"before the next one": {[]string{"--users-image-bytes=16KiB"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := alice(t), bob(t)
+			d := start(t, append(test.flags, "--checkpoint-dir="+sharedDirectory(t), "--checkpoint-every=1s")...)
+			text := fills
+			if test.saved {
+				text = onGPU + "ready()" // saved before phosd looks at the disk
+			}
+			program := b.programIn(d, "fills", "", text)
+			waitFor(t, "bob's share is used up", func() bool {
+				return strings.Contains(b.status(d, program).Checkpoint.Error, "users.image_bytes")
+			})
+			if got := b.status(d, program); got.State != "running" || (got.Checkpoint.Generation != nil) != test.saved {
+				t.Errorf("got %+v, want a running program, saved: %v", got, test.saved)
+			}
+			if test.saved {
+				return // alice's share is the same
+			}
+			other := a.programIn(d, "other", "checkpoint: {dir: image, every: 1s}\n", onGPU+"ready()")
+			waitFor(t, "alice's program is saved", func() bool { return a.status(d, other).Checkpoint.Generation != nil })
+		})
+	}
+}
+
+// TestImageShareOldest: bob's share is used up. The image of a program that has ended is removed
+// for the image of the next one, and alice's image stays. The image of a program that runs stays,
+// too.
+func TestImageShareOldest(t *testing.T) {
+	a, b := alice(t), bob(t)
+	base := sharedDirectory(t)
+	d := start(t, "--checkpoint-dir="+base, "--checkpoint-every=1s", "--checkpoint-keep=1", "--users-image-bytes=72MiB")
+	for _, u := range []*user{a, b} {
+		program := u.programIn(d, "first", "", fills)
+		waitFor(t, "the first program is saved", func() bool { return u.status(d, program).Checkpoint.Generation != nil })
+		if err := program.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "it has ended", func() bool { return u.status(d, program).PID == 0 })
+	}
+	first := b.imagesIn(base)
+	next := b.programIn(d, "next", "", fills)
+	waitFor(t, "the next program is saved", func() bool { return b.status(d, next).Checkpoint.Generation != nil })
+	waitFor(t, "the first image is removed", func() bool { return !slices.Contains(b.imagesIn(base), first[0]) })
+	d.LogContains("reason=quota")
+	third := b.programIn(d, "third", "", fills)
+	waitFor(t, "the share is used up", func() bool {
+		return strings.Contains(b.status(d, third).Checkpoint.Error, "users.image_bytes") ||
+			strings.Contains(b.status(d, next).Checkpoint.Error, "users.image_bytes")
+	})
+	suffix := fmt.Sprintf("-%d-", next.Process.Pid)
+	if left := b.imagesIn(base); !slices.ContainsFunc(left, func(name string) bool { return strings.Contains(name, suffix) }) {
+		t.Errorf("got %q, want the image of the running pid %d", left, next.Process.Pid)
+	}
+	if left := a.imagesIn(base); len(left) != 1 {
+		t.Errorf("alice's images: got %q, want one", left)
+	}
+}
+
+// TestStreamShare: bob's images on their way from and to streams take bob's share at most.
+func TestStreamShare(t *testing.T) {
+	b := bob(t)
+	d := start(t, "--users-stream-bytes=1MiB")
+	program := b.programIn(d, "fills", "", fills)
+	dump := b.cli(d, "--pre-dump", "--dir", "-", "--bandwidth", "8MiB", "--pid", pid(program))
+	refused, err := os.Create(b.file("refused"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer refused.Close()
+	var said bytes.Buffer
+	dump.Stdout, dump.Stderr = refused, &said
+	if err := dump.Run(); err == nil || !strings.Contains(said.String(), "users.stream_bytes") {
+		t.Errorf("to a stream: got %v, %q, want users.stream_bytes", err, said.String())
+	}
+	if got := b.status(d, program); got.State != "running" {
+		t.Errorf("got %+v, want a running program", got)
+	}
+	// Root is not limited, and bob gets root's stream.
+	stream, err := os.Create(b.file("stream"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	whole := d.Command("--dump", "--dir", "-", "--pid", pid(program))
+	whole.Stdout = stream
+	if err := whole.Run(); err != nil {
+		t.Fatal(err)
+	}
+	from, err := os.Open(b.file("stream"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	restore := b.cli(d, "--restore", "--dir", "-", "--detach")
+	restore.Stdin = from
+	if text, err := run(t, restore); err == nil || !strings.Contains(text, "users.stream_bytes") {
+		t.Errorf("from a stream: got %v, %q, want users.stream_bytes", err, text)
+	}
+}
+
+// TestFileShare: phosd keeps only bob's share of files open for bob's requests: an image with many
+// packs is not restored. Alice's share is alice's.
+func TestFileShare(t *testing.T) {
+	a, b := alice(t), bob(t)
+	d := start(t, "--users-files=3")
+	for _, u := range []*user{b, a} {
+		program := u.programIn(d, "saved", "", onGPU+"ready()")
+		generations := 1
+		if u == b {
+			generations = 4
+		}
+		for range generations {
+			u.mustCLI(d, "--pre-dump", "--dir", u.file("image"), "--pid", pid(program))
+		}
+		if packs, err := os.ReadDir(u.file("image/packs")); err != nil || (len(packs) > 2) != (u == b) {
+			t.Fatalf("got %d packs, %v", len(packs), err)
+		}
+		if err := program.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "it has ended", func() bool { return program.Process.Signal(syscall.Signal(0)) != nil })
+	}
+	b.mustFail(d, []string{"--restore", "--detach", "--dir", b.file("image")}, "users.files", "may have 3")
+	a.mustCLI(d, "--restore", "--detach", "--dir", a.file("image"))
+}

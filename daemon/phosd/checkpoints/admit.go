@@ -2,8 +2,10 @@ package checkpoints
 
 import (
 	"context"
+	"errors"
 	"os"
 
+	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
@@ -37,7 +39,7 @@ func (c *Checkpoints) watchSpace(
 		return archive.WatchUse(ctx, target.Work, target.Share.SetTo, cancel)
 	case r.shared != nil:
 		uid := r.Caller.UID
-		measured := func(bytes uint64) error { return c.options.Quota.Measure(uid, quota.ImageBytes, bytes) }
+		measured := func(bytes uint64) error { return c.measureImages(uid, bytes) }
 		return archive.WatchUse(ctx, r.shared, measured, cancel)
 	}
 	return func() {}
@@ -50,5 +52,15 @@ func (c *Checkpoints) checkSpace(uid uint32, images *os.File) error {
 	if err != nil {
 		return err
 	}
-	return c.options.Quota.Measure(uid, quota.ImageBytes, bytes)
+	return c.measureImages(uid, bytes)
+}
+
+// measureImages records what a user's images take. If that is more than the user's share, it
+// removes images of ended programs.
+func (c *Checkpoints) measureImages(uid uint32, bytes uint64) error {
+	err := c.options.Quota.Measure(uid, quota.ImageBytes, bytes)
+	if errors.Is(err, api.ErrExhausted) {
+		return c.images.MakeRoom(uid)
+	}
+	return err
 }

@@ -13,8 +13,10 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/onboot"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/restored"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/retention"
 	"github.com/phos-gpu/phos/daemon/phosd/metrics"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
@@ -51,6 +53,10 @@ type Options struct {
 	// Quota counts what users' requests hold; Users are its settings.
 	Quota *quota.Quota
 	Users config.Users
+	// Socket is phosd's.
+	Socket string
+	// Admit returns an error unless a caller may use phosd.
+	Admit func(api.Caller) error
 }
 
 // Checkpoints takes and restores checkpoints.
@@ -68,6 +74,12 @@ type Checkpoints struct {
 	// turns are the checkpoints of policies in flight.
 	turns       turns
 	directories directories
+	// images removes images of ended programs; boot knows what is restored after a restart of the
+	// machine.
+	images *retention.Images
+	boot   *onboot.Programs
+	// restoring are the image directories of restores in flight.
+	restoring pathSet
 	// logUntracked logs, once, that this kernel does not track written pages.
 	logUntracked func()
 }
@@ -97,8 +109,11 @@ func New(options Options) *Checkpoints {
 // Sweep reverts the checkpoints and restores that the phosd before has not finished: frozen
 // programs go on, incomplete trees end. Then it adopts the restored trees. It comes before sessions
 // are adopted, so that these find what is left. It fails if it cannot look: what it leaves out
-// would stay until the next start.
+// would stay until the next start. It also opens the records of images and programs.
 func (c *Checkpoints) Sweep() error {
+	if err := c.openLife(); err != nil {
+		return err
+	}
 	if c.options.CPU == nil {
 		return nil
 	}

@@ -9,14 +9,17 @@
 //   - schedule.go takes the checkpoints of policies, turns.go says whose turn it is, directory.go
 //     where to, and drain.go takes those at the end of phosd; family.go says which programs are
 //     saved together.
+//   - life.go says which images must stay, and boot.go restores programs after a restart of the
+//     machine.
 //   - images.go finds the obstacles of a restore.
 //
 // The packages below: archive opens and writes image directories, policy says when a checkpoint is
-// due and where it goes, preflight finds obstacles, restored keeps the restored trees, workerclient
-// speaks to workers.
+// due and where it goes, preflight finds obstacles, restored keeps the restored trees, retention
+// removes images of ended programs, onboot remembers what is restored after a restart of the
+// machine, and workerclient speaks to workers.
 //
-// Lock order: the locks of turns, directories and prepared are each taken alone. directories and
-// prepared call package quota, which has one lock.
+// Lock order: the locks of turns, directories, prepared and restoring are each taken alone.
+// directories and prepared call package quota, which has one lock.
 //
 // Tested by daemon/phosd, tests/checkpoint and tests/policy. Read Checkpoints and parts.go.
 package checkpoints

@@ -21,6 +21,7 @@ const maxParallel = 4
 // SaveAtExit saves the programs whose policies say so, when a signal ends phosd. They go on. It
 // cancels scheduled checkpoints, which may take their time, and no user waits for another.
 func (c *Checkpoints) SaveAtExit() {
+	c.boot.Freeze()
 	if c.options.CPU == nil {
 		return
 	}
@@ -66,11 +67,25 @@ func (c *Checkpoints) saveUserAtExit(running []*sessions.Session) {
 // endOptions say how a program is saved by its policy when phosd ends. The program's own limit of
 // the bandwidth is for the time that it runs, and would only keep phosd from ending.
 func (c *Checkpoints) endOptions(s *sessions.Session, p *programPolicy, stop bool) familyOptions {
-	options := familyOptions{stop: stop, keep: p.Keep, open: c.opens(s, p)}
+	options := familyOptions{stop: stop, keep: p.Keep, onBoot: p.OnBoot, open: c.opens(s, p)}
 	if !p.Own {
 		options.bandwidth = p.BandwidthBytes
 	}
 	return options
+}
+
+// beginDrain tells which programs a drain stops: they do not end by themselves. The returned
+// function ends that, with the error of the checkpoint.
+func (c *Checkpoints) beginDrain(f family, options familyOptions) (end func(err error)) {
+	if !options.stop {
+		return func(error) {}
+	}
+	c.boot.Draining(f.root)
+	return func(err error) {
+		if err != nil {
+			c.boot.DrainFailed(f.root)
+		}
+	}
 }
 
 // drainPlan is what is saved of one user at a drain.
@@ -152,7 +167,7 @@ func (c *Checkpoints) drainOptions(s *sessions.Session, base *os.File) (familyOp
 			dir, err := policy.OpenShared(base, as, p.program.Name())
 			return imageDirectory{File: dir}, err
 		}
-		return familyOptions{stop: true, open: open}, nil
+		return familyOptions{stop: true, onBoot: p.OnBoot, open: open}, nil
 	}
 	return familyOptions{}, fmt.Errorf(
 		"%w: pid %d (%s) has no policy with \"on: [drain]\"; name a directory for such programs by --dir",

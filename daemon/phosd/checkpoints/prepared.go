@@ -30,6 +30,8 @@ type preparedKey struct {
 // preparedImage is ready for a restore.
 type preparedImage struct {
 	prepared *ckpt.Prepared
+	// dir is the path of the image.
+	dir string
 	// kept counts the image as the user's.
 	kept *quota.Share
 	// expiry drops the image after a time.
@@ -53,6 +55,18 @@ func (p *preparedImages) has(key preparedKey) bool {
 	return p.ready[key] != nil
 }
 
+// holds reports whether an image in a directory is prepared.
+func (p *preparedImages) holds(dir string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, each := range p.ready {
+		if each.dir == dir {
+			return true
+		}
+	}
+	return false
+}
+
 // take hands out a prepared image, or nil.
 func (p *preparedImages) take(key preparedKey) *ckpt.Prepared {
 	p.mu.Lock()
@@ -68,7 +82,13 @@ func (p *preparedImages) take(key preparedKey) *ckpt.Prepared {
 }
 
 // put keeps a prepared image for a while. It returns false if there is one already.
-func (p *preparedImages) put(key preparedKey, prepared *ckpt.Prepared, kept *quota.Share, keep time.Duration) bool {
+func (p *preparedImages) put(
+	key preparedKey,
+	dir string,
+	prepared *ckpt.Prepared,
+	kept *quota.Share,
+	keep time.Duration,
+) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ready == nil {
@@ -77,7 +97,7 @@ func (p *preparedImages) put(key preparedKey, prepared *ckpt.Prepared, kept *quo
 	if p.ready[key] != nil {
 		return false
 	}
-	p.ready[key] = &preparedImage{prepared: prepared, kept: kept, expiry: time.AfterFunc(keep, func() {
+	p.ready[key] = &preparedImage{prepared: prepared, dir: dir, kept: kept, expiry: time.AfterFunc(keep, func() {
 		if expired := p.take(key); expired != nil {
 			expired.Close()
 		}
@@ -164,6 +184,7 @@ func (c *Checkpoints) Prepare(
 		image.Close()
 		return nil, err
 	}
+	defer c.restoring.add(pathOf(directory))()
 	begun, key := time.Now(), keyOf(image, caller)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -183,7 +204,7 @@ func (c *Checkpoints) Prepare(
 		kept.Release()
 		return nil, err
 	}
-	if !c.prepared.put(key, prepared, kept, c.config.PreparedTime()) {
+	if !c.prepared.put(key, pathOf(directory), prepared, kept, c.config.PreparedTime()) {
 		kept.Release()
 		prepared.Close()
 		return nil, fmt.Errorf("%w: this image is already prepared", api.ErrInvalid)

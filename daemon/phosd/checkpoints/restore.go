@@ -60,6 +60,8 @@ type restore struct {
 	origin rundir.Checkpoint
 	// files decides about files that have changed since.
 	files savedfile.Policy
+	// owner is the user of the restored program.
+	owner uint32
 }
 
 // ownPIDs returns the processes that do not count as other programs: the caller may have its output
@@ -75,6 +77,9 @@ func ownPIDs(caller api.Caller) []int {
 func (c *Checkpoints) Restore(ctx context.Context, request RestoreRequest) (*Restored, error) {
 	begun := time.Now()
 	r := &restore{Checkpoints: c, RestoreRequest: request}
+	if !request.Begin.GetStream() {
+		defer c.restoring.add(pathOf(request.Files[0]))()
+	}
 	result, err := r.run(ctx)
 	c.metrics.Restored(result, time.Since(begun), err)
 	if err != nil {
@@ -88,6 +93,9 @@ func (c *Checkpoints) Restore(ctx context.Context, request RestoreRequest) (*Res
 			done.Tree = watched
 		}
 		r.recordOrigin(tree)
+	}
+	if r.place.PID == 0 {
+		c.boot.Restored(r.origin.Dir, r.owner, result.Root)
 	}
 	done.Took = time.Since(begun)
 	c.log.Info(
@@ -220,6 +228,7 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 			image.UnknownKey, uid, users.Name(uid)))
 	}
 	r.origin = rundir.Checkpoint{Last: image.Manifest.Created, Generation: image.Manifest.Generation}
+	r.owner = image.Manifest.Owner.UID
 	if !r.Begin.GetStream() {
 		r.origin.Dir = pathOf(directory)
 	}

@@ -134,7 +134,7 @@ func (c *Checkpoints) saveByPolicy(ctx context.Context, s *sessions.Session) err
 		return noAnswer(s)
 	}
 	return c.saveFamily(ctx, c.familyOf(s), familyOptions{
-		keep: p.Keep, bandwidth: p.BandwidthBytes, open: c.opens(s, p),
+		keep: p.Keep, bandwidth: p.BandwidthBytes, onBoot: p.OnBoot, open: c.opens(s, p),
 		// It may have been saved with another program of its family in the meantime.
 		unwanted: func() bool { return c.Due(s).After(time.Now()) },
 	})
@@ -149,6 +149,7 @@ type familyOptions struct {
 	stop      bool
 	keep      int // generations; 0: all
 	bandwidth uint64
+	onBoot    bool // restore it after a restart of the machine
 	open      func(as fsuid.Rights) (imageDirectory, error)
 	// unwanted reports whether the checkpoint has become unnecessary; nil: it has not.
 	unwanted func() bool
@@ -180,7 +181,8 @@ func (c *Checkpoints) saveFamily(ctx context.Context, f family, options familyOp
 		c.recordFailure(f.members, err)
 		return err
 	}
-	_, err = c.checkpoint(ctx, Request{
+	endDrain := c.beginDrain(f, options)
+	done, err := c.checkpoint(ctx, Request{
 		Caller: api.Caller{UID: as.UID, GID: as.GID, Groups: as.Groups, Process: f.root},
 		Begin: &api.CheckpointBegin{
 			Pids: []uint32{uint32(pid)}, Stop: options.stop, BandwidthBytes: options.bandwidth,
@@ -191,10 +193,17 @@ func (c *Checkpoints) saveFamily(ctx context.Context, f family, options familyOp
 		Notice:   func(text string) { c.log.Debug("checkpoint notice", "pid", pid, "notice", text) },
 		byPolicy: true,
 	})
-	if err == nil && options.keep > 0 {
+	endDrain(err)
+	if err != nil {
+		c.removeEmpty(f, dir)
+		return err
+	}
+	// The container of a program is gone after a restart.
+	c.boot.Saved(f.root, as, pathOf(dir.File), options.onBoot && !done.Manifest.Contained)
+	if options.keep > 0 {
 		c.prune(context.WithoutCancel(ctx), s, dir.File, as, options.keep)
 	}
-	return err
+	return nil
 }
 
 // awaitCheckpoint waits for the end of a checkpoint in flight.

@@ -30,6 +30,9 @@ func (m *Metrics) GPUFailed(bus string, xid uint64) {
 	m.xids.WithLabelValues(bus, strconv.FormatUint(xid, 10)).Inc()
 }
 
+// ImageRemoved counts an image of an ended program that was removed.
+func (m *Metrics) ImageRemoved(reason string) { m.imagesRemoved.WithLabelValues(reason).Inc() }
+
 // Restored counts a restore, and how long it took.
 func (m *Metrics) Restored(restored *ckpt.RestoreResult, took time.Duration, err error) {
 	outcome := result(err)

@@ -32,6 +32,7 @@ type Metrics struct {
 	writtenBytes          prometheus.Counter
 	sharedBytes           prometheus.Counter
 	xids                  *prometheus.CounterVec
+	imagesRemoved         *prometheus.CounterVec
 }
 
 // New returns Metrics that have counted nothing yet.
@@ -56,6 +57,10 @@ func New(source Source) *Metrics {
 	m.xids = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "phos_gpu_errors_total", Help: "Errors (Xids) of real GPUs that their driver reported.",
 	}, []string{"bus", "xid"})
+	m.imagesRemoved = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "phos_images_removed_total",
+		Help: "Images of ended programs that phosd has removed, by reason (age, quota, empty).",
+	}, []string{"reason"})
 	m.countCheckpoints()
 	m.registry.MustRegister(
 		m.xids,
@@ -72,6 +77,7 @@ func New(source Source) *Metrics {
 		buildInfo(),
 		m.writtenBytes,
 		m.sharedBytes,
+		m.imagesRemoved,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 	)

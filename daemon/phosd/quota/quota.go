@@ -200,6 +200,16 @@ func (l Limit) of() (limit uint64, limited bool) {
 	return 0, false
 }
 
+// Limit returns how much a user may hold of a resource; limited is false if there is no limit.
+// grows means that the limit is what is free.
+func (q *Quota) Limit(uid uint32, resource Resource) (limit uint64, limited, grows bool) {
+	if uid == 0 {
+		return 0, false, false
+	}
+	limit, limited = q.limits[resource].of()
+	return limit, limited, limited && q.limits[resource].Max == 0
+}
+
 // subtract undoes add.
 func (q *Quota) subtract(uid uint32, resource Resource, count uint64) {
 	q.mu.Lock()

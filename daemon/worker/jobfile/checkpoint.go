@@ -21,13 +21,15 @@ type Checkpoint struct {
 	Bandwidth string `yaml:"bandwidth"`
 	// On lists further events that cause a checkpoint.
 	On []string `yaml:"on"`
+	// Restore is "on-boot" if phosd restores the program after a restart of the machine.
+	Restore string `yaml:"restore"`
 }
 
-const checkpointFields = "dir, every, keep, bandwidth, on"
+const checkpointFields = "dir, every, keep, bandwidth, on, restore"
 
 // Policy parses and checks the section.
 func (c Checkpoint) Policy() (policy config.Policy, err error) {
-	policy = config.Policy{Dir: c.Dir, Keep: config.DefaultKeep, On: c.occasions()}
+	policy = config.Policy{Dir: c.Dir, Keep: config.DefaultKeep, On: c.occasions(), OnBoot: c.Restore == config.OnBoot}
 	if strings.ContainsRune(c.Dir, 0) {
 		return policy, &fieldError{"dir", "it contains a zero byte"}
 	}
@@ -56,6 +58,9 @@ func (c Checkpoint) Policy() (policy config.Policy, err error) {
 				fmt.Sprintf("%q is no occasion; say %s or %s", occasion, config.ExitSignal, config.Drain),
 			}
 		}
+	}
+	if c.Restore != "" && c.Restore != config.OnBoot {
+		return policy, &fieldError{"restore", fmt.Sprintf("%q is not known; say %s", c.Restore, config.OnBoot)}
 	}
 	if policy.Aimless() {
 		return policy, &fieldError{"dir", "it is missing, so no checkpoint would be taken"}

@@ -43,7 +43,7 @@ func TestParse(t *testing.T) {
 		{name: "unknown field", text: "job_name: a\n\njob_nmae: b\n", wrong: "pos.yaml:3: job_nmae: unknown field"},
 		{
 			name: "fields are named", text: "x: b\n",
-			wrong: "(the fields are job_name, daemon_addr, log_path, checkpoint: {dir, every, keep, bandwidth, on})",
+			wrong: "(the fields are job_name, daemon_addr, log_path, checkpoint: {dir, every, keep, bandwidth, on, restore})",
 		},
 		{
 			name: "interval", text: "job_name: a\ncheckpoint:\n  dir: c\n  every: soon\n",
@@ -59,6 +59,14 @@ func TestParse(t *testing.T) {
 		{
 			name: "occasion", text: "checkpoint:\n  dir: c\n  on: [drain, never]\n",
 			wrong: "pos.yaml:3: checkpoint.on: \"never\" is no occasion",
+		},
+		{
+			name: "restore", text: "checkpoint:\n  dir: c\n  every: 1m\n  restore: always\n",
+			wrong: "pos.yaml:4: checkpoint.restore: \"always\" is not known; say on-boot",
+		},
+		{
+			name: "nothing to restore", text: "checkpoint:\n  restore: on-boot\n",
+			wrong: "pos.yaml:1: checkpoint.dir: it is missing",
 		},
 		{name: "occasion alone", text: "checkpoint:\n  on: drain\n", wrong: "pos.yaml:2: on: it must be a list"},
 		{
@@ -152,6 +160,10 @@ func TestCheckpoint(t *testing.T) {
 		},
 		{"checkpoint: {keep: 0, bandwidth: 1000}\n", config.Policy{Bandwidth: 1000}},
 		{"checkpoint: {}\n", config.Policy{Keep: 3}},
+		{
+			"checkpoint: {dir: /c, every: 1m, restore: on-boot}\n",
+			config.Policy{Dir: "/c", Every: config.Interval(time.Minute), Keep: 3, OnBoot: true},
+		},
 	} {
 		file, err := Parse(Name, []byte(test.text))
 		if err != nil || file.Checkpoint == nil {

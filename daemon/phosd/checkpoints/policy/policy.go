@@ -19,6 +19,8 @@ type Policy struct {
 	Keep           int
 	BandwidthBytes uint64
 	On             []string
+	// OnBoot means that the program is restored after a restart of the machine.
+	OnBoot bool
 	// Own means that it comes from the program's pos.yaml or PHOS_JOB.
 	Own bool
 }
@@ -29,13 +31,14 @@ func Of(said *api.Policy, otherwise config.Policy) (Policy, bool) {
 	if said == nil {
 		p := Policy{
 			Dir: otherwise.Dir, Every: time.Duration(otherwise.Every), Keep: otherwise.Keep,
-			BandwidthBytes: uint64(otherwise.Bandwidth), On: otherwise.On,
+			BandwidthBytes: uint64(otherwise.Bandwidth), On: otherwise.On, OnBoot: otherwise.OnBoot,
 		}
 		return p, p.holds()
 	}
 	p := Policy{
 		Dir: said.GetDir(), Every: time.Duration(said.GetEveryMilliseconds()) * time.Millisecond, Keep: int(said.GetKeep()),
 		BandwidthBytes: said.GetBandwidthBytes(), On: said.GetOn(), Own: true,
+		OnBoot: said.GetRestoreOnBoot(),
 	}
 	return p, p.holds()
 }
@@ -49,6 +52,7 @@ func (p Policy) Has(occasion string) bool { return slices.Contains(p.On, occasio
 func (p Policy) Message() *api.Policy {
 	return &api.Policy{
 		Dir: p.Dir, EveryMilliseconds: uint64(p.Every.Milliseconds()), Keep: uint64(p.Keep), BandwidthBytes: p.BandwidthBytes, On: p.On,
+		RestoreOnBoot: p.OnBoot,
 	}
 }
 
@@ -128,7 +132,12 @@ func (p Program) Fill(dir string) string {
 
 // Name returns a name for a program's directory that no other program of the machine has had.
 func (p Program) Name() string {
-	return fmt.Sprintf("%s-%d-%s", plain(p.Job), p.PID, p.Started.UTC().Format("20060102T150405"))
+	return plain(p.Job) + p.NameEnd()
+}
+
+// NameEnd returns the end of Name, which does not depend on the job.
+func (p Program) NameEnd() string {
+	return fmt.Sprintf("-%d-%s", p.PID, p.Started.UTC().Format("20060102T150405"))
 }
 
 const maxName = 64
