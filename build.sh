@@ -11,6 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . scripts/frameworks.sh
 . scripts/nvml.sh
 . scripts/criu.sh
+. scripts/containers.sh
 . scripts/verbs.sh
 . scripts/gpu.sh
 

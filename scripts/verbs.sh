@@ -150,6 +150,7 @@ need_for_tests() {
 	need_pycuda
 	need_nvml
 	need_criu
+	need_recipes
 }
 
 verb_test() {

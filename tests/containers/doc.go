@@ -1,0 +1,2 @@
+// Package containers runs the commands of docs/containers.md, with the distribution's Docker.
+package containers
