@@ -1,5 +1,6 @@
 # shellcheck shell=bash
-# What the recipes of docs/containers.md need: Docker of the distribution, and an image with Python.
+# What the recipes of docs/containers.md and docs/slurm.md need: Docker and Slurm of the
+# distribution, and an image with Python.
 
 # need_stopped PACKAGE...: installs packages with daemons, which are not started. Tests start their
 # own.
@@ -42,9 +43,9 @@ need_recipes() {
 		say skip "$CONTAINER_ROOT_MISSING"
 		return
 	fi
-	need debootstrap
-	need_stopped docker.io
+	need debootstrap iproute2
+	need_stopped docker.io slurmctld slurmd slurm-client munge
 	[ -d "$CONTAINER_ROOT_MADE" ] || step "make the root of an image with Python" make_container_root
 	CONTAINER_ROOT=$CONTAINER_ROOT_MADE
-	say ok "Docker, and the root of an image ($CONTAINER_ROOT)"
+	say ok "Docker and Slurm, and the root of an image ($CONTAINER_ROOT)"
 }

@@ -106,7 +106,10 @@ func refusals(t *testing.T, r *recipe.Room) {
 	t.Helper()
 	const mounts = " -v /run/phos:/run/phos -v /usr/local:/usr/local:ro -v /srv/ckpt:/srv/ckpt trainer "
 	save := func(name string) string {
-		return fmt.Sprintf(`pos_cli --pre-dump --dir /srv/ckpt/%[1]s --pid "$(pos_cli ps | awk '$3 == "%[1]s" { print $1 }')"`, name)
+		return fmt.Sprintf(
+			`pos_cli --pre-dump --dir /srv/ckpt/%[1]s --pid "$(pos_cli ps | awk '$3 == "%[1]s" { print $1 }')"`,
+			name,
+		)
 	}
 	for _, test := range []struct{ name, options, command, try, want string }{
 		{

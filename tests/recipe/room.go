@@ -84,6 +84,9 @@ func disk(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { // as /var/lib
+		t.Fatal(err)
+	}
 	return dir
 }
 
@@ -120,9 +123,30 @@ func (r *Room) Try(script string) (string, error) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
-	command := exec.CommandContext(ctx, "nsenter", "--target", strconv.Itoa(r.init), "--mount", "--pid", "--net", "--uts",
-		"--ipc", "--wdns=/root", "setsid", "--wait", "bash", "-euo", "pipefail", "-c", script)
-	command.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"}
+	command := exec.CommandContext(
+		ctx,
+		"nsenter",
+		"--target",
+		strconv.Itoa(r.init),
+		"--mount",
+		"--pid",
+		"--net",
+		"--uts",
+		"--ipc",
+		"--wdns=/root",
+		"setsid",
+		"--wait",
+		"bash",
+		"-euo",
+		"pipefail",
+		"-c",
+		script,
+	)
+	command.Env = []string{
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		"HOME=/root",
+		"LANG=C.UTF-8",
+	}
 	var said bytes.Buffer
 	command.Stdout, command.Stderr, command.WaitDelay = &said, &said, time.Second
 	err := command.Run()
@@ -143,6 +167,20 @@ func (r *Room) Run(script string) string {
 func (r *Room) Recipe(name string) string {
 	r.t.Helper()
 	return r.Run(r.take(name).Text)
+}
+
+// RecipeAs runs the commands of that name as a user, in a directory. They must succeed.
+func (r *Room) RecipeAs(user, dir, name string) string {
+	r.t.Helper()
+	r.Write("/run/"+name+".sh", r.take(name).Text)
+	return r.Run(
+		fmt.Sprintf(
+			"cd %[2]s; setpriv --reuid %[1]s --regid %[1]s --clear-groups env HOME=%[2]s bash -eu /run/%[3]s.sh",
+			user,
+			dir,
+			name,
+		),
+	)
 }
 
 // File writes the file of that path, as the document has it.
@@ -195,5 +233,10 @@ func (r *Room) Eventually(script string) {
 func (r *Room) Background(name string) {
 	r.t.Helper()
 	r.Write("/run/"+name+".sh", r.take(name).Text)
-	r.Run(fmt.Sprintf("(bash -eu /run/%[1]s.sh && code=0 || code=$?; echo $code >/run/%[1]s.status) >/run/%[1]s.log 2>&1 &", name))
+	r.Run(
+		fmt.Sprintf(
+			"(bash -eu /run/%[1]s.sh && code=0 || code=$?; echo $code >/run/%[1]s.status) >/run/%[1]s.log 2>&1 &",
+			name,
+		),
+	)
 }

@@ -15,7 +15,8 @@ mount -n --bind "$2" /var/lib
 fresh /run
 for each in /srv /var/log /var/spool; do fresh $each; done
 mkdir -m 1777 /run/lock
-ip link set lo up 2>/dev/null || python3 -c 'import fcntl, socket, struct
-fcntl.ioctl(socket.socket(), 0x8914, struct.pack("16sh14x", b"lo", 1))'
+# Name services find nothing on machines that have only loopback addresses.
+ip link set lo up
+ip address add 10.77.0.1/32 dev lo
 echo ready
 exec sleep infinity
