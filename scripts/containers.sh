@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What the recipes of docs/containers.md and docs/slurm.md need: Docker and Slurm of the
-# distribution, and an image with Python.
+# What the recipes of docs/containers.md and docs/slurm.md need: Docker, Podman and
+# Slurm of the distribution, and an image with Python.
 
 # need_stopped PACKAGE...: installs packages with daemons, which are not started. Tests start their
 # own.
@@ -15,8 +15,11 @@ need_stopped() {
 	[ -z "$ours" ] || rm -f $policy
 }
 
-# rooms_work: namespaces can be made here. They cannot in most containers.
-rooms_work() { unshare --mount --pid --net --uts --ipc --fork --mount-proc mount -n -t tmpfs room /mnt 2>/dev/null; }
+# rooms_work: namespaces can be made here, and there are cgroups. In most containers one is missing.
+rooms_work() {
+	grep -q ' cgroup2\? ' /proc/self/mounts &&
+		unshare --mount --pid --net --uts --ipc --fork --mount-proc mount -n -t tmpfs room /mnt 2>/dev/null
+}
 
 CONTAINER_ROOT_MADE=$CACHE/container-root
 
@@ -35,7 +38,7 @@ need_recipes() {
 	if [ -z "${CRIU:-}" ]; then
 		CONTAINER_ROOT_MISSING="recipes save and restore programs: $CRIU_MISSING"
 	elif ! rooms_work; then
-		CONTAINER_ROOT_MISSING="recipes need namespaces, which this machine or container does not allow"
+		CONTAINER_ROOT_MISSING="recipes need namespaces and cgroups, which this machine or container does not allow"
 	elif ! archive_mirror >/dev/null; then
 		CONTAINER_ROOT_MISSING="the image is made of an archive of Debian or Ubuntu, and apt knows none"
 	fi
@@ -43,9 +46,9 @@ need_recipes() {
 		say skip "$CONTAINER_ROOT_MISSING"
 		return
 	fi
-	need debootstrap iproute2
-	need_stopped docker.io slurmctld slurmd slurm-client munge
+	need debootstrap iproute2 procps python3
+	need_stopped docker.io podman uidmap slurmctld slurmd slurm-client munge
 	[ -d "$CONTAINER_ROOT_MADE" ] || step "make the root of an image with Python" make_container_root
 	CONTAINER_ROOT=$CONTAINER_ROOT_MADE
-	say ok "Docker and Slurm, and the root of an image ($CONTAINER_ROOT)"
+	say ok "Docker, Podman and Slurm, and the root of an image ($CONTAINER_ROOT)"
 }

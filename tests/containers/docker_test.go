@@ -19,8 +19,10 @@ func room(t *testing.T) *recipe.Room {
 	t.Helper()
 	root, err := harness.Tool("CONTAINER_ROOT")
 	harness.Need(t, "containers", err)
-	_, err = exec.LookPath("dockerd")
-	harness.Need(t, "containers", err)
+	for _, program := range []string{"dockerd", "podman", "newuidmap"} {
+		_, err = exec.LookPath(program)
+		harness.Need(t, "containers", err)
+	}
 	r := recipe.NewRoom(t, document)
 	r.Run("dockerd --cgroup-parent=phos-recipes >/var/log/dockerd.log 2>&1 &")
 	t.Cleanup(func() {
@@ -40,7 +42,7 @@ func room(t *testing.T) *recipe.Room {
 		}
 		r.Write("/srv/image/app/"+filepath.Base(file), string(text))
 	}
-	r.Run(fmt.Sprintf("tar -cf - -C %q . -C /srv/image app | docker import - trainer", root))
+	r.Run(fmt.Sprintf("tar -cf /srv/trainer.tar -C %q . -C /srv/image app; docker import /srv/trainer.tar trainer", root))
 	return r
 }
 
@@ -61,14 +63,23 @@ func goOn(t *testing.T, r *recipe.Room, container string) string {
 	return r.Run("docker logs --tail 1 " + container)
 }
 
-// TestDocker: the recipes with dockerd, in their order. A program that was saved and restored ends
-// with the state of one that was not.
-func TestDocker(t *testing.T) {
+// TestContainers: the recipes in their order. A program that was saved and restored ends with the
+// state of one that was not.
+func TestContainers(t *testing.T) {
 	r := room(t)
 	r.Recipe("start")
+	want := docker(t, r)
+	refusals(t, r)
+	podman(t, r, want)
+	rootless(t, r, want)
+}
+
+// docker runs the recipes with Docker, and returns how the program ends.
+func docker(t *testing.T, r *recipe.Room) (want string) {
+	t.Helper()
 	r.Run(`docker run -d --name undisturbed -v /run/phos:/run/phos -v /usr/local:/usr/local:ro trainer \
 		pos_cli run -- python3 /app/train.py`)
-	want := goOn(t, r, "undisturbed")
+	want = goOn(t, r, "undisturbed")
 	if !strings.HasPrefix(want, "step 100 ") {
 		t.Fatalf("the undisturbed program ended with %q", want)
 	}
@@ -98,7 +109,7 @@ func TestDocker(t *testing.T) {
 	r.Recipe("less")
 	half(r, "less")
 	r.Recipe("less-save")
-	refusals(t, r)
+	return want
 }
 
 // refusals: what the document says does not work is refused with the words of its table.

@@ -23,10 +23,11 @@ var roomScript string
 // Room is a machine for recipes, with phos installed in /usr/local: this one, in namespaces of its
 // own, with empty directories where recipes and daemons write.
 type Room struct {
-	t    *testing.T
-	init int
-	// left are the blocks that have not been used yet.
-	left []Block
+	t      *testing.T
+	init   int
+	blocks []Block
+	// used are the names of the blocks that the test has used.
+	used map[string]bool
 }
 
 // NewRoom makes a room for the recipes of a document. The test fails if it leaves one out.
@@ -36,7 +37,7 @@ func NewRoom(t *testing.T, document string) *Room {
 	harness.Need(t, "build", harness.Built())
 	criu, err := harness.CRIU()
 	harness.Need(t, "criu", err)
-	r := &Room{t: t}
+	r := &Room{t: t, used: map[string]bool{}}
 	r.read(document)
 	command := exec.Command("unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child",
 		"--mount-proc", "bash", "-c", roomScript, "room.sh", install(t, criu), disk(t))
@@ -64,12 +65,12 @@ func (r *Room) read(document string) {
 		r.t.Fatal(err)
 	}
 	defer file.Close()
-	if r.left, err = Read(file); err != nil {
+	if r.blocks, err = Read(file); err != nil {
 		r.t.Fatalf("%s: %v", document, err)
 	}
 	r.t.Cleanup(func() {
-		for _, each := range r.left {
-			if !r.t.Failed() && !r.t.Skipped() {
+		for _, each := range r.blocks {
+			if !r.used[each.Name] && !r.t.Failed() && !r.t.Skipped() {
 				r.t.Errorf("%s: the test does not use %s", document, each.Name)
 			}
 		}
@@ -166,13 +167,13 @@ func (r *Room) Run(script string) string {
 // Recipe runs the commands of that name, which must succeed, and returns their output.
 func (r *Room) Recipe(name string) string {
 	r.t.Helper()
-	return r.Run(r.take(name).Text)
+	return r.Run(r.Text(name))
 }
 
 // RecipeAs runs the commands of that name as a user, in a directory. They must succeed.
 func (r *Room) RecipeAs(user, dir, name string) string {
 	r.t.Helper()
-	r.Write("/run/"+name+".sh", r.take(name).Text)
+	r.Write("/run/"+name+".sh", r.Text(name))
 	return r.Run(
 		fmt.Sprintf(
 			"cd %[2]s; setpriv --reuid %[1]s --regid %[1]s --clear-groups env HOME=%[2]s bash -eu /run/%[3]s.sh",
@@ -186,7 +187,7 @@ func (r *Room) RecipeAs(user, dir, name string) string {
 // File writes the file of that path, as the document has it.
 func (r *Room) File(path string) {
 	r.t.Helper()
-	r.Write(path, r.take(path).Text)
+	r.Write(path, r.Text(path))
 }
 
 // Write writes a file in the room.
@@ -201,17 +202,17 @@ func (r *Room) Write(path, text string) {
 	}
 }
 
-// take returns the block of that name and marks it as used.
-func (r *Room) take(name string) Block {
+// Text returns the text of that name.
+func (r *Room) Text(name string) string {
 	r.t.Helper()
-	for i, each := range r.left {
+	for _, each := range r.blocks {
 		if each.Name == name {
-			r.left = append(r.left[:i:i], r.left[i+1:]...)
-			return each
+			r.used[name] = true
+			return each.Text
 		}
 	}
-	r.t.Fatalf("the document has no %s that was not used yet", name)
-	return Block{}
+	r.t.Fatalf("the document has no %s", name)
+	return ""
 }
 
 // Eventually waits until a script succeeds, and fails the test after a time limit.
@@ -232,7 +233,7 @@ func (r *Room) Eventually(script string) {
 // once they have ended, in /run/NAME.status.
 func (r *Room) Background(name string) {
 	r.t.Helper()
-	r.Write("/run/"+name+".sh", r.take(name).Text)
+	r.Write("/run/"+name+".sh", r.Text(name))
 	r.Run(
 		fmt.Sprintf(
 			"(bash -eu /run/%[1]s.sh && code=0 || code=$?; echo $code >/run/%[1]s.status) >/run/%[1]s.log 2>&1 &",
