@@ -69,6 +69,7 @@ func TestContainers(t *testing.T) {
 	r := room(t)
 	r.Recipe("start")
 	want := docker(t, r)
+	firstProcess(t, r)
 	refusals(t, r)
 	podman(t, r, want)
 	rootless(t, r, want)
@@ -110,6 +111,27 @@ func docker(t *testing.T, r *recipe.Room) (want string) {
 	half(r, "less")
 	r.Recipe("less-save")
 	return want
+}
+
+// firstProcess: as the first process of a container, pos_cli run gives the program a high pid, collects
+// orphans, and ends as the program does.
+func firstProcess(t *testing.T, r *recipe.Room) {
+	t.Helper()
+	for command, want := range map[string]string{
+		`sh -c 'exit 7'`:          "7",
+		`sh -c 'kill -TERM $$'`:   "143",
+		`/nowhere`:                "127",
+		`sh -c 'test $$ -ge 300'`: "0",
+		`sh -c '(true &); sleep 0.2; ! grep -q "^State:.Z" /proc/[0-9]*/status'`: "0",
+	} {
+		for _, terminal := range []string{"", "-t "} {
+			said := r.Run("docker run --rm " + terminal + "-v /run/phos:/run/phos -v /usr/local:/usr/local:ro trainer " +
+				"pos_cli run --quiet -- " + command + " && echo status 0 || echo status $?")
+			if !strings.HasSuffix(said, "status "+want+"\n") {
+				t.Errorf("%s%s: %q, want status %s", terminal, command, said, want)
+			}
+		}
+	}
 }
 
 // refusals: what the document says does not work is refused with the words of its table.
