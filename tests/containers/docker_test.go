@@ -113,8 +113,8 @@ func docker(t *testing.T, r *recipe.Room) (want string) {
 	return want
 }
 
-// firstProcess: as the first process of a container, pos_cli run gives the program a high pid, collects
-// orphans, and ends as the program does.
+// firstProcess: as the first process of a container, pos_cli run gives the program a high pid,
+// collects orphans, and ends as the program does.
 func firstProcess(t *testing.T, r *recipe.Room) {
 	t.Helper()
 	for command, want := range map[string]string{

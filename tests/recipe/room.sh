@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Makes the machine of a recipe from this one, in namespaces of its own: what recipes install and
 # write is gone when the first process, which only waits, ends.
 # room.sh INSTALLATION DISK: phos as installed, for /usr/local; an empty directory on a disk.
