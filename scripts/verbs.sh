@@ -151,6 +151,7 @@ need_for_tests() {
 	need_nvml
 	need_criu
 	need_promtool
+	need_recipes
 }
 
 verb_test() {

@@ -59,7 +59,7 @@ func (e *NotStartedError) Status() int {
 
 // Run replaces this process by the command, under phos. It returns only if that fails. Executing
 // the command in place gives it this process's pid, terminal, signals and parent, and its exit
-// status needs no translation.
+// status needs no translation. The first process of a container runs the command as a child.
 func Run(ctx context.Context, to io.Writer, command []string, options Options) error {
 	status, err := fetchStatus(ctx, socket())
 	if err != nil {
@@ -87,6 +87,9 @@ func Run(ctx context.Context, to io.Writer, command []string, options Options) e
 				"let it start pos_cli run, and not the other way round\n",
 			command[0],
 		)
+	}
+	if os.Getpid() == 1 {
+		return runAsFirst(path, command, environment)
 	}
 	return &NotStartedError{command[0], syscall.Exec(path, command, environment)}
 }

@@ -79,9 +79,12 @@ func run(args []string, stdout, stderr io.Writer) int {
 	name, err := commands().Run(ctx, args, verb.Streams{Out: stdout, Err: stderr})
 	var ended *programEnded
 	var notStarted *launch.NotStartedError
+	var child *launch.EndedError
 	switch {
 	case errors.As(err, &ended):
 		return ended.status
+	case errors.As(err, &child):
+		return child.Status()
 	case errors.As(err, &notStarted):
 		fmt.Fprintf(stderr, "%s: %v\n", name, err)
 		return notStarted.Status()

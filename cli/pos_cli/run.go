@@ -25,6 +25,10 @@ terminal and its signals, and its exit status is the program's. If CMD does not 
 127, and if it cannot be executed 126, as in a shell. pos_cli --env describes the same for shells,
 with env $phos.
 
+As the first process of a container (pid 1), which cannot be saved, pos_cli stays: it starts the program
+as a child with a pid above 300, forwards signals to it, collects orphans, and ends with the program's
+status. So any new container has the program's pids free for a restore.
+
 --gpus sets CUDA_VISIBLE_DEVICES. A GPU that phosd does not serve is refused; pos_cli --status lists
 them.
 

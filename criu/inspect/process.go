@@ -79,7 +79,11 @@ func (s *inspection) checkUser(m *member) {
 		return
 	}
 	if m.status.Seccomp != 0 {
-		s.refuse(m.String(), "has a seccomp filter; a filter is saved only for root", "run it without the sandbox")
+		s.refuse(
+			m.String(),
+			"has a seccomp filter; a filter is saved only for root",
+			"run it without the sandbox; in a container, with --security-opt seccomp=unconfined",
+		)
 	}
 	if !dumpable(m.PID, uid) {
 		s.refuse(
@@ -164,7 +168,7 @@ func (s *inspection) checkNamespaces() {
 		s.refuse(
 			root.String(),
 			"is the first process of a container; only what it has started can be saved",
-			"name the program in it: --pid of one of its children",
+			"start the container with pos_cli run -- CMD, or name one of the process's children",
 		)
 	}
 }

@@ -28,8 +28,8 @@ func TestNamedFilesExist(t *testing.T) {
 	}
 }
 
-// madeFiles are made by phos; documents may name them.
-var madeFiles = []string{"phos-gpu-bundle.sh"}
+// madeFiles are made by phos, or by readers of a document; documents may name them.
+var madeFiles = []string{"phos-gpu-bundle.sh", "train.sh"}
 
 // TestNamedFilesOfDocuments: the same for documents, where a name may also be the end of a path.
 func TestNamedFilesOfDocuments(t *testing.T) {

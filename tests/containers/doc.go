@@ -1,0 +1,3 @@
+// Package containers runs the commands of docs/containers.md, with the distribution's Docker and
+// Podman.
+package containers
