@@ -62,17 +62,19 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// runBlocks runs the blocks of a document in a place of its own. phos is installed there and runs,
-// until a block that installs it.
+// runBlocks runs the blocks of a document in a place of its own. phos is installed there and
+// runs, except before a block that installs it.
 func runBlocks(t *testing.T, name string, blocks []block) {
 	p := newPlace(t)
-	p.do("./build.sh install && pos_cli --start")
+	const install = "./build.sh install && pos_cli --start"
+	p.do(install)
 	for _, b := range blocks {
 		user := "root"
 		if as, ok := b.marks["as"]; ok {
 			user = as
 		}
-		if strings.Contains(strings.Join(b.lines, "\n"), "./build.sh install") {
+		text := strings.Join(b.lines, "\n")
+		if strings.Contains(text, "./build.sh install") {
 			p.do("pos_cli --stop && ./build.sh uninstall")
 		}
 		for _, c := range b.commands() {
@@ -84,6 +86,9 @@ func runBlocks(t *testing.T, name string, blocks []block) {
 			if missing, ok := shows(output, c.output); !ok {
 				t.Fatalf("%s:%d: the output of %s has no line like %q", name, c.line, c.text, missing)
 			}
+		}
+		if strings.Contains(text, "./build.sh uninstall") {
+			p.do(install)
 		}
 	}
 }
