@@ -36,7 +36,7 @@ lost() {
 start_phosd() {
 	{
 		[ -z "$CRIU" ] || printf 'criu = "%s"\n' "$CRIU"
-		printf 'state_dir = "%s"\n' "$run/state"
+		printf 'state_dir = "%s"\n' "$run/lasting"
 	} >"$run/phosd.toml"
 	show pos_cli --start --gpus="$1" --runtime-dir="$run" --config="$run/phosd.toml" --log-file="$run/phosd.log"
 }
@@ -49,17 +49,20 @@ steps() {
 }
 
 # reach N FILE PID [STATE]: waits until a training has done N steps. STATE is a function that says
-# what it does before its first step; that is shown every few seconds.
+# what it does before its first step; a terminal shows that in one line, a log from time to time.
 reach() {
-	local shown=$SECONDS start=$SECONDS
+	local shown=$SECONDS start=$SECONDS every=20 form='%-7s %s\n'
+	if [ -t 1 ]; then every=2 form='\r%-7s %s '; fi
 	until [ "$(steps "$2")" -ge "$1" ]; do
 		kill -0 "$3" 2>/dev/null || lost "the training ended early" "$2"
-		if [ $# = 4 ] && [ $((SECONDS - shown)) -ge 5 ]; then
+		if [ $# = 4 ] && [ $((SECONDS - shown)) -ge $every ]; then
 			shown=$SECONDS
-			say wait "$((SECONDS - start)) s: $("$4")"
+			# shellcheck disable=SC2059 # one of two forms
+			printf "$form" wait "$((SECONDS - start)) s: $("$4")"
 		fi
 		sleep 0.05
 	done
+	if [ -t 1 ] && [ "$shown" != "$start" ]; then echo; fi
 }
 
 # last FILE: the last whole line that a training has written.

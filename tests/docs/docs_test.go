@@ -121,7 +121,12 @@ func shows(output, document []string) (missing string, ok bool) {
 }
 
 func TestShows(t *testing.T) {
-	output := []string{"step 1", "generation 1: paused 39.8ms, took 265.76ms, wrote 10.5 MiB", "GPU  NAME", "0    x  7 %"}
+	output := []string{
+		"step 1",
+		"generation 1: paused 39.8ms, took 265.76ms, wrote 10.5 MiB",
+		"GPU  NAME",
+		"0    x  7 %",
+	}
 	for _, test := range []struct {
 		document []string
 		ok       bool
@@ -180,7 +185,11 @@ func TestInline(t *testing.T) {
 		for _, match := range inline.FindAllStringSubmatch(string(text), -1) {
 			words := strings.Fields(match[1])
 			if words[0] == "./build.sh" {
-				if !regexp.MustCompile(`(?m)^ +` + regexp.QuoteMeta(words[1]) + `\b`).MatchString(help(harness.Path("build.sh"))) &&
+				if !regexp.MustCompile(
+					`(?m)^ +`+regexp.QuoteMeta(words[1])+`\b`,
+				).MatchString(
+					help(harness.Path("build.sh")),
+				) &&
 					!strings.Contains(help(harness.Path("build.sh")), `"`+words[1]) {
 					t.Errorf("%s: `%s`: there is no such verb", name, match[1])
 				}

@@ -21,6 +21,7 @@ import (
 type place struct {
 	t      *testing.T
 	init   int // the first process there, by its pid here
+	criu   string
 	shells map[string]*shell
 }
 
@@ -45,6 +46,7 @@ func newPlace(t *testing.T) *place {
 		root, harness.Path(), os.Getenv("PHOS_CACHE"), filepath.Dir(criu),
 	)
 	command.Stderr = os.Stderr
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := command.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +66,7 @@ func newPlace(t *testing.T) *place {
 	if err != nil {
 		t.Fatalf("children of unshare: %v", err)
 	}
-	return &place{t: t, init: pid, shells: map[string]*shell{}}
+	return &place{t: t, init: pid, criu: criu, shells: map[string]*shell{}}
 }
 
 // enter returns a command that runs there as a user: the next pid of the place is its own.
@@ -73,11 +75,15 @@ func (p *place) enter(user, script string) *exec.Cmd {
 	if user != "root" {
 		home, ids = "/home/"+user, []string{"--reuid=" + user, "--regid=" + user, "--init-groups"}
 	}
-	arguments := append([]string{"--target", strconv.Itoa(p.init), "--mount", "--pid", "--wdns=" + home, "setpriv"}, ids...)
+	arguments := append(
+		[]string{"--target", strconv.Itoa(p.init), "--mount", "--pid", "--wdns=" + home, "setpriv"},
+		ids...)
 	command := exec.Command("nsenter", append(arguments, "setsid", "bash", "-c", script)...)
-	command.Env = append(os.Environ(), "HOME="+home, "DEBIAN_FRONTEND=noninteractive")
-	if user == "root" {
-		command.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false")
+	// An installation takes the CRIU of the other tests, and builds none.
+	prefix := filepath.Dir(filepath.Dir(p.criu))
+	command.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false", "CRIU_PREFIX="+prefix)
+	if user != "root" {
+		command.Env = []string{"HOME=" + home, "USER=" + user, "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"}
 	}
 	return command
 }

@@ -1,5 +1,5 @@
-# place.sh DIR TREE CACHE CRIU_DIR: makes DIR the root of this mount namespace, a copy of the machine
-# on which everything may be changed. It prints "ready" and waits.
+# place.sh DIR TREE CACHE CRIU_DIR: makes DIR the root of this mount namespace, a copy of the
+# machine on which everything may be changed. It prints "ready" and waits.
 set -e
 root=$1
 shift
