@@ -226,3 +226,22 @@ func checkFlags(t *testing.T, name, text string, help func(verb ...string) strin
 		}
 	}
 }
+
+// TestRanks runs the demo of two ranks. It must end well, and say nothing that looks like an error.
+func TestRanks(t *testing.T) {
+	p := newPlace(t)
+	demo := p.enter("root", "exec scripts/demo-ranks.sh")
+	demo.Env = append(demo.Env, "CRIU="+p.criu, "CRIU_MISSING=", "PHOS_CACHE=/tmp")
+	said, err := demo.CombinedOutput()
+	t.Logf("%s", said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := string(said) + p.do("cat /var/log/phosd.log 2>/dev/null || true")
+	if wrong := regexp.MustCompile(`(?i).*(no such file|not empty|expected|error|skip).*`).FindString(logs); wrong != "" {
+		t.Errorf("the demo says %q", wrong)
+	}
+	if !strings.Contains(logs, "restored as one job: every bit") {
+		t.Error("the demo does not say how it ended")
+	}
+}

@@ -55,4 +55,6 @@ cd "$new"
 pivot_root . old
 umount -l /old
 echo ready
-exec sleep 100000
+# This shell is the first process there, and reaps orphans while it waits.
+sleep infinity &
+wait
