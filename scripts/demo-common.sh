@@ -2,7 +2,7 @@
 # What the demonstrations share: a phosd of their own, and how they show what they do.
 
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
-cd "$ROOT"
+cd "$ROOT" || exit
 
 run=$(mktemp -d /run/phos-demo-XXXXXX)
 export PHOS_SOCKET=$run/phosd.sock PATH=$ROOT/bin:$PATH

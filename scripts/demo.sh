@@ -36,6 +36,7 @@ kernels() {
 
 tell "phosd holds the GPU: here one in software, because this machine need not have any"
 start_phosd soft:1,deterministic
+
 # without_criu: what is left of the story where nothing can be saved.
 without_criu() {
 	tell "Both reach their end, and no bit of what they learned differs"
