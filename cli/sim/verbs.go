@@ -120,7 +120,8 @@ time, and prints them side by side. The result does not depend on how many run a
 
 Without --jobs, jobs are generated, see: pos_cli help sim generate. With --jobs and --load, the times
 between the trace's arrivals are scaled so that it needs that much of the cluster: the jobs stay the
-same.
+same. The column LOAD is what the jobs need. Generated jobs are drawn at random, so that it differs a
+little from the load that was asked for.
 
 With --out it writes compare.json and compare.csv (a row for each combination), NAME.jobs.csv,
 NAME.summary.json and NAME.timeline.csv of each, and charts: index.html, and each as SVG and PNG. All
