@@ -24,7 +24,8 @@ usage() {
 		usage: ./build.sh [VERB]
 
 		  (none)            build pos_cli, phosd and libphos.so into bin/
-		  demo              train a small network on the software GPU, save, kill and restore it, compare
+		  demo [ranks]      train a small network on the software GPU, save, kill and restore it, compare;
+		                    or two ranks on two GPUs, as one job
 		  test              install what the tests need, build, run every test
 		  install [PREFIX]  install into PREFIX (/usr/local); "uninstall [PREFIX]" removes it
 		  cover [SUITE...]  show which code of the backend for real GPUs no test runs (cover --help)

@@ -71,12 +71,20 @@ without_criu() {
 	say skip "$1"
 }
 
+# A root that is only a directory of a file system is not among the mounts that its processes see,
+# and CRIU cannot save their files.
+CHROOT="the root directory is not a mount point, as in a chroot, and criu cannot work there: leave the chroot, run 'mount --rbind DIR DIR' for its directory, mount /proc below it if it is missing, enter it again by chroot DIR, and run this again"
+
 # need_criu sets CRIU; where none can be had, CRIU is empty and CRIU_MISSING says what to do.
 need_criu() {
 	export CRIU='' CRIU_MISSING=''
 	local candidate
 	if [ "$(id -u)" != 0 ]; then
 		without_criu "criu needs root"
+		return
+	fi
+	if [ -z "$(awk '$5 == "/"' /proc/self/mountinfo 2>/dev/null)" ]; then
+		without_criu "$CHROOT"
 		return
 	fi
 	for candidate in "$CRIU_PREFIX/sbin/criu" "$(command -v criu || true)"; do

@@ -3,10 +3,20 @@
 
 BIN=$ROOT/bin
 
+# head_commit: the commit of a clone where git is not installed. It is empty for a bare source tree.
+head_commit() {
+	local head
+	read -r head 2>/dev/null <"$ROOT/.git/HEAD" || return 0
+	case $head in
+	ref:*) read -r head 2>/dev/null <"$ROOT/.git/${head#ref: }" || return 0 ;;
+	esac
+	echo "${head:0:8}"
+}
+
 build_go() {
 	local version
-	version=$(git -C "$ROOT" describe --always --dirty 2>/dev/null || echo unknown)
-	local flags=(-trimpath -ldflags "-X github.com/phos-gpu/phos/daemon/api.Version=0.1.0+$version" -o "$BIN/")
+	version=$(git -C "$ROOT" describe --always --dirty 2>/dev/null || head_commit)
+	local flags=(-trimpath -ldflags "-X github.com/phos-gpu/phos/daemon/api.Version=0.1.0${version:++$version}" -o "$BIN/")
 	CGO_ENABLED=0 go build "${flags[@]}" ./cli/pos_cli
 	# phosd opens the GPU driver, which takes cgo; names of users and hosts it still finds without
 	# libc.
@@ -25,11 +35,16 @@ verb_build() {
 }
 
 verb_demo() {
+	case "$*" in
+	'' | ranks) ;;
+	*) die "there are two demos: ./build.sh demo, and ./build.sh demo ranks" ;;
+	esac
 	phosd_needs_root
 	verb_build
-	need_tinygrad
+	need python3
+	[ $# = 1 ] || need_tinygrad
 	need_criu
-	exec "$ROOT/scripts/demo.sh"
+	exec "$ROOT/scripts/demo${1:+-$1}.sh"
 }
 
 # install_tree PREFIX: into there, or below $DESTDIR for others to put there. A shim once installed
