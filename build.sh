@@ -15,6 +15,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . scripts/containers.sh
 . scripts/verbs.sh
 . scripts/gpu.sh
+. scripts/roots.sh
+. scripts/package.sh
+. scripts/image.sh
 
 # CRIU cannot save a program whose session's leader it does not see.
 ! leaderless || in_own_session "$CALLED_FROM" "$ROOT/build.sh" "$@"
@@ -28,13 +31,14 @@ usage() {
 		                    or two ranks on two GPUs, as one job
 		  test              install what the tests need, build, run every test
 		  install [PREFIX]  install into PREFIX (/usr/local); "uninstall [PREFIX]" removes it
+		  package           make a .deb and an OCI image of phosd, in dist/
 		  cover [SUITE...]  show which code of the backend for real GPUs no test runs (cover --help)
 		  lint              golangci-lint, clang-format, shellcheck
 		  bench [GROUP...]  measure, and print the speed table as ratios of one run (bench --help)
 		  gpu [PART...]     test and measure on this machine's NVIDIA GPU (gpu --help)
 		  gpu-bundle        pack "gpu" for a machine without Go, compilers and the internet
 		  generate          write all generated files
-		  clean             remove bin/ and the cache
+		  clean             remove bin/, dist/ and the cache
 		  help              this text
 
 		The cache holds downloads and tools that were built for tests: .cache/, or \$PHOS_CACHE.
@@ -44,7 +48,7 @@ usage() {
 verb=${1:-build}
 [ $# = 0 ] || shift
 case $verb in
-build | demo | lint | bench | generate | clean | install | uninstall | gpu) "verb_$verb" "$@" ;;
+build | demo | lint | bench | generate | clean | install | uninstall | package | gpu) "verb_$verb" "$@" ;;
 gpu-bundle) verb_gpu_bundle "$@" ;;
 cover) verb_cover "$@" ;;
 test) verb_test "$@" ;;

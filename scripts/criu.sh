@@ -21,6 +21,9 @@ criu_is_new_enough() {
 	at_least "$version" "$(oldest_criu "$(uname -r)")"
 }
 
+# criu_table: what kernels need which CRIU, as "KERNEL CRIU" lines, newest kernel first.
+criu_table() { sed -n 's/^\t{"\([0-9.]*\)", "\([0-9.]*\)"}.*/\1 \2/p' "$ROOT/criu/program.go"; }
+
 # oldest_criu KERNEL: the oldest CRIU that phos takes there. criu/program.go has the rule.
 oldest_criu() {
 	local kernel criu
@@ -29,7 +32,7 @@ oldest_criu() {
 			echo "$criu"
 			return
 		fi
-	done < <(sed -n 's/^\t{"\([0-9.]*\)", "\([0-9.]*\)"}.*/\1 \2/p' "$ROOT/criu/program.go")
+	done < <(criu_table)
 	return 1
 }
 

@@ -15,9 +15,21 @@ newest_installed_go() {
 	done
 }
 
+# The source of packages that install_go adds where the distribution's own Go is too old.
+BACKPORTS=/etc/apt/sources.list.d/phos-backports.list
+
+go_needs_backports() { [ "$(os ID)" = debian ] && [ "$(os VERSION_ID)" = 12 ]; }
+
+# forget_backports removes the source again. Go stays.
+forget_backports() {
+	[ -e "$BACKPORTS" ] || return 0
+	as_root rm -f "$BACKPORTS"
+	say ok "removed $BACKPORTS; the Go from there stays"
+}
+
 install_go() {
-	if [ "$(os ID)" = debian ] && [ "$(os VERSION_ID)" = 12 ]; then
-		archive_source deb bookworm-backports main | as_root tee /etc/apt/sources.list.d/phos-backports.list
+	if go_needs_backports; then
+		archive_source deb bookworm-backports main | as_root tee "$BACKPORTS"
 		as_root apt-get update
 		apt_install -t bookworm-backports golang-go
 	else
@@ -39,6 +51,7 @@ need_go() {
 	have_go || newest_installed_go
 	if ! have_go; then
 		need ca-certificates
+		! go_needs_backports || say adds "$BACKPORTS, because this Debian's own Go is too old; uninstall removes it"
 		step "install Go from the distribution" install_go
 		hash -r
 		have_go || newest_installed_go

@@ -23,5 +23,6 @@ vet_counted() { CGO_ENABLED=1 CGO_CFLAGS_ALLOW='-f(profile|test-coverage).*' go 
 step "golangci-lint" "$linter" run ./...
 step "vet what counts" vet_counted
 step "clang-format" format_c
-step "shellcheck" shellcheck -x -P SCRIPTDIR build.sh scripts/*.sh scripts/hooks/* .ci/run
+step "shellcheck" shellcheck -x -P SCRIPTDIR build.sh scripts/*.sh scripts/hooks/* .ci/run \
+	deploy/debian/{postinst,prerm,postrm} tests/packages/testdata/*.sh
 step "go mod tidy, generated files" no_drift

@@ -7,6 +7,7 @@ REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad,frameworks,nvml
 [ -z "${PROMTOOL:-}" ] || REQUIRE=$REQUIRE,promtool
 [ -z "${CRIU:-}" ] || REQUIRE=$REQUIRE,criu,root
 [ -z "${CONTAINER_ROOT:-}" ] || REQUIRE=$REQUIRE,containers,slurm
+[ -z "${PACKAGE_DIST:-}" ] || REQUIRE=$REQUIRE,packages
 export REQUIRE
 export TORCH_PYTHON_MISSING="PyTorch is too large to bring along; scripts/torch.sh unpacks one and says how to set TORCH_PYTHON"
 export TORCH_WHEEL_PYTHON_MISSING="PyTorch is too large to bring along; set it to a Python with torch==2.11.0 of PyPI"

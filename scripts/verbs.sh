@@ -70,11 +70,13 @@ install_tree() {
 	install_units "$prefix" "$1"
 }
 
-# install_texts PREFIX: the manual page, and completion for the shells.
+# install_texts PREFIX: the manual pages, and completion for the shells.
 install_texts() {
 	local share=$1/share cli=$1/bin/pos_cli
-	install -d "$share/man/man1" "$share/bash-completion/completions" "$share/zsh/site-functions" "$share/fish/vendor_completions.d"
+	local page
+	install -d "$share/man/man"{1,5,8} "$share/bash-completion/completions" "$share/zsh/site-functions" "$share/fish/vendor_completions.d"
 	"$cli" man >"$share/man/man1/pos_cli.1"
+	for page in phosd.8 phosd.toml.5 pos.yaml.5; do "$cli" man "$page" >"$share/man/man${page##*.}/$page"; done
 	"$cli" completion bash >"$share/bash-completion/completions/pos_cli"
 	"$cli" completion zsh >"$share/zsh/site-functions/_pos_cli"
 	"$cli" completion fish >"$share/fish/vendor_completions.d/pos_cli.fish"
@@ -117,19 +119,50 @@ uninstall_tree() {
 	local prefix=${DESTDIR:-}$1
 	rm -rf "$prefix/lib/phos"
 	rm -f "$prefix/bin/pos_cli" "$prefix/bin/phosd" "$prefix/share/man/man1/pos_cli.1" \
+		"$prefix/share/man/man5/phosd.toml.5" "$prefix/share/man/man5/pos.yaml.5" "$prefix/share/man/man8/phosd.8" \
 		"$prefix/share/bash-completion/completions/pos_cli" "$prefix/share/zsh/site-functions/_pos_cli" \
 		"$prefix/share/fish/vendor_completions.d/pos_cli.fish" "$prefix/lib/systemd/system/phosd.service" \
 		"$prefix/lib/systemd/system/session-.scope.d/phos.conf"
-	rmdir --ignore-fail-on-non-empty "$prefix/lib/systemd/system/session-.scope.d"
+	[ ! -d "$prefix/lib/systemd/system/session-.scope.d" ] ||
+		rmdir --ignore-fail-on-non-empty "$prefix/lib/systemd/system/session-.scope.d"
 	if [ -z "${DESTDIR:-}" ] && grep -qs "$1/" /etc/profile.d/phos.sh; then
 		as_root rm -f /etc/profile.d/phos.sh
 	fi
 }
 
+# stop_installed PREFIX: stops the installation's phosd, which refuses while programs run, and
+# disables its unit.
+stop_installed() {
+	local said status=0
+	[ -x "$1/bin/pos_cli" ] && [ -x "$1/bin/phosd" ] || return 0
+	said=$(PHOS_SOCKET=${PHOS_SOCKET:-$("$1/bin/phosd" --print-config | sed -n "s/^socket = '\(.*\)'/\1/p")} \
+		as_root "$1/bin/pos_cli" --stop 2>&1) || status=$?
+	case $status in
+	0 | 3) ;; # 3: no phosd answers
+	*) die "$said; end the programs, or save them (pos_cli --stop --drain --dir DIR), and uninstall again" ;;
+	esac
+	if [ -d /run/systemd/system ] && [ -e "$1/lib/systemd/system/phosd.service" ]; then
+		as_root systemctl disable --quiet --now phosd.service || true
+	fi
+}
+
+# tell_what_stays says which files of phos an uninstallation does not touch.
+tell_what_stays() {
+	local each
+	for each in /etc/phos /var/lib/phos /var/log/phosd.log; do
+		[ ! -e "$each" ] || say stays "$each"
+	done
+	say stays "images of programs; /var/lib/phos has the key that seals them"
+}
+
 verb_uninstall() {
 	local prefix
 	prefix=$(cd "$CALLED_FROM" && realpath -m "${1:-/usr/local}")
+	[ -n "${DESTDIR:-}" ] || stop_installed "$prefix"
 	step "uninstall from ${DESTDIR:-}$prefix" uninstall_tree "$prefix"
+	[ -z "${DESTDIR:-}" ] || return 0
+	forget_backports
+	tell_what_stays
 }
 
 verb_generate() {
@@ -167,6 +200,7 @@ need_for_tests() {
 	need_criu
 	need_promtool
 	need_recipes
+	need_packages
 }
 
 verb_test() {
@@ -184,5 +218,5 @@ verb_cover() {
 }
 
 verb_clean() {
-	rm -rf "$BIN" "$CACHE" "$ROOT/phos-gpu-bundle.sh"
+	rm -rf "$BIN" "$DIST" "$CACHE" "$ROOT/phos-gpu-bundle.sh"
 }

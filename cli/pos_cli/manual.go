@@ -39,16 +39,17 @@ the program's memory; for tests
 .SH FILES
 .TP
 .B /etc/phos/phosd.toml
-configuration of phosd; pos_cli \-\-start \-\-print\-config prints all keys
+configuration of phosd; see
+.BR phosd.toml (5)
 .TP
 .B pos.yaml
-in a program's working directory: job_name (else the name of the Python script, or of the program), daemon_addr, log_path, and checkpoint, the policy by which phosd saves the
-program by itself. The policy has dir (as the program sees it; {job}, {pid} and {rank} are replaced), every (10m), keep
-(3 generations), bandwidth (500MiB a second), on (exit\-signal: phosd is told to end; drain: pos_cli \-\-stop
-\-\-drain) and restore (on\-boot: after a restart of the machine). The table checkpoint of phosd.toml has the same keys, for programs without a policy; there each user gets a
-directory below dir, and each program one below that. There phosd removes images keep_ended (168h) after their
-programs have ended, or earlier, the oldest first, if their user has more than users.image_bytes
+in a program's working directory; see
+.BR pos.yaml (5)
 .TP
 .B %s
 log of a phosd that runs in the background, unless log.file is set
+.SH SEE ALSO
+.BR phosd (8),
+.BR phosd.toml (5),
+.BR pos.yaml (5)
 `

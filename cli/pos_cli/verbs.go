@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/phos-gpu/phos/cli/manual"
 	"github.com/phos-gpu/phos/cli/plan"
 	"github.com/phos-gpu/phos/cli/sim"
 	"github.com/phos-gpu/phos/cli/verb"
@@ -23,6 +24,7 @@ func commands() *verb.Set {
 		Later:     map[string]string{"migrate": "move a program to another GPU or machine; comes with the cluster"},
 		Reserved:  []string{"start", "stop", "status", "dump", "pre-dump", "restore", "migrate"},
 		ManualEnd: fmt.Sprintf(manualEnd, api.DefaultSocket, daemonLog),
+		Pages:     manual.Pages(daemonLog),
 	}
 	last := len(all.Verbs) - 1
 	all.Verbs = slices.Insert(all.Verbs, last, append(sim.Verbs(), plan.Verbs()...)...)

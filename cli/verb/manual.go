@@ -5,19 +5,35 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// manual returns the verb that prints the manual page, in roff.
+// manual returns the verb that prints the manual pages, in roff.
 func (s *Set) manual() *Verb {
 	return &Verb{
-		Name: "man", Word: true,
-		Summary: "print the manual page, in roff",
-		About:   `Prints the manual page; build.sh install installs it.`,
+		Name: "man", Word: true, Arguments: "[PAGE]",
+		Summary: "print a manual page, in roff",
+		About: `Prints a manual page, pos_cli(1) if none is named. An installation has them all.
+
+    pos_cli man | man -l -
+    pos_cli man phosd.toml.5 | man -l -`,
 		Setup: func(*flag.FlagSet) func(context.Context, Streams, []string) error {
-			return func(_ context.Context, to Streams, _ []string) error { return s.writeManual(to.Out) }
+			return func(_ context.Context, to Streams, words []string) error {
+				if len(words) == 0 {
+					return s.writeManual(to.Out)
+				}
+				page, ok := s.Pages[words[0]]
+				if !ok || len(words) > 1 {
+					known := strings.Join(slices.Sorted(maps.Keys(s.Pages)), ", ")
+					return &UsageError{fmt.Sprintf("no manual page %q; there are: %s", strings.Join(words, " "), known)}
+				}
+				_, err := io.WriteString(to.Out, page())
+				return err
+			}
 		},
 	}
 }
@@ -27,17 +43,17 @@ func (s *Set) writeManual(to io.Writer) error {
 	fmt.Fprintf(
 		&text,
 		".TH POS_CLI 1 \"\" \"phos %s\" \"phos\"\n.SH NAME\npos_cli \\- run CUDA programs through phosd\n.SH SYNOPSIS\n",
-		roff(api.Version),
+		Roff(api.Version),
 	)
 	for _, each := range s.Verbs {
-		fmt.Fprintf(&text, ".B pos_cli %s\n.br\n", roff(synopsis(each)))
+		fmt.Fprintf(&text, ".B pos_cli %s\n.br\n", Roff(synopsis(each)))
 	}
 	text.WriteString(".SH VERBS\n")
 	for _, each := range s.Verbs {
-		fmt.Fprintf(&text, ".SS %s\n%s\n", roff(synopsis(each)), roffText(each.About))
+		fmt.Fprintf(&text, ".SS %s\n%s\n", Roff(synopsis(each)), roffText(each.About))
 		for _, option := range flagsOf(each) {
 			value, usage := usageOf(option)
-			fmt.Fprintf(&text, ".TP\n.B %s\n%s\n", roff(strings.TrimSpace("--"+option.Name+" "+value)), roff(usage))
+			fmt.Fprintf(&text, ".TP\n.B %s\n%s\n", Roff(strings.TrimSpace("--"+option.Name+" "+value)), Roff(usage))
 		}
 	}
 	text.WriteString(s.ManualEnd)
@@ -45,7 +61,8 @@ func (s *Set) writeManual(to io.Writer) error {
 	return err
 }
 
-func roff(text string) string {
+// Roff returns text with the characters escaped that mean something to roff.
+func Roff(text string) string {
 	return strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 }
 
@@ -57,11 +74,11 @@ func roffText(text string) string {
 		case line == "":
 			lines = append(lines, ".PP")
 		case strings.HasPrefix(line, "    "):
-			lines = append(lines, ".nf", roff(line), ".fi")
+			lines = append(lines, ".nf", Roff(line), ".fi")
 		case line[0] == '.' || line[0] == '\'':
-			lines = append(lines, `\&`+roff(line))
+			lines = append(lines, `\&`+Roff(line))
 		default:
-			lines = append(lines, roff(line))
+			lines = append(lines, Roff(line))
 		}
 	}
 	return strings.Join(lines, "\n")

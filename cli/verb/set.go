@@ -23,6 +23,8 @@ type Set struct {
 	Reserved []string
 	// ManualEnd follows the verbs in the manual page, in roff.
 	ManualEnd string
+	// Pages are the other manual pages, by name and section, as phosd.8.
+	Pages map[string]func() string
 }
 
 // WithHelp adds the verbs that describe the set itself: help, completion and man.

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"bufio"
 	"context"
 	"io/fs"
 	"os"
@@ -39,7 +40,7 @@ func TestInstall(t *testing.T) {
 	install("install_tree") // a second time, as for an update
 	for _, file := range []string{
 		"lib/phos/current/libphos.so", "lib/phos/current/libcuda.so.1", "lib/phos/current/libnvidia-ml.so.1",
-		"share/man/man1/pos_cli.1",
+		"share/man/man1/pos_cli.1", "share/man/man5/phosd.toml.5", "share/man/man5/pos.yaml.5", "share/man/man8/phosd.8",
 		"share/bash-completion/completions/pos_cli", "lib/systemd/system/phosd.service",
 	} {
 		if _, err := os.Stat(filepath.Join(prefix, file)); err != nil {
@@ -100,5 +101,47 @@ func works(t *testing.T, prefix string) {
 		"--gpus=soft:1",
 	)
 	cli("3", "sh", "-c", `eval "$(pos_cli --env)"; env $phos "$0" 4 1000 0; test $? = 7`, program)
-	cli("", "pos_cli", "--stop")
+	stopped(t, prefix, run, program, prepare)
+}
+
+// stopped checks that an uninstallation stops phosd, but not while a program runs.
+func stopped(t *testing.T, prefix, run, program string, prepare func(command ...string) *exec.Cmd) {
+	t.Helper()
+	running := prepare("pos_cli", "run", "--", program, "1000000", "1000", "1000", filepath.Join(run, "finish"))
+	output, err := running.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := running.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(output)
+	if !lines.Scan() {
+		t.Fatal("the program made no step")
+	}
+	stop := func() (string, error) {
+		shell := prepare("bash", "-euc", `cd "$0"; for part in lib go verbs; do . scripts/$part.sh; done; stop_installed "$1"`,
+			harness.Path(), prefix)
+		shell.Env = append(shell.Env, "PHOS_CACHE="+t.TempDir())
+		said, err := shell.CombinedOutput()
+		return string(said), err
+	}
+	if said, err := stop(); err == nil || !strings.Contains(said, "end the programs, or save them") {
+		t.Errorf("uninstall while a program runs: %v: %s", err, said)
+	}
+	if err := os.WriteFile(filepath.Join(run, "finish"), nil, 0o600); err != nil {
+		t.Error(err)
+	}
+	for lines.Scan() {
+	}
+	_ = running.Wait() // its status says how it was ended
+	if running.ProcessState.ExitCode() != 7 {
+		t.Errorf("the program ended with %v, want 7", running.ProcessState)
+	}
+	if said, err := stop(); err != nil {
+		t.Errorf("uninstall: %v: %s", err, said)
+	}
+	if said, err := prepare("pos_cli", "--status").CombinedOutput(); err == nil {
+		t.Errorf("phosd still runs: %s", said)
+	}
 }
