@@ -100,13 +100,14 @@ func fewestBytes(before *pipeline.Plan, nodes []cluster.NodeID, sizes []int) int
 		}
 	}
 	least := int64(math.MaxInt64)
-	for set, bytes := range best {
+	for set := range best {
 		placed := bits.OnesCount(uint(set))
 		if placed == len(needs) {
 			least = min(least, best[set])
 			continue
 		}
-		if bytes = best[set]; bytes == math.MaxInt64 || placed > len(needs) {
+		bytes := best[set]
+		if bytes == math.MaxInt64 || placed > len(needs) {
 			continue
 		}
 		for i, node := range nodes {
