@@ -99,7 +99,6 @@ type Engine struct {
 	rerankTimers  timerQueue                 // when ranks must be asked for again
 	shapes        map[request]*resourceShape // all that ever occurred
 	classes       []*equivalenceClass        // the same, without what jobs compute
-	overlap       overlapState               // whether the GPUs of these classes overlap
 
 	// State of the walks.
 	walks          uint64       // how many there have been
@@ -232,6 +231,9 @@ func (e *Engine) Wake() (at time.Duration, ok bool) {
 		}
 	}
 	consider(e.rerankTimers.Next())
+	if keeper, ok := e.policies.Backfill.(PromiseKeeper); ok {
+		consider(keeper.NextStart())
+	}
 	if e.preempts && e.waiting > 0 || e.policies.Allocate != nil {
 		consider(e.preemptTimers.Next())
 		consider(e.nextCrossing())

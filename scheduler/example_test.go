@@ -30,7 +30,7 @@ func ExamplePolicies() {
 	}
 	result, err := sim.Play(context.Background(), jobs, sim.Options{
 		Nodes:    nodes,
-		Policies: scheduler.Policies{Order: order.FIFO{}, Place: place.BestFit{}, Backfill: backfill.EASY()},
+		Policies: scheduler.Policies{Order: order.FIFO{}, Place: place.BestFit{}, Backfill: backfill.NewEASY()},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -78,6 +78,7 @@ func (g *garbage) Open(View) Reservations {
 
 func (g *garbage) Reserve(*Job) bool             { g.maybePanic(); g.books--; return g.books > 0 }
 func (g *garbage) MaxRuntime(*Job) time.Duration { g.maybePanic(); return g.length() }
+func (g *garbage) ClassLimit(*Job) time.Duration { g.maybePanic(); return g.length() }
 
 func (g *garbage) Choose(v View, _ Demand, candidates iter.Seq[*Job]) []*Job {
 	g.maybePanic()

@@ -145,6 +145,17 @@ type Backfiller interface {
 	Open(v View) Reservations
 }
 
+// PromiseKeeper is a Backfiller whose reservations hold until their jobs start. Unless jobs can be
+// preempted, it is opened before the first job of a walk: that job, too, may start only if it delays
+// no other reservation.
+type PromiseKeeper interface {
+	Backfiller
+
+	// NextStart returns when the next reservation begins; ok is false if there is none. The engine
+	// walks at that time, even if no event happens then.
+	NextStart() (at time.Duration, ok bool)
+}
+
 // Reservations are the start times that waiting jobs are promised in one walk.
 type Reservations interface {
 	// Reserve adds a reservation for a job that cannot start now, at the earliest time that delays no
@@ -153,9 +164,12 @@ type Reservations interface {
 	Reserve(j *Job) (more bool)
 
 	// MaxRuntime returns how long the job may run if it starts now without delaying a reservation: 0
-	// if it must not start, Forever if there is no limit. The result is the same for all jobs that
-	// request the same GPUs.
+	// if it must not start, Forever if there is no limit.
 	MaxRuntime(j *Job) time.Duration
+
+	// ClassLimit is MaxRuntime for jobs without a reservation. The result is the same for all jobs
+	// that request the same GPUs.
+	ClassLimit(j *Job) time.Duration
 }
 
 // Forever is longer than any run.

@@ -73,7 +73,7 @@ func TestFileOrder(t *testing.T) {
 	for _, name := range order.Names() {
 		for _, with := range []func(*scheduler.Policies){
 			func(*scheduler.Policies) {},
-			func(p *scheduler.Policies) { p.Walk, p.Preempt, p.Backfill = scheduler.Strict, nil, backfill.EASY() },
+			func(p *scheduler.Policies) { p.Walk, p.Preempt, p.Backfill = scheduler.Strict, nil, backfill.NewEASY() },
 			func(p *scheduler.Policies) { p.Admit, p.Round = admit.Load{Threshold: 1.2}, 30*s },
 		} {
 			var first *sim.Result

@@ -16,6 +16,9 @@ type expectedReleases struct {
 	sharers    map[cluster.GPU][]expectedRun
 	lists      []*releaseList // one for each requested set of GPUs
 	deviations int
+	setbacks   int
+	// earlyUntil is the latest expected end of the runs that have ended before it since the last walk.
+	earlyUntil time.Duration
 }
 
 // expectedRun is a run as recorded in expectedReleases.
@@ -34,6 +37,7 @@ func (f *Free) expect(j *Job) {
 	}
 	if b, ok := a.runs[j.facts.ID]; ok {
 		a.deviations++
+		f.setBack()
 		f.record(b, false)
 	}
 	b := expectedRun{j.facts.ID, j.since, j.Due(), j.placement, j.facts.Share}
@@ -49,6 +53,9 @@ func (f *Free) forget(j *Job, now time.Duration) {
 	}
 	if b.due != now {
 		f.expected.deviations++
+	}
+	if b.due > now {
+		f.expected.earlyUntil = max(f.expected.earlyUntil, b.due)
 	}
 	delete(f.expected.runs, b.job)
 	f.record(b, false)
@@ -78,6 +85,7 @@ func (f *Free) extendOverdue(now time.Duration) {
 // extend moves the expected end of an overdue run.
 func (f *Free) extend(b expectedRun, now time.Duration) {
 	f.expected.deviations++
+	f.setBack()
 	f.record(b, false)
 	b.due = now + max(1, now-b.since)
 	f.expected.runs[b.job] = b
@@ -88,9 +96,22 @@ func (f *Free) extend(b expectedRun, now time.Duration) {
 // While it is constant, reservations based on the expected releases can be kept.
 func (f *Free) Deviations() int { return f.expected.deviations }
 
+// Setbacks changes whenever GPUs are, or may be, free later than was expected: a run takes longer,
+// or changes its GPUs, a job starts without regard to reservations, or a node is closed or opened.
+// While it is constant, promised starts can be kept.
+func (f *Free) Setbacks() int { return f.expected.setbacks }
+
+// EarlyUntil returns the latest expected end of the runs that have ended before it since the last
+// walk: until then more is free than was expected.
+func (f *Free) EarlyUntil() time.Duration { return f.expected.earlyUntil }
+
+// setBack counts a setback.
+func (f *Free) setBack() { f.expected.setbacks++ }
+
 // invalidate discards everything that depends on which nodes are open.
 func (a *expectedReleases) invalidate() {
 	a.deviations++
+	a.setbacks++
 	a.lists = nil
 }
 

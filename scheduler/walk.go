@@ -12,6 +12,7 @@ type walk struct {
 	filter       filter
 	reservations Reservations // set after the first job was blocked, in a strict walk with a Backfiller
 	reserving    bool         // every job that cannot start gets a reservation
+	passed       bool         // a job was blocked
 	tried        int
 	victims      bool // preemption is still possible in this walk
 }
@@ -20,6 +21,9 @@ type walk struct {
 func (e *Engine) walk() {
 	defer e.markSettled()
 	w := e.newWalk()
+	if keeper, ok := e.policies.Backfill.(PromiseKeeper); ok && !e.preempts && !e.fill && e.waiting > 0 {
+		e.openReservations(w, keeper)
+	}
 	for e.waiting > 0 {
 		j := e.nextCandidate(w)
 		if j == nil {
@@ -87,6 +91,9 @@ func (e *Engine) tryStart(j *Job, w *walk) (started, placed bool) {
 		return false, true
 	}
 	e.launch(j, on, speed)
+	if w.reservations == nil {
+		e.free.setBack()
+	}
 	if w.reservations != nil && !w.reserving {
 		w.limitTimes(e)
 	}
@@ -129,11 +136,12 @@ func (e *Engine) checkFit(j *Job, on cluster.Placement, n int, policy string) (c
 
 // continueAfter handles a job that was not started, and reports whether the walk goes on.
 func (e *Engine) continueAfter(j *Job, w *walk, placed bool) bool {
-	if w.reservations == nil {
+	if !w.passed {
 		e.recordBlocked(j)
-		if !e.fill {
-			return e.openBackfill(j, w)
-		}
+		w.passed = !e.fill
+	}
+	if w.reservations == nil && !e.fill {
+		return e.openBackfill(j, w)
 	}
 	if w.reserving {
 		e.enterReservation(j, w)
@@ -169,14 +177,20 @@ func (e *Engine) openBackfill(first *Job, w *walk) bool {
 	if e.policies.Backfill == nil {
 		return false
 	}
-	e.free.extendOverdue(e.now)
-	w.reservations = callPolicy(e, "backfill", func() Reservations { return e.policies.Backfill.Open(e) })
-	w.victims = false
+	e.openReservations(w, e.policies.Backfill)
 	if w.reservations == nil {
 		return false
 	}
 	e.enterReservation(first, w)
 	return true
+}
+
+// openReservations lets a Backfiller decide from here on which jobs may start.
+func (e *Engine) openReservations(w *walk, filler Backfiller) {
+	e.free.extendOverdue(e.now)
+	w.reservations = callPolicy(e, "backfill", func() Reservations { return filler.Open(e) })
+	e.free.expected.earlyUntil = 0
+	w.reserving, w.victims = w.reservations != nil, false
 }
 
 // enterReservation reserves GPUs for a job that cannot start. Once no more jobs get reservations,
@@ -190,7 +204,9 @@ func (e *Engine) enterReservation(j *Job, w *walk) {
 
 // limitTimes excludes jobs that would run too long.
 func (w *walk) limitTimes(e *Engine) {
-	e.limitTimes(&w.filter, func(j *Job) time.Duration { return e.maxRuntime(w, j) })
+	e.limitTimes(&w.filter, func(j *Job) time.Duration {
+		return callPolicy(e, "backfill", func() time.Duration { return w.reservations.ClassLimit(j) })
+	})
 }
 
 // maxRuntime returns how long a job may run if it starts now.

@@ -278,7 +278,7 @@ func TestForkOfRunningAndWaitingJobs(t *testing.T) {
 	}
 	v := schedulertest.NewView(0, machines(1, 8), jobs...)
 	p := base(0, 10*time.Minute)()
-	p.Order, p.Walk, p.Backfill = order.SRTF{}, scheduler.Strict, backfill.EASY()
+	p.Order, p.Walk, p.Backfill = order.SRTF{}, scheduler.Strict, backfill.NewEASY()
 	e, err := scheduler.Fork(v, p)
 	if err != nil {
 		t.Fatal(err)

@@ -100,7 +100,7 @@ func BenchmarkPlacements(b *testing.B) {
 			for b.Loop() {
 				p, _ := place.ByName(name, place.Parameters{Mix: place.Mix(trace.Jobs)})
 				r = simulate(b, nodes, trace.Jobs, scheduler.Policies{
-					Order: fifo{}, Place: p, Backfill: backfill.EASY(), Walk: scheduler.Strict, Speeds: place.DefaultSpread,
+					Order: fifo{}, Place: p, Backfill: backfill.NewEASY(), Walk: scheduler.Strict, Speeds: place.DefaultSpread,
 				})
 			}
 			on, one := 0, 0

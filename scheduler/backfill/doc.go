@@ -8,19 +8,20 @@
 // Mu'alem and Feitelson, Utilization, Predictability, Workloads, and User Runtime Estimates in
 // Scheduling the IBM SP2 with Backfilling, IEEE TPDS 12(6), 2001.
 //
-// All of these are one algorithm with a different number of reservations. Reservations depend on
-// the estimates of running and reserved jobs. If these are right, no job starts later than
-// reserved, and with conservative no job starts later than it would without the jobs behind it. A
-// job that exceeds its estimate is expected to run for twice as long as it has.
+// With EASY each walk makes the reservation again, as early as it can then be. Conservative
+// backfilling keeps its promises: a job gets its start when it arrives, and starts later only after
+// a setback (a run takes longer than its estimate, or a node fails), when all starts are decided
+// again. When a run ends early, the reservations are compressed: in the jobs' order, each moves as
+// far forward as it can. A job that exceeds its estimate is expected to run for twice as long as it
+// has.
 //
 // GPUs are counted by type and memory; whether the Placer will accept the free ones is unknown in
 // advance. If sets of GPUs that jobs can run on overlap, or GPUs are shared, the count is
-// conservative. A job may then start before its reservation, and the reservations behind it are
-// computed again; that of the first job in the queue is kept nonetheless.
+// conservative: a job may start before its reservation. If jobs can be preempted, promises end with
+// each preemption.
 //
-// In a walk by order of arrival, only reservations with an effect are made: none behind the last
-// job that could start now. Deferred ones are made when they matter, with the same result
-// (scheduler.Engine.ReservationsExact reports whether that is certain).
+// Conservative backfilling of a long queue takes time in proportion to the queue's length at each
+// early end; "conservative:100" bounds that.
 //
-// Read backfill.go first, then profile.go, timeline.go and bounds.go.
+// Read backfill.go first, then easy.go, conservative.go, book.go, profile.go and timeline.go.
 package backfill

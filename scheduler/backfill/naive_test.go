@@ -20,6 +20,9 @@ type textbook struct {
 	waiting []cluster.Job
 	running []run
 	starts  map[cluster.JobID]time.Duration
+	// promised are the starts that waiting jobs were promised.
+	promised map[cluster.JobID]time.Duration
+	early    bool // a run has ended before it was expected
 }
 
 type run struct {
@@ -31,13 +34,16 @@ type run struct {
 
 // playTextbook runs jobs with one of the two algorithms below, at every arrival and end.
 func playTextbook(gpus int, jobs []cluster.Job, decide func(*textbook)) []time.Duration {
-	b := &textbook{free: gpus, starts: map[cluster.JobID]time.Duration{}}
+	b := &textbook{
+		free: gpus, starts: map[cluster.JobID]time.Duration{}, promised: map[cluster.JobID]time.Duration{},
+	}
 	left := slices.Clone(jobs)
 	for len(left)+len(b.waiting)+len(b.running) > 0 {
 		happened := false
 		b.running = slices.DeleteFunc(b.running, func(r run) bool {
 			if r.really == b.now {
 				b.free += r.job.GPUs
+				b.early = b.early || r.expected > b.now
 				happened = true
 			}
 			return r.really == b.now
@@ -45,6 +51,9 @@ func playTextbook(gpus int, jobs []cluster.Job, decide func(*textbook)) []time.D
 		for len(left) > 0 && left[0].Submit == b.now {
 			b.waiting = append(b.waiting, left[0])
 			left, happened = left[1:], true
+		}
+		for _, at := range b.promised {
+			happened = happened || at == b.now
 		}
 		if happened {
 			decide(b)
@@ -66,13 +75,15 @@ func (b *textbook) start(i int) {
 	b.running = append(b.running, run{j, b.now + j.Estimate, b.now + j.Length, b.now})
 }
 
-// postpone doubles the expected length of overdue runs.
-func (b *textbook) postpone() {
+// postpone doubles the expected length of overdue runs, and reports whether there are any.
+func (b *textbook) postpone() (overdue bool) {
 	for i := range b.running {
 		if r := &b.running[i]; r.expected <= b.now {
 			r.expected = b.now + b.now - r.beginning
+			overdue = true
 		}
 	}
+	return overdue
 }
 
 // easy is EASY as in Lifka's paper, computed from scratch each time.
@@ -105,54 +116,63 @@ func easy(b *textbook) {
 	}
 }
 
-// conservative makes reservations for the first depth waiting jobs, computed from scratch by trying
-// every time.
+// conservative is conservative backfilling as in Mu'alem and Feitelson's paper, for the first depth
+// waiting jobs, by trying every time: a job gets a start when it arrives, and keeps it. When a run
+// ends early, each job in turn is taken out of the schedule and put back as early as possible. The
+// paper ends runs at their estimates. Here a run goes on, and then all starts are decided again.
 func conservative(depth int) func(*textbook) {
 	return func(b *textbook) {
-		type slot struct {
-			from, to time.Duration
-			gpus     int
+		if len(b.waiting) > 0 && b.postpone() {
+			clear(b.promised)
 		}
-		var slots []slot
-		fits := func(j cluster.Job, at time.Duration) bool {
-			for t := at; t < at+j.Estimate; t++ {
-				there := b.free
-				for _, r := range b.running {
-					if r.expected <= t {
-						there += r.job.GPUs
-					}
-				}
-				for _, s := range slots {
-					if s.from <= t && t < s.to {
-						there -= s.gpus
-					}
-				}
-				if there < j.GPUs {
-					return false
-				}
-			}
-			return true
-		}
+		starts := 0
 		for i := 0; i < len(b.waiting); {
 			j := b.waiting[i]
-			if j.GPUs > b.free && len(slots) == 0 {
-				b.postpone()
+			at, had := b.promised[j.ID]
+			if !had || b.early {
+				delete(b.promised, j.ID)
+				for earliest := b.now; !had || earliest < at; earliest++ {
+					if b.fits(j, earliest) {
+						at = earliest
+						break
+					}
+				}
 			}
-			if j.GPUs <= b.free && (len(slots) == 0 || fits(j, b.now)) {
+			switch {
+			case at == b.now:
+				delete(b.promised, j.ID)
 				b.start(i)
 				continue
+			case had || depth == 0 || starts < depth:
+				b.promised[j.ID] = at
 			}
+			starts++
 			i++
-			if depth > 0 && len(slots) == depth {
-				continue
+		}
+		b.early = false
+	}
+}
+
+// fits reports whether a job that starts at a time gets its GPUs for as long as it is expected to
+// run.
+func (b *textbook) fits(j cluster.Job, at time.Duration) bool {
+	for t := at; t < at+j.Estimate; t++ {
+		there := b.free
+		for _, r := range b.running {
+			if r.expected <= t {
+				there += r.job.GPUs
 			}
-			at := b.now
-			for !fits(j, at) {
-				at++
+		}
+		for _, other := range b.waiting {
+			if from, ok := b.promised[other.ID]; ok && from <= t && t < from+other.Estimate {
+				there -= other.GPUs
 			}
-			slots = append(slots, slot{at, at + j.Estimate, j.GPUs})
+		}
+		if there < j.GPUs {
+			return false
 		}
 	}
+	return true
 }
 
 // TestSameAsTextbook compares every start with the algorithms above, with estimates that are exact,
@@ -163,13 +183,13 @@ func TestSameAsTextbook(t *testing.T) {
 		mine   func() scheduler.Backfiller
 		theirs func(*textbook)
 	}{
-		{"easy", func() scheduler.Backfiller { return backfill.EASY() }, easy},
+		{"easy", func() scheduler.Backfiller { return backfill.NewEASY() }, easy},
 		{
-			"easy is conservative to a depth of one", func() scheduler.Backfiller { return backfill.Conservative(1) },
+			"conservative:1", func() scheduler.Backfiller { return backfill.NewConservative(1) },
 			conservative(1),
 		},
-		{"conservative", func() scheduler.Backfiller { return backfill.Conservative(0) }, conservative(0)},
-		{"conservative:3", func() scheduler.Backfiller { return backfill.Conservative(3) }, conservative(3)},
+		{"conservative", func() scheduler.Backfiller { return backfill.NewConservative(0) }, conservative(0)},
+		{"conservative:3", func() scheduler.Backfiller { return backfill.NewConservative(3) }, conservative(3)},
 	} {
 		for _, estimates := range []string{"right", "too long", "wrong"} {
 			for name, order := range orders {

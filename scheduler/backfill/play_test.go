@@ -25,6 +25,12 @@ func (unsaid) Rank(scheduler.View, *scheduler.Job) scheduler.Rank { return sched
 // orders are both.
 var orders = map[string]scheduler.Orderer{"fifo": fifo{}, "unsaid": unsaid{}}
 
+// reserver is a Backfiller with reservations that can be seen.
+type reserver interface {
+	scheduler.Backfiller
+	ReservedFor(j *scheduler.Job) (at time.Duration, ok bool)
+}
+
 // play runs jobs, sorted by submission, through an engine, and returns when each started. after is
 // called after each step.
 func play(
@@ -46,7 +52,7 @@ func play(
 	}
 	for now := time.Duration(0); len(ends) > 0; now++ {
 		events, any := ends[now]
-		if !any {
+		if wake, ok := e.Wake(); !any && (!ok || wake != now) {
 			continue
 		}
 		delete(ends, now)

@@ -26,65 +26,10 @@ type cachedTime struct {
 	changes uint64 // Free.Changes at the time of the call, plus one
 }
 
-// profile returns the profile of the jobs that can run on the same GPUs as j.
-func (r *Backfiller) profile(j *scheduler.Job) *profile {
-	for _, p := range r.profiles {
-		if r.free.SameGPUs(p.sample, j) {
-			return p
-		}
-	}
-	p := r.newProfile(j)
-	for _, reserved := range r.reservations {
-		if r.free.Overlap(reserved.job, j) {
-			p.add(reserved.from, reserved.to, reserved.gpus)
-		}
-	}
-	r.profiles = append(r.profiles, p)
-	return p
-}
-
-// newProfile returns a profile without reservations, in reused memory if possible.
-func (r *Backfiller) newProfile(like *scheduler.Job) *profile {
-	p := &profile{bounds: map[int]bounds{}}
-	if last := len(r.spare) - 1; last >= 0 {
-		p, r.spare = r.spare[last], r.spare[:last]
-	}
-	if p.free != r.free || p.sample.GPUType() != like.GPUType() || p.sample.GPUMemoryBytes() != like.GPUMemoryBytes() {
-		clear(p.times)
-	}
-	p.free, p.sample = r.free, like
-	p.reserved.reset()
-	p.resetBounds()
-	return p
-}
-
-// affectedProfiles returns the profiles that limit a job: its own, and those of reserved jobs that
-// can run on some of its GPUs. The job counts as if it took all of its GPUs from each.
-func (r *Backfiller) affectedProfiles(j *scheduler.Job) []*profile {
-	own := r.profile(j)
-	touched := []*profile{own}
-	for _, p := range r.profiles {
-		if p != own && p.reserved.root != 0 && r.free.Overlap(p.sample, j) {
-			touched = append(touched, p)
-		}
-	}
-	return touched
-}
-
 // resetBounds discards lower bounds that may be too high by now.
 func (p *profile) resetBounds() {
 	for gpus := range p.bounds {
 		p.bounds[gpus] = p.bounds[gpus][:0]
-	}
-}
-
-// update adds (sign > 0) or removes a reservation.
-func (r *Backfiller) update(p reservation, sign int) {
-	r.profile(p.job)
-	for _, other := range r.profiles {
-		if other.sample == p.job || r.free.Overlap(other.sample, p.job) {
-			other.add(p.from, p.to, sign*p.gpus)
-		}
 	}
 }
 
@@ -96,11 +41,11 @@ func (p *profile) add(from, to time.Duration, gpus int) {
 }
 
 // earliest returns the first time, not before at, from which so many GPUs are free for so long;
-// Forever if there is none.
-func (p *profile) earliest(at time.Duration, gpus int, long time.Duration) time.Duration {
+// Forever if there is none, and any time that is not before limit if there is none before it.
+func (p *profile) earliest(at, limit time.Duration, gpus int, long time.Duration) time.Duration {
 	for {
 		at = p.firstFree(at, gpus)
-		if at == scheduler.Forever {
+		if at >= limit {
 			return at
 		}
 		end := p.firstShort(at, gpus)

@@ -30,7 +30,7 @@ func TestProfile(t *testing.T) {
 		runs = append(runs, schedulertest.Job{Job: cluster.Job{ID: 100, GPUs: 1}, Phase: scheduler.Waiting})
 		view := schedulertest.NewView(0, nodes, runs...)
 		sample := view.Job(100)
-		p := (&Backfiller{free: view.Free()}).newProfile(sample)
+		p := (&book{free: view.Free()}).newProfile(sample)
 		for range 1 + r.IntN(20) {
 			from := r.IntN(end - 1)
 			p.add(time.Duration(from), time.Duration(from+1+r.IntN(end-from)), 1+r.IntN(4))
@@ -51,7 +51,7 @@ func TestProfile(t *testing.T) {
 			for want <= end && gap(want, gpus) < min(long, end+1-want) {
 				want++
 			}
-			got := p.earliest(time.Duration(now), gpus, time.Duration(long))
+			got := p.earliest(time.Duration(now), scheduler.Forever, gpus, time.Duration(long))
 			if int(got) != want && (want <= end || got != scheduler.Forever) {
 				t.Fatalf("seed %d: from %d on %d GPUs for %d at %d, not %d", seed, now, gpus, long, got, want)
 			}

@@ -26,6 +26,15 @@ func twoTypes(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	return nodes, jobs
 }
 
+// tooLong is the same with estimates that are up to five times too long.
+func tooLong(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
+	nodes, jobs := twoTypes(r, n)
+	for i := range jobs {
+		jobs[i].Estimate = time.Duration(float64(jobs[i].Length) * (1 + 4*r.Float64()))
+	}
+	return nodes, jobs
+}
+
 // overlapping is a cluster of several types and memory sizes, and jobs for it: some for one type,
 // some for any, some for shares of GPUs.
 func overlapping(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
@@ -51,8 +60,9 @@ func overlapping(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 	return nodes, jobs
 }
 
-// TestReservationsAreKept: with exact estimates no job starts later than any of its reservations.
-// That of the first job holds even if jobs want overlapping sets of GPUs, or shares.
+// TestReservationsAreKept: unless a run takes longer than its estimate, no job starts later than
+// any of its reservations, and none moves back. EASY's first reservation holds with exact estimates,
+// even if jobs want overlapping sets of GPUs, or shares.
 func TestReservationsAreKept(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -62,13 +72,15 @@ func TestReservationsAreKept(t *testing.T) {
 		{"one of one of two types", 1, twoTypes},
 		{"three of one of two types", 3, twoTypes},
 		{"all of one of two types", 0, twoTypes},
+		{"all, estimates too long", 0, tooLong},
+		{"five, estimates too long", 5, tooLong},
 		{"one of overlapping sets", 1, overlapping},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kept := 0
 			for seed := range uint64(60) {
 				nodes, jobs := tt.make(rand.New(rand.NewPCG(seed, 4)), 60)
-				kept += keeps(t, nodes, jobs, backfill.Conservative(tt.depth))
+				kept += keeps(t, nodes, jobs, backfill.NewConservative(tt.depth))
 				if t.Failed() {
 					t.Fatalf("seed %d", seed)
 				}
@@ -81,7 +93,7 @@ func TestReservationsAreKept(t *testing.T) {
 }
 
 // keeps counts kept reservations, and reports broken ones.
-func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b *backfill.Backfiller) (kept int) {
+func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b reserver) (kept int) {
 	t.Helper()
 	reserved := map[cluster.JobID]time.Duration{}
 	starts := play(t, nodes, jobs, with(b), func(e *scheduler.Engine) {
@@ -111,9 +123,9 @@ func TestJobsBehindDoNotMatter(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		nodes := oneKind(2, 4)
 		jobs := workload(r, 40, 8, "right")
-		all := play(t, nodes, jobs, with(backfill.Conservative(0)), nothing)
+		all := play(t, nodes, jobs, with(backfill.NewConservative(0)), nothing)
 		for n := 1; n < len(jobs); n++ {
-			alone := play(t, nodes, jobs[:n], with(backfill.Conservative(0)), nothing)
+			alone := play(t, nodes, jobs[:n], with(backfill.NewConservative(0)), nothing)
 			if all[n-1] != alone[n-1] {
 				t.Fatalf(
 					"seed %d: job %d starts at %d, and at %d without the jobs behind it",
@@ -134,7 +146,7 @@ func TestTheFirstIsNotDelayed(t *testing.T) {
 		nodes := oneKind(2, 4)
 		jobs := workload(rand.New(rand.NewPCG(seed, 6)), 40, 8, "right")
 		first := map[cluster.JobID]time.Duration{}
-		b := backfill.EASY()
+		b := backfill.NewEASY()
 		starts := play(t, nodes, jobs, with(b), func(e *scheduler.Engine) {
 			for j := range e.Waiting() {
 				if _, ok := first[j.ID()]; !ok {
@@ -166,7 +178,7 @@ func TestDeviations(t *testing.T) {
 	nodes := oneKind(2, 4)
 	e, err := scheduler.New(
 		nodes,
-		scheduler.Policies{Order: fifo{}, Place: place.FirstFree{}, Backfill: backfill.Conservative(0)},
+		scheduler.Policies{Order: fifo{}, Place: place.FirstFree{}, Backfill: backfill.NewConservative(0)},
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -185,7 +197,7 @@ func TestDeviations(t *testing.T) {
 			[]scheduler.Event{job(1, 4, 100), job(2, 4, 50), job(3, 8, 10), job(4, 4, 60)},
 			"[1 2]",
 		},
-		{"a small one that is done in time goes, on nothing", 10, []scheduler.Event{job(5, 4, 10)}, "[]"},
+		{"another one waits", 10, []scheduler.Event{job(5, 4, 51)}, "[]"},
 		{
 			"a run ends early: a job that ends in time starts", 20,
 			[]scheduler.Event{{Kind: scheduler.Finished, Job: 2}},
@@ -198,7 +210,7 @@ func TestDeviations(t *testing.T) {
 			"[]",
 		},
 		{"the other run ends", 101, []scheduler.Event{{Kind: scheduler.Finished, Job: 1}}, "[4]"},
-		{"the node comes back", 110, []scheduler.Event{{Kind: scheduler.NodeUp, Node: 1}}, "[5]"},
+		{"the node comes back: one ends before the large job begins", 110, []scheduler.Event{{Kind: scheduler.NodeUp, Node: 1}}, "[5]"},
 		{"one is withdrawn", 115, []scheduler.Event{{Kind: scheduler.Withdrawn, Job: 3}}, "[]"},
 	} {
 		plan, err := e.Step(step.at, step.events)
@@ -217,7 +229,7 @@ func TestDeviations(t *testing.T) {
 
 // TestWithdrawnJobsReleaseReservations: reservations behind a withdrawn job are computed again.
 func TestWithdrawnJobsReleaseReservations(t *testing.T) {
-	b := backfill.Conservative(0)
+	b := backfill.NewConservative(0)
 	e, err := scheduler.New(oneKind(2, 4), scheduler.Policies{Order: fifo{}, Place: place.FirstFree{}, Backfill: b})
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +263,7 @@ func TestWithdrawnJobsReleaseReservations(t *testing.T) {
 func TestRefusedByThePlacement(t *testing.T) {
 	e, err := scheduler.New(
 		oneKind(2, 4),
-		scheduler.Policies{Order: fifo{}, Place: place.Skew{}, Backfill: backfill.EASY()},
+		scheduler.Policies{Order: fifo{}, Place: place.Skew{}, Backfill: backfill.NewEASY()},
 	)
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func disciplines() []discipline {
 		}, 2, 1},
 		las(quantum),
 		{"FIFO, EASY backfill", func() scheduler.Policies {
-			return scheduler.Policies{Order: order.FIFO{}, Place: place.BestFit{}, Backfill: backfill.EASY()}
+			return scheduler.Policies{Order: order.FIFO{}, Place: place.BestFit{}, Backfill: backfill.NewEASY()}
 		}, 10, 1},
 	}
 }
@@ -56,7 +56,7 @@ func disciplines() []discipline {
 // conservative reserves a start time for every waiting job.
 func conservative() discipline {
 	return discipline{"FIFO, conservative backfill", func() scheduler.Policies {
-		return scheduler.Policies{Order: order.FIFO{}, Place: place.BestFit{}, Backfill: backfill.Conservative(0)}
+		return scheduler.Policies{Order: order.FIFO{}, Place: place.BestFit{}, Backfill: backfill.NewConservative(0)}
 	}, 10, 1}
 }
 
