@@ -146,8 +146,8 @@ type Backfiller interface {
 }
 
 // PromiseKeeper is a Backfiller whose reservations hold until their jobs start. Unless jobs can be
-// preempted, it is opened before the first job of a walk: that job, too, may start only if it delays
-// no other reservation.
+// preempted, it is opened before the first job of a walk: that job, too, may start only if it
+// delays no other reservation.
 type PromiseKeeper interface {
 	Backfiller
 

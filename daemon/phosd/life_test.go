@@ -263,7 +263,7 @@ func TestJobFile(t *testing.T) {
 			t.Errorf("job %q, want %q", description.GetJobName(), test.job)
 		}
 		if told := description.GetJobFileError(); !strings.HasPrefix(told, test.told) ||
-			strings.HasSuffix(told, "bandwidth, on})") != test.fields {
+			strings.HasSuffix(told, "on, restore})") != test.fields {
 			t.Errorf("job file error %q, want %q, with the fields: %v", told, test.told, test.fields)
 		}
 		if description.GetRank() != 2 || description.GetWorldSize() != 8 {

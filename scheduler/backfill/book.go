@@ -36,11 +36,10 @@ func (b *book) clear(free *scheduler.Free) {
 }
 
 // reserve adds a reservation for a job at the earliest time that delays no other one.
-func (b *book) reserve(j *scheduler.Job) reservation {
+func (b *book) reserve(j *scheduler.Job) {
 	r := reservation{job: j, gpus: wholeGPUs(j)}
 	r.from, r.to = b.earliest(j, r.gpus, j.ExpectedRuntime(b.now))
 	b.add(r)
-	return r
 }
 
 // add adds a reservation.
