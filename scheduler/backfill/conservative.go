@@ -66,8 +66,8 @@ func (c *Conservative) Open(v scheduler.View) scheduler.Reservations {
 }
 
 // removeEnded removes the reservations of jobs that no longer wait. It removes all of them if the
-// time of one has passed: the engine was called late, or something other than GPUs kept the job from
-// starting.
+// time of one has passed: the engine was called late, or something other than GPUs kept the job
+// from starting.
 func (c *Conservative) removeEnded() {
 	for j, r := range c.reservations {
 		switch {

@@ -61,8 +61,8 @@ func overlapping(r *rand.Rand, n int) ([]cluster.Node, []cluster.Job) {
 }
 
 // TestReservationsAreKept: unless a run takes longer than its estimate, no job starts later than
-// any of its reservations, and none moves back. EASY's first reservation holds with exact estimates,
-// even if jobs want overlapping sets of GPUs, or shares.
+// any of its reservations, and none moves back. EASY's first reservation holds with exact
+// estimates, even if jobs want overlapping sets of GPUs, or shares.
 func TestReservationsAreKept(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
