@@ -231,8 +231,8 @@ func (e *Engine) Wake() (at time.Duration, ok bool) {
 		}
 	}
 	consider(e.rerankTimers.Next())
-	if keeper, ok := e.policies.Backfill.(PromiseKeeper); ok {
-		consider(keeper.NextStart())
+	if promiser, ok := e.policies.Backfill.(Promiser); ok {
+		consider(promiser.NextStart())
 	}
 	if e.preempts && e.waiting > 0 || e.policies.Allocate != nil {
 		consider(e.preemptTimers.Next())

@@ -145,10 +145,10 @@ type Backfiller interface {
 	Open(v View) Reservations
 }
 
-// PromiseKeeper is a Backfiller whose reservations hold until their jobs start. Unless jobs can be
+// Promiser is a Backfiller whose reservations hold until their jobs start. Unless jobs can be
 // preempted, it is opened before the first job of a walk: that job, too, may start only if it
 // delays no other reservation.
-type PromiseKeeper interface {
+type Promiser interface {
 	Backfiller
 
 	// NextStart returns when the next reservation begins; ok is false if there is none. The engine

@@ -21,8 +21,8 @@ type walk struct {
 func (e *Engine) walk() {
 	defer e.markSettled()
 	w := e.newWalk()
-	if keeper, ok := e.policies.Backfill.(PromiseKeeper); ok && !e.preempts && !e.fill && e.waiting > 0 {
-		e.openReservations(w, keeper)
+	if promiser, ok := e.policies.Backfill.(Promiser); ok && !e.preempts && !e.fill && e.waiting > 0 {
+		e.openReservations(w, promiser)
 	}
 	for e.waiting > 0 {
 		j := e.nextCandidate(w)
