@@ -141,7 +141,7 @@ func TestContainer(t *testing.T) {
 			for generation, steps := range map[int]int{1: 5, 2: 7} {
 				a = launch(
 					t,
-					c.exec(d.Command("--restore", "--dir", "/data/image", "--generation", strconv.Itoa(generation))),
+					c.exec(d.Command("--restore", "--files=restore", "--dir", "/data/image", "--generation", strconv.Itoa(generation))),
 				)
 				c.waitRunning(d, a)
 				if a.pid != c.program() || inner(t, a.pid) != seen {
@@ -158,7 +158,7 @@ func TestContainer(t *testing.T) {
 					filepath.Join(c.dir, fmt.Sprint("again", generation)),
 				)
 				a.await()
-				a = launch(t, c.exec(d.Command("--restore", "--dir", fmt.Sprint("/data/again", generation))))
+				a = launch(t, c.exec(d.Command("--restore", "--files=restore", "--dir", fmt.Sprint("/data/again", generation))))
 				c.waitRunning(d, a)
 				a.step(2, steps+5)
 				a.finish(3)
