@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,16 +19,46 @@ import (
 const alice, bob = 1001, 1002
 
 // records keeps records in memory.
-type records map[string][]byte
+type records struct {
+	mu   sync.Mutex // guards kept
+	kept map[string][]byte
+}
 
-func (r records) Save(name string, text []byte) error { r[name] = text; return nil }
-func (r records) All() (map[string][]byte, error)     { return maps.Clone(r), nil }
-func (r records) Remove(name string) error            { delete(r, name); return nil }
+func newRecords() *records { return &records{kept: map[string][]byte{}} }
+
+func (r *records) Save(name string, text []byte) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept[name] = text
+	return nil
+}
+
+func (r *records) All() (map[string][]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.kept), nil
+}
+
+func (r *records) Remove(name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.kept, name)
+	return nil
+}
+
+// count returns how many records there are.
+func (r *records) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.kept)
+}
 
 // reboot makes all records look as if they were of an earlier boot.
-func (r records) reboot(t *testing.T) {
+func (r *records) reboot(t *testing.T) {
 	t.Helper()
-	for name, text := range r {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, text := range r.kept {
 		var saved Program
 		if err := json.Unmarshal(text, &saved); err != nil {
 			t.Fatal(err)
@@ -38,14 +69,14 @@ func (r records) reboot(t *testing.T) {
 			}
 		}
 		var err error
-		if r[name], err = json.Marshal(saved); err != nil {
+		if r.kept[name], err = json.Marshal(saved); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
 // open starts a phosd.
-func open(t *testing.T, kept records, socket string, stopping bool) *Programs {
+func open(t *testing.T, kept *records, socket string, stopping bool) *Programs {
 	t.Helper()
 	p, err := Open(Options{
 		Records: kept, Socket: socket, Life: t.Context(), Log: slog.New(slog.DiscardHandler),
@@ -105,11 +136,11 @@ func TestEnds(t *testing.T) {
 		"after a failed drain": {false, func(p *Programs, root proc.Identity) { p.Draining(root); p.DrainFailed(root) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kept := records{}
+			kept := newRecords()
 			p := open(t, kept, "s", test.stopping)
 			root, end := program(t)
 			p.Saved(root, fsuid.Rights{UID: alice}, "/a", true)
-			if !p.Wanted("/a") || len(kept) != 1 || len(p.Pending()) != 0 {
+			if !p.Wanted("/a") || kept.count() != 1 || len(p.Pending()) != 0 {
 				t.Fatalf("saved: got %v, pending %v", kept, p.Pending())
 			}
 			test.before(p, root)
@@ -124,7 +155,7 @@ func TestEnds(t *testing.T) {
 
 // TestWatch: the end of a program is noticed, that of one that the phosd before has saved, too.
 func TestWatch(t *testing.T) {
-	kept := records{}
+	kept := newRecords()
 	root, end := program(t)
 	open(t, kept, "s", false).Saved(root, fsuid.Rights{UID: alice}, "/a", true)
 	p := open(t, kept, "s", false)
@@ -139,7 +170,7 @@ func TestWatch(t *testing.T) {
 // in between, and a checkpoint resets the count. What was given up is forgotten after the next
 // restart.
 func TestAttempts(t *testing.T) {
-	kept := records{}
+	kept := newRecords()
 	root, _ := program(t)
 	as := fsuid.Rights{UID: alice, GID: 5, Groups: []uint32{6}}
 	open(t, kept, "s", false).Saved(root, as, "/a", true)
@@ -174,14 +205,14 @@ func TestAttempts(t *testing.T) {
 	p = open(t, kept, "s", false)
 	p.Failed("/a", errors.New("no"), true)
 	kept.reboot(t)
-	if open(t, kept, "s", false); len(kept) != 0 {
+	if open(t, kept, "s", false); kept.count() != 0 {
 		t.Errorf("after the next restart: got %v", kept)
 	}
 }
 
 // TestOthers: no user changes another user's record, and no phosd another one's.
 func TestOthers(t *testing.T) {
-	kept := records{}
+	kept := newRecords()
 	p := open(t, kept, "s", false)
 	root, _ := program(t)
 	p.Saved(root, fsuid.Rights{UID: alice}, "/a", true)
@@ -197,7 +228,7 @@ func TestOthers(t *testing.T) {
 		t.Errorf("got %s, want %s", kept, before)
 	}
 	kept.reboot(t)
-	kept["damaged"] = []byte("{")
+	_ = kept.Save("damaged", []byte("{"))
 	if got := open(t, kept, "other", false).Pending(); len(got) != 0 {
 		t.Errorf("another phosd: got %v", dirs(got))
 	}
@@ -209,17 +240,17 @@ func TestOthers(t *testing.T) {
 // TestMoves: a program has one record, of its newest image directory, and none once its policy does
 // not ask for it.
 func TestMoves(t *testing.T) {
-	kept := records{}
+	kept := newRecords()
 	p := open(t, kept, "s", false)
 	root, _ := program(t)
 	as := fsuid.Rights{UID: alice}
 	p.Saved(root, as, "/a", true)
 	p.Saved(root, as, "/b", true)
-	if p.Wanted("/a") || !p.Wanted("/b") || len(kept) != 1 {
+	if p.Wanted("/a") || !p.Wanted("/b") || kept.count() != 1 {
 		t.Errorf("got %v, want a record of /b", kept)
 	}
 	p.Saved(root, as, "/b", false)
-	if len(kept) != 0 {
+	if kept.count() != 0 {
 		t.Errorf("got %v, want no record", kept)
 	}
 }
