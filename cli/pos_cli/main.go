@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/launch"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/daemon/api"
@@ -86,18 +87,18 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &child):
 		return child.Status()
 	case errors.As(err, &notStarted):
-		fmt.Fprintf(stderr, "%s: %v\n", name, err)
+		fmt.Fprintf(stderr, "%s: %s\n", name, humanize.Error(err))
 		return notStarted.Status()
 	case err == nil:
 		return exitDone
 	case errors.Is(err, verb.ErrUsage):
-		fmt.Fprintf(stderr, "%s: %v\n", name, err)
+		fmt.Fprintf(stderr, "%s: %s\n", name, humanize.Error(err))
 		return exitUsage
 	case errors.Is(err, api.ErrNoDaemon), errors.Is(err, api.ErrNoAnswer):
-		fmt.Fprintf(stderr, "%s: %v\n", name, explainLost(ctx, err, api.Socket(), probeTimeout))
+		fmt.Fprintf(stderr, "%s: %s\n", name, humanize.Error(explainLost(ctx, err, api.Socket(), probeTimeout)))
 		return exitNoDaemon
 	}
-	fmt.Fprintf(stderr, "%s: %v\n", name, err)
+	fmt.Fprintf(stderr, "%s: %s\n", name, humanize.Error(err))
 	return exitFailed
 }
 
