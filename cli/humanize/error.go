@@ -16,8 +16,8 @@ var (
 	longWord   = regexp.MustCompile(`\S+`)
 )
 
-// Error formats an error for people. Values in quotes and long words, such as a path, are shortened:
-// they may come from a file of any size.
+// Error formats an error for people. Values in quotes and long words, such as a path, are
+// shortened: they may come from a file of any size.
 func Error(err error) string {
 	text := longQuoted.ReplaceAllStringFunc(err.Error(), func(value string) string {
 		if utf8.RuneCountInString(value) <= maxQuoted {
