@@ -213,6 +213,15 @@ func TestDatabase(t *testing.T) {
 		},
 		{"with a journal", [3]string{"", "-"}, []string{"db"}, "keep"},
 		{"with a journal, in a transaction", [3]string{"read", "-"}, []string{"db"}, "copy and restore"},
+		{
+			"log written, in a transaction",
+			[3]string{"read", "", "write"},
+			[]string{"db-wal", "db-shm"},
+			"copy and restore copy and restore restore",
+		},
+		{"a journal of others", [3]string{"", "-"}, []string{"db", "db-journal"}, "keep"},
+		{"a journal of others, in a transaction", [3]string{"read", "-"}, []string{"db", "db-journal"}, "refuse"},
+		{"a journal of others, unchanged", [3]string{"read", "-"}, []string{"db-journal"}, "restore"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			l := newLab(t)

@@ -2,6 +2,7 @@ package savedfile
 
 import (
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
@@ -24,6 +25,8 @@ type database struct {
 	files []*file
 	// changed is set if its data has changed, or if another process has one of its files open.
 	changed bool
+	// stray is the path of a log or journal with content that is not in the image; empty for none.
+	stray string
 }
 
 // baseOf returns the path of the database to which a file belongs, and the file's suffix.
@@ -59,7 +62,31 @@ func findDatabases(files []*file, o Options) map[string]*database {
 		db.files = append(db.files, f)
 		db.changed = db.changed || f.writer != nil || f.isChanged() && suffix != indexSuffix
 	}
+	for base, db := range found {
+		db.stray = findStray(db, base, o)
+	}
 	return found
+}
+
+// findStray returns the path of a log or journal of a database that has content and is not in the
+// image.
+func findStray(db *database, base string, o Options) string {
+	for _, suffix := range []string{logSuffix, journalSuffix} {
+		path := base + suffix
+		if slices.ContainsFunc(db.files, func(f *file) bool { return f.Path == path }) {
+			continue
+		}
+		file, _, err := Open(o.As, o.Root, path)
+		if err != nil {
+			continue
+		}
+		info, err := file.Stat()
+		_ = file.Close() // it was not written
+		if err == nil && info.Size() > 0 {
+			return path
+		}
+	}
+	return ""
 }
 
 // isSQLite reports whether a file is an SQLite database now.
@@ -74,8 +101,21 @@ func isSQLite(as fsuid.Rights, root, path string) bool {
 	return err == nil && string(magic) == sqliteMagic
 }
 
-// decide decides about a file of the database: either all its files are kept or none.
+// decide decides about a file of the database: either all its files are kept or none. A log or
+// journal that is not in the image belongs to what is there now: SQLite would replay it into
+// another content.
 func (db *database) decide(f *file, policy Policy) Decision {
+	d := db.decideTogether(f, policy)
+	if db.changed && db.stray != "" && (d.Action == ActionRestore || d.Action == ActionCopy) {
+		d.Action = ActionRefuse
+		d.Reason = "belongs to an SQLite database that has changed, and " + db.stray +
+			" is not in the image (let a program recover that database, or keep it by --files=keep)"
+	}
+	return d
+}
+
+// decideTogether decides about a file by what has become of all files of the database.
+func (db *database) decideTogether(f *file, policy Policy) Decision {
 	d := f.decide(policy)
 	if _, suffix := baseOf(f.Path); suffix == indexSuffix && d.Action == ActionCopy {
 		d.Action, d.Reason = ActionRestore, ""
@@ -98,9 +138,15 @@ func (db *database) decide(f *file, policy Policy) Decision {
 		d.Action = ActionRestore
 	case policy == Default && db.inTransaction():
 		// The program would go on with a transaction that its database no longer has.
-		if _, suffix := baseOf(f.Path); f.isChanged() && f.stat.Size > 0 && suffix != indexSuffix {
+		_, suffix := baseOf(f.Path)
+		switch {
+		case f.stat.Size == 0 || suffix == indexSuffix:
+		case f.isChanged():
 			d.Action, d.CopyFrom = ActionCopy, 0
 			d.Reason += ", and the program was in a transaction on this SQLite database"
+		case suffix == "": // a copy of the log is worth nothing without it
+			d.Action, d.CopyFrom = ActionCopy, 0
+			d.Reason = "belongs to an SQLite database that has changed, and the program was in a transaction on it"
 		}
 	default:
 		d.Action = ActionKeep
