@@ -40,7 +40,7 @@ func (c *checkpoint) pauseAll(ctx context.Context) error {
 			return err
 		}
 		c.lastPause = time.Now()
-		c.image.pressing.Store(!c.order.Stop)
+		c.image.pressing.Store(true)
 		defer c.image.pressing.Store(false)
 		attempt := c.steps.branch()
 		err := attempt.run(ctx,

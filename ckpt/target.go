@@ -29,7 +29,7 @@ type imageWriter struct {
 	old         []*os.File
 	known       *contents.Reader
 	writer      *contents.Writer
-	// pressing is set while programs are paused that will run on.
+	// pressing is set while programs are paused.
 	pressing atomic.Bool
 
 	mu    sync.Mutex // guards fresh

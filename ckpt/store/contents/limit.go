@@ -103,7 +103,7 @@ func (l *Limit) Wait(ctx context.Context, bytes int) error {
 	if l == nil {
 		return ctx.Err()
 	}
-	wait := l.reserve(bytes)
+	wait := l.reserve(bytes, 2*maxAhead)
 	if wait <= 0 || ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -117,27 +117,38 @@ func (l *Limit) Wait(ctx context.Context, bytes int) error {
 	}
 }
 
-// Charge counts bytes that must not wait. Later calls of Wait wait for them, too.
+// Charge counts bytes that must not wait. Later calls of Wait wait for them, too, but for no more
+// than maxDebt: a checkpoint that makes no progress for longer is given up.
 func (l *Limit) Charge(bytes int) {
 	if l != nil {
-		l.reserve(bytes)
+		l.reserve(bytes, maxDebt)
 	}
 }
+
+// maxDebt is how far charged bytes put off later writes.
+const maxDebt = int64(time.Minute)
 
 // maxAhead is an upper bound for what is not paid for yet, so that no sum overflows.
 const maxAhead = int64(365 * 24 * time.Hour)
 
-// reserve returns how long to wait until bytes may be written.
-func (l *Limit) reserve(bytes int) time.Duration {
+// maxTries bounds the attempts to change the shared word: another process may change it all the
+// time.
+const maxTries = 100
+
+// reserve returns how long to wait until bytes may be written. They put off later ones until at
+// most so far from now.
+func (l *Limit) reserve(bytes int, most int64) time.Duration {
 	defer runtime.KeepAlive(l)
 	cost := int64(min(float64(bytes)/l.bytesPerSecond*float64(time.Second), float64(maxAhead)))
-	for {
-		before, now := l.next.Load(), monotonic()
-		at := min(max(before, now), now+maxAhead)
-		if l.next.CompareAndSwap(before, at+cost) {
-			return time.Duration(at - now)
+	now, at := monotonic(), int64(0)
+	for range maxTries {
+		before := l.next.Load()
+		at = min(max(before, now), now+maxAhead)
+		if l.next.CompareAndSwap(before, max(at, min(at+cost, now+most))) {
+			break
 		}
 	}
+	return time.Duration(at - now)
 }
 
 // monotonic returns the time of the clock that all processes of the machine share.
