@@ -219,6 +219,15 @@ func (i *Images) makeRoom(user *os.File, as fsuid.Rights, refuse bool) error {
 	if !errors.Is(full, api.ErrExhausted) {
 		return full
 	}
+	limit, limited, grows := i.options.Share(as.UID)
+	// A share that is not fixed may be used up by what other users write: then only the user's own
+	// checkpoint makes room.
+	switch {
+	case !refuse && (i.options.Keep == 0 || grows):
+		return nil
+	case i.options.Keep == 0:
+		return full
+	}
 	images, err := i.list(user, as)
 	if err != nil {
 		return err
@@ -228,7 +237,7 @@ func (i *Images) makeRoom(user *os.File, as fsuid.Rights, refuse bool) error {
 	for n := range images {
 		removable += i.measure(images[n], user, as)
 	}
-	if limit, limited, grows := i.options.Share(as.UID); limited {
+	if limited {
 		if grows {
 			limit += removable
 		}

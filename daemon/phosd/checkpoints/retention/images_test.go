@@ -241,7 +241,7 @@ func TestEmptyImages(t *testing.T) {
 // TestShare: if a user's share is used up, the oldest images of ended programs are removed, and no
 // more than needed; none, if that would not suffice.
 func TestShare(t *testing.T) {
-	l := newLab(t, 0)
+	l := newLab(t, 1000*time.Hour)
 	for n := range 4 {
 		l.image(l.path(l.name(n)))
 		l.look(time.Minute) // each is younger than the last
@@ -268,6 +268,11 @@ func TestShare(t *testing.T) {
 		t.Errorf("share below the running program's image: got %v, %q, want an error and four images", err, l.left())
 	}
 	l.share = 2*one + one/2
+	i.options.Keep = 0
+	if err := i.MakeRoom(user); err == nil || len(l.left()) != 4 {
+		t.Errorf("no image is to be removed: got %v, %q, want an error and four images", err, l.left())
+	}
+	i.options.Keep = 1000 * time.Hour
 	if err := i.MakeRoom(user); err != nil {
 		t.Error(err)
 	}
