@@ -44,6 +44,7 @@ func (c *Conservative) Open(v scheduler.View) scheduler.Reservations {
 	if free != c.free || free.Setbacks() != c.setbacks {
 		c.clear(free)
 	}
+	last := c.now
 	c.now, c.compressing = v.Now(), free.Deviations() != c.deviations
 	c.setbacks, c.deviations = free.Setbacks(), free.Deviations()
 	if c.compressing && c.depth == 0 {
@@ -54,7 +55,7 @@ func (c *Conservative) Open(v scheduler.View) scheduler.Reservations {
 	if e, ok := v.(interface{ Queued() int }); ok {
 		c.queued = e.Queued
 	}
-	c.removeEnded()
+	c.removeEnded(last)
 	if c.compressing {
 		c.resetBounds()
 		c.compressUntil, c.vacated = max(c.compressUntil, c.vacated), 0
@@ -65,17 +66,23 @@ func (c *Conservative) Open(v scheduler.View) scheduler.Reservations {
 	return c
 }
 
-// removeEnded removes the reservations of jobs that no longer wait. It removes all of them if the
-// time of one has passed: the engine was called late, or something other than GPUs kept the job
-// from starting.
-func (c *Conservative) removeEnded() {
+// removeEnded removes the reservations of jobs that no longer wait, and of those that could have
+// started in the last walk: something other than GPUs keeps them. If the time of another one has
+// passed, the engine was called late, and all are made again.
+func (c *Conservative) removeEnded(last time.Duration) {
 	for j, r := range c.reservations {
 		switch {
 		case j.Phase() != scheduler.Waiting:
 			c.removeStarted(r)
+		case r.from <= last && r.from < c.now:
+			c.giveUp(r)
 		case r.from < c.now:
-			c.startAgain()
+			c.setbacks = outdated
 		}
+	}
+	if c.setbacks == outdated {
+		c.setbacks = c.free.Setbacks()
+		c.startAgain()
 	}
 	for _, r := range c.reservations {
 		if r.from == c.now {
@@ -90,15 +97,27 @@ func (c *Conservative) startAgain() {
 	c.startable, c.compressUntil, c.vacated = 0, 0, 0
 }
 
-// removeStarted removes the reservation of a job that no longer waits. The GPUs of a running one
-// are part of what is allocated now. A run that takes longer than was reserved is a setback.
-func (c *Conservative) removeStarted(r reservation) {
+// outdated stands for a number of setbacks that is never current.
+const outdated = -1
+
+// giveUp removes a reservation whose GPUs are free then.
+func (c *Conservative) giveUp(r reservation) {
 	c.remove(r)
-	switch {
-	case r.job.Phase() != scheduler.Running || r.job.Since() != r.from:
-		c.compressing, c.vacated = true, max(c.vacated, r.to)
-	case r.job.Due() > r.to:
-		c.startAgain()
+	c.compressing, c.vacated = true, max(c.vacated, r.to)
+}
+
+// removeStarted removes the reservation of a job that no longer waits. The GPUs of a running one
+// are part of what is allocated now. A run that takes longer than was reserved is a setback: the
+// next walk makes all reservations again. This one goes on with the others, so that no job starts
+// before one that it has passed.
+func (c *Conservative) removeStarted(r reservation) {
+	if r.job.Phase() != scheduler.Running || r.job.Since() != r.from || r.job.Due() < r.to {
+		c.giveUp(r)
+		return
+	}
+	c.remove(r)
+	if r.job.Due() > r.to {
+		c.setbacks = outdated
 	}
 }
 
