@@ -9,7 +9,7 @@ import (
 // Combination is the number of pipelines of each template, and the microbatches of each of them.
 type Combination struct {
 	Counts []int // by template
-	Split  []int // by template; 0 if there is none
+	Split  []int // by template; 0 if there is none. nil if equal pipelines get unequal parts
 	Time   int64 // of an iteration
 
 	// AtLeast is Time if no combination is faster. It is less if there were too many combinations that
@@ -25,6 +25,7 @@ type Problem struct {
 	Pipelines    int // at least
 	Microbatches int
 	AllReduce    func(pipelines int) int64
+	Uneven       bool // pipelines of one template may get unequal parts of the batch
 
 	// The bound for one limit is needed with many numbers of pipelines in a row.
 	bound      hull
@@ -250,6 +251,9 @@ func (w *walk) splitBatch() bool {
 			shares = append(shares, Share{w.Lines[i], n})
 		}
 	}
+	if w.Uneven {
+		return w.splitUnevenly(shares)
+	}
 	w.effort -= len(shares) * (10 + (w.capacity()-w.Microbatches)/4)
 	split := splitWithin(shares, w.Microbatches, w.limit)
 	if split == nil {
@@ -262,6 +266,17 @@ func (w *walk) splitBatch() bool {
 			w.split[i], split = split[0], split[1:]
 		}
 	}
+	return true
+}
+
+// splitUnevenly splits the batch over single pipelines. Any batch can be split that has a
+// microbatch for each.
+func (w *walk) splitUnevenly(shares []Share) bool {
+	slowest := leastLimit(shares, w.Microbatches)
+	if pipelines(shares) > w.Microbatches || slowest > w.limit {
+		return false
+	}
+	w.slowest, w.split = slowest, nil
 	return true
 }
 

@@ -180,6 +180,85 @@ func TestSolveAgainstBruteForce(t *testing.T) {
 	}
 }
 
+// bruteUneven tries all combinations, and adds microbatches one by one to the pipeline that is then
+// fastest. That is the best split: the lines are straight.
+func bruteUneven(p *Problem) int64 {
+	best := int64(math.MaxInt64)
+	everyCombination(p, 0, p.Nodes, nil, func(counts []int) {
+		var each []pipeline.Line
+		for i, n := range counts {
+			each = append(each, slices.Repeat(p.Lines[i:i+1], n)...)
+		}
+		if len(each) == 0 || len(each) > p.Microbatches {
+			return
+		}
+		split, slowest := slices.Repeat([]int{1}, len(each)), int64(0)
+		for range p.Microbatches - len(each) {
+			at := 0
+			for i, line := range each {
+				if line.At(split[i]+1) < each[at].At(split[at]+1) {
+					at = i
+				}
+			}
+			split[at]++
+		}
+		for i, line := range each {
+			slowest = max(slowest, line.At(split[i]))
+		}
+		best = min(best, slowest+p.AllReduce(len(each)))
+	})
+	return best
+}
+
+// TestUnevenAgainstBruteForce: without equal parts every batch can be split that has a microbatch
+// for each pipeline.
+func TestUnevenAgainstBruteForce(t *testing.T) {
+	r := rand.New(rand.NewSource(5))
+	solved := 0
+	for range 300 {
+		p := &Problem{
+			Smallest: 1 + r.Intn(3), Nodes: 1 + r.Intn(16), Pipelines: 1 + r.Intn(4), Microbatches: 1 + r.Intn(60), Uneven: true,
+		}
+		for range 1 + r.Intn(5) {
+			p.Lines = append(p.Lines, randomLine(r))
+		}
+		slope := r.Int63n(20)
+		p.AllReduce = func(pipelines int) int64 { return slope * int64(pipelines-1) }
+		want, got := bruteUneven(p), p.Solve()
+		if want == math.MaxInt64 {
+			if got != nil {
+				t.Fatalf("%+v: %+v, where there is none", p, got)
+			}
+			continue
+		}
+		if solved++; got == nil || got.Time != want || got.AtLeast != want || got.Split != nil {
+			t.Fatalf("%+v: %+v, by enumeration %d", p, got, want)
+		}
+	}
+	if solved < 100 {
+		t.Errorf("only %d of 300 problems have a solution", solved)
+	}
+}
+
+// TestMakeUneven: a batch that cannot be split evenly makes a plan whose equal pipelines differ by
+// one microbatch.
+func TestMakeUneven(t *testing.T) {
+	plan, err := Make(
+		equalLayers(t, 9),
+		pipeline.Spec{Nodes: 6, GPUsPerNode: 1, GPUMemoryBytes: 300, Faults: 1, Microbatches: 9},
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []int
+	for _, each := range plan.Pipelines {
+		got = append(got, each.Microbatches)
+	}
+	if slices.Sort(got); !slices.Equal(got, []int{4, 5}) || plan.IterationTime() != plan.AtLeast {
+		t.Errorf("got %v microbatches in %d, want 4 and 5 in %d", got, plan.IterationTime(), plan.AtLeast)
+	}
+}
+
 func checkCombination(t *testing.T, p *Problem, c *Combination) {
 	t.Helper()
 	nodes, pipelines, batch := 0, 0, 0

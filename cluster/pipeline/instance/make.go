@@ -45,20 +45,25 @@ func Make(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, error)
 	}
 	plan = Place(plan, best, nodes[:used])
 	plan.Spare, plan.AtLeast = nodes[used:], best.AtLeast
-	return plan, nil
+	if best.Split == nil {
+		err = Split(plan)
+	}
+	return plan, err
 }
 
 // Place returns a plan with the profile, spec and templates of another one, and the pipelines of a
-// combination on nodes in order, smaller pipelines first.
+// combination on nodes in order, smaller pipelines first. If the combination has no split, the plan
+// has none either.
 func Place(like *pipeline.Plan, c *Combination, nodes []cluster.NodeID) *pipeline.Plan {
 	plan := &pipeline.Plan{Profile: like.Profile, Spec: like.Spec, Templates: like.Templates}
 	for i, n := range c.Counts {
 		for range n {
 			size := like.Templates[i].Nodes
-			plan.Pipelines = append(
-				plan.Pipelines,
-				pipeline.Pipeline{Template: size, Nodes: nodes[:size:size], Microbatches: c.Split[i]},
-			)
+			each := pipeline.Pipeline{Template: size, Nodes: nodes[:size:size]}
+			if c.Split != nil {
+				each.Microbatches = c.Split[i]
+			}
+			plan.Pipelines = append(plan.Pipelines, each)
 			nodes = nodes[size:]
 		}
 	}
@@ -66,8 +71,8 @@ func Place(like *pipeline.Plan, c *Combination, nodes []cluster.NodeID) *pipelin
 }
 
 // Combine returns the best combination of a plan's templates for a number of nodes, and how many of
-// the nodes it uses: as many as any number of pipelines can. best is nil if the batch cannot be
-// split, or there are too few nodes.
+// the nodes it uses: as many as any number of pipelines can. Equal pipelines get equal parts of the
+// batch if any combination allows that. best is nil if there are too few nodes or microbatches.
 func Combine(plan *pipeline.Plan, nodes int) (used int, best *Combination) {
 	p := &Problem{
 		Smallest: plan.Smallest(), Nodes: nodes, Pipelines: plan.Spec.Faults + 1, Microbatches: plan.Spec.Microbatches,
@@ -78,7 +83,11 @@ func Combine(plan *pipeline.Plan, nodes int) (used int, best *Combination) {
 	}
 	for ; p.Nodes >= p.Pipelines*p.Smallest; p.Nodes-- {
 		if fewest, most := p.counts(); fewest <= most {
-			return p.Nodes, p.Solve()
+			if best = p.Solve(); best == nil {
+				p.Uneven = true
+				best = p.Solve()
+			}
+			return p.Nodes, best
 		}
 	}
 	return 0, nil
@@ -88,7 +97,7 @@ func Combine(plan *pipeline.Plan, nodes int) (used int, best *Combination) {
 func nearestError(plan *pipeline.Plan) error {
 	e := &pipeline.InfeasibleError{
 		Problem: fmt.Sprintf(
-			"%s cannot be split over %s with at least %s, equal ones alike and one for each",
+			"%s cannot be split over %s with at least %s, one for each",
 			pipeline.Count(plan.Spec.Microbatches, "microbatch"),
 			pipeline.Count(plan.Spec.Nodes, "node"),
 			pipeline.Count(plan.Spec.Faults+1, "pipeline"),
@@ -100,8 +109,8 @@ func nearestError(plan *pipeline.Plan) error {
 	return e
 }
 
-// Nearest returns the best combination for the batch nearest to the plan's that can be split
-// evenly; that of some number of equal pipelines is near. It is nil if there are too few nodes.
+// Nearest returns the best combination for the batch nearest to the plan's that has a microbatch
+// for each pipeline. It is nil if there are too few nodes.
 func Nearest(plan *pipeline.Plan, nodes int) (batch, used int, best *Combination) {
 	trial := *plan
 	for away := range 2*nodes + 1 {

@@ -70,9 +70,8 @@ func TestRefusals(t *testing.T) {
 				"nodes the most is --faults 0",
 		},
 		{
-			pipeline.Spec{Nodes: 6, GPUsPerNode: 1, GPUMemoryBytes: 300, Faults: 1, Microbatches: 9},
-			"9 microbatches cannot be split over 6 nodes with at least 2 pipelines, equal ones alike and one for each; the " +
-				"nearest number that can is 8",
+			pipeline.Spec{Nodes: 6, GPUsPerNode: 1, GPUMemoryBytes: 300, Faults: 1, Microbatches: 1},
+			"1 microbatch cannot be split over 6 nodes with at least 2 pipelines, one for each; the nearest number that can is 2",
 		},
 		{
 			pipeline.Spec{Nodes: 6, GPUsPerNode: 1, GPUMemoryBytes: 99, Faults: 1, Microbatches: 9},
