@@ -147,6 +147,9 @@ type RestoreOptions struct {
 	Described []image.Endpoint
 	// Files are restored, with the user's rights, before the processes open them.
 	Files []FileContent
+	// Written are the paths of all files that any tree of the image had open for writing: their sizes
+	// may be other ones than they were.
+	Written []string
 	// Control is the path at which a later phosd finds the tree's restorer. It must not exist, in a
 	// directory that only root may enter.
 	Control string

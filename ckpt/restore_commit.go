@@ -65,6 +65,12 @@ func (r *restore) processes(ctx context.Context) error {
 	if refused := RefusedFiles(decisions); len(refused) > 0 {
 		return fmt.Errorf("restore processes: %w", &ObstacleError{refused})
 	}
+	var written []string
+	for _, saved := range m.Files {
+		if !saved.Library {
+			written = append(written, saved.Path)
+		}
+	}
 	for i, root := range r.roots {
 		files, err := r.writtenFiles(i == 0, decisions)
 		if err != nil {
@@ -74,7 +80,7 @@ func (r *restore) processes(ctx context.Context) error {
 			Images: r.workDirs[i].Descriptor(),
 			UID:    m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups,
 			Root: root, NewPids: r.order.NewPids, Remap: r.remap(),
-			Endpoints: r.order.Endpoints, Described: m.Endpoints, Files: files,
+			Endpoints: r.order.Endpoints, Described: m.Endpoints, Files: files, Written: written,
 			Control: r.order.Control(), Cgroup: r.order.Cgroup, Log: r.order.Output, Detach: r.order.Detach,
 			Notice: r.order.Notice, Place: r.order.Place,
 		}

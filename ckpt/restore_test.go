@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -128,9 +130,12 @@ func (w *worker) Abort() { w.close(ofWorker, w.name) }
 type returner struct {
 	ckpt.CPU
 	*stage
+	// written are the paths of files that each tree may find with another size.
+	written [][]string
 }
 
 func (r *returner) Restore(ctx context.Context, order ckpt.RestoreOptions) (ckpt.Restored, error) {
+	r.written = append(r.written, order.Written)
 	tree := &returned{stage: r.stage, root: order.Root, name: fmt.Sprintf("tree %d", numberOf(order.Root))}
 	text, err := os.ReadFile(order.Images.Name() + "/core.img")
 	if want := fmt.Sprintf("%s, try 1", tree.name); err != nil || string(text) != want {
@@ -159,6 +164,23 @@ func (r *returned) Keep() error { return r.call(uncancelled, "keep "+r.name) }
 func (r *returned) Kill() error {
 	r.close(ofTree, r.name)
 	return nil
+}
+
+// TestWrittenByAnotherTree: a file that one tree had open for writing, and that is kept, may have
+// another size for every tree.
+func TestWrittenByAnotherTree(t *testing.T) {
+	dir := savedOnce(t)
+	c := newComeback(t, dir, fault{})
+	log := filepath.Join(t.TempDir(), "log")
+	c.prepare.Source.Manifest.Files = []image.SavedFile{{Path: log}}
+	cpu := &returner{stage: c.stage}
+	c.prepare.CPU = cpu
+	if _, err := c.run(); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{log}; len(cpu.written) != 2 || !slices.Equal(cpu.written[0], want) || !slices.Equal(cpu.written[1], want) {
+		t.Errorf("got %q, want %q for each of two trees", cpu.written, want)
+	}
 }
 
 // kinds are the restores with different orders of steps.

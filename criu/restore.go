@@ -78,7 +78,7 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOptions) (ckpt.Rest
 		return nil, err
 	}
 	defer release()
-	if err := filelist.ForgetSizes(order.Images, pathsOf(order.Files)); err != nil {
+	if err := filelist.ForgetSizes(order.Images, pathsOf(order)); err != nil {
 		return nil, err
 	}
 	p, err := c.newPlan(ctx, order, r)

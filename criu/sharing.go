@@ -194,9 +194,12 @@ func keeps(files []ckpt.FileContent, path string) bool {
 }
 
 // pathsOf returns the paths of the files that CRIU must open whatever their size is.
-func pathsOf(files []ckpt.FileContent) map[string]bool {
-	paths := make(map[string]bool, len(files))
-	for _, file := range files {
+func pathsOf(order ckpt.RestoreOptions) map[string]bool {
+	paths := make(map[string]bool, len(order.Written))
+	for _, path := range order.Written {
+		paths[path] = true
+	}
+	for _, file := range order.Files {
 		paths[file.Path] = true
 	}
 	return paths
