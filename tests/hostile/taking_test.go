@@ -145,7 +145,7 @@ func manyPids([]string) error {
 	if err != nil {
 		return err
 	}
-	pids := make([]uint32, 30000)
+	pids := make([]uint32, 2000)
 	for i := range pids {
 		pids[i] = uint32(os.Getpid())
 	}
