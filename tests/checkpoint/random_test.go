@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -12,25 +11,11 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// setting reads a number from the environment.
-func setting(t *testing.T, variable string, otherwise uint64) uint64 {
-	t.Helper()
-	text := os.Getenv(variable)
-	if text == "" {
-		return otherwise
-	}
-	number, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s: %v", variable, err)
-	}
-	return number
-}
-
 // TestRandomTimes saves, kills and restores programs at random times. PHOS_ROUNDS is the number
 // of rounds for each program, PHOS_SEED repeats an earlier run, and PHOS_SUBJECT selects one
 // program.
 func TestRandomTimes(t *testing.T) {
-	rounds, seed := setting(t, "PHOS_ROUNDS", 1), setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
+	rounds, seed := harness.Setting(t, "PHOS_ROUNDS", 1), harness.Setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
 	t.Logf("PHOS_SEED=%d PHOS_ROUNDS=%d", seed, rounds)
 	daemon := start(t)
 	for i, s := range subjects {

@@ -71,7 +71,7 @@ func checkpointBetweenSteps(t *testing.T, steps int, job func(pause string) *har
 // their size.
 func TestTorchModels(t *testing.T) {
 	python := torch(t)
-	seed := setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
+	seed := harness.Setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
 	t.Logf("PHOS_SEED=%d", seed)
 	daemon := start(t, torchGPU)
 	for i, kind := range []string{"gpt2", "resnet50", "decode"} {

@@ -3,13 +3,13 @@ package crash
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 const (
@@ -67,20 +67,6 @@ func randomKill(random *rand.Rand) (k kill, name string) {
 	}
 }
 
-// fromEnvironment returns a number of the environment, or otherwise if there is none.
-func fromEnvironment(t *testing.T, name string, otherwise uint64) uint64 {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	number, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatalf("%s=%s: %v", name, text, err)
-	}
-	return number
-}
-
 // TestRandomKills kills a random process at a random time of a checkpoint or a restore, again and
 // again. After each kill all complete generations are whole, the newest can be restored, and
 // nothing is left behind. A program ends only if it was killed itself, with its worker or by the
@@ -88,8 +74,8 @@ func fromEnvironment(t *testing.T, name string, otherwise uint64) uint64 {
 //
 // KILLS is the number of kills, KILLS_SEED repeats a run.
 func TestRandomKills(t *testing.T) {
-	count := int(fromEnvironment(t, "KILLS", sampleKills))
-	seed := fromEnvironment(t, "KILLS_SEED", rand.Uint64())
+	count := int(harness.Setting(t, "KILLS", sampleKills))
+	seed := harness.Setting(t, "KILLS_SEED", rand.Uint64())
 	t.Logf("%d kills, KILLS_SEED=%d", count, seed)
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // it must be possible to repeat it
 	r := newFixture(t)

@@ -55,12 +55,10 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestTenantsRace checks that slots of one tenant that reserve at once never exceed its limit, and
-// that they get all of it.
-func TestTenantsRace(t *testing.T) {
-	l := newLedger(t)
-	l.SetLimits(64, 0)
-	shared := make([]*Ledger, 4)
+// slotsOfOneTenant opens the ledger as the workers of n slots of one tenant do.
+func slotsOfOneTenant(t *testing.T, l *Ledger, n int) []*Ledger {
+	t.Helper()
+	shared := make([]*Ledger, n)
 	for slot := range shared {
 		l.SetTenant(slot, 7)
 		file, err := os.OpenFile(l.File().Name(), os.O_RDWR, 0)
@@ -72,6 +70,15 @@ func TestTenantsRace(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = shared[slot].Close() })
 	}
+	return shared
+}
+
+// TestTenantsRace checks that slots of one tenant that reserve at once never exceed its limit, and
+// that they get all of it.
+func TestTenantsRace(t *testing.T) {
+	l := newLedger(t)
+	l.SetLimits(64, 0)
+	shared := slotsOfOneTenant(t, l, 4)
 	var all sync.WaitGroup
 	for slot, each := range shared {
 		all.Go(func() {
@@ -139,18 +146,7 @@ func TestHostRace(t *testing.T) {
 	const limit, part = 100, 60
 	l := newLedger(t)
 	l.SetLimits(0, limit)
-	shared := make([]*Ledger, 2)
-	for slot := range shared {
-		l.SetTenant(slot, 7)
-		file, err := os.OpenFile(l.File().Name(), os.O_RDWR, 0)
-		if err == nil {
-			shared[slot], err = Open(file)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = shared[slot].Close() })
-	}
+	shared := slotsOfOneTenant(t, l, 2)
 	exceeded := 0
 	for range 10000 {
 		var ready atomic.Int64
