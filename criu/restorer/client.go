@@ -233,20 +233,25 @@ func (c *Client) ask(ctx context.Context, what request) (answer, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Deadline(time.Unix(1, 0)) })
 	defer stop()
-	if err := conn.Send(what); err != nil {
-		return answer{}, fmt.Errorf("restorer: %w", err)
-	}
 	var reply answer
-	_, err = conn.Receive(&reply)
+	if err = conn.Send(what); err == nil {
+		_, err = conn.Receive(&reply)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return answer{}, context.Cause(ctx)
-	case errors.Is(err, io.EOF), errors.Is(err, unix.ECONNRESET):
+	case hungUp(err):
 		return answer{}, fmt.Errorf("restorer: %w", proc.ErrGone)
 	case err != nil:
 		return answer{}, fmt.Errorf("restorer: %w", err)
 	}
 	return reply, reply.err()
+}
+
+// hungUp reports whether the other end was closed. A listener that is closed resets the connections
+// that it has not accepted, so that already the request may fail.
+func hungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
 }
 
 // Identity returns the restorer's process.
