@@ -50,7 +50,7 @@ func (s *inspection) checkRegular(m *member, d *proc.Descriptor) {
 			return
 		}
 	}
-	s.addFile(s.descriptorSubject(m, d.Number), d.Target, &d.Stat, d.Flags)
+	s.addFile(s.descriptorSubject(m, d.Number), d.Target, &d.Stat, &d.Info)
 }
 
 // addMapped checks a shared writable mapping of a file, open or not.
@@ -62,15 +62,15 @@ func (s *inspection) addMapped(m *member, area *proc.Mapping) {
 	if err := unix.Stat(area.File(m.PID), &stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG {
 		return
 	}
-	s.addFile(fmt.Sprintf("%s, mapping at %x", m, area.Start), area.Path, &stat, unix.O_RDWR)
+	s.addFile(fmt.Sprintf("%s, mapping at %x", m, area.Start), area.Path, &stat, &proc.Info{Flags: unix.O_RDWR})
 	if file := s.written[strings.TrimSuffix(area.Path, " (deleted)")]; file != nil {
 		file.Mapped = true
 	}
 }
 
-// addFile records a regular file that CRIU will open by its path. The flags are those of open.
-func (s *inspection) addFile(subject, path string, stat *unix.Stat_t, flags int) {
-	mode := flags & unix.O_ACCMODE
+// addFile records a regular file that CRIU will open by its path.
+func (s *inspection) addFile(subject, path string, stat *unix.Stat_t, info *proc.Info) {
+	mode := info.Flags & unix.O_ACCMODE
 	if stat.Nlink == 0 {
 		if stat.Size > maxGhostBytes {
 			s.refuse(
@@ -97,6 +97,7 @@ func (s *inspection) addFile(subject, path string, stat *unix.Stat_t, flags int)
 		path, mode = name, unix.O_RDWR
 	}
 	s.addOpened(subject, path, mode)
+	s.locks[path] = proc.StrongerLock(s.locks[path], info.Lock)
 	if mode == unix.O_RDONLY {
 		return
 	}
@@ -105,8 +106,7 @@ func (s *inspection) addFile(subject, path string, stat *unix.Stat_t, flags int)
 		file = &ckpt.WrittenFile{Path: path, Bytes: stat.Size, Append: true}
 		s.written[path] = file
 	}
-	file.Append = file.Append && flags&unix.O_APPEND != 0
-	file.Lock = s.locks[lockedFile{stat.Dev, stat.Ino}]
+	file.Append = file.Append && info.Flags&unix.O_APPEND != 0
 }
 
 // opened says where a file is open, and which access its user needs to open it again.
@@ -197,6 +197,7 @@ func (s *inspection) hostPath(path string) string {
 func (s *inspection) listFiles() {
 	for _, path := range slices.Sorted(maps.Keys(s.written)) {
 		file := *s.written[path]
+		file.Lock = s.locks[path]
 		if info, err := os.Stat(s.hostPath(path)); err == nil {
 			file.Bytes = info.Size()
 		}

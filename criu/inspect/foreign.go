@@ -66,14 +66,17 @@ var unmounted = []string{"/memfd:", "/dev/zero", "/SYSV", "/anon_hugepage"}
 
 // addForeign checks one file of a process; at is a path below /proc, name the kernel's name of the
 // file.
-func (s *inspection) addForeign(mounts map[uint64]bool, subject, at, name string, written bool) {
+func (s *inspection) addForeign(mounts map[uint64]uint64, subject, at, name string, written bool) {
 	if !strings.HasPrefix(name, "/") ||
 		slices.ContainsFunc(unmounted, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 		return
 	}
 	var info unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, at, 0, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &info) != nil ||
-		info.Mask&unix.STATX_MNT_ID == 0 || mounts[info.Mnt_id] {
+		info.Mask&unix.STATX_MNT_ID == 0 {
+		return
+	}
+	if _, ok := mounts[info.Mnt_id]; ok {
 		return
 	}
 	f := Foreign{Key: fmt.Sprintf("file[%x:%x]", info.Mnt_id, info.Ino), Path: name}

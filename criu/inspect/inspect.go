@@ -65,9 +65,10 @@ type inspection struct {
 	ttys    map[string]*terminal
 	masters map[int]bool
 	written map[string]*ckpt.WrittenFile
-	locks   locks
-	opened  map[string]opened
-	seen    map[string]bool
+	// locks are the strongest locks of the tree, by path.
+	locks  map[string]string
+	opened map[string]opened
+	seen   map[string]bool
 	// readErr is the first cause why something could not be read; nil if all was.
 	readErr error
 }
@@ -92,12 +93,11 @@ func Inspect(ctx context.Context, root proc.Identity, options Options) (*Finding
 	s := &inspection{
 		Options: options, byPID: map[int]*member{}, pipes: map[uint64]*pipe{}, sockets: map[uint64]*socket{},
 		ttys: map[string]*terminal{}, masters: map[int]bool{}, written: map[string]*ckpt.WrittenFile{},
-		opened: map[string]opened{}, seen: map[string]bool{},
+		opened: map[string]opened{}, seen: map[string]bool{}, locks: map[string]string{},
 	}
 	if err := s.readProcesses(ctx, root); err != nil {
 		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
 	}
-	s.locks = readLocks(s.byPID)
 	s.checkProcesses()
 	s.checkNamespaces()
 	if err := s.findForeign(); err != nil {

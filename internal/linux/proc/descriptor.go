@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,14 +14,8 @@ type Descriptor struct {
 	// Target is the kernel's name of the file: a path, or "pipe:[12]".
 	Target string
 	Stat   unix.Stat_t
-	// Flags are those of open.
-	Flags int
-	// Terminal is the number of the pseudo terminal if this is its master, or -1.
-	Terminal int
+	Info
 }
-
-// Writable reports whether the file may be written through the descriptor.
-func (d *Descriptor) Writable() bool { return d.Flags&unix.O_ACCMODE != unix.O_RDONLY }
 
 // Format returns the type of the file.
 func (d *Descriptor) Format() uint32 { return d.Stat.Mode & unix.S_IFMT }
@@ -54,7 +47,7 @@ func Descriptors(pid int) ([]Descriptor, error) {
 
 func readDescriptor(pid, number int) (*Descriptor, error) {
 	path := fmt.Sprintf("/proc/%d/fd/%d", pid, number)
-	d := &Descriptor{Number: number, Terminal: -1}
+	d := &Descriptor{Number: number}
 	var err error
 	if d.Target, err = os.Readlink(path); err != nil {
 		return nil, err
@@ -62,28 +55,8 @@ func readDescriptor(pid, number int) (*Descriptor, error) {
 	if err := unix.Stat(path, &d.Stat); err != nil {
 		return nil, err
 	}
-	info, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%d", pid, number))
-	if err != nil {
-		return nil, err
-	}
-	d.parse(string(info))
-	return d, nil
-}
-
-func (d *Descriptor) parse(info string) {
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
-		switch name {
-		case "flags":
-			flags, _ := strconv.ParseUint(value, 8, 32)
-			d.Flags = int(flags)
-		case "tty-index":
-			if index, err := strconv.Atoi(value); err == nil {
-				d.Terminal = index
-			}
-		}
-	}
+	d.Info, err = ReadInfo(pid, number)
+	return d, err
 }
 
 // Borrow duplicates a descriptor of another process, for queries that only its owner can make. The

@@ -3,24 +3,27 @@ package proc
 import (
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
-// Mounts returns the IDs of all mounts in the namespace of a process.
-func Mounts(pid int) (map[uint64]bool, error) {
+// Mounts returns the IDs of all mounts in the namespace of a process, and the device numbers of
+// their file systems. These are the numbers in Mapping; stat(2) returns others on btrfs and
+// overlayfs.
+func Mounts(pid int) (map[uint64]uint64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {
 		return nil, err
 	}
-	found := map[uint64]bool{}
+	found := map[uint64]uint64{}
 	for line := range strings.Lines(string(text)) {
-		field, _, _ := strings.Cut(line, " ")
-		id, err := strconv.ParseUint(field, 10, 64)
-		if err != nil {
+		var id, parent uint64
+		var major, minor uint32
+		if _, err := fmt.Sscanf(line, "%d %d %d:%d ", &id, &parent, &major, &minor); err != nil {
 			return nil, fmt.Errorf("mountinfo of pid %d: %q", pid, line)
 		}
-		found[id] = true
+		found[id] = unix.Mkdev(major, minor)
 	}
 	return found, nil
 }
