@@ -22,6 +22,13 @@ const (
 	maxOutput  = 16 << 20
 )
 
+// outputMessage is the message of each line.
+const outputMessage = "output of a restored program"
+
+// timeVaries is how much shorter the time of one line can be than that of another one: JSON has no
+// trailing zeros of ".123456789".
+const timeVaries = 10
+
 // output writes what a tree prints to ends without a reader into phosd's log: as lines of the log,
 // which name the tree, with control characters escaped. So a program cannot forge lines.
 type output struct {
@@ -33,6 +40,8 @@ type output struct {
 	// line is the line as it will be in the log: with a time, a name and escapes it is much longer
 	// than what the program has printed.
 	line bytes.Buffer
+	// least is a lower bound for what the time, the name and the rest add to a line.
+	least int
 	// allowed is how many bytes may come at once, as of last.
 	allowed float64
 	last    time.Time
@@ -48,6 +57,8 @@ func newOutput(to *os.File, asJSON bool, root int, uid uint32) *output {
 		o.to = to
 	}
 	o.log = logOf(&o.line, asJSON, root, uid)
+	o.log.Info(outputMessage, "text", "")
+	o.least = o.line.Len() - timeVaries
 	return o
 }
 
@@ -105,7 +116,10 @@ func (o *output) write(line []byte) {
 	now := o.now()
 	o.allowed = min(burstBytes, o.allowed+now.Sub(o.last).Seconds()*rateBytes)
 	o.last = now
-	if o.to == nil || o.allowed < float64(len(line)) { // it gets longer, not shorter
+	text := bytes.TrimRight(line, "\r\n")
+	// Escapes make it longer, not shorter. A line that is dropped anyway is not formatted: a program
+	// that prints without end must not cost the restorer as much.
+	if atLeast := o.least + len(text); o.to == nil || o.allowed < float64(atLeast) || o.written+atLeast > maxOutput {
 		o.dropped += len(line)
 		return
 	}
@@ -114,7 +128,7 @@ func (o *output) write(line []byte) {
 		log = log.With("dropped_bytes", o.dropped)
 	}
 	o.line.Reset()
-	log.Info("output of a restored program", "text", string(bytes.TrimRight(line, "\r\n")))
+	log.Info(outputMessage, "text", string(text))
 	if o.allowed < float64(o.line.Len()) || o.written+o.line.Len() > maxOutput {
 		o.dropped += len(line)
 		return
