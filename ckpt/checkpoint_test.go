@@ -119,6 +119,29 @@ func savedOnce(t testing.TB) string {
 	return dir
 }
 
+// TestFileOfTwoTrees: the image says how both trees of a checkpoint use a file.
+func TestFileOfTwoTrees(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shared")
+	if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := newPlay(t, t.TempDir(), fault{})
+	p.order.FileBytes = 1 << 20
+	trees := p.order.CPU.(*cpu).trees
+	trees[os.Getpid()].Written = []ckpt.WrittenFile{{Path: path, Bytes: 7, Append: true, Lock: "read"}}
+	trees[os.Getppid()].Written = []ckpt.WrittenFile{{Path: path, Bytes: 7, Mapped: true, Lock: "write"}}
+	saved, err := ckpt.Checkpoint(p.ctx, p.order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(saved.Manifest.Files) != 1 {
+		t.Fatalf("got files %+v, want one", saved.Manifest.Files)
+	}
+	if cut := saved.Manifest.Files[0].Cut; cut.Append || !cut.Mapped || cut.Lock != "write" {
+		t.Errorf("got %+v, want what the second tree does as well", cut)
+	}
+}
+
 // checkFailed checks that a failed checkpoint changed nothing and that the next one works.
 func (p *play) checkFailed(before map[string]string) {
 	p.t.Helper()

@@ -59,6 +59,7 @@ type filesAttempt struct {
 // saveAll saves the files. It opens them with the rights of the process that uses them: a user's
 // image must not contain what that user cannot read.
 func (a *filesAttempt) saveAll(ctx context.Context) error {
+	written := mergeWritten(a.trees)
 	saved := make(map[string]bool)
 	for _, tree := range a.trees {
 		as, err := rightsOf(tree.Processes[0])
@@ -70,7 +71,7 @@ func (a *filesAttempt) saveAll(ctx context.Context) error {
 				continue
 			}
 			saved[file.Path] = true
-			if err := a.saveWritten(ctx, as, tree.Processes[0].PID, file); err != nil {
+			if err := a.saveWritten(ctx, as, tree.Processes[0].PID, written[file.Path]); err != nil {
 				return err
 			}
 		}
@@ -85,6 +86,23 @@ func (a *filesAttempt) saveAll(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// mergeWritten returns how all trees together use each file, by path.
+func mergeWritten(trees []*Tree) map[string]WrittenFile {
+	merged := make(map[string]WrittenFile)
+	for _, tree := range trees {
+		for _, file := range tree.Written {
+			if other, ok := merged[file.Path]; ok {
+				file.Append = file.Append && other.Append
+				file.Mapped = file.Mapped || other.Mapped
+				file.Lock = proc.StrongerLock(file.Lock, other.Lock)
+				file.Bytes = max(file.Bytes, other.Bytes)
+			}
+			merged[file.Path] = file
+		}
+	}
+	return merged
 }
 
 // rightsOf returns the rights of a process to files.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"testing"
 )
@@ -32,3 +33,22 @@ type zeros struct{}
 
 // Read implements io.Reader.
 func (zeros) Read(to []byte) (int, error) { clear(to); return len(to), nil }
+
+// TestMergeWritten: a file that several trees have open is only appended to if all of them append,
+// is mapped if any maps it, and has the strongest lock.
+func TestMergeWritten(t *testing.T) {
+	trees := []*Tree{
+		{Written: []WrittenFile{
+			{Path: "/log", Bytes: 5, Append: true}, {Path: "/db", Lock: "read"}, {Path: "/one", Append: true},
+		}},
+		{Written: []WrittenFile{{Path: "/log", Bytes: 7, Mapped: true}, {Path: "/db", Lock: "write"}}},
+		{Written: []WrittenFile{{Path: "/log", Append: true}, {Path: "/db"}}},
+	}
+	want := map[string]WrittenFile{
+		"/log": {Path: "/log", Bytes: 7, Mapped: true}, "/db": {Path: "/db", Lock: "write"},
+		"/one": {Path: "/one", Append: true},
+	}
+	if got := mergeWritten(trees); !maps.Equal(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
