@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -183,6 +184,9 @@ type FileContent struct {
 	// the file is restored.
 	CopyTo   string
 	CopyFrom int64
+	// Seen is the file that was decided about. If it is another one when it is to be written, the
+	// error is savedfile.ErrChanged, and no file was written. With nil it may be any file.
+	Seen *savedfile.Seen
 }
 
 // Restored is a restored tree.

@@ -3,7 +3,6 @@ package ckpt
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -57,40 +56,31 @@ func (r *restore) processes(ctx context.Context) error {
 	limit := r.Prepared.order.Deadline + time.Duration(m.CPU.Bytes/dumpSecondBytes)*time.Second
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	// A caller that holds the restore, or an eager one, has left time for others to write.
-	decisions, err := DecideFiles(m, r.order)
-	if err != nil {
-		return err
-	}
-	if refused := RefusedFiles(decisions); len(refused) > 0 {
-		return fmt.Errorf("restore processes: %w", &ObstacleError{refused})
-	}
-	var written []string
-	for _, saved := range m.Files {
-		if !saved.Library {
-			written = append(written, saved.Path)
-		}
-	}
 	for i, root := range r.roots {
-		files, err := r.writtenFiles(i == 0, decisions)
-		if err != nil {
-			return err
-		}
-		order := RestoreOptions{
-			Images: r.workDirs[i].Descriptor(),
-			UID:    m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups,
-			Root: root, NewPids: r.order.NewPids, Remap: r.remap(),
-			Endpoints: r.order.Endpoints, Described: m.Endpoints, Files: files, Written: written,
-			Control: r.order.Control(), Cgroup: r.order.Cgroup, Log: r.order.Output, Detach: r.order.Detach,
-			Notice: r.order.Notice, Place: r.order.Place,
-		}
-		restored, err := r.Prepared.order.CPU.Restore(ctx, order)
+		restored, err := r.restoreTree(ctx, i, root)
 		if err != nil {
 			return fmt.Errorf("restore processes: %w", err)
 		}
 		r.trees = append(r.trees, restored)
 	}
 	return nil
+}
+
+// restoreTree restores one tree.
+func (r *restore) restoreTree(ctx context.Context, index, root int) (Restored, error) {
+	m := r.Prepared.order.Source.Manifest
+	order := RestoreOptions{
+		Images: r.workDirs[index].Descriptor(),
+		UID:    m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups,
+		Root: root, NewPids: r.order.NewPids, Remap: r.remap(),
+		Endpoints: r.order.Endpoints, Described: m.Endpoints, Written: writtenPaths(m),
+		Control: r.order.Control(), Cgroup: r.order.Cgroup, Log: r.order.Output, Detach: r.order.Detach,
+		Notice: r.order.Notice, Place: r.order.Place,
+	}
+	if index > 0 { // files are restored once, with the first tree
+		return r.Prepared.order.CPU.Restore(ctx, order)
+	}
+	return r.restoreWithFiles(ctx, order)
 }
 
 // remap returns the files that replace mapped paths, by path.
@@ -105,90 +95,6 @@ func (r *restore) remap() map[string]*os.File {
 		remap[path] = file
 	}
 	return remap
-}
-
-// DecideFiles decides what a restore does with the files that the program had open for writing.
-func DecideFiles(m *image.Manifest, order CommitOptions) ([]savedfile.Decision, error) {
-	options := savedfile.Options{
-		Root:   RootOf(order.Place),
-		As:     fsuid.Rights{UID: m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups},
-		Policy: order.Files, Own: order.Own,
-	}
-	if order.NewPids {
-		options.Private = savedfile.InSharedMemory
-	}
-	return savedfile.Decide(m, options)
-}
-
-// RefusedFiles returns the files that prevent a restore.
-func RefusedFiles(decisions []savedfile.Decision) (refused []Obstacle) {
-	for _, d := range decisions {
-		if d.Action == savedfile.ActionRefuse {
-			refused = append(refused, Obstacle{
-				Subject: "file " + d.Path, Reason: d.Reason,
-				Remedy: "--files=keep keeps such files, --files=restore overwrites them",
-			})
-		}
-	}
-	return refused
-}
-
-// copyStamp is the form of the time in the names of copies.
-const copyStamp = "20060102T150405.000Z"
-
-// writtenFiles returns the files whose content must be restored. They are restored once, with the
-// first tree.
-func (r *restore) writtenFiles(first bool, decisions []savedfile.Decision) (files []FileContent, err error) {
-	if !first {
-		return nil, nil
-	}
-	decided := make(map[string]savedfile.Decision, len(decisions))
-	for _, d := range decisions {
-		decided[d.Path] = d
-	}
-	stamp := time.Now().UTC().Format(copyStamp)
-	for _, saved := range r.Prepared.order.Source.Manifest.Files {
-		if saved.Library {
-			continue
-		}
-		var content io.Reader
-		if saved.Hash != "" {
-			if content, err = savedfile.Content(r.Prepared.order.Source.Reader, saved); err != nil {
-				return nil, err
-			}
-		}
-		file := FileContent{
-			Path: saved.Path, Bytes: int64(saved.Bytes), Mode: saved.Mode, Content: content,
-			MinBytes: int64(saved.Bytes),
-		}
-		if saved.Cut != nil && !saved.Cut.Mapped {
-			file.MinBytes = 0
-		}
-		d := decided[saved.Path]
-		file.Keep = d.Action == savedfile.ActionKeep
-		if d.Action == savedfile.ActionCopy {
-			file.CopyTo, file.CopyFrom = savedfile.CopyName(saved.Path, stamp), d.CopyFrom
-		}
-		r.noticeFile(d, file.CopyTo)
-		files = append(files, file)
-	}
-	return files, nil
-}
-
-// noticeFile tells the user about a file that has changed since the checkpoint.
-func (r *restore) noticeFile(d savedfile.Decision, copied string) {
-	if r.order.Notice == nil || d.Reason == "" {
-		return
-	}
-	does := "it is overwritten with its content at the checkpoint"
-	switch d.Action {
-	case savedfile.ActionKeep:
-		does = "it is kept as it is"
-	case savedfile.ActionCopy:
-		does = "it gets its content at the checkpoint, and what that overwrites is in " + copied
-	case savedfile.ActionRestore, savedfile.ActionRefuse:
-	}
-	r.order.Notice(fmt.Sprintf("file %s %s; %s", d.Path, d.Reason, does))
 }
 
 // killTrees kills the trees that were restored so far.

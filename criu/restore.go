@@ -364,10 +364,10 @@ func (p *plan) addContents(files []ckpt.FileContent, shared map[string]bool) err
 			Mode:    file.Mode,
 			Content: none,
 			Shared:  shared[file.Path] || file.Keep,
-			CopyTo:  file.CopyTo, CopyFrom: file.CopyFrom,
+			CopyTo:  file.CopyTo, CopyFrom: file.CopyFrom, Seen: file.Seen,
 		}
 		if written.Shared {
-			written.Bytes, written.CopyTo = file.MinBytes, ""
+			written.Bytes, written.CopyTo, written.Seen = file.MinBytes, "", nil
 		}
 		if file.Content != nil && !written.Shared {
 			read, write, err := os.Pipe()

@@ -3,6 +3,7 @@ package savedfile
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
@@ -49,6 +50,11 @@ type Decision struct {
 	Reason string
 	// CopyFrom is the first byte to copy, for ActionCopy.
 	CopyFrom int64
+	// KeptBytes is what was appended to a log since the checkpoint. Such a log is kept only because
+	// the program appends to it; 0 for any other file.
+	KeptBytes int64
+	// Seen is the state for which the decision is good; nil if it is good for any.
+	Seen *Seen
 }
 
 // Notable reports whether a user must know of the decision.
@@ -62,7 +68,29 @@ func (d *Decision) Text() string {
 		ActionKeep:    "a restore keeps it as it is",
 		ActionRefuse:  "it is not restored",
 	}
-	return d.Reason + "; " + does[d.Action]
+	text := d.Reason + "; " + does[d.Action]
+	if d.KeptBytes > 0 {
+		text += logChoice
+	}
+	return text
+}
+
+// logChoice is what a user must know of logs that are kept.
+const logChoice = " (the program goes back in time and may write the same lines again; --files=restore cuts them off)"
+
+// KeptLogs names the logs that are kept with what was appended since the checkpoint, in one line;
+// empty for none.
+func KeptLogs(decisions []Decision) string {
+	var logs []string
+	for _, d := range decisions {
+		if d.KeptBytes > 0 {
+			logs = append(logs, fmt.Sprintf("%s (%d bytes)", d.Path, d.KeptBytes))
+		}
+	}
+	if len(logs) == 0 {
+		return ""
+	}
+	return "kept logs with what was appended to them since the checkpoint: " + strings.Join(logs, ", ") + logChoice
 }
 
 // Options say how to decide.
@@ -77,6 +105,18 @@ type Options struct {
 	Own []int
 	// Private reports whether the restored program gets its own copy of a path; nil: of none.
 	Private func(path string) bool
+	// Content is set if equal times must not be taken for equal content.
+	Content bool
+	// patience replaces the time limits, for tests.
+	patience time.Duration
+}
+
+// limit returns a time limit.
+func (o *Options) limit(usual time.Duration) time.Duration {
+	if o.patience > 0 {
+		return o.patience
+	}
+	return usual
 }
 
 // InSharedMemory reports whether a path lies in the directory of which a program that is restored
@@ -88,6 +128,8 @@ type file struct {
 	image.SavedFile
 	state
 	writer *proc.Identity
+	// unknown are processes of which it is unknown whether they write the file.
+	unknown []proc.Identity
 	// as is Options.As.
 	as fsuid.Rights
 	// database is the path of the SQLite database to which the file belongs; empty for none.
@@ -108,36 +150,54 @@ func Decide(m *image.Manifest, o Options) ([]Decision, error) {
 		} else {
 			decisions[i] = f.decide(o.Policy)
 		}
+		decisions[i].Seen = f.seenFor(decisions[i], o.Policy)
 	}
 	return decisions, nil
 }
 
 // inspect compares all files, and finds those that other processes write.
 func inspect(m *image.Manifest, o Options) (files []*file, err error) {
-	existing := make(map[fileID]bool)
+	existing := make(map[string]*found)
 	for _, saved := range m.Files {
 		if saved.Library || o.Private != nil && o.Private(saved.Path) {
 			continue
 		}
 		f := &file{SavedFile: saved, as: o.As}
-		if f.state, err = compare(o.Root, o.As, saved); err != nil {
+		if f.state, err = compareWithin(o, saved); err != nil {
 			return nil, err
 		}
 		if f.change != Missing && f.failure == nil {
-			existing[fileID{f.stat.Dev, f.stat.Ino}] = true
+			existing[f.Path] = &f.found
 		}
 		files = append(files, f)
 	}
-	writers, err := findWriters(existing, o.Own)
+	if len(existing) == 0 {
+		return files, nil
+	}
+	pids, err := others(o.Own)
 	if err != nil {
 		return nil, err
 	}
+	writers, unknown := newSearch(o.Root, existing).findWriters(pids)
 	for _, f := range files {
-		if id, ok := writers[fileID{f.stat.Dev, f.stat.Ino}]; ok {
+		if id, ok := writers[f.id()]; ok && existing[f.Path] != nil {
 			f.writer = &id
 		}
+		f.unknown = unknown
 	}
 	return files, nil
+}
+
+// seenFor returns the state on which a decision depends. What is kept is not written, and what the
+// user wants overwritten may be in any state.
+func (f *file) seenFor(d Decision, policy Policy) *Seen {
+	switch {
+	case d.Action != ActionRestore && d.Action != ActionCopy, f.isChanged() && policy == Restore:
+		return nil
+	case f.change == Unchanged || f.change == Grown && d.CopyFrom > 0:
+		return f.seen(f.Hash, f.Bytes)
+	}
+	return f.seen("", 0)
 }
 
 // decide decides about a file that belongs to no database.
@@ -150,11 +210,14 @@ func (f *file) decide(policy Policy) Decision {
 		d.Action = ActionRefuse
 	case f.writer != nil:
 		d.Action = ActionKeep
+	case f.onlyTimes():
+		d.Action, d.Reason = ActionKeep, d.Reason+", and its content is not in the image"
 	case !f.isChanged() || policy == Restore:
 	case policy == Keep:
 		d.Action = ActionKeep
 	case f.change == Grown && f.Cut != nil && f.Cut.Append:
 		d.Action, d.Reason = ActionKeep, d.Reason+", and the program only appends to it"
+		d.KeptBytes = f.stat.Size - int64(f.Bytes)
 	case f.unread:
 		d.Action, d.Reason = ActionKeep, d.Reason+", and its user may not read it, so that no copy can be made"
 	case f.stat.Size == 0:
@@ -171,6 +234,12 @@ func (f *file) decide(policy Policy) Decision {
 	return d
 }
 
+// onlyTimes reports whether the file has its old length, and nothing but its times says that it has
+// changed.
+func (f *file) onlyTimes() bool {
+	return f.change == Modified && f.Hash == "" && f.stat.Size == int64(f.Bytes)
+}
+
 // describe says what was found; it is empty for a file that has not changed.
 func (f *file) describe() string {
 	var said []string
@@ -179,6 +248,8 @@ func (f *file) describe() string {
 		return f.failure.Error()
 	case f.change == Grown:
 		said = append(said, fmt.Sprintf("has grown by %d bytes since the checkpoint", f.stat.Size-int64(f.Bytes)))
+	case f.onlyTimes():
+		said = append(said, "may have changed since the checkpoint: its times are different")
 	case f.change == Modified:
 		said = append(said, fmt.Sprintf(
 			"has changed since the checkpoint: it has %d bytes, and had %d", f.stat.Size, f.Bytes))
@@ -186,15 +257,18 @@ func (f *file) describe() string {
 		said = append(said, fmt.Sprintf(
 			"was replaced since the checkpoint: it has %d bytes, and had %d", f.stat.Size, f.Bytes))
 	}
-	if f.writer != nil {
-		said = append(said, describeWriter(*f.writer, f.as)+" has it open for writing")
+	switch {
+	case f.writer != nil:
+		said = append(said, DescribeProcess(*f.writer, f.as)+" has it open for writing")
+	case f.isChanged() && len(f.unknown) > 0:
+		said = append(said, DescribeProcess(f.unknown[0], f.as)+" may have it open for writing, but does not respond")
 	}
 	return strings.Join(said, ", and ")
 }
 
-// describeWriter names a process, unless it is of another user: users must not learn about each
+// DescribeProcess names a process, unless it is of another user: users must not learn about each
 // other's processes.
-func describeWriter(id proc.Identity, as fsuid.Rights) string {
+func DescribeProcess(id proc.Identity, as fsuid.Rights) string {
 	if uid, err := id.UID(); as.UID != 0 && (err != nil || uid != as.UID) {
 		return "a process of another user"
 	}

@@ -4,8 +4,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
 // sqliteMagic begins each SQLite database.
@@ -47,7 +45,7 @@ func findDatabases(files []*file, o Options) map[string]*database {
 		base, suffix := baseOf(f.Path)
 		sqlite, seen := known[base]
 		if !seen {
-			sqlite = isSQLite(o.As, o.Root, base)
+			sqlite = f.failure == nil && isSQLite(o, base)
 			known[base] = sqlite
 		}
 		if !sqlite {
@@ -76,13 +74,7 @@ func findStray(db *database, base string, o Options) string {
 		if slices.ContainsFunc(db.files, func(f *file) bool { return f.Path == path }) {
 			continue
 		}
-		file, _, err := Open(o.As, o.Root, path)
-		if err != nil {
-			continue
-		}
-		info, err := file.Stat()
-		_ = file.Close() // it was not written
-		if err == nil && info.Size() > 0 {
+		if len(begin(o, path, 1)) > 0 {
 			return path
 		}
 	}
@@ -90,15 +82,23 @@ func findStray(db *database, base string, o Options) string {
 }
 
 // isSQLite reports whether a file is an SQLite database now.
-func isSQLite(as fsuid.Rights, root, path string) bool {
-	file, _, err := Open(as, root, path)
-	if err != nil {
-		return false
-	}
-	defer file.Close()
-	magic := make([]byte, len(sqliteMagic))
-	_, err = io.ReadFull(file, magic)
-	return err == nil && string(magic) == sqliteMagic
+func isSQLite(o Options, path string) bool {
+	return string(begin(o, path, len(sqliteMagic))) == sqliteMagic
+}
+
+// begin returns the first bytes of a file; none if it cannot be read.
+func begin(o Options, path string, count int) []byte {
+	first, _ := answer(question{o.As.UID, path}, o.limit(fileTime), func() []byte {
+		file, _, err := Open(o.As, o.Root, path)
+		if err != nil {
+			return nil
+		}
+		defer file.Close()
+		first := make([]byte, count)
+		got, _ := io.ReadFull(file, first)
+		return first[:got]
+	})
+	return first
 }
 
 // decide decides about a file of the database: either all its files are kept or none. A log or

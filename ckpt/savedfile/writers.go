@@ -4,92 +4,189 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"path"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// fileID identifies a file, whatever its path is.
+// fileID identifies a file by what stat(2) returns.
 type fileID struct{ device, inode uint64 }
 
-// findWriters returns for each file a process that has it open or mapped for writing. It leaves out
-// this process and those in except.
-func findWriters(files map[fileID]bool, except []int) (map[fileID]proc.Identity, error) {
-	found := make(map[fileID]proc.Identity)
-	if len(files) == 0 {
-		return found, nil
+func (f *found) id() fileID { return fileID{f.stat.Dev, f.stat.Ino} }
+
+// search looks for processes that have some files open or mapped for writing. It makes a request to
+// a file system only if one of the files lies on it: another one may be a dead mount, on which
+// stat(2) hangs.
+type search struct {
+	ids map[fileID]bool
+	// places has device and inode of the files as /proc has them, which are not those of stat(2) on
+	// some file systems. Before Linux 5.14 the inodes are unknown.
+	places map[fileID]bool
+	inodes map[uint64]bool
+	// devices has the devices of places. anywhere is set if one is unknown.
+	devices  map[uint64]bool
+	anywhere bool
+	// overlaid are the names of files on overlayfs. Older kernels give the mappings of such files
+	// the device of a layer.
+	overlaid map[string]bool
+	mounts   mountTable
+}
+
+// newSearch returns a search for files below a root, by path.
+func newSearch(root string, files map[string]*found) *search {
+	s := &search{
+		ids: make(map[fileID]bool), places: make(map[fileID]bool), inodes: make(map[uint64]bool),
+		devices: make(map[uint64]bool), overlaid: make(map[string]bool),
 	}
-	pids, err := proc.All()
-	if err != nil {
-		return nil, fmt.Errorf("find processes that write files: %w", err)
+	home := os.Getpid()
+	if pid, err := strconv.Atoi(path.Base(path.Dir(root))); err == nil {
+		home = pid // root is /proc/PID/root
 	}
+	for name, f := range files {
+		device, known := s.mounts.device(home, f.mount)
+		s.ids[f.id()], s.inodes[f.inode] = true, true
+		s.places[fileID{device, f.inode}], s.devices[device] = true, true
+		s.anywhere = s.anywhere || !known
+		if f.system == unix.OVERLAYFS_SUPER_MAGIC {
+			s.overlaid[filepath.Base(name)] = true
+		}
+	}
+	return s
+}
+
+// findWriters returns for each file a process among pids that has it open or mapped for writing,
+// and the processes of which that cannot be found out.
+func (s *search) findWriters(pids []int) (writers map[fileID]proc.Identity, unknown []proc.Identity) {
+	writers = make(map[fileID]proc.Identity)
+	if len(s.ids) == 0 {
+		return writers, nil
+	}
+	left := processesTime
 	for _, pid := range pids {
-		if pid == os.Getpid() || slices.Contains(except, pid) {
-			continue
-		}
-		written := writtenBy(pid, files)
-		if len(written) == 0 {
-			continue
-		}
 		id, err := proc.Of(pid)
 		if err != nil {
 			continue // the process has ended
 		}
+		uid, err := id.UID()
+		if err != nil {
+			continue
+		}
+		began, limit := time.Now(), max(min(processTime, left), shortestTime)
+		written, ok := answer(question{uid, id}, limit, func() []fileID { return s.writtenBy(pid) })
+		if !ok {
+			unknown = append(unknown, id)
+			left -= time.Since(began)
+		}
+		if id.Check() != nil {
+			continue // another process may have got the pid
+		}
 		for _, file := range written {
-			if _, known := found[file]; !known {
-				found[file] = id
+			if _, known := writers[file]; !known {
+				writers[file] = id
 			}
 		}
 	}
-	return found, nil
+	return writers, unknown
 }
 
 // writtenBy returns which of the files a process may write. Errors mean that it has ended.
-func writtenBy(pid int, files map[fileID]bool) (written []fileID) {
-	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+func (s *search) writtenBy(pid int) (written []fileID) {
+	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fdinfo", pid))
 	for _, entry := range entries {
-		var stat unix.Stat_t
-		if unix.Stat(fmt.Sprintf("/proc/%d/fd/%s", pid, entry.Name()), &stat) != nil ||
-			!files[fileID{stat.Dev, stat.Ino}] {
+		number, err := strconv.Atoi(entry.Name())
+		if err != nil {
 			continue
 		}
-		if opensForWriting(pid, entry.Name()) {
-			written = append(written, fileID{stat.Dev, stat.Ino})
+		link := fmt.Sprintf("/proc/%d/fd/%d", pid, number)
+		info, err := proc.ReadInfo(pid, number)
+		if err != nil || !info.Writable() || !s.mayBe(pid, link, &info) {
+			continue
 		}
+		written = s.add(written, link)
 	}
 	// Most processes map nothing shared: parse only the maps of those that do.
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil || !bytes.Contains(maps, []byte(" rw-s ")) && !bytes.Contains(maps, []byte(" -w-s ")) {
 		return written
 	}
-	mappings, _ := proc.Mappings(pid)
-	for i := range mappings {
-		m := &mappings[i]
-		if !m.Shared() || !m.Writable() || !strings.HasPrefix(m.Path, "/") {
+	for m, err := range proc.EachMapping(pid) {
+		if err != nil || !m.Shared() || !m.Writable() || !strings.HasPrefix(m.Path, "/") {
 			continue
 		}
-		var stat unix.Stat_t
-		if unix.Stat(m.File(pid), &stat) == nil && files[fileID{stat.Dev, stat.Ino}] {
-			written = append(written, fileID{stat.Dev, stat.Ino})
+		if s.places[fileID{m.Device, m.Inode}] || s.anywhere && s.inodes[m.Inode] || s.overlaid[filepath.Base(m.Path)] {
+			written = s.add(written, m.File(pid))
 		}
 	}
 	return written
 }
 
-// opensForWriting reports whether a descriptor of a process may be written.
-func opensForWriting(pid int, descriptor string) bool {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/fdinfo/%s", pid, descriptor))
-	if err != nil {
+// add adds the file behind a link of /proc, if it is one of the files.
+func (s *search) add(written []fileID, link string) []fileID {
+	var stat unix.Stat_t
+	if unix.Stat(link, &stat) == nil && s.ids[fileID{stat.Dev, stat.Ino}] {
+		written = append(written, fileID{stat.Dev, stat.Ino})
+	}
+	return written
+}
+
+// mayBe reports whether a descriptor may be one of the files. link is its link in /proc.
+func (s *search) mayBe(pid int, link string, info *proc.Info) bool {
+	if info.Inode != 0 && !s.inodes[info.Inode] {
 		return false
 	}
-	for line := range strings.Lines(string(text)) {
-		var flags int
-		if _, err := fmt.Sscanf(line, "flags:\t%o", &flags); err == nil {
-			return flags&unix.O_PATH == 0 && flags&unix.O_ACCMODE != unix.O_RDONLY
+	device, known := s.mounts.device(pid, info.Mount)
+	switch {
+	case !known:
+		// The mount is detached, or internal to the kernel: such files have no path.
+		name, err := os.Readlink(link)
+		return err == nil && strings.HasPrefix(name, "/")
+	case s.anywhere:
+		return true
+	case info.Inode == 0:
+		return s.devices[device]
+	}
+	return s.places[fileID{device, info.Inode}]
+}
+
+// Writers returns for each of these paths below a root a process among pids that has the file open
+// or mapped for writing. It looks with the rights of a user.
+func Writers(as fsuid.Rights, root string, paths []string, pids []int) map[string]proc.Identity {
+	files := make(map[string]*found, len(paths))
+	for _, name := range paths {
+		got, ok := answer(question{as.UID, name}, fileTime, func() *found {
+			f, err := statBelow(as, root, name)
+			if err != nil {
+				return nil
+			}
+			return &f
+		})
+		if ok && got != nil {
+			files[name] = got
 		}
 	}
-	return false
+	writers, _ := newSearch(root, files).findWriters(pids)
+	byPath := make(map[string]proc.Identity)
+	for name, f := range files {
+		if id, ok := writers[f.id()]; ok {
+			byPath[name] = id
+		}
+	}
+	return byPath
+}
+
+// others returns all processes but this one and those in except.
+func others(except []int) ([]int, error) {
+	pids, err := proc.All()
+	if err != nil {
+		return nil, fmt.Errorf("find processes that write files: %w", err)
+	}
+	return slices.DeleteFunc(pids, func(pid int) bool { return pid == os.Getpid() || slices.Contains(except, pid) }), nil
 }

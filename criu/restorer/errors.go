@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 	"github.com/phos-gpu/phos/internal/linux/freezer"
@@ -51,6 +52,7 @@ var kinds = fdpass.Kinds{
 	{Name: "torn", Err: runner.ErrAborted},
 	{Name: "restless", Err: freezer.ErrNotFrozen},
 	{Name: "gone", Err: proc.ErrGone},
+	{Name: "changed", Err: savedfile.ErrChanged},
 }
 
 func newAnswer(err error) answer { return answer{Outcome: kinds.Outcome(err)} }

@@ -3,6 +3,7 @@ package restorer
 import (
 	"time"
 
+	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/criu/hardlink"
 	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
@@ -90,6 +91,8 @@ type Written struct {
 	// Shared is set if the file is kept, for example because another program is writing it. Its
 	// content is left alone then, and only extended to Bytes.
 	Shared bool `json:"shared,omitempty"`
+	// Seen is the file for which all this was decided; nil means any.
+	Seen *savedfile.Seen `json:"seen,omitempty"`
 	// CopyTo, if not empty, is a path to which the content from CopyFrom on is copied first.
 	CopyTo   string `json:"copy_to,omitempty"`
 	CopyFrom int64  `json:"copy_from,omitempty"`

@@ -117,7 +117,7 @@ func (s *server) prepare(ctx context.Context) error {
 	if err := s.mountSharedMemory(); err != nil {
 		return err
 	}
-	return s.restoreFiles()
+	return s.restoreFiles(ctx)
 }
 
 // checkPIDs checks that no other process has a pid of the tree. Zombies get some time to be reaped:

@@ -1,6 +1,7 @@
 package restorer
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -57,12 +58,17 @@ func TestWrittenRestore(t *testing.T) {
 		if test.content != "" {
 			content = contentFile(t, test.content)
 		}
-		err := (&Written{Path: path, Bytes: test.bytes, Mode: 0o600, Shared: test.shared}).restore(content)
+		err := restoreOne(t.Context(), Written{Path: path, Bytes: test.bytes, Mode: 0o600, Shared: test.shared}, content)
 		got, _ := os.ReadFile(path)
 		if (err == nil) != (test.want != "") || err == nil && string(got) != test.want {
 			t.Errorf("%s: got %q, %v, want %q", test.name, got, err, test.want)
 		}
 	}
+}
+
+// restoreOne restores one file.
+func restoreOne(ctx context.Context, w Written, content *os.File) error {
+	return writeFiles(ctx, []Written{w}, func(int) *os.File { return content })
 }
 
 // contentFile returns an open file with a content.
@@ -88,7 +94,7 @@ func TestWrittenNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{link, dir} {
-		if err := (&Written{Path: path, Bytes: 3, Mode: 0o600}).restore(contentFile(t, "new")); err == nil {
+		if err := restoreOne(t.Context(), Written{Path: path, Bytes: 3, Mode: 0o600}, contentFile(t, "new")); err == nil {
 			t.Errorf("restored %s", path)
 		}
 	}
