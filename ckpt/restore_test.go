@@ -14,6 +14,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -132,10 +133,17 @@ type returner struct {
 	*stage
 	// written are the paths of files that each tree may find with another size.
 	written [][]string
+	// onFiles, if not nil, is called with the files of each try.
+	onFiles func(files []ckpt.FileContent) error
 }
 
 func (r *returner) Restore(ctx context.Context, order ckpt.RestoreOptions) (ckpt.Restored, error) {
 	r.written = append(r.written, order.Written)
+	if r.onFiles != nil && order.Files != nil {
+		if err := r.onFiles(order.Files); err != nil {
+			return nil, err
+		}
+	}
 	tree := &returned{stage: r.stage, root: order.Root, name: fmt.Sprintf("tree %d", numberOf(order.Root))}
 	text, err := os.ReadFile(order.Images.Name() + "/core.img")
 	if want := fmt.Sprintf("%s, try 1", tree.name); err != nil || string(text) != want {
@@ -180,6 +188,40 @@ func TestWrittenByAnotherTree(t *testing.T) {
 	}
 	if want := []string{log}; len(cpu.written) != 2 || !slices.Equal(cpu.written[0], want) || !slices.Equal(cpu.written[1], want) {
 		t.Errorf("got %q, want %q for each of two trees", cpu.written, want)
+	}
+}
+
+// TestDecidesAgain: if a file changes after the decision, the restore decides again, by content. It
+// gives up if that happens again and again.
+func TestDecidesAgain(t *testing.T) {
+	for changes, wrong := range []error{nil, nil, nil, savedfile.ErrChanged} {
+		c := newComeback(t, savedOnce(t), fault{})
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, []byte("new"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		hash := image.Sum([]byte("old")).String()
+		c.prepare.Source.Manifest.Files = []image.SavedFile{{Path: path, Bytes: 3, Hash: hash, Cut: &image.FileCut{}}}
+		var notices []string
+		c.restore.Notice = func(text string) { notices = append(notices, text) }
+		cpu := &returner{stage: c.stage}
+		tries := 0
+		cpu.onFiles = func(files []ckpt.FileContent) error {
+			if tries++; files[0].CopyTo == "" || files[0].Seen == nil || files[0].Seen.Inode == 0 {
+				t.Errorf("try %d: got %+v, want a copy of the file that was seen", tries, files[0])
+			}
+			if tries <= changes {
+				return fmt.Errorf("restore it: %w", savedfile.ErrChanged)
+			}
+			return nil
+		}
+		c.prepare.CPU = cpu
+		if _, err := c.run(); !errors.Is(err, wrong) {
+			t.Errorf("%d changes: got error %v, want %v", changes, err, wrong)
+		}
+		if want := min(changes+1, 3); tries != want || len(notices) != 1 {
+			t.Errorf("%d changes: got %d tries and notices %q, want %d tries and one notice", changes, tries, notices, want)
+		}
 	}
 }
 

@@ -4,18 +4,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/criu/restorer"
-	"github.com/phos-gpu/phos/internal/linux/proc"
-
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // sharing coordinates the files of restored trees. A file that the saved program or another tree of
@@ -107,49 +103,15 @@ func (s *sharing) writers(
 			candidates = append(candidates, id)
 		}
 	}
-	written := map[fileID]proc.Identity{}
-	for _, id := range candidates {
-		for _, file := range writtenBy(id.PID) {
-			written[file] = id
-		}
+	pids := make([]int, len(candidates))
+	for i, id := range candidates {
+		pids[i] = id.PID
 	}
-	found := map[string]proc.Identity{}
-	for _, file := range files {
-		var now unix.Stat_t
-		if user.Do(func() error { return unix.Stat(filepath.Join(root, file.Path), &now) }) != nil {
-			continue
-		}
-		if id, ok := written[fileID{now.Dev, now.Ino}]; ok {
-			found[file.Path] = id
-		}
+	paths := make([]string, len(files))
+	for i, file := range files {
+		paths[i] = file.Path
 	}
-	return found
-}
-
-// fileID identifies a file independent of its path.
-type fileID struct{ device, inode uint64 }
-
-// writtenBy returns the files that a process has open or mapped for writing.
-func writtenBy(pid int) (files []fileID) {
-	// Errors mean that the process has ended: it no longer writes.
-	descriptors, _ := proc.Descriptors(pid)
-	for i := range descriptors {
-		if d := &descriptors[i]; d.Format() == unix.S_IFREG && d.Writable() {
-			files = append(files, fileID{d.Stat.Dev, d.Stat.Ino})
-		}
-	}
-	mappings, _ := proc.Mappings(pid)
-	for i := range mappings {
-		m := &mappings[i]
-		if !m.Shared() || !m.Writable() || !strings.HasPrefix(m.Path, "/") {
-			continue
-		}
-		var stat unix.Stat_t
-		if unix.Stat(m.File(pid), &stat) == nil {
-			files = append(files, fileID{stat.Dev, stat.Ino})
-		}
-	}
-	return files
+	return savedfile.Writers(user, root, paths, pids)
 }
 
 // sharedFiles returns which files of an order are not restored, and gives notice of them.
@@ -162,27 +124,16 @@ func (c *CPU) sharedFiles(order ckpt.RestoreOptions, r *record) (map[string]bool
 		pids[i] = r.outside(pids[i])
 	}
 	shared := map[string]bool{}
-	writers := c.sharing.writers(
-		fsuid.Rights{UID: order.UID, GID: order.GID, Groups: order.Groups},
-		ckpt.RootOf(order.Place),
-		order.Files,
-		pids,
-	)
+	user := fsuid.Rights{UID: order.UID, GID: order.GID, Groups: order.Groups}
+	writers := c.sharing.writers(user, ckpt.RootOf(order.Place), order.Files, pids)
 	for _, path := range slices.Sorted(maps.Keys(writers)) {
 		if order.NewPids && restorer.Private(path) {
 			continue
 		}
 		shared[path] = true
 		if order.Notice != nil && !keeps(order.Files, path) {
-			id := writers[path]
-			order.Notice(
-				fmt.Sprintf(
-					"file %s: pid %d (%s), of the same image, writes it, too; it is not restored, and both write to it",
-					path,
-					id.PID,
-					id.Name(),
-				),
-			)
+			order.Notice(fmt.Sprintf("file %s: %s writes it, too; it is not restored, and both write to it",
+				path, writers[path].DescribeTo(user.UID)))
 		}
 	}
 	return shared, nil

@@ -3,6 +3,8 @@ package criu
 import (
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -82,5 +84,52 @@ func TestCloneBesideOriginal(t *testing.T) {
 	ends(t, back, 7)
 	if got, err := os.ReadFile(s.file("log")); err != nil || string(got) != wantedLog() {
 		t.Errorf("at the end the file has %d bytes, %v", len(got), err)
+	}
+}
+
+// TestNoticeOfOtherUser: the notice of a file that a process of another user writes does not name the
+// process.
+func TestNoticeOfOtherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root: acts as other users")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "log")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	command := exec.Command("sleep", "1000")
+	command.ExtraFiles = []*os.File{file}
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
+	pid := command.Process.Pid
+	if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("core-%d.img", pid)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	images, err := os.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer images.Close()
+	for uid, want := range map[uint32]string{0: fmt.Sprintf("pid %d (sleep) writes it", pid), ordinary: "a process of another user writes it"} {
+		if uid != 0 {
+			for at := dir; at != os.TempDir() && at != "/"; at = filepath.Dir(at) {
+				if err := os.Chmod(at, 0o755); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		var notices []string
+		shared, err := new(CPU).sharedFiles(ckpt.RestoreOptions{
+			Images: images, UID: uid, GID: uid, Files: []ckpt.FileContent{{Path: path}},
+			Notice: func(text string) { notices = append(notices, text) },
+		}, &record{})
+		if err != nil || !shared[path] || len(notices) != 1 || !strings.Contains(notices[0], want) {
+			t.Errorf("user %d: got %v, notices %q, %v, want %q", uid, shared, notices, err, want)
+		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/internal/linux/bounded"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -53,8 +54,8 @@ type found struct {
 // isChanged reports whether the file has other content than the checkpoint left.
 func (s *state) isChanged() bool { return s.change != Unchanged && s.change != Missing }
 
-// errSilent is the failure of a file whose file system does not answer.
-var errSilent = errors.New("lies on a file system that does not respond (a dead mount of NFS or FUSE?)")
+// slowestRate is how many bytes of a file are read in a second, at least.
+const slowestRate = 4 << 20
 
 // compareWithin is compare with a time limit.
 func compareWithin(o Options, saved image.SavedFile) (state, error) {
@@ -62,13 +63,13 @@ func compareWithin(o Options, saved image.SavedFile) (state, error) {
 		state
 		err error
 	}
-	limit := o.limit(fileTime) + time.Duration(saved.Bytes/slowestRate)*time.Second
-	got, ok := answer(question{o.As.UID, saved.Path}, limit, func() (r result) {
+	limit := o.limit(bounded.FileTime) + time.Duration(saved.Bytes/slowestRate)*time.Second
+	got, ok := bounded.Call(o.question(saved.Path), limit, func() (r result) {
 		r.state, r.err = compare(o, saved)
 		return r
 	})
 	if !ok {
-		return state{change: Unknown, failure: errSilent}, nil
+		return state{change: Unknown, failure: bounded.ErrSilent}, nil
 	}
 	return got.state, got.err
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/internal/linux/bounded"
 )
 
 // Numbers of the FUSE protocol: linux/fuse.h.
@@ -149,9 +150,7 @@ func TestDeadMount(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	}
-	stuck.Lock()
-	defer stuck.Unlock()
-	if got := stuck.users[0]; got != 1 {
+	if got := bounded.Stuck(0); got != 1 {
 		t.Errorf("got %d calls that hang, want one", got)
 	}
 }

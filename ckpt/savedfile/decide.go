@@ -2,10 +2,12 @@ package savedfile
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/internal/linux/bounded"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -117,6 +119,11 @@ func (o *Options) limit(usual time.Duration) time.Duration {
 		return o.patience
 	}
 	return usual
+}
+
+// question is that about a file.
+func (o *Options) question(path string) bounded.Question {
+	return bounded.Question{UID: o.As.UID, Of: filepath.Join(o.Root, path)}
 }
 
 // InSharedMemory reports whether a path lies in the directory of which a program that is restored
@@ -259,18 +266,9 @@ func (f *file) describe() string {
 	}
 	switch {
 	case f.writer != nil:
-		said = append(said, DescribeProcess(*f.writer, f.as)+" has it open for writing")
+		said = append(said, f.writer.DescribeTo(f.as.UID)+" has it open for writing")
 	case f.isChanged() && len(f.unknown) > 0:
-		said = append(said, DescribeProcess(f.unknown[0], f.as)+" may have it open for writing, but does not respond")
+		said = append(said, f.unknown[0].DescribeTo(f.as.UID)+" may have it open for writing, but does not respond")
 	}
 	return strings.Join(said, ", and ")
-}
-
-// DescribeProcess names a process, unless it is of another user: users must not learn about each
-// other's processes.
-func DescribeProcess(id proc.Identity, as fsuid.Rights) string {
-	if uid, err := id.UID(); as.UID != 0 && (err != nil || uid != as.UID) {
-		return "a process of another user"
-	}
-	return fmt.Sprintf("pid %d (%s)", id.PID, id.Name())
 }

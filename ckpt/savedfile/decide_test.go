@@ -1,9 +1,11 @@
 package savedfile
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -173,8 +175,8 @@ func TestCopyOfGrownFile(t *testing.T) {
 	}
 }
 
-// TestTouched: a file whose times have changed, but not its content, is unchanged; one whose times
-// are those of the checkpoint is not read.
+// TestTouched: a file whose times have changed, but not its content, is unchanged. On a disk, one
+// whose times are those of the checkpoint is not read, unless the content must tell.
 func TestTouched(t *testing.T) {
 	l := newLab(t)
 	path := l.save("f", "old\n", &image.FileCut{Modified: 1, Changed: 1})
@@ -182,13 +184,90 @@ func TestTouched(t *testing.T) {
 		t.Error("other times, same content:", got)
 	}
 	var stat syscall.Stat_t
+	var system syscall.Statfs_t
 	l.write("f", "new\n")
-	if err := syscall.Stat(path, &stat); err != nil {
+	if err := errors.Join(syscall.Stat(path, &stat), syscall.Statfs(path, &system)); err != nil {
 		t.Fatal(err)
 	}
 	l.manifest.Files[0].Cut.Modified, l.manifest.Files[0].Cut.Changed = stat.Mtim.Nano(), stat.Ctim.Nano()
-	if _, got := l.decide(); got[0] != "unchanged, restore" {
+	if _, got := l.decide(); slices.Contains(diskSystems, system.Type) != (got[0] == "unchanged, restore") {
 		t.Error("same times:", got)
+	}
+	decisions, err := Decide(&l.manifest, Options{Root: "/", Content: true})
+	if err != nil || decisions[0].Change != Modified {
+		t.Errorf("same times, by content: %+v, %v", decisions, err)
+	}
+}
+
+// TestOnlyTimes: a file whose content is not in the image is not taken for unchanged if its times
+// have changed, and is left alone.
+func TestOnlyTimes(t *testing.T) {
+	for policy, want := range map[Policy]string{
+		Default: "modified, keep", Keep: "modified, keep", Restore: "modified, keep", Refuse: "modified, refuse",
+	} {
+		l := newLab(t)
+		l.policy = policy
+		l.save("f", "old\n", &image.FileCut{Modified: 1, Changed: 1})
+		l.manifest.Files[0].Hash = ""
+		if decisions, got := l.decide(); got[0] != want || !strings.Contains(decisions[0].Reason, "its times") {
+			t.Errorf("--files=%s: got %+v, want %s", policy, decisions[0], want)
+		}
+	}
+}
+
+// TestSeen: a decision is good for the file that it was made about, and for any if that does not
+// matter.
+func TestSeen(t *testing.T) {
+	l := newLab(t)
+	for _, name := range []string{"same", "grown", "log", "modified", "missing"} {
+		l.save(name, "old\n", &image.FileCut{Append: name == "log"})
+	}
+	l.write("grown", "old\nnew\n")
+	l.write("log", "old\nnew\n")
+	l.write("modified", "new\n")
+	if err := os.Remove(filepath.Join(l.dir, "missing")); err != nil {
+		t.Fatal(err)
+	}
+	decisions, _ := l.decide()
+	for i, want := range []string{"content", "content", "any", "times", "missing"} {
+		got, seen := "times", decisions[i].Seen
+		switch {
+		case seen == nil:
+			got = "any"
+		case seen.Missing:
+			got = "missing"
+		case seen.Hash == l.manifest.Files[i].Hash && seen.HashBytes == 4:
+			got = "content"
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", decisions[i].Path, got, want)
+		}
+	}
+	l.policy = Restore
+	if decisions, _ = l.decide(); decisions[3].Seen != nil {
+		t.Error("--files=restore depends on what is overwritten")
+	}
+}
+
+// TestKeptLogs: one line names all logs that are kept, with what was appended, and says how to
+// choose otherwise.
+func TestKeptLogs(t *testing.T) {
+	l := newLab(t)
+	for _, name := range []string{"log", "log2", "same", "modified"} {
+		l.save(name, "old\n", &image.FileCut{Append: true})
+	}
+	l.write("log", "old\nnew\n")
+	l.write("log2", "old\nmore lines\n")
+	l.write("modified", "new\n")
+	decisions, _ := l.decide()
+	got := KeptLogs(decisions)
+	for _, want := range []string{"/log (4 bytes)", "/log2 (11 bytes)", "--files=restore"} {
+		if !strings.Contains(got, want) || strings.Contains(got, "/same") || strings.Contains(got, "modified") {
+			t.Errorf("got %q, want %q in it, and no other file", got, want)
+		}
+	}
+	if got := KeptLogs(decisions[2:]); got != "" {
+		t.Errorf("got %q, want nothing", got)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/phos-gpu/phos/internal/linux/bounded"
 )
 
 // sqliteMagic begins each SQLite database.
@@ -88,7 +90,7 @@ func isSQLite(o Options, path string) bool {
 
 // begin returns the first bytes of a file; none if it cannot be read.
 func begin(o Options, path string, count int) []byte {
-	first, _ := answer(question{o.As.UID, path}, o.limit(fileTime), func() []byte {
+	first, _ := bounded.Call(o.question(path), o.limit(bounded.FileTime), func() []byte {
 		file, _, err := Open(o.As, o.Root, path)
 		if err != nil {
 			return nil

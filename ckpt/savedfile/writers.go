@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/internal/linux/bounded"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -62,6 +63,14 @@ func newSearch(root string, files map[string]*found) *search {
 	return s
 }
 
+// Times for looking at processes. processTime is for one, and processesTime for all that do not
+// answer, together. After that each has shortestTime.
+const (
+	processTime   = 2 * time.Second
+	processesTime = 10 * time.Second
+	shortestTime  = 50 * time.Millisecond
+)
+
 // findWriters returns for each file a process among pids that has it open or mapped for writing,
 // and the processes of which that cannot be found out.
 func (s *search) findWriters(pids []int) (writers map[fileID]proc.Identity, unknown []proc.Identity) {
@@ -80,7 +89,7 @@ func (s *search) findWriters(pids []int) (writers map[fileID]proc.Identity, unkn
 			continue
 		}
 		began, limit := time.Now(), max(min(processTime, left), shortestTime)
-		written, ok := answer(question{uid, id}, limit, func() []fileID { return s.writtenBy(pid) })
+		written, ok := bounded.Call(bounded.Question{UID: uid, Of: id}, limit, func() []fileID { return s.writtenBy(pid) })
 		if !ok {
 			unknown = append(unknown, id)
 			left -= time.Since(began)
@@ -161,7 +170,7 @@ func (s *search) mayBe(pid int, link string, info *proc.Info) bool {
 func Writers(as fsuid.Rights, root string, paths []string, pids []int) map[string]proc.Identity {
 	files := make(map[string]*found, len(paths))
 	for _, name := range paths {
-		got, ok := answer(question{as.UID, name}, fileTime, func() *found {
+		got, ok := bounded.Call(bounded.Question{UID: as.UID, Of: filepath.Join(root, name)}, bounded.FileTime, func() *found {
 			f, err := statBelow(as, root, name)
 			if err != nil {
 				return nil

@@ -16,31 +16,32 @@ var ErrPIDTaken = errors.New("pid is taken")
 
 // PIDTaken says which pid is taken, and by which process.
 type PIDTaken struct {
-	PID  int
+	PID int
+	// Name is empty for a process of another user.
 	Name string
 	// Zombie is set if the process has ended but was not waited for.
 	Zombie bool
-	// Parent and ParentName identify its parent.
+	// Parent and ParentName identify its parent. The name is empty if that is of another user.
 	Parent     int
 	ParentName string
 }
 
 func (e *PIDTaken) Error() string {
-	if e.Zombie {
-		return fmt.Sprintf(
-			"pid %d (%s) is a zombie until its parent, pid %d (%s), waits for it: "+
-				"end the parent, or restore with --new-pids",
-			e.PID,
-			e.Name,
-			e.Parent,
-			e.ParentName,
-		)
+	name := ""
+	if e.Name != "" {
+		name = " (" + e.Name + ")"
 	}
-	return fmt.Sprintf(
-		"pid %d is taken by another process (%s): end it, or restore with --new-pids",
-		e.PID,
-		e.Name,
-	)
+	switch {
+	case e.Zombie && e.ParentName == "":
+		return fmt.Sprintf("pid %d%s is a zombie until its parent, a process of another user, waits for it: "+
+			"restore with --new-pids", e.PID, name)
+	case e.Zombie:
+		return fmt.Sprintf("pid %d%s is a zombie until its parent, pid %d (%s), waits for it: "+
+			"end the parent, or restore with --new-pids", e.PID, name, e.Parent, e.ParentName)
+	case e.Name == "":
+		return fmt.Sprintf("pid %d is taken by a process of another user: restore with --new-pids", e.PID)
+	}
+	return fmt.Sprintf("pid %d is taken by another process%s: end it, or restore with --new-pids", e.PID, name)
 }
 
 // Is reports whether target is ErrPIDTaken.

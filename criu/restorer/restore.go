@@ -132,16 +132,25 @@ func (s *server) checkPIDs(ctx context.Context) error {
 		}
 		stat, err := proc.ReadStat(holder)
 		if err == nil && (!stat.Zombie() || ctx.Err() != nil) {
-			return &PIDTaken{
-				PID: pid, Name: stat.Name(), Zombie: stat.Zombie(), Parent: stat.Parent,
-				ParentName: proc.Identity{PID: stat.Parent}.Name(),
-			}
+			return s.newPIDTaken(pid, stat)
 		}
 		if err != nil && ctx.Err() != nil {
 			return &PIDTaken{PID: pid, Name: "a thread"}
 		}
 		time.Sleep(time.Millisecond) //nolint:forbidigo // the kernel has no event for it
 	}
+}
+
+// newPIDTaken names the process that has a pid, and its parent, unless they are of another user.
+func (s *server) newPIDTaken(pid int, holder *proc.Stat) *PIDTaken {
+	taken := &PIDTaken{PID: pid, Zombie: holder.Zombie(), Parent: holder.Parent}
+	if holder.VisibleTo(s.order.User.UID) {
+		taken.Name = holder.Name()
+	}
+	if parent, err := proc.Of(holder.Parent); err == nil && parent.VisibleTo(s.order.User.UID) {
+		taken.ParentName = parent.Name()
+	}
+	return taken
 }
 
 // findTaken returns a pid of the tree that is in use, and the process that has it; 0 for none.

@@ -153,3 +153,22 @@ func TestAnswerErrors(t *testing.T) {
 		t.Errorf("got %q", text)
 	}
 }
+
+// TestPIDTaken: a user learns the name of a process that has a pid of the image only if it is the
+// user's own.
+func TestPIDTaken(t *testing.T) {
+	self, err := proc.ReadStat(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for uid, visible := range map[uint32]bool{uint32(os.Getuid()): true, 54321: false} {
+		s := &server{order: Order{User: runner.User{UID: uid}}}
+		text := s.newPIDTaken(self.PID, self).Error()
+		zombie := *self
+		zombie.State = 'Z'
+		text += s.newPIDTaken(self.PID, &zombie).Error()
+		if strings.Contains(text, self.Name()) != visible || strings.Contains(text, "of another user") == visible {
+			t.Errorf("user %d: got %q, want the name: %v", uid, text, visible)
+		}
+	}
+}

@@ -1,6 +1,9 @@
 package proc
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // status reads the state of exactly this process. It returns ErrGone if its pid belongs to another
 // process by now.
@@ -29,6 +32,21 @@ func (id Identity) UID() (uint32, error) {
 		return 0, err
 	}
 	return status.UIDs[0], nil
+}
+
+// VisibleTo reports whether a user may learn about the process: users must not learn about each
+// other's.
+func (id Identity) VisibleTo(user uint32) bool {
+	uid, err := id.UID()
+	return user == 0 || err == nil && uid == user
+}
+
+// DescribeTo names the process for a user: "pid 7 (sh)".
+func (id Identity) DescribeTo(user uint32) string {
+	if !id.VisibleTo(user) {
+		return "a process of another user"
+	}
+	return fmt.Sprintf("pid %d (%s)", id.PID, id.Name())
 }
 
 // CanBeSignaledBy reports whether a process of a user without capabilities may send signals to the

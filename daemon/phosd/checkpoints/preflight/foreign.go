@@ -15,6 +15,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/internal/linux/bounded"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -34,7 +35,7 @@ func Foreign(needed []ckpt.NeededFile, m *image.Manifest, place proc.Identity) (
 			continue
 		}
 		seen[file.Path] = true
-		here, err := buildIDAt(as, filepath.Join(ckpt.RootOf(place), file.Path))
+		here, err := buildIDWithin(as, filepath.Join(ckpt.RootOf(place), file.Path))
 		switch {
 		case errors.Is(err, fs.ErrPermission):
 			// It may be executable and not readable.
@@ -50,6 +51,22 @@ func Foreign(needed []ckpt.NeededFile, m *image.Manifest, place proc.Identity) (
 		}
 	}
 	return found
+}
+
+// buildIDWithin is buildIDAt with a time limit.
+func buildIDWithin(as fsuid.Rights, path string) (id []byte, err error) {
+	type result struct {
+		id  []byte
+		err error
+	}
+	got, ok := bounded.Call(bounded.Question{UID: as.UID, Of: path}, bounded.FileTime, func() (r result) {
+		r.id, r.err = buildIDAt(as, path)
+		return r
+	})
+	if !ok {
+		return nil, bounded.ErrSilent
+	}
+	return got.id, got.err
 }
 
 // buildIDAt returns the build ID of a regular file that it opens with the rights of as.

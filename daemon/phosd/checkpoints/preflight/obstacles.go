@@ -19,6 +19,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/view"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
+	"github.com/phos-gpu/phos/internal/linux/bounded"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -95,7 +96,7 @@ func (h *Machine) Obstacles(
 			if contained {
 				remedy = "restore in another container like this one"
 			}
-			found = append(found, pidObstacle(waiting, p, place, remedy, notice)...)
+			found = append(found, pidObstacle(waiting, p, m.Owner.UID, place, remedy, notice)...)
 		}
 	}
 	return append(found, fileObstacles(m, ckpt.RootOf(place))...)
@@ -185,10 +186,12 @@ const reapTimeout = 2 * time.Second
 const noticeAfter = 200 * time.Millisecond
 
 // pidObstacle names the process that has a pid. otherwise is the remedy that does not end it. If it
-// is a zombie, pidObstacle waits until ctx ends.
+// is a zombie, pidObstacle waits until ctx ends. The owner of the image learns only about own
+// processes.
 func pidObstacle(
 	ctx context.Context,
 	p image.Process,
+	owner uint32,
 	place proc.Identity,
 	otherwise string,
 	notice func(string),
@@ -209,11 +212,14 @@ func pidObstacle(
 			continue // it was reaped in the meantime
 		}
 		if !zombie {
-			remedy := "end that process, or " + otherwise
-			if servesOthers(id) {
+			remedy, holder := "end that process, or "+otherwise, id.DescribeTo(owner)
+			if id.VisibleTo(owner) {
+				holder = id.Command(80)
+			}
+			if !id.VisibleTo(owner) || servesOthers(id) {
 				remedy = otherwise
 			}
-			return []ckpt.Obstacle{{Subject: subject, Reason: "it is taken: " + id.Command(80), Remedy: remedy}}
+			return []ckpt.Obstacle{{Subject: subject, Reason: "it is taken: " + holder, Remedy: remedy}}
 		}
 		select {
 		case <-time.After(time.Millisecond):
@@ -226,7 +232,9 @@ func pidObstacle(
 		case <-ctx.Done():
 		}
 		return []ckpt.Obstacle{{
-			Subject: subject, Reason: fmt.Sprintf("%s has ended, but it is a zombie until its parent, pid %d (%s), reaps it", id.Name(), parent.PID, parent.Name()),
+			Subject: subject,
+			Reason: fmt.Sprintf("%s has ended, but it is a zombie until its parent, %s, reaps it",
+				id.DescribeTo(owner), parent.DescribeTo(owner)),
 			Remedy: "end that parent, or " + otherwise,
 		}}
 	}
@@ -240,40 +248,48 @@ func servesOthers(id proc.Identity) bool {
 	return err == nil && other == nil && os.SameFile(own, theirs)
 }
 
-// fileObstacles finds files that the restored program would miss, with the rights of its user.
+// fileObstacles finds files that the restored program would miss, with the rights of its user. It
+// leaves out those that cannot be looked at: the decision about a file says so.
 func fileObstacles(m *image.Manifest, root string) (found []ckpt.Obstacle) {
 	as := fsuid.Rights{UID: m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups}
 	for _, saved := range m.Files {
 		if saved.Library {
 			continue
 		}
-		var info unix.Stat_t
-		err := as.Do(func() error { return unix.Stat(filepath.Join(root, saved.Path), &info) })
-		switch {
-		case err != nil && saved.Hash == "":
-			found = append(found, ckpt.Obstacle{
-				Subject: "file " + saved.Path, Reason: fmt.Sprintf("the program has it open, its content was not saved, and here: %v", err),
-				Remedy: "copy it here",
-			})
-		case err != nil:
-			// The image has its content, but its directory must exist.
-			parent := filepath.Dir(saved.Path)
-			if err := as.Do(func() error {
-				return unix.Faccessat2(unix.AT_FDCWD, filepath.Join(root, parent), unix.X_OK, unix.AT_EACCESS)
-			}); err != nil {
-				found = append(
-					found,
-					ckpt.Obstacle{Subject: "directory " + parent, Reason: err.Error(), Remedy: "make it"},
-				)
-			}
-		case saved.Hash == "" && info.Size < int64(saved.Bytes):
-			found = append(found, ckpt.Obstacle{
-				Subject: "file " + saved.Path, Reason: fmt.Sprintf("it is %d bytes long, and was %d", info.Size, saved.Bytes),
-				Remedy: "copy it here",
-			})
-		}
+		question := bounded.Question{UID: as.UID, Of: filepath.Join(root, saved.Path)}
+		missed, _ := bounded.Call(question, bounded.FileTime, func() []ckpt.Obstacle {
+			return fileObstacle(as, root, saved)
+		})
+		found = append(found, missed...)
 	}
 	return found
+}
+
+// fileObstacle looks at one file.
+func fileObstacle(as fsuid.Rights, root string, saved image.SavedFile) []ckpt.Obstacle {
+	var info unix.Stat_t
+	err := as.Do(func() error { return unix.Stat(filepath.Join(root, saved.Path), &info) })
+	switch {
+	case err != nil && saved.Hash == "":
+		return []ckpt.Obstacle{{
+			Subject: "file " + saved.Path, Reason: fmt.Sprintf("the program has it open, its content was not saved, and here: %v", err),
+			Remedy: "copy it here",
+		}}
+	case err != nil:
+		// The image has its content, but its directory must exist.
+		parent := filepath.Dir(saved.Path)
+		if err := as.Do(func() error {
+			return unix.Faccessat2(unix.AT_FDCWD, filepath.Join(root, parent), unix.X_OK, unix.AT_EACCESS)
+		}); err != nil {
+			return []ckpt.Obstacle{{Subject: "directory " + parent, Reason: err.Error(), Remedy: "make it"}}
+		}
+	case saved.Hash == "" && info.Size < int64(saved.Bytes):
+		return []ckpt.Obstacle{{
+			Subject: "file " + saved.Path, Reason: fmt.Sprintf("it is %d bytes long, and was %d", info.Size, saved.Bytes),
+			Remedy: "copy it here",
+		}}
+	}
+	return nil
 }
 
 // Capability returns the compute capability of a GPU: "8.9".

@@ -96,6 +96,9 @@ func TestObstacles(t *testing.T) {
 		{name: "capability", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs[0] = device(9, 0, 1000) }, says: "of compute capability 9.0, and pid 8388608 was started on made, of 8.9; this image does not say which code"},
 		{name: "more memory", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs[0] = device(8, 9, 1001) }},
 		{name: "pid", spoil: func(_ *Machine, m *image.Manifest) { m.Processes[1].PID = os.Getpid() }, says: "it is taken: "},
+		{name: "pid of another user", spoil: func(_ *Machine, m *image.Manifest) {
+			m.Processes[1].PID, m.Owner.UID, m.Files = os.Getpid(), 54321, nil
+		}, says: "it is taken: a process of another user"},
 		{name: "new pids", spoil: func(_ *Machine, m *image.Manifest) { m.Processes[1].PID = os.Getpid() }, newPids: true},
 		{name: "pid of its own", spoil: func(_ *Machine, m *image.Manifest) {
 			m.Processes[1].PID, m.Processes[1].Inner = os.Getpid(), free+2
