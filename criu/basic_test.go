@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/pty"
 	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 
@@ -341,7 +342,7 @@ type console struct {
 
 func newConsole(t *testing.T) *console {
 	t.Helper()
-	slave, master, err := pseudoTerminal(31, 97)
+	slave, master, err := pty.Open(31, 97)
 	if err != nil {
 		t.Fatal(err)
 	}

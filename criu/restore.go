@@ -21,6 +21,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/pty"
 )
 
 // plan collects a restorer's order and its files.
@@ -432,7 +433,7 @@ func replacement(end image.Endpoint) (file, drained *os.File, err error) {
 	case "pipe-write":
 		drained, file, err = os.Pipe()
 	case "terminal":
-		file, drained, err = pseudoTerminal(end.Rows, end.Columns)
+		file, drained, err = pty.Open(end.Rows, end.Columns)
 	default:
 		var pair [2]int
 		if pair, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0); err == nil {
@@ -440,23 +441,4 @@ func replacement(end image.Endpoint) (file, drained *os.File, err error) {
 		}
 	}
 	return file, drained, err
-}
-
-// pseudoTerminal opens a new pseudo terminal with a window size.
-func pseudoTerminal(rows, columns uint16) (slave, master *os.File, err error) {
-	master, err = os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	fd := int(master.Fd())
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		return nil, nil, errors.Join(err, master.Close())
-	}
-	opened, err := peer(fd)
-	if err != nil {
-		return nil, nil, errors.Join(err, master.Close())
-	}
-	// Not fatal: a terminal works without a size.
-	_ = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
-	return os.NewFile(uintptr(opened), "pts"), master, nil
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/internal/linux/pty"
 )
 
 // Standard is the caller's standard input, output and error.
@@ -98,7 +99,7 @@ func (e *Endpoints) open(end image.Endpoint, piped bool) (given *os.File, p pair
 		if piped {
 			p.output = e.standard.Err
 		}
-		given, p.ours, err = openPTY(rows, columns)
+		given, p.ours, err = pty.Open(rows, columns)
 	case "pipe-read":
 		if end.Standard == 0 {
 			p.input = e.standard.In
