@@ -70,9 +70,17 @@ func spendPIDs() {
 }
 
 // leaveTerminal gives up the controlling terminal, so that the child can take it. It reports
-// whether standard input is that terminal.
+// whether standard input is that terminal. Only the leader of a session may do so: "unshare -pf"
+// starts the first process of a pid namespace in the session of a shell outside, and a child with
+// root's rights that took the terminal would take it from that shell. There the child has no
+// controlling terminal. It can still use its standard files, and the keys of the terminal send
+// signals to this process, which passes them on.
 func leaveTerminal() bool {
-	if _, err := unix.IoctlGetTermios(unix.Stdin, unix.TCGETS); err != nil {
+	if session, err := unix.Getsid(0); err != nil || session != os.Getpid() {
+		return false
+	}
+	// This is an error unless it is the controlling terminal.
+	if _, err := unix.IoctlGetInt(unix.Stdin, unix.TIOCGSID); err != nil {
 		return false
 	}
 	// The kernel sends both to the group of a leader that leaves its terminal.
