@@ -58,14 +58,7 @@ func newPlace(t *testing.T) *place {
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
 		harness.Need(t, "container", fmt.Errorf("make a copy of this machine: %q: %w", line, err))
 	}
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", command.Process.Pid, command.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(children)))
-	if err != nil {
-		t.Fatalf("children of unshare: %v", err)
-	}
+	pid := harness.OnlyChild(t, command.Process.Pid)
 	return &place{t: t, init: pid, criu: criu, shells: map[string]*shell{}}
 }
 

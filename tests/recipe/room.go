@@ -1,7 +1,6 @@
 package recipe
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	_ "embed" // of the script
@@ -10,7 +9,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -39,21 +37,8 @@ func NewRoom(t *testing.T, document string) *Room {
 	harness.Need(t, "criu", err)
 	r := &Room{t: t, used: map[string]bool{}}
 	r.read(document)
-	command := exec.Command("unshare", "--mount", "--pid", "--net", "--uts", "--ipc", "--fork", "--kill-child",
-		"--mount-proc", "bash", "-c", roomScript, "room.sh", install(t, criu), disk(t))
-	command.Stderr = os.Stderr
-	out, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
-		t.Fatalf("a room for recipes: %q, %v", line, err)
-	}
-	r.init = child(t, command.Process.Pid)
+	r.init = harness.InNamespaces(t, []string{"--mount", "--net", "--uts", "--ipc", "--mount-proc"},
+		"bash", "-c", roomScript, "room.sh", install(t, criu), disk(t))
 	return r
 }
 
@@ -103,20 +88,6 @@ func install(t *testing.T, criu string) string {
 		t.Fatalf("install: %v\n%s", err, output)
 	}
 	return filepath.Join(root, "usr/local")
-}
-
-// child returns the only child of a process.
-func child(t *testing.T, pid int) int {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	only, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return only
 }
 
 // Try runs a script in the room and returns its output. What it starts in the background goes on.

@@ -1,7 +1,6 @@
 package scenarios
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"os/exec"
@@ -57,23 +56,8 @@ func newContainer(t *testing.T, d *harness.Daemon, uid int) *container {
 	}
 	c := &container{t: t, uid: uid, dir: home(t, uid)}
 	root := open(t)
-	command := exec.Command("unshare", append([]string{
-		"--mount", "--pid", "--fork", "--kill-child", "--uts", "--ipc", "--net", "sh", "-c", containerScript, "sh", root,
-		c.dir, d.Dir,
-	}, harness.Bin())...)
-	command.Stderr = os.Stderr
-	out, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		harness.Need(t, "container", fmt.Errorf("%q: %w", line, err))
-	}
-	c.init = onlyChild(t, command.Process.Pid)
+	script := []string{"sh", "-c", containerScript, "sh", root, c.dir, d.Dir}
+	c.init = harness.InNamespaces(t, []string{"--mount", "--uts", "--ipc", "--net"}, append(script, harness.Bin())...)
 	return c
 }
 

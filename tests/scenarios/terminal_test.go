@@ -109,7 +109,7 @@ func TestTerminal(t *testing.T) {
 			shell.Env = d.Environment()
 			first.start(shell)
 			first.waitFor("ready")
-			pid := onlyChild(t, shell.Process.Pid)
+			pid := harness.OnlyChild(t, shell.Process.Pid)
 			first.typeText("3\n")
 			first.waitFor("3 ")
 			mustCLI(t, d, "--dump", "--dir", dir, "--pid", fmt.Sprint(pid))
@@ -132,17 +132,4 @@ func TestTerminal(t *testing.T) {
 			d.Empty()
 		})
 	}
-}
-
-// onlyChild returns the pid of the only child of a process.
-func onlyChild(t *testing.T, pid int) (child int) {
-	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err == nil {
-		_, err = fmt.Sscan(string(text), &child)
-	}
-	if err != nil {
-		t.Fatalf("children of pid %d: %q, %v", pid, text, err)
-	}
-	return child
 }
