@@ -59,7 +59,9 @@ at the checkpoint, which the program's memory fits. If a file has changed since,
 no data is lost:
 
   - A file that another process has open for writing is kept as it is.
-  - A file that has only grown, and to which the program only appends (>>, O_APPEND), is kept.
+  - A file that has only grown, and to which the program only appends (>>, O_APPEND), is kept. The
+    program may write the same lines again: pos_cli names such logs, with what was appended.
+    --files=restore cuts them off at the checkpoint.
   - The files of an SQLite database are kept, all or none. If the program was in a transaction, they
     are restored as below, because the program goes on with it.
   - Any other file is restored. What that overwrites is copied to FILE.phos-TIME beside it: of a file

@@ -14,8 +14,8 @@ const accessList = "system.posix_acl_access"
 // maxAccessList is an upper bound for its size.
 const maxAccessList = 64 << 10
 
-// protectCopy gives a copy the owner, group and permissions of the original, as far as this user may
-// do so. No process may read the copy that may not read the original.
+// protectCopy gives a copy the owner, group and permissions of the original, as far as this user
+// may do so. No process may read the copy that may not read the original.
 func protectCopy(to, original *os.File) error {
 	var want, got unix.Stat_t
 	if err := unix.Fstat(int(original.Fd()), &want); err != nil {

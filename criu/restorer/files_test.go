@@ -56,8 +56,8 @@ func namesIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestChangedBetween: if a file changes between the decision and the restore, nothing is written, not
-// even files that have not changed.
+// TestChangedBetween: if a file changes between the decision and the restore, nothing is written,
+// not even files that have not changed.
 func TestChangedBetween(t *testing.T) {
 	for _, test := range []struct {
 		name, before, hashed string

@@ -183,7 +183,8 @@ func checkFiles(t *testing.T, job *harness.Job, flags ...string) map[string]deci
 }
 
 // TestChangedFiles: a log that others have appended to is kept, and of a file that was overwritten
-// a copy is left; image check says so in advance, and --files says otherwise.
+// a copy is left; image check says so in advance, and --files says otherwise. A restore names the log
+// that it keeps, with what was appended.
 func TestChangedFiles(t *testing.T) {
 	daemon := start(t)
 	job := sharing(t, daemon, "delete")
@@ -220,6 +221,7 @@ func TestChangedFiles(t *testing.T) {
 	}
 	for _, test := range []struct{ flag, log, report, copied string }{
 		{"", "mine 1\ntheirs\nmine 2\n", "report 1\nreport 2\n", "another program's report\n"},
+		{"--json", "mine 1\ntheirs\nmine 2\n", "report 1\nreport 2\n", "another program's report\n"},
 		// The program goes on at its position, after nine bytes.
 		{"--files=keep", "mine 1\ntheirs\nmine 2\n", "another preport 2\nreport\n", ""},
 		{"--files=restore", "mine 1\nmine 2\n", "report 1\nreport 2\n", ""},
@@ -246,6 +248,9 @@ func restoreChanged(t *testing.T, job *harness.Job, flag, log, report, copied st
 	}
 	if !strings.Contains(said, "/report has changed since the checkpoint") {
 		t.Errorf("with %q no word of it: %s", flag, said)
+	}
+	if kept := "/log (7 bytes) (the program"; strings.Contains(said, kept) != (copied != "") {
+		t.Errorf("with %q: %q is there: %v, in: %s", flag, kept, copied == "", said)
 	}
 	copies, _ := filepath.Glob(filepath.Join(job.Dir, "report.phos-*"))
 	text := ""

@@ -1,5 +1,5 @@
-// Package bounded makes calls that may hang in the kernel: a dead mount of NFS or FUSE does not answer
-// at all. A caller waits for a limited time, and only so many threads wait for longer.
+// Package bounded makes calls that may hang in the kernel: a dead mount of NFS or FUSE does not
+// answer at all. A caller waits for a limited time, and only so many threads wait for longer.
 package bounded
 
 import (
@@ -18,7 +18,7 @@ const FileTime = 20 * time.Second
 // keeps a thread until its file system answers.
 const maxStuck = 64
 
-// Question is what a call asks for: a path or a process, and the user to whom it belongs.
+// Question is what a call asks for: a path or a process, and its user.
 type Question struct {
 	UID uint32
 	Of  any

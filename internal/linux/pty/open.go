@@ -10,8 +10,8 @@ import (
 )
 
 // Open opens a pseudo terminal with a window size. Both ends are in blocking mode, because the
-// program will see the slave's flags. The slave is opened without a path, so that it is right in any
-// mount namespace.
+// program will see the slave's flags. The slave is opened without a path, so that it is right in
+// any mount namespace.
 func Open(rows, columns uint16) (slave, master *os.File, err error) {
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
