@@ -42,7 +42,7 @@ func imageWith(t *testing.T, ends []image.Endpoint) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, err := image.Sign(&image.Manifest{
+	signed, err := image.SealManifest(&image.Manifest{
 		Version: image.Version, Generation: transaction.Generation(), Phos: "test", Endpoints: ends,
 	}, image.GenerateKey())
 	if err != nil {
