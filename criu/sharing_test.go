@@ -87,8 +87,8 @@ func TestCloneBesideOriginal(t *testing.T) {
 	}
 }
 
-// TestNoticeOfOtherUser: the notice of a file that a process of another user writes does not name the
-// process.
+// TestNoticeOfOtherUser: the notice of a file that a process of another user writes does not name
+// the process.
 func TestNoticeOfOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root: acts as other users")

@@ -183,8 +183,8 @@ func checkFiles(t *testing.T, job *harness.Job, flags ...string) map[string]deci
 }
 
 // TestChangedFiles: a log that others have appended to is kept, and of a file that was overwritten
-// a copy is left; image check says so in advance, and --files says otherwise. A restore names the log
-// that it keeps, with what was appended.
+// a copy is left; image check says so in advance, and --files says otherwise. A restore names the
+// log that it keeps, with what was appended.
 func TestChangedFiles(t *testing.T) {
 	daemon := start(t)
 	job := sharing(t, daemon, "delete")

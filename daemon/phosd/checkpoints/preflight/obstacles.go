@@ -96,7 +96,7 @@ func (h *Machine) Obstacles(
 			if contained {
 				remedy = "restore in another container like this one"
 			}
-			found = append(found, pidObstacle(waiting, p, m.Owner.UID, place, remedy, notice)...)
+			found = append(found, pidObstacle(waiting, p, pidCheck{m.Owner.UID, place, remedy, notice})...)
 		}
 	}
 	return append(found, fileObstacles(m, ckpt.RootOf(place))...)
@@ -185,17 +185,20 @@ const reapTimeout = 2 * time.Second
 // noticeAfter is how long a wait for a zombie takes before the caller is told: most take less.
 const noticeAfter = 200 * time.Millisecond
 
-// pidObstacle names the process that has a pid. otherwise is the remedy that does not end it. If it
-// is a zombie, pidObstacle waits until ctx ends. The owner of the image learns only about own
-// processes.
-func pidObstacle(
-	ctx context.Context,
-	p image.Process,
-	owner uint32,
-	place proc.Identity,
-	otherwise string,
-	notice func(string),
-) []ckpt.Obstacle {
+// pidCheck says how to look for a process that has a pid.
+type pidCheck struct {
+	// owner is the user of the image, who learns only about own processes.
+	owner uint32
+	place proc.Identity
+	// otherwise is the remedy that does not end the process.
+	otherwise string
+	// notice may be nil.
+	notice func(string)
+}
+
+// pidObstacle names the process that has a pid. If it is a zombie, pidObstacle waits until ctx
+// ends.
+func pidObstacle(ctx context.Context, p image.Process, how pidCheck) []ckpt.Obstacle {
 	pid := p.PID
 	if p.Inner != 0 {
 		pid = p.Inner
@@ -203,7 +206,7 @@ func pidObstacle(
 	subject := fmt.Sprintf("pid %d", pid)
 	late := time.After(noticeAfter)
 	for {
-		id, err := place.Seen(pid)
+		id, err := how.place.Seen(pid)
 		if err != nil {
 			return nil
 		}
@@ -212,12 +215,12 @@ func pidObstacle(
 			continue // it was reaped in the meantime
 		}
 		if !zombie {
-			remedy, holder := "end that process, or "+otherwise, id.DescribeTo(owner)
-			if id.VisibleTo(owner) {
+			remedy, holder := "end that process, or "+how.otherwise, id.DescribeTo(how.owner)
+			if id.VisibleTo(how.owner) {
 				holder = id.Command(80)
 			}
-			if !id.VisibleTo(owner) || servesOthers(id) {
-				remedy = otherwise
+			if !id.VisibleTo(how.owner) || servesOthers(id) {
+				remedy = how.otherwise
 			}
 			return []ckpt.Obstacle{{Subject: subject, Reason: "it is taken: " + holder, Remedy: remedy}}
 		}
@@ -225,8 +228,8 @@ func pidObstacle(
 		case <-time.After(time.Millisecond):
 			continue
 		case <-late:
-			if notice != nil {
-				notice(fmt.Sprintf("waiting for pid %d to be free", pid))
+			if how.notice != nil {
+				how.notice(fmt.Sprintf("waiting for pid %d to be free", pid))
 			}
 			continue
 		case <-ctx.Done():
@@ -234,8 +237,8 @@ func pidObstacle(
 		return []ckpt.Obstacle{{
 			Subject: subject,
 			Reason: fmt.Sprintf("%s has ended, but it is a zombie until its parent, %s, reaps it",
-				id.DescribeTo(owner), parent.DescribeTo(owner)),
-			Remedy: "end that parent, or " + otherwise,
+				id.DescribeTo(how.owner), parent.DescribeTo(how.owner)),
+			Remedy: "end that parent, or " + how.otherwise,
 		}}
 	}
 }
