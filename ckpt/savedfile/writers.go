@@ -139,9 +139,13 @@ func (s *search) writtenBy(pid int) (written []fileID) {
 
 // add adds the file behind a link of /proc, if it is one of the files.
 func (s *search) add(written []fileID, link string) []fileID {
-	var stat unix.Stat_t
-	if unix.Stat(link, &stat) == nil && s.ids[fileID{stat.Dev, stat.Ino}] {
-		written = append(written, fileID{stat.Dev, stat.Ino})
+	var now unix.Statx_t
+	// DONT_SYNC: a file server may have stopped to answer.
+	if unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &now) != nil {
+		return written
+	}
+	if id := (fileID{unix.Mkdev(now.Dev_major, now.Dev_minor), now.Ino}); s.ids[id] {
+		written = append(written, id)
 	}
 	return written
 }

@@ -38,7 +38,7 @@ func TestCall(t *testing.T) {
 	}
 	close(hang)
 	for Stuck(user) > 0 {
-		time.Sleep(time.Millisecond) //nolint:forbidigo // the calls return on their own goroutines
+		time.Sleep(time.Millisecond)
 	}
 	if got, ok := ask("a", time.Minute, answers); !ok || got != 2 {
 		t.Errorf("after all have returned: got %d, %v, want 2", got, ok)
