@@ -1,6 +1,7 @@
 package criu
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/savedfile"
 )
 
 // redirected writes lines into a file that a shell might have opened for it, not for appending.
@@ -131,5 +133,33 @@ func TestNoticeOfOtherUser(t *testing.T) {
 		if err != nil || !shared[path] || len(notices) != 1 || !strings.Contains(notices[0], want) {
 			t.Errorf("user %d: got %v, notices %q, %v, want %q", uid, shared, notices, err, want)
 		}
+	}
+}
+
+// TestFileChangedSinceDecision: a file that is not the one that was decided about is not written, and
+// the same order succeeds with a new decision.
+func TestFileChangedSinceDecision(t *testing.T) {
+	cpu := newCPU(t)
+	s := begin(t, python(t, directory(t, 0), redirected))
+	s.says("at one")
+	saved := s.save(cpu, true)
+	s.allow("one")
+	s.allow("two")
+	if err := os.WriteFile(s.file("log"), []byte("theirs"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	order := saved.order(t)
+	order.Files[0].Seen = &savedfile.Seen{Missing: true}
+	if _, err := cpu.Restore(within(t), order); !errors.Is(err, savedfile.ErrChanged) {
+		t.Fatalf("got error %v, want %v", err, savedfile.ErrChanged)
+	}
+	if got, err := os.ReadFile(s.file("log")); err != nil || string(got) != "theirs" {
+		t.Errorf("the file has %q, %v, want theirs", got, err)
+	}
+	again := saved.order(t)
+	again.Control, again.Images = order.Control, order.Images
+	ends(t, saved.restore(t, cpu, again), 7)
+	if got, err := os.ReadFile(s.file("log")); err != nil || string(got) != wantedLog() {
+		t.Errorf("the file has %d bytes, %v", len(got), err)
 	}
 }

@@ -144,7 +144,7 @@ func TestDeadMount(t *testing.T) {
 	l.save("f", "old\n", &image.FileCut{})
 	l.manifest.Files = append(l.manifest.Files, image.SavedFile{Path: path, Bytes: 3, Cut: &image.FileCut{}})
 	for range 3 {
-		got := l.decideInTime(Options{Root: "/", patience: 20 * time.Millisecond})
+		got := l.decideInTime(Options{Root: "/", patience: 2 * time.Second})
 		if got[0].Action != ActionRestore || got[1].Action != ActionRefuse || got[1].Change != Unknown ||
 			!strings.Contains(got[1].Reason, "does not respond") {
 			t.Errorf("got %+v", got)
