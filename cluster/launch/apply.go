@@ -71,7 +71,7 @@ func (s *State) reachGoal() {
 	if s.Phase != Ended {
 		s.Generation++
 	}
-	s.Goal, s.Saving = "", false
+	s.Goal, s.Cutting = "", false
 }
 
 // stop begins to stop all processes. A launch that is about to end stays so, with its first result.
@@ -79,7 +79,7 @@ func (s *State) stop(goal Goal, result Result, reason string) {
 	if s.Phase == Ended || s.Phase == Stopping && s.Goal == ToEnd {
 		return
 	}
-	s.Phase, s.Goal, s.Saving, s.Result, s.Reason = Stopping, goal, false, result, reason
+	s.Phase, s.Goal, s.Cutting, s.Result, s.Reason = Stopping, goal, false, result, reason
 }
 
 // restart stops all processes, to start all replicas again from their images, if they have any.
@@ -99,9 +99,10 @@ func (s *State) restart(reason string) {
 
 // save begins to save all live replicas, and to stop them by that.
 func (s *State) save(goal Goal, reason string) {
-	s.Phase, s.Goal, s.Saving, s.Result, s.Reason = Stopping, goal, true, "", reason
+	s.Phase, s.Goal, s.Cutting, s.Result, s.Reason = Stopping, goal, true, "", reason
 }
 
+// apply queues a launch that has waited for others.
 func (e DependenciesCompleted) apply(s *State) error {
 	if s.Phase == Waiting {
 		s.Phase = Queued
@@ -109,6 +110,7 @@ func (e DependenciesCompleted) apply(s *State) error {
 	return nil
 }
 
+// apply ends a launch that can no longer begin.
 func (e DependencyFailed) apply(s *State) error {
 	if s.Phase == Waiting {
 		s.stop(ToEnd, Failed, e.ID+" did not complete")
@@ -116,6 +118,7 @@ func (e DependencyFailed) apply(s *State) error {
 	return nil
 }
 
+// apply ends a launch that does not want to wait for its first places.
 func (e NoRoom) apply(s *State) error {
 	if s.Phase == Queued && s.Spec.Queue == Refuse && s.Generation == 0 {
 		s.stop(ToEnd, Failed, "no room: "+e.Missing)
@@ -123,6 +126,7 @@ func (e NoRoom) apply(s *State) error {
 	return nil
 }
 
+// apply starts attempts on the nodes, if all are there that start together.
 func (e Placed) apply(s *State) error {
 	if s.Phase != Queued && s.Phase != Running {
 		return fmt.Errorf("%w: a launch that is %s cannot be placed", ErrRefused, s.Phase)
@@ -186,6 +190,7 @@ func (s *State) find(replica, attempt int) *Replica {
 	return nil
 }
 
+// apply notes that the processes run.
 func (e ReplicaStarted) apply(s *State) error {
 	if r := s.find(e.Replica, e.Attempt); r != nil {
 		r.Started = true
@@ -193,6 +198,7 @@ func (e ReplicaStarted) apply(s *State) error {
 	return nil
 }
 
+// apply notes the end of an attempt, and what follows for the others.
 func (e ReplicaEnded) apply(s *State) error {
 	r := s.find(e.Replica, e.Attempt)
 	if r == nil {
@@ -201,7 +207,7 @@ func (e ReplicaEnded) apply(s *State) error {
 	r.Live, r.Exits = false, slices.Clone(e.Exits)
 	cause := failure(e.Exits)
 	switch {
-	case s.Phase == Stopping && !s.Saving:
+	case s.Phase == Stopping && !s.Cutting:
 		// Its end was ordered, or makes no difference.
 	case cause == nil:
 		r.Done = true
@@ -259,6 +265,7 @@ func (s *State) replace(r *Replica, reason string) {
 	s.restart(reason)
 }
 
+// apply lets the replicas of the node wait for other places.
 func (e NodeGone) apply(s *State) error {
 	for i := range s.Replicas {
 		r := &s.Replicas[i]
@@ -266,15 +273,16 @@ func (e NodeGone) apply(s *State) error {
 			continue
 		}
 		r.Live = false
-		if s.Phase == Running || s.Saving {
+		if s.Phase == Running || s.Cutting {
 			s.replace(r, "node "+e.Node+" is gone")
 		}
 	}
 	return nil
 }
 
+// apply keeps the cut. Its replicas have been stopped by it.
 func (e Saved) apply(s *State) error {
-	if !s.Saving {
+	if !s.Cutting {
 		return nil
 	}
 	if err := s.setCut(e.Images); err != nil {
@@ -286,6 +294,7 @@ func (e Saved) apply(s *State) error {
 	return nil
 }
 
+// apply keeps the cut.
 func (e Checkpointed) apply(s *State) error {
 	if s.Phase != Running {
 		return nil
@@ -309,17 +318,19 @@ func (s *State) setCut(images map[int]string) error {
 	return nil
 }
 
+// apply lets the launch go on, or stops it without images if it may be restarted.
 func (e SaveFailed) apply(s *State) error {
 	switch {
-	case !s.Saving:
+	case !s.Cutting:
 	case s.Spec.Restartable:
 		s.restart("could not be saved: " + e.Problem)
 	default:
-		s.Phase, s.Goal, s.Saving, s.Reason = Running, "", false, "could not be saved: "+e.Problem
+		s.Phase, s.Goal, s.Cutting, s.Reason = Running, "", false, "could not be saved: "+e.Problem
 	}
 	return nil
 }
 
+// apply ends the launch.
 func (e TimeLimitReached) apply(s *State) error {
 	if s.Phase == Running {
 		s.stop(ToEnd, Failed, "time limit reached")
@@ -327,6 +338,7 @@ func (e TimeLimitReached) apply(s *State) error {
 	return nil
 }
 
+// apply takes the places of a launch, which is queued again.
 func (e Preempted) apply(s *State) error {
 	if s.Phase != Running {
 		return fmt.Errorf("%w: a launch that is %s cannot be preempted", ErrRefused, s.Phase)
@@ -335,6 +347,7 @@ func (e Preempted) apply(s *State) error {
 	return nil
 }
 
+// apply ends the launch, whatever it is doing.
 func (e StopRequested) apply(s *State) error {
 	if s.Phase == Ended {
 		return fmt.Errorf("%w: the launch has already ended: %s", ErrRefused, s.Result)
@@ -343,6 +356,7 @@ func (e StopRequested) apply(s *State) error {
 	return nil
 }
 
+// apply saves the launch and gives its places back, until a user resumes it.
 func (e SuspendRequested) apply(s *State) error {
 	switch {
 	case s.Phase == Queued:
@@ -357,6 +371,7 @@ func (e SuspendRequested) apply(s *State) error {
 	return nil
 }
 
+// apply queues a suspended launch.
 func (e ResumeRequested) apply(s *State) error {
 	switch {
 	case s.Phase == Suspended:

@@ -154,7 +154,7 @@ func (w *world) checkWhole() {
 
 // obey lets the agents of all nodes follow the orders.
 func (w *world) obey() {
-	saving := false
+	cutting := false
 	for _, o := range w.state.Orders() {
 		on := w.running[o.Node]
 		attempt, runs := on[o.Replica]
@@ -170,10 +170,10 @@ func (w *world) obey() {
 			w.seen[[2]int{o.Replica, o.Attempt}] = true // never to be started
 			w.send(ReplicaEnded{o.Replica, o.Attempt, []Exit{{Error: "stopped before it started", Stopped: true}}})
 		case o.Do == Save:
-			saving = true
+			cutting = true
 		}
 	}
-	if saving {
+	if cutting {
 		w.save()
 	}
 }

@@ -150,6 +150,7 @@ func (b *binder) bindMap(path string, value any, into reflect.Value) {
 	}
 }
 
+// join appends a name to the path of a field.
 func join(path, key string) string {
 	if len(key) > maxValue {
 		key = key[:maxValue] + "…"

@@ -36,6 +36,7 @@ const (
 // checker collects what is wrong with the values of a Spec.
 type checker struct{ errors Errors }
 
+// wrong adds an error; a nil value is not shown.
 func (c *checker) wrong(field string, value any, problem string) {
 	e := FieldError{Field: field, Problem: problem}
 	if value != nil {
@@ -121,6 +122,7 @@ func (c *checker) word(field, value string) {
 	}
 }
 
+// isCommit reports whether text is the full name of a commit.
 func isCommit(text string) bool {
 	return (len(text) == 40 || len(text) == 64) && strings.Trim(text, "0123456789abcdef") == ""
 }
@@ -221,6 +223,7 @@ func (c *checker) checkProcess(field string, p *Process, outer ...map[string]str
 	c.resources(field+".resources", p.Resources)
 }
 
+// command refuses an argv that no program can get.
 func (c *checker) command(field string, command []string) {
 	if len(command) == 0 || command[0] == "" {
 		c.wrong(field, nil, `missing: name the program and its arguments, as ["python3", "train.py"]`)
@@ -238,6 +241,7 @@ func (c *checker) command(field string, command []string) {
 	}
 }
 
+// resources refuses GPUs without a number.
 func (c *checker) resources(field string, r Resources) {
 	c.between(field+".gpus", r.GPUs, 0, MaxGPUs)
 	if r.GPUs == 0 && (len(r.GPUModels) > 0 || r.GPUMemory > 0) {
@@ -274,6 +278,7 @@ func environmentBytes(values map[string]string) (size int) {
 	return size
 }
 
+// isVariable reports whether a shell takes a name for that of a variable.
 func isVariable(name string) bool {
 	for i, r := range name {
 		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'

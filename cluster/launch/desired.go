@@ -29,7 +29,7 @@ const (
 func (s State) Orders() (orders []Order) {
 	do := Run
 	switch {
-	case s.Saving:
+	case s.Cutting:
 		do = Save
 	case s.Phase == Stopping:
 		do = Stop

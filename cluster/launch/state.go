@@ -45,9 +45,10 @@ const (
 type State struct {
 	Spec  Spec  `json:"spec"`
 	Phase Phase `json:"phase"`
-	// Goal is set while Stopping. Saving means that the processes are saved, and stopped by that.
-	Goal   Goal `json:"goal,omitempty"`
-	Saving bool `json:"saving,omitempty"`
+	// Goal is set while Stopping. Cutting means that the processes are saved in one cut, and stopped
+	// by that.
+	Goal    Goal `json:"goal,omitempty"`
+	Cutting bool `json:"cutting,omitempty"`
 	// Result is set with ToEnd and when Ended. Reason says why the launch stops or has ended.
 	Result Result `json:"result,omitempty"`
 	Reason string `json:"reason,omitempty"`

@@ -25,6 +25,7 @@ func (c *checker) label(field, value string) {
 	}
 }
 
+// isLabel reports whether label accepts the text.
 func isLabel(text string) bool {
 	for i, r := range text {
 		inner := i > 0 && i < len(text)-1
@@ -45,12 +46,14 @@ func (c *checker) hostname(field, value string) {
 	}
 }
 
+// between refuses a number that is out of bounds.
 func (c *checker) between(field string, value, least, most int) {
 	if value < least || value > most {
 		c.wrong(field, value, fmt.Sprintf("want a number from %d to %d", least, most))
 	}
 }
 
+// atMost refuses a list that is too long.
 func (c *checker) atMost(field string, count, most int) {
 	if count > most {
 		c.wrong(field, nil, fmt.Sprintf("has %d entries; at most %d are allowed", count, most))

@@ -39,6 +39,7 @@ var layers = map[string]string{
 	// What phosd is told.
 	"daemon/config": "settings",
 	// Pure decisions: no process, no GPU, no clock.
+	"cluster/launch":   "policy",
 	"cluster/pipeline": "policy",
 	"scheduler":        "policy",
 	// GPUs: the contract and its backends.
