@@ -29,6 +29,7 @@ type grid struct {
 	workers                        int
 	generate                       generatorFlags
 	cells                          []cell
+	model                          *modelView // nil under another simulator's profile
 }
 
 // cell is one simulation.
@@ -175,6 +176,7 @@ func (g *grid) prepare(to verb.Streams) error {
 	if err != nil {
 		return err
 	}
+	g.model = g.base.view(inputs[0].tables)
 	for l, load := range loads {
 		for _, order := range g.orders {
 			for _, placement := range g.placements {

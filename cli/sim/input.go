@@ -87,6 +87,11 @@ func (s *settings) complete(in *input) (err error) {
 		}
 	}
 	in.tables, err = s.read()
+	if s.Profile != native {
+		s.Model = ""
+	} else if err == nil {
+		in.tables.speeds = s.newSpeedModel(in.jobs, in.nodes, in.tables.models)
+	}
 	return err
 }
 

@@ -94,10 +94,11 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 		return err
 	}
 	result.Summary.Configuration = s.configuration()
-	if err := o.deliver(result, s); err != nil {
+	view := s.view(in.tables)
+	if err := o.deliver(result, s, view); err != nil {
 		return err
 	}
-	if err := o.report(to, result, s); err != nil {
+	if err := o.report(to, result, s, view); err != nil {
 		return err
 	}
 	if ctx.Err() != nil && result.Summary.Partial {
@@ -127,7 +128,7 @@ func (s *settings) simulate(ctx context.Context, in input, progress progress) (*
 	if err != nil {
 		return nil, err
 	}
-	return sim.Play(ctx, in.jobs, sim.Options{
+	return sim.Play(ctx, s.limit(in.jobs), sim.Options{
 		Nodes: in.nodes, Policies: policies, Track: s.track, Until: s.until, Progress: progress,
 		Faults: sim.Faults{
 			Seed:       s.Seed,
@@ -154,7 +155,7 @@ func (s *settings) defaults() {
 	orDefault(&s.Backfill, "none")
 	orDefault(&s.Victims, "tail")
 	if s.round == 0 && isElastic(s.Order) {
-		s.round = elasticRound
+		s.round, s.promptStarts = elasticRound, s.Model != ownModel
 	}
 	if s.quantum == 0 {
 		s.quantum = s.quantumFor()
