@@ -100,6 +100,9 @@ func (s *settings) newSpeedModel(jobs []cluster.Job, nodes []cluster.Node, given
 	m.table = base.Common(throughput.Common{
 		Types: m.types, Reference: reference, Factors: s.TypeSpeeds, Placed: s.Model != commonModel,
 	})
+	if unknown := base.Model(throughput.Unknown); s.Reference != "" && !unknown.Knows(s.Reference) {
+		m.missing = fmt.Sprintf("no speed of --reference %s is known; the table has V100 and others", s.Reference)
+	}
 	reached := map[string]bool{}
 	for i := range jobs {
 		j := &jobs[i]
@@ -288,7 +291,7 @@ func (s *settings) describeScaling(t tables) (parts []string) {
 				speeds = append(speeds, fmt.Sprintf("%s %.3g", gpuType, model.On(gpuType, 1, 1)))
 			}
 		}
-		parts = append(parts, "types of GPU differ, for unknown models: "+strings.Join(speeds, ", "))
+		parts = append(parts, "GPU types are as fast as "+strings.Join(speeds, ", ")+" for unknown models")
 	}
 	if s.Model != commonModel {
 		parts = append(parts, "more nodes than needed are slower")

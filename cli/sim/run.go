@@ -19,6 +19,20 @@ import (
 // runVerb is sim run.
 func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	s := &settings{}
+	s.runFlags(flags)
+	out := output{}
+	out.flags(flags)
+	return func(ctx context.Context, to verb.Streams, _ []string) error {
+		g := flagContext{settings: s, orders: []string{s.Order}, placements: []string{s.Placement}}
+		if err := g.check(setFlags(flags)); err != nil {
+			return err
+		}
+		return out.run(ctx, to, s)
+	}
+}
+
+// runFlags registers the flags of one simulation.
+func (s *settings) runFlags(flags *flag.FlagSet) {
 	s.inputFlags(flags)
 	flags.StringVar(
 		&s.Profile,
@@ -30,15 +44,6 @@ func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) 
 	s.policyFlags(flags)
 	s.timeFlags(flags)
 	s.faultFlags(flags)
-	out := output{}
-	out.flags(flags)
-	return func(ctx context.Context, to verb.Streams, _ []string) error {
-		g := flagContext{settings: s, orders: []string{s.Order}, placements: []string{s.Placement}}
-		if err := g.check(setFlags(flags)); err != nil {
-			return err
-		}
-		return out.run(ctx, to, s)
-	}
 }
 
 // policyFlags registers the flags of the other policies.
