@@ -196,8 +196,8 @@ func (g *grid) prepare(to verb.Streams) error {
 
 // try makes the cell's policies, to find errors in their names.
 func (c *cell) try() error {
-	if c.settings.Profile != native {
-		return nil
+	if err := c.settings.refusePriorities(c.input.jobs); err != nil || c.settings.Profile != native {
+		return err
 	}
 	c.settings.defaults()
 	_, err := c.settings.policies(c.input.jobs, c.input.tables)

@@ -101,6 +101,10 @@ func (g *flagContext) orderRules() []rule {
 		g.onlyFor("history", "gittins", "gittins2d"),
 		g.onlyFor("lease", "themis"),
 		g.onlyFor("contention", "themis"),
+		{
+			"ignore-priority", g.noOrder(func(name string) bool { return meanings[name].Priority == "" }), g.underOrders(),
+			"it is for orders that know no priorities: pos_cli sim policies lists them",
+		},
 		g.onlyFor("pack", "optimus"),
 		g.onlyFor("weights", "drf", "gavel"),
 		g.onlyFor("quotas", "quota"),

@@ -291,12 +291,20 @@ func (s *settings) describeScaling(t tables) (parts []string) {
 				speeds = append(speeds, fmt.Sprintf("%s %.3g", gpuType, model.On(gpuType, 1, 1)))
 			}
 		}
-		parts = append(parts, "GPU types are as fast as "+strings.Join(speeds, ", ")+" for unknown models")
+		parts = append(parts, "GPU types are as fast as "+strings.Join(speeds, ", ")+" for unknown models ("+s.lengthsOn()+")")
 	}
 	if s.Model != commonModel {
 		parts = append(parts, "more nodes than needed are slower")
 	}
 	return parts
+}
+
+// lengthsOn says on which type jobs last as long as the trace says.
+func (s *settings) lengthsOn() string {
+	if s.TypeSpeeds != nil {
+		return "1 is that of duration_s"
+	}
+	return "duration_s is on " + cmp.Or(s.Reference, defaultReference)
 }
 
 // String returns the name and the description.

@@ -44,9 +44,10 @@ type settings struct {
 	PreemptivePriority                             bool    `json:"preemptive_priority,omitempty"`
 
 	modelSettings
-	Contention   float64 `json:"contention,omitempty"`
-	Pack         bool    `json:"pack,omitempty"`
-	promptStarts bool    // elastic policies start jobs that arrive between rounds
+	Contention     float64 `json:"contention,omitempty"`
+	Pack           bool    `json:"pack,omitempty"`
+	IgnorePriority bool    `json:"ignore_priority,omitempty"`
+	promptStarts   bool    // elastic policies start jobs that arrive between rounds
 
 	Cost      string  `json:"cost,omitempty"`
 	Tier      string  `json:"tier,omitempty"`
@@ -230,6 +231,12 @@ func (s *settings) timeFlags(flags *flag.FlagSet) {
 		"`FILE` of past jobs, in any format of --jobs: gittins and gittins2d assume their lengths",
 	)
 	flags.Var(&s.Weights, "weights", "users' weights for orders drf and gavel, as `USER=WEIGHT,...`; default: 1")
+	flags.BoolVar(
+		&s.IgnorePriority,
+		"ignore-priority",
+		false,
+		"orders that know no priorities ignore those of the jobs, instead of refusing them",
+	)
 	flags.BoolVar(&s.PreemptivePriority, "preemptive-priority", false, "order priority preempts jobs of lower priority")
 }
 
