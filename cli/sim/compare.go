@@ -196,7 +196,7 @@ func (g *grid) prepare(to verb.Streams) error {
 
 // try makes the cell's policies, to find errors in their names.
 func (c *cell) try() error {
-	if err := c.settings.refusePriorities(c.input.jobs); err != nil || c.settings.Profile != native {
+	if err := c.settings.refuseIgnored(c.input.jobs); err != nil || c.settings.Profile != native {
 		return err
 	}
 	c.settings.defaults()

@@ -1,11 +1,11 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"slices"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/phos-gpu/phos/cli/verb"
@@ -22,17 +22,17 @@ type meaning struct {
 
 // The GPUs that orders give.
 const (
-	asRequested = "as many as it asks for"
-	ofAType     = asRequested + ", of a type that the order chooses"
-	anyNumber   = "as many as the order chooses"
+	asRequested = "as asked for"
+	ofAType     = "as asked for, type chosen"
+	anyNumber   = "number chosen"
 )
 
 // withinUser is the meaning of a priority under orders of users.
-const withinUser = "among jobs of one user, the highest first"
+const withinUser = "highest of a user first"
 
 var meanings = map[string]meaning{
 	"fifo":     {GPUs: asRequested},
-	"priority": {GPUs: asRequested, Priority: "the highest first; with --preemptive-priority it preempts lower ones"},
+	"priority": {GPUs: asRequested, Priority: "highest first"},
 	"sjf":      {GPUs: asRequested},
 	"srtf":     {GPUs: asRequested},
 	"srsf":     {GPUs: asRequested},
@@ -43,16 +43,13 @@ var meanings = map[string]meaning{
 	"gittins":  {GPUs: asRequested}, "gittins2d": {GPUs: asRequested},
 	"themis": {GPUs: asRequested},
 	"drf": {
-		GPUs: asRequested, Priority: withinUser,
-		Weight: "--weights: a user's dominant share is divided by it; of waiting users, the lowest result is first",
+		GPUs: asRequested, Priority: withinUser, Weight: "divides a user's dominant share",
 	},
 	"quota": {
-		GPUs: asRequested, Priority: withinUser + "; no job of the user is preempted for it",
-		Weight: "",
+		GPUs: asRequested, Priority: withinUser,
 	},
 	"gavel": {
-		GPUs: ofAType, Priority: "doubles the job's weight for each 1 (halves it below 0), at most ten times",
-		Weight: "--weights: a job's throughput is divided by it in the fair share, so it is due that many times as much",
+		GPUs: ofAType, Priority: "each 1 doubles the weight", Weight: "factor of each job's fair share",
 	},
 	"optimus":   {GPUs: anyNumber},
 	"pollux":    {GPUs: anyNumber},
@@ -67,6 +64,16 @@ func knowing() (known []string) {
 		}
 	}
 	return known
+}
+
+// refuseIgnored returns an error if the order ignores users' weights or jobs' priorities.
+func (s *settings) refuseIgnored(jobs []cluster.Job) error {
+	if s.Weights != nil && meanings[s.Order].Weight == "" && !s.IgnoreWeights {
+		return usage(fmt.Errorf(
+			"order %s ignores --weights; leave it out of this comparison, or let it ignore them with --ignore-weights", s.Order,
+		))
+	}
+	return s.refusePriorities(jobs)
 }
 
 // refusePriorities returns an error if jobs have different priorities and the order ignores them.
@@ -110,11 +117,7 @@ func policiesVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 
 // orRefused returns a meaning, or refused if there is none.
 func orRefused(text string) string {
-	text, _, _ = strings.Cut(text, ";")
-	if text == "" {
-		return "refused"
-	}
-	return text
+	return cmp.Or(text, "refused")
 }
 
 // orderView describes an order. Scripts read it: fields may be added, never renamed.

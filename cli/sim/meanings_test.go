@@ -80,6 +80,14 @@ func TestWeights(t *testing.T) {
 			}
 			continue
 		}
+		both := "compare --order " + order + ",las --weights b=4" + strings.ReplaceAll(line, "--order "+order, "")
+		_, err := say(context.Background(), strings.Fields(both)...)
+		if !errors.Is(err, verb.ErrUsage) || !strings.Contains(err.Error(), "order las ignores --weights") {
+			t.Errorf("%s and las: %v", order, err)
+		}
+		if _, err := say(context.Background(), strings.Fields(both+" --ignore-weights")...); err != nil {
+			t.Errorf("%s and las: %v", order, err)
+		}
 		mean := func(line string) (sum time.Duration) {
 			r, _ := play(t, line)
 			for i := range r.Jobs {

@@ -74,14 +74,14 @@ const defaultReference = "V100"
 type speedModel struct {
 	table   *throughput.Table // nil under ownModel
 	types   []string          // of the cluster's GPUs
-	unknown int               // jobs that scale like throughput.Unknown
-	jobs    int
-	missing string // a type without a speed that a job may get, and the job
+	elastic int               // jobs that may run on other numbers of GPUs
+	unknown int               // those of them that scale like throughput.Unknown
+	missing string            // a type without a speed that a job may get, and the job
 }
 
 // newSpeedModel returns the model for some jobs on some nodes.
 func (s *settings) newSpeedModel(jobs []cluster.Job, nodes []cluster.Node, given *throughput.Table) *speedModel {
-	m := &speedModel{types: gpuTypes(nodes), jobs: len(jobs)}
+	m := &speedModel{types: gpuTypes(nodes)}
 	switch s.Model {
 	case ownModel:
 		return m
@@ -106,8 +106,11 @@ func (s *settings) newSpeedModel(jobs []cluster.Job, nodes []cluster.Node, given
 	reached := map[string]bool{}
 	for i := range jobs {
 		j := &jobs[i]
-		if !base.Has(j.Model) {
-			m.unknown++
+		if j.MinGPUs < j.MaxGPUs {
+			m.elastic++
+			if !base.Has(j.Model) {
+				m.unknown++
+			}
 		}
 		if key := j.Model + "\x00" + j.GPUType; j.GPUType == "" && len(m.types) > 1 && !reached[key] {
 			reached[key] = true
@@ -252,7 +255,7 @@ func (s *settings) view(t tables) *modelView {
 	v := &modelView{Name: s.Model, Same: s.Model != ownModel}
 	var parts []string
 	if s.Model == ownModel {
-		parts = append(parts, "each order has its own, as in its paper; rows do not compare")
+		parts = append(parts, "each order has its own, as in its paper; results of two orders do not compare")
 	} else {
 		parts = append(parts, "the same for all orders", "a job takes its duration on the GPUs that it asks for")
 	}
@@ -276,12 +279,15 @@ func (s *settings) view(t tables) *modelView {
 
 // describeScaling says how other GPUs than requested change a job's speed.
 func (s *settings) describeScaling(t tables) (parts []string) {
-	text := "on more or fewer it scales by its model"
+	text := "no job is elastic"
+	if n := t.speeds.elastic; n > 0 {
+		text = "elastic jobs (" + humanize.Count(n, "job", "jobs") + ") scale by their model"
+	}
 	if n := t.speeds.unknown; n > 0 {
-		text += fmt.Sprintf(" (%s not in the table: like %q)", humanize.Count(n, "job is", "jobs are"), throughput.Unknown)
+		text += fmt.Sprintf(" (%s like model %s)", humanize.Count(n, "job", "jobs"), throughput.Unknown)
 	}
 	if s.NoGrow {
-		text += ", and never has more"
+		text += ", and get at most the GPUs that they ask for"
 	}
 	parts = append(parts, text)
 	if len(t.speeds.types) > 1 || s.Reference != "" || s.TypeSpeeds != nil {

@@ -125,7 +125,7 @@ type progress func(ended, total int, now time.Duration)
 
 // simulate runs one simulation by its profile.
 func (s *settings) simulate(ctx context.Context, in input, progress progress) (*sim.Result, error) {
-	if err := s.refusePriorities(in.jobs); err != nil {
+	if err := s.refuseIgnored(in.jobs); err != nil {
 		return nil, err
 	}
 	if s.Profile != native {

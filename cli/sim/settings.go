@@ -47,6 +47,7 @@ type settings struct {
 	Contention     float64 `json:"contention,omitempty"`
 	Pack           bool    `json:"pack,omitempty"`
 	IgnorePriority bool    `json:"ignore_priority,omitempty"`
+	IgnoreWeights  bool    `json:"ignore_weights,omitempty"`
 	promptStarts   bool    // elastic policies start jobs that arrive between rounds
 
 	Cost      string  `json:"cost,omitempty"`
@@ -236,6 +237,12 @@ func (s *settings) timeFlags(flags *flag.FlagSet) {
 		"ignore-priority",
 		false,
 		"orders that know no priorities ignore those of the jobs, instead of refusing them",
+	)
+	flags.BoolVar(
+		&s.IgnoreWeights,
+		"ignore-weights",
+		false,
+		"orders that know no weights ignore --weights, beside others that know them",
 	)
 	flags.BoolVar(&s.PreemptivePriority, "preemptive-priority", false, "order priority preempts jobs of lower priority")
 }

@@ -102,9 +102,9 @@ How fast jobs run is one model for all orders, --model; the result names it:
     placed       as common, and slower on more nodes than needed; under common, models of --models are
     measured     as placed; jobs that change their size must have a model in --models
     linear       speed is proportional to the number of GPUs, all types are alike
-    own          each order's own, for checks against its paper: linear under orders with a queue; that
-                 of a V100 under gavel and optimus (the paper's has --pack, too); under pollux jobs adapt
-                 their batches, and a restart is assumed to take 30 s
+    own          each order's own, for checks against its paper: linear for orders with a queue; for gavel
+                 and optimus as placed, with duration_s on a V100; for pollux so, too, but jobs adapt
+                 their batches to their GPUs, and it assumes that a restart takes 30 s
 
 Under all but own, the policies decide by the same model. Restarts take what --restart-cost or --cost
 says. A job that arrives between rounds of optimus, pollux or gavel starts at once on free GPUs; if
@@ -162,8 +162,14 @@ const aboutPolicies = `Lists the orders of the native profile: whether jobs are 
 user's weight (--weights) mean, and how many GPUs a job gets.
 
 Where a priority is refused, jobs with different priorities are an error of sim run and sim compare,
-unless --ignore-priority is set. Where a weight is refused, --weights needs another order beside.
-With order quota, users' quotas (--quotas) are what weights are under others.`
+unless --ignore-priority is set. Where a weight is refused, --weights is, unless --ignore-weights is
+set and another order of the comparison knows weights.
+
+Under drf and quota, the job of highest priority is first among those that its user has waiting; no
+running job of the user is preempted for it. Under priority it preempts with --preemptive-priority.
+Under gavel, where jobs compete, each is due throughput in proportion to its weight: that of its user,
+times two for each priority above 0, divided by two for each below, ten times at most. Under quota,
+users' quotas (--quotas) are in the place of weights.`
 
 const aboutGenerate = `Generates jobs and writes them as CSV. The same flags give the same jobs on every machine, and at
 every load the same jobs, only closer together.
