@@ -155,7 +155,7 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 		{"begin", c.begin, c.abort},
 		{"precopy", c.precopy, c.abortDevices},
 		{"pause", c.pauseAll, nil},
-		{"go-on", c.resumeAll, nil},
+		{"resume", c.resumeAll, nil},
 		{"write", func(ctx context.Context) error { return runAbandonable(ctx, c.write) }, nil},
 		{"finish", c.finish, nil},
 		{"commit", c.commit, nil},
