@@ -185,14 +185,6 @@ func (s *settings) timeFlags(flags *flag.FlagSet) {
 			"for as long again, and for a minute at least",
 	)
 	flags.Var(secondsFlag{&s.lease}, "lease", "how many `SECONDS` themis allocates GPUs for; default: 1200")
-	flags.Float64Var(
-		&s.Contention,
-		"contention",
-		0,
-		"how many `JOBS` share the cluster on average, for themis: a job's fair share is the cluster divided by it; "+
-			"default: what the job asks for",
-	)
-	flags.BoolVar(&s.Pack, "pack", false, "order optimus puts each job on the fewest nodes itself, as in its paper")
 	s.chooseEvery = defaultChooseEvery
 	flags.Var(secondsFlag{&s.chooseEvery}, "choose-every", "order synthesizer simulates ahead every so many `SECONDS`")
 	flags.Func(
@@ -231,6 +223,11 @@ func (s *settings) timeFlags(flags *flag.FlagSet) {
 		"",
 		"`FILE` of past jobs, in any format of --jobs: gittins and gittins2d assume their lengths",
 	)
+	s.meaningFlags(flags)
+}
+
+// meaningFlags registers the flags of priorities, weights and single orders.
+func (s *settings) meaningFlags(flags *flag.FlagSet) {
 	flags.Var(&s.Weights, "weights", "users' weights for orders drf and gavel, as `USER=WEIGHT,...`; default: 1")
 	flags.BoolVar(
 		&s.IgnorePriority,
@@ -245,6 +242,14 @@ func (s *settings) timeFlags(flags *flag.FlagSet) {
 		"orders that know no weights ignore --weights, beside others that know them",
 	)
 	flags.BoolVar(&s.PreemptivePriority, "preemptive-priority", false, "order priority preempts jobs of lower priority")
+	flags.Float64Var(
+		&s.Contention,
+		"contention",
+		0,
+		"how many `JOBS` share the cluster on average, for themis: a job's fair share is the cluster divided by it; "+
+			"default: what the job asks for",
+	)
+	flags.BoolVar(&s.Pack, "pack", false, "order optimus puts each job on the fewest nodes itself, as in its paper")
 }
 
 // faultFlags registers the flags of preemption costs and of failures.

@@ -7,8 +7,8 @@
 // All three need to know how fast a job would be on other GPUs than it asked for; package
 // throughput models that by the job's model.
 //
-// Gavel knows users' weights and takes a job's priority as a factor of its weight; the others ignore
-// both.
+// Gavel knows users' weights and takes a job's priority as a factor of its weight; the others
+// ignore both.
 //
 // The policies allocate whole GPUs: a job that shares its GPU counts as one that does not. Their
 // answers are plain data, which the engine checks. Gavel and Pollux keep state between calls; one

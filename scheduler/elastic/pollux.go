@@ -119,7 +119,8 @@ func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, avail *supply, jobs i
 	return e
 }
 
-// minRestart is the least assumed cost of a restart. At zero, equally good matrices would alternate.
+// minRestart is the least assumed cost of a restart. At zero, equally good matrices would
+// alternate.
 const minRestart = time.Second
 
 // restartCost returns the assumed cost of a running job's restart.
