@@ -191,7 +191,7 @@ func (e *Engine) roundDue() bool {
 
 // promptStarts reports whether jobs that arrive now may start before the next round.
 func (e *Engine) promptStarts(events []Event) bool {
-	return e.policies.PromptStarts && e.policies.Allocate != nil && e.waiting > 0 &&
+	return e.policies.PromptStarts && e.policies.Allocate != nil && e.waiting > 0 && e.free.Whole("") > 0 &&
 		slices.ContainsFunc(events, func(ev Event) bool { return ev.Kind == Submitted })
 }
 

@@ -160,6 +160,11 @@ func TestEveryJobGetsItsWork(t *testing.T) {
 		{"--gpu-types A:1x4,B:2x3,C:1x4 --type-speeds A=1,B=0.5,C=3 --restart-cost 20", mixed, 0, 20 * time.Second},
 		{"--nodes 3 --gpus-per-node 4 --job-mtbf 3000 --node-mtbf 9000 --node-repair 200", nil, 0, 0},
 		{"--nodes 2 --gpus-per-node 4 --caps a=5,c=4 --round 30 --placement best-fit", nil, 0, 0},
+		{
+			"--nodes 2 --gpus-per-node 4 --backfill conservative --placement fgd --victims cheapest --cost-share 0.1" +
+				" --cost " + cost, nil, 7 * time.Second, 11 * time.Second,
+		},
+		{"--nodes 3 --gpus-per-node 3 --backfill easy --placement skew --walk strict --no-grow --quantum 5", nil, 0, 0},
 	} {
 		types := []string{"A", "C"}
 		if test.types == nil {

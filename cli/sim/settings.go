@@ -273,7 +273,8 @@ func (s *settings) faultFlags(flags *flag.FlagSet) {
 		&s.Models,
 		"models",
 		"",
-		"`FILE` of how fast models run on which GPUs, for all orders; default: a built-in table",
+		"`FILE` of how fast models run on which GPUs, for all orders: CSV, or Gavel's simulation_throughputs.json; "+
+			"default: a built-in table",
 	)
 	flags.Float64Var(
 		&s.EstimateError,

@@ -61,7 +61,7 @@ func (m *Model) common(c Common) *Model {
 		}
 	}
 	if m.measured != nil {
-		own.measured, own.measuredRate = m.measured.relativeTo(c.Reference)
+		own.measured, own.measuredRate = m.measured.named(append(c.Types[:len(c.Types):len(c.Types)], c.Reference)).relativeTo(c.Reference)
 		if own.measuredRate == 0 {
 			own.measuredRate = cmp.Or(m.typeRate(m.measured.reference), 1) / base
 		}
@@ -79,6 +79,23 @@ func (m *measured) relativeTo(gpuType string) (*measured, float64) {
 	}
 	return &measured{gpuType, m.curves}, 1
 }
+
+// named returns the measurements with the given names of types, where those measured differ in case
+// only.
+func (m *measured) named(types []string) *measured {
+	own := &measured{m.reference, maps.Clone(m.curves)}
+	for _, at := range slices.SortedFunc(maps.Keys(m.curves), byType) {
+		for _, gpuType := range types {
+			as := layout{gpuType, at.spread}
+			if _, exact := own.curves[as]; !exact && strings.EqualFold(gpuType, at.gpuType) {
+				own.curves[as] = m.curves[at]
+			}
+		}
+	}
+	return own
+}
+
+func byType(a, b layout) int { return cmp.Compare(a.gpuType, b.gpuType) }
 
 // typeRate returns the speed of a type, whose name may differ in case; 0 if it is unknown.
 func (m *Model) typeRate(gpuType string) float64 {
