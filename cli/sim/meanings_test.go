@@ -133,3 +133,28 @@ func TestPoliciesAreListed(t *testing.T) {
 		}
 	}
 }
+
+// TestPreemptionIsAsListed: the orders that are listed as preempting jobs do so in a crowd, and the
+// others never do.
+func TestPreemptionIsAsListed(t *testing.T) {
+	text := "job_id,submit_s,duration_s,num_gpus,user,priority,min_gpus,max_gpus\n"
+	for i := range 40 {
+		text += fmt.Sprintf("%d,%d,%d,%d,%c,%d,1,3\n", i, 90*i, 100+(i*7919)%9000, 1+i%2, 'a'+i/10%2, i%3)
+	}
+	jobs := file(t, t.TempDir(), "jobs.csv", text)
+	for _, o := range describeOrders() {
+		line := "--nodes 2 --gpus-per-node 2 --ignore-priority" + forOrder(o.Order) + " --jobs " + jobs
+		r, _ := play(t, strings.ReplaceAll(line, "a=4,b=2", "a=1,b=3"))
+		if got := r.Summary.Preemptions > 0; got != (o.Preempts == "yes" || o.Preempts == "each round") {
+			t.Errorf("%s: %d preemptions, and %q is listed", o.Order, r.Summary.Preemptions, o.Preempts)
+		}
+	}
+	r, _ := play(t, "--nodes 2 --gpus-per-node 2 --order priority --preemptive-priority --jobs "+jobs)
+	waits := [3]time.Duration{}
+	for i := range r.Jobs {
+		waits[i%3] += r.Jobs[i].JCT()
+	}
+	if r.Summary.Preemptions == 0 || waits[2] >= waits[1] || waits[1] >= waits[0] {
+		t.Errorf("%d preemptions; by priority, jobs take %v", r.Summary.Preemptions, waits)
+	}
+}
