@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"flag"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -118,6 +119,20 @@ func (s *settings) newSpeedModel(jobs []cluster.Job, nodes []cluster.Node, given
 		}
 	}
 	return m
+}
+
+// checkTypeSpeeds returns an error for a speed of a type that the cluster does not have.
+func (s *settings) checkTypeSpeeds(nodes []cluster.Node) error {
+	types := gpuTypes(nodes)
+	for _, gpuType := range slices.Sorted(maps.Keys(s.TypeSpeeds)) {
+		if !slices.Contains(types, gpuType) {
+			here := names(slices.DeleteFunc(slices.Clone(types), func(name string) bool { return name == "" }))
+			return usage(fmt.Errorf(
+				"--type-speeds names %s, and the cluster has no such GPUs; it has %s", gpuType, cmp.Or(here, "no named types"),
+			))
+		}
+	}
+	return nil
 }
 
 // check notes a type of the cluster that a job may get and that has no speed.

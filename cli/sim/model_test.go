@@ -296,6 +296,13 @@ func TestRefusedModels(t *testing.T) {
 			}
 		}
 	}
+	for _, flags := range []string{"--nodes 1 --gpus-per-node 4", "--gpu-types V100:1x4,T4:1x4"} {
+		line := "run --type-speeds T5=2 --jobs " + plain + " " + flags
+		if _, err := say(context.Background(), strings.Fields(line)...); !errors.Is(err, verb.ErrUsage) ||
+			!strings.Contains(err.Error(), "names T5") {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
 	line := "run --nodes 1 --gpus-per-node 4 --order optimus --model measured --models " + models + " --jobs " + rigid
 	if _, err := say(context.Background(), strings.Fields(line)...); err != nil {
 		t.Errorf("a job of one size needs no scaling: %v", err)
