@@ -99,15 +99,16 @@ How fast jobs run is one model for all orders, --model; the result names it:
                  more or fewer, and GPU types of a mixed cluster, scale by the job's model in a built-in
                  table or in --models; jobs of other models are like its model unknown. duration_s is on
                  the job's gpu_type, or on --reference
-    placed       as common, and slower on more nodes than needed; under common, models of --models are
+    placed       as common, and on more nodes than needed a job is slower, as the table says (under common
+                 only jobs of models in --models are)
     measured     as placed; jobs that change their size must have a model in --models
     linear       speed is proportional to the number of GPUs, all types are alike
     own          each order's own, for checks against its paper: linear for orders with a queue; for gavel
                  and optimus as placed, with duration_s on a V100; for pollux so, too, but jobs adapt
                  their batches to their GPUs, and it assumes that a restart takes 30 s
 
-Under all but own, the policies decide by the same model. Restarts take what --restart-cost or --cost
-says. A job that arrives between rounds of optimus, pollux or gavel starts at once on free GPUs; if
+Under all but own, the policies decide by the same model. A job's first start takes no time; to stop
+it and to start it again takes what --restart-cost or --cost says, else no time. A job that arrives between rounds of optimus, pollux or gavel starts at once on free GPUs; if
 --round is set, it waits for the next round under every order.
 
 Under orders that preempt, all jobs that fit behind a blocked one start; under the others they wait
