@@ -91,7 +91,7 @@ func (g *grid) check(given map[string]bool) error {
 			"with --jobs",
 			"the jobs come from the file; without it, they are generated",
 		},
-		{"format beside", generated, "without --jobs", "it describes a file of jobs, and these are generated"},
+		{"format beside processors-per-gpu", generated, "without --jobs", "it describes a file of jobs, and these are generated"},
 	}
 	if generated {
 		rules = append(rules, g.generate.rules("generate")...)
@@ -206,7 +206,7 @@ func (c *cell) try() error {
 // ones.
 func (g *grid) inputs(to verb.Streams, loads []float64) (all []input, err error) {
 	if g.base.Jobs != "" {
-		in, err := g.base.load(to.Err)
+		in, err := g.base.load()
 		if err != nil {
 			return nil, err
 		}

@@ -25,6 +25,9 @@ type settings struct {
 	Format string `json:"format,omitempty"`
 	Beside string `json:"beside,omitempty"`
 
+	ProcessorsPerGPU int `json:"processors_per_gpu,omitempty"`
+	trace            *traceFacts
+
 	Profile   string `json:"profile"`
 	Order     string `json:"order"`
 	Placement string `json:"placement,omitempty"`
@@ -58,22 +61,24 @@ type settings struct {
 // configuration is the settings in summary.json, with times in seconds like all of its times.
 type configuration struct {
 	*settings
-	Round      float64   `json:"round_s,omitempty"`
-	Quantum    float64   `json:"quantum_s,omitempty"`
-	Age        float64   `json:"age_s,omitempty"`
-	Lease      float64   `json:"lease_s,omitempty"`
-	Choose     float64   `json:"choose_every_s,omitempty"`
-	Until      float64   `json:"until_s,omitempty"`
-	Limits     []float64 `json:"limits_s,omitempty"`
-	Track      string    `json:"track,omitempty"`
-	JobMTBF    float64   `json:"job_mtbf_s,omitempty"`
-	NodeMTBF   float64   `json:"node_mtbf_s,omitempty"`
-	NodeRepair float64   `json:"node_repair_s,omitempty"`
+	Trace      *traceFacts `json:"trace,omitempty"`
+	Round      float64     `json:"round_s,omitempty"`
+	Quantum    float64     `json:"quantum_s,omitempty"`
+	Age        float64     `json:"age_s,omitempty"`
+	Lease      float64     `json:"lease_s,omitempty"`
+	Choose     float64     `json:"choose_every_s,omitempty"`
+	Until      float64     `json:"until_s,omitempty"`
+	Limits     []float64   `json:"limits_s,omitempty"`
+	Track      string      `json:"track,omitempty"`
+	JobMTBF    float64     `json:"job_mtbf_s,omitempty"`
+	NodeMTBF   float64     `json:"node_mtbf_s,omitempty"`
+	NodeRepair float64     `json:"node_repair_s,omitempty"`
 }
 
 // configuration leaves out intervals that have no effect with these settings.
 func (s *settings) configuration() *configuration {
 	c := &configuration{
+		Trace:    s.trace,
 		settings: s, Round: s.round.Seconds(), Quantum: s.quantum.Seconds(), Age: s.age.Seconds(), Lease: s.lease.Seconds(),
 		Until: s.until.Seconds(), Track: s.track.String(), JobMTBF: s.jobMTBF.Seconds(), NodeMTBF: s.nodeMTBF.Seconds(),
 	}
@@ -136,6 +141,12 @@ func (s *settings) inputFlags(flags *flag.FlagSet) {
 		"beside",
 		"",
 		"second `FILE` of a trace that has two; default: the usual name in the same folder",
+	)
+	flags.IntVar(
+		&s.ProcessorsPerGPU,
+		"processors-per-gpu",
+		0,
+		"so many processors of a log in format swf, `N`, are a GPU; default: 1",
 	)
 	flags.IntVar(&s.Nodes, "nodes", 0, "`N` equal nodes")
 	flags.IntVar(&s.GPUsPerNode, "gpus-per-node", 0, "`N` GPUs on each")
@@ -280,6 +291,10 @@ func (g *flagContext) check(given map[string]bool) error {
 		{!(s.EstimateError >= 0 && s.EstimateError <= 1000), "--estimate-error takes 0 to 1000"},
 		{len(s.Caps.whole()) < len(s.Caps), "--caps takes whole GPUs"},
 		{s.Retries < 0, "--retries takes 0 or more"},
+		{
+			given["processors-per-gpu"] && (s.ProcessorsPerGPU < 1 || s.ProcessorsPerGPU > maxProcessorsPerGPU),
+			fmt.Sprintf("--processors-per-gpu takes 1 to %d", maxProcessorsPerGPU),
+		},
 		{s.CostShare != 0 && s.Cost == "", "--cost-share needs --cost FILE"},
 		{s.Tier != "" && s.Cost == "", "--tier needs --cost FILE"},
 		{

@@ -17,6 +17,8 @@ import (
 type table struct {
 	Partial bool  `json:"partial"`
 	Rows    []row `json:"rows"`
+	// Trace is what was assumed of the jobs, if they are from a file that lacks something.
+	Trace *traceFacts `json:"trace,omitempty"`
 }
 
 // row is one simulation.
@@ -34,7 +36,7 @@ type row struct {
 
 // table returns a row for each cell. The table is partial if a simulation was cut off.
 func (g *grid) table() *table {
-	t := &table{}
+	t := &table{Trace: g.base.trace}
 	for i := range g.cells {
 		c := &g.cells[i]
 		r := row{
@@ -92,6 +94,12 @@ func (t *table) show(to io.Writer, dir string) error {
 			100*m.GPUUtilisation,
 			note,
 		)
+	}
+	for _, note := range t.Trace.notes() {
+		fmt.Fprintf(out, "\ntrace: %s", note)
+	}
+	if t.Trace.notes() != nil {
+		fmt.Fprintln(out)
 	}
 	if dir != "" {
 		fmt.Fprintf(out, "\nwritten: %s\n", dir)
