@@ -24,7 +24,9 @@ func (o *output) draw(result *sim.Result, s *settings, dir string) error {
 	if s.Profile != native {
 		title += ", profile " + s.Profile
 	}
-	_, err := plot.Album{Title: title, Runs: []plot.Run{{Name: s.label(), Result: result}}, Notes: s.trace.notes()}.Write(dir)
+	_, err := plot.Album{
+		Title: title, Runs: []plot.Run{{Name: s.label(), Result: result}}, Notes: s.trace.notes(),
+	}.Write(dir)
 	return err
 }
 

@@ -101,7 +101,8 @@ func TestProcessorsPerGPU(t *testing.T) {
 			"--processors-per-gpu has no effect without --jobs",
 		},
 	} {
-		if _, err := say(t.Context(), strings.Fields(each.args)...); err == nil || !strings.Contains(err.Error(), each.want) {
+		if _, err := say(t.Context(), strings.Fields(each.args)...); err == nil ||
+			!strings.Contains(err.Error(), each.want) {
 			t.Errorf("%s: got %v, want %s", each.args, err, each.want)
 		}
 	}

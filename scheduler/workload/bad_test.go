@@ -128,11 +128,16 @@ var badFiles = []bad{
 	},
 	{
 		"long column", "", strings.Repeat("x", 30_000) + "," + strings.Repeat("y", 30_000) + "\n",
-		`FILE:1: got "` + strings.Repeat("x", 60) + `…", want a column out of arrival_s, job_id, submit_s, duration_s, ` +
+		`FILE:1: got "` + strings.Repeat(
+			"x",
+			60,
+		) + `…", want a column out of arrival_s, job_id, submit_s, duration_s, ` +
 			`num_gpus, name, user, model, gpu_type, priority, estimat…`,
 	},
-	{"infinite steps", "", "m\tc\td\ta\t1\t1e308\t4\tgns\t1\t-1.0\t100\t6\n",
-		`FILE:1: total steps: got "1e308", want a whole number of 1 or more`},
+	{
+		"infinite steps", "", "m\tc\td\ta\t1\t1e308\t4\tgns\t1\t-1.0\t100\t6\n",
+		`FILE:1: total steps: got "1e308", want a whole number of 1 or more`,
+	},
 
 	{
 		"philly truncated",

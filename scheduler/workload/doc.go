@@ -22,10 +22,10 @@
 //	swf          the Standard Workload Format of the Parallel Workloads Archive; one or more
 //	             processors are taken for a GPU
 //
-// Published traces contain jobs that never ran, need no GPU or have no end. These are left out. What
-// other jobs lack is replaced by a rule, see docs/traces.md. Both are counted in Trace.Notes. Invalid
-// input is reported as an Error with file, line, column, value and what was expected, in at most 200
-// characters. Files are read line by line, and no line or entry is unbounded.
+// Published traces contain jobs that never ran, need no GPU or have no end. These are left out.
+// What other jobs lack is replaced by a rule, see docs/traces.md. Both are counted in Trace.Notes.
+// Invalid input is reported as an Error with file, line, column, value and what was expected, in at
+// most 200 characters. Files are read line by line, and no line or entry is unbounded.
 //
 // Times of our CSV are kept. All others count from the trace's first submission.
 //

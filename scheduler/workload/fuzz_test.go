@@ -95,12 +95,15 @@ func FuzzHelios(f *testing.F)  { fuzz(f, "helios", "helios/cluster_log.csv") }
 func FuzzPAI(f *testing.F) {
 	fuzz(f, "alibaba2020", "alibaba2020/pai_task_table.csv", "alibaba2020/pai_job_table.csv")
 }
+
 func FuzzOpenB(f *testing.F) {
 	fuzz(f, "alibaba2023", "alibaba2023/openb_pod_list_sample.csv", "alibaba2023/openb_pod_list_multigpu20.csv")
 }
+
 func FuzzGavel(f *testing.F) {
 	fuzz(f, "gavel", "gavel/old.trace", "gavel/new.trace", "gavel/shockwave.trace")
 }
+
 func FuzzPollux(f *testing.F) {
 	fuzz(f, "pollux", "pollux/workload-1.csv", "pollux/profiles/workload-2.csv", "pollux/philly.csv")
 }

@@ -99,7 +99,11 @@ func (s *source) gavelJob(words [][]byte, rates *gavelRates) (j cluster.Job, err
 	}
 	length := float64(steps) / rate * float64(time.Second)
 	if !(length < math.MaxInt64) {
-		return j, s.badValue("total steps", string(words[at.steps]), fmt.Sprintf("steps for 9.2e9 s at %v a second", rate))
+		return j, s.badValue(
+			"total steps",
+			string(words[at.steps]),
+			fmt.Sprintf("steps for 9.2e9 s at %v a second", rate),
+		)
 	}
 	j.Length = time.Duration(length)
 	j.Estimate = j.Length
@@ -134,8 +138,8 @@ const (
 // of returns the rate of a model on a number of GPUs, and the rule by which it was found; "" if the
 // table has it. The rate is 0 if the model is unknown.
 //
-// More GPUs than were measured are no faster: Gavel's models without a rate on 2 GPUs or more cannot
-// use them, and for the others any speedup would be invented.
+// More GPUs than were measured are no faster: Gavel's models without a rate on 2 GPUs or more
+// cannot use them, and for the others any speedup would be invented.
 func (r *gavelRates) of(model string, gpus int) (rate float64, rule string) {
 	if rate, ok := r.exact[gavelKey(model, gpus)]; ok {
 		return rate, ""
@@ -170,8 +174,8 @@ func parseGavelKey(key string) (model string, gpus int, ok bool) {
 	return text[:at], gpus, err == nil && gpus >= 1 && gpus <= maxGPUs
 }
 
-// gavelTables are where the table of throughputs is, in this order. In Gavel's repository traces are
-// up to three folders below it.
+// gavelTables are where the table of throughputs is, in this order. In Gavel's repository traces
+// are up to three folders below it.
 var gavelTables = []string{
 	"simulation_throughputs.json*", "*throughputs*.json*",
 	"../simulation_throughputs.json", "../../simulation_throughputs.json", "../../../simulation_throughputs.json",

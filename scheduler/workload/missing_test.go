@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestGavelCounts: a GPU count that the table lacks has the speed of the next smaller one, or else a
-// part of the next greater one's. The table is found three folders above the trace, as in Gavel's
+// TestGavelCounts: a GPU count that the table lacks has the speed of the next smaller one, or else
+// a part of the next greater one's. The table is found three folders above the trace, as in Gavel's
 // repository.
 func TestGavelCounts(t *testing.T) {
 	trace, err := Read("testdata/gavel/repository/traces/vc/a.trace", Options{})
@@ -44,7 +44,8 @@ func TestFolderWithPattern(t *testing.T) {
 func TestPolluxProfiles(t *testing.T) {
 	for application, profiles := range polluxProfiles {
 		for i, p := range profiles {
-			if length, rule := polluxLength(application, p.gpus, p.batch); length != time.Duration(p.seconds)*s || rule != "" {
+			if length, rule := polluxLength(application, p.gpus, p.batch); length != time.Duration(p.seconds)*s ||
+				rule != "" {
 				t.Errorf("%s %+v: got %v, %q", application, p, length, rule)
 			}
 			if i > 0 && p.gpus < profiles[i-1].gpus {
@@ -74,7 +75,8 @@ func TestProcessorsPerGPU(t *testing.T) {
 			gpus = append(gpus, j.GPUs)
 		}
 		same(t, "GPUs", gpus, each.gpus)
-		if each.nodes == 0 && trace.Nodes != nil || each.nodes > 0 && (len(trace.Nodes) != 4 || trace.Nodes[3].GPUs != each.nodes) {
+		if each.nodes == 0 && trace.Nodes != nil ||
+			each.nodes > 0 && (len(trace.Nodes) != 4 || trace.Nodes[3].GPUs != each.nodes) {
 			t.Errorf("%d processors for a GPU: got nodes %+v", each.per, trace.Nodes)
 		}
 	}

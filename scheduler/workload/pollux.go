@@ -21,10 +21,11 @@ type polluxRun struct {
 	application, replicas, batch string
 }
 
-// readPollux reads Pollux's workloads, in which a job is an application, a number of GPUs and a batch
-// size. Its length is in durations.csv in the same folder (application, num_replicas, batch_size,
-// duration_s), if there is one; otherwise it follows from the profiles that Pollux has published, see
-// polluxProfiles. Pollux's excerpt of Philly, traces/philly.csv, has lengths of its own.
+// readPollux reads Pollux's workloads, in which a job is an application, a number of GPUs and a
+// batch size. Its length is in durations.csv in the same folder (application, num_replicas,
+// batch_size, duration_s), if there is one; otherwise it follows from the profiles that Pollux has
+// published, see polluxProfiles. Pollux's excerpt of Philly, traces/philly.csv, has lengths of its
+// own.
 func readPollux(s *source) (Trace, error) {
 	t, err := newTable(s.lines, nil)
 	if err != nil {
@@ -130,17 +131,22 @@ type polluxProfile struct {
 	seconds int64
 }
 
-// polluxProfiles are the lengths of all jobs of the published workloads, alone and undisturbed. They
-// are computed from the profiles that Pollux has published (branch osdi21-artifact of petuum/adaptdl,
-// simulator/traces) as its simulator does it: in each epoch, progress at the goodput of that batch
-// size, with GPUs packed on nodes of 4, up to the last epoch of the application. Each application is
-// sorted by GPUs, then by batch size.
+// polluxProfiles are the lengths of all jobs of the published workloads, alone and undisturbed.
+// They are computed from the profiles that Pollux has published (branch osdi21-artifact of
+// petuum/adaptdl, simulator/traces) as its simulator does it: in each epoch, progress at the
+// goodput of that batch size, with GPUs packed on nodes of 4, up to the last epoch of the
+// application. Each application is sorted by GPUs, then by batch size.
 var polluxProfiles = map[string][]polluxProfile{
 	"bert": {
 		{1, 12, 13614}, {4, 48, 3587}, {6, 384, 3093}, {8, 384, 2460}, {12, 384, 1594}, {16, 384, 1324},
 	},
 	"cifar10": {
-		{1, 128, 4028}, {4, 512, 1167}, {6, 2048, 897}, {8, 1024, 1335}, {8, 2048, 869}, {12, 4096, 610},
+		{1, 128, 4028},
+		{4, 512, 1167},
+		{6, 2048, 897},
+		{8, 1024, 1335},
+		{8, 2048, 869},
+		{12, 4096, 610},
 		{16, 4096, 479},
 	},
 	"deepspeech2": {
@@ -163,9 +169,9 @@ const (
 	polluxMore  = "GPUs not in the profiles; length grows as GPUs are fewer than in them"
 )
 
-// polluxLength returns the length of a job by the profiles, and the rule by which it was found; "" if
-// it is in them. The length is 0 if the application is unknown. Like Gavel's jobs, those with more
-// GPUs than were measured are no faster.
+// polluxLength returns the length of a job by the profiles, and the rule by which it was found; ""
+// if it is in them. The length is 0 if the application is unknown. Like Gavel's jobs, those with
+// more GPUs than were measured are no faster.
 func polluxLength(application string, gpus int, batch int64) (length time.Duration, rule string) {
 	profiles := polluxProfiles[application]
 	if len(profiles) == 0 {

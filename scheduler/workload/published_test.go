@@ -16,8 +16,9 @@ import (
 
 // TestPublished reads every trace below the folder that PHOS_TRACES names, such as clones of
 // stanford-futuredata/gavel, petuum/adaptdl (branch osdi21-artifact), alibaba/clusterdata and
-// uw-mad-dash/shockwave, and logs of the Parallel Workloads Archive. None may be refused. Logs in the
-// Standard Workload Format, and Gavel's steps, are also read by a few lines of another reader here.
+// uw-mad-dash/shockwave, and logs of the Parallel Workloads Archive. None may be refused. Logs in
+// the Standard Workload Format, and Gavel's steps, are also read by a few lines of another reader
+// here.
 func TestPublished(t *testing.T) {
 	dir := os.Getenv("PHOS_TRACES")
 	if dir == "" {
@@ -76,8 +77,8 @@ type sums struct {
 }
 
 func (s sums) near(o sums) bool {
-	close := func(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Max(math.Abs(a), 1) }
-	return s.jobs == o.jobs && s.gpus == o.gpus && close(s.seconds, o.seconds) && close(s.largest, o.largest)
+	equal := func(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Max(math.Abs(a), 1) }
+	return s.jobs == o.jobs && s.gpus == o.gpus && equal(s.seconds, o.seconds) && equal(s.largest, o.largest)
 }
 
 // add counts a job.
@@ -118,8 +119,8 @@ func rows(t *testing.T, path string, split func(string) []string) (all [][]strin
 	return all
 }
 
-// compareSWF reads a log by the definition of its fields, as floats. Logs with parts of jobs are left
-// to TestRead.
+// compareSWF reads a log by the definition of its fields, as floats. Logs with parts of jobs are
+// left to TestRead.
 func compareSWF(t *testing.T, path string, trace Trace) {
 	t.Helper()
 	var want sums

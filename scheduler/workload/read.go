@@ -141,7 +141,11 @@ func (s *source) checkUnused(format string) error {
 	case s.beside != "" && !s.usedSecond:
 		return &Error{
 			File: s.file,
-			Want: fmt.Sprintf("no second file: it is read as %s, and %s would have no effect", format, filepath.Base(s.beside)),
+			Want: fmt.Sprintf(
+				"no second file: it is read as %s, and %s would have no effect",
+				format,
+				filepath.Base(s.beside),
+			),
 		}
 	case s.processors > 0 && format != "swf":
 		return &Error{
@@ -176,8 +180,8 @@ func (s *source) format(name string) (format, error) {
 	return format{}, fmt.Errorf("unknown trace format %s; want one of %s", quoted(name), strings.Join(Formats(), ", "))
 }
 
-// openSecond opens the second file: the one in the options, or the first one that matches a pattern,
-// in the folder or, as ../NAME, above it. If there is none, in is nil.
+// openSecond opens the second file: the one in the options, or the first one that matches a
+// pattern, in the folder or, as ../NAME, above it. If there is none, in is nil.
 func (s *source) openSecond(patterns ...string) (in *lines, close func(), err error) {
 	s.usedSecond = true
 	path := s.beside

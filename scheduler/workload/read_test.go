@@ -156,7 +156,16 @@ var samples = []struct {
 		file: "pollux/profiles/workload-2.csv", format: "pollux",
 		jobs: []cluster.Job{
 			{ID: 0, Name: "bert-0", Length: 2460 * s, Estimate: 2460 * s, GPUs: 8, Share: 1000, Model: "bert"},
-			{ID: 1, Name: "bert-1", Submit: 30 * s, Length: 2460 * s, Estimate: 2460 * s, GPUs: 10, Share: 1000, Model: "bert"},
+			{
+				ID:       1,
+				Name:     "bert-1",
+				Submit:   30 * s,
+				Length:   2460 * s,
+				Estimate: 2460 * s,
+				GPUs:     10,
+				Share:    1000,
+				Model:    "bert",
+			},
 			{
 				ID: 2, Name: "cifar10-2", Submit: 40 * s, Length: 1335 * s, Estimate: 1335 * s, GPUs: 8, Share: 1000,
 				Model: "cifar10",
@@ -165,7 +174,16 @@ var samples = []struct {
 				ID: 3, Name: "imagenet-3", Submit: 60 * s, Length: 319360 * s, Estimate: 319360 * s, GPUs: 2, Share: 1000,
 				Model: "imagenet",
 			},
-			{ID: 4, Name: "ncf-4", Submit: 70 * s, Length: 927 * s, Estimate: 927 * s, GPUs: 64, Share: 1000, Model: "ncf"},
+			{
+				ID:       4,
+				Name:     "ncf-4",
+				Submit:   70 * s,
+				Length:   927 * s,
+				Estimate: 927 * s,
+				GPUs:     64,
+				Share:    1000,
+				Model:    "ncf",
+			},
 		},
 		notes: []string{
 			"3 of 5 jobs: " + polluxFewer, "1 of 5 jobs: " + polluxMore,

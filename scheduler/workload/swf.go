@@ -67,8 +67,9 @@ type swfLog struct {
 // readSWF reads a log of the Parallel Workloads Archive.
 //
 // A job has the processors that were requested, or those that it got, and --processors-per-gpu of
-// them are a GPU. Requested times are estimates, groups and users are teams and users. Wait times are
-// results of the log's own scheduler and are not used; neither are queues, partitions and think times.
+// them are a GPU. Requested times are estimates, groups and users are teams and users. Wait times
+// are results of the log's own scheduler and are not used; neither are queues, partitions and think
+// times.
 func readSWF(s *source) (Trace, error) {
 	var trace Trace
 	var at []int32
@@ -220,15 +221,16 @@ func (l *swfLog) note(j *cluster.Job, whole *[swfFields]int64) {
 	}
 }
 
-// times fills in the submission, the length, the memory, and the estimate: 0 if it is unknown, which
-// some logs write as 0.
+// times fills in the submission, the length, the memory, and the estimate: 0 if it is unknown,
+// which some logs write as 0.
 func (l *swfLog) times(j cluster.Job, values [][]byte) (_ cluster.Job, err error) {
 	for _, each := range []struct {
 		field int
 		to    *time.Duration
 		want  string
 	}{
-		{swfSubmit, &j.Submit, wantSeconds}, {swfRun, &j.Length, wantSeconds + ", or -1"},
+		{swfSubmit, &j.Submit, wantSeconds},
+		{swfRun, &j.Length, wantSeconds + ", or -1"},
 		{swfAsked, &j.Estimate, wantSeconds + ", or -1"},
 	} {
 		ok := true
