@@ -58,14 +58,22 @@ func TestPolluxProfiles(t *testing.T) {
 	}
 }
 
-// TestProcessorsPerGPU: several processors are a GPU, rounded up; nodes have whole GPUs or are
-// unknown.
+// TestProcessorsPerGPU: several processors are a GPU, rounded up; nodes have whole GPUs, also
+// together, or are unknown.
 func TestProcessorsPerGPU(t *testing.T) {
 	for _, each := range []struct {
-		per   int
-		gpus  []int
-		nodes int
-	}{{0, []int{12, 8, 1, 32}, 8}, {1, []int{12, 8, 1, 32}, 8}, {4, []int{3, 2, 1, 8}, 2}, {3, []int{4, 3, 1, 11}, 0}} {
+		per    int
+		gpus   []int
+		nodes  int
+		onNode int
+	}{
+		{0, []int{12, 8, 1, 32}, 4, 8},
+		{1, []int{12, 8, 1, 32}, 4, 8},
+		{4, []int{3, 2, 1, 8}, 4, 2},
+		{3, []int{4, 3, 1, 11}, 0, 0},
+		{16, []int{1, 1, 1, 2}, 2, 1},
+		{64, []int{1, 1, 1, 1}, 0, 0},
+	} {
 		trace, err := Read("testdata/swf/parts.swf", Options{ProcessorsPerGPU: each.per})
 		if err != nil {
 			t.Fatal(err)
@@ -75,8 +83,7 @@ func TestProcessorsPerGPU(t *testing.T) {
 			gpus = append(gpus, j.GPUs)
 		}
 		same(t, "GPUs", gpus, each.gpus)
-		if each.nodes == 0 && trace.Nodes != nil ||
-			each.nodes > 0 && (len(trace.Nodes) != 4 || trace.Nodes[3].GPUs != each.nodes) {
+		if len(trace.Nodes) != each.nodes || each.nodes > 0 && trace.Nodes[0].GPUs != each.onNode {
 			t.Errorf("%d processors for a GPU: got nodes %+v", each.per, trace.Nodes)
 		}
 	}

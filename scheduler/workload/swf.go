@@ -130,21 +130,27 @@ func (l *swfLog) header(text string) {
 // maxNodes bounds the nodes of a header. A larger number is a mistake in the file.
 const maxNodes = 1_000_000
 
-// cluster returns the nodes of the header, if they are equal and have whole GPUs.
+// cluster returns the nodes of the header, if they are equal and have whole GPUs. Nodes with fewer
+// processors than a GPU are taken together.
 func (l *swfLog) cluster() (nodes []cluster.Node) {
-	per := int64(l.perGPU())
-	procs := l.procs
+	per, count, procs := int64(l.perGPU()), l.nodes, l.procs
 	if procs == 0 {
-		procs = l.nodes
+		procs = count
 	}
-	if l.nodes < 1 || l.nodes > maxNodes || procs%(l.nodes*per) != 0 {
+	if count < 1 || count > maxNodes || procs%count != 0 {
 		return nil
 	}
-	gpus := procs / l.nodes / per
+	gpus, on := int64(0), procs/count
+	switch {
+	case on%per == 0:
+		gpus = on / per
+	case per%on == 0 && count%(per/on) == 0:
+		gpus, count = 1, count/(per/on)
+	}
 	if gpus < 1 || gpus > maxGPUsPerNode {
 		return nil
 	}
-	for i := range l.nodes {
+	for i := range count {
 		nodes = append(nodes, cluster.Node{ID: cluster.NodeID(i), GPUs: int(gpus)})
 	}
 	return nodes
