@@ -44,6 +44,7 @@ func (s *settings) load() (in input, err error) {
 	in.jobs = trace.Jobs
 	if in.nodes == nil {
 		in.nodes = trace.Nodes
+		s.assumeSpeeds(trace)
 	}
 	if len(in.nodes) == 0 {
 		return in, &verb.UsageError{

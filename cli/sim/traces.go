@@ -1,6 +1,12 @@
 package sim
 
-import "github.com/phos-gpu/phos/scheduler/workload"
+import (
+	"slices"
+	"strconv"
+
+	"github.com/phos-gpu/phos/scheduler/throughput"
+	"github.com/phos-gpu/phos/scheduler/workload"
+)
 
 // maxProcessorsPerGPU bounds --processors-per-gpu. No node has more processors.
 const maxProcessorsPerGPU = 4096
@@ -27,6 +33,31 @@ func (f *traceFacts) notes() []string {
 		return nil
 	}
 	return f.Notes
+}
+
+// assumeSpeeds takes all GPU types of a trace's own nodes for equally fast, if no speed is known of
+// one of them and the flags name none. Published traces have types such as G2, which are
+// undisclosed, and lengths on the types that the jobs really got.
+func (s *settings) assumeSpeeds(trace workload.Trace) {
+	types := gpuTypes(trace.Nodes)
+	given := s.TypeSpeeds != nil || s.Reference != "" || s.Models != ""
+	if given || len(types) < 2 || s.Profile != native || s.Model == ownModel || s.Model == linearModel {
+		return
+	}
+	known := throughput.NewTable().Model(throughput.Unknown)
+	first := slices.IndexFunc(types, func(gpuType string) bool { return !known.Knows(gpuType) })
+	if first < 0 {
+		return
+	}
+	s.TypeSpeeds = shares{}
+	for _, gpuType := range types {
+		s.TypeSpeeds[gpuType] = 1
+	}
+	if s.trace == nil {
+		s.trace = &traceFacts{Format: trace.Format, Jobs: len(trace.Jobs)}
+	}
+	s.trace.Notes = append(s.trace.Notes,
+		"no speed is known of its GPU type "+strconv.Quote(types[first])+"; all its types are taken for equally fast")
 }
 
 const aboutTraces = `Traces are read in these formats, found by their content or named by --format, plain or compressed by
