@@ -20,7 +20,7 @@ func (c *checker) checkArray(s *Spec) {
 			c.wrong("array", nil, fmt.Sprintf("more than %d combinations", MaxArray))
 			return
 		}
-		if _, found := s.Environment[name]; found {
+		if _, found := s.Variables[name]; found {
 			c.wrong(field, nil, "env has a variable of the same name")
 		}
 		parameter := make(map[string]string, 1)
@@ -55,12 +55,12 @@ func (s Spec) Expand() []Spec {
 
 // with returns the launch of an array with these values of its parameters.
 func (s Spec) with(chosen map[string]string) Spec {
-	environment := maps.Clone(s.Environment)
+	environment := maps.Clone(s.Variables)
 	if environment == nil {
 		environment = make(map[string]string, len(chosen))
 	}
 	maps.Copy(environment, chosen)
-	s.Environment, s.Array = environment, nil
+	s.Variables, s.Array = environment, nil
 	var pairs []string
 	for name, value := range chosen {
 		pairs = append(pairs, "{"+name+"}", value)

@@ -54,7 +54,7 @@ func (s Spec) Check() (Spec, error) {
 	c.checkJobs(s.Jobs)
 	for i := range s.Jobs {
 		s.Jobs[i].Processes = slices.Clone(s.Jobs[i].Processes)
-		c.checkJob(fmt.Sprintf("jobs[%d]", i), &s.Jobs[i], s.Environment)
+		c.checkJob(fmt.Sprintf("jobs[%d]", i), &s.Jobs[i], s.Variables)
 	}
 	c.checkArray(&s)
 	if len(c.errors) > 0 {
@@ -80,7 +80,7 @@ func (c *checker) checkLaunch(s *Spec) {
 	c.checkPlace(s.Place)
 	c.checkSource(s.Source)
 	c.checkCheckpoint(s.Checkpoint)
-	c.environment("env", s.Environment)
+	c.environment("env", s.Variables)
 }
 
 func (c *checker) checkPlace(p Place) {
@@ -188,13 +188,13 @@ func (c *checker) checkJob(field string, j *Job, outer map[string]string) {
 	if len(j.RetryOn) > 0 && j.Retries == 0 {
 		c.wrong(field+".retry_on", nil, "has no effect without retries")
 	}
-	c.environment(field+".env", j.Environment)
+	c.environment(field+".env", j.Variables)
 	if len(j.Processes) == 0 {
 		c.wrong(field+".processes", nil, "missing: a replica needs at least one process")
 	}
 	c.atMost(field+".processes", len(j.Processes), MaxProcesses)
 	for i := range j.Processes {
-		c.checkProcess(fmt.Sprintf("%s.processes[%d]", field, i), &j.Processes[i], outer, j.Environment)
+		c.checkProcess(fmt.Sprintf("%s.processes[%d]", field, i), &j.Processes[i], outer, j.Variables)
 	}
 }
 
@@ -204,9 +204,9 @@ func (c *checker) checkProcess(field string, p *Process, outer ...map[string]str
 	if !isInside(p.Directory) {
 		c.wrong(field+".dir", p.Directory, "want a path inside the working directory")
 	}
-	c.environment(field+".env", p.Environment)
+	c.environment(field+".env", p.Variables)
 	total := map[string]string{}
-	for _, each := range append(outer, p.Environment) {
+	for _, each := range append(outer, p.Variables) {
 		maps.Copy(total, each)
 	}
 	if size := environmentBytes(total); size > MaxEnvironmentBytes {

@@ -5,5 +5,7 @@
 // All of it starts at once or not at all. A description comes from a file, from a command line, or
 // over the network; Read and Check are the only ways in, so that each is refused in the same words.
 //
+// A process also gets variables, which environment.go lists.
+//
 // The package starts nothing and knows no clock, no store and no node. Read spec.go first.
 package launch

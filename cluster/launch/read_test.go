@@ -62,17 +62,17 @@ func TestComplete(t *testing.T) {
 		Source: Source{
 			Git: "git@example.com:team/repo.git", Branch: "main", Commit: "0123456789abcdef0123456789abcdef01234567",
 		},
-		Environment: map[string]string{"A": "1"},
+		Variables: map[string]string{"A": "1"},
 		Checkpoint: Checkpoint{
 			Every: Duration(10 * time.Minute), On: []string{"preempt", "drain"}, Keep: 3, Directory: "/shared/images",
 		},
 		Array: map[string][]Value{"LR": {"0.1", "0.01"}},
 		Jobs: []Job{{
 			Name: "train", Replicas: Replicas{4, 8}, OnReplicaFailure: KeepOthers, Retries: 3, RetryOn: []int{1, 75},
-			Environment: map[string]string{"B": "2"},
+			Variables: map[string]string{"B": "2"},
 			Processes: []Process{{
 				Command: []string{"python3", "train.py", "--lr", "{LR}"}, Directory: "src",
-				Environment: map[string]string{"C": "3"}, Ports: []string{"http"},
+				Variables: map[string]string{"C": "3"}, Ports: []string{"http"},
 				Resources: Resources{
 					CPUs: 1500, Memory: 8 << 30, GPUs: 2, GPUModels: []string{"h100", "a100-80gb"}, GPUMemory: 40 << 30,
 				},

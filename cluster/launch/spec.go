@@ -24,8 +24,8 @@ type Spec struct {
 	Restartable bool `json:"restartable,omitempty"`
 	// Source is the code that each process finds in its working directory.
 	Source Source `json:"source,omitzero"`
-	// Environment is set for every process.
-	Environment map[string]string `json:"env,omitempty"`
+	// Variables are set for every process.
+	Variables map[string]string `json:"env,omitempty"`
 	// Checkpoint says when its processes are saved.
 	Checkpoint Checkpoint `json:"checkpoint,omitzero"`
 	// Array starts one launch for each combination of the values of its parameters. A parameter is an
@@ -46,8 +46,8 @@ type Job struct {
 	Retries int `json:"retries,omitempty"`
 	// RetryOn are the exit codes after which it is started again; none: all but 0.
 	RetryOn []int `json:"retry_on,omitempty"`
-	// Environment is set for the processes of this job.
-	Environment map[string]string `json:"env,omitempty"`
+	// Variables are set for the processes of this job.
+	Variables map[string]string `json:"env,omitempty"`
 }
 
 // Process is one process of a replica.
@@ -55,9 +55,9 @@ type Process struct {
 	// Command is executed without a shell.
 	Command []string `json:"command"`
 	// Directory is relative to the working directory that holds the source.
-	Directory   string            `json:"dir,omitempty"`
-	Environment map[string]string `json:"env,omitempty"`
-	Resources   Resources         `json:"resources,omitzero"`
+	Directory string            `json:"dir,omitempty"`
+	Variables map[string]string `json:"env,omitempty"`
+	Resources Resources         `json:"resources,omitzero"`
 	// Ports are names of TCP ports that the node reserves. PHOS_PORT_NAME holds the number.
 	Ports []string `json:"ports,omitempty"`
 }
