@@ -57,7 +57,9 @@ for a real cluster.
     pos_cli sim run --jobs jobs.csv --nodes 32 --gpus-per-node 4 --order las --out results
     pos_cli sim compare --jobs jobs.csv --nodes 32 --gpus-per-node 4 --order fifo,srtf,las --out comparison
 
-The same input gives exactly the same result on every machine.`
+The same input gives exactly the same result on every machine.
+
+` + aboutTraces
 
 const aboutRun = `Simulates one scheduler on one trace. All random numbers depend on --seed.
 
@@ -71,7 +73,8 @@ const aboutRun = `Simulates one scheduler on one trace. All random numbers depen
 The jobs are a CSV file whose first row names the columns, in any order: job_id, submit_s (or
 arrival_s), duration_s, num_gpus, and optionally name, user, model, gpu_type, priority, estimate_s,
 share, min_gpus, max_gpus, memory_gib. The published traces of Philly, Helios, Alibaba, Gavel, Pollux
-and the Standard Workload Format are read as published.
+and the Standard Workload Format are read as published, see: pos_cli help sim. What is assumed where
+they lack something is in the result.
 
 The orders of the native profile, where jobs of equal rank are ordered by submission, then by number:
 
