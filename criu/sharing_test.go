@@ -136,8 +136,8 @@ func TestNoticeOfOtherUser(t *testing.T) {
 	}
 }
 
-// TestFileChangedSinceDecision: a file that is not the one that was decided about is not written, and
-// the same order succeeds with a new decision.
+// TestFileChangedSinceDecision: a file that is not the one that was decided about is not written,
+// and the same order succeeds with a new decision.
 func TestFileChangedSinceDecision(t *testing.T) {
 	cpu := newCPU(t)
 	s := begin(t, python(t, directory(t, 0), redirected))

@@ -29,6 +29,7 @@ type grid struct {
 	workers                        int
 	generate                       generatorFlags
 	cells                          []cell
+	model                          *modelView // nil under another simulator's profile
 }
 
 // cell is one simulation.
@@ -91,7 +92,7 @@ func (g *grid) check(given map[string]bool) error {
 			"with --jobs",
 			"the jobs come from the file; without it, they are generated",
 		},
-		{"format beside", generated, "without --jobs", "it describes a file of jobs, and these are generated"},
+		{"format beside processors-per-gpu", generated, "without --jobs", "it describes a file of jobs, and these are generated"},
 	}
 	if generated {
 		rules = append(rules, g.generate.rules("generate")...)
@@ -138,7 +139,7 @@ func (g *grid) parseLoads(text string) error {
 
 // compare simulates the grid, and writes and prints the results.
 func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
-	if err := g.prepare(to); err != nil {
+	if err := g.prepare(); err != nil {
 		return err
 	}
 	bar := o.newBar(to, 0)
@@ -166,15 +167,16 @@ func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
 }
 
 // prepare makes the cells and validates all of them, before any is simulated.
-func (g *grid) prepare(to verb.Streams) error {
+func (g *grid) prepare() error {
 	loads := g.loads
 	if loads == nil {
 		loads = []float64{0}
 	}
-	inputs, err := g.inputs(to, loads)
+	inputs, err := g.inputs(loads)
 	if err != nil {
 		return err
 	}
+	g.model = g.base.view(inputs[0].tables)
 	for l, load := range loads {
 		for _, order := range g.orders {
 			for _, placement := range g.placements {
@@ -194,8 +196,8 @@ func (g *grid) prepare(to verb.Streams) error {
 
 // try makes the cell's policies, to find errors in their names.
 func (c *cell) try() error {
-	if c.settings.Profile != native {
-		return nil
+	if err := c.settings.refuseIgnored(c.input.jobs); err != nil || c.settings.Profile != native {
+		return err
 	}
 	c.settings.defaults()
 	_, err := c.settings.policies(c.input.jobs, c.input.tables)
@@ -204,9 +206,9 @@ func (c *cell) try() error {
 
 // inputs returns the jobs at each load: a trace's, closer together or farther apart, or generated
 // ones.
-func (g *grid) inputs(to verb.Streams, loads []float64) (all []input, err error) {
+func (g *grid) inputs(loads []float64) (all []input, err error) {
 	if g.base.Jobs != "" {
-		in, err := g.base.load(to.Err)
+		in, err := g.base.load()
 		if err != nil {
 			return nil, err
 		}

@@ -37,7 +37,7 @@ func (o *output) interrupted() error {
 }
 
 // deliver writes a result's files atomically.
-func (o *output) deliver(result *sim.Result, s *settings) error {
+func (o *output) deliver(result *sim.Result, s *settings, model *modelView) error {
 	if o.dir == "" {
 		return nil
 	}
@@ -45,12 +45,12 @@ func (o *output) deliver(result *sim.Result, s *settings) error {
 		if err := result.Write(staging); err != nil {
 			return err
 		}
-		return o.draw(result, s, staging)
+		return o.draw(result, s, model, staging)
 	})
 }
 
 // report prints the summary.
-func (o *output) report(to verb.Streams, result *sim.Result, s *settings) error {
+func (o *output) report(to verb.Streams, result *sim.Result, s *settings, model *modelView) error {
 	if o.json {
 		return printJSON(to.Out, &result.Summary)
 	}
@@ -77,6 +77,9 @@ func (o *output) report(to verb.Streams, result *sim.Result, s *settings) error 
 		jobs += "; PARTIAL, it was cut off"
 	}
 	out.line("jobs              %s", jobs)
+	for _, note := range s.trace.notes() {
+		out.line("trace             %s", note)
+	}
 	out.line("mean JCT          %s", span(m.AvgJCT))
 	out.line("median JCT        %s", span(m.MedianJCT))
 	out.line("p99 JCT           %s", span(m.P99JCT))
@@ -84,6 +87,9 @@ func (o *output) report(to verb.Streams, result *sim.Result, s *settings) error 
 	out.line("makespan          %s", span(m.Makespan))
 	out.line("preemptions       %d", m.Preemptions)
 	out.line("GPU utilization   %.1f %%", 100*m.GPUUtilisation)
+	if model != nil {
+		out.line("model             %s", model)
+	}
 	if o.dir != "" {
 		out.line("written           %s", o.dir)
 	}

@@ -19,6 +19,20 @@ import (
 // runVerb is sim run.
 func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	s := &settings{}
+	s.runFlags(flags)
+	out := output{}
+	out.flags(flags)
+	return func(ctx context.Context, to verb.Streams, _ []string) error {
+		g := flagContext{settings: s, orders: []string{s.Order}, placements: []string{s.Placement}}
+		if err := g.check(setFlags(flags)); err != nil {
+			return err
+		}
+		return out.run(ctx, to, s)
+	}
+}
+
+// runFlags registers the flags of one simulation.
+func (s *settings) runFlags(flags *flag.FlagSet) {
 	s.inputFlags(flags)
 	flags.StringVar(
 		&s.Profile,
@@ -30,15 +44,6 @@ func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) 
 	s.policyFlags(flags)
 	s.timeFlags(flags)
 	s.faultFlags(flags)
-	out := output{}
-	out.flags(flags)
-	return func(ctx context.Context, to verb.Streams, _ []string) error {
-		g := flagContext{settings: s, orders: []string{s.Order}, placements: []string{s.Placement}}
-		if err := g.check(setFlags(flags)); err != nil {
-			return err
-		}
-		return out.run(ctx, to, s)
-	}
 }
 
 // policyFlags registers the flags of the other policies.
@@ -83,7 +88,7 @@ func (s *settings) gridPolicyFlags(flags *flag.FlagSet) {
 
 // run simulates, and writes and prints the result.
 func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
-	in, err := s.load(to.Err)
+	in, err := s.load()
 	if err != nil {
 		return err
 	}
@@ -94,10 +99,11 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 		return err
 	}
 	result.Summary.Configuration = s.configuration()
-	if err := o.deliver(result, s); err != nil {
+	view := s.view(in.tables)
+	if err := o.deliver(result, s, view); err != nil {
 		return err
 	}
-	if err := o.report(to, result, s); err != nil {
+	if err := o.report(to, result, s, view); err != nil {
 		return err
 	}
 	if ctx.Err() != nil && result.Summary.Partial {
@@ -119,6 +125,9 @@ type progress func(ended, total int, now time.Duration)
 
 // simulate runs one simulation by its profile.
 func (s *settings) simulate(ctx context.Context, in input, progress progress) (*sim.Result, error) {
+	if err := s.refuseIgnored(in.jobs); err != nil {
+		return nil, err
+	}
 	if s.Profile != native {
 		return s.simulateCompat(ctx, in, progress)
 	}
@@ -127,7 +136,7 @@ func (s *settings) simulate(ctx context.Context, in input, progress progress) (*
 	if err != nil {
 		return nil, err
 	}
-	return sim.Play(ctx, in.jobs, sim.Options{
+	return sim.Play(ctx, s.limit(in.jobs), sim.Options{
 		Nodes: in.nodes, Policies: policies, Track: s.track, Until: s.until, Progress: progress,
 		Faults: sim.Faults{
 			Seed:       s.Seed,
@@ -154,7 +163,7 @@ func (s *settings) defaults() {
 	orDefault(&s.Backfill, "none")
 	orDefault(&s.Victims, "tail")
 	if s.round == 0 && isElastic(s.Order) {
-		s.round = elasticRound
+		s.round, s.promptStarts = elasticRound, s.Model != ownModel
 	}
 	if s.quantum == 0 {
 		s.quantum = s.quantumFor()
