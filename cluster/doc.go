@@ -2,7 +2,7 @@
 //
 // It is plain data without behaviour, validated on input. Package scheduler decides which job gets
 // which GPUs; package cluster/pipeline cuts a training job into stages and plans for the loss of
-// nodes.
+// nodes; package cluster/launch says what users may ask a cluster to run.
 //
 // Read node.go first, then job.go. Tested by the packages that use it.
 package cluster

@@ -19,12 +19,8 @@ var roles = map[string]func(arguments []string) error{
 	probeRole:     probeGPUs,
 }
 
-// nameProcess sets the name that ps and top show: it would be "exe" for all that phosd starts. The
-// restorer's role has an old word.
+// nameProcess sets the name that ps and top show: it would be "exe" for all that phosd starts.
 func nameProcess(role string) {
-	if role == restorer.Role {
-		role = "restorer"
-	}
 	_ = os.WriteFile("/proc/self/comm", []byte("phosd-"+role), 0) // cosmetic
 }
 

@@ -1,11 +1,14 @@
-// Package launch is what a launch is: its description, the check of it, and, as a pure function of
-// events, its course.
+// Package launch reads and checks descriptions of launches, and computes the next state of a launch
+// from an event.
 //
 // A launch has jobs, a job has replicas, and a replica has processes that run together on one node.
-// All of it starts at once or not at all. A description comes from a file, from a command line, or
-// over the network; Read and Check are the only ways in, so that each is refused in the same words.
+// All replicas start at once or not at all; of a range, the least do, and others join later. A
+// description comes from a file, from a command line, or over the network; ReadTOML, ReadJSON and
+// Check are the only ways in, so that each is refused in the same words.
 //
 // A process also gets variables, which environment.go lists.
 //
-// The package starts nothing and knows no clock, no store and no node. Read spec.go first.
+// The package starts nothing and knows no clock, no store and no node. Nothing runs it yet: the
+// controller that will keep states, and the agents that will follow Orders, are not there. Read
+// spec.go first.
 package launch

@@ -45,7 +45,7 @@ func (s *Spec) Environment(r Replica, process int, at Where) map[string]string {
 		"PHOS_GPUS":            numbers(at.GPUs[first : first+count]),
 		"PHOS_LAUNCH_ID":       at.ID,
 		"PHOS_LAUNCH_NAME":     s.Name,
-		"PHOS_JOB":             job.Name,
+		"PHOS_JOB_NAME":        job.Name,
 		"PHOS_REPLICA":         strconv.Itoa(r.Index),
 		"PHOS_REPLICAS":        strconv.Itoa(at.World),
 		"PHOS_PROCESS":         strconv.Itoa(process),

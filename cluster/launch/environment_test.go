@@ -23,7 +23,7 @@ func TestEnvironment(t *testing.T) {
 	want := []string{
 		"A=launch", "B=job", "C=process", "CUDA_VISIBLE_DEVICES=5,0,3", "LOCAL_RANK=1", "LOCAL_WORLD_SIZE=2",
 		"MASTER_ADDR=10.0.0.1", "MASTER_PORT=1", "NODE_RANK=1", "PHOS_ATTEMPT=3", "PHOS_GENERATION=2", "PHOS_GPUS=0,3",
-		"PHOS_JOB=train", "PHOS_LAUNCH_ID=l-7", "PHOS_LAUNCH_NAME=digits", "PHOS_NODE=node-2",
+		"PHOS_JOB_NAME=train", "PHOS_LAUNCH_ID=l-7", "PHOS_LAUNCH_NAME=digits", "PHOS_NODE=node-2",
 		"PHOS_PORT_TENSOR_BOARD=6006", "PHOS_PROCESS=1", "PHOS_REPLICA=4", "PHOS_REPLICAS=2", "RANK=3", "WORLD_SIZE=4",
 	}
 	if list := Strings(got); !slices.Equal(list, want) {

@@ -154,7 +154,7 @@ func TestRefused(t *testing.T) {
 		"branch":       {"source = { branch = 'main' }\n" + process(""), "source.git: missing"},
 		"two sources":  {"source = { git = 'a', dir = '.' }\n" + process(""), "source: has a dir and a git repository"},
 		"variable":     {"env = { 'A=B' = 'x' }\n" + process(""), `env: "A=B": want names of letters`},
-		"reserved":     {"env = { PHOS_JOB = 'x' }\n" + process(""), "env.PHOS_JOB: names that begin with PHOS_ are set by phos"},
+		"reserved":     {"env = { PHOS_JOB_NAME = 'x' }\n" + process(""), "env.PHOS_JOB_NAME: names that begin with PHOS_ are set by phos"},
 		"outside":      {process("") + "dir = 'a/../../b'", "jobs[0].processes[0].dir: \"a/../../b\": want a path inside"},
 		"no GPUs":      {process("") + "resources = { gpu_models = ['h100'] }", "resources.gpus: missing: gpu_models and gpu_memory say which, not how many"},
 		"memory":       {process("") + "resources = { memory = '8 potatoes' }", `resources.memory: "8 potatoes": want a size as 512MiB or 80GiB`},

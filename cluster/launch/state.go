@@ -5,17 +5,17 @@ import "slices"
 // Phase is how far a launch has come.
 type Phase string
 
-// The phases of a launch. Every one but Ended is left in the end, whatever happens.
+// The phases of a launch. All but Suspended and Ended are left without a user, whatever happens.
 const (
-	// Waiting is for launches that it comes after.
+	// Waiting waits for the launches in Spec.After.
 	Waiting Phase = "waiting"
-	// Queued is for room.
+	// Queued waits for free GPUs and nodes.
 	Queued Phase = "queued"
 	// Running means that its replicas are placed.
 	Running Phase = "running"
 	// Stopping waits until no process is left. State.Goal says what follows.
 	Stopping Phase = "stopping"
-	// Suspended waits for a user's resume, with images or without.
+	// Suspended waits until a user resumes it, with images or without.
 	Suspended Phase = "suspended"
 	// Ended is final.
 	Ended Phase = "ended"

@@ -23,8 +23,8 @@ type ReclaimableMemory interface {
 	Reclaim() (done bool, err error)
 	// Consolidate makes a range one mapping of the driver, if it is not yet. All devices must be idle.
 	Consolidate(r Range) error
-	// Compact moves the used parts of partly freed mappings, and then reclaims all freed memory.
-	// All devices must be idle.
+	// Compact moves the used parts of partly freed mappings, and reclaims the rest of them. Mappings
+	// that are free as a whole are left to Reclaim. All devices must be idle.
 	Compact() error
 	// ReclaimRequested reports whether another process has requested unreclaimed memory since the last
 	// Compact.

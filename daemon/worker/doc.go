@@ -7,7 +7,7 @@
 // gone). A fault of the worker, a panic included, ends only this one session.
 //
 // Lock order: checkpointing, then the session's locks; tracing.mu, then the session's locks. The
-// mutexes of events, restoreState and helpThrottle are leaves.
+// mutexes of events, restoreState, helpThrottle and refusals are leaves.
 //
 // Read Run first.
 package worker

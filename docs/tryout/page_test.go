@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestPage checks that the Go code of docs/policy.md is that of this folder, which is compiled and
-// tested.
+// TestPage checks that the Go code of docs/scheduling.md is that of this folder, which is compiled
+// and tested.
 func TestPage(t *testing.T) {
-	page, err := os.ReadFile("../policy.md")
+	page, err := os.ReadFile("../scheduling.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,11 +27,11 @@ func TestPage(t *testing.T) {
 	for _, block := range blocks {
 		whole = whole || block[1] == files[0]
 		if !strings.Contains(files[0], block[1]) && !strings.Contains(files[1], block[1]) {
-			t.Errorf("docs/policy.md has code that is in no file:\n%s", block[1])
+			t.Errorf("docs/scheduling.md has code that is in no file:\n%s", block[1])
 		}
 	}
 	if !whole {
-		t.Error("docs/policy.md does not contain tryout.go")
+		t.Error("docs/scheduling.md does not contain tryout.go")
 	}
 	if lines := strings.Count(files[0], "\n"); lines >= 50 {
 		t.Errorf("the example has %d lines, want fewer than 50", lines)

@@ -64,6 +64,4 @@
 // The worker appends records of CallbackRecord bytes: u32 kind, u32 0, u64 function, u64 user data,
 // u64 stream, u32 status, u32 0, u64 id, zeros; then it adds to the head and wakes its low half.
 // The program's callback thread runs the function and posts callbackDone with the id.
-//
-// Slots, Callbacks and Output have a lock each; no lock is taken while another one is held.
 package wire

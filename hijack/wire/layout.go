@@ -1,7 +1,7 @@
 package wire
 
-// Version is the version of this package's formats. A shim and a phosd with different versions
-// refuse each other in the handshake.
+// Version is the version of this package's formats. A worker refuses a shim of another version in
+// the handshake, and says so.
 const Version = 2
 
 // The session file, regions in order. hijack/gen writes the same numbers for C into

@@ -25,5 +25,5 @@
 // has more than an order (Themis's auction, Tiresias's placement), its comment says what is left
 // out.
 //
-// Read fifo.go, las.go and dlas.go first; docs/policy.md writes a new one, step by step.
+// Read fifo.go, las.go and dlas.go first; docs/scheduling.md writes a new one, step by step.
 package order

@@ -21,6 +21,15 @@ func TestFormat(t *testing.T) {
 	}
 }
 
+// TestBinaries: only golden files hold what is not text. A test binary is committed easily.
+func TestBinaries(t *testing.T) {
+	for _, f := range files(t, func(file) bool { return true }) {
+		if bytes.IndexByte(f.text, 0) >= 0 && !strings.Contains(f.path, "/testdata/") {
+			t.Errorf("%s is not text", f.path)
+		}
+	}
+}
+
 func TestPackageComments(t *testing.T) {
 	comments := map[string][]string{}
 	for _, s := range sources(t, product) {

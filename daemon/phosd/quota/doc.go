@@ -1,11 +1,14 @@
-// Package quota counts what each user holds of the things that all users share, and refuses
-// requests, files and stream bytes beyond the user's share. It counts root's too, but does not
-// limit it. Memory is only measured here, for the status, and refused in
-// daemon/gpu/ledger/tenant.go.
+// Package quota counts what each user holds of the things that all users share, and refuses what
+// exceeds the user's share. It counts root's too, but does not limit it.
+//
+//   - Taken by claims: programs, requests, prepared images, followed restores, files, stream bytes.
+//   - Measured: image bytes, which are refused by their caller if Measure returns an error, and
+//     memory, which is shown here only and refused in daemon/gpu/ledger/tenant.go.
 //
 // A share that is not configured is relative: a user may hold as much as is still free. One user
 // gets at most half, two at most a third each, and something is always left for the next one. So
 // the defaults fit any number of users.
 //
-// It has one lock, which is held for no call but those of Limit.Free. Read Quota.
+// Lock order: Claim.mu before Quota.mu. Quota.mu is not held during Limit.Free, which may block;
+// Claim.mu is. Read Quota.
 package quota

@@ -10,7 +10,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// Resource is something of which each user has a share.
+// Resource is something of which each user has a share. What is measured is not taken by claims:
+// see Measure.
 type Resource int
 
 // The resources.

@@ -7,6 +7,8 @@
 //	/var/lib/phos/work/phosd-*/      of one phosd, which holds a lock on it: work of checkpoints and
 //	                                 restores; the next phosd removes it
 //	/var/lib/phos/lib/HASH/          libphos.so of saved programs, by its BLAKE3
+//	/var/lib/phos/records/programs/  programs that are restored after a restart of the machine
+//	/var/lib/phos/records/images/    since when images have had no program
 //
 // Only root can read it, but for the libraries. Read dir.go first.
 //

@@ -23,7 +23,7 @@
 // Functions that streams run (gpu.Call, gpu.Completion) never take Mu: a goroutine that holds it
 // may be waiting for them.
 //
-// These are all locks of the tree, in the order in which they may be taken:
+// All locks of this package and of those below it, in the order in which they may be taken:
 //
 //  1. core.Core.Mu, the session's lock.
 //  2. code.loads.mu, one a device: the driver loads and unloads code with it held, and asks for

@@ -2,8 +2,8 @@
 // processes are moved into a child of the cgroup of their root, and moved back when they are
 // thawed.
 //
-// It does not depend on CRIU. A process that freezes a tree must be watched by another one that
-// thaws the tree if it dies: package watchdog.
+// It does not depend on CRIU. A process that freezes a tree may be killed before it thaws it:
+// another one must look after the tree then. The watchdog freezes, and phosd looks after it.
 //
 // Read freeze.go first.
 package freezer
