@@ -84,7 +84,11 @@ func (o *output) report(to verb.Streams, result *sim.Result, s *settings) error 
 	out.line("makespan          %s", span(m.Makespan))
 	out.line("preemptions       %d", m.Preemptions)
 	out.line("GPU utilization   %.1f %%", 100*m.GPUUtilisation)
+	if out.err == nil {
+		out.err = printFigures(to.Out, m)
+	}
 	if o.dir != "" {
+		out.line("")
 		out.line("written           %s", o.dir)
 	}
 	return out.err
