@@ -19,6 +19,7 @@ type output struct {
 	dir        string
 	json       bool
 	noPictures bool
+	events     string // of sim run
 }
 
 // flags defines the flags for the results.

@@ -18,7 +18,7 @@ func Verbs() []*verb.Verb {
 		"walk":    {"strict", "fill"},
 	}
 	return []*verb.Verb{
-		verb.Group("sim", "run|compare|generate", "simulate schedulers on traces of jobs, in virtual time", aboutGroup),
+		verb.Group("sim", "run|compare|generate|check", "simulate schedulers on traces of jobs, in virtual time", aboutGroup),
 		{
 			Name: "sim run", Word: true,
 			Summary: "simulate a scheduler on a trace of jobs",
@@ -39,6 +39,12 @@ func Verbs() []*verb.Verb {
 			About:   aboutGenerate,
 			Values:  map[string][]string{"kind": generator.Names()},
 			Setup:   generateVerb,
+		},
+		{
+			Name: "sim check", Word: true,
+			Summary: "check a log of events",
+			About:   aboutCheck,
+			Setup:   checkVerb,
 		},
 	}
 }
@@ -135,6 +141,10 @@ between the two nearest jobs.
 The profiles blox and tiresias reproduce those simulators job by job, including their quirks. blox
 has the orders fifo, las, srtf and tiresias; tiresias has fifo, fjf, sjf (there: the fewest GPUs
 first), srtf, srsf, dlas and dlas-gpu.
+
+--events writes a log of every decision, a line of JSON each: when jobs arrive, are admitted, get which
+GPUs, are preempted for which other job, move, fail and end. docs/events.md is the format, and
+pos_cli sim check checks one.
 
 If interrupted, it writes the results so far, marked partial. Exit status: 0 done, 1 failed or
 interrupted, 2 wrong command line.`
