@@ -56,6 +56,7 @@ for a real cluster.
     pos_cli sim generate --nodes 32 --gpus-per-node 4 --load 0.9 --count 2000 --out jobs.csv
     pos_cli sim run --jobs jobs.csv --nodes 32 --gpus-per-node 4 --order las --out results
     pos_cli sim compare --jobs jobs.csv --nodes 32 --gpus-per-node 4 --order fifo,srtf,las --out comparison
+    pos_cli sim check --events events.jsonl
 
 The same input gives exactly the same result on every machine.`
 

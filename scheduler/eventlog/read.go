@@ -113,7 +113,7 @@ func (r *Reader) readHeader(text []byte) error {
 		return r.wrong("version: got %q, want MAJOR.MINOR", shorten(version.Version))
 	case m != Major:
 		return fmt.Errorf("%w: %s is of version %s, and this program reads version %d.x", ErrVersion, r.file,
-			version.Version, Major)
+			shorten(version.Version), Major)
 	}
 	r.Header.Major, r.Header.Minor, r.later = int(m), int(n), n > Minor
 	var line struct {
