@@ -112,7 +112,7 @@ func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
 			Want: fmt.Sprintf(
 				"no second file: it is read as %s, and %s would have no effect",
 				f.name,
-				filepath.Base(s.beside),
+				shortened(filepath.Base(s.beside)),
 			),
 		}
 	}
