@@ -67,3 +67,17 @@ func printGroups(out io.Writer, title string, all []sim.Group) {
 
 // ratio formats a number without a unit.
 func ratio(x float64) string { return fmt.Sprintf("%.2f", x) }
+
+// figureColumns are the last columns of compare.csv.
+func figureColumns(f *sim.Figures) (columns []string) {
+	if f == nil {
+		f = &sim.Figures{}
+	}
+	for _, value := range []float64{
+		f.JCT.P95, f.Wait.Mean, f.Wait.P99, f.Slowdown.Mean, f.BoundedSlowdown.Mean, f.BoundedSlowdown.P99,
+		f.FinishTimeFairness.Mean, f.FinishTimeFairness.Max, f.FairnessIndex, f.GPUHours,
+	} {
+		columns = append(columns, decimal(value))
+	}
+	return columns
+}
