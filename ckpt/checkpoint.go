@@ -155,7 +155,7 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 		{"begin", c.begin, c.abort},
 		{"precopy", c.precopy, c.abortDevices},
 		{"pause", c.pauseAll, nil},
-		{"go-on", c.resumeAll, nil},
+		{"resume", c.resumeAll, nil},
 		{"write", func(ctx context.Context) error { return runAbandonable(ctx, c.write) }, nil},
 		{"finish", c.finish, nil},
 		{"commit", c.commit, nil},
@@ -190,7 +190,7 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 func (c *checkpoint) inspect(ctx context.Context) (err error) {
 	var trees []*Tree
 	err = c.retryBusy(ctx, time.Now().Add(c.order.Deadline), func(ctx context.Context) error {
-		trees, err = c.inspectAll(ctx)
+		trees, err = c.inspectAll(ctx, c.order.CPU.Inspect)
 		return err
 	})
 	if err != nil {
@@ -202,14 +202,17 @@ func (c *checkpoint) inspect(ctx context.Context) (err error) {
 
 // inspectAll inspects all trees and checks whether they may be saved. A root that is inside another
 // root's tree is saved with that tree.
-func (c *checkpoint) inspectAll(ctx context.Context) ([]*Tree, error) {
+func (c *checkpoint) inspectAll(
+	ctx context.Context,
+	inspect func(context.Context, proc.Identity) (*Tree, error),
+) ([]*Tree, error) {
 	var all []*Tree
 	covered := make(map[int]bool)
 	for _, root := range c.order.Roots {
 		if covered[root.PID] {
 			continue
 		}
-		tree, err := c.order.CPU.Inspect(ctx, root)
+		tree, err := inspect(ctx, root)
 		if err != nil {
 			return nil, err
 		}

@@ -53,7 +53,7 @@ func newPlay(t testing.TB, dir string, wrong fault) *play {
 			if err := p.call(uncancelled, "seal"); err != nil {
 				return nil, err
 			}
-			return image.Sign(m, image.GenerateKey())
+			return image.SealManifest(m, image.GenerateKey())
 		}},
 		Hold: func(ctx context.Context) error { return p.call(ctx, "hold") },
 	}

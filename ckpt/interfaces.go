@@ -117,9 +117,11 @@ type Prestarter interface {
 
 // Frozen is a frozen tree.
 type Frozen interface {
-	// Dump writes the processes' images into a private directory; they stay frozen. The tree may
-	// have changed between Inspect and Freeze (new children, other open files): Dump saves what it
-	// finds. Inspect works on a frozen tree too.
+	// Inspect is CPU.Inspect of the frozen tree. The tree may have changed before it was frozen: it
+	// may have new children or other open files.
+	Inspect(ctx context.Context) (*Tree, error)
+	// Dump writes the processes' images into a private directory; they stay frozen. It saves what
+	// Inspect has found, and inspects the tree itself only if Inspect was not called.
 	Dump(ctx context.Context, images *os.File) error
 	// Thaw resumes the processes.
 	Thaw() error

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/pool"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // retryBusy calls try until it returns no ErrBusy, or until the time is over.
@@ -130,7 +131,7 @@ func (c *checkpoint) freeze(ctx context.Context) error {
 		c.frozen = append(c.frozen, frozen)
 	}
 	// Everything is stopped now: inspect again.
-	trees, err := c.inspectAll(ctx)
+	trees, err := c.inspectAll(ctx, c.inspectFrozen)
 	if err != nil {
 		return err
 	}
@@ -154,6 +155,16 @@ func (c *checkpoint) freeze(ctx context.Context) error {
 		return Busy(errors.New("a process started or stopped using a GPU"))
 	}
 	return nil
+}
+
+// inspectFrozen inspects a frozen tree by its root, or a root that is inside another root's tree.
+func (c *checkpoint) inspectFrozen(ctx context.Context, root proc.Identity) (*Tree, error) {
+	for i, tree := range c.trees {
+		if tree.Processes[0].PID == root.PID {
+			return c.frozen[i].Inspect(ctx)
+		}
+	}
+	return c.order.CPU.Inspect(ctx, root)
 }
 
 // checkUsers returns an error if the root of a tree has become another user since the first

@@ -212,12 +212,19 @@ func (c *cpu) number(pid int) int {
 
 type frozenTree struct {
 	*stage
+	cpu    *cpu
+	root   proc.Identity
 	number int
 	name   string
 }
 
+func (f *frozenTree) Inspect(ctx context.Context) (*ckpt.Tree, error) {
+	return f.cpu.Inspect(ctx, f.root)
+}
+
 func (c *cpu) Freeze(ctx context.Context, tree *ckpt.Tree) (ckpt.Frozen, error) {
-	f := &frozenTree{stage: c.stage, number: c.number(tree.Processes[0].PID)}
+	root := tree.Processes[0].Identity
+	f := &frozenTree{stage: c.stage, cpu: c, root: root, number: c.number(root.PID)}
 	f.name = fmt.Sprintf("tree %d", f.number)
 	if err := c.call(ctx, fmt.Sprintf("freeze %d", f.number)); err != nil {
 		return nil, err

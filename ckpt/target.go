@@ -108,11 +108,11 @@ func (w *imageWriter) putWhole(ctx context.Context, entry image.Entry) (string, 
 
 // commit seals the manifest and commits the transaction.
 func (w *imageWriter) commit(ctx context.Context, manifest *image.Manifest) error {
-	signed, err := w.target.Seal(manifest)
+	sealed, err := w.target.Seal(manifest)
 	if err != nil {
 		return fmt.Errorf("seal: %w", err)
 	}
-	if err := w.transaction.Commit(ctx, signed); err != nil {
+	if err := w.transaction.Commit(ctx, sealed); err != nil {
 		return err
 	}
 	w.transaction = nil

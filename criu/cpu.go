@@ -102,6 +102,11 @@ func (c *CPU) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, erro
 	if err != nil {
 		return nil, err
 	}
+	return c.addVersion(ctx, found)
+}
+
+// addVersion adds the version of CRIU, or the obstacle that there is none, to what was found.
+func (c *CPU) addVersion(ctx context.Context, found *inspect.Findings) (_ *ckpt.Tree, err error) {
 	found.CRIU, err = c.version.get(ctx, c.options.Program)
 	if errors.Is(err, ErrNoProgram) || errors.Is(err, ErrOld) {
 		found.Obstacles, err = append(
@@ -135,11 +140,13 @@ func (c *CPU) Sweep(context.Context) error { return errors.Join(watchdog.Sweep()
 
 // frozen is a frozen tree.
 type frozen struct {
-	cpu    *CPU
-	root   proc.Identity
-	from   *prestart // nil without a Prestart
-	mu     sync.Mutex
+	cpu  *CPU
+	root proc.Identity
+	from *prestart // nil without a Prestart
+
+	mu     sync.Mutex // guards all below
 	client *watchdog.Client
+	found  *inspect.Findings // nil before Inspect or Dump
 }
 
 // Freeze freezes a tree.
@@ -184,6 +191,22 @@ func checkSeizable(root proc.Identity) error {
 	return nil
 }
 
+// Inspect inspects the frozen tree. A frozen tree cannot change itself, so Dump uses the findings.
+func (f *frozen) Inspect(ctx context.Context) (*ckpt.Tree, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.inspect(ctx); err != nil {
+		return nil, err
+	}
+	return f.cpu.addVersion(ctx, f.found)
+}
+
+// inspect sets the findings. The caller holds mu.
+func (f *frozen) inspect(ctx context.Context) (err error) {
+	f.found, err = f.cpu.inspect(ctx, f.root)
+	return err
+}
+
 // Dump writes images of the frozen tree as it is now. Of memory that a Precopy has written there,
 // it writes only what has changed.
 func (f *frozen) Dump(ctx context.Context, images *os.File) error {
@@ -192,17 +215,18 @@ func (f *frozen) Dump(ctx context.Context, images *os.File) error {
 	if f.client == nil {
 		return fmt.Errorf("dump: %w", watchdog.ErrOrder)
 	}
-	found, err := f.cpu.inspect(ctx, f.root)
-	if err != nil {
+	if f.found == nil {
+		if err := f.inspect(ctx); err != nil {
+			return err
+		}
+	}
+	if err := obstacleError(f.found.Obstacles); err != nil {
 		return err
 	}
-	if err := obstacleError(found.Obstacles); err != nil {
+	if err := writeRecord(images, newRecord(f.found)); err != nil {
 		return err
 	}
-	if err := writeRecord(images, newRecord(found)); err != nil {
-		return err
-	}
-	return f.client.Dump(ctx, f.cpu.dumpOrder(found, images, deadline(ctx, dumpTime)), images)
+	return f.client.Dump(ctx, f.cpu.dumpOrder(f.found, images, deadline(ctx, dumpTime)), images)
 }
 
 // dumpOrder returns the watchdog's order to dump what was found.

@@ -365,7 +365,7 @@ func (r *saved) order(t testing.TB) ckpt.RestoreOptions {
 	root := r.tree.Processes[0]
 	order := ckpt.RestoreOptions{
 		Images: r.images, UID: root.UID, GID: root.GID, Groups: r.groups, Root: root.PID, Described: r.tree.Endpoints,
-		Endpoints: map[uint32]*os.File{}, Control: filepath.Join(t.TempDir(), "keeper"),
+		Endpoints: map[uint32]*os.File{}, Control: filepath.Join(t.TempDir(), "restorer"),
 	}
 	for _, file := range r.tree.Written {
 		order.Files = append(order.Files, ckpt.FileContent{

@@ -71,30 +71,30 @@ func FuzzManifest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		bounded(t, len(text), func() {
 			if m, err := decodeManifest(text); err == nil {
-				signed, err := Sign(m, key)
+				sealed, err := SealManifest(m, key)
 				if err != nil {
 					return
 				}
-				if _, _, err := OpenSigned(signed, []Key{key}); err != nil {
-					t.Errorf("open signed manifest: %v", err)
+				if _, _, err := OpenSealed(sealed, []Key{key}); err != nil {
+					t.Errorf("open sealed manifest: %v", err)
 				}
 			}
-			_, _, _ = OpenSigned(text, []Key{key})
+			_, _, _ = OpenSealed(text, []Key{key})
 		})
 	})
 }
 
 func FuzzSigned(f *testing.F) {
 	key := NewKey([32]byte{9})
-	signed, err := Sign(&Manifest{Version: 1, Generation: 2, Owner: Owner{UID: 5}}, key)
+	sealed, err := SealManifest(&Manifest{Version: 1, Generation: 2, Owner: Owner{UID: 5}}, key)
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(signed)
-	f.Add(signed[:40])
+	f.Add(sealed)
+	f.Add(sealed[:40])
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		bounded(t, len(raw), func() {
-			if _, _, err := OpenSigned(raw, []Key{key}); err == nil && !bytes.Equal(raw, signed) {
+			if _, _, err := OpenSealed(raw, []Key{key}); err == nil && !bytes.Equal(raw, sealed) {
 				t.Error("forged manifest was accepted")
 			}
 		})

@@ -51,23 +51,23 @@ func TestInvalidTrees(t *testing.T) {
 
 func TestSeal(t *testing.T) {
 	key, other := NewKey([32]byte{1}), GenerateKey()
-	signed, err := Sign(&Manifest{Version: 1, Generation: 4, Owner: Owner{UID: 1000}}, key)
+	sealed, err := SealManifest(&Manifest{Version: 1, Generation: 4, Owner: Owner{UID: 1000}}, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, seal, err := OpenSigned(signed, []Key{other, key})
+	m, seal, err := OpenSealed(sealed, []Key{other, key})
 	if err != nil || m.Generation != 4 || seal.OwnerUID != 1000 || seal.Key != key.ID() {
 		t.Errorf("%+v %+v %v", m, seal, err)
 	}
-	if _, _, err := OpenSigned(signed, []Key{other}); !errors.Is(err, ErrUnknownKey) {
+	if _, _, err := OpenSealed(sealed, []Key{other}); !errors.Is(err, ErrUnknownKey) {
 		t.Errorf("with another key: %v", err)
 	}
 	// Change the owner or the text and fix the checksum.
-	for _, at := range []int{signedHeaderBytes + 30, len(signed) - sealBytes + 12} {
-		forged := bytes.Clone(signed)
+	for _, at := range []int{sealedHeaderBytes + 30, len(sealed) - sealBytes + 12} {
+		forged := bytes.Clone(sealed)
 		forged[at] ^= 1
 		copy(forged[len(forged)-32:], check(32, forged[:len(forged)-32]))
-		if _, _, err := OpenSigned(forged, []Key{key}); err == nil {
+		if _, _, err := OpenSealed(forged, []Key{key}); err == nil {
 			t.Errorf("changed at %d: accepted", at)
 		}
 	}
@@ -77,7 +77,7 @@ func TestSeal(t *testing.T) {
 }
 
 func TestNewerVersion(t *testing.T) {
-	if _, err := Sign(&Manifest{Version: Version}, GenerateKey()); err != nil {
+	if _, err := SealManifest(&Manifest{Version: Version}, GenerateKey()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := decodeManifest([]byte(`{"version": 2}`)); !errors.Is(err, ErrVersion) {

@@ -13,18 +13,18 @@ import (
 	"github.com/zeebo/blake3"
 )
 
-// A signed manifest is the content of a generation's file: header, the manifest's JSON, seal.
+// A sealed manifest is the content of a generation's file: header, the manifest's JSON, seal.
 const (
-	signedMagic       = "phosgen\n"
+	sealedMagic       = "phosgen\n"
 	sealMagic         = "phosseal"
-	signedHeaderBytes = 16 // magic, version, length of the manifest
+	sealedHeaderBytes = 16 // magic, version, length of the manifest
 	sealBytes         = 96 // magic, version, owner, key, tag, check
 	sealedHeadBytes   = 32 // the part of the seal that the tag covers
 
 	// MaxManifestBytes is the longest manifest.
 	MaxManifestBytes = 16 << 20
 	// MaxSignedBytes is the longest file of a generation.
-	MaxSignedBytes = MaxManifestBytes + signedHeaderBytes + sealBytes
+	MaxSignedBytes = MaxManifestBytes + sealedHeaderBytes + sealBytes
 	// An object of a manifest takes more memory than its shortest text. In valid manifests objects
 	// are longer than this on average.
 	minObjectBytes = 24
@@ -85,8 +85,8 @@ type Seal struct {
 	OwnerUID uint32
 }
 
-// Sign returns the manifest with its seal: the content of a generation's file.
-func Sign(m *Manifest, key Key) ([]byte, error) {
+// SealManifest returns the manifest with its seal: the content of a generation's file.
+func SealManifest(m *Manifest, key Key) ([]byte, error) {
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("write manifest: %w", err)
@@ -94,7 +94,7 @@ func Sign(m *Manifest, key Key) ([]byte, error) {
 	if err := checkManifest(text); err != nil {
 		return nil, err
 	}
-	out := append(make([]byte, 0, len(text)+signedHeaderBytes+sealBytes), signedMagic...)
+	out := append(make([]byte, 0, len(text)+sealedHeaderBytes+sealBytes), sealedMagic...)
 	out = binary.LittleEndian.AppendUint32(out, Version)
 	out = binary.LittleEndian.AppendUint32(out, uint32(len(text)))
 	out = append(out, text...)
@@ -107,31 +107,31 @@ func Sign(m *Manifest, key Key) ([]byte, error) {
 	return append(out, check(32, out)...), nil
 }
 
-// ManifestText returns the exact JSON inside a signed manifest.
-func ManifestText(signed []byte) ([]byte, error) {
-	if len(signed) < signedHeaderBytes+sealBytes || string(signed[:8]) != signedMagic {
+// ManifestText returns the exact JSON inside a sealed manifest.
+func ManifestText(sealed []byte) ([]byte, error) {
+	if len(sealed) < sealedHeaderBytes+sealBytes || string(sealed[:8]) != sealedMagic {
 		return nil, malformed("not a manifest")
 	}
-	if err := checkVersion("manifest", binary.LittleEndian.Uint32(signed[8:])); err != nil {
+	if err := checkVersion("manifest", binary.LittleEndian.Uint32(sealed[8:])); err != nil {
 		return nil, err
 	}
-	length := uint64(binary.LittleEndian.Uint32(signed[12:]))
-	if length > MaxManifestBytes || uint64(len(signed)) != signedHeaderBytes+length+sealBytes {
-		return nil, malformed("a manifest of %d bytes in %d", length, len(signed))
+	length := uint64(binary.LittleEndian.Uint32(sealed[12:]))
+	if length > MaxManifestBytes || uint64(len(sealed)) != sealedHeaderBytes+length+sealBytes {
+		return nil, malformed("a manifest of %d bytes in %d", length, len(sealed))
 	}
-	if body := signed[:len(signed)-32]; !bytes.Equal(check(32, body), signed[len(body):]) {
+	if body := sealed[:len(sealed)-32]; !bytes.Equal(check(32, body), sealed[len(body):]) {
 		return nil, malformed("the manifest's checksum is wrong")
 	}
-	return signed[signedHeaderBytes : signedHeaderBytes+length], nil
+	return sealed[sealedHeaderBytes : sealedHeaderBytes+length], nil
 }
 
-// Inspect decodes a signed manifest without checking its seal: it detects damage but no forgery.
-func Inspect(signed []byte) (*Manifest, Seal, error) {
-	text, err := ManifestText(signed)
+// Inspect decodes a sealed manifest without checking its seal: it detects damage but no forgery.
+func Inspect(sealed []byte) (*Manifest, Seal, error) {
+	text, err := ManifestText(sealed)
 	if err != nil {
 		return nil, Seal{}, err
 	}
-	raw := signed[signedHeaderBytes+len(text):]
+	raw := sealed[sealedHeaderBytes+len(text):]
 	if string(raw[:8]) != sealMagic {
 		return nil, Seal{}, malformed("the manifest has no seal")
 	}
@@ -149,10 +149,10 @@ func Inspect(signed []byte) (*Manifest, Seal, error) {
 	return m, seal, nil
 }
 
-// OpenSigned decodes a manifest that must be sealed by one of the keys. The error is ErrUnknownKey
+// OpenSealed decodes a manifest that must be sealed by one of the keys. The error is ErrUnknownKey
 // or ErrForged if it is not.
-func OpenSigned(signed []byte, keys []Key) (*Manifest, Seal, error) {
-	m, seal, err := Inspect(signed)
+func OpenSealed(sealed []byte, keys []Key) (*Manifest, Seal, error) {
+	m, seal, err := Inspect(sealed)
 	if err != nil {
 		return nil, Seal{}, err
 	}
@@ -160,8 +160,8 @@ func OpenSigned(signed []byte, keys []Key) (*Manifest, Seal, error) {
 		if key.ID() != seal.Key {
 			continue
 		}
-		head := signed[:len(signed)-sealBytes+sealedHeadBytes]
-		if subtle.ConstantTimeCompare(key.tag(head), signed[len(head):len(head)+32]) != 1 {
+		head := sealed[:len(sealed)-sealBytes+sealedHeadBytes]
+		if subtle.ConstantTimeCompare(key.tag(head), sealed[len(head):len(head)+32]) != 1 {
 			return nil, Seal{}, ErrForged
 		}
 		return m, seal, nil

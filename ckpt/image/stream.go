@@ -42,7 +42,7 @@ func CheckStreamHeader(raw []byte) error {
 	return nil
 }
 
-// Frame is the header of the signed manifest, whose length is N, or the end of a stream with N
+// Frame is the header of the sealed manifest, whose length is N, or the end of a stream with N
 // records.
 type Frame struct {
 	Magic string

@@ -153,11 +153,11 @@ func TestCraftedTrees(t *testing.T) {
 				Generation: 1,
 				CPU:        image.CPUHalf{Tree: h.String(), Bytes: math.MaxUint64},
 			}
-			signed, err := image.Sign(m, testKey)
+			sealed, err := image.SealManifest(m, testKey)
 			if err != nil {
 				t.Fatal(err)
 			}
-			took := allocated(func() { err = transaction.Commit(t.Context(), signed) })
+			took := allocated(func() { err = transaction.Commit(t.Context(), sealed) })
 			if !errors.Is(err, image.ErrMalformed) && !errors.Is(err, contents.ErrMissing) {
 				t.Errorf("committed: %v", err)
 			}

@@ -86,11 +86,11 @@ func putWith(t testing.TB, d *Dir, what saved, more func(m *image.Manifest, w *c
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	signed, err := image.Sign(m, testKey)
+	sealed, err := image.SealManifest(m, testKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := transaction.Commit(ctx, signed); err != nil {
+	if err := transaction.Commit(ctx, sealed); err != nil {
 		t.Fatal(err)
 	}
 }

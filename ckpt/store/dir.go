@@ -245,18 +245,18 @@ func (d *Dir) Newest() (uint64, error) {
 	return all[len(all)-1], nil
 }
 
-// Manifest returns the signed manifest of a generation; 0 means the newest.
-func (d *Dir) Manifest(n uint64) (signed []byte, err error) {
+// Manifest returns the sealed manifest of a generation; 0 means the newest.
+func (d *Dir) Manifest(n uint64) (sealed []byte, err error) {
 	if n == 0 {
 		if n, err = d.Newest(); err != nil {
 			return nil, err
 		}
 	}
-	signed, err = d.generations.read(generationName(n), image.MaxSignedBytes)
+	sealed, err = d.generations.read(generationName(n), image.MaxSignedBytes)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w: %d; see: pos_cli image list %s", d.Path(), ErrNoGeneration, n, d.Path())
 	}
-	return signed, err
+	return sealed, err
 }
 
 // ManifestPath returns the name of the file that Manifest reads, for messages.
@@ -274,11 +274,11 @@ func (d *Dir) Inspect(n uint64) (_ *image.Manifest, err error) {
 			return nil, err
 		}
 	}
-	signed, err := d.Manifest(n)
+	sealed, err := d.Manifest(n)
 	if err != nil {
 		return nil, err
 	}
-	m, _, err := image.Inspect(signed)
+	m, _, err := image.Inspect(sealed)
 	if err == nil && m.Generation != n {
 		err = fmt.Errorf("%w: the manifest is that of generation %d", image.ErrMalformed, m.Generation)
 	}

@@ -44,11 +44,11 @@ func TestDrop(t *testing.T) {
 	if _, err := os.Stat(given.Name()); err == nil {
 		t.Error("dropped pack still exists")
 	}
-	signed, err := image.Sign(m, testKey)
+	sealed, err := image.SealManifest(m, testKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := transaction.Commit(ctx, signed); err != nil {
+	if err := transaction.Commit(ctx, sealed); err != nil {
 		t.Fatal(err)
 	}
 	packs, err := os.ReadDir(filepath.Join(path, "packs"))

@@ -36,23 +36,23 @@ func write(ctx context.Context, dir *store.Dir, key image.Key, content []byte) (
 	if err := writer.Close(); err != nil {
 		return 0, err
 	}
-	signed, err := image.Sign(&image.Manifest{
+	sealed, err := image.SealManifest(&image.Manifest{
 		Version: image.Version, Generation: transaction.Generation(),
 		CPU: image.CPUHalf{Tree: tree.String(), Bytes: entry.Bytes},
 	}, key)
 	if err != nil {
 		return 0, err
 	}
-	return transaction.Generation(), transaction.Commit(ctx, signed)
+	return transaction.Generation(), transaction.Commit(ctx, sealed)
 }
 
 // read returns the file of a generation whose seal is valid.
 func read(dir *store.Dir, key image.Key, generation uint64) ([]byte, error) {
-	signed, err := dir.Manifest(generation)
+	sealed, err := dir.Manifest(generation)
 	if err != nil {
 		return nil, err
 	}
-	manifest, _, err := image.OpenSigned(signed, []image.Key{key})
+	manifest, _, err := image.OpenSealed(sealed, []image.Key{key})
 	if err != nil {
 		return nil, err
 	}

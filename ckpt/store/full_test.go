@@ -229,11 +229,11 @@ func writeFullGeneration(t *testing.T, d *Dir, n uint64) {
 			t.Fatal(err)
 		}
 	}
-	signed, err := image.Sign(m, testKey)
+	sealed, err := image.SealManifest(m, testKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := transaction.Commit(ctx, signed); err != nil {
+	if err := transaction.Commit(ctx, sealed); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -305,11 +305,11 @@ func compareFull(t *testing.T, d *Dir, want []string) {
 	defer done()
 	var got []string
 	for n := uint64(1); n <= 3; n++ {
-		signed, err := d.Manifest(n)
+		sealed, err := d.Manifest(n)
 		if err != nil {
 			t.Fatal(err)
 		}
-		m, _, err := image.OpenSigned(signed, []image.Key{testKey})
+		m, _, err := image.OpenSealed(sealed, []image.Key{testKey})
 		if err != nil {
 			t.Fatal(err)
 		}

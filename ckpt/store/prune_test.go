@@ -198,11 +198,11 @@ func TestPruneKeepsTheGoodCopy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		signed, err := image.Sign(m, testKey)
+		sealed, err := image.SealManifest(m, testKey)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := transaction.Commit(ctx, signed); err != nil {
+		if err := transaction.Commit(ctx, sealed); err != nil {
 			t.Fatal(err)
 		}
 	}

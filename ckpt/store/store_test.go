@@ -79,11 +79,11 @@ func tryPut(d *Dir, what saved) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	signed, err := image.Sign(m, testKey)
+	sealed, err := image.SealManifest(m, testKey)
 	if err != nil {
 		return 0, err
 	}
-	return m.Generation, transaction.Commit(ctx, signed)
+	return m.Generation, transaction.Commit(ctx, sealed)
 }
 
 // fill writes two packs, like a worker and phosd.
@@ -152,11 +152,11 @@ func fillTree(
 // check compares a generation with what was put into it.
 func check(t testing.TB, d *Dir, n uint64, want saved) {
 	t.Helper()
-	signed, err := d.Manifest(n)
+	sealed, err := d.Manifest(n)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, _, err := image.OpenSigned(signed, []image.Key{testKey})
+	m, _, err := image.OpenSealed(sealed, []image.Key{testKey})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,11 +20,11 @@ func WriteStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) er
 }
 
 func writeStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) error {
-	signed, err := d.Manifest(generation)
+	sealed, err := d.Manifest(generation)
 	if err != nil {
 		return err
 	}
-	m, _, err := image.Inspect(signed)
+	m, _, err := image.Inspect(sealed)
 	if err != nil {
 		return err
 	}
@@ -33,8 +33,8 @@ func writeStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) er
 		return err
 	}
 	defer done()
-	frame := image.Frame{Magic: image.ManifestMagic, N: uint64(len(signed))}
-	if _, err := w.Write(slices.Concat(image.StreamHeader(), frame.Encode(), signed)); err != nil {
+	frame := image.Frame{Magic: image.ManifestMagic, N: uint64(len(sealed))}
+	if _, err := w.Write(slices.Concat(image.StreamHeader(), frame.Encode(), sealed)); err != nil {
 		return err
 	}
 	s := &sending{ctx: ctx, reader: reader, to: w, sent: map[image.Hash]bool{}}
@@ -72,15 +72,15 @@ func ReadStream(ctx context.Context, r io.Reader, d *Dir) (generation uint64, er
 		return 0, err
 	}
 	defer func() { _ = transaction.Abort() }() // after a commit it does nothing
-	signed, err := receive(ctx, r, d, transaction)
+	sealed, err := receive(ctx, r, d, transaction)
 	if err != nil {
 		return 0, fmt.Errorf("read image from a stream into %s: %w", d.Path(), err)
 	}
-	return transaction.generation, transaction.Commit(ctx, signed)
+	return transaction.generation, transaction.Commit(ctx, sealed)
 }
 
 // receive fills a pack from a stream.
-func receive(ctx context.Context, r io.Reader, d *Dir, transaction *Transaction) (signed []byte, err error) {
+func receive(ctx context.Context, r io.Reader, d *Dir, transaction *Transaction) (sealed []byte, err error) {
 	known, done, err := d.Reader()
 	if err != nil {
 		return nil, err
@@ -92,13 +92,13 @@ func receive(ctx context.Context, r io.Reader, d *Dir, transaction *Transaction)
 	}
 	defer pack.Close() // the transaction syncs it
 	in := &receiving{ctx: ctx, from: r, writer: contents.NewWriter(pack, known, contents.WriterOptions{})}
-	if signed, err = in.readAll(); err != nil {
+	if sealed, err = in.readAll(); err != nil {
 		return nil, err
 	}
 	if err := in.writer.Close(); err != nil {
 		return nil, err
 	}
-	m, _, err := image.Inspect(signed)
+	m, _, err := image.Inspect(sealed)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func receive(ctx context.Context, r io.Reader, d *Dir, transaction *Transaction)
 		)
 	}
 	transaction.generation = m.Generation
-	return signed, nil
+	return sealed, nil
 }
 
 // receiving reads the records of a stream.
@@ -131,8 +131,8 @@ func (in *receiving) read(raw []byte) error {
 	return nil
 }
 
-// readAll reads up to the end of the stream and returns the signed manifest.
-func (in *receiving) readAll() (signed []byte, err error) {
+// readAll reads up to the end of the stream and returns the sealed manifest.
+func (in *receiving) readAll() (sealed []byte, err error) {
 	head := make([]byte, max(image.StreamHeaderBytes, image.RecordHeaderBytes))
 	if err := in.read(head[:image.StreamHeaderBytes]); err != nil {
 		return nil, err
@@ -154,12 +154,12 @@ func (in *receiving) readAll() (signed []byte, err error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case frame.Magic == image.EndMagic && frame.N == in.records && signed != nil:
-			return signed, nil
-		case frame.Magic == image.EndMagic || signed != nil:
+		case frame.Magic == image.EndMagic && frame.N == in.records && sealed != nil:
+			return sealed, nil
+		case frame.Magic == image.EndMagic || sealed != nil:
 			return nil, fmt.Errorf("%w: the stream has %d contents, want %d", image.ErrMalformed, frame.N, in.records)
 		}
-		if signed, err = io.ReadAll(io.LimitReader(in.from, int64(frame.N))); err != nil {
+		if sealed, err = io.ReadAll(io.LimitReader(in.from, int64(frame.N))); err != nil {
 			return nil, err
 		}
 	}

@@ -148,15 +148,15 @@ func (t *Transaction) flush(ctx context.Context) error {
 	return nil
 }
 
-// Commit makes the generation part of the image: packs first, the signed manifest last. All writers
+// Commit makes the generation part of the image: packs first, the sealed manifest last. All writers
 // must be closed. On failure the image is as before. The transaction has ended in any case.
-func (t *Transaction) Commit(ctx context.Context, signed []byte) error {
+func (t *Transaction) Commit(ctx context.Context, sealed []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
 		return ErrTransactionEnded
 	}
-	err := t.commit(ctx, signed)
+	err := t.commit(ctx, sealed)
 	if err != nil {
 		err = fmt.Errorf("commit generation %d of %s: %w", t.generation, t.dir.Path(), err)
 	}
@@ -164,8 +164,8 @@ func (t *Transaction) Commit(ctx context.Context, signed []byte) error {
 }
 
 // commit checks that the manifest is complete and flushes the packs before it publishes them.
-func (t *Transaction) commit(ctx context.Context, signed []byte) error {
-	m, _, err := image.Inspect(signed)
+func (t *Transaction) commit(ctx context.Context, sealed []byte) error {
+	m, _, err := image.Inspect(sealed)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (t *Transaction) commit(ctx context.Context, signed []byte) error {
 		return err
 	}
 	name := newID().String() + generationSuffix
-	if err := t.writer.tmp.create(name, signed); err != nil {
+	if err := t.writer.tmp.create(name, sealed); err != nil {
 		return err
 	}
 	if err := t.place(); err != nil {

@@ -37,10 +37,10 @@ func everything(path string) string {
 			out.WriteString(each.String())
 		}
 	}
-	if signed, err := d.Manifest(1); err != nil {
+	if sealed, err := d.Manifest(1); err != nil {
 		out.WriteString(err.Error())
 	} else {
-		out.Write(signed)
+		out.Write(sealed)
 	}
 	if err := WriteStream(context.Background(), d, 1, &out); err != nil {
 		out.WriteString(err.Error())
@@ -260,15 +260,15 @@ func TestCommitIncomplete(t *testing.T) {
 			t.Fatal(err)
 		}
 		spoil(m)
-		signed, err := image.Sign(m, testKey)
+		sealed, err := image.SealManifest(m, testKey)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := transaction.Commit(t.Context(), signed); err == nil {
+		if err := transaction.Commit(t.Context(), sealed); err == nil {
 			t.Errorf("%s: committed", name)
 		}
 		same(t, before, filesOf(t, path))
-		if err := transaction.Commit(t.Context(), signed); !errors.Is(err, ErrTransactionEnded) {
+		if err := transaction.Commit(t.Context(), sealed); !errors.Is(err, ErrTransactionEnded) {
 			t.Errorf("%s: a second commit: %v", name, err)
 		}
 	}

@@ -14,11 +14,11 @@ import (
 // FuzzManifest puts any text under the seal of an image and runs each command on it: a command
 // prints a result or returns an error, and never prints control characters.
 func FuzzManifest(f *testing.F) {
-	signed, err := os.ReadFile(filepath.Join(goldenImage, "generations", "000002"))
+	sealed, err := os.ReadFile(filepath.Join(goldenImage, "generations", "000002"))
 	if err != nil {
 		f.Fatal(err)
 	}
-	f.Add(signed[16 : len(signed)-96])
+	f.Add(sealed[16 : len(sealed)-96])
 	f.Add(
 		[]byte(
 			`{"version":1,"generation":2,"owner":{"uid":1000,"name":"\u001b[2J"},"processes":[{"pid":-1,"gpu":{}}],"files":[{"path":"\u0007"}]}`,
@@ -34,8 +34,8 @@ func FuzzManifest(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, manifest []byte) {
-		out := binary.LittleEndian.AppendUint32(bytes.Clone(signed[:12]), uint32(len(manifest)))
-		out = append(append(out, manifest...), signed[len(signed)-96:len(signed)-32]...)
+		out := binary.LittleEndian.AppendUint32(bytes.Clone(sealed[:12]), uint32(len(manifest)))
+		out = append(append(out, manifest...), sealed[len(sealed)-96:len(sealed)-32]...)
 		sum := blake3.Sum256(out)
 		if err := os.WriteFile(filepath.Join(path, "generations", "000002"), append(out, sum[:]...), 0o600); err != nil {
 			t.Fatal(err)

@@ -76,16 +76,16 @@ func readGeneration(d *store.Dir, n uint64) (generation, error) {
 		}
 		n = newest
 	}
-	signed, err := d.Manifest(n)
+	sealed, err := d.Manifest(n)
 	if err != nil {
 		return generation{}, err
 	}
 	g := generation{number: n}
-	if g.manifest, g.seal, err = image.Inspect(signed); err == nil && g.manifest.Generation != n {
+	if g.manifest, g.seal, err = image.Inspect(sealed); err == nil && g.manifest.Generation != n {
 		err = fmt.Errorf("%w: the manifest belongs to generation %d", image.ErrMalformed, g.manifest.Generation)
 	}
 	if err == nil {
-		g.text, err = image.ManifestText(signed)
+		g.text, err = image.ManifestText(sealed)
 	}
 	if errors.Is(err, image.ErrMalformed) {
 		err = fmt.Errorf(

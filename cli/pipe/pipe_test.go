@@ -26,7 +26,7 @@ func TestIn(t *testing.T) {
 
 // TestInPassesAll: the pipe has every byte, also those that In has read.
 func TestInPassesAll(t *testing.T) {
-	signed, err := image.Sign(&image.Manifest{Version: image.Version, Generation: 1}, image.NewKey([32]byte{1}))
+	signed, err := image.SealManifest(&image.Manifest{Version: image.Version, Generation: 1}, image.NewKey([32]byte{1}))
 	if err != nil {
 		t.Fatal(err)
 	}

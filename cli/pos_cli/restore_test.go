@@ -42,7 +42,7 @@ func imageWith(t *testing.T, ends []image.Endpoint) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, err := image.Sign(&image.Manifest{
+	signed, err := image.SealManifest(&image.Manifest{
 		Version: image.Version, Generation: transaction.Generation(), Phos: "test", Endpoints: ends,
 	}, image.GenerateKey())
 	if err != nil {
@@ -160,7 +160,7 @@ func TestRestore(t *testing.T) {
 		{"end of input at a terminal", []image.Endpoint{tty}, [3]uint32{1, 1, 1}, "stty -echo; cat; exit 4", "", outcome{4, "", "", ""}},
 		{"socket", []image.Endpoint{socket}, [3]uint32{0, 5, 0}, "echo journal", "", outcome{0, "journal\n", "", ""}},
 		{"killed", nil, [3]uint32{}, "kill -9 $$", "", outcome{128 + 9, "", "", ""}},
-		{"signal", []image.Endpoint{in, out}, [3]uint32{1, 2, 0}, fmt.Sprintf("trap 'echo got; exit 5' HUP; read a; kill -HUP %d; while :; do sleep 0.01; done", os.Getpid()), "now\n", outcome{5, "got\n", "", ""}},
+		{"signal", []image.Endpoint{in, out}, [3]uint32{1, 2, 0}, fmt.Sprintf("trap 'echo got; exit 5' TERM; read a; kill -TERM %d; while :; do sleep 0.01; done", os.Getpid()), "now\n", outcome{5, "got\n", "", ""}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := &fakePhosd{

@@ -133,9 +133,9 @@ func (s *server) signal(number unix.Signal) error {
 	return root.Signal(number)
 }
 
-// drain copies what the tree writes to ends without a reader into the log. The channel closes when
-// all is written.
-func (s *server) drain() <-chan struct{} {
+// copyOutput copies what the tree writes to ends without a reader into the log. The channel closes
+// when all is written.
+func (s *server) copyOutput() <-chan struct{} {
 	done := make(chan struct{})
 	s.output = newOutput(s.file(s.order.Log), s.order.LogJSON, s.root.PID, s.order.User.UID)
 	var all sync.WaitGroup

@@ -11,13 +11,14 @@ import (
 
 // Role is the argument with which phosd starts itself as a restorer. Like the other words that
 // other versions of phosd may see, it keeps its old name.
-const Role = "keeper"
+const Role = "restorer"
 
 // orderFD is the restorer's connection to the phosd that started it.
 const orderFD = 3
 
 // Order is sent to a restorer by phosd. Fields that name a file are indices into the files that are
-// sent with it; -1 means none.
+// sent with it; -1 means none. Some JSON names are older than the names of the fields, and stay:
+// they are in use between processes.
 type Order struct {
 	// Group is the name of the tree's cgroup. It contains the restorer's process as phosd sees it.
 	Group string `json:"group"`

@@ -71,7 +71,7 @@ func (s *server) run(conn *fdpass.Conn) error {
 		err = errors.Join(err, s.abort())
 		return errors.Join(err, conn.Send(newAnswer(err)))
 	}
-	drained := s.drain()
+	drained := s.copyOutput()
 	if err := conn.Send(answer{}); err != nil {
 		return errors.Join(err, s.abort())
 	}

@@ -19,7 +19,8 @@ const Role = "watchdog"
 // orderFD is the watchdog's connection to phosd.
 const orderFD = 3
 
-// order is a request of phosd. Only one field is set.
+// order is a request of phosd. Only one field is set. Some JSON names are older than the names of
+// the fields, and stay: they are in use between processes.
 type order struct {
 	Prestart *prestart `json:"ready,omitempty"`
 	Freeze   *freeze   `json:"freeze,omitempty"`

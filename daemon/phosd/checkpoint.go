@@ -27,12 +27,12 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointComma
 	if begin == nil {
 		return fmt.Errorf("%w: the first command of a checkpoint must be begin", api.ErrInvalid)
 	}
-	admitted, err := s.daemon.admit(caller, begin.GetFiles())
+	counted, err := s.daemon.track(caller, begin.GetFiles())
 	if err != nil {
 		return err
 	}
-	defer admitted.done()
-	files, err := admitted.take(begin.GetFiles())
+	defer counted.done()
+	files, err := counted.take(begin.GetFiles())
 	if err != nil {
 		return err
 	}

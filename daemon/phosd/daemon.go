@@ -135,14 +135,14 @@ func (d *Daemon) open() (err error) {
 	d.sessions = sessions.New(sessions.Options{
 		Config: settings, Dir: d.dir, Devices: d.devices, Metrics: d.metrics, Log: d.log, Life: d.life,
 		Worker: d.options.Worker, Environment: d.options.Environment, WorkerLog: d.options.WorkerLog,
-		Guard: d.options.Guard, Watchers: &d.watchers, Admit: d.mayUse,
+		Guard: d.options.Guard, Quota: d.quota, Watchers: &d.watchers, MayUse: d.mayUse,
 	})
 	d.devices.Attach(d.sessions)
 	d.checkpoints = checkpoints.New(checkpoints.Options{
 		Config: settings.Checkpoint, Sessions: d.sessions, Devices: d.devices, Dir: d.dir, State: d.state,
 		Metrics: d.metrics, Log: d.log, Life: d.life, CPU: d.options.CPU, Failpoints: d.options.Failpoints,
 		Output: d.options.WorkerLog, Quota: d.quota, Users: settings.Users,
-		Socket: settings.Socket, Admit: d.mayUse,
+		Socket: settings.Socket, MayUse: d.mayUse,
 	})
 	if err := d.checkpoints.Sweep(); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		Program: d.sessions.Start,
 		Inquiry: func(conn *net.UnixConn, caller api.Caller) { d.devices.AnswerInquiry(d.life, conn, caller) },
 		Files:   d.tokens.Accept,
-		Admit:   d.mayUse,
+		MayUse:  d.mayUse,
 		Log:     d.log,
 	})
 	if err != nil {

@@ -17,12 +17,12 @@ func (s *service) CheckImage(ctx context.Context, request *api.CheckImageRequest
 	if err != nil {
 		return nil, err
 	}
-	admitted, err := s.daemon.admit(caller, request.GetFiles())
+	counted, err := s.daemon.track(caller, request.GetFiles())
 	if err != nil {
 		return nil, err
 	}
-	defer admitted.done()
-	files, err := admitted.take(request.GetFiles())
+	defer counted.done()
+	files, err := counted.take(request.GetFiles())
 	if err != nil {
 		return nil, err
 	}
@@ -58,12 +58,12 @@ func (s *service) PreRestore(
 	if err := caller.CheckVisible(); err != nil {
 		return err
 	}
-	admitted, err := s.daemon.admit(caller, request.GetFiles())
+	counted, err := s.daemon.track(caller, request.GetFiles())
 	if err != nil {
 		return err
 	}
-	defer admitted.done()
-	files, err := admitted.take(request.GetFiles())
+	defer counted.done()
+	files, err := counted.take(request.GetFiles())
 	if err != nil {
 		return err
 	}

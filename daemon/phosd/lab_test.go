@@ -150,15 +150,31 @@ func (l *lab) eventually(what string, holds func() bool) {
 func (l *lab) empty() {
 	l.t.Helper()
 	l.eventually("all sessions are gone", func() bool { return len(l.status().GetPrograms()) == 0 })
+	// A session whose program has ended is no longer listed while its files are removed.
+	var left []string
+	defer func() {
+		if len(left) > 0 {
+			l.t.Errorf("left behind: %q", left)
+		}
+	}()
+	l.eventually("their files are gone", func() bool {
+		left = l.files()
+		return len(left) == 0
+	})
+}
+
+// files lists the files of sessions.
+func (l *lab) files() (found []string) {
 	for _, sub := range []string{"sessions", "control", "state"} {
 		entries, err := os.ReadDir(filepath.Join(l.settings.RuntimeDir, sub))
 		if err != nil {
 			l.t.Error(err)
 		}
 		for _, entry := range entries {
-			l.t.Errorf("left behind: %s/%s", sub, entry.Name())
+			found = append(found, sub+"/"+entry.Name())
 		}
 	}
+	return found
 }
 
 // program is a process that plays a program.

@@ -174,7 +174,7 @@ func TestQuota(t *testing.T) {
 	first := l.run(asUser(ordinary))
 	first.says("live")
 	second := l.run(asUser(ordinary))
-	second.says("refused: CUDA_ERROR_DEVICE_UNAVAILABLE: resources exhausted: sessions.per_user: this user may have 1 programs at a time, and has 1")
+	second.says("refused: CUDA_ERROR_DEVICE_UNAVAILABLE: resources exhausted: sessions.per_user: this user may have 1 programs, and has 1")
 	// Root and the next in line are served.
 	l.run(nil).says("live")
 	_ = first.Process.Kill()

@@ -20,7 +20,7 @@ import (
 type restoreStream struct {
 	daemon  *Daemon
 	caller  api.Caller
-	quota   *admitted
+	quota   *inFlight
 	begin   *api.RestoreBegin
 	files   []*os.File
 	out     *api.EventQueue[*api.RestoreEvent]
@@ -40,18 +40,18 @@ func (s *service) Restore(stream grpc.BidiStreamingServer[api.RestoreCommand, ap
 	if begin == nil && first.GetFollow() == nil {
 		return fmt.Errorf("%w: the first command of a restore must be begin or follow", api.ErrInvalid)
 	}
-	admitted, err := s.daemon.admit(caller, begin.GetFiles())
+	counted, err := s.daemon.track(caller, begin.GetFiles())
 	if err != nil {
 		return err
 	}
-	defer admitted.done()
+	defer counted.done()
 	r := &restoreStream{
-		daemon: s.daemon, caller: caller, quota: admitted, begin: begin,
+		daemon: s.daemon, caller: caller, quota: counted, begin: begin,
 		out:     &api.EventQueue[*api.RestoreEvent]{Send: stream.Send},
 		commits: make(chan struct{}, 1), signals: make(chan int, 16), cancels: make(chan struct{}, 1),
 	}
 	if begin != nil {
-		if r.files, err = admitted.take(begin.GetFiles()); err != nil {
+		if r.files, err = counted.take(begin.GetFiles()); err != nil {
 			return err
 		}
 	}

@@ -68,7 +68,7 @@ func (d *Daemon) drainAndEnd(ctx context.Context, base *os.File, force bool) (*a
 	d.sessions.Refuse()
 	drained, err := d.checkpoints.Drain(ctx, base)
 	if err != nil {
-		d.sessions.Admit()
+		d.sessions.Accept()
 	}
 	reply := &api.StopReply{}
 	var pids []int
@@ -128,12 +128,12 @@ func (s *service) TraceResource(ctx context.Context, request *api.TraceResourceR
 	if !request.GetStart() {
 		return sessions.StopTraces(ctx, traced)
 	}
-	admitted, err := s.daemon.admit(caller, request.GetFiles())
+	counted, err := s.daemon.track(caller, request.GetFiles())
 	if err != nil {
 		return nil, err
 	}
-	defer admitted.done()
-	files, err := admitted.take(request.GetFiles())
+	defer counted.done()
+	files, err := counted.take(request.GetFiles())
 	if err != nil {
 		return nil, err
 	}

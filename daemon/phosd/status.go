@@ -73,7 +73,6 @@ func (d *Daemon) uses(caller api.Caller) (all []*api.Use) {
 	for _, uid := range uids {
 		use := programs[uid]
 		// Only the error says that it is too much: nothing is refused here.
-		_ = d.quota.Measure(uid, quota.Programs, uint64(use.Programs))
 		_ = d.quota.Measure(uid, quota.PinnedBytes, use.PinnedBytes)
 		_ = d.quota.Measure(uid, quota.DeviceBytes, use.DeviceBytes)
 		for _, each := range d.quota.Of(uid) {

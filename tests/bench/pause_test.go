@@ -103,7 +103,7 @@ func (p *pauseTimes) note() string {
 		median(p.totals),
 		median(p.rewrites)/1e6,
 	)
-	for _, name := range []string{"quiesce", "freeze", "cut.gpu", "cut.processes", "go-on"} {
+	for _, name := range []string{"quiesce", "freeze", "cut.gpu", "cut.processes", "resume"} {
 		text += fmt.Sprintf(" %s %s", name, milliseconds(seconds(p.last.GetTookMicroseconds()[name])))
 	}
 	return text

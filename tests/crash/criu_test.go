@@ -137,7 +137,7 @@ func (r *fixture) endedByDamage(err error, text string) bool {
 
 // TestRestoreLosesCRIU kills CRIU, or the restorer, at many points of a restore.
 func TestRestoreLosesCRIU(t *testing.T) {
-	for _, target := range []string{criu, "phosd keeper"} {
+	for _, target := range []string{criu, "phosd restorer"} {
 		t.Run(strings.Fields(target)[len(strings.Fields(target))-1], func(t *testing.T) {
 			r := newFixture(t)
 			r.job.Dump()

@@ -219,7 +219,7 @@ func (r *fixture) leftovers(programs, restorers int) string {
 			continue
 		case strings.Contains(what, "phosd worker "):
 			count["workers"]++
-		case strings.HasPrefix(what, "phosd keeper"):
+		case strings.HasPrefix(what, "phosd restorer"):
 			count["restorers"]++
 		case strings.HasSuffix(what, " enough"):
 			count["programs"]++

@@ -30,7 +30,7 @@ func TestWorkerHangs(t *testing.T) {
 	r.job.PreDump()
 	steps := []string{"precopy", "cut"}
 	if full() {
-		steps = []string{"precopy", "quiesce", "cut", "go-on", "finish"}
+		steps = []string{"precopy", "quiesce", "cut", "resume", "finish"}
 	}
 	for _, step := range steps {
 		t.Run(step, func(t *testing.T) {

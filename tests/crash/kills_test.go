@@ -45,7 +45,7 @@ var killVictims = []struct {
 	{"phosd", "phosd --", true, true, false, false, maxKillDelay},
 	{"watchdog", "phosd watchdog", true, false, false, true, 60 * time.Millisecond},
 	{"CRIU", criu, true, true, false, true, 50 * time.Millisecond},
-	{"restorer", "phosd keeper", false, true, false, true, 60 * time.Millisecond},
+	{"restorer", "phosd restorer", false, true, false, true, 60 * time.Millisecond},
 	{"worker", "phosd worker ", true, false, true, false, maxKillDelay},
 	{"new worker", "phosd worker ", false, true, true, true, 60 * time.Millisecond},
 	{"program", " enough", true, false, true, false, maxKillDelay},

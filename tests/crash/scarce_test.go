@@ -270,7 +270,7 @@ func TestFewFilesRestorer(t *testing.T) {
 	r := newFixture(t)
 	r.job.Dump()
 	r.restore()
-	enough := r.fewFiles(r.find("phosd keeper"), 0)
+	enough := r.fewFiles(r.find("phosd restorer"), 0)
 	r.daemon.Relaunch()
 	r.clean()
 	r.job.PreDump()

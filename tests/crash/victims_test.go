@@ -26,14 +26,14 @@ type victim struct {
 var checkpointVictims = []victim{
 	{"worker", "phosd worker ", "", "", true},
 	{"program", " enough", "", "", true},
-	{"watchdog", "phosd watchdog", "cut", "go-on", false},
+	{"watchdog", "phosd watchdog", "cut", "resume", false},
 	{"pos_cli", "/pos_cli --", "", "", false},
 }
 
 var restoreVictims = []victim{
 	{"worker", "phosd worker ", "ready", "", true},
 	{"program", " enough", "attach", "", true},
-	{"restorer", "phosd keeper", "attach", "", true},
+	{"restorer", "phosd restorer", "attach", "", true},
 	{"pos_cli", "/pos_cli --", "", "", false},
 }
 

@@ -35,7 +35,7 @@ func TestNumbers(t *testing.T) {
 		t.Error("a name longer than the limit was accepted")
 	}
 	m := &image.Manifest{Version: image.Version}
-	signed, err := image.Sign(m, image.NewKey([32]byte{}))
+	signed, err := image.SealManifest(m, image.NewKey([32]byte{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestNumbers(t *testing.T) {
 func leastObject(t *testing.T) int {
 	t.Helper()
 	const objects = 10_000
-	signed, err := image.Sign(&image.Manifest{Version: image.Version}, image.NewKey([32]byte{}))
+	signed, err := image.SealManifest(&image.Manifest{Version: image.Version}, image.NewKey([32]byte{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestMagics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	signed, err := image.Sign(&image.Manifest{Version: image.Version}, image.NewKey([32]byte{}))
+	signed, err := image.SealManifest(&image.Manifest{Version: image.Version}, image.NewKey([32]byte{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 // processes that have opened its File. A nil Limit does not limit.
 type Limit struct {
 	bytesPerSecond float64
-	// next is when the bytes admitted so far are paid for, in nanoseconds of the monotonic clock. If
+	// next is when the bytes written so far are paid for, in nanoseconds of the monotonic clock. If
 	// it is shared, the other processes may set it to anything: they can only delay each other.
 	next *atomic.Int64
 	// file is that of the shared memory of next; nil if it is of this process alone or of another

@@ -20,7 +20,7 @@ func openAgain(t *testing.T, l *Limit, bytesPerSecond uint64) *Limit {
 }
 
 // TestSharedLimit: several writers, which know the limit by its file alone, are together as slow as
-// the limit says. The last piece of each is admitted before it is paid for.
+// the limit says. The last piece of each is written before it is paid for.
 func TestSharedLimit(t *testing.T) {
 	const rate, piece, pieces, writers = 1 << 20, 16 << 10, 4, 4
 	limit, err := NewSharedLimit(rate)

@@ -111,7 +111,7 @@ func (w *Writer) put(ctx context.Context, h image.Hash, content []byte, compress
 			stored, record.Encoding, record.StoredBytes = short, image.Zstd, uint32(len(short))
 		}
 	}
-	err = w.admit(ctx, len(stored))
+	err = w.waitForLimit(ctx, len(stored))
 	if err == nil {
 		err = w.write(record, stored)
 	}
@@ -121,8 +121,8 @@ func (w *Writer) put(ctx context.Context, h image.Hash, content []byte, compress
 	return true, nil
 }
 
-// admit blocks until the limit allows so many bytes.
-func (w *Writer) admit(ctx context.Context, bytes int) error {
+// waitForLimit blocks until the limit allows so many bytes.
+func (w *Writer) waitForLimit(ctx context.Context, bytes int) error {
 	if w.options.Pressing != nil && w.options.Pressing() {
 		w.options.Limit.Charge(bytes)
 		return ctx.Err()
@@ -133,7 +133,7 @@ func (w *Writer) admit(ctx context.Context, bytes int) error {
 // putPlain stores a content that must not be compressed, even if it is already stored compressed.
 func (w *Writer) putPlain(ctx context.Context, content []byte) (image.Hash, error) {
 	h := image.Sum(content)
-	err := w.admit(ctx, len(content))
+	err := w.waitForLimit(ctx, len(content))
 	if err == nil {
 		record := image.Record{Hash: h, ContentBytes: uint32(len(content)), StoredBytes: uint32(len(content))}
 		err = w.putStored(record, content)

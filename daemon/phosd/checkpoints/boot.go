@@ -106,7 +106,7 @@ func (c *Checkpoints) restoreAfterBoot(program onboot.Program) (*Restored, error
 		return nil, err
 	}
 	caller := api.Caller{UID: program.UID, GID: program.GID, Groups: program.Groups, Process: self}
-	if err := c.options.Admit(caller); err != nil {
+	if err := c.options.MayUse(caller); err != nil {
 		return nil, err
 	}
 	share, err := c.options.Quota.Take(caller.UID, quota.Requests, 1)

@@ -55,8 +55,8 @@ type Options struct {
 	Users config.Users
 	// Socket is phosd's.
 	Socket string
-	// Admit returns an error unless a caller may use phosd.
-	Admit func(api.Caller) error
+	// MayUse returns an error unless a caller may use phosd.
+	MayUse func(api.Caller) error
 }
 
 // Checkpoints takes and restores checkpoints.

@@ -33,7 +33,7 @@ type preparedImage struct {
 	// dir is the path of the image.
 	dir string
 	// kept counts the image as the user's.
-	kept *quota.Share
+	kept *quota.Claim
 	// expiry drops the image after a time.
 	expiry *time.Timer
 }
@@ -86,7 +86,7 @@ func (p *preparedImages) put(
 	key preparedKey,
 	dir string,
 	prepared *ckpt.Prepared,
-	kept *quota.Share,
+	kept *quota.Claim,
 	keep time.Duration,
 ) bool {
 	p.mu.Lock()

@@ -96,7 +96,7 @@ var shownStep = map[string]string{
 	"inspect": "inspect", "begin": "inspect",
 	"precopy": "copy",
 	"quiesce": "wait",
-	"pause":   "pause", "go-on": "pause",
+	"pause":   "pause", "resume": "pause",
 	"write": "write", "finish": "write", "commit": "write", "publish": "write", "end": "write",
 	"prepare": "prepare", "unpack": "prepare", "workers": "prepare",
 	"restore-hold": "processes", "processes": "processes",

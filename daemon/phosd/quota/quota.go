@@ -15,8 +15,10 @@ type Resource int
 
 // The resources.
 const (
+	// Programs are programs that run.
+	Programs Resource = iota
 	// Requests are checkpoints, restores and pre-restores in flight.
-	Requests Resource = iota
+	Requests
 	// Prepared are images that a pre-restore has prepared.
 	Prepared
 	// Followed are requests that wait for the end of a restored program.
@@ -27,8 +29,6 @@ const (
 	StreamBytes
 	// ImageBytes are bytes of images in directories that the administrator has named; measured.
 	ImageBytes
-	// Programs are programs that run; measured.
-	Programs
 	// PinnedBytes is memory of sessions; measured.
 	PinnedBytes
 	// DeviceBytes is memory of the GPU of which the user holds most; measured.
@@ -61,12 +61,11 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	unit := ""
+	what := e.What
 	if e.Bytes {
-		unit = " bytes"
+		what = "bytes of " + what
 	}
-	return fmt.Sprintf("%v: %s: this user may have %d%s of %s, and has %d",
-		api.ErrExhausted, e.Key, e.Limit, unit, e.What, e.Used)
+	return fmt.Sprintf("%v: %s: this user may have %d %s, and has %d", api.ErrExhausted, e.Key, e.Limit, what, e.Used)
 }
 
 // Unwrap returns ErrExhausted.
@@ -89,8 +88,8 @@ func New(limits map[Resource]Limit) *Quota {
 	return q
 }
 
-// Share is what one request holds of a resource.
-type Share struct {
+// Claim is what one request or program holds of a resource.
+type Claim struct {
 	quota    *Quota
 	uid      uint32
 	resource Resource
@@ -101,49 +100,76 @@ type Share struct {
 }
 
 // Take takes so much of a resource for a user. It returns an *Error if that exceeds the share.
-func (q *Quota) Take(uid uint32, resource Resource, count uint64) (*Share, error) {
-	s := &Share{quota: q, uid: uid, resource: resource}
-	return s, s.Grow(count)
+func (q *Quota) Take(uid uint32, resource Resource, count uint64) (*Claim, error) {
+	c := &Claim{quota: q, uid: uid, resource: resource}
+	return c, c.Grow(count)
+}
+
+// TakeBeyond is Take without the limit, for what phosd found already held when it started.
+func (q *Quota) TakeBeyond(uid uint32, resource Resource, count uint64) *Claim {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.heldLocked(uid)[resource] += count
+	return &Claim{quota: q, uid: uid, resource: resource, held: count}
+}
+
+// Check returns the error that Take would return now.
+func (q *Quota) Check(uid uint32, resource Resource, count uint64) error {
+	c, err := q.Take(uid, resource, count)
+	if err == nil {
+		c.Release()
+	}
+	return err
+}
+
+// heldLocked returns what a user holds, to be changed. The caller holds mu.
+func (q *Quota) heldLocked(uid uint32) *[resources]uint64 {
+	held := q.held[uid]
+	if held == nil {
+		held = new([resources]uint64)
+		q.held[uid] = held
+	}
+	return held
 }
 
 // Grow takes more. After Release it has no effect.
-func (s *Share) Grow(count uint64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.grow(count)
+func (c *Claim) Grow(count uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.grow(count)
 }
 
 // grow is Grow. The caller holds mu.
-func (s *Share) grow(count uint64) error {
-	if s.released {
+func (c *Claim) grow(count uint64) error {
+	if c.released {
 		return nil
 	}
-	if err := s.quota.add(s.uid, s.resource, count); err != nil {
+	if err := c.quota.add(c.uid, c.resource, count); err != nil {
 		return err
 	}
-	s.held += count
+	c.held += count
 	return nil
 }
 
-// SetTo makes the share hold exactly so much. If that exceeds the share it returns an *Error, and
+// SetTo makes the claim hold exactly so much. If that exceeds the share it returns an *Error, and
 // nothing has changed. After Release it has no effect.
-func (s *Share) SetTo(count uint64) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if count > s.held {
-		return s.grow(count - s.held)
+func (c *Claim) SetTo(count uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if count > c.held {
+		return c.grow(count - c.held)
 	}
-	s.quota.subtract(s.uid, s.resource, s.held-count)
-	s.held = count
+	c.quota.subtract(c.uid, c.resource, c.held-count)
+	c.held = count
 	return nil
 }
 
 // Release gives everything back. Later calls have no effect.
-func (s *Share) Release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.quota.subtract(s.uid, s.resource, s.held)
-	s.held, s.released = 0, true
+func (c *Claim) Release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.quota.subtract(c.uid, c.resource, c.held)
+	c.held, c.released = 0, true
 }
 
 // add counts more, unless it exceeds the user's share.
@@ -173,11 +199,7 @@ func (q *Quota) Measure(uid uint32, resource Resource, held uint64) error {
 	limit, limited := q.limits[resource].of()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	now := q.held[uid]
-	if now == nil {
-		now = new([resources]uint64)
-		q.held[uid] = now
-	}
+	now := q.heldLocked(uid)
 	now[resource] = held
 	if *now == ([resources]uint64{}) {
 		delete(q.held, uid)

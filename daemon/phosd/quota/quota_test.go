@@ -56,7 +56,7 @@ func TestRelative(t *testing.T) {
 			t.Errorf("user %d got %d, and %d stays free; want both above 0", uid, took, free)
 		}
 	}
-	if err := (&Share{quota: q, uid: 21, resource: StreamBytes}).SetTo(free + 1); err == nil {
+	if err := (&Claim{quota: q, uid: 21, resource: StreamBytes}).SetTo(free + 1); err == nil {
 		t.Error("more than is free: got no error")
 	}
 }

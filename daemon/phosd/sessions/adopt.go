@@ -51,8 +51,8 @@ func (m *Sessions) Adopt() (err error) {
 	}
 	for _, s := range found {
 		if m.options.Guard != nil {
-			if err := m.options.Guard.Admit(s.record.Worker.PID); err != nil {
-				m.log.Error("admit adopted worker to GPUs", "session", s.record.Session, "error", err)
+			if err := m.options.Guard.Allow(s.record.Worker.PID); err != nil {
+				m.log.Error("allow adopted worker the GPUs", "session", s.record.Session, "error", err)
 			}
 		}
 		m.log.Info(

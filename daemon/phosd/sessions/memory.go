@@ -105,7 +105,6 @@ func (m *Sessions) checkMemory(s *Session) bool {
 
 // Usage is what the programs of a user hold.
 type Usage struct {
-	Programs int
 	// PinnedBytes is memory of their sessions, DeviceBytes of the GPU of which they hold most.
 	PinnedBytes, DeviceBytes uint64
 }
@@ -118,7 +117,6 @@ func (m *Sessions) Usage() map[uint32]Usage {
 	for _, s := range m.All() {
 		uid := s.record.Owner.UID
 		use := all[uid]
-		use.Programs++
 		if bytes, err := m.dir.UsedBytes(s.record.Session); err == nil { // an error: it has just ended
 			use.PinnedBytes += bytes
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu/ledger"
+	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/standby"
 )
 
@@ -18,31 +19,42 @@ var errNoSlot = fmt.Errorf(
 	api.ErrExhausted, ledger.Slots,
 )
 
-// The ledger has a slot for each session that config admits.
+// The ledger has a slot for each session that the settings allow.
 const _ = uint(ledger.Slots - config.MaxSessions)
 
-// registry holds the sessions, the users' quotas and the slots of the ledger.
+// registry holds the sessions and the slots of the ledger. It counts each program in its user's
+// quota.
 type registry struct {
-	limits config.Sessions
+	maxTotal int
+	quota    *quota.Quota
 
 	mu       sync.Mutex // guards all below
 	sessions map[uint64]*Session
 	slots    [ledger.Slots]bool // true: in use, by a session or a standby worker
-	perUser  map[uint32]int
-	tenants  map[uint32]uint16 // the users' numbers in the ledger
-	total    int               // slots of sessions
+	tenants  map[uint32]*tenant
+	total    int // slots of sessions
 	// closed refuses new programs: phosd is being stopped.
 	closed bool
 }
 
-func newRegistry(limits config.Sessions) *registry {
-	return &registry{limits: limits, sessions: make(map[uint64]*Session), perUser: make(map[uint32]int), tenants: make(map[uint32]uint16)}
+// tenant is a user in the ledger.
+type tenant struct {
+	number   uint16 // 0 for root, which has no limit
+	sessions int
+}
+
+func newRegistry(maxTotal int, programs *quota.Quota) *registry {
+	return &registry{
+		maxTotal: maxTotal, quota: programs, sessions: make(map[uint64]*Session), tenants: make(map[uint32]*tenant),
+	}
 }
 
 // slot is the right to have a session: a slot of the ledger, and one place of the user's quota.
 type slot struct {
 	uid    uint32
 	number int
+	// program is its place in the user's quota.
+	program *quota.Claim
 	// tenant is the user's number in the ledger.
 	tenant uint16
 	// standby is the worker that gets the session; nil: a new one.
@@ -53,18 +65,18 @@ type slot struct {
 func (r *registry) check(uid uint32) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.checkLocked(uid)
+	if err := r.checkTotal(); err != nil {
+		return err
+	}
+	return r.quota.Check(uid, quota.Programs, 1)
 }
 
-// checkLocked is check. The caller holds mu.
-func (r *registry) checkLocked(uid uint32) error {
+// checkTotal returns an error if no user may have one more session. The caller holds mu.
+func (r *registry) checkTotal() error {
 	switch {
 	case r.closed:
 		return fmt.Errorf("%w: phosd is being stopped", api.ErrExhausted)
-	case uid != 0 && r.perUser[uid] >= r.limits.PerUser:
-		return fmt.Errorf("%w: sessions.per_user: this user may have %d programs at a time, and has %d",
-			api.ErrExhausted, r.limits.PerUser, r.perUser[uid])
-	case r.total >= r.limits.Total:
+	case r.total >= r.maxTotal:
 		return fmt.Errorf("%w: %d programs already run (sessions.total)", api.ErrExhausted, r.total)
 	}
 	return nil
@@ -75,7 +87,7 @@ func (r *registry) checkLocked(uid uint32) error {
 func (r *registry) reserve(uid uint32, worker *standby.Worker) (slot, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.checkLocked(uid); err != nil {
+	if err := r.checkTotal(); err != nil {
 		return slot{}, err
 	}
 	var number int
@@ -87,8 +99,11 @@ func (r *registry) reserve(uid uint32, worker *standby.Worker) (slot, error) {
 	if number < 0 {
 		return slot{}, errNoSlot
 	}
-	r.occupy(uid, number)
-	return slot{uid: uid, number: number, tenant: r.tenant(uid), standby: worker}, nil
+	program, err := r.quota.Take(uid, quota.Programs, 1)
+	if err != nil {
+		return slot{}, err
+	}
+	return slot{uid: uid, number: number, program: program, tenant: r.occupy(uid, number), standby: worker}, nil
 }
 
 // reserveAdopted takes the slot of the ledger in which an adopted session accounts.
@@ -98,30 +113,35 @@ func (r *registry) reserveAdopted(uid uint32, number int) (slot, error) {
 	if number < 0 || number >= len(r.slots) || r.slots[number] {
 		return slot{}, fmt.Errorf("%w: ledger slot %d is taken", api.ErrExhausted, number)
 	}
-	r.occupy(uid, number)
-	return slot{uid: uid, number: number, tenant: r.tenant(uid)}, nil
+	program := r.quota.TakeBeyond(uid, quota.Programs, 1)
+	return slot{uid: uid, number: number, program: program, tenant: r.occupy(uid, number)}, nil
 }
 
-// tenant returns the user's number in the ledger: 0 for root, which has no limit. The caller holds
-// mu.
-func (r *registry) tenant(uid uint32) uint16 {
-	if uid == 0 || r.tenants[uid] != 0 {
-		return r.tenants[uid]
-	}
-	taken := slices.Collect(maps.Values(r.tenants)) // at most one for each slot
-	for number := uint16(1); ; number++ {
-		if !slices.Contains(taken, number) {
-			r.tenants[uid] = number
-			return number
-		}
-	}
-}
-
-// occupy counts one more session. The caller holds mu.
-func (r *registry) occupy(uid uint32, number int) {
-	r.slots[number] = true
-	r.perUser[uid]++
+// occupy counts one more session, and returns its user's number in the ledger. The caller holds mu.
+func (r *registry) occupy(uid uint32, slot int) uint16 {
+	r.slots[slot] = true
 	r.total++
+	if r.tenants[uid] == nil {
+		r.tenants[uid] = &tenant{number: r.freeTenant(uid)}
+	}
+	r.tenants[uid].sessions++
+	return r.tenants[uid].number
+}
+
+// freeTenant returns a number for a user that has none. The caller holds mu.
+func (r *registry) freeTenant(uid uint32) uint16 {
+	if uid == 0 {
+		return 0
+	}
+	taken := make(map[uint16]bool, len(r.tenants))
+	for _, each := range r.tenants {
+		taken[each.number] = true
+	}
+	number := uint16(1)
+	for taken[number] { // ends: each tenant has a slot of the ledger
+		number++
+	}
+	return number
 }
 
 // release ends a reservation. The slot of the ledger must be cleared.
@@ -130,9 +150,11 @@ func (r *registry) release(given slot) {
 	defer r.mu.Unlock()
 	r.slots[given.number] = false
 	r.total--
-	if r.perUser[given.uid]--; r.perUser[given.uid] <= 0 {
-		delete(r.perUser, given.uid)
-		delete(r.tenants, given.uid)
+	given.program.Release()
+	if of := r.tenants[given.uid]; of != nil {
+		if of.sessions--; of.sessions <= 0 {
+			delete(r.tenants, given.uid)
+		}
 	}
 }
 
@@ -154,7 +176,7 @@ func (r *registry) releaseStandby(number int) {
 	r.slots[number] = false
 }
 
-// setClosed refuses or admits new programs.
+// setClosed refuses or accepts new programs.
 func (r *registry) setClosed(closed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu/ledger"
+	"github.com/phos-gpu/phos/daemon/phosd/quota"
 )
 
 // TestRefusalNamesTheLimit checks that a refused program learns which limit is reached.
@@ -23,7 +24,9 @@ func TestRefusalNamesTheLimit(t *testing.T) {
 		{"ledger", config.Sessions{PerUser: 2, Total: 2}, ledger.Slots - 1, "slots of the memory accounting"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := newRegistry(test.limits)
+			r := newRegistry(test.limits.Total, quota.New(map[quota.Resource]quota.Limit{
+				quota.Programs: {Key: "sessions.per_user", What: "programs", Max: uint64(test.limits.PerUser)},
+			}))
 			for range test.standby {
 				if _, err := r.reserveStandby(); err != nil {
 					t.Fatal(err)

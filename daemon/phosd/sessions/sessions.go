@@ -14,6 +14,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/devices"
 	"github.com/phos-gpu/phos/daemon/phosd/devices/guard"
 	"github.com/phos-gpu/phos/daemon/phosd/metrics"
+	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/standby"
 	"github.com/phos-gpu/phos/internal/linux/exitwatch"
@@ -37,8 +38,10 @@ type Options struct {
 	WorkerLog *os.File
 	// Guard lets workers open the GPUs; nil: every process may.
 	Guard *guard.Guard
-	// Admit returns an error for a user that may not use phosd.
-	Admit func(api.Caller) error
+	// Quota counts the programs of each user.
+	Quota *quota.Quota
+	// MayUse returns an error for a user that may not use phosd.
+	MayUse func(api.Caller) error
 	// Watchers are phosd's goroutines that outlive a request. Close waits for them.
 	Watchers *sync.WaitGroup
 }
@@ -64,7 +67,7 @@ type Sessions struct {
 func New(options Options) *Sessions {
 	return &Sessions{
 		options: options, dir: options.Dir, devices: options.Devices, metrics: options.Metrics, log: options.Log,
-		life: options.Life, watchers: options.Watchers, registry: newRegistry(options.Config.Sessions),
+		life: options.Life, watchers: options.Watchers, registry: newRegistry(options.Config.Sessions.Total, options.Quota),
 	}
 }
 
@@ -139,11 +142,11 @@ func ErrNotOwned(pid int) error {
 // Count returns the number of sessions.
 func (m *Sessions) Count() int { return m.registry.count() }
 
-// Refuse makes every later program be refused, until Admit is called.
+// Refuse refuses every later program, until Accept is called.
 func (m *Sessions) Refuse() { m.registry.setClosed(true) }
 
-// Admit undoes Refuse.
-func (m *Sessions) Admit() { m.registry.setClosed(false) }
+// Accept undoes Refuse.
+func (m *Sessions) Accept() { m.registry.setClosed(false) }
 
 // EndAll ends all sessions and waits for that.
 func (m *Sessions) EndAll(ctx context.Context, reason string) {

@@ -41,7 +41,7 @@ func (m *Sessions) start(conn *net.UnixConn, caller api.Caller) (*Session, error
 	if err := errors.Join(caller.CheckVisible(), caller.Identified()); err != nil {
 		return nil, err
 	}
-	if err := m.options.Admit(caller); err != nil {
+	if err := m.options.MayUse(caller); err != nil {
 		return nil, err
 	}
 	program, err := proc.Open(caller.Process)

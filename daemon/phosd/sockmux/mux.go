@@ -29,9 +29,9 @@ type Options struct {
 	Program, Inquiry func(*net.UnixConn, api.Caller)
 	// Files accepts files that are handed off.
 	Files func(*net.UnixConn) error
-	// Admit returns an error for a user that may not use phosd. Program calls it itself.
-	Admit func(api.Caller) error
-	Log   *slog.Logger
+	// MayUse returns an error for a user that may not use phosd. Program calls it itself.
+	MayUse func(api.Caller) error
+	Log    *slog.Logger
 }
 
 // Mux dispatches connections. For gRPC it is a net.Listener.
@@ -90,7 +90,7 @@ func (m *Mux) dispatch(conn *net.UnixConn, full error) {
 		_ = conn.Close()
 	case first == wire.Magic: // the handler refuses users that are not allowed, with an answer
 		m.options.Program(conn, caller)
-	case m.options.Admit(caller) != nil && (first == wire.InquiryMagic || first == fdtoken.Magic):
+	case m.options.MayUse(caller) != nil && (first == wire.InquiryMagic || first == fdtoken.Magic):
 		_ = conn.Close()
 	case first == wire.InquiryMagic:
 		m.options.Inquiry(conn, caller)
@@ -107,7 +107,7 @@ func (m *Mux) dispatch(conn *net.UnixConn, full error) {
 // file descriptor, so the number of a user's connections is limited.
 func (m *Mux) toGRPC(accepted *net.UnixConn, caller api.Caller, full error) {
 	conn := &api.CountedConn{UnixConn: accepted, Closed: func() { m.leave(m.requesters, caller.UID) }}
-	refusal := m.options.Admit(caller)
+	refusal := m.options.MayUse(caller)
 	switch open := m.count(m.requesters, caller.UID); {
 	case open > maxRequesters+maxRefused && !caller.Root():
 		_ = conn.Close()

@@ -26,7 +26,7 @@ type Options struct {
 // Engine runs kernels. Run may be called concurrently.
 type Engine struct {
 	options Options
-	// serial admits one launch at a time in deterministic mode.
+	// serial runs one launch at a time in deterministic mode.
 	serial sync.Mutex
 }
 

@@ -42,8 +42,8 @@ func CheckDirectory(file *os.File) error {
 // key returns this machine's key.
 func (a *Archive) key() image.Key { return image.NewKey(a.state.Key()) }
 
-// Seal signs a manifest with this machine's key.
-func (a *Archive) Seal(m *image.Manifest) ([]byte, error) { return image.Sign(m, a.key()) }
+// Seal seals a manifest with this machine's key.
+func (a *Archive) Seal(m *image.Manifest) ([]byte, error) { return image.SealManifest(m, a.key()) }
 
 // Access is what a caller may open.
 type Access struct {
@@ -62,7 +62,7 @@ type Image struct {
 	UnknownKey *image.KeyID
 	dir        *store.Dir
 	// open counts the packs as the caller's.
-	open *quota.Share
+	open *quota.Claim
 }
 
 // Close closes the image. Later calls have no effect.
@@ -102,12 +102,12 @@ func (a *Archive) Open(directory *os.File, generation uint64, access Access) (_ 
 			return nil, err
 		}
 	}
-	signed, err := i.dir.Manifest(generation)
+	sealed, err := i.dir.Manifest(generation)
 	if err != nil {
 		return nil, err
 	}
-	i.Identity = image.Sum(signed)
-	if err := a.unseal(i, signed, access); err != nil {
+	i.Identity = image.Sum(sealed)
+	if err := a.unseal(i, sealed, access); err != nil {
 		return nil, fmt.Errorf("%s: %w", i.dir.ManifestPath(generation), err)
 	}
 	if i.Manifest.Generation != generation {
@@ -127,7 +127,7 @@ func (a *Archive) Open(directory *os.File, generation uint64, access Access) (_ 
 }
 
 // unseal verifies a manifest's seal and the caller's right to it.
-func (a *Archive) unseal(i *Image, signed []byte, access Access) error {
+func (a *Archive) unseal(i *Image, sealed []byte, access Access) error {
 	imported, err := a.state.Imported()
 	if err != nil {
 		return err
@@ -136,9 +136,9 @@ func (a *Archive) unseal(i *Image, signed []byte, access Access) error {
 	for _, each := range imported {
 		keys = append(keys, image.NewKey(each))
 	}
-	m, seal, err := image.OpenSigned(signed, keys)
+	m, seal, err := image.OpenSealed(sealed, keys)
 	if errors.Is(err, image.ErrUnknownKey) && access.Caller.Root() {
-		return a.unsealForRoot(i, signed, access)
+		return a.unsealForRoot(i, sealed, access)
 	}
 	if err != nil {
 		return fmt.Errorf(
@@ -156,8 +156,8 @@ func (a *Archive) unseal(i *Image, signed []byte, access Access) error {
 
 // unsealForRoot opens a manifest with a seal by an unknown key, if root trusts it: it may say that
 // its program runs as any user, root included.
-func (a *Archive) unsealForRoot(i *Image, signed []byte, access Access) error {
-	m, seal, err := image.Inspect(signed)
+func (a *Archive) unsealForRoot(i *Image, sealed []byte, access Access) error {
+	m, seal, err := image.Inspect(sealed)
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (a *Archive) Receive(ctx context.Context, from *os.File, caller api.Caller)
 type roomReader struct {
 	from io.Reader
 	// share counts what was read as the user's.
-	share *quota.Share
+	share *quota.Claim
 	disk  *os.File
 	// all disables the limit.
 	all bool

@@ -23,7 +23,7 @@ type Target struct {
 	// Work is the private directory of an image that goes to a stream, Share what it counts in; nil
 	// for a directory.
 	Work  *os.File
-	Share *quota.Share
+	Share *quota.Claim
 	// Close discards an unfinished generation.
 	Close func()
 }

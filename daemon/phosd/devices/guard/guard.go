@@ -130,10 +130,10 @@ func (g *Guard) Enter(command *exec.Cmd) {
 	command.SysProcAttr.CgroupFD = int(g.entry.Fd())
 }
 
-// Admit moves a running process into the room.
-func (g *Guard) Admit(pid int) error {
+// Allow moves a running process into the room.
+func (g *Guard) Allow(pid int) error {
 	if err := cgroup.Put(g.room, pid); err != nil {
-		return fmt.Errorf("admit pid %d to the GPUs: %w", pid, err)
+		return fmt.Errorf("allow pid %d the GPUs: %w", pid, err)
 	}
 	return nil
 }

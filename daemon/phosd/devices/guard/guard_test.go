@@ -68,7 +68,7 @@ func newGround(t *testing.T) *ground {
 		major, minor uint32
 	}{
 		g.null:  {unix.S_IFCHR, memoryMajor, 3},
-		g.other: {unix.S_IFCHR, otherMajor, 4095}, // no driver has this minor: an admitted open gets ENXIO
+		g.other: {unix.S_IFCHR, otherMajor, 4095}, // no driver has this minor: an allowed open gets ENXIO
 		g.block: {unix.S_IFBLK, memoryMajor, 4095},
 	} {
 		if err := unix.Mknod(path, node.mode|0o666, int(unix.Mkdev(node.major, node.minor))); err != nil {
@@ -191,8 +191,8 @@ func TestRoom(t *testing.T) {
 	g.expect("after its end", g.in(g.outside, reading(g.null)), "")
 }
 
-// TestAdmit: a worker of an earlier phosd comes in while it runs, and is put out again at the end.
-func TestAdmit(t *testing.T) {
+// TestAllow: a worker of an earlier phosd comes in while it runs, and is put out again at the end.
+func TestAllow(t *testing.T) {
 	g := newGround(t)
 	made := g.open(io.Discard)
 	g.begin(made)
@@ -211,13 +211,13 @@ func TestAdmit(t *testing.T) {
 	if err := worker.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if err := made.Admit(worker.Process.Pid); err != nil {
+	if err := made.Allow(worker.Process.Pid); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = io.WriteString(in, "\n")
 	var said [7]byte
 	if _, err := io.ReadFull(out, said[:]); err != nil {
-		t.Errorf("once admitted: %q, %v", said, err)
+		t.Errorf("once allowed: %q, %v", said, err)
 	}
 	if err := made.Close(); err != nil {
 		t.Error(err)

@@ -114,7 +114,7 @@ const (
 
 const (
 	refuse = 0
-	admit  = 1
+	allow  = 1
 )
 
 // Registers that calls preserve: the argument, and the major.
@@ -131,26 +131,26 @@ func (l *loaded) instructions(withPID bool) asm.Instructions {
 		asm.LoadMem(asm.R1, asked, askedAccess, asm.Word),
 		asm.Mov.Reg(asm.R2, asm.R1),
 		asm.And.Imm(asm.R2, kindMask),
-		asm.JNE.Imm(asm.R2, kindCharacter, "admit"),
+		asm.JNE.Imm(asm.R2, kindCharacter, "allow"),
 		asm.RSh.Imm(asm.R1, accessShift),
 		asm.And.Imm(asm.R1, accessReadWrite),
-		asm.JEq.Imm(asm.R1, 0, "admit"),
+		asm.JEq.Imm(asm.R1, 0, "allow"),
 		asm.LoadMem(major, asked, askedMajor, asm.Word),
 		asm.StoreMem(asm.RFP, majorAt, major, asm.Word),
 	}
 	code = append(code, lookup(l.majors, majorAt)...)
 	code = append(code,
-		asm.JEq.Imm(asm.R0, 0, "admit"),
+		asm.JEq.Imm(asm.R0, 0, "allow"),
 		asm.FnGetCurrentCgroupId.Call(),
 		asm.StoreMem(asm.RFP, roomAt, asm.R0, asm.DWord),
 	)
 	code = append(code, lookup(l.rooms, roomAt)...)
-	code = append(code, asm.JNE.Imm(asm.R0, 0, "admit"))
+	code = append(code, asm.JNE.Imm(asm.R0, 0, "allow"))
 	code = append(code, l.report(withPID)...)
 	return append(code,
 		asm.Mov.Imm(asm.R0, refuse),
 		asm.Return(),
-		asm.Mov.Imm(asm.R0, admit).WithSymbol("admit"),
+		asm.Mov.Imm(asm.R0, allow).WithSymbol("allow"),
 		asm.Return(),
 	)
 }

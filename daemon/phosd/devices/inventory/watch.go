@@ -30,7 +30,7 @@ var ErrNoAnswer = errors.New("NVML does not answer")
 
 // Watch is phosd's end. It runs the child that queries NVML, and another one when that has exited.
 type Watch struct {
-	// Enter, if not nil, prepares the child before it starts, so that the device policy admits it.
+	// Enter, if not nil, prepares the child before it starts, so that the device policy allows it.
 	Enter func(command *exec.Cmd)
 
 	command []string

@@ -136,7 +136,7 @@ func (s *Memory) mapImport(d *core.Device, g *ipc.Grant) (gpu.Range, error) {
 	if err != nil {
 		return gpu.Range{}, err
 	}
-	place, err := s.virtual.Admit(d.Ordinal, g.FileBytes)
+	place, err := s.virtual.ReserveImport(d.Ordinal, g.FileBytes)
 	if err != nil {
 		return gpu.Range{}, err
 	}

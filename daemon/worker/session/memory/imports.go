@@ -192,7 +192,7 @@ func (s *Memory) addImport(c *core.Context, token ipc.Token, g *ipc.Grant) (*imp
 		detail := fmt.Sprintf("it is memory of GPU %d of the machine, which GPU %d cannot reach", g.Ordinal, c.Device.Machine)
 		return nil, &gpu.Error{Op: "open shared memory", Code: abi.PeerAccessUnsupported, Detail: detail}
 	}
-	place, err := s.virtual.Admit(c.Device.Ordinal, g.FileBytes)
+	place, err := s.virtual.ReserveImport(c.Device.Ordinal, g.FileBytes)
 	if err != nil {
 		return nil, err
 	}

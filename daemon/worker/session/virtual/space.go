@@ -90,8 +90,8 @@ func (s *Space) Reserve(device int, bytes, align, fixed uint64) (*Reservation, e
 	return s.add(gpu.Range{Address: taken.Address, Bytes: bytes}), nil
 }
 
-// Admit reserves addresses for whole chunks of another process.
-func (s *Space) Admit(device int, bytes uint64) (gpu.Range, error) {
+// ReserveImport reserves addresses for whole chunks of another process.
+func (s *Space) ReserveImport(device int, bytes uint64) (gpu.Range, error) {
 	taken, err := s.program[device].Take(bytes, 0)
 	if err != nil {
 		taken, err = s.guests[device].Take(bytes, 0)

@@ -183,11 +183,11 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestAdmit checks that memory of other processes finds addresses although the program has reserved
-// all it can.
-func TestAdmit(t *testing.T) {
+// TestReserveImport checks that memory of other processes finds addresses although the program has
+// reserved all it can.
+func TestReserveImport(t *testing.T) {
 	s := New([]gpu.Range{chunks(0, 60)}, []gpu.Range{chunks(60, 4)})
-	first, err := s.Admit(0, chunk)
+	first, err := s.ReserveImport(0, chunk)
 	if err != nil || first != chunks(0, 1) {
 		t.Errorf("%+v, %v", first, err)
 	}
@@ -198,12 +198,12 @@ func TestAdmit(t *testing.T) {
 	if _, err := s.Reserve(0, chunk, 0, base+60*chunk); !errors.Is(err, abi.OutOfMemory) {
 		t.Errorf("Reserve in the guests' range: got %v, want OutOfMemory", err)
 	}
-	second, err := s.Admit(0, 3*chunk)
+	second, err := s.ReserveImport(0, 3*chunk)
 	if err != nil || second != chunks(60, 3) {
 		t.Errorf("%+v, %v", second, err)
 	}
-	if _, err := s.Admit(0, 2*chunk); !errors.Is(err, abi.OutOfMemory) {
-		t.Errorf("Admit beyond the range: got %v, want OutOfMemory", err)
+	if _, err := s.ReserveImport(0, 2*chunk); !errors.Is(err, abi.OutOfMemory) {
+		t.Errorf("ReserveImport beyond the range: got %v, want OutOfMemory", err)
 	}
 	if err := errors.Join(s.Free(second), s.ReserveAt(chunks(61, 2)), s.Free(all.Range), s.Free(first)); err != nil {
 		t.Error(err)

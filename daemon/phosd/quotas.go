@@ -1,15 +1,11 @@
 package phosd
 
 import (
-	"os"
-
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/daemon/phosd/statedir"
-	"github.com/phos-gpu/phos/internal/linux/fdpass"
 )
 
 const (
@@ -57,64 +53,4 @@ func newQuota(settings config.Config, free, pinned func() uint64) *quota.Quota {
 			Max: uint64(settings.Users.ImageBytes), Free: images,
 		},
 	})
-}
-
-// admitted is a request that counts in its user's quota until done is called.
-type admitted struct {
-	daemon *Daemon
-	caller api.Caller
-	// flight is the request itself, held its files.
-	flight, held *quota.Share
-	files        []*os.File
-}
-
-// admit counts a request, or refuses it. It comes before anything that the request makes phosd do.
-// The files of a refused request are closed; token names them, if there are any.
-func (d *Daemon) admit(caller api.Caller, token []byte) (*admitted, error) {
-	flight, err := d.quota.Take(caller.UID, quota.Requests, 1)
-	if err != nil {
-		d.tokens.Drop(token, caller)
-		return nil, err
-	}
-	return &admitted{daemon: d, caller: caller, flight: flight}, nil
-}
-
-// take returns the files that the caller has handed off under a token. They stay open until done
-// or closeFiles is called.
-func (a *admitted) take(token []byte) (files []*os.File, err error) {
-	if a.files, err = a.daemon.takeFiles(token, a.caller); err != nil {
-		return nil, err
-	}
-	if a.held, err = a.daemon.quota.Take(a.caller.UID, quota.Files, uint64(len(a.files))); err != nil {
-		return nil, err
-	}
-	return a.files, nil
-}
-
-// closeFiles closes the files of the request.
-func (a *admitted) closeFiles() {
-	fdpass.Close(a.files)
-	a.files = nil
-	if a.held != nil {
-		a.held.Release()
-	}
-}
-
-// follow turns the request into one that waits for the end of a restored program. Such a request
-// holds little, and may last for days.
-func (a *admitted) follow() error {
-	a.closeFiles()
-	followed, err := a.daemon.quota.Take(a.caller.UID, quota.Followed, 1)
-	if err != nil {
-		return err
-	}
-	a.flight.Release()
-	a.flight = followed
-	return nil
-}
-
-// done ends the request.
-func (a *admitted) done() {
-	a.closeFiles()
-	a.flight.Release()
 }
