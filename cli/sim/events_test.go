@@ -246,8 +246,8 @@ func (j *lived) row(jobs map[string]*lived, gpus int64) map[string]string {
 	}
 }
 
-// TestEventsReplay replays the logs of many kinds of schedulers by replay, which shares no code with
-// the simulator: each line of jobs.csv, and the figures of summary.json, follow from the log.
+// TestEventsReplay reads logs of many kinds of schedulers with replay, which shares no code with the
+// simulator: each line of jobs.csv, and the figures of summary.json, follow from the log.
 func TestEventsReplay(t *testing.T) {
 	dir := t.TempDir()
 	random := rand.New(rand.NewPCG(3, 3))

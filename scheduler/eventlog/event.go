@@ -91,8 +91,8 @@ type Event struct {
 
 	// Run counts the job's runs from 1; 0 if it has none.
 	Run int
-	// On are the GPUs of a run. Its work begins at Ready + Load, has Done behind it, and makes progress
-	// at Speed.
+	// On are the GPUs of a run. Its work begins at Ready + Load, has Done behind it, and progresses at
+	// Speed.
 	On          cluster.Placement
 	Ready, Load time.Duration
 	Done        time.Duration
@@ -116,7 +116,7 @@ type Event struct {
 type Header struct {
 	Major, Minor int
 
-	// Source is who wrote the log: simulation or cluster.
+	// Source is what the log is of: simulation or cluster.
 	Source string
 	// Began is when time 0 was, in RFC 3339; empty in a simulation.
 	Began string
