@@ -27,7 +27,7 @@ type lived struct {
 	held                                      *big.Rat // GPU-nanoseconds
 	runs, preemptions, migrations             int
 	resizes, restarts                         int
-	failed, running, ended, lost              bool
+	running, ended, lost                      bool
 }
 
 // replay reads a log as docs/events.md describes it, with nothing but encoding/json. It fails if a
@@ -246,7 +246,7 @@ func (j *lived) row(jobs map[string]*lived, gpus int64) map[string]string {
 	}
 }
 
-// TestEventsReplay reads logs of many kinds of schedulers with replay, which shares no code with the
+// TestEventsReplay reads logs of many kinds of schedulers by replay, which shares no code with the
 // simulator: each line of jobs.csv, and the figures of summary.json, follow from the log.
 func TestEventsReplay(t *testing.T) {
 	dir := t.TempDir()

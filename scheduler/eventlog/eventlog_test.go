@@ -19,8 +19,10 @@ import (
 func TestRoundTrip(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	nodes := []cluster.Node{
-		{ID: 0, GPUs: 4, GPUType: "A"}, {ID: 1, GPUs: 4, GPUType: "A"},
-		{ID: 2, Name: "big \"x\"", GPUs: 8, Rack: "r", GPUMemoryBytes: 80 << 30}, {ID: 3, GPUs: 0},
+		{ID: 0, GPUs: 4, GPUType: "A"},
+		{ID: 1, GPUs: 4, GPUType: "A"},
+		{ID: 2, Name: "big \"x\"", GPUs: 8, Rack: "r", GPUMemoryBytes: 80 << 30},
+		{ID: 3, GPUs: 0},
 	}
 	var text bytes.Buffer
 	w, err := NewWriter(&text, Header{Source: "cluster", Began: "2026-01-02T03:04:05Z", Nodes: nodes, Scheduler: "fifo"})
