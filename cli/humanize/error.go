@@ -7,11 +7,13 @@ import (
 	"regexp"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Bounds of what an error repeats of the values that caused it.
 const (
-	maxQuoted = 60
+	maxQuoted = words.MaxValue + len(`"…"`)
 	maxWord   = 160
 	// maxErrorLine bounds a line. Only values that are neither quoted nor words reach it.
 	maxErrorLine = 600

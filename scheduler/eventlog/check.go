@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Report is what a log that Check found consistent has.
@@ -95,7 +96,7 @@ type checked struct {
 func (c *checker) settled() error {
 	if len(c.wanted) > 0 {
 		id := slices.Min(slices.Collect(maps.Keys(c.wanted)))
-		return c.r.wrong("at %s s, jobs were preempted for job %d, which did not start", appendSeconds(nil, c.report.Until), id)
+		return c.r.wrong("at %s s, jobs were preempted for job %d, which did not start", words.AppendSeconds(nil, c.report.Until), id)
 	}
 	if len(c.closed) == 0 {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/internal/words"
 	"github.com/phos-gpu/phos/scheduler"
 )
 
@@ -128,7 +129,7 @@ func (s *step) event(ev *scheduler.Event) {
 	for _, r := range s.refused {
 		if r.Event == *ev {
 			if ev.Kind == scheduler.Submitted && ev.Facts != nil {
-				s.write(Event{Kind: Reject, Job: ev.Facts.ID, Detail: shortenTo(r.Err.Error(), 200)})
+				s.write(Event{Kind: Reject, Job: ev.Facts.ID, Detail: words.ClipTo(r.Err.Error(), 200)})
 			}
 			return
 		}

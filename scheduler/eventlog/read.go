@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Bounds of what a Reader reads.
@@ -20,7 +21,6 @@ const (
 	maxHeader = 64 << 20 // bytes; a line for each of many named nodes
 	maxLine   = 1 << 20
 	maxNodes  = 1 << 22
-	maxShown  = 60 // characters of a value in an error
 )
 
 // Error is an invalid line.
@@ -110,10 +110,10 @@ func (r *Reader) readHeader(text []byte) error {
 	n, errMinor := strconv.ParseUint(minor, 10, 16)
 	switch {
 	case err != nil || errMinor != nil:
-		return r.wrong("version: got %q, want MAJOR.MINOR", shorten(version.Version))
+		return r.wrong("version: got %q, want MAJOR.MINOR", words.Clip(version.Version))
 	case m != Major:
 		return fmt.Errorf("%w: %s is of version %s, and this program reads version %d.x", ErrVersion, r.file,
-			shorten(version.Version), Major)
+			words.Clip(version.Version), Major)
 	}
 	r.Header.Major, r.Header.Minor, r.later = int(m), int(n), n > Minor
 	var line struct {
@@ -152,7 +152,7 @@ func (r *Reader) decode(text []byte, to any) error {
 		decoder.DisallowUnknownFields()
 	}
 	if err := decoder.Decode(to); err != nil {
-		return r.wrong("%s", shortenTo(err.Error(), 120))
+		return r.wrong("%s", words.ClipTo(err.Error(), 120))
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return r.wrong("more than one JSON value")
@@ -215,7 +215,7 @@ func (r *Reader) Next() (Event, error) {
 			return Event{}, r.wrong("no time_s")
 		}
 		if at := time.Duration(*line.Time); at < r.last {
-			return Event{}, r.wrong("time_s: got %s, want %s or later", appendSeconds(nil, at), appendSeconds(nil, r.last))
+			return Event{}, r.wrong("time_s: got %s, want %s or later", words.AppendSeconds(nil, at), words.AppendSeconds(nil, r.last))
 		}
 		r.last = time.Duration(*line.Time)
 		if r.later && !line.Event.known() {
@@ -239,7 +239,7 @@ func (r *Reader) event(line *eventLine) (e Event, err error) {
 	}
 	switch {
 	case !e.Kind.known():
-		return e, r.wrong("event: got %q, which version %d.%d does not have", shorten(string(e.Kind)), Major, Minor)
+		return e, r.wrong("event: got %q, which version %d.%d does not have", words.Clip(string(e.Kind)), Major, Minor)
 	case e.Kind == End:
 		r.ended = true
 		if e.Lines != r.line && !r.later {
@@ -260,7 +260,7 @@ func (r *Reader) event(line *eventLine) (e Event, err error) {
 	r.numbers(&e, line)
 	if line.On != nil {
 		if e.On, err = cluster.ParsePlacement(*line.On); err != nil {
-			return e, r.wrong("on: got %q: %v", shorten(*line.On), err)
+			return e, r.wrong("on: got %q: %v", words.Clip(*line.On), err)
 		}
 	}
 	return e, nil
@@ -323,19 +323,8 @@ func (s *seconds) UnmarshalJSON(text []byte) error {
 	nanos, errNanos := strconv.ParseUint((fraction + "000000000")[:9], 10, 32)
 	const most = int64(1<<63-1)/int64(time.Second) - 1
 	if err != nil || errNanos != nil || len(fraction) > 9 || value < 0 || value > most {
-		return fmt.Errorf("got %s, want seconds from 0 to %d, with 9 decimals at most", shorten(string(text)), most)
+		return fmt.Errorf("got %s, want seconds from 0 to %d, with 9 decimals at most", words.Clip(string(text)), most)
 	}
 	*s = seconds(time.Duration(value)*time.Second + time.Duration(nanos))
 	return nil
-}
-
-// shorten returns the beginning of a value.
-func shorten(text string) string { return shortenTo(text, maxShown) }
-
-// shortenTo returns the first characters of a text.
-func shortenTo(text string, most int) string {
-	if runes := []rune(text); len(runes) > most {
-		return string(runes[:most-1]) + "…"
-	}
-	return text
 }

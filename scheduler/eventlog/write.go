@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Writer writes a log. It keeps the first error, which all later calls return.
@@ -105,7 +106,7 @@ func (w *Writer) Write(e *Event) error {
 		return w.err
 	}
 	w.line = append(w.line, `{"time_s":`...)
-	w.line = appendSeconds(w.line, e.At)
+	w.line = words.AppendSeconds(w.line, e.At)
 	w.text("event", string(e.Kind))
 	switch {
 	case e.Kind.ofNode():
@@ -220,7 +221,7 @@ func (w *Writer) int(name string, value int64) {
 func (w *Writer) time(name string, value time.Duration, ok bool) {
 	if ok {
 		w.key(name)
-		w.line = appendSeconds(w.line, value)
+		w.line = words.AppendSeconds(w.line, value)
 	}
 }
 
@@ -251,26 +252,4 @@ func (w *Writer) Flush() error {
 		w.err = w.to.Flush()
 	}
 	return w.err
-}
-
-// appendSeconds appends a time in seconds, exact to the nanosecond and as short as possible.
-func appendSeconds(to []byte, d time.Duration) []byte {
-	if d < 0 {
-		to, d = append(to, '-'), -d
-	}
-	to = strconv.AppendInt(to, int64(d/time.Second), 10)
-	nanos := int64(d % time.Second)
-	if nanos == 0 {
-		return to
-	}
-	var digits [9]byte
-	for i := 8; i >= 0; i-- {
-		digits[i] = byte('0' + nanos%10)
-		nanos /= 10
-	}
-	end := 9
-	for digits[end-1] == '0' {
-		end--
-	}
-	return append(append(to, '.'), digits[:end]...)
 }

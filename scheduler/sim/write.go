@@ -10,20 +10,11 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Seconds formats a duration in seconds, exactly and as short as possible: 300, 0.5, 1.000000001.
-func Seconds(d time.Duration) string {
-	if d%time.Second == 0 {
-		return strconv.FormatInt(int64(d/time.Second), 10)
-	}
-	sign := ""
-	if d < 0 {
-		sign, d = "-", -d
-	}
-	text := fmt.Sprintf("%s%d.%09d", sign, d/time.Second, d%time.Second)
-	return strings.TrimRight(text, "0")
-}
+func Seconds(d time.Duration) string { return string(words.AppendSeconds(nil, d)) }
 
 // csvField quotes a field of a CSV file if necessary.
 func csvField(text string) string {

@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Error is invalid input in a file.
@@ -43,17 +44,5 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// maxShown bounds the bytes of an invalid value in an error.
-const maxShown = 60
-
 // shortened returns a value for an error.
-func shortened(value string) string {
-	if len(value) <= maxShown {
-		return value
-	}
-	cut := maxShown
-	for cut > 0 && !utf8.RuneStart(value[cut]) {
-		cut--
-	}
-	return value[:cut] + "…"
-}
+func shortened(value string) string { return words.Clip(value) }

@@ -26,6 +26,7 @@ var order = []string{
 var layers = map[string]string{
 	// Linux, and words that everything above shares.
 	"internal/linux": "ground",
+	"internal/words": "ground",
 	"hijack/abi":     "ground",
 	"internal/ptx":   "ground",
 	"ckpt/image":     "ground",
