@@ -156,7 +156,9 @@ func figures(jobs []JobResult, gpus int) *Figures {
 		j := &jobs[i]
 		f.RequestedGPUHours += j.Requested()
 		f.GPUHours += j.GPUSeconds
-		f.Migrations, f.Resizes, f.Restarts = f.Migrations+j.Migrations, f.Resizes+j.Resizes, f.Restarts+j.Restarts
+		f.Migrations += int(j.Migrations)
+		f.Resizes += int(j.Resizes)
+		f.Restarts += int(j.Restarts)
 	}
 	f.RequestedGPUHours, f.GPUHours = hours(f.RequestedGPUHours), hours(f.GPUHours)
 	f.ByUser = groups(jobs, func(j *JobResult) string { return j.User })

@@ -75,7 +75,7 @@ func TestFigures(t *testing.T) {
 		t.Errorf("got %+v", f)
 	}
 	for i, want := range []struct {
-		runs      int
+		runs      int32
 		placement string
 	}{{2, "0:0-1"}, {1, "0:1"}, {1, "0:0"}} {
 		j := &got.Jobs[i]

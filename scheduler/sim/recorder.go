@@ -179,7 +179,8 @@ func (r *Recorder) thin() {
 	r.timeline, r.stride, r.skipped = kept, r.stride*2, 0
 }
 
-// Result ends the recording at a time. A partial result was cut off.
+// Result ends the recording at a time. A partial result was cut off. It takes the Recorder's memory:
+// the Recorder cannot be used afterwards.
 func (r *Recorder) Result(end time.Duration, partial bool) *Result {
 	if r.sampled {
 		r.accumulate(end)
@@ -193,11 +194,9 @@ func (r *Recorder) Result(end time.Duration, partial bool) *Result {
 		}
 	}
 	r.use.stop(end)
-	counted := make([]JobResult, 0, len(r.jobs))
-	for i := range r.jobs {
-		if r.track.Counts(r.jobs[i].ID) {
-			counted = append(counted, r.jobs[i])
-		}
+	counted := r.jobs
+	if !r.track.All() {
+		counted = slices.DeleteFunc(counted, func(j JobResult) bool { return !r.track.Counts(j.ID) })
 	}
 	slices.SortFunc(counted, func(a, b JobResult) int { return cmp.Compare(a.ID, b.ID) })
 	result := &Result{Jobs: counted, Summary: summarize(counted), Timeline: r.timeline, Runs: r.runs, Nodes: r.nodes}

@@ -62,7 +62,7 @@ type JobResult struct {
 
 	// Runs are how often it got GPUs: first, and after preemptions on the same GPUs, on others
 	// (Migrations) or on another number of GPUs (Resizes), and after failures (Restarts).
-	Runs, Migrations, Resizes, Restarts int
+	Runs, Migrations, Resizes, Restarts int32
 
 	// Placement is that of its last run; nil if the simulator only counts GPUs.
 	Placement cluster.Placement
