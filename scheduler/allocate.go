@@ -19,10 +19,13 @@ type resize struct {
 }
 
 // allocate carries out an elastic policy's answer: jobs that lose GPUs, move or change their size
-// stop, and start again in the same plan.
-func (e *Engine) allocate() {
+// stop, and start again in the same plan. If waitingOnly is set, running jobs keep what they have.
+func (e *Engine) allocate(waitingOnly bool) {
 	wanted := e.validAllocations(callPolicy(e, "allocate", func() []Allocation { return e.policies.Allocate.Allocate(e) }))
 	changes := e.changes(wanted)
+	if waitingOnly {
+		changes = slices.DeleteFunc(changes, func(c *resize) bool { return c.job.phase == Running })
+	}
 	e.findPlaces(changes)
 	for _, c := range changes {
 		if c.job.phase == Running && !slices.Equal(c.job.placement, c.on) {

@@ -36,6 +36,11 @@ type Policies struct {
 	// Round is how often the engine decides; 0 means at every event.
 	Round time.Duration
 
+	// PromptStarts lets an Allocator start new jobs between rounds: when a job arrives, waiting jobs
+	// get what it allocates to them, as far as that is free. Running jobs keep their GPUs until the
+	// round.
+	PromptStarts bool
+
 	// Quantum is how long a started job works at least before it may be preempted. Loading does not
 	// count; otherwise jobs that load longer than the quantum would alternate without working. 0 means
 	// no minimum, except one minute if ranks grow while jobs run: two jobs of equal attained service
@@ -162,6 +167,8 @@ func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
 	e.admitHeld()
 	if e.roundDue() {
 		e.decide()
+	} else if e.promptStarts(events) {
+		e.allocate(true)
 	}
 	return e.plan, errors.Join(e.errs...)
 }
@@ -183,10 +190,16 @@ func (e *Engine) roundDue() bool {
 	return true
 }
 
+// promptStarts reports whether jobs that arrive now may start before the next round.
+func (e *Engine) promptStarts(events []Event) bool {
+	return e.policies.PromptStarts && e.policies.Allocate != nil && e.waiting > 0 && e.free.Whole("") > 0 &&
+		slices.ContainsFunc(events, func(ev Event) bool { return ev.Kind == Submitted })
+}
+
 // decide runs the allocator or a walk, if anything can have changed.
 func (e *Engine) decide() {
 	if e.policies.Allocate != nil {
-		e.allocate()
+		e.allocate(false)
 		return
 	}
 	if !e.settled || e.anyRoom() {

@@ -29,6 +29,7 @@ type grid struct {
 	workers                        int
 	generate                       generatorFlags
 	cells                          []cell
+	model                          *modelView // nil under another simulator's profile
 }
 
 // cell is one simulation.
@@ -175,6 +176,7 @@ func (g *grid) prepare(to verb.Streams) error {
 	if err != nil {
 		return err
 	}
+	g.model = g.base.view(inputs[0].tables)
 	for l, load := range loads {
 		for _, order := range g.orders {
 			for _, placement := range g.placements {
@@ -194,8 +196,8 @@ func (g *grid) prepare(to verb.Streams) error {
 
 // try makes the cell's policies, to find errors in their names.
 func (c *cell) try() error {
-	if c.settings.Profile != native {
-		return nil
+	if err := c.settings.refuseIgnored(c.input.jobs); err != nil || c.settings.Profile != native {
+		return err
 	}
 	c.settings.defaults()
 	_, err := c.settings.policies(c.input.jobs, c.input.tables)

@@ -55,7 +55,7 @@ func (g *flagContext) rules() []rule {
 	if g.Profile != native {
 		return append(g.profileRules(), g.orderRules()...)
 	}
-	return slices.Concat(g.orderRules(), g.walkRules(), g.preemptionRules(), g.randomRules())
+	return slices.Concat(g.orderRules(), g.walkRules(), g.preemptionRules(), g.randomRules(), g.modelRules())
 }
 
 // profileRules are the flags that only our own engine supports. A value that turns a feature off is
@@ -72,7 +72,7 @@ func (g *flagContext) profileRules() []rule {
 			where,
 			why,
 		},
-		{"cost cost-share tier models", true, where, why},
+		{"cost cost-share tier models model reference type-speeds no-grow restart-cost contention pack ignore-weights", true, where, why},
 		{"events", true, where, why},
 		{"job-mtbf retries node-mtbf node-repair node-events estimate-error", true, where, why},
 		{"round", g.Profile == "tiresias", where, "it decides at every event; --profile blox has rounds"},
@@ -101,7 +101,17 @@ func (g *flagContext) orderRules() []rule {
 		g.onlyFor("limits promote", "dlas", "dlas-gpu"),
 		g.onlyFor("history", "gittins", "gittins2d"),
 		g.onlyFor("lease", "themis"),
-		g.onlyFor("weights", "drf"),
+		g.onlyFor("contention", "themis"),
+		{
+			"ignore-priority", g.noOrder(func(name string) bool { return meanings[name].Priority == "" }), g.underOrders(),
+			"it is for orders that know no priorities: pos_cli sim policies lists them",
+		},
+		g.onlyFor("pack", "optimus"),
+		{
+			"ignore-weights", g.Weights == nil || g.noOrder(func(name string) bool { return meanings[name].Weight == "" }),
+			"here", "it is for --weights in a comparison of orders that know them with others",
+		},
+		g.onlyFor("weights", "drf", "gavel"),
 		g.onlyFor("quotas", "quota"),
 		g.onlyFor("preemptive-priority", "priority"),
 		g.onlyFor("choose-every", synthesizer),
@@ -151,7 +161,7 @@ func (g *flagContext) preemptionRules() []rule {
 	return []rule{
 		{"quantum cost-share", g.noOrder(stops), g.underOrders(), stopping},
 		{
-			"cost tier", g.noOrder(stops) && !g.losesGPUs(), g.underOrders(),
+			"cost tier restart-cost", g.noOrder(stops) && !g.losesGPUs(), g.underOrders(),
 			stopping + ", and for jobs that lose their GPUs, as with --job-mtbf, --node-mtbf and --node-events",
 		},
 	}
@@ -182,6 +192,22 @@ func (g *flagContext) randomRules() []rule {
 			"no node fails at random; the file of --node-events also says when its nodes are back",
 		},
 		{"seed", !random, "here", "nothing is random; --job-mtbf, --node-mtbf, --estimate-error and order pollux are"},
+	}
+}
+
+// modelRules are the settings of the model.
+func (g *flagContext) modelRules() []rule {
+	typed := "under --model " + g.Model
+	return []rule{
+		{
+			"reference type-speeds", g.Model == ownModel || g.Model == linearModel, typed,
+			"types of GPU have speeds under --model common, placed and measured",
+		},
+		{"models", g.Model == linearModel, typed, "speed is proportional to the number of GPUs there"},
+		{
+			"no-grow", g.noOrder(func(name string) bool { return name == "optimus" || name == "pollux" }), g.underOrders(),
+			"it is for optimus and pollux: no other order gives jobs more GPUs than they ask for",
+		},
 	}
 }
 

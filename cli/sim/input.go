@@ -89,6 +89,16 @@ func (s *settings) complete(in *input) (err error) {
 		}
 	}
 	in.tables, err = s.read()
+	if s.Profile != native {
+		s.Model = ""
+		return err
+	}
+	if err == nil {
+		err = s.checkTypeSpeeds(in.nodes)
+	}
+	if err == nil {
+		in.tables.speeds = s.newSpeedModel(in.jobs, in.nodes, in.tables.models)
+	}
 	return err
 }
 

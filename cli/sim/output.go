@@ -38,7 +38,7 @@ func (o *output) interrupted() error {
 }
 
 // deliver writes a result's files atomically.
-func (o *output) deliver(result *sim.Result, s *settings) error {
+func (o *output) deliver(result *sim.Result, s *settings, model *modelView) error {
 	if o.dir == "" {
 		return nil
 	}
@@ -46,12 +46,12 @@ func (o *output) deliver(result *sim.Result, s *settings) error {
 		if err := result.Write(staging); err != nil {
 			return err
 		}
-		return o.draw(result, s, staging)
+		return o.draw(result, s, model, staging)
 	})
 }
 
 // report prints the summary.
-func (o *output) report(to verb.Streams, result *sim.Result, s *settings) error {
+func (o *output) report(to verb.Streams, result *sim.Result, s *settings, model *modelView) error {
 	if o.json {
 		return printJSON(to.Out, &result.Summary)
 	}
@@ -85,6 +85,9 @@ func (o *output) report(to verb.Streams, result *sim.Result, s *settings) error 
 	out.line("makespan          %s", span(m.Makespan))
 	out.line("preemptions       %d", m.Preemptions)
 	out.line("GPU utilization   %.1f %%", 100*m.GPUUtilisation)
+	if model != nil {
+		out.line("model             %s", model)
+	}
 	if out.err == nil {
 		out.err = printFigures(to.Out, m)
 	}

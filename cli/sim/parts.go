@@ -25,8 +25,9 @@ import (
 // tables is what was read from files for a simulation. Simulations share it.
 type tables struct {
 	models  *throughput.Table // nil: no --models
-	costs   *costs.Table      // nil: stopping and resuming takes no time
-	history []cluster.Job     // nil: no --history
+	speeds  *speedModel
+	costs   *costs.Table  // nil: stopping and resuming takes no time
+	history []cluster.Job // nil: no --history
 }
 
 // read reads the files of tables.
@@ -50,6 +51,9 @@ func (s *settings) read() (t tables, err error) {
 			t.costs, err = costs.Read(in, name)
 			return err
 		})
+	}
+	if s.restartCost > 0 {
+		t.costs = s.restartTable()
 	}
 	if s.Tier != "" && err == nil {
 		if tiers := t.costs.Tiers(); !slices.Contains(tiers, s.Tier) {
@@ -123,7 +127,8 @@ func (s *settings) synthesizerPolicies(base func() scheduler.Policies) (schedule
 
 // elastic sets an elastic policy and the speeds of jobs under it.
 func (s *settings) elastic(p *scheduler.Policies, t tables) (err error) {
-	p.Allocate, p.Speeds, err = elastic.ByName(s.Order, elastic.Parameters{Table: t.models, Seed: s.Seed})
+	p.Allocate, p.Speeds, err = elastic.ByName(s.Order, s.elasticParameters(p, t))
+	p.PromptStarts = s.promptStarts
 	return usage(err)
 }
 

@@ -16,7 +16,7 @@ import (
 const maxRunsInPlots = 8
 
 // draw writes the charts of a result.
-func (o *output) draw(result *sim.Result, s *settings, dir string) error {
+func (o *output) draw(result *sim.Result, s *settings, model *modelView, dir string) error {
 	if o.noPictures || len(result.Jobs) == 0 {
 		return nil
 	}
@@ -24,7 +24,9 @@ func (o *output) draw(result *sim.Result, s *settings, dir string) error {
 	if s.Profile != native {
 		title += ", profile " + s.Profile
 	}
-	_, err := plot.Album{Title: title, Runs: []plot.Run{{Name: s.label(), Result: result}}}.Write(dir)
+	_, err := plot.Album{
+		Title: title, Runs: []plot.Run{{Name: s.label(), Result: result}}, Notes: model.notes(),
+	}.Write(dir)
 	return err
 }
 
@@ -35,7 +37,7 @@ func (g *grid) draw(dir string) error {
 	if len(g.loads) > 1 {
 		title += " at " + humanize.Count(len(g.loads), "load", "loads")
 	}
-	album := plot.Album{Title: title}
+	album := plot.Album{Title: title, Notes: g.model.notes()}
 	curves := map[string]int{}
 	for i := range g.cells {
 		c := &g.cells[i]

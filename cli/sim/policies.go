@@ -24,6 +24,9 @@ func orders() []string { return slices.Concat(order.Names(), elastic.Names(), []
 // policies composes a scheduler for some jobs. Each simulation needs its own: some policies keep
 // state.
 func (s *settings) policies(jobs []cluster.Job, t tables) (scheduler.Policies, error) {
+	if err := s.refuse(jobs, t); err != nil {
+		return scheduler.Policies{}, err
+	}
 	p, err := s.base(jobs, t)
 	if err != nil {
 		return p, err
@@ -58,9 +61,10 @@ func (s *settings) base(jobs []cluster.Job, t tables) (p scheduler.Policies, err
 	if p.Backfill, err = backfill.ByName(s.Backfill); err != nil {
 		return p, usage(err)
 	}
-	if t.models != nil {
+	if t.models != nil && s.Model == ownModel {
 		p.Speeds = throughput.NewSpeeds(t.models)
 	}
+	s.apply(&p, t)
 	if t.costs != nil {
 		p.Costs = t.costs.For(s.Tier)
 	}
@@ -75,11 +79,14 @@ func (s *settings) ordering(p *scheduler.Policies, t tables) (err error) {
 		if p.Round == 0 {
 			p.Round = elasticRound
 		}
-		return s.elastic(p, t)
+		err := s.elastic(p, t)
+		s.apply(p, t)
+		return err
 	}
 	p.Order, err = order.ByName(s.Order, order.Parameters{
 		Limits: s.limits, Promote: s.Promote, Lease: s.lease, Weights: s.Weights, Quotas: s.Quotas,
 		Preemptive: s.PreemptivePriority,
+		Contention: s.Contention,
 		Aging:      s.age, Lengths: t.lengths(s.Order == "gittins2d"),
 	})
 	if err != nil && !slices.Contains(order.Names(), s.Order) {

@@ -19,17 +19,7 @@ import (
 // runVerb is sim run.
 func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	s := &settings{}
-	s.inputFlags(flags)
-	flags.StringVar(
-		&s.Profile,
-		"profile",
-		native,
-		"`SIMULATOR`: native (our engine), blox or tiresias (reproduced job by job)",
-	)
-	flags.StringVar(&s.Order, "order", "fifo", "`POLICY` that orders the jobs: "+names(orders()))
-	s.policyFlags(flags)
-	s.timeFlags(flags)
-	s.faultFlags(flags)
+	s.runFlags(flags)
 	out := output{}
 	out.flags(flags)
 	flags.StringVar(
@@ -46,6 +36,21 @@ func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) 
 		}
 		return out.run(ctx, to, s)
 	}
+}
+
+// runFlags registers the flags of one simulation.
+func (s *settings) runFlags(flags *flag.FlagSet) {
+	s.inputFlags(flags)
+	flags.StringVar(
+		&s.Profile,
+		"profile",
+		native,
+		"`SIMULATOR`: native (our engine), blox or tiresias (reproduced job by job)",
+	)
+	flags.StringVar(&s.Order, "order", "fifo", "`POLICY` that orders the jobs: "+names(orders()))
+	s.policyFlags(flags)
+	s.timeFlags(flags)
+	s.faultFlags(flags)
 }
 
 // policyFlags registers the flags of the other policies.
@@ -113,10 +118,11 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 		return err
 	}
 	result.Summary.Configuration = s.configuration()
-	if err := o.deliver(result, s); err != nil {
+	view := s.view(in.tables)
+	if err := o.deliver(result, s, view); err != nil {
 		return err
 	}
-	if err := o.report(to, result, s); err != nil {
+	if err := o.report(to, result, s, view); err != nil {
 		return err
 	}
 	if ctx.Err() != nil && result.Summary.Partial {
@@ -138,6 +144,9 @@ type progress func(ended, total int, now time.Duration)
 
 // simulate runs one simulation by its profile.
 func (s *settings) simulate(ctx context.Context, in input, progress progress) (*sim.Result, error) {
+	if err := s.refuseIgnored(in.jobs); err != nil {
+		return nil, err
+	}
 	if s.Profile != native {
 		return s.simulateCompat(ctx, in, progress)
 	}
@@ -146,7 +155,7 @@ func (s *settings) simulate(ctx context.Context, in input, progress progress) (*
 	if err != nil {
 		return nil, err
 	}
-	return sim.Play(ctx, in.jobs, sim.Options{
+	return sim.Play(ctx, s.limit(in.jobs), sim.Options{
 		Nodes: in.nodes, Policies: policies, Track: s.track, Until: s.until, Progress: progress,
 		Events: in.log,
 		Faults: sim.Faults{
@@ -174,7 +183,7 @@ func (s *settings) defaults() {
 	orDefault(&s.Backfill, "none")
 	orDefault(&s.Victims, "tail")
 	if s.round == 0 && isElastic(s.Order) {
-		s.round = elasticRound
+		s.round, s.promptStarts = elasticRound, s.Model != ownModel
 	}
 	if s.quantum == 0 {
 		s.quantum = s.quantumFor()

@@ -43,6 +43,13 @@ type settings struct {
 	Weights                                        shares  `json:"weights,omitempty"`
 	PreemptivePriority                             bool    `json:"preemptive_priority,omitempty"`
 
+	modelSettings
+	Contention     float64 `json:"contention,omitempty"`
+	Pack           bool    `json:"pack,omitempty"`
+	IgnorePriority bool    `json:"ignore_priority,omitempty"`
+	IgnoreWeights  bool    `json:"ignore_weights,omitempty"`
+	promptStarts   bool    // elastic policies start jobs that arrive between rounds
+
 	Cost      string  `json:"cost,omitempty"`
 	Tier      string  `json:"tier,omitempty"`
 	CostShare float64 `json:"cost_share,omitempty"`
@@ -69,6 +76,7 @@ type configuration struct {
 	JobMTBF    float64   `json:"job_mtbf_s,omitempty"`
 	NodeMTBF   float64   `json:"node_mtbf_s,omitempty"`
 	NodeRepair float64   `json:"node_repair_s,omitempty"`
+	Restart    float64   `json:"restart_cost_s,omitempty"`
 }
 
 // configuration leaves out intervals that have no effect with these settings.
@@ -76,6 +84,7 @@ func (s *settings) configuration() *configuration {
 	c := &configuration{
 		settings: s, Round: s.round.Seconds(), Quantum: s.quantum.Seconds(), Age: s.age.Seconds(), Lease: s.lease.Seconds(),
 		Until: s.until.Seconds(), Track: s.track.String(), JobMTBF: s.jobMTBF.Seconds(), NodeMTBF: s.nodeMTBF.Seconds(),
+		Restart: s.restartCost.Seconds(),
 	}
 	if s.Order == synthesizer {
 		c.Choose = s.chooseEvery.Seconds()
@@ -214,8 +223,33 @@ func (s *settings) timeFlags(flags *flag.FlagSet) {
 		"",
 		"`FILE` of past jobs, in any format of --jobs: gittins and gittins2d assume their lengths",
 	)
-	flags.Var(&s.Weights, "weights", "users' weights for order drf, as `USER=WEIGHT,...`")
+	s.meaningFlags(flags)
+}
+
+// meaningFlags registers the flags of priorities, weights and single orders.
+func (s *settings) meaningFlags(flags *flag.FlagSet) {
+	flags.Var(&s.Weights, "weights", "users' weights for orders drf and gavel, as `USER=WEIGHT,...`; default: 1")
+	flags.BoolVar(
+		&s.IgnorePriority,
+		"ignore-priority",
+		false,
+		"orders that know no priorities ignore those of the jobs, instead of refusing them",
+	)
+	flags.BoolVar(
+		&s.IgnoreWeights,
+		"ignore-weights",
+		false,
+		"orders that know no weights ignore --weights, beside others that know them",
+	)
 	flags.BoolVar(&s.PreemptivePriority, "preemptive-priority", false, "order priority preempts jobs of lower priority")
+	flags.Float64Var(
+		&s.Contention,
+		"contention",
+		0,
+		"how many `JOBS` share the cluster on average, for themis: a job's fair share is the cluster divided by it; "+
+			"default: what the job asks for",
+	)
+	flags.BoolVar(&s.Pack, "pack", false, "order optimus puts each job on the fewest nodes itself, as in its paper")
 }
 
 // faultFlags registers the flags of preemption costs and of failures.
@@ -227,6 +261,7 @@ func (s *settings) faultFlags(flags *flag.FlagSet) {
 		"CSV `FILE` of what preempting and resuming a job takes: save_s, load_s, and optionally model, tier, "+
 			"bytes, self_save_s; default: no time",
 	)
+	s.modelFlags(flags)
 	flags.Float64Var(
 		&s.CostShare,
 		"cost-share",
@@ -238,8 +273,8 @@ func (s *settings) faultFlags(flags *flag.FlagSet) {
 		&s.Models,
 		"models",
 		"",
-		"`FILE` of how fast models run on which GPUs, for all orders; default: "+
-			"a built-in table for optimus, pollux and gavel",
+		"`FILE` of how fast models run on which GPUs, for all orders: CSV, or Gavel's simulation_throughputs.json; "+
+			"default: a built-in table",
 	)
 	flags.Float64Var(
 		&s.EstimateError,
@@ -280,7 +315,11 @@ func (g *flagContext) check(given map[string]bool) error {
 		{!(s.EstimateError >= 0 && s.EstimateError <= 1000), "--estimate-error takes 0 to 1000"},
 		{len(s.Caps.whole()) < len(s.Caps), "--caps takes whole GPUs"},
 		{s.Retries < 0, "--retries takes 0 or more"},
-		{s.CostShare != 0 && s.Cost == "", "--cost-share needs --cost FILE"},
+		{s.CostShare != 0 && s.Cost == "" && s.restartCost == 0, "--cost-share needs --cost FILE or --restart-cost SECONDS"},
+		{s.Cost != "" && s.restartCost > 0, "--restart-cost is in --cost FILE; take one of both"},
+		{!slices.Contains(models(), s.Model), fmt.Sprintf("--model takes %s, not %q", names(models()), s.Model)},
+		{s.Model == measuredModel && s.Models == "", "--model measured needs --models FILE"},
+		{!(s.Contention >= 0 && s.Contention <= 1e9), "--contention takes a number above 0"},
 		{s.Tier != "" && s.Cost == "", "--tier needs --cost FILE"},
 		{
 			s.Format != "" && !slices.Contains(formats(), s.Format),

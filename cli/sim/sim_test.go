@@ -509,7 +509,7 @@ func TestElasticUnderCaps(t *testing.T) {
 		},
 	} {
 		out := filepath.Join(dir, "out")
-		line := "run --no-pictures --nodes 1 --gpus-per-node 4 --out " + out + " " + test.flags
+		line := "run --no-pictures --model own --nodes 1 --gpus-per-node 4 --out " + out + " " + test.flags
 		if _, err := say(context.Background(), strings.Fields(line)...); err != nil {
 			t.Errorf("%s: %v", test.flags, err)
 			continue

@@ -15,8 +15,10 @@ import (
 
 // table is the output of compare. Scripts read it: fields may be added, never renamed.
 type table struct {
-	Partial bool  `json:"partial"`
-	Rows    []row `json:"rows"`
+	Partial bool `json:"partial"`
+	// Model is how fast jobs run; null under another simulator's profile.
+	Model *modelView `json:"model"`
+	Rows  []row      `json:"rows"`
 }
 
 // row is one simulation.
@@ -34,7 +36,7 @@ type row struct {
 
 // table returns a row for each cell. The table is partial if a simulation was cut off.
 func (g *grid) table() *table {
-	t := &table{}
+	t := &table{Model: g.model}
 	for i := range g.cells {
 		c := &g.cells[i]
 		r := row{
@@ -93,10 +95,17 @@ func (t *table) show(to io.Writer, dir string) error {
 			note,
 		)
 	}
-	if dir != "" {
-		fmt.Fprintf(out, "\nwritten: %s\n", dir)
+	if err := out.Flush(); err != nil {
+		return err
 	}
-	return out.Flush()
+	end := &lines{to: to}
+	if t.Model != nil {
+		end.line("\nmodel: %s", t.Model)
+	}
+	if dir != "" {
+		end.line("\nwritten: %s", dir)
+	}
+	return end.err
 }
 
 // write writes a folder.

@@ -18,7 +18,7 @@ func Verbs() []*verb.Verb {
 		"walk":    {"strict", "fill"},
 	}
 	return []*verb.Verb{
-		verb.Group("sim", "run|compare|generate|check", "simulate schedulers on traces of jobs, in virtual time", aboutGroup),
+		verb.Group("sim", "run|compare|policies|generate|check", "simulate schedulers on traces of jobs, in virtual time", aboutGroup),
 		{
 			Name: "sim run", Word: true,
 			Summary: "simulate a scheduler on a trace of jobs",
@@ -32,6 +32,12 @@ func Verbs() []*verb.Verb {
 			About:   aboutCompare,
 			Values:  policies,
 			Setup:   compareVerb,
+		},
+		{
+			Name: "sim policies", Word: true,
+			Summary: "list the orders and what priorities and weights mean under each",
+			About:   aboutPolicies,
+			Setup:   policiesVerb,
 		},
 		{
 			Name: "sim generate", Word: true,
@@ -90,6 +96,27 @@ The orders of the native profile, where jobs of equal rank are ordered by submis
     optimus, pollux, gavel
                          decide how many GPUs each job gets, every --round (default 60 s)
     synthesizer          simulates ahead and takes the best of fifo, las and srtf, with admission policies
+
+What priorities and weights mean under each order: pos_cli sim policies. An order that knows no
+priorities refuses jobs whose priorities differ, unless --ignore-priority is set.
+
+How fast jobs run is one model for all orders, --model; the result names it:
+
+    common       a job takes duration_s on the GPUs that it asks for, on whatever nodes. Elastic jobs on
+                 more or fewer, and GPU types of a mixed cluster, scale by the job's model in a built-in
+                 table or in --models; jobs of other models are like its model unknown. duration_s is on
+                 the job's gpu_type, or on --reference
+    placed       as common, and on more nodes than needed a job is slower, as the table says (under common
+                 only jobs of models in --models are)
+    measured     as placed; jobs that change their size must have a model in --models
+    linear       speed is proportional to the number of GPUs, all types are alike
+    own          each order's own, for checks against its paper: linear for orders with a queue; for gavel
+                 and optimus as placed, with duration_s on a V100; for pollux so, too, but jobs adapt
+                 their batches to their GPUs, and it assumes that a restart takes 30 s
+
+Under all but own, the policies decide by the same model. A job's first start takes no time; to stop
+it and to start it again takes what --restart-cost or --cost says, else no time. A job that arrives between rounds of optimus, pollux or gavel starts at once on free GPUs; if
+--round is set, it waits for the next round under every order.
 
 Under orders that preempt, all jobs that fit behind a blocked one start; under the others they wait
 for it. Policies see estimates and never lengths; the estimate is the length if the trace has none
@@ -164,10 +191,27 @@ between the trace's arrivals are scaled so that it needs that much of the cluste
 same. LOAD is the load that was asked for. OFFERED LOAD is that of the jobs, from the first arrival
 to the last; of few generated jobs, whose lengths and arrivals are random, it differs.
 
+All rows have one model of how fast jobs run and of what restarts take (--model, see: pos_cli help
+sim run). It is printed below the table, is on the page and is model in compare.json. What an order
+cannot do under it is an error before anything runs.
+
 With --out it writes compare.json and compare.csv (a row for each combination), NAME.jobs.csv,
 NAME.summary.json and NAME.timeline.csv of each, and charts: index.html, and each as SVG and PNG. All
 flags of one simulation apply to all, see: pos_cli help sim run. A flag for some orders only, as
 --limits, needs one of them in the grid.`
+
+const aboutPolicies = `Lists the orders of the native profile: whether jobs are preempted, what a job's priority and its
+user's weight (--weights) mean, and how many GPUs a job gets.
+
+Where a priority is refused, jobs with different priorities are an error of sim run and sim compare,
+unless --ignore-priority is set. Where a weight is refused, --weights is, unless --ignore-weights is
+set and another order of the comparison knows weights.
+
+Under drf and quota, the job of highest priority is first among those that its user has waiting; no
+running job of the user is preempted for it. Under priority it preempts with --preemptive-priority.
+Under gavel, where jobs compete, each is due throughput in proportion to its weight: that of its user,
+times two for each priority above 0, divided by two for each below, ten times at most. Under quota,
+users' quotas (--quotas) are in the place of weights.`
 
 const aboutGenerate = `Generates jobs and writes them as CSV. The same flags give the same jobs on every machine, and at
 every load the same jobs, only closer together.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/phos-gpu/phos/internal/spelling"
 )
 
 // parse accepts flags before, between and after the words, or, if the words are a command, only
@@ -56,7 +58,7 @@ func explainFlagError(flags *flag.FlagSet, err error) string {
 		var known []string
 		flags.VisitAll(func(each *flag.Flag) { known = append(known, each.Name) })
 		text := "there is no flag --" + name
-		if near := nearest(name, known); near != "" {
+		if near := spelling.Nearest(name, known); near != "" {
 			text += fmt.Sprintf("; did you mean --%s?", near)
 		}
 		return text

@@ -5,6 +5,8 @@ import (
 	"flag"
 	"fmt"
 	"strings"
+
+	"github.com/phos-gpu/phos/internal/spelling"
 )
 
 // Group returns a verb that prints the help of a group of verbs, whose names begin with its own. It
@@ -17,7 +19,7 @@ func Group(name, verbs, summary, about string) *Verb {
 				return Help(to.Out, v)
 			}
 			text := fmt.Sprintf("there is no verb %q; there are %s", name+" "+arguments[0], verbs)
-			if near := nearest(arguments[0], strings.Split(verbs, "|")); near != "" {
+			if near := spelling.Nearest(arguments[0], strings.Split(verbs, "|")); near != "" {
 				text += fmt.Sprintf("; did you mean %s %s?", name, near)
 			}
 			return &UsageError{Text: fmt.Sprintf("%s; see: pos_cli help %s", text, name)}

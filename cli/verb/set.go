@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/spelling"
 )
 
 // Set is all verbs of a command.
@@ -119,7 +120,7 @@ func (s *Set) nearest(args []string) string {
 		}
 	}
 	for _, each := range candidates {
-		if near := nearest(each, known); near != "" {
+		if near := spelling.Nearest(each, known); near != "" {
 			return "pos_cli " + s.find(near).Invocation()
 		}
 	}

@@ -54,11 +54,11 @@ func TestTargetWithinCaps(t *testing.T) {
 			t.Errorf("%s is %v, want %v", what, got, want)
 		}
 	}
-	groups := []group{{4, 1, []float64{1}}, {4, 1, []float64{1}}}
+	groups := []group{{4, 1, []float64{1}, 0}, {4, 1, []float64{1}, 0}}
 	x := maxmin(groups, []float64{4}, bound{1, []float64{1, 0}})
 	near(t, "under the bound", x[0][0], 0.25)
 	near(t, "the others", x[1][0], 0.75)
-	groups = append(groups, group{1, 2, []float64{1}})
+	groups = append(groups, group{1, 2, []float64{1}, 0})
 	x = maxmin(groups, []float64{100}, bound{3, []float64{1, 0, 2}}, bound{0.4, []float64{0, 0, 2}})
 	near(t, "under one bound", x[0][0], 0.65)
 	near(t, "under two", x[2][0], 0.2)

@@ -7,6 +7,10 @@
 // All three need to know how fast a job would be on other GPUs than it asked for; package
 // throughput models that by the job's model.
 //
+// What a job's priority and its user's weight mean: under gavel, jobs that compete are due
+// throughput in proportion to their weights, and each 1 of priority doubles a job's weight. Under
+// optimus and pollux neither means anything; pos_cli sim refuses what a policy ignores.
+//
 // The policies allocate whole GPUs: a job that shares its GPU counts as one that does not. Their
 // answers are plain data, which the engine checks. Gavel and Pollux keep state between calls; one
 // value serves one engine.

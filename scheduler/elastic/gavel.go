@@ -22,7 +22,14 @@ import (
 //
 // Received and due shares count from when Gavel first sees a job, so that a new job has nothing to
 // catch up on and targets may change. Jobs get as many GPUs as they ask for.
+//
+// The paper's weights divide a job's throughput in the target: a job of twice the weight is due
+// twice the throughput where jobs compete. A job has the weight of its user, doubled for each
+// priority above 0 and halved for each below.
 type Gavel struct {
+	// Weights are users' weights; 1 for users without an entry.
+	Weights map[string]float64
+
 	table    *throughput.Table
 	now      time.Duration // of the last call
 	accounts map[cluster.JobID]*account
@@ -45,6 +52,7 @@ type jobClass struct {
 	gpus        int
 	gpuType     string
 	memoryBytes int64
+	weight      float64
 
 	// For capped jobs, the nearest user with a cap, and the share of each GPU.
 	capped string
@@ -53,11 +61,26 @@ type jobClass struct {
 
 // classOf returns the class of a job.
 func (g *Gavel) classOf(j *scheduler.Job) jobClass {
-	k := jobClass{model: j.Model(), gpus: j.GPUs(), gpuType: j.OwnGPUType(), memoryBytes: j.GPUMemoryBytes()}
+	k := jobClass{
+		model: j.Model(), gpus: j.GPUs(), gpuType: j.OwnGPUType(), memoryBytes: j.GPUMemoryBytes(), weight: g.weight(j),
+	}
 	if bounds := g.caps.bounds(j); len(bounds) > 0 {
 		k.capped, k.share = g.caps.names[bounds[0]], j.Share()
 	}
 	return k
+}
+
+// maxPriority bounds the effect of a priority: beyond, weights would be out of proportion for the
+// linear program.
+const maxPriority = 10
+
+// weight returns a job's weight.
+func (g *Gavel) weight(j *scheduler.Job) float64 {
+	weight, named := g.Weights[j.User()]
+	if !named {
+		weight = 1
+	}
+	return math.Ldexp(weight, max(-maxPriority, min(maxPriority, j.Priority())))
 }
 
 // NewGavel returns a Gavel with a table of models.
@@ -145,6 +168,7 @@ func (g *Gavel) updateTarget(v scheduler.View, jobs []*scheduler.Job, avail *sup
 			cmp.Compare(a.gpus, b.gpus),
 			cmp.Compare(a.gpuType, b.gpuType),
 			cmp.Compare(a.memoryBytes, b.memoryBytes),
+			cmp.Compare(a.weight, b.weight),
 			cmp.Compare(a.capped, b.capped),
 			cmp.Compare(a.share, b.share),
 		)
@@ -156,7 +180,7 @@ func (g *Gavel) updateTarget(v scheduler.View, jobs []*scheduler.Job, avail *sup
 	}
 	groups := make([]group, len(kinds))
 	for i, k := range kinds {
-		groups[i] = group{float64(counts[k]), float64(k.gpus), g.rates(v, example[k], types)}
+		groups[i] = group{float64(counts[k]), float64(k.gpus), g.rates(v, example[k], types), k.weight}
 		question += fmt.Sprintf("%+v %d %v ", k, counts[k], groups[i].rate)
 	}
 	if question == g.targetFor {

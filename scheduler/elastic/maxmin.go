@@ -1,10 +1,15 @@
 package elastic
 
+import "cmp"
+
 // group is a number of equal jobs, which get equal shares.
 type group struct {
 	jobs float64
 	gpus float64   // of each job
 	rate []float64 // throughput by GPU type; 0 if a job cannot run on it
+
+	// weight divides the throughput of each job; 0 means 1.
+	weight float64
 }
 
 // bound limits the mean number of GPUs of some groups together.
@@ -19,9 +24,9 @@ const minPrice = 1e-7
 
 // maxmin is Gavel's allocation (§4.1): for each group and type, the share of time that each job
 // runs there. It maximizes the least throughput of all jobs, normalized to an equal share of every
-// type and multiplied by the job's GPUs; then, with that kept, the next least, and so on. Bounds
-// hold for the sums over groups. Jobs with a price in the solution could get more only at the
-// expense of a job that has as little: they are frozen.
+// type, multiplied by the job's GPUs and divided by its weight; then, with that kept, the next
+// least, and so on. Bounds hold for the sums over groups. Jobs with a price in the solution could
+// get more only at the expense of a job that has as little: they are frozen.
 func maxmin(groups []group, capacity []float64, bounds ...bound) [][]float64 {
 	l := newWaterfill(groups, capacity)
 	l.bounds = bounds
@@ -72,7 +77,7 @@ func newWaterfill(groups []group, capacity []float64) *waterfill {
 		for t := range capacity {
 			variable[t] = -1
 			if group.rate[t] > 0 && capacity[t] >= group.gpus {
-				worth[t] = group.gpus * group.rate[t] / (equal / total)
+				worth[t] = group.gpus * group.rate[t] / (equal / total) / cmp.Or(group.weight, 1)
 				variable[t] = l.variables
 				l.variables++
 				l.fixed[g] = -1

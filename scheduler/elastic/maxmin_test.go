@@ -174,6 +174,7 @@ func TestMaxMinAgainstAllCorners(t *testing.T) {
 					float64(1 + random.IntN(3)),
 					gpus,
 					[]float64{float64(1 + random.IntN(9)), float64(random.IntN(9))},
+					[]float64{0, 1, 2, 0.5}[random.IntN(4)],
 				},
 			)
 		}
@@ -211,7 +212,7 @@ func TestMaxMinAgainstAllCorners(t *testing.T) {
 
 // TestMaxMinOfThePaper is the example of the paper's §4.1: one V100, one K80, three jobs.
 func TestMaxMinOfThePaper(t *testing.T) {
-	groups := []group{{1, 1, []float64{40, 10}}, {1, 1, []float64{12, 4}}, {1, 1, []float64{100, 50}}}
+	groups := []group{{1, 1, []float64{40, 10}, 0}, {1, 1, []float64{12, 4}, 0}, {1, 1, []float64{100, 50}, 0}}
 	capacity := []float64{1, 1}
 	x := maxmin(groups, capacity)
 	want := [][]float64{{0.45, 0}, {0.45, 0.09}, {0.09, 0.91}}
@@ -235,7 +236,7 @@ func TestMaxMinOfThePaper(t *testing.T) {
 func TestMaxMinGoesOnAfterTheFirstLevel(t *testing.T) {
 	// Of four K80, the first job can use one; the second, of two GPUs, two; one H100 suits only the
 	// third.
-	groups := []group{{1, 1, []float64{1, 0}}, {1, 2, []float64{1, 0}}, {1, 1, []float64{0, 5}}}
+	groups := []group{{1, 1, []float64{1, 0}, 0}, {1, 2, []float64{1, 0}, 0}, {1, 1, []float64{0, 5}, 0}}
 	x := maxmin(groups, []float64{4, 1})
 	for g, want := range [][]float64{{1, 0}, {1, 0}, {0, 1}} {
 		if math.Abs(x[g][0]-want[0])+math.Abs(x[g][1]-want[1]) > 1e-6 {
@@ -248,7 +249,7 @@ func TestMaxMinOfNothing(t *testing.T) {
 	if x := maxmin(nil, []float64{4}); len(x) != 0 {
 		t.Error(x)
 	}
-	x := maxmin([]group{{1, 8, []float64{1}}, {2, 1, []float64{0}}}, []float64{4})
+	x := maxmin([]group{{1, 8, []float64{1}, 0}, {2, 1, []float64{0}, 0}}, []float64{4})
 	if x[0][0] != 0 || x[1][0] != 0 {
 		t.Errorf("jobs that fit nowhere have %v", x)
 	}

@@ -13,6 +13,13 @@ import (
 type Parameters struct {
 	Table *throughput.Table // of models; nil means the built-in one
 	Seed  uint64            // of Pollux's search
+
+	// Weights are users' weights for gavel.
+	Weights map[string]float64
+	// Pack lets optimus choose the nodes, too.
+	Pack bool
+	// Costs are what Pollux assumes a restart to take; nil means the 30 s of its paper.
+	Costs scheduler.Costs
 }
 
 // Names returns the policies of this package.
@@ -26,11 +33,17 @@ func ByName(name string, p Parameters) (scheduler.Allocator, scheduler.Speeds, e
 	}
 	switch name {
 	case "gavel":
-		return NewGavel(t), throughput.NewSpeeds(t), nil
+		gavel := NewGavel(t)
+		gavel.Weights = p.Weights
+		return gavel, throughput.NewSpeeds(t), nil
 	case "optimus":
-		return NewOptimus(t), throughput.NewSpeeds(t), nil
+		optimus := NewOptimus(t)
+		optimus.Pack = p.Pack
+		return optimus, throughput.NewSpeeds(t), nil
 	case "pollux":
-		return NewPollux(t, p.Seed), throughput.NewAdaptiveSpeeds(t), nil
+		pollux := NewPollux(t, p.Seed)
+		pollux.Costs = p.Costs
+		return pollux, throughput.NewAdaptiveSpeeds(t), nil
 	}
 	return nil, nil, fmt.Errorf(
 		"%w %q; want one of %s",

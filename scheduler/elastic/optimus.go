@@ -18,12 +18,15 @@ import (
 // estimate and from a Curve fitted to its model's throughput on 1, 2, 4, ... GPUs.
 //
 // The curves are convex in time, so no other allocation within the same bounds has a smaller sum of
-// remaining times than the second step reaches. Optimus also places jobs, by the paper's rule of
-// the fewest nodes (pack.go). As in the paper, priorities are ignored. An overdue job counts as
-// having a tenth of its estimate left.
+// remaining times than the second step reaches. As in the paper, priorities are ignored. An overdue
+// job counts as having a tenth of its estimate left.
 type Optimus struct {
 	table  *throughput.Table
 	curves map[curveKey]Curve
+
+	// Pack lets Optimus place jobs, too, by the paper's rule of the fewest nodes (pack.go). Otherwise
+	// the Placer does, and jobs that keep their number of GPUs never move.
+	Pack bool
 }
 
 type curveKey struct {
@@ -58,9 +61,14 @@ func (o *Optimus) Allocate(v scheduler.View) []scheduler.Allocation {
 	for _, j := range active(v) {
 		claims = append(claims, o.newClaim(v, j, avail.largest))
 	}
-	packer := newPacker(v, avail)
+	var packer *packer
+	if o.Pack {
+		packer = newPacker(v, avail)
+	}
 	giveOut(claims, avail)
-	packer.pack(claims)
+	if packer != nil {
+		packer.pack(claims)
+	}
 	var out []scheduler.Allocation
 	for _, c := range claims {
 		if c.gpus > 0 {

@@ -26,8 +26,11 @@ type Pollux struct {
 	seed   uint64
 	effort int
 
-	// Delta is the assumed cost of a restart.
+	// Delta is the assumed cost of a restart, unless there are Costs.
 	Delta time.Duration
+
+	// Costs are what saving and loading a job takes; nil means Delta for all jobs.
+	Costs scheduler.Costs
 
 	most map[cluster.JobID]int // the most GPUs that each job has had
 }
@@ -99,7 +102,7 @@ func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, avail *supply, jobs i
 		e.base[gpu.Node]++
 	}
 	if j.Phase() == scheduler.Running {
-		e.penalty = restart(v.Now()-j.Submitted(), j.Preemptions(), p.Delta)
+		e.penalty = restart(v.Now()-j.Submitted(), j.Preemptions(), p.restartCost(j))
 	}
 	model := p.table.Model(j.Model())
 	fair := min(max(throughput.Nodes(avail.total, jobs), fewest), most)
@@ -114,6 +117,18 @@ func (p *Pollux) entry(v scheduler.View, j *scheduler.Job, avail *supply, jobs i
 		}
 	}
 	return e
+}
+
+// minRestart is the least assumed cost of a restart. At zero, equally good matrices would
+// alternate.
+const minRestart = time.Second
+
+// restartCost returns the assumed cost of a running job's restart.
+func (p *Pollux) restartCost(j *scheduler.Job) time.Duration {
+	if p.Costs == nil {
+		return p.Delta
+	}
+	return max(minRestart, p.Costs.Save(j)+p.Costs.Load(j, j.Placement()))
 }
 
 // barred returns the nodes that a job cannot use; nil if it can use all.

@@ -130,7 +130,7 @@ func policies(t *testing.T, name string, cost time.Duration) scheduler.Policies 
 		return p
 	}
 	var err error
-	if p.Allocate, p.Speeds, err = ByName(name, Parameters{Seed: 3}); err != nil {
+	if p.Allocate, p.Speeds, err = ByName(name, Parameters{Seed: 3, Pack: true}); err != nil {
 		t.Fatal(err)
 	}
 	return p

@@ -9,6 +9,17 @@
 // Aging bounds the waiting time under any of them that ranks jobs and not groups. ByName returns an
 // order by its name on the command line.
 //
+// What a job's priority and its user's weight mean:
+//
+//	priority      the highest priority is first; weights mean nothing
+//	drf           a user's dominant share is divided by its weight; among the jobs of one user the
+//	              highest priority is first
+//	quota         users have quotas in place of weights; among the jobs of one user the highest
+//	              priority is first
+//	all others    neither means anything
+//
+// pos_cli sim refuses what an order ignores; pos_cli sim policies lists all orders.
+//
 // The policies keep no state. What they need to know of a job or a user is in the View, so a
 // cluster can be copied and simulated ahead. None reads a job's true length. If a policy's paper
 // has more than an order (Themis's auction, Tiresias's placement), its comment says what is left

@@ -32,7 +32,7 @@ type Parameters struct {
 	Lease time.Duration
 	// Contention is how many jobs share the cluster on average, for themis.
 	Contention float64
-	// Weights are users' weights for drf.
+	// Weights are users' weights for drf. (drf and quota order the jobs of one user by priority.)
 	Weights map[string]float64
 	// Quotas are the GPUs that users and organisations own, for quota.
 	Quotas map[string]float64
@@ -58,8 +58,8 @@ var orders = map[string]func(Parameters) scheduler.Orderer{
 	"gittins":   func(p Parameters) scheduler.Orderer { return NewGittins(p.Lengths, false) },
 	"gittins2d": func(p Parameters) scheduler.Orderer { return NewGittins(p.Lengths, true) },
 	"themis":    func(p Parameters) scheduler.Orderer { return Themis{p.Lease, p.Contention} },
-	"drf":       func(p Parameters) scheduler.Orderer { return DRF{Weights: p.Weights} },
-	"quota":     func(p Parameters) scheduler.Orderer { return Quota{GPUs: p.Quotas} },
+	"drf":       func(p Parameters) scheduler.Orderer { return DRF{Weights: p.Weights, Within: Priority{}} },
+	"quota":     func(p Parameters) scheduler.Orderer { return Quota{GPUs: p.Quotas, Within: Priority{}} },
 }
 
 // Names returns the names of all orders.

@@ -22,6 +22,9 @@ type Album struct {
 	// Curves are results over load. LoadLabel is the label of their x axis, as "load (share of GPUs)".
 	Curves    []Curve
 	LoadLabel string
+
+	// Notes are shown above the charts.
+	Notes []string
 }
 
 // Run is a result with its name in the legend.

@@ -97,6 +97,7 @@ func (s seconds) MarshalJSON() ([]byte, error) {
 // contents collects what the page shows.
 func (a Album) contents() contents {
 	c := contents{Names: a.names(), Runs: []runData{}, Curves: []curveData{}, LoadLabel: a.LoadLabel, Notes: []string{}}
+	c.Notes = append(c.Notes, a.Notes...)
 	for _, r := range a.Runs {
 		d := runData{Name: r.Name, Summary: r.Result.Summary, Nodes: []nodeData{}}
 		d.Summary.Configuration = nil

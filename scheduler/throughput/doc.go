@@ -5,5 +5,7 @@
 // it before they decide. Speeds gives the same answers to a simulation, so that a job with more
 // GPUs really runs that much faster there.
 //
+// Table.Common makes one model for all policies, so that their results compare.
+//
 // It measures nothing, and ignores contention between jobs. Read model.go and table.go first.
 package throughput

@@ -1,6 +1,9 @@
 package throughput
 
-import "math"
+import (
+	"cmp"
+	"math"
+)
 
 // Model is how fast one kind of training runs on given GPUs: Pollux's model of data-parallel
 // training (OSDI 2021, §3.2), or measurements.
@@ -23,6 +26,10 @@ type Model struct {
 
 	// measured replaces Step if throughput was measured.
 	measured *measured
+
+	given        bool               // not built in
+	factors      map[string]float64 // by type; they replace measurements, too
+	measuredRate float64            // under a common model, the speed of what was measured; 0 is 1
 }
 
 // StepTime are the seven parameters of the time of a step. All times are in seconds.
@@ -95,9 +102,12 @@ func (m *Model) Goodput(nodes, gpus int) (goodput, batch float64) {
 
 // On returns how fast so many GPUs of a type are relative to the reference type.
 func (m *Model) On(gpuType string, nodes, gpus int) float64 {
+	if factor, ok := m.factors[gpuType]; ok {
+		return factor
+	}
 	if m.measured != nil {
 		if faster, ok := m.measured.ratio(gpuType, nodes, gpus); ok {
-			return faster
+			return faster * cmp.Or(m.measuredRate, 1)
 		}
 	}
 	if rate, ok := m.Rates[gpuType]; ok {

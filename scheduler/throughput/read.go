@@ -1,6 +1,7 @@
 package throughput
 
 import (
+	"bufio"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -18,15 +19,18 @@ type InputError struct {
 	Want   string
 }
 
+// maxQuoted is how much of a bad value an error repeats.
+const maxQuoted = 80
+
 func (e *InputError) Error() string {
 	if e.Column == "" {
 		return fmt.Sprintf("line %d: %s", e.Line, e.Want)
 	}
-	return fmt.Sprintf("line %d: %s is %q, not %s", e.Line, e.Column, e.Value, e.Want)
+	return fmt.Sprintf("line %d: %s is %q, not %s", e.Line, shortened(e.Column), shortened(e.Value), e.Want)
 }
 
-// Read reads models from a CSV file whose first row names the columns, in any order. There are two
-// kinds.
+// Read reads models from a CSV file whose first row names the columns, in any order, or from
+// Gavel's table of throughputs (readGavel). There are two kinds of CSV files.
 //
 // Measured throughput has a row for each measurement: model, gpus, rate, and optionally gpu_type
 // and nodes (default 1). Rates may be in any unit that is the same for all rows of a model. The
@@ -36,7 +40,11 @@ func (e *InputError) Error() string {
 // beta_r, gamma, and optionally max_batch, local_batch and noise, and a column on:TYPE for each
 // type of GPU whose speed relative to the reference type is known.
 func Read(r io.Reader) ([]*Model, error) {
-	rows := csv.NewReader(r)
+	in := bufio.NewReader(r)
+	if isGavel(in) {
+		return readGavel(in)
+	}
+	rows := csv.NewReader(in)
 	rows.FieldsPerRecord = -1
 	header, err := rows.Read()
 	if err != nil {

@@ -34,6 +34,7 @@ func NewTable(models ...*Model) *Table {
 	}
 	for _, m := range models {
 		own := *m
+		own.given = true
 		if own.Rates == nil {
 			own.Rates = t.Model(m.Name).Rates
 		}

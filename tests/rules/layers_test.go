@@ -25,13 +25,14 @@ var order = []string{
 // only from lower layers or from its own row. The longest matching prefix counts.
 var layers = map[string]string{
 	// Linux, and words that everything above shares.
-	"internal/linux": "ground",
-	"internal/words": "ground",
-	"hijack/abi":     "ground",
-	"internal/ptx":   "ground",
-	"ckpt/image":     "ground",
-	"ckpt/pool":      "ground",
-	"cluster":        "ground",
+	"internal/linux":    "ground",
+	"hijack/abi":        "ground",
+	"internal/ptx":      "ground",
+	"internal/spelling": "ground",
+	"internal/words":    "ground",
+	"ckpt/image":        "ground",
+	"ckpt/pool":         "ground",
+	"cluster":           "ground",
 	// What crosses the border between processes, or to the driver.
 	"hijack/wire": "protocol",
 	"daemon/api":  "protocol",
@@ -39,6 +40,7 @@ var layers = map[string]string{
 	// What phosd is told.
 	"daemon/config": "settings",
 	// Pure decisions: no process, no GPU, no clock.
+	"cluster/launch":   "policy",
 	"cluster/pipeline": "policy",
 	"scheduler":        "policy",
 	// GPUs: the contract and its backends.

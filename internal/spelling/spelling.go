@@ -1,10 +1,11 @@
-package verb
+// Package spelling finds the word that a misspelt one was probably meant to be.
+package spelling
 
 // maxEdits is how many mistakes a word may have for which another one is suggested.
 const maxEdits = 2
 
-// nearest returns the known word that a wrong one was probably meant to be, or "".
-func nearest(wrong string, known []string) (found string) {
+// Nearest returns the known word that a wrong one was probably meant to be, or "".
+func Nearest(wrong string, known []string) (found string) {
 	// In a short word, two mistakes leave nothing to recognize.
 	best := min(maxEdits, len(wrong)/2) + 1
 	for _, each := range known {

@@ -1,0 +1,376 @@
+package launch
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+)
+
+// world is what agents see and do: processes on nodes, and reports that come late, twice and in any
+// order. It follows the orders of a launch and shares no rule with it.
+type world struct {
+	t      *testing.T
+	random *rand.Rand
+	state  State
+	// fair means that nothing fails any more, and that all that is asked for is given.
+	fair    bool
+	nodes   []string
+	running map[string]map[int]int // node → replica → attempt
+	seen    map[[2]int]bool        // replica and attempt that were started once
+	mail    []Event
+	log     []Event
+	trace   []string
+}
+
+func newWorld(t *testing.T, seed uint64, spec Spec) *world {
+	w := &world{
+		t: t, random: rand.New(rand.NewPCG(seed, 1)), state: New(spec), nodes: []string{"a", "b", "c"},
+		running: make(map[string]map[int]int), seen: make(map[[2]int]bool),
+	}
+	for _, node := range w.nodes {
+		w.running[node] = make(map[int]int)
+	}
+	return w
+}
+
+// event applies an event, and checks what must always hold.
+func (w *world) event(e Event) {
+	next, err := w.state.Apply(e)
+	w.trace = append(w.trace, fmt.Sprintf("%T%+v: %s %s %v", e, e, next.Phase, next.Goal, err))
+	if err == nil {
+		w.log = append(w.log, e)
+	} else if !reflect.DeepEqual(next, w.state) {
+		w.fail("a refused event changed the state")
+	}
+	w.state = next
+	w.check()
+}
+
+func (w *world) fail(format string, arguments ...any) {
+	w.t.Helper()
+	for _, line := range w.trace[max(0, len(w.trace)-40):] {
+		w.t.Log(line)
+	}
+	w.t.Fatalf(format, arguments...)
+}
+
+// check compares the processes in the world with the state.
+func (w *world) check() {
+	count := make(map[int]int)
+	for node, replicas := range w.running {
+		for replica, attempt := range replicas {
+			count[replica]++
+			r := w.state.Replicas[replica]
+			if !r.Live || r.Attempt != attempt || r.Node != node {
+				w.fail("replica %d runs on %s as attempt %d, but the launch says %+v", replica, node, attempt, r)
+			}
+		}
+	}
+	for replica, copies := range count {
+		if copies > 1 {
+			w.fail("replica %d runs %d times", replica, copies)
+		}
+	}
+	if w.state.Phase == Ended && len(count) > 0 {
+		w.fail("ended, and %d replicas run", len(count))
+	}
+}
+
+// step lets something happen.
+func (w *world) step() {
+	switch w.random.IntN(6) {
+	case 0:
+		w.place()
+	case 1:
+		w.obey()
+	case 2:
+		w.deliver()
+	case 3:
+		w.endSomething()
+	case 4:
+		if w.fair {
+			w.resume()
+		} else {
+			w.disturb()
+		}
+	default:
+		w.obey()
+		w.deliver()
+	}
+}
+
+// place is a scheduler: it gives what is asked for, or, if it is not fair, part of it.
+func (w *world) place() {
+	need := w.state.Needs()
+	var chosen []int
+	if w.fair || w.random.IntN(4) > 0 {
+		chosen = append(chosen, need.Together...)
+	}
+	for _, each := range need.Single {
+		if w.random.IntN(2) == 0 {
+			chosen = append(chosen, each)
+		}
+	}
+	if len(chosen) == 0 {
+		if !w.fair && w.random.IntN(20) == 0 {
+			w.event(NoRoom{"GPUs"})
+		}
+		return
+	}
+	starts := w.state.Phase == Queued
+	var e Placed
+	for _, each := range chosen {
+		e.Assignments = append(e.Assignments, Assignment{Replica: each, Node: w.nodes[w.random.IntN(len(w.nodes))]})
+	}
+	w.event(e)
+	if starts && w.state.Phase == Running {
+		w.checkWhole()
+	}
+}
+
+// checkWhole checks that a launch that was just placed has what must start together. Independent
+// replicas that were not there at the cut may come later.
+func (w *world) checkWhole() {
+	for job, j := range w.state.Spec.Jobs {
+		there := 0
+		for i, r := range w.state.Replicas {
+			if r.Job == job && (r.Live || r.Done || r.Lost) {
+				there++
+			}
+			if w.state.Cut[i] != "" && !r.Live && !r.Done && !r.Lost {
+				w.fail("replica %d was in the cut and is not there", i)
+			}
+		}
+		independent := j.OnReplicaFailure == KeepOthers && len(w.state.Cut) > 0
+		if there < j.Replicas.Min && !independent {
+			w.fail("job %s runs with %d replicas of at least %d", j.Name, there, j.Replicas.Min)
+		}
+	}
+}
+
+// obey lets the agents of all nodes follow the orders.
+func (w *world) obey() {
+	cutting := false
+	for _, o := range w.state.Orders() {
+		on := w.running[o.Node]
+		attempt, runs := on[o.Replica]
+		switch {
+		case o.Do == Run && !w.seen[[2]int{o.Replica, o.Attempt}]:
+			on[o.Replica] = o.Attempt
+			w.seen[[2]int{o.Replica, o.Attempt}] = true
+			w.send(ReplicaStarted{o.Replica, o.Attempt})
+		case o.Do == Stop && runs:
+			delete(on, o.Replica)
+			w.send(ReplicaEnded{o.Replica, attempt, []Exit{{Signal: 15, Stopped: true}}})
+		case o.Do == Stop && !w.seen[[2]int{o.Replica, o.Attempt}]:
+			w.seen[[2]int{o.Replica, o.Attempt}] = true // never to be started
+			w.send(ReplicaEnded{o.Replica, o.Attempt, []Exit{{Error: "stopped before it started", Stopped: true}}})
+		case o.Do == Save:
+			cutting = true
+		}
+	}
+	if cutting {
+		w.save()
+	}
+}
+
+// save takes a cut, if all replicas that should run do.
+func (w *world) save() {
+	images := make(map[int]string)
+	for _, o := range w.state.Orders() {
+		if w.running[o.Node][o.Replica] != o.Attempt {
+			w.event(SaveFailed{"not all run"})
+			return
+		}
+		images[o.Replica] = fmt.Sprintf("image %d.%d", o.Replica, o.Attempt)
+	}
+	if !w.fair && w.random.IntN(3) == 0 {
+		w.event(SaveFailed{"disk full"})
+		return
+	}
+	for replica := range images {
+		for _, on := range w.running {
+			delete(on, replica)
+		}
+	}
+	w.event(Saved{images})
+}
+
+// endSomething lets a process end by itself.
+func (w *world) endSomething() {
+	for _, node := range w.nodes {
+		for _, replica := range slices.Sorted(maps.Keys(w.running[node])) {
+			if w.random.IntN(4) > 0 {
+				continue
+			}
+			attempt := w.running[node][replica]
+			delete(w.running[node], replica)
+			exit := Exit{}
+			if !w.fair && w.random.IntN(3) == 0 {
+				exit.Code = 1 + w.random.IntN(2)
+			}
+			w.send(ReplicaEnded{replica, attempt, []Exit{exit}})
+			return
+		}
+	}
+}
+
+// disturb lets nodes die, and people and policies interfere.
+func (w *world) disturb() {
+	switch w.random.IntN(8) {
+	case 0:
+		node := w.nodes[w.random.IntN(len(w.nodes))]
+		clear(w.running[node])
+		// What the node had sent may still arrive, but nothing starts there for this attempt again.
+		for _, o := range w.state.Orders() {
+			if o.Node == node {
+				w.seen[[2]int{o.Replica, o.Attempt}] = true
+			}
+		}
+		w.event(NodeGone{node})
+	case 1:
+		w.event(SuspendRequested{"ada"})
+	case 2, 3:
+		w.event(ResumeRequested{"ada"})
+	case 4:
+		w.event(Preempted{"a policy"})
+	case 5:
+		if w.random.IntN(20) == 0 {
+			w.event(StopRequested{"ada"})
+		}
+	case 6:
+		if w.random.IntN(20) == 0 {
+			w.event(TimeLimitReached{})
+		}
+	case 7:
+		if w.state.Phase == Waiting {
+			w.event(DependenciesCompleted{})
+			return
+		}
+		w.checkpoint()
+	}
+}
+
+// checkpoint takes a cut of what runs.
+func (w *world) checkpoint() {
+	images := make(map[int]string)
+	for _, o := range w.state.Orders() {
+		if w.running[o.Node][o.Replica] == o.Attempt {
+			images[o.Replica] = fmt.Sprintf("image %d.%d", o.Replica, o.Attempt)
+		}
+	}
+	w.event(Checkpointed{images})
+}
+
+func (w *world) resume() {
+	switch w.state.Phase {
+	case Suspended:
+		w.event(ResumeRequested{"ada"})
+	case Waiting:
+		w.event(DependenciesCompleted{})
+	}
+}
+
+// send queues a report, sometimes twice.
+func (w *world) send(e Event) {
+	w.mail = append(w.mail, e)
+	if w.random.IntN(4) == 0 {
+		w.mail = append(w.mail, e)
+	}
+}
+
+// deliver brings some reports, in any order.
+func (w *world) deliver() {
+	for range w.random.IntN(4) {
+		if len(w.mail) == 0 {
+			return
+		}
+		i := w.random.IntN(len(w.mail))
+		e := w.mail[i]
+		w.mail = slices.Delete(w.mail, i, i+1)
+		w.event(e)
+	}
+}
+
+// anySpec returns a launch of some shape.
+func anySpec(r *rand.Rand) Spec {
+	spec := Spec{Restartable: r.IntN(2) == 0}
+	if r.IntN(4) == 0 {
+		spec.After = []string{"earlier"}
+	}
+	if r.IntN(6) == 0 {
+		spec.Queue = Refuse
+	}
+	for i := range 1 + r.IntN(2) {
+		least := 1 + r.IntN(3)
+		job := Job{
+			Name: fmt.Sprintf("job-%d", i), Replicas: Replicas{least, least + r.IntN(3)*r.IntN(2)}, Retries: r.IntN(3),
+			Processes: []Process{{Command: []string{"x"}}},
+		}
+		if r.IntN(3) == 0 {
+			job.OnReplicaFailure = KeepOthers
+		}
+		if job.Retries > 0 && r.IntN(2) == 0 {
+			job.RetryOn = []int{1}
+		}
+		spec.Jobs = append(spec.Jobs, job)
+	}
+	checked, err := spec.Check()
+	if err != nil {
+		panic(err)
+	}
+	return checked
+}
+
+// TestAnyOrder plays launches of all shapes under events in any order. Nothing runs twice, nothing
+// is forgotten, gangs are whole, and once nothing fails any more every launch ends.
+func TestAnyOrder(t *testing.T) {
+	results := make(map[Result]int)
+	for seed := range uint64(1_000) {
+		spec := anySpec(rand.New(rand.NewPCG(seed, 2)))
+		w := newWorld(t, seed, spec)
+		for range 60 {
+			w.step()
+		}
+		w.fair = true
+		for steps := 0; w.state.Phase != Ended; steps++ {
+			if w.step(); steps == 5_000 {
+				w.fail("seed %d: it does not end: %+v", seed, w.state)
+			}
+		}
+		results[w.state.Result]++
+		w.checkReplay()
+	}
+	for _, each := range []Result{Completed, Failed, Stopped} {
+		if results[each] < 20 {
+			t.Errorf("only %d launches %s: the play is too tame", results[each], each)
+		}
+	}
+}
+
+// checkReplay applies the log again, with the state passing through its stored form at each event.
+func (w *world) checkReplay() {
+	again := New(w.state.Spec)
+	for _, e := range w.log {
+		text, err := json.Marshal(again)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		var stored State
+		if err := json.Unmarshal(text, &stored); err != nil {
+			w.t.Fatal(err)
+		}
+		if again, err = stored.Apply(e); err != nil {
+			w.fail("replay: %v", err)
+		}
+	}
+	got, _ := json.Marshal(again)
+	want, _ := json.Marshal(w.state)
+	if string(got) != string(want) {
+		w.fail("replay: got %s, want %s", got, want)
+	}
+}

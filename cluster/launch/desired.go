@@ -1,0 +1,84 @@
+package launch
+
+import "slices"
+
+// Order is what an agent shall make true of one replica.
+type Order struct {
+	Assignment
+	Attempt    int    `json:"attempt"`
+	Generation int    `json:"generation"`
+	Do         Do     `json:"do"`
+	Image      string `json:"image,omitempty"`
+}
+
+// Do is what shall become of a replica.
+type Do string
+
+// What may become of a replica.
+const (
+	// Run starts it, once.
+	Run Do = "run"
+	// Save saves it in one cut with the others, and stops it.
+	Save Do = "save"
+	// Stop stops it.
+	Stop Do = "stop"
+)
+
+// Orders returns what shall be on nodes. A replica that is not listed shall have no process
+// anywhere. The orders follow from the state alone, so they may be given any number of times.
+func (s State) Orders() (orders []Order) {
+	do := Run
+	switch {
+	case s.Cutting:
+		do = Save
+	case s.Phase == Stopping:
+		do = Stop
+	}
+	for i, r := range s.Replicas {
+		if r.Live {
+			orders = append(orders, Order{
+				Assignment: Assignment{Replica: i, Node: r.Node, GPUs: r.GPUs},
+				Attempt:    r.Attempt, Generation: s.Generation, Do: do, Image: r.Image,
+			})
+		}
+	}
+	return orders
+}
+
+// Need is what a launch wants placed.
+type Need struct {
+	// Together are replicas that start at once or not at all.
+	Together []int
+	// Single are replicas that may join one by one.
+	Single []int
+}
+
+// Needs returns what waits for room.
+func (s State) Needs() (n Need) {
+	if s.Phase != Queued && s.Phase != Running {
+		return Need{}
+	}
+	if s.Phase == Queued {
+		n.Together = s.together()
+	}
+	for i := range s.Replicas {
+		r := &s.Replicas[i]
+		if r.pending() && s.joins(i) && !slices.Contains(n.Together, i) {
+			n.Single = append(n.Single, i)
+		}
+	}
+	return n
+}
+
+// joins reports whether a replica may join others that run. Those of a range do not join to find
+// that others have succeeded already, unless the launch lacks them, and not beside those that start
+// from a cut.
+func (s *State) joins(replica int) bool {
+	r := &s.Replicas[replica]
+	job := s.Spec.Jobs[r.Job]
+	if !job.Replicas.Elastic() || job.OnReplicaFailure == KeepOthers {
+		return true
+	}
+	ended := s.count(r.Job, func(r *Replica) bool { return r.Done || r.Lost })
+	return (ended == 0 || s.owes(r)) && (s.Phase == Running || len(s.Cut) == 0)
+}
