@@ -52,7 +52,7 @@ func TestErrorsOfFlags(t *testing.T) {
 		flags.SetOutput(io.Discard)
 		v.Setup(flags)
 		flags.VisitAll(func(f *flag.Flag) {
-			for _, value := range large {
+			for _, value := range large[:4] {
 				line := append(append([]string{name}, strings.Fields(args)...), "--"+f.Name+"="+value)
 				_, err := say(context.Background(), line...)
 				checkShort(t, err, name+" --"+f.Name, "")

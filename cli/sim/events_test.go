@@ -267,7 +267,8 @@ func TestEventsReplay(t *testing.T) {
 	first, second := file(t, dir, "rigid.csv", rigid.String()), file(t, dir, "elastic.csv", elastic.String())
 	costs := file(t, dir, "costs.csv", "save_s,load_s\n3,5.5\n")
 	nodes := file(t, dir, "nodes.csv", "time_s,node,event\n300,0,down\n500,1,drain\n700,0,up\n900,1,up\n")
-	rigidOn, elasticOn := " --gpu-types A:3x4,B:2x8 --jobs "+first, " --nodes 4 --gpus-per-node 4 --jobs "+second
+	ranked := " --gpu-types A:3x4,B:2x8 --type-speeds A=1,B=2 --jobs " + first // by orders that read priorities
+	rigidOn, elasticOn := ranked+" --ignore-priority", " --nodes 4 --gpus-per-node 4 --jobs "+second
 	for i, flags := range []string{
 		"fifo" + rigidOn,
 		"fifo --backfill easy --estimate-error 1" + rigidOn,
@@ -276,8 +277,8 @@ func TestEventsReplay(t *testing.T) {
 		"las --quantum 30 --node-events " + nodes + rigidOn,
 		"las2d --admission load:1.1 --round 20 --cost " + costs + rigidOn,
 		"dlas-gpu --limits 300,3000 --until 2000" + rigidOn,
-		"drf --admission quota:1.5 --node-mtbf 4000 --node-repair 200" + rigidOn,
-		"priority --preemptive-priority --victims cheapest --cost " + costs + rigidOn,
+		"drf --admission quota:1.5 --node-mtbf 4000 --node-repair 200" + ranked,
+		"priority --preemptive-priority --victims cheapest --cost " + costs + ranked,
 		"themis --lease 100" + rigidOn,
 		"synthesizer" + rigidOn,
 		"optimus --node-events " + nodes + elasticOn,

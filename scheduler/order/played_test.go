@@ -470,7 +470,7 @@ func TestAdmissionKeepsFIFO(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := play(t, jobs, machines(2, 4), scheduler.Policies{Order: order.FIFO{}, Admit: gate}); !slices.Equal(
+			if got := play(t, jobs, machines(2, 4), scheduler.Policies{Order: order.FIFO{}, Admit: gate}); !reflect.DeepEqual(
 				got.Jobs,
 				free.Jobs,
 			) {
