@@ -92,7 +92,7 @@ func (g *grid) check(given map[string]bool) error {
 			"with --jobs",
 			"the jobs come from the file; without it, they are generated",
 		},
-		{"format beside", generated, "without --jobs", "it describes a file of jobs, and these are generated"},
+		{"format beside processors-per-gpu", generated, "without --jobs", "it describes a file of jobs, and these are generated"},
 	}
 	if generated {
 		rules = append(rules, g.generate.rules("generate")...)
@@ -139,7 +139,7 @@ func (g *grid) parseLoads(text string) error {
 
 // compare simulates the grid, and writes and prints the results.
 func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
-	if err := g.prepare(to); err != nil {
+	if err := g.prepare(); err != nil {
 		return err
 	}
 	bar := o.newBar(to, 0)
@@ -167,12 +167,12 @@ func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
 }
 
 // prepare makes the cells and validates all of them, before any is simulated.
-func (g *grid) prepare(to verb.Streams) error {
+func (g *grid) prepare() error {
 	loads := g.loads
 	if loads == nil {
 		loads = []float64{0}
 	}
-	inputs, err := g.inputs(to, loads)
+	inputs, err := g.inputs(loads)
 	if err != nil {
 		return err
 	}
@@ -206,9 +206,9 @@ func (c *cell) try() error {
 
 // inputs returns the jobs at each load: a trace's, closer together or farther apart, or generated
 // ones.
-func (g *grid) inputs(to verb.Streams, loads []float64) (all []input, err error) {
+func (g *grid) inputs(loads []float64) (all []input, err error) {
 	if g.base.Jobs != "" {
-		in, err := g.base.load(to.Err)
+		in, err := g.base.load()
 		if err != nil {
 			return nil, err
 		}

@@ -29,23 +29,24 @@ type input struct {
 }
 
 // load reads all that the settings name and validates the combination.
-func (s *settings) load(notes io.Writer) (in input, err error) {
+func (s *settings) load() (in input, err error) {
 	if s.Jobs == "" {
 		return in, &verb.UsageError{Text: "name the jobs with --jobs FILE; pos_cli sim generate generates some"}
 	}
 	if in.nodes, err = s.cluster(); err != nil {
 		return in, err
 	}
-	trace, err := workload.Read(s.Jobs, workload.Options{Format: s.Format, Beside: s.Beside, Fits: s.fits(in.nodes)})
+	trace, err := workload.Read(s.Jobs, workload.Options{
+		Format: s.Format, Beside: s.Beside, ProcessorsPerGPU: s.ProcessorsPerGPU, Fits: s.fits(in.nodes),
+	})
 	if err != nil {
 		return in, err
 	}
-	for _, note := range trace.Notes {
-		fmt.Fprintf(notes, "%s: %s\n", filepath.Base(s.Jobs), note)
-	}
+	s.trace = factsOf(trace)
 	in.jobs = trace.Jobs
 	if in.nodes == nil {
 		in.nodes = trace.Nodes
+		s.assumeSpeeds(trace)
 	}
 	if len(in.nodes) == 0 {
 		return in, &verb.UsageError{

@@ -27,7 +27,7 @@ func play(t *testing.T, line string) (*sim.Result, input) {
 	if err := flags.Parse(strings.Fields(line)); err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
-	in, err := s.load(os.Stderr)
+	in, err := s.load()
 	if err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}

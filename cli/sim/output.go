@@ -78,6 +78,9 @@ func (o *output) report(to verb.Streams, result *sim.Result, s *settings, model 
 		jobs += "; PARTIAL, it was cut off"
 	}
 	out.line("jobs              %s", jobs)
+	for _, note := range s.trace.notes() {
+		out.line("trace             %s", note)
+	}
 	out.line("mean JCT          %s", span(m.AvgJCT))
 	out.line("median JCT        %s", span(m.MedianJCT))
 	out.line("p99 JCT           %s", span(m.P99JCT))

@@ -25,7 +25,8 @@ func (o *output) draw(result *sim.Result, s *settings, model *modelView, dir str
 		title += ", profile " + s.Profile
 	}
 	_, err := plot.Album{
-		Title: title, Runs: []plot.Run{{Name: s.label(), Result: result}}, Notes: model.notes(),
+		Title: title, Runs: []plot.Run{{Name: s.label(), Result: result}},
+		Notes: slices.Concat(s.trace.notes(), model.notes()),
 	}.Write(dir)
 	return err
 }
@@ -37,7 +38,7 @@ func (g *grid) draw(dir string) error {
 	if len(g.loads) > 1 {
 		title += " at " + humanize.Count(len(g.loads), "load", "loads")
 	}
-	album := plot.Album{Title: title, Notes: g.model.notes()}
+	album := plot.Album{Title: title, Notes: slices.Concat(g.base.trace.notes(), g.model.notes())}
 	curves := map[string]int{}
 	for i := range g.cells {
 		c := &g.cells[i]

@@ -95,7 +95,7 @@ func (s *settings) gridPolicyFlags(flags *flag.FlagSet) {
 
 // run simulates, and writes and prints the result.
 func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
-	in, err := s.load(to.Err)
+	in, err := s.load()
 	if err != nil {
 		return err
 	}

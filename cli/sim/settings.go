@@ -25,6 +25,9 @@ type settings struct {
 	Format string `json:"format,omitempty"`
 	Beside string `json:"beside,omitempty"`
 
+	ProcessorsPerGPU int `json:"processors_per_gpu,omitempty"`
+	trace            *traceFacts
+
 	Profile   string `json:"profile"`
 	Order     string `json:"order"`
 	Placement string `json:"placement,omitempty"`
@@ -65,6 +68,8 @@ type settings struct {
 // configuration is the settings in summary.json, with times in seconds like all of its times.
 type configuration struct {
 	*settings
+	Trace *traceFacts `json:"trace,omitempty"`
+
 	Round      float64   `json:"round_s,omitempty"`
 	Quantum    float64   `json:"quantum_s,omitempty"`
 	Age        float64   `json:"age_s,omitempty"`
@@ -82,6 +87,7 @@ type configuration struct {
 // configuration leaves out intervals that have no effect with these settings.
 func (s *settings) configuration() *configuration {
 	c := &configuration{
+		Trace:    s.trace,
 		settings: s, Round: s.round.Seconds(), Quantum: s.quantum.Seconds(), Age: s.age.Seconds(), Lease: s.lease.Seconds(),
 		Until: s.until.Seconds(), Track: s.track.String(), JobMTBF: s.jobMTBF.Seconds(), NodeMTBF: s.nodeMTBF.Seconds(),
 		Restart: s.restartCost.Seconds(),
@@ -145,6 +151,12 @@ func (s *settings) inputFlags(flags *flag.FlagSet) {
 		"beside",
 		"",
 		"second `FILE` of a trace that has two; default: the usual name in the same folder",
+	)
+	flags.IntVar(
+		&s.ProcessorsPerGPU,
+		"processors-per-gpu",
+		0,
+		"so many processors of a log in format swf, `N`, are a GPU; default: 1",
 	)
 	flags.IntVar(&s.Nodes, "nodes", 0, "`N` equal nodes")
 	flags.IntVar(&s.GPUsPerNode, "gpus-per-node", 0, "`N` GPUs on each")
@@ -315,6 +327,10 @@ func (g *flagContext) check(given map[string]bool) error {
 		{!(s.EstimateError >= 0 && s.EstimateError <= 1000), "--estimate-error takes 0 to 1000"},
 		{len(s.Caps.whole()) < len(s.Caps), "--caps takes whole GPUs"},
 		{s.Retries < 0, "--retries takes 0 or more"},
+		{
+			given["processors-per-gpu"] && (s.ProcessorsPerGPU < 1 || s.ProcessorsPerGPU > maxProcessorsPerGPU),
+			fmt.Sprintf("--processors-per-gpu takes 1 to %d", maxProcessorsPerGPU),
+		},
 		{s.CostShare != 0 && s.Cost == "" && s.restartCost == 0, "--cost-share needs --cost FILE or --restart-cost SECONDS"},
 		{s.Cost != "" && s.restartCost > 0, "--restart-cost is in --cost FILE; take one of both"},
 		{!slices.Contains(models(), s.Model), fmt.Sprintf("--model takes %s, not %q", names(models()), s.Model)},

@@ -19,6 +19,8 @@ type table struct {
 	// Model is how fast jobs run; null under another simulator's profile.
 	Model *modelView `json:"model"`
 	Rows  []row      `json:"rows"`
+	// Trace is what was assumed of the jobs, if they are from a file that lacks something.
+	Trace *traceFacts `json:"trace,omitempty"`
 }
 
 // row is one simulation.
@@ -36,7 +38,7 @@ type row struct {
 
 // table returns a row for each cell. The table is partial if a simulation was cut off.
 func (g *grid) table() *table {
-	t := &table{Model: g.model}
+	t := &table{Model: g.model, Trace: g.base.trace}
 	for i := range g.cells {
 		c := &g.cells[i]
 		r := row{
@@ -99,6 +101,12 @@ func (t *table) show(to io.Writer, dir string) error {
 		return err
 	}
 	end := &lines{to: to}
+	for i, note := range t.Trace.notes() {
+		if i == 0 {
+			end.line("")
+		}
+		end.line("trace: %s", note)
+	}
 	if t.Model != nil {
 		end.line("\nmodel: %s", t.Model)
 	}

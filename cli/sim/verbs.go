@@ -64,7 +64,9 @@ for a real cluster.
     pos_cli sim compare --jobs jobs.csv --nodes 32 --gpus-per-node 4 --order fifo,srtf,las --out comparison
     pos_cli sim check --events events.jsonl
 
-The same input gives exactly the same result on every machine.`
+The same input gives exactly the same result on every machine.
+
+` + aboutTraces
 
 const aboutRun = `Simulates one scheduler on one trace. All random numbers depend on --seed.
 
@@ -78,7 +80,8 @@ const aboutRun = `Simulates one scheduler on one trace. All random numbers depen
 The jobs are a CSV file whose first row names the columns, in any order: job_id, submit_s (or
 arrival_s), duration_s, num_gpus, and optionally name, user, model, gpu_type, priority, estimate_s,
 share, min_gpus, max_gpus, memory_gib. The published traces of Philly, Helios, Alibaba, Gavel, Pollux
-and the Standard Workload Format are read as published.
+and the Standard Workload Format are read as published, see: pos_cli help sim. What is assumed where
+they lack something is in the result.
 
 The orders of the native profile, where jobs of equal rank are ordered by submission, then by number:
 

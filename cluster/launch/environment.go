@@ -24,9 +24,9 @@ type Where struct {
 	Ports map[string]int
 }
 
-// Environment returns the variables of a process: what the owner has set for the launch, the job and
-// the process, and what phos sets. Beside names of its own these are the names that torchrun sets,
-// so that a script for torch.distributed runs as it is: a replica is to it what a node is to
+// Environment returns the variables of a process: what the owner has set for the launch, the job
+// and the process, and what phos sets. Beside names of its own these are the names that torchrun
+// sets, so that a script for torch.distributed runs as it is: a replica is to it what a node is to
 // torchrun, and each process sees all GPUs of its replica.
 func (s *Spec) Environment(r Replica, process int, at Where) map[string]string {
 	job := &s.Jobs[r.Job]

@@ -116,7 +116,27 @@ var badFiles = []bad{
 		"binary",
 		"",
 		"\x00\x01\xfe\xff\n",
-		`FILE:1: got "\x00\x01\xfe\xff", want a column out of arrival_s, ` + strings.Join(columns, ", "),
+		`FILE:1: got "\x00\x01\xfe\xff", want text without zero bytes`,
+	},
+	{
+		"binary line", "", head4 + strings.Repeat("\x00", 70_000) + "\n",
+		`FILE:2: got "` + strings.Repeat(`\x00`, 15) + `…", want a line of at most 65536 bytes`,
+	},
+	{
+		"unprintable", "", head4 + strings.Repeat("\x01", 1000) + ",1,1,1\n",
+		`FILE:2: job_id: got "` + strings.Repeat(`\x01`, 15) + `…", want ` + wantID,
+	},
+	{
+		"long column", "", strings.Repeat("x", 30_000) + "," + strings.Repeat("y", 30_000) + "\n",
+		`FILE:1: got "` + strings.Repeat(
+			"x",
+			60,
+		) + `…", want a column out of arrival_s, job_id, submit_s, duration_s, ` +
+			`num_gpus, name, user, model, gpu_type, priority, estimat…`,
+	},
+	{
+		"infinite steps", "", "m\tc\td\ta\t1\t1e308\t4\tgns\t1\t-1.0\t100\t6\n",
+		`FILE:1: total steps: got "1e308", want a whole number of 1 or more`,
 	},
 
 	{
@@ -212,6 +232,14 @@ var badFiles = []bad{
 		`FILE:2: gpu_milli: got "1100", want thousandths of a GPU, from 0 to 1000`,
 	},
 	{
+		"openb without times", "", "name,num_gpu,gpu_milli\np,2,1000\n",
+		"FILE: want openb_pod_list_default.csv in the same folder, or named by --beside: this list has no times",
+	},
+	{
+		"openb without an end", "", "name,num_gpu,gpu_milli,creation_time,scheduled_time\np,2,1000,1,2\n",
+		`FILE:1: got "name,num_gpu,gpu_milli,creation_time,scheduled_time", want a column deletion_time`,
+	},
+	{
 		"openb backwards",
 		"",
 		openb + "p,1,100,1,2,3\n",
@@ -226,8 +254,7 @@ var badFiles = []bad{
 
 	{
 		"gavel without rates", "", "m\tc\ta\t1\t10\t0\t1\n",
-		"FILE: want a table of throughputs in the same folder, as Gavel's simulation_throughputs.json: the trace counts " +
-			"steps, " +
+		"FILE: want Gavel's simulation_throughputs.json in the folder or above it, or --beside: the trace counts steps, " +
 			"not seconds",
 	},
 	{"gavel words", "gavel", "m\tc\ta\n", `FILE:1: got "m c a", want 7, 10 or 12 words between tabs; there are 3`},
@@ -248,9 +275,14 @@ var badFiles = []bad{
 		"pollux without lengths",
 		"",
 		"name,time,application,num_replicas,batch_size\na,1,b,1,1\n",
-		"FILE: want durations.csv in the same folder (application,num_replicas,batch_size,duration_s): the workload does " +
-			"not say " +
-			"how long a job is",
+		`FILE:2: application: got "b", want one of bert, cifar10, deepspeech2, imagenet, ncf, yolov3; others need a ` +
+			"durations.csv (application,num_replicas,batch_size,duration_s)",
+	},
+	{
+		"pollux batch",
+		"",
+		"name,time,application,num_replicas,batch_size\na,1,bert,1,0\n",
+		`FILE:2: batch_size: got "0", want a whole number of 1 or more`,
 	},
 	{
 		"pollux time",
@@ -277,6 +309,18 @@ var badFiles = []bad{
 		"",
 		"1 0 0 -2 1 -1 -1 1 1 -1 1 1 1 -1 1 -1 -1 -1\n",
 		`FILE:1: run time: got "-2", want ` + wantSeconds + ", or -1",
+	},
+	{
+		"swf status", "", strings.Replace(swfLine, "1 1 1 -1 1 -1", "done 1 1 -1 1 -1", 1),
+		`FILE:1: status: got "done", want a whole number, or -1 if unknown`,
+	},
+	{
+		"swf infinite", "", "1 0 0 1e308 1 -1 -1 1 1 -1 1 1 1 -1 1 -1 -1 -1\n",
+		`FILE:1: run time: got "1e308", want ` + wantSeconds + ", or -1",
+	},
+	{
+		"swf processors", "", "1 0 0 1 99999999999999999999 -1 -1 1 1 -1 1 1 1 -1 1 -1 -1 -1\n",
+		`FILE:1: allocated processors: got "99999999999999999999", want a whole number, or -1 if unknown`,
 	},
 	{"swf twice", "", swfLine + swfLine, `FILE:2: job_id: got "1", want a number of its own; line 1 has the same`},
 	{"swf comments", "", "; nothing\n", "FILE: want at least one job"},
@@ -310,6 +354,9 @@ func TestBadFiles(t *testing.T) {
 			}
 			if got := strings.ReplaceAll(err.Error(), "jobs.csv", "FILE"); got != b.want {
 				t.Errorf("got  %s\nwant %s", got, b.want)
+			}
+			if len([]rune(err.Error())) > 200 {
+				t.Errorf("the error has %d characters", len([]rune(err.Error())))
 			}
 			var typed *Error
 			if !errors.As(err, &typed) || typed.File != "jobs.csv" || typed.Want == "" {

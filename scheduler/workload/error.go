@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/phos-gpu/phos/internal/words"
 )
@@ -26,23 +27,62 @@ type Error struct {
 	Want string
 }
 
-// Error returns the place, the value and what was expected.
+// The most characters of an error, and of its parts: a file may be hostile, or not a trace at all.
+const (
+	maxError  = 200
+	maxFile   = 60
+	maxColumn = 40
+)
+
+// Error returns the place, the value and what was expected, in at most maxError characters.
 func (e *Error) Error() string {
 	var b strings.Builder
-	b.WriteString(e.File)
+	b.WriteString(tail(e.File, maxFile))
 	if e.Line > 0 {
 		fmt.Fprintf(&b, ":%d", e.Line)
 	}
 	if e.Column != "" {
-		fmt.Fprintf(&b, ": %s", e.Column)
+		fmt.Fprintf(&b, ": %s", cut(e.Column, maxColumn))
 	}
 	b.WriteString(": ")
 	if e.Has {
-		fmt.Fprintf(&b, "got %s, ", strconv.Quote(e.Value))
+		fmt.Fprintf(&b, "got %s, ", quoted(e.Value))
 	}
 	b.WriteString("want " + e.Want)
-	return b.String()
+	return cut(b.String(), maxError)
 }
+
+// quoted returns a value between quotes. A character that must be escaped counts as long as its
+// escape.
+func quoted(value string) string {
+	out := strconv.Quote(value)
+	for text := strings.TrimSuffix(value, ellipsis); utf8.RuneCountInString(out) > words.MaxValue+len(`"…"`) && text != ""; {
+		_, last := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-last]
+		out = strconv.Quote(text + ellipsis)
+	}
+	return out
+}
+
+// ellipsis stands for what was cut off.
+const ellipsis = "…"
 
 // shortened returns a value for an error.
 func shortened(value string) string { return words.Clip(value) }
+
+// cut returns the first characters of a text.
+func cut(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-1]) + ellipsis
+}
+
+// tail returns the last characters of a text.
+func tail(text string, most int) string {
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
+	}
+	return ellipsis + string(runes[len(runes)-most+1:])
+}

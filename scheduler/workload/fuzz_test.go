@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/phos-gpu/phos/cluster"
 )
@@ -26,15 +27,23 @@ func fuzz(f *testing.F, format string, files ...string) {
 			f.Add([]byte(b.text))
 		}
 	}
-	beside := map[string]string{
-		"gavel":  "testdata/gavel/my_throughputs.json",
-		"pollux": "testdata/pollux/durations.csv",
-	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		trace, err := ReadFrom(bytes.NewReader(text), "fuzzed", Options{Format: format, Beside: beside[format]})
+		options := Options{Format: format}
+		switch {
+		case format == "gavel":
+			options.Beside = "testdata/gavel/my_throughputs.json"
+		case format == "alibaba2023" && !bytes.Contains(text, []byte("_time")):
+			options.Beside = "testdata/alibaba2023/" + openBDefault
+		case format == "swf" && len(text)%2 == 0:
+			options.ProcessorsPerGPU = 3
+		}
+		trace, err := ReadFrom(bytes.NewReader(text), "fuzzed", options)
 		if err != nil {
 			if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Fatalf("the file's end got out: %v", err)
+			}
+			if utf8.RuneCountInString(err.Error()) > maxError {
+				t.Fatalf("error of %d bytes: %v", len(err.Error()), err)
 			}
 			return
 		}
@@ -86,9 +95,16 @@ func FuzzHelios(f *testing.F)  { fuzz(f, "helios", "helios/cluster_log.csv") }
 func FuzzPAI(f *testing.F) {
 	fuzz(f, "alibaba2020", "alibaba2020/pai_task_table.csv", "alibaba2020/pai_job_table.csv")
 }
-func FuzzOpenB(f *testing.F) { fuzz(f, "alibaba2023", "alibaba2023/openb_pod_list_sample.csv") }
+
+func FuzzOpenB(f *testing.F) {
+	fuzz(f, "alibaba2023", "alibaba2023/openb_pod_list_sample.csv", "alibaba2023/openb_pod_list_multigpu20.csv")
+}
+
 func FuzzGavel(f *testing.F) {
 	fuzz(f, "gavel", "gavel/old.trace", "gavel/new.trace", "gavel/shockwave.trace")
 }
-func FuzzPollux(f *testing.F) { fuzz(f, "pollux", "pollux/workload-1.csv", "pollux/philly.csv") }
-func FuzzSWF(f *testing.F)    { fuzz(f, "swf", "swf/sample.swf") }
+
+func FuzzPollux(f *testing.F) {
+	fuzz(f, "pollux", "pollux/workload-1.csv", "pollux/profiles/workload-2.csv", "pollux/philly.csv")
+}
+func FuzzSWF(f *testing.F) { fuzz(f, "swf", "swf/sample.swf", "swf/parts.swf") }

@@ -56,8 +56,11 @@ func (l *lines) next() ([]byte, error) {
 	case err != nil:
 		return nil, io.EOF
 	}
-	text = bytes.TrimSuffix(text, []byte("\n"))
-	return bytes.TrimSuffix(text, []byte("\r")), nil
+	text = bytes.TrimSuffix(bytes.TrimSuffix(text, []byte("\n")), []byte("\r"))
+	if bytes.IndexByte(text, 0) >= 0 {
+		return nil, l.badValue("", string(text), "text without zero bytes")
+	}
+	return text, nil
 }
 
 // nextFilled returns the next line that is not blank.
@@ -98,11 +101,11 @@ func (l *lines) missing(column, want string) error {
 
 // fields splits a line of comma-separated values into to. In a quoted value, quotes are doubled; ok
 // is false if a quoted value does not end in the line.
-func fields(to [][]byte, line []byte) (cut [][]byte, ok bool) {
+func fields(to [][]byte, line []byte) (values [][]byte, ok bool) {
 	to = to[:0]
 	for {
 		if len(line) > 0 && line[0] == '"' {
-			value, rest, ok := quoted(line[1:])
+			value, rest, ok := unquote(line[1:])
 			if !ok {
 				return to, false
 			}
@@ -122,9 +125,9 @@ func fields(to [][]byte, line []byte) (cut [][]byte, ok bool) {
 	}
 }
 
-// quoted reads a value up to its closing quote. rest is what follows the comma, nil at the end of
+// unquote reads a value up to its closing quote. rest is what follows the comma, nil at the end of
 // the line.
-func quoted(line []byte) (value, rest []byte, ok bool) {
+func unquote(line []byte) (value, rest []byte, ok bool) {
 	for i := 0; i < len(line); i++ {
 		if line[i] != '"' {
 			value = append(value, line[i])

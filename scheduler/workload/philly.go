@@ -164,6 +164,7 @@ func (e *elements) next(to any) error {
 		}
 		return io.EOF
 	}
+	e.count.end = e.dec.InputOffset() + maxEntry
 	if err := e.dec.Decode(&e.entry); err != nil {
 		return e.syntax(err)
 	}
@@ -192,6 +193,9 @@ func (e *elements) syntax(err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, errLongEntry):
+		e.line = e.count.line(e.dec.InputOffset())
+		return e.missing("", fmt.Sprintf("entries of at most %d MiB", maxEntry>>20))
 	case errors.As(err, &syntax):
 		e.line = e.count.line(syntax.Offset)
 		return e.missing("", "JSON; "+syntax.Error())
@@ -223,15 +227,26 @@ func (e *elements) badValue(key, value, want string) error {
 	return at.badValue(key, value, want)
 }
 
-// newlines records where the lines of a stream end, until they are asked for.
+// maxEntry bounds an entry of a JSON list, which is in memory as a whole.
+const maxEntry = 64 << 20
+
+// errLongEntry ends the reading of an entry that is longer than maxEntry.
+var errLongEntry = errors.New("entry too long")
+
+// newlines records where the lines of a stream end, until they are asked for. It reads only so far
+// that an entry may end.
 type newlines struct {
 	in   io.Reader
 	read int64
+	end  int64   // the greatest offset at which the current entry may end; 0 if none is read
 	ends []int64 // offsets behind which a line begins
 	past int     // how many were dropped from ends
 }
 
 func (n *newlines) Read(to []byte) (int, error) {
+	if n.end > 0 && n.read > n.end {
+		return 0, errLongEntry
+	}
 	got, err := n.in.Read(to)
 	for i, c := range to[:got] {
 		if c == '\n' {

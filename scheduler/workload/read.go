@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/phos-gpu/phos/cluster"
@@ -19,6 +20,9 @@ type Options struct {
 	// Beside is the second file that some formats need, such as a table of throughputs. If empty, it
 	// is looked for in the folder of the first one by its usual name.
 	Beside string
+
+	// ProcessorsPerGPU is how many processors of a Standard Workload Format log are a GPU; 0 means 1.
+	ProcessorsPerGPU int
 
 	// Fits returns the column of a job that could never run, and what is expected there, or "", so
 	// that the error names the line of our CSV. Nil accepts all jobs.
@@ -65,8 +69,11 @@ type source struct {
 	lines
 	path       string // "" if it is a stream
 	beside     string
-	usedSecond bool // whether the second file was used
+	usedSecond bool   // whether the second file was used
+	second     string // its path
+	processors int    // that are a GPU; 0 if the options do not say it
 	left       omissions
+	assumed    omissions // jobs that lack something, by the rule that supplied it
 	fits       func(*cluster.Job) (column, want string)
 }
 
@@ -80,19 +87,26 @@ func Read(path string, o Options) (Trace, error) {
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		return Trace{}, &Error{File: path, Want: "a file, not a folder"}
 	}
-	s := &source{lines: lines{file: filepath.Base(path)}, path: path, beside: o.Beside, fits: o.Fits}
+	s := o.source(filepath.Base(path))
+	s.path = path
 	return s.read(f, o.Format)
 }
 
 // ReadFrom reads a trace from a stream, which errors call name.
 func ReadFrom(r io.Reader, name string, o Options) (Trace, error) {
-	s := &source{lines: lines{file: name}, beside: o.Beside, fits: o.Fits}
-	return s.read(r, o.Format)
+	return o.source(name).read(r, o.Format)
+}
+
+// source returns a file with these options, to be opened.
+func (o Options) source(file string) *source {
+	return &source{
+		lines: lines{file: file}, beside: o.Beside, processors: o.ProcessorsPerGPU, fits: o.Fits,
+		left: omissions{}, assumed: omissions{},
+	}
 }
 
 // read detects the format if necessary, reads the jobs and sorts them.
 func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
-	s.left = omissions{}
 	if s.in, err = open(s.file, r); err != nil {
 		return Trace{}, err
 	}
@@ -106,15 +120,8 @@ func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
 	if len(trace.Jobs) == 0 {
 		return Trace{}, s.noJobs()
 	}
-	if s.beside != "" && !s.usedSecond {
-		return Trace{}, &Error{
-			File: s.file,
-			Want: fmt.Sprintf(
-				"no second file: it is read as %s, and %s would have no effect",
-				f.name,
-				shortened(filepath.Base(s.beside)),
-			),
-		}
+	if err := s.checkUnused(f.name); err != nil {
+		return Trace{}, err
 	}
 	if !f.keepTimes {
 		trace.fromZero()
@@ -124,8 +131,29 @@ func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
 	}
 	trace.sort()
 	trace.Format = f.name
-	trace.Notes = append(s.left.notes(), trace.Notes...)
+	trace.Notes = slices.Concat(s.left.notes(), s.assumed.notesOf(len(trace.Jobs)), trace.Notes)
 	return trace, nil
+}
+
+// checkUnused returns an error if an option has no effect on the format.
+func (s *source) checkUnused(format string) error {
+	switch {
+	case s.beside != "" && !s.usedSecond:
+		return &Error{
+			File: s.file,
+			Want: fmt.Sprintf(
+				"no second file: it is read as %s, and %s would have no effect",
+				format,
+				filepath.Base(s.beside),
+			),
+		}
+	case s.processors > 0 && format != "swf":
+		return &Error{
+			File: s.file,
+			Want: fmt.Sprintf("no number of processors per GPU: it is read as %s, which counts GPUs", format),
+		}
+	}
+	return nil
 }
 
 // noJobs returns the error about a file without a job: only a header, or only jobs that were left
@@ -149,11 +177,11 @@ func (s *source) format(name string) (format, error) {
 			return f, nil
 		}
 	}
-	return format{}, fmt.Errorf("unknown trace format %q; want one of %s", name, strings.Join(Formats(), ", "))
+	return format{}, fmt.Errorf("unknown trace format %s; want one of %s", quoted(name), strings.Join(Formats(), ", "))
 }
 
-// openSecond opens the second file: the one in the options, or the first one in the folder that
-// matches a pattern. If there is none, in is nil.
+// openSecond opens the second file: the one in the options, or the first one that matches a
+// pattern, in the folder or, as ../NAME, above it. If there is none, in is nil.
 func (s *source) openSecond(patterns ...string) (in *lines, close func(), err error) {
 	s.usedSecond = true
 	path := s.beside
@@ -161,12 +189,7 @@ func (s *source) openSecond(patterns ...string) (in *lines, close func(), err er
 		if path != "" || s.path == "" {
 			break
 		}
-		found, _ := filepath.Glob(filepath.Join(filepath.Dir(s.path), pattern))
-		for _, f := range found {
-			if f != filepath.Clean(s.path) && path == "" {
-				path = f
-			}
-		}
+		path = s.find(pattern)
 	}
 	if path == "" {
 		return nil, func() {}, nil
@@ -175,12 +198,31 @@ func (s *source) openSecond(patterns ...string) (in *lines, close func(), err er
 	if err != nil {
 		return nil, nil, fmt.Errorf("open second file of the trace: %w", err)
 	}
+	s.second = path
 	text, err := open(filepath.Base(path), f)
 	if err != nil {
 		f.Close()
 		return nil, nil, err
 	}
 	return &lines{file: filepath.Base(path), in: text}, func() { f.Close() }, nil
+}
+
+// find returns the first file that matches a pattern, other than the trace itself; "" if none does.
+// The folder's own name may contain the characters of patterns.
+func (s *source) find(pattern string) string {
+	dir := filepath.Join(filepath.Dir(s.path), filepath.Dir(pattern))
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "" // as if there were none: the error about the missing file says more
+	}
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		match, _ := filepath.Match(filepath.Base(pattern), e.Name())
+		if match && !e.IsDir() && path != filepath.Clean(s.path) {
+			return path
+		}
+	}
+	return ""
 }
 
 // head is the beginning of a file, by which its format is detected.

@@ -132,6 +132,85 @@ var samples = []struct {
 		},
 	},
 	{
+		file: "alibaba2023/openb_pod_list_multigpu20.csv", format: "alibaba2023",
+		jobs: []cluster.Job{
+			{ID: 0, Name: "pod-1", Length: 495 * s, Estimate: 495 * s, GPUs: 1, Share: 220},
+			{ID: 1, Name: "pod-6", Submit: 100 * s, Length: 100 * s, Estimate: 100 * s, GPUs: 8, Share: 1000},
+			{ID: 2, Name: "pod-2", Submit: 300 * s, Length: 100 * s, Estimate: 100 * s, GPUs: 8, Share: 1000},
+			{ID: 3, Name: "pod-7", Submit: 300 * s, Length: 250 * s, Estimate: 250 * s, GPUs: 8, Share: 1000},
+			{ID: 4, Name: "pod-8", Submit: 500 * s, Length: 100 * s, Estimate: 100 * s, GPUs: 8, Share: 1000},
+			{ID: 5, Name: "pod-10", Submit: 700 * s, Length: 250 * s, Estimate: 250 * s, GPUs: 8, Share: 1000},
+			{ID: 6, Name: "pod-3", Submit: 800 * s, Length: 250 * s, Estimate: 250 * s, GPUs: 8, Share: 1000},
+		},
+		nodes: []cluster.Node{
+			{ID: 0, Name: "node-1", GPUs: 8, GPUType: "V100M32"},
+			{ID: 1, Name: "node-2", GPUs: 2, GPUType: "T4"},
+		},
+		notes: []string{
+			"1 jobs left out: they have no times, and no pod of openb_pod_list_default.csv with the same request ran",
+			"1 jobs left out: they need no GPU", "1 jobs left out: they never ran",
+			"4 of 7 jobs: " + openBCopied, "3 of 7 jobs: " + openBNamed,
+		},
+	},
+	{
+		file: "pollux/profiles/workload-2.csv", format: "pollux",
+		jobs: []cluster.Job{
+			{ID: 0, Name: "bert-0", Length: 2460 * s, Estimate: 2460 * s, GPUs: 8, Share: 1000, Model: "bert"},
+			{
+				ID:       1,
+				Name:     "bert-1",
+				Submit:   30 * s,
+				Length:   2460 * s,
+				Estimate: 2460 * s,
+				GPUs:     10,
+				Share:    1000,
+				Model:    "bert",
+			},
+			{
+				ID: 2, Name: "cifar10-2", Submit: 40 * s, Length: 1335 * s, Estimate: 1335 * s, GPUs: 8, Share: 1000,
+				Model: "cifar10",
+			},
+			{
+				ID: 3, Name: "imagenet-3", Submit: 60 * s, Length: 319360 * s, Estimate: 319360 * s, GPUs: 2, Share: 1000,
+				Model: "imagenet",
+			},
+			{
+				ID:       4,
+				Name:     "ncf-4",
+				Submit:   70 * s,
+				Length:   927 * s,
+				Estimate: 927 * s,
+				GPUs:     64,
+				Share:    1000,
+				Model:    "ncf",
+			},
+		},
+		notes: []string{
+			"3 of 5 jobs: " + polluxFewer, "1 of 5 jobs: " + polluxMore,
+			"lengths follow from Pollux's published profiles, on nodes of 4 GPUs",
+		},
+	},
+	{
+		file: "swf/parts.swf", format: "swf",
+		jobs: []cluster.Job{
+			{ID: 1, Length: 100 * s, Estimate: 200 * s, GPUs: 12, Share: 1000, User: "group2/user3"},
+			{ID: 3, Submit: 20 * s, Length: 50 * s, Estimate: 100 * s, GPUs: 8, Share: 1000, User: "group2/user3"},
+			{ID: 4, Submit: 30 * s, Length: 400 * ms, Estimate: 400 * ms, GPUs: 1, Share: 1000},
+			{ID: 7, Submit: 60 * s, Length: 500 * s, Estimate: 300 * s, GPUs: 32, Share: 1000, User: "group2/user3"},
+		},
+		nodes: []cluster.Node{{ID: 0, GPUs: 8}, {ID: 1, GPUs: 8}, {ID: 2, GPUs: 8}, {ID: 3, GPUs: 8}},
+		notes: []string{
+			"2 lines left out: they are parts of a job that has a line of its own",
+			"1 jobs left out: their run time is unknown",
+			"1 jobs left out: their time of submission is unknown",
+			"1 jobs left out: they were cancelled before they ran",
+			"1 of 4 jobs: no requested processors; as many as were allocated",
+			"1 of 4 jobs: no requested time; the estimate is the run time",
+			"1 of 4 jobs: " + swfFollows,
+			"processors are taken for GPUs",
+		},
+	},
+	{
 		file: "swf/sample.swf", format: "swf",
 		jobs: []cluster.Job{
 			{
@@ -148,6 +227,9 @@ var samples = []struct {
 		notes: []string{
 			"1 jobs left out: their processors are unknown",
 			"1 jobs left out: their run time is unknown",
+			"1 of 2 jobs: no requested processors; as many as were allocated",
+			"1 of 2 jobs: no requested time; the estimate is the run time",
+			"processors are taken for GPUs",
 		},
 	},
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/phos-gpu/phos/cluster"
 )
@@ -19,8 +21,10 @@ const (
 	swfRequested  = 7
 	swfAsked      = 8
 	swfMemory     = 9
+	swfStatus     = 10
 	swfUser       = 11
 	swfGroup      = 12
+	swfPreceding  = 16
 	swfMemoryUnit = 1 << 10 // bytes, a processor
 )
 
@@ -30,22 +34,53 @@ var swfNames = [swfFields]string{
 	"executable", "queue", "partition", "preceding job", "think time",
 }
 
+// Values of the status. The others are the ends of whole jobs.
+const (
+	swfPart       = 2 // a part of a job, which continues
+	swfLastPart   = 3 // the last part of a job that completed
+	swfFailedPart = 4 // the last part of a job that failed
+	swfCancelled  = 5 // a job that may never have run
+)
+
+// What replaces unknown values.
+const (
+	swfNoRequest  = "no requested processors; as many as were allocated"
+	swfNoEstimate = "no requested time; the estimate is the run time"
+	swfFollows    = "they follow a preceding job; here they are submitted at the log's times, whenever that one ends"
+)
+
 // guessSWF recognizes comments with a semicolon, or 18 numbers.
 func guessSWF(h head) bool {
 	return strings.HasPrefix(h.text, ";") ||
 		!strings.Contains(h.first, ",") && len(strings.Fields(h.first)) == swfFields
 }
 
+// swfLog is what is known of a log while it is read.
+type swfLog struct {
+	*source
+	nodes, procs int64 // of the header; 0 if unknown
+
+	// whole is the number of the last line that is a whole job. Lines with parts of a job follow it.
+	whole cluster.JobID
+}
+
 // readSWF reads a log of the Parallel Workloads Archive.
+//
+// A job has the processors that were requested, or those that it got, and --processors-per-gpu of
+// them are a GPU. Requested times are estimates, groups and users are teams and users. Wait times
+// are results of the log's own scheduler and are not used; neither are queues, partitions and think
+// times.
 func readSWF(s *source) (Trace, error) {
 	var trace Trace
 	var at []int32
+	log := &swfLog{source: s, whole: -1}
 	err := s.each(func(line []byte) error {
 		line = bytes.TrimSpace(line)
 		if line[0] == ';' {
+			log.header(string(line[1:]))
 			return nil
 		}
-		job, why, err := s.swfJob(bytes.Fields(line))
+		job, why, err := log.job(bytes.Fields(line))
 		switch {
 		case err != nil:
 			return err
@@ -60,27 +95,90 @@ func readSWF(s *source) (Trace, error) {
 	if err != nil {
 		return Trace{}, err
 	}
+	if per := s.perGPU(); per == 1 {
+		trace.Notes = []string{"processors are taken for GPUs"}
+	} else {
+		trace.Notes = []string{fmt.Sprintf("%d processors are taken for a GPU", per)}
+	}
+	trace.Nodes = log.cluster()
 	return trace, unique(&s.lines, trace.Jobs, at)
 }
 
-// swfJob parses a line, or returns why it is left out.
-func (s *source) swfJob(values [][]byte) (j cluster.Job, why string, err error) {
+// perGPU returns how many processors are a GPU.
+func (s *source) perGPU() int { return max(1, s.processors) }
+
+// header takes the size of the cluster from a comment, such as "MaxNodes: 128".
+func (l *swfLog) header(text string) {
+	key, value, _ := strings.Cut(text, ":")
+	value = strings.TrimSpace(value)
+	digits := strings.IndexFunc(value, func(r rune) bool { return r < '0' || r > '9' })
+	if digits < 0 {
+		digits = len(value)
+	}
+	n, err := strconv.ParseInt(value[:digits], 10, 64)
+	if err != nil {
+		return // other comments, or UNKNOWN
+	}
+	switch strings.TrimSpace(key) {
+	case "MaxNodes":
+		l.nodes = n
+	case "MaxProcs":
+		l.procs = n
+	}
+}
+
+// maxNodes bounds the nodes of a header. A larger number is a mistake in the file.
+const maxNodes = 1_000_000
+
+// cluster returns the nodes of the header, if they are equal and have whole GPUs. Nodes with fewer
+// processors than a GPU are taken together.
+func (l *swfLog) cluster() (nodes []cluster.Node) {
+	per, count, procs := int64(l.perGPU()), l.nodes, l.procs
+	if procs == 0 {
+		procs = count
+	}
+	if count < 1 || count > maxNodes || procs%count != 0 {
+		return nil
+	}
+	gpus, on := int64(0), procs/count
+	switch {
+	case on%per == 0:
+		gpus = on / per
+	case per%on == 0 && count%(per/on) == 0:
+		gpus, count = 1, count/(per/on)
+	}
+	if gpus < 1 || gpus > maxGPUsPerNode {
+		return nil
+	}
+	for i := range count {
+		nodes = append(nodes, cluster.Node{ID: cluster.NodeID(i), GPUs: int(gpus)})
+	}
+	return nodes
+}
+
+// job parses a line, or returns why it is left out.
+func (l *swfLog) job(values [][]byte) (j cluster.Job, why string, err error) {
 	if len(values) != swfFields {
-		return j, "", s.badValue(
+		return j, "", l.badValue(
 			"",
 			string(bytes.Join(values, []byte(" "))),
 			fmt.Sprintf("%d numbers; there are %d", swfFields, len(values)),
 		)
 	}
 	var whole [swfFields]int64
-	for _, field := range []int{swfID, swfAllocated, swfRequested, swfUser, swfGroup} {
-		if whole[field], err = s.swfWhole(values, field); err != nil {
+	for _, field := range []int{
+		swfID, swfAllocated, swfRequested, swfStatus, swfUser, swfGroup, swfPreceding,
+	} {
+		if whole[field], err = l.number(values, field); err != nil {
 			return j, "", err
 		}
 	}
-	j = cluster.Job{ID: cluster.JobID(whole[swfID]), Share: cluster.WholeGPU, GPUs: int(whole[swfRequested])}
-	if j.GPUs <= 0 {
-		j.GPUs = int(whole[swfAllocated])
+	j = cluster.Job{ID: cluster.JobID(whole[swfID]), Share: cluster.WholeGPU}
+	switch status := whole[swfStatus]; {
+	case (status == swfPart || status == swfLastPart || status == swfFailedPart) && j.ID == l.whole:
+		return j, "lines left out: they are parts of a job that has a line of its own", nil
+	default:
+		l.whole = j.ID
 	}
 	if whole[swfUser] >= 0 {
 		j.User = fmt.Sprintf("user%d", whole[swfUser])
@@ -88,29 +186,65 @@ func (s *source) swfJob(values [][]byte) (j cluster.Job, why string, err error) 
 	if whole[swfGroup] >= 0 {
 		j.User = owner(fmt.Sprintf("group%d", whole[swfGroup]), j.User)
 	}
-	switch {
-	case j.GPUs <= 0:
-		return j, "jobs left out: their processors are unknown", nil
-	case string(values[swfRun]) == "-1":
-		return j, "jobs left out: their run time is unknown", nil
+	processors := whole[swfRequested]
+	if processors <= 0 {
+		processors = whole[swfAllocated]
 	}
-	j, err = s.swfTimes(j, values)
-	return j, "", err
+	switch {
+	case processors <= 0:
+		return j, "jobs left out: their processors are unknown", nil
+	case swfUnknown(values[swfRun]):
+		return j, "jobs left out: their run time is unknown", nil
+	case swfUnknown(values[swfSubmit]):
+		return j, "jobs left out: their time of submission is unknown", nil
+	}
+	if j, err = l.times(j, values); err != nil {
+		return j, "", err
+	}
+	if j.Length == 0 && whole[swfStatus] == swfCancelled {
+		return j, "jobs left out: they were cancelled before they ran", nil
+	}
+	per := int64(l.perGPU())
+	j.GPUs = int((processors + per - 1) / per)
+	if j.GPUMemoryBytes > 0 && j.GPUMemoryBytes <= math.MaxInt64/per {
+		j.GPUMemoryBytes *= per
+	}
+	l.note(&j, &whole)
+	return j, "", nil
 }
 
-// swfTimes fills in the submission, the length, and the estimate.
-func (s *source) swfTimes(j cluster.Job, values [][]byte) (cluster.Job, error) {
-	var ok bool
-	if j.Submit, ok = seconds(values[swfSubmit]); !ok {
-		return j, s.badValue(swfNames[swfSubmit], string(values[swfSubmit]), wantSeconds)
+// note counts what a job lacks.
+func (l *swfLog) note(j *cluster.Job, whole *[swfFields]int64) {
+	if whole[swfRequested] <= 0 {
+		l.assumed[swfNoRequest]++
 	}
-	if j.Length, ok = seconds(values[swfRun]); !ok {
-		return j, s.badValue(swfNames[swfRun], string(values[swfRun]), wantSeconds+", or -1")
+	if j.Estimate == 0 {
+		j.Estimate = j.Length
+		l.assumed[swfNoEstimate]++
 	}
-	j.Estimate = j.Length
-	if string(values[swfAsked]) != "-1" {
-		if j.Estimate, ok = seconds(values[swfAsked]); !ok {
-			return j, s.badValue(swfNames[swfAsked], string(values[swfAsked]), wantSeconds+", or -1")
+	if whole[swfPreceding] > 0 {
+		l.assumed[swfFollows]++
+	}
+}
+
+// times fills in the submission, the length, the memory, and the estimate: 0 if it is unknown,
+// which some logs write as 0.
+func (l *swfLog) times(j cluster.Job, values [][]byte) (_ cluster.Job, err error) {
+	for _, each := range []struct {
+		field int
+		to    *time.Duration
+		want  string
+	}{
+		{swfSubmit, &j.Submit, wantSeconds},
+		{swfRun, &j.Length, wantSeconds + ", or -1"},
+		{swfAsked, &j.Estimate, wantSeconds + ", or -1"},
+	} {
+		ok := true
+		if !swfUnknown(values[each.field]) {
+			*each.to, ok = seconds(values[each.field])
+		}
+		if !ok {
+			return j, l.badValue(swfNames[each.field], string(values[each.field]), each.want)
 		}
 	}
 	if kib, ok := decimal(values[swfMemory], 0); ok && kib <= math.MaxInt64/swfMemoryUnit {
@@ -119,14 +253,21 @@ func (s *source) swfTimes(j cluster.Job, values [][]byte) (cluster.Job, error) {
 	return j, nil
 }
 
-// swfWhole parses a field that is a count.
-func (s *source) swfWhole(values [][]byte, field int) (int64, error) {
+// swfUnknown reports whether a value is -1, also in the form "-1.0" that models write.
+func swfUnknown(text []byte) bool {
+	n, ok := whole(text)
+	return ok && n == -1
+}
+
+// number parses a field that is a count.
+func (l *swfLog) number(values [][]byte, field int) (int64, error) {
 	n, ok := whole(values[field])
 	if field == swfID && (!ok || n < 0) {
-		return 0, s.badValue(swfNames[field], string(values[field]), wantID)
+		return 0, l.badValue(swfNames[field], string(values[field]), wantID)
 	}
-	if !ok || n < -1 || field != swfID && n > maxGPUs {
-		return 0, s.badValue(swfNames[field], string(values[field]), wantNumber+", or -1 if unknown")
+	many := field != swfID && field != swfPreceding && n > maxGPUs
+	if !ok || n < -1 || many {
+		return 0, l.badValue(swfNames[field], string(values[field]), wantNumber+", or -1 if unknown")
 	}
 	return n, nil
 }

@@ -70,13 +70,27 @@ type omissions map[string]int
 
 // notes returns the reasons with their counts, most frequent first.
 func (o omissions) notes() []string {
-	var reasons []string
+	reasons := o.sorted()
+	for i, reason := range reasons {
+		reasons[i] = fmt.Sprintf("%d %s", o[reason], reason)
+	}
+	return reasons
+}
+
+// notesOf returns the reasons with their counts out of all jobs, most frequent first.
+func (o omissions) notesOf(all int) []string {
+	reasons := o.sorted()
+	for i, reason := range reasons {
+		reasons[i] = fmt.Sprintf("%d of %d jobs: %s", o[reason], all, reason)
+	}
+	return reasons
+}
+
+// sorted returns the reasons, most frequent first.
+func (o omissions) sorted() (reasons []string) {
 	for reason := range o {
 		reasons = append(reasons, reason)
 	}
 	slices.SortFunc(reasons, func(a, b string) int { return cmp.Or(cmp.Compare(o[b], o[a]), cmp.Compare(a, b)) })
-	for i, reason := range reasons {
-		reasons[i] = fmt.Sprintf("%d %s", o[reason], reason)
-	}
 	return reasons
 }
