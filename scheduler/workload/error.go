@@ -55,6 +55,7 @@ func (e *Error) Error() string {
 // quoted returns a value between quotes. A character that must be escaped counts as long as its
 // escape.
 func quoted(value string) string {
+	value = words.Clip(value) // the loop's time is quadratic in the length
 	out := strconv.Quote(value)
 	for text := strings.TrimSuffix(value, ellipsis); utf8.RuneCountInString(out) > words.MaxValue+len(`"…"`) && text != ""; {
 		_, last := utf8.DecodeLastRuneInString(text)
