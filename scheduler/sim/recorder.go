@@ -179,8 +179,8 @@ func (r *Recorder) thin() {
 	r.timeline, r.stride, r.skipped = kept, r.stride*2, 0
 }
 
-// Result ends the recording at a time. A partial result was cut off. It takes the Recorder's memory:
-// the Recorder cannot be used afterwards.
+// Result ends the recording at a time. A partial result was cut off. It takes over the Recorder's
+// memory: the Recorder cannot be used afterwards.
 func (r *Recorder) Result(end time.Duration, partial bool) *Result {
 	if r.sampled {
 		r.accumulate(end)
