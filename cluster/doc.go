@@ -4,5 +4,5 @@
 // which GPUs; package cluster/pipeline cuts a training job into stages and plans for the loss of
 // nodes; package cluster/launch says what users may ask a cluster to run.
 //
-// Read node.go first, then job.go. Tested by the packages that use it.
+// Read node.go first, then job.go. placement.go has the text form of placements.
 package cluster

@@ -75,9 +75,10 @@ const minQuantum = time.Minute
 // has no clock. It is not safe for concurrent use.
 type Engine struct {
 	policies Policies
-	grouper  Grouper // the order, if it is a Grouper
-	fill     bool    // the walk continues behind a job that does not fit
-	preempts bool    // waiting jobs may preempt running ones
+	observer Observer // nil: none
+	grouper  Grouper  // the order, if it is a Grouper
+	fill     bool     // the walk continues behind a job that does not fit
+	preempts bool     // waiting jobs may preempt running ones
 
 	// The cluster.
 	now     time.Duration

@@ -26,6 +26,7 @@ func (e *Engine) makeRoom(j *Job, w *walk) bool {
 	for ; ; need *= 2 {
 		victims := e.chooseVictims(j, need)
 		if on, speed, stopped := e.placeWithout(j, victims); on != nil {
+			e.observePreemptions(stopped, j)
 			for _, v := range stopped {
 				e.stop(v)
 			}

@@ -90,6 +90,9 @@ func (e *Engine) admitHeld() {
 // admit puts a job in the queue of its group.
 func (e *Engine) admit(j *Job) {
 	j.phase = Waiting
+	if e.observer != nil {
+		e.observer.Admitted(j)
+	}
 	e.waiting++
 	e.demand += j.GPUs()
 	j.account.countWaiting(+1)

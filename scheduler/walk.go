@@ -91,6 +91,7 @@ func (e *Engine) tryStart(j *Job, w *walk) (started, placed bool) {
 		return false, true
 	}
 	e.launch(j, on, speed)
+	e.observeStart(j)
 	if w.reservations == nil {
 		e.free.setBack()
 	}
@@ -197,6 +198,7 @@ func (e *Engine) openReservations(w *walk, filler Backfiller) {
 // the queue need not be visited job by job.
 func (e *Engine) enterReservation(j *Job, w *walk) {
 	w.reserving = callPolicy(e, "backfill", func() bool { return w.reservations.Reserve(j) })
+	e.observePromise(j)
 	if !w.reserving {
 		w.limitTimes(e)
 	}

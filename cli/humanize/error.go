@@ -1,14 +1,22 @@
 package humanize
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"regexp"
+	"strings"
 	"unicode/utf8"
+
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Bounds of what an error repeats of the values that caused it.
 const (
-	maxQuoted = 60
+	maxQuoted = words.MaxValue + len(`"…"`)
 	maxWord   = 160
+	// maxErrorLine bounds a line. Only values that are neither quoted nor words reach it.
+	maxErrorLine = 600
 )
 
 var (
@@ -16,21 +24,48 @@ var (
 	longWord   = regexp.MustCompile(`\S+`)
 )
 
-// Error formats an error for people. Values in quotes and long words, such as a path, are
-// shortened: they may come from a file of any size.
+// Error formats an error for people. Values in quotes, paths and long words are shortened: they may
+// come from a file or a command line of any size.
 func Error(err error) string {
-	text := longQuoted.ReplaceAllStringFunc(err.Error(), func(value string) string {
+	text := err.Error()
+	for _, path := range paths(err) {
+		if short := middle(path, maxWord); short != path {
+			text = strings.ReplaceAll(text, path, short)
+		}
+	}
+	text = longQuoted.ReplaceAllStringFunc(text, func(value string) string {
 		if utf8.RuneCountInString(value) <= maxQuoted {
 			return value
 		}
 		return prefix(value, maxQuoted-2) + `…"`
 	})
-	return longWord.ReplaceAllStringFunc(text, func(word string) string {
-		if utf8.RuneCountInString(word) <= maxWord {
-			return word
-		}
-		return prefix(word, maxWord/2) + "…" + suffix(word, maxWord/2-1)
-	})
+	text = longWord.ReplaceAllStringFunc(text, func(word string) string { return middle(word, maxWord) })
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = middle(line, maxErrorLine)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// paths returns the paths that errors of package os in the chain name. They may have spaces.
+func paths(err error) (found []string) {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		found = append(found, path.Path)
+	}
+	var link *os.LinkError
+	if errors.As(err, &link) {
+		found = append(found, link.Old, link.New)
+	}
+	return found
+}
+
+// middle returns a text of at most so many characters: a longer one without its middle.
+func middle(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return prefix(text, most/2) + "…" + suffix(text, most/2-1)
 }
 
 // prefix returns the first n characters of a text that has more. A character that was escaped stays

@@ -6,28 +6,15 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Bytes formats a size with three significant digits.
-func Bytes(bytes uint64) string {
-	value, unit := float64(bytes), 0
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
-	for value >= 1000 && unit < len(units)-1 {
-		value, unit = value/1024, unit+1
-	}
-	if unit == 0 || value == float64(int64(value)) {
-		return fmt.Sprintf("%.0f %s", value, units[unit])
-	}
-	return fmt.Sprintf("%.3g %s", value, units[unit])
-}
+func Bytes(bytes uint64) string { return words.Bytes(bytes) }
 
 // Count formats a number with its noun, of which many is the plural.
-func Count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
+func Count(n int, one, many string) string { return words.Count(n, one, many) }
 
 // Age formats a duration in its two largest units.
 func Age(age time.Duration) string {

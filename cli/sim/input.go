@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/eventlog"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/workload"
 )
@@ -24,6 +25,7 @@ type input struct {
 	nodes  []cluster.Node
 	events []sim.NodeEvent
 	tables tables
+	log    *eventlog.Writer // nil: none
 }
 
 // load reads all that the settings name and validates the combination.

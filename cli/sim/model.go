@@ -11,6 +11,7 @@ import (
 
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/internal/words"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/costs"
 	"github.com/phos-gpu/phos/scheduler/elastic"
@@ -102,7 +103,7 @@ func (s *settings) newSpeedModel(jobs []cluster.Job, nodes []cluster.Node, given
 		Types: m.types, Reference: reference, Factors: s.TypeSpeeds, Placed: s.Model != commonModel,
 	})
 	if unknown := base.Model(throughput.Unknown); s.Reference != "" && !unknown.Knows(s.Reference) {
-		m.missing = fmt.Sprintf("no speed of --reference %s is known; the table has V100 and others", s.Reference)
+		m.missing = fmt.Sprintf("no speed of --reference %s is known; the table has V100 and others", words.Clip(s.Reference))
 	}
 	reached := map[string]bool{}
 	for i := range jobs {

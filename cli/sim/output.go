@@ -19,6 +19,7 @@ type output struct {
 	dir        string
 	json       bool
 	noPictures bool
+	events     string // of sim run
 }
 
 // flags defines the flags for the results.
@@ -90,7 +91,11 @@ func (o *output) report(to verb.Streams, result *sim.Result, s *settings, model 
 	if model != nil {
 		out.line("model             %s", model)
 	}
+	if out.err == nil {
+		out.err = printFigures(to.Out, m)
+	}
 	if o.dir != "" {
+		out.line("")
 		out.line("written           %s", o.dir)
 	}
 	return out.err

@@ -22,6 +22,13 @@ func runVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) 
 	s.runFlags(flags)
 	out := output{}
 	out.flags(flags)
+	flags.StringVar(
+		&out.events,
+		"events",
+		"",
+		"`FILE` for a log of every decision, compressed if it ends in .gz; - is standard output, and the summary then "+
+			"goes to standard error",
+	)
 	return func(ctx context.Context, to verb.Streams, _ []string) error {
 		g := flagContext{settings: s, orders: []string{s.Order}, placements: []string{s.Placement}}
 		if err := g.check(setFlags(flags)); err != nil {
@@ -92,10 +99,22 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 	if err != nil {
 		return err
 	}
+	events, err := createEvents(o.events, to.Out, in.nodes, s)
+	if err != nil {
+		return err
+	}
+	if o.events == "-" {
+		to.Out = to.Err
+	}
+	in.log = events.writer()
 	bar := o.newBar(to, s.end(in.jobs))
 	result, err := s.simulate(ctx, in, bar.progress("simulate"))
 	bar.close()
 	if err != nil {
+		events.discard()
+		return err
+	}
+	if err := events.close(); err != nil {
 		return err
 	}
 	result.Summary.Configuration = s.configuration()
@@ -138,6 +157,7 @@ func (s *settings) simulate(ctx context.Context, in input, progress progress) (*
 	}
 	return sim.Play(ctx, s.limit(in.jobs), sim.Options{
 		Nodes: in.nodes, Policies: policies, Track: s.track, Until: s.until, Progress: progress,
+		Events: in.log,
 		Faults: sim.Faults{
 			Seed:       s.Seed,
 			JobMTBF:    s.jobMTBF,

@@ -323,7 +323,7 @@ func TestInterrupted(t *testing.T) {
 		}
 	}
 	got, err := os.ReadFile(filepath.Join(dir, "runnative", "jobs.csv"))
-	if want := "job_id,submit_s,start_s,finish_s,preemptions\n0,0,,,0\n1,2,,,0\n"; err != nil || string(got) != want {
+	if want := "job_id,submit_s,start_s,finish_s,preemptions\n0,0,,,0\n1,2,,,0\n"; err != nil || times(got) != want {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -515,7 +515,7 @@ func TestElasticUnderCaps(t *testing.T) {
 			continue
 		}
 		got, _ := os.ReadFile(filepath.Join(out, "jobs.csv"))
-		if want := "job_id,submit_s,start_s,finish_s,preemptions\n" + test.want; string(got) != want {
+		if want := "job_id,submit_s,start_s,finish_s,preemptions\n" + test.want; times(got) != want {
 			t.Errorf("%s:\n%swant\n%s", test.flags, got, want)
 		}
 		os.RemoveAll(out)

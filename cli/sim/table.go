@@ -157,14 +157,16 @@ func (t *table) csv(to io.Writer) error {
 	_ = out.Write([]string{
 		"name", "order", "placement", "admission", "offered_load", "n", "avg_jct_s", "median_jct_s", "p99_jct_s",
 		"makespan_s", "avg_start_delay_s", "preemptions", "gpu_utilisation", "partial",
+		"p95_jct_s", "avg_wait_s", "p99_wait_s", "avg_slowdown", "avg_bounded_slowdown", "p99_bounded_slowdown",
+		"avg_finish_time_fairness", "max_finish_time_fairness", "fairness_index", "gpu_hours",
 	}) // Flush returns the error
 	for _, r := range t.Rows {
 		if m := r.Summary; m != nil {
-			_ = out.Write([]string{
+			_ = out.Write(append([]string{
 				r.Name, r.Order, r.Placement, r.Admission, decimal(r.Offered), strconv.Itoa(m.N), decimal(m.AvgJCT),
 				decimal(m.MedianJCT), decimal(m.P99JCT), decimal(m.Makespan), decimal(m.AvgStartDelay),
 				strconv.Itoa(m.Preemptions), decimal(m.GPUUtilisation), strconv.FormatBool(m.Partial),
-			})
+			}, figureColumns(m.Figures)...))
 		}
 	}
 	out.Flush()

@@ -18,7 +18,7 @@ func Verbs() []*verb.Verb {
 		"walk":    {"strict", "fill"},
 	}
 	return []*verb.Verb{
-		verb.Group("sim", "run|compare|policies|generate", "simulate schedulers on traces of jobs, in virtual time", aboutGroup),
+		verb.Group("sim", "run|compare|policies|generate|check", "simulate schedulers on traces of jobs, in virtual time", aboutGroup),
 		{
 			Name: "sim run", Word: true,
 			Summary: "simulate a scheduler on a trace of jobs",
@@ -46,6 +46,12 @@ func Verbs() []*verb.Verb {
 			Values:  map[string][]string{"kind": generator.Names()},
 			Setup:   generateVerb,
 		},
+		{
+			Name: "sim check", Word: true,
+			Summary: "check a log of events",
+			About:   aboutCheck,
+			Setup:   checkVerb,
+		},
 	}
 }
 
@@ -56,6 +62,7 @@ for a real cluster.
     pos_cli sim generate --nodes 32 --gpus-per-node 4 --load 0.9 --count 2000 --out jobs.csv
     pos_cli sim run --jobs jobs.csv --nodes 32 --gpus-per-node 4 --order las --out results
     pos_cli sim compare --jobs jobs.csv --nodes 32 --gpus-per-node 4 --order fifo,srtf,las --out comparison
+    pos_cli sim check --events events.jsonl
 
 The same input gives exactly the same result on every machine.
 
@@ -122,19 +129,53 @@ does not fit.
 
 With --out it writes, all or nothing:
 
-    jobs.csv       job_id, submit_s, start_s, finish_s, preemptions of each tracked job, by number;
-                   start_s is when the job first got its GPUs (blox: the first round that begins
-                   after that)
+    jobs.csv       a line for each tracked job, by number; the columns are below
     summary.json   n, avg_jct_s, median_jct_s, p99_jct_s, makespan_s (from the first submission to
                    the last end), avg_start_delay_s, preemptions (of all jobs; tracked_preemptions:
                    of tracked jobs), gpu_utilisation (from the first submission to the end of the
-                   simulation), and the configuration
+                   simulation), the figures below, and the configuration
     timeline.csv   time_s, running, waiting, held, gpus_demanded, gpus_busy, gpus; at most 100,000 rows
     index.html     all charts in one self-contained page; each also as SVG and PNG
+
+The columns of jobs.csv; later versions add columns at the end. What does not exist is empty:
+
+    job_id, submit_s     number and submission
+    start_s, finish_s    when the job first got GPUs (blox: the first round that begins after that), and
+                         when it ended
+    preemptions, name, user, priority
+    class                small or large (more than 4 GPUs), short or long (more than an hour): small-short
+    gpus, outcome        the GPUs that it asks for; done, failed (too often) or unfinished
+    start_delay_s        from the submission to the first GPUs
+    wait_s, run_s        how long it had no GPUs, and how long it had some, loading included; their sum
+                         is the JCT (job completion time), finish_s - submit_s
+    slowdown             JCT / length; the length is duration_s of the trace
+    bounded_slowdown     max(1, JCT / max(length, 10 s)), after Feitelson
+    finish_time_fairness Themis's rho = T_shared / T_independent: JCT / (length * max(1, gpus * N / G)),
+                         where G is the GPUs of the cluster, and N how many jobs were in the system on
+                         average while this one was. Above 1, the job would have ended earlier alone on
+                         1/N of the cluster
+    gpu_s_requested      length times GPUs
+    gpu_s                what it held: more, if it loaded, or worked again after a failure
+    runs                 how often it got GPUs: at first, on the same ones after a preemption, and:
+    migrations, resizes  after a preemption on other GPUs, and on another number of GPUs
+    restarts             after a failure of the job or of its node
+    placement            the GPUs of the last run as NODES:GPUS;NODES:GPUS, numbers from 0: 0-3:0-7;5:0+2-3
+                         is GPUs 0 to 7 of the nodes 0 to 3 each, and GPUs 0, 2, 3 of node 5
+
+The figures, of the tracked jobs that ended: jct_s, wait_s, slowdown, bounded_slowdown and
+finish_time_fairness, each with mean, median, p95, p99 and max; fairness_index, Jain's over users,
+(sum x)^2 / (n * sum x^2), where x is the part that a user received of the GPU-time that its jobs asked
+for while they were in the system: sum gpu_s / sum (JCT * gpus); gpu_hours_requested, gpu_hours; and
+by_user, by_class and by_priority, with the same figures of these jobs. Percentiles are interpolated
+between the two nearest jobs.
 
 The profiles blox and tiresias reproduce those simulators job by job, including their quirks. blox
 has the orders fifo, las, srtf and tiresias; tiresias has fifo, fjf, sjf (there: the fewest GPUs
 first), srtf, srsf, dlas and dlas-gpu.
+
+--events writes a log of every decision, a line of JSON each: when jobs arrive, are admitted, get which
+GPUs, are preempted for which other job, move, fail and end. docs/events.md is the format, and
+pos_cli sim check checks one.
 
 If interrupted, it writes the results so far, marked partial. Exit status: 0 done, 1 failed or
 interrupted, 2 wrong command line.`

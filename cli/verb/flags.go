@@ -40,11 +40,14 @@ func explainFlagError(flags *flag.FlagSet, err error) string {
 		if placeholder == "" {
 			placeholder = "true or false"
 		}
-		text := fmt.Sprintf("--%s takes %s (%s), not %s", match[2], placeholder, meaning, match[1])
-		if why := strings.TrimPrefix(match[3], "invalid configuration: "); why != "parse error" {
-			text += ": " + why
+		switch why := strings.TrimPrefix(match[3], "invalid configuration: "); {
+		case why == "parse error":
+			return fmt.Sprintf("--%s takes %s (%s), not %s", match[2], placeholder, meaning, match[1])
+		case strings.Contains(why, `"`): // the value, or the part of it that is wrong
+			return fmt.Sprintf("--%s takes %s: %s", match[2], placeholder, why)
+		default:
+			return fmt.Sprintf("--%s takes %s, not %s: %s", match[2], placeholder, match[1], why)
 		}
-		return text
 	}
 	if match := lacksValue.FindStringSubmatch(err.Error()); match != nil {
 		placeholder, meaning := usageOf(flags.Lookup(match[1]))

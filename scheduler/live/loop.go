@@ -25,6 +25,10 @@ type Loop struct {
 	// Report receives the errors of Engine.Step: invalid events and answers, which were ignored. It
 	// may be nil.
 	Report func(error)
+
+	// Log is called behind each step of the engine, with what the step was given and what it returned:
+	// eventlog.Log.Step. An error ends the loop. It may be nil.
+	Log func(now time.Duration, events []scheduler.Event, plan scheduler.Plan, stepErr error) error
 }
 
 // maxBatch is the most events that are passed to the engine at once.
@@ -35,9 +39,15 @@ func (l *Loop) Run(ctx context.Context) error {
 	events := l.Executor.Events()
 	var batch []scheduler.Event
 	for {
-		plan, err := l.Engine.Step(l.Clock.Now(), batch)
+		now := l.Clock.Now()
+		plan, err := l.Engine.Step(now, batch)
 		if err != nil && l.Report != nil {
 			l.Report(err)
+		}
+		if l.Log != nil {
+			if err := l.Log(now, batch, plan, err); err != nil {
+				return fmt.Errorf("log events: %w", err)
+			}
 		}
 		if len(plan.Stops)+len(plan.Starts) > 0 {
 			if err := l.Executor.Apply(ctx, plan); err != nil {

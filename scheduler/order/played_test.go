@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -117,7 +118,7 @@ func TestAllOrders(t *testing.T) {
 				}
 				first := run()
 				slices.Reverse(jobs)
-				if again := run(); !slices.Equal(first.Jobs, again.Jobs) {
+				if again := run(); !reflect.DeepEqual(first.Jobs, again.Jobs) {
 					t.Errorf("%s with %s: the jobs in another order come to another result", name, chooser)
 				}
 				stops[name] = stops[name] || first.Summary.Preemptions > 0
@@ -469,7 +470,7 @@ func TestAdmissionKeepsFIFO(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := play(t, jobs, machines(2, 4), scheduler.Policies{Order: order.FIFO{}, Admit: gate}); !slices.Equal(
+			if got := play(t, jobs, machines(2, 4), scheduler.Policies{Order: order.FIFO{}, Admit: gate}); !reflect.DeepEqual(
 				got.Jobs,
 				free.Jobs,
 			) {

@@ -3,6 +3,7 @@ package plot
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -15,7 +16,20 @@ const (
 	maxJobs    = 200_000
 	maxSamples = 200_000
 	maxBars    = 200_000
+	maxUsers   = 30
 )
+
+// mostUsed returns figures with the users that have the most GPU hours, and how many are left out.
+func mostUsed(f *sim.Figures) (kept *sim.Figures, left int) {
+	if f == nil || len(f.ByUser) <= maxUsers {
+		return f, 0
+	}
+	few := *f
+	few.ByUser = slices.Clone(f.ByUser)
+	slices.SortStableFunc(few.ByUser, func(a, b sim.Group) int { return cmp.Compare(b.GPUHours, a.GPUHours) })
+	few.ByUser = few.ByUser[:maxUsers]
+	return &few, len(f.ByUser) - maxUsers
+}
 
 // contents are the page's data, in columns.
 type contents struct {
@@ -87,6 +101,11 @@ func (a Album) contents() contents {
 	for _, r := range a.Runs {
 		d := runData{Name: r.Name, Summary: r.Result.Summary, Nodes: []nodeData{}}
 		d.Summary.Configuration = nil
+		if figures, left := mostUsed(d.Summary.Figures); left > 0 {
+			d.Summary.Figures = figures
+			c.Notes = append(c.Notes, fmt.Sprintf("%s: the table has the %d users with the most GPU hours, of %d", r.Name,
+				maxUsers, maxUsers+left))
+		}
 		for i, n := range r.Result.Nodes {
 			d.Nodes = append(d.Nodes, nodeData{cmp.Or(n.Name, "node "+strconv.Itoa(i)), n.GPUs})
 		}

@@ -549,3 +549,18 @@ func TestCoincidingLines(t *testing.T) {
 		t.Errorf("got %d looks of %d lines", len(looks), len(a.Runs))
 	}
 }
+
+// TestMostUsed: of many users the page has those with the most GPU hours, and the result keeps all.
+func TestMostUsed(t *testing.T) {
+	f := &sim.Figures{}
+	for i := range 100 {
+		f.ByUser = append(f.ByUser, sim.Group{Name: strconv.Itoa(i), GPUHours: float64(i)})
+	}
+	got, left := mostUsed(f)
+	if left != 100-maxUsers || len(got.ByUser) != maxUsers || got.ByUser[0].Name != "99" || len(f.ByUser) != 100 || f.ByUser[0].Name != "0" {
+		t.Errorf("got %d users, %d left out", len(got.ByUser), left)
+	}
+	if got, left := mostUsed(nil); got != nil || left != 0 {
+		t.Errorf("got %v, %d", got, left)
+	}
+}

@@ -19,7 +19,7 @@ func Deliver(dir string, fill func(staging string) error) (err error) {
 		}
 	}()
 	if err != nil {
-		return fmt.Errorf("make folder %s: %w", dir, err)
+		return err
 	}
 	staging, err := os.MkdirTemp(dir, ".unfinished-")
 	if err != nil {
@@ -51,7 +51,7 @@ func Deliver(dir string, fill func(staging string) error) (err error) {
 func makeAll(dir string) (made []string, err error) {
 	switch info, err := os.Stat(dir); {
 	case err == nil && !info.IsDir():
-		return nil, errors.New("a file of that name exists")
+		return nil, fmt.Errorf("make folder %s: a file of that name exists", dir)
 	case err == nil:
 		return nil, nil
 	}
@@ -61,7 +61,7 @@ func makeAll(dir string) (made []string, err error) {
 		}
 	}
 	if err := os.Mkdir(dir, 0o777); err != nil {
-		return made, err
+		return made, fmt.Errorf("make folder: %w", err)
 	}
 	return append(made, dir), nil
 }

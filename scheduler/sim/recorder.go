@@ -35,6 +35,8 @@ type Recorder struct {
 	latest   Sample
 	sampled  bool
 
+	use *usage
+
 	busy, available float64 // GPU-seconds in use, and available
 	nodes           []cluster.Node
 	first           time.Duration
@@ -54,7 +56,13 @@ func NewRecorder(jobs []cluster.Job, nodes []cluster.Node, track Track) *Recorde
 	}
 	for i := range jobs {
 		j := &jobs[i]
-		r.jobs[i] = JobResult{ID: j.ID, Name: j.Name, User: j.User, GPUs: j.GPUs, Submit: j.Submit}
+		r.jobs[i] = JobResult{
+			ID: j.ID, Name: j.Name, User: j.User, Priority: j.Priority, GPUs: j.GPUs, Share: j.Share, Length: j.Length,
+			Submit: j.Submit,
+		}
+		if j.Share == 0 {
+			r.jobs[i].Share = cluster.WholeGPU
+		}
 		if track.Counts(j.ID) {
 			r.left++
 		}
@@ -62,6 +70,7 @@ func NewRecorder(jobs []cluster.Job, nodes []cluster.Node, track Track) *Recorde
 			r.first = j.Submit
 		}
 	}
+	r.use = newUsage(r.jobs)
 	return r
 }
 
@@ -78,8 +87,9 @@ func (r *Recorder) Started(i int, at time.Duration) {
 	}
 }
 
-// Ran begins a run of a job.
+// Ran begins a run of a job. The placement must not change later.
 func (r *Recorder) Ran(i int, at time.Duration, on cluster.Placement) {
+	r.use.begin(i, at, on)
 	if !r.keepRuns {
 		return
 	}
@@ -101,11 +111,15 @@ func (r *Recorder) closeRun(i int, at time.Duration, preempted bool) {
 func (r *Recorder) Preempted(i int, at time.Duration) {
 	r.jobs[i].Preemptions++
 	r.stops++
+	r.use.end(i, at, wasPreempted)
 	r.closeRun(i, at, true)
 }
 
-// Stopped records that a run ended for another reason: a failure, or a new size.
-func (r *Recorder) Stopped(i int, at time.Duration) { r.closeRun(i, at, false) }
+// Stopped records that a run ended by a failure of the job or of a node.
+func (r *Recorder) Stopped(i int, at time.Duration) {
+	r.use.end(i, at, hasFailed)
+	r.closeRun(i, at, false)
+}
 
 // Failed counts a failure.
 func (r *Recorder) Failed(i int) { r.jobs[i].Failures++ }
@@ -114,6 +128,7 @@ func (r *Recorder) Failed(i int) { r.jobs[i].Failures++ }
 func (r *Recorder) Finished(i int, at time.Duration, outcome Outcome) {
 	j := &r.jobs[i]
 	j.Finish, j.Outcome = at, outcome
+	r.use.leave(i, at)
 	r.closeRun(i, at, false)
 	r.ended++
 	if r.track.Counts(j.ID) {
@@ -123,6 +138,7 @@ func (r *Recorder) Finished(i int, at time.Duration, outcome Outcome) {
 
 // Sample records the state of the cluster from now on. Of several at one time the last counts.
 func (r *Recorder) Sample(m Sample) {
+	r.use.sample(m.At, m.Running+m.Waiting+m.Held)
 	if r.sampled {
 		r.accumulate(m.At)
 	}
@@ -163,7 +179,8 @@ func (r *Recorder) thin() {
 	r.timeline, r.stride, r.skipped = kept, r.stride*2, 0
 }
 
-// Result ends the recording at a time. A partial result was cut off.
+// Result ends the recording at a time. A partial result was cut off. It takes over the Recorder's
+// memory: the Recorder cannot be used afterwards.
 func (r *Recorder) Result(end time.Duration, partial bool) *Result {
 	if r.sampled {
 		r.accumulate(end)
@@ -176,17 +193,25 @@ func (r *Recorder) Result(end time.Duration, partial bool) *Result {
 			r.runs[i].To = max(end, r.runs[i].From)
 		}
 	}
-	counted := make([]JobResult, 0, len(r.jobs))
-	for i := range r.jobs {
-		if r.track.Counts(r.jobs[i].ID) {
-			counted = append(counted, r.jobs[i])
-		}
+	r.use.stop(end)
+	counted := r.jobs
+	if !r.track.All() {
+		counted = slices.DeleteFunc(counted, func(j JobResult) bool { return !r.track.Counts(j.ID) })
 	}
 	slices.SortFunc(counted, func(a, b JobResult) int { return cmp.Compare(a.ID, b.ID) })
 	result := &Result{Jobs: counted, Summary: summarize(counted), Timeline: r.timeline, Runs: r.runs, Nodes: r.nodes}
 	result.Summary.Partial, result.Summary.Preemptions = partial, r.stops
+	result.Summary.Figures = figures(counted, capacityOf(r.nodes))
 	if r.available > 0 {
 		result.Summary.GPUUtilisation = r.busy / r.available
 	}
 	return result
+}
+
+// capacityOf returns the number of GPUs of some nodes.
+func capacityOf(nodes []cluster.Node) (gpus int) {
+	for i := range nodes {
+		gpus += nodes[i].GPUs
+	}
+	return gpus
 }

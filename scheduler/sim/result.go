@@ -37,10 +37,13 @@ const (
 
 // JobResult is the result of one job.
 type JobResult struct {
-	ID   cluster.JobID
-	Name string
-	User string
-	GPUs int
+	ID       cluster.JobID
+	Name     string
+	User     string
+	Priority int
+	GPUs     int // that it asks for
+	Share    int // of each, in thousandths
+	Length   time.Duration
 
 	Submit time.Duration
 	// Start is when it first got GPUs; valid if Started.
@@ -52,7 +55,25 @@ type JobResult struct {
 
 	Preemptions int
 	Failures    int
+
+	// Ran is how long it had GPUs, loading included, and GPUSeconds how many GPU-seconds that were.
+	Ran        time.Duration
+	GPUSeconds float64
+
+	// Runs are how often it got GPUs: first, and after preemptions on the same GPUs, on others
+	// (Migrations) or on another number of GPUs (Resizes), and after failures (Restarts).
+	Runs, Migrations, Resizes, Restarts int32
+
+	// Placement is that of its last run; nil if the simulator only counts GPUs.
+	Placement cluster.Placement
+	counted   int32 // the number of those GPUs
+
+	// Contention is the mean number of jobs in the system during the job's life.
+	Contention float64
 }
+
+// lastGPUs returns how many GPUs the last run had.
+func (j *JobResult) lastGPUs() int { return int(j.counted) }
 
 // JCT returns the job completion time, from submission to the end.
 func (j *JobResult) JCT() time.Duration { return j.Finish - j.Submit }
@@ -107,4 +128,16 @@ func ParseTrack(text string) (Track, error) {
 		)
 	}
 	return Track{cluster.JobID(lo), cluster.JobID(hi)}, nil
+}
+
+// String returns what jobs.csv has: done, failed or unfinished.
+func (o Outcome) String() string {
+	switch o {
+	case Done:
+		return "done"
+	case Lost:
+		return "failed"
+	case Unfinished:
+	}
+	return "unfinished"
 }

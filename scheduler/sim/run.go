@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/eventlog"
 )
 
 // Options of a simulation.
@@ -19,6 +20,8 @@ type Options struct {
 	Faults   Faults
 	// Until ends the simulation early; 0 means never.
 	Until time.Duration
+	// Events is where the log of events is written, with its header; nil for none.
+	Events *eventlog.Writer
 	// Progress is called from time to time with the number of jobs that have ended and the virtual
 	// time.
 	Progress func(ended, total int, now time.Duration)
@@ -38,7 +41,7 @@ func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
 	for steps := 0; s.rec.Left() > 0; steps++ {
 		if steps%checkInterval == 0 {
 			if ctx.Err() != nil {
-				return s.rec.Result(s.now, true), nil
+				return s.result(s.now, true)
 			}
 			if o.Progress != nil {
 				o.Progress(s.rec.Ended(), len(jobs), s.now)
@@ -49,7 +52,7 @@ func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
 			break
 		}
 		if o.Until > 0 && at > o.Until {
-			return s.rec.Result(o.Until, true), nil
+			return s.result(o.Until, true)
 		}
 		if at > Horizon {
 			return nil, fmt.Errorf("%d of %d jobs have ended: %w", s.rec.Ended(), len(jobs), ErrHorizon)
@@ -61,7 +64,17 @@ func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
 	if o.Progress != nil {
 		o.Progress(s.rec.Ended(), len(jobs), s.now)
 	}
-	return s.rec.Result(s.now, false), nil
+	return s.result(s.now, false)
+}
+
+// result returns the result, and ends the log of events.
+func (s *simulation) result(at time.Duration, partial bool) (*Result, error) {
+	if s.writer != nil {
+		if err := s.writer.Finish(at, partial); err != nil {
+			return nil, fmt.Errorf("write log of events: %w", err)
+		}
+	}
+	return s.rec.Result(at, partial), nil
 }
 
 // simulation is the executor in virtual time: it knows when runs end.
@@ -70,6 +83,8 @@ type simulation struct {
 	engine *scheduler.Engine
 	rec    *Recorder
 	faults *faults
+	log    *eventlog.Log    // nil: none
+	writer *eventlog.Writer // of log
 
 	now      time.Duration
 	arrivals []int32 // not arrived yet, next first
@@ -102,7 +117,10 @@ func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
 			map[cluster.JobID]int32,
 			len(jobs),
 		), arrivals: make([]int32, len(jobs)), faults: newFaults(o.Faults, o.Nodes),
-		ends: endQueue{position: make([]int32, len(jobs))},
+		ends: endQueue{position: make([]int32, len(jobs))}, writer: o.Events,
+	}
+	if o.Events != nil {
+		s.log = eventlog.NewLog(engine, o.Events)
 	}
 	for i := range jobs {
 		if err := CheckTimes(&jobs[i]); err != nil {
@@ -163,6 +181,11 @@ func (s *simulation) step(at time.Duration) error {
 	plan, err := s.engine.Step(at, s.events)
 	if err != nil {
 		return err
+	}
+	if s.log != nil {
+		if err := s.log.Step(at, s.events, plan, nil); err != nil {
+			return fmt.Errorf("write log of events: %w", err)
+		}
 	}
 	s.stop(plan.Stops)
 	s.start(plan.Starts)

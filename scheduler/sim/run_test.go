@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -306,7 +307,7 @@ func TestFaults(t *testing.T) {
 	}
 	// The same seed gives the same failures.
 	random := sim.Faults{Seed: 5, JobMTBF: 6 * s, NodeMTBF: 5 * s, NodeRepair: 3 * s}
-	if a, b := play(random), play(random); a.Summary != b.Summary || a.Summary.Failures == 0 {
+	if a, b := play(random), play(random); !reflect.DeepEqual(a.Summary, b.Summary) || a.Summary.Failures == 0 {
 		t.Errorf("%+v and %+v", a.Summary, b.Summary)
 	}
 }

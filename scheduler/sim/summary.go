@@ -37,6 +37,9 @@ type Summary struct {
 	// of any job to the end of the simulation.
 	GPUUtilisation float64 `json:"gpu_utilisation"`
 
+	// Figures are further quantities, in the same JSON object.
+	*Figures
+
 	// Configuration is what was simulated.
 	Configuration any `json:"configuration"`
 }

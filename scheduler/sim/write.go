@@ -10,51 +10,11 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Seconds formats a duration in seconds, exactly and as short as possible: 300, 0.5, 1.000000001.
-func Seconds(d time.Duration) string {
-	if d%time.Second == 0 {
-		return strconv.FormatInt(int64(d/time.Second), 10)
-	}
-	sign := ""
-	if d < 0 {
-		sign, d = "-", -d
-	}
-	text := fmt.Sprintf("%s%d.%09d", sign, d/time.Second, d%time.Second)
-	return strings.TrimRight(text, "0")
-}
-
-// JobsCSV writes a line for each job, by number: job_id, submit_s, start_s, finish_s, preemptions.
-// Values that do not exist are empty. If a trace names its jobs, the name is in a last column.
-func (r *Result) JobsCSV(to io.Writer) error {
-	out := bufio.NewWriter(to)
-	named := false
-	for i := range r.Jobs {
-		named = named || r.Jobs[i].Name != ""
-	}
-	columns := "job_id,submit_s,start_s,finish_s,preemptions"
-	if named {
-		columns += ",name"
-	}
-	fmt.Fprintln(out, columns) // Flush returns the error, here and below
-	for i := range r.Jobs {
-		j := &r.Jobs[i]
-		start, finish := "", ""
-		if j.Started {
-			start = Seconds(j.Start)
-		}
-		if j.Outcome != Unfinished {
-			finish = Seconds(j.Finish)
-		}
-		name := ""
-		if named {
-			name = "," + csvField(j.Name)
-		}
-		fmt.Fprintf(out, "%d,%s,%s,%s,%d%s\n", j.ID, Seconds(j.Submit), start, finish, j.Preemptions, name)
-	}
-	return out.Flush()
-}
+func Seconds(d time.Duration) string { return string(words.AppendSeconds(nil, d)) }
 
 // csvField quotes a field of a CSV file if necessary.
 func csvField(text string) string {

@@ -23,6 +23,10 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
+// moreColumns are the columns behind name.
+const moreColumns = "user,class,priority,gpus,outcome,start_delay_s,wait_s,run_s,slowdown,bounded_slowdown," +
+	"finish_time_fairness,gpu_s_requested,gpu_s,runs,migrations,resizes,restarts,placement\n"
+
 // TestRecorder follows two jobs on one node of two GPUs by hand.
 func TestRecorder(t *testing.T) {
 	const s = time.Second
@@ -55,8 +59,9 @@ func TestRecorder(t *testing.T) {
 	if err := got.JobsCSV(&text); err != nil {
 		t.Fatal(err)
 	}
-	if want := "job_id,submit_s,start_s,finish_s,preemptions,name\n3,0,0,8,1,\"a \"\"b\"\", " +
-		"c\"\n7,2,2,6,0,\n"; text.String() != want {
+	if want := "job_id,submit_s,start_s,finish_s,preemptions,name," + moreColumns +
+		"3,0,0,8,1,\"a \"\"b\"\", c\",,small-short,0,1,done,0,4,4,,1,,0,4,2,1,0,0,0:1\n" +
+		"7,2,2,6,0,,,small-short,0,2,done,0,0,4,,1,,0,8,1,0,0,0,0:0-1\n"; text.String() != want {
 		t.Errorf("%q, want %q", text.String(), want)
 	}
 	// 1 GPU for 2 s, 2 for 4, 1 for 2: 12 of 16 GPU-seconds.
@@ -70,6 +75,7 @@ func TestRecorder(t *testing.T) {
 		TrackedPreemptions: 1,
 		GPUUtilisation:     0.75,
 	}
+	got.Summary.Figures = nil // see TestFigures
 	if got.Summary != want {
 		t.Errorf("%+v, want %+v", got.Summary, want)
 	}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Error is invalid input in a file.
@@ -30,7 +32,6 @@ const (
 	maxError  = 200
 	maxFile   = 60
 	maxColumn = 40
-	maxShown  = 60 // bytes of an invalid value
 )
 
 // Error returns the place, the value and what was expected, in at most maxError characters.
@@ -54,8 +55,9 @@ func (e *Error) Error() string {
 // quoted returns a value between quotes. A character that must be escaped counts as long as its
 // escape.
 func quoted(value string) string {
+	value = words.Clip(value) // the loop's time is quadratic in the length
 	out := strconv.Quote(value)
-	for text := strings.TrimSuffix(value, ellipsis); utf8.RuneCountInString(out) > maxShown+len(`"…"`) && text != ""; {
+	for text := strings.TrimSuffix(value, ellipsis); utf8.RuneCountInString(out) > words.MaxValue+len(`"…"`) && text != ""; {
 		_, last := utf8.DecodeLastRuneInString(text)
 		text = text[:len(text)-last]
 		out = strconv.Quote(text + ellipsis)
@@ -67,16 +69,7 @@ func quoted(value string) string {
 const ellipsis = "…"
 
 // shortened returns a value for an error.
-func shortened(value string) string {
-	if len(value) <= maxShown {
-		return value
-	}
-	at := maxShown
-	for at > 0 && !utf8.RuneStart(value[at]) {
-		at--
-	}
-	return value[:at] + ellipsis
-}
+func shortened(value string) string { return words.Clip(value) }
 
 // cut returns the first characters of a text.
 func cut(text string, most int) string {

@@ -29,6 +29,7 @@ var layers = map[string]string{
 	"hijack/abi":        "ground",
 	"internal/ptx":      "ground",
 	"internal/spelling": "ground",
+	"internal/words":    "ground",
 	"ckpt/image":        "ground",
 	"ckpt/pool":         "ground",
 	"cluster":           "ground",

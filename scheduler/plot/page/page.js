@@ -4,6 +4,35 @@ const data = JSON.parse(document.getElementById('data').textContent);
 const main = document.getElementById('main');
 const lastTime = Math.max(1, ...data.runs.map(r => r.timeline.at.length ? r.timeline.at[r.timeline.at.length - 1] : 0));
 
+/** A section with a table: columns are pairs of a heading and a function of a row. */
+function tableOf(title, columns, rows) {
+	const body = make('tbody', '', {}, ...rows.map(r => make('tr', '', {}, ...columns.map(([, value]) => make('td', value(r))))));
+	const head = make('thead', '', {}, make('tr', '', {}, ...columns.map(([name]) => make('th', name))));
+	main.append(make('section', '', {}, make('div', '', {className: 'head'}, make('h2', title)),
+		make('div', '', {className: 'wide'}, make('table', '', {}, head, body))));
+}
+
+const ratio = x => number(x, 4);
+
+/** Waits, slowdowns and fairness, and the figures by user, class and priority where there are several. */
+function figures() {
+	const runs = data.runs.filter(r => r.summary.jct_s && r.summary.n);
+	if (!runs.length) return;
+	const both = (name, of, format) => [['mean ' + name, r => format(of(r.summary).mean)], ['p99 ' + name, r => format(of(r.summary).p99)]];
+	tableOf('Waits and fairness', [['result', r => r.name], ...both('wait', s => s.wait_s, duration), ...both('slowdown', s => s.slowdown, ratio),
+		...both('bounded slowdown', s => s.bounded_slowdown, ratio), ['mean finish-time fairness', r => ratio(r.summary.finish_time_fairness.mean)],
+		['worst', r => ratio(r.summary.finish_time_fairness.max)], ['fairness index of users', r => r.summary.users > 1 ? ratio(r.summary.fairness_index) : '–'],
+		['GPU hours', r => number(r.summary.gpu_hours, 4)]], runs);
+	for (const [title, word, key] of [['By class', 'class', 'by_class'], ['By user', 'user', 'by_user'], ['By priority', 'priority', 'by_priority']]) {
+		const rows = runs.flatMap(r => r.summary[key].map(g => ({name: r.name, g})));
+		if (!runs.some(r => r.summary[key].length > 1)) continue;
+		tableOf(title, [['result', r => r.name], [word, r => r.g.name], ['jobs', r => number(r.g.jobs, 9)], ['GPU hours', r => number(r.g.gpu_hours, 4)],
+			['mean JCT', r => duration(r.g.avg_jct_s)], ['p99 JCT', r => duration(r.g.p99_jct_s)], ['mean wait', r => duration(r.g.avg_wait_s)],
+			['mean bounded slowdown', r => ratio(r.g.avg_bounded_slowdown)], ['preemptions', r => number(r.g.preemptions, 9)],
+			['received', r => number(r.g.received * 100, 3) + ' %']], rows);
+	}
+}
+
 function table() {
 	const columns = [['jobs', s => number(s.n, 9)], ['mean JCT', s => duration(s.avg_jct_s)], ['median JCT', s => duration(s.median_jct_s)],
 		['p99 JCT', s => duration(s.p99_jct_s)], ['makespan', s => duration(s.makespan_s)], ['mean start delay', s => duration(s.avg_start_delay_s)],
@@ -47,6 +76,7 @@ function diagrams() {
 			xTicks: (a, b, n) => few(a, b, n).map(v => [v, number(v)]), yTicks: (a, b, n) => few(a / long, b / long, n).map(v => [v * long, number(v)]),
 			xLabel: data.loadLabel, yLabel: 'mean JCT (' + unit + ')', place: x => data.loadLabel + ' ' + number(x), value: duration});
 	}
+	figures();
 	for (const note of data.notes) main.append(make('p', note, {className: 'note'}));
 }
 

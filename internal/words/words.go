@@ -1,0 +1,77 @@
+package words
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Count returns a number with its noun, of which many is the plural.
+func Count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// CountOf is Count for a noun whose plural ends in s, or in es after ch.
+func CountOf(n int, noun string) string {
+	if strings.HasSuffix(noun, "ch") {
+		return Count(n, noun, noun+"es")
+	}
+	return Count(n, noun, noun+"s")
+}
+
+// Bytes returns a size with three significant digits.
+func Bytes(bytes uint64) string {
+	value, unit := float64(bytes), 0
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	for value >= 1000 && unit < len(units)-1 {
+		value, unit = value/1024, unit+1
+	}
+	if unit == 0 || value == float64(int64(value)) {
+		return fmt.Sprintf("%.0f %s", value, units[unit])
+	}
+	return fmt.Sprintf("%.3g %s", value, units[unit])
+}
+
+// MaxValue is how many bytes of a wrong value an error repeats.
+const MaxValue = 60
+
+// Clip returns the beginning of a wrong value, for an error: it may come from a file of any size.
+func Clip(value string) string { return ClipTo(value, MaxValue) }
+
+// ClipTo is Clip with another bound. No character is cut in its middle.
+func ClipTo(value string, most int) string {
+	if len(value) <= most {
+		return value
+	}
+	for most > 0 && !utf8.RuneStart(value[most]) {
+		most--
+	}
+	return value[:most] + "…"
+}
+
+// AppendSeconds appends a time in seconds, exact to the nanosecond and as short as possible.
+func AppendSeconds(to []byte, d time.Duration) []byte {
+	if d < 0 {
+		to, d = append(to, '-'), -d
+	}
+	to = strconv.AppendInt(to, int64(d/time.Second), 10)
+	nanos := int64(d % time.Second)
+	if nanos == 0 {
+		return to
+	}
+	var digits [9]byte
+	for i := 8; i >= 0; i-- {
+		digits[i] = byte('0' + nanos%10)
+		nanos /= 10
+	}
+	end := 9
+	for digits[end-1] == '0' {
+		end--
+	}
+	return append(append(to, '.'), digits[:end]...)
+}
