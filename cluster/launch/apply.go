@@ -112,6 +112,9 @@ func (e DependenciesCompleted) apply(s *State) error {
 
 // apply ends a launch that can no longer begin.
 func (e DependencyFailed) apply(s *State) error {
+	if !slices.Contains(s.Spec.After, e.ID) {
+		return fmt.Errorf("%w: the launch does not come after %s", ErrRefused, e.ID)
+	}
 	if s.Phase == Waiting {
 		s.stop(ToEnd, Failed, e.ID+" did not complete")
 	}

@@ -272,6 +272,7 @@ func (w *world) resume() {
 		w.event(ResumeRequested{"ada"})
 	case Waiting:
 		w.event(DependenciesCompleted{})
+	default:
 	}
 }
 
