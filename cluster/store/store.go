@@ -42,7 +42,7 @@ type Epoch int64
 // NoEpoch is the Write.Epoch of writers that do not lead.
 const NoEpoch Epoch = 0
 
-// Store keeps objects. Keys are paths of letters, digits and "-_.:" between slashes. All methods
+// Store keeps objects. keys are those that CheckKey takes. All methods
 // return ErrUnavailable if the store cannot answer now; a write may have been done then.
 type Store interface {
 	// Get returns an object, or ErrNotFound.
