@@ -47,8 +47,8 @@ func Orphans(kind string) ([]Orphan, error) {
 	return orphans, nil
 }
 
-// OwnerOf returns the owner that a name contains, which Name has made, perhaps with more text behind
-// it. ok is false for other names, and for owners in another pid namespace.
+// OwnerOf returns the owner that a name contains, which Name has made, perhaps with more text
+// behind it. ok is false for other names, and for owners in another pid namespace.
 func OwnerOf(kind, name string) (owner proc.Identity, ok bool) {
 	var seen uint64
 	_, err := fmt.Sscanf(name, "phos."+kind+".in%d.%d.%d", &seen, &owner.PID, &owner.StartTicks)

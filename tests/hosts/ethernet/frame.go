@@ -1,8 +1,8 @@
 package ethernet
 
 // A frame as a tap device reads and writes it: the header of virtio, which says what the sending
-// kernel has left undone (checksums, segmentation), then the Ethernet frame. The header is passed on
-// as it is; the receiving kernel understands it.
+// kernel has left undone (checksums, segmentation), then the Ethernet frame. The header is passed
+// on as it is; the receiving kernel understands it.
 const (
 	virtioBytes    = 10
 	addressBytes   = 6

@@ -25,8 +25,8 @@ type line struct {
 	queue      queue
 	bytes      int    // in the queue
 	accepted   uint64 // frames so far
-	// free is when all accepted frames have left a line of limited rate. last is when the last frame
-	// is due; without jitter, none is delivered before an earlier one.
+	// free is when all accepted frames have left a line of limited rate. last is when the last
+	// frame is due; without jitter, none is delivered before an earlier one.
 	free, last time.Time
 	timer      *time.Timer
 }
@@ -37,8 +37,8 @@ func newLine(seed uint64, deliver func(frame []byte)) *line {
 	return &line{deliver: deliver, random: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// set changes the conditions. Frames on their way arrive when the new conditions would deliver them,
-// if that is earlier.
+// set changes the conditions. Frames on their way arrive when the new conditions would deliver
+// them, if that is earlier.
 func (l *line) set(change func(*Conditions)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

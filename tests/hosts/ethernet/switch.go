@@ -36,8 +36,8 @@ func NewSwitch(seed uint64) *Switch {
 	}
 }
 
-// Plug connects a port of that name, which has been free. Each Read of it returns a whole frame, and
-// each Write takes one.
+// Plug connects a port of that name, which has been free. Each Read of it returns a whole frame,
+// and each Write takes one.
 func (s *Switch) Plug(name string, port io.ReadWriteCloser) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -91,7 +91,8 @@ func (s *Switch) names() (names []string) {
 // Conditions returns those of the line from one port to another.
 func (s *Switch) Conditions(from, to string) Conditions { return s.line(from, to).get() }
 
-// Change changes the conditions of the line from one port to another. Neither port needs to be there.
+// Change changes the conditions of the line from one port to another. Neither port needs to be
+// there.
 func (s *Switch) Change(from, to string, change func(*Conditions)) { s.line(from, to).set(change) }
 
 // line returns the line from one port to another.
@@ -166,7 +167,7 @@ func (s *Switch) learn(sender address, port string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ports[port] != nil { // not unplugged meanwhile
+	if s.ports[port] != nil { // it may have been unplugged
 		s.learned[sender] = port
 	}
 }

@@ -87,7 +87,7 @@ func inBubble(t *testing.T, test func(t *testing.T, f *fixture)) {
 	})
 }
 
-// meet lets the switch learn where everyone is.
+// meet lets the switch learn all addresses.
 func (f *fixture) meet() {
 	for from, by := range map[address]*port{macA: f.a, macB: f.b, macC: f.c} {
 		by.in <- frame(everyone, from, "hello")
@@ -128,6 +128,7 @@ func TestLearning(t *testing.T) {
 		expect(t, f.b, "4")
 		expect(t, f.c, "4")
 		f.a.in <- frame(macA, macC, "5") // now c is behind a, too
+		synctest.Wait()
 		f.b.in <- frame(macC, macB, "6")
 		expect(t, f.c)
 		expect(t, f.a, "6")

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenTap makes a tap device of that name in the network namespace of the calling thread. The device
-// is gone when the file is closed, or the process ends.
+// OpenTap makes a tap device of that name in the network namespace of the calling thread. The
+// device is gone when the file is closed, or the process ends.
 func OpenTap(name string) (*os.File, error) {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
