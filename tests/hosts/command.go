@@ -69,7 +69,7 @@ func (c *Command) Start() error {
 		c.joinTime()
 	}
 	c.SysProcAttr.UseCgroupFD, c.SysProcAttr.CgroupFD = true, int(group.Fd())
-	if err := init.do(c.Cmd.Start); err != nil {
+	if err := init.startProcess(c.Cmd.Start); err != nil {
 		c.host.forget(c)
 		return err
 	}

@@ -18,6 +18,21 @@ func (h *Host) source(directory string) string {
 	return filepath.Join(h.fleet.base, h.Name, directory)
 }
 
+// DiskPath returns where the test sees a file that a reboot keeps, also while the host is off.
+func (h *Host) DiskPath(path string) string {
+	h.t.Helper()
+	for _, each := range kept {
+		if below, found := strings.CutPrefix(path, each+"/"); found {
+			return filepath.Join(h.source(each), below)
+		}
+	}
+	h.t.Fatalf("%s is not on a disk: below %v are files that a reboot keeps", path, kept)
+	return ""
+}
+
+// Shared returns where the test sees SharedDir.
+func (h *Host) Shared() string { return h.fleet.shared() }
+
 // bootIDSource is the file that the host sees as its boot id.
 func (h *Host) bootIDSource() string { return filepath.Join(h.fleet.base, h.Name+".boot_id") }
 

@@ -2,7 +2,6 @@ package hosts
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 
 	"golang.org/x/sys/unix"
@@ -27,14 +26,9 @@ func onThread(f func()) {
 	}()
 }
 
-// enter moves the calling thread into a host's namespaces and its cgroups of version 1. Processes
-// that the thread starts then are the host's, except for their cgroup of version 2.
+// enter moves the calling thread into a host's namespaces. Processes that the thread starts then are
+// the host's, except for their cgroups.
 func (i *initProcess) enter() error {
-	for _, each := range i.old {
-		if err := cgroup.Write(each, "tasks", "0"); err != nil {
-			return err
-		}
-	}
 	// The mount namespace of a thread changes only if it shares its directories with no other.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return err
@@ -43,21 +37,39 @@ func (i *initProcess) enter() error {
 		unix.CLONE_NEWIPC|unix.CLONE_NEWPID|unix.CLONE_NEWCGROUP)
 }
 
+// join moves the calling thread into a host's cgroups of version 1, by their names on the machine.
+func (i *initProcess) join() error {
+	for _, each := range i.old {
+		if err := cgroup.Write(each, "tasks", "0"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // errLeft is returned when the function ended its goroutine.
 var errLeft = errors.New("the function did not return")
 
-// do runs f on a thread in the host's namespaces.
-func (i *initProcess) do(f func() error) error {
+// do runs f on a thread in the host's namespaces. The thread's cgroups remain those of this process:
+// it may outlive the host.
+func (i *initProcess) do(f func() error) error { return inOrder(i.enter, f) }
+
+// startProcess is do for a function that starts a process of the host.
+func (i *initProcess) startProcess(f func() error) error { return inOrder(i.join, i.enter, f) }
+
+// inOrder calls functions on a thread of their own, until one fails.
+func inOrder(steps ...func() error) error {
 	done := make(chan error, 1)
 	onThread(func() {
 		err := errLeft
 		defer func() { done <- err }()
-		if err = i.enter(); err != nil {
-			err = fmt.Errorf("enter the host: %w", err)
-			return
+		for _, step := range steps {
+			if failed := step(); failed != nil {
+				err = failed
+				return
+			}
 		}
-		err = errLeft
-		err = f()
+		err = nil
 	})
 	return <-done
 }

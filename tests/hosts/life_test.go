@@ -28,7 +28,7 @@ func startCounter(t *testing.T, h *Host) (read func() int) {
 	file := filepath.Join(SharedDir, h.Name)
 	h.Start("counter", "bash", "-c", counter, file)
 	read = func() int {
-		text, _ := os.ReadFile(filepath.Join(h.fleet.shared(), h.Name))
+		text, _ := os.ReadFile(filepath.Join(h.Shared(), h.Name))
 		count, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 		return count
 	}
@@ -170,6 +170,33 @@ func TestKillWhileStarting(t *testing.T) {
 	t.Logf("%v starts were tried", started)
 }
 
+// TestKillWhileDialing: a function of the test that waits in a host does not keep it.
+func TestKillWhileDialing(t *testing.T) {
+	fleet := New(t, 2, Options{})
+	h := fleet[0]
+	h.CutOff(Both)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	dialled := make(chan error, 1)
+	go func() {
+		_, err := h.Dial(ctx, "tcp4", fleet[1].Address.String()+":80")
+		dialled <- err
+	}()
+	const waits = " 02 " // SYN_SENT
+	harness.Eventually(t, "the connection waits for an answer", func() bool {
+		return strings.Contains(h.Run("cat", "/proc/net/tcp"), waits)
+	})
+	h.Kill()
+	h.Boot()
+	if got := h.Run("cat", "/proc/net/tcp"); strings.Contains(got, waits) {
+		t.Errorf("the booted host has the connection: %s", got)
+	}
+	cancel()
+	if err := <-dialled; !errors.Is(err, context.Canceled) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("dial: %v", err)
+	}
+}
+
 // TestBoot: a host boots with its disk and its address, and without anything that was in memory; in
 // its place one with an empty disk may come.
 func TestBoot(t *testing.T) {
@@ -201,9 +228,15 @@ func TestBoot(t *testing.T) {
 	if err := server.Await(); err == nil || server.Alive() {
 		t.Error("the server ended well")
 	}
+	if text, err := os.ReadFile(h.DiskPath("/var/lib/file")); err != nil || string(text) != "/var/lib\n" {
+		t.Errorf("on the disk of the host that is off: %q, %v", text, err)
+	}
+	if err := os.WriteFile(h.DiskPath("/etc/file"), []byte("changed\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	h.Boot()
 	boot2, machine2, files := read()
-	if boot2 == boot || machine2 != machine || files != "/etc\n/var/lib\n" {
+	if boot2 == boot || machine2 != machine || files != "changed\n/var/lib\n" {
 		t.Errorf("after a boot: boot %s then %s, machine %s then %s, files %q", boot, boot2, machine, machine2, files)
 	}
 	if answers() {

@@ -32,7 +32,7 @@ func startProgram(t *testing.T, h *Host, program, dir string) *Command {
 
 // lines returns how many lines a program has printed.
 func lines(h *Host, dir string) int {
-	text, _ := os.ReadFile(filepath.Join(h.fleet.shared(), dir, "out"))
+	text, _ := os.ReadFile(filepath.Join(h.Shared(), dir, "out"))
 	return bytes.Count(text, []byte{'\n'})
 }
 
@@ -47,7 +47,7 @@ func pids(h *Host) (found []int) {
 // share makes a directory that all hosts see below SharedDir.
 func share(t *testing.T, h *Host, dir string) {
 	t.Helper()
-	if err := os.Mkdir(filepath.Join(h.fleet.shared(), dir), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(h.Shared(), dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -55,7 +55,7 @@ func share(t *testing.T, h *Host, dir string) {
 // release lets a program end.
 func release(t *testing.T, h *Host, dir string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(h.fleet.shared(), dir, "on"), nil, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(h.Shared(), dir, "on"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -117,7 +117,7 @@ func TestMoved(t *testing.T) {
 		t.Error("the saved program ended well")
 	}
 	a.Kill() // nothing of it is needed
-	restore := b.Start("restore", filepath.Join(harness.Bin(), "pos_cli"),
+	restore := b.Start("restore", cli(),
 		"--restore", "--trust-seal", "--dir", filepath.Join(SharedDir, "image"))
 	harness.Eventually(t, "phosd serves the restored program", func() bool {
 		if !restore.Alive() {
@@ -134,11 +134,11 @@ func TestMoved(t *testing.T) {
 		t.Fatalf("the restored program: %v", err)
 	}
 	for _, name := range []string{"out", "err", "steps"} {
-		want, err := os.ReadFile(filepath.Join(b.fleet.shared(), "undisturbed", name))
+		want, err := os.ReadFile(filepath.Join(b.Shared(), "undisturbed", name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := os.ReadFile(filepath.Join(b.fleet.shared(), "moved", name))
+		got, err := os.ReadFile(filepath.Join(b.Shared(), "moved", name))
 		if err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %d bytes, %v, want %d bytes: %.300s", name, len(got), err, len(want), got)
 		}
