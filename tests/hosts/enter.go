@@ -26,8 +26,8 @@ func onThread(f func()) {
 	}()
 }
 
-// enter moves the calling thread into a host's namespaces. Processes that the thread starts then are
-// the host's, except for their cgroups.
+// enter moves the calling thread into a host's namespaces. Processes that the thread starts then
+// are the host's, except for their cgroups.
 func (i *initProcess) enter() error {
 	// The mount namespace of a thread changes only if it shares its directories with no other.
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
@@ -50,8 +50,8 @@ func (i *initProcess) join() error {
 // errLeft is returned when the function ended its goroutine.
 var errLeft = errors.New("the function did not return")
 
-// do runs f on a thread in the host's namespaces. The thread's cgroups remain those of this process:
-// it may outlive the host.
+// do runs f on a thread in the host's namespaces. The thread's cgroups remain those of this
+// process: it may outlive the host.
 func (i *initProcess) do(f func() error) error { return inOrder(i.enter, f) }
 
 // startProcess is do for a function that starts a process of the host.

@@ -162,8 +162,16 @@ func TestInit(t *testing.T) {
 	})
 }
 
+// needPython skips a test on a machine without Python.
+func needPython(t *testing.T) {
+	t.Helper()
+	_, err := exec.LookPath("python3")
+	harness.Need(t, "python", err)
+}
+
 // TestLimits: processes of a host make cgroups of their own, with limits.
 func TestLimits(t *testing.T) {
+	needPython(t)
 	h := New(t, 1, Options{})[0]
 	if got := h.Shell("grep ^0:: /proc/self/cgroup"); got != "0::/init\n" {
 		t.Errorf("a command is in the cgroup %q, want init", got)
@@ -193,6 +201,7 @@ fi
 // TestClocks: the clocks of the kernel are ahead for all programs, also of other users; the wall
 // clock is told.
 func TestClocks(t *testing.T) {
+	needPython(t)
 	h := New(t, 1, Options{})[0]
 	const ask = `python3 -c 'import time, os; print(int(time.clock_gettime(time.CLOCK_BOOTTIME)), int(time.monotonic()), os.getuid(), os.getgroups(), os.environ.get("` + ClockVariable + `"))'`
 	read := func(command *Command) (boot, monotonic int, rest string) {

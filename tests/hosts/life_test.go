@@ -200,6 +200,7 @@ func TestKillWhileDialing(t *testing.T) {
 // TestBoot: a host boots with its disk and its address, and without anything that was in memory; in
 // its place one with an empty disk may come.
 func TestBoot(t *testing.T) {
+	needPython(t)
 	fleet := New(t, 2, Options{})
 	h := fleet[0]
 	server := h.Start("server", "python3", "-m", "http.server", "--bind", h.Address.String(), "80")
