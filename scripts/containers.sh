@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What the recipes of docs/containers.md and docs/slurm.md need: Docker, Podman and
-# Slurm of the distribution, and an image with Python.
+# What needs namespaces: several hosts on one machine, and the recipes of docs/containers.md and
+# docs/slurm.md, with Docker, Podman and Slurm of the distribution, and an image with Python.
 
 # need_stopped PACKAGE...: installs packages with daemons, which are not started. Tests start their
 # own.
@@ -19,6 +19,19 @@ need_stopped() {
 rooms_work() {
 	grep -q ' cgroup2\? ' /proc/self/mounts &&
 		unshare --mount --pid --net --uts --ipc --fork --mount-proc mount -n -t tmpfs room /mnt 2>/dev/null
+}
+
+# need_hosts sets HOSTS if several hosts can be made of this machine (tests/hosts).
+need_hosts() {
+	local cgroups
+	export HOSTS=''
+	cgroups=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/self/mounts)
+	if ! rooms_work || [ ! -w "$cgroups" ] || [ ! -e /dev/net/tun ]; then
+		say skip "several hosts need root, namespaces, cgroups of version 2 and tap devices, which this machine or container does not allow"
+		return
+	fi
+	need iproute2
+	HOSTS=1
 }
 
 CONTAINER_ROOT_MADE=$CACHE/container-root

@@ -6,6 +6,7 @@ REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad,frameworks,nvml
 [ -z "${NVCC:-}" ] || REQUIRE=$REQUIRE,nvcc,pycuda
 [ -z "${PROMTOOL:-}" ] || REQUIRE=$REQUIRE,promtool
 [ -z "${CRIU:-}" ] || REQUIRE=$REQUIRE,criu,root
+[ -z "${HOSTS:-}" ] || REQUIRE=$REQUIRE,hosts
 [ -z "${CONTAINER_ROOT:-}" ] || REQUIRE=$REQUIRE,containers,slurm
 [ -z "${PACKAGE_DIST:-}" ] || REQUIRE=$REQUIRE,packages
 export REQUIRE

@@ -199,6 +199,7 @@ need_for_tests() {
 	need_nvml
 	need_criu
 	need_promtool
+	need_hosts
 	need_recipes
 	need_packages
 }

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -22,19 +21,6 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/api"
 )
-
-// Patience is how long a test waits for something that must happen. It must only be longer than the
-// slowest machine needs; PHOS_TEST_SLOWNESS multiplies it on machines slower than those of CI.
-var Patience = parsePatience(os.Getenv("PHOS_TEST_SLOWNESS"))
-
-// parsePatience returns 120 s, times the slowness if that is a number above 1.
-func parsePatience(slowness string) time.Duration {
-	times, err := strconv.ParseFloat(slowness, 64)
-	if err != nil {
-		times = 1
-	}
-	return time.Duration(max(times, 1) * float64(120*time.Second))
-}
 
 // Daemon is a phosd that belongs to one test.
 type Daemon struct {
@@ -194,11 +180,8 @@ func (d *Daemon) TryLaunch(prefix ...string) (said string, err error) {
 	if err != nil {
 		d.t.Fatalf("start phosd: %v", err)
 	}
-	if err := ready.SetReadDeadline(time.Now().Add(2 * Patience)); err != nil {
-		d.t.Fatal(err)
-	}
-	line, err := bufio.NewReader(ready).ReadString('\n')
-	if err == nil && strings.HasPrefix(line, "ready") {
+	line, err := AwaitReady(ready)
+	if err == nil {
 		return "", nil
 	}
 	d.Kill()
@@ -273,19 +256,9 @@ func (d *Daemon) LogContains(text string) {
 // Eventually waits until holds returns true, and fails the test after a time limit.
 func (d *Daemon) Eventually(what string, holds func() bool) {
 	d.t.Helper()
-	late := false
-	for start := time.Now(); !holds(); time.Sleep(10 * time.Millisecond) {
-		if late { // check once more, in case the machine was suspended
-			d.t.Fatalf("timed out: %s\n%s", what, tail(d.logText()))
-		}
-		late = time.Since(start) > Patience
+	if !becomes(holds) {
+		d.t.Fatalf("timed out: %s\n%s", what, Tail(d.logText()))
 	}
-}
-
-// tail returns the last 30 lines of a text.
-func tail(text string) string {
-	lines := strings.Split(text, "\n")
-	return strings.Join(lines[max(0, len(lines)-30):], "\n")
 }
 
 // Status returns the daemon's status.
@@ -300,7 +273,7 @@ func (d *Daemon) Status() *api.StatusReply {
 	defer cancel()
 	status, err := client.Daemon.Status(ctx, &api.StatusRequest{})
 	if err != nil {
-		d.t.Fatalf("status: %v\n%s", err, tail(d.logText()))
+		d.t.Fatalf("status: %v\n%s", err, Tail(d.logText()))
 	}
 	return status
 }
@@ -383,8 +356,8 @@ func (d *Daemon) workers() []int {
 func (d *Daemon) end() {
 	d.t.Helper()
 	if d.t.Failed() {
-		d.t.Logf("log of phosd:\n%s", tail(d.logText()))
-		d.keepLog()
+		d.t.Logf("log of phosd:\n%s", Tail(d.logText()))
+		KeepLog(d.t, "phosd", d.logText())
 	}
 	if output, err := d.Run(d.Command("--stop", "--force")); err != nil {
 		d.t.Errorf("stop phosd: %v: %s", err, output)
@@ -437,11 +410,16 @@ type Program struct {
 
 // Environment returns what `env $phos` sets for a program, and the address of this daemon.
 func (d *Daemon) Environment() []string {
-	return append(os.Environ(),
-		"LD_PRELOAD="+filepath.Join(Bin(), "libphos.so"),
-		"LD_LIBRARY_PATH="+filepath.Join(Bin(), "lib")+":"+os.Getenv("LD_LIBRARY_PATH"),
+	return append(append(os.Environ(), ProgramVariables()...), api.SocketVariable+"="+d.Socket)
+}
+
+// ProgramVariables returns what `env $phos` sets for a program.
+func ProgramVariables() []string {
+	return []string{
+		"LD_PRELOAD=" + filepath.Join(Bin(), "libphos.so"),
+		"LD_LIBRARY_PATH=" + filepath.Join(Bin(), "lib") + ":" + os.Getenv("LD_LIBRARY_PATH"),
 		"CUPY_COMPILE_WITH_PTX=1", "USE_LIBUV=0",
-		api.SocketVariable+"="+d.Socket)
+	}
 }
 
 // Program prepares a program. The test may change it, and starts it with Run or Start.
@@ -467,7 +445,7 @@ func (p *Program) In(t testing.TB) *Program {
 func (p *Program) OK() {
 	p.t.Helper()
 	err := p.Run()
-	p.t.Logf("%s\n%s", filepath.Base(p.Path), tail(p.Output.String()))
+	p.t.Logf("%s\n%s", filepath.Base(p.Path), Tail(p.Output.String()))
 	if err != nil {
 		p.t.Fatalf("%s: %v\n%s", filepath.Base(p.Path), err, p.runNatively())
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/api"
@@ -16,20 +17,20 @@ import (
 // that no longer exist when the failure is examined.
 const LogsVariable = "PHOS_TEST_LOGS"
 
-// keepLog copies the daemon's log to that directory.
-func (d *Daemon) keepLog() {
+// KeepLog copies the log of a daemon to that directory.
+func KeepLog(t testing.TB, daemon, text string) {
 	dir := os.Getenv(LogsVariable)
 	if dir == "" || os.MkdirAll(dir, 0o755) != nil {
 		return
 	}
-	file, err := os.CreateTemp(dir, strings.ReplaceAll(d.t.Name(), "/", "-")+"-phosd-*.log")
+	file, err := os.CreateTemp(dir, strings.ReplaceAll(t.Name(), "/", "-")+"-"+daemon+"-*.log")
 	if err != nil {
-		d.t.Logf("cannot keep the log of phosd: %v", err)
+		t.Logf("cannot keep the log of %s: %v", daemon, err)
 		return
 	}
 	defer file.Close()
-	if _, err := file.WriteString(d.logText()); err == nil {
-		d.t.Logf("complete log: %s", file.Name())
+	if _, err := file.WriteString(text); err == nil {
+		t.Logf("complete log: %s", file.Name())
 	}
 }
 
@@ -56,7 +57,7 @@ func (p *Program) runNatively() string {
 	if err != nil {
 		verdict = err.Error()
 	}
-	return "by the driver alone: " + verdict + "\n" + tail(string(output))
+	return "by the driver alone: " + verdict + "\n" + Tail(string(output))
 }
 
 // withoutPhos returns a program's environment without phos' settings. If library is set, it is

@@ -168,7 +168,7 @@ func (j *Job) WaitLine(word string) {
 // Stderr returns the end of the program's standard error.
 func (j *Job) Stderr() string {
 	text, _ := os.ReadFile(filepath.Join(j.Dir, "err"))
-	return tail(string(text))
+	return Tail(string(text))
 }
 
 // Alive reports whether the program exists and is not a zombie.
@@ -192,7 +192,7 @@ func (j *Job) Cli(arguments ...string) string {
 			err,
 			text,
 			j.Stderr(),
-			tail(j.daemon.logText()),
+			Tail(j.daemon.logText()),
 		)
 	}
 	return text
@@ -292,7 +292,7 @@ func (j *Job) await() int {
 	select {
 	case <-j.exit.ended:
 	case <-time.After(10 * Patience):
-		j.t.Fatalf("pid %d did not exit\n%s", j.PID, tail(j.daemon.logText()))
+		j.t.Fatalf("pid %d did not exit\n%s", j.PID, Tail(j.daemon.logText()))
 	}
 	return j.exit.status
 }
@@ -315,9 +315,9 @@ func (j *Job) Restore(flags ...string) {
 		j.readPID(said.text(), flags)
 	case <-j.exit.ended:
 		j.exit = nil
-		j.t.Fatalf("%v: %s\n%s", command.Args, said.text(), tail(j.daemon.logText()))
+		j.t.Fatalf("%v: %s\n%s", command.Args, said.text(), Tail(j.daemon.logText()))
 	case <-time.After(2 * Patience):
-		j.t.Fatalf("%v: timed out: %s\n%s", command.Args, said.text(), tail(j.daemon.logText()))
+		j.t.Fatalf("%v: timed out: %s\n%s", command.Args, said.text(), Tail(j.daemon.logText()))
 	}
 }
 

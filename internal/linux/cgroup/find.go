@@ -6,8 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
+
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // ErrNone is returned when the kernel, or the container of this process, has no cgroups of version
@@ -18,12 +19,13 @@ var ErrNone = errors.New("no cgroups of version 2 here: mount cgroup2 on /sys/fs
 type mount struct{ point, top string }
 
 func findMount(mountinfo string) (mount, error) {
-	for line := range strings.Lines(mountinfo) {
-		// 36 35 0:30 /root /point options - cgroup2 source options
-		before, after, found := strings.Cut(line, " - ")
-		fields := strings.Fields(before)
-		if found && len(fields) >= 5 && strings.HasPrefix(after, "cgroup2 ") {
-			return mount{point: unescape(fields[4]), top: unescape(fields[3])}, nil
+	mounts, err := proc.ParseMounts(mountinfo)
+	if err != nil {
+		return mount{}, err
+	}
+	for _, each := range mounts {
+		if each.Kind == "cgroup2" {
+			return mount{point: each.Point, top: each.Root}, nil
 		}
 	}
 	return mount{}, ErrNone
@@ -37,22 +39,6 @@ func hierarchy() (mount, error) {
 		return mount{}, err
 	}
 	return findMount(string(text))
-}
-
-// unescape undoes the octal escapes of mountinfo.
-func unescape(text string) string {
-	var out strings.Builder
-	for i := 0; i < len(text); i++ {
-		if text[i] == '\\' && i+3 < len(text) {
-			if value, err := strconv.ParseUint(text[i+1:i+4], 8, 8); err == nil {
-				out.WriteByte(byte(value))
-				i += 3
-				continue
-			}
-		}
-		out.WriteByte(text[i])
-	}
-	return out.String()
 }
 
 // Top returns the directory of the topmost cgroup that this process can see. In a container it is

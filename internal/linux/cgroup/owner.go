@@ -39,14 +39,18 @@ func Orphans(kind string) ([]Orphan, error) {
 		return nil, fmt.Errorf("sweep: %w", err)
 	}
 	var orphans []Orphan
-	here := Namespace()
 	for _, path := range paths {
-		var owner proc.Identity
-		var seen uint64
-		_, err := fmt.Sscanf(filepath.Base(path), "phos."+kind+".in%d.%d.%d", &seen, &owner.PID, &owner.StartTicks)
-		if err == nil && seen == here && owner.Gone() {
+		if owner, ok := OwnerOf(kind, filepath.Base(path)); ok && owner.Gone() {
 			orphans = append(orphans, Orphan{path, owner})
 		}
 	}
 	return orphans, nil
+}
+
+// OwnerOf returns the owner that a name contains, which Name has made, perhaps with more text
+// behind it. ok is false for other names, and for owners in another pid namespace.
+func OwnerOf(kind, name string) (owner proc.Identity, ok bool) {
+	var seen uint64
+	_, err := fmt.Sscanf(name, "phos."+kind+".in%d.%d.%d", &seen, &owner.PID, &owner.StartTicks)
+	return owner, err == nil && seen == Namespace()
 }
