@@ -1,5 +1,5 @@
-// Package users looks up the names of user accounts. Tested by daemon/phosd and tests/script.
-package users
+// Package account looks up the names of user accounts.
+package account
 
 import (
 	"os/user"
