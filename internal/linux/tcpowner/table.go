@@ -30,10 +30,11 @@ type entries []entry
 
 // list reads the sockets of this process's network namespace that are an end of one connection.
 func list(own pair) (found entries, err error) {
-	// A socket of version 6 can be the end of a connection of version 4.
-	for _, path := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+	// A socket of version 6 can be the end of a connection of version 4. The namespace is that of the
+	// thread: that of /proc/self is the first thread's, which may have been moved to another one.
+	for i, path := range []string{"/proc/thread-self/net/tcp", "/proc/thread-self/net/tcp6"} {
 		more, err := listFile(path, own)
-		if errors.Is(err, fs.ErrNotExist) && path != "/proc/self/net/tcp" {
+		if errors.Is(err, fs.ErrNotExist) && i > 0 {
 			continue // the kernel has no version 6
 		}
 		if err != nil {
