@@ -2,8 +2,10 @@
 package account
 
 import (
+	"os"
 	"os/user"
 	"strconv"
+	"strings"
 )
 
 // Name returns the name of a user, or the number where this machine does not know the user.
@@ -21,4 +23,19 @@ func KnownName(uid uint32) string {
 		return ""
 	}
 	return found.Username
+}
+
+// Overflow returns the number that stands for all users which the user namespace of this process
+// does not map. It names no user: two processes with it may be of two users.
+func Overflow() uint32 {
+	const usual = 65534
+	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
+	if err != nil {
+		return usual
+	}
+	uid, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
+	if err != nil {
+		return usual
+	}
+	return uint32(uid)
 }

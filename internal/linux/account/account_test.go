@@ -3,6 +3,7 @@ package account
 import (
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -24,5 +25,16 @@ func TestName(t *testing.T) {
 		if got := KnownName(uid); got != known {
 			t.Errorf("user %d is known as %q, and id says %q", uid, got, known)
 		}
+	}
+}
+
+// TestOverflow asks another reader of a number that the kernel has.
+func TestOverflow(t *testing.T) {
+	want, err := exec.Command("sysctl", "-n", "kernel.overflowuid").Output()
+	if err != nil {
+		t.Skip(err)
+	}
+	if got := strconv.FormatUint(uint64(Overflow()), 10); got != strings.TrimSpace(string(want)) {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

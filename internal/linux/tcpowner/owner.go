@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/account"
 )
 
 var (
@@ -82,7 +81,7 @@ func look(conn *net.TCPConn, own pair) (uid uint32, err error) {
 	if uid, err = found.peer(own, inode); err != nil {
 		return 0, err
 	}
-	if uid == overflow() {
+	if uid == account.Overflow() {
 		return 0, fmt.Errorf("%w: user %d stands for all that this namespace does not know", ErrUnknown, uid)
 	}
 	return uid, nil
@@ -124,18 +123,4 @@ func control(conn *net.TCPConn, call func(fd int) error) error {
 		return err
 	}
 	return failure
-}
-
-// overflow returns the user that stands for all which this user namespace does not map.
-func overflow() uint32 {
-	const usual = 65534
-	text, err := os.ReadFile("/proc/sys/kernel/overflowuid")
-	if err != nil {
-		return usual
-	}
-	uid, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
-	if err != nil {
-		return usual
-	}
-	return uint32(uid)
 }
