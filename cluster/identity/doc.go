@@ -1,4 +1,5 @@
-// Package identity says who makes a request to a cluster, and what that caller may do.
+// Package identity says which caller a request to a cluster comes from, and what that caller may
+// do.
 //
 // A Caller is a node or a controller by its certificate, a user by a token, or a user of the
 // controller's machine by the socket of the process. Below this package are the parts that prove

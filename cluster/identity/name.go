@@ -19,8 +19,8 @@ type ClusterID string
 // clusterIDBytes is the size of a ClusterID before it is made text of 16 characters.
 const clusterIDBytes = 10
 
-// Base32 is the alphabet of all texts of this package that people copy: small letters, and no digits
-// that look like letters.
+// Base32 is the alphabet of all texts of this package that people copy: small letters, and no
+// digits that look like letters.
 var Base32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
 // NewClusterID makes the id of a new cluster.

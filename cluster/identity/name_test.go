@@ -108,7 +108,8 @@ func TestFingerprintText(t *testing.T) {
 	if err := got.UnmarshalText(text); err != nil || got != f {
 		t.Errorf("%v, %v", got, err)
 	}
-	for _, bad := range []string{"", string(text[:63]), string(text) + "0", string(text) + "00", strings.Repeat("g", 64), " " + string(text[1:])} {
+	good := string(text)
+	for _, bad := range []string{"", good[:63], good + "0", good + "00", strings.Repeat("g", 64), " " + good[1:]} {
 		if err := got.UnmarshalText([]byte(bad)); err == nil {
 			t.Errorf("%q is a fingerprint", bad)
 		}

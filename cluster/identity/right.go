@@ -124,8 +124,8 @@ func Check(c Caller, verb Verb, target Target) error {
 	return fmt.Errorf("%s: %s %s of %s: %w", c, verb, target.Thing, target.Owner, ErrForbidden)
 }
 
-// partyOf returns the row of a caller, and the name by which it owns something. A caller with a kind
-// or role that is not known has no row.
+// partyOf returns the row of a caller, and the name by which it owns something. A caller with a
+// kind or role that is not known has no row.
 func partyOf(c Caller) (group party, name string) {
 	switch c.Kind {
 	case Node:

@@ -126,8 +126,8 @@ func (b Bundle) VerifyClient(shown []*x509.Certificate, now time.Time) (identity
 	return c, nil
 }
 
-// verify returns the holder of the first certificate. The CAs sign no other CAs, so the rest of what
-// was shown is not needed.
+// verify returns the holder of the first certificate. The CAs sign no other CAs, so the rest of
+// what was shown is not needed.
 func (b Bundle) verify(shown []*x509.Certificate, usage x509.ExtKeyUsage, now time.Time) (identity.Caller, error) {
 	if len(shown) == 0 {
 		return identity.Caller{}, identity.ErrUnverified

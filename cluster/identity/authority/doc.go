@@ -1,5 +1,5 @@
-// Package authority is the CA of a cluster: it issues the certificates of controllers and nodes, and
-// checks them.
+// Package authority is the CA of a cluster: it issues the certificates of controllers and nodes,
+// and checks them.
 //
 // Every cluster has a CA of its own. Its certificate is the only thing that members trust, so a
 // certificate of a public CA or of another cluster proves nothing here. All keys are ECDSA P-256.
@@ -16,9 +16,9 @@
 //
 // # Where the key is
 //
-// A Ring is the CA with its key. Its record, Ring.Marshal, is one object of the cluster's store that
-// only controllers can read; this package does not say where. SaveRing and LoadRing keep it in a
-// file, for a cluster of one controller and for a backup.
+// A Ring is the CA with its key. Its record, Ring.Marshal, is one object of the cluster's store
+// that only controllers can read; this package does not say where. SaveRing and LoadRing keep it in
+// a file, for a cluster of one controller and for a backup.
 //
 // # Replacing the CA
 //
@@ -26,8 +26,8 @@
 // trust two CAs: a Bundle holds all that are trusted. Each step is one write of the Ring's record.
 //
 //  1. Ring.Prepare makes the next CA. It is trusted, but issues nothing yet. Every member gets the
-//     new Bundle from a controller that it trusts already: nodes with an answer of the leader, users
-//     in the file of package access. Wait until all nodes have it. Ring.Abort goes back.
+//     new Bundle from a controller that it trusts already: nodes with an answer of the leader,
+//     users in the file of package access. Wait until all nodes have it. Ring.Abort goes back.
 //  2. Ring.Switch makes the next CA the one that issues; the old key is gone. Nodes and controllers
 //     renew their certificates; at the latest at RenewAt they do so by themselves. Tokens for
 //     joining that were made before are not accepted any longer: they name the old CA.

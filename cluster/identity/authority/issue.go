@@ -51,9 +51,9 @@ func (a *Authority) IssueController(
 		template, public, lifetime{now, ControllerLife})
 }
 
-// IssueNode issues the certificate that a node has requested. The name is the one that the caller has
-// verified, by a token or by the node's present certificate: a request for another name is refused.
-// Of the request only the key is used.
+// IssueNode issues the certificate that a node has requested. The name is the one that the caller
+// has verified, by a token or by the node's present certificate: a request for another name is
+// refused. Of the request only the key is used.
 func (a *Authority) IssueNode(request []byte, name string, now time.Time) (*x509.Certificate, error) {
 	s := identity.Subject{Cluster: a.cluster, Kind: identity.Node, Name: name}
 	public, err := checkRequest(request, s)
@@ -104,6 +104,7 @@ func subjectName(s identity.Subject) pkix.Name {
 	}
 }
 
+// earliest returns the time that comes first.
 func earliest(a, b time.Time) time.Time {
 	if a.Before(b) {
 		return a
@@ -111,6 +112,7 @@ func earliest(a, b time.Time) time.Time {
 	return b
 }
 
+// latest returns the time that comes last.
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestOpenSSLAgrees asks another implementation of X.509 whether certificates are valid, for what, and
-// when.
+// TestOpenSSLAgrees asks another implementation of X.509 whether certificates are valid, for what,
+// and when.
 func TestOpenSSLAgrees(t *testing.T) {
 	folder := t.TempDir()
 	ca, other := newCA(t, cluster), newCA(t, cluster)
@@ -47,10 +47,12 @@ func TestOpenSSLAgrees(t *testing.T) {
 		{"ca", "controller", "-purpose sslserver", now.Add(ControllerLife - time.Minute), ""},
 		{"ca", "controller", "-purpose sslserver", now.Add(ControllerLife + time.Minute), "has expired"},
 	} {
-		arguments := []string{"verify", "-x509_strict", "-attime", fmt.Sprint(test.at.Unix()), "-CAfile", test.trusted + ".pem"}
+		at := fmt.Sprint(test.at.Unix())
+		arguments := []string{"verify", "-x509_strict", "-attime", at, "-CAfile", test.trusted + ".pem"}
 		arguments = append(append(arguments, strings.Fields(test.flags)...), test.certificate+".pem")
 		out, err := openssl(t, folder, arguments...)
-		if valid := err == nil; valid != (test.says == "") || !strings.Contains(strings.ToLower(out), strings.ToLower(test.says)) {
+		says := strings.Contains(strings.ToLower(out), strings.ToLower(test.says))
+		if valid := err == nil; valid != (test.says == "") || !says {
 			t.Errorf("openssl %v: %v: %s, want %q", arguments, err, out, test.says)
 		}
 	}
@@ -95,7 +97,10 @@ func TestOpenSSLRequests(t *testing.T) {
 		good  bool
 	}{
 		{[]string{"-subj", "/CN=gpu1"}, true},
-		{[]string{"-subj", "/O=abcdefghijkl2345/OU=node/CN=gpu1", "-addext", "subjectAltName=URI:phos://abcdefghijkl2345/node/gpu1"}, true},
+		{[]string{
+			"-subj", "/O=abcdefghijkl2345/OU=node/CN=gpu1",
+			"-addext", "subjectAltName=URI:phos://abcdefghijkl2345/node/gpu1",
+		}, true},
 		{[]string{"-subj", "/CN=gpu1", "-addext", "subjectAltName=DNS:gpu1"}, false},
 		{[]string{"-subj", "/CN=gpu1", "-addext", "subjectAltName=otherName:1.2.3.4;UTF8:root"}, false},
 		{[]string{"-subj", "/CN=gpu1", "-addext", "subjectAltName=email:root@example.org"}, false},

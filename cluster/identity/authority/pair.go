@@ -11,7 +11,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/privatefile"
 )
 
-// Pair is a certificate with its key and the CA that has issued it: what a node or controller shows.
+// Pair is a certificate with its key and the CA that has issued it: what a node or controller
+// shows.
 type Pair struct {
 	Certificate *x509.Certificate
 	CA          *x509.Certificate
@@ -32,8 +33,8 @@ func (p Pair) check() error {
 	return nil
 }
 
-// TLS returns the pair for crypto/tls. The CA is shown, too: a node that joins knows nothing but the
-// fingerprint of the CA.
+// TLS returns the pair for crypto/tls. The CA is shown, too: a node that joins knows nothing but
+// the fingerprint of the CA.
 func (p Pair) TLS() *tls.Certificate {
 	return &tls.Certificate{
 		Certificate: [][]byte{p.Certificate.Raw, p.CA.Raw}, PrivateKey: p.Key, Leaf: p.Certificate,

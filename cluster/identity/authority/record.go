@@ -55,8 +55,8 @@ func (a *Authority) record() (caRecord, error) {
 	return caRecord{string(encodeCertificate(a.certificate)), string(key)}, nil
 }
 
-// UnmarshalRing reads what Ring.Marshal returns, and checks that keys, certificates and cluster belong
-// together. A CA that has ended is read, too, so that it can be replaced.
+// UnmarshalRing reads what Ring.Marshal returns, and checks that keys, certificates and cluster
+// belong together. A CA that has ended is read, too, so that it can be replaced.
 func UnmarshalRing(text []byte) (Ring, error) {
 	r, err := unmarshalRing(text)
 	if err != nil {
@@ -65,6 +65,7 @@ func UnmarshalRing(text []byte) (Ring, error) {
 	return r, nil
 }
 
+// unmarshalRing is UnmarshalRing without the words around its errors.
 func unmarshalRing(text []byte) (Ring, error) {
 	var record ringRecord
 	err := versioned.Decode(text, ringVersion, &record)

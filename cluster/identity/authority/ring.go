@@ -15,7 +15,8 @@ import (
 type Ring struct {
 	// signer issues all certificates.
 	signer *Authority
-	// next is trusted already and will issue; nil: the CA is not being replaced, or next is signer now.
+	// next is trusted already and will issue; nil: the CA is not being replaced, or next is signer
+	// now.
 	next *Authority
 	// previous is trusted still; nil: there is none.
 	previous *x509.Certificate

@@ -55,7 +55,8 @@ func TestReplaceCA(t *testing.T) {
 		t.Error("another CA than the one that was prepared")
 	}
 	text := must(switched.Marshal())(t)
-	if oldKey := must(encodeKey(first.signer.key))(t); bytes.Contains(text, bytes.ReplaceAll(oldKey, []byte("\n"), []byte(`\n`))) {
+	oldKey := bytes.ReplaceAll(must(encodeKey(first.signer.key))(t), []byte("\n"), []byte(`\n`))
+	if !bytes.Contains(must(first.Marshal())(t), oldKey) || bytes.Contains(text, oldKey) {
 		t.Error("the old key is kept after the switch")
 	}
 	aborted := must(prepared.Abort())(t)
@@ -118,6 +119,7 @@ func TestDamagedRing(t *testing.T) {
 	stranger := must(NewRing(foreign, now))(t)
 	other := must(stranger.signer.record())(t)
 	node := newNode(t, settled.signer, "gpu1")
+	nodeText := string(encodeCertificate(node.Certificate))
 	signer := func(f map[string]any) map[string]any { return f["signer"].(map[string]any) }
 	for name, text := range map[string][]byte{
 		"nothing":         nil,
@@ -130,10 +132,10 @@ func TestDamagedRing(t *testing.T) {
 		"next and previous": damage(t, prepared, func(f map[string]any) {
 			f["previous"] = string(encodeCertificate(newCA(t, cluster).certificate))
 		}),
-		"previous is a node": damage(t, settled, func(f map[string]any) { f["previous"] = string(encodeCertificate(node.Certificate)) }),
+		"previous is a node": damage(t, settled, func(f map[string]any) { f["previous"] = nodeText }),
 		"previous is a key":  damage(t, switched, func(f map[string]any) { f["previous"] = signer(f)["key"] }),
 		"signer is a node": damage(t, settled, func(f map[string]any) {
-			signer(f)["certificate"], signer(f)["key"] = string(encodeCertificate(node.Certificate)), string(must(encodeKey(node.Key))(t))
+			signer(f)["certificate"], signer(f)["key"] = nodeText, string(must(encodeKey(node.Key))(t))
 		}),
 		"two certificates": damage(t, settled, func(f map[string]any) {
 			signer(f)["certificate"] = signer(f)["certificate"].(string) + other.Certificate

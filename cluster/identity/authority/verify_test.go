@@ -16,7 +16,12 @@ func TestVerify(t *testing.T) {
 	b := newBundle(t, ca)
 	node, controller := newNode(t, ca, "gpu1"), newController(t, ca, "c1")
 	asNode := identity.Caller{Kind: identity.Node, Name: "gpu1", Key: identity.FingerprintOf(node.Certificate)}
-	asController := identity.Caller{Kind: identity.Controller, Name: "c1", Key: identity.FingerprintOf(controller.Certificate)}
+	asController := identity.Caller{Kind: identity.Controller, Name: "c1"}
+	asController.Key = identity.FingerprintOf(controller.Certificate)
+	siblingNode, strangeNode := newNode(t, sibling, "gpu1").shown(), newNode(t, stranger, "gpu1").shown()
+	strangeController := newController(t, stranger, "c1").shown()
+	var none identity.Caller
+	caAlone := []*x509.Certificate{ca.certificate}
 	server, client := b.VerifyController, b.VerifyClient
 	for name, test := range map[string]struct {
 		verify func([]*x509.Certificate, time.Time) (identity.Caller, error)
@@ -29,18 +34,18 @@ func TestVerify(t *testing.T) {
 		"controller as a client":   {client, controller.shown(), now, asController, ""},
 		"controller":               {server, controller.shown(), now, asController, ""},
 		"the leaf alone":           {server, controller.shown()[:1], now, asController, ""},
-		"node as a controller":     {server, node.shown(), now, identity.Caller{}, "incompatible key usage"},
-		"nothing":                  {client, nil, now, identity.Caller{}, "no verified certificate"},
-		"the CA itself":            {client, []*x509.Certificate{ca.certificate}, now, identity.Caller{}, "no verified certificate"},
-		"the CA as a controller":   {server, []*x509.Certificate{ca.certificate}, now, identity.Caller{}, "no verified certificate"},
+		"node as a controller":     {server, node.shown(), now, none, "incompatible key usage"},
+		"nothing":                  {client, nil, now, none, "no verified certificate"},
+		"the CA itself":            {client, caAlone, now, none, "no verified certificate"},
+		"the CA as a controller":   {server, caAlone, now, none, "no verified certificate"},
 		"clock 59 minutes behind":  {client, node.shown(), now.Add(-59 * time.Minute), asNode, ""},
-		"clock 61 minutes behind":  {client, node.shown(), now.Add(-61 * time.Minute), identity.Caller{}, "not yet valid"},
+		"clock 61 minutes behind":  {client, node.shown(), now.Add(-61 * time.Minute), none, "not yet valid"},
 		"the last minute":          {client, node.shown(), now.Add(NodeLife - time.Minute), asNode, ""},
-		"expired":                  {client, node.shown(), now.Add(NodeLife + time.Minute), identity.Caller{}, "expired"},
-		"controller expired":       {server, controller.shown(), now.Add(ControllerLife + time.Minute), identity.Caller{}, "expired"},
-		"another CA's":             {client, newNode(t, sibling, "gpu1").shown(), now, identity.Caller{}, "unknown authority"},
-		"another cluster's":        {client, newNode(t, stranger, "gpu1").shown(), now, identity.Caller{}, "unknown authority"},
-		"another cluster's server": {server, newController(t, stranger, "c1").shown(), now, identity.Caller{}, "unknown authority"},
+		"expired":                  {client, node.shown(), now.Add(NodeLife + time.Minute), none, "expired"},
+		"controller expired":       {server, controller.shown(), now.Add(ControllerLife + time.Minute), none, "expired"},
+		"another CA's":             {client, siblingNode, now, none, "unknown authority"},
+		"another cluster's":        {client, strangeNode, now, none, "unknown authority"},
+		"another cluster's server": {server, strangeController, now, none, "unknown authority"},
 	} {
 		got, err := test.verify(test.shown, test.at)
 		if got != test.want || (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
@@ -52,8 +57,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestForged: certificates that the CA has signed, but that this package does not issue. A mistake in
-// another part must not make a node a controller.
+// TestForged: certificates that the CA has signed, but that this package does not issue. A mistake
+// in another part must not make a node a controller.
 func TestForged(t *testing.T) {
 	ca := newCA(t, cluster)
 	b := newBundle(t, ca)
@@ -115,7 +120,8 @@ func TestIntermediate(t *testing.T) {
 	}, ca.certificate, &caKey.PublicKey, ca.key))(t)
 	fake = &Authority{below, caKey, cluster}
 	certificate = must(fake.IssueController("c1", Names{}, &key.PublicKey, now))(t)
-	if got, err := newBundle(t, ca).VerifyController([]*x509.Certificate{certificate, below, ca.certificate}, now); err == nil {
+	shown = []*x509.Certificate{certificate, below, ca.certificate}
+	if got, err := newBundle(t, ca).VerifyController(shown, now); err == nil {
 		t.Errorf("%v", got)
 	}
 	if _, err := NewBundle(below); !errors.Is(err, ErrNotCA) {

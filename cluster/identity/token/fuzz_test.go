@@ -9,7 +9,9 @@ import (
 func FuzzParse(f *testing.F) {
 	j, _ := newJoin(f, joinSpec())
 	u, _ := newUser(f)
-	for _, seed := range []string{j.Text(), u.Text(), u.Bearer(), "phos_1", "phosjoin_1@a:1", "phos_2abc", "\n", "@", "Bearer "} {
+	for _, seed := range []string{
+		j.Text(), u.Text(), u.Bearer(), "phos_1", "phosjoin_1@a:1", "phos_2abc", "\n", "@", "Bearer ",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

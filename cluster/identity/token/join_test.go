@@ -139,7 +139,9 @@ func TestSecretIsNotShown(t *testing.T) {
 	}
 	out.Write(asJSON)
 	shown := strings.ToLower(out.String())
-	for _, form := range []string{"%d %d %d", "%x%x%x", "%02x%02x%02x", "0x%x, 0x%x, 0x%x", "%02x %02x %02x", "%b %b %b", "%d,%d,%d"} {
+	for _, form := range []string{
+		"%d %d %d", "%x%x%x", "%02x%02x%02x", "0x%x, 0x%x, 0x%x", "%02x %02x %02x", "%b %b %b", "%d,%d,%d",
+	} {
 		if text := fmt.Sprintf(form, j.Secret[9], j.Secret[10], j.Secret[11]); strings.Contains(shown, text) {
 			t.Errorf("%q is in what was printed", text)
 		}

@@ -38,8 +38,8 @@ const (
 )
 
 // Verify checks the secret with which a node wants to join under a name. The error is ErrRefused,
-// ErrExpired or ErrUsedUp; a wrong secret learns nothing else. Whether the name is free is not known
-// here: a node must not get the certificate of one that exists.
+// ErrExpired or ErrUsedUp; a wrong secret learns nothing else. Whether the name is free is not
+// known here: a node must not get the certificate of one that exists.
 func (r JoinRecord) Verify(secret Secret, node string, now time.Time) error {
 	switch {
 	case !r.SecretSHA256.matches(secret):
@@ -54,8 +54,9 @@ func (r JoinRecord) Verify(secret Secret, node string, now time.Time) error {
 	return identity.CheckNodeName(node)
 }
 
-// Used returns the record after one more use. The caller puts it in place of this one, comparing the
-// revision, before it issues the certificate. If that fails, another node was first: verify again.
+// Used returns the record after one more use. The caller puts it in place of this one, comparing
+// the revision, before it issues the certificate. If that fails, another node was first: verify
+// again.
 func (r JoinRecord) Used() JoinRecord {
 	r.UsesLeft--
 	return r

@@ -31,8 +31,8 @@ const (
 	version    = "1"
 )
 
-// castagnoli is the polynomial of the checksum. It finds each change within 32 bits that follow each
-// other, so that of any 6 neighbouring characters.
+// castagnoli is the polynomial of the checksum. It finds each change within 32 bits that follow
+// each other, so that of any 6 neighbouring characters.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // format returns the text of a payload.

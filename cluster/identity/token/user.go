@@ -156,8 +156,8 @@ func UnmarshalUser(text []byte) (UserRecord, error) {
 func (r UserRecord) check() error {
 	errs := []error{
 		checkID(r.ID), r.SecretSHA256.check(),
-		checkText("name", r.Name, maxNameBytes), checkText("maker", r.Maker, maxMakerBytes), identity.CheckAccountName(r.Account),
-		r.Role.Check(),
+		checkText("name", r.Name, maxNameBytes), checkText("maker", r.Maker, maxMakerBytes),
+		identity.CheckAccountName(r.Account), r.Role.Check(),
 	}
 	if r.Made.IsZero() {
 		errs = append(errs, errors.New("the time at which it was made is missing"))

@@ -15,20 +15,21 @@
 //   - The peer cannot be exchanged while it is looked for. When it closes its socket, or resets the
 //     connection, this side leaves the state ESTABLISHED at once. Of asks for that state last, so
 //     the addresses have belonged to this connection all the time. Without this check a process
-//     could send a request, reset the connection, and let the next user of its port be taken for the
-//     sender.
-//   - A socket that no process holds has inode 0, and many kernels show user 0 for it. It is refused.
+//     could send a request, reset the connection, and let the next user of its port be taken for
+//     the sender.
+//   - A socket that no process holds has inode 0, and many kernels show user 0 for it. It is
+//     refused.
 //   - A user that this user namespace does not map is shown as the overflow user, which is refused.
 //
 // # What it does not say
 //
-// The user is that of the process which created the socket. A process can hand its socket to another
-// one, and answers for what that one does with it. A process with CAP_NET_ADMIN in the namespace can
-// forge connections (TCP_REPAIR), and one with CAP_CHOWN can give sockets away: both could be any
-// user anyway. A proxy that accepts connections from elsewhere and forwards them to loopback makes
-// all of them its own, and a web browser sends what any page asks it to send: package
-// cluster/identity/local refuses the requests of foreign pages.
+// The user is that of the process which created the socket. A process can hand its socket to
+// another one, and answers for what that one does with it. A process with CAP_NET_ADMIN in the
+// namespace can forge connections (TCP_REPAIR), and one with CAP_CHOWN can give sockets away: both
+// could be any user anyway. A proxy that accepts connections from elsewhere and forwards them to
+// loopback makes all of them its own, and a web browser sends what any page asks it to send:
+// package cluster/identity/local refuses the requests of foreign pages.
 //
-// Of reads the whole table, which takes time in proportion to the sockets of the machine. Ask once a
-// connection. Read owner.go.
+// Of reads the whole table, which takes time in proportion to the sockets of the machine. Ask once
+// a connection. Read owner.go.
 package tcpowner

@@ -57,8 +57,8 @@ func pairOf(conn *net.TCPConn) (pair, error) {
 	return own, nil
 }
 
-// plain makes an address of version 4 out of one that is mapped into version 6: one end may have the
-// one form, and the other end the other.
+// plain makes an address of version 4 out of one that is mapped into version 6: one end may have
+// the one form, and the other end the other.
 func plain(a netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr().Unmap(), a.Port()) }
 
 // errMissed is the ErrUnknown after which it is worth reading the tables again.

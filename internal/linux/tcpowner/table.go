@@ -55,8 +55,8 @@ func listFile(path string, own pair) (entries, error) {
 	return read(file, own)
 }
 
-// read finds the ends of a connection in the text of a table. A socket that is listed twice, because
-// others were closed while the kernel wrote the list, counts once.
+// read finds the ends of a connection in the text of a table. A socket that is listed twice,
+// because others were closed while the kernel wrote the list, counts once.
 func read(text io.Reader, own pair) (found entries, err error) {
 	lines := bufio.NewScanner(text)
 	for lines.Scan() {

@@ -15,8 +15,8 @@ func littleEndian() bool {
 
 const (
 	header   = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
-	ownLine  = "   1: 0100007F:1F90 0100007F:A1B2 01 00000000:00000000 00:00000000 00000000     0        0 700 1 0 20 4 31 10 -1\n"
-	peerLine = "   2: 0100007F:A1B2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000 61241        0 701 1 0 20 4 31 10 -1\n"
+	ownLine  = "   1: 0100007F:1F90 0100007F:A1B2 01 00000000:00000000 00:00000000 00000000     0        0 700 1 0 20 4\n"
+	peerLine = "   2: 0100007F:A1B2 0100007F:1F90 01 00000000:00000000 00:00000000 00000000 61241        0 701 1 0 20 4\n"
 )
 
 var own = pair{netip.MustParseAddrPort("127.0.0.1:8080"), netip.MustParseAddrPort("127.0.0.1:41394")}
@@ -27,6 +27,7 @@ func TestPeer(t *testing.T) {
 		t.Skip("the tables are those of a little-endian machine")
 	}
 	other := func(old, replacement string) string { return strings.Replace(peerLine, old, replacement, 1) }
+	timeWait := strings.NewReplacer(" 01 ", " 06 ", " 701 ", " 0 ")
 	mapped := strings.ReplaceAll(peerLine, "0100007F", "0000000000000000FFFF00000100007F")
 	for name, test := range map[string]struct {
 		text string
@@ -41,7 +42,7 @@ func TestPeer(t *testing.T) {
 		"this side's inode":       {header + strings.Replace(ownLine, "700", "702", 1) + peerLine, 0, ErrUnknown},
 		"two peers":               {header + ownLine + peerLine + other("701", "703"), 0, ErrUnknown},
 		"two peers of two users":  {header + ownLine + peerLine + other("61241", "61242"), 0, ErrUnknown},
-		"time-wait":               {header + ownLine + strings.NewReplacer(" 01 ", " 06 ", " 701 ", " 0 ").Replace(peerLine), 0, ErrUnknown},
+		"time-wait":               {header + ownLine + timeWait.Replace(peerLine), 0, ErrUnknown},
 		"no process holds it":     {header + ownLine + other(" 701 ", " 0 "), 0, ErrUnknown},
 		"closing":                 {header + ownLine + other(" 01 ", " 04 "), 0, ErrUnknown},
 		"another port":            {header + ownLine + other("A1B2", "A1B3"), 0, ErrUnknown},
