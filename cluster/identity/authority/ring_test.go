@@ -74,9 +74,14 @@ func TestWrongSteps(t *testing.T) {
 		ring Ring
 		step func(Ring) (Ring, error)
 	}{
-		{settled, Ring.Switch}, {settled, Ring.Finish}, {settled, Ring.Abort},
-		{prepared, prepare}, {prepared, Ring.Finish},
-		{switched, prepare}, {switched, Ring.Switch}, {switched, Ring.Abort},
+		{settled, Ring.Switch},
+		{settled, Ring.Finish},
+		{settled, Ring.Abort},
+		{prepared, prepare},
+		{prepared, Ring.Finish},
+		{switched, prepare},
+		{switched, Ring.Switch},
+		{switched, Ring.Abort},
 	} {
 		if r, err := wrong.step(wrong.ring); !errors.Is(err, ErrStep) || r.signer != nil {
 			t.Errorf("%d: %v, want ErrStep", i, err)

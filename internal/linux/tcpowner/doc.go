@@ -7,8 +7,9 @@
 //
 // # Why the answer is sound
 //
-//   - A namespace has at most one established socket with a given pair of addresses. An address of
-//     loopback does not come in from another machine or namespace: the kernel drops such packets.
+//   - A namespace has at most one established socket with a given pair of addresses. The kernel
+//     drops packets of loopback addresses that come in from other machines, unless route_localnet
+//     is set; and a connection made by such packets has no other end in this namespace's table.
 //   - The table is the one of the connection's own namespace: this side's socket must stand in it,
 //     with the inode that its descriptor has. A listener that was inherited from another namespace
 //     is therefore refused, and not looked up among the wrong sockets.
@@ -26,7 +27,7 @@
 // The user is that of the process which created the socket. A process can hand its socket to
 // another one, and answers for what that one does with it. A process with CAP_NET_ADMIN in the
 // namespace can forge connections (TCP_REPAIR), and one with CAP_CHOWN can give sockets away: both
-// could be any user anyway. A proxy that accepts connections from elsewhere and forwards them to
+// must be trusted. A proxy that accepts connections from elsewhere and forwards them to
 // loopback makes all of them its own, and a web browser sends what any page asks it to send:
 // package cluster/identity/local refuses the requests of foreign pages.
 //
