@@ -177,6 +177,8 @@ func TestHostileRequests(t *testing.T) {
 			t.Errorf("%s: %v, want ErrRequest", name, err)
 		} else if len(err.Error()) > 300 {
 			t.Errorf("%s: an error of %d bytes", name, len(err.Error()))
+		} else if large := len(der) > MaxRequestBytes; large != strings.Contains(err.Error(), "at most 4096") {
+			t.Errorf("%s, %d bytes: %v", name, len(der), err) // it must not be parsed
 		}
 	}
 	if _, err := ca.IssueNode(good, "gpu2", now); !errors.Is(err, ErrRequest) {

@@ -77,6 +77,17 @@ func TestForged(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
+	controller := identity.Subject{Cluster: cluster, Kind: identity.Controller, Name: "c1"}
+	for name, names := range map[string][]string{
+		"controller without the name": nil, "controller with another's": {ServerName(foreign)},
+	} {
+		shown := forge(t, ca, controller, func(c *x509.Certificate) {
+			c.ExtKeyUsage, c.DNSNames = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, names
+		})
+		if got, err := b.VerifyController(shown, now); err == nil {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
 	for name, change := range map[string]func(*x509.Certificate){
 		"no URI":           func(c *x509.Certificate) { c.URIs = nil },
 		"two URIs":         func(c *x509.Certificate) { c.URIs = append(c.URIs, nodeOf(cluster, "gpu2").URI()) },
