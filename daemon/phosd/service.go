@@ -10,8 +10,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
-	"github.com/phos-gpu/phos/daemon/phosd/users"
 	"github.com/phos-gpu/phos/hijack/wire"
+	"github.com/phos-gpu/phos/internal/linux/account"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 )
 
@@ -103,7 +103,7 @@ func (d *Daemon) endAll(ctx context.Context, force bool) (*api.StopReply, error)
 		record := s.Record()
 		reply.Ended = append(reply.Ended, &api.Program{
 			Session: record.Session, Pid: uint32(record.Program.PID),
-			Uid: record.Owner.UID, User: users.Name(record.Owner.UID), Command: record.Command,
+			Uid: record.Owner.UID, User: account.Name(record.Owner.UID), Command: record.Command,
 		})
 	}
 	d.sessions.EndAll(ctx, "phosd is being stopped")

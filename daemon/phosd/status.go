@@ -13,7 +13,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/onboot"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
-	"github.com/phos-gpu/phos/daemon/phosd/users"
+	"github.com/phos-gpu/phos/internal/linux/account"
 )
 
 // status describes phosd, the GPUs, and the programs that the caller may see.
@@ -50,7 +50,7 @@ func (d *Daemon) status(ctx context.Context, caller api.Caller) *api.StatusReply
 			continue
 		}
 		message := &api.BootRestore{
-			Dir: each.Dir, Uid: each.UID, User: users.Name(each.UID), State: each.State(), Error: each.Error,
+			Dir: each.Dir, Uid: each.UID, User: account.Name(each.UID), State: each.State(), Error: each.Error,
 			Attempts: uint32(each.Attempts),
 		}
 		if each.State() == onboot.Restored {
@@ -77,7 +77,7 @@ func (d *Daemon) uses(caller api.Caller) (all []*api.Use) {
 		_ = d.quota.Measure(uid, quota.DeviceBytes, use.DeviceBytes)
 		for _, each := range d.quota.Of(uid) {
 			message := &api.Use{
-				Uid: uid, User: users.Name(uid), Key: each.Key, What: each.What, Bytes: each.Bytes, Used: each.Used,
+				Uid: uid, User: account.Name(uid), Key: each.Key, What: each.What, Bytes: each.Bytes, Used: each.Used,
 			}
 			if uid != 0 && each.Limited {
 				message.Limit = &each.Limit
@@ -112,7 +112,7 @@ func (d *Daemon) describeProgram(ctx context.Context, caller api.Caller, s *sess
 		Pid:                     caller.CallerPID(record.Program),
 		RootPid:                 caller.CallerPID(checkpoints.Root(s, caller.Process)),
 		Uid:                     record.Owner.UID,
-		User:                    users.Name(record.Owner.UID),
+		User:                    account.Name(record.Owner.UID),
 		Command:                 record.Command,
 		StartedUnixMilliseconds: record.Started.UnixMilli(),
 		WorkerPid:               uint32(record.Worker.PID),

@@ -40,6 +40,7 @@ var layers = map[string]string{
 	// What phosd is told.
 	"daemon/config": "settings",
 	// Pure decisions: no process, no GPU, no clock.
+	"cluster/identity": "policy",
 	"cluster/launch":   "policy",
 	"cluster/pipeline": "policy",
 	"scheduler":        "policy",

@@ -17,7 +17,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
-	"github.com/phos-gpu/phos/daemon/phosd/users"
+	"github.com/phos-gpu/phos/internal/linux/account"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -257,7 +257,7 @@ func ownerName(root proc.Identity) image.Owner {
 	if err != nil {
 		return image.Owner{} // the process has ended; ckpt.Checkpoint reports it
 	}
-	return image.Owner{Name: users.KnownName(uid)}
+	return image.Owner{Name: account.KnownName(uid)}
 }
 
 // orDefault returns given, or otherwise if the request left it 0.

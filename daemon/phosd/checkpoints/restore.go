@@ -14,7 +14,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/restored"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
-	"github.com/phos-gpu/phos/daemon/phosd/users"
+	"github.com/phos-gpu/phos/internal/linux/account"
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -225,7 +225,7 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	if image.UnknownKey != nil {
 		uid := image.Manifest.Owner.UID
 		r.Notice(fmt.Sprintf("the image is sealed by the unknown key %s; its program runs as user %d (%s)",
-			image.UnknownKey, uid, users.Name(uid)))
+			image.UnknownKey, uid, account.Name(uid)))
 	}
 	r.origin = rundir.Checkpoint{Last: image.Manifest.Created, Generation: image.Manifest.Generation}
 	r.owner = image.Manifest.Owner.UID

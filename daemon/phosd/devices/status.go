@@ -7,7 +7,7 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
-	"github.com/phos-gpu/phos/daemon/phosd/users"
+	"github.com/phos-gpu/phos/internal/linux/account"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -93,7 +93,7 @@ func describeForeign(p inventory.Process) *api.ForeignProcess {
 	if id, err := proc.Of(int(p.PID)); err == nil {
 		m.Command = id.Command(commandBytes)
 		if uid, err := id.UID(); err == nil {
-			m.User = users.Name(uid)
+			m.User = account.Name(uid)
 		}
 	}
 	return m

@@ -13,7 +13,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
-	"github.com/phos-gpu/phos/daemon/phosd/users"
+	"github.com/phos-gpu/phos/internal/linux/account"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
@@ -165,7 +165,7 @@ func (a *Archive) unsealForRoot(i *Image, sealed []byte, access Access) error {
 		return fmt.Errorf(
 			"%w: the image is sealed by the unknown key %s, and its program would run as user %d (%s); "+
 				"if you trust the image: --trust-seal, or import the key (pos_cli help image key)",
-			api.ErrNotPermitted, seal.Key, m.Owner.UID, users.Name(m.Owner.UID),
+			api.ErrNotPermitted, seal.Key, m.Owner.UID, account.Name(m.Owner.UID),
 		)
 	}
 	i.Manifest, i.UnknownKey = m, &seal.Key
