@@ -8,8 +8,8 @@ var (
 	ErrNotFound = errors.New("not found")
 	// ErrConflict means that the object has changed since it was read, or exists already.
 	ErrConflict = errors.New("changed since it was read")
-	// ErrDeposed means that another controller leads now.
-	ErrDeposed = errors.New("another controller leads")
+	// ErrDeposed means that another controller leads now, or none.
+	ErrDeposed = errors.New("the writer does not lead any longer")
 	// ErrCompacted means that the changes since a revision are no longer kept.
 	ErrCompacted = errors.New("the history was compacted")
 	// ErrUnavailable means that the store does not answer. A write may have been done.
@@ -18,6 +18,8 @@ var (
 	ErrFull = errors.New("the store is full")
 	// ErrTooLarge means that a value is larger than MaxValue.
 	ErrTooLarge = errors.New("the value is too large")
+	// ErrKey means that a text is no key.
+	ErrKey = errors.New("not a key")
 )
 
 // MaxValue is the most bytes of a value.
