@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,13 @@ import (
 	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 
-func TestMain(m *testing.M) { servertest.Main(m) }
+func TestMain(m *testing.M) {
+	if endpoint := os.Getenv(candidateVariable); endpoint != "" {
+		runCandidate(endpoint)
+		return
+	}
+	servertest.Main(m)
+}
 
 // shortLease is the shortest that etcd counts itself with elections of a second.
 const shortLease = 2 * time.Second
@@ -53,6 +60,7 @@ func inProcess(t testing.TB, config server.Config) *server.Server {
 var prefixes atomic.Int64
 
 func TestContract(t *testing.T) {
+	t.Parallel()
 	s := inProcess(t, servertest.Config(t))
 	socket := filepath.Join(servertest.Dir(t), "proxy.sock")
 	proxy := storetest.NewProxy(t, socket, s.Endpoint()[len("unix://"):])

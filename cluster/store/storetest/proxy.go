@@ -8,14 +8,16 @@ import (
 	"testing"
 )
 
-// Proxy is a unix socket that leads to another one. Its connections can be cut.
+// Proxy is a unix socket that leads to another one. Its connections can be cut, and held up.
 type Proxy struct {
 	socket net.Listener
 	to     string
 
-	mu    sync.Mutex // guards open
-	open  map[net.Conn]bool
-	ended bool
+	mu      sync.Mutex // guards all below
+	changed *sync.Cond
+	open    map[net.Conn]bool
+	held    bool
+	ended   bool
 }
 
 // NewProxy listens at a path and connects to another one, until the test ends.
@@ -26,27 +28,45 @@ func NewProxy(t testing.TB, path, to string) *Proxy {
 		t.Fatal(err)
 	}
 	p := &Proxy{socket: socket, to: to, open: make(map[net.Conn]bool)}
+	p.changed = sync.NewCond(&p.mu)
 	var serving sync.WaitGroup
 	serving.Go(func() { p.serve(&serving) })
 	t.Cleanup(func() {
 		socket.Close()
-		p.cut(true)
+		p.end()
 		serving.Wait()
 	})
 	return p
 }
 
 // Cut breaks all connections. What was not passed on is lost.
-func (p *Proxy) Cut() { p.cut(false) }
-
-func (p *Proxy) cut(end bool) {
+func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ended = p.ended || end
+	p.cut()
+}
+
+func (p *Proxy) cut() {
 	for conn := range p.open {
 		conn.Close()
 	}
 	clear(p.open)
+}
+
+// Hold makes both ends of all connections wait, or lets them go on. Nothing is lost.
+func (p *Proxy) Hold(held bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held = held
+	p.changed.Broadcast()
+}
+
+func (p *Proxy) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	p.changed.Broadcast()
+	p.cut()
 }
 
 // serve accepts connections until the socket is closed.
@@ -67,8 +87,8 @@ func (p *Proxy) serve(serving *sync.WaitGroup) {
 		if !p.add(from, to) {
 			return
 		}
-		serving.Go(func() { pass(to, from) })
-		serving.Go(func() { pass(from, to) })
+		serving.Go(func() { p.pass(to, from) })
+		serving.Go(func() { p.pass(from, to) })
 	}
 }
 
@@ -86,8 +106,28 @@ func (p *Proxy) add(from, to net.Conn) bool {
 }
 
 // pass copies what one end sends, and closes both when it ends.
-func pass(to, from net.Conn) {
-	_, _ = io.Copy(to, from)
+func (p *Proxy) pass(to, from net.Conn) {
+	_, _ = io.Copy(gate{to, p}, from)
 	to.Close()
 	from.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, to)
+	delete(p.open, from)
+}
+
+// gate is a connection whose writes wait while the proxy holds.
+type gate struct {
+	net.Conn
+	proxy *Proxy
+}
+
+// Write waits until nothing is held, and writes.
+func (g gate) Write(bytes []byte) (int, error) {
+	g.proxy.mu.Lock()
+	for g.proxy.held && !g.proxy.ended {
+		g.proxy.changed.Wait()
+	}
+	g.proxy.mu.Unlock()
+	return g.Conn.Write(bytes)
 }

@@ -2,8 +2,11 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"maps"
+	"net"
+	"net/http"
 	"slices"
 
 	"go.uber.org/zap"
@@ -31,8 +34,13 @@ func (b *bridge) With(fields []zapcore.Field) zapcore.Core {
 	return &bridge{to: b.to, known: slices.Concat(b.known, fields)}
 }
 
-// always are warnings that etcd gives at each start.
-var always = []string{"simple token is not cryptographically signed"}
+// always are warnings that etcd gives at each start: about tokens, which nothing here uses, and about
+// unix sockets, which need no certificates.
+var always = []string{
+	"simple token is not cryptographically signed",
+	"scheme is http or unix while key and cert files are present; ignoring key and cert files",
+	"scheme is http or unix while --client-cert-auth is enabled; ignoring client cert auth for this URL",
+}
 
 // Check adds this core to an entry that it wants.
 func (b *bridge) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
@@ -44,12 +52,24 @@ func (b *bridge) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapc
 
 // Write passes an entry on.
 func (b *bridge) Write(entry zapcore.Entry, fields []zapcore.Field) error {
+	if ended(entry, fields) {
+		return nil
+	}
 	level := slog.LevelWarn
 	if entry.Level > zapcore.WarnLevel {
 		level = slog.LevelError
 	}
 	b.to.LogAttrs(context.Background(), level, "etcd: "+entry.Message, attributes(slices.Concat(b.known, fields))...)
 	return nil
+}
+
+// ended reports whether an entry says only that a listener was closed, as Close does.
+func ended(entry zapcore.Entry, fields []zapcore.Field) bool {
+	return entry.Message == "setting up serving from embedded etcd failed." &&
+		slices.ContainsFunc(fields, func(field zapcore.Field) bool {
+			err, ok := field.Interface.(error)
+			return ok && (errors.Is(err, net.ErrClosed) || errors.Is(err, http.ErrServerClosed))
+		})
 }
 
 // Sync does nothing: slog has no buffer.

@@ -18,21 +18,25 @@ const (
 	guardTime = 2 * time.Second
 	// guardTimeout is for a compaction of a database that is full.
 	guardTimeout = time.Minute
-	// usedShare is how much of the quota may be in use for more writes to make sense.
+	// usedShare is how much of the quota objects may have for more writes to make sense.
 	usedShare = 0.95
 )
 
-// guard makes room when the server is full, as often as something changes.
+// guard makes room when the server is full. While objects need the space it tries again only after
+// changes, because only a removal helps.
 func (s *Server) guard(ctx context.Context) {
 	defer close(s.guards)
 	tick := time.NewTicker(guardTime)
 	defer tick.Stop()
-	for silent := false; ; {
-		if err := s.relieve(ctx); err == nil {
-			silent = false
-		} else if !silent && ctx.Err() == nil {
-			silent = true
-			s.config.Log.Error("store full", "error", err)
+	for tried := int64(0); ; {
+		if at := s.etcd.Server.KV().Rev(); s.full() && (at != tried || !s.crowded()) {
+			err := s.relieve(ctx)
+			if errors.Is(err, store.ErrFull) {
+				tried = at
+			}
+			if err != nil && ctx.Err() == nil {
+				s.config.Log.Error("store full", "error", err)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -44,19 +48,25 @@ func (s *Server) guard(ctx context.Context) {
 	}
 }
 
-// relieve reclaims space if etcd has raised the alarm that this member is full.
+// relieve lets the server take writes again, within a time. There may be room already: a write that
+// was refused before the last attempt can raise the alarm after it.
 func (s *Server) relieve(ctx context.Context) error {
-	if !s.full() {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, guardTimeout)
 	defer cancel()
+	if !s.crowded() {
+		return s.fault.run(func() error { return s.disarm(ctx) })
+	}
 	before := s.etcd.Server.Backend().Size()
 	if err := s.Reclaim(ctx); err != nil {
 		return err
 	}
 	s.config.Log.Warn("store reclaimed space", "bytes", before-s.etcd.Server.Backend().Size())
 	return nil
+}
+
+// crowded reports whether the database, free pages included, is near the quota.
+func (s *Server) crowded() bool {
+	return float64(s.etcd.Server.Backend().Size()) > usedShare*float64(s.config.QuotaBytes)
 }
 
 // full reports whether this member takes no more writes. It stays full, also over a restart, until
@@ -87,19 +97,23 @@ func (s *Server) reclaim(ctx context.Context) error {
 	if err != nil && !errors.Is(err, mvcc.ErrCompacted) {
 		return err
 	}
-	etcd.Backend().ForceCommit() // so that the compaction's pages count as free
-	if used := etcd.Backend().SizeInUse(); float64(used) > usedShare*float64(s.config.QuotaBytes) {
-		return fmt.Errorf("%w: objects have %s of %s", store.ErrFull,
-			words.Bytes(uint64(used)), words.Bytes(uint64(s.config.QuotaBytes)))
-	}
 	if err := etcd.Backend().Defrag(); err != nil {
 		return err
+	}
+	if s.crowded() {
+		return fmt.Errorf("%w: objects have %s of %s", store.ErrFull,
+			words.Bytes(uint64(etcd.Backend().Size())), words.Bytes(uint64(s.config.QuotaBytes)))
 	}
 	if !s.full() {
 		return nil
 	}
-	_, err = etcd.Alarm(ctx, &pb.AlarmRequest{
-		Action: pb.AlarmRequest_DEACTIVATE, Alarm: pb.AlarmType_NOSPACE, MemberID: uint64(etcd.MemberID()),
+	return s.disarm(ctx)
+}
+
+// disarm takes back the alarm of this member.
+func (s *Server) disarm(ctx context.Context) error {
+	_, err := s.etcd.Server.Alarm(ctx, &pb.AlarmRequest{
+		Action: pb.AlarmRequest_DEACTIVATE, Alarm: pb.AlarmType_NOSPACE, MemberID: uint64(s.etcd.Server.MemberID()),
 	})
 	return err
 }

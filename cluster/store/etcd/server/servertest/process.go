@@ -6,6 +6,7 @@ package servertest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -72,6 +73,7 @@ type Process struct {
 	command *exec.Cmd
 	input   io.Closer
 	output  *bufio.Reader
+	log     bytes.Buffer // of all processes, complete when the last one has been killed
 }
 
 // Config returns the configuration of a server that is alone, in a directory of the test.
@@ -104,7 +106,11 @@ func Launch(t testing.TB, config server.Config) *Process {
 	t.Helper()
 	p := &Process{Config: config}
 	p.launch(t)
-	t.Cleanup(p.Kill)
+	t.Cleanup(func() {
+		if p.Kill(); t.Failed() {
+			t.Logf("etcd in %s says:\n%s", config.DataDir, p.log.String())
+		}
+	})
 	return p
 }
 
@@ -118,7 +124,7 @@ func (p *Process) launch(t testing.TB) {
 	}
 	p.command = exec.Command("/proc/self/exe")
 	p.command.Env = append(os.Environ(), variable+"="+string(text))
-	p.command.Stderr = os.Stderr
+	p.command.Stderr = &p.log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	input, err := p.command.StdinPipe()
 	if err != nil {
@@ -149,7 +155,7 @@ func startInThread(command *exec.Cmd) error {
 func (p *Process) Await(t testing.TB) {
 	t.Helper()
 	if line, err := p.output.ReadString('\n'); err != nil || line != ready {
-		t.Fatalf("the etcd in %s did not start: %q, %v", p.Config.DataDir, line, err)
+		t.Fatalf("etcd in %s did not start: %q, %v", p.Config.DataDir, line, err)
 	}
 }
 
@@ -165,6 +171,13 @@ func (p *Process) Kill() {
 	_ = p.command.Process.Kill()
 	_ = p.command.Wait()
 	_ = p.input.Close()
+}
+
+// Wait waits until the process ends by itself, and returns what it has said.
+func (p *Process) Wait() string {
+	_ = p.command.Wait()
+	_ = p.input.Close()
+	return p.log.String()
 }
 
 // Freeze makes the process stand still. Its connections stay open.
