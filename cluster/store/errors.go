@@ -14,7 +14,8 @@ var (
 	ErrCompacted = errors.New("the history was compacted")
 	// ErrUnavailable means that the store does not answer. A write may have been done.
 	ErrUnavailable = errors.New("the store does not answer")
-	// ErrFull means that the store takes no more data.
+	// ErrFull means that the store takes no more data. The write that found that out may have been
+	// done: etcd does the one that crosses its limit, and refuses those after it.
 	ErrFull = errors.New("the store is full")
 	// ErrTooLarge means that a value is larger than MaxValue.
 	ErrTooLarge = errors.New("the value is too large")

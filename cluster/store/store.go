@@ -62,7 +62,7 @@ type Store interface {
 
 	// Put writes an object and returns its new revision. The error is ErrConflict if the object has
 	// another revision than Write.Replaces, ErrDeposed if Write.Epoch is not the newest, whatever the
-	// object's revision is, ErrFull, or ErrTooLarge.
+	// object's revision is, ErrFull, after which the caller reads what is there, or ErrTooLarge.
 	Put(ctx context.Context, w Write) (Revision, error)
 
 	// Delete removes the object that has the revision Write.Replaces, which is not New. Write.Value is

@@ -55,7 +55,7 @@ func TestLeadershipsDoNotOverlap(t *testing.T) {
 			}
 		})
 	}
-	for round := range rounds.Of(3, 30) {
+	for round := range rounds.Of(2, 30) {
 		leader := <-led
 		if round%2 == 0 { // otherwise the leader resigns
 			proxies[leader].Hold(true)

@@ -85,7 +85,7 @@ func listOfMany(f *fixture) {
 // listIsOfOneRevision lists objects while one client counts all of them up, from the first to the
 // last, again and again. At any revision no object is ahead of the one before it.
 func listIsOfOneRevision(f *fixture) {
-	places := f.many(300, 1500)
+	places := f.many(150, 1500)
 	revisions := make([]store.Revision, places)
 	for i := range revisions {
 		revisions[i] = f.put(place(i), "0", store.New)

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -30,10 +31,17 @@ const variable = "PHOS_TEST_ETCD"
 // ready is the line that a process writes when its server serves.
 const ready = "ready\n"
 
+// parallel is how many tests run at once: they wait more than they compute.
+const parallel = "5"
+
 // Main runs a server if the environment has one, or else the tests.
 func Main(m *testing.M) {
 	text := os.Getenv(variable)
 	if text == "" {
+		flag.Parse()
+		if err := flag.Set("test.parallel", parallel); err != nil {
+			panic(err)
+		}
 		os.Exit(m.Run())
 	}
 	if err := serve(text); err != nil {
@@ -180,8 +188,15 @@ func (p *Process) Wait() string {
 	return p.log.String()
 }
 
-// Freeze makes the process stand still. Its connections stay open.
-func (p *Process) Freeze(t testing.TB) { p.signal(t, unix.SIGSTOP) }
+// Freeze makes the process stand still, and waits until it does. Its connections stay open.
+func (p *Process) Freeze(t testing.TB) {
+	t.Helper()
+	p.signal(t, unix.SIGSTOP)
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_PID, p.command.Process.Pid, &info, unix.WSTOPPED, nil); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // Thaw lets the process go on.
 func (p *Process) Thaw(t testing.TB) { p.signal(t, unix.SIGCONT) }
