@@ -19,8 +19,6 @@ var (
 	ErrFull = errors.New("the store is full")
 	// ErrTooLarge means that a value is larger than MaxValue.
 	ErrTooLarge = errors.New("the value is too large")
-	// ErrKey means that a text is no key.
-	ErrKey = errors.New("not a key")
 )
 
 // MaxValue is the most bytes of a value.

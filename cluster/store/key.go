@@ -1,41 +1,45 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
 
+// ErrBadKey means that a key has characters or a form that not every implementation can keep.
+var ErrBadKey = errors.New("invalid key")
+
 // MaxKey is the most bytes of a key.
 const MaxKey = 512
 
-// CheckKey returns ErrKey if a text is no key: one or more names with slashes between them. A name
-// has letters of ASCII, digits, and "-_.:".
+// CheckKey returns ErrBadKey for what is no key. A key is a path of letters, digits and "-_.:"
+// between single slashes, with no "." or ".." in it.
 func CheckKey(key string) error {
-	if key == "" {
-		return fmt.Errorf("%w: empty", ErrKey)
+	if len(key) > MaxKey {
+		return fmt.Errorf("%w: %d bytes; at most %d are allowed", ErrBadKey, len(key), MaxKey)
 	}
-	if strings.HasSuffix(key, "/") {
-		return fmt.Errorf("%w: ends with a slash: %.80q", ErrKey, key)
-	}
-	return CheckPrefix(key)
-}
-
-// CheckPrefix returns ErrKey if no key begins with a text.
-func CheckPrefix(prefix string) error {
-	switch {
-	case len(prefix) > MaxKey:
-		return fmt.Errorf("%w: %d bytes of at most %d", ErrKey, len(prefix), MaxKey)
-	case strings.HasPrefix(prefix, "/"), strings.Contains(prefix, "//"):
-		return fmt.Errorf("%w: an empty name in %.80q", ErrKey, prefix)
-	}
-	if i := strings.IndexFunc(prefix, foreign); i >= 0 {
-		return fmt.Errorf("%w: byte %d of %.80q is no letter, digit, or one of \"-_.:/\"", ErrKey, i, prefix)
+	for part := range strings.SplitSeq(key, "/") {
+		if part == "" || part == "." || part == ".." || strings.ContainsFunc(part, isNoKeyRune) {
+			return fmt.Errorf("%w: %.80q", ErrBadKey, key)
+		}
 	}
 	return nil
 }
 
-// foreign reports whether a rune is in no key.
-func foreign(r rune) bool {
-	letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
-	return !letter && (r < '0' || r > '9') && !strings.ContainsRune("-_.:/", r)
+// CheckPrefix returns ErrBadKey for a text with which no key begins. An empty one begins all keys.
+func CheckPrefix(prefix string) error {
+	whole := prefix + "x" // if any key begins with the prefix, this is one, or too long by one byte
+	if len(prefix) == MaxKey {
+		whole = prefix
+	}
+	return CheckKey(whole)
+}
+
+// isNoKeyRune reports whether a rune cannot stand in a part of a key.
+func isNoKeyRune(r rune) bool {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
+		return false
+	}
+	return !strings.ContainsRune("-_.:", r)
 }

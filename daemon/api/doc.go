@@ -2,9 +2,9 @@
 // those between phosd and its workers (worker.proto), a typed client, and the mapping of errors to
 // gRPC codes and back.
 //
-// Other modules may import this package, and those of docs/scheduling.md and the Example functions. It
-// contains no mechanism: the servers are in daemon/phosd and daemon/worker. generate.sh generates
-// the zz_ files from the .proto files. Read Client first, then CallerOf.
+// Other modules may import this package, and those of docs/scheduling.md and the Example functions.
+// It contains no mechanism: the servers are in daemon/phosd and daemon/worker. generate.sh
+// generates the zz_ files from the .proto files. Read Client first, then CallerOf.
 package api
 
 //go:generate ./generate.sh

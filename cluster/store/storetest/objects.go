@@ -67,15 +67,15 @@ func writtenIsRead(f *fixture) {
 func wrongKeys(f *fixture) {
 	for _, key := range []string{"", "/a", "a/", "a//b", "a b", "a\x00", "ä", "../\n", strings.Repeat("k", store.MaxKey+1)} {
 		_, err := f.store.Get(f.ctx, key)
-		f.refused("read", err, store.ErrKey)
+		f.refused("read", err, store.ErrBadKey)
 		_, err = f.store.Put(f.ctx, store.Write{Key: key})
-		f.refused("write", err, store.ErrKey)
-		f.refused("remove", f.store.Delete(f.ctx, store.Write{Key: key, Replaces: 1}), store.ErrKey)
+		f.refused("write", err, store.ErrBadKey)
+		f.refused("remove", f.store.Delete(f.ctx, store.Write{Key: key, Replaces: 1}), store.ErrBadKey)
 	}
 	_, _, err := f.store.List(f.ctx, "/")
-	f.refused("list", err, store.ErrKey)
+	f.refused("list", err, store.ErrBadKey)
 	err = f.store.Watch(f.ctx, "a//", 0, func([]store.Change) error { return nil })
-	f.refused("watch", err, store.ErrKey)
+	f.refused("watch", err, store.ErrBadKey)
 }
 
 func writesReplace(f *fixture) {
