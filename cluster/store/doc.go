@@ -1,5 +1,5 @@
-// Package store is the contract for what a cluster must not forget: objects with revisions, and which
-// controller leads.
+// Package store is the contract for what a cluster must not forget: objects with revisions, and
+// which controller leads.
 //
 // An object is a key with a value. Each write names the revision that it replaces, so two writers
 // never overwrite each other. There is no transaction over several objects: only the leader writes

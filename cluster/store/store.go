@@ -66,8 +66,8 @@ type Store interface {
 	Put(ctx context.Context, w Write) (Revision, error)
 
 	// Delete removes the object that has the revision Write.Replaces, which is not New. Write.Value is
-	// not used; the errors are ErrConflict and ErrDeposed, as those of Put. It works while the store is
-	// full.
+	// not used; the errors are ErrConflict and ErrDeposed, as those of Put. It works while the store
+	// is full.
 	Delete(ctx context.Context, w Write) error
 
 	// Campaign waits until the caller leads, and returns its leadership. The name is told to all that

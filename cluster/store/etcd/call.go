@@ -85,13 +85,15 @@ type cause struct{ text string }
 // causeKey is the key of a *cause in a context.
 type causeKey struct{}
 
-// noteCause is an interceptor that fills the cause of the context.
-func noteCause(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
-	next grpc.UnaryInvoker, options ...grpc.CallOption,
-) error {
-	err := next(ctx, method, request, reply, conn, options...)
-	if last, ok := ctx.Value(causeKey{}).(*cause); ok && err != nil {
-		last.text = status.Convert(err).Message()
+// noteCause returns an interceptor that fills the cause of the context.
+func noteCause() grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn,
+		next grpc.UnaryInvoker, options ...grpc.CallOption,
+	) error {
+		err := next(ctx, method, request, reply, conn, options...)
+		if last, ok := ctx.Value(causeKey{}).(*cause); ok && err != nil {
+			last.text = status.Convert(err).Message()
+		}
+		return err
 	}
-	return err
 }

@@ -62,8 +62,8 @@ func (s *Store) Campaign(ctx context.Context, name string) (store.Leadership, er
 }
 
 // attempt waits until there is no leader, and returns the leadership unless another candidate is
-// faster. A lease whose fate is unknown is revoked. If that fails too, it ends by itself; until then
-// this candidate waits for it as for another leader.
+// faster. A lease whose fate is unknown is revoked. If that fails too, it ends by itself; until
+// then this candidate waits for it as for another leader.
 func (s *Store) attempt(ctx context.Context, name string) (*leadership, error) {
 	if err := s.waitVacant(ctx); err != nil {
 		return nil, err
@@ -131,8 +131,8 @@ func (s *Store) grant(ctx context.Context) (id clientv3.LeaseID, until time.Dura
 	return got.ID, s.lasts(sent, got.TTL), nil
 }
 
-// lasts returns until when a lease lasts whose renewal was sent at a time. One percent is for clocks
-// of different speed; etcd counts by its own, from a later time on.
+// lasts returns until when a lease lasts whose renewal was sent at a time. One percent is for
+// clocks of different speed; etcd counts by its own, from a later time on.
 func (s *Store) lasts(sent time.Duration, seconds int64) time.Duration {
 	lease := min(s.config.Lease, time.Duration(seconds)*time.Second)
 	return sent + lease - lease/100

@@ -67,8 +67,8 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// FuzzSealed passes a stream on in pieces. It is accepted if and only if the hash at its end is right
-// and it has whole pages.
+// FuzzSealed passes a stream on in pieces. It is accepted if and only if the hash at its end is
+// right and it has whole pages.
 func FuzzSealed(f *testing.F) {
 	page := bytes.Repeat([]byte("p"), pageSize)
 	sum := sha256.Sum256(page)

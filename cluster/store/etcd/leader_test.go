@@ -23,8 +23,8 @@ func campaign(t *testing.T, s *etcd.Store, name string) store.Leadership {
 	return leads
 }
 
-// TestFrozenLeader: a leader that stands still is replaced, but not before the time that it was told.
-// When it goes on it knows that it has lost, and cannot write.
+// TestFrozenLeader: a leader that stands still is replaced, but not before the time that it was
+// told. When it goes on it knows that it has lost, and cannot write.
 func TestFrozenLeader(t *testing.T) {
 	t.Parallel()
 	s := inProcess(t, servertest.Config(t))

@@ -18,8 +18,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 
-// reign is one leadership, by the clock of the machine: the time at which the leader knew of it, and
-// the last one at which it believed in it.
+// reign is one leadership, by the clock of the machine: the time at which the leader knew of it,
+// and the last one at which it believed in it.
 type reign struct {
 	epoch     store.Epoch
 	name      string

@@ -42,7 +42,7 @@ func Open(config Config) (*Store, error) {
 		DialKeepAliveTimeout: pingTimeout,
 		DialOptions: []grpc.DialOption{
 			grpc.WithConnectParams(connectParams),
-			grpc.WithChainUnaryInterceptor(noteCause),
+			grpc.WithChainUnaryInterceptor(noteCause()),
 		},
 		Logger: zap.NewNop(), // each error reaches the caller or Config.Log
 	})

@@ -98,6 +98,7 @@ func (w *watch) take(response clientv3.WatchResponse) error {
 	return nil
 }
 
+// change is an event of etcd as one of the contract.
 func (s *Store) change(event *clientv3.Event) store.Change {
 	return store.Change{
 		Object: store.Object{

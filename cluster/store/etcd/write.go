@@ -47,8 +47,9 @@ func checkValue(value []byte) error {
 		words.Bytes(uint64(len(value))), words.Bytes(store.MaxValue))
 }
 
-// write does one change if the object and the leadership are still those that w names. etcd's client
-// sends it at most once: a second attempt after an unknown end would report a conflict with itself.
+// write does one change if the object and the leadership are still those that w names. etcd's
+// client sends it at most once: a second attempt after an unknown end would report a conflict with
+// itself.
 func (s *Store) write(ctx context.Context, w store.Write, change clientv3.Op) (store.Revision, error) {
 	var done *clientv3.TxnResponse
 	err := s.call(ctx, func(ctx context.Context) (err error) {

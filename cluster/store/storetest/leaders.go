@@ -28,6 +28,7 @@ func (f *fixture) leaderIs(name string, epoch store.Epoch) {
 	}
 }
 
+// noLeader: a new store has none, and refuses all epochs.
 func noLeader(f *fixture) {
 	_, _, err := f.store.Leader(f.ctx)
 	f.refused("the leader of a new store", err, store.ErrNotFound)
@@ -37,6 +38,7 @@ func noLeader(f *fixture) {
 	}
 }
 
+// oneLeads: a second candidate waits until the first resigns, a third until the second does.
 func oneLeads(f *fixture) {
 	first := f.campaign(f.another(), "a:1")
 	f.leaderIs("a:1", first.Epoch())
@@ -71,6 +73,7 @@ func oneLeads(f *fixture) {
 	}
 }
 
+// resignedWritesNothing: the epoch of a leader that has resigned is worth nothing.
 func resignedWritesNothing(f *fixture) {
 	s := f.another()
 	leads := f.campaign(s, "a")
@@ -97,6 +100,7 @@ func resignedWritesNothing(f *fixture) {
 	}
 }
 
+// deposedFirst: a writer with an old epoch is told so, whatever revision it names.
 func deposedFirst(f *fixture) {
 	first := f.campaign(f.another(), "a")
 	revision := f.put("a", "1", store.New)
@@ -144,6 +148,7 @@ func leadershipIsRenewed(f *fixture) {
 	f.leaderIs("a", leads.Epoch())
 }
 
+// campaignIsGivenUp: a candidate whose context has ended does not lead later.
 func campaignIsGivenUp(f *fixture) {
 	leads := f.campaign(f.another(), "a")
 	ctx, cancel := context.WithCancel(f.ctx)

@@ -20,6 +20,7 @@ func (f *fixture) list(prefix string) ([]store.Object, store.Revision) {
 	return objects, revision
 }
 
+// listHasPrefix: a prefix is one of bytes, and the leader is no object.
 func listHasPrefix(f *fixture) {
 	if objects, _ := f.list(""); len(objects) != 0 {
 		f.Errorf("an empty store has %v", objects)

@@ -30,7 +30,8 @@ func (f *fixture) remove(key string, replaces store.Revision) {
 	}
 }
 
-// refused fails the test unless an error is the one that is wanted, and says of which key it speaks.
+// refused fails the test unless an error is the one that is wanted, and says of which key it
+// speaks.
 func (f *fixture) refused(what string, err, want error) {
 	f.Helper()
 	if !errors.Is(err, want) {
@@ -47,6 +48,7 @@ func (f *fixture) holds(key, value string, revision store.Revision) {
 	}
 }
 
+// writtenIsRead: what one client has written, each client reads.
 func writtenIsRead(f *fixture) {
 	_, err := f.store.Get(f.ctx, "nodes/a")
 	f.refused("an object that is not there", err, store.ErrNotFound)
@@ -64,6 +66,7 @@ func writtenIsRead(f *fixture) {
 	}
 }
 
+// wrongKeys: all methods refuse what is no key.
 func wrongKeys(f *fixture) {
 	for _, key := range []string{"", "/a", "a/", "a//b", "a b", "a\x00", "ä", "../\n", strings.Repeat("k", store.MaxKey+1)} {
 		_, err := f.store.Get(f.ctx, key)
@@ -78,6 +81,7 @@ func wrongKeys(f *fixture) {
 	f.refused("watch", err, store.ErrBadKey)
 }
 
+// writesReplace: a write replaces the revision that it names, and no other.
 func writesReplace(f *fixture) {
 	first := f.put("a", "1", store.New)
 	_, err := f.store.Put(f.ctx, store.Write{Key: "a", Value: []byte("2")})
@@ -95,6 +99,7 @@ func writesReplace(f *fixture) {
 	f.holds("a", "1", second)
 }
 
+// objectsAreRemoved: a removal names a revision, too, and does not succeed twice.
 func objectsAreRemoved(f *fixture) {
 	first := f.put("a", "1", store.New)
 	f.refused("no revision", f.store.Delete(f.ctx, store.Write{Key: "a"}), store.ErrConflict)
@@ -114,6 +119,7 @@ func objectsAreRemoved(f *fixture) {
 	}
 }
 
+// largeValues: the largest value comes back, and one byte more is refused.
 func largeValues(f *fixture) {
 	value := make([]byte, store.MaxValue+1)
 	seeded := rand.NewChaCha8([32]byte{1})
@@ -127,6 +133,7 @@ func largeValues(f *fixture) {
 	f.holds(key, string(value[1:]), f.put(key, string(value[1:]), store.New))
 }
 
+// endedContext: a call whose context has ended says so, and not that the store is unavailable.
 func endedContext(f *fixture) {
 	ctx, cancel := context.WithCancel(f.ctx)
 	cancel()
@@ -141,6 +148,8 @@ func endedContext(f *fixture) {
 	f.refused("watch", f.store.Watch(ctx, "a", 0, nil), context.Canceled)
 }
 
+// closedClient: calls of a closed client end at once, and its leadership lasts as long as its
+// lease.
 func closedClient(f *fixture) {
 	closed := f.another()
 	leads, err := closed.Campaign(f.ctx, "closed")

@@ -46,6 +46,7 @@ func (p *Proxy) Cut() {
 	p.cut()
 }
 
+// cut closes all connections; its caller holds the lock.
 func (p *Proxy) cut() {
 	for conn := range p.open {
 		conn.Close()
@@ -61,6 +62,7 @@ func (p *Proxy) Hold(held bool) {
 	p.changed.Broadcast()
 }
 
+// end closes all connections, also those to come.
 func (p *Proxy) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

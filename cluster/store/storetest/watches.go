@@ -60,6 +60,7 @@ func count(n int) func([]store.Change) bool {
 	return func(all []store.Change) bool { return len(all) >= n }
 }
 
+// watchSendsEach: changes of the past and of the future come in order, and those of a prefix alone.
 func watchSendsEach(f *fixture) {
 	_, start := f.list("")
 	var want []string
@@ -84,6 +85,7 @@ func watchSendsEach(f *fixture) {
 	f.expect(<-ended, want[4:]...)
 }
 
+// watchBegins: the revision that is named is not sent again.
 func watchBegins(f *fixture) {
 	_, start := f.list("")
 	first := f.put("a", "1", store.New)
@@ -96,6 +98,8 @@ func watchBegins(f *fixture) {
 	f.expect(<-ended, fmt.Sprintf("%d a=3", third))
 }
 
+// watchEnds: a watch ends with its context, and with any error of deliver, which is not mistaken
+// for one of the store.
 func watchEnds(f *fixture) {
 	_, start := f.list("")
 	f.put("a", "1", store.New)
@@ -160,6 +164,7 @@ func (f *fixture) force(s store.Store, value string, replaces store.Revision) st
 	}
 }
 
+// watchOfCompacted: a watch does not pass over changes that are no longer kept.
 func watchOfCompacted(f *fixture) {
 	if f.Compact == nil {
 		f.Skip("the history of this store cannot be compacted")
@@ -181,7 +186,8 @@ func watchOfCompacted(f *fixture) {
 	}
 }
 
-// deletionAtCompacted compacts the revision of a deletion. A watch from before must not pass over it.
+// deletionAtCompacted compacts the revision of a deletion. A watch from before must not pass over
+// it.
 func deletionAtCompacted(f *fixture) {
 	if f.Compact == nil {
 		f.Skip("the history of this store cannot be compacted")

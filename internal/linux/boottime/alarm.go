@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alarm rings once at a time of the clock. If the machine is suspended then, the alarm rings as soon
-// as the machine runs again; it does not wake the machine.
+// Alarm rings once at a time of the clock. If the machine is suspended then, the alarm rings as
+// soon as the machine runs again; it does not wake the machine.
 type Alarm struct {
 	timer *os.File // a timerfd, which Go's poller watches
 }

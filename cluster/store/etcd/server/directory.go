@@ -40,8 +40,8 @@ func (d *directory) inside(elements ...string) string {
 	return filepath.Join(append([]string{d.path}, elements...)...)
 }
 
-// checkDatabase returns ErrInUse if an etcd that does not lock the directory has opened the database:
-// etcd itself would wait for it without an end.
+// checkDatabase returns ErrInUse if an etcd that does not lock the directory has opened the
+// database: etcd itself would wait for it without an end.
 func (d *directory) checkDatabase() error {
 	database, err := os.Open(d.inside("member", "snap", "db"))
 	if errors.Is(err, fs.ErrNotExist) {

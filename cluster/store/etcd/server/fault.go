@@ -34,8 +34,8 @@ func (f *fault) set(err error) {
 	})
 }
 
-// run calls a function of etcd. It returns when the function does, or when etcd fails: the goroutine
-// that ran the function may be one that fails, or may wait for one that has failed.
+// run calls a function of etcd. It returns when the function does, or when etcd fails: the
+// goroutine that ran the function may be one that fails, or may wait for one that has failed.
 func (f *fault) run(call func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- call() }()

@@ -140,8 +140,8 @@ func TestStartOnFullDisk(t *testing.T) {
 	refused(t, config, server.ErrDiskFull, config.DataDir)
 }
 
-// TestDiskFills: etcd ends when the disk is full, and says so. What it had acknowledged is there when
-// there is space again.
+// TestDiskFills: etcd ends when the disk is full, and says so. What it had acknowledged is there
+// when there is space again.
 func TestDiskFills(t *testing.T) {
 	t.Parallel()
 	disk := smallDisk(t, 160) // two logs of 64 MB, one of them in advance

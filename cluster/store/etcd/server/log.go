@@ -34,8 +34,8 @@ func (b *bridge) With(fields []zapcore.Field) zapcore.Core {
 	return &bridge{to: b.to, known: slices.Concat(b.known, fields)}
 }
 
-// always are warnings that etcd gives at each start: about tokens, which nothing here uses, and about
-// unix sockets, which need no certificates.
+// always are warnings that etcd gives at each start: about tokens, which nothing here uses, and
+// about unix sockets, which need no certificates.
 var always = []string{
 	"simple token is not cryptographically signed",
 	"scheme is http or unix while key and cert files are present; ignoring key and cert files",

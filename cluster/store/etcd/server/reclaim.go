@@ -80,9 +80,9 @@ func (s *Server) full() bool {
 	return false
 }
 
-// Reclaim forgets the history of changes, gives free pages back to the disk, and lets the server take
-// writes again. The error is store.ErrFull if the objects themselves need the space: remove some, or
-// start the server with a larger quota. While it runs, nothing is read or written.
+// Reclaim forgets the history of changes, gives free pages back to the disk, and lets the server
+// take writes again. The error is store.ErrFull if the objects themselves need the space: remove
+// some, or start the server with a larger quota. While it runs, nothing is read or written.
 func (s *Server) Reclaim(ctx context.Context) error {
 	err := s.fault.run(func() error { return s.reclaim(ctx) })
 	if err != nil {
@@ -91,6 +91,7 @@ func (s *Server) Reclaim(ctx context.Context) error {
 	return nil
 }
 
+// reclaim is Reclaim without the guard against failures of etcd.
 func (s *Server) reclaim(ctx context.Context) error {
 	etcd := s.etcd.Server
 	_, err := etcd.Compact(ctx, &pb.CompactionRequest{Revision: etcd.KV().Rev(), Physical: true})

@@ -89,8 +89,8 @@ func TestOneProcessUsesADirectory(t *testing.T) {
 	}
 }
 
-// TestDatabaseOfAnotherProcess: an etcd that was not started by this package locks only its database,
-// and would be waited for without an end.
+// TestDatabaseOfAnotherProcess: an etcd that was not started by this package locks only its
+// database, and would be waited for without an end.
 func TestDatabaseOfAnotherProcess(t *testing.T) {
 	t.Parallel()
 	config := servertest.Config(t)
@@ -238,7 +238,8 @@ func TestKilledSocket(t *testing.T) {
 	}
 }
 
-// TestCloseEndsWatches: a server closes although a client watches, and the watch goes on at the next.
+// TestCloseEndsWatches: a server closes although a client watches, and the watch goes on at the
+// next.
 func TestCloseEndsWatches(t *testing.T) {
 	t.Parallel()
 	config := servertest.Config(t)

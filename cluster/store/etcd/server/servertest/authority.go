@@ -93,6 +93,7 @@ func (a *Authority) write(t testing.TB, name, kind string, raw []byte) string {
 	return path
 }
 
+// template is what all certificates have in common.
 func template(name string) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()),

@@ -10,8 +10,8 @@ import (
 	"github.com/phos-gpu/phos/cluster/store/etcd/server"
 )
 
-// Members returns the configurations of members that run on this machine, each with a certificate of
-// the common name "member". Clients need one of the common name "controller".
+// Members returns the configurations of members that run on this machine, each with a certificate
+// of the common name "member". Clients need one of the common name "controller".
 func Members(t testing.TB, authority *Authority, names ...string) []server.Config {
 	t.Helper()
 	peers := map[string]string{}

@@ -1,5 +1,5 @@
-// Package servertest runs an etcd of package server as a process of its own, so that a test can kill
-// it or make it stand still. The process is the test's own program again: TestMain calls Main.
+// Package servertest runs an etcd of package server as a process of its own, so that a test can
+// kill it or make it stand still. The process is the test's own program again: TestMain calls Main.
 //
 // Tested by cluster/store/etcd.
 package servertest
@@ -201,6 +201,7 @@ func (p *Process) Freeze(t testing.TB) {
 // Thaw lets the process go on.
 func (p *Process) Thaw(t testing.TB) { p.signal(t, unix.SIGCONT) }
 
+// signal sends a signal, or ends the test.
 func (p *Process) signal(t testing.TB, signal os.Signal) {
 	t.Helper()
 	if err := p.command.Process.Signal(signal); err != nil {
