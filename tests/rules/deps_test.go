@@ -23,6 +23,9 @@ func TestDependencyLists(t *testing.T) {
 			if !p.Standard {
 				names = append(names, p.ImportPath)
 			}
+			if strings.HasPrefix(p.ImportPath, "go.etcd.io/") {
+				t.Errorf("%s links %s, which only the controller needs", main, p.ImportPath)
+			}
 		}
 		slices.Sort(names)
 		got := strings.Join(names, "\n") + "\n"

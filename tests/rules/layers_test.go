@@ -37,6 +37,9 @@ var layers = map[string]string{
 	"hijack/wire": "protocol",
 	"daemon/api":  "protocol",
 	"cgo/cudadrv": "protocol",
+	// The store of a cluster: its implementations, and the tests of all of them.
+	"cluster/store/etcd":      "protocol",
+	"cluster/store/storetest": "protocol",
 	// What phosd is told.
 	"daemon/config": "settings",
 	// Pure decisions: no process, no GPU, no clock.
