@@ -201,6 +201,7 @@ func (e *Engine) prepare(j *Job) {
 // jobWorking corrects the expected start of a run's work.
 func (e *Engine) jobWorking(j *Job) {
 	e.running.remove(j)
+	j.forgetShrinkage()
 	j.from = e.now
 	e.trackRun(j)
 	e.rerank(j)
