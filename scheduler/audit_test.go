@@ -15,11 +15,12 @@ import (
 // may be on closed nodes, exceed a cap, or have too few GPUs.
 type witness map[cluster.JobID]int
 
-func (w witness) Continues(j *Job)           { w[j.ID()] = j.run }
-func (witness) Admitted(*Job)                {}
-func (witness) Preempts(*Job, *Job)          {}
-func (witness) Overtakes(*Job)               {}
-func (witness) Promised(*Job, time.Duration) {}
+func (w witness) Continues(j *Job, _ time.Duration) { w[j.ID()] = j.run }
+func (witness) Handled(int, error)                  {}
+func (witness) Admitted(*Job)                       {}
+func (witness) Preempts(*Job, *Job)                 {}
+func (witness) Overtakes(*Job)                      {}
+func (witness) Promised(*Job, time.Duration)        {}
 func (w witness) odd(j *Job) bool {
 	run, ok := w[j.ID()]
 	return ok && run == j.run && j.phase == Running

@@ -154,6 +154,9 @@ func (j *Job) Waited(now time.Duration) time.Duration {
 	}
 }
 
+// Run returns the number of the current run, or of the last one; 0 if there was none.
+func (j *Job) Run() int { return j.run }
+
 // Preemptions returns how often the job was preempted.
 func (j *Job) Preemptions() int { return j.preemptions }
 

@@ -232,7 +232,7 @@ func (j *Job) forgetShrinkage() {
 // shrink leaves a running job fewer GPUs.
 func (e *Engine) shrink(j *Job, on cluster.Placement) error {
 	on = sortedCopy(on)
-	gone := slices.DeleteFunc(slices.Clone(j.placement), func(gpu cluster.GPU) bool { return slices.Contains(on, gpu) })
+	gone := j.placement.Without(on)
 	if len(on) == 0 || len(gone)+len(on) != len(j.placement) {
 		return &PlanError{Job: j.ID(), Err: ErrGang}
 	}

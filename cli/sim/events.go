@@ -165,12 +165,15 @@ func reportJSON(h *eventlog.Header, r *eventlog.Report) any {
 		Waiting     int     `json:"waiting"`
 		Preemptions int     `json:"preemptions"`
 		Failures    int     `json:"failures"`
+		Adopted     int     `json:"adopted"`
+		Refused     int     `json:"refused"`
+		Kept        int     `json:"kept"`
 		Until       float64 `json:"until_s"`
 		Complete    bool    `json:"complete"`
 		Partial     bool    `json:"partial"`
 	}{
 		fmt.Sprintf("%d.%d", h.Major, h.Minor), h.Source, r.Events, r.Jobs, r.Done, r.GivenUp, r.Withdrawn, r.Running,
-		r.Waiting, r.Preemptions, r.Failures, r.Until.Seconds(), r.Complete, r.Partial,
+		r.Waiting, r.Preemptions, r.Failures, r.Adopted, r.Refused, r.Kept, r.Until.Seconds(), r.Complete, r.Partial,
 	}
 }
 
@@ -184,6 +187,9 @@ func printReport(to io.Writer, reader *eventlog.Reader, r *eventlog.Report) erro
 		r.Withdrawn, r.Running, r.Waiting)
 	out.line("preemptions       %d", r.Preemptions)
 	out.line("failures          %d", r.Failures)
+	if r.Adopted+r.Refused+r.Kept > 0 {
+		out.line("reports           %d jobs adopted, %d runs refused, %d kept", r.Adopted, r.Refused, r.Kept)
+	}
 	if r.Partial {
 		out.line("PARTIAL           the simulation was cut off")
 	}
