@@ -198,7 +198,7 @@ func (e *Engine) submit(f *cluster.Job) error {
 // prepare sets what follows from a job's description.
 func (e *Engine) prepare(j *Job) {
 	j.account = e.account(j.facts.User)
-	j.gpus = j.account.initialGPUs(&j.facts)
+	j.gpus = e.initialGPUs(&j.facts)
 	j.shape = e.shapeOf(j)
 }
 

@@ -76,6 +76,9 @@ type Job struct {
 // ID returns the job's number.
 func (j *Job) ID() cluster.JobID { return j.facts.ID }
 
+// Name returns the owner's name for the job; it may be empty.
+func (j *Job) Name() string { return j.facts.Name }
+
 // Submitted returns when the job arrived.
 func (j *Job) Submitted() time.Duration { return j.facts.Submit }
 

@@ -174,13 +174,7 @@ func (e *Engine) observePromise(j *Job) {
 	if e.observer == nil {
 		return
 	}
-	book, ok := e.policies.Backfill.(interface {
-		ReservedFor(j *Job) (at time.Duration, ok bool)
-	})
-	if !ok {
-		return
-	}
-	if at, ok := book.ReservedFor(j); ok && at < Forever {
+	if at, ok := e.Promised(j); ok {
 		e.observer.Promised(j, at)
 	}
 }

@@ -242,7 +242,7 @@ func (e *Engine) copyJobs(v View, jobs []*Job) {
 		}
 		c.facts.Estimate = j.forkEstimate(e.now)
 		c.account = e.account(c.facts.User)
-		c.gpus = c.account.initialGPUs(&c.facts)
+		c.gpus = e.initialGPUs(&c.facts)
 		c.shape = e.shapeOf(c)
 		e.jobs[c.ID()] = c
 		e.enqueueHeld(c)
