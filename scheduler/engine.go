@@ -85,6 +85,7 @@ type Engine struct {
 	seconds float64        // now in seconds
 	round   time.Duration  // start of the next round; negative before the first
 	nodes   []cluster.Node // all that ever joined, by number
+	states  []NodeState
 	free    *Free
 	// per node and GPU, when its last checkpoint is complete; nil if there was none
 	ready    [][]time.Duration
@@ -158,11 +159,7 @@ func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
 	e.now, e.seconds, e.plan, e.errs = now, now.Seconds(), Plan{}, nil
 	e.measured = false
 	e.settled = e.settled && len(events) == 0
-	for _, ev := range sortEvents(events) {
-		if err := e.handle(&ev); err != nil {
-			e.errs = append(e.errs, &EventError{ev, err})
-		}
-	}
+	e.handleAll(events)
 	e.fireTimers()
 	e.admitHeld()
 	if e.roundDue() {
@@ -226,7 +223,7 @@ func (e *Engine) fireTimers() {
 		j := a.Subject
 		if at := j.from + minQuantum; e.policies.Quantum == 0 && j.rank.Growth > 0 && e.now < at {
 			j.preemptibleAt = at
-			e.preemptTimers.Add(e.newTimer(j, at, j.runs))
+			e.preemptTimers.Add(e.newTimer(j, at, j.run))
 			continue
 		}
 		j.preemptible = true
@@ -287,6 +284,56 @@ func (e *Engine) User(name string) Usage {
 	u := e.accounts[name].usage(e.now)
 	u.Cap = e.capOf(name)
 	return u
+}
+
+// Policies returns what the engine is composed of.
+func (e *Engine) Policies() Policies { return e.policies }
+
+// Preempts reports whether waiting jobs may preempt running ones.
+func (e *Engine) Preempts() bool { return e.preempts }
+
+// PreemptibleFor returns how many GPUs that a waiting job could use are held by jobs that may be
+// preempted for it now.
+func (e *Engine) PreemptibleFor(j *Job) (gpus int) {
+	if !e.preempts || j.phase != Waiting {
+		return 0
+	}
+	for v := range e.candidates(j) {
+		for _, gpu := range v.placement {
+			if e.free.Suits(j, gpu.Node) && e.free.Usable(gpu) {
+				gpus++
+			}
+		}
+	}
+	return gpus
+}
+
+// Promised returns when a waiting job starts at the latest, if the Backfiller has promised that, as
+// of the last decision.
+func (e *Engine) Promised(j *Job) (at time.Duration, ok bool) {
+	book, ok := e.policies.Backfill.(interface {
+		ReservedFor(j *Job) (at time.Duration, ok bool)
+	})
+	if !ok || j.phase != Waiting {
+		return 0, false
+	}
+	at, ok = book.ReservedFor(j)
+	return at, ok && at < Forever
+}
+
+// Fits reports whether a job can ever start here: whether the cluster, all nodes that ever joined,
+// has enough GPUs that suit it. A job that does not fit is refused.
+func (e *Engine) Fits(f *cluster.Job) bool {
+	j := &Job{facts: *f}
+	if j.facts.Share == 0 {
+		j.facts.Share = wholeGPU
+	}
+	j.gpus = e.initialGPUs(&j.facts)
+	fewest := j.gpus
+	if e.policies.Allocate != nil {
+		fewest, _ = j.Bounds()
+	}
+	return e.couldHold(j, fewest)
 }
 
 // capOf returns a user's cap in GPUs.
