@@ -16,6 +16,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // maxGhostBytes is the largest size of a file without a name that is saved.
@@ -36,7 +37,12 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	}
 	ctx, cancel := context.WithDeadline(ctx, order.Deadline)
 	defer cancel()
-	second, err := hardlink.Create(fsuid.Rights(order.User), fmt.Sprintf("/proc/%d/root", w.root.PID), order.Links)
+	root, err := rootdir.Of(w.root)
+	if err != nil {
+		return fmt.Errorf("dump: %w", err)
+	}
+	defer root.Close()
+	second, err := hardlink.Create(fsuid.Rights(order.User), root, order.Links)
 	if err != nil {
 		return fmt.Errorf("dump: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // preparedImages keeps images whose restore has been started in advance.
@@ -177,8 +178,13 @@ func (c *Checkpoints) Prepare(
 	}
 	// With new pids: a pid that is taken now may be free when the restore comes.
 	place, err := caller.Container()
+	var root *rootdir.Root
 	if err == nil {
-		err = asError(c.obstacles(ctx, image, conditions{newPids: true, caller: caller, place: place}))
+		root, err = rootOf(place)
+	}
+	defer root.Close()
+	if err == nil {
+		err = asError(c.obstacles(ctx, image, conditions{newPids: true, caller: caller, root: root}))
 	}
 	if err != nil {
 		image.Close()
@@ -199,7 +205,7 @@ func (c *Checkpoints) Prepare(
 		image.Close()
 		return nil, err
 	}
-	prepared, err := c.prepareImage(ctx, image, true, place, progress)
+	prepared, err := c.prepareImage(ctx, image, true, root, progress)
 	if err != nil {
 		kept.Release()
 		return nil, err
