@@ -143,6 +143,7 @@ func (m *Sessions) create(
 	s = newSession(rundir.Record{
 		Session:    id,
 		Owner:      rundir.Owner{UID: caller.UID, GID: caller.GID},
+		Groups:     known(caller.Groups),
 		Program:    program.Identity,
 		Command:    program.Command(commandBytes),
 		Gpus:       m.options.Config.Gpus.Offer,
