@@ -239,10 +239,12 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 	defer c.watchSpace(ctx, r, target, cancel)()
 	begin := r.Begin
 	budget := orDefault(begin.GetBudgetBytes(), uint64(c.config.MemoryBudget))
+	// Half of the budget is for what the GPUs have.
+	work := c.archive.Work(ctx, archive.WorkOptions{MemoryBytes: budget / 2, UID: r.Caller.UID, Cancel: cancel})
 	return ckpt.Checkpoint(ctx, ckpt.CheckpointOptions{
 		Roots: roots, CPU: c.options.CPU,
 		Admit:   func(trees []*ckpt.Tree) error { return checkOwner(r.Caller, trees) },
-		Devices: c.devicesOf, Work: c.archive.WorkWithin(budget),
+		Devices: c.devicesOf, Work: work,
 		Image: ckpt.Target{Dir: target.Dir, Seal: c.archive.Seal},
 		Manifest: image.Manifest{
 			Phos: api.Version, Group: begin.GetGroup(), Host: thisHost(), Owner: ownerName(roots[0]), Kinds: r.kinds,

@@ -68,7 +68,7 @@ type conditions struct {
 // prepared image has its memory already.
 func (c *Checkpoints) obstacles(ctx context.Context, image *archive.Image, how conditions) []ckpt.Obstacle {
 	obstacles := c.machine.Obstacles(ctx, image.Manifest, how.newPids, how.root, how.notice)
-	if !c.prepared.has(keyOf(image, how.caller)) {
+	if !c.prepared.has(keyOf(image, how.caller, how.root)) {
 		obstacles = append(obstacles, c.machine.RoomObstacles(ctx, image.Manifest)...)
 	}
 	return obstacles

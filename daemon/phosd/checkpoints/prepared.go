@@ -19,13 +19,15 @@ import (
 type preparedImages struct {
 	mu       sync.Mutex // guards all below
 	ready    map[preparedKey]*preparedImage
-	inFlight map[preparedKey]*preparation
+	inFlight map[preparedKey]*inFlight
 }
 
-// preparedKey names the content of an image, wherever it is, and the user that had it prepared.
+// preparedKey names the content of an image, wherever it is, the user that had it prepared, and
+// where that user's process is: what was prepared for one container has files of that container.
 type preparedKey struct {
 	content image.Hash
 	uid     uint32
+	place   rootdir.ID
 }
 
 // preparedImage is ready for a restore.
@@ -39,14 +41,14 @@ type preparedImage struct {
 	expiry *time.Timer
 }
 
-// preparation is an image that is being prepared.
-type preparation struct {
+// inFlight is an image that is being prepared.
+type inFlight struct {
 	cancel context.CancelCauseFunc
 	ended  chan struct{}
 }
 
-func keyOf(image *archive.Image, caller api.Caller) preparedKey {
-	return preparedKey{image.Identity, caller.UID}
+func keyOf(image *archive.Image, caller api.Caller, root *rootdir.Root) preparedKey {
+	return preparedKey{image.Identity, caller.UID, root.ID()}
 }
 
 // has reports whether an image is prepared.
@@ -111,12 +113,12 @@ func (p *preparedImages) begin(key preparedKey, cancel context.CancelCauseFunc) 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.inFlight == nil {
-		p.inFlight = make(map[preparedKey]*preparation)
+		p.inFlight = make(map[preparedKey]*inFlight)
 	}
 	if p.inFlight[key] != nil {
 		return nil, fmt.Errorf("%w: this image is already being prepared", api.ErrInvalid)
 	}
-	begun := &preparation{cancel, make(chan struct{})}
+	begun := &inFlight{cancel, make(chan struct{})}
 	p.inFlight[key] = begun
 	return func() {
 		p.mu.Lock()
@@ -191,7 +193,7 @@ func (c *Checkpoints) Prepare(
 		return nil, err
 	}
 	defer c.restoring.add(pathOf(directory))()
-	begun, key := time.Now(), keyOf(image, caller)
+	begun, key := time.Now(), keyOf(image, caller, root)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	end, err := c.prepared.begin(key, cancel)
@@ -205,7 +207,7 @@ func (c *Checkpoints) Prepare(
 		image.Close()
 		return nil, err
 	}
-	prepared, err := c.prepareImage(ctx, image, true, root, progress)
+	prepared, err := c.prepareImage(ctx, image, preparation{true, root, caller.UID, progress})
 	if err != nil {
 		kept.Release()
 		return nil, err
@@ -232,6 +234,15 @@ func (c *Checkpoints) CancelPrepare(directory *os.File, generation uint64, calle
 		return err
 	}
 	defer image.Close()
-	c.prepared.cancel(keyOf(image, caller))
+	place, err := caller.Container()
+	if err != nil {
+		return err
+	}
+	root, err := rootOf(place)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	c.prepared.cancel(keyOf(image, caller, root))
 	return nil
 }

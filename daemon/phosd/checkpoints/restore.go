@@ -261,11 +261,11 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		image.Close()
 		return nil, err
 	}
-	if prepared := r.prepared.take(keyOf(image, r.Caller)); prepared != nil {
+	if prepared := r.prepared.take(keyOf(image, r.Caller, r.root)); prepared != nil {
 		image.Close()
 		return prepared, nil
 	}
-	return r.prepareImage(ctx, image, r.Begin.GetEager(), r.root, r.Progress)
+	return r.prepareImage(ctx, image, preparation{r.Begin.GetEager(), r.root, r.Caller.UID, r.Progress})
 }
 
 // refusedFiles returns the files that prevent the restore. Commit looks again, and gives notice of
@@ -277,18 +277,29 @@ func (r *restore) refusedFiles(m *image.Manifest) ([]ckpt.Obstacle, error) {
 	return ckpt.RefusedFiles(decisions), err
 }
 
+// preparation says how to prepare an image: for whose account, and below which root.
+type preparation struct {
+	eager    bool
+	root     *rootdir.Root
+	uid      uint32
+	progress func(ckpt.Step)
+}
+
 // prepareImage prepares everything of an image but its processes. It closes the image.
 func (c *Checkpoints) prepareImage(
 	ctx context.Context,
 	image *archive.Image,
-	eager bool,
-	root *rootdir.Root,
-	progress func(ckpt.Step),
+	how preparation,
 ) (*ckpt.Prepared, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := c.archive.Work(ctx, archive.WorkOptions{
+		MemoryBytes: uint64(c.config.MemoryBudget) / 2, UID: how.uid, Cancel: cancel,
+	})
 	return ckpt.Prepare(ctx, ckpt.PrepareOptions{
 		Source: image.Source, CPU: c.options.CPU, Worker: c.startWorker,
-		Work: c.archive.WorkWithin(uint64(c.config.MemoryBudget)), Library: c.archive.Library,
-		Eager: eager, Deadline: c.config.Deadline(), Progress: progress, Log: c.log, Fail: c.options.Failpoints,
-		Root: root,
+		Work: work, Library: c.archive.Library,
+		Eager: how.eager, Deadline: c.config.Deadline(), Progress: how.progress, Log: c.log, Fail: c.options.Failpoints,
+		Root: how.root,
 	})
 }

@@ -28,6 +28,8 @@ const (
 	Files
 	// StreamBytes are bytes of images from and to streams, on the disk of the state directory.
 	StreamBytes
+	// WorkBytes are bytes of processes on their way from and to images, on the same disk.
+	WorkBytes
 	// ImageBytes are bytes of images in directories that the administrator has named; measured.
 	ImageBytes
 	// PinnedBytes is memory of sessions; measured.

@@ -16,10 +16,12 @@ import (
 type Root struct {
 	dir   *os.File
 	place proc.Identity
-	id    fileID
+	id    ID
 }
 
-type fileID struct{ device, inode uint64 }
+// ID distinguishes roots from each other: by the mount, too, because containers may have the same
+// directory as their root. It is comparable.
+type ID struct{ device, inode, mount uint64 }
 
 // Of opens the root directory of a process; nil for the zero Identity. The error is proc.ErrGone if
 // the process has ended: its pid may belong to another one, whose root this would be.
@@ -45,12 +47,20 @@ func Open(name string) (*Root, error) {
 		return nil, &fs.PathError{Op: "open root", Path: name, Err: err}
 	}
 	root := &Root{dir: os.NewFile(uintptr(fd), name)}
-	var stat unix.Stat_t
-	if err := unix.Fstat(fd, &stat); err != nil {
-		return nil, errors.Join(err, root.Close())
+	var now unix.Statx_t
+	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_MNT_ID, &now); err != nil {
+		return nil, errors.Join(&fs.PathError{Op: "stat", Path: name, Err: err}, root.Close())
 	}
-	root.id = fileID{stat.Dev, stat.Ino}
+	root.id = ID{unix.Mkdev(now.Dev_major, now.Dev_minor), now.Ino, now.Mnt_id}
 	return root, nil
+}
+
+// ID returns the root's ID. That of a nil Root is the zero ID.
+func (r *Root) ID() ID {
+	if r == nil {
+		return ID{}
+	}
+	return r.id
 }
 
 // Close closes the root. Calls in progress end first; later ones fail.
@@ -80,13 +90,10 @@ func (r *Root) Place() proc.Identity {
 // Key is a comparable value that stands for a path below this root.
 func (r *Root) Key(name string) any {
 	type key struct {
-		root fileID
+		root ID
 		path string
 	}
-	if r == nil {
-		return key{path: name}
-	}
-	return key{r.id, name}
+	return key{r.ID(), name}
 }
 
 // Open opens a file below the root. how is as for openat2; links never lead out of the root.
