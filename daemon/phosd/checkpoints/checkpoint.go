@@ -240,7 +240,7 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 	begin := r.Begin
 	budget := orDefault(begin.GetBudgetBytes(), uint64(c.config.MemoryBudget))
 	// Half of the budget is for what the GPUs have.
-	work := c.archive.Work(ctx, archive.WorkOptions{MemoryBytes: budget / 2, UID: r.Caller.UID, Cancel: cancel})
+	work := c.archive.Work(ctx, archive.WorkOptions{MemoryBytes: budget / 2, Caller: r.Caller, Cancel: cancel})
 	return ckpt.Checkpoint(ctx, ckpt.CheckpointOptions{
 		Roots: roots, CPU: c.options.CPU,
 		Admit:   func(trees []*ckpt.Tree) error { return checkOwner(r.Caller, trees) },

@@ -207,7 +207,8 @@ func (c *Checkpoints) Prepare(
 		image.Close()
 		return nil, err
 	}
-	prepared, err := c.prepareImage(ctx, image, preparation{true, root, caller.UID, progress})
+	kept.By(caller.Process)
+	prepared, err := c.prepareImage(ctx, image, preparation{true, root, caller, progress})
 	if err != nil {
 		kept.Release()
 		return nil, err

@@ -265,7 +265,7 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		image.Close()
 		return prepared, nil
 	}
-	return r.prepareImage(ctx, image, preparation{r.Begin.GetEager(), r.root, r.Caller.UID, r.Progress})
+	return r.prepareImage(ctx, image, preparation{r.Begin.GetEager(), r.root, r.Caller, r.Progress})
 }
 
 // refusedFiles returns the files that prevent the restore. Commit looks again, and gives notice of
@@ -281,7 +281,7 @@ func (r *restore) refusedFiles(m *image.Manifest) ([]ckpt.Obstacle, error) {
 type preparation struct {
 	eager    bool
 	root     *rootdir.Root
-	uid      uint32
+	caller   api.Caller
 	progress func(ckpt.Step)
 }
 
@@ -294,7 +294,7 @@ func (c *Checkpoints) prepareImage(
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	work := c.archive.Work(ctx, archive.WorkOptions{
-		MemoryBytes: uint64(c.config.MemoryBudget) / 2, UID: how.uid, Cancel: cancel,
+		MemoryBytes: uint64(c.config.MemoryBudget) / 2, Caller: how.caller, Cancel: cancel,
 	})
 	return ckpt.Prepare(ctx, ckpt.PrepareOptions{
 		Source: image.Source, CPU: c.options.CPU, Worker: c.startWorker,

@@ -98,6 +98,7 @@ func (r *Restoring) Attach(id proc.Identity, give func(control string, program *
 	m, s := r.sessions, r.session
 	s.program = program
 	s.record.Program, s.record.Command = id, program.Command(commandBytes)
+	s.slot.program.By(id)
 	// From here on the next phosd adopts the session, or finds that its worker or its program is gone.
 	if err := m.dir.Save(s.record); err != nil {
 		return err

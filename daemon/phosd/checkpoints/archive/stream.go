@@ -33,6 +33,7 @@ func (a *Archive) Receive(ctx context.Context, from *os.File, caller api.Caller)
 	if err != nil {
 		return nil, nil, err
 	}
+	share.By(caller.Process)
 	work, err := a.state.NewWork(unknownBytes, 0, 0, 0)
 	if err != nil {
 		return nil, nil, err

@@ -18,8 +18,8 @@ import (
 type WorkOptions struct {
 	// MemoryBytes is how much of them may be in memory, together.
 	MemoryBytes uint64
-	// UID is the user in whose quota it counts what is on the disk.
-	UID uint32
+	// Caller is the user in whose quota it counts what is on the disk.
+	Caller api.Caller
 	// Cancel ends the request with an error, because a directory holds too much.
 	Cancel context.CancelCauseFunc
 }
@@ -55,16 +55,17 @@ func (a *Archive) claim(ctx context.Context, work *privateWork, options WorkOpti
 	if expected >= unknownBytes {
 		expected = 0
 	}
-	if work.share, err = a.quota.Take(options.UID, quota.WorkBytes, expected); err != nil {
+	if work.share, err = a.quota.Take(options.Caller.UID, quota.WorkBytes, expected); err != nil {
 		return err
 	}
+	work.share.By(options.Caller.Process)
 	report := func(bytes uint64) error {
-		if err := checkReserve(work.File); err != nil && options.UID != 0 {
+		if err := checkReserve(work.File); err != nil && options.Caller.UID != 0 {
 			return err
 		}
 		return work.share.SetTo(max(bytes, expected))
 	}
-	if options.UID != 0 {
+	if options.Caller.UID != 0 {
 		if err := checkReserve(work.File); err != nil {
 			return err
 		}

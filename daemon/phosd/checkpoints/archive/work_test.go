@@ -41,7 +41,7 @@ func TestWorkCounts(t *testing.T) {
 	a, shares := account(t, limit)
 	used := func() uint64 { return shares.Of(uid)[0].Used }
 	ctx, cancel := context.WithCancelCause(t.Context())
-	make := a.Work(ctx, WorkOptions{UID: uid, Cancel: cancel})
+	make := a.Work(ctx, WorkOptions{Caller: api.Caller{UID: uid}, Cancel: cancel})
 	first, err := make(6<<20, uid, uid)
 	if err != nil || used() != 6<<20 {
 		t.Fatalf("%v, %d bytes count", err, used())
@@ -49,7 +49,7 @@ func TestWorkCounts(t *testing.T) {
 	if _, err := make(4<<20, uid, uid); !errors.Is(err, api.ErrExhausted) {
 		t.Errorf("10 of 8 MiB: got %v, want ErrExhausted", err)
 	}
-	if _, err := a.Work(ctx, WorkOptions{UID: 0, Cancel: cancel})(4<<20, uid, uid); err != nil {
+	if _, err := a.Work(ctx, WorkOptions{Cancel: cancel})(4<<20, uid, uid); err != nil {
 		t.Errorf("for root: %v", err)
 	}
 	if err := first.Remove(); err != nil || used() != 0 {
