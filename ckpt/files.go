@@ -18,6 +18,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // saveFiles saves the files that the frozen trees have open for writing, and the libraries that
@@ -71,7 +72,7 @@ func (a *filesAttempt) saveAll(ctx context.Context) error {
 				continue
 			}
 			saved[file.Path] = true
-			if err := a.saveWritten(ctx, as, tree.Processes[0].PID, written[file.Path]); err != nil {
+			if err := a.saveWritten(ctx, as, tree.Processes[0].Identity, written[file.Path]); err != nil {
 				return err
 			}
 		}
@@ -113,8 +114,13 @@ func rightsOf(p Process) (fsuid.Rights, error) {
 
 // saveWritten saves a file that the tree has open for writing, unless it is too large or
 // unreadable.
-func (a *filesAttempt) saveWritten(ctx context.Context, as fsuid.Rights, pid int, written WrittenFile) error {
-	file, info, err := savedfile.Open(as, fmt.Sprintf("/proc/%d/root", pid), written.Path)
+func (a *filesAttempt) saveWritten(ctx context.Context, as fsuid.Rights, place proc.Identity, written WrittenFile) error {
+	root, err := rootdir.Of(place)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	file, info, err := savedfile.Open(as, root, written.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // deleted while open; CRIU saves it

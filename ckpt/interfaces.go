@@ -11,6 +11,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // ErrUntracked is returned when the kernel does not report which pages a process has written. All
@@ -165,8 +166,9 @@ type RestoreOptions struct {
 	// Notice, if not nil, gets messages for the user.
 	Notice func(text string)
 	// Place is a process whose namespaces (perhaps of a container) the tree joins. If unset, the
-	// tree runs in phosd's namespaces.
-	Place proc.Identity
+	// tree runs in phosd's namespaces. PlaceRoot is its root directory.
+	Place     proc.Identity
+	PlaceRoot *rootdir.Root
 }
 
 // FileContent is a file that the tree had open for writing, as it was at the cut.

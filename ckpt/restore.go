@@ -17,6 +17,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // Source is an image to restore from: one generation, verified.
@@ -47,8 +48,8 @@ type PrepareOptions struct {
 	Progress func(Step)
 	Log      *slog.Logger
 	Fail     Failpoints
-	// Place is as in RestoreOptions.
-	Place proc.Identity
+	// Root is the root directory below which the programs ran; nil is that of this process.
+	Root *rootdir.Root
 }
 
 // GPURestore is the worker that restores the GPU half of one process.
@@ -81,8 +82,9 @@ type CommitOptions struct {
 	Progress func(Step)
 	// Notice, if not nil, gets messages for the user.
 	Notice func(text string)
-	// Place is as in RestoreOptions.
+	// Place is as in RestoreOptions, and Root its root directory.
 	Place proc.Identity
+	Root  *rootdir.Root
 	// Files decides about files that have changed since the checkpoint.
 	Files savedfile.Policy
 	// Content is set if equal times of a file do not prove that it has not changed.
@@ -232,7 +234,7 @@ func (p *Prepared) unpackAll(ctx context.Context) error {
 func (p *Prepared) findLibrary(saved image.SavedFile) error {
 	owner := p.order.Source.Manifest.Owner
 	if !saved.Library ||
-		sameContent(RootOf(p.order.Place), fsuid.Rights{UID: owner.UID, GID: owner.GID, Groups: owner.Groups}, saved) {
+		sameContent(p.order.Root, fsuid.Rights{UID: owner.UID, GID: owner.GID, Groups: owner.Groups}, saved) {
 		return nil
 	}
 	content, err := savedfile.Content(p.order.Source.Reader, saved)

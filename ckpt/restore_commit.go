@@ -11,6 +11,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // restore is the second half of a restore: the processes of a prepared image.
@@ -75,7 +76,7 @@ func (r *restore) restoreTree(ctx context.Context, index, root int) (Restored, e
 		Root: root, NewPids: r.order.NewPids, Remap: r.remap(),
 		Endpoints: r.order.Endpoints, Described: m.Endpoints, Written: writtenPaths(m),
 		Control: r.order.Control(), Cgroup: r.order.Cgroup, Log: r.order.Output, Detach: r.order.Detach,
-		Notice: r.order.Notice, Place: r.order.Place,
+		Notice: r.order.Notice, Place: r.order.Place, PlaceRoot: r.order.Root,
 	}
 	if index > 0 { // files are restored once, with the first tree
 		return r.Prepared.order.CPU.Restore(ctx, order)
@@ -141,16 +142,8 @@ func (r *restore) keepTrees(context.Context) error {
 	return nil
 }
 
-// RootOf returns the path of the root directory of place, or of this process if place is unset.
-func RootOf(place proc.Identity) string {
-	if place.PID == 0 {
-		return "/"
-	}
-	return fmt.Sprintf("/proc/%d/root", place.PID)
-}
-
 // sameContent reports whether the library at its path is unchanged since the checkpoint.
-func sameContent(root string, as fsuid.Rights, saved image.SavedFile) bool {
+func sameContent(root *rootdir.Root, as fsuid.Rights, saved image.SavedFile) bool {
 	file, info, err := savedfile.Open(as, root, saved.Path)
 	if err != nil {
 		return false

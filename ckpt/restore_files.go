@@ -15,7 +15,7 @@ import (
 // DecideFiles decides what a restore does with the files that the program had open for writing.
 func DecideFiles(m *image.Manifest, order CommitOptions) ([]savedfile.Decision, error) {
 	options := savedfile.Options{
-		Root:   RootOf(order.Place),
+		Root:   order.Root,
 		As:     fsuid.Rights{UID: m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups},
 		Policy: order.Files, Own: order.Own, Content: order.Content,
 	}

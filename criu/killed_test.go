@@ -125,6 +125,50 @@ func killedRound(t *testing.T, cpu *CPU, after time.Duration) string {
 	return goesOn(t, s, "repaired")
 }
 
+// TestWatchdogKilled kills the watchdog at many moments of CRIU's work, as root's and as a user's
+// program, and before the next phosd sweeps or this one does. CRIU is not killed with it, and the
+// program always survives.
+func TestWatchdogKilled(t *testing.T) {
+	for _, uid := range []int{0, ordinary} {
+		t.Run(fmt.Sprint("user ", uid), func(t *testing.T) {
+			count := rounds.Of(6, 30)
+			cpu := newCPU(t)
+			outcomes := make(map[string]int)
+			for round := range count {
+				outcomes[watchdogRound(t, cpu, uid, time.Duration(round)*60*time.Millisecond/time.Duration(count))]++
+			}
+			t.Log(outcomes)
+		})
+	}
+}
+
+// watchdogRound kills the watchdog that long after the start of its CRIU, and returns the outcome.
+func watchdogRound(t *testing.T, cpu *CPU, uid int, after time.Duration) string {
+	command := python(t, directory(t, uid), busy)
+	if uid != 0 {
+		asUser(command)
+	}
+	s := begin(t, command)
+	s.says("at one")
+	tree, frozen := s.freeze(cpu)
+	dumped := make(chan error, 1)
+	go func() { dumped <- frozen.Dump(within(t), images(t, int(tree.Processes[0].UID))) }()
+	killed := killWatchdog(after + rand.N(5*time.Millisecond))
+	err := <-dumped
+	thawed := frozen.Thaw()
+	if err == nil && thawed == nil {
+		return goesOn(t, s, "too late")
+	}
+	if !killed {
+		t.Fatalf("failed before the kill: %v", err)
+	}
+	if errors.Is(errors.Join(err, thawed), watchdog.ErrDamaged) {
+		t.Errorf("the program was lost: %v", errors.Join(err, thawed))
+		return "gone"
+	}
+	return goesOn(t, s, "survived")
+}
+
 func ended(id proc.Identity) bool {
 	stat, err := proc.ReadStat(id.PID)
 	return err != nil || stat.Identity != id || stat.Zombie()
@@ -143,6 +187,15 @@ func goesOn(t *testing.T, s *subject, outcome string) string {
 
 // killCRIU waits for a CRIU below this process, and then kills it after a delay.
 func killCRIU(after time.Duration) bool {
+	return killFound(after, func(criu *proc.Stat) int { return criu.PID })
+}
+
+// killWatchdog kills the parent of the CRIU that killCRIU kills.
+func killWatchdog(after time.Duration) bool {
+	return killFound(after, func(criu *proc.Stat) int { return criu.Parent })
+}
+
+func killFound(after time.Duration, victim func(criu *proc.Stat) int) bool {
 	self, err := proc.Of(os.Getpid())
 	if err != nil {
 		return false
@@ -156,7 +209,7 @@ func killCRIU(after time.Duration) bool {
 			command, err := os.ReadFile(filepath.Join("/proc", fmt.Sprint(stat.PID), "cmdline"))
 			if err == nil && strings.Contains(string(command), "\x00swrk\x00") {
 				time.Sleep(after)
-				return unix.Kill(stat.PID, unix.SIGKILL) == nil
+				return unix.Kill(victim(stat), unix.SIGKILL) == nil
 			}
 		}
 	}

@@ -17,12 +17,18 @@ import (
 
 // Precopy writes the memory of a running tree, if the kernel can track writes from then on.
 func (c *CPU) Precopy(ctx context.Context, tree *ckpt.Tree, images *os.File) error {
-	if err := c.checkTracking(ctx); err != nil {
-		return err
-	}
 	root := tree.Processes[0]
 	found, err := c.inspect(ctx, root.Identity)
 	if err != nil {
+		return err
+	}
+	if err := sameUser(tree, &found.Tree); err != nil {
+		return fmt.Errorf("precopy: %w", err)
+	}
+	if err := obstacleError(found.Obstacles); err != nil {
+		return fmt.Errorf("precopy: %w", err)
+	}
+	if err := c.checkTracking(ctx); err != nil {
 		return err
 	}
 	if found.User.UID != 0 {
@@ -42,8 +48,41 @@ func (c *CPU) Precopy(ctx context.Context, tree *ckpt.Tree, images *os.File) err
 		Program: c.options.Program, User: found.User, Root: found.Root, Namespaces: found.Namespaces,
 		Deadline: deadline(ctx, dumpTime),
 	}}
-	return errors.Join(guard.Precopy(ctx, how, into), guard.Close())
+	err = errors.Join(guard.Precopy(ctx, how, into), guard.Close())
+	if err == nil {
+		err = c.stillSameUser(ctx, tree)
+	}
+	return err
 }
+
+// stillSameUser returns an error if the tree has become another user's during a precopy: what was
+// written must not be kept then.
+func (c *CPU) stillSameUser(ctx context.Context, admitted *ckpt.Tree) error {
+	now, err := c.inspect(ctx, admitted.Processes[0].Identity)
+	if err == nil {
+		err = sameUser(admitted, &now.Tree)
+	}
+	if err != nil {
+		return fmt.Errorf("after precopy: %w", err)
+	}
+	return nil
+}
+
+// sameUser returns an error unless the root is the user's as which the tree was admitted, and so is
+// every process: the images belong to that user, and only that user's memory may be in them.
+func sameUser(admitted, now *ckpt.Tree) error {
+	root := admitted.Processes[0]
+	for _, p := range now.Processes {
+		if p.UID != root.UID || p.GID != root.GID {
+			return fmt.Errorf("%w: pid %d is user %d:%d, the tree was admitted as %d:%d",
+				ErrAnotherUser, p.PID, p.UID, p.GID, root.UID, root.GID)
+		}
+	}
+	return nil
+}
+
+// ErrAnotherUser is returned when a process has become another user's since its tree was admitted.
+var ErrAnotherUser = errors.New("process has become another user's")
 
 // tracking caches whether the kernel tracks written pages.
 type tracking struct {

@@ -55,6 +55,26 @@ func TestPrecopy(t *testing.T) {
 	s.says("done True")
 }
 
+// TestPrecopyOfAnotherUser: a tree was admitted as a user's, and has become root's since, as by a
+// setuid program. Nothing of its memory is written.
+func TestPrecopyOfAnotherUser(t *testing.T) {
+	cpu := newCPU(t)
+	s := begin(t, python(t, directory(t, 0), hoard))
+	s.says("at one")
+	tree, err := cpu.Inspect(within(t), s.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree.Processes[0].UID, tree.Processes[0].GID = 61241, 61241
+	dir := images(t, 0)
+	if err := cpu.Precopy(within(t), tree, dir); !errors.Is(err, ErrAnotherUser) {
+		t.Errorf("got %v, want ErrAnotherUser", err)
+	}
+	if found, err := filepath.Glob(filepath.Join(dir.Name(), ckpt.ParentImages, "pages-*.img")); err != nil || len(found) > 0 {
+		t.Errorf("written: %v, %v", found, err)
+	}
+}
+
 // pageBytes returns the size of the pages in a directory of images.
 func pageBytes(t *testing.T, dir string) (bytes int64) {
 	t.Helper()

@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/criu/restorer"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // sharing coordinates the files of restored trees. A file that the saved program or another tree of
@@ -90,7 +91,7 @@ func (s *sharing) living() (found []proc.Identity) {
 // tree or of the saved processes.
 func (s *sharing) writers(
 	user fsuid.Rights,
-	root string,
+	root *rootdir.Root,
 	files []ckpt.FileContent,
 	saved []int,
 ) map[string]proc.Identity {
@@ -125,7 +126,7 @@ func (c *CPU) sharedFiles(order ckpt.RestoreOptions, r *record) (map[string]bool
 	}
 	shared := map[string]bool{}
 	user := fsuid.Rights{UID: order.UID, GID: order.GID, Groups: order.Groups}
-	writers := c.sharing.writers(user, ckpt.RootOf(order.Place), order.Files, pids)
+	writers := c.sharing.writers(user, order.PlaceRoot, order.Files, pids)
 	for _, path := range slices.Sorted(maps.Keys(writers)) {
 		if order.NewPids && restorer.Private(path) {
 			continue

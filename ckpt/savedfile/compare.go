@@ -15,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/bounded"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // Change says how a file differs from what the checkpoint left. The values are in the output of
@@ -155,27 +156,17 @@ func compareContent(o Options, saved image.SavedFile, now *state) (Change, error
 }
 
 // statBelow returns what the kernel says of a file below a root. It follows no link.
-func statBelow(as fsuid.Rights, root, path string) (f found, err error) {
-	file := -1
-	err = as.Do(func() error {
-		fd, err := unix.Open(root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(fd)
-		file, err = unix.Openat2(fd, path, &unix.OpenHow{
-			Flags:   unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC,
-			Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
-		})
-		if err != nil {
-			return &os.PathError{Op: "open", Path: path, Err: err}
-		}
-		return nil
+func statBelow(as fsuid.Rights, root *rootdir.Root, path string) (f found, err error) {
+	var opened *os.File
+	err = as.Do(func() (err error) {
+		opened, err = root.Open(path, unix.OpenHow{Flags: unix.O_PATH | unix.O_NOFOLLOW})
+		return err
 	})
 	if err != nil {
 		return f, err
 	}
-	defer unix.Close(file)
+	defer opened.Close()
+	file := int(opened.Fd())
 	var system unix.Statfs_t
 	if err := errors.Join(unix.Fstat(file, &f.stat), unix.Fstatfs(file, &system)); err != nil {
 		return f, err

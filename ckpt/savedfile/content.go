@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -12,27 +11,18 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // Open opens a regular file by its path below a root, with a user's rights, and follows no
 // link.
-func Open(as fsuid.Rights, rootPath, path string) (file *os.File, info os.FileInfo, err error) {
-	err = as.Do(func() error {
-		root, err := unix.Open(rootPath, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return &fs.PathError{Op: "open", Path: path, Err: err}
-		}
-		defer unix.Close(root)
-		how := unix.OpenHow{
-			Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC,
-			Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
-		}
-		fd, err := unix.Openat2(root, path, &how)
-		if err != nil {
-			return &fs.PathError{Op: "open", Path: path, Err: err}
-		}
-		file = os.NewFile(uintptr(fd), path)
-		return nil
+func Open(as fsuid.Rights, root *rootdir.Root, path string) (file *os.File, info os.FileInfo, err error) {
+	err = as.Do(func() (err error) {
+		file, err = root.Open(path, unix.OpenHow{
+			Flags:   unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY,
+			Resolve: unix.RESOLVE_NO_SYMLINKS,
+		})
+		return err
 	})
 	if err != nil {
 		return nil, nil, err

@@ -134,7 +134,7 @@ func TestDeadMountOfOthers(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = command.Process.Kill(); _ = command.Wait() })
 	l.writer("f", os.O_WRONLY)
-	if got := l.decideInTime(Options{Root: "/"}); got[0].Action != ActionKeep {
+	if got := l.decideInTime(Options{}); got[0].Action != ActionKeep {
 		t.Errorf("got %+v, want that the writer is found", got[0])
 	}
 }
@@ -147,7 +147,7 @@ func TestDeadMount(t *testing.T) {
 	l.save("f", "old\n", &image.FileCut{})
 	l.manifest.Files = append(l.manifest.Files, image.SavedFile{Path: path, Bytes: 3, Cut: &image.FileCut{}})
 	for range 3 {
-		got := l.decideInTime(Options{Root: "/", patience: 2 * time.Second})
+		got := l.decideInTime(Options{patience: 2 * time.Second})
 		if got[0].Action != ActionRestore || got[1].Action != ActionRefuse || got[1].Change != Unknown ||
 			!strings.Contains(got[1].Reason, "does not respond") {
 			t.Errorf("got %+v", got)
@@ -260,7 +260,7 @@ func TestMappedWrites(t *testing.T) {
 			if before.Mtim != after.Mtim || before.Ctim != after.Ctim {
 				t.Log("the times have changed: the test shows nothing on this file system")
 			}
-			if got := l.decideInTime(Options{Root: "/"}); got[0].Change != Modified {
+			if got := l.decideInTime(Options{}); got[0].Change != Modified {
 				t.Errorf("got %+v, want modified", got[0])
 			}
 			if text, err := os.ReadFile(path); err != nil || !bytes.HasPrefix(text, []byte("new\n")) {

@@ -2,7 +2,6 @@ package savedfile
 
 import (
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/bounded"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // Policy says what a restore does with files that have changed since the checkpoint.
@@ -97,9 +97,8 @@ func KeptLogs(decisions []Decision) string {
 
 // Options say how to decide.
 type Options struct {
-	// Root is the path of the root directory below which the files lie. As are the rights of the
-	// program's user.
-	Root string
+	// Root is the root directory below which the files lie. As are the rights of the program's user.
+	Root *rootdir.Root
 	As   fsuid.Rights
 	// Policy decides about changed files.
 	Policy Policy
@@ -123,7 +122,7 @@ func (o *Options) limit(usual time.Duration) time.Duration {
 
 // question is that about a file.
 func (o *Options) question(path string) bounded.Question {
-	return bounded.Question{UID: o.As.UID, Of: filepath.Join(o.Root, path)}
+	return bounded.Question{UID: o.As.UID, Of: o.Root.Key(path)}
 }
 
 // InSharedMemory reports whether a path lies in the directory of which a program that is restored

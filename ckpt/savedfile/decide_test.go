@@ -56,7 +56,7 @@ func (l *lab) write(name, content string) {
 // decide returns "CHANGE ACTION" of each file.
 func (l *lab) decide() (decisions []Decision, short []string) {
 	l.Helper()
-	decisions, err := Decide(&l.manifest, Options{Root: "/", As: fsuid.Rights{}, Policy: l.policy})
+	decisions, err := Decide(&l.manifest, Options{As: fsuid.Rights{}, Policy: l.policy})
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestTouched(t *testing.T) {
 	if _, got := l.decide(); slices.Contains(diskSystems, system.Type) != (got[0] == "unchanged, restore") {
 		t.Error("same times:", got)
 	}
-	decisions, err := Decide(&l.manifest, Options{Root: "/", Content: true})
+	decisions, err := Decide(&l.manifest, Options{Content: true})
 	if err != nil || decisions[0].Change != Modified {
 		t.Errorf("same times, by content: %+v, %v", decisions, err)
 	}

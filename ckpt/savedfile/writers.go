@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/bounded"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // fileID identifies a file by what stat(2) returns.
@@ -42,17 +42,13 @@ type search struct {
 }
 
 // newSearch returns a search for files below a root, by path.
-func newSearch(root string, files map[string]*found) *search {
+func newSearch(root *rootdir.Root, files map[string]*found) *search {
 	s := &search{
 		ids: make(map[fileID]bool), places: make(map[fileID]bool), inodes: make(map[uint64]bool),
 		devices: make(map[uint64]bool), overlaid: make(map[string]bool),
 	}
-	home := os.Getpid()
-	if pid, err := strconv.Atoi(path.Base(path.Dir(root))); err == nil {
-		home = pid // root is /proc/PID/root
-	}
 	for name, f := range files {
-		device, known := s.mounts.device(home, f.mount)
+		device, known := s.mounts.device(root.PID(), f.mount)
 		s.ids[f.id()], s.inodes[f.inode] = true, true
 		s.places[fileID{device, f.inode}], s.devices[device] = true, true
 		s.anywhere = s.anywhere || !known
@@ -171,10 +167,10 @@ func (s *search) mayBe(pid int, link string, info *proc.Info) bool {
 
 // Writers returns for each of these paths below a root a process among pids that has the file open
 // or mapped for writing. It looks with the rights of a user.
-func Writers(as fsuid.Rights, root string, paths []string, pids []int) map[string]proc.Identity {
+func Writers(as fsuid.Rights, root *rootdir.Root, paths []string, pids []int) map[string]proc.Identity {
 	files := make(map[string]*found, len(paths))
 	for _, name := range paths {
-		got, ok := bounded.Call(bounded.Question{UID: as.UID, Of: filepath.Join(root, name)}, bounded.FileTime, func() *found {
+		got, ok := bounded.Call(bounded.Question{UID: as.UID, Of: root.Key(name)}, bounded.FileTime, func() *found {
 			f, err := statBelow(as, root, name)
 			if err != nil {
 				return nil

@@ -6,12 +6,11 @@ package hardlink
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // Link is a removed name of a file that has another one.
@@ -25,24 +24,24 @@ type Link struct {
 // Links are links that were created.
 type Links struct {
 	user  fsuid.Rights
-	top   string
+	root  *rootdir.Root
 	paths []string
 }
 
-// Create creates the links with a user's rights. The paths are relative to the root directory top.
-func Create(user fsuid.Rights, top string, links []Link) (*Links, error) {
-	made := &Links{user: user, top: top}
+// Create creates the links with a user's rights. All paths are below root, which must stay open
+// until Remove.
+func Create(user fsuid.Rights, root *rootdir.Root, links []Link) (*Links, error) {
+	made := &Links{user: user, root: root}
 	err := user.Do(func() error {
 		for _, a := range links {
-			path := filepath.Join(top, a.Path)
 			// An interrupted dump may have left this link.
-			if err := unix.Unlink(path); err != nil && !errors.Is(err, unix.ENOENT) {
+			if err := root.Unlink(a.Path); err != nil && !errors.Is(err, unix.ENOENT) {
 				return fmt.Errorf("link to %s: %w", a.Name, err)
 			}
-			if err := os.Link(filepath.Join(top, a.Name), path); err != nil {
+			if err := root.Link(a.Name, a.Path); err != nil {
 				return fmt.Errorf("link to %s: %w", a.Name, err)
 			}
-			made.paths = append(made.paths, path)
+			made.paths = append(made.paths, a.Path)
 		}
 		return nil
 	})
@@ -57,7 +56,7 @@ func (m *Links) Remove() error {
 	return m.user.Do(func() error {
 		var failures []error
 		for _, path := range m.paths {
-			if err := unix.Unlink(path); err != nil && !errors.Is(err, unix.ENOENT) {
+			if err := m.root.Unlink(path); err != nil && !errors.Is(err, unix.ENOENT) {
 				failures = append(failures, fmt.Errorf("remove %s: %w", path, err))
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -140,7 +139,7 @@ func (s *inspection) checkAccess() error {
 		for _, path := range slices.Sorted(maps.Keys(s.opened)) {
 			file := s.opened[path]
 			// not access(2): that checks the real user, which is root here
-			if err := unix.Faccessat2(unix.AT_FDCWD, s.hostPath(path), file.access, unix.AT_EACCESS); errors.Is(
+			if err := s.root.Access(path, file.access); errors.Is(
 				err,
 				unix.EACCES,
 			) {
@@ -158,23 +157,22 @@ func (s *inspection) checkAccess() error {
 // stillNamed reports whether the file is still at path, whose suffix only looks like that of a
 // deleted file.
 func (s *inspection) stillNamed(path string, stat *unix.Stat_t) bool {
-	var now unix.Stat_t
-	return unix.Lstat(s.hostPath(path), &now) == nil && now.Ino == stat.Ino && now.Dev == stat.Dev
+	now, err := s.root.Lstat(path)
+	return err == nil && now.Ino == stat.Ino && now.Dev == stat.Dev
 }
 
 // findOtherName returns the name that a file still has after one was removed. The C library creates
 // a semaphore under a temporary name, links it to the requested name, and removes the first one.
 func (s *inspection) findOtherName(path string, stat *unix.Stat_t) (string, bool) {
 	directory := filepath.Dir(path)
-	entries, err := os.ReadDir(s.hostPath(directory))
+	entries, err := s.root.ReadDir(directory)
 	s.noteUnknown(err)
 	if err != nil {
 		return "", false
 	}
 	for _, entry := range entries {
-		var other unix.Stat_t
 		name := filepath.Join(directory, entry.Name())
-		if unix.Lstat(s.hostPath(name), &other) == nil && other.Ino == stat.Ino && other.Dev == stat.Dev {
+		if other, err := s.root.Lstat(name); err == nil && other.Ino == stat.Ino && other.Dev == stat.Dev {
 			return name, true
 		}
 	}
@@ -188,18 +186,13 @@ func (s *inspection) addLink(a hardlink.Link) {
 	}
 }
 
-// hostPath returns a path of the tree as this process can open it.
-func (s *inspection) hostPath(path string) string {
-	return filepath.Join(fmt.Sprintf("/proc/%d/root", s.members[0].PID), path)
-}
-
 // listFiles lists the files that a restore must restore.
 func (s *inspection) listFiles() {
 	for _, path := range slices.Sorted(maps.Keys(s.written)) {
 		file := *s.written[path]
 		file.Lock = s.locks[path]
-		if info, err := os.Stat(s.hostPath(path)); err == nil {
-			file.Bytes = info.Size()
+		if info, err := s.root.Stat(path); err == nil {
+			file.Bytes = info.Size
 		}
 		s.Written = append(s.Written, file)
 	}

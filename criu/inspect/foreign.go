@@ -94,7 +94,7 @@ func (s *inspection) addForeign(mounts map[uint64]uint64, subject, at, name stri
 		)
 		return
 	}
-	if written && info.Mode&unix.S_IFMT == unix.S_IFREG && !s.Ours(name) && !sameFile(s.hostPath(name), &info) {
+	if written && info.Mode&unix.S_IFMT == unix.S_IFREG && !s.Ours(name) && !s.sameBelow(name, &info) {
 		s.refuse(subject, "writes "+name+", which lies outside of its container", "pipe the output")
 		return
 	}
@@ -105,6 +105,15 @@ func (s *inspection) addForeign(mounts map[uint64]uint64, subject, at, name stri
 // sameFile reports whether path leads to the file of info, by inode and device.
 func sameFile(path string, info *unix.Statx_t) bool {
 	var now unix.Stat_t
-	return unix.Stat(path, &now) == nil && now.Ino == info.Ino &&
-		unix.Major(now.Dev) == info.Dev_major && unix.Minor(now.Dev) == info.Dev_minor
+	return unix.Stat(path, &now) == nil && isFile(&now, info)
+}
+
+// sameBelow is sameFile for a path below the tree's root.
+func (s *inspection) sameBelow(path string, info *unix.Statx_t) bool {
+	now, err := s.root.Stat(path)
+	return err == nil && isFile(&now, info)
+}
+
+func isFile(now *unix.Stat_t, info *unix.Statx_t) bool {
+	return now.Ino == info.Ino && unix.Major(now.Dev) == info.Dev_major && unix.Minor(now.Dev) == info.Dev_minor
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/criu/hardlink"
 	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // Findings describe a tree and the options that CRIU needs for it.
@@ -57,6 +58,8 @@ type Options struct {
 type inspection struct {
 	Options
 	Findings
+	// root is the root directory of the tree's root process.
+	root    *rootdir.Root
 	members []*member
 	byPID   map[int]*member
 	self    *member
@@ -98,6 +101,12 @@ func Inspect(ctx context.Context, root proc.Identity, options Options) (*Finding
 	if err := s.readProcesses(ctx, root); err != nil {
 		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
 	}
+	tree, err := rootdir.Of(root)
+	if err != nil {
+		return nil, fmt.Errorf("inspect pid %d: %w", root.PID, err)
+	}
+	defer tree.Close()
+	s.root = tree
 	s.checkProcesses()
 	s.checkNamespaces()
 	if err := s.findForeign(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -73,5 +74,22 @@ func TestEndSessionReusedPID(t *testing.T) {
 	}
 	if ended(left) {
 		t.Error("process older than the leader has ended")
+	}
+}
+
+// TestLetEnd: a process that ends when it is asked ends by itself, and one that does not is not
+// waited for without limit.
+func TestLetEnd(t *testing.T) {
+	leader, left := leave(t)
+	if err := LetEnd(leader, time.Millisecond, func(int) {}); err != nil || ended(left) {
+		t.Errorf("a process that stays: %v, ended %v", err, ended(left))
+	}
+	asked := 0
+	err := LetEnd(leader, time.Minute, func(pid int) {
+		asked = pid
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	})
+	if err != nil || asked != left.PID || !ended(left) {
+		t.Errorf("asked %d, want %d: %v, ended %v", asked, left.PID, err, ended(left))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -28,6 +29,14 @@ func (s *Snapshot) Repair() error {
 		}
 	}
 	return errors.Join(failures...)
+}
+
+// WithoutEnded returns the snapshot without processes that have ended.
+func (s *Snapshot) WithoutEnded() *Snapshot {
+	return &Snapshot{slices.DeleteFunc(slices.Clone(s.processes), func(p processSnapshot) bool {
+		_, zombie := p.Zombie()
+		return zombie || p.Gone()
+	})}
 }
 
 // repair restores the code and signal state of a process, or returns ErrEnded if it has exited.
@@ -56,18 +65,18 @@ func (p *processSnapshot) repair() error {
 
 // repairCode restores the program's code.
 func (p *processSnapshot) repairCode() error {
-	found := make([]byte, len(p.code))
+	found := make([]byte, len(p.Code))
 	return p.withMemory(os.O_RDWR, func(memory *os.File) (int, error) {
-		if n, err := memory.ReadAt(found, int64(p.at)); err != nil || bytes.Equal(found, p.code) {
+		if n, err := memory.ReadAt(found, int64(p.Start)); err != nil || bytes.Equal(found, p.Code) {
 			return n, err
 		}
-		return memory.WriteAt(p.code, int64(p.at))
+		return memory.WriteAt(p.Code, int64(p.Start))
 	})
 }
 
 // repairSignals restores the signal mask of a thread.
 func (p *processSnapshot) repairSignals(thread int) error {
-	before, ok := p.blocked[thread]
+	before, ok := p.Blocked[thread]
 	if !ok || before == parasiteMask {
 		return nil
 	}

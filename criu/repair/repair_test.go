@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"reflect"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/internal/linux/cgroup"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -67,7 +70,7 @@ func TestRepair(t *testing.T) {
 	}
 	one := &before.processes[0]
 	if err := one.withMemory(os.O_RDWR, func(memory *os.File) (int, error) {
-		return memory.WriteAt([]byte("\x0f\x05\xcc\xcc\xcc\xcc\xcc\xccCRIUMFD\x00"), int64(one.at))
+		return memory.WriteAt([]byte("\x0f\x05\xcc\xcc\xcc\xcc\xcc\xccCRIUMFD\x00"), int64(one.Start))
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -84,8 +87,8 @@ func TestRepair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := after.processes[0]; !bytes.Equal(got.code, one.code) || got.blocked[pid] != one.blocked[pid] {
-		t.Errorf("code % x, blocked %#x; want % x, %#x", got.code, got.blocked[pid], one.code, one.blocked[pid])
+	if got := after.processes[0]; !bytes.Equal(got.Code, one.Code) || got.Blocked[pid] != one.Blocked[pid] {
+		t.Errorf("code % x, blocked %#x; want % x, %#x", got.Code, got.Blocked[pid], one.Code, one.Blocked[pid])
 	}
 	if inside, err := after.Inside(); err != nil || inside {
 		t.Errorf("inside %v: %v", inside, err)
@@ -105,5 +108,47 @@ func TestRepairEnded(t *testing.T) {
 	becomes(t, pid, "a zombie", (*proc.Stat).Zombie)
 	if err := before.Repair(); !errors.Is(err, ErrEnded) {
 		t.Errorf("got error %v", err)
+	}
+}
+
+// TestStored: a snapshot that is kept with a cgroup is as it was, however long it is, until it is
+// forgotten.
+func TestStored(t *testing.T) {
+	dir, err := cgroup.Top()
+	if err != nil || os.Getuid() != 0 {
+		t.Skipf("needs root and cgroups: %v", err)
+	}
+	dir = filepath.Join(dir, fmt.Sprintf("phos-stored-%d", os.Getpid()))
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Skip(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(dir) })
+	want := &Snapshot{}
+	for i := range 3 {
+		one := processSnapshot{Identity: proc.Identity{PID: i + 1, StartTicks: 7}, Start: 1 << 40, Code: []byte{1, 2, 3}}
+		one.Blocked = make(map[int]uint64)
+		for thread := range 10000 {
+			one.Blocked[thread] = uint64(i * thread)
+		}
+		want.processes = append(want.processes, one)
+	}
+	if got, err := Stored(dir); got != nil || err != nil {
+		t.Fatalf("before: %v, %v", got, err)
+	}
+	for _, s := range []*Snapshot{want, {processes: want.processes[:1]}} {
+		if err := s.Store(dir); errors.Is(err, unix.EPERM) {
+			t.Skip(err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Stored(dir); err != nil || !reflect.DeepEqual(got, s) {
+			t.Errorf("%d processes, stored another snapshot: %v", len(s.processes), err)
+		}
+	}
+	if err := Forget(dir); err != nil {
+		t.Error(err)
+	}
+	if got, err := Stored(dir); got != nil || err != nil {
+		t.Errorf("after: %v, %v", got, err)
 	}
 }

@@ -21,11 +21,11 @@ type Snapshot struct {
 // processSnapshot is the state of one process.
 type processSnapshot struct {
 	proc.Identity
-	// at is the address where CRIU puts its code, code the original bytes there.
-	at   uint64
-	code []byte
-	// blocked is the signal mask of each thread.
-	blocked map[int]uint64
+	// Start is the address where CRIU puts its code, Code the original bytes there.
+	Start uint64 `json:"start"`
+	Code  []byte `json:"code"`
+	// Blocked is the signal mask of each thread.
+	Blocked map[int]uint64 `json:"blocked"`
 }
 
 // Take captures frozen processes. Those that have ended are left out.
@@ -52,16 +52,16 @@ func take(pid int) (*processSnapshot, error) {
 	if err != nil || stat.Zombie() {
 		return nil, err
 	}
-	one := &processSnapshot{Identity: stat.Identity, blocked: make(map[int]uint64)}
+	one := &processSnapshot{Identity: stat.Identity, Blocked: make(map[int]uint64)}
 	mappings, err := proc.Mappings(pid)
 	if err != nil {
 		return nil, err
 	}
 	// CRIU uses the first executable mapping.
 	if i := slices.IndexFunc(mappings, func(m proc.Mapping) bool { return m.Executable() }); i >= 0 {
-		one.at, one.code = mappings[i].Start, make([]byte, codeBytes)
+		one.Start, one.Code = mappings[i].Start, make([]byte, codeBytes)
 		if err := one.withMemory(os.O_RDONLY, func(memory *os.File) (int, error) {
-			return memory.ReadAt(one.code, int64(one.at))
+			return memory.ReadAt(one.Code, int64(one.Start))
 		}); err != nil {
 			return nil, err
 		}
@@ -75,7 +75,7 @@ func take(pid int) (*processSnapshot, error) {
 		if err != nil {
 			return nil, err
 		}
-		one.blocked[thread] = status.Blocked
+		one.Blocked[thread] = status.Blocked
 	}
 	return one, nil
 }

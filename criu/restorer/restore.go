@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/criu/hardlink"
 	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/internal/linux/freezer"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
@@ -29,7 +29,12 @@ func (s *server) restore(ctx context.Context) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	second, err := hardlink.Create(fsuid.Rights(s.order.User), ckpt.RootOf(s.order.Place), s.order.Links)
+	root, err := s.openRoot()
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	second, err := hardlink.Create(fsuid.Rights(s.order.User), root, s.order.Links)
 	if err != nil {
 		return err
 	}
@@ -118,6 +123,16 @@ func (s *server) prepare(ctx context.Context) error {
 		return err
 	}
 	return s.restoreFiles(ctx)
+}
+
+// openRoot opens the root directory of the tree's mount namespace. It asks no pid: the namespaces
+// are files that phosd has sent.
+func (s *server) openRoot() (root *rootdir.Root, err error) {
+	err = fsuid.Rights{}.DoAfter(s.enter(), func() (err error) {
+		root, err = rootdir.Open("/")
+		return err
+	})
+	return root, err
 }
 
 // checkPIDs checks that no other process has a pid of the tree. Zombies get some time to be reaped:

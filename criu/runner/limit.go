@@ -18,9 +18,9 @@ func RaiseLimits() {
 	}
 }
 
-// denyWrites makes CRIU's writes fail. CRIU handles that like a full disk: it restores all
+// DenyWrites makes CRIU's writes fail. CRIU handles that like a full disk: it restores all
 // processes and exits. Killed, it could leave them in its own code.
-func denyWrites(pid int, user User) error {
+func DenyWrites(pid int, user User) error {
 	err := unix.Prlimit(pid, unix.RLIMIT_FSIZE, &unix.Rlimit{}, nil)
 	if !errors.Is(err, unix.EPERM) {
 		return err

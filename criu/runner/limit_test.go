@@ -22,7 +22,7 @@ func TestDenyWrites(t *testing.T) {
 		if err := command.Start(); err != nil {
 			t.Fatal(err)
 		}
-		err := denyWrites(command.Process.Pid, user)
+		err := DenyWrites(command.Process.Pid, user)
 		var limit unix.Rlimit
 		if read := unix.Prlimit(command.Process.Pid, unix.RLIMIT_FSIZE, nil, &limit); read != nil && user.UID == 0 {
 			t.Error(read)

@@ -111,7 +111,7 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 	stop := context.AfterFunc(ctx, func() {
 		if request.Inside != nil && request.Inside() {
 			// If its writes cannot be denied it may complete: that is better than to be killed.
-			_ = denyWrites(command.Process.Pid, request.User)
+			_ = DenyWrites(command.Process.Pid, request.User)
 			select {
 			case <-gone:
 				return
@@ -206,8 +206,10 @@ func (r *Request) command(log *log, socket, program *os.File) *exec.Cmd {
 	}
 	command.ExtraFiles = append([]*os.File{socket, images, program}, r.Inherited...)
 	command.SysProcAttr = &syscall.SysProcAttr{}
-	if len(r.Namespaces) == 0 {
-		// In another pid namespace CRIU sees no parent and would exit at once.
+	if len(r.Namespaces) == 0 && r.Inside == nil {
+		// In another pid namespace CRIU sees no parent and would exit at once. Inside of processes it
+		// must not be killed with its parent, which may be killed at any time: it would leave them
+		// broken.
 		command.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}
 	if r.Group != nil {

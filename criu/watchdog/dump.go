@@ -16,6 +16,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // maxGhostBytes is the largest size of a file without a name that is saved.
@@ -36,7 +37,12 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	}
 	ctx, cancel := context.WithDeadline(ctx, order.Deadline)
 	defer cancel()
-	second, err := hardlink.Create(fsuid.Rights(order.User), fmt.Sprintf("/proc/%d/root", w.root.PID), order.Links)
+	root, err := rootdir.Of(w.root)
+	if err != nil {
+		return fmt.Errorf("dump: %w", err)
+	}
+	defer root.Close()
+	second, err := hardlink.Create(fsuid.Rights(order.User), root, order.Links)
 	if err != nil {
 		return fmt.Errorf("dump: %w", err)
 	}
@@ -44,12 +50,22 @@ func (w *watchdog) dump(ctx context.Context, order Dump, files []*os.File) error
 	if err != nil {
 		return errors.Join(fmt.Errorf("dump: %w", err), second.Remove())
 	}
+	// If it cannot be stored, the tree is not saved from a kill of this process.
+	_ = before.Store(w.group.Path)
 	if first := w.takePrestarted(order); first != nil {
 		err = first.run(ctx)
 	} else {
 		err = w.run(ctx, runner.Request{Images: files[0], Inside: always}, order)
 	}
-	return errors.Join(w.refreeze(err, before), second.Remove())
+	return errors.Join(w.refreeze(err, before), w.forget(), second.Remove())
+}
+
+// forget removes the stored snapshot: the tree is whole again.
+func (w *watchdog) forget() error {
+	if w.group == nil {
+		return nil
+	}
+	return repair.Forget(w.group.Path)
 }
 
 // always reports that CRIU may be inside processes from the start.

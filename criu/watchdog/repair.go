@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/criu/repair"
+	"github.com/phos-gpu/phos/internal/linux/freezer"
 )
 
 const (
@@ -22,20 +23,29 @@ const (
 // repair undoes what a killed CRIU has left in the processes of the tree. A tree that cannot be
 // repaired is killed.
 func (w *watchdog) repair(ctx context.Context, before *repair.Snapshot) error {
-	err := w.leaveParasite(ctx, before)
+	if err := repairGroup(ctx, w.group, before); err != nil {
+		return errors.Join(err, w.kill())
+	}
+	return nil
+}
+
+// repairGroup undoes what a killed CRIU has left in the processes of a group, which are frozen
+// then. The error is ErrDamaged if that is not possible.
+func repairGroup(ctx context.Context, group *freezer.Group, before *repair.Snapshot) error {
+	err := leaveParasite(ctx, group, before)
 	if err == nil {
 		err = before.Repair()
 	}
-	if err == nil {
-		return nil
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	return errors.Join(fmt.Errorf("%w: %w", ErrDamaged, err), w.kill())
+	return nil
 }
 
-// leaveParasite runs the tree until no frozen process is inside CRIU's code.
-func (w *watchdog) leaveParasite(ctx context.Context, before *repair.Snapshot) error {
+// leaveParasite runs a group until no frozen process is inside CRIU's code.
+func leaveParasite(ctx context.Context, group *freezer.Group, before *repair.Snapshot) error {
 	for end := time.Now().Add(leaveTimeout); ; {
-		if err := w.group.Stop(ctx); err != nil {
+		if err := group.Stop(ctx); err != nil {
 			return err
 		}
 		inside, err := before.Inside()
@@ -45,7 +55,7 @@ func (w *watchdog) leaveParasite(ctx context.Context, before *repair.Snapshot) e
 		if time.Now().After(end) {
 			return errors.New("a process does not leave CRIU's code")
 		}
-		if err := w.group.Resume(); err != nil {
+		if err := group.Resume(); err != nil {
 			return err
 		}
 		time.Sleep(runTime) //nolint:forbidigo // whether they have left is visible only while they are frozen

@@ -42,7 +42,9 @@ type message struct {
 func Serve() error {
 	// The watchdog must outlive phosd, so signals to phosd's terminal or process group are ignored.
 	fdpass.IgnoreSignals()
-	signal.Ignore(unix.SIGXFSZ) // inherited by CRIU
+	// CRIU inherits both: it must not be killed, inside of processes, by a limit that makes it leave
+	// them (runner.DenyWrites), or because this process, to which it writes, was killed.
+	signal.Ignore(unix.SIGXFSZ, unix.SIGPIPE)
 	runner.RaiseLimits()
 	conn, err := fdpass.Inherited(orderFD)
 	if err != nil {

@@ -36,23 +36,24 @@ func (a Caller) CheckVisible() error {
 	return nil
 }
 
-// HostPID translates a pid from the caller's namespace to phosd's.
-func (a Caller) HostPID(pid uint32) (uint32, error) {
+// HostProcess returns the process that has a pid in the caller's namespace now. The caller of
+// HostProcess uses no number after that: another process may have it by then.
+func (a Caller) HostProcess(pid uint32) (proc.Identity, error) {
 	if err := a.CheckVisible(); err != nil {
-		return 0, err
+		return proc.Identity{}, err
 	}
 	place, err := a.Container()
 	if err != nil {
-		return 0, err
-	}
-	if place.PID == 0 {
-		return pid, nil
+		return proc.Identity{}, err
 	}
 	id, err := place.Seen(int(pid))
-	if err != nil {
-		return 0, fmt.Errorf("%w: pid %d", ErrNoProgram, pid)
+	switch {
+	case proc.Unknown(err):
+		return proc.Identity{}, fmt.Errorf("pid %d: %w", pid, err)
+	case err != nil:
+		return proc.Identity{}, fmt.Errorf("%w: pid %d", ErrNoProgram, pid)
 	}
-	return uint32(id.PID), nil
+	return id, nil
 }
 
 // CallerPID returns the pid of a process in the caller's namespace, or phosd's pid if the caller

@@ -12,6 +12,7 @@ type Users struct {
 	Requests     int      `toml:"requests" comment:"checkpoints, restores and prepared images of one user at a time"`
 	Files        int      `toml:"files" comment:"files that phosd keeps open for the requests of one user; 0: an eighth of what phosd may open"`
 	StreamBytes  Size     `toml:"stream_bytes" comment:"images of one user on their way from and to streams, in state_dir; 0: as much as is still free"`
+	WorkBytes    Size     `toml:"work_bytes" comment:"processes of one user on their way from and to images, in state_dir, as far as they are not in memory; 0: as much as is still free"`
 	StreamIdle   Interval `toml:"stream_idle" comment:"how long a stream may send and take nothing before its request fails; a restore may have to wait for the dump at the other end"`
 	ImageBytes   Size     `toml:"image_bytes" comment:"images of one user's programs in checkpoint.dir; beyond it, images of ended programs are removed, oldest first; 0: as much as is still free"`
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // maxTrees is how many trees one checkpoint may save: phosd looks for each, and holds descriptors.
@@ -39,10 +40,9 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointComma
 	if count := len(begin.GetPids()); count > maxTrees {
 		return fmt.Errorf("%w: %d programs are named, at most %d are saved at a time", api.ErrInvalid, count, maxTrees)
 	}
-	for i, pid := range begin.GetPids() {
-		if begin.Pids[i], err = caller.HostPID(pid); err != nil {
-			return err
-		}
+	roots, err := hostProcesses(caller, begin.GetPids())
+	if err != nil {
+		return err
 	}
 	out := &api.EventQueue[*api.CheckpointEvent]{Send: stream.Send}
 	defer func() { err = errors.Join(err, out.Flush()) }()
@@ -51,7 +51,7 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointComma
 	commits := make(chan struct{}, 1)
 	go receiveCheckpointCommands(stream, commits, cancel)
 	request := checkpoints.Request{
-		Caller: caller, Begin: begin, Files: files,
+		Caller: caller, Begin: begin, Roots: roots, Files: files,
 		Progress: func(now ckpt.Step) {
 			out.PushLatest(now.Phase, &api.CheckpointEvent{Event: &api.CheckpointEvent_Step{Step: stepMessage(now)}})
 		},
@@ -146,4 +146,16 @@ func durations(saved *ckpt.CheckpointResult) map[string]uint64 {
 	add("", saved.Took)
 	add("cut.", saved.Within)
 	return took
+}
+
+// hostProcesses returns the processes that a caller names by their pids.
+func hostProcesses(caller api.Caller, pids []uint32) ([]proc.Identity, error) {
+	found := make([]proc.Identity, len(pids))
+	for i, pid := range pids {
+		var err error
+		if found[i], err = caller.HostProcess(pid); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }

@@ -25,6 +25,7 @@ func (d *Daemon) track(caller api.Caller, token []byte) (*inFlight, error) {
 		d.tokens.Drop(token, caller)
 		return nil, err
 	}
+	flight.By(caller.Process)
 	return &inFlight{daemon: d, caller: caller, flight: flight}, nil
 }
 
@@ -37,6 +38,7 @@ func (r *inFlight) take(token []byte) (files []*os.File, err error) {
 	if r.held, err = r.daemon.quota.Take(r.caller.UID, quota.Files, uint64(len(r.files))); err != nil {
 		return nil, err
 	}
+	r.held.By(r.caller.Process)
 	return r.files, nil
 }
 
@@ -57,6 +59,7 @@ func (r *inFlight) follow() error {
 	if err != nil {
 		return err
 	}
+	followed.By(r.caller.Process)
 	r.flight.Release()
 	r.flight = followed
 	return nil

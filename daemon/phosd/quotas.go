@@ -41,6 +41,10 @@ func newQuota(settings config.Config, free, pinned func() uint64) *quota.Quota {
 			Key: "users.stream_bytes", What: "images from and to streams", Bytes: true,
 			Max: uint64(users.StreamBytes), Free: free,
 		},
+		quota.WorkBytes: {
+			Key: "users.work_bytes", What: "processes on their way from and to images", Bytes: true,
+			Max: uint64(users.WorkBytes), Free: free,
+		},
 		quota.Programs: {Key: "sessions.per_user", What: "programs", Max: uint64(settings.Sessions.PerUser)},
 		quota.PinnedBytes: {
 			Key: "users.pinned_memory", What: "memory of sessions", Bytes: true, Max: uint64(users.PinnedMemory), Free: pinned,

@@ -117,11 +117,11 @@ func (s *service) TraceResource(ctx context.Context, request *api.TraceResourceR
 	if err != nil {
 		return nil, err
 	}
-	pid, err := caller.HostPID(request.GetPid())
+	root, err := caller.HostProcess(request.GetPid())
 	if err != nil {
 		return nil, err
 	}
-	traced, err := s.daemon.sessions.BelowFor(caller, pid)
+	traced, err := s.daemon.sessions.BelowFor(caller, root)
 	if err != nil {
 		return nil, err
 	}

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,6 +36,12 @@ const elements = 20000
 // newFixture starts phosd and the program.
 func newFixture(t *testing.T, arguments ...string) *fixture {
 	t.Helper()
+	return newFixtureOf(t, 0, arguments...)
+}
+
+// newFixtureOf starts phosd, and the program as a user.
+func newFixtureOf(t *testing.T, uid uint32, arguments ...string) *fixture {
+	t.Helper()
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
 	if testCgroup == "" {
@@ -41,9 +49,32 @@ func newFixture(t *testing.T, arguments ...string) *fixture {
 	}
 	r := &fixture{t: t, restorers: new(int), daemon: startDaemon(t, arguments...)}
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
-	r.job = r.daemon.Job(t, program, "1000000", fmt.Sprint(elements), "5000", "enough").Start()
+	r.job = r.daemon.Job(t, program, "1000000", fmt.Sprint(elements), "5000", "enough")
+	r.job.Prepare = func(command *exec.Cmd) { runAs(t, command, r.job.Dir, uid) }
+	r.job.Start()
 	r.job.WaitLines(3)
 	return r
+}
+
+// runAs makes a command run as a user that owns its directory and the files there.
+func runAs(t *testing.T, command *exec.Cmd, dir string, uid uint32) {
+	t.Helper()
+	if uid == 0 {
+		return
+	}
+	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	for _, path := range []string{dir, filepath.Join(dir, "out"), filepath.Join(dir, "err")} {
+		if err := os.Chown(path, int(uid), int(uid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, path := range []string{command.Path, dir} { // tests' directories are closed to other users
+		for above := filepath.Dir(path); strings.HasPrefix(above, os.TempDir()+"/"); above = filepath.Dir(above) {
+			if err := os.Chmod(above, 0o755); err != nil { //nolint:gosec // a test's own directory
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // startDaemon starts a phosd in the test's cgroup. An inner phosd plays the role of the GPU and

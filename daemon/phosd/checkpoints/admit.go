@@ -14,10 +14,10 @@ import (
 // admit finds the roots of a request, and the sessions that it affects. A request that it refuses
 // leaves no trace on them: a stranger must not make another user's program look failed.
 func (c *Checkpoints) admit(r *Request) (affected []*sessions.Session, err error) {
-	if r.trees, err = r.roots(); err != nil {
+	if err := r.checkRoots(); err != nil {
 		return nil, err
 	}
-	affected = c.sessions.Below(r.Begin.GetPids())
+	affected = c.sessions.Below(r.Roots)
 	for _, s := range affected {
 		if !r.Caller.CanAccess(s.Record().Owner.UID) {
 			return nil, sessions.ErrNotOwned(s.PID())

@@ -29,6 +29,8 @@ const endedRetry = 20 * time.Millisecond
 type Request struct {
 	Caller api.Caller
 	Begin  *api.CheckpointBegin
+	// Roots are the roots of the process trees. The pids in Begin are as the caller sees them.
+	Roots []proc.Identity
 	// Files are the image directory, or what to write a stream to. The caller closes them.
 	Files    []*os.File
 	Progress func(ckpt.Step)
@@ -41,8 +43,6 @@ type Request struct {
 	kinds  []string
 	// shared is the user's directory in one that the administrator has named; nil: it is in none.
 	shared *os.File
-	// trees are the roots of the process trees; set by admit.
-	trees []proc.Identity
 	// byPolicy means that a policy wants it, and not a caller.
 	byPolicy bool
 }
@@ -76,7 +76,7 @@ var errGaveUp = fmt.Errorf("gave up: %w", context.DeadlineExceeded)
 
 // checkpoint takes a checkpoint, and counts, logs and records it.
 func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.CheckpointResult, error) {
-	pids := r.Begin.GetPids()
+	pids := pidsOf(r.Roots)
 	affected, err := c.admit(&r)
 	if err != nil {
 		c.log.Warn("checkpoint refused", "pids", pids, "uid", r.Caller.UID, "error", api.Text(err))
@@ -113,6 +113,15 @@ func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.Checkpoi
 	return saved, nil
 }
 
+// pidsOf returns the pids of processes, for the log.
+func pidsOf(roots []proc.Identity) []int {
+	pids := make([]int, len(roots))
+	for i, root := range roots {
+		pids[i] = root.PID
+	}
+	return pids
+}
+
 // recordSuccess records a checkpoint for --status and for the next phosd.
 func (c *Checkpoints) recordSuccess(saved []*sessions.Session, done rundir.Checkpoint) {
 	for _, s := range saved {
@@ -139,8 +148,8 @@ func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.CheckpointResu
 	if c.options.CPU == nil {
 		return nil, errNotBuilt
 	}
-	roots := r.trees
-	if len(c.sessions.Below(r.Begin.GetPids())) == 0 {
+	roots := r.Roots
+	if len(c.sessions.Below(r.Roots)) == 0 {
 		r.noticeWithoutGPU(roots)
 	}
 	for begun := time.Now(); ; {
@@ -193,7 +202,7 @@ func (c *Checkpoints) noticeOtherProgram(r Request, dir *store.Dir, root proc.Id
 	if err != nil || len(m.Processes) == 0 {
 		return // damage is reported elsewhere
 	}
-	for _, s := range c.sessions.Below(r.Begin.GetPids()) {
+	for _, s := range c.sessions.Below(r.Roots) {
 		if last := s.Checkpoint(); last != nil && last.Dir == pathOf(r.Files[0]) {
 			return // it was restored from here, maybe with other pids
 		}
@@ -230,10 +239,12 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 	defer c.watchSpace(ctx, r, target, cancel)()
 	begin := r.Begin
 	budget := orDefault(begin.GetBudgetBytes(), uint64(c.config.MemoryBudget))
+	// Half of the budget is for what the GPUs have.
+	work := c.archive.Work(ctx, archive.WorkOptions{MemoryBytes: budget / 2, Caller: r.Caller, Cancel: cancel})
 	return ckpt.Checkpoint(ctx, ckpt.CheckpointOptions{
 		Roots: roots, CPU: c.options.CPU,
 		Admit:   func(trees []*ckpt.Tree) error { return checkOwner(r.Caller, trees) },
-		Devices: c.devicesOf, Work: c.archive.WorkWithin(budget),
+		Devices: c.devicesOf, Work: work,
 		Image: ckpt.Target{Dir: target.Dir, Seal: c.archive.Seal},
 		Manifest: image.Manifest{
 			Phos: api.Version, Group: begin.GetGroup(), Host: thisHost(), Owner: ownerName(roots[0]), Kinds: r.kinds,
@@ -268,24 +279,17 @@ func orDefault(given, otherwise uint64) uint64 {
 	return given
 }
 
-// roots finds the processes that the request names, if the caller may save them.
-func (r *Request) roots() ([]proc.Identity, error) {
-	pids := r.Begin.GetPids()
-	if len(pids) == 0 {
-		return nil, fmt.Errorf("%w: no program is named", api.ErrInvalid)
+// checkRoots returns an error unless the caller may save all roots.
+func (r *Request) checkRoots() error {
+	if len(r.Roots) == 0 {
+		return fmt.Errorf("%w: no program is named", api.ErrInvalid)
 	}
-	var roots []proc.Identity
-	for _, pid := range pids {
-		id, err := proc.Of(int(pid))
-		if err != nil {
-			return nil, lookupError(int(pid), err)
+	for _, root := range r.Roots {
+		if err := r.checkRoot(root); err != nil {
+			return err
 		}
-		if err := r.checkRoot(id); err != nil {
-			return nil, err
-		}
-		roots = append(roots, id)
 	}
-	return roots, nil
+	return nil
 }
 
 // checkRoot refuses a root before its tree is inspected. Callers must not learn about other users'
@@ -349,9 +353,8 @@ func (r *Request) directoryRights() fsuid.Rights {
 	if r.rights.UID != 0 || unix.Fstat(int(r.Files[0].Fd()), &dir) != nil || dir.Uid == 0 {
 		return r.rights
 	}
-	for _, pid := range r.Begin.GetPids() {
-		var program unix.Stat_t
-		if unix.Stat(fmt.Sprintf("/proc/%d", pid), &program) != nil || program.Uid != dir.Uid {
+	for _, root := range r.Roots {
+		if uid, err := root.UID(); err != nil || uid != dir.Uid {
 			return r.rights
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
-	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // CheckImage returns what keeps a generation of an image from being restored here, and what a
@@ -36,14 +36,19 @@ func (c *Checkpoints) CheckImage(
 	if err != nil {
 		return []ckpt.Obstacle{{Subject: "caller", Reason: err.Error()}}, nil, nil
 	}
-	obstacles := c.obstacles(ctx, image, conditions{newPids: request.GetNewPids(), caller: caller, place: place})
+	root, err := rootOf(place)
+	if err != nil {
+		return []ckpt.Obstacle{{Subject: "caller", Reason: err.Error()}}, nil, nil
+	}
+	defer root.Close()
+	obstacles := c.obstacles(ctx, image, conditions{newPids: request.GetNewPids(), caller: caller, root: root})
 	needed, err := image.Needed(c.options.CPU)
 	if err != nil {
 		obstacles = append(obstacles, ckpt.Obstacle{Subject: "image", Reason: err.Error()})
 	}
-	obstacles = append(obstacles, preflight.Foreign(needed, image.Manifest, place)...)
+	obstacles = append(obstacles, preflight.Foreign(needed, image.Manifest, root)...)
 	decisions, err := ckpt.DecideFiles(image.Manifest, ckpt.CommitOptions{
-		Place: place, NewPids: request.GetNewPids(), Files: policy, Own: ownPIDs(caller),
+		Root: root, NewPids: request.GetNewPids(), Files: policy, Own: ownPIDs(caller),
 	})
 	if err != nil {
 		obstacles = append(obstacles, ckpt.Obstacle{Subject: "files", Reason: err.Error()})
@@ -55,15 +60,15 @@ func (c *Checkpoints) CheckImage(
 type conditions struct {
 	newPids bool
 	caller  api.Caller
-	place   proc.Identity
+	root    *rootdir.Root
 	notice  func(string)
 }
 
 // obstacles returns what keeps an image from being restored, but for files of the program. A
 // prepared image has its memory already.
 func (c *Checkpoints) obstacles(ctx context.Context, image *archive.Image, how conditions) []ckpt.Obstacle {
-	obstacles := c.machine.Obstacles(ctx, image.Manifest, how.newPids, how.place, how.notice)
-	if !c.prepared.has(keyOf(image, how.caller)) {
+	obstacles := c.machine.Obstacles(ctx, image.Manifest, how.newPids, how.root, how.notice)
+	if !c.prepared.has(keyOf(image, how.caller, how.root)) {
 		obstacles = append(obstacles, c.machine.RoomObstacles(ctx, image.Manifest)...)
 	}
 	return obstacles

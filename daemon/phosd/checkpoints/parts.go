@@ -16,7 +16,7 @@ type Sessions interface {
 	Running() []*sessions.Session
 	// Of lists the sessions of a process, Below those of processes and their descendants.
 	Of(program proc.Identity) []*sessions.Session
-	Below(pids []uint32) []*sessions.Session
+	Below(roots []proc.Identity) []*sessions.Session
 	// Restore starts a worker that restores a session.
 	Restore(options sessions.RestoreOptions) (*sessions.Restoring, error)
 	// SetCheckpoint records what became of a program's checkpoints.

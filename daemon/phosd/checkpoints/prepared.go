@@ -12,19 +12,22 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // preparedImages keeps images whose restore has been started in advance.
 type preparedImages struct {
 	mu       sync.Mutex // guards all below
 	ready    map[preparedKey]*preparedImage
-	inFlight map[preparedKey]*preparation
+	inFlight map[preparedKey]*inFlight
 }
 
-// preparedKey names the content of an image, wherever it is, and the user that had it prepared.
+// preparedKey names the content of an image, wherever it is, the user that had it prepared, and
+// where that user's process is: what was prepared for one container has files of that container.
 type preparedKey struct {
 	content image.Hash
 	uid     uint32
+	place   rootdir.ID
 }
 
 // preparedImage is ready for a restore.
@@ -38,14 +41,14 @@ type preparedImage struct {
 	expiry *time.Timer
 }
 
-// preparation is an image that is being prepared.
-type preparation struct {
+// inFlight is an image that is being prepared.
+type inFlight struct {
 	cancel context.CancelCauseFunc
 	ended  chan struct{}
 }
 
-func keyOf(image *archive.Image, caller api.Caller) preparedKey {
-	return preparedKey{image.Identity, caller.UID}
+func keyOf(image *archive.Image, caller api.Caller, root *rootdir.Root) preparedKey {
+	return preparedKey{image.Identity, caller.UID, root.ID()}
 }
 
 // has reports whether an image is prepared.
@@ -110,12 +113,12 @@ func (p *preparedImages) begin(key preparedKey, cancel context.CancelCauseFunc) 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.inFlight == nil {
-		p.inFlight = make(map[preparedKey]*preparation)
+		p.inFlight = make(map[preparedKey]*inFlight)
 	}
 	if p.inFlight[key] != nil {
 		return nil, fmt.Errorf("%w: this image is already being prepared", api.ErrInvalid)
 	}
-	begun := &preparation{cancel, make(chan struct{})}
+	begun := &inFlight{cancel, make(chan struct{})}
 	p.inFlight[key] = begun
 	return func() {
 		p.mu.Lock()
@@ -177,15 +180,20 @@ func (c *Checkpoints) Prepare(
 	}
 	// With new pids: a pid that is taken now may be free when the restore comes.
 	place, err := caller.Container()
+	var root *rootdir.Root
 	if err == nil {
-		err = asError(c.obstacles(ctx, image, conditions{newPids: true, caller: caller, place: place}))
+		root, err = rootOf(place)
+	}
+	defer root.Close()
+	if err == nil {
+		err = asError(c.obstacles(ctx, image, conditions{newPids: true, caller: caller, root: root}))
 	}
 	if err != nil {
 		image.Close()
 		return nil, err
 	}
 	defer c.restoring.add(pathOf(directory))()
-	begun, key := time.Now(), keyOf(image, caller)
+	begun, key := time.Now(), keyOf(image, caller, root)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	end, err := c.prepared.begin(key, cancel)
@@ -199,7 +207,8 @@ func (c *Checkpoints) Prepare(
 		image.Close()
 		return nil, err
 	}
-	prepared, err := c.prepareImage(ctx, image, true, place, progress)
+	kept.By(caller.Process)
+	prepared, err := c.prepareImage(ctx, image, preparation{true, root, caller, progress})
 	if err != nil {
 		kept.Release()
 		return nil, err
@@ -226,6 +235,15 @@ func (c *Checkpoints) CancelPrepare(directory *os.File, generation uint64, calle
 		return err
 	}
 	defer image.Close()
-	c.prepared.cancel(keyOf(image, caller))
+	place, err := caller.Container()
+	if err != nil {
+		return err
+	}
+	root, err := rootOf(place)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	c.prepared.cancel(keyOf(image, caller, root))
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/account"
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // RestoreRequest is one restore.
@@ -56,6 +57,8 @@ type restore struct {
 	// place is the process into whose namespaces the program is restored: the caller in a container.
 	// The zero Identity stands for phosd's namespaces.
 	place proc.Identity
+	// root is the root directory of place.
+	root *rootdir.Root
 	// origin is the checkpoint that is restored.
 	origin rundir.Checkpoint
 	// files decides about files that have changed since.
@@ -126,6 +129,10 @@ func (r *restore) run(ctx context.Context) (*ckpt.RestoreResult, error) {
 	if r.place, err = r.Caller.Container(); err != nil {
 		return nil, err
 	}
+	if r.root, err = rootOf(r.place); err != nil {
+		return nil, err
+	}
+	defer r.root.Close()
 	if r.files, err = savedfile.ParsePolicy(r.Begin.GetChangedFiles()); err != nil {
 		return nil, fmt.Errorf("%w: %w", api.ErrInvalid, err)
 	}
@@ -141,7 +148,7 @@ func (r *restore) run(ctx context.Context) (*ckpt.RestoreResult, error) {
 	done, err := prepared.Commit(ctx, ckpt.CommitOptions{
 		Endpoints: endpoints, NewPids: r.Begin.GetNewPids(), Detach: r.Begin.GetDetach(),
 		Control: r.newRestorer, Cgroup: group, Output: r.options.Output, Progress: r.Progress,
-		Notice: r.Notice, Place: r.place, Hold: r.Hold, Files: r.files, Own: ownPIDs(r.Caller),
+		Notice: r.Notice, Place: r.place, Root: r.root, Hold: r.Hold, Files: r.files, Own: ownPIDs(r.Caller),
 	})
 	if err != nil && done == nil && ctx.Err() == nil {
 		if foreign := r.foreignError(err); foreign != nil {
@@ -167,11 +174,20 @@ func (r *restore) foreignError(failed error) error {
 	if err != nil {
 		return nil //nolint:nilerr // failed is returned
 	}
-	found := asError(preflight.Foreign(needed, image.Manifest, r.place))
+	found := asError(preflight.Foreign(needed, image.Manifest, r.root))
 	if found != nil {
 		r.log.Info("restore failed because of a file", "error", failed)
 	}
 	return found
+}
+
+// rootOf opens the root directory of place. The caller closes it.
+func rootOf(place proc.Identity) (*rootdir.Root, error) {
+	root, err := rootdir.Of(place)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the caller: %w", api.ErrNotPermitted, err)
+	}
+	return root, nil
 }
 
 // cgroup returns the caller's, to which the restored program goes. Without cgroups it stays in
@@ -232,7 +248,7 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	if !r.Begin.GetStream() {
 		r.origin.Dir = pathOf(directory)
 	}
-	obstacles := r.obstacles(ctx, image, conditions{r.Begin.GetNewPids(), r.Caller, r.place, r.Notice})
+	obstacles := r.obstacles(ctx, image, conditions{r.Begin.GetNewPids(), r.Caller, r.root, r.Notice})
 	for _, o := range obstacles {
 		if o.Harmless {
 			r.Notice(o.Subject + ": " + o.Reason)
@@ -245,34 +261,45 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		image.Close()
 		return nil, err
 	}
-	if prepared := r.prepared.take(keyOf(image, r.Caller)); prepared != nil {
+	if prepared := r.prepared.take(keyOf(image, r.Caller, r.root)); prepared != nil {
 		image.Close()
 		return prepared, nil
 	}
-	return r.prepareImage(ctx, image, r.Begin.GetEager(), r.place, r.Progress)
+	return r.prepareImage(ctx, image, preparation{r.Begin.GetEager(), r.root, r.Caller, r.Progress})
 }
 
 // refusedFiles returns the files that prevent the restore. Commit looks again, and gives notice of
 // the others.
 func (r *restore) refusedFiles(m *image.Manifest) ([]ckpt.Obstacle, error) {
 	decisions, err := ckpt.DecideFiles(m, ckpt.CommitOptions{
-		Place: r.place, NewPids: r.Begin.GetNewPids(), Files: r.files, Own: ownPIDs(r.Caller),
+		Root: r.root, NewPids: r.Begin.GetNewPids(), Files: r.files, Own: ownPIDs(r.Caller),
 	})
 	return ckpt.RefusedFiles(decisions), err
+}
+
+// preparation says how to prepare an image: for whose account, and below which root.
+type preparation struct {
+	eager    bool
+	root     *rootdir.Root
+	caller   api.Caller
+	progress func(ckpt.Step)
 }
 
 // prepareImage prepares everything of an image but its processes. It closes the image.
 func (c *Checkpoints) prepareImage(
 	ctx context.Context,
 	image *archive.Image,
-	eager bool,
-	place proc.Identity,
-	progress func(ckpt.Step),
+	how preparation,
 ) (*ckpt.Prepared, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	work := c.archive.Work(ctx, archive.WorkOptions{
+		MemoryBytes: uint64(c.config.MemoryBudget) / 2, Caller: how.caller, Cancel: cancel,
+	})
 	return ckpt.Prepare(ctx, ckpt.PrepareOptions{
 		Source: image.Source, CPU: c.options.CPU, Worker: c.startWorker,
-		Work: c.archive.WorkWithin(uint64(c.config.MemoryBudget)), Library: c.archive.Library,
-		Eager: eager, Deadline: c.config.Deadline(), Progress: progress, Log: c.log, Fail: c.options.Failpoints,
-		Place: place,
+		Work: work, Library: c.archive.Library,
+		Eager: how.eager, Deadline: c.config.Deadline(), Progress: how.progress, Log: c.log, Fail: c.options.Failpoints,
+		Root: how.root,
 	})
 }

@@ -185,8 +185,9 @@ func (c *Checkpoints) saveFamily(ctx context.Context, f family, options familyOp
 	done, err := c.checkpoint(ctx, Request{
 		Caller: api.Caller{UID: as.UID, GID: as.GID, Groups: as.Groups, Process: f.root},
 		Begin: &api.CheckpointBegin{
-			Pids: []uint32{uint32(pid)}, Stop: options.stop, BandwidthBytes: options.bandwidth,
+			Stop: options.stop, BandwidthBytes: options.bandwidth,
 		},
+		Roots:    []proc.Identity{f.root},
 		Files:    []*os.File{dir.File},
 		rights:   as,
 		shared:   dir.user,

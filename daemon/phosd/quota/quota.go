@@ -1,6 +1,7 @@
 package quota
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -28,6 +29,8 @@ const (
 	Files
 	// StreamBytes are bytes of images from and to streams, on the disk of the state directory.
 	StreamBytes
+	// WorkBytes are bytes of processes on their way from and to images, on the same disk.
+	WorkBytes
 	// ImageBytes are bytes of images in directories that the administrator has named; measured.
 	ImageBytes
 	// PinnedBytes is memory of sessions; measured.
@@ -59,6 +62,8 @@ type Error struct {
 	// Used is what the user holds, Limit how much it may hold.
 	Used, Limit uint64
 	Bytes       bool
+	// Holders are the user's processes that hold most of it, as text; empty if they are unknown.
+	Holders string
 }
 
 func (e *Error) Error() string {
@@ -66,7 +71,11 @@ func (e *Error) Error() string {
 	if e.Bytes {
 		what = "bytes of " + what
 	}
-	return fmt.Sprintf("%v: %s: this user may have %d %s, and has %d", api.ErrExhausted, e.Key, e.Limit, what, e.Used)
+	text := fmt.Sprintf("%v: %s: this user may have %d %s, and has %d", api.ErrExhausted, e.Key, e.Limit, what, e.Used)
+	if e.Holders != "" {
+		text += ": " + e.Holders
+	}
+	return text
 }
 
 // Unwrap returns ErrExhausted.
@@ -76,13 +85,15 @@ func (e *Error) Unwrap() error { return api.ErrExhausted }
 type Quota struct {
 	limits [resources]Limit
 
-	mu   sync.Mutex // guards held
+	mu   sync.Mutex // guards all below
 	held map[uint32]*[resources]uint64
+	// holders are the claims of which the process is known.
+	holders map[*Claim]holder
 }
 
 // New returns a Quota of which nothing is held.
 func New(limits map[Resource]Limit) *Quota {
-	q := &Quota{held: make(map[uint32]*[resources]uint64)}
+	q := &Quota{held: make(map[uint32]*[resources]uint64), holders: make(map[*Claim]holder)}
 	for resource, limit := range limits {
 		q.limits[resource] = limit
 	}
@@ -149,6 +160,7 @@ func (c *Claim) grow(count uint64) error {
 		return err
 	}
 	c.held += count
+	c.quota.note(c, c.held)
 	return nil
 }
 
@@ -162,6 +174,7 @@ func (c *Claim) SetTo(count uint64) error {
 	}
 	c.quota.subtract(c.uid, c.resource, c.held-count)
 	c.held = count
+	c.quota.note(c, c.held)
 	return nil
 }
 
@@ -171,10 +184,19 @@ func (c *Claim) Release() {
 	defer c.mu.Unlock()
 	c.quota.subtract(c.uid, c.resource, c.held)
 	c.held, c.released = 0, true
+	c.quota.forget(c)
 }
 
 // add counts more, unless it exceeds the user's share.
 func (q *Quota) add(uid uint32, resource Resource, count uint64) error {
+	err := q.tryAdd(uid, resource, count)
+	if full := new(Error); errors.As(err, &full) {
+		full.Holders = q.describeHolders(uid, resource)
+	}
+	return err
+}
+
+func (q *Quota) tryAdd(uid uint32, resource Resource, count uint64) error {
 	limit, limited := q.limits[resource].of() // may block on a file system, so before the lock
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -2,13 +2,19 @@ package quota
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"os"
+	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // TestFixed checks a configured share: it is each user's own, and does not limit root.
@@ -167,5 +173,69 @@ func TestFreeBlocks(t *testing.T) {
 	close(answer)
 	if err := <-measured; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestHoldersAreNamed: a refusal names the processes of the user that hold most, and no other
+// user's.
+func TestHoldersAreNamed(t *testing.T) {
+	self, err := proc.Of(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid := uint32(os.Getuid())
+	if uid == 0 {
+		uid = 61270
+	}
+	q := New(map[Resource]Limit{Requests: {Key: "k", What: "requests", Max: 8}})
+	var claims []*Claim
+	for i := range 7 {
+		command := exec.Command("sleep", "1000")
+		if os.Getuid() == 0 {
+			command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		}
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = command.Process.Kill()
+			_ = command.Wait()
+		})
+		id, err := proc.Of(command.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		share, err := q.Take(uid, Requests, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		share.By(id)
+		if i == 6 { // holds most, so it is named first
+			if err := share.Grow(1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		claims = append(claims, share)
+	}
+	other, err := q.Take(uid+1, Requests, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.By(self)
+	_, err = q.Take(uid, Requests, 1)
+	full := new(Error)
+	if !errors.As(err, &full) {
+		t.Fatal(err)
+	}
+	first := q.holders[claims[6]].process
+	if !strings.HasPrefix(full.Holders, fmt.Sprintf("pid %d (sleep), ", first.PID)) ||
+		!strings.HasSuffix(err.Error(), " and 2 more") || strings.Contains(full.Holders, fmt.Sprintf("pid %d ", self.PID)) {
+		t.Errorf("got %q, want pid %d first, and 2 more", err, first.PID)
+	}
+	for _, share := range claims {
+		share.Release()
+	}
+	if text := q.describeHolders(uid, Requests); text != "" {
+		t.Errorf("after all releases: %s", text)
 	}
 }

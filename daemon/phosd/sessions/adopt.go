@@ -99,6 +99,7 @@ func (m *Sessions) load(id uint64) (_ *Session, err error) {
 	if s.slot, err = m.registry.reserveAdopted(record.Owner.UID, record.Ledger); err != nil {
 		return nil, errors.Join(err, s.program.Close(), s.control.Close())
 	}
+	s.slot.program.By(record.Program)
 	return s, nil
 }
 

@@ -44,7 +44,7 @@ func (m *Sessions) Restore(options RestoreOptions) (_ *Restoring, err error) {
 		return nil, err
 	}
 	r := &Restoring{sessions: m, session: newSession(rundir.Record{
-		Owner: options.Owner, Gpus: m.options.Config.Gpus.Offer, Started: time.Now(),
+		Owner: options.Owner, Groups: known(options.Groups), Gpus: m.options.Config.Gpus.Offer, Started: time.Now(),
 		Ledger: given.number, ArenaBytes: options.ArenaBytes,
 	}, given)}
 	defer func() {
@@ -80,7 +80,7 @@ func (r *Restoring) spawn(options RestoreOptions) error {
 	}
 	defer lifeRead.Close()
 	r.life = lifeWrite
-	config := r.sessions.workerConfig(r.session, options.Groups)
+	config := r.sessions.workerConfig(r.session)
 	config.Restore = &options.Restore
 	return r.sessions.assignWorker(r.session, config, lifeRead, options.Packs...)
 }
@@ -98,6 +98,7 @@ func (r *Restoring) Attach(id proc.Identity, give func(control string, program *
 	m, s := r.sessions, r.session
 	s.program = program
 	s.record.Program, s.record.Command = id, program.Command(commandBytes)
+	s.slot.program.By(id)
 	// From here on the next phosd adopts the session, or finds that its worker or its program is gone.
 	if err := m.dir.Save(s.record); err != nil {
 		return err

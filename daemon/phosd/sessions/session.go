@@ -83,11 +83,21 @@ func (s *Session) Ended() <-chan struct{} { return s.ended }
 // ProgramEnded reports whether the program has ended.
 func (s *Session) ProgramEnded() bool { return s.program.Ended() }
 
-// Rights returns the rights that the program has to files.
+// Rights returns the rights that the program has to files: those that it had when it connected. A
+// process that it becomes later, for example a setuid program, may have other groups.
 func (s *Session) Rights() (fsuid.Rights, error) {
-	groups, err := s.program.Groups()
-	return fsuid.Rights{UID: s.record.Owner.UID, GID: s.record.Owner.GID, Groups: groups}, err
+	groups := s.record.Groups
+	if groups == nil { // the session was started by an older version
+		var err error
+		if groups, err = s.program.Groups(); err != nil {
+			return fsuid.Rights{}, err
+		}
+	}
+	return fsuid.Rights{UID: s.record.Owner.UID, GID: s.record.Owner.GID, Groups: groups}, nil
 }
+
+// known returns groups as a record has them: not nil.
+func known(groups []uint32) []uint32 { return append([]uint32{}, groups...) }
 
 // Checkpoint returns what became of the program's checkpoints; nil if it was never saved.
 func (s *Session) Checkpoint() *rundir.Checkpoint { return s.checkpoint.Load() }

@@ -104,32 +104,36 @@ func (m *Sessions) Of(program proc.Identity) []*Session {
 	return slices.DeleteFunc(m.All(), func(s *Session) bool { return s.record.Program != program })
 }
 
-// Below lists the sessions of processes and of their descendants.
-func (m *Sessions) Below(pids []uint32) (found []*Session) {
+// Below lists the sessions of processes and of their descendants. A process that has ended has
+// none, even if another one has its pid now.
+func (m *Sessions) Below(roots []proc.Identity) (found []*Session) {
 	for _, s := range m.All() {
-		if slices.ContainsFunc(pids, func(pid uint32) bool { return proc.Descends(s.record.Program.PID, int(pid)) }) {
+		if slices.ContainsFunc(roots, s.isBelow) {
 			found = append(found, s)
 		}
 	}
 	return found
 }
 
+// isBelow reports whether the program is root or one of its descendants.
+func (s *Session) isBelow(root proc.Identity) bool {
+	return proc.Descends(s.record.Program.PID, root.PID) && !root.Gone()
+}
+
 // BelowFor lists the sessions of a process and of its descendants. It fails if one of them is not
 // the caller's, or if there are none. Of another user's process it does not tell which.
-func (m *Sessions) BelowFor(caller api.Caller, pid uint32) ([]*Session, error) {
-	if id, err := proc.Of(int(pid)); err == nil {
-		if owner, err := id.UID(); err == nil && !caller.CanAccess(owner) {
-			return nil, ErrNotOwned(int(pid))
-		}
+func (m *Sessions) BelowFor(caller api.Caller, root proc.Identity) ([]*Session, error) {
+	if owner, err := root.UID(); err == nil && !caller.CanAccess(owner) {
+		return nil, ErrNotOwned(root.PID)
 	}
-	found := m.Below([]uint32{pid})
+	found := m.Below([]proc.Identity{root})
 	for _, s := range found {
 		if !caller.CanAccess(s.record.Owner.UID) {
 			return nil, ErrNotOwned(s.record.Program.PID)
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%w: pid %d uses no GPU through phosd", api.ErrNoProgram, pid)
+		return nil, fmt.Errorf("%w: pid %d uses no GPU through phosd", api.ErrNoProgram, root.PID)
 	}
 	return found, nil
 }

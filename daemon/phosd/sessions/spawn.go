@@ -25,11 +25,7 @@ func (m *Sessions) spawn(s *Session, conn *net.UnixConn) error {
 		return err
 	}
 	defer program.Close()
-	groups, err := s.program.Groups()
-	if err != nil {
-		return err
-	}
-	return m.assignWorker(s, m.workerConfig(s, groups), program, s.program.File())
+	return m.assignWorker(s, m.workerConfig(s), program, s.program.File())
 }
 
 // assignWorker gives the session a standby worker, or starts one. first and rest are the files that
@@ -113,15 +109,15 @@ func (s *Session) closeWorker() error {
 	return err
 }
 
-// workerConfig returns the settings that start a session's worker; groups are the program's.
-func (m *Sessions) workerConfig(s *Session, groups []uint32) boot.Config {
+// workerConfig returns the settings that start a session's worker.
+func (m *Sessions) workerConfig(s *Session) boot.Config {
 	settings, paths := m.options.Config, m.dir.Paths(s.record.Session)
 	return boot.Config{
 		Session:      s.record.Session,
 		Program:      s.record.Program,
 		UID:          s.record.Owner.UID,
 		GID:          s.record.Owner.GID,
-		Groups:       groups,
+		Groups:       s.record.Groups,
 		Gpus:         settings.Gpus.Offer,
 		SessionPath:  paths.Session,
 		ArenaPath:    paths.Arena,

@@ -1,16 +1,19 @@
 package sessions
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/gpu/ledger"
+	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -112,11 +115,30 @@ func (m *Sessions) reserveSession(given slot) error {
 		case m.policeMemory() && time.Since(begun) < policeTimeout:
 			time.Sleep(memoryInterval / 5) //nolint:forbidigo // the kernel has no event for freed memory
 		case ledger.IsShare(err):
-			return fmt.Errorf("%w: %w", api.ErrExhausted, err)
+			return fmt.Errorf("%w: %w: %s", api.ErrExhausted, err, m.describeHolders(given))
 		default:
 			return err
 		}
 	}
+}
+
+// describeHolders names the programs of a slot's user that hold most memory of sessions.
+func (m *Sessions) describeHolders(given slot) string {
+	accounts := m.devices.Ledger()
+	var own []*Session
+	for _, s := range m.All() {
+		if s.record.Owner.UID == given.uid {
+			own = append(own, s)
+		}
+	}
+	slices.SortStableFunc(own, func(a, b *Session) int {
+		return cmp.Compare(accounts.HostUsage(b.slot.number), accounts.HostUsage(a.slot.number))
+	})
+	programs := make([]proc.Identity, len(own))
+	for i, s := range own {
+		programs[i] = s.record.Program
+	}
+	return quota.Describe(given.uid, programs)
 }
 
 // release gives back a slot of which no session has come.
@@ -143,6 +165,7 @@ func (m *Sessions) create(
 	s = newSession(rundir.Record{
 		Session:    id,
 		Owner:      rundir.Owner{UID: caller.UID, GID: caller.GID},
+		Groups:     known(caller.Groups),
 		Program:    program.Identity,
 		Command:    program.Command(commandBytes),
 		Gpus:       m.options.Config.Gpus.Offer,
@@ -151,6 +174,7 @@ func (m *Sessions) create(
 		ArenaBytes: arenaBytes,
 	}, given)
 	s.program = program
+	given.program.By(program.Identity)
 	if _, err := m.dir.Create(id, s.record.Owner, arenaBytes); err != nil {
 		return nil, err
 	}

@@ -46,7 +46,8 @@ func (m *Sessions) lend(s *Session) {
 	record := s.record
 	lending := lender.Session{
 		Worker: s.control.Worker, Control: s.controlPath,
-		Program: record.Program, UID: record.Owner.UID, GID: record.Owner.GID, Log: m.log.With("session", record.Session),
+		Program: record.Program, UID: record.Owner.UID, GID: record.Owner.GID, Groups: record.Groups,
+		Log: m.log.With("session", record.Session),
 	}
 	go func() {
 		for {

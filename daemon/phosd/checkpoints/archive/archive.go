@@ -38,38 +38,6 @@ func New(options Options) *Archive {
 	return &Archive{state: options.State, quota: options.Quota, idle: options.Idle, log: options.Log}
 }
 
-// WorkWithin returns the function by which ckpt makes work directories. Together they take at most
-// half of a memory budget.
-func (a *Archive) WorkWithin(budgetBytes uint64) func(bytes uint64, uid, gid uint32) (ckpt.WorkDir, error) {
-	left := budgetBytes / 2
-	return func(bytes uint64, uid, gid uint32) (ckpt.WorkDir, error) {
-		made, err := a.state.NewWork(bytes, left, uid, gid)
-		if err != nil {
-			return nil, err
-		}
-		work := privateWork{made, bytes}
-		left -= work.MemoryBytes()
-		return work, nil
-	}
-}
-
-// privateWork implements ckpt.WorkDir.
-type privateWork struct {
-	*statedir.Work
-	bytes uint64
-}
-
-// Descriptor returns the open directory.
-func (w privateWork) Descriptor() *os.File { return w.File }
-
-// MemoryBytes returns the requested size if the directory is in memory, or else 0.
-func (w privateWork) MemoryBytes() uint64 {
-	if w.InMemory {
-		return w.bytes
-	}
-	return 0
-}
-
 // Library returns a copy of a library whose original is gone.
 func (a *Archive) Library(saved image.SavedFile, content io.Reader) (*os.File, error) {
 	text, err := ckpt.ReadLibrary(content)

@@ -88,6 +88,7 @@ func (a *Archive) Open(directory *os.File, generation uint64, access Access) (_ 
 	if i.open, err = a.quota.Take(access.Caller.UID, quota.Files, 0); err != nil {
 		return nil, err
 	}
+	i.open.By(access.Caller.Process)
 	i.Release = i.Close
 	defer func() {
 		if err != nil {

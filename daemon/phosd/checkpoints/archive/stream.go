@@ -8,8 +8,6 @@ import (
 	"math"
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
@@ -35,6 +33,7 @@ func (a *Archive) Receive(ctx context.Context, from *os.File, caller api.Caller)
 	if err != nil {
 		return nil, nil, err
 	}
+	share.By(caller.Process)
 	work, err := a.state.NewWork(unknownBytes, 0, 0, 0)
 	if err != nil {
 		return nil, nil, err
@@ -89,15 +88,8 @@ func (r *roomReader) Read(to []byte) (n int, err error) {
 func (r *roomReader) read(to []byte) (int, error) {
 	if r.before -= int64(len(to)); r.before < 0 && !r.all {
 		r.before = roomBytes
-		var at unix.Statfs_t
-		if err := unix.Fstatfs(int(r.disk.Fd()), &at); err != nil {
-			return 0, err
-		}
-		if at.Bavail < at.Blocks/roomPart {
-			return 0, fmt.Errorf(
-				"%w: the disk of phosd's state directory is nearly full; restore from a directory",
-				api.ErrExhausted,
-			)
+		if err := checkReserve(r.disk); err != nil {
+			return 0, fmt.Errorf("%w; restore from a directory", err)
 		}
 	}
 	return r.from.Read(to)

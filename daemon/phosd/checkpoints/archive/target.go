@@ -56,6 +56,7 @@ func (a *Archive) IntoStream(ctx context.Context, to *os.File, caller api.Caller
 	if err != nil {
 		return nil, errors.Join(err, stream.Close())
 	}
+	share.By(caller.Process)
 	work, err := a.state.NewWork(unknownBytes, 0, 0, 0)
 	if err != nil {
 		return nil, errors.Join(err, stream.Close())

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -17,13 +16,12 @@ import (
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/internal/linux/bounded"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
-	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // Foreign finds programs and libraries that are missing here, or differ from those that the
-// processes were running. They are looked up with the user's rights. Place is as in
-// ckpt.RestoreOptions.
-func Foreign(needed []ckpt.NeededFile, m *image.Manifest, place proc.Identity) (found []ckpt.Obstacle) {
+// processes were running. They are looked up below a root, with the user's rights.
+func Foreign(needed []ckpt.NeededFile, m *image.Manifest, root *rootdir.Root) (found []ckpt.Obstacle) {
 	as := fsuid.Rights{UID: m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups}
 	seen := make(map[string]bool)
 	for _, file := range needed {
@@ -35,7 +33,7 @@ func Foreign(needed []ckpt.NeededFile, m *image.Manifest, place proc.Identity) (
 			continue
 		}
 		seen[file.Path] = true
-		here, err := buildIDWithin(as, filepath.Join(ckpt.RootOf(place), file.Path))
+		here, err := buildIDWithin(as, root, file.Path)
 		switch {
 		case errors.Is(err, fs.ErrPermission):
 			// It may be executable and not readable.
@@ -54,13 +52,13 @@ func Foreign(needed []ckpt.NeededFile, m *image.Manifest, place proc.Identity) (
 }
 
 // buildIDWithin is buildIDAt with a time limit.
-func buildIDWithin(as fsuid.Rights, path string) (id []byte, err error) {
+func buildIDWithin(as fsuid.Rights, root *rootdir.Root, path string) (id []byte, err error) {
 	type result struct {
 		id  []byte
 		err error
 	}
-	got, ok := bounded.Call(bounded.Question{UID: as.UID, Of: path}, bounded.FileTime, func() (r result) {
-		r.id, r.err = buildIDAt(as, path)
+	got, ok := bounded.Call(bounded.Question{UID: as.UID, Of: root.Key(path)}, bounded.FileTime, func() (r result) {
+		r.id, r.err = buildIDAt(as, root, path)
 		return r
 	})
 	if !ok {
@@ -70,11 +68,10 @@ func buildIDWithin(as fsuid.Rights, path string) (id []byte, err error) {
 }
 
 // buildIDAt returns the build ID of a regular file that it opens with the rights of as.
-func buildIDAt(as fsuid.Rights, path string) (id []byte, err error) {
+func buildIDAt(as fsuid.Rights, root *rootdir.Root, path string) (id []byte, err error) {
 	var file *os.File
-	if err := as.Do(func() error {
-		fd, err := unix.Open(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
-		file = os.NewFile(uintptr(fd), path)
+	if err := as.Do(func() (err error) {
+		file, err = root.Open(path, unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY})
 		return err
 	}); err != nil {
 		return nil, err

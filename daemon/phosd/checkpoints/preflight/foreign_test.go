@@ -3,8 +3,15 @@ package preflight
 import (
 	"bytes"
 	"debug/elf"
+	"errors"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"testing"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // TestBuildID compares with what the standard library reads. (Go's own linker puts the note where
@@ -54,4 +61,27 @@ func FuzzBuildID(f *testing.F) {
 			t.Errorf("%x", id)
 		}
 	})
+}
+
+// TestLinksStayBelowTheRoot: an absolute link of a container does not lead to the host's files.
+func TestLinksStayBelowTheRoot(t *testing.T) {
+	top, host := t.TempDir(), t.TempDir()
+	if err := errors.Join(
+		os.WriteFile(filepath.Join(host, "program"), []byte("the host's"), 0o600),
+		os.Symlink(host, filepath.Join(top, "link")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	root, err := rootdir.Open(top)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	if _, err := buildIDAt(fsuid.Rights{}, root, "/link/program"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("build ID of the host's file: %v", err)
+	}
+	saved := image.SavedFile{Path: "/link/program", Bytes: 1}
+	if found := fileObstacle(fsuid.Rights{}, root, saved); len(found) != 1 {
+		t.Errorf("obstacles %v, want that there is no file", found)
+	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/bounded"
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // Machine is the machine on which an image is to be restored.
@@ -38,15 +39,16 @@ type Machine struct {
 }
 
 // Obstacles finds all obstacles of a restore but those of memory (RoomObstacles) and of files
-// (Foreign). It starts nothing. Place is as in ckpt.RestoreOptions. Notice, which may be nil, is
+// (Foreign). It starts nothing. Root is as in ckpt.RestoreOptions. Notice, which may be nil, is
 // told what Obstacles waits for.
 func (h *Machine) Obstacles(
 	ctx context.Context,
 	m *image.Manifest,
 	newPids bool,
-	place proc.Identity,
+	root *rootdir.Root,
 	notice func(string),
 ) (found []ckpt.Obstacle) {
+	place := root.Place()
 	if m.Partial() {
 		found = append(found, ckpt.Obstacle{
 			Subject: "image", Reason: "it is partial: only " + strings.Join(m.Kinds, ", ") + " were saved, by --target or --skip-target",
@@ -99,7 +101,7 @@ func (h *Machine) Obstacles(
 			found = append(found, pidObstacle(waiting, p, pidCheck{m.Owner.UID, place, remedy, notice})...)
 		}
 	}
-	return append(found, fileObstacles(m, ckpt.RootOf(place))...)
+	return append(found, fileObstacles(m, root)...)
 }
 
 // workedTime is how long a successful check of CRIU counts: the check takes longer than a small
@@ -253,13 +255,13 @@ func servesOthers(id proc.Identity) bool {
 
 // fileObstacles finds files that the restored program would miss, with the rights of its user. It
 // leaves out those that cannot be looked at: the decision about a file says so.
-func fileObstacles(m *image.Manifest, root string) (found []ckpt.Obstacle) {
+func fileObstacles(m *image.Manifest, root *rootdir.Root) (found []ckpt.Obstacle) {
 	as := fsuid.Rights{UID: m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups}
 	for _, saved := range m.Files {
 		if saved.Library {
 			continue
 		}
-		question := bounded.Question{UID: as.UID, Of: filepath.Join(root, saved.Path)}
+		question := bounded.Question{UID: as.UID, Of: root.Key(saved.Path)}
 		missed, _ := bounded.Call(question, bounded.FileTime, func() []ckpt.Obstacle {
 			return fileObstacle(as, root, saved)
 		})
@@ -269,9 +271,12 @@ func fileObstacles(m *image.Manifest, root string) (found []ckpt.Obstacle) {
 }
 
 // fileObstacle looks at one file.
-func fileObstacle(as fsuid.Rights, root string, saved image.SavedFile) []ckpt.Obstacle {
+func fileObstacle(as fsuid.Rights, root *rootdir.Root, saved image.SavedFile) []ckpt.Obstacle {
 	var info unix.Stat_t
-	err := as.Do(func() error { return unix.Stat(filepath.Join(root, saved.Path), &info) })
+	err := as.Do(func() (err error) {
+		info, err = root.Stat(saved.Path)
+		return err
+	})
 	switch {
 	case err != nil && saved.Hash == "":
 		return []ckpt.Obstacle{{
@@ -281,9 +286,7 @@ func fileObstacle(as fsuid.Rights, root string, saved image.SavedFile) []ckpt.Ob
 	case err != nil:
 		// The image has its content, but its directory must exist.
 		parent := filepath.Dir(saved.Path)
-		if err := as.Do(func() error {
-			return unix.Faccessat2(unix.AT_FDCWD, filepath.Join(root, parent), unix.X_OK, unix.AT_EACCESS)
-		}); err != nil {
+		if err := as.Do(func() error { return root.Access(parent, unix.X_OK) }); err != nil {
 			return []ckpt.Obstacle{{Subject: "directory " + parent, Reason: err.Error(), Remedy: "make it"}}
 		}
 	case saved.Hash == "" && info.Size < int64(saved.Bytes):

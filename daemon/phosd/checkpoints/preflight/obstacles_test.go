@@ -18,7 +18,6 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
-	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // cpu says what a CPU's Check says, and counts how often it is asked.
@@ -120,7 +119,7 @@ func TestObstacles(t *testing.T) {
 			test.spoil(here, m)
 			var notices, want []string
 			notice := func(text string) { notices = append(notices, text) }
-			found := here.Obstacles(t.Context(), m, test.newPids, proc.Identity{}, notice)
+			found := here.Obstacles(t.Context(), m, test.newPids, nil, notice)
 			if test.name == "zombie" {
 				want = []string{fmt.Sprintf("waiting for pid %d to be free", m.Processes[1].PID)}
 			}
@@ -149,7 +148,7 @@ func TestAllAtOnce(t *testing.T) {
 	here, m := machine(), saved(t)
 	m.Host.Arch, m.Kinds, m.Processes[1].PID = "riscv64", []string{"cuda_var"}, os.Getpid()
 	here.CPU, here.GPUs[0] = nil, device(1, 0, 1)
-	if found := here.Obstacles(t.Context(), m, false, proc.Identity{}, nil); len(found) != 6 {
+	if found := here.Obstacles(t.Context(), m, false, nil, nil); len(found) != 6 {
 		t.Errorf("found %d: %v", len(found), found)
 	}
 }
@@ -160,11 +159,11 @@ func TestAskedOnce(t *testing.T) {
 	asked := &cpu{err: errors.New("not yet")}
 	here.CPU = asked
 	for range 2 {
-		here.Obstacles(t.Context(), m, true, proc.Identity{}, nil)
+		here.Obstacles(t.Context(), m, true, nil, nil)
 	}
 	asked.err = nil
 	for range 3 {
-		here.Obstacles(t.Context(), m, true, proc.Identity{}, nil)
+		here.Obstacles(t.Context(), m, true, nil, nil)
 	}
 	if asked.asked != 3 {
 		t.Errorf("CRIU was asked %d times, want 3", asked.asked)
@@ -181,7 +180,7 @@ func TestRightsOfTheUser(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(m.Files[0].Path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if found := here.Obstacles(t.Context(), m, true, proc.Identity{}, nil); len(found) != 1 ||
+	if found := here.Obstacles(t.Context(), m, true, nil, nil); len(found) != 1 ||
 		!strings.Contains(found[0].Reason, "permission denied") {
 		t.Errorf("found %v", found)
 	}

@@ -29,7 +29,9 @@ type Session struct {
 	// Program is the process that the session was made for; UID and GID are its user.
 	Program  proc.Identity
 	UID, GID uint32
-	Log      *slog.Logger
+	// Groups are those that the process had when it connected; nil: they are read from the process.
+	Groups []uint32
+	Log    *slog.Logger
 }
 
 // Serve answers the worker's requests until the worker or the context ends.
@@ -78,9 +80,12 @@ func (s *Session) open(address, bytes uint64) ([]mirror.Part, error) {
 	if err := s.checkProgram(); err != nil {
 		return nil, err
 	}
-	groups, err := s.Program.Groups()
-	if err != nil {
-		return nil, err
+	groups := s.Groups
+	if groups == nil {
+		var err error
+		if groups, err = s.Program.Groups(); err != nil {
+			return nil, err
+		}
 	}
 	opened, open := 0, mirror.OpenMapped(s.Program, fsuid.Rights{UID: s.UID, GID: s.GID, Groups: groups})
 	parts, err := mirror.Find(s.Program, address, bytes, func(m *proc.Mapping) (*os.File, error) {

@@ -232,39 +232,76 @@ func TestUsersFiles(t *testing.T) {
 		mode  os.FileMode
 		lent  bool
 	}{{user, 0o600, true}, {0, 0o666, true}, {0, 0o600, false}, {user, 0o400, false}} {
-		file, err := os.Create(filepath.Join(t.TempDir(), "file"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		if err := errors.Join(file.Truncate(pageBytes), file.Chown(test.owner, test.owner), file.Chmod(test.mode)); err != nil {
-			t.Fatal(err)
-		}
-		command := exec.Command("/proc/self/exe")
-		command.Env, command.ExtraFiles = []string{role + "=1"}, []*os.File{file}
-		command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
-		input, err := command.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		output, err := command.StdoutPipe()
-		if err := errors.Join(err, command.Start()); err != nil {
-			t.Fatal(err)
-		}
-		var address uint64
-		_, err = fmt.Fscan(output, &address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		session.UID, session.GID = user, user
-		if session.Program, err = proc.Of(command.Process.Pid); err != nil {
-			t.Fatal(err)
-		}
+		program, address := startMapping(t, test.owner, test.mode)
+		session.UID, session.GID, session.Program = user, user, program
 		parts, err := session.open(address, pageBytes)
 		if (err == nil) != test.lent || !test.lent && !errors.Is(err, unix.EACCES) {
 			t.Errorf("file of user %d with mode %o: got %v, want lent = %v", test.owner, test.mode, err, test.lent)
 		}
-		if err := errors.Join(mirror.Close(parts), input.Close(), command.Wait()); err != nil {
+		if err := mirror.Close(parts); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// startMapping starts a process of the user, with group extra, that maps a page of a file.
+func startMapping(t *testing.T, owner int, mode os.FileMode) (program proc.Identity, address uint64) {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := errors.Join(file.Truncate(pageBytes), file.Chown(owner, extra), file.Chmod(mode)); err != nil {
+		t.Fatal(err)
+	}
+	command := exec.Command("/proc/self/exe")
+	command.Env, command.ExtraFiles = []string{role + "=1"}, []*os.File{file}
+	command.SysProcAttr = &syscall.SysProcAttr{
+		Credential: &syscall.Credential{Uid: user, Gid: user, Groups: []uint32{extra}},
+	}
+	input, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, err := command.StdoutPipe()
+	if err := errors.Join(err, command.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(input.Close(), command.Wait()); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := fmt.Fscan(output, &address); err != nil {
+		t.Fatal(err)
+	}
+	if program, err = proc.Of(command.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	return program, address
+}
+
+// extra is a supplementary group of the process that startMapping starts.
+const extra = 54399
+
+// TestGroupsOfTheConnection: the groups that the process had when it connected count, and not those
+// that it has now.
+func TestGroupsOfTheConnection(t *testing.T) {
+	_, session := newWorker(t)
+	session.UID, session.GID = user, user
+	for _, test := range []struct {
+		groups []uint32
+		lent   bool
+	}{{[]uint32{}, false}, {[]uint32{extra}, true}, {nil, true}} {
+		var address uint64
+		session.Program, address = startMapping(t, 0, 0o660)
+		session.Groups = test.groups
+		parts, err := session.open(address, pageBytes)
+		if (err == nil) != test.lent {
+			t.Errorf("groups %v: got %v, want lent = %v", test.groups, err, test.lent)
+		}
+		if err := mirror.Close(parts); err != nil {
 			t.Error(err)
 		}
 	}

@@ -15,8 +15,11 @@ import (
 
 // Record is what the next phosd must know to adopt the worker of a session.
 type Record struct {
-	Session uint64        `json:"session"`
-	Owner   Owner         `json:"owner"`
+	Session uint64 `json:"session"`
+	Owner   Owner  `json:"owner"`
+	// Groups are the supplementary groups that the program had when it connected. In the records of
+	// older versions they are nil, which is not the same as empty.
+	Groups  []uint32      `json:"groups"`
 	Program proc.Identity `json:"program"`
 	Worker  proc.Identity `json:"worker"`
 	// Executable is the worker's program file.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"testing"
 	"time"
@@ -142,13 +143,13 @@ func TestOnePhosdPerDirectory(t *testing.T) {
 func TestRecords(t *testing.T) {
 	dir := openTest(t, t.TempDir(), 0)
 	want := Record{
-		Session: 3, Owner: Owner{UID: 5, GID: 6}, Program: proc.Identity{PID: 7, StartTicks: 8},
+		Session: 3, Owner: Owner{UID: 5, GID: 6}, Groups: []uint32{4}, Program: proc.Identity{PID: 7, StartTicks: 8},
 		Command: "a b", Started: time.Unix(9, 0).UTC(),
 	}
 	if err := dir.Save(want); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := dir.Load(3); err != nil || got != want {
+	if got, err := dir.Load(3); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("loaded %+v, %v", got, err)
 	}
 	if _, err := dir.Load(4); !errors.Is(err, os.ErrNotExist) {
