@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -110,6 +111,21 @@ func TestVerbsAreDescribed(t *testing.T) {
 		if _, both := all.Later[each.Name]; both {
 			t.Errorf("verb %s exists and is listed as not built yet", each.Name)
 		}
+	}
+}
+
+// TestPlaceholders: the help of a flag has its placeholder before the meaning. A meaning that ends in
+// it would show it twice: "--load LOAD  how much ...: LOAD".
+func TestPlaceholders(t *testing.T) {
+	for _, each := range commands().Verbs {
+		flags := flag.NewFlagSet(each.Name, flag.ContinueOnError)
+		each.Setup(flags)
+		flags.VisitAll(func(f *flag.Flag) {
+			placeholder, _ := flag.UnquoteUsage(f)
+			if placeholder != "" && strings.HasSuffix(f.Usage, ": `"+placeholder+"`") {
+				t.Errorf("%s: --%s %s has its placeholder twice: %s", each.Name, f.Name, placeholder, f.Usage)
+			}
+		})
 	}
 }
 
