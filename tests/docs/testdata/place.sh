@@ -30,6 +30,7 @@ mount --rbind /sys "$new/sys"
 mount --rbind /dev "$new/dev"
 mount -t tmpfs -o mode=755 none "$new/run"
 mount -t tmpfs -o mode=1777 none "$new/tmp"
+for dir in "$@"; do case $dir in /run/* | /tmp/*) copy "$dir" ;; esac; done
 mkdir -p "$new/data" "$new/srv" "$new/home/alice" "$new/old" "$new/run/lock"
 rm -rf "$new/etc/phos" "$new/var/lib/phos" "$new/var/log/phosd.log" "$new/etc/profile.d/phos.sh" "$new/usr/local/lib/phos"
 rm -f "$new/usr/local/bin/pos_cli" "$new/usr/local/bin/phosd"
