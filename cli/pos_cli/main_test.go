@@ -52,7 +52,7 @@ func TestCommandLines(t *testing.T) {
 		{"unknown flag", "--status --colour", exitUsage, "", "pos_cli --status: there is no flag --colour"},
 		{"stray word", "--status all", exitUsage, "", `unexpected argument "all"`},
 		{"flag before the verb", "--json --status", exitNoDaemon, "", "no phosd runs at " + socket},
-		{"no daemon", "--status", exitNoDaemon, "", "pos_cli --start --target daemon"},
+		{"no daemon", "--status", exitNoDaemon, "", "pos_cli --start"},
 		{"no daemon to stop", "--stop", exitNoDaemon, "", "no phosd runs at " + socket},
 		{"later verb", "--migrate --pid 1", exitFailed, "", "comes with the cluster): not built yet"},
 		{"group", "image", exitDone, "pos_cli image list /data/ckpt", ""},
