@@ -8,10 +8,14 @@ import (
 )
 
 // TestInstalled: what is installed has no symbols for debuggers, and its stack traces still name
-// functions and lines.
+// functions and lines. A log of the installation has each step when it begins, too.
 func TestInstalled(t *testing.T) {
 	p := newPlace(t)
-	p.do("./build.sh install")
+	log := p.do("./build.sh install")
+	began, ended := strings.Index(log, "begin   build libphos.so\n"), strings.Index(log, "ok      build libphos.so (")
+	if began < 0 || ended < began {
+		t.Errorf("the log does not say what runs before it has ended:\n%s", log)
+	}
 	for _, name := range []string{"phosd", "pos_cli"} {
 		program, err := elf.Open(fmt.Sprintf("/proc/%d/root/usr/local/bin/%s", p.init, name))
 		if err != nil {
