@@ -114,8 +114,8 @@ func TestVerbsAreDescribed(t *testing.T) {
 	}
 }
 
-// TestPlaceholders: the help of a flag has its placeholder before the meaning. A meaning that ends in
-// it would show it twice: "--load LOAD  how much ...: LOAD".
+// TestPlaceholders: the help of a flag has its placeholder before the meaning. A meaning that ends
+// in it would show it twice: "--load LOAD  how much ...: LOAD".
 func TestPlaceholders(t *testing.T) {
 	for _, each := range commands().Verbs {
 		flags := flag.NewFlagSet(each.Name, flag.ContinueOnError)
