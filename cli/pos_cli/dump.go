@@ -29,8 +29,9 @@ const maxKinds = 16
 
 const dumpDetails = `
 
-The directory is created (mode 0700) if it is missing. A directory that already holds checkpoints
-gets one more generation, which shares unchanged data with the others; see: pos_cli image list DIR.
+The directory is created (mode 0700) if it is missing; its parent must exist. A directory that
+already holds checkpoints gets one more generation, which shares unchanged data with the others; see:
+pos_cli image list DIR.
 Child processes are saved with the program.
 
 With --dir - the whole image goes to standard output, and the last line to standard error:
