@@ -141,7 +141,7 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 	begin := time.Now()
 	progress := newProgress(order.Options.Progress)
 	c := &checkpoint{
-		order: order, progress: progress, steps: newSequence(order.Fail, order.Log, progress.phase),
+		order: order, progress: progress, steps: newSequence(order.Fail, order.Log),
 		halves: make(map[int]image.GPUHalf), noticed: make(map[string]bool), cramped: make(map[int]bool),
 		obstacles: make(map[string]time.Time),
 	}

@@ -64,7 +64,7 @@ func (c *checkpoint) quiesce(ctx context.Context, until time.Time) error {
 		return err
 	}
 	if len(c.devices) > 0 {
-		c.progress.phase(Step{Phase: "drain"})
+		c.progress.phase("drain")
 	}
 	patience := max(time.Until(until), minRetryDelay)
 	if len(c.devices) > 1 {
