@@ -67,12 +67,13 @@ type WorkDir interface {
 // CheckpointResult is the result of a checkpoint.
 type CheckpointResult struct {
 	Manifest *image.Manifest
-	// Pause is from the first closed gate until all gates were open again, or, for programs that are
-	// ended, until their image was complete. It is what the manifest has.
+	// Pause is from the first closed gate of the last attempt until all gates were open again, or,
+	// for programs that are ended, until their image was complete. It is what the manifest has.
 	Pause, Total time.Duration
 	// GPUWrittenBytes is the part of the written bytes that belongs to the GPU halves.
 	GPUWrittenBytes, MemoryBytes uint64
-	// Took is the duration of each step.
+	// Took is the duration of each step. "attempts" has all attempts to pause the programs, with the
+	// waits between them; the steps in it have the sums of all attempts.
 	Took map[string]time.Duration
 	// Within is the duration of the parallel parts of the cut: "processes", "gpu", "files". With
 	// several programs it is the longest.
@@ -140,7 +141,7 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 	begin := time.Now()
 	progress := newProgress(order.Options.Progress)
 	c := &checkpoint{
-		order: order, progress: progress, steps: newSequence(order.Fail, order.Log, progress.phase),
+		order: order, progress: progress, steps: newSequence(order.Fail, order.Log),
 		halves: make(map[int]image.GPUHalf), noticed: make(map[string]bool), cramped: make(map[int]bool),
 		obstacles: make(map[string]time.Time),
 	}
@@ -154,7 +155,7 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 		{"inspect", c.inspect, nil},
 		{"begin", c.begin, c.abort},
 		{"precopy", c.precopy, c.abortDevices},
-		{"pause", c.pauseAll, nil},
+		{"attempts", c.pauseAll, nil},
 		{"resume", c.resumeAll, nil},
 		{"write", func(ctx context.Context) error { return runAbandonable(ctx, c.write) }, nil},
 		{"finish", c.finish, nil},

@@ -164,12 +164,17 @@ func healthy(t *testing.T, stop bool) *play {
 	p := newPlay(t, t.TempDir(), fault{})
 	p.order.Stop = stop
 	p.order.Publish = func(ctx context.Context, _ uint64, _ *contents.Limit) error { return p.call(ctx, "publish") }
+	var last ckpt.Step
+	p.order.Options.Progress = func(now ckpt.Step) { last = now }
 	saved, err := ckpt.Checkpoint(p.ctx, p.order)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(p.open) > 0 {
 		t.Errorf("left open: %v", p.open)
+	}
+	if last.Phase != "write" || last.DoneBytes == 0 || last.DoneBytes != last.TotalBytes {
+		t.Errorf("the last progress was %+v", last)
 	}
 	if want := 2; stop && len(p.ended) != want {
 		t.Errorf("ended: %v", p.ended)

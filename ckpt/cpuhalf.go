@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/pool"
 )
@@ -22,10 +24,18 @@ func (c *checkpoint) write(ctx context.Context) error {
 	if len(c.workDirs) == 0 {
 		return nil
 	}
-	c.progress.phase(Step{Phase: "write"})
-	tree := &image.Tree{}
+	c.progress.phase("write")
+	tree, written := &image.Tree{}, &counted{progress: c.progress}
+	written.now.Phase = "write"
+	for _, work := range c.workDirs {
+		bytes, err := dumpedBytes(work.Descriptor())
+		if err != nil {
+			return fmt.Errorf("write processes: %w", err)
+		}
+		written.now.TotalBytes += bytes
+	}
 	for i, work := range c.workDirs {
-		entries, err := c.putTree(ctx, work.Descriptor(), c.trees[i].Processes[0])
+		entries, err := c.putTree(ctx, work.Descriptor(), c.trees[i].Processes[0], written)
 		if err != nil {
 			return fmt.Errorf("write processes: %w", err)
 		}
@@ -45,9 +55,9 @@ func (c *checkpoint) write(ctx context.Context) error {
 }
 
 // putTree stores the files of one tree: those of the dump and those of the precopy.
-func (c *checkpoint) putTree(ctx context.Context, dir *os.File, root Process) ([]image.Entry, error) {
+func (c *checkpoint) putTree(ctx context.Context, dir *os.File, root Process, written *counted) ([]image.Entry, error) {
 	prefix := strconv.Itoa(root.PID) + "/"
-	entries, err := c.putDirectory(ctx, dir, root.UID, prefix)
+	entries, err := c.putDirectory(ctx, dir, root.UID, prefix, written)
 	if err != nil {
 		return nil, err
 	}
@@ -59,12 +69,18 @@ func (c *checkpoint) putTree(ctx context.Context, dir *os.File, root Process) ([
 		return nil, err
 	}
 	defer earlier.Close()
-	more, err := c.putDirectory(ctx, earlier, root.UID, prefix+ParentImages+"/")
+	more, err := c.putDirectory(ctx, earlier, root.UID, prefix+ParentImages+"/", written)
 	return append(entries, more...), err
 }
 
 // putDirectory stores the files of one private directory.
-func (c *checkpoint) putDirectory(ctx context.Context, dir *os.File, uid uint32, prefix string) ([]image.Entry, error) {
+func (c *checkpoint) putDirectory(
+	ctx context.Context,
+	dir *os.File,
+	uid uint32,
+	prefix string,
+	written *counted,
+) ([]image.Entry, error) {
 	names, err := namesIn(dir)
 	if err != nil {
 		return nil, err
@@ -73,7 +89,7 @@ func (c *checkpoint) putDirectory(ctx context.Context, dir *os.File, uid uint32,
 	var entries []image.Entry
 	var work []func(context.Context) error
 	for _, name := range names {
-		if strings.HasSuffix(name, ".log") || name == ParentImages {
+		if !isDumped(name) {
 			continue
 		}
 		work = append(work, func(ctx context.Context) error {
@@ -82,7 +98,7 @@ func (c *checkpoint) putDirectory(ctx context.Context, dir *os.File, uid uint32,
 				return err
 			}
 			defer file.Close()
-			entry, err := c.image.writer.PutFile(ctx, prefix+name, file)
+			entry, err := c.image.writer.PutFile(ctx, prefix+name, written.reader(file))
 			mu.Lock()
 			defer mu.Unlock()
 			entries = append(entries, entry)
@@ -90,6 +106,43 @@ func (c *checkpoint) putDirectory(ctx context.Context, dir *os.File, uid uint32,
 		})
 	}
 	return entries, pool.Run(ctx, work...)
+}
+
+// isDumped reports whether a file of a private directory belongs to the image.
+func isDumped(name string) bool { return !strings.HasSuffix(name, ".log") && name != ParentImages }
+
+// dumpedBytes returns the size of the files that a work directory gives to the image.
+func dumpedBytes(dir *os.File) (uint64, error) {
+	bytes, err := filesBytes(dir)
+	if err != nil {
+		return 0, err
+	}
+	earlier, err := OpenParentImages(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return bytes, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer earlier.Close()
+	more, err := filesBytes(earlier)
+	return bytes + more, err
+}
+
+// filesBytes returns the size of the files that one private directory gives to the image.
+func filesBytes(dir *os.File) (bytes uint64, err error) {
+	names, err := namesIn(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, name := range slices.DeleteFunc(names, func(name string) bool { return !isDumped(name) }) {
+		var info unix.Stat_t
+		if err := unix.Fstatat(int(dir.Fd()), name, &info, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return 0, &os.PathError{Op: "stat", Path: name, Err: err}
+		}
+		bytes += uint64(info.Size)
+	}
+	return bytes, nil
 }
 
 // commit completes the manifest, seals it and commits the transaction.

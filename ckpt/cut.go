@@ -37,7 +37,7 @@ func (c *checkpoint) abortDevice(d *device) {
 
 // cut saves dirty memory, the processes and the files that they write, all in parallel.
 func (c *checkpoint) cut(ctx context.Context, until time.Time) error {
-	c.progress.phase(Step{Phase: "cut"})
+	c.progress.phase("cut")
 	c.files = nil
 	c.timing.reset()
 	work := []func(context.Context) error{c.timing.timed("files", c.saveFiles)}
@@ -119,7 +119,7 @@ func (c *checkpoint) resumeAll(ctx context.Context) error {
 
 // finish makes the workers write what they had only copied to buffers.
 func (c *checkpoint) finish(ctx context.Context) error {
-	c.progress.phase(Step{Phase: "write"})
+	c.progress.phase("write")
 	halves := make([]image.GPUHalf, len(c.devices))
 	var work []func(context.Context) error
 	for i, d := range c.devices {

@@ -29,7 +29,7 @@ type Failpoints struct {
 // the image goes to a stream.
 func CheckpointSteps() []string {
 	return []string{
-		"inspect", "begin", "precopy", "pause", "quiesce", "freeze", "cut", "hold", "resume", "write", "finish",
+		"inspect", "begin", "precopy", "attempts", "quiesce", "freeze", "cut", "hold", "resume", "write", "finish",
 		"commit", "publish", "end",
 	}
 }

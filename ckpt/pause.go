@@ -31,7 +31,7 @@ func (c *checkpoint) retryBusy(ctx context.Context, until time.Time, try func(co
 	}
 }
 
-// pauseAll ends with all trees quiesced, frozen and cut.
+// pauseAll ends with all trees quiesced, frozen and cut, in as many attempts as that takes.
 func (c *checkpoint) pauseAll(ctx context.Context) error {
 	c.prestartAll(ctx)
 	c.firstPause = time.Now()
@@ -64,7 +64,7 @@ func (c *checkpoint) quiesce(ctx context.Context, until time.Time) error {
 		return err
 	}
 	if len(c.devices) > 0 {
-		c.progress.phase(Step{Phase: "drain"})
+		c.progress.phase("drain")
 	}
 	patience := max(time.Until(until), minRetryDelay)
 	if len(c.devices) > 1 {

@@ -1,6 +1,9 @@
 package ckpt
 
-import "sync"
+import (
+	"io"
+	"sync"
+)
 
 // progress sums the progress of the parts of a phase.
 type progress struct {
@@ -18,12 +21,14 @@ func newProgress(tell func(Step)) *progress {
 	return &progress{report: tell, parts: make(map[int]Step)}
 }
 
-// phase begins a new phase.
-func (p *progress) phase(begun Step) {
+// phase begins a phase, unless it is the present one. A retry begins earlier phases again.
+func (p *progress) phase(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.begin(begun.Phase)
-	p.report(begun)
+	if name != p.phaseName {
+		p.begin(name)
+		p.report(Step{Phase: name})
+	}
 }
 
 // begin starts a phase; the caller holds p.mu.
@@ -32,12 +37,16 @@ func (p *progress) begin(name string) {
 	clear(p.parts)
 }
 
-// part records the progress of one part and reports the sum.
+// part records the progress of one part and reports the sum. The first part of all begins its
+// phase. Later ones that are not of the present phase are late: workers repeat their last report.
 func (p *progress) part(number int, now Step) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now.Phase != p.phaseName {
+	if p.phaseName == "" {
 		p.begin(now.Phase)
+	}
+	if now.Phase != p.phaseName {
+		return
 	}
 	p.parts[number] = now
 	sum := Step{Phase: p.phaseName}
@@ -46,4 +55,27 @@ func (p *progress) part(number int, now Step) {
 		sum.TotalBytes += each.TotalBytes
 	}
 	p.report(sum)
+}
+
+// processesPart is the number of the part that writes the processes. GPU halves have pids.
+const processesPart = 0
+
+// counted reports how much of something has been read, as the part of the processes.
+type counted struct {
+	progress *progress
+
+	mu  sync.Mutex // guards now; taken before the lock of progress
+	now Step
+}
+
+// reader counts what is read from r.
+func (c *counted) reader(r io.Reader) io.Reader { return io.TeeReader(r, c) }
+
+// Write counts bytes.
+func (c *counted) Write(raw []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now.DoneBytes += uint64(len(raw))
+	c.progress.part(processesPart, c.now)
+	return len(raw), nil
 }

@@ -124,7 +124,7 @@ type RestoreResult struct {
 func Prepare(ctx context.Context, order PrepareOptions) (*Prepared, error) {
 	progress := newProgress(order.Progress)
 	p := &Prepared{
-		order: order, progress: progress, steps: newSequence(order.Fail, order.Log, progress.phase),
+		order: order, progress: progress, steps: newSequence(order.Fail, order.Log),
 		roots: rootsOf(order.Source.Manifest), workers: make(map[int]GPURestore), files: make(map[string]*os.File),
 	}
 	if err := p.steps.run(ctx, p.preparationSteps()...); err != nil {

@@ -24,20 +24,15 @@ type sequence struct {
 	fail Failpoints
 	log  *slog.Logger
 	// took is the duration of each step; a retried step counts with all its tries.
-	took map[string]time.Duration
-	// progress is called when a step begins.
-	progress func(Step)
-	undone   []step
+	took   map[string]time.Duration
+	undone []step
 }
 
-func newSequence(fail Failpoints, log *slog.Logger, progress func(Step)) *sequence {
-	if progress == nil {
-		progress = func(Step) {}
-	}
+func newSequence(fail Failpoints, log *slog.Logger) *sequence {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &sequence{fail: fail, log: log, took: make(map[string]time.Duration), progress: progress}
+	return &sequence{fail: fail, log: log, took: make(map[string]time.Duration)}
 }
 
 // run runs the steps in order. If one fails, it undoes all steps of this sequence, the last one
@@ -85,7 +80,7 @@ func (s *sequence) keep() { s.undone = nil }
 
 // branch returns an empty sequence that is undone separately; join moves its steps into s.
 func (s *sequence) branch() *sequence {
-	return &sequence{fail: s.fail, log: s.log, took: s.took, progress: s.progress}
+	return &sequence{fail: s.fail, log: s.log, took: s.took}
 }
 
 // join moves the undo functions of other to s, so that s undoes both.

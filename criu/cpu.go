@@ -105,8 +105,12 @@ func (c *CPU) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, erro
 	return c.addVersion(ctx, found)
 }
 
-// addVersion adds the version of CRIU, or the obstacle that there is none, to what was found.
+// addVersion adds the version of CRIU, or the obstacle that there is none or that it cannot work
+// here, to what was found.
 func (c *CPU) addVersion(ctx context.Context, found *inspect.Findings) (_ *ckpt.Tree, err error) {
+	if inChroot() {
+		found.Obstacles = append(found.Obstacles, chrooted)
+	}
 	found.CRIU, err = c.version.get(ctx, c.options.Program)
 	if errors.Is(err, ErrNoProgram) || errors.Is(err, ErrOld) {
 		found.Obstacles, err = append(
@@ -121,8 +125,12 @@ func (c *CPU) inspect(ctx context.Context, root proc.Identity) (*inspect.Finding
 	return inspect.Inspect(ctx, root, inspect.Options{Ours: c.options.Ours})
 }
 
-// Check returns an error that says what CRIU cannot do on this host.
+// Check returns an error that says what CRIU cannot do on this host. If it is an
+// ckpt.ObstacleError, another CRIU cannot do it either.
 func (c *CPU) Check(ctx context.Context) error {
+	if inChroot() {
+		return &ckpt.ObstacleError{Obstacles: []ckpt.Obstacle{chrooted}}
+	}
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	if _, err := c.version.get(ctx, c.options.Program); err != nil {

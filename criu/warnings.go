@@ -14,9 +14,13 @@ func (c *CPU) Learn(ctx context.Context) {
 	}
 }
 
-// Warnings says what is missing on this host: a usable CRIU, or the tracking of written pages. It
-// does not wait for Learn, and does not report what is not known yet.
+// Warnings says what is missing on this host: a root directory in which CRIU can work, a usable
+// CRIU, or the tracking of written pages. It does not wait for Learn, and does not report what is
+// not known yet.
 func (c *CPU) Warnings(ctx context.Context) []string {
+	if inChroot() {
+		return []string{fmt.Sprintf("no checkpoints and restores: %s: %s", chrooted.Reason, chrooted.Remedy)}
+	}
 	if _, err := c.version.get(ctx, c.options.Program); err != nil {
 		return []string{fmt.Sprintf("no checkpoints and restores: %v: %s", err, remedy())}
 	}

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What every step of build.sh shares: one line a step, logs, packages, and where things are kept.
+# What every step of build.sh shares: how it is shown, logs, packages, and where things are kept.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 CACHE=${PHOS_CACHE:-$ROOT/.cache}
@@ -14,13 +14,14 @@ die() {
 	exit 1
 }
 
-# step NAME COMMAND...: runs quietly in a shell of its own, and prints one line; a failure shows the
-# end of its log.
+# step NAME COMMAND...: runs quietly in a shell of its own, and prints how it ended; a failure shows
+# the end of its log. What runs is shown while it runs: on a terminal until the last line replaces
+# it, in a log by a line of its own.
 step() {
 	local name=$1 log start=$SECONDS failed
 	shift
 	log=$LOGS/$(tr -c 'a-zA-Z0-9\n' '-' <<<"$name").log
-	if [ -t 1 ]; then printf '%-8s%s ...\r' "" "$name"; fi # the line that says how it ended replaces it
+	if [ -t 1 ]; then printf '%-8s%s ...\r' "" "$name"; else say begin "$name"; fi
 	# Not as an if's condition: inside one, a command that fails does not end the shell.
 	set +e
 	(

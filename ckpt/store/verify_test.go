@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -135,6 +136,58 @@ func TestFlippedBits(t *testing.T) {
 	if found := problems(t, path); len(found) > 0 {
 		t.Errorf("after flipping all bits back: %v", found)
 	}
+}
+
+// TestUnexpectedData writes into the gap between the last record of a pack and the next chunk. The
+// report names the place once.
+func TestUnexpectedData(t *testing.T) {
+	path := t.TempDir()
+	d := initDir(t, path)
+	put(t, d, saved{memory: [][]byte{noise(1, 5000), noise(2, image.ChunkBytes)}})
+	packs, err := d.Packs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll(packs)
+	tried := false
+	for _, pack := range packs {
+		gap, ok := gapOf(t, pack)
+		if !ok {
+			continue
+		}
+		tried = true
+		name := pack.Name()
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content[gap] ^= 1
+		overwrite(t, name, content)
+		found := strings.Join(problems(t, path), "\n")
+		if !strings.Contains(found, "unexpected data") || strings.Count(found, fmt.Sprintf("at %d", gap)) != 1 {
+			t.Errorf("%s: found %q, want unexpected data, once at %d", name, found, gap)
+		}
+	}
+	if !tried {
+		t.Error("no pack has a gap")
+	}
+}
+
+// gapOf returns the first page after the records of a pack, if a chunk follows it.
+func gapOf(t *testing.T, pack *os.File) (at int64, ok bool) {
+	t.Helper()
+	places, err := contents.LoadIndex(pack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, place := range places {
+		if place.Slot() {
+			ok = true
+		} else {
+			at = max(at, int64(place.Offset)+int64(place.StoredBytes))
+		}
+	}
+	return image.RoundUp(at, image.PageBytes), ok && at > 0
 }
 
 // flipsFor returns all offsets at both ends of a file, where its structure is densest, and some

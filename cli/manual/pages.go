@@ -160,7 +160,7 @@ the policy by which phosd saves the program by itself; it replaces that of
 .SS checkpoint
 .TP
 .B dir
-the image's directory, as the program sees it; {job}, {pid} and {rank} are replaced
+the image's directory, as the program sees it, and created if its parent exists; {job}, {pid} and {rank} are replaced
 .TP
 .B every
 interval, as 10m or 1h30m
@@ -181,7 +181,7 @@ on\-boot: phosd restores the program after a restart of the machine
 .nf
 job_name: resnet
 checkpoint:
-    dir: ckpt/{rank}
+    dir: ckpt-{rank}
     every: 10m
     on: [exit\-signal, drain]
 .fi

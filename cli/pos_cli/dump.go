@@ -29,8 +29,9 @@ const maxKinds = 16
 
 const dumpDetails = `
 
-The directory is created (mode 0700) if it is missing. A directory that already holds checkpoints
-gets one more generation, which shares unchanged data with the others; see: pos_cli image list DIR.
+The directory is created (mode 0700) if it is missing; its parent must exist. A directory that
+already holds checkpoints gets one more generation, which shares unchanged data with the others; see:
+pos_cli image list DIR.
 Child processes are saved with the program.
 
 With --dir - the whole image goes to standard output, and the last line to standard error:
@@ -60,7 +61,11 @@ is as it was.
 
 Progress goes to standard error. The last line, on standard output, has the time that the program
 was paused, the total time, the bytes that were written and the bytes that the image already had;
-with --json it is one object, which also has what phosd wants you to know (notices).`
+with --json it is one object, which also has what phosd wants you to know (notices), and how long
+each step took (took_microseconds; "cut.gpu" is a part of "cut"). The pause is that of the attempt
+that succeeded, from the first call that had to wait until calls went on. "attempts" has all
+attempts, with what was prepared for them and the waits between them, while the program ran;
+"quiesce", "freeze", "cut" and "hold" are the sums over all attempts.`
 
 var preDumpVerb = verb.Verb{
 	Name:      "pre-dump",
@@ -330,7 +335,8 @@ type dumpView struct {
 	SharedBytes       uint64 `json:"shared_bytes"`
 	// Notices are what phosd wants the user to know.
 	Notices []string `json:"notices"`
-	// TookMicroseconds has the durations of steps by name; "a.b" is a part of step a.
+	// TookMicroseconds has the durations of steps by name; "a.b" is a part of step a. "pause" is
+	// PauseMicroseconds.
 	TookMicroseconds map[string]uint64 `json:"took_microseconds,omitempty"`
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -51,7 +52,7 @@ func TestCommandLines(t *testing.T) {
 		{"unknown flag", "--status --colour", exitUsage, "", "pos_cli --status: there is no flag --colour"},
 		{"stray word", "--status all", exitUsage, "", `unexpected argument "all"`},
 		{"flag before the verb", "--json --status", exitNoDaemon, "", "no phosd runs at " + socket},
-		{"no daemon", "--status", exitNoDaemon, "", "pos_cli --start --target daemon"},
+		{"no daemon", "--status", exitNoDaemon, "", "pos_cli --start"},
 		{"no daemon to stop", "--stop", exitNoDaemon, "", "no phosd runs at " + socket},
 		{"later verb", "--migrate --pid 1", exitFailed, "", "comes with the cluster): not built yet"},
 		{"group", "image", exitDone, "pos_cli image list /data/ckpt", ""},
@@ -110,6 +111,21 @@ func TestVerbsAreDescribed(t *testing.T) {
 		if _, both := all.Later[each.Name]; both {
 			t.Errorf("verb %s exists and is listed as not built yet", each.Name)
 		}
+	}
+}
+
+// TestPlaceholders: the help of a flag has its placeholder before the meaning. A meaning that ends
+// in it would show it twice: "--load LOAD  how much ...: LOAD".
+func TestPlaceholders(t *testing.T) {
+	for _, each := range commands().Verbs {
+		flags := flag.NewFlagSet(each.Name, flag.ContinueOnError)
+		each.Setup(flags)
+		flags.VisitAll(func(f *flag.Flag) {
+			placeholder, _ := flag.UnquoteUsage(f)
+			if placeholder != "" && strings.HasSuffix(f.Usage, ": `"+placeholder+"`") {
+				t.Errorf("%s: --%s %s has its placeholder twice: %s", each.Name, f.Name, placeholder, f.Usage)
+			}
+		})
 	}
 }
 

@@ -7,7 +7,7 @@ pos_cli run ends with the status of
 its command: 127 if it does not exist, 126 if it cannot be executed. A \-\-restore without \-\-detach ends with the program's exit status, or 128 + n if signal n ended it.
 .SH EXAMPLES
 .nf
-pos_cli \-\-start \-\-target daemon \-\-gpus soft:1
+pos_cli \-\-start \-\-gpus soft:1
 pos_cli run \-\- python3 train.py
 pos_cli ps
 pos_cli \-\-status

@@ -387,6 +387,7 @@ func (v *follower) programStarted(running *api.RestoreRunning) (err error) {
 	v.program, _ = proc.Of(int(v.pid)) // an ended program has no identity
 	v.view.PID, v.view.Processes = v.pid, running.GetProcesses()
 	v.view.TotalMicroseconds = running.GetTotalMicroseconds()
+	v.bar.Clear()
 	if !v.asJSON {
 		v.bar.Say(
 			fmt.Sprintf(

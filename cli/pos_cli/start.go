@@ -21,15 +21,14 @@ import (
 const daemonLog = "/var/log/phosd.log"
 
 var startVerb = verb.Verb{
-	Name:      "start",
-	Arguments: "--target daemon",
-	Summary:   "start phosd",
+	Name:    "start",
+	Summary: "start phosd",
 	About: `Starts phosd in the background, as root, waits until it answers, and prints where its log is.
 Programs of an earlier phosd that still run are adopted.
 
-    pos_cli --start --target daemon
-    pos_cli --start --target daemon --gpus soft:2,memory=4GiB
-    pos_cli --start --target daemon --foreground --log-level debug
+    pos_cli --start
+    pos_cli --start --gpus soft:2,memory=4GiB
+    pos_cli --start --foreground --log-level debug
 
 Settings come from /etc/phos/phosd.toml; flags override them. --print-config prints the resulting
 settings and starts nothing:

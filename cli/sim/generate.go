@@ -80,7 +80,7 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 	flags.StringVar(&m.kind, "kind", "poisson", "`KIND` of arrivals: "+names(generator.Names()))
 	m.flags(flags)
 	seed := flags.Uint64("seed", 1, "`NUMBER` that determines all random choices")
-	load := flags.Float64("load", 0, "how much of the cluster the jobs need on average, 1 being all of it: `LOAD`")
+	load := flags.Float64("load", 0, "`LOAD` of the cluster on average, 1 being all of it")
 	flags.IntVar(&hardware.Nodes, "nodes", 0, "the load refers to `N` nodes")
 	flags.IntVar(&hardware.GPUsPerNode, "gpus-per-node", 0, "with `N` GPUs each")
 	flags.Float64Var(

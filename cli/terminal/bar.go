@@ -31,11 +31,15 @@ type Bar struct {
 
 	mu         sync.Mutex // guards all below
 	phase      string
+	newest     string           // the phase that began last
 	phases     map[string]start // how each phase began
 	began      time.Time        // when the phase began
 	startBytes uint64           // done bytes when the phase began
+	done       uint64           // of the last step
 	shown      time.Time
 	visible    bool
+	// line is the last one that was printed, and unprinted a later one of the same phase, if any.
+	line, unprinted string
 }
 
 // start is the beginning of a phase.
@@ -57,35 +61,55 @@ func NewCounter(to io.Writer, unit string) *Bar {
 	return b
 }
 
-// Step shows the progress of a phase. A total of 0 is unknown. Phases may overlap: one that was
-// shown before has no line of its own again.
+// Step shows the progress of a phase. A total of 0 is unknown. Phases may overlap. Of lines, those
+// of a phase end when the next phase begins; a bar shows whichever phase made progress.
 func (b *Bar) Step(phase string, done, total uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	now, every := b.now(), lineEvery
-	if b.animated {
-		every = barEvery
-	}
+	now := b.now()
 	first, again := b.phases[phase]
 	if !again {
+		b.printLast()
 		first = start{now, done}
 		if b.phases == nil {
 			b.phases = make(map[string]start)
 		}
-		b.phases[phase] = first
+		b.phases[phase], b.newest = first, phase
 	}
-	began := phase != b.phase && (!again || b.animated)
-	b.phase, b.began, b.startBytes = phase, first.at, first.done
-	if !began && now.Sub(b.shown) < every && (done < total || total == 0) {
+	if phase != b.newest && !b.animated {
 		return
 	}
-	b.shown = now
-	if !b.animated {
-		fmt.Fprintln(b.out, b.text(now, done, total))
+	began, moved := phase != b.phase, done != b.done
+	b.phase, b.began, b.startBytes, b.done = phase, first.at, first.done, done
+	switch {
+	case b.animated:
+		b.move(now, began, done, total)
+		return
+	case !began && !moved:
+		return // the rate would go down, though the phase may be over
+	}
+	if b.unprinted = b.text(now, done, total); began || now.Sub(b.shown) >= lineEvery {
+		b.shown = now
+		b.printLast()
+	}
+}
+
+// move draws the bar, unless it has just done so. The caller holds b.mu.
+func (b *Bar) move(now time.Time, began bool, done, total uint64) {
+	if !began && now.Sub(b.shown) < barEvery && (done < total || total == 0) {
 		return
 	}
-	b.visible = true
+	b.shown, b.visible = now, true
 	fmt.Fprintf(b.out, "\r\x1b[K%s", b.text(now, done, total))
+}
+
+// printLast prints the last line of the phase, unless it was printed. The caller holds b.mu.
+func (b *Bar) printLast() {
+	if b.unprinted != "" && b.unprinted != b.line {
+		b.line = b.unprinted
+		fmt.Fprintln(b.out, b.line)
+	}
+	b.unprinted = ""
 }
 
 // Say prints a line.
@@ -96,11 +120,12 @@ func (b *Bar) Say(text string) {
 	fmt.Fprintln(b.out, text)
 }
 
-// Clear erases the bar.
+// Clear erases the bar. Of lines, the last one of the phase is printed, if it was not yet.
 func (b *Bar) Clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.erase()
+	b.printLast()
 }
 
 // erase erases the bar's line, if it is shown. The caller holds b.mu.

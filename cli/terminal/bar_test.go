@@ -18,24 +18,32 @@ func TestBar(t *testing.T) {
 		{50 * time.Millisecond, "copy", 5 << 28, 4 << 30},
 		{3 * time.Second, "copy", 2 << 30, 4 << 30},
 		{time.Millisecond, "copy", 4 << 30, 4 << 30},
+		{3 * time.Second, "copy", 4 << 30, 4 << 30}, // again
 		{time.Second, "cut", 0, 0},
+		{time.Millisecond, "cut", 2, 2}, // too soon for a line, and the last of the phase
 		{time.Millisecond, "write", 0, 9},
-		{time.Millisecond, "cut", 1, 2}, // overlaps, and says nothing new
+		{3 * time.Second, "cut", 1, 2}, // overlaps, and says nothing new
 		{3 * time.Second, "write", 61 << 20, 0},
+		{time.Millisecond, "write", 62 << 20, 62 << 20},
 	}
 	for _, test := range []struct {
 		name, want string
 		moves      bool
 	}{
-		{"lines", "copy: 0 B of 4 GiB\ncopy: 2 GiB of 4 GiB, 506 MiB/s, 4s left\ncopy: 4 GiB of 4 GiB, 0.987 GiB/s\ncut\nwrite: 0 B of 9 B\nnotice\nwrite: 61 MiB, 20.3 MiB/s\n", false},
+		{"lines", "copy: 0 B of 4 GiB\ncopy: 2 GiB of 4 GiB, 506 MiB/s, 4s left\ncopy: 4 GiB of 4 GiB, 0.987 GiB/s\n" +
+			"cut\ncut: 2 B of 2 B, 1.95 KiB/s\nwrite: 0 B of 9 B\nwrite: 61 MiB, 10.2 MiB/s\nnotice\n" +
+			"write: 62 MiB of 62 MiB, 10.3 MiB/s\n", false},
 		{
 			"terminal", "\r\x1b[Kcopy [........................] 0 B of 4 GiB" +
 				"\r\x1b[Kcopy [######..................] 1 GiB of 4 GiB, 1 GiB/s, 3s left" +
 				"\r\x1b[Kcopy [############............] 2 GiB of 4 GiB, 506 MiB/s, 4s left" +
 				"\r\x1b[Kcopy [########################] 4 GiB of 4 GiB, 0.987 GiB/s" +
-				"\r\x1b[Kcut\r\x1b[Kwrite [........................] 0 B of 9 B" +
-				"\r\x1b[Kcut [############............] 1 B of 2 B, 500 B/s, 0s left" +
-				"\r\x1b[Knotice\n\r\x1b[Kwrite: 61 MiB, 20.3 MiB/s\r\x1b[K", true,
+				"\r\x1b[Kcopy [########################] 4 GiB of 4 GiB, 581 MiB/s" +
+				"\r\x1b[Kcut\r\x1b[Kcut [########################] 2 B of 2 B, 1.95 KiB/s" +
+				"\r\x1b[Kwrite [........................] 0 B of 9 B" +
+				"\r\x1b[Kcut [############............] 1 B of 2 B, 0 B/s, 3s left" +
+				"\r\x1b[Kwrite: 61 MiB, 10.2 MiB/s\r\x1b[Knotice\n" +
+				"\r\x1b[Kwrite [########################] 62 MiB of 62 MiB, 10.3 MiB/s\r\x1b[K", true,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

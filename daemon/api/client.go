@@ -46,7 +46,7 @@ func (e *NoDaemonError) Error() string {
 	case errors.Is(e.Err, syscall.EACCES):
 		return fmt.Sprintf("may not open %s: permission denied", e.Socket)
 	case errors.Is(e.Err, syscall.ENOENT), errors.Is(e.Err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("no phosd runs at %s; start it as root with: pos_cli --start --target daemon", e.Socket)
+		return fmt.Sprintf("no phosd runs at %s; start it as root with: pos_cli --start", e.Socket)
 	}
 	return fmt.Sprintf("no phosd answers at %s: %v", e.Socket, e.Err)
 }

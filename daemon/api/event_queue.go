@@ -5,8 +5,12 @@ import (
 	"time"
 )
 
-// reportTime is the minimum time between two reports of the same phase.
-const reportTime = 100 * time.Millisecond
+const (
+	// reportTime is the minimum time between two reports of the same phase.
+	reportTime = 100 * time.Millisecond
+	// maxReports is how many reports wait in a queue. Of the same phase at most one does.
+	maxReports = 16
+)
 
 // EventQueue queues the events of one stream. Its methods are safe for concurrent use and do not
 // wait for the peer: a stopped client must not block the operation that it watches.
@@ -20,33 +24,49 @@ type EventQueue[E any] struct {
 	failed  error
 	phase   string
 	last    time.Time
+	// held is the last report of the phase, if it came too soon. It is sent when the phase is over.
+	held *E
 }
 
-// queued is an event in the queue. If it is replaceable, the next replaceable event replaces it.
+// queued is an event in the queue, or a report of a phase, which the next one replaces.
 type queued[E any] struct {
-	event       E
-	replaceable bool
+	event E
+	phase string
 }
 
 // Push queues an event. It returns the first error of Send so far.
 func (t *EventQueue[E]) Push(event E) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.enqueue(queued[E]{event, false})
+	t.enqueueHeld()
+	t.enqueue(queued[E]{event: event})
 	return t.failed
 }
 
 // PushLatest queues a report of a phase. The report is dropped if it follows the last one of its
-// phase too soon, or if a later one replaces it in the queue.
+// phase too soon, or if a later one replaces it in the queue. The last report of a phase is not
+// dropped, unless the peer reads nothing.
 func (t *EventQueue[E]) PushLatest(phase string, event E) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
 	if phase == t.phase && now.Sub(t.last) < reportTime {
+		t.held = &event
 		return
 	}
-	t.phase, t.last = phase, now
-	t.enqueue(queued[E]{event, true})
+	if phase != t.phase {
+		t.enqueueHeld()
+	}
+	t.phase, t.last, t.held = phase, now, nil
+	t.enqueue(queued[E]{event, phase})
+}
+
+// enqueueHeld queues the report that was held back. The caller holds t.mu.
+func (t *EventQueue[E]) enqueueHeld() {
+	if t.held != nil {
+		t.enqueue(queued[E]{*t.held, t.phase})
+		t.held = nil
+	}
 }
 
 // enqueue appends an event and starts a sender if none runs. The caller holds t.mu.
@@ -54,9 +74,11 @@ func (t *EventQueue[E]) enqueue(next queued[E]) {
 	if t.failed != nil {
 		return
 	}
-	if n := len(t.queue); n > 0 && next.replaceable && t.queue[n-1].replaceable {
-		t.queue[n-1] = next
-		return
+	if n := len(t.queue); n > 0 && next.phase != "" {
+		if waits := t.queue[n-1].phase; waits == next.phase || waits != "" && n >= maxReports {
+			t.queue[n-1] = next
+			return
+		}
 	}
 	t.queue = append(t.queue, next)
 	if t.sending == nil {
@@ -86,6 +108,7 @@ func (t *EventQueue[E]) drain() {
 // returns.
 func (t *EventQueue[E]) Flush() error {
 	t.mu.Lock()
+	t.enqueueHeld()
 	sending := t.sending
 	t.mu.Unlock()
 	if sending != nil {

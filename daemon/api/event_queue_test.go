@@ -9,10 +9,10 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// A client that reads nothing does not block the sender. In the end it gets all events that are not
-// replaceable, in order.
+// A client that reads nothing does not block the sender, and takes little memory. In the end it
+// gets all events that are not replaceable, in order.
 func TestEventQueueDoesNotBlock(t *testing.T) {
-	reads, entered := make(chan struct{}), make(chan struct{}, 10)
+	reads, entered := make(chan struct{}), make(chan struct{}, 100)
 	var got []string
 	out := &api.EventQueue[string]{Send: func(event string) error {
 		entered <- struct{}{}
@@ -34,8 +34,8 @@ func TestEventQueueDoesNotBlock(t *testing.T) {
 	if err := out.Flush(); err != nil {
 		t.Error(err)
 	}
-	if want := []string{"first", "step", "notice", "done"}; !slices.Equal(got, want) {
-		t.Errorf("sent %q, want %q", got, want)
+	if len(got) > 40 || !slices.Equal(slices.Compact(got), []string{"first", "step", "notice", "done"}) {
+		t.Errorf("sent %q", got)
 	}
 	if err := out.Flush(); err != nil {
 		t.Error(err)
@@ -54,18 +54,31 @@ func TestEventQueueSendFails(t *testing.T) {
 	}
 }
 
+// TestEventQueueDropsReports: of many reports of a phase at one time the first and the last are
+// sent, the last before anything that follows.
 func TestEventQueueDropsReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the bubble's clock does not advance
-		sent := make(chan int, 1000)
+		var sent []int
 		out := &api.EventQueue[int]{Send: func(event int) error {
-			sent <- event
+			sent = append(sent, event)
 			return nil
 		}}
 		for i := range 1000 {
 			out.PushLatest("copy", i)
 		}
-		if err := out.Flush(); err != nil || len(sent) != 1 {
-			t.Errorf("sent %d, %v, want 1 event", len(sent), err)
+		for i := range 10 {
+			out.PushLatest("write", 1000+i)
+		}
+		_ = out.Push(2000)
+		out.PushLatest("load", 3000)
+		out.PushLatest("load", 3001)
+		if err := out.Flush(); err != nil {
+			t.Error(err)
+		}
+		first := func(event int) bool { return event%1000 == 0 && event != 2000 } // not sent, if the last was there before
+		if last := slices.DeleteFunc(slices.Clone(sent), first); !slices.Equal(last, []int{999, 1009, 2000, 3001}) ||
+			!slices.IsSorted(sent) {
+			t.Errorf("sent %v", sent)
 		}
 	})
 }

@@ -15,7 +15,7 @@ type Checkpoint struct {
 	FileLimit       Size      `toml:"file_limit" comment:"files that are open for writing are saved with their content up to this size"`
 	DeadlineSeconds int       `toml:"deadline_seconds" comment:"time that a program may take to become idle"`
 	PreparedSeconds int       `toml:"prepared_seconds" comment:"how long an image that a pre-restore has prepared is kept"`
-	Dir             string    `toml:"dir" comment:"policy: where programs are saved whose pos.yaml says nothing of checkpoints; each user gets a directory below, each program one in that; empty: nowhere"`
+	Dir             string    `toml:"dir" comment:"policy: where programs are saved whose pos.yaml says nothing of checkpoints; created if its parent exists; each user gets a directory below, each program one in that; empty: nowhere"`
 	Every           Interval  `toml:"every" comment:"policy: how often, as 10m or 1h30m; 0: never"`
 	Keep            int       `toml:"keep" comment:"policy: how many generations stay; 0: all"`
 	KeepEnded       Interval  `toml:"keep_ended" comment:"policy: how long images in dir stay at least after their program has ended (168h: a week), unless their user's share (users.image_bytes) is used up; 0: phosd removes none"`

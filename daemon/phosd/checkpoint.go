@@ -135,9 +135,10 @@ func doneMessage(saved *ckpt.CheckpointResult) *api.CheckpointDone {
 	}
 }
 
-// durations returns how long each step took, and each part of the cut.
+// durations returns how long each step took, each part of the cut, and the pause, which is not a
+// step: the attempts before the last one, and the waits between them, are not a part of it.
 func durations(saved *ckpt.CheckpointResult) map[string]uint64 {
-	took := make(map[string]uint64, len(saved.Took)+len(saved.Within))
+	took := map[string]uint64{"pause": uint64(saved.Pause.Microseconds())}
 	add := func(prefix string, steps map[string]time.Duration) {
 		for name, each := range steps {
 			took[prefix+name] = uint64(each.Microseconds())

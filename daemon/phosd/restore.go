@@ -177,9 +177,7 @@ func (r *restoreStream) reportLoaded(ctx context.Context, program *checkpoints.R
 		return nil // the caller has disconnected; the program goes on
 	}
 	if err != nil {
-		return fmt.Errorf(
-			"the image is damaged, and the program will get errors where it uses what is missing: %w; "+
-				"end it and restore another generation (--generation N); pos_cli image verify finds undamaged ones", err)
+		return fmt.Errorf("the program runs, and gets errors where it uses memory that was not loaded: %w", err)
 	}
 	_ = r.out.Push(loadedMessage(bytes, time.Since(begun)))
 	return nil

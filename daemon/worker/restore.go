@@ -68,6 +68,7 @@ func (w *Worker) restore(open Open) error {
 		err = r.run(packs)
 	}
 	if !r.state.isAttached() && err != nil {
+		err = r.damage(err)
 		r.state.fail(err)
 		r.awaitReported()
 	}
@@ -169,7 +170,7 @@ func (r *workerRestore) prepare(ctx context.Context, packs []*os.File) error {
 		return err
 	}
 	loader := load.New(r.reader, r.tree)
-	loader.Lost = func(err error) { file.SetDamage(r.damage(err)) }
+	loader.Lost = func(err error) { file.SetDamage(r.damage(err).Error() + "; calls that use the lost memory fail") }
 	r.loader.Store(loader)
 	made, err := r.openSession(live, loader)
 	if err != nil {
@@ -190,14 +191,18 @@ func (r *workerRestore) prepare(ctx context.Context, packs []*os.File) error {
 	return nil
 }
 
-// damage says that memory is lost, for the user of the program.
-func (r *workerRestore) damage(err error) string {
-	directory := ""
-	if len(r.packs) > 0 { // a pack is in a directory of the image
-		directory = filepath.Dir(filepath.Dir(r.packs[0])) + " "
+// damage adds to the error of a damaged image what its user can do. How the backend came to read
+// lost memory does not matter then.
+func (r *workerRestore) damage(err error) error {
+	if len(r.packs) == 0 {
+		return err
 	}
-	return fmt.Sprintf("the image %sis damaged: calls that use the lost memory fail; "+
-		"restore another generation (pos_cli image verify finds undamaged ones): %v", directory, err)
+	var lost *load.LostError
+	if errors.As(err, &lost) {
+		err = lost
+	}
+	// A pack is in a directory of the image.
+	return contents.ExplainDamage(filepath.Dir(filepath.Dir(r.packs[0])), err)
 }
 
 // named reopens inherited packs as files that have the names of their paths.
@@ -371,6 +376,7 @@ func (r *workerRestore) prefetch(ctx context.Context) {
 		r.state.setLoaded()
 		return
 	}
+	err = r.damage(err)
 	if ctx.Err() == nil {
 		r.worker.log.Error("load memory failed; kernels that touch the missing memory fail", "error", err)
 	}

@@ -41,7 +41,7 @@ bool phos_receive_all(int fd, void *data, size_t bytes)
 	return true;
 }
 
-#define HINT_START "start it with: pos_cli --start --target daemon"
+#define HINT_START "start it with: pos_cli --start"
 #define HINT_MODE  "ask the administrator"
 
 CUresult phos_no_daemon(const char *what, const char *path, const char *hint)

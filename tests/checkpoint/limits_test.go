@@ -79,10 +79,11 @@ func changing(t *testing.T, daemon *harness.Daemon) *harness.Job {
 
 // dumpResult is the output of a checkpoint with --json.
 type dumpResult struct {
-	Written uint64 `json:"written_bytes"`
-	GPU     uint64 `json:"gpu_written_bytes"`
-	Pause   uint64 `json:"pause_microseconds"`
-	Total   uint64 `json:"total_microseconds"`
+	Written uint64            `json:"written_bytes"`
+	GPU     uint64            `json:"gpu_written_bytes"`
+	Pause   uint64            `json:"pause_microseconds"`
+	Total   uint64            `json:"total_microseconds"`
+	Took    map[string]uint64 `json:"took_microseconds"`
 }
 
 func dumpWith(t *testing.T, job *harness.Job, verb string, flags ...string) (result dumpResult) {
@@ -104,6 +105,9 @@ func TestBandwidth(t *testing.T) {
 		got := dumpWith(t, job, verb, "--bandwidth", fmt.Sprint(rate))
 		if got.Written < rate/2 || got.GPU > 0 {
 			t.Fatalf("%s wrote %d bytes, %d of them of a GPU", verb, got.Written, got.GPU)
+		}
+		if got.Took["pause"] != got.Pause {
+			t.Errorf("%s paused for %d µs, and for %d µs", verb, got.Pause, got.Took["pause"])
 		}
 		// The last chunk of each writer is admitted before it is paid for.
 		took := time.Duration(got.Total) * time.Microsecond

@@ -2,8 +2,11 @@ package rules
 
 import (
 	"go/ast"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -117,4 +120,40 @@ func TestFolderSize(t *testing.T) {
 	if share := float64(lines[largest]) / float64(total); share > folderShare {
 		t.Errorf("%s holds %.0f %% of all lines, at most %.0f", largest, 100*share, 100*folderShare)
 	}
+}
+
+// TestOffered: ARCHITECTURE.md names the packages that other modules may import. Each has an
+// Example function, and a package with one is named.
+func TestOffered(t *testing.T) {
+	_, list, _ := strings.Cut(read(t, "ARCHITECTURE.md"), "\nOther modules may import ")
+	list, _, found := strings.Cut(list, ".")
+	if !found {
+		t.Fatal("ARCHITECTURE.md does not say what other modules may import")
+	}
+	var offered, shown []string
+	for _, match := range quotedPath.FindAllStringSubmatch(list, -1) {
+		offered = append(offered, match[1])
+	}
+	for _, s := range sources(t, func(f file) bool { return strings.HasSuffix(f.path, "example_test.go") }) {
+		for _, name := range declared(s.syntax) {
+			if strings.HasPrefix(name.Name, "Example") && !slices.Contains(shown, s.dir()) {
+				shown = append(shown, s.dir())
+			}
+		}
+	}
+	slices.Sort(offered)
+	slices.Sort(shown)
+	if !slices.Equal(offered, shown) {
+		t.Errorf("ARCHITECTURE.md offers %q; these have an Example function: %q", offered, shown)
+	}
+}
+
+// read returns a file of the tree.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

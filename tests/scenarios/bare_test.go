@@ -21,7 +21,7 @@ none() { pos_cli --status | grep -q 'no programs'; }
 cd $1
 mkfifo in
 printf 'criu = "%s"\nstate_dir = "%s/state"\n' "$2" "$PWD" >phosd.toml
-pos_cli --start --target daemon --runtime-dir=$PWD/run --config=$PWD/phosd.toml --log-file=$PWD/phosd.log
+pos_cli --start --runtime-dir=$PWD/run --config=$PWD/phosd.toml --log-file=$PWD/phosd.log
 eval "$(pos_cli --env)"
 env $phos setsid /usr/bin/python3 -u asked.py files <>in >out 2>&1 &
 says ready

@@ -48,7 +48,7 @@ func cluster(t *testing.T) *recipe.Room {
 		install -d -o slurm -g slurm /var/spool/slurmctld /var/spool/slurmd
 		head -c 128 /dev/urandom >/etc/munge/munge.key; chown munge: /etc/munge/munge.key; chmod 400 /etc/munge/munge.key
 		mkdir /srv/ckpt; chown -R ` + user + `: /srv/ckpt /srv/jobs
-		pos_cli --start --target daemon
+		pos_cli --start
 		setpriv --reuid munge --regid munge --clear-groups munged
 		slurmctld; slurmd`)
 	r.Eventually("sinfo --noheader --states=idle | grep node1")

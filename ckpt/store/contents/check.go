@@ -44,11 +44,10 @@ func Layout(
 			records, next, err := scanRun(pack, at, end)
 			laid = append(laid, records...)
 			at = min(max(at+image.ChunkBytes, image.RoundUp(next, image.ChunkBytes)), end)
-			if err == nil {
-				err = checkZeros(pack, next, at)
-			}
 			if err != nil {
-				complain("%v, at %d", err, next)
+				complain("record at %d: %v", next, err)
+			} else if err := checkZeros(pack, next, at); err != nil {
+				complain("%v", err)
 			}
 		default:
 			complain("neither a chunk nor a run at %d", at)

@@ -213,7 +213,8 @@ func checkZeros(pack *os.File, from, to int64) error {
 			return err
 		}
 		if !image.Zeros(gap) {
-			return fmt.Errorf("%w: unexpected data at %d", image.ErrMalformed, from)
+			at := from + int64(slices.IndexFunc(gap, func(b byte) bool { return b != 0 }))
+			return fmt.Errorf("%w: unexpected data at %d", image.ErrMalformed, at)
 		}
 	}
 	return nil

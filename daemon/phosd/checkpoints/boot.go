@@ -89,7 +89,7 @@ func (c *Checkpoints) attemptAfterBoot(program onboot.Program) (done bool) {
 		"pid", restored.Root.PID, "uid", program.UID, "dir", program.Dir)
 	go func() {
 		if _, err := restored.Loaded(c.options.Life); err != nil && c.options.Life.Err() == nil {
-			c.log.Error("image is damaged; the restored program gets errors where it uses what is missing",
+			c.log.Error("load memory failed; the restored program gets errors where it uses what is missing",
 				"pid", restored.Root.PID, "dir", program.Dir, "error", err)
 		}
 	}()

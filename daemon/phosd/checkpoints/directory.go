@@ -27,10 +27,7 @@ func (c *Checkpoints) opens(s *sessions.Session, p *programPolicy) func(fsuid.Ri
 			return imageDirectory{File: dir}, err
 		}
 		// phosd.toml names the directory, so it is made and opened as root.
-		if err := os.MkdirAll(p.Dir, 0o711); err != nil {
-			return imageDirectory{}, err
-		}
-		base, err := os.Open(p.Dir)
+		base, err := policy.OpenBase(p.Dir)
 		if err != nil {
 			return imageDirectory{}, err
 		}

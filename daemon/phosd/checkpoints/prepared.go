@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
@@ -211,7 +212,7 @@ func (c *Checkpoints) Prepare(
 	prepared, err := c.prepareImage(ctx, image, preparation{true, root, caller, progress})
 	if err != nil {
 		kept.Release()
-		return nil, err
+		return nil, contents.ExplainDamage(pathOf(directory), err)
 	}
 	if !c.prepared.put(key, pathOf(directory), prepared, kept, c.config.PreparedTime()) {
 		kept.Release()

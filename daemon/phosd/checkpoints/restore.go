@@ -9,6 +9,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/savedfile"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
@@ -84,6 +85,9 @@ func (c *Checkpoints) Restore(ctx context.Context, request RestoreRequest) (*Res
 		defer c.restoring.add(pathOf(request.Files[0]))()
 	}
 	result, err := r.run(ctx)
+	if r.origin.Dir != "" {
+		err = contents.ExplainDamage(r.origin.Dir, err)
+	}
 	c.metrics.Restored(result, time.Since(begun), err)
 	if err != nil {
 		c.log.Warn("restore failed", "uid", r.Caller.UID, "error", api.Text(err))

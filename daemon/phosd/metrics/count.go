@@ -94,9 +94,9 @@ func (m *Metrics) Checkpointed(saved *ckpt.CheckpointResult, err error, policy b
 // their time is in that of the step around them.
 var shownStep = map[string]string{
 	"inspect": "inspect", "begin": "inspect",
-	"precopy": "copy",
-	"quiesce": "wait",
-	"pause":   "pause", "resume": "pause",
+	"precopy":  "copy",
+	"quiesce":  "wait",
+	"attempts": "pause", "resume": "pause",
 	"write": "write", "finish": "write", "commit": "write", "publish": "write", "end": "write",
 	"prepare": "prepare", "unpack": "prepare", "workers": "prepare",
 	"restore-hold": "processes", "processes": "processes",

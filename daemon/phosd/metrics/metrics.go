@@ -114,7 +114,7 @@ func (m *Metrics) countCheckpoints() {
 	m.stepSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "phos_checkpoint_step_seconds",
 		Help: "Time of the steps of checkpoints (inspect, copy, wait, pause, write) and restores (prepare, processes, " +
-			"load, attach). The pause contains the wait.",
+			"load, attach). The pause has all attempts, and contains the wait; phos_checkpoint_pause_seconds has the last one.",
 		Buckets: []float64{.01, .1, 1, 10, 100},
 	}, []string{"step"})
 	m.restoreSeconds = prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -21,6 +21,21 @@ type Contents interface {
 // ErrNoEntry is returned when the image has no memory with that name.
 var ErrNoEntry = errors.New("the image has no such memory")
 
+// LostError is returned for memory whose content cannot be read. It answers errors.Is for the
+// driver's code for a memory error, which calls that touch the memory return.
+type LostError struct {
+	// Memory is the name of the entry.
+	Memory  string
+	Address uint64
+	// Err names the content and the file.
+	Err error
+}
+
+func (e *LostError) Error() string { return fmt.Sprintf("%#x of %s: %v", e.Address, e.Memory, e.Err) }
+
+// Unwrap returns the cause and the driver's code.
+func (e *LostError) Unwrap() []error { return []error{e.Err, abi.ECCUncorrectable} }
+
 // Loader loads the memories of one tree.
 type Loader struct {
 	// Lost, if not nil, is called with the first read error, before a kernel fails because of it.
@@ -106,21 +121,13 @@ func (l *Loader) Fill(ctx context.Context, name string, place func(address, byte
 func (l *Loader) read(m *memory, chunk image.Chunk, into []byte) error {
 	n, err := l.contents.Read(chunk.Hash, into[:chunk.Bytes])
 	if err == nil && n != int(chunk.Bytes) {
-		err = fmt.Errorf("%w: has %d bytes, want %d", image.ErrMalformed, n, chunk.Bytes)
+		err = fmt.Errorf("%w: content %s has %d bytes, want %d", image.ErrMalformed, chunk.Hash, n, chunk.Bytes)
 	}
 	if err == nil {
 		l.done.Add(uint64(chunk.Bytes))
 		return nil
 	}
-	// The content is lost. The driver's code for a memory error says that.
-	err = fmt.Errorf(
-		"load content %s for %#x of %s: %w: %w",
-		chunk.Hash,
-		chunk.Address,
-		m.name,
-		err,
-		abi.ECCUncorrectable,
-	)
+	err = &LostError{m.name, chunk.Address, err}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.failed == nil {

@@ -84,3 +84,24 @@ func unescape(text string) string {
 	}
 	return out.String()
 }
+
+// RootMounted reports whether the root directory of this process is a mount point. In a chroot to
+// an ordinary directory it is not.
+func RootMounted() (bool, error) {
+	// Not /proc/self: that is the first thread, which may have entered a container.
+	text, err := os.ReadFile("/proc/thread-self/mountinfo")
+	if err != nil {
+		return false, err
+	}
+	return hasRoot(string(text)), nil
+}
+
+// hasRoot reports whether a mount point in a mountinfo is "/".
+func hasRoot(mountinfo string) bool {
+	for line := range strings.Lines(mountinfo) {
+		if fields := strings.Fields(line); len(fields) > 4 && fields[4] == "/" {
+			return true
+		}
+	}
+	return false
+}

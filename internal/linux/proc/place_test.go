@@ -11,6 +11,17 @@ import (
 	"testing"
 )
 
+func TestHasRoot(t *testing.T) {
+	const below = "67 66 0:43 / /proc rw,relatime - proc proc rw\n"
+	for mountinfo, want := range map[string]bool{
+		"": false, below: false, below + "25 1 8:1 /image / rw shared:1 - ext4 /dev/sda1 rw\n": true, "1 2\n": false,
+	} {
+		if got := hasRoot(mountinfo); got != want {
+			t.Errorf("%q: got %v", mountinfo, got)
+		}
+	}
+}
+
 // TestSeen resolves pids of a container, and of a nested one, as a process in the first sees them.
 func TestSeen(t *testing.T) {
 	if os.Getuid() != 0 {

@@ -16,8 +16,12 @@ import (
 
 const private = 0o700
 
-// Open opens or makes the directory that a program's own policy names. The path is resolved as the
-// program would: from its working directory, below its root, with its rights.
+// shared is the mode of a directory that an administrator has named: users reach theirs below it.
+const shared = 0o711
+
+// Open opens the directory that a program's own policy names, or makes it if its parent is there.
+// The path is resolved as the program would: from its working directory, below its root, with its
+// rights.
 func Open(program proc.Identity, as fsuid.Rights, dir string) (*os.File, error) {
 	opened := -1
 	err := as.Do(func() error {
@@ -46,22 +50,42 @@ func Open(program proc.Identity, as fsuid.Rights, dir string) (*os.File, error) 
 	return os.NewFile(uintptr(opened), dir), nil
 }
 
-// makeBelow opens a directory below another, and makes the missing parts of its path.
+// makeBelow opens a directory below another, or makes it. A missing parent is an error, as it is
+// for --dir of the command: a disk may not be mounted, or the name be wrong.
 func makeBelow(root int, dir string, resolve uint64) (int, error) {
 	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolve}
 	fd, err := unix.Openat2(root, dir, &how)
-	if errors.Is(err, unix.ENOENT) && path.Dir(dir) != dir {
-		parent, failed := makeBelow(root, path.Dir(dir), resolve)
-		if failed != nil {
-			return -1, failed
-		}
-		defer unix.Close(parent)
-		if err := unix.Mkdirat(parent, path.Base(dir), private); err != nil && !errors.Is(err, unix.EEXIST) {
-			return -1, fmt.Errorf("make %s: %w", dir, err)
-		}
-		fd, err = unix.Openat2(root, dir, &how)
+	if !errors.Is(err, unix.ENOENT) {
+		return fd, err
 	}
-	return fd, err
+	parent, missing := unix.Openat2(root, path.Dir(dir), &how)
+	if missing != nil {
+		return -1, explainParent(path.Dir(dir), missing)
+	}
+	defer unix.Close(parent)
+	if err := unix.Mkdirat(parent, path.Base(dir), private); err != nil && !errors.Is(err, unix.EEXIST) {
+		return -1, fmt.Errorf("make %s: %w", dir, err)
+	}
+	return unix.Openat2(root, dir, &how)
+}
+
+// explainParent adds what to do to the error of opening a parent directory.
+func explainParent(parent string, err error) error {
+	if errors.Is(err, unix.ENOENT) {
+		return fmt.Errorf("%w; %s is missing: create it first", err, parent)
+	}
+	return fmt.Errorf("open %s: %w", parent, err)
+}
+
+// OpenBase opens the directory that an administrator has named, or makes it if its parent is there.
+func OpenBase(dir string) (*os.File, error) {
+	if err := os.Mkdir(dir, shared); err != nil && !errors.Is(err, os.ErrExist) {
+		if _, missing := os.Stat(filepath.Dir(dir)); missing != nil {
+			return nil, explainParent(filepath.Dir(dir), err)
+		}
+		return nil, err
+	}
+	return os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 }
 
 // UserDirectory returns the name of a user's directory below one that an administrator has named.

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -122,12 +123,19 @@ func writable(t *testing.T, uid int) string {
 func TestOpen(t *testing.T) {
 	id, as := self(t), fsuid.Rights{UID: user, GID: user}
 	dir := writable(t, user)
-	made, err := Open(id, as, filepath.Join(dir, "a/b"))
+	if file, err := Open(id, as, filepath.Join(dir, "a/b")); !errors.Is(err, os.ErrNotExist) ||
+		!strings.HasSuffix(err.Error(), filepath.Join(dir, "a")+" is missing: create it first") {
+		t.Errorf("without its parent: got %v, %v", file, err)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "a")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the parent was made: %v", err)
+	}
+	made, err := Open(id, as, filepath.Join(dir, "b"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer made.Close()
-	info, err := os.Stat(filepath.Join(dir, "a/b"))
+	info, err := os.Stat(filepath.Join(dir, "b"))
 	if err != nil || info.Mode().Perm() != private {
 		t.Errorf("%v %v", info, err)
 	}
@@ -152,6 +160,27 @@ func TestOpen(t *testing.T) {
 	gone.StartTicks++
 	if file, err := Open(gone, as, dir); err == nil {
 		t.Errorf("%s was opened for a process that has ended", file.Name())
+	}
+}
+
+func TestOpenBase(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 { // the second finds what the first has made
+		base, err := OpenBase(filepath.Join(dir, "base"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := base.Stat(); err != nil || info.Mode().Perm() != shared {
+			t.Errorf("%v %v", info, err)
+		}
+		_ = base.Close()
+	}
+	if file, err := OpenBase(filepath.Join(dir, "a/b")); !errors.Is(err, os.ErrNotExist) ||
+		!strings.HasSuffix(err.Error(), filepath.Join(dir, "a")+" is missing: create it first") {
+		t.Errorf("without its parent: got %v, %v", file, err)
+	}
+	if file, err := OpenBase("/dev/null"); err == nil {
+		t.Errorf("%s is no directory", file.Name())
 	}
 }
 

@@ -71,13 +71,7 @@ func (h *Machine) Obstacles(
 			Remedy: "restore without --new-pids, once its pids are free there or in another container like it",
 		})
 	}
-	if h.CPU == nil {
-		found = append(found, ckpt.Obstacle{Subject: "phosd", Reason: "it was built without checkpoints"})
-	} else if err := h.checkCPU(ctx); proc.Unknown(err) || errors.Is(err, unix.EAGAIN) { // from fork
-		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "phosd lacks file descriptors or processes; try again later"})
-	} else if err != nil {
-		found = append(found, ckpt.Obstacle{Subject: "CRIU", Reason: err.Error(), Remedy: "install a newer criu, or name one by criu in phosd.toml"})
-	}
+	found = append(found, h.cpuObstacles(ctx)...)
 	if m.Host.Arch != h.Arch {
 		found = append(
 			found,
@@ -102,6 +96,28 @@ func (h *Machine) Obstacles(
 		}
 	}
 	return append(found, fileObstacles(m, root)...)
+}
+
+// cpuObstacles says why CRIU cannot restore processes here.
+func (h *Machine) cpuObstacles(ctx context.Context) []ckpt.Obstacle {
+	if h.CPU == nil {
+		return []ckpt.Obstacle{{Subject: "phosd", Reason: "it was built without checkpoints"}}
+	}
+	err := h.checkCPU(ctx)
+	var known *ckpt.ObstacleError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &known):
+		return known.Obstacles
+	case proc.Unknown(err) || errors.Is(err, unix.EAGAIN): // from fork
+		return []ckpt.Obstacle{
+			{Subject: "CRIU", Reason: err.Error(), Remedy: "phosd lacks file descriptors or processes; try again later"},
+		}
+	}
+	return []ckpt.Obstacle{
+		{Subject: "CRIU", Reason: err.Error(), Remedy: "install a newer criu, or name one by criu in phosd.toml"},
+	}
 }
 
 // workedTime is how long a successful check of CRIU counts: the check takes longer than a small
