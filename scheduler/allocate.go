@@ -76,8 +76,8 @@ func (e *Engine) checkAllocation(a Allocation) error {
 	return nil
 }
 
-// changes returns the jobs whose allocation changes, those that lose all GPUs first. Jobs that are
-// not preemptible yet stay.
+// changes returns the jobs whose allocation changes, those that lose all GPUs first. Jobs stay that
+// are not preemptible yet, or that have GPUs which no job could get if they left them.
 func (e *Engine) changes(wanted []Allocation) []*resize {
 	var changes []*resize
 	keeps := map[cluster.JobID]bool{}
@@ -85,18 +85,23 @@ func (e *Engine) changes(wanted []Allocation) []*resize {
 		keeps[a.Job.ID()] = true
 	}
 	for j := range e.Running() {
-		if !keeps[j.ID()] && j.preemptible {
+		if !keeps[j.ID()] && j.preemptible && e.movable(j) {
 			changes = append(changes, &resize{job: j})
 		}
 	}
 	for _, a := range wanted {
 		running := a.Job.phase == Running
-		if running && (!a.Job.preemptible || e.satisfied(a)) {
+		if running && (!a.Job.preemptible || !e.movable(a.Job) || e.satisfied(a)) {
 			continue
 		}
 		changes = append(changes, &resize{job: a.Job, gpus: a.GPUs, gpuType: a.GPUType, requested: a.On})
 	}
 	return changes
+}
+
+// movable reports whether all GPUs of a running job are usable.
+func (e *Engine) movable(j *Job) bool {
+	return !slices.ContainsFunc(j.placement, func(gpu cluster.GPU) bool { return !e.free.Usable(gpu) })
 }
 
 // satisfied reports whether a running job has what it is allocated.

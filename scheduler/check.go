@@ -17,10 +17,7 @@ func (e *Engine) checkPlacement(j *Job, on cluster.Placement, n int) (cluster.Pl
 	if !j.account.allows(j, n) {
 		return nil, &PlanError{Job: j.ID(), Err: ErrQuota}
 	}
-	on = slices.Clone(on)
-	if !slices.IsSortedFunc(on, byNumber) {
-		slices.SortFunc(on, byNumber)
-	}
+	on = sortedCopy(on)
 	for i, gpu := range on {
 		err := e.checkGPU(j, gpu)
 		if i > 0 && on[i-1] == gpu {
@@ -41,10 +38,48 @@ func byNumber(a, b cluster.GPU) int {
 	return int(a.Index) - int(b.Index)
 }
 
+// exists reports whether there is such a GPU.
+func (e *Engine) exists(gpu cluster.GPU) bool {
+	return gpu.Node >= 0 && int(gpu.Node) < len(e.nodes) && gpu.Index >= 0 && int(gpu.Index) < e.nodes[gpu.Node].GPUs
+}
+
+// checkHeld validates the GPUs that a job has already, and returns a sorted copy. What counts is
+// that they exist and that no other job has them: caps, closed nodes and the like are for plans.
+func (e *Engine) checkHeld(j *Job, on cluster.Placement) (cluster.Placement, error) {
+	if _, most := j.Bounds(); len(on) == 0 || len(on) > max(most, j.gpus) {
+		return nil, &PlanError{Job: j.ID(), Err: ErrGang}
+	}
+	on = sortedCopy(on)
+	for i, gpu := range on {
+		err := error(nil)
+		switch {
+		case !e.exists(gpu):
+			err = ErrNoSuchGPU
+		case i > 0 && on[i-1] == gpu:
+			err = ErrTwice
+		case e.free.left(gpu) < j.facts.Share:
+			err = ErrTaken
+		}
+		if err != nil {
+			return nil, &PlanError{Job: j.ID(), GPU: gpu, Err: err}
+		}
+	}
+	return on, nil
+}
+
+// sortedCopy returns a placement by number.
+func sortedCopy(on cluster.Placement) cluster.Placement {
+	on = slices.Clone(on)
+	if !slices.IsSortedFunc(on, byNumber) {
+		slices.SortFunc(on, byNumber)
+	}
+	return on
+}
+
 // checkGPU returns why a job cannot have a GPU, or nil.
 func (e *Engine) checkGPU(j *Job, gpu cluster.GPU) error {
 	switch {
-	case gpu.Node < 0 || int(gpu.Node) >= len(e.nodes) || gpu.Index < 0 || int(gpu.Index) >= e.nodes[gpu.Node].GPUs:
+	case !e.exists(gpu):
 		return ErrNoSuchGPU
 	case e.free.closed[gpu.Node]:
 		return ErrClosed
@@ -85,6 +120,8 @@ var (
 	ErrTooLarge   = errors.New("the cluster does not have enough suitable GPUs")
 	ErrBadFacts   = errors.New("the job's description is inconsistent")
 	ErrBadNode    = errors.New("no such node, or the event does not apply to its state")
+	ErrInUse      = errors.New("the node, as it is now, lacks a GPU that a job has")
+	ErrNotStopped = errors.New("this run of the job was not stopped, or the job has GPUs again")
 	ErrBackwards  = errors.New("time went backwards")
 )
 
@@ -117,13 +154,17 @@ func (e *PolicyError) Unwrap() error { return e.Err }
 // EventError is an event that cannot have happened. The engine ignores it.
 type EventError struct {
 	Event Event
+	At    int // its index among the events of the step
 	Err   error
 }
 
 func (e *EventError) Error() string {
 	ev := &e.Event
-	if ev.Facts != nil {
+	switch {
+	case ev.Facts != nil:
 		return fmt.Sprintf("%v of job %d: %v", ev.Kind, ev.Facts.ID, e.Err)
+	case ev.State != nil:
+		return fmt.Sprintf("%v of job %d: %v", ev.Kind, ev.State.ID, e.Err)
 	}
 	return fmt.Sprintf("%v (job %d, node %d): %v", ev.Kind, ev.Job, ev.Node, e.Err)
 }
@@ -132,7 +173,10 @@ func (e *EventError) Unwrap() error { return e.Err }
 
 // String returns the kind's name.
 func (k Kind) String() string {
-	names := [...]string{"submitted", "working", "finished", "failed", "withdrawn", "node down", "node up", "drained"}
+	names := [...]string{
+		"submitted", "working", "finished", "failed", "withdrawn", "node down", "node up", "drained",
+		"cordoned", "occupied", "vacated", "adopted", "kept", "shrunk", "refused",
+	}
 	if int(k) >= len(names) {
 		return fmt.Sprintf("event %d", uint8(k))
 	}

@@ -85,6 +85,7 @@ type Engine struct {
 	seconds float64        // now in seconds
 	round   time.Duration  // start of the next round; negative before the first
 	nodes   []cluster.Node // all that ever joined, by number
+	states  []NodeState
 	free    *Free
 	// per node and GPU, when its last checkpoint is complete; nil if there was none
 	ready    [][]time.Duration
@@ -158,11 +159,7 @@ func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
 	e.now, e.seconds, e.plan, e.errs = now, now.Seconds(), Plan{}, nil
 	e.measured = false
 	e.settled = e.settled && len(events) == 0
-	for _, ev := range sortEvents(events) {
-		if err := e.handle(&ev); err != nil {
-			e.errs = append(e.errs, &EventError{ev, err})
-		}
-	}
+	e.handleAll(events)
 	e.fireTimers()
 	e.admitHeld()
 	if e.roundDue() {
@@ -226,7 +223,7 @@ func (e *Engine) fireTimers() {
 		j := a.Subject
 		if at := j.from + minQuantum; e.policies.Quantum == 0 && j.rank.Growth > 0 && e.now < at {
 			j.preemptibleAt = at
-			e.preemptTimers.Add(e.newTimer(j, at, j.runs))
+			e.preemptTimers.Add(e.newTimer(j, at, j.run))
 			continue
 		}
 		j.preemptible = true

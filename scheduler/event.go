@@ -8,29 +8,85 @@ import (
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// sortEvents sorts simultaneous events, so that the order in which they were reported does not
-// matter: arrivals by number, then events of each job, then events of each node. Events of one job
-// or node keep their order.
-func sortEvents(events []Event) []Event {
-	if len(events) < 2 {
-		return events
-	}
-	sorted := slices.Clone(events)
-	slices.SortStableFunc(sorted, func(a, b Event) int {
-		return cmp.Or(cmp.Compare(a.category(), b.category()), cmp.Compare(a.subject(), b.subject()))
-	})
-	return sorted
+// eventKey orders simultaneous events.
+type eventKey struct {
+	category int
+	submit   time.Duration // of jobs that claim GPUs
+	subject  int64         // the job's or the node's number
+	at       int           // the index among the events
 }
 
-// category returns 0 for arrivals, 1 for events of jobs, 2 for events of nodes.
+// The categories of events, in the order in which they are handled.
+const (
+	joins    = iota // new nodes, if a job that claims GPUs may be there
+	arrivals        // of new jobs
+	ofJobs
+	claims // of jobs that have GPUs which the engine has not given them: they may be others' so far
+	ofNodes
+)
+
+// eventOrder returns simultaneous events by their keys, so that the order in which they were
+// reported does not matter: arrivals by number, then events of each job, then events of each node.
+// Events of one job or node keep their order.
+func (e *Engine) eventOrder(events []Event) []eventKey {
+	keys := make([]eventKey, len(events))
+	claimed := false
+	for i := range events {
+		claimed = claimed || events[i].claims()
+	}
+	for i := range events {
+		keys[i] = eventKey{category: events[i].category(), subject: events[i].subject(), at: i}
+		if claimed {
+			e.putClaim(events, keys[:i+1])
+		}
+	}
+	slices.SortFunc(keys, func(a, b eventKey) int {
+		return cmp.Or(
+			cmp.Compare(a.category, b.category),
+			cmp.Compare(a.submit, b.submit),
+			cmp.Compare(a.subject, b.subject),
+			cmp.Compare(a.at, b.at),
+		)
+	})
+	return keys
+}
+
+// putClaim moves the last event behind those that release GPUs, if its job claims some there or
+// before. A new node comes first: the job may be on it.
+func (e *Engine) putClaim(events []Event, keys []eventKey) {
+	last := &keys[len(keys)-1]
+	ev := &events[last.at]
+	switch {
+	case ev.Kind == NodeUp && int(ev.Node) >= len(e.nodes):
+		last.category = joins
+	case ev.Kind == Adopted && ev.State != nil:
+		last.category, last.submit = claims, ev.State.Submit
+	case ev.Kind == Kept:
+		last.category = claims
+		if j := e.jobs[ev.Job]; j != nil {
+			last.submit = j.facts.Submit
+		}
+	case last.category == ofJobs:
+		for _, k := range keys[:last.at] {
+			if k.category == claims && k.subject == last.subject {
+				last.category, last.submit = claims, k.submit
+			}
+		}
+	}
+}
+
+// claims reports whether a job has GPUs that the engine has not given it.
+func (ev *Event) claims() bool { return ev.Kind == Adopted || ev.Kind == Kept }
+
+// category returns the category of the event of itself.
 func (ev *Event) category() int {
 	switch ev.Kind {
 	case Submitted:
-		return 0
-	case NodeDown, NodeUp, Drained:
-		return 2
+		return arrivals
+	case NodeDown, NodeUp, Drained, Cordoned, Occupied, Vacated:
+		return ofNodes
 	default:
-		return 1
+		return ofJobs
 	}
 }
 
@@ -39,40 +95,77 @@ func (ev *Event) subject() int64 {
 	switch {
 	case ev.Facts != nil:
 		return int64(ev.Facts.ID)
-	case ev.category() == 2:
+	case ev.State != nil:
+		return int64(ev.State.ID)
+	case ev.category() == ofNodes:
 		return int64(ev.Node)
 	}
 	return int64(ev.Job)
 }
 
+// handleAll applies the events of a step, and reports those that were refused.
+func (e *Engine) handleAll(events []Event) {
+	if len(events) == 1 {
+		e.report(&events[0], 0, e.handle(&events[0]))
+		return
+	}
+	for _, k := range e.eventOrder(events) {
+		e.report(&events[k.at], k.at, e.handle(&events[k.at]))
+	}
+}
+
+// report records why an event was refused, if it was.
+func (e *Engine) report(ev *Event, at int, err error) {
+	if err != nil {
+		e.errs = append(e.errs, &EventError{*ev, at, err})
+	}
+}
+
 // handle applies an event.
 func (e *Engine) handle(ev *Event) error {
-	switch ev.category() {
-	case 0:
+	switch {
+	case ev.Kind == Submitted:
 		return e.submit(ev.Facts)
-	case 2:
+	case ev.Kind == Adopted:
+		return e.adopt(ev.State)
+	case ev.category() == ofNodes:
 		return e.changeNode(ev)
 	}
 	j := e.jobs[ev.Job]
 	if j == nil {
 		return ErrUnknownJob
 	}
-	late := ev.Run != 0 && ev.Run != j.runs || j.phase != Running
+	return e.handleJob(j, ev)
+}
+
+// handleJob applies an event of a job.
+func (e *Engine) handleJob(j *Job, ev *Event) error {
+	late := ev.Run != 0 && ev.Run != j.run || j.phase != Running
 	switch ev.Kind {
-	case Working:
-		if !late {
-			e.jobWorking(j)
-		}
 	case Finished:
 		e.endJob(j)
-	case Failed:
-		if !late {
-			e.jobFailed(j)
-		}
+		return nil
 	case Withdrawn:
 		e.withdraw(j)
+		return nil
+	case Kept:
+		return e.keep(j, ev)
+	case Working, Failed, Shrunk, Refused:
 	default:
 		return ErrBadFacts
+	}
+	if late {
+		return nil
+	}
+	switch ev.Kind {
+	case Working:
+		e.jobWorking(j)
+	case Failed:
+		e.jobFailed(j)
+	case Refused:
+		e.refuse(j)
+	default:
+		return e.shrink(j, ev.On)
 	}
 	return nil
 }
@@ -89,15 +182,20 @@ func (e *Engine) submit(f *cluster.Job) error {
 	if j.facts.Share == 0 {
 		j.facts.Share = wholeGPU
 	}
-	j.account = e.account(f.User)
-	j.gpus = j.account.initialGPUs(&j.facts)
-	j.shape = e.shapeOf(j)
+	e.prepare(j)
 	if !j.shape.fits {
 		return ErrTooLarge
 	}
 	e.jobs[f.ID] = j
 	e.enqueueHeld(j)
 	return nil
+}
+
+// prepare sets what follows from a job's description.
+func (e *Engine) prepare(j *Job) {
+	j.account = e.account(j.facts.User)
+	j.gpus = j.account.initialGPUs(&j.facts)
+	j.shape = e.shapeOf(j)
 }
 
 // jobWorking corrects the expected start of a run's work.
@@ -116,6 +214,7 @@ func (e *Engine) jobFailed(j *Job) {
 		return
 	}
 	e.requeue(j, Kill)
+	j.stopped = nil
 }
 
 // withdraw ends a job that has not finished.
@@ -148,95 +247,4 @@ func (e *Engine) endJob(j *Job) {
 		e.requestAdmission(j.tenantQueue)
 		e.regroup(j)
 	}
-}
-
-// changeNode applies an event of a node.
-func (e *Engine) changeNode(ev *Event) error {
-	if ev.Kind == NodeUp && int(ev.Node) == len(e.nodes) && ev.Machine != nil && ev.Machine.ID == ev.Node {
-		defer e.requestAllAdmissions()
-		return e.addNode(*ev.Machine)
-	}
-	if ev.Node < 0 || int(ev.Node) >= len(e.nodes) {
-		return ErrBadNode
-	}
-	closed := e.free.closed[ev.Node]
-	if ev.Kind == NodeUp {
-		return e.reopenNode(ev, closed)
-	}
-	if !closed {
-		e.free.setClosed(ev.Node, true)
-		e.capacity.add(capacity(&e.nodes[ev.Node]), -1)
-	}
-	how := Kill
-	if ev.Kind == Drained {
-		how = Checkpoint
-	}
-	for _, j := range e.jobsOn(ev.Node) {
-		e.plan.Stops = append(e.plan.Stops, Stop{Job: j.ID(), How: how})
-		e.requeue(j, how)
-	}
-	e.requestAllAdmissions()
-	return nil
-}
-
-// jobsOn returns the jobs that have a GPU of a node.
-func (e *Engine) jobsOn(node cluster.NodeID) []*Job {
-	var jobs []*Job
-	for j := range e.Running() {
-		if slices.ContainsFunc(j.placement, func(gpu cluster.GPU) bool { return gpu.Node == node }) {
-			jobs = append(jobs, j)
-		}
-	}
-	return jobs
-}
-
-// reopenNode makes a closed node available again, with new properties if the event has them.
-func (e *Engine) reopenNode(ev *Event, closed bool) error {
-	if !closed || ev.Machine != nil && (ev.Machine.ID != ev.Node || !validNode(ev.Machine)) {
-		return ErrBadNode
-	}
-	if ev.Machine != nil {
-		e.free.replace(*ev.Machine)
-		e.nodes[ev.Node] = *ev.Machine
-		e.ready[ev.Node] = nil
-		e.updateFits()
-	}
-	e.free.setClosed(ev.Node, false)
-	e.capacity.add(capacity(&e.nodes[ev.Node]), +1)
-	e.requestAllAdmissions()
-	return nil
-}
-
-// validNode reports whether a node's number of GPUs is allowed.
-func validNode(node *cluster.Node) bool { return node.GPUs >= 0 && node.GPUs <= MaxGPUsPerNode }
-
-// addNode adds a new node to the cluster.
-func (e *Engine) addNode(node cluster.Node) error {
-	if !validNode(&node) {
-		return ErrBadNode
-	}
-	e.nodes = append(e.nodes, node)
-	e.free.add(node)
-	e.ready = append(e.ready, nil)
-	e.capacity.add(capacity(&node), +1)
-	e.updateFits()
-	return nil
-}
-
-// updateFits computes again which shapes the cluster could hold, after it grew or changed.
-func (e *Engine) updateFits() {
-	for w, s := range e.shapes {
-		s.fits = e.couldHold(s.probe, w.fewest)
-	}
-}
-
-// readyAt returns when the last of a placement's GPUs is free.
-func (e *Engine) readyAt(on cluster.Placement) time.Duration {
-	at := e.now
-	for _, gpu := range on {
-		if times := e.ready[gpu.Node]; times != nil {
-			at = max(at, times[gpu.Index])
-		}
-	}
-	return at
 }

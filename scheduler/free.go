@@ -10,11 +10,12 @@ import (
 const MaxGPUsPerNode = 64
 
 // Free is what is free of a cluster, and when the rest is expected to become free, indexed so that
-// "which node has exactly three free GPUs" is not a search. Nodes that are down or draining have
-// nothing free. Policies only read it.
+// "which node has exactly three free GPUs" is not a search. Closed nodes have nothing free, and a
+// GPU that something foreign occupies is not free. Policies only read it.
 type Free struct {
-	nodes []cluster.Node
-	whole []uint64 // per node, a bit for each unused GPU
+	nodes   []cluster.Node
+	whole   []uint64 // per node, a bit for each GPU that no job has
+	foreign []uint64 // per node, a bit for each occupied GPU; a job may have it nonetheless
 	// per node and GPU, the free thousandths of those in use; nil if the node's GPUs were never shared
 	shares   [][]int
 	closed   []bool   // per node
@@ -54,22 +55,32 @@ func (f *Free) On(node cluster.NodeID) int {
 	if f.closed[node] {
 		return 0
 	}
-	return bits.OnesCount64(f.whole[node])
+	return bits.OnesCount64(f.unused(node))
 }
+
+// unused has a bit for each GPU of a node, closed or not, that neither a job nor anything foreign
+// uses.
+func (f *Free) unused(node cluster.NodeID) uint64 { return f.whole[node] &^ f.foreign[node] }
 
 // Mask has a bit for each unused GPU of a node.
 func (f *Free) Mask(node cluster.NodeID) uint64 {
 	if f.closed[node] {
 		return 0
 	}
-	return f.whole[node]
+	return f.unused(node)
 }
 
 // Share returns how much of a GPU is free, in thousandths.
 func (f *Free) Share(gpu cluster.GPU) int {
-	switch {
-	case f.closed[gpu.Node]:
+	if !f.Usable(gpu) {
 		return 0
+	}
+	return f.left(gpu)
+}
+
+// left returns how much of a GPU no job has, in thousandths, whether it is usable or not.
+func (f *Free) left(gpu cluster.GPU) int {
+	switch {
 	case f.whole[gpu.Node]&(1<<gpu.Index) != 0:
 		return cluster.WholeGPU
 	case f.shares[gpu.Node] == nil:
@@ -78,8 +89,18 @@ func (f *Free) Share(gpu cluster.GPU) int {
 	return f.shares[gpu.Node][gpu.Index]
 }
 
-// Closed reports whether a node is down or draining.
+// Closed reports whether a node gets no jobs: it is down, cordoned or draining.
 func (f *Free) Closed(node cluster.NodeID) bool { return f.closed[node] }
+
+// Occupied has a bit for each GPU of a node that something foreign uses. A job may have it, too:
+// once the job has released it, no other one gets it.
+func (f *Free) Occupied(node cluster.NodeID) uint64 { return f.foreign[node] }
+
+// Usable reports whether a GPU could be given to a job if no other job had it: its node is open,
+// and nothing foreign uses it.
+func (f *Free) Usable(gpu cluster.GPU) bool {
+	return !f.closed[gpu.Node] && f.foreign[gpu.Node]&(1<<gpu.Index) == 0
+}
 
 // Version changes whenever GPUs of a node are allocated or released, or the node is closed or
 // opened. Cached results about the node are valid while it is constant.
@@ -94,7 +115,7 @@ func (f *Free) Racks() int { return len(f.racks) }
 
 // Pick appends n unused GPUs of a node, lowest indices first. The node must have that many.
 func (f *Free) Pick(to cluster.Placement, node cluster.NodeID, n int) cluster.Placement {
-	return pick(to, node, f.whole[node], n)
+	return pick(to, node, f.unused(node), n)
 }
 
 // pick appends the n lowest GPUs of a mask to a placement.
@@ -121,7 +142,8 @@ func newFree(nodes []cluster.Node) *Free {
 // add appends a new node.
 func (f *Free) add(node cluster.Node) {
 	f.nodes = append(f.nodes, node)
-	f.whole = append(f.whole, 1<<node.GPUs-1)
+	f.whole = append(f.whole, allGPUs(&node))
+	f.foreign = append(f.foreign, 0)
 	f.shares = append(f.shares, nil)
 	f.closed = append(f.closed, false)
 	f.versions = append(f.versions, 0)
@@ -131,11 +153,23 @@ func (f *Free) add(node cluster.Node) {
 	f.enter(node.ID, +1)
 }
 
-// replace changes the properties of a node that has come back. The node must be closed and unused.
+// allGPUs has a bit for each GPU of a node.
+func allGPUs(node *cluster.Node) uint64 { return 1<<node.GPUs - 1 }
+
+// held has a bit for each GPU of a node that a job has.
+func (f *Free) held(node cluster.NodeID) uint64 { return allGPUs(&f.nodes[node]) &^ f.whole[node] }
+
+// replace changes the properties of a node that has come back. The node must be closed, and have
+// all GPUs that jobs still have.
 func (f *Free) replace(node cluster.Node) {
+	held, shares := f.held(node.ID), f.shares[node.ID]
+	if shares != nil {
+		f.shares[node.ID] = make([]int, node.GPUs)
+		copy(f.shares[node.ID], shares)
+	}
 	f.nodes[node.ID] = node
-	f.whole[node.ID] = 1<<node.GPUs - 1
-	f.shares[node.ID] = nil
+	f.whole[node.ID] = allGPUs(&node) &^ held
+	f.foreign[node.ID] &= allGPUs(&node)
 	f.rackOf[node.ID] = f.rackNumber(node.Rack)
 	f.classOf[node.ID] = f.nodeClass(&node)
 	f.versions[node.ID]++
@@ -174,9 +208,9 @@ func (f *Free) enter(node cluster.NodeID, sign int) {
 		return
 	}
 	k := f.classOf[node]
-	k.enter(node, f.rackOf[node], bits.OnesCount64(f.whole[node]), sign)
-	for _, share := range f.shares[node] {
-		if share > 0 {
+	k.enter(node, f.rackOf[node], bits.OnesCount64(f.unused(node)), sign)
+	for i, share := range f.shares[node] {
+		if share > 0 && f.foreign[node]&(1<<i) == 0 {
 			k.enterShared(node, share, sign)
 		}
 	}
@@ -235,11 +269,22 @@ func (f *Free) adjustGPU(gpu cluster.GPU, share int) {
 
 // setClosed makes a node's GPUs unavailable, or available again.
 func (f *Free) setClosed(node cluster.NodeID, closed bool) {
-	if f.closed[node] == closed {
-		return
+	if f.closed[node] != closed {
+		f.change(node, func() { f.closed[node] = closed })
 	}
+}
+
+// setForeign sets which GPUs of a node something foreign uses.
+func (f *Free) setForeign(node cluster.NodeID, gpus uint64) {
+	if f.foreign[node] != gpus {
+		f.change(node, func() { f.foreign[node] = gpus })
+	}
+}
+
+// change changes which GPUs of a node are usable.
+func (f *Free) change(node cluster.NodeID, set func()) {
 	f.enter(node, -1)
-	f.closed[node] = closed
+	set()
 	f.versions[node]++
 	f.changes++
 	f.enter(node, +1)

@@ -43,6 +43,11 @@ type Job struct {
 	runs, preemptions       int
 	failures                int
 
+	run     int         // the number of the current run, or of the last one
+	lastRun int         // the highest number that a run has had
+	shrunk  shrinkage   // of the current run
+	stopped *stoppedRun // the last run that the engine stopped; nil if there was none
+
 	// The engine's bookkeeping.
 	shape             *resourceShape
 	account           *account

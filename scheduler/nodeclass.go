@@ -217,7 +217,11 @@ func (f *Free) TightestShare(j *Job) (cluster.GPU, bool) {
 	if least == cluster.WholeGPU {
 		return cluster.GPU{}, false
 	}
-	return cluster.GPU{Node: node, Index: int32(slices.Index(f.shares[node], least))}, true
+	gpu := cluster.GPU{Node: node}
+	for f.Share(gpu) != least {
+		gpu.Index++
+	}
+	return gpu, true
 }
 
 // FirstShare returns the first GPU, shared or unused, with room for a job's share.
@@ -269,4 +273,9 @@ func (s *nodeSet) first() cluster.NodeID {
 		i++
 	}
 	return cluster.NodeID(i*64 + bits.TrailingZeros64(s.words[i]))
+}
+
+// SameGPUs reports whether two jobs can run on the same GPUs.
+func (f *Free) SameGPUs(a, b *Job) bool {
+	return !slices.ContainsFunc(f.classes, func(k *nodeClass) bool { return k.suits(a) != k.suits(b) })
 }

@@ -37,7 +37,7 @@ const (
 // when Speed has brought Done to its length.
 type Start struct {
 	Job cluster.JobID
-	Run int // 1 for its first run
+	Run int // 1 for its first run; a number is never used again, even if the run is Refused
 	On  cluster.Placement
 
 	Ready time.Duration // when the last of its GPUs is free; a GPU that is being saved is not yet
@@ -67,6 +67,31 @@ const (
 	NodeUp
 	// Drained: the node gets no new jobs; its jobs are checkpointed and move away.
 	Drained
+
+	// The following happen only where plans meet machines. If an event of one of them is refused, its
+	// EventError says why, and nothing has changed.
+
+	// Cordoned: the node gets no new jobs; its jobs stay.
+	Cordoned
+	// Occupied: something foreign uses a GPU of a node. No job gets the GPU; a job that has it keeps
+	// it. This lasts until Vacated or NodeDown, whatever else becomes of the node.
+	Occupied
+	// Vacated: nothing foreign uses the GPU any more.
+	Vacated
+	// Adopted: the engine takes over a job, State, from the scheduler before it. A running job may
+	// exceed its user's cap and be on a closed node, but its GPUs must not be those of another job.
+	Adopted
+	// Kept: a job that was stopped by the last plans, or was lost with its node, runs on as the same
+	// run: it could not be saved, or was not lost. It is as if it had not been stopped. Its GPUs, On,
+	// are those that it had if On is empty; no other job may have them any more, so a job that was to
+	// start there must be Refused first.
+	Kept
+	// Shrunk: a running job has given some of its GPUs back, and goes on with the others, On. A job
+	// that has given back all is Finished or Failed.
+	Shrunk
+	// Refused: a run could not begin. The job waits again as before, without having lost anything. Its
+	// GPUs are free now: unless other events say why, the next decision is the same.
+	Refused
 )
 
 // Event is something that happened outside of the scheduler.
@@ -77,8 +102,11 @@ type Event struct {
 	// 0: any run
 	Run     int
 	Node    cluster.NodeID
-	Facts   *cluster.Job  // of Submitted
-	Machine *cluster.Node // of NodeUp, if the node is new or has changed
+	GPU     int32             // of Occupied and Vacated: its index on the node
+	On      cluster.Placement // of Kept and Shrunk
+	Facts   *cluster.Job      // of Submitted
+	State   *JobState         // of Adopted
+	Machine *cluster.Node     // of NodeUp, if the node is new or has changed
 }
 
 // Executor carries out plans.
@@ -105,6 +133,9 @@ type Observer interface {
 	Overtakes(j *Job)
 	// Promised is called for waiting jobs with a reservation, in each walk that considers them.
 	Promised(j *Job, start time.Duration)
+	// Continues is called when a job has GPUs that no plan has given it, or fewer than a plan has: it
+	// was adopted or kept, or has shrunk.
+	Continues(j *Job)
 }
 
 // Observe sets the observer; nil for none. A Fork has none.
@@ -124,6 +155,13 @@ func (e *Engine) observePreemptions(victims []*Job, by *Job) {
 	}
 	for _, v := range victims {
 		e.observer.Preempts(v, by)
+	}
+}
+
+// observeRun tells the observer of GPUs that no plan has given a job.
+func (e *Engine) observeRun(j *Job) {
+	if e.observer != nil {
+		e.observer.Continues(j)
 	}
 }
 

@@ -167,7 +167,7 @@ func (e *Engine) candidates(j *Job) iter.Seq[*Job] {
 func (e *Engine) holdsUsableGPU(v, j *Job) bool {
 	return slices.ContainsFunc(
 		v.placement,
-		func(gpu cluster.GPU) bool { return e.free.Suits(j, gpu.Node) && !e.free.closed[gpu.Node] },
+		func(gpu cluster.GPU) bool { return e.free.Suits(j, gpu.Node) && e.free.Usable(gpu) },
 	)
 }
 

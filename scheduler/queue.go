@@ -123,7 +123,7 @@ func rerankTimerValid(a timers.Timer[*Job]) bool {
 // preemptible yet.
 func preemptTimerValid(a timers.Timer[*Job]) bool {
 	j := a.Subject
-	return j.phase == Running && j.runs == a.Version && j.preemptibleAt == a.At && !j.preemptible
+	return j.phase == Running && j.run == a.Version && j.preemptibleAt == a.At && !j.preemptible
 }
 
 // enqueue adds a job to the queue, or to the series if it is running and preemptible.

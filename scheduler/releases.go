@@ -92,13 +92,14 @@ func (f *Free) extend(b expectedRun, now time.Duration) {
 	f.record(b, true)
 }
 
-// Deviations changes whenever a run does not end when expected, or a node is closed or opened.
+// Deviations changes whenever a run does not end when expected, a node is closed or opened, or a GPU
+// is occupied or vacated.
 // While it is constant, reservations based on the expected releases can be kept.
 func (f *Free) Deviations() int { return f.expected.deviations }
 
 // Setbacks changes whenever GPUs are, or may be, free later than was expected: a run takes longer,
-// or changes its GPUs, a job starts without regard to reservations, or a node is closed or opened.
-// While it is constant, promised starts can be kept.
+// or changes its GPUs, a job starts without regard to reservations, a job runs that the engine has
+// not started, or other GPUs are usable. While it is constant, promised starts can be kept.
 func (f *Free) Setbacks() int { return f.expected.setbacks }
 
 // EarlyUntil returns the latest expected end of the runs that have ended before it since the last
@@ -108,7 +109,7 @@ func (f *Free) EarlyUntil() time.Duration { return f.expected.earlyUntil }
 // setBack counts a setback.
 func (f *Free) setBack() { f.expected.setbacks++ }
 
-// invalidate discards everything that depends on which nodes are open.
+// invalidate discards everything that depends on which GPUs are usable.
 func (a *expectedReleases) invalidate() {
 	a.deviations++
 	a.setbacks++
@@ -151,11 +152,11 @@ func (f *Free) recordShared(gpu cluster.GPU, sharers []expectedRun, in bool) {
 	}
 }
 
-// countOpen counts the GPUs of a placement that are in a list and on open nodes.
+// countOpen counts the GPUs of a placement that are in a list and usable.
 func (f *Free) countOpen(l *releaseList, on cluster.Placement) int {
 	n := 0
 	for _, gpu := range on {
-		if !f.closed[gpu.Node] && l.request.accepts(f.classOf[gpu.Node]) {
+		if f.Usable(gpu) && l.request.accepts(f.classOf[gpu.Node]) {
 			n++
 		}
 	}

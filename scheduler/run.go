@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
@@ -20,12 +21,14 @@ func (e *Engine) launch(j *Job, on cluster.Placement, speed float64) {
 	}
 	j.phase, j.placement, j.since, j.from, j.speed = Running, on, e.now, ready+load, speed
 	j.runs++
+	j.lastRun++
+	j.run, j.shrunk = j.lastRun, shrinkage{}
 	j.account.countRun(j, +1, e.now)
 	e.trackRun(j)
 	e.rerank(j)
 	e.regroup(j)
 	e.plan.Starts = append(e.plan.Starts, Start{
-		Job: j.ID(), Run: j.runs, On: on, Ready: ready, Load: load, Done: j.done, Speed: speed,
+		Job: j.ID(), Run: j.run, On: on, Ready: ready, Load: load, Done: j.done, Speed: speed,
 	})
 }
 
@@ -46,7 +49,7 @@ func (e *Engine) trackRun(j *Job) {
 	}
 	j.preemptible = false
 	e.unqueue(j)
-	e.preemptTimers.Add(e.newTimer(j, j.preemptibleAt, j.runs))
+	e.preemptTimers.Add(e.newTimer(j, j.preemptibleAt, j.run))
 }
 
 // Larger answers of a policy are taken for mistakes: times could overflow.
@@ -83,6 +86,7 @@ func (e *Engine) speed(j *Job, on cluster.Placement) float64 {
 
 // stop preempts a running job and adds the stop to the plan.
 func (e *Engine) stop(j *Job) {
+	e.rememberRun(j, true)
 	j.preemptions++
 	if j.preemptedAt != e.now {
 		j.preemptedAt, j.preemptionsAtOnce = e.now, 0
@@ -95,7 +99,7 @@ func (e *Engine) stop(j *Job) {
 // requeue makes a running job a waiting one.
 func (e *Engine) requeue(j *Job, how How) {
 	var save, lost time.Duration
-	worked := Work(j.progress(e.now), j.speed)
+	worked := Work(j.progress(e.now), j.speed) + j.shrunk.work
 	switch {
 	case how == Checkpoint && e.now >= j.from:
 		save = e.cost(func(c Costs) time.Duration { return c.Save(j) })
@@ -107,12 +111,8 @@ func (e *Engine) requeue(j *Job, how How) {
 	e.endRun(j, save)
 	e.free.expected.deviations++ // even if it was due now: it has to run again
 	j.done -= lost
-	j.phase = Waiting
 	j.waitingSince, j.savedAt = e.now, e.now+save
-	e.waiting++
-	j.account.countWaiting(+1)
-	e.rerank(j)
-	e.regroup(j)
+	e.wait(j)
 }
 
 // endRun ends a run and accounts for it. The GPUs are free once they have been saved.
@@ -134,6 +134,136 @@ func (e *Engine) endRun(j *Job, save time.Duration) {
 		e.markCheckpointing(j.placement, e.now+save)
 	}
 	j.placement, j.speed, j.preemptible, j.allocatedType, j.gpusReleased = nil, 0, false, "", false
+}
+
+// stoppedRun is a run as it was when the engine stopped it.
+type stoppedRun struct {
+	run           int
+	on            cluster.Placement
+	since, from   time.Duration
+	speed         float64
+	shrunk        shrinkage
+	allocatedType string
+	preempted     bool // it counted as a preemption
+
+	// Of the job, before that.
+	attained, service, done, waitingSince time.Duration
+}
+
+// rememberRun notes a run that is about to be stopped: it may be Kept.
+func (e *Engine) rememberRun(j *Job, preempted bool) {
+	if j.stopped == nil {
+		j.stopped = new(stoppedRun)
+	}
+	*j.stopped = stoppedRun{
+		run: j.run, on: j.placement, since: j.since, from: j.from, speed: j.speed, shrunk: j.shrunk,
+		allocatedType: j.allocatedType, preempted: preempted,
+		attained: j.attained, service: j.service, done: j.done, waitingSince: j.waitingSince,
+	}
+}
+
+// keep lets a waiting job run on as the run that was stopped.
+func (e *Engine) keep(j *Job, ev *Event) error {
+	s := j.stopped
+	if j.phase != Waiting || s == nil || ev.Run != 0 && ev.Run != s.run {
+		return ErrNotStopped
+	}
+	on := s.on
+	if len(ev.On) > 0 {
+		on = ev.On
+	}
+	on, err := e.checkHeld(j, on)
+	if err != nil {
+		return err
+	}
+	e.unqueue(j)
+	e.waiting--
+	j.account.countWaiting(-1)
+	j.phase, j.stopped = Running, nil
+	j.run, j.placement, j.since, j.from, j.speed = s.run, s.on, s.since, s.from, s.speed
+	j.attained, j.service, j.done, j.waitingSince = s.attained, s.service, s.done, s.waitingSince
+	j.shrunk, j.allocatedType = s.shrunk, s.allocatedType
+	if s.preempted {
+		j.preemptions--
+	}
+	if s.speed == 0 { // an adopted job, whose run is not known
+		j.placement, j.speed = on, e.speedAnywhere(j, on)
+	} else if !slices.Equal(on, j.placement) {
+		e.changeGPUs(j, on)
+	}
+	e.runOn(j)
+	return nil
+}
+
+// runOn lets the engine count a job that has GPUs which no plan has given it.
+func (e *Engine) runOn(j *Job) {
+	e.free.allocate(j.placement, j.facts.Share)
+	e.free.setBack()
+	j.account.countRun(j, +1, e.now)
+	e.trackRun(j)
+	e.rerank(j)
+	e.regroup(j)
+	e.observeRun(j)
+}
+
+// refuse makes a job wait again as it did before its run.
+func (e *Engine) refuse(j *Job) {
+	attained, service, done := j.attained, j.service-j.shrunk.service, j.done-j.shrunk.work
+	e.endRun(j, 0)
+	e.free.expected.deviations++
+	e.free.setBack()
+	j.attained, j.service, j.done = attained, service, done
+	j.runs--
+	e.wait(j)
+}
+
+// shrinkage is by how much the sums over earlier runs exceed these, because the current run had
+// more GPUs before. All times of the run are computed as if it had always had those that it has.
+type shrinkage struct{ work, service time.Duration }
+
+// shrink leaves a running job fewer GPUs.
+func (e *Engine) shrink(j *Job, on cluster.Placement) error {
+	on = sortedCopy(on)
+	gone := slices.DeleteFunc(slices.Clone(j.placement), func(gpu cluster.GPU) bool { return slices.Contains(on, gpu) })
+	if len(on) == 0 || len(gone)+len(on) != len(j.placement) {
+		return &PlanError{Job: j.ID(), Err: ErrGang}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	e.running.remove(j)
+	e.free.release(gone, j.facts.Share)
+	j.account.countRun(j, -1, e.now)
+	e.changeGPUs(j, on)
+	j.account.countRun(j, +1, e.now)
+	e.running.add(j)
+	if e.policies.Backfill != nil {
+		e.free.expect(j)
+	}
+	e.rerank(j)
+	e.regroup(j)
+	e.observeRun(j)
+	return nil
+}
+
+// changeGPUs gives a running job other GPUs in the middle of its run, without accounting for them.
+func (e *Engine) changeGPUs(j *Job, on cluster.Placement) {
+	ran := j.progress(e.now)
+	work, service := Work(ran, j.speed), j.gpuTime(ran)
+	j.placement, j.speed = on, e.speedAnywhere(j, on)
+	more := shrinkage{work - Work(ran, j.speed), service - j.gpuTime(ran)}
+	j.done += more.work
+	j.service += more.service
+	j.shrunk.work += more.work
+	j.shrunk.service += more.service
+}
+
+// speedAnywhere returns how fast a job runs that is there already, even if it should not.
+func (e *Engine) speedAnywhere(j *Job, on cluster.Placement) float64 {
+	if speed := e.speed(j, on); speed > 0 {
+		return speed
+	}
+	return float64(len(on)) / float64(j.facts.GPUs)
 }
 
 // markCheckpointing notes until when GPUs are being saved.

@@ -4,20 +4,27 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
 )
 
-// JobState is all that policies can know of a job. NewJob makes a Job of it, outside of an Engine.
+// JobState is what an Engine knows of a job: Job.State. Adopted gives it to another Engine, which
+// then decides in the same way; NewJob makes a Job of it, outside of an Engine.
 type JobState struct {
 	cluster.Job
 	Phase Phase
 
-	// On is where a running job runs, since Since. It spent no time on loading.
-	On    cluster.Placement
-	Since time.Duration
+	// On is where a running job runs, since Since. Its work resumed, or will, at WorksFrom; 0 means
+	// at Since. Of a waiting job, On are the GPUs on which it is still being saved, until SavedAt.
+	On               cluster.Placement
+	Since, WorksFrom time.Duration
+	SavedAt          time.Duration
+
+	// AllocatedType is the type of GPU that an Allocator has chosen for the run, if it did.
+	AllocatedType string
 
 	// Speed is how fast it runs; 0 means 1.
 	Speed float64
@@ -32,7 +39,12 @@ type JobState struct {
 	// First is when the job first got GPUs, if it had any Runs.
 	First time.Duration
 
-	Runs, Preemptions int
+	// Runs is how many times it has got GPUs. A Refused run does not count.
+	Runs, Preemptions, Failures int
+
+	// Run is the number of the current run, or of the last one, and LastRun the highest number that a
+	// run has had: the next one gets one more. Those that are less than Runs count as Runs.
+	Run, LastRun int
 }
 
 // NewJob returns a job in a given state. A Share of 0 means whole GPUs.
@@ -40,7 +52,7 @@ func NewJob(s JobState) *Job {
 	j := &Job{
 		facts: s.Job, gpus: s.GPUs, phase: s.Phase, placement: s.On, since: s.Since, from: s.Since, speed: s.Speed,
 		attained: s.Attained, service: s.Service, done: s.Done, waitingSince: s.WaitingSince, first: s.First,
-		runs: s.Runs, preemptions: s.Preemptions,
+		runs: s.Runs, preemptions: s.Preemptions, failures: s.Failures, savedAt: s.SavedAt, allocatedType: s.AllocatedType,
 	}
 	if j.facts.Share == 0 {
 		j.facts.Share = cluster.WholeGPU
@@ -51,7 +63,111 @@ func NewJob(s JobState) *Job {
 	if j.phase == Running {
 		j.runs = max(1, j.runs)
 	}
+	if s.WorksFrom != 0 {
+		j.from = s.WorksFrom
+	}
+	j.run = s.Run
+	if j.run == 0 {
+		j.run = j.runs
+	}
+	j.lastRun = max(s.LastRun, j.run, j.runs)
 	return j
+}
+
+// State returns what another Engine must know to take the job over at a time.
+func (j *Job) State(now time.Duration) JobState {
+	s := JobState{
+		Job: j.facts, Phase: j.phase, On: slices.Clone(j.placement), SavedAt: j.savedAt, AllocatedType: j.allocatedType,
+		Attained: j.attained, Service: j.service, Done: j.done, WaitingSince: j.waitingSince,
+		Runs: j.runs, Preemptions: j.preemptions, Failures: j.failures, Run: j.run, LastRun: j.lastRun,
+	}
+	if j.runs > 0 {
+		s.First = j.first
+	}
+	switch {
+	case j.phase == Running:
+		s.Since, s.WorksFrom, s.Speed = j.since, j.from, j.speed
+	case j.savedAt > now && j.stopped != nil:
+		s.On = slices.Clone(j.stopped.on)
+	}
+	return s
+}
+
+// valid reports whether a job can be in this state at a time.
+func (s *JobState) valid(now time.Duration) bool {
+	for _, at := range []time.Duration{s.Since, s.WaitingSince, s.First} {
+		if at < 0 || at > now {
+			return false
+		}
+	}
+	for _, sum := range []time.Duration{s.Attained, s.Service, s.Done, s.WorksFrom, s.SavedAt} {
+		if sum < 0 || sum > math.MaxInt64/4 {
+			return false
+		}
+	}
+	running := s.Phase == Running
+	return validJob(&s.Job) && s.Speed >= 0 && s.Speed <= fastest && s.Phase < Ended && min(s.Runs, s.Preemptions, s.Failures) >= 0 &&
+
+		min(s.Run, s.LastRun) >= 0 && max(s.Runs, s.Run, s.LastRun) < math.MaxInt32 && (running || s.Phase == Waiting || len(s.On) == 0)
+}
+
+// adopt adds a job in its state.
+func (e *Engine) adopt(s *JobState) error {
+	if s == nil || !s.valid(e.now) {
+		return ErrBadFacts
+	}
+	if e.jobs[s.ID] != nil {
+		return ErrDuplicate
+	}
+	j := NewJob(*s)
+	e.prepare(j)
+	if j.phase == Running {
+		on, err := e.checkHeld(j, j.placement)
+		if err != nil {
+			return err
+		}
+		j.placement = on
+	}
+	e.jobs[j.ID()] = j
+	e.adoptState(j, s)
+	return nil
+}
+
+// adoptState makes an adopted job wait or run.
+func (e *Engine) adoptState(j *Job, s *JobState) {
+	for a := j.account; a != nil; a = a.parent {
+		a.service += j.Service(e.now).Seconds()
+	}
+	if j.phase == Held {
+		e.enqueueAdopted(j)
+		return
+	}
+	j.tenantQueue = e.tenantQueueOf(j)
+	e.join(j)
+	if j.phase == Running {
+		if s.Speed == 0 {
+			j.speed = e.speedAnywhere(j, j.placement)
+		}
+		e.runOn(j)
+		return
+	}
+	if j.runs > 0 {
+		j.stopped = &stoppedRun{
+			run: j.run, on: slices.Clone(j.placement), since: j.waitingSince, from: j.waitingSince,
+			attained: j.attained, service: j.service, done: j.done, waitingSince: j.waitingSince,
+		}
+	}
+	e.stillSaving(j)
+	e.wait(j)
+}
+
+// stillSaving notes the GPUs on which an adopted job is being saved.
+func (e *Engine) stillSaving(j *Job) {
+	on := slices.DeleteFunc(slices.Clone(j.placement), func(gpu cluster.GPU) bool { return !e.exists(gpu) })
+	if j.savedAt > e.now {
+		e.markCheckpointing(on, j.savedAt)
+	}
+	j.placement, j.speed = nil, 0
 }
 
 // NewFree returns what running jobs leave free of nodes, without the closed ones. Each node's
@@ -79,11 +195,13 @@ type Lister interface {
 // know. An overdue job is estimated to run for a tenth longer than it has, so that it ends.
 func Fork(v View, p Policies) (*Engine, error) {
 	var jobs []*Job
+	var states []NodeState
 	ready := make([][]time.Duration, len(v.Nodes()))
 	switch v := v.(type) {
 	case *Engine:
 		jobs = slices.Collect(maps.Values(v.jobs))
 		copy(ready, v.ready)
+		states = v.states
 	case Lister:
 		jobs = slices.Clone(v.Jobs())
 	default:
@@ -94,8 +212,11 @@ func Fork(v View, p Policies) (*Engine, error) {
 		return nil, err
 	}
 	e.now, e.seconds = v.Now(), v.Now().Seconds()
+	copy(e.states, states)
 	for node := range e.nodes {
-		if id := cluster.NodeID(node); v.Free().Closed(id) {
+		id := cluster.NodeID(node)
+		e.free.setForeign(id, v.Free().Occupied(id))
+		if v.Free().Closed(id) {
 			e.free.setClosed(id, true)
 			e.capacity.add(capacity(&e.nodes[node]), -1)
 		}
@@ -115,6 +236,7 @@ func (e *Engine) copyJobs(v View, jobs []*Job) {
 		c := &Job{
 			facts: j.facts, attained: j.attained, service: j.service, done: j.done, first: j.first, waitingSince: j.waitingSince,
 			runs: j.runs, preemptions: j.preemptions, failures: j.failures, savedAt: j.savedAt, allocatedType: j.allocatedType,
+			run: j.run, lastRun: j.lastRun, shrunk: j.shrunk,
 		}
 		c.facts.Estimate = j.forkEstimate(e.now)
 		c.account = e.account(c.facts.User)

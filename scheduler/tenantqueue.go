@@ -12,8 +12,8 @@ type tenantQueue struct {
 	pending bool
 }
 
-// enqueueHeld adds a new job to its tenant's queue.
-func (e *Engine) enqueueHeld(j *Job) {
+// tenantQueueOf returns the queue of a job's tenant, which it may have to create.
+func (e *Engine) tenantQueueOf(j *Job) *tenantQueue {
 	name := ""
 	if admitter, ok := e.policies.Admit.(TenantAdmitter); ok {
 		name = callPolicy(e, "admit", func() string { return admitter.Tenant(j) })
@@ -23,9 +23,28 @@ func (e *Engine) enqueueHeld(j *Job) {
 		q = &tenantQueue{}
 		e.tenantQueues[name] = q
 	}
-	j.tenantQueue = q
-	q.held = append(q.held, j)
-	e.requestAdmission(q)
+	return q
+}
+
+// enqueueHeld adds a new job to its tenant's queue.
+func (e *Engine) enqueueHeld(j *Job) {
+	j.tenantQueue = e.tenantQueueOf(j)
+	j.tenantQueue.held = append(j.tenantQueue.held, j)
+	e.requestAdmission(j.tenantQueue)
+}
+
+// enqueueAdopted adds a held job where it was in its queue: by submission.
+func (e *Engine) enqueueAdopted(j *Job) {
+	e.enqueueHeld(j)
+	held := j.tenantQueue.held
+	for i := len(held) - 1; i > 0 && submittedBefore(j, held[i-1]); i-- {
+		held[i-1], held[i] = held[i], held[i-1]
+	}
+}
+
+// submittedBefore reports whether a job was submitted before another one.
+func submittedBefore(a, b *Job) bool {
+	return cmp.Or(cmp.Compare(a.facts.Submit, b.facts.Submit), cmp.Compare(a.facts.ID, b.facts.ID)) < 0
 }
 
 // dequeueHeld removes a job from its tenant's queue.
@@ -89,15 +108,25 @@ func (e *Engine) admitHeld() {
 
 // admit puts a job in the queue of its group.
 func (e *Engine) admit(j *Job) {
-	j.phase = Waiting
 	if e.observer != nil {
 		e.observer.Admitted(j)
 	}
-	e.waiting++
+	e.join(j)
+	e.wait(j)
+}
+
+// join lets a job count as admitted.
+func (e *Engine) join(j *Job) {
 	e.demand += j.GPUs()
-	j.account.countWaiting(+1)
 	j.account.addDemand(j.GPUs())
 	j.group = e.groupOf(j)
+}
+
+// wait makes a job without GPUs a waiting one.
+func (e *Engine) wait(j *Job) {
+	j.phase = Waiting
+	e.waiting++
+	j.account.countWaiting(+1)
 	e.rerank(j)
 	e.regroup(j)
 }

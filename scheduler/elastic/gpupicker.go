@@ -4,10 +4,17 @@ import "github.com/phos-gpu/phos/cluster"
 
 // gpuPicker picks unused GPUs of nodes.
 type gpuPicker struct {
-	held []uint64 // by node, a bit for each GPU in use
+	held []uint64 // by node, a bit for each GPU in use, or not in the supply
 }
 
-func newGPUPicker(nodes int) *gpuPicker { return &gpuPicker{make([]uint64, nodes)} }
+// newGPUPicker returns a picker of GPUs, by node.
+func newGPUPicker(gpus []uint64) *gpuPicker {
+	h := &gpuPicker{make([]uint64, len(gpus))}
+	for node := range gpus {
+		h.held[node] = ^gpus[node]
+	}
+	return h
+}
 
 // take marks a GPU as used. It returns false if it already is, by a job that shares it.
 func (h *gpuPicker) take(gpu cluster.GPU) bool {

@@ -35,7 +35,8 @@ func (r row) equal(other row) bool { return slices.Equal(r, other) }
 //   - no user exceeds its cap;
 //   - a job has no GPUs, or between its fewest and most, on at most 16 nodes that it can use.
 type matrix struct {
-	nodes []int // GPUs
+	nodes []int    // GPUs
+	gpus  []uint64 // the same, a bit for each
 	jobs  []*entry
 	caps  budgets
 }

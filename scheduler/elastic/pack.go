@@ -17,7 +17,7 @@ type packer struct {
 }
 
 func newPacker(v scheduler.View, avail *supply) *packer {
-	return &packer{v.Nodes(), slices.Clone(avail.nodes), newGPUPicker(len(avail.nodes))}
+	return &packer{v.Nodes(), slices.Clone(avail.nodes), newGPUPicker(avail.gpus)}
 }
 
 // pack finds GPUs for all claims. A job that keeps its number of GPUs stays, unless it can move to

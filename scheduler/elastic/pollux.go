@@ -79,7 +79,7 @@ func (p *Pollux) remember(jobs []*scheduler.Job) {
 // matrix returns the decision problem.
 func (p *Pollux) matrix(v scheduler.View, jobs []*scheduler.Job) *matrix {
 	avail := newSupply(v)
-	m := &matrix{nodes: avail.nodes, caps: avail.caps.most}
+	m := &matrix{nodes: avail.nodes, gpus: avail.gpus, caps: avail.caps.most}
 	for _, j := range jobs {
 		m.jobs = append(m.jobs, p.entry(v, j, avail, len(jobs)))
 	}

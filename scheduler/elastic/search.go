@@ -160,7 +160,7 @@ func (s *state) nextStep(job int, out *step) {
 
 // unused returns the GPUs that remain when all jobs with an unchanged row keep their GPUs.
 func unused(jobs []*scheduler.Job, m *matrix, rows []row) *gpuPicker {
-	h := newGPUPicker(len(m.nodes))
+	h := newGPUPicker(m.gpus)
 	for i, j := range jobs {
 		if rows[i].equal(m.jobs[i].base) {
 			for _, gpu := range j.Placement() {

@@ -2,6 +2,7 @@ package elastic
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"github.com/phos-gpu/phos/cluster"
@@ -9,9 +10,10 @@ import (
 )
 
 // supply is what can be allocated: free GPUs and those of running jobs, as if all of them were
-// stopped.
+// stopped. Jobs that stay where they are, and their GPUs, are no part of it.
 type supply struct {
-	nodes   []int          // GPUs by node; 0 on closed nodes
+	gpus    []uint64       // by node, a bit for each GPU; 0 on closed nodes
+	nodes   []int          // how many these are
 	byType  map[string]int // GPUs
 	total   int
 	largest int // the most GPUs of a node
@@ -22,32 +24,37 @@ type supply struct {
 // newSupply counts the GPUs.
 func newSupply(v scheduler.View) *supply {
 	nodes := v.Nodes()
-	r := &supply{nodes: make([]int, len(nodes)), byType: map[string]int{}, caps: capsOf(v, active(v))}
-	r.left = slices.Clone(r.caps.most)
+	r := &supply{gpus: make([]uint64, len(nodes)), nodes: make([]int, len(nodes)), byType: map[string]int{}}
+	r.caps = capsOf(v, slices.AppendSeq(active(v), v.Running()))
 	for i := range nodes {
-		r.nodes[i] = v.Free().On(nodes[i].ID)
+		r.gpus[i] = v.Free().Mask(nodes[i].ID)
 	}
-	shared := map[cluster.GPU]bool{}
 	for j := range v.Running() {
+		if stays(v, j) {
+			r.caps.most.spend(r.caps.bounds(j), len(j.Placement())*j.Share())
+			continue
+		}
 		for _, gpu := range j.Placement() {
-			if v.Free().Closed(gpu.Node) {
-				continue
-			}
-			if j.Share() < cluster.WholeGPU {
-				if shared[gpu] {
-					continue
-				}
-				shared[gpu] = true
-			}
-			r.nodes[gpu.Node]++
+			r.gpus[gpu.Node] |= 1 << gpu.Index
 		}
 	}
-	for i, gpus := range r.nodes {
-		r.byType[nodes[i].GPUType] += gpus
-		r.total += gpus
-		r.largest = max(r.largest, gpus)
+	for i := range r.caps.most {
+		r.caps.most[i] = max(0, r.caps.most[i]) // a job that was adopted may exceed its cap
+	}
+	r.left = slices.Clone(r.caps.most)
+	for i, gpus := range r.gpus {
+		r.nodes[i] = bits.OnesCount64(gpus)
+		r.byType[nodes[i].GPUType] += r.nodes[i]
+		r.total += r.nodes[i]
+		r.largest = max(r.largest, r.nodes[i])
 	}
 	return r
+}
+
+// stays reports whether a running job keeps its GPUs in any case: the node of one is cordoned, or
+// something foreign uses it, too.
+func stays(v scheduler.View, j *scheduler.Job) bool {
+	return slices.ContainsFunc(j.Placement(), func(gpu cluster.GPU) bool { return !v.Free().Usable(gpu) })
 }
 
 // types returns the GPU types present, sorted.
@@ -77,9 +84,10 @@ func (r *supply) take(j *scheduler.Job, gpuType string, gpus int) bool {
 	return true
 }
 
-// active returns the waiting and running jobs, by number.
+// active returns the waiting and running jobs, by number, without those that stay.
 func active(v scheduler.View) []*scheduler.Job {
 	jobs := slices.AppendSeq(slices.Collect(v.Waiting()), v.Running())
+	jobs = slices.DeleteFunc(jobs, func(j *scheduler.Job) bool { return stays(v, j) })
 	slices.SortFunc(jobs, func(a, b *scheduler.Job) int { return cmp.Compare(a.ID(), b.ID()) })
 	return jobs
 }

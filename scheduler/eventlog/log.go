@@ -53,6 +53,8 @@ type observer struct{ *Log }
 func (o observer) Admitted(j *scheduler.Job)  { o.admitted = append(o.admitted, j.ID()) }
 func (o observer) Overtakes(j *scheduler.Job) { o.overtakes = append(o.overtakes, j.ID()) }
 
+func (o observer) Continues(*scheduler.Job) {}
+
 func (o observer) Preempts(victim, by *scheduler.Job) {
 	o.preempts = append(o.preempts, preemption{victim.ID(), by.ID()})
 }
@@ -66,7 +68,7 @@ func (o observer) Promised(j *scheduler.Job, start time.Duration) {
 func (l *Log) Step(now time.Duration, events []scheduler.Event, plan scheduler.Plan, stepErr error) error {
 	s := step{Log: l, at: now, refused: refusals(stepErr)}
 	for i := range events {
-		s.event(&events[i])
+		s.event(i, &events[i])
 	}
 	for _, id := range l.admitted {
 		if j := l.jobs[id]; j != nil {
@@ -125,9 +127,9 @@ func (s *step) write(e Event) {
 }
 
 // event writes what happened.
-func (s *step) event(ev *scheduler.Event) {
+func (s *step) event(at int, ev *scheduler.Event) {
 	for _, r := range s.refused {
-		if r.Event == *ev {
+		if r.At == at {
 			if ev.Kind == scheduler.Submitted && ev.Facts != nil {
 				s.write(Event{Kind: Reject, Job: ev.Facts.ID, Detail: words.ClipTo(r.Err.Error(), 200)})
 			}

@@ -46,7 +46,7 @@ func untilFree(v scheduler.View, need scheduler.Demand) (wait time.Duration, ok 
 	for j := range v.Running() {
 		e := end{in: j.Due() - v.Now()}
 		for _, gpu := range j.Placement() {
-			if v.Free().Suits(need.Job, gpu.Node) {
+			if v.Free().Suits(need.Job, gpu.Node) && v.Free().Usable(gpu) {
 				e.gpus++
 			}
 		}
