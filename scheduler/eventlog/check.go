@@ -30,9 +30,12 @@ type Report struct {
 
 // Check reads a log to its end and returns an error for the first line that cannot be true: a GPU
 // that jobs have more than whole, a job on fewer GPUs than it takes, on a node that is down or of
-// another type, a run that ends and did not begin.
+// another type, a run that ends and did not begin, a job that starts later than it was promised
+// although nothing broke the promise.
 func Check(r *Reader) (Report, error) {
-	c := checker{r: r, jobs: map[cluster.JobID]*checked{}, used: map[cluster.GPU]int{}}
+	c := checker{
+		r: r, jobs: map[cluster.JobID]*checked{}, used: map[cluster.GPU]int{}, promises: newPromises(&r.Header),
+	}
 	for i := range r.Header.Nodes {
 		c.nodes = append(c.nodes, machine{Node: r.Header.Nodes[i]})
 	}
@@ -73,6 +76,8 @@ type checker struct {
 	jobs   map[cluster.JobID]*checked
 	nodes  []machine
 	used   map[cluster.GPU]int // thousandths
+
+	promises promises
 	// wanted are the jobs for which others were preempted at this time and that have not started.
 	wanted map[cluster.JobID]bool
 	// closed are the nodes that were closed at this time.
@@ -138,6 +143,7 @@ func (c *checker) event(e *Event) error {
 		if j.running || !j.admitted || e.Start < e.At {
 			return c.r.wrong("promise to job %d, which runs, is not admitted, or for the past", e.Job)
 		}
+		return c.promise(e)
 	case e.Kind.runs():
 		return c.start(e, j)
 	default:
@@ -170,6 +176,7 @@ func (c *checker) node(e *Event) error {
 	if at < 0 || at >= len(c.nodes) {
 		return c.r.wrong("%s of node %d: there are %d", e.Kind, e.Node, len(c.nodes))
 	}
+	c.promises.setback = c.report.Events
 	n := &c.nodes[at]
 	if e.Kind == Up {
 		if !n.closed {
@@ -210,6 +217,10 @@ func (c *checker) start(e *Event, j *checked) error {
 			return err
 		}
 	}
+	if err := c.keeps(e, e.At); err != nil {
+		return err
+	}
+	c.begin(e, j)
 	j.on, j.run, j.running, j.failed = e.On, e.Run, true, false
 	delete(c.wanted, e.Job)
 	return nil
@@ -257,6 +268,7 @@ func (c *checker) stop(e *Event, j *checked) error {
 		}
 	}
 	j.running = false
+	c.end(e, e.Kind)
 	switch e.Kind {
 	case Preempt:
 		c.report.Preemptions++
