@@ -188,6 +188,13 @@ func (s *settings) defaults() {
 	if s.quantum == 0 {
 		s.quantum = s.quantumFor()
 	}
+	s.Pack = s.Order == "optimus" && s.pack.or(s.packs())
+}
+
+// packs reports whether optimus packs by default: where jobs on more nodes are slower, packing wins,
+// and elsewhere it only moves jobs.
+func (s *settings) packs() bool {
+	return s.Model == placedModel || s.Model == measuredModel || s.Model == ownModel
 }
 
 // quantumFor returns the default quantum: without one, jobs of equal service would preempt each
