@@ -259,8 +259,7 @@ func (s *settings) meaningFlags(flags *flag.FlagSet) {
 		&s.Contention,
 		"contention",
 		0,
-		"how many `JOBS` share the cluster on average, for themis: a job's fair share is the cluster divided by it; "+
-			"default: what the job asks for",
+		"for themis, how many `JOBS` share the cluster: each has a fair share of it; default: what the job asks for",
 	)
 	flags.Var(
 		&s.pack,
