@@ -44,7 +44,7 @@ func (e *Engine) allocate(waitingOnly bool) {
 // validAllocations returns the valid part of an answer.
 func (e *Engine) validAllocations(answer []Allocation) []Allocation {
 	e.candidateRound++
-	sound := answer[:0:0]
+	sound := make([]Allocation, 0, len(answer))
 	for _, a := range answer {
 		if err := e.checkAllocation(a); err != nil {
 			e.reportPolicy("allocate", err)
@@ -80,7 +80,7 @@ func (e *Engine) checkAllocation(a Allocation) error {
 // are not preemptible yet, or that have GPUs which no job could get if they left them.
 func (e *Engine) changes(wanted []Allocation) []*resize {
 	var changes []*resize
-	keeps := map[cluster.JobID]bool{}
+	keeps := make(map[cluster.JobID]bool, len(wanted))
 	for _, a := range wanted {
 		keeps[a.Job.ID()] = true
 	}

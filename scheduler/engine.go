@@ -264,6 +264,10 @@ func (e *Engine) Busy() int { return e.running.size() }
 // Queued returns how many admitted jobs wait.
 func (e *Engine) Queued() int { return e.waiting }
 
+// Round returns the time between decisions, which are at its multiples; 0 if the engine decides at
+// every event.
+func (e *Engine) Round() time.Duration { return e.policies.Round }
+
 // Now returns the time of the last step.
 func (e *Engine) Now() time.Duration { return e.now }
 

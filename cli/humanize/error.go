@@ -24,27 +24,43 @@ var (
 	longWord   = regexp.MustCompile(`\S+`)
 )
 
+// enough is how many characters an error should have. Where values make it longer, less of them is
+// repeated.
+const (
+	enough      = 200
+	shortQuoted = 24
+	shortWord   = 64
+)
+
 // Error formats an error for people. Values in quotes, paths and long words are shortened: they may
 // come from a file or a command line of any size.
 func Error(err error) string {
-	text := err.Error()
-	for _, path := range paths(err) {
-		if short := middle(path, maxWord); short != path {
-			text = strings.ReplaceAll(text, path, short)
-		}
+	text := shorten(err, maxQuoted, maxWord)
+	if utf8.RuneCountInString(text) > enough {
+		text = shorten(err, shortQuoted, shortWord)
 	}
-	text = longQuoted.ReplaceAllStringFunc(text, func(value string) string {
-		if utf8.RuneCountInString(value) <= maxQuoted {
-			return value
-		}
-		return prefix(value, maxQuoted-2) + `…"`
-	})
-	text = longWord.ReplaceAllStringFunc(text, func(word string) string { return middle(word, maxWord) })
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
 		lines[i] = middle(line, maxErrorLine)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// shorten returns the text of an error with quoted values and words of at most so many characters.
+func shorten(err error, quoted, word int) string {
+	text := err.Error()
+	for _, path := range paths(err) {
+		if short := middle(path, word); short != path {
+			text = strings.ReplaceAll(text, path, short)
+		}
+	}
+	text = longQuoted.ReplaceAllStringFunc(text, func(value string) string {
+		if utf8.RuneCountInString(value) <= quoted {
+			return value
+		}
+		return prefix(value, quoted-2) + `…"`
+	})
+	return longWord.ReplaceAllStringFunc(text, func(value string) string { return middle(value, word) })
 }
 
 // paths returns the paths that errors of package os in the chain name. They may have spaces.

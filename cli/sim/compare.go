@@ -142,6 +142,9 @@ func (o *output) compare(ctx context.Context, to verb.Streams, g *grid) error {
 	if err := g.prepare(); err != nil {
 		return err
 	}
+	for i := range g.cells {
+		g.cells[i].input.omitRuns = !o.pictures()
+	}
 	bar := o.newBar(to, 0)
 	err := g.run(ctx, bar.progress(humanize.Count(len(g.cells), "simulation", "simulations")))
 	bar.close()

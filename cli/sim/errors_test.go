@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/cli/humanize"
 )
 
-// maxError is the most characters of an error as pos_cli prints it: 200 and a long path.
-const maxError = 200 + 160
+// maxError is the most characters of an error as pos_cli prints it.
+const maxError = 200
 
 // large are values of up to 300 kB.
 var large = []string{

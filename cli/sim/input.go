@@ -26,6 +26,8 @@ type input struct {
 	events []sim.NodeEvent
 	tables tables
 	log    *eventlog.Writer // nil: none
+
+	omitRuns bool // no chart will show them
 }
 
 // load reads all that the settings name and validates the combination.

@@ -194,9 +194,8 @@ func (s *settings) refuse(jobs []cluster.Job, t tables) error {
 		resized := j.MaxGPUs > 0 && j.MinGPUs < j.MaxGPUs && (s.resizes() || s.Caps != nil)
 		if measured := t.speeds.table.Has(j.Model) && t.speeds.table.Model(j.Model).Given(); resized && !measured {
 			return wrong(fmt.Sprintf(
-				"it may give job %d %d to %d GPUs, and --models has no model %q to say how fast it is then; "+
-					"add it, or let the job scale like the built-in one with --model %s",
-				j.ID, j.MinGPUs, j.MaxGPUs, j.Model, commonModel,
+				"it may give job %d %d to %d GPUs, and --models lacks its model %q; add it, or take --model %s",
+				j.ID, j.MinGPUs, j.MaxGPUs, words.ClipTo(j.Model, 24), commonModel,
 			))
 		}
 	}

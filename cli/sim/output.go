@@ -29,6 +29,9 @@ func (o *output) flags(flags *flag.FlagSet) {
 	flags.BoolVar(&o.noPictures, "no-pictures", false, "write no charts")
 }
 
+// pictures reports whether charts are written.
+func (o *output) pictures() bool { return o.dir != "" && !o.noPictures }
+
 // interrupted returns the error of a simulation that was cut off.
 func (o *output) interrupted() error {
 	if o.dir == "" {

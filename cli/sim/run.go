@@ -106,7 +106,7 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 	if o.events == "-" {
 		to.Out = to.Err
 	}
-	in.log = events.writer()
+	in.log, in.omitRuns = events.writer(), !o.pictures()
 	bar := o.newBar(to, s.end(in.jobs))
 	result, err := s.simulate(ctx, in, bar.progress("simulate"))
 	bar.close()
@@ -157,7 +157,7 @@ func (s *settings) simulate(ctx context.Context, in input, progress progress) (*
 	}
 	return sim.Play(ctx, s.limit(in.jobs), sim.Options{
 		Nodes: in.nodes, Policies: policies, Track: s.track, Until: s.until, Progress: progress,
-		Events: in.log,
+		Events: in.log, OmitRuns: in.omitRuns,
 		Faults: sim.Faults{
 			Seed:       s.Seed,
 			JobMTBF:    s.jobMTBF,
@@ -188,6 +188,13 @@ func (s *settings) defaults() {
 	if s.quantum == 0 {
 		s.quantum = s.quantumFor()
 	}
+	s.Pack = s.Order == "optimus" && s.pack.or(s.packs())
+}
+
+// packs reports whether optimus packs by default: where jobs on more nodes are slower, packing wins,
+// and elsewhere it only moves jobs.
+func (s *settings) packs() bool {
+	return s.Model == placedModel || s.Model == measuredModel || s.Model == ownModel
 }
 
 // quantumFor returns the default quantum: without one, jobs of equal service would preempt each

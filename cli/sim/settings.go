@@ -51,7 +51,8 @@ type settings struct {
 	Pack           bool    `json:"pack,omitempty"`
 	IgnorePriority bool    `json:"ignore_priority,omitempty"`
 	IgnoreWeights  bool    `json:"ignore_weights,omitempty"`
-	promptStarts   bool    // elastic policies start jobs that arrive between rounds
+	pack           choice
+	promptStarts   bool // elastic policies start jobs that arrive between rounds
 
 	Cost      string  `json:"cost,omitempty"`
 	Tier      string  `json:"tier,omitempty"`
@@ -258,10 +259,14 @@ func (s *settings) meaningFlags(flags *flag.FlagSet) {
 		&s.Contention,
 		"contention",
 		0,
-		"how many `JOBS` share the cluster on average, for themis: a job's fair share is the cluster divided by it; "+
-			"default: what the job asks for",
+		"for themis, how many `JOBS` share the cluster: each has a fair share of it; default: what the job asks for",
 	)
-	flags.BoolVar(&s.Pack, "pack", false, "order optimus puts each job on the fewest nodes itself, as in its paper")
+	flags.Var(
+		&s.pack,
+		"pack",
+		"order optimus puts each job on the fewest nodes itself, as in its paper; default: under --model placed, measured "+
+			"and own, where jobs on more nodes are slower; --pack=false leaves it to --placement",
+	)
 }
 
 // faultFlags registers the flags of preemption costs and of failures.

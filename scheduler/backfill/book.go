@@ -20,9 +20,26 @@ type reservation struct {
 type book struct {
 	free         *scheduler.Free
 	now          time.Duration
+	round        time.Duration // starts are at its multiples; 0: at any time
 	reservations map[*scheduler.Job]reservation
 	profiles     []*profile
 	spare        []*profile // unused profiles whose memory is reused
+}
+
+// roundOf returns the time between an engine's decisions; 0 if it decides at every event.
+func roundOf(v scheduler.View) time.Duration {
+	if e, ok := v.(interface{ Round() time.Duration }); ok {
+		return e.Round()
+	}
+	return 0
+}
+
+// decision returns the first time, not before at, at which an engine with such rounds decides.
+func decision(at, round time.Duration) time.Duration {
+	if round == 0 || at > scheduler.Forever-round {
+		return at
+	}
+	return (at + round - 1) / round * round
 }
 
 // clear removes all reservations.
@@ -129,8 +146,8 @@ func (b *book) earliest(j *scheduler.Job, gpus int, long time.Duration) (from, t
 // end returns when a run of a length ends; Forever at most.
 func end(from, long time.Duration) time.Duration { return from + min(long, scheduler.Forever-from) }
 
-// earliestBetween returns the first time, not before at, from which a job can have its GPUs for so
-// long; a time that is not before limit if there is none before it.
+// earliestBetween returns the first time, not before at, at which the engine decides and from which
+// a job can have its GPUs for so long; a time that is not before limit if there is none before it.
 func (b *book) earliestBetween(
 	at, limit time.Duration,
 	j *scheduler.Job,
@@ -144,6 +161,9 @@ func (b *book) earliestBetween(
 			from := p.earliest(at, limit, gpus, long)
 			settled = settled && at == from
 			at = from
+		}
+		if start := decision(at, b.round); start != at {
+			settled, at = false, start
 		}
 	}
 	return at

@@ -44,6 +44,7 @@ func (c *Conservative) Open(v scheduler.View) scheduler.Reservations {
 	if free != c.free || free.Setbacks() != c.setbacks {
 		c.clear(free)
 	}
+	c.round = roundOf(v)
 	last := c.now
 	c.now, c.compressing = v.Now(), free.Deviations() != c.deviations
 	c.setbacks, c.deviations = free.Setbacks(), free.Deviations()

@@ -7,7 +7,12 @@ import (
 )
 
 // EASY makes a reservation for the first blocked job of each walk. It belongs to one engine.
-type EASY struct{ book }
+type EASY struct {
+	book
+	// decides is the time between the engine's decisions: the job starts at the next one after its
+	// reservation begins.
+	decides time.Duration
+}
 
 // NewEASY returns EASY backfilling.
 func NewEASY() *EASY { return &EASY{} }
@@ -15,6 +20,7 @@ func NewEASY() *EASY { return &EASY{} }
 // Open begins a walk.
 func (e *EASY) Open(v scheduler.View) scheduler.Reservations {
 	e.now = v.Now()
+	e.decides = roundOf(v)
 	e.clear(v.Free())
 	return e
 }
@@ -31,9 +37,9 @@ func (e *EASY) MaxRuntime(j *scheduler.Job) time.Duration { return e.runtimeLimi
 // ClassLimit returns how long jobs with the same request may run if they start now.
 func (e *EASY) ClassLimit(j *scheduler.Job) time.Duration { return e.runtimeLimit(j) }
 
-// ReservedFor returns when a job's reservation begins, as of the last walk; Forever if its GPUs are
-// never expected to be free.
+// ReservedFor returns when a job starts by its reservation, as of the last walk; Forever if its GPUs
+// are never expected to be free.
 func (e *EASY) ReservedFor(j *scheduler.Job) (at time.Duration, ok bool) {
 	r, ok := e.reservations[j]
-	return r.from, ok
+	return decision(r.from, e.decides), ok
 }

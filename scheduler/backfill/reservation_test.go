@@ -92,11 +92,42 @@ func TestReservationsAreKept(t *testing.T) {
 	}
 }
 
+// TestReservationsAreKeptInRounds: if the engine decides every so often, reservations are for these
+// times, and none of them moves back, though runs end between them.
+func TestReservationsAreKeptInRounds(t *testing.T) {
+	kept := 0
+	for seed := range uint64(120) {
+		r := rand.New(rand.NewPCG(seed, 8))
+		nodes, jobs := tooLong(r, 60)
+		if seed%2 == 0 {
+			nodes, jobs = twoTypes(r, 60)
+		}
+		depth := []int{0, 0, 5}[seed%3]
+		kept += keepsInRounds(t, nodes, jobs, backfill.NewConservative(depth), time.Duration(2+r.IntN(12)))
+	}
+	if kept < 1000 {
+		t.Errorf("only %d reservations were made", kept)
+	}
+}
+
 // keeps counts kept reservations, and reports broken ones.
 func keeps(t *testing.T, nodes []cluster.Node, jobs []cluster.Job, b reserver) (kept int) {
 	t.Helper()
-	reserved := map[cluster.JobID]time.Duration{}
-	starts := play(t, nodes, jobs, with(b), func(e *scheduler.Engine) {
+	return keepsInRounds(t, nodes, jobs, b, 0)
+}
+
+// keepsInRounds is keeps for an engine that decides every so often.
+func keepsInRounds(
+	t *testing.T,
+	nodes []cluster.Node,
+	jobs []cluster.Job,
+	b reserver,
+	round time.Duration,
+) (kept int) {
+	t.Helper()
+	reserved, p := map[cluster.JobID]time.Duration{}, with(b)
+	p.Round = round
+	starts := play(t, nodes, jobs, p, func(e *scheduler.Engine) {
 		for j := range e.Waiting() {
 			if at, ok := b.ReservedFor(j); ok {
 				if before, known := reserved[j.ID()]; known && at > before {

@@ -18,28 +18,36 @@ type caps struct {
 type budgets []int
 
 // capsOf returns the caps that limit some jobs.
-func capsOf(v scheduler.View, jobs []*scheduler.Job) *caps {
+func capsOf(v scheduler.View, lists ...[]*scheduler.Job) *caps {
 	c, at := &caps{byUser: map[string][]int{}}, map[string]int{}
-	for _, j := range jobs {
-		if _, ok := c.byUser[j.User()]; ok {
-			continue
-		}
-		var bounds []int
-		for _, user := range withAncestors(j.User()) {
-			most := v.User(user).Cap
-			if most == scheduler.Uncapped {
+	for _, jobs := range lists {
+		for i, j := range jobs {
+			if i > 0 && jobs[i-1].User() == j.User() {
 				continue
 			}
-			i, ok := at[user]
-			if !ok {
-				i = len(c.names)
-				at[user], c.names, c.most = i, append(c.names, user), append(c.most, most*cluster.WholeGPU)
+			if _, ok := c.byUser[j.User()]; !ok {
+				c.byUser[j.User()] = c.boundsOf(v, j.User(), at)
 			}
-			bounds = append(bounds, i)
 		}
-		c.byUser[j.User()] = bounds
 	}
 	return c
+}
+
+// boundsOf returns the caps of a user and its ancestors. at has the indices of those known so far.
+func (c *caps) boundsOf(v scheduler.View, user string, at map[string]int) (bounds []int) {
+	for _, user := range withAncestors(user) {
+		most := v.User(user).Cap
+		if most == scheduler.Uncapped {
+			continue
+		}
+		i, ok := at[user]
+		if !ok {
+			i = len(c.names)
+			at[user], c.names, c.most = i, append(c.names, user), append(c.most, most*cluster.WholeGPU)
+		}
+		bounds = append(bounds, i)
+	}
+	return bounds
 }
 
 // withAncestors returns a user and its ancestors: a/b, then a.
@@ -53,7 +61,7 @@ func withAncestors(user string) []string {
 
 // bounds returns the caps that limit a job.
 func (c *caps) bounds(j *scheduler.Job) []int {
-	if c == nil {
+	if c == nil || len(c.names) == 0 {
 		return nil
 	}
 	return c.byUser[j.User()]

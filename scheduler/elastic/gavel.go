@@ -2,7 +2,7 @@ package elastic
 
 import (
 	"cmp"
-	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -33,17 +33,45 @@ type Gavel struct {
 	table    *throughput.Table
 	now      time.Duration // of the last call
 	accounts map[cluster.JobID]*account
+	round    uint64         // the number of the call
+	numbers  map[string]int // of the types of GPU seen so far
 
-	caps      *caps                  // at the last call
-	target    map[jobClass][]float64 // by type
-	targetFor string
+	caps      *caps // at the last call
+	classes   map[jobClass]*classState
+	targetFor targetInput
+
+	// Memory of the last call.
+	lists  jobLists
+	pairs  []pair
+	listed []*account
 }
 
-// account is a job's due and received time on each type, in seconds.
+// account is what Gavel knows of a job.
 type account struct {
-	share map[string]float64 // target share of its time
-	due   map[string]float64
-	had   map[string]float64
+	class  *classState
+	round  uint64      // the last call in which there was the job
+	shares []typeShare // by the type's number
+}
+
+// typeShare is a job's target share of its time on a type, and its due and received time there, in
+// seconds.
+type typeShare struct{ target, due, had float64 }
+
+// on returns the account of a type.
+func (a *account) on(number int) *typeShare {
+	for len(a.shares) <= number {
+		a.shares = append(a.shares, typeShare{})
+	}
+	return &a.shares[number]
+}
+
+// classState is the jobs of a class at the last call.
+type classState struct {
+	jobClass
+	round   uint64 // that its count belongs to
+	count   int
+	example *scheduler.Job
+	target  []float64 // by type; NaN where the jobs cannot run
 }
 
 // jobClass is what jobs must have in common to be in one group.
@@ -85,7 +113,9 @@ func (g *Gavel) weight(j *scheduler.Job) float64 {
 
 // NewGavel returns a Gavel with a table of models.
 func NewGavel(t *throughput.Table) *Gavel {
-	return &Gavel{table: t, accounts: map[cluster.JobID]*account{}}
+	return &Gavel{
+		table: t, accounts: map[cluster.JobID]*account{}, numbers: map[string]int{}, classes: map[jobClass]*classState{},
+	}
 }
 
 // negligible is a share that is only rounding error.
@@ -93,51 +123,103 @@ const negligible = 1e-6
 
 // Allocate implements scheduler.Allocator.
 func (g *Gavel) Allocate(v scheduler.View) []scheduler.Allocation {
-	jobs, avail := active(v), newSupply(v)
+	lists := g.lists.read(v)
+	jobs, avail := lists.active, newSupply(v, lists)
 	types := avail.types()
+	g.round++
 	g.caps = avail.caps
-	g.accrue(v, jobs)
-	g.updateTarget(v, jobs, avail, types)
-	var pairs []pair
-	for _, j := range jobs {
-		a := g.accounts[j.ID()]
+	accounts, kinds := g.accrue(v, jobs)
+	g.updateTarget(v, kinds, avail, types)
+	numbers := make([]int, len(types))
+	for t, gpuType := range types {
+		numbers[t] = g.number(gpuType)
+	}
+	pairs := g.pairs[:0]
+	for i, j := range jobs {
+		a, on := accounts[i], runsOn(v, j)
 		for t, gpuType := range types {
-			if share, able := g.share(j, t); able {
-				pairs = append(
-					pairs,
-					pair{j, gpuType, priority(share, a.due[gpuType], a.had[gpuType]), share, runsOn(v, j) == gpuType},
-				)
-				a.share[gpuType] = share
+			if share, able := a.class.share(t); able {
+				s := a.on(numbers[t])
+				pairs = append(pairs, pair{j, gpuType, priority(share, s.due, s.had), share, on == gpuType})
+				s.target = share
 			}
 		}
 	}
-	var out []scheduler.Allocation
-	for _, p := range round(pairs, avail) {
+	g.pairs = pairs
+	chosen := round(pairs, avail)
+	out := make([]scheduler.Allocation, 0, len(chosen))
+	for _, p := range chosen {
 		out = append(out, scheduler.Allocation{Job: p.job, GPUs: p.job.GPUs(), GPUType: p.gpuType})
 	}
 	return out
 }
 
-// accrue accounts for the time since the last call, and removes jobs that are gone.
-func (g *Gavel) accrue(v scheduler.View, jobs []*scheduler.Job) {
-	before := g.accounts
-	g.accounts = make(map[cluster.JobID]*account, len(jobs))
-	for _, j := range jobs {
-		a := before[j.ID()]
-		if a == nil {
-			a = &account{map[string]float64{}, map[string]float64{}, map[string]float64{}}
-		} else {
-			for gpuType, share := range a.share {
-				a.due[gpuType] += share * (v.Now() - g.now).Seconds()
-			}
-		}
-		clear(a.share)
-		if on := runsOn(v, j); on != nowhere {
-			a.had[on] += (v.Now() - max(g.now, j.Since())).Seconds()
-		}
-		g.accounts[j.ID()] = a
+// number returns the number of a type of GPU.
+func (g *Gavel) number(gpuType string) int {
+	n, ok := g.numbers[gpuType]
+	if !ok {
+		n = len(g.numbers)
+		g.numbers[gpuType] = n
 	}
-	g.now = v.Now()
+	return n
+}
+
+// accrue accounts for the time since the last call, counts the jobs of each class, and removes jobs
+// and classes that are gone. It returns the account of each job, and the classes.
+func (g *Gavel) accrue(v scheduler.View, jobs []*scheduler.Job) (accounts []*account, kinds []*classState) {
+	passed := (v.Now() - g.now).Seconds()
+	accounts = slices.Grow(g.listed[:0], len(jobs))
+	for _, j := range jobs {
+		a := g.accounts[j.ID()]
+		if a == nil {
+			a = &account{}
+			g.accounts[j.ID()] = a
+		}
+		a.round = g.round
+		for n := range a.shares {
+			s := &a.shares[n]
+			s.due += s.target * passed
+			s.target = 0
+		}
+		if on := runsOn(v, j); on != nowhere {
+			a.on(g.number(on)).had += (v.Now() - max(g.now, j.Since())).Seconds()
+		}
+		if k := g.classOf(j); a.class == nil || a.class.jobClass != k {
+			a.class = g.class(k)
+		}
+		if a.class.count++; a.class.round != g.round {
+			a.class.round, a.class.count, a.class.example = g.round, 1, j
+			kinds = append(kinds, a.class)
+		}
+		accounts = append(accounts, a)
+	}
+	if len(g.accounts) > len(jobs) {
+		maps.DeleteFunc(g.accounts, func(_ cluster.JobID, a *account) bool { return a.round != g.round })
+	}
+	g.now, g.listed = v.Now(), accounts
+	return accounts, kinds
+}
+
+// targetInput is what a target depends on.
+type targetInput struct {
+	types   []string
+	classes []jobClass
+	numbers []float64 // of each class its jobs and rates, then the capacity
+}
+
+func (t *targetInput) equal(other *targetInput) bool {
+	return slices.Equal(t.types, other.types) && slices.Equal(t.classes, other.classes) &&
+		slices.Equal(t.numbers, other.numbers)
+}
+
+// class returns the state of a class.
+func (g *Gavel) class(k jobClass) *classState {
+	state := g.classes[k]
+	if state == nil {
+		state = &classState{jobClass: k}
+		g.classes[k] = state
+	}
+	return state
 }
 
 // nowhere is the type of a job that does not run.
@@ -152,17 +234,8 @@ func runsOn(v scheduler.View, j *scheduler.Job) string {
 }
 
 // updateTarget computes the target, unless its input is unchanged.
-func (g *Gavel) updateTarget(v scheduler.View, jobs []*scheduler.Job, avail *supply, types []string) {
-	counts := map[jobClass]int{}
-	var kinds []jobClass
-	example := map[jobClass]*scheduler.Job{}
-	for _, j := range jobs {
-		k := g.classOf(j)
-		if counts[k]++; counts[k] == 1 {
-			kinds, example[k] = append(kinds, k), j
-		}
-	}
-	slices.SortFunc(kinds, func(a, b jobClass) int {
+func (g *Gavel) updateTarget(v scheduler.View, kinds []*classState, avail *supply, types []string) {
+	slices.SortFunc(kinds, func(a, b *classState) int {
 		return cmp.Or(
 			cmp.Compare(a.model, b.model),
 			cmp.Compare(a.gpus, b.gpus),
@@ -170,50 +243,52 @@ func (g *Gavel) updateTarget(v scheduler.View, jobs []*scheduler.Job, avail *sup
 			cmp.Compare(a.memoryBytes, b.memoryBytes),
 			cmp.Compare(a.weight, b.weight),
 			cmp.Compare(a.capped, b.capped),
-			cmp.Compare(a.share, b.share),
+			cmp.Compare(a.jobClass.share, b.jobClass.share),
 		)
 	})
-	capacity, question := make([]float64, len(types)), ""
+	input, capacity := targetInput{types: types}, make([]float64, len(types))
 	for t, gpuType := range types {
 		capacity[t] = float64(avail.byType[gpuType])
-		question += fmt.Sprintf("%q %d ", gpuType, avail.byType[gpuType])
 	}
 	groups := make([]group, len(kinds))
 	for i, k := range kinds {
-		groups[i] = group{float64(counts[k]), float64(k.gpus), g.rates(v, example[k], types), k.weight}
-		question += fmt.Sprintf("%+v %d %v ", k, counts[k], groups[i].rate)
+		groups[i] = group{float64(k.count), float64(k.gpus), g.rates(v, k.example, types), k.weight}
+		input.classes = append(input.classes, k.jobClass)
+		input.numbers = append(append(input.numbers, groups[i].jobs), groups[i].rate...)
 	}
-	if question == g.targetFor {
+	input.numbers = append(input.numbers, capacity...)
+	if input.equal(&g.targetFor) {
 		return
 	}
-	g.target, g.targetFor = map[jobClass][]float64{}, question
-	for i, shares := range maxmin(groups, capacity, g.bounds(kinds, example)...) {
+	g.targetFor = input
+	maps.DeleteFunc(g.classes, func(_ jobClass, k *classState) bool { return k.round != g.round })
+	for i, shares := range maxmin(groups, capacity, g.bounds(kinds)...) {
 		for t := range shares {
 			if groups[i].rate[t] == 0 || capacity[t] < groups[i].gpus {
 				shares[t] = math.NaN() // it cannot run there
 			}
 		}
-		g.target[kinds[i]] = shares
+		kinds[i].target = shares
 	}
 }
 
 // bounds returns the users' caps in the form that maxmin takes.
-func (g *Gavel) bounds(kinds []jobClass, example map[jobClass]*scheduler.Job) []bound {
+func (g *Gavel) bounds(kinds []*classState) []bound {
 	bounds := make([]bound, len(g.caps.names))
 	for i := range bounds {
 		bounds[i] = bound{float64(g.caps.most[i]) / cluster.WholeGPU, make([]float64, len(kinds))}
 	}
 	for at, k := range kinds {
-		for _, i := range g.caps.bounds(example[k]) {
-			bounds[i].of[at] = float64(k.gpus*k.share) / cluster.WholeGPU
+		for _, i := range g.caps.bounds(k.example) {
+			bounds[i].of[at] = float64(k.gpus*k.jobClass.share) / cluster.WholeGPU
 		}
 	}
 	return bounds
 }
 
-// share returns a job's target share of a type; able is false if it cannot run there.
-func (g *Gavel) share(j *scheduler.Job, t int) (share float64, able bool) {
-	share = g.target[g.classOf(j)][t]
+// share returns the jobs' target share of a type; able is false if they cannot run there.
+func (k *classState) share(t int) (share float64, able bool) {
+	share = k.target[t]
 	if share < negligible {
 		share = 0
 	}

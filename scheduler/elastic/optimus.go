@@ -24,6 +24,12 @@ type Optimus struct {
 	table  *throughput.Table
 	curves map[curveKey]Curve
 
+	lists  jobLists
+	claims []*claim // memory
+
+	last      curveKey // of the last call of curve: most jobs follow one of the same key
+	lastCurve Curve
+
 	// Pack lets Optimus place jobs, too, by the paper's rule of the fewest nodes (pack.go). Otherwise
 	// the Placer does, and jobs that keep their number of GPUs never move.
 	Pack bool
@@ -48,6 +54,7 @@ type claim struct {
 	work         float64 // remaining seconds, if Curve takes 1 second
 	curve        Curve
 	model        *throughput.Model
+	shortest     float64 // remaining seconds on the fewest GPUs
 
 	gpus int // allocated so far
 	gain float64
@@ -56,10 +63,11 @@ type claim struct {
 
 // Allocate implements scheduler.Allocator.
 func (o *Optimus) Allocate(v scheduler.View) []scheduler.Allocation {
-	avail := newSupply(v)
-	var claims []*claim
-	for _, j := range active(v) {
-		claims = append(claims, o.newClaim(v, j, avail.largest))
+	jobs := o.lists.read(v)
+	avail := newSupply(v, jobs)
+	claims := o.claimsFor(len(jobs.active))
+	for i, j := range jobs.active {
+		o.fill(claims[i], v, j, avail.largest)
 	}
 	var packer *packer
 	if o.Pack {
@@ -78,9 +86,23 @@ func (o *Optimus) Allocate(v scheduler.View) []scheduler.Allocation {
 	return out
 }
 
-// newClaim returns a job's claim before any GPU is given out.
-func (o *Optimus) newClaim(v scheduler.View, j *scheduler.Job, node int) *claim {
-	c := &claim{job: j, gpuType: j.OwnGPUType(), model: o.table.Model(j.Model())}
+// claimsFor returns empty claims, in the memory of those of the last call.
+func (o *Optimus) claimsFor(jobs int) []*claim {
+	for len(o.claims) < jobs {
+		more := make([]claim, jobs)
+		for i := range more {
+			o.claims = append(o.claims, &more[i])
+		}
+	}
+	for _, c := range o.claims {
+		*c = claim{}
+	}
+	return o.claims[:jobs]
+}
+
+// fill makes c a job's claim before any GPU is given out.
+func (o *Optimus) fill(c *claim, v scheduler.View, j *scheduler.Job, node int) {
+	c.job, c.gpuType, c.model = j, j.OwnGPUType(), o.table.Model(j.Model())
 	c.fewest, c.most = bounds(j)
 	c.curve = o.curve(c.model, max(1, node), max(c.most, j.RequestedGPUs()))
 	remaining := j.Remaining(v.Now())
@@ -88,18 +110,25 @@ func (o *Optimus) newClaim(v scheduler.View, j *scheduler.Job, node int) *claim 
 		remaining = j.Estimate() / 10
 	}
 	c.work = remaining.Seconds() / c.curve.Seconds(j.RequestedGPUs())
-	return c
 }
 
 // curve returns a model's fitted curve for up to most GPUs, on as few nodes as they fit on.
 func (o *Optimus) curve(m *throughput.Model, node, most int) Curve {
 	key := curveKey{m, node, max(8, 1<<bits.Len(uint(most-1)))}
+	if key != o.last {
+		o.last, o.lastCurve = key, o.fitted(key)
+	}
+	return o.lastCurve
+}
+
+// fitted returns the curve of a key, which it fits once.
+func (o *Optimus) fitted(key curveKey) Curve {
 	if c, ok := o.curves[key]; ok {
 		return c
 	}
 	var samples []sample
 	for n := 1; n <= key.most; n *= 2 {
-		samples = append(samples, sample{n, m.Batch / m.Rate(throughput.Nodes(n, node), n)})
+		samples = append(samples, sample{n, key.model.Batch / key.model.Rate(throughput.Nodes(n, key.node), n)})
 	}
 	o.curves[key] = fitCurve(samples)
 	return o.curves[key]
@@ -107,13 +136,14 @@ func (o *Optimus) curve(m *throughput.Model, node, most int) Curve {
 
 // giveOut allocates the GPUs of the supply.
 func giveOut(claims []*claim, avail *supply) {
-	order := slices.Clone(claims)
-	slices.SortStableFunc(
-		order,
-		func(a, b *claim) int { return cmp.Compare(a.remainingOn(a.fewest), b.remainingOn(b.fewest)) },
-	)
-	var growing gains
+	order := shortestFirst(slices.Clone(claims))
 	for _, c := range order {
+		c.shortest = c.remainingOn(c.fewest)
+	}
+	heap.Init(&order)
+	var growing gains
+	for len(order) > 0 && avail.total > 0 {
+		c := heap.Pop(&order).(*claim)
 		if avail.take(c.job, c.gpuType, c.fewest) {
 			c.gpus = c.fewest
 			growing.add(c)
@@ -133,6 +163,32 @@ func giveOut(claims []*claim, avail *supply) {
 			heap.Pop(&growing)
 		}
 	}
+}
+
+// shortestFirst is a heap of claims, the shortest job on top; few of many get GPUs. Of equal ones
+// the first is that of the lowest number.
+type shortestFirst []*claim
+
+func (s shortestFirst) Len() int { return len(s) }
+
+func (s shortestFirst) Less(i, k int) bool {
+	a, b := s[i], s[k]
+	if c := cmp.Compare(a.shortest, b.shortest); c != 0 {
+		return c < 0
+	}
+	return a.job.ID() < b.job.ID()
+}
+
+func (s shortestFirst) Swap(i, k int) { s[i], s[k] = s[k], s[i] }
+
+// Push implements heap.Interface.
+func (s *shortestFirst) Push(c any) { *s = append(*s, c.(*claim)) }
+
+// Pop implements heap.Interface.
+func (s *shortestFirst) Pop() any {
+	last := (*s)[len(*s)-1]
+	*s = (*s)[:len(*s)-1]
+	return last
 }
 
 // remainingOn returns the job's remaining seconds on so many GPUs.

@@ -32,7 +32,8 @@ type Pollux struct {
 	// Costs are what saving and loading a job takes; nil means Delta for all jobs.
 	Costs scheduler.Costs
 
-	most map[cluster.JobID]int // the most GPUs that each job has had
+	lists jobLists
+	most  map[cluster.JobID]int // the most GPUs that each job has had
 }
 
 // Limits of the paper's implementation.
@@ -49,9 +50,10 @@ func NewPollux(t *throughput.Table, seed uint64) *Pollux {
 
 // Allocate implements scheduler.Allocator.
 func (p *Pollux) Allocate(v scheduler.View) []scheduler.Allocation {
-	jobs := active(v)
+	lists := p.lists.read(v)
+	jobs := lists.active
 	p.remember(jobs)
-	m := p.matrix(v, jobs)
+	m := p.matrix(v, lists)
 	rows := m.search(rand.New(rand.NewPCG(p.seed, uint64(v.Now()))), p.effort)
 	free := unused(jobs, m, rows)
 	var out []scheduler.Allocation
@@ -77,11 +79,11 @@ func (p *Pollux) remember(jobs []*scheduler.Job) {
 }
 
 // matrix returns the decision problem.
-func (p *Pollux) matrix(v scheduler.View, jobs []*scheduler.Job) *matrix {
-	avail := newSupply(v)
+func (p *Pollux) matrix(v scheduler.View, jobs *jobLists) *matrix {
+	avail := newSupply(v, jobs)
 	m := &matrix{nodes: avail.nodes, gpus: avail.gpus, caps: avail.caps.most}
-	for _, j := range jobs {
-		m.jobs = append(m.jobs, p.entry(v, j, avail, len(jobs)))
+	for _, j := range jobs.active {
+		m.jobs = append(m.jobs, p.entry(v, j, avail, len(jobs.active)))
 	}
 	return m
 }

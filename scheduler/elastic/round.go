@@ -1,9 +1,8 @@
 package elastic
 
 import (
-	"cmp"
+	"container/heap"
 	"math"
-	"slices"
 
 	"github.com/phos-gpu/phos/scheduler"
 )
@@ -30,34 +29,58 @@ func priority(share, due, had float64) float64 {
 }
 
 // round chooses which jobs run where: highest priority first, each job once, while there are GPUs.
-// Among equal pairs, those that already run are first, then larger shares.
+// Among equal pairs, those that already run are first, then larger shares. Few of many pairs get
+// GPUs, so they are in a heap and not sorted.
 func round(pairs []pair, avail *supply) []pair {
-	slices.SortStableFunc(pairs, func(a, b pair) int {
-		return cmp.Or(
-			cmp.Compare(b.priority, a.priority),
-			trueFirst(a.runs, b.runs),
-			cmp.Compare(b.share, a.share),
-			cmp.Compare(a.job.ID(), b.job.ID()),
-		)
-	})
-	var out []pair
-	chosen := map[*scheduler.Job]bool{}
-	for _, p := range pairs {
+	queue := pairQueue{pairs, make([]int32, len(pairs))}
+	for i := range queue.order {
+		queue.order[i] = int32(i)
+	}
+	heap.Init(&queue)
+	out := make([]pair, 0, min(len(pairs), avail.total))
+	chosen := make(map[*scheduler.Job]bool, min(len(pairs), avail.total))
+	for queue.Len() > 0 && avail.total > 0 {
+		p := &pairs[queue.order[0]]
+		heap.Pop(&queue)
 		if !chosen[p.job] && avail.take(p.job, p.gpuType, p.job.GPUs()) {
 			chosen[p.job] = true
-			out = append(out, p)
+			out = append(out, *p)
 		}
 	}
 	return out
 }
 
-// trueFirst compares booleans.
-func trueFirst(a, b bool) int {
+// pairQueue is a heap of pairs, the first one on top. Equal ones are in their given order.
+type pairQueue struct {
+	pairs []pair
+	order []int32
+}
+
+func (q *pairQueue) Len() int { return len(q.order) }
+
+func (q *pairQueue) Less(i, k int) bool {
+	i, k = int(q.order[i]), int(q.order[k])
+	a, b := &q.pairs[i], &q.pairs[k]
 	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
+	case a.priority != b.priority:
+		return a.priority > b.priority
+	case a.runs != b.runs:
+		return a.runs
+	case a.share != b.share:
+		return a.share > b.share
+	case a.job != b.job:
+		return a.job.ID() < b.job.ID()
 	}
-	return 1
+	return i < k
+}
+
+func (q *pairQueue) Swap(i, k int) { q.order[i], q.order[k] = q.order[k], q.order[i] }
+
+// Push implements heap.Interface.
+func (q *pairQueue) Push(i any) { q.order = append(q.order, i.(int32)) }
+
+// Pop implements heap.Interface. The last one is the one that heap.Pop returns.
+func (q *pairQueue) Pop() any {
+	q.order = q.order[:len(q.order)-1]
+	return nil
 }

@@ -289,7 +289,7 @@ func TestSimulatedWithFailingNodes(t *testing.T) {
 					}
 				}
 			}
-			if avail := newSupply(e); avail.total != int(e.Capacity().GPUs) {
+			if avail := newSupply(e, new(jobLists).read(e)); avail.total != int(e.Capacity().GPUs) {
 				t.Fatalf("%s: there are %d GPUs, and %g open", name, avail.total, e.Capacity().GPUs)
 			}
 		}

@@ -21,15 +21,15 @@ type supply struct {
 	left    budgets // what is left of these
 }
 
-// newSupply counts the GPUs.
-func newSupply(v scheduler.View) *supply {
+// newSupply counts the GPUs that the jobs compete for.
+func newSupply(v scheduler.View, jobs *jobLists) *supply {
 	nodes := v.Nodes()
 	r := &supply{gpus: make([]uint64, len(nodes)), nodes: make([]int, len(nodes)), byType: map[string]int{}}
-	r.caps = capsOf(v, slices.AppendSeq(active(v), v.Running()))
+	r.caps = capsOf(v, jobs.active, jobs.running)
 	for i := range nodes {
 		r.gpus[i] = v.Free().Mask(nodes[i].ID)
 	}
-	for j := range v.Running() {
+	for _, j := range jobs.running {
 		if stays(v, j) {
 			r.caps.most.spend(r.caps.bounds(j), len(j.Placement())*j.Share())
 			continue
@@ -84,13 +84,43 @@ func (r *supply) take(j *scheduler.Job, gpuType string, gpus int) bool {
 	return true
 }
 
-// active returns the waiting and running jobs, by number, without those that stay.
-func active(v scheduler.View) []*scheduler.Job {
-	jobs := slices.AppendSeq(slices.Collect(v.Waiting()), v.Running())
-	jobs = slices.DeleteFunc(jobs, func(j *scheduler.Job) bool { return stays(v, j) })
-	slices.SortFunc(jobs, func(a, b *scheduler.Job) int { return cmp.Compare(a.ID(), b.ID()) })
-	return jobs
+// jobLists are the jobs of a View. Reading them again reuses the memory.
+type jobLists struct {
+	active  []*scheduler.Job // those that wait or run, by number, without those that stay
+	running []*scheduler.Job // all of them
+	waiting []*scheduler.Job
+	moving  []*scheduler.Job // running ones that are active
 }
+
+// read lists the jobs of a view. In most orders waiting jobs are by number already.
+func (l *jobLists) read(v scheduler.View) *jobLists {
+	l.waiting = slices.AppendSeq(l.waiting[:0], v.Waiting())
+	l.running = slices.AppendSeq(l.running[:0], v.Running())
+	l.moving = l.moving[:0]
+	for _, j := range l.running {
+		if !stays(v, j) {
+			l.moving = append(l.moving, j)
+		}
+	}
+	for _, jobs := range [][]*scheduler.Job{l.waiting, l.moving} {
+		if !slices.IsSortedFunc(jobs, byNumber) {
+			slices.SortFunc(jobs, byNumber)
+		}
+	}
+	moving := l.moving
+	l.active = l.active[:0]
+	for _, j := range l.waiting {
+		for len(moving) > 0 && moving[0].ID() < j.ID() {
+			l.active, moving = append(l.active, moving[0]), moving[1:]
+		}
+		l.active = append(l.active, j)
+	}
+	l.active = append(l.active, moving...)
+	return l
+}
+
+// byNumber compares jobs by number.
+func byNumber(a, b *scheduler.Job) int { return cmp.Compare(a.ID(), b.ID()) }
 
 // bounds returns the fewest and the most GPUs that a job can run on, at least one.
 func bounds(j *scheduler.Job) (fewest, most int) {

@@ -33,10 +33,12 @@ type Report struct {
 
 // Check reads a log to its end and returns an error for the first line that cannot be true: a GPU
 // that jobs have more than whole, a job that starts on fewer GPUs than it takes, on a node that is
-// closed or of another type, or on an occupied GPU, a run that ends and did not begin.
+// closed or of another type, or on an occupied GPU, a run that ends and did not begin, a job that
+// starts later than it was promised although nothing broke the promise.
 func Check(r *Reader) (Report, error) {
 	c := checker{
 		r: r, jobs: map[cluster.JobID]*checked{}, used: map[cluster.GPU]int{}, occupied: map[cluster.GPU]bool{},
+		promises: newPromises(&r.Header),
 	}
 	for i := range r.Header.Nodes {
 		c.nodes = append(c.nodes, machine{Node: r.Header.Nodes[i]})
@@ -80,6 +82,8 @@ type checker struct {
 	used   map[cluster.GPU]int // thousandths
 	// occupied GPUs are used by something foreign.
 	occupied map[cluster.GPU]bool
+
+	promises promises
 	// wanted are the jobs for which others were preempted at this time and that have not started.
 	wanted map[cluster.JobID]bool
 	// closed are the nodes that were closed at this time.
@@ -144,6 +148,7 @@ func (c *checker) event(e *Event) error {
 		if j.running || !j.admitted || e.Start < e.At {
 			return c.r.wrong("promise to job %d, which runs, is not admitted, or for the past", e.Job)
 		}
+		return c.promise(e)
 	case e.Kind.runs():
 		return c.start(e, j)
 	case e.Kind == Keep:
@@ -190,6 +195,7 @@ func (c *checker) keep(e *Event, j *checked) error {
 // goOn gives a job the GPUs that it has in truth: their nodes may be closed, and foreign programs
 // may use them.
 func (c *checker) goOn(e *Event, j *checked) error {
+	c.promises.setback = c.report.Events
 	if _, most := j.bounds(); len(e.On) < 1 || len(e.On) > most || e.Run < 1 {
 		return c.r.wrong("%s of job %d, run %d on %d GPUs: it takes %d at most", e.Kind, e.Job, e.Run, len(e.On), most)
 	}
@@ -213,6 +219,7 @@ func (c *checker) node(e *Event) error {
 	if at < 0 || at >= len(c.nodes) {
 		return c.r.wrong("%s of node %d: there are %d", e.Kind, e.Node, len(c.nodes))
 	}
+	c.promises.setback = c.report.Events
 	n := &c.nodes[at]
 	switch {
 	case e.Kind.ofGPU():
@@ -284,6 +291,10 @@ func (c *checker) start(e *Event, j *checked) error {
 			return err
 		}
 	}
+	if err := c.keeps(e, e.At); err != nil {
+		return err
+	}
+	c.runBegins(e, j)
 	j.begin(e.Run, e.On)
 	j.stays = false
 	delete(c.wanted, e.Job)
@@ -376,6 +387,7 @@ func (c *checker) giveBack(e *Event, j *checked) error {
 
 // end counts the end of a run, or of a job. Its GPUs are free.
 func (c *checker) end(e *Event, j *checked) {
+	c.runEnds(e, e.Kind)
 	switch e.Kind {
 	case Refuse:
 		j.refuse()

@@ -91,7 +91,7 @@ func (a Album) figures() (all []*Figure) {
 	}
 	var files []string
 	for _, r := range a.Runs {
-		if len(bars(r.Result)) == 0 {
+		if all, _ := bars(r.Result); len(all) == 0 {
 			continue
 		}
 		file := ""

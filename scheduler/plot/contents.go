@@ -15,7 +15,7 @@ import (
 const (
 	maxJobs    = 200_000
 	maxSamples = 200_000
-	maxBars    = 200_000
+	maxBars    = 50_000
 	maxUsers   = 30
 )
 
@@ -114,13 +114,9 @@ func (a Album) contents() contents {
 			c.Notes = append(c.Notes, fmt.Sprintf("%s: the distribution is that of every %dth job", r.Name, every))
 		}
 		d.Timeline = timeline(r.Result)
-		all := bars(r.Result)
-		if len(all) > maxBars {
-			c.Notes = append(
-				c.Notes,
-				fmt.Sprintf("%s: of %d bars on GPUs, the first %d are shown", r.Name, len(all), maxBars),
-			)
-			all = all[:maxBars]
+		all, more := bars(r.Result)
+		if more {
+			c.Notes = append(c.Notes, fmt.Sprintf("%s: the chart of jobs on GPUs has the first %d runs", r.Name, runsOf(all)))
 		}
 		d.Gantt = ganttOf(r.Result, all)
 		c.Runs = append(c.Runs, d)

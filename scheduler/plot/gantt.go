@@ -38,21 +38,22 @@ func gantt(r Run, file string) *Figure {
 	if file != "" {
 		name, title = file, "Jobs on GPUs: "+r.Name
 	}
-	end := r.Result.Runs[0].To.Seconds()
-	for i := range r.Result.Runs {
-		end = max(end, r.Result.Runs[i].To.Seconds())
+	all, more := bars(r.Result)
+	if more {
+		title += fmt.Sprintf(" (the first %d runs)", runsOf(all))
 	}
+	c := &chart{result: r.Result, bars: all, first: rows(r.Result)}
+	_, end, _, most := c.DataRange()
 	u := unitFor(end)
 	f := newFigure(name, title, "time ("+u.name+")", "nodes and their GPUs")
 	f.height = min(max(height, vg.Length(len(r.Result.Nodes))*vg.Points(9)), 3*height)
-	first := rows(r.Result)
-	f.plot.Add(&chart{result: r.Result, bars: bars(r.Result), first: first})
+	f.plot.Add(c)
 	p := f.plot
 	p.X.Min, p.X.Max = 0, end
 	p.X.Tick.Marker = timeTicks(u)
-	p.Y.Min, p.Y.Max = 0, float64(first[len(first)-1])
+	p.Y.Min, p.Y.Max = 0, most
 	p.Y.Tick.Length = 0
-	p.Y.Tick.Marker = nodeTicks(r.Result.Nodes, first)
+	p.Y.Tick.Marker = nodeTicks(r.Result.Nodes, c.first)
 	return f
 }
 
@@ -125,8 +126,8 @@ func (g *chart) Plot(c draw.Canvas, p *plot.Plot) {
 
 // DataRange returns the chart's extent.
 func (g *chart) DataRange() (xmin, xmax, ymin, ymax float64) {
-	for i := range g.result.Runs {
-		xmax = max(xmax, g.result.Runs[i].To.Seconds())
+	for _, b := range g.bars {
+		xmax = max(xmax, g.result.Runs[b.run].To.Seconds())
 	}
 	return 0, xmax, 0, float64(g.first[len(g.first)-1])
 }

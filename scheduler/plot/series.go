@@ -87,10 +87,14 @@ type bar struct {
 	row, rows int
 }
 
-// bars returns the bars of a Gantt chart.
-func bars(r *sim.Result) (all []bar) {
+// bars returns the bars of a Gantt chart, and whether there are more of later runs: a chart of all
+// would be too large to look at.
+func bars(r *sim.Result) (all []bar, more bool) {
 	first := rows(r)
 	for i := range r.Runs {
+		if len(all) >= maxBars {
+			return all, true
+		}
 		for _, gpu := range r.Runs[i].On {
 			row := first[gpu.Node] + int(gpu.Index)
 			if n := len(all); n > 0 && all[n-1].run == i && all[n-1].row+all[n-1].rows == row {
@@ -100,7 +104,15 @@ func bars(r *sim.Result) (all []bar) {
 			all = append(all, bar{run: i, row: row, rows: 1})
 		}
 	}
-	return all
+	return all, r.RunsCut
+}
+
+// runsOf returns how many runs some bars show.
+func runsOf(all []bar) int {
+	if len(all) == 0 {
+		return 0
+	}
+	return all[len(all)-1].run + 1
 }
 
 // rows returns the first row of each node, and behind the last node the number of rows.

@@ -12,8 +12,9 @@ import (
 const (
 	// maxSamples is the timeline's length at which every second sample is dropped.
 	maxSamples = 100_000
-	// MaxJobsForRuns is the largest number of jobs of a trace whose runs are recorded.
-	MaxJobsForRuns = 20_000
+	// maxRunNodes is how many runs are recorded; a run on several nodes counts for each of them. A chart
+	// of more would be too large to look at, and runs need more memory than all else.
+	maxRunNodes = 50_000
 )
 
 // Recorder records what becomes of jobs. Jobs are identified by their index in the slice passed to
@@ -25,9 +26,10 @@ type Recorder struct {
 	ended int // of all jobs
 	stops int // preemptions of all jobs
 
-	keepRuns bool
 	runs     []Run
-	open     []int32 // per job, the index of its current run plus one
+	open     []int32 // per job, the index of its current run plus one; nil if runs are not recorded
+	runNodes int     // of the recorded runs
+	cutOff   bool    // later runs are not recorded
 
 	timeline []Sample
 	stride   int // one of so many samples is kept
@@ -45,14 +47,11 @@ type Recorder struct {
 // NewRecorder returns a recorder of jobs that have not arrived yet.
 func NewRecorder(jobs []cluster.Job, nodes []cluster.Node, track Track) *Recorder {
 	r := &Recorder{
-		jobs:     make([]JobResult, len(jobs)),
-		track:    track,
-		nodes:    nodes,
-		stride:   1,
-		keepRuns: len(jobs) <= MaxJobsForRuns,
-	}
-	if r.keepRuns {
-		r.open = make([]int32, len(jobs))
+		jobs:   make([]JobResult, len(jobs)),
+		track:  track,
+		nodes:  nodes,
+		stride: 1,
+		open:   make([]int32, len(jobs)),
 	}
 	for i := range jobs {
 		j := &jobs[i]
@@ -74,6 +73,9 @@ func NewRecorder(jobs []cluster.Job, nodes []cluster.Node, track Track) *Recorde
 	return r
 }
 
+// OmitRuns lets the Recorder record no runs, only their sums.
+func (r *Recorder) OmitRuns() { r.open = nil }
+
 // Left returns how many tracked jobs have not ended.
 func (r *Recorder) Left() int { return r.left }
 
@@ -90,16 +92,20 @@ func (r *Recorder) Started(i int, at time.Duration) {
 // Ran begins a run of a job. The placement must not change later.
 func (r *Recorder) Ran(i int, at time.Duration, on cluster.Placement) {
 	r.use.begin(i, at, on)
-	if !r.keepRuns {
+	if r.open == nil || r.cutOff {
 		return
 	}
-	r.runs = append(r.runs, Run{Job: r.jobs[i].ID, From: at, To: -1, On: slices.Clone(on)})
+	r.runNodes += max(1, on.Nodes())
+	if r.cutOff = r.runNodes > maxRunNodes; r.cutOff {
+		return
+	}
+	r.runs = append(r.runs, Run{Job: r.jobs[i].ID, From: at, To: -1, On: on})
 	r.open[i] = int32(len(r.runs))
 }
 
 // closeRun ends a job's current run, if runs are recorded.
 func (r *Recorder) closeRun(i int, at time.Duration, preempted bool) {
-	if !r.keepRuns || r.open[i] == 0 {
+	if r.open == nil || r.open[i] == 0 {
 		return
 	}
 	run := &r.runs[r.open[i]-1]
@@ -199,7 +205,7 @@ func (r *Recorder) Result(end time.Duration, partial bool) *Result {
 		counted = slices.DeleteFunc(counted, func(j JobResult) bool { return !r.track.Counts(j.ID) })
 	}
 	slices.SortFunc(counted, func(a, b JobResult) int { return cmp.Compare(a.ID, b.ID) })
-	result := &Result{Jobs: counted, Summary: summarize(counted), Timeline: r.timeline, Runs: r.runs, Nodes: r.nodes}
+	result := &Result{Jobs: counted, Summary: summarize(counted), Timeline: r.timeline, Runs: r.runs, RunsCut: r.cutOff, Nodes: r.nodes}
 	result.Summary.Partial, result.Summary.Preemptions = partial, r.stops
 	result.Summary.Figures = figures(counted, capacityOf(r.nodes))
 	if r.available > 0 {

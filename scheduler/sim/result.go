@@ -16,9 +16,10 @@ type Result struct {
 	Summary Summary
 	// Timeline are samples at changes of the cluster's state; each holds until the next.
 	Timeline []Sample
-	// Runs are the times in which jobs had GPUs, by start: the bars of a Gantt chart. Empty if the
-	// trace has more than MaxJobsForRuns jobs.
+	// Runs are the times in which jobs had GPUs, by start: the bars of a Gantt chart.
 	Runs []Run
+	// RunsCut is set if there were so many that Runs has only the first ones.
+	RunsCut bool
 	// Nodes are the cluster.
 	Nodes []cluster.Node
 }

@@ -20,6 +20,8 @@ type Options struct {
 	Faults   Faults
 	// Until ends the simulation early; 0 means never.
 	Until time.Duration
+	// OmitRuns leaves Result.Runs empty.
+	OmitRuns bool
 	// Events is where the log of events is written, with its header; nil for none.
 	Events *eventlog.Writer
 	// Progress is called from time to time with the number of jobs that have ended and the virtual
@@ -118,6 +120,9 @@ func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
 			len(jobs),
 		), arrivals: make([]int32, len(jobs)), faults: newFaults(o.Faults, o.Nodes),
 		ends: endQueue{position: make([]int32, len(jobs))}, writer: o.Events,
+	}
+	if o.OmitRuns {
+		s.rec.OmitRuns()
 	}
 	if o.Events != nil {
 		s.log = eventlog.NewLog(engine, o.Events)

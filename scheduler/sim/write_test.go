@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -149,5 +150,37 @@ func TestParseTrack(t *testing.T) {
 		if _, err := ParseTrack(text); err == nil {
 			t.Errorf("%q was accepted", text)
 		}
+	}
+}
+
+// TestFirstRuns: of many runs only the first are kept, those on several nodes count as so many, and
+// the sums have all of them. A Recorder that omits runs has the same sums.
+func TestFirstRuns(t *testing.T) {
+	two := cluster.Placement{{Node: 0}, {Node: 1}}
+	var sums []JobResult
+	for _, omit := range []bool{false, true} {
+		r := NewRecorder([]cluster.Job{{ID: 1, GPUs: 2}}, []cluster.Node{{GPUs: 1}, {GPUs: 1}}, Track{})
+		if omit {
+			r.OmitRuns()
+		}
+		for i := range time.Duration(maxRunNodes) {
+			r.Ran(0, 2*i, two)
+			r.Preempted(0, 2*i+1)
+		}
+		got := r.Result(2*maxRunNodes, true)
+		want := maxRunNodes / 2
+		if omit {
+			want = 0
+		}
+		if len(got.Runs) != want || got.RunsCut == omit {
+			t.Fatalf("%d runs, %v", len(got.Runs), got.RunsCut)
+		}
+		if want > 0 && got.Runs[want-1].To != time.Duration(2*want-1) {
+			t.Errorf("the last run ends at %v", got.Runs[want-1].To)
+		}
+		sums = append(sums, got.Jobs...)
+	}
+	if !reflect.DeepEqual(sums[0], sums[1]) || sums[0].Runs != maxRunNodes {
+		t.Errorf("%+v and %+v", sums[0], sums[1])
 	}
 }

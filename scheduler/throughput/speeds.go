@@ -10,19 +10,30 @@ import (
 // A job's length is its runtime on the GPUs that it asks for: as many as it asks for, on as few
 // nodes as possible, of the type that it asks for or else of the reference type. Its GPUs exchange
 // data after every step, so the slowest one determines the speed.
+//
+// Each simulation needs its own: a Speeds remembers throughputs and is not safe for concurrent use.
 type Speeds struct {
 	table *Table
+	rates map[rateKey]float64
 
 	// adaptive: every job uses the batch size that is best on its GPUs, as Pollux makes it do.
 	adaptive bool
 }
 
+// rateKey identifies a throughput.
+type rateKey struct {
+	model       *Model
+	nodes, gpus int
+}
+
 // NewSpeeds returns the speeds of jobs that keep their batch size.
-func NewSpeeds(t *Table) *Speeds { return &Speeds{table: t} }
+func NewSpeeds(t *Table) *Speeds { return &Speeds{table: t, rates: map[rateKey]float64{}} }
 
 // NewAdaptiveSpeeds returns the speeds of jobs whose batch size adapts to their GPUs. On the GPUs
 // that a job asks for it is at least 1.
-func NewAdaptiveSpeeds(t *Table) *Speeds { return &Speeds{table: t, adaptive: true} }
+func NewAdaptiveSpeeds(t *Table) *Speeds {
+	return &Speeds{table: t, rates: map[rateKey]float64{}, adaptive: true}
+}
 
 // Speed returns how fast a job runs on given GPUs; 1 is the speed on those that it asks for.
 func (s *Speeds) Speed(j *scheduler.Job, on cluster.Placement, nodes []cluster.Node) float64 {
@@ -30,17 +41,30 @@ func (s *Speeds) Speed(j *scheduler.Job, on cluster.Placement, nodes []cluster.N
 		return 0
 	}
 	m, spread, gpus := s.table.Model(j.Model()), on.Nodes(), len(on)
-	rate := m.Rate
+	var rate float64
 	if s.adaptive {
-		rate = func(nodes, gpus int) float64 { return s.table.Goodput(m, nodes, gpus) }
+		rate = s.table.Goodput(m, spread, gpus)
+	} else {
+		rate = s.rate(m, spread, gpus)
 	}
-	return rate(spread, gpus) * slowestRate(m, on, nodes) / s.requested(m, j, nodes)
+	return rate * slowestRate(m, on, nodes) / s.requested(m, j, nodes)
+}
+
+// rate returns a model's throughput with the job's own batch size.
+func (s *Speeds) rate(m *Model, nodes, gpus int) float64 {
+	key := rateKey{m, nodes, gpus}
+	rate, ok := s.rates[key]
+	if !ok {
+		rate = m.Rate(nodes, gpus)
+		s.rates[key] = rate
+	}
+	return rate
 }
 
 // requested returns the throughput on what a job asks for.
 func (s *Speeds) requested(m *Model, j *scheduler.Job, nodes []cluster.Node) float64 {
 	fewest := fewestNodes(j, nodes)
-	rate := m.Rate(fewest, j.RequestedGPUs())
+	rate := s.rate(m, fewest, j.RequestedGPUs())
 	if j.OwnGPUType() == "" {
 		return rate
 	}
