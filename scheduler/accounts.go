@@ -27,7 +27,7 @@ func (e *Engine) account(name string) *account {
 		return a
 	}
 	a := &account{limit: math.MaxInt}
-	if most := e.capOf(name); most != Uncapped {
+	if most := e.policies.capOf(name); most != Uncapped {
 		a.limit = most * wholeGPU
 	}
 	if i := strings.LastIndexByte(name, '/'); i > 0 {
@@ -58,15 +58,23 @@ func (a *account) adjustHeld(j *Job, gpus int) {
 	}
 }
 
+// capOf returns a user's cap in GPUs.
+func (p *Policies) capOf(name string) int {
+	if most, capped := p.Caps[name]; capped {
+		return most
+	}
+	return Uncapped
+}
+
 // initialGPUs returns a job's allocation unless an Allocator decides otherwise. An elastic job that
 // asks for more than its owner's cap gets the cap; otherwise it would wait forever.
-func (e *Engine) initialGPUs(f *cluster.Job) int {
+func (p *Policies) initialGPUs(f *cluster.Job) int {
 	gpus := f.GPUs
 	if f.MaxGPUs == 0 || f.Share != wholeGPU {
 		return gpus
 	}
 	for name := f.User; ; name = name[:strings.LastIndexByte(name, '/')] {
-		gpus = min(gpus, e.capOf(name))
+		gpus = min(gpus, p.capOf(name))
 		if strings.LastIndexByte(name, '/') <= 0 {
 			break
 		}

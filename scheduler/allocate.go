@@ -85,23 +85,18 @@ func (e *Engine) changes(wanted []Allocation) []*resize {
 		keeps[a.Job.ID()] = true
 	}
 	for j := range e.Running() {
-		if !keeps[j.ID()] && j.preemptible && e.movable(j) {
+		if !keeps[j.ID()] && j.preemptible && e.free.allUsable(j.placement) {
 			changes = append(changes, &resize{job: j})
 		}
 	}
 	for _, a := range wanted {
 		running := a.Job.phase == Running
-		if running && (!a.Job.preemptible || !e.movable(a.Job) || e.satisfied(a)) {
+		if running && (!a.Job.preemptible || !e.free.allUsable(a.Job.placement) || e.satisfied(a)) {
 			continue
 		}
 		changes = append(changes, &resize{job: a.Job, gpus: a.GPUs, gpuType: a.GPUType, requested: a.On})
 	}
 	return changes
-}
-
-// movable reports whether all GPUs of a running job are usable.
-func (e *Engine) movable(j *Job) bool {
-	return !slices.ContainsFunc(j.placement, func(gpu cluster.GPU) bool { return !e.free.Usable(gpu) })
 }
 
 // satisfied reports whether a running job has what it is allocated.

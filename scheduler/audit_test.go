@@ -132,7 +132,7 @@ func countGPUs(t testing.TB, e *Engine, j *Job, used map[cluster.GPU]int) {
 		t.Fatalf("job %d has GPUs %v", j.ID(), j.placement)
 	}
 	for _, gpu := range j.placement {
-		if e.free.closed[gpu.Node] && !odd && e.states[gpu.Node] != NodeCordoned {
+		if e.free.closed[gpu.Node] && !odd && e.free.states[gpu.Node] != NodeCordoned {
 			t.Fatalf("job %d runs on closed node %d", j.ID(), gpu.Node)
 		}
 		if used[gpu] += j.Share(); used[gpu] > 1000 {
@@ -213,8 +213,8 @@ func recountFree(t testing.TB, e *Engine, used map[cluster.GPU]int) {
 		if !e.free.closed[node.ID] {
 			capacity += node.GPUs
 		}
-		if e.free.closed[node.ID] != (e.states[node.ID] != NodeOpen) || e.free.Occupied(node.ID)&^allGPUs(&node) != 0 {
-			t.Fatalf("node %d is %v, occupied %b", node.ID, e.states[node.ID], e.free.Occupied(node.ID))
+		if e.free.closed[node.ID] != (e.free.states[node.ID] != NodeOpen) || e.free.Occupied(node.ID)&^allGPUs(&node) != 0 {
+			t.Fatalf("node %d is %v, occupied %b", node.ID, e.free.states[node.ID], e.free.Occupied(node.ID))
 		}
 		whole[""] += free
 		if node.GPUType != "" {

@@ -19,7 +19,7 @@ func (e *Engine) checkPlacement(j *Job, on cluster.Placement, n int) (cluster.Pl
 	}
 	on = sortedCopy(on)
 	for i, gpu := range on {
-		err := e.checkGPU(j, gpu)
+		err := e.free.checkGPU(j, gpu)
 		if i > 0 && on[i-1] == gpu {
 			err = ErrTwice
 		}
@@ -38,35 +38,6 @@ func byNumber(a, b cluster.GPU) int {
 	return int(a.Index) - int(b.Index)
 }
 
-// exists reports whether there is such a GPU.
-func (e *Engine) exists(gpu cluster.GPU) bool {
-	return gpu.Node >= 0 && int(gpu.Node) < len(e.nodes) && gpu.Index >= 0 && int(gpu.Index) < e.nodes[gpu.Node].GPUs
-}
-
-// checkHeld validates the GPUs that a job has already, and returns a sorted copy. What counts is
-// that they exist and that no other job has them: caps, closed nodes and the like are for plans.
-func (e *Engine) checkHeld(j *Job, on cluster.Placement) (cluster.Placement, error) {
-	if _, most := j.Bounds(); len(on) == 0 || len(on) > max(most, j.gpus) {
-		return nil, &PlanError{Job: j.ID(), Err: ErrGang}
-	}
-	on = sortedCopy(on)
-	for i, gpu := range on {
-		err := error(nil)
-		switch {
-		case !e.exists(gpu):
-			err = ErrNoSuchGPU
-		case i > 0 && on[i-1] == gpu:
-			err = ErrTwice
-		case e.free.left(gpu) < j.facts.Share:
-			err = ErrTaken
-		}
-		if err != nil {
-			return nil, &PlanError{Job: j.ID(), GPU: gpu, Err: err}
-		}
-	}
-	return on, nil
-}
-
 // sortedCopy returns a placement by number.
 func sortedCopy(on cluster.Placement) cluster.Placement {
 	on = slices.Clone(on)
@@ -77,18 +48,47 @@ func sortedCopy(on cluster.Placement) cluster.Placement {
 }
 
 // checkGPU returns why a job cannot have a GPU, or nil.
-func (e *Engine) checkGPU(j *Job, gpu cluster.GPU) error {
+func (f *Free) checkGPU(j *Job, gpu cluster.GPU) error {
 	switch {
-	case !e.exists(gpu):
+	case !f.exists(gpu):
 		return ErrNoSuchGPU
-	case e.free.closed[gpu.Node]:
+	case f.closed[gpu.Node]:
 		return ErrClosed
-	case !e.free.Suits(j, gpu.Node):
+	case !f.Suits(j, gpu.Node):
 		return ErrUnsuited
-	case e.free.Share(gpu) < j.facts.Share:
+	case f.Share(gpu) < j.facts.Share:
 		return ErrTaken
 	}
 	return nil
+}
+
+// exists reports whether there is such a GPU.
+func (f *Free) exists(gpu cluster.GPU) bool {
+	return gpu.Node >= 0 && int(gpu.Node) < len(f.nodes) && gpu.Index >= 0 && int(gpu.Index) < f.nodes[gpu.Node].GPUs
+}
+
+// checkHeld validates the GPUs that a job has already, and returns a sorted copy. What counts is
+// that they exist and that no other job has them: caps, closed nodes and the like are for plans.
+func (f *Free) checkHeld(j *Job, on cluster.Placement) (cluster.Placement, error) {
+	if _, most := j.Bounds(); len(on) == 0 || len(on) > max(most, j.gpus) {
+		return nil, &PlanError{Job: j.ID(), Err: ErrGang}
+	}
+	on = sortedCopy(on)
+	for i, gpu := range on {
+		err := error(nil)
+		switch {
+		case !f.exists(gpu):
+			err = ErrNoSuchGPU
+		case i > 0 && on[i-1] == gpu:
+			err = ErrTwice
+		case f.left(gpu) < j.facts.Share:
+			err = ErrTaken
+		}
+		if err != nil {
+			return nil, &PlanError{Job: j.ID(), GPU: gpu, Err: err}
+		}
+	}
+	return on, nil
 }
 
 // validJob reports whether a job's description is consistent.

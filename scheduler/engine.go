@@ -85,7 +85,6 @@ type Engine struct {
 	seconds float64        // now in seconds
 	round   time.Duration  // start of the next round; negative before the first
 	nodes   []cluster.Node // all that ever joined, by number
-	states  []NodeState
 	free    *Free
 	// per node and GPU, when its last checkpoint is complete; nil if there was none
 	ready    [][]time.Duration
@@ -286,15 +285,12 @@ func (e *Engine) Demand() int { return e.demand }
 // User returns a user's usage.
 func (e *Engine) User(name string) Usage {
 	u := e.accounts[name].usage(e.now)
-	u.Cap = e.capOf(name)
+	u.Cap = e.policies.capOf(name)
 	return u
 }
 
 // Policies returns what the engine is composed of.
 func (e *Engine) Policies() Policies { return e.policies }
-
-// Preempts reports whether waiting jobs may preempt running ones.
-func (e *Engine) Preempts() bool { return e.preempts }
 
 // PreemptibleFor returns how many GPUs that a waiting job could use are held by jobs that may be
 // preempted for it now.
@@ -332,20 +328,12 @@ func (e *Engine) Fits(f *cluster.Job) bool {
 	if j.facts.Share == 0 {
 		j.facts.Share = wholeGPU
 	}
-	j.gpus = e.initialGPUs(&j.facts)
+	j.gpus = e.policies.initialGPUs(&j.facts)
 	fewest := j.gpus
 	if e.policies.Allocate != nil {
 		fewest, _ = j.Bounds()
 	}
-	return e.couldHold(j, fewest)
-}
-
-// capOf returns a user's cap in GPUs.
-func (e *Engine) capOf(name string) int {
-	if most, capped := e.policies.Caps[name]; capped {
-		return most
-	}
-	return Uncapped
+	return e.free.couldHold(j, fewest)
 }
 
 // Waiting returns the admitted jobs without GPUs, group by group.

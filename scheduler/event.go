@@ -25,22 +25,28 @@ const (
 	ofNodes
 )
 
-// eventOrder returns simultaneous events by their keys, so that the order in which they were
-// reported does not matter: arrivals by number, then events of each job, then events of each node.
-// Events of one job or node keep their order.
-func (e *Engine) eventOrder(events []Event) []eventKey {
-	keys := make([]eventKey, len(events))
+// batch is the events of a step, in the order in which they are handled.
+type batch struct {
+	engine *Engine
+	events []Event
+	keys   []eventKey
+}
+
+// sort sorts simultaneous events by their keys, so that the order in which they were reported does
+// not matter: arrivals by number, then events of each job, then events of each node. Events of one
+// job or node keep their order.
+func (b *batch) sort() {
 	claimed := false
-	for i := range events {
-		claimed = claimed || events[i].claims()
+	for i := range b.events {
+		claimed = claimed || b.events[i].claims()
 	}
-	for i := range events {
-		keys[i] = eventKey{category: events[i].category(), subject: events[i].subject(), at: i}
+	for i := range b.events {
+		b.keys = append(b.keys, eventKey{category: b.events[i].category(), subject: b.events[i].subject(), at: i})
 		if claimed {
-			e.putClaim(events, keys[:i+1])
+			b.putClaim()
 		}
 	}
-	slices.SortFunc(keys, func(a, b eventKey) int {
+	slices.SortFunc(b.keys, func(a, b eventKey) int {
 		return cmp.Or(
 			cmp.Compare(a.category, b.category),
 			cmp.Compare(a.submit, b.submit),
@@ -48,26 +54,25 @@ func (e *Engine) eventOrder(events []Event) []eventKey {
 			cmp.Compare(a.at, b.at),
 		)
 	})
-	return keys
 }
 
 // putClaim moves the last event behind those that release GPUs, if its job claims some there or
 // before. A new node comes first: the job may be on it.
-func (e *Engine) putClaim(events []Event, keys []eventKey) {
-	last := &keys[len(keys)-1]
-	ev := &events[last.at]
+func (b *batch) putClaim() {
+	last := &b.keys[len(b.keys)-1]
+	ev := &b.events[last.at]
 	switch {
-	case ev.Kind == NodeUp && int(ev.Node) >= len(e.nodes):
+	case ev.Kind == NodeUp && int(ev.Node) >= len(b.engine.nodes):
 		last.category = joins
 	case ev.Kind == Adopted && ev.State != nil:
 		last.category, last.submit = claims, ev.State.Submit
 	case ev.Kind == Kept:
 		last.category = claims
-		if j := e.jobs[ev.Job]; j != nil {
+		if j := b.engine.jobs[ev.Job]; j != nil {
 			last.submit = j.facts.Submit
 		}
 	case last.category == ofJobs:
-		for _, k := range keys[:last.at] {
+		for _, k := range b.keys[:last.at] {
 			if k.category == claims && k.subject == last.subject {
 				last.category, last.submit = claims, k.submit
 			}
@@ -105,23 +110,20 @@ func (ev *Event) subject() int64 {
 
 // handleAll applies the events of a step, and reports those that were refused.
 func (e *Engine) handleAll(events []Event) {
-	if len(events) == 1 {
-		e.handleAt(events, 0)
-		return
+	var one [1]eventKey // the most frequent case needs no memory and no order
+	b := batch{engine: e, events: events, keys: one[:min(len(events), 1)]}
+	if len(events) > 1 {
+		b.keys = make([]eventKey, 0, len(events))
+		b.sort()
 	}
-	for _, k := range e.eventOrder(events) {
-		e.handleAt(events, k.at)
-	}
-}
-
-// handleAt applies one of the events of a step.
-func (e *Engine) handleAt(events []Event, at int) {
-	err := e.handle(&events[at])
-	if err != nil {
-		e.errs = append(e.errs, &EventError{events[at], at, err})
-	}
-	if e.observer != nil {
-		e.observer.Handled(at, err)
+	for _, k := range b.keys {
+		err := e.handle(&events[k.at])
+		if err != nil {
+			e.errs = append(e.errs, &EventError{events[k.at], k.at, err})
+		}
+		if e.observer != nil {
+			e.observer.Handled(k.at, err)
+		}
 	}
 }
 
@@ -153,7 +155,7 @@ func (e *Engine) handleJob(j *Job, ev *Event) error {
 		e.withdraw(j)
 		return nil
 	case Kept:
-		return e.keep(j, ev)
+		return outcome{e, j}.keep(ev)
 	case Working, Failed, Shrunk, Refused:
 	default:
 		return ErrBadFacts
@@ -167,9 +169,9 @@ func (e *Engine) handleJob(j *Job, ev *Event) error {
 	case Failed:
 		e.jobFailed(j)
 	case Refused:
-		e.refuse(j)
+		outcome{e, j}.refuse()
 	default:
-		return e.shrink(j, ev.On)
+		return outcome{e, j}.shrink(ev.On)
 	}
 	return nil
 }
@@ -198,7 +200,7 @@ func (e *Engine) submit(f *cluster.Job) error {
 // prepare sets what follows from a job's description.
 func (e *Engine) prepare(j *Job) {
 	j.account = e.account(j.facts.User)
-	j.gpus = e.initialGPUs(&j.facts)
+	j.gpus = e.policies.initialGPUs(&j.facts)
 	j.shape = e.shapeOf(j)
 }
 

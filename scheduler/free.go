@@ -18,7 +18,8 @@ type Free struct {
 	foreign []uint64 // per node, a bit for each occupied GPU; a job may have it nonetheless
 	// per node and GPU, the free thousandths of those in use; nil if the node's GPUs were never shared
 	shares   [][]int
-	closed   []bool   // per node
+	closed   []bool // per node
+	states   []NodeState
 	versions []uint32 // per node, how often it has changed
 	rackOf   []int32  // per node
 	racks    map[string]int32
@@ -92,6 +93,9 @@ func (f *Free) left(gpu cluster.GPU) int {
 // Closed reports whether a node gets no jobs: it is down, cordoned or draining.
 func (f *Free) Closed(node cluster.NodeID) bool { return f.closed[node] }
 
+// State returns what may happen on a node.
+func (f *Free) State(node cluster.NodeID) NodeState { return f.states[node] }
+
 // Occupied has a bit for each GPU of a node that something foreign uses. A job may have it, too:
 // once the job has released it, no other one gets it.
 func (f *Free) Occupied(node cluster.NodeID) uint64 { return f.foreign[node] }
@@ -100,6 +104,16 @@ func (f *Free) Occupied(node cluster.NodeID) uint64 { return f.foreign[node] }
 // and nothing foreign uses it.
 func (f *Free) Usable(gpu cluster.GPU) bool {
 	return !f.closed[gpu.Node] && f.foreign[gpu.Node]&(1<<gpu.Index) == 0
+}
+
+// allUsable reports whether all GPUs of a placement are usable.
+func (f *Free) allUsable(on cluster.Placement) bool {
+	for _, gpu := range on {
+		if !f.Usable(gpu) {
+			return false
+		}
+	}
+	return true
 }
 
 // Version changes whenever GPUs of a node are allocated or released, or the node is closed or
@@ -146,6 +160,7 @@ func (f *Free) add(node cluster.Node) {
 	f.foreign = append(f.foreign, 0)
 	f.shares = append(f.shares, nil)
 	f.closed = append(f.closed, false)
+	f.states = append(f.states, NodeOpen)
 	f.versions = append(f.versions, 0)
 	f.rackOf = append(f.rackOf, f.rackNumber(node.Rack))
 	f.classOf = append(f.classOf, f.nodeClass(&node))
@@ -267,11 +282,25 @@ func (f *Free) adjustGPU(gpu cluster.GPU, share int) {
 	}
 }
 
-// setClosed makes a node's GPUs unavailable, or available again.
-func (f *Free) setClosed(node cluster.NodeID, closed bool) {
-	if f.closed[node] != closed {
+// setState closes or opens a node.
+func (f *Free) setState(node cluster.NodeID, state NodeState) {
+	f.states[node] = state
+	if closed := state != NodeOpen; f.closed[node] != closed {
 		f.change(node, func() { f.closed[node] = closed })
 	}
+}
+
+// occupy notes whether something foreign uses a GPU.
+func (f *Free) occupy(gpu cluster.GPU, occupied bool) error {
+	if !f.exists(gpu) {
+		return ErrNoSuchGPU
+	}
+	gpus := f.foreign[gpu.Node] &^ (1 << gpu.Index)
+	if occupied {
+		gpus |= 1 << gpu.Index
+	}
+	f.setForeign(gpu.Node, gpus)
+	return nil
 }
 
 // setForeign sets which GPUs of a node something foreign uses.

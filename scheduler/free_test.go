@@ -100,7 +100,7 @@ func TestFreeAgainstRecount(t *testing.T) {
 			switch node := cluster.NodeID(r.IntN(len(nodes))); {
 			case r.IntN(12) == 0:
 				l.closed[node] = !l.closed[node]
-				f.setClosed(node, l.closed[node])
+				f.setState(node, map[bool]NodeState{true: NodeLost}[l.closed[node]])
 			case r.IntN(8) == 0:
 				gpu := cluster.GPU{Node: node, Index: int32(r.IntN(nodes[node].GPUs))}
 				l.foreign[gpu] = !l.foreign[gpu]
@@ -134,7 +134,8 @@ func postponeAll(f *Free, l *ledger, at time.Duration) {
 			}
 			return false
 		}
-		onOpen := slices.ContainsFunc(j.placement, func(gpu cluster.GPU) bool { return !l.closed[gpu.Node] && !l.foreign[gpu] })
+		usable := func(gpu cluster.GPU) bool { return !l.closed[gpu.Node] && !l.foreign[gpu] }
+		onOpen := slices.ContainsFunc(j.placement, usable)
 		if onOpen && !slices.ContainsFunc(j.placement, stays) {
 			overdue = append(overdue, j)
 		}
@@ -321,7 +322,7 @@ func TestFewestNodes(t *testing.T) {
 			t.Errorf("%d GPUs for %+v lie on %d nodes, not %d", c.gpus, c.job.facts, c.want, got)
 		}
 	}
-	f.setClosed(1, true)
+	f.setState(1, NodeLost)
 	if got := f.FewestNodes(anyone, 9); got != 2 {
 		t.Errorf("without node 1, 9 GPUs lie on 2 nodes, not %d", got)
 	}

@@ -311,8 +311,9 @@ func forked(t testing.TB, e *Engine, g *garbage) {
 	f.policies.Caps = nil // they may be others, and exceeded
 	audit(t, f)
 	for i := range e.nodes {
-		if id := cluster.NodeID(i); f.free.unused(id) != e.free.unused(id) || f.states[i] != e.states[i] {
-			t.Fatalf("node %d: %b, %v, in the fork %b, %v", i, e.free.unused(id), e.states[i], f.free.unused(id), f.states[i])
+		if id := cluster.NodeID(i); f.free.unused(id) != e.free.unused(id) || f.free.states[i] != e.free.states[i] {
+			t.Fatalf("node %d: %b, %v, in the fork %b, %v", i, e.free.unused(id), e.free.State(id), f.free.unused(id),
+				f.free.State(id))
 		}
 	}
 }
@@ -331,7 +332,7 @@ func takenOver(t testing.TB, e *Engine) {
 		state := j.State(e.now)
 		events = append(events, Event{Kind: Adopted, State: &state})
 	}
-	for i, state := range e.states {
+	for i, state := range e.free.states {
 		for gpu := range int32(e.nodes[i].GPUs) {
 			if e.free.Occupied(cluster.NodeID(i))&(1<<gpu) != 0 {
 				events = append(events, Event{Kind: Occupied, Node: cluster.NodeID(i), GPU: gpu})

@@ -484,10 +484,10 @@ func sameJob(t *testing.T, j *Job, want *modelJob, now time.Duration, where stri
 	if !want.running {
 		want.run = j.run // which number it has is of no importance
 	}
-	got := fmt.Sprint(j.phase == Running, j.placement, j.Attained(now), j.Service(now), j.Done(now), j.waitingSince, j.runs,
-		j.run, j.lastRun, j.preemptions, j.failures)
-	expect := fmt.Sprint(want.running, want.on, attained, service, done, want.waitingSince, want.runs, want.run, want.lastRun,
-		want.preemptions, want.fails)
+	got := fmt.Sprint(j.phase == Running, j.placement, j.Attained(now), j.Service(now), j.Done(now), j.waitingSince,
+		j.runs, j.run, j.lastRun, j.preemptions, j.failures)
+	expect := fmt.Sprint(want.running, want.on, attained, service, done, want.waitingSince, want.runs, want.run,
+		want.lastRun, want.preemptions, want.fails)
 	if got != expect || want.running && j.since != want.since {
 		t.Fatalf("%s: job %d is\n%v\n%v", where, want.ID, got, expect)
 	}

@@ -22,9 +22,6 @@ const (
 	NodeLost
 )
 
-// NodeState returns the state of a node.
-func (e *Engine) NodeState(node cluster.NodeID) NodeState { return e.states[node] }
-
 // changeNode applies an event of a node.
 func (e *Engine) changeNode(ev *Event) error {
 	if ev.Kind == NodeUp && int(ev.Node) == len(e.nodes) && ev.Machine != nil && ev.Machine.ID == ev.Node {
@@ -38,7 +35,7 @@ func (e *Engine) changeNode(ev *Event) error {
 	case NodeUp:
 		return e.reopenNode(ev)
 	case Occupied, Vacated:
-		return e.occupy(ev)
+		return e.free.occupy(cluster.GPU{Node: ev.Node, Index: ev.GPU}, ev.Kind == Occupied)
 	case Cordoned:
 		e.closeNode(ev.Node, NodeCordoned)
 	case Drained:
@@ -55,47 +52,25 @@ func (e *Engine) changeNode(ev *Event) error {
 
 // closeNode closes a node, or makes the state of a closed one worse.
 func (e *Engine) closeNode(node cluster.NodeID, state NodeState) {
-	e.states[node] = max(e.states[node], state)
-	if e.free.closed[node] {
-		return
+	if !e.free.closed[node] {
+		e.capacity.add(capacity(&e.nodes[node]), -1)
 	}
-	e.free.setClosed(node, true)
-	e.capacity.add(capacity(&e.nodes[node]), -1)
+	e.free.setState(node, max(e.free.states[node], state))
 }
 
 // stopAllOn stops the jobs that have a GPU of a node.
 func (e *Engine) stopAllOn(node cluster.NodeID, how How) {
-	for _, j := range e.jobsOn(node) {
-		e.plan.Stops = append(e.plan.Stops, Stop{Job: j.ID(), How: how})
-		e.rememberRun(j, false)
-		e.requeue(j, how)
-	}
-}
-
-// occupy takes a GPU out of use, or gives it back.
-func (e *Engine) occupy(ev *Event) error {
-	if !e.exists(cluster.GPU{Node: ev.Node, Index: ev.GPU}) {
-		return ErrNoSuchGPU
-	}
-	gpus, bit := e.free.foreign[ev.Node], uint64(1)<<ev.GPU
-	if ev.Kind == Occupied {
-		gpus |= bit
-	} else {
-		gpus &^= bit
-	}
-	e.free.setForeign(ev.Node, gpus)
-	return nil
-}
-
-// jobsOn returns the jobs that have a GPU of a node.
-func (e *Engine) jobsOn(node cluster.NodeID) []*Job {
 	var jobs []*Job
 	for j := range e.Running() {
 		if slices.ContainsFunc(j.placement, func(gpu cluster.GPU) bool { return gpu.Node == node }) {
 			jobs = append(jobs, j)
 		}
 	}
-	return jobs
+	for _, j := range jobs {
+		e.plan.Stops = append(e.plan.Stops, Stop{Job: j.ID(), How: how})
+		j.rememberRun(false)
+		e.requeue(j, how)
+	}
 }
 
 // reopenNode makes a closed node available again, with new properties if the event has them.
@@ -112,8 +87,7 @@ func (e *Engine) reopenNode(ev *Event) error {
 		e.ready[ev.Node] = nil
 		e.updateFits()
 	}
-	e.states[ev.Node] = NodeOpen
-	e.free.setClosed(ev.Node, false)
+	e.free.setState(ev.Node, NodeOpen)
 	e.capacity.add(capacity(&e.nodes[ev.Node]), +1)
 	e.requestAllAdmissions()
 	return nil
@@ -129,7 +103,6 @@ func (e *Engine) addNode(node cluster.Node) error {
 	}
 	e.nodes = append(e.nodes, node)
 	e.free.add(node)
-	e.states = append(e.states, NodeOpen)
 	e.ready = append(e.ready, nil)
 	e.capacity.add(capacity(&node), +1)
 	e.updateFits()
@@ -139,7 +112,7 @@ func (e *Engine) addNode(node cluster.Node) error {
 // updateFits computes again which shapes the cluster could hold, after it grew or changed.
 func (e *Engine) updateFits() {
 	for w, s := range e.shapes {
-		s.fits = e.couldHold(s.probe, w.fewest)
+		s.fits = e.free.couldHold(s.probe, w.fewest)
 	}
 }
 

@@ -76,15 +76,15 @@ const (
 	// Occupied: something foreign uses a GPU of a node. No job gets the GPU; a job that has it keeps
 	// it. This lasts until Vacated or NodeDown, whatever else becomes of the node.
 	Occupied
-	// Vacated: nothing foreign uses the GPU any more.
+	// Vacated: nothing foreign uses the GPU now.
 	Vacated
 	// Adopted: the engine takes over a job, State, from the scheduler before it. A running job may
 	// exceed its user's cap and be on a closed node, but its GPUs must not be those of another job.
 	Adopted
 	// Kept: a job that was stopped by the last plans, or was lost with its node, runs on as the same
 	// run: it could not be saved, or was not lost. It is as if it had not been stopped. Its GPUs, On,
-	// are those that it had if On is empty; no other job may have them any more, so a job that was to
-	// start there must be Refused first.
+	// are those that it had if On is empty. No other job may have them: one that was to start there
+	// must be Refused, in the same step at the latest.
 	Kept
 	// Shrunk: a running job has given some of its GPUs back, and goes on with the others, On. A job
 	// that has given back all is Finished or Failed.
@@ -136,8 +136,8 @@ type Observer interface {
 	// Continues is called when a job has GPUs that no plan has given it, or fewer than a plan has: it
 	// was adopted or kept, or has shrunk.
 	Continues(j *Job, now time.Duration)
-	// Handled is called behind each event, in the order in which they take effect, with its index among
-	// the events of the step, and why it was refused, if it was.
+	// Handled is called behind each event, in the order in which they take effect, with its index
+	// among the events of the step, and why it was refused, if it was.
 	Handled(at int, err error)
 }
 
@@ -158,13 +158,6 @@ func (e *Engine) observePreemptions(victims []*Job, by *Job) {
 	}
 	for _, v := range victims {
 		e.observer.Preempts(v, by)
-	}
-}
-
-// observeRun tells the observer of GPUs that no plan has given a job.
-func (e *Engine) observeRun(j *Job) {
-	if e.observer != nil {
-		e.observer.Continues(j, e.now)
 	}
 }
 

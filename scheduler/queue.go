@@ -232,7 +232,7 @@ func (e *Engine) shapeOf(j *Job) *resourceShape {
 		if len(e.shapes) < 63 {
 			s.bit = 1 << len(e.shapes)
 		}
-		s.fits = e.couldHold(s.probe, w.fewest)
+		s.fits = e.free.couldHold(s.probe, w.fewest)
 		e.shapes[w] = s
 	}
 	return s
@@ -252,10 +252,10 @@ func (e *Engine) classOf(w request, j *Job) *equivalenceClass {
 }
 
 // couldHold reports whether the cluster has enough GPUs that suit a job, in use or not.
-func (e *Engine) couldHold(j *Job, fewest int) bool {
-	for i := range e.nodes {
-		if e.free.Suits(j, e.nodes[i].ID) {
-			fewest -= e.nodes[i].GPUs
+func (f *Free) couldHold(j *Job, fewest int) bool {
+	for i := range f.nodes {
+		if f.Suits(j, f.nodes[i].ID) {
+			fewest -= f.nodes[i].GPUs
 		}
 		if fewest <= 0 {
 			return true

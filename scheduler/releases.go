@@ -92,9 +92,9 @@ func (f *Free) extend(b expectedRun, now time.Duration) {
 	f.record(b, true)
 }
 
-// Deviations changes whenever a run does not end when expected, a node is closed or opened, or a GPU
-// is occupied or vacated.
-// While it is constant, reservations based on the expected releases can be kept.
+// Deviations changes whenever a run does not end when expected, a node is closed or opened, or a
+// GPU is occupied or vacated. While it is constant, reservations based on the expected releases can
+// be kept.
 func (f *Free) Deviations() int { return f.expected.deviations }
 
 // Setbacks changes whenever GPUs are, or may be, free later than was expected: a run takes longer,

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +36,9 @@ func TestReports(t *testing.T) {
 	job := func(id cluster.JobID, gpus, priority int) *cluster.Job {
 		return &cluster.Job{ID: id, GPUs: gpus, Priority: priority, Estimate: 100 * s}
 	}
+	comes := func(id cluster.JobID, gpus, priority int) Event {
+		return Event{Kind: Submitted, Facts: job(id, gpus, priority)}
+	}
 	preempts := Policies{Order: byPriority{}, Preempt: enough{}}
 	gpu := func(node cluster.NodeID, index int32) cluster.Placement {
 		return cluster.Placement{{Node: node, Index: index}}
@@ -48,7 +52,7 @@ func TestReports(t *testing.T) {
 		{
 			"a refused run starts elsewhere, with another number", Policies{Order: byNothing{}},
 			[]told{
-				{0, []Event{{Kind: Submitted, Facts: job(1, 2, 0)}}, "+1#1 on 0:0-1"},
+				{0, []Event{comes(1, 2, 0)}, "+1#1 on 0:0-1"},
 				{s, []Event{{Kind: Refused, Job: 1, Run: 1}, {Kind: Cordoned, Node: 0}}, "+1#2 on 1:0-1"},
 				{2 * s, []Event{{Kind: Refused, Job: 1, Run: 1}, {Kind: Failed, Job: 1, Run: 1}}, ""},
 			},
@@ -61,7 +65,7 @@ func TestReports(t *testing.T) {
 		{
 			"without a reason, the same again", Policies{Order: byNothing{}},
 			[]told{
-				{0, []Event{{Kind: Submitted, Facts: job(1, 2, 0)}}, "+1#1 on 0:0-1"},
+				{0, []Event{comes(1, 2, 0)}, "+1#1 on 0:0-1"},
 				{s, []Event{{Kind: Refused, Job: 1}}, "+1#2 on 0:0-1"},
 			},
 			nil,
@@ -69,9 +73,12 @@ func TestReports(t *testing.T) {
 		{
 			"a job that could not be saved runs on, and the urgent one goes elsewhere", preempts,
 			[]told{
-				{0, []Event{{Kind: Submitted, Facts: job(1, 2, 0)}, {Kind: Submitted, Facts: job(2, 2, 1)}}, "+2#1 on 0:0-1 +1#1 on 1:0-1"},
-				{s, []Event{{Kind: Submitted, Facts: job(3, 2, 2)}}, "-1 +3#1 on 1:0-1"},
-				{3 * s, []Event{{Kind: Kept, Job: 1, Run: 1}, {Kind: Refused, Job: 3}, {Kind: Cordoned, Node: 1}}, "-2 +3#2 on 0:0-1"},
+				{0, []Event{comes(1, 2, 0), comes(2, 2, 1)}, "+2#1 on 0:0-1 +1#1 on 1:0-1"},
+				{s, []Event{comes(3, 2, 2)}, "-1 +3#1 on 1:0-1"},
+				{
+					3 * s, []Event{{Kind: Kept, Job: 1, Run: 1}, {Kind: Refused, Job: 3}, {Kind: Cordoned, Node: 1}},
+					"-2 +3#2 on 0:0-1",
+				},
 			},
 			func(e *Engine) bool {
 				j := e.Job(1)
@@ -81,8 +88,8 @@ func TestReports(t *testing.T) {
 		{
 			"its GPUs must be given back first", preempts,
 			[]told{
-				{0, []Event{{Kind: Submitted, Facts: job(1, 4, 0)}}, "+1#1 on 0-1:0-1"},
-				{s, []Event{{Kind: Submitted, Facts: job(2, 1, 1)}}, "-1 +2#1 on 0:0"},
+				{0, []Event{comes(1, 4, 0)}, "+1#1 on 0-1:0-1"},
+				{s, []Event{comes(2, 1, 1)}, "-1 +2#1 on 0:0"},
 				{2 * s, []Event{{Kind: Kept, Job: 1}}, "!"},
 				{3 * s, []Event{{Kind: Kept, Job: 1, Run: 2}}, "!"},
 				{3 * s, []Event{{Kind: Kept, Job: 1, On: cluster.Placement{{Node: 0, Index: 1}, {Node: 1, Index: 0}}}}, ""},
@@ -95,11 +102,11 @@ func TestReports(t *testing.T) {
 		{
 			"a job that cannot be drained stays until the next attempt", Policies{Order: byNothing{}},
 			[]told{
-				{0, []Event{{Kind: Submitted, Facts: job(1, 2, 0)}}, "+1#1 on 0:0-1"},
+				{0, []Event{comes(1, 2, 0)}, "+1#1 on 0:0-1"},
 				{s, []Event{{Kind: Drained, Node: 0}}, "-1 +1#2 on 1:0-1"},
 				{2 * s, []Event{{Kind: Kept, Job: 1, Run: 1}, {Kind: Refused, Job: 1, Run: 2}}, "!"},
 				{2 * s, []Event{{Kind: Cordoned, Node: 1}, {Kind: Refused, Job: 1, Run: 3}, {Kind: Kept, Job: 1, Run: 1}}, ""},
-				{3 * s, []Event{{Kind: Submitted, Facts: job(2, 1, 0)}}, ""},
+				{3 * s, []Event{comes(2, 1, 0)}, ""},
 				{4 * s, []Event{{Kind: Drained, Node: 0}, {Kind: NodeUp, Node: 1}}, "-1 +1#4 on 1:0-1"},
 				{5 * s, []Event{{Kind: Finished, Job: 1}}, "+2#1 on 1:0"},
 			},
@@ -108,18 +115,18 @@ func TestReports(t *testing.T) {
 		{
 			"a lost node comes back with its job", Policies{Order: byNothing{}},
 			[]told{
-				{0, []Event{{Kind: Submitted, Facts: job(1, 4, 0)}}, "+1#1 on 0-1:0-1"},
+				{0, []Event{comes(1, 4, 0)}, "+1#1 on 0-1:0-1"},
 				{10 * s, []Event{{Kind: NodeDown, Node: 0}}, "-1"},
 				{12 * s, []Event{{Kind: NodeUp, Node: 0}, {Kind: Kept, Job: 1, Run: 1}}, ""},
 			},
-			func(e *Engine) bool { return e.Job(1).Done(12*s) == 12*s && e.NodeState(0) == NodeOpen },
+			func(e *Engine) bool { return e.Job(1).Done(12*s) == 12*s && e.free.State(0) == NodeOpen },
 		},
 		{
 			"an occupied GPU goes to no job; one that has it keeps it", preempts,
 			[]told{
-				{0, []Event{{Kind: Submitted, Facts: job(1, 1, 0)}, {Kind: Occupied, Node: 0, GPU: 1}}, "+1#1 on 0:0"},
-				{s, []Event{{Kind: Occupied, Node: 0, GPU: 0}, {Kind: Submitted, Facts: job(2, 2, 1)}}, "+2#1 on 1:0-1"},
-				{2 * s, []Event{{Kind: Submitted, Facts: job(3, 1, 1)}}, ""},
+				{0, []Event{comes(1, 1, 0), {Kind: Occupied, Node: 0, GPU: 1}}, "+1#1 on 0:0"},
+				{s, []Event{{Kind: Occupied, Node: 0, GPU: 0}, comes(2, 2, 1)}, "+2#1 on 1:0-1"},
+				{2 * s, []Event{comes(3, 1, 1)}, ""},
 				{3 * s, []Event{{Kind: Finished, Job: 1}}, ""},
 				{4 * s, []Event{{Kind: Vacated, Node: 0, GPU: 0}, {Kind: Vacated, Node: 0, GPU: 0}}, "+3#1 on 0:0"},
 			},
@@ -129,7 +136,7 @@ func TestReports(t *testing.T) {
 			"a job larger than what is vacant waits, and is not refused", Policies{Order: byNothing{}},
 			[]told{
 				{0, []Event{{Kind: Occupied, Node: 0, GPU: 1}}, ""},
-				{s, []Event{{Kind: Submitted, Facts: job(1, 4, 0)}}, ""},
+				{s, []Event{comes(1, 4, 0)}, ""},
 				{2 * s, []Event{{Kind: NodeDown, Node: 0}}, ""},
 				{3 * s, []Event{{Kind: NodeUp, Node: 0}}, "+1#1 on 0-1:0-1"},
 			},
@@ -139,13 +146,13 @@ func TestReports(t *testing.T) {
 			"a node keeps its occupied GPUs while it is cordoned, and comes back with fewer", Policies{Order: byNothing{}},
 			[]told{
 				{0, []Event{
-					{Kind: Submitted, Facts: job(1, 1, 0)}, {Kind: Occupied, Node: 0, GPU: 1}, {Kind: Cordoned, Node: 0}, {Kind: Cordoned, Node: 1},
+					comes(1, 1, 0), {Kind: Occupied, Node: 0, GPU: 1}, {Kind: Cordoned, Node: 0}, {Kind: Cordoned, Node: 1},
 				}, ""},
 				{s, []Event{{Kind: NodeUp, Node: 0, Machine: &cluster.Node{ID: 0, GPUs: 3}}}, "+1#1 on 0:0"},
 				{2 * s, []Event{{Kind: Cordoned, Node: 0}}, ""},
 				{3 * s, []Event{{Kind: NodeUp, Node: 0, Machine: &cluster.Node{ID: 0}}}, "!"},
 				{4 * s, []Event{{Kind: NodeUp, Node: 0, Machine: &cluster.Node{ID: 0, GPUs: 1}}}, ""},
-				{5 * s, []Event{{Kind: Submitted, Facts: job(2, 1, 0)}}, ""},
+				{5 * s, []Event{comes(2, 1, 0)}, ""},
 				{6 * s, []Event{{Kind: Finished, Job: 1}}, "+2#1 on 0:0"},
 			},
 			nil,
@@ -153,13 +160,14 @@ func TestReports(t *testing.T) {
 		{
 			"a job that shrinks is slower, and the GPUs are another job's", Policies{Order: byNothing{}},
 			[]told{
-				{0, []Event{{Kind: Submitted, Facts: job(1, 4, 0)}, {Kind: Submitted, Facts: job(2, 1, 0)}}, "+1#1 on 0-1:0-1"},
-				{40 * s, []Event{{Kind: Shrunk, Job: 1, Run: 1, On: cluster.Placement{{Node: 1, Index: 0}, {Node: 0, Index: 1}}}}, "+2#1 on 0:0"},
-				{50 * s, []Event{{Kind: Shrunk, Job: 1, Run: 1, On: cluster.Placement{{Node: 0, Index: 1}, {Node: 1, Index: 0}}}}, ""},
+				{0, []Event{comes(1, 4, 0), comes(2, 1, 0)}, "+1#1 on 0-1:0-1"},
+				{40 * s, []Event{{Kind: Shrunk, Job: 1, Run: 1, On: slices.Concat(gpu(1, 0), gpu(0, 1))}}, "+2#1 on 0:0"},
+				{50 * s, []Event{{Kind: Shrunk, Job: 1, Run: 1, On: slices.Concat(gpu(0, 1), gpu(1, 0))}}, ""},
 			},
 			func(e *Engine) bool {
 				j := e.Job(1)
-				return j.Done(60*s) == 50*s && j.Service(60*s) == 200*s && j.Attained(60*s) == 60*s && j.Due() == 160*s && e.Demand() == 5
+				return j.Done(60*s) == 50*s && j.Service(60*s) == 200*s && j.Attained(60*s) == 60*s && j.Due() == 160*s &&
+					e.Demand() == 5
 			},
 		},
 		{
@@ -167,8 +175,12 @@ func TestReports(t *testing.T) {
 			[]told{
 				{9 * s, []Event{
 					{Kind: Submitted, Facts: &cluster.Job{ID: 9, GPUs: 1, Submit: 9 * s}},
-					{Kind: Adopted, State: &JobState{Job: cluster.Job{ID: 3, GPUs: 4, Submit: 2 * s}, Phase: Waiting, LastRun: 7, Runs: 2}},
-					{Kind: Adopted, State: &JobState{Job: cluster.Job{ID: 4, GPUs: 1, Submit: 1 * s}, Phase: Running, On: gpu(0, 1), Run: 5}},
+					{Kind: Adopted, State: &JobState{
+						Job: cluster.Job{ID: 3, GPUs: 4, Submit: 2 * s}, Phase: Waiting, LastRun: 7, Runs: 2,
+					}},
+					{Kind: Adopted, State: &JobState{
+						Job: cluster.Job{ID: 4, GPUs: 1, Submit: 1 * s}, Phase: Running, On: gpu(0, 1), Run: 5,
+					}},
 				}, ""},
 				{10 * s, []Event{{Kind: Finished, Job: 4, Run: 5}}, "+3#8 on 0-1:0-1"},
 			},
@@ -256,7 +268,8 @@ func TestOrderOfReports(t *testing.T) {
 			p, _ := one.Step(m.now, events)
 			for range 10 * min(1, len(events)/2) {
 				a := r.IntN(len(events) - 1)
-				if x, y := &events[a], &events[a+1]; x.subject() != y.subject() || (x.category() == ofNodes) != (y.category() == ofNodes) {
+				x, y := &events[a], &events[a+1]
+				if x.subject() != y.subject() || (x.category() == ofNodes) != (y.category() == ofNodes) {
 					*x, *y = *y, *x
 				}
 			}

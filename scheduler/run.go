@@ -86,7 +86,7 @@ func (e *Engine) speed(j *Job, on cluster.Placement) float64 {
 
 // stop preempts a running job and adds the stop to the plan.
 func (e *Engine) stop(j *Job) {
-	e.rememberRun(j, true)
+	j.rememberRun(true)
 	j.preemptions++
 	if j.preemptedAt != e.now {
 		j.preemptedAt, j.preemptionsAtOnce = e.now, 0
@@ -151,7 +151,7 @@ type stoppedRun struct {
 }
 
 // rememberRun notes a run that is about to be stopped: it may be Kept.
-func (e *Engine) rememberRun(j *Job, preempted bool) {
+func (j *Job) rememberRun(preempted bool) {
 	if j.stopped == nil {
 		j.stopped = new(stoppedRun)
 	}
@@ -162,9 +162,15 @@ func (e *Engine) rememberRun(j *Job, preempted bool) {
 	}
 }
 
+// outcome is a job of which something else has become than the last plans said.
+type outcome struct {
+	*Engine
+	job *Job
+}
+
 // keep lets a waiting job run on as the run that was stopped.
-func (e *Engine) keep(j *Job, ev *Event) error {
-	s := j.stopped
+func (o outcome) keep(ev *Event) error {
+	j, s := o.job, o.job.stopped
 	if j.phase != Waiting || s == nil || ev.Run != 0 && ev.Run != s.run {
 		return ErrNotStopped
 	}
@@ -172,12 +178,12 @@ func (e *Engine) keep(j *Job, ev *Event) error {
 	if len(ev.On) > 0 {
 		on = ev.On
 	}
-	on, err := e.checkHeld(j, on)
+	on, err := o.free.checkHeld(j, on)
 	if err != nil {
 		return err
 	}
-	e.unqueue(j)
-	e.waiting--
+	o.unqueue(j)
+	o.waiting--
 	j.account.countWaiting(-1)
 	j.phase, j.stopped = Running, nil
 	j.run, j.placement, j.since, j.from, j.speed = s.run, s.on, s.since, s.from, s.speed
@@ -187,35 +193,39 @@ func (e *Engine) keep(j *Job, ev *Event) error {
 		j.preemptions--
 	}
 	if s.speed == 0 { // an adopted job, whose run is not known
-		j.placement, j.speed = on, e.speedAnywhere(j, on)
+		j.placement, j.speed = on, o.speedOn(on)
 	} else if !slices.Equal(on, j.placement) {
-		e.changeGPUs(j, on)
+		o.changeGPUs(on)
 	}
-	e.runOn(j)
+	o.runOn()
 	return nil
 }
 
-// runOn lets the engine count a job that has GPUs which no plan has given it.
-func (e *Engine) runOn(j *Job) {
-	e.free.allocate(j.placement, j.facts.Share)
-	e.free.setBack()
-	j.account.countRun(j, +1, e.now)
-	e.trackRun(j)
-	e.rerank(j)
-	e.regroup(j)
-	e.observeRun(j)
+// runOn counts a job that has GPUs which no plan has given it.
+func (o outcome) runOn() {
+	j := o.job
+	o.free.allocate(j.placement, j.facts.Share)
+	o.free.setBack()
+	j.account.countRun(j, +1, o.now)
+	o.trackRun(j)
+	o.rerank(j)
+	o.regroup(j)
+	if o.observer != nil {
+		o.observer.Continues(j, o.now)
+	}
 }
 
 // refuse makes a job wait again as it did before its run.
-func (e *Engine) refuse(j *Job) {
+func (o outcome) refuse() {
+	j := o.job
 	j.forgetShrinkage()
 	attained, service, done := j.attained, j.service, j.done
-	e.endRun(j, 0)
-	e.free.expected.deviations++
-	e.free.setBack()
+	o.endRun(j, 0)
+	o.free.expected.deviations++
+	o.free.setBack()
 	j.attained, j.service, j.done = attained, service, done
 	j.runs--
-	e.wait(j)
+	o.wait(j)
 }
 
 // shrinkage is by how much the sums over earlier runs exceed these, because the current run had
@@ -230,7 +240,8 @@ func (j *Job) forgetShrinkage() {
 }
 
 // shrink leaves a running job fewer GPUs.
-func (e *Engine) shrink(j *Job, on cluster.Placement) error {
+func (o outcome) shrink(on cluster.Placement) error {
+	j := o.job
 	on = sortedCopy(on)
 	gone := j.placement.Without(on)
 	if len(on) == 0 || len(gone)+len(on) != len(j.placement) {
@@ -239,26 +250,29 @@ func (e *Engine) shrink(j *Job, on cluster.Placement) error {
 	if len(gone) == 0 {
 		return nil
 	}
-	e.running.remove(j)
-	e.free.release(gone, j.facts.Share)
-	j.account.countRun(j, -1, e.now)
-	e.changeGPUs(j, on)
-	j.account.countRun(j, +1, e.now)
-	e.running.add(j)
-	if e.policies.Backfill != nil {
-		e.free.expect(j)
+	o.running.remove(j)
+	o.free.release(gone, j.facts.Share)
+	j.account.countRun(j, -1, o.now)
+	o.changeGPUs(on)
+	j.account.countRun(j, +1, o.now)
+	o.running.add(j)
+	if o.policies.Backfill != nil {
+		o.free.expect(j)
 	}
-	e.rerank(j)
-	e.regroup(j)
-	e.observeRun(j)
+	o.rerank(j)
+	o.regroup(j)
+	if o.observer != nil {
+		o.observer.Continues(j, o.now)
+	}
 	return nil
 }
 
 // changeGPUs gives a running job other GPUs in the middle of its run, without accounting for them.
-func (e *Engine) changeGPUs(j *Job, on cluster.Placement) {
-	ran := j.progress(e.now)
+func (o outcome) changeGPUs(on cluster.Placement) {
+	j := o.job
+	ran := j.progress(o.now)
 	work, service := Work(ran, j.speed), j.gpuTime(ran)
-	j.placement, j.speed = on, e.speedAnywhere(j, on)
+	j.placement, j.speed = on, o.speedOn(on)
 	more := shrinkage{work - Work(ran, j.speed), service - j.gpuTime(ran)}
 	j.done += more.work
 	j.service += more.service
@@ -266,12 +280,12 @@ func (e *Engine) changeGPUs(j *Job, on cluster.Placement) {
 	j.shrunk.service += more.service
 }
 
-// speedAnywhere returns how fast a job runs that is there already, even if it should not.
-func (e *Engine) speedAnywhere(j *Job, on cluster.Placement) float64 {
-	if speed := e.speed(j, on); speed > 0 {
+// speedOn returns how fast the job runs on GPUs that it has, even if it should not be there.
+func (o outcome) speedOn(on cluster.Placement) float64 {
+	if speed := o.speed(o.job, on); speed > 0 {
 		return speed
 	}
-	return float64(len(on)) / float64(j.facts.GPUs)
+	return float64(len(on)) / float64(o.job.facts.GPUs)
 }
 
 // markCheckpointing notes until when GPUs are being saved.

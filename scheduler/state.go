@@ -108,9 +108,11 @@ func (s *JobState) valid(now time.Duration) bool {
 			return false
 		}
 	}
-	return validJob(&s.Job) && s.Speed >= 0 && s.Speed <= fastest && s.Phase < Ended && min(s.Runs, s.Preemptions, s.Failures) >= 0 &&
-
-		min(s.Run, s.LastRun) >= 0 && max(s.Runs, s.Run, s.LastRun) < math.MaxInt32 && (running || s.Phase == Waiting || len(s.On) == 0)
+	if min(s.Runs, s.Run, s.LastRun, s.Preemptions, s.Failures) < 0 || max(s.Runs, s.Run, s.LastRun) >= math.MaxInt32 {
+		return false
+	}
+	return validJob(&s.Job) && s.Speed >= 0 && s.Speed <= fastest && s.Phase < Ended &&
+		(s.Phase != Held || len(s.On) == 0)
 }
 
 // adopt adds a job in its state.
@@ -124,33 +126,35 @@ func (e *Engine) adopt(s *JobState) error {
 	j := NewJob(*s)
 	e.prepare(j)
 	if j.phase == Running {
-		on, err := e.checkHeld(j, j.placement)
+		on, err := e.free.checkHeld(j, j.placement)
 		if err != nil {
 			return err
 		}
 		j.placement = on
 	}
 	e.jobs[j.ID()] = j
-	e.adoptState(j, s)
+	outcome{e, j}.begin(s)
 	return nil
 }
 
-// adoptState makes an adopted job wait or run.
-func (e *Engine) adoptState(j *Job, s *JobState) {
+// begin makes an adopted job wait or run.
+func (o outcome) begin(s *JobState) {
+	j := o.job
 	for a := j.account; a != nil; a = a.parent {
-		a.service += j.Service(e.now).Seconds()
+		a.service += j.Service(o.now).Seconds()
 	}
 	if j.phase == Held {
-		e.enqueueAdopted(j)
+		o.enqueueHeld(j)
+		j.tenantQueue.sortLast()
 		return
 	}
-	j.tenantQueue = e.tenantQueueOf(j)
-	e.join(j)
+	j.tenantQueue = o.tenantQueueOf(j)
+	o.join(j)
 	if j.phase == Running {
 		if s.Speed == 0 {
-			j.speed = e.speedAnywhere(j, j.placement)
+			j.speed = o.speedOn(j.placement)
 		}
-		e.runOn(j)
+		o.runOn()
 		return
 	}
 	if j.runs > 0 {
@@ -159,15 +163,16 @@ func (e *Engine) adoptState(j *Job, s *JobState) {
 			attained: j.attained, service: j.service, done: j.done, waitingSince: j.waitingSince,
 		}
 	}
-	e.stillSaving(j)
-	e.wait(j)
+	o.markStillBusy()
+	o.wait(j)
 }
 
-// stillSaving notes the GPUs on which an adopted job is being saved.
-func (e *Engine) stillSaving(j *Job) {
-	on := slices.DeleteFunc(slices.Clone(j.placement), func(gpu cluster.GPU) bool { return !e.exists(gpu) })
-	if j.savedAt > e.now {
-		e.markCheckpointing(on, j.savedAt)
+// markStillBusy notes the GPUs on which an adopted job is still being saved.
+func (o outcome) markStillBusy() {
+	j := o.job
+	on := slices.DeleteFunc(slices.Clone(j.placement), func(gpu cluster.GPU) bool { return !o.free.exists(gpu) })
+	if j.savedAt > o.now {
+		o.markCheckpointing(on, j.savedAt)
 	}
 	j.placement, j.speed = nil, 0
 }
@@ -181,7 +186,7 @@ func NewFree(nodes []cluster.Node, running []*Job, closed ...cluster.NodeID) *Fr
 		f.expect(j)
 	}
 	for _, node := range closed {
-		f.setClosed(node, true)
+		f.setState(node, NodeLost)
 	}
 	return f
 }
@@ -197,13 +202,11 @@ type Lister interface {
 // know. An overdue job is estimated to run for a tenth longer than it has, so that it ends.
 func Fork(v View, p Policies) (*Engine, error) {
 	var jobs []*Job
-	var states []NodeState
 	ready := make([][]time.Duration, len(v.Nodes()))
 	switch v := v.(type) {
 	case *Engine:
 		jobs = slices.Collect(maps.Values(v.jobs))
 		copy(ready, v.ready)
-		states = v.states
 	case Lister:
 		jobs = slices.Clone(v.Jobs())
 	default:
@@ -214,13 +217,11 @@ func Fork(v View, p Policies) (*Engine, error) {
 		return nil, err
 	}
 	e.now, e.seconds = v.Now(), v.Now().Seconds()
-	copy(e.states, states)
 	for node := range e.nodes {
 		id := cluster.NodeID(node)
 		e.free.setForeign(id, v.Free().Occupied(id))
 		if v.Free().Closed(id) {
-			e.free.setClosed(id, true)
-			e.capacity.add(capacity(&e.nodes[node]), -1)
+			e.closeNode(id, v.Free().State(id))
 		}
 		e.ready[node] = slices.Clone(ready[node])
 	}
@@ -242,7 +243,7 @@ func (e *Engine) copyJobs(v View, jobs []*Job) {
 		}
 		c.facts.Estimate = j.forkEstimate(e.now)
 		c.account = e.account(c.facts.User)
-		c.gpus = e.initialGPUs(&c.facts)
+		c.gpus = e.policies.initialGPUs(&c.facts)
 		c.shape = e.shapeOf(c)
 		e.jobs[c.ID()] = c
 		e.enqueueHeld(c)

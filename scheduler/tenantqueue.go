@@ -33,12 +33,10 @@ func (e *Engine) enqueueHeld(j *Job) {
 	e.requestAdmission(j.tenantQueue)
 }
 
-// enqueueAdopted adds a held job where it was in its queue: by submission.
-func (e *Engine) enqueueAdopted(j *Job) {
-	e.enqueueHeld(j)
-	held := j.tenantQueue.held
-	for i := len(held) - 1; i > 0 && submittedBefore(j, held[i-1]); i-- {
-		held[i-1], held[i] = held[i], held[i-1]
+// sortLast moves the last job to its place by submission: it was adopted.
+func (q *tenantQueue) sortLast() {
+	for i := len(q.held) - 1; i > 0 && submittedBefore(q.held[i], q.held[i-1]); i-- {
+		q.held[i-1], q.held[i] = q.held[i], q.held[i-1]
 	}
 }
 

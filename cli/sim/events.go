@@ -188,8 +188,9 @@ func traceVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 	}
 }
 
-const aboutTrace = `Writes the jobs of a log of events as a trace, which sim run and sim compare play under other policies:
-what would have become of the same jobs. The log is one that sim run --events or a cluster has written.
+const aboutTrace = `Writes the jobs of a log of events as a trace, which sim run and sim compare play under other
+policies: what would have become of the same jobs. The log is one that sim run --events or a cluster
+has written.
 
     pos_cli sim run --jobs jobs.csv --nodes 32 --gpus-per-node 4 --order las --events events.jsonl.gz
     pos_cli sim trace --events events.jsonl.gz --out measured.csv

@@ -12,14 +12,15 @@ import (
 	"testing"
 )
 
-// TestTraceOfEvents simulates jobs, makes a trace of the log of events, and simulates that under the
-// same policies: every job must have the same GPUs at the same times, although the trace has only
-// what was measured. Jobs that failed for good have other lengths, so none does.
+// TestTraceOfEvents simulates jobs, makes a trace of the log of events, and simulates that under
+// the same policies: every job must have the same GPUs at the same times, although the trace has
+// only what was measured. Jobs that failed for good have other lengths, so none does.
 func TestTraceOfEvents(t *testing.T) {
 	dir := t.TempDir()
 	random := rand.New(rand.NewPCG(9, 9))
 	rigid, elastic := strings.Builder{}, strings.Builder{}
-	rigid.WriteString("job_id,submit_s,duration_s,num_gpus,user,priority,share,gpu_type,estimate_s,name,model,memory_gib\n")
+	rigid.WriteString("job_id,submit_s,duration_s,num_gpus,user,priority,share,gpu_type,estimate_s,name,model," +
+		"memory_gib\n")
 	elastic.WriteString("job_id,submit_s,duration_s,num_gpus,user,min_gpus,max_gpus,estimate_s\n")
 	submit := 0.0
 	for id := range 200 {
@@ -29,8 +30,8 @@ func TestTraceOfEvents(t *testing.T) {
 			share = 0.25
 		}
 		estimate := length/2 + random.IntN(length)
-		fmt.Fprintf(&rigid, "%d,%v,%d.125,%d,u%d,%d,%v,%s,%d,\"the, %d\",m,1.5\n", 7*id, submit, length, gpus, id%3, random.IntN(3), share,
-			kind, estimate, id)
+		fmt.Fprintf(&rigid, "%d,%v,%d.125,%d,u%d,%d,%v,%s,%d,\"the, %d\",m,1.5\n", 7*id, submit, length, gpus, id%3,
+			random.IntN(3), share, kind, estimate, id)
 		fmt.Fprintf(&elastic, "%d,%v,%d.125,%d,u%d,1,%d,%d\n", id, submit, length, gpus, id%3, 2*gpus, estimate)
 	}
 	first, second := file(t, dir, "rigid.csv", rigid.String()), file(t, dir, "elastic.csv", elastic.String())

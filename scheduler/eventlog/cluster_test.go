@@ -44,7 +44,9 @@ func (s *site) event() scheduler.Event {
 	case scheduler.Submitted:
 		ev.Facts = s.job()
 	case scheduler.Adopted:
-		ev.State = &scheduler.JobState{Job: *s.job(), Phase: scheduler.Phase(s.random.IntN(3)), Runs: s.random.IntN(3), LastRun: s.random.IntN(5)}
+		ev.State = &scheduler.JobState{
+			Job: *s.job(), Phase: scheduler.Phase(s.random.IntN(3)), Runs: s.random.IntN(3), LastRun: s.random.IntN(5),
+		}
 		if ev.State.Phase == scheduler.Running {
 			ev.State.On = cluster.Placement{{Node: ev.Node, Index: ev.GPU}}
 		}
@@ -127,7 +129,8 @@ func TestClusterLog(t *testing.T) {
 		for i := range nodes {
 			nodes[i] = cluster.Node{ID: cluster.NodeID(i), GPUs: 4, GPUType: "A"}
 		}
-		p := scheduler.Policies{Order: order.Priority{Preemptive: true}, Place: place.BestFit{}, Preempt: victims.Tail{}, Retries: 2}
+		p := scheduler.Policies{Order: order.Priority{Preemptive: true}, Place: place.BestFit{}, Preempt: victims.Tail{}}
+		p.Retries = 2
 		switch seed % 3 {
 		case 1:
 			p = scheduler.Policies{Order: order.FIFO{}, Place: place.FirstFree{}, Backfill: backfill.NewEASY()}
@@ -154,8 +157,8 @@ func TestClusterLog(t *testing.T) {
 		if err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		if got.Jobs != s.want.Jobs || got.Adopted != s.want.Adopted || got.Kept != s.want.Kept || got.Running != engine.Busy() ||
-			got.Running+got.Waiting != engine.Live() {
+		if got.Jobs != s.want.Jobs || got.Adopted != s.want.Adopted || got.Kept != s.want.Kept ||
+			got.Running != engine.Busy() || got.Running+got.Waiting != engine.Live() {
 			t.Errorf("seed %d: got %+v, want %+v, %d running of %d", seed, got, s.want, engine.Busy(), engine.Live())
 		}
 		kept, refused = kept+got.Kept, refused+got.Refused

@@ -119,8 +119,8 @@ type Event struct {
 
 	// Job is the job, unless the event is one of a node or End.
 	Job cluster.JobID
-	// Facts describe the job, if it arrives or is adopted. Phase and LastRun, the highest number that a
-	// run has had, are those of an adopted one.
+	// Facts describe the job, if it arrives or is adopted. Phase and LastRun, the highest number that
+	// a run has had, are those of an adopted one.
 	Facts   *cluster.Job
 	Phase   Phase
 	LastRun int

@@ -194,6 +194,17 @@ func TestCheck(t *testing.T) {
 	adopt := func(id, gpus int, on string) string {
 		return event("adopt", id, fmt.Sprintf(`"gpus":%d,"submit_s":0,"phase":"running","run":4,"on":%q`, gpus, on))
 	}
+	const (
+		cordon0 = `{"time_s":0,"event":"node-cordon","node":0}`
+		down0   = `{"time_s":0,"event":"node-down","node":0}`
+		drain0  = `{"time_s":0,"event":"node-drain","node":0}`
+		later   = `{"time_s":1,"event":"node-down","node":1}`
+		occupy1 = `{"time_s":0,"event":"occupy","node":0,"gpu":1}`
+		vacate1 = `{"time_s":0,"event":"vacate","node":0,"gpu":1}`
+	)
+	arrive1, arrive2, begin := arrive(1, 1, ""), arrive(1, 2, ""), start(1, 1, "0:0")
+	refuse, keep := event("refuse", 1, `"run":1`), event("keep", 1, `"run":1,"on":"0:0"`)
+	giveBack, fail := event("give-back", 1, `"run":1,"on":"0:1"`), event("fail", 1, `"run":1,"reason":"job"`)
 	const preempt = `{"time_s":0,"event":"preempt","job":1,"run":1,"reason":"reallocation"}`
 	for _, test := range []struct {
 		lines []string
@@ -239,41 +250,41 @@ func TestCheck(t *testing.T) {
 		{[]string{event("adopt", 1, `"gpus":1,"submit_s":0,"run":3,"last_run":6`), start(1, 4, "0:0")}, "it is a migrate, run 7"},
 		{[]string{event("adopt", 1, `"gpus":1,"submit_s":0,"phase":"running"`)}, "adopt without run and on"},
 		{[]string{event("adopt", 1, `"gpus":1,"submit_s":0,"phase":"asleep"`)}, `phase: got "asleep"`},
-		{[]string{event("adopt", 1, `"gpus":1,"submit_s":0,"phase":"held"`), start(1, 1, "0:0")}, "is not admitted"},
-		{[]string{`{"time_s":0,"event":"node-cordon","node":0}`, adopt(1, 1, "0:0"), adopt(2, 1, "1:0")}, ""},
-		{[]string{adopt(1, 1, "0:0"), `{"time_s":0,"event":"node-cordon","node":0}`, arrive(2, 1, ""), start(2, 1, "0:1")}, "node 0 is down, drained or cordoned"},
-		{[]string{adopt(1, 1, "0:0"), `{"time_s":0,"event":"node-down","node":0}`, `{"time_s":1,"event":"node-down","node":1}`}, "job 1 still runs on node 0"},
-		{[]string{`{"time_s":0,"event":"node-drain","node":0}`, adopt(1, 1, "0:0"), `{"time_s":1,"event":"node-cordon","node":1}`}, ""},
-		{[]string{`{"time_s":0,"event":"occupy","node":0,"gpu":1}`, arrive(1, 1, ""), start(1, 1, "0:1")}, "GPU 1 of node 0 is occupied"},
-		{[]string{`{"time_s":0,"event":"occupy","node":0,"gpu":1}`, adopt(1, 1, "0:1")}, ""},
+		{[]string{event("adopt", 1, `"gpus":1,"submit_s":0,"phase":"held"`), begin}, "is not admitted"},
+		{[]string{cordon0, adopt(1, 1, "0:0"), adopt(2, 1, "1:0")}, ""},
+		{[]string{adopt(1, 1, "0:0"), cordon0, arrive(2, 1, ""), start(2, 1, "0:1")}, "node 0 is down, drained or cordoned"},
+		{[]string{adopt(1, 1, "0:0"), down0, later}, "job 1 still runs on node 0"},
+		{[]string{drain0, adopt(1, 1, "0:0"), later}, ""},
+		{[]string{occupy1, arrive1, start(1, 1, "0:1")}, "GPU 1 of node 0 is occupied"},
+		{[]string{occupy1, adopt(1, 1, "0:1")}, ""},
 		{[]string{
-			`{"time_s":0,"event":"occupy","node":0,"gpu":1}`, `{"time_s":0,"event":"vacate","node":0,"gpu":1}`, arrive(1, 1, ""), start(1, 1, "0:1"),
+			occupy1, vacate1, arrive1, start(1, 1, "0:1"),
 		}, ""},
 		{[]string{
-			`{"time_s":0,"event":"occupy","node":0,"gpu":1}`, `{"time_s":0,"event":"node-down","node":0}`,
-			`{"time_s":0,"event":"node-up","node":0}`, arrive(1, 1, ""), start(1, 1, "0:1"),
+			occupy1, down0,
+			`{"time_s":0,"event":"node-up","node":0}`, arrive1, start(1, 1, "0:1"),
 		}, ""},
 		{[]string{`{"time_s":0,"event":"occupy","node":0,"gpu":2}`}, "GPU 2 of node 0, which has 2"},
 		{[]string{`{"time_s":0,"event":"occupy","node":0}`}, "occupy without gpu"},
 		{[]string{
-			adopt(1, 1, "0:1"), `{"time_s":0,"event":"node-cordon","node":0}`, `{"time_s":0,"event":"node-up","node":0,"gpus":1}`,
+			adopt(1, 1, "0:1"), cordon0, `{"time_s":0,"event":"node-up","node":0,"gpus":1}`,
 		}, "a job has its GPU 1"},
-		{[]string{arrive(1, 1, ""), start(1, 1, "0:0"), event("refuse", 1, `"run":1`), start(1, 2, "0:1")}, ""},
-		{[]string{arrive(1, 1, ""), start(1, 1, "0:0"), event("refuse", 1, `"run":1`), start(1, 1, "0:1")}, "it is a start, run 2"},
-		{[]string{arrive(1, 1, ""), event("refuse", 1, `"run":1`)}, "refuse of job 1, which does not run"},
-		{[]string{arrive(1, 1, ""), start(1, 1, "0:0"), event("work", 1, `"run":2`)}, "its last run is 1"},
-		{[]string{arrive(1, 1, ""), start(1, 1, "0:0"), preempt, event("keep", 1, `"run":1,"on":"0:0"`)}, ""},
+		{[]string{arrive1, begin, refuse, start(1, 2, "0:1")}, ""},
+		{[]string{arrive1, begin, refuse, start(1, 1, "0:1")}, "it is a start, run 2"},
+		{[]string{arrive1, refuse}, "refuse of job 1, which does not run"},
+		{[]string{arrive1, begin, event("work", 1, `"run":2`)}, "its last run is 1"},
+		{[]string{arrive1, begin, preempt, keep}, ""},
 		{[]string{
-			arrive(1, 1, ""), start(1, 1, "0:0"), preempt, event("migrate", 1, `"run":2,"on":"0:1"`), event("refuse", 1, `"run":2`),
-			event("keep", 1, `"run":1,"on":"0:0"`), event("finish", 1, `"run":1`),
+			arrive1, begin, preempt, event("migrate", 1, `"run":2,"on":"0:1"`), event("refuse", 1, `"run":2`),
+			keep, event("finish", 1, `"run":1`),
 		}, ""},
-		{[]string{arrive(1, 1, ""), start(1, 1, "0:0"), event("keep", 1, `"run":1,"on":"0:0"`)}, "run 1, which was not stopped"},
-		{[]string{arrive(1, 1, ""), start(1, 1, "0:0"), event("fail", 1, `"run":1,"reason":"job"`), event("keep", 1, `"run":1,"on":"0:0"`)}, "which was not stopped"},
-		{[]string{arrive(1, 1, ""), start(1, 1, "0:0"), preempt, arrive(2, 1, ""), start(2, 1, "0:0"), event("keep", 1, `"run":1,"on":"0:0"`)}, "has another job"},
-		{[]string{arrive(1, 2, ""), start(1, 1, "0:0-1"), event("give-back", 1, `"run":1,"on":"0:1"`), arrive(2, 1, ""), start(2, 1, "0:0")}, ""},
-		{[]string{arrive(1, 2, ""), start(1, 1, "0:0-1"), event("give-back", 1, `"run":1,"on":"0:0-1"`)}, "give-back of job 1"},
-		{[]string{arrive(1, 2, ""), start(1, 1, "0:0-1"), event("give-back", 1, `"run":1,"on":"1:0"`)}, "give-back of job 1"},
-		{[]string{arrive(1, 2, ""), start(1, 1, "0:0-1"), event("give-back", 1, `"run":1,"on":""`)}, "give-back of job 1"},
+		{[]string{arrive1, begin, keep}, "run 1, which was not stopped"},
+		{[]string{arrive1, begin, fail, keep}, "which was not stopped"},
+		{[]string{arrive1, begin, preempt, arrive(2, 1, ""), start(2, 1, "0:0"), keep}, "has another job"},
+		{[]string{arrive2, start(1, 1, "0:0-1"), giveBack, arrive(2, 1, ""), start(2, 1, "0:0")}, ""},
+		{[]string{arrive2, start(1, 1, "0:0-1"), event("give-back", 1, `"run":1,"on":"0:0-1"`)}, "give-back of job 1"},
+		{[]string{arrive2, start(1, 1, "0:0-1"), event("give-back", 1, `"run":1,"on":"1:0"`)}, "give-back of job 1"},
+		{[]string{arrive2, start(1, 1, "0:0-1"), event("give-back", 1, `"run":1,"on":""`)}, "give-back of job 1"},
 	} {
 		text := first + "\n" + strings.Join(test.lines, "\n") + "\n"
 		_, err := read(text)
@@ -311,9 +322,12 @@ func FuzzCheck(f *testing.F) {
 	f.Add(first + "\n" + `{"time_s":0,"event":"arrive","job":1,"gpus":1,"submit_s":0}` + "\n" +
 		`{"time_s":0,"event":"admit","job":1}` + "\n" + `{"time_s":0,"event":"start","job":1,"run":1,"on":"0:0"}` + "\n")
 	f.Add(first + "\n" + `{"time_s":1,"event":"node-up","node":2,"gpus":3}` + "\n" + `{"time_s":1,"event":"end","lines":3}` + "\n")
-	f.Add(first + "\n" + `{"time_s":0,"event":"adopt","job":1,"gpus":1,"submit_s":0,"phase":"running","run":2,"last_run":3,"on":"0:1"}` + "\n" +
-		`{"time_s":0,"event":"occupy","node":0,"gpu":1}` + "\n" + `{"time_s":1,"event":"keep","job":1,"run":2,"on":"0:1"}` + "\n")
-	f.Add(first + "\n" + `{"time_s":1,"event":"give-back","job":2,"run":3,"on":"1:1"}` + "\n" + `{"time_s":1,"event":"refuse","job":2,"run":-1}` + "\n")
+	f.Add(first + "\n" +
+		`{"time_s":0,"event":"adopt","job":1,"gpus":1,"submit_s":0,"phase":"running","run":2,"last_run":3,"on":"0:1"}` +
+		"\n" + `{"time_s":0,"event":"occupy","node":0,"gpu":1}` + "\n" +
+		`{"time_s":1,"event":"keep","job":1,"run":2,"on":"0:1"}` + "\n")
+	f.Add(first + "\n" + `{"time_s":1,"event":"give-back","job":2,"run":3,"on":"1:1"}` + "\n" +
+		`{"time_s":1,"event":"refuse","job":2,"run":-1}` + "\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if _, err := read(text); err != nil && utf8.RuneCountInString(err.Error()) > 300 {
 			t.Errorf("%s", err)

@@ -12,7 +12,8 @@ import (
 
 // TestTrace has a log of a cluster, and computes by hand how long each job has worked.
 func TestTrace(t *testing.T) {
-	const log = `{"time_s":0,"event":"adopt","job":1,"gpus":2,"submit_s":0,"user":"a","phase":"running","run":3,"on":"0:0-1","done_s":50}
+	const log = `{"time_s":0,"event":"adopt","job":1,"gpus":2,"submit_s":0,"user":"a","phase":"running","run":3,"on":"0:0-1",` +
+		`"done_s":50}
 {"time_s":0,"event":"arrive","job":2,"gpus":1,"submit_s":0,"estimate_s":9,"priority":2,"name":"x"}
 {"time_s":0,"event":"admit","job":2}
 {"time_s":0,"event":"start","job":2,"run":1,"on":"1:0","load_s":5}
@@ -33,8 +34,9 @@ func TestTrace(t *testing.T) {
 {"time_s":36,"event":"restart","job":3,"run":4,"on":"0:1","done_s":7,"ready_s":37}
 {"time_s":40,"event":"withdraw","job":3,"run":4}
 `
-	// Job 1 has 50 s behind it, works for 10 s and then for 20 s at half speed. Job 2 works from 8 to 21,
-	// although it was to be preempted. Job 3 loses its third run, and works from 37 to 40 behind its 7 s.
+	// Job 1 has 50 s behind it, works for 10 s and then for 20 s at half speed. Job 2 works from 8 to
+	// 21, although it was to be preempted. Job 3 loses its third run, and works from 37 to 40 behind
+	// its 7 s.
 	const want = `job_id,submit_s,duration_s,num_gpus,name,user,priority,estimate_s
 1,0,70,2,,a,,0
 2,0,13,1,x,,2,9
@@ -56,8 +58,8 @@ func TestTrace(t *testing.T) {
 	if err := workload.Write(&got, trace.Jobs); err != nil || got.String() != want {
 		t.Errorf("%v, got\n%s", err, got.String())
 	}
-	notes := `["1 job withdrawn or given up: as long as they had worked" "1 job left out: they ended before they had worked" ` +
-		`"1 job left out: they had not ended"]`
+	notes := `["1 job withdrawn or given up: as long as they had worked" ` +
+		`"1 job left out: they ended before they had worked" "1 job left out: they had not ended"]`
 	if fmt.Sprintf("%q", trace.Notes) != notes || len(trace.Nodes) != 2 {
 		t.Errorf("got %q, %v", trace.Notes, trace.Nodes)
 	}
@@ -68,7 +70,8 @@ func FuzzTrace(f *testing.F) {
 	f.Add(`{"time_s":0,"event":"arrive","job":1,"gpus":1,"submit_s":0}` + "\n" +
 		`{"time_s":0,"event":"start","job":1,"run":1,"on":"0:0","done_s":9000000000,"speed":1000000}` + "\n" +
 		`{"time_s":9000000000,"event":"finish","job":1,"run":1}` + "\n")
-	f.Add(`{"time_s":0,"event":"adopt","job":1,"gpus":1,"submit_s":0,"phase":"running","run":2,"on":"0:1","speed":1e300}` + "\n")
+	f.Add(`{"time_s":0,"event":"adopt","job":1,"gpus":1,"submit_s":0,"phase":"running","run":2,"on":"0:1",` +
+		`"speed":1e300}` + "\n")
 	f.Add(`{"time_s":0,"event":"adopt","job":-1,"gpus":0,"submit_s":0,"done_s":3,"user":" \n,\""}` + "\n" +
 		`{"time_s":1,"event":"withdraw","job":-1}` + "\n")
 	f.Fuzz(func(t *testing.T, text string) {

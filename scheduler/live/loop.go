@@ -51,7 +51,7 @@ func (l *Loop) init() {
 }
 
 // Do calls a function with the engine between two steps of the loop, and returns behind its end. No
-// event is handled meanwhile, so the function must be short, and it must not change the engine. If
+// event is handled until then, so the function must be short. It must not change the engine. If
 // the context ends before the function has begun, it is not called; neither is it behind the end of
 // the loop. Do may be called from any goroutine but that of the loop, before Run, too.
 func (l *Loop) Do(ctx context.Context, read func(*scheduler.Engine)) error {
@@ -99,8 +99,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// wait returns the next events, or none when it is time for the engine to look again. Meanwhile it
-// answers queries.
+// wait returns the next events, or none when it is time for the engine to look again. It answers
+// queries until then.
 func (l *Loop) wait(
 	ctx context.Context,
 	events <-chan scheduler.Event,

@@ -203,13 +203,14 @@ func workload(seed uint64, exact bool) (jobs []cluster.Job, nodes []nodeEvent) {
 		}})
 	}
 	for gpu := range int32(12) { // in the end, each job can run
-		nodes = append(nodes, nodeEvent{600 * second, scheduler.Event{Kind: scheduler.Vacated, Node: cluster.NodeID(gpu / 4), GPU: gpu % 4}})
+		event := scheduler.Event{Kind: scheduler.Vacated, Node: cluster.NodeID(gpu / 4), GPU: gpu % 4}
+		nodes = append(nodes, nodeEvent{600 * second, event})
 	}
 	slices.SortStableFunc(nodes, func(a, b nodeEvent) int { return int(a.at - b.at) })
 	return jobs, nodes
 }
 
-// setting is policies that are made anew for each engine.
+// setting is policies that are made for each engine.
 type setting struct {
 	name     string
 	inexact  bool // estimates are wrong
@@ -236,12 +237,16 @@ func settings(t *testing.T) []setting {
 		// engine knows which jobs it has preempted twice at this time.
 		remember := name == "themis" || name == "quota"
 		steady := name == "drf"
-		add(setting{name: name, inexact: true, remember: remember, steady: steady, policies: func(t *testing.T) scheduler.Policies { return ordered(t, name) }})
-		add(setting{name: name + ", costs, rounds, caps", inexact: true, remember: remember, steady: steady, policies: func(t *testing.T) scheduler.Policies {
+		s := setting{name: name, inexact: true, remember: remember, steady: steady}
+		s.policies = func(t *testing.T) scheduler.Policies { return ordered(t, name) }
+		add(s)
+		s.name += ", costs, rounds, caps"
+		s.policies = func(t *testing.T) scheduler.Policies {
 			p := ordered(t, name)
 			p.Costs, p.Round, p.Caps = flat{3 * second, 5 * second}, 7*second, map[string]int{"a": 5, "b": 6}
 			return p
-		}})
+		}
+		add(s)
 	}
 	fifo := func(change func(*scheduler.Policies)) func(*testing.T) scheduler.Policies {
 		return func(*testing.T) scheduler.Policies {
@@ -255,8 +260,10 @@ func settings(t *testing.T) []setting {
 	add(setting{name: "easy", policies: easy})
 	add(setting{name: "easy, wrong estimates", inexact: true, remember: true, policies: easy})
 	add(setting{name: "conservative", policies: conservative, remember: true})
-	add(setting{name: "load", steady: true, policies: fifo(func(p *scheduler.Policies) { p.Admit = admit.Load{Threshold: 1.1} })})
-	add(setting{name: "quota of tenants", steady: true, policies: fifo(func(p *scheduler.Policies) { p.Admit, p.Walk = admit.Quota{Part: 0.5}, scheduler.Fill })})
+	load := fifo(func(p *scheduler.Policies) { p.Admit = admit.Load{Threshold: 1.1} })
+	tenants := fifo(func(p *scheduler.Policies) { p.Admit, p.Walk = admit.Quota{Part: 0.5}, scheduler.Fill })
+	add(setting{name: "load", steady: true, policies: load})
+	add(setting{name: "quota of tenants", steady: true, policies: tenants})
 	add(setting{name: "aging", policies: func(t *testing.T) scheduler.Policies {
 		p := ordered(t, "srtf")
 		var err error
@@ -272,7 +279,8 @@ func settings(t *testing.T) []setting {
 				t.Fatal(err)
 			}
 			return scheduler.Policies{
-				Order: order.FIFO{}, Place: place.BestFit{}, Allocate: allocator, Speeds: throughput.NewSpeeds(throughput.Linear()), Round: 20 * second,
+				Order: order.FIFO{}, Place: place.BestFit{}, Allocate: allocator,
+				Speeds: throughput.NewSpeeds(throughput.Linear()), Round: 20 * second,
 			}
 		}})
 	}

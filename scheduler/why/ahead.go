@@ -19,8 +19,8 @@ type Future struct {
 	overdue int                    // running jobs that exceed their estimates
 }
 
-// Ahead copies an engine, to find out when a job starts. It is called where the engine is used; p
-// are the engine's policies, made anew, because some remember what they have decided.
+// Ahead copies an engine, to find out when a job starts. It is called where the engine is used. p
+// are policies like the engine's, but not the same ones: some remember what they have decided.
 func Ahead(e *scheduler.Engine, id cluster.JobID, p scheduler.Policies) (*Future, error) {
 	if e.Job(id) == nil {
 		return nil, fmt.Errorf("look ahead for job %d: %w", id, ErrNoJob)
@@ -113,7 +113,7 @@ func (f *Future) Start(steps int) Forecast {
 	return c
 }
 
-// stuck says why nothing happens any more.
+// stuck says why nothing more happens.
 func (f *Future) stuck() string {
 	switch {
 	case f.running > 0:

@@ -54,7 +54,7 @@ type Held struct {
 
 // Cap is a cap that keeps a job from starting.
 type Cap struct {
-	User string  // who has the cap: the job's user, or one above
+	User string  // that has the cap: the job's user, or one above
 	Most int     // GPUs that the user may hold
 	Used float64 // that it holds now, with all users below it
 }

@@ -46,9 +46,15 @@ func Explain(e *scheduler.Engine, id cluster.JobID) (*Answer, error) {
 	}
 	a.Cap = capOf(e, j)
 	a.Before = before(e, j)
-	a.Preempts, a.Preemptible = e.Preempts(), e.PreemptibleFor(j)
+	a.Preempts, a.Preemptible = preempts(e), e.PreemptibleFor(j)
 	a.Promised, a.HasPromise = e.Promised(j)
 	return a, nil
+}
+
+// preempts reports whether waiting jobs may preempt running ones.
+func preempts(e *scheduler.Engine) bool {
+	p, ok := e.Policies().Order.(scheduler.Preemptive)
+	return ok && p.Preempts() && e.Policies().Preempt != nil
 }
 
 // wants returns what a job asks for.
@@ -104,7 +110,7 @@ func supply(e *scheduler.Engine, j *scheduler.Job) Supply {
 			continue
 		}
 		s.Total += n.GPUs
-		switch e.NodeState(n.ID) {
+		switch free.State(n.ID) {
 		case scheduler.NodeOpen:
 			s.onOpen(free, j, n)
 		case scheduler.NodeCordoned:

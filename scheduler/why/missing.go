@@ -16,7 +16,8 @@ func Missing(e *scheduler.Engine, f *cluster.Job) string {
 	if e.Fits(f) {
 		return ""
 	}
-	w := Wants{GPUs: f.GPUs, Fewest: f.GPUs, Most: f.GPUs, Share: f.Share, GPUType: f.GPUType, GPUMemoryBytes: f.GPUMemoryBytes}
+	w := Wants{GPUs: f.GPUs, Fewest: f.GPUs, Most: f.GPUs, Share: f.Share}
+	w.GPUType, w.GPUMemoryBytes = f.GPUType, f.GPUMemoryBytes
 	if f.MaxGPUs > 0 {
 		w.Fewest, w.Most = f.MinGPUs, f.MaxGPUs
 	}

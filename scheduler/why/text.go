@@ -30,7 +30,8 @@ func (a *Answer) Text() []string {
 	add(a.Before.text())
 	add(a.preemption())
 	if a.HasPromise {
-		add("by its reservation it starts in " + words.Span(a.Promised-a.Now) + " at the latest, unless others take longer than estimated")
+		add("by its reservation it starts in " + words.Span(a.Promised-a.Now) +
+			" at the latest, unless others take longer than estimated")
 	}
 	if a.Round > 0 {
 		add("decisions are made every " + words.Span(a.Round))

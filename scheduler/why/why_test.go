@@ -154,11 +154,14 @@ func TestText(t *testing.T) {
 		},
 		{
 			"priorities", func() scheduler.Policies {
-				return scheduler.Policies{Order: order.Priority{Preemptive: true}, Place: place.FirstFree{}, Preempt: victims.Tail{}, Quantum: 4 * minute}
+				p := scheduler.Policies{Order: order.Priority{Preemptive: true}, Place: place.FirstFree{}}
+				p.Preempt, p.Quantum = victims.Tail{}, 4*minute
+				return p
 			},
 			[]scheduler.Event{
 				submit(1, 12, func(j *cluster.Job) { j.Priority = 1 }), submit(2, 5, func(j *cluster.Job) { j.Priority = 3 }),
-				submit(3, 4, func(j *cluster.Job) { j.Priority = 2 }), submit(4, 3, func(j *cluster.Job) { j.Priority, j.Estimate = 9, 0 }),
+				submit(3, 4, func(j *cluster.Job) { j.Priority = 2 }),
+				submit(4, 3, func(j *cluster.Job) { j.Priority, j.Estimate = 9, 0 }),
 			},
 			1, minute,
 			[]string{
@@ -248,16 +251,17 @@ func TestNoJob(t *testing.T) {
 // TestMissing: what is said is said for exactly the jobs that the engine refuses.
 func TestMissing(t *testing.T) {
 	p := scheduler.Policies{Order: order.FIFO{}, Place: place.FirstFree{}, Caps: map[string]int{"o": 2}}
+	const has = "; the cluster has 8 A (80 GiB), 4 B (40 GiB)"
 	for want, j := range map[string]cluster.Job{
-		"":  {GPUs: 12},
-		"0": {GPUs: 4, GPUMemoryBytes: 40 * gib},
-		"it asks for 13 GPUs; the cluster has 8 A (80 GiB), 4 B (40 GiB)":                    {GPUs: 13},
-		"it asks for 5 GPUs of type B; the cluster has 8 A (80 GiB), 4 B (40 GiB)":           {GPUs: 5, GPUType: "B"},
-		"it asks for 1 GPU of type C with 1 GiB; the cluster has 8 A (80 GiB), 4 B (40 GiB)": {GPUs: 1, GPUType: "C", GPUMemoryBytes: gib},
-		"it asks for 9 GPUs with 41 GiB each; the cluster has 8 A (80 GiB), 4 B (40 GiB)":    {GPUs: 9, GPUMemoryBytes: 41 * gib},
-		"it asks for 0.5 of a GPU with 90 GiB; the cluster has 8 A (80 GiB), 4 B (40 GiB)":   {GPUs: 1, Share: 500, GPUMemoryBytes: 90 * gib},
-		"it asks for 14 to 20 GPUs; the cluster has 8 A (80 GiB), 4 B (40 GiB)":              {GPUs: 16, MinGPUs: 14, MaxGPUs: 20, User: "o/t"},
-		"1": {GPUs: 16, MinGPUs: 1, MaxGPUs: 20, User: "o/t"},
+		"":                                   {GPUs: 12},
+		"0":                                  {GPUs: 4, GPUMemoryBytes: 40 * gib},
+		"it asks for 13 GPUs" + has:          {GPUs: 13},
+		"it asks for 5 GPUs of type B" + has: {GPUs: 5, GPUType: "B"},
+		"it asks for 1 GPU of type C with 1 GiB" + has: {GPUs: 1, GPUType: "C", GPUMemoryBytes: gib},
+		"it asks for 9 GPUs with 41 GiB each" + has:    {GPUs: 9, GPUMemoryBytes: 41 * gib},
+		"it asks for 0.5 of a GPU with 90 GiB" + has:   {GPUs: 1, Share: 500, GPUMemoryBytes: 90 * gib},
+		"it asks for 14 to 20 GPUs" + has:              {GPUs: 16, MinGPUs: 14, MaxGPUs: 20, User: "o/t"},
+		"1":                                            {GPUs: 16, MinGPUs: 1, MaxGPUs: 20, User: "o/t"},
 	} {
 		if len(want) < 3 {
 			want = ""
@@ -341,7 +345,8 @@ func TestForecasts(t *testing.T) {
 		},
 		"priority, load, caps": func() scheduler.Policies {
 			return scheduler.Policies{
-				Order: order.Priority{Preemptive: true}, Preempt: victims.Tail{}, Admit: admit.Load{Threshold: 1.5}, Caps: map[string]int{"a": 5},
+				Order: order.Priority{Preemptive: true}, Preempt: victims.Tail{}, Admit: admit.Load{Threshold: 1.5},
+				Caps: map[string]int{"a": 5},
 			}
 		},
 	}
@@ -363,7 +368,8 @@ func TestForecasts(t *testing.T) {
 			for id := range cluster.JobID(40) {
 				at += time.Duration(r.IntN(20)) * time.Second
 				event := submit(id, 1+r.IntN(4), func(j *cluster.Job) {
-					j.Submit, j.Estimate, j.User, j.Priority = at, time.Duration(1+r.IntN(90))*time.Second, []string{"a", "b"}[r.IntN(2)], r.IntN(3)
+					j.Submit, j.Estimate = at, time.Duration(1+r.IntN(90))*time.Second
+					j.User, j.Priority = []string{"a", "b"}[r.IntN(2)], r.IntN(3)
 				})
 				for asked.next() < at {
 					asked.step(t, asked.next())
@@ -416,7 +422,12 @@ func lastOf(starts, b map[cluster.JobID]time.Duration) map[cluster.JobID]time.Du
 
 // ask explains every job, counts what the answers have in another way, and keeps when waiting jobs
 // are said to start.
-func ask(t *testing.T, e *scheduler.Engine, policies func() scheduler.Policies, starts map[cluster.JobID]time.Duration) {
+func ask(
+	t *testing.T,
+	e *scheduler.Engine,
+	policies func() scheduler.Policies,
+	starts map[cluster.JobID]time.Duration,
+) {
 	t.Helper()
 	jobs := slices.AppendSeq(slices.AppendSeq(e.Held(), e.Waiting()), e.Running())
 	queue := 0
@@ -483,7 +494,8 @@ func TestCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := f.Start(5)
-	if text := c.Text(0); c.Steps != 5 || text != "when it starts is unknown: it does not start within 5 decisions that were simulated" {
+	const cut = "when it starts is unknown: it does not start within 5 decisions that were simulated"
+	if text := c.Text(0); c.Steps != 5 || text != cut {
 		t.Errorf("got %q, %+v", text, c)
 	}
 	if f, err = Ahead(e, 19, e.Policies()); err != nil {
@@ -511,7 +523,8 @@ func TestOverdue(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := f.Start(100)
-	const want = "it starts in about 10 min if no other job arrives, by the owners' estimates; 1 job runs longer than estimated, and may end at any time"
+	const want = "it starts in about 10 min if no other job arrives, by the owners' estimates; " +
+		"1 job runs longer than estimated, and may end at any time"
 	if got := c.Text(e.Now()); got != want {
 		t.Errorf("got %q", got)
 	}
