@@ -134,6 +134,8 @@ type file struct {
 	image.SavedFile
 	state
 	writer *proc.Identity
+	// reader has the file open, and may not write it.
+	reader *proc.Identity
 	// unknown are processes of which it is unknown whether they write the file.
 	unknown []proc.Identity
 	// as is Options.As.
@@ -184,12 +186,17 @@ func inspect(m *image.Manifest, o Options) (files []*file, err error) {
 	if err != nil {
 		return nil, err
 	}
-	writers, unknown := newSearch(o.Root, existing).findWriters(pids)
+	users := newSearch(o.Root, existing).find(pids)
 	for _, f := range files {
-		if id, ok := writers[f.id()]; ok && existing[f.Path] != nil {
-			f.writer = &id
+		f.unknown = users.unknown
+		if existing[f.Path] == nil {
+			continue
 		}
-		f.unknown = unknown
+		if id, ok := users.writers[f.id()]; ok {
+			f.writer = &id
+		} else if id, ok := users.readers[f.id()]; ok {
+			f.reader = &id
+		}
 	}
 	return files, nil
 }
@@ -224,6 +231,8 @@ func (f *file) decide(policy Policy) Decision {
 	case f.change == Grown && f.Cut != nil && f.Cut.Append:
 		d.Action, d.Reason = ActionKeep, d.Reason+", and the program only appends to it"
 		d.KeptBytes = f.stat.Size - int64(f.Bytes)
+	case f.reader != nil:
+		d.Action = ActionKeep
 	case f.unread:
 		d.Action, d.Reason = ActionKeep, d.Reason+", and its user may not read it, so that no copy can be made"
 	case f.stat.Size == 0:
@@ -266,6 +275,8 @@ func (f *file) describe() string {
 	switch {
 	case f.writer != nil:
 		said = append(said, f.writer.DescribeTo(f.as.UID)+" has it open for writing")
+	case f.isChanged() && f.reader != nil:
+		said = append(said, f.reader.DescribeTo(f.as.UID)+" has it open")
 	case f.isChanged() && len(f.unknown) > 0:
 		said = append(said, f.unknown[0].DescribeTo(f.as.UID)+" may have it open for writing, but does not respond")
 	}

@@ -134,6 +134,14 @@ func TestOneFile(t *testing.T) {
 			changes(l)
 			l.writer("f", os.O_WRONLY)
 		}, map[Policy]string{Default: "modified, keep", Restore: "modified, keep", Refuse: "modified, refuse"}},
+		{"changed, and open in another process", &image.FileCut{}, func(l *lab) {
+			changes(l)
+			l.writer("f", os.O_RDONLY)
+		}, map[Policy]string{Default: "modified, keep", Keep: "modified, keep", Restore: "modified, restore", Refuse: "modified, refuse"}},
+		{
+			"unchanged, but open for reading", &image.FileCut{}, func(l *lab) { l.writer("f", os.O_RDONLY) },
+			map[Policy]string{Default: "unchanged, restore", Refuse: "unchanged, restore"},
+		},
 		{
 			"unchanged, but open for writing", &image.FileCut{}, func(l *lab) { l.writer("f", os.O_RDWR) },
 			map[Policy]string{Default: "unchanged, keep", Refuse: "unchanged, keep"},

@@ -67,12 +67,36 @@ const (
 	shortestTime  = 50 * time.Millisecond
 )
 
-// findWriters returns for each file a process among pids that has it open or mapped for writing,
-// and the processes of which that cannot be found out.
-func (s *search) findWriters(pids []int) (writers map[fileID]proc.Identity, unknown []proc.Identity) {
-	writers = make(map[fileID]proc.Identity)
+// users are processes that have files open. A process that may write one is no reader of it.
+type users struct {
+	writers, readers map[fileID]proc.Identity
+	// unknown are the processes of which it cannot be found out.
+	unknown []proc.Identity
+}
+
+// add adds what a process has open.
+func (u *users) add(id proc.Identity, has use) {
+	for _, file := range has.written {
+		if _, known := u.writers[file]; !known {
+			u.writers[file] = id
+		}
+	}
+	for _, file := range has.read {
+		if _, known := u.readers[file]; !known {
+			u.readers[file] = id
+		}
+	}
+}
+
+// use are the files that a process may write, or has only open for reading.
+type use struct{ written, read []fileID }
+
+// find returns for each file a process among pids that has it open or mapped for writing, and one
+// that has it open.
+func (s *search) find(pids []int) users {
+	found := users{writers: make(map[fileID]proc.Identity), readers: make(map[fileID]proc.Identity)}
 	if len(s.ids) == 0 {
-		return writers, nil
+		return found
 	}
 	left := processesTime
 	for _, pid := range pids {
@@ -85,25 +109,21 @@ func (s *search) findWriters(pids []int) (writers map[fileID]proc.Identity, unkn
 			continue
 		}
 		began, limit := time.Now(), max(min(processTime, left), shortestTime)
-		written, ok := bounded.Call(bounded.Question{UID: uid, Of: id}, limit, func() []fileID { return s.writtenBy(pid) })
+		has, ok := bounded.Call(bounded.Question{UID: uid, Of: id}, limit, func() use { return s.usedBy(pid) })
 		if !ok {
-			unknown = append(unknown, id)
+			found.unknown = append(found.unknown, id)
 			left -= time.Since(began)
 		}
 		if id.Check() != nil {
 			continue // another process may have got the pid
 		}
-		for _, file := range written {
-			if _, known := writers[file]; !known {
-				writers[file] = id
-			}
-		}
+		found.add(id, has)
 	}
-	return writers, unknown
+	return found
 }
 
-// writtenBy returns which of the files a process may write. Errors mean that it has ended.
-func (s *search) writtenBy(pid int) (written []fileID) {
+// usedBy returns which of the files a process has open. Errors mean that it has ended.
+func (s *search) usedBy(pid int) (has use) {
 	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fdinfo", pid))
 	for _, entry := range entries {
 		number, err := strconv.Atoi(entry.Name())
@@ -112,38 +132,41 @@ func (s *search) writtenBy(pid int) (written []fileID) {
 		}
 		link := fmt.Sprintf("/proc/%d/fd/%d", pid, number)
 		info, err := proc.ReadInfo(pid, number)
-		if err != nil || !info.Writable() || !s.mayBe(pid, link, &info) {
-			continue
+		switch {
+		case err != nil || !s.mayBe(pid, link, &info):
+		case info.Writable():
+			has.written = s.add(has.written, link)
+		case info.Flags&unix.O_PATH == 0:
+			has.read = s.add(has.read, link)
 		}
-		written = s.add(written, link)
 	}
 	// Most processes map nothing shared: parse only the maps of those that do.
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	if err != nil || !bytes.Contains(maps, []byte(" rw-s ")) && !bytes.Contains(maps, []byte(" -w-s ")) {
-		return written
+		return has
 	}
 	for m, err := range proc.EachMapping(pid) {
 		if err != nil || !m.Shared() || !m.Writable() || !strings.HasPrefix(m.Path, "/") {
 			continue
 		}
 		if s.places[fileID{m.Device, m.Inode}] || s.anywhere && s.inodes[m.Inode] || s.overlaid[filepath.Base(m.Path)] {
-			written = s.add(written, m.File(pid))
+			has.written = s.add(has.written, m.File(pid))
 		}
 	}
-	return written
+	return has
 }
 
 // add adds the file behind a link of /proc, if it is one of the files.
-func (s *search) add(written []fileID, link string) []fileID {
+func (s *search) add(found []fileID, link string) []fileID {
 	var now unix.Statx_t
 	// DONT_SYNC: a file server may have stopped to answer.
 	if unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &now) != nil {
-		return written
+		return found
 	}
 	if id := (fileID{unix.Mkdev(now.Dev_major, now.Dev_minor), now.Ino}); s.ids[id] {
-		written = append(written, id)
+		found = append(found, id)
 	}
-	return written
+	return found
 }
 
 // mayBe reports whether a descriptor may be one of the files. link is its link in /proc.
@@ -181,7 +204,7 @@ func Writers(as fsuid.Rights, root *rootdir.Root, paths []string, pids []int) ma
 			files[name] = got
 		}
 	}
-	writers, _ := newSearch(root, files).findWriters(pids)
+	writers := newSearch(root, files).find(pids).writers
 	byPath := make(map[string]proc.Identity)
 	for name, f := range files {
 		if id, ok := writers[f.id()]; ok {

@@ -10,20 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/phosd"
 )
 
 // reloader carries out SIGHUP: it opens the log file again, as after a rotation, and reads the
-// configuration again. Only the log's level takes effect at once.
+// configuration again. The log's level and what phosd.Reloadable lists take effect at once.
 type reloader struct {
 	flags  config.Flags
 	loaded config.Config
 	file   *os.File
 	level  *slog.LevelVar
 	log    *slog.Logger
+	// apply makes the other settings effective that need no restart.
+	apply func(config.Config) error
 }
 
-// reloadable are the settings that need no restart.
-var reloadable = []string{"log.level"}
+// reloadable returns the settings that need no restart.
+func reloadable() []string { return append(phosd.Reloadable(), "log.level") }
 
 // watchHangup makes SIGHUP wait in a channel; it ends phosd otherwise.
 func watchHangup() <-chan os.Signal {
@@ -68,8 +71,11 @@ func (r *reloader) reload() error {
 		return err
 	}
 	next.Gpus.Offer = r.loaded.Gpus.Offer // "auto" was resolved at the start
+	if err := r.apply(next); err != nil {
+		return err
+	}
 	r.level.Set(next.Log.Threshold())
-	later := slices.DeleteFunc(r.loaded.Differing(next), func(key string) bool { return slices.Contains(reloadable, key) })
+	later := slices.DeleteFunc(r.loaded.Differing(next), func(key string) bool { return slices.Contains(reloadable(), key) })
 	r.log.Info("configuration reloaded", "level", next.Log.Level)
 	if len(later) > 0 {
 		r.log.Warn("these settings take effect when phosd is restarted", "keys", later)

@@ -111,7 +111,6 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	if err != nil {
 		return err
 	}
-	go (&reloader{flags: o.settings, loaded: settings, file: log, level: level, log: logger}).run(hangups)
 	supervisor := findSupervisor(logger)
 	defer provideCgroups(settings, logger)()
 	guard, endGuard, err := openGuard(settings, logger)
@@ -134,6 +133,9 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	if err != nil {
 		return err
 	}
+	go (&reloader{
+		flags: o.settings, loaded: settings, file: log, level: level, log: logger, apply: server.Reload,
+	}).run(hangups)
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()
 	// Programs may be saved at the end, which takes a while. A second signal ends phosd at once;

@@ -58,7 +58,8 @@ Files that the program had open for writing are part of the image. A restore giv
 at the checkpoint, which the program's memory fits. If a file has changed since, pos_cli says so, and
 no data is lost:
 
-  - A file that another process has open for writing is kept as it is.
+  - A file that another process has open for writing is kept as it is, and so is a changed file that
+    another process has open.
   - A file that has only grown, and to which the program only appends (>>, O_APPEND), is kept. The
     program may write the same lines again: pos_cli names such logs, with what was appended.
     --files=restore cuts them off at the checkpoint.

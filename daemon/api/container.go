@@ -24,6 +24,27 @@ func (a Caller) Container() (proc.Identity, error) {
 	return a.Process, nil
 }
 
+// RequireRootHere returns an error unless the caller is root, and outside of containers: phosd's
+// keys and its end are the machine's. The root of a container without a user namespace has user id
+// 0, too. what completes "only root may".
+func (a Caller) RequireRootHere(what string) error {
+	if err := a.RequireRoot(what); err != nil {
+		return err
+	}
+	if err := a.CheckVisible(); err != nil {
+		return err
+	}
+	place, err := a.Container()
+	if err != nil {
+		return err
+	}
+	if place.PID != 0 {
+		return fmt.Errorf("%w: only root outside of containers may %s, and this caller is in another pid or mount "+
+			"namespace than phosd; ask from phosd's", ErrNotPermitted, what)
+	}
+	return nil
+}
+
 // CheckVisible returns an error if the caller's process is not visible to phosd, for example
 // because phosd runs in another container. Then phosd cannot translate its pids and paths.
 func (a Caller) CheckVisible() error {

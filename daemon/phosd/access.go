@@ -10,7 +10,7 @@ import (
 // mayUse returns an error unless a caller may use phosd, by its user, its group or its
 // supplementary groups.
 func (d *Daemon) mayUse(caller api.Caller) error {
-	allowed := d.allowed
+	allowed := d.allowed.Load()
 	if caller.Root() || len(allowed.UIDs) == 0 && len(allowed.GIDs) == 0 ||
 		slices.Contains(allowed.UIDs, caller.UID) || slices.Contains(allowed.GIDs, caller.GID) ||
 		slices.ContainsFunc(caller.Groups, func(gid uint32) bool { return slices.Contains(allowed.GIDs, gid) }) {

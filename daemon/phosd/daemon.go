@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -79,15 +80,18 @@ type Daemon struct {
 	started     time.Time
 	metrics     *metrics.Metrics
 	tokens      *fdtoken.Store // files that callers have handed off
-	allowed     config.Allowed
+	allowed     atomic.Pointer[config.Allowed]
 	quota       *quota.Quota
 	dir         *rundir.Dir
 	state       *statedir.Dir
 	devices     *devices.Devices
 	sessions    *sessions.Sessions
 	checkpoints *checkpoints.Checkpoints
-	serving     bool // the socket is ours
-	adopted     bool // all sessions of the phosd before are known
+	reloading   sync.Mutex // guards settings and serving
+	// settings are those of the options, with the latest [access] and [users].
+	settings config.Config
+	serving  bool // the socket is ours
+	adopted  bool // all sessions of the phosd before are known
 
 	stop context.CancelFunc // ends life
 	life context.Context    //nolint:containedctx // the daemon's own life, not a request's
@@ -103,7 +107,7 @@ func New(options Options) (*Daemon, error) {
 	if options.Worker == nil {
 		options.Worker = []string{"/proc/self/exe", "worker"}
 	}
-	d := &Daemon{options: options, log: options.Log, started: time.Now()}
+	d := &Daemon{options: options, settings: options.Config, log: options.Log, started: time.Now()}
 	d.tokens = fdtoken.NewStore(fdtoken.Limits{Files: maxFiles, Tokens: maxTokens, UserFiles: minFiles, ExceptRoot: true})
 	source := metrics.Source{Status: func() *api.StatusReply { return d.status(context.Background(), api.Caller{}) }}
 	if options.Guard != nil {
@@ -120,9 +124,11 @@ func New(options Options) (*Daemon, error) {
 // open opens the parts from the bottom up, and then adopts what the phosd before has left.
 func (d *Daemon) open() (err error) {
 	settings := d.options.Config
-	if d.allowed, err = settings.Access.Resolve(); err != nil {
+	allowed, err := settings.Access.Resolve()
+	if err != nil {
 		return err
 	}
+	d.allowed.Store(&allowed)
 	if d.devices, err = devices.Open(devices.Options{
 		Offer: settings.Gpus.Offer, Inventory: d.options.Inventory, Driver: d.options.Driver,
 		Metrics: d.metrics, Log: d.log,
@@ -176,10 +182,7 @@ func (d *Daemon) openDirectories() (err error) {
 		Path: settings.StateDir, MemoryPath: d.dir.Work(), MemoryBytes: uint64(settings.Checkpoint.MemoryBudget),
 	})
 	if err == nil {
-		d.quota = newQuota(settings, d.state.FreeBytes, func() uint64 {
-			space, _ := d.dir.Space() // an error: none
-			return space.FreeBytes
-		})
+		d.quota = quota.New(d.limits(settings))
 	}
 	return err
 }
@@ -188,15 +191,10 @@ func (d *Daemon) openDirectories() (err error) {
 // request ended them, running programs go on and the next phosd adopts them.
 func (d *Daemon) Serve(ctx context.Context) error {
 	socket := d.options.Config.Socket
-	place := sockmux.Place{Path: socket, Mode: os.FileMode(d.options.Config.Access.Mode)}
-	if len(d.allowed.GIDs) > 0 {
-		place.GID = int(d.allowed.GIDs[0])
-	}
-	listener, err := sockmux.Listen(place)
+	listener, err := d.listen()
 	if err != nil {
 		return err
 	}
-	d.serving = true
 	mux, err := sockmux.New(listener, sockmux.Options{
 		Program: d.sessions.Start,
 		Inquiry: func(conn *net.UnixConn, caller api.Caller) { d.devices.AnswerInquiry(d.life, conn, caller) },
@@ -285,7 +283,7 @@ func (d *Daemon) Close() error {
 		if left == 0 && d.adopted { // if adoption failed, there may be sessions that are not known here
 			failures = append(failures, d.dir.RemoveAll())
 		}
-		if d.serving {
+		if d.endServing() {
 			failures = append(failures, os.Remove(d.options.Config.Socket))
 		}
 		failures = append(failures, d.dir.Close())

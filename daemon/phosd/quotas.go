@@ -17,9 +17,17 @@ const (
 	minFiles  = maxFiles + 64
 )
 
-// newQuota returns the quota of the requests of users. free returns how much of the disk of the
-// state directory is free, and pinned of the memory for sessions.
-func newQuota(settings config.Config, free, pinned func() uint64) *quota.Quota {
+// limits returns the limits of users.
+func (d *Daemon) limits(settings config.Config) map[quota.Resource]quota.Limit {
+	return limitsOf(settings, d.state.FreeBytes, func() uint64 {
+		space, _ := d.dir.Space() // an error: none
+		return space.FreeBytes
+	})
+}
+
+// limitsOf returns the limits of users. free returns how much of the disk of the state directory is
+// free, and pinned of the memory for sessions.
+func limitsOf(settings config.Config, free, pinned func() uint64) map[quota.Resource]quota.Limit {
 	users := settings.Users
 	files := uint64(users.Files)
 	if files == 0 {
@@ -32,7 +40,7 @@ func newQuota(settings config.Config, free, pinned func() uint64) *quota.Quota {
 	if settings.Checkpoint.Dir == "" {
 		images = nil
 	}
-	return quota.New(map[quota.Resource]quota.Limit{
+	return map[quota.Resource]quota.Limit{
 		quota.Requests: {Key: "users.requests", What: "requests in flight", Max: requests},
 		quota.Prepared: {Key: "users.requests", What: "prepared images", Max: requests},
 		quota.Followed: {Key: "users.requests", What: "followed restores", Max: max(requests, maxFollowed)},
@@ -56,5 +64,5 @@ func newQuota(settings config.Config, free, pinned func() uint64) *quota.Quota {
 			Key: "users.image_bytes", What: "images in checkpoint.dir", Bytes: true,
 			Max: uint64(settings.Users.ImageBytes), Free: images,
 		},
-	})
+	}
 }

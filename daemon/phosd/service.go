@@ -41,7 +41,7 @@ func (s *service) Stop(ctx context.Context, request *api.StopRequest) (*api.Stop
 	if err != nil {
 		return nil, err
 	}
-	if err := caller.RequireRoot("stop phosd"); err != nil {
+	if err := caller.RequireRootHere("stop phosd"); err != nil {
 		return nil, err
 	}
 	if !request.GetDrain() {
@@ -149,7 +149,7 @@ func (s *service) Keys(ctx context.Context, request *api.KeysRequest) (*api.Keys
 	if err != nil {
 		return nil, err
 	}
-	if err := caller.RequireRoot("see and change keys"); err != nil {
+	if err := caller.RequireRootHere("see and change keys"); err != nil {
 		return nil, err
 	}
 	state, reply := s.daemon.state, &api.KeysReply{}

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,6 +31,8 @@ var acts = map[string]func(arguments []string) error{
 	"restore-with":    restoreWith,
 	"connect-leave":   connectAndLeave,
 	"use-connection":  useConnection,
+	"connect-wait":    connectAndWait,
+	"restore-leave":   restoreAndLeave,
 	"silent-restores": silentRestores,
 	"sticky-files":    stickyFiles,
 	"large-headers":   largeHeaders,
@@ -118,27 +122,63 @@ func restoreWith(arguments []string) error {
 
 // connectAndLeave connects to phosd, leaves the connection to a child, and ends.
 func connectAndLeave([]string) error {
+	file, err := connect()
+	if err != nil {
+		return err
+	}
+	return leaveTo(file)
+}
+
+// connectAndWait is connectAndLeave, and the child waits for a file GO.
+func connectAndWait(arguments []string) error {
+	file, err := connect()
+	if err != nil {
+		return err
+	}
+	return leaveTo(file, arguments[0])
+}
+
+// restoreAndLeave hands off the image DIR, and leaves the restore to a child.
+func restoreAndLeave(arguments []string) error {
+	dir, err := os.Open(arguments[0])
+	if err != nil {
+		return err
+	}
+	file, err := connect()
+	if err != nil {
+		return err
+	}
+	token, err := fdtoken.Send(context.Background(), api.Socket(), []*os.File{dir})
+	if err != nil {
+		return err
+	}
+	return leaveTo(file, "", hex.EncodeToString(token))
+}
+
+// connect returns a connection to phosd.
+func connect() (*os.File, error) {
 	conn, err := net.Dial("unix", api.Socket())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	file, err := conn.(*net.UnixConn).File()
-	if err != nil {
-		return err
-	}
-	child := exec.Command("/proc/self/exe", strconv.Itoa(os.Getpid()))
+	return conn.(*net.UnixConn).File()
+}
+
+// leaveTo starts a child that uses a connection once this process has ended.
+func leaveTo(connection *os.File, arguments ...string) error {
+	child := exec.Command("/proc/self/exe", append([]string{strconv.Itoa(os.Getpid())}, arguments...)...)
 	child.Env = append(os.Environ(), intruderVariable+"=use-connection")
-	child.ExtraFiles, child.Stdout = []*os.File{file}, os.Stdout
+	child.ExtraFiles, child.Stdout = []*os.File{connection}, os.Stdout
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // else this process's pid would stay in use
 	return child.Start()
 }
 
-// useConnection asks for phosd's status on a connection of a process PID that has ended.
+// useConnection asks for phosd's status on a connection of the parent PID that has ended, once the
+// file GO exists, if it is named; or, with a TOKEN, for the restore of the image.
 func useConnection(arguments []string) error {
-	for {
-		if _, err := os.Stat("/proc/" + arguments[0]); err != nil {
-			break
-		}
-		time.Sleep(time.Millisecond)
+	await(func() bool { return strconv.Itoa(os.Getppid()) != arguments[0] })
+	if len(arguments) > 1 && arguments[1] != "" {
+		await(func() bool { return exists(arguments[1]) })
 	}
 	inherited, err := net.FileConn(os.NewFile(3, "connection"))
 	if err != nil {
@@ -152,7 +192,43 @@ func useConnection(arguments []string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
 	defer cancel()
-	_, err = api.NewDaemonClient(conn).Status(ctx, &api.StatusRequest{})
+	client := api.NewDaemonClient(conn)
+	if len(arguments) > 2 {
+		token, err := hex.DecodeString(arguments[2])
+		if err != nil {
+			return err
+		}
+		return restoreOn(ctx, client, token)
+	}
+	_, err = client.Status(ctx, &api.StatusRequest{})
 	fmt.Println("status:", err)
 	return nil
+}
+
+// restoreOn asks for a restore and prints what comes of it.
+func restoreOn(ctx context.Context, client api.DaemonClient, token []byte) error {
+	stream, err := client.Restore(ctx)
+	if err != nil {
+		fmt.Println("restore: ", err)
+		return nil
+	}
+	begin := &api.RestoreBegin{Files: token, Detach: true, NewPids: true}
+	_ = stream.Send(&api.RestoreCommand{Command: &api.RestoreCommand_Begin{Begin: begin}})
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			fmt.Println("restore: ", err)
+			return nil
+		}
+		if running := event.GetRunning(); running != nil {
+			fmt.Println("running", running.GetPid())
+		}
+	}
+}
+
+// await waits until something holds.
+func await(holds func() bool) {
+	for !holds() {
+		time.Sleep(time.Millisecond)
+	}
 }

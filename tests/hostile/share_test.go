@@ -266,6 +266,38 @@ ready()
 	}
 }
 
+// TestAccessAfterReload: users that may no longer use phosd are refused once it has read its
+// configuration again, and their programs go on.
+func TestAccessAfterReload(t *testing.T) {
+	a, b := alice(t), bob(t)
+	settings := filepath.Join(t.TempDir(), "phosd.toml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("")
+	d := start(t, "--config="+settings)
+	program := b.programIn(d, "program", "", onGPU+"ready()")
+	reload := func(text string, holds func() bool) {
+		t.Helper()
+		write(text)
+		if err := syscall.Kill(d.PID(), syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, "the configuration is in effect", holds)
+	}
+	allowed := func(u *user) bool { _, err := run(t, u.cli(d, "--status")); return err == nil }
+	reload(fmt.Sprintf("[access]\nusers = [\"%d\"]\n[users]\nrequests = 3\n", a.uid), func() bool { return !allowed(b) })
+	b.mustFail(d, []string{"--status"}, "access.users")
+	if text := a.mustCLI(d, "--status", "--json"); !strings.Contains(text, `"users.requests"`) {
+		t.Errorf("alice's limits: %s", text)
+	}
+	reload("", func() bool { return allowed(b) })
+	b.mustCLI(d, "--pre-dump", "--dir", b.file("image"), "--pid", pid(program))
+}
+
 // TestAccess: with a list of groups, a user of another group gets no session and no answer.
 func TestAccess(t *testing.T) {
 	a, b := alice(t), bob(t)

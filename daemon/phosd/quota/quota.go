@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/phos-gpu/phos/daemon/api"
 )
@@ -83,7 +84,7 @@ func (e *Error) Unwrap() error { return api.ErrExhausted }
 
 // Quota counts what users hold.
 type Quota struct {
-	limits [resources]Limit
+	limits atomic.Pointer[[resources]Limit]
 
 	mu   sync.Mutex // guards all below
 	held map[uint32]*[resources]uint64
@@ -94,11 +95,21 @@ type Quota struct {
 // New returns a Quota of which nothing is held.
 func New(limits map[Resource]Limit) *Quota {
 	q := &Quota{held: make(map[uint32]*[resources]uint64), holders: make(map[*Claim]holder)}
-	for resource, limit := range limits {
-		q.limits[resource] = limit
-	}
+	q.SetLimits(limits)
 	return q
 }
+
+// SetLimits replaces all limits. What users hold beyond a new one stays.
+func (q *Quota) SetLimits(limits map[Resource]Limit) {
+	next := new([resources]Limit)
+	for resource, limit := range limits {
+		next[resource] = limit
+	}
+	q.limits.Store(next)
+}
+
+// limit returns the limit of a resource.
+func (q *Quota) limit(resource Resource) Limit { return q.limits.Load()[resource] }
 
 // Claim is what one request or program holds of a resource.
 type Claim struct {
@@ -197,7 +208,7 @@ func (q *Quota) add(uid uint32, resource Resource, count uint64) error {
 }
 
 func (q *Quota) tryAdd(uid uint32, resource Resource, count uint64) error {
-	limit, limited := q.limits[resource].of() // may block on a file system, so before the lock
+	limit, limited := q.limit(resource).of() // may block on a file system, so before the lock
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	held := q.held[uid]
@@ -205,11 +216,11 @@ func (q *Quota) tryAdd(uid uint32, resource Resource, count uint64) error {
 		held = new([resources]uint64)
 	}
 	if used := held[resource]; uid != 0 && limited && (count > limit || used > limit-count) {
-		l := q.limits[resource]
+		l := q.limit(resource)
 		return &Error{Key: l.Key, What: l.What, Used: used, Limit: limit, Bytes: l.Bytes}
 	}
 	if held[resource]+count < count {
-		return &Error{Key: q.limits[resource].Key, What: q.limits[resource].What, Used: held[resource], Limit: math.MaxUint64}
+		return &Error{Key: q.limit(resource).Key, What: q.limit(resource).What, Used: held[resource], Limit: math.MaxUint64}
 	}
 	held[resource] += count
 	q.held[uid] = held
@@ -219,7 +230,7 @@ func (q *Quota) tryAdd(uid uint32, resource Resource, count uint64) error {
 // Measure replaces what a user holds of a resource that is measured and not taken. It returns an
 // *Error if that is more than the share; it counts all the same.
 func (q *Quota) Measure(uid uint32, resource Resource, held uint64) error {
-	limit, limited := q.limits[resource].of()
+	limit, limited := q.limit(resource).of()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.heldLocked(uid)
@@ -228,7 +239,7 @@ func (q *Quota) Measure(uid uint32, resource Resource, held uint64) error {
 		delete(q.held, uid)
 	}
 	if uid != 0 && limited && held > limit {
-		l := q.limits[resource]
+		l := q.limit(resource)
 		return &Error{Key: l.Key, What: l.What, Used: held, Limit: limit, Bytes: l.Bytes}
 	}
 	return nil
@@ -251,8 +262,8 @@ func (q *Quota) Limit(uid uint32, resource Resource) (limit uint64, limited, gro
 	if uid == 0 {
 		return 0, false, false
 	}
-	limit, limited = q.limits[resource].of()
-	return limit, limited, limited && q.limits[resource].Max == 0
+	limit, limited = q.limit(resource).of()
+	return limit, limited, limited && q.limit(resource).Max == 0
 }
 
 // subtract undoes add.
@@ -281,7 +292,7 @@ type Use struct {
 // Of returns what a user holds of each resource that has a setting.
 func (q *Quota) Of(uid uint32) (uses []Use) {
 	held := q.heldBy(uid)
-	for resource, l := range q.limits {
+	for resource, l := range q.limits.Load() {
 		if l.Key == "" {
 			continue
 		}

@@ -239,3 +239,24 @@ func TestHoldersAreNamed(t *testing.T) {
 		t.Errorf("after all releases: %s", text)
 	}
 }
+
+// TestSetLimits: new limits count from then on, and take nothing away.
+func TestSetLimits(t *testing.T) {
+	limits := func(most uint64) map[Resource]Limit {
+		return map[Resource]Limit{Requests: {Key: "k", What: "requests", Max: most}}
+	}
+	q := New(limits(2))
+	first, err := q.Take(5, Requests, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.SetLimits(limits(1))
+	if _, err := q.Take(5, Requests, 1); !errors.Is(err, api.ErrExhausted) || q.Of(5)[0].Used != 2 {
+		t.Errorf("beyond the smaller limit: got %v, %d held", err, q.Of(5)[0].Used)
+	}
+	q.SetLimits(limits(3))
+	if _, err := q.Take(5, Requests, 1); err != nil {
+		t.Errorf("within the larger limit: %v", err)
+	}
+	first.Release()
+}

@@ -48,8 +48,13 @@ func Listen(place Place) (*net.UnixListener, error) {
 	// The path is removed last of all, when phosd closes: once it is gone, the next phosd may start.
 	listener.SetUnlinkOnClose(false)
 	// The mode says who can connect. What a caller may do depends on the peer's user.
-	if err := errors.Join(os.Chown(socket, 0, place.GID), os.Chmod(socket, place.Mode)); err != nil {
+	if err := Open(place); err != nil {
 		return nil, errors.Join(fmt.Errorf("listen: %w", err), listener.Close())
 	}
 	return listener, nil
+}
+
+// Open sets who can connect to the socket that Listen has made.
+func Open(place Place) error {
+	return errors.Join(os.Chown(place.Path, 0, place.GID), os.Chmod(place.Path, place.Mode))
 }

@@ -206,11 +206,12 @@ func (d *Dir) createSharing(owner Owner) error {
 	if err := os.Chmod(d.sharing(), 0o711); err != nil { // whatever the umask
 		return err
 	}
-	err := os.Mkdir(path, 0o700)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
 	}
-	return errors.Join(err, os.Lchown(path, int(owner.UID), int(owner.GID)))
+	// Also if it exists: a phosd that was killed in between has left it to root. Only root can have
+	// made it.
+	return os.Lchown(path, int(owner.UID), int(owner.GID))
 }
 
 // Close releases the lock and leaves everything for the next phosd.

@@ -217,3 +217,23 @@ func TestUnfinishedRecord(t *testing.T) {
 		t.Errorf("%s is still there: %v", left, err)
 	}
 }
+
+// TestSharingAfterCrash: a phosd was killed after it had made a user's directory and before it gave
+// it to the user. The next session of the user gives it.
+func TestSharingAfterCrash(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: gives directories to users")
+	}
+	dir := openTest(t, t.TempDir(), 0)
+	const uid = 61280
+	if err := os.MkdirAll(dir.Sharing(uid), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dir.Create(1, Owner{UID: uid, GID: uid}, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	var info unix.Stat_t
+	if err := unix.Stat(dir.Sharing(uid), &info); err != nil || info.Uid != uid || info.Mode&0o777 != 0o700 {
+		t.Errorf("the directory is user %d's, mode %o, %v", info.Uid, info.Mode&0o777, err)
+	}
+}
