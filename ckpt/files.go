@@ -114,7 +114,7 @@ func rightsOf(p Process) (fsuid.Rights, error) {
 // saveWritten saves a file that the tree has open for writing, unless it is too large or
 // unreadable.
 func (a *filesAttempt) saveWritten(ctx context.Context, as fsuid.Rights, pid int, written WrittenFile) error {
-	file, info, err := savedfile.Open(as, fmt.Sprintf("/proc/%d/root", pid), written.Path)
+	file, info, err := savedfile.Open(as, proc.Root(pid), written.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil // deleted while open; CRIU saves it

@@ -146,7 +146,7 @@ func RootOf(place proc.Identity) string {
 	if place.PID == 0 {
 		return "/"
 	}
-	return fmt.Sprintf("/proc/%d/root", place.PID)
+	return proc.Root(place.PID)
 }
 
 // sameContent reports whether the library at its path is unchanged since the checkpoint.

@@ -108,13 +108,9 @@ func (s *search) findWriters(pids []int) (writers map[fileID]proc.Identity, unkn
 
 // writtenBy returns which of the files a process may write. Errors mean that it has ended.
 func (s *search) writtenBy(pid int) (written []fileID) {
-	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fdinfo", pid))
-	for _, entry := range entries {
-		number, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		link := fmt.Sprintf("/proc/%d/fd/%d", pid, number)
+	numbers, _ := proc.Numbers(pid)
+	for _, number := range numbers {
+		link := proc.File(pid, number)
 		info, err := proc.ReadInfo(pid, number)
 		if err != nil || !info.Writable() || !s.mayBe(pid, link, &info) {
 			continue
@@ -122,7 +118,7 @@ func (s *search) writtenBy(pid int) (written []fileID) {
 		written = s.add(written, link)
 	}
 	// Most processes map nothing shared: parse only the maps of those that do.
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	maps, err := os.ReadFile(proc.Path(pid, "maps"))
 	if err != nil || !bytes.Contains(maps, []byte(" rw-s ")) && !bytes.Contains(maps, []byte(" -w-s ")) {
 		return written
 	}

@@ -35,7 +35,7 @@ func (s *inspection) checkRegular(m *member, d *proc.Descriptor) {
 	if strings.HasPrefix(d.Target, "/memfd:") || s.Ours(d.Target) {
 		return
 	}
-	path := fmt.Sprintf("/proc/%d/fd/%d", m.PID, d.Number)
+	path := proc.File(m.PID, d.Number)
 	var where unix.Statfs_t
 	if err := unix.Statfs(path, &where); err == nil {
 		switch where.Type {
@@ -190,7 +190,7 @@ func (s *inspection) addLink(a hardlink.Link) {
 
 // hostPath returns a path of the tree as this process can open it.
 func (s *inspection) hostPath(path string) string {
-	return filepath.Join(fmt.Sprintf("/proc/%d/root", s.members[0].PID), path)
+	return filepath.Join(proc.Root(s.members[0].PID), path)
 }
 
 // listFiles lists the files that a restore must restore.

@@ -351,7 +351,7 @@ func (r *Request) directoryRights() fsuid.Rights {
 	}
 	for _, pid := range r.Begin.GetPids() {
 		var program unix.Stat_t
-		if unix.Stat(fmt.Sprintf("/proc/%d", pid), &program) != nil || program.Uid != dir.Uid {
+		if unix.Stat(proc.Path(int(pid), ""), &program) != nil || program.Uid != dir.Uid {
 			return r.rights
 		}
 	}
@@ -360,7 +360,7 @@ func (r *Request) directoryRights() fsuid.Rights {
 
 // pathOf returns the path of an open file, as phosd sees it.
 func pathOf(file *os.File) string {
-	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+	path, err := proc.PathOf(int(file.Fd()))
 	if err != nil {
 		return file.Name()
 	}

@@ -19,9 +19,9 @@ func Open(program proc.Identity, path string) (*os.File, error) {
 	if path == "" {
 		return nil, nil
 	}
-	base := fmt.Sprintf("/proc/%d/cwd", program.PID)
+	base := proc.Path(program.PID, "cwd")
 	if filepath.IsAbs(path) {
-		base = fmt.Sprintf("/proc/%d/root", program.PID)
+		base = proc.Root(program.PID)
 	}
 	// O_NONBLOCK: the path may be a pipe without a reader.
 	file, err := os.OpenFile(base+"/"+path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|unix.O_NONBLOCK|unix.O_NOCTTY, 0o644)

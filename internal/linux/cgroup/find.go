@@ -4,10 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // ErrNone is returned when the kernel, or the container of this process, has no cgroups of version
@@ -31,12 +32,11 @@ func findMount(mountinfo string) (mount, error) {
 
 // hierarchy returns the mount of the cgroup2 hierarchy.
 func hierarchy() (mount, error) {
-	// Not /proc/self: that is the first thread, which may have entered a container.
-	text, err := os.ReadFile("/proc/thread-self/mountinfo")
+	text, err := proc.Mountinfo()
 	if err != nil {
 		return mount{}, err
 	}
-	return findMount(string(text))
+	return findMount(text)
 }
 
 // unescape undoes the octal escapes of mountinfo.
@@ -68,11 +68,11 @@ func Of(pid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	text, err := proc.Cgroups(pid)
 	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
 			return found.directory(pid, strings.TrimSuffix(path, " (deleted)"))
 		}
