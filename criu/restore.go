@@ -199,7 +199,7 @@ func (p *plan) addNamespaces(place proc.Identity) error {
 		} else if !elsewhere {
 			continue
 		}
-		file, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", place.PID, kind))
+		file, err := proc.OpenNamespace(place.PID, kind)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrPlace, err)
 		}

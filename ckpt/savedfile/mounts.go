@@ -1,8 +1,6 @@
 package savedfile
 
 import (
-	"fmt"
-	"os"
 	"sync"
 
 	"github.com/phos-gpu/phos/internal/linux/proc"
@@ -21,7 +19,7 @@ func (t *mountTable) device(pid int, mount uint64) (device uint64, known bool) {
 	if device, known = t.lookUp(mount); known {
 		return device, true
 	}
-	space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/mnt", pid))
+	space, err := proc.Identity{PID: pid}.Namespace("mnt")
 	if err != nil || !t.first(space) {
 		return 0, false
 	}

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -124,13 +123,9 @@ func (s *search) find(pids []int) users {
 
 // usedBy returns which of the files a process has open. Errors mean that it has ended.
 func (s *search) usedBy(pid int) (has use) {
-	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fdinfo", pid))
-	for _, entry := range entries {
-		number, err := strconv.Atoi(entry.Name())
-		if err != nil {
-			continue
-		}
-		link := fmt.Sprintf("/proc/%d/fd/%d", pid, number)
+	numbers, _ := proc.Numbers(pid)
+	for _, number := range numbers {
+		link := proc.File(pid, number)
 		info, err := proc.ReadInfo(pid, number)
 		switch {
 		case err != nil || !s.mayBe(pid, link, &info):
@@ -141,7 +136,7 @@ func (s *search) usedBy(pid int) (has use) {
 		}
 	}
 	// Most processes map nothing shared: parse only the maps of those that do.
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	maps, err := os.ReadFile(proc.Path(pid, "maps"))
 	if err != nil || !bytes.Contains(maps, []byte(" rw-s ")) && !bytes.Contains(maps, []byte(" -w-s ")) {
 		return has
 	}

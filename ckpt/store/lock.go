@@ -1,14 +1,13 @@
 package store
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // held is the write lock of an image, until it is closed.
@@ -86,7 +85,7 @@ func lock(file *os.File, path string, how int) error {
 		}
 	}
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		pid := holder(file)
+		pid := proc.LockHolder(file)
 		return &LockedError{Path: path, PID: pid, Command: commandOf(pid)}
 	}
 	if errors.Is(err, unix.ENOLCK) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
@@ -103,35 +102,10 @@ func lock(file *os.File, path string, how int) error {
 	return nil
 }
 
-// holder finds the process with a lock on a file in /proc/locks; 0 means unknown or this process.
-func holder(file *os.File) int {
-	var stat unix.Stat_t
-	if unix.Fstat(int(file.Fd()), &stat) != nil {
-		return 0
-	}
-	list, err := os.Open("/proc/locks")
-	if err != nil {
-		return 0
-	}
-	defer list.Close()
-	inode := fmt.Sprintf("%02x:%02x:%d", unix.Major(stat.Dev), unix.Minor(stat.Dev), stat.Ino)
-	for lines := bufio.NewScanner(list); lines.Scan(); {
-		fields := strings.Fields(lines.Text())
-		if len(fields) < 6 || fields[1] != "FLOCK" || fields[5] != inode {
-			continue
-		}
-		if pid, err := strconv.Atoi(fields[4]); err == nil && pid > 0 {
-			return pid
-		}
-	}
-	return 0
-}
-
 // commandOf returns the name of a process.
 func commandOf(pid int) string {
-	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	if err != nil {
-		return "exited"
+	if name := (proc.Identity{PID: pid}).Name(); name != "" {
+		return name
 	}
-	return strings.TrimSpace(string(name))
+	return "exited"
 }

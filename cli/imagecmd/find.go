@@ -14,6 +14,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // unlimited is the depth of a search below a directory that the user has named.
@@ -53,13 +54,13 @@ func policyPlace(p *api.Program, shared string) string {
 	if dir == "" || dir == shared {
 		return ""
 	}
-	process := fmt.Sprintf("/proc/%d/", p.GetPid())
-	own, err := os.Readlink("/proc/self/ns/mnt")
-	if theirs, other := os.Readlink(process + "ns/mnt"); err != nil || other != nil || own != theirs {
+	pid := int(p.GetPid())
+	own, err := proc.OwnNamespace("mnt")
+	if theirs, other := (proc.Identity{PID: pid}).Namespace("mnt"); err != nil || other != nil || own != theirs {
 		return ""
 	}
 	if !filepath.IsAbs(dir) {
-		from, err := os.Readlink(process + "cwd")
+		from, err := proc.WorkingDirectory(pid)
 		if err != nil {
 			return ""
 		}

@@ -8,13 +8,14 @@ import (
 	"github.com/phos-gpu/phos/criu"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/internal/linux/freezer"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // openCPU returns the CPU half. Package phosd knows it only as an interface (ckpt.CPU).
 func openCPU(settings config.Config) *criu.CPU {
 	sessions := filepath.Join(settings.RuntimeDir, "sessions") + "/"
 	return criu.New(criu.Options{
-		Roles: []string{"/proc/self/exe"}, Program: criu.Find(settings.Criu),
+		Roles: []string{proc.OwnExecutable}, Program: criu.Find(settings.Criu),
 		Ours:        func(path string) bool { return strings.HasPrefix(path, sessions) || path == settings.Socket },
 		KernelCache: filepath.Join(settings.RuntimeDir, "criu"), LogJSON: settings.Log.Format == config.LogJSON,
 	})

@@ -5,6 +5,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // fixedVariable tells a worker to disable address space randomization. The addresses of variables
@@ -32,6 +34,6 @@ func fixAddresses() {
 		return
 	}
 	if _, _, errno := unix.RawSyscall(unix.SYS_PERSONALITY, now|noRandomAddresses, 0, 0); errno == 0 {
-		_ = unix.Exec("/proc/self/exe", os.Args, os.Environ())
+		_ = unix.Exec(proc.OwnExecutable, os.Args, os.Environ())
 	}
 }

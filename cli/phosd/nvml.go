@@ -13,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/devices/guard"
 	nvidia "github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
 	"github.com/phos-gpu/phos/daemon/phosd/devices/inventory/nvml"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // visibleVariable hides GPUs from processes that use the driver, phosd among them.
@@ -30,7 +31,7 @@ func serveInventory(arguments []string) error {
 // openWatch returns a Watch on the NVML that belongs to a driver's library; nil if that driver has
 // none. policy is nil if every process may open GPUs.
 func openWatch(library string, policy *guard.Guard, report func(nvidia.Event)) *nvidia.Watch {
-	command := []string{"/proc/self/exe", nvidia.Role}
+	command := []string{proc.OwnExecutable, nvidia.Role}
 	if library != "" {
 		beside := filepath.Join(filepath.Dir(library), nvml.Library)
 		if _, err := os.Stat(beside); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/cuda"
 	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // probeRole lists the GPUs of a driver. phosd itself never opens one: a driver starts threads,
@@ -82,7 +83,7 @@ func probeCUDA(library string) ([]gpu.DeviceInfo, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
-	command := exec.CommandContext(ctx, "/proc/self/exe", probeRole, library)
+	command := exec.CommandContext(ctx, proc.OwnExecutable, probeRole, library)
 	command.Env = environmentOf(library)
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr

@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/phos-gpu/phos/criu/restorer"
 	"github.com/phos-gpu/phos/criu/watchdog"
 	nvidia "github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // roles are the processes that phosd starts of its own executable besides workers, by first
@@ -21,7 +21,7 @@ var roles = map[string]func(arguments []string) error{
 
 // nameProcess sets the name that ps and top show: it would be "exe" for all that phosd starts.
 func nameProcess(role string) {
-	_ = os.WriteFile("/proc/self/comm", []byte("phosd-"+role), 0) // cosmetic
+	_ = proc.SetName("phosd-" + role) // cosmetic
 }
 
 // runRole runs the role that the arguments name; ok is false if they name none.

@@ -4,11 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // unixSocket is the kernel's description of a unix socket.
@@ -56,7 +57,7 @@ func unixSockets(pid int, elsewhere bool) (map[uint32]unixSocket, error) {
 
 // enterAndAsk lists the unix sockets of another process's network namespace.
 func enterAndAsk(pid int) (map[uint32]unixSocket, error) {
-	space, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
+	space, err := proc.OpenNamespace(pid, "net")
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func (s *inspection) checkRegular(m *member, d *proc.Descriptor) {
 	if strings.HasPrefix(d.Target, "/memfd:") || s.Ours(d.Target) {
 		return
 	}
-	path := fmt.Sprintf("/proc/%d/fd/%d", m.PID, d.Number)
+	path := proc.File(m.PID, d.Number)
 	var where unix.Statfs_t
 	if err := unix.Statfs(path, &where); err == nil {
 		switch where.Type {

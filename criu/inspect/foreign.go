@@ -34,7 +34,7 @@ func (s *inspection) findForeign() error {
 				s.addForeign(
 					mounts,
 					s.descriptorSubject(m, d.Number),
-					fmt.Sprintf("/proc/%d/fd/%d", m.PID, d.Number),
+					proc.File(m.PID, d.Number),
 					d.Target,
 					d.Writable(),
 				)
@@ -51,7 +51,7 @@ func (s *inspection) findForeign() error {
 			)
 		}
 		for _, link := range []string{"exe", "cwd"} {
-			path := fmt.Sprintf("/proc/%d/%s", m.PID, link)
+			path := proc.Path(m.PID, link)
 			if target, err := os.Readlink(path); err == nil {
 				s.addForeign(mounts, fmt.Sprintf("%s, %s", m, link), path, target, false)
 			}

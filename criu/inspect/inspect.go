@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
@@ -62,7 +61,8 @@ type inspection struct {
 	root    *rootdir.Root
 	members []*member
 	byPID   map[int]*member
-	self    *member
+	// self are the namespaces of this thread.
+	self    map[string]string
 	pipes   map[uint64]*pipe
 	sockets map[uint64]*socket
 	ttys    map[string]*terminal
@@ -142,7 +142,7 @@ func (s *inspection) noteUnknown(err error) {
 
 // readProcesses reads the state of all processes. Those that end in the meantime are left out.
 func (s *inspection) readProcesses(ctx context.Context, root proc.Identity) (err error) {
-	if s.self, err = readNamespaces("thread-self"); err != nil {
+	if s.self, err = proc.Namespaces(0, namespaceKinds); err != nil {
 		return err
 	}
 	tree, err := proc.Tree(root)
@@ -171,7 +171,7 @@ func (s *inspection) readProcesses(ctx context.Context, root proc.Identity) (err
 func readProcess(ctx context.Context, stat *proc.Stat) (*member, error) {
 	for {
 		m, err := readMember(stat)
-		if !errors.Is(err, errEnding) {
+		if !errors.Is(err, proc.ErrEnding) {
 			return m, err
 		}
 		if ctx.Err() != nil {
@@ -186,7 +186,7 @@ func readProcess(ctx context.Context, stat *proc.Stat) (*member, error) {
 	}
 }
 
-// readMember reads the state of one process. The error is errEnding while the process is exiting.
+// readMember reads the state of one process. The error is proc.ErrEnding while it is exiting.
 func readMember(stat *proc.Stat) (*member, error) {
 	status, err := proc.ReadStatus(stat.PID)
 	if err != nil {
@@ -196,11 +196,9 @@ func readMember(stat *proc.Stat) (*member, error) {
 	if stat.Zombie() {
 		return m, nil
 	}
-	spaces, err := readNamespaces(strconv.Itoa(stat.PID))
-	if err != nil {
+	if m.namespaces, err = proc.Namespaces(stat.PID, namespaceKinds); err != nil {
 		return nil, err
 	}
-	m.namespaces = spaces.namespaces
 	if m.descriptors, err = proc.Descriptors(stat.PID); err != nil {
 		return nil, err
 	}

@@ -1,11 +1,9 @@
 package inspect
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -85,24 +83,13 @@ func (s *inspection) checkUser(m *member) {
 			"run it without the sandbox; in a container, with --security-opt seccomp=unconfined",
 		)
 	}
-	if !dumpable(m.PID, uid) {
+	if !proc.Dumpable(m.PID, uid) {
 		s.refuse(
 			m.String(),
 			"is not dumpable: its user may not read its memory",
 			"run it from a file that its user may read, without raised rights",
 		)
 	}
-}
-
-// dumpable reports whether the user may read the process. The files in /proc of an undumpable
-// process belong to root.
-func dumpable(pid int, uid uint32) bool {
-	info, err := os.Stat(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		return true
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	return !ok || stat.Uid == uid
 }
 
 // haveResource reports whether phosd has CAP_SYS_RESOURCE.
@@ -114,36 +101,13 @@ func haveResource() bool {
 // namespaceKinds are the kinds of namespaces that matter.
 var namespaceKinds = []string{"user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time"}
 
-// errEnding is returned while a process is exiting but not yet a zombie.
-var errEnding = errors.New("process is still exiting")
-
-// readNamespaces reads the namespaces of a process. "thread-self" is the calling thread, which may
-// be in other namespaces than the first one.
-func readNamespaces(process string) (*member, error) {
-	m := &member{namespaces: map[string]string{}}
-	for _, kind := range namespaceKinds {
-		target, err := os.Readlink(fmt.Sprintf("/proc/%s/ns/%s", process, kind))
-		if _, gone := os.Stat("/proc/" + process); proc.Gone(err) && proc.Gone(gone) {
-			return nil, err
-		}
-		if err == nil {
-			m.namespaces[kind] = target
-		}
-	}
-	// The kernel drops all namespaces at once: if one is left, all were there.
-	if _, err := os.Readlink(fmt.Sprintf("/proc/%s/ns/mnt", process)); errors.Is(err, unix.ENOENT) {
-		return nil, errEnding
-	}
-	return m, nil
-}
-
 // checkNamespaces finds the namespaces that CRIU must enter. All processes must be in the same
 // ones.
 func (s *inspection) checkNamespaces() {
 	root := s.members[0]
 	for _, kind := range namespaceKinds {
 		// Every restored tree has its own time namespace; CRIU reads it from outside.
-		if kind != "time" && root.namespaces[kind] != s.self.namespaces[kind] {
+		if kind != "time" && root.namespaces[kind] != s.self[kind] {
 			s.Namespaces = append(s.Namespaces, kind)
 		}
 		for _, m := range s.members[1:] {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -190,9 +189,8 @@ func (s *inspection) checkUnix(k *socket, diag map[uint32]unixSocket) {
 
 // processName returns the command name of a process, or "exited".
 func processName(pid int) string {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	if err != nil {
-		return "exited"
+	if name := (proc.Identity{PID: pid}).Name(); name != "" {
+		return name
 	}
-	return strings.TrimSpace(string(text))
+	return "exited"
 }

@@ -82,7 +82,7 @@ func take(pid int) (*processSnapshot, error) {
 
 // withMemory opens the process's memory for do.
 func (p *processSnapshot) withMemory(how int, do func(*os.File) (int, error)) error {
-	memory, err := os.OpenFile(fmt.Sprintf("/proc/%d/mem", p.PID), how, 0)
+	memory, err := proc.OpenMemory(p.PID, how)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/savedfile"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // sharedMemory is the directory of POSIX shared memory and semaphores.
@@ -76,7 +77,7 @@ func bindFile(outer *os.File, name, path string) error {
 	if err := file.Close(); err != nil {
 		return err
 	}
-	if err := unix.Mount(fmt.Sprintf("/proc/self/fd/%d", fd), path, "", unix.MS_BIND, ""); err != nil {
+	if err := unix.Mount(proc.OwnFile(fd), path, "", unix.MS_BIND, ""); err != nil {
 		return &os.PathError{Op: "bind", Path: path, Err: err}
 	}
 	return nil

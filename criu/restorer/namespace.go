@@ -7,6 +7,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // stageVariable is set in the second start.
@@ -37,7 +39,7 @@ func initNamespace(arguments []string) error {
 	if _, err := unix.FcntlInt(orderFD, unix.F_SETFD, 0); err != nil {
 		return fmt.Errorf("keep the socket: %w", err)
 	}
-	return syscall.Exec("/proc/self/exe", os.Args, append(os.Environ(), stageVariable+"=1"))
+	return syscall.Exec(proc.OwnExecutable, os.Args, append(os.Environ(), stageVariable+"=1"))
 }
 
 // reservedPIDs is how many pids the restorer and CRIU may need for themselves.

@@ -13,6 +13,8 @@ import (
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // KernelCache caches what CRIU finds out about the kernel. As root, CRIU creates network namespaces
@@ -188,7 +190,7 @@ func mountScratch() (*scratch, error) {
 	if err := mountTmpfs(ownDirectory); err != nil {
 		return nil, fmt.Errorf("mount tmpfs: %w", err)
 	}
-	namespace, err := os.Open("/proc/thread-self/ns/mnt")
+	namespace, err := proc.OpenOwnNamespace("mnt")
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package runner
 import (
 	"debug/elf"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -12,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // libraryPaths are the usual library directories, independent of the loader's cache.
@@ -60,7 +61,7 @@ func runInContainer(command *exec.Cmd, program *os.File) (root *os.File, err err
 		return nil, err
 	}
 	root = os.NewFile(uintptr(fd), "/")
-	top := fmt.Sprintf("/proc/self/fd/%d", 3+len(command.ExtraFiles))
+	top := proc.OwnFile(3 + len(command.ExtraFiles))
 	command.ExtraFiles = append(command.ExtraFiles, root)
 	paths := make([]string, len(libraryPaths))
 	for i, each := range libraryPaths {

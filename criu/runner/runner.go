@@ -13,6 +13,8 @@ import (
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // ErrAborted is returned when CRIU ended without an answer while it was working. The processes may
@@ -192,7 +194,7 @@ func signaled(err error) bool {
 //
 // The program is started by its descriptor, because the user may not be able to reach its path.
 func (r *Request) command(log *log, socket, program *os.File) *exec.Cmd {
-	command := exec.Command(fmt.Sprintf("/proc/self/fd/%d", programFD), "swrk", fmt.Sprint(socketFD))
+	command := exec.Command(proc.OwnFile(programFD), "swrk", fmt.Sprint(socketFD))
 	command.Args[0] = r.Program
 	command.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "CRIU_LIBS_DIR=" + noPlugins}
 	command.Dir = "/"
@@ -254,7 +256,7 @@ func (r *Request) options() *rpc.CriuOpts {
 		return nil
 	}
 	options.ImagesDirFd = proto.Int32(-1)
-	options.ImagesDir = proto.String(fmt.Sprintf("/proc/self/fd/%d", imagesFD))
+	options.ImagesDir = proto.String(proc.OwnFile(imagesFD))
 	options.LogToStderr = proto.Bool(true)
 	options.NotifyScripts = proto.Bool(r.Notify != nil)
 	if options.LogLevel == nil {

@@ -86,7 +86,7 @@ func (w *watchdog) run(ctx context.Context, request runner.Request, order Dump) 
 	options := w.options(order)
 	if len(namespaces) > 0 {
 		// In a container the cgroup's path may not exist.
-		options.FreezeCgroup = proto.String(fmt.Sprintf("/proc/self/fd/%d", runner.Descriptor(0)))
+		options.FreezeCgroup = proto.String(proc.OwnFile(int(runner.Descriptor(0))))
 	}
 	request.Program, request.User = order.Program, order.User
 	request.Type, request.Options = rpc.CriuReqType_DUMP, options
@@ -123,7 +123,7 @@ func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 // namespaces opens the given kinds of namespaces of the tree.
 func namespaces(root proc.Identity, kinds []string) (files []*os.File, err error) {
 	for _, kind := range kinds {
-		file, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", root.PID, kind))
+		file, err := proc.OpenNamespace(root.PID, kind)
 		if err != nil {
 			return nil, err
 		}

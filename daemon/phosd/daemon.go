@@ -28,6 +28,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
 	"github.com/phos-gpu/phos/daemon/phosd/sockmux"
 	"github.com/phos-gpu/phos/daemon/phosd/statedir"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // What a user may hand off at a time: an image directory, and the endpoints of a process tree.
@@ -105,7 +106,7 @@ func New(options Options) (*Daemon, error) {
 		return nil, fmt.Errorf("%w: phosd must run as root", api.ErrNotPermitted)
 	}
 	if options.Worker == nil {
-		options.Worker = []string{"/proc/self/exe", "worker"}
+		options.Worker = []string{proc.OwnExecutable, "worker"}
 	}
 	d := &Daemon{options: options, settings: options.Config, log: options.Log, started: time.Now()}
 	d.tokens = fdtoken.NewStore(fdtoken.Limits{Files: maxFiles, Tokens: maxTokens, UserFiles: minFiles, ExceptRoot: true})

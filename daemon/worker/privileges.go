@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/daemon/worker/boot"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // harden makes sure that the worker gains no privileges by exec, and that other processes
@@ -49,7 +50,7 @@ func noNewPrivileges() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
+	return syscall.Exec(proc.OwnExecutable, os.Args, os.Environ())
 }
 
 // setNotDumpable keeps the user's other processes from tracing this one or reading its memory.

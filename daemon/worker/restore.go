@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +24,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/worker/session"
 	"github.com/phos-gpu/phos/daemon/worker/session/heap"
 	"github.com/phos-gpu/phos/hijack/wire"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // maxObjects bounds the size of the saved session, modules included.
@@ -213,7 +213,7 @@ func named(files []*os.File) ([]*os.File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("pack %d: %w", i, err)
 		}
-		path, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+		path, err := proc.PathOf(fd)
 		if err != nil {
 			return nil, fmt.Errorf("pack %d: %w", i, err)
 		}

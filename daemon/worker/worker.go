@@ -322,7 +322,7 @@ func (j job) errorText() string {
 // PHOS_JOB goes before pos.yaml; without a name in either, the job has that of the script or the
 // program. It never fails: a program with an invalid file still starts.
 func readJob(program proc.Identity) job {
-	at := fmt.Sprintf("/proc/%d/cwd", program.PID)
+	at := proc.Path(program.PID, "cwd")
 	file, err := jobfile.Load(at + "/" + jobfile.Name)
 	if _, closed := os.Readlink(at); errors.Is(closed, fs.ErrPermission) {
 		err = fmt.Errorf(

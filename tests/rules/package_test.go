@@ -2,6 +2,7 @@ package rules
 
 import (
 	"go/ast"
+	"go/token"
 	"os"
 	"path"
 	"path/filepath"
@@ -157,3 +158,39 @@ func read(t *testing.T, name string) string {
 	}
 	return string(text)
 }
+
+// readersOfProc are the files outside of internal/linux/proc that name a path below /proc, with the
+// reason.
+var readersOfProc = map[string]string{
+	"criu/program.go":                     "a directory in which CRIU can create nothing",
+	"criu/runner/runner.go":               "a directory that holds no plugin of CRIU",
+	"criu/restorer/namespace.go":          "mounts /proc, and sets the next pid of its namespace",
+	"daemon/phosd/devices/guard/guard.go": "/proc/devices: drivers, not processes",
+}
+
+// TestOneReaderOfProc: internal/linux/proc reads /proc for all other packages.
+func TestOneReaderOfProc(t *testing.T) {
+	named := map[string]bool{}
+	for _, s := range sources(t, func(f file) bool {
+		return product(f) && !under(f.path, "tests") && !under(f.path, "internal/linux/proc")
+	}) {
+		ast.Inspect(s.syntax, func(node ast.Node) bool {
+			literal, ok := node.(*ast.BasicLit)
+			if ok && literal.Kind == token.STRING && procPath.MatchString(literal.Value) {
+				named[s.path] = true
+				if readersOfProc[s.path] == "" {
+					t.Errorf("%s:%d: %s: internal/linux/proc has what is read of /proc, and makes paths",
+						s.path, s.set.Position(literal.Pos()).Line, literal.Value)
+				}
+			}
+			return true
+		})
+	}
+	for name := range readersOfProc {
+		if !named[name] {
+			t.Errorf("%s names no path below /proc: it is no exception", name)
+		}
+	}
+}
+
+var procPath = regexp.MustCompile("^[\"`]/proc(/|[\"`]$)")

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // Stream reads or writes a file that was handed off. The peer decides how fast that goes and may
@@ -88,7 +89,7 @@ func reopen(file *os.File, kind uint32, mode int) (*os.File, error) {
 	case unix.S_IFIFO:
 		// O_NONBLOCK belongs to the open file, which other processes share and may expect to block. So
 		// the pipe is opened again.
-		fd, err = unix.Open(fmt.Sprintf("/proc/self/fd/%d", file.Fd()), mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		fd, err = unix.Open(proc.OwnFile(int(file.Fd())), mode|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	case unix.S_IFSOCK:
 		if fd, err = unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0); err == nil {
 			err = unix.SetNonblock(fd, true)

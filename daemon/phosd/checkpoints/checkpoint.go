@@ -363,7 +363,7 @@ func (r *Request) directoryRights() fsuid.Rights {
 
 // pathOf returns the path of an open file, as phosd sees it.
 func pathOf(file *os.File) string {
-	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
+	path, err := proc.PathOf(int(file.Fd()))
 	if err != nil {
 		return file.Name()
 	}

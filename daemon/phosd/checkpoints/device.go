@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -100,9 +98,8 @@ func thisHost() image.Host {
 	if err := unix.Uname(&name); err != nil {
 		return image.Host{}
 	}
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // optional
 	return image.Host{
 		Name: unix.ByteSliceToString(name.Nodename[:]), Kernel: unix.ByteSliceToString(name.Release[:]),
-		Arch: unix.ByteSliceToString(name.Machine[:]), Boot: strings.TrimSpace(string(boot)),
+		Arch: unix.ByteSliceToString(name.Machine[:]), Boot: proc.BootID(),
 	}
 }

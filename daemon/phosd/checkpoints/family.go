@@ -1,9 +1,7 @@
 package checkpoints
 
 import (
-	"os"
 	"path"
-	"strconv"
 	"strings"
 
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
@@ -90,7 +88,7 @@ func (c *Checkpoints) directoryOf(s *sessions.Session) string {
 	}
 	dir := p.program.Fill(p.Dir)
 	if !path.IsAbs(dir) {
-		from, err := os.Readlink("/proc/" + strconv.Itoa(s.PID()) + "/cwd")
+		from, err := proc.WorkingDirectory(s.PID())
 		if err != nil {
 			return ""
 		}

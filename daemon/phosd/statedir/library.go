@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -70,7 +69,7 @@ func (d *Dir) removeLibraries() error {
 // usedLibraries returns the digests of the copies that processes have mapped or open. Programs have
 // them mapped. Another phosd of this machine, and restorers, have them open before that.
 func (d *Dir) usedLibraries() (used map[string]bool, err error) {
-	processes, err := os.ReadDir("/proc")
+	processes, err := proc.All()
 	if err != nil {
 		return nil, err
 	}
@@ -81,12 +80,8 @@ func (d *Dir) usedLibraries() (used map[string]bool, err error) {
 			used[hash] = true
 		}
 	}
-	for _, process := range processes {
-		pid, err := strconv.Atoi(process.Name())
-		if err != nil {
-			continue
-		}
-		err = eachMapped(pid, note)
+	for _, pid := range processes {
+		err := eachMapped(pid, note)
 		if err == nil {
 			err = eachOpen(pid, note)
 		}
@@ -114,10 +109,9 @@ func eachMapped(pid int, note func(path string)) error {
 
 // eachOpen calls a function with the path of each open file of a process.
 func eachOpen(pid int, note func(path string)) error {
-	dir := fmt.Sprintf("/proc/%d/fd", pid)
-	entries, err := os.ReadDir(dir)
-	for _, entry := range entries {
-		if path, err := os.Readlink(filepath.Join(dir, entry.Name())); err == nil { // else it was closed
+	numbers, err := proc.Numbers(pid)
+	for _, number := range numbers {
+		if path, err := os.Readlink(proc.File(pid, number)); err == nil { // else it was closed
 			note(path)
 		}
 	}

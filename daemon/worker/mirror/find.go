@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -101,11 +100,11 @@ func openItself(program proc.Identity) Opener {
 	return func(a *proc.Mapping) (*os.File, error) {
 		candidates := []string{}
 		if strings.HasPrefix(a.Path, "/") {
-			candidates = append(candidates, procPath(program, "root")+a.Path)
+			candidates = append(candidates, proc.Root(program.PID)+a.Path)
 		}
-		numbers, _ := os.ReadDir(procPath(program, "fd"))
+		numbers, _ := proc.Numbers(program.PID)
 		for _, number := range numbers {
-			candidates = append(candidates, filepath.Join(procPath(program, "fd"), number.Name()))
+			candidates = append(candidates, proc.File(program.PID, number))
 		}
 		for _, path := range candidates {
 			if !isAt(path, a) {
@@ -141,7 +140,7 @@ func OpenMapped(program proc.Identity, as fsuid.Rights) Opener {
 			return nil, errors.New("not a regular file") // opening other files may have side effects
 		}
 		err = as.Do(func() error {
-			fd, err := unix.Open(fmt.Sprintf("/proc/thread-self/fd/%d", there), openFlags|unix.O_CLOEXEC, 0)
+			fd, err := unix.Open(proc.ThreadFile(there), openFlags|unix.O_CLOEXEC, 0)
 			if err == nil {
 				file = os.NewFile(uintptr(fd), a.Path)
 			}
@@ -165,8 +164,4 @@ func isOf(file *os.File, a *proc.Mapping) bool {
 
 func matches(stat *unix.Stat_t, a *proc.Mapping) bool {
 	return stat.Mode&unix.S_IFMT == unix.S_IFREG && stat.Ino == a.Inode && stat.Dev == a.Device
-}
-
-func procPath(program proc.Identity, name string) string {
-	return fmt.Sprintf("/proc/%d/%s", program.PID, name)
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -33,12 +32,11 @@ func findMount(mountinfo string) (mount, error) {
 
 // hierarchy returns the mount of the cgroup2 hierarchy.
 func hierarchy() (mount, error) {
-	// Not /proc/self: that is the first thread, which may have entered a container.
-	text, err := os.ReadFile("/proc/thread-self/mountinfo")
+	text, err := proc.Mountinfo()
 	if err != nil {
 		return mount{}, err
 	}
-	return findMount(string(text))
+	return findMount(text)
 }
 
 // Top returns the directory of the topmost cgroup that this process can see. In a container it is
@@ -54,11 +52,11 @@ func Of(pid int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	text, err := proc.Cgroups(pid)
 	if err != nil {
 		return "", err
 	}
-	for line := range strings.Lines(string(text)) {
+	for line := range strings.Lines(text) {
 		if path, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), "0::"); ok {
 			return found.directory(pid, strings.TrimSuffix(path, " (deleted)"))
 		}

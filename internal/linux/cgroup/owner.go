@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -17,13 +15,7 @@ func Name(kind string, owner proc.Identity) string {
 }
 
 // Namespace returns the inode number of the caller's pid namespace; 0 if unknown.
-func Namespace() uint64 {
-	var stat unix.Stat_t
-	if err := unix.Stat("/proc/thread-self/ns/pid", &stat); err != nil {
-		return 0
-	}
-	return stat.Ino
-}
+func Namespace() uint64 { return proc.NamespaceInode("pid") }
 
 // Orphan is a cgroup whose owner has ended.
 type Orphan struct {

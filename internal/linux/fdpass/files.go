@@ -3,9 +3,10 @@ package fdpass
 import (
 	"fmt"
 	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // Files opens the file descriptors that arrived with a message: control is its ancillary data. All
@@ -34,7 +35,7 @@ func Files(control []byte) (files []*os.File, err error) {
 
 // nameOf returns the path by which the kernel knows an open file.
 func nameOf(fd int) string {
-	name, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	name, err := proc.PathOf(fd)
 	if err != nil {
 		return fmt.Sprintf("passed file %d", fd)
 	}

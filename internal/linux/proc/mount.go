@@ -88,12 +88,20 @@ func unescape(text string) string {
 // RootMounted reports whether the root directory of this process is a mount point. In a chroot to
 // an ordinary directory it is not.
 func RootMounted() (bool, error) {
-	// Not /proc/self: that is the first thread, which may have entered a container.
-	text, err := os.ReadFile("/proc/thread-self/mountinfo")
-	if err != nil {
-		return false, err
-	}
-	return hasRoot(string(text)), nil
+	text, err := Mountinfo()
+	return hasRoot(text), err
+}
+
+// Mountinfo returns what the kernel says of the mounts that the calling thread sees.
+func Mountinfo() (string, error) {
+	text, err := os.ReadFile(thread + "/mountinfo")
+	return string(text), err
+}
+
+// Cgroups returns the cgroups of a process, a line for each hierarchy.
+func Cgroups(pid int) (string, error) {
+	text, err := os.ReadFile(Path(pid, "cgroup"))
+	return string(text), err
 }
 
 // hasRoot reports whether a mount point in a mountinfo is "/".

@@ -7,11 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Namespace returns the namespace of a process: "pid:[4026531836]".
-func (id Identity) Namespace(kind string) (string, error) {
-	return os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", id.PID, kind))
-}
-
 // Elsewhere reports whether the process is in another namespace than this one, for any of the
 // kinds. It returns ErrGone for a process that has ended, or that is a zombie: these are in no
 // namespace, which must not be taken for this process's. The zero Identity stands for this process.
@@ -27,8 +22,7 @@ func (id Identity) Elsewhere(kinds ...string) (elsewhere bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		// Not /proc/self: that is the first thread, which may have entered another namespace.
-		ours, err := os.Readlink("/proc/thread-self/ns/" + kind)
+		ours, err := OwnNamespace(kind)
 		if err != nil {
 			return false, err
 		}

@@ -7,9 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"log/slog"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
@@ -79,16 +77,10 @@ type Programs struct {
 	frozen   bool
 }
 
-// Boot returns the machine's boot id; "" if it is unknown.
-func Boot() string {
-	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // optional
-	return strings.TrimSpace(string(id))
-}
-
 // Open reads the records, and removes those of programs that ended in this boot.
 func Open(options Options) (*Programs, error) {
 	p := &Programs{
-		options: options, boot: Boot(),
+		options: options, boot: proc.BootID(),
 		byDir: make(map[string]*Program), draining: make(map[proc.Identity]bool),
 	}
 	texts, err := options.Records.All()

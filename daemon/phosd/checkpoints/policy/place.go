@@ -25,13 +25,13 @@ const shared = 0o711
 func Open(program proc.Identity, as fsuid.Rights, dir string) (*os.File, error) {
 	opened := -1
 	err := as.Do(func() error {
-		root, err := unix.Open(fmt.Sprintf("/proc/%d/root", program.PID), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		root, err := unix.Open(proc.Root(program.PID), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return fmt.Errorf("root of pid %d: %w", program.PID, err)
 		}
 		defer unix.Close(root)
 		if !filepath.IsAbs(dir) {
-			from, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", program.PID))
+			from, err := proc.WorkingDirectory(program.PID)
 			if err != nil {
 				return err
 			}

@@ -264,8 +264,8 @@ func pidObstacle(ctx context.Context, p image.Process, how pidCheck) []ckpt.Obst
 // servesOthers reports whether a process is phosd or one of its own. A worker must not be ended for
 // its pid: its program would lose the GPU.
 func servesOthers(id proc.Identity) bool {
-	own, err := os.Stat("/proc/self/exe")
-	theirs, other := os.Stat(fmt.Sprintf("/proc/%d/exe", id.PID))
+	own, err := os.Stat(proc.OwnExecutable)
+	theirs, other := os.Stat(proc.Path(id.PID, "exe"))
 	return err == nil && other == nil && os.SameFile(own, theirs)
 }
 

@@ -115,7 +115,7 @@ func (i *Images) inspect(user *os.File, as fsuid.Rights, name string) (endedImag
 	}
 	defer dir.Close()
 	// As Wanted knows it: without links in the way to checkpoint.dir.
-	if image.path, err = os.Readlink("/proc/self/fd/" + strconv.Itoa(int(dir.Fd()))); err != nil {
+	if image.path, err = proc.PathOf(int(dir.Fd())); err != nil {
 		return image, false
 	}
 	var info unix.Stat_t

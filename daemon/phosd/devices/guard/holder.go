@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -93,14 +91,13 @@ func (g *Guard) Holders() ([]Holder, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries, err := filepath.Glob("/proc/[0-9]*")
+	pids, err := proc.All()
 	if err != nil {
 		return nil, err
 	}
 	var found []Holder
-	for _, entry := range entries {
-		pid, err := strconv.Atoi(filepath.Base(entry))
-		if err != nil || slices.Contains(inside, pid) {
+	for _, pid := range pids {
+		if slices.Contains(inside, pid) {
 			continue
 		}
 		id, err := proc.Of(pid)
@@ -116,13 +113,9 @@ func (g *Guard) Holders() ([]Holder, error) {
 
 // openIn lists the guarded devices that a process has open.
 func (m majors) openIn(pid int) (devices []string) {
-	directory := fmt.Sprintf("/proc/%d/fd", pid)
-	entries, err := os.ReadDir(directory)
-	if err != nil {
-		return nil
-	}
-	for _, entry := range entries {
-		path := filepath.Join(directory, entry.Name())
+	numbers, _ := proc.Numbers(pid) // an error means that it has ended
+	for _, number := range numbers {
+		path := proc.File(pid, number)
 		var stat unix.Statx_t
 		// DONT_SYNC: a file server may never answer.
 		if unix.Statx(unix.AT_FDCWD, path, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE, &stat) != nil {

@@ -1,0 +1,63 @@
+package proc
+
+import (
+	"errors"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrEnding is returned while a process is exiting, but not yet a zombie.
+var ErrEnding = errors.New("process is still exiting")
+
+// Namespace returns the namespace of a process: "pid:[4026531836]".
+func (id Identity) Namespace(kind string) (string, error) {
+	return os.Readlink(Path(id.PID, "ns/"+kind))
+}
+
+// thread is the directory of the calling thread, which may be in other namespaces than the first
+// thread of the process.
+const thread = "/proc/thread-self"
+
+// OwnNamespace returns the namespace of the calling thread.
+func OwnNamespace(kind string) (string, error) { return os.Readlink(thread + "/ns/" + kind) }
+
+// OpenNamespace opens the namespace of a process, to enter it.
+func OpenNamespace(pid int, kind string) (*os.File, error) { return os.Open(Path(pid, "ns/"+kind)) }
+
+// OpenOwnNamespace opens the namespace of the calling thread.
+func OpenOwnNamespace(kind string) (*os.File, error) { return os.Open(thread + "/ns/" + kind) }
+
+// NamespaceInode returns the inode number of a namespace of the calling thread; 0 if unknown.
+func NamespaceInode(kind string) uint64 {
+	var stat unix.Stat_t
+	if unix.Stat(thread+"/ns/"+kind, &stat) != nil {
+		return 0
+	}
+	return stat.Ino
+}
+
+// Namespaces returns the namespaces of a process by kind, or, with pid 0, those of the calling
+// thread. Kinds that the kernel does not know are left out.
+func Namespaces(pid int, kinds []string) (map[string]string, error) {
+	process := thread
+	if pid != 0 {
+		process = "/proc/" + strconv.Itoa(pid)
+	}
+	found := map[string]string{}
+	for _, kind := range kinds {
+		target, err := os.Readlink(process + "/ns/" + kind)
+		if _, gone := os.Stat(process); Gone(err) && Gone(gone) {
+			return nil, err
+		}
+		if err == nil {
+			found[kind] = target
+		}
+	}
+	// The kernel drops all namespaces at once: if one is left, all were there.
+	if _, err := os.Readlink(process + "/ns/mnt"); errors.Is(err, unix.ENOENT) {
+		return nil, ErrEnding
+	}
+	return found, nil
+}
