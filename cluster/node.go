@@ -41,3 +41,17 @@ func (p Placement) Nodes() int {
 	}
 	return n
 }
+
+// Without returns the GPUs of a placement that another one does not have.
+func (p Placement) Without(other Placement) Placement {
+	var left Placement
+	for _, gpu := range p {
+		for len(other) > 0 && other[0].before(gpu) {
+			other = other[1:]
+		}
+		if len(other) == 0 || other[0] != gpu {
+			left = append(left, gpu)
+		}
+	}
+	return left
+}

@@ -39,6 +39,25 @@ func TestPlacementText(t *testing.T) {
 	}
 }
 
+// TestWithout compares all pairs of sets of two nodes' GPUs with the difference of bits.
+func TestWithout(t *testing.T) {
+	set := func(bits int) (p Placement) {
+		for i := range 6 {
+			if bits>>i&1 != 0 {
+				p = append(p, GPU{NodeID(i / 3), int32(i % 3)})
+			}
+		}
+		return p
+	}
+	for a := range 1 << 6 {
+		for b := range 1 << 6 {
+			if got, want := set(a).Without(set(b)), set(a&^b); !slices.Equal(got, want) {
+				t.Errorf("%v without %v is %v, want %v", set(a), set(b), got, want)
+			}
+		}
+	}
+}
+
 func TestBadPlacements(t *testing.T) {
 	for _, text := range []string{
 		"0", ":", "0:", ":0", "0:0;", ";0:0", "0:0+", "a:0", "0:-1", "0:1-1", "0:2-1", "0:0+0", "0:1+0", "1:0;0:0", "0:0;0:0",

@@ -60,13 +60,16 @@ func (a *account) adjustHeld(j *Job, gpus int) {
 
 // initialGPUs returns a job's allocation unless an Allocator decides otherwise. An elastic job that
 // asks for more than its owner's cap gets the cap; otherwise it would wait forever.
-func (a *account) initialGPUs(f *cluster.Job) int {
-	gpus, share := f.GPUs, f.Share
-	if f.MaxGPUs == 0 || share != wholeGPU {
+func (e *Engine) initialGPUs(f *cluster.Job) int {
+	gpus := f.GPUs
+	if f.MaxGPUs == 0 || f.Share != wholeGPU {
 		return gpus
 	}
-	for ; a != nil; a = a.parent {
-		gpus = min(gpus, a.limit/wholeGPU)
+	for name := f.User; ; name = name[:strings.LastIndexByte(name, '/')] {
+		gpus = min(gpus, e.capOf(name))
+		if strings.LastIndexByte(name, '/') <= 0 {
+			break
+		}
 	}
 	if gpus < max(1, f.MinGPUs) {
 		return f.GPUs

@@ -15,6 +15,7 @@
 //	throughput  how fast jobs are on other GPUs
 //	autoselect  picks policies by simulating ahead
 //	live        the loop in real time
+//	why         why a job waits
 //	eventlog    the log of events and decisions
 //	sim         virtual time, results
 //	workload    traces and generators

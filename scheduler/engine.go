@@ -264,6 +264,9 @@ func (e *Engine) Busy() int { return e.running.size() }
 // Queued returns how many admitted jobs wait.
 func (e *Engine) Queued() int { return e.waiting }
 
+// Order returns the policy that orders jobs.
+func (e *Engine) Order() Orderer { return e.policies.Order }
+
 // Round returns the time between decisions, which are at its multiples; 0 if the engine decides at
 // every event.
 func (e *Engine) Round() time.Duration { return e.policies.Round }
@@ -288,6 +291,56 @@ func (e *Engine) User(name string) Usage {
 	u := e.accounts[name].usage(e.now)
 	u.Cap = e.capOf(name)
 	return u
+}
+
+// Policies returns what the engine is composed of.
+func (e *Engine) Policies() Policies { return e.policies }
+
+// Preempts reports whether waiting jobs may preempt running ones.
+func (e *Engine) Preempts() bool { return e.preempts }
+
+// PreemptibleFor returns how many GPUs that a waiting job could use are held by jobs that may be
+// preempted for it now.
+func (e *Engine) PreemptibleFor(j *Job) (gpus int) {
+	if !e.preempts || j.phase != Waiting {
+		return 0
+	}
+	for v := range e.candidates(j) {
+		for _, gpu := range v.placement {
+			if e.free.Suits(j, gpu.Node) && e.free.Usable(gpu) {
+				gpus++
+			}
+		}
+	}
+	return gpus
+}
+
+// Promised returns when a waiting job starts at the latest, if the Backfiller has promised that, as
+// of the last decision.
+func (e *Engine) Promised(j *Job) (at time.Duration, ok bool) {
+	book, ok := e.policies.Backfill.(interface {
+		ReservedFor(j *Job) (at time.Duration, ok bool)
+	})
+	if !ok || j.phase != Waiting {
+		return 0, false
+	}
+	at, ok = book.ReservedFor(j)
+	return at, ok && at < Forever
+}
+
+// Fits reports whether a job can ever start here: whether the cluster, all nodes that ever joined,
+// has enough GPUs that suit it. A job that does not fit is refused.
+func (e *Engine) Fits(f *cluster.Job) bool {
+	j := &Job{facts: *f}
+	if j.facts.Share == 0 {
+		j.facts.Share = wholeGPU
+	}
+	j.gpus = e.initialGPUs(&j.facts)
+	fewest := j.gpus
+	if e.policies.Allocate != nil {
+		fewest, _ = j.Bounds()
+	}
+	return e.couldHold(j, fewest)
 }
 
 // capOf returns a user's cap in GPUs.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -131,6 +132,7 @@ func TestRefusedEvents(t *testing.T) {
 	odd.Share = 500
 	foreign := task(6, 0, s, 1)
 	foreign.GPUType = "B"
+	taken := e.Job(1).Placement()
 	for _, tt := range []struct {
 		ev   Event
 		want error
@@ -145,6 +147,24 @@ func TestRefusedEvents(t *testing.T) {
 		{Event{Kind: Finished, Job: 9}, ErrUnknownJob},
 		{Event{Kind: NodeDown, Node: 7}, ErrBadNode},
 		{Event{Kind: NodeUp, Node: 1}, ErrBadNode},
+		{Event{Kind: Cordoned, Node: -1}, ErrBadNode},
+		{Event{Kind: Occupied, Node: 2}, ErrBadNode},
+		{Event{Kind: Occupied, Node: 1, GPU: 2}, ErrNoSuchGPU},
+		{Event{Kind: Vacated, Node: 1, GPU: -1}, ErrNoSuchGPU},
+		{Event{Kind: Adopted}, ErrBadFacts},
+		{Event{Kind: Adopted, State: &JobState{Job: fine}}, ErrDuplicate},
+		{Event{Kind: Adopted, State: &JobState{Job: big, Phase: Running}}, ErrGang},
+		{Event{Kind: Adopted, State: &JobState{Job: foreign, Phase: Running, On: taken}}, ErrTaken},
+		{Event{Kind: Adopted, State: &JobState{Job: foreign, Phase: Ended}}, ErrBadFacts},
+		{Event{Kind: Adopted, State: &JobState{Job: foreign, Phase: Held, On: taken}}, ErrBadFacts},
+		{Event{Kind: Adopted, State: &JobState{Job: foreign, Phase: Waiting, WaitingSince: 2 * s}}, ErrBadFacts},
+		{Event{Kind: Adopted, State: &JobState{Job: foreign, Phase: Waiting, Service: -1}}, ErrBadFacts},
+		{Event{Kind: Adopted, State: &JobState{Job: foreign, Phase: Waiting, LastRun: math.MaxInt}}, ErrBadFacts},
+		{Event{Kind: Kept, Job: 1}, ErrNotStopped},
+		{Event{Kind: Kept, Job: 9}, ErrUnknownJob},
+		{Event{Kind: Shrunk, Job: 1}, ErrGang},
+		{Event{Kind: Shrunk, Job: 1, On: cluster.Placement{{Node: 1, Index: 1}}}, ErrGang},
+		{Event{Kind: Refused, Job: 9}, ErrUnknownJob},
 	} {
 		p, err := e.Step(s, []Event{tt.ev})
 		var refused *EventError

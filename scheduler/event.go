@@ -106,18 +106,22 @@ func (ev *Event) subject() int64 {
 // handleAll applies the events of a step, and reports those that were refused.
 func (e *Engine) handleAll(events []Event) {
 	if len(events) == 1 {
-		e.report(&events[0], 0, e.handle(&events[0]))
+		e.handleAt(events, 0)
 		return
 	}
 	for _, k := range e.eventOrder(events) {
-		e.report(&events[k.at], k.at, e.handle(&events[k.at]))
+		e.handleAt(events, k.at)
 	}
 }
 
-// report records why an event was refused, if it was.
-func (e *Engine) report(ev *Event, at int, err error) {
+// handleAt applies one of the events of a step.
+func (e *Engine) handleAt(events []Event, at int) {
+	err := e.handle(&events[at])
 	if err != nil {
-		e.errs = append(e.errs, &EventError{*ev, at, err})
+		e.errs = append(e.errs, &EventError{events[at], at, err})
+	}
+	if e.observer != nil {
+		e.observer.Handled(at, err)
 	}
 }
 
@@ -194,13 +198,14 @@ func (e *Engine) submit(f *cluster.Job) error {
 // prepare sets what follows from a job's description.
 func (e *Engine) prepare(j *Job) {
 	j.account = e.account(j.facts.User)
-	j.gpus = j.account.initialGPUs(&j.facts)
+	j.gpus = e.initialGPUs(&j.facts)
 	j.shape = e.shapeOf(j)
 }
 
 // jobWorking corrects the expected start of a run's work.
 func (e *Engine) jobWorking(j *Job) {
 	e.running.remove(j)
+	j.forgetShrinkage()
 	j.from = e.now
 	e.trackRun(j)
 	e.rerank(j)

@@ -13,14 +13,15 @@ import (
 // ledger is the free state kept in the simplest way: thousandths by GPU. Everything else is counted
 // from scratch.
 type ledger struct {
-	nodes  []cluster.Node
-	free   map[cluster.GPU]int
-	closed map[cluster.NodeID]bool
-	runs   map[cluster.JobID]*Job
+	nodes   []cluster.Node
+	free    map[cluster.GPU]int
+	closed  map[cluster.NodeID]bool
+	foreign map[cluster.GPU]bool
+	runs    map[cluster.JobID]*Job
 }
 
 func newLedger(nodes []cluster.Node) *ledger {
-	l := &ledger{nodes, map[cluster.GPU]int{}, map[cluster.NodeID]bool{}, map[cluster.JobID]*Job{}}
+	l := &ledger{nodes, map[cluster.GPU]int{}, map[cluster.NodeID]bool{}, map[cluster.GPU]bool{}, map[cluster.JobID]*Job{}}
 	for _, node := range nodes {
 		for i := range node.GPUs {
 			l.free[cluster.GPU{Node: node.ID, Index: int32(i)}] = cluster.WholeGPU
@@ -35,12 +36,12 @@ func (l *ledger) suits(j *Job, node cluster.NodeID) bool {
 		(n.GPUMemoryBytes == 0 || j.GPUMemoryBytes() <= n.GPUMemoryBytes)
 }
 
-// gpus returns those of open nodes that suit a job and have at least a free share.
+// gpus returns the usable ones that suit a job and have at least a free share.
 func (l *ledger) gpus(j *Job, share int) (found []cluster.GPU) {
 	for _, node := range l.nodes {
 		for i := range node.GPUs {
 			gpu := cluster.GPU{Node: node.ID, Index: int32(i)}
-			if l.suits(j, node.ID) && l.free[gpu] >= share {
+			if l.suits(j, node.ID) && !l.foreign[gpu] && l.free[gpu] >= share {
 				found = append(found, gpu)
 			}
 		}
@@ -87,8 +88,8 @@ func anyJob(r *rand.Rand, id int) *Job {
 	return j
 }
 
-// TestFreeAgainstRecount starts, ends and expects jobs, and closes and opens nodes, at random. The
-// indices of Free must agree with counting everything.
+// TestFreeAgainstRecount starts, ends and expects jobs, closes and opens nodes, and occupies and
+// vacates GPUs, at random. The indices of Free must agree with counting everything.
 func TestFreeAgainstRecount(t *testing.T) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -100,6 +101,10 @@ func TestFreeAgainstRecount(t *testing.T) {
 			case r.IntN(12) == 0:
 				l.closed[node] = !l.closed[node]
 				f.setClosed(node, l.closed[node])
+			case r.IntN(8) == 0:
+				gpu := cluster.GPU{Node: node, Index: int32(r.IntN(nodes[node].GPUs))}
+				l.foreign[gpu] = !l.foreign[gpu]
+				f.setForeign(node, f.Occupied(node)^1<<gpu.Index)
 			case r.IntN(12) == 0:
 				postponeAll(f, l, at)
 			case r.IntN(3) == 0 && len(l.runs) > 0:
@@ -129,7 +134,7 @@ func postponeAll(f *Free, l *ledger, at time.Duration) {
 			}
 			return false
 		}
-		onOpen := slices.ContainsFunc(j.placement, func(gpu cluster.GPU) bool { return !l.closed[gpu.Node] })
+		onOpen := slices.ContainsFunc(j.placement, func(gpu cluster.GPU) bool { return !l.closed[gpu.Node] && !l.foreign[gpu] })
 		if onOpen && !slices.ContainsFunc(j.placement, stays) {
 			overdue = append(overdue, j)
 		}
@@ -211,7 +216,7 @@ func recount(t *testing.T, f *Free, l *ledger, j *Job, at time.Duration) {
 		}
 		for i := range node.GPUs {
 			gpu, want := cluster.GPU{Node: node.ID, Index: int32(i)}, 0
-			if !l.closed[node.ID] {
+			if !l.closed[node.ID] && !l.foreign[gpu] {
 				want = l.free[gpu]
 			}
 			same("share", f.Share(gpu), want)
@@ -221,6 +226,11 @@ func recount(t *testing.T, f *Free, l *ledger, j *Job, at time.Duration) {
 	same("most free GPUs on a node", f.Largest(j), largest)
 	for n, count := range counts {
 		same(fmt.Sprint("nodes with ", n), f.Count(j, n), count)
+	}
+	for node, n := range by {
+		for _, gpu := range f.Pick(nil, node, n) {
+			same("picked GPU", slices.Contains(whole, gpu), true)
+		}
 	}
 	recountNext(t, f, l, j, by)
 	recountShares(t, f, l, j)

@@ -3,8 +3,11 @@ package scheduler
 import (
 	"errors"
 	"iter"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -170,24 +173,78 @@ func (g *garbage) policies() Policies {
 // history returns random events, most of them possible.
 func (g *garbage) history(e *Engine, next *cluster.JobID) []Event {
 	var events []Event
-	for range g.r.IntN(4) {
-		kind := Kind(g.r.IntN(int(Drained) + 2))
+	for range g.r.IntN(5) {
+		kind := Kind(g.r.IntN(int(Refused) + 2))
 		ev := Event{
 			Kind: kind,
 			Job:  cluster.JobID(g.r.IntN(int(*next) + 1)),
 			Node: cluster.NodeID(g.r.IntN(5)),
 			Run:  g.r.IntN(3),
+			GPU:  int32(g.r.IntN(5)),
 		}
-		if kind == Submitted || g.r.IntN(3) == 0 {
+		closes := kind == NodeDown || kind == Drained || kind == Cordoned
+		if kind == Submitted || g.r.IntN(4) == 0 || closes && g.r.IntN(3) > 0 {
 			ev = Event{Kind: Submitted, Facts: g.job(*next, e.now)}
 			*next++
+		}
+		switch ev.Kind {
+		case Adopted:
+			ev = g.adopted(e, next)
+		case Kept, Shrunk:
+			ev.On = g.part(e, ev.Job)
 		}
 		if kind == NodeUp && g.odd() {
 			ev.Machine = &cluster.Node{ID: ev.Node, GPUs: g.r.IntN(5), GPUType: "B"}
 		}
 		events = append(events, ev)
+		if ev.Kind == Refused && g.r.IntN(2) == 0 {
+			events = append(events, Event{Kind: Kept, Job: ev.Job})
+		}
 	}
+	g.r.Shuffle(len(events), func(i, k int) { events[i], events[k] = events[k], events[i] })
 	return events
+}
+
+// part returns some or none of the GPUs that a job has or had, or any.
+func (g *garbage) part(e *Engine, id cluster.JobID) (on cluster.Placement) {
+	j := e.jobs[id]
+	if j == nil || g.odd() {
+		return cluster.Placement{{Node: cluster.NodeID(g.r.IntN(6) - 1), Index: int32(g.r.IntN(6) - 1)}}
+	}
+	had := j.placement
+	if j.stopped != nil && len(had) == 0 {
+		had = j.stopped.on
+	}
+	for _, gpu := range had {
+		if g.r.IntN(3) > 0 {
+			on = append(on, gpu)
+		}
+	}
+	return on
+}
+
+// adopted returns a job in any state, possible or not, or one of this engine again.
+func (g *garbage) adopted(e *Engine, next *cluster.JobID) Event {
+	a := &JobState{Job: *g.job(*next, e.now), Phase: Phase(g.r.IntN(5))}
+	*next++
+	sum := func() time.Duration { return time.Duration(g.r.IntN(20)-1) * s }
+	a.Since, a.WaitingSince, a.First = min(e.now, sum()), min(e.now, sum()), min(e.now, sum())
+	a.WorksFrom, a.SavedAt, a.Attained, a.Service, a.Done = sum(), sum(), sum(), sum(), sum()
+	a.Runs, a.Preemptions, a.Failures, a.Run, a.LastRun = g.r.IntN(3), g.r.IntN(3), g.r.IntN(3), g.r.IntN(4), g.r.IntN(4)
+	if g.odd() {
+		a.Speed = g.number()
+	}
+	if a.Phase == Running || g.odd() {
+		for range a.GPUs + g.r.IntN(2) {
+			a.On = append(a.On, cluster.GPU{Node: cluster.NodeID(g.r.IntN(4)), Index: int32(g.r.IntN(4))})
+		}
+		slices.SortFunc(a.On, byNumber)
+		a.On = slices.Compact(a.On)
+	}
+	if g.odd() && len(e.jobs) > 0 {
+		a.ID = slices.Min(slices.Collect(maps.Keys(e.jobs)))
+	}
+	return Event{Kind: Adopted, State: a}
 }
 
 func (g *garbage) job(id cluster.JobID, now time.Duration) *cluster.Job {
@@ -209,7 +266,7 @@ func (g *garbage) job(id cluster.JobID, now time.Duration) *cluster.Job {
 
 // FuzzPolicies lets policies answer garbage to random events, and audits the state after each step.
 func FuzzPolicies(f *testing.F) {
-	for seed := range uint64(40) {
+	for seed := range uint64(200) {
 		f.Add(seed, uint8(60))
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, steps uint8) {
@@ -221,18 +278,20 @@ func FuzzPolicies(f *testing.F) {
 			t.Fatal(err)
 		}
 		next := cluster.JobID(0)
+		w := witness{}
+		e.Observe(w)
 		for now := time.Duration(0); steps > 0; steps-- {
 			before := running(e)
 			events := g.history(e, &next)
-			for _, ev := range events {
-				if ev.Kind == Failed && (ev.Run == 0 || ev.Run == before[ev.Job]) {
-					delete(before, ev.Job)
-				}
-			}
 			p, err := e.Step(now, events)
 			explained(t, err)
 			audit(t, e)
+			reported(w, before, events, refusals(err))
 			follows(t, e, before, p)
+			if g.r.IntN(20) == 0 {
+				forked(t, e, g)
+				takenOver(t, e)
+			}
 			now += time.Duration(g.r.IntN(3)) * s / 2
 			if at, ok := e.Wake(); ok && g.r.IntN(2) == 0 {
 				now = max(now, min(at, now+10*s))
@@ -240,6 +299,67 @@ func FuzzPolicies(f *testing.F) {
 		}
 	})
 }
+
+// forked audits a copy of an engine.
+func forked(t testing.TB, e *Engine, g *garbage) {
+	t.Helper()
+	f, err := Fork(e, g.policies())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Observe(maps.Clone(witnessOf(e)))
+	f.policies.Caps = nil // they may be others, and exceeded
+	audit(t, f)
+	for i := range e.nodes {
+		if id := cluster.NodeID(i); f.free.unused(id) != e.free.unused(id) || f.states[i] != e.states[i] {
+			t.Fatalf("node %d: %b, %v, in the fork %b, %v", i, e.free.unused(id), e.states[i], f.free.unused(id), f.states[i])
+		}
+	}
+}
+
+// takenOver lets a new engine adopt all jobs: it must then know the same of them.
+func takenOver(t testing.TB, e *Engine) {
+	t.Helper()
+	n, err := New(e.nodes, Policies{Order: byService{}, Place: anywhere{}, Round: 1000 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Observe(witness{})
+	n.round = e.now + 1000*time.Hour // no decisions
+	var events []Event
+	for _, j := range e.jobs {
+		state := j.State(e.now)
+		events = append(events, Event{Kind: Adopted, State: &state})
+	}
+	for i, state := range e.states {
+		for gpu := range int32(e.nodes[i].GPUs) {
+			if e.free.Occupied(cluster.NodeID(i))&(1<<gpu) != 0 {
+				events = append(events, Event{Kind: Occupied, Node: cluster.NodeID(i), GPU: gpu})
+			}
+		}
+		if state != NodeOpen {
+			events = append(events, Event{Kind: Cordoned, Node: cluster.NodeID(i)})
+		}
+	}
+	n.policies.Admit = closedDoor{}
+	if _, err := n.Step(e.now, events); err != nil {
+		t.Fatal(err)
+	}
+	audit(t, n)
+	for id, j := range e.jobs {
+		if got, want := n.jobs[id].State(e.now), j.State(e.now); !reflect.DeepEqual(got, want) {
+			t.Fatalf("job %d was taken over as\n%+v, is\n%+v", id, got, want)
+		}
+		if got, want := n.jobs[id].Done(e.now), j.Done(e.now); got != want {
+			t.Fatalf("job %d has %v done, want %v", id, got, want)
+		}
+	}
+}
+
+// closedDoor admits no job.
+type closedDoor struct{}
+
+func (closedDoor) Admit(View, *Job) bool { return false }
 
 // explained fails for errors of types that a caller does not expect.
 func explained(t testing.TB, err error) {
@@ -256,10 +376,47 @@ func explained(t testing.TB, err error) {
 	}
 }
 
+// refusals returns the indices of the events that were refused.
+func refusals(err error) map[int]bool {
+	refused := map[int]bool{}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, err := range joined.Unwrap() {
+			var event *EventError
+			if errors.As(err, &event) {
+				refused[event.At] = true
+			}
+		}
+	}
+	return refused
+}
+
+// reported applies events to the jobs that an executor runs.
+func reported(w witness, runs map[cluster.JobID]int, events []Event, refused map[int]bool) {
+	for i, ev := range events {
+		if refused[i] {
+			continue
+		}
+		switch run, runsNow := runs[ev.Job]; ev.Kind {
+		case Failed, Refused:
+			if runsNow && (ev.Run == 0 || ev.Run == run) {
+				delete(runs, ev.Job)
+			}
+		case Kept:
+			runs[ev.Job] = w[ev.Job]
+		case Adopted:
+			if ev.State.Phase == Running {
+				runs[ev.State.ID] = w[ev.State.ID]
+			}
+		case Finished, Withdrawn:
+			delete(runs, ev.Job)
+		}
+	}
+}
+
 func running(e *Engine) map[cluster.JobID]int {
 	runs := map[cluster.JobID]int{}
 	for j := range e.Running() {
-		runs[j.ID()] = j.runs
+		runs[j.ID()] = j.run
 	}
 	return runs
 }
@@ -269,7 +426,9 @@ func running(e *Engine) map[cluster.JobID]int {
 func follows(t testing.TB, e *Engine, runs map[cluster.JobID]int, p Plan) {
 	t.Helper()
 	for _, stop := range p.Stops {
-		delete(runs, stop.Job)
+		if stop.How != Withdraw || e.jobs[stop.Job] == nil { // else another job has been adopted by its number
+			delete(runs, stop.Job)
+		}
 	}
 	for _, start := range p.Starts {
 		if _, ok := runs[start.Job]; ok {
@@ -278,8 +437,8 @@ func follows(t testing.TB, e *Engine, runs map[cluster.JobID]int, p Plan) {
 		runs[start.Job] = start.Run
 	}
 	for j := range e.Running() {
-		if runs[j.ID()] != j.runs {
-			t.Fatalf("run %d of job %d is not in the plan", j.runs, j.ID())
+		if runs[j.ID()] != j.run {
+			t.Fatalf("run %d of job %d is not in the plan", j.run, j.ID())
 		}
 	}
 }

@@ -76,6 +76,9 @@ type Job struct {
 // ID returns the job's number.
 func (j *Job) ID() cluster.JobID { return j.facts.ID }
 
+// Name returns the owner's name for the job; it may be empty.
+func (j *Job) Name() string { return j.facts.Name }
+
 // Submitted returns when the job arrived.
 func (j *Job) Submitted() time.Duration { return j.facts.Submit }
 
@@ -153,6 +156,9 @@ func (j *Job) Waited(now time.Duration) time.Duration {
 		return now - j.waitingSince
 	}
 }
+
+// Run returns the number of the current run, or of the last one; 0 if there was none.
+func (j *Job) Run() int { return j.run }
 
 // Preemptions returns how often the job was preempted.
 func (j *Job) Preemptions() int { return j.preemptions }

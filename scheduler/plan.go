@@ -135,7 +135,10 @@ type Observer interface {
 	Promised(j *Job, start time.Duration)
 	// Continues is called when a job has GPUs that no plan has given it, or fewer than a plan has: it
 	// was adopted or kept, or has shrunk.
-	Continues(j *Job)
+	Continues(j *Job, now time.Duration)
+	// Handled is called behind each event, in the order in which they take effect, with its index among
+	// the events of the step, and why it was refused, if it was.
+	Handled(at int, err error)
 }
 
 // Observe sets the observer; nil for none. A Fork has none.
@@ -161,7 +164,7 @@ func (e *Engine) observePreemptions(victims []*Job, by *Job) {
 // observeRun tells the observer of GPUs that no plan has given a job.
 func (e *Engine) observeRun(j *Job) {
 	if e.observer != nil {
-		e.observer.Continues(j)
+		e.observer.Continues(j, e.now)
 	}
 }
 
@@ -171,13 +174,7 @@ func (e *Engine) observePromise(j *Job) {
 	if e.observer == nil {
 		return
 	}
-	book, ok := e.policies.Backfill.(interface {
-		ReservedFor(j *Job) (at time.Duration, ok bool)
-	})
-	if !ok {
-		return
-	}
-	if at, ok := book.ReservedFor(j); ok && at < Forever {
+	if at, ok := e.Promised(j); ok {
 		e.observer.Promised(j, at)
 	}
 }

@@ -208,7 +208,8 @@ func (e *Engine) runOn(j *Job) {
 
 // refuse makes a job wait again as it did before its run.
 func (e *Engine) refuse(j *Job) {
-	attained, service, done := j.attained, j.service-j.shrunk.service, j.done-j.shrunk.work
+	j.forgetShrinkage()
+	attained, service, done := j.attained, j.service, j.done
 	e.endRun(j, 0)
 	e.free.expected.deviations++
 	e.free.setBack()
@@ -221,10 +222,17 @@ func (e *Engine) refuse(j *Job) {
 // more GPUs before. All times of the run are computed as if it had always had those that it has.
 type shrinkage struct{ work, service time.Duration }
 
+// forgetShrinkage makes the sums those over earlier runs again.
+func (j *Job) forgetShrinkage() {
+	j.done -= j.shrunk.work
+	j.service -= j.shrunk.service
+	j.shrunk = shrinkage{}
+}
+
 // shrink leaves a running job fewer GPUs.
 func (e *Engine) shrink(j *Job, on cluster.Placement) error {
 	on = sortedCopy(on)
-	gone := slices.DeleteFunc(slices.Clone(j.placement), func(gpu cluster.GPU) bool { return slices.Contains(on, gpu) })
+	gone := j.placement.Without(on)
 	if len(on) == 0 || len(gone)+len(on) != len(j.placement) {
 		return &PlanError{Job: j.ID(), Err: ErrGang}
 	}

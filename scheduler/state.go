@@ -29,7 +29,9 @@ type JobState struct {
 	// Speed is how fast it runs; 0 means 1.
 	Speed float64
 
-	// Attained, Service and Done are the sums over earlier runs: time, GPU-time and work.
+	// Attained, Service and Done are the sums over earlier runs: time, GPU-time and work. If a running
+	// job has had other GPUs in this run, they are such that the sums are right with the current run,
+	// and may be negative.
 	Attained, Service, Done time.Duration
 
 	// WaitingSince is when a waiting job lost its GPUs or arrived. For a running job it is when it
@@ -100,12 +102,12 @@ func (s *JobState) valid(now time.Duration) bool {
 			return false
 		}
 	}
-	for _, sum := range []time.Duration{s.Attained, s.Service, s.Done, s.WorksFrom, s.SavedAt} {
-		if sum < 0 || sum > math.MaxInt64/4 {
+	running := s.Phase == Running
+	for i, sum := range []time.Duration{s.Service, s.Done, s.Attained, s.WorksFrom, s.SavedAt} {
+		if sum < 0 && (i > 1 || !running) || sum < -math.MaxInt64/4 || sum > math.MaxInt64/4 {
 			return false
 		}
 	}
-	running := s.Phase == Running
 	return validJob(&s.Job) && s.Speed >= 0 && s.Speed <= fastest && s.Phase < Ended && min(s.Runs, s.Preemptions, s.Failures) >= 0 &&
 
 		min(s.Run, s.LastRun) >= 0 && max(s.Runs, s.Run, s.LastRun) < math.MaxInt32 && (running || s.Phase == Waiting || len(s.On) == 0)
@@ -240,7 +242,7 @@ func (e *Engine) copyJobs(v View, jobs []*Job) {
 		}
 		c.facts.Estimate = j.forkEstimate(e.now)
 		c.account = e.account(c.facts.User)
-		c.gpus = c.account.initialGPUs(&c.facts)
+		c.gpus = e.initialGPUs(&c.facts)
 		c.shape = e.shapeOf(c)
 		e.jobs[c.ID()] = c
 		e.enqueueHeld(c)

@@ -15,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler/eventlog"
+	"github.com/phos-gpu/phos/scheduler/workload"
 )
 
 // eventFile is where a log of events goes.
@@ -121,22 +122,11 @@ func checkVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 	path := flags.String("events", "", "`FILE` that sim run --events wrote; - is standard input")
 	asJSON := flags.Bool("json", false, "print JSON")
 	return func(_ context.Context, to verb.Streams, _ []string) error {
-		if *path == "" {
-			return &verb.UsageError{Text: "name the log with --events FILE"}
-		}
-		in := os.Stdin
-		if *path != "-" {
-			file, err := os.Open(*path)
-			if err != nil {
-				return fmt.Errorf("open log of events: %w", err)
-			}
-			defer file.Close()
-			in = file
-		}
-		reader, err := eventlog.NewReader(in, filepath.Base(*path))
+		reader, done, err := openEvents(*path)
 		if err != nil {
 			return err
 		}
+		defer done()
 		report, err := eventlog.Check(reader)
 		if err != nil {
 			return err
@@ -150,6 +140,65 @@ func checkVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 		return printReport(to.Out, reader, &report)
 	}
 }
+
+// openEvents opens a log of events; - is standard input. The caller calls done behind the last use.
+func openEvents(path string) (reader *eventlog.Reader, done func(), err error) {
+	if path == "" {
+		return nil, nil, &verb.UsageError{Text: "name the log with --events FILE"}
+	}
+	in, done := os.Stdin, func() {}
+	if path != "-" {
+		if in, err = os.Open(path); err != nil {
+			return nil, nil, fmt.Errorf("open log of events: %w", err)
+		}
+		done = func() { in.Close() }
+	}
+	if reader, err = eventlog.NewReader(in, filepath.Base(path)); err != nil {
+		done()
+	}
+	return reader, done, err
+}
+
+// traceVerb is sim trace.
+func traceVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+	path := flags.String("events", "", "`FILE` with a log of events; - is standard input")
+	out := flags.String("out", "", "write to `FILE` instead of standard output")
+	return func(_ context.Context, to verb.Streams, _ []string) error {
+		reader, done, err := openEvents(*path)
+		if err != nil {
+			return err
+		}
+		defer done()
+		trace, err := eventlog.Trace(reader)
+		if err != nil {
+			return err
+		}
+		notes := &lines{to: to.Err}
+		for _, note := range trace.Notes {
+			notes.line("%s", note)
+		}
+		if *out == "" {
+			return errors.Join(notes.err, workload.Write(to.Out, trace.Jobs))
+		}
+		if err := writeTrace(*out, trace); err != nil {
+			return err
+		}
+		notes.line("%s: %s", *out, humanize.Count(len(trace.Jobs), "job", "jobs"))
+		return notes.err
+	}
+}
+
+const aboutTrace = `Writes the jobs of a log of events as a trace, which sim run and sim compare play under other policies:
+what would have become of the same jobs. The log is one that sim run --events or a cluster has written.
+
+    pos_cli sim run --jobs jobs.csv --nodes 32 --gpus-per-node 4 --order las --events events.jsonl.gz
+    pos_cli sim trace --events events.jsonl.gz --out measured.csv
+    pos_cli sim run --jobs measured.csv --nodes 32 --gpus-per-node 4 --order srtf
+
+Submissions, users, priorities, GPUs with their types, and estimates are those of the log. A job is as
+long as it has worked by the log: the time on the GPUs that it asks for, without waiting, loading and
+lost work. A job that was withdrawn or given up is as long as it had worked by then. Jobs that never
+worked, and those that had not ended, are left out. How many is said on standard error.`
 
 // reportJSON returns a report with the names of JSON.
 func reportJSON(h *eventlog.Header, r *eventlog.Report) any {
@@ -165,12 +214,15 @@ func reportJSON(h *eventlog.Header, r *eventlog.Report) any {
 		Waiting     int     `json:"waiting"`
 		Preemptions int     `json:"preemptions"`
 		Failures    int     `json:"failures"`
+		Adopted     int     `json:"adopted"`
+		Refused     int     `json:"refused"`
+		Kept        int     `json:"kept"`
 		Until       float64 `json:"until_s"`
 		Complete    bool    `json:"complete"`
 		Partial     bool    `json:"partial"`
 	}{
 		fmt.Sprintf("%d.%d", h.Major, h.Minor), h.Source, r.Events, r.Jobs, r.Done, r.GivenUp, r.Withdrawn, r.Running,
-		r.Waiting, r.Preemptions, r.Failures, r.Until.Seconds(), r.Complete, r.Partial,
+		r.Waiting, r.Preemptions, r.Failures, r.Adopted, r.Refused, r.Kept, r.Until.Seconds(), r.Complete, r.Partial,
 	}
 }
 
@@ -184,6 +236,9 @@ func printReport(to io.Writer, reader *eventlog.Reader, r *eventlog.Report) erro
 		r.Withdrawn, r.Running, r.Waiting)
 	out.line("preemptions       %d", r.Preemptions)
 	out.line("failures          %d", r.Failures)
+	if r.Adopted+r.Refused+r.Kept > 0 {
+		out.line("reports           %d jobs adopted, %d runs refused, %d kept", r.Adopted, r.Refused, r.Kept)
+	}
 	if r.Partial {
 		out.line("PARTIAL           the simulation was cut off")
 	}

@@ -18,7 +18,7 @@ func Verbs() []*verb.Verb {
 		"walk":    {"strict", "fill"},
 	}
 	return []*verb.Verb{
-		verb.Group("sim", "run|compare|policies|generate|check", "simulate schedulers on traces of jobs, in virtual time", aboutGroup),
+		verb.Group("sim", "run|compare|policies|generate|check|trace", "simulate schedulers on traces of jobs, in virtual time", aboutGroup),
 		{
 			Name: "sim run", Word: true,
 			Summary: "simulate a scheduler on a trace of jobs",
@@ -52,6 +52,12 @@ func Verbs() []*verb.Verb {
 			About:   aboutCheck,
 			Setup:   checkVerb,
 		},
+		{
+			Name: "sim trace", Word: true,
+			Summary: "make a trace of the jobs of a log of events",
+			About:   aboutTrace,
+			Setup:   traceVerb,
+		},
 	}
 }
 
@@ -63,6 +69,7 @@ for a real cluster.
     pos_cli sim run --jobs jobs.csv --nodes 32 --gpus-per-node 4 --order las --out results
     pos_cli sim compare --jobs jobs.csv --nodes 32 --gpus-per-node 4 --order fifo,srtf,las --out comparison
     pos_cli sim check --events events.jsonl
+    pos_cli sim trace --events events.jsonl --out measured.csv
 
 The same input gives exactly the same result on every machine.
 

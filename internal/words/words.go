@@ -54,6 +54,26 @@ func ClipTo(value string, most int) string {
 	return value[:most] + "…"
 }
 
+// Span returns a length of time in one or two units: 40 s, 3 min 5 s, 2 h, 3 d 4 h. What is less
+// than the second unit is cut off.
+func Span(d time.Duration) string {
+	units := []struct {
+		long time.Duration
+		name string
+	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}}
+	for i, u := range units {
+		if d < u.long {
+			continue
+		}
+		text := fmt.Sprintf("%d %s", d/u.long, u.name)
+		if i+1 < len(units) && d%u.long >= units[i+1].long {
+			text += fmt.Sprintf(" %d %s", d%u.long/units[i+1].long, units[i+1].name)
+		}
+		return text
+	}
+	return "0 s"
+}
+
 // AppendSeconds appends a time in seconds, exact to the nanosecond and as short as possible.
 func AppendSeconds(to []byte, d time.Duration) []byte {
 	if d < 0 {

@@ -1,8 +1,10 @@
 package words
 
 import (
+	"math"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestCount(t *testing.T) {
@@ -24,6 +26,25 @@ func TestClip(t *testing.T) {
 	} {
 		if got := Clip(value); got != want {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Hour:                         "0 s",
+		0:                                  "0 s",
+		999 * time.Millisecond:             "0 s",
+		40 * time.Second:                   "40 s",
+		60 * time.Second:                   "1 min",
+		185*time.Second + time.Millisecond: "3 min 5 s",
+		2*time.Hour + 59*time.Second:       "2 h",
+		2*time.Hour + 60*time.Second:       "2 h 1 min",
+		76*time.Hour + 59*time.Minute:      "3 d 4 h",
+		math.MaxInt64:                      "106751 d 23 h",
+	} {
+		if got := Span(d); got != want {
+			t.Errorf("%d: got %q, want %q", d, got, want)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package admit
 
-import "github.com/phos-gpu/phos/scheduler"
+import (
+	"fmt"
+
+	"github.com/phos-gpu/phos/scheduler"
+)
 
 // Quota admits the jobs of each tenant while they ask for no more than a part of the cluster's
 // GPUs. A tenant's only job is admitted even if it is larger. Tenants do not block each other.
@@ -16,3 +20,9 @@ func (q Quota) Admit(v scheduler.View, first *scheduler.Job) bool {
 
 // Tenant returns the job's user.
 func (Quota) Tenant(j *scheduler.Job) string { return j.User() }
+
+// Limit says why the next job of the tenant is not admitted.
+func (q Quota) Limit(v scheduler.View, first *scheduler.Job) string {
+	return fmt.Sprintf("the admitted jobs of its user ask for %d GPUs, and with this one they may ask for %.3g",
+		v.User(first.User()).Demand, q.Part*v.Capacity().GPUs)
+}

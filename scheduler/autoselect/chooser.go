@@ -120,6 +120,16 @@ func (c *Chooser) Admit(v scheduler.View, first *scheduler.Job) bool {
 	return a == nil || a.Admit(v, first)
 }
 
+// Words returns the words of the current candidate's order.
+func (c *Chooser) Words(v scheduler.View, j *scheduler.Job) string {
+	if o, ok := c.candidates[c.current].Order.(interface {
+		Words(v scheduler.View, j *scheduler.Job) string
+	}); ok {
+		return o.Words(v, j)
+	}
+	return ""
+}
+
 // maybeCompare compares the candidates when it is time to.
 func (c *Chooser) maybeCompare(v scheduler.View) {
 	now := v.Now()

@@ -21,6 +21,9 @@ type Report struct {
 	Withdrawn   int
 	Preemptions int
 	Failures    int // of runs
+	Adopted     int // jobs that were taken over; they count in Jobs, too
+	Refused     int // runs that could not begin
+	Kept        int // runs that were to end, and did not
 	Running     int // jobs that had GPUs at the end
 	Waiting     int // that had none
 	Until       time.Duration
@@ -29,12 +32,13 @@ type Report struct {
 }
 
 // Check reads a log to its end and returns an error for the first line that cannot be true: a GPU
-// that jobs have more than whole, a job on fewer GPUs than it takes, on a node that is down or of
-// another type, a run that ends and did not begin, a job that starts later than it was promised
-// although nothing broke the promise.
+// that jobs have more than whole, a job that starts on fewer GPUs than it takes, on a node that is
+// closed or of another type, or on an occupied GPU, a run that ends and did not begin, a job that
+// starts later than it was promised although nothing broke the promise.
 func Check(r *Reader) (Report, error) {
 	c := checker{
-		r: r, jobs: map[cluster.JobID]*checked{}, used: map[cluster.GPU]int{}, promises: newPromises(&r.Header),
+		r: r, jobs: map[cluster.JobID]*checked{}, used: map[cluster.GPU]int{}, occupied: map[cluster.GPU]bool{},
+		promises: newPromises(&r.Header),
 	}
 	for i := range r.Header.Nodes {
 		c.nodes = append(c.nodes, machine{Node: r.Header.Nodes[i]})
@@ -76,7 +80,8 @@ type checker struct {
 	jobs   map[cluster.JobID]*checked
 	nodes  []machine
 	used   map[cluster.GPU]int // thousandths
-
+	// occupied GPUs are used by something foreign.
+	occupied map[cluster.GPU]bool
 	promises promises
 	// wanted are the jobs for which others were preempted at this time and that have not started.
 	wanted map[cluster.JobID]bool
@@ -89,12 +94,11 @@ type machine struct {
 	closed bool
 }
 
+// checked is a job. One that stays was adopted or kept: it may be on a node that was closed before.
 type checked struct {
 	cluster.Job
-	admitted, running bool
-	failed            bool
-	run               int
-	on                cluster.Placement
+	job
+	stays bool
 }
 
 // settled checks what must hold when all events of a time have been read.
@@ -108,7 +112,7 @@ func (c *checker) settled() error {
 	}
 	for _, id := range slices.Sorted(maps.Keys(c.jobs)) {
 		j := c.jobs[id]
-		if node := nodeOf(j.on, c.closed); j.running && node >= 0 {
+		if node := nodeOf(j.last.on, c.closed); j.running && !j.stays && node >= 0 {
 			return c.r.wrong("job %d still runs on node %d, which was closed", id, node)
 		}
 	}
@@ -118,15 +122,20 @@ func (c *checker) settled() error {
 
 // event applies an event.
 func (c *checker) event(e *Event) error {
+	if e.Kind.reported() {
+		c.promises.setback = c.report.Events
+	}
 	switch {
 	case e.Kind == End:
 		c.report.Partial = e.Partial
+		return nil
+	case e.Kind == Choose:
 		return nil
 	case e.Kind.ofNode():
 		return c.node(e)
 	case e.Kind == Reject:
 		return nil
-	case e.Kind == Arrive:
+	case e.Kind.describes():
 		return c.arrive(e)
 	}
 	j := c.jobs[e.Job]
@@ -146,13 +155,15 @@ func (c *checker) event(e *Event) error {
 		return c.promise(e)
 	case e.Kind.runs():
 		return c.start(e, j)
+	case e.Kind == Keep:
+		return c.keep(e, j)
 	default:
-		return c.stop(e, j)
+		return c.ofRun(e, j)
 	}
 	return nil
 }
 
-// arrive adds a job.
+// arrive adds a job that arrives or is adopted.
 func (c *checker) arrive(e *Event) error {
 	if c.jobs[e.Job] != nil {
 		return c.r.wrong("job %d arrives twice", e.Job)
@@ -161,8 +172,43 @@ func (c *checker) arrive(e *Event) error {
 	if f.GPUs < 1 || f.Share < 1 || f.Share > cluster.WholeGPU || f.MinGPUs > f.MaxGPUs || f.MinGPUs < 0 {
 		return c.r.wrong("job %d asks for %d GPUs of share %d, %d to %d", e.Job, f.GPUs, f.Share, f.MinGPUs, f.MaxGPUs)
 	}
-	c.jobs[e.Job] = &checked{Job: *f}
+	j := &checked{Job: *f}
+	c.jobs[e.Job] = j
 	c.report.Jobs++
+	if e.Kind == Arrive {
+		return nil
+	}
+	c.report.Adopted++
+	j.job = *adopted(e)
+	if j.running {
+		j.running = false
+		return c.goOn(e, j)
+	}
+	return nil
+}
+
+// keep lets a run that was to end go on.
+func (c *checker) keep(e *Event, j *checked) error {
+	if j.running || e.Run != j.stopped {
+		return c.r.wrong("keep of job %d, run %d, which was not stopped", e.Job, e.Run)
+	}
+	c.report.Kept++
+	return c.goOn(e, j)
+}
+
+// goOn gives a job the GPUs that it has in truth: their nodes may be closed, and foreign programs
+// may use them.
+func (c *checker) goOn(e *Event, j *checked) error {
+	if _, most := j.bounds(); len(e.On) < 1 || len(e.On) > most || e.Run < 1 {
+		return c.r.wrong("%s of job %d, run %d on %d GPUs: it takes %d at most", e.Kind, e.Job, e.Run, len(e.On), most)
+	}
+	for _, gpu := range e.On {
+		if err := c.hold(gpu, e, j); err != nil {
+			return err
+		}
+	}
+	j.goOn(e.Run, e.On)
+	j.stays = true
 	return nil
 }
 
@@ -178,37 +224,68 @@ func (c *checker) node(e *Event) error {
 	}
 	c.promises.setback = c.report.Events
 	n := &c.nodes[at]
-	if e.Kind == Up {
-		if !n.closed {
-			return c.r.wrong("node-up of node %d, which is up", e.Node)
-		}
-		n.closed = false
-		if e.Machine != nil {
-			n.Node = *e.Machine
-		}
-		c.closed = slices.DeleteFunc(c.closed, func(id cluster.NodeID) bool { return id == e.Node })
+	switch {
+	case e.Kind.ofGPU():
+		return c.gpu(e, n)
+	case e.Kind == Cordon:
+		n.closed = true
 		return nil
+	case e.Kind == Up:
+		return c.reopen(e, n)
 	}
 	n.closed = true
 	c.closed = append(c.closed, e.Node)
+	for _, j := range c.jobs {
+		j.stays = j.stays && nodeOf(j.last.on, []cluster.NodeID{e.Node}) < 0
+	}
+	if e.Kind == Down {
+		maps.DeleteFunc(c.occupied, func(gpu cluster.GPU, _ bool) bool { return gpu.Node == e.Node })
+	}
+	return nil
+}
+
+// gpu applies an event of a GPU.
+func (c *checker) gpu(e *Event, n *machine) error {
+	if e.GPU < 0 || int(e.GPU) >= n.GPUs {
+		return c.r.wrong("%s of GPU %d of node %d, which has %d", e.Kind, e.GPU, e.Node, n.GPUs)
+	}
+	c.occupied[cluster.GPU{Node: e.Node, Index: e.GPU}] = e.Kind == Occupy
+	return nil
+}
+
+// reopen opens a node.
+func (c *checker) reopen(e *Event, n *machine) error {
+	if !n.closed {
+		return c.r.wrong("node-up of node %d, which is up", e.Node)
+	}
+	stopping := slices.Contains(c.closed, e.Node) // its jobs stop at this time
+	n.closed = false
+	c.closed = slices.DeleteFunc(c.closed, func(id cluster.NodeID) bool { return id == e.Node })
+	if e.Machine == nil {
+		return nil
+	}
+	n.Node = *e.Machine
+	gone := func(gpu cluster.GPU) bool { return gpu.Node == e.Node && int(gpu.Index) >= n.GPUs }
+	for gpu := range c.used {
+		if gone(gpu) && !stopping {
+			return c.r.wrong("node-up of node %d with %d GPUs: a job has its GPU %d", e.Node, n.GPUs, gpu.Index)
+		}
+	}
+	maps.DeleteFunc(c.occupied, func(gpu cluster.GPU, _ bool) bool { return gone(gpu) })
 	return nil
 }
 
 // start gives GPUs to a job.
 func (c *checker) start(e *Event, j *checked) error {
-	before := job{on: j.on, run: j.run, failed: j.failed}
-	switch kind := before.kindOf(e.On); {
+	switch kind := j.kindOf(e.On); {
 	case j.running || !j.admitted:
 		return c.r.wrong("%s of job %d, which runs or is not admitted", e.Kind, e.Job)
-	case kind != e.Kind || e.Run != j.run+1:
-		return c.r.wrong("%s of job %d, run %d: it is a %s, run %d", e.Kind, e.Job, e.Run, kind, j.run+1)
+	case kind != e.Kind || e.Run != j.highest+1:
+		return c.r.wrong("%s of job %d, run %d: it is a %s, run %d", e.Kind, e.Job, e.Run, kind, j.highest+1)
 	case e.Ready < e.At:
 		return c.r.wrong("%s of job %d: ready before it starts", e.Kind, e.Job)
 	}
-	least, most := j.GPUs, j.GPUs
-	if j.MaxGPUs > 0 {
-		least, most = j.MinGPUs, j.MaxGPUs
-	}
+	least, most := j.bounds()
 	if n := len(e.On); n < least || n > most {
 		return c.r.wrong("%s of job %d on %d GPUs: it takes %s", e.Kind, e.Job, n, span(least, most))
 	}
@@ -220,10 +297,19 @@ func (c *checker) start(e *Event, j *checked) error {
 	if err := c.keeps(e, e.At); err != nil {
 		return err
 	}
-	c.begin(e, j)
-	j.on, j.run, j.running, j.failed = e.On, e.Run, true, false
+	c.expect(e, j)
+	j.begin(e.Run, e.On)
+	j.stays = false
 	delete(c.wanted, e.Job)
 	return nil
+}
+
+// bounds returns the fewest and the most GPUs that a job takes.
+func (j *checked) bounds() (least, most int) {
+	if j.MaxGPUs > 0 {
+		return j.MinGPUs, j.MaxGPUs
+	}
+	return j.GPUs, j.GPUs
 }
 
 // span returns "2", or "2 to 4".
@@ -236,41 +322,81 @@ func span(least, most int) string {
 
 // take gives one GPU to a job.
 func (c *checker) take(gpu cluster.GPU, e *Event, j *checked) error {
-	if int(gpu.Node) >= len(c.nodes) || int(gpu.Index) >= c.nodes[gpu.Node].GPUs {
-		return c.r.wrong("%s of job %d: there is no GPU %d on node %d", e.Kind, e.Job, gpu.Index, gpu.Node)
+	if err := c.hold(gpu, e, j); err != nil {
+		return err
 	}
-	n := &c.nodes[gpu.Node]
-	c.used[gpu] += j.Share
-	switch {
-	case c.used[gpu] > cluster.WholeGPU:
-		return c.r.wrong("%s of job %d: GPU %d of node %d has another job", e.Kind, e.Job, gpu.Index, gpu.Node)
+	switch n := &c.nodes[gpu.Node]; {
 	case n.closed:
-		return c.r.wrong("%s of job %d: node %d is down or drained", e.Kind, e.Job, gpu.Node)
+		return c.r.wrong("%s of job %d: node %d is down, drained or cordoned", e.Kind, e.Job, gpu.Node)
+	case c.occupied[gpu]:
+		return c.r.wrong("%s of job %d: GPU %d of node %d is occupied", e.Kind, e.Job, gpu.Index, gpu.Node)
 	case j.GPUType != "" && j.GPUType != n.GPUType, n.GPUMemoryBytes > 0 && j.GPUMemoryBytes > n.GPUMemoryBytes:
 		return c.r.wrong("%s of job %d: it cannot run on the GPUs of node %d", e.Kind, e.Job, gpu.Node)
 	}
 	return nil
 }
 
-// stop takes a job's GPUs away, or ends it.
-func (c *checker) stop(e *Event, j *checked) error {
+// hold adds a job to those that have a GPU.
+func (c *checker) hold(gpu cluster.GPU, e *Event, j *checked) error {
+	if int(gpu.Node) >= len(c.nodes) || int(gpu.Index) >= c.nodes[gpu.Node].GPUs {
+		return c.r.wrong("%s of job %d: there is no GPU %d on node %d", e.Kind, e.Job, gpu.Index, gpu.Node)
+	}
+	c.used[gpu] += j.Share
+	if c.used[gpu] > cluster.WholeGPU {
+		return c.r.wrong("%s of job %d: GPU %d of node %d has another job", e.Kind, e.Job, gpu.Index, gpu.Node)
+	}
+	return nil
+}
+
+// release takes GPUs of a job away.
+func (c *checker) release(on cluster.Placement, j *checked) {
+	for _, gpu := range on {
+		if c.used[gpu] -= j.Share; c.used[gpu] == 0 {
+			delete(c.used, gpu)
+		}
+	}
+}
+
+// ofRun applies what happens to a run, or ends the job.
+func (c *checker) ofRun(e *Event, j *checked) error {
 	if !e.Kind.ends() && !j.running {
 		return c.r.wrong("%s of job %d, which does not run", e.Kind, e.Job)
 	}
-	if e.Run != j.run {
-		return c.r.wrong("%s of job %d, run %d: its last run is %d", e.Kind, e.Job, e.Run, j.run)
+	if e.Run != j.last.run {
+		return c.r.wrong("%s of job %d, run %d: its last run is %d", e.Kind, e.Job, e.Run, j.last.run)
 	}
-	if j.running {
-		for _, gpu := range j.on {
-			if c.used[gpu] -= j.Share; c.used[gpu] == 0 {
-				delete(c.used, gpu)
-			}
-		}
+	switch {
+	case e.Kind == Work:
+		return nil
+	case e.Kind == GiveBack:
+		return c.giveBack(e, j)
+	case j.running:
+		c.release(j.last.on, j)
 	}
-	j.running = false
-	c.end(e, e.Kind)
+	c.runEnds(e)
+	c.end(e, j)
+	return nil
+}
+
+// giveBack leaves a job some of its GPUs.
+func (c *checker) giveBack(e *Event, j *checked) error {
+	gone := j.last.on.Without(e.On)
+	if len(e.On) == 0 || len(gone) == 0 || len(gone)+len(e.On) != len(j.last.on) {
+		return c.r.wrong("give-back of job %d: it has some of these GPUs, or all that it had", e.Job)
+	}
+	c.release(gone, j)
+	j.last.on = e.On
+	return nil
+}
+
+// end counts the end of a run, or of a job. Its GPUs are free.
+func (c *checker) end(e *Event, j *checked) {
 	switch e.Kind {
+	case Refuse:
+		j.refuse()
+		c.report.Refused++
 	case Preempt:
+		j.stop(false, true)
 		c.report.Preemptions++
 		if e.Reason == ForJob {
 			if c.wanted == nil {
@@ -279,7 +405,7 @@ func (c *checker) stop(e *Event, j *checked) error {
 			c.wanted[e.For] = true
 		}
 	case Fail:
-		j.failed = true
+		j.stop(true, e.Reason == NodeLost)
 		c.report.Failures++
 	case Finish:
 		c.report.Done++
@@ -292,5 +418,4 @@ func (c *checker) stop(e *Event, j *checked) error {
 	if e.Kind.ends() {
 		delete(c.jobs, e.Job)
 	}
-	return nil
 }

@@ -10,7 +10,7 @@ import (
 const (
 	Name  = "phos-scheduler-events"
 	Major = 1
-	Minor = 0
+	Minor = 1
 )
 
 // Kind is what happened, or was decided.
@@ -37,10 +37,23 @@ const (
 	Down     Kind = "node-down" // a node is lost, with what ran on it
 	Up       Kind = "node-up"   // a node is back, or new
 	Drain    Kind = "node-drain"
-	End      Kind = "end" // the log is complete
+	Choose   Kind = "choose" // from now on another policy decides: Detail is its name
+	End      Kind = "end"    // the log is complete
 )
 
-// runs reports whether a job gets GPUs.
+// The kinds of version 1.1, which only logs of clusters have.
+const (
+	Adopt    Kind = "adopt"     // a job is taken over from the scheduler before
+	Work     Kind = "work"      // its work goes on now, whatever was expected
+	Refuse   Kind = "refuse"    // its run could not begin: it waits as before
+	Keep     Kind = "keep"      // it was not saved, or not lost, and runs on where it was
+	GiveBack Kind = "give-back" // it goes on with fewer GPUs
+	Cordon   Kind = "node-cordon"
+	Occupy   Kind = "occupy" // something foreign uses a GPU
+	Vacate   Kind = "vacate" // no more
+)
+
+// runs reports whether a job gets GPUs by a decision.
 func (k Kind) runs() bool {
 	switch k {
 	case Start, Resume, Migrate, Grow, Shrink, Restart:
@@ -50,8 +63,19 @@ func (k Kind) runs() bool {
 	}
 }
 
+// hasGPUs reports whether an event has the GPUs of a job.
+func (e *Event) hasGPUs() bool {
+	return e.Kind.runs() || e.Kind == Keep || e.Kind == GiveBack || e.Kind == Adopt && e.Phase == Running
+}
+
+// describes reports whether an event describes its job.
+func (k Kind) describes() bool { return k == Arrive || k == Adopt }
+
 // ofNode reports whether the event is one of a node.
-func (k Kind) ofNode() bool { return k == Down || k == Up || k == Drain }
+func (k Kind) ofNode() bool { return k == Down || k == Up || k == Drain || k == Cordon || k.ofGPU() }
+
+// ofGPU reports whether the event is one of a GPU of a node.
+func (k Kind) ofGPU() bool { return k == Occupy || k == Vacate }
 
 // ends reports whether the job's life ends.
 func (k Kind) ends() bool { return k == Finish || k == GiveUp || k == Withdraw || k == Reject }
@@ -59,12 +83,22 @@ func (k Kind) ends() bool { return k == Finish || k == GiveUp || k == Withdraw |
 // known reports whether this version has the kind.
 func (k Kind) known() bool {
 	switch k {
-	case Arrive, Hold, Admit, Promise, Preempt, Fail, End:
+	case Arrive, Hold, Admit, Promise, Preempt, Fail, Choose, End, Adopt, Work, Refuse, Keep, GiveBack:
 		return true
 	default:
 		return k.runs() || k.ofNode() || k.ends()
 	}
 }
+
+// Phase is a stage of the life of an adopted job.
+type Phase string
+
+// The phases.
+const (
+	Held    Phase = "held"    // not admitted yet
+	Waiting Phase = "waiting" // admitted
+	Running Phase = "running"
+)
 
 // Reason is why.
 type Reason string
@@ -86,13 +120,16 @@ type Event struct {
 
 	// Job is the job, unless the event is one of a node or End.
 	Job cluster.JobID
-	// Facts describe the job, if it arrives.
-	Facts *cluster.Job
+	// Facts describe the job, if it arrives or is adopted. Phase and LastRun, the highest number that a
+	// run has had, are those of an adopted one.
+	Facts   *cluster.Job
+	Phase   Phase
+	LastRun int
 
 	// Run counts the job's runs from 1; 0 if it has none.
 	Run int
 	// On are the GPUs of a run. Its work begins at Ready + Load, has Done behind it, and progresses at
-	// Speed.
+	// Speed. If the run goes on, Done is what is done by now.
 	On          cluster.Placement
 	Ready, Load time.Duration
 	Done        time.Duration
@@ -101,8 +138,9 @@ type Event struct {
 	Reason Reason
 	For    cluster.JobID  // if the reason is ForJob
 	Node   cluster.NodeID // of events of nodes, and if the reason is NodeLost or NodeDrained
+	GPU    int32          // of Occupy and Vacate: its index on the node
 	Start  time.Duration  // of Promise
-	Detail string         // of Reject
+	Detail string         // of Reject and Choose
 
 	// Machine is the node, if one joins that is new or has changed.
 	Machine *cluster.Node

@@ -68,24 +68,33 @@ func TestRoundTrip(t *testing.T) {
 func randomEvent(random *rand.Rand, at time.Duration) Event {
 	kinds := []Kind{
 		Arrive, Reject, Hold, Admit, Promise, Start, Resume, Migrate, Grow, Shrink, Restart, Preempt, Fail, Finish, GiveUp,
-		Withdraw, Down, Up, Drain,
+		Withdraw, Down, Up, Drain, Adopt, Work, Refuse, Keep, GiveBack, Cordon, Occupy, Vacate, Choose,
 	}
 	e := Event{At: at, Kind: kinds[random.IntN(len(kinds))], Ready: at, Speed: 1}
 	id := cluster.JobID(random.Int64N(1 << 40))
+	if e.Kind == Adopt {
+		e.Phase = []Phase{Held, Waiting, Running}[random.IntN(3)]
+	}
 	switch {
 	case e.Kind.ofNode():
 		e.Node = cluster.NodeID(random.Int32N(1000))
+		if e.Kind.ofGPU() {
+			e.GPU = random.Int32N(64)
+		}
 		if e.Kind == Up && random.IntN(2) == 0 {
 			e.Machine = &cluster.Node{ID: e.Node, Name: "ü\n", GPUs: random.IntN(9), GPUType: "T", GPUMemoryBytes: 5, Rack: "q"}
 		}
 		return e
-	case e.Kind == Arrive:
+	case e.Kind.describes():
 		e.Facts = &cluster.Job{
 			ID: id, Name: "a\\b", User: "o/u", Model: "m", GPUType: "A", GPUs: 1 + random.IntN(9), Share: 1 + random.IntN(1000),
 			MinGPUs: random.IntN(2), MaxGPUs: random.IntN(9), GPUMemoryBytes: random.Int64(), Priority: random.IntN(7) - 3,
 			Submit: time.Duration(random.Int64N(1 << 40)), Estimate: time.Duration(random.Int64N(1 << 40)),
 			Length: time.Duration(random.Int64N(1 << 40)),
 		}
+	case e.Kind == Choose:
+		e.Detail = "las+all"
+		return e
 	case e.Kind == Promise:
 		e.Start = at + time.Duration(random.Int64N(1<<40))
 	case e.Kind == Reject:
@@ -94,7 +103,8 @@ func randomEvent(random *rand.Rand, at time.Duration) Event {
 		e.Reason = []Reason{ForJob, Reallocation, NodeDrained}[random.IntN(3)]
 	case e.Kind == Fail:
 		e.Reason = []Reason{JobFailed, NodeLost}[random.IntN(2)]
-	case e.Kind.runs():
+	}
+	if e.hasGPUs() {
 		for node := range cluster.NodeID(3) {
 			for i := range int32(8) {
 				if random.IntN(2) == 0 {
@@ -109,8 +119,11 @@ func randomEvent(random *rand.Rand, at time.Duration) Event {
 		}
 	}
 	e.Job = id
-	if e.Kind.runs() || e.Kind == Preempt || e.Kind == Fail || e.Kind == Finish {
+	if e.hasGPUs() || e.Kind == Preempt || e.Kind == Fail || e.Kind == Finish || e.Kind == Work || e.Kind == Refuse {
 		e.Run = 1 + random.IntN(100)
+	}
+	if e.Kind == Adopt {
+		e.LastRun = e.Run + random.IntN(3)
 	}
 	if e.Reason == ForJob {
 		e.For = id / 2
@@ -178,6 +191,12 @@ func TestCheck(t *testing.T) {
 	start := func(id, run int, on string) string {
 		return fmt.Sprintf(`{"time_s":0,"event":"start","job":%d,"run":%d,"on":"%s"}`, id, run, on)
 	}
+	event := func(kind string, id int, more string) string {
+		return fmt.Sprintf(`{"time_s":0,"event":%q,"job":%d,%s}`, kind, id, more)
+	}
+	adopt := func(id, gpus int, on string) string {
+		return event("adopt", id, fmt.Sprintf(`"gpus":%d,"submit_s":0,"phase":"running","run":4,"on":%q`, gpus, on))
+	}
 	const preempt = `{"time_s":0,"event":"preempt","job":1,"run":1,"reason":"reallocation"}`
 	for _, test := range []struct {
 		lines []string
@@ -215,6 +234,49 @@ func TestCheck(t *testing.T) {
 			},
 			"preempted for job 5, which did not start",
 		},
+		{[]string{adopt(1, 2, "0:0-1"), adopt(2, 2, "1:0-1")}, ""},
+		{[]string{adopt(1, 2, "0:0-1"), adopt(2, 2, "0:1;1:1")}, "GPU 1 of node 0 has another job"},
+		{[]string{adopt(1, 2, "0-1:0-1")}, "adopt of job 1, run 4 on 4 GPUs: it takes 2 at most"},
+		{[]string{adopt(1, 2, "0:0-1"), adopt(1, 2, "1:0-1")}, "arrives twice"},
+		{[]string{adopt(1, 1, "0:2")}, "no GPU 2 on node 0"},
+		{[]string{event("adopt", 1, `"gpus":1,"submit_s":0,"run":3,"last_run":6`), start(1, 4, "0:0")}, "it is a migrate, run 7"},
+		{[]string{event("adopt", 1, `"gpus":1,"submit_s":0,"phase":"running"`)}, "adopt without run and on"},
+		{[]string{event("adopt", 1, `"gpus":1,"submit_s":0,"phase":"asleep"`)}, `phase: got "asleep"`},
+		{[]string{event("adopt", 1, `"gpus":1,"submit_s":0,"phase":"held"`), start(1, 1, "0:0")}, "is not admitted"},
+		{[]string{`{"time_s":0,"event":"node-cordon","node":0}`, adopt(1, 1, "0:0"), adopt(2, 1, "1:0")}, ""},
+		{[]string{adopt(1, 1, "0:0"), `{"time_s":0,"event":"node-cordon","node":0}`, arrive(2, 1, ""), start(2, 1, "0:1")}, "node 0 is down, drained or cordoned"},
+		{[]string{adopt(1, 1, "0:0"), `{"time_s":0,"event":"node-down","node":0}`, `{"time_s":1,"event":"node-down","node":1}`}, "job 1 still runs on node 0"},
+		{[]string{`{"time_s":0,"event":"node-drain","node":0}`, adopt(1, 1, "0:0"), `{"time_s":1,"event":"node-cordon","node":1}`}, ""},
+		{[]string{`{"time_s":0,"event":"occupy","node":0,"gpu":1}`, arrive(1, 1, ""), start(1, 1, "0:1")}, "GPU 1 of node 0 is occupied"},
+		{[]string{`{"time_s":0,"event":"occupy","node":0,"gpu":1}`, adopt(1, 1, "0:1")}, ""},
+		{[]string{
+			`{"time_s":0,"event":"occupy","node":0,"gpu":1}`, `{"time_s":0,"event":"vacate","node":0,"gpu":1}`, arrive(1, 1, ""), start(1, 1, "0:1"),
+		}, ""},
+		{[]string{
+			`{"time_s":0,"event":"occupy","node":0,"gpu":1}`, `{"time_s":0,"event":"node-down","node":0}`,
+			`{"time_s":0,"event":"node-up","node":0}`, arrive(1, 1, ""), start(1, 1, "0:1"),
+		}, ""},
+		{[]string{`{"time_s":0,"event":"occupy","node":0,"gpu":2}`}, "GPU 2 of node 0, which has 2"},
+		{[]string{`{"time_s":0,"event":"occupy","node":0}`}, "occupy without gpu"},
+		{[]string{
+			adopt(1, 1, "0:1"), `{"time_s":0,"event":"node-cordon","node":0}`, `{"time_s":0,"event":"node-up","node":0,"gpus":1}`,
+		}, "a job has its GPU 1"},
+		{[]string{arrive(1, 1, ""), start(1, 1, "0:0"), event("refuse", 1, `"run":1`), start(1, 2, "0:1")}, ""},
+		{[]string{arrive(1, 1, ""), start(1, 1, "0:0"), event("refuse", 1, `"run":1`), start(1, 1, "0:1")}, "it is a start, run 2"},
+		{[]string{arrive(1, 1, ""), event("refuse", 1, `"run":1`)}, "refuse of job 1, which does not run"},
+		{[]string{arrive(1, 1, ""), start(1, 1, "0:0"), event("work", 1, `"run":2`)}, "its last run is 1"},
+		{[]string{arrive(1, 1, ""), start(1, 1, "0:0"), preempt, event("keep", 1, `"run":1,"on":"0:0"`)}, ""},
+		{[]string{
+			arrive(1, 1, ""), start(1, 1, "0:0"), preempt, event("migrate", 1, `"run":2,"on":"0:1"`), event("refuse", 1, `"run":2`),
+			event("keep", 1, `"run":1,"on":"0:0"`), event("finish", 1, `"run":1`),
+		}, ""},
+		{[]string{arrive(1, 1, ""), start(1, 1, "0:0"), event("keep", 1, `"run":1,"on":"0:0"`)}, "run 1, which was not stopped"},
+		{[]string{arrive(1, 1, ""), start(1, 1, "0:0"), event("fail", 1, `"run":1,"reason":"job"`), event("keep", 1, `"run":1,"on":"0:0"`)}, "which was not stopped"},
+		{[]string{arrive(1, 1, ""), start(1, 1, "0:0"), preempt, arrive(2, 1, ""), start(2, 1, "0:0"), event("keep", 1, `"run":1,"on":"0:0"`)}, "has another job"},
+		{[]string{arrive(1, 2, ""), start(1, 1, "0:0-1"), event("give-back", 1, `"run":1,"on":"0:1"`), arrive(2, 1, ""), start(2, 1, "0:0")}, ""},
+		{[]string{arrive(1, 2, ""), start(1, 1, "0:0-1"), event("give-back", 1, `"run":1,"on":"0:0-1"`)}, "give-back of job 1"},
+		{[]string{arrive(1, 2, ""), start(1, 1, "0:0-1"), event("give-back", 1, `"run":1,"on":"1:0"`)}, "give-back of job 1"},
+		{[]string{arrive(1, 2, ""), start(1, 1, "0:0-1"), event("give-back", 1, `"run":1,"on":""`)}, "give-back of job 1"},
 	} {
 		text := first + "\n" + strings.Join(test.lines, "\n") + "\n"
 		_, err := read(text)
@@ -252,6 +314,9 @@ func FuzzCheck(f *testing.F) {
 	f.Add(first + "\n" + `{"time_s":0,"event":"arrive","job":1,"gpus":1,"submit_s":0}` + "\n" +
 		`{"time_s":0,"event":"admit","job":1}` + "\n" + `{"time_s":0,"event":"start","job":1,"run":1,"on":"0:0"}` + "\n")
 	f.Add(first + "\n" + `{"time_s":1,"event":"node-up","node":2,"gpus":3}` + "\n" + `{"time_s":1,"event":"end","lines":3}` + "\n")
+	f.Add(first + "\n" + `{"time_s":0,"event":"adopt","job":1,"gpus":1,"submit_s":0,"phase":"running","run":2,"last_run":3,"on":"0:1"}` + "\n" +
+		`{"time_s":0,"event":"occupy","node":0,"gpu":1}` + "\n" + `{"time_s":1,"event":"keep","job":1,"run":2,"on":"0:1"}` + "\n")
+	f.Add(first + "\n" + `{"time_s":1,"event":"give-back","job":2,"run":3,"on":"1:1"}` + "\n" + `{"time_s":1,"event":"refuse","job":2,"run":-1}` + "\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		if _, err := read(text); err != nil && utf8.RuneCountInString(err.Error()) > 300 {
 			t.Errorf("%s", err)

@@ -16,9 +16,12 @@ func TestDocument(t *testing.T) {
 	words := []string{string(ForJob), string(Reallocation), string(NodeDrained), string(JobFailed), string(NodeLost), string(Overtakes), Name}
 	for _, kind := range []Kind{
 		Arrive, Reject, Hold, Admit, Promise, Start, Resume, Migrate, Grow, Shrink, Restart, Preempt, Fail, Finish, GiveUp,
-		Withdraw, Down, Up, Drain, End,
+		Withdraw, Down, Up, Drain, End, Adopt, Work, Refuse, Keep, GiveBack, Cordon, Occupy, Vacate, Choose,
 	} {
 		words = append(words, string(kind))
+	}
+	for _, phase := range []Phase{Held, Waiting, Running} {
+		words = append(words, string(phase))
 	}
 	for _, of := range []reflect.Type{reflect.TypeFor[headerLine](), reflect.TypeFor[nodeLine](), reflect.TypeFor[eventLine]()} {
 		for i := range of.NumField() {

@@ -1,7 +1,6 @@
 package eventlog
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -16,21 +15,32 @@ type Log struct {
 	to   *Writer
 	jobs map[cluster.JobID]*job // that have not ended
 
+	chooser chooser // nil: the order does not change
+	chosen  string
+
 	// What the engine has told since the last step.
 	admitted  []cluster.JobID
 	overtakes []cluster.JobID
 	preempts  []preemption
 	promises  []promise
+	goesOn    *goingOn  // of the event that is being handled
+	handled   []handled // in the order in which the engine has handled them
 }
 
-// job is the log's state of a job.
-type job struct {
-	on       cluster.Placement // of the last run
-	run      int
-	admitted bool
-	running  bool
-	failed   bool // the last run ended by a failure
-	promised time.Duration
+// handled is an event of the step.
+type handled struct {
+	at     int // its index
+	err    error
+	goesOn *goingOn
+}
+
+// goingOn is a run that the engine counts although no plan began it like this.
+type goingOn struct {
+	run   int
+	on    cluster.Placement
+	ready time.Duration
+	done  time.Duration
+	speed float64
 }
 
 type preemption struct{ victim, by cluster.JobID }
@@ -40,10 +50,14 @@ type promise struct {
 	start time.Duration
 }
 
+// chooser is an order that lets one of several others decide.
+type chooser interface{ Current() string }
+
 // NewLog observes an engine.
 func NewLog(engine *scheduler.Engine, to *Writer) *Log {
 	l := &Log{to: to, jobs: map[cluster.JobID]*job{}}
 	engine.Observe(observer{l})
+	l.chooser, _ = engine.Order().(chooser)
 	return l
 }
 
@@ -53,7 +67,16 @@ type observer struct{ *Log }
 func (o observer) Admitted(j *scheduler.Job)  { o.admitted = append(o.admitted, j.ID()) }
 func (o observer) Overtakes(j *scheduler.Job) { o.overtakes = append(o.overtakes, j.ID()) }
 
-func (o observer) Continues(*scheduler.Job) {}
+func (o observer) Continues(j *scheduler.Job, now time.Duration) {
+	o.goesOn = &goingOn{
+		run: j.Run(), on: j.Placement(), ready: max(now, j.WorksFrom()), done: j.Done(now), speed: j.Speed(),
+	}
+}
+
+func (o observer) Handled(at int, err error) {
+	o.handled = append(o.handled, handled{at, err, o.goesOn})
+	o.goesOn = nil
+}
 
 func (o observer) Preempts(victim, by *scheduler.Job) {
 	o.preempts = append(o.preempts, preemption{victim.ID(), by.ID()})
@@ -63,12 +86,24 @@ func (o observer) Promised(j *scheduler.Job, start time.Duration) {
 	o.promises = append(o.promises, promise{j.ID(), start})
 }
 
-// Step writes a step of the engine: what it was given, what it decided, and the error that it
-// returned, which names the events that were refused.
-func (l *Log) Step(now time.Duration, events []scheduler.Event, plan scheduler.Plan, stepErr error) error {
-	s := step{Log: l, at: now, refused: refusals(stepErr)}
-	for i := range events {
-		s.event(i, &events[i])
+// Step writes a step of the engine: what it was given, and what it decided. It has heard from the
+// engine which events were refused, so it does not need the engine's error.
+func (l *Log) Step(now time.Duration, events []scheduler.Event, plan scheduler.Plan, _ error) error {
+	s := step{Log: l, at: now}
+	if l.chooser != nil && l.chooser.Current() != l.chosen {
+		l.chosen = l.chooser.Current()
+		s.write(Event{Kind: Choose, Detail: l.chosen})
+	}
+	effects := ordered(events)
+	if !effects {
+		slices.SortFunc(l.handled, func(a, b handled) int { return a.at - b.at })
+	}
+	for i := range l.handled {
+		ev := &events[l.handled[i].at]
+		s.event(ev, &l.handled[i])
+		if effects {
+			s.stopEnded(ev.Job, plan.Stops)
+		}
 	}
 	for _, id := range l.admitted {
 		if j := l.jobs[id]; j != nil {
@@ -94,27 +129,23 @@ func (l *Log) Step(now time.Duration, events []scheduler.Event, plan scheduler.P
 		}
 	}
 	l.admitted, l.overtakes, l.preempts, l.promises = l.admitted[:0], l.overtakes[:0], l.preempts[:0], l.promises[:0]
+	l.handled = l.handled[:0]
 	return l.to.err
 }
 
-// refusals returns the events that the engine refused.
-func refusals(err error) (refused []*scheduler.EventError) {
-	var one *scheduler.EventError
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, each := range joined.Unwrap() {
-			refused = append(refused, refusals(each)...)
-		}
-	} else if errors.As(err, &one) {
-		refused = append(refused, one)
-	}
-	return refused
+// ordered reports whether events are written in the order in which the engine has handled them,
+// each with its effect. Where nothing depends on it, they are in the order in which they were
+// reported, as version 1.0 had them.
+func ordered(events []scheduler.Event) bool {
+	return slices.ContainsFunc(events, func(ev scheduler.Event) bool {
+		return ev.Kind > scheduler.Drained || ev.Machine != nil
+	})
 }
 
 // step is one step of the engine.
 type step struct {
 	*Log
 	at            time.Duration
-	refused       []*scheduler.EventError
 	arrived       []cluster.JobID
 	withdrawn     []cluster.JobID
 	lost, drained []cluster.NodeID
@@ -127,32 +158,20 @@ func (s *step) write(e Event) {
 }
 
 // event writes what happened.
-func (s *step) event(at int, ev *scheduler.Event) {
-	for _, r := range s.refused {
-		if r.At == at {
-			if ev.Kind == scheduler.Submitted && ev.Facts != nil {
-				s.write(Event{Kind: Reject, Job: ev.Facts.ID, Detail: words.ClipTo(r.Err.Error(), 200)})
-			}
-			return
+func (s *step) event(ev *scheduler.Event, h *handled) {
+	if h.err != nil {
+		if ev.Kind == scheduler.Submitted && ev.Facts != nil {
+			s.write(Event{Kind: Reject, Job: ev.Facts.ID, Detail: words.ClipTo(h.err.Error(), 200)})
 		}
+		return
 	}
 	switch ev.Kind {
 	case scheduler.Submitted:
 		s.jobs[ev.Facts.ID] = &job{}
 		s.arrived = append(s.arrived, ev.Facts.ID)
 		s.write(Event{Kind: Arrive, Job: ev.Facts.ID, Facts: ev.Facts})
-	case scheduler.Finished:
-		if j := s.jobs[ev.Job]; j != nil {
-			s.write(Event{Kind: Finish, Job: ev.Job, Run: j.run})
-			delete(s.jobs, ev.Job)
-		}
-	case scheduler.Failed:
-		if j := s.jobs[ev.Job]; j != nil && j.running && (ev.Run == 0 || ev.Run == j.run) {
-			j.running, j.failed = false, true
-			s.write(Event{Kind: Fail, Job: ev.Job, Run: j.run, Reason: JobFailed})
-		}
-	case scheduler.Withdrawn:
-		s.withdrawn = append(s.withdrawn, ev.Job)
+	case scheduler.Adopted:
+		s.adopt(ev.State, h.goesOn)
 	case scheduler.NodeDown:
 		s.lost = append(s.lost, ev.Node)
 		s.write(Event{Kind: Down, Node: ev.Node})
@@ -161,8 +180,67 @@ func (s *step) event(at int, ev *scheduler.Event) {
 	case scheduler.Drained:
 		s.drained = append(s.drained, ev.Node)
 		s.write(Event{Kind: Drain, Node: ev.Node})
-	case scheduler.Working:
+	case scheduler.Cordoned:
+		s.write(Event{Kind: Cordon, Node: ev.Node})
+	case scheduler.Occupied:
+		s.write(Event{Kind: Occupy, Node: ev.Node, GPU: ev.GPU})
+	case scheduler.Vacated:
+		s.write(Event{Kind: Vacate, Node: ev.Node, GPU: ev.GPU})
+	default:
+		if j := s.jobs[ev.Job]; j != nil {
+			s.ofJob(ev, j, h.goesOn)
+		}
 	}
+}
+
+// ofJob writes what happened to a job. Events of an earlier run have had no effect.
+func (s *step) ofJob(ev *scheduler.Event, j *job, goesOn *goingOn) {
+	late := !j.running || ev.Run != 0 && ev.Run != j.last.run
+	switch {
+	case ev.Kind == scheduler.Finished:
+		s.write(Event{Kind: Finish, Job: ev.Job, Run: j.last.run})
+		delete(s.jobs, ev.Job)
+	case ev.Kind == scheduler.Withdrawn:
+		s.withdrawn = append(s.withdrawn, ev.Job)
+	case goesOn != nil:
+		kind := Keep
+		if ev.Kind == scheduler.Shrunk {
+			kind = GiveBack
+		}
+		j.goOn(goesOn.run, goesOn.on)
+		s.write(goesOn.event(kind, ev.Job))
+	case late:
+	case ev.Kind == scheduler.Working:
+		s.write(Event{Kind: Work, Job: ev.Job, Run: j.last.run})
+	case ev.Kind == scheduler.Refused:
+		s.write(Event{Kind: Refuse, Job: ev.Job, Run: j.last.run})
+		j.refuse()
+	case ev.Kind == scheduler.Failed:
+		j.stop(true, false)
+		s.write(Event{Kind: Fail, Job: ev.Job, Run: j.last.run, Reason: JobFailed})
+	}
+}
+
+// event returns an event with the GPUs of a run.
+func (g *goingOn) event(kind Kind, id cluster.JobID) Event {
+	return Event{Kind: kind, Job: id, Run: g.run, On: g.on, Ready: g.ready, Done: g.done, Speed: g.speed}
+}
+
+// adopt writes that a job is taken over.
+func (s *step) adopt(state *scheduler.JobState, goesOn *goingOn) {
+	e := Event{Kind: Adopt, Job: state.ID, Phase: Waiting, Run: state.Run, Done: state.Done}
+	if goesOn != nil {
+		e = goesOn.event(Adopt, state.ID)
+		e.Phase = Running
+	} else if state.Phase == scheduler.Held {
+		e.Phase = Held
+	}
+	if e.Run == 0 {
+		e.Run = state.Runs
+	}
+	e.Facts, e.LastRun = &state.Job, max(e.Run, state.LastRun, state.Runs)
+	s.jobs[state.ID] = adopted(&e)
+	s.write(e)
 }
 
 // stop writes that a job loses its GPUs, or ends.
@@ -171,7 +249,7 @@ func (s *step) stop(stop scheduler.Stop) {
 	if j == nil {
 		return
 	}
-	e := Event{Job: stop.Job, Run: j.run}
+	e := Event{Job: stop.Job, Run: j.last.run}
 	switch stop.How {
 	case scheduler.Withdraw:
 		e.Kind = GiveUp
@@ -180,14 +258,23 @@ func (s *step) stop(stop scheduler.Stop) {
 		}
 		delete(s.jobs, stop.Job)
 	case scheduler.Kill:
-		e.Kind, e.Reason, e.Node = Fail, NodeLost, nodeOf(j.on, s.lost)
-		j.running, j.failed = false, true
+		e.Kind, e.Reason, e.Node = Fail, NodeLost, nodeOf(j.last.on, s.lost)
+		j.stop(true, true)
 	case scheduler.Checkpoint:
 		e.Kind = Preempt
 		e.Reason, e.For, e.Node = s.reason(stop.Job, j)
-		j.running, j.failed = false, false
+		j.stop(false, true)
 	}
 	s.write(e)
+}
+
+// stopEnded writes that a job has ended because of the event that was written last.
+func (s *step) stopEnded(id cluster.JobID, stops []scheduler.Stop) {
+	for _, stop := range stops {
+		if stop.Job == id && stop.How == scheduler.Withdraw {
+			s.stop(stop)
+		}
+	}
 }
 
 // reason returns why a job is preempted.
@@ -197,7 +284,7 @@ func (s *step) reason(id cluster.JobID, j *job) (why Reason, by cluster.JobID, n
 			return ForJob, p.by, 0
 		}
 	}
-	if node := nodeOf(j.on, s.drained); node >= 0 {
+	if node := nodeOf(j.last.on, s.drained); node >= 0 {
 		return NodeDrained, 0, node
 	}
 	return Reallocation, 0, 0
@@ -226,23 +313,6 @@ func (s *step) start(start *scheduler.Start) {
 	if slices.Contains(s.overtakes, start.Job) {
 		e.Reason = Overtakes
 	}
-	j.on, j.run, j.running, j.failed, j.promised = start.On, start.Run, true, false, 0
+	j.begin(start.Run, start.On)
 	s.write(e)
-}
-
-// kindOf returns what it is to the job to get these GPUs.
-func (j *job) kindOf(on cluster.Placement) Kind {
-	switch {
-	case j.run == 0:
-		return Start
-	case j.failed:
-		return Restart
-	case len(on) > len(j.on):
-		return Grow
-	case len(on) < len(j.on):
-		return Shrink
-	case slices.Equal(on, j.on):
-		return Resume
-	}
-	return Migrate
 }

@@ -3,6 +3,7 @@ package eventlog
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -176,6 +177,10 @@ type eventLine struct {
 	Node   *int32   `json:"node"`
 	Start  *seconds `json:"start_s"`
 	Detail string   `json:"detail"`
+	GPU    *int32   `json:"gpu"`
+
+	Phase   Phase `json:"phase"`
+	LastRun int   `json:"last_run"`
 
 	GPUs           *int    `json:"gpus"`
 	Name           string  `json:"name"`
@@ -236,6 +241,10 @@ func (r *Reader) event(line *eventLine) (e Event, err error) {
 	e = Event{
 		At: r.last, Kind: line.Event, Reason: line.Reason, Load: time.Duration(line.Load), Done: time.Duration(line.Done),
 		Ready: r.last, Speed: 1, Detail: line.Detail, Lines: line.Lines, Partial: line.Partial,
+		Phase: line.Phase, LastRun: line.LastRun,
+	}
+	if e.Kind == Adopt {
+		e.Phase = cmp.Or(e.Phase, Waiting)
 	}
 	switch {
 	case !e.Kind.known():
@@ -246,16 +255,24 @@ func (r *Reader) event(line *eventLine) (e Event, err error) {
 			return e, r.wrong("lines: got %d, want %d: lines are missing", e.Lines, r.line)
 		}
 		return e, nil
+	case e.Kind == Choose && line.Detail == "":
+		return e, r.wrong("choose without detail")
+	case e.Kind == Choose:
+		return e, nil
 	case e.Kind.ofNode() && line.Node == nil, !e.Kind.ofNode() && line.Job == nil:
 		return e, r.wrong("%s without the number of its job or node", e.Kind)
 	case line.Reason == ForJob && line.For == nil, (line.Reason == NodeLost || line.Reason == NodeDrained) && line.Node == nil:
 		return e, r.wrong("%s for %s without its number", e.Kind, line.Reason)
 	case e.Kind == Promise && line.Start == nil:
 		return e, r.wrong("promise without start_s")
-	case e.Kind.runs() && (line.On == nil || line.Run == nil):
+	case e.hasGPUs() && (line.On == nil || line.Run == nil):
 		return e, r.wrong("%s without run and on", e.Kind)
-	case e.Kind == Arrive && line.GPUs == nil:
-		return e, r.wrong("arrive without gpus")
+	case e.Kind.describes() && line.GPUs == nil:
+		return e, r.wrong("%s without gpus", e.Kind)
+	case e.Kind.ofGPU() && line.GPU == nil:
+		return e, r.wrong("%s without gpu", e.Kind)
+	case e.Kind == Adopt && e.Phase != Held && e.Phase != Waiting && e.Phase != Running:
+		return e, r.wrong("phase: got %q, want held, waiting or running", words.Clip(string(e.Phase)))
 	}
 	r.numbers(&e, line)
 	if line.On != nil {
@@ -280,6 +297,9 @@ func (r *Reader) numbers(e *Event, line *eventLine) {
 	if line.Node != nil {
 		e.Node = cluster.NodeID(*line.Node)
 	}
+	if line.GPU != nil {
+		e.GPU = *line.GPU
+	}
 	if line.Ready != nil {
 		e.Ready = time.Duration(*line.Ready)
 	}
@@ -290,7 +310,8 @@ func (r *Reader) numbers(e *Event, line *eventLine) {
 		e.Speed = *line.Speed
 	}
 	switch {
-	case e.Kind == Arrive:
+	case e.Kind.describes():
+		e.LastRun = max(e.LastRun, e.Run)
 		e.Facts = line.job()
 	case e.Kind == Up && line.GPUs != nil:
 		e.Machine = &cluster.Node{

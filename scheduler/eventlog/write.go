@@ -111,6 +111,9 @@ func (w *Writer) Write(e *Event) error {
 	switch {
 	case e.Kind.ofNode():
 		w.int("node", int64(e.Node))
+		if e.Kind.ofGPU() {
+			w.int("gpu", int64(e.GPU))
+		}
 		if e.Machine != nil {
 			w.machine(e.Machine)
 		}
@@ -119,6 +122,8 @@ func (w *Writer) Write(e *Event) error {
 		if e.Partial {
 			w.line = append(w.line, `,"partial":true`...)
 		}
+	case e.Kind == Choose:
+		w.text("detail", e.Detail)
 	default:
 		w.int("job", int64(e.Job))
 		w.details(e)
@@ -132,10 +137,16 @@ func (w *Writer) details(e *Event) {
 	if e.Facts != nil {
 		w.facts(e.Facts)
 	}
+	if e.Phase != "" && e.Phase != Waiting {
+		w.text("phase", string(e.Phase))
+	}
 	if e.Run > 0 {
 		w.int("run", int64(e.Run))
 	}
-	if e.Kind.runs() {
+	if e.LastRun > e.Run {
+		w.int("last_run", int64(e.LastRun))
+	}
+	if e.hasGPUs() {
 		w.line = append(w.line, `,"on":"`...)
 		w.line = append(e.On.AppendText(w.line), '"')
 		w.time("ready_s", e.Ready, e.Ready > e.At)
@@ -145,6 +156,8 @@ func (w *Writer) details(e *Event) {
 			w.line = append(w.line, `,"speed":`...)
 			w.line = strconv.AppendFloat(w.line, e.Speed, 'g', -1, 64)
 		}
+	} else {
+		w.time("done_s", e.Done, e.Done > 0)
 	}
 	if e.Reason != "" {
 		w.text("reason", string(e.Reason))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler"
@@ -12,7 +13,10 @@ import (
 // ErrExecutorGone is returned when the executor has closed its event channel.
 var ErrExecutorGone = errors.New("executor closed its events")
 
-// Loop runs a scheduler.
+// ErrEnded is returned by Do behind the end of the loop.
+var ErrEnded = errors.New("the scheduler has ended")
+
+// Loop runs a scheduler, once.
 type Loop struct {
 	Engine   *scheduler.Engine // used by the loop only, while it runs
 	Executor scheduler.Executor
@@ -29,6 +33,39 @@ type Loop struct {
 	// Log is called behind each step of the engine, with what the step was given and what it returned:
 	// eventlog.Log.Step. An error ends the loop. It may be nil.
 	Log func(now time.Duration, events []scheduler.Event, plan scheduler.Plan, stepErr error) error
+
+	prepare sync.Once
+	queries chan query
+	ended   chan struct{} // closed when the loop has ended
+}
+
+// query is a function that Do was called with.
+type query struct {
+	run  func(*scheduler.Engine)
+	done chan struct{} // closed behind its end
+}
+
+// init makes the channels. A Loop is made by its fields, so nothing else does.
+func (l *Loop) init() {
+	l.prepare.Do(func() { l.queries, l.ended = make(chan query), make(chan struct{}) })
+}
+
+// Do calls a function with the engine between two steps of the loop, and returns behind its end. No
+// event is handled meanwhile, so the function must be short, and it must not change the engine. If
+// the context ends before the function has begun, it is not called; neither is it behind the end of
+// the loop. Do may be called from any goroutine but that of the loop, before Run, too.
+func (l *Loop) Do(ctx context.Context, read func(*scheduler.Engine)) error {
+	l.init()
+	q := query{read, make(chan struct{})}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.ended:
+		return ErrEnded
+	case l.queries <- q:
+		<-q.done
+		return nil
+	}
 }
 
 // maxBatch is the most events that are passed to the engine at once.
@@ -36,6 +73,8 @@ const maxBatch = 1024
 
 // Run runs until the context ends or the executor fails, and returns why. Running jobs continue.
 func (l *Loop) Run(ctx context.Context) error {
+	l.init()
+	defer close(l.ended)
 	events := l.Executor.Events()
 	var batch []scheduler.Event
 	for {
@@ -60,7 +99,8 @@ func (l *Loop) Run(ctx context.Context) error {
 	}
 }
 
-// wait returns the next events, or none when it is time for the engine to look again.
+// wait returns the next events, or none when it is time for the engine to look again. Meanwhile it
+// answers queries.
 func (l *Loop) wait(
 	ctx context.Context,
 	events <-chan scheduler.Event,
@@ -70,23 +110,29 @@ func (l *Loop) wait(
 	if at, ok := l.Engine.Wake(); ok {
 		timer = l.Clock.After(max(0, at-l.Clock.Now()))
 	}
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-timer:
-	case ev, open := <-events:
-		if !open {
-			return nil, ErrExecutorGone
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case q := <-l.queries:
+			q.run(l.Engine)
+			close(q.done)
+			continue
+		case <-timer:
+		case ev, open := <-events:
+			if !open {
+				return nil, ErrExecutorGone
+			}
+			batch = append(batch, ev)
+		case ev, open := <-l.Requests:
+			if !open {
+				l.Requests = nil
+				break
+			}
+			batch = append(batch, ev)
 		}
-		batch = append(batch, ev)
-	case ev, open := <-l.Requests:
-		if !open {
-			l.Requests = nil
-			break
-		}
-		batch = append(batch, ev)
+		return l.drainEvents(events, batch), nil
 	}
-	return l.drainEvents(events, batch), nil
 }
 
 // drainEvents adds pending events without waiting.
@@ -116,6 +162,15 @@ type Wall struct{ start time.Time }
 
 // NewWall returns a clock that starts at 0.
 func NewWall() Wall { return Wall{time.Now()} }
+
+// WallSince returns a clock that goes on from the clock of another process, whose time 0 was began.
+// It shows at least the given time, the last one that is known of the other clock, even if this
+// machine's clock is behind.
+func WallSince(began time.Time, least time.Duration) Wall {
+	now := time.Now()
+	passed := now.Round(0).Sub(began.Round(0)) // without the readings of a clock that began at boot
+	return Wall{now.Add(-max(passed, least))}
+}
 
 // Now returns the time that has passed. It never goes backwards.
 func (w Wall) Now() time.Duration { return time.Since(w.start) }

@@ -208,6 +208,76 @@ func TestGoneExecutor(t *testing.T) {
 	}
 }
 
+// TestDo: queries see the engine between its steps, also those before the loop runs, and none
+// behind its end.
+func TestDo(t *testing.T) {
+	engine, err := scheduler.New([]cluster.Node{{GPUs: 1}}, policies(scheduler.Policies{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	events, requests := make(chan scheduler.Event), make(chan scheduler.Event)
+	loop := &Loop{Engine: engine, Executor: closed{events}, Clock: NewWall(), Requests: requests}
+	given, stop := context.WithCancel(t.Context())
+	stop()
+	if err := loop.Do(given, func(*scheduler.Engine) { t.Error("called") }); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	var early sync.WaitGroup
+	early.Go(func() {
+		if err := loop.Do(t.Context(), func(e *scheduler.Engine) { _ = e.Live() }); err != nil {
+			t.Error(err)
+		}
+	})
+	go func() { ended <- loop.Run(ctx) }()
+	early.Wait()
+	var clients sync.WaitGroup
+	for client := range 8 {
+		clients.Go(func() {
+			for i := range 100 {
+				id := cluster.JobID(1000*client + i)
+				requests <- scheduler.Event{Kind: scheduler.Submitted, Facts: &cluster.Job{ID: id, GPUs: 1}}
+				seen := false
+				for !seen { // the event may still be in the batch of a step
+					if err := loop.Do(t.Context(), func(e *scheduler.Engine) { seen = e.Job(id) != nil }); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	clients.Wait()
+	if err := loop.Do(t.Context(), func(e *scheduler.Engine) {
+		if e.Live() != 800 {
+			t.Errorf("%d jobs", e.Live())
+		}
+	}); err != nil {
+		t.Error(err)
+	}
+	stop()
+	<-ended
+	if err := loop.Do(t.Context(), func(*scheduler.Engine) { t.Error("called") }); !errors.Is(err, ErrEnded) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestWallSince: a clock goes on from another one, and never shows less than is known of that.
+func TestWallSince(t *testing.T) {
+	now := time.Now()
+	if got := WallSince(now.Add(-time.Hour), 0).Now(); got < time.Hour {
+		t.Errorf("got %v, want an hour", got)
+	}
+	if got := WallSince(now.Add(time.Hour), time.Minute).Now(); got < time.Minute {
+		t.Errorf("got %v, want a minute", got)
+	}
+	clock := WallSince(now.Round(0).Add(-time.Hour), 2*time.Hour)
+	if a, b := clock.Now(), clock.Now(); a < 2*time.Hour || b < a {
+		t.Errorf("got %v, then %v", a, b)
+	}
+}
+
 type closed struct{ events chan scheduler.Event }
 
 func (c closed) Apply(context.Context, scheduler.Plan) error { return nil }
