@@ -222,7 +222,7 @@ var badFiles = []bad{
 		"pai idle",
 		"",
 		"j,worker,1.0,Failed,1.0,2.0,600.0,29.3,,T4\n",
-		"FILE: want at least one job; 1 jobs left out: they need no GPU",
+		"FILE: want at least one job; 1 job left out: they need no GPU",
 	},
 
 	{
